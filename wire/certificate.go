@@ -11,11 +11,11 @@ import (
 	"github.com/hare-sched/hare"
 )
 
-// certificateDoc is a certificate that is read or written.
+// certificateDoc is a certificate while it is read or written.
 type certificateDoc struct {
 	*hare.Certificate
 	form  string
-	sizes bool // there are prices by size
+	sizes bool // the certificate has prices by size
 }
 
 var integers = ListOf(Schema{"type": "integer", "format": "int64"})
@@ -72,7 +72,8 @@ var certificateTable = NewTable("Certificate", "Certificate proves the bound: an
 	}
 })
 
-// ofPrices writes what certificates of method price alone have.
+// ofPrices makes an encoder that writes a field only for certificates of method
+// price.
 func ofPrices(write func([]byte, *hare.Certificate) []byte) func([]byte, *certificateDoc) []byte {
 	return func(b []byte, v *certificateDoc) []byte {
 		if v.Method != hare.MethodPrice {
@@ -91,7 +92,8 @@ func (d *resultReader) certificate() error {
 	return err
 }
 
-// CertificateJSON is the certificate/v1 form; nil for no certificate.
+// CertificateJSON returns the certificate/v1 form of a certificate, or nil where c
+// is nil.
 func CertificateJSON(c *hare.Certificate) json.RawMessage {
 	if c == nil {
 		return nil
@@ -103,8 +105,9 @@ func appendCertificate(b []byte, c *hare.Certificate) []byte {
 	return certificateTable.Append(b, &certificateDoc{Certificate: c})
 }
 
-// boundText is the one way to write a bound: six decimals, no other zeros in
-// front or behind. It is a string so that no reader goes through a float.
+// boundText matches the only form of a bound: six decimals and no superfluous
+// zeros. A bound is a string so that no reader rounds it to a floating-point
+// number.
 var boundText = regexp.MustCompile(`^-?(0|[1-9][0-9]{0,40})\.[0-9]{6}$`)
 
 func readBound(r *Reader, v *certificateDoc) error {
@@ -146,7 +149,7 @@ func readSizes(r *Reader, v *certificateDoc) error {
 	})
 }
 
-// readSize reads the prices of so many GPUs of a type.
+// readSize reads the prices of a number of tasks on a GPU type.
 func readSize(r *Reader, v *certificateDoc, kind, tasks string) error {
 	n, bad := strconv.ParseInt(tasks, 10, 64)
 	if bad != nil || n < 2 || n > hare.MaxTasks(hare.Gang) || strconv.FormatInt(n, 10) != tasks {
@@ -161,7 +164,7 @@ func readSize(r *Reader, v *certificateDoc, kind, tasks string) error {
 	return err
 }
 
-// appendSizes writes {type: {tasks: prices}}; sizes are sorted.
+// appendSizes appends an object {type: {tasks: prices}}; sizes must be sorted.
 func appendSizes(b []byte, sizes []hare.SizePrices) []byte {
 	for i, s := range sizes {
 		switch {

@@ -8,11 +8,11 @@ import (
 	"github.com/hare-sched/hare"
 )
 
-// clusterDoc is a cluster that is read or written.
+// clusterDoc is a cluster while it is read or written.
 type clusterDoc struct {
 	*hare.Cluster
 	d    *instanceReader
-	seen int // nodes in the document
+	seen int // number of nodes in the document
 }
 
 var clusterTable = NewTable("Cluster", "Cluster is a list of machines.",
@@ -30,12 +30,12 @@ func (d *instanceReader) cluster() error {
 	return clusterTable.Read(d.Reader, &clusterDoc{Cluster: &d.inst.Cluster, d: d})
 }
 
-// nodeDoc is a node that is read or written, with its copies.
+// nodeDoc is a node and its copies while they are read or written.
 type nodeDoc struct {
 	hare.Node
 	d       *instanceReader
-	index   int   // in the document
-	count   int64 // 0: none given
+	index   int   // index of the node in the document
+	count   int64 // 0 means that the document has no count
 	badGPUs bool
 }
 
@@ -64,7 +64,7 @@ var nodeTable = NewTable("Node",
 			v.Windows = []hare.Window{}
 			err := v.d.windows(&v.Node)
 			if r.Faults() > before {
-				v.Windows = nil // they would be out of step with the document
+				v.Windows = nil // the indices of the windows that remain would differ from the document's
 			}
 			return err
 		},
@@ -92,7 +92,7 @@ var nodeTable = NewTable("Node",
 	v.d.addNode(v, has.Sound, found)
 })
 
-// busyDoc is a hare.Busy in the document.
+// busyDoc is the form of hare.Busy in the document.
 type busyDoc struct{ GPU, UntilUs int64 }
 
 var busyTable = NewTable("Busy", "Busy makes a GPU unavailable from time 0 on, on every copy of its node.",
@@ -114,7 +114,8 @@ func (d *instanceReader) nodeList(seen *int) error {
 	})
 }
 
-// addNode appends a node with its copies; sound says that reading found no fault.
+// addNode appends a node and its copies to the cluster; sound means that reading
+// the node found no fault.
 func (d *instanceReader) addNode(v *nodeDoc, sound bool, found *hare.InvalidErrors) {
 	if d.full {
 		return

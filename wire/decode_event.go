@@ -7,7 +7,7 @@ import (
 	"github.com/hare-sched/hare"
 )
 
-// eventTypeNames are the JSON names, by EventType.
+// eventTypeNames lists the JSON names of event types; EventType is the index.
 var eventTypeNames = func() (names []string) {
 	for _, t := range hare.EventTypes() {
 		names = append(names, t.String())
@@ -21,7 +21,7 @@ var eventNames []string
 
 func init() { eventNames = eventTable.names }
 
-// fieldSet is a set of the fields of eventTable, a bit each in the order of its rows.
+// fieldSet is a set of fields of eventTable. Bit i stands for row i of the table.
 type fieldSet uint16
 
 const (
@@ -39,14 +39,16 @@ const (
 
 const taskFields = fieldJob | fieldRound | fieldTask | fieldGPU
 
-// eventNeeds are the fields that each type needs beside seq, at_s and type.
+// eventNeeds lists, by event type, the fields that an event needs beside seq, at_s
+// and type.
 var eventNeeds = [...]fieldSet{
 	hare.EventTick: 0, hare.EventJobArrived: fieldJob, hare.EventComputeEnded: taskFields, hare.EventTaskEnded: taskFields | fieldCompute,
 	hare.EventTaskFailed: taskFields, hare.EventJobEnded: fieldJob, hare.EventJobCancelled: fieldJob,
 	hare.EventGPUJoined: fieldGPU | fieldGPUType, hare.EventGPULeft: fieldGPU,
 }
 
-// eventMay are the fields that a type may have beside those that it needs.
+// eventMay returns the fields that an event of type t may have beside those that it
+// needs.
 func eventMay(t hare.EventType) fieldSet {
 	if t == hare.EventTaskEnded {
 		return fieldSync
@@ -54,21 +56,21 @@ func eventMay(t hare.EventType) fieldSet {
 	return 0
 }
 
-// Remedies of fields that are missing.
+// fieldRemedies lists, by field, what a fault proposes where the field is missing.
 var fieldRemedies = [...]string{
 	"count the events from 1 without gaps", "give the seconds since the session began", "say what happened",
 	"name the job", "count the rounds from 0", "count the tasks of the round from 0", `name the GPU, as "a/0"`,
 	"name the type of the GPU", "give the measured seconds of compute", "",
 }
 
-// DecodeEvent reads one line of a client of an online session. It is strict as
-// DecodeInstance is: the error is InvalidErrors with every fault of one pass.
-// Nothing of line is kept. With an error comes an event of which only Seq is
-// set, where that could be read.
+// DecodeEvent strictly reads one event that a client of an online session sent. The
+// error is InvalidErrors with every fault of one pass. The event shares no memory
+// with line. Where DecodeEvent returns an error, only Seq of the event is set, if
+// it could be read.
 func DecodeEvent(line []byte) (hare.Event, error) { return decodeEvent(line, true) }
 
-// DecodeUntimedEvent reads an event of a session whose server keeps the time:
-// at_s must be left out, and AtUs is 0.
+// DecodeUntimedEvent reads an event of a session whose server stamps the time: at_s
+// must be left out, and AtUs is 0.
 func DecodeUntimedEvent(line []byte) (hare.Event, error) { return decodeEvent(line, false) }
 
 func decodeEvent(line []byte, timed bool) (hare.Event, error) {
@@ -86,7 +88,7 @@ func decodeEventStrictly(line []byte, timed bool) (hare.Event, error) {
 	return e, nil
 }
 
-// eventDoc is an event that is read.
+// eventDoc is an event while it is read.
 type eventDoc struct {
 	*hare.Event
 	timed     bool // the event has at_s
@@ -95,8 +97,8 @@ type eventDoc struct {
 	badJob    bool // a fault was found in job
 }
 
-// eventTable reads events. AppendEvent writes them, and scanEvent reads those that
-// AppendEvent writes, both faster than a table does.
+// eventTable reads events. AppendEvent writes them, and scanEvent reads the form
+// that AppendEvent writes, because both are faster than the table.
 var eventTable = NewTable("Event", "Event is something that happened.",
 	Integer("seq", func(v *eventDoc) *int64 { return &v.Seq }, 1, hare.MaxExact),
 	Micros("at_s", func(v *eventDoc) *int64 { return &v.AtUs }, 0),
@@ -144,7 +146,8 @@ func checkEvent(v *eventDoc, m Members, found *hare.InvalidErrors) {
 	}
 }
 
-// eventShape finds the fields that are missing and those that are too many.
+// checkEventShape reports the fields that are missing and those that the type of
+// event does not have.
 func checkEventShape(es *hare.InvalidErrors, t hare.EventType, has fieldSet, knowsType, timed bool) {
 	needs := fieldSeq | fieldType
 	if timed {
@@ -186,7 +189,7 @@ func readEventType(r *Reader, v *eventDoc) error {
 	return r.Fault("unknown_value", "type %q: must be one of %s", hare.Clip(text), strings.Join(eventTypeNames, ", "))
 }
 
-// isGPUName says that a name has the form node/index.
+// isGPUName reports whether a name has the form node/index.
 func isGPUName(s string) bool {
 	i := strings.IndexByte(s, '/')
 	if i < 1 {
@@ -204,7 +207,7 @@ func isGPUName(s string) bool {
 	return true
 }
 
-// arrivingDoc is a job of unknown size that is read.
+// arrivingDoc is an arriving job, whose size may be unknown, while it is read.
 type arrivingDoc struct {
 	*hare.Job
 	mix, knowsSync bool
@@ -228,7 +231,7 @@ var arrivingTable = NewTable("ArrivingJob", "ArrivingJob is a job whose number o
 		"job_arrived then"),
 ).Check(func(v *arrivingDoc, has Members, found *hare.InvalidErrors) {
 	checkMix(v.Job, has.Has("mix") && v.knowsSync, v.mix, found)
-	// The rest is as for a job of known size and speed.
+	// The other checks are those of a job of known size and speed.
 	known := *v.Job
 	known.Rounds, known.On = 1, slices.Clone(v.On)
 	for i := range known.On {
@@ -243,7 +246,8 @@ var arrivingTable = NewTable("ArrivingJob", "ArrivingJob is a job whose number o
 	found.CheckJob("", &known)
 })
 
-// refused is a field that the document must not have, for a reason.
+// refused makes a field that the document must not have, and gives the reason in
+// the fault.
 func refused[T any](name, reason string) Field[T] {
 	return NewField(name, nil, func(r *Reader, _ *T) error {
 		if err := r.Skip(); err != nil {
@@ -253,7 +257,7 @@ func refused[T any](name, reason string) Field[T] {
 	}, nil).Hidden()
 }
 
-// readArrivingProfiles reads profiles of which each is complete or empty.
+// readArrivingProfiles reads profiles, each of which is either complete or empty.
 func readArrivingProfiles(r *Reader, v *arrivingDoc) error {
 	var doc profileDoc
 	err := r.Object(nil, func(kind string) (bool, error) {
@@ -265,7 +269,7 @@ func readArrivingProfiles(r *Reader, v *arrivingDoc) error {
 	return err
 }
 
-// DecodeAnswer reads the line that answers one event, strictly.
+// DecodeAnswer strictly reads the line that answers one event.
 func DecodeAnswer(line []byte) (hare.Answer, error) {
 	var a hare.Answer
 	if err := answerTable.Decode(newLineReader(line), &a); err != nil {

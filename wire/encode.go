@@ -9,7 +9,8 @@ import (
 	"github.com/hare-sched/hare"
 )
 
-// EncodeInstance writes the instance/v1 form, a node and a job a line.
+// EncodeInstance writes the instance/v1 form of an instance, with one node and one
+// job on each line.
 func EncodeInstance(w io.Writer, inst *hare.Instance) error {
 	b := bufio.NewWriter(w)
 	doc := &instanceDoc{Instance: inst}
@@ -143,7 +144,7 @@ func appendColumn[T int32 | int64](b []byte, xs []T) []byte {
 	return append(b, ']')
 }
 
-// raw keeps numbers as they are written.
+// raw returns the text of a number unchanged.
 func raw(s string) json.RawMessage { return json.RawMessage(s) }
 
 func appendInt(b []byte, n int64) []byte { return strconv.AppendInt(b, n, 10) }
@@ -159,7 +160,7 @@ func appendList[T any](b []byte, xs []T, item func([]byte, T) []byte) []byte {
 	return append(b, ']')
 }
 
-// appendInstance writes the instance/v1 form on one line.
+// appendInstance appends the instance/v1 form of an instance on one line.
 func appendInstance(b []byte, inst *hare.Instance) []byte {
 	return instanceTable.Append(b, &instanceDoc{Instance: inst})
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/hare-sched/hare"
 )
 
-// EncodeResult writes the result/v1 form as one object, a lane a line. Options.Detail
-// says how much of the schedule goes with it.
+// EncodeResult writes the result/v1 form of a result as one object, with one lane
+// on each line. Options.Detail selects how much of the schedule is written.
 func EncodeResult(w io.Writer, r *hare.Result) error {
 	b := bufio.NewWriter(w)
 	if err := encodeHead(b, r); err != nil {
@@ -42,8 +42,8 @@ func EncodeResult(w io.Writer, r *hare.Result) error {
 	return b.Flush()
 }
 
-// EncodeResultLines writes everything but the lanes on the first line, then a lane
-// a line.
+// EncodeResultLines writes everything except the lanes on the first line, and then
+// one lane on each line.
 func EncodeResultLines(w io.Writer, r *hare.Result) error {
 	b := bufio.NewWriter(w)
 	if err := encodeHead(b, r); err != nil {
@@ -80,7 +80,8 @@ func appendJobIDs(b []byte, ids []string) []byte {
 	return b
 }
 
-// Fields of results before the schedule, in the order in which they are written.
+// These lists hold the fields before the schedule in the order in which they are
+// written.
 var (
 	headFields = []string{
 		"hare", "instance_sha256", "version", "seed", "status", "termination", "reproducible", "degraded", "objective",
@@ -89,7 +90,7 @@ var (
 	partFields = []string{"jobs", "certificate", "replan", "tasks"}
 )
 
-// encodeHead writes the object up to where the schedule goes, on one line.
+// encodeHead writes the object up to the schedule on one line.
 func encodeHead(b *bufio.Writer, r *hare.Result) error {
 	if r.Options.Detail == "tasks" && r.Schedule != nil {
 		tasks := int64(len(r.TaskList))
@@ -103,7 +104,7 @@ func encodeHead(b *bufio.Writer, r *hare.Result) error {
 	}
 	doc := &resultDoc{Result: r}
 	var head bytes.Buffer
-	json.HTMLEscape(&head, resultTable.appendFields(nil, doc, headFields...)) // texts for people may be put into pages
+	json.HTMLEscape(&head, resultTable.appendFields(nil, doc, headFields...)) // HTML pages may show texts of a result
 	line := head.Bytes()
 	if parts := resultTable.appendFields(nil, doc, partFields...); len(parts) > 1 {
 		parts[0] = ','

@@ -12,14 +12,14 @@ import (
 	"github.com/hare-sched/hare"
 )
 
-// Forms name the versions of the JSON documents.
+// These constants name the versions of the JSON documents.
 const (
 	InstanceForm    = "instance/v1"
 	ResultForm      = "result/v1"
 	CertificateForm = "certificate/v1"
 )
 
-// instanceDoc is an instance that is read or written.
+// instanceDoc is an instance while it is read or written.
 type instanceDoc struct {
 	*hare.Instance
 	d    *instanceReader
@@ -56,13 +56,13 @@ var instanceTable = NewTable("Instance",
 	}
 })
 
-// jobDoc is a job that is read or written.
+// jobDoc is a job while it is read or written.
 type jobDoc struct {
 	*hare.Job
 	d           *instanceReader
 	mix         bool
 	unknownSync bool
-	profile     profileDoc // what is written now
+	profile     profileDoc // the profile that is being written
 }
 
 var jobTable = NewTable("Job", "Job is rounds one after another, each of parallel tasks.",
@@ -94,15 +94,16 @@ var jobTable = NewTable("Job", "Job is rounds one after another, each of paralle
 	}
 	found.CheckJob("", v.Job)
 	v.d.unique(v.ID, found)
-	// Faulty jobs are kept, without rounds, so that the index of a job is its
-	// place in the document.
+	// A faulty job is kept, without rounds, so that the index of a job in the
+	// instance is its index in the document.
 	if !has.Sound || len(*found) > 0 {
 		v.Rounds = 0
 	}
 })
 
-// checkMix sets whether a job may mix types. A relaxed job always may, a rigid one
-// never: saying so is allowed, only the contrary is an error.
+// checkMix sets whether a job may mix GPU types. A relaxed job always may and a
+// rigid job never may: a document may state this, and checkMix reports only the
+// contrary as a fault.
 func checkMix(j *hare.Job, given, mix bool, found *hare.InvalidErrors) {
 	switch {
 	case !given:
@@ -114,10 +115,10 @@ func checkMix(j *hare.Job, given, mix bool, found *hare.InvalidErrors) {
 	j.Mix = mix && j.Sync == hare.Gang
 }
 
-// profileDoc is a profile that is read or written.
+// profileDoc is a profile while it is read or written.
 type profileDoc struct {
 	*hare.Profile
-	mayLearn bool // an empty profile says that the speed is to be learned
+	mayLearn bool // the profile may be empty, which means that the speed is to be learned
 	learned  bool // the profile is empty
 }
 
@@ -146,9 +147,10 @@ func readSyncTime(r *Reader, v *profileDoc) error {
 	return r.Fault("not_supported", "sync_s as an object is not supported by this version: give seconds")
 }
 
-// DecodeInstance reads an instance/v1 document: one JSON object, or NDJSON with
-// everything but the jobs on the first line and then a job a line. The error
-// is InvalidErrors with every fault of one pass, or the reader's own.
+// DecodeInstance reads an instance/v1 document, which is one JSON object, or NDJSON
+// that has everything except the jobs on the first line and then one job on each
+// line. The error is InvalidErrors with every fault of one pass, or the error of
+// the reader.
 func DecodeInstance(r io.Reader, lim Limits) (*hare.Instance, error) {
 	rd := NewReader(r, lim)
 	d := newInstanceReader(rd, "")
@@ -166,8 +168,8 @@ func DecodeInstance(r io.Reader, lim Limits) (*hare.Instance, error) {
 	return d.inst, nil
 }
 
-// DecodeInstanceValue reads an instance that is part of a larger document, at
-// the given pointer.
+// DecodeInstanceValue reads an instance that stands at pointer in a larger
+// document.
 func DecodeInstanceValue(text jsontext.Value, pointer string) (*hare.Instance, error) {
 	inst, err := DecodeInstance(strings.NewReader(string(text)), Limits{MaxBytes: int64(len(text)) + 1})
 	var all hare.InvalidErrors
@@ -181,14 +183,15 @@ func DecodeInstanceValue(text jsontext.Value, pointer string) (*hare.Instance, e
 
 type instanceReader struct {
 	*Reader
-	root    string // pointer of the instance in its document
+	root    string // pointer of the instance within its document
 	inst    *hare.Instance
 	ids     map[string]int // job id to index
 	nodes   map[string]int // node name to index in the document
 	gpus    int64
-	full    bool // more than MaxGPUs, and said so
+	full    bool // the document has more than MaxGPUs, and the fault has been recorded
 	hasJobs bool
-	// What is read now, here to be held once.
+	// These fields hold what is being read, so that reading a job allocates
+	// nothing.
 	jobDoc     jobDoc
 	profileDoc profileDoc
 	one        hare.Job
@@ -200,12 +203,12 @@ func newInstanceReader(rd *Reader, root string) *instanceReader {
 }
 
 func (d *instanceReader) instance() error {
-	d.hasJobs = !d.Is('{') // there are no lines of jobs either
+	d.hasJobs = !d.Is('{') // a value that is no object cannot be followed by lines of jobs
 	d.inst.Objective = hare.ObjectiveWeightedJCT
 	return instanceTable.Read(d.Reader, &instanceDoc{Instance: d.inst, d: d})
 }
 
-// jobLines reads the jobs of the NDJSON form.
+// jobLines reads the jobs of an instance in NDJSON.
 func (d *instanceReader) jobLines() error {
 	n := 0
 	for ; ; n++ {
@@ -232,14 +235,14 @@ func (d *instanceReader) noJobs() error {
 	return d.FaultAt(d.root, "missing_field", `"jobs" is missing: give an array of jobs, which may be empty`)
 }
 
-// Job reads a job that stands alone.
+// Job reads a job that is not part of an instance.
 func (r *Reader) Job() (hare.Job, error) {
 	d := newInstanceReader(r, "")
 	err := d.job()
 	return d.one, err
 }
 
-// job reads a job and appends it.
+// job reads a job and appends it to the instance.
 func (d *instanceReader) job() error {
 	d.one = hare.Job{WeightMicro: 1e6, Rounds: 1, Tasks: 1}
 	if !d.Is('{') {
@@ -251,7 +254,7 @@ func (d *instanceReader) job() error {
 	return err
 }
 
-// unique adds the fault of an id that another job has.
+// unique records a fault where another job has the same id.
 func (d *instanceReader) unique(id string, found *hare.InvalidErrors) {
 	if first, twice := d.ids[id]; twice && id != "" {
 		found.Add("/id", "duplicate_id", "id %q stands twice, first at %s/jobs/%d: ids must differ", hare.Clip(id), d.root, first)
@@ -260,7 +263,7 @@ func (d *instanceReader) unique(id string, found *hare.InvalidErrors) {
 	d.ids[id] = len(d.inst.Jobs)
 }
 
-// sums checks what only the whole instance shows.
+// sums checks the limits that concern all jobs together.
 func (d *instanceReader) sums() error {
 	var found hare.InvalidErrors
 	found.CheckHorizon(d.root, d.inst)
@@ -285,11 +288,11 @@ func (r *Reader) sync(to *hare.Sync, unknown *bool) error {
 	return r.Fault("unknown_value", "sync %q: must be relaxed, gang or rigid", hare.Clip(text))
 }
 
-// profiles reads the times of a job by type.
+// profiles reads the times of a job on each GPU type.
 func (d *instanceReader) profiles(j *hare.Job) error {
 	d.scratch = d.scratch[:0]
 	err := d.Object(nil, func(kind string) (bool, error) {
-		d.scratch = append(d.scratch, hare.Profile{Type: kind, ComputeUs: 1}) // replaced, or a fault
+		d.scratch = append(d.scratch, hare.Profile{Type: kind, ComputeUs: 1}) // the table overwrites the profile, or a fault is recorded
 		d.profileDoc = profileDoc{Profile: &d.scratch[len(d.scratch)-1]}
 		return true, profileTable.Read(d.Reader, &d.profileDoc)
 	})

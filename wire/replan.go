@@ -6,16 +6,17 @@ import (
 	"github.com/hare-sched/hare"
 )
 
-// replanDoc is a replan object that is read or written.
+// replanDoc is a replan object while it is read or written.
 type replanDoc struct {
 	*hare.Replan
-	d  *resultReader // of reading
-	of *hare.Result  // of writing: the result that the object is part of
+	d  *resultReader // set while reading
+	of *hare.Result  // set while writing: the result to which the object belongs
 }
 
-// replanTable is of the replan object of a result. What verifiers look at is
-// strict, the instance and the schedule above all; null stands for a field that is
-// left out. Unknown names, and what a moved job has, are passed over.
+// replanTable is the table of the replan object of a result. Fields that verifiers
+// use are read strictly, above all the instance and the schedule; null stands for a
+// field that is left out. Unknown names are skipped, and so are unexpected fields
+// of a moved job.
 var replanTable = NewTable("Replan",
 	"Replan says how a plan for the rest of an earlier one hangs together with the whole. Times are on the clock of the whole instance, while those of the result start at at_s.",
 	replanFields(
@@ -120,7 +121,7 @@ var replanTable = NewTable("Replan",
 	)...,
 ).Open()
 
-// replanFields passes over fields that are null.
+// replanFields makes the fields accept null, which the reader skips.
 func replanFields(fields ...Field[replanDoc]) []Field[replanDoc] {
 	for i := range fields {
 		fields[i].read = notNull(fields[i].read)
@@ -128,7 +129,7 @@ func replanFields(fields ...Field[replanDoc]) []Field[replanDoc] {
 	return fields
 }
 
-// stated notes that the document has the field.
+// stated makes the reader note that the document has the field.
 func stated(f Field[replanDoc], at func(*hare.StatedReplan) *bool) Field[replanDoc] {
 	read := f.read
 	return f.Reading(func(r *Reader, v *replanDoc) error {
@@ -143,7 +144,8 @@ func amountField(name string, at func(*replanDoc) *hare.Amount) Field[replanDoc]
 		func(b []byte, v *replanDoc) []byte { return append(b, at(v).String()...) })
 }
 
-// derivedAmount is an amount that is read to one place and written from others.
+// derivedAmount makes a field for an amount that is read into the place that at
+// returns, and whose written value of computes from other fields.
 func derivedAmount(name string, at func(*replanDoc) **hare.Amount, of func(*replanDoc) (hare.Amount, bool)) Field[replanDoc] {
 	return NewField(name, numberSchema,
 		func(r *Reader, v *replanDoc) error { return r.amount(at(v)) },

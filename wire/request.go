@@ -8,13 +8,13 @@ import (
 	"github.com/hare-sched/hare"
 )
 
-// Request is the document of one call: an instance with what to do about it.
+// Request is the document of one call: an instance and what to do with it.
 type Request struct {
-	// Given are the fields that the document has, in the order of the table.
+	// Given lists the fields that the document has, in the order of the table.
 	Given    []string
 	Instance *hare.Instance
 	Options  hare.Options
-	HasGap   bool // options name a gap
+	HasGap   bool // options contain a gap
 	Method   string
 	Result   *hare.Result
 	Replan   hare.ReplanRequest
@@ -38,15 +38,15 @@ var requestTable = NewTable("Request", "Request is what any call takes.",
 	v.Replan.HasAt, v.Replan.HasStability = has.Has("at_s"), has.Has("stability")
 })
 
-// The forms of requests in the specification.
+// These are the forms of requests in the specification.
 var (
 	solveForm  = requestTable.Part("SolveRequest", "SolveRequest asks for a schedule.", "instance", "options", "previous", "previous_instance", "at_s", "stability")
 	boundForm  = requestTable.Part("BoundRequest", "BoundRequest asks for a lower bound alone.", "instance", "method")
 	verifyForm = requestTable.Part("VerifyRequest", "VerifyRequest asks whether a result is right.", "instance", "result", "previous", "previous_instance")
 )
 
-// DecodeRequest reads {instance, options, method, result, previous,
-// previous_instance, at_s, stability}, strictly, every fault with a pointer into
+// DecodeRequest strictly reads the fields instance, options, method, result,
+// previous, previous_instance, at_s and stability. Every fault has a pointer into
 // the whole document.
 func DecodeRequest(r io.Reader, lim Limits) (*Request, error) {
 	req := &Request{}
@@ -57,7 +57,7 @@ func DecodeRequest(r io.Reader, lim Limits) (*Request, error) {
 	return req, nil
 }
 
-// instanceAt reads an instance that stands at pointer.
+// instanceAt reads an instance that stands at pointer in the document.
 func (r *Reader) instanceAt(pointer string, to **hare.Instance) error {
 	d := newInstanceReader(r, pointer)
 	*to = d.inst
@@ -71,7 +71,7 @@ func (r *Reader) instanceAt(pointer string, to **hare.Instance) error {
 	return err
 }
 
-// resultAt reads a result that stands at pointer.
+// resultAt reads a result that stands at pointer in the document.
 func (r *Reader) resultAt(pointer string, to **hare.Result) error {
 	d := &resultReader{Reader: r, root: pointer, res: &hare.Result{}}
 	*to = d.res
@@ -82,13 +82,13 @@ func (r *Reader) resultAt(pointer string, to **hare.Result) error {
 	return err
 }
 
-// optionsDoc is options that are read or written.
+// optionsDoc is options while they are read or written.
 type optionsDoc struct {
 	*hare.Options
 	hasGap bool
 }
 
-// boundMethods are the relaxations that bound the objective.
+// boundMethods lists the relaxations that bound the objective from below.
 var boundMethods = []string{"price", "critical_path", "machine", "queyranne", "paper"}
 
 var optionsTable = NewTable("Options", "Options of a solve; each may be left out.",
@@ -112,7 +112,7 @@ var optionsTable = NewTable("Options", "Options of a solve; each may be left out
 		About("degrade allows a server that has too much to do to answer with a greedy schedule and a coarse bound, in place of a refusal."),
 )
 
-// Options reads options; hasGap is set where they name a gap.
+// Options reads options and sets hasGap where they contain a gap.
 func (r *Reader) Options(to *hare.Options, hasGap *bool) error {
 	doc := optionsDoc{Options: to}
 	err := optionsTable.Read(r, &doc)
@@ -120,7 +120,7 @@ func (r *Reader) Options(to *hare.Options, hasGap *bool) error {
 	return err
 }
 
-// OptionsJSON is the form of options in results and requests: all of them.
+// OptionsJSON returns the JSON form of options, with every option.
 func OptionsJSON(o hare.Options) json.RawMessage {
 	return optionsTable.Append(nil, &optionsDoc{Options: &o})
 }
@@ -137,6 +137,6 @@ func readGap(r *Reader, v *optionsDoc) error {
 }
 
 func writeGap(b []byte, v *optionsDoc) []byte {
-	text, _ := json.Marshal(v.Gap) // finite
+	text, _ := json.Marshal(v.Gap) // cannot fail, because a gap is finite
 	return append(b, text...)
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/hare-sched/hare"
 )
 
-// resultDoc is a result that is read or written.
+// resultDoc is a result while it is read or written.
 type resultDoc struct {
 	*hare.Result
 	d    *resultReader
@@ -21,8 +21,8 @@ var (
 	nullableNumber = Schema{"type": []string{"number", "null"}, "format": "double"}
 )
 
-// resultTable is of results, whose order in the specification is here; encodeHead
-// has the order in which they are written.
+// resultTable is the table of results. The order of its rows is that of the
+// specification; encodeHead defines the order in which the fields are written.
 var resultTable = NewTable("Result", "Result is the answer to a solve. Later versions may add fields.",
 	NewField("hare", Schema{"type": "string", "enum": []string{ResultForm}},
 		func(r *Reader, v *resultDoc) error { return r.String(&v.form) },
@@ -136,7 +136,7 @@ var metricsTable = NewTable("Metrics", "Metrics stand beside the objective.",
 		return appendFloats(b, m.Utilization, func(x *hare.TypeUse) (string, float64) { return x.Type, x.Use })
 	}).Needed().
 		About("utilization by GPU type is the share of the GPU time in service, up to the makespan, that was held."),
-	NewField("utilisation", Schema{}, readUtilization, nil).Hidden(), // of results from before the spelling was one
+	NewField("utilisation", Schema{}, readUtilization, nil).Hidden(), // the spelling of results of earlier versions
 	infoInteger("switches", func(m *hare.Metrics) *int64 { return &m.Switches }).Needed().
 		About("switches are changes of job on a GPU."),
 	infoFloat("jain_index", func(m *hare.Metrics) *float64 { return &m.JainIndex }).Needed().
@@ -188,7 +188,7 @@ var jobResultTable = NewTable("JobResult", "JobResult has one job's times, in se
 	timeOrNone("end_s", func(j *hare.JobResult) *int64 { return &j.EndUs }).Needed().MayLack(),
 ).Open()
 
-// timeOrNone is a time, which is −1 where it is left out.
+// timeOrNone makes a field for a time; −1 stands for a time that is left out.
 func timeOrNone(name string, at func(*hare.JobResult) *int64) Field[hare.JobResult] {
 	return NewField(name, numberSchema,
 		func(r *Reader, j *hare.JobResult) error { return r.Micros(at(j), 0) },
@@ -209,7 +209,7 @@ var taskTable = NewTable("Task", "Task is one task of the schedule, in seconds."
 	infoMicros("sync_end_s", func(t *hare.Task) *int64 { return &t.EndUs }).Needed(),
 ).Open()
 
-// infoOptionsTable reads the options of a result, which inform and ask for nothing;
+// infoOptionsTable reads the options of a result, which only inform a reader.
 // optionsTable writes them.
 var infoOptionsTable = NewTable("", "",
 	infoSeconds("time_limit_s", func(o *hare.Options) *time.Duration { return &o.TimeLimit }),
@@ -240,7 +240,7 @@ func appendObjects[T any](b []byte, xs []T, t *Table[T]) []byte {
 	return append(b, ']')
 }
 
-// notNull reads a value that may be null, which is as good as none.
+// notNull returns a parser that skips null and passes other values to read.
 func notNull[T any](read func(r *Reader, v *T) error) func(r *Reader, v *T) error {
 	return func(r *Reader, v *T) error {
 		if r.Is('n') {

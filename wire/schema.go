@@ -1,71 +1,74 @@
 package wire
 
-// Schema is a JSON Schema, as the specification has it. Its values are strings,
-// numbers, booleans, arrays, and objects of these; a Form stands for a reference.
+// Schema is a JSON Schema of the specification. Its values are strings, numbers,
+// booleans, arrays and objects of these. A Form as a value stands for a reference
+// to the schema of that form.
 type Schema map[string]any
 
-// Form is what the specification says of a document: Table is the only one.
+// Form describes a document in the specification. Table is the only implementation.
 type Form interface {
-	// Name is that of the component.
+	// Name returns the name of the component.
 	Name() string
-	// About describes the component.
+	// About returns the description of the component.
 	About() string
-	// Names are the fields in order.
+	// Names returns the names of the fields in order.
 	Names() []string
-	// Schema is the component, with a Reference for each other form.
+	// Schema returns the component, with a Reference in the place of each other
+	// form.
 	Schema() map[string]any
-	// Parts are the forms that this one refers to.
+	// Parts returns the forms to which this form refers.
 	Parts() []Form
 }
 
-// Reference is the key under which a schema holds the Form that it refers to.
+// Reference is the key under which a schema holds a Form to which it refers.
 const Reference = "$ref"
 
-// RefTo refers to a form.
+// RefTo returns a schema that refers to a form.
 func RefTo(f Form) Schema { return Schema{Reference: f} }
 
-// ListOf is an array.
+// ListOf returns the schema of an array of items.
 func ListOf(item Schema) Schema { return Schema{"type": "array", "items": item} }
 
-// MapOf is an object with a value of one kind for each name.
+// MapOf returns the schema of an object whose members all have the schema value.
 func MapOf(value Schema) Schema { return Schema{"type": "object", "additionalProperties": value} }
 
-// fieldForm is what the specification says of a field.
+// fieldForm holds what the specification states about a field.
 type fieldForm struct {
 	schema Schema
 	about  string
-	more   []any // keys and values
+	more   []any // pairs of a key and a value
 }
 
-// About describes the field in the specification. A reference to a form stands
-// alone there, and is described by its form.
+// About sets the description of the field in the specification. A field whose
+// schema is a reference does not show a description; the form to which it refers
+// has one.
 func (f Field[T]) About(text string) Field[T] {
 	f.form.about = text
 	return f
 }
 
-// With adds a keyword of JSON Schema, or removes one where value is nil.
+// With sets a keyword of JSON Schema; a nil value removes the keyword.
 func (f Field[T]) With(key string, value any) Field[T] {
 	f.form.more = append(f.form.more[:len(f.form.more):len(f.form.more)], key, value)
 	return f
 }
 
-// Default says what a field that is left out means.
+// Default states the value that a field has where it is left out.
 func (f Field[T]) Default(value any) Field[T] { return f.With("default", value) }
 
-// Example shows a value.
+// Example gives an example of a value.
 func (f Field[T]) Example(value any) Field[T] { return f.With("examples", []any{value}) }
 
-// Name is the name of the document in the specification.
+// Name returns the name of the document in the specification.
 func (t *Table[T]) Name() string { return t.name }
 
-// About describes the document.
+// About returns the description of the document.
 func (t *Table[T]) About() string { return t.about }
 
-// Names are the fields in order.
+// Names returns the names of the fields in order.
 func (t *Table[T]) Names() []string { return t.names }
 
-// Schema is the document's component of the specification.
+// Schema returns the component of the document in the specification.
 func (t *Table[T]) Schema() map[string]any {
 	properties, required := map[string]any{}, []any{}
 	for i := range t.fields {
@@ -107,7 +110,7 @@ func (f *fieldForm) property() map[string]any {
 	return s
 }
 
-// plainSchema copies a schema with references as text.
+// plainSchema returns a copy of a schema in which references are strings.
 func plainSchema(v any) any {
 	switch v := v.(type) {
 	case Schema:
@@ -140,7 +143,7 @@ func plainSchema(v any) any {
 	return v
 }
 
-// Parts are the forms that fields refer to.
+// Parts returns the forms to which the fields refer.
 func (t *Table[T]) Parts() []Form {
 	var parts []Form
 	for i := range t.fields {
@@ -163,13 +166,13 @@ func formsIn(v any) []Form {
 	return nil
 }
 
-// Forms are those of the documents of the domain that have tables, without their
-// parts.
+// Forms returns the forms of results and of the requests to solve, bound and
+// verify, without the forms to which these refer.
 func Forms() []Form {
 	return []Form{resultTable, solveForm, boundForm, verifyForm}
 }
 
-// Forms that those of requests refer to.
+// These forms are those to which requests of other packages refer.
 var (
 	InstanceDocument Form = instanceTable
 	JobDocument      Form = jobTable

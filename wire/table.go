@@ -19,9 +19,9 @@ type Table[T any] struct {
 	fields      []Field[T]
 	rows        []writer[T]
 	names       []string
-	known       []string // names that faults propose: all but those of hidden fields
+	known       []string // names that faults propose: all names except those of hidden fields
 	index       nameIndex
-	required    uint64 // a bit a field
+	required    uint64 // one bit for each field that must be present
 	open        bool
 	check       func(v *T, has Members, found *hare.InvalidErrors)
 }
@@ -31,25 +31,25 @@ type Field[T any] struct {
 	name   string
 	read   func(r *Reader, v *T) error
 	write  func(b []byte, v *T) []byte // appends nothing where the field is left out
-	micros func(v *T) *int64           // of Micros alone
+	micros func(v *T) *int64           // returns the number of a field that Micros made
 	needed bool
-	always bool   // written where it has its zero value too
-	hidden bool   // from the specification
-	quiet  bool   // the table's check says where the field is missing
-	remedy string // said where a needed field is missing
-	zero   string // what a needed field has where write appends nothing
+	always bool   // the field is written even where it has its zero value
+	hidden bool   // the specification does not show the field
+	quiet  bool   // the table's check reports that the field is missing
+	remedy string // what a fault proposes where a needed field is missing
+	zero   string // what is written for a needed field where write appends nothing
 	form   fieldForm
 }
 
-// writer is what Append needs of a field that is written.
+// writer holds what Append needs to write one field.
 type writer[T any] struct {
-	key   [16]byte // as it is written, ,"name":
-	short int      // length of key; 0 where long has it
+	key   [16]byte // the key as it is written: ,"name":
+	short int      // length of key; 0 means that the key does not fit, and long holds it
 	long  string
 	write func(b []byte, v *T) []byte
-	zero  string // written where write appends nothing; "" leaves the field out
-	// micros is where the number is of a field that is written as millionths, in
-	// place of write.
+	zero  string // what is written where write appends nothing; "" leaves the field out
+	// micros returns the number of a field that is written as millionths; such a
+	// field does not use write.
 	micros func(v *T) *int64
 }
 
@@ -79,7 +79,8 @@ func newWriters[T any](fields []Field[T]) []writer[T] {
 	return rows
 }
 
-// NewTable makes the table of a document, which the specification calls name.
+// NewTable makes the table of a document; name is the name of the document in the
+// specification.
 func NewTable[T any](name, about string, fields ...Field[T]) *Table[T] {
 	if len(fields) > 64 {
 		panic("wire: " + name + " has more than 64 fields")
@@ -104,14 +105,14 @@ func NewTable[T any](name, about string, fields ...Field[T]) *Table[T] {
 	return t
 }
 
-// Open makes a table whose documents may have fields that this version does not
-// know: they are passed over.
+// Open makes the table accept fields that this version does not know; the reader
+// skips these fields.
 func (t *Table[T]) Open() *Table[T] {
 	t.open = true
 	return t
 }
 
-// Part is the table of a document with some of the fields, in the order of names.
+// Part returns a table with some of the fields of t, in the order of names.
 func (t *Table[T]) Part(name, about string, names ...string) *Table[T] {
 	var fields []Field[T]
 	for _, n := range names {
@@ -120,22 +121,23 @@ func (t *Table[T]) Part(name, about string, names ...string) *Table[T] {
 	return NewTable(name, about, fields...)
 }
 
-// Check adds a check of the whole object. Its pointers are relative to the
-// object, and a fault at a pointer at which reading found one is not reported.
+// Check adds a check of the whole object. The pointers that check reports are
+// relative to the object. A fault is not reported at a pointer at which reading has
+// already found one.
 func (t *Table[T]) Check(check func(v *T, has Members, found *hare.InvalidErrors)) *Table[T] {
 	t.check = check
 	return t
 }
 
-// Members says which fields of its table an object has.
+// Members tells which fields of the table an object has.
 type Members struct {
-	// Sound says that reading the object found no fault.
+	// Sound means that reading the object found no fault.
 	Sound bool
 	names []string
 	bits  uint64
 }
 
-// Has says whether the object has the field.
+// Has reports whether the object has the field.
 func (m Members) Has(name string) bool {
 	for i, x := range m.names {
 		if x == name {
@@ -145,7 +147,7 @@ func (m Members) Has(name string) bool {
 	panic("wire: the table has no field " + name)
 }
 
-// Names are the fields that the object has, in the order of the table.
+// Names returns the fields that the object has, in the order of the table.
 func (m Members) Names() []string {
 	var names []string
 	for i, x := range m.names {
@@ -156,10 +158,11 @@ func (m Members) Names() []string {
 	return names
 }
 
-// None says that the object has no field of the table.
+// None reports whether the object has no field of the table.
 func (m Members) None() bool { return m.bits == 0 }
 
-// Read reads an object into v. Errors end the pass; faults are kept by r.
+// Read reads an object into v. The reader r keeps the faults; an error ends the
+// pass.
 func (t *Table[T]) Read(r *Reader, v *T) error {
 	if ok, err := r.Want('{'); !ok {
 		return err
@@ -210,9 +213,9 @@ func (t *Table[T]) unknown(r *Reader, name string, strange *nameSet) error {
 	return r.unknown(name, t.known)
 }
 
-// checked reports what the whole object lacks.
+// checked reports missing fields and the faults that the table's check finds.
 func (t *Table[T]) checked(r *Reader, v *T, has uint64, before int) error {
-	found := &r.found // held by the reader, because a check lets it escape
+	found := &r.found // in the reader, because the pointer that check gets would make a local variable escape
 	*found = (*found)[:0]
 	for i := range t.fields {
 		if f := &t.fields[i]; t.required&^has>>i&1 != 0 {
@@ -239,13 +242,13 @@ func (f *Field[T]) missing() string {
 	return fmt.Sprintf("%q is missing: %s", f.name, f.remedy)
 }
 
-// Append appends the document as JSON. Fields that have their default are left
-// out, but for those that are needed.
+// Append appends the document as JSON. A field that has its default is left out
+// unless the field is needed.
 func (t *Table[T]) Append(b []byte, v *T) []byte {
 	begin := len(b)
 	for i := range t.rows {
 		w := &t.rows[i]
-		if w.micros != nil { // most fields of most documents: one call, and not two
+		if w.micros != nil { // most fields of most documents: one indirect call suffices
 			if n := *w.micros(v); n != 0 || w.zero != "" {
 				b = hare.AppendMicros(w.appendKey(b), n)
 			}
@@ -265,11 +268,12 @@ func (t *Table[T]) Append(b []byte, v *T) []byte {
 	if len(b) == begin {
 		return append(b, "{}"...)
 	}
-	b[begin] = '{' // in place of the first comma
+	b[begin] = '{' // overwrites the comma of the first field
 	return append(b, '}')
 }
 
-// appendFields begins an object with some of its fields.
+// appendFields appends the begin of an object with the named fields, without the
+// closing brace.
 func (t *Table[T]) appendFields(b []byte, v *T, names ...string) []byte {
 	part := make([]Field[T], len(names))
 	for i, name := range names {
@@ -282,9 +286,9 @@ func (t *Table[T]) appendFields(b []byte, v *T, names ...string) []byte {
 // Decode reads a document that is one object.
 func (t *Table[T]) Decode(r *Reader, v *T) error { return r.Finish(t.Read(r, v)) }
 
-// NewField makes a row for a value of a kind of its own. A parser reads one value,
-// or passes over it. An encoder appends the value, or nothing where the field is
-// left out; it is nil where the field is never written.
+// NewField makes a row for a value that has its own parser and encoder. The parser
+// read reads or skips one value. The encoder write appends the value, or nothing
+// where the field is left out; a nil encoder means that the field is never written.
 func NewField[T any](name string, kind Schema, read func(r *Reader, v *T) error, write func(b []byte, v *T) []byte) Field[T] {
 	f := Field[T]{name: name, read: read, write: write, form: fieldForm{schema: kind}}
 	switch kind["type"] {
@@ -300,52 +304,53 @@ func NewField[T any](name string, kind Schema, read func(r *Reader, v *T) error,
 	return f
 }
 
-// Required says that the document must have the field, and what to do where the
+// Required makes the field mandatory; remedy tells a caller what to give where the
 // field is missing.
 func (f Field[T]) Required(remedy string) Field[T] {
 	f.needed, f.always, f.remedy = true, true, remedy
 	return f
 }
 
-// Needed is Required for a field of which the table's check says that it is
-// missing.
+// Needed makes the field mandatory, as Required does, but leaves it to the table's
+// check to report that the field is missing.
 func (f Field[T]) Needed() Field[T] {
 	f.needed, f.always, f.quiet = true, true, true
 	return f
 }
 
-// MayLack says that a field that is needed is not written where it has its zero
-// value: the document is of a caller who does not know it.
+// MayLack lets the encoder leave out a mandatory field that has its zero value,
+// because the document may come from a caller who does not know the field.
 func (f Field[T]) MayLack() Field[T] {
 	f.always = false
 	return f
 }
 
-// Reading replaces the parser.
+// Reading returns the field with another parser.
 func (f Field[T]) Reading(read func(r *Reader, v *T) error) Field[T] {
 	f.read = read
 	return f
 }
 
-// Writing replaces the encoder.
+// Writing returns the field with another encoder.
 func (f Field[T]) Writing(write func(b []byte, v *T) []byte) Field[T] {
 	f.write, f.micros = write, nil
 	return f
 }
 
-// Hidden keeps the field out of the specification: an old name, which is read.
+// Hidden keeps the field out of the specification. Hidden fields are old names that
+// are still read.
 func (f Field[T]) Hidden() Field[T] {
 	f.hidden = true
 	return f
 }
 
-// Always says that the field is written where it has its zero value too.
+// Always makes the encoder write the field even where it has its zero value.
 func (f Field[T]) Always() Field[T] {
 	f.always = true
 	return f
 }
 
-// String is a string.
+// String makes a field whose value is a string.
 func String[T any](name string, at func(*T) *string) Field[T] {
 	return NewField(name, Schema{"type": "string"},
 		func(r *Reader, v *T) error { return r.String(at(v)) },
@@ -357,8 +362,8 @@ func String[T any](name string, at func(*T) *string) Field[T] {
 		})
 }
 
-// Text is a string, of any length, that is held as bytes; an empty one is left out,
-// and is read as nil.
+// Text makes a field whose value is a string of any length, which is held as bytes.
+// An empty string is left out, and is read as nil.
 func Text[T any](name string, at func(*T) *[]byte) Field[T] {
 	return NewField(name, Schema{"type": "string"},
 		func(r *Reader, v *T) error {
@@ -377,22 +382,24 @@ func Text[T any](name string, at func(*T) *[]byte) Field[T] {
 		})
 }
 
-// Choice is a string that chooses something, and so is not empty where it is given.
-// Readers do not look it up: who chooses refuses names that are not known.
+// Choice makes a field whose value is a string that selects something and therefore
+// must not be empty. The reader accepts every name; the code that uses the value
+// refuses unknown names.
 func Choice[T any](name string, at func(*T) *string, known ...string) Field[T] {
 	f := String(name, at).With("enum", known)
 	f.read = func(r *Reader, v *T) error { return r.Word(at(v)) }
 	return f
 }
 
-// OneOf is a string that is one of those known.
+// OneOf makes a field whose value is a string; the reader refuses every string that
+// is not in known.
 func OneOf[T any](name string, at func(*T) *string, known ...string) Field[T] {
 	f := String(name, at).With("enum", known)
 	f.read = func(r *Reader, v *T) error { return r.OneOf(at(v), known...) }
 	return f
 }
 
-// Bool is true or false; false is left out.
+// Bool makes a field that is true or false; false is left out.
 func Bool[T any](name string, at func(*T) *bool) Field[T] {
 	return NewField(name, Schema{"type": "boolean"},
 		func(r *Reader, v *T) error { return r.Bool(at(v)) },
@@ -404,8 +411,8 @@ func Bool[T any](name string, at func(*T) *bool) Field[T] {
 		})
 }
 
-// Integer is a whole number from least to most; 0 is left out where the field is
-// not needed.
+// Integer makes a field whose value is a whole number from least to most. 0 is left
+// out unless the field is needed.
 func Integer[T any](name string, at func(*T) *int64, least, most int64) Field[T] {
 	return NewField(name, Schema{"type": "integer", "format": "int64", "minimum": least},
 		func(r *Reader, v *T) error { return r.Integer(at(v), least, most) },
@@ -417,8 +424,8 @@ func Integer[T any](name string, at func(*T) *int64, least, most int64) Field[T]
 		})
 }
 
-// Micros is a decimal that is held in millionths, from least, which is 0 or 1; 0
-// is left out.
+// Micros makes a field whose value is a decimal that is held in millionths. least
+// is 0 or 1, in millionths, and 0 is left out.
 func Micros[T any](name string, at func(*T) *int64, least int64) Field[T] {
 	f := NewField(name, microsSchema(least),
 		func(r *Reader, v *T) error { return r.Micros(at(v), least) },
@@ -427,7 +434,8 @@ func Micros[T any](name string, at func(*T) *int64, least int64) Field[T] {
 	return f
 }
 
-// OptionalMicros is Micros with nil for what is left out, so that 0 can be said.
+// OptionalMicros is Micros for a field that may be 0: nil, not 0, stands for a
+// field that is left out.
 func OptionalMicros[T any](name string, at func(*T) **int64, least int64) Field[T] {
 	return NewField(name, microsSchema(least),
 		func(r *Reader, v *T) error {
@@ -453,7 +461,8 @@ func microsSchema(least int64) Schema {
 	return s
 }
 
-// Object is an object with a table of its own; nil is left out.
+// Object makes a field whose value is an object that has its own table; nil is left
+// out.
 func Object[T, U any](name string, at func(*T) **U, t *Table[U]) Field[T] {
 	return NewField(name, RefTo(t),
 		func(r *Reader, v *T) error {
@@ -469,7 +478,7 @@ func Object[T, U any](name string, at func(*T) **U, t *Table[U]) Field[T] {
 		})
 }
 
-// Part is an object whose zero value is left out.
+// Part makes a field whose value is an object; the zero value is left out.
 func Part[T any, U comparable](name string, at func(*T) *U, t *Table[U]) Field[T] {
 	return NewField(name, RefTo(t),
 		func(r *Reader, v *T) error { return t.Read(r, at(v)) },
@@ -482,7 +491,8 @@ func Part[T any, U comparable](name string, at func(*T) *U, t *Table[U]) Field[T
 		})
 }
 
-// Objects is an array of objects; an empty one is left out.
+// Objects makes a field whose value is an array of objects; an empty array is left
+// out.
 func Objects[T, U any](name string, at func(*T) *[]U, t *Table[U]) Field[T] {
 	return NewField(name, ListOf(RefTo(t)),
 		func(r *Reader, v *T) error {
@@ -502,7 +512,8 @@ func Objects[T, U any](name string, at func(*T) *[]U, t *Table[U]) Field[T] {
 		})
 }
 
-// Strings is an array of strings, of which most are read; an empty one is left
+// Strings makes a field whose value is an array of at most most strings; the fault
+// for a longer array calls the strings by the plural what. An empty array is left
 // out.
 func Strings[T any](name string, at func(*T) *[]string, most int, what string) Field[T] {
 	return NewField(name, ListOf(Schema{"type": "string"}),
@@ -533,7 +544,8 @@ func Strings[T any](name string, at func(*T) *[]string, most int, what string) F
 // MaxLabel is the largest number of characters of a name or a value of a StringMap.
 const MaxLabel = 200
 
-// StringMap is an object of at most so many strings; an empty one is left out.
+// StringMap makes a field whose value is an object of at most most strings; an
+// empty object is left out.
 func StringMap[T any](name string, at func(*T) *map[string]string, most int) Field[T] {
 	f := NewField(name, MapOf(Schema{"type": "string", "maxLength": MaxLabel}),
 		func(r *Reader, v *T) error { return r.stringMap(at(v), most) },
@@ -572,7 +584,8 @@ func (r *Reader) stringMap(to *map[string]string, most int) error {
 	return nil
 }
 
-// TimeLimit is a time in seconds, up to a day; 0 is left out.
+// TimeLimit makes a field whose value is a number of seconds, at most one day; 0 is
+// left out.
 func TimeLimit[T any](name string, at func(*T) *time.Duration, least int64) Field[T] {
 	return NewField(name, microsSchema(least),
 		func(r *Reader, v *T) error { return r.timeLimit(at(v), least) },
@@ -584,7 +597,7 @@ func TimeLimit[T any](name string, at func(*T) *time.Duration, least int64) Fiel
 		}).With("maximum", int64(maxTimeLimit.Seconds()))
 }
 
-// maxTimeLimit is a day.
+// maxTimeLimit is the longest time limit that a request may give.
 const maxTimeLimit = 24 * time.Hour
 
 func (r *Reader) timeLimit(to *time.Duration, least int64) error {
@@ -597,7 +610,7 @@ func (r *Reader) timeLimit(to *time.Duration, least int64) error {
 	return err
 }
 
-// Instance is an instance/v1 document; nil is left out.
+// Instance makes a field whose value is an instance/v1 document; nil is left out.
 func Instance[T any](name string, at func(*T) **hare.Instance) Field[T] {
 	return NewField(name, RefTo(instanceTable),
 		func(r *Reader, v *T) error { return r.instanceAt(string(r.d.StackPointer()), at(v)) },
@@ -609,13 +622,14 @@ func Instance[T any](name string, at func(*T) **hare.Instance) Field[T] {
 		})
 }
 
-// Result is a result/v1 document, which is not written.
+// Result makes a field whose value is a result/v1 document. The field is read and
+// never written.
 func Result[T any](name string, at func(*T) **hare.Result) Field[T] {
 	return NewField(name, RefTo(resultTable),
 		func(r *Reader, v *T) error { return r.resultAt(string(r.d.StackPointer()), at(v)) }, nil)
 }
 
-// Cluster is a cluster; nil is left out.
+// Cluster makes a field whose value is a cluster; nil is left out.
 func Cluster[T any](name string, at func(*T) **hare.Cluster) Field[T] {
 	return NewField(name, RefTo(clusterTable),
 		func(r *Reader, v *T) error {
@@ -631,8 +645,8 @@ func Cluster[T any](name string, at func(*T) **hare.Cluster) Field[T] {
 		})
 }
 
-// AppendMap appends an object with a value for each of items; an empty one is left
-// out.
+// AppendMap appends an object with one member for each item. It appends nothing
+// where items is empty.
 func AppendMap[T any](b []byte, items []T, name func(*T) string, value func([]byte, *T) []byte) []byte {
 	for i := range items {
 		if i == 0 {
@@ -649,12 +663,12 @@ func AppendMap[T any](b []byte, items []T, name func(*T) string, value func([]by
 	return b
 }
 
-// nameIndex finds a name among those of a table: a hash of which a seed was found
-// that gives every name a place of its own.
+// nameIndex finds the index of a name in a table by a perfect hash: the seed is
+// chosen such that no two names have the same slot.
 type nameIndex struct {
 	names []string
 	seed  uint32
-	at    [256]uint8 // index of a name plus one, by place
+	at    [256]uint8 // by slot: the index of the name plus one; 0 means that the slot is empty
 }
 
 func newNameIndex(names []string) nameIndex {
@@ -665,7 +679,8 @@ func newNameIndex(names []string) nameIndex {
 	}
 }
 
-// fill reports false where two names have one place.
+// fill puts every name into its slot. It returns false where two names have the
+// same slot.
 func (x *nameIndex) fill() bool {
 	for i, name := range x.names {
 		p := placeOf(name, x.seed)
@@ -685,7 +700,7 @@ func placeOf[S string | []byte](name S, seed uint32) uint8 {
 	return uint8(h >> 24)
 }
 
-// find returns the index of a name, or -1.
+// find returns the index of a name, or -1 where the table has no such name.
 func (x *nameIndex) find(name []byte) int {
 	i := int(x.at[placeOf(name, x.seed)]) - 1
 	if i < 0 || string(name) != x.names[i] {
