@@ -1,14 +1,15 @@
 #!/bin/bash
-# Makes and tests the clients; all that it fetches and builds is below .clients,
-# clients/*/node_modules and build/clients.
+# Builds and tests the Python and TypeScript clients. Everything that the script
+# downloads and builds is in .clients, clients/*/node_modules and build/clients.
 #
-#   clients.sh build      the packages, in build/clients: wheel, sdist, npm tarball
-#   clients.sh wheel      the Python package alone
-#   clients.sh test       build them, install them elsewhere, run them against bin/hare serve
-#   clients.sh lint       the specification
-#   clients.sh fuzz [S]   every operation of the specification, a few examples each or twice S seconds: without keys and with
+#   clients.sh build      build the packages in build/clients: wheel, sdist, npm tarball
+#   clients.sh wheel      build the Python package alone
+#   clients.sh test       build the packages, install them elsewhere, test them against hare serve
+#   clients.sh lint       lint the specification
+#   clients.sh fuzz [S]   fuzz every operation of the specification, first without API keys and
+#                         then with them, for S seconds each or with a few examples an operation
 #
-# HARE is the binary to serve with; .clients/hare is built without it.
+# HARE is the binary that serves; where HARE is not set, the script builds .clients/hare.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 root=$PWD
@@ -23,11 +24,12 @@ PATH=${node:+$node:}$PATH
 server=
 trap 'stop' EXIT
 
-# once NAME FILE...: true when FILEs changed since done NAME.
+# once NAME FILE... succeeds if the files changed since done_ NAME recorded their hash.
 once() { ! [ "$(cat "$cache/$1.stamp" 2>/dev/null)" = "$(cat "${@:2}" | sha256sum)" ]; }
 done_() { cat "${@:2}" | sha256sum >"$cache/$1.stamp"; }
 
-# venv NAME REQUIREMENTS: a virtual environment with exactly these, by hash.
+# venv NAME REQUIREMENTS makes a virtual environment with exactly the packages of the
+# file REQUIREMENTS, whose hashes pip checks.
 venv() {
     once "$1" "$2" || return 0
     rm -rf "${cache:?}/$1"
@@ -36,7 +38,7 @@ venv() {
     done_ "$1" "$2"
 }
 
-# modules FOLDER: its node_modules, by the lock.
+# modules FOLDER installs FOLDER/node_modules from the lock file.
 modules() {
     once "modules-${1//\//-}" "$1/package-lock.json" && rm -rf "$1/node_modules"
     [ -d "$1/node_modules" ] || (cd "$1" && npm ci --silent --ignore-scripts --no-audit --no-fund)
@@ -48,8 +50,9 @@ build_python() {
     local bin=$cache/py-tools/bin
     (
         cd clients/python
-        PATH=$bin:$PATH openapi-python-client generate --fail-on-warning --path "$root/openapi/openapi.json" --meta none \
-            --output-path src/hare_client/generated --overwrite --config generate.yaml >"$cache/generate.log" 2>&1 || {
+        PATH=$bin:$PATH openapi-python-client generate --fail-on-warning \
+            --path "$root/openapi/openapi.json" --meta none --output-path src/hare_client/generated \
+            --overwrite --config generate.yaml >"$cache/generate.log" 2>&1 || {
             cat "$cache/generate.log" >&2
             exit 1
         }
@@ -87,10 +90,11 @@ build() {
 
 binary() {
     hare=${HARE:-$cache/hare}
-    [ -n "${HARE:-}" ] || PKG_CONFIG_PATH=$root/.highs/lib/pkgconfig CGO_ENABLED=1 "${GO:-go}" build -o "$cache/hare" ./cmd/hare
+    [ -n "${HARE:-}" ] || PKG_CONFIG_PATH=$root/.highs/lib/pkgconfig CGO_ENABLED=1 \
+        "${GO:-go}" build -o "$cache/hare" ./cmd/hare
 }
 
-# serve FLAG...: starts the server; its address is in url.
+# serve FLAG... starts the server and sets url to its address.
 serve() {
     "$hare" serve --listen 127.0.0.1:0 "$@" 2>"$cache/serve.log" &
     server=$!
@@ -111,7 +115,7 @@ stop() {
     server=
 }
 
-# clean says that the server's log has no defect.
+# clean fails if the log of the server has an error or a panic.
 clean() {
     if grep -E 'level=ERROR|panic' "$cache/serve.log" >&2; then
         echo "The server's log, .clients/serve.log, has errors." >&2
@@ -123,7 +127,7 @@ test_clients() {
     build
     binary
     "$hare" solve -q clients/conformance/readme.instance.json -o "$cache/result.json"
-    # Installed where nothing of this checkout is on the path.
+    # The packages are tested in a folder from which nothing of this checkout can be imported.
     venv py-use clients/python/runtime.txt
     "$cache/py-use/bin/python" -m pip install -q --no-deps --no-index --force-reinstall build/clients/hare_client-*.whl
     rm -rf "$cache/ts-use" && mkdir -p "$cache/ts-use"
@@ -134,7 +138,8 @@ test_clients() {
         npm install --silent --no-audit --no-fund --offline --ignore-scripts "$root"/build/clients/hare-client-*.tgz
     )
     serve
-    export HARE_URL=$url HARE_ROOT=$root HARE_RESULT=$cache/result.json HARE_FAKE=$root/clients/conformance/fake.py PYTHON=$python
+    export HARE_URL=$url HARE_ROOT=$root HARE_RESULT=$cache/result.json PYTHON=$python
+    export HARE_FAKE=$root/clients/conformance/fake.py
     run_clients '*'
     "$python" clients/conformance/check_docs.py "$cache/py-use/bin/python" "$cache/ts-use"
     stop
@@ -148,7 +153,7 @@ test_clients() {
     fi
 }
 
-# run_clients WHICH: the tests of that name.
+# run_clients PATTERN runs the tests of both clients whose names match PATTERN.
 run_clients() {
     echo "== Python"
     "$cache/py-use/bin/python" -I -m unittest discover -s clients/python/tests -p "test_$1.py"
@@ -156,7 +161,8 @@ run_clients() {
     (cd "$cache/ts-use" && node --test --test-reporter=dot ./$1.test.mjs)
 }
 
-# with_keys: serves with keys, one of which is key; false where there are none.
+# with_keys starts a server that requires API keys and sets key to one of them. It fails
+# if the binary has no command key.
 with_keys() {
     "$hare" key --help >/dev/null 2>&1 || return 1
     rm -rf "$cache/data" && mkdir -p "$cache/data"
@@ -166,14 +172,16 @@ with_keys() {
 
 lint() {
     modules clients/conformance
-    clients/conformance/node_modules/.bin/redocly lint --config clients/conformance/redocly.yaml --format stylish openapi/openapi.yaml 2>"$cache/lint.log" || {
+    clients/conformance/node_modules/.bin/redocly lint --config clients/conformance/redocly.yaml \
+        --format stylish openapi/openapi.yaml 2>"$cache/lint.log" || {
         cat "$cache/lint.log" >&2
         exit 1
     }
 }
 
-# attack ARG...: the fuzzer on the server at url. One worker: in several threads
-# Python 3.11 fails now and then to parse its own source (python/cpython#106905).
+# attack ARG... runs the fuzzer against the server at url. The fuzzer has one worker,
+# because Python 3.11 sometimes fails to parse its own source in several threads
+# (python/cpython#106905).
 attack() {
     (
         cd clients/conformance
@@ -185,17 +193,19 @@ attack() {
     }
     grep -E 'generated,' "$cache/fuzz.log"
     clean
-    # What was not reached did not pass.
+    # A run that did not reach every operation has not passed.
     if ! grep -qE 'Selected: ([0-9]+)/\1' "$cache/fuzz.log" || grep -q 'Time limit reached' "$cache/fuzz.log"; then
         cat "$cache/fuzz.log" >&2
         exit 1
     fi
 }
 
-# fuzz [SECONDS]: without seconds the whole of the specification with a key, and
-# a few examples of each operation without.
+# fuzz [SECONDS] fuzzes for SECONDS without and for SECONDS with keys. Without the
+# argument it tries a few examples of each operation without keys, and covers the whole
+# specification with keys.
 fuzz() {
-    local open=(--phases examples,fuzzing --max-examples 2) keyed=(--phases examples,coverage,stateful --max-examples 4)
+    local open=(--phases examples,fuzzing --max-examples 2)
+    local keyed=(--phases examples,coverage,stateful --max-examples 4)
     [ -z "${1:-}" ] || open=(--max-time "$1") keyed=(--max-time "$1")
     venv fuzz clients/conformance/requirements.txt
     binary

@@ -1,10 +1,10 @@
 #!/bin/bash
-# Puts HiGHS where the build finds it: /.highs/lib/pkgconfig/highs.pc.
+# Puts HiGHS where the build looks for it: .highs/lib/pkgconfig/highs.pc.
 #
-# A system HiGHS (pkg-config highs, 1.10 or later) is taken as it is; otherwise
-# the wheel pinned in highs-requirements.txt is downloaded once, its hash
-# checked by pip, and unpacked. Does nothing when that was done already.
-# HARE_HIGHS=wheel takes the wheel even where the system has HiGHS.
+# If the system has HiGHS 1.10 or later (pkg-config highs), the script uses it.
+# Otherwise the script downloads the wheel that is pinned in highs-requirements.txt,
+# whose hash pip checks, and unpacks it. A second run does nothing. With
+# HARE_HIGHS=wheel, the script uses the wheel even if the system has HiGHS.
 set -euo pipefail
 
 here=$(cd "$(dirname "$0")" && pwd)
@@ -25,7 +25,10 @@ mkdir -p "$tmp/lib/pkgconfig"
 
 if [ "${HARE_HIGHS:-}" != wheel ] && pkg-config --atleast-version=$least highs 2>/dev/null; then
     libdir=$(pkg-config --variable=libdir highs)
-    [ -e "$libdir/libhighs.so" ] || libdir=$(dirname "$(find -L "$(pkg-config --variable=prefix highs)" -name libhighs.so 2>/dev/null | head -1)")
+    if [ ! -e "$libdir/libhighs.so" ]; then
+        prefix=$(pkg-config --variable=prefix highs)
+        libdir=$(dirname "$(find -L "$prefix" -name libhighs.so 2>/dev/null | head -1)")
+    fi
     pc=$(pkg-config --variable=pcfiledir highs)/highs.pc
     cp "$pc" "$tmp/lib/pkgconfig/highs.pc"
     echo "HiGHS: the system's $(pkg-config --modversion highs) ($libdir)"
@@ -37,7 +40,8 @@ else
     echo "HiGHS: fetching the wheel pinned in scripts/highs-requirements.txt"
     python3 -m pip download --quiet --no-deps --only-binary=:all: --require-hashes \
         --dest "$tmp/wheel" -r "$here/highs-requirements.txt" || {
-        echo "HiGHS could not be downloaded; the wheel is pinned for Linux on x86-64 and arm64. Elsewhere install HiGHS $least or later with its highs.pc." >&2
+        echo "HiGHS could not be downloaded; the wheel is pinned for Linux on x86-64 and arm64." \
+            "Elsewhere install HiGHS $least or later with its highs.pc." >&2
         exit 1
     }
     python3 -m zipfile -e "$tmp"/wheel/*.whl "$tmp/unpacked"
@@ -45,15 +49,16 @@ else
     mv "$dist/include" "$tmp/include"
     mv "$dist/lib/libhighs.so" "$tmp/lib/libhighs.so"
     cp "$dist/share/doc/HIGHS/LICENSE.txt" "$tmp/LICENSE.txt"
-    sed -e "s|^prefix=.*|prefix=$dest|" -e "s|^libdir=.*|libdir=$dest/lib|" -e "s|^includedir=.*|includedir=$dest/include/highs|" \
+    sed -e "s|^prefix=.*|prefix=$dest|" -e "s|^libdir=.*|libdir=$dest/lib|" \
+        -e "s|^includedir=.*|includedir=$dest/include/highs|" \
         "$dist/lib/pkgconfig/highs.pc" >"$tmp/lib/pkgconfig/highs.pc"
     chmod 755 "$tmp/lib/libhighs.so"
     libdir=$dest/lib
     rm -rf "$tmp/wheel" "$tmp/unpacked"
 fi
 
-# Two pkg-config folders: lib/pkgconfig for tests, with a run path to this
-# checkout, and release/pkgconfig without one, for a binary that is moved.
+# There are two pkg-config folders: lib/pkgconfig, for tests, sets a run path into this
+# checkout; release/pkgconfig, for a binary that is moved, sets none.
 mkdir -p "$tmp/release/pkgconfig"
 cp "$tmp/lib/pkgconfig/highs.pc" "$tmp/release/pkgconfig/highs.pc"
 sed -i -e "s|^Libs:.*|& -Wl,-rpath,$libdir|" "$tmp/lib/pkgconfig/highs.pc"

@@ -1,11 +1,11 @@
-"""Makes an image of Hare without a daemon: an archive in the OCI layout, for
-podman load, skopeo copy oci-archive:FILE or ctr images import.
+"""Makes a container image of Hare without a daemon. The image is an archive in the OCI
+layout, which podman load, skopeo copy oci-archive:FILE and ctr images import can read.
 
     image.py STAGE FILE VERSION COMMIT ARCHITECTURE
 
-STAGE has hare and lib. The image has them, the libraries of this machine that
-they are linked with, and nothing else: no shell and no base image. Equal inputs
-make equal bytes.
+The folder STAGE contains hare and lib. The image contains both, the libraries of this
+machine with which they are linked, and nothing else: no shell and no base image. Equal
+inputs give equal bytes.
 """
 
 import gzip
@@ -30,7 +30,7 @@ def entry(tar, name, data=None, mode=0o644, kind=tarfile.REGTYPE, link=""):
 
 
 def libraries(*files):
-    """The shared objects that the loader finds for files, by the path it looks at."""
+    """Returns the paths of the shared objects that the loader finds for files."""
     found = set()
     for file in files:
         for line in subprocess.run(["ldd", file], check=True, capture_output=True, text=True).stdout.splitlines():
@@ -46,7 +46,8 @@ def layer(stage):
     files = {}
     for path in sorted(stage.rglob("*")):
         if path.is_file():
-            files["opt/hare/" + str(path.relative_to(stage))] = (path.read_bytes(), 0o755 if os.access(path, os.X_OK) else 0o644)
+            mode = 0o755 if os.access(path, os.X_OK) else 0o644
+            files["opt/hare/" + str(path.relative_to(stage))] = (path.read_bytes(), mode)
     own = str(stage.resolve())
     for lib in libraries(stage / "hare", *(stage / "lib").iterdir()):
         if not os.path.realpath(lib).startswith(own):

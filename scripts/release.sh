@@ -1,13 +1,13 @@
 #!/bin/bash
-# Builds what a release has from a tag, reproducibly, and publishes nothing.
+# Builds the files of a release from a tag, reproducibly, and publishes nothing.
 #
-#   release.sh REF FOLDER     source and binary archive, image, Python package
-#                             and SHA256SUMS of the tag or commit REF
-#   release.sh --check        builds HEAD twice, in two places, without the image,
-#                             and compares the bytes
+#   release.sh REF FOLDER     build the source archive, binary archive, image, Python
+#                             package and SHA256SUMS of the tag or commit REF
+#   release.sh --check        build HEAD twice, in two places and without the image,
+#                             and compare the bytes
 #
-# Of the working tree nothing is taken: REF is unpacked and built elsewhere.
-# Equal are builds with the same Go, C compiler and HiGHS.
+# The script uses no file of the working tree: it unpacks REF elsewhere and builds it
+# there. Two builds are equal if Go, the C compiler and HiGHS are the same.
 set -euo pipefail
 export LC_ALL=C TZ=UTC
 umask 022
@@ -16,19 +16,22 @@ root=$PWD
 
 if ! git rev-parse --verify -q HEAD >/dev/null; then
     echo "A release is built from a commit, and this is no checkout of git." >&2
-    [ "${1:-}" != --check ] || exit 0 # there is nothing to compare
+    [ "${1:-}" != --check ] || exit 0 # without a commit there is nothing to compare
     exit 1
 fi
 
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 
-# pack NAME FOLDER: a .tar.gz without owners, times of its own, or an order by chance.
+# pack NAME FOLDER writes FOLDER/NAME as a .tar.gz whose bytes depend neither on owners,
+# nor on times of modification, nor on the order of files in folders.
 pack() {
-    tar -C "$2" --sort=name --format=gnu --mtime="@$SOURCE_DATE_EPOCH" --owner=0 --group=0 --numeric-owner -cf - "$1" | gzip -9n
+    tar -C "$2" --sort=name --format=gnu --mtime="@$SOURCE_DATE_EPOCH" --owner=0 --group=0 --numeric-owner \
+        -cf - "$1" | gzip -9n
 }
 
-# build REF FOLDER WORK [IMAGE]: builds in WORK what FOLDER gets.
+# build REF FOLDER WORK [IMAGE] builds REF in WORK and puts the files of the release into
+# FOLDER; with a fourth argument, an image is one of them.
 build() {
     local commit version name src
     commit=$(git rev-parse --verify "$1^{commit}")
@@ -44,8 +47,8 @@ build() {
     git archive --format=tar --prefix="$name/" "$commit" | gzip -9n >"$2/$name-source.tar.gz"
     tar -C "$3" -xzf "$2/$name-source.tar.gz"
     src=$3/$name
-    # A release has the pinned HiGHS, whatever the machine has. For a comparison
-    # that of this checkout will do, where it has one.
+    # A release contains the pinned HiGHS, whichever HiGHS the machine has. For the
+    # comparison of two builds, the HiGHS of this checkout suffices if there is one.
     if [ -n "${4:-}" ] || [ ! -d "$root/.highs/release" ]; then
         HARE_HIGHS=wheel PKG_CONFIG_PATH='' "$src/scripts/get-highs.sh" >/dev/null
     else
@@ -56,11 +59,12 @@ build() {
     system=$(go env GOOS)-$(go env GOARCH)
     local stage=$3/stage/$name-$system
     mkdir -p "$stage"
-    cp -R "$src/bin/hare" "$src/bin/lib" "$src/LICENSE" "$src/NOTICE" "$src/README.md" "$src/CHANGELOG.md" "$src/verify/hare_verify.py" "$stage/"
+    cp -R "$src/bin/hare" "$src/bin/lib" "$src/LICENSE" "$src/NOTICE" "$src/README.md" "$src/CHANGELOG.md" \
+        "$src/verify/hare_verify.py" "$stage/"
     [ ! -f "$src/.highs/LICENSE.txt" ] || cp "$src/.highs/LICENSE.txt" "$stage/LICENSE.highs"
     chmod -R u=rwX,go=rX "$stage"
     pack "$name-$system" "$3/stage" >"$2/$name-$system.tar.gz"
-    # The tools of the Python package, by hash, may be those of this checkout.
+    # The build may use the tools of this checkout, because their hashes are checked.
     HARE_CLIENTS=$root/.clients "$src/scripts/clients.sh" wheel
     cp "$src"/build/clients/hare_client-* "$2/"
     if [ -n "${4:-}" ]; then
@@ -74,11 +78,11 @@ case ${1:-} in
     build HEAD "$tmp/out-1" "$tmp/one"
     build HEAD "$tmp/out-2" "$tmp/and/another"
     if ! diff "$tmp/out-1/SHA256SUMS" "$tmp/out-2/SHA256SUMS" >&2; then
-        echo "The second build has other bytes than the first." >&2
+        echo "The bytes of the two builds differ." >&2
         exit 1
     fi
     "$tmp/one/stage"/*/hare --version
-    echo "$(wc -l <"$tmp/out-1/SHA256SUMS") files of a release built twice, the same"
+    echo "$(wc -l <"$tmp/out-1/SHA256SUMS") files of a release were built twice and are equal"
     ;;
 "" | -*)
     sed -n 's/^#   //p' "$0" >&2

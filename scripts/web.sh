@@ -1,12 +1,13 @@
 #!/bin/bash
-# Builds and tests the pages of web/; Node.js is only needed here.
+# Builds and tests the pages of web/. Only this script needs Node.js; Go users do not.
 #
-#   web.sh build      the bundles in web/dist, which are committed
-#   web.sh test       format, types, unit tests, bundles equal to their sources, and one round in Chromium
+#   web.sh build      build the bundles in web/dist, which are committed
+#   web.sh test       check format and types, run the unit tests, compare the bundles with
+#                     their sources, and test the pages in Chromium
 #
-# The round in Chromium is skipped where there is none, unless CHROMIUM_REQUIRED
-# is set. CHROMIUM is the browser; else it is looked for in PATH. HARE is the
-# binary that makes the pages; else one is built without cgo.
+# The test in Chromium is skipped if there is no Chromium, unless CHROMIUM_REQUIRED is
+# set. CHROMIUM is the browser; where it is not set, the script searches PATH. HARE is the
+# binary that makes the pages; where it is not set, the script builds one without cgo.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 root=$PWD
@@ -18,7 +19,7 @@ PATH=${node:+$node:}$PATH
 cd web
 formatted=("src/**/*.{ts,css}" "test/*.ts" "browser/*.ts" "*.mjs")
 
-# modules gets node_modules by the lock.
+# modules installs node_modules from the lock file.
 modules() {
     local wanted
     wanted=$(sha256sum <package-lock.json)
@@ -27,12 +28,12 @@ modules() {
     echo "$wanted" >"$cache/modules.stamp"
 }
 
-# held says that dist is what the sources give.
-held() {
+# check_dist fails if web/dist differs from what the sources build.
+check_dist() {
     rm -rf "$cache/dist"
     node build.mjs "$cache/dist"
     diff -r "$cache/dist" dist >/dev/null || {
-        echo "web/dist is not what web/src gives: scripts/web.sh build, and commit it" >&2
+        echo "web/dist differs from what web/src builds: run scripts/web.sh build and commit web/dist" >&2
         diff -rq "$cache/dist" dist >&2
         exit 1
     }
@@ -71,11 +72,11 @@ build)
 test)
     modules
     node_modules/.bin/prettier --check --log-level warn "${formatted[@]}" || {
-        echo "web/node_modules/.bin/prettier --write these" >&2
+        echo "to format these files: web/node_modules/.bin/prettier --write FILE" >&2
         exit 1
     }
     node_modules/.bin/tsc -p tsconfig.json
-    held
+    check_dist
     echo "== pages: geometry"
     node test.mjs unit
     [ ! -d browser ] || browser
