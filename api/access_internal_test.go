@@ -10,8 +10,8 @@ import (
 	"github.com/hare-sched/hare/access"
 )
 
-// FuzzBearer: whatever the header is, what comes out is no longer than it, and
-// a key comes out as it went in.
+// FuzzBearer checks that the key read from a header is never longer than the
+// header, and that a valid key is returned unchanged.
 func FuzzBearer(f *testing.F) {
 	secret, _, err := access.NewKey("a", access.RoleRead, "", time.Unix(0, 0), 0)
 	if err != nil {
@@ -48,8 +48,8 @@ func TestBearer(t *testing.T) {
 	}
 }
 
-// TestGuessesAreBounded: the table does not grow with the number of addresses,
-// and forgets the quietest first.
+// TestGuessesAreBounded checks that the table of failed attempts does not grow with
+// the number of addresses. The addresses without recent attempts are removed first.
 func TestGuessesAreBounded(t *testing.T) {
 	g := newBadKeyLimiter()
 	now := time.Unix(1, 0)
@@ -60,7 +60,7 @@ func TestGuessesAreBounded(t *testing.T) {
 	}
 	for i := range 3 * badKeyAddresses {
 		g.allow(fmt.Sprintf("[2001:db8:%x:%x::1]:9", i>>16, i&0xffff), now)
-		if i%1000 == 0 { // is not quiet
+		if i%1000 == 0 { // this address keeps trying
 			if wait, ok := g.allow("192.0.2.1:2", now); ok || wait <= 0 || wait > time.Second {
 				t.Fatalf("after %d other addresses: %v, %t", i, wait, ok)
 			}
@@ -72,7 +72,8 @@ func TestGuessesAreBounded(t *testing.T) {
 	if _, ok := g.allow("192.0.2.1:3", now.Add(2*time.Second)); !ok {
 		t.Error("refused for ever")
 	}
-	// One network of IPv6 is one guesser, and IPv4 is the same inside IPv6.
+	// All addresses of one IPv6 network count as one client, and an IPv4 address
+	// counts as the same address where it is mapped into IPv6.
 	for a, b := range map[string]string{"[2001:db8::1]:1": "[2001:db8::ffff:1%eth0]:2",
 		"192.0.2.7:1": "[::ffff:192.0.2.7]:2", "@": "pipe"} {
 		if network(a) != network(b) {

@@ -50,7 +50,7 @@ func example(t testing.TB) string {
 	return string(text)
 }
 
-// quick are options of a solve that searches nothing.
+// quick holds the options of a solve that does no search.
 const quick = `{"bound":"machine","order":"wspt","assign":"earliest_finish"}`
 
 func TestSolveThenVerify(t *testing.T) {
@@ -188,7 +188,8 @@ func zstdBomb() string {
 	return string(z.EncodeAll(make([]byte, 8<<20), nil))
 }
 
-// Pointers lead into the request document, all faults at once.
+// TestPointers checks that one answer reports all faults, with pointers into the
+// request document.
 func TestPointers(t *testing.T) {
 	h, _ := newServer(t)
 	w := request(t, h, "POST", "/v1/solves",
@@ -213,7 +214,7 @@ func TestPointers(t *testing.T) {
 	}
 }
 
-// Ten megabytes of brackets cost little.
+// TestBrackets checks that ten megabytes of brackets take little time and memory.
 func TestBrackets(t *testing.T) {
 	h := api.New(service.New(service.Config{}), api.Config{})
 	began := time.Now()

@@ -20,7 +20,7 @@ import (
 	"github.com/hare-sched/hare/wire"
 )
 
-// ready is an engine that has its answer.
+// ready is an engine that returns a prepared result at once.
 type ready struct{ res *hare.Result }
 
 func (e ready) Solve(_ context.Context, _ *hare.Instance, opt hare.Options) (*hare.Result, error) {
@@ -37,7 +37,7 @@ func (ready) Verify(*hare.Instance, *hare.Result, *verify.Previous) *verify.Repo
 	return &verify.Report{OK: true}
 }
 
-// paperScale is an instance of 200 jobs on 160 GPUs, and an answer to it.
+// paperScale returns an instance of 200 jobs on 160 GPUs and a result for it.
 func paperScale(tb testing.TB) (text []byte, res *hare.Result) {
 	tb.Helper()
 	file, err := os.Open("../testdata/instances/standard-200.json.gz")
@@ -65,9 +65,9 @@ func paperScale(tb testing.TB) (text []byte, res *hare.Result) {
 	return text, res
 }
 
-// BenchmarkHTTP is what a solve over a real connection costs beside the solver
-// at the scale of the paper; its parts follow, so that what HTTP itself adds is
-// the whole less decode and encode.
+// BenchmarkHTTP measures what a solve over a real connection costs beside the
+// solver, at the scale of the paper. The cost of HTTP itself is the whole less
+// decode and encode, which are measured too.
 func BenchmarkHTTP(b *testing.B) {
 	text, res := paperScale(b)
 	body := append(append([]byte(`{"instance":`), text...), '}')

@@ -12,7 +12,7 @@ import (
 	"github.com/hare-sched/hare/wire"
 )
 
-// crowded is an instance that takes a while.
+// crowded returns an instance that takes a while to solve.
 func crowded(t *testing.T) string {
 	t.Helper()
 	var jobs []string
@@ -25,8 +25,9 @@ func crowded(t *testing.T) string {
 		`"jobs":[` + strings.Join(jobs, ",") + `]}`
 }
 
-// TestOverload: where the queue is full a call is refused with the time that the
-// queue takes, and one that allows less is answered with a label.
+// TestOverload checks that a call to a full queue is refused with the time that the
+// queue will take, and that a call which allows degradation gets an answer marked
+// as degraded.
 func TestOverload(t *testing.T) {
 	s := newSolveServer(t, service.Config{Running: 1, Queue: 2})
 	doc := specification(t)
@@ -58,7 +59,7 @@ func TestOverload(t *testing.T) {
 			}
 		}
 	}
-	// It waits for the one that runs, and no longer.
+	// The call waits for the running solve, and no longer.
 	type answer struct {
 		code int
 		text string
@@ -88,7 +89,7 @@ func TestOverload(t *testing.T) {
 	if rep := verify.Check(inst, res); !rep.OK || rep.Bound == nil || rep.Value.Cmp(*rep.Bound) < 0 {
 		t.Errorf("%s", rep)
 	}
-	// The solve says so too, and is in no cache.
+	// The stored solve is marked as degraded too, and is not in the cache.
 	code, text, h := s.call(t, "GET", got.h.Get("Location"), "")
 	follows(t, doc, "GET", "/v1/solves/{id}", code, h, text)
 	if !strings.Contains(text, `"degraded":true`) {

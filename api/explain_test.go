@@ -14,7 +14,7 @@ import (
 	"github.com/hare-sched/hare/wire"
 )
 
-// solvedOnce is a store of one solve; others it does not know.
+// solvedOnce is a store that knows exactly one solve.
 type solvedOnce struct {
 	inst *hare.Instance
 	res  *hare.Result
@@ -36,8 +36,7 @@ func (s solvedOnce) Result(_ context.Context, tenant, id string) (*hare.Result, 
 	return s.res, nil
 }
 
-// explained is a server that has solved an instance of one odd job more than
-// the example.
+// explained returns a server that has solved the example with one more job.
 func explained(t *testing.T, options hare.Options) http.Handler {
 	t.Helper()
 	text := strings.Replace(example(t), `"jobs": [`, `"jobs": [{"id": "a/b é?", "on": {"T4": {"compute_s": 1}}},`, 1)
@@ -58,7 +57,8 @@ const (
 	allJobs = "/v1/solves/{id}/jobs"
 )
 
-// Answers and refusals are as the specification says.
+// TestExplanationsFollowTheirSchemas checks answers and refusals against the
+// specification.
 func TestExplanationsFollowTheirSchemas(t *testing.T) {
 	doc := specification(t)
 	h := explained(t, hare.Options{WorkLimit: 2000})

@@ -11,8 +11,8 @@ import (
 	"github.com/hare-sched/hare/service"
 )
 
-// Whatever is sent to whatever path, the answer is JSON with a status of the
-// contract, and never a 500.
+// FuzzRequests checks that every request, whatever its path and body, gets JSON
+// with a status of the specification, and never a 500.
 func FuzzRequests(f *testing.F) {
 	const instance = `{"hare":"instance/v1","cluster":{"nodes":[{"name":"a","gpus":{"V100":2}}]},"jobs":[{"id":"x",` +
 		`"on":{"V100":{"compute_s":1}}}]}`

@@ -31,8 +31,8 @@ func TestHome(t *testing.T) {
 	}
 }
 
-// The page names what the server has: sessions and solves that are kept, no
-// metrics that are served elsewhere.
+// TestHomeNamesWhatThereIs checks that the page links to sessions and stored solves
+// only on servers that have them, and not to metrics that another address serves.
 func TestHomeNamesWhatThereIs(t *testing.T) {
 	_, svc := newServer(t)
 	plain := request(t, api.New(svc, api.Config{}), "GET", "/", "").Body.String()

@@ -20,7 +20,8 @@ import (
 	"github.com/hare-sched/hare/verify"
 )
 
-// held is an engine whose solves end with their context or when let go.
+// held is an engine whose solves end with their context or when the test releases
+// them.
 type held struct {
 	began chan struct{}
 	free  chan struct{}
@@ -141,8 +142,8 @@ func TestClientLeaves(t *testing.T) {
 	})
 }
 
-// A client that is slow to send does not hold the server for ever, and one
-// that waits long for its answer is not cut off by the same limit.
+// TestBodyTime checks that a client that sends slowly is cut off, and that the same
+// limit does not cut off a client that waits long for its answer.
 func TestBodyTime(t *testing.T) {
 	engine := newHeld()
 	server := httptest.NewServer(api.New(service.New(service.Config{Engine: engine}),
@@ -171,7 +172,7 @@ func TestBodyTime(t *testing.T) {
 		if resp.StatusCode != http.StatusRequestTimeout {
 			break
 		}
-		_ = resp.Body.Close() // on a busy machine this body was slow, too
+		_ = resp.Body.Close() // on a busy machine this body may have been too slow as well
 	}
 	text, err := io.ReadAll(resp.Body)
 	if err != nil || !strings.Contains(string(text), `"optimal"`) {
@@ -204,8 +205,9 @@ func TestPanicIsOne500(t *testing.T) {
 	}
 }
 
-// On SIGTERM the context ends: what runs gets its grace, then its best pair
-// goes out, and meanwhile new work is refused and /readyz says so.
+// TestShutdown checks what the end of the context does, which SIGTERM causes:
+// running solves get the grace period and then answer with their best pair;
+// meanwhile new work is refused, and /readyz reports that the server drains.
 func TestShutdown(t *testing.T) {
 	t.Run("within the grace", func(t *testing.T) {
 		s := newShutdown(t, time.Hour)
@@ -228,12 +230,12 @@ func TestShutdown(t *testing.T) {
 	})
 }
 
-// shutdown is a server that was told to end while it solves.
+// shutdown is a server whose context ends while it solves.
 type shutdown struct {
 	engine *held
 	client *http.Client
 	url    string
-	answer chan string // of the solve
+	answer chan string // the answer of the solve
 	served chan error
 }
 
@@ -257,7 +259,7 @@ func newShutdown(t *testing.T, grace time.Duration) *shutdown {
 	return s
 }
 
-// post asks for a solve and returns the answer, or why there is none.
+// post submits a solve and returns its answer or its error.
 func (s *shutdown) post(text string) string {
 	resp, err := s.client.Post(s.url+"/v1/solves", "application/json", strings.NewReader(text))
 	if err != nil {
@@ -271,7 +273,7 @@ func (s *shutdown) post(text string) string {
 	return string(got)
 }
 
-// end waits for the solve and for the server.
+// end waits for the answer of the solve and for the end of the server.
 func (s *shutdown) end(t *testing.T, termination string) {
 	t.Helper()
 	if got := <-s.answer; !strings.Contains(got, `"termination":"`+termination+`"`) {

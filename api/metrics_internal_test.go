@@ -26,7 +26,7 @@ import (
 	"github.com/hare-sched/hare/store"
 )
 
-// observedServer has all metrics that a server can have.
+// observedServer returns a server that registers every metric.
 func observedServer(t *testing.T, tenants int) (*server, http.Handler) {
 	t.Helper()
 	sessions, err := sessions.Open(t.Context(), sessions.Config{Store: NewTimedStore(store.NewMemory())})
@@ -47,13 +47,13 @@ func observedServer(t *testing.T, tenants int) (*server, http.Handler) {
 	svc.SetHooks(s.hooks())
 	h := chi.NewRouter()
 	h.Use(s.identify, s.observe)
-	h.Post("/v1/solves", s.handle(s.solve)) // which admits it
+	h.Post("/v1/solves", s.handle(s.solve)) // the quota of solves applies
 	h.Get("/v1/version", s.handle(s.version))
 	h.Get("/metrics", s.handle(s.measurements))
 	return s, h
 }
 
-// described is what the registry says of a metric.
+// described is the description of a metric in the registry.
 type described struct {
 	help   string
 	labels []string
@@ -99,7 +99,7 @@ func TestMetricsAreClean(t *testing.T) {
 	hooks := s.hooks()
 	hooks.Cached(true)
 	hooks.Predicted(time.Second, 2*time.Second)
-	hooks.Predicted(0, time.Second) // no prediction, so nothing to compare
+	hooks.Predicted(0, time.Second) // without a prediction there is no ratio
 	hooks.Committed(t.Context(), time.Now(), 70, nil)
 	hooks.Committed(t.Context(), time.Now(), 5, store.ErrStorage)
 	s.met.failed.WithLabelValues("internal").Inc()
@@ -141,8 +141,8 @@ func scrape(h http.Handler) string {
 	return w.Body.String()
 }
 
-// However many tenants come, and whatever they are named, the series stay as
-// many, and those that had a label keep it.
+// TestTenantSeriesAreBounded checks that the number of series does not grow with
+// the number of tenants, whatever their names, and that a tenant keeps its label.
 func TestTenantSeriesAreBounded(t *testing.T) {
 	s, h := observedServer(t, 20)
 	series := func() int {
@@ -181,7 +181,8 @@ func TestTenantSeriesAreBounded(t *testing.T) {
 	}
 }
 
-// A tenant that is found out while a request is answered gets it counted.
+// TestTenantOfARequest checks that a request is counted for a tenant that is only
+// found while the request is answered.
 func TestTenantOfARequest(t *testing.T) {
 	s, _ := observedServer(t, 0)
 	h := s.identify(s.observe(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -206,7 +207,8 @@ func read(t *testing.T, path string) string {
 
 var pageRow = regexp.MustCompile("(?m)^\\| `(hare_[a-z_]+)(?:\\{([a-z_,]+)\\})?` \\|")
 
-// docs/metrics.md lists all metrics of Hare with their labels, and no other.
+// TestMetricsPage checks that docs/metrics.md lists exactly the metrics of Hare,
+// with their labels.
 func TestMetricsPage(t *testing.T) {
 	all := registered(t)
 	listed := map[string]bool{}
@@ -233,7 +235,7 @@ func TestMetricsPage(t *testing.T) {
 	}
 }
 
-// words of PromQL that are no metrics.
+// words lists the words of PromQL that are not metrics.
 var words = strings.Fields("by without on ignoring group_left group_right and or unless offset bool sum avg min max " +
 	"count topk")
 
@@ -246,7 +248,8 @@ var (
 	promLabel    = regexp.MustCompile(`([a-zA-Z_]\w*)\s*(?:=~|!~|!=|=)`)
 )
 
-// exprFaults says which metrics and labels of a PromQL expression do not exist.
+// exprFaults returns the metrics and labels of a PromQL expression that do not
+// exist.
 func exprFaults(expr string, all map[string]described) (faults []string) {
 	labels := map[string]bool{"le": true, "job": true, "instance": true}
 	check := func(name string) {
@@ -309,8 +312,8 @@ func TestExprFaults(t *testing.T) {
 	}
 }
 
-// Every panel of the dashboard asks for what exists, and all of Hare's metrics
-// but a few are on one.
+// TestDashboard checks that every panel of the dashboard queries existing metrics,
+// and that the panels together show almost all metrics of Hare.
 func TestDashboard(t *testing.T) {
 	type panel struct {
 		ID      int
@@ -356,8 +359,8 @@ func TestDashboard(t *testing.T) {
 	}
 }
 
-// Every alert asks for what exists, says what it means, and has its heading in
-// docs/operations.md.
+// TestAlerts checks that every alert queries existing metrics, has a description,
+// and has a section in docs/operations.md.
 func TestAlerts(t *testing.T) {
 	var file struct {
 		Groups []struct {

@@ -69,8 +69,9 @@ func TestIdempotencyKey(t *testing.T) {
 	}
 }
 
-// Whatever headers and parameters say, they are read to what they may say or
-// refused; what was applied reads as what was asked for.
+// FuzzHeaders checks that every header and parameter is either read as one of the
+// allowed values or refused, and that Preference-Applied parses to the preferences
+// that were applied.
 func FuzzHeaders(f *testing.F) {
 	for _, h := range []string{"wait=10, respond-async", `wait="1";a="b\",c"`, "wait=", `"abc", W/"abc", *`, `"\`,
 		"\x00,;=\"", "wait=3600,wait=3601", "é", strings.Repeat(",", 100)} {

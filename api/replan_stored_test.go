@@ -12,7 +12,8 @@ import (
 	"github.com/hare-sched/hare/wire"
 )
 
-// A stored plan for a rest: asked for once, and all its views are of that rest.
+// TestStoredReplan requests a stored plan for the rest of an earlier plan, and
+// checks all views of the new plan.
 func TestStoredReplan(t *testing.T) {
 	s := newSolveServer(t, service.Config{})
 	doc := specification(t)
@@ -44,7 +45,7 @@ func TestStoredReplan(t *testing.T) {
 	if code, text, _ := ask("4", `{"work_limit":300}`, once...); code != 422 || !strings.Contains(text, "key_reused") {
 		t.Errorf("another instant: %d %s", code, text)
 	}
-	// What is wrong with it is said before it is taken in.
+	// A fault of the request is reported before the solve is stored.
 	if code, text, _ := ask("100000", `{}`, "Prefer", "respond-async"); code != 422 ||
 		!strings.Contains(text, `"pointer":"/at_s"`) {
 		t.Errorf("nothing left: %d %s", code, text)
@@ -76,8 +77,8 @@ func TestStoredReplan(t *testing.T) {
 			t.Errorf("verified against %s: %d %s", what, code, report)
 		}
 	}
-	// The schedule is that of the result, on its clock, also where jobs of the
-	// whole are over and GPUs have other names.
+	// The schedule is that of the result, on its clock, even where jobs of the
+	// whole instance have ended and GPUs have other names.
 	whole := struct{ Schedule json.RawMessage }{}
 	if err := json.Unmarshal([]byte(result), &whole); err != nil {
 		t.Fatal(err)
@@ -125,21 +126,22 @@ func TestStoredReplan(t *testing.T) {
 	if first, _, _ := strings.Cut(lines, "\n"); !strings.Contains(first, `"replan":`) {
 		t.Errorf("%.300s", lines)
 	}
-	// A what-if compares with the rest.
+	// A what-if compares its scenarios with the rest.
 	code, text, _ := s.call(t, "POST", "/v1/what-if", `{"base":{"solve_id":"`+v.ID+`"},"options":{"work_limit":100},`+
 		`"scenarios":[{"id":"x","add_gpus":{"type":"V100","count":1}}]}`)
 	if code != 200 || !strings.Contains(text, `"instance_sha256":"`+wire.SHA256(rest)+`"`) ||
 		strings.Contains(text, `"status":"failed"`) || !strings.Contains(text, `"value":`+res.Value.String()) {
 		t.Errorf("%d %s", code, text)
 	}
-	// It goes on from this plan, by the whole instance or by the rest.
+	// A further replan can go on from this plan, given the whole instance or the
+	// rest.
 	for _, c := range []string{in, `{"instance":` + rawOf(t, rest)} {
 		if code, text, _ := s.call(t, "POST", "/v1/solves",
 			c+`,"previous":`+result+`,"at_s":5,"options":{"work_limit":100}}`); code != 200 {
 			t.Errorf("%d %s", code, text)
 		}
 	}
-	// With less detail there is less to show, and no fault.
+	// With less detail the views show less, without an error.
 	for detail, want := range map[string]map[string]int{
 		"none": {"/schedule": 404, "/gantt.svg": 404, "/jobs": 404, "/jobs/bert": 404, "/prices": 404, "/certificate": 404,
 			"/result": 200, "/instance": 200},

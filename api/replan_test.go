@@ -10,8 +10,8 @@ import (
 	"github.com/hare-sched/hare/wire"
 )
 
-// The rest of a plan is planned again, the answer follows its schema and passes
-// verification against the whole instance and against the rest alone.
+// TestReplan plans the rest of a plan again. The answer follows its schema and
+// passes verification against the whole instance and against the rest alone.
 func TestReplan(t *testing.T) {
 	h, _ := newServer(t)
 	doc := specification(t)
@@ -64,7 +64,8 @@ func TestReplan(t *testing.T) {
 		}
 		follows(t, doc, "POST", "/v1/verify", w.Code, w.Header(), w.Body.String())
 	}
-	// A toy that is optimal for itself is no result of the instance.
+	// The result of another, small instance is refused, although it is optimal for
+	// that instance.
 	toy := `{"hare":"instance/v1","cluster":{"nodes":[{"name":"a","gpus":{"V100":1}}]},"jobs":[{"id":"x",` +
 		`"on":{"V100":{"compute_s":1}}}]}`
 	solved := request(t, h, "POST", "/v1/solves", `{"instance":`+toy+`,"options":{"work_limit":1}}`).Body.String()

@@ -21,9 +21,9 @@ import (
 	"github.com/hare-sched/hare/wire"
 )
 
-// connection is one connection to a server with a data directory, on loopback. As
-// many jobs of one task a round have arrived as there are GPUs, so that each
-// event, the end of a task, is answered with the start of the next one.
+// connection is one loopback connection to a server with a data directory. The
+// session has as many jobs as GPUs, each with one task a round, so that the answer
+// to each end of a task is the start of the next task.
 type connection struct {
 	b       *testing.B
 	dir     string
@@ -33,7 +33,7 @@ type connection struct {
 	seq     int64
 	buf     []byte
 	rounds  []int64
-	on      []string // GPU by job
+	on      []string // GPU of each job
 }
 
 func newConnection(b *testing.B, gpus int) *connection {
@@ -108,7 +108,7 @@ func (w *connection) flush() {
 	}
 }
 
-// end says that the task which runs longest has ended.
+// end sends the end of the task that has run longest.
 func (w *connection) end() {
 	j := int(w.seq) % len(w.on)
 	w.begin()
@@ -119,7 +119,7 @@ func (w *connection) end() {
 	w.send()
 }
 
-// read gives the next answer, valid until the next call.
+// read returns the next answer, which is valid until the next call.
 func (w *connection) read() []byte {
 	line, err := w.answers.ReadSlice('\n')
 	if err != nil || !bytes.Contains(line, []byte(`"start"`)) {
@@ -128,7 +128,7 @@ func (w *connection) read() []byte {
 	return line
 }
 
-// BenchmarkEvents is the rate of durable events over HTTP, pipelined on one
+// BenchmarkEvents measures the rate of durable events over HTTP, pipelined on one
 // connection: one op is one event.
 func BenchmarkEvents(b *testing.B) {
 	for _, gpus := range []int{64, 10_000} {
@@ -150,11 +150,11 @@ func BenchmarkEvents(b *testing.B) {
 	}
 }
 
-// BenchmarkEventLatency sends events at a steady rate and reports the 99th
-// percentile from the moment each was due to its durable decision at the
-// client, beside the disk's own append and fsync of two pages to a file in the
-// same directory: on the idle disk before each second, and meanwhile, 50 times
-// a second, in competition with the events.
+// BenchmarkEventLatency sends events at a constant rate. It reports the 99th
+// percentile of the time from the moment at which each event was due to its durable
+// decision at the client. For comparison it measures appends of two pages with
+// fsync to a file in the same directory: once on the idle disk before each second,
+// and once at the same time as the events, 50 times a second.
 func BenchmarkEventLatency(b *testing.B) {
 	for _, rate := range []int{10_000, 50_000} {
 		b.Run(fmt.Sprintf("rate=%d", rate), func(b *testing.B) {
@@ -181,7 +181,7 @@ func BenchmarkEventLatency(b *testing.B) {
 	}
 }
 
-// report reports the median and the 99th percentile, in µs.
+// report reports the median and the 99th percentile in µs.
 func report(b *testing.B, took []time.Duration, of string) (p50, p99 float64) {
 	slices.Sort(took)
 	p50, p99 = float64(took[len(took)/2].Microseconds()), float64(took[len(took)*99/100].Microseconds())
@@ -190,7 +190,7 @@ func report(b *testing.B, took []time.Duration, of string) (p50, p99 float64) {
 	return p50, p99
 }
 
-// steady sends events for a second; each is due at its own time.
+// steady sends events for one second; each event has a time at which it is due.
 func (w *connection) steady(rate int) []time.Duration {
 	start := time.Now()
 	due := func(i int) time.Time { return start.Add(time.Duration(i) * time.Second / time.Duration(rate)) }
@@ -212,8 +212,8 @@ func (w *connection) steady(rate int) []time.Duration {
 	return took
 }
 
-// fsyncs times up to n appends of two pages with fsync to a file in dir, one
-// each pace, until stop.
+// fsyncs measures up to n appends of two pages with fsync to a file in dir, at
+// intervals of pace, until stop is closed.
 func fsyncs(b *testing.B, dir string, n int, pace time.Duration, stop <-chan struct{}) (took []time.Duration) {
 	f, err := os.CreateTemp(dir, "fsync")
 	if err != nil {

@@ -17,9 +17,9 @@ import (
 	"github.com/hare-sched/hare/wire"
 )
 
-// Whatever comes in as events, each line is answered with decisions or with a
-// refusal that names line, pointer and reason, in JSON; what is answered with
-// decisions is what is recorded; and the session goes on.
+// FuzzEvents checks that every line of a stream of events is answered in JSON,
+// either with decisions or with a refusal that names line, pointer and reason; that
+// exactly the answered events are recorded; and that the session continues.
 func FuzzEvents(f *testing.F) {
 	for _, body := range []string{
 		"", "\n\n", "x", run, run + endOfRun, strings.Replace(run, `"seq":3`, `"seq":2`, 1),
@@ -63,7 +63,7 @@ func FuzzEvents(f *testing.F) {
 			lines := bytes.SplitAfter(w.Body.Bytes(), []byte("\n"))
 			return lines[:len(lines)-1]
 		}
-		var lines []int // numbers of those that are not blank
+		var lines []int // the numbers of the lines that are not blank
 		for i, line := range bytes.Split(body, []byte("\n")) {
 			if len(bytes.TrimSpace(line)) > 0 {
 				lines = append(lines, i+1)

@@ -45,7 +45,7 @@ func ticked(first, last int) string {
 	return b.String()
 }
 
-// eventually waits until the metrics say it.
+// eventually waits until the metrics contain the text want.
 func (s *sessionServer) eventually(t *testing.T, want string) {
 	t.Helper()
 	wait(t, "the metrics say "+want, func() bool {
@@ -54,8 +54,9 @@ func (s *sessionServer) eventually(t *testing.T, want string) {
 	})
 }
 
-// Every line that is not an event is refused with its number, a pointer and a
-// reason, in JSON, and the event behind it is taken.
+// TestHostileLines checks that every line that is not an event is refused in JSON
+// with its number, a pointer and a reason, and that the event after the line is
+// applied.
 func TestHostileLines(t *testing.T) {
 	s := newSessionServer(t, sessions.Config{})
 	at := s.open(t, "")
@@ -117,8 +118,9 @@ func TestHostileLines(t *testing.T) {
 	}
 }
 
-// Two clients that send the same events at once both get all answers, and each
-// event is recorded once; one that says something else is told.
+// TestTwoWriters lets two clients send the same events at the same time. Both get
+// all answers, each event is recorded once, and a client that sends a different
+// event under a recorded number gets an error.
 func TestTwoWriters(t *testing.T) {
 	s := newSessionServer(t, sessions.Config{})
 	at := s.open(t, "")
@@ -164,7 +166,7 @@ func TestEventsAfterDelete(t *testing.T) {
 	}
 }
 
-// dial opens a bare connection and sends text.
+// dial opens a plain TCP connection and sends text.
 func (s *sessionServer) dial(t *testing.T, text string) (net.Conn, *bufio.Reader) {
 	t.Helper()
 	c, err := net.Dial("tcp", s.Listener.Addr().String())
@@ -219,7 +221,8 @@ func TestBareConnections(t *testing.T) {
 		c, in := s.dial(t, head(s.open(t, ""), "1.1", "Transfer-Encoding: chunked\r\n")+chunk(tick(1)))
 		status(t, in, "200 OK")
 		next(t, in, ticked(1, 1))
-		// The answer ends in order, and no other request is read behind it.
+		// The answer ends properly, and the server reads no further request from
+		// the connection.
 		_, _ = io.WriteString(c, "0\r\n\r\nGET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
 		if rest, err := io.ReadAll(in); string(rest) != "0\r\n\r\n" || err != nil && !errors.Is(err, syscall.ECONNRESET) {
 			t.Fatalf("%q %v", rest, err)
@@ -231,7 +234,7 @@ func TestBareConnections(t *testing.T) {
 		status(t, in, "200 OK")
 		next(t, in, ticked(1, 1))
 		s.call(t, "DELETE", at, "")
-		// A body that goes on, or only stays open, does not hold the server.
+		// A body that continues or stays open does not occupy the server.
 		_, _ = io.WriteString(c, chunk(tick(2))+chunk(tick(3)))
 		began := time.Now()
 		rest, err := io.ReadAll(in)
@@ -253,7 +256,7 @@ func TestBareConnections(t *testing.T) {
 	t.Run("refused", func(t *testing.T) {
 		at := s.open(t, "")
 		began := time.Now()
-		answers := map[string]*bufio.Reader{} // each stays open for api.refusedTime
+		answers := map[string]*bufio.Reader{} // each connection stays open for api.refusedTime
 		for headers, want := range map[string]string{"": "404", "Content-Type: text/html\r\n": "415",
 			"Content-Encoding: gzip\r\n": "415"} {
 			path := at
@@ -293,7 +296,8 @@ func TestBareConnections(t *testing.T) {
 		s.eventually(t, `hare_session_streams{of="events"} 1`)
 		_ = c.Close()
 		s.eventually(t, `hare_session_streams{of="events"} 0`)
-		// Half a body may end inside an event that looks whole: it does not count.
+		// If a body breaks off inside a line, the event of the line does not count,
+		// even if the line looks complete.
 		if _, text, _ := s.call(t, "GET", at+"/decisions", ""); text != ticked(1, 1) {
 			t.Error(text)
 		}
@@ -310,8 +314,9 @@ func TestBareConnections(t *testing.T) {
 	})
 }
 
-// A reader that goes on behind its last event misses none and gets none twice;
-// while nothing happens it is told that the stream lives.
+// TestEventSource checks that a reader that resumes after its last event misses no
+// event and gets none twice, and that the server sends comments while nothing
+// happens.
 func TestEventSource(t *testing.T) {
 	s := newSessionServer(t, sessions.Config{}, func(c *api.Config) { c.Heartbeat = 10 * time.Millisecond })
 	at := s.open(t, "")
@@ -354,11 +359,12 @@ func TestEventSource(t *testing.T) {
 	s.eventually(t, `hare_session_streams{of="decisions"} 0`)
 }
 
-// Readers that do not read hold up nobody, and are given up in the end.
+// TestSlowReaders checks that readers that do not read delay nobody else, and that
+// the server finally closes their connections.
 func TestSlowReaders(t *testing.T) {
 	s := newSessionServer(t, sessions.Config{}, func(c *api.Config) { c.BodyTime = 2 * time.Second })
 	at := s.open(t, "")
-	// So much that it does not fit into the buffers of a connection.
+	// The answers do not fit into the buffers of a connection.
 	const n = 20_000
 	body := ticks(1, n)
 	for _, head := range []string{
@@ -368,7 +374,7 @@ func TestSlowReaders(t *testing.T) {
 		c, _ := s.dial(t, head)
 		_ = c.(*net.TCPConn).SetReadBuffer(4096)
 	}
-	// One that sends and does not read: it is not read from any more.
+	// This client sends and does not read: the server stops reading from it.
 	c, _ := s.dial(t, fmt.Sprintf("POST %s/events HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n", at, 20*len(body)))
 	_ = c.(*net.TCPConn).SetReadBuffer(4096)
 	go func() {
@@ -390,7 +396,8 @@ func TestSlowReaders(t *testing.T) {
 	_ = c.Close()
 }
 
-// An answer that breaks off inside does not look whole.
+// TestDamagedLog checks that an answer that breaks off at damage does not look
+// complete.
 func TestDamagedLog(t *testing.T) {
 	s := newSessionServer(t, sessions.Config{})
 	at := s.open(t, "")
@@ -417,7 +424,7 @@ func TestDamagedLog(t *testing.T) {
 	}
 }
 
-// safeBuffer takes lines from many goroutines.
+// safeBuffer is a buffer to which several goroutines may write.
 type safeBuffer struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -435,7 +442,7 @@ func (s *safeBuffer) String() string {
 	return s.b.String()
 }
 
-// What happened to a session can be read in the log the morning after.
+// TestLogLines checks that the server's log shows what happened to a session.
 func TestLogLines(t *testing.T) {
 	var out safeBuffer
 	logger := slog.New(slog.NewTextHandler(&out, nil))
@@ -474,7 +481,8 @@ func TestLogLines(t *testing.T) {
 	}
 }
 
-// While the server drains, streams are refused, and what is recorded is read.
+// TestDraining checks that a draining server refuses streams of events and still
+// serves what is recorded.
 func TestDraining(t *testing.T) {
 	s := newSessionServer(t, sessions.Config{})
 	at := s.open(t, "")
@@ -500,7 +508,8 @@ func TestDraining(t *testing.T) {
 	}
 }
 
-// A server with open streams ends soon, after it has told them.
+// TestServeEndsStreams checks that a server ends soon although streams are open,
+// and that it sends these a last line.
 func TestServeEndsStreams(t *testing.T) {
 	svc := service.New(service.Config{})
 	all, err := sessions.Open(t.Context(), sessions.Config{Store: store.NewMemory()})
@@ -571,7 +580,8 @@ func TestServeEndsStreams(t *testing.T) {
 	}
 }
 
-// Streams beyond the limit are refused, and those that are open go on.
+// TestTooManyStreams checks that streams beyond the limit are refused and that the
+// open ones continue.
 func TestTooManyStreams(t *testing.T) {
 	s := newSessionServer(t, sessions.Config{}, func(c *api.Config) { c.MaxStreams = 2 })
 	at := s.open(t, "")
@@ -601,7 +611,7 @@ func TestTooManyStreams(t *testing.T) {
 	b.end()
 }
 
-// slowDeadline is an answer's writer whose deadlines take their time to be set.
+// slowDeadline is a ResponseWriter that takes some time to set a deadline.
 type slowDeadline struct {
 	*httptest.ResponseRecorder
 	setting, returned chan struct{}
@@ -621,8 +631,8 @@ func (w *slowDeadline) SetReadDeadline(at time.Time) error {
 	return nil
 }
 
-// Nothing touches the writer of an answer after its handler has returned: in
-// HTTP/2 that ends the process.
+// TestEventsLeaveTheWriterAlone checks that nothing uses the ResponseWriter after
+// the handler has returned, which would end the process under HTTP/2.
 func TestEventsLeaveTheWriterAlone(t *testing.T) {
 	s := newSessionServer(t, sessions.Config{})
 	h := s.Config.Handler
@@ -634,7 +644,7 @@ func TestEventsLeaveTheWriterAlone(t *testing.T) {
 		returned: make(chan struct{})}
 	go func() {
 		defer close(w.returned)
-		defer func() { _ = recover() }() // http.ErrAbortHandler
+		defer func() { _ = recover() }() // recovers from http.ErrAbortHandler
 		h.ServeHTTP(w, r)
 	}()
 	if _, err := io.WriteString(in, `{"seq":1,"at_s":0,"type":"tick"}`+"\n"); err != nil {

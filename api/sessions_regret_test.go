@@ -80,7 +80,7 @@ func TestRegretAtIntervals(t *testing.T) {
 	if code, text, _ := s.call(t, "GET", "/v1/sessions/x/regret?every_s=1", ""); code != 404 {
 		t.Errorf("%d %s", code, text)
 	}
-	// A damaged log: the answer does not pass for the whole.
+	// If the log is damaged, the answer must not look complete.
 	s.store.damaged.Store(1)
 	if code, text, _ := s.call(t, "GET", at+"/regret?every_s=1", ""); code != 500 ||
 		!strings.Contains(text, `"corrupt_log"`) {
@@ -88,10 +88,10 @@ func TestRegretAtIntervals(t *testing.T) {
 	}
 }
 
-// step is an engine whose bounds wait to be let on.
+// step is an engine whose bounds wait until the test releases them.
 type step struct {
 	on  chan struct{}
-	out chan error // ends of bounds that their callers gave up
+	out chan error // errors of bounds that their callers abandoned
 }
 
 func (e *step) Solve(context.Context, *hare.Instance, hare.Options) (*hare.Result, error) {
@@ -112,8 +112,9 @@ func (e *step) Bound(ctx context.Context, _ *hare.Instance, method string) (*har
 	}
 }
 
-// Each line comes as soon as it is computed; decisions go on meanwhile; a
-// client that leaves ends the work.
+// TestRegretLinesComeOneByOne checks that each line is sent as soon as it is
+// computed, that the session continues meanwhile, and that the work ends when the
+// client disconnects.
 func TestRegretLinesComeOneByOne(t *testing.T) {
 	engine := &step{on: make(chan struct{}), out: make(chan error, 1)}
 	s := newSessionServer(t, sessions.Config{})
@@ -140,7 +141,7 @@ func TestRegretLinesComeOneByOne(t *testing.T) {
 			t.Fatalf("%s: %v, not %s", lines.Text(), lines.Err(), want)
 		}
 	}
-	next(`{"seq":2,"at_s":1,"last":false,`) // nothing has ended: no bound
+	next(`{"seq":2,"at_s":1,"last":false,`) // no job has ended, so there is no bound
 	next(`{"seq":3,"at_s":2,"last":false,`)
 	if code, text, _ := s.call(t, "POST", at+"/events", `{"seq":8,"at_s":9,"type":"tick"}`); code != 200 ||
 		text != "{\"seq\":8,\"decisions\":[]}\n" {
@@ -148,7 +149,7 @@ func TestRegretLinesComeOneByOne(t *testing.T) {
 	}
 	engine.on <- struct{}{}
 	next(`{"seq":5,"at_s":3,"last":false,`)
-	next(`{"seq":5,"at_s":4,"last":false,`) // nothing ended: the bound of before
+	next(`{"seq":5,"at_s":4,"last":false,`) // no further job has ended, so the bound is the earlier one
 	leave()
 	select {
 	case <-engine.out:

@@ -28,8 +28,8 @@ import (
 //	go test ./api -run Soak -v -args -hare.soak
 var soak = flag.Bool("hare.soak", false, "1,000 sessions for a minute")
 
-// Many sessions at once, each on a connection of its own and on disk, with
-// jobs that come, run and end: memory stays flat.
+// TestSoakSessions runs many sessions at the same time, each on its own connection
+// and on disk. Jobs arrive, run and end, and memory must not grow.
 func TestSoakSessions(t *testing.T) {
 	number, length, pause := 50, time.Second, 20*time.Millisecond
 	if *soak {
@@ -82,8 +82,8 @@ func TestSoakSessions(t *testing.T) {
 	}
 }
 
-// talkUntil holds one session: an event after each answer and a pause. When
-// the server is busy it comes again.
+// talkUntil drives one session: it sends an event after each answer and a pause,
+// and retries when the server is busy.
 func talkUntil(client *http.Client, url string, offset, pause time.Duration, ready func(), end <-chan struct{},
 	events *atomic.Int64) error {
 	var resp *http.Response
@@ -139,8 +139,8 @@ func talkUntil(client *http.Client, url string, offset, pause time.Duration, rea
 	}
 }
 
-// residentBytes is what this process, client and server, holds of memory; 0
-// where the system does not tell.
+// residentBytes returns the resident memory of this process, which is client and
+// server; 0 where the system does not report it.
 func residentBytes(t *testing.T) int64 {
 	text, err := os.ReadFile("/proc/self/statm")
 	if err != nil {

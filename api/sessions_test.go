@@ -28,11 +28,12 @@ import (
 
 const twoGPUs = `{"nodes":[{"name":"a","gpus":{"V100":1}},{"name":"b","gpus":{"T4":1}}]}`
 
-// fullStore fails to append when told to, and gives a damaged row.
+// fullStore is a store that can be made to refuse appends and to return a damaged
+// row.
 type fullStore struct {
 	store.SessionStore
 	full    atomic.Bool
-	damaged atomic.Int64 // first event of the row
+	damaged atomic.Int64 // number of the first event of the damaged row
 }
 
 func (s *fullStore) Rows(ctx context.Context, id string, seq int64, most int) ([]store.Row, error) {
@@ -84,11 +85,11 @@ func newSessionServer(t testing.TB, cfg sessions.Config, tune ...func(*api.Confi
 	return s
 }
 
-// serve starts on loopback.
+// serve starts the server on loopback.
 func (s *sessionServer) serve(t testing.TB, h http.Handler) {
 	t.Helper()
 	s.Server = httptest.NewUnstartedServer(h)
-	// Small buffers, so that slow readers are noticed in time for a test.
+	// The buffers are small so that the server notices slow readers soon.
 	s.Config.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
 		_ = c.(*net.TCPConn).SetWriteBuffer(1 << 14)
 		return ctx
@@ -97,7 +98,7 @@ func (s *sessionServer) serve(t testing.TB, h http.Handler) {
 	s.Start()
 }
 
-// defects fails the test when the server of package http complains.
+// defects fails the test when the server of net/http logs an error.
 type defects struct{ t testing.TB }
 
 func (d defects) Write(b []byte) (int, error) {
@@ -105,7 +106,7 @@ func (d defects) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// call makes one request and reads the whole answer.
+// call sends one request and reads the whole answer.
 func (s *sessionServer) call(t testing.TB, method, path, body string, header ...string) (int, string, http.Header) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, s.URL+path, strings.NewReader(body))
@@ -127,7 +128,7 @@ func (s *sessionServer) call(t testing.TB, method, path, body string, header ...
 	return resp.StatusCode, string(text), resp.Header
 }
 
-// open makes a session and returns its path.
+// open creates a session and returns its path.
 func (s *sessionServer) open(t testing.TB, rest string) string {
 	t.Helper()
 	code, text, header := s.call(t, "POST", "/v1/sessions", `{"cluster":`+twoGPUs+rest+`}`)
@@ -153,7 +154,7 @@ const endOfRun = `{"seq":5,"at_s":2.5,"type":"job_ended","job":"bert/1"}
 {"seq":6,"at_s":4.3,"type":"task_ended","job":"vgg","round":0,"task":0,"gpu":"a/0","compute_s":3}
 {"seq":7,"at_s":4.3,"type":"job_ended","job":"vgg"}`
 
-// Everything that a session can be asked, on one that went well.
+// TestSession uses every operation of a session in a run without faults.
 func TestSession(t *testing.T) {
 	s := newSessionServer(t, sessions.Config{})
 	at := s.open(t, "")
@@ -181,7 +182,8 @@ func TestSession(t *testing.T) {
 			}
 		}
 	}
-	// The client reconnects and sends again what it does not know to be recorded.
+	// The client reconnects and sends again the events whose answers it did not
+	// get.
 	code, text, _ := s.call(t, "POST", at+"/events", run+endOfRun)
 	if code != 200 || !strings.HasPrefix(text, ranTo) || strings.Count(text, "\n") != 7 ||
 		strings.Contains(text, "error") {
@@ -335,7 +337,8 @@ func TestListInPages(t *testing.T) {
 			}
 			break
 		}
-		// The one that the next page begins behind may be gone by then.
+		// The session after which the next page begins may have been deleted by
+		// then.
 		s.call(t, "DELETE", "/v1/sessions/"+got[len(got)-1], "")
 	}
 	if !slices.Equal(got, all) {
@@ -343,7 +346,8 @@ func TestListInPages(t *testing.T) {
 	}
 }
 
-// Each refused line says which it is and why, and the stream goes on.
+// TestRefusedEvents checks that each refused line is answered with its number and
+// the reason, and that the stream continues.
 func TestRefusedEvents(t *testing.T) {
 	s := newSessionServer(t, sessions.Config{MaxJobs: 1})
 	at := s.open(t, "")
@@ -385,7 +389,7 @@ not JSON
 	}
 }
 
-// talk is a connection on which events go in and answers come out.
+// talk is a connection on which events are sent and answers are read.
 type talk struct {
 	t    *testing.T
 	in   *io.PipeWriter
@@ -400,7 +404,7 @@ func (s *sessionServer) talk(t *testing.T, ctx context.Context, at string) *talk
 	if err != nil {
 		t.Fatal(err)
 	}
-	resp, err := s.Client().Do(req) // the status comes without any event
+	resp, err := s.Client().Do(req) // the status arrives before the first event is sent
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -426,7 +430,8 @@ func (c *talk) end() string {
 	return string(rest)
 }
 
-// Each answer comes before the next event is sent, and followers see it.
+// TestFullDuplex checks that each answer arrives before the next event is sent, and
+// that followers see it.
 func TestFullDuplex(t *testing.T) {
 	s := newSessionServer(t, sessions.Config{})
 	at := s.open(t, "")
@@ -477,7 +482,8 @@ func TestFullDuplex(t *testing.T) {
 	}
 }
 
-// A client that breaks off and comes back goes on exactly once.
+// TestBrokenConnection checks that a client that reconnects after a break has each
+// event applied exactly once.
 func TestBrokenConnection(t *testing.T) {
 	s := newSessionServer(t, sessions.Config{})
 	at := s.open(t, "")
@@ -519,7 +525,8 @@ func TestServerClock(t *testing.T) {
 	}
 }
 
-// A full disk is a problem before the first answer and a line after it.
+// TestFullStore checks that a full disk gives a problem before the first answer,
+// and a line after it.
 func TestFullStore(t *testing.T) {
 	s := newSessionServer(t, sessions.Config{})
 	at := s.open(t, "")
@@ -551,7 +558,8 @@ func TestFullStore(t *testing.T) {
 	c.end()
 }
 
-// Streams end when the server does, after what was sent was answered.
+// TestStreamsEndWithTheServer checks that streams end with the server, after every
+// event that was sent has an answer.
 func TestStreamsEndWithTheServer(t *testing.T) {
 	s := newSessionServer(t, sessions.Config{})
 	at := s.open(t, "")

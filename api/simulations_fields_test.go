@@ -14,7 +14,8 @@ import (
 
 const costPolicy = "gavel:max_sum_throughput_normalized_by_cost_perf"
 
-// What Pollux's simulator gives every 60 s, which is the default, and every 30 s.
+// TestSimulationOfElasticJobs compares with Pollux's simulator at its default
+// interval of 60 s and at 30 s.
 func TestSimulationOfElasticJobs(t *testing.T) {
 	h, _ := newSimulationServer(t, service.Config{})
 	for _, c := range []struct {
@@ -34,8 +35,9 @@ func TestSimulationOfElasticJobs(t *testing.T) {
 	}
 }
 
-// A policy of cost does over HTTP what it does in the process. Gavel's prices
-// are the default; where a K80 costs next to nothing, it does something else.
+// TestSimulationWithPrices checks that policies of cost give the same result over
+// HTTP as in the process. Gavel's prices are the default; with a K80 that costs
+// almost nothing the result differs.
 func TestSimulationWithPrices(t *testing.T) {
 	h, _ := newSimulationServer(t, service.Config{})
 	ask := func(prices string) string {
@@ -71,7 +73,7 @@ func TestSimulationWithPrices(t *testing.T) {
 			{Type: "P100", Micro: 430_000}, {Type: "V100", Micro: 740_000}}); gavel != none {
 		t.Errorf("Gavel's prices give\n%s\nand none\n%s", gavel, none)
 	}
-	// T4 is of no GPU here, which does not matter.
+	// No GPU is a T4; its price is ignored.
 	if cheap := runs(`,"prices":{"V100":2.48,"P100":1.46,"K80":0.001,"T4":0.35}`,
 		[]simulation.TypePrice{{Type: "K80", Micro: 1000},
 			{Type: "P100", Micro: 1_460_000}, {Type: "V100", Micro: 2_480_000}}); cheap == none {
@@ -123,15 +125,15 @@ func TestSimulationFieldsRefusals(t *testing.T) {
 			}
 		}
 	}
-	// Prices that are far apart end in figures all the same.
+	// Prices that are far apart still give figures.
 	if w := request(t, h, "POST", "/v1/simulations",
 		cost+`,"gpus":{"V100":4,"P100":4,"K80":4},"prices":{"V100":9000000000,"P100":0.000001,"K80":1}}`); w.Code != http.StatusOK {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}
 }
 
-// Labels come back in the report, in the summary of lines, and where the time limit
-// passes.
+// TestSimulationLabels checks that the labels are in the report, in the summary
+// line, and in the answer when the time limit passes.
 func TestSimulationLabels(t *testing.T) {
 	h, _ := newSimulationServer(t, service.Config{})
 	const want = `"labels":{"ticket":"4711","who":"é\"<"}`

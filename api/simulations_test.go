@@ -22,7 +22,7 @@ func newSimulationServer(t *testing.T, cfg service.Config) (http.Handler, *servi
 	return api.New(svc, api.Config{MaxBodyBytes: 1 << 20}), svc
 }
 
-// shortTrace is in Gavel's terms; its first job takes 100 leases of 360 s.
+// shortTrace is a trace in Gavel's format; its first job takes 100 leases of 360 s.
 const shortTrace = `job_id,arrival_s,job_type,total_steps,scale_factor,priority_weight
 0,0,ResNet-18 (batch size 64),20000,1,1
 1,100,LM (batch size 20),10000,1,2
@@ -55,9 +55,10 @@ func simulated(t *testing.T, h http.Handler, body string) (string, simulationAns
 	return w.Body.String(), a
 }
 
-// A job of two rounds of 5 s and one of 4 s on one GPU. First come, first
-// served: they end at 10 and 14 s. By shortest remaining time the second one
-// runs between the rounds of the first: they end at 14 and 9 s.
+// TestSimulationByHand runs a job of two rounds of 5 s and a job of one round of 4
+// s on one GPU. By first come, first served they end at 10 and 14 s. By shortest
+// remaining time the second job runs between the rounds of the first, and they end
+// at 14 and 9 s.
 func TestSimulationByHand(t *testing.T) {
 	h, _ := newSimulationServer(t, service.Config{})
 	const body = `{"policies":["fifo","srtf"],"detail":"jobs","instance":{"hare":"instance/v1","cluster":{"nodes":[{"name":"a","gpus":{"V100":1}}]},
@@ -83,8 +84,8 @@ func TestSimulationByHand(t *testing.T) {
 	}
 }
 
-// Leases and tasks, several times, as one document and line by line: the same
-// runs.
+// TestSimulationLines checks that the answer as one document and the answer line by
+// line have the same runs, for leases and tasks and with repeats.
 func TestSimulationLines(t *testing.T) {
 	h, _ := newSimulationServer(t, service.Config{})
 	body := traceBody(t, `"gavel:fifo","gavel:max_min_fairness_perf","hlas"`, `,"repeat":2,"seed":3,"cdf":true`)
@@ -178,13 +179,14 @@ func TestSimulationRefusals(t *testing.T) {
 	}
 }
 
-// endless is a simulation that takes minutes behind a run that takes none.
+// endless returns a request for a run that ends at once and one that takes minutes.
 func endless(more string) string {
 	return `{"policies":["srtf","hlas"],"instance":{"hare":"instance/v1","cluster":{"nodes":[{"name":"a",` +
 		`"gpus":{"V100":2}}]},"jobs":[{"id":"x","on":{"V100":{"compute_s":1}}}]}` + more + `}`
 }
 
-// A simulation whose time passes says so, with the runs that had ended.
+// TestSimulationDeadline checks that a simulation whose time limit passes reports
+// this and returns the runs that had ended.
 func TestSimulationDeadline(t *testing.T) {
 	h, svc := newSimulationServer(t, service.Config{Running: 1})
 	body := `{"policies":["gavel:fifo","gavel:max_min_fairness_perf"],` +
@@ -202,7 +204,8 @@ func TestSimulationDeadline(t *testing.T) {
 	}
 }
 
-// A client that goes away ends its simulation, and gives its place back.
+// TestSimulationOfAClientThatLeaves checks that a simulation ends and leaves the
+// queue when its client disconnects.
 func TestSimulationOfAClientThatLeaves(t *testing.T) {
 	h, svc := newSimulationServer(t, service.Config{Running: 1})
 	srv := httptest.NewServer(h)
@@ -231,8 +234,8 @@ func TestSimulationOfAClientThatLeaves(t *testing.T) {
 	}
 }
 
-// Where all places are held and none may wait, a simulation is refused as a
-// solve is; a server that drains takes none.
+// TestSimulationQueues checks that a simulation is refused, as a solve is, when the
+// queue is full and while the server drains.
 func TestSimulationQueues(t *testing.T) {
 	h, svc := newSimulationServer(t, service.Config{Running: 1, Queue: -1})
 	srv := httptest.NewServer(h)
@@ -301,7 +304,7 @@ func TestSimulationFollowsItsSchema(t *testing.T) {
 			})
 		}
 	}
-	// What the schema takes and refuses, the decoder does too.
+	// The decoder accepts and refuses the same documents as the schema.
 	for _, c := range []struct {
 		more string
 		good bool
@@ -332,9 +335,10 @@ func TestSimulationFollowsItsSchema(t *testing.T) {
 	}
 }
 
-// Node b leaves at 6 s, so that wide must run before long. By shortest time it
-// does; first come, first served it does not, and then waits for ever. The
-// policy is named; after the first line, in the last.
+// TestSimulationThatStalls: node b leaves at 6 s, so the job wide can only run
+// before that. By shortest time it does; by first come, first served it does not,
+// and then waits for ever. The error names the policy; after the first line has
+// been sent, the error is the last line.
 func TestSimulationThatStalls(t *testing.T) {
 	h, _ := newSimulationServer(t, service.Config{})
 	const body = `{"policies":["srtf","kueue"],"instance":{"hare":"instance/v1","cluster":{"nodes":[{"name":"a","gpus":{"V100":2}},{"name":"b","gpus":{"V100":2},"in_service_s":[[0,6]]}]},"jobs":[

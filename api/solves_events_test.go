@@ -18,7 +18,7 @@ import (
 	"github.com/hare-sched/hare/wire"
 )
 
-// stream opens the events of a solve.
+// stream opens the stream of events of a solve.
 func (s *solveServer) stream(t testing.TB, ctx context.Context, at string, header ...string) (*bufio.Reader, func()) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(ctx, "GET", s.URL+at+"/events", nil)
@@ -35,8 +35,9 @@ func (s *solveServer) stream(t testing.TB, ctx context.Context, at string, heade
 	return bufio.NewReader(resp.Body), func() { _ = resp.Body.Close() }
 }
 
-// A reader that goes on behind its last event misses none and gets none twice;
-// done is the last, of a solve that has ended too.
+// TestEventsOfASolve checks that a reader that resumes after its last event misses
+// no event and gets none twice. The event done is the last one, also for a solve
+// that has ended.
 func TestEventsOfASolve(t *testing.T) {
 	s := newSolveServer(t, service.Config{}, func(c *api.Config) { c.Heartbeat = 10 * time.Millisecond })
 	_, _, h := s.post(t, `{"work_limit":20000}`, "Prefer", "respond-async")
@@ -80,7 +81,7 @@ func TestEventsOfASolve(t *testing.T) {
 		want := strings.Join(events[after:], "")
 		_, got, _ := s.call(t, "GET", at+"/events?after=0", "", "Accept", "text/event-stream", "Last-Event-ID",
 			strconv.Itoa(after))
-		// A slow answer has signs of life in it.
+		// While the answer is slow, the server sends comments.
 		if strings.ReplaceAll(strings.TrimPrefix(got, "retry: 1000\n\n"), ": alive\n\n", "") != want {
 			t.Errorf("after %d: %s", after, got)
 		}
@@ -94,8 +95,8 @@ func TestEventsOfASolve(t *testing.T) {
 	}
 }
 
-// What happens is told at once: the first event soon after the request, and a
-// cancellation ends the stream.
+// TestEventsAreSoon checks that the first event follows soon after the request, and
+// that a cancellation ends the stream.
 func TestEventsAreSoon(t *testing.T) {
 	engine := newHeld()
 	s := newSolveServer(t, service.Config{Engine: engine}, func(c *api.Config) { c.Heartbeat = 10 * time.Millisecond })
@@ -127,7 +128,8 @@ func TestEventsAreSoon(t *testing.T) {
 	s.eventually(t, `hare_session_streams{of="solves"} 0`)
 }
 
-// While a solve runs, the pair that was saved is its result, in full.
+// TestResultSoFar checks that the result of a running solve is the pair that was
+// saved, in full.
 func TestResultSoFar(t *testing.T) {
 	s := newSolveServer(t, service.Config{})
 	inst := example(t)

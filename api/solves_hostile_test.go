@@ -21,8 +21,9 @@ import (
 	"github.com/hare-sched/hare/wire"
 )
 
-// slowPost begins a solve whose body comes a byte at a time, until the server
-// answers. The status line, or "" where the connection ended, goes to answers.
+// slowPost begins a request for a solve whose body is sent a byte at a time, until
+// the server answers. It sends the status line to answers, or "" where the
+// connection broke.
 func (s *solveServer) slowPost(t *testing.T, answers chan<- string) net.Conn {
 	t.Helper()
 	c, in := s.dial(t, "POST /v1/solves HTTP/1.1\r\nHost: x\r\nPrefer: respond-async\r\nContent-Length: "+
@@ -44,8 +45,8 @@ func (s *solveServer) slowPost(t *testing.T, answers chan<- string) net.Conn {
 	return c
 }
 
-// Clients that send a byte now and then hold no more places than there are, and
-// others are told at once.
+// TestSlowLoris checks that clients that send a byte now and then occupy no more
+// places than the server has, and that further clients are refused at once.
 func TestSlowLoris(t *testing.T) {
 	const running, queue, clients = 1, 3, 12
 	const places = 2 * (running + queue)
@@ -57,9 +58,9 @@ func TestSlowLoris(t *testing.T) {
 	for range clients {
 		conns = append(conns, s.slowPost(t, answers))
 	}
-	// The clients that have an answer are those for which there was no place.
+	// The clients that get an answer are those for which there was no place.
 	for range clients - places {
-		if line := <-answers; line != "" && !strings.Contains(line, "503") { // "": the connection ended under its own bytes
+		if line := <-answers; line != "" && !strings.Contains(line, "503") { // "" means that the connection broke while the client wrote
 			t.Errorf("%q", line)
 		}
 	}
@@ -79,13 +80,14 @@ func TestSlowLoris(t *testing.T) {
 	s.postUntil(t, http.StatusOK)
 }
 
-// A body may take BodyTime to arrive and no longer: then its place is free.
+// TestSlowBodyEnds checks that a body which takes longer than BodyTime is cut off,
+// and that its place becomes free.
 func TestSlowBodyEnds(t *testing.T) {
 	s := newSolveServer(t, service.Config{Engine: ready{&hare.Result{Status: hare.StatusSucceeded,
 		Termination: hare.TerminationOptimal}}, Running: 1, Queue: -1},
 		func(c *api.Config) { c.BodyTime = 300 * time.Millisecond })
 	answers := make(chan string, 2)
-	for range cap(answers) { // as many as there are places
+	for range cap(answers) { // as many answers as there are places
 		s.slowPost(t, answers)
 	}
 	for range cap(answers) {
@@ -96,8 +98,8 @@ func TestSlowBodyEnds(t *testing.T) {
 	s.postUntil(t, http.StatusOK)
 }
 
-// postUntil asks for solves until one is answered in this way: the server sees
-// the end of a connection a while after the client.
+// postUntil submits solves until one gets the status want. The server sees the end
+// of a connection some time after the client.
 func (s *solveServer) postUntil(t *testing.T, want int) {
 	t.Helper()
 	for i := 0; ; i++ {
@@ -112,8 +114,8 @@ func (s *solveServer) postUntil(t *testing.T, want int) {
 	}
 }
 
-// wide is an instance of jobs with so many rounds, and a result whose lanes
-// have an entry for each of them.
+// wide returns an instance of jobs with many rounds, and a result whose lanes have
+// one entry for each round.
 func wide(tb testing.TB, gpus, entries int) (*hare.Instance, *hare.Result) {
 	tb.Helper()
 	inst, err := wire.DecodeInstance(strings.NewReader(fmt.Sprintf(
@@ -137,17 +139,18 @@ func wide(tb testing.TB, gpus, entries int) (*hare.Instance, *hare.Result) {
 	return inst, res
 }
 
-// A large result goes out without a second copy in memory, whatever its form,
-// and a client that does not read it is given up.
+// TestLargeResult checks that a large result is sent without a second copy in
+// memory, whatever its form, and that the connection of a client that does not read
+// is closed.
 func TestLargeResult(t *testing.T) {
 	gpus := 40
 	if *soak {
-		gpus = 400 // 4,000,000 tasks
+		gpus = 400 // there are 4,000,000 tasks
 	}
 	inst, res := wide(t, gpus, 10_000)
 	s := newSolveServer(t, service.Config{Engine: ready{res}}, func(c *api.Config) { c.BodyTime = 2 * time.Second })
 	var text bytes.Buffer
-	_ = wire.EncodeInstance(&text, inst) // a buffer takes everything
+	_ = wire.EncodeInstance(&text, inst) // a buffer never returns an error
 	code, _, h := s.call(t, "POST", "/v1/solves", `{"instance":`+text.String()+`}`, "Prefer", "wait=60",
 		"Accept-Encoding", "identity")
 	at := h.Get("Location")
@@ -177,7 +180,8 @@ func TestLargeResult(t *testing.T) {
 			t.Errorf("%s: %d MiB allocated to send %d MiB", coding, took>>20, size>>20)
 		}
 	}
-	// These do not read: their connections are given up and hold nobody.
+	// These clients do not read: the server closes their connections, and they
+	// delay nobody else.
 	for _, path := range []string{"/result", "/schedule", "/schedule?format=csv", "/schedule?format=ndjson"} {
 		c, _ := s.dial(t, "GET "+at+path+" HTTP/1.1\r\nHost: x\r\n\r\n")
 		_ = c.(*net.TCPConn).SetReadBuffer(4096)
@@ -194,7 +198,8 @@ func TestLargeResult(t *testing.T) {
 	}
 }
 
-// Clients that vanish in the middle of anything leave nothing behind.
+// TestVanishingClients checks that clients that disconnect at any moment leave
+// nothing behind.
 func TestVanishingClients(t *testing.T) {
 	engine := newHeld()
 	s := newSolveServer(t, service.Config{Engine: engine, Running: 1, Queue: 4},
@@ -224,12 +229,12 @@ func TestVanishingClients(t *testing.T) {
 		time.Sleep(time.Millisecond)
 	}
 	for _, c := range conns {
-		_ = c.(*net.TCPConn).SetLinger(0) // a reset, not an end in order
+		_ = c.(*net.TCPConn).SetLinger(0) // closes with a reset
 		_ = c.Close()
 	}
 	s.eventually(t, `hare_session_streams{of="solves"} 0`)
 	s.eventually(t, `hare_session_streams{of="waits"} 0`)
-	// What was asked for with a key goes on.
+	// A solve that was submitted with an idempotency key continues.
 	if ids, _ := s.solveIDs(t, "?status=queued"); len(ids) != 2 {
 		t.Errorf("%v", ids)
 	}
@@ -239,8 +244,8 @@ func TestVanishingClients(t *testing.T) {
 	}
 }
 
-// Streams beyond the limit are refused with the time to come again, and those
-// that are open go on.
+// TestTooManyStreamsOfSolves checks that streams beyond the limit are refused with
+// Retry-After, and that the open ones continue.
 func TestTooManyStreamsOfSolves(t *testing.T) {
 	engine := newHeld()
 	s := newSolveServer(t, service.Config{Engine: engine}, func(c *api.Config) { c.MaxStreams = 2 })
@@ -266,8 +271,8 @@ func TestTooManyStreamsOfSolves(t *testing.T) {
 	}
 }
 
-// Ten thousand streams on which nothing happens cost little memory, and no time
-// of others.
+// TestIdleStreams checks that ten thousand idle streams take little memory and
+// delay no other call.
 func TestIdleStreams(t *testing.T) {
 	streams := 10_000
 	if testing.Short() {
@@ -278,7 +283,7 @@ func TestIdleStreams(t *testing.T) {
 		t.Skip(err)
 	}
 	if room := (int(min(limit.Max, 1<<20)) - 200) / 2; room < streams {
-		streams = room // client and server are one process
+		streams = room // both ends of each connection are in this process
 	}
 	limit.Cur = limit.Max
 	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
@@ -336,8 +341,9 @@ func TestIdleStreams(t *testing.T) {
 	}
 	t.Logf("%d streams in %v: %.1f KiB resident each, of which heap and stacks %.1f KiB; a request beside them takes %v",
 		streams, took, per/1024, inUse/1024, time.Since(began))
-	// A goroutine to write, one to read what is stored, one of package http to
-	// notice that the client goes, and the buffers of the connection.
+	// Each stream needs a goroutine that writes, one that reads what is stored, one
+	// of net/http that notices the end of the connection, and the buffers of the
+	// connection.
 	if inUse > 64<<10 {
 		t.Errorf("%.0f bytes a stream", inUse)
 	}

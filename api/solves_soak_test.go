@@ -21,8 +21,7 @@ import (
 	"github.com/hare-sched/hare/wire"
 )
 
-// long is a result of about so many bytes, whose schedule is that of no
-// instance.
+// long returns a result of about the given size. Its schedule does not fit inst.
 func long(inst *hare.Instance, bytes int) *hare.Result {
 	const lanes = 100
 	value := hare.Amount{}
@@ -40,9 +39,9 @@ func long(inst *hare.Instance, bytes int) *hare.Result {
 	return res
 }
 
-// A long result, of 100 MB with -hare.soak, goes through the store and HTTP
-// without standing in memory as a whole, and comes out the same, also after a
-// restart and where a client goes away on the way.
+// TestSoakLongResult stores a long result (100 MB with -hare.soak) and reads it
+// over HTTP. The result never is in memory as a whole, and it is unchanged, also
+// after a restart and after a client that disconnects.
 func TestSoakLongResult(t *testing.T) {
 	bytes := 6 << 20
 	if *soak {
@@ -97,7 +96,7 @@ func TestSoakLongResult(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if coding != "" { // else gzip, behind the client's back
+		if coding != "" { // otherwise the transport asks for gzip by itself
 			req.Header.Set("Accept-Encoding", coding)
 		}
 		if resp, err = http.DefaultClient.Do(req); err != nil || resp.StatusCode != http.StatusOK {
@@ -107,7 +106,7 @@ func TestSoakLongResult(t *testing.T) {
 	}
 	read := func(coding string) {
 		t.Helper()
-		resp := get(coding) // a client that goes away
+		resp := get(coding) // this client disconnects
 		_, _ = io.ReadFull(resp.Body, make([]byte, 100_000))
 		resp.Body.Close()
 		runtime.GC()

@@ -24,7 +24,8 @@ import (
 	"github.com/hare-sched/hare/wire"
 )
 
-// solveServer serves solves on loopback; what it takes is that of sessions.
+// solveServer serves solves on loopback; its other methods are those of
+// sessionServer.
 type solveServer struct {
 	sessionServer
 	solves *solves.Solves
@@ -47,7 +48,7 @@ func newSolveServer(t testing.TB, cfg service.Config, tune ...func(*api.Config))
 	return s
 }
 
-// keepSolves keeps solves in memory until the end of the test.
+// keepSolves stores solves in memory until the end of the test.
 func keepSolves(t testing.TB, svc *service.Service) *solves.Solves {
 	t.Helper()
 	solves, err := solves.Open(context.Background(), solves.Config{Service: svc, Store: store.NewMemorySolves()})
@@ -62,7 +63,7 @@ func keepSolves(t testing.TB, svc *service.Service) *solves.Solves {
 	return solves
 }
 
-// post asks for a solve and returns its path.
+// post submits a solve and returns its answer.
 func (s *solveServer) post(t testing.TB, options string, header ...string) (code int, text string, h http.Header) {
 	t.Helper()
 	return s.call(t, "POST", "/v1/solves", `{"instance":`+example(t)+`,"options":`+options+`}`,
@@ -86,7 +87,7 @@ func (s *solveServer) look(t testing.TB, at string, header ...string) (v solveVi
 	return v, h
 }
 
-// Everything that a solve can be asked, on one that went well.
+// TestSolveAndItsViews uses every operation of a solve in a run without faults.
 func TestSolveAndItsViews(t *testing.T) {
 	s := newSolveServer(t, service.Config{})
 	code, result, h := s.post(t, `{"work_limit":2000}`)
@@ -137,7 +138,7 @@ func TestSolveAndItsViews(t *testing.T) {
 			t.Errorf("%s: %d %v %.200s", c.path, code, h, text)
 		}
 	}
-	// The same call again is answered from the cache, by a solve of its own.
+	// The cache answers the same request again, by another solve with its own id.
 	code, cached, h := s.post(t, `{"work_limit":2000}`)
 	if code != 200 || cached != result || h.Get("Hare-Cache") != "hit" || h.Get("Location") == at {
 		t.Errorf("%d %v", code, h)
@@ -146,7 +147,8 @@ func TestSolveAndItsViews(t *testing.T) {
 		strings.Count(text, "\n") != len(res.Schedule.Lanes)+1 {
 		t.Errorf("NDJSON: %d, %d lines", code, strings.Count(text, "\n"))
 	}
-	// Every detail says the same as lines; what was left out stays out.
+	// Every level of detail has the same content as lines; what was left out stays
+	// out.
 	for _, detail := range []string{"none", "jobs", "lanes", "tasks"} {
 		options := `{"bound":"machine","order":"wspt","assign":"earliest_finish","detail":"` + detail + `"}`
 		_, whole, _ := s.post(t, options)
@@ -178,7 +180,8 @@ func TestSolveAndItsViews(t *testing.T) {
 	}
 }
 
-// The parts of a schedule put together are the whole, in every form.
+// TestScheduleViews checks that the parts of a schedule together are the whole
+// schedule, in every form.
 func TestScheduleViews(t *testing.T) {
 	s := newSolveServer(t, service.Config{})
 	_, result, h := s.post(t, `{"work_limit":2000}`)
@@ -230,7 +233,7 @@ func TestScheduleViews(t *testing.T) {
 	}); !slices.Equal(got, want) {
 		t.Errorf("both: %d tasks, want %d", len(got), len(want))
 	}
-	// Whole rounds are kept: those of a job on a GPU that run in the range.
+	// A part has whole rounds: those of a job on a GPU that run in the range.
 	for from := int64(0); from < 22_000_000; from += 1_300_000 {
 		to := from + 1_000_000
 		rounds := map[string][2]int64{}
@@ -313,7 +316,7 @@ func TestPreferAndWaiting(t *testing.T) {
 	if code, text, _ := s.call(t, "DELETE", at, ""); code != 409 || !strings.Contains(text, `"not_ended"`) {
 		t.Errorf("%d %s", code, text)
 	}
-	// An answer that the client has is not sent again, until it changes.
+	// An answer that the client already has is not sent again until it changes.
 	v, h := s.look(t, second)
 	tag := h.Get("ETag")
 	if code, text, h := s.call(t, "GET", second, "", "If-None-Match", `"x", W/`+tag); code != 304 || text != "" ||
@@ -343,7 +346,7 @@ func TestPreferAndWaiting(t *testing.T) {
 	if c := <-changed; c.Status != "running" || c.Events <= v.Events {
 		t.Errorf("%+v after %+v", c, v)
 	}
-	// To cancel again changes nothing.
+	// A second cancellation changes nothing.
 	before, _ := s.look(t, at)
 	if code, text, _ := s.call(t, "POST", at+"/cancel", ""); code != 202 || !strings.Contains(text, `"cancelled"`) {
 		t.Errorf("%d %s", code, text)
@@ -392,7 +395,8 @@ func TestIdempotency(t *testing.T) {
 		!strings.Contains(text, `"key_reused"`) {
 		t.Errorf("%d %s", code, text)
 	}
-	// With a key the solve outlives its client, and the next call has its result.
+	// With an idempotency key the solve continues without its client, and the next
+	// call gets its result.
 	ctx, cancel := context.WithCancel(t.Context())
 	r, _ := http.NewRequestWithContext(ctx, "POST", s.URL+"/v1/solves", strings.NewReader(body(t)))
 	r.Header.Set("Idempotency-Key", "two")
@@ -420,7 +424,8 @@ func TestIdempotency(t *testing.T) {
 	}
 }
 
-// Without Prefer and key the solve ends when its client goes.
+// TestKeptSolveEndsWithItsClient checks that a solve without Prefer and without a
+// key ends when its client disconnects.
 func TestKeptSolveEndsWithItsClient(t *testing.T) {
 	engine := newHeld()
 	s := newSolveServer(t, service.Config{Engine: engine})
@@ -449,7 +454,7 @@ func TestKeptSolveEndsWithItsClient(t *testing.T) {
 	}
 }
 
-// solveIDs lists.
+// solveIDs lists the ids of one page and the cursor of the next page.
 func (s *solveServer) solveIDs(t testing.TB, query string) (ids []string, next string) {
 	t.Helper()
 	code, text, _ := s.call(t, "GET", "/v1/solves"+query, "")
@@ -582,7 +587,7 @@ func TestBadSolves(t *testing.T) {
 			}
 		})
 	}
-	// Without solves there are none.
+	// A server that does not store solves answers with the code no_solves.
 	h2 := httptest.NewRecorder()
 	api.New(s.svc, api.Config{}).ServeHTTP(h2, httptest.NewRequest("GET", "/v1/solves/x", nil))
 	if h2.Code != 404 || !strings.Contains(h2.Body.String(), `"no_solves"`) {

@@ -54,8 +54,8 @@ func TestRoutesAndSpecificationAgree(t *testing.T) {
 	}
 }
 
-// Every route refuses query parameters that it does not take, and takes those
-// that the specification has.
+// TestQueriesAndSpecificationAgree checks that every route accepts the query
+// parameters of the specification and refuses all others.
 func TestQueriesAndSpecificationAgree(t *testing.T) {
 	h, _ := newServer(t)
 	values := strings.NewReplacer("{id}", "x", "{job}", "x", "{tenant}", "x")
@@ -82,7 +82,8 @@ func TestQueriesAndSpecificationAgree(t *testing.T) {
 	}
 }
 
-// What the handlers really answer is what the specification says.
+// TestAnswersFollowTheirSchemas checks true answers of the handlers against the
+// specification.
 func TestAnswersFollowTheirSchemas(t *testing.T) {
 	doc := specification(t)
 	h, _ := newServer(t)
@@ -139,7 +140,7 @@ func follows(t *testing.T, doc *openapi3.T, method, path string, code int, heade
 		t.Fatalf("%s is not documented for %d", kind, code)
 	}
 	if kind == "text/event-stream" {
-		body, kind = dataOf(body), "application/x-ndjson" // the same items
+		body, kind = dataOf(body), "application/x-ndjson" // the data of the events are the items of the NDJSON form
 	}
 	documents, schema := []string{body}, media.Schema.Value
 	if item, ok := schema.Extensions["x-item-schema"].(map[string]any); ok {
@@ -155,7 +156,7 @@ func follows(t *testing.T, doc *openapi3.T, method, path string, code int, heade
 		name, _ := item["$ref"].(string)
 		schema = doc.Components.Schemas[strings.TrimPrefix(name, "#/components/schemas/")].Value
 	} else if kind == "application/x-ndjson" {
-		for line := range strings.Lines(body) { // of several forms
+		for line := range strings.Lines(body) { // the lines may have several forms
 			if !json.Valid([]byte(line)) {
 				t.Errorf("not JSON: %s", line)
 			}
@@ -172,15 +173,15 @@ func follows(t *testing.T, doc *openapi3.T, method, path string, code int, heade
 		if err := doc.ValidateSchemaJSON(schema, v); err != nil {
 			t.Errorf("%v\n%.2000s", err, document)
 		}
-		// Names that the specification does not know.
+		// The answer must not have names that the schema lacks.
 		for _, name := range unknown(schema, v, "") {
 			t.Errorf("%s is answered and not documented", name)
 		}
 	}
 }
 
-// The examples of the specification are answers of a server; a later server
-// gives no others.
+// TestExamplesFollowTheirSchemas checks the examples of answers. They were recorded
+// from a server; later versions do not change them.
 func TestExamplesFollowTheirSchemas(t *testing.T) {
 	doc, n := specification(t), 0
 	for path, item := range doc.Paths.Map() {
@@ -208,7 +209,7 @@ func TestExamplesFollowTheirSchemas(t *testing.T) {
 					}
 					n++
 					t.Run(op.OperationID+" "+kind, func(t *testing.T) {
-						if op.OperationID == "getLog" { // its first line is of another form
+						if op.OperationID == "getLog" { // the first line of a log has another form
 							_, text, _ = strings.Cut(text, "\n")
 						}
 						follows(t, doc, method, path, code, header, text)
@@ -222,7 +223,7 @@ func TestExamplesFollowTheirSchemas(t *testing.T) {
 	}
 }
 
-// dataOf is what server-sent events carry, a line each.
+// dataOf returns the data of server-sent events, one on each line.
 func dataOf(events string) string {
 	var b strings.Builder
 	for line := range strings.Lines(events) {
@@ -357,8 +358,8 @@ func unknown(schema *openapi3.Schema, v any, at string) []string {
 	return out
 }
 
-// What the schemas of requests say is what the decoder does: the examples
-// pass both, and a name more fails both.
+// TestExamplesOfTheSpecification checks that the schemas of requests agree with the
+// decoder: both accept the examples, and both refuse an additional name.
 func TestExamplesOfTheSpecification(t *testing.T) {
 	doc := specification(t)
 	s := newSessionServer(t, sessions.Config{})
@@ -385,7 +386,7 @@ func TestExamplesOfTheSpecification(t *testing.T) {
 			}
 			code, answer, _ := s.call(t, "POST", path, string(text))
 			if code == http.StatusNotFound {
-				continue // this server was not given what the path needs
+				continue // this server has nothing to which the path could refer
 			}
 			invalid := doc.ValidateSchemaJSON(media.Schema.Value, v) != nil
 			if (code >= http.StatusMultipleChoices) != extra || invalid != extra {
@@ -399,7 +400,8 @@ func TestExamplesOfTheSpecification(t *testing.T) {
 	}
 }
 
-// The example of events is taken line by line, by both.
+// TestExampleOfEvents checks each line of the example of events against the schema
+// and the decoder.
 func TestExampleOfEvents(t *testing.T) {
 	doc := specification(t)
 	s := newSessionServer(t, sessions.Config{})

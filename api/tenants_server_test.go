@@ -25,12 +25,12 @@ import (
 	"github.com/hare-sched/hare/store"
 )
 
-// memoryKeys is a KeyStore that lasts as long as the test.
+// memoryKeys is a KeyStore in memory.
 type memoryKeys struct {
 	mu  sync.Mutex
 	set access.KeySet
 	gen int
-	bad error // of Update
+	bad error // error that Update returns
 }
 
 func (m *memoryKeys) Read() (*access.KeySet, error) {
@@ -55,7 +55,7 @@ func (m *memoryKeys) State() string {
 	return fmt.Sprint(m.gen)
 }
 
-// keyedServer serves with keys on loopback.
+// keyedServer serves with API keys on loopback.
 type keyedServer struct {
 	*httptest.Server
 	handler  http.Handler
@@ -85,7 +85,7 @@ func (s *syncBuffer) String() string {
 	return s.b.String()
 }
 
-// fromHeader names the address that a call of a test comes from.
+// fromHeader is the header that sets the client address of a call in these tests.
 const fromHeader = "X-Test-From"
 
 func newKeyedServer(t testing.TB, quota admission.Quota, tune ...func(*sessions.Config)) *keyedServer {
@@ -144,12 +144,12 @@ func newKeyedService(t testing.TB, quota admission.Quota, work service.Config,
 	return s
 }
 
-// key makes a key.
+// key creates an API key.
 func (s *keyedServer) key(t testing.TB, tenant string, role access.Role, lasts time.Duration) (secret, id string) {
 	t.Helper()
 	now := time.Now()
 	if lasts < 0 {
-		now, lasts = now.Add(2*lasts), -lasts // it has expired
+		now, lasts = now.Add(2*lasts), -lasts // the key has expired already
 	}
 	secret, k, err := access.NewKey(tenant, role, "", now, lasts)
 	if err != nil {
@@ -175,7 +175,7 @@ type reply struct {
 	body   string
 }
 
-// call makes one request, with a key where there is one.
+// call sends one request; key may be "".
 func (s *keyedServer) call(t testing.TB, key, method, path, body string, header ...string) reply {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, s.URL+path, strings.NewReader(body))
@@ -208,7 +208,7 @@ func (r reply) problem() string {
 	return p.Code
 }
 
-// session makes a session of the tenant of a key and returns its id.
+// session creates a session of the tenant of a key and returns its id.
 func (s *keyedServer) session(t testing.TB, key string) string {
 	t.Helper()
 	got := s.call(t, key, "POST", "/v1/sessions", `{"cluster":`+twoGPUs+`}`)
@@ -218,8 +218,8 @@ func (s *keyedServer) session(t testing.TB, key string) string {
 	return strings.TrimPrefix(got.header.Get("Location"), "/v1/sessions/")
 }
 
-// solve makes a solve of the tenant of a key, and returns its id when it has
-// ended.
+// solve submits a solve of the tenant of a key, waits for its end, and returns its
+// id.
 func (s *keyedServer) solve(t testing.TB, key, options string, header ...string) string {
 	t.Helper()
 	got := s.call(t, key, "POST", "/v1/solves", `{"instance":`+example(t)+`,"options":`+options+`}`, header...)

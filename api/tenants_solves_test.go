@@ -31,8 +31,8 @@ func (s *keyedServer) list(t *testing.T, key, query string) (ids []string, next 
 	return ids, l.Next
 }
 
-// TestSolvesAreOfTheirTenant: lists, cursors, idempotency keys, the cache, and
-// what is left of one that was deleted.
+// TestSolvesAreOfTheirTenant checks that lists, cursors, idempotency keys, the
+// cache, and the traces of deleted solves are separate for each tenant.
 func TestSolvesAreOfTheirTenant(t *testing.T) {
 	s := newKeyedServer(t, admission.Quota{})
 	a, _ := s.key(t, "a", access.RoleSolve, 0)
@@ -48,14 +48,14 @@ func TestSolvesAreOfTheirTenant(t *testing.T) {
 		return got
 	}
 	id := func(r reply) string { return r.header.Get("Hare-Solve-Id") }
-	// An equal solve of another tenant is no hit, and one's own is.
+	// The cache answers an equal solve of the same tenant only.
 	first := post(a, ask)
 	for i, want := range []string{"miss", "hit"} {
 		if got := post(b, ask); got.header.Get("Hare-Cache") != want {
 			t.Errorf("solve %d of b: %s", i, got.header.Get("Hare-Cache"))
 		}
 	}
-	// Nor is its idempotency key, also with another body.
+	// An idempotency key of another tenant is independent, also with another body.
 	other := strings.Replace(ask, `"wspt"`, `"arrival"`, 1)
 	mine, theirs := post(a, ask, "Idempotency-Key", "monday"), post(b, other, "Idempotency-Key", "monday")
 	if id(mine) == id(theirs) || theirs.header.Get("Idempotent-Replayed") != "" ||
@@ -76,12 +76,12 @@ func TestSolvesAreOfTheirTenant(t *testing.T) {
 	if ids, next := s.list(t, op, ""); len(ids) != 0 || next != "" {
 		t.Errorf("the operator has %v", ids)
 	}
-	// A cursor of another tenant is a place in one's own list, and no more.
+	// A cursor of another tenant is only a position in the caller's own list.
 	_, next := s.list(t, b, "?limit=1")
 	if ids, _ := s.list(t, a, "?after="+next); fmt.Sprint(ids) != fmt.Sprint([]string{id(mine), id(first)}) {
 		t.Errorf("behind %s: %v", next, ids)
 	}
-	// One that is deleted is gone for its tenant, and was never there for others.
+	// A deleted solve answers 410 to its tenant and 404 to others.
 	if got := s.call(t, a, "DELETE", "/v1/solves/"+id(first), ""); got.code != 204 {
 		t.Fatal(got)
 	}
@@ -95,7 +95,7 @@ func TestSolvesAreOfTheirTenant(t *testing.T) {
 	}
 }
 
-// later asks for a solve that is answered before it has ended.
+// later submits a solve whose answer comes before its end.
 func (s *keyedServer) later(t *testing.T, key, options string, header ...string) (v solveView, got reply) {
 	t.Helper()
 	got = s.call(t, key, "POST", "/v1/solves", `{"instance":`+example(t)+`,"options":`+options+`}`,
@@ -108,8 +108,8 @@ func (s *keyedServer) later(t *testing.T, key, options string, header ...string)
 	return v, got
 }
 
-// TestQueueTellsANumber: a tenant learns its place in the queue, and nothing
-// else of those before it.
+// TestQueueTellsANumber checks that a tenant sees its position in the queue, and
+// nothing else about the solves of other tenants before it.
 func TestQueueTellsANumber(t *testing.T) {
 	engine := newHeld()
 	s := newKeyedService(t, admission.Quota{}, service.Config{Engine: engine, Running: 1})
@@ -145,8 +145,8 @@ func TestQueueTellsANumber(t *testing.T) {
 	s.call(t, b, "GET", "/v1/solves/"+v.ID+"?wait=10", "")
 }
 
-// TestQuotaOfSolvesThatGoOn: a solve holds its place until it ends, however it
-// was asked for, and not a moment longer than it is told to run.
+// TestQuotaOfSolvesThatGoOn checks that a solve counts in the quota until it ends,
+// however it was submitted, and no longer.
 func TestQuotaOfSolvesThatGoOn(t *testing.T) {
 	engine := newHeld()
 	s := newKeyedService(t, admission.Quota{Solves: 1}, service.Config{Engine: engine, Running: 2})
@@ -171,7 +171,7 @@ func TestQuotaOfSolvesThatGoOn(t *testing.T) {
 	full("a bound", s.call(t, a, "POST", "/v1/bounds", in+`,"method":"machine"}`))
 	full("a what-if", s.call(t, a, "POST", "/v1/what-if", `{"base":{"instance":`+example(t)+`},"scenarios":[]}`))
 	full("an explanation", s.call(t, a, "GET", "/v1/solves/"+one.ID+"/jobs/bert", ""))
-	// The same call again learns of its solve.
+	// The same call again returns the same solve.
 	again, got := s.later(t, a, `{}`, "Idempotency-Key", "one")
 	if got.code != 202 || again.ID != one.ID {
 		t.Errorf("%d %s", got.code, got.body)
@@ -188,7 +188,7 @@ func TestQuotaOfSolvesThatGoOn(t *testing.T) {
 			`"status":"cancelled"`) {
 			t.Fatal(got.body)
 		}
-		// Whoever has seen the end finds the place free.
+		// A client that has seen the end of a solve can submit another one.
 		if one, got = s.later(t, a, `{"seed":3}`); got.code != 202 {
 			t.Fatalf("%d %s", got.code, got.body)
 		}
@@ -198,7 +198,8 @@ func TestQuotaOfSolvesThatGoOn(t *testing.T) {
 		`"status":"succeeded"`) {
 		t.Fatal(got.body)
 	}
-	// What is refused, replayed, or answered from the cache keeps no place.
+	// Solves that are refused, repeated or answered from the cache do not stay in
+	// the quota.
 	for range 3 {
 		for _, c := range []struct {
 			body string
@@ -219,8 +220,8 @@ func TestQuotaOfSolvesThatGoOn(t *testing.T) {
 		func() bool { return s.quotas.Usage("a").Solves == 0 && s.quotas.Usage("b").Solves == 0 })
 }
 
-// TestQuotaOfStoredSolves: what is kept of solves counts, once where solves
-// share it, until they are deleted.
+// TestQuotaOfStoredSolves checks that the stored bytes of solves count until they
+// are deleted, and that data which several solves share counts once.
 func TestQuotaOfStoredSolves(t *testing.T) {
 	s := newKeyedServer(t, admission.Quota{StoredBytes: 20_000})
 	a, _ := s.key(t, "a", access.RoleSolve, 0)
@@ -247,7 +248,7 @@ func TestQuotaOfStoredSolves(t *testing.T) {
 	if len(ids) < 2 {
 		t.Errorf("%d fit", len(ids))
 	}
-	// A repeated call stores nothing; reading goes on.
+	// A repeated call stores nothing, and reading still works.
 	body := `{"instance":` + example(t) +
 		`,"options":{"bound":"machine","order":"wspt","assign":"earliest_finish","seed":0}}`
 	if got := s.call(t, a, "POST", "/v1/solves", body, "Idempotency-Key", "0"); got.code != 200 {
@@ -269,7 +270,7 @@ func TestQuotaOfStoredSolves(t *testing.T) {
 	}
 }
 
-// TestBodyLimitOfTenants, on every route that takes a body.
+// TestBodyLimitOfTenants checks the limit on every route that has a body.
 func TestBodyLimitOfTenants(t *testing.T) {
 	s := newKeyedService(t, admission.Quota{BodyBytes: 3000}, service.Config{Solver: solver.Config{Version: "test"}})
 	key, _ := s.key(t, "*", access.RoleAdmin, 0)
@@ -289,7 +290,7 @@ func TestBodyLimitOfTenants(t *testing.T) {
 			}
 		}
 	}
-	// Events are a stream: a line is limited, and not all of them together.
+	// Events are a stream: the limit applies to each line, and not to the stream.
 	if got := s.call(t, key, "POST", "/v1/sessions/"+session+"/events", tick(1)+long+tick(2)); got.code != 200 ||
 		strings.Contains(got.body, "error") {
 		t.Errorf("%d %s", got.code, got.body)

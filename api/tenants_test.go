@@ -23,17 +23,17 @@ import (
 	"github.com/hare-sched/hare/store"
 )
 
-// guarded is what a route is for.
+// guarded describes the access rule of a route and an example of a call.
 type guarded struct {
-	role     access.Role // RoleNone: open to all
+	role     access.Role // RoleNone means that the route needs no key
 	operator bool
-	of       string // what {id}, in the path or the body, or {tenant} names: session, solve, key, tenant
-	job      string // what {job} names, none without
+	of       string // the kind of thing that {id}, in the path or the body, or {tenant} names: session, solve, key, tenant
+	job      string // the name for {job}; "" where the path has none
 	body     string
-	want     int // of those who may, with what is their own
+	want     int // the status for callers who may use the route on their own things
 }
 
-// guardedRoutes has every route: one that is missing fails the test.
+// guardedRoutes lists every route; the test fails for a route that is missing.
 func guardedRoutes(t *testing.T) map[string]guarded {
 	in := `{"instance":` + example(t)
 	const read, solve, admin = access.RoleRead, access.RoleSolve, access.RoleAdmin
@@ -88,8 +88,8 @@ func guardedRoutes(t *testing.T) map[string]guarded {
 	}
 }
 
-// TestEveryRouteForEveryKey: each route, for each kind of key, for what is its
-// tenant's own, another's and nobody's.
+// TestEveryRouteForEveryKey calls each route with each kind of key, for things that
+// belong to the caller's tenant, to another tenant, and to nobody.
 func TestEveryRouteForEveryKey(t *testing.T) {
 	s := newKeyedServer(t, admission.Quota{Sessions: 100_000})
 	table := guardedRoutes(t)
@@ -112,7 +112,7 @@ func TestEveryRouteForEveryKey(t *testing.T) {
 		name, key string
 		role      access.Role
 		operator  bool
-		code      string // of a refusal of all
+		code      string // the code with which every call is refused
 	}
 	makeKey := func(tenant string, role access.Role, lasts time.Duration) string {
 		secret, _ := s.key(t, tenant, role, lasts)
@@ -134,7 +134,8 @@ func TestEveryRouteForEveryKey(t *testing.T) {
 		{name: "operator, read", key: makeKey("*", access.RoleRead, 0), role: access.RoleRead, operator: true},
 	}
 	other, operator := makeKey("b", access.RoleAdmin, 0), makeKey("*", access.RoleAdmin, 0)
-	// thing makes what {id} names: of the caller's tenant, of b, or of nobody.
+	// thing creates what {id} names: it belongs to the caller's tenant, to b, or to
+	// nobody.
 	thing := func(of, whose string, c caller) string {
 		owner, key := "a", good
 		if c.operator {
@@ -195,7 +196,8 @@ func TestEveryRouteForEveryKey(t *testing.T) {
 				case g.of == "key" && (whose == "absent" || whose == "foreign" && !c.operator):
 					want, code = 404, "no_such_key"
 				}
-				// Each pair of route and caller guesses from an address of its own.
+				// Each pair of route and caller has its own client address, because
+				// failed attempts are limited by address.
 				from := fmt.Sprintf("10.0.%d.%d:1", at, i)
 				got := s.call(t, c.key, method, path, body, fromHeader, from)
 				calls++
@@ -223,7 +225,7 @@ func TestEveryRouteForEveryKey(t *testing.T) {
 	}
 }
 
-// hardened checks the headers of one answer.
+// hardened checks the security headers of one answer.
 func hardened(t *testing.T, route string, got reply) {
 	t.Helper()
 	for name, want := range map[string]string{
@@ -245,7 +247,7 @@ func hardened(t *testing.T, route string, got reply) {
 
 var callOwn = regexp.MustCompile(`"request_id":"[^"]*"`)
 
-// faceless is an answer without what each has of its own.
+// faceless returns an answer without its individual parts, such as the request id.
 func faceless(r reply) string {
 	var lines []string
 	for name, values := range r.header {
@@ -257,7 +259,7 @@ func faceless(r reply) string {
 	return fmt.Sprint(r.code, lines, callOwn.ReplaceAllString(r.body, ""))
 }
 
-// TestTenantsSeeTheirOwn: lists, counts, cursors and quotas.
+// TestTenantsSeeTheirOwn checks lists, counts, cursors and quotas.
 func TestTenantsSeeTheirOwn(t *testing.T) {
 	s := newKeyedServer(t, admission.Quota{Sessions: 2})
 	a, _ := s.key(t, "a", access.RoleAdmin, 0)
@@ -292,14 +294,14 @@ func TestTenantsSeeTheirOwn(t *testing.T) {
 			t.Errorf("a key of %s: %d", name, got.code)
 		}
 	}
-	// What is deleted makes room.
+	// A deletion frees its share of the quota.
 	if got := s.call(t, b, "DELETE", "/v1/sessions/"+theirs[0], ""); got.code != 204 {
 		t.Fatal(got)
 	}
 	s.session(t, b)
 }
 
-// TestQuotas of rate, body, solves, stored bytes and streams.
+// TestQuotas checks the quotas of rate, body, solves, stored bytes and streams.
 func TestQuotas(t *testing.T) {
 	s := newKeyedServer(t, admission.Quota{})
 	key, _ := s.key(t, "a", access.RoleSolve, 0)
@@ -326,7 +328,8 @@ func TestQuotas(t *testing.T) {
 	}
 	set(admission.Quota{StoredBytes: 1})
 	if got := s.call(t, key, "POST", events, tick(1)+tick(2)); got.code != 200 || strings.Contains(got.body, "quota") {
-		// Both came before anything was stored, or the second one did not.
+		// Both calls came before anything was stored, or the second one was
+		// refused.
 		if !strings.Contains(got.body, "quota_stored_bytes") {
 			t.Errorf("%d %s", got.code, got.body)
 		}
@@ -348,8 +351,8 @@ func TestQuotas(t *testing.T) {
 	if used := s.quotas.Usage("a"); used != (admission.Quota{}) {
 		t.Errorf("%+v", used)
 	}
-	// Solves: the quota is taken before the body is read, so one that sends
-	// none holds a place.
+	// The quota of solves is checked before the body is read, so a client that
+	// sends no body uses it up.
 	set(admission.Quota{Solves: 1})
 	hold, body := io.Pipe()
 	r, err := http.NewRequestWithContext(t.Context(), "POST", s.URL+"/v1/solves", hold)
@@ -400,8 +403,9 @@ func TestQuotas(t *testing.T) {
 	}
 }
 
-// wait waits until something holds, and fails shortly before go test would end the process
-// for its -timeout: how long a busy machine takes is not what a test is about.
+// wait waits until holds returns true. It fails shortly before the -timeout of go
+// test would end the process, because the time that a busy machine takes is not the
+// subject of a test.
 func wait(t testing.TB, what string, holds func() bool) {
 	t.Helper()
 	end := time.Now().Add(time.Hour)
@@ -417,8 +421,8 @@ func wait(t testing.TB, what string, holds func() bool) {
 	}
 }
 
-// TestFullServerTellsNothing: where all tenants together have what fits, the
-// answer does not say how much that is.
+// TestFullServerTellsNothing checks that a server whose total limit is reached does
+// not reveal that limit.
 func TestFullServerTellsNothing(t *testing.T) {
 	s := newKeyedServer(t, admission.Quota{}, func(c *sessions.Config) { c.MaxSessions = 2 })
 	a, _ := s.key(t, "a", access.RoleSolve, 0)
@@ -434,7 +438,8 @@ func TestFullServerTellsNothing(t *testing.T) {
 	}
 }
 
-// TestRevocationEndsStreams, those of decisions and of events.
+// TestRevocationEndsStreams checks that streams of decisions and of events end with
+// their key.
 func TestRevocationEndsStreams(t *testing.T) {
 	s := newKeyedServer(t, admission.Quota{Streams: 2})
 	key, id := s.key(t, "a", access.RoleSolve, 0)
@@ -464,7 +469,7 @@ func TestRevocationEndsStreams(t *testing.T) {
 		got.problem() != "quota_streams" {
 		t.Errorf("a third stream: %d %s", got.code, got.body)
 	}
-	// Behind the server's back, as hare key does.
+	// The key is revoked in the store without the server, as hare key does.
 	err := s.store.Update(t.Context(), func(set *access.KeySet) error { return set.Revoke("*", id, time.Now()) })
 	if err != nil {
 		t.Fatal(err)
@@ -490,7 +495,8 @@ func TestRevocationEndsStreams(t *testing.T) {
 	wait(t, "the streams are given back", func() bool { return s.quotas.Usage("a").Streams == 0 })
 }
 
-// TestGuessing: bad keys are slowed down by address, good ones are not.
+// TestGuessing checks that calls with bad keys are slowed down by address, and
+// calls with good keys are not.
 func TestGuessing(t *testing.T) {
 	s := newKeyedServer(t, admission.Quota{})
 	good, _ := s.key(t, "a", access.RoleRead, 0)
@@ -511,7 +517,7 @@ func TestGuessing(t *testing.T) {
 	}
 }
 
-// TestKeysOverHTTP makes a key, uses and revokes it.
+// TestKeysOverHTTP creates a key, uses it and revokes it.
 func TestKeysOverHTTP(t *testing.T) {
 	s := newKeyedServer(t, admission.Quota{})
 	admin, _ := s.key(t, "a", access.RoleAdmin, 0)
@@ -568,7 +574,7 @@ func TestKeysOverHTTP(t *testing.T) {
 	s.store.mu.Lock()
 	s.store.bad = nil
 	s.store.mu.Unlock()
-	// A key in the place of its id is not found, and not logged.
+	// A key in the place of its id is answered with 404, and is not logged.
 	if got := s.call(t, admin, "DELETE", "/v1/keys/"+made.Key, ""); got.code != 404 {
 		t.Error(got)
 	}
@@ -578,7 +584,8 @@ func TestKeysOverHTTP(t *testing.T) {
 	}
 }
 
-// TestWithoutKeys: all is open, and keys are not there.
+// TestWithoutKeys checks that all routes are open on a server without keys, and
+// that it has no routes for keys.
 func TestWithoutKeys(t *testing.T) {
 	h, _ := newServer(t)
 	for path, code := range map[string]int{"/metrics": 200, "/v1/keys": 404, "/v1/quota": 404} {
@@ -588,7 +595,7 @@ func TestWithoutKeys(t *testing.T) {
 	}
 }
 
-// BenchmarkKeyed is what a call costs with a key, and the same one without.
+// BenchmarkKeyed measures a call with a key, and the same call without one.
 func BenchmarkKeyed(b *testing.B) {
 	with := newKeyedServer(b, admission.Quota{Rate: 1e9})
 	key, _ := with.key(b, "a", access.RoleRead, 0)

@@ -55,8 +55,8 @@ func writePair(t *testing.T, dir string, serial int64) (certFile, keyFile string
 	return certFile, keyFile
 }
 
-// TestTLS: HTTP/2 and 1.1, a new pair without dropping connections, and a bad
-// one that changes nothing.
+// TestTLS checks HTTP/2 and 1.1, that a new certificate is used without dropping
+// connections, and that a bad one changes nothing.
 func TestTLS(t *testing.T) {
 	dir := t.TempDir()
 	certFile, keyFile := writePair(t, dir, 1)
@@ -84,7 +84,7 @@ func TestTLS(t *testing.T) {
 	}()
 	url := "https://" + l.Addr().String()
 	client := func(two bool) *http.Client {
-		// the serial says which it is
+		// The serial number identifies the certificate.
 		tr := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, ForceAttemptHTTP2: two}
 		t.Cleanup(tr.CloseIdleConnections)
 		return &http.Client{Transport: tr}
@@ -116,7 +116,7 @@ func TestTLS(t *testing.T) {
 	if resp, _ := get(client(false), "GET", "/healthz", ""); resp.ProtoMajor != 1 {
 		t.Error(resp.Proto)
 	}
-	// Full duplex, over HTTP/2.
+	// Streams are full duplex over HTTP/2.
 	path := s.open(t, "") + "/events"
 	hold, body := io.Pipe()
 	r, err := http.NewRequestWithContext(t.Context(), "POST", url+path, hold)
@@ -144,7 +144,7 @@ func TestTLS(t *testing.T) {
 		resp, _ := get(client(true), "GET", "/healthz", "")
 		return serial(resp) == 2
 	})
-	answer(tick(2)) // the connection went on
+	answer(tick(2)) // the connection stayed open
 	if err := os.WriteFile(certFile, []byte("-----BEGIN"), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -28,12 +28,12 @@ import (
 	"github.com/hare-sched/hare/solver"
 )
 
-// collector is an OTLP/HTTP collector that keeps what it gets.
+// collector is an OTLP/HTTP collector that stores the spans that it receives.
 type collector struct {
 	*httptest.Server
 	mu    sync.Mutex
 	spans []*tracepb.Span
-	about map[string]string // the resource
+	about map[string]string // attributes of the resource
 }
 
 func newCollector(t testing.TB) *collector {
@@ -73,7 +73,7 @@ func newCollector(t testing.TB) *collector {
 	return c
 }
 
-// take returns the spans so far, by start.
+// take returns the spans so far, sorted by start.
 func (c *collector) take() []*tracepb.Span {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -85,7 +85,7 @@ func (c *collector) take() []*tracepb.Span {
 	return spans
 }
 
-// tree draws the spans below a parent, a line each.
+// tree prints the spans below a parent, one on each line.
 func tree(spans []*tracepb.Span, parent []byte, indent string, times bool) string {
 	var b strings.Builder
 	for _, s := range spans {
@@ -106,7 +106,7 @@ func tree(spans []*tracepb.Span, parent []byte, indent string, times bool) strin
 	return b.String()
 }
 
-// valueOf is an attribute as text; "" without it.
+// valueOf returns an attribute as text, or "" where the span does not have it.
 func valueOf(s *tracepb.Span, key string) string {
 	for _, kv := range s.Attributes {
 		if kv.Key == key {
@@ -139,12 +139,13 @@ func openTracing(t testing.TB, url string, log *slog.Logger) *api.Tracing {
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
-		_ = tracing.Close(ctx) // of collectors that are gone
+		_ = tracing.Close(ctx) // the collector may be gone
 	})
 	return tracing
 }
 
-// TestTraceOfASolve holds the tree of spans that docs/operations.md shows.
+// TestTraceOfASolve compares a trace with the tree of spans that docs/operations.md
+// shows.
 func TestTraceOfASolve(t *testing.T) {
 	c := newCollector(t)
 	tracing := openTracing(t, c.URL, nil)
@@ -157,7 +158,7 @@ func TestTraceOfASolve(t *testing.T) {
 	if w.Code != http.StatusOK {
 		t.Fatal(w.Code, w.Body)
 	}
-	request(t, h, "GET", "/healthz", "") // leaves no span
+	request(t, h, "GET", "/healthz", "") // a health check has no span
 	if err := tracing.Flush(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -224,7 +225,7 @@ func TestTraceOfASolve(t *testing.T) {
 	}
 	t.Logf("\n%s", tree(spans, from, "", true))
 
-	// The log names the trace beside the request, and nothing of the body.
+	// The log has the trace id beside the request id, and nothing of the body.
 	lines := strings.Split(strings.TrimSpace(text.String()), "\n")
 	if len(lines) != 4 {
 		t.Fatalf("%d lines:\n%s", len(lines), text.String())
@@ -245,7 +246,8 @@ func TestTraceOfASolve(t *testing.T) {
 	t.Logf("\n%s", text.String())
 }
 
-// What goes wrong is marked, by its kind alone.
+// TestTraceOfRefusals checks that a failed request is marked with the kind of its
+// error, and nothing else.
 func TestTraceOfRefusals(t *testing.T) {
 	c := newCollector(t)
 	tracing := openTracing(t, c.URL, nil)
@@ -270,8 +272,8 @@ func TestTraceOfRefusals(t *testing.T) {
 	}
 }
 
-// A collector that refuses, hangs or is not there costs requests nothing, and
-// shutdown no more than its limit.
+// TestCollectorsThatFail checks that a collector which refuses, hangs or does not
+// exist delays no request, and delays the shutdown only up to its limit.
 func TestCollectorsThatFail(t *testing.T) {
 	free := make(chan struct{})
 	hanging := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
@@ -293,7 +295,7 @@ func TestCollectorsThatFail(t *testing.T) {
 	text := `{"instance":` + example(t) + `,"options":` + quick + `}`
 	for name, url := range map[string]string{"hangs": hanging.URL, "refuses": refusing.URL, "is gone": gone.URL} {
 		t.Run(name, func(t *testing.T) {
-			// Small, so that it is full soon.
+			// The queue is small, so that it is full soon.
 			t.Setenv("OTEL_BSP_MAX_QUEUE_SIZE", "8")
 			t.Setenv("OTEL_BSP_MAX_EXPORT_BATCH_SIZE", "4")
 			t.Setenv("OTEL_BSP_SCHEDULE_DELAY", "1")
@@ -305,7 +307,8 @@ func TestCollectorsThatFail(t *testing.T) {
 					t.Fatal(w.Code, w.Body)
 				}
 			}
-			// An export may take 10 s: had one request waited for one, it would show.
+			// An export may take 10 s; the time would show a request that waited
+			// for one.
 			if took := time.Since(began); took > 8*time.Second {
 				t.Errorf("50 solves took %v", took)
 			}
@@ -324,7 +327,8 @@ func TestCollectorsThatFail(t *testing.T) {
 	}
 }
 
-// What is in the queue at the end is sent.
+// TestTracesAreFlushedAtTheEnd checks that the spans in the queue are sent at the
+// end.
 func TestTracesAreFlushedAtTheEnd(t *testing.T) {
 	c := newCollector(t)
 	tracing := openTracing(t, c.URL, nil)
@@ -387,8 +391,9 @@ func TestTracingConfig(t *testing.T) {
 	}
 }
 
-// BenchmarkObserved is what looking costs a request, and a solve of three jobs
-// that searches nothing: metrics and a discarded log always, traces beside.
+// BenchmarkObserved measures what observation costs a request and a solve of three
+// jobs that does no search: metrics and a discarded log in all cases, and traces in
+// some.
 func BenchmarkObserved(b *testing.B) {
 	c := newCollector(b)
 	text := `{"instance":` + example(b) + `,"options":` + quick + `}`

@@ -113,7 +113,7 @@ func TestWhatIf(t *testing.T) {
 	}
 }
 
-// The same call gives the same bytes, timing excepted.
+// The same call gives the same bytes, except for timing.
 func TestWhatIfIsReproducible(t *testing.T) {
 	h, _ := newWhatIfServer(t, "")
 	body := `{"base":{"instance":` + example(t) + `},"ordered":true,` + someScenarios + `}`
@@ -197,8 +197,8 @@ func TestWhatIfRefusals(t *testing.T) {
 	}
 }
 
-// A second what-if of a tenant waits for the first, and a client that goes
-// away ends its own.
+// TestWhatIfQuotaAndCancellation checks that a second what-if of a tenant is
+// refused while the first runs, and that a client that disconnects ends its own.
 func TestWhatIfQuotaAndCancellation(t *testing.T) {
 	h, _ := newWhatIfServer(t, "")
 	srv := httptest.NewServer(h)
@@ -216,7 +216,7 @@ func TestWhatIfQuotaAndCancellation(t *testing.T) {
 				_, err = io.Copy(io.Discard, resp.Body)
 				resp.Body.Close()
 				if err == nil && resp.StatusCode == http.StatusTooManyRequests {
-					continue // a short one was there first
+					continue // the short what-if was there first
 				}
 			}
 			gone <- err
@@ -279,7 +279,7 @@ func TestPrices(t *testing.T) {
 		for g, x := range k.Prices {
 			sum += x * (p.GridS[g+1] - p.GridS[g])
 		}
-		// Sizes can only make the dearest use dearer.
+		// The prices by size can only raise the price of the most expensive use.
 		if k.Total < sum-1e-6 || k.BoundFall < k.Total-1e-6 {
 			t.Errorf("%s: Σ π·len %g, total %g, fall %g", k.Type, sum, k.Total, k.BoundFall)
 		}
@@ -331,7 +331,7 @@ func TestWhatIfFollowsItsSchema(t *testing.T) {
 			follows(t, doc, c.method, c.path, w.Code, w.Header(), w.Body.String())
 		})
 	}
-	// What the schema takes and refuses, the decoder does too.
+	// The decoder accepts and refuses the same documents as the schema.
 	schema := doc.Paths.Value("/v1/what-if").Post.RequestBody.Value.Content["application/json"].Schema.Value
 	for _, c := range []struct {
 		scenario string
