@@ -15,7 +15,7 @@ import (
 	"github.com/hare-sched/hare/admission"
 )
 
-// with makes a call with a key.
+// with sends a request with an API key.
 func with(t testing.TB, key, method, url, body string) (int, string) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
@@ -37,8 +37,8 @@ func with(t testing.TB, key, method, url, body string) (int, string) {
 
 var wholeKey = regexp.MustCompile(`hare_[a-z2-7]{16}_[a-z2-7]{52}`)
 
-// TestKeysOfServer: hare key works with the server up and down, keys survive a
-// kill, and no log has one.
+// TestKeysOfServer checks that hare key works while the server runs and while it
+// does not, that keys survive a kill, and that no log contains a key.
 func TestKeysOfServer(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	expect(t, exitUsage, "--data-dir", "key", "list")
@@ -90,7 +90,7 @@ func TestKeysOfServer(t *testing.T) {
 	}
 	expect(t, exitDone, "rate 0.5/s", "key", "quota", "--data-dir", dir, "b", "--rate", "0.5")
 	until("the quota holds", answers(up, 429))
-	// A stream ends with its key.
+	// A stream ends when its key is revoked.
 	r, err := http.NewRequestWithContext(t.Context(), "GET", s.url+"/v1/sessions/"+session+"/decisions", nil)
 	if err != nil {
 		t.Fatal(err)
@@ -102,7 +102,7 @@ func TestKeysOfServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = resp.Body.Close() }()
-	out := expect(t, exitDone, "is revoked", "key", "revoke", "--data-dir", dir, down) // by the whole key: its id is said
+	out := expect(t, exitDone, "is revoked", "key", "revoke", "--data-dir", dir, down) // revoked by the whole key; the output has only its id
 	if strings.Contains(out, "hare_") {
 		t.Error(out)
 	}
@@ -132,7 +132,8 @@ func TestKeysOfServer(t *testing.T) {
 	if all := logs + s.stderr() + list; strings.Contains(all, "hare_") || !strings.Contains(all, access.KeyID(again)) {
 		t.Error("a log or a list has a key, or not its id")
 	}
-	// Damage is said, with what to do, and nothing is served on it.
+	// A damaged file of keys is reported with a remedy, and the server refuses to
+	// start.
 	file := filepath.Join(dir, "keys.json")
 	if err := os.WriteFile(file, []byte(`{"hare":"keys/v1"}`), 0o600); err != nil {
 		t.Fatal(err)
@@ -148,7 +149,7 @@ func TestKeysOfServer(t *testing.T) {
 	}
 }
 
-// TestAccess: which addresses want what.
+// TestAccess checks which addresses require TLS and keys.
 func TestAccess(t *testing.T) {
 	for name, c := range map[string]struct {
 		a      accessFlags

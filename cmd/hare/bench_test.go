@@ -64,7 +64,7 @@ func TestBenchGap(t *testing.T) {
 	}
 }
 
-// TestBenchGapInterrupted ends a measurement in its second run.
+// TestBenchGapInterrupted interrupts a measurement in its second run.
 func TestBenchGapInterrupted(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "gap")
 	c := command("bench", "gap", "--only", "gang-zero-20-on-10$", "--times", "0.1,600", "-o", dir)

@@ -12,7 +12,7 @@ import (
 	"github.com/oasdiff/yaml"
 )
 
-// lastWords is what api.Serve gives the last answers.
+// lastWords is the time that api.Serve allows for the last answers.
 const lastWords = 5 * time.Second
 
 // serveFlags parses the command line of a manifest as hare serve does.
@@ -51,8 +51,8 @@ func serveFlags(t *testing.T, args []string) (grace time.Duration, flags map[str
 	return grace, flags
 }
 
-// The unit's command is one that hare takes, and systemd waits longer than a
-// server needs for its end.
+// TestSystemdUnit checks that hare accepts the command of the unit, and that
+// systemd waits longer than a server needs to end.
 func TestSystemdUnit(t *testing.T) {
 	text, err := os.ReadFile("../../deploy/systemd/hare.service")
 	if err != nil {
@@ -108,8 +108,9 @@ type manifest struct {
 	}
 }
 
-// The manifest's command is one that hare takes; a pod has left the endpoints
-// before it refuses anything, and has time enough to end.
+// TestKubernetesManifest checks that hare accepts the command of the manifest, that
+// a pod has left the endpoints before it refuses calls, and that it has enough time
+// to end.
 func TestKubernetesManifest(t *testing.T) {
 	text, err := os.ReadFile("../../deploy/kubernetes/hare.yaml")
 	if err != nil {

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// changingSpeed is the last column of tables, what else the clock says, and the
-// names of all policies.
+// changingSpeed matches the last column of tables, other figures that depend on the
+// clock, and the list of all policies.
 var changingSpeed = regexp.MustCompile(`(?m)(?:\s{2,}jobs/s|\s{2,}\d+)$|"(wall_s|simulated_jobs_per_s)": .*|The ` +
 	`policies are .*`)
 
@@ -20,7 +20,7 @@ func TestSimulatePage(t *testing.T) {
 	}
 	defer func() { _ = pool.Close() }()
 	if _, err := pool.Ready(t.Context()); err != nil {
-		t.Skip(err) // the page's figures are HiGHS's
+		t.Skip(err) // the figures of the page need HiGHS
 	}
 	checkPage(t, "../../docs/simulate.md", changingSpeed, 16)
 }

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// changingSolves is what differs from run to run in docs/solves.md, or where the
-// search has become better.
+// changingSolves matches what differs from run to run in docs/solves.md, and
+// figures that a better search changes.
 var changingSolves = regexp.MustCompile(changing.String() +
 	`|"(created|started|ended)":"[^"]*"|"(seq|events|result_bytes)":\d+|\d+\.\d+|v100/\d,V100,` +
 	`.*|\{"gpu":"v100.*|<g><title>.*`)

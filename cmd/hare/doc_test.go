@@ -17,7 +17,7 @@ import (
 
 var updatePage = flag.Bool("update", false, "write what the commands of pages under docs print into them")
 
-// pageFiles are there before the first command.
+// pageFiles are in the directory before the first command runs.
 var pageFiles = map[string]string{
 	"cluster.json": `{"nodes": [{"name": "a", "gpus": {"V100": 1}}, {"name": "b", "gpus": {"T4": 2}}]}` + "\n",
 	"events.ndjson": `{"seq": 1, "at_s": 0, "type": "job_arrived", "job": {"id": "bert", "weight": 2, "tasks": 2, "on": {"V100": {"compute_s": 1.2, "sync_s": 0.1}, "T4": {"compute_s": 3}}}}
@@ -27,10 +27,10 @@ var pageFiles = map[string]string{
 `,
 }
 
-// changing is what differs from run to run.
+// changing matches what differs from run to run.
 var changing = regexp.MustCompile(`[a-z2-7]{26}|[0-9a-f]{16}|"created":"[^"]*"|"at_s":\d+\.\d{3,}`)
 
-// changingKeys is the same of keys and their dates.
+// changingKeys matches the same, and the dates of keys.
 var changingKeys = regexp.MustCompile(changing.String() +
 	`|\b[a-z2-7]{16}\b|hare_[a-z2-7_]{69}|20\d\d-\d\d-\d\d(T[0-9:.]+Z)?`)
 
@@ -38,7 +38,7 @@ func TestOnlinePage(t *testing.T) {
 	checkPage(t, "../../docs/online.md", changing, 20, "timeout")
 }
 
-// The tour of the front page: a reader types it as it stands.
+// TestReadme runs the tour of the front page as a reader would type it.
 func TestReadme(t *testing.T) {
 	checkPage(t, "../../README.md", changing, 12)
 }
@@ -47,10 +47,10 @@ func TestSecurityPage(t *testing.T) {
 	checkPage(t, "../../docs/security.md", changingKeys, 20, "openssl")
 }
 
-// checkPage runs every command of a page, in order, in one shell, and compares
-// what it prints with what the page says, but for what changes from run to run.
-// A page is a document whose blocks are commands, behind "$ ", with what they
-// print. A command goes on up to END where it has <<'END'.
+// checkPage runs every command of a page, in order, in one shell, and compares the
+// output with the page, except for what changes from run to run. The blocks of a
+// page contain commands, which begin with "$ ", and their output. A command that
+// contains <<'END' extends to the line END.
 func checkPage(t *testing.T, page string, changing *regexp.Regexp, least int, needs ...string) {
 	for _, name := range append(needs, "bash", "curl") {
 		if _, err := exec.LookPath(name); err != nil {
@@ -112,13 +112,13 @@ func checkPage(t *testing.T, page string, changing *regexp.Regexp, least int, ne
 	}
 }
 
-// shell is a bash in an empty directory that has hare on its path.
+// shell is a bash in an empty directory that has hare on its PATH.
 type shell struct {
 	t       *testing.T
 	dir     string
 	in      io.Writer
 	out     *bufio.Reader
-	address string // of the server that was started last
+	address string // address of the server that was started last
 }
 
 func newShell(t *testing.T) *shell {
@@ -157,7 +157,7 @@ func newShell(t *testing.T) *shell {
 	t.Cleanup(func() {
 		guard.Stop()
 		_ = in.Close()
-		_ = syscall.Kill(-c.Process.Pid, syscall.SIGKILL) // also servers that the page left
+		_ = syscall.Kill(-c.Process.Pid, syscall.SIGKILL) // also kills servers that the page did not stop
 		_ = c.Wait()
 	})
 	return &shell{t: t, dir: dir, in: in, out: bufio.NewReader(out)}
@@ -165,8 +165,8 @@ func newShell(t *testing.T) *shell {
 
 const advertised = "127.0.0.1:8080"
 
-// run gives what a command prints. Servers get a free port, which the page
-// does not show.
+// run returns the output of a command. A server gets a free port, which is replaced
+// by the port of the page.
 func (s *shell) run(command string) string {
 	s.t.Helper()
 	serves := strings.Contains(command, "hare serve ") && strings.Contains(command, "serve.log")

@@ -18,7 +18,7 @@ import (
 	"github.com/hare-sched/hare/wire"
 )
 
-// newPlayer is a client with a session of its own.
+// newPlayer returns a client with a new session.
 func newPlayer(t testing.TB, s *served, seed uint64) *player {
 	t.Helper()
 	machines, cluster := newSimulatedCluster(seed)
@@ -29,7 +29,7 @@ func newPlayer(t testing.TB, s *served, seed uint64) *player {
 	return &player{machines: machines, want: &undisturbed{policy: policy}, id: newSession(t, s.url, cluster)}
 }
 
-// alter changes a database behind its owner's back.
+// alter changes a database without the server.
 func alter(t testing.TB, dir, statement string, args ...any) {
 	t.Helper()
 	db, err := sql.Open("sqlite", filepath.Join(dir, "hare.db"))
@@ -42,7 +42,7 @@ func alter(t testing.TB, dir, statement string, args ...any) {
 	}
 }
 
-// expect runs a command line that must end in a certain way.
+// expect runs a command and checks its exit code and a part of its output.
 func expect(t testing.TB, code int, want string, args ...string) string {
 	t.Helper()
 	c := command(args...)
@@ -53,7 +53,7 @@ func expect(t testing.TB, code int, want string, args ...string) string {
 	return string(out)
 }
 
-// TestOperator goes through what can befall a data directory, and the remedies.
+// TestOperator damages a data directory in several ways and applies the remedies.
 func TestOperator(t *testing.T) {
 	base := t.TempDir()
 	at := func(name string) string { return filepath.Join(base, name) }
@@ -62,14 +62,14 @@ func TestOperator(t *testing.T) {
 	a, b := newPlayer(t, s, 1), newPlayer(t, s, 2)
 	a.play(t, s, 400)
 	b.play(t, s, 400)
-	// While the server has it.
+	// A second server cannot use the directory.
 	expect(t, exitUsage, "is in use by another server", "serve", "--listen", "127.0.0.1:0", "--data-dir", dir)
 	expect(t, exitDone, "2 sessions, ", "backup", dir, at("good"))
 	expect(t, exitUsage, "file already exists", "backup", dir, at("good"))
 	expect(t, exitUsage, "is in use by another server", "restore", at("good"), dir)
 	doctor := func(dir, want string) string {
 		t.Helper()
-		// Its exit code is also that of the checks of the machine.
+		// The exit code of doctor also depends on the checks of the machine.
 		out, _, _ := runHare(t, "", "doctor", "--listen", "127.0.0.1:0", "--data-dir", dir)
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in\n%s", want, out)
@@ -82,7 +82,7 @@ func TestOperator(t *testing.T) {
 	expect(t, exitUsage, "file already exists", "restore", at("good"), dir)
 	expect(t, exitDone, "2 sessions, ", "restore", at("good"), at("restored"))
 	s = serve(t, -1, "--data-dir", at("restored"))
-	b.play(t, s, 500) // it had been answered less when the backup was made
+	b.play(t, s, 500) // fewer events had been answered when the backup was made
 	s.stop(t)
 
 	// One row of one session is altered.
@@ -118,7 +118,7 @@ func TestOperator(t *testing.T) {
 		if n := int64(bytes.Count(records, []byte("\n"))); n != kept || !bytes.HasPrefix(a.want.log, records) {
 			t.Errorf("kept %d events, %d are there", kept, n)
 		}
-		// It goes on behind what was kept.
+		// The session continues after the records that were kept.
 		rest := a.want.log[len(records):]
 		first, _, _ := bytes.Cut(rest, []byte("\n"))
 		rec, err := wire.DecodeRecord(first)
@@ -135,7 +135,8 @@ func TestOperator(t *testing.T) {
 		s.stop(t)
 	}
 
-	// A page of the file is gone: the server refuses all, repair takes the rest.
+	// A page of the file is lost: the server refuses to start, and repair recovers
+	// the rest.
 	text, err := os.ReadFile(filepath.Join(dir, "hare.db"))
 	if err != nil {
 		t.Fatal(err)
@@ -161,7 +162,7 @@ func TestOperator(t *testing.T) {
 		t.Errorf("%d events of %d were saved", events, all)
 	}
 
-	// Directories that cannot be one.
+	// These paths cannot be data directories.
 	alter(t, at("restored"), "INSERT INTO schema VALUES (99, '')")
 	expect(t, exitUsage, "has schema version 99, this program knows", "serve", "--listen", "127.0.0.1:0", "--data-dir",
 		at("restored"))
@@ -176,14 +177,14 @@ func TestOperator(t *testing.T) {
 
 func TestCompletionOfDirectories(t *testing.T) {
 	for _, c := range []struct{ line, want string }{
-		{"serve --data-dir ", ":16"}, // directories
+		{"serve --data-dir ", ":16"}, // the shell completes directories
 		{"doctor --data-dir ", ":16"},
 		{"backup ", ":16"},
-		{"backup data ", ":0"}, // files
+		{"backup data ", ":0"}, // the shell completes files
 		{"restore ", ":0"},
 		{"restore file ", ":16"},
 		{"repair data ", ":16"},
-		{"repair data new ", ":4"}, // nothing
+		{"repair data new ", ":4"}, // the shell completes nothing
 		{"serve --snap", "--snapshot-every"},
 		{"online --policy ", "hlas"},
 	} {
@@ -194,9 +195,9 @@ func TestCompletionOfDirectories(t *testing.T) {
 	}
 }
 
-// TestServeDiskFull fills the disk under a server, where it may mount one:
-// events are refused with 507, reads go on, and so does the session when there
-// is room.
+// TestServeDiskFull fills the disk of a server, where the test may mount one.
+// Events are refused with 507, reads still work, and the session continues once
+// there is space.
 func TestServeDiskFull(t *testing.T) {
 	dir := t.TempDir()
 	if out, err := exec.Command("mount", "-t", "tmpfs", "-o", "size=3m", "none", dir).CombinedOutput(); err != nil {
@@ -234,7 +235,7 @@ func TestServeDiskFull(t *testing.T) {
 	if err := os.Remove(ballast); err != nil {
 		t.Fatal(err)
 	}
-	for i := 0; p.total < before+200 && i < 50; i++ { // it tries again after a second
+	for i := 0; p.total < before+200 && i < 50; i++ { // the server tries again after a second
 		time.Sleep(100 * time.Millisecond)
 		p.play(t, s, before+200)
 	}
@@ -250,7 +251,7 @@ func TestServeDiskFull(t *testing.T) {
 	t.Logf("full at event %d, %d answered in all", before, p.total)
 }
 
-// playUntilFull sends events one by one until one is refused with 507, and
+// playUntilFull sends events one by one until the server refuses one with 507, and
 // returns that answer.
 func (p *player) playUntilFull(t testing.TB, s *served) string {
 	t.Helper()

@@ -9,8 +9,9 @@ import (
 	"github.com/hare-sched/hare/experiment"
 )
 
-// An experiment prints and writes its tables, the same for any number of runs side
-// by side; what cannot be run is refused before anything is.
+// TestExperiment checks that an experiment prints and writes its tables, that these
+// do not depend on --parallel, and that invalid arguments are refused before any
+// run starts.
 func TestExperiment(t *testing.T) {
 	dir := t.TempDir()
 	table, errs, code := runHare(t, "", "experiment", "sync", "--scale", "40", "--repeat", "2", "--policy", "hlas,srtf",

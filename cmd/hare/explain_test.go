@@ -12,7 +12,8 @@ import (
 
 const threeJobs = "../../testdata/examples/three-jobs.instance.json"
 
-// solvedFile solves the example with a work limit and gives the result's name.
+// solvedFile solves the example with a work limit and returns the name of the
+// result file.
 func solvedFile(t *testing.T, args ...string) string {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "r.json")
@@ -28,7 +29,7 @@ func TestExplainForPeopleAndPrograms(t *testing.T) {
 	for _, c := range []struct {
 		args []string
 		code int
-		want []string // in what is printed
+		want []string // in the output
 	}{
 		{[]string{}, 0, []string{"stretch", "slurm-4711"}},
 		{[]string{"--sort", "end", "--limit", "1"}, 0, []string{"(1 of 3 jobs"}},
@@ -61,7 +62,8 @@ func TestExplainForPeopleAndPrograms(t *testing.T) {
 	}
 }
 
-// A result comes again on any number of cores; whatever speaks against it is said.
+// TestReplayOfResults checks that a result is reproduced on any number of cores,
+// and that the command names the reason where it cannot be.
 func TestReplayOfResults(t *testing.T) {
 	result := solvedFile(t)
 	text, err := os.ReadFile(result)
@@ -125,7 +127,7 @@ func TestReplayOfResults(t *testing.T) {
 			t.Errorf("%s: exit %d, want %d with %q\n%s%s", name, code, c.code, c.want, stdout, stderr)
 		}
 	}
-	// The two replays do not take each other's files, and say so.
+	// Each of the two replay commands refuses the files of the other and names it.
 	if _, stderr, code := runHare(t, "", "replay", result); code != 2 ||
 		!strings.Contains(stderr, "an instance and a result") {
 		t.Errorf("exit %d %s", code, stderr)

@@ -11,7 +11,7 @@ import (
 	"github.com/hare-sched/hare/policy"
 )
 
-// Every command that users see explains itself and shows a call of itself.
+// TestHelp checks that every visible command has a description and an example.
 func TestHelp(t *testing.T) {
 	var check func(c *cobra.Command)
 	check = func(c *cobra.Command) {
@@ -33,7 +33,7 @@ func TestHelp(t *testing.T) {
 	check(newRoot())
 }
 
-// The front page states how many policies hare simulate has.
+// TestReadmePolicies checks the number of policies that the front page states.
 func TestReadmePolicies(t *testing.T) {
 	text, err := os.ReadFile("../../README.md")
 	if err != nil {

@@ -12,12 +12,12 @@ import (
 	"time"
 )
 
-// amidst is how long a command works before it is interrupted. The outcome is the same
-// at any moment once the command has opened its input.
+// amidst is the time between the start of a command's work and its interruption.
+// The outcome is the same at any moment after the command has opened its input.
 const amidst = 300 * time.Millisecond
 
-// input is a FIFO, which tells when a command has come so far that it opens its files: a
-// signal before would end a process that has not even begun.
+// input is a FIFO. It shows when a command opens its files, because a signal before
+// would end the process before the command begins.
 type input struct{ path, text string }
 
 func newInput(t *testing.T, text string) *input {
@@ -29,7 +29,7 @@ func newInput(t *testing.T, text string) *input {
 	return in
 }
 
-// give waits until the FIFO is read, and writes the text.
+// give waits until the FIFO is opened for reading, and writes the text.
 func (in *input) give(t *testing.T) {
 	t.Helper()
 	if err := os.WriteFile(in.path, []byte(in.text), 0); err != nil {
@@ -37,7 +37,8 @@ func (in *input) give(t *testing.T) {
 	}
 }
 
-// Ctrl-C ends a simulation with one line and 1, and leaves no file.
+// TestInterruptedSimulation checks that Ctrl-C ends a simulation with one line and
+// exit code 1, and that no file is left.
 func TestInterruptedSimulation(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "out")
 	faults := newInput(t, "gpu,from_s,until_s\n")
@@ -60,7 +61,7 @@ func TestInterruptedSimulation(t *testing.T) {
 	}
 }
 
-// Ctrl-C ends a solve with its best pair, and with 0.
+// TestInterrupt checks that Ctrl-C ends a solve with its best pair and exit code 0.
 func TestInterrupt(t *testing.T) {
 	dir := t.TempDir()
 	instance, result := filepath.Join(dir, "i.json"), filepath.Join(dir, "r.json")

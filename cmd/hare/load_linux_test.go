@@ -22,7 +22,7 @@ import (
 	"github.com/hare-sched/hare/wire"
 )
 
-// generated is an instance of so many jobs; sync "mixture" has some of each.
+// generated returns an instance; with sync "mixture" it has jobs of every kind.
 func generated(t testing.TB, jobs int, sync string, seed int64) *hare.Instance {
 	t.Helper()
 	n := max(1, jobs/20)
@@ -44,7 +44,7 @@ func generated(t testing.TB, jobs int, sync string, seed int64) *hare.Instance {
 	return inst
 }
 
-// loadBody is the body of POST /v1/solves.
+// loadBody returns a body of POST /v1/solves.
 func loadBody(t testing.TB, inst *hare.Instance, options string) []byte {
 	t.Helper()
 	var b bytes.Buffer
@@ -56,7 +56,7 @@ func loadBody(t testing.TB, inst *hare.Instance, options string) []byte {
 	return b.Bytes()
 }
 
-// call is one exchange; the answer is read whole.
+// call sends one request and reads the whole answer.
 func (s *served) call(method, path string, body []byte, headers ...string) (int, http.Header, []byte, error) {
 	r, err := http.NewRequest(method, s.url+path, bytes.NewReader(body))
 	if err != nil {
@@ -77,7 +77,7 @@ func (s *served) call(method, path string, body []byte, headers ...string) (int,
 
 var loadClient = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 256, DisableCompression: true}}
 
-// cpu is the processor time that the server has used.
+// cpu returns the processor time that the server has used.
 func (s *served) cpu(t testing.TB) time.Duration {
 	t.Helper()
 	text, err := os.ReadFile("/proc/" + strconv.Itoa(s.cmd.Process.Pid) + "/stat")
@@ -91,7 +91,7 @@ func (s *served) cpu(t testing.TB) time.Duration {
 	return time.Duration(user+system) * 10 * time.Millisecond
 }
 
-// rss is the server's resident memory in MiB.
+// rss returns the server's resident memory in MiB.
 func (s *served) rss(t testing.TB) int {
 	t.Helper()
 	text, err := os.ReadFile("/proc/" + strconv.Itoa(s.cmd.Process.Pid) + "/status")
@@ -107,7 +107,7 @@ func (s *served) rss(t testing.TB) int {
 	return 0
 }
 
-// spans are durations that are summed up.
+// spans holds measured durations.
 type spans struct {
 	mu  sync.Mutex
 	all []time.Duration
@@ -119,7 +119,7 @@ func (s *spans) add(d time.Duration) {
 	s.all = append(s.all, d)
 }
 
-// at is a percentile in ms; 0 of none.
+// at returns a percentile in ms, or 0 where there are no durations.
 func (s *spans) at(p float64) float64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -130,9 +130,9 @@ func (s *spans) at(p float64) float64 {
 	return float64(s.all[int(p*float64(len(s.all)-1))].Microseconds()) / 1e3
 }
 
-// BenchmarkServeSolves: distinct solves of 20 jobs at the smallest work limit
-// over loopback, each durable before it runs and at its end, from eight
-// connections. The client is on the same cores.
+// BenchmarkServeSolves runs distinct solves of 20 jobs at the smallest work limit
+// over eight loopback connections. Each solve is durable before it runs and again
+// at its end. The client uses the same cores.
 func BenchmarkServeSolves(b *testing.B) {
 	for _, detail := range []string{"lanes", "none"} {
 		b.Run(detail, func(b *testing.B) {
@@ -181,16 +181,16 @@ func (s *served) startSolve(t testing.TB, body []byte) string {
 	return h.Get("Location")
 }
 
-// BenchmarkServeCancel: from sending a cancellation to having the status with
-// the end in it, and from sending the request to having the first event of its
-// stream, of solves that are cancelled in their first 2 s.
+// BenchmarkServeCancel measures the time from a cancellation to the status that
+// shows the end, and from a request to the first event of its stream, for solves
+// that are cancelled in their first 2 s.
 func BenchmarkServeCancel(b *testing.B) {
 	s := serve(b, time.Hour, "--data-dir", b.TempDir(), "--retain-size", "100000")
 	defer s.stop(b)
 	for _, sync := range []string{"relaxed", "gang", "rigid", "mixture"} {
 		for _, jobs := range []int{20, 200, 500} {
 			if sync == "mixture" && jobs == 20 {
-				continue // one of its gangs is wider than its type: infeasible
+				continue // the instance is infeasible, because a gang is wider than its type
 			}
 			b.Run(fmt.Sprintf("%s-%d", sync, jobs), func(b *testing.B) {
 				inst := generated(b, jobs, sync, 1)
@@ -226,7 +226,7 @@ func BenchmarkServeCancel(b *testing.B) {
 					}
 					switch {
 					case view.Status == "succeeded":
-						over++ // optimal before
+						over++ // the solve was optimal before the cancellation
 					case view.Status != "cancelled" || view.Value == nil:
 						b.Fatal(string(text))
 					default:

@@ -17,11 +17,11 @@ import (
 	"github.com/hare-sched/hare/internal/lp"
 )
 
-// The test binary is hare itself when this variable is set.
+// asHare is the environment variable that makes the test binary run as hare.
 const asHare = "HARE_TEST_AS_HARE"
 
 func TestMain(m *testing.M) {
-	lp.ServeIfWorker() // else results would be those of an engine that fails to start
+	lp.ServeIfWorker() // without it, results would be those of an engine that cannot start
 	if os.Getenv(asHare) != "" {
 		main()
 	}
@@ -38,7 +38,7 @@ func command(args ...string) *exec.Cmd {
 	return c
 }
 
-// hare runs one command line to its end.
+// runHare runs one command line to its end.
 func runHare(t *testing.T, stdin string, args ...string) (stdout, stderr string, code int) {
 	t.Helper()
 	c := command(args...)
@@ -132,7 +132,7 @@ func TestExitCodes(t *testing.T) {
 		args  []string
 		stdin string
 		code  int
-		want  string // in what is printed
+		want  string // in the output
 	}{
 		"forged value": {[]string{"verify", instance, forged}, "", 1, "value"},
 		"infeasible": {[]string{"solve", "-"}, strings.Replace(tiny, `"on": {"V100"`, `"on": {"H100"`, 1), 1,
@@ -189,8 +189,8 @@ func TestHelpTeaches(t *testing.T) {
 	}
 }
 
-// An instance that is proved to be infeasible is a no with the reason, from
-// whichever command meets it.
+// TestInfeasibleIsANo checks that every command which finds an instance infeasible
+// exits with 1 and prints the reason.
 func TestInfeasibleIsANo(t *testing.T) {
 	for name, c := range map[string]struct{ doc, code string }{
 		"never in service " +
@@ -214,12 +214,14 @@ func TestInfeasibleIsANo(t *testing.T) {
 	}
 }
 
-// Every flag of every command refuses what means nothing: less than nothing,
-// zero where that would be the default in silence, no text.
+// TestFlagsRefuseNothing checks that every flag of every command refuses
+// meaningless values: negative numbers, zero where it would silently mean the
+// default, and empty texts.
 func TestFlagsRefuseNothing(t *testing.T) {
-	// These are refused by their commands, with more to say.
+	// The commands themselves refuse bad values of these flags, with a better
+	// message.
 	own := []string{"--every", "--workers", "--lp-limit", "--generate", "--interval", "--failures"}
-	// The help of these says what zero means.
+	// The help of these flags explains the meaning of zero.
 	zero := []string{"--work-limit", "--gap", "--seed", "--queue", "--grace", "--reset", "--restart", "--mtbf",
 		"--failures", "--switch",
 		"--solves", "--rate", "--body", "--stored", "--sessions", "--streams",
@@ -243,7 +245,7 @@ func TestFlagsRefuseNothing(t *testing.T) {
 					t.Fatal(err)
 				}
 				if err := again.Flags().Set(f.Name, value); err != nil {
-					return true // no such number
+					return true // the flag is not a number
 				}
 				tried++
 				return checkFlags(again) != nil

@@ -61,8 +61,8 @@ func TestOnlineAndReplay(t *testing.T) {
 	}
 }
 
-// The lines of a log: two jobs in the wrong order, and faults behind the first
-// lines.
+// TestOnlineRegret checks the lines of a log with two jobs in the wrong order, and
+// faults after the first lines.
 func TestOnlineRegret(t *testing.T) {
 	log := `{"hare":"log/v1","policy":"hlas","clock":"events","cluster":{"nodes":[{"name":"a","gpus":{"V100":1}}]}}
 {"event":{"seq":1,"at_s":0,"type":"job_arrived","job":{"id":"long","on":{"V100":{"compute_s":10}}}},"decisions":[{"type":"start","job":"long","round":0,"task":0,"gpu":"a/0","at_s":0}]}
@@ -166,7 +166,8 @@ func TestOnlineUsage(t *testing.T) {
 	}
 }
 
-// Each answer comes before the next event is sent.
+// TestOnlineAnswersAtOnce checks that each answer comes before the next event is
+// sent.
 func TestOnlineAnswersAtOnce(t *testing.T) {
 	c := command("online", "--cluster", file(t, "cluster.json", twoGPUs))
 	in, err := c.StdinPipe()
@@ -199,8 +200,9 @@ func TestOnlineAnswersAtOnce(t *testing.T) {
 	}
 }
 
-// A signal ends a session that waits for events or for a reader of its
-// decisions, and the log of what was decided is there, however many signals come.
+// TestOnlineInterrupted checks that a signal ends a session that waits for events
+// or for the reader of its decisions, and that the log is complete however many
+// signals arrive.
 func TestOnlineInterrupted(t *testing.T) {
 	cluster := file(t, "cluster.json", twoGPUs)
 	for _, unread := range []bool{false, true} {
@@ -240,7 +242,8 @@ func TestOnlineInterrupted(t *testing.T) {
 			want := exitDone
 			if unread {
 				want = exitNo
-				// Pipes and buffers fill until the session does not read on.
+				// The test writes until pipes and buffers are full and the session
+				// stops reading.
 				if err := in.SetWriteDeadline(time.Now().Add(2 * time.Second)); err != nil {
 					t.Fatal(err)
 				}
@@ -251,7 +254,7 @@ func TestOnlineInterrupted(t *testing.T) {
 			if err := c.Process.Signal(syscall.SIGTERM); err != nil {
 				t.Fatal(err)
 			}
-			_ = c.Process.Signal(syscall.SIGTERM) // it may have ended
+			_ = c.Process.Signal(syscall.SIGTERM) // the process may have ended
 			_ = c.Wait()
 			if code := c.ProcessState.ExitCode(); code != want {
 				t.Errorf("%v: %s", c.ProcessState, &errs)
@@ -267,7 +270,8 @@ func TestOnlineInterrupted(t *testing.T) {
 	}
 }
 
-// The log is there, too, when nobody wants the decisions any more.
+// TestOnlineLogOutlivesItsReader checks that the log is written even if the reader
+// of the decisions is gone.
 func TestOnlineLogOutlivesItsReader(t *testing.T) {
 	log := filepath.Join(t.TempDir(), "run.ndjson")
 	c := command("online", "--cluster", file(t, "cluster.json", twoGPUs), "--log", log)

@@ -11,7 +11,8 @@ import (
 	"testing"
 )
 
-// What stands at the name of -o stays what it is: a link, a FIFO, a device.
+// TestOutputKeepsWhatStandsThere checks that -o does not replace a link, a FIFO or
+// a device.
 func TestOutputKeepsWhatStandsThere(t *testing.T) {
 	instance := file(t, "i.json", tiny)
 	want, _, _ := runHare(t, "", "bound", instance)
@@ -77,7 +78,7 @@ func TestOutputKeepsWhatStandsThere(t *testing.T) {
 		isLink(t, loop)
 	})
 	t.Run("device", func(t *testing.T) {
-		null := filepath.Join(t.TempDir(), "null") // by a link, so that a failure breaks no machine
+		null := filepath.Join(t.TempDir(), "null") // a link, so that a failure does not damage the machine
 		link(t, os.DevNull, null)
 		bound(t, null)
 		isLink(t, null)
@@ -87,7 +88,8 @@ func TestOutputKeepsWhatStandsThere(t *testing.T) {
 		if err := syscall.Mkfifo(fifo, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		// Also for writing, so that the test ends where nobody writes.
+		// The FIFO is also opened for writing, so that the test ends if nobody
+		// writes.
 		f, err := os.OpenFile(fifo, os.O_RDWR, 0)
 		if err != nil {
 			t.Fatal(err)
@@ -117,7 +119,8 @@ func TestOutputKeepsWhatStandsThere(t *testing.T) {
 	})
 }
 
-// A full disk is no fault of the command line.
+// TestFullDisk checks that a full disk is not reported as a fault of the command
+// line.
 func TestFullDisk(t *testing.T) {
 	if _, err := os.Stat("/dev/full"); err != nil {
 		t.Skip(err)
@@ -157,12 +160,13 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
-// Bytes written to the name of standard output come after those that are there.
+// TestOutputByTheNameOfStandardOutput checks that bytes written to the name of
+// standard output are appended to its content.
 func TestOutputByTheNameOfStandardOutput(t *testing.T) {
 	if _, err := os.Stat("/proc/self/fd/1"); err != nil {
 		t.Skip(err)
 	}
-	stdout := filepath.Join(t.TempDir(), "stdout") // as /dev/stdout, but a failure breaks no machine
+	stdout := filepath.Join(t.TempDir(), "stdout") // like /dev/stdout, but a failure does not damage the machine
 	if err := os.Symlink("/proc/self/fd/1", stdout); err != nil {
 		t.Fatal(err)
 	}

@@ -13,9 +13,9 @@ import (
 
 var soakLength = flag.Duration("hare.overload", 5*time.Minute, "how long TestOverload is with -hare.soak")
 
-// TestOverload asks ten times as much as the server can do, half of it with
-// degrade: what is refused is refused soon, what is taken keeps its deadline,
-// and memory stays flat. For five minutes it is
+// TestOverload sends ten times as many calls as the server can handle, half of them
+// with degrade. Refusals must be fast, accepted calls must keep their deadlines,
+// and memory must not grow. A run of five minutes is started with
 //
 //	go test ./cmd/hare -run Overload -v -args -hare.soak
 func TestOverload(t *testing.T) {
@@ -54,7 +54,7 @@ func TestOverload(t *testing.T) {
 			switch {
 			case err == nil && code == 503 && h.Get("Retry-After") != "" && took < limit/2:
 				refused.add(took)
-			case err == nil && code == 503: // after a wait
+			case err == nil && code == 503: // the call was refused after a wait
 				late.add(took)
 			case err == nil && code == 200 && json.Unmarshal(text, &res) == nil:
 				answered.add(took)

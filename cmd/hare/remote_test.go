@@ -29,15 +29,15 @@ import (
 	"github.com/hare-sched/hare/wire"
 )
 
-// poorLine is a server behind a line that loses answers: of each kind of
-// request the first one, and of streams all but some lines.
+// poorLine is a server behind a network that loses the first answer of each kind of
+// request, and that cuts streams after some lines.
 type poorLine struct {
 	next  http.Handler
 	lose  atomic.Bool
 	mu    sync.Mutex
 	seen  map[string]int
-	keys  []string // of Authorization
-	lines int      // that a stream lasts
+	keys  []string // values of Authorization
+	lines int      // number of lines that a stream lasts
 }
 
 func (p *poorLine) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -53,7 +53,7 @@ func (p *poorLine) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case kind == "GET /events":
 		p.next.ServeHTTP(&cutAfter{ResponseWriter: w, lines: p.lines}, r)
 	case n == 1 && r.Method == "POST":
-		p.next.ServeHTTP(httptest.NewRecorder(), r) // it is done, and nobody hears of it
+		p.next.ServeHTTP(httptest.NewRecorder(), r) // the server does the work, and the answer is lost
 		panic(http.ErrAbortHandler)
 	case n == 2 && r.Method == "POST":
 		w.Header().Set("Retry-After", "0")
@@ -65,7 +65,8 @@ func (p *poorLine) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// cutAfter breaks the connection in the middle of what comes after some lines.
+// cutAfter breaks the connection after a number of lines, in the middle of the next
+// one.
 type cutAfter struct {
 	http.ResponseWriter
 	lines int
@@ -122,8 +123,9 @@ func instanceOf(t *testing.T, name string) *hare.Instance {
 	return inst
 }
 
-// Over a line that loses answers the solve runs once, every event comes once
-// and in order, and the result is the one that is stored.
+// TestPoorLine checks that over a network that loses answers a solve runs once,
+// that every event arrives once and in order, and that the result is the stored
+// one.
 func TestPoorLine(t *testing.T) {
 	p, r := newPoorLine(t)
 	p.lose.Store(true)
@@ -176,7 +178,8 @@ func TestPoorLine(t *testing.T) {
 	}
 }
 
-// Ctrl-C cancels on the server, and the best pair is what is written.
+// TestRemoteCancel checks that Ctrl-C cancels the solve on the server, and that the
+// best pair is written.
 func TestRemoteCancel(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -201,7 +204,7 @@ func TestRemoteCancel(t *testing.T) {
 	}
 }
 
-// cancelOn does what Ctrl-C does when the first plan is told.
+// cancelOn cancels a context, as Ctrl-C does, when the first plan is printed.
 type cancelOn struct {
 	http.RoundTripper
 	cancel func()
@@ -228,8 +231,8 @@ func (w cancellingBody) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// The command says of a server what it says of itself: the same table, the same
-// bytes, the same exit codes.
+// TestSolveOnAServer checks that the command prints the same table, the same bytes
+// and the same exit codes with a server as without one.
 func TestSolveOnAServer(t *testing.T) {
 	svc := service.New(service.Config{Solver: solver.Config{Version: version, Workers: 1}})
 	solves, err := solves.Open(context.Background(),
@@ -271,7 +274,7 @@ func TestSolveOnAServer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// What of it depends on the machine: workers that were restarted, HiGHS.
+	// These fields depend on the machine: the restarts of workers, and HiGHS.
 	for _, res := range []*hare.Result{a, b} {
 		res.Timing, res.Engine, res.Reproducible = hare.Timing{}, hare.Engine{}, false
 	}
@@ -323,8 +326,9 @@ func TestSolveOnAServer(t *testing.T) {
 	}
 }
 
-// A certificate that nobody vouches for ends a call at once, and the error says
-// how it is trusted; so does a server that speaks no TLS.
+// TestServersCertificate checks that a call to a server with an untrusted
+// certificate fails at once, with an error that names the remedy, and likewise for
+// a server that does not speak TLS.
 func TestServersCertificate(t *testing.T) {
 	svc := service.New(service.Config{Solver: solver.Config{Version: version, Workers: 1}})
 	solves, err := solves.Open(context.Background(),
@@ -382,7 +386,7 @@ func TestServersCertificate(t *testing.T) {
 			if code != c.code || !strings.Contains(errs, c.want) || c.code != exitDone && strings.Count(errs, "\n") != 1 {
 				t.Errorf("%s, %s: exit %d: %s", args[0], c.name, code, errs)
 			}
-			if n := calls.Load(); c.code != exitDone && n > 2 { // one of them asks whether anybody is there
+			if n := calls.Load(); c.code != exitDone && n > 2 { // one of these calls checks whether the server answers
 				t.Errorf("%s, %s: %d connections", args[0], c.name, n)
 			}
 		}

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// Figures change with the solver; what is printed about them does not.
+// TestReplanPage ignores figures, which change with the solver, and compares the
+// rest of the page.
 func TestReplanPage(t *testing.T) {
 	checkPage(t, "../../docs/replan.md", regexp.MustCompile(`\d[\d.,]*|  \S+  (earlier|made_way).*\n?`), 12, "jq")
 }
@@ -56,7 +57,7 @@ func TestReplanFlags(t *testing.T) {
 	}{
 		{[]string{"--previous", prev}, exitDone, "accepted"},
 		{[]string{"--previous", prev, "--previous-instance", inst}, exitDone, "accepted"},
-		{[]string{"--previous", again}, exitDone, "accepted"}, // of the same whole, with the same past
+		{[]string{"--previous", again}, exitDone, "accepted"}, // the same whole instance, with the same past
 		{[]string{"--previous-instance", inst}, exitUsage, "--previous"},
 		{[]string{"--previous", inst}, exitUsage, "/hare"},
 		{[]string{"--previous", prev, "--previous-instance",
@@ -67,7 +68,8 @@ func TestReplanFlags(t *testing.T) {
 			t.Errorf("%v: %d %s%s", c.args, code, out, stderr)
 		}
 	}
-	// A toy that is optimal for itself is no result of the instance.
+	// The result of another, small instance is refused, although it is optimal for
+	// that instance.
 	toy := `{"hare":"instance/v1","cluster":{"nodes":[{"name":"a","gpus":{"V100":1}}]},"jobs":[{"id":"x",` +
 		`"on":{"V100":{"compute_s":1}}}]}`
 	solved, _, _ := runHare(t, toy, "solve", "-", "-q")

@@ -22,7 +22,8 @@ type loggedServer struct {
 	stop  func(syscall.Signal)
 }
 
-// serveLogged starts hare serve with a log in JSON. The test ends it, or its end does.
+// serveLogged starts hare serve with a log in JSON. The end of the test stops the
+// server.
 func serveLogged(t *testing.T, args ...string) *loggedServer {
 	t.Helper()
 	c := command(append([]string{"serve", "--listen", "127.0.0.1:0", "--log-format", "json"}, args...)...)
@@ -91,8 +92,9 @@ func getAs(t *testing.T, url, host string) (status int, body string) {
 	return resp.StatusCode, string(text)
 }
 
-// Profiles and private metrics are on the loopback address alone, solves leave
-// their lines, and the last traces are sent before the server ends.
+// TestServeObserved checks that profiles and private metrics are served only on the
+// loopback address, that solves are logged, and that the last traces are sent
+// before the server ends.
 func TestServeObserved(t *testing.T) {
 	var traces atomic.Int64
 	collector := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
@@ -102,7 +104,7 @@ func TestServeObserved(t *testing.T) {
 		_, _ = io.Copy(io.Discard, r.Body)
 	}))
 	defer collector.Close()
-	t.Setenv("OTEL_BSP_SCHEDULE_DELAY", "600000") // nothing is sent before the end
+	t.Setenv("OTEL_BSP_SCHEDULE_DELAY", "600000") // longer than the test, so that the spans are sent at the end
 	s := serveLogged(t, "--debug-listen", "127.0.0.1:0", "--private-metrics", "--otlp-endpoint", collector.URL,
 		"--data-dir", t.TempDir())
 	profiles := strings.TrimSuffix(s.line(t, "profiles")["address"].(string), "/debug/pprof/")
@@ -160,7 +162,8 @@ func TestServeObserved(t *testing.T) {
 	}
 }
 
-// A collector that hangs holds up the end for the flush time, no longer.
+// TestServeEndsWithoutItsCollector checks that a collector that hangs delays the
+// end by the flush time and no longer.
 func TestServeEndsWithoutItsCollector(t *testing.T) {
 	free := make(chan struct{})
 	collector := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-free }))
@@ -214,7 +217,7 @@ func TestObserveFlags(t *testing.T) {
 	}
 }
 
-// taken is an address that somebody listens on.
+// taken returns an address on which another listener is active.
 func taken(t *testing.T) string {
 	t.Helper()
 	server := httptest.NewServer(http.NotFoundHandler())
@@ -222,7 +225,7 @@ func taken(t *testing.T) string {
 	return server.Listener.Addr().String()
 }
 
-// A server does what the examples of its help ask of it.
+// TestServeHelpAsks runs the examples of the help of hare serve.
 func TestServeHelpAsks(t *testing.T) {
 	for _, name := range []string{"bash", "curl"} {
 		if _, err := exec.LookPath(name); err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/hare-sched/hare/study/simulation"
 )
 
-// names are the files of a folder.
+// names lists the files of a folder.
 func names(t *testing.T, dir string) []string {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
@@ -25,7 +25,8 @@ func names(t *testing.T, dir string) []string {
 	return out
 }
 
-// Policies of both engines on one trace file; files hold nothing of the clock.
+// TestSimulateBothEngines runs policies of both engines on one trace file, and
+// checks that files contain nothing that depends on the clock.
 func TestSimulateBothEngines(t *testing.T) {
 	trace := file(t, "trace.csv",
 		"job_id,arrival_s,job_type,total_steps,scale_factor,priority_weight\na,0,A3C,100000,1,1\nb,30,ResNet-18 (batch "+
@@ -53,7 +54,8 @@ func TestSimulateBothEngines(t *testing.T) {
 	}
 }
 
-// A recorded run is a result that hare verify accepts, of drawn jobs too.
+// TestSimulateRecord checks that hare verify accepts recorded runs, also of
+// generated jobs.
 func TestSimulateRecord(t *testing.T) {
 	dir := t.TempDir()
 	instance := filepath.Join(t.TempDir(), "i.json")
@@ -86,7 +88,8 @@ func TestSimulateRecord(t *testing.T) {
 	}
 }
 
-// No file is left of a run that fails, nor where one file cannot be written.
+// TestSimulateLeavesNoPart checks that no file is left if a run fails or one file
+// cannot be written.
 func TestSimulateLeavesNoPart(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "runs")
 	cluster := file(t, "cluster.json", `{"nodes": [{"name": "a", "gpus": {"V100": 8}, "in_service_s": [[0, 100]]}]}`)

@@ -11,11 +11,12 @@ import (
 	"github.com/hare-sched/hare/service"
 )
 
-// What a server simulates is what the program does: all files are equal, of
-// traces from files and shipped ones, of both engines, with repeats.
+// TestSimulateOnAServer checks that all files are equal with a server and without
+// one, for traces from files and shipped traces, for both engines, and with
+// repeats.
 func TestSimulateOnAServer(t *testing.T) {
 	const cost = "gavel:max_sum_throughput_normalized_by_cost_perf"
-	engine, stop := startPrograms(t.Context(), []string{cost}) // as here: figures name the engine
+	engine, stop := startPrograms(t.Context(), []string{cost}) // as in this process, because figures name the engine
 	defer stop()
 	srv := httptest.NewServer(api.New(service.New(service.Config{Solver: engine}), api.Config{}))
 	defer srv.Close()

@@ -24,7 +24,7 @@ func TestSimulate(t *testing.T) {
 	if err := json.Unmarshal([]byte(out), &got); err != nil || len(got.Runs) != 2 {
 		t.Fatal(err, out)
 	}
-	// What Gavel's simulator prints.
+	// These are the figures that Gavel's simulator prints.
 	for i, want := range []map[string]float64{
 		{"mean_jct_s": 165.210, "total_duration_s": 305.796, "utilization": 0.176},
 		{"mean_jct_s": 92.983, "total_duration_s": 309.614, "utilization": 0.360},
@@ -43,7 +43,7 @@ func TestSimulate(t *testing.T) {
 		withoutClock(string(summary)) != withoutClock(out) || strings.Contains(string(summary), "wall_s") {
 		t.Errorf("%v\n%s", err, summary)
 	}
-	// The same again but for the clock, and as a table.
+	// A second run gives the same figures, except for the clock; so does the table.
 	again, _, _ := runHare(t, "", append(args, "--json")...)
 	if jobsAgain := withoutClock(again); jobsAgain != withoutClock(out) {
 		t.Error("two runs differ")
@@ -52,7 +52,7 @@ func TestSimulate(t *testing.T) {
 	if code != exitDone || !strings.Contains(table, "mean JCT s") || !strings.Contains(table, "165.210") {
 		t.Errorf("%d\n%s", code, table)
 	}
-	// The cluster from a file, and a window: the last three jobs.
+	// The cluster comes from a file, and only the last three jobs count.
 	cluster := file(t, "cluster.json", `{"nodes": [{"name": "a", "count": 1, "gpus": {"V100": 8, "K80": 8}}, {"name": `+
 		`"b", "gpus": {"P100": 8}}]}`)
 	out, errs, code = runHare(t, "", "simulate", "--policy", "gavel:fifo", "--trace", "small_test", "--cluster", cluster,
@@ -62,7 +62,7 @@ func TestSimulate(t *testing.T) {
 	}
 }
 
-// withoutClock drops the lines that say how long it took.
+// withoutClock removes the lines with wall-clock times.
 func withoutClock(text string) string {
 	var kept []string
 	for _, line := range strings.Split(text, "\n") {
@@ -70,10 +70,10 @@ func withoutClock(text string) string {
 			kept = append(kept, line)
 		}
 	}
-	return strings.ReplaceAll(strings.Join(kept, "\n"), ",\n    }", "\n    }") // they are a run's last
+	return strings.ReplaceAll(strings.Join(kept, "\n"), ",\n    }", "\n    }") // these lines are the last ones of a run
 }
 
-// manyLabels are flags of n labels.
+// manyLabels returns n flags --label.
 func manyLabels(n int) []string {
 	var flags []string
 	for i := range n {
@@ -82,7 +82,7 @@ func manyLabels(n int) []string {
 	return flags
 }
 
-// Labels come back with the report, whatever characters they have.
+// TestSimulateLabels checks that the report repeats labels with any characters.
 func TestSimulateLabels(t *testing.T) {
 	args := []string{"simulate", "--policy", "gavel:fifo", "--trace", "small_test", "--gpus", "v100=8", "--json",
 		"--label", "ticket=4711", "--label", `note=a=b, "é"`, "--label", "empty="}

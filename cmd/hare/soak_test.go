@@ -23,13 +23,14 @@ import (
 	"github.com/hare-sched/hare/wire"
 )
 
-// soak makes some tests as long as they are before a release.
+// soak makes some tests as long as they are run before a release.
 var soak = flag.Bool("hare.soak", false, "kill the server 300 times")
 
-// undisturbed is a session in this process: what the server must answer.
+// undisturbed is a session in this process; its answers are those that the server
+// must give.
 type undisturbed struct {
 	policy online.Policy
-	log    []byte // lines of wire.AppendRecord
+	log    []byte // written by wire.AppendRecord
 }
 
 func (u *undisturbed) answer(t testing.TB, e hare.Event) (line []byte) {
@@ -42,13 +43,13 @@ func (u *undisturbed) answer(t testing.TB, e hare.Event) (line []byte) {
 	return append(wire.AppendAnswer(nil, hare.Answer{Seq: e.Seq, Decisions: ds}), '\n')
 }
 
-// served is a hare serve as a child process.
+// served is hare serve as a child process.
 type served struct {
 	cmd  *exec.Cmd
-	url  string // "" when it ended before it listened
+	url  string // "" if the server ended before it listened
 	mu   sync.Mutex
 	log  bytes.Buffer
-	done chan struct{} // closed when its standard error has ended
+	done chan struct{} // closed at the end of its standard error
 }
 
 func (s *served) stderr() string {
@@ -57,8 +58,8 @@ func (s *served) stderr() string {
 	return s.log.String()
 }
 
-// serve starts a server and waits until it listens or has ended. It is killed
-// after kill, if that is not negative.
+// serve starts a server and waits until it listens or has ended. The server is
+// killed after kill, unless kill is negative.
 func serve(t testing.TB, kill time.Duration, args ...string) *served {
 	t.Helper()
 	s := &served{cmd: command(append([]string{"serve", "--listen", "127.0.0.1:0"}, args...)...),
@@ -72,7 +73,7 @@ func serve(t testing.TB, kill time.Duration, args ...string) *served {
 	}
 	t.Cleanup(func() { _ = s.cmd.Process.Kill() })
 	if kill < 0 {
-		kill = time.Minute // none runs for so long
+		kill = time.Minute // no server runs for so long
 	}
 	time.AfterFunc(kill, func() { _ = s.cmd.Process.Kill() })
 	address := make(chan string, 1)
@@ -95,7 +96,7 @@ func serve(t testing.TB, kill time.Duration, args ...string) *served {
 	return s
 }
 
-// end waits until the server has ended; it must not have raced or panicked.
+// end waits until the server has ended, and checks that it did not race or panic.
 func (s *served) end(t testing.TB) error {
 	t.Helper()
 	<-s.done
@@ -106,7 +107,7 @@ func (s *served) end(t testing.TB) error {
 	return err
 }
 
-// stop ends the server as an operator does.
+// stop ends the server with SIGTERM.
 func (s *served) stop(t testing.TB) {
 	t.Helper()
 	if err := s.cmd.Process.Signal(syscall.SIGTERM); err != nil {
@@ -117,7 +118,7 @@ func (s *served) stop(t testing.TB) {
 	}
 }
 
-// newSession creates a session of HLAS.
+// newSession creates a session with the policy hlas.
 func newSession(t testing.TB, url string, cluster *hare.Cluster) (id string) {
 	t.Helper()
 	body := append(append([]byte(`{"policy":"hlas","cluster":`), wire.AppendCluster(nil, cluster)...), '}')
@@ -148,10 +149,10 @@ func get(t testing.TB, url string) (int, []byte) {
 	return resp.StatusCode, b
 }
 
-// link is a stream of events to a session, and of answers from it.
+// link is a stream of events to a session and of its answers.
 type link struct {
 	in   *io.PipeWriter
-	resp chan *http.Response // nil where the connection broke first
+	resp chan *http.Response // nil if the connection broke before the answer began
 	out  *bufio.Reader
 	body io.Closer
 }
@@ -159,8 +160,8 @@ type link struct {
 func connect(s *served, id string) *link {
 	r, w := io.Pipe()
 	l := &link{in: w, resp: make(chan *http.Response, 1)}
-	// A transport whose connection broke waits for the body to end before it
-	// says so.
+	// A transport whose connection broke reports this only after the body has
+	// ended.
 	go func() {
 		<-s.done
 		_ = r.CloseWithError(io.ErrUnexpectedEOF)
@@ -171,7 +172,8 @@ func connect(s *served, id string) *link {
 	}
 	req.Header.Set("Content-Type", "application/x-ndjson")
 	go func() {
-		// A connection of its own: those to a killed server are not used again.
+		// The link has its own connection, so that connections to a killed server
+		// are not used again.
 		resp, err := (&http.Transport{DisableKeepAlives: true}).RoundTrip(req)
 		if err != nil {
 			_ = r.CloseWithError(err)
@@ -183,8 +185,8 @@ func connect(s *served, id string) *link {
 	return l
 }
 
-// exchange sends lines, and returns the lines that came back, n or, with a
-// broken connection, fewer.
+// exchange sends lines and returns the n answers, or fewer if the connection
+// breaks.
 func (l *link) exchange(lines []byte, n int) (got [][]byte, err error) {
 	if _, err := l.in.Write(lines); err != nil {
 		return nil, err
@@ -202,7 +204,7 @@ func (l *link) exchange(lines []byte, n int) (got [][]byte, err error) {
 	for len(got) < n {
 		line, err := l.out.ReadBytes('\n')
 		if err != nil {
-			return got, err // a line that is cut was not answered
+			return got, err // an incomplete line is not an answer
 		}
 		got = append(got, line)
 	}
@@ -218,19 +220,19 @@ func (l *link) close() {
 	}
 }
 
-// player drives a session through servers that die.
+// player drives a session through several servers, each of which is killed.
 type player struct {
 	machines *simulatedCluster
 	want     *undisturbed
 	id       string
-	sent     []hare.Event // the events of this batch
-	answers  [][]byte     // what each must get
-	answered int          // of them
-	again    int          // events sent again
+	sent     []hare.Event // the events of the current batch
+	answers  [][]byte     // the answer that each event must get
+	answered int          // number of answers so far
+	again    int          // number of events that were sent again
 	total    int
 }
 
-// batch lets the cluster go on when all it said is answered.
+// batch lets the cluster go on once all its events have answers.
 func (p *player) batch(t testing.TB) {
 	t.Helper()
 	if p.answered < len(p.sent) {
@@ -242,7 +244,7 @@ func (p *player) batch(t testing.TB) {
 	}
 }
 
-// heard compares answers with the ones wanted, and obeys them.
+// heard compares answers with the expected ones, and applies them.
 func (p *player) heard(t testing.TB, lines [][]byte) {
 	t.Helper()
 	for _, line := range lines {
@@ -262,7 +264,7 @@ func (p *player) heard(t testing.TB, lines [][]byte) {
 	}
 }
 
-// play goes on until the connection breaks, or enough is answered.
+// play continues until the connection breaks or enough events have answers.
 func (p *player) play(t testing.TB, s *served, enough int) {
 	t.Helper()
 	l := connect(s, p.id)
@@ -282,8 +284,8 @@ func (p *player) play(t testing.TB, s *served, enough int) {
 	}
 }
 
-// ask learns from the server which events it has, and reads the answers that
-// did not come. It returns early where the server dies meanwhile.
+// ask asks the server which events it has, and reads the missing answers. It
+// returns early if the server dies.
 func (p *player) ask(t testing.TB, url string) {
 	t.Helper()
 	var seen int64
@@ -319,9 +321,9 @@ func (p *player) ask(t testing.TB, url string) {
 }
 
 // TestServeSurvivesKills kills hare serve with SIGKILL at random moments, also
-// while it starts, under a client that streams the events of a cluster, which
-// follow from the decisions. Whatever is answered must be what a session that
-// nothing happened to answers, byte for byte, and so must be the whole log.
+// during its start, while a client streams the events of a cluster, which depend on
+// the decisions. Every answer and the whole log must be, byte for byte, those of a
+// session without kills.
 func TestServeSurvivesKills(t *testing.T) {
 	kills := 20
 	if *soak {

@@ -18,21 +18,21 @@ import (
 	"github.com/hare-sched/hare/wire"
 )
 
-// heldSolve is what a client knows of a solve.
+// heldSolve holds what a client knows about a solve.
 type heldSolve struct {
 	body, key    string // of the request
-	id           string // "" before it was acknowledged
-	cancel       bool   // is to be cancelled when it has a pair
-	heard        []byte // events, byte for byte
-	last         string // id of the last of them
-	over         bool   // that one says done
+	id           string // "" until the solve is acknowledged
+	cancel       bool   // the client cancels the solve when it has a pair
+	heard        []byte // the events so far, byte for byte
+	last         string // id of the last event
+	over         bool   // the last event is done
 	value, bound *hare.Amount
-	result       []byte // nil before it was read whole
-	cancelled    bool   // acknowledged, as is
+	result       []byte // nil until the result was read whole
+	cancelled    bool   // the answer that acknowledged the cancellation
 	deleted      bool
 }
 
-// solveBody asks for a solve of some gang jobs.
+// solveBody returns a request for a solve of some gang jobs.
 func solveBody(seed int64, jobs int, options string) string {
 	rng := rand.New(rand.NewPCG(uint64(seed), 8))
 	var b strings.Builder
@@ -51,17 +51,17 @@ func solveBody(seed int64, jobs int, options string) string {
 }
 
 // solveClient takes one solve after another from submission to its result, and
-// goes on where it was when the server dies and comes again.
+// continues where it was when the server restarts.
 type solveClient struct {
 	t     testing.TB
 	name  string
 	rng   *rand.Rand
-	saved func() // is called for each checkpoint heard of
-	ended func() // and this for each cancellation that was acknowledged
+	saved func() // called for each checkpoint in the stream
+	ended func() // called for each cancellation that was acknowledged
 
 	url string
 	now *heldSolve
-	all []*heldSolve // acknowledged ones
+	all []*heldSolve // the acknowledged solves
 
 	made, checkpoints, tested, resumed, retried int
 }
@@ -76,8 +76,8 @@ func (c *solveClient) live(url string) {
 	}
 }
 
-// step takes one solve from where it is to its end; false where the server is
-// gone.
+// step takes one solve from its present state to its end. It returns false if the
+// server is gone.
 func (c *solveClient) step() bool {
 	h := c.now
 	if h == nil {
@@ -118,7 +118,7 @@ func (c *solveClient) step() bool {
 	return true
 }
 
-// forget says no more about a solve of which nobody knows whether it is deleted.
+// forget drops a solve of which the client cannot know whether it is deleted.
 func (c *solveClient) forget(h *heldSolve) {
 	for i := range c.all {
 		if c.all[i] == h {
@@ -144,7 +144,7 @@ func (c *solveClient) next() *heldSolve {
 	return h
 }
 
-// do makes a call; false where the server is gone.
+// do sends a request. It returns false if the server is gone.
 func (c *solveClient) do(method, path, body string,
 	header map[string]string) (code int, got http.Header, text []byte, ok bool) {
 	resp, ok := c.open(method, path, body, header)
@@ -169,8 +169,8 @@ func (c *solveClient) open(method, path, body string, header map[string]string) 
 	return resp, err == nil
 }
 
-// post submits a solve and returns its id, "" where it came too late to be
-// taken, or false where the server is gone.
+// post submits a solve and returns its id, which is "" if the server refused it as
+// too late. It returns false if the server is gone.
 func (c *solveClient) post(h *heldSolve) (id string, ok bool) {
 	for {
 		code, header, text, ok := c.do(http.MethodPost, "/v1/solves", h.body,
@@ -190,7 +190,7 @@ func (c *solveClient) post(h *heldSolve) (id string, ok bool) {
 	}
 }
 
-// again sends a request again: it must find the same solve.
+// again repeats a submission, which must return the same solve.
 func (c *solveClient) again(h *heldSolve) bool {
 	id, ok := c.post(h)
 	if ok && id != h.id && (id != "" || !h.deleted) {
@@ -200,8 +200,8 @@ func (c *solveClient) again(h *heldSolve) bool {
 	return ok
 }
 
-// follow hears events behind the last one until the solve has ended, and
-// cancels it on the way; false where the server is gone.
+// follow reads the events after the last one until the solve has ended, and cancels
+// the solve on the way. It returns false if the server is gone.
 func (c *solveClient) follow(h *heldSolve) bool {
 	if h.last != "" {
 		c.resumed++
@@ -246,7 +246,7 @@ func (c *solveClient) follow(h *heldSolve) bool {
 	}) && h.over
 }
 
-// cancel asks for the end of a solve once; false where the server is gone.
+// cancel cancels a solve once. It returns false if the server is gone.
 func (c *solveClient) cancel(h *heldSolve) bool {
 	if h.cancelled {
 		return true
@@ -261,8 +261,8 @@ func (c *solveClient) cancel(h *heldSolve) bool {
 	return ok
 }
 
-// eachEvent gives the events of a stream that came whole, with their bytes,
-// until f says no; false where the stream breaks off before.
+// eachEvent calls f with each complete event of a stream and its bytes, until f
+// returns false. It returns false if the stream breaks off before.
 func eachEvent(stream io.Reader, f func(id string, data, text []byte) bool) bool {
 	r := bufio.NewReader(stream)
 	var id string
@@ -282,13 +282,13 @@ func eachEvent(stream io.Reader, f func(id string, data, text []byte) bool) bool
 			if id != "" && !f(id, data, text) {
 				return true
 			}
-			id, data, text = "", nil, nil // the time to come again, or a sign of life
+			id, data, text = "", nil, nil // a line of retry, or a comment
 		}
 	}
 }
 
-// read reads a solve that has ended and its result, and compares them with what
-// is known; false where the server is gone.
+// read reads an ended solve and its result, and compares them with what is known.
+// It returns false if the server is gone.
 func (c *solveClient) read(h *heldSolve) bool {
 	code, _, text, ok := c.do(http.MethodGet, "/v1/solves/"+h.id, "", nil)
 	if !ok {
@@ -306,7 +306,7 @@ func (c *solveClient) read(h *heldSolve) bool {
 		return true
 	}
 	if info.Status == "failed" && info.Termination == "deadline" && h.value == nil {
-		return true // on a busy machine its time was over before it had begun
+		return true // on a busy machine the time limit passed before the solve began
 	}
 	if want := map[bool]string{false: "succeeded", true: "cancelled"}[h.cancelled]; info.Status != want &&
 		(!h.cancel || h.cancelled) {
@@ -327,7 +327,7 @@ func (c *solveClient) read(h *heldSolve) bool {
 	return true
 }
 
-// same reads what must not have changed.
+// same reads something that must not have changed.
 func (c *solveClient) same(h *heldSolve, path string, was []byte) ([]byte, bool) {
 	code, _, text, ok := c.do(http.MethodGet, "/v1/solves/"+h.id+path, "", nil)
 	if !ok {
@@ -339,8 +339,8 @@ func (c *solveClient) same(h *heldSolve, path string, was []byte) ([]byte, bool)
 	return text, true
 }
 
-// replayed reads all events of a solve that has ended: they are those heard,
-// byte for byte, over however many lives of the server they were heard.
+// replayed reads all events of an ended solve. They must be the events of its
+// streams, byte for byte, however many servers sent them.
 func (c *solveClient) replayed(h *heldSolve) {
 	resp, ok := c.open(http.MethodGet, "/v1/solves/"+h.id+"/events", "", map[string]string{"Accept": "text/event-stream"})
 	if !ok {
@@ -358,12 +358,12 @@ func (c *solveClient) replayed(h *heldSolve) {
 	}
 }
 
-// TestSolvesSurviveKills kills hare serve with SIGKILL at random moments, many
-// of them just when a client has heard of a checkpoint, under clients that
-// submit, follow, cancel, read and delete solves. Every solve that was
-// acknowledged is there afterwards; none ends worse than its last checkpoint;
-// events and results are byte for byte what they were; keys find their solves,
-// and what was cancelled or deleted stays so.
+// TestSolvesSurviveKills kills hare serve with SIGKILL at random moments, many of
+// them just after a client has read a checkpoint, while clients submit, follow,
+// cancel, read and delete solves. Every acknowledged solve exists afterwards; none
+// ends worse than its last checkpoint; events and results are unchanged, byte for
+// byte; idempotency keys find their solves; and cancelled or deleted solves stay
+// so.
 func TestSolvesSurviveKills(t *testing.T) {
 	kills := 20
 	if *soak {
@@ -372,8 +372,8 @@ func TestSolvesSurviveKills(t *testing.T) {
 	dir := t.TempDir()
 	args := []string{"--data-dir", dir, "--checkpoint", "20ms", "--running", "3"}
 	rng := rand.New(rand.NewPCG(6, 6))
-	// The server is killed by the clock, or just when a client has heard of a
-	// checkpoint, or that a cancellation was acknowledged.
+	// The server is killed at a random time, or just after a client has read a
+	// checkpoint or the acknowledgement of a cancellation.
 	saved, ended := make(chan struct{}, 1), make(chan struct{}, 1)
 	tell := func(news chan struct{}) func() {
 		return func() {
@@ -398,7 +398,7 @@ func TestSolvesSurviveKills(t *testing.T) {
 		if s.url == "" {
 			early++
 		} else {
-			for len(saved)+len(ended) > 0 { // of the life before
+			for len(saved)+len(ended) > 0 { // signals of the server before
 				select {
 				case <-saved:
 				case <-ended:

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// whatIfChanging is what differs from run to run on the page.
+// whatIfChanging matches what differs from run to run on the page.
 var whatIfChanging = regexp.MustCompile(`"reproducible":(true|false)|"(total|wait)_s":[0-9.e-]+|; \d+\.\d+ ` +
 	`s\b|"request_id":"[0-9a-f]+"`)
 
@@ -65,7 +65,8 @@ func TestWhatIfCommand(t *testing.T) {
 	if drawn, err := os.ReadFile(picture); err != nil || !strings.HasPrefix(string(drawn), "<svg") {
 		t.Errorf("%v: %.50s", err, drawn)
 	}
-	// With its result, the base is not solved again; joined flags are one.
+	// With --result the base is not solved again; with --together all flags are one
+	// scenario.
 	result := filepath.Join(dir, "result.json")
 	if _, errs, code := runHare(t, "", "solve", base, "-q", "-o", result); code != exitDone {
 		t.Fatal(errs)
