@@ -70,7 +70,8 @@ func TestSolveVerifyBound(t *testing.T) {
 	}
 }
 
-// What is refused says where, by pointers, and is not sent twice.
+// TestProblems checks that the error of a refused request has the pointers of the
+// faults, and that the request is not sent twice.
 func TestProblems(t *testing.T) {
 	k := newKeeper(t)
 	c := k.serve(t, nil)
@@ -96,7 +97,7 @@ func TestProblems(t *testing.T) {
 	}
 }
 
-// A proxy's page is a Problem too.
+// The error page of a proxy becomes a Problem too.
 func TestProblemOfAnotherServer(t *testing.T) {
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/html")
@@ -191,7 +192,7 @@ func TestSessions(t *testing.T) {
 		{Seq: 2, AtUs: 1e6, Type: hare.EventTaskEnded, Job: "bert", GPU: "a/0", ComputeUs: 1e6},
 		{Seq: 3, AtUs: 1e6, Type: hare.EventJobEnded, Job: "bert"},
 	}
-	// The answers to the first request are lost.
+	// The first answers to the events are lost.
 	k.set(func() { k.lose["POST /v1/sessions/"+s.ID+"/events"] = 1 })
 	answers, err := c.Apply(ctx, s, events...)
 	if err != nil || len(answers) != 3 || len(answers[0].Decisions) != 1 || answers[0].Decisions[0].GPU != "a/0" {
@@ -233,7 +234,7 @@ func TestSessions(t *testing.T) {
 	if !slices.Equal(ids, []string{s.ID, timed.ID}) {
 		t.Error(ids)
 	}
-	// A deleted session ends the stream of its decisions with an error.
+	// The deletion of a session ends the stream of its decisions with an error.
 	decisions := "GET /v1/sessions/" + s.ID + "/decisions"
 	before := k.count(decisions)
 	ended := make(chan error)
@@ -304,7 +305,8 @@ func TestPlanAgain(t *testing.T) {
 	}
 }
 
-// A plan for the rest of an earlier one is checked with what it went on from.
+// TestVerifyReplan checks a plan for the rest of an earlier plan together with that
+// plan.
 func TestVerifyReplan(t *testing.T) {
 	k := newKeeper(t)
 	c := k.serve(t, nil)

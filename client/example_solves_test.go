@@ -26,7 +26,7 @@ func Example() {
 	}
 	defer c.Close()
 
-	// Submit a solve, follow its events, and read on after the last event but one.
+	// Submit a solve, follow its events, and resume after the last event but one.
 	solve, err := c.Submit(ctx, client.Request{Instance: inst, Options: client.Options{Bound: "critical_path"}})
 	if err != nil {
 		fmt.Println(err)
@@ -47,7 +47,7 @@ func Example() {
 		fmt.Println(e.Type, e.Status, e.Termination, err)
 	}
 
-	// Compare scenarios, and ask when a job ends at best.
+	// Compare scenarios, and ask for the earliest possible end of a job.
 	for o, err := range c.WhatIf(ctx, client.WhatIf{SolveID: solve.ID, Ordered: true, Scenarios: []client.Scenario{
 		{ID: "two V100 more", AddGPUs: []client.AddGPUs{{Type: "V100", Count: 2}}},
 		{ID: "b leaves", Drain: []client.Drain{{Node: "b"}}},
@@ -67,7 +67,7 @@ func Example() {
 	}
 	fmt.Println("bert ends at", bert.EndS, "and at", bert.LeastS, "at best")
 
-	// A refusal names the place of each fault.
+	// A refusal has a pointer to each fault.
 	_, err = c.Bound(ctx, inst, "magic")
 	var p *client.Problem
 	if errors.As(err, &p) {

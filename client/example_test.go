@@ -16,13 +16,13 @@ import (
 	"github.com/hare-sched/hare/wire"
 )
 
-// readme is the instance of README.md.
+// readme is the instance of the front page.
 const readme = `{"hare": "instance/v1",
  "cluster": {"nodes": [{"name": "a", "gpus": {"V100": 2}}, {"name": "b", "gpus": {"T4": 4}}]},
  "jobs": [{"id": "bert", "weight": 2, "rounds": 6, "tasks": 4,
            "on": {"V100": {"compute_s": 1.2, "sync_s": 0.1}, "T4": {"compute_s": 2.9, "sync_s": 0.1}}}]}`
 
-// server is what hare serve listens with, for the examples.
+// server starts a server for the examples.
 func server() (url string, close func()) {
 	svc := service.New(service.Config{Solver: solver.Config{Version: "example"}})
 	solves, err := solves.Open(context.Background(),

@@ -20,26 +20,25 @@ import (
 	"github.com/hare-sched/hare/store"
 )
 
-// keeper serves what package api does, and solves that go on behind by the
-// contract of docs/clients.md, with all that a network and a server may do
-// wrong on the way.
+// keeper serves package api, and stored solves by the contract of docs/clients.md.
+// It can inject the faults that a network and a server may have.
 type keeper struct {
 	api http.Handler
 
 	mu       sync.Mutex
-	byKey    map[string]string // id
+	byKey    map[string]string // ids of solves by idempotency key
 	results  map[string]string
-	calls    map[string]int // by method and path
+	calls    map[string]int // number of calls by method and path
 	solved   int
-	resumed  []string // Last-Event-IDs
+	resumed  []string // the Last-Event-IDs of the requests
 	canceled []string
-	asked    string        // of what-if
-	release  chan struct{} // ends running solves
+	asked    string        // the last request for a what-if
+	release  chan struct{} // ends running solves when it is closed
 
-	lose  map[string]int    // answers that never arrive, by method and path
-	fail  map[string][]fail // refusals first
-	cut   int               // events that one connection carries; 0: all
-	quiet bool              // streams stay open without a byte
+	lose  map[string]int    // number of answers that never arrive, by method and path
+	fail  map[string][]fail // the refusals that come before the answers
+	cut   int               // number of events on one connection; 0 means all
+	quiet bool              // streams stay open and send nothing
 }
 
 type fail struct {
@@ -64,7 +63,7 @@ func newKeeper(t *testing.T) *keeper {
 	return k
 }
 
-// serve gives the keeper a server and a client.
+// serve starts a server of the keeper and returns a client of it.
 func (k *keeper) serve(t *testing.T, change func(*client.Config)) *client.Client {
 	t.Helper()
 	srv := httptest.NewServer(k)
@@ -81,7 +80,7 @@ func (k *keeper) serve(t *testing.T, change func(*client.Config)) *client.Client
 	return c
 }
 
-// set changes the keeper while it may be serving.
+// set changes the keeper, which may be serving.
 func (k *keeper) set(change func()) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -118,11 +117,11 @@ func (k *keeper) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if lose {
-		// It is done, and the answer breaks off.
+		// The server does the work, and the answer breaks off.
 		rec := httptest.NewRecorder()
 		k.route(rec, r)
 		if rec.Code == http.StatusNoContent {
-			panic(http.ErrAbortHandler) // half of it would be all of it
+			panic(http.ErrAbortHandler) // half of the answer would look like a whole one
 		}
 		w.Header().Set("Content-Length", strconv.Itoa(rec.Body.Len()+10))
 		w.WriteHeader(rec.Code)
@@ -257,7 +256,7 @@ const whatIfLines = `{"line":"base","status":"succeeded","value":30,"bound":30,"
 {"line":"summary","status":"succeeded","value":null,"bound":null,"gap":null,"counts":{"scenarios":2}}
 `
 
-// manyEvents is how many a solve has; the last is done.
+// manyEvents is the number of events of a solve; the last event is done.
 const manyEvents = 9
 
 func (k *keeper) events(w http.ResponseWriter, r *http.Request) {
@@ -275,7 +274,7 @@ func (k *keeper) events(w http.ResponseWriter, r *http.Request) {
 		<-r.Context().Done()
 		return
 	}
-	// An event that was seen before comes again.
+	// An event that was sent before is sent again.
 	for id, sent := max(1, from), 0; id <= manyEvents; id++ {
 		kind, data := "incumbent", fmt.Sprintf(`{"at_s":%d.5,"value":%d,"bound":null,"new":{}}`, id, 100-id)
 		if id == manyEvents {
@@ -283,7 +282,7 @@ func (k *keeper) events(w http.ResponseWriter, r *http.Request) {
 		}
 		text := fmt.Sprintf("id: %d\r\nevent: %s\r\ndata: %s\r\n\r\n", id, kind, data)
 		if sent++; cut > 0 && sent > cut {
-			fmt.Fprint(w, text[:len(text)/2]) // half an event counts for nothing
+			fmt.Fprint(w, text[:len(text)/2]) // an incomplete event does not count
 			w.(http.Flusher).Flush()
 			panic(http.ErrAbortHandler)
 		}

@@ -12,7 +12,8 @@ import (
 	"github.com/hare-sched/hare/client"
 )
 
-// Whatever is lost on the way, the instance is solved once.
+// TestSolveSurvivesTheNetwork checks that the instance is solved once, whatever the
+// network loses.
 func TestSolveSurvivesTheNetwork(t *testing.T) {
 	k := newKeeper(t)
 	k.lose["POST /v1/solves"] = 2
@@ -27,8 +28,8 @@ func TestSolveSurvivesTheNetwork(t *testing.T) {
 	}
 }
 
-// Every connection of the stream carries two events, the first of them one that
-// was seen: each comes once, in order, and no other.
+// TestEventsResume gives every connection of the stream two events, of which the
+// first was sent before. The client must return each event once and in order.
 func TestEventsResume(t *testing.T) {
 	k := newKeeper(t)
 	k.cut = 2
@@ -55,7 +56,8 @@ func TestEventsResume(t *testing.T) {
 	}
 }
 
-// A stream without a byte is broken, however open it looks.
+// TestSilentStreamIsTakenUpAgain checks that the client replaces an open connection
+// on which nothing arrives.
 func TestSilentStreamIsTakenUpAgain(t *testing.T) {
 	k := newKeeper(t)
 	c := k.serve(t, func(cfg *client.Config) { cfg.IdleTimeout = 50 * time.Millisecond })
@@ -71,7 +73,7 @@ func TestSilentStreamIsTakenUpAgain(t *testing.T) {
 		}
 		n++
 	}
-	// Where the machine is busy, a stream that is not silent counts as broken too.
+	// On a busy machine, a connection that is not silent may count as broken too.
 	if n != manyEvents-3 || len(k.resumed) < 2 {
 		t.Errorf("%d events in %d connections", n, len(k.resumed))
 	}
@@ -97,11 +99,12 @@ func TestStreamThatGivesNothingEnds(t *testing.T) {
 		t.Error(err)
 	}
 	for range c.Events(t.Context(), s.ID, 0) {
-		break // also closes the connection
+		break // this also closes the connection
 	}
 }
 
-// When the caller goes, the solve is cancelled.
+// TestCancelledContextCancelsTheSolve checks that the end of the caller's context
+// cancels the solve on the server.
 func TestCancelledContextCancelsTheSolve(t *testing.T) {
 	k := newKeeper(t)
 	k.release = make(chan struct{})
@@ -151,10 +154,10 @@ func TestRetries(t *testing.T) {
 		name  string
 		fails []fail
 		lose  int
-		// by which call
+		// create is true for the call that creates a session.
 		create bool
 		sent   int
-		status int // of the problem in the end
+		status int // status of the final problem
 	}{
 		{"busy", []fail{{503, 0, "busy"}, {503, 0, "draining"}}, 0, false, 3, 0},
 		{"too often", []fail{{503, 0, "busy"}, {503, 0, "busy"}, {503, 0, "busy"}, {503, 0, "busy"}, {503, 0, "busy"}}, 0,
@@ -196,7 +199,8 @@ func TestRetries(t *testing.T) {
 	}
 }
 
-// There is no point in waiting for what comes after the deadline.
+// TestDeadlineBeforeRetry checks that a client does not wait for a retry that would
+// begin after the deadline.
 func TestDeadlineBeforeRetry(t *testing.T) {
 	k := newKeeper(t)
 	k.fail["GET /v1/version"] = []fail{{503, 30, "busy"}}
@@ -248,7 +252,7 @@ func TestWhatIf(t *testing.T) {
 	for range c.WhatIf(t.Context(), ask) {
 		break
 	}
-	// Half an answer is handed on, and said to be half.
+	// The caller gets the part of the answer that arrived, and then an error.
 	k.set(func() { k.lose["POST /v1/what-if"] = 1 })
 	n, sent := 0, k.count("POST /v1/what-if")
 	var last error

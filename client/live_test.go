@@ -23,7 +23,7 @@ import (
 	"github.com/hare-sched/hare/store"
 )
 
-// live is what hare serve serves: stored solves, and keys where dir is not "".
+// live starts a server with stored solves, and with API keys if dir is not "".
 func live(t *testing.T, dir string) (url string) {
 	t.Helper()
 	svc := service.New(service.Config{Solver: solver.Config{Version: "test", Workers: 1}, Running: 2, Queue: 8})
@@ -65,7 +65,8 @@ func isProblem(err error, status int, code string) bool {
 	return errors.As(err, &p) && p.Status == status && p.Code == code
 }
 
-// A stored solve from the first event to its removal, on a server as it is.
+// TestStoredSolve follows a stored solve from its first event to its deletion, on a
+// real server.
 func TestStoredSolve(t *testing.T) {
 	c := connect(t, client.Config{URL: live(t, "")})
 	ctx, inst := t.Context(), instance(t)
@@ -87,7 +88,7 @@ func TestStoredSolve(t *testing.T) {
 		!slices.Contains(types, "bound") {
 		t.Fatalf("events %v", types)
 	}
-	s, err := c.Submit(ctx, req) // joins it by its key
+	s, err := c.Submit(ctx, req) // returns the same solve, by its idempotency key
 	if err != nil || !s.Done() || s.Status != "succeeded" {
 		t.Fatalf("%v %+v", err, s)
 	}
@@ -130,7 +131,7 @@ func TestStoredSolve(t *testing.T) {
 	}
 }
 
-// What the explanation says is what the result says.
+// TestExplainAndPrices compares the explanation with the result.
 func TestExplainAndPrices(t *testing.T) {
 	c := connect(t, client.Config{URL: live(t, "")})
 	ctx, inst := t.Context(), instance(t)
@@ -160,8 +161,8 @@ func TestExplainAndPrices(t *testing.T) {
 			t.Errorf("%+v", x)
 		}
 	}
-	// The last job to end, half a second earlier: something is tried, or proved
-	// to be in vain.
+	// For the last job to end half a second earlier, the search finds a change or
+	// proves that none exists.
 	last := slices.MaxFunc(res.Jobs, func(a, b hare.JobResult) int { return int(a.EndUs - b.EndUs) })
 	x, err := c.Explain(ctx, s.ID, last.ID, &client.Change{Earlier: 500 * time.Millisecond, TimeLimit: 2 * time.Second})
 	if err != nil || x.Earlier == nil || x.Earlier.ByS != float64(last.EndUs)/1e6-0.5 || len(x.Earlier.Changes) == 0 {
@@ -232,7 +233,8 @@ func TestReplan(t *testing.T) {
 	}
 }
 
-// An administrator's life: keys of a tenant, its quota, and what they may not.
+// TestKeysAndQuotas creates keys and quotas of a tenant as an administrator, and
+// checks what the keys may not do.
 func TestKeysAndQuotas(t *testing.T) {
 	dir := t.TempDir()
 	secret, key, err := access.NewKey(access.Operator, access.RoleAdmin, "", time.Now(), 0)

@@ -15,7 +15,8 @@ import (
 	"github.com/hare-sched/hare/wire"
 )
 
-// What comes line by line is what comes as one document.
+// TestSimulate checks that the answer line by line and the answer as one document
+// are equal.
 func TestSimulate(t *testing.T) {
 	c := connect(t, client.Config{URL: live(t, "")})
 	ask := &simulation.Request{Policies: []string{"srtf", "gavel:fifo_perf"}, Instance: instance(t), Repeat: 2, Seed: 5,
@@ -61,8 +62,8 @@ func TestSimulate(t *testing.T) {
 	}
 }
 
-// Pollux's figure every 30 s, and a policy of cost that is told what a type costs
-// and one that is not.
+// TestSimulateIntervalAndPrices checks the figures of Pollux's simulator at 30 s,
+// and a policy of cost with prices and without.
 func TestSimulateIntervalAndPrices(t *testing.T) {
 	c := connect(t, client.Config{URL: live(t, "")})
 	got, err := c.Simulate(t.Context(), &simulation.Request{Policies: []string{"pollux:tiresias"},
@@ -86,7 +87,8 @@ func TestSimulateIntervalAndPrices(t *testing.T) {
 	}
 }
 
-// A run that fails behind others is the last thing told, and is not sent again.
+// TestSimulationFailsBehindARun checks that a run that fails after another one ends
+// the answer with an error, and that the request is not sent again.
 func TestSimulationFailsBehindARun(t *testing.T) {
 	k := newKeeper(t)
 	c := k.serve(t, nil)
@@ -109,8 +111,8 @@ func TestSimulationFailsBehindARun(t *testing.T) {
 	if runs != 1 || !isProblem(last, http.StatusUnprocessableEntity, "stalled") || k.count("POST /v1/simulations") != 1 {
 		t.Errorf("%d runs, then %v", runs, last)
 	}
-	// An answer that breaks off before its end is asked for again, unless a part
-	// of it was handed on.
+	// A request whose answer breaks off is sent again, unless the caller has
+	// already got a part of the answer.
 	ask.Policies = ask.Policies[:1]
 	k.set(func() { k.lose["POST /v1/simulations"] = 1 })
 	if s, err := c.Simulate(t.Context(), ask); err != nil || len(s.Runs) != 1 || k.count("POST /v1/simulations") != 3 {

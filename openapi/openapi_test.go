@@ -22,7 +22,7 @@ import (
 
 var update = flag.Bool("update", false, "write openapi.json and openapi.yaml anew")
 
-// swag makes the specification from comments; v2 writes OpenAPI 3.1.
+// swag generates the specification from comments; version 2 writes OpenAPI 3.1.
 const swag = "github.com/swaggo/swag/v2/cmd/swag@v2.0.0-rc5"
 
 func generate(t *testing.T) (spec map[string]any, forms map[string]form) {
@@ -55,11 +55,11 @@ func generate(t *testing.T) (spec map[string]any, forms map[string]form) {
 	return spec, forms
 }
 
-// tables are the forms of documents that are read by a table.
+// tables lists the forms of documents that a table reads.
 var tables = append(wire.Forms(), simulation.Form, whatif.Form)
 
-// fromTables puts the forms of tables into the components, with the forms that they
-// refer to.
+// fromTables adds to the components the forms of tables and the forms to which
+// these refer.
 func fromTables(spec map[string]any, forms map[string]form) {
 	schemas := spec["components"].(map[string]any)["schemas"].(map[string]any)
 	todo := slices.Clone(tables)
@@ -75,7 +75,8 @@ func fromTables(spec map[string]any, forms map[string]form) {
 	}
 }
 
-// examples are request bodies by operation: testdata/OPERATION.json, or .ndjson.
+// examples returns the request bodies of testdata/OPERATION.json or .ndjson, by
+// operation.
 func examples(t *testing.T) map[string]any {
 	t.Helper()
 	files, err := filepath.Glob("testdata/*json")
@@ -101,7 +102,7 @@ func examples(t *testing.T) map[string]any {
 	return all
 }
 
-// answers are what a server answered, by operation, status and kind.
+// answers returns recorded answers of a server, by operation, status and kind.
 func answers(t *testing.T) answerExamples {
 	t.Helper()
 	files, err := filepath.Glob("testdata/answers/*.json")
@@ -116,7 +117,7 @@ func answers(t *testing.T) answerExamples {
 		}
 		d := json.NewDecoder(bytes.NewReader(raw))
 		d.UseNumber()
-		if err := d.Decode(&all); err != nil { // adds to what is there
+		if err := d.Decode(&all); err != nil { // adds to the answers read so far
 			t.Fatalf("%s: %v", file, err)
 		}
 	}
@@ -134,8 +135,9 @@ func decode(t *testing.T, raw []byte) map[string]any {
 	return v
 }
 
-// The committed specification is what the comments of the handlers and the
-// types of the documents say: go test ./openapi -update writes it anew.
+// TestNoDrift compares the committed specification with the comments of the
+// handlers and the types of the documents. To write the specification anew: go test
+// ./openapi -update.
 func TestNoDrift(t *testing.T) {
 	spec, forms := generate(t)
 	for name, want := range map[string][]byte{"openapi.json": write(spec, forms, false),
@@ -194,7 +196,8 @@ func TestYAMLSaysTheSame(t *testing.T) {
 	}
 }
 
-// Every component is used, described, and every property has a type.
+// TestComponentsAreWhole checks that every component is used and described, and
+// that every property has a type.
 func TestComponentsAreWhole(t *testing.T) {
 	spec := decode(t, openapi.JSON)
 	schemas := spec["components"].(map[string]any)["schemas"].(map[string]any)
@@ -221,8 +224,9 @@ func TestComponentsAreWhole(t *testing.T) {
 	}
 }
 
-// Every refusal has the one form, every operation a summary and one tag that is
-// described, and every answer says what its id is good for.
+// TestOperationsAreWhole checks that every refusal has the form Problem, that every
+// operation has a summary and one tag with a description, and that every answer
+// with an id links to the operations that take the id.
 func TestOperationsAreWhole(t *testing.T) {
 	spec := decode(t, openapi.JSON)
 	tags := map[any]bool{}
@@ -265,7 +269,8 @@ func TestOperationsAreWhole(t *testing.T) {
 	}
 }
 
-// exampleless are pictures, pages and the specification itself.
+// exampleless reports whether an answer is a picture, a page or the specification
+// itself, which need no example.
 func exampleless(id any, kind string) bool {
 	return strings.HasPrefix(kind, "image/") || kind == "text/html" || kind == "application/openmetrics-text" ||
 		id == "openapiJson" || id == "openapiYaml"

@@ -13,14 +13,15 @@ import (
 	"unicode"
 )
 
-// form is what the Go source says about a component beyond what swag reads.
+// form holds what the Go source declares about a component beyond what swag reads.
 type form struct {
 	doc    string
-	fields []string          // JSON names in order
-	names  map[string]string // Go name by JSON name
+	fields []string          // JSON names in the order of the source
+	names  map[string]string // Go name of each JSON name
 }
 
-// readForms parses the documents' types, by component name.
+// readForms parses the types of documents and returns their forms by component
+// name.
 func readForms(files ...string) (map[string]form, error) {
 	forms := map[string]form{}
 	for _, file := range files {
@@ -34,11 +35,10 @@ func readForms(files ...string) (map[string]form, error) {
 	return forms, nil
 }
 
-// embedded marks the name of a type among the fields of a form that has the type's
-// fields in place of it.
+// embedded marks the name of a type whose fields stand in the place of that name.
 const embedded = "embedded "
 
-// withEmbedded returns a form with the fields of its embedded types.
+// withEmbedded returns a form in which embedded types are replaced by their fields.
 func withEmbedded(forms map[string]form, name string) form {
 	f := forms[name]
 	var fields []string
@@ -56,8 +56,8 @@ func withEmbedded(forms map[string]form, name string) form {
 	return f
 }
 
-// componentOf is the name that a comment behind a type gives its component, or
-// that of the type.
+// componentOf returns the name that a comment behind a type gives its component;
+// without a comment, it returns the name of the type.
 func componentOf(file *ast.File, st *ast.StructType, name string) string {
 	for _, group := range file.Comments {
 		if group.Pos() < st.End() || group.Pos() > st.End()+3 {
@@ -114,12 +114,12 @@ func readFormsOf(file string, forms map[string]form) error {
 	return nil
 }
 
-// strict are the components that refuse names they do not know.
+// strict lists the components that refuse unknown names.
 var strict = []string{
 	"SessionRequest", "Event", "KeyRequest", "Quota",
 }
 
-// repair mends what swag cannot say or says wrongly. It changes spec in place.
+// repair corrects in place what swag cannot express or gets wrong.
 func repair(spec map[string]any, forms map[string]form, examples map[string]any, answers answerExamples) {
 	delete(spec, "externalDocs")
 	spec["info"].(map[string]any)["license"] = map[string]any{"name": "Apache-2.0", "identifier": "Apache-2.0"}
@@ -164,7 +164,7 @@ func repairOperation(op map[string]any, examples map[string]any, answers answerE
 		ref := media["schema"].(map[string]any)["$ref"]
 		media["schema"] = map[string]any{"$ref": ref}
 		if op["operationId"] == "postEvents" {
-			// swag knows no lines.
+			// swag has no notion of lines.
 			media = map[string]any{"schema": lines(ref)}
 			body["content"] = map[string]any{ndjson: media}
 		}
@@ -177,7 +177,7 @@ func repairOperation(op map[string]any, examples map[string]any, answers answerE
 	liftLines(op)
 	for status, r := range op["responses"].(map[string]any) {
 		response := r.(map[string]any)
-		content, _ := response["content"].(map[string]any) // 204 has none
+		content, _ := response["content"].(map[string]any) // an answer 204 has no content
 		for kind, media := range content {
 			// swag lists every kind of an operation with every status.
 			if (kind == "application/problem+json") != (status >= "400") {
@@ -188,7 +188,7 @@ func repairOperation(op map[string]any, examples map[string]any, answers answerE
 				media.(map[string]any)["schema"] = map[string]any{"type": "string"}
 			}
 			if kind == ndjson && media.(map[string]any)["schema"].(map[string]any)["x-item-schema"] != nil {
-				continue // liftLines was here
+				continue // liftLines has already treated this answer
 			}
 			if kind == ndjson || kind == "text/event-stream" {
 				item := media.(map[string]any)["schema"].(map[string]any)["$ref"]
@@ -208,14 +208,14 @@ func repairOperation(op map[string]any, examples map[string]any, answers answerE
 			content[kind].(map[string]any)["example"] = example
 		}
 		if id == "solve" && status == "202" {
-			delete(content, ndjson) // what is not there yet is described as JSON
+			delete(content, ndjson) // an NDJSON answer without its own form is described as JSON
 		}
 		response["headers"] = headersOf(id, status)
 	}
 }
 
-// liftLines gives lines a form of their own. swag knows one form a status: that
-// of the lines stands at 299.
+// liftLines gives NDJSON answers their own form. swag allows one form for each
+// status, so the handlers declare the form of lines with status 299.
 func liftLines(op map[string]any) {
 	responses := op["responses"].(map[string]any)
 	form, ok := responses["299"].(map[string]any)
@@ -227,11 +227,11 @@ func liftLines(op map[string]any) {
 	responses["200"].(map[string]any)["content"].(map[string]any)[ndjson] = map[string]any{"schema": lines(item)}
 }
 
-// mixed are the operations whose NDJSON begins with a line of another form.
+// mixed lists the operations whose NDJSON begins with a line of another form.
 var mixed = []string{"solve", "getResult", "getSolveSchedule"}
 
-// headersOf are the headers of an answer; those without required are there
-// where they apply.
+// headersOf returns the headers of an answer; a header without "required" occurs
+// only where it applies.
 func headersOf(id, status string) map[string]any {
 	header := func(kind, text string, required bool) map[string]any {
 		h := map[string]any{"description": text, "schema": map[string]any{"type": kind}}
@@ -265,7 +265,7 @@ func headersOf(id, status string) map[string]any {
 
 const ndjson = "application/x-ndjson"
 
-// lines is the schema of a stream of lines, each of which is an item.
+// lines returns the schema of a stream of lines, each of which is an item.
 func lines(item any) map[string]any {
 	schema := map[string]any{"type": "string"}
 	if item != nil {
@@ -274,11 +274,11 @@ func lines(item any) map[string]any {
 	return schema
 }
 
-// answerExamples are true answers by operation, status and kind.
+// answerExamples holds recorded answers by operation, status and kind.
 type answerExamples map[string]map[string]map[string]any
 
-// patterns of parameters that are text of a certain form. An empty header is as
-// good as none.
+// patterns holds the patterns of parameters that are texts of a certain form. An
+// empty header counts as none.
 var patterns = map[string]map[string]any{
 	"Prefer": {"pattern": "^(|respond-async|(respond-async, " +
 		")?wait=([0-9]{1,3}|[12][0-9]{3}|3[0-5][0-9]{2}|3600))$"},
@@ -300,8 +300,8 @@ func repairParameters(op map[string]any) {
 	}
 }
 
-// repairNames describes a component by its comment, and its fields under their
-// JSON names and in their order.
+// repairNames describes a component by its comment, and puts its fields under their
+// JSON names in the order of the source.
 func repairNames(schema map[string]any, f form) {
 	if f.doc != "" {
 		schema["description"] = f.doc
@@ -325,8 +325,8 @@ func repairNames(schema map[string]any, f form) {
 	}
 }
 
-// repairSchema gives numbers their width, and nullable and examples the form
-// that they have in OpenAPI 3.1.
+// repairSchema gives numbers their width, and writes nullable and examples as
+// OpenAPI 3.1 does.
 func repairSchema(schema map[string]any) {
 	switch schema["type"] {
 	case "number":

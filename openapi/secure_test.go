@@ -2,11 +2,11 @@ package openapi_test
 
 import "slices"
 
-// openOperations need no key, on no server.
+// openOperations lists the operations that never require an API key.
 var openOperations = []string{"version", "health", "ready", "home", "docs", "openapiJson", "openapiYaml"}
 
-// secure says of every operation that it may want a key, and how it is refused
-// without: the same everywhere, so no handler repeats it.
+// secure adds to every operation that it may require an API key, and the answers
+// without a valid one. These are the same everywhere, so no handler declares them.
 func secure(spec map[string]any) {
 	components := spec["components"].(map[string]any)
 	components["securitySchemes"] = map[string]any{"key": map[string]any{
@@ -46,8 +46,7 @@ func secure(spec map[string]any) {
 	}
 }
 
-// strictQueries says of every operation that it refuses query parameters which it
-// does not take.
+// strictQueries adds to every operation the refusal of unknown query parameters.
 func strictQueries(spec map[string]any) {
 	for _, item := range spec["paths"].(map[string]any) {
 		for _, o := range item.(map[string]any) {
@@ -59,7 +58,7 @@ func strictQueries(spec map[string]any) {
 	}
 }
 
-// refusal is an answer with a problem document.
+// refusal returns the declaration of an answer with a problem document.
 func refusal(text string) map[string]any {
 	return map[string]any{
 		"description": text,

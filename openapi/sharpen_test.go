@@ -2,10 +2,10 @@ package openapi_test
 
 import "encoding/json"
 
-// sharpen says what swag has no words for, and what readers of the
-// specification that are programs want to know: the least that a parameter may be,
-// and which call gives the id that another one takes. What is
-// there already, or is not served, stays as it is.
+// sharpen adds what swag cannot express and programs that read the specification
+// need: the least values of parameters, and links from the operation that returns
+// an id to those that take the id. It leaves existing declarations unchanged, and
+// skips operations that are not served.
 func sharpen(spec map[string]any) {
 	for _, item := range spec["paths"].(map[string]any) {
 		for _, o := range item.(map[string]any) {
@@ -16,9 +16,9 @@ func sharpen(spec map[string]any) {
 			}
 		}
 	}
-	// A body of events may have none.
+	// A stream of events may be empty.
 	operation(spec, "postEvents")["requestBody"].(map[string]any)["required"] = false
-	// YAML that is read is an object, as JSON is.
+	// YAML that has been parsed is an object, as JSON is.
 	response(spec, "openapiYaml",
 		"200")["content"].(map[string]any)["application/yaml"] = map[string]any{"schema": map[string]any{"type": "object"}}
 	for _, l := range followers {
@@ -26,7 +26,7 @@ func sharpen(spec map[string]any) {
 	}
 }
 
-// sharpenParameter gives the numbers of queries their range.
+// sharpenParameter adds the range of a number in a query.
 func sharpenParameter(p map[string]any) {
 	schema := p["schema"].(map[string]any)
 	if p["in"] == "path" {
@@ -51,7 +51,7 @@ func sharpenParameter(p map[string]any) {
 	}
 }
 
-// follower says that an operation takes the id that another one answers with.
+// follower describes an operation that takes an id which another operation returns.
 type follower struct {
 	from, status string
 	to           []string
@@ -64,7 +64,7 @@ var followers = []follower{
 		"deleteSolve"}},
 }
 
-// link adds the links of a follower, as far as both ends are served.
+// link adds the links of a follower if both operations are served.
 func link(spec map[string]any, f follower) {
 	r := response(spec, f.from, f.status)
 	if r == nil {
@@ -81,7 +81,7 @@ func link(spec map[string]any, f follower) {
 	}
 }
 
-// operation finds one by its id; nil where it is not served.
+// operation returns the operation with an id, or nil if it is not served.
 func operation(spec map[string]any, id string) map[string]any {
 	for _, item := range spec["paths"].(map[string]any) {
 		for _, op := range item.(map[string]any) {

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// order is how keys of objects of the specification follow each other; those
-// not here come after, by name.
+// order is the order of keys in objects of the specification; other keys follow,
+// sorted by name.
 var order = []string{
 	"openapi", "info", "title", "version", "servers", "tags", "paths", "components",
 	"/v1/solves", "/v1/bounds", "/v1/verify", "/v1/what-if", "/v1/simulations",
@@ -29,13 +29,13 @@ var order = []string{
 	"options",
 }
 
-// member is one name and value of an object.
+// member is a name and a value of an object.
 type member struct {
 	key   string
 	value any
 }
 
-// sorted orders the members of an object.
+// sorted returns the members of an object in order.
 func sorted(object map[string]any, by []string) []member {
 	var out []member
 	for key, value := range object {
@@ -56,7 +56,7 @@ func sorted(object map[string]any, by []string) []member {
 	return out
 }
 
-// specWriter writes a value as JSON or as YAML in the order above.
+// specWriter writes a value as JSON or YAML in the order above.
 type specWriter struct {
 	bytes.Buffer
 	yaml  bool
@@ -98,7 +98,7 @@ func (w *specWriter) value(v any, depth int, by []string) {
 	}
 }
 
-// isEmpty says that a value stands on the line of its key in YAML.
+// isEmpty reports whether a value is written on the line of its key in YAML.
 func isEmpty(v any) bool {
 	switch v := v.(type) {
 	case map[string]any:
@@ -111,7 +111,7 @@ func isEmpty(v any) bool {
 
 var (
 	plain = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
-	// booleans are what some readers of YAML take for one.
+	// booleans lists texts that some YAML parsers read as a boolean.
 	booleans = []string{"y", "n", "yes", "no", "on", "off", "true", "false", "null"}
 )
 
@@ -124,8 +124,8 @@ func (w *specWriter) key(key string) {
 	w.WriteByte(':')
 }
 
-// orderOf is the order inside the value of a key: a component's own fields
-// come in the order of its type.
+// orderOf returns the order of keys inside the value of a key: the fields of a
+// component are in the order of its type.
 func (w *specWriter) orderOf(key string, by []string) []string {
 	if f, ok := w.forms[key]; ok {
 		return append(slices.Clone(f.fields), order...)
@@ -168,17 +168,17 @@ func (w *specWriter) flow(left, right byte, n, depth int, each func(int)) {
 	w.WriteByte(right)
 }
 
-// scalar writes a JSON scalar, which is YAML too.
+// scalar writes a JSON scalar, which is also valid YAML.
 func (w *specWriter) scalar(v any) {
 	e := json.NewEncoder(w)
 	e.SetEscapeHTML(false)
 	if err := e.Encode(v); err != nil {
-		panic(err) // a specification holds strings, numbers and booleans
+		panic(err) // a specification has only strings, numbers and booleans
 	}
 	w.Truncate(w.Len() - 1)
 }
 
-// write renders the specification.
+// write returns the specification as JSON or YAML.
 func write(spec map[string]any, forms map[string]form, yaml bool) []byte {
 	w := &specWriter{yaml: yaml, forms: forms}
 	w.value(spec, 0, order)

@@ -16,13 +16,14 @@ import (
 	"github.com/hare-sched/hare/whatif"
 )
 
-// A what-if solves no more at a time than its tenant may, and all in the end.
+// TestWhatIfCountsInQuota checks that a what-if never runs more solves at the same
+// time than the quota of its tenant allows, and that it runs all of them.
 func TestWhatIfCountsInQuota(t *testing.T) {
 	for _, may := range []int{1, 2, 3, 9} {
 		engine := &crowd{}
 		svc := service.New(service.Config{Engine: engine, Running: 4})
 		quotas := admission.NewQuotas(admission.Quota{Solves: may}, nil)
-		release, err := quotas.Acquire("a") // that of the call
+		release, err := quotas.Acquire("a") // the place of the call itself
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -54,7 +55,7 @@ func TestWhatIfCountsInQuota(t *testing.T) {
 	}
 }
 
-// crowd counts the solves that run at a time.
+// crowd counts the solves that run at the same time.
 type crowd struct {
 	now, most atomic.Int32
 }
@@ -77,7 +78,7 @@ func (*crowd) Verify(*hare.Instance, *hare.Result, *verify.Previous) *verify.Rep
 	return &verify.Report{OK: true}
 }
 
-// someJobs is n gang jobs on four GPUs of two types.
+// someJobs returns n gang jobs on four GPUs of two types.
 func someJobs(n int, seed int64) *hare.Instance {
 	inst := &hare.Instance{Objective: hare.ObjectiveWeightedJCT, Cluster: hare.Cluster{Nodes: []hare.Node{
 		{Name: "a", GPUs: []hare.TypeCount{{Type: "T4", Count: 2}}},

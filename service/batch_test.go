@@ -19,7 +19,8 @@ import (
 	"github.com/hare-sched/hare/wire"
 )
 
-// batchOf is a what-if of these scenarios, as a client would send it.
+// batchOf returns a request for a what-if of these scenarios, as a client would
+// send it.
 func batchOf(t testing.TB, scenarios []string, rest string) *whatif.Request {
 	t.Helper()
 	text := `{"base":{"instance":{"hare":"instance/v1","cluster":{"nodes":[{"name":"a","gpus":{"A":3}},{"name":"b","gpus":{"B":2}}]},"jobs":[
@@ -34,7 +35,7 @@ func batchOf(t testing.TB, scenarios []string, rest string) *whatif.Request {
 	return req
 }
 
-// gate answers solves when it is opened, and counts.
+// gate is an engine that counts solves and answers them when the test opens it.
 type gate struct {
 	open       chan struct{}
 	now, most  atomic.Int64
@@ -80,9 +81,9 @@ func named(names ...string) (out []string) {
 	return out
 }
 
-// A batch takes no more places than the service has, a call of another client
-// gets its turn before the rest of the batch, and a defect fails its scenario
-// alone.
+// TestWhatIfSharesTheQueue checks that a batch occupies no more places than the
+// service has, that a call of another client runs before the rest of the batch, and
+// that a panic fails only its own scenario.
 func TestWhatIfSharesTheQueue(t *testing.T) {
 	g := &gate{open: make(chan struct{})}
 	svc := service.New(service.Config{Engine: g, Running: 1, Queue: 1})
@@ -95,7 +96,7 @@ func TestWhatIfSharesTheQueue(t *testing.T) {
 	otherDone := make(chan error, 1)
 	began := sync.Once{}
 	var failed, solved int
-	go func() { g.open <- struct{}{} }() // the base
+	go func() { g.open <- struct{}{} }() // lets the base end
 	err := svc.WhatIf(t.Context(), req, func(l *whatif.Line) error {
 		if l.Err != nil {
 			failed++
@@ -105,7 +106,7 @@ func TestWhatIfSharesTheQueue(t *testing.T) {
 		if l.Line == "base" {
 			began.Do(func() {
 				go func() {
-					// While the first scenario runs, another client comes.
+					// Another client calls while the first scenario runs.
 					for g.now.Load() == 0 {
 						time.Sleep(time.Millisecond)
 					}
@@ -136,8 +137,8 @@ func TestWhatIfSharesTheQueue(t *testing.T) {
 	}
 }
 
-// When the caller goes, nothing runs on; when the answer cannot be given, it
-// ends.
+// TestWhatIfEndsWithItsCaller checks that no solve continues after the caller has
+// left, or after an answer could not be delivered.
 func TestWhatIfEndsWithItsCaller(t *testing.T) {
 	g := &gate{open: make(chan struct{})}
 	svc := service.New(service.Config{Engine: g, Running: 2})

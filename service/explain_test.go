@@ -12,7 +12,8 @@ import (
 	"github.com/hare-sched/hare/solver"
 )
 
-// The service explains under one deadline, with a place for each part.
+// TestServiceExplains checks that an explanation has one deadline, and that each of
+// its computations waits in the queue.
 func TestServiceExplains(t *testing.T) {
 	inst := someJobs(4, 3)
 	const second = 1_000_000

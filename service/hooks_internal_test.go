@@ -10,8 +10,8 @@ import (
 	"github.com/hare-sched/hare"
 )
 
-// Hooks that are not there are left out, the others are called with what they
-// are for.
+// TestHooksMayBeNil checks that missing hooks are skipped and that the others get
+// their arguments.
 func TestHooksMayBeNil(t *testing.T) {
 	var seen []any
 	full := Hooks{

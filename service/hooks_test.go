@@ -14,7 +14,8 @@ import (
 	"github.com/hare-sched/hare/solver"
 )
 
-// The hooks see a solve from its wait to its end, and its phases in order.
+// TestHooksFollowASolve checks that the hooks report a solve from its wait to its
+// end, with its phases in order.
 func TestHooksFollowASolve(t *testing.T) {
 	svc := service.New(service.Config{Solver: solver.Config{Version: "test"}})
 	var seen []string
@@ -58,7 +59,8 @@ func TestHooksFollowASolve(t *testing.T) {
 	}
 }
 
-// A wait that fails is seen with its reason, and a solve that panics ends.
+// TestHooksSeeFailures checks that a failed wait is reported with its reason, and
+// that a solve that panics is reported as ended.
 func TestHooksSeeFailures(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		svc := service.New(service.Config{Engine: &fake{takes: time.Minute}, Running: 1})

@@ -23,7 +23,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// fake answers a solve after some time, or when its context ends.
+// fake is an engine that answers after some time, or when its context ends.
 type fake struct {
 	takes  time.Duration
 	limits []time.Duration
@@ -107,7 +107,8 @@ func TestNoQueue(t *testing.T) {
 	})
 }
 
-// One limit covers the queue and the work.
+// TestWaitingCountsAgainstTheLimit checks that one time limit covers the queue and
+// the work.
 func TestWaitingCountsAgainstTheLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fake{takes: 3 * time.Second}
@@ -235,7 +236,8 @@ func TestOptionsAreCheckedBeforeTheQueue(t *testing.T) {
 	}
 }
 
-// A panic in the engine gives its place back.
+// TestPanicFreesThePlace checks that a panic in the engine frees its place in the
+// service.
 func TestPanicFreesThePlace(t *testing.T) {
 	s := service.New(service.Config{Engine: &panics{}, Running: 1, Queue: -1})
 	for range 3 {

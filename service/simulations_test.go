@@ -29,7 +29,8 @@ func simulationOf(t *testing.T, doc string) *simulation.Request {
 const smallSimulation = `{"policies":["fifo","srtf","kueue"],"instance":{"hare":"instance/v1","cluster":{"nodes":[{"name":"a","gpus":{"V100":1}}]},
 	"jobs":[{"id":"x","on":{"V100":{"compute_s":10}}}]}}`
 
-// Where the time passes in the second run, the first one is answered.
+// TestSimulationKeepsWhatEndedInTime checks that the answer has the first run if
+// the time limit passes during the second one.
 func TestSimulationKeepsWhatEndedInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		svc := service.New(service.Config{Running: 1})
@@ -66,7 +67,7 @@ func TestSimulationEndsWithItsReader(t *testing.T) {
 		nil); !errors.Is(err, gone) || told != 1 {
 		t.Errorf("%v, told %d times", err, told)
 	}
-	// A panic fails the call alone.
+	// A panic fails only its own call.
 	if _, err := svc.Simulate(t.Context(), req, 0, func(int, *study.Run) error { panic("oh") }, nil); err == nil ||
 		!strings.Contains(err.Error(), "panicked: oh") {
 		t.Error(err)
@@ -76,7 +77,8 @@ func TestSimulationEndsWithItsReader(t *testing.T) {
 	}
 }
 
-// A server that ends cuts a simulation, which has no result then.
+// TestSimulationIsDrained checks that the end of a server cuts off a simulation,
+// which then has no result.
 func TestSimulationIsDrained(t *testing.T) {
 	svc := service.New(service.Config{Running: 1})
 	req := simulationOf(t, smallSimulation)
@@ -95,15 +97,15 @@ func TestSimulationIsDrained(t *testing.T) {
 	}()
 	<-began
 	ctx, cancel := context.WithCancel(t.Context())
-	cancel() // no grace
+	cancel() // there is no grace period
 	svc.Drain(ctx)
 	if err := <-failed; !errors.Is(err, admission.ErrDraining) {
 		t.Error(err)
 	}
 }
 
-// Whatever a document asks for, a simulation answers or refuses: nothing panics,
-// and what it answers is JSON.
+// FuzzSimulations checks that a simulation answers or refuses every request without
+// a panic, and that its answer is JSON.
 func FuzzSimulations(f *testing.F) {
 	for _, s := range []string{
 		smallSimulation,

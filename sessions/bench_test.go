@@ -27,7 +27,8 @@ func openBench(b testing.TB, dir string) *sessions.Sessions {
 	return open(b, sessions.Config{Store: store, New: newHistory, Restore: restoreHistory})
 }
 
-// ticks makes events of the usual length; the policy history accepts any number of them.
+// tick makes an event of the usual length; the policy history accepts any number of
+// them.
 func tick(seq int64) hare.Event {
 	return hare.Event{Seq: seq, AtUs: seq * 10, Type: hare.EventTaskEnded, Job: "j4711", Round: seq, Task: 3,
 		GPU: "a/0", ComputeUs: 1_200_000, SyncUs: 110_000}

@@ -63,7 +63,7 @@ func TestCancelledStaysCancelled(t *testing.T) {
 					break
 				}
 			}
-			db.left.Store(1) // the wish is the last that is written
+			db.left.Store(1) // the cancellation is the last write before the crash
 			if _, err := s.Cancel(ctx, "", info.ID); err != nil {
 				t.Fatal(err)
 			}

@@ -8,7 +8,8 @@ import (
 	"github.com/hare-sched/hare/web"
 )
 
-// A report is markup of one's own in a document that needs nothing else.
+// The body of a report is the caller's markup, in a document that needs no other
+// file.
 func ExamplePage() {
 	name := "a < b"
 	body := "<h1>" + html.EscapeString(name) + "</h1>\n" + web.ThemeButton + "\n"

@@ -50,7 +50,8 @@ func TestEveryKindOfPage(t *testing.T) {
 	}
 }
 
-// A page runs only the scripts whose hashes its policy has.
+// TestPolicyHasTheScripts checks that the policy of a page has the hashes of
+// exactly its scripts.
 func TestPolicyHasTheScripts(t *testing.T) {
 	for name, kind := range kinds {
 		want := 1
@@ -65,7 +66,8 @@ func TestPolicyHasTheScripts(t *testing.T) {
 		if strings.Contains(scripts, "unsafe") || strings.Contains(kind.Policy(), "connect-src") != kind.calls {
 			t.Errorf("%s: %s", name, kind.Policy())
 		}
-		// A script that ended its own element would end the page's.
+		// A script that contained an end tag would end the script element of the
+		// page.
 		if strings.Contains(kind.script+theme, "</script") {
 			t.Errorf("%s: the script ends itself", name)
 		}
