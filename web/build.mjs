@@ -1,6 +1,6 @@
-// Builds the bundles that package web embeds: node build.mjs [FOLDER]. Without
-// a folder they go to dist, which is committed. The same sources and the
-// pinned esbuild give the same bytes everywhere.
+// Builds the bundles that package web embeds: node build.mjs [FOLDER]. Without a
+// folder the script writes them to dist, which is committed. The same sources and the
+// pinned esbuild give the same bytes on every machine.
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { build } from "esbuild";

@@ -1,5 +1,5 @@
 // Runs the tests of test/ with Node's own runner: node test.mjs unit|browser.
-// esbuild turns TypeScript into what Node.js 20 runs.
+// esbuild translates TypeScript into JavaScript that Node.js 20 can run.
 import { spawnSync } from "node:child_process";
 import { mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { dirname, join } from "node:path";

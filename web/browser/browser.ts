@@ -1,5 +1,5 @@
-// What the tests in Chromium share: the browser, the pages that hare makes,
-// and what every page must keep to.
+// Shared code of the tests in Chromium: the browser, the pages that hare makes, and
+// the rules that every page must keep.
 import assert from "node:assert/strict";
 import { execFileSync, spawn, type ChildProcess } from "node:child_process";
 import { mkdirSync } from "node:fs";
@@ -16,7 +16,7 @@ export const root = need("HARE_ROOT");
 export const pages = need("HARE_PAGES");
 mkdirSync(pages, { recursive: true });
 
-// hare runs the program and returns what it prints.
+// hare runs the program and returns its output.
 export function hare(...args: string[]): string {
   return execFileSync(need("HARE"), args, {
     cwd: pages,
@@ -40,14 +40,14 @@ export const phone: BrowserContextOptions = {
   isMobile: true,
 };
 
-// Opened is a page with what went wrong on it.
+// Opened is a page and the faults that were noted on it.
 export interface Opened {
   page: Page;
   faults: string[];
 }
 
-// open loads an address, a file's name among pages or one of a server, and
-// notes errors and every request beyond its own origin.
+// open loads a page, by the name of a file or by an address of a server, and notes
+// errors and every request to another origin.
 export async function open(
   browser: Browser,
   address: string,
@@ -59,7 +59,7 @@ export async function open(
   const faults: string[] = [];
   page.on("pageerror", e => faults.push(`error: ${e.message}`));
   page.on("console", m => {
-    if (m.text().includes("getImageData")) return; // the tests read the canvas, no page does
+    if (m.text().includes("getImageData")) return; // only the tests read the canvas
     if (m.type() === "error" || m.type() === "warning") faults.push(`${m.type()}: ${m.text()}`);
   });
   page.on("request", r => {
@@ -71,20 +71,20 @@ export async function open(
   return { page, faults };
 }
 
-// frame waits until what was asked for has been drawn.
+// frame waits until the page has drawn its latest state.
 export async function frame(page: Page): Promise<void> {
   await page.evaluate(
     () => new Promise<void>(done => requestAnimationFrame(() => requestAnimationFrame(() => done()))),
   );
 }
 
-// Text is some text of a page with its contrast.
+// Text is a text on a page and its contrast.
 interface Text {
   text: string;
   contrast: number;
 }
 
-// faint lists texts whose contrast is below 4.5, that of WCAG AA.
+// faint lists the texts whose contrast is below 4.5, the least of WCAG AA.
 async function faint(page: Page): Promise<Text[]> {
   return page.evaluate(() => {
     const rgb = (s: string) => (s.match(/[\d.]+/g) ?? []).map(Number);
@@ -119,9 +119,9 @@ async function faint(page: Page): Promise<Text[]> {
   });
 }
 
-// keepsTheRules checks what holds for every page: one file, a viewport, no
-// sideways scrolling, texts that can be read in light and dark, a switch that
-// is remembered, and controls that have names.
+// keepsTheRules checks the rules of every page: it is one file, has a viewport, does
+// not scroll sideways, has legible texts in light and dark, remembers the switch
+// between them, and has a name for each control.
 export async function keepsTheRules(browser: Browser, address: string): Promise<void> {
   for (const [size, options] of [
     ["desk", desk],

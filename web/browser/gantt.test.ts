@@ -1,4 +1,4 @@
-// The page of a schedule in Chromium, drawn from what hare makes.
+// Tests the page of a schedule in Chromium, with pages that hare makes.
 import assert from "node:assert/strict";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -7,12 +7,12 @@ import type { Browser, Page } from "playwright-core";
 import { desk, frame, hare, keepsTheRules, launch, open, pages, phone, root } from "./browser.js";
 
 let browser: Browser;
-const LEFT = 118; // pixels of names, as main.ts has them
+const LEFT = 118; // width of the names in pixels, as in main.ts
 
 before(async () => {
   const example = (name: string) => join(root, "testdata/examples", name);
   hare("plot", example("windows.instance.json"), example("windows.result.json"), "-o", "windows.html");
-  // 2,000 GPUs of two types, 250 nodes, and as many gangs.
+  // The cluster has 250 nodes and 2,000 GPUs of two types; there are 250 gangs.
   const jobs = Array.from({ length: 250 }, (_, i) => ({
     id: `train-${i}`,
     rounds: 1000 + (i % 7) * 100,
@@ -48,7 +48,7 @@ after(() => browser?.close());
 
 const picture = (page: Page) => page.evaluate(() => document.querySelector("canvas")!.toDataURL());
 
-// at is the colour of the canvas at a place of the screen.
+// at returns the colour of the canvas at a place of the screen.
 async function at(page: Page, x: number, y: number): Promise<string> {
   return page.evaluate(
     ([x, y]) => {
@@ -106,7 +106,7 @@ test("a bar is where its task is, and says what it is", async () => {
 test("a tap shows what a pointer would, and it stays", async () => {
   const { page } = await open(browser, "windows.html", phone);
   const b = await box(page);
-  const left = 62; // pixels of names on narrow screens
+  const left = 62; // width of the names in pixels on narrow screens
   await page.touchscreen.tap(b.x + left + (3.5 / 16.25) * (b.width - left), b.y + 18 + 6);
   await page.waitForTimeout(300);
   assert.match((await page.locator("#tip").textContent())!, /^a\n/);
@@ -175,7 +175,7 @@ test("jobs and GPUs are found while one types", async () => {
   await page.keyboard.type("v-124/7");
   await page.keyboard.press("Enter");
   await frame(page);
-  // The last of 2,000 rows is in sight, with its name.
+  // The last of 2,000 rows is visible, with its name.
   const seen = await page.evaluate(() => {
     const s = document.querySelector("#rows")!;
     return s.scrollTop + s.clientHeight >= s.scrollHeight - 30;
@@ -201,7 +201,7 @@ test("all of 2,000 GPUs can be reached, by wheel and by keys", async () => {
     return s.scrollTop + s.clientHeight >= s.scrollHeight - 1;
   });
   await frame(page);
-  assert.match(await under(b.height - 26 - 1), /v-124\/7/); // 26: the axis
+  assert.match(await under(b.height - 26 - 1), /v-124\/7/); // the axis has a height of 26
   await page.locator("canvas").focus();
   await page.keyboard.press("Home");
   await page.waitForFunction(() => document.querySelector("#rows")!.scrollTop === 0);

@@ -1,4 +1,4 @@
-// All other pages in Chromium: reports, what-ifs, and those of the server.
+// Tests all other pages in Chromium: reports, what-ifs, and the pages of the server.
 import assert from "node:assert/strict";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -68,7 +68,7 @@ test("what-ifs explain their bars and speak of hours", async () => {
   assert.match(text, /gets better, for certain/);
   assert.match(text, /best plan [−+]\d+ (h|min)/);
   assert.match(await page.locator(".axis").innerText(), /\d h/);
-  // Bars lie within their rows, on the side of 0 that their words say.
+  // Each bar lies within its row, on the side of 0 that the text of the row states.
   const sides = await page.evaluate(() =>
     [...document.querySelectorAll(".scenarios li:not(.axis)")].map(li => {
       const [bar, zero, track] = [".bar", ".zero", ".track"].map(s =>
@@ -93,7 +93,7 @@ test("what-ifs explain their bars and speak of hours", async () => {
 
 test("reports of simulations", async () => {
   await keepsTheRules(browser, "runs/report.html");
-  // The picture turns with the page.
+  // The picture switches between light and dark with the page.
   const shades = await Promise.all(
     (["light", "dark"] as const).map(async colorScheme => {
       const { page } = await open(browser, "runs/report.html", { ...desk, colorScheme });
@@ -120,7 +120,7 @@ test("/ leads to what the server has", async () => {
 });
 
 test("/docs shows every call, finds them, and tries them", async () => {
-  const { page, faults } = await open(browser, `${server.url}/docs/`, desk); // the slash goes
+  const { page, faults } = await open(browser, `${server.url}/docs/`, desk); // redirects to /docs
   assert.equal(page.url(), `${server.url}/docs`);
   await page.locator("article").first().waitFor();
   const spec = await (await page.request.get(`${server.url}/openapi.json`)).json();

@@ -5,8 +5,9 @@ import { above, chartOf, lanesOf, spanAt, type PageData } from "../src/gantt/dat
 
 const S = 1e6;
 
-// Two GPUs, times in quarters of a second: job a in three rounds, 2 s apart and
-// 1.5 s long, then b; the second GPU is away for the first 2.5 s and from 10 s on.
+// There are two GPUs; times are in quarters of a second. Job a has three rounds, which
+// begin 2 s apart and are 1.5 s long; job b follows. The second GPU is away for the
+// first 2.5 s and from 10 s on.
 const data: PageData = {
   title: "t",
   figures: "f",
@@ -55,7 +56,7 @@ test("above finds the first value above another", () => {
 test("the span at a time", () => {
   assert.equal(spanAt(first, 1 * S, 0), 0);
   assert.equal(spanAt(first, 5.7 * S, 0), -1); // idle between a and b
-  assert.equal(spanAt(first, 5.7 * S, 0.25 * S), 0); // but within a pixel of a
+  assert.equal(spanAt(first, 5.7 * S, 0.25 * S), 0); // within a pixel of a
   assert.equal(spanAt(first, 6 * S, 0), 1);
   assert.equal(spanAt(first, 9 * S, 0), -1);
 });

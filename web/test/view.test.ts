@@ -39,7 +39,7 @@ test("zoom and pan stay within the schedule", () => {
   for (let i = 0; i < 50; i++) v.zoom(3);
   assert.ok(v.span <= 1020 + 1e-9 && v.from <= 0 && v.to >= 1000);
   for (let i = 0; i < 100; i++) v.zoom(0.5);
-  near(v.span, 20); // microseconds: no finer
+  near(v.span, 20); // microseconds; the view cannot be zoomed further
   for (let i = 0; i < 1000; i++) v.pan(400);
   assert.ok(v.to <= 1020 + 1e-9 && v.to > 1000);
   for (let i = 0; i < 1000; i++) v.pan(-400);
@@ -104,7 +104,7 @@ test("rows fill the room where they fit, and are scrolled where not", () => {
   const many = new Rows(Array.from({ length: 2000 }, () => 0));
   many.resize(many.fitting(600));
   assert.equal(many.height, 2);
-  assert.equal(many.total, 4000); // all of them are there, below one another
+  assert.equal(many.total, 4000); // every row has its place, one below another
 });
 
 test("heights keep to their range", () => {
