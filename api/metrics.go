@@ -66,24 +66,24 @@ func counterFunc(name, help string, f func() float64) prometheus.Collector {
 func newMetrics(svc *service.Service, cfg *Config) *metrics {
 	m := &metrics{
 		registry: cfg.Registry,
-		requests: counter("hare_http_requests_total", "Requests by route, method and status.", "route", "method", "code"),
+		requests: counter("hare_http_requests_total", "Requests by pattern of the route, method and status.", "route", "method", "code"),
 		latency: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "hare_http_request_seconds",
-			Help: "Time to answer by route.", Buckets: shortTimes}, []string{"route"}),
+			Help: "Time to answer a request by route; for a stream, how long it was open.", Buckets: shortTimes}, []string{"route"}),
 		inFlight: prometheus.NewGauge(prometheus.GaugeOpts{Name: "hare_http_in_flight",
 			Help: "Requests that are being answered, streams included."}),
 		refusals: counter("hare_refused_total", "Requests that were refused with 429, 503 or 507, by the code of the "+
 			"problem.", "reason"),
-		waits: histogram("hare_queue_wait_seconds", "Time that calls waited for a place, whether they got one or not.",
+		waits: histogram("hare_queue_wait_seconds", "Time that calls waited in the queue, whether they ran afterwards or not.",
 			shortTimes),
 		phases: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "hare_solve_phase_seconds",
 			Help: "Time of a solve by phase.", Buckets: longTimes}, []string{"phase"}),
-		gap: histogram("hare_solve_gap_ratio", "Value over bound less one.",
+		gap: histogram("hare_solve_gap_ratio", "Gap of solves: value over bound, less one.",
 			[]float64{0, .005, .01, .02, .05, .1, .2, .5, 1, 5}),
 		bounds: counter("hare_solve_bounds_total", "Solves by the method of their bound.", "method"),
-		ended:  counter("hare_solves_total", "Solves by termination.", "termination"),
+		ended:  counter("hare_solves_total", "Solves that ended with a result, by termination.", "termination"),
 		failed: counter("hare_solve_failures_total", "Solves that ended without a result, by kind of error.", "kind"),
-		cached: counter("hare_cache_lookups_total", "Solves looked for among the stored results, by outcome.", "outcome"),
-		cost: histogram("hare_cost_ratio", "True over predicted time of a solve: 1 is exact, more is too hopeful.",
+		cached: counter("hare_cache_lookups_total", "Searches for an equal solve among the stored results, by outcome.", "outcome"),
+		cost: histogram("hare_cost_ratio", "Actual over predicted time of a solve, where 1 is exact.",
 			[]float64{.1, .25, .5, .8, 1, 1.25, 2, 4, 10}),
 		panics: prometheus.NewCounter(prometheus.CounterOpts{Name: "hare_panics_total",
 			Help: "Requests that ended in a panic."}),
@@ -104,10 +104,10 @@ func newMetrics(svc *service.Service, cfg *Config) *metrics {
 		m.plays.ended, m.plays.took, m.plays.jobs,
 		m.tenants.requests, m.tenants.solves, m.tenants.seconds, build,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
-		gaugeFunc("hare_queue_waiting", "Calls that wait for a place.",
+		gaugeFunc("hare_queue_waiting", "Calls that wait in the queue.",
 			func() float64 { w, _ := svc.Load(); return float64(w) }),
 		gaugeFunc("hare_queue_running", "Calls that run.", func() float64 { _, r := svc.Load(); return float64(r) }),
-		gaugeFunc("hare_queue_capacity", "Calls that may run and wait together.",
+		gaugeFunc("hare_queue_capacity", "Most calls that may wait or run: --running + --queue.",
 			func() float64 { return float64(svc.Capacity()) }),
 		gaugeFunc("hare_ready", "1 while new work is taken, 0 while the server drains.", func() float64 {
 			if svc.Ready() {
@@ -132,7 +132,7 @@ type commitMetrics struct {
 
 func newCommitMetrics() commitMetrics {
 	return commitMetrics{
-		took: histogram("hare_solve_commit_seconds", "Time until what is kept of a solve was durable.", commitTimes),
+		took: histogram("hare_solve_commit_seconds", "Time until a write for a solve was durable.", commitTimes),
 		bytes: prometheus.NewCounter(prometheus.CounterOpts{Name: "hare_solve_commit_bytes_total",
 			Help: "Bytes of solves that became durable."}),
 		failures: prometheus.NewCounter(prometheus.CounterOpts{Name: "hare_solve_commit_failures_total",
@@ -156,18 +156,18 @@ func (m *metrics) registerEngine(stats func() EngineStats, restarts func() int64
 		return counterFunc(name, help, func() float64 { s := stats(); return float64(of(&s)) })
 	}
 	m.registry.MustRegister(
-		counterFunc("hare_lp_worker_restarts_total", "LP workers started in place of one that failed.",
+		counterFunc("hare_lp_worker_restarts_total", "LP workers started in place of a worker that failed or was killed.",
 			func() float64 { return float64(restarts()) }),
 		count("hare_lp_worker_starts_total", "LP workers that started.", func(s *EngineStats) int64 { return s.Starts }),
-		count("hare_lp_worker_recycled_total", "LP workers replaced after their number of solves.",
+		count("hare_lp_worker_recycled_total", "LP workers replaced after a fixed number of linear programs.",
 			func(s *EngineStats) int64 { return s.Recycled }),
 		count("hare_lp_worker_kills_total", "LP workers killed at a deadline.",
 			func(s *EngineStats) int64 { return s.Kills }),
-		count("hare_lp_worker_failures_total", "LP workers that died, lied or did not start.",
+		count("hare_lp_worker_failures_total", "LP workers that died, sent a wrong answer or did not start.",
 			func(s *EngineStats) int64 { return s.Failures }),
 		count("hare_lp_solves_total", "Linear programs solved.", func(s *EngineStats) int64 { return s.Solves }),
 		gaugeFunc("hare_lp_workers_idle", "LP workers that are ready.", func() float64 { return float64(stats().Idle) }),
-		gaugeFunc("hare_lp_available", "1 while the LP engine is tried, 0 while the Go engine serves alone.",
+		gaugeFunc("hare_lp_available", "1, or 0 while LP workers fail too often and only the Go engine is used.",
 			func() float64 {
 				if stats().Available {
 					return 1

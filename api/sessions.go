@@ -168,7 +168,7 @@ func (s *server) createSession(w http.ResponseWriter, r *http.Request) error {
 //	@Param			after	query	string	false	"next of the list before"
 //	@Produce		json,application/problem+json
 //	@Success		200	{object}	openapi.SessionList	"the sessions, without their status"
-//	@Failure		400	{object}	openapi.Problem		"limit or after is not what it should be"
+//	@Failure		400	{object}	openapi.Problem		"limit or after is invalid"
 //	@Failure		404	{object}	openapi.Problem		"this server keeps no sessions"
 //	@Failure		500	{object}	openapi.Problem		"a defect; the log has the request_id"
 //	@Failure		503	{object}	openapi.Problem		"draining"

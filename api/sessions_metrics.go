@@ -27,7 +27,7 @@ func newSessionMetrics(registry *prometheus.Registry) sessionMetrics {
 		events: prometheus.NewCounter(prometheus.CounterOpts{Name: "hare_session_events_total",
 			Help: "Events that were recorded and answered."}),
 		duplicates: prometheus.NewCounter(prometheus.CounterOpts{Name: "hare_session_duplicates_total",
-			Help: "Events that had been recorded before, and were answered as then."}),
+			Help: "Events that were sent again and answered as before."}),
 		decisions: prometheus.NewCounter(prometheus.CounterOpts{Name: "hare_session_decisions_total",
 			Help: "Decisions in the answers to recorded events."}),
 		refused: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "hare_session_refused_total",
@@ -36,7 +36,7 @@ func newSessionMetrics(registry *prometheus.Registry) sessionMetrics {
 			"reading an event to its durable answer.", Buckets: []float64{.0001, .0002, .0005, .001, .002, .005, .01, .02, .05,
 			.1, .5, 2}}),
 		streams: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "hare_session_streams",
-			Help: "Open streams by what goes through them."}, []string{"of"}),
+			Help: "Open streams of events or of decisions."}, []string{"of"}),
 	}
 	for _, of := range []string{"events", "decisions"} {
 		m.streams.WithLabelValues(of)
@@ -57,7 +57,7 @@ func (s *server) stream(ctx context.Context, of string) (end func(), err error) 
 		s.streams.Add(-1)
 		release()
 		return nil, &statusError{http.StatusServiceUnavailable, "too_many_streams",
-			fmt.Sprintf("%d streams are open, as many as may be: close some, or try again", s.cfg.MaxStreams)}
+			fmt.Sprintf("%d streams are open, which is the limit: close some, or try again later", s.cfg.MaxStreams)}
 	}
 	g := s.met.sessions.streams.WithLabelValues(of)
 	g.Inc()
@@ -95,13 +95,13 @@ func NewTimedStore(store store.SessionStore) *TimedStore {
 	return &TimedStore{
 		SessionStore: store,
 		commits: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "hare_session_commit_seconds",
-			Help: "Time to make a group of events durable.", Buckets: commitTimes}),
+			Help: "Time to make a group of events durable in one commit.", Buckets: commitTimes}),
 		bytes: prometheus.NewCounter(prometheus.CounterOpts{Name: "hare_session_commit_bytes_total",
 			Help: "Bytes of events that became durable."}),
 		failures: prometheus.NewCounter(prometheus.CounterOpts{Name: "hare_session_commit_failures_total",
 			Help: "Groups of events that the disk refused; none of them was recorded."}),
-		events: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "hare_session_commit_events", Help: "Events that " +
-			"became durable together.", Buckets: []float64{1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000}}),
+		events: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "hare_session_commit_events", Help: "Number of " +
+			"events that became durable in one commit.", Buckets: []float64{1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000}}),
 	}
 }
 

@@ -16,7 +16,7 @@ import (
 //	@Param		width	query	int		false	"400 to 4000 CSS pixels: 1200 without it"	minimum(400)	maximum(4000)
 //	@Produce	image/svg+xml,application/problem+json
 //	@Success	200	{string}	string			"the picture"
-//	@Failure	400	{object}	openapi.Problem	"width is not what it should be"
+//	@Failure	400	{object}	openapi.Problem	"width is invalid"
 //	@Failure	404	{object}	openapi.Problem	"no such solve, nothing to show of it yet (no_result), or a result without a schedule (no_schedule)"
 //	@Failure	410	{object}	openapi.Problem	"the solve was deleted"
 //	@Failure	500	{object}	openapi.Problem	"a defect; the log has the request_id"
@@ -35,7 +35,7 @@ func (s *server) getGanttSVG(w http.ResponseWriter, r *http.Request) error {
 //	@Param		width	query	int		false	"400 to 4000 CSS pixels, of two pixels each: 1200 without it"	minimum(400)	maximum(4000)
 //	@Produce	png,application/problem+json
 //	@Success	200	{string}	string			"the picture"
-//	@Failure	400	{object}	openapi.Problem	"width is not what it should be"
+//	@Failure	400	{object}	openapi.Problem	"width is invalid"
 //	@Failure	404	{object}	openapi.Problem	"no such solve, nothing to show of it yet (no_result), or a result without a schedule (no_schedule)"
 //	@Failure	410	{object}	openapi.Problem	"the solve was deleted"
 //	@Failure	500	{object}	openapi.Problem	"a defect; the log has the request_id"

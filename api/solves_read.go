@@ -41,7 +41,7 @@ func (s *server) solveOf(r *http.Request) (*solves.Solves, string, string, error
 //	@Produce		json,application/problem+json
 //	@Success		200	{object}	openapi.Solve	"the solve; ETag names this state"
 //	@Success		304	"nothing has changed"
-//	@Failure		400	{object}	openapi.Problem	"wait is not what it should be"
+//	@Failure		400	{object}	openapi.Problem	"wait is invalid"
 //	@Failure		404	{object}	openapi.Problem	"no such solve"
 //	@Failure		410	{object}	openapi.Problem	"the solve was deleted"
 //	@Failure		500	{object}	openapi.Problem	"a defect; the log has the request_id"
@@ -133,7 +133,7 @@ func (s *server) changed(ctx context.Context, info solves.Info, tag string) (sol
 //	@Param			after			query	string	false	"next of the list before"
 //	@Produce		json,application/problem+json
 //	@Success		200	{object}	openapi.SolveList	"the solves"
-//	@Failure		400	{object}	openapi.Problem		"a parameter is not what it should be"
+//	@Failure		400	{object}	openapi.Problem		"a parameter is invalid"
 //	@Failure		404	{object}	openapi.Problem		"this server keeps no solves"
 //	@Failure		500	{object}	openapi.Problem		"a defect; the log has the request_id"
 //	@Router			/v1/solves [get]

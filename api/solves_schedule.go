@@ -34,7 +34,7 @@ var formats = map[string]string{"json": kindJSON, "ndjson": kindNDJSON, "csv": k
 //	@Param			to_s	query	number		false	"seconds, after from_s"	minimum(0)
 //	@Produce		json,application/x-ndjson,text/csv,application/problem+json
 //	@Success		200	{object}	openapi.Schedule	"the schedule"
-//	@Failure		400	{object}	openapi.Problem		"a parameter is not what it should be"
+//	@Failure		400	{object}	openapi.Problem		"a parameter is invalid"
 //	@Failure		404	{object}	openapi.Problem		"no such solve, nothing to show of it yet (no_result), or a result without a schedule (no_schedule)"
 //	@Failure		406	{object}	openapi.Problem		"no media type that the client takes"
 //	@Failure		410	{object}	openapi.Problem		"the solve was deleted"

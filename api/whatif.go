@@ -87,8 +87,8 @@ func (s *server) whatIf(w http.ResponseWriter, r *http.Request) error {
 	if !ok {
 		w.Header().Set("Retry-After", "1")
 		return &statusError{http.StatusTooManyRequests, "limit",
-			fmt.Sprintf("%d what-ifs run already, as many as may at a time: wait for one, or send more scenarios in one",
-				s.cfg.MaxWhatIfs)}
+			fmt.Sprintf("%d what-ifs are running, which is the limit: wait until one ends, or send more scenarios in one "+
+				"what-if", s.cfg.MaxWhatIfs)}
 	}
 	defer end()
 	req, err := s.readWhatIf(w, r)

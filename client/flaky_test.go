@@ -170,7 +170,7 @@ func TestRetries(t *testing.T) {
 		{"create: busy", []fail{{503, 0, "busy"}}, 0, true, 2, 0},
 		{"create: a proxy", []fail{{502, -1, ""}}, 0, true, 1, 502},
 		{"create: lost", nil, 1, true, 1, -1},
-		{"create: as many as may be", []fail{{429, -1, "limit"}}, 0, true, 1, 429},
+		{"create: limit reached", []fail{{429, -1, "limit"}}, 0, true, 1, 429},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			k := newKeeper(t)

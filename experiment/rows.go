@@ -88,7 +88,7 @@ var (
 	weighted  = measure{name: "weighted JCT", of: func(y *Row) sim.Stat { return y.WeightedJCTS }, bounded: true}
 	overBound = measure{name: "value/bound", digits: 3, of: func(y *Row) sim.Stat { return y.Ratio },
 		bounded: true}
-	lower    = measure{name: "first is lower by %", digits: 1, of: func(y *Row) sim.Stat { return y.Lower }}
+	lower    = measure{name: "first policy lower by %", digits: 1, of: func(y *Row) sim.Stat { return y.Lower }}
 	meanJCT  = measure{name: "mean JCT s", of: func(y *Row) sim.Stat { return y.MeanJCTS }}
 	meanOver = measure{name: "mean JCT over the first's", digits: 2,
 		of: func(y *Row) sim.Stat { return y.MeanOver }}

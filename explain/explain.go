@@ -150,7 +150,7 @@ func Static(inst *hare.Instance, res *hare.Result, req Request) (*Answer, error)
 		}
 		a.explainPrice(v, at, runs, c, none, gap, prices, pays)
 	} else {
-		a.Notes = append(a.Notes, "the bound of this result is not made of prices, so that no price is told")
+		a.Notes = append(a.Notes, "the certificate of this result has no prices, and so this explanation has none")
 	}
 	a.Timeline = v.timeline(at, runs, pays)
 	return a, nil

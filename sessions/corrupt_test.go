@@ -153,7 +153,7 @@ func TestDamageIsNeverAnswered(t *testing.T) {
 	}
 	t.Logf("%d refused, %d cut, %d whole", refused, cut, whole)
 	if refused == 0 || whole == 0 {
-		t.Error("the damage is not what it should be")
+		t.Error("no damaged copy was refused, or none could be read to its end")
 	}
 }
 

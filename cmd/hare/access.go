@@ -31,17 +31,17 @@ func (a *accessFlags) flags(f *pflag.FlagSet) {
 	d := admission.DefaultQuota
 	f.BoolVar(&a.insecure, "insecure", false, "allow an address beyond loopback without keys, or with keys and without "+
 		"TLS")
-	f.BoolVar(&a.requireKeys, "require-keys", false, "ask for keys on loopback too: see hare key --help")
-	f.StringVar(&a.certFile, "tls-cert", "", "certificate, with its chain, as PEM: serve HTTPS; read again when it "+
-		"changes, and on SIGHUP")
-	f.StringVar(&a.keyFile, "tls-key", "", "private key of --tls-cert as PEM")
-	f.IntVar(&a.quota.Solves, "quota-solves", d.Solves, "with keys: calls that compute, queued and running, of a tenant")
-	f.Float64Var(&a.quota.Rate, "quota-rate", d.Rate, "with keys: requests a second of a tenant, twice as many at once")
+	f.BoolVar(&a.requireKeys, "require-keys", false, "require API keys on loopback too: see hare key --help")
+	f.StringVar(&a.certFile, "tls-cert", "", "serve HTTPS with this PEM file of a certificate and its chain; the "+
+		"server reads the file again when it changes, and on SIGHUP")
+	f.StringVar(&a.keyFile, "tls-key", "", "PEM file of the private key of --tls-cert")
+	f.IntVar(&a.quota.Solves, "quota-solves", d.Solves, "with keys: most computing calls of a tenant, queued and running together")
+	f.Float64Var(&a.quota.Rate, "quota-rate", d.Rate, "with keys: most requests per second of a tenant; twice as many are allowed at once")
 	f.Int64Var(&a.bodyMiB, "quota-body", 0, "with keys: largest request body of a tenant in MiB (default: that of "+
 		"--max-body)")
-	f.Int64Var(&a.storedMiB, "quota-stored", d.StoredBytes>>20, "with keys: what a tenant may store, in MiB")
-	f.IntVar(&a.quota.Sessions, "quota-sessions", d.Sessions, "with keys: sessions of a tenant")
-	f.IntVar(&a.quota.Streams, "quota-streams", d.Streams, "with keys: open streams of a tenant")
+	f.Int64Var(&a.storedMiB, "quota-stored", d.StoredBytes>>20, "with keys: most MiB that a tenant may store")
+	f.IntVar(&a.quota.Sessions, "quota-sessions", d.Sessions, "with keys: most sessions of a tenant")
+	f.IntVar(&a.quota.Streams, "quota-streams", d.Streams, "with keys: most open streams of a tenant")
 }
 
 // check refuses flags that would let anybody use the server or read its traffic.

@@ -81,7 +81,7 @@ finished runs are printed and written.`,
 		},
 	}
 	f := c.Flags()
-	f.StringVar(&g.set, "set", bench.GapSixty, "sixty or figures")
+	f.StringVar(&g.set, "set", bench.GapSixty, "set of instances: sixty or figures")
 	f.StringVar(&g.times, "times", "", "time limits in seconds, e.g. 0.1,1,2,30 (default: 0.1,1,2, or those of --set "+
 		"figures)")
 	f.StringVar(&g.only, "only", "", "run only the instances whose names match this regular expression")

@@ -71,13 +71,13 @@ every one, list describes them.`,
 	f := c.Flags()
 	f.StringVarP(&g.out, "output", "o", "", "write tables (CSV, Markdown), pictures (SVG, PNG) and a page (HTML) into "+
 		"this folder")
-	f.StringSliceVar(&g.names, "policy", nil, "these policies instead of the experiment's; the first is what the "+
-		"others are compared with")
-	f.StringSliceVar(&g.files, "instance", nil, "these instances instead of the experiment's, each a group of its own")
-	f.BoolVar(&g.small, "small", false, "a fifth of the jobs and GPUs; as --scale 5")
-	f.IntVar(&g.scale, "scale", 1, "divide jobs and GPUs by this")
-	f.IntVar(&g.repeat, "repeat", 5, "instances for each mean, by seeds 1, 2, …")
-	f.IntVar(&g.parallel, "parallel", 1, "runs side by side; the figures do not depend on it")
+	f.StringSliceVar(&g.names, "policy", nil, "compare these policies instead of the experiment's; the others are "+
+		"compared with the first")
+	f.StringSliceVar(&g.files, "instance", nil, "use these instances instead of the experiment's; each is a group of its own")
+	f.BoolVar(&g.small, "small", false, "use a fifth of the jobs and GPUs, as --scale 5 does")
+	f.IntVar(&g.scale, "scale", 1, "divide the numbers of jobs and GPUs by this")
+	f.IntVar(&g.repeat, "repeat", 5, "number of instances for each mean; their seeds are 1, 2, …")
+	f.IntVar(&g.parallel, "parallel", 1, "how many runs are simulated at the same time; the figures do not depend on it")
 	f.BoolVarP(&g.quiet, "quiet", "q", false, "print no progress line")
 	positive(c, "scale", "repeat", "parallel")
 	return c

@@ -74,11 +74,11 @@ instance. Equal seeds and options give equal files.`,
 	f := c.Flags()
 	f.IntVar(&cfg.Jobs, "jobs", 200, "number of jobs (with --like philly: 10000)")
 	f.StringVar(&gpus, "gpus", "V100=64,T4=48,K80=24,M60=24", "the cluster (with --like philly: GPU=2490)")
-	f.StringVar(&like, "like", "", "philly: arrivals, widths and durations drawn from Microsoft's trace")
+	f.StringVar(&like, "like", "", "philly: draw arrivals, widths and durations from Microsoft's trace")
 	f.Float64Var(&philly.Load, "load", 0.8, "with --like: arriving work divided by the capacity of the cluster")
 	f.DurationVar(&philly.Quantum, "quantum", time.Minute,
 		"with --like and --sync gang: how long a round takes on the fastest type")
-	f.StringVar(&cfg.Arrivals, "arrivals", "none", "none, poisson:RATE (jobs a second) or uniform:SPAN (seconds)")
+	f.StringVar(&cfg.Arrivals, "arrivals", "none", "arrivals of jobs: none, poisson:RATE (jobs a second) or uniform:SPAN (seconds)")
 	f.StringVar(&cfg.Sync, "sync", "relaxed", "relaxed, gang or rigid (with --like philly: rigid)")
 	f.Uint64Var(&cfg.Seed, "seed", 1, "seed: equal seeds give equal instances")
 	f.StringVar(&cfg.Name, "name", "", "name of the instance (default: from jobs and seed)")

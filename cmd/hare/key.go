@@ -104,8 +104,8 @@ cannot be shown again.`,
 		},
 	}
 	f := c.Flags()
-	f.StringVar(&tenant, "tenant", "", `whose key it is: a-z, 0-9 and .-_, or "*" for the operator`)
-	f.StringVar(&role, "role", "", "read, solve or admin")
+	f.StringVar(&tenant, "tenant", "", `tenant of the key: a-z, 0-9 and .-_, or "*" for the operator`)
+	f.StringVar(&role, "role", "", "role of the key: read, solve or admin")
 	f.StringVar(&expires, "expires", "", "how long the key is valid, e.g. 90d or 12h (default: for ever)")
 	f.StringVar(&note, "note", "", "what the key is for")
 	return c
@@ -241,12 +241,12 @@ server's default, which hare serve --quota-… sets.`,
 		},
 	}
 	f := c.Flags()
-	f.IntVar(&q.Solves, "solves", 0, "solves, bounds and other computations, queued and running")
-	f.Float64Var(&q.Rate, "rate", 0, "requests per second; twice as many are allowed at once")
+	f.IntVar(&q.Solves, "solves", 0, "most solves, bounds and other computations, queued and running together")
+	f.Float64Var(&q.Rate, "rate", 0, "most requests per second; twice as many are allowed at once")
 	f.Int64Var(&bodyMiB, "body", 0, "largest request body in MiB")
-	f.Int64Var(&storedMiB, "stored", 0, "stored solves and sessions, in MiB")
-	f.IntVar(&q.Sessions, "sessions", 0, "sessions")
-	f.IntVar(&q.Streams, "streams", 0, "open streams")
+	f.Int64Var(&storedMiB, "stored", 0, "most MiB of stored solves and sessions")
+	f.IntVar(&q.Sessions, "sessions", 0, "most sessions")
+	f.IntVar(&q.Streams, "streams", 0, "most open streams")
 	mebibytes(c, "body", "stored")
 	return c
 }

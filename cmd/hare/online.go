@@ -56,7 +56,7 @@ Exit codes: 0 every event was applied, 2 an event was refused.`,
 		},
 	}
 	f := c.Flags()
-	f.StringVar(&cluster, "cluster", "", `the cluster: {"nodes": […]}, or a whole instance, whose jobs are passed over`)
+	f.StringVar(&cluster, "cluster", "", `the cluster: {"nodes": […]}, or a whole instance, whose jobs are ignored`)
 	f.StringVar(&name, "policy", "hlas", "policy: "+strings.Join(policy.SessionNames(), ", "))
 	f.StringVar(&parameters, "parameters", "", "JSON file with the parameters of the policy")
 	f.StringVar(&log, "log", "", "write events and decisions to this file, for hare online replay")

@@ -63,8 +63,8 @@ contains events that cannot happen; the lines before that are printed.`,
 		},
 	}
 	f := c.Flags()
-	f.DurationVar(&every, "every", 0, "time between lines, e.g. 1h or 10m, of the session's clock (default: only the "+
-		"end)")
+	f.DurationVar(&every, "every", 0, "print a line for each interval of this length on the session's clock, e.g. 1h or "+
+		"10m (default: only for the end)")
 	f.StringVar(&detail, "detail", "summary", "summary, or full: with the certificate and the instance that it is for")
 	choices(c, "detail", "summary", "full")
 	anyValue(c, "every") // the command refuses bad values with a better message

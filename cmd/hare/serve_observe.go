@@ -37,13 +37,13 @@ type observeFlags struct {
 func (of *observeFlags) add(c *cobra.Command) {
 	f := c.Flags()
 	f.StringVar(&of.logFormat, "log-format", "text", "format of the log on standard error: text, json")
-	f.StringVar(&of.logLevel, "log-level", "info", "least level that is logged: debug, info, warn, error")
-	f.StringVar(&of.otlp, "otlp-endpoint", "", "send traces to this OTLP/HTTP collector, as http://127.0.0.1:4318 "+
-		"(default: what OTEL_EXPORTER_OTLP_ENDPOINT says, else none)")
+	f.StringVar(&of.logLevel, "log-level", "info", "lowest level that is logged: debug, info, warn, error")
+	f.StringVar(&of.otlp, "otlp-endpoint", "", "send traces to this OTLP/HTTP collector, e.g. http://127.0.0.1:4318 "+
+		"(default: the environment variable OTEL_EXPORTER_OTLP_ENDPOINT)")
 	f.StringVar(&of.debugListen, "debug-listen", "",
-		"serve profiles (/debug/pprof/) and /metrics on this loopback address, as 127.0.0.1:6060")
+		"serve profiles (/debug/pprof/) and /metrics on this loopback address, e.g. 127.0.0.1:6060")
 	f.BoolVar(&of.privateMetrics, "private-metrics", false, "serve /metrics only on --debug-listen")
-	f.IntVar(&of.tenants, "metric-tenants", 50, "tenants with series of their own in the metrics; the rest are other")
+	f.IntVar(&of.tenants, "metric-tenants", 50, "number of tenants that the metrics show separately; all others share the label other")
 	choices(c, "log-format", "text", "json")
 	choices(c, "log-level", "debug", "info", "warn", "error")
 	positive(c, "metric-tenants")

@@ -82,42 +82,42 @@ from an instance (--instance); or from a generator (--generate).`,
 		},
 	}
 	flags := c.Flags()
-	flags.StringSliceVar(&f.policies, "policy", nil, "policies, separated by commas")
+	flags.StringSliceVar(&f.policies, "policy", nil, "the policies to compare, separated by commas")
 	flags.StringVar(&f.trace, "trace", "gavel_trace_max_min_fairness.csv", "the jobs: a file, or a shipped trace")
 	flags.StringVar(&f.format, "format", "", "format of the trace, where its columns do not identify it: "+
 		strings.Join(trace.Formats(), ", "))
-	flags.StringVar(&f.table, "table", "", "the format's second text, such as steps a second by job_type, scale_factor "+
-		"and gpu_type: a file, or a shipped table")
+	flags.StringVar(&f.table, "table", "", "the second file of the format, such as steps per second by job_type, "+
+		"scale_factor and gpu_type: a file, or a shipped table")
 	flags.StringVar(&f.instance, "instance", "", "take the jobs, and the cluster, from an instance instead of a trace")
 	flags.IntVar(&f.generate, "generate", 0,
 		"generate this many jobs instead, as hare generate does, with another seed for each repeat")
-	flags.StringVar(&f.arrivals, "arrivals", "none", "of --generate: none, poisson:RATE a second, or uniform:SPAN")
-	flags.StringVar(&f.sync, "sync", "gang", "of a trace's jobs for policies of tasks: gang or rigid; of --generate: "+
-		"relaxed too, its default")
-	flags.DurationVar(&f.quantum, "quantum", time.Minute, "how long a round of a trace's merged steps takes, for "+
-		"policies of tasks; more where a trace comes to over 10 million tasks; where given, merge rounds of an instance's "+
-		"gangs so too")
+	flags.StringVar(&f.arrivals, "arrivals", "none", "with --generate: none, poisson:RATE (jobs a second) or uniform:SPAN (seconds)")
+	flags.StringVar(&f.sync, "sync", "gang", "how the tasks of a trace's jobs are placed by policies of tasks: gang or "+
+		"rigid; with --generate also relaxed, which is then the default")
+	flags.DurationVar(&f.quantum, "quantum", time.Minute, "for policies of tasks: how long a round takes into which "+
+		"steps of a trace are merged; longer where the trace would have over 10 million tasks. If given, rounds of an "+
+		"instance's gangs are merged as well")
 	flags.StringVar(&f.gpus, "gpus", "", "the cluster, e.g. v100=36,p100=36,k80=36")
 	flags.StringVar(&f.cluster, "cluster", "", "the cluster from a file, instead of --gpus")
 	flags.StringVar(&f.jobs, "jobs", "", "count only these jobs, numbered from 0 by arrival, e.g. 4000-4999")
-	flags.StringVar(&f.prices, "prices", "", "of an hour of a GPU, for policies of cost, e.g. "+
-		"v100=0.74,p100=0.43,k80=0.135, which is the default")
-	flags.DurationVar(&f.lease, "lease", 6*time.Minute, "how long a gang holds its GPUs")
-	flags.DurationVar(&f.reset, "reset", 32*time.Minute, "of leases: the least time between two divisions of the GPUs")
-	flags.DurationVar(&f.restart, "restart", 0, "lost at the start of a lease on other GPUs than before; 0 is 30s for "+
-		"elastic policies")
+	flags.StringVar(&f.prices, "prices", "", "for policies of cost: price of an hour of a GPU of each type (default: "+
+		"v100=0.74,p100=0.43,k80=0.135)")
+	flags.DurationVar(&f.lease, "lease", 6*time.Minute, "for policies of leases: how long a gang holds its GPUs")
+	flags.DurationVar(&f.reset, "reset", 32*time.Minute, "for policies of leases: the least time between two reassignments of all GPUs")
+	flags.DurationVar(&f.restart, "restart", 0, "time that a job loses when its lease begins on other GPUs than before; "+
+		"0 means 30s for elastic policies")
 	flags.StringVar(&f.faults, "faults", "", "GPUs that fail: a CSV file with the columns gpu (node/index, or a node), "+
 		"from_s and until_s (empty: for ever)")
 	flags.DurationVar(&f.mtbf, "mtbf", 0, "mean time between the failures of a GPU")
 	flags.DurationVar(&f.mttr, "mttr", time.Hour, "mean time until a failed GPU returns")
-	flags.Float64Var(&f.failures, "failures", 0, "tasks that fail, and start again, for each hour that a GPU computes; "+
-		"policies of tasks alone")
+	flags.Float64Var(&f.failures, "failures", 0, "for policies of tasks: number of tasks that fail and start again for "+
+		"each hour that a GPU computes")
 	flags.BoolVar(&f.stragglers, "stragglers", false,
-		"stretch tasks as Alibaba measured training steps to vary; policies of tasks alone")
+		"for policies of tasks: lengthen tasks at random, as Alibaba measured for training steps")
 	flags.DurationVar(&f.switches, "switch", 0,
-		"time that a GPU loses when it begins a task of another job; leases have --restart")
-	flags.DurationVar(&f.interval, "interval", time.Minute, "of elastic policies: how often they may change widths")
-	flags.Uint64Var(&f.seed, "seed", 0, "of all draws; the second repeat has the next one, and so on")
+		"for policies of tasks: time that a GPU loses when it begins a task of another job")
+	flags.DurationVar(&f.interval, "interval", time.Minute, "for elastic policies: time between changes of the jobs' widths")
+	flags.Uint64Var(&f.seed, "seed", 0, "seed of all random draws; each repeat adds one")
 	flags.IntVar(&f.repeat, "repeat", 1, "number of runs of each policy; above 1, print means with 95 % confidence "+
 		"intervals")
 	flags.IntVar(&f.parallel, "parallel", runtime.GOMAXPROCS(0),
@@ -126,13 +126,13 @@ from an instance (--instance); or from a generator (--generate).`,
 		"into this folder")
 	flags.StringVar(&f.record, "record", "", "write each run of a policy of tasks into this folder, as a result that "+
 		"hare verify accepts")
-	flags.StringVar(&f.bound, "bound", simulation.BoundAuto, "the certified bound of what policies of tasks play: "+
-		"auto, where there are few enough jobs for some seconds; always; or never")
+	flags.StringVar(&f.bound, "bound", simulation.BoundAuto, "compute a certified bound for the jobs of policies of "+
+		"tasks: auto (only if it takes a few seconds), always or never")
 	flags.BoolVar(&f.cdf, "cdf", false, "add the distribution of completion times to the JSON")
 	flags.BoolVar(&f.json, "json", false, "print JSON")
 	flags.BoolVarP(&f.quiet, "quiet", "q", false, "print no progress line")
-	flags.StringArrayVar(&f.labels, "label", nil, "KEY=VALUE, a text of your own that the JSON of the report repeats; "+
-		"may be given several times")
+	flags.StringArrayVar(&f.labels, "label", nil, "KEY=VALUE: a text that the report in JSON repeats; may be given several "+
+		"times")
 	f.remote.add(c)
 	flags.DurationVar(&f.limit, "time-limit", 0,
 		"with --server: time limit on the server, including the time in its queue "+

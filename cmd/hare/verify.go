@@ -25,7 +25,7 @@ type previousFlags struct{ result, instance string }
 
 func (pf *previousFlags) add(c *cobra.Command) {
 	c.Flags().StringVar(&pf.result, "previous", "",
-		"for a replan: the earlier result, which says what had started")
+		"for a replan: the earlier result, which shows what had started")
 	c.Flags().StringVar(&pf.instance, "previous-instance", "", "the instance of --previous, where INSTANCE differs")
 }
 
@@ -252,11 +252,11 @@ func importCommand() *cobra.Command {
 		"duration is)")
 	f.DurationVar(&cfg.Quantum, "quantum", 60*time.Second, "how long a round of merged steps takes on the fastest type")
 	f.IntVar(&cfg.Jobs, "jobs", 0, "import only the first jobs of the trace, at most this many; 0 means all")
-	f.StringVar(&cfg.Releases, "releases", "trace", "trace (jobs arrive as recorded) or zero")
-	f.StringVar(&cfg.Weights, "weights", "trace", "trace or one")
+	f.StringVar(&cfg.Releases, "releases", "trace", "releases of jobs: trace (jobs arrive as recorded) or zero")
+	f.StringVar(&cfg.Weights, "weights", "trace", "weights of jobs: trace (as recorded) or one")
 	f.StringVar(&cfg.Placement, "placement", "consolidated",
 		"gavel: speeds of GPUs in one server (consolidated) or in several (unconsolidated)")
-	f.StringVar(&cfg.Shared, "shared", "skip", "openb: pods that ask for a part of a GPU: skip, or count a whole one")
+	f.StringVar(&cfg.Shared, "shared", "skip", "openb: skip pods that request a part of a GPU, or give them a whole one: skip, whole")
 	f.StringVar(&cfg.Name, "name", "", "name of the instance (default: format and trace)")
 	f.StringVarP(&out, "output", "o", "", "write to this file (.gz, .zst compress)")
 	choices(c, "sync", "gang", "rigid")

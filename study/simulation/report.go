@@ -16,7 +16,7 @@ type Run struct {
 	Policy string `json:"policy" validate:"required"`
 	// Engine is task, which places tasks, lease, which lends GPUs to gangs for a fixed time, or elastic, which changes how many GPUs a job has.
 	Engine string `json:"engine" validate:"required" enums:"task,lease,elastic"`
-	// Knows is what the policy is told beyond the events so far.
+	// Knows names what the policy knows beyond the events so far.
 	Knows string `json:"knows" validate:"required"`
 	Seed  uint64 `json:"seed" validate:"required"`
 	// Jobs that count; dropped ones are those that a policy gave up, and no mean counts them.
