@@ -41,80 +41,95 @@ func machine(fields string) string { return on(`{"name":"a","gpus":{"V100":2},` 
 func TestBadInstancesAreNamed(t *testing.T) {
 	const nodes, jobs = "/cluster/nodes", "/jobs/0"
 	for name, c := range map[string]struct{ text, want string }{
-		"empty":                 {"", "malformed"},
-		"white space":           {" \n\n", "malformed"},
-		"truncated":             {with("")[:30], "malformed"},
-		"truncated job":         {job(`"weight":1`)[:90], "malformed /jobs/0/id"},
-		"not json":              {"hello", "malformed"},
-		"brackets":              {strings.Repeat("[", 10<<20), "malformed " + strings.Repeat("/0", 150) + "…"},
-		"deep objects":          {strings.Repeat(`{"a":`, 1<<20), "malformed " + strings.Repeat("/a", 150) + "…"},
-		"array":                 {"[]", "wrong_type"},
-		"null":                  {"null", "wrong_type"},
-		"two documents":         {with("") + with(""), "malformed"},
-		"trailing comma":        {`{"hare":"instance/v1",}`, "malformed"},
-		"missing value":         {`{"hare":}`, "malformed /hare"},
-		"not utf-8":             {with("{\"id\":\"\xff\"}"), "malformed /jobs/0/id"},
-		"byte order mark":       {"\ufeff" + with(""), "malformed"},
-		"nothing in it":         {"{}", "unknown_form /hare; missing_field; missing_field"},
-		"form":                  {strings.Replace(with(""), "v1", "v2", 1), "unknown_form /hare"},
-		"form of another type":  {strings.Replace(with(""), `"instance/v1"`, "1", 1), "wrong_type /hare"},
-		"objective":             {strings.Replace(with(""), `{`, `{"objective":"makespan",`, 1), "not_supported /objective"},
-		"duplicate key":         {strings.Replace(with(""), `{`, `{"hare":"instance/v1",`, 1), "duplicate_name /hare"},
-		"duplicate escaped key": {strings.Replace(with(""), `{`, `{"\u0068are":"instance/v1",`, 1), "duplicate_name /hare"},
-		"duplicate job key":     {job(`"weight":1,"weight":2`), "duplicate_name /jobs/0/weight"},
-		"unknown":               {strings.Replace(with(""), `{`, `{"clutser":{},`, 1), "unknown_field /clutser"},
-		"no jobs":               {`{"hare":"instance/v1","cluster":{"nodes":[` + node + `]}}`, "missing_field"},
-		"jobs null":             {strings.Replace(with(""), "[]", "null", 1), "wrong_type /jobs"},
-		"jobs of strings":       {with(`"a",3`), "wrong_type /jobs/0; wrong_type /jobs/1"},
+		"empty":                {"", "malformed"},
+		"white space":          {" \n\n", "malformed"},
+		"truncated":            {with("")[:30], "malformed"},
+		"truncated job":        {job(`"weight":1`)[:90], "malformed /jobs/0/id"},
+		"not json":             {"hello", "malformed"},
+		"brackets":             {strings.Repeat("[", 10<<20), "malformed " + strings.Repeat("/0", 150) + "…"},
+		"deep objects":         {strings.Repeat(`{"a":`, 1<<20), "malformed " + strings.Repeat("/a", 150) + "…"},
+		"array":                {"[]", "wrong_type"},
+		"null":                 {"null", "wrong_type"},
+		"two documents":        {with("") + with(""), "malformed"},
+		"trailing comma":       {`{"hare":"instance/v1",}`, "malformed"},
+		"missing value":        {`{"hare":}`, "malformed /hare"},
+		"not utf-8":            {with("{\"id\":\"\xff\"}"), "malformed /jobs/0/id"},
+		"byte order mark":      {"\ufeff" + with(""), "malformed"},
+		"nothing in it":        {"{}", "unknown_form /hare; missing_field; missing_field"},
+		"form":                 {strings.Replace(with(""), "v1", "v2", 1), "unknown_form /hare"},
+		"form of another type": {strings.Replace(with(""), `"instance/v1"`, "1", 1), "wrong_type /hare"},
+		"objective": {strings.Replace(with(""), `{`, `{"objective":"makespan",`, 1),
+			"not_supported /objective"},
+		"duplicate key": {strings.Replace(with(""), `{`, `{"hare":"instance/v1",`, 1), "duplicate_name /hare"},
+		"duplicate escaped key": {strings.Replace(with(""), `{`, `{"\u0068are":"instance/v1",`, 1),
+			"duplicate_name /hare"},
+		"duplicate job key": {job(`"weight":1,"weight":2`), "duplicate_name /jobs/0/weight"},
+		"unknown":           {strings.Replace(with(""), `{`, `{"clutser":{},`, 1), "unknown_field /clutser"},
+		"no jobs":           {`{"hare":"instance/v1","cluster":{"nodes":[` + node + `]}}`, "missing_field"},
+		"jobs null":         {strings.Replace(with(""), "[]", "null", 1), "wrong_type /jobs"},
+		"jobs of strings":   {with(`"a",3`), "wrong_type /jobs/0; wrong_type /jobs/1"},
 
-		"no cluster":         {`{"hare":"instance/v1","jobs":[]}`, "missing_field"},
-		"cluster null":       {`{"hare":"instance/v1","cluster":null,"jobs":[]}`, "wrong_type /cluster"},
-		"no nodes field":     {`{"hare":"instance/v1","cluster":{},"jobs":[]}`, "missing_field /cluster"},
-		"no nodes":           {on(""), "no_gpus /cluster/nodes"},
-		"node of no kind":    {on("7"), "wrong_type /cluster/nodes/0"},
-		"no name":            {on(`{"gpus":{"V100":2}}`), "missing_field /cluster/nodes/0/name"},
-		"slash":              {on(`{"name":"a/b","gpus":{"V100":2}}`), "bad_name /cluster/nodes/0/name"},
-		"no gpus field":      {on(`{"name":"a"}`), "missing_field /cluster/nodes/0/gpus"},
-		"no gpus":            {on(`{"name":"a","gpus":{}}`), "missing_field /cluster/nodes/0/gpus"},
-		"no gpus of a type":  {on(`{"name":"a","gpus":{"V100":0}}`), "out_of_range /cluster/nodes/0/gpus/V100"},
-		"half a gpu":         {on(`{"name":"a","gpus":{"V100":0.5}}`), "wrong_type /cluster/nodes/0/gpus/V100"},
-		"type without name":  {on(`{"name":"a","gpus":{"":1}}`), "bad_name /cluster/nodes/0/gpus/"},
-		"type in two places": {on(`{"name":"a","gpus":{"V100":1,"V100":1}}`), "duplicate_name /cluster/nodes/0/gpus/V100"},
-		"count":              {on(`{"name":"a","count":2000000000,"gpus":{"V100":2}}`), "too_large /cluster/nodes/0/count"},
-		"count 1e999999999":  {on(`{"name":"a","count":1e999999999,"gpus":{"V100":2}}`), "too_large /cluster/nodes/0/count"},
-		"count 0":            {on(`{"name":"a","count":0,"gpus":{"V100":2}}`), "out_of_range /cluster/nodes/0/count"},
-		"many gpus":          {on(`{"name":"a","count":1000000,"gpus":{"V100":2}}`), "too_large /cluster/nodes/0"},
-		"many types":         {on(`{"name":"a","gpus":{"A":1048576,"B":1048576}}`), "too_large /cluster/nodes/0"},
-		"same node":          {on(node + "," + node), "duplicate_id /cluster/nodes/1/name"},
-		"same copy":          {on(`{"name":"a","count":3,"gpus":{"V100":2}},{"name":"a-1","gpus":{"V100":2}}`), "duplicate_id /cluster/nodes/1/name"},
-		"copies of a copy":   {on(`{"name":"a-0","gpus":{"V100":2}},{"name":"a","count":1,"gpus":{"V100":2}}`), "duplicate_id /cluster/nodes/1/name"},
-		"same faulty node":   {on(`{"name":"a"},` + node), "missing_field /cluster/nodes/0/gpus; duplicate_id /cluster/nodes/1/name"},
+		"no cluster":        {`{"hare":"instance/v1","jobs":[]}`, "missing_field"},
+		"cluster null":      {`{"hare":"instance/v1","cluster":null,"jobs":[]}`, "wrong_type /cluster"},
+		"no nodes field":    {`{"hare":"instance/v1","cluster":{},"jobs":[]}`, "missing_field /cluster"},
+		"no nodes":          {on(""), "no_gpus /cluster/nodes"},
+		"node of no kind":   {on("7"), "wrong_type /cluster/nodes/0"},
+		"no name":           {on(`{"gpus":{"V100":2}}`), "missing_field /cluster/nodes/0/name"},
+		"slash":             {on(`{"name":"a/b","gpus":{"V100":2}}`), "bad_name /cluster/nodes/0/name"},
+		"no gpus field":     {on(`{"name":"a"}`), "missing_field /cluster/nodes/0/gpus"},
+		"no gpus":           {on(`{"name":"a","gpus":{}}`), "missing_field /cluster/nodes/0/gpus"},
+		"no gpus of a type": {on(`{"name":"a","gpus":{"V100":0}}`), "out_of_range /cluster/nodes/0/gpus/V100"},
+		"half a gpu":        {on(`{"name":"a","gpus":{"V100":0.5}}`), "wrong_type /cluster/nodes/0/gpus/V100"},
+		"type without name": {on(`{"name":"a","gpus":{"":1}}`), "bad_name /cluster/nodes/0/gpus/"},
+		"type in two places": {on(`{"name":"a","gpus":{"V100":1,"V100":1}}`),
+			"duplicate_name /cluster/nodes/0/gpus/V100"},
+		"count": {on(`{"name":"a","count":2000000000,"gpus":{"V100":2}}`),
+			"too_large /cluster/nodes/0/count"},
+		"count 1e999999999": {on(`{"name":"a","count":1e999999999,"gpus":{"V100":2}}`),
+			"too_large /cluster/nodes/0/count"},
+		"count 0":    {on(`{"name":"a","count":0,"gpus":{"V100":2}}`), "out_of_range /cluster/nodes/0/count"},
+		"many gpus":  {on(`{"name":"a","count":1000000,"gpus":{"V100":2}}`), "too_large /cluster/nodes/0"},
+		"many types": {on(`{"name":"a","gpus":{"A":1048576,"B":1048576}}`), "too_large /cluster/nodes/0"},
+		"same node":  {on(node + "," + node), "duplicate_id /cluster/nodes/1/name"},
+		"same copy": {on(`{"name":"a","count":3,"gpus":{"V100":2}},{"name":"a-1","gpus":{"V100":2}}`),
+			"duplicate_id /cluster/nodes/1/name"},
+		"copies of a copy": {on(`{"name":"a-0","gpus":{"V100":2}},{"name":"a","count":1,"gpus":{"V100":2}}`),
+			"duplicate_id /cluster/nodes/1/name"},
+		"same faulty node": {on(`{"name":"a"},` + node), "missing_field /cluster/nodes/0/gpus; duplicate_id " +
+			"/cluster/nodes/1/name"},
 
-		"overlapping windows": {machine(`"in_service_s":[[5,9],[7,null]]`), "bad_window " + nodes + "/0/in_service_s/1"},
-		"unordered windows":   {machine(`"in_service_s":[[5,9],[1,2]]`), "bad_window " + nodes + "/0/in_service_s/1"},
-		"empty window":        {machine(`"in_service_s":[[5,5]]`), "bad_window " + nodes + "/0/in_service_s/0"},
-		"backward window":     {machine(`"in_service_s":[[5,4]]`), "bad_window " + nodes + "/0/in_service_s/0"},
-		"after forever":       {machine(`"in_service_s":[[5,null],[9,12]]`), "bad_window " + nodes + "/0/in_service_s/1"},
-		"no windows":          {machine(`"in_service_s":[]`), "bad_window " + nodes + "/0/in_service_s"},
-		"windows null":        {machine(`"in_service_s":null`), "wrong_type " + nodes + "/0/in_service_s"},
-		"half a window":       {machine(`"in_service_s":[[5]]`), "bad_window " + nodes + "/0/in_service_s/0"},
-		"window of three":     {machine(`"in_service_s":[[5,6,7]]`), "bad_window " + nodes + "/0/in_service_s/0"},
-		"window from null":    {machine(`"in_service_s":[[null,6]]`), "wrong_type " + nodes + "/0/in_service_s/0/0"},
-		"negative window":     {machine(`"in_service_s":[[-1,6]]`), "out_of_range " + nodes + "/0/in_service_s/0/0"},
-		"fine window":         {machine(`"in_service_s":[[0,0.0000005]]`), "too_many_decimals " + nodes + "/0/in_service_s/0/1"},
+		"overlapping windows": {machine(`"in_service_s":[[5,9],[7,null]]`), "bad_window " + nodes +
+			"/0/in_service_s/1"},
+		"unordered windows": {machine(`"in_service_s":[[5,9],[1,2]]`), "bad_window " + nodes + "/0/in_service_s/1"},
+		"empty window":      {machine(`"in_service_s":[[5,5]]`), "bad_window " + nodes + "/0/in_service_s/0"},
+		"backward window":   {machine(`"in_service_s":[[5,4]]`), "bad_window " + nodes + "/0/in_service_s/0"},
+		"after forever": {machine(`"in_service_s":[[5,null],[9,12]]`), "bad_window " + nodes +
+			"/0/in_service_s/1"},
+		"no windows":       {machine(`"in_service_s":[]`), "bad_window " + nodes + "/0/in_service_s"},
+		"windows null":     {machine(`"in_service_s":null`), "wrong_type " + nodes + "/0/in_service_s"},
+		"half a window":    {machine(`"in_service_s":[[5]]`), "bad_window " + nodes + "/0/in_service_s/0"},
+		"window of three":  {machine(`"in_service_s":[[5,6,7]]`), "bad_window " + nodes + "/0/in_service_s/0"},
+		"window from null": {machine(`"in_service_s":[[null,6]]`), "wrong_type " + nodes + "/0/in_service_s/0/0"},
+		"negative window":  {machine(`"in_service_s":[[-1,6]]`), "out_of_range " + nodes + "/0/in_service_s/0/0"},
+		"fine window": {machine(`"in_service_s":[[0,0.0000005]]`), "too_many_decimals " + nodes +
+			"/0/in_service_s/0/1"},
 
 		"busy out of range": {machine(`"busy":[{"gpu":2,"until_s":3}]`), "out_of_range " + nodes + "/0/busy/0/gpu"},
 		"busy negative":     {machine(`"busy":[{"gpu":-1,"until_s":3}]`), "out_of_range " + nodes + "/0/busy/0/gpu"},
-		"busy twice":        {machine(`"busy":[{"gpu":1,"until_s":3},{"gpu":1,"until_s":4}]`), "duplicate_id " + nodes + "/0/busy/1/gpu"},
+		"busy twice": {machine(`"busy":[{"gpu":1,"until_s":3},{"gpu":1,"until_s":4}]`), "duplicate_id " +
+			nodes + "/0/busy/1/gpu"},
 		"busy for how long": {machine(`"busy":[{"gpu":1}]`), "missing_field " + nodes + "/0/busy/0"},
-		"busy of no gpus":   {on(`{"name":"a","gpus":{"V100":-2},"busy":[{"gpu":1,"until_s":3}]}`), "out_of_range " + nodes + "/0/gpus/V100"},
-		"busy negatively":   {machine(`"busy":[{"gpu":1,"until_s":-3}]`), "out_of_range " + nodes + "/0/busy/0/until_s"},
+		"busy of no gpus": {on(`{"name":"a","gpus":{"V100":-2},"busy":[{"gpu":1,"until_s":3}]}`), "out_of_range " +
+			nodes + "/0/gpus/V100"},
+		"busy negatively": {machine(`"busy":[{"gpu":1,"until_s":-3}]`), "out_of_range " + nodes +
+			"/0/busy/0/until_s"},
 
-		"no id":            {bare(runs), "missing_field /jobs/0/id"},
-		"id empty":         {bare(`"id":"",` + runs), "missing_field /jobs/0/id"},
-		"id a number":      {bare(`"id":1,` + runs), "wrong_type /jobs/0/id"},
-		"duplicate id":     {with(`{"id":"j",` + runs + `},{"id":"j",` + runs + `}`), "duplicate_id /jobs/1/id"},
-		"sync object":      {bare(`"id":"j","on":{"V100":{"compute_s":1,"sync_s":{}}}`), "not_supported /jobs/0/on/V100/sync_s"},
+		"no id":        {bare(runs), "missing_field /jobs/0/id"},
+		"id empty":     {bare(`"id":"",` + runs), "missing_field /jobs/0/id"},
+		"id a number":  {bare(`"id":1,` + runs), "wrong_type /jobs/0/id"},
+		"duplicate id": {with(`{"id":"j",` + runs + `},{"id":"j",` + runs + `}`), "duplicate_id /jobs/1/id"},
+		"sync object": {bare(`"id":"j","on":{"V100":{"compute_s":1,"sync_s":{}}}`),
+			"not_supported /jobs/0/on/V100/sync_s"},
 		"nan":              {job(`"weight":NaN`), "malformed /jobs/0/weight"},
 		"infinite":         {job(`"weight":-Infinity`), "malformed /jobs/0/weight"},
 		"hexadecimal":      {job(`"weight":0x10`), "malformed /jobs/0"},
@@ -143,38 +158,56 @@ func TestBadInstancesAreNamed(t *testing.T) {
 		"mix rigid":        {job(`"mix":true,"sync":"rigid"`), "not_allowed /jobs/0/mix"},
 		"mix a number":     {job(`"mix":1`), "wrong_type /jobs/0/mix"},
 
-		"no on":           {bare(`"id":"j"`), "missing_field /jobs/0"},
-		"on empty":        {bare(`"id":"j","on":{}`), "missing_field /jobs/0/on"},
-		"on null":         {bare(`"id":"j","on":null`), "wrong_type /jobs/0/on"},
-		"on a list":       {bare(`"id":"j","on":["V100"]`), "wrong_type /jobs/0/on"},
-		"on a number":     {bare(`"id":"j","on":{"V100":1.5}`), "wrong_type /jobs/0/on/V100"},
-		"on twice":        {bare(`"id":"j","on":{"V100":{"compute_s":1},"V100":{"compute_s":1}}`), "duplicate_name /jobs/0/on/V100"},
-		"on slash":        {bare(`"id":"j","on":{"a/b~":{"compute_s":0}}`), "out_of_range /jobs/0/on/a~1b~0/compute_s"},
-		"on no name":      {bare(`"id":"j","on":{"":{"compute_s":1}}`), "bad_name /jobs/0/on/"},
-		"no compute":      {bare(`"id":"j","on":{"V100":{}}`), "missing_field /jobs/0/on/V100"},
-		"zero compute":    {bare(`"id":"j","on":{"V100":{"compute_s":0}}`), "out_of_range /jobs/0/on/V100/compute_s"},
-		"minus zero":      {bare(`"id":"j","on":{"V100":{"compute_s":-0.0}}`), "out_of_range /jobs/0/on/V100/compute_s"},
-		"negative sync":   {bare(`"id":"j","on":{"V100":{"compute_s":1,"sync_s":-1}}`), "out_of_range /jobs/0/on/V100/sync_s"},
-		"profile unknown": {bare(`"id":"j","on":{"V100":{"compute_s":1,"synk_s":1}}`), "unknown_field /jobs/0/on/V100/synk_s"},
+		"no on":       {bare(`"id":"j"`), "missing_field /jobs/0"},
+		"on empty":    {bare(`"id":"j","on":{}`), "missing_field /jobs/0/on"},
+		"on null":     {bare(`"id":"j","on":null`), "wrong_type /jobs/0/on"},
+		"on a list":   {bare(`"id":"j","on":["V100"]`), "wrong_type /jobs/0/on"},
+		"on a number": {bare(`"id":"j","on":{"V100":1.5}`), "wrong_type /jobs/0/on/V100"},
+		"on twice": {bare(`"id":"j","on":{"V100":{"compute_s":1},"V100":{"compute_s":1}}`),
+			"duplicate_name /jobs/0/on/V100"},
+		"on slash": {bare(`"id":"j","on":{"a/b~":{"compute_s":0}}`),
+			"out_of_range /jobs/0/on/a~1b~0/compute_s"},
+		"on no name":   {bare(`"id":"j","on":{"":{"compute_s":1}}`), "bad_name /jobs/0/on/"},
+		"no compute":   {bare(`"id":"j","on":{"V100":{}}`), "missing_field /jobs/0/on/V100"},
+		"zero compute": {bare(`"id":"j","on":{"V100":{"compute_s":0}}`), "out_of_range /jobs/0/on/V100/compute_s"},
+		"minus zero": {bare(`"id":"j","on":{"V100":{"compute_s":-0.0}}`),
+			"out_of_range /jobs/0/on/V100/compute_s"},
+		"negative sync": {bare(`"id":"j","on":{"V100":{"compute_s":1,"sync_s":-1}}`),
+			"out_of_range /jobs/0/on/V100/sync_s"},
+		"profile unknown": {bare(`"id":"j","on":{"V100":{"compute_s":1,"synk_s":1}}`),
+			"unknown_field /jobs/0/on/V100/synk_s"},
 
 		"too long":         {job(`"rounds":9007199254740992`), "too_large " + jobs},
 		"too wide":         {job(`"rounds":4503599627,"tasks":3`), "too_large " + jobs},
 		"gangs count once": {job(`"rounds":9007199255,"tasks":3,"sync":"gang"`), "too_large " + jobs},
 		"release and work": {job(`"rounds":2,"release_s":9007199253.740992`), "too_large " + jobs},
-		"window and work":  {strings.Replace(job(`"rounds":2`), `"gpus"`, `"in_service_s":[[0,5],[9007199253.740992,null]],"gpus"`, 1), "too_large " + jobs},
-		"late cluster":     {`{"hare":"instance/v1","jobs":[{"id":"j",` + runs + `}],"cluster":{"nodes":[{"name":"a","gpus":{"V100":1},"busy":[{"gpu":0,"until_s":9007199254.740992}]}]}}`, "too_large " + jobs},
-		"second is too much": {with(`{"id":"a","release_s":9007199253.5,"on":{"T":{"compute_s":0.1}}},{"id":"b","rounds":2,` + runs + `},{"id":"c",` + runs + `}`),
+		"window and work": {strings.Replace(job(`"rounds":2`), `"gpus"`,
+			`"in_service_s":[[0,5],[9007199253.740992,null]],"gpus"`, 1), "too_large " + jobs},
+		"late cluster": {`{"hare":"instance/v1","jobs":[{"id":"j",` + runs +
+			`}],"cluster":{"nodes":[{"name":"a","gpus":{"V100":1},"busy":[{"gpu":0,"until_s":9007199254.740992}]}]}}`,
+			"too_large " + jobs},
+		"second is too much": {with(`{"id":"a","release_s":9007199253.5,"on":{"T":{"compute_s":0.1}}},{"id":"b",` +
+			`"rounds":2,` + runs + `},{"id":"c",` + runs + `}`),
 			"too_large /jobs/1"},
 		"weights": {with(strings.Repeat(`{"id":"j","weight":9007199254},`, 2) + `{"id":"k","weight":-1}`),
-			"missing_field /jobs/0; missing_field /jobs/1; duplicate_id /jobs/1/id; out_of_range /jobs/2/weight; missing_field /jobs/2"},
+			"missing_field /jobs/0; missing_field /jobs/1; duplicate_id /jobs/1/id; out_of_range /jobs/2/weight; " +
+				"missing_field /jobs/2"},
 
-		"a faulty node and more": {on(`{"nam":"a","count":0,"gpus":{"V100":1,"T4":-1},"in_service_s":[[5,4],[2,3],[1,2]],"busy":[{"gpu":7,"until_s":1},{"gpu":-7,"until_s":1}]},{"name":"/","gpus":[]}`),
-			"unknown_field /cluster/nodes/0/nam; out_of_range /cluster/nodes/0/count; out_of_range /cluster/nodes/0/gpus/T4; out_of_range /cluster/nodes/0/busy/1/gpu; " +
-				"missing_field /cluster/nodes/0/name; bad_window /cluster/nodes/0/in_service_s/0; bad_window /cluster/nodes/0/in_service_s/2; wrong_type /cluster/nodes/1/gpus; bad_name /cluster/nodes/1/name"},
-		"faulty jobs and more": {with(`{"id":"","weight":-1,"rouns":3,` + runs + `},{"id":"k","after":["j"],"mix":false,"on":{"V100":{"compute_s":0,"sync_s":{}},"T4":{}}},{"id":"k"}`),
-			"out_of_range /jobs/0/weight; unknown_field /jobs/0/rouns; missing_field /jobs/0/id; not_supported /jobs/1/after; out_of_range /jobs/1/on/V100/compute_s; " +
-				"not_supported /jobs/1/on/V100/sync_s; missing_field /jobs/1/on/T4; not_allowed /jobs/1/mix; missing_field /jobs/2; duplicate_id /jobs/2/id"},
-		"a faulty beginning, then nonsense": {with(`{"id":"j","weight":-1,` + runs + `}]`), "out_of_range /jobs/0/weight; malformed"},
+		"a faulty node and more": {on(`{"nam":"a","count":0,"gpus":{"V100":1,"T4":-1},"in_service_s":[[5,4],[2,3],` +
+			`[1,2]],"busy":[{"gpu":7,"until_s":1},{"gpu":-7,"until_s":1}]},{"name":"/","gpus":[]}`),
+			"unknown_field /cluster/nodes/0/nam; out_of_range /cluster/nodes/0/count; out_of_range " +
+				"/cluster/nodes/0/gpus/T4; out_of_range /cluster/nodes/0/busy/1/gpu; " +
+				"missing_field /cluster/nodes/0/name; bad_window /cluster/nodes/0/in_service_s/0; bad_window " +
+				"/cluster/nodes/0/in_service_s/2; wrong_type /cluster/nodes/1/gpus; bad_name " +
+				"/cluster/nodes/1/name"},
+		"faulty jobs and more": {with(`{"id":"","weight":-1,"rouns":3,` + runs +
+			`},{"id":"k","after":["j"],"mix":false,"on":{"V100":{"compute_s":0,"sync_s":{}},"T4":{}}},{"id":"k"}`),
+			"out_of_range /jobs/0/weight; unknown_field /jobs/0/rouns; missing_field /jobs/0/id; not_supported " +
+				"/jobs/1/after; out_of_range /jobs/1/on/V100/compute_s; " +
+				"not_supported /jobs/1/on/V100/sync_s; missing_field /jobs/1/on/T4; not_allowed /jobs/1/mix; " +
+				"missing_field /jobs/2; duplicate_id /jobs/2/id"},
+		"a faulty beginning, then nonsense": {with(`{"id":"j","weight":-1,` + runs + `}]`),
+			"out_of_range /jobs/0/weight; malformed"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			start := time.Now()
@@ -190,7 +223,8 @@ func TestBadInstancesAreNamed(t *testing.T) {
 }
 
 func TestReservedNamesAreRefused(t *testing.T) {
-	for _, name := range []string{"shapes", "after", "deadline_s", "only", "quota", "user", "gpus_per_task", "within", "switch_s", "progress"} {
+	for _, name := range []string{"shapes", "after", "deadline_s", "only", "quota", "user", "gpus_per_task", "within",
+		"switch_s", "progress"} {
 		for where, text := range map[string]string{
 			"/" + name:                 strings.Replace(with(""), "{", `{"`+name+`":1,`, 1),
 			"/cluster/" + name:         strings.Replace(with(""), `{"nodes"`, `{"`+name+`":1,"nodes"`, 1),
@@ -231,7 +265,8 @@ func TestFaultsNameTheRemedy(t *testing.T) {
 }
 
 func TestManyFaultsEnd(t *testing.T) {
-	_, err := wire.DecodeInstance(strings.NewReader(with(strings.TrimSuffix(strings.Repeat(`{"weight":-1},`, 5000), ","))), wire.Limits{})
+	_, err := wire.DecodeInstance(strings.NewReader(with(strings.TrimSuffix(strings.Repeat(`{"weight":-1},`, 5000),
+		","))), wire.Limits{})
 	var all hare.InvalidErrors
 	if !errors.As(err, &all) || len(all) != 101 || all[100].Code != "too_many_faults" {
 		t.Fatalf("got %d faults, %v", len(all), err)
@@ -243,8 +278,10 @@ func TestTooLongIsSaid(t *testing.T) {
 	if _, err := wire.DecodeInstance(strings.NewReader(text), wire.Limits{MaxBytes: int64(len(text))}); err != nil {
 		t.Errorf("a document of exactly the limit: %v", err)
 	}
-	for name, text := range map[string]string{"whole": text, "space": text[:len(text)-1] + " }", "nonsense": "x" + text, "spaces": strings.Repeat(" ", 999)} {
-		_, err := wire.DecodeInstance(iotest.OneByteReader(strings.NewReader(text)), wire.Limits{MaxBytes: int64(len(with(""))) - 1})
+	for name, text := range map[string]string{"whole": text, "space": text[:len(text)-1] + " }", "nonsense": "x" +
+		text, "spaces": strings.Repeat(" ", 999)} {
+		_, err := wire.DecodeInstance(iotest.OneByteReader(strings.NewReader(text)),
+			wire.Limits{MaxBytes: int64(len(with(""))) - 1})
 		if got := haretest.Faults(err); got != wire.CodeBodyTooLarge {
 			t.Errorf("%s: got %s (%v)", name, got, err)
 		}

@@ -16,10 +16,12 @@ func many(n int) *hare.Instance {
 	inst := &hare.Instance{Objective: hare.ObjectiveWeightedJCT}
 	types := []string{"K80", "M60", "T4", "V100"}
 	for i := range 4000 {
-		inst.Cluster.Nodes = append(inst.Cluster.Nodes, hare.Node{Name: fmt.Sprintf("n%d", i), GPUs: []hare.TypeCount{{Type: types[i%4], Count: 4}}})
+		inst.Cluster.Nodes = append(inst.Cluster.Nodes,
+			hare.Node{Name: fmt.Sprintf("n%d", i), GPUs: []hare.TypeCount{{Type: types[i%4], Count: 4}}})
 	}
 	for i := range n {
-		j := hare.Job{ID: fmt.Sprintf("job-%d", i), WeightMicro: 1e6 + int64(i), ReleaseUs: int64(i) * 100003, Rounds: 50 + int64(i%7), Tasks: 1 + int64(i%8)}
+		j := hare.Job{ID: fmt.Sprintf("job-%d", i), WeightMicro: 1e6 + int64(i), ReleaseUs: int64(i) * 100003,
+			Rounds: 50 + int64(i%7), Tasks: 1 + int64(i%8)}
 		for k, t := range types {
 			j.On = append(j.On, hare.Profile{Type: t, ComputeUs: int64(k+1)*250000 + int64(i), SyncUs: 100000})
 		}

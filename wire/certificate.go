@@ -49,7 +49,8 @@ var certificateTable = NewTable("Certificate", "Certificate proves the bound: an
 		About("prices by GPU type, one a cell, in 1e-9 weight-seconds per GPU-second; a type left out has price 0."),
 	NewField("sizes", MapOf(MapOf(integers)), readSizes,
 		ofPrices(func(b []byte, c *hare.Certificate) []byte { return appendSizes(b, c.Sizes) })).
-		About("sizes by GPU type and number of tasks: what gang and rigid jobs pay for so many GPUs together, one a cell, in 1e-9 weight-seconds per second."),
+		About("sizes by GPU type and number of tasks: what gang and rigid jobs pay for so many GPUs together, one a "+
+			"cell, in 1e-9 weight-seconds per second."),
 	NewField("step_us", Schema{"type": "integer", "format": "int64"},
 		func(r *Reader, v *certificateDoc) error { return r.Integer(&v.StepUs, 1, hare.MaxExact) },
 		ofPrices(func(b []byte, c *hare.Certificate) []byte {
@@ -116,7 +117,8 @@ func readBound(r *Reader, v *certificateDoc) error {
 		return err
 	}
 	if !boundText.MatchString(v.Bound) || v.Bound == "-0.000000" {
-		return r.Fault("bad_amount", `%q is no bound: give a decimal with six places as a string, such as "37.614500"`, hare.Clip(v.Bound))
+		return r.Fault("bad_amount", `%q is no bound: give a decimal with six places as a string, such as "37.614500"`,
+			hare.Clip(v.Bound))
 	}
 	return nil
 }
@@ -156,7 +158,8 @@ func readSize(r *Reader, v *certificateDoc, kind, tasks string) error {
 		if err := r.Skip(); err != nil {
 			return err
 		}
-		return r.Fault("bad_size", "%q is no number of GPUs held together: give 2 to %d", hare.Clip(tasks), hare.MaxTasks(hare.Gang))
+		return r.Fault("bad_size", "%q is no number of GPUs held together: give 2 to %d", hare.Clip(tasks),
+			hare.MaxTasks(hare.Gang))
 	}
 	p := hare.SizePrices{Type: kind, Tasks: n}
 	err := r.column(&p.Nanos, hare.MaxExact)

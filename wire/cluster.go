@@ -40,7 +40,8 @@ type nodeDoc struct {
 }
 
 var nodeTable = NewTable("Node",
-	"Node is one machine, or count equal ones. A GPU is named node/index, the index running through the node's types in sorted order.",
+	"Node is one machine, or count equal ones. A GPU is named node/index, the index running through the node's "+
+		"types in sorted order.",
 	String("name", func(v *nodeDoc) *string { return &v.Name }).Needed().With("minLength", 1),
 	NewField("count", Schema{"type": "integer", "format": "int64", "minimum": 1},
 		func(r *Reader, v *nodeDoc) error { return r.Integer(&v.count, 1, hare.MaxGPUs) }, nil).
@@ -57,7 +58,8 @@ var nodeTable = NewTable("Node",
 		Example(Schema{"V100": 2, "T4": 4}).With("minProperties", 1),
 	NewField("in_service_s", ListOf(Schema{
 		"type": "array", "minItems": 2, "maxItems": 2,
-		"prefixItems": []Schema{microsSchema(0), {"type": []string{"number", "null"}, "format": "double", "minimum": 0}},
+		"prefixItems": []Schema{microsSchema(0), {"type": []string{"number", "null"}, "format": "double",
+			"minimum": 0}},
 	}),
 		func(r *Reader, v *nodeDoc) error {
 			before := r.Faults()
@@ -69,7 +71,8 @@ var nodeTable = NewTable("Node",
 			return err
 		},
 		func(b []byte, v *nodeDoc) []byte { return appendWindows(b, v.Windows) }).
-		About("in_service_s are the windows in service, half-open, in order, disjoint: [start, end], where null is open. Left out: always.").
+		About("in_service_s are the windows in service, half-open, in order, disjoint: [start, end], where null is "+
+			"open. Left out: always.").
 		With("minItems", 1),
 	NewField("busy", ListOf(RefTo(busyTable)),
 		func(r *Reader, v *nodeDoc) error {
@@ -96,7 +99,8 @@ var nodeTable = NewTable("Node",
 type busyDoc struct{ GPU, UntilUs int64 }
 
 var busyTable = NewTable("Busy", "Busy makes a GPU unavailable from time 0 on, on every copy of its node.",
-	Integer("gpu", func(v *busyDoc) *int64 { return &v.GPU }, 0, hare.MaxGPUs).Needed().About("gpu is the index on the node."),
+	Integer("gpu", func(v *busyDoc) *int64 { return &v.GPU }, 0, hare.MaxGPUs).Needed().About("gpu is the index on "+
+		"the node."),
 	Micros("until_s", func(v *busyDoc) *int64 { return &v.UntilUs }, 0).Needed(),
 ).Check(func(v *busyDoc, has Members, found *hare.InvalidErrors) {
 	if has.Sound && (v.GPU < 0 || v.UntilUs < 0) {
@@ -132,7 +136,8 @@ func (d *instanceReader) addNode(v *nodeDoc, sound bool, found *hare.InvalidErro
 			n.Name = v.Name + "-" + strconv.FormatInt(c, 10)
 		}
 		if first, twice := d.nodes[n.Name]; twice && v.Name != "" {
-			found.Add("/name", "duplicate_id", "node %q stands twice, first at %s/cluster/nodes/%d: names must differ", hare.Clip(n.Name), d.root, first)
+			found.Add("/name", "duplicate_id", "node %q stands twice, first at %s/cluster/nodes/%d: names must differ",
+				hare.Clip(n.Name), d.root, first)
 			return
 		}
 		d.nodes[n.Name] = v.index

@@ -103,9 +103,12 @@ func (r *Reader) Fault(code, format string, a ...any) error {
 
 // FaultAt records a fault at a pointer.
 func (r *Reader) FaultAt(pointer, code, format string, a ...any) error {
-	r.faults = append(r.faults, &hare.InvalidError{Pointer: r.pointer(pointer), Code: code, Detail: fmt.Sprintf(format, a...)})
+	r.faults = append(r.faults, &hare.InvalidError{Pointer: r.pointer(pointer), Code: code,
+		Detail: fmt.Sprintf(format, a...)})
 	if len(r.faults) >= hare.MaxFaults {
-		r.faults = append(r.faults, &hare.InvalidError{Code: "too_many_faults", Detail: fmt.Sprintf("there are more than %d faults: correct these first, the rest is not listed", hare.MaxFaults)})
+		r.faults = append(r.faults, &hare.InvalidError{Code: "too_many_faults",
+			Detail: fmt.Sprintf("there are more than %d faults: correct these first, the rest is not listed",
+				hare.MaxFaults)})
 		return errStop
 	}
 	return nil
@@ -177,7 +180,8 @@ func (r *Reader) broken(err error) error {
 }
 
 func (r *Reader) tooLong() error {
-	r.faults = hare.InvalidErrors{{Code: CodeBodyTooLarge, Detail: fmt.Sprintf("the document is longer than the limit of %d bytes: split it, or have the limit raised", r.in.limit)}}
+	r.faults = hare.InvalidErrors{{Code: CodeBodyTooLarge, Detail: fmt.Sprintf("the document is longer than the "+
+		"limit of %d bytes: split it, or have the limit raised", r.in.limit)}}
 	return errStop
 }
 
@@ -205,7 +209,8 @@ func (r *Reader) Finish(err error) error {
 
 // reserved lists names that are refused because later versions will give them a
 // meaning.
-var reserved = []string{"shapes", "after", "deadline_s", "only", "quota", "user", "gpus_per_task", "within", "switch_s", "progress"}
+var reserved = []string{"shapes", "after", "deadline_s", "only", "quota", "user", "gpus_per_task", "within",
+	"switch_s", "progress"}
 
 // unknown refuses the field that was skipped last, and names the nearest known
 // field.

@@ -42,7 +42,8 @@ const taskFields = fieldJob | fieldRound | fieldTask | fieldGPU
 // eventNeeds lists, by event type, the fields that an event needs beside seq, at_s
 // and type.
 var eventNeeds = [...]fieldSet{
-	hare.EventTick: 0, hare.EventJobArrived: fieldJob, hare.EventComputeEnded: taskFields, hare.EventTaskEnded: taskFields | fieldCompute,
+	hare.EventTick: 0, hare.EventJobArrived: fieldJob, hare.EventComputeEnded: taskFields,
+	hare.EventTaskEnded:  taskFields | fieldCompute,
 	hare.EventTaskFailed: taskFields, hare.EventJobEnded: fieldJob, hare.EventJobCancelled: fieldJob,
 	hare.EventGPUJoined: fieldGPU | fieldGPUType, hare.EventGPULeft: fieldGPU,
 }
@@ -133,7 +134,8 @@ func checkEvent(v *eventDoc, m Members, found *hare.InvalidErrors) {
 		case v.Type == hare.EventJobArrived && !v.isObject:
 			found.Add("/job", "wrong_type", `must be an object, the job that arrives: {"id": …, "tasks": …, "on": …}`)
 		case v.Type != hare.EventJobArrived && v.isObject && eventNeeds[v.Type]&fieldJob != 0:
-			found.Add("/job", "wrong_type", "must be a string, the id of the job: only job_arrived gives the whole job")
+			found.Add("/job", "wrong_type", "must be a string, the id of the job: only job_arrived gives the whole "+
+				"job")
 		case v.Job == "" && !v.isObject:
 			found.Add("/job", "bad_name", "must not be empty")
 		}

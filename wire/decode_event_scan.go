@@ -73,7 +73,8 @@ func scanEvent(line []byte, timed bool) (hare.Event, bool) {
 	if timed {
 		needs |= fieldAt
 	}
-	if has|eventMay(e.Type) != needs|eventMay(e.Type) || e.Type == hare.EventJobArrived || e.Type == hare.EventGPUJoined {
+	if has|eventMay(e.Type) != needs|eventMay(e.Type) || e.Type == hare.EventJobArrived ||
+		e.Type == hare.EventGPUJoined {
 		return hare.Event{}, false
 	}
 	if len(job) > 0 {

@@ -62,7 +62,8 @@ func TestExamplesDecode(t *testing.T) {
 			if err != nil {
 				t.Fatalf("%s: %v", name, err)
 			}
-			if len(back.Schedule.Lanes) != len(res.Schedule.Lanes) || back.Value.Cmp(*res.Value) != 0 || back.Certificate.Bound != res.Certificate.Bound {
+			if len(back.Schedule.Lanes) != len(res.Schedule.Lanes) || back.Value.Cmp(*res.Value) != 0 ||
+				back.Certificate.Bound != res.Certificate.Bound {
 				t.Errorf("%s: encoding changed the result", name)
 			}
 		}

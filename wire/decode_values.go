@@ -327,7 +327,8 @@ func (r *Reader) sha256(to *string) error {
 		return err
 	}
 	if len(text) != 64 || strings.Trim(text, "0123456789abcdef") != "" {
-		return r.Fault("bad_hash", "%q is no SHA-256: give 64 lower-case hexadecimal digits, or leave it out", hare.Clip(text))
+		return r.Fault("bad_hash", "%q is no SHA-256: give 64 lower-case hexadecimal digits, or leave it out",
+			hare.Clip(text))
 	}
 	*to = text
 	return nil

@@ -187,7 +187,8 @@ func (d *instanceReader) clusterAlone() (lines bool, err error) {
 	case form != "" && form != InstanceForm:
 		found.Add("/hare", "unknown_form", "must be %q", InstanceForm)
 	case !hasNodes && !hasCluster:
-		found.Add("", "missing_field", `"nodes" is missing: give a cluster, {"nodes": [{"name": "a", "gpus": {"V100": 4}}]}, or a whole instance`)
+		found.Add("", "missing_field", `"nodes" is missing: give a cluster, {"nodes": [{"name": "a", "gpus": `+
+			`{"V100": 4}}]}, or a whole instance`)
 	case hasNodes && seen == 0:
 		found.Add("/nodes", "no_gpus", "the cluster has no GPUs: give at least one node with gpus")
 	}

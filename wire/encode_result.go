@@ -99,7 +99,8 @@ func encodeHead(b *bufio.Writer, r *hare.Result) error {
 		}
 		if tasks > hare.MaxTaskObjects {
 			return &hare.InvalidError{Pointer: "/options/detail", Code: "too_many_tasks",
-				Detail: fmt.Sprintf("detail tasks lists up to %d tasks, this schedule has %d: use lanes", hare.MaxTaskObjects, tasks)}
+				Detail: fmt.Sprintf("detail tasks lists up to %d tasks, this schedule has %d: use lanes",
+					hare.MaxTaskObjects, tasks)}
 		}
 	}
 	doc := &resultDoc{Result: r}

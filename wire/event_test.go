@@ -15,7 +15,8 @@ import (
 )
 
 func ExampleDecodeEvent() {
-	e, err := wire.DecodeEvent([]byte(`{"seq": 2, "at_s": 1.31, "type": "task_ended", "job": "bert", "round": 0, "task": 3, "gpu": "a/0", "compute_s": 1.2, "sync_s": 0.11}`))
+	e, err := wire.DecodeEvent([]byte(`{"seq": 2, "at_s": 1.31, "type": "task_ended", "job": "bert", "round": 0, ` +
+		`"task": 3, "gpu": "a/0", "compute_s": 1.2, "sync_s": 0.11}`))
 	fmt.Println(e.Type, e.AtUs, e.ComputeUs, e.SyncUs, err)
 	_, err = wire.DecodeEvent([]byte(`{"seq": 3, "at_s": 9, "type": "task_ende", "job": "bert"}`))
 	fmt.Println(err)
@@ -30,10 +31,12 @@ func ExampleDecodeEvent() {
 // another way than the others.
 var everyEvent = []hare.Event{
 	{Seq: 1, Type: hare.EventTick},
-	{Seq: 2, AtUs: 1, Type: hare.EventJobArrived, Job: "a", Arrived: &hare.Job{ID: "a", WeightMicro: 1_500_000, Tasks: 4, Sync: hare.Gang, Mix: true,
-		On: []hare.Profile{{Type: "T4"}, {Type: "V100", ComputeUs: 1, SyncUs: 2}}}},
+	{Seq: 2, AtUs: 1, Type: hare.EventJobArrived, Job: "a",
+		Arrived: &hare.Job{ID: "a", WeightMicro: 1_500_000, Tasks: 4, Sync: hare.Gang, Mix: true,
+			On: []hare.Profile{{Type: "T4"}, {Type: "V100", ComputeUs: 1, SyncUs: 2}}}},
 	{Seq: 3, AtUs: 1_000_000, Type: hare.EventComputeEnded, Job: "\x00\"é", Round: 7, Task: 3, GPU: "a/0"},
-	{Seq: 4, AtUs: 1_000_001, Type: hare.EventTaskEnded, Job: "a", Round: hare.MaxExact, Task: 3, GPU: "a/10", ComputeUs: 1, SyncUs: 0},
+	{Seq: 4, AtUs: 1_000_001, Type: hare.EventTaskEnded, Job: "a", Round: hare.MaxExact, Task: 3, GPU: "a/10",
+		ComputeUs: 1, SyncUs: 0},
 	{Seq: 5, AtUs: hare.MaxExact, Type: hare.EventTaskFailed, Job: "a", GPU: "x y/0"},
 	{Seq: 6, AtUs: hare.MaxExact, Type: hare.EventJobEnded, Job: "a"},
 	{Seq: 7, AtUs: hare.MaxExact, Type: hare.EventJobCancelled, Job: "a"},
@@ -50,7 +53,8 @@ func TestEventsSurviveEncoding(t *testing.T) {
 		} else if diff := cmp.Diff(e, got); diff != "" {
 			t.Errorf("%s: %s", line, diff)
 		}
-		r := wire.Record{Event: e, Decisions: []hare.Decision{{Type: hare.DecisionWithdraw, Job: "é", Round: 1, Task: 2, GPU: "a/1", AtUs: 3}, {Job: "b", GPU: "a/0"}}}
+		r := wire.Record{Event: e, Decisions: []hare.Decision{{Type: hare.DecisionWithdraw, Job: "é", Round: 1,
+			Task: 2, GPU: "a/1", AtUs: 3}, {Job: "b", GPU: "a/0"}}}
 		again, err := wire.DecodeRecord(wire.AppendRecord(nil, r))
 		if diff := cmp.Diff(r, again); err != nil || diff != "" {
 			t.Errorf("%s: %v %s", wire.AppendRecord(nil, r), err, diff)
@@ -88,10 +92,12 @@ func TestBadEvents(t *testing.T) {
 		{`{"seq":1,"at_s":0,"type":"tick","job":"j"}`, `/job: tick has no "job": leave it out (not_allowed)`},
 		{`{"seq":1,"at_s":0,"type":"job_ended"}`, `"job" is missing: name the job`},
 		{`{"seq":1,"at_s":0,"type":"job_ended","job":""}`, "/job: must not be empty"},
-		{`{"seq":1,"at_s":0,"type":"job_ended","job":{"id":"j","on":{"T4":{}}}}`, "/job: must be a string, the id of the job"},
+		{`{"seq":1,"at_s":0,"type":"job_ended","job":{"id":"j","on":{"T4":{}}}}`,
+			"/job: must be a string, the id of the job"},
 		{`{"seq":1,"at_s":0,` + ended + `}`, `"compute_s" is missing: give the measured seconds`},
 		{`{"seq":1,"at_s":0,` + ended + `,"compute_s":0}`, "/compute_s: 0 must be positive"},
-		{`{"seq":1,"at_s":0,` + strings.Replace(ended, "task_ended", "task_failed", 1) + `,"compute_s":1}`, `/compute_s: task_failed has no "compute_s"`},
+		{`{"seq":1,"at_s":0,` + strings.Replace(ended, "task_ended", "task_failed", 1) + `,"compute_s":1}`,
+			`/compute_s: task_failed has no "compute_s"`},
 		{`{"seq":1,"at_s":0,"type":"gpu_left","gpu":"a"}`, `/gpu: "a" is not the name of a GPU`},
 		{`{"seq":1,"at_s":0,"type":"gpu_left","gpu":"a/01"}`, `/gpu: "a/01" is not the name of a GPU`},
 		{`{"seq":1,"at_s":0,"type":"gpu_joined","gpu":"a/1"}`, `"gpu_type" is missing`},
@@ -101,12 +107,18 @@ func TestBadEvents(t *testing.T) {
 		{`{"seq":1,"at_s":0,"type":"job_arrived","job":{"on":{"T4":{}}}}`, "/job/id: a job needs an id"},
 		{`{"seq":1,"at_s":0,"type":"job_arrived","job":{"id":"j"}}`, `/job: "on" is missing`},
 		{`{"seq":1,"at_s":0,"type":"job_arrived","job":{"id":"j","on":{}}}`, `/job/on: "on" names no GPU type`},
-		{`{"seq":1,"at_s":0,"type":"job_arrived","job":{"id":"j","rounds":3,"on":{"T4":{}}}}`, "/job/rounds: the size of an arriving job is not known: leave rounds out"},
-		{`{"seq":1,"at_s":0,"type":"job_arrived","job":{"id":"j","release_s":3,"on":{"T4":{}}}}`, "/job/release_s: a job is released when it arrives: leave release_s out"},
-		{`{"seq":1,"at_s":0,"type":"job_arrived","job":{"id":"j","on":{"T4":{"sync_s":1}}}}`, `/job/on/T4: "compute_s" is missing`},
-		{`{"seq":1,"at_s":0,"type":"job_arrived","job":{"id":"j","on":{"T4":{"compute_s":0}}}}`, "/job/on/T4/compute_s: 0 must be positive"},
-		{`{"seq":1,"at_s":0,"type":"job_arrived","job":{"id":"j","sync":"rigid","mix":true,"on":{"T4":{}}}}`, "/job/mix: rigid jobs never mix"},
-		{`{"seq":1,"at_s":0,"type":"job_arrived","job":{"id":"j","sync":"gang","tasks":2000000,"on":{"T4":{}}}}`, "/job/tasks: must be between 1 and"},
+		{`{"seq":1,"at_s":0,"type":"job_arrived","job":{"id":"j","rounds":3,"on":{"T4":{}}}}`,
+			"/job/rounds: the size of an arriving job is not known: leave rounds out"},
+		{`{"seq":1,"at_s":0,"type":"job_arrived","job":{"id":"j","release_s":3,"on":{"T4":{}}}}`,
+			"/job/release_s: a job is released when it arrives: leave release_s out"},
+		{`{"seq":1,"at_s":0,"type":"job_arrived","job":{"id":"j","on":{"T4":{"sync_s":1}}}}`,
+			`/job/on/T4: "compute_s" is missing`},
+		{`{"seq":1,"at_s":0,"type":"job_arrived","job":{"id":"j","on":{"T4":{"compute_s":0}}}}`,
+			"/job/on/T4/compute_s: 0 must be positive"},
+		{`{"seq":1,"at_s":0,"type":"job_arrived","job":{"id":"j","sync":"rigid","mix":true,"on":{"T4":{}}}}`,
+			"/job/mix: rigid jobs never mix"},
+		{`{"seq":1,"at_s":0,"type":"job_arrived","job":{"id":"j","sync":"gang","tasks":2000000,"on":{"T4":{}}}}`,
+			"/job/tasks: must be between 1 and"},
 	} {
 		_, err := wire.DecodeEvent([]byte(c.line))
 		if err == nil || !strings.Contains(err.Error(), c.want) {
@@ -129,14 +141,16 @@ func TestUntimedEvents(t *testing.T) {
 			t.Errorf("%s: %v %v", line, e, err)
 		}
 		timed := strings.Replace(line, "1,", `1,"at_s":0,`, 1)
-		if _, err := wire.DecodeUntimedEvent([]byte(timed)); err == nil || !strings.Contains(err.Error(), "/at_s: the server keeps the time") {
+		if _, err := wire.DecodeUntimedEvent([]byte(timed)); err == nil ||
+			!strings.Contains(err.Error(), "/at_s: the server keeps the time") {
 			t.Errorf("%s: %v", timed, err)
 		}
 	}
 }
 
 func TestDecodeCluster(t *testing.T) {
-	const nodes = `{"nodes":[{"name":"a","count":2,"gpus":{"V100":2}},{"name":"b","gpus":{"T4":1},"busy":[{"gpu":0,"until_s":4}]}]}`
+	const nodes = `{"nodes":[{"name":"a","count":2,"gpus":{"V100":2}},{"name":"b","gpus":{"T4":1},"busy":[{"gpu":0,` +
+		`"until_s":4}]}]}`
 	want, err := wire.DecodeCluster(strings.NewReader(nodes), wire.Limits{})
 	if err != nil || len(want.Nodes) != 3 || len(want.Nodes[2].Busy) != 1 {
 		t.Fatalf("%+v %v", want, err)
@@ -157,13 +171,15 @@ func TestDecodeCluster(t *testing.T) {
 		{`{"nodes":[]}`, "/nodes: the cluster has no GPUs"},
 		{`{"cluster":{}}`, `/cluster: "nodes" is missing`},
 		{`{"node":[]}`, `did you mean "nodes"`},
-		{`{"nodes":[{"name":"a","gpus":{"T4":1}},{"name":"a","gpus":{"T4":1}}]}`, `node "a" stands twice, first at /nodes/0`},
+		{`{"nodes":[{"name":"a","gpus":{"T4":1}},{"name":"a","gpus":{"T4":1}}]}`,
+			`node "a" stands twice, first at /nodes/0`},
 		{`{"nodes":[{"name":"a","gpus":{"T4":0}}]}`, "/nodes/0/gpus/T4: 0 must be at least 1"},
 		{nodes + nodes, "something follows"},
 		{`{"cluster":` + nodes + `,"nodes":[]}`, "give one of them"},
 		{`{"hare":"result/v1","cluster":` + nodes + `}`, "/hare: must be"},
 	} {
-		if _, err := wire.DecodeCluster(strings.NewReader(c.text), wire.Limits{}); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, err := wire.DecodeCluster(strings.NewReader(c.text), wire.Limits{}); err == nil ||
+			!strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s\n got %v\nwant %s", c.text, err, c.want)
 		}
 	}
@@ -272,7 +288,8 @@ func FuzzDecodeCluster(f *testing.F) {
 
 func BenchmarkDecodeEvent(b *testing.B) {
 	for _, c := range []struct{ name, line string }{
-		{"task_ended", `{"seq": 123456, "at_s": 1234.567, "type": "task_ended", "job": "job-1234", "round": 17, "task": 3, "gpu": "node-17/3", "compute_s": 1.2, "sync_s": 0.11}`},
+		{"task_ended", `{"seq": 123456, "at_s": 1234.567, "type": "task_ended", "job": "job-1234", "round": 17, ` +
+			`"task": 3, "gpu": "node-17/3", "compute_s": 1.2, "sync_s": 0.11}`},
 		{"job_arrived", string(wire.AppendEvent(nil, everyEvent[1]))},
 	} {
 		b.Run(c.name, func(b *testing.B) {
@@ -289,7 +306,8 @@ func BenchmarkDecodeEvent(b *testing.B) {
 }
 
 func BenchmarkAppendAnswer(b *testing.B) {
-	a := hare.Answer{Seq: 123456, Decisions: []hare.Decision{{Job: "job-1234", Round: 17, Task: 3, GPU: "node-17/3", AtUs: 1234567890}}}
+	a := hare.Answer{Seq: 123456, Decisions: []hare.Decision{{Job: "job-1234", Round: 17, Task: 3, GPU: "node-17/3",
+		AtUs: 1234567890}}}
 	b.ReportAllocs()
 	var buf []byte
 	for b.Loop() {

@@ -34,7 +34,8 @@ var fuzzLimits = wire.Limits{MaxBytes: 1 << 20}
 func FuzzDecodeInstance(f *testing.F) {
 	seeds(f, "*.instance.json")
 	f.Add(job(`"weight":1e309,"sync":"rigid","mix":false`))
-	f.Add(on(`{"name":"a","count":3,"gpus":{"V100":2,"T4":1},"in_service_s":[[0,4],[4,9]],"busy":[{"gpu":2,"until_s":3}]}`))
+	f.Add(on(`{"name":"a","count":3,"gpus":{"V100":2,"T4":1},"in_service_s":[[0,4],[4,9]],"busy":[{"gpu":2,` +
+		`"until_s":3}]}`))
 	f.Add(`{"hare":"instance/v1","cluster":{"nodes":[` + node + "]}}\n{\"id\":\"j\"," + runs + "}\n")
 	f.Fuzz(func(t *testing.T, text string) {
 		inst, err := wire.DecodeInstance(strings.NewReader(text), fuzzLimits)
@@ -78,8 +79,10 @@ func checkFaults(t *testing.T, err error) {
 
 func FuzzDecodeResult(f *testing.F) {
 	seeds(f, "*.result.json")
-	f.Add(`{"hare":"result/v1","seed":-1,"value":1e3,"bound":null,"timing":{"total_s":1.5},"metrics":{"utilization":{"b":1,"a":0.5}},"tasks":[{"job":"j","round":1}]}`)
-	f.Add(`{"hare":"result/v1","schedule":{"jobs":["j"],"lanes":[]}}` + "\n" + `{"gpu":"a/0","job":[0],"tasks":[1],"start_us":[1e3]}`)
+	f.Add(`{"hare":"result/v1","seed":-1,"value":1e3,"bound":null,"timing":{"total_s":1.5},` +
+		`"metrics":{"utilization":{"b":1,"a":0.5}},"tasks":[{"job":"j","round":1}]}`)
+	f.Add(`{"hare":"result/v1","schedule":{"jobs":["j"],"lanes":[]}}` + "\n" +
+		`{"gpu":"a/0","job":[0],"tasks":[1],"start_us":[1e3]}`)
 	f.Fuzz(func(t *testing.T, text string) {
 		res, err := wire.DecodeResult(strings.NewReader(text), fuzzLimits)
 		if err != nil {
@@ -119,7 +122,8 @@ func encoded(t *testing.T, res *hare.Result) string {
 }
 
 func FuzzDecodeCertificate(f *testing.F) {
-	f.Add(`{"hare":"certificate/v1","method":"price","path":true,"objective":"weighted_jct","bound":"1.000000","grid_us":[0,5],"prices":{"A":[3]}}`)
+	f.Add(`{"hare":"certificate/v1","method":"price","path":true,"objective":"weighted_jct","bound":"1.000000",` +
+		`"grid_us":[0,5],"prices":{"A":[3]}}`)
 	f.Add(`{"hare":"certificate/v1","method":"machine","bound":"-0.000001"}`)
 	f.Fuzz(func(t *testing.T, text string) {
 		c, err := wire.DecodeCertificate(strings.NewReader(text), fuzzLimits)

@@ -27,7 +27,8 @@ type instanceDoc struct {
 }
 
 var instanceTable = NewTable("Instance",
-	"Instance is a cluster and the jobs to run on it. Times are decimal seconds, weights decimals, with at most six decimals each.",
+	"Instance is a cluster and the jobs to run on it. Times are decimal seconds, weights decimals, with at most six "+
+		"decimals each.",
 	NewField("hare", Schema{"type": "string", "enum": []string{InstanceForm}},
 		func(r *Reader, v *instanceDoc) error { return r.String(&v.form) },
 		func(b []byte, _ *instanceDoc) []byte { return appendString(b, InstanceForm) }).Needed().
@@ -49,7 +50,8 @@ var instanceTable = NewTable("Instance",
 		found.Add("/hare", "unknown_form", "must be %q", InstanceForm)
 	}
 	if v.Objective != hare.ObjectiveWeightedJCT {
-		found.Add("/objective", "not_supported", "objective %q is not supported by this version: use %q or leave it out", hare.Clip(v.Objective), hare.ObjectiveWeightedJCT)
+		found.Add("/objective", "not_supported", "objective %q is not supported by this version: use %q or leave it "+
+			"out", hare.Clip(v.Objective), hare.ObjectiveWeightedJCT)
 	}
 	if !has.Has("cluster") {
 		found.Add("", "missing_field", `"cluster" is missing: give {"nodes": [{"name": "a", "gpus": {"V100": 4}}]}`)
@@ -76,7 +78,8 @@ var jobTable = NewTable("Job", "Job is rounds one after another, each of paralle
 	NewField("sync", Schema{"type": "string", "enum": []string{"relaxed", "gang", "rigid"}},
 		func(r *Reader, v *jobDoc) error { return r.sync(&v.Sync, &v.unknownSync) },
 		func(b []byte, v *jobDoc) []byte { return appendSync(b, v.Sync) }).
-		About("sync is relaxed (tasks of a round one after another or side by side), gang (together, on distinct GPUs) or rigid (gang, on the same GPUs throughout).").
+		About("sync is relaxed (tasks of a round one after another or side by side), gang (together, on distinct "+
+			"GPUs) or rigid (gang, on the same GPUs throughout).").
 		Default("relaxed"),
 	NewField("mix", Schema{"type": "boolean"},
 		func(r *Reader, v *jobDoc) error { return r.Bool(&v.mix) },
@@ -131,9 +134,11 @@ var profileTable = NewTable("Profile", "Profile is the time of one task on one G
 	switch v.learned = has.None(); {
 	case has.Has("compute_s") || v.mayLearn && v.learned:
 	case v.mayLearn:
-		found.Add("", "missing_field", `"compute_s" is missing: give the seconds of compute of one task on %s, or {} where the speed is to be learned`, hare.Clip(v.Type))
+		found.Add("", "missing_field", `"compute_s" is missing: give the seconds of compute of one task on %s, or `+
+			`{} where the speed is to be learned`, hare.Clip(v.Type))
 	default:
-		found.Add("", "missing_field", `"compute_s" is missing: the seconds of compute of one task on %s`, hare.Clip(v.Type))
+		found.Add("", "missing_field", `"compute_s" is missing: the seconds of compute of one task on %s`,
+			hare.Clip(v.Type))
 	}
 })
 
@@ -199,7 +204,8 @@ type instanceReader struct {
 }
 
 func newInstanceReader(rd *Reader, root string) *instanceReader {
-	return &instanceReader{Reader: rd, root: root, inst: &hare.Instance{}, ids: map[string]int{}, nodes: map[string]int{}}
+	return &instanceReader{Reader: rd, root: root, inst: &hare.Instance{}, ids: map[string]int{},
+		nodes: map[string]int{}}
 }
 
 func (d *instanceReader) instance() error {
@@ -257,7 +263,8 @@ func (d *instanceReader) job() error {
 // unique records a fault where another job has the same id.
 func (d *instanceReader) unique(id string, found *hare.InvalidErrors) {
 	if first, twice := d.ids[id]; twice && id != "" {
-		found.Add("/id", "duplicate_id", "id %q stands twice, first at %s/jobs/%d: ids must differ", hare.Clip(id), d.root, first)
+		found.Add("/id", "duplicate_id", "id %q stands twice, first at %s/jobs/%d: ids must differ", hare.Clip(id),
+			d.root, first)
 		return
 	}
 	d.ids[id] = len(d.inst.Jobs)
@@ -292,7 +299,8 @@ func (r *Reader) sync(to *hare.Sync, unknown *bool) error {
 func (d *instanceReader) profiles(j *hare.Job) error {
 	d.scratch = d.scratch[:0]
 	err := d.Object(nil, func(kind string) (bool, error) {
-		d.scratch = append(d.scratch, hare.Profile{Type: kind, ComputeUs: 1}) // the table overwrites the profile, or a fault is recorded
+		// The table overwrites the profile, or a fault is recorded.
+		d.scratch = append(d.scratch, hare.Profile{Type: kind, ComputeUs: 1})
 		d.profileDoc = profileDoc{Profile: &d.scratch[len(d.scratch)-1]}
 		return true, profileTable.Read(d.Reader, &d.profileDoc)
 	})

@@ -18,7 +18,8 @@ type replanDoc struct {
 // field that is left out. Unknown names are skipped, and so are unexpected fields
 // of a moved job.
 var replanTable = NewTable("Replan",
-	"Replan says how a plan for the rest of an earlier one hangs together with the whole. Times are on the clock of the whole instance, while those of the result start at at_s.",
+	"Replan says how a plan for the rest of an earlier one hangs together with the whole. Times are on the clock of "+
+		"the whole instance, while those of the result start at at_s.",
 	replanFields(
 		stated(Micros("at_s", func(v *replanDoc) *int64 { return &v.AtUs }, 0).With("minimum", nil).Needed(),
 			func(s *hare.StatedReplan) *bool { return &s.At }),
@@ -52,7 +53,8 @@ var replanTable = NewTable("Replan",
 				}
 				return *v.KeptValue, true
 			}).
-			About("kept_value is the value of the plan that moves only what it must, and gain what the moves bring beside it."),
+			About("kept_value is the value of the plan that moves only what it must, and gain what the moves bring "+
+				"beside it."),
 		derivedAmount("gain", func(v *replanDoc) **hare.Amount { return &v.Stated.Gain },
 			func(v *replanDoc) (a hare.Amount, ok bool) {
 				if v.KeptValue == nil || v.of.Value == nil {
@@ -61,7 +63,8 @@ var replanTable = NewTable("Replan",
 				return v.KeptValue.Sub(*v.of.Value), true
 			}),
 		amountField("planned_gpu_s", func(v *replanDoc) *hare.Amount { return &v.PlannedGPU }).Needed().
-			About("planned_gpu_s is the GPU-time planned before and not started, moved_gpu_s how much of it has another start or type, forced_gpu_s how much of that had to."),
+			About("planned_gpu_s is the GPU-time planned before and not started, moved_gpu_s how much of it has "+
+				"another start or type, forced_gpu_s how much of that had to."),
 		amountField("moved_gpu_s", func(v *replanDoc) *hare.Amount { return &v.MovedGPU }).Needed(),
 		amountField("forced_gpu_s", func(v *replanDoc) *hare.Amount { return &v.ForcedGPU }).Needed(),
 		stated(Objects("started", func(v *replanDoc) *[]hare.StartedWork { return &v.Started }, startedTable).Needed(),
@@ -76,7 +79,8 @@ var replanTable = NewTable("Replan",
 				return err
 			})
 		}, func(b []byte, v *replanDoc) []byte { return appendObjects(b, v.Moved, movedTable) }).Needed(),
-		stringList("kept", func(v *replanDoc) *[]string { return &v.Kept }).Needed().About("kept are planned jobs that stay."),
+		stringList("kept", func(v *replanDoc) *[]string { return &v.Kept }).Needed().About("kept are planned jobs "+
+			"that stay."),
 		stated(stringList("added", func(v *replanDoc) *[]string { return &v.Added }).Needed(),
 			func(s *hare.StatedReplan) *bool { return &s.Added }),
 		stated(stringList("removed", func(v *replanDoc) *[]string { return &v.Removed }).Needed(),
@@ -146,7 +150,8 @@ func amountField(name string, at func(*replanDoc) *hare.Amount) Field[replanDoc]
 
 // derivedAmount makes a field for an amount that is read into the place that at
 // returns, and whose written value of computes from other fields.
-func derivedAmount(name string, at func(*replanDoc) **hare.Amount, of func(*replanDoc) (hare.Amount, bool)) Field[replanDoc] {
+func derivedAmount(name string, at func(*replanDoc) **hare.Amount,
+	of func(*replanDoc) (hare.Amount, bool)) Field[replanDoc] {
 	return NewField(name, numberSchema,
 		func(r *Reader, v *replanDoc) error { return r.amount(at(v)) },
 		func(b []byte, v *replanDoc) []byte {
@@ -164,14 +169,16 @@ func stringList(name string, at func(*replanDoc) *[]string) Field[replanDoc] {
 
 var startedTable = NewTable("StartedWork", "StartedWork runs at the planning instant and stays.",
 	String("job", func(x *hare.StartedWork) *string { return &x.Job }).Needed(),
-	Integer("rounds", func(x *hare.StartedWork) *int64 { return &x.Rounds }, 0, hare.MaxExact).With("minimum", nil).Needed().
+	Integer("rounds", func(x *hare.StartedWork) *int64 { return &x.Rounds }, 0, hare.MaxExact).With("minimum",
+		nil).Needed().
 		About("rounds are done when it ends."),
 	Micros("until_s", func(x *hare.StartedWork) *int64 { return &x.UntilUs }, 0).With("minimum", nil).Needed(),
 ).Open()
 
 var lostTable = NewTable("LostWork", "LostWork is a started round that must be repeated, and the GPU that it lacks.",
 	String("job", func(x *hare.LostWork) *string { return &x.Job }).Needed(),
-	Integer("round", func(x *hare.LostWork) *int64 { return &x.Round }, 0, hare.MaxExact).With("minimum", nil).Needed(),
+	Integer("round", func(x *hare.LostWork) *int64 { return &x.Round }, 0, hare.MaxExact).With("minimum",
+		nil).Needed(),
 	String("gpu", func(x *hare.LostWork) *string { return &x.GPU }).Needed(),
 ).Open()
 
@@ -192,7 +199,8 @@ var movedTable = NewTable("MovedJob", "MovedJob is a job whose work has another 
 		},
 		func(b []byte, x *hare.MovedJob) []byte { return append(b, x.GPU.String()...) }).Needed(),
 	infoString("why", func(x *hare.MovedJob) *string { return &x.Why }).Needed().
-		With("enum", []string{hare.MovedLost, hare.MovedCluster, hare.MovedChanged, hare.MovedEarlier, hare.MovedMadeWay}),
+		With("enum", []string{hare.MovedLost, hare.MovedCluster, hare.MovedChanged, hare.MovedEarlier,
+			hare.MovedMadeWay}),
 ).Open()
 
 func placeField(name string, at func(*hare.MovedJob) *hare.JobPlace) Field[hare.MovedJob] {

@@ -31,7 +31,8 @@ var requestTable = NewTable("Request", "Request is what any call takes.",
 	Micros("at_s", func(v *Request) *int64 { return &v.Replan.AtUs }, 0).
 		About("at_s is the planning instant on the clock of the previous schedule; it goes with previous."),
 	Micros("stability", func(v *Request) *int64 { return &v.Replan.StabilityMicro }, 0).
-		About("stability is what moving planned work must bring, in weight-seconds per GPU-second moved; 0 moves freely.").
+		About("stability is what moving planned work must bring, in weight-seconds per GPU-second moved; 0 moves "+
+			"freely.").
 		Default(0),
 ).Check(func(v *Request, has Members, _ *hare.InvalidErrors) {
 	v.Given = has.Names()
@@ -40,9 +41,11 @@ var requestTable = NewTable("Request", "Request is what any call takes.",
 
 // These are the forms of requests in the specification.
 var (
-	solveForm  = requestTable.Part("SolveRequest", "SolveRequest asks for a schedule.", "instance", "options", "previous", "previous_instance", "at_s", "stability")
+	solveForm = requestTable.Part("SolveRequest", "SolveRequest asks for a schedule.", "instance", "options",
+		"previous", "previous_instance", "at_s", "stability")
 	boundForm  = requestTable.Part("BoundRequest", "BoundRequest asks for a lower bound alone.", "instance", "method")
-	verifyForm = requestTable.Part("VerifyRequest", "VerifyRequest asks whether a result is right.", "instance", "result", "previous", "previous_instance")
+	verifyForm = requestTable.Part("VerifyRequest", "VerifyRequest asks whether a result is right.", "instance",
+		"result", "previous", "previous_instance")
 )
 
 // DecodeRequest strictly reads the fields instance, options, method, result,
@@ -93,23 +96,28 @@ var boundMethods = []string{"price", "critical_path", "machine", "queyranne", "p
 
 var optionsTable = NewTable("Options", "Options of a solve; each may be left out.",
 	TimeLimit("time_limit_s", func(v *optionsDoc) *time.Duration { return &v.TimeLimit }, 0).Always().
-		About("time_limit_s covers waiting in the queue too; 0 or left out: a work limit decides, and equal calls give equal answers."),
+		About("time_limit_s covers waiting in the queue too; 0 or left out: a work limit decides, and equal calls "+
+			"give equal answers."),
 	Integer("work_limit", func(v *optionsDoc) *int64 { return &v.WorkLimit }, 0, hare.MaxExact).Always().
-		About("work_limit is in oracle calls and moves of the search; 0 or left out: computed from the instance's size."),
+		About("work_limit is in oracle calls and moves of the search; 0 or left out: computed from the instance's "+
+			"size."),
 	NewField("gap", Schema{"type": "number", "format": "double", "minimum": 0, "maximum": 1}, readGap, writeGap).
 		About("gap at which to stop, a fraction; 0: only when proved optimal.").Default(0.01),
 	Integer("seed", func(v *optionsDoc) *int64 { return &v.Seed }, -hare.MaxExact, hare.MaxExact).Always().
 		Default(1).With("minimum", nil),
 	Choice("bound", func(v *optionsDoc) *string { return &v.Bound }, boundMethods...).Always().
 		About("bound is the relaxation that bounds the objective from below; paper proves nothing.").Default("price"),
-	Choice("order", func(v *optionsDoc) *string { return &v.Order }, append(boundMethods[:5:5], "wspt", "arrival")...).Always().
+	Choice("order", func(v *optionsDoc) *string { return &v.Order },
+		append(boundMethods[:5:5], "wspt", "arrival")...).Always().
 		About("order of the first schedule; left out: that of the bound."),
-	Choice("assign", func(v *optionsDoc) *string { return &v.Assign }, "insertion", "earliest_finish", "earliest_available").Always().
+	Choice("assign", func(v *optionsDoc) *string { return &v.Assign }, "insertion", "earliest_finish",
+		"earliest_available").Always().
 		Default("insertion"),
 	Choice("detail", func(v *optionsDoc) *string { return &v.Detail }, "none", "jobs", "lanes", "tasks").Always().
 		About("detail of the schedule in the answer; tasks goes up to 10,000 tasks.").Default("lanes"),
 	Bool("degrade", func(v *optionsDoc) *bool { return &v.Degrade }).
-		About("degrade allows a server that has too much to do to answer with a greedy schedule and a coarse bound, in place of a refusal."),
+		About("degrade allows a server that has too much to do to answer with a greedy schedule and a coarse bound, "+
+			"in place of a refusal."),
 )
 
 // Options reads options and sets hasGap where they contain a gap.

@@ -31,7 +31,8 @@ var resultTable = NewTable("Result", "Result is the answer to a solve. Later ver
 		Reading(func(r *Reader, v *resultDoc) error { return r.sha256(&v.InstanceSHA256) }).Needed().MayLack().
 		About("instance_sha256 is over the canonical form of the instance, as hare hash prints it."),
 	String("version", func(v *resultDoc) *string { return &v.Version }).Needed(),
-	Integer("seed", func(v *resultDoc) *int64 { return &v.Seed }, math.MinInt64, math.MaxInt64).Needed().With("minimum", nil),
+	Integer("seed", func(v *resultDoc) *int64 { return &v.Seed }, math.MinInt64,
+		math.MaxInt64).Needed().With("minimum", nil),
 	String("status", func(v *resultDoc) *string { return &v.Status }).Needed().
 		With("enum", []string{hare.StatusSucceeded, hare.StatusCancelled, hare.StatusFailed}),
 	String("termination", func(v *resultDoc) *string { return &v.Termination }).Needed().
@@ -40,7 +41,8 @@ var resultTable = NewTable("Result", "Result is the answer to a solve. Later ver
 	Bool("reproducible", func(v *resultDoc) *bool { return &v.Reproducible }).Needed().
 		About("reproducible: the clock decided nothing, so that the same call gives the same bytes, timing excepted."),
 	Bool("degraded", func(v *resultDoc) *bool { return &v.Degraded }).
-		About("degraded: the server had too much to do, and the options allowed a greedy schedule and a coarse bound."),
+		About("degraded: the server had too much to do, and the options allowed a greedy schedule and a coarse "+
+			"bound."),
 	String("objective", func(v *resultDoc) *string { return &v.Objective }).Needed().
 		With("enum", []string{hare.ObjectiveWeightedJCT}),
 	NewField("value", nullableNumber,
@@ -97,7 +99,8 @@ var resultTable = NewTable("Result", "Result is the answer to a solve. Later ver
 			return appendObjects(b, v.TaskList, taskTable)
 		}).
 		About("tasks are listed with detail tasks alone."),
-	NewField("schedule", RefTo(scheduleTable), notNull(func(_ *Reader, v *resultDoc) error { return v.d.schedule() }), nil),
+	NewField("schedule", RefTo(scheduleTable), notNull(func(_ *Reader, v *resultDoc) error { return v.d.schedule() }),
+		nil),
 	NewField("replan", RefTo(replanTable), notNull(func(r *Reader, v *resultDoc) error {
 		p := &hare.Replan{Stated: &hare.StatedReplan{}}
 		if r.Is('{') {
@@ -117,7 +120,8 @@ var resultTable = NewTable("Result", "Result is the answer to a solve. Later ver
 })
 
 var reasonTable = NewTable("Reason", "Reason is one obstacle.",
-	infoString("pointer", func(x *hare.Reason) *string { return &x.Pointer }).About("pointer (RFC 6901) into the instance."),
+	infoString("pointer", func(x *hare.Reason) *string { return &x.Pointer }).About("pointer (RFC 6901) into the "+
+		"instance."),
 	infoString("job", func(x *hare.Reason) *string { return &x.Job }),
 	infoString("code", func(x *hare.Reason) *string { return &x.Code }).Needed(),
 	infoString("detail", func(x *hare.Reason) *string { return &x.Detail }).Needed(),
@@ -146,7 +150,10 @@ var metricsTable = NewTable("Metrics", "Metrics stand beside the objective.",
 ).Open()
 
 func readUtilization(r *Reader, m *hare.Metrics) error {
-	err := r.infoFloats(func(kind string, x float64) { m.Utilization = append(m.Utilization, hare.TypeUse{Type: kind, Use: x}) })
+	err := r.infoFloats(func(kind string, x float64) {
+		m.Utilization = append(m.Utilization,
+			hare.TypeUse{Type: kind, Use: x})
+	})
 	slices.SortFunc(m.Utilization, func(a, b hare.TypeUse) int { return strings.Compare(a.Type, b.Type) })
 	return err
 }
@@ -155,17 +162,22 @@ var gapReportTable = NewTable("GapReport", "GapReport says where value − bound
 	infoFloat("excess", func(g *hare.GapReport) *float64 { return &g.Excess }).Needed().
 		About("excess is value − bound: the sum of the next two."),
 	infoFloat("reduced_cost", func(g *hare.GapReport) *float64 { return &g.ReducedCost }).Needed().
-		About("reduced_cost sums over jobs what they cost over the least that each could cost on its own at the certificate's prices."),
+		About("reduced_cost sums over jobs what they cost over the least that each could cost on its own at the "+
+			"certificate's prices."),
 	infoFloat("idle_capacity", func(g *hare.GapReport) *float64 { return &g.IdleCapacity }).Needed().
 		About("idle_capacity is the price of what GPUs could have been used for and were not."),
 	NewField("idle_by_type", MapOf(numberSchema), func(r *Reader, g *hare.GapReport) error {
-		err := r.infoFloats(func(kind string, x float64) { g.IdleByType = append(g.IdleByType, hare.TypeIdle{Type: kind, Idle: x}) })
+		err := r.infoFloats(func(kind string, x float64) {
+			g.IdleByType = append(g.IdleByType,
+				hare.TypeIdle{Type: kind, Idle: x})
+		})
 		slices.SortFunc(g.IdleByType, func(a, b hare.TypeIdle) int { return strings.Compare(a.Type, b.Type) })
 		return err
 	}, func(b []byte, g *hare.GapReport) []byte {
 		return appendFloats(b, g.IdleByType, func(x *hare.TypeIdle) (string, float64) { return x.Type, x.Idle })
 	}).Needed(),
-	infoObjects("jobs", func(g *hare.GapReport) *[]hare.JobExcess { return &g.Jobs }, hare.MaxReportedJobs, jobExcessTable).Needed().
+	infoObjects("jobs", func(g *hare.GapReport) *[]hare.JobExcess { return &g.Jobs }, hare.MaxReportedJobs,
+		jobExcessTable).Needed().
 		About("jobs are those of the greatest reduced cost, at most 20."),
 ).Open()
 

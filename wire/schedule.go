@@ -46,7 +46,9 @@ func appendSchedule(b []byte, s *hare.Schedule) []byte {
 }
 
 var laneTable = NewTable("Lane",
-	"Lane is what one GPU does: columns of equal length, in time order. Entry i is rounds[i] rounds of a job from round[i] on, each of tasks[i] tasks back to back, round r starting at start_us[i] + (r − round[i])·period_us[i].",
+	"Lane is what one GPU does: columns of equal length, in time order. Entry i is rounds[i] rounds of a job from "+
+		"round[i] on, each of tasks[i] tasks back to back, round r starting at start_us[i] + (r − "+
+		"round[i])·period_us[i].",
 	String("gpu", func(v *hare.Lane) *string { return &v.GPU }).Needed().Example("a/0"),
 	NewField("job", integers,
 		func(r *Reader, v *hare.Lane) error { return column(r, &v.Job, math.MaxInt32) },
@@ -103,9 +105,11 @@ func checkColumns(l *hare.Lane, found *hare.InvalidErrors) {
 	for _, c := range []struct {
 		name   string
 		column []int64
-	}{{"start_us", l.StartUs}, {"round", l.Round}, {"rounds", l.Rounds}, {"tasks", l.Tasks}, {"period_us", l.PeriodUs}} {
+	}{{"start_us", l.StartUs}, {"round", l.Round}, {"rounds", l.Rounds}, {"tasks", l.Tasks},
+		{"period_us", l.PeriodUs}} {
 		if c.column != nil && len(c.column) != len(l.Job) {
-			found.Add("", "unequal_columns", "the columns of a lane must be equally long: job has %d entries, %s has %d", len(l.Job), c.name, len(c.column))
+			found.Add("", "unequal_columns", "the columns of a lane must be equally long: job has %d entries, %s "+
+				"has %d", len(l.Job), c.name, len(c.column))
 			return
 		}
 	}
@@ -122,7 +126,8 @@ func (d *resultReader) indices() error {
 			if int(j) < len(s.Jobs) {
 				continue
 			}
-			if err := d.FaultAt(d.root+"/schedule/lanes/"+strconv.Itoa(i)+"/job/"+strconv.Itoa(x), "out_of_range", "job %d: the schedule has %d jobs, counted from 0", j, len(s.Jobs)); err != nil {
+			if err := d.FaultAt(d.root+"/schedule/lanes/"+strconv.Itoa(i)+"/job/"+strconv.Itoa(x), "out_of_range",
+				"job %d: the schedule has %d jobs, counted from 0", j, len(s.Jobs)); err != nil {
 				return err
 			}
 			break // one fault for each lane suffices
@@ -166,7 +171,8 @@ func column[T int32 | int64](r *Reader, to *[]T, most int64) error {
 				n, bad = hare.ParseDecimal(string(v[i:end]), 0)
 			}
 			if bad != nil || n < 0 || n > most {
-				return r.FaultAt(fmt.Sprintf("%s/%d", r.d.StackPointer(), len(out)), "out_of_range", "must be a whole number between 0 and %d", most)
+				return r.FaultAt(fmt.Sprintf("%s/%d", r.d.StackPointer(), len(out)), "out_of_range",
+					"must be a whole number between 0 and %d", most)
 			}
 		}
 		out = append(out, T(n))

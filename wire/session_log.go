@@ -39,7 +39,8 @@ func DecodeLogHeader(line []byte) (*LogHeader, error) {
 		return nil, err
 	}
 	if form != LogForm {
-		return nil, hare.InvalidErrors{{Pointer: "/hare", Code: "unknown_form", Detail: `must be "` + LogForm + `": the first line of a log says what its session was made with`}}
+		return nil, hare.InvalidErrors{{Pointer: "/hare", Code: "unknown_form", Detail: `must be "` + LogForm +
+			`": the first line of a log says what its session was made with`}}
 	}
 	return h, nil
 }

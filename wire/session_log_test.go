@@ -26,14 +26,16 @@ func TestLogHeaderSurvivesEncoding(t *testing.T) {
 			t.Errorf("got  %s\nwant %s", got, text)
 		}
 	}
-	if _, err := wire.DecodeLogHeader([]byte(`{"hare":"result/v1","cluster":` + oneNode + `}`)); err == nil || !strings.Contains(err.Error(), "/hare: must be") {
+	if _, err := wire.DecodeLogHeader([]byte(`{"hare":"result/v1","cluster":` + oneNode + `}`)); err == nil ||
+		!strings.Contains(err.Error(), "/hare: must be") {
 		t.Error(err)
 	}
 }
 
 func TestDecodeSession(t *testing.T) {
 	h, err := wire.DecodeSession([]byte(`{"cluster":` + oneNode + `,"parameters":{ "kappa" : 2 }}`))
-	if err != nil || h.Policy != "" || h.Clock != "" || string(h.Parameters) != `{"kappa":2}` || len(h.Cluster.Nodes) != 1 {
+	if err != nil || h.Policy != "" || h.Clock != "" || string(h.Parameters) != `{"kappa":2}` ||
+		len(h.Cluster.Nodes) != 1 {
 		t.Errorf("%+v %v", h, err)
 	}
 	for _, c := range []struct{ text, want string }{
@@ -61,7 +63,9 @@ func TestAppendRefusal(t *testing.T) {
 		{wire.Refusal{Seq: 4, Line: 2, Status: 422, Errors: hare.InvalidErrors{one}},
 			`{"seq":4,"error":{"status":422,"line":2,"pointer":"/gpu","code":"unknown_gpu","detail":"no \"x\""}}`},
 		{wire.Refusal{Status: 409, Expected: 3, Errors: hare.InvalidErrors{one, one}},
-			`{"seq":null,"error":{"status":409,"pointer":"/gpu","code":"unknown_gpu","detail":"no \"x\"","expected":3,"errors":[{"pointer":"/gpu","code":"unknown_gpu","detail":"no \"x\""},{"pointer":"/gpu","code":"unknown_gpu","detail":"no \"x\""}]}}`},
+			`{"seq":null,"error":{"status":409,"pointer":"/gpu","code":"unknown_gpu","detail":"no ` +
+				`\"x\"","expected":3,"errors":[{"pointer":"/gpu","code":"unknown_gpu","detail":"no ` +
+				`\"x\""},{"pointer":"/gpu","code":"unknown_gpu","detail":"no \"x\""}]}}`},
 	} {
 		if diff := cmp.Diff(c.want, string(wire.AppendRefusal(nil, &c.r))); diff != "" {
 			t.Error(diff)

@@ -289,7 +289,8 @@ func (t *Table[T]) Decode(r *Reader, v *T) error { return r.Finish(t.Read(r, v))
 // NewField makes a row for a value that has its own parser and encoder. The parser
 // read reads or skips one value. The encoder write appends the value, or nothing
 // where the field is left out; a nil encoder means that the field is never written.
-func NewField[T any](name string, kind Schema, read func(r *Reader, v *T) error, write func(b []byte, v *T) []byte) Field[T] {
+func NewField[T any](name string, kind Schema, read func(r *Reader, v *T) error,
+	write func(b []byte, v *T) []byte) Field[T] {
 	f := Field[T]{name: name, read: read, write: write, form: fieldForm{schema: kind}}
 	switch kind["type"] {
 	case "string":
