@@ -23,14 +23,14 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// reference is a row of testdata/gavel_reference.csv: what Gavel's simulator
-// printed, and how long it took.
+// reference is a row of testdata/gavel_reference.csv: the figures that Gavel's simulator
+// printed and the time that it took.
 type reference struct {
 	policy, trace, gpus      string
 	window                   bool
 	jct, total, utilization  float64
 	wallS                    float64
-	jobs                     int // simulated by Gavel
+	jobs                     int // the number of jobs that Gavel simulated
 	rated                    *trace.RatedTrace
 	gotJCT, gotTotal, gotUse float64
 	took                     time.Duration
@@ -116,7 +116,7 @@ func (r *reference) play(tb testing.TB, solver lp.Solver) *sim.LeaseOutcome {
 	}
 	start := time.Now()
 	jobs := leaseJobs(r.rated)
-	for i := range jobs { // what testdata/README.md says that Gavel was given
+	for i := range jobs { // testdata/README.md says what Gavel was given
 		if info.Needs.SLOs {
 			jobs[i].SLO = []float64{1.2, 2, 10}[i%3]
 		}
@@ -155,8 +155,8 @@ func pool(tb testing.TB) *lp.Pool {
 	return p
 }
 
-// apart are figures that may differ by more, with the reason in
-// docs/policies.md. Gavel itself, on the shipped trace, gives what is here.
+// apart are the figures that may differ by more, for the reason in docs/policies.md. On the
+// shipped trace, Gavel itself gives the figures here.
 var apart = map[string]float64{
 	"allox gavel_trace_continuous5600_single.csv total": 5188633.878,
 }
@@ -164,7 +164,7 @@ var apart = map[string]float64{
 func TestGavelAgreement(t *testing.T) {
 	solver := pool(t)
 	_, noEngine := solver.Ready(context.Background())
-	// The second file is of clusters and a trace that no code was written to.
+	// The second file has clusters and a trace that were not known when the code was written.
 	for _, r := range append(references(t, "gavel_reference.csv"), references(t, "gavel_more.csv")...) {
 		t.Run(r.policy+"/"+strings.TrimSuffix(strings.TrimPrefix(r.trace, "gavel_trace_"), ".csv")+"/"+r.gpus,
 			func(t *testing.T) {
@@ -198,11 +198,11 @@ func TestGavelAgreement(t *testing.T) {
 	}
 }
 
-// Gavel's own runs with cvxpy (testdata/README.md). Where two engines ran, the
-// figure must be within 2 % of what lies between theirs. On the two traces whose
-// jobs all come at once, 20 and 15 of them, policies without perf see jobs that
-// are alike, and an engine's rounding orders them: Gavel's own figure moves by up
-// to a sixth from one engine to the other, and 10 % is what is asked.
+// The figures are compared with Gavel's own runs with cvxpy (testdata/README.md). If two
+// engines ran, the figure must be within 2 % of the range between their figures. In two
+// traces, all jobs (20 and 15) arrive at once. Policies without perf then see equal jobs,
+// which the rounding of the engine orders. Gavel's own figure differs by up to a sixth between
+// two engines there, and the figure must be within 10 %.
 func TestGavelAgreementInTheMiddle(t *testing.T) {
 	solver := pool(t)
 	_, noEngine := solver.Ready(context.Background())
@@ -251,8 +251,8 @@ func TestGavelAgreementInTheMiddle(t *testing.T) {
 	}
 }
 
-// Without an engine the choice among optima is another one. Only LAS without
-// perf, where nearly every division is optimal, depends on it by much.
+// Without an LP engine, another of several optima is chosen. Only the figures of LAS without
+// perf, for which nearly every division is optimal, depend much on that choice.
 func TestGavelWithoutAnEngine(t *testing.T) {
 	for _, r := range references(t, "gavel_reference.csv") {
 		info, err := policy.Find("gavel:" + r.policy)

@@ -8,8 +8,8 @@ import (
 	"github.com/hare-sched/hare/policy"
 )
 
-// TestPoliciesPage holds the pages to the code: every policy is named, and the
-// examples are those of example_test.go and task/example_test.go, which run.
+// TestPoliciesPage compares the pages with the code: the pages name every policy, and their
+// examples are those of example_test.go and task/example_test.go.
 func TestPoliciesPage(t *testing.T) {
 	page, err := os.ReadFile("../docs/policies.md")
 	if err != nil {

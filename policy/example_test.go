@@ -40,7 +40,7 @@ func (ShortestFirst) Shares(_ context.Context, s *sim.LeaseState, out *sim.Share
 	}
 }
 
-// A policy of one's own, beside one of the list.
+// The example compares a policy of one's own with a policy of the registry.
 func Example() {
 	jobs := []sim.LeaseJob{
 		{ID: "long", Weight: 1, GPUs: 1, Steps: 4000, Rate: []float64{1, 4}},

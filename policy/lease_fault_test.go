@@ -10,15 +10,15 @@ import (
 	"github.com/hare-sched/hare/sim"
 )
 
-// Every policy of leases gets a trace done on GPUs that fail and return: all steps
-// are run, once, and what faults took is booked; the same again gives the same.
+// Under every policy of leases, all jobs of a trace end on GPUs that fail and return. Each step
+// is done once, and the time that faults cost is counted. A second run gives the same outcome.
 func TestLeasePoliciesUnderFaults(t *testing.T) {
 	rated := read(t, "artifact_evaluation", "gavel_throughputs_colocated.csv", "v100=4,p100=4,k80=4")
 	jobs := leaseJobs(rated)
 	entities := []*sim.LeaseEntity{{Name: "a", Weight: 1}, {Name: "b", Weight: 2, FIFO: true}}
 	for i := range jobs {
 		jobs[i].Entity = entities[i%2]
-		jobs[i].GPUs = 1 // for AlloX; rates of wider ones do as well
+		jobs[i].GPUs = 1 // AlloX only takes jobs of one GPU; the rates of wider jobs serve as well
 	}
 	cluster := sim.LeaseCluster{Types: rated.Types, GPUs: rated.GPUs}
 	cfg := sim.LeaseConfig{

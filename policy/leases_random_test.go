@@ -12,8 +12,8 @@ import (
 	"github.com/hare-sched/hare/sim"
 )
 
-// Every lease policy ends random jobs on random clusters, does all their steps
-// and never needs more GPUs than there are, which the engine refuses.
+// Under every policy of leases, random jobs on random clusters end with all their steps done.
+// The engine would refuse a policy that uses more GPUs than there are.
 func TestLeasePoliciesEndAllJobs(t *testing.T) {
 	seeds := uint64(25)
 	if testing.Short() {
@@ -43,7 +43,7 @@ func TestLeasePoliciesEndAllJobs(t *testing.T) {
 					if p.Needs.OneGPU {
 						j.GPUs = 1
 					}
-					for k := range j.Rate { // where it cannot run, as on a type that is too narrow
+					for k := range j.Rate { // the job cannot run on some types, e.g. on those with too few GPUs
 						if cluster.GPUs[k] < j.GPUs ||
 							r.IntN(4) == 0 && k < 2 && slices.Max(cluster.GPUs[k+1:]) >= j.GPUs {
 							j.Rate[k] = 0
@@ -58,7 +58,7 @@ func TestLeasePoliciesEndAllJobs(t *testing.T) {
 				}}
 				o, err := sim.RunLeases(t.Context(), p.Name, cluster, jobs, p.New(lease.Config{}), cfg)
 				if p.Name == "gavel:fifo" && errors.Is(err, sim.ErrStalled) {
-					continue // it may promise a job a type that is too narrow, as Gavel's does
+					continue // as in Gavel, the policy may give a job a share of a type with too few GPUs
 				}
 				if err != nil {
 					t.Fatalf("seed %d: %v", seed, err)

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// The module of examples/policy builds, passes its tests and prints what
-// docs/own-policy.md shows. It has no HiGHS, so that it is built without cgo.
+// The module of examples/policy builds, passes its tests and prints what docs/own-policy.md
+// shows. The module does not use HiGHS, so it is built without cgo.
 func TestExampleModule(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds a second module")

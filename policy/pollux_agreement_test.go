@@ -88,9 +88,9 @@ func agree(t *testing.T, what string, o *sim.ElasticOutcome, want map[string]flo
 	}
 }
 
-// TestPolluxAgreement holds both policies to what Pollux's simulator gave for
-// each job of its eight workloads (results-jobload of the artifact). Published
-// for workload 6: 3469.69375 and 5301.875 s.
+// TestPolluxAgreement compares both policies with the results of Pollux's simulator for each
+// job of its eight workloads (results-jobload of the artifact). The published mean JCTs of
+// workload 6 are 3469.69375 and 5301.875 s.
 func TestPolluxAgreement(t *testing.T) {
 	f, err := os.Open("testdata/pollux_reference.csv")
 	if err != nil {
@@ -103,7 +103,7 @@ func TestPolluxAgreement(t *testing.T) {
 	}
 	const header = "name,time,application,num_replicas,batch_size\n"
 	text := map[string]*strings.Builder{}
-	want := map[string]map[string]float64{} // by policy and workload
+	want := map[string]map[string]float64{} // the completion times by policy and workload
 	for _, r := range rows[1:] {
 		if text[r[0]] == nil {
 			text[r[0]] = &strings.Builder{}
@@ -134,10 +134,9 @@ func TestPolluxAgreement(t *testing.T) {
 	}
 }
 
-// Other settings on workload 6, which is shipped, against runs of ours of
-// Pollux's simulator: simulator.py --policy NAME --interval N --interference X
-// --min-nodes N
-// --num-gpus N workloads/workload-6.csv, mean JCT and the last time printed.
+// Other settings on the shipped workload 6 are compared with Pollux's simulator, which was run
+// as simulator.py --policy NAME --interval N --interference X --min-nodes N --num-gpus N
+// workloads/workload-6.csv. The figures are the mean JCT and the last time that it printed.
 func TestPolluxSettings(t *testing.T) {
 	text, err := os.ReadFile("../trace/data/pollux_workload_6.csv")
 	if err != nil {
@@ -176,7 +175,7 @@ func TestPolluxSettings(t *testing.T) {
 	}
 }
 
-// Optimus after the paper ends all jobs too; there is no figure to compare with.
+// Under Optimus as the paper describes it, all jobs end. There is no figure to compare with.
 func TestOptimusRuns(t *testing.T) {
 	text, err := os.ReadFile("../trace/data/pollux_workload_6.csv")
 	if err != nil {
@@ -191,7 +190,8 @@ func TestOptimusRuns(t *testing.T) {
 	t.Logf("mean JCT %.5f s, %d starts", o.MeanJCTS, o.Starts)
 }
 
-// TestPolluxArtifact compares with the artifact itself: 8 workloads at 4 loads.
+// TestPolluxArtifact compares the policies with the artifact's results for 8 workloads at 4
+// loads.
 func TestPolluxArtifact(t *testing.T) {
 	if *polluxDir == "" {
 		t.Skip("needs -pollux")

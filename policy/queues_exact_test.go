@@ -8,11 +8,11 @@ import (
 	"testing"
 )
 
-// This file has what queues are known to do: formulas for means, and recursions
-// for every single job, written apart from the engines.
+// This file has the known results of queueing theory: formulas for mean times, and recursions
+// for the time of each job. It shares no code with the engines.
 
-// law is a distribution of service times: a mixture of exponentials, or a
-// constant where rate is empty. Mean 1,000 s in all of them.
+// law is a distribution of service times: a mixture of exponentials, or a constant if rate is
+// empty. The mean of every law is 1,000 s.
 type law struct {
 	name       string
 	part, rate []float64
@@ -43,7 +43,7 @@ func (l law) draw(r *rand.Rand) float64 {
 	return r.ExpFloat64() / l.rate[i]
 }
 
-// second is E[S²].
+// second returns E[S²].
 func (l law) second() float64 {
 	if l.rate == nil {
 		return meanS * meanS
@@ -55,7 +55,7 @@ func (l law) second() float64 {
 	return sum
 }
 
-// tail is P(S > x), density f(x).
+// tail returns P(S > x) and the density f(x).
 func (l law) tail(x float64) (tail, density float64) {
 	for i, p := range l.part {
 		e := p * math.Exp(-l.rate[i]*x)
@@ -65,8 +65,8 @@ func (l law) tail(x float64) (tail, density float64) {
 	return tail, density
 }
 
-// erlangC is E[T] of M/M/k first come first served: 1/μ + C / (kμ − λ), C the
-// probability that all k are busy (Erlang 1917).
+// erlangC returns E[T] of M/M/k under first come, first served: 1/μ + C / (kμ − λ), where C is
+// the probability that all k servers are busy (Erlang 1917).
 func erlangC(k int, rho float64) float64 {
 	a, term, sum := float64(k)*rho, 1.0, 0.0
 	for n := range k {
@@ -77,25 +77,25 @@ func erlangC(k int, rho float64) float64 {
 	return meanS + all/(sum+all)*meanS/(float64(k)*(1-rho))
 }
 
-// pollaczek is E[T] of M/G/1 first come first served: E[S] + λ E[S²] / 2(1−ρ)
+// pollaczek returns E[T] of M/G/1 under first come, first served: E[S] + λ E[S²] / 2(1−ρ)
 // (Pollaczek 1930, Khinchine 1932).
 func pollaczek(l law, rho float64) float64 {
 	return meanS + rho/meanS*l.second()/(2*(1-rho))
 }
 
-// sharing is E[T] of M/G/1 processor sharing: E[S] / (1 − ρ), whatever the law
+// sharing returns E[T] of M/G/1 under processor sharing: E[S] / (1 − ρ) for every law
 // (Kleinrock 1967 for M, Sakata, Noguchi and Oizumi 1969 for G).
 func sharing(rho float64) float64 { return meanS / (1 - rho) }
 
-// schrage is E[T] of M/G/1 with the shortest remaining time first (Schrage and
-// Miller 1966), by the trapezoidal rule with a step of 0.2 s:
+// schrage returns E[T] of M/G/1 under shortest remaining time first (Schrage and Miller 1966),
+// by the trapezoidal rule with a step of 0.2 s:
 //
 //	E[T(x)] = λ (∫₀ˣ t² f + x² F̄(x)) / 2(1−ρ(x))² + ∫₀ˣ dt/(1−ρ(t)),  ρ(x) = λ ∫₀ˣ t f
 func schrage(l law, rho float64) float64 {
 	const step = 0.2
 	lambda := rho / meanS
 	var load, second, residence, mean float64
-	var before [3]float64 // t f, t² f, E[T(t)] f: all 0 at 0
+	var before [3]float64 // t f, t² f and E[T(t)] f at the step before; all are 0 at 0
 	for x := step; x < 120*meanS; x += step {
 		tail, f := l.tail(x)
 		was := 1 / (1 - load)
@@ -109,10 +109,10 @@ func schrage(l law, rho float64) float64 {
 	return mean
 }
 
-// feedback is E[T] of M/G/1 with two queues, first come first served in each,
-// the second served where the first is empty, a job falling into it after cut
-// seconds (Kleinrock, Queueing Systems vol. 2, section 4.7): with ρ' and E[S'²] of
-// S' = min(S, cut),
+// feedback returns E[T] of M/G/1 with two queues (Kleinrock, Queueing Systems vol. 2, section
+// 4.7). Each queue is served first come, first served, and the second queue only if the first
+// is empty. A job moves to the second queue after cut seconds of service. With ρ' and E[S'²]
+// of S' = min(S, cut),
 //
 //	E[T(x)] = λ E[S'²] / 2(1−ρ') + x                 for x ≤ cut
 //	E[T(x)] = (λ E[S²] / 2(1−ρ) + x) / (1−ρ')        beyond
@@ -132,7 +132,7 @@ func feedback(l law, rho, cut float64) float64 {
 		(tail*lambda*l.second()/(2*(1-rho))+meanS-short)/free
 }
 
-// firstCome is the time in the system of each job, k servers first come first
+// firstCome returns the time in the system of each job with k servers under first come, first
 // served: a job takes the server that is free first (Kiefer and Wolfowitz 1955).
 func firstCome(arrivals, sizes []float64, k int) []float64 {
 	free := make([]float64, k)
@@ -169,11 +169,11 @@ func (q *queue) Pop() any {
 	return x
 }
 
-// shortest is the time in the system of each job, one server that always serves
-// the one with the least time left.
+// shortest returns the time in the system of each job with one server, which always serves the
+// job with the least remaining time.
 func shortest(arrivals, sizes []float64) []float64 {
 	out := make([]float64, len(arrivals))
-	var q queue // keys are times left
+	var q queue // the keys are remaining times
 	now := 0.0
 	for i := 0; i < len(arrivals) || len(q) > 0; {
 		next := math.Inf(1)
@@ -187,7 +187,7 @@ func shortest(arrivals, sizes []float64) []float64 {
 			continue
 		}
 		if len(q) > 0 {
-			q[0].key -= next - now // it stays the least
+			q[0].key -= next - now // the key stays the least
 		}
 		now = next
 		heap.Push(&q, queued{sizes[i], i})
@@ -196,11 +196,11 @@ func shortest(arrivals, sizes []float64) []float64 {
 	return out
 }
 
-// shared is the time in the system of each job where n jobs are served at rate
-// min(1, k/n) each.
+// shared returns the time in the system of each job if each of n jobs is served at rate
+// min(1, k/n).
 func shared(arrivals, sizes []float64, k int) []float64 {
 	out := make([]float64, len(arrivals))
-	var q queue // keys are the service that each job will have had, had it come at once
+	var q queue // a key is the service of a job at its end, as if the job had arrived at time 0
 	now, served := 0.0, 0.0
 	for i := 0; i < len(arrivals) || len(q) > 0; {
 		next := math.Inf(1)
@@ -226,8 +226,8 @@ func shared(arrivals, sizes []float64, k int) []float64 {
 	return out
 }
 
-// student is the quantile p > 1/2 of Student's t, by bisection of its density
-// integrated by Simpson's rule.
+// student returns the quantile p > 1/2 of Student's t. It bisects the integral of the density,
+// which it computes by Simpson's rule.
 func student(p float64, freedom int) float64 {
 	v := float64(freedom)
 	up, _ := math.Lgamma((v + 1) / 2)
@@ -253,7 +253,8 @@ func student(p float64, freedom int) float64 {
 	return low
 }
 
-// The formulas in cases worked by hand or printed elsewhere.
+// The formulas and recursions give the figures of cases that are computed by hand or printed
+// in the literature.
 func TestQueueFormulas(t *testing.T) {
 	arrivals, sizes := []float64{0, 1, 2}, []float64{5, 1, 1}
 	for _, c := range []struct {
@@ -265,19 +266,20 @@ func TestQueueFormulas(t *testing.T) {
 		{"t, 9 degrees, 95 %", student(0.975, 9), 2.262, 5e-4},
 		{"M/M/1 as M/G/1", pollaczek(exponential, 0.7), meanS / 0.3, 1e-9},
 		{"M/M/1 as M/M/k", erlangC(1, 0.7), meanS / 0.3, 1e-9},
-		// a = 1.4: C = 0.98/0.3 / (1 + 1.4 + 0.98/0.3) = 0.576471, over 2 − 1.4.
+		// With a = 1.4, C is 0.98/0.3 / (1 + 1.4 + 0.98/0.3) = 0.576471, which is divided by
+		// 2 − 1.4.
 		{"M/M/2", erlangC(2, 0.7), meanS * (1 + 0.5764705882/0.6), 1e-6},
 		{"M/D/1 waits half as long", pollaczek(constant, 0.7) - meanS, meanS * 0.7 / 0.3 / 2, 1e-9},
 		{"c² of H₂", spread.second()/meanS/meanS - 1, 4, 1e-12},
 		{"two queues, all in the first", feedback(exponential, 0.7, 1e6), meanS / 0.3, 1e-6},
 		{"two queues, all in the second", feedback(exponential, 0.7, 1e-6), meanS / 0.3, 1e-2},
-		// With hardly any load nobody waits.
+		// With hardly any load no job waits.
 		{"shortest first, no load", schrage(exponential, 1e-6), meanS, 1e-2},
 		{"shortest first by recursion", shortest(arrivals, sizes)[0], 7, 1e-12},
 		{"first come by recursion", firstCome(arrivals, sizes, 2)[2], 1, 1e-12},
-		// At 2 the first has had 1.5 s and the second 0.5; the three share until
-		// the second ends at 3.5; the third has 0.5 left, in halves to 4.5; the
-		// first has then had 2.5 and ends at 7.
+		// At 2 the first job has had 1.5 s and the second 0.5 s. The three jobs share the server
+		// until the second ends at 3.5. The third has 0.5 s left then, and ends at half the speed at
+		// 4.5. The first has then had 2.5 s and ends at 7.
 		{"shared by recursion", shared(arrivals, sizes, 1)[2], 2.5, 1e-12},
 		{"shared by recursion, last", shared(arrivals, sizes, 1)[0], 7, 1e-12},
 		{"shared by two servers", shared(arrivals, sizes, 2)[2], 1, 1e-12},
@@ -286,7 +288,7 @@ func TestQueueFormulas(t *testing.T) {
 			t.Errorf("%s: %v, by hand %v", c.name, c.got, c.want)
 		}
 	}
-	// The formula of Schrage and Miller against the recursion, for both laws.
+	// The formula of Schrage and Miller agrees with the recursion for both laws.
 	for i, l := range []law{exponential, spread} {
 		s := newStream(l, 1, 0.7, 200_000, uint64(100+i))
 		if got, want := average(shortest(s.arrivals, s.sizes)), schrage(l, 0.7); math.Abs(got/want-1) > 0.03 {
@@ -303,14 +305,14 @@ func average(x []float64) float64 {
 	return sum / float64(len(x))
 }
 
-// stream is jobs that arrive in a Poisson process, of rate k ρ / E[S]. Arrivals
-// are whole microseconds and sizes whole milliseconds, the units of the engines'
-// tasks and of the steps that leases are made of here.
+// stream is a sequence of jobs that arrive in a Poisson process of rate k ρ / E[S]. Arrivals
+// are multiples of a microsecond, the unit of the task engine, and sizes are multiples of a
+// millisecond, the length of a step in leases here.
 type stream struct {
 	law             law
 	servers         int
 	rho             float64
-	arrivals, sizes []float64 // seconds; arrivals rise
+	arrivals, sizes []float64 // in seconds; arrivals are in order
 }
 
 func newStream(l law, servers int, rho float64, jobs int, seed uint64) *stream {
@@ -325,7 +327,7 @@ func newStream(l law, servers int, rho float64, jobs int, seed uint64) *stream {
 	return s
 }
 
-// lastEnd is when the last job ends where no server idles while jobs wait.
+// lastEnd returns when the last job ends if no server idles while jobs wait.
 func (s *stream) lastEnd() float64 {
 	ends := firstCome(s.arrivals, s.sizes, 1)
 	for i := range ends {

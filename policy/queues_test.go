@@ -19,30 +19,32 @@ import (
 	"github.com/hare-sched/hare/wire"
 )
 
-// oracle adds the checks that take minutes: make oracle.
+// oracle adds the checks that take minutes; make oracle sets it.
 var oracle = flag.Bool("hare.oracle", false, "also the checks that take minutes")
 
-// batches of jobs, after one that is left out while the queue fills.
+// batches is the number of batches of jobs that count. One batch before them, in which the
+// queue fills, does not count.
 const batches = 20
 
-// play gives the time in the system of each job of a stream, in seconds, with
-// rounds or leases of a length; 0 is for those that need none.
+// play returns the time in the system of each job of a stream, in seconds. stepS is the length
+// of rounds or leases; 0 means that the engine needs none.
 type play func(t *testing.T, s *stream, stepS float64) []float64
 
-// queueRow is a queue with a known answer, and what plays it.
+// queueRow is a queue with known times, and the policies that are compared with it.
 type queueRow struct {
 	law     law
 	servers int
 	seed    uint64
 	rule    string
-	// formula of rule, law, servers and load, and the exact times of the jobs.
+	// formula returns the known mean time, and exact the known time of each job; exact is nil
+	// if no such times are known.
 	formula func(l law, servers int, rho float64) float64
-	exact   func(*stream) []float64 // nil: none is known
+	exact   func(*stream) []float64
 	engine  string
 	plays   map[string]play // by policy
-	// stepS is of rounds or leases; 0: the engine is exact. Otherwise the run is
-	// repeated with half of it, and the figure is 2 T(step/2) − T(step), which
-	// leaves an error of the order of step².
+	// stepS is the length of rounds or leases; 0 means that the engine is exact. Otherwise the
+	// run is repeated with half the length, and the figure is 2 T(step/2) − T(step), whose error
+	// is of the order of step².
 	stepS float64
 }
 
@@ -57,10 +59,11 @@ func fifoExact(s *stream) []float64 { return firstCome(s.arrivals, s.sizes, s.se
 
 func psExact(s *stream) []float64 { return shared(s.arrivals, s.sizes, s.servers) }
 
-// cutS is where jobs leave the first of two queues.
+// cutS is the service in seconds after which jobs leave the first of two queues.
 const cutS = 800
 
-// queueRows: the seeds are the numbers of the rows, and were not chosen.
+// queueRows returns the rows of the table. The seed of a row is its number, so no seed was
+// chosen.
 func queueRows() []queueRow {
 	fifos := map[string]play{
 		"fifo": named("fifo", hare.Relaxed), "fifo (gang)": named("fifo", hare.Gang), "fifo (rigid)": named("fifo",
@@ -109,12 +112,11 @@ func queueRows() []queueRow {
 	}
 }
 
-// TestQueues plays streams at a load of 0.7 to the engines and compares with the
-// known means: every mean of 20 batches must lie within the interval of Student's
-// t that holds for all rows at once with 99 % (Bonferroni), and where the time of
-// every job is known, the engine must give it: to a millisecond where it is exact, and
-// after extrapolation the mean to 1 %. It prints the table of
-// docs/agreement-queues.md.
+// TestQueues simulates streams at a load of 0.7 and compares the results with the known means.
+// The mean of 20 batches must lie within the interval of Student's t that holds for all rows
+// at once with 99 % (Bonferroni). If the time of every job is known, an exact engine must give
+// that time to a millisecond, and the extrapolated mean of any other engine must agree to 1 %.
+// The test prints the table of docs/agreement-queues.md.
 func TestQueues(t *testing.T) {
 	rows := queueRows()
 	fmt.Println("| queue | rule | policies | known, s | simulated, s | job by job |\n|---|---|---|---|---|---|")
@@ -130,7 +132,7 @@ func TestQueues(t *testing.T) {
 		s := newStream(r.law, r.servers, 0.7, (batches+1)*jobs, r.seed)
 		want := r.formula(r.law, r.servers, s.rho)
 		var figures []string
-		who := map[string][]string{} // by figures
+		who := map[string][]string{} // the policies by their figures
 		for _, name := range sortedKeys(r.plays) {
 			t.Run(fmt.Sprintf("%s_%s_%d_%s", r.rule, r.law.name, r.servers, name), func(t *testing.T) {
 				got, note := r.run(t, r.plays[name], s)
@@ -160,8 +162,8 @@ func TestQueues(t *testing.T) {
 		"wide", outside, compared, all/one)
 }
 
-// run gives the times in the system, extrapolated where there are steps, and
-// says how far they are from the exact ones.
+// run returns the times in the system, extrapolated if the engine has steps, and says how far
+// they are from the exact times.
 func (row *queueRow) run(t *testing.T, p play, s *stream) ([]float64, string) {
 	t.Helper()
 	got := p(t, s, row.stepS)
@@ -192,7 +194,7 @@ func (row *queueRow) run(t *testing.T, p play, s *stream) ([]float64, string) {
 	return got, note
 }
 
-// interval is the mean of batches of n and its standard error.
+// interval returns the mean of batches of n values and its standard error.
 func interval(x []float64, n int) (mean, err float64) {
 	var of []float64
 	for batch := range slices.Chunk(x, n) {
@@ -214,7 +216,7 @@ func sortedKeys(m map[string]play) []string {
 	return out
 }
 
-// named plays to a policy of the task engine by its name.
+// named simulates the named policy of the task engine.
 func named(name string, sync hare.Sync) play {
 	return tasks(sync, func(i *hare.Instance) (online.Policy, error) {
 		info, err := policy.FindTask(name)
@@ -225,10 +227,9 @@ func named(name string, sync hare.Sync) play {
 	})
 }
 
-// tasks plays to a policy of the task engine. A job is a round, or equal rounds
-// of at most stepS. It counts from the events who is there and who computes,
-// which must agree with Little's law and with the rule that no GPU idles while a
-// job waits.
+// tasks simulates a policy of the task engine. A job is one round, or equal rounds of at most
+// stepS. From the events, tasks counts the jobs in the system and the jobs that run. The counts
+// must agree with Little's law, and no GPU may idle while a job waits.
 func tasks(sync hare.Sync, make func(*hare.Instance) (online.Policy, error)) play {
 	return func(t *testing.T, s *stream, stepS float64) []float64 {
 		t.Helper()
@@ -236,7 +237,7 @@ func tasks(sync hare.Sync, make func(*hare.Instance) (online.Policy, error)) pla
 			Cluster: hare.Cluster{Nodes: []hare.Node{{Name: "a",
 				GPUs: []hare.TypeCount{{Type: "GPU", Count: s.servers}}}}}}
 		var workUs int64
-		roundingS := 1e-3 // at most, of equal rounds
+		roundingS := 1e-3 // the greatest rounding error of equal rounds
 		for i, size := range s.sizes {
 			rounds := int64(1)
 			if stepS > 0 {
@@ -287,7 +288,7 @@ type watcher struct {
 	servers        int
 	lastUs         int64
 	there, running int
-	jobsUs, busyUs int64 // integrals of there and running
+	jobsUs, busyUs int64 // the integrals over time of there and running
 }
 
 func (w *watcher) see(r wire.Record) error {
@@ -318,8 +319,8 @@ func (w *watcher) see(r wire.Record) error {
 	return nil
 }
 
-// lent plays to a policy of leases of stepS, or of leases longer than any job.
-// Shares are computed anew whenever a job came or went. Steps take a millisecond.
+// lent simulates a policy with leases of stepS, or with leases longer than any job. Shares are
+// computed again whenever a job has arrived or ended. A step takes a millisecond.
 func lent(name string) play {
 	return func(t *testing.T, s *stream, stepS float64) []float64 {
 		t.Helper()

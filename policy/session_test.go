@@ -17,8 +17,8 @@ var small = &hare.Cluster{Nodes: []hare.Node{
 	{Name: "b", GPUs: []hare.TypeCount{{Type: "T4", Count: 2}}},
 }}
 
-// Every policy of tasks that knows nothing but the events opens, is stored and is
-// restored, by its own name alone.
+// Every policy of tasks that knows only the events can be opened, stored and restored by its
+// name.
 func TestSessionPolicies(t *testing.T) {
 	names := policy.SessionNames()
 	if want := []string{"fifo", "gandiva", "gavel_fifo", "hlas", "kueue", "kueue_strict",

@@ -16,13 +16,13 @@ var (
 	speedPolicy = flag.String("hare.policies", "", "of these names alone, separated by commas")
 )
 
-// continuous is the trace of the table.
+// continuous is the trace for which the table gives rates.
 const continuous = "gavel_trace_continuous5600_single.csv"
 
-// TestSpeedTable prints jobs a second on the continuous trace for every policy
-// of leases, in Markdown, and how many times Gavel's own that is: on that trace
-// where Gavel was run on it, else on the largest on which it was. Times are the
-// least of the runs, since what disturbs a run only makes it longer.
+// TestSpeedTable prints the jobs per second on the continuous trace for every policy of leases,
+// in Markdown, and this rate over the rate of Gavel. If Gavel was not run on that trace, its
+// rate on the largest trace on which it was run counts. The time is the least of several runs,
+// because disturbances only make a run longer.
 func TestSpeedTable(t *testing.T) {
 	if *speedRuns == 0 {
 		t.Skip("only with -hare.speed")
@@ -38,7 +38,7 @@ func TestSpeedTable(t *testing.T) {
 		return least
 	}
 	rows := references(t, "gavel_reference.csv")
-	var long reference // any row of the trace
+	var long reference // some row of the trace
 	for _, r := range rows {
 		if r.trace == continuous {
 			long = r
@@ -55,7 +55,7 @@ func TestSpeedTable(t *testing.T) {
 		r.policy = info.Name
 		took := fastest(&r)
 		line := fmt.Sprintf("| `%s` | %.2f | %.0f |", info.Name, took.Seconds(), float64(r.jobs)/took.Seconds())
-		var peer *reference // with the most jobs
+		var peer *reference // the row of the policy with the most jobs
 		for i := range rows {
 			if "gavel:"+rows[i].policy == info.Name && (peer == nil || rows[i].jobs > peer.jobs) {
 				peer = &rows[i]

@@ -9,8 +9,8 @@ import (
 	"github.com/hare-sched/hare/sim"
 )
 
-// table is a training whose steps take stepS[GPUs], whatever the batch, of
-// which all is synchronisation, and whose epochs take epochSteps each.
+// table is a training whose steps take stepS[GPUs] for any batch, all of it synchronisation.
+// Each epoch takes epochSteps.
 type table struct {
 	stepS      []float64
 	epochSteps float64
@@ -32,7 +32,7 @@ func (m *table) Epoch(_, epoch int) (gain, endProgress, endSteps float64, err er
 	return 1, steps, steps, nil
 }
 
-// elastic is a job of three epochs that asks for so many GPUs.
+// elastic returns a job of three epochs that asks for a number of GPUs.
 func elastic(number, gpus int, training sim.Training, held ...sim.NodeGPUs) sim.ElasticView {
 	return sim.ElasticView{Number: number, Held: held, ElasticJob: &sim.ElasticJob{
 		ID: fmt.Sprint(number), Weight: 1, GPUs: gpus, MaxGPUs: 64, Batch: 64, Epochs: 3,
@@ -65,11 +65,12 @@ func at(nodes ...int) []sim.NodeGPUs {
 	return held
 }
 
-// A has 10 steps left after its first epoch, B 20. Both get a GPU; the third
-// saves A (10 − 6) · 10 = 40 s and B (8 − 5) · 20 = 60 s: B. A fourth saves A 40
-// and B (5 − 4.5) · 20 = 10 s: A. A fifth saves A (6 − 5) · 10 = 10 s, as much as
-// B: A, which is first. A sixth: B 10, A (5 − 4.9) · 10 = 1: B. B is then at 3 and
-// its next GPU would cost it time; A takes the seventh; the eighth helps nobody.
+// A has 10 steps left after its first epoch, and B has 20. Each gets one GPU. The third GPU would
+// save A (10 − 6) · 10 = 40 s and B (8 − 5) · 20 = 60 s, so B gets it. The fourth would save A
+// 40 s and B (5 − 4.5) · 20 = 10 s, so A gets it. The fifth would save A (6 − 5) · 10 = 10 s and B
+// as much, so A, which is first, gets it. The sixth would save B 10 s and A (5 − 4.9) · 10 = 1 s,
+// so B gets it. A further GPU would cost B time, so A gets the seventh. The eighth would help no
+// job.
 func TestPolluxOptimusWidths(t *testing.T) {
 	a := &table{[]float64{0, 10, 6, 5, 4.9, 4.9, 4.9, 4.9, 4.9}, 5}
 	b := &table{[]float64{0, 8, 5, 4.5, 4.6, 4, 4, 4, 4}, 10}
@@ -81,23 +82,23 @@ func TestPolluxOptimusWidths(t *testing.T) {
 			t.Errorf("%d GPUs: widths %v, by hand %v; %v", gpus, got, want, err)
 		}
 	}
-	// In its last epoch B counts one step: 3 s for its second GPU, A's 40 come first.
+	// In its last epoch, one step of B counts, so a second GPU would save B 3 s and A 40 s.
 	s := &sim.ElasticState{Nodes: []int{3}, Jobs: []sim.ElasticView{elastic(0, 1, a), elastic(1, 1, b)}}
 	s.Jobs[1].Epoch = 2
 	if got, err := new(optimus).widths(s); err != nil || got[0] != 2 || got[1] != 1 {
 		t.Errorf("last epoch: widths %v; %v", got, err)
 	}
-	// A job is not widened beyond what its batch can be dealt out to.
+	// A job gets no more GPUs than its batch can be divided over.
 	s.Jobs[0].MaxGPUs, s.Nodes = 1, []int{8}
 	if got, err := new(optimus).widths(s); err != nil || got[0] != 1 || got[1] != 3 {
 		t.Errorf("narrow: widths %v; %v", got, err)
 	}
 }
 
-// Widths 3 and 1 on nodes of 2: the narrow one is placed first, on node 0; the
-// other takes node 1, which has most, and the rest of node 0. When a third comes,
-// widths are 2, 1, 1: the second keeps its GPU, and of those that change, the
-// new one is narrower and takes the first GPU of node 1; the first gets what is
+// Two jobs of 3 and 1 GPUs are placed on nodes of 2. The narrow job is placed first, on node 0.
+// The wide job gets node 1, which has the most free GPUs, and the other GPU of node 0. When a
+// third job arrives, the jobs have 2, 1 and 1 GPUs. The second keeps its GPU. Of the jobs that
+// change, the new one is narrower and gets the first GPU of node 1; the first job gets what is
 // left, on two nodes.
 func TestPolluxOptimusPlacement(t *testing.T) {
 	wide := &table{[]float64{0, 10, 6, 5, 4.9}, 5}
@@ -109,9 +110,9 @@ func TestPolluxOptimusPlacement(t *testing.T) {
 	allocate(t, p, s, at(0, 1, 1, 1), at(0, 1), at(1, 1))
 }
 
-// Jobs of 3, 2 and 1 GPUs on 4: the second does not fit and is passed over. After
-// 19,200 s the first has 57,600 GPU-seconds, sinks, and the second, which now
-// comes first, runs with the third; the first does not fit any more.
+// Jobs of 3, 2 and 1 GPUs are placed on 4 GPUs. The second does not fit and is passed over. After
+// 19,200 s the first job has had 57,600 GPU-seconds and moves to the lower queue. The second now
+// comes first and runs beside the third; the first no longer fits.
 func TestPolluxTiresias(t *testing.T) {
 	p := &polluxTiresias{}
 	s := &sim.ElasticState{Nodes: []int{2, 2}, Jobs: []sim.ElasticView{elastic(0, 3, nil), elastic(1, 2, nil),
@@ -122,7 +123,7 @@ func TestPolluxTiresias(t *testing.T) {
 	allocate(t, p, s, at(0, 2, 1, 1), nil, at(1, 1))
 	s.NowS = 60 + 19200
 	allocate(t, p, s, nil, at(0, 2), at(1, 1))
-	// The second ends. The first runs again, and one that comes is before it.
+	// The second job ends. The first runs again, and a job that arrives is placed before it.
 	s.Jobs = []sim.ElasticView{s.Jobs[0], s.Jobs[2], elastic(3, 2, nil)}
 	s.NowS += 60
 	allocate(t, p, s, nil, at(1, 1), at(0, 2))
@@ -136,21 +137,20 @@ func TestPolluxTiresiasWaits(t *testing.T) {
 	p := &polluxTiresias{}
 	s := &sim.ElasticState{NowS: 60, Nodes: []int{4}, Jobs: []sim.ElasticView{elastic(0, 4, nil), elastic(1, 4, nil)}}
 	allocate(t, p, s, at(0, 4), nil)
-	s.NowS = 60 + 14400 // the first sinks
+	s.NowS = 60 + 14400 // the first job moves to the lower queue
 	allocate(t, p, s, nil, at(0, 4))
-	s.NowS += 14399 // the second is a second short
+	s.NowS += 14399 // the second job is one second below the threshold
 	allocate(t, p, s, nil, at(0, 4))
-	s.NowS++ // and sinks, behind the first
+	s.NowS++ // the second job moves to the lower queue, behind the first
 	allocate(t, p, s, at(0, 4), nil)
 	s.NowS += 1e6
 	allocate(t, p, s, at(0, 4), nil)
 }
 
-// A has 10 steps to do, and as it is young a second GPU saves it 0.95 · (10 − 6) ·
-// 10 = 38 s; B, at the start of its second epoch of 6.5 steps, (8 − 5) · 13 = 39 s:
-// the third GPU is B's. Pollux's form counts (10 − 6) · 20/3 = 26.7 and (8 − 5) ·
-// 6.5 = 19.5 s. Where both are young and B's epochs are of 3 steps, it saves 0.95 ·
-// 3 · 9 = 25.65 s.
+// A has 10 steps to do and is young, so a second GPU saves it 0.95 · (10 − 6) · 10 = 38 s. B is at
+// the start of its second epoch of 6.5 steps, so a second GPU saves it (8 − 5) · 13 = 39 s, and B
+// gets the third GPU. Pollux's variant counts (10 − 6) · 20/3 = 26.7 s and (8 − 5) · 6.5 = 19.5 s.
+// If both jobs are young and B's epochs have 3 steps, the GPU saves B 0.95 · 3 · 9 = 25.65 s.
 func TestOptimusYoung(t *testing.T) {
 	a := &table{[]float64{0, 10, 6, 5}, 10. / 3}
 	b := &table{[]float64{0, 8, 5, 4.5}, 6.5}
@@ -171,9 +171,9 @@ func TestOptimusYoung(t *testing.T) {
 	}
 }
 
-// Six GPUs of two nodes of four are three of each, where Pollux takes four and
-// two. Of 2, 4 and 4 free ones five are 3 and 2 of the last two. Of 1 and 4 free
-// ones five have no even parts.
+// Six GPUs on two nodes of four are divided into three and three; Pollux would take four and two.
+// Five GPUs on nodes with 2, 4 and 4 free GPUs are 3 and 2 of the last two nodes. On nodes with 1
+// and 4 free GPUs, five GPUs cannot be divided evenly.
 func TestOptimusEvenParts(t *testing.T) {
 	for _, c := range []struct {
 		free []int

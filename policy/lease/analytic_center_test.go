@@ -10,8 +10,9 @@ import (
 	"github.com/hare-sched/hare/sim"
 )
 
-// One job may have x of one GPU and y of another type of three, x + y = 1: of all
-// optima the centre has the greatest x y (1 − x) (3 − y), at x² + x = 1/2.
+// One job may have the share x of a type with one GPU and the share y of a type with three
+// GPUs, with x + y = 1. Of all optima, the analytic center has the greatest product
+// x y (1 − x) (3 − y), which is at x² + x = 1/2.
 func TestCentre(t *testing.T) {
 	c := &analyticCenter{gpus: []float64{1, 3}, width: []float64{1}, greatest: true}
 	c.rows = []constraint{{job: 0, a: []float64{1, 1}, z: -1}}
@@ -25,7 +26,7 @@ func TestCentre(t *testing.T) {
 	}
 }
 
-// randomState has jobs of one to four GPUs, some of which cannot use a type.
+// randomState returns a state with jobs of one to four GPUs, some of which cannot use a type.
 func randomState(seed uint64, jobs int) *sim.LeaseState {
 	r := rand.New(rand.NewPCG(seed, 3))
 	s := state(1+r.IntN(4), 1+r.IntN(4), 1+r.IntN(4))
@@ -42,8 +43,8 @@ func randomState(seed uint64, jobs int) *sim.LeaseState {
 	return s
 }
 
-// The centre is as good as the corner that the simplex method finds, and keeps
-// the bounds.
+// The objective at the analytic center equals the optimum that the simplex method finds, and
+// the center keeps the constraints.
 func TestCentreIsOptimal(t *testing.T) {
 	for seed := range uint64(100) {
 		s := randomState(seed, 1+int(seed%12))
@@ -95,7 +96,7 @@ func keepsBounds(t *testing.T, s *sim.LeaseState, share []float64) {
 	}
 }
 
-// The worst ρ is the least for which a linear program finds shares.
+// The greatest ρ of the shares is the least for which a linear program is feasible.
 func TestFinishTimeFairnessIsOptimal(t *testing.T) {
 	for seed := range uint64(60) {
 		s := randomState(seed, 1+int(seed%9))
@@ -134,8 +135,8 @@ func TestFinishTimeFairnessIsOptimal(t *testing.T) {
 	}
 }
 
-// Rates, weights and sizes over eight, four and ten orders of magnitude: there is
-// always a division, and it keeps the bounds.
+// If rates, weights and sizes differ by up to eight, four and ten orders of magnitude, there
+// are always shares, and they keep the constraints.
 func TestDivisionsOfExtremeJobs(t *testing.T) {
 	seeds := uint64(40)
 	if testing.Short() {

@@ -10,8 +10,8 @@ import (
 	"github.com/hare-sched/hare/sim"
 )
 
-// For a dollar, job 0 does 1/0.135, 2/0.43 and 3/0.74 steps, so that it takes the
-// K80; job 1 does 5/0.43 on the P100. Nobody pays for the V100.
+// For a dollar, job 0 does 1/0.135, 2/0.43 or 3/0.74 steps, so it takes the K80. Job 1 does
+// 5/0.43 steps on the P100. No job takes the V100.
 func TestCost(t *testing.T) {
 	s := state(1, 1, 1, job(1, 1, 100, 1, 2, 3), job(1, 1, 100, 1, 5, 5))
 	p := &gavelCost{solver: &lp.Simplex{}}
@@ -27,9 +27,10 @@ func TestCost(t *testing.T) {
 	}
 }
 
-// Alone on the V100 job 0 takes 100/3 s. With twice that it must do 1.5 steps a
-// second: (1 − y) + 3 y on K80 and V100, y = 1/4. In half of that it cannot end at
-// all, and then no deadline counts. What has passed asks for nothing.
+// Job 0 takes 100/3 s alone on the V100. With a deadline of twice that time it must do 1.5
+// steps a second, which is (1 − y) + 3 y on K80 and V100 with y = 1/4. With a deadline of half
+// the time the job cannot end in time, and then no deadline counts. A deadline that has passed
+// does not count.
 func TestCostWithDeadlines(t *testing.T) {
 	for slo, want := range map[float64][]float64{2: {0.75, 0, 0.25, 0, 1, 0}, 0.5: {1, 0, 0, 0, 1, 0},
 		0.1: {1, 0, 0, 0,
@@ -65,8 +66,8 @@ func TestPoliciesSayWhatJobsLack(t *testing.T) {
 	}
 }
 
-// No division that keeps the bounds and the deadlines does more for a dollar, of
-// thousands drawn at random; and deadlines are kept where one of them keeps them.
+// Of thousands of random shares that keep the constraints and the deadlines, none do more work
+// for a dollar. If some of them keep the deadlines, so do the policy's shares.
 func TestCostIsTheBest(t *testing.T) {
 	for seed := range uint64(30) {
 		s := randomState(seed, 1+int(seed%4))

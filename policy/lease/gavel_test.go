@@ -12,7 +12,7 @@ import (
 	"github.com/hare-sched/hare/sim"
 )
 
-// state is jobs on a cluster of K80, P100 and V100 GPUs.
+// state returns a state of jobs on a cluster of K80, P100 and V100 GPUs.
 func state(k80, p100, v100 int, jobs ...sim.LeaseView) *sim.LeaseState {
 	for i := range jobs {
 		jobs[i].Number = i
@@ -44,17 +44,17 @@ func expect(t *testing.T, what string, got []float64, want ...float64) {
 	}
 }
 
-// The first job takes its fastest type; the second finds no V100 left and takes
-// a P100; the third needs two GPUs of a type: there is one P100 and one K80, so
-// the queue stops, and the fourth gets nothing though it would fit.
+// The first job takes its fastest type. The second finds no free V100 and takes a P100. The
+// third needs two GPUs of a type, but only one P100 and one K80 are free, so the queue stops,
+// and the fourth job gets nothing although it would fit.
 func TestFIFOPerf(t *testing.T) {
 	s := state(1, 2, 1, job(1, 1, 9, 1, 2, 3), job(1, 1, 9, 1, 2, 3), job(2, 1, 9, 1, 2, 3), job(1, 1, 9, 1, 2, 3))
 	expect(t, "fifo_perf", divide(t, &gavelFIFO{perf: true}, s).Share, 0, 0, 1, 0, 1, 0, 0, 0, 0, 0, 0, 0)
 }
 
-// Gavel's plain FIFO gives the last open type, whatever type it drew: all four
-// jobs get V100, of which there are two, since the drawn type leaves the list
-// when V100 is used up. The draws of seed 0 below 3, 3, … are 1, 1, 0.
+// Gavel's plain FIFO draws a type, but gives the last open type, and removes the drawn type from
+// the list when the last type is used up. All four jobs therefore get V100s, of which there are
+// two. The draws of seed 0 below 3, 3, … are 1, 1, 0.
 func TestFIFOFollowsGavelsDraws(t *testing.T) {
 	p := &gavelFIFO{draws: sim.NewTwister(0)}
 	j := job(1, 1, 9, 1, 1, 1)
@@ -64,24 +64,24 @@ func TestFIFOFollowsGavelsDraws(t *testing.T) {
 	if !out.Oversubscribed {
 		t.Error("four V100 of two are not marked as a wish")
 	}
-	// Job 0 ends; a new one inherits its type where it fits, which it does, since
-	// those that go on have not been counted yet.
+	// Job 0 ends. A new job inherits its type if the type has enough GPUs, which it has, because
+	// the jobs that go on have not been counted yet.
 	s.Jobs = append(s.Jobs[1:], j)
 	s.Jobs[3].Number = 4
 	expect(t, "fifo, later", divide(t, p, s).Share, 0, 0, 1, 0, 0, 1, 0, 0, 1, 0, 0, 1)
 }
 
-// Of 1, 2 and 3 GPUs, one of two jobs is due a half of each type; a job of two
-// GPUs a quarter of its time for each GPU. Sums above 1 are scaled to 1.
+// Each of two jobs is due one half of the 1, 2 and 3 GPUs of the types. The share of a job of
+// four GPUs is that number over four. Shares whose sum is above 1 are scaled to a sum of 1.
 func TestIsolated(t *testing.T) {
 	s := state(1, 2, 3, job(1, 1, 9, 1, 1, 1), job(4, 1, 9, 1, 1, 1))
 	expect(t, "isolated", divide(t, gavelIsolated{}, s).Share, 1./6, 2./6, 3./6, 1./8, 2./8, 3./8)
 }
 
-// One GPU of K80 and V100 each. Job 0 does 1 and 2 steps a second, job 1 1 and
-// 4; equal shares give 1.5 and 2.5. Job 1 on V100 alone and job 0 on K80 alone
-// would have 1.6 and 0.667 of that; giving job 0 a part y of V100, (1 − y) of
-// job 1's time moving to K80, y solves (1 − y + 2y)/1.5 = (4(1 − y) + y)/2.5.
+// There is one K80 and one V100. Job 0 does 1 and 2 steps a second on them, and job 1 does 1 and
+// 4. With equal shares they do 1.5 and 2.5. With job 1 on the V100 alone and job 0 on the K80
+// alone, they would do 1.6 and 0.667 times as much. If job 0 gets the share y of the V100, and
+// job 1 the share y of the K80, y solves (1 − y + 2y)/1.5 = (4(1 − y) + y)/2.5.
 func TestMaxMinPerf(t *testing.T) {
 	s := state(1, 1, 1, job(1, 1, 9, 1, 0, 2), job(1, 1, 9, 1, 0, 4))
 	s.Types, s.GPUs = []string{"K80", "V100"}, []int{1, 1}
@@ -99,12 +99,12 @@ func TestMaxMinPerf(t *testing.T) {
 	expect(t, "by class", out.Share, want...)
 }
 
-// Without perf, three jobs on two GPUs get two thirds of one each, wherever; one
-// of weight 2 twice as much as the others, if it can have that.
+// Without perf, each of three jobs on two GPUs gets two thirds of a GPU of any type. A job of
+// weight 2 gets twice as much as the others, but at most a whole GPU.
 func TestMaxMinPlain(t *testing.T) {
 	for name, f := range map[string]struct {
 		s    *sim.LeaseState
-		want []float64 // sums
+		want []float64 // the sum of shares by job
 	}{
 		"equal": {state(1, 0, 1, job(1, 1, 9, 1, 1, 1), job(1, 1, 9, 1, 1, 1), job(1, 1, 9, 1, 1, 1)),
 			[]float64{2. / 3,
@@ -116,7 +116,7 @@ func TestMaxMinPlain(t *testing.T) {
 			2. / 3, 2. / 3}},
 	} {
 		p := &gavelMaxMin{solver: &lp.Simplex{}}
-		for range 2 { // solved, then remembered
+		for range 2 { // the second solution is the stored one
 			share := divide(t, p, f.s).Share
 			for i, want := range f.want {
 				if sum := share[3*i] + share[3*i+1] + share[3*i+2]; sum < want-1e-6 {
@@ -127,15 +127,15 @@ func TestMaxMinPlain(t *testing.T) {
 	}
 }
 
-// The largest rates win, whoever else waits.
+// The jobs with the largest rates get the GPUs, although other jobs wait.
 func TestMaxSumThroughput(t *testing.T) {
 	s := state(1, 1, 1, job(1, 1, 9, 1, 2, 3), job(1, 1, 9, 10, 11, 30), job(1, 1, 9, 0.1, 5, 0.2))
 	expect(t, "throughput", divide(t, &gavelThroughput{&lp.Simplex{}}, s).Share, 1, 0, 0, 0, 0, 1, 0, 1, 0)
 }
 
-// Two jobs of 1,000 and 3,000 steps at 1 step a second on a single GPU take
-// 4,000 s together; the bisection from 100 and 10^6 with 5 % to spare ends at
-// the least of its points that is not below.
+// Two jobs of 1,000 and 3,000 steps, at one step a second on a single GPU, take 4,000 s
+// together. The bisection between 100 and 10^6 s, with a tolerance of 5 %, ends at the least of
+// its points that is not below 4,000 s.
 func TestMinTotalDuration(t *testing.T) {
 	s := state(0, 0, 1, job(1, 1, 1000, 0, 0, 1), job(1, 1, 3000, 0, 0, 1))
 	for _, perf := range []bool{true, false} {
@@ -151,9 +151,8 @@ func TestMinTotalDuration(t *testing.T) {
 	}
 }
 
-// Both jobs need 100 s of the one GPU, 200 s at a half of it. Job 0 has waited
-// 100 s, job 1 has just come. (100 + 100/x)/200 = (100/(1 − x))/200 where x is
-// the golden ratio.
+// Each job needs 100 s of the only GPU, or 200 s with half of it. Job 0 has waited for 100 s, and
+// job 1 has just arrived. (100 + 100/x)/200 = (100/(1 − x))/200 holds if x is the golden ratio.
 func TestFinishTimeFairness(t *testing.T) {
 	s := state(0, 0, 1, job(1, 1, 100, 0, 0, 1), job(1, 1, 100, 0, 0, 1))
 	s.NowS = 100
@@ -164,8 +163,8 @@ func TestFinishTimeFairness(t *testing.T) {
 	}
 }
 
-// Jobs of 100 and 10 s on one GPU: the short one first, since waiting counts
-// once for each job behind. A job that runs stays.
+// Of two jobs of 100 and 10 s on one GPU, the short job runs first, because a wait counts once
+// for each job that waits. A job that runs stays.
 func TestAlloX(t *testing.T) {
 	p := &gavelAlloX{}
 	s := state(0, 0, 1, job(1, 1, 100, 0, 0, 1), job(1, 1, 10, 0, 0, 1))
@@ -173,7 +172,7 @@ func TestAlloX(t *testing.T) {
 	s.Jobs = append(s.Jobs, job(1, 1, 1, 0, 0, 1))
 	s.Jobs[2].Number = 2
 	expect(t, "allox, a shorter one came", divide(t, p, s).Share, 0, 0, 0, 0, 0, 1, 0, 0, 0)
-	// On a fast and a slow GPU both go to the fast one where the slow is 20 times slower.
+	// If the slow GPU is 20 times slower, both jobs are assigned to the fast GPU.
 	s = state(1, 0, 1, job(1, 1, 100, 0.05, 0, 1), job(1, 1, 110, 0.05, 0, 1))
 	expect(t, "allox, types", divide(t, &gavelAlloX{}, s).Share, 0, 0, 1, 0, 0, 0)
 	s = state(1, 0, 0, job(2, 1, 1, 1, 1, 1))
@@ -183,8 +182,8 @@ func TestAlloX(t *testing.T) {
 	}
 }
 
-// Where jobs fit, Gandiva divides as isolated does. Where not, it pairs those of
-// equal width, keeps what pays and parts what does not.
+// If all jobs fit, Gandiva gives the shares of isolated. Otherwise it pairs jobs with equal
+// numbers of GPUs, keeps pairs that are faster together and separates the others.
 func TestGandiva(t *testing.T) {
 	p := &gavelGandiva{draws: sim.NewTwister(0)}
 	s := state(0, 0, 2, job(1, 1, 9, 1, 1, 1), job(1, 1, 9, 1, 1, 1))
@@ -199,7 +198,7 @@ func TestGandiva(t *testing.T) {
 	if len(out.Pairs) != 1 || s.Jobs[out.Pairs[0].A].GPUs != s.Jobs[out.Pairs[0].B].GPUs {
 		t.Fatalf("pairs %+v", out.Pairs)
 	}
-	expect(t, "pair", out.Pairs[0].Share, 0, 0, 2./3) // one of three users of two GPUs
+	expect(t, "pair", out.Pairs[0].Share, 0, 0, 2./3) // the pair is one of three users of two GPUs
 	first := out.Pairs[0]
 	if again := divide(t, p, s); again.Pairs[0].A != first.A || again.Pairs[0].B != first.B {
 		t.Error("a pair that pays did not stay")
@@ -207,13 +206,14 @@ func TestGandiva(t *testing.T) {
 	if rate = 0.1; pays(s, first.A, first.B) {
 		t.Error("0.2 of a GPU on each of three types is said to pay")
 	}
-	// All pairs part, and the jobs that are drawn next pair anew.
+	// All pairs are separated, and the jobs that are drawn next form new pairs.
 	if out = divide(t, p, s); len(out.Pairs) > 1 {
 		t.Errorf("pairs %+v", out.Pairs)
 	}
 }
 
-// What would not fit into memory is refused, and a search ends with its context.
+// A state whose matching would need too much memory is refused, and a search ends with its
+// context.
 func TestAlloXIsBounded(t *testing.T) {
 	jobs := make([]sim.LeaseView, 4000)
 	for i := range jobs {

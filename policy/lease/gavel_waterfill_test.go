@@ -11,16 +11,16 @@ import (
 	"github.com/hare-sched/hare/sim"
 )
 
-// Job 0 runs on the K80 alone, jobs 1 and 2 on the V100 alone. The least can be
-// a half of a GPU, where a division without a second level may leave job 0 too;
-// then job 0 is raised to all of its GPU.
+// Job 0 can only use the K80, and jobs 1 and 2 can only use the V100. The greatest least share
+// is one half. Without a second level, job 0 might be left at one half, too; with it, job 0 gets
+// all of its GPU.
 func TestWaterFilling(t *testing.T) {
 	s := state(1, 0, 1, job(1, 1, 9, 1, 0, 0), job(1, 1, 9, 0, 0, 1), job(1, 1, 9, 0, 0, 1))
 	near(t, "water filling", divide(t, &gavelWaterFill{perf: true}, s).Share, 1, 0, 0, 0, 0, 0.5, 0, 0, 0.5)
-	// Weight 3 gets three quarters where both fit the V100 only.
+	// Of two jobs that can only use the V100, the job of weight 3 gets three quarters.
 	s = state(1, 0, 1, job(1, 1, 9, 1, 0, 0), job(1, 1, 9, 0, 0, 1), job(1, 3, 9, 0, 0, 1))
 	near(t, "weights", divide(t, &gavelWaterFill{perf: true}, s).Share, 1, 0, 0, 0, 0, 0.25, 0, 0, 0.75)
-	// Without perf three jobs have two thirds of two GPUs, wherever.
+	// Without perf, each of three jobs gets two thirds of a GPU of any type.
 	s = state(1, 0, 1, job(1, 1, 9, 1, 0, 0), job(1, 1, 9, 0, 0, 1), job(1, 1, 9, 0, 0, 1))
 	share := divide(t, &gavelWaterFill{}, s).Share
 	for i := range 3 {
@@ -30,10 +30,11 @@ func TestWaterFilling(t *testing.T) {
 	}
 }
 
-// Entity a weighs 1, its jobs 1 and 3; b weighs 3 and serves its jobs in turn.
-// Of one GPU a is due a quarter, b's first job the rest. Of two, b's first job is
-// full at one GPU while a has a third; its second job then rises with weight 3
-// beside a, and 1/6 each later 2/3 are given: 1/12 + 1/24, 3/12 + 3/24, 1, 1/2.
+// Entity a has weight 1 and jobs of weights 1 and 3. Entity b has weight 3 and serves its jobs in
+// order of arrival. Of one GPU, a gets a quarter and b's first job the rest. Of two GPUs, b's
+// first job has a whole GPU when a has a third. The other 2/3 of a GPU are then divided between
+// a, with weight 1, and b's second job, with weight 3. The shares are 1/12 + 1/24, 3/12 + 3/24, 1
+// and 1/2.
 func TestHierarchical(t *testing.T) {
 	a, b := &sim.LeaseEntity{Name: "a", Weight: 1}, &sim.LeaseEntity{Name: "b", Weight: 3, FIFO: true}
 	for gpus, want := range map[int][]float64{1: {1. / 16, 3. / 16, 3. / 4, 0}, 2: {1. / 8, 3. / 8, 1, 1. / 2}} {
@@ -62,12 +63,12 @@ func near(t *testing.T, what string, got []float64, want ...float64) {
 	}
 }
 
-// Divisions of Gavel's own code (commit c4fa400; cvxpy 1.7.5, ECOS 2.0.14, GLPK
-// for its integer program) on 12 clusters with jobs drawn from its rates, with
-// and without entities: job i belongs to a, b or c by i mod 3, of weights 1, 2
-// and 3, where c goes by arrival. Not only throughputs agree, but shares too,
-// which the optimum leaves open, but for 0.08 of two like jobs where the last
-// levels raise nothing and rounding decides.
+// The shares are compared with those of Gavel's own code (commit c4fa400; cvxpy 1.7.5, ECOS
+// 2.0.14, and GLPK for its integer program) on 12 clusters. The jobs are drawn from Gavel's
+// rates, with and without entities. Job i belongs to entity a, b or c by i mod 3; the weights are
+// 1, 2 and 3, and c serves its jobs in order of arrival. Throughputs agree, and so do the shares,
+// although several shares are optimal. They differ by at most 0.08 for two equal jobs, where the
+// last levels raise no job and rounding decides.
 func TestWaterFillingAgreesWithGavel(t *testing.T) {
 	text, err := os.ReadFile("testdata/gavel_waterfill.json")
 	if err != nil {
