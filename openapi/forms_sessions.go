@@ -1,16 +1,5 @@
 package openapi
 
-// SessionRequest opens an online session.
-type SessionRequest struct {
-	// Cluster is there when the session begins; in_service_s and busy are refused, since GPUs join and leave by events.
-	Cluster Cluster `json:"cluster" validate:"required"`
-	Policy  string  `json:"policy,omitempty" enums:"fifo,gandiva,gavel_fifo,hlas,kueue,kueue_strict,tiresias" default:"hlas"`
-	// Parameters of the policy; left out: its defaults. For hlas: queues, thresholds_s, kappa and reference; for tiresias: thresholds_s and knob; for gandiva: slice_s.
-	Parameters map[string]interface{} `json:"parameters,omitempty"`
-	// Clock says who gives the time of events: at_s of each, or the server, which then stamps them.
-	Clock string `json:"clock,omitempty" enums:"events,server" default:"events"`
-} //	@name	SessionRequest
-
 // Session is an online session.
 type Session struct {
 	ID         string                 `json:"id" validate:"required"`
@@ -108,37 +97,6 @@ type SpeedGuess struct {
 	Source    string `json:"source" validate:"required" enums:"given,measured,prior"`
 } //	@name	SpeedGuess
 
-// Event is one line that a client of a session sends. Each type has the fields
-// that it needs and no others.
-type Event struct {
-	// Seq counts the events from 1 without gaps.
-	Seq int64 `json:"seq" validate:"required" minimum:"1"`
-	// AtS never goes back; left out where the server keeps the time.
-	AtS  float64 `json:"at_s,omitempty" minimum:"0"`
-	Type string  `json:"type" validate:"required" enums:"tick,job_arrived,compute_ended,task_ended,task_failed,job_ended,job_cancelled,gpu_joined,gpu_left"`
-	// Job is the id of a job; for job_arrived the job itself, an object with id, weight, tasks, sync, mix and on, whose profiles may be {}.
-	Job   string `json:"job,omitempty"`
-	Round int64  `json:"round,omitempty" minimum:"0"`
-	Task  int64  `json:"task,omitempty" minimum:"0"`
-	// GPU is node/index.
-	GPU     string `json:"gpu,omitempty" example:"a/0"`
-	GPUType string `json:"gpu_type,omitempty"`
-	// ComputeS is the measured compute time of a task that ended.
-	ComputeS float64 `json:"compute_s,omitempty" minimum:"0"`
-	// SyncS is the measured synchronisation time of a task that ended.
-	SyncS float64 `json:"sync_s,omitempty" minimum:"0"`
-} //	@name	Event
-
-// Decision says which task starts where, or that a start is void.
-type Decision struct {
-	Type  string  `json:"type" validate:"required" enums:"start,withdraw"`
-	Job   string  `json:"job" validate:"required"`
-	Round int64   `json:"round" validate:"required"`
-	Task  int64   `json:"task" validate:"required"`
-	GPU   string  `json:"gpu" validate:"required"`
-	AtS   float64 `json:"at_s" validate:"required"`
-} //	@name	Decision
-
 // Answer is the line that answers an event: decisions, or an error.
 type Answer struct {
 	// Seq is that of the event; null where it could not be read.
@@ -162,12 +120,6 @@ type EventError struct {
 	// Errors has all faults where there are several.
 	Errors []ProblemError `json:"errors,omitempty"`
 } //	@name	EventError
-
-// Record is a line of a session's log behind the first one.
-type Record struct {
-	Event     Event      `json:"event" validate:"required"`
-	Decisions []Decision `json:"decisions" validate:"required"`
-} //	@name	Record
 
 // Regret compares what a session achieved with the best in hindsight.
 type Regret struct {

@@ -5,19 +5,23 @@ package openapi
 
 type (
 	// Instance and the types below are of package wire.
-	Instance      struct{} //	@name	Instance
-	Cluster       struct{} //	@name	Cluster
-	Job           struct{} //	@name	Job
-	Result        struct{} //	@name	Result
-	Reason        struct{} //	@name	Reason
-	JobResult     struct{} //	@name	JobResult
-	Task          struct{} //	@name	Task
-	Schedule      struct{} //	@name	Schedule
-	Certificate   struct{} //	@name	Certificate
-	Options       struct{} //	@name	Options
-	SolveRequest  struct{} //	@name	SolveRequest
-	BoundRequest  struct{} //	@name	BoundRequest
-	VerifyRequest struct{} //	@name	VerifyRequest
+	Instance       struct{} //	@name	Instance
+	Cluster        struct{} //	@name	Cluster
+	Job            struct{} //	@name	Job
+	Result         struct{} //	@name	Result
+	Reason         struct{} //	@name	Reason
+	JobResult      struct{} //	@name	JobResult
+	Task           struct{} //	@name	Task
+	Schedule       struct{} //	@name	Schedule
+	Certificate    struct{} //	@name	Certificate
+	Options        struct{} //	@name	Options
+	SolveRequest   struct{} //	@name	SolveRequest
+	BoundRequest   struct{} //	@name	BoundRequest
+	VerifyRequest  struct{} //	@name	VerifyRequest
+	SessionRequest struct{} //	@name	SessionRequest
+	Event          struct{} //	@name	Event
+	Decision       struct{} //	@name	Decision
+	Record         struct{} //	@name	Record
 
 	// WhatIfRequest is whatif.Form.
 	WhatIfRequest struct{} //	@name	WhatIfRequest

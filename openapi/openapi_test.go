@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/hare-sched/hare/openapi"
+	"github.com/hare-sched/hare/policy"
 	"github.com/hare-sched/hare/study/simulation"
 	"github.com/hare-sched/hare/whatif"
 	"github.com/hare-sched/hare/wire"
@@ -73,6 +74,12 @@ func fromTables(spec map[string]any, forms map[string]form) {
 		forms[f.Name()] = form{fields: f.Names()}
 		todo = append(todo, f.Parts()...)
 	}
+	names := []any{}
+	for _, name := range policy.SessionNames() {
+		names = append(names, name)
+	}
+	session := schemas["SessionRequest"].(map[string]any)["properties"].(map[string]any)
+	session["policy"].(map[string]any)["enum"] = names
 }
 
 // examples returns the request bodies of testdata/OPERATION.json or .ndjson, by

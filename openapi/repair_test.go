@@ -116,7 +116,7 @@ func readFormsOf(file string, forms map[string]form) error {
 
 // strict lists the components that refuse unknown names.
 var strict = []string{
-	"SessionRequest", "Event", "KeyRequest", "Quota",
+	"KeyRequest", "Quota",
 }
 
 // repair corrects in place what swag cannot express or gets wrong.
@@ -150,7 +150,6 @@ func repair(spec map[string]any, forms map[string]form, examples map[string]any,
 	property := func(component, name string) map[string]any {
 		return schemas[component].(map[string]any)["properties"].(map[string]any)[name].(map[string]any)
 	}
-	property("Event", "job")["type"] = []any{"string", "object"}
 	for _, component := range []string{"WhatIfLine", "RefinedLine"} {
 		change := property(component, "optimum_change")
 		change["items"] = map[string]any{"type": []any{"number", "null"}, "format": "double"}

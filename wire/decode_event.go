@@ -100,17 +100,25 @@ type eventDoc struct {
 
 // eventTable reads events. AppendEvent writes them, and scanEvent reads the form
 // that AppendEvent writes, because both are faster than the table.
-var eventTable = NewTable("Event", "Event is something that happened.",
-	Integer("seq", func(v *eventDoc) *int64 { return &v.Seq }, 1, hare.MaxExact),
-	Micros("at_s", func(v *eventDoc) *int64 { return &v.AtUs }, 0),
-	NewField("type", Schema{"type": "string"}, readEventType, nil),
-	NewField("job", Schema{"type": []string{"string", "object"}}, readEventJob, nil),
+var eventTable = NewTable("Event",
+	"Event is one line that a client of a session sends. Each type has the fields that it needs and no others.",
+	Integer("seq", func(v *eventDoc) *int64 { return &v.Seq }, 1, hare.MaxExact).Needed().
+		About("seq counts the events from 1 without gaps."),
+	Micros("at_s", func(v *eventDoc) *int64 { return &v.AtUs }, 0).
+		About("at_s is the time of the event since the session began, which never goes back. An event has no at_s where "+
+			"the server keeps the time."),
+	NewField("type", Schema{"type": "string", "enum": eventTypeNames}, readEventType, nil).Needed(),
+	NewField("job", Schema{"type": []string{"string", "object"}}, readEventJob, nil).
+		About("job is the id of a job. In job_arrived it is the job itself, an object with id, weight, tasks, sync, mix "+
+			"and on, whose profiles may be {}."),
 	Integer("round", func(v *eventDoc) *int64 { return &v.Round }, 0, hare.MaxExact),
 	Integer("task", func(v *eventDoc) *int64 { return &v.Task }, 0, hare.MaxExact),
-	String("gpu", func(v *eventDoc) *string { return &v.GPU }),
+	String("gpu", func(v *eventDoc) *string { return &v.GPU }).About("gpu is node/index.").Example("a/0"),
 	String("gpu_type", func(v *eventDoc) *string { return &v.GPUType }),
-	Micros("compute_s", func(v *eventDoc) *int64 { return &v.ComputeUs }, 1),
-	Micros("sync_s", func(v *eventDoc) *int64 { return &v.SyncUs }, 0),
+	Micros("compute_s", func(v *eventDoc) *int64 { return &v.ComputeUs }, 1).
+		About("compute_s is the measured compute time of a task that ended."),
+	Micros("sync_s", func(v *eventDoc) *int64 { return &v.SyncUs }, 0).
+		About("sync_s is the measured synchronisation time of a task that ended."),
 ).Check(checkEvent)
 
 func readEventJob(r *Reader, v *eventDoc) (err error) {
@@ -289,14 +297,16 @@ var answerTable = NewTable("Answer", "Answer answers one event.",
 		Required(decisionsRemedy),
 )
 
-var decisionTable = NewTable("Decision", "Decision is what a policy decided.",
-	NewField("type", Schema{"type": "string"}, readDecisionType, nil).Required(""),
+var decisionTypeNames = []string{hare.DecisionStart.String(), hare.DecisionWithdraw.String()}
+
+var decisionTable = NewTable("Decision", "Decision says which task starts where, or that a start is void.",
+	NewField("type", Schema{"type": "string", "enum": decisionTypeNames}, readDecisionType, nil).Required(""),
 	String("job", func(v *hare.Decision) *string { return &v.Job }).Required(""),
 	Integer("round", func(v *hare.Decision) *int64 { return &v.Round }, 0, hare.MaxExact).Required(""),
 	Integer("task", func(v *hare.Decision) *int64 { return &v.Task }, 0, hare.MaxExact).Required(""),
 	String("gpu", func(v *hare.Decision) *string { return &v.GPU }).Required(""),
 	Micros("at_s", func(v *hare.Decision) *int64 { return &v.AtUs }, 0).Required(""),
-).Check(func(v *hare.Decision, has Members, found *hare.InvalidErrors) {
+).Growing().Check(func(v *hare.Decision, has Members, found *hare.InvalidErrors) {
 	if has.Has("job") && v.Job == "" {
 		found.Add("/job", "bad_name", "must not be empty")
 	}

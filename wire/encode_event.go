@@ -127,13 +127,13 @@ func DecodeRecord(line []byte) (Record, error) {
 	return r, nil
 }
 
-var recordTable = NewTable("Record", "Record is an event of a log with its decisions.",
+var recordTable = NewTable("Record", "Record is a line of a session's log after the first line.",
 	NewField("event", RefTo(eventTable), func(r *Reader, v *Record) error {
 		return eventTable.Read(r, &eventDoc{Event: &v.Event, timed: true})
 	}, nil).Required(""),
 	Objects("decisions", func(v *Record) *[]hare.Decision { return &v.Decisions }, decisionTable).
 		Required(decisionsRemedy),
-)
+).Growing()
 
 // DecodeCluster decodes a cluster alone, {"nodes": […]}, or the cluster of a whole
 // instance, whose jobs are skipped.

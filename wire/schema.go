@@ -85,7 +85,7 @@ func (t *Table[T]) Schema() map[string]any {
 	if len(required) > 0 {
 		s["required"] = required
 	}
-	if !t.open {
+	if !t.open && !t.growing {
 		s["additionalProperties"] = false
 	}
 	return s
@@ -169,7 +169,7 @@ func formsIn(v any) []Form {
 // Forms returns the forms of results and of the requests to solve, bound and
 // verify, without the forms to which these refer.
 func Forms() []Form {
-	return []Form{resultTable, solveForm, boundForm, verifyForm}
+	return []Form{resultTable, solveForm, boundForm, verifyForm, sessionTable, recordTable}
 }
 
 // These forms are those to which requests of other packages refer.

@@ -2,6 +2,7 @@ package wire
 
 import (
 	"bytes"
+	"slices"
 	"strconv"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -21,101 +22,99 @@ type LogHeader struct {
 	Cluster    hare.Cluster
 }
 
+// logHeaderDoc is a header that is read or written.
+type logHeaderDoc struct {
+	*LogHeader
+	form string
+}
+
+var logHeaderTable = NewTable("LogHeader", "LogHeader is the first line of the log of a session.",
+	NewField("hare", Schema{"type": "string", "enum": []string{LogForm}},
+		func(r *Reader, v *logHeaderDoc) error { return r.String(&v.form) },
+		func(b []byte, _ *logHeaderDoc) []byte { return appendString(b, LogForm) }),
+	String("policy", func(v *logHeaderDoc) *string { return &v.Policy }).Always().Default("hlas"),
+	NewField("parameters", Schema{"type": "object", "additionalProperties": Schema{}},
+		func(r *Reader, v *logHeaderDoc) error { return r.verbatim('{', &v.Parameters) },
+		func(b []byte, v *logHeaderDoc) []byte { return append(b, v.Parameters...) }).
+		About("parameters are those of the policy; what is left out has its default. hlas has queues, thresholds_s, "+
+			"kappa and reference; tiresias has thresholds_s and knob; gandiva has slice_s."),
+	String("clock", func(v *logHeaderDoc) *string { return &v.Clock }).Reading(readClock).Always().
+		About("clock says who gives the time of an event: the event itself in at_s, or the server when the event "+
+			"arrives.").With("enum", clocks).Default(clocks[0]),
+	NewField("cluster", RefTo(clusterTable), readSessionCluster,
+		func(b []byte, v *logHeaderDoc) []byte { return AppendCluster(b, &v.Cluster) }).
+		Required(`give {"nodes": [{"name": "a", "gpus": {"V100": 4}}]}`),
+)
+
+// sessionTable is the request for a new session.
+var sessionTable = logHeaderTable.Part("SessionRequest",
+	"SessionRequest opens an online session. Its cluster is the one at the beginning of the session: in_service_s and "+
+		"busy are refused, because GPUs join and leave by events.",
+	"cluster", "policy", "parameters", "clock")
+
+// clocks are the values of LogHeader.Clock; the first is the default.
+var clocks = []string{"events", "server"}
+
+func readClock(r *Reader, v *logHeaderDoc) error {
+	from := len(r.faults)
+	if err := r.String(&v.Clock); err != nil || len(r.faults) > from {
+		return err
+	}
+	if !slices.Contains(clocks, v.Clock) {
+		return r.Fault("unknown_value", "clock %q: must be events or server", hare.Clip(v.Clock))
+	}
+	return nil
+}
+
+func readSessionCluster(r *Reader, v *logHeaderDoc) error {
+	d := newInstanceReader(r, "")
+	err := d.cluster()
+	v.Cluster = d.inst.Cluster
+	return err
+}
+
 // AppendLogHeader appends the JSON form of a header, without a newline.
 func AppendLogHeader(b []byte, h *LogHeader) []byte {
-	b = appendString(append(b, `{"hare":"`+LogForm+`","policy":`...), h.Policy)
-	if len(h.Parameters) > 0 {
-		b = append(append(b, `,"parameters":`...), h.Parameters...)
-	}
-	b = appendString(append(b, `,"clock":`...), h.Clock)
-	b = AppendCluster(append(b, `,"cluster":`...), &h.Cluster)
-	return append(b, '}')
+	return logHeaderTable.Append(b, &logHeaderDoc{LogHeader: h})
 }
 
 // DecodeLogHeader strictly decodes the first line of a log.
 func DecodeLogHeader(line []byte) (*LogHeader, error) {
-	h, form, err := decodeSession(newLineReader(line), []string{"hare", "policy", "parameters", "clock", "cluster"})
-	if err != nil {
+	doc := logHeaderDoc{LogHeader: &LogHeader{}}
+	if err := logHeaderTable.Decode(newLineReader(line), &doc); err != nil {
 		return nil, err
 	}
-	if form != LogForm {
-		return nil, hare.InvalidErrors{{Pointer: "/hare", Code: "unknown_form", Detail: `must be "` + LogForm +
-			`": the first line of a log says what its session was made with`}}
+	if doc.form != LogForm {
+		return nil, hare.InvalidErrors{{Pointer: "/hare", Code: "unknown_form",
+			Detail: `must be "` + LogForm + `": the first line of a log says what its session was made with`}}
 	}
-	return h, nil
+	return doc.LogHeader, nil
 }
 
 // DecodeSession strictly decodes the request for a new session: a cluster, and
 // optionally policy, parameters and clock, which are "" or nil where they are left
 // out.
 func DecodeSession(text []byte) (*LogHeader, error) {
-	rd := NewReader(bytes.NewReader(text), Limits{MaxBytes: int64(len(text)) + 1})
-	h, _, err := decodeSession(rd, []string{"cluster", "policy", "parameters", "clock"})
-	return h, err
-}
-
-func decodeSession(rd *Reader, known []string) (h *LogHeader, form string, err error) {
-	d := newInstanceReader(rd, "")
-	h = &LogHeader{}
-	err = rd.Finish(d.session(h, &form, known))
-	h.Cluster = d.inst.Cluster
-	if err != nil {
-		return nil, "", err
+	doc := logHeaderDoc{LogHeader: &LogHeader{}}
+	r := NewReader(bytes.NewReader(text), Limits{MaxBytes: int64(len(text)) + 1})
+	if err := sessionTable.Decode(r, &doc); err != nil {
+		return nil, err
 	}
-	return h, form, nil
-}
-
-func (d *instanceReader) session(h *LogHeader, form *string, known []string) error {
-	if !d.Is('{') {
-		_, err := d.Want('{')
-		return err
-	}
-	hasCluster, before := false, len(d.faults)
-	err := d.Object(known, func(name string) (bool, error) {
-		switch {
-		case name == "hare" && known[0] == name:
-			return true, d.String(form)
-		case name == "policy":
-			return true, d.String(&h.Policy)
-		case name == "parameters":
-			return true, d.verbatim('{', &h.Parameters)
-		case name == "clock":
-			from := len(d.faults)
-			if err := d.String(&h.Clock); err != nil || len(d.faults) > from {
-				return true, err
-			}
-			if h.Clock != "events" && h.Clock != "server" {
-				return true, d.Fault("unknown_value", "clock %q: must be events or server", hare.Clip(h.Clock))
-			}
-			return true, nil
-		case name == "cluster":
-			hasCluster = true
-			return true, d.cluster()
-		}
-		return false, nil
-	})
-	if err != nil {
-		return err
-	}
-	var found hare.InvalidErrors
-	if !hasCluster {
-		found.Add("", "missing_field", `"cluster" is missing: give {"nodes": [{"name": "a", "gpus": {"V100": 4}}]}`)
-	}
-	return d.Report(before, found)
+	return doc.LogHeader, nil
 }
 
 // verbatim copies a value as it is written, without white space between its tokens.
-func (d *instanceReader) verbatim(kind jsontext.Kind, to *[]byte) error {
-	if ok, err := d.Want(kind); !ok {
+func (r *Reader) verbatim(kind jsontext.Kind, to *[]byte) error {
+	if ok, err := r.Want(kind); !ok {
 		return err
 	}
-	v, err := d.d.ReadValue()
+	v, err := r.d.ReadValue()
 	if err != nil {
-		return d.broken(err)
+		return r.broken(err)
 	}
 	v = bytes.Clone(v)
 	if err := (*jsontext.Value)(&v).Compact(jsontext.AllowDuplicateNames(true)); err != nil {
-		return d.Fault(CodeMalformed, "%v", err)
+		return r.Fault(CodeMalformed, "%v", err)
 	}
 	*to = v
 	return nil

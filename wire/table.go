@@ -23,6 +23,7 @@ type Table[T any] struct {
 	index       nameIndex
 	required    uint64 // one bit for each field that must be present
 	open        bool
+	growing     bool
 	check       func(v *T, has Members, found *hare.InvalidErrors)
 }
 
@@ -109,6 +110,13 @@ func NewTable[T any](name, about string, fields ...Field[T]) *Table[T] {
 // skips these fields.
 func (t *Table[T]) Open() *Table[T] {
 	t.open = true
+	return t
+}
+
+// Growing says in the specification that documents of later versions may have more
+// fields. The reader of this version refuses them, unlike that of an Open table.
+func (t *Table[T]) Growing() *Table[T] {
+	t.growing = true
 	return t
 }
 
