@@ -58,7 +58,7 @@ func (s *server) solves() (*solves.Solves, error) {
 //	@Accept			json
 //	@Produce		json,application/x-ndjson,application/problem+json
 //	@Success		200	{object}	openapi.Result	"the result; as NDJSON all but the lanes on the first line, then a lane a line"
-//	@Success		202	{object}	openapi.Solve	"the solve goes on: Location says where, Retry-After when to look"
+//	@Success		202	{object}	solveJSON	"the solve goes on: Location says where, Retry-After when to look"
 //	@Failure		400	{object}	openapi.Problem	"not JSON, a name twice, broken compression, or a bad Prefer"
 //	@Failure		406	{object}	openapi.Problem	"no media type that the client takes"
 //	@Failure		408	{object}	openapi.Problem	"the body took too long to arrive"
@@ -247,33 +247,51 @@ func (s *server) await(ctx context.Context, info solves.Info) (solves.Info, erro
 
 func solvePath(id string) string { return "/v1/solves/" + id }
 
-// solveJSON describes a solve.
+// solveJSON is a solve that the server keeps: its state, without its schedule.
 type solveJSON struct {
-	ID             string          `json:"id"`
-	Status         string          `json:"status"`
-	Termination    string          `json:"termination,omitempty"`
-	Phase          string          `json:"phase,omitempty"`
-	QueuePosition  int             `json:"queue_position,omitempty"`
-	Created        string          `json:"created"`
-	Started        string          `json:"started,omitempty"`
-	Ended          string          `json:"ended,omitempty"`
-	InstanceSHA256 string          `json:"instance_sha256"`
-	Jobs           int             `json:"jobs"`
-	GPUs           int             `json:"gpus"`
-	Options        json.RawMessage `json:"options"`
-	Value          *hare.Amount    `json:"value"`
-	Bound          *hare.Amount    `json:"bound"`
-	Gap            json.RawMessage `json:"gap"`
-	Cached         bool            `json:"cached"`
-	Resumed        bool            `json:"resumed,omitempty"`
-	Degraded       bool            `json:"degraded,omitempty"`
-	Error          string          `json:"error,omitempty"`
-	Events         int64           `json:"events"`
-	ResultBytes    int64           `json:"result_bytes,omitempty"`
-	Links          solveLinks      `json:"links"`
-}
+	ID string `json:"id"`
+	// Status says how far the solve is; the termination says why it stopped.
+	Status string `json:"status" enums:"queued,running,succeeded,cancelled,failed"`
+	// Termination says why the solve stopped, where it has ended with an answer.
+	Termination string `json:"termination,omitempty" enums:"optimal,gap,work_limit,deadline,cancelled,infeasible,no_schedule"`
+	// Phase is what the solver does while the solve runs.
+	Phase string `json:"phase,omitempty"`
+	// QueuePosition is the position of a solve that waits; 1 is next.
+	QueuePosition  int    `json:"queue_position,omitempty"`
+	Created        string `json:"created" format:"date-time"`
+	Started        string `json:"started,omitempty" format:"date-time"`
+	Ended          string `json:"ended,omitempty" format:"date-time"`
+	InstanceSHA256 string `json:"instance_sha256"`
+	Jobs           int    `json:"jobs"`
+	GPUs           int    `json:"gpus"`
+	// Options are all options, with the defaults filled in.
+	Options optionsText `json:"options"`
+	// Value is the value of the best schedule so far; null before the first schedule.
+	Value *hare.Amount `json:"value"`
+	// Bound is the best bound so far; null before the first bound.
+	Bound *hare.Amount `json:"bound"`
+	// Gap is value/bound − 1, rounded up at six decimals; null without a useful bound.
+	Gap json.RawMessage `json:"gap" swaggertype:"number" extensions:"x-nullable"`
+	// Cached says that the answer to an equal call was taken.
+	Cached bool `json:"cached"`
+	// Resumed says that the solve continued after a restart of the server.
+	Resumed bool `json:"resumed,omitempty"`
+	// Degraded says that the server had too much to do, and that the options allowed a greedy schedule and a coarse
+	// bound.
+	Degraded bool `json:"degraded,omitempty"`
+	// Error says why the solve failed.
+	Error string `json:"error,omitempty"`
+	// Events is the id of the last event.
+	Events int64 `json:"events"`
+	// ResultBytes is the size of the result of a solve that has ended.
+	ResultBytes int64      `json:"result_bytes,omitempty"`
+	Links       solveLinks `json:"links"`
+} //	@name	Solve
 
-// solveLinks holds paths; a path that does not exist yet is omitted.
+// optionsText is the JSON form of options.
+type optionsText = json.RawMessage
+
+// solveLinks holds paths on this server; a path that does not exist yet is left out.
 type solveLinks struct {
 	Self        string `json:"self"`
 	Events      string `json:"events"`
@@ -283,7 +301,7 @@ type solveLinks struct {
 	Schedule    string `json:"schedule,omitempty"`
 	Gantt       string `json:"gantt,omitempty"`
 	Certificate string `json:"certificate,omitempty"`
-}
+} //	@name	SolveLinks
 
 func describeSolve(info solves.Info) solveJSON {
 	at := func(t time.Time) string {

@@ -24,7 +24,7 @@ const reconnect = time.Second
 //	@Param			after			query	int		false	"begin behind the event of this id"	minimum(0)
 //	@Param			Last-Event-ID	header	string	false	"as after, from an EventSource that reconnects"
 //	@Produce		text/event-stream,application/x-ndjson,application/problem+json
-//	@Success		200	{object}	openapi.SolveEvent	"an event, or an event a line"
+//	@Success		200	{object}	solveEvent	"an event, or an event a line"
 //	@Failure		400	{object}	openapi.Problem		"after or Last-Event-ID is not a number"
 //	@Failure		404	{object}	openapi.Problem		"no such solve"
 //	@Failure		406	{object}	openapi.Problem		"no media type that the client takes"
@@ -77,17 +77,30 @@ func (s *server) getSolveEvents(w http.ResponseWriter, r *http.Request) error {
 }
 
 func solveEventJSON(e solves.Event) []byte {
-	text, _ := json.Marshal(struct { // no error: every field can be encoded
-		Seq           int64           `json:"seq"`
-		AtS           json.RawMessage `json:"at_s"`
-		Type          string          `json:"type"`
-		Status        string          `json:"status,omitempty"`
-		Phase         string          `json:"phase,omitempty"`
-		Termination   string          `json:"termination,omitempty"`
-		QueuePosition int             `json:"queue_position,omitempty"`
-		Value         *hare.Amount    `json:"value,omitempty"`
-		Bound         *hare.Amount    `json:"bound,omitempty"`
-		Error         string          `json:"error,omitempty"`
-	}{e.Seq, seconds(e.AtUs), e.Type, e.Status, e.Phase, e.Termination, e.QueuePosition, e.Value, e.Bound, e.Error})
+	text, _ := json.Marshal(solveEvent{ // no error: every field can be encoded
+		e.Seq, seconds(e.AtUs), e.Type, e.Status, e.Phase, e.Termination, e.QueuePosition, e.Value, e.Bound, e.Error,
+	})
 	return text
 }
+
+// solveEvent is something that happened to a solve.
+type solveEvent struct {
+	// Seq counts the events of the solve from 1; it is the id of a server-sent event.
+	Seq int64 `json:"seq"`
+	// AtS is the time since the solve was submitted, in seconds.
+	AtS  json.RawMessage `json:"at_s" swaggertype:"number"`
+	Type string          `json:"type" enums:"status,phase,incumbent,bound,checkpoint,done"`
+	// Status is the new state, in events of the types status and done.
+	Status string `json:"status,omitempty" enums:"queued,running,succeeded,cancelled,failed"`
+	// Phase is what the solver does: a first schedule, prices for the bound and for the search, the search, the check.
+	Phase string `json:"phase,omitempty"`
+	// Termination says why the solve stopped, in the event done.
+	Termination   string `json:"termination,omitempty" enums:"optimal,gap,work_limit,deadline,cancelled,infeasible,no_schedule"`
+	QueuePosition int    `json:"queue_position,omitempty"`
+	// Value is the value of the best schedule so far. It is left out before the first schedule.
+	Value *hare.Amount `json:"value,omitempty"`
+	// Bound is the best bound so far. It is left out before the first bound.
+	Bound *hare.Amount `json:"bound,omitempty"`
+	// Error says why the solve failed.
+	Error string `json:"error,omitempty"`
+} //	@name	SolveEvent

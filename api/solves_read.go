@@ -39,7 +39,7 @@ func (s *server) solveOf(r *http.Request) (*solves.Solves, string, string, error
 //	@Param			wait			query	int		false	"0 to 3600, the seconds to wait for the end or, with If-None-Match, for a change"	minimum(0)	maximum(3600)
 //	@Param			If-None-Match	header	string	false	"the ETag of the answer before"
 //	@Produce		json,application/problem+json
-//	@Success		200	{object}	openapi.Solve	"the solve; ETag names this state"
+//	@Success		200	{object}	solveJSON	"the solve; ETag names this state"
 //	@Success		304	"nothing has changed"
 //	@Failure		400	{object}	openapi.Problem	"wait is invalid"
 //	@Failure		404	{object}	openapi.Problem	"no such solve"
@@ -132,7 +132,7 @@ func (s *server) changed(ctx context.Context, info solves.Info, tag string) (sol
 //	@Param			limit			query	int		false	"1 to 1000, the most solves to list: 100 without it"	minimum(1)	maximum(1000)
 //	@Param			after			query	string	false	"next of the list before"
 //	@Produce		json,application/problem+json
-//	@Success		200	{object}	openapi.SolveList	"the solves"
+//	@Success		200	{object}	solveListJSON	"the solves"
 //	@Failure		400	{object}	openapi.Problem		"a parameter is invalid"
 //	@Failure		404	{object}	openapi.Problem		"this server keeps no solves"
 //	@Failure		500	{object}	openapi.Problem		"a defect; the log has the request_id"
@@ -190,13 +190,19 @@ func (s *server) listSolves(w http.ResponseWriter, r *http.Request) error {
 	return answerJSON(w, http.StatusOK, list)
 }
 
+// solveListJSON lists solves, the newest first.
 type solveListJSON struct {
 	Solves []solveJSON `json:"solves"`
-	Next   string      `json:"next,omitempty"`
-	Links  struct {
-		Next string `json:"next,omitempty"`
-	} `json:"links"`
-}
+	// Next is what to give as after to GET /v1/solves for the solves that follow. It is left out at the end.
+	Next  string         `json:"next,omitempty"`
+	Links solveListLinks `json:"links"`
+} //	@name	SolveList
+
+// solveListLinks holds paths on this server.
+type solveListLinks struct {
+	// Next is the path of the rest of the list, with the same filters. It is left out at the end of the list.
+	Next string `json:"next,omitempty"`
+} //	@name	SolveListLinks
 
 // cancelSolve cancels a solve.
 //
@@ -206,7 +212,7 @@ type solveListJSON struct {
 //	@ID				cancelSolve
 //	@Param			id	path	string	true	"the solve"
 //	@Produce		json,application/problem+json
-//	@Success		202	{object}	openapi.Solve	"the solve: look again for its end"
+//	@Success		202	{object}	solveJSON	"the solve: look again for its end"
 //	@Failure		400	{object}	openapi.Problem	"a parameter, and this takes none"
 //	@Failure		404	{object}	openapi.Problem	"no such solve"
 //	@Failure		410	{object}	openapi.Problem	"the solve was deleted"

@@ -186,7 +186,7 @@ func (absent *absentSolve) faults() hare.InvalidErrors {
 //	@ID				getPrices
 //	@Param			id	path	string	true	"the solve"
 //	@Produce		json,text/csv,application/problem+json
-//	@Success		200	{object}	openapi.Prices	"the prices; as CSV a line a cell and type: type, tasks, from_s, to_s, price"
+//	@Success		200	{object}	explain.Prices	"the prices; as CSV a line a cell and type: type, tasks, from_s, to_s, price"
 //	@Failure		404	{object}	openapi.Problem	"no such solve, or its bound is not made of prices"
 //	@Failure		409	{object}	openapi.Problem	"the solve has no result yet"
 //	@Failure		410	{object}	openapi.Problem	"the solve is deleted or expired"

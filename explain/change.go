@@ -32,63 +32,67 @@ const (
 // Earlier lists changes of the instance with which a job ends by a given time.
 type Earlier struct {
 	ByS hare.Seconds `json:"by_s"`
-	// EndS is the job's end without a change. Baseline says which solve EndS comes
-	// from: "result", or "solved_again" where other solves cannot be compared with
-	// the result.
-	EndS     hare.Seconds `json:"end_s"`
-	Baseline string       `json:"baseline"`
-	Already  bool         `json:"already"`
+	// EndS is the end of the job without a change.
+	EndS hare.Seconds `json:"end_s"`
+	// Baseline is the solve that the changes are compared with: the result, or another solve of the same instance
+	// where the clock had a part in the result.
+	Baseline string `json:"baseline" enums:"result,solved_again"`
+	Already  bool   `json:"already"`
 	// EarliestS is a proved lower bound: no plan on this cluster ends the job sooner.
 	EarliestS hare.Seconds `json:"earliest_s"`
 	Changes   []Change     `json:"changes"`
-	// Cheapest is the index in Changes of the change that works and costs the other
-	// jobs least. Cheapest is absent where no change that was tried works.
+	// Cheapest is the index of the change that works and costs the other jobs least. It is left out where no change
+	// that was tried works.
 	Cheapest *int `json:"cheapest,omitempty"`
 	Solves   int  `json:"solves"`
 	Finished bool `json:"finished"`
 	// Unfinished says why the search ended early.
 	Unfinished string `json:"unfinished,omitempty"`
-}
+} //	@name	JobEarlier
 
 // Change is the least change of one kind that was found to end the job in time,
 // or the statement that no change of this kind was found.
 type Change struct {
-	Kind string `json:"kind"`
+	Kind string `json:"kind" enums:"add_gpu,weight,fewer_rounds"`
 	// Does says whether the job ends in time with this change.
 	Does bool `json:"does"`
 	// Finished is false where the search for a lesser change was cut short.
 	Finished bool `json:"finished"`
-	// Weight and Rounds are the job's new weight and rounds. Type is the type of the
-	// added GPU, and Node the name of the node that holds this GPU.
+	// Weight is the new weight of the job.
 	Weight *hare.Seconds `json:"weight,omitempty"`
-	Rounds *int64        `json:"rounds,omitempty"`
-	Type   string        `json:"type,omitempty"`
-	Node   string        `json:"node,omitempty"`
-	// NotWeight and NotRounds are the nearest lesser change that was tried and does
-	// not work. A change between the two may work.
+	// Rounds is the new number of rounds of the job.
+	Rounds *int64 `json:"rounds,omitempty"`
+	// Type is the type of the GPU that is added.
+	Type string `json:"type,omitempty"`
+	// Node is the name of the node that holds the GPU that is added.
+	Node string `json:"node,omitempty"`
+	// NotWeight is the nearest lesser weight that was tried and does not work. A weight between the two may work.
 	NotWeight *hare.Seconds `json:"not_weight,omitempty"`
-	NotRounds *int64        `json:"not_rounds,omitempty"`
-	Tried     int           `json:"tried"`
-	Detail    string        `json:"detail,omitempty"`
-	// The fields below are set for a change that works, and for an added GPU in any
-	// case.
+	// NotRounds is the nearest lesser change of the rounds that was tried and does not work.
+	NotRounds *int64 `json:"not_rounds,omitempty"`
+	Tried     int    `json:"tried"`
+	Detail    string `json:"detail,omitempty"`
+	// EndS is the end of the job with the change. EndS and the fields below are set for a change that works, and for
+	// an added GPU in any case.
 	EndS *hare.Seconds `json:"end_s,omitempty"`
-	// OthersCost is how much Σ w (C − a) of the other jobs rises.
+	// OthersCost is how much the weighted completion time of the other jobs rises.
 	OthersCost *hare.Amount `json:"others_cost,omitempty"`
-	// Delayed and Sooner count the other jobs that end later and sooner. Jobs lists
-	// up to 10 of the delayed jobs, the greatest w ΔC first.
-	Delayed int     `json:"delayed"`
-	Sooner  int     `json:"sooner"`
-	Jobs    []Delay `json:"jobs,omitempty"`
-}
+	// Delayed counts the other jobs that end later.
+	Delayed int `json:"delayed"`
+	// Sooner counts the other jobs that end sooner.
+	Sooner int `json:"sooner"`
+	// Jobs lists up to 10 of the delayed jobs, the job whose delay costs most first.
+	Jobs []Delay `json:"jobs,omitempty"`
+} //	@name	JobChange
 
 // Delay is a job that ends later.
 type Delay struct {
 	Job  string       `json:"job"`
 	ByS  hare.Seconds `json:"by_s"`
 	EndS hare.Seconds `json:"end_s"`
-	Cost hare.Amount  `json:"cost"`
-}
+	// Cost is the weight of the job times by_s.
+	Cost hare.Amount `json:"cost"`
+} //	@name	JobDelay
 
 // errStopped says that the search ended during a solve; changeSearch.stopped says
 // why.

@@ -44,26 +44,29 @@ func (e *NoJobError) Error() string {
 
 // Answer says why a job of a result starts and ends when it does.
 type Answer struct {
+	// About says which plans the answer describes.
 	About string `json:"about"`
 	Job   string `json:"job"`
-	Sync  string `json:"sync"`
-	// Outcome is "scheduled", or the termination of a result without schedule.
-	Outcome string   `json:"outcome"`
+	Sync  string `json:"sync" enums:"relaxed,gang,rigid"`
+	// Outcome is scheduled, or the termination of a result without schedule, which has reasons and no times.
+	Outcome string   `json:"outcome" enums:"scheduled,infeasible,no_schedule,cancelled,deadline"`
 	Reasons []Reason `json:"reasons,omitempty"`
 	*Times
+	// Timeline covers the time from the release to the end, without gaps.
 	Timeline []Span `json:"timeline,omitempty"`
 	// Price is nil where the bound is not made of prices.
-	Price     *Price     `json:"price,omitempty"`
+	Price *Price `json:"price,omitempty"`
+	// Elsewhere is what the job would cost on each type alone, the least cost first.
 	Elsewhere []TypeCost `json:"elsewhere,omitempty"`
 	Earlier   *Earlier   `json:"earlier,omitempty"`
 	Notes     []string   `json:"notes,omitempty"`
-}
+} //	@name	Explanation
 
 // Reason is a reason of a result without schedule.
 type Reason struct {
 	Code   string `json:"code"`
 	Detail string `json:"detail"`
-}
+} //	@name	Obstacle
 
 // aboutSchedule and aboutSolves are the values of Answer.About: they say which
 // plans the answer describes.

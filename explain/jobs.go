@@ -16,23 +16,25 @@ type Times struct {
 	ReleaseS hare.Seconds `json:"release_s"`
 	StartS   hare.Seconds `json:"start_s"`
 	EndS     hare.Seconds `json:"end_s"`
-	// WaitS is from the release to the first start.
+	// WaitS is the time from the release to the first start.
 	WaitS hare.Seconds `json:"wait_s"`
-	JCTS  hare.Seconds `json:"jct_s"` // from the release to the end
-	// LeastS is a proved bound from below on JCTS.
+	// JCTS is the time from the release to the end.
+	JCTS hare.Seconds `json:"jct_s"`
+	// LeastS is a proved lower bound on jct_s: no plan ends the job sooner, even on an empty cluster.
 	LeastS hare.Seconds `json:"least_s"`
-	// Stretch is JCTS divided by LeastS; 1 is best.
-	Stretch float64     `json:"stretch"`
-	Cost    hare.Amount `json:"cost"` // w (C − a)
-	// Share is Cost divided by the value of the whole schedule.
+	// Stretch is jct_s divided by least_s; 1 is best.
+	Stretch float64 `json:"stretch"`
+	// Cost is weight times jct_s.
+	Cost hare.Amount `json:"cost"`
+	// Share is cost divided by the value of the whole schedule.
 	Share float64 `json:"share"`
 }
 
-// ListedJob is an element of what ListJobs returns.
+// ListedJob is one job of a solve with its times.
 type ListedJob struct {
 	Job string `json:"job"`
 	Times
-}
+} //	@name	ListedJob
 
 // jobOrders are the keys by which ListJobs can sort. All keys but start and end
 // put the greatest figure first.

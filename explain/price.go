@@ -12,39 +12,39 @@ import (
 )
 
 // Price is what a job costs at the certificate's prices, in weight-seconds.
-// Reduced, the reduced cost, is Cost + Paid − Least. Reduced is not negative, and
-// is what the job adds to the gap between value and bound.
 type Price struct {
 	Paid   float64      `json:"paid"`
 	ByType []TypeCharge `json:"by_type"`
-	// Least is the least w (C − a) + price over all choices of the job, rounded
-	// down exactly: φ − w a in the bound.
-	Least   float64 `json:"least"`
+	// Least is the least sum of cost and price over all choices of the job, rounded down exactly.
+	Least float64 `json:"least"`
+	// Reduced is the reduced cost: cost and price less least. It is not negative, and is what the job adds to the gap
+	// between value and bound.
 	Reduced float64 `json:"reduced_cost"`
-	// ReducedShare is Reduced divided by value − bound; 0 where these are equal.
+	// ReducedShare is the reduced cost divided by value less bound; 0 where value and bound are equal.
 	ReducedShare float64 `json:"reduced_share"`
-}
+} //	@name	JobPrice
 
 // TypeCharge is what a job pays for GPUs of a type.
 type TypeCharge struct {
-	Type string       `json:"type"`
-	GPUs hare.Seconds `json:"gpu_s"` // GPU-seconds that it holds
+	Type string `json:"type"`
+	// GPUs counts the GPU-seconds that the job holds.
+	GPUs hare.Seconds `json:"gpu_s"`
 	Paid float64      `json:"paid"`
-}
+} //	@name	TypeCharge
 
 // TypeCost is what a job would cost if the job ran on one type alone and paid the
 // certificate's prices.
 type TypeCost struct {
 	Type string `json:"type"`
-	// Least is the least w (C − a) + price on this type, and More is how far Least
-	// is above the least over all types. Both are nil where the job can never run on
-	// this type alone.
+	// Least is the least sum of cost and price on this type. It is left out where the job can never run on this type
+	// alone.
 	Least *float64 `json:"least,omitempty"`
-	More  *float64 `json:"more,omitempty"`
-	// EndS is when the job would end on this type at the cost Least.
+	// More is how far least is above the least over all types.
+	More *float64 `json:"more,omitempty"`
+	// EndS is when the job would end on this type at the cost least.
 	EndS   *hare.Seconds `json:"end_s,omitempty"`
 	Detail string        `json:"detail,omitempty"`
-}
+} //	@name	TypeCost
 
 // explainPrice fills in Price and Elsewhere. none is the bound of the instance
 // without jobs, which is what all capacity costs: the bound of one job less none is

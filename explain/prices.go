@@ -26,32 +26,34 @@ const PricesMeaning = "bound_fall is an upper limit on how far the bound, not th
 type Prices struct {
 	InstanceSHA256 string       `json:"instance_sha256"`
 	Bound          *hare.Amount `json:"bound"`
-	Meaning        string       `json:"meaning"`
-	// GridS are the boundaries of the cells; after the last boundary all prices are 0.
+	// Meaning says what the figures mean, and what they do not mean.
+	Meaning string `json:"meaning"`
+	// GridS are the boundaries of the cells, in seconds; after the last boundary all prices are 0.
 	GridS []hare.Seconds `json:"grid_s"`
 	Types []TypePrice    `json:"types"`
 	// Sizes are prices of several GPUs that one gang holds together.
 	Sizes []SizePrice `json:"sizes,omitempty"`
-}
+} //	@name	Prices
 
 // TypePrice is one type's price of a GPU-second, in weight-seconds, by cell.
 type TypePrice struct {
 	Type string `json:"type"`
-	// Total is Σ price · length. Where gangs have prices of their own, Total is what
-	// the dearest use of one more GPU costs. BoundFall is by how much the bound at
-	// these prices falls with one more GPU: Total, and what those jobs gain that can
-	// then use more GPUs at once. Both are rounded up at six decimals.
-	Total     hare.Amount `json:"total"`
+	// Total is Σ price · length. Where gangs have prices of their own, it is what the dearest use of one more GPU
+	// costs. It is rounded up at six decimals.
+	Total hare.Amount `json:"total"`
+	// BoundFall is an upper limit on how far the bound can fall with one more GPU of the type that is always in
+	// service, rounded up at six decimals. It is not what that GPU is worth.
 	BoundFall hare.Amount `json:"bound_fall"`
-	Prices    []nanos     `json:"prices"`
-}
+	// Prices has a price for each cell.
+	Prices []nanos `json:"prices"`
+} //	@name	TypePrice
 
-// SizePrice is the price of holding Tasks GPUs of a type together for a second.
+// SizePrice is the price of several GPUs of a type that one gang holds together for a second.
 type SizePrice struct {
 	Type   string  `json:"type"`
 	Tasks  int64   `json:"tasks"`
 	Prices []nanos `json:"prices"`
-}
+} //	@name	SizePrice
 
 // nanos is a number in units of 1e-9, written as an exact decimal.
 type nanos int64

@@ -22,24 +22,22 @@ const (
 // Span is a part of a job's time from its release to its end, in order and
 // without gaps.
 type Span struct {
-	State string       `json:"state"` // waiting or running
+	State string       `json:"state" enums:"waiting,running"`
 	FromS hare.Seconds `json:"from_s"`
 	ToS   hare.Seconds `json:"to_s"`
-	// Round is the first of the Rounds rounds that run, or the round that waits: the
-	// job is released, and every earlier round has synchronised.
+	// Round is the first of the rounds that run, or the round that waits: the job is released, and every earlier
+	// round has synchronised.
 	Round  int64 `json:"round"`
 	Rounds int64 `json:"rounds,omitempty"`
 	// GPUs holds, by type, the most GPUs that a round of the span uses.
 	GPUs map[string]int64 `json:"gpus,omitempty"`
-	// PausedS is for how long in all no round runs within the span. These are short
-	// waits, which are not listed.
+	// PausedS is for how long in all no round runs within the span. These are short waits, which are not listed.
 	PausedS hare.Seconds `json:"paused_s,omitempty"`
-	// Pays holds, by type, what the GPU time costs at the certificate's prices, in
-	// weight-seconds.
+	// Pays holds, by type, what the GPU time costs at the certificate's prices, in weight-seconds.
 	Pays map[string]float64 `json:"pays,omitempty"`
 	// Waits say what a waiting round waits for, by type.
 	Waits []Wait `json:"waits,omitempty"`
-}
+} //	@name	JobSpan
 
 // timeline returns the job's time as spans: its longest waits, and the spans
 // between these waits.
@@ -118,37 +116,39 @@ var waitCauses = [...]string{waitNoService, waitBusy, waitHeld, waitTooShort, wa
 
 // Wait is why a round did not start on GPUs of a type.
 type Wait struct {
-	// Type is the type of the GPUs; a gang that mixes types has several, joined by
-	// "+".
-	Type  string `json:"type"`
-	Cause string `json:"cause"`
-	// FromS is when the cause first held and ToS when it last did; ForS is for how
-	// long the cause held in all.
+	// Type is the type of the GPUs; a gang that mixes types has several, joined by "+".
+	Type string `json:"type"`
+	// Cause is no_service where too few GPUs were in service, busy where too many of them were busy, held where other
+	// jobs held too many, too_short where enough were free but not for long enough, and choice where the round could
+	// have started and the plan waits for better GPUs.
+	Cause string `json:"cause" enums:"no_service,busy,held,too_short,choice"`
+	// FromS is when the cause first held.
 	FromS hare.Seconds `json:"from_s"`
-	ToS   hare.Seconds `json:"to_s"`
-	ForS  hare.Seconds `json:"for_s"`
-	// Need is how many GPUs have to be free together, and NeedS for how long. Free
-	// is the most GPUs that were free at a time.
-	Need  int64        `json:"need"`
+	// ToS is when the cause last held.
+	ToS hare.Seconds `json:"to_s"`
+	// ForS is for how long in all the cause held between from_s and to_s.
+	ForS hare.Seconds `json:"for_s"`
+	// Need is how many GPUs have to be free together.
+	Need int64 `json:"need"`
+	// NeedS is for how long the GPUs have to be free.
 	NeedS hare.Seconds `json:"need_s"`
-	Free  int64        `json:"free"`
-	// UntilS is when the first GPU becomes available: back in service, or no longer
-	// busy.
+	// Free is the most GPUs that were free at a time.
+	Free int64 `json:"free"`
+	// UntilS is when the first GPU becomes available: back in service, or no longer busy.
 	UntilS *hare.Seconds `json:"until_s,omitempty"`
-	// Jobs are the jobs that hold the GPUs during the wait, those that hold the most
-	// first. Others counts further such jobs.
-	Jobs   []Holder `json:"jobs,omitempty"`
-	Others int      `json:"others,omitempty"`
-}
+	// Jobs are the jobs that hold the GPUs during the wait, those that hold the most first.
+	Jobs []Holder `json:"jobs,omitempty"`
+	// Others counts further jobs that hold GPUs.
+	Others int `json:"others,omitempty"`
+} //	@name	JobWait
 
 // Holder is a job that holds GPUs for which another job waits.
 type Holder struct {
 	Job  string `json:"job"`
 	GPUs int64  `json:"gpus"`
-	// UntilS is when the job releases the last of the GPUs that it holds during the
-	// wait.
+	// UntilS is when the job releases the last of the GPUs that it holds during the wait.
 	UntilS hare.Seconds `json:"until_s"`
-}
+} //	@name	JobHolder
 
 // waitPool is a set of types on which a round could run.
 type waitPool struct {

@@ -7,16 +7,16 @@ package openapi
 
 // BoundResult is a lower bound on the objective of every feasible schedule.
 type BoundResult struct {
-	Method string  `json:"method" validate:"required"`
-	Bound  float64 `json:"bound" validate:"required"`
+	Method string  `json:"method"`
+	Bound  float64 `json:"bound"`
 	// Certified says that the certificate proves the bound.
-	Certified   bool        `json:"certified" validate:"required"`
+	Certified   bool        `json:"certified"`
 	Certificate Certificate `json:"certificate,omitempty"`
 } //	@name	BoundResult
 
 // Report is the outcome of a check.
 type Report struct {
-	OK bool `json:"ok" validate:"required"`
+	OK bool `json:"ok"`
 	// Value recomputed from the schedule.
 	Value float64 `json:"value,omitempty"`
 	// Bound recomputed from the certificate.
@@ -31,40 +31,40 @@ type Report struct {
 // Fault is one violated condition.
 type Fault struct {
 	// Constraint is a stable code.
-	Constraint string `json:"constraint" validate:"required"`
+	Constraint string `json:"constraint"`
 	Job        string `json:"job,omitempty"`
 	Round      int64  `json:"round,omitempty"`
 	GPU        string `json:"gpu,omitempty"`
 	// ByUs is by how many microseconds the condition fails.
 	ByUs   int64  `json:"by_us,omitempty"`
-	Detail string `json:"detail" validate:"required"`
+	Detail string `json:"detail"`
 } //	@name	Fault
 
 // Version names the program and its LP engine.
 type Version struct {
-	Version string `json:"version" validate:"required"`
+	Version string `json:"version"`
 	// HiGHS is empty when the LP engine is not there.
-	HiGHS string `json:"highs" validate:"required"`
+	HiGHS string `json:"highs"`
 } //	@name	Version
 
 // Problem says why a request was refused (RFC 9457).
 type Problem struct {
-	Type   string `json:"type" validate:"required"`
-	Title  string `json:"title" validate:"required"`
-	Status int64  `json:"status" validate:"required"`
+	Type   string `json:"type"`
+	Title  string `json:"title"`
+	Status int64  `json:"status"`
 	// Code is stable.
-	Code   string `json:"code" validate:"required"`
-	Detail string `json:"detail" validate:"required"`
+	Code   string `json:"code"`
+	Detail string `json:"detail"`
 	// RequestID is in the server's log.
-	RequestID string         `json:"request_id" validate:"required"`
+	RequestID string         `json:"request_id"`
 	Errors    []ProblemError `json:"errors,omitempty"`
 } //	@name	Problem
 
 // ProblemError is one fault of the request.
 type ProblemError struct {
 	// Pointer (RFC 6901) into the request.
-	Pointer string `json:"pointer" validate:"required"`
-	Code    string `json:"code" validate:"required"`
-	Detail  string `json:"detail" validate:"required"`
+	Pointer string `json:"pointer"`
+	Code    string `json:"code"`
+	Detail  string `json:"detail"`
 	Line    int64  `json:"line,omitempty"`
 } //	@name	ProblemError

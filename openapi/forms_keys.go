@@ -5,7 +5,7 @@ type KeyRequest struct {
 	// Tenant whose key it is; left out: that of the caller. Other tenants are for keys of tenant "*".
 	Tenant string `json:"tenant,omitempty" maxLength:"63"`
 	// Role says what it may do: read looks, solve also makes and deletes, admin also makes and revokes keys.
-	Role string `json:"role" validate:"required" enums:"read,solve,admin"`
+	Role string `json:"role" enums:"read,solve,admin"`
 	// ExpiresS is how long it is valid in seconds; 0 is for ever.
 	ExpiresS int64 `json:"expires_s,omitempty" minimum:"0" maximum:"3153600000" default:"0"`
 	// Note says what it is for.
@@ -15,12 +15,12 @@ type KeyRequest struct {
 // Key is an API key.
 type Key struct {
 	// ID is the public part.
-	ID     string `json:"id" validate:"required"`
-	Tenant string `json:"tenant" validate:"required"`
-	Role   string `json:"role" validate:"required" enums:"read,solve,admin"`
-	State  string `json:"state" validate:"required" enums:"valid,expired,revoked"`
+	ID     string `json:"id"`
+	Tenant string `json:"tenant"`
+	Role   string `json:"role" enums:"read,solve,admin"`
+	State  string `json:"state" enums:"valid,expired,revoked"`
 	// Created, like Expires and Revoked, is a time.
-	Created string `json:"created" validate:"required" format:"date-time"`
+	Created string `json:"created" format:"date-time"`
 	Expires string `json:"expires,omitempty" format:"date-time"`
 	Revoked string `json:"revoked,omitempty" format:"date-time"`
 	Note    string `json:"note,omitempty"`
@@ -30,7 +30,7 @@ type Key struct {
 
 // KeyList lists keys, by tenant, then the oldest first.
 type KeyList struct {
-	Keys []Key `json:"keys" validate:"required"`
+	Keys []Key `json:"keys"`
 } //	@name	KeyList
 
 // Quota is what a tenant may have; what is left out, or 0, is the server's default.
@@ -51,15 +51,15 @@ type Quota struct {
 
 // TenantQuota is what a tenant may have, and what it has.
 type TenantQuota struct {
-	Tenant string    `json:"tenant" validate:"required"`
-	Quota  Quota     `json:"quota" validate:"required"`
-	Used   QuotaUsed `json:"used" validate:"required"`
+	Tenant string    `json:"tenant"`
+	Quota  Quota     `json:"quota"`
+	Used   QuotaUsed `json:"used"`
 } //	@name	TenantQuota
 
 // QuotaUsed is what a tenant has of its quota.
 type QuotaUsed struct {
-	Solves      int64 `json:"solves" validate:"required"`
-	StoredBytes int64 `json:"stored_bytes" validate:"required"`
-	Sessions    int64 `json:"sessions" validate:"required"`
-	Streams     int64 `json:"streams" validate:"required"`
+	Solves      int64 `json:"solves"`
+	StoredBytes int64 `json:"stored_bytes"`
+	Sessions    int64 `json:"sessions"`
+	Streams     int64 `json:"streams"`
 } //	@name	QuotaUsed

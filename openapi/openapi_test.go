@@ -26,11 +26,15 @@ var update = flag.Bool("update", false, "write openapi.json and openapi.yaml ane
 // swag generates the specification from comments; version 2 writes OpenAPI 3.1.
 const swag = "github.com/swaggo/swag/v2/cmd/swag@v2.0.0-rc5"
 
+// documented are the packages whose types are documents, beside openapi and api.
+var documented = []string{"study/simulation", "explain"}
+
 func generate(t *testing.T) (spec map[string]any, forms map[string]form) {
 	t.Helper()
 	out := t.TempDir()
 	cmd := exec.Command("go", "run", swag, "init", "--v3.1", "--quiet", "--generalInfo", "openapi.go", "--dir",
-		"openapi,api,study/simulation", "--outputTypes", "json", "--output", out)
+		strings.Join(append([]string{"openapi", "api"}, documented...), ","), "--overridesFile",
+		"openapi/testdata/overrides.swaggo", "--outputTypes", "json", "--output", out)
 	cmd.Dir = ".."
 	if text, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, text)
@@ -40,12 +44,15 @@ func generate(t *testing.T) (spec map[string]any, forms map[string]form) {
 		t.Fatal(err)
 	}
 	spec = decode(t, raw)
-	files, err := filepath.Glob("forms*.go")
-	if err != nil {
-		t.Fatal(err)
+	var files []string
+	for _, dir := range append([]string{"openapi", "api"}, documented...) {
+		in, err := filepath.Glob("../" + dir + "/*.go")
+		if err != nil {
+			t.Fatal(err)
+		}
+		files = append(files, in...)
 	}
-	forms, err = readForms(append(files, "../study/simulation/report.go")...)
-	if err != nil {
+	if forms, err = readForms(files...); err != nil {
 		t.Fatal(err)
 	}
 	repair(spec, forms, examples(t), answers(t))

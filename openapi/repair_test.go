@@ -2,9 +2,11 @@ package openapi_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"go/types"
 	"maps"
 	"reflect"
 	"slices"
@@ -15,9 +17,11 @@ import (
 
 // form holds what the Go source declares about a component beyond what swag reads.
 type form struct {
-	doc    string
-	fields []string          // JSON names in the order of the source
-	names  map[string]string // Go name of each JSON name
+	doc      string
+	fields   []string          // JSON names in the order of the source
+	names    map[string]string // Go name of each JSON name
+	required []any             // JSON names of the fields without omitempty
+	nullable []string          // JSON names of the required fields that are pointers
 }
 
 // readForms parses the types of documents and returns their forms by component
@@ -25,6 +29,9 @@ type form struct {
 func readForms(files ...string) (map[string]form, error) {
 	forms := map[string]form{}
 	for _, file := range files {
+		if strings.HasSuffix(file, "_test.go") {
+			continue
+		}
 		if err := readFormsOf(file, forms); err != nil {
 			return nil, err
 		}
@@ -41,18 +48,23 @@ const embedded = "embedded "
 // withEmbedded returns a form in which embedded types are replaced by their fields.
 func withEmbedded(forms map[string]form, name string) form {
 	f := forms[name]
-	var fields []string
-	for _, field := range f.fields {
+	fields := f.fields
+	f.fields = nil
+	for _, field := range fields {
 		inner, ok := strings.CutPrefix(field, embedded)
 		if !ok {
-			fields = append(fields, field)
+			f.fields = append(f.fields, field)
 			continue
 		}
+		inner, absent := strings.CutPrefix(inner, "*")
 		e := withEmbedded(forms, inner)
-		fields = append(fields, e.fields...)
+		f.fields = append(f.fields, e.fields...)
 		maps.Copy(f.names, e.names)
+		if !absent {
+			f.required = append(f.required, e.required...)
+			f.nullable = append(f.nullable, e.nullable...)
+		}
 	}
-	f.fields = fields
 	return f
 }
 
@@ -92,23 +104,52 @@ func readFormsOf(file string, forms map[string]form) error {
 				f.doc = name + " " + rest
 			}
 			for _, field := range st.Fields.List {
-				if field.Names == nil {
-					inner, ok := field.Type.(*ast.Ident)
-					if !ok {
-						inner = field.Type.(*ast.SelectorExpr).Sel
-					}
-					f.fields = append(f.fields, embedded+inner.Name)
-					continue
-				}
-				tag, err := strconv.Unquote(field.Tag.Value)
-				if err != nil {
+				if err := f.add(field); err != nil {
 					return err
 				}
-				key, _, _ := strings.Cut(reflect.StructTag(tag).Get("json"), ",")
-				f.fields = append(f.fields, key)
-				f.names[key] = field.Names[0].Name
+			}
+			if len(f.names) == 0 {
+				continue // no document
+			}
+			if _, twice := forms[name]; twice {
+				return fmt.Errorf("%s: another type is called %s too", file, name)
 			}
 			forms[name] = f
+		}
+	}
+	return nil
+}
+
+// add adds a field of a struct, or a mark for the fields of an embedded type.
+func (f *form) add(field *ast.Field) error {
+	_, isPointer := field.Type.(*ast.StarExpr)
+	if field.Names == nil {
+		text := types.ExprString(field.Type)
+		mark := embedded
+		if isPointer {
+			mark += "*"
+		}
+		f.fields = append(f.fields, mark+text[strings.LastIndexAny(text, "*.")+1:])
+		return nil
+	}
+	if field.Tag == nil {
+		return nil
+	}
+	text, err := strconv.Unquote(field.Tag.Value)
+	if err != nil {
+		return err
+	}
+	tag := reflect.StructTag(text)
+	key, options, _ := strings.Cut(tag.Get("json"), ",")
+	if key == "" || key == "-" || tag.Get("swaggerignore") != "" {
+		return nil
+	}
+	f.fields = append(f.fields, key)
+	f.names[key] = field.Names[0].Name
+	if options != "omitempty" {
+		f.required = append(f.required, key)
+		if isPointer {
+			f.nullable = append(f.nullable, key)
 		}
 	}
 	return nil
@@ -300,23 +341,27 @@ func repairParameters(op map[string]any) {
 }
 
 // repairNames describes a component by its comment, and puts its fields under their
-// JSON names in the order of the source.
+// JSON names in the order of the source. A field without omitempty is required, and may
+// be null where it is a pointer.
 func repairNames(schema map[string]any, f form) {
 	if f.doc != "" {
 		schema["description"] = f.doc
 	}
-	if required, ok := schema["required"].([]any); ok {
-		slices.SortFunc(required, func(a, b any) int {
-			return slices.Index(f.fields, a.(string)) - slices.Index(f.fields, b.(string))
-		})
+	if len(f.required) > 0 {
+		schema["required"] = f.required
 	}
 	properties, _ := schema["properties"].(map[string]any)
 	for name, p := range properties {
 		property := p.(map[string]any)
+		if slices.Contains(f.nullable, name) {
+			property["x-nullable"] = true
+		}
 		text, ok := property["description"].(string)
 		if !ok {
 			continue
 		}
+		text = strings.Join(strings.Fields(text), " ")
+		property["description"] = text
 		goName := f.names[name]
 		if rest, ok := strings.CutPrefix(text, goName); ok && rest != "" && !unicode.IsLetter(rune(rest[0])) {
 			property["description"] = name + rest
