@@ -11,26 +11,25 @@ import (
 	"github.com/hare-sched/hare"
 )
 
-// Quota limits what a tenant may use. A zero field of a tenant's quota means the
-// server's default, and a zero field of that the value of DefaultQuota.
+// Quota limits what a tenant may use. A field that is zero or left out has the server's
+// default.
 type Quota struct {
-	// Solves limits solves and other calls that compute, both queued and running;
-	// zero means 16.
-	Solves int `json:"solves,omitempty"`
-	// Rate limits requests a second; bursts may be twice as large. Zero means 100.
-	Rate float64 `json:"rate,omitempty"`
-	// BodyBytes limits the body of a request; zero means the server's limit.
-	BodyBytes int64 `json:"body_bytes,omitempty"`
-	// StoredBytes limits the logs of sessions and the solves that are stored; zero
-	// means 10 GiB.
-	StoredBytes int64 `json:"stored_bytes,omitempty"`
-	// Sessions limits the sessions that exist; zero means 1,000.
-	Sessions int `json:"sessions,omitempty"`
-	// Streams limits the open streams of events and decisions; zero means 256.
-	Streams int `json:"streams,omitempty"`
-}
+	// Solves limits solves and other calls that compute, both queued and running.
+	Solves int `json:"solves,omitempty" minimum:"0"`
+	// Rate limits requests a second; bursts may be twice as large.
+	Rate float64 `json:"rate,omitempty" minimum:"0"`
+	// BodyBytes limits the body of a request, before and after decompression.
+	BodyBytes int64 `json:"body_bytes,omitempty" minimum:"0"`
+	// StoredBytes limits the logs of sessions and the solves that are stored.
+	StoredBytes int64 `json:"stored_bytes,omitempty" minimum:"0"`
+	// Sessions limits the sessions that exist.
+	Sessions int `json:"sessions,omitempty" minimum:"0"`
+	// Streams limits the open streams of events and decisions.
+	Streams int `json:"streams,omitempty" minimum:"0"`
+} //	@name	Quota
 
-// DefaultQuota holds the defaults of the zero fields of a Quota.
+// DefaultQuota has the defaults of a server for the fields that are zero in the quota
+// with which the server starts.
 var DefaultQuota = Quota{Solves: 16, Rate: 100, BodyBytes: math.MaxInt64, StoredBytes: 10 << 30, Sessions: 1000,
 	Streams: 256}
 

@@ -81,7 +81,7 @@ func (s *server) count(f func(http.ResponseWriter,
 //	@Param			body	body	openapi.BoundRequest	true	"the instance and a method"
 //	@Accept			json
 //	@Produce		json,application/problem+json
-//	@Success		200	{object}	openapi.BoundResult	"the bound, with its certificate where it has one"
+//	@Success		200	{object}	boundJSON	"the bound, with its certificate where it has one"
 //	@Failure		400	{object}	openapi.Problem	"not JSON, a name twice, or broken compression"
 //	@Failure		406	{object}	openapi.Problem	"no media type that the client takes"
 //	@Failure		408	{object}	openapi.Problem	"the body took too long to arrive"
@@ -111,13 +111,21 @@ func (s *server) bound(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	w.Header().Set("Content-Type", kindJSON)
-	return json.NewEncoder(w).Encode(struct {
-		Method      string          `json:"method"`
-		Bound       hare.Amount     `json:"bound"`
-		Certified   bool            `json:"certified"`
-		Certificate json.RawMessage `json:"certificate,omitempty"`
-	}{rel.Method, rel.Bound.RoundDown(), rel.Certified, wire.CertificateJSON(rel.Certificate)})
+	return json.NewEncoder(w).Encode(boundJSON{rel.Method, rel.Bound.RoundDown(), rel.Certified,
+		wire.CertificateJSON(rel.Certificate)})
 }
+
+// boundJSON is a lower bound on the objective of every feasible schedule.
+type boundJSON struct {
+	Method string      `json:"method"`
+	Bound  hare.Amount `json:"bound"`
+	// Certified says that the certificate proves the bound.
+	Certified   bool            `json:"certified"`
+	Certificate certificateText `json:"certificate,omitempty"`
+} //	@name	BoundResult
+
+// certificateText is the JSON form of a certificate.
+type certificateText = json.RawMessage
 
 // verify checks a result.
 //
@@ -128,7 +136,7 @@ func (s *server) bound(w http.ResponseWriter, r *http.Request) error {
 //	@Param			body	body	openapi.VerifyRequest	true	"the instance and a result for it"
 //	@Accept			json
 //	@Produce		json,application/problem+json
-//	@Success		200	{object}	openapi.Report	"the outcome"
+//	@Success		200	{object}	verify.Report	"the outcome"
 //	@Failure		400	{object}	openapi.Problem	"not JSON, a name twice, or broken compression"
 //	@Failure		406	{object}	openapi.Problem	"no media type that the client takes"
 //	@Failure		408	{object}	openapi.Problem	"the body took too long to arrive"

@@ -41,19 +41,38 @@ func (s *server) requireKeys(f func(http.ResponseWriter,
 	}
 }
 
-// keyJSON describes a key. Key is the secret text; only the answer that creates a key
-// has it.
+// keyJSON is an API key.
 type keyJSON struct {
+	// ID is the public part of the key.
 	ID      string `json:"id"`
 	Tenant  string `json:"tenant"`
-	Role    string `json:"role"`
-	State   string `json:"state"`
-	Created string `json:"created"`
-	Expires string `json:"expires,omitempty"`
-	Revoked string `json:"revoked,omitempty"`
+	Role    string `json:"role" enums:"read,solve,admin"`
+	State   string `json:"state" enums:"valid,expired,revoked"`
+	Created string `json:"created" format:"date-time"`
+	Expires string `json:"expires,omitempty" format:"date-time"`
+	Revoked string `json:"revoked,omitempty" format:"date-time"`
 	Note    string `json:"note,omitempty"`
-	Key     string `json:"key,omitempty"`
-}
+	// Key is the secret text to send as Authorization: Bearer. Only the answer that creates the key has it.
+	Key string `json:"key,omitempty"`
+} //	@name	Key
+
+// keyListJSON lists keys by tenant, and those of a tenant from the oldest on.
+type keyListJSON struct {
+	Keys []keyJSON `json:"keys"`
+} //	@name	KeyList
+
+// keyRequest asks for an API key.
+type keyRequest struct {
+	// Tenant is the tenant of the key; left out, that of the caller. Other tenants are for keys of tenant "*".
+	Tenant string `json:"tenant,omitempty" maxLength:"63"`
+	// Role says what the key may do: read may look, solve may also create and delete, and admin may also create and
+	// revoke keys.
+	Role string `json:"role" enums:"read,solve,admin"`
+	// ExpiresS is how long the key is valid, in seconds; 0 means for ever.
+	ExpiresS int64 `json:"expires_s,omitempty" minimum:"0" maximum:"3153600000" default:"0"`
+	// Note says what the key is for.
+	Note string `json:"note,omitempty" maxLength:"200"`
+} //	@name	KeyRequest
 
 func describeKey(k *access.Key, now time.Time) keyJSON {
 	d := keyJSON{ID: k.ID, Tenant: k.Tenant, Role: k.Role.String(), State: k.State(now),
@@ -74,13 +93,11 @@ func describeKey(k *access.Key, now time.Time) keyJSON {
 //	@Tags			keys
 //	@ID				listKeys
 //	@Produce		json,application/problem+json
-//	@Success		200	{object}	openapi.KeyList	"the keys, also those that were valid in the last 90 days"
+//	@Success		200	{object}	keyListJSON	"the keys, also those that were valid in the last 90 days"
 //	@Failure		404	{object}	openapi.Problem	"this server has no keys"
 //	@Router			/v1/keys [get]
 func (s *server) listKeys(w http.ResponseWriter, r *http.Request) error {
-	list := struct {
-		Keys []keyJSON `json:"keys"`
-	}{[]keyJSON{}}
+	list := keyListJSON{[]keyJSON{}}
 	for _, k := range s.cfg.Keys.List(callerOf(r.Context()).Tenant) {
 		list.Keys = append(list.Keys, describeKey(&k, s.cfg.Keys.Now()))
 	}
@@ -93,10 +110,10 @@ func (s *server) listKeys(w http.ResponseWriter, r *http.Request) error {
 //	@Description	The answer has it once: only its hash is kept. A key makes keys of its own tenant; one of tenant "*" those of any.
 //	@Tags			keys
 //	@ID				createKey
-//	@Param			body	body	openapi.KeyRequest	true	"what it may do"
+//	@Param			body	body	keyRequest	true	"what it may do"
 //	@Accept			json
 //	@Produce		json,application/problem+json
-//	@Success		201	{object}	openapi.Key		"the key; Location has its path"
+//	@Success		201	{object}	keyJSON		"the key; Location has its path"
 //	@Failure		400	{object}	openapi.Problem	"not JSON, a name twice, or broken compression"
 //	@Failure		404	{object}	openapi.Problem	"this server has no keys"
 //	@Failure		408	{object}	openapi.Problem	"the body took too long to arrive"
@@ -108,12 +125,7 @@ func (s *server) listKeys(w http.ResponseWriter, r *http.Request) error {
 //	@Router			/v1/keys [post]
 func (s *server) createKey(w http.ResponseWriter, r *http.Request) error {
 	caller := callerOf(r.Context())
-	ask := struct {
-		Tenant   string `json:"tenant"`
-		Role     string `json:"role"`
-		ExpiresS int64  `json:"expires_s"`
-		Note     string `json:"note"`
-	}{Tenant: caller.Tenant}
+	ask := keyRequest{Tenant: caller.Tenant}
 	if err := s.readSmall(w, r, &ask); err != nil {
 		return err
 	}
@@ -189,14 +201,15 @@ type quotaJSON struct {
 	Tenant string          `json:"tenant"`
 	Quota  admission.Quota `json:"quota"`
 	Used   usedJSON        `json:"used"`
-}
+} //	@name	TenantQuota
 
+// usedJSON is what a tenant uses of its quota.
 type usedJSON struct {
 	Solves      int   `json:"solves"`
 	StoredBytes int64 `json:"stored_bytes"`
 	Sessions    int   `json:"sessions"`
 	Streams     int   `json:"streams"`
-}
+} //	@name	QuotaUsed
 
 func (s *server) quotaOf(tenant, owner string) quotaJSON {
 	q := s.cfg.Quotas.Of(owner)
@@ -211,7 +224,7 @@ func (s *server) quotaOf(tenant, owner string) quotaJSON {
 //	@Tags		keys
 //	@ID			getQuota
 //	@Produce	json,application/problem+json
-//	@Success	200	{object}	openapi.TenantQuota	"the quota"
+//	@Success	200	{object}	quotaJSON	"the quota"
 //	@Failure	404	{object}	openapi.Problem		"this server has no keys"
 //	@Router		/v1/quota [get]
 func (s *server) getQuota(w http.ResponseWriter, r *http.Request) error {
@@ -225,10 +238,10 @@ func (s *server) getQuota(w http.ResponseWriter, r *http.Request) error {
 //	@Tags			keys
 //	@ID				setQuota
 //	@Param			tenant	path	string			true	"the tenant, percent-encoded"
-//	@Param			body	body	openapi.Quota	true	"what it may have"
+//	@Param			body	body	admission.Quota	true	"what it may have"
 //	@Accept			json
 //	@Produce		json,application/problem+json
-//	@Success		200	{object}	openapi.TenantQuota	"the quota as it is now"
+//	@Success		200	{object}	quotaJSON	"the quota as it is now"
 //	@Failure		400	{object}	openapi.Problem		"not JSON, a name twice, or broken compression"
 //	@Failure		404	{object}	openapi.Problem		"this server has no keys"
 //	@Failure		408	{object}	openapi.Problem		"the body took too long to arrive"

@@ -61,18 +61,28 @@ func (s *server) session(r *http.Request) (*sessions.Session, error) {
 	return s.cfg.Sessions.Session(r.Context(), tenantOf(r.Context()), chi.URLParam(r, "id"))
 }
 
-// sessionJSON describes a session.
+// sessionJSON is an online session.
 type sessionJSON struct {
-	ID         string          `json:"id"`
-	Created    string          `json:"created"`
-	Policy     string          `json:"policy"`
-	Parameters json.RawMessage `json:"parameters,omitempty"`
-	Clock      string          `json:"clock"`
-	GPUs       int             `json:"gpus"`
-	LastSeq    int64           `json:"last_seq"`
-	Active     bool            `json:"active"`
-	Status     json.RawMessage `json:"status,omitempty"`
-}
+	ID         string         `json:"id"`
+	Created    string         `json:"created" format:"date-time"`
+	Policy     string         `json:"policy"`
+	Parameters parametersText `json:"parameters,omitempty"`
+	Clock      string         `json:"clock" enums:"events,server"`
+	// GPUs is the number of GPUs at the beginning of the session.
+	GPUs int `json:"gpus"`
+	// LastSeq is the number of the last durable event: the next event has the number after it.
+	LastSeq int64 `json:"last_seq"`
+	// Active says that the state of the session is in memory.
+	Active bool `json:"active"`
+	// Status is the state of a session that is asked for alone. Lists leave it out.
+	Status statusText `json:"status,omitempty"`
+} //	@name	Session
+
+// The JSON forms of the parameters of a policy and of online.Status.
+type (
+	parametersText = json.RawMessage
+	statusText     = json.RawMessage
+)
 
 func describe(info sessions.Info) sessionJSON {
 	d := sessionJSON{
@@ -104,7 +114,7 @@ func answerJSON(w http.ResponseWriter, status int, v any) error {
 //	@Param			body	body	openapi.SessionRequest	true	"the cluster, and how to decide"
 //	@Accept			json
 //	@Produce		json,application/problem+json
-//	@Success		201	{object}	openapi.Session	"the session; Location has its path"
+//	@Success		201	{object}	sessionJSON	"the session; Location has its path"
 //	@Failure		400	{object}	openapi.Problem	"not JSON, a name twice, or broken compression"
 //	@Failure		404	{object}	openapi.Problem	"this server keeps no sessions"
 //	@Failure		408	{object}	openapi.Problem	"the body took too long to arrive"
@@ -167,7 +177,7 @@ func (s *server) createSession(w http.ResponseWriter, r *http.Request) error {
 //	@Param			limit	query	int		false	"1 to 1000, the most sessions to list: 1000 without it"
 //	@Param			after	query	string	false	"next of the list before"
 //	@Produce		json,application/problem+json
-//	@Success		200	{object}	openapi.SessionList	"the sessions, without their status"
+//	@Success		200	{object}	sessionListJSON	"the sessions, without their status"
 //	@Failure		400	{object}	openapi.Problem		"limit or after is invalid"
 //	@Failure		404	{object}	openapi.Problem		"this server keeps no sessions"
 //	@Failure		500	{object}	openapi.Problem		"a defect; the log has the request_id"
@@ -217,10 +227,12 @@ func (s *server) listSessions(w http.ResponseWriter, r *http.Request) error {
 // maxListed is how many sessions one answer lists.
 const maxListed = 1000
 
+// sessionListJSON lists sessions, the oldest first.
 type sessionListJSON struct {
 	Sessions []sessionJSON `json:"sessions"`
-	Next     string        `json:"next,omitempty"`
-}
+	// Next is what to give as after to GET /v1/sessions for the sessions that follow. It is left out at the end.
+	Next string `json:"next,omitempty"`
+} //	@name	SessionList
 
 // getSession describes a session.
 //
@@ -230,7 +242,7 @@ type sessionListJSON struct {
 //	@ID				getSession
 //	@Param			id	path	string	true	"the session"
 //	@Produce		json,application/problem+json
-//	@Success		200	{object}	openapi.Session	"the session"
+//	@Success		200	{object}	sessionJSON	"the session"
 //	@Failure		404	{object}	openapi.Problem	"no such session"
 //	@Failure		500	{object}	openapi.Problem	"a defect, or a damaged log; the server's log has the request_id"
 //	@Failure		503	{object}	openapi.Problem	"draining"
@@ -287,7 +299,7 @@ func (s *server) deleteSession(w http.ResponseWriter, r *http.Request) error {
 //	@Param			id	path	string	true	"the session"
 //	@Param			job	path	string	true	"the job, percent-encoded"
 //	@Produce		json,application/problem+json
-//	@Success		200	{object}	openapi.SessionJob	"the job"
+//	@Success		200	{object}	online.JobStatus	"the job"
 //	@Failure		404	{object}	openapi.Problem		"no such session, or no such job in it that has not ended"
 //	@Failure		500	{object}	openapi.Problem		"a defect, or a damaged log; the server's log has the request_id"
 //	@Failure		503	{object}	openapi.Problem		"draining"

@@ -152,7 +152,7 @@ func hindsight(r *http.Request, session *sessions.Session) (*regret.Hindsight, e
 //	@Param			detail	query	string	false	"full adds the certificate and the instance that it is for"	Enums(summary,full)
 //	@Param			every_s	query	number	false	"seconds of the session's time between comparisons, above 0; the answer is NDJSON, of 1,000 lines at most"
 //	@Produce		json,application/x-ndjson,application/problem+json
-//	@Success		200	{object}	openapi.Regret	"the comparison, or one a line"
+//	@Success		200	{object}	regret.reportJSON	"the comparison, or one a line"
 //	@Failure		400	{object}	openapi.Problem	"every_s or detail is not what it may be"
 //	@Failure		404	{object}	openapi.Problem	"no such session"
 //	@Failure		406	{object}	openapi.Problem	"with every_s: the client does not take NDJSON"
@@ -286,7 +286,7 @@ func regretRoute(h http.HandlerFunc) http.HandlerFunc {
 //	@ID				getSchedule
 //	@Param			id	path	string	true	"the session"
 //	@Produce		json,application/problem+json
-//	@Success		200	{object}	openapi.Followed	"the schedule or the trace"
+//	@Success		200	{object}	followedJSON	"the schedule or the trace"
 //	@Failure		404	{object}	openapi.Problem		"no such session"
 //	@Failure		422	{object}	openapi.Problem		"the log is too large for an instance"
 //	@Failure		500	{object}	openapi.Problem		"a defect, or a damaged log; the server's log has the request_id"

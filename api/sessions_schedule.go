@@ -24,20 +24,49 @@ func scheduleJSON(res *hare.Result) (json.RawMessage, error) {
 	if err := wire.EncodeResult(&text, res); err != nil {
 		return nil, err
 	}
-	var d struct {
-		Hare           string          `json:"hare"`
-		InstanceSHA256 string          `json:"instance_sha256"`
-		Version        string          `json:"version"`
-		Objective      string          `json:"objective"`
-		Value          json.RawMessage `json:"value"`
-		Jobs           json.RawMessage `json:"jobs"`
-		Schedule       json.RawMessage `json:"schedule"`
-	}
+	var d followedResult
 	if err := json.Unmarshal(text.Bytes(), &d); err != nil {
 		return nil, err
 	}
 	return json.Marshal(d)
 }
+
+// followedResult is a result without the fields that only a solve has.
+type followedResult struct {
+	Hare           string          `json:"hare" enums:"result/v1"`
+	InstanceSHA256 string          `json:"instance_sha256"`
+	Version        string          `json:"version"`
+	Objective      string          `json:"objective" enums:"weighted_jct"`
+	Value          json.RawMessage `json:"value" swaggertype:"number"`
+	Jobs           jobResultsText  `json:"jobs"`
+	Schedule       scheduleText    `json:"schedule"`
+} //	@name	FollowedResult
+
+// followedJSON is the plan that a session followed.
+type followedJSON struct {
+	Seq int64           `json:"seq"`
+	AtS json.RawMessage `json:"at_s" swaggertype:"number"`
+	// Verified says that result is a schedule for instance that verification accepts.
+	Verified bool `json:"verified"`
+	// Why says why there is no schedule.
+	Why string `json:"why,omitempty"`
+	// Renamed gives the session's names of GPUs that have other names in the instance, where each GPU that joined or
+	// left is a node of its own.
+	Renamed  map[string]string  `json:"renamed,omitempty"`
+	Instance instanceText       `json:"instance,omitempty"`
+	Result   followedResultText `json:"result,omitempty"`
+	// Tasks are the tasks that ended, by start. They are there without a result, and are written one a line.
+	Tasks tasksText `json:"tasks,omitempty"`
+} //	@name	Followed
+
+// The JSON forms of parts of documents.
+type (
+	instanceText       = json.RawMessage
+	followedResultText = json.RawMessage
+	jobResultsText     = json.RawMessage
+	scheduleText       = json.RawMessage
+	tasksText          = json.RawMessage
+)
 
 type taskJSON struct {
 	Job        string          `json:"job"`
@@ -52,15 +81,7 @@ type taskJSON struct {
 // task.
 func encodeFollowed(w io.Writer, f *regret.Followed) error {
 	b := bufio.NewWriterSize(w, answerBytes)
-	head := struct {
-		Seq      int64             `json:"seq"`
-		AtS      json.RawMessage   `json:"at_s"`
-		Verified bool              `json:"verified"`
-		Why      string            `json:"why,omitempty"`
-		Renamed  map[string]string `json:"renamed,omitempty"`
-		Instance json.RawMessage   `json:"instance,omitempty"`
-		Result   json.RawMessage   `json:"result,omitempty"`
-	}{Seq: f.Seq, AtS: json.RawMessage(hare.FormatMicros(f.AtUs)), Verified: f.Result != nil, Why: f.Why,
+	head := followedJSON{Seq: f.Seq, AtS: json.RawMessage(hare.FormatMicros(f.AtUs)), Verified: f.Result != nil, Why: f.Why,
 		Renamed: f.Renamed}
 	if f.Result != nil {
 		head.Instance = instanceJSON(f.Instance)

@@ -65,7 +65,7 @@ func (s *server) whatIfRoutes(r chi.Router) {
 //	@Param			body	body	openapi.WhatIfRequest	true	"the base and the scenarios"
 //	@Accept			json
 //	@Produce		application/x-ndjson,application/problem+json
-//	@Success		200	{object}	openapi.WhatIfLine	"a line each of the base, the scenarios and the summary"
+//	@Success		200	{object}	whatif.Line	"a line each of the base, the scenarios and the summary"
 //	@Failure		400	{object}	openapi.Problem	"not JSON, a name twice, or broken compression"
 //	@Failure		404	{object}	openapi.Problem	"no such solve"
 //	@Failure		409	{object}	openapi.Problem	"the solve has no result yet"

@@ -24,61 +24,64 @@ var (
 	_ Observable = (*FIFO)(nil)
 )
 
-// Status is what a session looks like at one time.
+// Status is what a session looks like after its last event.
 type Status struct {
 	Policy string `json:"policy"`
 	NowUs  int64  `json:"now_us"`
 	Jobs   int    `json:"jobs"`
-	// WaitingTasks counts the tasks that would start now if there were GPUs;
-	// RunningTasks counts those that hold a GPU or synchronise.
-	WaitingTasks int64         `json:"waiting_tasks"`
+	// WaitingTasks counts the tasks that would start now if there were GPUs.
+	WaitingTasks int64 `json:"waiting_tasks"`
+	// RunningTasks counts the tasks that hold a GPU or synchronise.
 	RunningTasks int64         `json:"running_tasks"`
 	Queues       []QueueStatus `json:"queues"`
 	GPUs         []TypeStatus  `json:"gpus"`
-}
+} //	@name	SessionStatus
 
-// QueueStatus is one queue; the first queue in a Status is served first.
+// QueueStatus is one queue. The queue that is served first stands first.
 type QueueStatus struct {
 	Name string `json:"name"`
 	Jobs int    `json:"jobs"`
 	// Waiting counts the jobs of which no task runs.
 	Waiting int `json:"waiting"`
 	// ThresholdUs is the attained service after which jobs leave the queue, in
-	// reference GPU-microseconds; 0 in the last queue.
+	// microseconds of a GPU of the reference type. The last queue has none.
 	ThresholdUs int64 `json:"threshold_us,omitempty"`
-}
+} //	@name	QueueStatus
 
 // TypeStatus is one GPU type.
 type TypeStatus struct {
 	Type      string `json:"type"`
 	InService int64  `json:"in_service"`
-	// Free counts the free GPUs that are kept for no gang, Gathered those that are
-	// kept for the job GatheredFor.
-	Free     int64 `json:"free"`
+	// Free counts the free GPUs that are kept for no gang.
+	Free int64 `json:"free"`
+	// Gathered counts the free GPUs that are kept for the gang that gathered_for names.
 	Gathered int64 `json:"gathered"`
 	Held     int64 `json:"held"`
 	// GatheredFor is the gang for which the type is gathered; empty means none.
 	GatheredFor string `json:"gathered_for,omitempty"`
-}
+} //	@name	TypeStatus
 
-// JobStatus is one active job.
+// JobStatus is one active job: its state, and why it waits.
 type JobStatus struct {
-	Job         string `json:"job"`
-	Sync        string `json:"sync"`
-	State       string `json:"state"` // "waiting", "gathering" or "running"
-	Round       int64  `json:"round"`
-	Tasks       int64  `json:"tasks"`
-	TasksReady  int64  `json:"tasks_ready"`
-	TasksActive int64  `json:"tasks_running"`
-	TasksEnded  int64  `json:"tasks_ended"` // tasks of the round that have ended
-	ArrivedUs   int64  `json:"arrived_us"`
+	Job   string `json:"job"`
+	Sync  string `json:"sync" enums:"relaxed,gang,rigid"`
+	State string `json:"state" enums:"waiting,gathering,running"`
+	Round int64  `json:"round"`
+	Tasks int64  `json:"tasks"`
+	// TasksReady counts the tasks that could start now.
+	TasksReady  int64 `json:"tasks_ready"`
+	TasksActive int64 `json:"tasks_running"`
+	// TasksEnded counts the tasks of the round that have ended.
+	TasksEnded int64 `json:"tasks_ended"`
+	ArrivedUs  int64 `json:"arrived_us"`
 	// StartedUs is the time of the first start, −1 before it.
 	StartedUs int64  `json:"started_us"`
 	Queue     string `json:"queue"`
-	// AttainedUs is the service since the arrival, in reference GPU-microseconds;
+	// AttainedUs is the service since the arrival, in microseconds of a GPU of the
+	// reference type.
+	AttainedUs int64 `json:"attained_us"`
 	// CountedUs is the service since the starvation guard last acted, which decides
 	// the queue.
-	AttainedUs int64 `json:"attained_us"`
 	CountedUs  int64 `json:"counted_us"`
 	ExecutedUs int64 `json:"executed_us"`
 	WaitedUs   int64 `json:"waited_us"`
@@ -92,17 +95,18 @@ type JobStatus struct {
 	// empty means that no GPU in service can run it.
 	GPUType string          `json:"gpu_type"`
 	Speeds  []SpeedEstimate `json:"speeds"`
-	Why     string          `json:"why"`
-}
+	// Why says why the job runs or waits, and what would let it start.
+	Why string `json:"why"`
+} //	@name	SessionJob
 
 // SpeedEstimate is the estimated compute time of a job's task on a type.
 type SpeedEstimate struct {
 	Type string `json:"type"`
-	// ComputeUs is a time unless Source is "prior" for every type of the job; then
-	// only the ratios between the types have a meaning.
+	// ComputeUs is a time in microseconds. Where source is prior for every type of the
+	// job, only the ratios between the types have a meaning.
 	ComputeUs int64  `json:"compute_us"`
-	Source    string `json:"source"` // "given", "measured" or "prior"
-}
+	Source    string `json:"source" enums:"given,measured,prior"`
+} //	@name	SpeedGuess
 
 // Status is Observable.Status.
 func (h *HLAS) Status() Status { return h.c.status() }

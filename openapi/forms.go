@@ -1,49 +1,13 @@
 package openapi
 
-// The types below are the JSON documents of the HTTP interface as their
-// readers and writers see them; the schemas of the specification come from
-// them. Nothing decodes into them: package hare reads and writes the forms, in
-// exact decimals and without reflection.
-
-// BoundResult is a lower bound on the objective of every feasible schedule.
-type BoundResult struct {
-	Method string  `json:"method"`
-	Bound  float64 `json:"bound"`
-	// Certified says that the certificate proves the bound.
-	Certified   bool        `json:"certified"`
-	Certificate Certificate `json:"certificate,omitempty"`
-} //	@name	BoundResult
-
-// Report is the outcome of a check.
-type Report struct {
-	OK bool `json:"ok"`
-	// Value recomputed from the schedule.
-	Value float64 `json:"value,omitempty"`
-	// Bound recomputed from the certificate.
-	Bound float64 `json:"bound,omitempty"`
-	// Constant is what the whole instance costs beside value, where the result is a plan for the rest of an earlier one.
-	Constant float64 `json:"constant,omitempty"`
-	// Note says what the figures are of, or what was not checked.
-	Note   string  `json:"note,omitempty"`
-	Faults []Fault `json:"faults,omitempty"`
-} //	@name	Report
-
-// Fault is one violated condition.
-type Fault struct {
-	// Constraint is a stable code.
-	Constraint string `json:"constraint"`
-	Job        string `json:"job,omitempty"`
-	Round      int64  `json:"round,omitempty"`
-	GPU        string `json:"gpu,omitempty"`
-	// ByUs is by how many microseconds the condition fails.
-	ByUs   int64  `json:"by_us,omitempty"`
-	Detail string `json:"detail"`
-} //	@name	Fault
+// The types of this package are the documents of the HTTP interface that no single type
+// or table of another package writes down. The specification takes their forms from here;
+// nothing is decoded into them.
 
 // Version names the program and its LP engine.
 type Version struct {
 	Version string `json:"version"`
-	// HiGHS is empty when the LP engine is not there.
+	// HiGHS is the version of the LP engine; empty where there is none.
 	HiGHS string `json:"highs"`
 } //	@name	Version
 
@@ -52,17 +16,17 @@ type Problem struct {
 	Type   string `json:"type"`
 	Title  string `json:"title"`
 	Status int64  `json:"status"`
-	// Code is stable.
+	// Code is a stable name of the reason.
 	Code   string `json:"code"`
 	Detail string `json:"detail"`
-	// RequestID is in the server's log.
+	// RequestID is the id under which the server's log names the request.
 	RequestID string         `json:"request_id"`
 	Errors    []ProblemError `json:"errors,omitempty"`
 } //	@name	Problem
 
 // ProblemError is one fault of the request.
 type ProblemError struct {
-	// Pointer (RFC 6901) into the request.
+	// Pointer is a JSON pointer (RFC 6901) into the request.
 	Pointer string `json:"pointer"`
 	Code    string `json:"code"`
 	Detail  string `json:"detail"`

@@ -9,28 +9,47 @@ import (
 	"github.com/hare-sched/hare/wire"
 )
 
-// reportJSON is the JSON form of a Report.
+// reportJSON compares what a session achieved with the best plan in hindsight.
 type reportJSON struct {
-	Seq         int64           `json:"seq"`
-	AtS         json.RawMessage `json:"at_s"`
-	Last        bool            `json:"last"`
-	Jobs        jobCounts       `json:"jobs"`
-	Achieved    hare.Amount     `json:"achieved"`
-	Bound       *hare.Amount    `json:"bound"`
-	Regret      json.RawMessage `json:"regret"`
-	Method      string          `json:"method,omitempty"`
-	Holds       string          `json:"holds"`
-	Notes       []string        `json:"notes,omitempty"`
-	Certificate json.RawMessage `json:"certificate,omitempty"`
-	Instance    json.RawMessage `json:"instance,omitempty"`
-}
+	// Seq is the number of the last event that the comparison covers.
+	Seq int64 `json:"seq"`
+	// AtS is the end of the interval; in the last line it is the time of the last event.
+	AtS json.RawMessage `json:"at_s" swaggertype:"number"`
+	// Last says that the comparison covers the whole log, and that no line follows.
+	Last bool      `json:"last"`
+	Jobs jobCounts `json:"jobs"`
+	// Achieved is the weighted completion time of the jobs that are counted.
+	Achieved hare.Amount `json:"achieved"`
+	// Bound is a lower bound on what any plan achieves; null where no job is counted.
+	Bound *hare.Amount `json:"bound"`
+	// Regret is achieved/bound, rounded up at six decimals; null without a useful bound.
+	Regret json.RawMessage `json:"regret" swaggertype:"number" extensions:"x-nullable"`
+	Method string          `json:"method,omitempty"`
+	// Holds says for which plans the bound is true.
+	Holds string `json:"holds"`
+	// Notes say what was left out or assumed.
+	Notes []string `json:"notes,omitempty"`
+	// Certificate proves the bound for the instance. It is there with detail full.
+	Certificate certificateText `json:"certificate,omitempty"`
+	// Instance is the session as it turned out. It is there with detail full.
+	Instance instanceText `json:"instance,omitempty"`
+} //	@name	Regret
 
+// The JSON forms of a certificate and of an instance.
+type (
+	certificateText = json.RawMessage
+	instanceText    = json.RawMessage
+)
+
+// jobCounts counts the jobs of a session.
 type jobCounts struct {
+	// Counted is the number of jobs that have ended and are compared.
 	Counted   int `json:"counted"`
 	Running   int `json:"running"`
 	Cancelled int `json:"cancelled"`
-	Empty     int `json:"empty"`
-}
+	// Empty is the number of jobs that ended without a whole round, or with a task that took no time at all.
+	Empty int `json:"empty"`
+} //	@name	RegretJobs
 
 // EncodeJSON writes r as one line of JSON. full adds the certificate and the
 // instance whose bound the certificate proves.

@@ -33,14 +33,15 @@ const (
 
 // Fault is one violated condition.
 type Fault struct {
-	Constraint string `json:"constraint"` // one of the codes
+	// Constraint is a stable code.
+	Constraint string `json:"constraint"`
 	Job        string `json:"job,omitempty"`
 	Round      *int64 `json:"round,omitempty"`
 	GPU        string `json:"gpu,omitempty"`
-	// ByUs is the number of microseconds by which the condition fails, if it is one of time.
+	// ByUs is the number of microseconds by which a condition on times fails.
 	ByUs   int64  `json:"by_us,omitempty"`
 	Detail string `json:"detail"`
-}
+} //	@name	Fault
 
 func (ft Fault) String() string {
 	var where []string
@@ -62,22 +63,22 @@ func (ft Fault) String() string {
 	return fmt.Sprintf("%s: %s (%s)", ft.Constraint, ft.Detail, strings.Join(where, ", "))
 }
 
-// Report is the outcome of Check.
+// Report is the outcome of a check.
 type Report struct {
 	OK bool `json:"ok"`
-	// Value is the recomputed value of the schedule; nil if the schedule has faults.
+	// Value is the recomputed value of the schedule. It is left out (nil) if the schedule has faults.
 	Value *hare.Amount `json:"value,omitempty"`
-	// Bound is what the certificate proves, recomputed and rounded down to 1e-12; nil
-	// without a certificate. The stated bound may be less.
+	// Bound is what the certificate proves, recomputed and rounded down to 1e-12. It
+	// is left out (nil) without a certificate. The stated bound may be less.
 	Bound *hare.Amount `json:"bound,omitempty"`
-	// Constant is what a schedule of the whole instance costs beside Value, if the result is
-	// the rest of an earlier plan; nil otherwise.
+	// Constant is what a schedule of the whole instance costs beside value, if the result is
+	// the rest of an earlier plan. It is left out (nil) otherwise.
 	Constant *hare.Amount `json:"constant,omitempty"`
 	// Note says to what the figures apply, or what was not checked.
 	Note   string   `json:"note,omitempty"`
 	Faults []Fault  `json:"faults,omitempty"`
 	stated *big.Rat // the certificate's bound
-}
+} //	@name	Report
 
 // maxFaults limits the faults of a report.
 const maxFaults = 50

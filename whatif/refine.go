@@ -88,11 +88,15 @@ func (rel relation) differenceOfOptima(low, high, baseLow, baseHigh *hare.Amount
 // bound of the first holds for the second, and the plan of the second is feasible
 // for the first.
 type Refined struct {
-	Index         int            `json:"index"`
-	ID            string         `json:"id,omitempty"`
-	Bound         *hare.Amount   `json:"bound,omitempty"`
+	// Index is the index of the scenario in the request.
+	Index int    `json:"index"`
+	ID    string `json:"id,omitempty"`
+	// Bound is the best lower bound on the scenario's optimum.
+	Bound *hare.Amount `json:"bound,omitempty"`
+	// OptimumChange is the interval in which the scenario's optimum less the base's optimum must lie. An end that is
+	// not known is null.
 	OptimumChange []*hare.Amount `json:"optimum_change"`
-}
+} //	@name	RefinedLine
 
 // maxComparisons limits the cost of comparing all pairs of scenarios, in jobs and
 // nodes. In larger batches each scenario is compared with the base alone.

@@ -235,15 +235,15 @@ const MaxChangedJobs = 20
 // JobChanges compares the plans of the base and the scenario for the jobs that
 // both have.
 type JobChanges struct {
-	// Gain and Lose count the jobs that end earlier and later.
+	// Gain counts the jobs that end earlier.
 	Gain int `json:"gain"`
+	// Lose counts the jobs that end later.
 	Lose int `json:"lose"`
-	// ByWeightedChange are the jobs whose w·(C − a) changes most, and ByEndChange
-	// the jobs whose end changes most, in either direction; at most MaxChangedJobs
-	// each.
+	// ByWeightedChange are the jobs whose weight · (end − release) changes most, in either direction, at most 20.
 	ByWeightedChange []ScenarioJob `json:"by_weighted_change"`
-	ByEndChange      []ScenarioJob `json:"by_end_change"`
-}
+	// ByEndChange are the jobs whose end changes most, in either direction, at most 20.
+	ByEndChange []ScenarioJob `json:"by_end_change"`
+} //	@name	JobChanges
 
 // ScenarioJob is one job in both plans.
 type ScenarioJob struct {
@@ -252,7 +252,7 @@ type ScenarioJob struct {
 	EndS           hare.Seconds `json:"end_s"`
 	EndChangeS     hare.Seconds `json:"end_change_s"`
 	WeightedChange hare.Amount  `json:"weighted_change"`
-}
+} //	@name	ScenarioJob
 
 // changes compares the ends of jobs with those in the base's plan. Ties keep the
 // order of the instance.

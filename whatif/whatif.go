@@ -28,28 +28,33 @@ const (
 )
 
 // Line is one line of the answer to a what-if: the base's, a scenario's, or the
-// summary.
+// summary. Value, bound and gap are null where they are not known, and in the summary.
 type Line struct {
-	Line  string `json:"line"` // base, scenario or summary
+	Line string `json:"line" enums:"base,scenario,summary"`
+	// Index is the index of the scenario in the request.
 	Index *int   `json:"index,omitempty"`
 	ID    string `json:"id,omitempty"`
-	// Status is succeeded or failed. A scenario that failed has an Error.
-	Status         string       `json:"status"`
-	InstanceSHA256 string       `json:"instance_sha256,omitempty"`
-	Pruned         *bool        `json:"pruned,omitempty"`
-	Value          *hare.Amount `json:"value"`
-	Bound          *hare.Amount `json:"bound"`
+	// Status is failed where error says why.
+	Status         string `json:"status" enums:"succeeded,failed"`
+	InstanceSHA256 string `json:"instance_sha256,omitempty"`
+	// Pruned says that the scenario was answered from the bound alone.
+	Pruned *bool        `json:"pruned,omitempty"`
+	Value  *hare.Amount `json:"value"`
+	Bound  *hare.Amount `json:"bound"`
 	// Gap is value/bound − 1, rounded up at six decimals.
-	Gap       json.RawMessage `json:"gap"`
-	Plan      string          `json:"plan,omitempty"`
-	BoundFrom string          `json:"bound_from,omitempty"`
+	Gap json.RawMessage `json:"gap" swaggertype:"number" extensions:"x-nullable"`
+	// Plan says where the plan comes from: the scenario's own search, or the base's plan, which the scenario allows too.
+	Plan string `json:"plan,omitempty" enums:"search,base"`
+	// BoundFrom says where the bound comes from: base_prices are the base's prices, base is the base's bound where the
+	// scenario only tightens limits, and the others are methods of bounds.
+	BoundFrom string `json:"bound_from,omitempty" enums:"base_prices,base,price,critical_path,machine"`
 	// ValueChange is the value less the base's.
 	ValueChange *hare.Amount `json:"value_change,omitempty"`
-	// OptimumChange is the interval in which the scenario's optimum less the base's
-	// optimum must lie. An end that is not known is nil.
+	// OptimumChange is the interval in which the scenario's optimum less the base's optimum must lie. An end that is
+	// not known is null.
 	OptimumChange []*hare.Amount `json:"optimum_change,omitempty"`
 	Jobs          *JobChanges    `json:"jobs,omitempty"`
-	Termination   string         `json:"termination,omitempty"`
+	Termination   string         `json:"termination,omitempty" enums:"optimal,gap,work_limit,deadline,cancelled,infeasible,no_schedule"`
 	Reasons       []ReasonLine   `json:"reasons,omitempty"`
 	// Notes say which parts of the scenario have no effect, and why.
 	Notes        []string `json:"notes,omitempty"`
@@ -60,8 +65,12 @@ type Line struct {
 	Refined []Refined `json:"refined,omitempty"`
 	Timing  Timing    `json:"timing"`
 	Err     error     `json:"-"` // why the scenario failed
-	Error   any       `json:"error,omitempty"`
-}
+	// Error is the document of Err, where there is a server to write one.
+	Error problemDocument `json:"error,omitempty"`
+} //	@name	WhatIfLine
+
+// problemDocument is a problem of RFC 9457 in JSON.
+type problemDocument = any
 
 // ReasonLine is hare.Reason in JSON.
 type ReasonLine struct {
@@ -79,14 +88,14 @@ type Counts struct {
 	// Bounded counts the scenarios for which there was no time to solve.
 	Bounded int `json:"bounded"`
 	Failed  int `json:"failed"`
-}
+} //	@name	LineCounts
 
 // Timing is in seconds of wall time.
 type Timing struct {
 	TotalS float64 `json:"total_s"`
 	// WaitS is the part spent in the queue.
 	WaitS float64 `json:"wait_s"`
-}
+} //	@name	LineTiming
 
 // Lines of a what-if.
 const (
