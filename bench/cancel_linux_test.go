@@ -73,7 +73,7 @@ func BenchmarkCancel(b *testing.B) {
 					if err := wire.EncodeResult(io.Discard, res); err != nil {
 						b.Fatal(err)
 					}
-					if ctx.Err() != nil { // else the solve had ended before
+					if ctx.Err() != nil { // otherwise the solve ended before it was cancelled
 						span := time.Since(at)
 						spans, cpus = append(spans, span), append(cpus, cpuTime()-cpu)
 						if span > slowest {

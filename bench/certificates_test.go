@@ -21,9 +21,8 @@ import (
 	"github.com/hare-sched/hare/wire"
 )
 
-// tinyGangInstance returns a tiny instance in which gangs do not fill a type and relaxed
-// rounds are wider than a type. All work has the same length, so brute force is
-// feasible.
+// tinyGangInstance returns a tiny instance in which gangs do not fill a type and relaxed rounds
+// are wider than a type. All tasks have the same length, so brute force is feasible.
 func tinyGangInstance(r *rand.Rand) *hare.Instance {
 	inst := &hare.Instance{Objective: hare.ObjectiveWeightedJCT}
 	gpus := 3 + r.IntN(3)
@@ -265,7 +264,7 @@ type pythonBounds struct {
 func (pb *pythonBounds) add(t *testing.T, inst *hare.Instance, c *hare.Certificate, bound *big.Rat) {
 	t.Helper()
 	stated := *c
-	stated.Bound = "-1000000000.000000" // a bound that is not proved would be refused
+	stated.Bound = "-1000000000.000000" // the verifier would refuse a bound that is not proved
 	var doc bytes.Buffer
 	cert := wire.CertificateJSON(&stated)
 	if err := wire.EncodeInstance(&doc, inst); err != nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/hare-sched/hare/solver"
 )
 
-// The search finds the optimum of at least 99 of 100 tiny instances of all modes
-// at a fixed limit of work, which takes less than 0.2 s.
+// The search finds the optimum of at least 99 % of tiny instances of all modes at a fixed work
+// limit, which takes less than 0.2 s.
 func TestSearchFindsTinyOptima(t *testing.T) {
 	seeds := uint64(600)
 	if testing.Short() {
@@ -56,8 +56,9 @@ func TestSearchFindsTinyOptima(t *testing.T) {
 	}
 }
 
-// The optima of nine rigid jobs, proved by CP-SAT (testdata/instances/README.md), are
-// found from ten seeds each, at a limit of work that takes less than 0.2 s.
+// The search finds the optima of instances of nine rigid jobs, which CP-SAT has proved
+// (testdata/instances/README.md), from ten seeds each and at a work limit that takes less than
+// 0.2 s.
 func TestSearchFindsNineJobOptima(t *testing.T) {
 	for i, want := range []string{"2987.262303", "674.700576", "1448.537145", "1052.687993", "2676.532143",
 		"1652.902924"} {

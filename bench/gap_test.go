@@ -41,8 +41,8 @@ func TestGapSummary(t *testing.T) {
 		gapRow("b", "z", GapHare, 1, 100, 100),
 		gapRow("c", "z", GapHare, 1, 130, 100),
 		gapRow("d", "z", GapHare, 1, 110, 100),
-		gapRow("e", "y", GapHare, 1, 0, 0),   // without a plan
-		gapRow("f", "x", GapHare, 1, 100, 0), // without a useful bound
+		gapRow("e", "y", GapHare, 1, 0, 0),   // the row has no plan
+		gapRow("f", "x", GapHare, 1, 100, 0), // the row has no useful bound
 		gapRow("g", "x", GapHare, 1, 150, 100),
 		gapRow("h", "x", GapHare, 1, 101, 100),
 		gapRow("a", "z", GapCPSAT, 1, 999, 1),

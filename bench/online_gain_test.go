@@ -25,8 +25,8 @@ var onlineDir = flag.String("online", "",
 	"simulate the policies on all traces, print the table of docs/online-results.md and write its pictures into this "+
 		"folder")
 
-// gavelRound is how long Gavel lets a job keep its GPUs, and therefore the length of a
-// round here.
+// gavelRound is the time for which a job keeps its GPUs in Gavel, and therefore the length of a
+// round in this comparison.
 const gavelRound = 360 * time.Second
 
 // workload is a trace on a cluster.
@@ -44,9 +44,9 @@ const (
 	continuous = "gavel_trace_continuous5600_single.csv"
 )
 
-// workloads run on Gavel's own cluster, 36 GPUs of each type, and on smaller ones,
-// loaded and overloaded. Two are on one type, to separate the effect of speeds from that
-// of sizes.
+// workloads run on Gavel's own cluster with 36 GPUs of each type, and on smaller clusters that are
+// loaded or overloaded. Two workloads run on one type, to separate the effect of speeds from the
+// effect of sizes.
 var workloads = []workload{
 	{"Gavel artifact", "gavel", artifact, "V100=2,P100=2,K80=2", ""},
 	{"Gavel max-min", "gavel", maxMin, "V100=16,P100=16,K80=16", ""},
@@ -82,10 +82,10 @@ func (w *workload) instance(t testing.TB, sync string) *hare.Instance {
 	return inst
 }
 
-// load is the GPU time that the jobs need at the mean speed of the cluster's
-// GPUs, over the GPU time there is until the last arrival; +Inf where all
-// arrive at 0. spread is the standard deviation of the jobs' GPU times on their
-// fastest types over the mean, short the share of those of at most an hour.
+// load returns three figures of an instance. load is the GPU time that the jobs need at the mean
+// speed of the cluster's GPUs, over the GPU time until the last arrival; it is +Inf if all jobs
+// arrive at 0. spread is the standard deviation of the jobs' GPU times on their fastest types over
+// the mean. short is the share of jobs whose GPU time is at most an hour.
 func load(inst *hare.Instance) (load, spread, short float64) {
 	count := map[string]int{}
 	for _, n := range inst.Cluster.Nodes {
@@ -104,7 +104,7 @@ func load(inst *hare.Instance) (load, spread, short float64) {
 		if tasks*fastest <= 3.6e9 {
 			short++
 		}
-		need += tasks / rate // of the whole cluster
+		need += tasks / rate // the rate is that of the whole cluster
 		sum += tasks * fastest
 		squares += tasks * fastest * tasks * fastest
 		last = max(last, j.ReleaseUs)
@@ -118,7 +118,7 @@ type setting struct{ name, policy, parameters string }
 
 var settings = []setting{
 	{"FIFO", "fifo", ""},
-	{"HLAS, 1 h", "hlas", ""}, // without parameters
+	{"HLAS, 1 h", "hlas", ""}, // an hour is the default threshold
 	{"HLAS, 8 h", "hlas", `{"thresholds_s":[28800]}`},
 	{"HLAS, 1, 8, 64 h", "hlas", `{"queues":4,"thresholds_s":[3600,28800,230400]}`},
 	{"HLAS, 1, 4 … 256 h, κ 100", "hlas", `{"queues":6,"thresholds_s":[3600,14400,57600,230400,921600],"kappa":100}`},
@@ -139,7 +139,8 @@ func (sr *simulationResult) quantileHours(q float64) float64 {
 	return float64(sr.jct[min(len(sr.jct)-1, int(q*float64(len(sr.jct))))]) / 3.6e9
 }
 
-// simulate plays one setting and verifies the plan, with a certificate or nil.
+// simulate simulates one setting and verifies the plan. cert is the certificate of the bound, or
+// nil.
 func simulate(t testing.TB, inst *hare.Instance, s setting, cert *hare.Certificate) *simulationResult {
 	t.Helper()
 	p, err := policy.OpenSession(s.policy, sim.Cluster(inst), []byte(s.parameters))
@@ -197,8 +198,8 @@ func compare(t testing.TB, w *workload) *workloadComparison {
 	return c
 }
 
-// TestOnlineGain compares HLAS with first come, first served. Without -online
-// it does so on the two smallest workloads.
+// TestOnlineGain compares HLAS with first come, first served, on all workloads with -online and
+// otherwise on the two smallest.
 func TestOnlineGain(t *testing.T) {
 	some := workloads
 	if *onlineDir == "" {
@@ -223,11 +224,11 @@ func TestOnlineGain(t *testing.T) {
 		fmt.Fprintf(&means, "| %s | %d | %s | %.2f | %.2f | %.0f | %.2f", w.name, len(c.inst.Jobs), gpus, load, spread,
 			100*short, c.bound)
 		for _, r := range c.all {
-			// never better than what is proved
+			// The ratio to the bound is rounded up, so it is never better than what is proved.
 			fmt.Fprintf(&means, " | %.2f (%.2f; %.2f)", r.meanHours(), c.all[0].meanHours()/r.meanHours(),
 				math.Ceil(100*r.meanHours()/c.bound)/100)
 			if slices.Equal(c.all[1].jct, c.all[0].jct) || r.name == settings[2].name || r.name == settings[3].name {
-				continue // there is no difference, or another workload shows it
+				continue // the settings do not differ, or another workload shows their difference
 			}
 			var use []string
 			for _, u := range r.out.Use {
@@ -243,7 +244,7 @@ func TestOnlineGain(t *testing.T) {
 				filepath.Join(*onlineDir, w.picture))
 		}
 		if c.all[0].out.Events < 100_000 {
-			continue // too short to measure
+			continue // the run is too short to measure
 		}
 		fmt.Fprintf(&speed, "| %s | %s | %d | %.2f | %.2f |\n", w.name, gpus, c.all[0].out.Events,
 			c.all[0].took.Seconds(),

@@ -69,9 +69,9 @@ func addNodeEvents(inst *hare.Instance) *hare.Instance {
 	return inst
 }
 
-// Simulator and session run the same core: the same events get the same answers, byte
-// for byte, from a session over HTTP with its log in SQLite and from a session in
-// memory, and the session's schedule is the simulator's.
+// The simulator and sessions run the same core. A session over HTTP with its log in SQLite and a
+// session in memory give the same answers to the same events, byte for byte, and the session's
+// schedule is the simulator's.
 func TestSimulatorAndSessionDecideAlike(t *testing.T) {
 	gavel := func(sync string) *hare.Instance {
 		gpus, err := trace.ParseGPUs("V100=4,P100=4,K80=4")

@@ -66,7 +66,7 @@ func judgeInstance(seed uint64) (inst *hare.Instance, res *hare.Result, judged b
 		for _, rule := range []greedy.Rule{greedy.EarliestAvailable, greedy.EarliestFinish, greedy.Insertion} {
 			plan, err := greedy.Assign(ctx, m, greedy.Order(m, guide, kind), rule)
 			if errors.Is(err, greedy.ErrNoPlace) {
-				continue // windows may close before an order reaches them
+				continue // under this order, windows may close before all jobs have run
 			}
 			if err != nil {
 				return nil, nil, false, fmt.Errorf("%s, %s: %w", kind, rule, err)

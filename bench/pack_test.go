@@ -10,7 +10,7 @@ import (
 	"github.com/hare-sched/hare/verify"
 )
 
-// onNodesOf splits the nodes of an instance into nodes of so many GPUs.
+// onNodesOf splits the nodes of an instance into nodes of at most most GPUs.
 func onNodesOf(inst *hare.Instance, most int) {
 	var nodes []hare.Node
 	for _, n := range inst.Cluster.Nodes {
@@ -27,7 +27,7 @@ func onNodesOf(inst *hare.Instance, most int) {
 	inst.Cluster.Nodes = nodes
 }
 
-// placement counts the nodes of gang and rigid jobs, and how often a GPU goes over to
+// placement counts the nodes on which gang and rigid jobs run, and how often a GPU switches to
 // another job.
 type placement struct{ nodes, switches int }
 
@@ -53,8 +53,9 @@ func placementOf(t *testing.T, m *hare.Model, s *hare.Schedule) (p placement) {
 	return p
 }
 
-// Gang and rigid jobs fill no more nodes than where nodes play no part, and GPUs change
-// jobs hardly more often, and in all less often, on the frozen instances with servers of 4 and 8 GPUs.
+// On the frozen instances with servers of 4 and 8 GPUs, gang and rigid jobs run on no more nodes
+// than if GPUs are chosen without regard to nodes. GPUs switch jobs hardly more often on any
+// instance, and less often in total.
 func TestJobsFillFewNodes(t *testing.T) {
 	cases, err := GapSet(GapFigures, "../testdata/instances", nil)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/hare-sched/hare/wire"
 )
 
-// Two jobs want the one GPU; the lighter one waits for the heavier.
+// Two jobs need the only GPU, and the job of lesser weight waits for the other.
 func ExampleExplain() {
 	inst, err := wire.DecodeInstance(strings.NewReader(`{"hare": "instance/v1",
 	 "cluster": {"nodes": [{"name": "a", "gpus": {"V100": 1}}]},

@@ -19,8 +19,8 @@ import (
 
 const second = 1_000_000
 
-// smallInstance has few jobs of all kinds on a cluster with pauses and busy
-// GPUs; all times are whole seconds.
+// smallInstance returns an instance with a few jobs of all modes on a cluster with pauses and busy
+// GPUs. All times are whole seconds.
 func smallInstance(seed uint64) *hare.Instance {
 	rng := rand.New(rand.NewPCG(seed, 11))
 	n := func(least, most int64) int64 { return least + rng.Int64N(most-least+1) }
@@ -165,7 +165,7 @@ func checkTimeline(t *testing.T, name string, inst *hare.Instance, res *hare.Res
 		t.Errorf("%s: %+v, the result says %d to %d", name, x.Times, r.StartUs, r.EndUs)
 	}
 	now, rounds := hare.Seconds(j.ReleaseUs), int64(0)
-	running := map[int64]bool{} // seconds between the first start and the last end of a round
+	running := map[int64]bool{} // the seconds between the first start and the last end of a round
 	extent := map[int64][2]int64{}
 	for _, task := range res.Schedule.Tasks(inst, 1e6) {
 		if task.Job == j.ID {
@@ -329,7 +329,7 @@ func TestExplainRefuses(t *testing.T) {
 	}
 }
 
-// A job of a result without schedule gets the reasons.
+// The explanation of a result without a schedule gives the reasons of the result.
 func TestExplainWithoutSchedule(t *testing.T) {
 	inst := smallInstance(1)
 	inst.Jobs[1].Sync, inst.Jobs[1].Mix, inst.Jobs[1].Tasks = hare.Gang, false, 99
@@ -345,7 +345,7 @@ func TestExplainWithoutSchedule(t *testing.T) {
 	}
 }
 
-// A million rounds are explained as runs.
+// A job of a million rounds is explained by its runs of rounds.
 func TestExplainManyRounds(t *testing.T) {
 	inst := smallInstance(4)
 	for i := range inst.Jobs {

@@ -89,7 +89,8 @@ func newNaive(inst *hare.Instance, s *hare.Schedule) *naive {
 	return n
 }
 
-// isFree says that GPU g is usable and not held by a job but own in [from, to].
+// isFree reports whether GPU g is in service and not busy throughout [from, to], and held by no job
+// except own.
 func (n *naive) isFree(g int, own string, from, to int64) bool {
 	in := false
 	for _, w := range n.gpus[g].usable {
@@ -138,7 +139,7 @@ func (n *naive) cause(j *hare.Job, types []hare.Profile, t int64) (cause string,
 			if n.isFree(g, j.ID, t, t) {
 				free++
 			}
-			for _, q := range types { // each may be the slowest
+			for _, q := range types { // each type may be the slowest of the gang
 				if d := q.DurationUs(); j.Mix && d >= hold && n.isFree(g, j.ID, t, t+d) {
 					holds[d]++
 				}

@@ -8,9 +8,8 @@ import (
 	"github.com/hare-sched/hare"
 )
 
-// checkGangs reports the first fault of a plan by expanding every round of
-// every gang and rigid job and, for each class, every instant at which
-// something starts.
+// checkGangs returns the first fault of a plan. It expands every round of every gang and rigid
+// job and, for each class, checks every instant at which work starts.
 func checkGangs(m *hare.Model, p *Plan) error {
 	type held struct{ from, to, width int64 }
 	byClass := make([][]held, len(m.Classes))
@@ -108,8 +107,8 @@ func slowSlot(tr typeCapacity, from, hold, need, horizon int64) int64 {
 	return never
 }
 
-// A round-by-round plan ends when rounds placed one by one, each where it ends first,
-// end; contiguous and split plans start where a search instant by instant says.
+// A round-by-round plan ends when its rounds end if they are placed one by one, each where it
+// ends first. Contiguous and split plans start where a search of every instant finds.
 func TestPlacesAgainstInstants(t *testing.T) {
 	for seed := uint64(1); seed <= 300; seed++ {
 		r := rand.New(rand.NewPCG(seed, 3))

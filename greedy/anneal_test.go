@@ -168,8 +168,8 @@ func TestTrialsEqualWholeDecodes(t *testing.T) {
 	}
 }
 
-// The plans of random instances with windows, busy GPUs, releases and jobs that
-// stay are feasible down to GPUs, and never worse than the start.
+// The plans of random instances with windows, busy GPUs, releases and jobs that stay are
+// feasible on named GPUs and never worse than the start.
 func TestAnnealedPlansAreFeasible(t *testing.T) {
 	better := 0
 	for seed := uint64(1); seed <= 150; seed++ {
@@ -238,7 +238,7 @@ func loadInstance(t testing.TB, name string) *hare.Instance {
 	return inst
 }
 
-// The optima were proved by CP-SAT (testdata/instances/README.md).
+// The search finds the optima that CP-SAT has proved (testdata/instances/README.md).
 func TestAnnealFindsTheOptima(t *testing.T) {
 	if testing.Short() {
 		t.Skip("values are for the run without the race detector; TestAnnealIsDeterministic is for both")

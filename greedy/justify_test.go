@@ -21,7 +21,7 @@ func (c *countdown) Err() error {
 	return nil
 }
 
-// Wherever a pass is interrupted, the ends that the plan states are those of its blocks.
+// If a pass is interrupted at any point, the ends that the plan states are those of its blocks.
 func TestJustifyMayBeCutAnywhere(t *testing.T) {
 	inst, err := trace.Generate(trace.GenerateConfig{Jobs: 30, GPUs: []hare.TypeCount{{Type: "V100", Count: 5},
 		{Type: "K80", Count: 3}}, Seed: 7})

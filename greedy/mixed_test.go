@@ -11,9 +11,8 @@ import (
 	"github.com/hare-sched/hare"
 )
 
-// Plans of random mixtures with windows, busy GPUs, releases and gangs that mix
-// types are feasible, never worse than the start and the same on any number of
-// workers.
+// Plans of random instances of all modes with windows, busy GPUs, releases and gangs that mix
+// types are feasible, never worse than the start, and the same on any number of workers.
 func TestMixedPlansAreFeasible(t *testing.T) {
 	mixtures, better := 0, 0
 	seeds := 100

@@ -34,7 +34,7 @@ func threeNodes(rounds int64) (*hare.Model, *Plan) {
 }
 
 func TestWideJobGetsTheEmptyNode(t *testing.T) {
-	for _, rounds := range []int64{1, 1_000_000_000} { // a run of rounds costs what one costs
+	for _, rounds := range []int64{1, 1_000_000_000} { // a run of rounds takes as long as one round
 		m, plan := threeNodes(rounds)
 		var before []byte
 		for range 3 {

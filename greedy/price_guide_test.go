@@ -8,8 +8,8 @@ import (
 	"github.com/hare-sched/hare"
 )
 
-// If a cell is a microsecond, a level is a round and nothing is synchronised, the tables
-// are exact. Otherwise the price of a round is spread over its synchronisation too.
+// The tables are exact if a cell is a microsecond, a level is a round and rounds have no
+// synchronisation. Otherwise the price of a round is spread over its synchronisation, too.
 func TestGuideValues(t *testing.T) {
 	const horizon = tableCells
 	for seed := range uint64(50) {

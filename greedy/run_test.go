@@ -59,8 +59,8 @@ func accept(t *testing.T, m *hare.Model, p *Plan, what string) (entries int) {
 	return entries
 }
 
-// All relaxed jobs are placed as runs here, however small: under every rule and
-// after the search the schedule is feasible, and never better than a bound.
+// All relaxed jobs are placed as runs in this test, also small ones. Under every rule and after
+// the search, the schedule is feasible and never better than a bound.
 func TestRunsAreFeasible(t *testing.T) {
 	placed, lost := 0, 0
 	ratio := 0.0

@@ -10,7 +10,7 @@ import (
 	"github.com/hare-sched/hare"
 )
 
-// A time grid answers as a profile does.
+// A time grid gives the same answers as a profile.
 func TestCellsAreProfiles(t *testing.T) {
 	for seed := range uint64(200) {
 		r := rand.New(rand.NewPCG(seed, 12))
@@ -66,8 +66,8 @@ func TestCellsAreProfiles(t *testing.T) {
 	}
 }
 
-// A search on time grids finds what a search on profiles finds, with any number of
-// workers; in seconds the plan is feasible too.
+// A search on time grids finds the same plan as a search on profiles, with any number of workers.
+// The plan is also feasible if times are in seconds.
 func TestSearchOnCellsAsOnSteps(t *testing.T) {
 	seeds := uint64(200)
 	if testing.Short() {

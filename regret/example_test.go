@@ -10,7 +10,7 @@ import (
 	"github.com/hare-sched/hare/wire"
 )
 
-// One GPU was given to the long job first, which weighs as much as the short one.
+// The only GPU ran the long job first, although the short job has the same weight.
 func ExampleOf() {
 	log := []wire.Record{
 		{Event: hare.Event{Seq: 1, AtUs: 0, Type: hare.EventJobArrived, Job: "long", Arrived: job("long", 9)},

@@ -77,8 +77,8 @@ func v100(name string, n int) hare.Node {
 	return hare.Node{Name: name, GPUs: []hare.TypeCount{{Type: "V100", Count: n}}}
 }
 
-// Two jobs of one task on one GPU, the long one first: 10 + 11 where the best
-// order gives 1 + 11.
+// Two jobs of one task ran on one GPU. The long job ran first, which costs 10 + 11; the best order
+// costs 1 + 11.
 func TestRegretOfTheWrongOrder(t *testing.T) {
 	b := newBook(t, v100("a", 1))
 	b.add(`{"at_s":0,"type":"job_arrived","job":{"id":"long","on":{"V100":{}}}}`, "long 0 0 a/0 0")
@@ -104,7 +104,7 @@ func TestRegretOfTheWrongOrder(t *testing.T) {
 	}
 }
 
-// Times that differ give a trace, bounded by the least of them.
+// If the measured times of a job differ, the bound uses the least of them.
 func TestTraceWhereTimesDiffer(t *testing.T) {
 	b := newBook(t, v100("a", 1))
 	b.add(`{"at_s":0,"type":"job_arrived","job":{"id":"j","on":{"V100":{"compute_s":1},"T4":{}}}}`, "j 0 0 a/0 0")
@@ -126,7 +126,7 @@ func TestTraceWhereTimesDiffer(t *testing.T) {
 	}
 }
 
-// The task on a GPU that leaves is lost, and the rest of the node is split.
+// If a GPU leaves, its task is lost, and the other GPUs of its node become nodes of their own.
 func TestRegretWithGPUsThatComeAndGo(t *testing.T) {
 	b := newBook(t, v100("a", 2), v100("b", 1), v100("a:1", 1))
 	b.add(`{"at_s":0,"type":"job_arrived","job":{"id":"j","tasks":2,"sync":"gang","on":{"V100":{"compute_s":2}}}}`,
@@ -150,7 +150,7 @@ func TestRegretWithGPUsThatComeAndGo(t *testing.T) {
 	}
 }
 
-// A rigid job that moved is not held to one place.
+// A rigid job that moved to other GPUs counts as a gang.
 func TestRegretOfARigidJobThatMoved(t *testing.T) {
 	b := newBook(t, v100("a", 1), hare.Node{Name: "b", GPUs: []hare.TypeCount{{Type: "T4", Count: 1}}})
 	b.add(`{"at_s":0,"type":"job_arrived","job":{"id":"j","sync":"rigid","on":{"V100":{},"T4":{}}}}`, "j 0 0 b/0 0")

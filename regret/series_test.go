@@ -14,8 +14,8 @@ import (
 	"github.com/hare-sched/hare/wire"
 )
 
-// The series of a longer log begins with the lines of the shorter one, but for its last
-// line, and each line is what Regret returns for the log up to that event.
+// The series of a longer log begins with the lines of the series of a shorter log, except for the
+// last line of the latter. Each line is what Of returns for the log up to that event.
 func TestRegretsAreThoseOfTheLogAsItStood(t *testing.T) {
 	cluster, records := twoJobs(t, 0)
 	lines := func(n int) (out []string) {
@@ -65,7 +65,8 @@ func TestRegretsAreThoseOfTheLogAsItStood(t *testing.T) {
 	}
 }
 
-// twoJobs is a log on one GPU from a time on: one job ends at 4 s, one at 8 s.
+// twoJobs returns the log of one GPU from a time on, on which one job ends after 4 s and the other
+// after 8 s.
 func twoJobs(t *testing.T, fromS int64) (*hare.Cluster, []wire.Record) {
 	t.Helper()
 	var records []wire.Record
@@ -122,7 +123,7 @@ func TestIntervals(t *testing.T) {
 			if want := regret.Intervals(first, last, everyUs); lines != want || lastUs != last {
 				t.Errorf("from %d every %d: %d lines to %d, not %d", from, everyUs, lines, lastUs, want)
 			}
-			// One for x alone, one for both.
+			// One bound is for x alone, and one for both jobs.
 			if engine.bounds > 2 {
 				t.Errorf("every %d: %d bounds computed", everyUs, engine.bounds)
 			}

@@ -22,8 +22,8 @@ import (
 	"github.com/hare-sched/hare/wire"
 )
 
-// Logs by hand of events that a client may send at odd moments, with the achieved value,
-// the least and the greatest possible bound, and counts of jobs.
+// Logs of events that a client may send at odd moments have an achieved value, a least and a greatest
+// possible bound, and numbers of jobs that are computed by hand.
 func TestRegretWhateverTheClientSends(t *testing.T) {
 	const arrives = `{"at_s":0,"type":"job_arrived","job":{"id":"j","on":{"V100":{}}}}`
 	ended := func(at, compute float64, round, task int, gpu string) string {
@@ -49,7 +49,7 @@ func TestRegretWhateverTheClientSends(t *testing.T) {
 			b.add(ended(3, 3, 0, 1, "a/1"), "j 1 0 a/0 3", "j 1 1 a/1 3")
 			b.add(ended(4, 1, 1, 0, "a/0"))
 			b.add(`{"at_s":9,"type":"job_ended","job":"j"}`)
-			// the second round, not whole, counts on neither side but by its times
+			// The second round is not complete, so only its measured times count.
 		}, counted: 1, achieved: "3", least: 1, most: 1},
 		{name: "job_ended in the first round", nodes: []hare.Node{v100("a", 1)}, play: func(b *book) {
 			b.add(arrives, "j 0 0 a/0 0")
@@ -83,7 +83,7 @@ func TestRegretWhateverTheClientSends(t *testing.T) {
 			b.add(ended(11, 5, 0, 0, "a/0"))
 			b.add(`{"at_s":11,"type":"job_ended","job":"j"}`)
 		}, counted: 1, achieved: "11", least: 5, most: 11},
-		// Held in one piece, both rounds take until 14 at least.
+		// As one block, both rounds end at 14 at the earliest.
 		{name: "a rigid job goes on after a pause", nodes: []hare.Node{v100("a", 1)}, play: func(b *book) {
 			b.add(`{"at_s":0,"type":"job_arrived","job":{"id":"j","sync":"rigid","on":{"V100":{}}}}`, "j 0 0 a/0 0")
 			b.add(ended(2, 2, 0, 0, "a/0"), "j 1 0 a/0 2")
@@ -254,7 +254,7 @@ func TestRegretsOfRandomRunsAreTrue(t *testing.T) {
 	}
 }
 
-// wild is a client that sends any events that the policy does not refuse.
+// wild is a client that sends all kinds of events and ignores those that the policy refuses.
 type wild struct {
 	rng     *rand.Rand
 	at      int64

@@ -10,8 +10,8 @@ import (
 	"github.com/hare-sched/hare/bench/brute"
 )
 
-// checkBounds runs every certified method, and price at random prices and
-// grids, against the optimum of a random tiny instance.
+// checkBounds compares the bounds of every certified method, and of random prices on random
+// grids, with the optimum of a random tiny instance.
 func checkBounds(t *testing.T, seed uint64) (gap float64, ok bool) {
 	t.Helper()
 	r := rand.New(rand.NewPCG(seed, 7))
@@ -46,7 +46,8 @@ func checkBounds(t *testing.T, seed uint64) (gap float64, ok bool) {
 	return gap, true
 }
 
-// randomPrices asks of sizes at times what their GPUs cost, at times anything.
+// randomPrices draws a grid and prices. The price of a size is sometimes that of its GPUs and
+// sometimes arbitrary.
 func randomPrices(r *rand.Rand, rows []row) (grid []int64, nanos [][]int64) {
 	grid = []int64{0}
 	for range 1 + r.IntN(8) {

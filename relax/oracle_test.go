@@ -49,8 +49,8 @@ func slowFluid(o *oracle, j *job) float64 {
 	return best
 }
 
-// The oracle answers what its definition says, also if it starts from its answer at
-// other prices.
+// The oracle returns φ as it is defined, also if the oracle starts from its answer at other
+// prices.
 func TestOracleAgainstSorting(t *testing.T) {
 	checked := 0
 	for seed := range uint64(400) {
@@ -103,8 +103,8 @@ func TestOracleAgainstSorting(t *testing.T) {
 	}
 }
 
-// BenchmarkOracle evaluates φ of all jobs of standard-200 at good prices, as
-// the ascent does from step to step and as the definition says.
+// BenchmarkOracle evaluates φ of all jobs of standard-200 at good prices, both as the ascent does
+// from step to step and by the definition.
 func BenchmarkOracle(b *testing.B) {
 	f, err := os.Open("../testdata/instances/standard-200.json.gz")
 	if err != nil {

@@ -7,9 +7,9 @@ import (
 	"github.com/hare-sched/hare/trace"
 )
 
-// Wide jobs on three GPUs have time to spare on their own paths, so that any
-// first step from prices of zero goes down. The ascent must leave them: once it
-// stayed at 6,739, what paths alone prove.
+// Wide jobs on three GPUs end later than their critical paths, so every first step from prices of
+// zero lowers the bound. The ascent must nevertheless leave prices of zero. An earlier version
+// stayed at 6,739, which is the bound of the critical paths.
 func TestAscentLeavesPricesOfZero(t *testing.T) {
 	gpus, err := trace.ParseGPUs("V100=1,T4=2")
 	if err != nil {

@@ -16,9 +16,9 @@ import (
 	"github.com/hare-sched/hare/wire"
 )
 
-// Two rigid jobs of two GPUs on three, weight 1 and 1 s each: only one runs at
-// a time, so the optimum is 1 + 2. At a price of 1 for the pair and 0 for a
-// single GPU each job costs 2 in either second, and capacity 1.
+// Two rigid jobs of two GPUs, each with weight 1 and 1 s, are planned on three GPUs. Only one job
+// runs at a time, so the optimum is 1 + 2. At a price of 1 for two GPUs and 0 for a single GPU,
+// each job costs 2 in either second, and the capacity costs 1.
 func TestSizesByHand(t *testing.T) {
 	inst := &hare.Instance{Objective: hare.ObjectiveWeightedJCT}
 	inst.Cluster.Nodes = []hare.Node{{Name: "n", GPUs: []hare.TypeCount{{Type: "A", Count: 3}}}}
@@ -35,7 +35,7 @@ func TestSizesByHand(t *testing.T) {
 	if err != nil || bound.Cmp(big.NewRat(3e15, 1)) != 0 {
 		t.Errorf("bound %v, %v, want 3", bound, err)
 	}
-	// Singles may fill the third GPU: with π = 0.25 capacity costs 1.25.
+	// The third GPU may be sold as a single GPU, so with π = 0.25 the capacity costs 1.25.
 	bound, err = newEvaluator(pr, 1).exactBound(context.Background(), []int64{0, 1_000_000},
 		[][]int64{{250_000_000}, {1_000_000_000}}, 0)
 	if err != nil || bound.Cmp(big.NewRat(275e13, 1)) != 0 {
@@ -77,8 +77,8 @@ func TestKnapsackAgainstAllPatterns(t *testing.T) {
 	}
 }
 
-// The ascent charges at least the dearest pattern for capacity, so its value is never
-// above the exact one, at any prices.
+// The ascent charges at least the dearest pattern for the capacity, so its value is never above
+// the exact value, at any prices.
 func TestPacksPayForEveryPattern(t *testing.T) {
 	sized := 0
 	for seed := range uint64(2000) {
@@ -127,8 +127,8 @@ func TestPacksPayForEveryPattern(t *testing.T) {
 	}
 }
 
-// Six instances with known optima (bench README): nothing is above them, and
-// prices by size close the gap where gangs of four on six GPUs made it.
+// The bounds of six instances are not above their known optima (bench README). Prices by size
+// close the gaps that come from gangs of four on six GPUs.
 func TestSizesOnKnownOptima(t *testing.T) {
 	optima := map[string]float64{
 		"rigid-9-1": 2987.262303, "rigid-9-2": 674.700576, "rigid-9-3": 1448.537145,
@@ -175,8 +175,8 @@ func mustPrice(t *testing.T, inst *hare.Instance, cfg Config) *hare.Relaxation {
 	return rel
 }
 
-// Jobs of all kinds on odd numbers of GPUs, with sizes and steps: the verifier
-// proves what is stated, on any number of cores.
+// For jobs of all modes on odd numbers of GPUs, the verifier proves the bounds that certificates
+// with sizes and steps state. The certificates are the same on any number of cores.
 func TestCertificatesWithSizesAndSteps(t *testing.T) {
 	if testing.Short() {
 		t.Skip("many instances, and no goroutines for the race detector")

@@ -11,8 +11,8 @@ import (
 	"github.com/hare-sched/hare/bench/brute"
 )
 
-// naivePhi is V_R(a) of docs/bounds.md ("Steps") as it is written there, for
-// prices by type and step; times in steps, weight in 1e-9.
+// naivePhi computes V_R(a) of docs/bounds.md ("Steps") exactly as it is written there, for prices
+// by type and step. Times are in steps, and the weight is in units of 1e-9.
 type naivePhi struct {
 	w, tasks     int64
 	path, tau, H int
@@ -42,7 +42,7 @@ func (n *naivePhi) fits(k, length int) int64 {
 	return min(n.tasks, n.peak[k]*int64((length-n.s[k])/n.p[k]))
 }
 
-// mixed is c_l(x): each task in turn on the cheapest type with room.
+// mixed returns c_l(x): each task in turn takes the cheapest type that has room.
 func (n *naivePhi) mixed(l, x int) int64 {
 	sum := int64(0)
 	used := make([]int64, len(n.p))
@@ -160,7 +160,7 @@ func TestStepsAreTheRecursionAsWritten(t *testing.T) {
 				t.Fatalf("seed %d, guess %g: φ = %d, %v, the recursion gives %d", seed, guess, got, ok, want)
 			}
 		}
-		// The schedule that is read back costs what φ says.
+		// The cost of the schedule that is read back is φ.
 		var ans answer
 		floats := make([]float64, len(grid))
 		for g, x := range grid {

@@ -8,8 +8,8 @@ import (
 	"github.com/hare-sched/hare/study/simulation"
 )
 
-// No run is below the bound. The bound is the same in a second run, and is left out where
-// there is none.
+// No run is better than the bound. The bound is the same in a second run, and is left out if there
+// is none.
 func TestBound(t *testing.T) {
 	seeds := int64(3)
 	if testing.Short() {

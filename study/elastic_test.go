@@ -24,7 +24,8 @@ func mustSimulate(t *testing.T, req *simulation.Request) *study.Report {
 	return rep
 }
 
-// Pollux's figures, without a cluster, with its counts, and with its nodes.
+// The figures are Pollux's, whether the request leaves the cluster out, gives numbers of GPUs or
+// gives nodes.
 func TestSimulateElastic(t *testing.T) {
 	req := workload6("pollux:tiresias", "pollux:optimus")
 	rep := mustSimulate(t, req)
@@ -53,7 +54,7 @@ func TestSimulateElastic(t *testing.T) {
 	if got := mustSimulate(t, req).Runs[0].MeanJCTS; got != 3469.69375 {
 		t.Errorf("16 nodes: mean JCT %v s", got)
 	}
-	// The figures of Pollux's simulator with --interval 30.
+	// The figure is that of Pollux's simulator with --interval 30.
 	req.IntervalS = 30
 	if got := mustSimulate(t, req).Runs[0].MeanJCTS; got != 3416.5 {
 		t.Errorf("every 30 s: mean JCT %v s", got)

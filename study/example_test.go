@@ -9,8 +9,7 @@ import (
 	"github.com/hare-sched/hare/study/simulation"
 )
 
-// Two policies on twenty jobs of Gavel's trace small_test, on eight GPUs of
-// each of three types.
+// Two policies run twenty jobs of Gavel's trace small_test on eight GPUs of each of three types.
 func ExampleSimulate() {
 	rep, err := study.Simulate(context.Background(), &simulation.Request{
 		Policies: []string{"gavel:fifo", "hlas"},

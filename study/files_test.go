@@ -15,8 +15,8 @@ import (
 	"github.com/hare-sched/hare/study"
 )
 
-// The tables of CSV and Parquet have the same columns and the figures of the
-// report, and are the same bytes again.
+// The tables in CSV and Parquet have the same columns and the figures of the report. A second table
+// has the same bytes.
 func TestTables(t *testing.T) {
 	req := smallTest("gavel:fifo", "hlas")
 	req.Repeat, req.First, req.Last = 2, 3, 9
@@ -128,7 +128,7 @@ func read(t *testing.T, file []byte) (rows []map[string]any, columns []string) {
 	return rows, columns
 }
 
-// The table fits a terminal, its main columns stay, and repeats show intervals.
+// The table fits a terminal and keeps its main columns. The figures of repeats have intervals.
 func TestTable(t *testing.T) {
 	req := smallTest("gavel:fifo", "gavel:max_min_fairness_perf", "hlas")
 	req.Repeat = 3

@@ -10,8 +10,8 @@ import (
 	"github.com/hare-sched/hare/study/simulation"
 )
 
-// A trace without speeds says that types count as equally fast where there are
-// several, and the page names what was played.
+// If a trace has no speeds and the cluster has several types, the report says that all types count
+// as equally fast. The page names the trace, the cluster and the seed.
 func TestPlayed(t *testing.T) {
 	const text = "arrival_s,duration_s,num_gpus,vc\n0,60,1,a\n5,30,2,b\n"
 	for _, c := range []struct {

@@ -10,9 +10,9 @@ import (
 	"github.com/hare-sched/hare/study/simulation"
 )
 
-// A trace that comes to more than ten million tasks in rounds of a minute gets
-// longer ones for policies of tasks, and says so; leases keep rounds that fit into
-// them, and who gives a quantum gets it.
+// If a trace would have more than ten million tasks in rounds of a minute, policies of tasks get
+// longer rounds, and the report says so. Policies of leases keep rounds that fit into a lease. A
+// quantum that the request gives is kept.
 func TestLongRoundsOfLargeTraces(t *testing.T) {
 	infos := make([]policy.Info, 2)
 	for i, name := range []string{"hlas", "gavel:isolated"} {

@@ -13,8 +13,8 @@ import (
 	"github.com/hare-sched/hare/study"
 )
 
-// randomSimulation is a small request with windows of service, faults and
-// switches, of jobs of all kinds.
+// randomSimulation returns a small request with jobs of all modes, windows of service, faults and
+// switches.
 func randomSimulation(r *rand.Rand, policies []string) string {
 	pick := func(from ...string) string { return from[r.IntN(len(from))] }
 	var nodes, jobs []string

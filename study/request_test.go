@@ -24,7 +24,7 @@ func requestOf(t *testing.T, doc string) *simulation.Request {
 	return d
 }
 
-// us is a time that is given.
+// us returns a pointer to a time, which means that the request gives the time.
 func us(n int64) *int64 { return &n }
 
 const threePolicies = `{"policies":["fifo","srtf","kueue"],"instance":{"hare":"instance/v1","cluster":{"nodes":[{"name":"a","gpus":{"V100":1}}]},
@@ -49,7 +49,7 @@ func TestRequest(t *testing.T) {
 	}
 }
 
-// Encoding and decoding a request changes nothing.
+// A request that is encoded and decoded is unchanged.
 func TestDocument(t *testing.T) {
 	for _, text := range []string{
 		`{"policies":["hlas","srtf"],"trace":{"text":"x\n","format":"gavel","table":"y","quantum_s":2.5,"sync":"rigid"},"gpus":{"K80":2,"V100":1},"jobs":[3,9],"seed":4,"repeat":5,
@@ -72,7 +72,7 @@ func TestDocument(t *testing.T) {
 	}
 }
 
-// A request beyond a limit is refused before any of the work.
+// A request beyond a limit is refused before any simulation.
 func TestLimits(t *testing.T) {
 	for _, c := range []struct {
 		lim     study.Limits
@@ -101,7 +101,8 @@ func TestLimits(t *testing.T) {
 	}
 	for _, doc := range []string{
 		threePolicies,
-		// Leases do not simulate rounds one by one, nor do policies of merged ones.
+		// Policies of leases do not simulate rounds one by one, and neither do policies with merged
+		// rounds.
 		strings.Replace(strings.Replace(threePolicies, `"fifo","srtf","kueue"`, `"gavel:fifo_perf"`, 1), `"id":"x"`,
 			`"id":"x","rounds":5`, 1),
 		strings.Replace(strings.Replace(threePolicies, `{`, `{"merge_s":60,`, 1), `"id":"x"`,
@@ -115,7 +116,7 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// A policy that would need too much memory is refused, and named.
+// A policy that would need too much memory is refused by its name.
 func TestTooManyThatWait(t *testing.T) {
 	req := requestOf(t, `{"policies":["gavel:allox"],"generate":{"jobs":1}}`)
 	req.Generate = nil

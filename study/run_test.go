@@ -38,8 +38,8 @@ func text(t *testing.T, rep *study.Report) string {
 	return b.String()
 }
 
-// Both engines on one trace: the figures of Gavel's own simulator, and a run of
-// tasks that the verifier accepts, of about the same work.
+// One trace runs in both engines. The figures of leases are those of Gavel's own simulator. The runs
+// of tasks pass the verifier and do about the same work.
 func TestSimulateBothEngines(t *testing.T) {
 	req := smallTest("gavel:fifo", "hlas", "tiresias")
 	req.CDF = true
@@ -118,7 +118,7 @@ func TestSimulateIsDeterministic(t *testing.T) {
 	if err := json.Unmarshal([]byte(want), &form); err != nil {
 		t.Fatal(err)
 	}
-	// The policy that draws differs from repeat to repeat, HLAS does not.
+	// The policy that draws random numbers differs from repeat to repeat, and HLAS does not.
 	if form.Runs[0]["mean_jct_s"] == form.Runs[1]["mean_jct_s"] ||
 		form.Runs[6]["mean_jct_s"] != form.Runs[7]["mean_jct_s"] {
 		t.Error("draws")
@@ -133,9 +133,11 @@ func TestSimulateIsDeterministic(t *testing.T) {
 	}
 }
 
-// The quantiles of Student's distribution that tables print.
+// The confidence interval of repeats is computed by hand from a printed quantile of Student's
+// distribution.
 func TestIntervalByHand(t *testing.T) {
-	// 1, 2, 3, 4: mean 2.5, s = √(5/3), t(3) = 3.182446: 3.182446·√(5/3)/2.
+	// The values 1, 2, 3 and 4 have mean 2.5 and s = √(5/3). With t(3) = 3.182446, half of the
+	// interval is 3.182446·√(5/3)/2.
 	req := &simulation.Request{Policies: []string{"fifo"},
 		Generate: &simulation.Generate{Jobs: 5}, GPUs: []hare.TypeCount{{Type: "V100", Count: 2}}, Repeat: 4}
 	rep := simulate(t, req, study.Config{})
@@ -169,9 +171,9 @@ func gangs(sync hare.Sync) *hare.Instance {
 		}}
 }
 
-// An instance on leases, by hand: x on both V100 (36 rounds a lease: ⌊0.2·360⌋
-// = 72 steps) takes 600 s, y on both K80 (0.1 steps a second) 720 s; the round
-// in which x ends lasts until y does.
+// The run of an instance under leases is computed by hand. Job x on both V100s does 36 rounds in a
+// lease (⌊0.2·360⌋ = 72 steps) and takes 600 s. Job y on both K80s does 0.1 steps a second and takes
+// 720 s. The round of leases in which x ends lasts until y ends.
 func TestSimulateAnInstanceOnLeases(t *testing.T) {
 	req := &simulation.Request{Policies: []string{"gavel:fifo_perf", "kueue"}, Instance: gangs(hare.Gang)}
 	rep := simulate(t, req, study.Config{})
@@ -180,12 +182,13 @@ func TestSimulateAnInstanceOnLeases(t *testing.T) {
 		lease.MakespanS != 720 || lease.Leases != 4 || lease.Switches != 0 || rep.Notes != nil {
 		t.Errorf("%+v %q", lease, rep.Notes)
 	}
-	// Slowdowns 1 and 2; rho of x 600 / max(600, 2·1200/4), of y 720 / max(360, (600·2+120)/720·720/4).
+	// The slowdowns are 1 and 2. Rho is 600 / max(600, 2·1200/4) for x and
+	// 720 / max(360, (600·2+120)/720·720/4) for y.
 	if lease.MeanSlowdown != 1.5 || lease.MeanRho != (1+720.0/360)/2 || lease.P99WaitS != 0 {
 		t.Errorf("%+v", lease)
 	}
-	// With restarts of 30 s y makes 33 steps a lease, and goes on the V100 for its
-	// last 6, when x has ended: three starts on two GPUs.
+	// With restarts of 30 s, y does 33 steps in a lease, and does its last 6 steps on the V100s when x
+	// has ended. The jobs start three times on two GPUs.
 	req.RestartUs = us(30e6)
 	if r := simulate(t, req, study.Config{}).Runs[0]; r.SwitchS != 3*2*30 || r.Switches != 2 || r.Preemptions != 1 {
 		t.Errorf("%v GPU-seconds of restarts", r.SwitchS)
@@ -198,9 +201,8 @@ func TestSimulateAnInstanceOnLeases(t *testing.T) {
 			t.Errorf("%v: %q", sync, rep.Notes)
 		}
 	}
-	// A round of 100 s on three GPUs: three a lease, so nine steps of the twelve,
-	// and the last round in a lease of its own; no step is left that a lease could
-	// not deal to all GPUs.
+	// A round takes 100 s on three GPUs. A lease has three rounds, so the first lease does nine of the
+	// twelve steps, and the second lease the last round. No lease is left with fewer steps than GPUs.
 	wide := gangs(hare.Gang)
 	wide.Cluster.Nodes[0].GPUs[1].Count = 3
 	wide.Jobs = []hare.Job{{ID: "z", WeightMicro: 1e6, Rounds: 4, Tasks: 3, Sync: hare.Gang,
@@ -210,7 +212,7 @@ func TestSimulateAnInstanceOnLeases(t *testing.T) {
 		r.LostTasks != 0 {
 		t.Errorf("%+v", r)
 	}
-	// A round that takes longer on K80 than a lease.
+	// A round takes longer on a K80 than a lease.
 	req.Instance, req.LeaseUs = gangs(hare.Gang), us(15e6)
 	if rep := simulate(t, req, study.Config{}); len(rep.Notes) != 1 ||
 		!strings.Contains(rep.Notes[0], "2 times a job "+
@@ -219,7 +221,7 @@ func TestSimulateAnInstanceOnLeases(t *testing.T) {
 	}
 }
 
-// Every shipped format, for policies of both engines.
+// Traces of every shipped format run under policies of both engines.
 func TestSimulateEveryFormat(t *testing.T) {
 	for name, f := range map[string]struct {
 		text string

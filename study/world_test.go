@@ -10,11 +10,11 @@ import (
 	"github.com/hare-sched/hare/study/simulation"
 )
 
-// A GPU that fails from 5 to 105 s, by hand: x begins on both V100, 10 s a round.
-// It goes on at once on the K80s, 20 s a round, where a whole job stays: until
-// 1205. Where all GPUs fail, both engines begin anew at 105 s: leases on the V100,
-// the whole job on the K80s, since these return first. A lease that a fault ends
-// is lost, as is a round of tasks: two GPUs for 5 s.
+// Runs with a GPU that fails from 5 to 105 s are computed by hand. Job x begins on both V100s, where a
+// round takes 10 s. When a V100 fails, x goes on at once on the K80s, where a round takes 20 s and a
+// whole job stays until it ends at 1205. If all GPUs fail, both engines start again at 105 s: leases on
+// the V100s, and the whole job on the K80s, because the K80s return first. A fault ends a lease or a
+// round of tasks, and the work of two GPUs for 5 s is lost.
 func TestSimulateFaults(t *testing.T) {
 	inst := gangs(hare.Gang)
 	inst.Jobs = inst.Jobs[:1]
@@ -93,8 +93,8 @@ func TestSimulateWorld(t *testing.T) {
 	}
 }
 
-// A gang of a million short rounds is simulated as 100 s at a time, and the
-// schedule is of all its rounds.
+// A gang of a million short rounds is simulated as merged rounds of 100 s, and the schedule has all
+// rounds.
 func TestSimulateMerged(t *testing.T) {
 	inst := gangs(hare.Gang)
 	for i := range inst.Jobs {

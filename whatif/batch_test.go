@@ -18,7 +18,7 @@ const wideBase = `{"instance":{"hare":"instance/v1","cluster":{"nodes":[{"name":
  {"id":"r","weight":2,"release_s":4,"rounds":9,"tasks":2,"on":{"A":{"compute_s":3}}},
  {"id":"s","rounds":5,"tasks":2,"sync":"rigid","on":{"B":{"compute_s":4,"sync_s":1}}}]}}`
 
-// twenty scenarios of all kinds.
+// twenty returns twenty scenarios of all kinds.
 func twenty() (out []string) {
 	for i := range 4 {
 		out = append(out,
@@ -80,7 +80,7 @@ func TestLinesHold(t *testing.T) {
 		if sum.Cmp(*l.ValueChange) != 0 {
 			t.Errorf("%d: change %v, not %v", i, l.ValueChange, sum)
 		}
-		// Jobs of both plans: with all of them listed, their changes add up.
+		// All jobs of both plans are listed, so their changes add up.
 		if i%5 != 4 {
 			for _, j := range l.Jobs.ByWeightedChange {
 				sum = sum.Sub(j.WeightedChange)
@@ -89,7 +89,8 @@ func TestLinesHold(t *testing.T) {
 				t.Errorf("%d: changes of jobs miss %v of the value's", i, sum)
 			}
 		}
-		// Where all weights change alike, so does the bound, but for rounding.
+		// If all weights change by a factor, the bound changes by the same factor, apart from
+		// rounding.
 		if i%5 == 2 {
 			factor := float64(i/5 + 2)
 			if got := l.Bound.Float() / base.Bound.Float(); got < factor*(1-1e-6) {
@@ -102,7 +103,7 @@ func TestLinesHold(t *testing.T) {
 	}
 }
 
-// Where the base has no plan, scenarios are solved but neither compared nor pruned.
+// If the base has no plan, scenarios are solved but neither compared nor pruned.
 func TestOfAnInfeasibleBase(t *testing.T) {
 	const wide = `{"instance":{"hare":"instance/v1","cluster":{"nodes":[{"name":"a","gpus":{"A":1}}]},` +
 		`"jobs":[{"id":"x","tasks":2,"sync":"gang","on":{"A":{"compute_s":5}}}]}}`

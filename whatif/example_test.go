@@ -11,7 +11,7 @@ import (
 	"github.com/hare-sched/hare/wire"
 )
 
-// Two jobs share one GPU: what would another one save, and what a job less?
+// Two jobs share one GPU. The scenarios ask what a second GPU or the removal of a job would save.
 func ExampleRun() {
 	const document = `{
 	 "base": {"instance": {"hare": "instance/v1",

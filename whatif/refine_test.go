@@ -138,8 +138,8 @@ func TestNotesSayWhatNoJobCanUse(t *testing.T) {
 	}
 }
 
-// Two scenarios of one batch: the plan for fewer added GPUs is a plan for more,
-// and the bound of more holds for fewer.
+// Scenarios of one batch refine each other: the plan for fewer added GPUs is also a plan for more
+// added GPUs, and the bound with more GPUs also holds with fewer.
 func TestBatchesRefineEachOther(t *testing.T) {
 	inst := brute.Random(rand.New(rand.NewPCG(4, 31)))
 	kind := inst.Cluster.Nodes[0].GPUs[0].Type

@@ -104,7 +104,7 @@ func TestLooserAgainstBruteForce(t *testing.T) {
 		if hare.Product(1, least).Add(slack).Cmp(hare.Product(1, most)) > 0 {
 			t.Fatalf("seed %d: optimum %d of the looser instance plus slack %s is above %d", seed, least, slack, most)
 		}
-		// The other way round it may hold only where the optima allow it.
+		// In the other direction, looser may only be claimed if the optima allow it.
 		if back, ok := looser(tight, loose); ok && hare.Product(1, most).Add(back).Cmp(hare.Product(1, least)) > 0 {
 			t.Fatalf("seed %d: called looser the other way round", seed)
 		}
@@ -114,8 +114,8 @@ func TestLooserAgainstBruteForce(t *testing.T) {
 	}
 }
 
-// Two instances that are drawn independently are almost never comparable; where relaxes
-// says that they are, the optima must agree.
+// Two instances that are drawn independently are almost never comparable. If relaxes says that
+// they are, the optima must agree.
 func TestLooserOfUnrelated(t *testing.T) {
 	unused := &hare.Instance{Cluster: hare.Cluster{
 		Nodes: []hare.Node{{Name: "n", GPUs: []hare.TypeCount{{Type: "A", Count: 2}}}}}}

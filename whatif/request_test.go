@@ -119,8 +119,8 @@ func written(t *testing.T, inst *hare.Instance) string {
 	return b.String()
 }
 
-// Each fault has its pointer and code: those of the form at decoding, those of
-// meaning when the scenario is applied.
+// Each fault has its pointer and code. Faults of the form are found when the request is decoded,
+// and faults of meaning when the scenario is applied.
 func TestScenarioFaults(t *testing.T) {
 	for _, c := range []struct{ scenario, pointer, code string }{
 		{`{"id":7}`, "/scenarios/0/id", "wrong_type"},

@@ -15,7 +15,7 @@ import (
 	"github.com/hare-sched/hare/wire"
 )
 
-// request is a what-if as a client would send it.
+// request returns a request as a client would send it.
 func request(t testing.TB, base string, scenarios []string, rest string) *whatif.Request {
 	t.Helper()
 	req, err := decodeWhatIf(base, scenarios, rest)
@@ -79,7 +79,8 @@ func answers(t testing.TB, engine whatif.Engine,
 	return base, lines, summary
 }
 
-// randomScenario is a change of a tiny instance that brute force can still solve.
+// randomScenario returns a change of a tiny instance, so small that brute force can solve the
+// changed instance.
 func randomScenario(r *rand.Rand, inst *hare.Instance, id int) string {
 	node := inst.Cluster.Nodes[r.IntN(len(inst.Cluster.Nodes))]
 	job := inst.Jobs[r.IntN(len(inst.Jobs))]
