@@ -58,8 +58,8 @@ type SizePrice struct {
 // nanos is a number in units of 1e-9, written as an exact decimal.
 type nanos int64
 
-func (n nanos) text() string {
-	s := strconv.FormatInt(int64(n), 10)
+func (na nanos) text() string {
+	s := strconv.FormatInt(int64(na), 10)
 	if len(s) < 10 {
 		s = strings.Repeat("0", 10-len(s)) + s
 	}
@@ -68,7 +68,7 @@ func (n nanos) text() string {
 }
 
 // MarshalJSON writes the exact decimal.
-func (n nanos) MarshalJSON() ([]byte, error) { return []byte(n.text()), nil }
+func (na nanos) MarshalJSON() ([]byte, error) { return []byte(na.text()), nil }
 
 // HasPrices says that the bound of a result is made of prices.
 func HasPrices(res *hare.Result) bool {

@@ -16,16 +16,16 @@ import (
 // timed is a heap of events by time.
 type timed []hare.Event
 
-func (h timed) Len() int { return len(h) }
-func (h timed) Less(a, b int) bool {
-	return h[a].AtUs < h[b].AtUs || h[a].AtUs == h[b].AtUs && h[a].Seq < h[b].Seq
+func (th timed) Len() int { return len(th) }
+func (th timed) Less(a, b int) bool {
+	return th[a].AtUs < th[b].AtUs || th[a].AtUs == th[b].AtUs && th[a].Seq < th[b].Seq
 }
-func (h timed) Swap(a, b int) { h[a], h[b] = h[b], h[a] }
-func (h *timed) Push(x any)   { *h = append(*h, x.(hare.Event)) }
-func (h *timed) Pop() any {
-	s := *h
+func (th timed) Swap(a, b int) { th[a], th[b] = th[b], th[a] }
+func (th *timed) Push(x any)   { *th = append(*th, x.(hare.Event)) }
+func (th *timed) Pop() any {
+	s := *th
 	x := s[len(s)-1]
-	*h = s[:len(s)-1]
+	*th = s[:len(s)-1]
 	return x
 }
 

@@ -76,18 +76,18 @@ func newSlow(cl *hare.Cluster, thresholds []int64, kappa int64, reference string
 	return s
 }
 
-func (s *slow) name(kind string) {
-	if !slices.Contains(s.names, kind) {
-		s.names = append(s.names, kind)
+func (sl *slow) name(kind string) {
+	if !slices.Contains(sl.names, kind) {
+		sl.names = append(sl.names, kind)
 	}
 }
 
-func (s *slow) emit(t hare.DecisionType, j *slowJob, task int64, gpu string) {
-	s.out = append(s.out, hare.Decision{Type: t, Job: j.ID, Round: j.round, Task: task, GPU: gpu, AtUs: s.now})
+func (sl *slow) emit(t hare.DecisionType, j *slowJob, task int64, gpu string) {
+	sl.out = append(sl.out, hare.Decision{Type: t, Job: j.ID, Round: j.round, Task: task, GPU: gpu, AtUs: sl.now})
 }
 
-func (s *slow) job(id string) *slowJob {
-	for _, j := range s.jobs {
+func (sl *slow) job(id string) *slowJob {
+	for _, j := range sl.jobs {
 		if j.ID == id {
 			return j
 		}
@@ -95,8 +95,8 @@ func (s *slow) job(id string) *slowJob {
 	return nil
 }
 
-func (s *slow) gpu(name string) *slowGPU {
-	for _, g := range s.gpus {
+func (sl *slow) gpu(name string) *slowGPU {
+	for _, g := range sl.gpus {
 		if g.name == name && name != "" {
 			return g
 		}
@@ -142,9 +142,9 @@ func (sj *slowJob) known(kind string) int64 {
 
 // best returns the fastest type whose time is known, and that time. Of several fastest types,
 // the one that was named first counts.
-func (s *slow) best(j *slowJob) (int64, string) {
+func (sl *slow) best(j *slowJob) (int64, string) {
 	us, kind := int64(0), ""
-	for _, k := range s.names {
+	for _, k := range sl.names {
 		if j.on(k) != nil && j.known(k) > 0 && (us == 0 || j.known(k) < us) {
 			us, kind = j.known(k), k
 		}
@@ -152,9 +152,9 @@ func (s *slow) best(j *slowJob) (int64, string) {
 	return us, kind
 }
 
-func (s *slow) prior(kind string) int64 {
+func (sl *slow) prior(kind string) int64 {
 	var sum, n int64
-	for _, h := range s.history {
+	for _, h := range sl.history {
 		for _, x := range h {
 			if x.kind == kind {
 				sum += x.speed
@@ -168,46 +168,46 @@ func (s *slow) prior(kind string) int64 {
 	return max(sum/n, 1)
 }
 
-func (s *slow) estimate(j *slowJob, kind string) int64 {
+func (sl *slow) estimate(j *slowJob, kind string) int64 {
 	if us := j.known(kind); us > 0 {
 		return us
 	}
-	us, from := s.best(j)
+	us, from := sl.best(j)
 	if us == 0 {
-		return max(1e6*1e6/s.prior(kind), 1)
+		return max(1e6*1e6/sl.prior(kind), 1)
 	}
-	return max(us*s.prior(from)/s.prior(kind), 1)
+	return max(us*sl.prior(from)/sl.prior(kind), 1)
 }
 
-func (s *slow) speed(j *slowJob, kind string) int64 {
+func (sl *slow) speed(j *slowJob, kind string) int64 {
 	if j.on(kind) == nil || j.known(kind) == 0 {
 		return 0
 	}
-	us, _ := s.best(j)
+	us, _ := sl.best(j)
 	return max(us*1e6/j.known(kind), 1)
 }
 
-func (s *slow) credit(j *slowJob, kind string, held int64) {
+func (sl *slow) credit(j *slowJob, kind string, held int64) {
 	ref := int64(0)
 	for _, p := range j.On {
-		if us := s.estimate(j, p.Type); ref == 0 || us < ref {
+		if us := sl.estimate(j, p.Type); ref == 0 || us < ref {
 			ref = us
 		}
 	}
-	if s.reference != "" && j.on(s.reference) != nil {
-		ref = s.estimate(j, s.reference)
+	if sl.reference != "" && j.on(sl.reference) != nil {
+		ref = sl.estimate(j, sl.reference)
 	}
-	j.attained += (held*ref + s.estimate(j, kind) - 1) / s.estimate(j, kind)
+	j.attained += (held*ref + sl.estimate(j, kind) - 1) / sl.estimate(j, kind)
 }
 
-func (s *slow) demote(j *slowJob) {
-	for j.queue < len(s.thresholds) && j.attained > s.thresholds[j.queue] {
+func (sl *slow) demote(j *slowJob) {
+	for j.queue < len(sl.thresholds) && j.attained > sl.thresholds[j.queue] {
 		j.queue++
 	}
 }
 
-func (s *slow) free(kind string) (n int64) {
-	for _, g := range s.gpus {
+func (sl *slow) free(kind string) (n int64) {
+	for _, g := range sl.gpus {
 		if g.kind == kind && g.job == nil {
 			n++
 		}
@@ -215,8 +215,8 @@ func (s *slow) free(kind string) (n int64) {
 	return n
 }
 
-func (s *slow) total(kind string) (n int64) {
-	for _, g := range s.gpus {
+func (sl *slow) total(kind string) (n int64) {
+	for _, g := range sl.gpus {
 		if g.kind == kind {
 			n++
 		}
@@ -224,8 +224,8 @@ func (s *slow) total(kind string) (n int64) {
 	return n
 }
 
-func (s *slow) gathering(j *slowJob) bool {
-	for _, o := range s.owner {
+func (sl *slow) gathering(j *slowJob) bool {
+	for _, o := range sl.owner {
 		if o == j {
 			return true
 		}
@@ -234,33 +234,33 @@ func (s *slow) gathering(j *slowJob) bool {
 }
 
 // open says whether j has a profile on a type and the type is not gathered for another job.
-func (s *slow) open(j *slowJob, kind string) bool {
-	return j.on(kind) != nil && (s.owner[kind] == nil || s.owner[kind] == j)
+func (sl *slow) open(j *slowJob, kind string) bool {
+	return j.on(kind) != nil && (sl.owner[kind] == nil || sl.owner[kind] == j)
 }
 
-func (s *slow) advantage(kind string) (sum, n int64) {
-	for _, j := range s.jobs {
-		if j.count(0) > 0 && !s.gathering(j) && s.speed(j, kind) > 0 {
-			sum += s.speed(j, kind)
+func (sl *slow) advantage(kind string) (sum, n int64) {
+	for _, j := range sl.jobs {
+		if j.count(0) > 0 && !sl.gathering(j) && sl.speed(j, kind) > 0 {
+			sum += sl.speed(j, kind)
 			n++
 		}
 	}
 	return sum, n
 }
 
-func (s *slow) cheapest(j *slowJob, need int64, byAdvantage bool, among []string) string {
+func (sl *slow) cheapest(j *slowJob, need int64, byAdvantage bool, among []string) string {
 	best := ""
-	for _, k := range s.names {
-		if !s.open(j, k) || s.free(k) < need || among != nil && !slices.Contains(among, k) {
+	for _, k := range sl.names {
+		if !sl.open(j, k) || sl.free(k) < need || among != nil && !slices.Contains(among, k) {
 			continue
 		}
-		if best == "" || s.estimate(j, k) < s.estimate(j, best) {
+		if best == "" || sl.estimate(j, k) < sl.estimate(j, best) {
 			best = k
 			continue
 		}
-		if byAdvantage && s.estimate(j, k) == s.estimate(j, best) {
-			a, an := s.advantage(k)
-			b, bn := s.advantage(best)
+		if byAdvantage && sl.estimate(j, k) == sl.estimate(j, best) {
+			a, an := sl.advantage(k)
+			b, bn := sl.advantage(best)
 			if an > 0 && bn > 0 && a*bn < b*an {
 				best = k
 			}
@@ -269,60 +269,60 @@ func (s *slow) cheapest(j *slowJob, need int64, byAdvantage bool, among []string
 	return best
 }
 
-func (s *slow) start(j *slowJob, kind string) {
-	for _, g := range s.gpus {
+func (sl *slow) start(j *slowJob, kind string) {
+	for _, g := range sl.gpus {
 		if g.kind == kind && g.job == nil {
 			task := int64(slices.Index(j.state, 0))
-			*g = slowGPU{g.name, g.kind, j, task, false, s.now}
+			*g = slowGPU{g.name, g.kind, j, task, false, sl.now}
 			if !j.running {
 				if j.queue > 0 {
-					j.waited += s.now - j.since
+					j.waited += sl.now - j.since
 				}
-				j.running, j.since = true, s.now
+				j.running, j.since = true, sl.now
 			}
 			j.state[task] = 1
 			if j.count(0) == 0 {
-				s.drop(j)
+				sl.drop(j)
 			}
-			s.emit(hare.DecisionStart, j, task, g.name)
+			sl.emit(hare.DecisionStart, j, task, g.name)
 			return
 		}
 	}
 }
 
-func (s *slow) drop(j *slowJob) {
-	for k, o := range s.owner {
+func (sl *slow) drop(j *slowJob) {
+	for k, o := range sl.owner {
 		if o == j {
-			delete(s.owner, k)
+			delete(sl.owner, k)
 		}
 	}
 }
 
-func (s *slow) startGang(j *slowJob, among []string) {
-	kind := s.cheapest(j, j.Tasks, true, among)
+func (sl *slow) startGang(j *slowJob, among []string) {
+	kind := sl.cheapest(j, j.Tasks, true, among)
 	for range j.Tasks {
-		if kind == "" || s.free(kind) == 0 {
-			kind = s.cheapest(j, 1, true, among)
+		if kind == "" || sl.free(kind) == 0 {
+			kind = sl.cheapest(j, 1, true, among)
 		}
-		s.start(j, kind)
+		sl.start(j, kind)
 	}
 }
 
-func (s *slow) kept(j *slowJob) (kinds []string) {
-	for _, k := range s.names {
-		if s.owner[k] == j {
+func (sl *slow) kept(j *slowJob) (kinds []string) {
+	for _, k := range sl.names {
+		if sl.owner[k] == j {
 			kinds = append(kinds, k)
 		}
 	}
 	return kinds
 }
 
-func (s *slow) schedule() {
+func (sl *slow) schedule() {
 	for {
 		started := false
-		for _, k := range s.names {
-			if o := s.owner[k]; o != nil && s.canStart(o, s.kept(o)) {
-				s.startGang(o, s.kept(o))
+		for _, k := range sl.names {
+			if o := sl.owner[k]; o != nil && sl.canStart(o, sl.kept(o)) {
+				sl.startGang(o, sl.kept(o))
 				started = true
 				break
 			}
@@ -330,11 +330,11 @@ func (s *slow) schedule() {
 		if started {
 			continue
 		}
-		order := slices.Clone(s.jobs)
+		order := slices.Clone(sl.jobs)
 		sort.Slice(order, func(a, b int) bool { return order[a].before(order[b]) })
 		var next *slowJob
 		for _, j := range order {
-			if s.gathering(j) && s.canStart(j, s.names) || j.count(0) > 0 && !s.gathering(j) && s.mayUse(j) {
+			if sl.gathering(j) && sl.canStart(j, sl.names) || j.count(0) > 0 && !sl.gathering(j) && sl.mayUse(j) {
 				next = j
 				break
 			}
@@ -343,16 +343,16 @@ func (s *slow) schedule() {
 		case next == nil:
 			return
 		case next.Sync == hare.Relaxed:
-			s.start(next, s.cheapest(next, 1, true, nil))
-		case s.canStart(next, s.names):
-			s.startGang(next, s.names)
+			sl.start(next, sl.cheapest(next, 1, true, nil))
+		case sl.canStart(next, sl.names):
+			sl.startGang(next, sl.names)
 		default:
-			kinds := s.gatherable(next)
+			kinds := sl.gatherable(next)
 			if !next.Mix {
-				kinds = []string{s.cheapest(next, 1, false, kinds)}
+				kinds = []string{sl.cheapest(next, 1, false, kinds)}
 			}
 			for _, k := range kinds {
-				s.owner[k] = next
+				sl.owner[k] = next
 			}
 		}
 	}
@@ -363,16 +363,16 @@ func (sj *slowJob) before(o *slowJob) bool {
 }
 
 // fits says whether j could run on a type if all GPUs were free.
-func (s *slow) fits(j *slowJob, kind string) bool {
+func (sl *slow) fits(j *slowJob, kind string) bool {
 	if j.on(kind) == nil {
 		return false
 	}
-	n := s.total(kind)
+	n := sl.total(kind)
 	if j.Mix {
 		n = 0
-		for _, k := range s.names {
+		for _, k := range sl.names {
 			if j.on(k) != nil {
-				n += s.total(k)
+				n += sl.total(k)
 			}
 		}
 	}
@@ -380,11 +380,11 @@ func (s *slow) fits(j *slowJob, kind string) bool {
 }
 
 // gatherable returns the types that may be gathered for j.
-func (s *slow) gatherable(j *slowJob) (kinds []string) {
-	for _, k := range s.names {
-		ok := s.fits(j, k) && s.owner[k] == nil
-		for _, o := range s.jobs {
-			if o.count(0) > 0 && !s.gathering(o) && o.before(j) && (j.Mix || o.Mix) && s.fits(o, k) {
+func (sl *slow) gatherable(j *slowJob) (kinds []string) {
+	for _, k := range sl.names {
+		ok := sl.fits(j, k) && sl.owner[k] == nil
+		for _, o := range sl.jobs {
+			if o.count(0) > 0 && !sl.gathering(o) && o.before(j) && (j.Mix || o.Mix) && sl.fits(o, k) {
 				ok = false
 			}
 		}
@@ -395,65 +395,65 @@ func (s *slow) gatherable(j *slowJob) (kinds []string) {
 	return kinds
 }
 
-func (s *slow) canStart(j *slowJob, among []string) bool {
+func (sl *slow) canStart(j *slowJob, among []string) bool {
 	var all int64
 	for _, k := range among {
-		if s.open(j, k) {
-			if s.free(k) >= j.Tasks {
+		if sl.open(j, k) {
+			if sl.free(k) >= j.Tasks {
 				return true
 			}
-			all += s.free(k)
+			all += sl.free(k)
 		}
 	}
 	return j.Mix && all >= j.Tasks
 }
 
-func (s *slow) mayUse(j *slowJob) bool {
+func (sl *slow) mayUse(j *slowJob) bool {
 	if j.Sync == hare.Relaxed {
-		return s.cheapest(j, 1, false, nil) != ""
+		return sl.cheapest(j, 1, false, nil) != ""
 	}
-	if s.canStart(j, s.names) {
+	if sl.canStart(j, sl.names) {
 		return true
 	}
-	kinds := s.gatherable(j)
+	kinds := sl.gatherable(j)
 	var inService int64
 	for _, k := range kinds {
-		inService += s.total(k)
+		inService += sl.total(k)
 	}
-	return kinds != nil && s.cheapest(j, 1, false, kinds) != "" && (!j.Mix || inService >= j.Tasks)
+	return kinds != nil && sl.cheapest(j, 1, false, kinds) != "" && (!j.Mix || inService >= j.Tasks)
 }
 
-func (s *slow) guard() {
+func (sl *slow) guard() {
 	for {
 		var next *slowJob
 		least := int64(0)
-		for _, j := range s.jobs {
+		for _, j := range sl.jobs {
 			if j.queue == 0 || j.running {
 				continue
 			}
-			due := j.since + max(0, j.executed*s.kappa/1e6-j.waited)
-			if due <= s.now && (next == nil || due < least || due == least && j.ticket < next.ticket) {
+			due := j.since + max(0, j.executed*sl.kappa/1e6-j.waited)
+			if due <= sl.now && (next == nil || due < least || due == least && j.ticket < next.ticket) {
 				next, least = j, due
 			}
 		}
 		if next == nil {
 			return
 		}
-		s.tickets++
-		next.queue, next.ticket = 0, s.tickets
-		next.attained, next.executed, next.waited, next.since = 0, 0, 0, s.now
+		sl.tickets++
+		next.queue, next.ticket = 0, sl.tickets
+		next.attained, next.executed, next.waited, next.since = 0, 0, 0, sl.now
 	}
 }
 
-func (s *slow) rest(j *slowJob) {
-	j.executed += s.now - j.since
-	j.running, j.since = false, s.now
+func (sl *slow) rest(j *slowJob) {
+	j.executed += sl.now - j.since
+	j.running, j.since = false, sl.now
 }
 
 // gang returns the GPUs of a gang by task.
-func (s *slow) gang(j *slowJob) []*slowGPU {
+func (sl *slow) gang(j *slowJob) []*slowGPU {
 	var out []*slowGPU
-	for _, g := range s.gpus {
+	for _, g := range sl.gpus {
 		if g.job == j {
 			out = append(out, g)
 		}
@@ -464,44 +464,44 @@ func (s *slow) gang(j *slowJob) []*slowGPU {
 
 // endGang counts the time for which a gang held its GPUs, withdraws the running tasks if void,
 // and frees the GPUs or starts the round on them again.
-func (s *slow) endGang(j *slowJob, void, again bool, failed *slowGPU, next int64) {
-	gpus := s.gang(j)
+func (sl *slow) endGang(j *slowJob, void, again bool, failed *slowGPU, next int64) {
+	gpus := sl.gang(j)
 	for _, g := range gpus {
 		if void && !g.ended && g != failed {
-			s.emit(hare.DecisionWithdraw, j, g.task, g.name)
+			sl.emit(hare.DecisionWithdraw, j, g.task, g.name)
 		}
 	}
 	for _, g := range gpus {
-		s.credit(j, g.kind, s.now-g.since)
+		sl.credit(j, g.kind, sl.now-g.since)
 	}
-	s.demote(j)
+	sl.demote(j)
 	j.round = next
 	for i, g := range gpus {
 		if again {
-			g.task, g.ended, g.since, j.state[i] = int64(i), false, s.now, 1
-			s.emit(hare.DecisionStart, j, g.task, g.name)
+			g.task, g.ended, g.since, j.state[i] = int64(i), false, sl.now, 1
+			sl.emit(hare.DecisionStart, j, g.task, g.name)
 		} else {
 			g.job = nil
 			j.state[i] = 0
 		}
 	}
 	if !again {
-		s.rest(j)
+		sl.rest(j)
 	}
 }
 
-func (s *slow) step(now int64, e hare.Event) []hare.Decision {
-	s.now, s.out = now, nil
-	s.guard()
-	j, g := s.job(e.Job), s.gpu(e.GPU)
+func (sl *slow) step(now int64, e hare.Event) []hare.Decision {
+	sl.now, sl.out = now, nil
+	sl.guard()
+	j, g := sl.job(e.Job), sl.gpu(e.GPU)
 	here := g != nil && g.job == j && j != nil && g.task == e.Task && !g.ended
 	switch e.Type {
 	case hare.EventJobArrived:
-		s.arrive(e.Arrived)
+		sl.arrive(e.Arrived)
 	case hare.EventComputeEnded:
 		if j.Sync == hare.Relaxed {
-			s.credit(j, g.kind, now-g.since)
-			s.demote(j)
+			sl.credit(j, g.kind, now-g.since)
+			sl.demote(j)
 			g.job, j.state[e.Task], j.syncOn[e.Task] = nil, 2, g.kind
 		}
 	case hare.EventTaskEnded:
@@ -516,13 +516,13 @@ func (s *slow) step(now int64, e hare.Event) []hare.Decision {
 		if j.Sync != hare.Relaxed {
 			g.ended = true
 			if j.count(3) == j.Tasks {
-				s.endGang(j, false, j.Sync == hare.Rigid, nil, j.round+1)
+				sl.endGang(j, false, j.Sync == hare.Rigid, nil, j.round+1)
 			}
 			break
 		}
 		if here {
-			s.credit(j, g.kind, now-g.since)
-			s.demote(j)
+			sl.credit(j, g.kind, now-g.since)
+			sl.demote(j)
 			g.job = nil
 		}
 		if j.count(3) == j.Tasks {
@@ -530,43 +530,43 @@ func (s *slow) step(now int64, e hare.Event) []hare.Decision {
 			clear(j.state)
 		}
 		if j.count(1)+j.count(2) == 0 {
-			s.rest(j)
+			sl.rest(j)
 		}
 	case hare.EventTaskFailed:
 		if j.Sync != hare.Relaxed {
-			s.endGang(j, true, true, g, j.round)
+			sl.endGang(j, true, true, g, j.round)
 			break
 		}
 		if here {
-			s.credit(j, g.kind, now-g.since)
-			s.demote(j)
+			sl.credit(j, g.kind, now-g.since)
+			sl.demote(j)
 			g.job = nil
 		}
-		s.requeue(j, e.Task)
+		sl.requeue(j, e.Task)
 	case hare.EventJobEnded, hare.EventJobCancelled:
-		s.end(j)
+		sl.end(j)
 	case hare.EventGPUJoined:
-		s.name(e.GPUType)
+		sl.name(e.GPUType)
 		n := &slowGPU{name: e.GPU, kind: e.GPUType}
-		if at := slices.IndexFunc(s.gpus, func(g *slowGPU) bool { return g.name == "" }); at >= 0 {
-			s.gpus[at] = n
+		if at := slices.IndexFunc(sl.gpus, func(g *slowGPU) bool { return g.name == "" }); at >= 0 {
+			sl.gpus[at] = n
 		} else {
-			s.gpus = append(s.gpus, n)
+			sl.gpus = append(sl.gpus, n)
 		}
 	case hare.EventGPULeft:
-		s.left(g)
+		sl.left(g)
 	}
-	s.schedule()
-	return s.out
+	sl.schedule()
+	return sl.out
 }
 
-func (s *slow) arrive(a *hare.Job) {
-	s.tickets++
-	j := &slowJob{Job: *a, ticket: s.tickets, since: s.now, state: make([]int, a.Tasks), syncOn: map[int64]string{},
+func (sl *slow) arrive(a *hare.Job) {
+	sl.tickets++
+	j := &slowJob{Job: *a, ticket: sl.tickets, since: sl.now, state: make([]int, a.Tasks), syncOn: map[int64]string{},
 		measured: map[string][]int64{}}
 	given := 0
 	for _, p := range a.On {
-		s.name(p.Type)
+		sl.name(p.Type)
 		if p.ComputeUs > 0 {
 			given++
 		}
@@ -575,63 +575,63 @@ func (s *slow) arrive(a *hare.Job) {
 		var h []slowSpeed
 		for _, p := range a.On {
 			if p.ComputeUs > 0 {
-				h = append(h, slowSpeed{p.Type, s.speed(j, p.Type)})
+				h = append(h, slowSpeed{p.Type, sl.speed(j, p.Type)})
 			}
 		}
-		s.history = append(s.history, h)
+		sl.history = append(sl.history, h)
 	}
-	s.jobs = append(s.jobs, j)
+	sl.jobs = append(sl.jobs, j)
 }
 
-func (s *slow) requeue(j *slowJob, task int64) {
+func (sl *slow) requeue(j *slowJob, task int64) {
 	j.state[task] = 0
 	if j.count(1)+j.count(2) == 0 {
-		s.rest(j)
+		sl.rest(j)
 	}
 }
 
 // end withdraws the running tasks of a job, in order, and removes the job.
-func (s *slow) end(j *slowJob) {
+func (sl *slow) end(j *slowJob) {
 	for task, x := range j.state {
-		for _, g := range s.gpus {
+		for _, g := range sl.gpus {
 			if x == 1 && g.job == j && g.task == int64(task) {
-				s.emit(hare.DecisionWithdraw, j, g.task, g.name)
+				sl.emit(hare.DecisionWithdraw, j, g.task, g.name)
 			}
 		}
 		if x == 2 {
-			s.emit(hare.DecisionWithdraw, j, int64(task), "?") // the test fills in the GPU
+			sl.emit(hare.DecisionWithdraw, j, int64(task), "?") // the test fills in the GPU
 		}
 	}
-	for _, g := range s.gpus {
+	for _, g := range sl.gpus {
 		if g.job == j {
 			g.job = nil
 		}
 	}
-	s.drop(j)
-	s.jobs = slices.DeleteFunc(s.jobs, func(x *slowJob) bool { return x == j })
+	sl.drop(j)
+	sl.jobs = slices.DeleteFunc(sl.jobs, func(x *slowJob) bool { return x == j })
 }
 
-func (s *slow) left(g *slowGPU) {
+func (sl *slow) left(g *slowGPU) {
 	if j := g.job; j != nil && j.Sync == hare.Relaxed {
-		s.emit(hare.DecisionWithdraw, j, g.task, g.name)
-		s.credit(j, g.kind, s.now-g.since)
-		s.demote(j)
+		sl.emit(hare.DecisionWithdraw, j, g.task, g.name)
+		sl.credit(j, g.kind, sl.now-g.since)
+		sl.demote(j)
 		g.job = nil
-		s.requeue(j, g.task)
+		sl.requeue(j, g.task)
 	} else if j != nil {
-		s.endGang(j, true, false, nil, j.round)
+		sl.endGang(j, true, false, nil, j.round)
 	}
 	kind := g.kind
 	*g = slowGPU{}
-	if o := s.owner[kind]; o != nil {
+	if o := sl.owner[kind]; o != nil {
 		var n int64
-		for k, x := range s.owner {
+		for k, x := range sl.owner {
 			if x == o {
-				n += s.total(k)
+				n += sl.total(k)
 			}
 		}
 		if n < o.Tasks {
-			s.drop(o)
+			sl.drop(o)
 		}
 	}
 }

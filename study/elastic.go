@@ -32,12 +32,12 @@ const (
 // step times in the request replaces the shipped table; placements that are not in
 // the request's table are refused then, since the shipped interpolation does not
 // apply. others says whether policies of other engines simulate the workload too.
-func (r *request) readElastic(in *jobsInput, p policy.Info, others bool) error {
-	at := fmt.Sprintf("/policies/%d", slices.Index(r.Policies, p.Name))
+func (rq *request) readElastic(in *jobsInput, p policy.Info, others bool) error {
+	at := fmt.Sprintf("/policies/%d", slices.Index(rq.Policies, p.Name))
 	format := ""
-	if r.Trace != nil {
+	if rq.Trace != nil {
 		var err error
-		if format, err = (*jobsTrace)(r.Trace).format(); err != nil {
+		if format, err = (*jobsTrace)(rq.Trace).format(); err != nil {
 			return err
 		}
 	}
@@ -46,7 +46,7 @@ func (r *request) readElastic(in *jobsInput, p policy.Info, others bool) error {
 			"%s changes the widths of jobs, and needs a Pollux workload, whose columns "+
 				"are name, time, application, num_replicas and batch_size", p.Name)
 	}
-	text, err := (*jobsTrace)(r.Trace).source()
+	text, err := (*jobsTrace)(rq.Trace).source()
 	if err != nil {
 		return err
 	}
@@ -54,8 +54,8 @@ func (r *request) readElastic(in *jobsInput, p policy.Info, others bool) error {
 	if err != nil {
 		return err
 	}
-	if r.Trace.Table != nil {
-		if tables.Steps, err = (*jobsTrace)(r.Trace).table(""); err != nil {
+	if rq.Trace.Table != nil {
+		if tables.Steps, err = (*jobsTrace)(rq.Trace).table(""); err != nil {
 			return err
 		}
 		tables.Cells.R = strings.NewReader("application,a,b,c,d\n")
@@ -69,7 +69,7 @@ func (r *request) readElastic(in *jobsInput, p policy.Info, others bool) error {
 		in.notes = append(in.notes, "elastic policies play the measured epochs of this workload, the others assumed "+
 			"sizes: do not compare the two kinds")
 	}
-	if in.elastic.cluster, err = r.elasticCluster(); err != nil {
+	if in.elastic.cluster, err = rq.elasticCluster(); err != nil {
 		return err
 	}
 	for _, j := range read.Jobs {
@@ -87,10 +87,10 @@ func (r *request) readElastic(in *jobsInput, p policy.Info, others bool) error {
 // elasticCluster returns the nodes of the request, which must have one type. Counts
 // of GPUs become nodes of four, and without GPUs in the request the cluster is
 // Pollux's sixteen nodes.
-func (r *request) elasticCluster() (sim.ElasticCluster, error) {
+func (rq *request) elasticCluster() (sim.ElasticCluster, error) {
 	c := sim.ElasticCluster{GPUType: elasticType}
 	add := func(g hare.TypeCount, at string) error {
-		if !strings.EqualFold(g.Type, elasticType) && r.Trace.Table == nil {
+		if !strings.EqualFold(g.Type, elasticType) && rq.Trace.Table == nil {
 			return invalidAt(at, "not_measured", "the step times are of %s, not of %.60q", elasticType, g.Type)
 		}
 		if len(c.Nodes) > 0 && g.Type != c.GPUType {
@@ -102,13 +102,13 @@ func (r *request) elasticCluster() (sim.ElasticCluster, error) {
 		return nil
 	}
 	switch {
-	case r.Cluster != nil:
-		if _, err := clusterCounts(r.Cluster); err != nil {
+	case rq.Cluster != nil:
+		if _, err := clusterCounts(rq.Cluster); err != nil {
 			return c, err
 		}
-		for i := range r.Cluster.Nodes {
+		for i := range rq.Cluster.Nodes {
 			gpus := 0
-			for _, g := range r.Cluster.Nodes[i].GPUs {
+			for _, g := range rq.Cluster.Nodes[i].GPUs {
 				if err := add(g, fmt.Sprintf("/cluster/nodes/%d", i)); err != nil {
 					return c, err
 				}
@@ -116,8 +116,8 @@ func (r *request) elasticCluster() (sim.ElasticCluster, error) {
 			}
 			c.Nodes = append(c.Nodes, gpus)
 		}
-	case r.GPUs != nil:
-		for _, g := range r.GPUs {
+	case rq.GPUs != nil:
+		for _, g := range rq.GPUs {
 			if err := add(g, "/gpus"); err != nil {
 				return c, err
 			}
@@ -156,25 +156,25 @@ func (s *series) playElastic(ctx context.Context, r *simulatedRun, info policy.I
 
 // checkElastic finds faults in the fields that only elastic policies use, and
 // fields that these policies do not simulate.
-func (r *request) checkElastic(infos []policy.Info, bad func(pointer, code, format string, a ...any)) {
-	if r.IntervalS < 0 || r.IntervalS > 1e9 {
+func (rq *request) checkElastic(infos []policy.Info, bad func(pointer, code, format string, a ...any)) {
+	if rq.IntervalS < 0 || rq.IntervalS > 1e9 {
 		bad("/interval_s", "out_of_range", "the interval of elastic jobs is a whole number of seconds, from 1 to 1e9")
 	}
 	i := slices.IndexFunc(infos, func(p policy.Info) bool { return p.Engine == policy.Elastic })
 	if i < 0 {
 		return
 	}
-	if r.restartUs()%1e6 != 0 {
+	if rq.restartUs()%1e6 != 0 {
 		bad("/restart_s", "not_whole", "restarts of elastic jobs take a whole number of seconds")
 	}
 	for _, c := range []struct {
 		what, at string
 		given    bool
 	}{
-		{"faults", "/faults", len(r.Faults) > 0},
-		{"faults by chance", "/fault_rate", r.FaultRate != simulation.FaultRate{}},
-		{"failing tasks", "/failures", r.Failures != simulation.Failures{}},
-		{"stragglers", "/stragglers", r.Stragglers},
+		{"faults", "/faults", len(rq.Faults) > 0},
+		{"faults by chance", "/fault_rate", rq.FaultRate != simulation.FaultRate{}},
+		{"failing tasks", "/failures", rq.Failures != simulation.Failures{}},
+		{"stragglers", "/stragglers", rq.Stragglers},
 	} {
 		if c.given {
 			bad(c.at, "not_simulated", "policy %s changes the widths of jobs, and with that %s are not simulated",

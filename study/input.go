@@ -42,50 +42,50 @@ func invalidAt(pointer, code, format string, a ...any) error {
 func micros(us int64) time.Duration { return time.Duration(us) * time.Microsecond }
 
 // input reads or generates the jobs of a repeat.
-func (r *request) input(infos []policy.Info, repeat int) (*jobsInput, error) {
+func (rq *request) input(infos []policy.Info, repeat int) (*jobsInput, error) {
 	tasks := slices.ContainsFunc(infos, func(p policy.Info) bool { return p.Engine == policy.Task })
 	leases := slices.ContainsFunc(infos, func(p policy.Info) bool { return p.Engine == policy.Lease })
 	in := &jobsInput{}
 	var err error
 	if i := slices.IndexFunc(infos, func(p policy.Info) bool { return p.Engine == policy.Elastic }); i >= 0 {
-		if err := r.readElastic(in, infos[i], tasks || leases); err != nil {
+		if err := rq.readElastic(in, infos[i], tasks || leases); err != nil {
 			return nil, err
 		}
 	}
 	switch {
 	case !tasks && !leases:
-	case r.Trace != nil:
-		err = r.readTrace(in, tasks, leases)
+	case rq.Trace != nil:
+		err = rq.readTrace(in, tasks, leases)
 	default:
-		inst := r.Instance
-		if r.Generate != nil {
-			g := r.Generate
-			cfg := trace.GenerateConfig{Jobs: int(g.Jobs), GPUs: r.GPUs, Arrivals: g.Arrivals, Sync: g.Sync,
-				Seed: uint64(r.Seed) + uint64(repeat), GrainUs: g.GrainUs}
+		inst := rq.Instance
+		if rq.Generate != nil {
+			g := rq.Generate
+			cfg := trace.GenerateConfig{Jobs: int(g.Jobs), GPUs: rq.GPUs, Arrivals: g.Arrivals, Sync: g.Sync,
+				Seed: uint64(rq.Seed) + uint64(repeat), GrainUs: g.GrainUs}
 			if inst, err = trace.Generate(cfg); err != nil {
 				return nil, invalidAt("/generate", "invalid", "%v", err)
 			}
 		}
-		if inst, err = r.onCluster(inst); err == nil {
-			if in.tasks = inst; r.MergeUs > 0 && tasks {
-				in.merged = sim.Merge(inst, r.MergeUs)
+		if inst, err = rq.onCluster(inst); err == nil {
+			if in.tasks = inst; rq.MergeUs > 0 && tasks {
+				in.merged = sim.Merge(inst, rq.MergeUs)
 				in.notes = append(in.notes,
 					fmt.Sprintf("tasks: rounds of gangs are merged up to %v on their fastest type, all "+
-						"of rigid jobs; policies stop gangs between merged rounds alone", micros(r.MergeUs)))
+						"of rigid jobs; policies stop gangs between merged rounds alone", micros(rq.MergeUs)))
 			}
 			if leases {
-				err = in.lease(inst, seconds(r.workUs()))
+				err = in.lease(inst, seconds(rq.workUs()))
 			}
 		}
 	}
 	if err != nil {
 		return nil, err
 	}
-	return in, r.checkInput(in, infos)
+	return in, rq.checkInput(in, infos)
 }
 
 // checkInput finds faults of the jobs that the request's policies cannot use.
-func (r *request) checkInput(in *jobsInput, infos []policy.Info) error {
+func (rq *request) checkInput(in *jobsInput, infos []policy.Info) error {
 	n := in.jobs()
 	if in.tasks != nil {
 		if err := checkFits(in.tasks); err != nil {
@@ -95,13 +95,13 @@ func (r *request) checkInput(in *jobsInput, infos []policy.Info) error {
 	if n == 0 {
 		return invalidAt("", "no_jobs", "there are no jobs to simulate")
 	}
-	if int(r.Last) >= n {
+	if int(rq.Last) >= n {
 		return invalidAt("/jobs", "out_of_range",
 			"jobs %d to %d are asked for: the trace has %d jobs, numbered from 0",
-			r.First, r.Last, n)
+			rq.First, rq.Last, n)
 	}
 	for _, p := range infos {
-		at := fmt.Sprintf("/policies/%d", slices.Index(r.Policies, p.Name))
+		at := fmt.Sprintf("/policies/%d", slices.Index(rq.Policies, p.Name))
 		if p.Needs.PairRates && (in.leases.rated == nil || !in.leases.rated.HasPairs()) {
 			return invalidAt(at, "no_pair_rates",
 				"%s needs the rates of jobs that share GPUs: give a trace in Gavel's terms, and leave the table "+
@@ -113,8 +113,8 @@ func (r *request) checkInput(in *jobsInput, infos []policy.Info) error {
 			}
 		}
 		if p.Needs.Prices {
-			if err := lease.CheckPrices(in.leases.cluster.Types, r.priceByType()); err != nil {
-				if r.Prices != nil {
+			if err := lease.CheckPrices(in.leases.cluster.Types, rq.priceByType()); err != nil {
+				if rq.Prices != nil {
 					at = "/prices"
 				}
 				return invalidAt(at, "no_price", "%s: %v", p.Name, err)
@@ -135,15 +135,15 @@ func (r *request) checkInput(in *jobsInput, infos []policy.Info) error {
 
 // onCluster returns the instance with the request's GPUs in place of its own, where
 // the request names GPUs.
-func (r *request) onCluster(inst *hare.Instance) (*hare.Instance, error) {
-	if r.Cluster == nil && (r.GPUs == nil || r.Generate != nil) {
+func (rq *request) onCluster(inst *hare.Instance) (*hare.Instance, error) {
+	if rq.Cluster == nil && (rq.GPUs == nil || rq.Generate != nil) {
 		return inst, nil
 	}
 	moved := *inst
-	if r.Cluster != nil {
-		moved.Cluster = *r.Cluster
+	if rq.Cluster != nil {
+		moved.Cluster = *rq.Cluster
 	} else {
-		moved.Cluster = nodesOf(r.GPUs)
+		moved.Cluster = nodesOf(rq.GPUs)
 	}
 	if err := moved.ValidateLong(); err != nil {
 		return nil, err
@@ -199,11 +199,11 @@ func typeNames(j *hare.Job) string {
 }
 
 // counts returns the request's GPUs by type, or nil where the request names none.
-func (r *request) counts() ([]hare.TypeCount, error) {
-	if r.Cluster == nil {
-		return r.GPUs, nil
+func (rq *request) counts() ([]hare.TypeCount, error) {
+	if rq.Cluster == nil {
+		return rq.GPUs, nil
 	}
-	return clusterCounts(r.Cluster)
+	return clusterCounts(rq.Cluster)
 }
 
 // clusterCounts counts the GPUs of a cluster by type. All GPUs must always be in
@@ -230,8 +230,8 @@ func clusterCounts(c *hare.Cluster) ([]hare.TypeCount, error) {
 }
 
 // readTrace reads the trace into the form of each engine that is needed.
-func (r *request) readTrace(in *jobsInput, tasks, leases bool) error {
-	t := (*jobsTrace)(r.Trace)
+func (rq *request) readTrace(in *jobsInput, tasks, leases bool) error {
+	t := (*jobsTrace)(rq.Trace)
 	format, err := t.format()
 	if err != nil {
 		return err
@@ -241,14 +241,14 @@ func (r *request) readTrace(in *jobsInput, tasks, leases bool) error {
 	}
 	rates := format == "gavel" || format == "shockwave"
 	if leases && rates {
-		if err := r.readRated(in, format); err != nil {
+		if err := rq.readRated(in, format); err != nil {
 			return err
 		}
 		if !tasks {
 			return nil
 		}
 	}
-	inst, err := r.importTrace(in, format, t.Sync, micros(t.QuantumUs))
+	inst, err := rq.importTrace(in, format, t.Sync, micros(t.QuantumUs))
 	if err != nil {
 		return err
 	}
@@ -256,7 +256,7 @@ func (r *request) readTrace(in *jobsInput, tasks, leases bool) error {
 	if n := tasksOf(inst, hare.MaxExact); tasks && quantum == 0 && t.Sync != "rigid" && n > defaultTasks {
 		quantum = time.Duration(1+(n-1)/defaultTasks) * time.Minute
 		in.notes = nil
-		if inst, err = r.importTrace(in, format, t.Sync, quantum); err != nil {
+		if inst, err = rq.importTrace(in, format, t.Sync, quantum); err != nil {
 			return err
 		}
 		in.notes = append(in.notes, fmt.Sprintf(
@@ -268,11 +268,11 @@ func (r *request) readTrace(in *jobsInput, tasks, leases bool) error {
 	}
 	if leases && !rates {
 		if t.Sync == "rigid" || quantum != micros(t.QuantumUs) { // leases need gangs whose rounds fit into a lease
-			if inst, err = r.importTrace(&jobsInput{}, format, "gang", micros(t.QuantumUs)); err != nil {
+			if inst, err = rq.importTrace(&jobsInput{}, format, "gang", micros(t.QuantumUs)); err != nil {
 				return err
 			}
 		}
-		return in.lease(inst, seconds(r.workUs()))
+		return in.lease(inst, seconds(rq.workUs()))
 	}
 	return nil
 }
@@ -339,16 +339,16 @@ var defaultRated = map[string][]hare.TypeCount{
 
 // readRated reads a trace with step rates for leases, without merging steps into
 // rounds.
-func (r *request) readRated(in *jobsInput, format string) error {
-	text, err := (*jobsTrace)(r.Trace).source()
+func (rq *request) readRated(in *jobsInput, format string) error {
+	text, err := (*jobsTrace)(rq.Trace).source()
 	if err != nil {
 		return err
 	}
-	table, err := (*jobsTrace)(r.Trace).table("gavel_throughputs_colocated.csv")
+	table, err := (*jobsTrace)(rq.Trace).table("gavel_throughputs_colocated.csv")
 	if err != nil {
 		return err
 	}
-	gpus, err := r.counts()
+	gpus, err := rq.counts()
 	if err != nil {
 		return err
 	}
@@ -360,8 +360,8 @@ func (r *request) readRated(in *jobsInput, format string) error {
 		return invalidAt("/trace/text", "bad_trace", "%v", err)
 	}
 	in.leases = &leaseInput{cluster: sim.LeaseCluster{Types: rated.Types, GPUs: rated.GPUs}, rated: rated,
-		nodes: r.Cluster}
-	if r.Cluster == nil {
+		nodes: rq.Cluster}
+	if rq.Cluster == nil {
 		nodes := nodesOf(gpus)
 		in.leases.nodes = &nodes
 	}
@@ -374,8 +374,8 @@ func (r *request) readRated(in *jobsInput, format string) error {
 }
 
 // importTrace converts the trace to an instance on the request's cluster.
-func (r *request) importTrace(in *jobsInput, format, sync string, quantum time.Duration) (*hare.Instance, error) {
-	t := (*jobsTrace)(r.Trace)
+func (rq *request) importTrace(in *jobsInput, format, sync string, quantum time.Duration) (*hare.Instance, error) {
+	t := (*jobsTrace)(rq.Trace)
 	text, err := t.source()
 	if err != nil {
 		return nil, err
@@ -384,9 +384,9 @@ func (r *request) importTrace(in *jobsInput, format, sync string, quantum time.D
 		sync = "gang"
 	}
 	cfg := trace.ImportConfig{Trace: text,
-		Config: trace.Config{GPUs: r.GPUs, Sync: sync, Quantum: quantum, Long: true}}
-	if r.Cluster != nil {
-		always := *r.Cluster // the cluster with all GPUs always in service
+		Config: trace.Config{GPUs: rq.GPUs, Sync: sync, Quantum: quantum, Long: true}}
+	if rq.Cluster != nil {
+		always := *rq.Cluster // the cluster with all GPUs always in service
 		always.Nodes = slices.Clone(always.Nodes)
 		for i := range always.Nodes {
 			always.Nodes[i].Windows, always.Nodes[i].Busy = nil, nil
@@ -405,8 +405,8 @@ func (r *request) importTrace(in *jobsInput, format, sync string, quantum time.D
 		return nil, invalidAt("/trace/text", "bad_trace", "%v", err)
 	}
 	in.notes = append(in.notes, importNotes(rep)...)
-	if r.Cluster != nil {
-		inst.Cluster = *r.Cluster
+	if rq.Cluster != nil {
+		inst.Cluster = *rq.Cluster
 	}
 	return inst, nil
 }

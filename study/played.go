@@ -10,17 +10,17 @@ import (
 )
 
 // jobsText says where the jobs of a request come from.
-func (r *request) jobsText() string {
+func (rq *request) jobsText() string {
 	switch {
-	case r.Trace != nil && r.Trace.Text != nil:
+	case rq.Trace != nil && rq.Trace.Text != nil:
 		return "a trace that was sent"
-	case r.Trace != nil:
-		return "trace " + r.Trace.Name
-	case r.Generate != nil:
-		return fmt.Sprintf("%d jobs drawn, arrivals %s, sync %s", r.Generate.Jobs, cmp.Or(r.Generate.Arrivals, "none"),
-			cmp.Or(r.Generate.Sync, "relaxed"))
+	case rq.Trace != nil:
+		return "trace " + rq.Trace.Name
+	case rq.Generate != nil:
+		return fmt.Sprintf("%d jobs drawn, arrivals %s, sync %s", rq.Generate.Jobs, cmp.Or(rq.Generate.Arrivals, "none"),
+			cmp.Or(rq.Generate.Sync, "relaxed"))
 	}
-	return "instance " + cmp.Or(r.Instance.Name, "without a name")
+	return "instance " + cmp.Or(rq.Instance.Name, "without a name")
 }
 
 // clusterText lists the GPUs by type.

@@ -139,8 +139,8 @@ func (t *jobsTrace) check(bad func(pointer, code, format string, a ...any)) {
 
 // checkPrices finds prices that are out of range. Whether all types of the cluster
 // have a price is known only when the jobs are read.
-func (r *request) checkPrices(bad func(pointer, code, format string, a ...any)) {
-	for _, p := range r.Prices {
+func (rq *request) checkPrices(bad func(pointer, code, format string, a ...any)) {
+	for _, p := range rq.Prices {
 		if p.Micro <= 0 || p.Micro > hare.MaxExact {
 			bad(string(jsontext.Pointer("/prices").AppendToken(p.Type)), "out_of_range",
 				"the price of an hour of a GPU is more than 0 and at most %v", float64(hare.MaxExact)/1e6)
@@ -149,20 +149,20 @@ func (r *request) checkPrices(bad func(pointer, code, format string, a ...any)) 
 }
 
 // priceByType returns the prices as policies take them; nil means the default.
-func (r *request) priceByType() map[string]float64 {
-	if r.Prices == nil {
+func (rq *request) priceByType() map[string]float64 {
+	if rq.Prices == nil {
 		return nil
 	}
 	prices := map[string]float64{}
-	for _, p := range r.Prices {
+	for _, p := range rq.Prices {
 		prices[p.Type] = float64(p.Micro) / 1e6
 	}
 	return prices
 }
 
-func (r *request) leaseUs() int64   { return orDefault(r.LeaseUs, 360e6) }
-func (r *request) resetUs() int64   { return orDefault(r.ResetUs, 1920e6) } // Gavel's
-func (r *request) restartUs() int64 { return orDefault(r.RestartUs, 0) }
+func (rq *request) leaseUs() int64   { return orDefault(rq.LeaseUs, 360e6) }
+func (rq *request) resetUs() int64   { return orDefault(rq.ResetUs, 1920e6) } // Gavel's
+func (rq *request) restartUs() int64 { return orDefault(rq.RestartUs, 0) }
 
 func orDefault(us *int64, none int64) int64 {
 	if us == nil {
@@ -172,13 +172,13 @@ func orDefault(us *int64, none int64) int64 {
 }
 
 // workUs is the part of a lease in which a job makes progress after a restart.
-func (r *request) workUs() int64 { return r.leaseUs() - r.restartUs() }
+func (rq *request) workUs() int64 { return rq.leaseUs() - rq.restartUs() }
 
 func seconds(us int64) float64 { return float64(us) / 1e6 }
 
-func (r *request) repeats() int { return max(1, int(r.Repeat)) }
+func (rq *request) repeats() int { return max(1, int(rq.Repeat)) }
 
-func (r *request) countRuns() int { return len(r.Policies) * r.repeats() }
+func (rq *request) countRuns() int { return len(rq.Policies) * rq.repeats() }
 
 // NewReport returns the empty report on a request.
 func NewReport(req *simulation.Request) *Report {

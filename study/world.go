@@ -13,8 +13,8 @@ import (
 
 // checkWorld finds values that are not possible, and disturbances that the engine of a
 // policy does not simulate.
-func (r *request) checkWorld(infos []policy.Info, bad func(pointer, code, format string, a ...any)) {
-	if r.SwitchUs < 0 || r.SwitchUs > hare.MaxExact {
+func (rq *request) checkWorld(infos []policy.Info, bad func(pointer, code, format string, a ...any)) {
+	if rq.SwitchUs < 0 || rq.SwitchUs > hare.MaxExact {
 		bad("/switch_s", "out_of_range", "a switch takes from 0 to 2^53 µs")
 	}
 	for _, p := range infos {
@@ -23,11 +23,11 @@ func (r *request) checkWorld(infos []policy.Info, bad func(pointer, code, format
 		}
 		var what, at string
 		switch {
-		case r.Failures != (simulation.Failures{}):
+		case rq.Failures != (simulation.Failures{}):
 			what, at = "failing tasks", "/failures"
-		case r.Stragglers:
+		case rq.Stragglers:
 			what, at = "stragglers", "/stragglers"
-		case r.FaultRate.NodeMeanUs != 0:
+		case rq.FaultRate.NodeMeanUs != 0:
 			what, at = "faults of whole nodes by chance", "/fault_rate"
 		default:
 			continue
@@ -40,13 +40,13 @@ func (r *request) checkWorld(infos []policy.Info, bad func(pointer, code, format
 }
 
 // disturbTasks configures the task engine.
-func (r *request) disturbTasks(cfg *sim.Config, seed uint64) error {
-	cfg.Seed, cfg.SwitchUs = seed, r.SwitchUs
-	cfg.FaultRate, cfg.Failures = sim.FaultRate(r.FaultRate), sim.FailureRate(r.Failures)
-	for _, f := range r.Faults {
+func (rq *request) disturbTasks(cfg *sim.Config, seed uint64) error {
+	cfg.Seed, cfg.SwitchUs = seed, rq.SwitchUs
+	cfg.FaultRate, cfg.Failures = sim.FaultRate(rq.FaultRate), sim.FailureRate(rq.Failures)
+	for _, f := range rq.Faults {
 		cfg.Faults = append(cfg.Faults, sim.Fault(f))
 	}
-	if r.Stragglers {
+	if rq.Stragglers {
 		times, err := trace.MiniBatchTimes()
 		if err != nil {
 			return err
@@ -58,10 +58,10 @@ func (r *request) disturbTasks(cfg *sim.Config, seed uint64) error {
 
 // disturbLeases configures the lease engine, which numbers the GPUs of a type across all
 // nodes of the cluster.
-func (r *request) disturbLeases(cfg *sim.LeaseConfig, cluster *hare.Cluster) error {
-	cfg.FaultRate = sim.LeaseFaultRate{MeanS: seconds(r.FaultRate.GPUMeanUs),
-		RepairS: seconds(r.FaultRate.GPURepairUs)}
-	if len(r.Faults) == 0 {
+func (rq *request) disturbLeases(cfg *sim.LeaseConfig, cluster *hare.Cluster) error {
+	cfg.FaultRate = sim.LeaseFaultRate{MeanS: seconds(rq.FaultRate.GPUMeanUs),
+		RepairS: seconds(rq.FaultRate.GPURepairUs)}
+	if len(rq.Faults) == 0 {
 		return nil
 	}
 	places := map[string][]string{} // type/index by node/index and by node
@@ -79,7 +79,7 @@ func (r *request) disturbLeases(cfg *sim.LeaseConfig, cluster *hare.Cluster) err
 			}
 		}
 	}
-	for i, f := range r.Faults {
+	for i, f := range rq.Faults {
 		who := "gpu " + f.GPU
 		if f.GPU == "" {
 			who = "node " + f.Node
@@ -102,8 +102,8 @@ func (r *request) disturbLeases(cfg *sim.LeaseConfig, cluster *hare.Cluster) err
 // worldNote says where the verifier cannot check runs: stragglers make tasks take
 // other times than those of their profiles, so that a run is no schedule of the
 // instance.
-func (r *request) worldNote() []string {
-	if r.Stragglers {
+func (rq *request) worldNote() []string {
+	if rq.Stragglers {
 		return []string{"tasks: stragglers make tasks take other times than their profiles say, so runs are no " +
 			"schedules of the instance: the engine checks them, the verifier cannot"}
 	}
