@@ -15,7 +15,7 @@ var (
 )
 
 // ErrFull says that a limit on all tenants together is reached.
-var ErrFull = errors.New("admission: as many exist as may, of all tenants together")
+var ErrFull = errors.New("admission: the limit for all tenants together is reached")
 
 // OverloadError says that a call was refused because of the calls that are already
 // admitted. An OverloadError wraps ErrBusy, or ErrLate where the queue has room

@@ -84,7 +84,7 @@ func secondsOf(r *http.Request, name string) (int64, error) {
 // explainJob explains a job of a stored solve.
 //
 //	@Summary		Say why a job of a solve starts and ends when it does
-//	@Description	When the job starts and ends, and what each of its waits was for; what it pays at the certificate's prices, and what each type would cost it. With by_s or earlier_s also the least changes that end it in time: a GPU more of a type, a greater weight, fewer rounds, each with the jobs that it delays. Statements are about this result, and changes about what Hare would answer with the same options, seed and work limit; about says so. Changes are solved for in the queue until the time limit passes: what is not finished says so.
+//	@Description	The answer has the start and the end of the job, the reason for each of its waits, the price that it pays at the certificate's prices, and its cost on each type alone. With by_s or earlier_s the answer also has the least changes with which the job ends in time: one more GPU of a type, a greater weight, or fewer rounds, each with the jobs that it delays. Statements apply to this result; changes show what Hare would answer with the same options, seed and work limit. The search for changes runs in the queue until the time limit passes; the answer marks changes whose search did not end.
 //	@Tags			scheduling
 //	@ID				explainJob
 //	@Param			id				path	string	true	"the solve"
@@ -94,14 +94,14 @@ func secondsOf(r *http.Request, name string) (int64, error) {
 //	@Param			time_limit_s	query	number	false	"how long to look for changes (10, at most the server's limit)"
 //	@Produce		json,application/problem+json
 //	@Success		200	{object}	explain.Answer	"the explanation"
-//	@Failure		400	{object}	openapi.Problem		"a query that is not a time, or not known"
+//	@Failure		400	{object}	openapi.Problem		"a query parameter is unknown or not a time"
 //	@Failure		404	{object}	openapi.Problem		"no such solve, or no such job in it: the nearest is named"
-//	@Failure		406	{object}	openapi.Problem		"no media type that the client takes"
+//	@Failure		406	{object}	openapi.Problem		"the server has none of the media types that the client accepts"
 //	@Failure		409	{object}	openapi.Problem		"the solve has no result yet"
 //	@Failure		410	{object}	openapi.Problem		"the solve is deleted or expired"
 //	@Failure		422	{object}	openapi.Problem		"the result leaves its schedule out"
-//	@Failure		500	{object}	openapi.Problem		"a defect; the log has the request_id"
-//	@Failure		503	{object}	openapi.Problem		"busy, late or draining: Retry-After says when to come back"
+//	@Failure		500	{object}	openapi.Problem		"a defect of the server; its log has the request_id"
+//	@Failure		503	{object}	openapi.Problem		"busy, late or draining: Retry-After says when to try again"
 //	@Router			/v1/solves/{id}/jobs/{job} [get]
 func (s *server) explainJob(w http.ResponseWriter, r *http.Request) error {
 	if _, err := negotiate(r, kindJSON); err != nil {
@@ -141,7 +141,7 @@ func (s *server) explainJob(w http.ResponseWriter, r *http.Request) error {
 // listSolvedJobs lists the jobs of a stored solve.
 //
 //	@Summary		List the jobs of a solve with their times
-//	@Description	Start, end, wait, completion time, stretch and share of the value of each job; empty where the solve found no schedule.
+//	@Description	The answer has the start, end, wait, completion time, stretch and share of the value of each job. The list is empty if the solve found no schedule.
 //	@Tags			scheduling
 //	@ID				listSolveJobs
 //	@Param			id		path	string	true	"the solve"
@@ -149,14 +149,14 @@ func (s *server) explainJob(w http.ResponseWriter, r *http.Request) error {
 //	@Param			limit	query	int		false	"the most to list (100)"																				minimum(1)	maximum(10000)
 //	@Produce		json,application/problem+json
 //	@Success		200	{object}	solveJobs	"the jobs"
-//	@Failure		400	{object}	openapi.Problem		"a query that is not known"
+//	@Failure		400	{object}	openapi.Problem		"a query parameter is unknown"
 //	@Failure		404	{object}	openapi.Problem		"no such solve"
-//	@Failure		406	{object}	openapi.Problem		"no media type that the client takes"
+//	@Failure		406	{object}	openapi.Problem		"the server has none of the media types that the client accepts"
 //	@Failure		409	{object}	openapi.Problem		"the solve has no result yet"
 //	@Failure		410	{object}	openapi.Problem		"the solve is deleted or expired"
 //	@Failure		422	{object}	openapi.Problem		"the result leaves its jobs out, or sort is not known"
-//	@Failure		500	{object}	openapi.Problem		"a defect; the log has the request_id"
-//	@Failure		503	{object}	openapi.Problem		"busy or draining: Retry-After says when to come back"
+//	@Failure		500	{object}	openapi.Problem		"a defect of the server; its log has the request_id"
+//	@Failure		503	{object}	openapi.Problem		"busy or draining: Retry-After says when to try again"
 //	@Router			/v1/solves/{id}/jobs [get]
 func (s *server) listSolvedJobs(w http.ResponseWriter, r *http.Request) error {
 	if _, err := negotiate(r, kindJSON); err != nil {

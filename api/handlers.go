@@ -75,21 +75,21 @@ func (s *server) count(f func(http.ResponseWriter,
 // bound computes a relaxation alone.
 //
 //	@Summary		Bound an instance from below
-//	@Description	No schedule can have a smaller objective than the bound. The certificates of price, critical_path and machine prove it; queyranne is shown but not certified, and paper proves nothing.
+//	@Description	No schedule can have a smaller objective than the bound. Certificates prove the bounds of price, critical_path and machine. The bound of queyranne has no certificate, and paper proves nothing.
 //	@Tags			scheduling
 //	@ID				bound
 //	@Param			body	body	openapi.BoundRequest	true	"the instance and a method"
 //	@Accept			json
 //	@Produce		json,application/problem+json
 //	@Success		200	{object}	boundJSON	"the bound, with its certificate where it has one"
-//	@Failure		400	{object}	openapi.Problem	"not JSON, a name twice, or broken compression"
-//	@Failure		406	{object}	openapi.Problem	"no media type that the client takes"
+//	@Failure		400	{object}	openapi.Problem	"the body is not JSON, has a name twice, or is badly compressed"
+//	@Failure		406	{object}	openapi.Problem	"the server has none of the media types that the client accepts"
 //	@Failure		408	{object}	openapi.Problem	"the body took too long to arrive"
-//	@Failure		413	{object}	openapi.Problem	"larger than the limit, which is stated"
-//	@Failure		415	{object}	openapi.Problem	"another media type or content coding"
-//	@Failure		422	{object}	openapi.Problem	"well-formed and wrong: each fault with its pointer"
-//	@Failure		500	{object}	openapi.Problem	"a defect; the log has the request_id"
-//	@Failure		503	{object}	openapi.Problem	"busy, late or draining: Retry-After says when to come back"
+//	@Failure		413	{object}	openapi.Problem	"the body is larger than the limit, which the problem states"
+//	@Failure		415	{object}	openapi.Problem	"the media type or the content coding is not supported"
+//	@Failure		422	{object}	openapi.Problem	"the document has faults, which the problem lists with their pointers"
+//	@Failure		500	{object}	openapi.Problem	"a defect of the server; its log has the request_id"
+//	@Failure		503	{object}	openapi.Problem	"busy, late or draining: Retry-After says when to try again"
 //	@Router			/v1/bounds [post]
 func (s *server) bound(w http.ResponseWriter, r *http.Request) error {
 	if _, err := negotiate(r, kindJSON); err != nil {
@@ -130,21 +130,21 @@ type certificateText = json.RawMessage
 // verify checks a result.
 //
 //	@Summary		Check a result
-//	@Description	Shares no code with the solver: checks every constraint in integers, recomputes the value, and recomputes the bound from the certificate in exact arithmetic. Of a plan for the rest of an earlier one, the rest and its constant are derived from the instance and what had started, which previous says, or else the schedule of the whole in the result. A refusal is a 200 with ok false and its faults.
+//	@Description	The verifier shares no code with the solver. It checks every constraint in integers, recomputes the value, and recomputes the bound from the certificate in exact arithmetic. For a plan for the rest of an earlier plan, it derives the rest and its constant from the instance and from the work that had started, which it reads from previous or, without previous, from the schedule of the whole in the result. The answer to an invalid result has status 200, ok false, and the faults.
 //	@Tags			scheduling
 //	@ID				verify
 //	@Param			body	body	openapi.VerifyRequest	true	"the instance and a result for it"
 //	@Accept			json
 //	@Produce		json,application/problem+json
 //	@Success		200	{object}	verify.Report	"the outcome"
-//	@Failure		400	{object}	openapi.Problem	"not JSON, a name twice, or broken compression"
-//	@Failure		406	{object}	openapi.Problem	"no media type that the client takes"
+//	@Failure		400	{object}	openapi.Problem	"the body is not JSON, has a name twice, or is badly compressed"
+//	@Failure		406	{object}	openapi.Problem	"the server has none of the media types that the client accepts"
 //	@Failure		408	{object}	openapi.Problem	"the body took too long to arrive"
-//	@Failure		413	{object}	openapi.Problem	"larger than the limit, which is stated"
-//	@Failure		415	{object}	openapi.Problem	"another media type or content coding"
-//	@Failure		422	{object}	openapi.Problem	"well-formed and wrong: each fault with its pointer"
-//	@Failure		500	{object}	openapi.Problem	"a defect; the log has the request_id"
-//	@Failure		503	{object}	openapi.Problem	"busy, late or draining: Retry-After says when to come back"
+//	@Failure		413	{object}	openapi.Problem	"the body is larger than the limit, which the problem states"
+//	@Failure		415	{object}	openapi.Problem	"the media type or the content coding is not supported"
+//	@Failure		422	{object}	openapi.Problem	"the document has faults, which the problem lists with their pointers"
+//	@Failure		500	{object}	openapi.Problem	"a defect of the server; its log has the request_id"
+//	@Failure		503	{object}	openapi.Problem	"busy, late or draining: Retry-After says when to try again"
 //	@Router			/v1/verify [post]
 func (s *server) verify(w http.ResponseWriter, r *http.Request) error {
 	if _, err := negotiate(r, kindJSON); err != nil {

@@ -89,7 +89,7 @@ func describeKey(k *access.Key, now time.Time) keyJSON {
 // listKeys answers with the keys.
 //
 //	@Summary		List the API keys of the tenant
-//	@Description	Never their secrets. A key of tenant "*" sees those of all tenants.
+//	@Description	The list never has secrets. A key of tenant "*" lists the keys of all tenants.
 //	@Tags			keys
 //	@ID				listKeys
 //	@Produce		json,application/problem+json
@@ -107,21 +107,21 @@ func (s *server) listKeys(w http.ResponseWriter, r *http.Request) error {
 // createKey makes a key.
 //
 //	@Summary		Make an API key
-//	@Description	The answer has it once: only its hash is kept. A key makes keys of its own tenant; one of tenant "*" those of any.
+//	@Description	Only this answer has the secret, because the server stores only its hash. A key can create keys of its own tenant; a key of tenant "*" can create keys of any tenant.
 //	@Tags			keys
 //	@ID				createKey
 //	@Param			body	body	keyRequest	true	"what it may do"
 //	@Accept			json
 //	@Produce		json,application/problem+json
 //	@Success		201	{object}	keyJSON		"the key; Location has its path"
-//	@Failure		400	{object}	openapi.Problem	"not JSON, a name twice, or broken compression"
+//	@Failure		400	{object}	openapi.Problem	"the body is not JSON, has a name twice, or is badly compressed"
 //	@Failure		404	{object}	openapi.Problem	"this server has no keys"
 //	@Failure		408	{object}	openapi.Problem	"the body took too long to arrive"
-//	@Failure		413	{object}	openapi.Problem	"larger than the limit, which is stated"
-//	@Failure		415	{object}	openapi.Problem	"another media type or content coding"
-//	@Failure		422	{object}	openapi.Problem	"well-formed and wrong: each fault with its pointer"
+//	@Failure		413	{object}	openapi.Problem	"the body is larger than the limit, which the problem states"
+//	@Failure		415	{object}	openapi.Problem	"the media type or the content coding is not supported"
+//	@Failure		422	{object}	openapi.Problem	"the document has faults, which the problem lists with their pointers"
 //	@Failure		500	{object}	openapi.Problem	"a defect, or the keys cannot be written; the log has the request_id"
-//	@Failure		503	{object}	openapi.Problem	"the server has as many keys as it may"
+//	@Failure		503	{object}	openapi.Problem	"the server has too many keys"
 //	@Router			/v1/keys [post]
 func (s *server) createKey(w http.ResponseWriter, r *http.Request) error {
 	caller := callerOf(r.Context())
@@ -172,7 +172,7 @@ func (s *server) change(r *http.Request, f func(*access.KeySet) error) error {
 // revokeKey revokes a key.
 //
 //	@Summary		Revoke an API key
-//	@Description	At once: calls that it has open end, streams too. Revoking it again changes nothing.
+//	@Description	The key is invalid at once: its open calls end, streams included. Revoking it again changes nothing.
 //	@Tags			keys
 //	@ID				revokeKey
 //	@Param			id	path	string	true	"the public part of the key"
@@ -220,7 +220,7 @@ func (s *server) quotaOf(tenant, owner string) quotaJSON {
 
 // getQuota answers with the quota of the caller's tenant.
 //
-//	@Summary	What the tenant of the key may have, and has
+//	@Summary	The quota of the caller's tenant, and how much of it is in use
 //	@Tags		keys
 //	@ID			getQuota
 //	@Produce	json,application/problem+json
@@ -233,8 +233,8 @@ func (s *server) getQuota(w http.ResponseWriter, r *http.Request) error {
 
 // setQuota sets the quota of a tenant.
 //
-//	@Summary		Set what a tenant may have
-//	@Description	For a key of tenant "*" with role admin. What is left out, or 0, is the server's default.
+//	@Summary		Set the quota of a tenant
+//	@Description	The call requires a key of tenant "*" with role admin. A limit that is left out, or 0, is the server's default.
 //	@Tags			keys
 //	@ID				setQuota
 //	@Param			tenant	path	string			true	"the tenant, percent-encoded"
@@ -242,14 +242,14 @@ func (s *server) getQuota(w http.ResponseWriter, r *http.Request) error {
 //	@Accept			json
 //	@Produce		json,application/problem+json
 //	@Success		200	{object}	quotaJSON	"the quota as it is now"
-//	@Failure		400	{object}	openapi.Problem		"not JSON, a name twice, or broken compression"
+//	@Failure		400	{object}	openapi.Problem		"the body is not JSON, has a name twice, or is badly compressed"
 //	@Failure		404	{object}	openapi.Problem		"this server has no keys"
 //	@Failure		408	{object}	openapi.Problem		"the body took too long to arrive"
-//	@Failure		413	{object}	openapi.Problem		"larger than the limit, which is stated"
-//	@Failure		415	{object}	openapi.Problem		"another media type or content coding"
-//	@Failure		422	{object}	openapi.Problem		"well-formed and wrong: each fault with its pointer"
+//	@Failure		413	{object}	openapi.Problem		"the body is larger than the limit, which the problem states"
+//	@Failure		415	{object}	openapi.Problem		"the media type or the content coding is not supported"
+//	@Failure		422	{object}	openapi.Problem		"the document has faults, which the problem lists with their pointers"
 //	@Failure		500	{object}	openapi.Problem		"a defect, or the keys cannot be written; the log has the request_id"
-//	@Failure		503	{object}	openapi.Problem		"quotas are set for as many tenants as may be"
+//	@Failure		503	{object}	openapi.Problem		"quotas are set for too many tenants"
 //	@Router			/v1/quotas/{tenant} [put]
 func (s *server) setQuota(w http.ResponseWriter, r *http.Request) error {
 	tenant := chi.URLParam(r, "tenant")

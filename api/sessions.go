@@ -115,15 +115,15 @@ func answerJSON(w http.ResponseWriter, status int, v any) error {
 //	@Accept			json
 //	@Produce		json,application/problem+json
 //	@Success		201	{object}	sessionJSON	"the session; Location has its path"
-//	@Failure		400	{object}	openapi.Problem	"not JSON, a name twice, or broken compression"
+//	@Failure		400	{object}	openapi.Problem	"the body is not JSON, has a name twice, or is badly compressed"
 //	@Failure		404	{object}	openapi.Problem	"this server keeps no sessions"
 //	@Failure		408	{object}	openapi.Problem	"the body took too long to arrive"
-//	@Failure		413	{object}	openapi.Problem	"larger than the limit, which is stated"
-//	@Failure		415	{object}	openapi.Problem	"another media type or content coding"
-//	@Failure		422	{object}	openapi.Problem	"well-formed and wrong: each fault with its pointer"
-//	@Failure		429	{object}	openapi.Problem	"as many sessions exist as may: delete some"
-//	@Failure		500	{object}	openapi.Problem	"a defect; the log has the request_id"
-//	@Failure		503	{object}	openapi.Problem	"busy or draining: Retry-After says when to come back"
+//	@Failure		413	{object}	openapi.Problem	"the body is larger than the limit, which the problem states"
+//	@Failure		415	{object}	openapi.Problem	"the media type or the content coding is not supported"
+//	@Failure		422	{object}	openapi.Problem	"the document has faults, which the problem lists with their pointers"
+//	@Failure		429	{object}	openapi.Problem	"too many sessions exist: delete some"
+//	@Failure		500	{object}	openapi.Problem	"a defect of the server; its log has the request_id"
+//	@Failure		503	{object}	openapi.Problem	"busy or draining: Retry-After says when to try again"
 //	@Failure		507	{object}	openapi.Problem	"the disk is full"
 //	@Router			/v1/sessions [post]
 func (s *server) createSession(w http.ResponseWriter, r *http.Request) error {
@@ -171,7 +171,7 @@ func (s *server) createSession(w http.ResponseWriter, r *http.Request) error {
 // listSessions lists the sessions.
 //
 //	@Summary		List the sessions, the oldest first
-//	@Description	At most limit of them; where there are more, next is what to give as after for those behind.
+//	@Description	The answer has at most limit sessions. If there are more, next is the value of after that continues the list.
 //	@Tags			sessions
 //	@ID				listSessions
 //	@Param			limit	query	int		false	"1 to 1000, the most sessions to list: 1000 without it"
@@ -180,7 +180,7 @@ func (s *server) createSession(w http.ResponseWriter, r *http.Request) error {
 //	@Success		200	{object}	sessionListJSON	"the sessions, without their status"
 //	@Failure		400	{object}	openapi.Problem		"limit or after is invalid"
 //	@Failure		404	{object}	openapi.Problem		"this server keeps no sessions"
-//	@Failure		500	{object}	openapi.Problem		"a defect; the log has the request_id"
+//	@Failure		500	{object}	openapi.Problem		"a defect of the server; its log has the request_id"
 //	@Failure		503	{object}	openapi.Problem		"draining"
 //	@Router			/v1/sessions [get]
 func (s *server) listSessions(w http.ResponseWriter, r *http.Request) error {
@@ -237,7 +237,7 @@ type sessionListJSON struct {
 // getSession describes a session.
 //
 //	@Summary		Look at a session
-//	@Description	What it was made with, the last durable event, and what its policy says of queues, attained service, tasks and GPUs.
+//	@Description	The answer has the configuration of the session, its last durable event, and the state of its policy: queues, attained service, tasks and GPUs.
 //	@Tags			sessions
 //	@ID				getSession
 //	@Param			id	path	string	true	"the session"
@@ -272,9 +272,9 @@ func (s *server) getSession(w http.ResponseWriter, r *http.Request) error {
 //	@Produce	application/problem+json
 //	@Success	204	"it is gone"
 //	@Failure	404	{object}	openapi.Problem	"no such session"
-//	@Failure	500	{object}	openapi.Problem	"a defect; the log has the request_id"
+//	@Failure	500	{object}	openapi.Problem	"a defect of the server; its log has the request_id"
 //	@Failure	503	{object}	openapi.Problem	"draining"
-//	@Failure	507	{object}	openapi.Problem	"the disk refuses"
+//	@Failure	507	{object}	openapi.Problem	"the disk refuses the write"
 //	@Router		/v1/sessions/{id} [delete]
 func (s *server) deleteSession(w http.ResponseWriter, r *http.Request) error {
 	session, err := s.session(r)
@@ -293,7 +293,7 @@ func (s *server) deleteSession(w http.ResponseWriter, r *http.Request) error {
 // getJob explains a job of a session.
 //
 //	@Summary		Say why a job waits
-//	@Description	Its queue, the jobs ahead of it, the GPU that it would take, and what would change that.
+//	@Description	The answer has the queue of the job, the jobs ahead of it, the type of GPU that it would get, and what would change its position.
 //	@Tags			sessions
 //	@ID				getSessionJob
 //	@Param			id	path	string	true	"the session"
@@ -383,7 +383,7 @@ func sessionProblem(err error) *statusError {
 		return &statusError{http.StatusTooManyRequests, "limit", limit.Error()}
 	case errors.Is(err, admission.ErrFull):
 		return &statusError{http.StatusServiceUnavailable, "full",
-			"the server has as many of these as it may: try again later"}
+			"the server has reached its limit for all tenants: try again later"}
 	case errors.Is(err, store.ErrStorage):
 		return &statusError{http.StatusInsufficientStorage, "storage_full", "the log cannot be written, the disk is full " +
 			"or failing: nothing is lost that was answered; make room, and send this again"}

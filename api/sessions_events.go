@@ -38,7 +38,7 @@ const (
 // postEvents applies events as they arrive and answers each as soon as it is durable.
 //
 //	@Summary		Send events, get decisions
-//	@Description	Full duplex: one JSON object a line goes in, an answer a line comes out, in order, as soon as the event and its decisions are durable; there is no need to wait for one before sending the next. A line that is refused is answered with {"seq", "error": {status, line, pointer, code, detail}}, changes nothing, and the stream goes on. An event that was recorded before is answered with the recorded decisions; where one is missing, the error says which number is expected. After a broken connection, send everything behind the last answer again.
+//	@Description	The stream is full duplex: each line of the request is a JSON object, and each line of the answer answers one event, in order, as soon as the event and its decisions are durable. The client need not wait for an answer before it sends the next event. A line that is refused is answered with {"seq", "error": {status, line, pointer, code, detail}} and changes nothing, and the stream continues. An event that was recorded before is answered with the recorded decisions; if an event is missing, the error has the number that is expected. After a broken connection, send every event after the last answer again.
 //	@Tags			sessions
 //	@ID				postEvents
 //	@Param			id		path	string			true	"the session"
@@ -47,9 +47,9 @@ const (
 //	@Produce		application/x-ndjson,application/problem+json
 //	@Success		200	{object}	openapi.Answer	"an answer a line"
 //	@Failure		404	{object}	openapi.Problem	"no such session"
-//	@Failure		415	{object}	openapi.Problem	"another media type, or a content coding"
+//	@Failure		415	{object}	openapi.Problem	"the media type is not supported, or the body has a content coding"
 //	@Failure		500	{object}	openapi.Problem	"a defect, or a damaged log; the server's log has the request_id"
-//	@Failure		503	{object}	openapi.Problem	"draining, or as many streams are open as may be: Retry-After says when to come back"
+//	@Failure		503	{object}	openapi.Problem	"draining, or too many streams are open: Retry-After says when to try again"
 //	@Failure		507	{object}	openapi.Problem	"the disk is full, and nothing was answered yet"
 //	@Router			/v1/sessions/{id}/events [post]
 func (s *server) postEvents(w http.ResponseWriter, r *http.Request) error {

@@ -18,7 +18,7 @@ import (
 // getDecisions streams the decisions of a session as they become durable.
 //
 //	@Summary		Follow the decisions
-//	@Description	As text/event-stream (with that Accept header): each answer as an event whose id is its seq, then each new one, with a comment every 15 s; Last-Event-ID goes on behind the one it names, and event: end with a problem code ends the stream. Otherwise NDJSON of the answers that are recorded, or with ?follow=true of those to come as well.
+//	@Description	With Accept: text/event-stream, each recorded answer is an event whose id is its seq; new answers follow, and the server sends a comment every 15 s. With Last-Event-ID the stream continues after that event; an event: end with a problem code ends the stream. Otherwise the answer is NDJSON of the recorded answers, and with ?follow=true also of new ones.
 //	@Tags			sessions
 //	@ID				getDecisions
 //	@Param			id				path	string	true	"the session"
@@ -29,7 +29,7 @@ import (
 //	@Success		200	{object}	openapi.Answer	"an answer a line, or an event"
 //	@Failure		400	{object}	openapi.Problem	"after or Last-Event-ID is not a number, or follow not true or false"
 //	@Failure		404	{object}	openapi.Problem	"no such session"
-//	@Failure		406	{object}	openapi.Problem	"no media type that the client takes"
+//	@Failure		406	{object}	openapi.Problem	"the server has none of the media types that the client accepts"
 //	@Failure		500	{object}	openapi.Problem	"a defect, or a damaged log; the server's log has the request_id"
 //	@Failure		503	{object}	openapi.Problem	"draining"
 //	@Router			/v1/sessions/{id}/decisions [get]
@@ -82,7 +82,7 @@ func (s *server) getDecisions(w http.ResponseWriter, r *http.Request) error {
 // getLog streams the log of a session.
 //
 //	@Summary		Download the log
-//	@Description	The first line says what the session was made with, then an event and its decisions a line: hare online replay decides it again. With ?after= the lines behind that event alone.
+//	@Description	The first line has the configuration of the session; each other line has an event and its decisions. hare online replay repeats the session. With ?after= the answer has only the lines after that event.
 //	@Tags			sessions
 //	@ID				getLog
 //	@Param			id		path	string	true	"the session"
@@ -145,7 +145,7 @@ func hindsight(r *http.Request, session *sessions.Session) (*regret.Hindsight, e
 // getRegret compares a session with what could have been planned in hindsight.
 //
 //	@Summary		Compare with the best in hindsight
-//	@Description	What the jobs that ended cost, over a price bound on every plan for them with the same arrivals, rounds and GPUs whose tasks take at least the least times that were measured. Computed when asked, aside from all decisions. With ?every_s= as NDJSON: a comparison for each multiple of that between the first event and the last, as the log stood at that time, and one for the end of the log, which says "last": true; each is sent when it is computed. Lines but the last stay the same while the log grows. An answer without a last line was broken off.
+//	@Description	The server divides the weighted completion time of the jobs that ended by a lower bound for every plan for these jobs, with the same arrivals, rounds and GPUs, whose tasks take at least the least measured times. It computes the comparison on request and delays no decision. With ?every_s= the answer is NDJSON with a comparison for each multiple of that interval between the first event and the last, by the log of that time, and one for the end of the log, which has "last": true; each line is sent as soon as it is computed. Lines other than the last do not change while the log grows. An answer without a last line is incomplete.
 //	@Tags			sessions
 //	@ID				getRegret
 //	@Param			id		path	string	true	"the session"
@@ -153,12 +153,12 @@ func hindsight(r *http.Request, session *sessions.Session) (*regret.Hindsight, e
 //	@Param			every_s	query	number	false	"seconds of the session's time between comparisons, above 0; the answer is NDJSON, of 1,000 lines at most"
 //	@Produce		json,application/x-ndjson,application/problem+json
 //	@Success		200	{object}	regret.reportJSON	"the comparison, or one a line"
-//	@Failure		400	{object}	openapi.Problem	"every_s or detail is not what it may be"
+//	@Failure		400	{object}	openapi.Problem	"every_s or detail is invalid"
 //	@Failure		404	{object}	openapi.Problem	"no such session"
 //	@Failure		406	{object}	openapi.Problem	"with every_s: the client does not take NDJSON"
 //	@Failure		422	{object}	openapi.Problem	"the log is too large for an instance, or too long for the interval: the detail names one that fits"
 //	@Failure		500	{object}	openapi.Problem	"a defect, or a damaged log; the server's log has the request_id"
-//	@Failure		503	{object}	openapi.Problem	"busy, late or draining: Retry-After says when to come back"
+//	@Failure		503	{object}	openapi.Problem	"busy, late or draining: Retry-After says when to try again"
 //	@Router			/v1/sessions/{id}/regret [get]
 func (s *server) getRegret(w http.ResponseWriter, r *http.Request) error {
 	everyUs, err := interval(r)

@@ -50,14 +50,14 @@ const progressEvery = time.Second
 //	@Produce		json,application/x-ndjson,application/problem+json
 //	@Success		200	{object}	simulation.Answer		"the runs; as NDJSON a line each"
 //	@Success		299	{object}	openapi.SimulationLine	"the form of the lines"
-//	@Failure		400	{object}	openapi.Problem	"not JSON, a name twice, or broken compression"
-//	@Failure		406	{object}	openapi.Problem	"no media type that the client takes"
+//	@Failure		400	{object}	openapi.Problem	"the body is not JSON, has a name twice, or is badly compressed"
+//	@Failure		406	{object}	openapi.Problem	"the server has none of the media types that the client accepts"
 //	@Failure		408	{object}	openapi.Problem	"the body took too long to arrive"
-//	@Failure		413	{object}	openapi.Problem	"larger than the limit, which is stated"
-//	@Failure		415	{object}	openapi.Problem	"another media type or content coding"
-//	@Failure		422	{object}	openapi.Problem	"well-formed and wrong: each fault with its pointer; or the jobs cannot be simulated with a policy, which is named"
-//	@Failure		500	{object}	openapi.Problem	"a defect; the log has the request_id. A policy that decided what is not possible is named, with time and GPU"
-//	@Failure		503	{object}	openapi.Problem	"busy, late or draining: Retry-After says when to come back"
+//	@Failure		413	{object}	openapi.Problem	"the body is larger than the limit, which the problem states"
+//	@Failure		415	{object}	openapi.Problem	"the media type or the content coding is not supported"
+//	@Failure		422	{object}	openapi.Problem	"the document has faults, which the problem lists with their pointers; or the jobs cannot be simulated with a policy, which is named"
+//	@Failure		500	{object}	openapi.Problem	"a defect of the server; its log has the request_id. If a policy made an impossible decision, the problem names the policy, the time and the GPU"
+//	@Failure		503	{object}	openapi.Problem	"busy, late or draining: Retry-After says when to try again"
 //	@Router			/v1/simulations [post]
 func (s *server) simulate(w http.ResponseWriter, r *http.Request) error {
 	kind, err := negotiate(r, kindJSON, kindNDJSON)

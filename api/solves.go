@@ -49,7 +49,7 @@ func (s *server) solves() (*solves.Solves, error) {
 // solve answers with the result, or with 202 and the path at which the result will be.
 //
 //	@Summary		Solve an instance
-//	@Description	Answers with the best certified pair of schedule and bound that the limits allow, as hare solve does. An infeasible instance is a 200 with its termination and reasons. With Prefer: wait=N the answer comes when the solve ends, or after N seconds as a 202 that says where to look; Prefer: respond-async is wait=0. Without Prefer it waits to the end, and when the client goes away, the solve ends, unless it has an Idempotency-Key. A call that is repeated with the same key and body is answered as the first one was.
+//	@Description	The answer is the best certified pair of schedule and bound that the limits allow, as with hare solve. For an infeasible instance the answer has status 200, the termination and the reasons. With Prefer: wait=N the answer comes when the solve ends, or after N seconds with status 202 and the location of the solve; Prefer: respond-async means wait=0. Without Prefer the answer comes when the solve ends; if the client disconnects before, the solve ends, unless the request has an Idempotency-Key. A repeated call with the same key and body gets the answer of the first call.
 //	@Tags			scheduling
 //	@ID				solve
 //	@Param			Prefer			header	string					false	"wait=N, 0 to 3600 seconds, or respond-async (RFC 7240)"	example(wait=10)
@@ -59,16 +59,16 @@ func (s *server) solves() (*solves.Solves, error) {
 //	@Produce		json,application/x-ndjson,application/problem+json
 //	@Success		200	{object}	openapi.Result	"the result; as NDJSON all but the lanes on the first line, then a lane a line"
 //	@Success		202	{object}	solveJSON	"the solve goes on: Location says where, Retry-After when to look"
-//	@Failure		400	{object}	openapi.Problem	"not JSON, a name twice, broken compression, or a bad Prefer"
-//	@Failure		406	{object}	openapi.Problem	"no media type that the client takes"
+//	@Failure		400	{object}	openapi.Problem	"the body is not JSON, has a name twice or is badly compressed; or Prefer is invalid"
+//	@Failure		406	{object}	openapi.Problem	"the server has none of the media types that the client accepts"
 //	@Failure		408	{object}	openapi.Problem	"the body took too long to arrive"
-//	@Failure		409	{object}	openapi.Problem	"a call with this Idempotency-Key is being taken in (key_in_flight), or the solve was cancelled before it had a schedule (cancelled)"
+//	@Failure		409	{object}	openapi.Problem	"another call with this Idempotency-Key is being accepted (key_in_flight), or the solve was cancelled before it had a schedule (cancelled)"
 //	@Failure		410	{object}	openapi.Problem	"the solve of this Idempotency-Key was deleted"
-//	@Failure		413	{object}	openapi.Problem	"larger than the limit, which is stated"
-//	@Failure		415	{object}	openapi.Problem	"another media type or content coding"
-//	@Failure		422	{object}	openapi.Problem	"well-formed and wrong, each fault with its pointer; or the Idempotency-Key came with another body"
-//	@Failure		500	{object}	openapi.Problem	"a defect; the log has the request_id"
-//	@Failure		503	{object}	openapi.Problem	"busy, late or draining: Retry-After says when to come back"
+//	@Failure		413	{object}	openapi.Problem	"the body is larger than the limit, which the problem states"
+//	@Failure		415	{object}	openapi.Problem	"the media type or the content coding is not supported"
+//	@Failure		422	{object}	openapi.Problem	"the document has faults, which the problem lists with their pointers; or the Idempotency-Key was used with another body"
+//	@Failure		500	{object}	openapi.Problem	"a defect of the server; its log has the request_id"
+//	@Failure		503	{object}	openapi.Problem	"busy, late or draining: Retry-After says when to try again"
 //	@Failure		507	{object}	openapi.Problem	"the disk is full"
 //	@Router			/v1/solves [post]
 func (s *server) solve(w http.ResponseWriter, r *http.Request) error {

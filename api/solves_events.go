@@ -17,7 +17,7 @@ const reconnect = time.Second
 // getSolveEvents streams the events of a solve as they happen.
 //
 //	@Summary		Follow a solve
-//	@Description	Its states, phases, and every better plan and bound with the time, from the first on, then those to come; done is the last, and ends the stream. Each is a server-sent event with an id and the name of its type, with a comment every 15 s; Last-Event-ID goes on behind the one it names. With Accept: application/x-ndjson they are lines. event: end with a problem code says that the stream ends before the solve does: come again.
+//	@Description	The stream has the states, the phases, and every better plan and bound with its time. It begins with the first event, and new events follow as they happen. The event done is the last one and ends the stream. Each item is a server-sent event with an id and the name of its type; the server sends a comment every 15 s. With Last-Event-ID the stream continues after that event. With Accept: application/x-ndjson the items are lines. An event: end with a problem code means that the stream ends before the solve does: connect again.
 //	@Tags			solves
 //	@ID				getSolveEvents
 //	@Param			id				path	string	true	"the solve"
@@ -27,10 +27,10 @@ const reconnect = time.Second
 //	@Success		200	{object}	solveEvent	"an event, or an event a line"
 //	@Failure		400	{object}	openapi.Problem		"after or Last-Event-ID is not a number"
 //	@Failure		404	{object}	openapi.Problem		"no such solve"
-//	@Failure		406	{object}	openapi.Problem		"no media type that the client takes"
+//	@Failure		406	{object}	openapi.Problem		"the server has none of the media types that the client accepts"
 //	@Failure		410	{object}	openapi.Problem		"the solve was deleted"
-//	@Failure		500	{object}	openapi.Problem		"a defect; the log has the request_id"
-//	@Failure		503	{object}	openapi.Problem		"draining, or as many streams are open as may be: Retry-After says when to come back"
+//	@Failure		500	{object}	openapi.Problem		"a defect of the server; its log has the request_id"
+//	@Failure		503	{object}	openapi.Problem		"draining, or too many streams are open: Retry-After says when to try again"
 //	@Router			/v1/solves/{id}/events [get]
 func (s *server) getSolveEvents(w http.ResponseWriter, r *http.Request) error {
 	kind, err := negotiate(r, kindEvents, kindNDJSON)

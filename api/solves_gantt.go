@@ -17,10 +17,10 @@ import (
 //	@Produce	image/svg+xml,application/problem+json
 //	@Success	200	{string}	string			"the picture"
 //	@Failure	400	{object}	openapi.Problem	"width is invalid"
-//	@Failure	404	{object}	openapi.Problem	"no such solve, nothing to show of it yet (no_result), or a result without a schedule (no_schedule)"
+//	@Failure	404	{object}	openapi.Problem	"no such solve, no result yet (no_result), or a result without a schedule (no_schedule)"
 //	@Failure	410	{object}	openapi.Problem	"the solve was deleted"
-//	@Failure	500	{object}	openapi.Problem	"a defect; the log has the request_id"
-//	@Failure	503	{object}	openapi.Problem	"busy: Retry-After says when to come back"
+//	@Failure	500	{object}	openapi.Problem	"a defect of the server; its log has the request_id"
+//	@Failure	503	{object}	openapi.Problem	"busy: Retry-After says when to try again"
 //	@Router		/v1/solves/{id}/gantt.svg [get]
 func (s *server) getGanttSVG(w http.ResponseWriter, r *http.Request) error {
 	return s.gantt(w, r, plot.GanttSVG, "image/svg+xml")
@@ -36,10 +36,10 @@ func (s *server) getGanttSVG(w http.ResponseWriter, r *http.Request) error {
 //	@Produce	png,application/problem+json
 //	@Success	200	{string}	string			"the picture"
 //	@Failure	400	{object}	openapi.Problem	"width is invalid"
-//	@Failure	404	{object}	openapi.Problem	"no such solve, nothing to show of it yet (no_result), or a result without a schedule (no_schedule)"
+//	@Failure	404	{object}	openapi.Problem	"no such solve, no result yet (no_result), or a result without a schedule (no_schedule)"
 //	@Failure	410	{object}	openapi.Problem	"the solve was deleted"
-//	@Failure	500	{object}	openapi.Problem	"a defect; the log has the request_id"
-//	@Failure	503	{object}	openapi.Problem	"busy: Retry-After says when to come back"
+//	@Failure	500	{object}	openapi.Problem	"a defect of the server; its log has the request_id"
+//	@Failure	503	{object}	openapi.Problem	"busy: Retry-After says when to try again"
 //	@Router		/v1/solves/{id}/gantt.png [get]
 func (s *server) getGanttPNG(w http.ResponseWriter, r *http.Request) error {
 	return s.gantt(w, r, plot.GanttPNG, "image/png")
@@ -48,17 +48,17 @@ func (s *server) getGanttPNG(w http.ResponseWriter, r *http.Request) error {
 // getGanttHTML draws the schedule as an interactive page.
 //
 //	@Summary		The schedule as a page with zoom and search
-//	@Description	It needs nothing but itself and makes no request.
+//	@Description	The page is one file that makes no request.
 //	@Tags			solves
 //	@ID				getGanttHtml
 //	@Param			id	path	string	true	"the solve"
 //	@Produce		html,application/problem+json
 //	@Success		200	{string}	string			"the page"
-//	@Failure		400	{object}	openapi.Problem	"a parameter, and this takes none"
-//	@Failure		404	{object}	openapi.Problem	"no such solve, nothing to show of it yet (no_result), or a result without a schedule (no_schedule)"
+//	@Failure		400	{object}	openapi.Problem	"the operation has no query parameters"
+//	@Failure		404	{object}	openapi.Problem	"no such solve, no result yet (no_result), or a result without a schedule (no_schedule)"
 //	@Failure		410	{object}	openapi.Problem	"the solve was deleted"
-//	@Failure		500	{object}	openapi.Problem	"a defect; the log has the request_id"
-//	@Failure		503	{object}	openapi.Problem	"busy: Retry-After says when to come back"
+//	@Failure		500	{object}	openapi.Problem	"a defect of the server; its log has the request_id"
+//	@Failure		503	{object}	openapi.Problem	"busy: Retry-After says when to try again"
 //	@Router			/v1/solves/{id}/gantt.html [get]
 func (s *server) getGanttHTML(w http.ResponseWriter, r *http.Request) error {
 	return s.gantt(w, r, plot.GanttHTML, "text/html; charset=utf-8")

@@ -32,7 +32,7 @@ func (s *server) solveOf(r *http.Request) (*solves.Solves, string, string, error
 // getSolve describes a solve.
 //
 //	@Summary		Look at a solve
-//	@Description	Its status, apart from why it stopped; value, bound and gap so far; where the result and its views are. With ?wait=N the answer comes when the solve ends or after N seconds; with If-None-Match as well, as soon as anything differs from what the client has.
+//	@Description	The answer has the status, the termination, the value, bound and gap so far, and links to the result and its views. With ?wait=N the answer comes when the solve ends or after N seconds; with If-None-Match in addition, it comes as soon as anything differs from what the client has.
 //	@Tags			solves
 //	@ID				getSolve
 //	@Param			id				path	string	true	"the solve"
@@ -44,8 +44,8 @@ func (s *server) solveOf(r *http.Request) (*solves.Solves, string, string, error
 //	@Failure		400	{object}	openapi.Problem	"wait is invalid"
 //	@Failure		404	{object}	openapi.Problem	"no such solve"
 //	@Failure		410	{object}	openapi.Problem	"the solve was deleted"
-//	@Failure		500	{object}	openapi.Problem	"a defect; the log has the request_id"
-//	@Failure		503	{object}	openapi.Problem	"as many requests wait as may: Retry-After says when to come back"
+//	@Failure		500	{object}	openapi.Problem	"a defect of the server; its log has the request_id"
+//	@Failure		503	{object}	openapi.Problem	"too many requests are waiting: Retry-After says when to try again"
 //	@Router			/v1/solves/{id} [get]
 func (s *server) getSolve(w http.ResponseWriter, r *http.Request) error {
 	q := r.URL.Query()
@@ -123,7 +123,7 @@ func (s *server) changed(ctx context.Context, info solves.Info, tag string) (sol
 // listSolves answers with a page of the list of solves.
 //
 //	@Summary		List the solves, the newest first
-//	@Description	At most limit of them; where there are more, links.next is the rest. Filters combine.
+//	@Description	The answer has at most limit solves. If there are more, links.next continues the list. A solve must match all filters.
 //	@Tags			solves
 //	@ID				listSolves
 //	@Param			status			query	string	false	"those in this state"				Enums(queued,running,succeeded,cancelled,failed)
@@ -135,7 +135,7 @@ func (s *server) changed(ctx context.Context, info solves.Info, tag string) (sol
 //	@Success		200	{object}	solveListJSON	"the solves"
 //	@Failure		400	{object}	openapi.Problem		"a parameter is invalid"
 //	@Failure		404	{object}	openapi.Problem		"this server keeps no solves"
-//	@Failure		500	{object}	openapi.Problem		"a defect; the log has the request_id"
+//	@Failure		500	{object}	openapi.Problem		"a defect of the server; its log has the request_id"
 //	@Router			/v1/solves [get]
 func (s *server) listSolves(w http.ResponseWriter, r *http.Request) error {
 	q := r.URL.Query()
@@ -207,16 +207,16 @@ type solveListLinks struct {
 // cancelSolve cancels a solve.
 //
 //	@Summary		Cancel a solve
-//	@Description	It ends with the best certified pair so far. To cancel again, or a solve that has ended, changes nothing.
+//	@Description	The solve ends with the best certified pair so far. Cancelling it again, or cancelling a solve that has ended, changes nothing.
 //	@Tags			solves
 //	@ID				cancelSolve
 //	@Param			id	path	string	true	"the solve"
 //	@Produce		json,application/problem+json
 //	@Success		202	{object}	solveJSON	"the solve: look again for its end"
-//	@Failure		400	{object}	openapi.Problem	"a parameter, and this takes none"
+//	@Failure		400	{object}	openapi.Problem	"the operation has no query parameters"
 //	@Failure		404	{object}	openapi.Problem	"no such solve"
 //	@Failure		410	{object}	openapi.Problem	"the solve was deleted"
-//	@Failure		500	{object}	openapi.Problem	"a defect; the log has the request_id"
+//	@Failure		500	{object}	openapi.Problem	"a defect of the server; its log has the request_id"
 //	@Failure		507	{object}	openapi.Problem	"the disk is full"
 //	@Router			/v1/solves/{id}/cancel [post]
 func (s *server) cancelSolve(w http.ResponseWriter, r *http.Request) error {
@@ -241,12 +241,12 @@ func (s *server) cancelSolve(w http.ResponseWriter, r *http.Request) error {
 //	@Param		id	path	string	true	"the solve"
 //	@Produce	application/problem+json
 //	@Success	204	"it is gone"
-//	@Failure	400	{object}	openapi.Problem	"a parameter, and this takes none"
+//	@Failure	400	{object}	openapi.Problem	"the operation has no query parameters"
 //	@Failure	404	{object}	openapi.Problem	"no such solve"
-//	@Failure	409	{object}	openapi.Problem	"it has not ended: cancel it first"
-//	@Failure	410	{object}	openapi.Problem	"it was deleted before"
-//	@Failure	500	{object}	openapi.Problem	"a defect; the log has the request_id"
-//	@Failure	507	{object}	openapi.Problem	"the disk refuses"
+//	@Failure	409	{object}	openapi.Problem	"the solve has not ended: cancel it first"
+//	@Failure	410	{object}	openapi.Problem	"the solve was deleted before"
+//	@Failure	500	{object}	openapi.Problem	"a defect of the server; its log has the request_id"
+//	@Failure	507	{object}	openapi.Problem	"the disk refuses the write"
 //	@Router		/v1/solves/{id} [delete]
 func (s *server) deleteSolve(w http.ResponseWriter, r *http.Request) error {
 	solves, tenant, id, err := s.solveOf(r)
@@ -264,17 +264,17 @@ func (s *server) deleteSolve(w http.ResponseWriter, r *http.Request) error {
 // getResult answers with the stored result.
 //
 //	@Summary		The result of a solve
-//	@Description	The bytes that are stored, and always the same ones once the solve has ended. While it runs, the best certified pair that was saved so far.
+//	@Description	The answer has the stored bytes, which do not change once the solve has ended. While the solve runs, the answer is the best certified pair that has been saved.
 //	@Tags			solves
 //	@ID				getResult
 //	@Param			id	path	string	true	"the solve"
 //	@Produce		json,application/x-ndjson,application/problem+json
 //	@Success		200	{object}	openapi.Result	"the result; as NDJSON all but the lanes on the first line, then a lane a line"
-//	@Failure		400	{object}	openapi.Problem	"a parameter, and this takes none"
-//	@Failure		404	{object}	openapi.Problem	"no such solve, or (no_result) nothing to show of it yet"
-//	@Failure		406	{object}	openapi.Problem	"no media type that the client takes"
+//	@Failure		400	{object}	openapi.Problem	"the operation has no query parameters"
+//	@Failure		404	{object}	openapi.Problem	"no such solve, or (no_result) no result yet"
+//	@Failure		406	{object}	openapi.Problem	"the server has none of the media types that the client accepts"
 //	@Failure		410	{object}	openapi.Problem	"the solve was deleted"
-//	@Failure		500	{object}	openapi.Problem	"a defect; the log has the request_id"
+//	@Failure		500	{object}	openapi.Problem	"a defect of the server; its log has the request_id"
 //	@Router			/v1/solves/{id}/result [get]
 func (s *server) getResult(w http.ResponseWriter, r *http.Request) error {
 	kind, err := negotiate(r, kindJSON, kindNDJSON)
@@ -341,12 +341,12 @@ func encodeResult(w http.ResponseWriter, res *hare.Result, kind string) error {
 //	@Param		id	path	string	true	"the solve"
 //	@Produce	json,application/problem+json
 //	@Success	200	{object}	openapi.Certificate	"the certificate of the best bound so far"
-//	@Failure	400	{object}	openapi.Problem		"a parameter, and this takes none"
-//	@Failure	404	{object}	openapi.Problem		"no such solve, nothing to show of it yet (no_result), or a result without it (no_certificate)"
-//	@Failure	406	{object}	openapi.Problem		"no media type that the client takes"
+//	@Failure	400	{object}	openapi.Problem		"the operation has no query parameters"
+//	@Failure	404	{object}	openapi.Problem		"no such solve, no result yet (no_result), or a result without it (no_certificate)"
+//	@Failure	406	{object}	openapi.Problem		"the server has none of the media types that the client accepts"
 //	@Failure	410	{object}	openapi.Problem		"the solve was deleted"
-//	@Failure	500	{object}	openapi.Problem		"a defect; the log has the request_id"
-//	@Failure	503	{object}	openapi.Problem		"busy: Retry-After says when to come back"
+//	@Failure	500	{object}	openapi.Problem		"a defect of the server; its log has the request_id"
+//	@Failure	503	{object}	openapi.Problem		"busy: Retry-After says when to try again"
 //	@Router		/v1/solves/{id}/certificate [get]
 func (s *server) getCertificate(w http.ResponseWriter, r *http.Request) error {
 	if _, err := negotiate(r, kindJSON); err != nil {
@@ -378,11 +378,11 @@ func (s *server) getCertificate(w http.ResponseWriter, r *http.Request) error {
 //	@Param		id	path	string	true	"the solve"
 //	@Produce	json,application/problem+json
 //	@Success	200	{object}	openapi.Instance	"the instance"
-//	@Failure	400	{object}	openapi.Problem		"a parameter, and this takes none"
+//	@Failure	400	{object}	openapi.Problem		"the operation has no query parameters"
 //	@Failure	404	{object}	openapi.Problem		"no such solve"
-//	@Failure	406	{object}	openapi.Problem		"no media type that the client takes"
+//	@Failure	406	{object}	openapi.Problem		"the server has none of the media types that the client accepts"
 //	@Failure	410	{object}	openapi.Problem		"the solve was deleted"
-//	@Failure	500	{object}	openapi.Problem		"a defect; the log has the request_id"
+//	@Failure	500	{object}	openapi.Problem		"a defect of the server; its log has the request_id"
 //	@Router		/v1/solves/{id}/instance [get]
 func (s *server) getInstance(w http.ResponseWriter, r *http.Request) error {
 	if _, err := negotiate(r, kindJSON); err != nil {

@@ -23,7 +23,7 @@ var formats = map[string]string{"json": kindJSON, "ndjson": kindNDJSON, "csv": k
 // getSolveSchedule answers with the schedule or a part of it.
 //
 //	@Summary		The schedule of a solve, or a part of it
-//	@Description	As JSON the schedule of the result; as NDJSON {"jobs": […]} on the first line, then a lane a line; as CSV a line for each entry of a lane, with the columns gpu, type, job, round (the first, from 0), rounds (how many), tasks (of a round, back to back), start_s (of the first round), period_s (from round to round), compute_end_s and end_s (of the last round: its last task has computed, and has synchronised). ?job= and ?gpu=, which may come often, keep what is of one of those jobs and on one of those GPUs; ?from_s= and ?to_s= keep the rounds that run in between, runs of rounds being cut. Lanes that keep nothing are left out.
+//	@Description	The answer as JSON is the schedule of the result. As NDJSON it has {"jobs": […]} on the first line, and then one lane on each line. As CSV it has a line for each entry of a lane, with the columns gpu, type, job, round (number of the first round, from 0), rounds (number of rounds), tasks (number of tasks of a round, back to back), start_s (start of the first round), period_s (time from round to round), compute_end_s and end_s (end of the compute and of the synchronisation of the last task of the last round). ?job= and ?gpu=, which may be repeated, select the entries of these jobs on these GPUs; ?from_s= and ?to_s= select the rounds that run between these times, and shorten entries accordingly. Lanes without selected entries are left out.
 //	@Tags			solves
 //	@ID				getSolveSchedule
 //	@Param			id		path	string		true	"the solve"
@@ -35,11 +35,11 @@ var formats = map[string]string{"json": kindJSON, "ndjson": kindNDJSON, "csv": k
 //	@Produce		json,application/x-ndjson,text/csv,application/problem+json
 //	@Success		200	{object}	openapi.Schedule	"the schedule"
 //	@Failure		400	{object}	openapi.Problem		"a parameter is invalid"
-//	@Failure		404	{object}	openapi.Problem		"no such solve, nothing to show of it yet (no_result), or a result without a schedule (no_schedule)"
-//	@Failure		406	{object}	openapi.Problem		"no media type that the client takes"
+//	@Failure		404	{object}	openapi.Problem		"no such solve, no result yet (no_result), or a result without a schedule (no_schedule)"
+//	@Failure		406	{object}	openapi.Problem		"the server has none of the media types that the client accepts"
 //	@Failure		410	{object}	openapi.Problem		"the solve was deleted"
-//	@Failure		500	{object}	openapi.Problem		"a defect; the log has the request_id"
-//	@Failure		503	{object}	openapi.Problem		"busy: Retry-After says when to come back"
+//	@Failure		500	{object}	openapi.Problem		"a defect of the server; its log has the request_id"
+//	@Failure		503	{object}	openapi.Problem		"busy: Retry-After says when to try again"
 //	@Router			/v1/solves/{id}/schedule [get]
 func (s *server) getSolveSchedule(w http.ResponseWriter, r *http.Request) error {
 	q := r.URL.Query()

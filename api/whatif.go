@@ -59,25 +59,25 @@ func (s *server) whatIfRoutes(r chi.Router) {
 // whatIf compares scenarios with a base.
 //
 //	@Summary		Ask what would change
-//	@Description	Bounds every scenario by the base's prices first, and solves those that are not pruned. A line each as it is known: the base first, a summary last; with ordered the scenarios come in their order. The difference of the optima lies within optimum_change, [bound − value of the base, value − bound of the base], for certain. A scenario that fails has its problem in its line and does not end the batch. Without a time limit equal calls give equal lines, timing and order excepted. When the client goes away, the batch ends.
+//	@Description	The server first computes a bound for every scenario from the prices of the base, and then solves the scenarios that are not pruned. Each line is sent as soon as it is known: the base first, a summary last; with ordered the scenarios come in their order. The difference of the optima certainly lies within optimum_change, which is [bound − value of the base, value − bound of the base]. The line of a scenario that fails has the problem, and the batch continues. Without a time limit equal calls give equal lines, except for timing and order. If the client disconnects, the batch ends.
 //	@Tags			scheduling
 //	@ID				whatIf
 //	@Param			body	body	openapi.WhatIfRequest	true	"the base and the scenarios"
 //	@Accept			json
 //	@Produce		application/x-ndjson,application/problem+json
 //	@Success		200	{object}	whatif.Line	"a line each of the base, the scenarios and the summary"
-//	@Failure		400	{object}	openapi.Problem	"not JSON, a name twice, or broken compression"
+//	@Failure		400	{object}	openapi.Problem	"the body is not JSON, has a name twice, or is badly compressed"
 //	@Failure		404	{object}	openapi.Problem	"no such solve"
 //	@Failure		409	{object}	openapi.Problem	"the solve has no result yet"
 //	@Failure		410	{object}	openapi.Problem	"the solve is deleted or expired"
-//	@Failure		406	{object}	openapi.Problem	"no media type that the client takes"
+//	@Failure		406	{object}	openapi.Problem	"the server has none of the media types that the client accepts"
 //	@Failure		408	{object}	openapi.Problem	"the body took too long to arrive"
-//	@Failure		413	{object}	openapi.Problem	"larger than the limit, which is stated"
-//	@Failure		415	{object}	openapi.Problem	"another media type or content coding"
-//	@Failure		422	{object}	openapi.Problem	"well-formed and wrong: each fault with its pointer"
-//	@Failure		429	{object}	openapi.Problem	"as many what-ifs of this tenant run as may: Retry-After says when to come back"
-//	@Failure		500	{object}	openapi.Problem	"a defect; the log has the request_id"
-//	@Failure		503	{object}	openapi.Problem	"busy, late or draining: Retry-After says when to come back"
+//	@Failure		413	{object}	openapi.Problem	"the body is larger than the limit, which the problem states"
+//	@Failure		415	{object}	openapi.Problem	"the media type or the content coding is not supported"
+//	@Failure		422	{object}	openapi.Problem	"the document has faults, which the problem lists with their pointers"
+//	@Failure		429	{object}	openapi.Problem	"too many what-ifs of this tenant are running: Retry-After says when to try again"
+//	@Failure		500	{object}	openapi.Problem	"a defect of the server; its log has the request_id"
+//	@Failure		503	{object}	openapi.Problem	"busy, late or draining: Retry-After says when to try again"
 //	@Router			/v1/what-if [post]
 func (s *server) whatIf(w http.ResponseWriter, r *http.Request) error {
 	if _, err := negotiate(r, kindNDJSON); err != nil {
@@ -181,7 +181,7 @@ func (absent *absentSolve) faults() hare.InvalidErrors {
 // prices answers with the prices of a stored solve.
 //
 //	@Summary		Prices of a solve by type and time
-//	@Description	What the certificate charges for a second of a GPU, by type. bound_fall is an upper limit on how far the bound can fall with one more GPU of the type, always in service. It is not what that GPU is worth: only the bound is known to stay above it; a what-if tells more.
+//	@Description	The answer has the certificate's price of a second of a GPU, by type. bound_fall is an upper limit on how far the bound can fall with one more GPU of the type that is always in service. bound_fall is not the worth of that GPU, because it limits only the bound, and not the value of the best plan; a what-if estimates that.
 //	@Tags			scheduling
 //	@ID				getPrices
 //	@Param			id	path	string	true	"the solve"
@@ -190,9 +190,9 @@ func (absent *absentSolve) faults() hare.InvalidErrors {
 //	@Failure		404	{object}	openapi.Problem	"no such solve, or its bound is not made of prices"
 //	@Failure		409	{object}	openapi.Problem	"the solve has no result yet"
 //	@Failure		410	{object}	openapi.Problem	"the solve is deleted or expired"
-//	@Failure		406	{object}	openapi.Problem	"no media type that the client takes"
-//	@Failure		500	{object}	openapi.Problem	"a defect; the log has the request_id"
-//	@Failure		503	{object}	openapi.Problem	"busy or draining: Retry-After says when to come back"
+//	@Failure		406	{object}	openapi.Problem	"the server has none of the media types that the client accepts"
+//	@Failure		500	{object}	openapi.Problem	"a defect of the server; its log has the request_id"
+//	@Failure		503	{object}	openapi.Problem	"busy or draining: Retry-After says when to try again"
 //	@Router			/v1/solves/{id}/prices [get]
 func (s *server) prices(w http.ResponseWriter, r *http.Request) error {
 	kind, err := negotiate(r, kindJSON, kindCSV)
@@ -222,9 +222,9 @@ func (s *server) prices(w http.ResponseWriter, r *http.Request) error {
 //	@Failure	404	{object}	openapi.Problem	"no such solve, or its bound is not made of prices"
 //	@Failure	409	{object}	openapi.Problem	"the solve has no result yet"
 //	@Failure	410	{object}	openapi.Problem	"the solve is deleted or expired"
-//	@Failure	406	{object}	openapi.Problem	"no media type that the client takes"
-//	@Failure	500	{object}	openapi.Problem	"a defect; the log has the request_id"
-//	@Failure	503	{object}	openapi.Problem	"busy or draining: Retry-After says when to come back"
+//	@Failure	406	{object}	openapi.Problem	"the server has none of the media types that the client accepts"
+//	@Failure	500	{object}	openapi.Problem	"a defect of the server; its log has the request_id"
+//	@Failure	503	{object}	openapi.Problem	"busy or draining: Retry-After says when to try again"
 //	@Router		/v1/solves/{id}/prices.svg [get]
 func (s *server) pricesPicture(w http.ResponseWriter, r *http.Request) error {
 	if _, err := negotiate(r, kindSVG); err != nil {
