@@ -8,7 +8,7 @@ import (
 	"github.com/hare-sched/hare/online"
 )
 
-// mutant is FIFO with one broken promise.
+// mutant is FIFO that breaks one promise of the interfaces.
 type mutant struct {
 	online.Durable
 	step  func(p online.Durable, nowUs int64, events []hare.Event) ([]hare.Decision, error)
@@ -37,7 +37,7 @@ func (mu *mutant) AppendSnapshot(b []byte) []byte {
 	return mu.save(mu.Durable, b)
 }
 
-// without is Step without the decisions that drop says.
+// without returns a Step that leaves out the decisions for which drop is true.
 func without(drop func(d *hare.Decision) bool) func(online.Durable, int64, []hare.Event) ([]hare.Decision, error) {
 	return func(p online.Durable, nowUs int64, events []hare.Event) ([]hare.Decision, error) {
 		decisions, err := p.Step(nowUs, events)

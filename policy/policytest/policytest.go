@@ -1,6 +1,6 @@
-// Package policytest is a test kit for policies that place tasks: one of this
-// module, or of a module of one's own. It plays random clusters to a policy, with
-// events that are true and events that cannot be, and checks every decision.
+// Package policytest is a test kit for policies that place tasks, in this module or in a module
+// of one's own. It simulates random clusters, sends the policy possible and impossible events,
+// and checks every decision.
 package policytest
 
 import (
@@ -21,37 +21,36 @@ type Subject struct {
 	// with their rounds, for policies that know sizes; a job that is not cancelled
 	// ends after its rounds.
 	Open func(cluster *hare.Cluster, jobs []hare.Job) (online.Policy, error)
-	// Restore makes the policy of which a snapshot was taken; nil means that the
-	// policy is not stored. Otherwise what Open makes must be online.Durable.
+	// Restore makes the policy of which a snapshot was taken. Nil means that the policy cannot be
+	// stored; otherwise the policies that Open makes must be online.Durable.
 	Restore func(snapshot []byte) (online.Durable, error)
 	// Planned says that the policy plans all jobs beforehand and follows the plan. Such a
 	// policy meets no impossible events and no cancellations, every job can run on the
 	// cluster, and GPUs that leave return as they were. Instead of the last check of Run,
 	// all jobs must end once all of them have arrived and all GPUs are in service.
 	Planned bool
-	// Runs is how many random clusters are played; zero means 40.
+	// Runs is the number of random clusters; zero means 40.
 	Runs int
-	// Events is how many events each gets; zero means 120.
+	// Events is the number of events on each cluster; zero means 120.
 	Events int
 }
 
-// Run plays random clusters to the policy. Each checks that
+// Run simulates random clusters under the policy. On each cluster, Run checks that
 //
-//   - every decision is feasible: GPUs are in service and free, gangs start
-//     together, on one type unless they may mix, rigid jobs stay, and exactly the
-//     tasks are withdrawn whose job ended or whose GPU left;
+//   - every decision is feasible: GPUs are in service and free, gangs start together, on one
+//     type unless they may mix types, rigid jobs keep their GPUs, and exactly the tasks are
+//     withdrawn whose job ended or whose GPU left;
 //   - an event that cannot be true (a duplicate, an unknown job, a GPU that is not
 //     in service, a time that goes back) is refused with *online.RefusedError, and
 //     changes nothing; in a step of several events the ones before the refused event
 //     are applied, and the ones behind it are not;
 //   - the same events give the same decisions;
-//   - a policy that is restored from a snapshot, after any event, decides and is
-//     stored as the one that was never interrupted, and so is one that adopted the
-//     recorded decisions;
+//   - a policy that is restored from a snapshot, after any event, makes the same decisions and
+//     the same snapshots as the policy that was never interrupted, and so does a policy that
+//     adopted the recorded decisions;
 //   - a job alone on a cluster that has room for it runs.
 //
-// Time stands still between many of the events, GPUs leave while tasks run on them,
-// and tasks fail.
+// Many events have the same time, GPUs leave while tasks run on them, and tasks fail.
 func Run(t *testing.T, s Subject) {
 	t.Helper()
 	runs, events := s.Runs, s.Events
@@ -68,16 +67,17 @@ func Run(t *testing.T, s Subject) {
 	}
 }
 
-// player plays one cluster to the policy and to the copies that it is compared with.
+// player simulates one cluster under the policy and under the copies that the policy is compared
+// with.
 type player struct {
 	subject Subject
 	rng     *rand.Rand
 	world   *world
 	nowUs   int64
 	policy  online.Policy
-	twin    online.Policy  // gets the same true events
-	stored  online.Durable // was restored after the event before; nil where the policy is not stored
-	adopter online.Durable // adopts the recorded decisions; nil where the policy is not stored
+	twin    online.Policy  // a copy that gets the same possible events
+	stored  online.Durable // a copy that was restored after the last event; nil if there is no Restore
+	adopter online.Durable // a copy that adopts the recorded decisions; nil if there is no Restore
 	number  int
 	last    hare.Event
 }
@@ -122,7 +122,7 @@ func (s Subject) run(seed uint64, events int) error {
 	return p.alone()
 }
 
-// step plays one true event.
+// step sends one possible event.
 func (p *player) step(e hare.Event) error {
 	at := fmt.Sprintf("event %d at %s s, %s", p.number, hare.FormatMicros(p.nowUs), describe(&e))
 	events := []hare.Event{e}
@@ -144,8 +144,8 @@ func (p *player) step(e hare.Event) error {
 	return p.compareStored(at, e, decisions)
 }
 
-// stepPolicy gives one true event to the policy, alone or in a step of three events of
-// which the second cannot be true, and returns the decisions on the first.
+// stepPolicy sends one possible event to the policy, alone or as the first of three events of
+// which the second is impossible, and returns the decisions on the first.
 func (p *player) stepPolicy(at string, e hare.Event) ([]hare.Decision, error) {
 	events := []hare.Event{e}
 	if !p.subject.Planned && p.rng.IntN(4) == 0 {
@@ -172,7 +172,7 @@ func (p *player) stepPolicy(at string, e hare.Event) ([]hare.Decision, error) {
 	return decisions, nil
 }
 
-// checkRefusal checks what a refusal says.
+// checkRefusal checks that a refusal names the event and has a code and a detail.
 func checkRefusal(at string, refused *online.RefusedError, index int) error {
 	if refused.Index != index || refused.Err == nil || refused.Err.Code == "" || refused.Err.Detail == "" {
 		return fmt.Errorf("%s: event %d of the step cannot be true, and event %d is refused with %+v: index, code and "+
@@ -223,7 +223,7 @@ func (p *player) compareStored(at string, e hare.Event, decisions []hare.Decisio
 	return nil
 }
 
-// hostile plays an event that cannot be true.
+// hostile sends an impossible event.
 func (p *player) hostile() error {
 	e, nowUs := p.world.impossible(p.rng, &p.last, p.nowUs)
 	at := fmt.Sprintf("before event %d, at %s s, impossible: %s", p.number, hare.FormatMicros(nowUs), describe(&e))
@@ -249,7 +249,7 @@ func (p *player) hostile() error {
 	return nil
 }
 
-// alone cancels all jobs but one that has room, which then must run.
+// alone cancels all jobs except one that has room. This job must then run.
 func (p *player) alone() error {
 	for len(p.world.jobs) > 1 || len(p.world.jobs) == 1 && !p.world.hasRoom(p.world.jobs[0]) {
 		j := p.world.jobs[len(p.world.jobs)-1]

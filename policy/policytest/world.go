@@ -9,8 +9,8 @@ import (
 	"github.com/hare-sched/hare"
 )
 
-// world is a model of the cluster that a policy decides for. It shares no code with the
-// policies, and the decisions are checked by it.
+// world is a model of the cluster for which a policy decides. It shares no code with the
+// policies and checks their decisions.
 type world struct {
 	cluster hare.Cluster
 	planned bool       // see Subject.Planned
@@ -32,7 +32,7 @@ type gpu struct {
 
 type taskState int
 
-// The states of a task of the current round.
+// These are the states of a task of the current round.
 const (
 	ready taskState = iota
 	computing
@@ -116,7 +116,7 @@ func (w *world) nextToFinish(rng *rand.Rand) (hare.Event, bool) {
 	return e, ok
 }
 
-// arrival is the arrival of the next job.
+// arrival returns the arrival of the next job.
 func (w *world) arrival() hare.Event {
 	spec := w.specs[w.arrived]
 	spec.Rounds = 0
@@ -228,7 +228,7 @@ func (w *world) impossible(rng *rand.Rand, last *hare.Event, nowUs int64) (hare.
 		if nowUs > 0 {
 			return hare.Event{Type: hare.EventTick}, -1
 		}
-	case 8: // the event before, again
+	case 8: // the last event is sent again
 		switch last.Type {
 		case hare.EventTaskEnded, hare.EventComputeEnded, hare.EventJobEnded, hare.EventJobCancelled,
 			hare.EventGPULeft, hare.EventGPUJoined, hare.EventJobArrived:
@@ -241,16 +241,16 @@ func (w *world) impossible(rng *rand.Rand, last *hare.Event, nowUs int64) (hare.
 	if len(w.jobs) > 0 {
 		j := w.jobs[rng.IntN(len(w.jobs))]
 		switch rng.IntN(4) {
-		case 0: // a job that is there arrives
+		case 0: // the job has arrived before
 			spec := j.spec
 			return hare.Event{Type: hare.EventJobArrived, Job: spec.ID, Arrived: &spec}, nowUs
-		case 1: // a round that does not run
+		case 1: // the round does not run
 			return hare.Event{Type: hare.EventTaskEnded, Job: j.spec.ID, Round: j.round + 1, GPU: here[0].name}, nowUs
-		case 2: // a task that no round has
+		case 2: // no round has the task
 			return hare.Event{Type: hare.EventTaskFailed, Job: j.spec.ID, Round: j.round,
 				Task: []int64{-1, j.spec.Tasks, 1 << 50}[rng.IntN(3)], GPU: here[0].name}, nowUs
 		}
-		// A task that does not run, or one that runs elsewhere.
+		// The task does not run, or runs on another GPU.
 		task, gpu := rng.IntN(len(j.tasks)), here[0].name
 		if state := j.tasks[task]; state != ready && state != ended {
 			gpu = "nowhere/7"
@@ -312,7 +312,7 @@ type void struct {
 // apply applies a true event and checks the decisions on it.
 func (w *world) apply(e *hare.Event, decisions []hare.Decision, nowUs int64) error {
 	voids := map[void]bool{}
-	var again *job // whose round must start again at once
+	var again *job // the round of this job must start again at once
 	switch j := w.find(e.Job); e.Type {
 	case hare.EventJobArrived:
 		w.arrived++
@@ -403,7 +403,7 @@ func (w *world) taskFailed(j *job, e *hare.Event, voids map[void]bool) (again *j
 	return j
 }
 
-// voidAll takes back all tasks of a job that have started and not ended.
+// voidAll makes all tasks of a job void that have started and not ended.
 func (w *world) voidAll(j *job, voids map[void]bool) {
 	for i, s := range j.tasks {
 		if s == computing || s == syncing {
@@ -432,7 +432,7 @@ func (w *world) gpuLeft(g *gpu, voids map[void]bool) {
 // possible or is missing.
 func (w *world) check(decisions []hare.Decision, voids map[void]bool, again *job, nowUs int64) error {
 	started := map[*job][]*gpu{}
-	keeps := map[*job][]*gpu{} // GPUs of rigid jobs, and of gangs that start again
+	keeps := map[*job][]*gpu{} // the GPUs that rigid jobs, and gangs that start again, must keep
 	for _, g := range w.gpus {
 		if g.job != nil && g.job.spec.Sync != hare.Relaxed {
 			keeps[g.job] = append(keeps[g.job], g)

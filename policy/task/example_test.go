@@ -10,8 +10,7 @@ import (
 	"github.com/hare-sched/hare/sim"
 )
 
-// NewWeightedSRTF runs the jobs with the least time left for their weight, from
-// round to round.
+// NewWeightedSRTF runs, from round to round, the jobs with the least remaining time over weight.
 func NewWeightedSRTF(cluster *hare.Cluster, sizes task.JobSizes) *task.ListScheduler {
 	return task.NewListScheduler(cluster, task.Rule{
 		Name: "weighted_srtf", Hold: hare.Gang, Rounds: sizes.Rounds,
@@ -21,7 +20,7 @@ func NewWeightedSRTF(cluster *hare.Cluster, sizes task.JobSizes) *task.ListSched
 	})
 }
 
-// weightedSRTF would be a line of the list in task.go.
+// weightedSRTF would be an entry of the list in task.go.
 var weightedSRTF = task.Info{
 	Name: "weighted_srtf", Text: "least time left for the weight, round by round",
 	Maker: task.FromSizes(func(c *hare.Cluster, s task.JobSizes, _ task.Config) (online.Policy, error) {
@@ -29,7 +28,7 @@ var weightedSRTF = task.Info{
 	}),
 }
 
-// A task policy of one's own, beside one of the list.
+// The example compares a task policy of one's own with a policy of the list.
 func Example_ownPolicy() {
 	on := []hare.Profile{{Type: "V100", ComputeUs: 10e6}}
 	inst := &hare.Instance{

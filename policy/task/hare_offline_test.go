@@ -9,8 +9,8 @@ import (
 	"github.com/hare-sched/hare/sim"
 )
 
-// Two tasks, 1 s each on a V100 and 10 s on a K80. The second one finds the K80
-// available first and ends at 10 s, or waits for the V100 and ends at 2 s.
+// Each of two tasks takes 1 s on a V100 and 10 s on a K80. The second task takes the K80, which is
+// available first, and ends at 10 s, or waits for the V100 and ends at 2 s.
 func TestHareAssign(t *testing.T) {
 	inst := &hare.Instance{Objective: hare.ObjectiveWeightedJCT, Cluster: hare.Cluster{Nodes: []hare.Node{
 		{Name: "k", GPUs: []hare.TypeCount{{Type: "K80", Count: 1}}}, {Name: "v", GPUs: []hare.TypeCount{{Type: "V100",

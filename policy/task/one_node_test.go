@@ -8,10 +8,10 @@ import (
 	"github.com/hare-sched/hare/sim"
 )
 
-// Nodes of 1, 4 and 2 GPUs. By number, a gang of two gets GPUs of the first two
-// nodes; told to keep to one node, both of the last one, which is the tightest.
-// A gang of three then gets three of the four. With 10 s more for a round that is
-// spread, of two rounds of 5 s.
+// The nodes have 1, 4 and 2 GPUs. By the numbers of GPUs, a gang of two gets GPUs of the first two
+// nodes. With the option to keep to one node, it gets both GPUs of the last node, which is the
+// tightest, and a gang of three gets three of the four. Each of two rounds takes 5 s, and 10 s more
+// if it is spread over nodes.
 func TestOneNode(t *testing.T) {
 	inst := &hare.Instance{Objective: hare.ObjectiveWeightedJCT}
 	for i, n := range []int{1, 4, 2} {
@@ -22,7 +22,7 @@ func TestOneNode(t *testing.T) {
 		inst.Jobs = append(inst.Jobs, hare.Job{ID: string(rune('x' + i)), WeightMicro: 1e6, Rounds: 2, Tasks: tasks,
 			Sync: hare.Gang, On: []hare.Profile{{Type: "A", ComputeUs: 5e6}}})
 	}
-	// 2 (K − 1)/K · D at 1 byte a second: 10 s for D = 10 and K = 2.
+	// The network takes 2 (K − 1)/K · D at 1 byte a second, which is 10 s for D = 10 and K = 2.
 	net := sim.Network{InterBytesPerS: 1, Bytes: func(*hare.Job) int64 { return 10 }}
 	for _, c := range []struct {
 		oneNode bool

@@ -15,8 +15,8 @@ import (
 	"github.com/hare-sched/hare/verify"
 )
 
-// random makes a small instance of all syncs. With windows, some GPUs come and
-// go or are busy; a job always fits on those that stay.
+// random returns a small instance of all synchronisation rules. With windows, some GPUs leave and
+// return, or are busy at first; each job fits on the other GPUs.
 func random(r *rand.Rand, windows bool) *hare.Instance {
 	inst := &hare.Instance{Objective: hare.ObjectiveWeightedJCT}
 	types := []string{"A", "B", "C"}[:1+r.IntN(3)]
@@ -71,8 +71,8 @@ func fresh(t testing.TB, p task.Info, inst *hare.Instance, cfg task.Config) onli
 	return made
 }
 
-// What each policy does to a random instance of all syncs, with GPUs that come
-// and go, is a schedule that the verifier accepts; again gives the same one.
+// The run of each policy on a random instance of all synchronisation rules, with GPUs that leave and
+// return, gives a schedule that the verifier accepts. A second run gives the same schedule.
 func TestTaskPoliciesVerified(t *testing.T) {
 	seeds := uint64(120)
 	if testing.Short() {
@@ -96,7 +96,7 @@ func TestTaskPoliciesVerified(t *testing.T) {
 					t.Fatalf("seed %d: again gives %v, %v", seed, again, err)
 				}
 				if out.Moved != nil {
-					continue // rigid jobs that lost a GPU; no schedule of the model
+					continue // a rigid job lost a GPU, so what was run is not a schedule of the instance
 				}
 				if p.Knows() == task.Future && p.Name != "sched_homo" && out.Lost > 0 {
 					t.Errorf("seed %d: a plan lost %d tasks", seed, out.Lost)
@@ -117,7 +117,7 @@ func TestTaskPoliciesVerified(t *testing.T) {
 	}
 }
 
-// times gives the starts and ends of jobs in seconds.
+// times returns the starts and ends of jobs in seconds.
 func times(t *testing.T, p online.Policy, inst *hare.Instance) string {
 	t.Helper()
 	out, err := sim.Run(t.Context(), inst, p, sim.Config{})
@@ -131,7 +131,7 @@ func times(t *testing.T, p online.Policy, inst *hare.Instance) string {
 	return strings.TrimSpace(b.String())
 }
 
-// What policies do to small instances, worked out by hand.
+// The starts and ends of jobs of small instances are computed by hand.
 func TestTaskPoliciesByHand(t *testing.T) {
 	cluster := func(counts ...hare.TypeCount) hare.Cluster {
 		c := hare.Cluster{}
@@ -147,7 +147,7 @@ func TestTaskPoliciesByHand(t *testing.T) {
 	}
 	on := func(kind string, s int64) hare.Profile { return hare.Profile{Type: kind, ComputeUs: s * 1e6} }
 	two := cluster(hare.TypeCount{Type: "A", Count: 2})
-	// long holds a GPU for 10 s; wide needs both; short would end at 4, late at 21.
+	// long holds a GPU for 10 s, and wide needs both. short takes 4 s on the other GPU, and late 20 s.
 	backfill := []hare.Job{
 		job("long", 0, 10, 1, on("A", 1)), job("wide", 0, 2, 2, on("A", 1)),
 		job("late", 0, 20, 1, on("A", 1)), job("short", 0, 4, 1, on("A", 1)),
@@ -158,8 +158,8 @@ func TestTaskPoliciesByHand(t *testing.T) {
 	one := cluster(hare.TypeCount{Type: "A", Count: 1})
 	weighty := []hare.Job{job("light", 0, 4, 1, on("A", 1)), job("heavy", 0, 4, 1, on("A", 1))}
 	weighty[1].WeightMicro = 9e6
-	// Jobs arrive one by one, so who comes first starts first: gates keep the GPUs
-	// for a second, until all have come.
+	// Jobs arrive one by one, so the first job would start before the others arrive. Gates are jobs
+	// that hold the GPUs for a second, until all jobs have arrived.
 	gated := func(jobs []hare.Job, gates ...hare.Job) []hare.Job { return append(gates, jobs...) }
 	gate := job("gate", 0, 1, 1, on("A", 1))
 	wideGate := job("gate", 0, 1, 2, on("A", 1))
@@ -175,36 +175,36 @@ func TestTaskPoliciesByHand(t *testing.T) {
 	}{
 		{"gavel_fifo", "nobody overtakes", two, backfill, "long 0-10 wide 10-12 late 12-32 short 12-16"},
 		{"kueue_strict", "nobody overtakes", two, backfill, "long 0-10 wide 10-12 late 12-32 short 12-16"},
-		// late starts at once, so that wide waits for it.
+		// late starts at once, so wide waits until late ends.
 		{"kueue", "who fits overtakes", two, backfill, "long 0-10 wide 20-22 late 0-20 short 10-14"},
-		// wide is kept both GPUs from 10 on: short ends before, late would not.
+		// Both GPUs are reserved for wide from 10 on. short ends before 10, but late would not.
 		{"easy_backfill", "who does not delay overtakes", two, backfill, "long 0-10 wide 10-12 late 12-32 short 0-4"},
-		// Equal weights and ages: wide is the largest, so first; then by arrival.
+		// With equal weights and ages, wide is first as the largest job; the others follow by arrival.
 		{"slurm", "the largest first", two, gated(backfill, wideGate),
 			"gate 0-1 long 3-13 wide 1-3 late 3-23 short 13-17"},
 		{"slurm", "the heaviest first", one, gated(weighty, gate), "gate 0-1 light 5-9 heavy 1-5"},
-		// wide has the least left; short next, then long; late in the end.
+		// wide has the least remaining time, then short, then long, then late.
 		{"srtf", "least time left", two, gated(backfill, wideGate), "gate 0-1 long 3-13 wide 1-3 late 7-27 short 3-7"},
-		// y arrives at 1 and is shorter: x waits after its first round.
+		// y arrives at 1 and is shorter, so x waits after its first round.
 		{"srtf", "preemption between rounds", one, []hare.Job{job("x", 0, 3, 1, on("A", 2)), job("y", 1, 1, 1, on("A",
 			2))}, "x 0-8 y 2-4"},
-		// The fastest type for who comes first: x on A, y on B: 2 + 30.
+		// The first job takes its fastest type: x runs on A and y on B, for 2 + 30 s.
 		{"gavel_fifo", "the fastest type", both, mixed, "x 0-2 y 0-30"},
-		// Matched: x on B and y on A take 3 + 3, both on A 2 + 5.
+		// The matching compares 3 + 3 s, with x on B and y on A, with 2 + 5 s, with both on A.
 		{"sched_allox", "matching", both, gated(mixed, gateBoth), "gate 0-1 x 1-4 y 1-4"},
-		// On one GPU the shorter first.
+		// On one GPU the shorter job runs first.
 		{"sched_allox", "places", one, []hare.Job{job("x", 0, 5, 1, on("A", 1)), job("y", 0, 2, 1, on("A", 1))},
 			"x 0-5 y 5-7"},
-		// 2.5 s and 16.5 s on average: x comes first, and takes the first type.
+		// The average times are 2.5 s and 16.5 s, so x runs first and takes the first type.
 		{"sched_homo", "averages", both, mixed, "x 0-2 y 0-30"},
 		{"sched_homo", "weights", one, gated(weighty, gate), "gate 0-1 light 5-9 heavy 1-5"},
-		// Threshold 3 GPU-seconds: x leaves the first queue after 3 rounds, y gets
-		// its three, then x (by arrival) ends before y.
+		// The threshold is 3 GPU-seconds. x leaves the first queue after 3 rounds, then y runs its
+		// three rounds. Then x, which arrived first, ends before y.
 		{"tiresias", "two queues", one, []hare.Job{job("x", 0, 5, 1, on("A", 1)), job("y", 0, 5, 1, on("A", 1))},
 			"x 0-8 y 3-10"},
 		{"hare_offline", "the whole plan", both, mixed, "x 0-3 y 0-3"},
 		{"hare_offline", "weights", one, weighty, "light 4-8 heavy 0-4"},
-		// Three relaxed tasks on two GPUs: no gang of three, so task by task.
+		// Three relaxed tasks do not fit on two GPUs as a gang, so they start one by one.
 		{"srtf", "a round wider than the cluster", two, []hare.Job{relaxed}, "r 0-4"},
 	} {
 		inst := &hare.Instance{Objective: hare.ObjectiveWeightedJCT, Cluster: c.cluster, Jobs: slices.Clone(c.jobs)}
@@ -229,7 +229,7 @@ func (tw twice) Step(nowUs int64, events []hare.Event) ([]hare.Decision, error) 
 	return ds, err
 }
 
-// A policy that allocates a GPU twice is refused: who, when and which.
+// A policy that allocates a GPU twice is refused. The error names the policy, the time and the GPU.
 func TestTwiceAllocatedGPURefused(t *testing.T) {
 	long := []hare.Profile{{Type: "A", ComputeUs: 5e6}}
 	inst := &hare.Instance{

@@ -11,7 +11,7 @@ import (
 	"github.com/hare-sched/hare/verify"
 )
 
-// gangs makes jobs of rounds of a second on GPUs of type A.
+// gangs returns an instance of gang jobs on GPUs of type A.
 func gangs(gpus int, jobs ...hare.Job) *hare.Instance {
 	inst := &hare.Instance{Objective: hare.ObjectiveWeightedJCT, Jobs: jobs}
 	inst.Cluster.Nodes = []hare.Node{{Name: "a", GPUs: []hare.TypeCount{{Type: "A", Count: gpus}}}}
@@ -25,7 +25,7 @@ func gang(id string, releaseS, rounds, tasks int64) hare.Job {
 	}
 }
 
-// must is for policies that are made without error.
+// must returns a function that fails the test if a policy could not be made.
 func must(t *testing.T) func(*task.ListScheduler, error) online.Policy {
 	return func(p *task.ListScheduler, err error) online.Policy {
 		t.Helper()
@@ -42,11 +42,11 @@ func TestGandivaByHand(t *testing.T) {
 		inst *hare.Instance
 		want string
 	}{
-		// x 0–2, y 2–4, z 4–5, x 5–7, y 7–8, x 8–9.
+		// The slices are x 0–2, y 2–4, z 4–5, x 5–7, y 7–8 and x 8–9.
 		"in turn": {gangs(1, gang("x", 0, 5, 1), gang("y", 0, 3, 1), gang("z", 0, 1, 1)), "x 0-9 y 2-8 z 4-5"},
-		// w is first in line at 2: what x frees waits for what y frees.
+		// w is first in the queue at 2 and needs both GPUs, so the GPU that x frees waits for y's.
 		"a wide one": {gangs(2, gang("x", 0, 4, 1), gang("y", 0, 4, 1), gang("w", 0, 2, 2)), "x 0-6 y 0-6 w 2-4"},
-		// Alone it goes on; who comes in the middle of its second slice waits for it.
+		// A job alone goes on. A job that arrives in the middle of a slice waits until the slice ends.
 		"alone":           {gangs(1, gang("x", 0, 6, 1), gang("y", 3, 1, 1)), "x 0-7 y 4-5"},
 		"half a slice on": {gangs(1, gang("x", 0, 3, 1), gang("y", 1, 2, 1)), "x 0-5 y 2-4"},
 	} {
@@ -59,14 +59,17 @@ func TestGandivaByHand(t *testing.T) {
 	}
 }
 
-// x starts. Its lease of 3 s ends at 3, where ρ is (3 + 7)/30 for x, (3 + 6)/18 for
-// y and (1 + 4)/12 for z: y is the worst. z could gain the most: log 8/5, y log
-// 12/9, x log 13/10.
+// x starts. Its lease of 3 s ends at 3, when ρ is (3 + 7)/30 for x, (3 + 6)/18 for y and
+// (1 + 4)/12 for z, so y is the worst. z would gain the most: log 8/5, against log 12/9 for y
+// and log 13/10 for x.
 //
-// With f = 0.8 one of three bids. y 3–6; then z has 8/12, x 13/30, y 9/18: z 6–9;
-// then y 12/18 and z 8/12 are equal, and y came first: y 9–12, z 12–13, x.
-// With f = 0 all bid. z 3–6; at 6 z log 8/5, y log 15/12, x log 16/13: z 6–7; y and
-// y again, for log 16/13 twice beats x's log 17/14 and log 20/17.
+// With f = 0.8, one of three jobs bids. y runs from 3 to 6. Then ρ is 8/12 for z, 13/30 for x and
+// 9/18 for y, so z runs from 6 to 9. Then ρ is 12/18 for y and 8/12 for z, which are equal, and y
+// arrived first, so y runs from 9 to 12, z from 12 to 13, and then x.
+//
+// With f = 0, all jobs bid. z runs from 3 to 6. At 6 the gains are log 8/5 for z, log 15/12 for y
+// and log 16/13 for x, so z runs from 6 to 7. Then y runs twice, because its gain of log 16/13 is
+// above x's gains of log 17/14 and log 20/17.
 func TestThemisByHand(t *testing.T) {
 	inst := gangs(1, gang("x", 0, 10, 1), gang("y", 0, 6, 1), gang("z", 2, 4, 1))
 	for f, want := range map[float64]string{0: "x 0-20 y 3-12 z 6-13", 0.9: "x 0-20 y 3-12 z 6-13",
@@ -83,11 +86,10 @@ func TestThemisByHand(t *testing.T) {
 	}
 }
 
-// Sizes are 10, 2 and 2 GPU-seconds, Δ is 3. Before any service the index is
-// (2/3) / ((2 + 2 + 3)/3) = 2/7; after one second it is (2/3) / ((1 + 1 + 3)/3) =
-// 2/5, so that x goes on; after two it is known to be the long one, index 0. y and
-// z take their turns, one after the other. Least attained service would let x go
-// on to the end of the first queue.
+// The sizes are 10, 2 and 2 GPU-seconds, and Δ is 3. Before any service, the index of a job is
+// (2/3) / ((2 + 2 + 3)/3) = 2/7. After one second it is (2/3) / ((1 + 1 + 3)/3) = 2/5, so x goes
+// on. After two seconds x must be the long job, with index 0. Then y and z run, one after the
+// other. Under least attained service, x would go on until it leaves the first queue.
 func TestGittinsByHand(t *testing.T) {
 	inst := gangs(1, gang("x", 0, 10, 1), gang("y", 0, 2, 1), gang("z", 0, 2, 1))
 	cfg := task.TiresiasConfig{ThresholdsUs: []int64{3e6}}
@@ -100,8 +102,8 @@ func TestGittinsByHand(t *testing.T) {
 	}
 }
 
-// With a single GPU and leases of no less than a round, no job waits for longer
-// than the slices of the others, however many and wide they are.
+// If slices are no shorter than a round, each of n jobs starts within n slices, whatever their
+// numbers of GPUs.
 func TestGandivaLetsNobodyWait(t *testing.T) {
 	for seed := range uint64(40) {
 		r := rand.New(rand.NewPCG(seed, 11))
