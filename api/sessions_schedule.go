@@ -81,8 +81,8 @@ type taskJSON struct {
 // task.
 func encodeFollowed(w io.Writer, f *regret.Followed) error {
 	b := bufio.NewWriterSize(w, answerBytes)
-	head := followedJSON{Seq: f.Seq, AtS: json.RawMessage(hare.FormatMicros(f.AtUs)), Verified: f.Result != nil, Why: f.Why,
-		Renamed: f.Renamed}
+	head := followedJSON{Seq: f.Seq, AtS: json.RawMessage(hare.FormatMicros(f.AtUs)), Verified: f.Result != nil,
+		Why: f.Why, Renamed: f.Renamed}
 	if f.Result != nil {
 		head.Instance = instanceJSON(f.Instance)
 		var err error

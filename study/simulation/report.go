@@ -11,8 +11,8 @@ type Answer struct {
 	Summary
 } //	@name	Simulation
 
-// Run is one policy that schedules the jobs, with one seed. Means and percentiles are over the jobs that count and were
-// not dropped. Percentiles are those of the nearest rank.
+// Run is one policy that schedules the jobs, with one seed. Means and percentiles are over the jobs that count and
+// were not dropped. Percentiles are those of the nearest rank.
 type Run struct {
 	Policy string `json:"policy"`
 	// Engine is task, which places tasks, lease, which lends GPUs to gangs for a fixed time, or elastic, which changes
