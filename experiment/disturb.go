@@ -32,10 +32,11 @@ func (s set) disturbed(sync string, xs []float64, with func(c *Case, x float64) 
 // profileErrors uses the standard instances with arrivals, seeds 1 to 5. Policies see times
 // with errors of at most 0 to 40 %, which are drawn independently for each time.
 var profileErrors = Info{
-	Name:      "profile-errors",
-	Title:     "Weighted JCT when profiles are wrong",
-	Text:      "200 relaxed jobs that arrive over 1200 s, on 160 GPUs. Policies are told compute and synchronisation times that are each off by a factor drawn evenly from 1 ± the error; tasks take the true ones.",
-	Published: "Hare (HPDC 2022) looks at errors of ±20 %; no figure for it in what we have.",
+	Name:  "profile-errors",
+	Title: "Weighted JCT when profiles are wrong",
+	Text: "200 relaxed jobs that arrive over 1200 s, on 160 GPUs. Each compute and synchronisation time that a " +
+		"policy sees is wrong by a factor drawn uniformly from 1 ± the error; tasks take the true times.",
+	Published: "Hare (HPDC 2022) examines errors of ±20 %; the parts of the paper that we have give no figure.",
 	axis:      "error of the profiles, ± %",
 	schemes:   six,
 	cases: func(s set) ([]Case, error) {
@@ -52,12 +53,15 @@ var profileErrors = Info{
 // when it begins a task of another job than before. The value 0.1 was added after the first
 // run, in which a loss of 1 s already cost as much as plans gain.
 var switchCost = Info{
-	Name:      "switch",
-	Title:     "Weighted JCT against the cost of switching jobs",
-	Text:      "200 relaxed jobs that arrive over 1200 s, on 160 GPUs. A GPU loses the time on the axis whenever it begins a task of another job than its last one. No policy reckons with it; the bound is that without it, which holds all the more.",
-	Published: "Hare (HPDC 2022) leaves switches out of its model, at less than 5 % of a task's time, and looks at costs of 0 to 10 s; no figure for it in what we have.",
-	axis:      "seconds lost in a switch",
-	schemes:   six,
+	Name:  "switch",
+	Title: "Weighted JCT against the cost of switching jobs",
+	Text: "200 relaxed jobs that arrive over 1200 s, on 160 GPUs. A GPU loses the time on the axis whenever it " +
+		"begins a task of another job than its last one. No policy takes this time into account. The bound is that " +
+		"of the instance without it, which holds with it as well.",
+	Published: "Hare (HPDC 2022) leaves switches, at less than 5 % of a task's time, out of its " +
+		"model, and examines costs of 0 to 10 s; the parts of the paper that we have give no figure.",
+	axis:    "seconds lost in a switch",
+	schemes: six,
 	cases: func(s set) ([]Case, error) {
 		return s.disturbed("", []float64{0, 0.1, 1, 2, 5, 10}, func(c *Case, x float64) error {
 			c.Sim.SwitchUs = int64(x * 1e6)
@@ -71,9 +75,11 @@ var switchCost = Info{
 // the first run: the policy never makes a new plan, and the old plan waits for some failed
 // GPU nearly all the time (docs/experiments.md).
 var faults = Info{
-	Name:      "faults",
-	Title:     "Weighted JCT when GPUs fail",
-	Text:      "200 relaxed jobs that arrive over 1200 s, on 160 GPUs, which fail at random as often as the axis says and return after 5 minutes in the mean. What a GPU did is lost, and done again. The bound is that without failures, which holds all the more.",
+	Name:  "faults",
+	Title: "Weighted JCT when GPUs fail",
+	Text: "200 relaxed jobs that arrive over 1200 s, on 160 GPUs. The GPUs fail at random, as often as the " +
+		"axis states, and return after 5 minutes on average. The work of a GPU that fails is lost and repeated. The bound " +
+		"is that of the instance without failures, which holds with them as well.",
 	Published: "None.",
 	axis:      "failures of a GPU an hour",
 	schemes:   named("hlas", "sched_allox", "sched_homo", "srtf", "gavel_fifo"),
@@ -91,10 +97,12 @@ var faults = Info{
 // gang jobs. The compute time of each task varies by none, half or all of the variation that
 // was measured for training steps in Alibaba's cluster.
 var stragglers = Info{
-	Name:      "stragglers",
-	Title:     "Mean JCT when tasks take longer than others, relaxed and in gangs",
-	Text:      "200 jobs that arrive over 1200 s, on 160 GPUs. Compute times are multiplied by 1 + x (f − 1), f drawn from the step times of Alibaba's cluster over their medians. Such runs are no schedules of the instance, so that there is no bound for them and no verifier.",
-	Published: "None: HPDC 2022 takes times that do not change.",
+	Name:  "stragglers",
+	Title: "Mean JCT when tasks take longer than others, relaxed and in gangs",
+	Text: "200 jobs that arrive over 1200 s, on 160 GPUs. Compute times are multiplied by 1 + x (f − 1), f " +
+		"drawn from the step times of Alibaba's cluster over their medians. Such runs are not schedules of the " +
+		"instance, so they have no bound and are not verified.",
+	Published: "None: HPDC 2022 assumes times that do not change.",
 	axis:      "share x of the measured variation, %",
 	measures:  []measure{meanJCT, weighted},
 	schemes:   named("hare_offline", "hlas", "srtf"),

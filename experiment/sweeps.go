@@ -8,7 +8,7 @@ var gpuSweep = Info{
 	Name:      "gpus",
 	Title:     "Weighted JCT against the number of GPUs",
 	Text:      "200 relaxed jobs that arrive over 1200 s, on 80 to 240 GPUs, four types in the same proportions.",
-	Published: "Hare (HPDC 2022) varies the number of GPUs; no figure for it in what we have of the papers.",
+	Published: "Hare (HPDC 2022) varies the number of GPUs; the parts of the paper that we have give no figure.",
 	axis:      "GPUs",
 	schemes:   six,
 	cases: func(s set) ([]Case, error) {
@@ -37,10 +37,11 @@ var jobSweep = Info{
 // mix uses 200 jobs that arrive over 1,200 s on 160 GPUs, seeds 1 to 5. Of the GPUs, 0 to
 // 160 are V100s, and the others are K80s.
 var mix = Info{
-	Name:      "mix",
-	Title:     "Weighted JCT against the mix of GPU types",
-	Text:      "200 relaxed jobs that arrive over 1200 s, on 160 GPUs: V100 as many as the axis says, the others K80.",
-	Published: "Hare (HPDC 2022) varies the mix; no figure for it in what we have of the papers.",
+	Name:  "mix",
+	Title: "Weighted JCT against the mix of GPU types",
+	Text: "200 relaxed jobs that arrive over 1200 s, on 160 GPUs: the axis gives the number of V100, and the " +
+		"others are K80.",
+	Published: "Hare (HPDC 2022) varies the mix; the parts of the paper that we have give no figure.",
 	axis:      "V100 among 160 GPUs",
 	schemes:   six,
 	cases: func(s set) ([]Case, error) {

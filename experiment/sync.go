@@ -11,11 +11,13 @@ var allSyncs = []hare.Sync{hare.Relaxed, hare.Gang, hare.Rigid}
 // syncs uses the standard instances with arrivals, seeds 1 to 5. The jobs of each instance
 // are relaxed in one variant, gangs in another and rigid in the third.
 var syncs = Info{
-	Name:      "sync",
-	Title:     "The same jobs with relaxed, gang and rigid synchronisation",
-	Text:      "200 jobs that arrive over 1200 s, on 160 GPUs. A gang's tasks start together on GPUs of one type, which they hold until the slowest has synchronised; a rigid job keeps its GPUs.",
-	Published: "Hare (HPDC 2022): relaxed scale-fixed synchronisation lets tasks of a round share GPUs and mix types; no figure for it in what we have.",
-	schemes:   named("hare_offline", "hlas", "srtf"),
+	Name:  "sync",
+	Title: "The same jobs with relaxed, gang and rigid synchronisation",
+	Text: "200 jobs that arrive over 1200 s, on 160 GPUs. A gang's tasks start together on GPUs of one type, " +
+		"which they hold until the slowest has synchronised; a rigid job keeps its GPUs.",
+	Published: "Hare (HPDC 2022): relaxed scale-fixed synchronisation lets tasks of a round share GPUs and mix " +
+		"types; the parts of the paper that we have give no figure.",
+	schemes: named("hare_offline", "hlas", "srtf"),
 	cases: func(s set) ([]Case, error) {
 		var cases []Case
 		for _, sync := range allSyncs {
@@ -37,13 +39,15 @@ var syncs = Info{
 // has the times of the generator's vgg19 (a V100 is 10.1 times as fast as a K80) or
 // graphsage (1.9 times), and is relaxed, a gang on one type, or a gang that may mix types.
 var heterogeneity = Info{
-	Name:      "heterogeneity",
-	Title:     "One job, and what fast GPUs do for it",
-	Text:      "One job of 8 tasks and 20 rounds on 8 K80 and as many V100 as the axis says. A gang is on GPUs of one type, a mixed gang on any; both are as slow as their slowest GPU.",
-	Published: "Hare (HPDC 2022) sets out from this: more fast GPUs do not speed up a synchronous job; no figure for it in what we have.",
-	axis:      "V100 beside 8 K80",
-	measures:  []measure{meanJCT},
-	schemes:   named("hare_offline", "hlas"),
+	Name:  "heterogeneity",
+	Title: "One job with more and more fast GPUs",
+	Text: "One job of 8 tasks and 20 rounds on 8 K80 and the number of V100 on the axis. A gang runs on GPUs " +
+		"of one type, a mixed gang on GPUs of any type; both are as slow as their slowest GPU.",
+	Published: "Hare (HPDC 2022) begins with the observation that more fast GPUs do not speed up a synchronous job; " +
+		"the parts of the paper that we have give no figure.",
+	axis:     "V100 beside 8 K80",
+	measures: []measure{meanJCT},
+	schemes:  named("hare_offline", "hlas"),
 	cases: func(set) ([]Case, error) {
 		var cases []Case
 		for _, m := range []struct {
