@@ -78,8 +78,8 @@ var faults = Info{
 	Name:  "faults",
 	Title: "Weighted JCT when GPUs fail",
 	Text: "200 relaxed jobs that arrive over 1200 s, on 160 GPUs. The GPUs fail at random, as often as the " +
-		"axis states, and return after 5 minutes on average. The work of a GPU that fails is lost and repeated. The bound " +
-		"is that of the instance without failures, which holds with them as well.",
+		"axis states, and return after 5 minutes on average. The work of a GPU that fails is lost and repeated. The " +
+		"bound is that of the instance without failures, which holds with them as well.",
 	Published: "None.",
 	axis:      "failures of a GPU an hour",
 	schemes:   named("hlas", "sched_allox", "sched_homo", "srtf", "gavel_fifo"),

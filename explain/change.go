@@ -137,7 +137,7 @@ func (a *Answer) Search(ctx context.Context, inst *hare.Instance, res *hare.Resu
 	s.opt.TimeLimit = 0
 	if timed {
 		s.opt.WorkLimit = 0
-		a.Notes = append(a.Notes, "the clock had a part in this result: other solves of the instance may differ. "+
+		a.Notes = append(a.Notes, "the clock influenced this result: another solve of the instance may differ. "+
 			"Changes are compared with a solve of the instance under the default work limit")
 	}
 	if timed || req.Recheck || len(s.ends) < len(inst.Jobs) {

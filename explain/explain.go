@@ -122,7 +122,7 @@ func Static(inst *hare.Instance, res *hare.Result, req Request) (*Answer, error)
 			}
 		}
 		if len(a.Reasons) == 0 {
-			a.Notes = append(a.Notes, "nothing is known against this job itself: others cannot run")
+			a.Notes = append(a.Notes, "no reason concerns this job: other jobs of the instance cannot run")
 		}
 		return a, nil
 	}

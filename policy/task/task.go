@@ -203,11 +203,11 @@ var policies = []Info{
 		func(cfg Config) (Rule, error) { return GandivaConfig{SliceUs: cfg.LeaseUs}.rule() }, parseGandiva)},
 	{"gavel_fifo", "the Hare paper's Gavel_FIFO: whole jobs by arrival, on the fastest type with room",
 		without(gavelFIFO())},
-	{"hare_offline", "Hare's plan by prices and search, followed",
+	{"hare_offline", "follows the plan that Hare finds by prices and search",
 		FromFuture(func(ctx context.Context, i *hare.Instance, c Config) (online.Policy, error) {
 			return NewHare(ctx, i, HareConfig{LP: c.LP, Moves: c.Moves, Seed: c.Seed, Assign: c.Assign})
 		})},
-	{"hare_paper", "the Hare paper's algorithm 1 on the repaired relaxation, followed",
+	{"hare_paper", "follows the plan of the Hare paper's algorithm 1 on the repaired relaxation",
 		FromFuture(func(ctx context.Context, i *hare.Instance, c Config) (online.Policy, error) {
 			return NewHare(ctx, i, HareConfig{LP: c.LP, Paper: true, Assign: c.Assign})
 		})},
@@ -228,8 +228,8 @@ var policies = []Info{
 		},
 		Restore: func(snapshot []byte) (online.Durable, error) { return durable(online.RestoreHLAS(snapshot)) },
 	}},
-	{"kueue", "gang FIFO as in Kueue, those that do not fit passed over", without(kueue(false))},
-	{"kueue_strict", "gang FIFO as in Kueue, nobody passed over", without(kueue(true))},
+	{"kueue", "gang FIFO as in Kueue, which skips gangs that do not fit", without(kueue(false))},
+	{"kueue_strict", "gang FIFO as in Kueue, in which a gang that does not fit blocks all others", without(kueue(true))},
 	{"sched_allox", "the Hare paper's Sched_Allox: whole jobs matched to types and places in line",
 		FromSizes(func(c *hare.Cluster, s JobSizes, _ Config) (online.Policy, error) { return NewSchedAlloX(c, s), nil })},
 	{"sched_homo", "the Hare paper's Sched_Homo: weighted completion time as if all GPUs were alike",
