@@ -56,17 +56,17 @@ func TestEstimatedTimes(t *testing.T) {
 	}
 }
 
-type listener struct{ heard []hare.Event }
+type recordingPolicy struct{ received []hare.Event }
 
-func (l *listener) Step(_ int64, events []hare.Event) ([]hare.Decision, error) {
-	l.heard = append(l.heard, events...)
+func (rp *recordingPolicy) Step(_ int64, events []hare.Event) ([]hare.Decision, error) {
+	rp.received = append(rp.received, events...)
 	return nil, nil
 }
 
 // The events that a misprofiled policy receives have estimated times where jobs arrive; all
 // else in the events is unchanged.
 func TestMisprofiledEvents(t *testing.T) {
-	l := &listener{}
+	l := &recordingPolicy{}
 	on := []hare.Profile{{Type: "V100", ComputeUs: 7}}
 	w := &misprofiled{policy: l, on: map[string][]hare.Profile{"a": on}}
 	job := hare.Job{ID: "a", Tasks: 3, On: []hare.Profile{{Type: "V100", ComputeUs: 5}}}
@@ -75,12 +75,12 @@ func TestMisprofiledEvents(t *testing.T) {
 	if _, err := w.Step(0, events); err != nil {
 		t.Fatal(err)
 	}
-	if got := l.heard[0].Arrived; got.On[0].ComputeUs != 7 || got.Tasks != 3 || job.On[0].ComputeUs != 5 ||
+	if got := l.received[0].Arrived; got.On[0].ComputeUs != 7 || got.Tasks != 3 || job.On[0].ComputeUs != 5 ||
 		events[0].Arrived != &job {
-		t.Errorf("heard %+v of %+v", got, job)
+		t.Errorf("received %+v of %+v", got, job)
 	}
-	if l.heard[1] != events[1] {
-		t.Errorf("heard %+v", l.heard[1])
+	if l.received[1] != events[1] {
+		t.Errorf("received %+v", l.received[1])
 	}
 }
 

@@ -22,10 +22,10 @@ import (
 func random(r *rand.Rand, windows bool) *hare.Instance {
 	inst := &hare.Instance{Objective: hare.ObjectiveWeightedJCT}
 	types := []string{"A", "B", "C"}[:1+r.IntN(3)]
-	steady := map[string]int{}
+	always := map[string]int{}
 	for i, k := range types {
 		n := 1 + r.IntN(4)
-		steady[k] = n
+		always[k] = n
 		inst.Cluster.Nodes = append(inst.Cluster.Nodes,
 			hare.Node{Name: fmt.Sprint("n", i), GPUs: []hare.TypeCount{{Type: k, Count: n}}})
 	}
@@ -59,7 +59,7 @@ func random(r *rand.Rand, windows bool) *hare.Instance {
 		most := 0
 		for _, k := range types {
 			if r.IntN(3) == 0 && k != types[len(types)-1] || most == 0 && k == types[len(types)-1] || r.IntN(2) == 0 {
-				most = max(most, steady[k])
+				most = max(most, always[k])
 				j.On = append(j.On, hare.Profile{Type: k, ComputeUs: int64(1+r.IntN(6)) * 250_000,
 					SyncUs: int64(r.IntN(4)) * 250_000})
 			}

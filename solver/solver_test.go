@@ -205,14 +205,14 @@ func TestDetailTasksListsEachTask(t *testing.T) {
 	}
 }
 
-// chaos is an LP engine that fails, lies, is slow or answers garbage.
-type chaos struct{ r *rand.Rand }
+// faultyLP is an LP engine that fails, lies, is slow or answers garbage.
+type faultyLP struct{ r *rand.Rand }
 
-func (c chaos) Solve(ctx context.Context, p *lp.Problem) (*lp.Solution, error) {
+func (fl faultyLP) Solve(ctx context.Context, p *lp.Problem) (*lp.Solution, error) {
 	n := len(p.Cost)
-	sol := &lp.Solution{Objective: c.r.NormFloat64() * 1e6, X: make([]float64, n),
+	sol := &lp.Solution{Objective: fl.r.NormFloat64() * 1e6, X: make([]float64, n),
 		RowDual: make([]float64, len(p.RowLower))}
-	switch c.r.IntN(5) {
+	switch fl.r.IntN(5) {
 	case 0:
 		return nil, errors.New("killed")
 	case 1:
@@ -223,13 +223,13 @@ func (c chaos) Solve(ctx context.Context, p *lp.Problem) (*lp.Solution, error) {
 		}
 	case 2:
 		for i := range sol.X {
-			sol.X[i] = math.Abs(c.r.NormFloat64()) * 1e9
+			sol.X[i] = math.Abs(fl.r.NormFloat64()) * 1e9
 		}
 	case 3:
 		sol.Objective = math.Inf(1)
 	case 4:
 		for i := range sol.X {
-			sol.X[i] = c.r.Float64()
+			sol.X[i] = fl.r.Float64()
 		}
 	}
 	return sol, nil
@@ -245,7 +245,7 @@ func TestEngineMayLie(t *testing.T) {
 		inst := instance(t, names[i%3])
 		began := time.Now()
 		res, err := solver.Solve(t.Context(), inst, hare.Options{TimeLimit: 60 * time.Millisecond, Seed: int64(i)},
-			solver.Config{LP: chaos{rand.New(rand.NewPCG(uint64(i), 3))}})
+			solver.Config{LP: faultyLP{rand.New(rand.NewPCG(uint64(i), 3))}})
 		if err != nil {
 			t.Fatalf("solve %d: %v", i, err)
 		}

@@ -308,25 +308,25 @@ func plus(a *hare.Amount, b hare.Amount) *hare.Amount {
 
 var one = hare.Product(1, 1)
 
-var toyInstance = &hare.Instance{
+var otherInstance = &hare.Instance{
 	Objective: hare.ObjectiveWeightedJCT,
-	Cluster:   hare.Cluster{Nodes: []hare.Node{{Name: "toy", GPUs: []hare.TypeCount{{Type: "A", Count: 1}}}}},
-	Jobs: []hare.Job{{ID: "toy", WeightMicro: 1e6, Rounds: 1, Tasks: 1,
+	Cluster:   hare.Cluster{Nodes: []hare.Node{{Name: "other", GPUs: []hare.TypeCount{{Type: "A", Count: 1}}}}},
+	Jobs: []hare.Job{{ID: "other", WeightMicro: 1e6, Rounds: 1, Tasks: 1,
 		On: []hare.Profile{{Type: "A", ComputeUs: 1e6}}}},
 }
 
-// replaceByToy replaces res by an optimal result for another instance and keeps its
+// replaceByOther replaces res by an optimal result for another instance and keeps its
 // replan.
-func replaceByToy(res *hare.Result) {
+func replaceByOther(res *hare.Result) {
 	value := hare.Product(1e6, 1e6)
-	res.InstanceSHA256, res.Value, res.Bound, res.StatedGap, res.Termination = wire.SHA256(toyInstance), &value,
+	res.InstanceSHA256, res.Value, res.Bound, res.StatedGap, res.Termination = wire.SHA256(otherInstance), &value,
 		&value,
 		"0", hare.TerminationOptimal
-	res.Jobs, res.Schedule = nil, &hare.Schedule{Jobs: []string{"toy"},
-		Lanes: []hare.Lane{{GPU: "toy/0", Job: []int32{0}, StartUs: []int64{0}}}}
+	res.Jobs, res.Schedule = nil, &hare.Schedule{Jobs: []string{"other"},
+		Lanes: []hare.Lane{{GPU: "other/0", Job: []int32{0}, StartUs: []int64{0}}}}
 	res.Certificate = &hare.Certificate{Method: hare.MethodCriticalPath, Objective: hare.ObjectiveWeightedJCT,
 		Bound: "1.000000"}
-	res.Replan.Rest = toyInstance
+	res.Replan.Rest = otherInstance
 	res.Replan.Stated = &hare.StatedReplan{At: true, Constant: true}
 }
 
@@ -364,7 +364,7 @@ var forgeries = []forgery{
 		return res.Replan.Stated.Gain != nil
 	}},
 	{name: "another whole", change: func(_ *replanCase, res *hare.Result) bool {
-		res.Replan.InstanceSHA256 = wire.SHA256(toyInstance)
+		res.Replan.InstanceSHA256 = wire.SHA256(otherInstance)
 		return true
 	}},
 	{name: "no whole", change: func(_ *replanCase,
@@ -373,11 +373,11 @@ var forgeries = []forgery{
 		return true
 	}},
 	{name: "another rest", change: func(_ *replanCase, res *hare.Result) bool {
-		res.InstanceSHA256 = wire.SHA256(toyInstance)
+		res.InstanceSHA256 = wire.SHA256(otherInstance)
 		return true
 	}},
 	{name: "no rest", change: func(_ *replanCase, res *hare.Result) bool { res.InstanceSHA256 = ""; return true }},
-	{name: "instance", change: func(_ *replanCase, res *hare.Result) bool { res.Replan.Rest = toyInstance; return true }},
+	{name: "instance", change: func(_ *replanCase, res *hare.Result) bool { res.Replan.Rest = otherInstance; return true }},
 	{name: "a weight of instance", change: func(_ *replanCase, res *hare.Result) bool {
 		rest := *res.Replan.Rest
 		if rest.Jobs = slices.Clone(rest.Jobs); len(rest.Jobs) == 0 {
@@ -387,14 +387,14 @@ var forgeries = []forgery{
 		res.Replan.Rest, res.InstanceSHA256 = &rest, wire.SHA256(&rest)
 		return true
 	}},
-	{name: "a toy", change: func(_ *replanCase, res *hare.Result) bool { replaceByToy(res); return true }},
-	{name: "a toy without schedule", change: func(_ *replanCase, res *hare.Result) bool {
-		replaceByToy(res)
+	{name: "another instance", change: func(_ *replanCase, res *hare.Result) bool { replaceByOther(res); return true }},
+	{name: "another instance without schedule", change: func(_ *replanCase, res *hare.Result) bool {
+		replaceByOther(res)
 		res.Replan.Whole = nil
 		return true
 	}},
-	{name: "a toy from 0 on", change: func(_ *replanCase, res *hare.Result) bool {
-		replaceByToy(res)
+	{name: "another instance from 0 on", change: func(_ *replanCase, res *hare.Result) bool {
+		replaceByOther(res)
 		res.Replan.AtUs, res.Replan.Constant, res.Replan.Whole = 0, hare.Amount{}, nil
 		return true
 	}},

@@ -20,11 +20,11 @@ import (
 func random(r *rand.Rand, windows bool) *hare.Instance {
 	inst := &hare.Instance{Objective: hare.ObjectiveWeightedJCT}
 	types := []string{"A", "B", "C"}[:1+r.IntN(3)]
-	steady := map[string]int{}
+	always := map[string]int{}
 	for i, k := range types {
-		steady[k] = 1 + r.IntN(4)
+		always[k] = 1 + r.IntN(4)
 		inst.Cluster.Nodes = append(inst.Cluster.Nodes, hare.Node{Name: fmt.Sprint("n", i),
-			GPUs: []hare.TypeCount{{Type: k, Count: steady[k]}}})
+			GPUs: []hare.TypeCount{{Type: k, Count: always[k]}}})
 	}
 	for i := 0; windows && i < 3; i++ {
 		n := hare.Node{Name: fmt.Sprint("w", i), GPUs: []hare.TypeCount{{Type: types[r.IntN(len(types))],
@@ -48,7 +48,7 @@ func random(r *rand.Rand, windows bool) *hare.Instance {
 		most := 0
 		for n, k := range types {
 			if last := n == len(types)-1; r.IntN(2) == 0 || last && most == 0 {
-				most = max(most, steady[k])
+				most = max(most, always[k])
 				j.On = append(j.On, hare.Profile{Type: k, ComputeUs: int64(1+r.IntN(6)) * 250_000,
 					SyncUs: int64(r.IntN(4)) * 250_000})
 			}
