@@ -25,8 +25,8 @@ const BuiltInLP = "built-in simplex"
 
 // Simulate simulates the jobs of req under each of its policies, Repeat times. Runs
 // are independent, so Parallel changes nothing but the time that Simulate takes.
-// Where runs fail, Simulate returns the error of the first failed run in the order
-// of the report, and no report. Errors are hare.InvalidErrors or *hare.InvalidError
+// If runs fail, Simulate returns the error of the first failed run in the order of the
+// report, and no report. Errors are hare.InvalidErrors or *hare.InvalidError
 // about the request, *RunError about a run, and the error of ctx.
 func Simulate(ctx context.Context, doc *simulation.Request, cfg Config) (*Report, error) {
 	req := (*request)(doc)

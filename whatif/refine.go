@@ -8,8 +8,8 @@ import (
 )
 
 // relation says how the constraints of a scenario compare with those of the base.
-// Where one of the two is a relaxation of the other, the best plan of the other
-// costs at least slack more.
+// If one of the two is a relaxation of the other, the best plan of the other costs at least
+// slack more.
 type relation struct {
 	looser  bool // the scenario is a relaxation of the base
 	tighter bool // the base is a relaxation of the scenario; both hold where nothing that matters changes

@@ -113,7 +113,7 @@ func (w *whatIf) bound(ctx context.Context, i int, inst *hare.Instance, k *known
 	if w.prices != nil {
 		b, err := w.prices.Bound(inst)
 		keep(BoundBasePrices, b, err)
-		// Where all weights change alike, so do the best prices.
+		// If all weights change by a factor, the best prices change by the same factor.
 		if f, ok := w.req.Scenarios[i].ScaleOfAll(); ok {
 			b, err := w.prices.Scaled(inst, f)
 			keep(BoundBasePrices, b, err)

@@ -15,13 +15,13 @@ import (
 	"github.com/hare-sched/hare/wire"
 )
 
-// Where a scenario's plan is from.
+// These are the origins of a scenario's plan.
 const (
 	PlanSearch = "search" // the scenario's own solve
 	PlanBase   = "base"   // the base's plan, which the scenario allows too
 )
 
-// Where a scenario's bound is from, beside the methods of certificates.
+// These are the origins of a scenario's bound, beside the methods of certificates.
 const (
 	BoundBasePrices = "base_prices" // the base's prices, evaluated for the scenario
 	BoundBase       = "base"        // the base's bound, where the base is a relaxation of the scenario

@@ -87,7 +87,7 @@ func (ac *analyticCenter) solve(ctx context.Context, share []float64) error {
 			}
 		}
 		if mu <= endMeasure && miss <= endMiss {
-			// Where rows leave no interior, the products never become even.
+			// If the rows leave no interior, the products never become even.
 			if tries++; ac.even(mu) || tries > maxEvenSteps {
 				break
 			}

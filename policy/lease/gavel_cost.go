@@ -29,8 +29,8 @@ func GavelPrices() map[string]float64 {
 //	Σ_k r_ik x_ik ≥ steps left / (deadline − now)
 //
 // where the deadline is SLO × the job's time alone on the reference type (as
-// many as it needs; see reference) after it entered. Where not all can, none of
-// these rows counts; a deadline that has passed asks for nothing.
+// many as it needs; see reference) after the job arrived. If not all deadlines can be kept,
+// none of these rows counts. A deadline that has passed has no row.
 //
 // Source: Gavel (OSDI 2020), its code at commit c4fa400. [I] Jobs without an SLO
 // have no row, where Gavel needs one of each.

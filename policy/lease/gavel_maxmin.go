@@ -33,10 +33,10 @@ type gavelMaxMin struct {
 	kept   map[string][]float64
 }
 
-// jobByJob is how many jobs are told apart in programs with perf.
+// jobByJob is the number of jobs up to which programs with perf have variables for each job.
 const jobByJob = 32
 
-// maxKept solutions are remembered.
+// maxKept limits the number of solutions that are kept.
 const maxKept = 4096
 
 var _ sim.SharePolicy = (*gavelMaxMin)(nil)
