@@ -63,7 +63,7 @@ func newTenantMetrics(max int) tenantMetrics {
 	return tenantMetrics{
 		table: &tenantTable{known: map[string]struct{}{}, max: max},
 		requests: counter("hare_tenant_requests_total",
-			"Requests by tenant and class of status; tenants beyond the table are other.", "tenant", "class"),
+			"Requests by tenant and class of status; tenants without series of their own are other.", "tenant", "class"),
 		solves:  counter("hare_tenant_solves_total", "Solves with a result by tenant.", "tenant"),
 		seconds: counter("hare_tenant_solve_seconds_total", "Time that solves ran by tenant.", "tenant"),
 	}

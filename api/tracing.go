@@ -118,9 +118,9 @@ func (m *metrics) registerTracing(t *Tracing) {
 		name, help string
 		of         *atomic.Int64
 	}{
-		{"hare_trace_spans_total", "Spans that ended and were to be sent.", &counts.ended},
-		{"hare_trace_spans_exported_total", "Spans that a collector took.", &counts.exported},
-		{"hare_trace_spans_failed_total", "Spans that no collector took; those that are neither were dropped, or wait.",
+		{"hare_trace_spans_total", "Trace spans that ended and were to be exported.", &counts.ended},
+		{"hare_trace_spans_exported_total", "Spans that a collector accepted.", &counts.exported},
+		{"hare_trace_spans_failed_total", "Spans that no collector accepted; other spans were dropped, or still wait.",
 			&counts.failed},
 	} {
 		m.registry.MustRegister(counterFunc(c.name, c.help, func() float64 { return float64(c.of.Load()) }))
