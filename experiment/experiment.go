@@ -101,7 +101,7 @@ type Info struct {
 func All() []Info {
 	return []Info{
 		weightedJCT, algorithm1, cdf, gpuSweep, jobSweep, heterogeneity, mix, syncs,
-		clairvoyance, thresholds, starvation, switchCost, profileErrors, stragglers, faults,
+		streams, hgittinsRules, clairvoyance, thresholds, starvation, switchCost, profileErrors, stragglers, faults,
 	}
 }
 

@@ -21,8 +21,8 @@ var small = &hare.Cluster{Nodes: []hare.Node{
 // name.
 func TestSessionPolicies(t *testing.T) {
 	names := policy.SessionNames()
-	if want := []string{"fifo", "gandiva", "gavel_fifo", "hlas", "kueue", "kueue_strict",
-		"tiresias"}; !slices.Equal(names, want) {
+	if want := []string{"fifo", "gandiva", "gavel_fifo", "hgittins", "hlas", "kueue", "kueue_strict",
+		"rolling", "tiresias"}; !slices.Equal(names, want) {
 		t.Errorf("sessions run %s", names)
 	}
 	for _, name := range names {

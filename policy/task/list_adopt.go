@@ -23,6 +23,7 @@ func (l *ListScheduler) Adopt(nowUs int64, event hare.Event, decisions []hare.De
 	}
 	if l.changed {
 		l.changed = false
+		l.prepare()
 		l.prioritize() // a rule may change the state of jobs while it prioritizes
 	}
 	for starts := decisions[n:]; len(starts) > 0; {

@@ -39,6 +39,7 @@ func (l *ListScheduler) apply(nowUs int64, e *hare.Event) *hare.InvalidError {
 		}
 		l.nowUs = nowUs
 		l.gpuLeft(g)
+		l.resized()
 		return nil
 	case hare.EventComputeEnded, hare.EventTaskEnded, hare.EventTaskFailed, hare.EventJobEnded, hare.EventJobCancelled:
 	default:
@@ -51,6 +52,9 @@ func (l *ListScheduler) apply(nowUs int64, e *hare.Event) *hare.InvalidError {
 	if e.Type == hare.EventJobEnded || e.Type == hare.EventJobCancelled {
 		l.nowUs = nowUs
 		l.jobEnded(j)
+		if l.rule.left != nil {
+			l.rule.left(l, j, e.Type == hare.EventJobEnded)
+		}
 		return nil
 	}
 	g, at, err := l.findTask(j, e)
@@ -117,7 +121,15 @@ func (l *ListScheduler) jobArrived(nowUs int64, e *hare.Event) *hare.InvalidErro
 	l.jobs = append(l.jobs, j)
 	l.jobOf[spec.ID] = j
 	l.changed = true
+	l.resized()
 	return nil
+}
+
+// resized tells the rule of more jobs, or of more or fewer GPUs.
+func (l *ListScheduler) resized() {
+	if l.rule.resized != nil {
+		l.rule.resized(l)
+	}
 }
 
 // computeEnded ends the compute of a task that runs on a GPU. Gang and rigid jobs
@@ -170,6 +182,9 @@ func (l *ListScheduler) taskEnded(j *JobState, g, at int) {
 		return // its GPUs come back when the job ends
 	}
 	l.changed = true
+	if l.rule.sticky {
+		j.last = append(j.last[:0], j.gpus...)
+	}
 	l.releaseAll(j)
 }
 
@@ -242,6 +257,7 @@ func (l *ListScheduler) gpuJoined(nowUs int64, e *hare.Event) *hare.InvalidError
 	}
 	l.gpus[g].gpuType = t
 	l.enterService(g)
+	l.resized()
 	return nil
 }
 

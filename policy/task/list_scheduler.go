@@ -2,6 +2,7 @@ package task
 
 import (
 	"cmp"
+	"encoding/json"
 	"slices"
 	"strconv"
 	"strings"
@@ -41,6 +42,24 @@ type Rule struct {
 	plan func(*ListScheduler, []*JobState)
 	// started is called before a job starts tasks on GPUs of a type; nil does nothing.
 	started func(l *ListScheduler, j *JobState, gpuType int)
+	// prepare is called before a schedule, and where recorded decisions are adopted instead
+	// of one; nil does nothing.
+	prepare func(*ListScheduler)
+	// assign replaces the choice by priorities; nil does not.
+	assign func(*ListScheduler)
+	// left is called when a job ends or is cancelled, and resized when a job arrives or
+	// GPUs join or leave; nil does nothing.
+	left    func(l *ListScheduler, j *JobState, ended bool)
+	resized func(*ListScheduler)
+	// sticky lets a job take the GPUs of its last round first.
+	sticky bool
+	// slowest is how many times slower than on the best type in service a round may be;
+	// zero or less means any.
+	slowest float64
+	// state gives what a rule keeps beside the scheduler's own state, for snapshots, and
+	// restore takes it, once jobs and GPUs are there; nil means that the rule keeps nothing.
+	state   func(*ListScheduler) any
+	restore func(l *ListScheduler, state json.RawMessage) bool
 	// thresholdsUs are the attained services after which jobs leave a queue, for status.
 	thresholdsUs []int64
 	// oneNode is Config.OneNode.
@@ -106,6 +125,7 @@ type JobState struct {
 	redo               []int64   // tasks of the round that were lost
 	syncing            []syncing // relaxed tasks that have ended their compute, by task
 	gpus               []int     // the GPUs that the job holds
+	last               []int     // the GPUs of the last round, for sticky rules
 	hold               hare.Sync // for how long the current round holds its GPUs; see Rule.Hold
 	finished           bool      // whether all rounds have ended
 
@@ -118,6 +138,12 @@ type JobState struct {
 	onlyType             int   // for rules that assign types; −1 means any type
 	leaseEndUs           int64 // for rules with leases
 	priority             float64
+
+	claim *claim // of rolling
+	// index is the Gittins index of hgittins, after indexRound rounds and by the curve
+	// indexVersion.
+	index                    float64
+	indexRound, indexVersion int64
 }
 
 // mode is a job on one GPU type.
@@ -196,10 +222,21 @@ func (l *ListScheduler) Step(nowUs int64, events []hare.Event) ([]hare.Decision,
 		}
 		if l.changed {
 			l.changed = false
-			l.schedule()
+			l.prepare()
+			if l.rule.assign != nil {
+				l.rule.assign(l)
+			} else {
+				l.schedule()
+			}
 		}
 	}
 	return l.out, nil
+}
+
+func (l *ListScheduler) prepare() {
+	if l.rule.prepare != nil {
+		l.rule.prepare(l)
+	}
 }
 
 // modesOf lists the types that a job may use, in the order in which it tries them.
@@ -402,6 +439,17 @@ func (l *ListScheduler) RoundUs(j *JobState) int64 {
 	}
 	if least == 0 {
 		return any
+	}
+	return least
+}
+
+// fastestUs is the time of a round on the job's fastest type; 0 where none is known.
+func (j *JobState) fastestUs() int64 {
+	least := int64(0)
+	for _, m := range j.modes {
+		if m.durationUs > 0 && (least == 0 || m.durationUs < least) {
+			least = m.durationUs
+		}
 	}
 	return least
 }

@@ -22,6 +22,8 @@ type schedulerSnapshot struct {
 	Types      []string        `json:"types"`
 	GPUs       []gpuSnapshot   `json:"gpus"`
 	Jobs       []jobSnapshot   `json:"jobs"`
+	// State is that of the rule.
+	State json.RawMessage `json:"state,omitempty"`
 }
 
 // gpuSnapshot is one GPU; a vacant slot has no name.
@@ -57,6 +59,7 @@ type jobSnapshot struct {
 	Queue      int         `json:"queue"`
 	OnlyType   int         `json:"only_type"`
 	LeaseEndUs int64       `json:"lease_end_us"`
+	Last       []int       `json:"last,omitempty"`
 }
 
 type taskOnGPU struct {
@@ -82,6 +85,13 @@ func (l *ListScheduler) AppendSnapshot(b []byte) []byte {
 	for _, j := range l.jobs {
 		s.Jobs = append(s.Jobs, l.jobSnapshot(j))
 	}
+	if l.rule.state != nil {
+		state, err := json.Marshal(l.rule.state(l))
+		if err != nil {
+			panic(err) // no state has a field that can fail
+		}
+		s.State = state
+	}
 	text, err := json.Marshal(s)
 	if err != nil {
 		panic(err) // no field of these types can fail
@@ -99,7 +109,7 @@ func (l *ListScheduler) jobSnapshot(j *JobState) jobSnapshot {
 		Round: j.round, Next: j.next, Ended: j.ended, Redo: j.redo, ArrivedUs: j.arrivedUs, StartedUs: j.startedUs,
 		SinceUs:    j.sinceUs,
 		ExecutedUs: j.executedUs, WaitedUs: j.waitedUs, TotalUs: j.totalUs, Queue: j.queue, OnlyType: j.onlyType,
-		LeaseEndUs: j.leaseEndUs,
+		LeaseEndUs: j.leaseEndUs, Last: j.last,
 	}
 	if j.next > 0 {
 		s.Hold = j.hold // before the first start it has no meaning
@@ -201,7 +211,7 @@ func (l *ListScheduler) restore(s *schedulerSnapshot) bool {
 		}
 	}
 	l.changed = false
-	return true
+	return l.rule.restore == nil || l.rule.restore(l, s.State)
 }
 
 func (l *ListScheduler) restoreJob(s *jobSnapshot) bool {
@@ -224,7 +234,12 @@ func (l *ListScheduler) restoreJob(s *jobSnapshot) bool {
 		round: s.Round, next: s.Next, ended: s.Ended, redo: s.Redo, hold: s.Hold,
 		arrivedUs: s.ArrivedUs, startedUs: s.StartedUs, sinceUs: s.SinceUs, executedUs: s.ExecutedUs,
 		waitedUs: s.WaitedUs, totalUs: s.TotalUs,
-		queue: s.Queue, onlyType: s.OnlyType, leaseEndUs: s.LeaseEndUs,
+		queue: s.Queue, onlyType: s.OnlyType, leaseEndUs: s.LeaseEndUs, last: s.Last,
+	}
+	for _, g := range s.Last {
+		if g < 0 || g >= len(l.gpus) {
+			return false
+		}
 	}
 	tasks := slices.Clone(s.Redo) // all that have been started and not ended
 	for i, t := range s.Syncing {

@@ -1,6 +1,11 @@
 package task
 
-import "github.com/hare-sched/hare"
+import (
+	"math"
+	"slices"
+
+	"github.com/hare-sched/hare"
+)
 
 // holding says for how long a job keeps its GPUs, by the rule and the GPUs in service, and
 // whether its rounds may mix types.
@@ -47,8 +52,9 @@ func (l *ListScheduler) tryStart(j *JobState) bool {
 	if j.hold == hare.Relaxed {
 		n = 1
 	}
+	slowest := l.slowestUs(j)
 	for _, m := range j.modes {
-		if l.canUse(j, m, n) {
+		if m.durationUs <= slowest && l.canUse(j, m, n) {
 			l.startOn(j, m, n)
 			return true
 		}
@@ -58,6 +64,18 @@ func (l *ListScheduler) tryStart(j *JobState) bool {
 	}
 	_, mix := l.holding(j)
 	return mix && l.tryStartMixed(j)
+}
+
+// slowestUs is the longest that a round of a job may take by the rule.
+func (l *ListScheduler) slowestUs(j *JobState) int64 {
+	if l.rule.slowest <= 0 {
+		return math.MaxInt64
+	}
+	best := l.RoundUs(j)
+	if best == 0 {
+		return math.MaxInt64
+	}
+	return int64(min(l.rule.slowest*float64(best), 1<<62))
 }
 
 // openRound decides, before the first start of a round, how long the round keeps its GPUs.
@@ -109,6 +127,15 @@ func (l *ListScheduler) startOn(j *JobState, m mode, n int64) {
 	at := 0
 	if l.rule.oneNode && n > 1 {
 		at = l.bestFit(m.gpuType, n)
+	}
+	if l.rule.sticky {
+		for _, g := range j.last {
+			if x := &l.gpus[g]; n > 0 && x.inService && x.job == nil && x.gpuType == m.gpuType {
+				place, _ := slices.BinarySearch(l.free[m.gpuType], g)
+				l.start(j, l.hold(j, m.gpuType, place))
+				n--
+			}
+		}
 	}
 	for range n {
 		l.start(j, l.hold(j, m.gpuType, at))

@@ -43,6 +43,8 @@ type Config struct {
 	Moves int64
 	// Seed is the seed of hare_offline's search.
 	Seed int64
+	// HGittins is for hgittins.
+	HGittins HGittinsConfig
 	// OneNode makes list schedulers (all policies except hlas, fifo and the plans) start a
 	// round on GPUs of one node where a node has enough free GPUs, and of these nodes on
 	// the one with the fewest free GPUs: best fit. [I] No job waits for a node.
@@ -211,6 +213,8 @@ var policies = []Info{
 		FromFuture(func(ctx context.Context, i *hare.Instance, c Config) (online.Policy, error) {
 			return NewHare(ctx, i, HareConfig{LP: c.LP, Paper: true, Assign: c.Assign})
 		})},
+	{"hgittins", "HLAS repaired: Gittins index of learned sizes over tasks, never on a far slower type", FromRule(
+		func(cfg Config) (Rule, error) { return cfg.HGittins.rule(), nil }, parseHGittins)},
 	{"hlas", "heterogeneity-aware least attained service, task by task", FromEvents{
 		New: func(c *hare.Cluster, cfg Config) (online.Durable, error) {
 			h := online.HLASConfig{Kappa: cfg.Kappa}
@@ -230,6 +234,8 @@ var policies = []Info{
 	}},
 	{"kueue", "gang FIFO as in Kueue, which skips gangs that do not fit", without(kueue(false))},
 	{"kueue_strict", "gang FIFO as in Kueue, in which a gang that does not fit blocks all others", without(kueue(true))},
+	{"rolling", "a plan at each arrival, end and change of GPUs, followed by type and order; sizes are learned", FromRule(
+		func(Config) (Rule, error) { return RollingConfig{}.rule(), nil }, parseRolling)},
 	{"sched_allox", "the Hare paper's Sched_Allox: whole jobs matched to types and places in line",
 		FromSizes(func(c *hare.Cluster, s JobSizes, _ Config) (online.Policy, error) { return NewSchedAlloX(c, s), nil })},
 	{"sched_homo", "the Hare paper's Sched_Homo: weighted completion time as if all GPUs were alike",

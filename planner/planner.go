@@ -1,0 +1,281 @@
+// Package planner plans the rest of the jobs of an online session: which job runs on
+// which GPU type, and in which order. A plan is made of what a session knows now. It is
+// pure and its work is limited: the same question gives the same plan.
+package planner
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/greedy"
+	"github.com/hare-sched/hare/relax"
+)
+
+// Question is what a session knows at a time. Times are in microseconds after that time.
+type Question struct {
+	Types []string
+	// FreeUs are, by type, the times at which each GPU in service becomes free.
+	FreeUs [][]int64
+	Jobs   []Job
+	Seed   int64
+	Work   Work
+	// Prices are those of the last plan, with times after the time of the question; nil
+	// means that there are none.
+	Prices *hare.Relaxation
+}
+
+// Work limits what a plan costs. Zeros mean the defaults.
+type Work struct {
+	// Cells is the finest grid of the prices; zero means 24.
+	Cells int
+	// Effort multiplies the ascent steps of the prices; zero means 0.3.
+	Effort float64
+	// Moves limits the search; zero means 400 for each job, at most 20,000, and less than
+	// zero means no search.
+	Moves int64
+	// Groups is the most times at which GPUs of one type become free; zero means 4.
+	Groups int
+}
+
+func (w Work) resolve(jobs int) Work {
+	if w.Cells == 0 {
+		w.Cells = 24
+	}
+	if w.Effort == 0 {
+		w.Effort = 0.3
+	}
+	if w.Moves == 0 {
+		w.Moves = min(20_000, 400*int64(jobs))
+	}
+	if w.Groups == 0 {
+		w.Groups = 4
+	}
+	return w
+}
+
+// Job is a job to plan.
+type Job struct {
+	WeightMicro int64
+	Tasks       int64
+	Sync        hare.Sync // Gang or Rigid; relaxed jobs are planned as gangs
+	Mix         bool
+	// ReadyUs is when the next round may start.
+	ReadyUs int64
+	// Rounds is how many rounds are believed to be left, without one that runs.
+	Rounds int64
+	// On are the times of a round by type, with a share of what a move to the type costs.
+	On []Mode
+	// Before are the types of the job's rows in the last plan, and BeforeUs the start of
+	// its next row there. Nil means that the last plan had no place for the job.
+	Before   []int
+	BeforeUs int64
+}
+
+// Mode is a job on a type.
+type Mode struct {
+	Type       int // index in Question.Types
+	DurationUs int64
+}
+
+// Plan is the answer.
+type Plan struct {
+	// Rows are those of each job of the question, in the order of their rounds; nil
+	// where the job has no place.
+	Rows [][]Row
+	// Prices are those that the plan was made by, for the next question; nil where there
+	// was nothing to plan.
+	Prices *hare.Relaxation
+}
+
+// Row says where some rounds of a job run.
+type Row struct {
+	Round, Rounds int64 // counted from the first round of the question
+	StartUs       int64
+	PeriodUs      int64
+	Types         []TypeCount // the GPUs of each round
+}
+
+// TypeCount is some GPUs of a type.
+type TypeCount struct {
+	Type  int
+	Count int64
+}
+
+// Make answers a question. Jobs that no type is wide enough for get no rows. An error
+// says that the times of the question are too long to be added up, or is that of ctx.
+func Make(ctx context.Context, q *Question) (*Plan, error) {
+	work := q.Work.resolve(len(q.Jobs))
+	p := &Plan{Rows: make([][]Row, len(q.Jobs))}
+	inst, index := q.instance(work)
+	if len(inst.Jobs) == 0 {
+		return p, nil
+	}
+	if err := inst.Validate(); err != nil {
+		return nil, fmt.Errorf("planner: %w", err)
+	}
+	m := hare.NewModel(inst)
+	cfg := relax.Config{Workers: 1, MaxLPs: -1, Cells: work.Cells, Effort: work.Effort, NoSizes: true, Quit: closed}
+	if q.Prices != nil && len(q.Prices.Prices) == len(m.Types) {
+		cfg.WarmStart = q.Prices
+	}
+	rel, err := relax.Run(ctx, m, cfg)
+	if err != nil {
+		return nil, fmt.Errorf("planner: %w", err)
+	}
+	plan, err := greedy.Assign(ctx, m, greedy.Order(m, rel, "relaxation"), greedy.Insertion)
+	if err != nil {
+		return nil, fmt.Errorf("planner: %w", err)
+	}
+	if warm := q.warm(ctx, m, rel, index); warm != nil && warm.Value(m).Cmp(plan.Value(m)) < 0 {
+		plan = warm
+	}
+	if work.Moves > 0 {
+		plan, _, err = greedy.Improve(ctx, m, rel, plan, greedy.ImproveConfig{Seed: q.Seed, Moves: work.Moves, Workers: 1})
+		if err != nil {
+			return nil, fmt.Errorf("planner: %w", err)
+		}
+	}
+	p.Prices = rel
+	typeOf := map[string]int{}
+	for t, name := range q.Types {
+		typeOf[name] = t
+	}
+	for i := range plan.Jobs {
+		p.Rows[index[i]] = rowsOf(m, typeOf, plan.Jobs[i])
+	}
+	return p, nil
+}
+
+// closed ends exact evaluations of bounds, which a plan does not need.
+var closed = func() chan struct{} {
+	c := make(chan struct{})
+	close(c)
+	return c
+}()
+
+// warm places the jobs in the order and on the types of the last plan, and the new ones
+// by the prices. It returns nil where that has no place for some job.
+func (q *Question) warm(ctx context.Context, m *hare.Model, rel *hare.Relaxation, index []int) *greedy.Plan {
+	restricted := *m
+	restricted.Jobs = slices.Clone(m.Jobs)
+	items := greedy.Order(m, rel, "relaxation")
+	known := false
+	for x := range items {
+		i := items[x].Job
+		j := &q.Jobs[index[i]]
+		if j.Before == nil {
+			continue
+		}
+		known = true
+		items[x].Key = float64(j.BeforeUs)
+		modes := slices.DeleteFunc(slices.Clone(m.Jobs[i].Modes), func(md hare.Mode) bool {
+			return !slices.ContainsFunc(j.Before, func(t int) bool { return q.Types[t] == m.Types[md.Type] })
+		})
+		if len(modes) > 0 {
+			restricted.Jobs[i].Modes = modes
+		}
+	}
+	if !known {
+		return nil
+	}
+	slices.SortStableFunc(items, func(a, b greedy.Item) int { return cmp.Compare(a.Key, b.Key) })
+	plan, err := greedy.Assign(ctx, &restricted, items, greedy.Insertion)
+	if err != nil {
+		return nil
+	}
+	return plan
+}
+
+// rowsOf joins the blocks of equal rounds.
+func rowsOf(m *hare.Model, typeOf map[string]int, blocks []greedy.Block) []Row {
+	var rows []Row
+	for _, b := range blocks {
+		t := typeOf[m.Types[m.Classes[b.Class].Type]]
+		if n := len(rows); n > 0 && rows[n-1].Round == b.Round {
+			r := &rows[n-1]
+			if x := slices.IndexFunc(r.Types, func(c TypeCount) bool { return c.Type == t }); x >= 0 {
+				r.Types[x].Count += int64(b.Width)
+			} else {
+				r.Types = append(r.Types, TypeCount{t, int64(b.Width)})
+			}
+			continue
+		}
+		rows = append(rows, Row{Round: b.Round, Rounds: b.Rounds, StartUs: b.StartUs, PeriodUs: b.PeriodUs,
+			Types: []TypeCount{{t, int64(b.Width)}}})
+	}
+	return rows
+}
+
+// instance is the question as an instance, and the job of the question for each job.
+func (q *Question) instance(work Work) (*hare.Instance, []int) {
+	inst := &hare.Instance{Objective: hare.ObjectiveWeightedJCT}
+	for t, free := range q.FreeUs {
+		for k, group := range groups(free, work.Groups) {
+			node := hare.Node{Name: strconv.Itoa(t) + "-" + strconv.Itoa(k),
+				GPUs: []hare.TypeCount{{Type: q.Types[t], Count: group.count}}}
+			if group.atUs > 0 {
+				node.Windows = []hare.Window{{StartUs: group.atUs, EndUs: hare.Forever}}
+			}
+			inst.Cluster.Nodes = append(inst.Cluster.Nodes, node)
+		}
+	}
+	var index []int
+	for i := range q.Jobs {
+		j := &q.Jobs[i]
+		widest, all := int64(0), int64(0)
+		job := hare.Job{ID: strconv.Itoa(i), WeightMicro: j.WeightMicro, ReleaseUs: j.ReadyUs, Rounds: j.Rounds, Tasks: j.Tasks,
+			Sync: j.Sync, Mix: j.Mix}
+		for _, md := range j.On {
+			n := int64(len(q.FreeUs[md.Type]))
+			if n == 0 {
+				continue
+			}
+			widest, all = max(widest, n), all+n
+			job.On = append(job.On, hare.Profile{Type: q.Types[md.Type], ComputeUs: md.DurationUs})
+		}
+		if j.Rounds <= 0 || widest < j.Tasks && (!j.Mix || all < j.Tasks) {
+			continue
+		}
+		slices.SortFunc(job.On, func(a, b hare.Profile) int {
+			if a.Type < b.Type {
+				return -1
+			}
+			return 1
+		})
+		inst.Jobs = append(inst.Jobs, job)
+		index = append(index, i)
+	}
+	return inst, index
+}
+
+type group struct {
+	atUs  int64
+	count int
+}
+
+// groups merges the times at which GPUs become free to at most n times beside 0, each
+// the latest of those merged.
+func groups(free []int64, n int) []group {
+	free = slices.Clone(free)
+	slices.Sort(free)
+	at := 0
+	for at < len(free) && free[at] <= 0 {
+		at++
+	}
+	var all []group
+	if at > 0 {
+		all = append(all, group{0, at})
+	}
+	busy := free[at:]
+	for k := range n {
+		from, to := k*len(busy)/n, (k+1)*len(busy)/n
+		if from < to {
+			all = append(all, group{busy[to-1], to - from})
+		}
+	}
+	return all
+}

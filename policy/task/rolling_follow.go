@@ -1,0 +1,254 @@
+package task
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/planner"
+)
+
+// gpuReservation keeps GPUs of a type for the first job in the order of the plan that
+// does not fit: EASY backfill with the plan's order.
+type gpuReservation struct {
+	made     bool
+	shadowUs int64 // when that job is expected to start
+	extra    int64 // GPUs that the job leaves then
+}
+
+// assign starts the rounds whose turn it is, and then what fits beside.
+func (r *rolling) assign(l *ListScheduler) {
+	if !l.anyFree() {
+		return
+	}
+	r.l = l
+	r.free, r.reserved, r.waiting = r.free[:0], r.reserved[:0], r.waiting[:0]
+	for t := range l.types {
+		r.free = append(r.free, int64(len(l.free[t])))
+		r.reserved = append(r.reserved, gpuReservation{})
+	}
+	for _, j := range l.jobs {
+		if j.claim != nil {
+			r.waiting = append(r.waiting, j)
+		}
+	}
+	slices.SortStableFunc(r.waiting, func(a, b *JobState) int {
+		return cmp.Compare(a.nextRow().StartUs, b.nextRow().StartUs)
+	})
+	for _, j := range r.waiting {
+		row := j.nextRow()
+		switch {
+		case j.taskByTask():
+			r.startTasks(j)
+		case len(j.gpus) > 0 && j.spec.Sync == hare.Rigid:
+		case len(j.gpus) > 0:
+			// A round that runs elsewhere than the plan says ends before the job's turn.
+			if !r.holds(j, row) {
+				r.reserve(j, row, l.roundEndUs(j))
+			}
+		case j.ready() == 0:
+		case r.fits(j, row.Types):
+			r.start(j, row.Types)
+		default:
+			r.reserve(j, row, l.nowUs)
+		}
+	}
+	r.fill()
+}
+
+// holds reports whether a job runs on the GPUs that a row names.
+func (r *rolling) holds(j *JobState, row *planner.Row) bool {
+	for _, c := range row.Types {
+		if r.held(j, c.Type) < c.Count {
+			return false
+		}
+	}
+	return true
+}
+
+// held is how many GPUs of a type a job holds.
+func (r *rolling) held(j *JobState, gpuType int) (n int64) {
+	for _, g := range j.gpus {
+		if r.l.gpus[g].gpuType == gpuType {
+			n++
+		}
+	}
+	return n
+}
+
+// longestUs is the time of a round of a job on the slowest of some types.
+func (j *JobState) longestUs(types []planner.TypeCount) (long int64) {
+	for _, c := range types {
+		long = max(long, j.durationUs(c.Type))
+	}
+	return long
+}
+
+// fits reports whether GPUs are free for a round of a job, and come back before they are
+// due to a job that goes before.
+func (r *rolling) fits(j *JobState, types []planner.TypeCount) bool {
+	endUs := r.l.nowUs + j.longestUs(types)
+	if j.spec.Sync == hare.Rigid {
+		endUs = r.l.nowUs + spanUs(r.belief.roundsLeft(j), j.longestUs(types))
+	}
+	for _, c := range types {
+		v := &r.reserved[c.Type]
+		if r.free[c.Type] < c.Count || v.made && endUs > v.shadowUs && v.extra < c.Count {
+			return false
+		}
+	}
+	return true
+}
+
+// start starts a round of a job that fits.
+func (r *rolling) start(j *JobState, types []planner.TypeCount) {
+	l := r.l
+	l.openRound(j)
+	endUs := l.nowUs + j.longestUs(types)
+	for _, c := range types {
+		m := slices.IndexFunc(j.modes, func(m mode) bool { return m.gpuType == c.Type })
+		if v := &r.reserved[c.Type]; v.made && endUs > v.shadowUs {
+			v.extra -= c.Count
+		}
+		l.startOn(j, j.modes[m], c.Count)
+		r.free[c.Type] -= c.Count
+	}
+}
+
+// taskByTask reports whether the rest of the round at hand starts task by task: a GPU of
+// the round was lost, or the round is wider than the cluster.
+func (j *JobState) taskByTask() bool {
+	return j.hold == hare.Relaxed && (j.next > 0 || len(j.redo) > 0)
+}
+
+// startTasks starts tasks of a round that goes task by task, as many as fit.
+func (r *rolling) startTasks(j *JobState) {
+	for _, m := range j.modes {
+		one := []planner.TypeCount{{Type: m.gpuType, Count: 1}}
+		for j.ready() > 0 && r.fits(j, one) {
+			r.start(j, one)
+		}
+	}
+}
+
+// reserve keeps the GPUs of a row for a job that cannot start before notBeforeUs, where
+// no job before has reserved GPUs of their types.
+func (r *rolling) reserve(j *JobState, row *planner.Row, notBeforeUs int64) {
+	for _, c := range row.Types {
+		if v := &r.reserved[c.Type]; !v.made {
+			*v = r.reservation(j, row, c, notBeforeUs)
+		}
+	}
+}
+
+// gpuRelease is some GPUs of a type and when they are expected to be free.
+type gpuRelease struct{ atUs, count int64 }
+
+// reservation finds when enough GPUs of a type are expected to be free for a row of a
+// job. Jobs that the plan has before that job keep their GPUs to the end of their rows.
+// It takes O(jobs log jobs + GPUs).
+func (r *rolling) reservation(j *JobState, row *planner.Row, c planner.TypeCount, notBeforeUs int64) gpuReservation {
+	l := r.l
+	var ends []gpuRelease
+	for _, o := range l.jobs {
+		n := int64(0)
+		if o != j {
+			n = r.held(o, c.Type)
+		}
+		if n == 0 {
+			continue
+		}
+		endUs := l.roundEndUs(o)
+		next := o.nextRow()
+		switch {
+		case o.spec.Sync == hare.Rigid:
+			endUs += spanUs(r.belief.roundsLeft(o)-1, o.durationUs(c.Type))
+		case next != nil && next.StartUs <= row.StartUs && r.holds(o, next):
+			endUs += spanUs(next.Round+next.Rounds-o.round-1, o.longestUs(next.Types))
+		}
+		ends = append(ends, gpuRelease{endUs, n})
+	}
+	slices.SortFunc(ends, func(a, b gpuRelease) int { return cmp.Compare(a.atUs, b.atUs) })
+	room, atUs := r.free[c.Type], max(notBeforeUs, l.nowUs)
+	for i := 0; i < len(ends) && (room < c.Count || ends[i].atUs <= atUs); i++ {
+		atUs = max(atUs, ends[i].atUs)
+		room += ends[i].count
+	}
+	if room < c.Count {
+		return gpuReservation{made: true, shadowUs: math.MaxInt64}
+	}
+	return gpuReservation{made: true, shadowUs: atUs, extra: room - c.Count}
+}
+
+// slowestUnplanned is how many times slower than its best a type may be for a job that
+// the plan has no place for.
+const slowestUnplanned = 4
+
+// fill lets jobs that wait run a round on GPUs that nobody is due on before the round
+// ends, if the round also ends before the job's own turn. Jobs without a place in the
+// plan come last, by arrival.
+func (r *rolling) fill() {
+	l := r.l
+	for _, j := range l.jobs {
+		if j.claim == nil {
+			r.waiting = append(r.waiting, j)
+		}
+	}
+	for _, j := range r.waiting {
+		if j.claim == nil {
+			l.openRound(j)
+		}
+		switch {
+		case j.ready() == 0:
+		case j.claim == nil && j.hold == hare.Relaxed:
+			r.startTasks(j)
+		case len(j.gpus) > 0 || j.spec.Sync == hare.Rigid && j.claim != nil:
+		case !r.startElsewhere(j) && j.claim == nil:
+			r.startMixed(j)
+		}
+	}
+}
+
+// startElsewhere starts a round on the fastest type that has room for it, and reports
+// whether there was one.
+func (r *rolling) startElsewhere(j *JobState) bool {
+	turnUs, slowest := int64(math.MaxInt64), slowestUnplanned*j.fastestUs()
+	if row := j.nextRow(); row != nil {
+		turnUs, slowest = row.StartUs, math.MaxInt64
+		for _, c := range row.Types {
+			if v := &r.reserved[c.Type]; v.made {
+				turnUs = max(turnUs, v.shadowUs)
+			}
+		}
+	} else if slowest < r.l.RoundUs(j) {
+		slowest = r.l.RoundUs(j) // no faster type is wide enough
+	}
+	for _, m := range j.modes {
+		types := []planner.TypeCount{{Type: m.gpuType, Count: j.spec.Tasks}}
+		if m.durationUs <= slowest && r.l.nowUs+m.durationUs <= turnUs && r.fits(j, types) {
+			r.start(j, types)
+			return true
+		}
+	}
+	return false
+}
+
+// startMixed starts a round on GPUs of several types, the fastest first, where the job
+// may mix types and they fit.
+func (r *rolling) startMixed(j *JobState) {
+	if _, mix := r.l.holding(j); !mix {
+		return
+	}
+	var types []planner.TypeCount
+	left := j.spec.Tasks
+	for _, m := range j.modes {
+		if n := min(left, r.free[m.gpuType]); n > 0 {
+			types = append(types, planner.TypeCount{Type: m.gpuType, Count: n})
+			left -= n
+		}
+	}
+	if left == 0 && r.fits(j, types) {
+		r.start(j, types)
+	}
+}

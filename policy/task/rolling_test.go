@@ -1,0 +1,89 @@
+package task_test
+
+import (
+	"testing"
+
+	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/policy"
+	"github.com/hare-sched/hare/policy/task"
+	"github.com/hare-sched/hare/sim"
+)
+
+// Parameters that make no sense are refused by their place.
+func TestParametersOfPlansAndIndices(t *testing.T) {
+	cluster := &hare.Cluster{Nodes: []hare.Node{{Name: "n", GPUs: []hare.TypeCount{{Type: "V100", Count: 1}}}}}
+	for _, c := range []struct{ policy, parameters, pointer string }{
+		{"rolling", `{"migration_s": 30, "moves": 0}`, ""},
+		{"rolling", `{"migration_s": -1}`, "/migration_s"},
+		{"rolling", `{"moves": -1}`, "/moves"},
+		{"rolling", `{"moves": 2000000000}`, "/moves"},
+		{"hgittins", `{"slowest_factor": 2.5, "sticky": false, "strict": true}`, ""},
+		{"hgittins", `{"slowest_factor": 0.5}`, "/slowest_factor"},
+		{"hgittins", `{"by_arrival": 1}`, "/by_arrival"},
+	} {
+		_, err := policy.OpenSession(c.policy, cluster, []byte(c.parameters))
+		pointer := ""
+		if err != nil {
+			invalid, ok := err.(*hare.InvalidError)
+			if !ok {
+				t.Fatalf("%s of %s: %v", c.parameters, c.policy, err)
+			}
+			pointer = invalid.Pointer
+		}
+		if pointer != c.pointer {
+			t.Errorf("%s of %s: %v, want a fault at %q", c.parameters, c.policy, err, c.pointer)
+		}
+	}
+}
+
+// A short job that comes when a long one runs round by round goes first once jobs that
+// ended have shown that new jobs are short, under both policies.
+func TestLearnedSizesDecide(t *testing.T) {
+	inst := &hare.Instance{Objective: hare.ObjectiveWeightedJCT, Cluster: hare.Cluster{
+		Nodes: []hare.Node{{Name: "n", GPUs: []hare.TypeCount{{Type: "V100", Count: 1}}}}}}
+	add := func(id string, atS, rounds int64) {
+		inst.Jobs = append(inst.Jobs, hare.Job{ID: id, WeightMicro: 1e6, ReleaseUs: atS * 1e6, Rounds: rounds, Tasks: 1,
+			Sync: hare.Gang, On: []hare.Profile{{Type: "V100", ComputeUs: 1e6}}})
+	}
+	for i := range int64(8) {
+		add("short"+string(rune('0'+i)), 3*i, 2)
+	}
+	add("long", 30, 100)
+	add("late", 60, 2)
+	for name, p := range map[string]*task.ListScheduler{
+		"rolling":  task.NewRolling(&inst.Cluster, task.RollingConfig{}),
+		"hgittins": task.NewHGittins(&inst.Cluster, task.HGittinsConfig{}),
+	} {
+		out, err := sim.Run(t.Context(), inst, p, sim.Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if end := out.Jobs[len(out.Jobs)-1].EndUs; end > 64e6 {
+			t.Errorf("%s: the late short job ends at %d µs", name, end)
+		}
+	}
+}
+
+// Times that cannot be added up leave no plan, and jobs run all the same.
+func TestLongestTimes(t *testing.T) {
+	for _, sync := range []hare.Sync{hare.Relaxed, hare.Gang, hare.Rigid} {
+		cluster := &hare.Cluster{Nodes: []hare.Node{{Name: "n", GPUs: []hare.TypeCount{{Type: "V100", Count: 2}}}}}
+		p := task.NewRolling(cluster, task.RollingConfig{})
+		started := 0
+		step := func(atUs int64, e hare.Event) {
+			decisions, err := p.Step(atUs, []hare.Event{e})
+			if err != nil {
+				t.Fatal(err)
+			}
+			started += len(decisions)
+		}
+		for _, id := range []string{"a", "b", "c"} {
+			step(0, hare.Event{Type: hare.EventJobArrived, Job: id, Arrived: &hare.Job{ID: id, WeightMicro: 1e6, Tasks: 1, Sync: sync,
+				On: []hare.Profile{{Type: "V100", ComputeUs: hare.MaxExact - 1, SyncUs: 1}}}})
+		}
+		step(1, hare.Event{Type: hare.EventTick})
+		if started != 2 {
+			t.Errorf("%v: %d tasks start on 2 GPUs", sync, started)
+		}
+	}
+}
