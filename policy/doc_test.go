@@ -30,8 +30,8 @@ func TestPoliciesPage(t *testing.T) {
 		}
 	}
 	for _, x := range []struct{ page, file, from, to string }{
-		{string(page), "example_test.go", "// ShortestFirst gives", "\n// A policy of one's own"},
-		{string(tasks), "task/example_test.go", "// NewWeightedSRTF runs", "\n// A task policy of one's own"},
+		{string(page), "example_test.go", "// ShortestFirst gives", "\n// The example"},
+		{string(tasks), "task/example_test.go", "// NewWeightedSRTF runs", "\n// The example"},
 	} {
 		example, err := os.ReadFile(x.file)
 		if err != nil {
