@@ -61,10 +61,13 @@ func (ap *annealProblem) planOf(j *annealJob, blocks []Block) jobPlan {
 	case len(types) == 2 && moves == 1 && !gaps:
 		s := jobPlan{kind: split, n: 2, types: [maxSet]int16{types[0], types[1]}}
 		for i := range blocks {
-			if ap.m.Classes[blocks[i].Class].Type != int(types[0]) {
-				s.rounds = blocks[i].Round
+			if ap.m.Classes[blocks[i].Class].Type == int(types[0]) {
+				continue
+			}
+			if s.rounds = blocks[i].Round; s.rounds > blocks[0].Round {
 				return s
 			}
+			break // the first round mixes both types
 		}
 	}
 	return roundByRoundOver(types...)
