@@ -26,7 +26,8 @@ func TestCancelEvaluatesNoPrices(t *testing.T) {
 			}
 		}
 		priced := 0
-		for at := 1; at <= 8; at++ {
+		// On a busy machine, the first events may all come before a bound by prices.
+		for at := 1; at <= 8 || priced == 0 && at <= 64; at++ {
 			t.Run(fmt.Sprintf("%s/%d", name, at), func(t *testing.T) {
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
