@@ -9,7 +9,7 @@ import (
 // repair, to measure what the repair is worth.
 type HGittinsConfig struct {
 	// SlowestFactor is how many times slower than on its best type in service a job may
-	// run; zero means 4, and a negative number any.
+	// run; zero means 4, and a negative number any. Rounds that mix types may use all.
 	SlowestFactor float64
 	// Strict lets no job pass one that does not fit.
 	Strict bool
@@ -61,9 +61,8 @@ func (h *hgittins) priority(_ *ListScheduler, j *JobState) float64 {
 	}
 	sb := &h.belief
 	if j.indexVersion != sb.version || j.indexRound != j.round {
-		unit := sb.unit(j)
 		j.indexVersion, j.indexRound = sb.version, j.round
-		j.index = sb.curve.Gittins(j.round*unit) * float64(unit) / float64(max(1, j.fastestUs()))
+		j.index = sb.curve.Gittins(sb.attained(j)) * float64(sb.unit(j)) / float64(max(1, j.fastestUs()))
 	}
 	weight := max(1, float64(j.spec.WeightMicro))
 	return -weight * j.index / float64(j.spec.Tasks)

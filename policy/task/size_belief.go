@@ -83,6 +83,9 @@ func (sb *sizeBelief) unit(j *JobState) int64 {
 	return max(1, j.fastestUs())
 }
 
+// attained is what a job has had, in units, or hare.MaxExact where that is more.
+func (sb *sizeBelief) attained(j *JobState) int64 { return spanUs(j.round, sb.unit(j)) }
+
 // learn makes the curve anew where a job has ended since.
 func (sb *sizeBelief) learn(l *ListScheduler) {
 	if sb.learned {
@@ -93,12 +96,12 @@ func (sb *sizeBelief) learn(l *ListScheduler) {
 		if sb.byRounds {
 			ended = append(ended, o.Rounds)
 		} else {
-			ended = append(ended, o.Rounds*max(1, o.RoundUs))
+			ended = append(ended, spanUs(o.Rounds, max(1, o.RoundUs)))
 		}
 	}
 	for _, j := range l.jobs {
 		if j.round > 0 {
-			running = append(running, j.round*sb.unit(j))
+			running = append(running, sb.attained(j))
 		}
 	}
 	sb.curve = *estimate.NewSurvival(ended, running)
@@ -118,8 +121,7 @@ func (sb *sizeBelief) roundsLeft(j *JobState) int64 {
 	if !sb.curve.Known() {
 		return max(firstRounds, j.round)
 	}
-	unit := sb.unit(j)
-	rest := sb.curve.MeanResidual(j.round*unit) / float64(unit)
+	rest := sb.curve.MeanResidual(sb.attained(j)) / float64(sb.unit(j))
 	return max(1, int64(math.Ceil(min(rest, 1<<40))))
 }
 

@@ -4,6 +4,8 @@ import (
 	"math"
 	"math/rand/v2"
 	"testing"
+
+	"github.com/hare-sched/hare"
 )
 
 func TestLog2(t *testing.T) {
@@ -61,5 +63,18 @@ func TestBeliefIsBounded(t *testing.T) {
 		if new(sizeBelief).restore(&bad) {
 			t.Errorf("%+v is restored", bad)
 		}
+	}
+}
+
+// Times that cannot be added up leave a curve that a snapshot keeps.
+func TestBeliefOfTheLongestTimes(t *testing.T) {
+	var sb sizeBelief
+	for i := range int64(5) {
+		sb.add(observation{1 << 40, hare.MaxExact - i})
+	}
+	sb.byRounds = false
+	sb.learn(&ListScheduler{})
+	if !sb.curve.Valid() || !sb.curve.Known() {
+		t.Errorf("the curve is %+v", sb.curve)
 	}
 }
