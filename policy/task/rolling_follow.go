@@ -88,10 +88,7 @@ func (j *JobState) longestUs(types []planner.TypeCount) (long int64) {
 // fits reports whether GPUs are free for a round of a job, and come back before they are
 // due to a job that goes before.
 func (r *rolling) fits(j *JobState, types []planner.TypeCount) bool {
-	endUs := r.l.nowUs + j.longestUs(types)
-	if j.spec.Sync == hare.Rigid {
-		endUs = r.l.nowUs + spanUs(r.belief.roundsLeft(j), j.longestUs(types))
-	}
+	endUs := r.endUs(j, types)
 	for _, c := range types {
 		v := &r.reserved[c.Type]
 		if r.free[c.Type] < c.Count || v.made && endUs > v.shadowUs && v.extra < c.Count {
@@ -101,11 +98,21 @@ func (r *rolling) fits(j *JobState, types []planner.TypeCount) bool {
 	return true
 }
 
+// endUs is when GPUs on which a job starts now are expected to come back: after a round,
+// or at the end of a rigid job.
+func (r *rolling) endUs(j *JobState, types []planner.TypeCount) int64 {
+	rounds := int64(1)
+	if j.spec.Sync == hare.Rigid {
+		rounds = r.belief.roundsLeft(j)
+	}
+	return r.l.nowUs + spanUs(rounds, j.longestUs(types))
+}
+
 // start starts a round of a job that fits.
 func (r *rolling) start(j *JobState, types []planner.TypeCount) {
 	l := r.l
 	l.openRound(j)
-	endUs := l.nowUs + j.longestUs(types)
+	endUs := r.endUs(j, types)
 	for _, c := range types {
 		m := slices.IndexFunc(j.modes, func(m mode) bool { return m.gpuType == c.Type })
 		if v := &r.reserved[c.Type]; v.made && endUs > v.shadowUs {
