@@ -89,8 +89,10 @@ func (s *server) postEvents(w http.ResponseWriter, r *http.Request) error {
 	sent := make(chan error, 1)
 	go func() { sent <- c.writeAnswers(ctx) }()
 	interrupted := make(chan struct{})
+	connected := false // the server, and not the client, interrupted the stream
 	stop := context.AfterFunc(ctx, func() {
 		defer close(interrupted)
+		connected = r.Context().Err() == nil
 		_ = control.SetReadDeadline(time.Now())
 	})
 	// The read deadline must not be set after the handler has returned: in HTTP/2 the
@@ -122,6 +124,12 @@ func (s *server) postEvents(w http.ResponseWriter, r *http.Request) error {
 	err = <-sent
 	s.cfg.Logger.Info("events ended", "request_id", requestID(r.Context()), "session", session.ID(),
 		"recorded", c.total, "duplicates", c.duplicates, "refused", c.refused, "last_seq", c.last)
+	if err != nil && connected {
+		// If the body ends just before the read deadline is set, net/http takes the
+		// deadline for a disconnect and cancels the request, though its client waits.
+		s.fail(w, r.WithContext(context.WithoutCancel(r.Context())), err)
+		return nil
+	}
 	return err
 }
 

@@ -558,6 +558,37 @@ func TestFullStore(t *testing.T) {
 	c.end()
 }
 
+// TestFullStoreAsTheBodyEnds checks that a client whose body ends while its event is
+// refused still gets the problem: the server stops reading then, which net/http can
+// take for a disconnect.
+func TestFullStoreAsTheBodyEnds(t *testing.T) {
+	s := newSessionServer(t, sessions.Config{})
+	at := s.open(t, "")
+	s.store.full.Store(true)
+	for i := range 200 {
+		body, in := io.Pipe()
+		go func() {
+			_, _ = io.WriteString(in, `{"seq":1,"at_s":0,"type":"tick"}`+"\n")
+			for began := time.Now(); time.Since(began) < time.Duration(5*i)*time.Microsecond; {
+			}
+			_ = in.Close()
+		}()
+		r, err := http.NewRequestWithContext(t.Context(), "POST", s.URL+at+"/events", body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp, err := s.Client().Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := io.ReadAll(resp.Body)
+		_ = resp.Body.Close()
+		if resp.StatusCode != http.StatusInsufficientStorage || err != nil {
+			t.Fatalf("a body that ends after %d µs: %d %s %v", 5*i, resp.StatusCode, text, err)
+		}
+	}
+}
+
 // TestStreamsEndWithTheServer checks that streams end with the server, after every
 // event that was sent has an answer.
 func TestStreamsEndWithTheServer(t *testing.T) {
