@@ -21,6 +21,7 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/api"
+	"github.com/hare-sched/hare/internal/haretest"
 	"github.com/hare-sched/hare/service"
 	"github.com/hare-sched/hare/sessions"
 	"github.com/hare-sched/hare/store"
@@ -424,27 +425,9 @@ func TestDamagedLog(t *testing.T) {
 	}
 }
 
-// safeBuffer is a buffer to which several goroutines may write.
-type safeBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (s *safeBuffer) Write(p []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.b.Write(p)
-}
-
-func (s *safeBuffer) String() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.b.String()
-}
-
 // TestLogLines checks that the server's log shows what happened to a session.
 func TestLogLines(t *testing.T) {
-	var out safeBuffer
+	var out haretest.Buffer
 	logger := slog.New(slog.NewTextHandler(&out, nil))
 	s := newSessionServer(t, sessions.Config{Logger: logger}, func(c *api.Config) { c.Logger = logger })
 	at := s.open(t, "")

@@ -1,7 +1,6 @@
 package api_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -18,6 +17,7 @@ import (
 	"github.com/hare-sched/hare/access"
 	"github.com/hare-sched/hare/admission"
 	"github.com/hare-sched/hare/api"
+	"github.com/hare-sched/hare/internal/haretest"
 	"github.com/hare-sched/hare/service"
 	"github.com/hare-sched/hare/sessions"
 	"github.com/hare-sched/hare/solver"
@@ -65,24 +65,7 @@ type keyedServer struct {
 	sessions *sessions.Sessions
 	svc      *service.Service
 	solves   *solves.Solves
-	log      *syncBuffer
-}
-
-type syncBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (s *syncBuffer) Write(p []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.b.Write(p)
-}
-
-func (s *syncBuffer) String() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.b.String()
+	log      *haretest.Buffer
 }
 
 // fromHeader is the header that sets the client address of a call in these tests.
@@ -99,7 +82,7 @@ func newKeyedService(t testing.TB, quota admission.Quota, work service.Config,
 	if quota.Rate == 0 {
 		quota.Rate = 1e6
 	}
-	s := &keyedServer{store: &memoryKeys{}, log: &syncBuffer{}}
+	s := &keyedServer{store: &memoryKeys{}, log: &haretest.Buffer{}}
 	var err error
 	if s.ring, err = access.OpenKeyring(s.store, nil, nil); err != nil {
 		t.Fatal(err)

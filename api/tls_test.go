@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"github.com/hare-sched/hare/api"
+	"github.com/hare-sched/hare/internal/haretest"
 	"github.com/hare-sched/hare/sessions"
 )
 
@@ -60,7 +61,7 @@ func writePair(t *testing.T, dir string, serial int64) (certFile, keyFile string
 func TestTLS(t *testing.T) {
 	dir := t.TempDir()
 	certFile, keyFile := writePair(t, dir, 1)
-	told := &syncBuffer{}
+	told := &haretest.Buffer{}
 	cert, err := api.OpenCertificate(certFile, keyFile, slog.New(slog.NewTextHandler(told, nil)))
 	if err != nil {
 		t.Fatal(err)

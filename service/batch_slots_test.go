@@ -10,6 +10,7 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/admission"
+	"github.com/hare-sched/hare/internal/haretest"
 	"github.com/hare-sched/hare/service"
 	"github.com/hare-sched/hare/solver"
 	"github.com/hare-sched/hare/verify"
@@ -28,7 +29,7 @@ func TestWhatIfCountsInQuota(t *testing.T) {
 			t.Fatal(err)
 		}
 		req := &whatif.Request{Options: hare.Options{Seed: 1}}
-		req.Base.Instance = someJobs(6, 1)
+		req.Base.Instance = haretest.Gangs(6, 1)
 		for i := range 12 {
 			req.Scenarios = append(req.Scenarios, whatif.Scenario{ID: fmt.Sprint(i), Options: hare.Options{Seed: int64(i)}})
 		}
@@ -76,27 +77,4 @@ func (*crowd) Bound(context.Context, *hare.Instance, string) (*hare.Relaxation, 
 
 func (*crowd) Verify(*hare.Instance, *hare.Result, *verify.Previous) *verify.Report {
 	return &verify.Report{OK: true}
-}
-
-// someJobs returns n gang jobs on four GPUs of two types.
-func someJobs(n int, seed int64) *hare.Instance {
-	inst := &hare.Instance{Objective: hare.ObjectiveWeightedJCT, Cluster: hare.Cluster{Nodes: []hare.Node{
-		{Name: "a", GPUs: []hare.TypeCount{{Type: "T4", Count: 2}}},
-		{Name: "b", GPUs: []hare.TypeCount{{Type: "V100", Count: 2}}},
-	}}}
-	x := uint64(seed)*2654435761 + 12345
-	next := func(n int64) int64 {
-		x = x*6364136223846793005 + 1442695040888963407
-		return int64(x>>33) % n
-	}
-	for i := range n {
-		p := 1_000_000 + next(5_000_000)
-		inst.Jobs = append(inst.Jobs, hare.Job{
-			ID: "j" + string(rune('a'+i%26)) + string(rune('a'+i/26%26)) + string(rune('a'+i/676)), WeightMicro: 1_000_000 +
-				next(4)*500_000, ReleaseUs: next(20) * 500_000,
-			Rounds: 1 + next(20), Tasks: 1 + next(2), Sync: hare.Gang,
-			On: []hare.Profile{{Type: "T4", ComputeUs: 2 * p, SyncUs: 50_000}, {Type: "V100", ComputeUs: p, SyncUs: 50_000}},
-		})
-	}
-	return inst
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/admission"
 	"github.com/hare-sched/hare/explain"
+	"github.com/hare-sched/hare/internal/haretest"
 	"github.com/hare-sched/hare/service"
 	"github.com/hare-sched/hare/solver"
 )
@@ -15,7 +16,7 @@ import (
 // TestServiceExplains checks that an explanation has one deadline, and that each of
 // its computations waits in the queue.
 func TestServiceExplains(t *testing.T) {
-	inst := someJobs(4, 3)
+	inst := haretest.Gangs(4, 3)
 	const second = 1_000_000
 	svc := service.New(service.Config{Solver: solver.Config{Version: "test", Workers: 1}, Running: 1, Queue: -1})
 	res, err := svc.Solve(t.Context(), inst, hare.Options{WorkLimit: 500})

@@ -1,7 +1,6 @@
 package sessions_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"log/slog"
@@ -10,6 +9,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/hare-sched/hare/internal/haretest"
 	"github.com/hare-sched/hare/sessions"
 	"github.com/hare-sched/hare/store"
 	"github.com/hare-sched/hare/store/sqlite"
@@ -36,7 +36,7 @@ func (p *rejecting) Append(ctx context.Context, rows []store.Row) error {
 func TestOneFaultIsNotThatOfOthers(t *testing.T) {
 	ctx := context.Background()
 	db := &rejecting{SessionStore: store.NewMemory()}
-	var log syncBuffer
+	var log haretest.Buffer
 	cfg := sessionsConfig(db)
 	cfg.Logger = slog.New(slog.NewTextHandler(&log, nil))
 	s := open(t, cfg)
@@ -74,24 +74,6 @@ func TestOneFaultIsNotThatOfOthers(t *testing.T) {
 	}
 }
 
-// syncBuffer is a log to which several goroutines may write.
-type syncBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (s *syncBuffer) Write(p []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.b.Write(p)
-}
-
-func (s *syncBuffer) String() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.b.String()
-}
-
 // TestDamageIsLoggedOnce checks that damage is logged once, and that the log of the
 // session is not read again for every event.
 func TestDamageIsLoggedOnce(t *testing.T) {
@@ -113,7 +95,7 @@ func TestDamageIsLoggedOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	db := &counting{SessionStore: disk}
-	var log syncBuffer
+	var log haretest.Buffer
 	cfg := sessionsConfig(db)
 	cfg.Logger = slog.New(slog.NewTextHandler(&log, nil))
 	s = open(t, cfg)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/admission"
+	"github.com/hare-sched/hare/internal/haretest"
 	"github.com/hare-sched/hare/online"
 	"github.com/hare-sched/hare/sessions"
 	"github.com/hare-sched/hare/store"
@@ -119,7 +120,7 @@ func TestPlainErrorBeforeASnapshot(t *testing.T) {
 // and the other sessions go on.
 func TestPanicQuarantinesTheSession(t *testing.T) {
 	ctx := t.Context()
-	var log syncBuffer
+	var log haretest.Buffer
 	cfg := fragileConfig(store.NewMemory(), func(e hare.Event) error {
 		if e.Seq == 8 {
 			panic("a defect")

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/internal/haretest"
 	"github.com/hare-sched/hare/service"
 	"github.com/hare-sched/hare/solver"
 	"github.com/hare-sched/hare/solves"
@@ -55,7 +56,7 @@ func BenchmarkDurableSolves(b *testing.B) {
 	s := benchSolves(b)
 	instances := make([]*hare.Instance, b.N)
 	for i := range instances {
-		instances[i] = jobsOn(20, int64(i))
+		instances[i] = haretest.Gangs(20, int64(i))
 	}
 	spans := make([]time.Duration, b.N)
 	var next atomic.Int64
@@ -90,7 +91,7 @@ func BenchmarkDurableSolves(b *testing.B) {
 func BenchmarkSolverAlone(b *testing.B) {
 	cpu := cpuTime()
 	for i := range b.N {
-		if _, err := solver.Solve(b.Context(), jobsOn(20, int64(i)), hare.Options{Seed: int64(i), WorkLimit: 1},
+		if _, err := solver.Solve(b.Context(), haretest.Gangs(20, int64(i)), hare.Options{Seed: int64(i), WorkLimit: 1},
 			solver.Config{Version: "test", Workers: 1}); err != nil {
 			b.Fatal(err)
 		}
@@ -104,7 +105,7 @@ func BenchmarkSolverAlone(b *testing.B) {
 func BenchmarkCancelToAnswer(b *testing.B) {
 	ctx := b.Context()
 	s := benchSolves(b)
-	inst := jobsOn(500, 1)
+	inst := haretest.Gangs(500, 1)
 	var ends, firsts []time.Duration
 	for i := range b.N {
 		began := time.Now()

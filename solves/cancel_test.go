@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/internal/haretest"
 	"github.com/hare-sched/hare/service"
 	"github.com/hare-sched/hare/solver"
 	"github.com/hare-sched/hare/solves"
@@ -34,7 +35,7 @@ func uncancellable(until <-chan struct{}, pair *hare.Result) service.RunFunc {
 // A cancellation that was acknowledged holds after a crash, at any stage of the solve.
 func TestCancelledStaysCancelled(t *testing.T) {
 	ctx := t.Context()
-	inst := jobsOn(10, 5)
+	inst := haretest.Gangs(10, 5)
 	pair, err := solver.Solve(ctx, inst, solver.Defaults(hare.Options{Seed: 1, WorkLimit: 1}),
 		solver.Config{Version: "test", Workers: 1})
 	if err != nil {

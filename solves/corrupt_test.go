@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/internal/haretest"
 	"github.com/hare-sched/hare/solves"
 	"github.com/hare-sched/hare/store"
 	"github.com/hare-sched/hare/store/sqlite"
@@ -38,7 +39,7 @@ func TestDamagedSolvesAreFound(t *testing.T) {
 			var ids []string
 			for i := range 3 {
 				info, _, err := s.Submit(ctx,
-					solves.Input{Instance: jobsOn(5, int64(i)), Options: hare.Options{WorkLimit: 1}})
+					solves.Input{Instance: haretest.Gangs(5, int64(i)), Options: hare.Options{WorkLimit: 1}})
 				if err == nil {
 					_, err = s.Wait(ctx, "", info.ID)
 				}

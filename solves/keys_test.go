@@ -11,6 +11,7 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/admission"
+	"github.com/hare-sched/hare/internal/haretest"
 	"github.com/hare-sched/hare/service"
 	"github.com/hare-sched/hare/solver"
 	"github.com/hare-sched/hare/solves"
@@ -42,7 +43,7 @@ func TestOneSolveForOneKey(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			db, shut := open()
 			s := openSolves(t, solves.Config{Store: db})
-			inst := jobsOn(8, 1)
+			inst := haretest.Gangs(8, 1)
 			in := solves.Input{Instance: inst, Options: hare.Options{Seed: 1, WorkLimit: 1}, Tenant: "a", Key: "k",
 				Digest: store.Sum{1}}
 			var ids sync.Map
@@ -118,7 +119,7 @@ func TestEqualSolvesShareAResult(t *testing.T) {
 			submit := func(tenant string, seed int64) solves.Info {
 				t.Helper()
 				info, _, err := s.Submit(ctx,
-					solves.Input{Instance: jobsOn(9, 1), Options: hare.Options{Seed: seed, WorkLimit: 1},
+					solves.Input{Instance: haretest.Gangs(9, 1), Options: hare.Options{Seed: seed, WorkLimit: 1},
 						Tenant: tenant})
 				if err == nil {
 					info, err = s.Wait(ctx, tenant, info.ID)
@@ -205,7 +206,7 @@ func TestQueueIsServedByDeadline(t *testing.T) {
 		limit time.Duration
 	}{{"first", 0}, {"none", 0}, {"50s", 50 * time.Second}, {"10s", 10 * time.Second}, {"20s", 20 * time.Second}} {
 		info, _, err := s.Submit(ctx,
-			solves.Input{Instance: jobsOn(3, 1), Options: hare.Options{TimeLimit: c.limit}, Run: work(c.name)})
+			solves.Input{Instance: haretest.Gangs(3, 1), Options: hare.Options{TimeLimit: c.limit}, Run: work(c.name)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -216,10 +217,10 @@ func TestQueueIsServedByDeadline(t *testing.T) {
 			mu.Unlock()
 		}
 	}
-	if _, _, err := s.Submit(ctx, solves.Input{Instance: jobsOn(3, 1)}); !errors.Is(err, admission.ErrBusy) {
+	if _, _, err := s.Submit(ctx, solves.Input{Instance: haretest.Gangs(3, 1)}); !errors.Is(err, admission.ErrBusy) {
 		t.Error(err)
 	}
-	if _, err := svc.Solve(ctx, jobsOn(3, 1), hare.Options{}); !errors.Is(err, admission.ErrBusy) {
+	if _, err := svc.Solve(ctx, haretest.Gangs(3, 1), hare.Options{}); !errors.Is(err, admission.ErrBusy) {
 		t.Error(err)
 	}
 	for name, want := range map[string]int{"first": 0, "10s": 1, "20s": 2, "none": 3, "50s": 4} {
@@ -259,7 +260,7 @@ func TestRetentionAndAFullDisk(t *testing.T) {
 		Now: func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }})
 	var ids []string
 	for i := range 8 {
-		info, _, err := s.Submit(ctx, solves.Input{Instance: jobsOn(3, int64(i)), Run: hugeRun(100 << 10)})
+		info, _, err := s.Submit(ctx, solves.Input{Instance: haretest.Gangs(3, int64(i)), Run: hugeRun(100 << 10)})
 		if err == nil {
 			_, err = s.Wait(ctx, "", info.ID)
 		}
@@ -291,7 +292,7 @@ func TestRetentionAndAFullDisk(t *testing.T) {
 		t.Error("the last one:", err)
 	}
 	db.left.Store(0)
-	if _, _, err := s.Submit(ctx, solves.Input{Instance: jobsOn(3, 1)}); !errors.Is(err, store.ErrStorage) {
+	if _, _, err := s.Submit(ctx, solves.Input{Instance: haretest.Gangs(3, 1)}); !errors.Is(err, store.ErrStorage) {
 		t.Error(err)
 	}
 	if err := s.Delete(ctx, "", ids[7]); !errors.Is(err, store.ErrStorage) {
@@ -309,7 +310,7 @@ func TestRetentionAndAFullDisk(t *testing.T) {
 	}
 	until(0)
 	ahead.Store(int64(10 * 24 * time.Hour))
-	info, _, err := s.Submit(ctx, solves.Input{Instance: jobsOn(3, 1), Options: hare.Options{WorkLimit: 1}})
+	info, _, err := s.Submit(ctx, solves.Input{Instance: haretest.Gangs(3, 1), Options: hare.Options{WorkLimit: 1}})
 	if err == nil {
 		_, err = s.Wait(ctx, "", info.ID)
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/admission"
+	"github.com/hare-sched/hare/internal/haretest"
 	"github.com/hare-sched/hare/solves"
 )
 
@@ -21,7 +22,7 @@ func TestQuotasAfterARestart(t *testing.T) {
 	}
 	s := openSolves(t, solves.Config{Store: store, Quotas: quotas, Checkpoint: 5 * time.Millisecond})
 	info, _, err := s.Submit(t.Context(),
-		solves.Input{Tenant: "a", Instance: jobsOn(40, 5), Options: hare.Options{TimeLimit: 20 * time.Second},
+		solves.Input{Tenant: "a", Instance: haretest.Gangs(40, 5), Options: hare.Options{TimeLimit: 20 * time.Second},
 			Release: release})
 	if err != nil {
 		t.Fatal(err)

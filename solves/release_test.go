@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/internal/haretest"
 	"github.com/hare-sched/hare/solves"
 	"github.com/hare-sched/hare/store"
 )
@@ -37,7 +38,7 @@ func TestRefusedCacheHitReleasesItsDocument(t *testing.T) {
 	kept := &refusing{MemorySolves: store.NewMemorySolves(), armed: make(chan struct{}, 1),
 		entered: make(chan struct{}), open: make(chan struct{})}
 	s := openSolves(t, solves.Config{Store: kept, Retry: time.Millisecond})
-	in := solves.Input{Instance: jobsOn(5, 3), Options: hare.Options{WorkLimit: 20}}
+	in := solves.Input{Instance: haretest.Gangs(5, 3), Options: hare.Options{WorkLimit: 20}}
 	first, _, err := s.Submit(ctx, in)
 	if err != nil {
 		t.Fatal(err)

@@ -7,15 +7,16 @@ import (
 	"time"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/internal/haretest"
 	"github.com/hare-sched/hare/solver"
 	"github.com/hare-sched/hare/solves"
 	"github.com/hare-sched/hare/verify"
 )
 
-// earlierPlan is a result for jobsOn(40, 5) and a request for its rest.
+// earlierPlan is a result for haretest.Gangs(40, 5) and a request for its rest.
 func earlierPlan(t *testing.T, stability int64) (*hare.Instance, *hare.ReplanRequest) {
 	t.Helper()
-	inst := jobsOn(40, 5)
+	inst := haretest.Gangs(40, 5)
 	res, err := solver.Solve(t.Context(), inst, hare.Options{Seed: 1, WorkLimit: 20}, solver.Config{Workers: 1})
 	if err != nil {
 		t.Fatal(err)

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/internal/haretest"
 	"github.com/hare-sched/hare/solver"
 	"github.com/hare-sched/hare/solves"
 	"github.com/hare-sched/hare/store"
@@ -101,7 +102,7 @@ func TestSolvesSurviveACrashAtAnyWrite(t *testing.T) {
 				opt = hare.Options{Seed: int64(i), TimeLimit: 150 * time.Millisecond}
 			}
 			info, _, err := s.Submit(ctx,
-				solves.Input{Instance: jobsOn(12, int64(i)), Options: opt, Key: fmt.Sprint(i),
+				solves.Input{Instance: haretest.Gangs(12, int64(i)), Options: opt, Key: fmt.Sprint(i),
 					Digest: store.Sum{byte(i)}})
 			if err != nil {
 				if !errors.Is(err, store.ErrStorage) {
@@ -150,7 +151,7 @@ func TestSolvesSurviveACrashAtAnyWrite(t *testing.T) {
 			}
 			if info.Options.WorkLimit > 0 {
 				if undisturbed[i] == "" {
-					want, err := solver.Solve(ctx, jobsOn(12, int64(i)), info.Options,
+					want, err := solver.Solve(ctx, haretest.Gangs(12, int64(i)), info.Options,
 						solver.Config{Version: "test", Workers: 1})
 					if err != nil {
 						t.Fatal(err)
@@ -176,7 +177,7 @@ func TestSolvesSurviveACrashAtAnyWrite(t *testing.T) {
 				t.Errorf("after %d writes, solve %d: events %v, the last %s, of %d", after, i, seqs, last, info.Events)
 			}
 			again, replayed, err := s.Submit(ctx,
-				solves.Input{Instance: jobsOn(12, int64(i)), Key: fmt.Sprint(i), Digest: store.Sum{byte(i)}})
+				solves.Input{Instance: haretest.Gangs(12, int64(i)), Key: fmt.Sprint(i), Digest: store.Sum{byte(i)}})
 			if err != nil || !replayed || again.ID != id {
 				t.Errorf("after %d writes: the key of solve %d gives %v %t %v", after, i, again.ID, replayed, err)
 			}
@@ -251,7 +252,7 @@ func TestRunningSolvesAtARestart(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			db := newMortal()
-			c.in.Instance = jobsOn(40, 5)
+			c.in.Instance = haretest.Gangs(40, 5)
 			was := saveOne(t, db, c.in)
 			s := openSolves(t, solves.Config{Store: db, Now: func() time.Time { return time.Now().Add(c.later) }})
 			info, err := s.Wait(t.Context(), "", was.ID)

@@ -9,36 +9,13 @@ import (
 	"time"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/internal/haretest"
 	"github.com/hare-sched/hare/service"
 	"github.com/hare-sched/hare/solver"
 	"github.com/hare-sched/hare/solves"
 	"github.com/hare-sched/hare/store"
 	"github.com/hare-sched/hare/wire"
 )
-
-// jobsOn makes an instance of n gang jobs on two types.
-func jobsOn(n int, seed int64) *hare.Instance {
-	inst := &hare.Instance{Objective: hare.ObjectiveWeightedJCT, Cluster: hare.Cluster{Nodes: []hare.Node{
-		{Name: "a", GPUs: []hare.TypeCount{{Type: "T4", Count: 2}}},
-		{Name: "b", GPUs: []hare.TypeCount{{Type: "V100", Count: 2}}},
-	}}}
-	x := uint64(seed)*2654435761 + 12345
-	next := func(n int64) int64 {
-		x = x*6364136223846793005 + 1442695040888963407
-		return int64(x>>33) % n
-	}
-	for i := range n {
-		p := 1_000_000 + next(5_000_000)
-		inst.Jobs = append(inst.Jobs, hare.Job{
-			ID:          "j" + string(rune('a'+i%26)) + string(rune('a'+i/26%26)) + string(rune('a'+i/676)),
-			WeightMicro: 1_000_000 + next(4)*500_000, ReleaseUs: next(20) * 500_000,
-			Rounds: 1 + next(20), Tasks: 1 + next(2), Sync: hare.Gang,
-			On: []hare.Profile{{Type: "T4", ComputeUs: 2 * p, SyncUs: 50_000},
-				{Type: "V100", ComputeUs: p, SyncUs: 50_000}},
-		})
-	}
-	return inst
-}
 
 func openSolves(t testing.TB, cfg solves.Config) *solves.Solves {
 	t.Helper()
@@ -59,7 +36,7 @@ func openSolves(t testing.TB, cfg solves.Config) *solves.Solves {
 func TestSolveFromSubmissionToDeletion(t *testing.T) {
 	ctx := t.Context()
 	s := openSolves(t, solves.Config{})
-	inst := jobsOn(10, 1)
+	inst := haretest.Gangs(10, 1)
 	info, replayed, err := s.Submit(ctx,
 		solves.Input{Instance: inst, Options: hare.Options{Seed: 1, WorkLimit: 1}, Tenant: "a"})
 	if err != nil || replayed || info.ID == "" || info.Jobs != 10 || info.GPUs != 4 || info.Events < 1 {
@@ -130,7 +107,7 @@ func TestSolveFromSubmissionToDeletion(t *testing.T) {
 func TestSolveIsCancelledWithItsBestPair(t *testing.T) {
 	ctx := t.Context()
 	s := openSolves(t, solves.Config{})
-	info, _, err := s.Submit(ctx, solves.Input{Instance: jobsOn(60, 2),
+	info, _, err := s.Submit(ctx, solves.Input{Instance: haretest.Gangs(60, 2),
 		Options: hare.Options{Seed: 1, TimeLimit: 20 * time.Second}})
 	if err != nil {
 		t.Fatal(err)

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/hare-sched/hare/admission"
+	"github.com/hare-sched/hare/internal/haretest"
 	"github.com/hare-sched/hare/solves"
 	"github.com/hare-sched/hare/store"
 	"github.com/hare-sched/hare/store/sqlite"
@@ -43,7 +44,7 @@ func TestLongResultsAreStreamed(t *testing.T) {
 			store, shut := open()
 			defer shut()
 			s := openSolves(t, solves.Config{Store: store})
-			inst := jobsOn(12, 3)
+			inst := haretest.Gangs(12, 3)
 			info, _, err := s.Submit(ctx, solves.Input{Instance: inst, Run: hugeRun(10 << 20)})
 			if err != nil {
 				t.Fatal(err)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/internal/haretest"
 	"github.com/hare-sched/hare/service"
 	"github.com/hare-sched/hare/solver"
 	"github.com/hare-sched/hare/solves"
@@ -24,7 +25,7 @@ func TestWatchWhileSolvesRun(t *testing.T) {
 	for i := range 3 {
 		wg.Go(func() {
 			info, _, err := s.Submit(t.Context(),
-				solves.Input{Instance: jobsOn(6, int64(i)), Options: hare.Options{WorkLimit: 300}})
+				solves.Input{Instance: haretest.Gangs(6, int64(i)), Options: hare.Options{WorkLimit: 300}})
 			if err == nil {
 				info, err = s.Wait(t.Context(), "", info.ID)
 			}
@@ -40,7 +41,7 @@ func TestWatchWhileSolvesRun(t *testing.T) {
 	wg.Wait()
 	before := writes.Load()
 	if _, _, err := s.Submit(t.Context(),
-		solves.Input{Instance: jobsOn(6, 9), Options: hare.Options{WorkLimit: 1}}); err != nil ||
+		solves.Input{Instance: haretest.Gangs(6, 9), Options: hare.Options{WorkLimit: 1}}); err != nil ||
 		writes.Load() <= before {
 		t.Errorf("%d writes were seen, then %d: %v", before, writes.Load(), err)
 	}

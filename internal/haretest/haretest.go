@@ -85,6 +85,29 @@ func Instance(t *rapid.T) *hare.Instance {
 	return inst
 }
 
+// Gangs makes n gang jobs on two T4 and two V100. The same n and seed give the same jobs.
+func Gangs(n int, seed int64) *hare.Instance {
+	inst := &hare.Instance{Objective: hare.ObjectiveWeightedJCT, Cluster: hare.Cluster{Nodes: []hare.Node{
+		{Name: "a", GPUs: []hare.TypeCount{{Type: "T4", Count: 2}}},
+		{Name: "b", GPUs: []hare.TypeCount{{Type: "V100", Count: 2}}},
+	}}}
+	x := uint64(seed)*2654435761 + 12345
+	next := func(n int64) int64 {
+		x = x*6364136223846793005 + 1442695040888963407
+		return int64(x>>33) % n
+	}
+	for i := range n {
+		p := 1_000_000 + next(5_000_000)
+		inst.Jobs = append(inst.Jobs, hare.Job{
+			ID:          "j" + string(rune('a'+i%26)) + string(rune('a'+i/26%26)) + string(rune('a'+i/676)),
+			WeightMicro: 1_000_000 + next(4)*500_000, ReleaseUs: next(20) * 500_000,
+			Rounds: 1 + next(20), Tasks: 1 + next(2), Sync: hare.Gang,
+			On: []hare.Profile{{Type: "T4", ComputeUs: 2 * p, SyncUs: 50_000}, {Type: "V100", ComputeUs: p, SyncUs: 50_000}},
+		})
+	}
+	return inst
+}
+
 // Faults formats the code and the pointer of each fault of err.
 func Faults(err error) string {
 	var all hare.InvalidErrors
