@@ -31,7 +31,8 @@ func FuzzEvents(f *testing.F) {
 		`{"seq":1,"at_s":0,"type":"gpu_left","gpu":"a/0"}` + "\n" +
 			`{"seq":2,"at_s":9007199254.740991,"type":"gpu_joined","gpu":"a/0","gpu_type":"T4"}` + "\n" + ticks(3, 3),
 		`{"seq":1,"at_s":0,"type":"job_arrived","job":{"id":"\u0000\"\\","weight":9007199254.740992,"tasks":9,` +
-			`"on":{"T4":{"compute_s":1e3}}}}`,
+			`"on":{"T4":{"compute_s":1e3}},"estimate_s":9e3,"class":{"user":"\u0000","":""}}}`,
+		strings.ReplaceAll(run, `"tasks":2`, `"tasks":2,"estimate_s":3.5,"class":{"user":"ann","name":"é"}`),
 		`{"seq":1,"at_s":1,"type":"task_failed","job":"j","round":0,"task":0,"gpu":"a/0"}`,
 		`{"seq":1,"at_s":1,"type":"compute_ended"}`,
 	} {

@@ -86,6 +86,8 @@ func TestHostileLines(t *testing.T) {
 		{`{"seq":1,"at_s":0,"type":"job_arrived","job":{"id":"j","after":["i"],"on":{"V100":{}}}}`, "/job/after", ""},
 		{`{"seq":1,"at_s":0,"type":"job_arrived","job":{"id":"j","on":{}}}`, "/job/on", ""},
 		{`{"seq":1,"at_s":0,"type":"job_arrived","job":{"id":"j","tasks":9000000000000000,"on":{"V100":{}}}}`, "", ""},
+		{`{"seq":1,"at_s":0,"type":"job_arrived","job":{"id":"j","on":{"V100":{}},"estimate_s":1e12}}`, "/job/estimate_s", "too_large"},
+		{`{"seq":1,"at_s":0,"type":"job_arrived","job":{"id":"j","on":{"V100":{}},"class":{"a/b":[]}}}`, "/job/class/a~1b", "wrong_type"},
 		{`{"seq":1,"at_s":0,"type":"task_ended","job":"j","round":0,"task":0,"gpu":"a/0","compute_s":1}`, "/job", ""},
 		{`{"seq":1,"at_s":0,"type":"gpu_joined","gpu":"a/0","gpu_type":"V100"}`, "/gpu", ""},
 		{`{"seq":1,"at_s":0,"type":"gpu_joined","gpu":"` + strings.Repeat("g", 1<<19) + `","gpu_type":"V100"}`, "", ""},

@@ -24,7 +24,7 @@ func AppendEvent(b []byte, e hare.Event) []byte {
 	fields := eventNeeds[e.Type]
 	switch {
 	case e.Type == hare.EventJobArrived && e.Arrived != nil:
-		b = appendArriving(append(b, `,"job":`...), e.Arrived)
+		b = appendArriving(append(b, `,"job":`...), e.Arrived, e.Hints)
 	case fields&fieldJob != 0:
 		b = appendString(append(b, `,"job":`...), e.Job)
 	}
@@ -47,7 +47,7 @@ func AppendEvent(b []byte, e hare.Event) []byte {
 	return append(b, '}')
 }
 
-func appendArriving(b []byte, j *hare.Job) []byte {
+func appendArriving(b []byte, j *hare.Job, hints *hare.JobHints) []byte {
 	b = appendString(append(b, `{"id":`...), j.ID)
 	b = hare.AppendMicros(append(b, `,"weight":`...), j.WeightMicro)
 	b = strconv.AppendInt(append(b, `,"tasks":`...), j.Tasks, 10)
@@ -73,7 +73,15 @@ func appendArriving(b []byte, j *hare.Job) []byte {
 		}
 		b = append(b, '}')
 	}
-	return append(b, "}}"...)
+	b = append(b, '}')
+	if hints != nil && hints.EstimateUs != 0 {
+		b = hare.AppendMicros(append(b, `,"estimate_s":`...), hints.EstimateUs)
+	}
+	if hints != nil && len(hints.Class) > 0 {
+		b = AppendMap(append(b, `,"class":`...), hints.Class, func(l *hare.ClassLabel) string { return l.Name },
+			func(b []byte, l *hare.ClassLabel) []byte { return appendString(b, l.Value) })
+	}
+	return append(b, '}')
 }
 
 // AppendAnswer appends the JSON form of an answer, without a newline.

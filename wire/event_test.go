@@ -34,6 +34,9 @@ var everyEvent = []hare.Event{
 	{Seq: 2, AtUs: 1, Type: hare.EventJobArrived, Job: "a",
 		Arrived: &hare.Job{ID: "a", WeightMicro: 1_500_000, Tasks: 4, Sync: hare.Gang, Mix: true,
 			On: []hare.Profile{{Type: "T4"}, {Type: "V100", ComputeUs: 1, SyncUs: 2}}}},
+	{Seq: 2, Type: hare.EventJobArrived, Job: "b", Arrived: &hare.Job{ID: "b", WeightMicro: 1e6, Tasks: 1,
+		On: []hare.Profile{{Type: "T4"}}},
+		Hints: &hare.JobHints{EstimateUs: 3_600_000_001, Class: []hare.ClassLabel{{Name: "name", Value: "\"é"}, {Name: "user"}}}},
 	{Seq: 3, AtUs: 1_000_000, Type: hare.EventComputeEnded, Job: "\x00\"é", Round: 7, Task: 3, GPU: "a/0"},
 	{Seq: 4, AtUs: 1_000_001, Type: hare.EventTaskEnded, Job: "a", Round: hare.MaxExact, Task: 3, GPU: "a/10",
 		ComputeUs: 1, SyncUs: 0},
@@ -63,6 +66,25 @@ func TestEventsSurviveEncoding(t *testing.T) {
 		answer, err := wire.DecodeAnswer(wire.AppendAnswer(nil, a))
 		if diff := cmp.Diff(a, answer); err != nil || diff != "" {
 			t.Errorf("%s: %v %s", wire.AppendAnswer(nil, a), err, diff)
+		}
+	}
+}
+
+// arrives is the line of a job that arrives with another member.
+func arrives(member string) string {
+	return `{"seq":1,"at_s":0,"type":"job_arrived","job":{"id":"j","on":{"T4":{}},` + member + `}}`
+}
+
+// What a user says of a job is read in any order and written in the order of names. A job
+// of which nothing is said has the bytes that it always had.
+func TestHintsOfJobs(t *testing.T) {
+	for line, want := range map[string]string{
+		arrives(`"class":{"user":"ann","name":"bert"},"estimate_s":7.5`): `,"estimate_s":7.5,"class":{"name":"bert","user":"ann"}}}`,
+		arrives(`"class":{}`): `"on":{"T4":{}}}}`,
+	} {
+		e, err := wire.DecodeEvent([]byte(line))
+		if text := wire.AppendEvent(nil, e); err != nil || !strings.HasSuffix(string(text), want) {
+			t.Errorf("%s: %v\n got %s\nwant %s", line, err, text, want)
 		}
 	}
 }
@@ -119,6 +141,21 @@ func TestBadEvents(t *testing.T) {
 			"/job/mix: rigid jobs never mix"},
 		{`{"seq":1,"at_s":0,"type":"job_arrived","job":{"id":"j","sync":"gang","tasks":2000000,"on":{"T4":{}}}}`,
 			"/job/tasks: must be between 1 and"},
+		{arrives(`"estimate_s":0`), "/job/estimate_s: 0 must be positive, at least 0.000001"},
+		{arrives(`"estimate_s":-5`), "/job/estimate_s: -5 must not be negative"},
+		{arrives(`"estimate_s":1e12`), "/job/estimate_s: 1e12 is above the limit"},
+		{arrives(`"estimate_s":1e309`), "/job/estimate_s: 1e309 is above the limit"},
+		{arrives(`"estimate_s":"60"`), "/job/estimate_s: must be a number, not a string"},
+		{arrives(`"estimate_s":null`), "/job/estimate_s: must be a number, not null"},
+		{arrives(`"estimate_s":NaN`), "malformed"},
+		{arrives(`"estimate":60`), `/job/estimate: unknown field "estimate": did you mean "estimate_s"?`},
+		{arrives(`"class":"bert"`), "/job/class: must be an object, not a string"},
+		{arrives(`"class":{"user":7}`), "/job/class/user: must be a string, not a number"},
+		{arrives(`"class":{"user":"a","user":"b"}`), `/job/class/user: "user" stands twice`},
+		{arrives(`"class":{"":"a"}`), "/job/class/: a label needs a name"},
+		{arrives(`"class":{"user":"` + strings.Repeat("é", 101) + `"}`), "/job/class/user: names and values have at most 100"},
+		{arrives(`"class":{"a":"","b":"","c":"","d":"","e":"","f":"","g":"","h":"","i":""}`),
+			"/job/class: there are 9: at most 8 are allowed"},
 	} {
 		_, err := wire.DecodeEvent([]byte(c.line))
 		if err == nil || !strings.Contains(err.Error(), c.want) {

@@ -121,7 +121,23 @@ func (w *world) arrival() hare.Event {
 	spec := w.specs[w.arrived]
 	spec.Rounds = 0
 	spec.On = slices.Clone(spec.On)
-	return hare.Event{Type: hare.EventJobArrived, Job: spec.ID, Arrived: &spec}
+	return hare.Event{Type: hare.EventJobArrived, Job: spec.ID, Arrived: &spec, Hints: hintsOf(w.arrived, &w.specs[w.arrived])}
+}
+
+// hintsOf returns what the user of the n-th job says: nothing, a good or a bad estimate, a
+// class, or both.
+func hintsOf(n int, spec *hare.Job) *hare.JobHints {
+	if n%4 == 0 {
+		return nil
+	}
+	h := &hare.JobHints{}
+	if n%4 != 1 {
+		h.EstimateUs = spec.Rounds * (spec.On[0].ComputeUs + 1e5*int64(1+n%7))
+	}
+	if n%4 != 2 {
+		h.Class = []hare.ClassLabel{{Name: "name", Value: fmt.Sprint("model", spec.Rounds)}, {Name: "user", Value: fmt.Sprint(n % 3)}}
+	}
+	return h
 }
 
 // next draws an event that is true.
@@ -222,8 +238,13 @@ func (w *world) impossible(rng *rand.Rand, last *hare.Event, nowUs int64) (hare.
 			{ID: "bad", Tasks: 1, On: []hare.Profile{{Type: "A"}, {Type: "A"}}},
 			{ID: "bad", Tasks: 1 << 40, Sync: hare.Gang, On: []hare.Profile{{Type: "A"}}},
 		}
-		j := bad[rng.IntN(len(bad))]
-		return hare.Event{Type: hare.EventJobArrived, Job: j.ID, Arrived: &j}, nowUs
+		k := rng.IntN(len(bad) + 1)
+		if k == len(bad) {
+			hints := &hare.JobHints{EstimateUs: -1}
+			return hare.Event{Type: hare.EventJobArrived, Hints: hints,
+				Arrived: &hare.Job{ID: "bad", Tasks: 1, On: []hare.Profile{{Type: "A"}}}}, nowUs
+		}
+		return hare.Event{Type: hare.EventJobArrived, Job: bad[k].ID, Arrived: &bad[k]}, nowUs
 	case 7:
 		if nowUs > 0 {
 			return hare.Event{Type: hare.EventTick}, -1

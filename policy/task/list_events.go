@@ -115,7 +115,7 @@ func (l *ListScheduler) jobArrived(nowUs int64, e *hare.Event) *hare.InvalidErro
 	spec := new(hare.Job)
 	*spec = *e.Arrived
 	spec.On = slices.Clone(spec.On)
-	j := &JobState{spec: spec, serial: l.serial, rounds: l.rule.Rounds[spec.ID], modes: l.modesOf(spec),
+	j := &JobState{spec: spec, hints: e.Hints.Clone(), serial: l.serial, rounds: l.rule.Rounds[spec.ID], modes: l.modesOf(spec),
 		arrivedUs: nowUs, startedUs: -1, sinceUs: nowUs, onlyType: -1}
 	l.serial++
 	l.jobs = append(l.jobs, j)

@@ -117,6 +117,7 @@ type gpuState struct {
 // JobState is what a ListScheduler knows of one job.
 type JobState struct {
 	spec   *hare.Job
+	hints  *hare.JobHints // nil where the user says nothing
 	serial int
 	rounds int64 // 0: the policy does not know
 	modes  []mode

@@ -60,6 +60,8 @@ type jobSnapshot struct {
 	OnlyType   int         `json:"only_type"`
 	LeaseEndUs int64       `json:"lease_end_us"`
 	Last       []int       `json:"last,omitempty"`
+
+	Hints *hare.JobHints `json:"hints,omitempty"`
 }
 
 type taskOnGPU struct {
@@ -109,7 +111,7 @@ func (l *ListScheduler) jobSnapshot(j *JobState) jobSnapshot {
 		Round: j.round, Next: j.next, Ended: j.ended, Redo: j.redo, ArrivedUs: j.arrivedUs, StartedUs: j.startedUs,
 		SinceUs:    j.sinceUs,
 		ExecutedUs: j.executedUs, WaitedUs: j.waitedUs, TotalUs: j.totalUs, Queue: j.queue, OnlyType: j.onlyType,
-		LeaseEndUs: j.leaseEndUs, Last: j.last,
+		LeaseEndUs: j.leaseEndUs, Last: j.last, Hints: j.hints,
 	}
 	if j.next > 0 {
 		s.Hold = j.hold // before the first start it has no meaning
@@ -216,7 +218,7 @@ func (l *ListScheduler) restore(s *schedulerSnapshot) bool {
 
 func (l *ListScheduler) restoreJob(s *jobSnapshot) bool {
 	spec := &hare.Job{ID: s.ID, WeightMicro: s.WeightMicro, Tasks: s.Tasks, Sync: s.Sync, Mix: s.Mix, On: s.On}
-	if online.CheckArrival(&hare.Event{Type: hare.EventJobArrived, Arrived: spec}) != nil {
+	if online.CheckArrival(&hare.Event{Type: hare.EventJobArrived, Arrived: spec, Hints: s.Hints}) != nil {
 		return false
 	}
 	_, twice := l.jobOf[s.ID]
@@ -230,7 +232,7 @@ func (l *ListScheduler) restoreJob(s *jobSnapshot) bool {
 		return false
 	}
 	j := &JobState{
-		spec: spec, serial: s.Serial, rounds: l.rule.Rounds[s.ID], modes: l.modesOf(spec),
+		spec: spec, hints: s.Hints, serial: s.Serial, rounds: l.rule.Rounds[s.ID], modes: l.modesOf(spec),
 		round: s.Round, next: s.Next, ended: s.Ended, redo: s.Redo, hold: s.Hold,
 		arrivedUs: s.ArrivedUs, startedUs: s.StartedUs, sinceUs: s.SinceUs, executedUs: s.ExecutedUs,
 		waitedUs: s.WaitedUs, totalUs: s.TotalUs,
