@@ -26,6 +26,8 @@ type Question struct {
 	// Prices are those of the last plan, with times after the time of the question; nil
 	// means that there are none.
 	Prices *hare.Relaxation
+	// Prove asks for Plan.Bound, which takes an exact evaluation of the prices.
+	Prove bool
 }
 
 // Work limits what a plan costs. Zeros mean the defaults.
@@ -87,8 +89,14 @@ type Plan struct {
 	// where the job has no place.
 	Rows [][]Row
 	// Prices are those that the plan was made by, for the next question; nil where there
-	// was nothing to plan.
-	Prices *hare.Relaxation
+	// was nothing to plan. Each row is of the type PricedTypes, an index in Question.Types.
+	Prices      *hare.Relaxation
+	PricedTypes []int
+	// Value is the weighted sum of the completion times of the jobs that have rows, after
+	// the time of the question, if the plan is followed. Bound is at most the value of every
+	// plan of the same jobs on the same GPUs, which are free at the times of Work.Groups;
+	// what a move costs is part of both. Bound is 0 where it was not asked for.
+	Value, Bound hare.Amount
 }
 
 // Row says where some rounds of a job run.
@@ -119,6 +127,9 @@ func Make(ctx context.Context, q *Question) (*Plan, error) {
 	}
 	m := hare.NewModel(inst)
 	cfg := relax.Config{Workers: 1, MaxLPs: -1, Cells: work.Cells, Effort: work.Effort, NoSizes: true, Quit: closed}
+	if q.Prove {
+		cfg.Quit = nil
+	}
 	if q.Prices != nil && len(q.Prices.Prices) == len(m.Types) {
 		cfg.WarmStart = q.Prices
 	}
@@ -139,10 +150,21 @@ func Make(ctx context.Context, q *Question) (*Plan, error) {
 			return nil, fmt.Errorf("planner: %w", err)
 		}
 	}
-	p.Prices = rel
 	typeOf := map[string]int{}
 	for t, name := range q.Types {
 		typeOf[name] = t
+	}
+	p.Prices = rel
+	for _, name := range m.Types {
+		p.PricedTypes = append(p.PricedTypes, typeOf[name])
+	}
+	var ready hare.Amount
+	for i := range m.Jobs {
+		ready = ready.Add(hare.Product(m.Jobs[i].WeightMicro, m.Jobs[i].ReleaseUs))
+	}
+	p.Value = plan.Value(m).Add(ready)
+	if bound := rel.Bound.Add(ready); q.Prove && rel.Certified && bound.Sign() > 0 {
+		p.Bound = bound
 	}
 	for i := range plan.Jobs {
 		p.Rows[index[i]] = rowsOf(m, typeOf, plan.Jobs[i])

@@ -36,14 +36,17 @@ func NewHGittins(cluster *hare.Cluster, cfg HGittinsConfig) *ListScheduler {
 // hgittins is the state beyond that of list scheduling.
 type hgittins struct {
 	cfg    HGittinsConfig
-	belief sizeBelief
+	belief *sizeBelief
 }
 
-func (cfg HGittinsConfig) rule() Rule {
+func (cfg HGittinsConfig) rule() Rule { return cfg.ruleWith(&sizeBelief{}) }
+
+// ruleWith is the rule with a belief that may be another rule's too.
+func (cfg HGittinsConfig) ruleWith(belief *sizeBelief) Rule {
 	if cfg.SlowestFactor == 0 {
 		cfg.SlowestFactor = 4
 	}
-	h := &hgittins{cfg: cfg}
+	h := &hgittins{cfg: cfg, belief: belief}
 	return Rule{
 		Name: "hgittins", Hold: hare.Gang, Strict: cfg.Strict, sticky: !cfg.NotSticky, slowest: cfg.SlowestFactor,
 		Priority: h.priority,
@@ -59,7 +62,7 @@ func (h *hgittins) priority(_ *ListScheduler, j *JobState) float64 {
 	if h.cfg.ByArrival {
 		return float64(j.serial)
 	}
-	sb := &h.belief
+	sb := h.belief
 	if j.indexVersion != sb.version || j.indexRound != j.round {
 		j.indexVersion, j.indexRound = sb.version, j.round
 		j.index = sb.curve.Gittins(sb.attained(j)) * float64(sb.unit(j)) / float64(max(1, j.fastestUs()))

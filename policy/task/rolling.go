@@ -24,7 +24,26 @@ type RollingConfig struct {
 	MigrationUs int64
 	// Seed is of the search.
 	Seed int64
+	// Aside says that the policy's host makes the plans, by Ask and Take. Otherwise Step
+	// makes a plan whenever one is due, and Ask asks for none.
+	Aside bool
+	// MaxAgeUs is for plans that are made aside: how long the last plan is followed after a
+	// change that the plan has not seen, in microseconds. Then hgittins decides until the
+	// next plan. Zero means 60 s.
+	MaxAgeUs int64
 }
+
+// Rolling is the policy rolling. It is a ListScheduler whose plans its host may make
+// aside.
+type Rolling struct {
+	*ListScheduler
+	rolling *rolling
+}
+
+var (
+	_ online.Planned    = (*Rolling)(nil)
+	_ online.Observable = (*Rolling)(nil)
+)
 
 // NewRolling plans all jobs that are there at each arrival, end and change of GPUs, as if
 // nobody else came, and follows the plan by GPU type and order, not by GPU and time. The
@@ -35,25 +54,36 @@ type RollingConfig struct {
 // that it needs from jobs that come after it in the plan, unless those end before it is
 // expected to start (EASY backfill). A job may run a round elsewhere than the plan says
 // if that round ends before the job's own turn.
-func NewRolling(cluster *hare.Cluster, cfg RollingConfig) *ListScheduler {
-	return NewListScheduler(cluster, cfg.rule())
+//
+// With RollingConfig.Aside the last plan holds until the next one is taken. Jobs that
+// have come since stand by weighted shortest time at the plan's prices. Without a plan,
+// and when the plan is too old, the policy decides as hgittins does.
+func NewRolling(cluster *hare.Cluster, cfg RollingConfig) *Rolling {
+	r := newRolling(cfg)
+	return &Rolling{NewListScheduler(cluster, r.rule()), r}
 }
 
-// defaultMigrationUs is RollingConfig.MigrationUs where it is zero.
-const defaultMigrationUs = 60e6
+// Defaults of RollingConfig.
+const (
+	defaultMigrationUs = 60e6
+	defaultMaxAgeUs    = 60e6
+)
 
-func (cfg RollingConfig) rule() Rule {
-	r := &rolling{cfg: cfg}
+func newRolling(cfg RollingConfig) *rolling {
+	if cfg.MaxAgeUs == 0 {
+		cfg.MaxAgeUs = defaultMaxAgeUs
+	}
+	r := &rolling{cfg: cfg, belief: &sizeBelief{}}
+	r.fallback = HGittinsConfig{}.ruleWith(r.belief)
+	return r
+}
+
+func (r *rolling) rule() Rule {
 	return Rule{
-		Name: "rolling", Hold: hare.Gang, Rounds: cfg.Rounds, sticky: true,
-		Priority: func(_ *ListScheduler, j *JobState) float64 {
-			if row := j.nextRow(); row != nil {
-				return float64(row.StartUs)
-			}
-			return math.Inf(1)
-		},
-		prepare: r.prepare, assign: r.assign, left: r.left,
-		resized: func(*ListScheduler) { r.due = true },
+		Name: "rolling", Hold: hare.Gang, Rounds: r.cfg.Rounds, sticky: true,
+		Priority: r.priority,
+		prepare:  r.prepare, assign: r.assign, left: r.left,
+		resized: func(l *ListScheduler) { r.changed(l) },
 		state:   r.encode, restore: r.decode,
 	}
 }
@@ -61,18 +91,38 @@ func (cfg RollingConfig) rule() Rule {
 // rolling is the state beyond that of list scheduling. The rows of the plan are the jobs'
 // claims.
 type rolling struct {
-	cfg    RollingConfig
-	belief sizeBelief
-	due    bool // whether a plan is to be made
-	// prices are those of the last plan, made at pricedUs; nil before.
-	prices   *hare.Relaxation
-	pricedUs int64
+	cfg      RollingConfig
+	belief   *sizeBelief
+	fallback Rule // hgittins, with the same belief
+	// changes counts arrivals, ends of jobs, and GPUs that join or leave. A plan is due
+	// where the last one has not seen all of them.
+	changes int64
+	unseen  changeTimes // of the changes that the plan has not seen; for plans made aside
+	plan    followedPlan
+	// fresh says that a plan was taken, and that no event has come since.
+	fresh bool
 
 	// Those below are of one call of assign.
 	l        *ListScheduler
 	free     []int64 // GPUs of each type
 	reserved []gpuReservation
-	waiting  []*JobState
+	turns    []turn // of the planned jobs
+	// newcomers and merged are those jobs, and all turns with them.
+	newcomers []newcomer
+	merged    []turn
+}
+
+// followedPlan is what the policy keeps of the last plan beside the claims.
+type followedPlan struct {
+	number   int64 // the changes that the plan has seen; 0 where there is no plan yet
+	madeUs   int64 // the time of its question
+	arrivals int64 // jobs that had arrived by then
+	value    hare.Amount
+	bound    hare.Amount
+	// prices are nil where there were none. Their times are after madeUs, and each row is
+	// of a type of pricedTypes.
+	prices      *hare.Relaxation
+	pricedTypes []int
 }
 
 // claim is a job's part of the plan. Times are absolute, and rounds count from the job's
@@ -89,121 +139,80 @@ func (j *JobState) nextRow() *planner.Row {
 	if c == nil {
 		return nil
 	}
-	next := j.round
-	if len(j.gpus) > 0 {
-		next++
-	}
+	next := j.nextRound()
 	for c.at < len(c.rows)-1 && c.rows[c.at].Round+c.rows[c.at].Rounds <= next {
 		c.at++
 	}
 	return &c.rows[c.at]
 }
 
-func (r *rolling) left(_ *ListScheduler, j *JobState, ended bool) {
-	r.due = true
+// nextRound is the round that starts next.
+func (j *JobState) nextRound() int64 {
+	if len(j.gpus) > 0 {
+		return j.round + 1
+	}
+	return j.round
+}
+
+func (r *rolling) left(l *ListScheduler, j *JobState, ended bool) {
+	r.changed(l)
 	r.belief.observe(j, ended)
 }
 
-// prepare makes a plan where one is due, and takes it.
+// changed takes note of a change that makes a plan due.
+func (r *rolling) changed(l *ListScheduler) {
+	r.changes++
+	if r.cfg.Aside {
+		r.unseen.add(r.changes, l.nowUs)
+	}
+}
+
+// due reports whether something has changed since the plan's question.
+func (r *rolling) due() bool { return r.changes > r.plan.number }
+
+// prepare makes a plan where one is due and no host makes it, and follows it.
 func (r *rolling) prepare(l *ListScheduler) {
-	if !r.due {
+	if r.cfg.Aside {
+		r.belief.learn(l)
 		return
 	}
-	r.due = false
+	if !r.due() {
+		return
+	}
 	r.belief.learn(l)
-	q, jobs := r.question(l)
-	plan, err := planner.Make(context.Background(), q)
-	for _, j := range l.jobs {
-		j.claim = nil
-	}
-	if err != nil {
-		return // jobs run as far as they can without a plan
-	}
-	r.prices, r.pricedUs = plan.Prices, l.nowUs
-	for i, j := range jobs {
-		from := j.round
-		if len(j.gpus) > 0 {
-			from++
+	q := r.question(l)
+	plan, err := q.make(context.Background())
+	if err != nil { // jobs run as far as they can without a plan
+		r.plan.number, r.plan.arrivals = q.number, q.arrivals
+		for _, j := range l.jobs {
+			j.claim = nil
 		}
-		rows := plan.Rows[i]
-		for x := range rows {
-			rows[x].Round += from
-			rows[x].StartUs += l.nowUs
-		}
-		if len(rows) > 0 {
-			j.claim = &claim{rows: rows}
-		}
+		return
 	}
+	r.follow(l, plan)
 }
 
-// question is what a plan is to be made of, and the jobs of its jobs.
-func (r *rolling) question(l *ListScheduler) (*planner.Question, []*JobState) {
-	q := &planner.Question{Types: l.types, FreeUs: make([][]int64, len(l.types)), Seed: r.cfg.Seed, Work: r.cfg.Work,
-		Prices: r.pricesFrom(l.nowUs)}
-	for t := range l.types {
-		q.FreeUs[t] = make([]int64, len(l.free[t]))
-	}
-	var jobs []*JobState
-	for _, j := range l.jobs {
-		left := r.belief.roundsLeft(j)
-		readyUs := int64(0)
-		if len(j.gpus) > 0 {
-			readyUs = l.roundEndUs(j) - l.nowUs
-			freeUs := readyUs
-			if j.spec.Sync == hare.Rigid {
-				freeUs += spanUs(left-1, j.durationUs(l.gpus[j.gpus[0]].gpuType))
-			}
-			for _, g := range j.gpus {
-				t := l.gpus[g].gpuType
-				q.FreeUs[t] = append(q.FreeUs[t], freeUs)
-			}
-			if j.spec.Sync == hare.Rigid {
-				continue // there is nothing to decide
-			}
-			left = max(1, left-1)
-		}
-		if job, ok := r.job(l, j, left, readyUs); ok {
-			q.Jobs = append(q.Jobs, job)
-			jobs = append(jobs, j)
-		}
-	}
-	return q, jobs
-}
-
-// job is a job of the question; false where no type has a known speed.
-func (r *rolling) job(l *ListScheduler, j *JobState, left, readyUs int64) (planner.Job, bool) {
-	_, mix := l.holding(j)
-	out := planner.Job{WeightMicro: j.spec.WeightMicro, Tasks: j.spec.Tasks, Sync: max(hare.Gang, j.spec.Sync),
-		Mix: mix && j.spec.Sync != hare.Rigid, ReadyUs: readyUs, Rounds: left}
-	for _, m := range j.modes {
-		if m.durationUs == 0 || l.inService[m.gpuType] == 0 {
-			continue
-		}
-		d := m.durationUs
-		if len(j.last) > 0 && m.gpuType != l.gpus[j.last[0]].gpuType {
-			d += r.migrationUs(j) / left
-		}
-		out.On = append(out.On, planner.Mode{Type: m.gpuType, DurationUs: d})
+// priority is that of the plan, or of hgittins where that decides.
+func (r *rolling) priority(l *ListScheduler, j *JobState) float64 {
+	if r.fallsBack(l) {
+		return r.fallback.Priority(l, j)
 	}
 	if row := j.nextRow(); row != nil {
-		out.BeforeUs = row.StartUs - l.nowUs
-		for _, row := range j.claim.rows[j.claim.at:] {
-			for _, c := range row.Types {
-				if !slices.Contains(out.Before, c.Type) {
-					out.Before = append(out.Before, c.Type)
-				}
-			}
-		}
+		return float64(row.StartUs)
 	}
-	return out, len(out.On) > 0
+	return math.Inf(1)
 }
 
-// migrationUs is what a plan charges a job for leaving its type.
-func (r *rolling) migrationUs(j *JobState) int64 {
-	if r.cfg.MigrationUs == 0 {
-		return max(defaultMigrationUs, j.fastestUs())
+// fallsBack reports whether hgittins decides.
+func (r *rolling) fallsBack(l *ListScheduler) bool {
+	if !r.cfg.Aside {
+		return false
 	}
-	return max(0, r.cfg.MigrationUs)
+	if r.plan.number == 0 {
+		return true
+	}
+	sinceUs, ok := r.unseen.firstUs()
+	return ok && l.nowUs-sinceUs > r.cfg.MaxAgeUs
 }
 
 // roundEndUs is when the round of a job that runs is expected to end.
@@ -221,117 +230,124 @@ func (l *ListScheduler) roundEndUs(j *JobState) int64 {
 // spanUs is how long some rounds take, or hare.MaxExact where that is longer.
 func spanUs(rounds, roundUs int64) int64 { return min(times(max(0, rounds), roundUs), hare.MaxExact) }
 
-// fewestCells is the least number of cells that prices are worth taking from.
-const fewestCells = 4
-
-// pricesFrom are the last prices from a time on, with times after that time; nil where
-// too few are left.
-func (r *rolling) pricesFrom(nowUs int64) *hare.Relaxation {
-	if r.prices == nil {
-		return nil
-	}
-	by, from := nowUs-r.pricedUs, 0
-	for from+1 < len(r.prices.GridUs) && r.prices.GridUs[from+1] <= by {
-		from++
-	}
-	if len(r.prices.GridUs)-from <= fewestCells {
-		return nil
-	}
-	out := &hare.Relaxation{}
-	for _, at := range r.prices.GridUs[from:] {
-		out.GridUs = append(out.GridUs, max(0, at-by))
-	}
-	for _, row := range r.prices.Prices {
-		out.Prices = append(out.Prices, row[from:])
-	}
-	return out
-}
-
-// rollingSnapshot is the state of rolling. Claims are those of the jobs in the order of
-// arrival.
-type rollingSnapshot struct {
-	Belief   beliefSnapshot  `json:"belief"`
-	Due      bool            `json:"due"`
-	GridUs   []int64         `json:"grid_us,omitempty"`
-	Prices   [][]float64     `json:"prices,omitempty"`
-	PricedUs int64           `json:"priced_us"`
-	Claims   [][]planner.Row `json:"claims"`
-}
-
-func (r *rolling) encode(l *ListScheduler) any {
-	s := rollingSnapshot{Belief: r.belief.snapshot(), Due: r.due, PricedUs: r.pricedUs}
-	if r.prices != nil {
-		s.GridUs, s.Prices = r.prices.GridUs, r.prices.Prices
-	}
-	for _, j := range l.jobs {
-		var rows []planner.Row
-		if j.nextRow() != nil {
-			rows = j.claim.rows
-		}
-		s.Claims = append(s.Claims, rows)
-	}
-	return s
-}
-
-func (r *rolling) decode(l *ListScheduler, state json.RawMessage) bool {
-	var s rollingSnapshot
-	if json.Unmarshal(state, &s) != nil || !r.belief.restore(&s.Belief) || len(s.Claims) != len(l.jobs) ||
-		s.PricedUs < 0 || s.PricedUs > l.nowUs {
-		return false
-	}
-	r.due, r.pricedUs = s.Due, s.PricedUs
-	if len(s.GridUs) > 0 {
-		r.prices = &hare.Relaxation{GridUs: s.GridUs, Prices: s.Prices}
-	}
-	for _, row := range s.Prices {
-		if len(row) != len(s.GridUs)-1 && len(row) != len(s.GridUs) {
-			return false
-		}
-	}
-	for i, rows := range s.Claims {
-		for _, row := range rows {
-			width := int64(0)
-			for _, c := range row.Types {
-				width += c.Count
-				if c.Count < 1 || !slices.ContainsFunc(l.jobs[i].modes, func(m mode) bool { return m.gpuType == c.Type }) {
-					return false
-				}
-			}
-			if width != l.jobs[i].spec.Tasks || row.Rounds < 1 || row.Round < 0 {
-				return false
-			}
-		}
-		if len(rows) > 0 {
-			l.jobs[i].claim = &claim{rows: rows}
-		}
-	}
-	return true
-}
-
-// parseRolling reads {"migration_s": 60, "moves": 20000}.
-func parseRolling(parameters []byte) (Rule, error) {
+// parseRolling reads {"migration_s": 60, "moves": 20000, "aside": true, "max_age_s": 60}.
+func parseRolling(parameters []byte) (*rolling, error) {
 	form := struct {
 		MigrationS json.Number `json:"migration_s"`
 		Moves      *int64      `json:"moves"`
+		Aside      bool        `json:"aside"`
+		MaxAgeS    json.Number `json:"max_age_s"`
 	}{}
 	if err := online.DecodeParameters(parameters, &form); err != nil {
-		return Rule{}, err
+		return nil, err
 	}
-	cfg := RollingConfig{}
-	if form.MigrationS != "" {
-		us, err := positiveMicros("/migration_s", form.MigrationS)
-		if err != nil {
-			return Rule{}, err
+	cfg := RollingConfig{Aside: form.Aside}
+	for _, x := range []struct {
+		pointer string
+		text    json.Number
+		to      *int64
+	}{{"/migration_s", form.MigrationS, &cfg.MigrationUs}, {"/max_age_s", form.MaxAgeS, &cfg.MaxAgeUs}} {
+		if x.text == "" {
+			continue
 		}
-		cfg.MigrationUs = us
+		us, err := positiveMicros(x.pointer, x.text)
+		if err != nil {
+			return nil, err
+		}
+		*x.to = us
 	}
 	if form.Moves != nil {
 		if *form.Moves < 0 || *form.Moves > 1e9 {
-			return Rule{}, invalid("/moves", "out_of_range", "rolling: moves is %d: it must be from 0 to 1e9", *form.Moves)
+			return nil, invalid("/moves", "out_of_range", "rolling: moves is %d: it must be from 0 to 1e9", *form.Moves)
 		}
 		if cfg.Work.Moves = *form.Moves; cfg.Work.Moves == 0 {
 			cfg.Work.Moves = -1
 		}
 	}
-	return cfg.rule(), nil
+	return newRolling(cfg), nil
+}
+
+// rollingMaker makes the policy rolling for simulations and sessions.
+var rollingMaker = FromEvents{
+	New: func(cluster *hare.Cluster, cfg Config) (online.Durable, error) {
+		return NewRolling(cluster, cfg.Rolling), nil
+	},
+	Open: func(cluster *hare.Cluster, parameters []byte) (online.Durable, error) {
+		return withRolling(func(rule func([]byte) (Rule, error)) (*ListScheduler, error) {
+			return OpenListScheduler(cluster, parameters, rule)
+		})
+	},
+	Restore: func(snapshot []byte) (online.Durable, error) {
+		return withRolling(func(rule func([]byte) (Rule, error)) (*ListScheduler, error) {
+			return RestoreListScheduler(snapshot, rule)
+		})
+	},
+}
+
+// withRolling makes a Rolling of the scheduler that made makes by the rule.
+func withRolling(made func(rule func(parameters []byte) (Rule, error)) (*ListScheduler, error)) (online.Durable,
+	error) {
+	var r *rolling
+	l, err := made(func(parameters []byte) (Rule, error) {
+		var err error
+		if r, err = parseRolling(parameters); err != nil {
+			return Rule{}, err
+		}
+		return r.rule(), nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &Rolling{l, r}, nil
+}
+
+// maxChangeTimes limits the memory of a changeTimes.
+const maxChangeTimes = 256
+
+// changeTimes are the times of the changes that a plan has not seen: those of the changes
+// from each Number on, up to the next one. Where there are many, the times of some are
+// those of changes before them.
+type changeTimes []changeTime
+
+type changeTime struct {
+	Number int64 `json:"number"`
+	AtUs   int64 `json:"at_us"`
+}
+
+func (ct *changeTimes) add(number, atUs int64) {
+	all := *ct
+	if n := len(all); n > 0 && all[n-1].AtUs == atUs {
+		return
+	}
+	if len(all) == maxChangeTimes {
+		for i := range maxChangeTimes / 2 {
+			all[i] = all[2*i]
+		}
+		all = all[:maxChangeTimes/2]
+	}
+	*ct = append(all, changeTime{number, atUs})
+}
+
+// see forgets all changes up to a number, of the last change at most.
+func (ct *changeTimes) see(number, last int64) {
+	all := *ct
+	if number >= last {
+		*ct = all[:0]
+		return
+	}
+	from := 0
+	for from+1 < len(all) && all[from+1].Number <= number+1 {
+		from++
+	}
+	all = slices.Delete(all, 0, from)
+	all[0].Number = number + 1
+	*ct = all
+}
+
+// firstUs is the time of the first change; false where there is none.
+func (ct changeTimes) firstUs() (int64, bool) {
+	if len(ct) == 0 {
+		return 0, false
+	}
+	return ct[0].AtUs, true
 }

@@ -19,26 +19,39 @@ type gpuReservation struct {
 
 // assign starts the rounds whose turn it is, and then what fits beside.
 func (r *rolling) assign(l *ListScheduler) {
+	r.fresh = false
 	if !l.anyFree() {
 		return
 	}
+	if r.fallsBack(l) {
+		own := l.rule
+		l.rule = r.fallback
+		l.rule.oneNode = own.oneNode
+		l.schedule()
+		l.rule = own
+		return
+	}
 	r.l = l
-	r.free, r.reserved, r.waiting = r.free[:0], r.reserved[:0], r.waiting[:0]
+	r.free, r.reserved, r.turns = r.free[:0], r.reserved[:0], r.turns[:0]
 	for t := range l.types {
 		r.free = append(r.free, int64(len(l.free[t])))
 		r.reserved = append(r.reserved, gpuReservation{})
 	}
 	for _, j := range l.jobs {
-		if j.claim != nil {
-			r.waiting = append(r.waiting, j)
+		if row := j.nextRow(); row != nil {
+			r.turns = append(r.turns, turn{job: j, row: row})
 		}
 	}
-	slices.SortStableFunc(r.waiting, func(a, b *JobState) int {
-		return cmp.Compare(a.nextRow().StartUs, b.nextRow().StartUs)
-	})
-	for _, j := range r.waiting {
-		row := j.nextRow()
+	slices.SortStableFunc(r.turns, func(a, b turn) int { return cmp.Compare(a.row.StartUs, b.row.StartUs) })
+	turns := r.turns
+	if r.cfg.Aside {
+		turns = r.placeNewcomers(l, turns)
+	}
+	for i := range turns {
+		j, row := turns[i].job, turns[i].row
 		switch {
+		case turns[i].new != nil:
+			r.startNewcomer(&turns[i])
 		case j.taskByTask():
 			r.startTasks(j)
 		case len(j.gpus) > 0 && j.spec.Sync == hare.Rigid:
@@ -196,24 +209,27 @@ const slowestUnplanned = 4
 // ends, if the round also ends before the job's own turn. Jobs without a place in the
 // plan come last, by arrival.
 func (r *rolling) fill() {
-	l := r.l
-	for _, j := range l.jobs {
+	for i := range r.turns {
+		r.fillWith(r.turns[i].job)
+	}
+	for _, j := range r.l.jobs {
 		if j.claim == nil {
-			r.waiting = append(r.waiting, j)
+			r.fillWith(j)
 		}
 	}
-	for _, j := range r.waiting {
-		if j.claim == nil {
-			l.openRound(j)
-		}
-		switch {
-		case j.ready() == 0:
-		case j.claim == nil && j.hold == hare.Relaxed:
-			r.startTasks(j)
-		case len(j.gpus) > 0 || j.spec.Sync == hare.Rigid && j.claim != nil:
-		case !r.startElsewhere(j) && j.claim == nil:
-			r.startMixed(j)
-		}
+}
+
+func (r *rolling) fillWith(j *JobState) {
+	if j.claim == nil {
+		r.l.openRound(j)
+	}
+	switch {
+	case j.ready() == 0:
+	case j.claim == nil && j.hold == hare.Relaxed:
+		r.startTasks(j)
+	case len(j.gpus) > 0 || j.spec.Sync == hare.Rigid && j.claim != nil:
+	case !r.startElsewhere(j) && j.claim == nil:
+		r.startMixed(j)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/online"
 	"github.com/hare-sched/hare/policy"
 	"github.com/hare-sched/hare/policy/task"
 	"github.com/hare-sched/hare/sim"
@@ -50,7 +51,7 @@ func TestLearnedSizesDecide(t *testing.T) {
 	}
 	add("long", 30, 100)
 	add("late", 60, 2)
-	for name, p := range map[string]*task.ListScheduler{
+	for name, p := range map[string]online.Policy{
 		"rolling":  task.NewRolling(&inst.Cluster, task.RollingConfig{}),
 		"hgittins": task.NewHGittins(&inst.Cluster, task.HGittinsConfig{}),
 	} {

@@ -45,6 +45,8 @@ type Config struct {
 	Seed int64
 	// HGittins is for hgittins.
 	HGittins HGittinsConfig
+	// Rolling is for rolling.
+	Rolling RollingConfig
 	// OneNode makes list schedulers (all policies except hlas, fifo and the plans) start a
 	// round on GPUs of one node where a node has enough free GPUs, and of these nodes on
 	// the one with the fewest free GPUs: best fit. [I] No job waits for a node.
@@ -152,7 +154,10 @@ func durable[P online.Durable](p P, err error) (online.Durable, error) {
 // New makes a fresh policy for a simulation of inst, which must be valid.
 func (info Info) New(ctx context.Context, inst *hare.Instance, cfg Config) (online.Policy, error) {
 	made, err := info.Maker.make(ctx, inst, cfg)
-	if l, ok := made.(*ListScheduler); ok {
+	switch l := made.(type) {
+	case *ListScheduler:
+		l.rule.oneNode = cfg.OneNode
+	case *Rolling:
 		l.rule.oneNode = cfg.OneNode
 	}
 	return made, err
@@ -234,8 +239,8 @@ var policies = []Info{
 	}},
 	{"kueue", "gang FIFO as in Kueue, which skips gangs that do not fit", without(kueue(false))},
 	{"kueue_strict", "gang FIFO as in Kueue, in which a gang that does not fit blocks all others", without(kueue(true))},
-	{"rolling", "a plan at each arrival, end and change of GPUs, followed by type and order; sizes are learned", FromRule(
-		func(Config) (Rule, error) { return RollingConfig{}.rule(), nil }, parseRolling)},
+	{"rolling", "a plan at each arrival, end and change of GPUs, followed by type and order; sizes are learned",
+		rollingMaker},
 	{"sched_allox", "the Hare paper's Sched_Allox: whole jobs matched to types and places in line",
 		FromSizes(func(c *hare.Cluster, s JobSizes, _ Config) (online.Policy, error) { return NewSchedAlloX(c, s), nil })},
 	{"sched_homo", "the Hare paper's Sched_Homo: weighted completion time as if all GPUs were alike",
