@@ -62,7 +62,7 @@ func TestEncodersFollowTheTables(t *testing.T) {
 	if got := namesAt(t, answer, 3); !slices.Equal(got, decisionTable.names) {
 		t.Errorf("%s: %q", answer, got)
 	}
-	record := AppendRecord(nil, Record{Decisions: decisions})
+	record := AppendRecord(nil, Record{Plan: []byte(`{}`), Decisions: decisions})
 	if got := namesAt(t, record, 1); !slices.Equal(got, recordTable.names) {
 		t.Errorf("%s: %q", record, got)
 	}

@@ -62,6 +62,11 @@ func TestEventsSurviveEncoding(t *testing.T) {
 		if diff := cmp.Diff(r, again); err != nil || diff != "" {
 			t.Errorf("%s: %v %s", wire.AppendRecord(nil, r), err, diff)
 		}
+		r.Plan = []byte(`{ "made_us" : 7e0,"é":[{"a":1,"a":-0.0}] }`)
+		again, err = wire.DecodeRecord(wire.AppendRecord(nil, r))
+		if diff := cmp.Diff(r, again); err != nil || diff != "" {
+			t.Errorf("%s: %v %s", wire.AppendRecord(nil, r), err, diff)
+		}
 		a := hare.Answer{Seq: e.Seq, Decisions: r.Decisions}
 		answer, err := wire.DecodeAnswer(wire.AppendAnswer(nil, a))
 		if diff := cmp.Diff(a, answer); err != nil || diff != "" {
@@ -86,6 +91,38 @@ func TestHintsOfJobs(t *testing.T) {
 		if text := wire.AppendEvent(nil, e); err != nil || !strings.HasSuffix(string(text), want) {
 			t.Errorf("%s: %v\n got %s\nwant %s", line, err, text, want)
 		}
+	}
+}
+
+// What cannot stand in a line of a log is refused before it is written, and when it is
+// read.
+func TestBadPlans(t *testing.T) {
+	for _, c := range []struct{ plan, want string }{
+		{"", "is not a JSON object"},
+		{"[]", "is not a JSON object"},
+		{"null", "is not a JSON object"},
+		{" {}", "is not a JSON object"},
+		{`{"a":`, "is not a JSON object"},
+		{`{"a":1}}`, "is not a JSON object"},
+		{"{\"a\":\"\xff\"}", "is not a JSON object"},
+		{"{\"a\":\n1}", "is not on one line"},
+		{`{"a":"` + strings.Repeat("x", wire.MaxPlanBytes) + `"}`, "and 4194304 are the most"},
+	} {
+		if err := wire.CheckPlan([]byte(c.plan)); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%.40q: got %v, want %s", c.plan, err, c.want)
+		}
+		if c.plan == "" || c.plan == " {}" {
+			continue // as text in a record, another fault or none
+		}
+		line := `{"event":{"seq":1,"at_s":0,"type":"tick"},"plan":` + c.plan + `,"decisions":[]}`
+		if _, err := wire.DecodeRecord([]byte(line)); err == nil {
+			t.Errorf("%.80q is read", line)
+		} else {
+			checkFaults(t, err)
+		}
+	}
+	if err := wire.CheckPlan([]byte(`{"jobs":[]}`)); err != nil {
+		t.Error(err)
 	}
 }
 
@@ -286,6 +323,7 @@ func FuzzDecodeEvent(f *testing.F) {
 func FuzzDecodeAnswer(f *testing.F) {
 	f.Add(`{"seq":1,"decisions":[{"type":"start","job":"bert","round":0,"task":0,"gpu":"a/0","at_s":0}]}`)
 	f.Add(`{"event":{"seq":1,"at_s":0,"type":"tick"},"decisions":[]}`)
+	f.Add(`{"event":{"seq":1,"at_s":0,"type":"tick"},"plan":{ "made_us":1, "jobs":[{}]},"decisions":[]}`)
 	f.Fuzz(func(t *testing.T, text string) {
 		if a, err := wire.DecodeAnswer([]byte(text)); err != nil {
 			checkFaults(t, err)
