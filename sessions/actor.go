@@ -40,6 +40,9 @@ type actor struct {
 	writing *batch // nil: nothing is being written
 	step    [1]hare.Event
 	row     []wire.Record // the last row that was read for a duplicate
+	plans   planning
+	// skipPlans leaves the plans of the log out while the log is read.
+	skipPlans bool
 }
 
 // batch holds what becomes durable together, and the promises that wait for it.
@@ -83,9 +86,16 @@ func (a *actor) run() {
 			for n := len(a.inbox); n > 0 && !a.full(); n-- {
 				a.take(<-a.inbox)
 			}
+			a.ask()
 			idle.Reset(a.session.parent.cfg.Idle)
 		case err := <-done:
 			a.finishWrite(err)
+		case ans := <-a.answered():
+			a.receive(ans)
+			a.ask()
+		case <-a.plans.again:
+			a.plans.again = nil
+			a.ask()
 		case <-idle.C:
 			if a.unload(false) {
 				return
@@ -113,7 +123,7 @@ func (a *actor) take(p *Promise) {
 		}
 		err := a.load()
 		if err == nil {
-			p.view(a.policy)
+			p.view(a)
 		}
 		return err
 	})
@@ -154,7 +164,13 @@ func (a *actor) apply(p *Promise) error {
 		return &admission.LimitError{What: "active jobs of the session", Limit: a.session.parent.cfg.MaxJobs}
 	}
 	a.step[0] = p.event
-	decisions, err := a.policy.Step(p.event.AtUs, a.step[:])
+	if !a.takePlan() {
+		return a.applyWithoutPlan(p)
+	}
+	decisions, sound, err := a.stepAfterPlan(p.event.AtUs)
+	if !sound {
+		return a.applyWithoutPlan(p)
+	}
 	if err != nil {
 		var refused *online.RefusedError
 		if errors.As(err, &refused) {
@@ -167,7 +183,9 @@ func (a *actor) apply(p *Promise) error {
 	from := len(b.decisions)
 	b.decisions = append(b.decisions, decisions...)
 	p.answer = hare.Answer{Seq: seq, Decisions: b.decisions[from:len(b.decisions):len(b.decisions)]}
-	data := append(wire.AppendRecord(b.row.Data, wire.Record{Event: p.event, Decisions: decisions}), '\n')
+	data := append(wire.AppendRecord(b.row.Data, wire.Record{Event: p.event, Plan: a.plans.taken,
+		Decisions: decisions}), '\n')
+	a.plans.taken = nil
 	if len(b.row.Data) == 0 {
 		b.row.First = seq
 	}
@@ -176,6 +194,13 @@ func (a *actor) apply(p *Promise) error {
 	a.jobs += jobChange(p.event.Type)
 	a.fresh++
 	return nil
+}
+
+// applyWithoutPlan computes the answer of p after the policy failed with a plan: the policy
+// is loaded from the log, which does not have the plan.
+func (a *actor) applyWithoutPlan(p *Promise) error {
+	a.policy = nil
+	return a.apply(p)
 }
 
 func jobChange(t hare.EventType) int64 {
@@ -256,12 +281,17 @@ func (a *actor) startWrite() {
 	b.row.Session, b.row.Prev = a.session.id, a.links.Sum
 	b.row.Sum = b.row.Checksum()
 	a.links.Last, a.links.Sum = b.row.Last, b.row.Sum
-	if a.policy != nil && a.fresh >= a.session.parent.cfg.SnapshotEvery { // a policy that failed has no state to save
+	if a.fresh >= a.session.parent.cfg.SnapshotEvery && a.atLog() {
 		b.snapshot = a.snapshot()
 	}
 	a.writing, a.filling = b, newBatch()
 	a.session.parent.commits <- b
 }
+
+// atLog reports whether the policy's state is that after the events of the log and of the
+// batches in memory. A policy that failed has no state, and a policy that took a plan with
+// which no event is recorded yet is ahead.
+func (a *actor) atLog() bool { return a.policy != nil && a.plans.taken == nil }
 
 // snapshot returns a snapshot of the end of the batch that is written next, or nil
 // where the policy panicked.
@@ -295,6 +325,7 @@ func (a *actor) finishWrite(err error) {
 	// The policy is ahead of the log, and later events were applied to that state: the
 	// policy must be loaded from the log again.
 	a.policy = nil
+	a.dropPlans()
 	a.retryAt, a.failure = time.Now().Add(a.session.parent.cfg.Retry), err
 	for _, p := range append(b.promises, a.filling.promises...) {
 		p.answer, p.duplicate, p.err = hare.Answer{}, false, err
@@ -320,7 +351,7 @@ func (a *actor) flush() {
 // where no event waits in its inbox, and unload returns false where the actor goes on.
 func (a *actor) unload(forGood bool) bool {
 	a.flush()
-	if a.policy != nil && a.fresh > 0 && !(forGood && a.session.ended == store.ErrNoSession) {
+	if a.atLog() && a.fresh > 0 && !(forGood && a.session.ended == store.ErrNoSession) {
 		b := newBatch()
 		if b.snapshot = a.snapshot(); b.snapshot != nil {
 			a.session.parent.commits <- b
@@ -341,6 +372,7 @@ func (a *actor) unload(forGood bool) bool {
 		p.err = a.session.ended
 		close(p.done)
 	}
+	a.dropPlans()
 	a.session.actor = nil
 	return true
 }

@@ -72,6 +72,11 @@ func (s *Session) Submit(ctx context.Context, event hare.Event) (*Promise, error
 // once those events are durable. What f learned counts only if View returns nil. f runs
 // between two events, must be quick and must not change the policy.
 func (s *Session) View(ctx context.Context, f func(policy online.Durable)) error {
+	return s.look(ctx, func(a *actor) { f(a.policy) })
+}
+
+// look is View with the whole actor.
+func (s *Session) look(ctx context.Context, f func(*actor)) error {
 	p := &Promise{view: f, done: make(chan struct{})}
 	if err := s.enqueue(ctx, p); err != nil {
 		return err

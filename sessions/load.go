@@ -3,9 +3,12 @@ package sessions
 import (
 	"context"
 	"errors"
+	"fmt"
 
+	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/online"
 	"github.com/hare-sched/hare/store"
+	"github.com/hare-sched/hare/wire"
 )
 
 // load brings the state of the session into memory, if the state is not there: the last
@@ -18,7 +21,14 @@ func (a *actor) load() error {
 	if a.policy != nil || a.damage != nil {
 		return a.damage
 	}
-	err := a.session.logDamage(a.read())
+	a.dropPlans()
+	err := a.read()
+	if errors.As(err, new(*planPanicError)) {
+		a.skipPlans = true
+		err = a.read()
+	}
+	a.skipPlans = false
+	err = a.session.logDamage(err)
 	if errors.As(err, new(*store.CorruptError)) {
 		a.damage = err
 	}
@@ -67,6 +77,33 @@ func (a *actor) read() error {
 	return nil
 }
 
+// planPanicError says that the policy panicked with a plan of the log.
+type planPanicError struct{ seq int64 }
+
+func (e *planPanicError) Error() string {
+	return fmt.Sprintf("the policy panicked with the plan of event %d", e.seq)
+}
+
+// takeRecorded lets policy take the plan that the log has before an event. The decisions of
+// the log hold even where this version refuses the plan: the plan is left out then, and
+// another one is made.
+func (a *actor) takeRecorded(policy online.Durable, rec *wire.Record) error {
+	p, ok := policy.(online.Planned)
+	if !ok || a.skipPlans {
+		return nil
+	}
+	err := recovered(func() error { return p.Take(rec.Plan) })
+	if err == nil {
+		return nil
+	}
+	a.session.parent.cfg.Logger.Error("a plan in the log of a session is not taken: the session goes on without the "+
+		"plan", "session", a.session.id, "event", rec.Event.Seq, "error", err)
+	if !errors.As(err, new(*hare.InvalidError)) {
+		return &planPanicError{rec.Event.Seq} // the state is unknown
+	}
+	return nil
+}
+
 // adoptError says that recorded events do not fit the state before them.
 type adoptError struct{ *store.CorruptError }
 
@@ -108,6 +145,11 @@ func (a *actor) replay(ctx context.Context, policy online.Durable, s *store.Snap
 			for _, rec := range records {
 				if rec.Event.AtUs < atUs {
 					return &store.CorruptError{Session: a.session.id, Seq: rec.Event.Seq, What: "its time goes back"}
+				}
+				if rec.Plan != nil {
+					if err := a.takeRecorded(policy, &rec); err != nil {
+						return err
+					}
 				}
 				if err := policy.Adopt(rec.Event.AtUs, rec.Event, rec.Decisions); err != nil {
 					return &adoptError{&store.CorruptError{Session: a.session.id, Seq: rec.Event.Seq,

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/hare-sched/hare"
-	"github.com/hare-sched/hare/online"
 	"github.com/hare-sched/hare/wire"
 )
 
@@ -61,7 +60,7 @@ func (e *ConflictError) Error() string {
 // Promise is the answer to an event that was submitted.
 type Promise struct {
 	event hare.Event
-	view  func(online.Durable) // is called in place of applying an event
+	view  func(*actor) // is called in place of applying an event
 	done  chan struct{}
 
 	answer    hare.Answer

@@ -7,9 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/hare-sched/hare"
@@ -40,6 +42,16 @@ type Config struct {
 	// Retry is how long a session takes no events after a failed write of the log; zero
 	// means 1 s.
 	Retry time.Duration
+	// Planners is how many plans are made at the same time, of all sessions; zero means
+	// half as many as goroutines run at the same time, and at least one.
+	Planners int
+	// PlanTime is the longest time that a plan may take; zero means 10 s. A planner that
+	// does not end then is left alone. At most Planners of them are: while that many are
+	// left alone, no plans are made.
+	PlanTime time.Duration
+	// PlanRetry is the time from a plan that failed to the next try, which doubles with
+	// each failure in a row, up to 5 min; zero means 1 s.
+	PlanRetry time.Duration
 	// New and Restore make policies; nil means the functions of package policy.
 	New     func(policy string, cluster *hare.Cluster, parameters []byte) (online.Durable, error)
 	Restore func(policy string, snapshot []byte) (online.Durable, error)
@@ -61,11 +73,18 @@ func (c Config) withDefaults() Config {
 	number(&c.MaxJobs, 100_000)
 	number(&c.SnapshotEvery, 50_000)
 	number(&c.Window, 1024)
+	number(&c.Planners, max(1, runtime.GOMAXPROCS(0)/2))
 	if c.Idle <= 0 {
 		c.Idle = 5 * time.Minute
 	}
 	if c.Retry <= 0 {
 		c.Retry = time.Second
+	}
+	if c.PlanTime <= 0 {
+		c.PlanTime = 10 * time.Second
+	}
+	if c.PlanRetry <= 0 {
+		c.PlanRetry = time.Second
 	}
 	if c.New == nil {
 		c.New = policy.OpenSession
@@ -87,11 +106,13 @@ const DefaultPolicy = "hlas"
 
 // Sessions are the online sessions of one server. Safe for concurrent use.
 type Sessions struct {
-	cfg     Config
-	commits chan *batch
-	written chan struct{} // closed when the committer has ended
-	actors  sync.WaitGroup
-	failing bool // the last append failed; used by the committer alone
+	cfg      Config
+	commits  chan *batch
+	written  chan struct{} // closed when the committer has ended
+	actors   sync.WaitGroup
+	failing  bool // the last append failed; used by the committer alone
+	planners *planners
+	hooks    atomic.Pointer[Hooks]
 
 	mu       sync.Mutex
 	sessions map[string]*Session
@@ -104,6 +125,7 @@ type Sessions struct {
 // when the session is first used.
 func Open(ctx context.Context, cfg Config) (*Sessions, error) {
 	ss := &Sessions{cfg: cfg.withDefaults(), sessions: map[string]*Session{}}
+	ss.planners = newPlanners(&ss.cfg, ss.currentHooks)
 	metas, err := cfg.Store.Sessions(ctx)
 	if err != nil {
 		return nil, err
@@ -259,6 +281,10 @@ func (ss *Sessions) Count() (exist, active int) {
 	return len(ss.sessions), active
 }
 
+// Planners counts the questions for plans that wait, the plans that are being made, and
+// the planners that were left alone because they did not end in time.
+func (ss *Sessions) Planners() (waiting, running, abandoned int) { return ss.planners.count() }
+
 // List describes all sessions of a tenant, the oldest first.
 func (ss *Sessions) List(_ context.Context, tenant string) ([]Info, error) {
 	ss.mu.Lock()
@@ -339,6 +365,7 @@ func (ss *Sessions) Close() error {
 		s.finish(admission.ErrDraining)
 	}
 	ss.actors.Wait()
+	ss.planners.close()
 	close(ss.commits)
 	<-ss.written
 	return ss.cfg.Store.Close()
