@@ -31,6 +31,8 @@ type Config struct {
 	// Moves is the work of hare_offline's search. Zero means the policy's default, and a
 	// negative number means no search.
 	Moves int64
+	// PlanLatencyUs replaces sim.Config.PlanLatencyUs of the cases where it is above zero.
+	PlanLatencyUs int64
 	// Parallel is the number of runs that go on side by side; zero means 1. The report does
 	// not depend on Parallel.
 	Parallel int
@@ -101,7 +103,7 @@ type Info struct {
 func All() []Info {
 	return []Info{
 		weightedJCT, algorithm1, cdf, gpuSweep, jobSweep, heterogeneity, mix, syncs,
-		streams, hgittinsRules, clairvoyance, thresholds, starvation, switchCost, profileErrors, stragglers, faults,
+		streams, hgittinsRules, planLatency, clairvoyance, thresholds, starvation, switchCost, profileErrors, stragglers, faults,
 	}
 }
 

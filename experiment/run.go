@@ -154,6 +154,10 @@ func (cfg *Config) one(ctx context.Context, c *Case, s *Scheme, info task.Info, 
 	if c.ThresholdUs > 0 {
 		tc.ThresholdUs = c.ThresholdUs
 	}
+	if cfg.PlanLatencyUs > 0 {
+		sc.PlanLatencyUs = cfg.PlanLatencyUs
+	}
+	tc.Rolling.Aside = sc.PlanLatencyUs > 0
 	p, err := newPolicy(ctx, c, info, tc)
 	if err != nil {
 		return nil, err

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/hare-sched/hare"
@@ -42,6 +43,25 @@ var hgittinsRules = Info{
 	},
 	measures: []measure{weighted, meanJCT, p99Slowdown},
 	cases:    set.streams,
+}
+
+// planLatency are the instances of streams of two families, with plans that are late.
+var planLatency = Info{
+	Name:  "plan-latency",
+	Title: "What late plans cost",
+	Text: "The instances gavel-500 and generated of online. A plan of rolling is followed only from the first event on that is as long after its question as the axis " +
+		"says, and the plan before holds until then. hgittins makes no plans.",
+	Published: "None: late plans are Hare's own.",
+	axis:      "latency of plans, s",
+	schemes:   named("rolling", "hgittins"),
+	measures:  []measure{weighted, meanJCT, p99Slowdown},
+	cases: func(s set) ([]Case, error) {
+		cases, err := s.streams()
+		cases = slices.DeleteFunc(cases, func(c Case) bool { return c.Group != "gavel-500" && c.Group != "generated" })
+		return again(cases, []float64{0, 0.1, 1, 10, 60, 600}, func(c *Case, x float64) {
+			c.Sim.PlanLatencyUs = int64(math.Round(x * 1e6))
+		}), err
+	},
 }
 
 // stream is a family of instances.

@@ -22,6 +22,8 @@ type engine struct {
 	policy online.Policy
 	log    func(wire.Record) error
 	name   string // name of the policy
+	// planner makes the plans of a policy that follows plans.
+	planner planner
 
 	nowUs      int64
 	seq        int64 // number of the last event
@@ -173,6 +175,9 @@ func newEngine(inst *hare.Instance, policy online.Policy, cfg Config) (*engine, 
 		return nil, err
 	}
 	var err error
+	if e.planner, err = newPlanner(policy, cfg.PlanLatencyUs); err != nil {
+		return nil, err
+	}
 	e.vary, err = newVariation(&cfg)
 	return e, err
 }

@@ -12,10 +12,14 @@ import (
 func (e *engine) notify() error {
 	e.seq++
 	e.events[0].Seq, e.events[0].AtUs = e.seq, e.nowUs
+	if err := e.planner.give(); err != nil {
+		return fmt.Errorf("sim: plan before event %d: %w", e.seq, err)
+	}
 	decisions, err := e.policy.Step(e.nowUs, e.events[:])
 	if err != nil {
 		return fmt.Errorf("sim: event %d: %w", e.seq, err)
 	}
+	e.planner.ask(e.nowUs)
 	if e.log != nil {
 		if err := e.log(wire.Record{Event: e.events[0], Decisions: decisions}); err != nil {
 			return err

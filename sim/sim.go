@@ -45,6 +45,11 @@ type Config struct {
 	// SwitchOfUs, where not nil, replaces SwitchUs: it returns the time for the next job
 	// and the type of the GPU.
 	SwitchOfUs func(job *hare.Job, gpuType string) int64
+	// PlanLatencyUs is how long after an event the plan is there for which a policy that
+	// follows plans asked after that event: the plan is taken at the first event at or after
+	// that time, and until then there is no other question. Zero means that no plan is made
+	// aside. Other policies do not notice the latency.
+	PlanLatencyUs int64
 	// Network makes rounds that are spread over nodes synchronise longer.
 	Network Network
 
@@ -129,7 +134,11 @@ func Run(ctx context.Context, inst *hare.Instance, policy online.Policy, cfg Con
 		if len(e.eventQueue) == 0 || len(e.sources) > 0 && e.waitsForFaults() {
 			return nil, e.stalled()
 		}
-		if err := e.process(e.eventQueue.pop()); err != nil {
+		next := e.eventQueue.pop()
+		if err := e.planner.answer(ctx, next.atUs); err != nil {
+			return nil, err
+		}
+		if err := e.process(next); err != nil {
 			return nil, err
 		}
 	}

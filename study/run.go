@@ -270,7 +270,8 @@ func (s *series) playTasks(ctx context.Context, r *simulatedRun, info policy.Inf
 			return in.merged.Run(ctx, p, cfg)
 		}
 	}
-	p, err := info.NewTask(ctx, inst, task.Config{LP: s.cfg.Solver.LP, Seed: int64(r.run.Seed)})
+	p, err := info.NewTask(ctx, inst, task.Config{LP: s.cfg.Solver.LP, Seed: int64(r.run.Seed),
+		Rolling: task.RollingConfig{Aside: s.req.PlanLatencyUs > 0}})
 	if err != nil {
 		return nil, err
 	}

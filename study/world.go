@@ -17,6 +17,9 @@ func (rq *request) checkWorld(infos []policy.Info, bad func(pointer, code, forma
 	if rq.SwitchUs < 0 || rq.SwitchUs > hare.MaxExact {
 		bad("/switch_s", "out_of_range", "a switch takes from 0 to 2^53 µs")
 	}
+	if rq.PlanLatencyUs < 0 || rq.PlanLatencyUs > hare.MaxExact {
+		bad("/plan_latency_s", "out_of_range", "a plan takes from 0 to 2^53 µs")
+	}
 	for _, p := range infos {
 		if p.Engine != policy.Lease { // of elastic policies checkElastic says what is not there
 			continue
@@ -41,7 +44,7 @@ func (rq *request) checkWorld(infos []policy.Info, bad func(pointer, code, forma
 
 // disturbTasks configures the task engine.
 func (rq *request) disturbTasks(cfg *sim.Config, seed uint64) error {
-	cfg.Seed, cfg.SwitchUs = seed, rq.SwitchUs
+	cfg.Seed, cfg.SwitchUs, cfg.PlanLatencyUs = seed, rq.SwitchUs, rq.PlanLatencyUs
 	cfg.FaultRate, cfg.Failures = sim.FaultRate(rq.FaultRate), sim.FailureRate(rq.Failures)
 	for _, f := range rq.Faults {
 		cfg.Faults = append(cfg.Faults, sim.Fault(f))

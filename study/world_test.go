@@ -54,7 +54,8 @@ func TestSimulateFaults(t *testing.T) {
 		"bad failures": {func(r *simulation.Request) {
 			r.Policies, r.Failures.Probability = r.Policies[:1], 1
 		}, "/failures/probability", "bad_value"},
-		"switch": {func(r *simulation.Request) { r.SwitchUs = -1 }, "/switch_s", "out_of_range"},
+		"switch":  {func(r *simulation.Request) { r.SwitchUs = -1 }, "/switch_s", "out_of_range"},
+		"latency": {func(r *simulation.Request) { r.PlanLatencyUs = -1 }, "/plan_latency_s", "out_of_range"},
 	} {
 		bad := *req
 		bad.Faults = append([]simulation.Fault(nil), req.Faults...)

@@ -26,6 +26,7 @@ type experimentFlags struct {
 	names, files            []string
 	small, quiet            bool
 	scale, repeat, parallel int
+	planLatency             time.Duration
 }
 
 func experimentCommand() *cobra.Command {
@@ -77,6 +78,7 @@ every one, list describes them.`,
 	f.BoolVar(&g.small, "small", false, "use a fifth of the jobs and GPUs, as --scale 5 does")
 	f.IntVar(&g.scale, "scale", 1, "divide the numbers of jobs and GPUs by this")
 	f.IntVar(&g.repeat, "repeat", 5, "number of instances for each mean; their seeds are 1, 2, …")
+	f.DurationVar(&g.planLatency, "plan-latency", 0, "how long a plan of rolling takes, while the one before is followed")
 	f.IntVar(&g.parallel, "parallel", 1, "how many runs are simulated at the same time; the figures do not depend on it")
 	f.BoolVarP(&g.quiet, "quiet", "q", false, "print no progress line")
 	positive(c, "scale", "repeat", "parallel")
@@ -139,9 +141,13 @@ func (ef *experimentFlags) run(ctx context.Context, w io.Writer, infos []experim
 
 // config builds the configuration from the flags.
 func (ef *experimentFlags) config() (experiment.Config, error) {
-	cfg := experiment.Config{Policies: ef.names, Scale: ef.scale, Repeat: ef.repeat, Parallel: ef.parallel, Check: checkRun}
+	cfg := experiment.Config{Policies: ef.names, Scale: ef.scale, Repeat: ef.repeat, Parallel: ef.parallel, Check: checkRun,
+		PlanLatencyUs: ef.planLatency.Microseconds()}
 	if ef.scale < 1 || ef.repeat < 1 || ef.parallel < 1 {
 		return cfg, usageError{errors.New("--scale, --repeat and --parallel must be at least 1")}
+	}
+	if ef.planLatency < 0 {
+		return cfg, usageError{errors.New("--plan-latency must not be negative")}
 	}
 	if ef.small && ef.scale != 1 {
 		return cfg, usageError{errors.New("give --small, which is --scale 5, or --scale")}

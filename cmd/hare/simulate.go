@@ -41,7 +41,7 @@ type simulateFlags struct {
 	repeat, parallel                    int
 	out, record, bound                  string
 	faults                              string
-	mtbf, mttr, switches                time.Duration
+	mtbf, mttr, switches, planLatency   time.Duration
 	failures                            float64
 	stragglers, quantumSet              bool
 	json, cdf, quiet, traceSet, syncSet bool
@@ -116,6 +116,8 @@ from an instance (--instance); or from a generator (--generate).`,
 		"for policies of tasks: lengthen tasks at random, as Alibaba measured for training steps")
 	flags.DurationVar(&f.switches, "switch", 0,
 		"for policies of tasks: time that a GPU loses when it begins a task of another job")
+	flags.DurationVar(&f.planLatency, "plan-latency", 0,
+		"for rolling: how long a plan takes, while the one before is followed")
 	flags.DurationVar(&f.interval, "interval", time.Minute, "for elastic policies: time between changes of the jobs' widths")
 	flags.Uint64Var(&f.seed, "seed", 0, "seed of all random draws; each repeat adds one")
 	flags.IntVar(&f.repeat, "repeat", 1, "number of runs of each policy; above 1, print means with 95 % confidence "+
@@ -253,7 +255,7 @@ func flagged(e *hare.InvalidError) string {
 	at := map[string]string{
 		"/jobs": "--jobs", "/repeat": "--repeat", "/lease_s": "--lease", "/reset_s": "--reset", "/restart_s": "--restart",
 		"/interval_s": "--interval", "/prices": "--prices", "/trace/quantum_s": "--quantum", "/generate": "--generate",
-		"/switch_s": "--switch", "/merge_s": "--quantum", "/failures/per_gpu_hour": "--failures",
+		"/switch_s": "--switch", "/plan_latency_s": "--plan-latency", "/merge_s": "--quantum", "/failures/per_gpu_hour": "--failures",
 	}[e.Pointer]
 	switch {
 	case at != "":

@@ -31,6 +31,7 @@ func TestSimulateOnAServer(t *testing.T) {
 			"--faults", faults, "--jobs", "1-2", "--restart", "1s", "--label", "ticket=4711"},
 		{"--policy", "srtf,kueue", "--generate", "12", "--sync", "gang", "--arrivals", "uniform:60", "--repeat", "2",
 			"--quantum", "10s", "--switch", "500ms", "--mtbf", "2h"},
+		{"--policy", "rolling", "--generate", "12", "--sync", "gang", "--arrivals", "uniform:60", "--plan-latency", "2s"},
 		{"--policy", "pollux:tiresias", "--trace", "pollux_workload_6.csv", "--interval", "240s"},
 		{"--policy", cost, "--trace", trace, "--gpus", "v100=2,k80=2", "--prices", "v100=2.48,k80=0.1,t4=0.35"},
 		{"--policy", "gavel:isolated", "--trace", "small_test", "--gpus", "v100=8,p100=8,k80=8", "--cdf"},

@@ -14,13 +14,14 @@ import (
 
 // world reads faults, failures and stragglers.
 func (f *simulateFlags) world(req *simulation.Request) error {
-	if f.mtbf < 0 || f.mttr <= 0 || f.switches < 0 {
-		return errors.New("--mtbf and --switch must not be negative, and --mttr must be positive")
+	if f.mtbf < 0 || f.mttr <= 0 || f.switches < 0 || f.planLatency < 0 {
+		return errors.New("--mtbf, --switch and --plan-latency must not be negative, and --mttr must be positive")
 	}
 	if f.mtbf > 0 {
 		req.FaultRate = simulation.FaultRate{GPUMeanUs: f.mtbf.Microseconds(), GPURepairUs: f.mttr.Microseconds()}
 	}
 	req.Failures.PerGPUHour, req.Stragglers, req.SwitchUs = f.failures, f.stragglers, f.switches.Microseconds()
+	req.PlanLatencyUs = f.planLatency.Microseconds()
 	if f.faults == "" {
 		return nil
 	}

@@ -60,6 +60,9 @@ type Request struct {
 	// SwitchUs is the time that is lost when a GPU begins a task of another job than
 	// before. Leases lose RestartUs instead.
 	SwitchUs int64
+	// PlanLatencyUs is how long the plans of policies that follow plans take. 0 means that
+	// they are there at once.
+	PlanLatencyUs int64
 	// CDF asks for the distribution of completion times.
 	CDF bool
 	// Detail is runs (default), or jobs for the figures of every job.
@@ -204,6 +207,9 @@ var Form = wire.NewTable("SimulationRequest",
 	wire.Micros("switch_s", func(r *Request) *int64 { return &r.SwitchUs }, 0).
 		About("switch_s is lost when a GPU begins a task of another job than its last one; leases have "+
 			"restart_s.").Default(0),
+	wire.Micros("plan_latency_s", func(r *Request) *int64 { return &r.PlanLatencyUs }, 0).
+		About("plan_latency_s is how long a plan of rolling takes: it is followed from the first event on that is "+
+			"so long after the event at which it was asked for, and the plan before holds until then.").Default(0),
 	wire.Bool("cdf", func(r *Request) *bool { return &r.CDF }).About("cdf asks for the distribution of completion "+
 		"times."),
 	wire.OneOf("detail", func(r *Request) *string { return &r.Detail }, DetailRuns, DetailJobs).
