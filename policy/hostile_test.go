@@ -10,19 +10,20 @@ import (
 	"github.com/hare-sched/hare/policy/task"
 )
 
-// Every policy of tasks keeps its promises under hostile events. Policies that run in
-// sessions are also stored and restored after every event. Policies that follow a plan
-// meet only events that fit the plan.
+// Every policy of tasks keeps its promises under hostile events, as it is in simulations
+// and as it is in sessions. In sessions it is also stored and restored after every event.
+// In simulations, policies that follow a plan meet only events that fit the plan.
 func TestHostileEvents(t *testing.T) {
 	for _, info := range task.All() {
 		t.Run(info.Name, func(t *testing.T) {
 			s := policytest.Subject{}
-			switch maker := info.Maker.(type) {
+			maker := info.Maker
+			if learned, ok := maker.(task.Learned); ok {
+				maker = learned.Maker
+			}
+			switch maker := maker.(type) {
 			case task.FromEvents:
-				s.Open = func(c *hare.Cluster, _ []hare.Job) (online.Policy, error) {
-					return policy.OpenSession(info.Name, c, parameters[info.Name])
-				}
-				s.Restore = func(snapshot []byte) (online.Durable, error) { return policy.RestoreSession(info.Name, snapshot) }
+				return
 			case task.FromFuture:
 				s.Planned = info.Name == "hare_offline" || info.Name == "hare_paper"
 				s.Open = func(c *hare.Cluster, jobs []hare.Job) (online.Policy, error) {
@@ -40,11 +41,27 @@ func TestHostileEvents(t *testing.T) {
 			policytest.Run(t, s)
 		})
 	}
+	for _, name := range policy.SessionNames() {
+		t.Run("session/"+name, func(t *testing.T) {
+			s := policytest.Subject{
+				Open: func(c *hare.Cluster, _ []hare.Job) (online.Policy, error) {
+					return policy.OpenSession(name, c, parameters[name])
+				},
+				Restore: func(snapshot []byte) (online.Durable, error) { return policy.RestoreSession(name, snapshot) },
+			}
+			if testing.Short() {
+				s.Runs = 20
+			}
+			policytest.Run(t, s)
+		})
+	}
 }
 
 // parameters are so small that queues and slices change in a short run.
 var parameters = map[string][]byte{
 	"gandiva": []byte(`{"slice_s": 2}`), "tiresias": []byte(`{"thresholds_s": [3, 9], "knob": 1}`),
+	"tiresias_gittins": []byte(`{"thresholds_s": [3, 9], "knob": 1}`),
+	"themis":           []byte(`{"lease_s": 2}`), "slurm": []byte(`{"max_age_s": 20}`),
 	"hlas": []byte(`{"queues": 3, "thresholds_s": [2, 6], "kappa": 0.5}`),
 }
 

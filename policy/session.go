@@ -9,12 +9,13 @@ import (
 	"github.com/hare-sched/hare/policy/task"
 )
 
-// SessionNames lists the policies that can run in a session, sorted: the task policies
-// that know nothing but the events.
+// SessionNames lists the policies that can run in a session, sorted: those that place
+// tasks. What they are told in simulations and not in sessions, they estimate; see
+// task.Info.KnowsInSession.
 func SessionNames() []string {
 	var names []string
 	for _, p := range task.All() {
-		if _, ok := p.Maker.(task.FromEvents); ok {
+		if _, ok := p.Session(); ok {
 			names = append(names, p.Name)
 		}
 	}
@@ -41,26 +42,21 @@ func RestoreSession(name string, snapshot []byte) (online.Durable, error) {
 }
 
 // forSession finds a policy that can run in a session, or says why there is none.
-func forSession(name string) (task.FromEvents, error) {
-	refuse := func(code, format string, a ...any) (task.FromEvents, error) {
-		return task.FromEvents{}, &hare.InvalidError{Pointer: "/policy", Code: code,
+func forSession(name string) (task.Session, error) {
+	refuse := func(code, format string, a ...any) (task.Session, error) {
+		return task.Session{}, &hare.InvalidError{Pointer: "/policy", Code: code,
 			Detail: fmt.Sprintf(format, a...) + ": use one of " + strings.Join(SessionNames(), ", ")}
 	}
 	info, err := Find(name)
 	if err != nil {
 		return refuse("unknown_policy", "%q is not known", name)
 	}
-	if p, ok := info.task.Maker.(task.FromEvents); ok {
-		return p, nil
-	}
-	switch {
-	case info.Engine != Task:
+	if info.Engine != Task {
 		return refuse("not_online", "%q runs in simulations alone: it changes what gangs hold at fixed intervals, "+
 			"and a session places tasks", name)
-	case info.Knows == task.Distribution:
-		return refuse("not_online", "%q needs the distribution of sizes; sessions do not know it", name)
-	case info.Knows == task.Sizes:
-		return refuse("not_online", "%q needs sizes; sessions do not know them", name)
+	}
+	if p, ok := info.task.Session(); ok {
+		return p, nil
 	}
 	return refuse("not_online", "%q needs all jobs beforehand; sessions do not know them", name)
 }

@@ -17,12 +17,12 @@ var small = &hare.Cluster{Nodes: []hare.Node{
 	{Name: "b", GPUs: []hare.TypeCount{{Type: "T4", Count: 2}}},
 }}
 
-// Every policy of tasks that knows only the events can be opened, stored and restored by its
-// name.
+// Every policy of tasks that can run in a session can be opened, stored and restored by
+// its name.
 func TestSessionPolicies(t *testing.T) {
 	names := policy.SessionNames()
-	if want := []string{"fifo", "gandiva", "gavel_fifo", "hgittins", "hlas", "kueue", "kueue_strict",
-		"rolling", "tiresias"}; !slices.Equal(names, want) {
+	if want := []string{"easy_backfill", "fifo", "gandiva", "gavel_fifo", "hgittins", "hlas", "kueue", "kueue_strict",
+		"rolling", "sched_allox", "slurm", "srtf", "themis", "tiresias", "tiresias_gittins"}; !slices.Equal(names, want) {
 		t.Errorf("sessions run %s", names)
 	}
 	for _, name := range names {
@@ -62,12 +62,10 @@ func TestSessionPolicies(t *testing.T) {
 // A policy that cannot run in a session is refused by its name, with the reason.
 func TestSessionRefusesPolicies(t *testing.T) {
 	for name, want := range map[string]string{
-		"none":             "is not known",
-		"srtf":             "needs sizes; sessions do not know them",
-		"tiresias_gittins": "needs the distribution of sizes",
-		"hare_offline":     "needs all jobs beforehand",
-		"gavel:fifo":       "runs in simulations alone",
-		"optimus":          "runs in simulations alone",
+		"none":         "is not known",
+		"hare_offline": "needs all jobs beforehand",
+		"gavel:fifo":   "runs in simulations alone",
+		"optimus":      "runs in simulations alone",
 	} {
 		_, err := policy.OpenSession(name, small, nil)
 		var inv *hare.InvalidError
@@ -81,8 +79,24 @@ func TestSessionRefusesPolicies(t *testing.T) {
 	}
 	for _, info := range policy.All() {
 		_, err := policy.OpenSession(info.Name, small, nil)
-		if (err == nil) != (info.Engine == policy.Task && info.Knows == task.Nothing) {
+		if (err == nil) != (info.Engine == policy.Task && info.Knows != task.Future) {
 			t.Errorf("%s: %v", info.Name, err)
+		}
+	}
+}
+
+// A policy that is told sizes in simulations goes by estimates in sessions.
+func TestKnowledgeInSessions(t *testing.T) {
+	for _, info := range task.All() {
+		if _, ok := info.Session(); !ok {
+			continue
+		}
+		want := task.Nothing
+		if info.Knows() != task.Nothing {
+			want = task.Estimates
+		}
+		if got := info.KnowsInSession(); got != want {
+			t.Errorf("%s knows %s in simulations and %s in sessions", info.Name, info.Knows(), got)
 		}
 	}
 }
@@ -95,6 +109,15 @@ func TestSessionParameters(t *testing.T) {
 		{"gandiva", `{"slice_s": 0}`, "/slice_s"},
 		{"gandiva", `{"slice_s": -1}`, "/slice_s"},
 		{"gandiva", `{"slice_s": 1e99}`, "/slice_s"},
+		{"tiresias_gittins", `{"thresholds_s": [10, 5]}`, "/thresholds_s/1"},
+		{"tiresias_gittins", `{"knob": "x"}`, "/knob"},
+		{"themis", `{"fairness": 1.5}`, "/fairness"},
+		{"themis", `{"fairness": -1}`, "/fairness"},
+		{"themis", `{"lease_s": 0}`, "/lease_s"},
+		{"slurm", `{"age": -1}`, "/age"},
+		{"slurm", `{"qos": 1e10}`, "/qos"},
+		{"slurm", `{"age": 0, "size": 0, "qos": 0}`, "/age"},
+		{"slurm", `{"max_age_s": 0}`, "/max_age_s"},
 	} {
 		var inv *hare.InvalidError
 		if _, err := policy.OpenSession(c.name, small, []byte(c.parameters)); !errors.As(err, &inv) ||
@@ -103,7 +126,8 @@ func TestSessionParameters(t *testing.T) {
 		}
 	}
 	for name, parameters := range map[string]string{"tiresias": ` {"thresholds_s": [10.5, 20], "knob": -1}`,
-		"gandiva": `{"slice_s": 0.5}`, "kueue": "{}"} {
+		"gandiva": `{"slice_s": 0.5}`, "kueue": "{}", "tiresias_gittins": `{"thresholds_s": [10.5, 20]}`,
+		"themis": `{"fairness": 0, "lease_s": 0.5}`, "slurm": `{"age": 5, "size": 0, "max_age_s": 60}`} {
 		p, err := policy.OpenSession(name, small, []byte(parameters))
 		if err != nil {
 			t.Fatal(err)

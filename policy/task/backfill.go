@@ -11,6 +11,7 @@ import (
 // calls the last two fields shadow time and extra nodes.
 type reservation struct {
 	forJob   *JobState
+	gpuType  int    // the type whose GPUs are kept, or −1 for all that the job may use
 	types    []bool // by type, whether its GPUs are kept
 	shadowUs int64  // when enough of these GPUs are expected to be free
 	extra    int64  // GPUs of these types that forJob will not need then
@@ -20,7 +21,10 @@ type reservation struct {
 // which they are reserved for another job.
 func (l *ListScheduler) delaysReserved(j *JobState, m mode) bool {
 	r := &l.reserved
-	return r.forJob != nil && r.forJob != j && r.types[m.gpuType] && l.nowUs+j.RoundsLeft()*m.durationUs > r.shadowUs
+	if r.forJob == nil || r.forJob == j || !r.types[m.gpuType] {
+		return false
+	}
+	return m.durationUs == 0 || l.nowUs+spanUs(j.RoundsLeft(), m.durationUs) > r.shadowUs
 }
 
 // gpuEnd is a held GPU and when its job is expected to release it.
@@ -38,11 +42,14 @@ func (l *ListScheduler) expectedEnds() []gpuEnd {
 		for _, g := range j.gpus {
 			slowest = max(slowest, j.durationUs(l.gpus[g].gpuType))
 		}
+		if slowest == 0 {
+			slowest = l.RoundUs(j)
+		}
 		for _, g := range j.gpus {
 			x := &l.gpus[g]
 			end := x.sinceUs + slowest
 			if j.hold == hare.Rigid {
-				end += (j.RoundsLeft() - 1) * slowest
+				end += spanUs(j.RoundsLeft()-1, slowest)
 			}
 			ends = append(ends, gpuEnd{max(end, l.nowUs), x.gpuType})
 		}
@@ -53,13 +60,21 @@ func (l *ListScheduler) expectedEnds() []gpuEnd {
 	return ends
 }
 
-// reserve reserves GPUs of the type on which the job is expected to end first. The cost
-// is O(GPUs log GPUs).
+// reserve reserves GPUs of the type on which the job is expected to end first, or of the
+// type that it was promised. The cost is O(GPUs log GPUs).
 func (l *ListScheduler) reserve(j *JobState) {
 	hold, mix := l.holding(j)
 	if hold == hare.Relaxed {
 		return // the job goes on with any GPU, so it needs no reservation
 	}
+	l.reserved = l.reservation(j, mix)
+	if p := l.kept(j, mix); p != nil && l.reserved.forJob != nil && l.reserved.shadowUs > p.AtUs {
+		l.reserved.shadowUs, l.reserved.extra = p.AtUs, 0
+	}
+}
+
+// reservation finds the reservation of a job whose rounds keep their GPUs.
+func (l *ListScheduler) reservation(j *JobState, mix bool) reservation {
 	ends := l.expectedEnds()
 	// when is the time at which enough GPUs of some types are free.
 	when := func(types []bool) (atUs, extra int64, ok bool) {
@@ -85,22 +100,82 @@ func (l *ListScheduler) reserve(j *JobState) {
 	}
 	var best reservation
 	bestEnd, all, slowest := int64(0), make([]bool, len(l.types)), int64(0)
-	consider := func(types []bool, durationUs int64) {
+	p := l.kept(j, mix)
+	consider := func(gpuType int, types []bool, durationUs int64) {
+		if p != nil && p.Type != gpuType {
+			return
+		}
 		at, extra, ok := when(types)
-		if end := at + j.RoundsLeft()*durationUs; ok && (best.forJob == nil || end < bestEnd) {
-			best, bestEnd = reservation{j, types, at, extra}, end
+		if end := at + spanUs(j.RoundsLeft(), durationUs); ok && (best.forJob == nil || end < bestEnd) {
+			best, bestEnd = reservation{j, gpuType, types, at, extra}, end
 		}
 	}
 	for _, m := range j.modes {
 		types := make([]bool, len(l.types))
 		types[m.gpuType], all[m.gpuType] = true, true
-		slowest = max(slowest, m.durationUs)
-		consider(types, m.durationUs)
+		durationUs := m.durationUs
+		if durationUs == 0 {
+			durationUs = l.RoundUs(j)
+		}
+		slowest = max(slowest, durationUs)
+		consider(m.gpuType, types, durationUs)
 	}
 	if mix {
-		consider(all, slowest)
+		consider(-1, all, slowest)
 	}
-	l.reserved = best
+	return best
+}
+
+// promise is the first reservation of a job, where ends are only believed. What is
+// believed changes, and a reservation that moved with it would let short jobs pass the
+// first for ever. So the time and the type stay: from the promised time on, no job that
+// comes after it takes a GPU of that type before the job.
+type promise struct {
+	AtUs int64 `json:"at_us"`
+	Type int   `json:"type"` // −1 means all that the job may use
+}
+
+// promises says whether reservations are promises.
+func (l *ListScheduler) promises() bool { return l.rule.Backfill && l.belief != nil }
+
+// kept is the promise of a job, or nil where there is none that the GPUs in service allow.
+func (l *ListScheduler) kept(j *JobState, mix bool) *promise {
+	p := j.promise
+	if p == nil || p.Type < 0 && !mix || p.Type >= 0 && int64(l.inService[p.Type]) < j.spec.Tasks {
+		return nil
+	}
+	return p
+}
+
+// makePromise promises GPUs to the first job that waits and needs a reservation.
+func (l *ListScheduler) makePromise() {
+	if !l.promises() {
+		return
+	}
+	var first *JobState
+	least := 0.0
+	for _, j := range l.jobs {
+		if j.ready() == 0 || !l.fitsWhenEmpty(j) {
+			continue
+		}
+		if hold, _ := l.holding(j); hold == hare.Relaxed {
+			continue
+		}
+		if p := l.rule.Priority(l, j); first == nil || p < least {
+			first, least = j, p
+		}
+	}
+	if first == nil {
+		return
+	}
+	_, mix := l.holding(first)
+	if l.kept(first, mix) != nil {
+		return
+	}
+	first.promise = nil
+	if r := l.reservation(first, mix); r.forJob != nil {
+		first.promise = &promise{AtUs: r.shadowUs, Type: r.gpuType}
+	}
 }
 
 // durationUs is how long a task of the job takes on a type, with synchronisation.

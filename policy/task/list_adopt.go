@@ -21,7 +21,8 @@ func (l *ListScheduler) Adopt(nowUs int64, event hare.Event, decisions []hare.De
 	if len(decisions) < n || !sameDecisions(l.out, decisions[:n]) {
 		return fmt.Errorf("recorded decisions: %d follow from the event, and the record begins otherwise", n)
 	}
-	if l.changed {
+	scheduled := l.changed
+	if scheduled {
 		l.changed = false
 		l.prepare()
 		l.prioritize() // a rule may change the state of jobs while it prioritizes
@@ -32,6 +33,9 @@ func (l *ListScheduler) Adopt(nowUs int64, event hare.Event, decisions []hare.De
 			return fmt.Errorf("recorded decision %d: %w", len(decisions)-len(starts), err)
 		}
 		starts = starts[used:]
+	}
+	if scheduled {
+		l.makePromise()
 	}
 	return nil
 }

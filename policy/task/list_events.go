@@ -52,6 +52,9 @@ func (l *ListScheduler) apply(nowUs int64, e *hare.Event) *hare.InvalidError {
 	if e.Type == hare.EventJobEnded || e.Type == hare.EventJobCancelled {
 		l.nowUs = nowUs
 		l.jobEnded(j)
+		if l.belief != nil {
+			l.belief.observe(j, e.Type == hare.EventJobEnded)
+		}
 		if l.rule.left != nil {
 			l.rule.left(l, j, e.Type == hare.EventJobEnded)
 		}
@@ -115,7 +118,8 @@ func (l *ListScheduler) jobArrived(nowUs int64, e *hare.Event) *hare.InvalidErro
 	spec := new(hare.Job)
 	*spec = *e.Arrived
 	spec.On = slices.Clone(spec.On)
-	j := &JobState{spec: spec, hints: e.Hints.Clone(), serial: l.serial, rounds: l.rule.Rounds[spec.ID], modes: l.modesOf(spec),
+	j := &JobState{spec: spec, hints: e.Hints.Clone(), serial: l.serial, rounds: l.rule.Rounds[spec.ID],
+		modes: l.modesOf(spec), belief: l.belief,
 		arrivedUs: nowUs, startedUs: -1, sinceUs: nowUs, onlyType: -1}
 	l.serial++
 	l.jobs = append(l.jobs, j)

@@ -28,13 +28,19 @@ type Rule struct {
 	// Strict stops at the first job that does not fit; otherwise later jobs pass that job.
 	Strict bool
 	// Backfill reserves GPUs for the first job that does not fit, and lets other jobs pass
-	// only where they do not delay the first job (EASY). Backfill needs Rounds.
+	// only where they do not delay the first job (EASY). Backfill needs Rounds or
+	// LearnSizes.
 	Backfill bool
 	// Priority orders the jobs that wait, the least first; ties go by arrival. Priority
 	// must not change the state.
 	Priority func(*ListScheduler, *JobState) float64
 	// Rounds are the rounds of each job, by its ID, for policies that know sizes.
 	Rounds map[string]int64
+	// LearnSizes lets JobState.RoundsLeft be what is believed of a job whose rounds are not
+	// known: from jobs that ended, and from how long the job has run. A job never has
+	// fewer than one round left then, so that a job that outlives what was believed of it
+	// goes on. Where no speed is known, RoundUs is that of the other jobs.
+	LearnSizes bool
 
 	// review is called for each waiting job before its priority; nil does nothing.
 	review func(*ListScheduler, *JobState)
@@ -95,6 +101,8 @@ type ListScheduler struct {
 	out       []hare.Decision
 	queue     priorityQueue
 	reserved  reservation
+	belief    *sizeBelief // nil without Rule.LearnSizes
+	typicalUs int64       // RoundUs where no speed is known, with Rule.LearnSizes
 }
 
 var (
@@ -120,6 +128,7 @@ type JobState struct {
 	hints  *hare.JobHints // nil where the user says nothing
 	serial int
 	rounds int64 // 0: the policy does not know
+	belief *sizeBelief
 	modes  []mode
 
 	round, next, ended int64     // next is the least task of the round that never started
@@ -140,7 +149,8 @@ type JobState struct {
 	leaseEndUs           int64 // for rules with leases
 	priority             float64
 
-	claim *claim // of rolling
+	promise *promise // of backfill by estimates; nil before the job is the first that waits
+	claim   *claim   // of rolling
 	// index is the Gittins index of hgittins, after indexRound rounds and by the curve
 	// indexVersion.
 	index                    float64
@@ -163,6 +173,9 @@ type syncing struct {
 // service and without work are in service at once; the others when they join.
 func NewListScheduler(cluster *hare.Cluster, r Rule) *ListScheduler {
 	l := &ListScheduler{rule: r, typeOf: map[string]int{}, gpuOf: map[string]int{}, jobOf: map[string]*JobState{}}
+	if r.LearnSizes {
+		l.belief = &sizeBelief{}
+	}
 	if cluster == nil {
 		return l
 	}
@@ -229,12 +242,17 @@ func (l *ListScheduler) Step(nowUs int64, events []hare.Event) ([]hare.Decision,
 			} else {
 				l.schedule()
 			}
+			l.makePromise()
 		}
 	}
 	return l.out, nil
 }
 
 func (l *ListScheduler) prepare() {
+	if l.belief != nil {
+		l.belief.learn(l)
+		l.typicalUs = l.meanRoundUs()
+	}
 	if l.rule.prepare != nil {
 		l.rule.prepare(l)
 	}
@@ -314,6 +332,7 @@ func (l *ListScheduler) start(j *JobState, g int) {
 	}
 	x := &l.gpus[g]
 	x.task, x.sinceUs = task, l.nowUs
+	j.promise = nil
 	if j.startedUs < 0 {
 		j.startedUs = l.nowUs
 	}
@@ -423,8 +442,8 @@ func (l *ListScheduler) GPUs() int {
 }
 
 // RoundUs is how long a round of a job takes on the fastest type that is in service
-// and wide enough, or on the fastest type of all where none is; 0 where no speed is
-// known.
+// and wide enough, or on the fastest type of all where none is. Where no speed is known,
+// it is 0, or with Rule.LearnSizes the mean of the jobs that are there.
 func (l *ListScheduler) RoundUs(j *JobState) int64 {
 	least, any := int64(0), int64(0)
 	for _, m := range j.modes {
@@ -438,10 +457,28 @@ func (l *ListScheduler) RoundUs(j *JobState) int64 {
 			least = m.durationUs
 		}
 	}
-	if least == 0 {
+	switch {
+	case least > 0:
+		return least
+	case any > 0:
 		return any
 	}
-	return least
+	return l.typicalUs
+}
+
+// meanRoundUs is the mean time of a round over the jobs that are there, each on its
+// fastest type, or 1 s where no speed is known. It takes O(jobs).
+func (l *ListScheduler) meanRoundUs() int64 {
+	sum, n := int64(0), int64(0)
+	for _, j := range l.jobs {
+		if us := j.fastestUs(); us > 0 {
+			sum, n = min(sum+us, hare.MaxExact), n+1
+		}
+	}
+	if n == 0 {
+		return 1e6
+	}
+	return max(1, sum/n)
 }
 
 // fastestUs is the time of a round on the job's fastest type; 0 where none is known.
@@ -461,12 +498,16 @@ func (j *JobState) Spec() *hare.Job { return j.spec }
 // Number counts jobs by arrival, from 0.
 func (j *JobState) Number() int { return j.serial }
 
-// RoundsLeft is how many rounds have not ended; 0 where the policy does not know.
+// RoundsLeft is how many rounds have not ended, or with Rule.LearnSizes are believed to
+// be left; 0 where the policy does not know.
 func (j *JobState) RoundsLeft() int64 {
-	if j.rounds == 0 {
-		return 0
+	switch {
+	case j.rounds > 0:
+		return j.rounds - j.round
+	case j.belief != nil:
+		return j.belief.roundsLeft(j)
 	}
-	return j.rounds - j.round
+	return 0
 }
 
 // RoundsDone is how many rounds have ended.

@@ -22,6 +22,8 @@ type schedulerSnapshot struct {
 	Types      []string        `json:"types"`
 	GPUs       []gpuSnapshot   `json:"gpus"`
 	Jobs       []jobSnapshot   `json:"jobs"`
+	// Belief is of rules that learn sizes.
+	Belief *beliefSnapshot `json:"belief,omitempty"`
 	// State is that of the rule.
 	State json.RawMessage `json:"state,omitempty"`
 }
@@ -60,6 +62,7 @@ type jobSnapshot struct {
 	OnlyType   int         `json:"only_type"`
 	LeaseEndUs int64       `json:"lease_end_us"`
 	Last       []int       `json:"last,omitempty"`
+	Promise    *promise    `json:"promise,omitempty"`
 
 	Hints *hare.JobHints `json:"hints,omitempty"`
 }
@@ -87,6 +90,10 @@ func (l *ListScheduler) AppendSnapshot(b []byte) []byte {
 	for _, j := range l.jobs {
 		s.Jobs = append(s.Jobs, l.jobSnapshot(j))
 	}
+	if l.belief != nil {
+		belief := l.belief.snapshot()
+		s.Belief = &belief
+	}
 	if l.rule.state != nil {
 		state, err := json.Marshal(l.rule.state(l))
 		if err != nil {
@@ -111,7 +118,7 @@ func (l *ListScheduler) jobSnapshot(j *JobState) jobSnapshot {
 		Round: j.round, Next: j.next, Ended: j.ended, Redo: j.redo, ArrivedUs: j.arrivedUs, StartedUs: j.startedUs,
 		SinceUs:    j.sinceUs,
 		ExecutedUs: j.executedUs, WaitedUs: j.waitedUs, TotalUs: j.totalUs, Queue: j.queue, OnlyType: j.onlyType,
-		LeaseEndUs: j.leaseEndUs, Last: j.last, Hints: j.hints,
+		LeaseEndUs: j.leaseEndUs, Last: j.last, Promise: j.promise, Hints: j.hints,
 	}
 	if j.next > 0 {
 		s.Hold = j.hold // before the first start it has no meaning
@@ -207,12 +214,18 @@ func (l *ListScheduler) restore(s *schedulerSnapshot) bool {
 			l.vacant = append(l.vacant, i)
 		}
 	}
+	if (l.belief == nil) != (s.Belief == nil) || l.belief != nil && !l.belief.restore(s.Belief) {
+		return false
+	}
 	for i := range s.Jobs {
 		if !l.restoreJob(&s.Jobs[i]) {
 			return false
 		}
 	}
 	l.changed = false
+	if l.belief != nil {
+		l.typicalUs = l.meanRoundUs()
+	}
 	return l.rule.restore == nil || l.rule.restore(l, s.State)
 }
 
@@ -237,6 +250,10 @@ func (l *ListScheduler) restoreJob(s *jobSnapshot) bool {
 		arrivedUs: s.ArrivedUs, startedUs: s.StartedUs, sinceUs: s.SinceUs, executedUs: s.ExecutedUs,
 		waitedUs: s.WaitedUs, totalUs: s.TotalUs,
 		queue: s.Queue, onlyType: s.OnlyType, leaseEndUs: s.LeaseEndUs, last: s.Last,
+		belief: l.belief, promise: s.Promise,
+	}
+	if s.Promise != nil && (!l.promises() || s.Promise.Type < -1 || s.Promise.Type >= len(l.types)) {
+		return false
 	}
 	for _, g := range s.Last {
 		if g < 0 || g >= len(l.gpus) {

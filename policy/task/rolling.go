@@ -272,15 +272,17 @@ var rollingMaker = FromEvents{
 	New: func(cluster *hare.Cluster, cfg Config) (online.Durable, error) {
 		return NewRolling(cluster, cfg.Rolling), nil
 	},
-	Open: func(cluster *hare.Cluster, parameters []byte) (online.Durable, error) {
-		return withRolling(func(rule func([]byte) (Rule, error)) (*ListScheduler, error) {
-			return OpenListScheduler(cluster, parameters, rule)
-		})
-	},
-	Restore: func(snapshot []byte) (online.Durable, error) {
-		return withRolling(func(rule func([]byte) (Rule, error)) (*ListScheduler, error) {
-			return RestoreListScheduler(snapshot, rule)
-		})
+	Session: Session{
+		Open: func(cluster *hare.Cluster, parameters []byte) (online.Durable, error) {
+			return withRolling(func(rule func([]byte) (Rule, error)) (*ListScheduler, error) {
+				return OpenListScheduler(cluster, parameters, rule)
+			})
+		},
+		Restore: func(snapshot []byte) (online.Durable, error) {
+			return withRolling(func(rule func([]byte) (Rule, error)) (*ListScheduler, error) {
+				return RestoreListScheduler(snapshot, rule)
+			})
+		},
 	},
 }
 

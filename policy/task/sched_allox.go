@@ -1,6 +1,9 @@
 package task
 
 import (
+	"cmp"
+	"slices"
+
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/internal/assignment"
 )
@@ -8,25 +11,56 @@ import (
 // NewSchedAlloX is the baseline Sched_Allox of the Hare paper, after AlloX
 // (EuroSys 2020): at each change the jobs that wait are matched to types and
 // places in line so that the sum of their completion times is least; those that
-// run stay. It knows how long jobs take.
+// run stay. It knows how long jobs take; in sessions it goes by estimates.
 //
 // [V, AlloX's code] The n-th job from the last on a machine delays n jobs, so
 // that its cost is n × its time; an assignment problem over jobs × (free machines
 // × places). [I] AlloX has jobs of one GPU: here a machine is a group of GPUs of
 // one type, as wide as the mean of the jobs that wait; types narrower than a job
 // are not matched to it; a job starts as a gang, in the order of the places,
-// when its type has room, and others pass it. Weights are not looked at.
+// when its type has room, and others pass it. Weights are not looked at. In sessions only
+// the maxMatched jobs with the least time left are matched, and the others come after
+// them by arrival, since the time of matching grows with the cube of the jobs.
 func NewSchedAlloX(cluster *hare.Cluster, sizes JobSizes) *ListScheduler {
+	return NewListScheduler(cluster, schedAlloX(sizes.Rounds))
+}
+
+// schedAlloX is the rule for the rounds of each job; nil means that they are learned.
+func schedAlloX(rounds map[string]int64) Rule {
 	a := &allox{}
-	return NewListScheduler(cluster, Rule{
-		Name: "sched_allox", Hold: hare.Rigid, Rounds: sizes.Rounds, plan: a.plan,
+	r := Rule{
+		Name: "sched_allox", Hold: hare.Rigid, Rounds: rounds, LearnSizes: rounds == nil, plan: a.plan,
 		Priority: func(_ *ListScheduler, j *JobState) float64 { return j.priority },
-	})
+	}
+	if rounds == nil {
+		r.plan = a.planFew
+	}
+	return r
 }
 
 type allox struct {
 	solver assignment.Solver
 	places []alloxPlace // columns
+}
+
+// maxMatched is the most jobs that are matched at once in a session.
+const maxMatched = 100
+
+// planFew is plan for the jobs with the least time left; the others come after them.
+func (a *allox) planFew(l *ListScheduler, waiting []*JobState) {
+	if len(waiting) <= maxMatched {
+		a.plan(l, waiting)
+		return
+	}
+	waiting = slices.Clone(waiting)
+	for _, j := range waiting {
+		j.priority = float64(j.RoundsLeft()) * float64(l.RoundUs(j))
+	}
+	slices.SortStableFunc(waiting, func(a, b *JobState) int { return cmp.Compare(a.priority, b.priority) })
+	a.plan(l, waiting[:maxMatched])
+	for _, j := range waiting[maxMatched:] {
+		j.onlyType, j.priority = -1, float64(j.serial)
+	}
 }
 
 type alloxPlace struct {
@@ -48,14 +82,14 @@ func (a *allox) plan(l *ListScheduler, waiting []*JobState) {
 			a.places = append(a.places, alloxPlace{t, float64(1 + i/max(1, len(free)/mean))})
 		}
 	}
-	const never = 1e18
+	const longest, never = 1e14, 1e18
 	a.solver.Begin(len(waiting), len(a.places))
 	columns := a.solver.Solve(func(row int, cost []float64) {
 		j := waiting[row]
 		leftS := make([]float64, len(l.types))
 		for _, m := range j.modes {
 			if int64(l.inService[m.gpuType]) >= j.spec.Tasks {
-				leftS[m.gpuType] = float64(j.RoundsLeft()) * float64(m.durationUs) / 1e6
+				leftS[m.gpuType] = min(float64(j.RoundsLeft())*float64(m.durationUs)/1e6, longest)
 			}
 		}
 		for c, p := range a.places {

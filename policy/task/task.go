@@ -20,6 +20,9 @@ type Knowledge string
 // The kinds of knowledge; each one includes the ones before.
 const (
 	Nothing Knowledge = "nothing"
+	// Estimates are what jobs that ended took, and the estimates that come with jobs. Only
+	// sessions have policies that go by them where simulations would tell more.
+	Estimates Knowledge = "estimates"
 	// Distribution is the distribution of the sizes, without the size of each job.
 	Distribution Knowledge = "distribution"
 	Sizes        Knowledge = "sizes"  // the rounds of a job, when it arrives
@@ -69,23 +72,19 @@ type Info struct {
 func (info Info) Knows() Knowledge { return info.Maker.knows() }
 
 // Maker makes policies. It is one of FromEvents, FromDistribution, FromSizes and
-// FromFuture: what a policy knows is what it is made from.
+// FromFuture, or one of these in a Learned: what a policy knows is what it is made from.
 type Maker interface {
 	knows() Knowledge
 	make(context.Context, *hare.Instance, Config) (online.Policy, error)
 }
 
-// FromEvents makes a policy that knows nothing but the events. Such a policy can be
-// stored and restored, and so runs in sessions.
+// FromEvents makes a policy that knows nothing but the events, in simulations and in
+// sessions.
 type FromEvents struct {
 	// New makes the policy for a simulation on a cluster; GPUs with windows of
 	// service or work are not in service until they join.
 	New func(*hare.Cluster, Config) (online.Durable, error)
-	// Open makes the policy for a session on a cluster, with parameters as JSON or
-	// no bytes. Errors are *hare.InvalidError.
-	Open func(cluster *hare.Cluster, parameters []byte) (online.Durable, error)
-	// Restore makes the policy of which a snapshot was taken.
-	Restore func(snapshot []byte) (online.Durable, error)
+	Session
 }
 
 // FromDistribution makes a policy that knows how sizes are distributed.
@@ -175,36 +174,32 @@ func FromRule(simulated func(Config) (Rule, error), session func(parameters []by
 			}
 			return NewListScheduler(cluster, r), nil
 		},
-		Open: func(cluster *hare.Cluster, parameters []byte) (online.Durable, error) {
-			return durable(OpenListScheduler(cluster, parameters, session))
-		},
-		Restore: func(snapshot []byte) (online.Durable, error) {
-			return durable(RestoreListScheduler(snapshot, session))
-		},
+		Session: SessionOf(session),
 	}
 }
 
 // without makes policies of a rule that has no parameters.
 func without(r Rule) FromEvents {
-	return FromRule(
-		func(Config) (Rule, error) { return r, nil },
-		func(parameters []byte) (Rule, error) { return r, online.DecodeParameters(parameters, &struct{}{}) })
+	return FromRule(func(Config) (Rule, error) { return r, nil }, withoutParameters(func() Rule { return r }))
 }
 
 var policies = []Info{
 	{"easy_backfill", "first come first served with EASY backfill",
-		FromSizes(func(c *hare.Cluster, s JobSizes, _ Config) (online.Policy, error) { return NewEASY(c, s), nil })},
+		Learned{FromSizes(func(c *hare.Cluster, s JobSizes, _ Config) (online.Policy, error) { return NewEASY(c, s), nil }),
+			SessionOf(withoutParameters(func() Rule { return easy(nil) }))}},
 	{"fifo", "first come first served, task by task", FromEvents{
 		New: func(c *hare.Cluster, _ Config) (online.Durable, error) {
 			return durable(online.NewFIFO(inService(c)))
 		},
-		Open: func(c *hare.Cluster, parameters []byte) (online.Durable, error) {
-			if err := online.DecodeParameters(parameters, &struct{}{}); err != nil {
-				return nil, err
-			}
-			return durable(online.NewFIFO(c))
+		Session: Session{
+			Open: func(c *hare.Cluster, parameters []byte) (online.Durable, error) {
+				if err := online.DecodeParameters(parameters, &struct{}{}); err != nil {
+					return nil, err
+				}
+				return durable(online.NewFIFO(c))
+			},
+			Restore: func(snapshot []byte) (online.Durable, error) { return durable(online.RestoreFIFO(snapshot)) },
 		},
-		Restore: func(snapshot []byte) (online.Durable, error) { return durable(online.RestoreFIFO(snapshot)) },
 	}},
 	{"gandiva", "time slicing in turn", FromRule(
 		func(cfg Config) (Rule, error) { return GandivaConfig{SliceUs: cfg.LeaseUs}.rule() }, parseGandiva)},
@@ -228,41 +223,46 @@ var policies = []Info{
 			}
 			return durable(online.NewHLAS(inService(c), h))
 		},
-		Open: func(c *hare.Cluster, parameters []byte) (online.Durable, error) {
-			cfg, err := online.ParseHLASConfig(parameters)
-			if err != nil {
-				return nil, err
-			}
-			return durable(online.NewHLAS(c, cfg))
+		Session: Session{
+			Open: func(c *hare.Cluster, parameters []byte) (online.Durable, error) {
+				cfg, err := online.ParseHLASConfig(parameters)
+				if err != nil {
+					return nil, err
+				}
+				return durable(online.NewHLAS(c, cfg))
+			},
+			Restore: func(snapshot []byte) (online.Durable, error) { return durable(online.RestoreHLAS(snapshot)) },
 		},
-		Restore: func(snapshot []byte) (online.Durable, error) { return durable(online.RestoreHLAS(snapshot)) },
 	}},
 	{"kueue", "gang FIFO as in Kueue, which skips gangs that do not fit", without(kueue(false))},
 	{"kueue_strict", "gang FIFO as in Kueue, in which a gang that does not fit blocks all others", without(kueue(true))},
 	{"rolling", "a plan at each arrival, end and change of GPUs, followed by type and order; sizes are learned",
 		rollingMaker},
 	{"sched_allox", "the Hare paper's Sched_Allox: whole jobs matched to types and places in line",
-		FromSizes(func(c *hare.Cluster, s JobSizes, _ Config) (online.Policy, error) { return NewSchedAlloX(c, s), nil })},
+		Learned{FromSizes(func(c *hare.Cluster, s JobSizes, _ Config) (online.Policy, error) {
+			return NewSchedAlloX(c, s), nil
+		}), SessionOf(withoutParameters(func() Rule { return schedAlloX(nil) }))}},
 	{"sched_homo", "the Hare paper's Sched_Homo: weighted completion time as if all GPUs were alike",
 		FromFuture(func(ctx context.Context, i *hare.Instance, _ Config) (online.Policy, error) {
 			return orNil(NewSchedHomo(ctx, i))
 		})},
 	{"slurm", "multifactor priority with backfill, as in Slurm",
-		FromSizes(func(c *hare.Cluster, s JobSizes, _ Config) (online.Policy, error) {
+		Learned{FromSizes(func(c *hare.Cluster, s JobSizes, _ Config) (online.Policy, error) {
 			return NewSlurm(c, s, SlurmConfig{}), nil
-		})},
+		}), SessionOf(parseSlurm)}},
 	{"srtf", "shortest remaining time first, round by round",
-		FromSizes(func(c *hare.Cluster, s JobSizes, _ Config) (online.Policy, error) { return NewSRTF(c, s), nil })},
+		Learned{FromSizes(func(c *hare.Cluster, s JobSizes, _ Config) (online.Policy, error) { return NewSRTF(c, s), nil }),
+			SessionOf(withoutParameters(func() Rule { return srtf(nil) }))}},
 	{"themis", "leases to the worst off by finish-time fairness, by auction",
-		FromSizes(func(c *hare.Cluster, s JobSizes, cfg Config) (online.Policy, error) {
+		Learned{FromSizes(func(c *hare.Cluster, s JobSizes, cfg Config) (online.Policy, error) {
 			return orNil(NewThemis(c, s, ThemisConfig{LeaseUs: cfg.LeaseUs}))
-		})},
+		}), SessionOf(parseThemis)}},
 	{"tiresias", "discretised least attained GPU-time, round by round", FromRule(
 		func(cfg Config) (Rule, error) { return tiresiasConfig(cfg).rule() }, parseTiresias)},
 	{"tiresias_gittins", "attained GPU-time, then the Gittins index, round by round",
-		FromDistribution(func(c *hare.Cluster, d SizeDistribution, cfg Config) (online.Policy, error) {
+		Learned{FromDistribution(func(c *hare.Cluster, d SizeDistribution, cfg Config) (online.Policy, error) {
 			return orNil(NewTiresiasGittins(c, d, tiresiasConfig(cfg)))
-		})},
+		}), SessionOf(parseTiresiasGittins)}},
 }
 
 func tiresiasConfig(cfg Config) TiresiasConfig {

@@ -2,11 +2,13 @@ package task
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"math"
 	"slices"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/online"
 )
 
 // ThemisConfig tunes NewThemis. The zero value is good.
@@ -20,7 +22,7 @@ type ThemisConfig struct {
 
 // NewThemis is Themis (NSDI 2020): free GPUs are offered to those jobs that are
 // worst off by finish-time fairness ρ, which bid for them; the winners hold them
-// for a lease. It knows how long jobs take.
+// for a lease. It knows how long jobs take; in sessions it goes by estimates.
 //
 //	ρ = (time since arrival + time left) / max(least time, N × GPU time / GPUs)
 //
@@ -36,6 +38,16 @@ type ThemisConfig struct {
 // others, the worst first; jobs that do not fit are passed over, so that wide ones
 // may wait long; a lease ends with its round; its length.
 func NewThemis(cluster *hare.Cluster, sizes JobSizes, cfg ThemisConfig) (*ListScheduler, error) {
+	r, err := cfg.rule(sizes.Rounds)
+	if err != nil {
+		return nil, err
+	}
+	return NewListScheduler(cluster, r), nil
+}
+
+// rule fills in the defaults; rounds are those of each job, and nil means that they are
+// learned.
+func (cfg ThemisConfig) rule(rounds map[string]int64) (Rule, error) {
 	switch {
 	case cfg.Fairness == 0:
 		cfg.Fairness = 0.8
@@ -46,14 +58,43 @@ func NewThemis(cluster *hare.Cluster, sizes JobSizes, cfg ThemisConfig) (*ListSc
 		cfg.LeaseUs = 600e6
 	}
 	if !(cfg.Fairness <= 1) || cfg.LeaseUs < 0 {
-		return nil, fmt.Errorf("policy: themis: fairness %v and leases of %s s: they must be at most 1, and positive",
+		return Rule{}, fmt.Errorf("policy: themis: fairness %v and leases of %s s: they must be at most 1, and positive",
 			cfg.Fairness, hare.FormatMicros(cfg.LeaseUs))
 	}
 	t := &themis{lease: timeSlice{cfg.LeaseUs}, bid: 1 - cfg.Fairness}
-	return NewListScheduler(cluster, Rule{
-		Name: "themis", Hold: hare.Gang, Rounds: sizes.Rounds, plan: t.plan, started: t.lease.started,
+	return Rule{
+		Name: "themis", Hold: hare.Gang, Rounds: rounds, LearnSizes: rounds == nil, plan: t.plan, started: t.lease.started,
 		Priority: func(_ *ListScheduler, j *JobState) float64 { return j.priority },
-	}), nil
+	}, nil
+}
+
+// parseThemis reads {"fairness": 0.8, "lease_s": 600}.
+func parseThemis(parameters []byte) (Rule, error) {
+	form := struct {
+		Fairness *float64     `json:"fairness"`
+		LeaseS   *json.Number `json:"lease_s"`
+	}{}
+	if err := online.DecodeParameters(parameters, &form); err != nil {
+		return Rule{}, err
+	}
+	cfg := ThemisConfig{}
+	if form.Fairness != nil {
+		if !(*form.Fairness >= 0 && *form.Fairness <= 1) {
+			return Rule{}, invalid("/fairness", "out_of_range", "themis: fairness is %v: it must be from 0 to 1",
+				*form.Fairness)
+		}
+		if cfg.Fairness = *form.Fairness; cfg.Fairness == 0 {
+			cfg.Fairness = -1
+		}
+	}
+	if form.LeaseS != nil {
+		us, err := positiveMicros("/lease_s", *form.LeaseS)
+		if err != nil {
+			return Rule{}, err
+		}
+		cfg.LeaseUs = us
+	}
+	return cfg.rule(nil)
 }
 
 type themis struct {
@@ -79,7 +120,8 @@ func (t *themis) plan(l *ListScheduler, waiting []*JobState) {
 			continue
 		}
 		round := float64(l.RoundUs(j))
-		fair := max(1, float64(len(l.jobs))*float64(j.spec.Tasks)/float64(max(1, gpus))) * float64(j.rounds) * round
+		fair := max(1, float64(len(l.jobs))*float64(j.spec.Tasks)/float64(max(1, gpus))) *
+			float64(j.round+j.RoundsLeft()) * round
 		t.waiting = append(t.waiting, themisJob{j,
 			(float64(l.nowUs-j.arrivedUs) + float64(j.RoundsLeft())*round) / fair})
 	}

@@ -81,26 +81,34 @@ func (tc *TiresiasConfig) queues() (Rule, error) {
 
 // parseTiresias reads {"thresholds_s": [3600], "knob": 8}.
 func parseTiresias(parameters []byte) (Rule, error) {
+	cfg, err := parseTiresiasConfig(parameters)
+	if err != nil {
+		return Rule{}, err
+	}
+	return cfg.rule()
+}
+
+func parseTiresiasConfig(parameters []byte) (TiresiasConfig, error) {
 	var form struct {
 		ThresholdsS []json.Number `json:"thresholds_s"`
 		Knob        float64       `json:"knob"`
 	}
 	if err := online.DecodeParameters(parameters, &form); err != nil {
-		return Rule{}, err
+		return TiresiasConfig{}, err
 	}
 	cfg := TiresiasConfig{Knob: form.Knob}
 	if len(form.ThresholdsS) > maxQueues-1 {
-		return Rule{}, invalid("/thresholds_s", "out_of_range", "%d thresholds: at most %d", len(form.ThresholdsS),
+		return TiresiasConfig{}, invalid("/thresholds_s", "out_of_range", "%d thresholds: at most %d", len(form.ThresholdsS),
 			maxQueues-1)
 	}
 	for i, t := range form.ThresholdsS {
 		us, err := positiveMicros("/thresholds_s/"+strconv.Itoa(i), t)
 		if err != nil {
-			return Rule{}, err
+			return TiresiasConfig{}, err
 		}
 		cfg.ThresholdsUs = append(cfg.ThresholdsUs, us)
 	}
-	return cfg.rule()
+	return cfg, nil
 }
 
 // maxQueues is the most queues of a session.

@@ -1,6 +1,7 @@
 package task
 
 import (
+	"encoding/json"
 	"slices"
 
 	"github.com/hare-sched/hare"
@@ -9,7 +10,8 @@ import (
 // NewTiresiasGittins is Tiresias' discretised 2D-Gittins index (NSDI 2019): queues
 // by attained GPUs × time, as in NewTiresias, and inside a queue the jobs that are
 // most likely to end for the service that they will get. It knows how sizes are
-// distributed, but not which job has which.
+// distributed, but not which job has which; in sessions it learns that from the jobs that
+// end, each of which took its tasks × the time in which some of them ran.
 //
 //	G(a) = P(S − a ≤ Δ | S > a) / E[min(S − a, Δ) | S > a]
 //
@@ -20,17 +22,98 @@ import (
 // the instance themselves, rounds × tasks × the time of a round on the fastest
 // type; ties go by arrival. The rest is as in NewTiresias.
 func NewTiresiasGittins(cluster *hare.Cluster, sizes SizeDistribution, cfg TiresiasConfig) (*ListScheduler, error) {
-	r, err := cfg.queues()
+	r, _, err := cfg.byGittins(sizes)
 	if err != nil {
 		return nil, err
 	}
-	index := newGittinsIndex(sizes, float64(cfg.ThresholdsUs[0]))
+	return NewListScheduler(cluster, r), nil
+}
+
+// byGittins is the rule for a distribution of sizes, with the index that the rule goes by.
+func (tc *TiresiasConfig) byGittins(sizes SizeDistribution) (Rule, *gittinsIndex, error) {
+	r, err := tc.queues()
+	if err != nil {
+		return Rule{}, nil, err
+	}
+	index := newGittinsIndex(sizes, float64(tc.ThresholdsUs[0]))
 	r.Name = "tiresias_gittins"
 	r.Priority = func(_ *ListScheduler, j *JobState) float64 {
 		// From 0 to 1, falling with the index, which is in units of 1/Δ.
 		return float64(j.queue) + 1/(1+index.at(float64(j.spec.Tasks)*float64(j.executedUs)))
 	}
-	return NewListScheduler(cluster, r), nil
+	return r, index, nil
+}
+
+// parseTiresiasGittins reads {"thresholds_s": [3600], "knob": 8}, for a session.
+func parseTiresiasGittins(parameters []byte) (Rule, error) {
+	cfg, err := parseTiresiasConfig(parameters)
+	if err != nil {
+		return Rule{}, err
+	}
+	r, index, err := cfg.byGittins(nil)
+	if err != nil {
+		return Rule{}, err
+	}
+	s := &attainedSizes{index: index}
+	r.prepare, r.left, r.state, r.restore = s.prepare, s.left, s.encode, s.decode
+	return r, nil
+}
+
+// attainedSizes are the sizes of the last jobs that ended, in GPU-microseconds.
+type attainedSizes struct {
+	ended ring[int64]
+	index *gittinsIndex // of these sizes, but for those of dirty
+	dirty bool
+}
+
+func (as *attainedSizes) left(l *ListScheduler, j *JobState, ended bool) {
+	us := j.totalUs
+	if j.active > 0 {
+		us += l.nowUs - j.sinceUs
+	}
+	if ended && us > 0 {
+		as.ended.add(spanUs(j.spec.Tasks, us))
+		as.dirty = true
+	}
+}
+
+// prepare makes the index anew where a job has ended since.
+func (as *attainedSizes) prepare(*ListScheduler) {
+	if !as.dirty {
+		return
+	}
+	as.dirty = false
+	var sizes SizeDistribution
+	for _, us := range as.ended.all {
+		sizes = append(sizes, float64(us))
+	}
+	slices.Sort(sizes)
+	*as.index = *newGittinsIndex(sizes, as.index.quantum)
+}
+
+// sizesSnapshot is the state of attainedSizes.
+type sizesSnapshot struct {
+	EndedUs []int64 `json:"ended_us"`
+	Next    int     `json:"next"`
+}
+
+func (as *attainedSizes) encode(*ListScheduler) any {
+	return sizesSnapshot{as.ended.all, as.ended.next}
+}
+
+func (as *attainedSizes) decode(l *ListScheduler, state json.RawMessage) bool {
+	var s sizesSnapshot
+	if json.Unmarshal(state, &s) != nil || !as.ended.restore(s.EndedUs, s.Next) {
+		return false
+	}
+	for _, us := range s.EndedUs {
+		if us <= 0 || us > hare.MaxExact {
+			return false
+		}
+	}
+	as.dirty = true
+	as.prepare(l)
+	return true
 }
 
 // SizeDistribution is the sizes of jobs, ascending, in GPU-microseconds.
