@@ -12,7 +12,8 @@ import (
 func (e *engine) notify() error {
 	e.seq++
 	e.events[0].Seq, e.events[0].AtUs = e.seq, e.nowUs
-	if err := e.planner.give(); err != nil {
+	plan, err := e.planner.give()
+	if err != nil {
 		return fmt.Errorf("sim: plan before event %d: %w", e.seq, err)
 	}
 	decisions, err := e.policy.Step(e.nowUs, e.events[:])
@@ -21,7 +22,7 @@ func (e *engine) notify() error {
 	}
 	e.planner.ask(e.nowUs)
 	if e.log != nil {
-		if err := e.log(wire.Record{Event: e.events[0], Decisions: decisions}); err != nil {
+		if err := e.log(wire.Record{Event: e.events[0], Plan: plan, Decisions: decisions}); err != nil {
 			return err
 		}
 	}

@@ -47,14 +47,15 @@ func (pl *planner) answer(ctx context.Context, atUs int64) error {
 	return nil
 }
 
-// give gives the policy the plan that is there.
-func (pl *planner) give() error {
+// give gives the policy the plan that is there, and returns the plan; nil where there is
+// none.
+func (pl *planner) give() ([]byte, error) {
 	if pl.plan == nil {
-		return nil
+		return nil, nil
 	}
 	plan := pl.plan
 	pl.plan = nil
-	return pl.policy.Take(plan)
+	return plan, pl.policy.Take(plan)
 }
 
 // ask asks for the next plan.

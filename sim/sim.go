@@ -17,8 +17,8 @@ import (
 // Config tunes Run. The zero value is good.
 type Config struct {
 	// Log is called with each event that is sent to the policy, numbered from 1, and the
-	// policy's decisions, which are valid until Log returns. The same events in a session
-	// with the same policy get the same decisions. An error ends the run. Nil means no
+	// policy's decisions, which are valid until Log returns. The same events, and plans, in
+	// a session with the same policy get the same decisions. An error ends the run. Nil means no
 	// log.
 	Log func(wire.Record) error
 	// Name is the name of the policy, for messages; empty leaves it out.

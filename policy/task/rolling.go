@@ -172,6 +172,7 @@ func (r *rolling) due() bool { return r.changes > r.plan.number }
 
 // prepare makes a plan where one is due and no host makes it, and follows it.
 func (r *rolling) prepare(l *ListScheduler) {
+	r.fresh = false
 	if r.cfg.Aside {
 		r.belief.learn(l)
 		return

@@ -9,14 +9,14 @@ import (
 	"github.com/hare-sched/hare/wire"
 )
 
+// madeByAnswer is what a fault proposes where a field is missing.
+const madeByAnswer = "give the plan as the answer to its question has it"
+
 // planForm names the version of the document of a plan.
 const planForm = "plan/v1"
 
-// Limits of the document of a plan.
-const (
-	maxPlanBytes = 64 << 20
-	maxPlanGrid  = 1 << 12 // times of the prices
-)
+// maxPlanGrid limits the times of the prices in a plan.
+const maxPlanGrid = 1 << 12
 
 // planDoc is the document of a plan. It has no floating-point numbers, since what is
 // recorded must not depend on the machine.
@@ -57,12 +57,12 @@ type typeCount struct {
 var planTable = wire.NewTable("Plan", "Plan is a plan that the policy rolling follows.",
 	wire.NewField("hare", wire.Schema{"type": "string", "enum": []string{planForm}},
 		func(r *wire.Reader, v *planDoc) error { return r.String(&v.form) },
-		func(b []byte, _ *planDoc) []byte { return wire.AppendString(b, planForm) }).Needed(),
-	wire.Integer("number", func(v *planDoc) *int64 { return &v.number }, 1, hare.MaxExact).Needed().
+		func(b []byte, _ *planDoc) []byte { return wire.AppendString(b, planForm) }).Required(madeByAnswer),
+	wire.Integer("number", func(v *planDoc) *int64 { return &v.number }, 1, hare.MaxExact).Required(madeByAnswer).
 		About("number is how many changes the plan has seen: arrivals, ends of jobs, and GPUs that join or leave."),
-	wire.Micros("at_s", func(v *planDoc) *int64 { return &v.atUs }, 0).Needed().
+	wire.Micros("at_s", func(v *planDoc) *int64 { return &v.atUs }, 0).Required(madeByAnswer).
 		About("at_s is the time of the session at which the plan was asked for."),
-	wire.Integer("arrivals", func(v *planDoc) *int64 { return &v.arrivals }, 0, hare.MaxExact).Needed().
+	wire.Integer("arrivals", func(v *planDoc) *int64 { return &v.arrivals }, 0, hare.MaxExact).Required(madeByAnswer).
 		About("arrivals is how many jobs had arrived by then."),
 	amount("value", func(v *planDoc) *hare.Amount { return &v.value }).
 		About("value is the weighted sum of the completion times of the jobs that have rows, after at_s, if the "+
@@ -84,19 +84,19 @@ var planTable = wire.NewTable("Plan", "Plan is a plan that the policy rolling fo
 ).Check(checkPlan)
 
 var plannedJobTable = wire.NewTable("PlannedJob", "PlannedJob is a job of a plan.",
-	wire.Choice("id", func(v *plannedJobDoc) *string { return &v.id }).Needed(),
-	wire.Integer("arrival", func(v *plannedJobDoc) *int64 { return &v.arrival }, 0, hare.MaxExact).Needed().
+	wire.Choice("id", func(v *plannedJobDoc) *string { return &v.id }).Required(madeByAnswer),
+	wire.Integer("arrival", func(v *plannedJobDoc) *int64 { return &v.arrival }, 0, hare.MaxExact).Required(madeByAnswer).
 		About("arrival is the job's number by arrival, from 0."),
-	wire.Integer("rounds", func(v *plannedJobDoc) *int64 { return &v.rounds }, 1, hare.MaxExact).Needed().
+	wire.Integer("rounds", func(v *plannedJobDoc) *int64 { return &v.rounds }, 1, hare.MaxExact).Required(madeByAnswer).
 		About("rounds is how many rounds are believed to be left, without one that runs."),
 	wire.Objects("rows", func(v *plannedJobDoc) *[]rowDoc { return &v.rows }, rowTable),
 )
 
 var rowTable = wire.NewTable("PlanRow", "PlanRow says where some rounds of a job run.",
-	wire.Integer("round", func(v *rowDoc) *int64 { return &v.round }, 0, hare.MaxExact).Needed(),
-	wire.Integer("rounds", func(v *rowDoc) *int64 { return &v.rounds }, 1, hare.MaxExact).Needed(),
-	wire.Micros("start_s", func(v *rowDoc) *int64 { return &v.startUs }, 0).Needed(),
-	wire.Micros("period_s", func(v *rowDoc) *int64 { return &v.periodUs }, 0).Needed().
+	wire.Integer("round", func(v *rowDoc) *int64 { return &v.round }, 0, hare.MaxExact).Required(madeByAnswer),
+	wire.Integer("rounds", func(v *rowDoc) *int64 { return &v.rounds }, 1, hare.MaxExact).Required(madeByAnswer),
+	wire.Micros("start_s", func(v *rowDoc) *int64 { return &v.startUs }, 0).Required(madeByAnswer),
+	wire.Micros("period_s", func(v *rowDoc) *int64 { return &v.periodUs }, 0).Required(madeByAnswer).
 		About("period_s is the time from the start of a round to that of the next."),
 	wire.NewField("gpus", wire.MapOf(wire.Schema{"type": "integer", "format": "int64", "minimum": 1}),
 		func(r *wire.Reader, v *rowDoc) error {
@@ -113,7 +113,7 @@ var rowTable = wire.NewTable("PlanRow", "PlanRow says where some rounds of a job
 		func(b []byte, v *rowDoc) []byte {
 			return wire.AppendMap(b, v.gpus, func(c *typeCount) string { return c.gpuType },
 				func(b []byte, c *typeCount) []byte { return strconv.AppendInt(b, c.count, 10) })
-		}).Needed(),
+		}).Required(madeByAnswer),
 )
 
 // amount makes a field with an exact amount.
@@ -132,7 +132,7 @@ func amount(name string, at func(*planDoc) *hare.Amount) wire.Field[planDoc] {
 			*at(v) = a
 			return nil
 		},
-		func(b []byte, v *planDoc) []byte { return append(b, at(v).String()...) }).Needed()
+		func(b []byte, v *planDoc) []byte { return append(b, at(v).String()...) }).Required(madeByAnswer)
 }
 
 func readColumn(r *wire.Reader, to *[]int64) error {
@@ -209,7 +209,7 @@ func checkPlan(v *planDoc, _ wire.Members, found *hare.InvalidErrors) {
 // document, which is limited.
 func decodePlan(text []byte) (*planDoc, *hare.InvalidError) {
 	doc := &planDoc{}
-	err := planTable.Decode(wire.NewReader(bytes.NewReader(text), wire.Limits{MaxBytes: maxPlanBytes}), doc)
+	err := planTable.Decode(wire.NewReader(bytes.NewReader(text), wire.Limits{MaxBytes: wire.MaxPlanBytes}), doc)
 	if err == nil {
 		return doc, nil
 	}

@@ -19,7 +19,6 @@ type gpuReservation struct {
 
 // assign starts the rounds whose turn it is, and then what fits beside.
 func (r *rolling) assign(l *ListScheduler) {
-	r.fresh = false
 	if !l.anyFree() {
 		return
 	}
