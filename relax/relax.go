@@ -186,6 +186,11 @@ func (a *ascent) relaxation() *hare.Relaxation {
 // by round at the given step if that pays. The evaluation is short and continues after
 // the end of ctx, because without it there is no bound at all; only Quit ends it.
 func (a *ascent) certify(ctx context.Context, cfg *Config, rel *hare.Relaxation, step int64) {
+	select {
+	case <-cfg.Quit: // never where Quit is nil
+		return
+	default:
+	}
 	ev, pr := a.ev, a.ev.pr
 	nanos := pr.nanoRows(ev.compose(a.best))
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
