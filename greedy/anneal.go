@@ -9,7 +9,8 @@ import (
 	"github.com/hare-sched/hare"
 )
 
-// annealChains is the number of Markov chains that start from the same state.
+// annealChains is the number of Markov chains that start from the same state, if the
+// configuration names none.
 const annealChains = 2
 
 // anneal improves a schedule of gang and rigid jobs. First, list scheduling by the
@@ -25,15 +26,14 @@ const annealChains = 2
 // it depends on the clock only through ctx and cfg.Elapsed.
 func anneal(ctx context.Context, m *hare.Model, rel *hare.Relaxation, start *Plan,
 	cfg ImproveConfig) (*Plan, Stats, error) {
-	var stats Stats
 	if start != nil && ctx.Err() != nil {
-		return start, stats, nil
+		return start, Stats{}, nil
 	}
 	ap, ok := newAnnealProblem(m, rel, start)
 	if !ok || len(ap.jobs) == 0 {
-		return start, stats, nil
+		return start, Stats{}, nil
 	}
-	an := &annealing{p: ap, cfg: &cfg, budget: cfg.Moves}
+	an := newAnnealing(ap, &cfg)
 	if start != nil {
 		an.value, an.hasValue = start.Value(m), true
 	}
@@ -41,18 +41,34 @@ func anneal(ctx context.Context, m *hare.Model, rel *hare.Relaxation, start *Pla
 	if an.key != nil && ctx.Err() == nil {
 		an.runChains(ctx)
 	}
-	for _, w := range an.walkers {
-		stats.Moves += w.decoder.work
-		stats.Evaluations += w.stats.Evaluations
-		stats.Accepted += w.stats.Accepted
-	}
 	if !an.improved {
-		return start, stats, nil
+		return start, an.stats(), nil
 	}
+	return an.bestPlan(), an.stats(), nil
+}
+
+func newAnnealing(ap *annealProblem, cfg *ImproveConfig) *annealing {
+	if cfg.Chains == 0 {
+		cfg.Chains = annealChains
+	}
+	return &annealing{p: ap, cfg: cfg, budget: cfg.Moves, decoder: newDecoder(ap)}
+}
+
+func (an *annealing) stats() (s Stats) {
+	for _, w := range an.walkers {
+		s.Moves += w.decoder.work
+		s.Evaluations += w.stats.Evaluations
+		s.Accepted += w.stats.Accepted
+	}
+	return s
+}
+
+// bestPlan decodes the best state found; there must be one.
+func (an *annealing) bestPlan() *Plan {
 	if an.stale {
-		an.decoder.load(an.key, an.plan) // this state was decoded before, so it fits
+		an.decoder.decode(an.key, an.plan) // this state was decoded before, so it fits
 	}
-	return an.decoder.toPlan(), stats, nil
+	return an.decoder.toPlan()
 }
 
 // annealing is the state of one call of anneal.
@@ -116,13 +132,12 @@ func (an *annealing) share() float64 {
 // of the work or a third of the time, but always makes at least one schedule.
 func (an *annealing) findInitialState(ctx context.Context, rel *hare.Relaxation) {
 	p := an.p
-	an.decoder = newDecoder(p)
 	best := math.Inf(1)
 	var bestExact hare.Amount
 	keep := func(order []int32, plans []jobPlan) {
 		an.stale = true
 		key := keysOf(order)
-		if !an.decoder.load(key, plans) {
+		if !an.decoder.decode(key, plans) {
 			return
 		}
 		if v := an.exactValue(an.decoder.end); an.key == nil || v.Cmp(bestExact) < 0 {
@@ -152,8 +167,11 @@ func (an *annealing) findInitialState(ctx context.Context, rel *hare.Relaxation)
 		if n%2 == 1 && !p.gangs {
 			continue
 		}
-		order := orderBy(ranks[n/2%len(ranks)])
-		if v, fits := l.schedule(ctx, order, lambdas[n/2/len(ranks)], n%2 == 1, plans); fits && v < best {
+		order, tried := orderBy(ranks[n/2%len(ranks)]), l.inOnePiece
+		if n%2 == 1 {
+			tried = l.everyPlan
+		}
+		if v, fits := l.schedule(ctx, order, lambdas[n/2/len(ranks)], tried, plans); fits && v < best {
 			keep(order, plans)
 		}
 	}
@@ -165,8 +183,8 @@ func (an *annealing) findInitialState(ctx context.Context, rel *hare.Relaxation)
 // them run at a time.
 func (an *annealing) runChains(ctx context.Context) {
 	p := an.p
-	n := float64(len(p.jobs))
-	for i := range annealChains {
+	n, chains := float64(len(p.jobs)), int64(an.cfg.Chains)
+	for i := range an.cfg.Chains {
 		r := rand.New(rand.NewPCG(uint64(an.cfg.Seed), uint64(i)+1))
 		an.walkers = append(an.walkers, newWalker(p, nil, an.key, an.plan, r))
 	}
@@ -182,7 +200,7 @@ func (an *annealing) runChains(ctx context.Context) {
 	// A search over few jobs places them cheaply and soon meets a local optimum. It restarts
 	// the cooling several times.
 	cycles := math.Floor(min(8, max(1, 200/n)))
-	stretch := min(max(500, 400_000/int64(len(p.jobs))), max(1, an.budget/(40*annealChains)))
+	stretch := min(max(500, 400_000/int64(len(p.jobs))), max(1, an.budget/(40*chains)))
 	met := 0
 	for an.budget > 0 && ctx.Err() == nil && !an.done() {
 		share := an.share()
@@ -197,7 +215,7 @@ func (an *annealing) runChains(ctx context.Context) {
 			met = next
 			an.exchange(t)
 		}
-		an.runEpoch(ctx, t, min(stretch, (an.budget+annealChains-1)/annealChains))
+		an.runEpoch(ctx, t, min(stretch, (an.budget+chains-1)/chains))
 		an.collectBest()
 		if an.cfg.Checkpoint != nil {
 			an.cfg.Checkpoint(an.checkpoint)
@@ -211,7 +229,7 @@ func (an *annealing) checkpoint() *Plan {
 		return nil
 	}
 	d := newDecoder(an.p)
-	d.load(slices.Clone(an.key), slices.Clone(an.plan)) // this state was decoded before, so it fits
+	d.decode(slices.Clone(an.key), slices.Clone(an.plan)) // this state was decoded before, so it fits
 	return d.toPlan()
 }
 

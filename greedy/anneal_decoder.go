@@ -96,9 +96,21 @@ func newDecoder(ap *annealProblem) *decoder {
 	return dec
 }
 
-// load replaces the state by keys and plans and decodes all of it. It returns false if a
-// job finds no place; the state must then not be used.
+// load replaces the state by keys and plans, decodes all of it and prepares for trials. It
+// returns false if a job finds no place; the state must then not be used.
 func (dec *decoder) load(key []int64, plan []jobPlan) bool {
+	if !dec.decode(key, plan) {
+		return false
+	}
+	for k := range dec.seq {
+		dec.snapshotInterval[k] = max(8, len(dec.seq[k])/64)
+		dec.refreshSnapshots(int16(k), 0, len(dec.seq[k]))
+	}
+	return true
+}
+
+// decode is load without trials to come.
+func (dec *decoder) decode(key []int64, plan []jobPlan) bool {
 	copy(dec.key, key)
 	copy(dec.plan, plan)
 	for k := range dec.seq {
@@ -121,10 +133,6 @@ func (dec *decoder) load(key []int64, plan []jobPlan) bool {
 		}
 	}
 	dec.work += int64(len(dec.key))
-	for k := range dec.seq {
-		dec.snapshotInterval[k] = max(8, len(dec.seq[k])/64)
-		dec.refreshSnapshots(int16(k), 0, len(dec.seq[k]))
-	}
 	return true
 }
 

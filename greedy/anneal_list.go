@@ -18,6 +18,7 @@ type listScheduler struct {
 
 func newListScheduler(ap *annealProblem) *listScheduler {
 	ls := &listScheduler{p: ap, finder: newSlotFinder(ap)}
+	ls.finder.floors = make([]searchFloor, len(ap.empty))
 	for k := range ap.empty {
 		ls.capacities = append(ls.capacities, newTypeCapacity(ap.empty[k]))
 	}
@@ -25,12 +26,15 @@ func newListScheduler(ap *annealProblem) *listScheduler {
 }
 
 // schedule places the jobs in order and stores each job's plan in plan. It returns false
-// if a job has no place or ctx has ended. If wide is true, gang jobs are also placed
-// round by round.
-func (ls *listScheduler) schedule(ctx context.Context, order []int32, lambda float64, wide bool,
-	plan []jobPlan) (value float64, ok bool) {
+// if a job has no place or ctx has ended. Plans lists the plans to try for a job; a call
+// of try says whether the plan is the best so far.
+func (ls *listScheduler) schedule(ctx context.Context, order []int32, lambda float64,
+	plans func(i int32, try func(jobPlan) bool), plan []jobPlan) (value float64, ok bool) {
 	for k := range ls.capacities {
 		ls.capacities[k].copyFrom(ls.p.empty[k])
+	}
+	for k := range ls.finder.floors {
+		ls.finder.floors[k].reset()
 	}
 	var kept []segment
 	for n, i := range order {
@@ -40,11 +44,11 @@ func (ls *listScheduler) schedule(ctx context.Context, order []int32, lambda flo
 		j := &ls.p.jobs[i]
 		best := never
 		var bestCost float64
-		try := func(p jobPlan) {
+		try := func(p jobPlan) bool {
 			ls.work++
 			end, ok := ls.finder.place(j, &p, ls.capacities)
 			if !ok {
-				return
+				return false
 			}
 			cost := j.weight * float64(end-j.release)
 			if lambda > 0 {
@@ -57,14 +61,11 @@ func (ls *listScheduler) schedule(ctx context.Context, order []int32, lambda flo
 			if best == never || cost < bestCost || cost == bestCost && end < best {
 				best, bestCost, plan[i] = end, cost, p
 				kept = append(kept[:0], ls.finder.segments...)
+				return true
 			}
+			return false
 		}
-		for _, k := range j.contiguousTypes {
-			try(contiguousOn(k))
-		}
-		if wide || len(j.contiguousTypes) == 0 {
-			ls.tryRoundByRound(j, try)
-		}
+		plans(i, try)
 		if best == never {
 			return 0, false
 		}
@@ -94,9 +95,28 @@ func trim(p *jobPlan, segments []segment) {
 	clear(p.types[n:])
 }
 
+// inOnePiece tries a job in one piece on each type, and round by round where the job fits
+// on no type in one piece.
+func (ls *listScheduler) inOnePiece(i int32, try func(jobPlan) bool) {
+	for _, k := range ls.p.jobs[i].contiguousTypes {
+		try(contiguousOn(k))
+	}
+	if len(ls.p.jobs[i].contiguousTypes) == 0 {
+		ls.tryRoundByRound(&ls.p.jobs[i], try)
+	}
+}
+
+// everyPlan tries a job in one piece on each type and, if it is a gang, round by round.
+func (ls *listScheduler) everyPlan(i int32, try func(jobPlan) bool) {
+	for _, k := range ls.p.jobs[i].contiguousTypes {
+		try(contiguousOn(k))
+	}
+	ls.tryRoundByRound(&ls.p.jobs[i], try)
+}
+
 // tryRoundByRound tries round-by-round plans of a gang job over one type, over two
 // types, and over the few fastest types.
-func (ls *listScheduler) tryRoundByRound(j *annealJob, try func(jobPlan)) {
+func (ls *listScheduler) tryRoundByRound(j *annealJob, try func(jobPlan) bool) {
 	few := j.roundTypes[:min(len(j.roundTypes), maxSet)]
 	for n, k := range few {
 		try(roundByRoundOver(k))

@@ -119,14 +119,14 @@ func newAnnealProblem(m *hare.Model, rel *hare.Relaxation, start *Plan) (*anneal
 func (aj *annealJob) findTypes(j *hare.ModelJob, sc *slotFinder, empty []typeCapacity) bool {
 	for _, md := range j.Modes {
 		k, d := int16(md.Type), md.DurationUs()
-		if sc.earliest(empty[k], aj.release, d, aj.width) == never {
+		if sc.earliest(k, empty[k], aj.release, d, aj.width) == never {
 			continue
 		}
 		aj.dur[k] = d
 		if !aj.rigid {
 			aj.roundTypes = append(aj.roundTypes, k)
 		}
-		if sc.earliest(empty[k], aj.release, d*aj.rounds, aj.width) != never {
+		if sc.earliest(k, empty[k], aj.release, d*aj.rounds, aj.width) != never {
 			aj.contiguousTypes = append(aj.contiguousTypes, k)
 		}
 	}

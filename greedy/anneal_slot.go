@@ -13,6 +13,7 @@ type slotFinder struct {
 	slots    [maxSet]typeSlot
 	width    []int64 // by pool, of the last slot
 	segments []segment
+	floors   []searchFloor // by type; nil where capacity may grow between two searches
 }
 
 func newSlotFinder(ap *annealProblem) *slotFinder {
@@ -27,13 +28,13 @@ func newSlotFinder(ap *annealProblem) *slotFinder {
 	return sf
 }
 
-// earliest returns the earliest start ≥ from at which need GPUs of the type are free for
+// earliest returns the earliest start ≥ from at which need GPUs of type k are free for
 // hold, and leaves their pools in sf.width. It takes O(steps) with one pool and
 // O(steps²) with several.
-func (sf *slotFinder) earliest(tr typeCapacity, from, hold, need int64) int64 {
+func (sf *slotFinder) earliest(k int16, tr typeCapacity, from, hold, need int64) int64 {
 	if len(tr) == 1 {
 		sf.width[0] = need
-		start, _ := tr[0].earliest(from, hold, need)
+		start, _ := sf.earliestInPool(k, tr[0], from, hold, need)
 		return start
 	}
 	for t := from; len(tr) > 0; {
@@ -55,6 +56,15 @@ func (sf *slotFinder) earliest(tr typeCapacity, from, hold, need int64) int64 {
 		t = next
 	}
 	return never
+}
+
+// earliestInPool is earliest in the only pool of type k, with the index of the step that
+// holds at the start.
+func (sf *slotFinder) earliestInPool(k int16, fn stepFunction, from, hold, need int64) (start int64, at int) {
+	if sf.floors == nil {
+		return fn.earliest(from, hold, need)
+	}
+	return sf.floors[k].earliest(fn, from, hold, need)
 }
 
 // appendSegment appends a run of rounds on the GPUs that width counts by pool.
@@ -94,7 +104,7 @@ func (sf *slotFinder) place(j *annealJob, plan *jobPlan, capacities []typeCapaci
 func (sf *slotFinder) placeContiguous(j *annealJob, k int16, capacities []typeCapacity, round, rounds,
 	from int64) (end int64, ok bool) {
 	hold := rounds * j.dur[k]
-	start := sf.earliest(capacities[k], from, hold, j.width)
+	start := sf.earliest(k, capacities[k], from, hold, j.width)
 	if start == never {
 		return 0, false
 	}
@@ -120,7 +130,7 @@ func (sf *slotFinder) placeRoundByRound(j *annealJob, types []int16, capacities 
 				if o.start >= 0 && t+d <= o.freeUntil {
 					o.start = t
 				} else {
-					sf.findSlot(o, capacities[k], t, d, j.width)
+					sf.findSlot(o, k, capacities[k], t, d, j.width)
 				}
 			}
 			if o.start == never {
@@ -151,17 +161,17 @@ func (sf *slotFinder) placeRoundByRound(j *annealJob, types []int16, capacities 
 	return t, true
 }
 
-// findSlot searches the earliest slot of a type from t on.
-func (sf *slotFinder) findSlot(o *typeSlot, tr typeCapacity, t, hold, need int64) {
+// findSlot searches the earliest slot of type k from t on.
+func (sf *slotFinder) findSlot(o *typeSlot, k int16, tr typeCapacity, t, hold, need int64) {
 	if len(tr) == 1 {
-		start, i := tr[0].earliest(t, hold, need)
+		start, i := sf.earliestInPool(k, tr[0], t, hold, need)
 		o.start, o.freeUntil, o.width[0] = start, never, need
 		if start != never {
 			o.freeUntil = tr[0].freeUntil(i, need)
 		}
 		return
 	}
-	o.start = sf.earliest(tr, t, hold, need)
+	o.start = sf.earliest(k, tr, t, hold, need)
 	if o.start == never {
 		return
 	}

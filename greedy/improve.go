@@ -11,6 +11,9 @@ type ImproveConfig struct {
 	Seed int64
 	// Moves limits the work: one move is one job placed once. Zero means 100,000.
 	Moves int64
+	// Chains is the number of Markov chains of simulated annealing; zero means 2. One chain
+	// finds more where Moves is less than some hundred for each job.
+	Chains int
 	// StopAt ends the search at this value in weight-seconds; zero means never.
 	StopAt float64
 	// Report is called with every better value; it may be nil.

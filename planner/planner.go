@@ -4,7 +4,6 @@
 package planner
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -32,26 +31,33 @@ type Question struct {
 
 // Work limits what a plan costs. Zeros mean the defaults.
 type Work struct {
-	// Cells is the finest grid of the prices; zero means 24.
+	// Cells is the finest grid of the prices; zero means 24, and 12 for over 150 jobs.
 	Cells int
-	// Effort multiplies the ascent steps of the prices; zero means 0.3.
+	// Effort multiplies the ascent steps of the prices; zero means 0.3, and less for over
+	// 100 jobs, down to 0.1 for 300.
 	Effort float64
-	// Moves limits the search; zero means 400 for each job, at most 20,000, and less than
-	// zero means no search.
+	// Moves limits the search; zero means 400 for each job, and less for over 50 jobs, down
+	// to none for 300. Less than zero means no search.
 	Moves int64
 	// Groups is the most times at which GPUs of one type become free; zero means 4.
 	Groups int
 }
 
 func (w Work) resolve(jobs int) Work {
+	n := max(1, int64(jobs))
 	if w.Cells == 0 {
 		w.Cells = 24
+		if jobs > 150 {
+			w.Cells = 12
+		}
 	}
 	if w.Effort == 0 {
-		w.Effort = 0.3
+		w.Effort = min(0.3, max(0.1, 30/float64(n)))
 	}
 	if w.Moves == 0 {
-		w.Moves = min(20_000, 400*int64(jobs))
+		if w.Moves = min(400*n, 50_000_000/(n*n)); w.Moves < 2*n {
+			w.Moves = -1
+		}
 	}
 	if w.Groups == 0 {
 		w.Groups = 4
@@ -137,18 +143,10 @@ func Make(ctx context.Context, q *Question) (*Plan, error) {
 	if err != nil {
 		return nil, fmt.Errorf("planner: %w", err)
 	}
-	plan, err := greedy.Assign(ctx, m, greedy.Order(m, rel, "relaxation"), greedy.Insertion)
+	plan, _, err := greedy.Replan(ctx, m, rel, q.hints(m, index),
+		greedy.ImproveConfig{Seed: q.Seed, Moves: work.Moves, Chains: 1, Workers: 1})
 	if err != nil {
 		return nil, fmt.Errorf("planner: %w", err)
-	}
-	if warm := q.warm(ctx, m, rel, index); warm != nil && warm.Value(m).Cmp(plan.Value(m)) < 0 {
-		plan = warm
-	}
-	if work.Moves > 0 {
-		plan, _, err = greedy.Improve(ctx, m, rel, plan, greedy.ImproveConfig{Seed: q.Seed, Moves: work.Moves, Workers: 1})
-		if err != nil {
-			return nil, fmt.Errorf("planner: %w", err)
-		}
 	}
 	typeOf := map[string]int{}
 	for t, name := range q.Types {
@@ -179,37 +177,22 @@ var closed = func() chan struct{} {
 	return c
 }()
 
-// warm places the jobs in the order and on the types of the last plan, and the new ones
-// by the prices. It returns nil where that has no place for some job.
-func (q *Question) warm(ctx context.Context, m *hare.Model, rel *hare.Relaxation, index []int) *greedy.Plan {
-	restricted := *m
-	restricted.Jobs = slices.Clone(m.Jobs)
-	items := greedy.Order(m, rel, "relaxation")
-	known := false
-	for x := range items {
-		i := items[x].Job
+// hints are what the last plan had of each job of the instance.
+func (q *Question) hints(m *hare.Model, index []int) []greedy.Hint {
+	hints := make([]greedy.Hint, len(m.Jobs))
+	for i := range hints {
 		j := &q.Jobs[index[i]]
 		if j.Before == nil {
 			continue
 		}
-		known = true
-		items[x].Key = float64(j.BeforeUs)
-		modes := slices.DeleteFunc(slices.Clone(m.Jobs[i].Modes), func(md hare.Mode) bool {
-			return !slices.ContainsFunc(j.Before, func(t int) bool { return q.Types[t] == m.Types[md.Type] })
-		})
-		if len(modes) > 0 {
-			restricted.Jobs[i].Modes = modes
+		hints[i] = greedy.Hint{Types: []int{}, StartUs: j.BeforeUs}
+		for _, t := range j.Before {
+			if k := slices.Index(m.Types, q.Types[t]); k >= 0 {
+				hints[i].Types = append(hints[i].Types, k)
+			}
 		}
 	}
-	if !known {
-		return nil
-	}
-	slices.SortStableFunc(items, func(a, b greedy.Item) int { return cmp.Compare(a.Key, b.Key) })
-	plan, err := greedy.Assign(ctx, &restricted, items, greedy.Insertion)
-	if err != nil {
-		return nil
-	}
-	return plan
+	return hints
 }
 
 // rowsOf joins the blocks of equal rounds.
