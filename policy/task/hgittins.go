@@ -47,7 +47,7 @@ func (cfg HGittinsConfig) ruleWith(belief *sizeBelief) Rule {
 		cfg.SlowestFactor = 4
 	}
 	h := &hgittins{cfg: cfg, belief: belief}
-	return Rule{
+	rule := Rule{
 		Name: "hgittins", Hold: hare.Gang, Strict: cfg.Strict, sticky: !cfg.NotSticky, slowest: cfg.SlowestFactor,
 		Priority: h.priority,
 		prepare:  h.belief.learn,
@@ -55,6 +55,10 @@ func (cfg HGittinsConfig) ruleWith(belief *sizeBelief) Rule {
 		state:    h.belief.encode,
 		restore:  h.belief.decode,
 	}
+	if !cfg.Strict {
+		rule.version = func() int64 { return belief.version }
+	}
+	return rule
 }
 
 // priority is from −∞ to 0, and falls with the index.

@@ -25,7 +25,9 @@ func (l *ListScheduler) Adopt(nowUs int64, event hare.Event, decisions []hare.De
 	if scheduled {
 		l.changed = false
 		l.prepare()
-		l.prioritize() // a rule may change the state of jobs while it prioritizes
+		if l.rule.version == nil {
+			l.prioritize() // a rule may change the state of jobs while it prioritizes
+		}
 	}
 	for starts := decisions[n:]; len(starts) > 0; {
 		used, err := l.adoptStart(starts)

@@ -125,6 +125,7 @@ func (l *ListScheduler) jobArrived(nowUs int64, e *hare.Event) *hare.InvalidErro
 	l.jobs = append(l.jobs, j)
 	l.jobOf[spec.ID] = j
 	l.changed = true
+	l.touch(j)
 	l.resized()
 	return nil
 }
@@ -175,6 +176,7 @@ func (l *ListScheduler) taskEnded(j *JobState, g, at int) {
 	}
 	j.round++
 	j.ended, j.next, j.redo = 0, 0, nil
+	l.touch(j)
 	j.finished = j.rounds > 0 && j.round == j.rounds
 	if !j.finished && j.hold == hare.Rigid && int64(len(j.gpus)) == j.spec.Tasks {
 		for _, g := range j.gpus {
@@ -201,6 +203,7 @@ func (l *ListScheduler) taskFailed(j *JobState, g, at int, task int64) {
 		}
 		l.activate(j, -j.active)
 		j.next, j.ended = 0, 0
+		l.touch(j)
 		for _, h := range j.gpus {
 			l.start(j, h)
 		}
@@ -208,6 +211,7 @@ func (l *ListScheduler) taskFailed(j *JobState, g, at int, task int64) {
 	}
 	l.activate(j, -1)
 	j.redo = append(j.redo, task)
+	l.touch(j)
 	if j.hold == hare.Relaxed {
 		l.endTask(j, g, at)
 		l.changed = true
@@ -229,6 +233,7 @@ func (l *ListScheduler) jobEnded(j *JobState) {
 		l.emit(hare.DecisionWithdraw, j, s.task, s.gpu)
 	}
 	delete(l.jobOf, j.spec.ID)
+	l.touch(j)
 	at, _ := slices.BinarySearchFunc(l.jobs, j.serial, func(o *JobState, serial int) int { return o.serial - serial })
 	l.jobs = slices.Delete(l.jobs, at, at+1)
 	l.changed = true
@@ -269,7 +274,7 @@ func (l *ListScheduler) gpuJoined(nowUs int64, e *hare.Event) *hare.InvalidError
 // of the round goes on task by task. A gang loses its round and all of its GPUs.
 func (l *ListScheduler) gpuLeft(g int) {
 	x := &l.gpus[g]
-	l.changed = true
+	l.changed, l.waiting.stale = true, true
 	if j := x.job; j != nil {
 		if j.spec.Sync == hare.Relaxed {
 			if x.task >= 0 {

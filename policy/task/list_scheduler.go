@@ -57,6 +57,10 @@ type Rule struct {
 	// GPUs join or leave; nil does nothing.
 	left    func(l *ListScheduler, j *JobState, ended bool)
 	resized func(*ListScheduler)
+	// version, where it is not nil, promises that Priority depends on nothing but the job, its
+	// round and version's value, so that waiting jobs are kept in order. There must be no
+	// review, plan, Strict or Backfill.
+	version func() int64
 	// sticky lets a job take the GPUs of its last round first.
 	sticky bool
 	// slowest is how many times slower than on the best type in service a round may be;
@@ -101,6 +105,7 @@ type ListScheduler struct {
 	out       []hare.Decision
 	queue     priorityQueue
 	reserved  reservation
+	waiting   waitingJobs
 	belief    *sizeBelief // nil without Rule.LearnSizes
 	typicalUs int64       // RoundUs where no speed is known, with Rule.LearnSizes
 }
@@ -148,6 +153,9 @@ type JobState struct {
 	onlyType             int   // for rules that assign types; −1 means any type
 	leaseEndUs           int64 // for rules with leases
 	priority             float64
+	group                *waitingGroup // where the job waits
+	groupAt              int
+	touched              bool // whether the job is in waitingJobs.touched
 
 	promise *promise // of backfill by estimates; nil before the job is the first that waits
 	claim   *claim   // of rolling
@@ -288,6 +296,7 @@ func (l *ListScheduler) enterService(g int) {
 	x := &l.gpus[g]
 	x.inService = true
 	l.inService[x.gpuType]++
+	l.waiting.stale = true
 	l.markFree(g)
 }
 
@@ -337,6 +346,7 @@ func (l *ListScheduler) start(j *JobState, g int) {
 		j.startedUs = l.nowUs
 	}
 	l.activate(j, 1)
+	l.touch(j)
 	l.emit(hare.DecisionStart, j, task, x.name)
 }
 
@@ -376,6 +386,10 @@ func (j *JobState) nextTask() int64 {
 
 // schedule starts what fits, in the order of the priorities.
 func (l *ListScheduler) schedule() {
+	if l.rule.version != nil {
+		l.scheduleWaiting()
+		return
+	}
 	if !l.prioritize() {
 		return
 	}

@@ -79,13 +79,17 @@ func newRolling(cfg RollingConfig) *rolling {
 }
 
 func (r *rolling) rule() Rule {
-	return Rule{
+	rule := Rule{
 		Name: "rolling", Hold: hare.Gang, Rounds: r.cfg.Rounds, sticky: true,
 		Priority: r.priority,
 		prepare:  r.prepare, assign: r.assign, left: r.left,
 		resized: func(l *ListScheduler) { r.changed(l) },
 		state:   r.encode, restore: r.decode,
 	}
+	if r.cfg.Aside {
+		rule.version = r.fallback.version
+	}
+	return rule
 }
 
 // rolling is the state beyond that of list scheduling. The rows of the plan are the jobs'

@@ -23,10 +23,11 @@ type observation struct {
 // jobs with longer rounds do not have fewer of them.
 type sizeBelief struct {
 	ended    []observation
-	next     int // the place of the oldest observation once there are maxObservations
-	byRounds bool
+	next     int  // the place of the oldest observation once there are maxObservations
+	byRounds bool // by those that had ended when the curve was made
 	curve    estimate.Survival
-	learned  bool // whether no job has ended or been cancelled since the curve was made
+	gone     int  // the jobs that have ended or been cancelled since the curve was made
+	learned  bool // whether there are none
 	// version counts the curves, from 1 on, for what is computed from them.
 	version int64
 }
@@ -39,7 +40,6 @@ func (sb *sizeBelief) add(o observation) {
 		sb.ended[sb.next] = o
 		sb.next = (sb.next + 1) % maxObservations
 	}
-	sb.byRounds = roundsExplain(sb.ended)
 }
 
 // roundsExplain reports whether the number of rounds does not fall, or falls by less than
@@ -86,11 +86,16 @@ func (sb *sizeBelief) unit(j *JobState) int64 {
 // attained is what a job has had, in units, or hare.MaxExact where that is more.
 func (sb *sizeBelief) attained(j *JobState) int64 { return spanUs(j.round, sb.unit(j)) }
 
-// learn makes the curve anew where a job has ended since.
+// learnEvery is the share of the jobs that are there, as 1 / learnEvery, that must have
+// gone before the curve is made anew, which takes O(jobs log jobs).
+const learnEvery = 256
+
+// learn makes the curve anew where a job has gone since, and one for each learnEvery jobs.
 func (sb *sizeBelief) learn(l *ListScheduler) {
-	if sb.learned {
+	if sb.learned || sb.gone*learnEvery < len(l.jobs) && sb.curve.Known() {
 		return
 	}
+	sb.byRounds = roundsExplain(sb.ended)
 	var ended, running []int64
 	for _, o := range sb.ended {
 		if sb.byRounds {
@@ -105,7 +110,7 @@ func (sb *sizeBelief) learn(l *ListScheduler) {
 		}
 	}
 	sb.curve = *estimate.NewSurvival(ended, running)
-	sb.learned = true
+	sb.learned, sb.gone = true, 0
 	sb.version++
 }
 
@@ -131,15 +136,19 @@ type beliefSnapshot struct {
 	Next    int               `json:"next"`
 	Curve   estimate.Survival `json:"curve"`
 	Learned bool              `json:"learned"`
+	// Gone and ByRounds are missing where versions before made the curve anew each time.
+	Gone     int   `json:"gone,omitempty"`
+	ByRounds *bool `json:"by_rounds,omitempty"`
 }
 
 func (sb *sizeBelief) snapshot() beliefSnapshot {
-	return beliefSnapshot{Ended: sb.ended, Next: sb.next, Curve: sb.curve, Learned: sb.learned}
+	return beliefSnapshot{Ended: sb.ended, Next: sb.next, Curve: sb.curve, Learned: sb.learned, Gone: sb.gone,
+		ByRounds: &sb.byRounds}
 }
 
 // restore fills an empty belief; false says that the snapshot contradicts itself.
 func (sb *sizeBelief) restore(s *beliefSnapshot) bool {
-	if len(s.Ended) > maxObservations || s.Next < 0 || s.Next > max(0, len(s.Ended)-1) || !s.Curve.Valid() {
+	if len(s.Ended) > maxObservations || s.Next < 0 || s.Gone < 0 || s.Next > max(0, len(s.Ended)-1) || !s.Curve.Valid() {
 		return false
 	}
 	for _, o := range s.Ended {
@@ -148,7 +157,12 @@ func (sb *sizeBelief) restore(s *beliefSnapshot) bool {
 		}
 	}
 	sb.ended, sb.next, sb.curve, sb.learned, sb.version = s.Ended, s.Next, s.Curve, s.Learned, 1
-	sb.byRounds = roundsExplain(sb.ended)
+	sb.gone = s.Gone
+	if s.ByRounds != nil {
+		sb.byRounds = *s.ByRounds
+	} else {
+		sb.byRounds = roundsExplain(sb.ended)
+	}
 	return true
 }
 
@@ -157,6 +171,7 @@ func (sb *sizeBelief) observe(j *JobState, ended bool) {
 	if ended && j.round > 0 {
 		sb.add(observation{j.round, j.fastestUs()})
 	}
+	sb.gone++
 	sb.learned = false
 }
 

@@ -27,6 +27,8 @@ func TestUnitOfSizes(t *testing.T) {
 		rounds.add(observation{5 + rng.Int64N(60), long})
 		times.add(observation{1 + int64(1e8*rng.ExpFloat64())/long, long})
 	}
+	rounds.learn(&ListScheduler{})
+	times.learn(&ListScheduler{})
 	if !rounds.byRounds {
 		t.Error("rounds that do not depend on their length are not counted")
 	}
@@ -70,11 +72,11 @@ func TestBeliefIsBounded(t *testing.T) {
 func TestBeliefOfTheLongestTimes(t *testing.T) {
 	var sb sizeBelief
 	for i := range int64(5) {
-		sb.add(observation{1 << 40, hare.MaxExact - i})
+		sb.add(observation{1 << 40, hare.MaxExact>>20 - i})
+		sb.add(observation{1 + i, hare.MaxExact - i})
 	}
-	sb.byRounds = false
 	sb.learn(&ListScheduler{})
-	if !sb.curve.Valid() || !sb.curve.Known() {
+	if sb.byRounds || !sb.curve.Valid() || !sb.curve.Known() {
 		t.Errorf("the curve is %+v", sb.curve)
 	}
 }

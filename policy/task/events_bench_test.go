@@ -1,0 +1,172 @@
+package task
+
+import (
+	"cmp"
+	"container/heap"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/planner"
+)
+
+// BenchmarkEvents replays a full cluster: 10,000 gangs on 10,000 GPUs of four types, of
+// which some four in ten run. A job comes for each that ends. It reports what an event
+// takes without plans: half of the events take p50 and one in a hundred takes more than
+// p99.
+func BenchmarkEvents(b *testing.B) {
+	for _, name := range []string{"hgittins", "rolling"} {
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				f := newFullCluster(b, name, 10_000, 10_000)
+				var took []time.Duration
+				for len(took) < 60_000 {
+					e := f.next()
+					began := time.Now()
+					f.step(e)
+					if n := time.Since(began); f.events > 40_000 {
+						took = append(took, n)
+					}
+				}
+				slices.Sort(took)
+				b.ReportMetric(float64(took[len(took)/2].Nanoseconds())/1e3, "p50-µs")
+				b.ReportMetric(float64(took[len(took)*99/100].Nanoseconds())/1e3, "p99-µs")
+				b.ReportMetric(float64(took[len(took)*999/1000].Nanoseconds())/1e3, "p99.9-µs")
+			}
+		})
+	}
+}
+
+// fullCluster is a cluster on which many jobs run and wait.
+type fullCluster struct {
+	tb     testing.TB
+	policy *ListScheduler
+	rng    *rand.Rand
+	nowUs  int64
+	ends   taskEnds
+	left   map[string]int64 // rounds by job
+	ended  map[string]int64 // tasks of the round that have ended, by job
+	jobs   map[string]*hare.Job
+	queued []hare.Event // at the present time
+	serial int
+	events int
+}
+
+func newFullCluster(tb testing.TB, name string, jobs, gpus int) *fullCluster {
+	cluster := &hare.Cluster{}
+	for t, of := range []int{40, 30, 15, 15} {
+		cluster.Nodes = append(cluster.Nodes, hare.Node{Name: strconv.Itoa(t),
+			GPUs: []hare.TypeCount{{Type: []string{"V100", "T4", "K80", "M60"}[t], Count: gpus * of / 100}}})
+	}
+	f := &fullCluster{tb: tb, rng: rand.New(rand.NewPCG(1, 1)), left: map[string]int64{}, ended: map[string]int64{},
+		jobs: map[string]*hare.Job{}}
+	if name == "rolling" {
+		ro := NewRolling(cluster, RollingConfig{Aside: true, MaxAgeUs: hare.MaxExact, Work: planner.Work{Moves: -1}})
+		f.policy = ro.ListScheduler
+		f.fill(jobs)
+		plan, err := ro.Ask().Answer(tb.Context())
+		if err == nil {
+			err = ro.Take(plan)
+		}
+		if err != nil {
+			tb.Fatal(err)
+		}
+		return f
+	}
+	f.policy = NewHGittins(cluster, HGittinsConfig{})
+	f.fill(jobs)
+	return f
+}
+
+// fill lets jobs arrive before any starts.
+func (f *fullCluster) fill(jobs int) {
+	for range jobs {
+		f.queued = append(f.queued, f.arrival())
+	}
+	if _, err := f.policy.Step(0, f.queued[:0]); err != nil {
+		f.tb.Fatal(err)
+	}
+	for len(f.queued) > 0 {
+		f.step(f.next())
+	}
+}
+
+func (f *fullCluster) arrival() hare.Event {
+	f.serial++
+	j := &hare.Job{ID: fmt.Sprint("job-", f.serial), WeightMicro: 1e5 + f.rng.Int64N(1e6), Tasks: 1 << f.rng.IntN(3),
+		Sync: hare.Gang}
+	d := 5e6 + f.rng.Int64N(10e6)
+	for t, name := range []string{"V100", "T4", "K80", "M60"} {
+		j.On = append(j.On, hare.Profile{Type: name, ComputeUs: d * []int64{2, 4, 10, 7}[t] / 2, SyncUs: f.rng.Int64N(1e5)})
+	}
+	f.jobs[j.ID], f.left[j.ID] = j, 1+int64(f.rng.ExpFloat64()*30)
+	return hare.Event{Type: hare.EventJobArrived, Arrived: j}
+}
+
+// next is the event that comes next.
+func (f *fullCluster) next() hare.Event {
+	if len(f.queued) > 0 {
+		e := f.queued[0]
+		f.queued = f.queued[1:]
+		return e
+	}
+	x := heap.Pop(&f.ends).(taskEnd)
+	f.nowUs = x.atUs
+	d := x.decision
+	e := hare.Event{Type: hare.EventTaskEnded, Job: d.Job, Round: d.Round, Task: d.Task, GPU: d.GPU, ComputeUs: 1e6}
+	if f.ended[d.Job]++; f.ended[d.Job] == f.jobs[d.Job].Tasks {
+		f.ended[d.Job] = 0
+		if f.left[d.Job]--; f.left[d.Job] == 0 {
+			delete(f.left, d.Job)
+			f.queued = append(f.queued, hare.Event{Type: hare.EventJobEnded, Job: d.Job}, f.arrival())
+		}
+	}
+	return e
+}
+
+func (f *fullCluster) step(e hare.Event) {
+	f.events++
+	decisions, err := f.policy.Step(f.nowUs, []hare.Event{e})
+	if err != nil {
+		f.tb.Fatal(err)
+	}
+	for _, d := range decisions {
+		if d.Type != hare.DecisionStart {
+			continue
+		}
+		j := f.jobs[d.Job]
+		g := f.policy.gpus[f.policy.gpuOf[d.GPU]]
+		for _, p := range j.On {
+			if p.Type == f.policy.types[g.gpuType] && f.left[d.Job] > 0 {
+				heap.Push(&f.ends, taskEnd{f.nowUs + p.ComputeUs + p.SyncUs + f.rng.Int64N(1000), f.serial, d})
+			}
+		}
+	}
+}
+
+// taskEnds is a heap by time.
+type taskEnd struct {
+	atUs     int64
+	serial   int
+	decision hare.Decision
+}
+
+type taskEnds []taskEnd
+
+func (te taskEnds) Len() int { return len(te) }
+func (te taskEnds) Less(i, k int) bool {
+	a, b := &te[i], &te[k]
+	return cmp.Or(cmp.Compare(a.atUs, b.atUs), cmp.Compare(a.decision.GPU, b.decision.GPU)) < 0
+}
+func (te taskEnds) Swap(i, k int) { te[i], te[k] = te[k], te[i] }
+func (te *taskEnds) Push(x any)   { *te = append(*te, x.(taskEnd)) }
+func (te *taskEnds) Pop() any {
+	old := *te
+	x := old[len(old)-1]
+	*te = old[:len(old)-1]
+	return x
+}
