@@ -12,7 +12,8 @@ import (
 	"github.com/hare-sched/hare/planner"
 )
 
-// Plan is online.Planned.Plan. It takes O(jobs² + jobs·GPUs) at worst.
+// Plan is online.Planned.Plan. It takes O(GPUs + jobs log jobs), and O(jobs) for each job
+// whose round mixes types.
 func (ro *Rolling) Plan() online.PlanStatus {
 	r, l := ro.rolling, ro.ListScheduler
 	s := online.PlanStatus{MadeUs: -1, Due: r.due(), Value: r.plan.value, Bound: r.plan.bound}
@@ -22,11 +23,11 @@ func (ro *Rolling) Plan() online.PlanStatus {
 	if r.fallsBack(l) {
 		s.Fallback = r.fallback.Name
 	}
-	ahead := r.inOrder(l)
-	for _, j := range l.jobs {
+	line := r.lineUp(l)
+	for at, j := range line.jobs {
 		p := r.plannedJob(l, j)
 		if !p.Running {
-			p.WaitsFor = r.waitsFor(l, j, ahead)
+			p.WaitsFor = line.waitsFor(at)
 		}
 		s.Jobs = append(s.Jobs, p)
 	}
@@ -38,6 +39,38 @@ func (ro *Rolling) Plan() online.PlanStatus {
 	}
 	slices.SortStableFunc(s.Jobs, func(a, b online.PlannedJob) int { return cmp.Compare(order(&a), order(&b)) })
 	return s
+}
+
+// lineUp are the jobs in the order of their turns, with what each wants next.
+type lineUp struct {
+	r    *rolling
+	l    *ListScheduler
+	jobs []*JobState
+	want [][]planner.TypeCount // of each job
+	// stand are the places in jobs, by type, of those that hold GPUs of the type or wait for
+	// them; hold are those of the former.
+	stand, hold [][]int
+}
+
+func (r *rolling) lineUp(l *ListScheduler) *lineUp {
+	li := &lineUp{r: r, l: l, jobs: r.inOrder(l), stand: make([][]int, len(l.types)), hold: make([][]int, len(l.types))}
+	prices := r.plan.pricesAt(l.nowUs, len(l.types))
+	for at, j := range li.jobs {
+		want := r.wanted(l, j, prices)
+		li.want = append(li.want, want)
+		for _, g := range j.gpus {
+			t := l.gpus[g].gpuType
+			if n := len(li.hold[t]); n == 0 || li.hold[t][n-1] != at {
+				li.hold[t], li.stand[t] = append(li.hold[t], at), append(li.stand[t], at)
+			}
+		}
+		for _, c := range want {
+			if n := len(li.stand[c.Type]); j.ready() > 0 && (n == 0 || li.stand[c.Type][n-1] != at) {
+				li.stand[c.Type] = append(li.stand[c.Type], at)
+			}
+		}
+	}
+	return li
 }
 
 // inOrder are the jobs that have not ended in the order of their turns; jobs without a
@@ -144,54 +177,40 @@ func (r *rolling) earliestEndUs(l *ListScheduler, j *JobState) int64 {
 	return min(atUs+spanUs(left, fastest), hare.MaxExact)
 }
 
-// waitsFor says what a job waits for.
-func (r *rolling) waitsFor(l *ListScheduler, j *JobState, order []*JobState) string {
+// waitsFor says what the job at a place waits for.
+func (li *lineUp) waitsFor(at int) string {
+	r, l, j := li.r, li.l, li.jobs[at]
 	all, _ := l.room(j)
 	switch {
 	case j.ready() == 0:
-		return "It waits for its job_ended or for the end of its tasks."
+		return "It waits for the end of its tasks, or for job_ended."
 	case all == 0:
 		return "It waits for a GPU of a type that it has a profile for: none is in service."
 	case !l.fitsWhenEmpty(j):
 		return fmt.Sprintf("It waits for GPUs that join: it needs %d at once, and no type that it may use has that many "+
 			"in service.", j.spec.Tasks)
 	}
-	types := r.wanted(l, j)
-	var parts, kept []string
-	enough := true
-	for _, c := range types {
+	var parts []string
+	var before, holders []int
+	for _, c := range li.want[at] {
 		free := int64(len(l.free[c.Type]))
-		text := fmt.Sprintf("%s of type %s, of which %s free", count(int(c.Count), "GPU", "GPUs"), l.types[c.Type],
-			isOrAre(min(free, c.Count)))
-		parts = append(parts, text)
-		enough = enough && free >= c.Count
-	}
-	for _, o := range order {
-		if o == j {
-			break
-		}
-		for _, c := range types {
-			if r.stands(l, o, c.Type) {
-				kept = append(kept, o.spec.ID)
-				break
-			}
-		}
-	}
-	var holders []string
-	for _, o := range l.jobs {
-		for _, c := range types {
-			if !enough && !slices.Contains(kept, o.spec.ID) && holdsType(l, o, c.Type) {
-				holders = append(holders, o.spec.ID)
-				break
-			}
+		parts = append(parts, fmt.Sprintf("%s of type %s, of which %s free", count(int(c.Count), "GPU", "GPUs"),
+			l.types[c.Type], isOrAre(min(free, c.Count))))
+		n, _ := slices.BinarySearch(li.stand[c.Type], at)
+		before = union(before, li.stand[c.Type][:n])
+		if free < c.Count {
+			n, _ := slices.BinarySearch(li.hold[c.Type], at)
+			holders = union(holders, li.hold[c.Type][n:])
 		}
 	}
 	text := "It waits for " + strings.Join(parts, " and ") + "."
-	if len(kept) > 0 {
-		text += " Before it " + standOrStands(kept) + "."
+	if len(before) == 1 {
+		text += " Before it stands " + li.names(before) + "."
+	} else if len(before) > 1 {
+		text += " Before it stand " + li.names(before) + "."
 	}
 	if len(holders) > 0 {
-		text += " GPUs are held by " + listed(holders) + "."
+		text += " GPUs are held by " + li.names(holders) + ", behind it."
 	}
 	if r.fallsBack(l) {
 		text += " " + r.fallback.Name + " decides, because there is no plan that is new enough."
@@ -201,15 +220,39 @@ func (r *rolling) waitsFor(l *ListScheduler, j *JobState, order []*JobState) str
 	return text
 }
 
+// union is the union of two ascending lists, which may be one of them.
+func union(a, b []int) []int {
+	if len(a) == 0 {
+		return b
+	}
+	all := slices.Concat(a, b)
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// names names at most three jobs.
+func (li *lineUp) names(places []int) string {
+	const most = 3
+	var quoted []string
+	for _, at := range places[:min(most, len(places))] {
+		quoted = append(quoted, fmt.Sprintf("%q", hare.Clip(li.jobs[at].spec.ID)))
+	}
+	text := strings.Join(quoted, ", ")
+	if more := len(places) - most; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
+}
+
 // wanted are the GPUs that a job takes next: those of its row, or all of its fastest type
 // that is wide enough.
-func (r *rolling) wanted(l *ListScheduler, j *JobState) []planner.TypeCount {
+func (r *rolling) wanted(l *ListScheduler, j *JobState, prices []float64) []planner.TypeCount {
 	if row := j.nextRow(); row != nil && !r.fallsBack(l) {
 		return row.Types
 	}
 	modes := j.modes
 	if r.isNew(j) && !r.fallsBack(l) {
-		if n, ok := r.newcomer(l, j, r.plan.pricesAt(l.nowUs, len(l.types))); ok {
+		if n, ok := r.newcomer(l, j, prices); ok {
 			modes = n.modes
 		}
 	}
@@ -229,46 +272,9 @@ func (r *rolling) wanted(l *ListScheduler, j *JobState) []planner.TypeCount {
 	return out
 }
 
-// stands reports whether a job that is in order before another one takes GPUs of a type:
-// it holds them, or it waits for them.
-func (r *rolling) stands(l *ListScheduler, o *JobState, gpuType int) bool {
-	if holdsType(l, o, gpuType) {
-		return true
-	}
-	return o.ready() > 0 && slices.ContainsFunc(r.wanted(l, o), func(c planner.TypeCount) bool { return c.Type == gpuType })
-}
-
-func holdsType(l *ListScheduler, j *JobState, gpuType int) bool {
-	return slices.ContainsFunc(j.gpus, func(g int) bool { return l.gpus[g].gpuType == gpuType })
-}
-
 func isOrAre(n int64) string {
 	if n == 1 {
 		return "1 is"
 	}
 	return fmt.Sprintf("%d are", n)
-}
-
-func standOrStands(ids []string) string {
-	if len(ids) == 1 {
-		return "stands " + listed(ids)
-	}
-	return "stand " + listed(ids)
-}
-
-// listed names at most three jobs.
-func listed(ids []string) string {
-	const most = 3
-	quoted := make([]string, 0, most)
-	for i, id := range ids {
-		if i == most {
-			break
-		}
-		quoted = append(quoted, fmt.Sprintf("%q", hare.Clip(id)))
-	}
-	text := strings.Join(quoted, ", ")
-	if more := len(ids) - most; more > 0 {
-		return text + fmt.Sprintf(" and %d more", more)
-	}
-	return text
 }
