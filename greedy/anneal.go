@@ -48,6 +48,9 @@ func anneal(ctx context.Context, m *hare.Model, rel *hare.Relaxation, start *Pla
 }
 
 func newAnnealing(ap *annealProblem, cfg *ImproveConfig) *annealing {
+	if cfg.Heat == 0 {
+		cfg.Heat = 1
+	}
 	if cfg.Chains == 0 {
 		cfg.Chains = annealChains
 	}
@@ -193,7 +196,7 @@ func (an *annealing) runChains(ctx context.Context) {
 	for _, w := range an.walkers {
 		w.sampler = mn
 	}
-	hot, cold := startTemperature*mean/n, endTemperature*mean/n
+	hot, cold := an.cfg.Heat*startTemperature*mean/n, an.cfg.Heat*endTemperature*mean/n
 	if p.spread {
 		hot, cold = spreadTemperature*hot, spreadTemperature*cold
 	}

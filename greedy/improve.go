@@ -11,6 +11,10 @@ type ImproveConfig struct {
 	Seed int64
 	// Moves limits the work: one move is one job placed once. Zero means 100,000.
 	Moves int64
+	// Heat multiplies the temperatures of simulated annealing; zero means 1. Less heat
+	// stays nearer to the start, which pays for a start that is nearly as good as this work
+	// can make it.
+	Heat float64
 	// Chains is the number of Markov chains of simulated annealing; zero means 2. One chain
 	// finds more where Moves is less than some hundred for each job.
 	Chains int
