@@ -129,29 +129,44 @@ func (e *engine) switching(t *running) (int64, error) {
 // that it does not fail.
 func (e *engine) drawTimes(t *running, spread bool) (failsUs int64, err error) {
 	v, j, spec := e.vary, &e.jobs[t.job], &e.inst.Jobs[t.job]
+	if v.times != nil {
+		x := v.times(int(t.job), j.round, t.task, e.model.Types[e.model.GPUs[t.gpu].Type])
+		if err := x.check(spec); err != nil {
+			return 0, err
+		}
+		e.takeTimes(t, x.ComputeUs, x.SyncUs)
+		return x.FailsAfterUs, nil
+	}
 	if v.runs != nil && j.round == spec.Rounds-1 {
 		n, last := v.runs[t.job], v.lastRuns[t.job]
 		t.computeUs, t.syncUs = t.computeUs/n*last, t.syncUs/n*last
 	}
-	computeUs, syncUs := t.computeUs, t.syncUs
 	key := mix(uint64(t.job), uint64(j.round), uint64(t.task), uint64(j.failures))
-	if t.computeUs, err = v.stretched(t.computeUs, key, spec); err != nil {
+	computeUs, err := v.stretched(t.computeUs, key, spec)
+	if err != nil {
 		return 0, err
 	}
+	syncUs := t.syncUs
 	if spread && v.bytes != nil {
 		extraUs, err := v.extraUs(spec)
 		if err != nil {
 			return 0, err
 		}
-		t.syncUs += extraUs
+		syncUs += extraUs
 	}
-	if t.computeUs != computeUs || t.syncUs != syncUs {
-		e.totals.varied++
-		e.lanes = nil
-	}
+	e.takeTimes(t, computeUs, syncUs)
 	onGPUUs := t.computeUs
 	if spec.Sync != hare.Relaxed {
 		onGPUUs += t.syncUs
 	}
 	return v.failsAfterUs(onGPUUs, t.computeUs+t.syncUs, key), nil
+}
+
+// takeTimes sets how long a task takes.
+func (e *engine) takeTimes(t *running, computeUs, syncUs int64) {
+	if t.computeUs != computeUs || t.syncUs != syncUs {
+		e.totals.varied++
+		e.lanes = nil
+	}
+	t.computeUs, t.syncUs = computeUs, syncUs
 }

@@ -52,6 +52,9 @@ type Config struct {
 	PlanLatencyUs int64
 	// Network makes rounds that are spread over nodes synchronise longer.
 	Network Network
+	// Times, where not nil, gives the times of each task when it starts, in place of
+	// Stretch, Failures and Network; job is an index of the instance's jobs.
+	Times func(job int, round, task int64, gpuType string) TaskTimes
 
 	// Window selects the jobs that the figures are about. The run goes on until all jobs
 	// have ended, so that its schedule is complete.

@@ -51,6 +51,23 @@ type Network struct {
 	Bytes func(*hare.Job) int64
 }
 
+// TaskTimes are the times of a task that starts.
+type TaskTimes struct {
+	ComputeUs int64 // at least 1
+	SyncUs    int64
+	// FailsAfterUs is how long after its start the task fails, at most ComputeUs + SyncUs;
+	// zero means that it does not fail.
+	FailsAfterUs int64
+}
+
+func (tt *TaskTimes) check(spec *hare.Job) error {
+	if tt.ComputeUs < 1 || tt.SyncUs < 0 || tt.ComputeUs > hare.MaxExact || tt.SyncUs > hare.MaxExact ||
+		tt.FailsAfterUs < 0 || tt.FailsAfterUs > tt.ComputeUs+tt.SyncUs {
+		return fmt.Errorf("sim: a task of job %.60q takes %+v µs, which is not possible", spec.ID, *tt)
+	}
+	return nil
+}
+
 // variation is how a run differs from the profiles; it is nil where there is no
 // difference.
 type variation struct {
@@ -62,6 +79,7 @@ type variation struct {
 	bytes    func(*hare.Job) int64
 	runs     []int64 // Merged.runs, or nil
 	lastRuns []int64
+	times    func(job int, round, task int64, gpuType string) TaskTimes
 	seed     uint64
 	source   *rand.PCG
 	draws    *rand.Rand
@@ -89,7 +107,7 @@ func newVariation(cfg *Config) (*variation, error) {
 		return nil, refuse("/network", "a network needs the bytes of jobs")
 	}
 	v := &variation{stretch: cfg.Stretch, failures: f, switchUs: cfg.SwitchUs, switchOf: cfg.SwitchOfUs,
-		seed: cfg.Seed, runs: cfg.runs, lastRuns: cfg.lastRuns}
+		seed: cfg.Seed, runs: cfg.runs, lastRuns: cfg.lastRuns, times: cfg.Times}
 	if n.InterBytesPerS > 0 {
 		v.perByte, v.bytes = 1e6/n.InterBytesPerS, n.Bytes
 		if n.IntraBytesPerS > 0 {
@@ -97,7 +115,7 @@ func newVariation(cfg *Config) (*variation, error) {
 		}
 	}
 	if v.stretch == nil && v.failures == (FailureRate{}) && v.switchUs == 0 && v.switchOf == nil && v.bytes == nil &&
-		v.runs == nil {
+		v.runs == nil && v.times == nil {
 		return nil, nil
 	}
 	v.source = rand.NewPCG(0, 0)
