@@ -145,15 +145,16 @@ func hindsight(r *http.Request, session *sessions.Session) (*regret.Hindsight, e
 // getRegret compares a session with what could have been planned in hindsight.
 //
 //	@Summary		Compare with the best in hindsight
-//	@Description	The server divides the weighted completion time of the jobs that ended by a lower bound for every plan for these jobs, with the same arrivals, rounds and GPUs, whose tasks take at least the least measured times. It computes the comparison on request and delays no decision. With ?every_s= the answer is NDJSON with a comparison for each multiple of that interval between the first event and the last, by the log of that time, and one for the end of the log, which has "last": true; each line is sent as soon as it is computed. Lines other than the last do not change while the log grows. An answer without a last line is incomplete.
+//	@Description	The server divides the weighted completion time of the jobs that ended by a lower bound for every plan for these jobs, with the same arrivals, rounds and GPUs, whose tasks take at least the least measured times. It computes the comparison on request and delays no decision. With ?every_s= the answer is NDJSON with a comparison for each multiple of that interval between the first event and the last, by the log of that time, and one for the end of the log, which has "last": true; each line is sent as soon as it is computed. Lines other than the last do not change while the log grows. An answer without a last line is incomplete. With ?against=POLICY the answer also says what that policy would have done: the server replays the arrivals, rounds, measured times, failures and GPUs of the log under it in the simulator, with the session's parameters where it is the session's own policy, and with default parameters otherwise.
 //	@Tags			sessions
 //	@ID				getRegret
 //	@Param			id		path	string	true	"the session"
 //	@Param			detail	query	string	false	"full adds the certificate and the instance that it is for"	Enums(summary,full)
 //	@Param			every_s	query	number	false	"seconds of the session's time between comparisons, above 0; the answer is NDJSON, of 1,000 lines at most"
+//	@Param			against	query	string	false	"a policy of sessions under which the log is replayed; not with every_s"
 //	@Produce		json,application/x-ndjson,application/problem+json
 //	@Success		200	{object}	regret.reportJSON	"the comparison, or one a line"
-//	@Failure		400	{object}	openapi.Problem	"every_s or detail is invalid"
+//	@Failure		400	{object}	openapi.Problem	"every_s or detail is invalid, or against is no policy of sessions, in which case the detail lists them"
 //	@Failure		404	{object}	openapi.Problem	"no such session"
 //	@Failure		406	{object}	openapi.Problem	"with every_s: the client does not take NDJSON"
 //	@Failure		422	{object}	openapi.Problem	"the log is too large for an instance, or too long for the interval: the detail names one that fits"
@@ -172,6 +173,10 @@ func (s *server) getRegret(w http.ResponseWriter, r *http.Request) error {
 		full = true
 	default:
 		return &statusError{http.StatusBadRequest, "bad_query", "?detail= must be summary or full"}
+	}
+	against, err := s.against(r, everyUs)
+	if err != nil {
+		return err
 	}
 	kind := kindJSON
 	if everyUs > 0 {
@@ -192,6 +197,9 @@ func (s *server) getRegret(w http.ResponseWriter, r *http.Request) error {
 			w.Header().Set("Content-Type", kind)
 			return nil
 		}
+	}
+	if against != "" {
+		return s.regretAgainst(w, r, session, last, against, full)
 	}
 	cluster := session.Info().Config.Cluster
 	control := http.NewResponseController(w)
@@ -214,6 +222,62 @@ func (s *server) getRegret(w http.ResponseWriter, r *http.Request) error {
 		}
 	}
 	return nil
+}
+
+// against reads the query parameter of that name, the policy of a replay; "" where it is
+// absent.
+func (s *server) against(r *http.Request, everyUs int64) (string, error) {
+	if !r.URL.Query().Has("against") {
+		return "", nil
+	}
+	name := r.URL.Query().Get("against")
+	if s.cfg.Sessions != nil {
+		_, err := s.cfg.Sessions.NewPolicy(name, &hare.Cluster{}, nil)
+		var fault *hare.InvalidError
+		switch {
+		case errors.As(err, &fault):
+			return "", &statusError{http.StatusBadRequest, "bad_query", "?against=: " + fault.Detail}
+		case err != nil:
+			return "", err
+		}
+	}
+	if everyUs > 0 {
+		return "", &statusError{http.StatusBadRequest, "bad_query",
+			"?against= compares the whole log: leave every_s out"}
+	}
+	return name, nil
+}
+
+// regretAgainst answers with the comparison of the log up to the event numbered last, and
+// with its replay under a policy.
+func (s *server) regretAgainst(w http.ResponseWriter, r *http.Request, session *sessions.Session, last int64,
+	name string, full bool) error {
+	cfg := session.Info().Config
+	h := regret.NewHindsight(&cfg.Cluster)
+	for rec, err := range upTo(session.Log(r.Context(), 0), last) {
+		if err == nil {
+			err = h.Add(rec)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	reg, err := regret.Of(r.Context(), h, s.svc.Bound)
+	if err != nil {
+		return err
+	}
+	var parameters []byte
+	if name == cfg.Policy {
+		parameters = cfg.Parameters
+	}
+	err = s.svc.Replay(r.Context(), func(ctx context.Context) error {
+		return reg.Against(ctx, h, name, parameters, s.cfg.Sessions.NewPolicy)
+	})
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", kindJSON)
+	return reg.EncodeJSON(w, full)
 }
 
 // interval reads the query parameter every_s and returns microseconds; 0 where it is

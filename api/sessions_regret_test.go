@@ -3,6 +3,7 @@ package api_test
 import (
 	"bufio"
 	"context"
+	"encoding/json"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/api"
+	"github.com/hare-sched/hare/policy"
 	"github.com/hare-sched/hare/service"
 	"github.com/hare-sched/hare/sessions"
 	"github.com/hare-sched/hare/verify"
@@ -83,6 +85,71 @@ func TestRegretAtIntervals(t *testing.T) {
 	// If the log is damaged, the answer must not look complete.
 	s.store.damaged.Store(1)
 	if code, text, _ := s.call(t, "GET", at+"/regret?every_s=1", ""); code != 500 ||
+		!strings.Contains(text, `"corrupt_log"`) {
+		t.Errorf("%d %s", code, text)
+	}
+}
+
+// A session is replayed under a policy that the query names, and a name that is none is
+// refused with the list of policies.
+func TestRegretAgainst(t *testing.T) {
+	s := newSessionServer(t, sessions.Config{})
+	at := s.open(t, "")
+	s.call(t, "POST", at+"/events", run+endOfRun)
+	_, plain, _ := s.call(t, "GET", at+"/regret", "")
+	for _, name := range policy.SessionNames() {
+		code, text, h := s.call(t, "GET", at+"/regret?against="+name, "")
+		if code != 200 || h.Get("Content-Type") != "application/json" ||
+			!strings.HasPrefix(text, strings.TrimSuffix(plain, "}\n")+`,"against":{"policy":"`+name+`","stalled":0,"weighted_jct":`) {
+			t.Fatalf("%s: %d %s", name, code, text)
+		}
+		var doc struct {
+			Achieved float64
+			Against  struct {
+				WeightedJCT float64 `json:"weighted_jct"`
+				Regret      float64
+				Session     struct {
+					WeightedJCT float64 `json:"weighted_jct"`
+				}
+			}
+		}
+		if err := json.Unmarshal([]byte(text), &doc); err != nil {
+			t.Fatal(err)
+		}
+		if a := doc.Against; a.Session.WeightedJCT != doc.Achieved || a.Regret < 1 ||
+			name == "hlas" && a.WeightedJCT != doc.Achieved {
+			t.Errorf("%s: %s", name, text)
+		}
+	}
+	if _, text, _ := s.call(t, "GET", at+"/regret?against=fifo&detail=full", ""); !strings.Contains(text,
+		`"certificate":{`) {
+		t.Error(text)
+	}
+	list := strings.Join(policy.SessionNames(), ", ")
+	for query, want := range map[string]string{
+		"against=":               list,
+		"against=hlsa":           `\"hlsa\" is not known: use one of ` + list,
+		"against=gavel:fifo":     list,
+		"against=fifo&every_s=1": "leave every_s out",
+		"against=hlsa&every_s=1": list,
+		"agains=fifo":            "agains",
+		"against=fifo&detail=x":  "summary or full",
+	} {
+		code, text, h := s.call(t, "GET", at+"/regret?"+query, "")
+		if code != 400 || !strings.Contains(text, want) || h.Get("Content-Type") != "application/problem+json" {
+			t.Errorf("%s: %d %s", query, code, text)
+		}
+	}
+	if code, text, _ := s.call(t, "GET", "/v1/sessions/x/regret?against=fifo", ""); code != 404 {
+		t.Errorf("%d %s", code, text)
+	}
+	empty := s.open(t, "")
+	if code, text, _ := s.call(t, "GET", empty+"/regret?against=fifo", ""); code != 200 ||
+		!strings.Contains(text, `"against":{"policy":"fifo","stalled":0,"weighted_jct":null,`) {
+		t.Errorf("no events: %d %s", code, text)
+	}
+	s.store.damaged.Store(1)
+	if code, text, _ := s.call(t, "GET", at+"/regret?against=fifo", ""); code != 500 ||
 		!strings.Contains(text, `"corrupt_log"`) {
 		t.Errorf("%d %s", code, text)
 	}

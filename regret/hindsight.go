@@ -37,6 +37,9 @@ type pastJob struct {
 	arrivedUs int64
 	open      map[[2]int64]taskRun // tasks that have started and not ended, by round and task
 	done      []taskRun
+	failed    map[[2]int64][]int64   // how long after their starts tasks failed, by round and task
+	lost      map[[2]int64][]lostRun // the runs of tasks that their GPUs did not let end
+	hints     *hare.JobHints
 	ended     bool
 	cancelled bool
 	outcome   *pastOutcome // set once the job has ended without being cancelled
@@ -154,7 +157,8 @@ func (h *Hindsight) event(e *hare.Event) error {
 	case hare.EventJobArrived:
 		// An id may be used again once the job of that id has ended.
 		h.byID[e.Job] = len(h.jobs)
-		h.jobs = append(h.jobs, &pastJob{job: e.Arrived, arrivedUs: e.AtUs, open: map[[2]int64]taskRun{}})
+		h.jobs = append(h.jobs, &pastJob{job: e.Arrived, hints: e.Hints, arrivedUs: e.AtUs,
+			open: map[[2]int64]taskRun{}})
 		return nil
 	}
 	j, err := h.job(e.Job)
@@ -176,6 +180,12 @@ func (h *Hindsight) event(e *hare.Event) error {
 			j.done = append(j.done, t)
 		}
 	case hare.EventTaskFailed:
+		if t, ok := j.open[key]; ok {
+			if j.failed == nil {
+				j.failed = map[[2]int64][]int64{}
+			}
+			j.failed[key] = append(j.failed[key], e.AtUs-t.startUs)
+		}
 		delete(j.open, key)
 	case hare.EventJobEnded, hare.EventJobCancelled:
 		j.ended, j.cancelled, j.open = true, e.Type == hare.EventJobCancelled, nil
@@ -203,6 +213,21 @@ func (h *Hindsight) measure(t *taskRun, e *hare.Event) {
 	}
 }
 
+// lostRun is a run of a task that was withdrawn: the task would have taken longer.
+type lostRun struct {
+	gpu     int
+	us      int64
+	syncing bool // whether the compute had ended
+}
+
+// lose records that a task that runs is withdrawn.
+func (j *pastJob) lose(key [2]int64, t taskRun, atUs int64) {
+	if j.lost == nil {
+		j.lost = map[[2]int64][]lostRun{}
+	}
+	j.lost[key] = append(j.lost[key], lostRun{t.gpu, atUs - t.startUs, t.computeEnd != unknownTime})
+}
+
 func (h *Hindsight) decision(d *hare.Decision) error {
 	j, err := h.job(d.Job)
 	if err != nil {
@@ -210,6 +235,9 @@ func (h *Hindsight) decision(d *hare.Decision) error {
 	}
 	key := [2]int64{d.Round, d.Task}
 	if d.Type == hare.DecisionWithdraw || j.ended {
+		if t, ok := j.open[key]; ok {
+			j.lose(key, t, d.AtUs)
+		}
 		delete(j.open, key)
 		return nil
 	}

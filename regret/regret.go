@@ -28,6 +28,7 @@ type Report struct {
 	Instance    *hare.Instance    // the jobs and GPUs as they turned out; nil where no job is counted
 	Holds       string
 	Notes       []string // what was left out or assumed
+	Replay      *Replay  // of another policy; nil without Against
 }
 
 // holds is the value of Report.Holds: the plans for which the bound is true.
@@ -39,16 +40,19 @@ const holds = "every plan for the jobs that ended, with their arrivals as releas
 // Ratio is Achieved/Bound. Rounding up at six decimals keeps the ratio from being
 // better than proved. ok is false where the bound says nothing; equal amounts give
 // 1.
-func (r *Report) Ratio() (ratio *big.Rat, ok bool) {
+func (r *Report) Ratio() (ratio *big.Rat, ok bool) { return r.ratio(r.Achieved) }
+
+// ratio is a weighted completion time of the counted jobs over the bound.
+func (r *Report) ratio(value hare.Amount) (ratio *big.Rat, ok bool) {
 	switch {
 	case r.Counted == 0:
 		return nil, false
-	case r.Achieved.Cmp(r.Bound) == 0:
+	case value.Cmp(r.Bound) == 0:
 		return big.NewRat(1, 1), true
 	case r.Bound.Sign() <= 0:
 		return nil, false
 	}
-	a, b := r.Achieved.Big(), r.Bound.Big()
+	a, b := value.Big(), r.Bound.Big()
 	a.Mul(a, big.NewInt(1e6)).Add(a, b).Sub(a, big.NewInt(1))
 	return new(big.Rat).SetFrac(a.Div(a, b), big.NewInt(1e6)), true
 }

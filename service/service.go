@@ -252,6 +252,20 @@ func (s *Service) Bound(ctx context.Context, inst *hare.Instance, method string)
 	return s.cfg.Engine.Bound(ctx, inst, method)
 }
 
+// Replay runs the replay of a session when admission lets it run, for at most the longest
+// time of a call.
+func (s *Service) Replay(ctx context.Context, run func(context.Context) error) error {
+	deadline := time.Now().Add(s.cfg.MaxTime)
+	ctx, leave, err := s.acquire(ctx, deadline)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	ctx, cancel := context.WithDeadline(ctx, deadline)
+	defer cancel()
+	return run(ctx)
+}
+
 // Verify checks a result. The result of a replan is checked against previous, an
 // earlier result for the instance before; both may be nil, as verify.Previous
 // documents. A check that has begun is not cancelled.

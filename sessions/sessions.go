@@ -101,6 +101,11 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
+// NewPolicy makes a policy as Create does. Errors are those of Config.New.
+func (s *Sessions) NewPolicy(name string, cluster *hare.Cluster, parameters []byte) (online.Durable, error) {
+	return s.cfg.New(name, cluster, parameters)
+}
+
 // DefaultPolicy is the policy of a session whose configuration names none.
 const DefaultPolicy = "hlas"
 

@@ -93,6 +93,12 @@ func TestOnlineRegret(t *testing.T) {
 		{"impossible", strings.Replace(log, `"job_ended","job":"short"`, `"job_ended","job":"shirt"`, 1),
 			[]string{"--every", "5s"}, starts[:2], exitUsage, `event 6 names job "shirt", which did not arrive`},
 		{"no log", "", nil, nil, exitUsage, "the document is empty"},
+		{"replayed", log, []string{"--against", "hlas"}, starts[2:], exitDone, ""},
+		{"replayed and cut", log[:len(log)-20], []string{"--against", "fifo"}, nil, exitUsage, "standard input: line 7: "},
+		{"a policy of simulations", log, []string{"--against", "optimus"}, nil, exitUsage, "simulations alone"},
+		{"no policy", log, []string{"--against", "hlsa"}, nil, exitUsage,
+			`--against: /policy: "hlsa" is not known: use one of easy_backfill, fifo, `},
+		{"intervals of a replay", log, []string{"--against", "hlas", "--every", "1h"}, nil, exitUsage, "leave --every out"},
 	} {
 		out, errs, code := runHare(t, c.log, append([]string{"online", "regret", "-"}, c.args...)...)
 		lines := strings.SplitAfter(out, "\n")
@@ -101,6 +107,10 @@ func TestOnlineRegret(t *testing.T) {
 			continue
 		}
 		for i, want := range c.want {
+			if c.name == "replayed" && !strings.Contains(lines[i], `"against":{"policy":"hlas","stalled":0,"weighted_jct":21,`+
+				`"mean_jct_s":10.5,"p99_slowdown":11,"regret":1.`) {
+				t.Errorf("%s: %s", c.name, lines[i])
+			}
 			if !strings.HasPrefix(lines[i], want) || strings.Contains(lines[i], `"certificate":`) != (c.name == "in full") {
 				t.Errorf("%s: no %s in %s", c.name, want, lines[i])
 			}

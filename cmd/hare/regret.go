@@ -6,11 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/policy"
 	"github.com/hare-sched/hare/regret"
 	"github.com/hare-sched/hare/service"
 	"github.com/hare-sched/hare/wire"
@@ -18,7 +21,7 @@ import (
 
 func regretCommand() *cobra.Command {
 	var every time.Duration
-	var detail string
+	var detail, against string
 	c := &cobra.Command{
 		Use:   "regret LOG",
 		Short: "Compare a recorded session with a lower bound in hindsight",
@@ -34,6 +37,13 @@ possible plan in hindsight:
   regret     achieved / bound, rounded up; 1 is perfect, null means no useful bound
   jobs       how many jobs are counted; running jobs are not counted yet
 
+With --against POLICY the line for the end also says what that policy would have done:
+the log is replayed under it, with the arrivals, rounds, failures and GPUs of the log
+and the times that tasks took. "against" has the weighted and the mean completion time,
+the 99th percentile of the slowdown and the regret of the replay, and the same figures
+of what happened under "session". Where it is the session's own policy it gets the
+session's parameters, and default parameters otherwise.
+
 If regret rises from one line to the next, jobs that waited long have ended in
 between. A bound is weak while few jobs have ended, and where the least times are far
 below the usual ones. "holds" and "notes" state the other assumptions. Regret does
@@ -42,6 +52,7 @@ not check that the decisions follow from the events; hare online replay does.
 Exit codes: 0 all lines were printed, 1 Ctrl-C came first, 2 LOG is not a log or
 contains events that cannot happen; the lines before that are printed.`,
 		Example: `  hare online regret run.ndjson
+  hare online regret run.ndjson --against hlas | jq .against
   hare online regret run.ndjson --every 1h | jq -c '[.at_s, .jobs.counted, .regret]'
   curl -s http://127.0.0.1:8080/v1/sessions/$ID/log | hare online regret - --every 10m
   hare online regret run.ndjson --detail full | jq .instance > instance.json`,
@@ -53,26 +64,43 @@ contains events that cannot happen; the lines before that are printed.`,
 					"is printed")}
 			case detail != "summary" && detail != "full":
 				return usageError{errors.New("--detail must be summary or full")}
+			case against != "" && c.Flags().Changed("every"):
+				return usageError{errors.New("--against compares the whole log: leave --every out")}
+			}
+			if c.Flags().Changed("against") {
+				if _, err := policy.OpenSession(against, &hare.Cluster{}, nil); err != nil {
+					return usageError{fmt.Errorf("--against: %w", err)}
+				}
 			}
 			f, err := openIn(args[0])
 			if err != nil {
 				return err
 			}
 			defer func() { _ = f.Close() }()
-			return printRegret(c.Context(), c.OutOrStdout(), f, args[0], every, detail == "full")
+			return printRegret(c.Context(), c.OutOrStdout(), f, args[0], regretFlags{every, detail == "full", against})
 		},
 	}
 	f := c.Flags()
 	f.DurationVar(&every, "every", 0, "print a line for each interval of this length on the session's clock, e.g. 1h or "+
 		"10m (default: only for the end)")
 	f.StringVar(&detail, "detail", "summary", "summary, or full: with the certificate and the instance that it is for")
+	f.StringVar(&against, "against", "", "replay the log under this policy, and say what it would have done: "+
+		strings.Join(policy.SessionNames(), ", "))
 	choices(c, "detail", "summary", "full")
+	choices(c, "against", policy.SessionNames()...)
 	anyValue(c, "every") // the command refuses bad values with a better message
 	return c
 }
 
+// regretFlags say which lines to print.
+type regretFlags struct {
+	every   time.Duration
+	full    bool
+	against string // a policy, or ""
+}
+
 // printRegret prints the lines of a log as they are computed.
-func printRegret(ctx context.Context, out io.Writer, in io.Reader, name string, every time.Duration, full bool) error {
+func printRegret(ctx context.Context, out io.Writer, in io.Reader, name string, flags regretFlags) error {
 	h, records, err := readLog(ctx, in)
 	if err != nil {
 		return inputError(name, err)
@@ -90,7 +118,11 @@ func printRegret(ctx context.Context, out io.Writer, in io.Reader, name string, 
 			}
 		}
 	}
-	for r, err := range regret.Series(ctx, &h.Cluster, read, every.Microseconds(), svc.Bound) {
+	reports := regret.Series(ctx, &h.Cluster, read, flags.every.Microseconds(), svc.Bound)
+	if flags.against != "" {
+		reports = against(ctx, h, read, flags.against, svc.Bound)
+	}
+	for r, err := range reports {
 		var impossible *regret.LogError
 		var invalid hare.InvalidErrors
 		switch {
@@ -103,9 +135,35 @@ func printRegret(ctx context.Context, out io.Writer, in io.Reader, name string, 
 		case err != nil:
 			return err
 		}
-		if err := errors.Join(r.EncodeJSON(b, full), b.Flush()); err != nil {
+		if err := errors.Join(r.EncodeJSON(b, flags.full), b.Flush()); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// against yields the report of a log with its replay under a policy, or an error.
+func against(ctx context.Context, header *wire.LogHeader, log iter.Seq2[wire.Record, error], name string,
+	bound regret.BoundFunc) iter.Seq2[*regret.Report, error] {
+	return func(yield func(*regret.Report, error) bool) {
+		h := regret.NewHindsight(&header.Cluster)
+		for rec, err := range log {
+			if err == nil {
+				err = h.Add(rec)
+			}
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+		}
+		r, err := regret.Of(ctx, h, bound)
+		if err == nil {
+			var parameters []byte
+			if name == header.Policy {
+				parameters = header.Parameters
+			}
+			err = r.Against(ctx, h, name, parameters, policy.OpenSession)
+		}
+		yield(r, err)
+	}
 }
