@@ -203,11 +203,14 @@ func (p *Predictor) logOf(k Kind, j *Subject, plainUs int64) int64 {
 
 // Prediction is what a Predictor says of a job.
 type Prediction struct {
-	Kind Kind
+	Kind Kind `json:"kind"`
 	// Us is about what the job takes, the exponential of a mean log size; 0 for a plain
 	// prediction.
-	Us int64
+	Us int64 `json:"us"`
 }
+
+// Valid reports whether a prediction that was read is one.
+func (pr Prediction) Valid() bool { return pr.Kind < kinds && (pr.Us > 0) == (pr.Kind != Plain) }
 
 // Predict says what a job takes, by the kind that has gained most over the plain
 // prediction among those that apply to the job. It is to be asked again after Learn.

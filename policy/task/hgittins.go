@@ -69,7 +69,7 @@ func (h *hgittins) priority(_ *ListScheduler, j *JobState) float64 {
 	sb := h.belief
 	if j.indexVersion != sb.version || j.indexRound != j.round {
 		j.indexVersion, j.indexRound = sb.version, j.round
-		j.index = sb.curve.Gittins(sb.attained(j)) * float64(sb.unit(j)) / float64(max(1, j.fastestUs()))
+		j.index = sb.gittins(j)
 	}
 	weight := max(1, float64(j.spec.WeightMicro))
 	return -weight * j.index / float64(j.spec.Tasks)

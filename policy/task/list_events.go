@@ -121,6 +121,7 @@ func (l *ListScheduler) jobArrived(nowUs int64, e *hare.Event) *hare.InvalidErro
 	j := &JobState{spec: spec, hints: e.Hints.Clone(), serial: l.serial, rounds: l.rule.Rounds[spec.ID],
 		modes: l.modesOf(spec), belief: l.belief,
 		arrivedUs: nowUs, startedUs: -1, sinceUs: nowUs, onlyType: -1}
+	j.subject = subjectOf(j.hints)
 	l.serial++
 	l.jobs = append(l.jobs, j)
 	l.jobOf[spec.ID] = j
@@ -259,6 +260,7 @@ func (l *ListScheduler) gpuJoined(nowUs int64, e *hare.Event) *hare.InvalidError
 		t = l.addType(e.GPUType)
 		for _, j := range l.jobs {
 			j.modes = l.modesOf(j.spec)
+			j.indexVersion = 0 // the fastest type may be another
 		}
 	}
 	if !known {

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/estimate"
 	"github.com/hare-sched/hare/online"
 )
 
@@ -163,6 +164,9 @@ type JobState struct {
 	// indexVersion.
 	index                    float64
 	indexRound, indexVersion int64
+	// subject is what hints say, nil where they say nothing, and prediction what follows.
+	subject    *estimate.Subject
+	prediction estimate.Prediction
 }
 
 // mode is a job on one GPU type.

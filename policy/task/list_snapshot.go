@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/estimate"
 	"github.com/hare-sched/hare/online"
 )
 
@@ -64,7 +65,8 @@ type jobSnapshot struct {
 	Last       []int       `json:"last,omitempty"`
 	Promise    *promise    `json:"promise,omitempty"`
 
-	Hints *hare.JobHints `json:"hints,omitempty"`
+	Hints      *hare.JobHints       `json:"hints,omitempty"`
+	Prediction *estimate.Prediction `json:"prediction,omitempty"`
 }
 
 type taskOnGPU struct {
@@ -119,6 +121,9 @@ func (l *ListScheduler) jobSnapshot(j *JobState) jobSnapshot {
 		SinceUs:    j.sinceUs,
 		ExecutedUs: j.executedUs, WaitedUs: j.waitedUs, TotalUs: j.totalUs, Queue: j.queue, OnlyType: j.onlyType,
 		LeaseEndUs: j.leaseEndUs, Last: j.last, Promise: j.promise, Hints: j.hints,
+	}
+	if j.prediction.Kind != estimate.Plain {
+		s.Prediction = &j.prediction
 	}
 	if j.next > 0 {
 		s.Hold = j.hold // before the first start it has no meaning
@@ -254,6 +259,13 @@ func (l *ListScheduler) restoreJob(s *jobSnapshot) bool {
 	}
 	if s.Promise != nil && (!l.promises() || s.Promise.Type < -1 || s.Promise.Type >= len(l.types)) {
 		return false
+	}
+	j.subject = subjectOf(j.hints)
+	if s.Prediction != nil {
+		if !s.Prediction.Valid() {
+			return false
+		}
+		j.prediction = *s.Prediction
 	}
 	for _, g := range s.Last {
 		if g < 0 || g >= len(l.gpus) {

@@ -1,21 +1,13 @@
 package task
 
 import (
+	"encoding/json"
 	"math"
 	"math/rand/v2"
 	"testing"
 
 	"github.com/hare-sched/hare"
 )
-
-func TestLog2(t *testing.T) {
-	for _, v := range []int64{1, 2, 3, 5, 7, 100, 1 << 20, 1<<40 + 12345, math.MaxInt64} {
-		want := int64(math.Floor(256 * math.Log2(float64(v))))
-		if got := log2(v); got < want-1 || got > want+1 {
-			t.Errorf("log2(%d) is %d, want about %d", v, got, want)
-		}
-	}
-}
 
 // Sizes are counted in rounds where rounds do not depend on their length, and in time
 // where long rounds are few.
@@ -78,5 +70,62 @@ func TestBeliefOfTheLongestTimes(t *testing.T) {
 	sb.learn(&ListScheduler{})
 	if sb.byRounds || !sb.curve.Valid() || !sb.curve.Known() {
 		t.Errorf("the curve is %+v", sb.curve)
+	}
+}
+
+// hinted is a job that has begun and of which its user says something.
+func hinted(rounds int64, hints *hare.JobHints) *JobState {
+	j := &JobState{spec: &hare.Job{Tasks: 1, WeightMicro: 1e6}, hints: hints, round: rounds,
+		modes: []mode{{durationUs: 2e6}}}
+	j.subject = subjectOf(j.hints)
+	return j
+}
+
+// Estimates that hold are believed, in rounds and in the index, and a belief that was
+// restored believes the same. Inverted estimates change nothing.
+func TestBeliefInHints(t *testing.T) {
+	say := func(rounds int64) *hare.JobHints { return &hare.JobHints{EstimateUs: 3 * rounds * 2e6} }
+	invert := func(rounds int64) *hare.JobHints { return &hare.JobHints{EstimateUs: 1e12 / rounds} }
+	var none, good, bad sizeBelief
+	rng := rand.New(rand.NewPCG(7, 8))
+	for range 50 {
+		rounds := 1 + rng.Int64N(500)
+		none.observe(hinted(rounds, nil), true)
+		good.observe(hinted(rounds, say(rounds)), true)
+		bad.observe(hinted(rounds, invert(rounds)), true)
+	}
+	for _, sb := range []*sizeBelief{&none, &good, &bad} {
+		sb.learn(&ListScheduler{})
+	}
+	with := func(sb *sizeBelief, rounds int64, h *hare.JobHints) *JobState {
+		j := hinted(rounds, h)
+		sb.predict(j)
+		return j
+	}
+	for _, rounds := range []int64{20, 400} {
+		got := good.roundsLeft(with(&good, 0, say(rounds)))
+		if got < rounds*9/10 || got > rounds*11/10 {
+			t.Errorf("a job of %d rounds is believed to have %d", rounds, got)
+		}
+		if late := good.roundsLeft(with(&good, 2*rounds, say(rounds))); late < rounds {
+			t.Errorf("a job of %d rounds that has done twice as many is believed to have %d more", rounds, late)
+		}
+		var restored sizeBelief
+		s := good.snapshot()
+		if text, err := json.Marshal(s); err != nil || !restored.decode(nil, text) {
+			t.Fatalf("the belief cannot be restored: %v", err)
+		}
+		a, b := good.gittins(with(&good, 1, say(rounds))), restored.gittins(with(&restored, 1, say(rounds)))
+		if a != b || !(a > 0) {
+			t.Errorf("index %v, restored %v", a, b)
+		}
+		plain := float64(none.roundsLeft(with(&none, 3, nil)))
+		a, b = float64(bad.roundsLeft(with(&bad, 3, invert(rounds)))), float64(good.roundsLeft(with(&good, 3, nil)))
+		if a != plain || b != plain {
+			t.Errorf("%v rounds by inverted estimates, %v without, want %v", a, b, plain)
+		}
+	}
+	if good.gittins(with(&good, 0, say(20))) <= good.gittins(with(&good, 0, say(400))) {
+		t.Error("the longer job has the greater index")
 	}
 }
