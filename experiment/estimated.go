@@ -13,42 +13,51 @@ type stepper interface {
 	Step(nowUs int64, events []hare.Event) ([]hare.Decision, error)
 }
 
-// misprofiled gives a policy estimated profiles in place of the true profiles: the policy
-// plans with the estimated profiles, and the arrivals of jobs have them. The engine keeps
-// the true profiles, so all other figures, such as the measured times of tasks, are true.
-type misprofiled struct {
+// told changes what a policy is told of the jobs that arrive. The engine keeps the true
+// profiles, so all other figures, such as the measured times of tasks, are true.
+type told struct {
 	policy stepper
-	on     map[string][]hare.Profile // the estimated profiles by job
+	on     map[string][]hare.Profile // the estimated profiles by job; nil for the true ones
+	hints  map[string]*hare.JobHints // what the user says, by job
 	events []hare.Event
 }
 
-// Step calls the policy with estimated profiles in the arrivals of jobs.
-func (mp *misprofiled) Step(nowUs int64, events []hare.Event) ([]hare.Decision, error) {
-	mp.events = append(mp.events[:0], events...)
-	for i := range mp.events {
-		if e := &mp.events[i]; e.Arrived != nil {
+// Step calls the policy with the changed arrivals of jobs.
+func (to *told) Step(nowUs int64, events []hare.Event) ([]hare.Decision, error) {
+	to.events = append(to.events[:0], events...)
+	for i := range to.events {
+		e := &to.events[i]
+		if e.Arrived == nil {
+			continue
+		}
+		e.Hints = to.hints[e.Arrived.ID]
+		if to.on != nil {
 			j := *e.Arrived
-			j.On = mp.on[j.ID]
+			j.On = to.on[j.ID]
 			e.Arrived = &j
 		}
 	}
-	return mp.policy.Step(nowUs, mp.events)
+	return to.policy.Step(nowUs, to.events)
 }
 
 // newPolicy makes the policy of a run.
 func newPolicy(ctx context.Context, c *Case, info task.Info, cfg task.Config) (stepper, error) {
-	if c.Estimated == nil {
-		return info.New(ctx, c.Inst, cfg)
+	inst := c.Inst
+	if c.Estimated != nil {
+		inst = c.Estimated
 	}
-	p, err := info.New(ctx, c.Estimated, cfg)
-	if err != nil {
-		return nil, err
+	p, err := info.New(ctx, inst, cfg)
+	if err != nil || c.Estimated == nil && c.Hints == nil {
+		return p, err
 	}
-	m := &misprofiled{policy: p, on: map[string][]hare.Profile{}}
-	for i := range c.Estimated.Jobs {
-		m.on[c.Estimated.Jobs[i].ID] = c.Estimated.Jobs[i].On
+	to := &told{policy: p, hints: c.Hints}
+	if c.Estimated != nil {
+		to.on = map[string][]hare.Profile{}
+		for i := range inst.Jobs {
+			to.on[inst.Jobs[i].ID] = inst.Jobs[i].On
+		}
 	}
-	return m, nil
+	return to, nil
 }
 
 // estimated returns a copy of inst in which each compute time and each synchronisation time

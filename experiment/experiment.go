@@ -74,6 +74,8 @@ type Case struct {
 	// Estimated is the instance that the policies see, whose times may differ from those of
 	// Inst; nil means Inst.
 	Estimated *hare.Instance
+	// Hints are what users say of the jobs, by ID; nil means that they say nothing.
+	Hints map[string]*hare.JobHints
 	// ThresholdUs is the threshold of the first queue for all policies with queues; zero
 	// means the default of each policy.
 	ThresholdUs int64
@@ -103,7 +105,8 @@ type Info struct {
 func All() []Info {
 	return []Info{
 		weightedJCT, algorithm1, cdf, gpuSweep, jobSweep, heterogeneity, mix, syncs,
-		streams, hgittinsRules, planLatency, clairvoyance, thresholds, starvation, switchCost, profileErrors, stragglers, faults,
+		streams, hintedStreams, hgittinsRules, planLatency,
+		clairvoyance, thresholds, starvation, switchCost, profileErrors, stragglers, faults,
 	}
 }
 

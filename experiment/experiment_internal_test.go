@@ -68,7 +68,7 @@ func (rp *recordingPolicy) Step(_ int64, events []hare.Event) ([]hare.Decision, 
 func TestMisprofiledEvents(t *testing.T) {
 	l := &recordingPolicy{}
 	on := []hare.Profile{{Type: "V100", ComputeUs: 7}}
-	w := &misprofiled{policy: l, on: map[string][]hare.Profile{"a": on}}
+	w := &told{policy: l, on: map[string][]hare.Profile{"a": on}}
 	job := hare.Job{ID: "a", Tasks: 3, On: []hare.Profile{{Type: "V100", ComputeUs: 5}}}
 	events := []hare.Event{{Type: hare.EventJobArrived, Job: "a", Arrived: &job}, {Type: hare.EventTaskEnded, Job: "a",
 		ComputeUs: 5}}
