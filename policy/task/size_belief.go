@@ -23,16 +23,16 @@ type observation struct {
 // jobs with longer rounds do not have fewer of them.
 type sizeBelief struct {
 	ended    []observation
-	next     int  // the place of the oldest observation once there are maxObservations
+	next     int // the place of the oldest observation once there are maxObservations
 	sums     logSums
 	byRounds bool // by those that had ended when the curve was made
 	curve    estimate.Survival
 	// hints learns what estimates and classes tell, and seen is the number of the last job
 	// that was predicted by them.
-	hints estimate.Predictor
-	seen  int
-	gone     int  // the jobs that have ended or been cancelled since the curve was made
-	learned  bool // whether there are none
+	hints   estimate.Predictor
+	seen    int
+	gone    int  // the jobs that have ended or been cancelled since the curve was made
+	learned bool // whether there are none
 	// version counts the curves, from 1 on, for what is computed from them.
 	version int64
 }
