@@ -8,6 +8,7 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/online"
+	"github.com/hare-sched/hare/wire"
 )
 
 // planning is the part of an actor that gets plans for a policy that follows them. At most
@@ -33,11 +34,8 @@ type PlanCounts struct {
 	Made, Taken, Refused, Failed, Late, Panicked int64
 }
 
-// PlanReport says which plan a session follows, and how further plans come along.
+// PlanReport says how the plans of a session come along.
 type PlanReport struct {
-	online.PlanStatus
-	Seq  int64 // the last event
-	AtUs int64 // its time
 	// State is "idle" (the plan is of the last change), "waiting" (for other sessions'
 	// plans), "running", "ready" (taken with the next event) or "retrying" (the last plan
 	// failed, and another is made soon).
@@ -45,6 +43,9 @@ type PlanReport struct {
 	Counts PlanCounts
 	// Err is the last failure; nil where a plan was taken since.
 	Err error
+	// Fallback is the policy that decides because there is no plan or because the plan is
+	// too old; "" where the plan is followed, or where the policy does not say.
+	Fallback string
 }
 
 // NoPlansError says that the policy of a session makes no plans aside.
@@ -55,26 +56,48 @@ func (e *NoPlansError) Error() string {
 }
 
 // Plan describes the plan that the session follows, after the events that were submitted
-// before. The error is *NoPlansError where the policy makes no plans.
-func (s *Session) Plan(ctx context.Context) (*PlanReport, error) {
-	var report *PlanReport
-	var failed error
+// before. The error is *NoPlansError where the policy makes no plans. The description is
+// made of a copy of the policy, so that no event waits for it.
+func (s *Session) Plan(ctx context.Context) (*wire.SessionPlan, error) {
+	var state []byte
+	var seq, atUs int64
 	err := s.look(ctx, func(a *actor) {
-		p, ok := a.policy.(online.Planned)
-		if !ok {
-			failed = &NoPlansError{s.cfg.Policy}
+		if _, ok := a.policy.(online.Planned); ok {
+			state, seq, atUs = a.policy.AppendSnapshot(nil), a.links.Last+a.pending(), a.atUs
+		}
+	})
+	switch {
+	case err != nil:
+		return nil, err
+	case state == nil:
+		return nil, &NoPlansError{s.cfg.Policy}
+	}
+	var doc *wire.SessionPlan
+	err = recovered(func() error {
+		copied, err := s.parent.cfg.Restore(s.cfg.Policy, state)
+		if err != nil {
+			return err
+		}
+		status := copied.(online.Planned).Plan()
+		doc = status.Document(s.cfg.Policy, seq, atUs)
+		return nil
+	})
+	return doc, err
+}
+
+// PlanReport says how the plans of the session come along; nil where its policy makes
+// none.
+func (s *Session) PlanReport(ctx context.Context) (report *PlanReport, err error) {
+	err = s.look(ctx, func(a *actor) {
+		if _, ok := a.policy.(online.Planned); !ok {
 			return
 		}
-		r := PlanReport{Seq: a.links.Last + a.pending(), AtUs: a.atUs, State: a.planState(), Counts: a.plans.counts,
-			Err: a.plans.last}
-		// The session goes on without its plan where the description panics.
-		failed = recovered(func() error { r.PlanStatus = p.Plan(); return nil })
-		report = &r
+		report = &PlanReport{State: a.planState(), Counts: a.plans.counts, Err: a.plans.last}
+		if p, ok := a.policy.(interface{ Fallback() string }); ok {
+			report.Fallback = p.Fallback()
+		}
 	})
-	if err = errors.Join(err, failed); err != nil {
-		return nil, err
-	}
-	return report, nil
+	return report, err
 }
 
 func (a *actor) planState() string {

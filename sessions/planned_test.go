@@ -156,10 +156,11 @@ func replayed(t testing.TB, e *sessions.Session) (plans int) {
 }
 
 // until polls the plan of a session until a condition holds.
-func until(t testing.TB, e *sessions.Session, what string, holds func(r *sessions.PlanReport) bool) *sessions.PlanReport {
+func until(t testing.TB, e *sessions.Session, what string,
+	holds func(r *sessions.PlanReport) bool) *sessions.PlanReport {
 	t.Helper()
 	for end := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
-		r, err := e.Plan(context.Background())
+		r, err := e.PlanReport(context.Background())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -212,9 +213,11 @@ func TestPlanIsTakenWithTheNextEvent(t *testing.T) {
 			t.Errorf("event %d has the plan %s", seq, rec.Plan)
 		}
 	}
-	if r, err := e.Plan(t.Context()); err != nil || r.Counts.Made != 20 || r.Counts.Taken != 19 || !r.Due ||
-		r.MadeUs != 18 || r.Seq != 20 || r.Err != nil {
+	if r, err := e.PlanReport(t.Context()); err != nil || r.Counts.Made != 20 || r.Counts.Taken != 19 || r.Err != nil {
 		t.Errorf("%+v %v", r, err)
+	}
+	if p, err := e.Plan(t.Context()); err != nil || !p.Due || p.MadeUs != 18 || p.Seq != 20 || p.Policy != "history" {
+		t.Errorf("%+v %v", p, err)
 	}
 }
 
@@ -318,7 +321,7 @@ func TestFailingPlans(t *testing.T) {
 				sendAll(t, e, []hare.Event{ev})
 				until(t, e, "settled", func(r *sessions.PlanReport) bool { return r.State == "ready" })
 			}
-			r, err := e.Plan(t.Context())
+			r, err := e.PlanReport(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -374,7 +377,7 @@ func TestHangingPlanners(t *testing.T) {
 	}
 	for i, e := range all {
 		sendAll(t, e, events[10:20])
-		r, err := e.Plan(t.Context())
+		r, err := e.PlanReport(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -432,7 +435,7 @@ func TestPlanBeforeARefusedEvent(t *testing.T) {
 			if _, err := send(t.Context(), e, []hare.Event{bad}); !errors.As(err, new(*hare.InvalidError)) {
 				t.Fatal(err)
 			}
-			if r, err := e.Plan(t.Context()); err != nil || r.Counts.Taken < 1 {
+			if r, err := e.PlanReport(t.Context()); err != nil || r.Counts.Taken < 1 {
 				t.Errorf("%+v %v", r, err)
 			}
 			if restart {
@@ -555,7 +558,7 @@ func TestPlannersTakeTurns(t *testing.T) {
 		}
 	}
 	for i, e := range all {
-		if r, err := e.Plan(t.Context()); err != nil || r.Counts.Made < 9 || r.Counts.Made > 13 {
+		if r, err := e.PlanReport(t.Context()); err != nil || r.Counts.Made < 9 || r.Counts.Made > 13 {
 			t.Errorf("session %d: %+v %v", i, r, err)
 		}
 		replayed(t, e)
@@ -568,6 +571,9 @@ func TestNoPlans(t *testing.T) {
 	defer closeAll(t, s)
 	e := create(t, s)
 	sendAll(t, e, script(1, 3))
+	if r, err := e.PlanReport(t.Context()); r != nil || err != nil {
+		t.Error(r, err)
+	}
 	if _, err := e.Plan(t.Context()); !errors.As(err, new(*sessions.NoPlansError)) ||
 		!strings.Contains(err.Error(), "history makes no plans") {
 		t.Error(err)
@@ -599,8 +605,8 @@ func TestRecordedPlanThatIsNotTaken(t *testing.T) {
 				t.Fatal(err)
 			}
 			sendAll(t, e, events[20:])
-			if r, err := e.Plan(t.Context()); err != nil || r.Seq != 30 {
-				t.Errorf("%+v %v", r, err)
+			if p, err := e.Plan(t.Context()); err != nil || p.Seq != 30 {
+				t.Errorf("%+v %v", p, err)
 			}
 			closeAll(t, s2)
 			closeAll(t, s)

@@ -169,7 +169,7 @@ func formsIn(v any) []Form {
 // Forms returns the forms of results and of the requests to solve, bound and
 // verify, without the forms to which these refer.
 func Forms() []Form {
-	return []Form{resultTable, solveForm, boundForm, verifyForm, sessionTable, recordTable}
+	return []Form{resultTable, solveForm, boundForm, verifyForm, sessionTable, recordTable, sessionPlanTable}
 }
 
 // These forms are those to which requests of other packages refer.

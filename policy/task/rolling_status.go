@@ -20,9 +20,7 @@ func (ro *Rolling) Plan() online.PlanStatus {
 	if r.plan.number > 0 {
 		s.MadeUs = r.plan.madeUs
 	}
-	if r.fallsBack(l) {
-		s.Fallback = r.fallback.Name
-	}
+	s.Fallback = ro.Fallback()
 	line := r.lineUp(l)
 	for at, j := range line.jobs {
 		p := r.plannedJob(l, j)
@@ -39,6 +37,15 @@ func (ro *Rolling) Plan() online.PlanStatus {
 	}
 	slices.SortStableFunc(s.Jobs, func(a, b online.PlannedJob) int { return cmp.Compare(order(&a), order(&b)) })
 	return s
+}
+
+// Fallback is the policy that decides because there is no plan, or because the plan is too
+// old; "" where the plan is followed.
+func (ro *Rolling) Fallback() string {
+	if ro.rolling.fallsBack(ro.ListScheduler) {
+		return ro.rolling.fallback.Name
+	}
+	return ""
 }
 
 // lineUp are the jobs in the order of their turns, with what each wants next.
