@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -26,6 +27,25 @@ import (
 // TestKill kills.
 const crashDir = "HARE_TEST_CRASH_DIR"
 
+// crashPlans is the environment variable that gives the sessions of that server plans.
+const crashPlans = "HARE_TEST_CRASH_PLANS"
+
+// openCrashed opens the sessions of that server.
+func openCrashed(t testing.TB, dir string, plans bool) *sessions.Sessions {
+	t.Helper()
+	if !plans {
+		return openDir(t, dir)
+	}
+	return open(t, plannedConfig(openSQLite(t, dir), &hands{
+		answer: func(ctx context.Context, q *planQuestion) ([]byte, error) {
+			select { // plans of up to 16 KiB, each made in up to half a millisecond
+			case <-time.After(time.Duration(q.hash & (1<<19 - 1))):
+			case <-ctx.Done():
+			}
+			return fmt.Appendf(q.text()[:len(q.text())-1], `,"rows":"%0*d"}`, q.hash&(1<<14-1), 0), ctx.Err()
+		}}))
+}
+
 // TestCrashChild is the server that TestKill kills. Events come in at stdin. Answers go
 // out at descriptor 3, one a line, after the number of the last durable event.
 func TestCrashChild(t *testing.T) {
@@ -35,7 +55,7 @@ func TestCrashChild(t *testing.T) {
 	}
 	ctx := context.Background()
 	out := bufio.NewWriter(os.NewFile(3, "answers"))
-	s := openDir(t, dir)
+	s := openCrashed(t, dir, os.Getenv(crashPlans) != "")
 	infos, err := s.List(ctx, "")
 	if err != nil {
 		t.Fatal(err)
@@ -108,7 +128,11 @@ func TestKill(t *testing.T) {
 			after = time.Duration(rng.Int64N(int64(60 * time.Millisecond)))
 			killed++
 		}
-		answered = serveOnce(t, dir, events, want, answered, after)
+		answered = serveOnce(t, dir, events, answered, after, func(answer string) bool {
+			same := answered < len(want) && answer == want[answered]
+			answered++
+			return same
+		})
 	}
 	t.Logf("%d kills, %d events", killed, answered)
 	if killed < kills {
@@ -128,7 +152,8 @@ func TestKill(t *testing.T) {
 
 // serveOnce runs a server, kills it some time after its first line (never, if the time is
 // negative), and returns how many events have an answer.
-func serveOnce(t *testing.T, dir string, events []hare.Event, want []string, answered int, after time.Duration) int {
+func serveOnce(t *testing.T, dir string, events []hare.Event, answered int, after time.Duration,
+	take func(answer string) bool, env ...string) int {
 	t.Helper()
 	exe, err := os.Executable()
 	if err != nil {
@@ -140,7 +165,7 @@ func serveOnce(t *testing.T, dir string, events []hare.Event, want []string, ans
 	}
 	defer r.Close()
 	cmd := exec.Command(exe, "-test.run=^TestCrashChild$")
-	cmd.Env = append(os.Environ(), crashDir+"="+dir)
+	cmd.Env = append(append(os.Environ(), crashDir+"="+dir), env...)
 	cmd.ExtraFiles = []*os.File{w}
 	var stdout bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stdout
@@ -184,7 +209,7 @@ func serveOnce(t *testing.T, dir string, events []hare.Event, want []string, ans
 		} else if err != nil {
 			t.Fatal(err)
 		}
-		if text = text[:len(text)-1]; answered >= len(want) || text != want[answered] {
+		if text = text[:len(text)-1]; !take(text) {
 			t.Fatalf("event %d: got %s", answered+1, text)
 		}
 		answered++
@@ -194,6 +219,61 @@ func serveOnce(t *testing.T, dir string, events []hare.Event, want []string, ans
 		t.Fatalf("%v\n%s", err, &stdout)
 	}
 	return answered
+}
+
+// TestKillWithPlans kills a server while plans are made, recorded and taken. Every answer
+// must be that of the log at the end, which must have all events in order, and from whose
+// events and plans the same decisions must follow.
+func TestKillWithPlans(t *testing.T) {
+	kills := 12
+	switch {
+	case *soak:
+		kills = 100
+	case testing.Short():
+		kills = 4
+	}
+	dir := t.TempDir()
+	events := script(12, kills*1500)
+	rng := rand.New(rand.NewPCG(12, 4))
+	var answers []string
+	killed := 0
+	for len(answers) < len(events) {
+		after := time.Duration(-1)
+		if killed < kills {
+			after = time.Duration(rng.Int64N(int64(60 * time.Millisecond)))
+			killed++
+		}
+		serveOnce(t, dir, events, len(answers), after, func(answer string) bool {
+			answers = append(answers, answer)
+			return strings.HasPrefix(answer, fmt.Sprintf(`{"seq":%d,`, len(answers)))
+		}, crashPlans+"=1")
+	}
+	if killed < kills {
+		t.Errorf("the events lasted for %d kills only", killed)
+	}
+	s := openCrashed(t, dir, true)
+	defer closeAll(t, s)
+	infos, _ := s.List(context.Background(), "")
+	e, err := s.Session(context.Background(), "", infos[0].ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	i := 0
+	for rec, err := range e.Log(context.Background(), 0) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := line(hare.Answer{Seq: rec.Event.Seq, Decisions: rec.Decisions}); i >= len(answers) || got != answers[i] ||
+			string(wire.AppendEvent(nil, rec.Event)) != string(wire.AppendEvent(nil, events[i])) {
+			t.Fatalf("event %d is not that of its answer", i+1)
+		}
+		i++
+	}
+	plans := replayed(t, e)
+	t.Logf("%d kills, %d events, %d plans", killed, i, plans)
+	if i != len(events) || plans < kills {
+		t.Errorf("%d of %d events, %d plans", i, len(events), plans)
+	}
 }
 
 // failing is a store whose disk is full at times.
