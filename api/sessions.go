@@ -35,6 +35,7 @@ func (s *server) sessionRoutes(r chi.Router) {
 	r.Get("/v1/sessions/{id}", s.handle(s.getSession))
 	r.Delete("/v1/sessions/{id}", s.handle(s.deleteSession))
 	r.Get("/v1/sessions/{id}/jobs/{job}", s.handle(s.getJob))
+	r.Get("/v1/sessions/{id}/plan", s.handle(s.getPlan))
 	r.Post("/v1/sessions/{id}/events", uncompressed(s.handle(s.postEvents)))
 	r.Get("/v1/sessions/{id}/decisions", uncompressed(s.handle(s.getDecisions, "after", "follow")))
 	r.Get("/v1/sessions/{id}/log", s.handle(s.getLog, "after"))
@@ -76,7 +77,28 @@ type sessionJSON struct {
 	Active bool `json:"active"`
 	// Status is the state of a session that is asked for alone. Lists leave it out.
 	Status statusText `json:"status,omitempty"`
+	// Planning says how plans come along, where the policy makes them and the session is asked for alone.
+	Planning *planningJSON `json:"planning,omitempty"`
 } //	@name	Session
+
+// planningJSON says how the plans of a session come along. Numbers count since the state of the session was brought into memory.
+type planningJSON struct {
+	// State is idle where the plan has seen the last change, waiting while planners make other plans, ready where a plan is taken with the next event, and retrying where the last plan failed.
+	State string `json:"state" enums:"idle,waiting,running,ready,retrying"`
+	// Fallback is the policy that decides because there is no plan, or because the plan is too old.
+	Fallback string `json:"fallback,omitempty"`
+	Made     int64  `json:"made"`
+	Taken    int64  `json:"taken"`
+	// Refused counts plans that the policy did not take.
+	Refused int64 `json:"refused"`
+	// Failed counts questions to which the planner had no answer.
+	Failed int64 `json:"failed"`
+	// Late counts plans that took longer than the server allows.
+	Late     int64 `json:"late"`
+	Panicked int64 `json:"panicked"`
+	// Error is the last failure, if no plan was taken since.
+	Error string `json:"error,omitempty"`
+} //	@name	Planning
 
 // The JSON forms of the parameters of a policy and of online.Status.
 type (
@@ -260,7 +282,53 @@ func (s *server) getSession(w http.ResponseWriter, r *http.Request) error {
 	if d.Status, err = json.Marshal(status); err != nil {
 		return err
 	}
+	report, err := session.PlanReport(r.Context())
+	if err != nil {
+		return err
+	}
+	d.Planning = planningOf(report)
 	return answerJSON(w, http.StatusOK, d)
+}
+
+// planningOf is the form of a report; nil where the policy makes no plans.
+func planningOf(report *sessions.PlanReport) *planningJSON {
+	if report == nil {
+		return nil
+	}
+	n := &report.Counts
+	p := &planningJSON{State: report.State, Fallback: report.Fallback, Made: n.Made, Taken: n.Taken, Refused: n.Refused,
+		Failed: n.Failed, Late: n.Late, Panicked: n.Panicked}
+	if report.Err != nil {
+		p.Error = report.Err.Error()
+	}
+	return p
+}
+
+// getPlan describes the plan that a session follows.
+//
+//	@Summary		Look at the plan of a session
+//	@Description	The answer has value, bound and gap of the plan, and for each job that has not ended when it is expected to start and to end, the earliest end that is proved, and what it waits for. All hold if the jobs are as long as is believed and nobody comes.
+//	@Tags			sessions
+//	@ID				getSessionPlan
+//	@Param			id	path	string	true	"the session"
+//	@Produce		json,application/problem+json
+//	@Success		200	{object}	openapi.SessionPlan	"the plan"
+//	@Failure		404	{object}	openapi.Problem		"no such session, or its policy makes no plans"
+//	@Failure		500	{object}	openapi.Problem		"a defect, or a damaged log; the server's log has the request_id"
+//	@Failure		503	{object}	openapi.Problem		"draining"
+//	@Router			/v1/sessions/{id}/plan [get]
+func (s *server) getPlan(w http.ResponseWriter, r *http.Request) error {
+	session, err := s.session(r)
+	if err != nil {
+		return err
+	}
+	plan, err := session.Plan(r.Context())
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", kindJSON)
+	_, err = w.Write(append(wire.AppendSessionPlan(nil, plan), '\n'))
+	return err
 }
 
 // deleteSession ends and deletes a session.
@@ -374,7 +442,10 @@ func sessionProblem(err error) *statusError {
 	var corrupt *store.CorruptError
 	var quota *admission.QuotaError
 	var quarantined *sessions.QuarantineError
+	var planless *sessions.NoPlansError
 	switch {
+	case errors.As(err, &planless):
+		return &statusError{http.StatusNotFound, "no_plan", planless.Error()}
 	case errors.As(err, &quota):
 		return &statusError{http.StatusTooManyRequests, quota.Code, quota.Error()}
 	case errors.As(err, &conflict):

@@ -20,6 +20,9 @@ type sessionMetrics struct {
 	refused    *prometheus.CounterVec
 	answers    prometheus.Histogram
 	streams    *prometheus.GaugeVec
+	plans      *prometheus.CounterVec
+	planTimes  prometheus.Histogram
+	planAges   prometheus.Histogram
 }
 
 func newSessionMetrics(registry *prometheus.Registry) sessionMetrics {
@@ -37,12 +40,40 @@ func newSessionMetrics(registry *prometheus.Registry) sessionMetrics {
 			.1, .5, 2}}),
 		streams: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "hare_session_streams",
 			Help: "Open streams of events or of decisions."}, []string{"of"}),
+		plans: counter("hare_session_plans_total", "Plans of sessions by outcome; a plan that was made is taken, refused or "+
+			"dropped afterwards.", "outcome"),
+		planTimes: histogram("hare_session_plan_seconds", "Time to make a plan of a session, failed plans included.",
+			shortTimes),
+		planAges: histogram("hare_session_plan_age_seconds", "Age of plans when they are taken: the time since they were "+
+			"asked for.", shortTimes),
+	}
+	for _, outcome := range sessions.PlanOutcomes() {
+		m.plans.WithLabelValues(string(outcome))
 	}
 	for _, of := range []string{"events", "decisions"} {
 		m.streams.WithLabelValues(of)
 	}
-	registry.MustRegister(m.events, m.duplicates, m.decisions, m.refused, m.answers, m.streams)
+	registry.MustRegister(m.events, m.duplicates, m.decisions, m.refused, m.answers, m.streams,
+		m.plans, m.planTimes, m.planAges)
 	return m
+}
+
+// hooks returns the hooks that count plans.
+func (m *sessionMetrics) hooks() sessions.Hooks {
+	return sessions.Hooks{
+		Planned: func(outcome sessions.PlanOutcome, took time.Duration) {
+			m.plans.WithLabelValues(string(outcome)).Inc()
+			if outcome != sessions.PlanCancelled {
+				m.planTimes.Observe(took.Seconds())
+			}
+		},
+		Given: func(outcome sessions.PlanOutcome, age time.Duration) {
+			m.plans.WithLabelValues(string(outcome)).Inc()
+			if outcome == sessions.PlanTaken {
+				m.planAges.Observe(age.Seconds())
+			}
+		},
+	}
 }
 
 // stream admits a stream and counts it until end is called.
@@ -71,7 +102,17 @@ func (s *server) stream(ctx context.Context, of string) (end func(), err error) 
 // registerSessions registers the gauges of sessions, which are computed when the
 // metrics are read.
 func (m *metrics) registerSessions(sessions *sessions.Sessions) {
+	sessions.SetHooks(m.sessions.hooks())
+	planners := func(name, help string, of func(waiting, running, abandoned int) int) prometheus.Collector {
+		return gaugeFunc(name, help, func() float64 { return float64(of(sessions.Planners())) })
+	}
 	m.registry.MustRegister(
+		planners("hare_session_plans_waiting", "Plans of sessions that wait for a planner.",
+			func(waiting, _, _ int) int { return waiting }),
+		planners("hare_session_plans_running", "Plans of sessions that are being made.",
+			func(_, running, _ int) int { return running }),
+		planners("hare_session_plans_abandoned", "Planners that were left alone because they did not end in time, and "+
+			"still run.", func(_, _, abandoned int) int { return abandoned }),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "hare_sessions", Help: "Sessions that exist."},
 			func() float64 { n, _ := sessions.Count(); return float64(n) }),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "hare_sessions_active", Help: "Sessions that are in memory."},

@@ -131,6 +131,9 @@ func (s *sessionServer) call(t testing.TB, method, path, body string, header ...
 // open creates a session and returns its path.
 func (s *sessionServer) open(t testing.TB, rest string) string {
 	t.Helper()
+	if !strings.Contains(rest, `"policy"`) {
+		rest += `,"policy":"hlas"`
+	}
 	code, text, header := s.call(t, "POST", "/v1/sessions", `{"cluster":`+twoGPUs+rest+`}`)
 	if code != http.StatusCreated {
 		t.Fatalf("%d %s", code, text)
@@ -274,7 +277,7 @@ func TestBadSessions(t *testing.T) {
 		"clock": {"POST", "/v1/sessions", `{"cluster":` + twoGPUs + `,"clock":"sun"}`, nil, 422, "unknown_value"},
 		"policy": {"POST", "/v1/sessions", `{"cluster":` + twoGPUs + `,"policy":"best"}`, nil, 422,
 			"unknown_policy"},
-		"parameter": {"POST", "/v1/sessions", `{"cluster":` + twoGPUs + `,"parameters":{"queues":99}}`, nil, 422,
+		"parameter": {"POST", "/v1/sessions", `{"cluster":` + twoGPUs + `,"policy":"hlas","parameters":{"queues":99}}`, nil, 422,
 			"out_of_range"},
 		"one too many":     {"POST", "/v1/sessions", `{"cluster":` + twoGPUs + `}`, nil, 429, "limit"},
 		"unknown":          {"GET", "/v1/sessions/none", "", nil, 404, "no_session"},
@@ -301,7 +304,7 @@ func TestBadSessions(t *testing.T) {
 		}
 	}
 	if _, text, _ := s.call(t, "POST", "/v1/sessions",
-		`{"cluster":`+twoGPUs+`,"parameters":{"queues":99}}`); !strings.Contains(text, `"pointer":"/parameters/queues"`) {
+		`{"cluster":`+twoGPUs+`,"policy":"hlas","parameters":{"queues":99}}`); !strings.Contains(text, `"pointer":"/parameters/queues"`) {
 		t.Error(text)
 	}
 	h, _ := newServer(t)

@@ -310,6 +310,7 @@ func TestSessionsFollowTheirSchemas(t *testing.T) {
 		{"list", "GET", "/v1/sessions", "/v1/sessions", ""},
 		{"none yet", "GET", one + "/regret", first + "/regret", ""},
 		{"events", "POST", one + "/events", first + "/events", run},
+		{"no plan", "GET", one + "/plan", first + "/plan", ""},
 		{"refused events", "POST", one + "/events", first + "/events", "x\n" + tick(99) + tick(1)},
 		{"status", "GET", one, first, ""},
 		{"job", "GET", one + "/jobs/{job}", first + "/jobs/vgg", ""},

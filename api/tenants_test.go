@@ -66,6 +66,7 @@ func guardedRoutes(t *testing.T) map[string]guarded {
 		"GET /v1/sessions/{id}":            {role: read, of: "session", want: 200},
 		"DELETE /v1/sessions/{id}":         {role: solve, of: "session", want: 204},
 		"GET /v1/sessions/{id}/jobs/{job}": {role: read, of: "session", want: 404},
+		"GET /v1/sessions/{id}/plan":       {role: read, of: "session", want: 200},
 		"POST /v1/sessions/{id}/events":    {role: solve, of: "session", body: tick(1), want: 200},
 		"GET /v1/sessions/{id}/decisions":  {role: read, of: "session", want: 200},
 		"GET /v1/sessions/{id}/log":        {role: read, of: "session", want: 200},

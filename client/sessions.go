@@ -20,7 +20,7 @@ import (
 // SessionRequest describes an online session that CreateSession opens.
 type SessionRequest struct {
 	Cluster    *hare.Cluster
-	Policy     string          // empty means hlas
+	Policy     string          // empty means rolling
 	Parameters json.RawMessage // parameters of the policy; nil means the defaults
 	// ServerClock makes the server set the times of events, in place of their AtUs.
 	ServerClock bool
@@ -37,6 +37,23 @@ type Session struct {
 	Active  bool      `json:"active"` // the session's state is in memory
 	// Status is the state of the session in JSON; lists do not have Status.
 	Status json.RawMessage `json:"status"`
+	// Planning says how plans come along; nil in lists, and where the policy makes no
+	// plans.
+	Planning *Planning `json:"planning"`
+}
+
+// Planning says how the plans of a session come along. Numbers count since the session was
+// brought into memory.
+type Planning struct {
+	State    string `json:"state"`    // idle, waiting, running, ready or retrying
+	Fallback string `json:"fallback"` // the policy that decides without a plan; "" where there is one
+	Made     int64  `json:"made"`
+	Taken    int64  `json:"taken"`
+	Refused  int64  `json:"refused"`
+	Failed   int64  `json:"failed"`
+	Late     int64  `json:"late"`
+	Panicked int64  `json:"panicked"`
+	Error    string `json:"error"` // the last failure, if no plan was taken since
 }
 
 // CreateSession opens a session. The call is not retried when the network fails,
@@ -67,6 +84,26 @@ func sessionPath(id, more string) string { return "/v1/sessions/" + url.PathEsca
 // Session returns the session of an id.
 func (c *Client) Session(ctx context.Context, id string) (*Session, error) {
 	return fetch[Session](ctx, c, call{method: http.MethodGet, path: sessionPath(id, ""), repeatable: true})
+}
+
+// SessionPlan returns the plan that a session follows. A policy that makes no plans gives
+// a *Problem with the code no_plan.
+func (c *Client) SessionPlan(ctx context.Context, id string) (*wire.SessionPlan, error) {
+	var plan *wire.SessionPlan
+	err := c.do(ctx, call{method: http.MethodGet, path: sessionPath(id, "/plan"), repeatable: true,
+		take: func(resp *http.Response) error {
+			var text json.RawMessage
+			if err := decodeJSON(resp, &text); err != nil {
+				return err
+			}
+			p, err := wire.DecodeSessionPlan(text)
+			if err != nil {
+				return fmt.Errorf("client: %w", err)
+			}
+			plan = p
+			return nil
+		}})
+	return plan, err
 }
 
 // Sessions lists all sessions, the oldest first.

@@ -7,7 +7,10 @@ func (s *PlanStatus) Document(policy string, seq, atUs int64) *wire.SessionPlan 
 	d := &wire.SessionPlan{Policy: policy, Seq: seq, AtUs: atUs, MadeUs: s.MadeUs, Due: s.Due, Fallback: s.Fallback}
 	if s.MadeUs >= 0 {
 		value, bound := s.Value, s.Bound
-		d.Value, d.Bound = &value, &bound
+		d.Value = &value
+		if bound.Sign() > 0 { // otherwise nothing was proved
+			d.Bound = &bound
+		}
 	}
 	for _, j := range s.Jobs {
 		d.Jobs = append(d.Jobs, wire.SessionPlanJob{Job: j.Job, Running: j.Running, Rounds: j.Rounds, Types: j.Types,

@@ -22,6 +22,7 @@ type (
 	Event          struct{} //	@name	Event
 	Decision       struct{} //	@name	Decision
 	Record         struct{} //	@name	Record
+	SessionPlan    struct{} //	@name	SessionPlan
 
 	// WhatIfRequest is whatif.Form.
 	WhatIfRequest struct{} //	@name	WhatIfRequest

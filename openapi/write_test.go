@@ -19,6 +19,7 @@ var order = []string{
 	"/v1/solves/{id}/prices", "/v1/solves/{id}/prices.svg",
 	"/v1/sessions", "/v1/sessions/{id}", "/v1/sessions/{id}/events", "/v1/sessions/{id}/decisions",
 	"/v1/sessions/{id}/jobs/{job}",
+	"/v1/sessions/{id}/plan",
 	"/v1/sessions/{id}/regret", "/v1/sessions/{id}/schedule", "/v1/sessions/{id}/log",
 	"/v1/keys", "/v1/keys/{id}", "/v1/quota", "/v1/quotas/{tenant}", "/v1/version",
 	"name", "summary", "description", "operationId", "requestBody", "responses", "required", "content",

@@ -1,6 +1,8 @@
 package policy
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
 	"strings"
 
@@ -30,6 +32,24 @@ func OpenSession(name string, cluster *hare.Cluster, parameters []byte) (online.
 		return nil, err
 	}
 	return p.Open(cluster, parameters)
+}
+
+// PlansAside returns the parameters with which a host that makes plans aside opens a
+// session: those given, and aside where the policy follows such plans and the parameters
+// do not say.
+func PlansAside(name string, parameters []byte) []byte {
+	given := map[string]json.RawMessage{}
+	if name != "rolling" || len(parameters) > 0 && json.Unmarshal(parameters, &given) != nil {
+		return parameters // OpenSession refuses bad parameters
+	}
+	if _, says := given["aside"]; says {
+		return parameters
+	}
+	if len(given) == 0 {
+		return []byte(`{"aside":true}`)
+	}
+	rest := bytes.TrimSpace(parameters)[1:]
+	return append([]byte(`{"aside":true,`), rest...)
 }
 
 // RestoreSession makes the named policy from a snapshot of it.

@@ -142,3 +142,21 @@ func TestSessionParameters(t *testing.T) {
 		}
 	}
 }
+
+func TestPlansAside(t *testing.T) {
+	for _, c := range []struct{ name, given, want string }{
+		{"fifo", "", ""},
+		{"hgittins", "{}", "{}"},
+		{"rolling", "", `{"aside":true}`},
+		{"rolling", "{ }", `{"aside":true}`},
+		{"rolling", "null", `{"aside":true}`},
+		{"rolling", `{"moves":3}`, `{"aside":true,"moves":3}`},
+		{"rolling", `{"aside":false}`, `{"aside":false}`},
+		{"rolling", `{"moves":3,"aside":true}`, `{"moves":3,"aside":true}`},
+		{"rolling", `[`, `[`},
+	} {
+		if got := policy.PlansAside(c.name, []byte(c.given)); string(got) != c.want {
+			t.Errorf("%s %s: got %s, want %s", c.name, c.given, got, c.want)
+		}
+	}
+}

@@ -1,15 +1,19 @@
 package sessions_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"math/rand/v2"
 	"testing"
+	"time"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/online"
 	"github.com/hare-sched/hare/policy"
 	"github.com/hare-sched/hare/sessions"
 	"github.com/hare-sched/hare/store/sqlite"
+	"github.com/hare-sched/hare/wire"
 )
 
 // world simulates the cluster: it ends the started tasks in any order.
@@ -82,7 +86,11 @@ func TestPoliciesComeBack(t *testing.T) {
 				continue
 			}
 			t.Run(fmt.Sprint(name, seed), func(t *testing.T) {
-				plain, err := policy.OpenSession(name, &cluster, nil)
+				var parameters []byte
+				if name == "rolling" { // TestRollingComesBack has the plans that are made aside
+					parameters = []byte(`{"aside":false}`)
+				}
+				plain, err := policy.OpenSession(name, &cluster, parameters)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -95,7 +103,8 @@ func TestPoliciesComeBack(t *testing.T) {
 					}
 					s := open(t, sessions.Config{Store: store, SnapshotEvery: 30})
 					if id == "" {
-						e, err := s.Create(ctx, "", sessions.SessionConfig{Cluster: cluster, Policy: name})
+						e, err := s.Create(ctx, "", sessions.SessionConfig{Cluster: cluster, Policy: name,
+							Parameters: parameters})
 						if err != nil {
 							t.Fatal(err)
 						}
@@ -128,4 +137,106 @@ func TestPoliciesComeBack(t *testing.T) {
 			})
 		}
 	}
+}
+
+// TestRollingComesBack runs rolling with plans that are made aside through restarts. The
+// decisions must follow from the events and plans of the log, and the state after each
+// restart must be that of a policy that took them all.
+func TestRollingComesBack(t *testing.T) {
+	ctx := t.Context()
+	for seed := range uint64(4) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			dir, id := t.TempDir(), ""
+			w := &world{rng: rand.New(rand.NewPCG(seed, 7))}
+			plans := 0
+			for range 12 {
+				store, err := sqlite.Open(ctx, dir)
+				if err != nil {
+					t.Fatal(err)
+				}
+				s := open(t, sessions.Config{Store: store, SnapshotEvery: 30})
+				if id == "" {
+					id = createRolling(t, s).ID()
+				}
+				e, err := s.Session(ctx, "", id)
+				if err != nil {
+					t.Fatal(err)
+				}
+				var again online.Planned
+				again, plans = followLog(t, e)
+				err = e.View(ctx, func(p online.Durable) {
+					if got, want := p.AppendSnapshot(nil), again.AppendSnapshot(nil); !bytes.Equal(got, want) {
+						t.Errorf("the state is not that of the log\n%s\n%s", got, want)
+					}
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+				for range w.rng.IntN(40) {
+					ev := w.next()
+					p, err := e.Submit(ctx, ev)
+					if err != nil {
+						t.Fatal(err)
+					}
+					a, err := p.Wait(ctx)
+					if err != nil {
+						t.Fatal(err)
+					}
+					w.obey(ev, a.Decisions)
+					if w.rng.IntN(3) == 0 {
+						time.Sleep(time.Duration(w.rng.IntN(2000)) * time.Microsecond)
+					}
+				}
+				closeAll(t, s)
+				if seed%2 == 0 { // replay, not snapshots alone
+					alter(t, dir, "DELETE FROM snapshot WHERE seq % 3 > 0")
+				}
+			}
+			if plans == 0 {
+				t.Error("no plan is in the log")
+			}
+			t.Logf("%d events, %d plans", w.seq, plans)
+		})
+	}
+}
+
+func createRolling(t testing.TB, s *sessions.Sessions) *sessions.Session {
+	t.Helper()
+	e, err := s.Create(context.Background(), "", sessions.SessionConfig{Cluster: cluster})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c := e.Info().Config; c.Policy != "rolling" || string(c.Parameters) != `{"aside":true}` {
+		t.Fatalf("the default is %s %s", c.Policy, c.Parameters)
+	}
+	return e
+}
+
+// followLog makes the decisions of a log of rolling again from its events and plans, and
+// returns the policy then, and how many plans there are.
+func followLog(t testing.TB, e *sessions.Session) (p online.Planned, plans int) {
+	t.Helper()
+	cfg := e.Info().Config
+	opened, err := policy.OpenSession(cfg.Policy, &cfg.Cluster, cfg.Parameters)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p = opened.(online.Planned)
+	for rec, err := range e.Log(context.Background(), 0) {
+		if err == nil && rec.Plan != nil {
+			plans++
+			err = p.Take(rec.Plan)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		ds, err := p.Step(rec.Event.AtUs, []hare.Event{rec.Event})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if was, is := wire.AppendDecisions(nil, rec.Decisions), wire.AppendDecisions(nil, ds); !bytes.Equal(was, is) {
+			t.Fatalf("event %d: recorded %s, now %s", rec.Event.Seq, was, is)
+		}
+	}
+	return p, plans
 }

@@ -107,7 +107,7 @@ func (s *Sessions) NewPolicy(name string, cluster *hare.Cluster, parameters []by
 }
 
 // DefaultPolicy is the policy of a session whose configuration names none.
-const DefaultPolicy = "hlas"
+const DefaultPolicy = "rolling"
 
 // Sessions are the online sessions of one server. Safe for concurrent use.
 type Sessions struct {
@@ -191,6 +191,7 @@ func (ss *Sessions) Create(ctx context.Context, tenant string, cfg SessionConfig
 	if cfg.Parameters != nil && !json.Valid(cfg.Parameters) {
 		return nil, &hare.InvalidError{Pointer: "/parameters", Code: "malformed", Detail: "must be a JSON object"}
 	}
+	cfg.Parameters = policy.PlansAside(cfg.Policy, cfg.Parameters)
 	policy, err := ss.cfg.New(cfg.Policy, &cfg.Cluster, cfg.Parameters)
 	if err != nil {
 		return nil, err

@@ -32,7 +32,7 @@ var logHeaderTable = NewTable("LogHeader", "LogHeader is the first line of the l
 	NewField("hare", Schema{"type": "string", "enum": []string{LogForm}},
 		func(r *Reader, v *logHeaderDoc) error { return r.String(&v.form) },
 		func(b []byte, _ *logHeaderDoc) []byte { return appendString(b, LogForm) }),
-	String("policy", func(v *logHeaderDoc) *string { return &v.Policy }).Always().Default("hlas"),
+	String("policy", func(v *logHeaderDoc) *string { return &v.Policy }).Always().Default("rolling"),
 	NewField("parameters", Schema{"type": "object", "additionalProperties": Schema{}},
 		func(r *Reader, v *logHeaderDoc) error { return r.verbatim('{', &v.Parameters) },
 		func(b []byte, v *logHeaderDoc) []byte { return append(b, v.Parameters...) }).

@@ -15,7 +15,7 @@ type SessionPlan struct {
 	MadeUs   int64 // the time of the plan's question
 	Due      bool
 	Fallback string // "" where the plan is followed
-	// Value and Bound are nil where there is no plan.
+	// Value is nil where there is no plan, and Bound also where nothing was proved.
 	Value, Bound *hare.Amount
 	Jobs         []SessionPlanJob
 }
@@ -65,7 +65,7 @@ var sessionPlanTable = NewTable("SessionPlan",
 	NewField("bound", nullableNumber,
 		func(r *Reader, v *SessionPlan) error { return r.amount(&v.Bound) },
 		func(b []byte, v *SessionPlan) []byte { return appendAmountOrNull(b, v.Bound) }).Required("").
-		About("bound is at most the value of every plan for these jobs; null where there is no plan."),
+		About("bound is at most the value of every plan for these jobs; null where nothing was proved."),
 	NewField("gap", nullableNumber, func(r *Reader, _ *SessionPlan) error { return r.Skip() },
 		func(b []byte, v *SessionPlan) []byte {
 			return append(b, GapJSON(&hare.Result{Value: v.Value, Bound: v.Bound})...)

@@ -18,6 +18,7 @@ import (
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/online"
 	"github.com/hare-sched/hare/policy"
+	"github.com/hare-sched/hare/sessions"
 	"github.com/hare-sched/hare/wire"
 )
 
@@ -57,11 +58,11 @@ Exit codes: 0 every event was applied, 2 an event was refused.`,
 	}
 	f := c.Flags()
 	f.StringVar(&cluster, "cluster", "", `the cluster: {"nodes": […]}, or a whole instance, whose jobs are ignored`)
-	f.StringVar(&name, "policy", "hlas", "policy: "+strings.Join(policy.SessionNames(), ", "))
+	f.StringVar(&name, "policy", sessions.DefaultPolicy, "policy: "+strings.Join(policy.SessionNames(), ", "))
 	f.StringVar(&parameters, "parameters", "", "JSON file with the parameters of the policy")
 	f.StringVar(&log, "log", "", "write events and decisions to this file, for hare online replay")
 	choices(c, "policy", policy.SessionNames()...)
-	c.AddCommand(replayCommand(), regretCommand())
+	c.AddCommand(replayCommand(), regretCommand(), planCommand())
 	return c
 }
 

@@ -22,7 +22,8 @@ func replayCommand() *cobra.Command {
 		Short: "Repeat a recorded session and compare its decisions byte for byte",
 		Long: `Replay reads the log of hare online --log or of GET /v1/sessions/{id}/log, runs the
 session again and compares its decisions. The first line of a log holds the cluster,
-the policy and its parameters; each other line holds an event and its decisions.
+the policy and its parameters; each other line holds an event, its decisions, and the
+plan that the policy took before the event, if there was one: plans are not made again.
 
 Exit codes: 0 the decisions are the same; 1 they differ, and the first difference is
 printed; 2 LOG is not a log or contains events that cannot happen.`,
@@ -66,6 +67,9 @@ func replay(ctx context.Context, in io.Reader) (events int64, difference string,
 			return 0, "", err
 		}
 		e := rec.Event
+		if err := takeRecorded(p, &rec); err != nil {
+			return 0, "", fmt.Errorf("line %d: %w", events+2, err)
+		}
 		got, err := p.Step(e.AtUs, []hare.Event{e})
 		if err != nil {
 			return 0, "", fmt.Errorf("line %d: %w", events+2, err)

@@ -87,6 +87,9 @@ then ends it with the best certified schedule and bound so far.`,
 			if cfg.Running <= 0 {
 				cfg.Running = cores
 			}
+			if keep.Planners <= 0 {
+				keep.Planners = max(1, cores/2)
+			}
 			defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(cores + spareProcs))
 			if cfg.Queue == 0 {
 				cfg.Queue = -1 // here zero means the default
@@ -148,6 +151,9 @@ then ends it with the best certified schedule and bound so far.`,
 	f.IntVar(&keep.MaxJobs, "max-jobs", 100_000, "greatest number of active jobs in a session")
 	f.IntVar(&keep.SnapshotEvery, "snapshot-every", 50_000,
 		"events of a session between snapshots: the most that is read again after a crash")
+	f.IntVar(&keep.Planners, "planners", 0,
+		"how many plans of sessions are made at the same time (default: half as many as there are cores)")
+	f.DurationVar(&keep.PlanTime, "plan-time", 10*time.Second, "longest time that a plan of a session may take")
 	f.DurationVar(&keep.Idle, "idle", 5*time.Minute,
 		"unload a session from memory after this long without events, until its next event")
 	who.flags(f)
@@ -158,7 +164,7 @@ then ends it with the best certified schedule and bound so far.`,
 	f.DurationVar(&grace, "grace", 10*time.Second, "how long running work may continue at shutdown")
 	_ = c.MarkFlagDirname("data-dir") // cannot fail: the flag exists
 	positive(c, "checkpoint", "retain-age", "retain-size", "max-sessions", "max-jobs", "snapshot-every", "idle",
-		"max-body", "running", "max-time")
+		"max-body", "running", "max-time", "planners", "plan-time")
 	mebibytes(c, "retain-size", "max-body", "quota-body", "quota-stored")
 	positive(c, "quota-solves", "quota-rate", "quota-body", "quota-stored", "quota-sessions", "quota-streams")
 	return c

@@ -11,6 +11,7 @@ import type {
   Report,
   Result,
   Session,
+  SessionPlan,
   SessionRequest,
   Simulation,
   SimulationLine,
@@ -342,6 +343,11 @@ export class Hare {
 
   session(id: string): Promise<Session> {
     return this.json(path("sessions", id));
+  }
+
+  /** The plan that a session follows. A policy that makes no plans throws a Problem with the code no_plan. */
+  sessionPlan(id: string): Promise<SessionPlan> {
+    return this.json(path("sessions", id, "plan"));
   }
 
   /** Yields all sessions, the oldest first. */

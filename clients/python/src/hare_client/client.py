@@ -16,7 +16,7 @@ import httpx
 
 from . import generated
 from .errors import EventRefused, HareError, Problem, StreamBroken
-from .generated.models import BoundResult, Explanation, Prices, Report, Session, Simulation, SolveJobs
+from .generated.models import BoundResult, Explanation, Prices, Report, Session, SessionPlan, Simulation, SolveJobs
 from .results import Result
 from .streams import Message, lines, messages
 from .values import Event, Solve
@@ -330,6 +330,13 @@ class Hare:
     def session(self, id: str) -> Session:
         """Returns the session with an id."""
         return Session.from_dict(_json(self._call("GET", f"/v1/sessions/{_escape(id)}", repeatable=True)))
+
+    def session_plan(self, id: str) -> SessionPlan:
+        """Returns the plan that a session follows.
+
+        A policy that makes no plans raises a Problem with the code no_plan.
+        """
+        return SessionPlan.from_dict(_json(self._call("GET", f"/v1/sessions/{_escape(id)}/plan", repeatable=True)))
 
     def sessions(self) -> Iterator[Session]:
         """Yields all sessions, the oldest first."""
