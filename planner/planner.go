@@ -36,12 +36,15 @@ type Work struct {
 	// Effort multiplies the ascent steps of the prices; zero means 0.3, and less for over
 	// 100 jobs, down to 0.1 for 300.
 	Effort float64
-	// Moves limits the search; zero means 400 for each job, and less for over 50 jobs, down
-	// to none for 300. Less than zero means no search.
+	// Moves limits the search; zero means 400 for each job, at most 20,000, and fewer for
+	// over 150 jobs, down to none for 300. Less than zero means no search.
 	Moves int64
 	// Groups is the most times at which GPUs of one type become free; zero means 4.
 	Groups int
 }
+
+// maxMoves is the greatest default of Work.Moves.
+const maxMoves = 20_000
 
 func (w Work) resolve(jobs int) Work {
 	n := max(1, int64(jobs))
@@ -55,7 +58,7 @@ func (w Work) resolve(jobs int) Work {
 		w.Effort = min(0.3, max(0.1, 30/float64(n)))
 	}
 	if w.Moves == 0 {
-		if w.Moves = min(400*n, 50_000_000/(n*n)); w.Moves < 2*n {
+		if w.Moves = min(400*n, maxMoves, maxMoves*(300-n)/150); w.Moves < 2*n {
 			w.Moves = -1
 		}
 	}
