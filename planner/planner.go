@@ -25,7 +25,7 @@ type Question struct {
 	// Prices are those of the last plan, with times after the time of the question; nil
 	// means that there are none.
 	Prices *hare.Relaxation
-	// Prove asks for Plan.Bound, which takes an exact evaluation of the prices.
+	// Prove asks for Plan.Bound.
 	Prove bool
 }
 
@@ -135,10 +135,8 @@ func Make(ctx context.Context, q *Question) (*Plan, error) {
 		return nil, fmt.Errorf("planner: %w", err)
 	}
 	m := hare.NewModel(inst)
-	cfg := relax.Config{Workers: 1, MaxLPs: -1, Cells: work.Cells, Effort: work.Effort, NoSizes: true, Quit: closed}
-	if q.Prove {
-		cfg.Quit = nil
-	}
+	cfg := relax.Config{Workers: 1, MaxLPs: -1, Cells: work.Cells, Effort: work.Effort, NoSizes: true,
+		Rounded: q.Prove, Quit: closed}
 	if q.Prices != nil && len(q.Prices.Prices) == len(m.Types) {
 		cfg.WarmStart = q.Prices
 	}
@@ -164,7 +162,7 @@ func Make(ctx context.Context, q *Question) (*Plan, error) {
 		ready = ready.Add(hare.Product(m.Jobs[i].WeightMicro, m.Jobs[i].ReleaseUs))
 	}
 	p.Value = plan.Value(m).Add(ready)
-	if bound := rel.Bound.Add(ready); q.Prove && rel.Certified && bound.Sign() > 0 {
+	if bound := rel.Bound.Add(ready); q.Prove && bound.Sign() > 0 {
 		p.Bound = bound
 	}
 	for i := range plan.Jobs {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"math/big"
 
 	"github.com/hare-sched/hare"
@@ -70,6 +71,10 @@ type Config struct {
 	// Improved is called with a certified relaxation at the end of each grid of the price
 	// method but the last. Nil saves the evaluations.
 	Improved func(*hare.Relaxation)
+	// Rounded replaces the exact evaluation of the price method's bound, which takes longer
+	// than some steps of its ascent, by one in floats that is lowered by far more than their
+	// error. The relaxation then has no certificate and is not certified.
+	Rounded bool
 	// Quit ends the exact evaluation of the bound once it is closed; the end of ctx does
 	// not. The returned relaxation is then not certified. A nil channel never ends the
 	// evaluation.
@@ -147,7 +152,11 @@ func (pr *problem) price(ctx context.Context, cfg *Config) *hare.Relaxation {
 		a.polish(ctx, cfg, report)
 	}
 	rel := a.relaxation()
-	if cfg.SyncAsCompute == 0 {
+	switch {
+	case cfg.SyncAsCompute > 0:
+	case cfg.Rounded:
+		rel.Bound = a.roundedBound()
+	default:
 		step := pr.step
 		if step > 0 && cfg.StepWork > 0 && pr.stepWork(a.grid[len(a.grid)-1]) > cfg.StepWork {
 			step = 0
@@ -180,6 +189,25 @@ func (a *ascent) relaxation() *hare.Relaxation {
 		rel.Progress = append(rel.Progress, pr.polyline(i, from.grid, from.progress))
 	}
 	return rel
+}
+
+// roundedMargin is how much a bound in floats is lowered, as a share of the terms that it
+// is made of. The cost of a job is wrong by at most 1e-9 of itself; see exactMargin.
+const roundedMargin = 1e-7
+
+// roundedBound is what the best prices prove, by floats.
+func (a *ascent) roundedBound() hare.Amount {
+	terms := math.Abs(a.value) + 2*a.ev.pr.wa
+	for k, row := range a.best.at {
+		for g, price := range row {
+			terms += 2 * a.caps[k][g] * price
+		}
+	}
+	bound := new(big.Rat)
+	if v := a.value - roundedMargin*terms; v > 0 && !math.IsInf(v, 0) {
+		bound.SetFloat64(v)
+	}
+	return ratAmount(bound)
 }
 
 // certify completes rel with what the best prices prove; relaxed jobs are bounded round
