@@ -25,18 +25,20 @@ import (
 // session has as many jobs as GPUs, each with one task a round, so that the answer
 // to each end of a task is the start of the next task.
 type connection struct {
+	churn   int64 // a job comes or leaves with each event of a multiple of this number; 0: none does
 	b       *testing.B
 	dir     string
 	in      *io.PipeWriter
 	events  *bufio.Writer
 	answers *bufio.Reader
 	seq     int64
+	ended   int64 // tasks
 	buf     []byte
 	rounds  []int64
 	on      []string // GPU of each job
 }
 
-func newConnection(b *testing.B, gpus int) *connection {
+func newConnection(b *testing.B, policy string, gpus int) *connection {
 	w := &connection{b: b, dir: b.TempDir(), rounds: make([]int64, gpus), on: make([]string, gpus)}
 	store, err := sqlite.Open(b.Context(), w.dir)
 	if err != nil {
@@ -52,7 +54,7 @@ func newConnection(b *testing.B, gpus int) *connection {
 		_ = sessions.Close()
 	})
 	resp, err := http.Post(server.URL+"/v1/sessions", "application/json",
-		strings.NewReader(fmt.Sprintf(`{"cluster":{"nodes":[{"name":"a","gpus":{"V100":%d}}]}}`, gpus)))
+		strings.NewReader(fmt.Sprintf(`{"policy":%q,"cluster":{"nodes":[{"name":"a","gpus":{"V100":%d}}]}}`, policy, gpus)))
 	if err != nil || resp.StatusCode != http.StatusCreated {
 		b.Fatal(err, resp)
 	}
@@ -108,9 +110,20 @@ func (w *connection) flush() {
 	}
 }
 
-// end sends the end of the task that has run longest.
+// end sends the end of the task that has run longest, or what makes a plan due.
 func (w *connection) end() {
-	j := int(w.seq) % len(w.on)
+	if w.churn > 0 && (w.seq+1)%w.churn == 0 {
+		w.begin()
+		if w.seq/w.churn%2 == 1 {
+			w.buf = append(w.buf, `"type":"job_arrived","job":{"id":"guest","on":{"T4":{"compute_s":1}}}}`...)
+		} else {
+			w.buf = append(w.buf, `"type":"job_cancelled","job":"guest"}`...)
+		}
+		w.send()
+		return
+	}
+	j := int(w.ended) % len(w.on)
+	w.ended++
 	w.begin()
 	w.buf = append(strconv.AppendInt(append(w.buf, `"type":"task_ended","job":"j`...), int64(j), 10), `","round":`...)
 	w.buf = append(strconv.AppendInt(w.buf, w.rounds[j], 10), `,"task":0,"gpu":"`...)
@@ -122,18 +135,32 @@ func (w *connection) end() {
 // read returns the next answer, which is valid until the next call.
 func (w *connection) read() []byte {
 	line, err := w.answers.ReadSlice('\n')
-	if err != nil || !bytes.Contains(line, []byte(`"start"`)) {
+	if err != nil || bytes.Contains(line, []byte(`"error"`)) ||
+		w.churn == 0 && !bytes.Contains(line, []byte(`"start"`)) {
 		w.b.Fatalf("%v %s", err, line)
 	}
 	return line
 }
 
 // BenchmarkEvents measures the rate of durable events over HTTP, pipelined on one
-// connection: one op is one event.
+// connection: one op is one event. With plans, a job comes or leaves with each hundredth
+// event, so that a plan is being made most of the time; the
+// job waits for a type that there is not.
 func BenchmarkEvents(b *testing.B) {
-	for _, gpus := range []int{64, 10_000} {
-		b.Run(fmt.Sprintf("gpus=%d", gpus), func(b *testing.B) {
-			w := newConnection(b, gpus)
+	for _, c := range []struct {
+		name, policy string
+		gpus         int
+		churn        int64
+	}{
+		{"gpus=64", "hlas", 64, 0},
+		{"gpus=10000", "hlas", 10_000, 0},
+		{"rolling/gpus=64", "rolling", 64, 0},
+		{"plans/gpus=64", "rolling", 64, 100},
+		{"plans/gpus=1000", "rolling", 1000, 100},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			w := newConnection(b, c.policy, c.gpus)
+			w.churn = c.churn
 			b.ReportAllocs()
 			b.ResetTimer()
 			go func() {
@@ -156,9 +183,15 @@ func BenchmarkEvents(b *testing.B) {
 // fsync to a file in the same directory: once on the idle disk before each second,
 // and once at the same time as the events, 50 times a second.
 func BenchmarkEventLatency(b *testing.B) {
-	for _, rate := range []int{10_000, 50_000} {
-		b.Run(fmt.Sprintf("rate=%d", rate), func(b *testing.B) {
-			w := newConnection(b, 64)
+	for _, c := range []struct {
+		policy string
+		churn  int64
+		rate   int
+	}{{"hlas", 0, 10_000}, {"hlas", 0, 50_000}, {"rolling", 100, 1000}, {"rolling", 100, 10_000}} {
+		rate := c.rate
+		b.Run(fmt.Sprintf("%s/rate=%d", c.policy, rate), func(b *testing.B) {
+			w := newConnection(b, c.policy, 64)
+			w.churn = c.churn
 			var took, idle, meanwhile []time.Duration
 			for b.Loop() {
 				idle = append(idle, fsyncs(b, w.dir, 100, 0, nil)...)

@@ -75,7 +75,6 @@ happen, or the policy makes no plans.`,
 	far.add(c)
 	c.Flags().StringVar(&session, "session", "", "the id of the session on the server")
 	c.Flags().BoolVar(&asJSON, "json", false, "print the plan as GET /v1/sessions/{id}/plan answers it")
-	anyValue(c, "session")
 	return c
 }
 
