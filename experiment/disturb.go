@@ -86,7 +86,7 @@ var faults = Info{
 	cases: func(s set) ([]Case, error) {
 		return s.disturbed("", []float64{0, 0.25, 1, 3}, func(c *Case, x float64) error {
 			if x > 0 {
-				c.Sim.FaultRate = sim.FaultRate{GPUMeanUs: int64(3600e6 / x), GPURepairUs: 300e6}
+				c.Sim.FaultRate = failures(x)
 			}
 			return nil
 		})
@@ -138,3 +138,47 @@ type milder struct {
 
 // Draw implements sim.Stretch.
 func (mi *milder) Draw(r *rand.Rand) float64 { return 1 + mi.share*(mi.of.Draw(r)-1) }
+
+// disturbedStreams uses the standard instances with arrivals. The disturbances are those
+// that the figures of rolling plans were first measured under.
+var disturbedStreams = Info{
+	Name:  "online-disturbed",
+	Title: "Online policies when switches cost time, GPUs fail and profiles are wrong",
+	Text: "200 jobs that arrive over 1200 s, on 160 GPUs: as gangs, undisturbed, with time lost in each switch, with " +
+		"failures of each GPU (repaired after 5 minutes on average) and with profiles that are wrong by up to 20 %; " +
+		"and the same jobs as rigid and as relaxed jobs. The bound is that of the undisturbed instance.",
+	Published: "None: the policies are Hare's own.",
+	schemes:   named("rolling", "hgittins", "srtf", "hlas", "fifo"),
+	cases: func(s set) ([]Case, error) {
+		var all []Case
+		for _, d := range []struct {
+			group, sync string
+			with        func(*Case)
+		}{
+			{"gangs", "gang", func(*Case) {}},
+			{"0.1 s a switch", "gang", func(c *Case) { c.Sim.SwitchUs = 1e5 }},
+			{"10 s a switch", "gang", func(c *Case) { c.Sim.SwitchUs = 10e6 }},
+			{"1 failure an hour", "gang", func(c *Case) { c.Sim.FaultRate = failures(1) }},
+			{"3 failures an hour", "gang", func(c *Case) { c.Sim.FaultRate = failures(3) }},
+			{"profiles ± 20 %", "gang", func(c *Case) { c.Estimated = estimated(c.Inst, 0.2, c.Seed) }},
+			{"rigid jobs", "rigid", func(*Case) {}},
+			{"relaxed jobs", "relaxed", func(*Case) {}},
+		} {
+			cases, err := s.disturbed(d.sync, []float64{0}, func(c *Case, _ float64) error {
+				c.Group = d.group
+				d.with(c)
+				return nil
+			})
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, cases...)
+		}
+		return all, nil
+	},
+}
+
+// failures is the rate at which each GPU fails x times an hour, for 5 minutes on average.
+func failures(x float64) sim.FaultRate {
+	return sim.FaultRate{GPUMeanUs: int64(3600e6 / x), GPURepairUs: 300e6}
+}

@@ -25,9 +25,10 @@ type Config struct {
 	Instances []Case
 	// Scale divides the jobs and GPUs of the instances; zero means 1.
 	Scale int
-	// Repeat is the number of instances over which each figure is a mean, with seeds 1 to
-	// Repeat; zero means 5.
-	Repeat int
+	// Repeat is the number of instances over which each figure is a mean; their seeds follow
+	// each other from FirstSeed on. Zero means 5 and 1.
+	Repeat    int
+	FirstSeed uint64
 	// Moves is the work of hare_offline's search. Zero means the policy's default, and a
 	// negative number means no search.
 	Moves int64
@@ -105,7 +106,7 @@ type Info struct {
 func All() []Info {
 	return []Info{
 		weightedJCT, algorithm1, cdf, gpuSweep, jobSweep, heterogeneity, mix, syncs,
-		streams, hintedStreams, hgittinsRules, planLatency,
+		streams, hintedStreams, hgittinsRules, planLatency, disturbedStreams,
 		clairvoyance, thresholds, starvation, switchCost, profileErrors, stragglers, faults,
 	}
 }

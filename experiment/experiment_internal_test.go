@@ -27,7 +27,7 @@ func TestCell(t *testing.T) {
 // two shares are in proportion if the seed is the same, have both signs, and differ if the
 // seeds differ. The instance is not modified.
 func TestEstimatedTimes(t *testing.T) {
-	inst, err := set{scale: 4, seeds: 1}.generate(setting{}, 1)
+	inst, err := set{scale: 4}.generate(setting{}, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,7 +87,7 @@ func TestMisprofiledEvents(t *testing.T) {
 // The instances of the three rules have the same jobs, apart from the rule. Gang and rigid
 // jobs may have fewer tasks, because they are no wider than the widest type.
 func TestSyncsAreTheSameJobs(t *testing.T) {
-	cases, err := syncs.cases(set{scale: 10, seeds: 2})
+	cases, err := syncs.cases(set{scale: 10, first: 1, count: 2})
 	if err != nil || len(cases) != 6 {
 		t.Fatal(len(cases), err)
 	}

@@ -2,6 +2,7 @@ package experiment
 
 import (
 	"fmt"
+	"iter"
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/trace"
@@ -10,15 +11,30 @@ import (
 // set says how large the instances of an experiment are and how many there are. The
 // instances of each experiment were fixed before its first run.
 type set struct {
-	scale int // divides the jobs and GPUs
-	seeds int // seeds 1 to this number are used
+	scale int    // divides the jobs and GPUs
+	first uint64 // the first seed; zero means 1
+	count int    // how many seeds follow each other; zero means 5
 }
 
 func (s set) resolve() set {
-	if s.seeds == 0 {
-		s.seeds = 5
+	if s.count == 0 {
+		s.count = 5
+	}
+	if s.first == 0 {
+		s.first = 1
 	}
 	return s
+}
+
+// seeds are those of the instances.
+func (s set) seeds() iter.Seq[uint64] {
+	return func(yield func(uint64) bool) {
+		for n := range s.count {
+			if !yield(s.first + uint64(n)) {
+				return
+			}
+		}
+	}
 }
 
 // spanS is the time in seconds over which jobs arrive by default.
@@ -67,7 +83,7 @@ func arriving() string { return fmt.Sprintf("uniform:%d", spanS) }
 func (s set) sweep(group string, xs []float64, of func(x float64) setting) ([]Case, error) {
 	var cases []Case
 	for _, x := range xs {
-		for seed := uint64(1); seed <= uint64(s.seeds); seed++ {
+		for seed := range s.seeds() {
 			inst, err := s.generate(of(x), seed)
 			if err != nil {
 				return nil, err
@@ -100,7 +116,7 @@ func (s set) twoLoads() ([]Case, error) {
 	for _, g := range []struct{ name, arrivals string }{
 		{"all at time 0", "none"}, {fmt.Sprintf("arrivals over %d s", spanS), arriving()},
 	} {
-		for seed := uint64(1); seed <= uint64(s.seeds); seed++ {
+		for seed := range s.seeds() {
 			inst, err := s.generate(setting{arrivals: g.arrivals}, seed)
 			if err != nil {
 				return nil, err

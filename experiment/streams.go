@@ -84,7 +84,7 @@ func (s set) streams() ([]Case, error) {
 	var cases []Case
 	for i := range families {
 		f := &families[i]
-		for seed := uint64(1); seed <= uint64(s.seeds); seed++ {
+		for seed := range s.seeds() {
 			inst, err := f.instance(s, seed)
 			if err != nil {
 				return nil, err

@@ -21,7 +21,7 @@ var syncs = Info{
 	cases: func(s set) ([]Case, error) {
 		var cases []Case
 		for _, sync := range allSyncs {
-			for seed := uint64(1); seed <= uint64(s.seeds); seed++ {
+			for seed := range s.seeds() {
 				inst, err := s.generate(setting{arrivals: arriving(), sync: sync.String()}, seed)
 				if err != nil {
 					return nil, err

@@ -26,6 +26,7 @@ type experimentFlags struct {
 	names, files            []string
 	small, quiet            bool
 	scale, repeat, parallel int
+	firstSeed               uint64
 	planLatency             time.Duration
 }
 
@@ -77,11 +78,13 @@ every one, list describes them.`,
 	f.StringSliceVar(&g.files, "instance", nil, "use these instances instead of the experiment's; each is a group of its own")
 	f.BoolVar(&g.small, "small", false, "use a fifth of the jobs and GPUs, as --scale 5 does")
 	f.IntVar(&g.scale, "scale", 1, "divide the numbers of jobs and GPUs by this")
-	f.IntVar(&g.repeat, "repeat", 5, "number of instances for each mean; their seeds are 1, 2, …")
+	f.IntVar(&g.repeat, "repeat", 5, "number of instances for each mean; their seeds follow each other")
+	f.Uint64Var(&g.firstSeed, "first-seed", 1, "seed of the first of these instances")
 	f.DurationVar(&g.planLatency, "plan-latency", 0, "how long a plan of rolling takes, while the one before is followed")
 	f.IntVar(&g.parallel, "parallel", 1, "how many runs are simulated at the same time; the figures do not depend on it")
 	f.BoolVarP(&g.quiet, "quiet", "q", false, "print no progress line")
 	positive(c, "scale", "repeat", "parallel")
+	anyValue(c, "first-seed")
 	return c
 }
 
@@ -141,8 +144,8 @@ func (ef *experimentFlags) run(ctx context.Context, w io.Writer, infos []experim
 
 // config builds the configuration from the flags.
 func (ef *experimentFlags) config() (experiment.Config, error) {
-	cfg := experiment.Config{Policies: ef.names, Scale: ef.scale, Repeat: ef.repeat, Parallel: ef.parallel, Check: checkRun,
-		PlanLatencyUs: ef.planLatency.Microseconds()}
+	cfg := experiment.Config{Policies: ef.names, Scale: ef.scale, Repeat: ef.repeat, FirstSeed: ef.firstSeed,
+		Parallel: ef.parallel, Check: checkRun, PlanLatencyUs: ef.planLatency.Microseconds()}
 	if ef.scale < 1 || ef.repeat < 1 || ef.parallel < 1 {
 		return cfg, usageError{errors.New("--scale, --repeat and --parallel must be at least 1")}
 	}
