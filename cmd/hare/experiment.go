@@ -84,7 +84,6 @@ every one, list describes them.`,
 	f.IntVar(&g.parallel, "parallel", 1, "how many runs are simulated at the same time; the figures do not depend on it")
 	f.BoolVarP(&g.quiet, "quiet", "q", false, "print no progress line")
 	positive(c, "scale", "repeat", "parallel")
-	anyValue(c, "first-seed")
 	return c
 }
 
