@@ -205,6 +205,18 @@ func TestSessions(t *testing.T) {
 	if got, err := c.Session(ctx, s.ID); err != nil || got.LastSeq != 3 || got.Status == nil {
 		t.Errorf("%v %+v", err, got)
 	}
+	if r, err := c.Regret(ctx, s.ID, ""); err != nil || r.Against != nil || r.Jobs.Counted != 1 || r.Seq != 3 ||
+		r.Achieved != 1 || r.Regret == nil || *r.Regret != 1 {
+		t.Errorf("%v %+v", err, r)
+	}
+	if r, err := c.Regret(ctx, s.ID, "srtf"); err != nil || r.Against == nil || r.Against.Policy != "srtf" ||
+		r.Against.WeightedJCT == nil || *r.Against.WeightedJCT != *r.Against.Session.WeightedJCT ||
+		*r.Against.MeanJCTS != 1 || *r.Against.P99Slowdown != 1 || *r.Against.Regret != 1 {
+		t.Errorf("%v %+v", err, r)
+	}
+	if _, err := c.Regret(ctx, s.ID, "srft"); !isProblem(err, http.StatusBadRequest, "bad_query") {
+		t.Error(err)
+	}
 	var seen []int64
 	for a, err := range c.Decisions(ctx, s.ID, 1) {
 		if err != nil {

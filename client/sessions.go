@@ -211,3 +211,51 @@ func (c *Client) Decisions(ctx context.Context, id string, after int64) iter.Seq
 		}
 	}
 }
+
+// Regret compares a session with the best plan in hindsight. Times are in seconds, and
+// numbers are nil where the server says null.
+type Regret struct {
+	Seq  int64   `json:"seq"` // the last event that the comparison covers
+	AtS  float64 `json:"at_s"`
+	Jobs struct {
+		Counted   int `json:"counted"`
+		Running   int `json:"running"`
+		Cancelled int `json:"cancelled"`
+		Empty     int `json:"empty"`
+	} `json:"jobs"`
+	Achieved float64       `json:"achieved"` // weight-seconds
+	Bound    *float64      `json:"bound"`
+	Regret   *float64      `json:"regret"`  // Achieved/Bound, rounded up
+	Against  *RegretReplay `json:"against"` // nil where no policy was named
+	Holds    string        `json:"holds"`
+	Notes    []string      `json:"notes"`
+}
+
+// RegretReplay is what another policy would have done with the jobs and GPUs of a session.
+type RegretReplay struct {
+	Policy  string `json:"policy"`
+	Stalled int    `json:"stalled"` // the counted jobs that wait for ever
+	RegretFigures
+	Regret  *float64      `json:"regret"`
+	Session RegretFigures `json:"session"` // of what happened
+	Holds   string        `json:"holds"`
+	Notes   []string      `json:"notes"`
+}
+
+// RegretFigures are of the jobs that are counted.
+type RegretFigures struct {
+	WeightedJCT *float64 `json:"weighted_jct"` // weight-seconds
+	MeanJCTS    *float64 `json:"mean_jct_s"`
+	P99Slowdown *float64 `json:"p99_slowdown"`
+}
+
+// Regret compares a session with the best plan in hindsight, and where against is not
+// empty also with what that policy would have done.
+func (c *Client) Regret(ctx context.Context, id, against string) (*Regret, error) {
+	var query url.Values
+	if against != "" {
+		query = url.Values{"against": {against}}
+	}
+	return fetch[Regret](ctx, c, call{method: http.MethodGet, path: sessionPath(id, "/regret"), query: query,
+		repeatable: true})
+}

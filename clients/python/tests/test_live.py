@@ -113,6 +113,11 @@ class Live(unittest.TestCase):
         self.assertEqual(next(follow), answers[1])
         follow.close()
         self.assertEqual(self.hare.session(s.id).last_seq, 2)
+        regret = self.hare.regret(s.id, against="srtf")
+        self.assertEqual((regret.jobs.running, regret.against.policy, regret.against.stalled), (1, "srtf", 0))
+        with self.assertRaises(Problem) as refused:
+            self.hare.regret(s.id, against="srft")
+        self.assertIn("use one of", refused.exception.detail)
         self.assertIn(s.id, [x.id for x in self.hare.sessions()])
         self.hare.delete_session(s.id)
         with self.assertRaises(Problem):

@@ -8,6 +8,7 @@ import type {
   Instance,
   Options,
   Prices,
+  Regret,
   Report,
   Result,
   Session,
@@ -387,6 +388,14 @@ export class Hare {
   /** Yields the answers of a session, past and future, until it is deleted. */
   async *decisions(id: string, after = 0, signal?: AbortSignal): AsyncGenerator<SessionAnswer> {
     for await (const m of this.follow(path("sessions", id, "decisions"), after, signal)) yield JSON.parse(m.data);
+  }
+
+  /**
+   * Compares a session with the best plan in hindsight. With against, the name of a policy of sessions, the answer also
+   * says what that policy would have done with the same jobs and GPUs.
+   */
+  regret(id: string, against?: string): Promise<Regret> {
+    return this.json(path("sessions", id, "regret"), { query: against === undefined ? {} : { against } });
   }
 
   deleteSession(id: string): Promise<void> {

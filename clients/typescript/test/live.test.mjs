@@ -72,6 +72,9 @@ test("session", async () => {
     break;
   }
   assert.equal((await hare.session(s.id)).last_seq, 2);
+  const regret = await hare.regret(s.id, "srtf");
+  assert.deepEqual([regret.jobs.running, regret.against.policy, regret.against.stalled], [1, "srtf", 0]);
+  await assert.rejects(hare.regret(s.id, "srft"), { status: 400 });
   const ids = [];
   for await (const x of hare.sessions()) ids.push(x.id);
   assert.ok(ids.includes(s.id));

@@ -16,7 +16,17 @@ import httpx
 
 from . import generated
 from .errors import EventRefused, HareError, Problem, StreamBroken
-from .generated.models import BoundResult, Explanation, Prices, Report, Session, SessionPlan, Simulation, SolveJobs
+from .generated.models import (
+    BoundResult,
+    Explanation,
+    Prices,
+    Regret,
+    Report,
+    Session,
+    SessionPlan,
+    Simulation,
+    SolveJobs,
+)
 from .results import Result
 from .streams import Message, lines, messages
 from .values import Event, Solve
@@ -370,6 +380,17 @@ class Hare:
         """Yields the answers of a session, past and future, until it is deleted."""
         for m in self._follow(f"/v1/sessions/{_escape(id)}/decisions", after):
             yield json.loads(m.data)
+
+    def regret(self, id: str, against: str | None = None) -> Regret:
+        """Compares a session with the best plan in hindsight.
+
+        With against, the name of a policy of sessions, the answer also says
+        what that policy would have done with the same jobs and GPUs.
+        """
+        query = {} if against is None else {"against": against}
+        return Regret.from_dict(
+            _json(self._call("GET", f"/v1/sessions/{_escape(id)}/regret", params=query, repeatable=True))
+        )
 
     def delete_session(self, id: str) -> None:
         """Ends a session and deletes its log."""
