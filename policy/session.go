@@ -78,5 +78,5 @@ func forSession(name string) (task.Session, error) {
 	if p, ok := info.task.Session(); ok {
 		return p, nil
 	}
-	return refuse("not_online", "%q needs all jobs beforehand; sessions do not know them", name)
+	return refuse("not_online", "%q runs in simulations alone", name)
 }

@@ -21,8 +21,9 @@ var small = &hare.Cluster{Nodes: []hare.Node{
 // its name.
 func TestSessionPolicies(t *testing.T) {
 	names := policy.SessionNames()
-	if want := []string{"easy_backfill", "fifo", "gandiva", "gavel_fifo", "hgittins", "hlas", "kueue", "kueue_strict",
-		"rolling", "sched_allox", "slurm", "srtf", "themis", "tiresias", "tiresias_gittins"}; !slices.Equal(names, want) {
+	if want := []string{"easy_backfill", "fifo", "gandiva", "gavel_fifo", "hare_offline", "hare_paper", "hgittins", "hlas",
+		"kueue", "kueue_strict", "rolling", "sched_allox", "sched_homo", "slurm", "srtf", "themis", "tiresias",
+		"tiresias_gittins"}; !slices.Equal(names, want) {
 		t.Errorf("sessions run %s", names)
 	}
 	for _, name := range names {
@@ -62,10 +63,9 @@ func TestSessionPolicies(t *testing.T) {
 // A policy that cannot run in a session is refused by its name, with the reason.
 func TestSessionRefusesPolicies(t *testing.T) {
 	for name, want := range map[string]string{
-		"none":         "is not known",
-		"hare_offline": "needs all jobs beforehand",
-		"gavel:fifo":   "runs in simulations alone",
-		"optimus":      "runs in simulations alone",
+		"none":       "is not known",
+		"gavel:fifo": "runs in simulations alone",
+		"optimus":    "runs in simulations alone",
 	} {
 		_, err := policy.OpenSession(name, small, nil)
 		var inv *hare.InvalidError
@@ -79,17 +79,17 @@ func TestSessionRefusesPolicies(t *testing.T) {
 	}
 	for _, info := range policy.All() {
 		_, err := policy.OpenSession(info.Name, small, nil)
-		if (err == nil) != (info.Engine == policy.Task && info.Knows != task.Future) {
+		if (err == nil) != (info.Engine == policy.Task) {
 			t.Errorf("%s: %v", info.Name, err)
 		}
 	}
 }
 
-// A policy that is told sizes in simulations goes by estimates in sessions.
+// Every policy of tasks serves sessions, and what is told in simulations is estimated there.
 func TestKnowledgeInSessions(t *testing.T) {
 	for _, info := range task.All() {
 		if _, ok := info.Session(); !ok {
-			continue
+			t.Errorf("%s cannot run in sessions", info.Name)
 		}
 		want := task.Nothing
 		if info.Knows() != task.Nothing {
@@ -111,6 +111,8 @@ func TestSessionParameters(t *testing.T) {
 		{"gandiva", `{"slice_s": 1e99}`, "/slice_s"},
 		{"tiresias_gittins", `{"thresholds_s": [10, 5]}`, "/thresholds_s/1"},
 		{"tiresias_gittins", `{"knob": "x"}`, "/knob"},
+		{"hare_offline", `{"moves": -1}`, "/moves"},
+		{"hare_paper", `{"moves": 1}`, ""},
 		{"themis", `{"fairness": 1.5}`, "/fairness"},
 		{"themis", `{"fairness": -1}`, "/fairness"},
 		{"themis", `{"lease_s": 0}`, "/lease_s"},

@@ -32,6 +32,9 @@ type HareConfig struct {
 	Workers int
 }
 
+// defaultMoves are HareConfig.Moves where they are zero.
+const defaultMoves = 20_000
+
 // movesPerLP is the number of moves of the search that take as long as one linear
 // program, on the small instances whose prices linear programs polish.
 const movesPerLP = 1000
@@ -55,7 +58,7 @@ func planHare(ctx context.Context, inst *hare.Instance, cfg HareConfig) (*hare.S
 	rc := relax.Config{LP: cfg.LP, Workers: max(1, cfg.Workers), Cells: 48}
 	moves := cfg.Moves
 	if moves == 0 {
-		moves = 20_000
+		moves = defaultMoves
 	}
 	switch {
 	case cfg.LP == nil:

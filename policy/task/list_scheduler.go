@@ -160,6 +160,7 @@ type JobState struct {
 
 	promise *promise // of backfill by estimates; nil before the job is the first that waits
 	claim   *claim   // of rolling
+	planned float64  // of replanned, the time at which half of the job is done
 	// index is the Gittins index of hgittins, after indexRound rounds and by the curve
 	// indexVersion.
 	index                    float64

@@ -31,6 +31,8 @@ type RollingConfig struct {
 	// change that the plan has not seen, in microseconds. Then hgittins decides until the
 	// next plan. Zero means 60 s.
 	MaxAgeUs int64
+
+	name string // "" means rolling
 }
 
 // Rolling is the policy rolling. It is a ListScheduler whose plans its host may make
@@ -73,6 +75,9 @@ func newRolling(cfg RollingConfig) *rolling {
 	if cfg.MaxAgeUs == 0 {
 		cfg.MaxAgeUs = defaultMaxAgeUs
 	}
+	if cfg.name == "" {
+		cfg.name = "rolling"
+	}
 	r := &rolling{cfg: cfg, belief: &sizeBelief{}}
 	r.fallback = HGittinsConfig{}.ruleWith(r.belief)
 	return r
@@ -80,7 +85,7 @@ func newRolling(cfg RollingConfig) *rolling {
 
 func (r *rolling) rule() Rule {
 	rule := Rule{
-		Name: "rolling", Hold: hare.Gang, Rounds: r.cfg.Rounds, sticky: true,
+		Name: r.cfg.name, Hold: hare.Gang, Rounds: r.cfg.Rounds, sticky: true,
 		Priority: r.priority,
 		prepare:  r.prepare, assign: r.assign, left: r.left,
 		resized: func(l *ListScheduler) { r.changed(l) },
@@ -235,8 +240,9 @@ func (l *ListScheduler) roundEndUs(j *JobState) int64 {
 // spanUs is how long some rounds take, or hare.MaxExact where that is longer.
 func spanUs(rounds, roundUs int64) int64 { return min(times(max(0, rounds), roundUs), hare.MaxExact) }
 
-// parseRolling reads {"migration_s": 60, "moves": 20000, "aside": true, "max_age_s": 60}.
-func parseRolling(parameters []byte) (*rolling, error) {
+// parseRolling reads {"migration_s": 60, "moves": 20000, "aside": true, "max_age_s": 60},
+// where they differ from cfg.
+func parseRolling(cfg RollingConfig, parameters []byte) (*rolling, error) {
 	form := struct {
 		MigrationS json.Number `json:"migration_s"`
 		Moves      *int64      `json:"moves"`
@@ -246,7 +252,7 @@ func parseRolling(parameters []byte) (*rolling, error) {
 	if err := online.DecodeParameters(parameters, &form); err != nil {
 		return nil, err
 	}
-	cfg := RollingConfig{Aside: form.Aside}
+	cfg.Aside = form.Aside
 	for _, x := range []struct {
 		pointer string
 		text    json.Number
@@ -277,27 +283,32 @@ var rollingMaker = FromEvents{
 	New: func(cluster *hare.Cluster, cfg Config) (online.Durable, error) {
 		return NewRolling(cluster, cfg.Rolling), nil
 	},
-	Session: Session{
+	Session: rollingSession(RollingConfig{}),
+}
+
+// rollingSession makes the policy for sessions whose parameters may replace those of cfg.
+func rollingSession(cfg RollingConfig) Session {
+	return Session{
 		Open: func(cluster *hare.Cluster, parameters []byte) (online.Durable, error) {
-			return withRolling(func(rule func([]byte) (Rule, error)) (*ListScheduler, error) {
+			return withRolling(cfg, func(rule func([]byte) (Rule, error)) (*ListScheduler, error) {
 				return OpenListScheduler(cluster, parameters, rule)
 			})
 		},
 		Restore: func(snapshot []byte) (online.Durable, error) {
-			return withRolling(func(rule func([]byte) (Rule, error)) (*ListScheduler, error) {
+			return withRolling(cfg, func(rule func([]byte) (Rule, error)) (*ListScheduler, error) {
 				return RestoreListScheduler(snapshot, rule)
 			})
 		},
-	},
+	}
 }
 
 // withRolling makes a Rolling of the scheduler that made makes by the rule.
-func withRolling(made func(rule func(parameters []byte) (Rule, error)) (*ListScheduler, error)) (online.Durable,
+func withRolling(cfg RollingConfig, made func(rule func(parameters []byte) (Rule, error)) (*ListScheduler, error)) (online.Durable,
 	error) {
 	var r *rolling
 	l, err := made(func(parameters []byte) (Rule, error) {
 		var err error
-		if r, err = parseRolling(parameters); err != nil {
+		if r, err = parseRolling(cfg, parameters); err != nil {
 			return Rule{}, err
 		}
 		return r.rule(), nil

@@ -10,6 +10,7 @@ import (
 	"github.com/hare-sched/hare/greedy"
 	"github.com/hare-sched/hare/internal/lp"
 	"github.com/hare-sched/hare/online"
+	"github.com/hare-sched/hare/planner"
 	"github.com/hare-sched/hare/relax"
 	"github.com/hare-sched/hare/sim"
 )
@@ -206,13 +207,13 @@ var policies = []Info{
 	{"gavel_fifo", "the Hare paper's Gavel_FIFO: whole jobs by arrival, on the fastest type with room",
 		without(gavelFIFO())},
 	{"hare_offline", "follows the plan that Hare finds by prices and search",
-		FromFuture(func(ctx context.Context, i *hare.Instance, c Config) (online.Policy, error) {
+		Learned{FromFuture(func(ctx context.Context, i *hare.Instance, c Config) (online.Policy, error) {
 			return NewHare(ctx, i, HareConfig{LP: c.LP, Moves: c.Moves, Seed: c.Seed, Assign: c.Assign})
-		})},
+		}), rollingSession(RollingConfig{name: "hare_offline", Work: planner.Work{Moves: defaultMoves}})}},
 	{"hare_paper", "follows the plan of the Hare paper's algorithm 1 on the repaired relaxation",
-		FromFuture(func(ctx context.Context, i *hare.Instance, c Config) (online.Policy, error) {
+		Learned{FromFuture(func(ctx context.Context, i *hare.Instance, c Config) (online.Policy, error) {
 			return NewHare(ctx, i, HareConfig{LP: c.LP, Paper: true, Assign: c.Assign})
-		})},
+		}), SessionOf(withoutParameters(hareInSessions))}},
 	{"hgittins", "HLAS repaired: Gittins index of learned sizes over tasks, never on a far slower type", FromRule(
 		func(cfg Config) (Rule, error) { return cfg.HGittins.rule(), nil }, parseHGittins)},
 	{"hlas", "heterogeneity-aware least attained service, task by task", FromEvents{
@@ -243,9 +244,9 @@ var policies = []Info{
 			return NewSchedAlloX(c, s), nil
 		}), SessionOf(withoutParameters(func() Rule { return schedAlloX(nil) }))}},
 	{"sched_homo", "the Hare paper's Sched_Homo: weighted completion time as if all GPUs were alike",
-		FromFuture(func(ctx context.Context, i *hare.Instance, _ Config) (online.Policy, error) {
+		Learned{FromFuture(func(ctx context.Context, i *hare.Instance, _ Config) (online.Policy, error) {
 			return orNil(NewSchedHomo(ctx, i))
-		})},
+		}), SessionOf(withoutParameters(schedHomoInSessions))}},
 	{"slurm", "multifactor priority with backfill, as in Slurm",
 		Learned{FromSizes(func(c *hare.Cluster, s JobSizes, _ Config) (online.Policy, error) {
 			return NewSlurm(c, s, SlurmConfig{}), nil
