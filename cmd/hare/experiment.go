@@ -83,7 +83,7 @@ every one, list describes them.`,
 	f.DurationVar(&g.planLatency, "plan-latency", 0, "how long a plan of rolling takes, while the one before is followed")
 	f.IntVar(&g.parallel, "parallel", 1, "how many runs are simulated at the same time; the figures do not depend on it")
 	f.BoolVarP(&g.quiet, "quiet", "q", false, "print no progress line")
-	positive(c, "scale", "repeat", "parallel")
+	positive(c, "scale", "repeat", "first-seed", "parallel")
 	return c
 }
 
