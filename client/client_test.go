@@ -202,7 +202,8 @@ func TestSessions(t *testing.T) {
 	if e := (*client.EventError)(nil); !errors.As(err, &e) || e.Expected != 4 || e.Seq != 9 {
 		t.Errorf("%v", err)
 	}
-	if got, err := c.Session(ctx, s.ID); err != nil || got.LastSeq != 3 || got.Status == nil {
+	if got, err := c.Session(ctx, s.ID); err != nil || got.LastSeq != 3 || got.Status == nil || got.Planning == nil ||
+		got.Planning.State == "" {
 		t.Errorf("%v %+v", err, got)
 	}
 	if r, err := c.Regret(ctx, s.ID, ""); err != nil || r.Against != nil || r.Jobs.Counted != 1 || r.Seq != 3 ||
@@ -216,6 +217,9 @@ func TestSessions(t *testing.T) {
 	}
 	if _, err := c.Regret(ctx, s.ID, "srft"); !isProblem(err, http.StatusBadRequest, "bad_query") {
 		t.Error(err)
+	}
+	if plan, err := c.SessionPlan(ctx, s.ID); err != nil || plan.Policy != "rolling" || plan.Seq != 3 || plan.AtUs != 1e6 {
+		t.Errorf("%v %+v", err, plan)
 	}
 	var seen []int64
 	for a, err := range c.Decisions(ctx, s.ID, 1) {
@@ -235,6 +239,10 @@ func TestSessions(t *testing.T) {
 	}
 	if answers, err := c.Apply(ctx, timed, hare.Event{Seq: 1, Type: hare.EventTick}); err != nil || len(answers) != 1 {
 		t.Errorf("%v %v", answers, err)
+	}
+	_, err = c.SessionPlan(ctx, timed.ID)
+	if e := (*client.Problem)(nil); !errors.As(err, &e) || e.Code != "no_plan" {
+		t.Errorf("%v", err)
 	}
 	var ids []string
 	for s, err := range c.Sessions(ctx) {

@@ -119,9 +119,23 @@ class Live(unittest.TestCase):
             self.hare.regret(s.id, against="srft")
         self.assertIn("use one of", refused.exception.detail)
         self.assertIn(s.id, [x.id for x in self.hare.sessions()])
+        with self.assertRaises(Problem) as caught:
+            self.hare.session_plan(s.id)
+        self.assertEqual(caught.exception.code, "no_plan")
         self.hare.delete_session(s.id)
         with self.assertRaises(Problem):
             self.hare.session(s.id)
+
+    def test_session_plan(self):
+        s = self.hare.create_session(README["cluster"])
+        self.assertEqual((s.policy, self.hare.session(s.id).planning.state), ("rolling", "idle"))
+        self.assertEqual(self.hare.session_plan(s.id).fallback, "hgittins")
+        job = {"id": "bert", "on": {"V100": {"compute_s": 2}}}
+        self.hare.apply(s.id, [{"seq": 1, "at_s": 0, "type": "job_arrived", "job": job}])
+        plan = self.hare.session_plan(s.id)
+        self.assertEqual([(x.job, x.running, x.types) for x in plan.jobs], [("bert", True, ["V100"])])
+        self.assertEqual(plan.jobs[0].earliest_end_s, 2 * plan.jobs[0].rounds_left)
+        self.hare.delete_session(s.id)
 
     def test_meaning(self):
         hare = self.hare

@@ -78,8 +78,24 @@ test("session", async () => {
   const ids = [];
   for await (const x of hare.sessions()) ids.push(x.id);
   assert.ok(ids.includes(s.id));
+  await assert.rejects(hare.sessionPlan(s.id), { status: 404, code: "no_plan" });
   await hare.deleteSession(s.id);
   await assert.rejects(hare.session(s.id), { status: 404 });
+});
+
+test("plan of a session", async () => {
+  const s = await hare.createSession(readme.cluster);
+  assert.equal(s.policy, "rolling");
+  assert.equal((await hare.sessionPlan(s.id)).fallback, "hgittins");
+  const job = { id: "bert", on: { V100: { compute_s: 2 } } };
+  await hare.apply(s.id, [{ seq: 1, at_s: 0, type: "job_arrived", job }]);
+  const plan = await hare.sessionPlan(s.id);
+  assert.deepEqual(
+    plan.jobs.map((x) => [x.job, x.running, x.types]),
+    [["bert", true, ["V100"]]],
+  );
+  assert.equal(plan.jobs[0].earliest_end_s, 2 * plan.jobs[0].rounds_left);
+  await hare.deleteSession(s.id);
 });
 
 test("meaning", async () => {
