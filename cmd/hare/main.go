@@ -132,7 +132,7 @@ or a fault of the machine, such as a full disk.`,
 	root.AddCommand(solveCommand(), verifyCommand(), boundCommand(), plotCommand(), importCommand(), generateCommand(),
 		hashCommand(), doctorCommand(), whatIfCommand(), serveCommand(), keyCommand(), healthCommand(), explainCommand(),
 		replayResultCommand(), onlineCommand(), backupCommand(), restoreCommand(), repairCommand(), benchCommand(),
-		simulateCommand(), experimentCommand(), workerCommand())
+		simulateCommand(), experimentCommand(), estimateCommand(), workerCommand())
 	return root
 }
 
