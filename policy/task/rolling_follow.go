@@ -47,6 +47,9 @@ func (r *rolling) assign(l *ListScheduler) {
 		turns = r.placeNewcomers(l, turns)
 	}
 	for i := range turns {
+		if !l.anyFree() {
+			return // what is reserved from here on would keep nobody from a start
+		}
 		j, row := turns[i].job, turns[i].row
 		switch {
 		case turns[i].new != nil:
@@ -209,9 +212,15 @@ const slowestUnplanned = 4
 // plan come last, by arrival.
 func (r *rolling) fill() {
 	for i := range r.turns {
+		if !r.l.anyFree() {
+			return
+		}
 		r.fillWith(r.turns[i].job)
 	}
 	for _, j := range r.l.jobs {
+		if !r.l.anyFree() {
+			return
+		}
 		if j.claim == nil {
 			r.fillWith(j)
 		}

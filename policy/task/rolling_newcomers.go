@@ -107,7 +107,7 @@ func (r *rolling) placeNewcomers(l *ListScheduler, turns []turn) []turn {
 	}
 	for _, t := range turns {
 		density := math.Inf(1)
-		if t.job.ready() > 0 && len(t.job.gpus) == 0 {
+		if next < len(all) && t.job.ready() > 0 && len(t.job.gpus) == 0 {
 			if n, ok := r.newcomer(l, t.job, prices); ok {
 				density = n.density
 			}
