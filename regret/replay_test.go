@@ -168,3 +168,47 @@ func TestReplayByHand(t *testing.T) {
 		t.Errorf("%v: %s", err, &text)
 	}
 }
+
+// GPUs that joined later are there in a replay from that time on, and jobs whose GPUs had
+// left for ever before the other policy ran them are counted.
+func TestReplayOfGPUsThatComeAndGo(t *testing.T) {
+	b := newBook(t, v100("a", 1))
+	b.add(`{"at_s":0,"type":"job_arrived","job":{"id":"y","on":{"V100":{"compute_s":8},"T4":{"compute_s":10}}}}`)
+	b.add(`{"at_s":0,"type":"gpu_joined","gpu":"b/7","gpu_type":"T4"}`, "y 0 0 b/7 0")
+	b.add(`{"at_s":1,"type":"job_arrived","job":{"id":"x","on":{"V100":{"compute_s":5}}}}`, "x 0 0 a/0 1")
+	b.add(`{"at_s":6,"type":"task_ended","job":"x","round":0,"task":0,"gpu":"a/0","compute_s":5}`, "x 1 0 a/0 6")
+	b.add(`{"at_s":6,"type":"job_ended","job":"x"}`)
+	b.add(`{"at_s":6,"type":"gpu_left","gpu":"a/0"}`)
+	b.add(`{"at_s":10,"type":"task_ended","job":"y","round":0,"task":0,"gpu":"b/7","compute_s":10}`, "y 1 0 b/7 10")
+	b.add(`{"at_s":10,"type":"job_ended","job":"y"}`)
+	b.add(`{"at_s":11,"type":"gpu_joined","gpu":"c/0","gpu_type":"V100"}`)
+	b.add(`{"at_s":12,"type":"job_arrived","job":{"id":"x","on":{"V100":{}}}}`, "x 0 0 c/0 12")
+	b.add(`{"at_s":14,"type":"task_ended","job":"x","round":0,"task":0,"gpu":"c/0","compute_s":2}`, "x 1 0 c/0 14")
+	b.add(`{"at_s":14,"type":"job_ended","job":"x"}`)
+	r, err := regret.Of(t.Context(), b.h, bound)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// T4 comes before V100 by name, and y is the first: what happened. By speed y takes the
+	// V100 until it leaves, begins again on the T4 at 6, and x waits until 11.
+	for name, want := range map[string]int64{"kueue": 10 + 5 + 2, "gavel_fifo": 16 + (16 - 1) + 6} {
+		if err := r.Against(t.Context(), b.h, name, nil, policy.OpenSession); err != nil {
+			t.Fatal(err)
+		}
+		if got := r.Replay.Figures.WeightedJCT; got.Cmp(hare.Product(1e6, want*1e6)) != 0 || r.Replay.Stalled != 0 {
+			t.Errorf("%s: %s, want %d (%v)", name, got, want, r.Replay.Notes)
+		}
+	}
+	b.add(`{"at_s":15,"type":"gpu_left","gpu":"c/0"}`)
+	if r, err = regret.Of(t.Context(), b.h, bound); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Against(t.Context(), b.h, "gavel_fifo", nil, policy.OpenSession); err != nil {
+		t.Fatal(err)
+	}
+	var text bytes.Buffer
+	if err := r.EncodeJSON(&text, false); err != nil || r.Replay.Stalled != 2 ||
+		!bytes.Contains(text.Bytes(), []byte(`"weighted_jct":null,"mean_jct_s":null,"p99_slowdown":null,"regret":null,`)) {
+		t.Errorf("%v %+v\n%s", err, r.Replay, &text)
+	}
+}

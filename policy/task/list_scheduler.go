@@ -523,10 +523,16 @@ func (j *JobState) RoundsLeft() int64 {
 	switch {
 	case j.rounds > 0:
 		return j.rounds - j.round
-	case j.belief != nil:
-		return j.belief.roundsLeft(j)
+	case j.belief == nil:
+		return 0
+	case !j.belief.curve.Known() && j.hints != nil && j.hints.EstimateUs > 0 && j.fastestUs() > 0:
+		// Nothing is known yet by which to calibrate the user's estimate.
+		if told := (j.hints.EstimateUs-1)/j.fastestUs() + 1; told > j.round {
+			return told - j.round
+		}
+		return max(1, j.round)
 	}
-	return 0
+	return j.belief.roundsLeft(j)
 }
 
 // RoundsDone is how many rounds have ended.
