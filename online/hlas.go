@@ -6,7 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
+	"reflect"
+	"slices"
+	"strings"
 
 	"github.com/hare-sched/hare"
 )
@@ -124,11 +128,49 @@ func DecodeParameters(raw []byte, into any) error {
 	if err == nil {
 		return nil
 	}
-	pointer := ""
-	if t, ok := errors.AsType[*json.UnmarshalTypeError](err); ok && t.Field != "" {
-		pointer = "/" + t.Field
+	return parameterFault(raw, into, err)
+}
+
+// parameterFault says which parameter err is about: the first one by name that cannot be
+// decoded alone.
+func parameterFault(raw []byte, into any, err error) *hare.InvalidError {
+	var all map[string]json.RawMessage
+	if json.Unmarshal(raw, &all) != nil {
+		return invalid("", "bad_parameters", "give a JSON object of parameters: %v", err)
 	}
-	return invalid(pointer, "bad_parameters", "%v", err)
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		one, _ := json.Marshal(map[string]json.RawMessage{name: all[name]})
+		d := json.NewDecoder(bytes.NewReader(one))
+		d.DisallowUnknownFields()
+		bad := d.Decode(reflect.New(reflect.TypeOf(into).Elem()).Interface())
+		pointer := "/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(name)
+		var kind *json.UnmarshalTypeError
+		switch {
+		case bad == nil:
+			continue
+		case errors.As(bad, &kind):
+			return invalid(pointer, "bad_parameters", "%.60s must be %s", all[name], kindName(kind.Type))
+		case strings.Contains(bad.Error(), "unknown field"):
+			return invalid(pointer, "bad_parameters", "the policy has no parameter %.60q", name)
+		}
+		return invalid(pointer, "bad_parameters", "%.60s must be a number, or numbers", all[name]) // a json.Number
+	}
+	return invalid("", "bad_parameters", "%v", err)
+}
+
+// kindName is what a parameter of a Go type must be.
+func kindName(t reflect.Type) string {
+	switch t.Kind() {
+	case reflect.Bool:
+		return "true or false"
+	case reflect.Int, reflect.Int64:
+		return "a whole number"
+	case reflect.Float64:
+		return "a number"
+	case reflect.Slice:
+		return "an array"
+	}
+	return "a " + t.Kind().String()
 }
 
 // HLAS is heterogeneity-aware least attained service: it serves jobs of unknown
