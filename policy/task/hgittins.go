@@ -15,6 +15,8 @@ type HGittinsConfig struct {
 	Strict bool
 	// NotSticky does not prefer the GPUs of a job's last round.
 	NotSticky bool
+	// Guard is the guard against starvation.
+	Guard GuardConfig
 	// ByArrival orders jobs by arrival instead of by their index.
 	ByArrival bool
 }
@@ -54,6 +56,7 @@ func (cfg HGittinsConfig) ruleWith(belief *sizeBelief) Rule {
 		left:     func(_ *ListScheduler, j *JobState, ended bool) { h.belief.observe(j, ended) },
 		state:    h.belief.encode,
 		restore:  h.belief.decode,
+		guard:    cfg.Guard.rule(h.belief.roundsLeft),
 	}
 	if !cfg.Strict {
 		rule.version = func() int64 { return belief.version }
@@ -76,18 +79,25 @@ func (h *hgittins) priority(_ *ListScheduler, j *JobState) float64 {
 }
 
 // parseHGittins reads {"slowest_factor": 4, "strict": false, "sticky": true, "by_arrival":
-// false}.
+// false, "guard": true, "kappa": 8}.
 func parseHGittins(parameters []byte) (Rule, error) {
 	form := struct {
 		SlowestFactor *float64 `json:"slowest_factor"`
 		Strict        bool     `json:"strict"`
 		Sticky        *bool    `json:"sticky"`
 		ByArrival     bool     `json:"by_arrival"`
+		Guard         *bool    `json:"guard"`
+		Kappa         *float64 `json:"kappa"`
 	}{}
 	if err := online.DecodeParameters(parameters, &form); err != nil {
 		return Rule{}, err
 	}
-	cfg := HGittinsConfig{Strict: form.Strict, ByArrival: form.ByArrival, NotSticky: form.Sticky != nil && !*form.Sticky}
+	guard, err := guardConfig("hgittins", form.Guard, form.Kappa)
+	if err != nil {
+		return Rule{}, err
+	}
+	cfg := HGittinsConfig{Strict: form.Strict, ByArrival: form.ByArrival, NotSticky: form.Sticky != nil && !*form.Sticky,
+		Guard: guard}
 	if form.SlowestFactor != nil {
 		if !(*form.SlowestFactor >= 1) {
 			return Rule{}, invalid("/slowest_factor", "out_of_range",

@@ -25,6 +25,7 @@ func (l *ListScheduler) Adopt(nowUs int64, event hare.Event, decisions []hare.De
 	if scheduled {
 		l.changed = false
 		l.prepare()
+		l.guardDue()
 		if l.rule.version == nil {
 			l.prioritize() // a rule may change the state of jobs while it prioritizes
 		}
@@ -39,6 +40,7 @@ func (l *ListScheduler) Adopt(nowUs int64, event hare.Event, decisions []hare.De
 	if scheduled {
 		l.makePromise()
 	}
+	l.guardWaits()
 	return nil
 }
 

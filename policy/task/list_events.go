@@ -127,6 +127,7 @@ func (l *ListScheduler) jobArrived(nowUs int64, e *hare.Event) *hare.InvalidErro
 	l.jobOf[spec.ID] = j
 	l.changed = true
 	l.touch(j)
+	l.guardArrival(j)
 	l.resized()
 	return nil
 }
@@ -233,6 +234,7 @@ func (l *ListScheduler) jobEnded(j *JobState) {
 	for _, s := range j.syncing {
 		l.emit(hare.DecisionWithdraw, j, s.task, s.gpu)
 	}
+	l.guardEnd(j)
 	delete(l.jobOf, j.spec.ID)
 	l.touch(j)
 	at, _ := slices.BinarySearchFunc(l.jobs, j.serial, func(o *JobState, serial int) int { return o.serial - serial })
@@ -275,6 +277,7 @@ func (l *ListScheduler) gpuJoined(nowUs int64, e *hare.Event) *hare.InvalidError
 // gpuLeft takes a GPU out of service. A relaxed task on it is lost alone; the rest
 // of the round goes on task by task. A gang loses its round and all of its GPUs.
 func (l *ListScheduler) gpuLeft(g int) {
+	l.guardResized()
 	x := &l.gpus[g]
 	l.changed, l.waiting.stale = true, true
 	if j := x.job; j != nil {

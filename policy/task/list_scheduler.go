@@ -75,6 +75,8 @@ type Rule struct {
 	thresholdsUs []int64
 	// oneNode is Config.OneNode.
 	oneNode bool
+	// guard is the guard against starvation; the zero value means none.
+	guard guardRule
 	// parameters are those of the session, as JSON, for snapshots.
 	parameters []byte
 }
@@ -109,6 +111,7 @@ type ListScheduler struct {
 	waiting   waitingJobs
 	belief    *sizeBelief // nil without Rule.LearnSizes
 	typicalUs int64       // RoundUs where no speed is known, with Rule.LearnSizes
+	guard     guard
 }
 
 var (
@@ -161,6 +164,7 @@ type JobState struct {
 	promise *promise // of backfill by estimates; nil before the job is the first that waits
 	claim   *claim   // of rolling
 	planned float64  // of replanned, the time at which half of the job is done
+	guarded guarded
 	// index is the Gittins index of hgittins, after indexRound rounds and by the curve
 	// indexVersion.
 	index                    float64
@@ -250,13 +254,17 @@ func (l *ListScheduler) Step(nowUs int64, events []hare.Event) ([]hare.Decision,
 		if l.changed {
 			l.changed = false
 			l.prepare()
+			l.guardDue()
+			l.guardStart()
 			if l.rule.assign != nil {
 				l.rule.assign(l)
 			} else {
 				l.schedule()
 			}
+			l.guardShow()
 			l.makePromise()
 		}
+		l.guardWaits()
 	}
 	return l.out, nil
 }
@@ -298,6 +306,7 @@ func (l *ListScheduler) modesOf(spec *hare.Job) []mode {
 
 // enterService puts a known GPU in service, free.
 func (l *ListScheduler) enterService(g int) {
+	l.guardResized()
 	x := &l.gpus[g]
 	x.inService = true
 	l.inService[x.gpuType]++
@@ -368,7 +377,13 @@ func (l *ListScheduler) activate(j *JobState, by int64) {
 			j.executedUs += l.nowUs - j.sinceUs
 			j.totalUs += l.nowUs - j.sinceUs
 		}
+		if j.active == 0 && by > 0 {
+			l.guardTurn(j, false)
+		}
 		j.sinceUs = l.nowUs
+		if j.active > 0 {
+			l.guardTurn(j, true)
+		}
 	}
 	j.active += by
 }

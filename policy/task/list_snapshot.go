@@ -25,6 +25,7 @@ type schedulerSnapshot struct {
 	Jobs       []jobSnapshot   `json:"jobs"`
 	// Belief is of rules that learn sizes.
 	Belief *beliefSnapshot `json:"belief,omitempty"`
+	Guard  *guardSnapshot  `json:"guard,omitempty"`
 	// State is that of the rule.
 	State json.RawMessage `json:"state,omitempty"`
 }
@@ -67,6 +68,7 @@ type jobSnapshot struct {
 
 	Hints      *hare.JobHints       `json:"hints,omitempty"`
 	Prediction *estimate.Prediction `json:"prediction,omitempty"`
+	Guard      *guardedSnapshot     `json:"guard,omitempty"`
 }
 
 type taskOnGPU struct {
@@ -84,7 +86,7 @@ type heldGPU struct {
 // AppendSnapshot is online.Durable.AppendSnapshot, O(jobs + GPUs).
 func (l *ListScheduler) AppendSnapshot(b []byte) []byte {
 	s := schedulerSnapshot{Policy: l.rule.Name, Parameters: l.rule.parameters, NowUs: l.nowUs, Serial: l.serial,
-		Types: l.types}
+		Types: l.types, Guard: l.guardSnapshot()}
 	for i := range l.gpus {
 		x := &l.gpus[i]
 		s.GPUs = append(s.GPUs, gpuSnapshot{x.name, x.gpuType, x.inService, x.initial})
@@ -120,7 +122,7 @@ func (l *ListScheduler) jobSnapshot(j *JobState) jobSnapshot {
 		Round: j.round, Next: j.next, Ended: j.ended, Redo: j.redo, ArrivedUs: j.arrivedUs, StartedUs: j.startedUs,
 		SinceUs:    j.sinceUs,
 		ExecutedUs: j.executedUs, WaitedUs: j.waitedUs, TotalUs: j.totalUs, Queue: j.queue, OnlyType: j.onlyType,
-		LeaseEndUs: j.leaseEndUs, Last: j.last, Promise: j.promise, Hints: j.hints,
+		LeaseEndUs: j.leaseEndUs, Last: j.last, Promise: j.promise, Hints: j.hints, Guard: l.guardedSnapshot(j),
 	}
 	if j.prediction.Kind != estimate.Plain {
 		s.Prediction = &j.prediction
@@ -230,6 +232,9 @@ func (l *ListScheduler) restore(s *schedulerSnapshot) bool {
 	l.changed = false
 	if l.belief != nil {
 		l.typicalUs = l.meanRoundUs()
+	}
+	if !l.restoreGuard(s) {
+		return false
 	}
 	return l.rule.restore == nil || l.rule.restore(l, s.State)
 }

@@ -31,8 +31,9 @@ func (l *ListScheduler) Status() online.Status {
 	}
 	for t, name := range l.types {
 		if n, free := l.inService[t], len(l.free[t]); n > 0 {
-			s.GPUs = append(s.GPUs, online.TypeStatus{Type: name, InService: int64(n), Free: int64(free),
-				Held: int64(n - free)})
+			x := online.TypeStatus{Type: name, InService: int64(n), Free: int64(free), Held: int64(n - free)}
+			l.guardStatus(t, &x)
+			s.GPUs = append(s.GPUs, x)
 		}
 	}
 	slices.SortFunc(s.GPUs, func(a, b online.TypeStatus) int { return strings.Compare(a.Type, b.Type) })
@@ -71,6 +72,9 @@ func (l *ListScheduler) Explain(id string) (online.JobStatus, bool) {
 	} else {
 		s.State = "waiting"
 		s.WaitedUs += l.nowUs - j.sinceUs
+		if s.GuardUs = l.guardUs(j); len(j.guarded.gpus) > 0 {
+			s.State = "gathering"
+		}
 	}
 	s.AttainedUs, s.CountedUs = times(j.spec.Tasks, total), times(j.spec.Tasks, s.ExecutedUs)
 	priority := l.rule.Priority(l, j)
@@ -135,7 +139,7 @@ func (l *ListScheduler) why(j *JobState, s *online.JobStatus) string {
 		passed = "a job that does not fit is waited for"
 	}
 	return fmt.Sprintf("Too few GPUs that it may use are free, and %s before it; under this policy %s.",
-		count(s.JobsAhead, "job stands", "jobs stand"), passed)
+		count(s.JobsAhead, "job stands", "jobs stand"), passed) + l.guardWhy(j, s)
 }
 
 // count is a number with the words that go with it.

@@ -130,8 +130,7 @@ func (l *ListScheduler) startOn(j *JobState, m mode, n int64) {
 	}
 	if l.rule.sticky {
 		for _, g := range j.last {
-			if x := &l.gpus[g]; n > 0 && x.inService && x.job == nil && x.gpuType == m.gpuType {
-				place, _ := slices.BinarySearch(l.free[m.gpuType], g)
+			if place, free := slices.BinarySearch(l.free[m.gpuType], g); free && n > 0 {
 				l.start(j, l.hold(j, m.gpuType, place))
 				n--
 			}

@@ -22,6 +22,8 @@ type RollingConfig struct {
 	// on, in microseconds; zero means 60 s or, where that is longer, a round on the job's
 	// fastest type, and a negative number means nothing.
 	MigrationUs int64
+	// Guard is the guard against starvation.
+	Guard GuardConfig
 	// Seed is of the search.
 	Seed int64
 	// Aside says that the policy's host makes the plans, by Ask and Take. Otherwise Step
@@ -90,6 +92,7 @@ func (r *rolling) rule() Rule {
 		prepare:  r.prepare, assign: r.assign, left: r.left,
 		resized: func(l *ListScheduler) { r.changed(l) },
 		state:   r.encode, restore: r.decode,
+		guard: r.cfg.Guard.rule(r.belief.roundsLeft),
 	}
 	if r.cfg.Aside {
 		rule.version = r.fallback.version
@@ -240,19 +243,28 @@ func (l *ListScheduler) roundEndUs(j *JobState) int64 {
 // spanUs is how long some rounds take, or hare.MaxExact where that is longer.
 func spanUs(rounds, roundUs int64) int64 { return min(times(max(0, rounds), roundUs), hare.MaxExact) }
 
-// parseRolling reads {"migration_s": 60, "moves": 20000, "aside": true, "max_age_s": 60},
-// where they differ from cfg.
+// parseRolling reads {"migration_s": 60, "moves": 20000, "aside": true, "max_age_s": 60, "guard":
+// true, "kappa": 8}, where they differ from cfg.
 func parseRolling(cfg RollingConfig, parameters []byte) (*rolling, error) {
 	form := struct {
 		MigrationS json.Number `json:"migration_s"`
 		Moves      *int64      `json:"moves"`
 		Aside      bool        `json:"aside"`
 		MaxAgeS    json.Number `json:"max_age_s"`
+		Guard      *bool       `json:"guard"`
+		Kappa      *float64    `json:"kappa"`
 	}{}
 	if err := online.DecodeParameters(parameters, &form); err != nil {
 		return nil, err
 	}
 	cfg.Aside = form.Aside
+	if form.Guard != nil || form.Kappa != nil {
+		guard, err := guardConfig("rolling", form.Guard, form.Kappa)
+		if err != nil {
+			return nil, err
+		}
+		cfg.Guard = guard
+	}
 	for _, x := range []struct {
 		pointer string
 		text    json.Number

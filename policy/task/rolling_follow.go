@@ -191,6 +191,7 @@ func (r *rolling) reservation(j *JobState, row *planner.Row, c planner.TypeCount
 		}
 		ends = append(ends, gpuRelease{endUs, n})
 	}
+	ends = l.guardReleases(ends, c.Type)
 	slices.SortFunc(ends, func(a, b gpuRelease) int { return cmp.Compare(a.atUs, b.atUs) })
 	room, atUs := r.free[c.Type], max(notBeforeUs, l.nowUs)
 	for i := 0; i < len(ends) && (room < c.Count || ends[i].atUs <= atUs); i++ {

@@ -21,6 +21,14 @@ func TestParametersOfPlansAndIndices(t *testing.T) {
 		{"hgittins", `{"slowest_factor": 2.5, "sticky": false, "strict": true}`, ""},
 		{"hgittins", `{"slowest_factor": 0.5}`, "/slowest_factor"},
 		{"hgittins", `{"by_arrival": 1}`, "/by_arrival"},
+		{"hgittins", `{"guard": false}`, ""},
+		{"rolling", `{"kappa": 0.1, "guard": true}`, ""},
+		{"rolling", `{"kappa": 0}`, "/kappa"},
+		{"rolling", `{"kappa": 1e7}`, "/kappa"},
+		{"hgittins", `{"kappa": -1}`, "/kappa"},
+		{"hgittins", `{"kappa": 1e400}`, "/kappa"},
+		{"hgittins", `{"kappa": 4, "guard": false}`, "/kappa"},
+		{"hgittins", `{"guard": "no"}`, "/guard"},
 	} {
 		_, err := policy.OpenSession(c.policy, cluster, []byte(c.parameters))
 		pointer := ""

@@ -1,0 +1,440 @@
+package task
+
+import (
+	"cmp"
+	"math"
+	"math/bits"
+	"slices"
+
+	"github.com/hare-sched/hare"
+)
+
+// GuardConfig tunes the guard against starvation of rolling and hgittins. The zero value
+// is good.
+type GuardConfig struct {
+	// Off leaves the guard out.
+	Off bool
+	// Kappa is κ: how many rounds a job may miss, against round robin, for each round that it
+	// has had, and before its first. Zero means 8; the least is 0.1 and the largest a million,
+	// with which the guard hardly ever acts.
+	Kappa float64
+}
+
+// defaultKappa is GuardConfig.Kappa where it is zero; leastKappa and largestKappa are its
+// limits.
+const (
+	defaultKappa = 8
+	leastKappa   = 0.1
+	largestKappa = 1e6
+)
+
+// guardBurst is how many rounds in a row a job is served once it is due. With one round at a
+// time, GPUs would be idle for each of them while others are awaited.
+const guardBurst = 8
+
+// rule is what list schedulers need of the configuration; size gives the rounds that a
+// rigid job is believed to have.
+func (cfg GuardConfig) rule(size func(*JobState) int64) guardRule {
+	if cfg.Off {
+		return guardRule{}
+	}
+	if !(cfg.Kappa > 0) {
+		cfg.Kappa = defaultKappa
+	}
+	return guardRule{kappa: int64(math.Round(min(max(cfg.Kappa, leastKappa), largestKappa) * 1e6)), size: size}
+}
+
+// guardRule is a guard as Rule has it; the zero value means none.
+type guardRule struct {
+	kappa int64 // in millionths
+	size  func(*JobState) int64
+}
+
+// guardConfig checks the parameters guard and kappa of a policy; nil where they are left
+// out.
+func guardConfig(policy string, guard *bool, kappa *float64) (GuardConfig, error) {
+	cfg := GuardConfig{Off: guard != nil && !*guard}
+	if kappa == nil {
+		return cfg, nil
+	}
+	if !(*kappa >= leastKappa && *kappa <= largestKappa) {
+		return cfg, invalid("/kappa", "out_of_range", "%s: kappa is %v: it must be from %v to %v", policy, *kappa,
+			leastKappa, float64(largestKappa))
+	}
+	if cfg.Off {
+		return cfg, invalid("/kappa", "contradiction", "%s: kappa is of the guard, which is off: leave one of them out",
+			policy)
+	}
+	cfg.Kappa = *kappa
+	return cfg, nil
+}
+
+// nano is how finely turns and rounds are counted.
+const nano = 1e9
+
+// leastTurnUs is the shortest turn; the clock of turns cannot overflow with it.
+const leastTurnUs = 1e6
+
+// mostWork limits the work of a round of one job in GPU-microseconds, so that the sum over
+// half a million jobs does not overflow.
+const mostWork = 1 << 44
+
+// unknownRoundUs is the time of a round of a job whose speed is not given on any type.
+const unknownRoundUs = 60e6
+
+// guard keeps jobs from starving. A turn is the time in which all GPUs in service together
+// could run a round of each job that is there. A job that waits through a turn misses a
+// round, but no more rounds than it could run in the time of its wait. Once a job has
+// missed more than κ × (the rounds that it has had + guardBurst) rounds it is due: it gets
+// a ticket and GPUs of its own, in the order of tickets, and nobody else starts on these
+// GPUs until the job has started. docs/online-theory.md proves what follows.
+//
+// Every method does nothing where the rule has no guard.
+type guard struct {
+	turns   int64 // the clock of turns, in billionths, at sinceUs
+	sinceUs int64
+	work    int64 // of a round of each job that is there, in GPU-microseconds
+	tickets int64 // the last ticket
+
+	fresh []*JobState // jobs that have begun to wait since the last event
+	// byTurn and byTime hold jobs that wait until either clock says that they are due. Entries
+	// of waits that have ended are dropped when they come up or are the most.
+	byTurn, byTime dueHeap
+	due            []*JobState // by ticket
+	reservedBy     map[int]*JobState
+	hidden         []int // reserved GPUs that are not in free during a schedule
+}
+
+// guarded is what the guard knows of a job.
+type guarded struct {
+	work    int64 // of a round, counted in guard.work
+	roundUs int64 // the time of a round; for rigid jobs of all rounds that they were believed to have
+	missed  int64 // rounds missed in waits that have ended, in billionths
+	turns   int64 // the clock when the wait began
+	wait    int64 // counts waits, so that entries of earlier ones can be told
+	ticket  int64 // 0 while the job is not due
+	behind  bool  // whether the job was due and has not made up for it
+	chosen  bool  // whether the types are chosen
+	onType  int   // the type that is reserved; −1 means all types that the job may use
+	gpus    []int // the GPUs that are reserved, ascending
+}
+
+// mulDiv is a·b/c rounded up, for a, b ≥ 0 and c > 0, or the largest int64.
+func mulDiv(a, b, c int64) int64 {
+	high, low := bits.Mul64(uint64(a), uint64(b))
+	low, carry := bits.Add64(low, uint64(c-1), 0)
+	if high += carry; high >= uint64(c) {
+		return math.MaxInt64
+	}
+	q, _ := bits.Div64(high, low, uint64(c))
+	return int64(min(q, math.MaxInt64))
+}
+
+// add is a + b for a, b ≥ 0, or the largest int64.
+func add(a, b int64) int64 {
+	if a > math.MaxInt64-b {
+		return math.MaxInt64
+	}
+	return a + b
+}
+
+func (l *ListScheduler) guards() bool { return l.rule.guard.kappa > 0 }
+
+// waits reports whether a job waits for GPUs and no task of it runs.
+func (j *JobState) waits() bool { return j.active == 0 && j.ready() > 0 }
+
+// settleTurns brings the clock of turns to the present; it is called before the work or the
+// GPUs in service change.
+func (l *ListScheduler) settleTurns() {
+	g := &l.guard
+	g.turns, g.sinceUs = l.turnsNow(), l.nowUs
+}
+
+func (l *ListScheduler) turnsNow() int64 {
+	g := &l.guard
+	gpus := int64(l.GPUs())
+	if g.work == 0 || gpus == 0 || l.nowUs == g.sinceUs {
+		return g.turns
+	}
+	return add(g.turns, mulDiv(l.nowUs-g.sinceUs, gpus*nano, max(g.work, gpus*leastTurnUs)))
+}
+
+// guardArrival begins the first wait of a job.
+func (l *ListScheduler) guardArrival(j *JobState) {
+	if !l.guards() {
+		return
+	}
+	l.settleTurns()
+	x := &j.guarded
+	if x.roundUs = j.fastestUs(); x.roundUs == 0 {
+		x.roundUs = unknownRoundUs
+	}
+	if j.spec.Sync == hare.Rigid && l.rule.guard.size != nil {
+		x.roundUs = spanUs(l.rule.guard.size(j), x.roundUs)
+	}
+	x.work = min(times(min(j.spec.Tasks, int64(l.GPUs())), x.roundUs), mostWork)
+	l.guard.work += x.work
+	x.turns = l.guard.turns
+	l.guard.fresh = append(l.guard.fresh, j)
+}
+
+// guardEnd forgets a job.
+func (l *ListScheduler) guardEnd(j *JobState) {
+	if !l.guards() {
+		return
+	}
+	l.settleTurns()
+	l.guard.work -= j.guarded.work
+	l.dropTicket(j)
+}
+
+// guardTurn begins or ends a wait.
+func (l *ListScheduler) guardTurn(j *JobState, waits bool) {
+	if !l.guards() {
+		return
+	}
+	l.settleTurns()
+	x := &j.guarded
+	if waits {
+		x.turns = l.guard.turns
+		l.guard.fresh = append(l.guard.fresh, j)
+		return
+	}
+	x.missed = add(x.missed, l.missedNow(j))
+	x.wait++
+	l.dropTicket(j)
+}
+
+// missedNow is how many rounds a job that waits has missed since the wait began, in
+// billionths: the turns, but no more rounds than fit in the time.
+func (l *ListScheduler) missedNow(j *JobState) int64 {
+	x := &j.guarded
+	return min(l.turnsNow()-x.turns, mulDiv(l.nowUs-j.sinceUs, nano, x.roundUs))
+}
+
+// mayMiss is how many more rounds a job may miss before it is due, if it has missed none in
+// the current wait; below 0 where it is due at once.
+func (l *ListScheduler) mayMiss(j *JobState) int64 {
+	burst := int64(guardBurst)
+	if j.guarded.behind {
+		burst = 0
+	}
+	return times(l.rule.guard.kappa*(nano/1e6), add(j.round, burst)) - j.guarded.missed
+}
+
+// dueRound is an entry of a dueHeap.
+type dueRound struct {
+	at, wait int64
+	job      *JobState
+}
+
+// dueHeap is a binary heap by at, then by arrival.
+type dueHeap []dueRound
+
+func (dr *dueRound) before(o *dueRound) bool {
+	return dr.at < o.at || dr.at == o.at && dr.job.serial < o.job.serial
+}
+
+func (dh *dueHeap) push(x dueRound) {
+	h := append(*dh, x)
+	*dh = h
+	for i := len(h) - 1; i > 0; {
+		up := (i - 1) / 2
+		if !h[i].before(&h[up]) {
+			break
+		}
+		h[i], h[up] = h[up], h[i]
+		i = up
+	}
+}
+
+func (dh *dueHeap) pop() dueRound {
+	h := *dh
+	x, last := h[0], len(h)-1
+	h[0] = h[last]
+	h[last] = dueRound{}
+	h = h[:last]
+	*dh = h
+	for i := 0; ; {
+		next := 2*i + 1
+		if next >= last {
+			return x
+		}
+		if next+1 < last && h[next+1].before(&h[next]) {
+			next++
+		}
+		if !h[next].before(&h[i]) {
+			return x
+		}
+		h[i], h[next] = h[next], h[i]
+		i = next
+	}
+}
+
+// current reports whether an entry is of a wait that goes on.
+func (l *ListScheduler) current(x *dueRound) bool {
+	return x.wait == x.job.guarded.wait && x.job.waits() && l.jobOf[x.job.spec.ID] == x.job
+}
+
+// guardDue gives tickets to the jobs that are due now, and GPUs to those with tickets. It
+// is called before jobs start.
+func (l *ListScheduler) guardDue() {
+	if !l.guards() {
+		return
+	}
+	g := &l.guard
+	var due []*JobState
+	for _, j := range g.fresh {
+		if !j.guarded.behind || !j.waits() || l.jobOf[j.spec.ID] != j {
+			continue
+		}
+		if l.mayMiss(j) < 0 {
+			due = append(due, j)
+		} else {
+			j.guarded.behind = false
+		}
+	}
+	turns := l.turnsNow()
+	for len(g.byTurn) > 0 && g.byTurn[0].at <= turns {
+		if x := g.byTurn.pop(); l.current(&x) {
+			x.at = add(x.job.sinceUs, mulDiv(max(0, l.mayMiss(x.job)), x.job.guarded.roundUs, nano))
+			g.byTime.push(x)
+		}
+	}
+	for len(g.byTime) > 0 && g.byTime[0].at <= l.nowUs {
+		if x := g.byTime.pop(); l.current(&x) {
+			due = append(due, x.job)
+		}
+	}
+	slices.SortFunc(due, func(a, b *JobState) int { return cmp.Compare(a.serial, b.serial) })
+	for _, j := range due {
+		if j.guarded.ticket > 0 {
+			continue
+		}
+		g.tickets++
+		j.guarded.ticket, j.guarded.behind = g.tickets, true
+		g.due = append(g.due, j)
+	}
+	l.reserveDue()
+}
+
+// guardWaits notes when the jobs that have begun to wait will be due. It is called after
+// jobs have started.
+func (l *ListScheduler) guardWaits() {
+	if !l.guards() {
+		return
+	}
+	g := &l.guard
+	for _, j := range g.fresh {
+		if j.guarded.ticket == 0 && j.waits() && l.jobOf[j.spec.ID] == j {
+			l.noteWait(j)
+		}
+	}
+	clear(g.fresh)
+	g.fresh = g.fresh[:0]
+	if most := 2*len(l.jobs) + 64; len(g.byTurn)+len(g.byTime) > most {
+		g.byTurn, g.byTime = g.byTurn[:0], g.byTime[:0]
+		for _, j := range l.jobs {
+			if j.guarded.ticket == 0 && j.waits() {
+				l.noteWait(j)
+			}
+		}
+	}
+}
+
+// noteWait enters a job that waits.
+func (l *ListScheduler) noteWait(j *JobState) {
+	at := add(j.guarded.turns, max(0, l.mayMiss(j)))
+	l.guard.byTurn.push(dueRound{at: at, wait: j.guarded.wait, job: j})
+}
+
+// guardSnapshot is the state of the guard.
+type guardSnapshot struct {
+	Turns   int64 `json:"turns"`
+	SinceUs int64 `json:"since_us"`
+	Tickets int64 `json:"tickets"`
+}
+
+// guardedSnapshot is the state of the guard of one job.
+type guardedSnapshot struct {
+	Work    int64 `json:"work"`
+	RoundUs int64 `json:"round_us"`
+	Missed  int64 `json:"missed"`
+	Turns   int64 `json:"turns"`
+	Ticket  int64 `json:"ticket,omitempty"`
+	Behind  bool  `json:"behind,omitempty"`
+	Chosen  bool  `json:"chosen,omitempty"`
+	OnType  int   `json:"on_type,omitempty"`
+	GPUs    []int `json:"gpus,omitempty"`
+}
+
+func (l *ListScheduler) guardSnapshot() *guardSnapshot {
+	if !l.guards() {
+		return nil
+	}
+	g := &l.guard
+	return &guardSnapshot{Turns: g.turns, SinceUs: g.sinceUs, Tickets: g.tickets}
+}
+
+func (l *ListScheduler) guardedSnapshot(j *JobState) *guardedSnapshot {
+	if !l.guards() {
+		return nil
+	}
+	x := &j.guarded
+	return &guardedSnapshot{Work: x.work, RoundUs: x.roundUs, Missed: x.missed, Turns: x.turns, Ticket: x.ticket,
+		Behind: x.behind, Chosen: x.chosen, OnType: x.onType, GPUs: x.gpus}
+}
+
+// restoreGuard takes the state of the guard once jobs and GPUs are there; false says that
+// the snapshot contradicts itself. A snapshot of a version without a guard begins anew: all
+// that jobs have missed is forgotten.
+func (l *ListScheduler) restoreGuard(s *schedulerSnapshot) bool {
+	if !l.guards() {
+		return true
+	}
+	g := &l.guard
+	*g = guard{sinceUs: l.nowUs}
+	if s.Guard == nil {
+		for _, j := range l.jobs {
+			l.guardArrival(j)
+		}
+		l.guardWaits()
+		return true
+	}
+	*g = guard{turns: s.Guard.Turns, sinceUs: s.Guard.SinceUs, tickets: s.Guard.Tickets}
+	if g.turns < 0 || g.sinceUs < 0 || g.sinceUs > l.nowUs || g.tickets < 0 {
+		return false
+	}
+	for i, j := range l.jobs {
+		y := s.Jobs[i].Guard
+		if y == nil || y.Work < 0 || y.Work > mostWork || y.RoundUs <= 0 || y.RoundUs > hare.MaxExact || y.Missed < 0 ||
+			y.Turns < 0 || y.Turns > g.turns || y.Ticket < 0 || y.Ticket > g.tickets || y.OnType < -1 ||
+			y.OnType >= len(l.types) {
+			return false
+		}
+		j.guarded = guarded{work: y.Work, roundUs: y.RoundUs, missed: y.Missed, turns: y.Turns, ticket: y.Ticket,
+			behind: y.Behind, chosen: y.Chosen, onType: y.OnType}
+		g.work += y.Work
+		for _, n := range y.GPUs {
+			if n < 0 || n >= len(l.gpus) || g.reservedBy[n] != nil || y.Ticket == 0 {
+				return false
+			}
+			l.reserveGPU(j, n)
+		}
+		switch {
+		case y.Ticket > 0 && !j.waits():
+			return false
+		case y.Ticket > 0:
+			g.due = append(g.due, j)
+		case j.waits():
+			l.noteWait(j)
+		}
+	}
+	slices.SortFunc(g.due, func(a, b *JobState) int { return cmp.Compare(a.guarded.ticket, b.guarded.ticket) })
+	for i := 1; i < len(g.due); i++ {
+		if g.due[i].guarded.ticket == g.due[i-1].guarded.ticket {
+			return false
+		}
+	}
+	return true
+}
