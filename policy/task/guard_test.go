@@ -142,7 +142,7 @@ func TestAuditFindsStarvation(t *testing.T) {
 	}
 }
 
-// starving are short jobs that keep two GPUs busy for ten minutes, and a job that none of
+// starving are short jobs that keep two GPUs busy for four minutes, and a job that none of
 // them should pass for ever.
 func starving(tasks int64) *hare.Instance {
 	inst := &hare.Instance{Objective: hare.ObjectiveWeightedJCT}
@@ -151,7 +151,7 @@ func starving(tasks int64) *hare.Instance {
 		inst.Jobs = append(inst.Jobs, hare.Job{ID: id, WeightMicro: 1e6, ReleaseUs: atUs, Rounds: rounds, Tasks: tasks,
 			Sync: hare.Gang, On: []hare.Profile{{Type: "A", ComputeUs: 1e6}}})
 	}
-	for i := range int64(600) {
+	for i := range int64(240) {
 		add(fmt.Sprint("short", i), i*990_000, 2, 1)
 	}
 	add("victim", 20e6, 20, tasks)
