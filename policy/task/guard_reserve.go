@@ -68,7 +68,7 @@ func (l *ListScheduler) nextStart(j *JobState) (gpus int64, mix bool) {
 
 // reserveDue gives GPUs to the jobs with tickets, in their order: of the type on which the
 // job is expected to end its round first, the GPUs that are expected to be free first. A
-// job keeps the type, and its GPUs but those of rigid jobs, until it starts.
+// job keeps the type and its GPUs until it starts, but exchanges those of rigid jobs.
 func (l *ListScheduler) reserveDue() {
 	for _, j := range l.guard.due {
 		n, mix := l.nextStart(j)
@@ -83,11 +83,7 @@ func (l *ListScheduler) reserveDue() {
 		case x.onType >= 0 && !mix:
 			l.chooseFree(j, n)
 		}
-		for _, g := range slices.Clone(x.gpus) {
-			if o := l.gpus[g].job; o != nil && o.spec.Sync == hare.Rigid {
-				l.unreserveGPU(j, g)
-			}
-		}
+		l.exchangeRigid(j)
 		l.fillReservation(j, n)
 	}
 }
@@ -230,6 +226,25 @@ func (l *ListScheduler) fillReservation(j *JobState, n int64) {
 		if int64(len(x.gpus)) == n {
 			return
 		}
+		l.reserveGPU(j, ga.gpu)
+	}
+}
+
+// exchangeRigid exchanges reserved GPUs that rigid jobs hold for GPUs that no rigid job
+// holds, as far as there are any.
+func (l *ListScheduler) exchangeRigid(j *JobState) {
+	rigid := slices.DeleteFunc(slices.Clone(j.guarded.gpus), func(g int) bool {
+		o := l.gpus[g].job
+		return o == nil || o.spec.Sync != hare.Rigid
+	})
+	if len(rigid) == 0 {
+		return
+	}
+	for i, ga := range l.unreserved(j, j.guarded.onType, false) {
+		if i == len(rigid) || ga.rigid {
+			return
+		}
+		l.unreserveGPU(j, rigid[i])
 		l.reserveGPU(j, ga.gpu)
 	}
 }
