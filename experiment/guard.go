@@ -55,7 +55,7 @@ func kappaOf(k float64) Scheme {
 // starving makes the streams that starve jobs.
 func (s set) starving() []Case {
 	var cases []Case
-	for seed := uint64(1); seed <= uint64(s.seeds); seed++ {
+	for seed := range s.seeds() {
 		cases = append(cases, Case{Group: "wide gangs", Seed: seed, Inst: victims(seed, 0.8, 4000/s.scale, 8, 10)},
 			Case{Group: "long jobs", Seed: seed, Inst: victims(seed, 1, 4000/s.scale, 1, 30)})
 	}
