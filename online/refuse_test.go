@@ -99,7 +99,7 @@ func TestConfigFaults(t *testing.T) {
 		{`{"thresholds_s": [1.0000001]}`, "/thresholds_s/0"},
 		{`{"kappa": -1}`, "/kappa"},
 		{`{"kappa": 1e7}`, "/kappa"},
-		{`{"kapa": 1}`, ""},
+		{`{"kapa": 1}`, "/kapa"},
 		{`{"kappa": "1"}`, "/kappa"},
 		{`{} {}`, ""},
 		{`[`, ""},
