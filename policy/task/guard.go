@@ -3,7 +3,6 @@ package task
 import (
 	"cmp"
 	"math"
-	"math/bits"
 	"slices"
 
 	"github.com/hare-sched/hare"
@@ -119,25 +118,6 @@ type guarded struct {
 	gpus    []int // the GPUs that are reserved, ascending
 }
 
-// mulDiv is a·b/c rounded up, for a, b ≥ 0 and c > 0, or the largest int64.
-func mulDiv(a, b, c int64) int64 {
-	high, low := bits.Mul64(uint64(a), uint64(b))
-	low, carry := bits.Add64(low, uint64(c-1), 0)
-	if high += carry; high >= uint64(c) {
-		return math.MaxInt64
-	}
-	q, _ := bits.Div64(high, low, uint64(c))
-	return int64(min(q, math.MaxInt64))
-}
-
-// add is a + b for a, b ≥ 0, or the largest int64.
-func add(a, b int64) int64 {
-	if a > math.MaxInt64-b {
-		return math.MaxInt64
-	}
-	return a + b
-}
-
 func (l *ListScheduler) guards() bool { return l.rule.guard.kappa > 0 }
 
 // waits reports whether a job waits for GPUs and no task of it runs.
@@ -156,7 +136,7 @@ func (l *ListScheduler) turnsNow() int64 {
 	if g.work == 0 || gpus == 0 || l.nowUs == g.sinceUs {
 		return g.turns
 	}
-	return add(g.turns, mulDiv(l.nowUs-g.sinceUs, gpus*nano, max(g.work, gpus*leastTurnUs)))
+	return add(g.turns, mulDivUp(l.nowUs-g.sinceUs, gpus*nano, max(g.work, gpus*leastTurnUs)))
 }
 
 // guardArrival begins the first wait of a job.
@@ -209,7 +189,7 @@ func (l *ListScheduler) guardTurn(j *JobState, waits bool) {
 // billionths: the turns, but no more rounds than fit in the time.
 func (l *ListScheduler) missedNow(j *JobState) int64 {
 	x := &j.guarded
-	return min(l.turnsNow()-x.turns, mulDiv(l.nowUs-j.sinceUs, nano, x.roundUs))
+	return min(l.turnsNow()-x.turns, mulDivUp(l.nowUs-j.sinceUs, nano, x.roundUs))
 }
 
 // mayMiss is how many more rounds a job may miss before it is due, if it has missed none in
@@ -228,7 +208,8 @@ type dueRound struct {
 	job      *JobState
 }
 
-// dueHeap is a binary heap by at, then by arrival.
+// dueHeap is a binary heap by at, then by arrival. It does not use container/heap, which
+// allocates memory for every entry, because each wait of a job is an entry.
 type dueHeap []dueRound
 
 func (dr *dueRound) before(o *dueRound) bool {
@@ -297,7 +278,7 @@ func (l *ListScheduler) guardDue() {
 	turns := l.turnsNow()
 	for len(g.byTurn) > 0 && g.byTurn[0].at <= turns {
 		if x := g.byTurn.pop(); l.current(&x) {
-			x.at = add(x.job.sinceUs, mulDiv(max(0, l.mayMiss(x.job)), x.job.guarded.roundUs, nano))
+			x.at = add(x.job.sinceUs, mulDivUp(max(0, l.mayMiss(x.job)), x.job.guarded.roundUs, nano))
 			g.byTime.push(x)
 		}
 	}

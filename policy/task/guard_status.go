@@ -23,7 +23,7 @@ func (l *ListScheduler) guardUs(j *JobState) int64 {
 	}
 	left := max(0, miss-(l.turnsNow()-x.turns))
 	turnUs := max(l.guard.work, gpus*leastTurnUs)
-	at := max(add(l.nowUs, mulDiv(left, turnUs, gpus*nano)), add(j.sinceUs, mulDiv(miss, x.roundUs, nano)))
+	at := max(add(l.nowUs, mulDivUp(left, turnUs, gpus*nano)), add(j.sinceUs, mulDivUp(miss, x.roundUs, nano)))
 	if at > hare.MaxExact {
 		return -1
 	}

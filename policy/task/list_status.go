@@ -3,7 +3,6 @@ package task
 import (
 	"fmt"
 	"math"
-	"math/bits"
 	"slices"
 	"strings"
 
@@ -100,15 +99,6 @@ func (l *ListScheduler) Explain(id string) (online.JobStatus, bool) {
 	}
 	s.Why = l.why(j, &s)
 	return s, true
-}
-
-// times is a·b for a, b ≥ 0, or the largest int64.
-func times(a, b int64) int64 {
-	high, low := bits.Mul64(uint64(a), uint64(b))
-	if high > 0 || low > math.MaxInt64 {
-		return math.MaxInt64
-	}
-	return int64(low)
 }
 
 func sharesType(a, b *JobState) bool {
