@@ -13,8 +13,9 @@ import (
 var guards = Info{
 	Name:  "guard",
 	Title: "What the guard against starvation of rolling and hgittins costs, and whom it helps",
-	Text: "First, two streams of 4,000 jobs of one to three minutes on one of 8 V100 that would starve others: at 80 % of the cluster, beside 5 gangs of 10 minutes on all 8 GPUs, and " +
-		"at 100 % of the cluster, beside 5 jobs of half an hour on one. Then the instances of online.",
+	Text: "First, two streams of 4,000 jobs of one to three minutes on one of 8 V100 that would starve others: " +
+		"at 80 % of the cluster, beside 5 gangs of 10 minutes on all 8 GPUs, and at 100 % of the cluster, " +
+		"beside 5 jobs of half an hour on one. Then the instances of online.",
 	Published: "None: the guard is Hare's own.",
 	schemes: []Scheme{
 		{Policy: "rolling"},
@@ -34,9 +35,10 @@ var noGuard = task.GuardConfig{Off: true}
 
 // kappas are the instances of guards, with hgittins for several κ.
 var kappas = Info{
-	Name:      "kappa",
-	Title:     "The guard of hgittins for several κ",
-	Text:      "The instances of guard. The guard acts on a job that has missed more than κ (r + 8) rounds, of which it has had r.",
+	Name:  "kappa",
+	Title: "The guard of hgittins for several κ",
+	Text: "The instances of guard. The guard acts on a job that has missed more than κ (r + 8) rounds, of " +
+		"which it has had r.",
 	Published: "None: the guard is Hare's own.",
 	schemes: []Scheme{
 		{Policy: "hgittins", Name: "no guard", Config: task.Config{HGittins: task.HGittinsConfig{Guard: noGuard}}},

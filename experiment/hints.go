@@ -48,9 +48,11 @@ var hintKinds = []hintKind{
 var hintedStreams = Info{
 	Name:  "estimates",
 	Title: "What estimates and classes of jobs are worth, good and bad",
-	Text: "The instances of online but philly-like, where sizes hardly matter. Users say nothing, or estimate for how long each job runs on its fastest type: exactly, within 20 %, with an error " +
-		"whose standard deviation is a factor of 2, as limits of 1 to 10 times the size, at random, or the longer the shorter the job is. Or jobs have a class: " +
-		"one that tells the size within a factor of 4, or one of 20 users that tells nothing.",
+	Text: "The instances of online but philly-like, where sizes hardly matter. Users say nothing, or estimate " +
+		"for how long each job runs on its fastest type: exactly, within 20 %, with an error whose standard " +
+		"deviation is a factor of 2, as limits of 1 to 10 times the size, at random, or the longer the " +
+		"shorter the job is. Or jobs have a class: one that tells the size within a factor of 4, or one of " +
+		"20 users that tells nothing.",
 	Published: "None.",
 	schemes:   named("rolling", "hgittins"),
 	measures:  []measure{weighted, meanJCT, p99Slowdown},

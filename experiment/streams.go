@@ -17,21 +17,25 @@ import (
 var streams = Info{
 	Name:  "online",
 	Title: "Online policies that know no sizes, beside those that do",
-	Text: "Jobs arrive at random, and every ratio is over a certified bound on what hindsight allows. gavel-500, gavel-1000 and gavel-continuous are 300 jobs " +
-		"drawn from Gavel's traces on 8 V100, 8 P100 and 8 K80, in rounds of 360 s; philly-like are 1,000 jobs on 160 GPUs of four types; generated are the generator's " +
-		"200 jobs on the same 160 GPUs. rolling, hgittins, hlas, tiresias and fifo know nothing but the events, srtf knows sizes.",
-	Published: "Hare (TCC 2024): HLAS betters the mean JCT by about 2.94 times; in what we have of the paper it is not said over which baseline.",
-	schemes:   named("rolling", "hgittins", "hlas", "tiresias", "fifo", "srtf"),
-	measures:  []measure{weighted, meanJCT, p99Slowdown},
-	cases:     set.streams,
+	Text: "Jobs arrive at random, and every ratio is over a certified bound on what hindsight allows. " +
+		"gavel-500, gavel-1000 and gavel-continuous are 300 jobs drawn from Gavel's traces on 8 V100, 8 P100 " +
+		"and 8 K80, in rounds of 360 s; philly-like are 1,000 jobs on 160 GPUs of four types; generated are " +
+		"the generator's 200 jobs on the same 160 GPUs. rolling, hgittins, hlas, tiresias and fifo know " +
+		"nothing but the events, srtf knows sizes.",
+	Published: "Hare (TCC 2024): HLAS improves the mean JCT by a factor of about 2.94; the parts of the paper that " +
+		"we have do not name the baseline.",
+	schemes:  named("rolling", "hgittins", "hlas", "tiresias", "fifo", "srtf"),
+	measures: []measure{weighted, meanJCT, p99Slowdown},
+	cases:    set.streams,
 }
 
 // hgittinsRules are the instances of streams, for hgittins without each of its rules.
 var hgittinsRules = Info{
 	Name:  "hgittins",
 	Title: "What each repair of HLAS is worth",
-	Text: "The instances of online. Each line undoes one rule of hgittins: the order by the Gittins index, the limit on slow types, gangs that do not fit being passed, " +
-		"and the preference for the GPUs of a job's last round.",
+	Text: "The instances of online. Each line undoes one rule of hgittins: the order by the Gittins index, the " +
+		"limit on slow types, gangs that do not fit being passed, and the preference for the GPUs of a job's " +
+		"last round.",
 	Published: "None: the rules are Hare's own.",
 	schemes: []Scheme{
 		{Policy: "hgittins"},
@@ -49,8 +53,9 @@ var hgittinsRules = Info{
 var planLatency = Info{
 	Name:  "plan-latency",
 	Title: "What late plans cost",
-	Text: "The instances gavel-500 and generated of online. A plan of rolling is followed only from the first event on that is as long after its question as the axis " +
-		"says, and the plan before holds until then. hgittins makes no plans.",
+	Text: "The instances gavel-500 and generated of online. A plan of rolling is followed only from the first " +
+		"event on that is as long after its question as the axis says, and the plan before holds until then. " +
+		"hgittins makes no plans.",
 	Published: "None: late plans are Hare's own.",
 	axis:      "latency of plans, s",
 	schemes:   named("rolling", "hgittins"),
