@@ -52,8 +52,6 @@ type Event struct {
 	// is 0, since a job is released when it arrives. A profile whose ComputeUs is 0 says
 	// that the job may run there at a speed that is still to be learned.
 	Arrived *Job
-	// Hints are what the user says about the job that arrives; nil means nothing.
-	Hints   *JobHints
 	Round   int64  // counts from 0
 	Task    int64  // counts from 0 in its round
 	GPU     string // node/index

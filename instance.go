@@ -97,6 +97,9 @@ type Job struct {
 	Mix         bool // only for gangs: a round may mix types
 	// On is sorted by type; the types need not be in the cluster.
 	On []Profile
+	// Hints are what the user says of the job; nil means nothing. They decide nothing that
+	// is part of a problem, so that the canonical form of an instance leaves them out.
+	Hints *JobHints
 }
 
 // Profile gives the times of one task of a job on one GPU type.

@@ -12,8 +12,8 @@ const (
 	MaxClassText   = 100 // characters of a label's name, and of its value
 )
 
-// JobHints are what a user says about a job that arrives in an online session. They are
-// no part of the job: plans of instances know sizes, and hints never limit a job.
+// JobHints are what a user says about a job. Online policies that do not know sizes may go
+// by hints; plans of instances know sizes and ignore them. Hints never limit a job.
 type JobHints struct {
 	// EstimateUs is for how long the user expects the job to run, with all its rounds,
 	// alone on its fastest GPU type; 0 means that the user does not say.
@@ -34,6 +34,30 @@ func (h *JobHints) Clone() *JobHints {
 		return nil
 	}
 	return &JobHints{EstimateUs: h.EstimateUs, Class: slices.Clone(h.Class)}
+}
+
+// CheckHints reports the faults of what a user says about the job at a pointer.
+func (es *InvalidErrors) CheckHints(at string, h *JobHints) {
+	if h == nil {
+		return
+	}
+	if h.EstimateUs < 0 || h.EstimateUs > MaxExact {
+		es.Add(at+"/estimate_s", "out_of_range", "must be between 0 and %s", FormatMicros(MaxExact))
+	}
+	if len(h.Class) > MaxClassLabels {
+		es.Add(at+"/class", "too_many", "there are %d: at most %d are allowed", len(h.Class), MaxClassLabels)
+		return
+	}
+	for i := range h.Class {
+		l := &h.Class[i]
+		label := at + "/class/" + EscapePointer(l.Name)
+		if fault := l.Fault(); fault != "" {
+			es.Add(label, "bad_value", "%s", fault)
+		}
+		if i > 0 && h.Class[i-1].Name >= l.Name {
+			es.Add(label, "unordered", "names must be sorted, each once")
+		}
+	}
 }
 
 // Fault says what is wrong with a label; "" means nothing.

@@ -247,6 +247,7 @@ func (es *InvalidErrors) CheckJob(at string, j *Job) {
 			}
 		}
 	}
+	es.CheckHints(at, j.Hints)
 }
 
 func (p *Profile) sound() bool {

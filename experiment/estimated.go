@@ -30,12 +30,11 @@ func (to *told) Step(nowUs int64, events []hare.Event) ([]hare.Decision, error) 
 		if e.Arrived == nil {
 			continue
 		}
-		e.Hints = to.hints[e.Arrived.ID]
-		if to.on != nil {
-			j := *e.Arrived
+		j := *e.Arrived
+		if j.Hints = to.hints[j.ID]; to.on != nil {
 			j.On = to.on[j.ID]
-			e.Arrived = &j
 		}
+		e.Arrived = &j
 	}
 	return to.policy.Step(nowUs, to.events)
 }

@@ -38,29 +38,9 @@ func CheckArrival(e *hare.Event) *hare.InvalidError {
 			return invalid("/job/on", "duplicate_name", "type %q stands twice", p.Type)
 		}
 	}
-	return checkHints(e.Hints)
-}
-
-// checkHints checks what a user says about a job that arrives; nil is nothing.
-func checkHints(h *hare.JobHints) *hare.InvalidError {
-	if h == nil {
-		return nil
-	}
-	if h.EstimateUs < 0 || h.EstimateUs > hare.MaxExact {
-		return invalid("/job/estimate_s", "out_of_range", "must be between 0 and %s", hare.FormatMicros(hare.MaxExact))
-	}
-	if len(h.Class) > hare.MaxClassLabels {
-		return invalid("/job/class", "too_many", "there are %d: at most %d are allowed", len(h.Class),
-			hare.MaxClassLabels)
-	}
-	for i, l := range h.Class {
-		at := "/job/class/" + hare.EscapePointer(l.Name)
-		if fault := l.Fault(); fault != "" {
-			return invalid(at, "bad_value", "%s", fault)
-		}
-		if i > 0 && h.Class[i-1].Name >= l.Name {
-			return invalid(at, "unordered", "labels must be sorted by name, each once")
-		}
+	var faults hare.InvalidErrors
+	if faults.CheckHints("/job", a.Hints); len(faults) > 0 {
+		return faults[0]
 	}
 	return nil
 }

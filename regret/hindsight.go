@@ -39,7 +39,6 @@ type pastJob struct {
 	done      []taskRun
 	failed    map[[2]int64][]int64   // how long after their starts tasks failed, by round and task
 	lost      map[[2]int64][]lostRun // the runs of tasks that their GPUs did not let end
-	hints     *hare.JobHints
 	ended     bool
 	cancelled bool
 	outcome   *pastOutcome // set once the job has ended without being cancelled
@@ -157,7 +156,7 @@ func (h *Hindsight) event(e *hare.Event) error {
 	case hare.EventJobArrived:
 		// An id may be used again once the job of that id has ended.
 		h.byID[e.Job] = len(h.jobs)
-		h.jobs = append(h.jobs, &pastJob{job: e.Arrived, hints: e.Hints, arrivedUs: e.AtUs,
+		h.jobs = append(h.jobs, &pastJob{job: e.Arrived, arrivedUs: e.AtUs,
 			open: map[[2]int64]taskRun{}})
 		return nil
 	}

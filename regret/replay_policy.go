@@ -52,8 +52,8 @@ func (rp *replayPolicy) Step(nowUs int64, events []hare.Event) ([]hare.Decision,
 	switch e.Type {
 	case hare.EventJobArrived:
 		spec := *e.Arrived
-		spec.On = j.on
-		e.Arrived, e.Hints = &spec, j.past.hints
+		spec.On, spec.Hints = j.on, j.past.job.Hints
+		e.Arrived = &spec
 	case hare.EventTaskEnded:
 		t := &j.tasks[e.Round*j.past.job.Tasks+e.Task]
 		if x := t.stayed(j.past.job.Sync); x.ComputeUs == e.ComputeUs && x.SyncUs == e.SyncUs {

@@ -294,7 +294,7 @@ def want(value, expected, where):
 
 INSTANCE = ("hare", "name", "objective", "cluster", "jobs")
 NODE = ("name", "count", "gpus", "in_service_s", "busy")
-JOB = ("id", "weight", "release_s", "rounds", "tasks", "sync", "mix", "on")
+JOB = ("id", "weight", "release_s", "rounds", "tasks", "sync", "mix", "on", "estimate_s", "class")
 PROFILE = ("compute_s", "sync_s")
 
 
@@ -318,6 +318,17 @@ class Job:
         if self.sync != "gang" and mix != (self.sync == "relaxed"):
             raise Bad("%s/mix: is a choice of gang jobs alone" % where)
         self.mix = mix and self.sync == "gang"
+        # What the user says of the job is checked, and changes nothing.
+        micros(doc.get("estimate_s", 1), where + "/estimate_s", 1)
+        labels = as_object(doc.get("class", {}), where + "/class")
+        for name, value in labels.items():
+            at = pointer(where + "/class", name)
+            if value != "":
+                as_string(value, at)
+            if not 0 < len(as_string(name, at)) <= 100 or len(value) > 100:
+                raise Bad("%s: names and values have at most 100 characters" % at)
+        if len(labels) > 8:
+            raise Bad("%s/class: at most 8 labels are allowed" % where)
         self.on = {}
         for kind, p in as_object(doc.get("on"), where + "/on").items():
             at = pointer(where + "/on", as_string(kind, where + "/on"))

@@ -1534,6 +1534,8 @@ class Inputs(unittest.TestCase):
         same["cluster"]["nodes"][0].update(in_service_s=[[0, 2.5], [2.5, None]], busy=[{"gpu": 1, "until_s": 0}])
         same["jobs"][0].update(weight=1.0, release_s=0, rounds=1, tasks=1, sync="relaxed", mix=True)
         self.assertEqual(a.sha256(), instance(same).sha256())
+        same["jobs"][0].update(estimate_s=2.5, **{"class": {"user": "ann", "name": ""}})
+        self.assertEqual(a.sha256(), instance(same).sha256())
         same["jobs"][0]["weight"] = 1.000001
         self.assertNotEqual(a.sha256(), instance(same).sha256())
         text = (
@@ -1548,6 +1550,22 @@ class Inputs(unittest.TestCase):
             hv.canonical({"\U0001f600": 1, "\ufb01": 2, "a\u001f": "\u20ac\n"}),
             '{"a\\u001f":"\u20ac\\n","\U0001f600":1,"\ufb01":2}',
         )
+
+    def test_hints_of_jobs(self):
+        for field, value, at in (
+            ("estimate_s", 0, "/jobs/0/estimate_s"),
+            ("estimate_s", "1h", "/jobs/0/estimate_s"),
+            ("class", "bert", "/jobs/0/class"),
+            ("class", {"user": 1}, "/jobs/0/class/user"),
+            ("class", {"": "ann"}, "/jobs/0/class/"),
+            ("class", {"user": "a" * 101}, "/jobs/0/class/user"),
+            ("class", {str(i): "" for i in range(9)}, "/jobs/0/class"),
+        ):
+            doc = copy.deepcopy(self.good)
+            doc["jobs"][0][field] = value
+            with self.assertRaises(hv.Bad) as raised:
+                instance(doc)
+            self.assertTrue(str(raised.exception).startswith(at + ":"), raised.exception)
 
     def test_numbers_are_exact(self):
         for text, want in (

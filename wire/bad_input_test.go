@@ -158,6 +158,17 @@ func TestBadInstancesAreNamed(t *testing.T) {
 		"mix rigid":        {job(`"mix":true,"sync":"rigid"`), "not_allowed /jobs/0/mix"},
 		"mix a number":     {job(`"mix":1`), "wrong_type /jobs/0/mix"},
 
+		"estimate 0":         {job(`"estimate_s":0`), "out_of_range /jobs/0/estimate_s"},
+		"estimate negative":  {job(`"estimate_s":-3`), "out_of_range /jobs/0/estimate_s"},
+		"estimate large":     {job(`"estimate_s":1e12`), "too_large /jobs/0/estimate_s"},
+		"estimate text":      {job(`"estimate_s":"1h"`), "wrong_type /jobs/0/estimate_s"},
+		"class a string":     {job(`"class":"bert"`), "wrong_type /jobs/0/class"},
+		"class of a number":  {job(`"class":{"user":1}`), "wrong_type /jobs/0/class/user"},
+		"class without name": {job(`"class":{"":"ann"}`), "bad_value /jobs/0/class/"},
+		"class twice":        {job(`"class":{"a":"b","a":"b"}`), "duplicate_name /jobs/0/class/a"},
+		"class of nine": {job(`"class":{"a":"","b":"","c":"","d":"","e":"","f":"","g":"","h":"","i":""}`),
+			"too_many /jobs/0/class"},
+
 		"no on":       {bare(`"id":"j"`), "missing_field /jobs/0"},
 		"on empty":    {bare(`"id":"j","on":{}`), "missing_field /jobs/0/on"},
 		"on null":     {bare(`"id":"j","on":null`), "wrong_type /jobs/0/on"},

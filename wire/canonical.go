@@ -13,8 +13,8 @@ import (
 // Canonical returns the canonical form of an instance: RFC 8785 with explicit
 // defaults, expanded nodes, merged windows, times as integer microseconds, weights
 // as integer millionths, and arrays in their order. A window that is always open is
-// [0,null]. The name of the instance is left out, since it changes nothing.
-// Canonical takes O(size).
+// [0,null]. The name of the instance and the hints of jobs are left out, since they change
+// no schedule, value or bound. Canonical takes O(size).
 func Canonical(inst *hare.Instance) []byte {
 	b := make([]byte, 0, 256*len(inst.Jobs)+1024)
 	b = append(b, `{"cluster":{"nodes":[`...)

@@ -127,12 +127,8 @@ func readEventJob(r *Reader, v *eventDoc) (err error) {
 	before := len(r.faults)
 	if v.isObject = r.Is('{'); v.isObject {
 		v.Arrived = &hare.Job{WeightMicro: 1e6, Tasks: 1}
-		doc := arrivingDoc{Job: v.Arrived, knowsSync: true}
-		err = arrivingTable.Read(r, &doc)
+		err = arrivingTable.Read(r, &arrivingDoc{Job: v.Arrived, knowsSync: true})
 		v.Job = v.Arrived.ID
-		if doc.hints.EstimateUs != 0 || doc.hints.Class != nil {
-			v.Hints = &doc.hints
-		}
 	} else {
 		err = r.String(&v.Job)
 	}
@@ -226,7 +222,6 @@ func isGPUName(s string) bool {
 // arrivingDoc is an arriving job, whose size may be unknown, while it is read.
 type arrivingDoc struct {
 	*hare.Job
-	hints          hare.JobHints
 	mix, knowsSync bool
 }
 
@@ -242,8 +237,8 @@ var arrivingTable = NewTable("ArrivingJob", "ArrivingJob is a job whose number o
 	}, nil),
 	Bool("mix", func(v *arrivingDoc) *bool { return &v.mix }),
 	NewField("on", MapOf(RefTo(profileTable)), readArrivingProfiles, nil),
-	Micros("estimate_s", func(v *arrivingDoc) *int64 { return &v.hints.EstimateUs }, 1),
-	NewField("class", MapOf(Schema{"type": "string", "maxLength": hare.MaxClassText}), readClass, nil),
+	estimateField(func(v *arrivingDoc) *hare.Job { return v.Job }),
+	classField(func(v *arrivingDoc) *hare.Job { return v.Job }),
 	refused[arrivingDoc]("rounds", "the size of an arriving job is not known: leave rounds out, and send "+
 		"job_ended after its last round"),
 	refused[arrivingDoc]("release_s", "a job is released when it arrives: leave release_s out, and send "+
@@ -285,36 +280,6 @@ func readArrivingProfiles(r *Reader, v *arrivingDoc) error {
 		return true, profileTable.Read(r, &doc)
 	})
 	slices.SortFunc(v.On, func(a, b hare.Profile) int { return strings.Compare(a.Type, b.Type) })
-	return err
-}
-
-// readClass reads an object of strings, and sorts them by name.
-func readClass(r *Reader, v *arrivingDoc) error {
-	before := len(r.faults)
-	v.hints.Class = []hare.ClassLabel{}
-	isObject, n := r.Is('{'), 0
-	err := r.Object(nil, func(name string) (bool, error) {
-		l := hare.ClassLabel{Name: name}
-		faults := len(r.faults)
-		if err := r.String(&l.Value); err != nil || len(r.faults) > faults {
-			return true, err
-		}
-		if fault := l.Fault(); fault != "" {
-			return true, r.Fault("bad_value", "%s", fault)
-		}
-		if n++; n <= hare.MaxClassLabels {
-			v.hints.Class = append(v.hints.Class, l)
-		}
-		return true, nil
-	})
-	if err == nil && n > hare.MaxClassLabels {
-		err = r.Fault("too_many", "there are %d: at most %d are allowed", n, hare.MaxClassLabels)
-	}
-	if !isObject || len(r.faults) > before || n == 0 {
-		v.hints.Class = nil
-		return err
-	}
-	slices.SortFunc(v.hints.Class, func(a, b hare.ClassLabel) int { return strings.Compare(a.Name, b.Name) })
 	return err
 }
 

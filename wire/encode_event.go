@@ -29,7 +29,7 @@ func AppendEvent(b []byte, e hare.Event) []byte {
 	fields := eventNeeds[e.Type]
 	switch {
 	case e.Type == hare.EventJobArrived && e.Arrived != nil:
-		b = appendArriving(append(b, `,"job":`...), e.Arrived, e.Hints)
+		b = appendArriving(append(b, `,"job":`...), e.Arrived)
 	case fields&fieldJob != 0:
 		b = appendString(append(b, `,"job":`...), e.Job)
 	}
@@ -52,7 +52,7 @@ func AppendEvent(b []byte, e hare.Event) []byte {
 	return append(b, '}')
 }
 
-func appendArriving(b []byte, j *hare.Job, hints *hare.JobHints) []byte {
+func appendArriving(b []byte, j *hare.Job) []byte {
 	b = appendString(append(b, `{"id":`...), j.ID)
 	b = hare.AppendMicros(append(b, `,"weight":`...), j.WeightMicro)
 	b = strconv.AppendInt(append(b, `,"tasks":`...), j.Tasks, 10)
@@ -79,12 +79,11 @@ func appendArriving(b []byte, j *hare.Job, hints *hare.JobHints) []byte {
 		b = append(b, '}')
 	}
 	b = append(b, '}')
-	if hints != nil && hints.EstimateUs != 0 {
-		b = hare.AppendMicros(append(b, `,"estimate_s":`...), hints.EstimateUs)
+	if h := j.Hints; h != nil && h.EstimateUs != 0 {
+		b = hare.AppendMicros(append(b, `,"estimate_s":`...), h.EstimateUs)
 	}
-	if hints != nil && len(hints.Class) > 0 {
-		b = AppendMap(append(b, `,"class":`...), hints.Class, func(l *hare.ClassLabel) string { return l.Name },
-			func(b []byte, l *hare.ClassLabel) []byte { return appendString(b, l.Value) })
+	if h := j.Hints; h != nil && len(h.Class) > 0 {
+		b = appendClass(append(b, `,"class":`...), h.Class)
 	}
 	return append(b, '}')
 }

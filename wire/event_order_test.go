@@ -29,15 +29,15 @@ func namesAt(t *testing.T, text []byte, depth int) []string {
 // Their fields are those of the tables, in the order of the tables.
 func TestEncodersFollowTheTables(t *testing.T) {
 	job := &hare.Job{ID: "x", WeightMicro: 1e6, Tasks: 2, Sync: hare.Gang, Mix: true,
-		On: []hare.Profile{{Type: "V100", ComputeUs: 1, SyncUs: 1}}}
-	hints := &hare.JobHints{EstimateUs: 1, Class: []hare.ClassLabel{{Name: "user", Value: "ann"}}}
+		On:    []hare.Profile{{Type: "V100", ComputeUs: 1, SyncUs: 1}},
+		Hints: &hare.JobHints{EstimateUs: 1, Class: []hare.ClassLabel{{Name: "user", Value: "ann"}}}}
 	decisions := []hare.Decision{{Job: "x", GPU: "a/0"}}
 	seen := map[string]bool{}
 	for _, kind := range hare.EventTypes() {
 		e := hare.Event{Seq: 1, AtUs: 1, Type: kind, Job: "x", Round: 1, Task: 1, GPU: "a/0", GPUType: "V100",
 			ComputeUs: 1, SyncUs: 1}
 		if kind == hare.EventJobArrived {
-			e.Arrived, e.Hints = job, hints
+			e.Arrived = job
 		}
 		text := AppendEvent(nil, e)
 		names := namesAt(t, text, 1)

@@ -90,6 +90,11 @@ var jobTable = NewTable("Job", "Job is rounds one after another, each of paralle
 		func(b []byte, v *jobDoc) []byte { return appendProfiles(b, v.On, &v.profile) }).
 		Required(`give the times on each GPU type, e.g. {"V100": {"compute_s": 1.2}}`).
 		About("on has the times of a task by GPU type; a job never runs on a type left out.").With("minProperties", 1),
+	estimateField(func(v *jobDoc) *hare.Job { return v.Job }).
+		About("estimate_s is for how long the job's user expects the job to run alone on its fastest GPU type. It is never "+
+			"a limit; online policies that do not know sizes may go by it, and everything else ignores it."),
+	classField(func(v *jobDoc) *hare.Job { return v.Job }).
+		About("class has at most 8 strings by which jobs are alike, such as user and name. It is used as estimate_s is."),
 ).Check(func(v *jobDoc, has Members, found *hare.InvalidErrors) {
 	checkMix(v.Job, has.Has("mix") && !v.unknownSync, v.mix, found)
 	if !has.Has("on") {

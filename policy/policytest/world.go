@@ -120,8 +120,8 @@ func (w *world) nextToFinish(rng *rand.Rand) (hare.Event, bool) {
 func (w *world) arrival() hare.Event {
 	spec := w.specs[w.arrived]
 	spec.Rounds = 0
-	spec.On = slices.Clone(spec.On)
-	return hare.Event{Type: hare.EventJobArrived, Job: spec.ID, Arrived: &spec, Hints: hintsOf(w.arrived, &w.specs[w.arrived])}
+	spec.On, spec.Hints = slices.Clone(spec.On), hintsOf(w.arrived, &w.specs[w.arrived])
+	return hare.Event{Type: hare.EventJobArrived, Job: spec.ID, Arrived: &spec}
 }
 
 // hintsOf returns what the user of the n-th job says: nothing, a good or a bad estimate, a
@@ -237,13 +237,9 @@ func (w *world) impossible(rng *rand.Rand, last *hare.Event, nowUs int64) (hare.
 			{ID: "bad", Tasks: 1, Sync: 9, On: []hare.Profile{{Type: "A"}}},
 			{ID: "bad", Tasks: 1, On: []hare.Profile{{Type: "A"}, {Type: "A"}}},
 			{ID: "bad", Tasks: 1 << 40, Sync: hare.Gang, On: []hare.Profile{{Type: "A"}}},
+			{ID: "bad", Tasks: 1, On: []hare.Profile{{Type: "A"}}, Hints: &hare.JobHints{EstimateUs: -1}},
 		}
-		k := rng.IntN(len(bad) + 1)
-		if k == len(bad) {
-			hints := &hare.JobHints{EstimateUs: -1}
-			return hare.Event{Type: hare.EventJobArrived, Hints: hints,
-				Arrived: &hare.Job{ID: "bad", Tasks: 1, On: []hare.Profile{{Type: "A"}}}}, nowUs
-		}
+		k := rng.IntN(len(bad))
 		return hare.Event{Type: hare.EventJobArrived, Job: bad[k].ID, Arrived: &bad[k]}, nowUs
 	case 7:
 		if nowUs > 0 {

@@ -117,11 +117,11 @@ func (l *ListScheduler) jobArrived(nowUs int64, e *hare.Event) *hare.InvalidErro
 	l.nowUs = nowUs
 	spec := new(hare.Job)
 	*spec = *e.Arrived
-	spec.On = slices.Clone(spec.On)
-	j := &JobState{spec: spec, hints: e.Hints.Clone(), serial: l.serial, rounds: l.rule.Rounds[spec.ID],
+	spec.On, spec.Hints = slices.Clone(spec.On), spec.Hints.Clone()
+	j := &JobState{spec: spec, serial: l.serial, rounds: l.rule.Rounds[spec.ID],
 		modes: l.modesOf(spec), belief: l.belief,
 		arrivedUs: nowUs, startedUs: -1, sinceUs: nowUs, onlyType: -1}
-	j.subject = subjectOf(j.hints)
+	j.subject = subjectOf(spec.Hints)
 	l.serial++
 	l.jobs = append(l.jobs, j)
 	l.jobOf[spec.ID] = j

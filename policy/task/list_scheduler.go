@@ -134,7 +134,6 @@ type gpuState struct {
 // JobState is what a ListScheduler knows of one job.
 type JobState struct {
 	spec   *hare.Job
-	hints  *hare.JobHints // nil where the user says nothing
 	serial int
 	rounds int64 // 0: the policy does not know
 	belief *sizeBelief
@@ -169,7 +168,7 @@ type JobState struct {
 	// indexVersion.
 	index                    float64
 	indexRound, indexVersion int64
-	// subject is what hints say, nil where they say nothing, and prediction what follows.
+	// subject is what spec.Hints say, nil where they say nothing, and prediction what follows.
 	subject    *estimate.Subject
 	prediction estimate.Prediction
 }
@@ -540,9 +539,9 @@ func (j *JobState) RoundsLeft() int64 {
 		return j.rounds - j.round
 	case j.belief == nil:
 		return 0
-	case !j.belief.curve.Known() && j.hints != nil && j.hints.EstimateUs > 0 && j.fastestUs() > 0:
+	case !j.belief.curve.Known() && j.spec.Hints != nil && j.spec.Hints.EstimateUs > 0 && j.fastestUs() > 0:
 		// Nothing is known yet by which to calibrate the user's estimate.
-		if told := (j.hints.EstimateUs-1)/j.fastestUs() + 1; told > j.round {
+		if told := (j.spec.Hints.EstimateUs-1)/j.fastestUs() + 1; told > j.round {
 			return told - j.round
 		}
 		return max(1, j.round)

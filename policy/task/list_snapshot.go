@@ -122,7 +122,7 @@ func (l *ListScheduler) jobSnapshot(j *JobState) jobSnapshot {
 		Round: j.round, Next: j.next, Ended: j.ended, Redo: j.redo, ArrivedUs: j.arrivedUs, StartedUs: j.startedUs,
 		SinceUs:    j.sinceUs,
 		ExecutedUs: j.executedUs, WaitedUs: j.waitedUs, TotalUs: j.totalUs, Queue: j.queue, OnlyType: j.onlyType,
-		LeaseEndUs: j.leaseEndUs, Last: j.last, Promise: j.promise, Hints: j.hints, Guard: l.guardedSnapshot(j),
+		LeaseEndUs: j.leaseEndUs, Last: j.last, Promise: j.promise, Hints: j.spec.Hints, Guard: l.guardedSnapshot(j),
 	}
 	if j.prediction.Kind != estimate.Plain {
 		s.Prediction = &j.prediction
@@ -240,8 +240,8 @@ func (l *ListScheduler) restore(s *schedulerSnapshot) bool {
 }
 
 func (l *ListScheduler) restoreJob(s *jobSnapshot) bool {
-	spec := &hare.Job{ID: s.ID, WeightMicro: s.WeightMicro, Tasks: s.Tasks, Sync: s.Sync, Mix: s.Mix, On: s.On}
-	if online.CheckArrival(&hare.Event{Type: hare.EventJobArrived, Arrived: spec, Hints: s.Hints}) != nil {
+	spec := &hare.Job{ID: s.ID, WeightMicro: s.WeightMicro, Tasks: s.Tasks, Sync: s.Sync, Mix: s.Mix, On: s.On, Hints: s.Hints}
+	if online.CheckArrival(&hare.Event{Type: hare.EventJobArrived, Arrived: spec}) != nil {
 		return false
 	}
 	_, twice := l.jobOf[s.ID]
@@ -255,7 +255,7 @@ func (l *ListScheduler) restoreJob(s *jobSnapshot) bool {
 		return false
 	}
 	j := &JobState{
-		spec: spec, hints: s.Hints, serial: s.Serial, rounds: l.rule.Rounds[s.ID], modes: l.modesOf(spec),
+		spec: spec, serial: s.Serial, rounds: l.rule.Rounds[s.ID], modes: l.modesOf(spec),
 		round: s.Round, next: s.Next, ended: s.Ended, redo: s.Redo, hold: s.Hold,
 		arrivedUs: s.ArrivedUs, startedUs: s.StartedUs, sinceUs: s.SinceUs, executedUs: s.ExecutedUs,
 		waitedUs: s.WaitedUs, totalUs: s.TotalUs,
@@ -265,7 +265,7 @@ func (l *ListScheduler) restoreJob(s *jobSnapshot) bool {
 	if s.Promise != nil && (!l.promises() || s.Promise.Type < -1 || s.Promise.Type >= len(l.types)) {
 		return false
 	}
-	j.subject = subjectOf(j.hints)
+	j.subject = subjectOf(spec.Hints)
 	if s.Prediction != nil {
 		if !s.Prediction.Valid() {
 			return false

@@ -15,8 +15,8 @@ func TestRoundsLeft(t *testing.T) {
 		t.Helper()
 		if _, err := l.Step(l.nowUs, []hare.Event{{Type: hare.EventJobArrived, Job: id,
 			Arrived: &hare.Job{ID: id, WeightMicro: 1e6, Tasks: 1, Sync: hare.Gang,
-				On: []hare.Profile{{Type: "A", ComputeUs: 3e6}}},
-			Hints: &hare.JobHints{EstimateUs: estimateUs}}}); err != nil {
+				On:    []hare.Profile{{Type: "A", ComputeUs: 3e6}},
+				Hints: &hare.JobHints{EstimateUs: estimateUs}}}}); err != nil {
 			t.Fatal(err)
 		}
 		return l.jobOf[id]

@@ -75,9 +75,9 @@ func TestBeliefOfTheLongestTimes(t *testing.T) {
 
 // hinted is a job that has begun and of which its user says something.
 func hinted(rounds int64, hints *hare.JobHints) *JobState {
-	j := &JobState{spec: &hare.Job{Tasks: 1, WeightMicro: 1e6}, hints: hints, round: rounds,
+	j := &JobState{spec: &hare.Job{Tasks: 1, WeightMicro: 1e6, Hints: hints}, round: rounds,
 		modes: []mode{{durationUs: 2e6}}}
-	j.subject = subjectOf(j.hints)
+	j.subject = subjectOf(hints)
 	return j
 }
 
