@@ -67,6 +67,12 @@ type Node struct {
 	Windows []Window
 	// Busy lists the busy GPUs, sorted by GPU, with one entry for each GPU.
 	Busy []Busy
+	// CPUMilli is the number of CPUs of the node in thousandths; 0 means no limit.
+	CPUMilli int64
+	// MemoryMiB is the memory of the node; 0 means no limit.
+	MemoryMiB int64
+	// Labels is sorted by name, each name once.
+	Labels []Label
 }
 
 // TypeCount is a number of GPUs of one type.
@@ -100,7 +106,23 @@ type Job struct {
 	// Hints are what the user says of the job; nil means nothing. They decide nothing that
 	// is part of a problem, so that the canonical form of an instance leaves them out.
 	Hints *JobHints
+	// GPUsPerTask is g: a task holds g GPUs of one type on one node. 0 means 1, and a
+	// decoded job never has 1; TaskGPUs returns g.
+	GPUsPerTask int64
+	// CPUMilliPerTask are the thousandths of CPUs that a task holds on its node while it
+	// holds its GPUs.
+	CPUMilliPerTask int64
+	// MemoryMiBPerTask is the memory that a task holds on its node while it holds its GPUs.
+	MemoryMiBPerTask int64
+	// DistinctNodes allows at most one task of a round on a node; relaxed jobs never have it.
+	DistinctNodes bool
+	// Only and Exclude choose the nodes of the job: each member of Only must match a node,
+	// and no member of Exclude may. Both are sorted by label, each label once.
+	Only, Exclude []LabelValues
 }
+
+// TaskGPUs returns g, the number of GPUs that one task holds.
+func (j *Job) TaskGPUs() int64 { return max(1, j.GPUsPerTask) }
 
 // Profile gives the times of one task of a job on one GPU type.
 type Profile struct {

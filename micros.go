@@ -83,6 +83,10 @@ func allDigits(s string) bool {
 // FormatMicros writes n millionths as the shortest exact decimal.
 func FormatMicros(n int64) string { return string(AppendMicros(nil, n)) }
 
+// FormatMillis writes n thousandths, of at most MaxExact / 1000, as the shortest exact
+// decimal.
+func FormatMillis(n int64) string { return FormatMicros(n * 1000) }
+
 // AppendMicros appends n millionths as the shortest exact decimal to b.
 func AppendMicros(b []byte, n int64) []byte {
 	u := magnitude(n)

@@ -16,6 +16,12 @@ type Model struct {
 	// class are interchangeable. Classes are sorted by type, then by first GPU.
 	Classes []Class
 	Jobs    []ModelJob
+	// Placed says that nodes matter (Instance.Placed). Nodes, Kinds and Sets are nil where
+	// they do not.
+	Placed bool
+	Nodes  []ModelNode // by index in Instance.Cluster.Nodes
+	Kinds  []NodeKind  // in the order of their first nodes
+	Sets   []NodeSet   // the sets of nodes that jobs may use, in the order of their first jobs
 }
 
 // GPU is one device of the cluster.
@@ -38,7 +44,14 @@ type ModelJob struct {
 	WeightMicro, ReleaseUs, Rounds, Tasks int64
 	Sync                                  Sync
 	Mix                                   bool
-	Modes                                 []Mode // sorted by type; only types that are available at some time
+	// Modes is sorted by type. It has only types that are available at some time and, where
+	// nodes matter, on which at least one task of the job finds room at some time.
+	Modes     []Mode
+	GPUs      int64 // g ≥ 1, the GPUs of one task
+	CPUMilli  int64 // of one task
+	MemoryMiB int64 // of one task
+	Distinct  bool  // at most one task of a round on a node
+	Set       int   // the index in Model.Sets; −1 means that the job may use all nodes
 }
 
 // Mode is one GPU type that a job may use.
@@ -106,14 +119,17 @@ func NewModel(inst *Instance) *Model {
 	for i := range inst.Jobs {
 		j := &inst.Jobs[i]
 		mj := ModelJob{WeightMicro: j.WeightMicro, ReleaseUs: j.ReleaseUs, Rounds: j.Rounds, Tasks: j.Tasks,
-			Sync: j.Sync,
-			Mix:  j.Mix}
+			Sync: j.Sync, Mix: j.Mix, GPUs: j.TaskGPUs(), CPUMilli: j.CPUMilliPerTask, MemoryMiB: j.MemoryMiBPerTask,
+			Distinct: j.DistinctNodes, Set: -1}
 		for _, p := range j.On {
 			if t, ok := typeIndex[p.Type]; ok && served[t] {
 				mj.Modes = append(mj.Modes, Mode{Type: t, ComputeUs: p.ComputeUs, SyncUs: p.SyncUs})
 			}
 		}
 		m.Jobs[i] = mj
+	}
+	if _, m.Placed = inst.Placed(); m.Placed {
+		m.addNodes()
 	}
 	return m
 }
@@ -180,6 +196,11 @@ func (m *Model) Capacity(k int) []Step {
 			}
 		}
 	}
+	return sumChanges(changes)
+}
+
+// sumChanges makes steps of changes of a count by time.
+func sumChanges(changes map[int64]int64) []Step {
 	times := make([]int64, 0, len(changes))
 	for t := range changes {
 		times = append(times, t)

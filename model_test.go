@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"pgregory.net/rapid"
 
 	"github.com/hare-sched/hare"
@@ -133,18 +134,74 @@ func TestModelAgreesWithItsInstance(t *testing.T) {
 		for i, j := range inst.Jobs {
 			var modes []hare.Mode
 			for _, p := range j.On {
-				if ever[p.Type] {
+				if ever[p.Type] && checkRoom(t, m, i, p.Type, want, ts) {
 					modes = append(modes, hare.Mode{Type: slices.Index(m.Types, p.Type), ComputeUs: p.ComputeUs,
 						SyncUs: p.SyncUs})
 				}
 			}
 			got := m.Jobs[i]
+			set := got.Set
 			if diff := cmp.Diff(hare.ModelJob{WeightMicro: j.WeightMicro, ReleaseUs: j.ReleaseUs, Rounds: j.Rounds,
-				Tasks: j.Tasks, Sync: j.Sync, Mix: j.Mix, Modes: modes}, got); diff != "" {
+				Tasks: j.Tasks, Sync: j.Sync, Mix: j.Mix, Modes: modes, GPUs: max(1, j.GPUsPerTask),
+				CPUMilli: j.CPUMilliPerTask, MemoryMiB: j.MemoryMiBPerTask, Distinct: j.DistinctNodes,
+				Set: set}, got, cmpopts.EquateEmpty()); diff != "" {
 				t.Fatal(diff)
+			}
+			if (set >= 0) != (len(j.Only)+len(j.Exclude) > 0) {
+				t.Fatalf("job %d has node set %d", i, set)
 			}
 		}
 	})
+}
+
+// checkRoom compares how many tasks of a job find room on a GPU type over time with a count
+// by node, and says whether any ever does.
+func checkRoom(t *rapid.T, m *hare.Model, job int, kind string, gpus []device, ts []int64) bool {
+	j, any := &m.Instance.Jobs[job], false
+	steps := m.TaskRoom(&m.Jobs[job], slices.Index(m.Types, kind))
+	for _, u := range ts {
+		var room int64
+		for n := range m.Instance.Cluster.Nodes {
+			node, free := &m.Instance.Cluster.Nodes[n], int64(0)
+			for i := range gpus {
+				if gpus[i].node == node && gpus[i].kind == kind && gpus[i].free(u) {
+					free++
+				}
+			}
+			if !allows(j, node) {
+				continue
+			}
+			tasks := free / max(1, j.GPUsPerTask)
+			for node.CPUMilli > 0 && tasks*j.CPUMilliPerTask > node.CPUMilli ||
+				node.MemoryMiB > 0 && tasks*j.MemoryMiBPerTask > node.MemoryMiB || j.DistinctNodes && tasks > 1 {
+				tasks--
+			}
+			room += tasks
+		}
+		if got := at(steps, u); got != room {
+			t.Fatalf("job %d on %s at %d µs: room for %d tasks, want %d", job, kind, u, got, room)
+		}
+		any = any || room > 0
+	}
+	return any
+}
+
+// allows applies the selectors of a job to a node, label by label.
+func allows(j *hare.Job, n *hare.Node) bool {
+	matches := func(lv hare.LabelValues) bool {
+		if lv.Label == hare.LabelNode {
+			return slices.Contains(lv.Values, n.Name)
+		}
+		return slices.ContainsFunc(n.Labels, func(l hare.Label) bool {
+			return l.Name == lv.Label && slices.Contains(lv.Values, l.Value)
+		})
+	}
+	for _, lv := range j.Only {
+		if !matches(lv) {
+			return false
+		}
+	}
+	return !slices.ContainsFunc(j.Exclude, matches)
 }
 
 // checkClasses checks that each GPU is in one class, and that classes differ and are

@@ -71,6 +71,49 @@ type Certificate struct {
 	// StepUs is the step of time at which relaxed jobs are bounded round by round; 0 bounds
 	// them only as fluids.
 	StepUs int64
+	// Pools are prices of GPUs on some nodes, of CPUs and of memory, in the order of the
+	// document. What a job pays in a pool comes on top of Prices and Sizes.
+	Pools []Pool
+}
+
+// PoolResource is what a pool prices.
+type PoolResource uint8
+
+// These are the resources of pools.
+const (
+	PoolGPUs   PoolResource = iota // GPUs of one type
+	PoolCPUs                       // CPUs of the nodes that have GPUs of one type
+	PoolMemory                     // memory of the nodes that have GPUs of one type
+)
+
+// These are the domains into which Pool.Per splits a pool.
+const (
+	PerNode = "node" // each node is a domain
+	PerAll  = "all"  // all nodes are one domain
+)
+
+// Pool prices a resource on a set of nodes (docs/nodes.md, "Pools").
+type Pool struct {
+	Resource PoolResource
+	Type     string // the GPU type
+	// Per says into which domains a pool of GPUs is split: PerNode or PerAll; "" in pools
+	// of other resources.
+	Per string
+	// Only chooses the nodes of a pool of GPUs as in Job; nil means all nodes.
+	Only []LabelValues
+	// Nanos are the prices of one GPU, CPU or MiB, one for each grid cell, in 1e-9
+	// weight-seconds per second; nil means 0. Each is ≥ 0.
+	Nanos []int64
+	// Sizes are the prices of units of several GPUs, sorted by size: a unit of a listed size
+	// pays this price instead of size times Nanos.
+	Sizes []PoolSize
+}
+
+// PoolSize are the prices of units of GPUs GPUs held together in one domain of a pool, one
+// for each grid cell, in 1e-9 weight-seconds per second. Each is ≥ 0.
+type PoolSize struct {
+	GPUs  int64 // ≥ 1
+	Nanos []int64
 }
 
 // SizePrices are the prices of Tasks GPUs of one type held together, one for each grid

@@ -151,6 +151,15 @@ func (es *InvalidErrors) CheckNode(at string, n *Node, countable bool) {
 			es.Add(p+"/until_s", "out_of_range", "must be between 0 and %s", FormatMicros(MaxExact))
 		}
 	}
+	if n.CPUMilli < 0 || n.CPUMilli > MaxPerTask {
+		es.Add(at+"/cpus", "out_of_range", "must be between 0.001 and %s; leave it out for no limit",
+			FormatMillis(MaxPerTask))
+	}
+	if n.MemoryMiB < 0 || n.MemoryMiB > MaxPerTask {
+		es.Add(at+"/memory_mib", "out_of_range", "must be between 1 and %d; leave it out for no limit",
+			int64(MaxPerTask))
+	}
+	es.checkLabels(at+"/labels", n.Labels)
 }
 
 // checkOrder adds a fault where a node that a program built is not in the order of a
@@ -248,6 +257,7 @@ func (es *InvalidErrors) CheckJob(at string, j *Job) {
 		}
 	}
 	es.CheckHints(at, j.Hints)
+	es.checkPlacement(at, j)
 }
 
 func (p *Profile) sound() bool {

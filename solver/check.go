@@ -12,6 +12,9 @@ func Check(inst *hare.Instance, opt hare.Options, cfg Config) error {
 	if err := CheckOptions(s.opt); err != nil {
 		return err
 	}
+	if err := inst.RefusePlaced("the solver"); err != nil {
+		return err
+	}
 	for _, o := range []struct{ field, method string }{{"bound", s.opt.Bound}, {"order", s.opt.Order}} {
 		if cfg.LP == nil && (o.method == relax.MethodQueyranne || o.method == relax.MethodPaper) {
 			return &hare.InvalidError{Pointer: "/options/" + o.field, Code: "no_lp_engine", Detail: o.method +

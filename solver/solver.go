@@ -104,6 +104,9 @@ func newSolve(ctx context.Context, inst *hare.Instance, opt hare.Options, cfg Co
 	if err := CheckOptions(s.opt); err != nil {
 		return nil, err
 	}
+	if err := inst.RefusePlaced("the solver"); err != nil {
+		return nil, err
+	}
 	if s.cfg.Restarts != nil {
 		s.restarts = s.cfg.Restarts()
 	}
@@ -149,6 +152,9 @@ func Bound(ctx context.Context, inst *hare.Instance, method string, cfg Config) 
 		if ascent := fullCalls * workPerCall * float64(len(inst.Jobs)); ascent > work {
 			rc.Effort = work / ascent
 		}
+	}
+	if err := inst.RefusePlaced("the solver"); err != nil {
+		return nil, err
 	}
 	m := hare.NewModel(inst)
 	if reasons := greedy.Infeasible(m); len(reasons) > 0 {

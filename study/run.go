@@ -50,6 +50,11 @@ func Simulate(ctx context.Context, doc *simulation.Request, cfg Config) (*Report
 	if err != nil {
 		return nil, err
 	}
+	if first.tasks != nil {
+		if err := first.tasks.RefusePlaced("the simulator"); err != nil {
+			return nil, err
+		}
+	}
 	if err := cfg.Limits.checkInput(req, first); err != nil {
 		return nil, err
 	}

@@ -44,6 +44,9 @@ func prove(ctx context.Context, inst *hare.Instance, c *hare.Certificate) (*prov
 	if c.Objective != hare.ObjectiveWeightedJCT {
 		return nil, fmt.Errorf("the certificate's objective %.40q is not %q", c.Objective, hare.ObjectiveWeightedJCT)
 	}
+	if len(c.Pools) > 0 {
+		return nil, errors.New("pools are not supported by the verifier in this version")
+	}
 	capacities := capacitiesByType(inst)
 	switch c.Method {
 	case hare.MethodPrice:

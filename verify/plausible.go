@@ -18,6 +18,9 @@ func plausible(inst *hare.Instance) error {
 	if inst.Objective != hare.ObjectiveWeightedJCT {
 		return fmt.Errorf("the instance's objective %.40q is not %q", inst.Objective, hare.ObjectiveWeightedJCT)
 	}
+	if err := inst.RefusePlaced("the verifier"); err != nil {
+		return err
+	}
 	gpus := 0
 	names := make(map[string]bool, len(inst.Cluster.Nodes))
 	for i := range inst.Cluster.Nodes {

@@ -234,8 +234,8 @@ func TestBadInstancesAreNamed(t *testing.T) {
 }
 
 func TestReservedNamesAreRefused(t *testing.T) {
-	for _, name := range []string{"shapes", "after", "deadline_s", "only", "quota", "user", "gpus_per_task", "within",
-		"switch_s", "progress"} {
+	for _, name := range []string{"shapes", "after", "deadline_s", "late_weight", "quota", "user", "within", "switch_s",
+		"progress", "durations", "reshape_s", "topology", "reservations"} {
 		for where, text := range map[string]string{
 			"/" + name:                 strings.Replace(with(""), "{", `{"`+name+`":1,`, 1),
 			"/cluster/" + name:         strings.Replace(with(""), `{"nodes"`, `{"`+name+`":1,"nodes"`, 1),

@@ -14,7 +14,9 @@ import (
 // defaults, expanded nodes, merged windows, times as integer microseconds, weights
 // as integer millionths, and arrays in their order. A window that is always open is
 // [0,null]. The name of the instance and the hints of jobs are left out, since they change
-// no schedule, value or bound. Canonical takes O(size).
+// no schedule, value or bound. The fields of docs/nodes.md are left out where they have
+// their default, thousandths of CPUs are integers cpus_milli, and the values of a label in a
+// selector are always an array. Canonical takes O(size).
 func Canonical(inst *hare.Instance) []byte {
 	b := make([]byte, 0, 256*len(inst.Jobs)+1024)
 	b = append(b, `{"cluster":{"nodes":[`...)
@@ -34,7 +36,9 @@ func Canonical(inst *hare.Instance) []byte {
 			b = strconv.AppendInt(b, busy.UntilUs, 10)
 			b = append(b, '}')
 		}
-		b = append(b, `],"gpus":{`...)
+		b = append(b, ']')
+		b = appendSet(b, `,"cpus_milli":`, n.CPUMilli)
+		b = append(b, `,"gpus":{`...)
 		for x, g := range utf16Sorted(n.GPUs, func(g hare.TypeCount) string { return g.Type }) {
 			if x > 0 {
 				b = append(b, ',')
@@ -62,7 +66,12 @@ func Canonical(inst *hare.Instance) []byte {
 			}
 			b = append(b, ']')
 		}
-		b = append(b, `],"name":`...)
+		b = append(b, ']')
+		if len(n.Labels) > 0 {
+			b = appendCanonicalLabels(append(b, `,"labels":`...), n.Labels)
+		}
+		b = appendSet(b, `,"memory_mib":`, n.MemoryMiB)
+		b = append(b, `,"name":`...)
 		b = appendString(b, n.Name)
 		b = append(b, '}')
 	}
@@ -78,9 +87,30 @@ func Canonical(inst *hare.Instance) []byte {
 	return append(b, '}')
 }
 
+// appendSet appends a key and its number where the number is not 0.
+func appendSet(b []byte, key string, n int64) []byte {
+	if n == 0 {
+		return b
+	}
+	return strconv.AppendInt(append(b, key...), n, 10)
+}
+
 func appendCanonicalJob(b []byte, j *hare.Job) []byte {
-	b = append(b, `{"id":`...)
+	begin := len(b)
+	b = appendSet(b, `,"cpus_milli_per_task":`, j.CPUMilliPerTask)
+	if j.DistinctNodes {
+		b = append(b, `,"distinct_nodes":true`...)
+	}
+	if len(j.Exclude) > 0 {
+		b = appendCanonicalSelector(append(b, `,"exclude":`...), j.Exclude)
+	}
+	if g := j.TaskGPUs(); g > 1 {
+		b = appendSet(b, `,"gpus_per_task":`, g)
+	}
+	b = append(b, `,"id":`...)
+	b[begin] = '{'
 	b = appendString(b, j.ID)
+	b = appendSet(b, `,"memory_mib_per_task":`, j.MemoryMiBPerTask)
 	b = append(b, `,"mix":`...)
 	b = strconv.AppendBool(b, j.Mix)
 	b = append(b, `,"on":{`...)
@@ -95,7 +125,11 @@ func appendCanonicalJob(b []byte, j *hare.Job) []byte {
 		b = strconv.AppendInt(b, p.SyncUs, 10)
 		b = append(b, '}')
 	}
-	b = append(b, `},"release_us":`...)
+	b = append(b, '}')
+	if len(j.Only) > 0 {
+		b = appendCanonicalSelector(append(b, `,"only":`...), j.Only)
+	}
+	b = append(b, `,"release_us":`...)
 	b = strconv.AppendInt(b, j.ReleaseUs, 10)
 	b = append(b, `,"rounds":`...)
 	b = strconv.AppendInt(b, j.Rounds, 10)

@@ -60,6 +60,24 @@ var certificateTable = NewTable("Certificate", "Certificate proves the bound: an
 			return appendInt(b, c.StepUs)
 		})).
 		About("step_us is the step of time at which relaxed jobs are bounded round by round; none where left out."),
+	NewField("pools", ListOf(RefTo(poolTable)),
+		func(r *Reader, v *certificateDoc) error {
+			return r.Array(func(int) error {
+				var p hare.Pool
+				err := poolTable.Read(r, &poolDoc{Pool: &p})
+				v.Pools = append(v.Pools, p)
+				return err
+			})
+		},
+		ofPrices(func(b []byte, c *hare.Certificate) []byte {
+			if len(c.Pools) == 0 {
+				return b
+			}
+			return appendList(b, c.Pools, func(b []byte, p hare.Pool) []byte {
+				return poolTable.Append(b, &poolDoc{Pool: &p})
+			})
+		})).
+		About("pools are further prices: of GPUs on some nodes or node by node, of CPUs, and of memory."),
 ).Check(func(v *certificateDoc, _ Members, found *hare.InvalidErrors) {
 	slices.SortFunc(v.Sizes, func(a, b hare.SizePrices) int {
 		return cmp.Or(strings.Compare(a.Type, b.Type), cmp.Compare(a.Tasks, b.Tasks))
@@ -67,6 +85,9 @@ var certificateTable = NewTable("Certificate", "Certificate proves the bound: an
 	slices.SortFunc(v.Prices, func(a, b hare.TypePrices) int { return strings.Compare(a.Type, b.Type) })
 	if v.sizes && v.Method != hare.MethodPrice {
 		found.Add("/sizes", "not_allowed", "belongs to certificates of method price")
+	}
+	if len(v.Pools) > 0 && v.Method != hare.MethodPrice {
+		found.Add("/pools", "not_allowed", "belongs to certificates of method price")
 	}
 	if v.form != CertificateForm {
 		found.Add("/hare", "unknown_form", "must be %q", CertificateForm)

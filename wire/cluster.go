@@ -89,6 +89,15 @@ var nodeTable = NewTable("Node",
 			return err
 		},
 		func(b []byte, v *nodeDoc) []byte { return appendBusy(b, v.Busy) }),
+	Millis("cpus", func(v *nodeDoc) *int64 { return &v.CPUMilli }, 1, hare.MaxPerTask).
+		About("cpus is the number of CPUs of the node, with at most three decimals. Left out: no limit.").Example(96),
+	Integer("memory_mib", func(v *nodeDoc) *int64 { return &v.MemoryMiB }, 1, hare.MaxPerTask).
+		About("memory_mib is the memory of the node. Left out: no limit.").Example(524288),
+	NewField("labels", MapOf(Schema{"type": "string"}),
+		func(r *Reader, v *nodeDoc) error { return readLabels(r, &v.Labels) },
+		func(b []byte, v *nodeDoc) []byte { return appendLabels(b, v.Labels) }).
+		About("labels are what the selectors of jobs, only and exclude, go by.").
+		Example(Schema{"rack": "r1", "disk": "nvme"}),
 ).Check(func(v *nodeDoc, has Members, found *hare.InvalidErrors) {
 	found.CheckNode("", &v.Node, !v.badGPUs)
 	v.Normalise()

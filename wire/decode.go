@@ -209,8 +209,8 @@ func (r *Reader) Finish(err error) error {
 
 // reserved lists names that are refused because later versions will give them a
 // meaning.
-var reserved = []string{"shapes", "after", "deadline_s", "only", "quota", "user", "gpus_per_task", "within",
-	"switch_s", "progress"}
+var reserved = []string{"shapes", "after", "deadline_s", "late_weight", "quota", "user", "within", "switch_s",
+	"progress", "durations", "reshape_s", "topology", "reservations"}
 
 // unknown refuses the field that was skipped last, and names the nearest known
 // field.

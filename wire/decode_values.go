@@ -360,6 +360,26 @@ func (r *Reader) Micros(to *int64, least int64) error {
 	return nil
 }
 
+// Millis reads a decimal with at most three places, between least and most thousandths.
+func (r *Reader) Millis(to *int64, least, most int64) error {
+	v, err := r.numberOrFault()
+	if v == nil {
+		return err
+	}
+	text := string(v)
+	n, bad := hare.ParseDecimal(text, 3)
+	switch {
+	case errors.Is(bad, hare.ErrDecimalPlaces):
+		return r.Fault("too_many_decimals", "%s has more than three decimals: round it to thousandths",
+			hare.Clip(text))
+	case bad != nil || n < least || n > most:
+		return r.Fault("out_of_range", "%s must be between %s and %s", hare.Clip(text), hare.FormatMillis(least),
+			hare.FormatMillis(most))
+	}
+	*to = n
+	return nil
+}
+
 // Integer reads a whole number between least and most.
 func (r *Reader) Integer(to *int64, least, most int64) error {
 	v, err := r.numberOrFault()

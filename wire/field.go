@@ -94,6 +94,21 @@ func Micros[T any](name string, at func(*T) *int64, least int64) Field[T] {
 	return f
 }
 
+// Millis makes a field whose value is a decimal with at most three places that is held in
+// thousandths, from least to most. 0 is left out.
+func Millis[T any](name string, at func(*T) *int64, least, most int64) Field[T] {
+	f := Micros(name, at, least).
+		Reading(func(r *Reader, v *T) error { return r.Millis(at(v), least, most) })
+	f.micros = nil
+	f.write = func(b []byte, v *T) []byte {
+		if n := *at(v); n != 0 {
+			return hare.AppendMicros(b, n*1000)
+		}
+		return b
+	}
+	return f
+}
+
 // OptionalMicros is Micros for a field that may be 0: nil, not 0, stands for a
 // field that is left out.
 func OptionalMicros[T any](name string, at func(*T) **int64, least int64) Field[T] {

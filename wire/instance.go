@@ -95,7 +95,26 @@ var jobTable = NewTable("Job", "Job is rounds one after another, each of paralle
 			"a limit; online policies that do not know sizes may go by it, and everything else ignores it."),
 	classField(func(v *jobDoc) *hare.Job { return v.Job }).
 		About("class has at most 8 strings by which jobs are alike, such as user and name. It is used as estimate_s is."),
+	Integer("gpus_per_task", func(v *jobDoc) *int64 { return &v.GPUsPerTask }, 1, hare.MaxGPUs).
+		About("gpus_per_task are the GPUs that one task holds, all of one type and on one node.").Default(1),
+	Millis("cpus_per_task", func(v *jobDoc) *int64 { return &v.CPUMilliPerTask }, 0, hare.MaxPerTask).
+		About("cpus_per_task are the CPUs, with at most three decimals, that a task holds on its node while it holds "+
+			"its GPUs.").Default(0),
+	Integer("memory_mib_per_task", func(v *jobDoc) *int64 { return &v.MemoryMiBPerTask }, 0, hare.MaxPerTask).
+		About("memory_mib_per_task is the memory that a task holds on its node while it holds its GPUs.").Default(0),
+	Bool("distinct_nodes", func(v *jobDoc) *bool { return &v.DistinctNodes }).
+		About("distinct_nodes allows at most one task of a round on a node; for gang and rigid jobs.").Default(false),
+	selectorField("only", func(v *jobDoc) *[]hare.LabelValues { return &v.Only }).
+		About("only chooses the nodes of the job: a node must carry each label with one of its values. The label node "+
+			"is the name of the node.").
+		Example(Schema{"disk": "nvme"}),
+	selectorField("exclude", func(v *jobDoc) *[]hare.LabelValues { return &v.Exclude }).
+		About("exclude keeps the job off nodes that carry one of the labels with one of its values.").
+		Example(Schema{"node": []string{"a-3"}}),
 ).Check(func(v *jobDoc, has Members, found *hare.InvalidErrors) {
+	if v.GPUsPerTask == 1 {
+		v.GPUsPerTask = 0
+	}
 	checkMix(v.Job, has.Has("mix") && !v.unknownSync, v.mix, found)
 	if !has.Has("on") {
 		v.On = []hare.Profile{{Type: "-", ComputeUs: 1}}

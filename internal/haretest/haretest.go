@@ -67,6 +67,7 @@ func Instance(t *rapid.T) *hare.Instance {
 				n.Busy = append(n.Busy, hare.Busy{GPU: g, UntilUs: Micros(t, 1, "until")})
 			}
 		}
+		drawNodeRules(t, &n)
 		inst.Cluster.Nodes = append(inst.Cluster.Nodes, n)
 	}
 	for i := range rapid.IntRange(0, 5).Draw(t, "jobs") {
@@ -84,9 +85,45 @@ func Instance(t *rapid.T) *hare.Instance {
 			j.Hints = &hare.JobHints{EstimateUs: Micros(t, 1, "estimate"), Class: []hare.ClassLabel{
 				{Name: "name", Value: rapid.SampledFrom(Names).Draw(t, "class")}, {Name: "user"}}}
 		}
+		drawJobRules(t, &j, inst)
 		inst.Jobs = append(inst.Jobs, j)
 	}
 	return inst
+}
+
+// drawNodeRules draws CPUs, memory and labels for a third of all nodes.
+func drawNodeRules(t *rapid.T, n *hare.Node) {
+	if rapid.IntRange(0, 2).Draw(t, "node rules") > 0 {
+		return
+	}
+	n.CPUMilli = rapid.SampledFrom([]int64{0, 1, 2500, 64_000, hare.MaxPerTask}).Draw(t, "cpus")
+	n.MemoryMiB = rapid.SampledFrom([]int64{0, 1, 7, 1 << 20}).Draw(t, "memory")
+	for _, name := range rapid.SampledFrom([][]string{nil, {"disk"}, {"a b", "disk", "\U0001F407"}}).Draw(t, "labels") {
+		n.Labels = append(n.Labels, hare.Label{Name: name, Value: rapid.SampledFrom([]string{"", "nvme", "ssd"}).
+			Draw(t, "value")})
+	}
+}
+
+// drawJobRules draws the rules about nodes for a third of all jobs.
+func drawJobRules(t *rapid.T, j *hare.Job, inst *hare.Instance) {
+	if rapid.IntRange(0, 2).Draw(t, "job rules") > 0 {
+		return
+	}
+	j.GPUsPerTask = rapid.SampledFrom([]int64{0, 2, 3}).Draw(t, "gpus per task")
+	j.CPUMilliPerTask = rapid.SampledFrom([]int64{0, 1, 1250, hare.MaxPerTask}).Draw(t, "cpus per task")
+	j.MemoryMiBPerTask = rapid.SampledFrom([]int64{0, 1, 3}).Draw(t, "memory per task")
+	j.DistinctNodes = j.Sync != hare.Relaxed && rapid.Bool().Draw(t, "distinct")
+	selector := func(label string) []hare.LabelValues {
+		switch rapid.IntRange(0, 3).Draw(t, label) {
+		case 0:
+			return []hare.LabelValues{{Label: "disk", Values: []string{"nvme", "ssd"}}}
+		case 1:
+			return []hare.LabelValues{{Label: "disk", Values: []string{""}},
+				{Label: hare.LabelNode, Values: []string{inst.Cluster.Nodes[0].Name}}}
+		}
+		return nil
+	}
+	j.Only, j.Exclude = selector("only"), selector("exclude")
 }
 
 // Gangs makes n gang jobs on two T4 and two V100. The same n and seed give the same jobs.
