@@ -23,7 +23,8 @@ quick_build := -vet=off -ldflags=-w
 
 # Packages with goroutines of their own are tested under the race detector too.
 # The longest first, so that no core waits for the last one.
-racy := $(wildcard api solver sessions solves greedy experiment internal/lp relax admission access study whatif explain regret store store/sqlite service client)
+racy := $(wildcard api solver sessions solves greedy experiment internal/lp relax admission \
+	 access study whatif explain regret store store/sqlite service client)
 
 demo_instance = $(firstword $(filter-out %.result.json,$(wildcard examples/gavel-*.json)))
 
@@ -117,7 +118,8 @@ INSTANCES ?= 100000
 .PHONY: oracle
 oracle: highs ## agreement and known answers, the checks that take minutes, not seconds: docs/agreement-queues.md
 	CGO_ENABLED=1 $(highs_for_tests) $(GO) test -count=1 -v -timeout 60m ./policy -run 'Queue|Gavel' -args -hare.oracle
-	CGO_ENABLED=1 $(highs_for_tests) $(GO) test -count=1 -timeout 10h ./bench -run TestBruteForce -args -hare.instances=$(INSTANCES)
+	CGO_ENABLED=1 $(highs_for_tests) $(GO) test -count=1 -timeout 10h ./bench -run TestBruteForce \
+		-args -hare.instances=$(INSTANCES)
 
 .PHONY: test-python
 test-python: ## the verifier in Python
@@ -162,7 +164,8 @@ bench-gap: build ## gaps on the frozen set of 60, 4 min; results in build/gap, s
 cpsat: .venv/ortools ## OR-Tools in .venv, for hare bench gap --against cpsat
 
 .venv/ortools: bench/requirements.txt
-	@$(PYTHON) -m venv .venv || { echo "install the Python module venv, on Debian: apt-get install python3-venv" >&2; exit 1; }
+	@$(PYTHON) -m venv .venv || \
+		{ echo "install the Python module venv, on Debian: apt-get install python3-venv" >&2; exit 1; }
 	.venv/bin/python -m pip install -q --disable-pip-version-check -r $<
 	@touch $@
 

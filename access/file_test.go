@@ -138,7 +138,12 @@ func TestDamage(t *testing.T) {
 // FuzzRead checks that only a text with its checksum is read, and that a set that was
 // read is valid.
 func FuzzRead(f *testing.F) {
-	const good = `{"hare":"keys/v1","sha256":"e58f98a23d05dd4c97c9f38f1aa94272973bfcf377e5918f36bd06dac50c3ae2","set":{"keys":[{"id":"ufrybj4j4tonipck","tenant":"vision","role":"solve","sha256":"3f042a7c8d3df9729b41fd06244acefe2843f87ce8654a8318cb02f6e9a2fada","created":"2026-11-21T14:24:09Z","expires":"2027-02-19T14:24:09Z","revoked":"2026-11-21T14:24:10Z"},{"id":"5ze2iktar6rpfd47","tenant":"*","role":"admin","sha256":"92c0aaf5bd4b26d1bd95c7266926bf551e9d166ac8c062574d0998c7d5f6ef61","created":"2026-11-21T14:24:09Z"}],"quotas":{"vision":{"solves":4,"rate":20}}}}`
+	const good = `{"hare":"keys/v1","sha256":"e58f98a23d05dd4c97c9f38f1aa94272973bfcf377e5918f36bd06dac50c3ae2",` +
+		`"set":{"keys":[{"id":"ufrybj4j4tonipck","tenant":"vision","role":"solve",` +
+		`"sha256":"3f042a7c8d3df9729b41fd06244acefe2843f87ce8654a8318cb02f6e9a2fada","created":"2026-11-21T14:24:09Z",` +
+		`"expires":"2027-02-19T14:24:09Z","revoked":"2026-11-21T14:24:10Z"},{"id":"5ze2iktar6rpfd47","tenant":"*",` +
+		`"role":"admin","sha256":"92c0aaf5bd4b26d1bd95c7266926bf551e9d166ac8c062574d0998c7d5f6ef61",` +
+		`"created":"2026-11-21T14:24:09Z"}],"quotas":{"vision":{"solves":4,"rate":20}}}}`
 	f.Add([]byte(good))
 	f.Add([]byte(strings.Replace(good, "solve", "admin", 1)))
 	f.Add([]byte(`{"hare":"keys/v1","sha256":"","set":{}}`))

@@ -194,7 +194,8 @@ func TestPointers(t *testing.T) {
 	h, _ := newServer(t)
 	w := request(t, h, "POST", "/v1/solves",
 		`{"instance":{"hare":"instance/v1","cluster":{"nodes":[{"name":"a","gpus":{"V100":2}}]},"jobs":[
-		{"id":"ok","on":{"V100":{"compute_s":1}}},{"id":"x","weight":-3,"on":{"V100":{"compute_s":1}}}]},"options":{"gap":7,"seeds":1}}`, "X-Request-Id", "mine")
+		{"id":"ok","on":{"V100":{"compute_s":1}}},{"id":"x","weight":-3,"on":{"V100":{"compute_s":1}}}]},`+
+			`"options":{"gap":7,"seeds":1}}`, "X-Request-Id", "mine")
 	var p struct {
 		RequestID string `json:"request_id"`
 		Errors    []struct{ Pointer, Code, Detail string }

@@ -84,7 +84,13 @@ func secondsOf(r *http.Request, name string) (int64, error) {
 // explainJob explains a job of a stored solve.
 //
 //	@Summary		Say why a job of a solve starts and ends when it does
-//	@Description	The answer has the start and the end of the job, the reason for each of its waits, the price that it pays at the certificate's prices, and its cost on each type alone. With by_s or earlier_s the answer also has the least changes with which the job ends in time: one more GPU of a type, a greater weight, or fewer rounds, each with the jobs that it delays. Statements apply to this result; changes show what Hare would answer with the same options, seed and work limit. The search for changes runs in the queue until the time limit passes; the answer marks changes whose search did not end.
+//	@Description	The answer has the start and the end of the job, the reason for each of its waits, the price
+//	@Description	that it pays at the certificate's prices, and its cost on each type alone. With by_s or
+//	@Description	earlier_s the answer also has the least changes with which the job ends in time: one more GPU
+//	@Description	of a type, a greater weight, or fewer rounds, each with the jobs that it delays. Statements
+//	@Description	apply to this result; changes show what Hare would answer with the same options, seed and work
+//	@Description	limit. The search for changes runs in the queue until the time limit passes; the answer marks
+//	@Description	changes whose search did not end.
 //	@Tags			scheduling
 //	@ID				explainJob
 //	@Param			id				path	string	true	"the solve"
@@ -141,7 +147,8 @@ func (s *server) explainJob(w http.ResponseWriter, r *http.Request) error {
 // listSolvedJobs lists the jobs of a stored solve.
 //
 //	@Summary		List the jobs of a solve with their times
-//	@Description	The answer has the start, end, wait, completion time, stretch and share of the value of each job. The list is empty if the solve found no schedule.
+//	@Description	The answer has the start, end, wait, completion time, stretch and share of the value of each
+//	@Description	job. The list is empty if the solve found no schedule.
 //	@Tags			scheduling
 //	@ID				listSolveJobs
 //	@Param			id		path	string	true	"the solve"

@@ -75,7 +75,9 @@ func (s *server) count(f func(http.ResponseWriter,
 // bound computes a relaxation alone.
 //
 //	@Summary		Bound an instance from below
-//	@Description	No schedule can have a smaller objective than the bound. Certificates prove the bounds of price, critical_path and machine. The bound of queyranne has no certificate, and paper proves nothing.
+//	@Description	No schedule can have a smaller objective than the bound. Certificates prove the bounds of
+//	@Description	price, critical_path and machine. The bound of queyranne has no certificate, and paper proves
+//	@Description	nothing.
 //	@Tags			scheduling
 //	@ID				bound
 //	@Param			body	body	openapi.BoundRequest	true	"the instance and a method"
@@ -130,7 +132,12 @@ type certificateText = json.RawMessage
 // verify checks a result.
 //
 //	@Summary		Check a result
-//	@Description	The verifier shares no code with the solver. It checks every constraint in integers, recomputes the value, and recomputes the bound from the certificate in exact arithmetic. For a plan for the rest of an earlier plan, it derives the rest and its constant from the instance and from the work that had started, which it reads from previous or, without previous, from the schedule of the whole in the result. The answer to an invalid result has status 200, ok false, and the faults.
+//	@Description	The verifier shares no code with the solver. It checks every constraint in integers,
+//	@Description	recomputes the value, and recomputes the bound from the certificate in exact arithmetic. For a
+//	@Description	plan for the rest of an earlier plan, it derives the rest and its constant from the instance
+//	@Description	and from the work that had started, which it reads from previous or, without previous, from
+//	@Description	the schedule of the whole in the result. The answer to an invalid result has status 200, ok
+//	@Description	false, and the faults.
 //	@Tags			scheduling
 //	@ID				verify
 //	@Param			body	body	openapi.VerifyRequest	true	"the instance and a result for it"

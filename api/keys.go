@@ -107,7 +107,8 @@ func (s *server) listKeys(w http.ResponseWriter, r *http.Request) error {
 // createKey makes a key.
 //
 //	@Summary		Make an API key
-//	@Description	Only this answer has the secret, because the server stores only its hash. A key can create keys of its own tenant; a key of tenant "*" can create keys of any tenant.
+//	@Description	Only this answer has the secret, because the server stores only its hash. A key can create
+//	@Description	keys of its own tenant; a key of tenant "*" can create keys of any tenant.
 //	@Tags			keys
 //	@ID				createKey
 //	@Param			body	body	keyRequest	true	"what it may do"
@@ -234,7 +235,8 @@ func (s *server) getQuota(w http.ResponseWriter, r *http.Request) error {
 // setQuota sets the quota of a tenant.
 //
 //	@Summary		Set the quota of a tenant
-//	@Description	The call requires a key of tenant "*" with role admin. A limit that is left out, or 0, is the server's default.
+//	@Description	The call requires a key of tenant "*" with role admin. A limit that is left out, or 0, is the
+//	@Description	server's default.
 //	@Tags			keys
 //	@ID				setQuota
 //	@Param			tenant	path	string			true	"the tenant, percent-encoded"

@@ -81,9 +81,11 @@ type sessionJSON struct {
 	Planning *planningJSON `json:"planning,omitempty"`
 } //	@name	Session
 
-// planningJSON says how the plans of a session come along. Numbers count since the state of the session was brought into memory.
+// planningJSON says how the plans of a session come along. Numbers count since the state of the
+// session was brought into memory.
 type planningJSON struct {
-	// State is idle where the plan has seen the last change, waiting while planners make other plans, ready where a plan is taken with the next event, and retrying where the last plan failed.
+	// State is idle where the plan has seen the last change, waiting while planners make other plans,
+	// ready where a plan is taken with the next event, and retrying where the last plan failed.
 	State string `json:"state" enums:"idle,waiting,running,ready,retrying"`
 	// Fallback is the policy that decides because there is no plan, or because the plan is too old.
 	Fallback string `json:"fallback,omitempty"`
@@ -130,7 +132,8 @@ func answerJSON(w http.ResponseWriter, status int, v any) error {
 // createSession creates a session.
 //
 //	@Summary		Open an online session
-//	@Description	A session takes events and answers each with decisions: which task starts where. Its first event has seq 1. With clock "server" events carry no at_s: the server stamps them.
+//	@Description	A session takes events and answers each with decisions: which task starts where. Its first
+//	@Description	event has seq 1. With clock "server" events carry no at_s: the server stamps them.
 //	@Tags			sessions
 //	@ID				createSession
 //	@Param			body	body	openapi.SessionRequest	true	"the cluster, and how to decide"
@@ -193,7 +196,8 @@ func (s *server) createSession(w http.ResponseWriter, r *http.Request) error {
 // listSessions lists the sessions.
 //
 //	@Summary		List the sessions, the oldest first
-//	@Description	The answer has at most limit sessions. If there are more, next is the value of after that continues the list.
+//	@Description	The answer has at most limit sessions. If there are more, next is the value of after that
+//	@Description	continues the list.
 //	@Tags			sessions
 //	@ID				listSessions
 //	@Param			limit	query	int		false	"1 to 1000, the most sessions to list: 1000 without it"
@@ -259,7 +263,8 @@ type sessionListJSON struct {
 // getSession describes a session.
 //
 //	@Summary		Look at a session
-//	@Description	The answer has the configuration of the session, its last durable event, and the state of its policy: queues, attained service, tasks and GPUs.
+//	@Description	The answer has the configuration of the session, its last durable event, and the state of its
+//	@Description	policy: queues, attained service, tasks and GPUs.
 //	@Tags			sessions
 //	@ID				getSession
 //	@Param			id	path	string	true	"the session"
@@ -307,7 +312,9 @@ func planningOf(report *sessions.PlanReport) *planningJSON {
 // getPlan describes the plan that a session follows.
 //
 //	@Summary		Look at the plan of a session
-//	@Description	The answer has value, bound and gap of the plan, and for each job that has not ended when it is expected to start and to end, the earliest end that is proved, and what it waits for. All hold if the jobs are as long as is believed and nobody comes.
+//	@Description	The answer has value, bound and gap of the plan, and for each job that has not ended when it
+//	@Description	is expected to start and to end, the earliest end that is proved, and what it waits for. All
+//	@Description	hold if the jobs are as long as is believed and nobody comes.
 //	@Tags			sessions
 //	@ID				getSessionPlan
 //	@Param			id	path	string	true	"the session"
@@ -361,7 +368,8 @@ func (s *server) deleteSession(w http.ResponseWriter, r *http.Request) error {
 // getJob explains a job of a session.
 //
 //	@Summary		Say why a job waits
-//	@Description	The answer has the queue of the job, the jobs ahead of it, the type of GPU that it would get, and what would change its position.
+//	@Description	The answer has the queue of the job, the jobs ahead of it, the type of GPU that it would get,
+//	@Description	and what would change its position.
 //	@Tags			sessions
 //	@ID				getSessionJob
 //	@Param			id	path	string	true	"the session"

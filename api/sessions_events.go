@@ -38,7 +38,13 @@ const (
 // postEvents applies events as they arrive and answers each as soon as it is durable.
 //
 //	@Summary		Send events, get decisions
-//	@Description	The stream is full duplex: each line of the request is a JSON object, and each line of the answer answers one event, in order, as soon as the event and its decisions are durable. The client need not wait for an answer before it sends the next event. A line that is refused is answered with {"seq", "error": {status, line, pointer, code, detail}} and changes nothing, and the stream continues. An event that was recorded before is answered with the recorded decisions; if an event is missing, the error has the number that is expected. After a broken connection, send every event after the last answer again.
+//	@Description	The stream is full duplex: each line of the request is a JSON object, and each line of the
+//	@Description	answer answers one event, in order, as soon as the event and its decisions are durable. The
+//	@Description	client need not wait for an answer before it sends the next event. A line that is refused is
+//	@Description	answered with {"seq", "error": {status, line, pointer, code, detail}} and changes nothing, and
+//	@Description	the stream continues. An event that was recorded before is answered with the recorded
+//	@Description	decisions; if an event is missing, the error has the number that is expected. After a broken
+//	@Description	connection, send every event after the last answer again.
 //	@Tags			sessions
 //	@ID				postEvents
 //	@Param			id		path	string			true	"the session"

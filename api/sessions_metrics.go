@@ -40,8 +40,8 @@ func newSessionMetrics(registry *prometheus.Registry) sessionMetrics {
 			.1, .5, 2}}),
 		streams: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "hare_session_streams",
 			Help: "Open streams of events or of decisions."}, []string{"of"}),
-		plans: counter("hare_session_plans_total", "Plans of sessions by outcome; a plan that was made is taken, refused or "+
-			"dropped afterwards.", "outcome"),
+		plans: counter("hare_session_plans_total", "Plans of sessions by outcome; a plan that was made is taken, refused "+
+			"or dropped afterwards.", "outcome"),
 		planTimes: histogram("hare_session_plan_seconds", "Time to make a plan of a session, failed plans included.",
 			shortTimes),
 		planAges: histogram("hare_session_plan_age_seconds", "Age of plans when they are taken: the time since they were "+
@@ -142,7 +142,8 @@ func NewTimedStore(store store.SessionStore) *TimedStore {
 		failures: prometheus.NewCounter(prometheus.CounterOpts{Name: "hare_session_commit_failures_total",
 			Help: "Groups of events that the disk refused; none of them was recorded."}),
 		events: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "hare_session_commit_events", Help: "Number of " +
-			"events that became durable in one commit.", Buckets: []float64{1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000}}),
+			"events that became durable in one commit.",
+			Buckets: []float64{1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000}}),
 	}
 }
 

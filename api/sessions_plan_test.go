@@ -71,7 +71,8 @@ func TestPlan(t *testing.T) {
 		t.Error(text)
 	}
 	_, text, _ = s.call(t, "GET", "/metrics", "")
-	for _, want := range []string{`hare_session_plans_total{outcome="taken"} 1`, `hare_session_plans_total{outcome="made"} 2`,
+	for _, want := range []string{`hare_session_plans_total{outcome="taken"} 1`,
+		`hare_session_plans_total{outcome="made"} 2`,
 		"hare_session_plan_seconds_count 2", "hare_session_plan_age_seconds_count 1", "hare_session_plans_abandoned 0"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %s in the metrics", want)

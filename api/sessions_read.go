@@ -18,7 +18,10 @@ import (
 // getDecisions streams the decisions of a session as they become durable.
 //
 //	@Summary		Follow the decisions
-//	@Description	With Accept: text/event-stream, each recorded answer is an event whose id is its seq; new answers follow, and the server sends a comment every 15 s. With Last-Event-ID the stream continues after that event; an event: end with a problem code ends the stream. Otherwise the answer is NDJSON of the recorded answers, and with ?follow=true also of new ones.
+//	@Description	With Accept: text/event-stream, each recorded answer is an event whose id is its seq; new
+//	@Description	answers follow, and the server sends a comment every 15 s. With Last-Event-ID the stream
+//	@Description	continues after that event; an event: end with a problem code ends the stream. Otherwise the
+//	@Description	answer is NDJSON of the recorded answers, and with ?follow=true also of new ones.
 //	@Tags			sessions
 //	@ID				getDecisions
 //	@Param			id				path	string	true	"the session"
@@ -82,7 +85,9 @@ func (s *server) getDecisions(w http.ResponseWriter, r *http.Request) error {
 // getLog streams the log of a session.
 //
 //	@Summary		Download the log
-//	@Description	The first line has the configuration of the session; each other line has an event and its decisions. hare online replay repeats the session. With ?after= the answer has only the lines after that event.
+//	@Description	The first line has the configuration of the session; each other line has an event and its
+//	@Description	decisions. hare online replay repeats the session. With ?after= the answer has only the lines
+//	@Description	after that event.
 //	@Tags			sessions
 //	@ID				getLog
 //	@Param			id		path	string	true	"the session"
@@ -145,7 +150,17 @@ func hindsight(r *http.Request, session *sessions.Session) (*regret.Hindsight, e
 // getRegret compares a session with what could have been planned in hindsight.
 //
 //	@Summary		Compare with the best in hindsight
-//	@Description	The server divides the weighted completion time of the jobs that ended by a lower bound for every plan for these jobs, with the same arrivals, rounds and GPUs, whose tasks take at least the least measured times. It computes the comparison on request and delays no decision. With ?every_s= the answer is NDJSON with a comparison for each multiple of that interval between the first event and the last, by the log of that time, and one for the end of the log, which has "last": true; each line is sent as soon as it is computed. Lines other than the last do not change while the log grows. An answer without a last line is incomplete. With ?against=POLICY the answer also says what that policy would have done: the server replays the arrivals, rounds, measured times, failures and GPUs of the log under it in the simulator, with the session's parameters where it is the session's own policy, and with default parameters otherwise.
+//	@Description	The server divides the weighted completion time of the jobs that ended by a lower bound for
+//	@Description	every plan for these jobs, with the same arrivals, rounds and GPUs, whose tasks take at least
+//	@Description	the least measured times. It computes the comparison on request and delays no decision. With
+//	@Description	?every_s= the answer is NDJSON with a comparison for each multiple of that interval between
+//	@Description	the first event and the last, by the log of that time, and one for the end of the log, which
+//	@Description	has "last": true; each line is sent as soon as it is computed. Lines other than the last do
+//	@Description	not change while the log grows. An answer without a last line is incomplete. With
+//	@Description	?against=POLICY the answer also says what that policy would have done: the server replays the
+//	@Description	arrivals, rounds, measured times, failures and GPUs of the log under it in the simulator, with
+//	@Description	the session's parameters where it is the session's own policy, and with default parameters
+//	@Description	otherwise.
 //	@Tags			sessions
 //	@ID				getRegret
 //	@Param			id		path	string	true	"the session"
@@ -345,7 +360,9 @@ func regretRoute(h http.HandlerFunc) http.HandlerFunc {
 // getSchedule answers with the schedule that the session followed.
 //
 //	@Summary		The schedule that the session followed
-//	@Description	Where every task of a job took the same times on GPUs of one type, an instance and a result for it, of the jobs that ended, that hare verify accepts; otherwise a trace of the tasks that ended.
+//	@Description	Where every task of a job took the same times on GPUs of one type, an instance and a result
+//	@Description	for it, of the jobs that ended, that hare verify accepts; otherwise a trace of the tasks that
+//	@Description	ended.
 //	@Tags			sessions
 //	@ID				getSchedule
 //	@Param			id	path	string	true	"the session"

@@ -100,7 +100,8 @@ func TestRegretAgainst(t *testing.T) {
 	for _, name := range policy.SessionNames() {
 		code, text, h := s.call(t, "GET", at+"/regret?against="+name, "")
 		if code != 200 || h.Get("Content-Type") != "application/json" ||
-			!strings.HasPrefix(text, strings.TrimSuffix(plain, "}\n")+`,"against":{"policy":"`+name+`","stalled":0,"weighted_jct":`) {
+			!strings.HasPrefix(text, strings.TrimSuffix(plain, "}\n")+`,"against":{"policy":"`+name+
+				`","stalled":0,"weighted_jct":`) {
 			t.Fatalf("%s: %d %s", name, code, text)
 		}
 		var doc struct {

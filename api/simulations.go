@@ -42,7 +42,15 @@ const progressEvery = time.Second
 // simulate runs a simulation of each policy of the request.
 //
 //	@Summary		Compare policies on a simulated cluster
-//	@Description	Simulates the jobs of a trace, of an instance or of a generator under each policy on a virtual clock. Each policy runs repeat times. The answer has mean and percentile completion times, fairness, utilization and lost work. The same request gives the same bytes. The verifier checks each run of the task engine before the answer shows its figures; if a policy makes an impossible decision, the whole call fails and the problem names the policy, the time and the GPU. The answer as NDJSON has a line for each run as soon as it ends, lines of progress between these, and a summary as the last line; if a run fails after the first line, the last line has the problem. If time_limit_s passes, status is deadline and the answer has the runs that had ended. If the client disconnects, the simulation ends.
+//	@Description	Simulates the jobs of a trace, of an instance or of a generator under each policy on a virtual
+//	@Description	clock. Each policy runs repeat times. The answer has mean and percentile completion times,
+//	@Description	fairness, utilization and lost work. The same request gives the same bytes. The verifier
+//	@Description	checks each run of the task engine before the answer shows its figures; if a policy makes an
+//	@Description	impossible decision, the whole call fails and the problem names the policy, the time and the
+//	@Description	GPU. The answer as NDJSON has a line for each run as soon as it ends, lines of progress
+//	@Description	between these, and a summary as the last line; if a run fails after the first line, the last
+//	@Description	line has the problem. If time_limit_s passes, status is deadline and the answer has the runs
+//	@Description	that had ended. If the client disconnects, the simulation ends.
 //	@Tags			scheduling
 //	@ID				simulate
 //	@Param			body	body	openapi.SimulationRequest	true	"policies, jobs and where they run"

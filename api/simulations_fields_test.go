@@ -127,7 +127,8 @@ func TestSimulationFieldsRefusals(t *testing.T) {
 	}
 	// Prices that are far apart still give figures.
 	if w := request(t, h, "POST", "/v1/simulations",
-		cost+`,"gpus":{"V100":4,"P100":4,"K80":4},"prices":{"V100":9000000000,"P100":0.000001,"K80":1}}`); w.Code != http.StatusOK {
+		cost+`,"gpus":{"V100":4,"P100":4,"K80":4},"prices":{"V100":9000000000,"P100":0.000001,`+
+			`"K80":1}}`); w.Code != http.StatusOK {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}
 }

@@ -18,8 +18,9 @@ type simulationMetrics struct {
 
 func newSimulationMetrics() simulationMetrics {
 	return simulationMetrics{
-		ended: counter("hare_simulations_total", "Simulations that left the queue and ran, by status or kind of error.", "status"),
-		took:  histogram("hare_simulation_seconds", "Time that simulations ran, without their time in the queue.", longTimes),
+		ended: counter("hare_simulations_total", "Simulations that left the queue and ran, by status or kind of error.",
+			"status"),
+		took: histogram("hare_simulation_seconds", "Time that simulations ran, without their time in the queue.", longTimes),
 		jobs: prometheus.NewCounter(prometheus.CounterOpts{Name: "hare_simulated_jobs_total",
 			Help: "Jobs of the runs that ended."}),
 	}

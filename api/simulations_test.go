@@ -61,7 +61,8 @@ func simulated(t *testing.T, h http.Handler, body string) (string, simulationAns
 // at 14 and 9 s.
 func TestSimulationByHand(t *testing.T) {
 	h, _ := newSimulationServer(t, service.Config{})
-	const body = `{"policies":["fifo","srtf"],"detail":"jobs","instance":{"hare":"instance/v1","cluster":{"nodes":[{"name":"a","gpus":{"V100":1}}]},
+	const body = `{"policies":["fifo","srtf"],"detail":"jobs","instance":{"hare":"instance/v1",` +
+		`"cluster":{"nodes":[{"name":"a","gpus":{"V100":1}}]},
 		"jobs":[{"id":"long","rounds":2,"on":{"V100":{"compute_s":5}}},{"id":"short","on":{"V100":{"compute_s":4}}}]}}`
 	text, a := simulated(t, h, body)
 	if a.Status != "succeeded" || a.Asked != 2 || len(a.Runs) != 2 {
@@ -341,7 +342,8 @@ func TestSimulationFollowsItsSchema(t *testing.T) {
 // been sent, the error is the last line.
 func TestSimulationThatStalls(t *testing.T) {
 	h, _ := newSimulationServer(t, service.Config{})
-	const body = `{"policies":["srtf","kueue"],"instance":{"hare":"instance/v1","cluster":{"nodes":[{"name":"a","gpus":{"V100":2}},{"name":"b","gpus":{"V100":2},"in_service_s":[[0,6]]}]},"jobs":[
+	const body = `{"policies":["srtf","kueue"],"instance":{"hare":"instance/v1","cluster":{"nodes":[{"name":"a",` +
+		`"gpus":{"V100":2}},{"name":"b","gpus":{"V100":2},"in_service_s":[[0,6]]}]},"jobs":[
 		{"id":"first","tasks":4,"sync":"gang","on":{"V100":{"compute_s":1}}},
 		{"id":"long","release_s":0.2,"tasks":2,"sync":"gang","on":{"V100":{"compute_s":4}}},
 		{"id":"wide","release_s":0.3,"tasks":4,"sync":"gang","on":{"V100":{"compute_s":3}}}]}}`

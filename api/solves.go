@@ -49,7 +49,13 @@ func (s *server) solves() (*solves.Solves, error) {
 // solve answers with the result, or with 202 and the path at which the result will be.
 //
 //	@Summary		Solve an instance
-//	@Description	The answer is the best certified pair of schedule and bound that the limits allow, as with hare solve. For an infeasible instance the answer has status 200, the termination and the reasons. With Prefer: wait=N the answer comes when the solve ends, or after N seconds with status 202 and the location of the solve; Prefer: respond-async means wait=0. Without Prefer the answer comes when the solve ends; if the client disconnects before, the solve ends, unless the request has an Idempotency-Key. A repeated call with the same key and body gets the answer of the first call.
+//	@Description	The answer is the best certified pair of schedule and bound that the limits allow, as with
+//	@Description	hare solve. For an infeasible instance the answer has status 200, the termination and the
+//	@Description	reasons. With Prefer: wait=N the answer comes when the solve ends, or after N seconds with
+//	@Description	status 202 and the location of the solve; Prefer: respond-async means wait=0. Without Prefer
+//	@Description	the answer comes when the solve ends; if the client disconnects before, the solve ends, unless
+//	@Description	the request has an Idempotency-Key. A repeated call with the same key and body gets the answer
+//	@Description	of the first call.
 //	@Tags			scheduling
 //	@ID				solve
 //	@Param			Prefer			header	string					false	"wait=N, 0 to 3600 seconds, or respond-async (RFC 7240)"	example(wait=10)

@@ -17,7 +17,12 @@ const reconnect = time.Second
 // getSolveEvents streams the events of a solve as they happen.
 //
 //	@Summary		Follow a solve
-//	@Description	The stream has the states, the phases, and every better plan and bound with its time. It begins with the first event, and new events follow as they happen. The event done is the last one and ends the stream. Each item is a server-sent event with an id and the name of its type; the server sends a comment every 15 s. With Last-Event-ID the stream continues after that event. With Accept: application/x-ndjson the items are lines. An event: end with a problem code means that the stream ends before the solve does: connect again.
+//	@Description	The stream has the states, the phases, and every better plan and bound with its time. It
+//	@Description	begins with the first event, and new events follow as they happen. The event done is the last
+//	@Description	one and ends the stream. Each item is a server-sent event with an id and the name of its type;
+//	@Description	the server sends a comment every 15 s. With Last-Event-ID the stream continues after that
+//	@Description	event. With Accept: application/x-ndjson the items are lines. An event: end with a problem
+//	@Description	code means that the stream ends before the solve does: connect again.
 //	@Tags			solves
 //	@ID				getSolveEvents
 //	@Param			id				path	string	true	"the solve"

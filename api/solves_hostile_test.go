@@ -60,7 +60,8 @@ func TestSlowLoris(t *testing.T) {
 	}
 	// The clients that get an answer are those for which there was no place.
 	for range clients - places {
-		if line := <-answers; line != "" && !strings.Contains(line, "503") { // "" means that the connection broke while the client wrote
+		// "" means that the connection broke while the client wrote
+		if line := <-answers; line != "" && !strings.Contains(line, "503") {
 			t.Errorf("%q", line)
 		}
 	}

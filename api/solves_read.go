@@ -32,7 +32,9 @@ func (s *server) solveOf(r *http.Request) (*solves.Solves, string, string, error
 // getSolve describes a solve.
 //
 //	@Summary		Look at a solve
-//	@Description	The answer has the status, the termination, the value, bound and gap so far, and links to the result and its views. With ?wait=N the answer comes when the solve ends or after N seconds; with If-None-Match in addition, it comes as soon as anything differs from what the client has.
+//	@Description	The answer has the status, the termination, the value, bound and gap so far, and links to the
+//	@Description	result and its views. With ?wait=N the answer comes when the solve ends or after N seconds;
+//	@Description	with If-None-Match in addition, it comes as soon as anything differs from what the client has.
 //	@Tags			solves
 //	@ID				getSolve
 //	@Param			id				path	string	true	"the solve"
@@ -123,7 +125,8 @@ func (s *server) changed(ctx context.Context, info solves.Info, tag string) (sol
 // listSolves answers with a page of the list of solves.
 //
 //	@Summary		List the solves, the newest first
-//	@Description	The answer has at most limit solves. If there are more, links.next continues the list. A solve must match all filters.
+//	@Description	The answer has at most limit solves. If there are more, links.next continues the list. A solve
+//	@Description	must match all filters.
 //	@Tags			solves
 //	@ID				listSolves
 //	@Param			status			query	string	false	"those in this state"				Enums(queued,running,succeeded,cancelled,failed)
@@ -207,7 +210,8 @@ type solveListLinks struct {
 // cancelSolve cancels a solve.
 //
 //	@Summary		Cancel a solve
-//	@Description	The solve ends with the best certified pair so far. Cancelling it again, or cancelling a solve that has ended, changes nothing.
+//	@Description	The solve ends with the best certified pair so far. Cancelling it again, or cancelling a solve
+//	@Description	that has ended, changes nothing.
 //	@Tags			solves
 //	@ID				cancelSolve
 //	@Param			id	path	string	true	"the solve"
@@ -264,7 +268,8 @@ func (s *server) deleteSolve(w http.ResponseWriter, r *http.Request) error {
 // getResult answers with the stored result.
 //
 //	@Summary		The result of a solve
-//	@Description	The answer has the stored bytes, which do not change once the solve has ended. While the solve runs, the answer is the best certified pair that has been saved.
+//	@Description	The answer has the stored bytes, which do not change once the solve has ended. While the solve
+//	@Description	runs, the answer is the best certified pair that has been saved.
 //	@Tags			solves
 //	@ID				getResult
 //	@Param			id	path	string	true	"the solve"

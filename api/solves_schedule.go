@@ -23,7 +23,15 @@ var formats = map[string]string{"json": kindJSON, "ndjson": kindNDJSON, "csv": k
 // getSolveSchedule answers with the schedule or a part of it.
 //
 //	@Summary		The schedule of a solve, or a part of it
-//	@Description	The answer as JSON is the schedule of the result. As NDJSON it has {"jobs": […]} on the first line, and then one lane on each line. As CSV it has a line for each entry of a lane, with the columns gpu, type, job, round (number of the first round, from 0), rounds (number of rounds), tasks (number of tasks of a round, back to back), start_s (start of the first round), period_s (time from round to round), compute_end_s and end_s (end of the compute and of the synchronisation of the last task of the last round). ?job= and ?gpu=, which may be repeated, select the entries of these jobs on these GPUs; ?from_s= and ?to_s= select the rounds that run between these times, and shorten entries accordingly. Lanes without selected entries are left out.
+//	@Description	The answer as JSON is the schedule of the result. As NDJSON it has {"jobs": […]} on the first
+//	@Description	line, and then one lane on each line. As CSV it has a line for each entry of a lane, with the
+//	@Description	columns gpu, type, job, round (number of the first round, from 0), rounds (number of rounds),
+//	@Description	tasks (number of tasks of a round, back to back), start_s (start of the first round), period_s
+//	@Description	(time from round to round), compute_end_s and end_s (end of the compute and of the
+//	@Description	synchronisation of the last task of the last round). ?job= and ?gpu=, which may be repeated,
+//	@Description	select the entries of these jobs on these GPUs; ?from_s= and ?to_s= select the rounds that run
+//	@Description	between these times, and shorten entries accordingly. Lanes without selected entries are left
+//	@Description	out.
 //	@Tags			solves
 //	@ID				getSolveSchedule
 //	@Param			id		path	string		true	"the solve"

@@ -27,10 +27,11 @@ import (
 type guarded struct {
 	role     access.Role // RoleNone means that the route needs no key
 	operator bool
-	of       string // the kind of thing that {id}, in the path or the body, or {tenant} names: session, solve, key, tenant
-	job      string // the name for {job}; "" where the path has none
-	body     string
-	want     int // the status for callers who may use the route on their own things
+	// the kind of thing that {id}, in the path or the body, or {tenant} names: session, solve, key, tenant
+	of   string
+	job  string // the name for {job}; "" where the path has none
+	body string
+	want int // the status for callers who may use the route on their own things
 }
 
 // guardedRoutes lists every route; the test fails for a route that is missing.

@@ -59,7 +59,13 @@ func (s *server) whatIfRoutes(r chi.Router) {
 // whatIf compares scenarios with a base.
 //
 //	@Summary		Ask what would change
-//	@Description	The server first computes a bound for every scenario from the prices of the base, and then solves the scenarios that are not pruned. Each line is sent as soon as it is known: the base first, a summary last; with ordered the scenarios come in their order. The difference of the optima certainly lies within optimum_change, which is [bound − value of the base, value − bound of the base]. The line of a scenario that fails has the problem, and the batch continues. Without a time limit equal calls give equal lines, except for timing and order. If the client disconnects, the batch ends.
+//	@Description	The server first computes a bound for every scenario from the prices of the base, and then
+//	@Description	solves the scenarios that are not pruned. Each line is sent as soon as it is known: the base
+//	@Description	first, a summary last; with ordered the scenarios come in their order. The difference of the
+//	@Description	optima certainly lies within optimum_change, which is [bound − value of the base, value −
+//	@Description	bound of the base]. The line of a scenario that fails has the problem, and the batch
+//	@Description	continues. Without a time limit equal calls give equal lines, except for timing and order. If
+//	@Description	the client disconnects, the batch ends.
 //	@Tags			scheduling
 //	@ID				whatIf
 //	@Param			body	body	openapi.WhatIfRequest	true	"the base and the scenarios"
@@ -181,7 +187,10 @@ func (absent *absentSolve) faults() hare.InvalidErrors {
 // prices answers with the prices of a stored solve.
 //
 //	@Summary		Prices of a solve by type and time
-//	@Description	The answer has the certificate's price of a second of a GPU, by type. bound_fall is an upper limit on how far the bound can fall with one more GPU of the type that is always in service. bound_fall is not the worth of that GPU, because it limits only the bound, and not the value of the best plan; a what-if estimates that.
+//	@Description	The answer has the certificate's price of a second of a GPU, by type. bound_fall is an upper
+//	@Description	limit on how far the bound can fall with one more GPU of the type that is always in service.
+//	@Description	bound_fall is not the worth of that GPU, because it limits only the bound, and not the value
+//	@Description	of the best plan; a what-if estimates that.
 //	@Tags			scheduling
 //	@ID				getPrices
 //	@Param			id	path	string	true	"the solve"

@@ -218,7 +218,8 @@ func TestSessions(t *testing.T) {
 	if _, err := c.Regret(ctx, s.ID, "srft"); !isProblem(err, http.StatusBadRequest, "bad_query") {
 		t.Error(err)
 	}
-	if plan, err := c.SessionPlan(ctx, s.ID); err != nil || plan.Policy != "rolling" || plan.Seq != 3 || plan.AtUs != 1e6 {
+	if plan, err := c.SessionPlan(ctx, s.ID); err != nil || plan.Policy != "rolling" || plan.Seq != 3 ||
+		plan.AtUs != 1e6 {
 		t.Errorf("%v %+v", err, plan)
 	}
 	var seen []int64

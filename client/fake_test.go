@@ -251,8 +251,11 @@ func (k *keeper) post(w http.ResponseWriter, r *http.Request) {
 }
 
 const whatIfLines = `{"line":"base","status":"succeeded","value":30,"bound":30,"gap":0,"timing":{}}
-{"line":"scenario","index":0,"id":"more","status":"succeeded","value":20.5,"bound":20,"gap":0.025,"value_change":-9.5,"optimum_change":[-10,-9.5]}
-{"line":"scenario","index":1,"id":"bad","status":"failed","value":null,"bound":null,"gap":null,"optimum_change":[null,null],"error":{"status":422,"code":"unknown_node","detail":"no node x","errors":[{"pointer":"/scenarios/1/drain/node","code":"unknown_node","detail":"no node x"}]}}
+{"line":"scenario","index":0,"id":"more","status":"succeeded","value":20.5,"bound":20,"gap":0.025,` +
+	`"value_change":-9.5,"optimum_change":[-10,-9.5]}
+{"line":"scenario","index":1,"id":"bad","status":"failed","value":null,"bound":null,"gap":null,` +
+	`"optimum_change":[null,null],"error":{"status":422,"code":"unknown_node","detail":"no node x",` +
+	`"errors":[{"pointer":"/scenarios/1/drain/node","code":"unknown_node","detail":"no node x"}]}}
 {"line":"summary","status":"succeeded","value":null,"bound":null,"gap":null,"counts":{"scenarios":2}}
 `
 

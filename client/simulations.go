@@ -25,7 +25,8 @@ func (c *Client) Simulate(ctx context.Context, s *simulation.Request) (*simulati
 	if err != nil {
 		return nil, err
 	}
-	return fetch[simulation.Answer](ctx, c, call{method: http.MethodPost, path: "/v1/simulations", body: text, repeatable: true})
+	return fetch[simulation.Answer](ctx, c,
+		call{method: http.MethodPost, path: "/v1/simulations", body: text, repeatable: true})
 }
 
 // FollowSimulation is Simulate line by line: each run as it ends, lines of progress,

@@ -93,7 +93,8 @@ func TestSimulationFailsBehindARun(t *testing.T) {
 	k := newKeeper(t)
 	c := k.serve(t, nil)
 	inst, err := wire.DecodeInstance(strings.NewReader(
-		`{"hare":"instance/v1","cluster":{"nodes":[{"name":"a","gpus":{"V100":2}},{"name":"b","gpus":{"V100":2},"in_service_s":[[0,6]]}]},"jobs":[
+		`{"hare":"instance/v1","cluster":{"nodes":[{"name":"a","gpus":{"V100":2}},{"name":"b","gpus":{"V100":2},`+
+			`"in_service_s":[[0,6]]}]},"jobs":[
 		{"id":"first","tasks":4,"sync":"gang","on":{"V100":{"compute_s":1}}},
 		{"id":"long","release_s":0.2,"tasks":2,"sync":"gang","on":{"V100":{"compute_s":4}}},
 		{"id":"wide","release_s":0.3,"tasks":4,"sync":"gang","on":{"V100":{"compute_s":3}}}]}`), wire.Limits{})

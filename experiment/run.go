@@ -130,7 +130,8 @@ func (info Info) prepare(cfg *Config) (*prepared, error) {
 	}
 	if p.cases == nil {
 		var err error
-		if p.cases, err = info.cases(set{scale: max(1, cfg.Scale), first: cfg.FirstSeed, count: cfg.Repeat}.resolve()); err != nil {
+		s := set{scale: max(1, cfg.Scale), first: cfg.FirstSeed, count: cfg.Repeat}
+		if p.cases, err = info.cases(s.resolve()); err != nil {
 			return nil, fmt.Errorf("experiment %s: %w", info.Name, err)
 		}
 	}

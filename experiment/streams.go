@@ -40,9 +40,11 @@ var hgittinsRules = Info{
 	schemes: []Scheme{
 		{Policy: "hgittins"},
 		{Policy: "hgittins", Name: "by arrival", Config: task.Config{HGittins: task.HGittinsConfig{ByArrival: true}}},
-		{Policy: "hgittins", Name: "on types of any speed", Config: task.Config{HGittins: task.HGittinsConfig{SlowestFactor: -1}}},
+		{Policy: "hgittins", Name: "on types of any speed",
+			Config: task.Config{HGittins: task.HGittinsConfig{SlowestFactor: -1}}},
 		{Policy: "hgittins", Name: "nobody passes", Config: task.Config{HGittins: task.HGittinsConfig{Strict: true}}},
-		{Policy: "hgittins", Name: "on any GPU of a type", Config: task.Config{HGittins: task.HGittinsConfig{NotSticky: true}}},
+		{Policy: "hgittins", Name: "on any GPU of a type",
+			Config: task.Config{HGittins: task.HGittinsConfig{NotSticky: true}}},
 		{Policy: "hlas"},
 	},
 	measures: []measure{weighted, meanJCT, p99Slowdown},
@@ -105,7 +107,8 @@ func (f *stream) instance(s set, seed uint64) (*hare.Instance, error) {
 	case "generated":
 		return s.generate(setting{arrivals: arriving(), sync: "gang"}, seed)
 	case "philly-like":
-		inst, err := trace.PhillyLike(trace.PhillyConfig{Jobs: max(2, f.jobs/s.scale), GPUs: cluster(1, 1), Load: f.load, Sync: "gang",
+		inst, err := trace.PhillyLike(trace.PhillyConfig{
+			Jobs: max(2, f.jobs/s.scale), GPUs: cluster(1, 1), Load: f.load, Sync: "gang",
 			Quantum: gavelRound, Seed: seed})
 		if err != nil {
 			return nil, fmt.Errorf("experiment: %w", err)
@@ -123,7 +126,8 @@ const gavelRound = 360 * time.Second
 // the last arrival is the load.
 func (f *stream) drawn(n int, seed uint64) (*hare.Instance, error) {
 	source, _, err := trace.Import("gavel", trace.ImportConfig{
-		Config: trace.Config{GPUs: []hare.TypeCount{{Type: "V100", Count: 8}, {Type: "P100", Count: 8}, {Type: "K80", Count: 8}},
+		Config: trace.Config{
+			GPUs: []hare.TypeCount{{Type: "V100", Count: 8}, {Type: "P100", Count: 8}, {Type: "K80", Count: 8}},
 			Sync: "gang", Quantum: gavelRound, Weights: "one"},
 		Trace: trace.Source{Name: f.file},
 	})

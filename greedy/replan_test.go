@@ -67,7 +67,8 @@ func TestListSchedulesWithFloors(t *testing.T) {
 // A model with a gang that needs several types at once is planned as well.
 func TestReplanAcrossTypes(t *testing.T) {
 	inst := &hare.Instance{Objective: hare.ObjectiveWeightedJCT,
-		Cluster: hare.Cluster{Nodes: []hare.Node{{Name: "n", GPUs: []hare.TypeCount{{Type: "A", Count: 2}, {Type: "B", Count: 2}}}}}}
+		Cluster: hare.Cluster{Nodes: []hare.Node{
+			{Name: "n", GPUs: []hare.TypeCount{{Type: "A", Count: 2}, {Type: "B", Count: 2}}}}}}
 	for _, id := range []string{"a", "b"} {
 		inst.Jobs = append(inst.Jobs, hare.Job{ID: id, WeightMicro: 1e6, Rounds: 3, Tasks: 3, Sync: hare.Gang, Mix: true,
 			On: []hare.Profile{{Type: "A", ComputeUs: 1e6}, {Type: "B", ComputeUs: 2e6}}})

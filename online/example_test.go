@@ -2,6 +2,7 @@ package online_test
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/online"
@@ -25,7 +26,7 @@ func ExampleHLAS() {
 			fmt.Println(hare.FormatMicros(d.AtUs), d.Type, d.Job, d.Round, d.Task, d.GPU)
 		}
 		if err != nil {
-			fmt.Println(err)
+			fmt.Println(strings.ReplaceAll(err.Error(), ": ", ":\n  "))
 		}
 	}
 	show(0,
@@ -40,7 +41,10 @@ func ExampleHLAS() {
 	// 0 start bert 0 0 a/0
 	// 0 start bert 0 1 b/0
 	// 1 start vgg 0 0 a/0
-	// event 0: /gpu: task 0 of round 0 of job "bert" does not run on GPU "a/0": it was never started there, has ended, or was withdrawn (not_running)
+	// event 0:
+	//   /gpu:
+	//   task 0 of round 0 of job "bert" does not run on GPU "a/0":
+	//   it was never started there, has ended, or was withdrawn (not_running)
 	// 2 withdraw bert 0 1 b/0
 	// Its round 0 runs (tasks on GPUs: 1 of 1). The next round starts when all have ended.
 }

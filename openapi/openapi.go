@@ -3,7 +3,10 @@
 //
 //	@title			Hare
 //	@version		1
-//	@description	Schedules training jobs on clusters whose GPUs differ, and proves how far each schedule is from the best one. Bodies may come and go as gzip or zstd; the default limit is 64 MiB, before and after decompression. Numbers of instances are exact decimals: a seventh decimal is refused, not rounded.
+//	@description	Schedules training jobs on clusters whose GPUs differ, and proves how far each schedule is
+//	@description	from the best one. Bodies may come and go as gzip or zstd; the default limit is 64 MiB, before
+//	@description	and after decompression. Numbers of instances are exact decimals: a seventh decimal is
+//	@description	refused, not rounded.
 //	@license.name	Apache-2.0
 package openapi
 

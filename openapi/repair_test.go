@@ -165,6 +165,7 @@ func repair(spec map[string]any, forms map[string]form, examples map[string]any,
 	delete(spec, "externalDocs")
 	spec["info"].(map[string]any)["license"] = map[string]any{"name": "Apache-2.0", "identifier": "Apache-2.0"}
 	spec["servers"] = []any{map[string]any{"url": "/"}}
+	joinLines(spec["info"].(map[string]any))
 	spec["tags"] = []any{
 		map[string]any{"name": "scheduling", "description": "Schedules, bounds and checks."},
 		map[string]any{"name": "solves",
@@ -198,7 +199,15 @@ func repair(spec map[string]any, forms map[string]form, examples map[string]any,
 	}
 }
 
+// joinLines makes one line of a description, whose lines swag keeps as they are in the source.
+func joinLines(described map[string]any) {
+	if text, ok := described["description"].(string); ok {
+		described["description"] = strings.ReplaceAll(text, "\n", " ")
+	}
+}
+
 func repairOperation(op map[string]any, examples map[string]any, answers answerExamples) {
+	joinLines(op)
 	if body, ok := op["requestBody"].(map[string]any); ok {
 		media := body["content"].(map[string]any)["application/json"].(map[string]any)
 		ref := media["schema"].(map[string]any)["$ref"]

@@ -24,7 +24,8 @@ func BenchmarkMake(b *testing.B) {
 				q.FreeUs = append(q.FreeUs, free)
 			}
 			for range size.jobs {
-				j := planner.Job{WeightMicro: 1e5 + rng.Int64N(1e6), Tasks: 1 << rng.IntN(3), Sync: hare.Gang, Rounds: 5 + rng.Int64N(60)}
+				j := planner.Job{
+					WeightMicro: 1e5 + rng.Int64N(1e6), Tasks: 1 << rng.IntN(3), Sync: hare.Gang, Rounds: 5 + rng.Int64N(60)}
 				d := 5e6 + rng.Int64N(10e6)
 				for t := range q.Types {
 					j.On = append(j.On, planner.Mode{Type: t, DurationUs: d * int64(8-2*t) / 2})

@@ -238,8 +238,8 @@ func (q *Question) instance(work Work) (*hare.Instance, []int) {
 	for i := range q.Jobs {
 		j := &q.Jobs[i]
 		widest, all := int64(0), int64(0)
-		job := hare.Job{ID: strconv.Itoa(i), WeightMicro: j.WeightMicro, ReleaseUs: j.ReadyUs, Rounds: j.Rounds, Tasks: j.Tasks,
-			Sync: j.Sync, Mix: j.Mix}
+		job := hare.Job{ID: strconv.Itoa(i), WeightMicro: j.WeightMicro, ReleaseUs: j.ReadyUs, Rounds: j.Rounds,
+			Tasks: j.Tasks, Sync: j.Sync, Mix: j.Mix}
 		for _, md := range j.On {
 			n := int64(len(q.FreeUs[md.Type]))
 			if n == 0 {

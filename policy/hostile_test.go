@@ -60,8 +60,9 @@ func TestHostileEvents(t *testing.T) {
 // parameters are so small that queues and slices change in a short run.
 var parameters = map[string][]byte{
 	"gandiva": []byte(`{"slice_s": 2}`), "tiresias": []byte(`{"thresholds_s": [3, 9], "knob": 1}`),
-	"hare_offline": []byte(`{"moves": 20}`), "rolling": []byte(`{"moves": 20}`), "tiresias_gittins": []byte(`{"thresholds_s": [3, 9], "knob": 1}`),
-	"themis": []byte(`{"lease_s": 2}`), "slurm": []byte(`{"max_age_s": 20}`),
+	"hare_offline": []byte(`{"moves": 20}`), "rolling": []byte(`{"moves": 20}`),
+	"tiresias_gittins": []byte(`{"thresholds_s": [3, 9], "knob": 1}`),
+	"themis":           []byte(`{"lease_s": 2}`), "slurm": []byte(`{"max_age_s": 20}`),
 	"hlas": []byte(`{"queues": 3, "thresholds_s": [2, 6], "kappa": 0.5}`),
 }
 

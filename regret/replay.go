@@ -39,10 +39,12 @@ type Replay struct {
 }
 
 // replayHolds says what a replay assumes.
-const replayHolds = "a replay in the simulator, to the end of all jobs, of the arrivals, the rounds that jobs turned " +
+const replayHolds = "a replay in the simulator, to the end of all jobs, of the arrivals, the rounds that jobs " +
+	"turned " +
 	"out to have, the GPUs as they joined and left, and the failures of tasks; a task takes as long as in the session " +
 	"where it runs on the GPU type on which it ran there, otherwise as long as the mean of its job's tasks on the " +
-	"type, or where none ran there, the times of the job's profile, and longer than it was there before it was lost with its GPU; a task that failed in the session fails " +
+	"type, or where none ran there, the times of the job's profile, and longer than it was there before it was lost " +
+	"with its GPU; a task that failed in the session fails " +
 	"as often, after as long; a job does not run on types of which no time is known; plans that a policy makes aside " +
 	"are there at the next event"
 
@@ -142,7 +144,8 @@ func newReplay(h *Hindsight) (*replay, error) {
 			spec.ID = fmt.Sprintf("%s (%d)", j.job.ID, n) // an earlier job had the same id
 		}
 		rp.jobOf[spec.ID] = len(rp.jobs)
-		x := replayJob{past: j, on: known(j.job.On, on), tasks: tasks, counted: j.ended && !j.cancelled, failed: map[[2]int64]int{}}
+		x := replayJob{past: j, on: known(j.job.On, on), tasks: tasks, counted: j.ended && !j.cancelled,
+			failed: map[[2]int64]int{}}
 		if !x.counted {
 			cut++
 		}

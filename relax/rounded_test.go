@@ -16,7 +16,8 @@ func TestRoundedBounds(t *testing.T) {
 	}
 	for _, sync := range []string{"relaxed", "gang", "rigid"} {
 		for _, jobs := range []int{1, 5, 300} {
-			inst, err := trace.Generate(trace.GenerateConfig{Jobs: jobs, GPUs: gpus, Seed: 2, Sync: sync, Arrivals: "uniform:900"})
+			inst, err := trace.Generate(trace.GenerateConfig{Jobs: jobs, GPUs: gpus, Seed: 2, Sync: sync,
+				Arrivals: "uniform:900"})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -35,7 +35,8 @@ var _ whatif.Engine = batchEngine{}
 func (be batchEngine) Slots() int { return be.s.cfg.Running }
 
 // Acquire implements whatif.Engine.
-func (be batchEngine) Acquire(ctx context.Context, deadline time.Time) (work context.Context, leave func(), err error) {
+func (be batchEngine) Acquire(ctx context.Context, deadline time.Time) (
+	work context.Context, leave func(), err error) {
 	work, leave, _, err = be.s.acquireBy(ctx, deadline, true)
 	return work, leave, err
 }

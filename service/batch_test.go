@@ -23,11 +23,13 @@ import (
 // send it.
 func batchOf(t testing.TB, scenarios []string, rest string) *whatif.Request {
 	t.Helper()
-	text := `{"base":{"instance":{"hare":"instance/v1","cluster":{"nodes":[{"name":"a","gpus":{"A":3}},{"name":"b","gpus":{"B":2}}]},"jobs":[
+	text := `{"base":{"instance":{"hare":"instance/v1","cluster":{"nodes":[{"name":"a","gpus":{"A":3}},{"name":"b",` +
+		`"gpus":{"B":2}}]},"jobs":[
  {"id":"p","weight":3,"rounds":20,"tasks":3,"on":{"A":{"compute_s":1,"sync_s":0.5},"B":{"compute_s":2}}},
  {"id":"q","weight":1,"rounds":30,"tasks":2,"sync":"gang","on":{"A":{"compute_s":2,"sync_s":0.1},"B":{"compute_s":1}}},
  {"id":"r","weight":2,"release_s":4,"rounds":9,"tasks":2,"on":{"A":{"compute_s":3}}},
- {"id":"s","rounds":5,"tasks":2,"sync":"rigid","on":{"B":{"compute_s":4,"sync_s":1}}}]}},"scenarios":[` + strings.Join(scenarios, ",") + `]` + rest + `}`
+ {"id":"s","rounds":5,"tasks":2,"sync":"rigid","on":{"B":{"compute_s":4,"sync_s":1}}}]}},` +
+		`"scenarios":[` + strings.Join(scenarios, ",") + `]` + rest + `}`
 	req, err := whatif.Decode(strings.NewReader(text), wire.Limits{}, hare.Options{Seed: 1, Gap: solver.DefaultGap})
 	if err != nil {
 		t.Fatal(err)

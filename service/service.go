@@ -82,7 +82,8 @@ func New(cfg Config) *Service {
 	life, stop := context.WithCancel(context.Background())
 	return &Service{cfg: cfg, queue: admission.NewQueue(cfg.Running, cfg.Queue), costs: admission.NewCosts(),
 		greedyCosts: admission.NewCosts(),
-		simCosts:    admission.NewCostsAt(simIntercept), simLPCosts: admission.NewCostsAt(simLPIntercept), life: life, stop: stop,
+		simCosts:    admission.NewCostsAt(simIntercept), simLPCosts: admission.NewCostsAt(simLPIntercept),
+		life: life, stop: stop,
 		drain: make(chan struct{})}
 }
 

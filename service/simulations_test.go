@@ -26,7 +26,8 @@ func simulationOf(t *testing.T, doc string) *simulation.Request {
 	return d
 }
 
-const smallSimulation = `{"policies":["fifo","srtf","kueue"],"instance":{"hare":"instance/v1","cluster":{"nodes":[{"name":"a","gpus":{"V100":1}}]},
+const smallSimulation = `{"policies":["fifo","srtf","kueue"],"instance":{"hare":"instance/v1",` +
+	`"cluster":{"nodes":[{"name":"a","gpus":{"V100":1}}]},
 	"jobs":[{"id":"x","on":{"V100":{"compute_s":10}}}]}}`
 
 // TestSimulationKeepsWhatEndedInTime checks that the answer has the first run if

@@ -39,7 +39,8 @@ type RunOptions struct {
 
 // Run runs a solve that has its slot, by run or, where run is nil, by the service's
 // engine. An engine other than package solver ignores opts.
-func (s *Service) Run(ctx context.Context, inst *hare.Instance, opt hare.Options, run RunFunc, opts RunOptions) (*hare.Result,
+func (s *Service) Run(ctx context.Context, inst *hare.Instance, opt hare.Options, run RunFunc,
+	opts RunOptions) (*hare.Result,
 	error) {
 	engine, ok := s.cfg.Engine.(solverEngine)
 	if !ok && run == nil {
@@ -52,7 +53,8 @@ func (s *Service) Run(ctx context.Context, inst *hare.Instance, opt hare.Options
 	if run == nil {
 		run = solver.Solve
 	}
-	cfg.WarmPrices, cfg.Progress, cfg.Checkpoint = opts.Warm, chainProgress(opts.Progress, progressOf(ctx)), opts.Checkpoint
+	cfg.WarmPrices, cfg.Progress, cfg.Checkpoint = opts.Warm, chainProgress(opts.Progress, progressOf(ctx)),
+		opts.Checkpoint
 	return run(ctx, inst, opt, cfg)
 }
 

@@ -194,7 +194,8 @@ func TestElasticRefusals(t *testing.T) {
 		p    ElasticPolicy
 		want string
 	}{
-		{"too many", give(on(1, 2), on(1, 1)), `sim: policy test at 60.000 s: GPU of node 1: job "b" gets 1 GPUs there, 0 of 2 are left`},
+		{"too many", give(on(1, 2), on(1, 1)),
+			`sim: policy test at 60.000 s: GPU of node 1: job "b" gets 1 GPUs there, 0 of 2 are left`},
 		{"no node", give(on(2, 1), nil), "there is no such node"},
 		{"twice", give(on(0, 1, 0, 1), nil), `named twice for job "a"`},
 		{"none", give(on(0, 0), nil), `job "a" gets 0 GPUs there`},

@@ -172,24 +172,36 @@ func TestFaultsRefused(t *testing.T) {
 			Busy: []hare.Busy{{GPU: 0, UntilUs: 4e6}}})
 	bytes := func(*hare.Job) int64 { return 1 }
 	for want, cfg := range map[string]sim.Config{
-		`/faults/0: a fault names either a GPU or a node (bad_value)`:                                                               {Faults: []sim.Fault{{UntilUs: 1}}},
-		`/faults/0: a fault names either`:                                                                                           {Faults: []sim.Fault{{GPU: "a/0", Node: "a", UntilUs: 1}}},
-		`/faults/0: there is no GPU "a/2" in the cluster`:                                                                           {Faults: []sim.Fault{{GPU: "a/2", UntilUs: 1}}},
-		`/faults/0: there is no node "c" with GPUs`:                                                                                 {Faults: []sim.Fault{{Node: "c", UntilUs: 1}}},
-		`/faults/1: GPU "a/1": the fault from 2 to 1.5 s: it must begin at 0 s or later and end`:                                    {Faults: []sim.Fault{{GPU: "a/0", UntilUs: 1}, {GPU: "a/1", FromUs: 2e6, UntilUs: 1.5e6}}},
-		`/faults/2: GPU "a/1": the fault from 2 to 4 s (entry 0) overlaps the fault from 3 to 5 s`:                                  {Faults: []sim.Fault{{GPU: "a/1", FromUs: 2e6, UntilUs: 4e6}, {GPU: "a/0", FromUs: 1, UntilUs: hare.Forever}, {GPU: "a/1", FromUs: 3e6, UntilUs: 5e6}}},
-		`/faults/1: GPU "a/0": the fault from 3 s on (entry 1) overlaps the fault from 9 to 10 s`:                                   {Faults: []sim.Fault{{GPU: "a/0", FromUs: 9e6, UntilUs: 1e7}, {Node: "a", FromUs: 3e6, UntilUs: hare.Forever}}},
-		`/faults/0: GPU "w/0": the fault from 4 to 6 s is not within one of the GPU's times in service, from 1 to 5 s, from 9 s on`: {Faults: []sim.Fault{{GPU: "w/0", FromUs: 4e6, UntilUs: 6e6}}},
-		`/faults/0: GPU "busy/0": the fault from 3 to 6 s is not within one of the GPU's times in service, from 4 s on`:             {Faults: []sim.Fault{{GPU: "busy/0", FromUs: 3e6, UntilUs: 6e6}}},
-		`/fault_rate: a GPU fails every 5 s for 0 s`:                                                                                {FaultRate: sim.FaultRate{GPUMeanUs: 5e6}},
-		`/fault_rate: a node fails every 0 s for 1 s`:                                                                               {FaultRate: sim.FaultRate{NodeRepairUs: 1e6}},
-		`/failures/probability: 1 must be`:                                                                                          {Failures: sim.FailureRate{Probability: 1}},
-		`/failures/per_gpu_hour: -1 must be`:                                                                                        {Failures: sim.FailureRate{PerGPUHour: -1}},
-		`/failures/per_gpu_hour: NaN must be`:                                                                                       {Failures: sim.FailureRate{PerGPUHour: math.NaN()}},
-		`/switch_s: -0.000001 must not be negative`:                                                                                 {SwitchUs: -1},
-		`/network: a network needs the bytes`:                                                                                       {Network: sim.Network{InterBytesPerS: 1}},
-		`/network: 1 bytes/s inside a node are less than 2 between`:                                                                 {Network: sim.Network{InterBytesPerS: 2, IntraBytesPerS: 1, Bytes: bytes}},
-		`/network: -2 and 1 bytes/s`:                                                                                                {Network: sim.Network{InterBytesPerS: -2, IntraBytesPerS: 1, Bytes: bytes}},
+		`/faults/0: a fault names either a GPU or a node (bad_value)`: {Faults: []sim.Fault{
+			{UntilUs: 1}}},
+		`/faults/0: a fault names either`: {Faults: []sim.Fault{
+			{GPU: "a/0", Node: "a", UntilUs: 1}}},
+		`/faults/0: there is no GPU "a/2" in the cluster`: {Faults: []sim.Fault{
+			{GPU: "a/2", UntilUs: 1}}},
+		`/faults/0: there is no node "c" with GPUs`: {Faults: []sim.Fault{
+			{Node: "c", UntilUs: 1}}},
+		`/faults/1: GPU "a/1": the fault from 2 to 1.5 s: it must begin at 0 s or later and end`: {Faults: []sim.Fault{
+			{GPU: "a/0", UntilUs: 1}, {GPU: "a/1", FromUs: 2e6, UntilUs: 1.5e6}}},
+		`/faults/2: GPU "a/1": the fault from 2 to 4 s (entry 0) overlaps the fault from 3 to 5 s`: {Faults: []sim.Fault{
+			{GPU: "a/1", FromUs: 2e6, UntilUs: 4e6}, {GPU: "a/0", FromUs: 1, UntilUs: hare.Forever},
+			{GPU: "a/1", FromUs: 3e6, UntilUs: 5e6}}},
+		`/faults/1: GPU "a/0": the fault from 3 s on (entry 1) overlaps the fault from 9 to 10 s`: {Faults: []sim.Fault{
+			{GPU: "a/0", FromUs: 9e6, UntilUs: 1e7}, {Node: "a", FromUs: 3e6, UntilUs: hare.Forever}}},
+		`/faults/0: GPU "w/0": the fault from 4 to 6 s is not within one of the GPU's times in service, from 1 to 5 s,` +
+			` from 9 s on`: {Faults: []sim.Fault{{GPU: "w/0", FromUs: 4e6, UntilUs: 6e6}}},
+		`/faults/0: GPU "busy/0": the fault from 3 to 6 s is not within one of the GPU's times in service,` +
+			` from 4 s on`: {Faults: []sim.Fault{{GPU: "busy/0", FromUs: 3e6, UntilUs: 6e6}}},
+		`/fault_rate: a GPU fails every 5 s for 0 s`:  {FaultRate: sim.FaultRate{GPUMeanUs: 5e6}},
+		`/fault_rate: a node fails every 0 s for 1 s`: {FaultRate: sim.FaultRate{NodeRepairUs: 1e6}},
+		`/failures/probability: 1 must be`:            {Failures: sim.FailureRate{Probability: 1}},
+		`/failures/per_gpu_hour: -1 must be`:          {Failures: sim.FailureRate{PerGPUHour: -1}},
+		`/failures/per_gpu_hour: NaN must be`:         {Failures: sim.FailureRate{PerGPUHour: math.NaN()}},
+		`/switch_s: -0.000001 must not be negative`:   {SwitchUs: -1},
+		`/network: a network needs the bytes`:         {Network: sim.Network{InterBytesPerS: 1}},
+		`/network: 1 bytes/s inside a node are less than 2 between`: {
+			Network: sim.Network{InterBytesPerS: 2, IntraBytesPerS: 1, Bytes: bytes}},
+		`/network: -2 and 1 bytes/s`: {
+			Network: sim.Network{InterBytesPerS: -2, IntraBytesPerS: 1, Bytes: bytes}},
 	} {
 		out, err := sim.Run(t.Context(), inst, silent{}, cfg)
 		if bad, ok := errors.AsType[*hare.InvalidError](err); !ok || out != nil ||
@@ -230,7 +242,9 @@ func TestFailedGangMustStartAgain(t *testing.T) {
 			ds[len(ds)-1].GPU = "a/3"
 			return ds
 		},
-		"it is missing: the tasks of the round start together": func(ds []hare.Decision) []hare.Decision { return ds[:len(ds)-1] },
+		"it is missing: the tasks of the round start together": func(ds []hare.Decision) []hare.Decision {
+			return ds[:len(ds)-1]
+		},
 		": it is missing": func(ds []hare.Decision) []hare.Decision { return ds[1:] }, // without the withdrawal
 	} {
 		failed := false

@@ -224,7 +224,8 @@ func TestBadLeaseInput(t *testing.T) {
 		"arrival": {func(_ *sim.LeaseCluster, j *sim.LeaseJob, _ *sim.LeaseConfig) { j.ArrivalS = -1 }, "arrivals"},
 		"steps": {func(_ *sim.LeaseCluster, j *sim.LeaseJob, _ *sim.LeaseConfig) { j.Steps = 0 },
 			"must be positive"},
-		"rate": {func(_ *sim.LeaseCluster, j *sim.LeaseJob, _ *sim.LeaseConfig) { j.Rate = []float64{math.Inf(1)} }, "is not a number"},
+		"rate": {func(_ *sim.LeaseCluster, j *sim.LeaseJob, _ *sim.LeaseConfig) { j.Rate = []float64{math.Inf(1)} },
+			"is not a number"},
 		"too wide": {func(_ *sim.LeaseCluster, j *sim.LeaseJob, _ *sim.LeaseConfig) { j.GPUs = 3 },
 			"needs 3 GPUs of one type"},
 	} {

@@ -113,7 +113,9 @@ func (o *Outcome) Metrics(inst *hare.Instance) *Metrics {
 	for i := range order {
 		order[i] = i
 	}
-	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(inst.Jobs[a].ReleaseUs, inst.Jobs[b].ReleaseUs) })
+	slices.SortStableFunc(order, func(a, b int) int {
+		return cmp.Compare(inst.Jobs[a].ReleaseUs, inst.Jobs[b].ReleaseUs)
+	})
 	x.Each = make([]JobFigures, 0, len(order))
 	for number, i := range order {
 		j, m := &o.Jobs[i], &model.Jobs[i]

@@ -208,8 +208,10 @@ func TestByHand(t *testing.T) {
 			hare.JobResult{ID: "j", StartUs: 0, EndUs: 10e6}, 4, 0, 0.8},
 		// The first round runs from 1 to 4. The second runs from 4 to 5, is lost, and runs again
 		// from 6 to 9.
-		{"gang that loses a round", hare.Instance{Cluster: hare.Cluster{Nodes: []hare.Node{node("a", hare.Window{StartUs: 0, EndUs: 5e6}, hare.Window{StartUs: 6e6, EndUs: hare.Forever})}},
-			Jobs: []hare.Job{{ID: "j", ReleaseUs: 1e6, Rounds: 2, Tasks: 1, Sync: hare.Gang, On: on}}},
+		{"gang that loses a round",
+			hare.Instance{Cluster: hare.Cluster{Nodes: []hare.Node{
+				node("a", hare.Window{StartUs: 0, EndUs: 5e6}, hare.Window{StartUs: 6e6, EndUs: hare.Forever})}},
+				Jobs: []hare.Job{{ID: "j", ReleaseUs: 1e6, Rounds: 2, Tasks: 1, Sync: hare.Gang, On: on}}},
 			hare.JobResult{ID: "j", StartUs: 1e6, EndUs: 9e6}, 2, 1, 6.0 / 8},
 	} {
 		for name, p := range policies(t, &c.inst) {
@@ -331,7 +333,8 @@ func TestImpossibleDecisions(t *testing.T) {
 		{"killed", "gang", 0, 0, func(ds []hare.Decision, i int) []hare.Decision {
 			return append(ds, hare.Decision{Type: hare.DecisionWithdraw, Job: "relaxed", GPU: "a/0"})
 		}, "running tasks are not killed"},
-		{"half a gang", "gang", 0, 1, func(ds []hare.Decision, i int) []hare.Decision { return slices.Delete(ds, i, i+1) }, "start together"},
+		{"half a gang", "gang", 0, 1, func(ds []hare.Decision, i int) []hare.Decision { return slices.Delete(ds, i, i+1) },
+			"start together"},
 		{"two types", "gang", 0, 1, func(ds []hare.Decision, i int) []hare.Decision { ds[i].GPU = "b/0"; return ds },
 			"mixes GPU types"},
 		{"moving", "rigid", 2, 0, func(ds []hare.Decision, i int) []hare.Decision { ds[i].GPU = "a/0"; return ds },
@@ -344,7 +347,9 @@ func TestImpossibleDecisions(t *testing.T) {
 		}, "it is missing"},
 	} {
 		p := &meddler{policies(t, inst)["fifo"], func(ds []hare.Decision) []hare.Decision {
-			i := slices.IndexFunc(ds, func(d hare.Decision) bool { return d.Job == c.job && d.Round == c.round && d.Task == c.task })
+			i := slices.IndexFunc(ds, func(d hare.Decision) bool {
+				return d.Job == c.job && d.Round == c.round && d.Task == c.task
+			})
 			if i < 0 {
 				return ds
 			}

@@ -46,14 +46,17 @@ func ExampleReplan() {
 		for _, x := range p.Moved {
 			fmt.Println(" ", x.ID, x.Why, "by", hare.FormatMicros(x.To.EndUs-x.From.EndUs), "s")
 		}
-		fmt.Println(" ", verify.CheckReplan(after, res, &verify.Previous{Result: previous, Instance: before}))
+		report := verify.CheckReplan(after, res, &verify.Previous{Result: previous, Instance: before})
+		fmt.Println(" ", strings.ReplaceAll(report.String(), "; ", ";\n    "))
 	}
 	// Output:
 	// stability 0: value 210 + 15, 40 of 40 GPU-seconds moved
 	//   a made_way by 10 s
 	//   b made_way by 10 s
-	//   accepted: value 210, bound 209.999833, at most 0.01 % above the best possible plan; this is the rest at 5 s, and the whole instance costs 15 more
+	//   accepted: value 210, bound 209.999833, at most 0.01 % above the best possible plan;
+	//     this is the rest at 5 s, and the whole instance costs 15 more
 	// stability 10: value 230 + 15, 10 of 40 GPU-seconds moved
 	//   a made_way by 40 s
-	//   accepted: value 230, bound 209.999833, at most 9.53 % above the best possible plan; this is the rest at 5 s, and the whole instance costs 15 more
+	//   accepted: value 230, bound 209.999833, at most 9.53 % above the best possible plan;
+	//     this is the rest at 5 s, and the whole instance costs 15 more
 }

@@ -27,7 +27,8 @@ func requestOf(t *testing.T, doc string) *simulation.Request {
 // us returns a pointer to a time, which means that the request gives the time.
 func us(n int64) *int64 { return &n }
 
-const threePolicies = `{"policies":["fifo","srtf","kueue"],"instance":{"hare":"instance/v1","cluster":{"nodes":[{"name":"a","gpus":{"V100":1}}]},
+const threePolicies = `{"policies":["fifo","srtf","kueue"],"instance":{"hare":"instance/v1",` +
+	`"cluster":{"nodes":[{"name":"a","gpus":{"V100":1}}]},
 	"jobs":[{"id":"x","on":{"V100":{"compute_s":10}}}]}}`
 
 func TestRequest(t *testing.T) {
@@ -52,8 +53,11 @@ func TestRequest(t *testing.T) {
 // A request that is encoded and decoded is unchanged.
 func TestDocument(t *testing.T) {
 	for _, text := range []string{
-		`{"policies":["hlas","srtf"],"trace":{"text":"x\n","format":"gavel","table":"y","quantum_s":2.5,"sync":"rigid"},"gpus":{"K80":2,"V100":1},"jobs":[3,9],"seed":4,"repeat":5,
-			"lease_s":10,"reset_s":0,"restart_s":0.5,"interval_s":30,"prices":{"V100":2.48,"K80":0.135},"cdf":true,"faults":[{"gpu":"v100/0","from_s":1},{"node":"k80","from_s":2,"until_s":3.5}],"fault_rate":{"gpu_mean_s":100,"gpu_repair_s":5},
+		`{"policies":["hlas","srtf"],"trace":{"text":"x\n","format":"gavel","table":"y","quantum_s":2.5,"sync":"rigid"},` +
+			`"gpus":{"K80":2,"V100":1},"jobs":[3,9],"seed":4,"repeat":5,
+			"lease_s":10,"reset_s":0,"restart_s":0.5,"interval_s":30,"prices":{"V100":2.48,"K80":0.135},"cdf":true,` +
+			`"faults":[{"gpu":"v100/0","from_s":1},{"node":"k80","from_s":2,"until_s":3.5}],"fault_rate":{"gpu_mean_s":100,` +
+			`"gpu_repair_s":5},
 			"failures":{"probability":0.25,"per_gpu_hour":3},"stragglers":true,"switch_s":0.5}`,
 		`{"policies":["hlas"],"trace":{"name":"x","table_name":"z"}}`,
 		`{"policies":["hlas"],"generate":{"jobs":20,"arrivals":"none","sync":"gang","grain_s":0.1},"merge_s":60,` +

@@ -236,7 +236,8 @@ func TestSimulateEveryFormat(t *testing.T) {
 		"gavel.csv": {
 			"job_id,arrival_s,job_type,total_steps,scale_factor,priority_weight\n0,0,A3C,1000,1,1\n1,4,A3C,2000,1,2\n", eights},
 		"shocked.csv": {
-			"job_id,arrival_s,job_type,total_steps,scale_factor,priority_weight,batch_mode\n0,0,A3C,1000,1,1,gns\n1,4,A3C,2000,1,2,gns\n", eights},
+			"job_id,arrival_s,job_type,total_steps,scale_factor,priority_weight,batch_mode\n" +
+				"0,0,A3C,1000,1,1,gns\n1,4,A3C,2000,1,2,gns\n", eights},
 	} {
 		req := &simulation.Request{Policies: []string{"gavel:fifo_perf", "fifo"},
 			Trace: &simulation.Trace{Name: name, Text: []byte(f.text)}, GPUs: f.gpus}

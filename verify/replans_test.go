@@ -377,7 +377,10 @@ var forgeries = []forgery{
 		return true
 	}},
 	{name: "no rest", change: func(_ *replanCase, res *hare.Result) bool { res.InstanceSHA256 = ""; return true }},
-	{name: "instance", change: func(_ *replanCase, res *hare.Result) bool { res.Replan.Rest = otherInstance; return true }},
+	{name: "instance", change: func(_ *replanCase, res *hare.Result) bool {
+		res.Replan.Rest = otherInstance
+		return true
+	}},
 	{name: "a weight of instance", change: func(_ *replanCase, res *hare.Result) bool {
 		rest := *res.Replan.Rest
 		if rest.Jobs = slices.Clone(rest.Jobs); len(rest.Jobs) == 0 {

@@ -12,7 +12,8 @@ import (
 	"github.com/hare-sched/hare/whatif"
 )
 
-const wideBase = `{"instance":{"hare":"instance/v1","cluster":{"nodes":[{"name":"a","gpus":{"A":3}},{"name":"b","gpus":{"B":2}}]},"jobs":[
+const wideBase = `{"instance":{"hare":"instance/v1","cluster":{"nodes":[{"name":"a","gpus":{"A":3}},{"name":"b",` +
+	`"gpus":{"B":2}}]},"jobs":[
  {"id":"p","weight":3,"rounds":20,"tasks":3,"on":{"A":{"compute_s":1,"sync_s":0.5},"B":{"compute_s":2}}},
  {"id":"q","weight":1,"rounds":30,"tasks":2,"sync":"gang","on":{"A":{"compute_s":2,"sync_s":0.1},"B":{"compute_s":1}}},
  {"id":"r","weight":2,"release_s":4,"rounds":9,"tasks":2,"on":{"A":{"compute_s":3}}},

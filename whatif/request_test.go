@@ -46,13 +46,16 @@ func TestShorthands(t *testing.T) {
 - {"name":"b-0","gpus":{"T4":2},"in_service_s":[[0,10],[20,null]]}
   {"name":"b-0","gpus":{"T4":2},"in_service_s":[[0,10]]}`, ""},
 		{"drain at once", `{"drain":{"node":"a","at_s":0}}`, `
-- {"name":"a","gpus":{"T4":2,"V100":3},"busy":[{"gpu":0,"until_s":1},{"gpu":1,"until_s":2},{"gpu":4,"until_s":5}]}`, ""},
-		{"the name of a node that goes is free", `{"drain":{"node":"a","at_s":0},"add_gpus":{"type":"T4","count":1,"name":"a"}}`, `
+- {"name":"a","gpus":{"T4":2,"V100":3},"busy":[{"gpu":0,"until_s":1},{"gpu":1,"until_s":2},{"gpu":4,` +
+			`"until_s":5}]}`, ""},
+		{"the name of a node that goes is free", `{"drain":{"node":"a","at_s":0},"add_gpus":{"type":"T4","count":1,` +
+			`"name":"a"}}`, `
 - {"name":"a","gpus":{"T4":2,"V100":3},"busy":[{"gpu":0,"until_s":1},{"gpu":1,"until_s":2},{"gpu":4,"until_s":5}]}
   {"name":"a","gpus":{"T4":1}}`, ""},
 		{"remove a job", `{"remove_jobs":["x"]}`, "", `
 - {"id":"x","weight":0.000003,"rounds":1,"tasks":1,"on":{"T4":{"compute_s":1}}}`},
-		{"replace a job, the new one not scaled", `{"add_jobs":[{"id":"x","on":{"A":{"compute_s":1}}}],"remove_jobs":["x"],"scale_weights":2}`, "", `
+		{"replace a job, the new one not scaled", `{"add_jobs":[{"id":"x","on":{"A":{"compute_s":1}}}],` +
+			`"remove_jobs":["x"],"scale_weights":2}`, "", `
 - {"id":"x","weight":0.000003,"rounds":1,"tasks":1,"on":{"T4":{"compute_s":1}}}
 - {"id":"y","weight":2,"rounds":1,"tasks":1,"on":{"T4":{"compute_s":1}}}
   {"id":"y","weight":4,"rounds":1,"tasks":1,"on":{"T4":{"compute_s":1}}}
@@ -200,7 +203,8 @@ func TestWhatIfDocumentFaults(t *testing.T) {
 		{`{"base":{},"scenarios":[]}`, "/base", "missing_field"},
 		{`{"base":{"solve_id":"s","instance":` + whatIfBase + `},"scenarios":[]}`, "/base", "not_allowed"},
 		{`{"base":{"solve_id":"s","result":{"hare":"result/v1"}},"scenarios":[]}`, "/base", "not_allowed"},
-		{`{"base":{"instance":{"hare":"instance/v1","cluster":{"nodes":[{"name":"a","gpus":{"A":0}}]},"jobs":[]}},"scenarios":[]}`, "/base/instance/cluster/nodes/0/gpus/A", "out_of_range"},
+		{`{"base":{"instance":{"hare":"instance/v1","cluster":{"nodes":[{"name":"a","gpus":{"A":0}}]},"jobs":[]}},` +
+			`"scenarios":[]}`, "/base/instance/cluster/nodes/0/gpus/A", "out_of_range"},
 		{`{` + base + `,"scenarios":[],"prune":{}}`, "/prune", "missing_field"},
 		{`{` + base + `,"scenarios":[],"prune":{"below_s":-1}}`, "/prune/below_s", "out_of_range"},
 		{`{` + base + `,"scenarios":[],"prune":{"below":1}}`, "/prune/below", "unknown_field"},

@@ -35,8 +35,9 @@ var everyEvent = []hare.Event{
 		Arrived: &hare.Job{ID: "a", WeightMicro: 1_500_000, Tasks: 4, Sync: hare.Gang, Mix: true,
 			On: []hare.Profile{{Type: "T4"}, {Type: "V100", ComputeUs: 1, SyncUs: 2}}}},
 	{Seq: 2, Type: hare.EventJobArrived, Job: "b", Arrived: &hare.Job{ID: "b", WeightMicro: 1e6, Tasks: 1,
-		On:    []hare.Profile{{Type: "T4"}},
-		Hints: &hare.JobHints{EstimateUs: 3_600_000_001, Class: []hare.ClassLabel{{Name: "name", Value: "\"é"}, {Name: "user"}}}}},
+		On: []hare.Profile{{Type: "T4"}},
+		Hints: &hare.JobHints{EstimateUs: 3_600_000_001,
+			Class: []hare.ClassLabel{{Name: "name", Value: "\"é"}, {Name: "user"}}}}},
 	{Seq: 3, AtUs: 1_000_000, Type: hare.EventComputeEnded, Job: "\x00\"é", Round: 7, Task: 3, GPU: "a/0"},
 	{Seq: 4, AtUs: 1_000_001, Type: hare.EventTaskEnded, Job: "a", Round: hare.MaxExact, Task: 3, GPU: "a/10",
 		ComputeUs: 1, SyncUs: 0},
@@ -84,7 +85,8 @@ func arrives(member string) string {
 // of which nothing is said has the bytes that it always had.
 func TestHintsOfJobs(t *testing.T) {
 	for line, want := range map[string]string{
-		arrives(`"class":{"user":"ann","name":"bert"},"estimate_s":7.5`): `,"estimate_s":7.5,"class":{"name":"bert","user":"ann"}}}`,
+		arrives(`"class":{"user":"ann","name":"bert"},"estimate_s":7.5`): `,"estimate_s":7.5,"class":{"name":"bert",` +
+			`"user":"ann"}}}`,
 		arrives(`"class":{}`): `"on":{"T4":{}}}}`,
 	} {
 		e, err := wire.DecodeEvent([]byte(line))
@@ -190,7 +192,8 @@ func TestBadEvents(t *testing.T) {
 		{arrives(`"class":{"user":7}`), "/job/class/user: must be a string, not a number"},
 		{arrives(`"class":{"user":"a","user":"b"}`), `/job/class/user: "user" stands twice`},
 		{arrives(`"class":{"":"a"}`), "/job/class/: a label needs a name"},
-		{arrives(`"class":{"user":"` + strings.Repeat("é", 101) + `"}`), "/job/class/user: names and values have at most 100"},
+		{arrives(`"class":{"user":"` + strings.Repeat("é", 101) + `"}`),
+			"/job/class/user: names and values have at most 100"},
 		{arrives(`"class":{"a":"","b":"","c":"","d":"","e":"","f":"","g":"","h":"","i":""}`),
 			"/job/class: there are 9: at most 8 are allowed"},
 	} {

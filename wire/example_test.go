@@ -12,7 +12,8 @@ import (
 func ExampleDecodeInstance() {
 	inst, err := wire.DecodeInstance(strings.NewReader(`{"hare": "instance/v1",
 		"cluster": {"nodes": [{"name": "a", "count": 2, "gpus": {"V100": 4}}]},
-		"jobs": [{"id": "bert", "rounds": 40, "tasks": 4, "on": {"V100": {"compute_s": 1.2, "sync_s": 0.1}}}]}`), wire.Limits{})
+		"jobs": [{"id": "bert", "rounds": 40, "tasks": 4, "on": {"V100": {"compute_s": 1.2,`+
+		` "sync_s": 0.1}}}]}`), wire.Limits{})
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -79,8 +79,11 @@ func TestInstancesSurviveEncoding(t *testing.T) {
 // The canonical form is RFC 8785: the standard library's view of it, written
 // again in that way, gives the same bytes.
 func TestCanonicalFormIsJSON(t *testing.T) {
-	const text = `{"jobs":[{"on":{"\uFFFD":{"compute_s":1.5e1,"sync_s":0.25},"\uD83D\uDC07":{"compute_s":3}},"id":"\u0065\n<","mix":true,"sync":"gang","weight":2e-6}],
-		"cluster":{"nodes":[{"count":2,"name":"b","busy":[{"gpu":1,"until_s":9},{"gpu":0,"until_s":1}],"gpus":{"T4":1,"K80":1},"in_service_s":[[0,4],[4,9],[10,null]]},{"name":"a","gpus":{"T4":1},"in_service_s":[[0,3],[3,null]],"busy":[{"gpu":0,"until_s":0}]}]},
+	const text = `{"jobs":[{"on":{"\uFFFD":{"compute_s":1.5e1,"sync_s":0.25},"\uD83D\uDC07":{"compute_s":3}},` +
+		`"id":"\u0065\n<","mix":true,"sync":"gang","weight":2e-6}],
+		"cluster":{"nodes":[{"count":2,"name":"b","busy":[{"gpu":1,"until_s":9},{"gpu":0,"until_s":1}],"gpus":{"T4":1,` +
+		`"K80":1},"in_service_s":[[0,4],[4,9],[10,null]]},{"name":"a","gpus":{"T4":1},"in_service_s":[[0,3],[3,null]],` +
+		`"busy":[{"gpu":0,"until_s":0}]}]},
 		"name":"free","hare":"instance/v1"}`
 	const want = `{"cluster":{"nodes":[` +
 		`{"busy":[{"gpu":0,"until_us":1000000},{"gpu":1,"until_us":9000000}],"gpus":{"K80":1,"T4":1},` +

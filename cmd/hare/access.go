@@ -35,8 +35,10 @@ func (a *accessFlags) flags(f *pflag.FlagSet) {
 	f.StringVar(&a.certFile, "tls-cert", "", "serve HTTPS with this PEM file of a certificate and its chain; the "+
 		"server reads the file again when it changes, and on SIGHUP")
 	f.StringVar(&a.keyFile, "tls-key", "", "PEM file of the private key of --tls-cert")
-	f.IntVar(&a.quota.Solves, "quota-solves", d.Solves, "with keys: most computing calls of a tenant, queued and running together")
-	f.Float64Var(&a.quota.Rate, "quota-rate", d.Rate, "with keys: most requests per second of a tenant; twice as many are allowed at once")
+	f.IntVar(&a.quota.Solves, "quota-solves", d.Solves, "with keys: most computing calls of a tenant, queued and "+
+		"running together")
+	f.Float64Var(&a.quota.Rate, "quota-rate", d.Rate, "with keys: most requests per second of a tenant; twice as many "+
+		"are allowed at once")
 	f.Int64Var(&a.bodyMiB, "quota-body", 0, "with keys: largest request body of a tenant in MiB (default: that of "+
 		"--max-body)")
 	f.Int64Var(&a.storedMiB, "quota-stored", d.StoredBytes>>20, "with keys: most MiB that a tenant may store")

@@ -102,7 +102,8 @@ func TestKeysOfServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = resp.Body.Close() }()
-	out := expect(t, exitDone, "is revoked", "key", "revoke", "--data-dir", dir, down) // revoked by the whole key; the output has only its id
+	// revoked by the whole key; the output has only its id
+	out := expect(t, exitDone, "is revoked", "key", "revoke", "--data-dir", dir, down)
 	if strings.Contains(out, "hare_") {
 		t.Error(out)
 	}

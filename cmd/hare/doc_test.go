@@ -20,10 +20,12 @@ var updatePage = flag.Bool("update", false, "write what the commands of pages un
 // pageFiles are in the directory before the first command runs.
 var pageFiles = map[string]string{
 	"cluster.json": `{"nodes": [{"name": "a", "gpus": {"V100": 1}}, {"name": "b", "gpus": {"T4": 2}}]}` + "\n",
-	"events.ndjson": `{"seq": 1, "at_s": 0, "type": "job_arrived", "job": {"id": "bert", "weight": 2, "tasks": 2, "on": {"V100": {"compute_s": 1.2, "sync_s": 0.1}, "T4": {"compute_s": 3}}}}
+	"events.ndjson": `{"seq": 1, "at_s": 0, "type": "job_arrived", "job": {"id": "bert", "weight": 2, "tasks": 2,` +
+		` "on": {"V100": {"compute_s": 1.2, "sync_s": 0.1}, "T4": {"compute_s": 3}}}}
 {"seq": 2, "at_s": 0.4, "type": "job_arrived", "job": {"id": "vgg", "tasks": 2, "sync": "gang", "on": {"T4": {}}}}
 {"seq": 3, "at_s": 0.5, "type": "job_arrived", "job": {"id": "gpt", "on": {"V100": {"compute_s": 2}}}}
-{"seq": 4, "at_s": 1.3, "type": "task_ended", "job": "bert", "round": 0, "task": 0, "gpu": "a/0", "compute_s": 1.2, "sync_s": 0.1}
+{"seq": 4, "at_s": 1.3, "type": "task_ended", "job": "bert", "round": 0, "task": 0, "gpu": "a/0", "compute_s": 1.2,` +
+		` "sync_s": 0.1}
 `,
 }
 

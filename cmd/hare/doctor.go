@@ -63,7 +63,8 @@ printed with its remedy. Doctor exits with 1 if it finds a problem.`,
 	c.Flags().StringVar(&listen, "listen", "127.0.0.1:8080", "the address that serve would use")
 	c.Flags().StringVar(&dataDir, "data-dir", os.TempDir(),
 		"a directory that must be writable, and whose sessions are checked")
-	c.Flags().StringVar(&cert, "tls-cert", "", "check that this certificate, which serve would use, is valid for two more weeks")
+	c.Flags().StringVar(&cert, "tls-cert", "", "check that this certificate, which serve would use, is valid for two "+
+		"more weeks")
 	_ = c.MarkFlagDirname("data-dir")
 	return c
 }

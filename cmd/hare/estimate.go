@@ -62,9 +62,11 @@ func readHistory(name string, in io.Reader) ([]estimate.PastJob, error) {
 	arrival, duration := slices.Index(heads, "arrival_s"), slices.Index(heads, "duration_s")
 	switch {
 	case arrival < 0 || duration < 0:
-		return nil, usageError{fmt.Errorf("%s:1: the columns arrival_s and duration_s are needed, beside columns such as user", name)}
+		return nil, usageError{fmt.Errorf("%s:1: the columns arrival_s and duration_s are needed, "+
+			"beside columns such as user", name)}
 	case len(heads)-2 > hare.MaxClassLabels:
-		return nil, usageError{fmt.Errorf("%s:1: there are %d columns beside arrival_s and duration_s: at most %d are allowed", name,
+		return nil, usageError{fmt.Errorf("%s:1: there are %d columns beside arrival_s and duration_s: "+
+			"at most %d are allowed", name,
 			len(heads)-2, hare.MaxClassLabels)}
 	}
 	var jobs []estimate.PastJob
@@ -83,7 +85,8 @@ func readHistory(name string, in io.Reader) ([]estimate.PastJob, error) {
 			case arrival, duration:
 				v, err := strconv.ParseFloat(text, 64)
 				if err != nil || !(v >= 0) || v > hare.MaxExact/1e6 || i == duration && v == 0 {
-					return nil, usageError{fmt.Errorf("%s:%d: %s is %.40q: it must be a number of seconds, and a duration above 0", name, line,
+					return nil, usageError{fmt.Errorf("%s:%d: %s is %.40q: it must be a number of seconds, and a duration above 0",
+						name, line,
 						heads[i], text)}
 				}
 				if i == arrival {
@@ -120,7 +123,8 @@ func printScores(w io.Writer, scores []estimate.Score, n int) error {
 		return err
 	}
 	for _, s := range scores {
-		if _, err := fmt.Fprintf(w, "%-26s %16.3f %14.2f %10.1f %%\n", s.Rule, s.RMS, math.Exp(s.Median), 100*s.Within2); err != nil {
+		if _, err := fmt.Fprintf(w, "%-26s %16.3f %14.2f %10.1f %%\n", s.Rule, s.RMS, math.Exp(s.Median),
+			100*s.Within2); err != nil {
 			return err
 		}
 	}

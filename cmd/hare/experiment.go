@@ -75,7 +75,8 @@ every one, list describes them.`,
 		"this folder")
 	f.StringSliceVar(&g.names, "policy", nil, "compare these policies instead of the experiment's; the others are "+
 		"compared with the first")
-	f.StringSliceVar(&g.files, "instance", nil, "use these instances instead of the experiment's; each is a group of its own")
+	f.StringSliceVar(&g.files, "instance", nil, "use these instances instead of the experiment's; each is a group of "+
+		"its own")
 	f.BoolVar(&g.small, "small", false, "use a fifth of the jobs and GPUs, as --scale 5 does")
 	f.IntVar(&g.scale, "scale", 1, "divide the numbers of jobs and GPUs by this")
 	f.IntVar(&g.repeat, "repeat", 5, "number of instances for each mean; their seeds follow each other")

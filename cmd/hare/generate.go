@@ -24,12 +24,15 @@ func generateCommand() *cobra.Command {
 		Short: "Generate an instance from a seed, as in the Hare papers or like the Philly trace",
 		Long: `Generate draws jobs at random and writes an instance. Without --like the jobs are
 drawn from the models of the Hare papers' simulations, with task times that are
-relative to a V100 and follow the papers; they are not measurements. With --like philly, arrivals, widths and durations are drawn from
-Microsoft's trace, and a file name that ends in .csv gets a trace instead of an
-instance. Equal seeds and options give equal files.`,
-		Example: `  hare generate --jobs 200 --gpus V100=64,T4=48,K80=24,M60=24 --arrivals poisson:0.1 --sync relaxed --seed 1 -o instance.json
+relative to a V100 and follow the papers; they are not measurements. With --like
+philly, arrivals, widths and durations are drawn from Microsoft's trace, and a
+file name that ends in .csv gets a trace instead of an instance. Equal seeds
+and options give equal files.`,
+		Example: `  hare generate --jobs 200 --gpus V100=64,T4=48,K80=24,M60=24 --arrivals poisson:0.1 --sync relaxed \
+    --seed 1 -o instance.json
   hare generate --jobs 20000 --gpus V100=6400,T4=4800,K80=2400,M60=2400 -o large.json.zst
-  hare generate --like philly --jobs 1000000 --gpus GPU=2490 --load 1 -o philly.csv   # for hare simulate --trace philly.csv --sync rigid
+  # for hare simulate --trace philly.csv --sync rigid
+  hare generate --like philly --jobs 1000000 --gpus GPU=2490 --load 1 -o philly.csv
   hare generate --like philly --jobs 5000 --gpus V100=64,P100=64 --sync gang --quantum 10m -o gangs.json`,
 		Args: exactly(0, "no arguments"),
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -78,7 +81,8 @@ instance. Equal seeds and options give equal files.`,
 	f.Float64Var(&philly.Load, "load", 0.8, "with --like: arriving work divided by the capacity of the cluster")
 	f.DurationVar(&philly.Quantum, "quantum", time.Minute,
 		"with --like and --sync gang: how long a round takes on the fastest type")
-	f.StringVar(&cfg.Arrivals, "arrivals", "none", "arrivals of jobs: none, poisson:RATE (jobs a second) or uniform:SPAN (seconds)")
+	f.StringVar(&cfg.Arrivals, "arrivals", "none", "arrivals of jobs: none, poisson:RATE (jobs a second) or "+
+		"uniform:SPAN (seconds)")
 	f.StringVar(&cfg.Sync, "sync", "relaxed", "relaxed, gang or rigid (with --like philly: rigid)")
 	f.Uint64Var(&cfg.Seed, "seed", 1, "seed: equal seeds give equal instances")
 	f.StringVar(&cfg.Name, "name", "", "name of the instance (default: from jobs and seed)")

@@ -195,7 +195,8 @@ func TestInfeasibleIsANo(t *testing.T) {
 	for name, c := range map[string]struct{ doc, code string }{
 		"never in service " +
 			"together": {
-			`{"hare":"instance/v1","cluster":{"nodes":[{"name":"a","gpus":{"T4":1},"in_service_s":[[0,10]]},{"name":"b","gpus":{"T4":1},"in_service_s":[[20,null]]}]},
+			`{"hare":"instance/v1","cluster":{"nodes":[{"name":"a","gpus":{"T4":1},"in_service_s":[[0,10]]},{"name":"b",` +
+				`"gpus":{"T4":1},"in_service_s":[[20,null]]}]},
 			"jobs":[{"id":"g","tasks":2,"sync":"gang","on":{"T4":{"compute_s":1}}}]}`, "never_together"},
 		"wider than its type": {strings.Replace(tiny, `"tasks": 2`, `"tasks": 3, "sync": "gang"`, 1), "too_wide"},
 		"no such GPU":         {strings.Replace(tiny, `"on": {"V100"`, `"on": {"T4"`, 1), "no_gpu"},

@@ -65,11 +65,15 @@ func TestOnlineAndReplay(t *testing.T) {
 // faults after the first lines.
 func TestOnlineRegret(t *testing.T) {
 	log := `{"hare":"log/v1","policy":"hlas","clock":"events","cluster":{"nodes":[{"name":"a","gpus":{"V100":1}}]}}
-{"event":{"seq":1,"at_s":0,"type":"job_arrived","job":{"id":"long","on":{"V100":{"compute_s":10}}}},"decisions":[{"type":"start","job":"long","round":0,"task":0,"gpu":"a/0","at_s":0}]}
+{"event":{"seq":1,"at_s":0,"type":"job_arrived","job":{"id":"long","on":{"V100":{"compute_s":10}}}},` +
+		`"decisions":[{"type":"start","job":"long","round":0,"task":0,"gpu":"a/0","at_s":0}]}
 {"event":{"seq":2,"at_s":0,"type":"job_arrived","job":{"id":"short","on":{"V100":{"compute_s":1}}}},"decisions":[]}
-{"event":{"seq":3,"at_s":10,"type":"task_ended","job":"long","round":0,"task":0,"gpu":"a/0","compute_s":10},"decisions":[]}
-{"event":{"seq":4,"at_s":10,"type":"job_ended","job":"long"},"decisions":[{"type":"start","job":"short","round":0,"task":0,"gpu":"a/0","at_s":10}]}
-{"event":{"seq":5,"at_s":11,"type":"task_ended","job":"short","round":0,"task":0,"gpu":"a/0","compute_s":1},"decisions":[]}
+{"event":{"seq":3,"at_s":10,"type":"task_ended","job":"long","round":0,"task":0,"gpu":"a/0","compute_s":10},` +
+		`"decisions":[]}
+{"event":{"seq":4,"at_s":10,"type":"job_ended","job":"long"},"decisions":[{"type":"start","job":"short","round":0,` +
+		`"task":0,"gpu":"a/0","at_s":10}]}
+{"event":{"seq":5,"at_s":11,"type":"task_ended","job":"short","round":0,"task":0,"gpu":"a/0","compute_s":1},` +
+		`"decisions":[]}
 {"event":{"seq":6,"at_s":11,"type":"job_ended","job":"short"},"decisions":[]}
 `
 	starts := []string{

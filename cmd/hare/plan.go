@@ -195,7 +195,8 @@ func printPlan(w io.Writer, p *wire.SessionPlan) error {
 		if types == "" {
 			types = "-"
 		}
-		_, _ = fmt.Fprintf(t, "%s\t%d\t%s\t%s\t%s\t%s\t%s\n", j.Job, j.Rounds, types, at(j.StartUs), at(j.EndUs), at(j.EarliestEndUs), waits)
+		_, _ = fmt.Fprintf(t, "%s\t%d\t%s\t%s\t%s\t%s\t%s\n", j.Job, j.Rounds, types, at(j.StartUs), at(j.EndUs),
+			at(j.EarliestEndUs), waits)
 	}
 	return t.Flush()
 }

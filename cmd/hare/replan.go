@@ -32,7 +32,8 @@ func (rpf *replanFlags) add(c *cobra.Command) {
 // request reads the files that the flags name; it returns nil without --previous.
 func (rpf *replanFlags) request() (*hare.ReplanRequest, error) {
 	if rpf.previous == "" {
-		for _, x := range []struct{ flag, value string }{{"previous-instance", rpf.before}, {"at", rpf.at}, {"rest", rpf.rest}} {
+		for _, x := range []struct{ flag, value string }{{"previous-instance", rpf.before}, {"at", rpf.at},
+			{"rest", rpf.rest}} {
 			if x.value != "" {
 				return nil, usageError{fmt.Errorf("--%s belongs to --previous RESULT", x.flag)}
 			}

@@ -43,7 +43,8 @@ func (of *observeFlags) add(c *cobra.Command) {
 	f.StringVar(&of.debugListen, "debug-listen", "",
 		"serve profiles (/debug/pprof/) and /metrics on this loopback address, e.g. 127.0.0.1:6060")
 	f.BoolVar(&of.privateMetrics, "private-metrics", false, "serve /metrics only on --debug-listen")
-	f.IntVar(&of.tenants, "metric-tenants", 50, "number of tenants that the metrics show separately; all others share the label other")
+	f.IntVar(&of.tenants, "metric-tenants", 50, "number of tenants that the metrics show separately; all others share "+
+		"the label other")
 	choices(c, "log-format", "text", "json")
 	choices(c, "log-level", "debug", "info", "warn", "error")
 	positive(c, "metric-tenants")

@@ -235,7 +235,8 @@ func TestServeHelpAsks(t *testing.T) {
 	sh := newShell(t)
 	sh.run("hare serve 2> serve.log &\n")
 	asked := 0
-	for line := range strings.Lines(serveCommand().Example + "\n") {
+	commands := strings.ReplaceAll(serveCommand().Example+"\n", "\\\n", " ") // a command may take several lines
+	for line := range strings.Lines(commands) {
 		request, is := strings.CutPrefix(strings.TrimSpace(line), "curl ")
 		if !is {
 			continue

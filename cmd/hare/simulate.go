@@ -68,10 +68,13 @@ docs/task-policies.md say what each policy does and assumes.
 The jobs come from a trace in one of the formats ` + strings.Join(trace.Formats(), ", ") + `,
 which its columns identify; from a trace that Hare includes: ` + strings.Join(trace.ShippedTraces(), ", ") + `;
 from an instance (--instance); or from a generator (--generate).`,
-		Example: `  hare simulate --policy hlas,tiresias,gavel:max_min_fairness_perf --trace trace.csv --gpus v100=36,p100=36,k80=36 -o runs/
-  hare simulate --policy gavel:allox --trace gavel_trace_continuous5600_single.csv --gpus v100=36,p100=36,k80=36 --jobs 4000-4999
+		Example: `  hare simulate --policy hlas,tiresias,gavel:max_min_fairness_perf --trace trace.csv \
+    --gpus v100=36,p100=36,k80=36 -o runs/
+  hare simulate --policy gavel:allox --trace gavel_trace_continuous5600_single.csv \
+    --gpus v100=36,p100=36,k80=36 --jobs 4000-4999
   hare simulate --policy pollux:tiresias,pollux:optimus --trace pollux_workload_6.csv
-  hare simulate --policy hlas,kueue --instance instance.json --record runs/   # hare verify instance.json runs/hlas.result.json
+  hare simulate --policy hlas,kueue --instance instance.json --record runs/
+  hare verify instance.json runs/hlas.result.json
   hare simulate --policy hlas,srtf --generate 200 --arrivals uniform:1200 --repeat 10`,
 		Args: exactly(0, "no arguments: see its flags"),
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -91,7 +94,8 @@ from an instance (--instance); or from a generator (--generate).`,
 	flags.StringVar(&f.instance, "instance", "", "take the jobs, and the cluster, from an instance instead of a trace")
 	flags.IntVar(&f.generate, "generate", 0,
 		"generate this many jobs instead, as hare generate does, with another seed for each repeat")
-	flags.StringVar(&f.arrivals, "arrivals", "none", "with --generate: none, poisson:RATE (jobs a second) or uniform:SPAN (seconds)")
+	flags.StringVar(&f.arrivals, "arrivals", "none", "with --generate: none, poisson:RATE (jobs a second) or "+
+		"uniform:SPAN (seconds)")
 	flags.StringVar(&f.sync, "sync", "gang", "how the tasks of a trace's jobs are placed by policies of tasks: gang or "+
 		"rigid; with --generate also relaxed, which is then the default")
 	flags.DurationVar(&f.quantum, "quantum", time.Minute, "for policies of tasks: how long a round takes into which "+
@@ -103,7 +107,8 @@ from an instance (--instance); or from a generator (--generate).`,
 	flags.StringVar(&f.prices, "prices", "", "for policies of cost: price of an hour of a GPU of each type (default: "+
 		"v100=0.74,p100=0.43,k80=0.135)")
 	flags.DurationVar(&f.lease, "lease", 6*time.Minute, "for policies of leases: how long a gang holds its GPUs")
-	flags.DurationVar(&f.reset, "reset", 32*time.Minute, "for policies of leases: the least time between two reassignments of all GPUs")
+	flags.DurationVar(&f.reset, "reset", 32*time.Minute, "for policies of leases: the least time between two "+
+		"reassignments of all GPUs")
 	flags.DurationVar(&f.restart, "restart", 0, "time that a job loses when its lease begins on other GPUs than before; "+
 		"0 means 30s for elastic policies")
 	flags.StringVar(&f.faults, "faults", "", "GPUs that fail: a CSV file with the columns gpu (node/index, or a node), "+
@@ -118,7 +123,8 @@ from an instance (--instance); or from a generator (--generate).`,
 		"for policies of tasks: time that a GPU loses when it begins a task of another job")
 	flags.DurationVar(&f.planLatency, "plan-latency", 0,
 		"for rolling: how long a plan takes, while the one before is followed")
-	flags.DurationVar(&f.interval, "interval", time.Minute, "for elastic policies: time between changes of the jobs' widths")
+	flags.DurationVar(&f.interval, "interval", time.Minute, "for elastic policies: time between changes of the jobs' "+
+		"widths")
 	flags.Uint64Var(&f.seed, "seed", 0, "seed of all random draws; each repeat adds one")
 	flags.IntVar(&f.repeat, "repeat", 1, "number of runs of each policy; above 1, print means with 95 % confidence "+
 		"intervals")
@@ -133,8 +139,8 @@ from an instance (--instance); or from a generator (--generate).`,
 	flags.BoolVar(&f.cdf, "cdf", false, "add the distribution of completion times to the JSON")
 	flags.BoolVar(&f.json, "json", false, "print JSON")
 	flags.BoolVarP(&f.quiet, "quiet", "q", false, "print no progress line")
-	flags.StringArrayVar(&f.labels, "label", nil, "KEY=VALUE: a text that the report in JSON repeats; may be given several "+
-		"times")
+	flags.StringArrayVar(&f.labels, "label", nil, "KEY=VALUE: a text that the report in JSON repeats; may be given "+
+		"several times")
 	f.remote.add(c)
 	flags.DurationVar(&f.limit, "time-limit", 0,
 		"with --server: time limit on the server, including the time in its queue "+
@@ -255,7 +261,8 @@ func flagged(e *hare.InvalidError) string {
 	at := map[string]string{
 		"/jobs": "--jobs", "/repeat": "--repeat", "/lease_s": "--lease", "/reset_s": "--reset", "/restart_s": "--restart",
 		"/interval_s": "--interval", "/prices": "--prices", "/trace/quantum_s": "--quantum", "/generate": "--generate",
-		"/switch_s": "--switch", "/plan_latency_s": "--plan-latency", "/merge_s": "--quantum", "/failures/per_gpu_hour": "--failures",
+		"/switch_s": "--switch", "/plan_latency_s": "--plan-latency", "/merge_s": "--quantum",
+		"/failures/per_gpu_hour": "--failures",
 	}[e.Pointer]
 	switch {
 	case at != "":

@@ -11,7 +11,8 @@ import (
 )
 
 // remotely simulates on a server.
-func (f *simulateFlags) remotely(ctx context.Context, req *simulation.Request, live *progressLine) (*study.Report, error) {
+func (f *simulateFlags) remotely(ctx context.Context, req *simulation.Request, live *progressLine) (
+	*study.Report, error) {
 	if f.record != "" {
 		return nil, usageError{errors.New("--record keeps the runs themselves, which a server does not send: leave " +
 			"--server out")}

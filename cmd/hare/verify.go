@@ -198,7 +198,8 @@ func importCommand() *cobra.Command {
 			"it converts the ones that Hare includes: " + strings.Join(trace.ShippedTraces(), ", ") + ".\n" +
 			"Standard error says what was rounded, skipped or assumed.",
 		Example: `  hare import gavel -o instance.json
-  hare import gavel mytrace.csv --table throughputs.csv --gpus V100=36,P100=36,K80=36 --sync gang --quantum 60s -o instance.json
+  hare import gavel mytrace.csv --table throughputs.csv --gpus V100=36,P100=36,K80=36 \
+    --sync gang --quantum 60s -o instance.json
   hare import philly --jobs 500 --gpus GPU=256 -o philly.json.gz`,
 		Args: func(c *cobra.Command, args []string) error {
 			if len(args) < 1 || len(args) > 2 {
@@ -256,7 +257,8 @@ func importCommand() *cobra.Command {
 	f.StringVar(&cfg.Weights, "weights", "trace", "weights of jobs: trace (as recorded) or one")
 	f.StringVar(&cfg.Placement, "placement", "consolidated",
 		"gavel: speeds of GPUs in one server (consolidated) or in several (unconsolidated)")
-	f.StringVar(&cfg.Shared, "shared", "skip", "openb: skip pods that request a part of a GPU, or give them a whole one: skip, whole")
+	f.StringVar(&cfg.Shared, "shared", "skip", "openb: skip pods that request a part of a GPU, or give them a whole "+
+		"one: skip, whole")
 	f.StringVar(&cfg.Name, "name", "", "name of the instance (default: format and trace)")
 	f.StringVarP(&out, "output", "o", "", "write to this file (.gz, .zst compress)")
 	choices(c, "sync", "gang", "rigid")

@@ -92,8 +92,8 @@ searches, and equal calls give equal answers.`,
 	changeFlags(f, &all)
 	f.BoolVar(&together, "together", false, "combine all flags above, except --scenario, into one scenario")
 	f.StringVar(&result, "result", "", "the result of the base, which is then not solved again")
-	f.StringVar(&below, "prune-below", "", "do not search for a plan where the bound shows that the value cannot fall by "+
-		"more than this many weight-seconds")
+	f.StringVar(&below, "prune-below", "", "do not search for a plan where the bound shows that the value cannot fall "+
+		"by more than this many weight-seconds")
 	f.DurationVar(&limit, "time-limit", 0, "time limit for all scenarios together, e.g. 20s; 0 means that only work "+
 		"limits apply")
 	f.Int64Var(&opt.WorkLimit, "work-limit", 0,
@@ -101,8 +101,8 @@ searches, and equal calls give equal answers.`,
 	f.Float64Var(&opt.Gap, "gap", solver.DefaultGap,
 		"stop a solve when its plan is proved to be within this fraction of the best")
 	f.Int64Var(&opt.Seed, "seed", 1, "seed of the search")
-	f.StringVarP(&out, "output", "o", "", "write one line of JSON for each scenario to this file, as soon as it finishes "+
-		"(- is standard output)")
+	f.StringVarP(&out, "output", "o", "", "write one line of JSON for each scenario to this file, as soon as it "+
+		"finishes (- is standard output)")
 	f.BoolVar(&ordered, "ordered", false, "answer in the order of the scenarios, not as they finish")
 	f.StringVar(&picture, "plot", "", "draw the intervals: .svg, .png or .html")
 	f.BoolVarP(&quiet, "quiet", "q", false, "print no progress line and no table")

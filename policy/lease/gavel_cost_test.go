@@ -48,7 +48,8 @@ func TestCostWithDeadlines(t *testing.T) {
 func TestPoliciesSayWhatJobsLack(t *testing.T) {
 	j := []sim.LeaseJob{{ID: "a", SLO: 2}, {ID: "b", Entity: &sim.LeaseEntity{Name: "e", Weight: 1}}}
 	for name, want := range map[string]string{
-		"gavel:hierarchical_perf":                               "an entity for every job, and 1 of 2 have none: give the trace a column entity",
+		"gavel:hierarchical_perf": "an entity for every job, and 1 of 2 have none: " +
+			"give the trace a column entity",
 		"gavel:max_sum_throughput_normalized_by_cost_perf_SLOs": "",
 		"gavel:fifo": "",
 	} {

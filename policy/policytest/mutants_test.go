@@ -120,8 +120,10 @@ func TestMutants(t *testing.T) {
 			}
 			return decisions, err
 		}},
-		"adopts nothing":                  {adopt: func(online.Durable, int64, hare.Event, []hare.Decision) error { return nil }},
-		"overwrites instead of appending": {save: func(p online.Durable, b []byte) []byte { return p.AppendSnapshot(b[:0]) }},
+		"adopts nothing": {
+			adopt: func(online.Durable, int64, hare.Event, []hare.Decision) error { return nil }},
+		"overwrites instead of appending": {
+			save: func(p online.Durable, b []byte) []byte { return p.AppendSnapshot(b[:0]) }},
 	}
 	run := func(mu *mutant) error {
 		s := Subject{

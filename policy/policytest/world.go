@@ -135,7 +135,8 @@ func hintsOf(n int, spec *hare.Job) *hare.JobHints {
 		h.EstimateUs = spec.Rounds * (spec.On[0].ComputeUs + 1e5*int64(1+n%7))
 	}
 	if n%4 != 2 {
-		h.Class = []hare.ClassLabel{{Name: "name", Value: fmt.Sprint("model", spec.Rounds)}, {Name: "user", Value: fmt.Sprint(n % 3)}}
+		h.Class = []hare.ClassLabel{{Name: "name", Value: fmt.Sprint("model", spec.Rounds)},
+			{Name: "user", Value: fmt.Sprint(n % 3)}}
 	}
 	return h
 }

@@ -100,7 +100,8 @@ func (l *ListScheduler) findTask(j *JobState, e *hare.Event) (g, at int, err *ha
 		func(s syncing, t int64) int { return cmp.Compare(s.task, t) })
 	if !ok || j.syncing[at].gpu != e.GPU {
 		return 0, 0, invalid("/gpu", "not_running",
-			"task %d of round %d of job %q does not run on GPU %q: it was never started there, has ended, or was withdrawn", e.Task, e.Round, e.Job, e.GPU)
+			"task %d of round %d of job %q does not run on GPU %q: it was never started there, has ended, or was withdrawn",
+			e.Task, e.Round, e.Job, e.GPU)
 	}
 	return -1, at, nil
 }

@@ -315,8 +315,8 @@ func rollingSession(cfg RollingConfig) Session {
 }
 
 // withRolling makes a Rolling of the scheduler that made makes by the rule.
-func withRolling(cfg RollingConfig, made func(rule func(parameters []byte) (Rule, error)) (*ListScheduler, error)) (online.Durable,
-	error) {
+func withRolling(cfg RollingConfig, made func(rule func(parameters []byte) (Rule, error)) (*ListScheduler, error)) (
+	online.Durable, error) {
 	var r *rolling
 	l, err := made(func(parameters []byte) (Rule, error) {
 		var err error

@@ -196,7 +196,8 @@ type session struct {
 
 func openAside(t *testing.T, parameters string, gpus ...hare.TypeCount) session {
 	t.Helper()
-	p, err := policy.OpenSession("rolling", &hare.Cluster{Nodes: []hare.Node{{Name: "n", GPUs: gpus}}}, []byte(parameters))
+	p, err := policy.OpenSession("rolling", &hare.Cluster{Nodes: []hare.Node{{Name: "n", GPUs: gpus}}},
+		[]byte(parameters))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -213,8 +214,8 @@ func (se session) step(atS int64, e hare.Event) []hare.Decision {
 }
 
 func (se session) arrive(atS int64, id string, weight, tasks int64, on ...hare.Profile) []hare.Decision {
-	return se.step(atS, hare.Event{Type: hare.EventJobArrived, Job: id, Arrived: &hare.Job{ID: id, WeightMicro: weight * 1e6,
-		Tasks: tasks, Sync: hare.Gang, On: on}})
+	return se.step(atS, hare.Event{Type: hare.EventJobArrived, Job: id,
+		Arrived: &hare.Job{ID: id, WeightMicro: weight * 1e6, Tasks: tasks, Sync: hare.Gang, On: on}})
 }
 
 func (se session) ended(atS int64, d hare.Decision) []hare.Decision {

@@ -57,9 +57,10 @@ func (wa *watched) plan(nowUs int64) {
 			}
 		}
 		m := wide[wa.rng.IntN(len(wide))]
-		p.jobs = append(p.jobs, plannedJob{id: j.spec.ID, arrival: int64(j.serial), rows: []planner.Row{{Round: j.nextRound(),
-			Rounds: max(1, j.rounds-j.nextRound()), StartUs: nowUs + wa.rng.Int64N(1000), PeriodUs: m.durationUs,
-			Types: []planner.TypeCount{{Type: m.gpuType, Count: j.spec.Tasks}}}}})
+		p.jobs = append(p.jobs, plannedJob{id: j.spec.ID, arrival: int64(j.serial),
+			rows: []planner.Row{{Round: j.nextRound(),
+				Rounds: max(1, j.rounds-j.nextRound()), StartUs: nowUs + wa.rng.Int64N(1000), PeriodUs: m.durationUs,
+				Types: []planner.TypeCount{{Type: m.gpuType, Count: j.spec.Tasks}}}}})
 	}
 	wa.rolling.follow(l, p)
 }
@@ -70,7 +71,9 @@ func (wa *watched) plan(nowUs int64) {
 func (wa *watched) promises() {
 	l := wa.ListScheduler
 	order := slices.DeleteFunc(slices.Clone(l.jobs), func(j *JobState) bool { return j.claim == nil })
-	slices.SortStableFunc(order, func(a, b *JobState) int { return cmp.Compare(a.nextRow().StartUs, b.nextRow().StartUs) })
+	slices.SortStableFunc(order, func(a, b *JobState) int {
+		return cmp.Compare(a.nextRow().StartUs, b.nextRow().StartUs)
+	})
 	taken := map[int]bool{}
 	for at, j := range order {
 		need := j.nextRow().Types[0]

@@ -87,7 +87,8 @@ func TestLongestTimes(t *testing.T) {
 			started += len(decisions)
 		}
 		for _, id := range []string{"a", "b", "c"} {
-			step(0, hare.Event{Type: hare.EventJobArrived, Job: id, Arrived: &hare.Job{ID: id, WeightMicro: 1e6, Tasks: 1, Sync: sync,
+			step(0, hare.Event{Type: hare.EventJobArrived, Job: id, Arrived: &hare.Job{ID: id, WeightMicro: 1e6,
+				Tasks: 1, Sync: sync,
 				On: []hare.Profile{{Type: "V100", ComputeUs: hare.MaxExact - 1, SyncUs: 1}}}})
 		}
 		step(1, hare.Event{Type: hare.EventTick})

@@ -17,14 +17,18 @@ import (
 
 func TestDecode(t *testing.T) {
 	got, err := simulation.Decode(strings.NewReader(
-		`{"policies":["hlas","gavel:fifo"],"trace":{"text":"a\nb","format":"gavel","table":"t","quantum_s":2.5,"sync":"rigid"},
-		"gpus":{"V100":36,"K80":12},"jobs":[4000,4999],"seed":7,"repeat":3,"lease_s":360,"reset_s":0,"restart_s":1.5,"interval_s":30,"prices":{"V100":2.48,"K80":0.000001},"cdf":true,"detail":"jobs","time_limit_s":20}`), wire.Limits{})
+		`{"policies":["hlas","gavel:fifo"],"trace":{"text":"a\nb","format":"gavel","table":"t","quantum_s":2.5,`+
+			`"sync":"rigid"},
+		"gpus":{"V100":36,"K80":12},"jobs":[4000,4999],"seed":7,"repeat":3,"lease_s":360,"reset_s":0,"restart_s":1.5,`+
+			`"interval_s":30,"prices":{"V100":2.48,"K80":0.000001},"cdf":true,"detail":"jobs","time_limit_s":20}`),
+		wire.Limits{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	us := func(n int64) *int64 { return &n }
 	want := &simulation.Request{
-		Policies: []string{"hlas", "gavel:fifo"}, Trace: &simulation.Trace{Text: []byte("a\nb"), Format: "gavel", Table: []byte("t"),
+		Policies: []string{"hlas", "gavel:fifo"}, Trace: &simulation.Trace{Text: []byte("a\nb"), Format: "gavel",
+			Table:     []byte("t"),
 			QuantumUs: 2_500_000, Sync: "rigid"},
 		GPUs: []hare.TypeCount{{Type: "K80", Count: 12}, {Type: "V100", Count: 36}}, First: 4000, Last: 4999, Seed: 7,
 		Repeat:  3,
@@ -38,8 +42,10 @@ func TestDecode(t *testing.T) {
 	}
 	got, err = simulation.Decode(strings.NewReader(
 		`{"policies":["srtf"],"generate":{"jobs":20,"arrivals":"poisson:0.5","sync":"gang","grain_s":0.1},
-		"merge_s":60,"faults":[{"gpu":"a-0/1","from_s":1,"until_s":2.5},{"node":"a-1","from_s":0},{"node":"a-1","from_s":7,"until_s":null}],"fault_rate":{"gpu_mean_s":100,"gpu_repair_s":5},
-		"failures":{"probability":0.25,"per_gpu_hour":3},"stragglers":true,"switch_s":0.5,"cluster":{"nodes":[{"name":"a","count":2,"gpus":{"V100":2}}]}}`), wire.Limits{})
+		"merge_s":60,"faults":[{"gpu":"a-0/1","from_s":1,"until_s":2.5},{"node":"a-1","from_s":0},{"node":"a-1",`+
+			`"from_s":7,"until_s":null}],"fault_rate":{"gpu_mean_s":100,"gpu_repair_s":5},
+		"failures":{"probability":0.25,"per_gpu_hour":3},"stragglers":true,"switch_s":0.5,`+
+			`"cluster":{"nodes":[{"name":"a","count":2,"gpus":{"V100":2}}]}}`), wire.Limits{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -391,8 +391,8 @@ export class Hare {
   }
 
   /**
-   * Compares a session with the best plan in hindsight. With against, the name of a policy of sessions, the answer also
-   * says what that policy would have done with the same jobs and GPUs.
+   * Compares a session with the best plan in hindsight. With against, the name of a policy of sessions, the answer
+   * also says what that policy would have done with the same jobs and GPUs.
    */
   regret(id: string, against?: string): Promise<Regret> {
     return this.json(path("sessions", id, "regret"), { query: against === undefined ? {} : { against } });

@@ -50,7 +50,8 @@ func run() error {
 			return err
 		}
 		m := out.Metrics(inst)
-		fmt.Printf("%-13s knows %-8s mean JCT %7.1f s, total %7.1f s\n", info.Name, info.Knows(), m.MeanJCTS, float64(out.MakespanUs)/1e6)
+		fmt.Printf("%-13s knows %-8s mean JCT %7.1f s, total %7.1f s\n", info.Name, info.Knows(), m.MeanJCTS,
+			float64(out.MakespanUs)/1e6)
 	}
 	return nil
 }
