@@ -17,7 +17,8 @@ func TestHintsOfAnInstance(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	told, err := DecodeInstance(strings.NewReader(text(`,"class":{"user":"ann","name":"be\u0072t"},"estimate_s":12.5`)), Limits{})
+	told, err := DecodeInstance(strings.NewReader(text(`,"class":{"user":"ann","name":"be\u0072t"},"estimate_s":12.5`)),
+		Limits{})
 	if err != nil {
 		t.Fatal(err)
 	}

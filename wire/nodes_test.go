@@ -14,22 +14,24 @@ import (
 func TestBadNodeRulesAreNamed(t *testing.T) {
 	const node, first = "/cluster/nodes/0", "/jobs/0"
 	for name, c := range map[string]struct{ text, want string }{
-		"no cpus":              {machine(`"cpus":0`), "out_of_range " + node + "/cpus"},
-		"negative cpus":        {machine(`"cpus":-1`), "out_of_range " + node + "/cpus"},
-		"fine cpus":            {machine(`"cpus":1.0005`), "too_many_decimals " + node + "/cpus"},
-		"many cpus":            {machine(`"cpus":1e12`), "out_of_range " + node + "/cpus"},
-		"cpus in words":        {machine(`"cpus":"two"`), "wrong_type " + node + "/cpus"},
-		"no memory":            {machine(`"memory_mib":0`), "out_of_range " + node + "/memory_mib"},
-		"half a MiB":           {machine(`"memory_mib":0.5`), "wrong_type " + node + "/memory_mib"},
-		"labels in a list":     {machine(`"labels":["a"]`), "wrong_type " + node + "/labels"},
-		"label of a number":    {machine(`"labels":{"a":1}`), "wrong_type " + node + "/labels/a"},
-		"label without name":   {machine(`"labels":{"":"x"}`), "bad_name " + node + "/labels/"},
-		"label named node":     {machine(`"labels":{"node":"x"}`), "not_allowed " + node + "/labels/node"},
-		"label twice":          {machine(`"labels":{"a":"x","a":"y"}`), "duplicate_name " + node + "/labels/a"},
-		"long label":           {machine(`"labels":{"a":"` + strings.Repeat("x", 254) + `"}`), "bad_name " + node + "/labels/a"},
-		"no gpus a task":       {job(`"gpus_per_task":0`), "out_of_range " + first + "/gpus_per_task"},
-		"huge task":            {job(`"gpus_per_task":1048577`), "too_large " + first + "/gpus_per_task"},
-		"huge round":           {job(`"sync":"gang","tasks":1000000,"gpus_per_task":2`), "too_large " + first + "/gpus_per_task"},
+		"no cpus":            {machine(`"cpus":0`), "out_of_range " + node + "/cpus"},
+		"negative cpus":      {machine(`"cpus":-1`), "out_of_range " + node + "/cpus"},
+		"fine cpus":          {machine(`"cpus":1.0005`), "too_many_decimals " + node + "/cpus"},
+		"many cpus":          {machine(`"cpus":1e12`), "out_of_range " + node + "/cpus"},
+		"cpus in words":      {machine(`"cpus":"two"`), "wrong_type " + node + "/cpus"},
+		"no memory":          {machine(`"memory_mib":0`), "out_of_range " + node + "/memory_mib"},
+		"half a MiB":         {machine(`"memory_mib":0.5`), "wrong_type " + node + "/memory_mib"},
+		"labels in a list":   {machine(`"labels":["a"]`), "wrong_type " + node + "/labels"},
+		"label of a number":  {machine(`"labels":{"a":1}`), "wrong_type " + node + "/labels/a"},
+		"label without name": {machine(`"labels":{"":"x"}`), "bad_name " + node + "/labels/"},
+		"label named node":   {machine(`"labels":{"node":"x"}`), "not_allowed " + node + "/labels/node"},
+		"label twice":        {machine(`"labels":{"a":"x","a":"y"}`), "duplicate_name " + node + "/labels/a"},
+		"long label": {machine(`"labels":{"a":"` + strings.Repeat("x", 254) + `"}`), "bad_name " +
+			node + "/labels/a"},
+		"no gpus a task": {job(`"gpus_per_task":0`), "out_of_range " + first + "/gpus_per_task"},
+		"huge task":      {job(`"gpus_per_task":1048577`), "too_large " + first + "/gpus_per_task"},
+		"huge round": {job(`"sync":"gang","tasks":1000000,"gpus_per_task":2`), "too_large " + first +
+			"/gpus_per_task"},
 		"negative cpus a task": {job(`"cpus_per_task":-1`), "out_of_range " + first + "/cpus_per_task"},
 		"negative memory":      {job(`"memory_mib_per_task":-1`), "out_of_range " + first + "/memory_mib_per_task"},
 		"distinct relaxed":     {job(`"distinct_nodes":true`), "not_allowed " + first + "/distinct_nodes"},
@@ -61,7 +63,8 @@ func TestDefaultNodeRulesChangeNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(plain, inst, cmp.Transformer("empty", func(lv []hare.LabelValues) int { return len(lv) })); diff != "" {
+	if diff := cmp.Diff(plain, inst, cmp.Transformer("empty",
+		func(lv []hare.LabelValues) int { return len(lv) })); diff != "" {
 		t.Error(diff)
 	}
 	if a, b := wire.Canonical(plain), wire.Canonical(inst); string(a) != string(b) {

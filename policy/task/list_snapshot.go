@@ -240,7 +240,8 @@ func (l *ListScheduler) restore(s *schedulerSnapshot) bool {
 }
 
 func (l *ListScheduler) restoreJob(s *jobSnapshot) bool {
-	spec := &hare.Job{ID: s.ID, WeightMicro: s.WeightMicro, Tasks: s.Tasks, Sync: s.Sync, Mix: s.Mix, On: s.On, Hints: s.Hints}
+	spec := &hare.Job{ID: s.ID, WeightMicro: s.WeightMicro, Tasks: s.Tasks, Sync: s.Sync, Mix: s.Mix, On: s.On,
+		Hints: s.Hints}
 	if online.CheckArrival(&hare.Event{Type: hare.EventJobArrived, Arrived: spec}) != nil {
 		return false
 	}
