@@ -39,7 +39,7 @@ type Work struct {
 	// Moves limits the search; zero means 400 for each job, at most 20,000, and fewer for
 	// over 150 jobs, down to none for 300. Less than zero means no search.
 	Moves int64
-	// Groups is the most times at which GPUs of one type become free; zero means 4.
+	// Groups is the most times at which GPUs of one type become free; zero means 64.
 	Groups int
 }
 
@@ -63,7 +63,7 @@ func (w Work) resolve(jobs int) Work {
 		}
 	}
 	if w.Groups == 0 {
-		w.Groups = 4
+		w.Groups = 64
 	}
 	return w
 }
