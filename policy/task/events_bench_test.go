@@ -17,28 +17,29 @@ import (
 // BenchmarkEvents replays a full cluster: 10,000 gangs on 10,000 GPUs of four types, of
 // which some four in ten run. A job comes for each that ends. It reports what an event
 // takes without plans: half of the events take p50 and one in a hundred takes more than
-// p99.
+// p99. An event's time is the least over all replays, which are the same, so that a busy
+// machine counts less.
 func BenchmarkEvents(b *testing.B) {
-	for _, x := range []struct {
-		name   string
-		events int
-	}{{"hgittins", 60_000}, {"rolling", 3_000}} {
-		b.Run(x.name, func(b *testing.B) {
+	const events = 60_000
+	for _, name := range []string{"hgittins", "rolling"} {
+		b.Run(name, func(b *testing.B) {
+			took := slices.Repeat([]time.Duration{time.Hour}, events)
 			for b.Loop() {
-				f := newFullCluster(b, x.name, 10_000, 10_000)
-				var took []time.Duration
-				for len(took) < x.events {
+				f := newFullCluster(b, name, 10_000, 10_000)
+				for i := range took {
 					e := f.next()
 					began := time.Now()
 					f.step(e)
-					if n := time.Since(began); f.events > 10_000+x.events/2 {
-						took = append(took, n)
-					}
+					took[i] = min(took[i], time.Since(began))
 				}
-				slices.Sort(took)
-				b.ReportMetric(float64(took[len(took)/2].Nanoseconds())/1e3, "p50-µs")
-				b.ReportMetric(float64(took[len(took)*99/100].Nanoseconds())/1e3, "p99-µs")
-				b.ReportMetric(float64(took[len(took)*999/1000].Nanoseconds())/1e3, "p99.9-µs")
+			}
+			took = took[events/2:]
+			slices.Sort(took)
+			for _, x := range []struct {
+				name string
+				of   int
+			}{{"p50-µs", 500}, {"p99-µs", 990}, {"p99.9-µs", 999}} {
+				b.ReportMetric(float64(took[len(took)*x.of/1000].Nanoseconds())/1e3, x.name)
 			}
 		})
 	}

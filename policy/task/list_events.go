@@ -281,6 +281,7 @@ func (l *ListScheduler) gpuLeft(g int) {
 	l.guardResized()
 	x := &l.gpus[g]
 	l.changed, l.waiting.stale = true, true
+	l.capacity++
 	if j := x.job; j != nil {
 		if j.spec.Sync == hare.Relaxed {
 			if x.task >= 0 {

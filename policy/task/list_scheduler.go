@@ -62,6 +62,9 @@ type Rule struct {
 	// round and version's value, so that waiting jobs are kept in order. There must be no
 	// review, plan, Strict or Backfill.
 	version func() int64
+	// touched is called where a job begins or ceases to wait, to run or to be there, and where
+	// its GPUs change; nil does nothing.
+	touched func(*ListScheduler, *JobState)
 	// sticky lets a job take the GPUs of its last round first.
 	sticky bool
 	// slowest is how many times slower than on the best type in service a round may be;
@@ -101,6 +104,7 @@ type ListScheduler struct {
 	vacant    []int   // indices of gpus without a name, descending
 	free      [][]int // by type, ascending
 	inService []int   // by type
+	capacity  int64   // counts changes of inService
 	jobs      []*JobState
 	jobOf     map[string]*JobState
 	serial    int
@@ -164,6 +168,7 @@ type JobState struct {
 	claim   *claim   // of rolling
 	planned float64  // of replanned, the time at which half of the job is done
 	guarded guarded
+	turns   jobTurns // of rolling
 	// index is the Gittins index of hgittins, after indexRound rounds and by the curve
 	// indexVersion.
 	index                    float64
@@ -309,6 +314,7 @@ func (l *ListScheduler) enterService(g int) {
 	x := &l.gpus[g]
 	x.inService = true
 	l.inService[x.gpuType]++
+	l.capacity++
 	l.waiting.stale = true
 	l.markFree(g)
 }
@@ -318,6 +324,9 @@ func (l *ListScheduler) release(g int) {
 	x := &l.gpus[g]
 	i := slices.Index(x.job.gpus, g)
 	x.job.gpus = slices.Delete(x.job.gpus, i, i+1)
+	if l.rule.touched != nil {
+		l.rule.touched(l, x.job)
+	}
 	x.job, x.task = nil, -1
 	l.markFree(g)
 }

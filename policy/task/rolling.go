@@ -90,6 +90,7 @@ func (r *rolling) rule() Rule {
 		Name: r.cfg.name, Hold: hare.Gang, Rounds: r.cfg.Rounds, sticky: true,
 		Priority: r.priority,
 		prepare:  r.prepare, assign: r.assign, left: r.left,
+		touched: r.index.touch,
 		resized: func(l *ListScheduler) { r.changed(l) },
 		state:   r.encode, restore: r.decode,
 		guard: r.cfg.Guard.rule(r.belief.roundsLeft),
@@ -113,15 +114,12 @@ type rolling struct {
 	plan    followedPlan
 	// fresh says that a plan was taken, and that no event has come since.
 	fresh bool
+	index turnIndex
 
 	// Those below are of one call of assign.
 	l        *ListScheduler
 	free     []int64 // GPUs of each type
 	reserved []gpuReservation
-	turns    []turn // of the planned jobs
-	// newcomers and merged are those jobs, and all turns with them.
-	newcomers []newcomer
-	merged    []turn
 }
 
 // followedPlan is what the policy keeps of the last plan beside the claims.
@@ -141,7 +139,7 @@ type followedPlan struct {
 // first.
 type claim struct {
 	rows []planner.Row // at least one
-	at   int           // no row before it covers the next round
+	at   int           // the row of the next round when it was last asked for
 }
 
 // nextRow is the row of the plan for the round of a job that waits, or for the one after
@@ -152,6 +150,9 @@ func (j *JobState) nextRow() *planner.Row {
 		return nil
 	}
 	next := j.nextRound()
+	for c.at > 0 && c.rows[c.at].Round > next { // the round that ran was lost
+		c.at--
+	}
 	for c.at < len(c.rows)-1 && c.rows[c.at].Round+c.rows[c.at].Rounds <= next {
 		c.at++
 	}
@@ -200,6 +201,7 @@ func (r *rolling) prepare(l *ListScheduler) {
 		for _, j := range l.jobs {
 			j.claim = nil
 		}
+		r.index.makeStale()
 		return
 	}
 	r.follow(l, plan)
@@ -228,9 +230,12 @@ func (r *rolling) fallsBack(l *ListScheduler) bool {
 	return ok && l.nowUs-sinceUs > r.cfg.MaxAgeUs
 }
 
-// roundEndUs is when the round of a job that runs is expected to end.
-func (l *ListScheduler) roundEndUs(j *JobState) int64 {
-	end, slowest := l.nowUs, int64(0)
+// roundEndUs is when the round of a job that runs is expected to end, now or later.
+func (l *ListScheduler) roundEndUs(j *JobState) int64 { return max(l.nowUs, l.profiledEndUs(j)) }
+
+// profiledEndUs is when the round of a job that runs should end by its profile.
+func (l *ListScheduler) profiledEndUs(j *JobState) int64 {
+	end, slowest := int64(0), int64(0)
 	for _, g := range j.gpus {
 		slowest = max(slowest, j.durationUs(l.gpus[g].gpuType))
 	}

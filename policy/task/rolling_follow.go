@@ -1,7 +1,6 @@
 package task
 
 import (
-	"cmp"
 	"math"
 	"slices"
 
@@ -25,51 +24,44 @@ func (r *rolling) assign(l *ListScheduler) {
 	if r.fallsBack(l) {
 		own := l.rule
 		l.rule = r.fallback
-		l.rule.oneNode = own.oneNode
+		l.rule.oneNode, l.rule.touched = own.oneNode, own.touched
 		l.schedule()
 		l.rule = own
 		return
 	}
+	r.begin(l)
+	r.index.update(r)
+	r.index.eachTurn(r)
+	r.fill()
+}
+
+// begin prepares one call of assign.
+func (r *rolling) begin(l *ListScheduler) {
 	r.l = l
-	r.free, r.reserved, r.turns = r.free[:0], r.reserved[:0], r.turns[:0]
+	r.free, r.reserved = r.free[:0], r.reserved[:0]
 	for t := range l.types {
 		r.free = append(r.free, int64(len(l.free[t])))
 		r.reserved = append(r.reserved, gpuReservation{})
 	}
-	for _, j := range l.jobs {
-		if row := j.nextRow(); row != nil {
-			r.turns = append(r.turns, turn{job: j, row: row})
+}
+
+// visit starts a job whose turn it is, or reserves GPUs for the job.
+func (r *rolling) visit(j *JobState, row *planner.Row) {
+	switch {
+	case j.taskByTask():
+		r.startTasks(j)
+	case len(j.gpus) > 0 && j.spec.Sync == hare.Rigid:
+	case len(j.gpus) > 0:
+		// A round that runs elsewhere than the plan says ends before the job's turn.
+		if !r.holds(j, row) {
+			r.reserve(j, row, r.l.roundEndUs(j))
 		}
+	case j.ready() == 0:
+	case r.fits(j, row.Types):
+		r.start(j, row.Types)
+	default:
+		r.reserve(j, row, r.l.nowUs)
 	}
-	slices.SortStableFunc(r.turns, func(a, b turn) int { return cmp.Compare(a.row.StartUs, b.row.StartUs) })
-	turns := r.turns
-	if r.cfg.Aside {
-		turns = r.placeNewcomers(l, turns)
-	}
-	for i := range turns {
-		if !l.anyFree() {
-			return // what is reserved from here on would keep nobody from a start
-		}
-		j, row := turns[i].job, turns[i].row
-		switch {
-		case turns[i].new != nil:
-			r.startNewcomer(&turns[i])
-		case j.taskByTask():
-			r.startTasks(j)
-		case len(j.gpus) > 0 && j.spec.Sync == hare.Rigid:
-		case len(j.gpus) > 0:
-			// A round that runs elsewhere than the plan says ends before the job's turn.
-			if !r.holds(j, row) {
-				r.reserve(j, row, l.roundEndUs(j))
-			}
-		case j.ready() == 0:
-		case r.fits(j, row.Types):
-			r.start(j, row.Types)
-		default:
-			r.reserve(j, row, l.nowUs)
-		}
-	}
-	r.fill()
 }
 
 // holds reports whether a job runs on the GPUs that a row names.
@@ -164,46 +156,6 @@ func (r *rolling) reserve(j *JobState, row *planner.Row, notBeforeUs int64) {
 	}
 }
 
-// gpuRelease is some GPUs of a type and when they are expected to be free.
-type gpuRelease struct{ atUs, count int64 }
-
-// reservation finds when enough GPUs of a type are expected to be free for a row of a
-// job. Jobs that the plan has before that job keep their GPUs to the end of their rows.
-// It takes O(jobs log jobs + GPUs).
-func (r *rolling) reservation(j *JobState, row *planner.Row, c planner.TypeCount, notBeforeUs int64) gpuReservation {
-	l := r.l
-	var ends []gpuRelease
-	for _, o := range l.jobs {
-		n := int64(0)
-		if o != j {
-			n = r.held(o, c.Type)
-		}
-		if n == 0 {
-			continue
-		}
-		endUs := l.roundEndUs(o)
-		next := o.nextRow()
-		switch {
-		case o.spec.Sync == hare.Rigid:
-			endUs += spanUs(r.belief.roundsLeft(o)-1, o.durationUs(c.Type))
-		case next != nil && next.StartUs <= row.StartUs && r.holds(o, next):
-			endUs += spanUs(next.Round+next.Rounds-o.round-1, o.longestUs(next.Types))
-		}
-		ends = append(ends, gpuRelease{endUs, n})
-	}
-	ends = l.guardReleases(ends, c.Type)
-	slices.SortFunc(ends, func(a, b gpuRelease) int { return cmp.Compare(a.atUs, b.atUs) })
-	room, atUs := r.free[c.Type], max(notBeforeUs, l.nowUs)
-	for i := 0; i < len(ends) && (room < c.Count || ends[i].atUs <= atUs); i++ {
-		atUs = max(atUs, ends[i].atUs)
-		room += ends[i].count
-	}
-	if room < c.Count {
-		return gpuReservation{made: true, shadowUs: math.MaxInt64}
-	}
-	return gpuReservation{made: true, shadowUs: atUs, extra: room - c.Count}
-}
-
 // slowestUnplanned is how many times slower than its best a type may be for a job that
 // the plan has no place for.
 const slowestUnplanned = 4
@@ -212,19 +164,11 @@ const slowestUnplanned = 4
 // ends, if the round also ends before the job's own turn. Jobs without a place in the
 // plan come last, by arrival.
 func (r *rolling) fill() {
-	for i := range r.turns {
-		if !r.l.anyFree() {
-			return
-		}
-		r.fillWith(r.turns[i].job)
+	if r.l.anyFree() {
+		r.index.eachToFill(r, plannedTurns, plannedTurns)
 	}
-	for _, j := range r.l.jobs {
-		if !r.l.anyFree() {
-			return
-		}
-		if j.claim == nil {
-			r.fillWith(j)
-		}
+	if r.l.anyFree() {
+		r.index.eachToFill(r, fillTurns, fillTasks)
 	}
 }
 
@@ -245,16 +189,16 @@ func (r *rolling) fillWith(j *JobState) {
 // startElsewhere starts a round on the fastest type that has room for it, and reports
 // whether there was one.
 func (r *rolling) startElsewhere(j *JobState) bool {
-	turnUs, slowest := int64(math.MaxInt64), slowestUnplanned*j.fastestUs()
+	turnUs, slowest := int64(math.MaxInt64), int64(math.MaxInt64)
 	if row := j.nextRow(); row != nil {
-		turnUs, slowest = row.StartUs, math.MaxInt64
+		turnUs = row.StartUs
 		for _, c := range row.Types {
 			if v := &r.reserved[c.Type]; v.made {
 				turnUs = max(turnUs, v.shadowUs)
 			}
 		}
-	} else if slowest < r.l.RoundUs(j) {
-		slowest = r.l.RoundUs(j) // no faster type is wide enough
+	} else {
+		slowest = slowestWithoutRow(r.l, j)
 	}
 	for _, m := range j.modes {
 		types := []planner.TypeCount{{Type: m.gpuType, Count: j.spec.Tasks}}

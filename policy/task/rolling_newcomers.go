@@ -24,6 +24,14 @@ func (r *rolling) isNew(j *JobState) bool {
 	return j.claim == nil && int64(j.serial) >= r.plan.arrivals
 }
 
+// priceCell is the cell of the prices at a time, and 0 where there are no prices.
+func (fp *followedPlan) priceCell(nowUs int64) int {
+	if fp.prices == nil {
+		return 0
+	}
+	return fp.cell(nowUs)
+}
+
 // pricesAt are the prices of GPU time by type at a time, in weight-seconds per
 // GPU-second. They are positive, so that without prices the shortest job goes first.
 func (fp *followedPlan) pricesAt(nowUs int64, types int) []float64 {
@@ -96,14 +104,11 @@ func (r *rolling) placeNewcomers(l *ListScheduler, turns []turn) []turn {
 		return turns
 	}
 	slices.SortStableFunc(all, func(a, b newcomer) int { return cmp.Compare(b.density, a.density) })
-	r.newcomers = all
-	out, next, startUs := r.merged[:0], 0, l.nowUs
+	var out []turn
+	next, startUs := 0, l.nowUs
 	stand := func(startUs int64) {
-		n := &r.newcomers[next]
+		out = append(out, all[next].turn(startUs))
 		next++
-		row := &planner.Row{Round: n.job.round, Rounds: 1, StartUs: startUs,
-			Types: []planner.TypeCount{{Type: n.modes[0].gpuType, Count: n.job.spec.Tasks}}}
-		out = append(out, turn{n.job, row, n})
 	}
 	for _, t := range turns {
 		density := math.Inf(1)
@@ -121,8 +126,14 @@ func (r *rolling) placeNewcomers(l *ListScheduler, turns []turn) []turn {
 	for next < len(all) {
 		stand(startUs)
 	}
-	r.merged = out
 	return out
+}
+
+// turn is that of a newcomer that stands before a job whose row starts at startUs.
+func (n *newcomer) turn(startUs int64) turn {
+	row := &planner.Row{Round: n.job.round, Rounds: 1, StartUs: startUs,
+		Types: []planner.TypeCount{{Type: n.modes[0].gpuType, Count: n.job.spec.Tasks}}}
+	return turn{n.job, row, n}
 }
 
 // startNewcomer starts a round of a newcomer on the cheapest type with room, or keeps

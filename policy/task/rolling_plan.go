@@ -206,6 +206,7 @@ func (pq *planQuestion) make(ctx context.Context) (*madePlan, error) {
 // rows.
 func (r *rolling) follow(l *ListScheduler, p *madePlan) {
 	r.plan = p.followedPlan
+	r.index.makeStale()
 	if r.cfg.Aside {
 		r.unseen.see(p.number, r.changes)
 	}

@@ -58,6 +58,7 @@ func (r *rolling) decode(l *ListScheduler, state json.RawMessage) bool {
 		r.cfg.Aside && !s.Unseen.valid(s.Number, s.Changes, l.nowUs) || !r.cfg.Aside && len(s.Unseen) > 0 {
 		return false
 	}
+	r.index.makeStale()
 	r.changes, r.unseen = s.Changes, s.Unseen
 	r.plan = followedPlan{number: s.Number, madeUs: s.MadeUs, arrivals: s.Arrivals, pricedTypes: s.PricedTypes}
 	if !s.restorePrices(l, &r.plan) {

@@ -30,6 +30,9 @@ type waitingGroup struct {
 
 // touch notes that a job may have begun or ceased to wait, or have another priority.
 func (l *ListScheduler) touch(j *JobState) {
+	if l.rule.touched != nil {
+		l.rule.touched(l, j)
+	}
 	w := &l.waiting
 	if l.rule.version == nil || w.stale || j.touched {
 		return

@@ -1,0 +1,328 @@
+package task
+
+import (
+	"math"
+	"math/bits"
+	"slices"
+)
+
+// eachTurn visits the jobs that may start or reserve GPUs at their turns: the jobs of the
+// plan by the starts of their rows, and newcomers between them. It ends where no GPU is
+// free, because what is reserved from there on would keep nobody from a start.
+func (ti *turnIndex) eachTurn(r *rolling) {
+	l := r.l
+	for _, g := range ti.groups {
+		g.rewind()
+		switch {
+		case g.kind == plannedTurns || g.kind == taskTurns || g.kind == newTurns && ti.cell >= 0:
+			g.advance(r, atTurn{})
+		}
+	}
+	var stands, before *turnEntry // a newcomer, and the job of the plan before which it stands
+	for l.anyFree() {
+		planned, newest := ti.first(plannedTurns, taskTurns), ti.first(newTurns, newTurns)
+		if newest != nil {
+			if n := newest.head; stands != n {
+				stands, before = n, ti.standsBefore(math.Float64frombits(uint64(-n.key)))
+			}
+			if planned == nil || before != nil && !planned.head.before(before) {
+				ti.visitNewcomer(r, newest.head.job, before)
+				newest.at++
+				newest.advance(r, atTurn{})
+				continue
+			}
+		}
+		if planned == nil {
+			return
+		}
+		if e := planned.head; (atTurn{}).entry(planned, r, e) {
+			r.visit(e.job, e.job.nextRow())
+		}
+		planned.at++
+		planned.advance(r, atTurn{})
+	}
+}
+
+// visitNewcomer starts a newcomer that stands before a job of the plan, or behind all where
+// that is nil, or reserves GPUs for the newcomer.
+func (ti *turnIndex) visitNewcomer(r *rolling, j *JobState, before *turnEntry) {
+	startUs := r.l.nowUs
+	if before != nil {
+		startUs = before.key
+	} else {
+		for _, g := range ti.groups {
+			if n := len(g.list.chunks); n > 0 && (g.kind == plannedTurns || g.kind == taskTurns) {
+				last := g.list.chunks[n-1].entries
+				startUs = max(startUs, last[len(last)-1].key)
+			}
+		}
+	}
+	r.l.openRound(j)
+	if n, ok := r.newcomer(r.l, j, ti.prices); ok {
+		t := n.turn(startUs)
+		r.startNewcomer(&t)
+	}
+}
+
+// standsBefore is the first job of the plan that waits and has less than a density; nil
+// where there is none.
+func (ti *turnIndex) standsBefore(density float64) *turnEntry {
+	var first *turnEntry
+	for _, g := range ti.groups {
+		if g.kind != plannedTurns && g.kind != taskTurns {
+			continue
+		}
+	search:
+		for _, c := range g.list.chunks {
+			if first != nil && !c.entries[0].before(first) {
+				break
+			}
+			if !(c.sum.density < density) {
+				continue
+			}
+			for i := range c.entries {
+				if e := &c.entries[i]; e.waits && e.density < density {
+					if first == nil || e.before(first) {
+						first = e
+					}
+					break search
+				}
+			}
+		}
+	}
+	return first
+}
+
+// eachToFill tries the jobs of groups of some kinds that wait, in their order, as long as
+// GPUs are free.
+func (ti *turnIndex) eachToFill(r *rolling, low, high turnKind) {
+	for _, g := range ti.groups {
+		if g.kind >= low && g.kind <= high {
+			g.rewind()
+			g.advance(r, toFill{})
+		}
+	}
+	for r.l.anyFree() {
+		g := ti.first(low, high)
+		if g == nil {
+			return
+		}
+		if e := g.head; (toFill{}).entry(g, r, e) {
+			r.fillWith(e.job)
+		}
+		g.at++
+		g.advance(r, toFill{})
+	}
+}
+
+// first is the group of a kind between two whose head goes before the others.
+func (ti *turnIndex) first(low, high turnKind) *turnGroup {
+	var first *turnGroup
+	for _, g := range ti.groups {
+		if g.head != nil && g.kind >= low && g.kind <= high && (first == nil || g.head.before(first.head)) {
+			first = g
+		}
+	}
+	return first
+}
+
+// A turnTest says whether a job may start or reserve GPUs, or whether one of the jobs of a
+// summary may. It may be wrong about the latter, and then says yes.
+type turnTest interface {
+	entry(g *turnGroup, r *rolling, e *turnEntry) bool
+	chunk(g *turnGroup, r *rolling, sum *turnSum) bool
+	group(g *turnGroup, r *rolling) bool
+}
+
+func (g *turnGroup) rewind() { g.chunk, g.at, g.head = 0, 0, nil }
+
+// advance finds the head from the present place on. What jobs may do only becomes less
+// during an assignment, so that who is passed now is passed rightly.
+func (g *turnGroup) advance(r *rolling, test turnTest) {
+	g.head = nil
+	if !test.group(g, r) {
+		return
+	}
+	for ; g.chunk < len(g.list.chunks); g.chunk, g.at = g.chunk+1, 0 {
+		c := g.list.chunks[g.chunk]
+		if !test.chunk(g, r, &c.sum) {
+			continue
+		}
+		for ; g.at < len(c.entries); g.at++ {
+			if e := &c.entries[g.at]; test.entry(g, r, e) {
+				g.head = e
+				return
+			}
+		}
+	}
+}
+
+// least is the least number of GPUs that a start of a job of the group takes.
+func (g *turnGroup) least() int64 {
+	if g.kind == fillMixed {
+		return 1
+	}
+	return 1 << max(0, g.width-1)
+}
+
+// open reports whether the group's jobs may still reserve GPUs of some type of theirs.
+func (g *turnGroup) open(r *rolling) bool { return r.anyOf(g.types) }
+
+// rowFits reports whether jobs may start on GPUs of all types of the group, which they would
+// hold for us, if each type needs some GPUs.
+func (g *turnGroup) rowFits(r *rolling, gpus, us int64) bool {
+	if g.types&(g.types-1) != 0 {
+		gpus = 1 // of each type some, and of all together the job's tasks
+	}
+	for types := g.types; types != 0; types &= types - 1 {
+		if !r.fitsFor(bits.TrailingZeros64(types), gpus, us) {
+			return false
+		}
+	}
+	return true
+}
+
+// fitsFor reports whether GPUs of a type are free, and come back after us before they are
+// due to a job that goes before.
+func (r *rolling) fitsFor(gpuType int, gpus, us int64) bool {
+	v := &r.reserved[gpuType]
+	return r.free[gpuType] >= gpus && (!v.made || v.extra >= gpus || us <= v.shadowUs-r.l.nowUs)
+}
+
+// fitsSomewhere reports whether a start on GPUs of some type fits.
+func (r *rolling) fitsSomewhere(gpus int64, onUs []int64) bool {
+	for t, us := range onUs {
+		if us < math.MaxInt64 && r.fitsFor(t, gpus, us) {
+			return true
+		}
+	}
+	return false
+}
+
+// anyFreeFor reports whether so many GPUs of a type are free.
+func (r *rolling) anyFreeFor(gpus int64) bool {
+	for _, n := range r.free {
+		if n >= gpus {
+			return true
+		}
+	}
+	return false
+}
+
+// atTurn tests for jobs at their turns.
+type atTurn struct{}
+
+func (atTurn) group(g *turnGroup, r *rolling) bool {
+	switch {
+	case len(g.list.chunks) == 0:
+		return false
+	case g.kind == plannedTurns:
+		return g.open(r) || g.rowFits(r, g.least(), 0)
+	case g.kind == taskTurns:
+		return true
+	}
+	return r.anyFreeFor(g.least()) || r.index.anyOpen(r)
+}
+
+// anyOpen reports whether GPUs of some type are not reserved.
+func (ti *turnIndex) anyOpen(r *rolling) bool {
+	return slices.ContainsFunc(r.reserved, func(v gpuReservation) bool { return !v.made })
+}
+
+// anyOf reports whether GPUs of some type of a set are not reserved.
+func (r *rolling) anyOf(types uint64) bool {
+	for ; types != 0; types &= types - 1 {
+		if !r.reserved[bits.TrailingZeros64(types)].made {
+			return true
+		}
+	}
+	return false
+}
+
+func (atTurn) chunk(g *turnGroup, r *rolling, sum *turnSum) bool {
+	switch g.kind {
+	case plannedTurns:
+		if g.open(r) {
+			return sum.waits || sum.strays
+		}
+		return sum.waits && g.rowFits(r, sum.tasks, sum.rowUs)
+	case taskTurns:
+		return sum.waits && r.fitsSomewhere(sum.tasks, sum.onUs)
+	}
+	return r.anyOf(sum.cheapest) || r.fitsSomewhere(sum.tasks, sum.onUs)
+}
+
+func (atTurn) entry(g *turnGroup, r *rolling, e *turnEntry) bool {
+	switch g.kind {
+	case plannedTurns:
+		if g.open(r) {
+			return e.waits || e.strays
+		}
+		return e.waits && g.rowFits(r, e.tasks, e.rowUs)
+	case taskTurns:
+		return e.waits && r.fitsSomewhere(e.tasks, e.onUs)
+	}
+	return r.anyOf(e.cheapest) || r.fitsSomewhere(e.tasks, e.onUs)
+}
+
+// toFill tests for jobs that may run a round elsewhere than the plan says, or without a
+// place in the plan.
+type toFill struct{}
+
+func (toFill) group(g *turnGroup, r *rolling) bool {
+	return len(g.list.chunks) > 0 && r.anyFreeFor(g.least())
+}
+
+func (toFill) chunk(g *turnGroup, r *rolling, sum *turnSum) bool {
+	switch {
+	case !sum.waits:
+		return false
+	case g.kind == plannedTurns:
+		return g.fitsBefore(r, sum.tasks, sum.onUs, func(t int) int64 { return sum.slackUs[t] })
+	case g.kind == fillMixed && r.sumFree() >= sum.tasks:
+		return true
+	}
+	return r.fitsSomewhere(sum.tasks, sum.onUs)
+}
+
+func (toFill) entry(g *turnGroup, r *rolling, e *turnEntry) bool {
+	switch {
+	case !e.waits:
+		return false
+	case g.kind == plannedTurns:
+		return g.fitsBefore(r, e.tasks, e.onUs, func(t int) int64 { return e.key - e.onUs[t] })
+	case g.kind == fillMixed && r.sumFree() >= e.tasks:
+		return true
+	}
+	return r.fitsSomewhere(e.tasks, e.onUs)
+}
+
+func (r *rolling) sumFree() (sum int64) {
+	for _, n := range r.free {
+		sum += n
+	}
+	return sum
+}
+
+// fitsBefore reports whether a round fits on GPUs of some type and ends before the job's
+// turn: before GPUs of the row's types are expected to be free, or, where slackUs is the
+// latest start of the round on a type, before the start of the row.
+func (g *turnGroup) fitsBefore(r *rolling, gpus int64, onUs []int64, slackUs func(gpuType int) int64) bool {
+	shadowUs := int64(math.MinInt64)
+	for types := g.types; types != 0; types &= types - 1 {
+		if v := &r.reserved[bits.TrailingZeros64(types)]; v.made {
+			shadowUs = max(shadowUs, v.shadowUs)
+		}
+	}
+	nowUs := r.l.nowUs
+	for t, us := range onUs {
+		if us == math.MaxInt64 {
+			continue
+		}
+		inTime := nowUs <= shadowUs && us <= shadowUs-nowUs || slackUs(t) >= nowUs
+		if inTime && r.fitsFor(t, gpus, us) {
+			return true
+		}
+	}
+	return false
+}
