@@ -59,7 +59,7 @@ func PhillyLike(cfg PhillyConfig) (*hare.Instance, error) {
 	rng := rand.New(rand.NewPCG(cfg.Seed, 0x5068696c)) // "Phil" in ASCII
 	inst := &hare.Instance{Name: cfg.Name, Objective: hare.ObjectiveWeightedJCT, Cluster: clusterOf(cfg.GPUs),
 		Jobs: make([]hare.Job, cfg.Jobs)}
-	speeds := cfg.relative()
+	speeds := relativeTimes(cfg.GPUs)
 	widest, gpus := 0, 0
 	for _, g := range cfg.GPUs {
 		widest, gpus = max(widest, g.Count), gpus+g.Count
@@ -135,20 +135,20 @@ func (cfg *PhillyConfig) resolve() error {
 	return nil
 }
 
-// relative returns the times of the models by type, relative to the model's fastest type
-// in the cluster.
-func (cfg *PhillyConfig) relative() [][]float64 {
-	alike := make([]float64, len(cfg.GPUs))
+// relativeTimes returns the times of the models by type, relative to the model's fastest type
+// among gpus. All types are alike where one of them is not among GeneratedTypes.
+func relativeTimes(gpus []hare.TypeCount) [][]float64 {
+	alike := make([]float64, len(gpus))
 	for k := range alike {
 		alike[k] = 1
 	}
-	if requireTypes(cfg.GPUs, GeneratedTypes, "") != nil {
+	if requireTypes(gpus, GeneratedTypes, "") != nil {
 		return [][]float64{alike}
 	}
 	out := make([][]float64, len(models))
 	for m := range models {
 		out[m] = slices.Clone(alike)
-		for k, g := range cfg.GPUs {
+		for k, g := range gpus {
 			out[m][k] = models[m].relative[slices.Index(GeneratedTypes, g.Type)]
 		}
 		least := slices.Min(out[m])

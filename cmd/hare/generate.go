@@ -18,7 +18,9 @@ import (
 func generateCommand() *cobra.Command {
 	var cfg trace.GenerateConfig
 	var philly trace.PhillyConfig
+	var nodes trace.PhillyNodesConfig
 	var gpus, like, out string
+	var widths []int
 	c := &cobra.Command{
 		Use:   "generate",
 		Short: "Generate an instance from a seed, as in the Hare papers or like the Philly trace",
@@ -26,14 +28,18 @@ func generateCommand() *cobra.Command {
 drawn from the models of the Hare papers' simulations, with task times that are
 relative to a V100 and follow the papers; they are not measurements. With --like
 philly, arrivals, widths and durations are drawn from Microsoft's trace, and a
-file name that ends in .csv gets a trace instead of an instance. Equal seeds
-and options give equal files.`,
+file name that ends in .csv gets a trace instead of an instance. With --like
+philly-nodes the cluster has nodes of --per-node GPUs, a job is tasks of several
+GPUs on a node, widths are drawn from the trace or from --widths, and all jobs
+arrive at 0 unless --arrivals or --load is given. Equal seeds and options give
+equal files.`,
 		Example: `  hare generate --jobs 200 --gpus V100=64,T4=48,K80=24,M60=24 --arrivals poisson:0.1 --sync relaxed \
     --seed 1 -o instance.json
   hare generate --jobs 20000 --gpus V100=6400,T4=4800,K80=2400,M60=2400 -o large.json.zst
   # for hare simulate --trace philly.csv --sync rigid
   hare generate --like philly --jobs 1000000 --gpus GPU=2490 --load 1 -o philly.csv
-  hare generate --like philly --jobs 5000 --gpus V100=64,P100=64 --sync gang --quantum 10m -o gangs.json`,
+  hare generate --like philly --jobs 5000 --gpus V100=64,P100=64 --sync gang --quantum 10m -o gangs.json
+  hare generate --like philly-nodes --jobs 300 --gpus V100=128,T4=128 --widths 3,6,8 -o fragments.json`,
 		Args: exactly(0, "no arguments"),
 		RunE: func(c *cobra.Command, _ []string) error {
 			var err error
@@ -46,9 +52,28 @@ and options give equal files.`,
 				}
 			}
 			var inst *hare.Instance
-			if like == "" {
+			switch like {
+			case "":
 				inst, err = trace.Generate(cfg)
-			} else {
+			case "philly-nodes":
+				for _, w := range widths {
+					nodes.Widths = append(nodes.Widths, int64(w))
+				}
+				nodes.GPUs, nodes.Seed, nodes.Name, nodes.Quantum = cfg.GPUs, cfg.Seed, cfg.Name, philly.Quantum
+				if c.Flags().Changed("jobs") {
+					nodes.Jobs = cfg.Jobs
+				}
+				if c.Flags().Changed("sync") {
+					nodes.Sync = cfg.Sync
+				}
+				if c.Flags().Changed("arrivals") {
+					nodes.Arrivals = cfg.Arrivals
+				}
+				if c.Flags().Changed("load") {
+					nodes.Load = philly.Load
+				}
+				inst, err = trace.PhillyNodes(nodes)
+			default:
 				philly.GPUs, philly.Seed, philly.Name = cfg.GPUs, cfg.Seed, cfg.Name
 				if c.Flags().Changed("jobs") {
 					philly.Jobs = cfg.Jobs
@@ -61,7 +86,7 @@ and options give equal files.`,
 			if err != nil {
 				return usageError{err}
 			}
-			if like != "" && strings.HasSuffix(strings.TrimSuffix(strings.TrimSuffix(out, ".gz"), ".zst"), ".csv") {
+			if like == "philly" && strings.HasSuffix(strings.TrimSuffix(strings.TrimSuffix(out, ".gz"), ".zst"), ".csv") {
 				if len(inst.Cluster.Nodes) > 1 {
 					return usageError{errors.New("a Philly trace knows one GPU type: give one, or write an instance (.json)")}
 				}
@@ -75,33 +100,40 @@ and options give equal files.`,
 		},
 	}
 	f := c.Flags()
-	f.IntVar(&cfg.Jobs, "jobs", 200, "number of jobs (with --like philly: 10000)")
-	f.StringVar(&gpus, "gpus", "V100=64,T4=48,K80=24,M60=24", "the cluster (with --like philly: GPU=2490)")
-	f.StringVar(&like, "like", "", "philly: draw arrivals, widths and durations from Microsoft's trace")
+	f.IntVar(&cfg.Jobs, "jobs", 200, "number of jobs (with --like philly: 10000, philly-nodes: 300)")
+	f.StringVar(&gpus, "gpus", "V100=64,T4=48,K80=24,M60=24", "the cluster (with --like philly: GPU=2490, philly-nodes: V100=128,T4=128)")
+	f.StringVar(&like, "like", "",
+		"philly: draw arrivals, widths and durations from Microsoft's trace; philly-nodes: on nodes")
+	f.IntVar(&nodes.PerNode, "per-node", 8, "with --like philly-nodes: the GPUs of a node")
+	f.IntSliceVar(&widths, "widths", nil,
+		"with --like philly-nodes: GPUs per job, each as often as the others, e.g. 3,6,8 (default: as in the trace)")
 	f.Float64Var(&philly.Load, "load", 0.8, "with --like: arriving work divided by the capacity of the cluster")
 	f.DurationVar(&philly.Quantum, "quantum", time.Minute,
 		"with --like and --sync gang: how long a round takes on the fastest type")
 	f.StringVar(&cfg.Arrivals, "arrivals", "none", "arrivals of jobs: none, poisson:RATE (jobs a second) or "+
 		"uniform:SPAN (seconds)")
-	f.StringVar(&cfg.Sync, "sync", "relaxed", "relaxed, gang or rigid (with --like philly: rigid)")
+	f.StringVar(&cfg.Sync, "sync", "relaxed", "relaxed, gang or rigid (with --like: gang or rigid, default rigid)")
 	f.Uint64Var(&cfg.Seed, "seed", 1, "seed: equal seeds give equal instances")
 	f.StringVar(&cfg.Name, "name", "", "name of the instance (default: from jobs and seed)")
 	f.StringVarP(&out, "output", "o", "", "write to this file (.gz, .zst compress; with --like, .csv writes a trace)")
 	choices(c, "sync", "relaxed", "gang", "rigid")
-	choices(c, "like", "philly")
-	positive(c, "jobs", "load", "quantum")
+	choices(c, "like", "philly", "philly-nodes")
+	positive(c, "jobs", "load", "quantum", "per-node")
 	return c
 }
 
 // generateFlags refuses flags that have no meaning without --like, or with --like.
 func generateFlags(f *pflag.FlagSet, like string) error {
 	switch {
-	case like != "" && like != "philly":
-		return fmt.Errorf("--like %.60q: only philly is known", like)
-	case like != "" && f.Changed("arrivals"):
-		return errors.New("--arrivals does not go with --like: arrivals are drawn from the trace and scaled to --load")
+	case like != "" && like != "philly" && like != "philly-nodes":
+		return fmt.Errorf("--like %.60q: only philly and philly-nodes are known", like)
+	case like == "philly" && f.Changed("arrivals"):
+		return errors.New("--arrivals does not go with --like philly: arrivals are drawn from the trace and scaled " +
+			"to --load")
 	case like == "" && (f.Changed("load") || f.Changed("quantum")):
-		return errors.New("--load and --quantum go with --like philly")
+		return errors.New("--load and --quantum go with --like philly or philly-nodes")
+	case like != "philly-nodes" && (f.Changed("per-node") || f.Changed("widths")):
+		return errors.New("--per-node and --widths go with --like philly-nodes")
 	}
 	return nil
 }
