@@ -101,7 +101,8 @@ equal files.`,
 	}
 	f := c.Flags()
 	f.IntVar(&cfg.Jobs, "jobs", 200, "number of jobs (with --like philly: 10000, philly-nodes: 300)")
-	f.StringVar(&gpus, "gpus", "V100=64,T4=48,K80=24,M60=24", "the cluster (with --like philly: GPU=2490, philly-nodes: V100=128,T4=128)")
+	f.StringVar(&gpus, "gpus", "V100=64,T4=48,K80=24,M60=24",
+		"the cluster (with --like philly: GPU=2490, philly-nodes: V100=128,T4=128)")
 	f.StringVar(&like, "like", "",
 		"philly: draw arrivals, widths and durations from Microsoft's trace; philly-nodes: on nodes")
 	f.IntVar(&nodes.PerNode, "per-node", 8, "with --like philly-nodes: the GPUs of a node")
