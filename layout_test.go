@@ -200,8 +200,8 @@ var verifierTakes = map[string][]string{
 	modulePath: {
 		"Amount", "AmountFromBig", "Busy", "Certificate", "Cluster", "Entry", "Forever", "FormatMicros", "Gang",
 		"Instance",
-		"Job", "Lane",
-		"LostWork", "MaxExact", "MaxGPUs", "MethodCriticalPath", "MethodMachine", "MethodPrice", "Node",
+		"Job", "Label", "Lane",
+		"LabelValues", "LostWork", "MaxExact", "MaxGPUs", "MethodCriticalPath", "MethodMachine", "MethodPrice", "Node",
 		"ObjectiveWeightedJCT", "Product",
 		"Profile", "Relaxed", "RenamedGPU", "Replan", "Result", "Rigid", "Schedule", "SizePrices", "StartedWork",
 		"StatedReplan",

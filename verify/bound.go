@@ -38,6 +38,9 @@ func prove(ctx context.Context, inst *hare.Instance, c *hare.Certificate) (*prov
 	if err := plausible(inst); err != nil {
 		return nil, err
 	}
+	if err := refusePlaced(inst, "bounds"); err != nil {
+		return nil, err
+	}
 	if c == nil {
 		return nil, errors.New("there is no certificate")
 	}

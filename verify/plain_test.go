@@ -56,6 +56,7 @@ func plainCheck(inst *hare.Instance, s *hare.Schedule) (string, hare.Amount) {
 	var tasks []plainTask
 	type span struct{ from, to int64 }
 	spans := map[string][]span{}
+	spanOf := func(t plainTask) (from, to int64) { return spans[t.gpu][t.entry].from, spans[t.gpu][t.entry].to }
 	lanes := map[string]bool{}
 	for x := range s.Lanes {
 		l := &s.Lanes[x]
@@ -114,7 +115,7 @@ func plainCheck(inst *hare.Instance, s *hare.Schedule) (string, hare.Amount) {
 	for i := range inst.Jobs {
 		j := &inst.Jobs[i]
 		for r := range j.Rounds {
-			if count[key{i, r}] != j.Tasks {
+			if count[key{i, r}] != j.Tasks*j.TaskGPUs() {
 				return "count", value
 			}
 			if r > 0 && first[key{i, r}] < ends[key{i, r - 1}] {
@@ -167,6 +168,9 @@ func plainCheck(inst *hare.Instance, s *hare.Schedule) (string, hare.Amount) {
 				}
 			}
 		}
+	}
+	if why := plainPlaces(inst, s, tasks, spanOf); why != "" {
+		return why, value
 	}
 	// Nothing runs inside an entry, and each entry lies in one window.
 	for gpu, row := range spans {

@@ -3,6 +3,7 @@ package verify
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/hare-sched/hare"
@@ -17,9 +18,6 @@ func plausible(inst *hare.Instance) error {
 	}
 	if inst.Objective != hare.ObjectiveWeightedJCT {
 		return fmt.Errorf("the instance's objective %.40q is not %q", inst.Objective, hare.ObjectiveWeightedJCT)
-	}
-	if err := inst.RefusePlaced("the verifier"); err != nil {
-		return err
 	}
 	gpus := 0
 	names := make(map[string]bool, len(inst.Cluster.Nodes))
@@ -45,6 +43,14 @@ func plausible(inst *hare.Instance) error {
 			}
 			end = w.EndUs
 		}
+		if outside(n.CPUMilli, 0, maxPerTask) || outside(n.MemoryMiB, 0, maxPerTask) {
+			return fmt.Errorf("node %.40q has CPUs or memory out of range", n.Name)
+		}
+		for x, l := range n.Labels {
+			if x > 0 && n.Labels[x-1].Name >= l.Name {
+				return fmt.Errorf("node %.40q has labels out of order", n.Name)
+			}
+		}
 		for x, b := range n.Busy {
 			if b.UntilUs < 0 || b.UntilUs > hare.MaxExact || x > 0 && n.Busy[x-1].GPU >= b.GPU {
 				return fmt.Errorf("node %.40q has busy GPUs out of order or range", n.Name)
@@ -64,14 +70,32 @@ func plausible(inst *hare.Instance) error {
 	return nil
 }
 
+// maxPerTask limits the thousandths of CPUs and the MiB of memory of nodes and tasks. What all
+// tasks on 2^20 GPUs hold together then fits into 64 bits.
+const maxPerTask = 1 << 40
+
+func outside(x, least, most int64) bool { return x < least || x > most }
+
 func plausibleJob(j *hare.Job) error {
-	bad := func(x, least, most int64) bool { return x < least || x > most }
-	if bad(j.WeightMicro, 0, hare.MaxExact) || bad(j.ReleaseUs, 0, hare.MaxExact) || bad(j.Rounds, 1, hare.MaxExact) ||
-		bad(j.Tasks, 1, 1<<31-1) || j.Sync > hare.Rigid || j.Mix && j.Sync != hare.Gang {
+	if outside(j.WeightMicro, 0, hare.MaxExact) || outside(j.ReleaseUs, 0, hare.MaxExact) ||
+		outside(j.Rounds, 1, hare.MaxExact) || outside(j.Tasks, 1, 1<<31-1) || j.Sync > hare.Rigid ||
+		j.Mix && j.Sync != hare.Gang || outside(j.GPUsPerTask, 0, hare.MaxGPUs) ||
+		outside(j.CPUMilliPerTask, 0, maxPerTask) || outside(j.MemoryMiBPerTask, 0, maxPerTask) {
 		return fmt.Errorf("job %.40q has a number out of range", j.ID)
 	}
+	if j.DistinctNodes && j.Sync == hare.Relaxed {
+		return fmt.Errorf("job %.40q is relaxed and wants distinct nodes", j.ID)
+	}
+	for _, selector := range [][]hare.LabelValues{j.Only, j.Exclude} {
+		for x, lv := range selector {
+			if x > 0 && selector[x-1].Label >= lv.Label || !slices.IsSorted(lv.Values) {
+				return fmt.Errorf("job %.40q has selectors out of order", j.ID)
+			}
+		}
+	}
 	for x, p := range j.On {
-		if bad(p.ComputeUs, 1, hare.MaxExact) || bad(p.SyncUs, 0, hare.MaxExact) || x > 0 && j.On[x-1].Type >= p.Type {
+		if outside(p.ComputeUs, 1, hare.MaxExact) || outside(p.SyncUs, 0, hare.MaxExact) ||
+			x > 0 && j.On[x-1].Type >= p.Type {
 			return fmt.Errorf("job %.40q has profiles out of order or range", j.ID)
 		}
 	}

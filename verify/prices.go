@@ -82,6 +82,9 @@ func (pr *Prices) scaled(inst *hare.Instance, cert *hare.Certificate, fresh bool
 	if err := plausible(inst); err != nil {
 		return nil, err
 	}
+	if err := refusePlaced(inst, "bounds"); err != nil {
+		return nil, err
+	}
 	capacities := capacitiesByType(inst)
 	c := *cert
 	c.Prices = slices.DeleteFunc(slices.Clone(c.Prices),
@@ -190,6 +193,9 @@ func OneMore(inst *hare.Instance, c *hare.Certificate) ([]TypeTotal, error) {
 		return nil, errors.New("verify: these are no prices")
 	}
 	if err := plausible(inst); err != nil {
+		return nil, err
+	}
+	if err := refusePlaced(inst, "bounds"); err != nil {
 		return nil, err
 	}
 	capacity := func(inst *hare.Instance) (*big.Int, error) {

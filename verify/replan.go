@@ -34,6 +34,10 @@ func CheckReplan(inst *hare.Instance, res *hare.Result, prev *Previous) *Report 
 // checkReplan checks a result with a replan object.
 func checkReplan(inst *hare.Instance, sha string, res *hare.Result, prev *Previous, proof *Proof) *Report {
 	r := &Report{}
+	if err := refusePlaced(inst, "plans for the rest of an earlier plan"); err != nil {
+		r.fault(Fault{Constraint: CodeInstance, Detail: err.Error()})
+		return r
+	}
 	c := &replanCheck{Report: r, inst: inst, res: res, says: res.Replan}
 	if c.says.InstanceSHA256 != sha {
 		c.refuse(CodeInstance, "the result belongs to another instance: "+

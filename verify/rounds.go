@@ -15,7 +15,13 @@ type piece struct {
 	period, start  int64
 	compute, after int64 // of a round: on the GPU, and until it has synchronised
 	limit          int64 // when the GPU must be free: at the next entry or the end of service
+	// until is when the task stops holding CPUs and memory, or 0 if the piece is not the one
+	// of its task's pieces that stands for what the task holds.
+	until int64
 }
+
+// lastRound returns the last round of the piece.
+func (pi *piece) lastRound() int64 { return pi.round + pi.rounds - 1 }
 
 // startOf and endOf return when a round starts on this GPU and when its tasks there have
 // synchronised. Both are linear in the round.
@@ -44,10 +50,11 @@ type roundChecker struct {
 	late   envelope // of start, for the latest start; only gang and rigid
 	low    envelope // of −mode and mode, to see whether types mix
 	high   envelope
+	places placeChecker
 }
 
-func newRoundChecker() *roundChecker {
-	c := &roundChecker{}
+func newRoundChecker(cluster *hare.Cluster, nodeOf []int32) *roundChecker {
+	c := &roundChecker{places: placeChecker{cluster: cluster, nodeOf: nodeOf}}
 	c.end.value = (*piece).endOf
 	c.start.value = func(x *piece, r int64) int64 { return -x.startOf(r) }
 	c.late.value = (*piece).startOf
@@ -72,7 +79,14 @@ func (ck *roundChecker) check(job *hare.Job, ps []piece, lanes []hare.Lane) (end
 		}
 	}
 	if s := ck.cut(job, ps); s >= 0 {
+		if g := gpusOf(job); g > 1 {
+			return bad(CodeRounds, ck.cuts[s], 0, -1, "the lanes hold %d of the round's %d tasks of %d GPUs, GPU by GPU",
+				ck.tasks[s], job.Tasks, g)
+		}
 		return bad(CodeRounds, ck.cuts[s], 0, -1, "the lanes hold %d of the round's %d tasks", ck.tasks[s], job.Tasks)
+	}
+	if constraint, line, detail := ck.places.check(job, ps); constraint != "" {
+		return bad(constraint, ps[line].round, 0, line, "%s", detail)
 	}
 	ck.build(job, ps)
 	previous := int64(-1) // the latest end of the previous round
@@ -104,10 +118,14 @@ func (ck *roundChecker) check(job *hare.Job, ps []piece, lanes []hare.Lane) (end
 	if job.Sync != hare.Relaxed {
 		for i := range ps {
 			x := &ps[i]
-			last, _ := slices.BinarySearch(ck.rounds, x.round+x.rounds-1)
-			if free, _ := ck.end.at(last); free > x.limit {
+			last, _ := slices.BinarySearch(ck.rounds, x.lastRound())
+			free, _ := ck.end.at(last)
+			if free > x.limit {
 				return bad(CodeGang, ck.rounds[last], free-x.limit, int32(i),
 					"the GPU is used or leaves service before the round's slowest task has synchronised")
+			}
+			if x.until > 0 {
+				x.until = free
 			}
 		}
 	}
@@ -118,7 +136,8 @@ func (ck *roundChecker) check(job *hare.Job, ps []piece, lanes []hare.Lane) (end
 	return previous, -earliest, nil
 }
 
-// cut makes the stretches and returns the first one without exactly K tasks, or −1.
+// cut makes the stretches and returns the first one without exactly K tasks on g GPUs each,
+// or −1.
 func (ck *roundChecker) cut(job *hare.Job, ps []piece) int {
 	ck.cuts = append(ck.cuts[:0], 0, job.Rounds)
 	for i := range ps {
@@ -126,7 +145,7 @@ func (ck *roundChecker) cut(job *hare.Job, ps []piece) int {
 	}
 	slices.Sort(ck.cuts)
 	ck.cuts = slices.Compact(ck.cuts)
-	n := len(ck.cuts) - 1
+	n, need := len(ck.cuts)-1, job.Tasks*gpusOf(job)
 	ck.tasks = append(ck.tasks[:0], make([]int64, n+1)...)
 	for i := range ps {
 		x := &ps[i]
@@ -140,7 +159,7 @@ func (ck *roundChecker) cut(job *hare.Job, ps []piece) int {
 		if s > 0 {
 			ck.tasks[s] += ck.tasks[s-1]
 		}
-		if ck.tasks[s] != job.Tasks {
+		if ck.tasks[s] != need {
 			return s
 		}
 	}
@@ -180,7 +199,7 @@ func (ck *roundChecker) build(job *hare.Job, ps []piece) {
 	}
 }
 
-// offRigid finds where a rigid job is not on K GPUs of one type from its first round to
+// offRigid finds where a rigid job is not on K·g GPUs of one type from its first round to
 // its last, back to back. ps are sorted by lane.
 func offRigid(job *hare.Job, ps []piece) (line int32, round, by int64, detail string) {
 	gpus := int64(0)
@@ -207,8 +226,8 @@ func offRigid(job *hare.Job, ps []piece) (line int32, round, by int64, detail st
 			gpus++
 		}
 	}
-	if gpus != job.Tasks {
-		return -1, 0, 0, fmt.Sprintf("a rigid job of %d tasks is on %d GPUs", job.Tasks, gpus)
+	if need := job.Tasks * gpusOf(job); gpus != need {
+		return -1, 0, 0, fmt.Sprintf("a rigid job of %d tasks on %d GPUs each is on %d GPUs", job.Tasks, gpusOf(job), gpus)
 	}
 	return -1, 0, 0, ""
 }

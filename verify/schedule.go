@@ -24,8 +24,9 @@ type scheduleCheck struct {
 	inst   *hare.Instance
 	jobOf  []int // the job of the instance for each of Schedule.Jobs
 	nodes  directory
-	before []int  // the number of GPUs of the nodes before
-	seen   []bool // by GPU
+	before []int   // the number of GPUs of the nodes before
+	nodeOf []int32 // by lane: the index of its node
+	seen   []bool  // by GPU
 	pieces []piece
 	next   []int // by job of the instance: where in pieces its next entry goes
 }
@@ -39,7 +40,7 @@ func checkSchedule(inst *hare.Instance, s *hare.Schedule) (value hare.Amount, en
 	if s == nil {
 		return value, nil, nil, []Fault{{Constraint: CodeForm, Detail: "there is no schedule"}}
 	}
-	c := &scheduleCheck{inst: inst}
+	c := &scheduleCheck{inst: inst, nodeOf: make([]int32, len(s.Lanes))}
 	if f := c.resolve(s); f != nil {
 		return value, nil, nil, []Fault{*f}
 	}
@@ -60,7 +61,7 @@ func checkSchedule(inst *hare.Instance, s *hare.Schedule) (value hare.Amount, en
 	var wg sync.WaitGroup
 	for range runtime.GOMAXPROCS(0) {
 		wg.Go(func() {
-			rounds := newRoundChecker()
+			rounds := newRoundChecker(&inst.Cluster, c.nodeOf)
 			for i := int(next.Add(1)) - 1; i < n; i = int(next.Add(1)) - 1 {
 				from := 0
 				if i > 0 {
@@ -75,6 +76,9 @@ func checkSchedule(inst *hare.Instance, s *hare.Schedule) (value hare.Amount, en
 		if f != nil && len(faults) < maxFaults {
 			faults = append(faults, *f)
 		}
+	}
+	if len(faults) == 0 {
+		faults = c.checkHeld(s.Lanes)
 	}
 	if len(faults) > 0 {
 		return value, nil, nil, faults
@@ -150,16 +154,16 @@ func (sc *scheduleCheck) resolve(s *hare.Schedule) *Fault {
 }
 
 // gpu finds the node and number of a GPU that no earlier lane has named.
-func (sc *scheduleCheck) gpu(name string) (node *hare.Node, number int, kind, fault string) {
-	n, number, kind, ok := sc.nodes.find(&sc.inst.Cluster, name)
+func (sc *scheduleCheck) gpu(name string) (node, number int, kind, fault string) {
+	node, number, kind, ok := sc.nodes.find(&sc.inst.Cluster, name)
 	if !ok {
-		return nil, 0, "", "a lane names an unknown GPU"
+		return 0, 0, "", "a lane names an unknown GPU"
 	}
-	if sc.seen[sc.before[n]+number] {
-		return nil, 0, "", "two lanes name the same GPU"
+	if sc.seen[sc.before[node]+number] {
+		return 0, 0, "", "two lanes name the same GPU"
 	}
-	sc.seen[sc.before[n]+number] = true
-	return &sc.inst.Cluster.Nodes[n], number, kind, ""
+	sc.seen[sc.before[node]+number] = true
+	return node, number, kind, ""
 }
 
 // lane checks what concerns one GPU alone: the range of numbers, entries that follow
@@ -169,7 +173,8 @@ func (sc *scheduleCheck) lane(l *hare.Lane, index int32) *Fault {
 	if unknown != "" {
 		return &Fault{Constraint: CodeForm, GPU: l.GPU, Detail: unknown}
 	}
-	open := openTimes(node, number)
+	sc.nodeOf[index] = int32(node)
+	open := openTimes(&sc.inst.Cluster.Nodes[node], number)
 	var free int64
 	var last *piece
 	for x := range l.Job {

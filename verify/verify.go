@@ -26,6 +26,11 @@ const (
 	CodePrecedence = "precedence" // a round before the one before it has synchronised
 	CodeGang       = "gang"       // a round not together, not on K GPUs of one type, or not held to its end
 	CodeRigid      = "rigid"      // a rigid job not in one block
+	CodeTask       = "task"       // a task that is not g equal entries on one node
+	CodeNode       = "node"       // a task on a node that the job may not use
+	CodeDistinct   = "distinct"   // two tasks of a round on a node, although the job wants distinct nodes
+	CodeCPUs       = "cpus"       // more CPUs held on a node than it has
+	CodeMemory     = "memory"     // more memory held on a node than it has
 	CodeValue      = "value"      // a value or time that is not the schedule's
 	CodeBound      = "bound"      // a bound that is not proved
 	CodeGap        = "gap"        // a gap that is not that of value and bound
