@@ -152,6 +152,15 @@ func (info Info) New(cfg lease.Config) any {
 	return nil
 }
 
+// KnowsOf is what the policy knows beyond the events where sizes are estimated
+// (task.Config.Estimates), and Knows where they are not.
+func (info Info) KnowsOf(estimates bool) task.Knowledge {
+	if estimates && info.Engine == Task {
+		return info.task.KnowsInSession()
+	}
+	return info.Knows
+}
+
 // NewTask makes a fresh policy of tasks for a simulation of inst, which must be
 // valid.
 func (info Info) NewTask(ctx context.Context, inst *hare.Instance, cfg task.Config) (online.Policy, error) {

@@ -2,11 +2,13 @@ package study
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/policy"
+	"github.com/hare-sched/hare/policy/task"
 	"github.com/hare-sched/hare/solver"
 	"github.com/hare-sched/hare/study/simulation"
 	"github.com/hare-sched/hare/trace"
@@ -109,6 +111,9 @@ func Validate(req *simulation.Request) error {
 	if r.MergeUs < 0 || r.MergeUs > 0 && r.Trace != nil {
 		bad("/merge_s", "out_of_range", "rounds are merged for more than 0 s, and those of a trace by its quantum")
 	}
+	if r.Sizes != "" && r.Sizes != simulation.SizesExact && r.Sizes != simulation.SizesEstimates {
+		bad("/sizes", "unknown_value", "sizes is %q; policies are told exact sizes, or go by estimates", r.Sizes)
+	}
 	r.checkPrices(bad)
 	r.checkWorld(infos, bad)
 	r.checkElastic(infos, bad)
@@ -163,6 +168,37 @@ func (rq *request) priceByType() map[string]float64 {
 func (rq *request) leaseUs() int64   { return orDefault(rq.LeaseUs, 360e6) }
 func (rq *request) resetUs() int64   { return orDefault(rq.ResetUs, 1920e6) } // Gavel's
 func (rq *request) restartUs() int64 { return orDefault(rq.RestartUs, 0) }
+
+// estimates reports whether policies of tasks are told no sizes.
+func (rq *request) estimates() bool { return rq.Sizes == simulation.SizesEstimates }
+
+// sizesNote says which policies know sizes although the others go by estimates, and how
+// many jobs carry what policies may go by.
+func (rq *request) sizesNote(in *jobsInput, infos []policy.Info) []string {
+	if !rq.estimates() {
+		return nil
+	}
+	var notes, told []string
+	for _, info := range infos {
+		if info.Engine != policy.Task && info.Knows == task.Sizes {
+			told = append(told, info.Name)
+		}
+	}
+	if told != nil {
+		notes = append(notes, "sizes: only policies of tasks go by estimates; "+strings.Join(told, ", ")+" knows sizes")
+	}
+	if in.tasks == nil {
+		return notes
+	}
+	hinted := 0
+	for i := range in.tasks.Jobs {
+		if in.tasks.Jobs[i].Hints != nil {
+			hinted++
+		}
+	}
+	return append(notes, fmt.Sprintf("sizes: %d of %d jobs carry estimate_s or class, and policies of tasks learn from "+
+		"the jobs that end", hinted, len(in.tasks.Jobs)))
+}
 
 func orDefault(us *int64, none int64) int64 {
 	if us == nil {

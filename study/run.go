@@ -65,7 +65,7 @@ func Simulate(ctx context.Context, doc *simulation.Request, cfg Config) (*Report
 		return nil, err
 	}
 	rep := NewReport(doc)
-	rep.Notes = slices.Concat(first.notes, first.speedNote(), req.worldNote())
+	rep.Notes = slices.Concat(first.notes, first.speedNote(), req.worldNote(), req.sizesNote(first, s.infos))
 	rep.Played = &simulation.Played{Jobs: req.jobsText(), Cluster: first.clusterText(), Seed: uint64(req.Seed)}
 	if req.Generate == nil {
 		rep.Instance = first.tasks
@@ -181,7 +181,7 @@ func (s *series) simulate(ctx context.Context, i int) (err error) {
 		return err
 	}
 	r := &s.runs[i]
-	r.run = Run{Run: simulation.Run{Policy: info.Name, Engine: string(info.Engine), Knows: string(info.Knows),
+	r.run = Run{Run: simulation.Run{Policy: info.Name, Engine: string(info.Engine), Knows: string(info.KnowsOf(s.req.estimates())),
 		Seed: uint64(s.req.Seed) + uint64(repeat)}}
 	began := time.Now()
 	var m *sim.Metrics
@@ -276,7 +276,8 @@ func (s *series) playTasks(ctx context.Context, r *simulatedRun, info policy.Inf
 		}
 	}
 	p, err := info.NewTask(ctx, inst, task.Config{LP: s.cfg.Solver.LP, Seed: int64(r.run.Seed),
-		Rolling: task.RollingConfig{Aside: s.req.PlanLatencyUs > 0}})
+		Rolling:   task.RollingConfig{Aside: s.req.PlanLatencyUs > 0},
+		Estimates: s.req.estimates()})
 	if err != nil {
 		return nil, err
 	}

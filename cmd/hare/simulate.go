@@ -40,7 +40,7 @@ type simulateFlags struct {
 	seed                                uint64
 	repeat, parallel                    int
 	out, record, bound                  string
-	faults                              string
+	faults, sizes                       string
 	mtbf, mttr, switches, planLatency   time.Duration
 	failures                            float64
 	stragglers, quantumSet              bool
@@ -67,7 +67,11 @@ docs/task-policies.md say what each policy does and assumes.
 
 The jobs come from a trace in one of the formats ` + strings.Join(trace.Formats(), ", ") + `,
 which its columns identify; from a trace that Hare includes: ` + strings.Join(trace.ShippedTraces(), ", ") + `;
-from an instance (--instance); or from a generator (--generate).`,
+from an instance (--instance); or from a generator (--generate).
+
+Jobs of an instance may carry what their users expect, estimate_s and class, which
+hare estimate fills in. Policies that learn sizes go by them, and with --sizes estimates
+so do the policies of tasks that otherwise know how long every job takes.`,
 		Example: `  hare simulate --policy hlas,tiresias,gavel:max_min_fairness_perf --trace trace.csv \
     --gpus v100=36,p100=36,k80=36 -o runs/
   hare simulate --policy gavel:allox --trace gavel_trace_continuous5600_single.csv \
@@ -75,7 +79,8 @@ from an instance (--instance); or from a generator (--generate).`,
   hare simulate --policy pollux:tiresias,pollux:optimus --trace pollux_workload_6.csv
   hare simulate --policy hlas,kueue --instance instance.json --record runs/
   hare verify instance.json runs/hlas.result.json
-  hare simulate --policy hlas,srtf --generate 200 --arrivals uniform:1200 --repeat 10`,
+  hare simulate --policy hlas,srtf --generate 200 --arrivals uniform:1200 --repeat 10
+  hare simulate --policy rolling,srtf,easy_backfill --instance estimated.json --sizes estimates`,
 		Args: exactly(0, "no arguments: see its flags"),
 		RunE: func(c *cobra.Command, _ []string) error {
 			f.traceSet, f.syncSet, f.quantumSet = c.Flags().Changed("trace"), c.Flags().Changed("sync"),
@@ -123,6 +128,8 @@ from an instance (--instance); or from a generator (--generate).`,
 		"for policies of tasks: time that a GPU loses when it begins a task of another job")
 	flags.DurationVar(&f.planLatency, "plan-latency", 0,
 		"for rolling: how long a plan takes, while the one before is followed")
+	flags.StringVar(&f.sizes, "sizes", simulation.SizesExact, "exact: policies that need sizes know them; estimates: "+
+		"they go by estimate_s and class of the jobs, and by the jobs that ended, as in sessions")
 	flags.DurationVar(&f.interval, "interval", time.Minute, "for elastic policies: time between changes of the jobs' "+
 		"widths")
 	flags.Uint64Var(&f.seed, "seed", 0, "seed of all random draws; each repeat adds one")
@@ -147,6 +154,7 @@ from an instance (--instance); or from a generator (--generate).`,
 			"(default: the server's --max-time)")
 	choices(c, "policy", policy.Names()...)
 	choices(c, "format", trace.Formats()...)
+	choices(c, "sizes", simulation.SizesExact, simulation.SizesEstimates)
 	choices(c, "bound", simulation.BoundAuto, simulation.BoundAlways, simulation.BoundNever)
 	positive(c, "quantum", "lease", "mttr", "repeat", "parallel", "time-limit")
 	anyValue(c, "generate", "interval", "failures") // request refuses bad values with a better message
@@ -261,7 +269,7 @@ func flagged(e *hare.InvalidError) string {
 	at := map[string]string{
 		"/jobs": "--jobs", "/repeat": "--repeat", "/lease_s": "--lease", "/reset_s": "--reset", "/restart_s": "--restart",
 		"/interval_s": "--interval", "/prices": "--prices", "/trace/quantum_s": "--quantum", "/generate": "--generate",
-		"/switch_s": "--switch", "/plan_latency_s": "--plan-latency", "/merge_s": "--quantum",
+		"/switch_s": "--switch", "/sizes": "--sizes", "/plan_latency_s": "--plan-latency", "/merge_s": "--quantum",
 		"/failures/per_gpu_hour": "--failures",
 	}[e.Pointer]
 	switch {
@@ -279,6 +287,9 @@ func (f *simulateFlags) request() (*simulation.Request, error) {
 	req := &simulation.Request{
 		Seed: int64(f.seed), Repeat: int64(f.repeat), LeaseUs: &lease, ResetUs: &reset, RestartUs: &restart,
 		IntervalS: int64(f.interval.Seconds()), CDF: f.cdf, Bound: f.bound,
+	}
+	if f.sizes != simulation.SizesExact { // the default, which servers of earlier versions have alone
+		req.Sizes = f.sizes
 	}
 	if len(f.policies) == 0 {
 		return nil, fmt.Errorf("give policies: --policy NAME[,NAME…]; there are %s", strings.Join(policy.Names(), ", "))

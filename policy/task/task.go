@@ -58,6 +58,9 @@ type Config struct {
 	// Assign is the rule by which hare_paper and hare_offline give tasks to GPUs;
 	// see HareConfig.
 	Assign greedy.Rule
+	// Estimates makes policies that are told sizes in simulations (Learned) go by estimates
+	// instead, as in sessions. The other settings are then the defaults of sessions.
+	Estimates bool
 }
 
 // Info describes a policy of the task engine.
@@ -134,6 +137,17 @@ func (fs FromSizes) make(_ context.Context, inst *hare.Instance, cfg Config) (on
 
 func (ff FromFuture) make(ctx context.Context, inst *hare.Instance, cfg Config) (online.Policy, error) {
 	return ff(ctx, inst, cfg)
+}
+
+func (le Learned) make(ctx context.Context, inst *hare.Instance, cfg Config) (online.Policy, error) {
+	if !cfg.Estimates {
+		return le.Maker.make(ctx, inst, cfg)
+	}
+	p, err := le.Open(inService(&inst.Cluster), nil)
+	if err != nil {
+		return nil, err
+	}
+	return p, nil
 }
 
 // orNil keeps a nil pointer from becoming an interface that is not nil.

@@ -63,6 +63,8 @@ type Request struct {
 	// PlanLatencyUs is how long the plans of policies that follow plans take. 0 means that
 	// they are there at once.
 	PlanLatencyUs int64
+	// Sizes is SizesExact (the default) or SizesEstimates.
+	Sizes string
 	// CDF asks for the distribution of completion times.
 	CDF bool
 	// Detail is runs (default), or jobs for the figures of every job.
@@ -210,6 +212,9 @@ var Form = wire.NewTable("SimulationRequest",
 	wire.Micros("plan_latency_s", func(r *Request) *int64 { return &r.PlanLatencyUs }, 0).
 		About("plan_latency_s is how long a plan of rolling takes: it is followed from the first event on that is "+
 			"so long after the event at which it was asked for, and the plan before holds until then.").Default(0),
+	wire.OneOf("sizes", func(r *Request) *string { return &r.Sizes }, SizesExact, SizesEstimates).
+		About("sizes estimates tells no policy of tasks how long jobs take: those that know sizes or the future go by "+
+			"estimate_s and class of the jobs, and by the jobs that ended, as in a session.").Default(SizesExact),
 	wire.Bool("cdf", func(r *Request) *bool { return &r.CDF }).About("cdf asks for the distribution of completion "+
 		"times."),
 	wire.OneOf("detail", func(r *Request) *string { return &r.Detail }, DetailRuns, DetailJobs).
@@ -221,6 +226,12 @@ var Form = wire.NewTable("SimulationRequest",
 	wire.OneOf("bound", func(r *Request) *string { return &r.Bound }, BoundNever, BoundAuto, BoundAlways).
 		About("bound auto adds the certified bound of what policies of tasks played, where there are few enough "+
 			"jobs for some seconds; always does so for any number.").Default(BoundNever),
+)
+
+// What policies of tasks that know sizes are told of them.
+const (
+	SizesExact     = "exact"
+	SizesEstimates = "estimates"
 )
 
 // When the jobs of a simulation are bounded.
