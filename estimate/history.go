@@ -16,7 +16,7 @@ type PastJob struct {
 // Score says how well a rule predicts. Errors are of natural logarithms: the factor by
 // which a prediction misses is the exponential.
 type Score struct {
-	Rule    string
+	Rule    Rule
 	RMS     float64 // root of the mean squared error
 	Median  float64 // of the absolute error
 	Within2 float64 // the share of jobs that are predicted within a factor of 2
@@ -35,8 +35,6 @@ func Compare(jobs []PastJob, cfg ForestConfig) ([]Score, int, error) {
 	jobs = slices.Clone(jobs)
 	slices.SortStableFunc(jobs, func(a, b PastJob) int { return cmp.Compare(a.ArrivalS, b.ArrivalS) })
 	c := newComparison(jobs)
-	rules := []string{"Kaplan-Meier of all", "last 2 of the class", "last 5 of the class", "last 50 of the class",
-		"last 2 of the user", "classes with shrinkage", "random forest"}
 	first := int(float64(len(jobs)) * (1 - heldOut))
 	errs := make([][]float64, len(rules))
 	var forest *Forest
@@ -60,14 +58,14 @@ func Compare(jobs []PastJob, cfg ForestConfig) ([]Score, int, error) {
 		}
 	}
 	var scores []Score
-	for r, name := range rules {
-		scores = append(scores, score(name, errs[r]))
+	for r := range rules {
+		scores = append(scores, score(&rules[r], errs[r]))
 	}
 	return scores, len(jobs) - first, nil
 }
 
-func score(name string, errs []float64) Score {
-	s := Score{Rule: name}
+func score(r *Rule, errs []float64) Score {
+	s := Score{Rule: *r}
 	for _, e := range errs {
 		s.RMS += e * e / float64(len(errs))
 		if e <= math.Ln2 {
@@ -81,6 +79,26 @@ func score(name string, errs []float64) Score {
 	}
 	return s
 }
+
+// Rule is a way to predict how long a job takes.
+type Rule struct {
+	Name string // a word for commands
+	Text string
+}
+
+// rules are those that are compared. The order is that of the last columns of a row.
+var rules = []Rule{
+	{"median", "Kaplan-Meier of all"},
+	{"last-2", "last 2 of the class"},
+	{"last-5", "last 5 of the class"},
+	{"last-50", "last 50 of the class"},
+	{"user-2", "last 2 of the user"},
+	{"classes", "classes with shrinkage"},
+	{"forest", "random forest"},
+}
+
+// Rules lists the rules that Compare compares.
+func Rules() []Rule { return slices.Clone(rules) }
 
 // simpleRules is how many rules there are beside the forest.
 const simpleRules = 6
@@ -113,11 +131,28 @@ func newComparison(jobs []PastJob) *comparison {
 // arrive takes note of the jobs that ended before job i arrived, and predicts it.
 func (c *comparison) arrive(i int) {
 	j := &c.jobs[i]
+	c.end(j.ArrivalS, i)
+	if i >= c.nextKM {
+		c.median, c.nextKM = c.medianOfAll(j.ArrivalS, i), i+100
+	}
+	c.subjects = append(c.subjects, NewSubject(0, j.Labels))
+	var codes []float64
+	for _, l := range j.Labels {
+		if _, known := c.codes[l]; !known {
+			c.codes[l] = float64(len(c.codes))
+		}
+		codes = append(codes, c.codes[l])
+	}
+	c.rows = append(c.rows, c.row(codes, j, c.subjects[i]))
+}
+
+// end takes note of the jobs before job n that have ended by a time.
+func (c *comparison) end(nowS float64, n int) {
 	for c.ended < len(c.byEnd) {
 		k := c.byEnd[c.ended]
 		o := &c.jobs[k]
-		if o.ArrivalS+o.DurationS > j.ArrivalS || k >= i {
-			break
+		if o.ArrivalS+o.DurationS > nowS || k >= n {
+			return
 		}
 		c.classes.Ended(c.subjects[k], micros(o.DurationS), c.plainUs())
 		c.ended++
@@ -127,29 +162,21 @@ func (c *comparison) arrive(i int) {
 			c.last[key] = append(c.last[key], size)
 		}
 	}
-	if i >= c.nextKM {
-		c.median, c.nextKM = c.medianOfAll(i), i+100
-	}
-	c.subjects = append(c.subjects, NewSubject(0, j.Labels))
-	var row []float64
-	for _, l := range j.Labels {
-		if _, known := c.codes[l]; !known {
-			c.codes[l] = float64(len(c.codes))
-		}
-		row = append(row, c.codes[l])
-	}
+}
+
+// row is what the forest knows of a job whose labels have such codes.
+func (c *comparison) row(codes []float64, j *PastJob, subject *Subject) []float64 {
+	row := codes
 	class := c.last[classOf(j.Labels)]
 	row = append(row, math.Mod(j.ArrivalS/3600, 24), float64(len(class)), c.median)
 	for _, n := range []int{2, 5, 50} {
 		row = append(row, c.meanOf(class, n))
 	}
 	row = append(row, c.meanOf(c.last[userOf(j.Labels)], 2))
-	if log := c.classes.logOf(ByClass, c.subjects[i], c.plainUs()); log > 0 {
-		row = append(row, math.Ln2*float64(log)/LogUnit-math.Log(1e6))
-	} else {
-		row = append(row, c.median)
+	if log := c.classes.logOf(ByClass, subject, c.plainUs()); log > 0 {
+		return append(row, math.Ln2*float64(log)/LogUnit-math.Log(1e6))
 	}
-	c.rows = append(c.rows, row)
+	return append(row, c.median)
 }
 
 // meanOf is the mean of the last n values, or the median of all jobs where there is none.
@@ -174,12 +201,11 @@ func (c *comparison) plainUs() int64 {
 
 func micros(s float64) int64 { return int64(min(max(1, s*1e6), 1<<53)) }
 
-// medianOfAll is the logarithm of the duration that half of the jobs exceed, when job i
-// arrives.
-func (c *comparison) medianOfAll(i int) float64 {
+// medianOfAll is the logarithm of the duration that half of the first n jobs exceed, as it
+// is estimated at a time.
+func (c *comparison) medianOfAll(nowS float64, n int) float64 {
 	var ended, running []int64
-	nowS := c.jobs[i].ArrivalS
-	for k := range c.jobs[:i] {
+	for k := range c.jobs[:n] {
 		if o := &c.jobs[k]; o.ArrivalS+o.DurationS <= nowS {
 			ended = append(ended, micros(o.DurationS))
 		} else {

@@ -14,8 +14,8 @@ import (
 
 // estimatedJobs are generated jobs whose estimates are the sizes times a factor.
 func estimatedJobs(factor float64) (*hare.Instance, error) {
-	inst, err := trace.Generate(trace.GenerateConfig{Jobs: 60, GPUs: []hare.TypeCount{{Type: "T4", Count: 12}, {Type: "V100", Count: 16}},
-		Arrivals: "uniform:600", Sync: "gang", Seed: 5})
+	inst, err := trace.Generate(trace.GenerateConfig{Jobs: 60, Arrivals: "uniform:600", Sync: "gang", Seed: 5,
+		GPUs: []hare.TypeCount{{Type: "T4", Count: 12}, {Type: "V100", Count: 16}}})
 	if err != nil {
 		return nil, err
 	}
@@ -38,8 +38,8 @@ func ExampleSimulate_estimates() {
 		return
 	}
 	for _, sizes := range []string{simulation.SizesExact, simulation.SizesEstimates} {
-		rep, err := study.Simulate(context.Background(), &simulation.Request{Policies: []string{"srtf"}, Instance: inst, Sizes: sizes},
-			study.Config{})
+		req := &simulation.Request{Policies: []string{"srtf"}, Instance: inst, Sizes: sizes}
+		rep, err := study.Simulate(context.Background(), req, study.Config{})
 		if err != nil {
 			fmt.Println(err)
 			return
@@ -59,10 +59,10 @@ func TestSizesAreNotTold(t *testing.T) {
 		t.Fatal(err)
 	}
 	inst.Jobs = inst.Jobs[:25]
-	names := []string{"easy_backfill", "hare_offline", "hare_paper", "rolling", "sched_allox", "sched_homo", "slurm", "srtf",
-		"themis", "tiresias_gittins"}
-	rep, err := study.Simulate(t.Context(), &simulation.Request{Policies: names, Instance: inst, Sizes: simulation.SizesEstimates},
-		study.Config{})
+	names := []string{"easy_backfill", "hare_offline", "hare_paper", "rolling", "sched_allox", "sched_homo", "slurm",
+		"srtf", "themis", "tiresias_gittins"}
+	req := &simulation.Request{Policies: names, Instance: inst, Sizes: simulation.SizesEstimates}
+	rep, err := study.Simulate(t.Context(), req, study.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,7 +78,8 @@ func TestSizesAreNotTold(t *testing.T) {
 	if text := strings.Join(rep.Notes, "\n"); !strings.Contains(text, "25 of 25 jobs carry estimate_s or class") {
 		t.Errorf("the notes are %q", text)
 	}
-	_, err = study.Simulate(t.Context(), &simulation.Request{Policies: names, Instance: inst, Sizes: "some"}, study.Config{})
+	req.Sizes = "some"
+	_, err = study.Simulate(t.Context(), req, study.Config{})
 	if err == nil || !strings.Contains(err.Error(), "/sizes") {
 		t.Errorf("sizes some: %v", err)
 	}

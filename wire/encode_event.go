@@ -15,11 +15,19 @@ import (
 
 // AppendEvent appends the JSON form of an event, without a newline. DecodeEvent is
 // the inverse.
-func AppendEvent(b []byte, e hare.Event) []byte {
+func AppendEvent(b []byte, e hare.Event) []byte { return appendEvent(b, e, true) }
+
+// AppendUntimedEvent appends an event without its time, for a session whose server keeps
+// the time. DecodeUntimedEvent is the inverse.
+func AppendUntimedEvent(b []byte, e hare.Event) []byte { return appendEvent(b, e, false) }
+
+func appendEvent(b []byte, e hare.Event, timed bool) []byte {
 	b = append(b, `{"seq":`...)
 	b = strconv.AppendInt(b, e.Seq, 10)
-	b = append(b, `,"at_s":`...)
-	b = hare.AppendMicros(b, e.AtUs)
+	if timed {
+		b = append(b, `,"at_s":`...)
+		b = hare.AppendMicros(b, e.AtUs)
+	}
 	b = append(b, `,"type":"`...)
 	b = append(b, e.Type.String()...)
 	b = append(b, '"')

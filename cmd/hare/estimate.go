@@ -18,24 +18,48 @@ import (
 
 func estimateCommand() *cobra.Command {
 	var cfg estimate.ForestConfig
+	var fill fillFlags
 	c := &cobra.Command{
-		Use:   "estimate HISTORY",
-		Short: "Say which rule would have predicted the durations of past jobs best",
-		Long: `Estimate reads a CSV of jobs that have ended, with the columns arrival_s and
-duration_s and up to 8 more, such as user, name or num_gpus, which are taken for the
-job's class. It predicts the later half of the jobs, each from the jobs that had ended
-when the job arrived, and prints by how much each rule misses. docs/estimates.md
-explains the rules.`,
+		Use:   "estimate HISTORY | estimate --history HISTORY JOBS",
+		Short: "Estimate how long jobs take from a history of past jobs, and say which rule predicts best",
+		Long: `Estimate reads a history: a CSV of jobs that have ended, with the columns arrival_s
+and duration_s and up to 8 more, such as user, name or num_gpus, which are taken for the
+job's class.
+
+Without --history, estimate predicts the later half of the jobs, each from the jobs that
+had ended when the job arrived, and prints by how much each rule misses.
+
+With --history, estimate writes estimate_s into JOBS, an instance or the events of a
+session (NDJSON), for the jobs that have none. A job is predicted from the past jobs of
+its class: of the labels that it carries under class, of those that --class-from-id finds
+in its id, and, where the history has a column num_gpus or tasks, of its tasks. Labels
+that were found are written too. What JOBS says otherwise stays as it is.
+
+Rules: ` + ruleTexts() + `; best is
+the rule that misses least on the later half of the history.
+
+Policies calibrate estimates against the jobs that end, so that a factor that is the
+same for all jobs does no harm. docs/estimates.md explains the rules, and what estimates
+are worth.`,
 		Example: `  hare estimate history.csv
-  zcat history.csv.gz | hare estimate -`,
-		Args: exactly(1, "a CSV file, or -"),
+  hare estimate --history history.csv jobs.json -o estimated.json
+  hare estimate --history history.csv --class-from-id '^(?P<user>[^-]+)-(?P<name>.+)' jobs.json -o out.json
+  hare estimate --history history.csv events.ndjson | hare online --cluster cluster.json
+  hare simulate --policy rolling,srtf --instance estimated.json --sizes estimates`,
+		Args: exactly(1, "a CSV file, or with --history an instance or events; - is standard input"),
 		RunE: func(c *cobra.Command, args []string) error {
-			in, err := openIn(args[0])
-			if err != nil {
-				return err
+			if fill.history != "" {
+				fill.forest = cfg
+				return fill.run(args[0], c.OutOrStdout(), c.ErrOrStderr())
 			}
-			jobs, err := readHistory(args[0], in)
-			if err := errors.Join(err, in.Close()); err != nil {
+			for _, name := range []string{"output", "rule", "class-from-id", "overwrite"} {
+				if c.Flags().Changed(name) {
+					return usageError{fmt.Errorf("--%s is for filling in estimates: give the past jobs by --history",
+						name)}
+				}
+			}
+			jobs, err := openHistory(args[0])
+			if err != nil {
 				return err
 			}
 			scores, n, err := estimate.Compare(jobs, cfg)
@@ -45,29 +69,86 @@ explains the rules.`,
 			return printScores(c.OutOrStdout(), scores, n)
 		},
 	}
-	c.Flags().IntVar(&cfg.Trees, "trees", 100, "trees of the random forest")
-	c.Flags().Uint64Var(&cfg.Seed, "seed", 0, "seed of the random forest")
+	f := c.Flags()
+	f.StringVar(&fill.history, "history", "", "a CSV of past jobs, from which the estimates of JOBS are made")
+	f.StringVarP(&fill.out, "output", "o", "-", "write the jobs with estimates here")
+	f.StringVar(&fill.rule, "rule", "classes", "how to predict: best, "+strings.Join(ruleNames(), ", "))
+	f.StringVar(&fill.fromID, "class-from-id", "", "a regular expression with named groups, which give labels of a job's "+
+		"class from its id")
+	f.BoolVar(&fill.overwrite, "overwrite", false, "also replace the estimates that jobs carry")
+	f.IntVar(&cfg.Trees, "trees", 100, "trees of the random forest")
+	f.Uint64Var(&cfg.Seed, "seed", 0, "seed of the random forest")
+	choices(c, "rule", append(ruleNames(), "best")...)
 	positive(c, "trees")
 	return c
 }
 
+// ruleNames are the names of the rules.
+func ruleNames() []string {
+	var names []string
+	for _, r := range estimate.Rules() {
+		names = append(names, r.Name)
+	}
+	return names
+}
+
+// ruleTexts lists the rules for people.
+func ruleTexts() string {
+	var b strings.Builder
+	for i, r := range estimate.Rules() {
+		switch {
+		case i == 0:
+		case i%3 == 0:
+			b.WriteString(",\n")
+		default:
+			b.WriteString(", ")
+		}
+		fmt.Fprintf(&b, "%s (%s)", r.Name, r.Text)
+	}
+	return b.String()
+}
+
+// openHistory reads a file of past jobs.
+func openHistory(name string) ([]estimate.PastJob, error) {
+	in, err := openIn(name)
+	if err != nil {
+		return nil, err
+	}
+	jobs, err := readHistory(name, in)
+	if err := errors.Join(err, in.Close()); err != nil {
+		return nil, err
+	}
+	return jobs, nil
+}
+
 // readHistory reads a CSV of jobs that have ended. Errors name the line.
-func readHistory(name string, in io.Reader) ([]estimate.PastJob, error) {
+func readHistory(file string, in io.Reader) ([]estimate.PastJob, error) {
 	r := csv.NewReader(in)
 	heads, err := r.Read()
 	if err != nil {
-		return nil, usageError{fmt.Errorf("%s: %w", name, err)}
+		return nil, usageError{fmt.Errorf("%s: %w", file, err)}
 	}
 	heads = slices.Clone(heads)
 	arrival, duration := slices.Index(heads, "arrival_s"), slices.Index(heads, "duration_s")
 	switch {
 	case arrival < 0 || duration < 0:
-		return nil, usageError{fmt.Errorf("%s:1: the columns arrival_s and duration_s are needed, "+
-			"beside columns such as user", name)}
+		return nil, usageError{fmt.Errorf("%s:1: the columns arrival_s and duration_s are needed, beside columns such "+
+			"as user", file)}
 	case len(heads)-2 > hare.MaxClassLabels:
-		return nil, usageError{fmt.Errorf("%s:1: there are %d columns beside arrival_s and duration_s: "+
-			"at most %d are allowed", name,
-			len(heads)-2, hare.MaxClassLabels)}
+		return nil, usageError{fmt.Errorf("%s:1: there are %d columns beside arrival_s and duration_s: at most %d are "+
+			"allowed", file, len(heads)-2, hare.MaxClassLabels)}
+	}
+	for i, name := range heads {
+		label := hare.ClassLabel{Name: name}
+		switch {
+		case slices.Contains(heads[:i], name):
+			return nil, usageError{fmt.Errorf("%s:1: the column %.40q stands twice", file, name)}
+		case name == "estimate_s":
+			return nil, usageError{fmt.Errorf("%s:1: estimate_s is no class, and estimates of the past are not used: "+
+				"leave the column out", file)}
+		case i != arrival && i != duration && label.Fault() != "":
+			return nil, usageError{fmt.Errorf("%s:1: column %d, %.40q: %s", file, i+1, name, label.Fault())}
+		}
 	}
 	var jobs []estimate.PastJob
 	for {
@@ -76,7 +157,7 @@ func readHistory(name string, in io.Reader) ([]estimate.PastJob, error) {
 			break
 		}
 		if err != nil {
-			return nil, usageError{fmt.Errorf("%s: %w", name, err)}
+			return nil, usageError{fmt.Errorf("%s: %w", file, err)}
 		}
 		line, _ := r.FieldPos(0)
 		j := estimate.PastJob{}
@@ -85,9 +166,8 @@ func readHistory(name string, in io.Reader) ([]estimate.PastJob, error) {
 			case arrival, duration:
 				v, err := strconv.ParseFloat(text, 64)
 				if err != nil || !(v >= 0) || v > hare.MaxExact/1e6 || i == duration && v == 0 {
-					return nil, usageError{fmt.Errorf("%s:%d: %s is %.40q: it must be a number of seconds, and a duration above 0",
-						name, line,
-						heads[i], text)}
+					return nil, usageError{fmt.Errorf("%s:%d: %s is %.40q: it must be a number of seconds, and a "+
+						"duration above 0", file, line, heads[i], text)}
 				}
 				if i == arrival {
 					j.ArrivalS = v
@@ -102,7 +182,7 @@ func readHistory(name string, in io.Reader) ([]estimate.PastJob, error) {
 		jobs = append(jobs, j)
 	}
 	if len(jobs) < 2 {
-		return nil, usageError{fmt.Errorf("%s: there are %d jobs: give the history of at least two", name, len(jobs))}
+		return nil, usageError{fmt.Errorf("%s: there are %d jobs: give the history of at least two", file, len(jobs))}
 	}
 	return jobs, nil
 }
@@ -123,8 +203,8 @@ func printScores(w io.Writer, scores []estimate.Score, n int) error {
 		return err
 	}
 	for _, s := range scores {
-		if _, err := fmt.Fprintf(w, "%-26s %16.3f %14.2f %10.1f %%\n", s.Rule, s.RMS, math.Exp(s.Median),
-			100*s.Within2); err != nil {
+		_, err := fmt.Fprintf(w, "%-26s %16.3f %14.2f %10.1f %%\n", s.Rule.Text, s.RMS, math.Exp(s.Median), 100*s.Within2)
+		if err != nil {
 			return err
 		}
 	}

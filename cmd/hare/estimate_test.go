@@ -1,6 +1,8 @@
 package main
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -19,14 +21,87 @@ func TestReadHistory(t *testing.T) {
 		heads + "1,1e12,ann\n":                     `h.csv:2: duration_s is "1e12"`,
 		heads + "1,5\n":                            "wrong number of fields",
 		heads + "1,5,ann\n":                        "h.csv: there are 1 jobs",
+		"arrival_s,duration_s,a,a\n":               `h.csv:1: the column "a" stands twice`,
+		"arrival_s,duration_s,estimate_s\n":        "h.csv:1: estimate_s is no class",
+		"arrival_s,duration_s,\n":                  `h.csv:1: column 3, "": a label needs a name`,
 	} {
 		if _, err := readHistory("h.csv", strings.NewReader(text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %s", text, err, want)
 		}
 	}
-	jobs, err := readHistory("h.csv", strings.NewReader("user,arrival_s,duration_s,name\nann,1,2.5,bert\nbob,3,4,vgg\n"))
+	text := "user,arrival_s,duration_s,name\nann,1,2.5,bert\nbob,3,4,vgg\n"
+	jobs, err := readHistory("h.csv", strings.NewReader(text))
 	if err != nil || len(jobs) != 2 || jobs[0].DurationS != 2.5 || jobs[0].Labels[0].Name != "name" ||
 		jobs[1].Labels[1].Value != "bob" {
 		t.Errorf("%+v, %v", jobs, err)
+	}
+}
+
+// TestEstimatesPage runs what the page on estimates shows.
+func TestEstimatesPage(t *testing.T) {
+	pageFiles["past.csv"] = `arrival_s,duration_s,user,name
+0,3600,ann,bert
+600,3500,ann,bert
+900,240,bob,vgg
+4000,300,bob,vgg
+4100,4200,ann,gpt
+4200,280,cat,vgg
+9000,3300,ann,bert
+9500,4000,cat,gpt
+`
+	pageFiles["jobs.json"] = `{"hare": "instance/v1",
+ "cluster": {"nodes": [{"name": "a", "gpus": {"V100": 1}}, {"name": "b", "gpus": {"T4": 1}}]},
+ "jobs": [
+  {"id": "ann-bert-1", "rounds": 340, "on": {"V100": {"compute_s": 10}, "T4": {"compute_s": 25}}},
+  {"id": "bob-vgg-1", "rounds": 31, "on": {"V100": {"compute_s": 10}, "T4": {"compute_s": 12}}},
+  {"id": "dan-vgg-1", "release_s": 60, "rounds": 27, "on": {"V100": {"compute_s": 10}, "T4": {"compute_s": 12}}},
+  {"id": "eve-new-1", "release_s": 90, "rounds": 100, "estimate_s": 1200,
+   "on": {"V100": {"compute_s": 10}, "T4": {"compute_s": 30}}}]}
+`
+	checkPage(t, "../../docs/estimates.md", changing, 8)
+}
+
+// What estimate cannot fill in is refused with the place of the fault, and nothing is
+// written.
+func TestEstimatesThatAreRefused(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	past := write("past.csv", "arrival_s,duration_s,a,b,num_gpus\n0,5,x,y,1\n9,5,x,y,1\n")
+	inst := `{"hare":"instance/v1","cluster":{"nodes":[{"name":"a","gpus":{"T4":1}}]},` +
+		`"jobs":[{"id":"x-y","on":{"T4":{"compute_s":1}}`
+	seven := `,"class":{"c":"","d":"","e":"","f":"","g":"","h":"","i":""}}]}`
+	for _, x := range []struct {
+		name, jobs, want string
+		flags            []string
+	}{
+		{"no group", inst + "}]}", "--class-from-id: it names no group", []string{"--class-from-id", "(.)"}},
+		{"bad expression", inst + "}]}", "--class-from-id: error parsing", []string{"--class-from-id", "("}},
+		{"rule", inst + "}]}", `--rule "worst": must be best or one of median`, []string{"--rule", "worst"}},
+		{"too many labels", inst + seven, "/jobs/0/class: there are 9: at most 8",
+			[]string{"--class-from-id", "(?P<a>.)"}},
+		{"a long label", strings.Replace(inst, "x-y", strings.Repeat("x", 101), 1) + "}]}",
+			"/jobs/0/class/a: names and values", []string{"--class-from-id", "(?P<a>.*)"}},
+		{"bad instance", inst, "jobs: ", nil},
+		{"bad event", `{"seq":1,"at_s":0,"type":"tick"}` + "\n\n" +
+			`{"seq":2,"at_s":0,"type":"job_arrived","job":{"id":"j"}}`, `jobs:3: /job: "on" is missing`, nil},
+		{"too many labels in an event", `{"type":"job_arrived","seq":1,"job":{"id":"j","on":{"T4":{}}` +
+			strings.TrimSuffix(seven, "}]}") + "}}", "jobs:1: /job/class: there are 9",
+			[]string{"--class-from-id", "(?P<a>.)"}},
+	} {
+		out := filepath.Join(dir, "out")
+		args := append([]string{"estimate", "--history", past, write("jobs", x.jobs), "-o", out}, x.flags...)
+		said, faults, code := runHare(t, "", args...)
+		if code != 2 || said != "" || !strings.Contains(faults, x.want) || strings.Count(faults, "\n") != 1 {
+			t.Errorf("%s: exit code %d, %q, %q, want %s", x.name, code, said, faults, x.want)
+		}
+		if _, err := os.Stat(out); err == nil {
+			t.Errorf("%s: there is a file", x.name)
+		}
 	}
 }
