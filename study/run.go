@@ -181,8 +181,9 @@ func (s *series) simulate(ctx context.Context, i int) (err error) {
 		return err
 	}
 	r := &s.runs[i]
-	r.run = Run{Run: simulation.Run{Policy: info.Name, Engine: string(info.Engine), Knows: string(info.KnowsOf(s.req.estimates())),
-		Seed: uint64(s.req.Seed) + uint64(repeat)}}
+	r.run = Run{Run: simulation.Run{Policy: info.Name, Engine: string(info.Engine),
+		Knows: string(info.KnowsOf(s.req.estimates())),
+		Seed:  uint64(s.req.Seed) + uint64(repeat)}}
 	began := time.Now()
 	var m *sim.Metrics
 	switch info.Engine {

@@ -73,8 +73,8 @@ are worth.`,
 	f.StringVar(&fill.history, "history", "", "a CSV of past jobs, from which the estimates of JOBS are made")
 	f.StringVarP(&fill.out, "output", "o", "-", "write the jobs with estimates here")
 	f.StringVar(&fill.rule, "rule", "classes", "how to predict: best, "+strings.Join(ruleNames(), ", "))
-	f.StringVar(&fill.fromID, "class-from-id", "", "a regular expression with named groups, which give labels of a job's "+
-		"class from its id")
+	f.StringVar(&fill.fromID, "class-from-id", "", "a regular expression with named groups, which give labels of a "+
+		"job's class from its id")
 	f.BoolVar(&fill.overwrite, "overwrite", false, "also replace the estimates that jobs carry")
 	f.IntVar(&cfg.Trees, "trees", 100, "trees of the random forest")
 	f.Uint64Var(&cfg.Seed, "seed", 0, "seed of the random forest")
