@@ -49,7 +49,14 @@ MOST_WEIGHT = 1 << 62  # of all jobs together, in micro-units
 MOST_WORK = 1 << 33  # of the knapsacks, and of the steps, of a certificate
 MOST_STEPS = 1 << 22  # of a job that is bounded round by round
 FOREVER = 1 << 62  # the end of an open window; above every time
-RESERVED = frozenset("shapes after deadline_s only quota user gpus_per_task within switch_s progress".split())
+MOST_HELD = 1 << 40  # thousandths of CPUs, and MiB, of a node and of a task
+MOST_LABELS = 64  # of a node, and of a selector
+MOST_VALUES = 100000  # of a label in a selector
+MOST_LABEL = 253  # bytes of a label's name and value
+RESERVED = frozenset(
+    "shapes after deadline_s late_weight quota user within switch_s progress durations reshape_s topology "
+    "reservations".split()
+)
 
 
 class Bad(Exception):
@@ -233,6 +240,10 @@ def micros(value, where, least=0):
     return ranged(scaled(value, 6, where), value, where, least, LIMIT)
 
 
+def millis(value, where, least):
+    return ranged(scaled(value, 3, where), value, where, least, MOST_HELD)
+
+
 def integer(value, where, least=0, most=LIMIT):
     return ranged(scaled(value, 0, where), value, where, least, most)
 
@@ -293,15 +304,23 @@ def want(value, expected, where):
 # -------------------------------------------------------------------- instance
 
 INSTANCE = ("hare", "name", "objective", "cluster", "jobs")
-NODE = ("name", "count", "gpus", "in_service_s", "busy")
-JOB = ("id", "weight", "release_s", "rounds", "tasks", "sync", "mix", "on", "estimate_s", "class")
+NODE = ("name", "count", "gpus", "in_service_s", "busy", "cpus", "memory_mib", "labels")
+JOB = (
+    "id", "weight", "release_s", "rounds", "tasks", "sync", "mix", "on", "gpus_per_task", "cpus_per_task",
+    "memory_mib_per_task", "distinct_nodes", "only", "exclude", "estimate_s", "class",
+)
 PROFILE = ("compute_s", "sync_s")
 
 
 class Job:
-    """R rounds of K tasks; on maps a GPU type to (compute, sync) in µs."""
+    """R rounds of K tasks; on maps a GPU type to (compute, sync) in µs. A task holds g
+    GPUs, so many thousandths of CPUs and so many MiB; only and exclude map a label to
+    a sorted tuple of values."""
 
-    __slots__ = ("id", "weight", "release", "rounds", "tasks", "sync", "mix", "on")
+    __slots__ = (
+        "id", "weight", "release", "rounds", "tasks", "sync", "mix", "on",
+        "g", "cpus", "memory", "distinct", "only", "exclude",
+    )
 
     def __init__(self, doc, where):
         members(doc, JOB, where)
@@ -318,6 +337,16 @@ class Job:
         if self.sync != "gang" and mix != (self.sync == "relaxed"):
             raise Bad("%s/mix: is a choice of gang jobs alone" % where)
         self.mix = mix and self.sync == "gang"
+        self.g = integer(doc.get("gpus_per_task", 1), where + "/gpus_per_task", 1, MOST_GPUS)
+        if self.sync != "relaxed" and self.tasks * self.g > MOST_GPUS:
+            raise Bad("%s/gpus_per_task: a round needs more than %d GPUs" % (where, MOST_GPUS))
+        self.cpus = millis(doc.get("cpus_per_task", 0), where + "/cpus_per_task", 0)
+        self.memory = integer(doc.get("memory_mib_per_task", 0), where + "/memory_mib_per_task", 0, MOST_HELD)
+        self.distinct = as_bool(doc.get("distinct_nodes", False), where + "/distinct_nodes")
+        if self.distinct and self.sync == "relaxed":
+            raise Bad("%s/distinct_nodes: belongs to gang and rigid jobs" % where)
+        self.only = read_selector(doc.get("only", {}), where + "/only")
+        self.exclude = read_selector(doc.get("exclude", {}), where + "/exclude")
         # What the user says of the job is checked, and changes nothing.
         micros(doc.get("estimate_s", 1), where + "/estimate_s", 1)
         labels = as_object(doc.get("class", {}), where + "/class")
@@ -342,15 +371,98 @@ class Job:
         if not self.on:
             raise Bad("%s/on: names no GPU type" % where)
 
+    def placed(self, cpus, memory):
+        """Whether nodes matter to the job, where some node limits CPUs or memory."""
+        if self.g > 1 or self.distinct or self.only or self.exclude:
+            return True
+        return bool(cpus and self.cpus or memory and self.memory)
+
+    def may_use(self, node):
+        return selects(self.only, node) and not any(node.label(x) in v for x, v in self.exclude.items())
+
+    def rules(self):
+        """Equal for jobs with equal rules about nodes."""
+        return (self.g, self.cpus, self.memory, self.distinct,
+                tuple(sorted(self.only.items())), tuple(sorted(self.exclude.items())))
+
+    def canonical(self):
+        form = {
+            "id": self.id,
+            "weight_micro": self.weight,
+            "release_us": self.release,
+            "rounds": self.rounds,
+            "tasks": self.tasks,
+            "sync": self.sync,
+            "mix": self.mix,
+            "on": {k: {"compute_us": p, "sync_us": s} for k, (p, s) in self.on.items()},
+        }
+        if self.g > 1:
+            form["gpus_per_task"] = self.g
+        if self.cpus:
+            form["cpus_milli_per_task"] = self.cpus
+        if self.memory:
+            form["memory_mib_per_task"] = self.memory
+        if self.distinct:
+            form["distinct_nodes"] = True
+        for name, selector in (("only", self.only), ("exclude", self.exclude)):
+            if selector:
+                utf16 = lambda v: v.encode("utf-16-be")
+                form[name] = {x: sorted(v, key=utf16) for x, v in selector.items()}
+        return form
+
+
+def selects(only, node):
+    """Whether the node has every label of a selector with one of its values."""
+    return all(node.label(x) in v for x, v in only.items())
+
+
+def label_text(value, where):
+    if value != "":
+        as_string(value, where)
+    if len(value.encode("utf-8")) > MOST_LABEL:
+        raise Bad("%s: has more than %d bytes" % (where, MOST_LABEL))
+    return value
+
+
+def read_labels(doc, where):
+    for name, value in as_object(doc, where).items():
+        at = pointer(where, label_text(as_string(name, where), where))
+        if name == "node":
+            raise Bad('%s: "node" is the name of the node itself' % at)
+        label_text(value, at)
+    if len(doc) > MOST_LABELS:
+        raise Bad("%s: a node has at most %d labels" % (where, MOST_LABELS))
+    return doc
+
+
+def read_selector(doc, where):
+    out = {}
+    for name, values in as_object(doc, where).items():
+        at = pointer(where, label_text(as_string(name, where), where))
+        values = values if type(values) is list else [values]
+        for i, value in enumerate(values):
+            label_text(value, "%s/%d" % (at, i))
+        if not 0 < len(set(values)) <= MOST_VALUES:
+            raise Bad("%s: must name 1 to %d values" % (at, MOST_VALUES))
+        out[name] = tuple(sorted(set(values)))
+    if len(out) > MOST_LABELS:
+        raise Bad("%s: a selector has at most %d labels" % (where, MOST_LABELS))
+    return out
+
 
 class Node:
     """counts are (type, GPUs) in order, windows (start, end) with FOREVER for open
-    ones, busy maps an index to the end of what holds that GPU from 0 on."""
+    ones, busy maps an index to the end of what holds that GPU from 0 on; cpus in
+    thousandths and memory in MiB are 0 where there is no limit."""
 
-    __slots__ = ("name", "counts", "windows", "busy")
+    __slots__ = ("name", "counts", "windows", "busy", "cpus", "memory", "labels")
 
-    def __init__(self, name, counts, windows, busy):
+    def __init__(self, name, counts, windows, busy, cpus=0, memory=0, labels=None):
         self.name, self.counts, self.windows, self.busy = name, counts, windows, busy
+        self.cpus, self.memory, self.labels = cpus, memory, labels or {}
+
+    def label(self, name):
+        return self.name if name == "node" else self.labels.get(name)
 
     def kinds(self):
         """The type of each GPU."""
@@ -360,24 +472,28 @@ class Node:
         return max([t for w in self.windows for t in w if t < FOREVER] + list(self.busy.values()))
 
     def canonical(self):
-        return {
+        form = {
             "name": self.name,
             "gpus": dict(self.counts),
             "in_service_us": [[a, None if b == FOREVER else b] for a, b in self.windows],
             "busy": [{"gpu": g, "until_us": t} for g, t in sorted(self.busy.items()) if t > 0],
         }
+        for name, value in (("cpus_milli", self.cpus), ("memory_mib", self.memory), ("labels", self.labels)):
+            if value:
+                form[name] = value
+        return form
 
 
 class Instance:
-    """A decoded instance: gpus maps node/index to (type, windows); supply maps
-    a type to the steps of its M_k(t), (times, levels)."""
+    """A decoded instance: gpus maps node/index to (type, windows), devices are these
+    by node; supply maps a type to the steps of its M_k(t), (times, levels)."""
 
     def __init__(self, docs):
         doc = members(docs[0], INSTANCE, "")
         want(doc.get("hare"), "instance/v1", "/hare")
         want(doc.get("objective", "weighted_jct"), "weighted_jct", "/objective")
         as_string(doc.get("name", ""), "/name", empty=True)
-        self.gpus, self.nodes, self.jobs = {}, [], []
+        self.gpus, self.nodes, self.devices, self.jobs = {}, [], [], []
         self.names = set()
         cluster = members(doc.get("cluster"), ("nodes",), "/cluster")
         for i, n in enumerate(as_array(cluster.get("nodes"), "/cluster/nodes")):
@@ -396,7 +512,7 @@ class Instance:
     def of(cls, nodes, jobs):
         """An instance of decoded parts. Raises Bad as a document of them would."""
         self = cls.__new__(cls)
-        self.gpus, self.nodes, self.jobs, self.names = {}, [], [], set()
+        self.gpus, self.nodes, self.devices, self.jobs, self.names = {}, [], [], [], set()
         for node in nodes:
             if max(node.last_change(), 0) > LIMIT:
                 raise Bad("node %s changes after 2^53 µs" % quoted(node.name))
@@ -429,6 +545,9 @@ class Instance:
             if g in busy:
                 raise Bad("%s/gpu: GPU %d stands twice" % (at, g))
             busy[g] = micros(b.get("until_s"), at + "/until_s")
+        cpus = millis(doc["cpus"], where + "/cpus", 1) if "cpus" in doc else 0
+        memory = integer(doc["memory_mib"], where + "/memory_mib", 1, MOST_HELD) if "memory_mib" in doc else 0
+        labels = read_labels(doc.get("labels", {}), where + "/labels")
         count = integer(doc["count"], where + "/count", 1, MOST_GPUS) if "count" in doc else 0
         if len(self.gpus) + max(1, count) * total > MOST_GPUS:
             raise Bad("%s: the cluster has more than %d GPUs" % (where, MOST_GPUS))
@@ -436,7 +555,7 @@ class Instance:
         for one in ["%s-%d" % (name, i) for i in range(count)] if count else [name]:
             if one in self.names:
                 raise Bad("%s/name: node %s stands twice" % (where, quoted(one)))
-            self.add_node(Node(one, counts, windows, busy), shared)
+            self.add_node(Node(one, counts, windows, busy, cpus, memory, labels), shared)
 
     def add_node(self, node, shared):
         if not shared:
@@ -445,6 +564,7 @@ class Instance:
                 shared.append((kind, [(max(a, until), b) for a, b in node.windows if b > until]))
         self.names.add(node.name)
         self.nodes.append(node)
+        self.devices.append(shared)
         for i, gpu in enumerate(shared):
             self.gpus["%s/%d" % (node.name, i)] = gpu
 
@@ -467,19 +587,68 @@ class Instance:
                 raise Bad("/jobs/%d/weight: the weights up to here are too large together" % i)
 
     def find_supply(self):
-        self.sha, self.supply, changes = None, {}, {}
+        self.sha, self.supply, self.groups, self.rooms, self.by_name = None, {}, None, {}, None
+        cpus, memory = any(n.cpus for n in self.nodes), any(n.memory for n in self.nodes)
+        self.placed = any(j.placed(cpus, memory) for j in self.jobs)
+        self.asked = {v for j in self.jobs for x in (j.only, j.exclude) for v in x.get("node", ())}
+        changes = {}
         for kind, windows in self.gpus.values():
-            c = changes.setdefault(kind, {0: 0})
-            for a, b in windows:
-                c[a] = c.get(a, 0) + 1
-                c[b] = c.get(b, 0) - 1
+            add_windows(changes.setdefault(kind, {0: 0}), windows, 1)
         for kind, c in changes.items():
-            times = sorted(t for t in c if t < FOREVER)
-            levels, level = [], 0
-            for t in times:
-                level += c[t]
-                levels.append(level)
-            self.supply[kind] = (times, levels)
+            self.supply[kind] = steps_of(c)
+
+    def alike(self):
+        """(node, {type: steps of its GPUs}, how many nodes) for each group of nodes that
+        no selector of a job or a pool tells apart by their labels; a node that is named
+        by a selector is a group of its own."""
+        if self.groups is None:
+            found = {}
+            for node, devices in zip(self.nodes, self.devices):
+                key = (
+                    tuple((kind, tuple(windows)) for kind, windows in devices), tuple(node.windows),
+                    node.cpus, node.memory, tuple(sorted(node.labels.items())),
+                    node.name if node.name in self.asked else None,
+                )
+                found.setdefault(key, []).append((node, devices))
+            self.groups = []
+            for nodes in found.values():
+                changes = {}
+                for kind, windows in nodes[0][1]:
+                    add_windows(changes.setdefault(kind, {0: 0}), windows, 1)
+                self.groups.append((nodes[0][0], {k: steps_of(c) for k, c in changes.items()}, len(nodes)))
+        return self.groups
+
+    def ask_for(self, names):
+        """Makes groups of their own of nodes that the selectors of pools name."""
+        if not self.asked.issuperset(names):
+            self.asked, self.groups, self.rooms = self.asked.union(names), None, {}
+
+    def room(self, j, kind):
+        """The steps of how many tasks of j find room on GPUs of a type."""
+        key = (kind, j.rules())
+        if key not in self.rooms:
+            changes = {0: 0}
+            for node, supply, count in self.alike():
+                if kind not in supply or not j.may_use(node):
+                    continue
+                before = 0
+                for t, free in zip(*supply[kind]):
+                    room = room_on(node, j, free)
+                    changes[t] = changes.get(t, 0) + count * (room - before)
+                    before = room
+            self.rooms[key] = steps_of(changes)
+        return self.rooms[key]
+
+    def fit(self, j, kind):
+        """The most tasks of j that are on GPUs of a type at once."""
+        if not self.placed:
+            return self.peak(kind)
+        return max(self.room(j, kind)[1]) if kind in self.supply else 0
+
+    def node_of(self, gpu):
+        if self.by_name is None:
+            self.by_name = {node.name: node for node in self.nodes}
+        return self.by_name[gpu[: gpu.rindex("/")]]
 
     def peak(self, kind):
         """The greatest M_k(t)."""
@@ -493,22 +662,32 @@ class Instance:
             "hare": "instance/v1",
             "objective": "weighted_jct",
             "cluster": {"nodes": [node.canonical() for node in self.nodes]},
-            "jobs": [
-                {
-                    "id": j.id,
-                    "weight_micro": j.weight,
-                    "release_us": j.release,
-                    "rounds": j.rounds,
-                    "tasks": j.tasks,
-                    "sync": j.sync,
-                    "mix": j.mix,
-                    "on": {k: {"compute_us": p, "sync_us": s} for k, (p, s) in j.on.items()},
-                }
-                for j in self.jobs
-            ],
+            "jobs": [j.canonical() for j in self.jobs],
         }
         self.sha = hashlib.sha256(canonical(form).encode("utf-8")).hexdigest()
         return self.sha
+
+
+def add_windows(changes, windows, n):
+    for a, b in windows:
+        changes[a] = changes.get(a, 0) + n
+        changes[b] = changes.get(b, 0) - n
+
+
+def steps_of(changes):
+    """(times, levels) of changes of a count by time."""
+    times = sorted(t for t in changes if t < FOREVER)
+    return times, list(accumulate(changes[t] for t in times))
+
+
+def room_on(node, j, free):
+    """How many tasks of j an otherwise empty node holds with so many free GPUs."""
+    room = free // j.g
+    if node.cpus and j.cpus:
+        room = min(room, node.cpus // j.cpus)
+    if node.memory and j.memory:
+        room = min(room, node.memory // j.memory)
+    return min(room, 1) if j.distinct else room
 
 
 def read_windows(value, where):
@@ -571,7 +750,9 @@ def fault_line(f):
 class Entry:
     """Rounds round … round + rounds − 1 of a job on one GPU, times in µs."""
 
-    __slots__ = ("gpu", "kind", "round", "rounds", "tasks", "period", "start", "compute", "sync", "free_until")
+    __slots__ = (
+        "gpu", "kind", "round", "rounds", "tasks", "period", "start", "compute", "sync", "free_until", "held_until",
+    )
 
     def begin(self, r):
         return self.start + (r - self.round) * self.period
@@ -643,12 +824,17 @@ def check_schedule(inst, schedule, faults):
             return {}
         seen.add(gpu)
         check_lane(inst, jobs, schedule.ids, gpu, rows, entries, broken, faults)
-    times = {}
+    times, before = {}, len(faults)
+    held = {}  # by node: times at which what tasks hold there changes, CPUs, MiB, entry, job
     for j in inst.jobs:
         if j.id not in broken:
             span = check_job(j, entries[j.id], faults)
             if span is not None:
                 times[j.id] = span
+                if inst.placed:
+                    check_places(inst, j, entries[j.id], held, faults)
+    if len(faults) == before:
+        check_held(inst, held, faults)
     return times
 
 
@@ -720,8 +906,8 @@ def check_job(j, entries, faults):
             running.append(entries[next_entry])
             next_entry += 1
         found = sum(e.tasks for e in running)
-        if found != j.tasks:
-            fault("tasks", lo, "%d tasks instead of %d" % (found, j.tasks))
+        if found != j.tasks * j.g:
+            fault("tasks", lo, "%d tasks instead of %d%s" % (found, j.tasks * j.g, ", GPU by GPU" if j.g > 1 else ""))
             whole = False
             if not running:
                 before = None
@@ -738,6 +924,9 @@ def check_job(j, entries, faults):
             if late > 0:
                 fault("precedence", r + 1, "starts before round %d has synchronised" % r, e.gpu, late)
         before = max(e.finish(last) for e in running)
+        for e in running:
+            if e.end_round() == hi:
+                e.held_until = e.computed(last) if j.sync == "relaxed" else before
         if j.sync == "relaxed":
             continue
         if len({e.gpu for e in running}) < len(running):
@@ -759,6 +948,60 @@ def check_job(j, entries, faults):
     return (first, before) if whole else None
 
 
+def check_places(inst, j, entries, held, faults):
+    """The rules of docs/nodes.md for the entries of one job: whole tasks, allowed and
+    distinct nodes. Adds to held what its tasks hold of nodes. O(n log n)."""
+    by_node = {}
+    for e in entries:
+        by_node.setdefault(inst.node_of(e.gpu), []).append(e)
+    for node, here in by_node.items():
+
+        def fault(constraint, e, detail):
+            faults.add(constraint, detail, job=j.id, round=e.round, gpu=e.gpu)
+
+        if not j.may_use(node):
+            fault("node", here[0], "the job may not use this node")
+            return
+        tasks = {}
+        for e in here:
+            tasks.setdefault((e.kind, e.round, e.rounds, e.tasks, e.period, e.start), []).append(e)
+        for equal in tasks.values():
+            if len(equal) % j.g:
+                detail = "%d entries of a node and type are equal, which is no multiple of the %d GPUs of a task"
+                fault("task", equal[0], detail % (len(equal), j.g))
+                return
+            for e in equal[:: j.g] if node.cpus and j.cpus or node.memory and j.memory else ():
+                changes = held.setdefault(node.name, [])
+                changes.append((e.start, 1, j.cpus, j.memory, j.id, e.round, e.gpu))
+                changes.append((e.held_until, 0, -j.cpus, -j.memory, j.id, e.round, e.gpu))
+        if j.distinct:
+            marks = sorted([(e.round, 1, e) for e in here] + [(e.end_round(), -1, e) for e in here],
+                           key=lambda x: x[:2])
+            n = 0
+            for _, by, e in marks:
+                n += by
+                if n > j.g:
+                    fault("distinct", e, "the node has two tasks of a round, although the job wants distinct nodes")
+                    return
+
+
+def check_held(inst, held, faults):
+    """That the CPUs and the memory of each node suffice. Ends come before starts."""
+    for node in inst.nodes:
+        cpus = memory = 0
+        for t, _, c, m, job, round_, gpu in sorted(held.get(node.name, ()), key=lambda x: x[:2]):
+            cpus, memory = cpus + c, memory + m
+            constraint = None
+            if node.cpus and cpus > node.cpus:
+                constraint, has, of, unit = "cpus", decimal((cpus, 1000), 3), decimal((node.cpus, 1000), 3), "CPUs"
+            elif node.memory and memory > node.memory:
+                constraint, has, of, unit = "memory", memory, node.memory, "MiB"
+            if constraint:
+                detail = "the tasks on the node hold %s of its %s %s at %s s" % (has, of, unit, seconds(t))
+                faults.add(constraint, detail, job=job, round=round_, gpu=gpu)
+                break
+
+
 def check_rigid(j, entries, faults):
     good = len(faults)
 
@@ -770,8 +1013,8 @@ def check_rigid(j, entries, faults):
     runs = {}
     for e in sorted(entries, key=lambda e: (e.round, e.start)):
         runs.setdefault(e.gpu, []).append(e)
-    if len(runs) != j.tasks:
-        faults.add("rigid", "the job runs on %d GPUs instead of %d" % (len(runs), j.tasks), job=j.id)
+    if len(runs) != j.tasks * j.g:
+        faults.add("rigid", "the job runs on %d GPUs instead of %d" % (len(runs), j.tasks * j.g), job=j.id)
     for gpu, run in runs.items():
         done, time = 0, run[0].start
         for e in run:
@@ -791,7 +1034,44 @@ def check_rigid(j, entries, faults):
 
 # ---------------------------------------------------------------- certificates
 
-CERTIFICATE = tuple("hare method path instance_sha256 objective bound grid_us prices sizes step_us".split())
+CERTIFICATE = tuple("hare method path instance_sha256 objective bound grid_us prices sizes step_us pools".split())
+POOL = ("type", "cpus", "memory", "per", "only", "prices", "sizes")
+
+
+class Pool:
+    """Prices of what = type (GPUs), cpus or memory, on nodes with GPUs of a type kind:
+    row of one unit, or None, and sizes of units of so many GPUs in a domain."""
+
+    def __init__(self, doc, where):
+        members(doc, POOL, where)
+        kinds = [x for x in ("type", "cpus", "memory") if x in doc]
+        if len(kinds) != 1:
+            raise Bad("%s: needs one of type, cpus and memory" % where)
+        self.what = kinds[0]
+        self.kind = as_string(doc[self.what], "%s/%s" % (where, self.what), empty=True)
+        self.per = doc.get("per")
+        if self.what == "type":
+            if self.per not in ("node", "all"):
+                raise Bad('%s/per: must be "node" or "all"' % where)
+        elif {"per", "only", "sizes"}.intersection(doc):
+            raise Bad("%s: per, only and sizes belong to pools of GPUs" % where)
+        self.only = read_selector(doc.get("only", {}), where + "/only")
+        self.row = None
+        if "prices" in doc:
+            self.row = [integer(x, where + "/prices") for x in as_array(doc["prices"], where + "/prices")]
+        self.sizes = read_sizes(doc.get("sizes", {}), where + "/sizes", 1)
+
+    def has(self, node):
+        return selects(self.only, node)
+
+
+def read_sizes(doc, where, least):
+    out = {}
+    for size, row in as_object(doc, where).items():
+        if not SIZE.fullmatch(size) or not least <= int(size) <= MOST_GPUS:
+            raise Bad("%s: %s is no number of GPUs, %d to %d" % (where, quoted(size), least, MOST_GPUS))
+        out[int(size)] = [integer(x, pointer(where, size)) for x in as_array(row, pointer(where, size))]
+    return out
 
 
 class Certificate:
@@ -819,10 +1099,11 @@ class Certificate:
         self.has_data = bool(self.grid or doc.get("prices") or doc.get("sizes") or "step_us" in doc)
         for kind, rows in as_object(doc.get("sizes", {}), where + "/sizes").items():
             at = pointer(where + "/sizes", as_string(kind, where + "/sizes"))
-            for size, row in as_object(rows, at).items():
-                if not SIZE.fullmatch(size) or not 2 <= int(size) <= MOST_GPUS:
-                    raise Bad("%s: %s is no number of GPUs, 2 to %d" % (at, quoted(size), MOST_GPUS))
-                self.sizes[kind, int(size)] = [integer(x, pointer(at, size)) for x in as_array(row, at)]
+            for size, row in read_sizes(rows, at, 2).items():
+                self.sizes[kind, size] = row
+        at = where + "/pools"
+        self.pools = [Pool(x, "%s/%d" % (at, i)) for i, x in enumerate(as_array(doc.get("pools", []), at))]
+        self.has_data = self.has_data or bool(self.pools)
         self.step = integer(doc["step_us"], where + "/step_us", 1) if "step_us" in doc else None
 
 
@@ -836,15 +1117,28 @@ def bound_of(inst, c):
     if c.method not in ("critical_path", "machine"):
         raise Refused("no bound is defined for the method %s" % quoted(c.method))
     if c.has_data or c.path:
-        raise Refused("the method %s has no path, grid, prices, sizes or step" % c.method)
+        raise Refused("the method %s has no path, grid, prices, sizes, step or pools" % c.method)
     if c.method == "critical_path":
         return sum(j.weight * j.rounds * least_round(inst, j) for j in inst.jobs), 10**12
     return machine_bound(inst)
 
 
 def modes_of(inst, j):
-    """(greatest count, compute, sync, type) of the types that ever serve j."""
-    return [(inst.peak(k), p, s, k) for k, (p, s) in sorted(j.on.items()) if inst.peak(k) > 0]
+    """(tasks at once, compute, sync, type) of the types that ever serve j. Where nodes
+    matter, gang and rigid jobs have those alone on which a whole round finds room."""
+    modes = [(inst.fit(j, k), p, s, k) for k, (p, s) in sorted(j.on.items()) if inst.peak(k) > 0]
+    if not inst.placed:
+        return modes
+    if j.mix:
+        levels = {}
+        for n, _, _, k in modes:
+            times, counts = inst.room(j, k)
+            for t, before, after in zip(times, [0] + counts, counts):
+                levels[t] = levels.get(t, 0) + after - before
+        if max(steps_of(levels or {0: 0})[1]) < j.tasks:
+            return []
+    least = 1 if j.sync == "relaxed" or j.mix else j.tasks
+    return [m for m in modes if m[0] >= least]
 
 
 def least_round(inst, j):
@@ -891,7 +1185,7 @@ def machine_bound(inst):
         least_round(inst, j)
         modes = modes_of(inst, j)
         relaxed = j.sync == "relaxed"
-        work.append(j.tasks * j.rounds * min(p if relaxed else p + s for _, p, s, _ in modes))
+        work.append(j.tasks * j.g * j.rounds * min(p if relaxed else p + s for _, p, s, _ in modes))
         sync.append(min(s for _, _, s, _ in modes) if relaxed else 0)
         arrivals.append((j.release * speed, Fraction(-j.weight, work[i]), i))
     arrivals.sort(reverse=True)
@@ -941,40 +1235,122 @@ def add_up(terms):
 
 
 def price_bound(inst, c):
-    """Σ φ_j − Σ ∫ F_k − Σ w a. The unit inside is 1e-15 weight-seconds:
-    prices are 1e-9 weight-seconds a GPU-second, times µs."""
+    """Σ φ_j − Σ ∫ F − Σ w a. The unit inside is 1e-15 weight-seconds: prices are 1e-9
+    weight-seconds a GPU-second, times µs. Where CPUs have prices, all is counted in
+    thousandths of that unit, as a task holds thousandths of CPUs."""
+    inst.ask_for({v for pool in c.pools for v in pool.only.get("node", ())})
     check_prices(inst, c)
-    grid, free = c.grid, [0] * (len(c.grid) - 1)
+    grid = c.grid
+    scale = 1000 if any(pool.what == "cpus" for pool in c.pools) else 1
+    free = [0] * (len(grid) - 1)
     paid = 0
     for kind in sorted(inst.supply):
         stays = stretches(inst.supply[kind], grid)
-        single = c.prices.get(kind, free)
-        sizes = {k: row for (of, k), row in c.sizes.items() if of == kind}
-        if sizes:
-            paid += pattern_price(stays, single, sizes)
-        else:
-            paid += sum(single[g] * m * length for (g, m), length in stays.items())
-    terms, work = [(-paid, 10**15)], 0
+        sizes = [(k, row) for (of, k), row in c.sizes.items() if of == kind]
+        paid += pool_price(stays, c.prices.get(kind, free), sizes)
+    paid = scale * (paid + sum(pool_cost(inst, pool, grid) for pool in c.pools if pool.what != "cpus"))
+    paid += sum(pool_cost(inst, pool, grid) for pool in c.pools if pool.what == "cpus")
+    terms, work, rows = [(-paid, scale * 10**15)], 0, {}
     for j in inst.jobs:
         least = least_round(inst, j)  # refuses jobs that can never run, whatever path is
         path = j.release + (j.rounds * least if c.path else 0)
-        modes = []  # compute, sync, prices and how many of what they are for
+        modes = []  # compute, sync, and what a second of a round in the mode pays
         for _, p, s, kind in modes_of(inst, j):
-            own = c.sizes.get((kind, j.tasks)) if j.sync != "relaxed" and not j.mix else None
-            modes.append((p, s, own, 1) if own else (p, s, c.prices.get(kind, free), j.tasks))
+            key = kind, j.sync if j.sync == "relaxed" else j.mix, j.tasks, j.rules()
+            if key not in rows:
+                rows[key] = class_prices(inst, c, j, kind, scale)
+            modes += [(p, s, row) for row in rows[key]]
+        weight = 1000 * scale * j.weight
         if j.sync == "rigid":
-            n, d = min(rigid_phi(j, path, grid, p + s, row, units) for p, s, row, units in modes), 1
+            n, d = min(rigid_phi(j, weight, path, grid, p + s, row) for p, s, row in modes), 1
         else:
-            n, d = Fluid(j, path, grid, modes).least()
+            n, d = Fluid(j, weight, path, grid, modes).least()
         if j.sync == "relaxed" and c.step is not None:
-            steps = Steps.of(inst, j, c)
+            steps = Steps.of(inst, j, c, weight, lambda kind: class_prices(inst, c, j, kind, scale, 1))
             if steps is not None:
                 work += steps.work
                 if work > MOST_WORK:
                     raise Refused("step_us is too fine to check for this many jobs")
                 n, d = max((n, d), (steps.least(), 1), key=lambda x: Fraction(*x))
-        terms.append((n - 1000 * j.weight * j.release * d, d * 10**15))
+        terms.append((n - weight * j.release * d, d * scale * 10**15))
     return add_up(terms)
+
+
+def class_prices(inst, c, j, kind, scale, tasks=None):
+    """What a second of a round of j, or of so many of its tasks, pays by cell on GPUs of a
+    type: a row for each class of nodes that ever have room for j. Nodes in the same
+    pools are a class."""
+    whole = tasks is None and j.sync != "relaxed" and not j.mix
+    tasks = tasks or j.tasks
+
+    def pays(single, sizes, whole):
+        size, units = (j.g * j.tasks, 1) if whole else (j.g, tasks)
+        if size in sizes:
+            return [units * x for x in sizes[size]]
+        return [units * size * x for x in single]
+
+    nothing = [0] * (len(c.grid) - 1)
+    # A whole round is a unit only if its size is listed; the price of its GPUs is the same.
+    of_type = {k: row for (of, k), row in c.sizes.items() if of == kind}
+    single = c.prices.get(kind, nothing)
+    common = [scale * x for x in pays(single, of_type, whole)]
+    pools = [pool for pool in c.pools if pool.kind == kind]
+    for pool in pools:
+        if pool.what == "cpus" and pool.row:
+            common = list(map(add, common, [tasks * j.cpus * x for x in pool.row]))
+        elif pool.what == "memory" and pool.row:
+            common = list(map(add, common, [scale * tasks * j.memory * x for x in pool.row]))
+    pools = [pool for pool in pools if pool.what == "type"]
+    if not pools:
+        return [common]
+    mine, classes = [], {}
+    for node, supply, _ in inst.alike():
+        if kind in supply and j.may_use(node):
+            inside = tuple(pool.has(node) for pool in pools)
+            mine.append(inside)
+            if any(room_on(node, j, free) for free in supply[kind][1]):
+                classes[inside] = None
+    out = []
+    for inside in classes:
+        row = common
+        for i, pool in enumerate(pools):
+            if inside[i]:
+                whole_here = whole and pool.per == "all" and all(x[i] for x in mine)
+                row = list(map(add, row, [scale * x for x in pays(pool.row or nothing, pool.sizes, whole_here)]))
+        out.append(row)
+    return out
+
+
+def domains(inst, pool):
+    """(steps of GPUs, thousandths of CPUs or MiB in service, how many) of the domains
+    of a pool that differ."""
+    out, together = [], {0: 0}
+    for node, supply, count in inst.alike():
+        if pool.kind not in supply or not pool.has(node):
+            continue
+        if pool.what != "type":
+            add_windows(together, node.windows, count * (node.cpus if pool.what == "cpus" else node.memory))
+        elif pool.per == "node":
+            out.append((supply[pool.kind], count))
+        else:
+            before = 0
+            for t, level in zip(*supply[pool.kind]):
+                together[t] = together.get(t, 0) + count * (level - before)
+                before = level
+    return out or [(steps_of(together), 1)]
+
+
+def pool_cost(inst, pool, grid):
+    """∫ F of a pool, in 1e-15 weight-seconds, or thousandths of that for CPUs."""
+    single, sizes = pool.row or [0] * (len(grid) - 1), list(pool.sizes.items())
+    return sum(n * pool_price(stretches(steps, grid), single, sizes) for steps, n in domains(inst, pool))
+
+
+def pool_price(stays, single, sizes):
+    """∫ F(t) dt of one domain."""
+    if sizes:
+        return pattern_price(stays, single, sizes)
+    return sum(single[g] * m * length for (g, m), length in stays.items())
 
 
 def check_prices(inst, c):
@@ -983,16 +1359,30 @@ def check_prices(inst, c):
         raise Refused("grid_us must rise from 0")
     if c.step is not None and any(t % c.step for t in grid):
         raise Refused("not every entry of grid_us is a multiple of step_us")
-    work = 0
-    for (kind, size), row in sorted([((kind, 1), row) for kind, row in c.prices.items()] + list(c.sizes.items())):
+    cells, work = len(grid) - 1, 0
+
+    def check(kind, size, row):
         if kind not in inst.supply:
-            raise Refused("prices or sizes name the type %s, which the cluster lacks" % quoted(kind))
-        if len(row) != len(grid) - 1:
-            raise Refused("prices of %d of %s: %d for %d cells" % (size, quoted(kind), len(row), len(grid) - 1))
+            raise Refused("prices, sizes or pools name the type %s, which the cluster lacks" % quoted(kind))
+        if len(row) != cells:
+            raise Refused("prices of %d of %s: %d for %d cells" % (size, quoted(kind), len(row), cells))
+
+    for (kind, size), row in sorted([((kind, 1), row) for kind, row in c.prices.items()] + list(c.sizes.items())):
+        check(kind, size, row)
         if size > 1:
-            work += len(row) * (inst.peak(kind) + 1)
+            work += cells * (inst.peak(kind) + 1)
+    for pool in c.pools:
+        for size, row in [(1, pool.row or [0] * cells)] + sorted(pool.sizes.items()):
+            check(pool.kind, size, row)
+        if pool.what != "type":
+            here = [node for node, supply, _ in inst.alike() if pool.kind in supply]
+            if not all(node.cpus if pool.what == "cpus" else node.memory for node in here):
+                detail = "a pool prices the %s of nodes with %s, one of which has no limit"
+                raise Refused(detail % ("CPUs" if pool.what == "cpus" else "memory", quoted(pool.kind)))
+            continue
+        work += cells * len(pool.sizes) * sum(1 + max(steps[1]) for steps, _ in domains(inst, pool))
     if work > MOST_WORK:
-        raise Refused("a grid of %d cells is too fine to check with %d sizes" % (len(grid) - 1, len(c.sizes)))
+        raise Refused("a grid of %d cells is too fine to check with so many sizes" % cells)
 
 
 def stretches(steps, grid):
@@ -1014,7 +1404,7 @@ def pattern_price(stays, single, sizes):
     of equal prices are looked at together."""
     lengths = {}  # by the prices of a cell, then by M
     for (g, m), length in stays.items():
-        of = lengths.setdefault(tuple((k, row[g]) for k, row in sizes.items()) + ((1, single[g]),), {})
+        of = lengths.setdefault(tuple((k, row[g]) for k, row in sizes) + ((1, single[g]),), {})
         of[m] = of.get(m, 0) + length
     return sum(v * of[m] for goods, of in lengths.items() for m, v in dearest(goods, of).items())
 
@@ -1043,8 +1433,8 @@ def dearest(goods, counts):
     return out
 
 
-def rigid_phi(j, path, grid, d, row, units):
-    """min over S of w (S + R d) + units · ∫ row over the block: the cost is linear in S
+def rigid_phi(j, weight, path, grid, d, row):
+    """min over S of w (S + R d) + ∫ row over the block: the cost is linear in S
     but where an end of the block meets the grid."""
     length = j.rounds * d
     paid = [0]
@@ -1057,7 +1447,7 @@ def rigid_phi(j, path, grid, d, row, units):
 
     least = max(j.release, path - length)
     starts = {least}.union(t for t in grid if t > least).union(t - length for t in grid if t - length > least)
-    return min(1000 * j.weight * (s + length) + units * (until(s + length) - until(s)) for s in starts)
+    return min(weight * (s + length) + until(s + length) - until(s) for s in starts)
 
 
 class Fluid:
@@ -1070,20 +1460,20 @@ class Fluid:
     the maximum, and another L is dismissed where an exact value at some μ is no
     less than the least found; so the result is exactly φ."""
 
-    def __init__(self, j, path, grid, modes):
+    def __init__(self, j, weight, path, grid, modes):
         relaxed = j.sync == "relaxed"
-        self.rounds, self.weight = j.rounds, 1000 * j.weight
-        self.d = [p + s for p, s, _, _ in modes]
+        self.rounds, self.weight = j.rounds, weight
+        self.d = [p + s for p, s, _ in modes]
         cuts = {path}.union(grid)
         if relaxed:
-            cuts.update(t + s for _, s, _, _ in modes for t in grid)
+            cuts.update(t + s for _, s, _ in modes for t in grid)
         self.cuts = [j.release] + sorted(t for t in cuts if t > j.release)
         self.lengths = [b - a for a, b in zip(self.cuts, self.cuts[1:])]  # the last piece is infinite
         self.cost = []  # n of each piece and mode
         for b in self.cuts:
             cell = bisect_right(grid, b) - 1
             ns = []
-            for p, s, row, units in modes:
+            for p, s, row in modes:
                 if cell >= len(row):
                     price = 0
                 elif relaxed:
@@ -1091,7 +1481,7 @@ class Fluid:
                     price = min(row[back : cell + 1])
                 else:
                     price = row[cell]
-                ns.append(units * price * (p if relaxed else p + s))
+                ns.append(price * (p if relaxed else p + s))
             self.cost.append(ns)
         self.common = reduce(lambda a, b: a * b // gcd(a, b), self.d)
         self.share = [self.common // d for d in self.d]  # common/d_k
@@ -1255,14 +1645,15 @@ class Steps:
     w x from the horizon on, whatever r."""
 
     @classmethod
-    def of(cls, inst, j, c):
-        """None where the job is too large for it, or its tasks' times are between steps."""
+    def of(cls, inst, j, c, weight, prices):
+        """None where the job is too large for it, or its tasks' times are between steps.
+        prices gives what a second of a task pays on a type, by class of nodes."""
         modes = modes_of(inst, j)
         if any(t % c.step for _, p, s, _ in modes for t in (p, s)):
             return None
         horizon, tau = c.grid[-1] // c.step, least_round(inst, j) // c.step
         most = MOST_STEPS // (j.rounds * horizon) - len(modes) + 1  # levels
-        modes = [(m, p // c.step, s // c.step, -(-j.tasks // m), c.prices.get(kind)) for m, p, s, kind in modes]
+        modes = [(m, p // c.step, s // c.step, -(-j.tasks // m), prices(kind)) for m, p, s, kind in modes]
         ends = [range(s + p * max(1, -((s - tau) // p)), s + p * rows + 1, p) for _, p, s, rows, _ in modes]
         if most < 1 or any(len(e) > most for e in ends):
             return None
@@ -1273,18 +1664,16 @@ class Steps:
                 return None
         self = cls()
         self.job, self.tau, self.levels, self.modes, self.horizon = j, tau, levels, modes, horizon
-        self.weight, self.release = 1000 * j.weight, j.release // c.step  # rounded down
+        self.weight, self.release = weight, j.release // c.step  # rounded down
         self.step, self.cells = c.step, [t // c.step for t in c.grid]
         self.work = (j.rounds + len(modes)) * horizon * (len(levels) - 1 + len(modes))
         return self
 
     def slots(self, p, row):
-        """The price of a GPU for p steps, by start from the release to the horizon."""
+        """What a task pays for p steps, by start from the release to the horizon."""
         paid = [0]
-        for price, a, b in zip(row or (), self.cells, self.cells[1:]):
+        for price, a, b in zip(row, self.cells, self.cells[1:]):
             paid += [price] * (b - max(a, self.release))
-        if row is None:
-            paid += [0] * (self.horizon - self.release)
         paid = list(accumulate(paid))
         return list(map(sub, paid[p:] + [paid[-1]] * min(p, len(paid)), paid[:-1]))
 
@@ -1302,7 +1691,10 @@ class Steps:
     def jumps(self):
         """{length: what the tasks of a round of this length cost, by start}."""
         tasks, out = self.job.tasks, {}
-        slots = [self.slots(p, row) for _, p, _, _, row in self.modes]
+        slots = [
+            list(reduce(lambda a, b: map(min, a, b), [self.slots(p, row) for row in rows]))
+            for _, p, _, _, rows in self.modes
+        ]
 
         def offer(length, row):
             out[length] = list(map(min, out[length], row)) if length in out else row
@@ -1790,6 +2182,9 @@ def verify_replan(inst, res, previous, before):
     leaves of inst; previous and its instance before may be None."""
     faults, p = Faults(), res.replan
     nothing = faults, None, None, None
+    if inst.placed or before is not None and before.placed:
+        faults.add("instance", "plans for the rest of an earlier one are not supported yet where nodes matter")
+        return nothing
     if p.sha256 != inst.sha256():
         detail = ("the result is neither for this instance nor for what a plan of it leaves: "
                   "its replan.instance_sha256 is %s")

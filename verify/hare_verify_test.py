@@ -121,6 +121,10 @@ class Examples(unittest.TestCase):
         self.assertEqual(check(instance(inst), res)[0], [])
 
 
+def steps_of(inst, j, c):
+    return hv.Steps.of(inst, j, c, 1000 * j.weight, lambda kind: hv.class_prices(inst, c, j, kind, 1, 1))
+
+
 class Bounds(unittest.TestCase):
     """Single jobs whose bound is found on paper, most of them on one GPU."""
 
@@ -228,7 +232,7 @@ class Bounds(unittest.TestCase):
                 for t in range(j.release, 100)
                 if t + j.rounds * d >= path
             )
-            self.assertEqual(hv.rigid_phi(j, path, grid, d, row, 2), want)
+            self.assertEqual(hv.rigid_phi(j, 1000 * j.weight, path, grid, d, [2 * x for x in row]), want)
 
     def test_the_infinite_piece_takes_no_large_price(self):
         # [0, 4) is dear; the piece from 4 on is best, but μ = 100.5 says the contrary
@@ -241,7 +245,7 @@ class Bounds(unittest.TestCase):
                 return {0: (0.0, mu), 1: (1.0, mu)}
 
         for kind in (hv.Fluid, Misled):
-            f = kind(j, 0, [0, 4 * 10**6], [(10**6, 0, [100 * 10**9], 1)])
+            f = kind(j, 1000 * j.weight, 0, [0, 4 * 10**6], [(10**6, 0, [100 * 10**9])])
             self.assertEqual(Fraction(*f.least()), 5 * 10**15)
 
     def test_refused(self):
@@ -424,7 +428,7 @@ class Bounds(unittest.TestCase):
             j = inst.jobs[0]
             tau = hv.least_round(inst, j)
             want = literal(j, c, hv.modes_of(inst, j), tau)
-            self.assertEqual(hv.Steps.of(inst, j, c).least(), want, "case %d" % case)
+            self.assertEqual(steps_of(inst, j, c).least(), want, "case %d" % case)
             got = Fraction(*hv.bound_of(inst, c))
             c.step = None
             fluid = Fraction(*hv.bound_of(inst, c))
@@ -439,7 +443,7 @@ class Bounds(unittest.TestCase):
         j = inst.jobs[0]
         for horizon, fits in ((2**21, True), (2**21 + 1, False)):  # one level, one type
             c = hv.Certificate(price([0, horizon * 10**6], {}, step_us=10**6), "")
-            self.assertEqual(hv.Steps.of(inst, j, c) is not None, fits)
+            self.assertEqual(steps_of(inst, j, c) is not None, fits)
         doc["jobs"][0].update(rounds=1, tasks=2**31 - 1, on={"A": {"compute_s": 0.000001}})
         start = time.monotonic()
         self.assertEqual(bound_of(doc, price([0, 1], {}, step_us=1)), Fraction(2**31 - 1, 10**6))
@@ -475,8 +479,9 @@ class Bounds(unittest.TestCase):
             modes = []
             for _ in range(rng.randint(1, 4)):
                 row = [rng.choice((0, 1, 10**9, 10**15, rng.randrange(10**10))) for _ in grid[1:]]
+                tasks = rng.randint(1, 9)
                 modes.append(
-                    (base + rng.randint(0, 2), rng.choice((0, rng.randint(0, 3), base)), row, rng.randint(1, 9))
+                    (base + rng.randint(0, 2), rng.choice((0, rng.randint(0, 3), base)), [tasks * x for x in row])
                 )
             doc = {
                 "id": "x",
@@ -488,7 +493,9 @@ class Bounds(unittest.TestCase):
             }
             j = hv.Job(hv.documents(json.dumps(doc))[0], "")
             path = j.release + rng.choice((0, rng.randrange(1, 3 * base)))
-            want, got, misled = (Fraction(*f(j, path, grid, modes).least()) for f in (Slow, hv.Fluid, Misled))
+            want, got, misled = (
+                Fraction(*f(j, 1000 * j.weight, path, grid, modes).least()) for f in (Slow, hv.Fluid, Misled)
+            )
             self.assertEqual((want, want), (got, misled), "case %d" % case)
 
     def test_any_price_of_a_round_bounds(self):
@@ -500,8 +507,8 @@ class Bounds(unittest.TestCase):
         for j in decoded.jobs:
             if j.sync == "rigid":
                 continue
-            modes = [(p, s, c.prices[k], j.tasks) for _, p, s, k in hv.modes_of(decoded, j)]
-            f = hv.Fluid(j, j.release + j.rounds * hv.least_round(decoded, j), c.grid, modes)
+            modes = [(p, s, [j.tasks * x for x in c.prices[k]]) for _, p, s, k in hv.modes_of(decoded, j)]
+            f = hv.Fluid(j, 1000 * j.weight, j.release + j.rounds * hv.least_round(decoded, j), c.grid, modes)
             n, d = f.least()
             for _ in range(200):
                 mu = (rng.randrange(10**16), rng.randrange(1, 10**5))
@@ -520,7 +527,7 @@ def naive_ok(inst, schedule):
     """Whether the schedule is feasible, task by task; None where it is not even
     made of known jobs and GPUs."""
     jobs = {j.id: j for j in inst.jobs}
-    rounds, held = {}, {}
+    rounds, held, entries = {}, {}, []
     for lane in schedule["lanes"]:
         n = len(lane["job"])
         kind, windows = inst.gpus[lane["gpu"]]
@@ -543,17 +550,19 @@ def naive_ok(inst, schedule):
                     rounds.setdefault((j.id, first + r), []).append((at, at + p, at + p + s, lane["gpu"], kind))
                     entry_end = max(entry_end, at + p if j.sync == "relaxed" else at + p + s)
             last_end = entry_end
+            entries.append((j, inst.node_of(lane["gpu"]), kind, (first, count, tasks, period, start)))
             if not any(a <= start and entry_end <= b for a, b in windows):
                 return False  # an entry lies inside one window
+    ends = {}
     for j in inst.jobs:
         before = j.release
         for r in range(j.rounds):
             tasks = rounds.pop((j.id, r), [])
-            if len(tasks) != j.tasks or min(t[0] for t in tasks) < before:
+            if len(tasks) != j.tasks * j.g or min(t[0] for t in tasks) < before:
                 return False
             before = max(t[2] for t in tasks)
             if j.sync != "relaxed":
-                if len({t[0] for t in tasks}) > 1 or len({t[3] for t in tasks}) < j.tasks:
+                if len({t[0] for t in tasks}) > 1 or len({t[3] for t in tasks}) < j.tasks * j.g:
                     return False
                 if len({t[4] for t in tasks}) > 1 and not j.mix:
                     return False
@@ -564,6 +573,10 @@ def naive_ok(inst, schedule):
                 gpus, end = now[0], before
             for start, computed, _, gpu, _ in tasks:
                 held.setdefault(gpu, []).append((start, computed if j.sync == "relaxed" else before))
+            ends[j.id, r] = before
+            nodes = [inst.node_of(t[3]).name for t in tasks]
+            if j.distinct and any(nodes.count(name) > j.g for name in nodes):
+                return False
     if rounds:
         return False
     for gpu, spans in held.items():
@@ -572,6 +585,29 @@ def naive_ok(inst, schedule):
         if any(b[0] < a[1] for a, b in zip(spans, spans[1:])):
             return False
         if not all(any(w[0] <= a and b <= w[1] for w in windows) for a, b in spans):
+            return False
+    return naive_places(entries, ends)
+
+
+def naive_places(entries, ends):
+    """The rules about nodes, entry by entry; ends are when rounds have synchronised."""
+    spans = []
+    for entry in entries:
+        j, node, kind, (first, count, tasks, period, start) = entry
+        labels = dict(node.labels, node=node.name)
+        if any(labels.get(x) not in v for x, v in j.only.items()):
+            return False
+        if any(labels.get(x) in v for x, v in j.exclude.items()):
+            return False
+        if sum(other[0] is j and other[1:] == entry[1:] for other in entries) % j.g:
+            return False
+        end = start + (count - 1) * period + tasks * j.on[kind][0]
+        spans.append((start, end if j.sync == "relaxed" else ends[j.id, first + count - 1]))
+    for (_, node, _, _), (now, _) in zip(entries, spans):
+        there = [e[0] for e, (a, b) in zip(entries, spans) if e[1] is node and a <= now < b]
+        if node.cpus and sum(Fraction(j.cpus, j.g) for j in there) > node.cpus:
+            return False
+        if node.memory and sum(Fraction(j.memory, j.g) for j in there) > node.memory:
             return False
     return True
 
@@ -612,6 +648,134 @@ def mutate(rng, schedule):
         elif what == 7:  # everything later
             for one in s["lanes"]:
                 one["start_us"] = [t + abs(step) for t in one["start_us"]]
+    return s
+
+
+def node_example(name):
+    with open(os.path.join(HERE, "testdata", "nodes", name + ".json"), encoding="utf-8") as f:
+        return json.load(f, parse_float=hv.Number)
+
+
+def on_nodes(*jobs, **node):
+    """Two nodes of four GPUs, the first with the fields given, and jobs of 2 s on them."""
+    nodes = [dict({"name": "a", "gpus": {"A": 4}}, **node), {"name": "b", "gpus": {"A": 4}, "labels": {"disk": "hdd"}}]
+    jobs = [dict({"id": "xyz"[i], "sync": "gang", "on": {"A": {"compute_s": 2}}}, **j) for i, j in enumerate(jobs)]
+    doc = {"hare": "instance/v1", "cluster": {"nodes": nodes}, "jobs": jobs}
+    return hv.documents(json.dumps(doc))[0]
+
+
+class Nodes(unittest.TestCase):
+    def test_examples(self):
+        for name in ("nodes", "distinct"):
+            x = node_example(name)
+            inst, faults = hv.Instance([x["instance"]]), hv.Faults()
+            times = hv.check_schedule(inst, hv.Schedule(x["schedule"], []), faults)
+            self.assertEqual(faults, [])
+            ends = {k: v * 10**6 for k, v in x["completions_s"].items()}
+            self.assertEqual({k: v[1] for k, v in times.items()}, ends)
+            for method in ("critical_path", "machine"):
+                c = {"hare": "certificate/v1", "method": method, "objective": "weighted_jct"}
+                self.assertEqual(Fraction(*hv.bound_of(inst, hv.Certificate(c, ""))), Fraction(str(x[method])))
+            bound = hv.bound_of(inst, hv.Certificate(x["certificate"], ""))
+            self.assertEqual(hv.decimal(bound), x["price"])
+
+    def test_mutations_against_the_naive_judge(self):
+        rng, said = random.Random(9), {True: 0, False: 0}
+        for name in ("nodes", "distinct"):
+            x = node_example(name)
+            inst, base = hv.Instance([x["instance"]]), [x["schedule"]]
+            for _ in range(1200):
+                s = mutate_nodes(rng, rng.choice(base))
+                if least(s) < 0:
+                    continue
+                want, faults = naive_ok(inst, s), hv.Faults()
+                hv.check_schedule(inst, hv.Schedule(json.loads(json.dumps(s)), []), faults)
+                self.assertEqual(want, not faults, (name, s, faults))
+                said[want] += 1
+                if want and len(base) < 40:
+                    base.append(s)
+        self.assertGreater(min(said.values()), 150, said)
+
+    def test_each_rule(self):
+        for code, jobs, node, starts in (
+            (None, [{"gpus_per_task": 2}], {}, {"a/0": 0, "a/1": 0}),
+            ("task", [{"gpus_per_task": 2}], {}, {"a/0": 0, "b/1": 0}),
+            ("tasks", [{"gpus_per_task": 2}], {}, {"a/0": 0}),
+            ("distinct", [{"tasks": 2, "distinct_nodes": True}], {}, {"a/0": 0, "a/1": 0}),
+            (None, [{"tasks": 2, "distinct_nodes": True}], {}, {"a/0": 0, "b/1": 0}),
+            ("node", [{"only": {"disk": ["nvme", "ssd"]}}], {"labels": {"disk": "x"}}, {"a/0": 0}),
+            ("node", [{"only": {"disk": "nvme"}}], {}, {"a/0": 0}),
+            (None, [{"only": {"disk": "nvme"}}], {"labels": {"disk": "nvme"}}, {"a/0": 0}),
+            ("node", [{"exclude": {"node": ["b", "a"]}}], {}, {"a/0": 0}),
+            (None, [{"exclude": {"disk": "hdd"}}], {}, {"a/0": 0}),
+            ("cpus", [{"tasks": 2, "cpus_per_task": 1.001}], {"cpus": 2}, {"a/0": 0, "a/1": 0}),
+            (None, [{"tasks": 2, "cpus_per_task": 1}], {"cpus": 2}, {"a/0": 0, "a/1": 0}),
+            (None, [{"gpus_per_task": 2, "cpus_per_task": 2}], {"cpus": 2}, {"a/0": 0, "a/1": 0}),
+            ("memory", [{"tasks": 2, "memory_mib_per_task": 2}], {"memory_mib": 3}, {"a/0": 0, "a/1": 0}),
+        ):
+            inst, faults = hv.Instance([on_nodes(*jobs, **node)]), hv.Faults()
+            lanes = [{"gpu": gpu, "job": [0], "start_us": [start]} for gpu, start in starts.items()]
+            hv.check_schedule(inst, hv.Schedule({"jobs": ["x"], "lanes": lanes}, []), faults)
+            self.assertEqual([f["constraint"] for f in faults], [code] if code else [], (jobs, node))
+
+    def test_defaults_change_nothing(self):
+        plain, same = on_nodes({}), on_nodes(
+            {"gpus_per_task": 1, "cpus_per_task": 0, "memory_mib_per_task": 0, "distinct_nodes": False,
+             "only": {}, "exclude": {}}, labels={})
+        self.assertEqual(hv.Instance([plain]).sha256(), hv.Instance([same]).sha256())
+
+    def test_bad_fields(self):
+        for at, jobs, node in (
+            ("/cluster/nodes/0/cpus", [{}], {"cpus": 0}),
+            ("/cluster/nodes/0/cpus", [{}], {"cpus": 0.0005}),
+            ("/cluster/nodes/0/memory_mib", [{}], {"memory_mib": 0}),
+            ("/cluster/nodes/0/labels/node", [{}], {"labels": {"node": "x"}}),
+            ("/cluster/nodes/0/labels/a", [{}], {"labels": {"a": 1}}),
+            ("/jobs/0/gpus_per_task", [{"gpus_per_task": 0}], {}),
+            ("/jobs/0/gpus_per_task", [{"gpus_per_task": 2, "tasks": 1 << 20}], {}),
+            ("/jobs/0/distinct_nodes", [{"sync": "relaxed", "distinct_nodes": True}], {}),
+            ("/jobs/0/only/a", [{"only": {"a": []}}], {}),
+            ("/jobs/0/only", [{"only": "a"}], {}),
+            ("/jobs/0/exclude/a/1", [{"exclude": {"a": ["x", 2]}}], {}),
+            ("/jobs/0/within", [{"within": "node"}], {}),
+        ):
+            with self.assertRaises(hv.Bad) as caught:
+                hv.Instance([on_nodes(*jobs, **node)])
+            self.assertTrue(str(caught.exception).startswith(at + ":"), (at, str(caught.exception)))
+
+    def test_pools_by_hand(self):
+        # Two jobs of three GPUs need a node each: 2 s of a node of four at 1 a second
+        # for three GPUs together, where the fourth GPU is worth nothing.
+        inst = hv.Instance([on_nodes(*[{"gpus_per_task": 3, "sync": "rigid"}] * 3)])
+        pool = {"type": "A", "per": "node", "sizes": {"3": [10**9]}}
+        c = price([0, 2 * 10**6], {}, pools=[pool])
+        # φ = 2 + 2 for each of three jobs that end at 2 s, or 4 where one waits for 2 s; two nodes cost 2 s each.
+        self.assertEqual(Fraction(*hv.bound_of(inst, hv.Certificate(c, ""))), 3 * 4 - 2 * 2)
+        pool["per"] = "all"  # two tasks fit into eight GPUs, as before
+        self.assertEqual(Fraction(*hv.bound_of(inst, hv.Certificate(c, ""))), 3 * 4 - 2 * 2)
+        inst = hv.Instance([on_nodes(*[{"cpus_per_task": 1.5, "sync": "rigid"}] * 2, cpus=2)])
+        with self.assertRaises(hv.Refused):  # b has no limit
+            hv.bound_of(inst, hv.Certificate(price([0, 10**6], {}, pools=[{"cpus": "A", "prices": [1]}]), ""))
+        one = on_nodes(*[{"cpus_per_task": 1.5, "sync": "rigid"}] * 2)
+        inst = hv.Instance([dict(one, cluster={"nodes": [{"name": "a", "gpus": {"A": 4}, "cpus": 2}]})])
+        c = price([0, 2 * 10**6], {}, pools=[{"cpus": "A", "prices": [10**9]}])
+        # Each pays 1.5 a second for 2 s, or waits for 2 s; the two CPUs cost 4.
+        self.assertEqual(Fraction(*hv.bound_of(inst, hv.Certificate(c, ""))), 2 * 4 - 4)
+
+
+def mutate_nodes(rng, schedule):
+    """A mutation that often keeps tasks whole: equal entries change together."""
+    s = copy.deepcopy(schedule)
+    if rng.random() < 0.4:
+        return mutate(rng, schedule)
+    job = rng.randrange(len(s["jobs"]))
+    by = rng.choice((10**6, 2 * 10**6, -(10**6), 9 * 10**6))
+    for lane in s["lanes"]:
+        lane["start_us"] = [t + by if lane["job"][i] == job or by > 5 * 10**6 else t
+                            for i, t in enumerate(lane["start_us"])]
+        order = sorted(range(len(lane["job"])), key=lambda i: lane["start_us"][i])
+        for column in [c for c in lane if c != "gpu"]:
+            lane[column] = [lane[column][i] for i in order]
     return s
 
 
