@@ -18,6 +18,9 @@ type ImproveConfig struct {
 	// Chains is the number of Markov chains of simulated annealing; zero means 2. One chain
 	// finds more where Moves is less than some hundred for each job.
 	Chains int
+	// First is of Replan: how many jobs at the head of each order try all of their plans. The
+	// others keep the types of the earlier plan where they have some. Zero means all jobs.
+	First int
 	// StopAt ends the search at this value in weight-seconds; zero means never.
 	StopAt float64
 	// Report is called with every better value; it may be nil.

@@ -40,8 +40,9 @@ func Replan(ctx context.Context, m *hare.Model, rel *hare.Relaxation, hints []Hi
 			best, an.key, an.plan = v, keysOf(order), slices.Clone(plan)
 		}
 	}
+	hinted := make([]jobPlan, len(ap.jobs)) // those with n = 0 are not hinted
 	if slices.ContainsFunc(hints, func(h Hint) bool { return h.Types != nil }) {
-		rank, hinted := slices.Clone(ranks[0]), make([]jobPlan, len(ap.jobs)) // those with n = 0 are not hinted
+		rank := slices.Clone(ranks[0])
 		for i := range ap.jobs {
 			if h := &hints[ap.jobs[i].index]; h.Types != nil {
 				rank[i], hinted[i] = float64(h.StartUs), ap.jobs[i].hinted(h)
@@ -57,7 +58,12 @@ func Replan(ctx context.Context, m *hare.Model, rel *hare.Relaxation, hints []Hi
 		if n > 1 && ls.work >= cfg.Moves/moreStates {
 			break
 		}
-		try(orderBy(rank), ls.somePlans)
+		placed := 0
+		try(orderBy(rank), func(i int32, try func(jobPlan) bool) {
+			if placed++; cfg.First == 0 || placed <= cfg.First || hinted[i].n == 0 || !try(hinted[i]) {
+				ls.somePlans(i, try)
+			}
+		})
 	}
 	switch {
 	case ctx.Err() != nil:

@@ -39,6 +39,10 @@ type Work struct {
 	// Moves limits the search; zero means 400 for each job, at most 20,000, and fewer for
 	// over 150 jobs, down to none for 300. Less than zero means no search.
 	Moves int64
+	// First is how many jobs at the head of an order are tried on all types; the others keep
+	// the types of the last plan where they have some. Zero means 100, and all jobs where there
+	// is a search.
+	First int
 	// Groups is the most times at which GPUs of one type become free; zero means 64.
 	Groups int
 }
@@ -61,6 +65,9 @@ func (w Work) resolve(jobs int) Work {
 		if w.Moves = min(400*n, maxMoves, maxMoves*(300-n)/150); w.Moves < 2*n {
 			w.Moves = -1
 		}
+	}
+	if w.First == 0 && w.Moves < 0 {
+		w.First = 100
 	}
 	if w.Groups == 0 {
 		w.Groups = 64
@@ -145,7 +152,7 @@ func Make(ctx context.Context, q *Question) (*Plan, error) {
 		return nil, fmt.Errorf("planner: %w", err)
 	}
 	plan, _, err := greedy.Replan(ctx, m, rel, q.hints(m, index),
-		greedy.ImproveConfig{Seed: q.Seed, Moves: work.Moves, Chains: 1, Workers: 1, Heat: heat})
+		greedy.ImproveConfig{Seed: q.Seed, Moves: work.Moves, Chains: 1, Workers: 1, Heat: heat, First: work.First})
 	if err != nil {
 		return nil, fmt.Errorf("planner: %w", err)
 	}

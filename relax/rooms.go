@@ -1,0 +1,132 @@
+package relax
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/hare-sched/hare"
+)
+
+// roomKey names what decides for how many tasks of a job there is room on a type.
+type roomKey struct {
+	kind                 int
+	gpus, cpus, memoryMi int64
+	distinct             bool
+	set                  int
+}
+
+// roomCache holds for how many tasks there is room, so that equal jobs share the sums over
+// the kinds of nodes.
+type roomCache struct {
+	steps map[roomKey][]hare.Step
+	most  map[roomKey]int64
+}
+
+// room returns the room for tasks of job j on type k over time, and the greatest room.
+func (rc *roomCache) room(m *hare.Model, j *hare.ModelJob, k int) (steps []hare.Step, most int64) {
+	key := roomKey{k, j.GPUs, j.CPUMilli, j.MemoryMiB, j.Distinct, j.Set}
+	steps, ok := rc.steps[key]
+	if !ok {
+		if rc.steps == nil {
+			rc.steps, rc.most = map[roomKey][]hare.Step{}, map[roomKey]int64{}
+		}
+		steps = m.TaskRoom(j, k)
+		rc.steps[key], rc.most[key] = steps, hare.MostRoom(steps)
+	}
+	return steps, rc.most[key]
+}
+
+// modes returns the modes in which a round of job j can run (docs/nodes.md, "Modes"), and
+// for each type the greatest room for its tasks. Gang and rigid jobs run on types with room
+// for all tasks at once. Jobs that mix types run on all of their types or on none.
+func (rc *roomCache) modes(m *hare.Model, j *hare.ModelJob) (kept []hare.Mode, most []int64) {
+	most = make([]int64, len(m.Types))
+	changes := map[int64]int64{}
+	for _, md := range j.Modes {
+		steps, n := rc.room(m, j, md.Type)
+		most[md.Type] = n
+		if n > 0 && (j.Sync == hare.Relaxed || j.Mix || n >= j.Tasks) {
+			kept = append(kept, md)
+		}
+		if j.Mix {
+			addChanges(changes, steps)
+		}
+	}
+	if j.Mix && hare.MostRoom(stepsOf(changes)) < j.Tasks {
+		return nil, most
+	}
+	return kept, most
+}
+
+// addChanges adds the changes of steps to those by time.
+func addChanges(changes map[int64]int64, steps []hare.Step) {
+	level := int64(0)
+	for _, s := range steps {
+		changes[s.FromUs] += s.Count - level
+		level = s.Count
+	}
+}
+
+// stepsOf sums changes by time up to steps.
+func stepsOf(changes map[int64]int64) []hare.Step {
+	times := make([]int64, 0, len(changes))
+	for t := range changes {
+		times = append(times, t)
+	}
+	slices.Sort(times)
+	var steps []hare.Step
+	level := int64(0)
+	for _, t := range times {
+		level += changes[t]
+		steps = append(steps, hare.Step{FromUs: t, Count: level})
+	}
+	return steps
+}
+
+// whyNoRoom says why job i can never run a round, where nodes matter.
+func whyNoRoom(m *hare.Model, i int) string {
+	j, spec := &m.Jobs[i], &m.Instance.Jobs[i]
+	task := fmt.Sprintf("%d GPUs", j.GPUs)
+	if j.CPUMilli > 0 {
+		task += ", " + hare.FormatMillis(j.CPUMilli) + " CPUs"
+	}
+	if j.MemoryMiB > 0 {
+		task += fmt.Sprintf(", %d MiB of memory", j.MemoryMiB)
+	}
+	allowed := len(m.Nodes)
+	if j.Set >= 0 {
+		allowed = 0
+		for _, in := range m.Sets[j.Set].Nodes {
+			if in {
+				allowed++
+			}
+		}
+	}
+	switch {
+	case allowed == 0:
+		return fmt.Sprintf("job %q: no node matches \"only\" and \"exclude\"", spec.ID)
+	case len(j.Modes) == 0:
+		return fmt.Sprintf("job %q: none of the %d nodes that the job may use ever has room for one task (%s of one "+
+			"type of \"on\")", spec.ID, allowed, task)
+	}
+	var rooms roomCache
+	most := int64(0)
+	for _, md := range j.Modes {
+		_, n := rooms.room(m, j, md.Type)
+		if j.Mix {
+			most += n
+		} else {
+			most = max(most, n)
+		}
+	}
+	where := "on one type"
+	if j.Mix {
+		where = "on all types together"
+	}
+	distinct := ""
+	if j.Distinct {
+		distinct = " on distinct nodes"
+	}
+	return fmt.Sprintf("job %q: a round has %d tasks of %s, and there is room for at most %d at once%s %s", spec.ID,
+		j.Tasks, task, min(most, j.Tasks-1), distinct, where)
+}
