@@ -78,6 +78,7 @@ func (l *ListScheduler) apply(nowUs int64, e *hare.Event) *hare.InvalidError {
 	case hare.EventComputeEnded:
 		l.computeEnded(j, g)
 	case hare.EventTaskEnded:
+		l.observeSetup(j, g, e)
 		l.taskEnded(j, g, at)
 	default:
 		l.taskFailed(j, g, at, e.Task)

@@ -78,6 +78,8 @@ type Rule struct {
 	thresholdsUs []int64
 	// oneNode is Config.OneNode.
 	oneNode bool
+	// setup is how long a switch takes; nil means that the rule takes no account of it.
+	setup *setupTime
 	// guard is the guard against starvation; the zero value means none.
 	guard guardRule
 	// parameters are those of the session, as JSON, for snapshots.
@@ -133,6 +135,10 @@ type gpuState struct {
 	job       *JobState // the job that holds the GPU, or nil
 	task      int64     // the task that has started on the GPU and not ended, or −1
 	sinceUs   int64     // the start of that task
+	// user is the number of the job that began on the GPU last since the GPU came into
+	// service, or −1, and switched whether it was another job before the task.
+	user     int
+	switched bool
 }
 
 // JobState is what a ListScheduler knows of one job.
@@ -243,7 +249,7 @@ func (l *ListScheduler) addGPU(name string, gpuType int) int {
 	} else {
 		l.gpus = append(l.gpus, gpuState{})
 	}
-	l.gpus[i] = gpuState{name: name, gpuType: gpuType, node: -1 - i, task: -1}
+	l.gpus[i] = gpuState{name: name, gpuType: gpuType, node: -1 - i, task: -1, user: -1}
 	l.gpuOf[name] = i
 	return i
 }
@@ -312,7 +318,7 @@ func (l *ListScheduler) modesOf(spec *hare.Job) []mode {
 func (l *ListScheduler) enterService(g int) {
 	l.guardResized()
 	x := &l.gpus[g]
-	x.inService = true
+	x.inService, x.user, x.switched = true, -1, false
 	l.inService[x.gpuType]++
 	l.capacity++
 	l.waiting.stale = true
@@ -363,6 +369,10 @@ func (l *ListScheduler) start(j *JobState, g int) {
 	}
 	x := &l.gpus[g]
 	x.task, x.sinceUs = task, l.nowUs
+	if x.switched = x.user >= 0 && x.user != j.serial; x.switched {
+		l.loseGPU(x.user)
+	}
+	x.user = j.serial
 	j.promise = nil
 	if j.startedUs < 0 {
 		j.startedUs = l.nowUs

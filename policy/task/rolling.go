@@ -22,6 +22,9 @@ type RollingConfig struct {
 	// on, in microseconds; zero means 60 s or, where that is longer, a round on the job's
 	// fastest type, and a negative number means nothing.
 	MigrationUs int64
+	// SwitchUs is what a GPU loses when it begins another job, in microseconds. Zero means
+	// that the policy measures it, and a negative number nothing.
+	SwitchUs int64
 	// Guard is the guard against starvation.
 	Guard GuardConfig
 	// Seed is of the search.
@@ -73,6 +76,9 @@ const (
 	defaultMaxAgeUs    = 60e6
 )
 
+// maxSwitchUs is the longest switch that a session may state: a day.
+const maxSwitchUs = 24 * 3600e6
+
 func newRolling(cfg RollingConfig) *rolling {
 	if cfg.MaxAgeUs == 0 {
 		cfg.MaxAgeUs = defaultMaxAgeUs
@@ -80,7 +86,7 @@ func newRolling(cfg RollingConfig) *rolling {
 	if cfg.name == "" {
 		cfg.name = "rolling"
 	}
-	r := &rolling{cfg: cfg, belief: &sizeBelief{}}
+	r := &rolling{cfg: cfg, belief: &sizeBelief{}, setup: newSetupTime(cfg.SwitchUs)}
 	r.fallback = HGittinsConfig{}.ruleWith(r.belief)
 	return r
 }
@@ -93,7 +99,7 @@ func (r *rolling) rule() Rule {
 		touched: r.index.touch,
 		resized: func(l *ListScheduler) { r.changed(l) },
 		state:   r.encode, restore: r.decode,
-		guard: r.cfg.Guard.rule(r.belief.roundsLeft),
+		guard: r.cfg.Guard.rule(r.belief.roundsLeft), setup: &r.setup,
 	}
 	if r.cfg.Aside {
 		rule.version = r.fallback.version
@@ -115,6 +121,8 @@ type rolling struct {
 	// fresh says that a plan was taken, and that no event has come since.
 	fresh bool
 	index turnIndex
+
+	setup setupTime
 
 	// Those below are of one call of assign.
 	l        *ListScheduler
@@ -239,6 +247,9 @@ func (l *ListScheduler) profiledEndUs(j *JobState) int64 {
 	for _, g := range j.gpus {
 		slowest = max(slowest, j.durationUs(l.gpus[g].gpuType))
 	}
+	if l.beganWithSwitch(j) {
+		slowest += l.rule.setup.us()
+	}
 	for _, g := range j.gpus {
 		end = max(end, l.gpus[g].sinceUs+slowest)
 	}
@@ -248,11 +259,12 @@ func (l *ListScheduler) profiledEndUs(j *JobState) int64 {
 // spanUs is how long some rounds take, or hare.MaxExact where that is longer.
 func spanUs(rounds, roundUs int64) int64 { return min(times(max(0, rounds), roundUs), hare.MaxExact) }
 
-// parseRolling reads {"migration_s": 60, "moves": 20000, "aside": true, "max_age_s": 60, "guard":
-// true, "kappa": 8}, where they differ from cfg.
+// parseRolling reads {"migration_s": 60, "switch_s": 10, "moves": 20000, "aside": true,
+// "max_age_s": 60, "guard": true, "kappa": 8}, where they differ from cfg.
 func parseRolling(cfg RollingConfig, parameters []byte) (*rolling, error) {
 	form := struct {
 		MigrationS json.Number `json:"migration_s"`
+		SwitchS    json.Number `json:"switch_s"`
 		Moves      *int64      `json:"moves"`
 		Aside      bool        `json:"aside"`
 		MaxAgeS    json.Number `json:"max_age_s"`
@@ -283,6 +295,16 @@ func parseRolling(cfg RollingConfig, parameters []byte) (*rolling, error) {
 			return nil, err
 		}
 		*x.to = us
+	}
+	if form.SwitchS != "" {
+		us, err := hare.ParseMicros(form.SwitchS.String())
+		if err != nil || us < 0 || us > maxSwitchUs {
+			return nil, invalid("/switch_s", "out_of_range", "%.60s must be from 0 to %s, with at most six decimals",
+				form.SwitchS, hare.FormatMicros(maxSwitchUs))
+		}
+		if cfg.SwitchUs = us; us == 0 {
+			cfg.SwitchUs = -1
+		}
 	}
 	if form.Moves != nil {
 		if *form.Moves < 0 || *form.Moves > 1e9 {

@@ -24,7 +24,7 @@ func (r *rolling) assign(l *ListScheduler) {
 	if r.fallsBack(l) {
 		own := l.rule
 		l.rule = r.fallback
-		l.rule.oneNode, l.rule.touched = own.oneNode, own.touched
+		l.rule.oneNode, l.rule.touched, l.rule.setup = own.oneNode, own.touched, own.setup
 		l.schedule()
 		l.rule = own
 		return
@@ -62,6 +62,28 @@ func (r *rolling) visit(j *JobState, row *planner.Row) {
 	default:
 		r.reserve(j, row, r.l.nowUs)
 	}
+}
+
+// switchesAhead is by how many switches a job that can go on without one goes before its
+// turn. It charges the job that would take the GPUs for its own switch, for that of the job
+// to come back, and for the jobs that wait behind both. Measured with 10 s a switch on
+// generated gangs, seeds 1 to 3, the value over the bound is 1.51 at 1, 1.42 at 3, 1.38 at
+// 10 and 1.41 at 30.
+const switchesAhead = 10
+
+// turnUs is when the turn of a job comes by its row, or earlier for a job that has ended a
+// round and can go on without a switch.
+func turnUs(l *ListScheduler, j *JobState, row *planner.Row) int64 {
+	us := l.rule.setup.us()
+	if us == 0 || len(j.gpus) > 0 || j.round == 0 || j.taskByTask() {
+		return row.StartUs
+	}
+	for _, c := range row.Types {
+		if l.ownGPUs(j, c.Type) < c.Count {
+			return row.StartUs
+		}
+	}
+	return row.StartUs - times(switchesAhead, us)
 }
 
 // holds reports whether a job runs on the GPUs that a row names.
@@ -112,7 +134,11 @@ func (r *rolling) endUs(j *JobState, types []planner.TypeCount) int64 {
 	if j.spec.Sync == hare.Rigid {
 		rounds = r.belief.roundsLeft(j)
 	}
-	return r.l.nowUs + spanUs(rounds, j.longestUs(types))
+	setupUs := int64(0)
+	for _, c := range types {
+		setupUs = max(setupUs, r.l.setupUs(j, c.Type, c.Count))
+	}
+	return r.l.nowUs + setupUs + spanUs(rounds, j.longestUs(types))
 }
 
 // start starts a round of a job that fits.
@@ -202,7 +228,7 @@ func (r *rolling) startElsewhere(j *JobState) bool {
 	}
 	for _, m := range j.modes {
 		types := []planner.TypeCount{{Type: m.gpuType, Count: j.spec.Tasks}}
-		if m.durationUs <= slowest && r.l.nowUs+m.durationUs <= turnUs && r.fits(j, types) {
+		if m.durationUs <= slowest && r.endUs(j, types) <= turnUs && r.fits(j, types) {
 			r.start(j, types)
 			return true
 		}

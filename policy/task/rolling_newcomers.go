@@ -76,7 +76,9 @@ func (r *rolling) newcomer(l *ListScheduler, j *JobState, prices []float64) (new
 type turn struct {
 	job *JobState
 	row *planner.Row // of the plan; of a newcomer, the row that it would have
-	new *newcomer    // nil where the plan has the job
+	// atUs is when the turn of a job comes; see turnUs.
+	atUs int64
+	new  *newcomer // nil where the plan has the job
 }
 
 // placeNewcomers puts newcomers among the turns of the planned jobs: each before the
@@ -112,15 +114,16 @@ func (r *rolling) placeNewcomers(l *ListScheduler, turns []turn) []turn {
 	}
 	for _, t := range turns {
 		density := math.Inf(1)
-		if next < len(all) && t.job.ready() > 0 && len(t.job.gpus) == 0 {
+		goesOn := t.atUs < t.row.StartUs // and no newcomer is worth a switch before the next plan
+		if next < len(all) && t.job.ready() > 0 && len(t.job.gpus) == 0 && !goesOn {
 			if n, ok := r.newcomer(l, t.job, prices); ok {
 				density = n.density
 			}
 		}
 		for next < len(all) && all[next].density > density {
-			stand(t.row.StartUs)
+			stand(t.atUs)
 		}
-		startUs = max(startUs, t.row.StartUs)
+		startUs = max(startUs, t.atUs)
 		out = append(out, t)
 	}
 	for next < len(all) {
@@ -133,7 +136,7 @@ func (r *rolling) placeNewcomers(l *ListScheduler, turns []turn) []turn {
 func (n *newcomer) turn(startUs int64) turn {
 	row := &planner.Row{Round: n.job.round, Rounds: 1, StartUs: startUs,
 		Types: []planner.TypeCount{{Type: n.modes[0].gpuType, Count: n.job.spec.Tasks}}}
-	return turn{n.job, row, n}
+	return turn{job: n.job, row: row, atUs: startUs, new: n}
 }
 
 // startNewcomer starts a round of a newcomer on the cheapest type with room, or keeps

@@ -119,6 +119,10 @@ func (r *rolling) job(l *ListScheduler, j *JobState, left, readyUs int64) (plann
 	_, mix := l.holding(j)
 	out := planner.Job{WeightMicro: j.spec.WeightMicro, Tasks: j.spec.Tasks, Sync: max(hare.Gang, j.spec.Sync),
 		Mix: mix && j.spec.Sync != hare.Rigid, ReadyUs: readyUs, Rounds: left}
+	own := j.spec.Tasks
+	if out.Mix {
+		own = 1
+	}
 	for _, m := range j.modes {
 		if m.durationUs == 0 || l.inService[m.gpuType] == 0 {
 			continue
@@ -127,6 +131,7 @@ func (r *rolling) job(l *ListScheduler, j *JobState, left, readyUs int64) (plann
 		if len(j.last) > 0 && m.gpuType != l.gpus[j.last[0]].gpuType {
 			d += r.migrationUs(j) / left
 		}
+		d += l.setupUs(j, m.gpuType, own) / left
 		out.On = append(out.On, planner.Mode{Type: m.gpuType, DurationUs: d})
 	}
 	if row := j.nextRow(); row != nil {

@@ -26,12 +26,13 @@ type rollingSnapshot struct {
 	MadeUs      int64           `json:"priced_us"`
 	Fresh       bool            `json:"fresh,omitempty"`
 	Claims      [][]planner.Row `json:"claims"`
+	Setup       *setupSnapshot  `json:"setup,omitempty"`
 }
 
 func (r *rolling) encode(l *ListScheduler) any {
 	s := rollingSnapshot{Belief: r.belief.snapshot(), Changes: r.changes, Unseen: r.unseen, Number: r.plan.number,
 		Arrivals: r.plan.arrivals, Value: r.plan.value.String(), Bound: r.plan.bound.String(), MadeUs: r.plan.madeUs,
-		PricedTypes: r.plan.pricedTypes, Fresh: r.fresh}
+		PricedTypes: r.plan.pricedTypes, Fresh: r.fresh, Setup: l.setupSnapshot()}
 	if r.plan.prices != nil {
 		s.GridUs, s.Prices = r.plan.prices.GridUs, r.plan.prices.Prices
 	}
@@ -47,7 +48,7 @@ func (r *rolling) encode(l *ListScheduler) any {
 
 func (r *rolling) decode(l *ListScheduler, state json.RawMessage) bool {
 	var s rollingSnapshot
-	if json.Unmarshal(state, &s) != nil || !r.belief.restore(&s.Belief) || len(s.Claims) != len(l.jobs) ||
+	if json.Unmarshal(state, &s) != nil || !r.belief.restore(&s.Belief) || !l.restoreSetup(s.Setup) || len(s.Claims) != len(l.jobs) ||
 		s.MadeUs < 0 || s.MadeUs > l.nowUs {
 		return false
 	}

@@ -93,10 +93,10 @@ func (r *rolling) inOrder(l *ListScheduler) []*JobState {
 	var turns []turn
 	for _, j := range all {
 		if row := j.nextRow(); row != nil {
-			turns = append(turns, turn{job: j, row: row})
+			turns = append(turns, turn{job: j, row: row, atUs: turnUs(l, j, row)})
 		}
 	}
-	slices.SortStableFunc(turns, func(a, b turn) int { return cmp.Compare(a.row.StartUs, b.row.StartUs) })
+	slices.SortStableFunc(turns, func(a, b turn) int { return cmp.Compare(a.atUs, b.atUs) })
 	if r.cfg.Aside {
 		turns = r.placeNewcomers(l, turns)
 	}

@@ -16,6 +16,11 @@ func TestParametersOfPlansAndIndices(t *testing.T) {
 	for _, c := range []struct{ policy, parameters, pointer string }{
 		{"rolling", `{"migration_s": 30, "moves": 0}`, ""},
 		{"rolling", `{"migration_s": -1}`, "/migration_s"},
+		{"rolling", `{"switch_s": 0}`, ""},
+		{"rolling", `{"switch_s": 12.5}`, ""},
+		{"rolling", `{"switch_s": -1}`, "/switch_s"},
+		{"rolling", `{"switch_s": 86401}`, "/switch_s"},
+		{"rolling", `{"switch_s": 0.0000001}`, "/switch_s"},
 		{"rolling", `{"moves": -1}`, "/moves"},
 		{"rolling", `{"moves": 2000000000}`, "/moves"},
 		{"hgittins", `{"slowest_factor": 2.5, "sticky": false, "strict": true}`, ""},

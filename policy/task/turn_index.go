@@ -18,6 +18,7 @@ type turnIndex struct {
 	touched []*JobState // jobs whose entries may be wrong
 	// What the index was made with.
 	capacity, version int64
+	setupUs           int64
 	cell              int // of the prices; −1 where there were no newcomers
 	prices            []float64
 
@@ -34,7 +35,7 @@ type turnIndex struct {
 type turnKind uint8
 
 const (
-	plannedTurns turnKind = iota // jobs with rows, by the start of the row
+	plannedTurns turnKind = iota // jobs with rows, by their turns
 	taskTurns                    // the same, of which tasks start one by one
 	newTurns                     // newcomers, by weighted shortest time
 	fillTurns                    // jobs without rows, by arrival
@@ -61,6 +62,7 @@ type turnGroup struct {
 // turnEntry is a job in a turnGroup.
 type turnEntry struct {
 	key     int64 // the order; ties go by arrival
+	startUs int64 // of the row
 	job     *JobState
 	tasks   int64 // GPUs that a start takes
 	waits   bool
@@ -84,7 +86,7 @@ type turnSum struct {
 	density       float64
 	cheapest      uint64
 	onUs          []int64 // the least
-	slackUs       []int64 // the greatest difference of key and onUs, for jobs with rows
+	slackUs       []int64 // the greatest difference of startUs and onUs, for jobs with rows
 }
 
 func (ti *turnIndex) summarize(entries []turnEntry, sum *turnSum) {
@@ -106,7 +108,7 @@ func (ti *turnIndex) summarize(entries []turnEntry, sum *turnSum) {
 		sum.cheapest |= e.cheapest
 		for t, us := range e.onUs {
 			if us < math.MaxInt64 {
-				sum.onUs[t], sum.slackUs[t] = min(sum.onUs[t], us), max(sum.slackUs[t], e.key-us)
+				sum.onUs[t], sum.slackUs[t] = min(sum.onUs[t], us), max(sum.slackUs[t], e.startUs-us)
 			}
 		}
 	}
@@ -151,11 +153,12 @@ func (ti *turnIndex) makeStale() {
 
 // update brings the index up to date. It takes O(log jobs) for each job touched since the
 // last call, and O(jobs log jobs) after a new plan, where GPUs have joined or left, where
-// the curve of sizes was made anew, and, while there are newcomers, in each cell of the
+// the curve of sizes was made anew or a switch is believed to take another time, and, while there are newcomers, in each cell of the
 // prices' grid.
 func (ti *turnIndex) update(r *rolling) {
 	l := r.l
-	if ti.stale || ti.of == nil || ti.capacity != l.capacity || ti.version != r.belief.version {
+	if ti.stale || ti.of == nil || ti.capacity != l.capacity || ti.version != r.belief.version ||
+		ti.setupUs != r.setup.us() {
 		ti.rebuild(r)
 		return
 	}
@@ -178,6 +181,7 @@ func (ti *turnIndex) rebuild(r *rolling) {
 	l := r.l
 	ti.makeStale()
 	ti.stale, ti.capacity, ti.version, ti.cell, ti.newcomers = false, l.capacity, r.belief.version, -1, 0
+	ti.setupUs = r.setup.us()
 	for len(ti.releases) < len(l.types) {
 		ti.releases, ti.held = append(ti.releases, newGPUReleases()), append(ti.held, nil)
 	}
@@ -343,12 +347,12 @@ func (ti *turnIndex) entry(r *rolling, j *JobState) (groupOfTurns, turnEntry, bo
 	if row == nil {
 		return ti.fillEntry(r, j, e)
 	}
-	e.key = row.StartUs
+	e.key, e.startUs = turnUs(r.l, j, row), row.StartUs
 	key := groupOfTurns{kind: plannedTurns, width: bits.Len64(uint64(e.tasks))}
 	for _, c := range row.Types {
 		key.types |= 1 << c.Type
 	}
-	if e.waits && ti.cell >= 0 {
+	if e.waits && ti.cell >= 0 && e.key == e.startUs { // no newcomer goes before a job that goes on
 		e.density = r.densityOf(j, ti.prices)
 	}
 	switch {

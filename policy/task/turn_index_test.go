@@ -27,7 +27,7 @@ func (r *wholeRolling) assign(l *ListScheduler) {
 	if r.fallsBack(l) {
 		own := l.rule
 		l.rule = r.fallback
-		l.rule.oneNode = own.oneNode
+		l.rule.oneNode, l.rule.setup = own.oneNode, own.setup
 		l.schedule()
 		l.rule = own
 		return
@@ -40,10 +40,10 @@ func (r *wholeRolling) assign(l *ListScheduler) {
 	}
 	for _, j := range l.jobs {
 		if row := j.nextRow(); row != nil {
-			r.turns = append(r.turns, turn{job: j, row: row})
+			r.turns = append(r.turns, turn{job: j, row: row, atUs: turnUs(l, j, row)})
 		}
 	}
-	slices.SortStableFunc(r.turns, func(a, b turn) int { return cmp.Compare(a.row.StartUs, b.row.StartUs) })
+	slices.SortStableFunc(r.turns, func(a, b turn) int { return cmp.Compare(a.atUs, b.atUs) })
 	turns := r.turns
 	if r.cfg.Aside {
 		turns = r.placeNewcomers(l, turns)
@@ -185,7 +185,7 @@ func TestTurnIndexAgainstWhole(t *testing.T) {
 				GPUs: []hare.TypeCount{{Type: string(rune('A' + rng.IntN(3))), Count: 1 + rng.IntN(5)}}})
 		}
 		cfg := RollingConfig{Aside: seed%12 > 0, Work: planner.Work{Moves: -1},
-			Guard: GuardConfig{Off: seed%3 == 0, Kappa: 0.3}}
+			Guard: GuardConfig{Off: seed%3 == 0, Kappa: 0.3}, SwitchUs: []int64{-1, 0, 3e5, 2e6}[seed/2%4]}
 		fast, slow := NewRolling(cluster, cfg), NewRolling(cluster, cfg)
 		whole := wholeRolling{rolling: slow.rolling}
 		slow.rule.assign, slow.rule.touched = whole.assign, nil

@@ -7,7 +7,7 @@ import (
 )
 
 // eachTurn visits the jobs that may start or reserve GPUs at their turns: the jobs of the
-// plan by the starts of their rows, and newcomers between them. It ends where no GPU is
+// plan by their turns, and newcomers between them. It ends where no GPU is
 // free, because what is reserved from there on would keep nobody from a start.
 func (ti *turnIndex) eachTurn(r *rolling) {
 	l := r.l
@@ -290,7 +290,7 @@ func (toFill) entry(g *turnGroup, r *rolling, e *turnEntry) bool {
 	case !e.waits:
 		return false
 	case g.kind == plannedTurns:
-		return g.fitsBefore(r, e.tasks, e.onUs, func(t int) int64 { return e.key - e.onUs[t] })
+		return g.fitsBefore(r, e.tasks, e.onUs, func(t int) int64 { return e.startUs - e.onUs[t] })
 	case g.kind == fillMixed && r.sumFree() >= e.tasks:
 		return true
 	}
