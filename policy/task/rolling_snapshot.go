@@ -48,7 +48,8 @@ func (r *rolling) encode(l *ListScheduler) any {
 
 func (r *rolling) decode(l *ListScheduler, state json.RawMessage) bool {
 	var s rollingSnapshot
-	if json.Unmarshal(state, &s) != nil || !r.belief.restore(&s.Belief) || !l.restoreSetup(s.Setup) || len(s.Claims) != len(l.jobs) ||
+	if json.Unmarshal(state, &s) != nil || !r.belief.restore(&s.Belief) || !l.restoreSetup(s.Setup) ||
+		len(s.Claims) != len(l.jobs) ||
 		s.MadeUs < 0 || s.MadeUs > l.nowUs {
 		return false
 	}
