@@ -172,7 +172,8 @@ type setupSnapshot struct {
 
 func (l *ListScheduler) setupSnapshot() *setupSnapshot {
 	st := l.rule.setup
-	s := &setupSnapshot{LearnedUs: st.learnedUs, SwitchedLost: st.switched.snapshot(), StayedLost: st.stayed.snapshot(), Users: []int{}}
+	s := &setupSnapshot{LearnedUs: st.learnedUs, SwitchedLost: st.switched.snapshot(),
+		StayedLost: st.stayed.snapshot(), Users: []int{}}
 	for g := range l.gpus {
 		s.Users = append(s.Users, l.gpus[g].user)
 		if x := &l.gpus[g]; x.switched && x.job != nil {

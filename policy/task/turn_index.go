@@ -153,8 +153,8 @@ func (ti *turnIndex) makeStale() {
 
 // update brings the index up to date. It takes O(log jobs) for each job touched since the
 // last call, and O(jobs log jobs) after a new plan, where GPUs have joined or left, where
-// the curve of sizes was made anew or a switch is believed to take another time, and, while there are newcomers, in each cell of the
-// prices' grid.
+// the curve of sizes was made anew or a switch is believed to take another time, and, while
+// there are newcomers, in each cell of the prices' grid.
 func (ti *turnIndex) update(r *rolling) {
 	l := r.l
 	if ti.stale || ti.of == nil || ti.capacity != l.capacity || ti.version != r.belief.version ||

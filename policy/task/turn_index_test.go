@@ -192,6 +192,7 @@ func TestTurnIndexAgainstWhole(t *testing.T) {
 		s := &stream{tb: t, rng: rng, fast: fast.ListScheduler, slow: slow.ListScheduler, left: map[string]int64{}}
 		for i := range 1200 {
 			s.step()
+			checkTurns(t, fast)
 			if cfg.Aside && rng.IntN(20) == 0 {
 				p := randomPlan(fast, rng)
 				if seed%4 == 1 {
@@ -214,6 +215,27 @@ func TestTurnIndexAgainstWhole(t *testing.T) {
 	}
 	if starts < 100*int(seeds) {
 		t.Errorf("only %d starts", starts)
+	}
+}
+
+// checkTurns checks that jobs whose entries are not known to be wrong stand where they would
+// stand now.
+func checkTurns(tb testing.TB, ro *Rolling) {
+	tb.Helper()
+	l, r := ro.ListScheduler, ro.rolling
+	ti := &r.index
+	if ti.stale || ti.of == nil || ti.capacity != l.capacity || ti.version != r.belief.version ||
+		ti.setupUs != r.setup.us() {
+		return
+	}
+	for _, j := range l.jobs {
+		row, x := j.nextRow(), &j.turns
+		if x.touched || x.group == nil || row == nil {
+			continue
+		}
+		if us := turnUs(l, j, row); x.entry.key != us {
+			tb.Fatalf("job %s stands at %d µs in the index, and its turn is at %d", j.spec.ID, x.entry.key, us)
+		}
 	}
 }
 
