@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/internal/lp"
@@ -46,7 +47,10 @@ type Info struct {
 }
 
 // All lists the policies of all engines, by name.
-func All() []Info {
+func All() []Info { return slices.Clone(registry()) }
+
+// registry collects the policies once: sessions look one up at each restore.
+var registry = sync.OnceValue(func() []Info {
 	var out []Info
 	knows := func(sizes bool) task.Knowledge {
 		if sizes {
@@ -69,7 +73,7 @@ func All() []Info {
 	}
 	slices.SortFunc(out, func(a, b Info) int { return strings.Compare(a.Name, b.Name) })
 	return out
-}
+})
 
 // Names lists the names of All, sorted.
 func Names() []string {
@@ -98,8 +102,7 @@ func (e *UnknownError) Error() string {
 
 // Find describes the named policy of any engine. The error is *UnknownError.
 func Find(name string) (Info, error) {
-	all := All()
-	for _, p := range all {
+	for _, p := range registry() {
 		if p.Name == name {
 			return p, nil
 		}
