@@ -2,8 +2,6 @@ package online
 
 import (
 	"fmt"
-	"math"
-	"math/bits"
 	"slices"
 	"strconv"
 
@@ -340,25 +338,4 @@ func (j *job) order() uint64 { return uint64(j.queue)<<56 | j.ticket }
 func (c *core) ticket() uint64 {
 	c.tickets++
 	return c.tickets
-}
-
-// mulDiv is a·b/c rounded down, for a, b ≥ 0 and c > 0, or the largest int64.
-func mulDiv(a, b, c int64) int64 {
-	hi, lo := bits.Mul64(uint64(a), uint64(b))
-	if hi >= uint64(c) {
-		return math.MaxInt64
-	}
-	q, _ := bits.Div64(hi, lo, uint64(c))
-	return int64(min(q, math.MaxInt64))
-}
-
-// mulDivUp is mulDiv rounded up.
-func mulDivUp(a, b, c int64) int64 {
-	hi, lo := bits.Mul64(uint64(a), uint64(b))
-	lo, carry := bits.Add64(lo, uint64(c-1), 0)
-	if hi += carry; hi >= uint64(c) {
-		return math.MaxInt64
-	}
-	q, _ := bits.Div64(hi, lo, uint64(c))
-	return int64(min(q, math.MaxInt64))
 }

@@ -1,6 +1,10 @@
 package online
 
-import "math"
+import (
+	"math"
+
+	"github.com/hare-sched/hare/internal/saturating"
+)
 
 // execute ends the waiting time of a job of which no task ran and one starts.
 func (c *core) execute(ji int32) {
@@ -24,7 +28,7 @@ func (c *core) wait(ji int32) {
 
 // dueUs is when the guard acts on a job that waits in a lower queue.
 func (c *core) dueUs(j *job) int64 {
-	left := mulDiv(j.executedUs, c.kappa, 1e6) - j.waitedUs
+	left := saturating.MulDiv(j.executedUs, c.kappa, 1e6) - j.waitedUs
 	if left > math.MaxInt64-j.stateUs {
 		return math.MaxInt64
 	}

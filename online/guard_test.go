@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/internal/saturating"
 )
 
 // play simulates a policy with jobs whose tasks take known times and never fail. It keeps its
@@ -326,7 +327,7 @@ func slowestShare(j *job, q0 int64) int64 {
 	for _, p := range j.on {
 		least, most = min(least, p.computeUs), max(most, p.computeUs)
 	}
-	return mulDiv(q0, most, least) + 1
+	return saturating.MulDiv(q0, most, least) + 1
 }
 
 // A gang that gathers a GPU beside a rigid job waits until the rigid job ends, and a job that

@@ -3,6 +3,8 @@ package online
 import (
 	"math"
 	"math/bits"
+
+	"github.com/hare-sched/hare/internal/saturating"
 )
 
 // million is the unit of relative speeds.
@@ -46,7 +48,7 @@ func (c *core) estimate(j *job, p *profile) int64 {
 	if b := j.fastestKnown(); b != nil {
 		base, from = b.computeUs, c.types[b.kind].prior()
 	}
-	return max(mulDiv(base, from, c.types[p.kind].prior()), 1)
+	return max(saturating.MulDiv(base, from, c.types[p.kind].prior()), 1)
 }
 
 // referenceUs is the compute time of j on its reference type: the configured type
@@ -75,9 +77,9 @@ func (c *core) credit(ji, kind int32, heldUs, n int64) {
 		if p.kind != kind {
 			continue
 		}
-		us := mulDiv(mulDivUp(heldUs, c.referenceUs(j), c.estimate(j, p)), n, 1)
-		j.attained = addUp(j.attained, us)
-		j.attainedUs = addUp(j.attainedUs, us)
+		us := saturating.MulDiv(saturating.MulDivUp(heldUs, c.referenceUs(j), c.estimate(j, p)), n, 1)
+		j.attained = saturating.Add(j.attained, us)
+		j.attainedUs = saturating.Add(j.attainedUs, us)
 	}
 	q := j.queue
 	for int(q) < len(c.thresholds) && j.attained > c.thresholds[q] {
@@ -87,13 +89,6 @@ func (c *core) credit(ji, kind int32, heldUs, n int64) {
 		j.queue = q
 		c.reorder(ji)
 	}
-}
-
-func addUp(a, b int64) int64 {
-	if a > math.MaxInt64-b {
-		return math.MaxInt64
-	}
-	return a + b
 }
 
 // learn adds the measured compute time of a task to a profile that was given empty.
@@ -113,7 +108,7 @@ func (c *core) learn(ji, kind int32, computeUs int64) {
 			c.countReady(j, -1)
 		}
 		p.count++
-		p.sumUs = addUp(p.sumUs, computeUs)
+		p.sumUs = saturating.Add(p.sumUs, computeUs)
 		p.computeUs = p.sumUs / p.count
 		j.setSpeeds()
 		if wasReady {
@@ -129,7 +124,7 @@ func (j *job) setSpeeds() {
 		p := &j.on[i]
 		p.speed = 0
 		if p.computeUs > 0 {
-			p.speed = max(mulDiv(best.computeUs, million, p.computeUs), 1)
+			p.speed = max(saturating.MulDiv(best.computeUs, million, p.computeUs), 1)
 		}
 	}
 }

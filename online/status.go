@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/internal/saturating"
 )
 
 // Observable is a policy whose state people can inspect. The returned values share no
@@ -150,7 +151,7 @@ func (c *core) status() Status {
 		if j.active == 0 {
 			s.Queues[j.queue].Waiting++
 		}
-		s.WaitingTasks = addUp(s.WaitingTasks, j.ready())
+		s.WaitingTasks = saturating.Add(s.WaitingTasks, j.ready())
 		s.RunningTasks += c.running(j)
 	}
 	for k := range c.types {
