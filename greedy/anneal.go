@@ -26,10 +26,16 @@ const annealChains = 2
 // it depends on the clock only through ctx and cfg.Elapsed.
 func anneal(ctx context.Context, m *hare.Model, rel *hare.Relaxation, start *Plan,
 	cfg ImproveConfig) (*Plan, Stats, error) {
+	return annealOn(ctx, m, rel, start, nil, cfg)
+}
+
+// annealOn is anneal with places on single nodes, if nodes is not nil.
+func annealOn(ctx context.Context, m *hare.Model, rel *hare.Relaxation, start *Plan, nodes *nodeLayout,
+	cfg ImproveConfig) (*Plan, Stats, error) {
 	if start != nil && ctx.Err() != nil {
 		return start, Stats{}, nil
 	}
-	ap, ok := newAnnealProblem(m, rel, start)
+	ap, ok := newAnnealProblem(m, rel, start, nodes)
 	if !ok || len(ap.jobs) == 0 {
 		return start, Stats{}, nil
 	}

@@ -127,8 +127,8 @@ func (dec *decoder) decode(key []int64, plan []jobPlan) bool {
 		}
 		dec.end[j] = end
 		dec.segments[j] = append(dec.segments[j][:0], dec.finder.segments...)
-		for _, k := range dec.plan[j].uses() {
-			dec.reserve(k, dec.segments[j])
+		for _, k := range dec.p.columns(&dec.plan[j]) {
+			dec.reserve(k, j, dec.segments[j])
 			dec.seq[k] = append(dec.seq[k], entry{job: j})
 		}
 	}
@@ -167,8 +167,16 @@ func (dec *decoder) value() float64 {
 	return v
 }
 
-// reserve takes the GPUs of those segments that lie on type k.
-func (dec *decoder) reserve(k int16, segments []segment) {
+// reserve takes the GPUs of those segments of job j that lie on type k.
+func (dec *decoder) reserve(k int16, j int32, segments []segment) {
+	if nl := dec.p.nodes; nl != nil {
+		for i := range segments {
+			if x := &segments[i]; nl.column[x.typ] == k {
+				nl.reserve(dec.capacities[k], &dec.p.jobs[j], x.typ, x.pool, int64(x.width), x.start, x.end)
+			}
+		}
+		return
+	}
 	for i := range segments {
 		if x := &segments[i]; x.typ == k {
 			s := &dec.capacities[k][x.pool]
@@ -213,17 +221,17 @@ func (dec *decoder) try(changes ...change) (delta float64, ok bool) {
 	for i := range changes {
 		c := &changes[i]
 		u := undoEntry{change: change{c.job, dec.key[c.job], dec.plan[c.job]}}
-		for n, k := range dec.plan[c.job].uses() {
+		for n, k := range dec.p.columns(&dec.plan[c.job]) {
 			u.snapshot[n] = dec.remove(k, c.job)
 			dec.markDirty(k, dec.key[c.job])
 		}
 		dec.undoLog = append(dec.undoLog, u)
-		for _, k := range c.plan.uses() {
+		for _, k := range dec.p.columns(&c.plan) {
 			dec.markDirty(k, c.key)
 		}
 		for _, k := range dec.touched {
 			x := &dec.dirty[k]
-			x.changed = x.changed || slices.Contains(u.plan.uses(), k) != slices.Contains(c.plan.uses(), k)
+			x.changed = x.changed || slices.Contains(dec.p.columns(&u.plan), k) != slices.Contains(dec.p.columns(&c.plan), k)
 		}
 	}
 	for i := range changes {
@@ -231,7 +239,7 @@ func (dec *decoder) try(changes ...change) (delta float64, ok bool) {
 	}
 	for i := range changes {
 		c := &changes[i]
-		for _, k := range c.plan.uses() {
+		for _, k := range dec.p.columns(&c.plan) {
 			dec.insert(k, c.job, 0)
 		}
 	}
@@ -306,7 +314,7 @@ func (dec *decoder) step() bool {
 		return false
 	}
 	dec.record(j, end)
-	dec.reserve(k, dec.finder.segments)
+	dec.reserve(k, j, dec.finder.segments)
 	x.next++
 	x.position = x.next
 	return true
@@ -328,7 +336,7 @@ func (dec *decoder) record(j int32, end int64) {
 	if slices.Equal(old, dec.finder.segments) {
 		return
 	}
-	for _, k := range dec.plan[j].uses() {
+	for _, k := range dec.p.columns(&dec.plan[j]) {
 		dec.dirty[k].changed = true
 	}
 	dec.delta += dec.p.jobs[j].weight * float64(end-dec.end[j])
@@ -379,7 +387,7 @@ func (dec *decoder) stepMultiType(j int32, plan *jobPlan) bool {
 			x.positioned, x.next = true, places[n]
 			x.from = min(x.from, x.next)
 		}
-		dec.reserve(k, dec.finder.segments)
+		dec.reserve(k, j, dec.finder.segments)
 		x.next++
 		x.position = x.next
 	}
@@ -435,7 +443,7 @@ func (dec *decoder) commit() {
 func (dec *decoder) rollback() {
 	for i := range dec.undoLog {
 		j := dec.undoLog[i].job
-		for _, k := range dec.plan[j].uses() {
+		for _, k := range dec.p.columns(&dec.plan[j]) {
 			dec.remove(k, j)
 		}
 	}
@@ -445,7 +453,7 @@ func (dec *decoder) rollback() {
 	}
 	for i := range dec.undoLog {
 		u := &dec.undoLog[i]
-		for n, k := range u.plan.uses() {
+		for n, k := range dec.p.columns(&u.plan) {
 			dec.insert(k, u.job, u.snapshot[n])
 		}
 	}

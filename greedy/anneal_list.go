@@ -18,7 +18,9 @@ type listScheduler struct {
 
 func newListScheduler(ap *annealProblem) *listScheduler {
 	ls := &listScheduler{p: ap, finder: newSlotFinder(ap)}
-	ls.finder.floors = make([]searchFloor, len(ap.empty))
+	if ap.nodes == nil {
+		ls.finder.floors = make([]searchFloor, len(ap.empty))
+	}
 	for k := range ap.empty {
 		ls.capacities = append(ls.capacities, newTypeCapacity(ap.empty[k]))
 	}
@@ -71,6 +73,11 @@ func (ls *listScheduler) schedule(ctx context.Context, order []int32, lambda flo
 		}
 		trim(&plan[i], kept)
 		for x := range kept {
+			if nl := ls.p.nodes; nl != nil {
+				nl.reserve(ls.capacities[nl.column[kept[x].typ]], j, kept[x].typ, kept[x].pool, int64(kept[x].width),
+					kept[x].start, kept[x].end)
+				continue
+			}
 			s := &ls.capacities[kept[x].typ][kept[x].pool]
 			s.reserve(s.index(kept[x].start), kept[x].start, kept[x].end, int64(kept[x].width))
 		}
@@ -120,11 +127,14 @@ func (ls *listScheduler) tryRoundByRound(j *annealJob, try func(jobPlan) bool) {
 	few := j.roundTypes[:min(len(j.roundTypes), maxSet)]
 	for n, k := range few {
 		try(roundByRoundOver(k))
+		if ls.p.nodes != nil && ls.p.nodes.coupled {
+			continue
+		}
 		for _, o := range few[:n] {
 			try(roundByRoundOver(min(k, o), max(k, o)))
 		}
 	}
-	if len(few) > 2 {
+	if len(few) > 2 && (ls.p.nodes == nil || !ls.p.nodes.coupled) {
 		try(roundByRoundOver(few...))
 	}
 }

@@ -174,7 +174,7 @@ func (dec *decoder) renumber() {
 func (w *walker) shift() (delta float64, ok bool) {
 	d := w.decoder
 	j := int32(w.r.IntN(len(d.key)))
-	k := d.plan[j].types[w.r.IntN(int(d.plan[j].n))]
+	k := d.p.column[d.plan[j].types[w.r.IntN(int(d.plan[j].n))]]
 	n := len(d.seq[k])
 	if n < 2 {
 		return 0, false
@@ -207,7 +207,7 @@ func (w *walker) nearbyPosition(at, n int) int {
 func (w *walker) swap() (delta float64, ok bool) {
 	d := w.decoder
 	a := int32(w.r.IntN(len(d.key)))
-	k := d.plan[a].types[0]
+	k := d.p.column[d.plan[a].types[0]]
 	if w.r.IntN(3) > 0 {
 		n := len(d.seq[k])
 		at := d.find(k, a)
@@ -241,9 +241,10 @@ func (w *walker) reassign() (delta float64, ok bool) {
 		return 0, false
 	}
 	key := d.key[pr.job]
-	if n := len(d.seq[pr.typ]); n > 1 && w.r.IntN(2) == 0 {
-		at := min(d.find(pr.typ, pr.job), n-1)
-		key = w.keyBetween(pr.typ, w.nearbyPosition(at, n), pr.job)
+	k := d.p.column[pr.typ]
+	if n := len(d.seq[k]); n > 1 && w.r.IntN(2) == 0 {
+		at := min(d.find(k, pr.job), n-1)
+		key = w.keyBetween(k, w.nearbyPosition(at, n), pr.job)
 	}
 	return d.try(change{pr.job, key, plan})
 }
@@ -256,7 +257,7 @@ func (w *walker) gangPlan(j *annealJob, k int16) jobPlan {
 	if x < 2 {
 		return contiguousOn(k)
 	}
-	if x < 11 || len(j.roundTypes) < 2 {
+	if x < 11 || len(j.roundTypes) < 2 || w.decoder.p.nodes != nil && w.decoder.p.nodes.coupled {
 		return roundByRoundOver(k)
 	}
 	if x < 13 && len(j.roundTypes) > 2 {

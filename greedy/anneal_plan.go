@@ -56,7 +56,7 @@ func (ap *annealProblem) planOf(j *annealJob, blocks []Block) jobPlan {
 		}
 	}
 	switch {
-	case len(types) == 1 && (!gaps || j.rigid):
+	case (len(types) == 1 || ap.nodes != nil && ap.nodes.coupled) && (!gaps || j.rigid):
 		return contiguousOn(types[0])
 	case len(types) == 2 && moves == 1 && !gaps:
 		s := jobPlan{kind: split, n: 2, types: [maxSet]int16{types[0], types[1]}}
@@ -70,6 +70,9 @@ func (ap *annealProblem) planOf(j *annealJob, blocks []Block) jobPlan {
 			break // the first round mixes both types
 		}
 	}
+	if ap.nodes != nil && ap.nodes.coupled {
+		types = types[:1]
+	}
 	return roundByRoundOver(types...)
 }
 
@@ -79,6 +82,10 @@ func (dec *decoder) toPlan() *Plan {
 	out := &Plan{Jobs: make([][]Block, len(p.m.Jobs)), EndUs: make([]int64, len(p.m.Jobs))}
 	for _, i := range p.fixed {
 		out.Jobs[i], out.EndUs[i] = p.start.Jobs[i], p.start.EndUs[i]
+	}
+	if p.nodes != nil {
+		dec.toPlanOnNodes(out)
+		return out
 	}
 	byPool := make([][][]poolBlock, len(p.pools))
 	at := make([]int32, len(p.m.Classes))
@@ -120,6 +127,18 @@ func (dec *decoder) toPlan() *Plan {
 		})
 	}
 	return out
+}
+
+// toPlanOnNodes turns the decoded state into blocks on nodes.
+func (dec *decoder) toPlanOnNodes(out *Plan) {
+	p := dec.p
+	for i := range p.jobs {
+		j := &p.jobs[i]
+		out.EndUs[j.index] = dec.end[i]
+		for x := range dec.segments[i] {
+			out.Jobs[j.index] = append(out.Jobs[j.index], p.nodes.blockOf(j, &dec.segments[i][x]))
+		}
+	}
 }
 
 // poolBlock is a block that has a pool but not yet a class.

@@ -44,8 +44,8 @@ func roundByRoundOver(types ...int16) jobPlan {
 
 // segment is a run of consecutive rounds of one job on width GPUs of a pool.
 type segment struct {
-	typ, pool     int16
-	width         int32
+	typ           int16
+	pool, width   int32
 	round, rounds int64
 	start, end    int64 // in µs
 }
@@ -58,6 +58,12 @@ type annealJob struct {
 	rounds  int64
 	width   int64
 	rigid   bool
+	// Where nodes matter, the width is that of tasks tasks of gpus GPUs each, and each task
+	// also takes cpus thousandths of CPUs and memory MiB of its node. set is the index in
+	// Model.Sets, −1 for all nodes.
+	tasks, gpus, cpus, memory int64
+	distinct                  bool // at most one task on a node
+	set                       int
 	// dur is the time of a round by type; 0 means that the job cannot run there.
 	dur []int64
 	// contiguousTypes lists the types on which the whole job fits in one piece. roundTypes
@@ -70,8 +76,12 @@ type annealJob struct {
 type annealProblem struct {
 	m     *hare.Model
 	jobs  []annealJob    // the jobs that the search moves
-	pools [][]pool       // by type
-	empty []typeCapacity // by type: the capacity that the fixed jobs leave
+	pools [][]pool       // by type; nil with nodes
+	empty []typeCapacity // by column: the capacity that the fixed jobs leave
+	// nodes is the layout of the capacity by nodes; nil if only the sums of types count.
+	nodes *nodeLayout
+	// column is the index in empty by type: the type itself, unless nodes couple types.
+	column []int16
 	// fixed lists the jobs that stay: relaxed jobs, and gangs that fit on no single type.
 	fixed  []int
 	start  *Plan
@@ -83,22 +93,30 @@ type annealProblem struct {
 }
 
 // newAnnealProblem prepares m. It returns false if a job has no place that the search
-// could give it and start has none either.
-func newAnnealProblem(m *hare.Model, rel *hare.Relaxation, start *Plan) (*annealProblem, bool) {
-	ap := &annealProblem{m: m, start: start}
+// could give it and start has none either. Places are on single nodes if nodes is not nil;
+// otherwise only the sums of free GPUs of each type count.
+func newAnnealProblem(m *hare.Model, rel *hare.Relaxation, start *Plan, nodes *nodeLayout) (*annealProblem, bool) {
+	ap := &annealProblem{m: m, start: start, nodes: nodes}
 	for k := range m.Types {
+		if ap.column = append(ap.column, int16(k)); nodes != nil {
+			ap.column[k] = nodes.column[k]
+			continue
+		}
 		pools, tr := poolsOf(m, k)
 		ap.pools = append(ap.pools, pools)
 		ap.empty = append(ap.empty, tr)
+	}
+	if nodes != nil {
+		ap.empty = nodes.newCapacities()
 	}
 	ap.setPrices(rel)
 	dur := make([]int64, len(m.Jobs)*len(m.Types))
 	finder := newSlotFinder(ap)
 	for i := range m.Jobs {
 		j := &m.Jobs[i]
-		a := annealJob{index: i, weight: float64(j.WeightMicro) * 1e-12, release: j.ReleaseUs, rounds: j.Rounds,
-			width: j.Tasks, rigid: j.Sync == hare.Rigid, dur: dur[i*len(m.Types) : (i+1)*len(m.Types)]}
-		if j.Sync != hare.Relaxed && !a.findTypes(j, finder, ap.empty) || j.Sync == hare.Relaxed {
+		a := newAnnealJob(m, i)
+		a.dur = dur[i*len(m.Types) : (i+1)*len(m.Types)]
+		if j.Sync != hare.Relaxed && !a.findTypes(j, finder, ap) || j.Sync == hare.Relaxed {
 			if start == nil {
 				return nil, false
 			}
@@ -115,18 +133,37 @@ func newAnnealProblem(m *hare.Model, rel *hare.Relaxation, start *Plan) (*anneal
 	return ap, true
 }
 
+// newAnnealJob describes job i without its durations and types.
+func newAnnealJob(m *hare.Model, i int) annealJob {
+	j := &m.Jobs[i]
+	return annealJob{index: i, weight: float64(j.WeightMicro) * 1e-12, release: j.ReleaseUs, rounds: j.Rounds,
+		width: j.Tasks * j.GPUs, rigid: j.Sync == hare.Rigid, tasks: j.Tasks, gpus: j.GPUs, cpus: j.CPUMilli,
+		memory: j.MemoryMiB, distinct: j.Distinct, set: j.Set}
+}
+
+// columns returns the columns in which a plan places its job. Where nodes couple types, no
+// plan uses several types.
+func (ap *annealProblem) columns(plan *jobPlan) []int16 {
+	if ap.nodes != nil && ap.nodes.coupled {
+		k := plan.types[0]
+		return ap.column[k : k+1]
+	}
+	return plan.uses()
+}
+
 // findTypes fills in the durations and the types on which the job fits.
-func (aj *annealJob) findTypes(j *hare.ModelJob, sc *slotFinder, empty []typeCapacity) bool {
+func (aj *annealJob) findTypes(j *hare.ModelJob, sc *slotFinder, ap *annealProblem) bool {
 	for _, md := range j.Modes {
 		k, d := int16(md.Type), md.DurationUs()
-		if sc.earliest(k, empty[k], aj.release, d, aj.width) == never {
+		empty := ap.empty[ap.column[k]]
+		if sc.earliest(aj, k, empty, aj.release, d) == never {
 			continue
 		}
 		aj.dur[k] = d
 		if !aj.rigid {
 			aj.roundTypes = append(aj.roundTypes, k)
 		}
-		if sc.earliest(k, empty[k], aj.release, d*aj.rounds, aj.width) != never {
+		if sc.earliest(aj, k, empty, aj.release, d*aj.rounds) != never {
 			aj.contiguousTypes = append(aj.contiguousTypes, k)
 		}
 	}
@@ -138,6 +175,12 @@ func (aj *annealJob) findTypes(j *hare.ModelJob, sc *slotFinder, empty []typeCap
 
 // reserveFixed takes the GPUs of the fixed jobs.
 func (ap *annealProblem) reserveFixed() {
+	if ap.nodes != nil {
+		for _, i := range ap.fixed {
+			ap.nodes.reserveBlocks(ap.empty, i, ap.start.Jobs[i])
+		}
+		return
+	}
 	at := make([][2]int16, len(ap.m.Classes)) // type and pool of each class
 	for k, pools := range ap.pools {
 		for i, pl := range pools {

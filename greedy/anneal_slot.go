@@ -5,6 +5,7 @@ type typeSlot struct {
 	start     int64 // never if there is no place, −1 if not searched yet
 	freeUntil int64 // until when its GPUs stay free
 	width     []int64
+	chosen    []nodeTasks // where nodes matter, in place of width
 }
 
 // slotFinder finds places on residual capacities. It owns scratch memory and reserves
@@ -14,9 +15,13 @@ type slotFinder struct {
 	width    []int64 // by pool, of the last slot
 	segments []segment
 	floors   []searchFloor // by type; nil where capacity may grow between two searches
+	nodes    *nodeSlots    // nil where only the sums of types count
 }
 
 func newSlotFinder(ap *annealProblem) *slotFinder {
+	if ap.nodes != nil {
+		return &slotFinder{nodes: &nodeSlots{layout: ap.nodes}}
+	}
 	n := 1
 	for _, pools := range ap.pools {
 		n = max(n, len(pools))
@@ -28,10 +33,14 @@ func newSlotFinder(ap *annealProblem) *slotFinder {
 	return sf
 }
 
-// earliest returns the earliest start ≥ from at which need GPUs of type k are free for
-// hold, and leaves their pools in sf.width. It takes O(steps) with one pool and
-// O(steps²) with several.
-func (sf *slotFinder) earliest(k int16, tr typeCapacity, from, hold, need int64) int64 {
+// earliest returns the earliest start ≥ from at which the GPUs of job j are free on type k
+// for hold, and leaves their pools in sf.width, or their nodes in sf.nodes. It takes O(steps)
+// with one pool and O(steps²) with several.
+func (sf *slotFinder) earliest(j *annealJob, k int16, tr typeCapacity, from, hold int64) int64 {
+	if sf.nodes != nil {
+		return sf.nodes.earliest(j, k, tr, from, hold, 0)
+	}
+	need := j.width
 	if len(tr) == 1 {
 		sf.width[0] = need
 		start, _ := sf.earliestInPool(k, tr[0], from, hold, need)
@@ -76,7 +85,7 @@ func (sf *slotFinder) appendSegment(k int16, pools int, width []int64, round, ro
 	}
 	for i, w := range width[:pools] {
 		if w > 0 {
-			sf.segments = append(sf.segments, segment{typ: k, pool: int16(i), width: int32(w), round: round,
+			sf.segments = append(sf.segments, segment{typ: k, pool: int32(i), width: int32(w), round: round,
 				rounds: rounds,
 				start:  start, end: end})
 		}
@@ -104,9 +113,14 @@ func (sf *slotFinder) place(j *annealJob, plan *jobPlan, capacities []typeCapaci
 func (sf *slotFinder) placeContiguous(j *annealJob, k int16, capacities []typeCapacity, round, rounds,
 	from int64) (end int64, ok bool) {
 	hold := rounds * j.dur[k]
-	start := sf.earliest(k, capacities[k], from, hold, j.width)
+	tc := sf.capacityOf(k, capacities)
+	start := sf.earliest(j, k, tc, from, hold)
 	if start == never {
 		return 0, false
+	}
+	if sf.nodes != nil {
+		sf.appendOnNodes(k, j, sf.nodes.chosen, round, rounds, start, start+hold)
+		return start + hold, true
 	}
 	sf.appendSegment(k, len(capacities[k]), sf.width, round, rounds, start, start+hold)
 	return start + hold, true
@@ -130,7 +144,7 @@ func (sf *slotFinder) placeRoundByRound(j *annealJob, types []int16, capacities 
 				if o.start >= 0 && t+d <= o.freeUntil {
 					o.start = t
 				} else {
-					sf.findSlot(o, k, capacities[k], t, d, j.width)
+					sf.findSlot(o, j, k, sf.capacityOf(k, capacities), t, d, j.rounds-round)
 				}
 			}
 			if o.start == never {
@@ -155,14 +169,66 @@ func (sf *slotFinder) placeRoundByRound(j *annealJob, types []int16, capacities 
 			}
 		}
 		t = o.start + n*d
-		sf.appendSegment(types[best], len(capacities[types[best]]), o.width, round, n, o.start, t)
+		if sf.nodes != nil {
+			sf.appendOnNodes(types[best], j, o.chosen, round, n, o.start, t)
+		} else {
+			sf.appendSegment(types[best], len(capacities[types[best]]), o.width, round, n, o.start, t)
+		}
 		round += n
 	}
 	return t, true
 }
 
-// findSlot searches the earliest slot of type k from t on.
-func (sf *slotFinder) findSlot(o *typeSlot, k int16, tr typeCapacity, t, hold, need int64) {
+// capacityOf returns the capacity in which type k is.
+func (sf *slotFinder) capacityOf(k int16, capacities []typeCapacity) typeCapacity {
+	if sf.nodes != nil {
+		k = sf.nodes.layout.column[k]
+	}
+	return capacities[k]
+}
+
+// findOnNodes is findSlot on nodes.
+func (sf *slotFinder) findOnNodes(o *typeSlot, j *annealJob, k int16, tc typeCapacity, t, hold, rounds int64) {
+	o.start, o.freeUntil = sf.nodes.earliest(j, k, tc, t, hold, hold*rounds), never
+	if o.start == never {
+		return
+	}
+	o.chosen = append(o.chosen[:0], sf.nodes.chosen...)
+	for _, c := range o.chosen {
+		o.freeUntil = min(o.freeUntil, sf.nodes.freeUntil(j, k, tc, c.pool, int64(c.tasks), o.start))
+	}
+}
+
+// appendOnNodes appends a run of rounds on the nodes of chosen.
+func (sf *slotFinder) appendOnNodes(k int16, j *annealJob, chosen []nodeTasks, round, rounds, start, end int64) {
+	last := len(sf.segments) - len(chosen)
+	same := last >= 0
+	for i := 0; same && i < len(chosen); i++ {
+		s := &sf.segments[last+i]
+		same = s.typ == k && s.end == start && s.pool == chosen[i].pool &&
+			int64(s.width) == int64(chosen[i].tasks)*j.gpus && (i > 0 || s.round+s.rounds == round)
+	}
+	if same {
+		for i := range chosen {
+			sf.segments[last+i].rounds += rounds
+			sf.segments[last+i].end = end
+		}
+		return
+	}
+	for _, c := range chosen {
+		sf.segments = append(sf.segments, segment{typ: k, pool: c.pool, width: int32(int64(c.tasks) * j.gpus),
+			round: round, rounds: rounds, start: start, end: end})
+	}
+}
+
+// findSlot searches the earliest slot of type k from t on, for at most so many rounds of job
+// j of length hold.
+func (sf *slotFinder) findSlot(o *typeSlot, j *annealJob, k int16, tr typeCapacity, t, hold, rounds int64) {
+	if sf.nodes != nil {
+		sf.findOnNodes(o, j, k, tr, t, hold, rounds)
+		return
+	}
+	need := j.width
 	if len(tr) == 1 {
 		start, i := sf.earliestInPool(k, tr[0], t, hold, need)
 		o.start, o.freeUntil, o.width[0] = start, never, need
@@ -171,7 +237,7 @@ func (sf *slotFinder) findSlot(o *typeSlot, k int16, tr typeCapacity, t, hold, n
 		}
 		return
 	}
-	o.start = sf.earliest(k, tr, t, hold, need)
+	o.start = sf.earliest(j, k, tr, t, hold)
 	if o.start == never {
 		return
 	}

@@ -11,7 +11,8 @@ func (dec *decoder) replayTo(k int16, to, last int) {
 		dec.restore(k, i)
 	}
 	for ; i < to; i++ {
-		dec.reserve(k, dec.currentSegments(dec.seq[k][i].job))
+		j := dec.seq[k][i].job
+		dec.reserve(k, j, dec.currentSegments(j))
 	}
 	x.position = to
 }
@@ -39,7 +40,8 @@ func (dec *decoder) refreshSnapshots(k int16, from, to int) {
 	last := dec.lastSnapshot(k, from-1)
 	dec.restore(k, last)
 	for i := last; i < from; i++ {
-		dec.reserve(k, dec.segments[dec.seq[k][i].job])
+		j := dec.seq[k][i].job
+		dec.reserve(k, j, dec.segments[j])
 	}
 	for i := from; i < to; i++ {
 		e := &dec.seq[k][i]
@@ -53,7 +55,7 @@ func (dec *decoder) refreshSnapshots(k int16, from, to int) {
 			dec.freeSnapshot(e.snapshot)
 			e.snapshot = 0
 		}
-		dec.reserve(k, dec.segments[e.job])
+		dec.reserve(k, e.job, dec.segments[e.job])
 	}
 }
 

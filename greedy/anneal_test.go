@@ -94,7 +94,7 @@ func TestTrialsEqualWholeDecodes(t *testing.T) {
 	for seed := uint64(1); seed <= 60; seed++ {
 		r := rand.New(rand.NewPCG(seed, 1))
 		m := randomGangs(r, 8+r.IntN(50), seed%3 == 0)
-		p, ok := newAnnealProblem(m, nil, nil)
+		p, ok := newAnnealProblem(m, nil, nil, nil)
 		if !ok {
 			continue
 		}

@@ -3,6 +3,7 @@ package greedy
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"slices"
 
 	"github.com/hare-sched/hare"
@@ -11,7 +12,15 @@ import (
 // Assign places the items in their order by one rule. The error is ErrNoPlace with the
 // job's name, or the context's. Relaxed jobs that are whole items are placed as runs of
 // rounds, each run to end early, under every rule.
+//
+// Where nodes matter, only the rule Insertion is known.
 func Assign(ctx context.Context, m *hare.Model, items []Item, rule Rule) (*Plan, error) {
+	if m.Placed {
+		if rule != Insertion {
+			return nil, fmt.Errorf("greedy: the rule %s does not go by nodes", rule)
+		}
+		return assignOnNodes(ctx, m, items)
+	}
 	big := runJobsOf(m, items)
 	if rule != Insertion {
 		return assignWithoutGaps(ctx, m, items, rule, big)
@@ -331,7 +340,13 @@ func (av *availability) placeGang(j *hare.ModelJob, first, rounds int64, rule Ru
 // service has a profile of the job, no window is as long as one task, round or rigid
 // block, or the gang is wider than the GPUs that may serve it together. It takes O(jobs
 // · classes).
+//
+// Where nodes matter, a job is also listed if no node has room for a task, or if the nodes
+// that the job may use never have room for its gang.
 func Infeasible(m *hare.Model) []hare.Reason {
+	if m.Placed {
+		return infeasibleOnNodes(m)
+	}
 	var out []hare.Reason
 	for i := range m.Jobs {
 		if code, detail := infeasibility(m, &m.Jobs[i]); code != "" {

@@ -29,6 +29,13 @@ func (p *Plan) Schedule(m *hare.Model) (*hare.Schedule, error) {
 	for g := range m.GPUs {
 		s.Lanes[g] = hare.Lane{GPU: m.GPUs[g].ID}
 	}
+	if m.Placed {
+		if err := p.scheduleOnNodes(m, s.Lanes); err != nil {
+			return nil, err
+		}
+		s.Lanes = slices.DeleteFunc(s.Lanes, func(l hare.Lane) bool { return len(l.Job) == 0 })
+		return s, nil
+	}
 	byClass := make([][]jobBlock, len(m.Classes))
 	for i := range p.Jobs {
 		for x := range p.Jobs[i] {
@@ -116,6 +123,11 @@ func appendEntry(l *hare.Lane, b jobBlock) {
 			return
 		}
 	}
+	appendOwnEntry(l, b)
+}
+
+// appendOwnEntry adds a block to a lane as an entry of its own.
+func appendOwnEntry(l *hare.Lane, b jobBlock) {
 	l.Job = append(l.Job, b.job)
 	l.Round = append(l.Round, b.Round)
 	l.Rounds = append(l.Rounds, b.Rounds)

@@ -14,9 +14,23 @@ import (
 // round. The cost is O(entries log entries + tasks placed one by one).
 func FromSchedule(m *hare.Model, s *hare.Schedule) *Plan {
 	p := &Plan{Jobs: make([][]Block, len(m.Jobs)), EndUs: make([]int64, len(m.Jobs))}
-	classes := make(map[string]int32, len(m.GPUs))
+	type place struct{ class, node int32 }
+	places := make(map[string]place, len(m.GPUs))
+	var nodes *nodeLayout
+	if m.Placed {
+		nodes = newNodeLayout(m)
+	}
 	for i := range m.GPUs {
-		classes[m.GPUs[i].ID] = int32(m.GPUs[i].Class)
+		g := &m.GPUs[i]
+		at := place{class: int32(g.Class)}
+		if nodes != nil {
+			pool := nodes.poolAt[g.Type][g.Node]
+			if pool < 0 {
+				continue // the GPU is never in service
+			}
+			at = place{nodes.pools[g.Type][pool].class, int32(g.Node)}
+		}
+		places[g.ID] = at
 	}
 	index := make(map[string]int, len(m.Jobs))
 	for i := range m.Instance.Jobs {
@@ -32,7 +46,8 @@ func FromSchedule(m *hare.Model, s *hare.Schedule) *Plan {
 		for x := range l.Job {
 			e := l.Entry(x)
 			j := jobs[e.Job]
-			p.addEntry(m, j, classes[l.GPU], &e, !big[j])
+			at := places[l.GPU]
+			p.addEntry(m, j, at.class, at.node, &e, !big[j] && nodes == nil)
 		}
 	}
 	for i := range p.Jobs {
@@ -45,7 +60,7 @@ func FromSchedule(m *hare.Model, s *hare.Schedule) *Plan {
 }
 
 // addEntry adds the blocks of an entry on a GPU of class c to the job.
-func (p *Plan) addEntry(m *hare.Model, job int, c int32, e *hare.Entry, apart bool) {
+func (p *Plan) addEntry(m *hare.Model, job int, c, node int32, e *hare.Entry, apart bool) {
 	mj := &m.Jobs[job]
 	var mode *hare.Mode
 	for k := range mj.Modes {
@@ -53,7 +68,7 @@ func (p *Plan) addEntry(m *hare.Model, job int, c int32, e *hare.Entry, apart bo
 			mode = &mj.Modes[k]
 		}
 	}
-	b := Block{Class: c, Width: 1, Tasks: int32(e.Tasks), Round: e.Round, Rounds: e.Rounds, StartUs: e.StartUs,
+	b := Block{Class: c, Node: node, Width: 1, Tasks: int32(e.Tasks), Round: e.Round, Rounds: e.Rounds, StartUs: e.StartUs,
 		PeriodUs: e.PeriodUs, HoldUs: e.Tasks * mode.ComputeUs}
 	p.EndUs[job] = max(p.EndUs[job], b.endUs()+mode.SyncUs)
 	switch {
@@ -93,6 +108,7 @@ func holdTogether(blocks []Block) {
 func mergeEqualBlocks(blocks []Block) []Block {
 	slices.SortFunc(blocks, func(a, b Block) int {
 		return cmp.Or(cmp.Compare(a.Round, b.Round), cmp.Compare(a.StartUs, b.StartUs), cmp.Compare(a.Class, b.Class),
+			cmp.Compare(a.Node, b.Node),
 			cmp.Compare(a.Rounds, b.Rounds), cmp.Compare(a.PeriodUs, b.PeriodUs), cmp.Compare(a.Tasks, b.Tasks))
 	})
 	out := blocks[:0]

@@ -61,7 +61,7 @@ const annealShare = 0.6
 // splitJobs returns the jobs that annealing cannot place, and the others.
 func splitJobs(m *hare.Model) (filler, annealed []int) {
 	n := len(m.Jobs)
-	p, _ := newAnnealProblem(m, nil, &Plan{Jobs: make([][]Block, n), EndUs: make([]int64, n)})
+	p, _ := newAnnealProblem(m, nil, &Plan{Jobs: make([][]Block, n), EndUs: make([]int64, n)}, nil)
 	for i := range p.jobs {
 		annealed = append(annealed, p.jobs[i].index)
 	}

@@ -25,6 +25,9 @@ type Item struct {
 // order, since progress never falls. If relaxed jobs have more tasks than may be placed
 // one by one, the largest jobs are whole items. It takes O(n log n) in items.
 func Order(m *hare.Model, rel *hare.Relaxation, kind string) []Item {
+	if m.Placed {
+		return order(m, rel, kind, nodeRunJobs(m))
+	}
 	return order(m, rel, kind, bigJobs(m, maxTasksByRound))
 }
 
@@ -82,7 +85,7 @@ func smithRatio(j *hare.ModelJob) float64 {
 	if j.WeightMicro == 0 {
 		return math.Inf(1)
 	}
-	return least * float64(j.Rounds) * float64(j.Tasks) / float64(j.WeightMicro)
+	return least * float64(j.Rounds) * float64(j.Tasks*j.GPUs) / float64(j.WeightMicro)
 }
 
 func timeOf(pts []hare.Point, rounds float64) float64 {

@@ -13,8 +13,12 @@ import (
 // Block is Width GPUs of a class side by side, each with Tasks tasks of each of Rounds
 // rounds from Round on. Round Round+i starts at StartUs + i·PeriodUs and holds each GPU
 // for HoldUs. The GPUs of a relaxed job are held for the compute time only.
+//
+// Where nodes matter (hare.Model.Placed), all GPUs of a block are on node Node and of one
+// type, Width is a multiple of the GPUs of a task, and Class only says which type: the GPUs
+// may be of several classes of this type.
 type Block struct {
-	Class, Width, Tasks                      int32
+	Class, Node, Width, Tasks                int32
 	Round, Rounds, StartUs, PeriodUs, HoldUs int64
 }
 

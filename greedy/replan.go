@@ -28,7 +28,7 @@ type Hint struct {
 // some job needs several types at once goes to Assign and Improve.
 func Replan(ctx context.Context, m *hare.Model, rel *hare.Relaxation, hints []Hint,
 	cfg ImproveConfig) (*Plan, Stats, error) {
-	ap, ok := newAnnealProblem(m, rel, nil)
+	ap, ok := newAnnealProblem(m, rel, nil, nil)
 	if !ok {
 		return replanSlowly(ctx, m, rel, cfg)
 	}

@@ -43,7 +43,7 @@ func TestListSchedulesWithFloors(t *testing.T) {
 	for seed := range uint64(100) {
 		r := rand.New(rand.NewPCG(seed, 6))
 		m := randomGangs(r, 2+r.IntN(40), seed%2 == 0)
-		ap, ok := newAnnealProblem(m, nil, nil)
+		ap, ok := newAnnealProblem(m, nil, nil, nil)
 		if !ok {
 			continue
 		}

@@ -54,16 +54,19 @@ func tasksOf(j *hare.ModelJob) int64 { return j.Rounds * j.Tasks }
 // as if each job stayed on its GPUs.
 func Entries(m *hare.Model) int64 {
 	big := bigJobs(m, maxTasksByRound)
+	if m.Placed {
+		big = nodeRunJobs(m)
+	}
 	n := int64(0)
 	for i := range m.Jobs {
 		j := &m.Jobs[i]
 		switch {
 		case big[i]:
-			n += min(j.Tasks, int64(len(m.GPUs)))
+			n += min(j.Tasks, int64(len(m.GPUs))) * j.GPUs
 		case j.Sync == hare.Relaxed:
-			n += tasksOf(j)
+			n += tasksOf(j) * j.GPUs
 		default:
-			n += j.Tasks
+			n += j.Tasks * j.GPUs
 		}
 	}
 	return n

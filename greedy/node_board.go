@@ -1,0 +1,374 @@
+package greedy
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	"github.com/hare-sched/hare"
+)
+
+// nodeBoard is the residual capacity of single nodes while a list schedule is built. Unlike
+// the annealing, a nodeBoard can place every job: relaxed jobs task by task or as runs, and
+// gangs whose rounds use several types at once.
+type nodeBoard struct {
+	m          *hare.Model
+	layout     *nodeLayout
+	jobs       []annealJob // all jobs of m; the durations are those of whole rounds
+	finder     *slotFinder
+	capacities []typeCapacity // by column
+	runs       []bool         // by job: whether it is relaxed and placed as runs
+}
+
+// nodeTaskLimit limits the product of tasks that are placed one by one and nodes, since each
+// placement looks at all nodes that might serve.
+const nodeTaskLimit = 400_000_000
+
+// nodeRunJobs marks the relaxed jobs that are placed as runs on nodes.
+func nodeRunJobs(m *hare.Model) []bool {
+	return bigJobs(m, min(maxTasksByRound, nodeTaskLimit/max(1, int64(len(m.Nodes)))))
+}
+
+func newNodeBoard(m *hare.Model, layout *nodeLayout) *nodeBoard {
+	nb := &nodeBoard{m: m, layout: layout, jobs: make([]annealJob, len(m.Jobs)),
+		finder: &slotFinder{nodes: &nodeSlots{layout: layout}}, capacities: layout.newCapacities(),
+		runs: nodeRunJobs(m)}
+	dur := make([]int64, len(m.Jobs)*len(m.Types))
+	for i := range m.Jobs {
+		a := newAnnealJob(m, i)
+		a.dur = dur[i*len(m.Types) : (i+1)*len(m.Types)]
+		for _, md := range m.Jobs[i].Modes {
+			a.dur[md.Type] = md.DurationUs()
+			a.roundTypes = append(a.roundTypes, int16(md.Type))
+		}
+		slices.SortStableFunc(a.roundTypes, func(x, y int16) int { return cmp.Compare(a.dur[x], a.dur[y]) })
+		nb.jobs[i] = a
+	}
+	return nb
+}
+
+// reset frees everything.
+func (nb *nodeBoard) reset() {
+	for c := range nb.capacities {
+		nb.capacities[c].copyFrom(nb.layout.empty[c])
+	}
+}
+
+// reserveBlocks takes the blocks of job i, which must fit, from the capacities by column.
+func (nl *nodeLayout) reserveBlocks(capacities []typeCapacity, i int, blocks []Block) {
+	a := newAnnealJob(nl.m, i)
+	for x := range blocks {
+		b := &blocks[x]
+		k := int16(nl.m.Classes[b.Class].Type)
+		nl.reserve(capacities[nl.column[k]], &a, k, nl.poolAt[k][b.Node], int64(b.Width), b.StartUs, b.endUs())
+	}
+}
+
+// assignOnNodes places the items in their order, each on the nodes and the type on which it
+// ends first. The error is ErrNoPlace with the job's name, or the context's.
+func assignOnNodes(ctx context.Context, m *hare.Model, items []Item) (*Plan, error) {
+	return newNodeBoard(m, newNodeLayout(m)).assign(ctx, items)
+}
+
+// assign places the items beside what the board holds.
+func (nb *nodeBoard) assign(ctx context.Context, items []Item) (*Plan, error) {
+	m := nb.m
+	p := &Plan{Jobs: make([][]Block, len(m.Jobs)), EndUs: make([]int64, len(m.Jobs))}
+	for i := range m.Jobs {
+		p.EndUs[i] = m.Jobs[i].ReleaseUs
+	}
+	for n, it := range items {
+		if n%checkEvery == 0 && ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		i, ok := int(it.Job), false
+		if it.Round == Whole {
+			p.Jobs[i], p.EndUs[i], ok = nb.placeJob(i)
+		} else {
+			p.EndUs[i], ok = nb.placeRound(i, it.Round, p.EndUs[i], &p.Jobs[i])
+		}
+		if !ok || p.EndUs[i] > hare.MaxExact {
+			return nil, noPlace(m, i)
+		}
+	}
+	return p, nil
+}
+
+// placeJob places all rounds of job i early and takes their GPUs.
+func (nb *nodeBoard) placeJob(i int) (blocks []Block, end int64, ok bool) {
+	mj, j := &nb.m.Jobs[i], &nb.jobs[i]
+	switch {
+	case mj.Sync == hare.Relaxed && nb.runs[i]:
+		return nb.placeRuns(i)
+	case mj.Sync == hare.Relaxed:
+		end = mj.ReleaseUs
+		for r := range mj.Rounds {
+			if end, ok = nb.placeRound(i, r, end, &blocks); !ok {
+				return nil, 0, false
+			}
+		}
+		return blocks, end, true
+	case mj.Sync == hare.Rigid:
+		best := never
+		var at []segment
+		for _, k := range j.roundTypes {
+			plan := contiguousOn(k)
+			if e, fits := nb.finder.place(j, &plan, nb.capacities); fits && e < best {
+				best = e
+				at = append(at[:0], nb.finder.segments...)
+			}
+		}
+		return nb.take(j, at), best, best != never
+	}
+	best := never
+	var at []segment
+	try := func(types ...int16) {
+		plan := roundByRoundOver(types...)
+		if e, fits := nb.finder.place(j, &plan, nb.capacities); fits && e < best {
+			best = e
+			at = append(at[:0], nb.finder.segments...)
+		}
+	}
+	if few := j.roundTypes[:min(len(j.roundTypes), maxSet)]; len(few) > 0 {
+		try(few...)
+	}
+	if best == never {
+		for _, k := range j.roundTypes {
+			try(k)
+		}
+	}
+	if mj.Mix && len(j.roundTypes) > 1 {
+		if mixed, e, fits := nb.placeMixed(i); fits && e < best {
+			nl := nb.layout
+			nl.reserveBlocks(nb.capacities, i, mixed)
+			return mixed, e, true
+		}
+	}
+	return nb.take(j, at), best, best != never
+}
+
+// take turns the segments of job j into blocks and takes their GPUs.
+func (nb *nodeBoard) take(j *annealJob, segments []segment) []Block {
+	var out []Block
+	for x := range segments {
+		s := &segments[x]
+		nb.layout.reserve(nb.capacities[nb.layout.column[s.typ]], j, s.typ, s.pool, int64(s.width), s.start, s.end)
+		out = append(out, nb.layout.blockOf(j, s))
+	}
+	return out
+}
+
+// blockOf returns the block of a segment of a gang or rigid job.
+func (nl *nodeLayout) blockOf(j *annealJob, s *segment) Block {
+	p := &nl.pools[s.typ][s.pool]
+	return Block{Class: p.class, Node: p.node, Width: s.width, Tasks: 1, Round: s.round, Rounds: s.rounds,
+		StartUs: s.start, PeriodUs: j.dur[s.typ], HoldUs: j.dur[s.typ]}
+}
+
+// placeRound places the tasks of a round of relaxed job i one after another from ready on,
+// each where it ends first, and takes their GPUs. It returns when the round has synchronised.
+func (nb *nodeBoard) placeRound(i int, round, ready int64, out *[]Block) (end int64, ok bool) {
+	mj, j := &nb.m.Jobs[i], &nb.jobs[i]
+	ns := nb.finder.nodes
+	first := len(*out)
+	end = ready
+	from := make([]int64, len(mj.Modes)) // there is no place before
+	for x := range from {
+		from[x] = ready
+	}
+	for left := mj.Tasks; left > 0; {
+		best, bestEnd := -1, never
+		var pool int32
+		for x := range mj.Modes {
+			md := &mj.Modes[x]
+			if from[x] == never || bestEnd != never && from[x]+md.DurationUs() >= bestEnd {
+				continue
+			}
+			k := int16(md.Type)
+			from[x] = ns.earliestTask(j, k, nb.capacities[nb.layout.column[k]], from[x], md.ComputeUs, 0)
+			if from[x] != never && from[x]+md.DurationUs() < bestEnd {
+				best, bestEnd, pool = x, from[x]+md.DurationUs(), ns.chosen[0].pool
+			}
+		}
+		if best < 0 {
+			nb.release(i, (*out)[first:])
+			*out = (*out)[:first]
+			return 0, false
+		}
+		md := &mj.Modes[best]
+		k := int16(md.Type)
+		tc := nb.capacities[nb.layout.column[k]]
+		n := min(left, max(1, ns.roomAt(j, k, tc, pool, from[best], md.ComputeUs).room))
+		p := &nb.layout.pools[k][pool]
+		b := Block{Class: p.class, Node: p.node, Width: int32(n * j.gpus), Tasks: 1, Round: round, Rounds: 1,
+			StartUs: from[best], HoldUs: md.ComputeUs}
+		nb.layout.reserve(tc, j, k, pool, int64(b.Width), b.StartUs, b.endUs())
+		*out = append(*out, b)
+		left -= n
+		end = max(end, bestEnd)
+	}
+	return end, true
+}
+
+// release gives back the GPUs of blocks of job i.
+func (nb *nodeBoard) release(i int, blocks []Block) {
+	for x := range blocks {
+		blocks[x].Width = -blocks[x].Width
+	}
+	nb.layout.reserveBlocks(nb.capacities, i, blocks)
+	for x := range blocks {
+		blocks[x].Width = -blocks[x].Width
+	}
+}
+
+// placeRuns places relaxed job i as runs of rounds on GPUs of one type: so many tasks at once
+// that its rounds end first, and the others back to back behind them. It takes
+// O(types · log tasks) searches for gangs.
+func (nb *nodeBoard) placeRuns(i int) (blocks []Block, end int64, ok bool) {
+	mj := &nb.m.Jobs[i]
+	best := never
+	var at []segment
+	var bestMode *hare.Mode
+	var bestEach, bestWidth int64
+	gang := nb.jobs[i]
+	gang.dur = make([]int64, len(nb.m.Types))
+	for x := range mj.Modes {
+		md := &mj.Modes[x]
+		for width := mj.Tasks; width > 0; width /= 2 {
+			each := (mj.Tasks + width - 1) / width
+			n := (mj.Tasks + each - 1) / each
+			gang.tasks, gang.width = n, n*gang.gpus
+			gang.dur[md.Type] = each*md.ComputeUs + md.SyncUs
+			plan := roundByRoundOver(int16(md.Type))
+			e, fits := nb.finder.place(&gang, &plan, nb.capacities)
+			if fits && e < best {
+				best, bestMode, bestEach, bestWidth = e, md, each, n
+				at = append(at[:0], nb.finder.segments...)
+			}
+		}
+	}
+	if best == never {
+		return nil, 0, false
+	}
+	gang.dur[bestMode.Type] = bestEach*bestMode.ComputeUs + bestMode.SyncUs
+	rest := mj.Tasks - (bestWidth-1)*bestEach // the tasks of the last GPUs of each run
+	for x := range at {
+		b := nb.layout.blockOf(&gang, &at[x])
+		b.Tasks, b.HoldUs = int32(bestEach), bestEach*bestMode.ComputeUs
+		if b.Rounds == 1 {
+			b.PeriodUs = 0
+		}
+		last := x+1 == len(at) || at[x+1].round != at[x].round
+		if last && rest < bestEach {
+			less := b
+			less.Width, less.Tasks, less.HoldUs = int32(gang.gpus), int32(rest), rest*bestMode.ComputeUs
+			if b.Width -= less.Width; b.Width > 0 {
+				blocks = append(blocks, b)
+			}
+			b = less
+		}
+		blocks = append(blocks, b)
+	}
+	nb.layout.reserveBlocks(nb.capacities, i, blocks)
+	return blocks, best, true
+}
+
+// placeMixed finds places for the rounds of gang i that may use several types at once: all
+// tasks of a round start together and hold their GPUs until the slowest has synchronised. It
+// takes nothing. A run of rounds stays as long as its GPUs are free.
+func (nb *nodeBoard) placeMixed(i int) (blocks []Block, end int64, ok bool) {
+	mj := &nb.m.Jobs[i]
+	t := mj.ReleaseUs
+	for round := int64(0); round < mj.Rounds; {
+		var best []Block
+		bestEnd, bestUntil, bestHold := never, never, int64(0)
+		types := nb.jobs[i].roundTypes
+		for n := 1; n <= len(types); n++ {
+			hold := nb.jobs[i].dur[types[n-1]]
+			start, until, at := nb.earliestMixed(i, types[:n], t, hold)
+			if start != never && start+hold < bestEnd {
+				best, bestEnd, bestUntil, bestHold = at, start+hold, until, hold
+			}
+		}
+		if best == nil {
+			return nil, 0, false
+		}
+		rounds := mj.Rounds - round
+		if bestUntil != never {
+			rounds = min(rounds, (bestUntil-(bestEnd-bestHold))/bestHold)
+		}
+		for _, b := range best {
+			b.Round, b.Rounds, b.StartUs, b.PeriodUs, b.HoldUs = round, rounds, bestEnd-bestHold, bestHold, bestHold
+			blocks = append(blocks, b)
+		}
+		t = bestEnd - bestHold + rounds*bestHold
+		round += rounds
+	}
+	return blocks, t, true
+}
+
+// earliestMixed returns the earliest start ≥ t at which the tasks of gang i find room on GPUs
+// of several types for hold, the time until which they can stay, and blocks with class, node
+// and width.
+func (nb *nodeBoard) earliestMixed(i int, types []int16, t, hold int64) (start, until int64, at []Block) {
+	j, ns := &nb.jobs[i], nb.finder.nodes
+	for {
+		left := j.tasks
+		until, at = never, at[:0]
+		next := never
+		for n := range nb.m.Nodes {
+			// The types of a node share its CPUs and memory, and distinct tasks share its name.
+			limit, taken := j.tasks, int64(0)
+			var shared *nodeGPUs
+			for _, k := range types {
+				p := nb.layout.poolAt[k][n]
+				if p < 0 || !slices.Contains(nb.layout.poolsFor(j.set, k), p) {
+					continue
+				}
+				pool, tc := &nb.layout.pools[k][p], nb.capacities[nb.layout.column[k]]
+				if j.distinct {
+					limit = 1
+				}
+				if pool.cpus >= 0 && j.cpus > 0 {
+					limit = min(limit, tc[pool.cpus].minFree(t, t+hold)/j.cpus)
+				}
+				if pool.memory >= 0 && j.memory > 0 {
+					limit = min(limit, tc[pool.memory].minFree(t, t+hold)/j.memory)
+				}
+				for _, fn := range []int32{pool.gpus, pool.cpus, pool.memory} {
+					if fn >= 0 {
+						next = min(next, tc[fn].nextIncrease(t))
+					}
+				}
+				m := min(left, ns.roomAt(j, k, tc, p, t, hold).room, limit-taken)
+				if m <= 0 {
+					continue
+				}
+				at = append(at, Block{Class: pool.class, Node: pool.node, Width: int32(m * j.gpus), Tasks: 1})
+				left -= m
+				taken += m
+				until = min(until, ns.freeUntil(j, k, tc, p, m, t))
+				shared = pool
+			}
+			// The tasks of all types add up on the node.
+			if taken > 0 {
+				tc := nb.capacities[nb.layout.column[nb.m.Classes[shared.class].Type]]
+				if shared.cpus >= 0 && j.cpus > 0 {
+					fn := tc[shared.cpus]
+					until = min(until, fn.freeUntil(fn.index(t), taken*j.cpus))
+				}
+				if shared.memory >= 0 && j.memory > 0 {
+					fn := tc[shared.memory]
+					until = min(until, fn.freeUntil(fn.index(t), taken*j.memory))
+				}
+			}
+		}
+		if left == 0 {
+			return t, until, at
+		}
+		if next == never {
+			return never, 0, nil
+		}
+		t = next
+	}
+}

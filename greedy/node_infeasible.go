@@ -1,0 +1,143 @@
+package greedy
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/hare-sched/hare"
+)
+
+// infeasibleOnNodes lists the jobs that can never run where nodes matter, each with the proof
+// in words and the field to change. It takes O(jobs · nodes).
+func infeasibleOnNodes(m *hare.Model) []hare.Reason {
+	var out []hare.Reason
+	nb := newNodeBoard(m, newNodeLayout(m))
+	for i := range m.Jobs {
+		if field, code, detail := nb.infeasibility(i); code != "" {
+			r := reason(m, i, code, detail)
+			r.Pointer += field
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+// infeasibility says why job i can never run. The code is "" if nothing is proved. field is
+// the path of the member to change within the job, or "".
+func (nb *nodeBoard) infeasibility(i int) (field, code, detail string) {
+	m, j := nb.m, &nb.m.Jobs[i]
+	if len(j.Modes) == 0 {
+		return nb.noRoom(i)
+	}
+	var holds []int64
+	fits, windowed := false, false
+	var most int64 // the tasks at once that find room on one type
+	var together int64
+	for _, md := range j.Modes {
+		hold := md.ComputeUs
+		switch j.Sync {
+		case hare.Gang:
+			hold = md.DurationUs()
+		case hare.Rigid:
+			hold = md.DurationUs() * j.Rounds
+		}
+		holds = append(holds, hold)
+		k := int16(md.Type)
+		task := nb.jobs[i]
+		task.tasks, task.width = 1, task.gpus
+		empty := nb.layout.empty[nb.layout.column[k]]
+		if nb.finder.nodes.earliest(&task, k, empty, j.ReleaseUs, hold, 0) != never {
+			windowed = true
+		}
+		room := hare.MostRoom(m.TaskRoom(j, md.Type))
+		most = max(most, room)
+		together += room
+		if j.Sync == hare.Relaxed || nb.finder.nodes.earliest(&nb.jobs[i], k, empty, j.ReleaseUs, hold, 0) != never {
+			fits = fits || j.Sync != hare.Relaxed
+		}
+	}
+	if j.Mix {
+		most = together
+	}
+	unit := unitOf(j.Sync)
+	switch {
+	case !windowed:
+		return "", "window_too_short", "every window of service of a node that may serve is shorter than one " + unit +
+			": lengthen a window or shorten the rounds"
+	case j.Sync == hare.Relaxed || fits:
+		return "", "", ""
+	case most < j.Tasks:
+		return "/tasks", "too_wide", fmt.Sprintf("%d tasks of %d GPUs are needed together, and the nodes that the job "+
+			"may use have room for at most %d at once: lower \"tasks\", add nodes, or use sync relaxed", j.Tasks, j.GPUs,
+			most)
+	case !j.Mix:
+		return "/tasks", "never_together", fmt.Sprintf("%d tasks of %d GPUs are needed together, but the nodes that the "+
+			"job may use are never in service together for one %s: widen windows, lower \"tasks\", or use sync relaxed",
+			j.Tasks, j.GPUs, unit)
+	}
+	return "", "", ""
+}
+
+// noRoom says why not even one task of job i finds room on an empty node.
+func (nb *nodeBoard) noRoom(i int) (field, code, detail string) {
+	m, j, spec := nb.m, &nb.m.Jobs[i], &nb.m.Instance.Jobs[i]
+	if j.Set >= 0 && !slices.Contains(m.Sets[j.Set].Nodes, true) {
+		field = "/only"
+		if len(spec.Only) == 0 {
+			field = "/exclude"
+		}
+		return field, "not_allowed", "no node of the cluster is allowed by \"only\" and \"exclude\" of the job: " +
+			"correct the labels, or label a node so"
+	}
+	var served, roomy bool // whether a type of the job is on an allowed node, and with enough GPUs
+	var widest, cpus, memory int64
+	for n := range m.Nodes {
+		kind := &m.Kinds[m.Nodes[n].Kind]
+		if !kind.Allows(j) {
+			continue
+		}
+		for _, t := range kind.GPUs {
+			if !slices.ContainsFunc(spec.On, func(p hare.Profile) bool { return p.Type == m.Types[t.Type] }) {
+				continue
+			}
+			most := hare.MostRoom(t.Steps)
+			served = served || most > 0
+			widest = max(widest, most)
+			if most < j.GPUs {
+				continue
+			}
+			roomy = true
+			cpus, memory = max(cpus, limitOf(kind.CPUMilli)), max(memory, limitOf(kind.MemoryMiB))
+		}
+	}
+	switch {
+	case !served && j.Set >= 0:
+		return "", "no_gpu", "no node that \"only\" and \"exclude\" allow has a GPU in service for which the job has a " +
+			"profile: add a type to \"on\", or allow other nodes"
+	case !served:
+		return "", "no_gpu", "no GPU that is ever in service has a profile of this job: add a type to \"on\" or a node " +
+			"to the cluster"
+	case !roomy:
+		return "/gpus_per_task", "task_too_wide", fmt.Sprintf("a task needs %d GPUs of one type on one node, and no node "+
+			"that the job may use ever has more than %d in service: split the task into several, or add a wider node",
+			j.GPUs, widest)
+	case cpus < j.CPUMilli:
+		return "/cpus_per_task", "too_many_cpus", fmt.Sprintf("a task needs %s CPUs on its node, and no node that has "+
+			"GPUs enough and that the job may use has more than %s: lower \"cpus_per_task\", or add a node",
+			hare.FormatMillis(j.CPUMilli), hare.FormatMillis(cpus))
+	case memory < j.MemoryMiB:
+		return "/memory_mib_per_task", "too_much_memory", fmt.Sprintf("a task needs %d MiB of memory on its node, and no "+
+			"node that has GPUs enough and that the job may use has more than %d: lower \"memory_mib_per_task\", or add "+
+			"a node", j.MemoryMiB, memory)
+	}
+	return "", "no_node", "no single node that the job may use has GPUs, CPUs and memory enough for a task: lower what " +
+		"a task needs, or add a node"
+}
+
+// limitOf is a limit as a number, where 0 means no limit.
+func limitOf(limit int64) int64 {
+	if limit == 0 {
+		return hare.MaxPerTask
+	}
+	return limit
+}

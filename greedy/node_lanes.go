@@ -1,0 +1,92 @@
+package greedy
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/hare-sched/hare"
+)
+
+// scheduleOnNodes gives the blocks of a plan on nodes to single GPUs: the blocks on each node
+// and type in order of start, each on free GPUs, with preference for GPUs that last ran the
+// same job. It takes O(blocks · width · log).
+func (p *Plan) scheduleOnNodes(m *hare.Model, lanes []hare.Lane) error {
+	byNode := make([][]jobBlock, len(m.Nodes))
+	for i := range p.Jobs {
+		for x := range p.Jobs[i] {
+			b := &p.Jobs[i][x]
+			byNode[b.Node] = append(byNode[b.Node], jobBlock{int32(i), int32(x), b})
+		}
+	}
+	errs := make([]error, len(byNode))
+	slots := make(chan struct{}, 8)
+	var all sync.WaitGroup
+	for n, blocks := range byNode {
+		if len(blocks) == 0 {
+			continue
+		}
+		slots <- struct{}{}
+		all.Go(func() {
+			slices.SortFunc(blocks, func(a, b jobBlock) int {
+				return cmp.Or(cmp.Compare(a.StartUs, b.StartUs), cmp.Compare(a.job, b.job),
+					cmp.Compare(a.index, b.index))
+			})
+			errs[n] = colourNode(m, n, blocks, lanes)
+			<-slots
+		})
+	}
+	all.Wait()
+	return errors.Join(errs...)
+}
+
+// colourNode gives the blocks on node n, in order of start, to its GPUs.
+func colourNode(m *hare.Model, n int, blocks []jobBlock, lanes []hare.Lane) error {
+	first := m.Nodes[n].FirstGPU
+	end := first
+	for end < len(m.GPUs) && m.GPUs[end].Node == n {
+		end++
+	}
+	until := make([]int64, end-first) // when each GPU is free
+	last := make([]int32, end-first)  // the job that ran last, −1 at first
+	for g := range until {
+		windows := m.Classes[m.GPUs[first+g].Class].Windows
+		if until[g], last[g] = never, -1; len(windows) > 0 {
+			until[g] = windows[0].StartUs
+		}
+	}
+	var free []int
+	for _, b := range blocks {
+		free = free[:0]
+		for g := range until {
+			if m.GPUs[first+g].Type == m.Classes[b.Class].Type && until[g] <= b.StartUs {
+				free = append(free, g)
+			}
+		}
+		if len(free) < int(b.Width) {
+			return fmt.Errorf("greedy: node %q has no free GPU at %d µs for job %q", m.Instance.Cluster.Nodes[n].Name,
+				b.StartUs, m.Instance.Jobs[b.job].ID)
+		}
+		slices.SortStableFunc(free, func(x, y int) int {
+			return cmp.Or(-compareBool(last[x] == b.job, last[y] == b.job), cmp.Compare(until[y], until[x]))
+		})
+		for _, g := range free[:b.Width] {
+			until[g], last[g] = b.endUs(), b.job
+			appendOwnEntry(&lanes[first+g], b)
+		}
+	}
+	return nil
+}
+
+// compareBool orders false before true.
+func compareBool(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case a:
+		return 1
+	}
+	return -1
+}

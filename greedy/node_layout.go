@@ -1,0 +1,170 @@
+package greedy
+
+import (
+	"slices"
+
+	"github.com/hare-sched/hare"
+)
+
+// nodeLayout says where the step functions of single nodes are in a typeCapacity, for
+// instances in which nodes matter. The capacity of a type consists of one step function for
+// the GPUs of the type on each node, one for their sum, and those of the nodes' CPUs and
+// memory as far as jobs compete for them. Types that share CPUs or memory of a node share one
+// capacity, which is called a column. A nodeLayout is read-only.
+type nodeLayout struct {
+	m      *hare.Model
+	column []int16      // by type
+	sum    []int32      // by type: the index of the sum of free GPUs in the column
+	pools  [][]nodeGPUs // by type, in the order of the nodes
+	poolAt [][]int32    // by type and node; −1 where the node never has GPUs of the type
+	all    [][]int32    // by type: all pools
+	// allowed lists the pools by set of nodes and type.
+	allowed [][][]int32
+	empty   []typeCapacity // by column
+	coupled bool           // whether some column has several types
+}
+
+// nodeGPUs is the GPUs of one type on one node.
+type nodeGPUs struct {
+	node, class int32 // class is that of the node's first GPU of the type
+	most        int64 // the GPUs
+	// gpus, cpus and memory are indices of step functions in the column; −1 means that
+	// nothing limits the resource.
+	gpus, cpus, memory int32
+}
+
+// newNodeLayout takes O(nodes · (types + sets)).
+func newNodeLayout(m *hare.Model) *nodeLayout {
+	nl := &nodeLayout{m: m, column: make([]int16, len(m.Types)), sum: make([]int32, len(m.Types)),
+		pools: make([][]nodeGPUs, len(m.Types)), poolAt: make([][]int32, len(m.Types)),
+		all: make([][]int32, len(m.Types)), empty: make([]typeCapacity, len(m.Types))}
+	cpus, memory := false, false
+	for i := range m.Jobs {
+		cpus = cpus || m.Jobs[i].CPUMilli > 0
+		memory = memory || m.Jobs[i].MemoryMiB > 0
+	}
+	for k := range m.Types {
+		nl.column[k] = int16(k)
+		nl.poolAt[k] = slices.Repeat([]int32{-1}, len(m.Nodes))
+	}
+	limits := func(kind *hare.NodeKind) bool { return cpus && kind.CPUMilli > 0 || memory && kind.MemoryMiB > 0 }
+	// Types that meet on a node with limits get the column of the least of them.
+	for i := range m.Kinds {
+		kind := &m.Kinds[i]
+		if !limits(kind) {
+			continue
+		}
+		for _, t := range kind.GPUs[1:] {
+			from, to := nl.column[t.Type], nl.column[kind.GPUs[0].Type]
+			if from == to {
+				continue
+			}
+			nl.coupled = true
+			from, to = max(from, to), min(from, to)
+			for k := range nl.column {
+				if nl.column[k] == from {
+					nl.column[k] = to
+				}
+			}
+		}
+	}
+	for k := range m.Types {
+		nl.sum[k] = nl.add(nl.column[k], nil)
+	}
+	for n := range m.Nodes {
+		kind := &m.Kinds[m.Nodes[n].Kind]
+		c, b := int32(-1), int32(-1)
+		for _, t := range kind.GPUs {
+			if hare.MostRoom(t.Steps) == 0 {
+				continue
+			}
+			k, col := t.Type, nl.column[t.Type]
+			if c < 0 && cpus && kind.CPUMilli > 0 {
+				c = nl.add(col, stepFunction{{0, kind.CPUMilli}})
+			}
+			if b < 0 && memory && kind.MemoryMiB > 0 {
+				b = nl.add(col, stepFunction{{0, kind.MemoryMiB}})
+			}
+			var free stepFunction
+			for _, s := range t.Steps {
+				free = append(free, step{s.FromUs, s.Count})
+			}
+			nl.poolAt[k][n] = int32(len(nl.pools[k]))
+			nl.all[k] = append(nl.all[k], int32(len(nl.pools[k])))
+			nl.pools[k] = append(nl.pools[k], nodeGPUs{node: int32(n), class: nl.classOf(n, k),
+				most: hare.MostRoom(t.Steps), gpus: nl.add(col, free), cpus: c, memory: b})
+		}
+	}
+	for k := range m.Types {
+		var sum stepFunction
+		for _, s := range m.Capacity(k) {
+			sum = append(sum, step{s.FromUs, s.Count})
+		}
+		nl.empty[nl.column[k]][nl.sum[k]] = sum
+	}
+	nl.addAllowed()
+	return nl
+}
+
+// add appends a step function to a column and returns its index.
+func (nl *nodeLayout) add(column int16, fn stepFunction) int32 {
+	nl.empty[column] = append(nl.empty[column], fn)
+	return int32(len(nl.empty[column]) - 1)
+}
+
+// classOf returns the class of the first GPU of type k on node n.
+func (nl *nodeLayout) classOf(n, k int) int32 {
+	g := nl.m.Nodes[n].FirstGPU
+	for nl.m.GPUs[g].Type != k {
+		g++
+	}
+	return int32(nl.m.GPUs[g].Class)
+}
+
+// addAllowed lists the pools that the sets of nodes allow.
+func (nl *nodeLayout) addAllowed() {
+	nl.allowed = make([][][]int32, len(nl.m.Sets))
+	for s := range nl.m.Sets {
+		nl.allowed[s] = make([][]int32, len(nl.pools))
+		for k := range nl.pools {
+			for p := range nl.pools[k] {
+				if nl.m.Sets[s].Nodes[nl.pools[k][p].node] {
+					nl.allowed[s][k] = append(nl.allowed[s][k], int32(p))
+				}
+			}
+		}
+	}
+}
+
+// poolsFor returns the pools of type k that a job may use.
+func (nl *nodeLayout) poolsFor(set int, k int16) []int32 {
+	if set < 0 {
+		return nl.all[k]
+	}
+	return nl.allowed[set][k]
+}
+
+// newCapacities returns a copy of the empty capacities, by column.
+func (nl *nodeLayout) newCapacities() []typeCapacity {
+	out := make([]typeCapacity, len(nl.empty))
+	for c := range nl.empty {
+		out[c] = newTypeCapacity(nl.empty[c])
+	}
+	return out
+}
+
+// reserve takes width GPUs of a pool of type k within [from, to), and the CPUs and the memory
+// of as many tasks of job j.
+func (nl *nodeLayout) reserve(tc typeCapacity, j *annealJob, k int16, pool int32, width, from, to int64) {
+	p := &nl.pools[k][pool]
+	take := func(fn int32, n int64) {
+		if fn >= 0 && n > 0 {
+			f := &tc[fn]
+			f.reserve(f.index(from), from, to, n)
+		}
+	}
+	take(p.gpus, width)
+	take(nl.sum[k], width)
+	take(p.cpus, width/j.gpus*j.cpus)
+	take(p.memory, width/j.gpus*j.memory)
+}
