@@ -26,16 +26,10 @@ const annealChains = 2
 // it depends on the clock only through ctx and cfg.Elapsed.
 func anneal(ctx context.Context, m *hare.Model, rel *hare.Relaxation, start *Plan,
 	cfg ImproveConfig) (*Plan, Stats, error) {
-	return annealOn(ctx, m, rel, start, nil, cfg)
-}
-
-// annealOn is anneal with places on single nodes, if nodes is not nil.
-func annealOn(ctx context.Context, m *hare.Model, rel *hare.Relaxation, start *Plan, nodes *nodeLayout,
-	cfg ImproveConfig) (*Plan, Stats, error) {
 	if start != nil && ctx.Err() != nil {
 		return start, Stats{}, nil
 	}
-	ap, ok := newAnnealProblem(m, rel, start, nodes)
+	ap, ok := newAnnealProblem(m, rel, start, nil)
 	if !ok || len(ap.jobs) == 0 {
 		return start, Stats{}, nil
 	}
@@ -91,7 +85,10 @@ type annealing struct {
 	// key and plan are the best state found. Both are nil until there is one.
 	key      []int64
 	plan     []jobPlan
-	improved bool     // whether the best state found is better than start
+	// firstOrder and firstPlan are a state to begin with; nil without one.
+	firstOrder []int32
+	firstPlan  []jobPlan
+	improved   bool     // whether the best state found is better than start
 	decoder  *decoder // has decoded the best state last, unless stale
 	stale    bool
 }
@@ -161,6 +158,12 @@ func (an *annealing) findInitialState(ctx context.Context, rel *hare.Relaxation)
 			keep(order, plans)
 		}
 	}
+	share := 1.0 / 3
+	if an.firstOrder != nil {
+		if keep(an.firstOrder, an.firstPlan); an.key != nil {
+			share = 1.0 / 10
+		}
+	}
 	l := newListScheduler(p)
 	plans := make([]jobPlan, len(p.jobs))
 	lambdas := []float64{0.9, 1, 0.8}
@@ -169,8 +172,8 @@ func (an *annealing) findInitialState(ctx context.Context, rel *hare.Relaxation)
 	}
 	ranks := p.priorities(rel)
 	for n := range len(ranks) * len(lambdas) * 2 {
-		if n > 0 && (l.work >= an.cfg.Moves/10 || ctx.Err() != nil ||
-			an.cfg.Elapsed != nil && an.cfg.Elapsed() > 1.0/3) {
+		if (n > 0 || share < 1.0/3) && (l.work >= an.cfg.Moves/10 || ctx.Err() != nil ||
+			an.cfg.Elapsed != nil && an.cfg.Elapsed() > share) {
 			break
 		}
 		if n%2 == 1 && !p.gangs {

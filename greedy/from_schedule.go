@@ -107,9 +107,8 @@ func holdTogether(blocks []Block) {
 // mergeEqualBlocks sorts blocks by round and merges blocks that differ only in width.
 func mergeEqualBlocks(blocks []Block) []Block {
 	slices.SortFunc(blocks, func(a, b Block) int {
-		return cmp.Or(cmp.Compare(a.Round, b.Round), cmp.Compare(a.StartUs, b.StartUs), cmp.Compare(a.Class, b.Class),
-			cmp.Compare(a.Node, b.Node),
-			cmp.Compare(a.Rounds, b.Rounds), cmp.Compare(a.PeriodUs, b.PeriodUs), cmp.Compare(a.Tasks, b.Tasks))
+		return cmp.Or(cmp.Compare(a.Round, b.Round), cmp.Compare(a.StartUs, b.StartUs),
+			cmp.Compare(a.Class, b.Class), cmp.Compare(a.Node, b.Node), cmp.Compare(a.Rounds, b.Rounds), cmp.Compare(a.PeriodUs, b.PeriodUs), cmp.Compare(a.Tasks, b.Tasks))
 	})
 	out := blocks[:0]
 	for _, b := range blocks {

@@ -49,6 +49,9 @@ func Improve(ctx context.Context, m *hare.Model, rel *hare.Relaxation, start *Pl
 	if cfg.Moves == 0 {
 		cfg.Moves = 100_000
 	}
+	if m.Placed {
+		return improveOnNodes(ctx, m, rel, start, cfg)
+	}
 	filler, annealed := splitJobs(m)
 	switch {
 	case len(filler) == 0:

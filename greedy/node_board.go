@@ -47,13 +47,6 @@ func newNodeBoard(m *hare.Model, layout *nodeLayout) *nodeBoard {
 	return nb
 }
 
-// reset frees everything.
-func (nb *nodeBoard) reset() {
-	for c := range nb.capacities {
-		nb.capacities[c].copyFrom(nb.layout.empty[c])
-	}
-}
-
 // reserveBlocks takes the blocks of job i, which must fit, from the capacities by column.
 func (nl *nodeLayout) reserveBlocks(capacities []typeCapacity, i int, blocks []Block) {
 	a := newAnnealJob(nl.m, i)

@@ -29,7 +29,6 @@ func (nb *nodeBoard) infeasibility(i int) (field, code, detail string) {
 	if len(j.Modes) == 0 {
 		return nb.noRoom(i)
 	}
-	var holds []int64
 	fits, windowed := false, false
 	var most int64 // the tasks at once that find room on one type
 	var together int64
@@ -41,7 +40,6 @@ func (nb *nodeBoard) infeasibility(i int) (field, code, detail string) {
 		case hare.Rigid:
 			hold = md.DurationUs() * j.Rounds
 		}
-		holds = append(holds, hold)
 		k := int16(md.Type)
 		task := nb.jobs[i]
 		task.tasks, task.width = 1, task.gpus
