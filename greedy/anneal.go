@@ -83,14 +83,14 @@ type annealing struct {
 	value    hare.Amount // the value of the incumbent: the best of start and the states found
 	hasValue bool        // whether there is an incumbent
 	// key and plan are the best state found. Both are nil until there is one.
-	key      []int64
-	plan     []jobPlan
+	key  []int64
+	plan []jobPlan
 	// firstOrder and firstPlan are a state to begin with; nil without one.
 	firstOrder []int32
 	firstPlan  []jobPlan
 	improved   bool     // whether the best state found is better than start
-	decoder  *decoder // has decoded the best state last, unless stale
-	stale    bool
+	decoder    *decoder // has decoded the best state last, unless stale
+	stale      bool
 }
 
 // exactValue returns the value of a state whose jobs end at end.

@@ -252,9 +252,9 @@ func feasibleNodes(r *rand.Rand, nodes, jobs int) (*hare.Instance, *hare.Model) 
 }
 
 func TestListSchedulesOnNodesAreFeasible(t *testing.T) {
-	n := 4000
+	n := 3000
 	if testing.Short() {
-		n = 1000
+		n = 500
 	}
 	placed := 0
 	for seed := range n {
