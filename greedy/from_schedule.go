@@ -68,8 +68,8 @@ func (p *Plan) addEntry(m *hare.Model, job int, c, node int32, e *hare.Entry, ap
 			mode = &mj.Modes[k]
 		}
 	}
-	b := Block{Class: c, Node: node, Width: 1, Tasks: int32(e.Tasks), Round: e.Round, Rounds: e.Rounds, StartUs: e.StartUs,
-		PeriodUs: e.PeriodUs, HoldUs: e.Tasks * mode.ComputeUs}
+	b := Block{Class: c, Node: node, Width: 1, Tasks: int32(e.Tasks), Round: e.Round, Rounds: e.Rounds,
+		StartUs: e.StartUs, PeriodUs: e.PeriodUs, HoldUs: e.Tasks * mode.ComputeUs}
 	p.EndUs[job] = max(p.EndUs[job], b.endUs()+mode.SyncUs)
 	switch {
 	case mj.Sync != hare.Relaxed:
@@ -108,7 +108,8 @@ func holdTogether(blocks []Block) {
 func mergeEqualBlocks(blocks []Block) []Block {
 	slices.SortFunc(blocks, func(a, b Block) int {
 		return cmp.Or(cmp.Compare(a.Round, b.Round), cmp.Compare(a.StartUs, b.StartUs),
-			cmp.Compare(a.Class, b.Class), cmp.Compare(a.Node, b.Node), cmp.Compare(a.Rounds, b.Rounds), cmp.Compare(a.PeriodUs, b.PeriodUs), cmp.Compare(a.Tasks, b.Tasks))
+			cmp.Compare(a.Class, b.Class), cmp.Compare(a.Node, b.Node), cmp.Compare(a.Rounds, b.Rounds),
+			cmp.Compare(a.PeriodUs, b.PeriodUs), cmp.Compare(a.Tasks, b.Tasks))
 	})
 	out := blocks[:0]
 	for _, b := range blocks {

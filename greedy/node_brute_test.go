@@ -213,7 +213,8 @@ func TestSearchOnNodesAgainstBruteForce(t *testing.T) {
 		if value == b.best {
 			optimal++
 		}
-		again, _, _ := Improve(context.Background(), m, nil, first, ImproveConfig{Seed: int64(seed), Moves: 1500, Workers: 1})
+		cfg := ImproveConfig{Seed: int64(seed), Moves: 1500, Workers: 1}
+		again, _, _ := Improve(context.Background(), m, nil, first, cfg)
 		if fmt.Sprint(again) != fmt.Sprint(p) {
 			t.Fatalf("%s: the same search gave another plan", what)
 		}
