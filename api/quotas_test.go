@@ -156,6 +156,10 @@ func TestQuotas(t *testing.T) {
 	}
 }
 
+// patience is how long tests wait for what should happen soon before they call it stuck. It
+// is long, since a busy machine may take long for little.
+const patience = time.Minute
+
 // wait waits until holds returns true. It fails shortly before the -timeout of go
 // test would end the process, because the time that a busy machine takes is not the
 // subject of a test.

@@ -18,7 +18,7 @@ import (
 // untilPlanned asks for a session until its description contains want.
 func (s *sessionServer) untilPlanned(t *testing.T, at, want string) string {
 	t.Helper()
-	for end := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
 		code, text, _ := s.call(t, "GET", at, "")
 		if code != 200 || time.Now().After(end) {
 			t.Fatalf("%d %s, not %s", code, text, want)

@@ -221,7 +221,7 @@ func TestRegretLinesComeOneByOne(t *testing.T) {
 	leave()
 	select {
 	case <-engine.out:
-	case <-time.After(10 * time.Second):
+	case <-time.After(patience):
 		t.Error("a bound goes on without a client")
 	}
 }

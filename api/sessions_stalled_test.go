@@ -31,7 +31,7 @@ func TestEventSource(t *testing.T) {
 	s.call(t, "POST", at+"/events", ticks(1, 5))
 	read := func(last string, want ...string) {
 		t.Helper()
-		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		defer cancel()
 		r, err := http.NewRequestWithContext(ctx, "GET", s.URL+at+"/decisions", nil)
 		if err != nil {
@@ -129,7 +129,7 @@ func TestServeEndsStreams(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() {
-		ended <- api.Serve(ctx, l, api.New(svc, api.Config{Sessions: all}), svc, 10*time.Second)
+		ended <- api.Serve(ctx, l, api.New(svc, api.Config{Sessions: all}), svc, 2*patience)
 	}()
 	client := &http.Client{Transport: &http.Transport{}}
 	defer client.CloseIdleConnections()
@@ -168,7 +168,7 @@ func TestServeEndsStreams(t *testing.T) {
 	_ = w.Close()
 	_ = source.Body.Close()
 	_ = events.Body.Close()
-	if err := <-ended; err != nil || time.Since(began) > 5*time.Second {
+	if err := <-ended; err != nil || time.Since(began) > patience {
 		t.Errorf("%v after %v", err, time.Since(began))
 	}
 	if err := all.Close(); err != nil {
@@ -181,7 +181,7 @@ func TestServeEndsStreams(t *testing.T) {
 func TestTooManyStreams(t *testing.T) {
 	s := newSessionServer(t, sessions.Config{}, func(c *api.Config) { c.MaxStreams = 2 })
 	at := s.open(t, "")
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	a, b := s.talk(t, ctx, at), s.talk(t, ctx, at)
 	for _, c := range []struct{ method, path, body string }{

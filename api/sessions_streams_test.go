@@ -61,7 +61,7 @@ func (c *talk) end() string {
 func TestFullDuplex(t *testing.T) {
 	s := newSessionServer(t, sessions.Config{})
 	at := s.open(t, "")
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	follower := func(header, value, path string) *bufio.Reader {
 		req, err := http.NewRequestWithContext(ctx, "GET", s.URL+at+path, nil)
@@ -228,7 +228,7 @@ func TestStreamsEndWithTheServer(t *testing.T) {
 	s.svc.Drain(ctx)
 	const last = `{"seq":null,"error":{"status":503,"pointer":"","code":"draining","detail":"`
 	if rest, err := io.ReadAll(c.out); !strings.HasPrefix(string(rest), last) ||
-		err != nil && !errors.Is(err, io.ErrUnexpectedEOF) || time.Since(began) > 10*time.Second {
+		err != nil && !errors.Is(err, io.ErrUnexpectedEOF) || time.Since(began) > patience {
 		t.Errorf("%q %v after %v", rest, err, time.Since(began))
 	}
 	c.end()

@@ -252,7 +252,7 @@ func TestTooManyStreamsOfSolves(t *testing.T) {
 	s := newSolveServer(t, service.Config{Engine: engine}, func(c *api.Config) { c.MaxStreams = 2 })
 	_, _, h := s.post(t, `{}`, "Prefer", "respond-async")
 	at := h.Get("Location")
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	a, endA := s.stream(t, ctx, at)
 	defer endA()
@@ -322,7 +322,7 @@ func TestIdleStreams(t *testing.T) {
 	}
 	one := bufio.NewReaderSize(nil, 512)
 	for _, c := range conns {
-		_ = c.SetReadDeadline(time.Now().Add(20 * time.Second))
+		_ = c.SetReadDeadline(time.Now().Add(patience))
 		one.Reset(c)
 		for line := ""; !strings.HasPrefix(line, "id: "); {
 			var err error

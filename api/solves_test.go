@@ -441,11 +441,11 @@ func TestKeptSolveEndsWithItsClient(t *testing.T) {
 	}
 	select {
 	case <-engine.ended:
-	case <-time.After(20 * time.Second):
+	case <-time.After(patience):
 		t.Fatal("the solve goes on")
 	}
 	ids, _ := s.solveIDs(t, "?status=cancelled")
-	for end := time.Now().Add(10 * time.Second); len(ids) == 0 && time.Now().Before(end); ids,
+	for end := time.Now().Add(patience); len(ids) == 0 && time.Now().Before(end); ids,
 		_ = s.solveIDs(t, "?status=cancelled") {
 		time.Sleep(time.Millisecond)
 	}

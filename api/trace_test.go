@@ -307,9 +307,9 @@ func TestCollectorsThatFail(t *testing.T) {
 					t.Fatal(w.Code, w.Body)
 				}
 			}
-			// An export may take 10 s; the time would show a request that waited
-			// for one.
-			if took := time.Since(began); took > 8*time.Second {
+			// An export may take 10 s; the time would show requests that waited for
+			// exports.
+			if took := time.Since(began); took > patience {
 				t.Errorf("50 solves took %v", took)
 			}
 			if m := request(t, h, "GET", "/metrics", "").Body.String(); !strings.Contains(m,
@@ -320,7 +320,7 @@ func TestCollectorsThatFail(t *testing.T) {
 			defer cancel()
 			began = time.Now()
 			_ = tracing.Close(ctx)
-			if took := time.Since(began); took > 5*time.Second {
+			if took := time.Since(began); took > 9*time.Second {
 				t.Errorf("the end took %v", took)
 			}
 		})
