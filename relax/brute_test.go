@@ -57,8 +57,8 @@ func randomPrices(r *rand.Rand, rows []row) (grid []int64, nanos [][]int64) {
 		prices := make([]int64, len(grid)-1)
 		for g := range prices {
 			prices[g] = int64(r.IntN(4)) * 500_000_000
-			if to.tasks > 1 && r.IntN(3) == 0 {
-				prices[g] = to.tasks * nanos[to.kind][g]
+			if to.gpus > 1 && r.IntN(3) == 0 {
+				prices[g] = to.gpus * nanos[to.kind][g]
 			}
 		}
 		nanos = append(nanos, prices)

@@ -31,7 +31,7 @@ func (e *evaluator) exactBound(ctx context.Context, grid []int64, nanos [][]int6
 	for r, row := range nanos {
 		pi.at[r] = make([]float64, len(row))
 		for g, x := range row {
-			pi.at[r][g] = float64(x) / float64(e.pr.rows[r].tasks)
+			pi.at[r][g] = float64(x) / float64(e.pr.rows[r].gpus)
 		}
 	}
 	pi.integrate()
@@ -178,7 +178,13 @@ func (ej *exactJob) perRound(i int, price int64, last bool) *big.Int {
 	if ej.j.sync == hare.Gang {
 		p = d
 	}
-	n := product(ej.units(i), price, p)
+	var n *big.Int
+	if g := ej.mj.GPUs; g > 1 && ej.mj.Sync == hare.Relaxed {
+		n = product(ej.mj.Tasks, price, p)
+		n.Mul(n, big.NewInt(g/ej.rows[ej.j.modes[i].row].gpus)) // tasks · g may not fit
+	} else {
+		n = product(ej.units(i), price, p)
+	}
 	if last {
 		n.Add(n, product(ej.mj.WeightMicro, nano, d))
 	}
@@ -194,7 +200,7 @@ func (ej *exactJob) price(i int, cell int32) int64 {
 
 // units returns how many times a job pays the price of mode i's row.
 func (ej *exactJob) units(i int) int64 {
-	return ej.mj.Tasks / ej.rows[ej.j.modes[i].row].tasks
+	return ej.mj.Tasks * ej.mj.GPUs / ej.rows[ej.j.modes[i].row].gpus
 }
 
 // piece returns the dual for the last piece that starts at c.start, at the slope μ where

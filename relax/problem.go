@@ -5,6 +5,7 @@
 package relax
 
 import (
+	"fmt"
 	"math"
 	"slices"
 
@@ -31,7 +32,7 @@ type mode struct {
 	// trailingID numbers the trailing minima that jobs with the same row, synchronisation
 	// and release share; −1 means that no other job shares it.
 	trailingID int
-	held       float64 // the GPUs paid for, on average: K·p/d if relaxed, K if gang or rigid
+	held       float64 // the GPUs paid for, on average: K·g·p/d if relaxed, K·g if gang or rigid
 }
 
 // job is a job in microseconds and 1e-9 weights.
@@ -58,11 +59,12 @@ type problem struct {
 	step          int64          // δ, or 0 without bounding round by round
 	rows          []row          // of the oracle: types, then sizes
 	dualFeasible  []dualFeasible // the rows of the ascent behind those of types
+	infeasible    error          // says which job can never run
 }
 
 // newProblem compiles m. The share beta of synchronisation is charged as compute: 0 for
 // bounds, positive only for plans (docs/design.md, section 3). It returns false if a job
-// has no round time, since such a job is infeasible.
+// has no round time, since such a job is infeasible; pr.infeasible is then the error.
 func newProblem(m *hare.Model, beta float64) (pr *problem, ok bool) {
 	pr = &problem{model: m, syncAsCompute: beta}
 	pr.caps = make([][]hare.Step, len(m.Types))
@@ -75,25 +77,35 @@ func newProblem(m *hare.Model, beta float64) (pr *problem, ok bool) {
 	}
 	pr.jobs = make([]job, len(m.Jobs))
 	pr.pathUs = make([]int64, len(m.Jobs))
+	var rooms roomCache
 	for i := range m.Jobs {
 		mj := &m.Jobs[i]
-		tau, fits := roundTime(mj, peak)
-		if !fits {
-			return nil, false
+		modes, most := mj.Modes, peak
+		if m.Placed {
+			modes, most = rooms.modes(m, mj)
+		}
+		tau, fits := roundTime(mj, most)
+		if !fits || len(modes) == 0 && m.Placed {
+			pr.infeasible = ErrInfeasible
+			if m.Placed {
+				pr.infeasible = fmt.Errorf("%w: %s", ErrInfeasible, whyNoRoom(m, i))
+			}
+			return pr, false
 		}
 		pr.pathUs[i] = mj.ReleaseUs + mj.Rounds*tau
 		j := job{
 			sync: mj.Sync, w: float64(mj.WeightMicro) * nano, a: float64(mj.ReleaseUs),
 			path: float64(pr.pathUs[i]), rounds: float64(mj.Rounds), tasks: float64(mj.Tasks),
 		}
-		for _, md := range mj.Modes {
+		gpus := j.tasks * float64(mj.GPUs)
+		for _, md := range modes {
 			p, s := float64(md.ComputeUs), float64(md.SyncUs)
 			if mj.Sync == hare.Relaxed {
 				p, s = p+beta*s, (1-beta)*s
 			}
-			f := mode{kind: md.Type, row: md.Type, p: p, s: s, d: p + s, rate: 1 / (p + s), held: j.tasks}
+			f := mode{kind: md.Type, row: md.Type, p: p, s: s, d: p + s, rate: 1 / (p + s), held: gpus}
 			if mj.Sync == hare.Relaxed {
-				f.held = j.tasks * p / f.d
+				f.held = gpus * p / f.d
 			}
 			j.modes = append(j.modes, f)
 		}
@@ -156,6 +168,11 @@ func (pr *problem) shareTrailing() {
 	})
 }
 
+// runsOn says whether the job has a mode on type k.
+func (j *job) runsOn(k int) bool {
+	return slices.ContainsFunc(j.modes, func(md mode) bool { return md.kind == k })
+}
+
 // setPerRate computes perRate.
 func (j *job) setPerRate() {
 	n := len(j.modes)
@@ -171,7 +188,7 @@ func (j *job) setPerRate() {
 }
 
 // roundTime returns τ_j in microseconds: the least time of one round on an empty cluster
-// with peak[k] GPUs of type k. It returns false if no round can ever run. It takes
+// with room for peak[k] tasks of the job on type k at once. It returns false if no round can ever run. It takes
 // O(types · log) for relaxed jobs and O(types log types) otherwise.
 func roundTime(j *hare.ModelJob, peak []int64) (tau int64, ok bool) {
 	switch {

@@ -111,7 +111,7 @@ func Run(ctx context.Context, m *hare.Model, cfg Config) (*hare.Relaxation, erro
 	}
 	pr, ok := newProblem(m, cfg.SyncAsCompute)
 	if !ok {
-		return nil, ErrInfeasible
+		return nil, pr.infeasible
 	}
 	if cfg.NoSizes {
 		pr.dropSizes()
@@ -124,6 +124,10 @@ func Run(ctx context.Context, m *hare.Model, cfg Config) (*hare.Relaxation, erro
 	case hare.MethodMachine:
 		return pr.machine(ctx)
 	case MethodQueyranne, MethodPaper:
+		if m.Placed {
+			return nil, fmt.Errorf("relax: %s does not go by nodes: use %s, %s or %s", cfg.Method, hare.MethodPrice,
+				hare.MethodMachine, hare.MethodCriticalPath)
+		}
 		return pr.queyranne(ctx, &cfg)
 	}
 	return nil, fmt.Errorf("relax: unknown method %q", cfg.Method)
@@ -135,7 +139,7 @@ func (pr *problem) price(ctx context.Context, cfg *Config) *hare.Relaxation {
 		rel := &hare.Relaxation{Method: hare.MethodPrice, Progress: [][]hare.Point{}}
 		return certified(rel, &hare.Certificate{GridUs: []int64{0, 1}}, new(big.Rat))
 	}
-	if cfg.Steps > 0 && cfg.SyncAsCompute == 0 {
+	if cfg.Steps > 0 && cfg.SyncAsCompute == 0 && !pr.model.Placed {
 		pr.step = pr.chooseStep()
 	}
 	ev := newEvaluator(pr, cfg.Workers)

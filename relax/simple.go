@@ -72,6 +72,9 @@ func (pr *problem) machine(ctx context.Context) (*hare.Relaxation, error) {
 		least := int64(hare.MaxExact)
 		x := &machineJob{index: i, weight: mj.WeightMicro, sync: hare.MaxExact, twice: new(big.Int)}
 		for _, md := range mj.Modes {
+			if !pr.jobs[i].runsOn(md.Type) {
+				continue
+			}
 			t := md.DurationUs()
 			if mj.Sync == hare.Relaxed {
 				t = md.ComputeUs
@@ -82,6 +85,7 @@ func (pr *problem) machine(ctx context.Context) (*hare.Relaxation, error) {
 			x.sync = 0
 		}
 		x.work = product(mj.Tasks, mj.Rounds, least)
+		x.work.Mul(x.work, big.NewInt(mj.GPUs))
 		x.left = new(big.Int).Set(x.work)
 		x.release = product(1, speed, mj.ReleaseUs)
 		jobs[i] = x

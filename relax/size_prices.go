@@ -8,12 +8,12 @@ import (
 	"github.com/hare-sched/hare"
 )
 
-// row says what a row of the oracle's prices charges for: single GPUs of a type (tasks
-// 1), or so many GPUs that a gang or rigid job holds together (docs/bounds.md, "Sizes").
-// Floats are prices per GPU, certificates hold prices of the whole size.
+// row says what a row of the oracle's prices charges for: single GPUs of a type (gpus 1),
+// or so many GPUs that a task, a gang or a rigid job holds together (docs/bounds.md,
+// "Sizes"). Floats are prices per GPU, certificates hold prices of the whole size.
 type row struct {
-	kind  int
-	tasks int64
+	kind int
+	gpus int64
 }
 
 // dualFeasible is the dual feasible function u_m on a type: u_m(x) = x if (m+1)x is an
@@ -55,7 +55,7 @@ func (pr *problem) addRows() {
 	sizes := make([][]int64, len(pr.caps))
 	for i := range pr.jobs {
 		for _, md := range pr.jobs[i].modes {
-			if n := pr.gangWidth(i); n > 1 {
+			if n := pr.unitGPUs(i); n > 1 {
 				sizes[md.kind] = append(sizes[md.kind], n)
 			}
 		}
@@ -78,7 +78,7 @@ func (pr *problem) addRows() {
 		return
 	}
 	for i := range pr.jobs {
-		n := pr.gangWidth(i)
+		n := pr.unitGPUs(i)
 		for m := range pr.jobs[i].modes {
 			md := &pr.jobs[i].modes[m]
 			if r, ok := at[row{md.kind, n}]; ok {
@@ -100,14 +100,14 @@ func (pr *problem) dropSizes() {
 	pr.shareTrailing()
 }
 
-// gangWidth returns how many GPUs of one type job i holds at once; 1 if its tasks are
-// independent or may mix types.
-func (pr *problem) gangWidth(i int) int64 {
+// unitGPUs returns how many GPUs of one type job i holds together: those of a task if its
+// tasks are independent or may mix types, else those of all tasks.
+func (pr *problem) unitGPUs(i int) int64 {
 	mj := &pr.model.Jobs[i]
 	if mj.Sync == hare.Relaxed || mj.Mix {
-		return 1
+		return mj.GPUs
 	}
-	return mj.Tasks
+	return mj.Tasks * mj.GPUs
 }
 
 // chooseDualFeasible chooses the functions that charge some size more than its GPUs on
@@ -181,8 +181,8 @@ func (pr *problem) newRowMap(grid []float64) *rowMap {
 			}
 			t := term{len(pr.caps) + v, r, make([]float64, G)}
 			for g, c := range tops[p.kind] {
-				if c >= to.tasks {
-					t.share[g] = p.share(to.tasks, c) / float64(to.tasks)
+				if c >= to.gpus {
+					t.share[g] = p.share(to.gpus, c) / float64(to.gpus)
 				}
 			}
 			x.terms = append(x.terms, t)
@@ -192,7 +192,7 @@ func (pr *problem) newRowMap(grid []float64) *rowMap {
 	for r, to := range pr.rows[len(pr.caps):] {
 		r += len(pr.caps)
 		for g, c := range tops[to.kind] {
-			if c < to.tasks {
+			if c < to.gpus {
 				if x.prohibitive[r] == nil {
 					x.prohibitive[r] = make([]float64, G)
 				}
@@ -312,7 +312,7 @@ func (pr *problem) nanoRows(full *prices) [][]int64 {
 		}
 		nanos[r] = make([]int64, len(prices))
 		for g, x := range prices {
-			nanos[r][g] = int64(min(math.Round(x*float64(to.tasks)), limit))
+			nanos[r][g] = int64(min(math.Round(x*float64(to.gpus)), limit))
 		}
 	}
 	return nanos
@@ -332,7 +332,7 @@ func (pr *problem) capacityCost(grid []int64, nanos [][]int64) []*big.Int {
 		var rows [][]int64
 		for r, to := range pr.rows {
 			if r >= len(pr.caps) && to.kind == k {
-				tasks, rows = append(tasks, to.tasks), append(rows, nanos[r])
+				tasks, rows = append(tasks, to.gpus), append(rows, nanos[r])
 			}
 		}
 		var f knapsack
@@ -397,8 +397,8 @@ func (pr *problem) sizePrices(nanos [][]int64) []hare.SizePrices {
 	for r, to := range pr.rows[len(pr.caps):] {
 		row := nanos[len(pr.caps)+r]
 		for g, p := range row {
-			if p != to.tasks*nanos[to.kind][g] {
-				out = append(out, hare.SizePrices{Type: pr.model.Types[to.kind], Tasks: to.tasks, Nanos: row})
+			if p != to.gpus*nanos[to.kind][g] {
+				out = append(out, hare.SizePrices{Type: pr.model.Types[to.kind], Tasks: to.gpus, Nanos: row})
 				break
 			}
 		}
