@@ -202,7 +202,7 @@ var verifierTakes = map[string][]string{
 		"Instance",
 		"Job", "Label", "Lane",
 		"LabelValues", "LostWork", "MaxExact", "MaxGPUs", "MethodCriticalPath", "MethodMachine", "MethodPrice", "Node",
-		"ObjectiveWeightedJCT", "Product",
+		"ObjectiveWeightedJCT", "PerAll", "PerNode", "Pool", "PoolCPUs", "PoolGPUs", "PoolMemory", "PoolSize", "Product",
 		"Profile", "Relaxed", "RenamedGPU", "Replan", "Result", "Rigid", "Schedule", "SizePrices", "StartedWork",
 		"StatedReplan",
 		"TerminationOptimal", "TypeCount", "TypePrices", "Window",

@@ -38,30 +38,26 @@ func prove(ctx context.Context, inst *hare.Instance, c *hare.Certificate) (*prov
 	if err := plausible(inst); err != nil {
 		return nil, err
 	}
-	if err := refusePlaced(inst, "bounds"); err != nil {
-		return nil, err
-	}
 	if c == nil {
 		return nil, errors.New("there is no certificate")
 	}
 	if c.Objective != hare.ObjectiveWeightedJCT {
 		return nil, fmt.Errorf("the certificate's objective %.40q is not %q", c.Objective, hare.ObjectiveWeightedJCT)
 	}
-	if len(c.Pools) > 0 {
-		return nil, errors.New("pools are not supported by the verifier in this version")
-	}
-	capacities := capacitiesByType(inst)
 	switch c.Method {
 	case hare.MethodPrice:
-		return priceBound(ctx, inst, capacities, c)
+		return priceBound(ctx, inst, newSupply(inst, c.Pools), c)
 	case hare.MethodCriticalPath, hare.MethodMachine:
 		if len(c.GridUs) > 0 || len(c.Prices) > 0 || c.Path || len(c.Sizes) > 0 || c.StepUs != 0 {
 			return nil, fmt.Errorf("a %s certificate has no grid, prices, path, sizes or step", c.Method)
 		}
-		if c.Method == hare.MethodMachine {
-			return machineBound(inst, capacities)
+		if len(c.Pools) > 0 {
+			return nil, fmt.Errorf("a %s certificate has no pools", c.Method)
 		}
-		return criticalPathBound(inst, capacities)
+		if c.Method == hare.MethodMachine {
+			return machineBound(inst, newSupply(inst, nil))
+		}
+		return criticalPathBound(inst, newSupply(inst, nil))
 	}
 	return nil, fmt.Errorf("unknown certificate method %.40q", c.Method)
 }
@@ -70,20 +66,9 @@ func prove(ctx context.Context, inst *hare.Instance, c *hare.Certificate) (*prov
 type typeChoice struct {
 	kind    string
 	p, s, d int64
-	count   int64       // the maximum of M_k over time
+	count   int64       // the maximum of M_k over time, or of the tasks that find room
 	units   int64       // what a round holds, in units of its price: K GPUs or one size
 	curve   *priceCurve // the price of one unit; nil if the type is free
-}
-
-func choices(job *hare.Job, capacities map[string]*typeCapacity) []typeChoice {
-	out := make([]typeChoice, 0, len(job.On))
-	for _, p := range job.On {
-		if n := capacities[p.Type].peak(); n > 0 {
-			out = append(out, typeChoice{kind: p.Type, p: p.ComputeUs, s: p.SyncUs, d: p.ComputeUs + p.SyncUs,
-				count: n})
-		}
-	}
-	return out
 }
 
 // errNever is returned for infeasible jobs, because no finite bound has a meaning then.
@@ -148,11 +133,11 @@ func holdsRound(tasks int64, cs []typeChoice, t int64) bool {
 	return false
 }
 
-func criticalPathBound(inst *hare.Instance, capacities map[string]*typeCapacity) (*proved, error) {
+func criticalPathBound(inst *hare.Instance, s *supply) (*proved, error) {
 	sum := new(big.Int)
 	for i := range inst.Jobs {
 		job := &inst.Jobs[i]
-		tau, err := leastRound(job, choices(job, capacities))
+		tau, err := leastRound(job, s.choices(job))
 		if err != nil {
 			return nil, err
 		}
@@ -170,18 +155,20 @@ type resource struct {
 
 // priceCertificate is a price certificate that has passed its checks, for one instance.
 type priceCertificate struct {
-	cert       *hare.Certificate
-	capacities map[string]*typeCapacity
-	curves     map[resource]*priceCurve
-	sizes      map[string][]int64 // by type: the numbers of GPUs with a price of their own
-	spent      atomic.Int64       // the steps counted against maxPriceWork
+	cert   *hare.Certificate
+	supply *supply
+	curves map[resource]*priceCurve
+	sizes  map[string][]int64 // by type: the numbers of GPUs with a price of their own
+	spent  atomic.Int64       // the steps counted against maxPriceWork
+
+	mu      sync.Mutex
+	seconds map[string]pricedSecond // what a second of a round costs where nodes or pools matter
 }
 
 // priceBound returns Σ φ_j − Σ w a − the price of all capacity. Prices are in units of 1e-9,
 // times in µs and weights in units of 1e-6, so sums are in 1e-15 weight-seconds.
-func priceBound(ctx context.Context, inst *hare.Instance, capacities map[string]*typeCapacity,
-	c *hare.Certificate) (*proved, error) {
-	m, err := newPriceCertificate(inst, capacities, c)
+func priceBound(ctx context.Context, inst *hare.Instance, s *supply, c *hare.Certificate) (*proved, error) {
+	m, err := newPriceCertificate(inst, s, c)
 	if err != nil {
 		return nil, err
 	}
@@ -214,8 +201,7 @@ func priceBound(ctx context.Context, inst *hare.Instance, capacities map[string]
 
 // newPriceCertificate refuses a certificate that is not a grid with a price for each of
 // its cells.
-func newPriceCertificate(inst *hare.Instance, capacities map[string]*typeCapacity,
-	c *hare.Certificate) (*priceCertificate, error) {
+func newPriceCertificate(inst *hare.Instance, s *supply, c *hare.Certificate) (*priceCertificate, error) {
 	if len(c.GridUs) < 2 || c.GridUs[0] != 0 {
 		return nil, errors.New("grid_us must start with 0 and have at least one cell")
 	}
@@ -230,8 +216,8 @@ func newPriceCertificate(inst *hare.Instance, capacities map[string]*typeCapacit
 			return nil, fmt.Errorf("entry %d of grid_us is no multiple of step_us", i)
 		}
 	}
-	m := &priceCertificate{cert: c, capacities: capacities, curves: map[resource]*priceCurve{},
-		sizes: map[string][]int64{}}
+	m := &priceCertificate{cert: c, supply: s, curves: map[resource]*priceCurve{}, sizes: map[string][]int64{},
+		seconds: map[string]pricedSecond{}}
 	for _, p := range c.Prices {
 		if err := m.addPrices("prices", resource{p.Type, 1}, p.Nanos); err != nil {
 			return nil, err
@@ -246,15 +232,23 @@ func newPriceCertificate(inst *hare.Instance, capacities map[string]*typeCapacit
 			return nil, err
 		}
 		// Each factor is at most 2^21, and the product at most 2^53 in any memory.
-		if work += uint64(len(p.Nanos)) * uint64(capacities[p.Type].peak()+1); work > maxPriceWork {
+		if work += uint64(len(p.Nanos)) * uint64(s.capacities[p.Type].peak()+1); work > maxPriceWork {
 			return nil, fmt.Errorf("a grid of %d cells is too fine to check with %d sizes", len(c.GridUs)-1,
 				len(c.Sizes))
 		}
 		m.sizes[p.Type] = append(m.sizes[p.Type], p.Tasks)
 	}
+	if err := m.addPools(inst, work); err != nil {
+		return nil, err
+	}
 	modes := 0
 	for i := range inst.Jobs {
 		modes += len(inst.Jobs[i].On)
+		if s.rooms != nil {
+			for _, p := range inst.Jobs[i].On {
+				modes += len(s.rooms.classes[p.Type])
+			}
+		}
 	}
 	if hi, lo := bits.Mul64(uint64(modes), uint64(len(c.GridUs))); hi > 0 || lo > maxPriceWork {
 		return nil, fmt.Errorf("a grid of %d cells is too fine to check for %d jobs", len(c.GridUs)-1, len(inst.Jobs))
@@ -264,20 +258,15 @@ func newPriceCertificate(inst *hare.Instance, capacities map[string]*typeCapacit
 
 // addPrices adds the prices of a resource; field is their field in the document.
 func (pc *priceCertificate) addPrices(field string, g resource, nanos []int64) error {
-	if pc.capacities[g.kind] == nil {
+	if pc.supply.capacities[g.kind] == nil {
 		return fmt.Errorf("%s name the unknown type %.40q", field, g.kind)
 	}
 	if _, twice := pc.curves[g]; twice {
 		return fmt.Errorf("%s name %d of type %.40q twice", field, g.gpus, g.kind)
 	}
 	cells := len(pc.cert.GridUs) - 1
-	if len(nanos) != cells {
-		return fmt.Errorf("%d of type %.40q have %d prices for %d cells", g.gpus, g.kind, len(nanos), cells)
-	}
-	for _, x := range nanos {
-		if x < 0 || x > hare.MaxExact {
-			return fmt.Errorf("%d of type %.40q have a price outside 0 to 2^53", g.gpus, g.kind)
-		}
+	if err := fitCells(nanos, cells); err != nil {
+		return fmt.Errorf("%d of type %.40q have %w", g.gpus, g.kind, err)
 	}
 	pc.curves[g] = newPriceCurve(pc.cert.GridUs, nanos)
 	return nil
@@ -286,7 +275,7 @@ func (pc *priceCertificate) addPrices(field string, g resource, nanos []int64) e
 // phi returns the least weighted completion plus price of one job alone, in 1e-15
 // weight-seconds.
 func (pc *priceCertificate) phi(job *hare.Job) (*big.Rat, error) {
-	cs := choices(job, pc.capacities)
+	cs := pc.supply.choices(job)
 	tau, err := leastRound(job, cs)
 	if err != nil {
 		return nil, err
@@ -299,20 +288,20 @@ func (pc *priceCertificate) phi(job *hare.Job) (*big.Rat, error) {
 		}
 		path += length
 	}
-	for i := range cs {
-		c := &cs[i]
-		c.units, c.curve = job.Tasks, pc.curves[resource{c.kind, 1}]
-		// Relaxed tasks and parts of mixing gangs use single GPUs.
-		if own := pc.curves[resource{c.kind, job.Tasks}]; own != nil && job.Sync != hare.Relaxed && !job.Mix {
-			c.units, c.curve = 1, own
+	types := cs // by type, where offers are by type and class
+	if pc.supply.rooms != nil {
+		if cs, err = pc.offers(job, cs); err != nil {
+			return nil, err
 		}
+	} else {
+		pc.payByType(job, cs)
 	}
 	if job.Sync == hare.Rigid {
 		return rigidPhi(job, cs, path)
 	}
 	phi := fluidPhi(job, cs, pc.cert.GridUs, path)
 	if job.Sync == hare.Relaxed && pc.cert.StepUs > 0 {
-		exact, err := pc.stepsPhi(job, cs, tau)
+		exact, err := pc.stepsPhi(job, types, cs, tau)
 		if err != nil {
 			return nil, err
 		}
@@ -321,6 +310,18 @@ func (pc *priceCertificate) phi(job *hare.Job) (*big.Rat, error) {
 		}
 	}
 	return phi, nil
+}
+
+// payByType sets what a job pays by type, where neither nodes nor pools matter.
+func (pc *priceCertificate) payByType(job *hare.Job, cs []typeChoice) {
+	for i := range cs {
+		c := &cs[i]
+		c.units, c.curve = job.Tasks, pc.curves[resource{c.kind, 1}]
+		// Relaxed tasks and parts of mixing gangs use single GPUs.
+		if own := pc.curves[resource{c.kind, job.Tasks}]; own != nil && job.Sync != hare.Relaxed && !job.Mix {
+			c.units, c.curve = 1, own
+		}
+	}
 }
 
 func errLong(job *hare.Job) error {

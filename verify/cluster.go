@@ -36,11 +36,11 @@ type typeCapacity struct {
 	level []int64
 }
 
-// capacitiesByType returns M_k(t) by type.
-func capacitiesByType(inst *hare.Instance) map[string]*typeCapacity {
+// capacitiesOf returns M_k(t) by type for the GPUs of some nodes.
+func capacitiesOf(nodes []hare.Node) map[string]*typeCapacity {
 	deltas := map[string]map[int64]int64{}
-	for i := range inst.Cluster.Nodes {
-		n := &inst.Cluster.Nodes[i]
+	for i := range nodes {
+		n := &nodes[i]
 		number := 0
 		for _, g := range n.GPUs {
 			d := deltas[g.Type]
@@ -72,19 +72,35 @@ func capacitiesByType(inst *hare.Instance) map[string]*typeCapacity {
 	}
 	out := map[string]*typeCapacity{}
 	for kind, d := range deltas {
-		s := &typeCapacity{}
-		for t := range d {
-			if t != hare.Forever {
-				s.at = append(s.at, t)
-			}
+		out[kind] = newTypeCapacity(d)
+	}
+	return out
+}
+
+// newTypeCapacity sums changes by time up; there must be one at 0.
+func newTypeCapacity(deltas map[int64]int64) *typeCapacity {
+	tc := &typeCapacity{}
+	for t := range deltas {
+		if t != hare.Forever {
+			tc.at = append(tc.at, t)
 		}
-		slices.Sort(s.at)
-		var level int64
-		for _, t := range s.at {
-			level += d[t]
-			s.level = append(s.level, level)
+	}
+	slices.Sort(tc.at)
+	var level int64
+	for _, t := range tc.at {
+		level += deltas[t]
+		tc.level = append(tc.level, level)
+	}
+	return tc
+}
+
+// changes returns tc with only the times at which the level changes.
+func (tc *typeCapacity) changes() *typeCapacity {
+	out := &typeCapacity{}
+	for i, t := range tc.at {
+		if i == 0 || tc.level[i] != tc.level[i-1] {
+			out.at, out.level = append(out.at, t), append(out.level, tc.level[i])
 		}
-		out[kind] = s
 	}
 	return out
 }

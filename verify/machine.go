@@ -13,8 +13,8 @@ import (
 // machine preempts jobs and always runs the released job with the greatest w/W
 // (docs/design.md, section 2). Times are in ticks of 1/M µs, so a job of work W takes W
 // ticks. machineBound takes O(n log n).
-func machineBound(inst *hare.Instance, capacities map[string]*typeCapacity) (*proved, error) {
-	speed := wholePeak(capacities)
+func machineBound(inst *hare.Instance, s *supply) (*proved, error) {
+	speed := wholePeak(s.capacities)
 	type item struct {
 		release, work, left, twice *big.Int
 		job                        *hare.Job
@@ -24,7 +24,7 @@ func machineBound(inst *hare.Instance, capacities map[string]*typeCapacity) (*pr
 	items := make([]*item, len(inst.Jobs))
 	for i := range inst.Jobs {
 		job := &inst.Jobs[i]
-		cs := choices(job, capacities)
+		cs := s.choices(job)
 		if _, err := leastRound(job, cs); err != nil {
 			return nil, err
 		}
@@ -37,7 +37,7 @@ func machineBound(inst *hare.Instance, capacities map[string]*typeCapacity) (*pr
 				task, x.sync = min(task, c.d), 0
 			}
 		}
-		x.work = times(job.Tasks, job.Rounds, task)
+		x.work = times(job.Tasks, gpusOf(job), job.Rounds, task)
 		x.left = new(big.Int).Set(x.work)
 		items[i] = x
 	}

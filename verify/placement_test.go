@@ -3,6 +3,7 @@ package verify_test
 import (
 	"encoding/json"
 	"fmt"
+	"math/big"
 	"os"
 	"slices"
 	"strconv"
@@ -63,11 +64,61 @@ func TestExamplesOnNodes(t *testing.T) {
 		if r := verify.Check(inst, res); !r.OK {
 			t.Errorf("%s: %s", name, r)
 		}
+		for _, method := range []struct{ name, want string }{
+			{hare.MethodCriticalPath, x.CriticalPath.String() + ".000000"}, {hare.MethodMachine, x.Machine},
+		} {
+			cert := &hare.Certificate{Method: method.name, Objective: hare.ObjectiveWeightedJCT}
+			if low, err := verify.Bound(inst, cert); err != nil || low.FloatString(6) != method.want {
+				t.Errorf("%s: %s proves %v, %v, want %s", name, method.name, low, err, method.want)
+			}
+		}
+		if low, err := verify.Bound(inst, nodeCertificate(t, x.Certificate)); err != nil || low.FloatString(6) != x.Price {
+			t.Errorf("%s: the prices prove %v, %v, want %s", name, low, err, x.Price)
+		}
 		_, ends, _ := verify.ScheduleValue(inst, res.Schedule)
 		for i, end := range ends {
 			if want := x.Completions[inst.Jobs[i].ID].String(); hare.FormatMicros(end) != want {
 				t.Errorf("%s: job %s ends at %s, want %s", name, inst.Jobs[i].ID, hare.FormatMicros(end), want)
 			}
+		}
+	}
+}
+
+// nodeCertificate reads a certificate.
+func nodeCertificate(t testing.TB, text []byte) *hare.Certificate {
+	t.Helper()
+	c, err := wire.DecodeCertificate(strings.NewReader(string(text)), wire.Limits{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// The certificates of wrong readings prove what they prove by the right reading.
+func TestReadingsOnNodes(t *testing.T) {
+	text, err := os.ReadFile("testdata/nodes/wrong-readings.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all map[string]struct {
+		Optimum, Right json.Number
+		Instance       json.RawMessage
+		Certificate    json.RawMessage
+	}
+	if err := json.Unmarshal(text, &all); err != nil {
+		t.Fatal(err)
+	}
+	for name, x := range all {
+		if x.Certificate == nil {
+			continue
+		}
+		right, ok := new(big.Rat).SetString(x.Right.String())
+		if !ok {
+			t.Fatal(x.Right)
+		}
+		low, err := verify.Bound(nodeInstance(t, x.Instance), nodeCertificate(t, x.Certificate))
+		if err != nil || low.Cmp(right) != 0 {
+			t.Errorf("%s: %v %v, want %s", name, low, err, x.Right)
 		}
 	}
 }

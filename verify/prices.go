@@ -62,10 +62,26 @@ func (pr *Prices) Scaled(inst *hare.Instance, factorMicro int64) (*big.Rat, erro
 			return nil, errors.New("verify: prices become too large")
 		}
 	}
+	c.Pools = slices.Clone(c.Pools)
+	for i := range c.Pools {
+		p := &c.Pools[i]
+		if p.Nanos, ok = scaledBy(p.Nanos, factorMicro); !ok {
+			return nil, errors.New("verify: prices become too large")
+		}
+		p.Sizes = slices.Clone(p.Sizes)
+		for x := range p.Sizes {
+			if p.Sizes[x].Nanos, ok = scaledBy(p.Sizes[x].Nanos, factorMicro); !ok {
+				return nil, errors.New("verify: prices become too large")
+			}
+		}
+	}
 	return pr.scaled(inst, &c, true)
 }
 
 func scaledBy(nanos []int64, factorMicro int64) ([]int64, bool) {
+	if nanos == nil {
+		return nil, true
+	}
 	out := make([]int64, len(nanos))
 	x, million := new(big.Int), big.NewInt(1e6)
 	for i, n := range nanos {
@@ -82,16 +98,15 @@ func (pr *Prices) scaled(inst *hare.Instance, cert *hare.Certificate, fresh bool
 	if err := plausible(inst); err != nil {
 		return nil, err
 	}
-	if err := refusePlaced(inst, "bounds"); err != nil {
-		return nil, err
-	}
-	capacities := capacitiesByType(inst)
 	c := *cert
+	var origin []int32
+	c.Pools, origin = poolsOf(inst, cert.Pools)
+	s := newSupply(inst, c.Pools)
 	c.Prices = slices.DeleteFunc(slices.Clone(c.Prices),
-		func(t hare.TypePrices) bool { return capacities[t.Type] == nil })
+		func(t hare.TypePrices) bool { return s.capacities[t.Type] == nil })
 	c.Sizes = slices.DeleteFunc(slices.Clone(c.Sizes),
-		func(t hare.SizePrices) bool { return capacities[t.Type] == nil })
-	m, err := newPriceCertificate(inst, capacities, &c)
+		func(t hare.SizePrices) bool { return s.capacities[t.Type] == nil })
+	m, err := newPriceCertificate(inst, s, &c)
 	if err != nil {
 		return nil, err
 	}
@@ -100,7 +115,7 @@ func (pr *Prices) scaled(inst *hare.Instance, cert *hare.Certificate, fresh bool
 	var missing []int
 	pr.mu.Lock()
 	for i := range inst.Jobs {
-		keys[i] = phiKey(&inst.Jobs[i], capacities)
+		keys[i] = phiKey(&inst.Jobs[i], s, origin)
 		if !fresh {
 			phis[i] = pr.phis[keys[i]]
 		}
@@ -150,12 +165,49 @@ func (pc *priceCertificate) total(inst *hare.Instance, phis []*big.Rat) *proved 
 	return addUp(phis, fixed)
 }
 
+// poolsOf returns the pools that inst can have, and their numbers in pools: those whose type
+// is in the cluster, and those of CPUs and memory only if each of their nodes limits them.
+func poolsOf(inst *hare.Instance, pools []hare.Pool) (can []hare.Pool, origin []int32) {
+	for i := range pools {
+		p := &pools[i]
+		known := slices.ContainsFunc(inst.Cluster.Nodes, func(n hare.Node) bool {
+			return slices.ContainsFunc(n.GPUs, func(g hare.TypeCount) bool { return g.Type == p.Type })
+		})
+		unlimited := p.Resource != hare.PoolGPUs && slices.ContainsFunc(inst.Cluster.Nodes,
+			func(n hare.Node) bool { return inPool(p, &n) && amountOn(p, &n) == 0 })
+		if known && !unlimited {
+			can, origin = append(can, *p), append(origin, int32(i))
+		}
+	}
+	return can, origin
+}
+
 // phiKey returns a key with all that the φ of a job at given prices depends on: the fields
 // of the job without its ID and, for each type that is ever in service, the number of GPUs.
 // A job can use no more GPUs of a type than it has tasks, because as many suffice for a whole
-// round, so larger numbers of GPUs give the same key.
-func phiKey(j *hare.Job, capacities map[string]*typeCapacity) string {
+// round, so larger numbers of GPUs give the same key. Where nodes or pools matter, the key has
+// the tasks that find room in place of GPUs, and the pools of each class. origin gives the
+// numbers of pools by which the key names them.
+func phiKey(j *hare.Job, s *supply, origin []int32) string {
 	b := make([]byte, 0, 64+32*len(j.On))
+	if s.rooms != nil {
+		b = binary.AppendVarint(append(b, 'n'), gpusOf(j))
+		b = binary.AppendVarint(b, j.CPUMilliPerTask)
+		b = binary.AppendVarint(b, j.MemoryMiBPerTask)
+		for _, c := range s.choices(j) {
+			b = append(binary.AppendVarint(b, int64(len(c.kind))), c.kind...)
+			b = binary.AppendVarint(b, min(c.count, j.Tasks))
+			room := s.rooms.of(j, c.kind)
+			b = binary.AppendVarint(b, int64(len(room.classes)))
+			for _, class := range room.classes {
+				pools := s.rooms.classes[c.kind][class].pools
+				b = binary.AppendVarint(b, int64(len(pools)))
+				for _, p := range pools {
+					b = binary.AppendVarint(b, int64(origin[p]))
+				}
+			}
+		}
+	}
 	for _, x := range []int64{j.WeightMicro, j.ReleaseUs, j.Rounds, j.Tasks, int64(j.Sync)} {
 		b = binary.AppendVarint(b, x)
 	}
@@ -165,7 +217,7 @@ func phiKey(j *hare.Job, capacities map[string]*typeCapacity) string {
 		b = append(b, 0)
 	}
 	for _, p := range j.On {
-		n := capacities[p.Type].peak()
+		n := s.capacities[p.Type].peak()
 		if n == 0 {
 			continue
 		}
@@ -195,11 +247,11 @@ func OneMore(inst *hare.Instance, c *hare.Certificate) ([]TypeTotal, error) {
 	if err := plausible(inst); err != nil {
 		return nil, err
 	}
-	if err := refusePlaced(inst, "bounds"); err != nil {
-		return nil, err
-	}
+	// The new GPU has its own node, so the pools of CPUs and memory cost the same.
+	gpus := *c
+	gpus.Pools = slices.DeleteFunc(slices.Clone(c.Pools), func(p hare.Pool) bool { return p.Resource != hare.PoolGPUs })
 	capacity := func(inst *hare.Instance) (*big.Int, error) {
-		m, err := newPriceCertificate(inst, capacitiesByType(inst), c)
+		m, err := newPriceCertificate(inst, newSupply(inst, gpus.Pools), &gpus)
 		if err != nil {
 			return nil, err
 		}
@@ -210,7 +262,7 @@ func OneMore(inst *hare.Instance, c *hare.Certificate) ([]TypeTotal, error) {
 		return nil, err
 	}
 	var out []TypeTotal
-	for kind := range capacitiesByType(inst) {
+	for kind := range capacitiesOf(inst.Cluster.Nodes) {
 		after, err := capacity(WithOneMore(inst, kind))
 		if err != nil {
 			return nil, err

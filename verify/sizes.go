@@ -6,16 +6,19 @@ import (
 )
 
 // capacity returns the price of all GPUs in service: for each type ∫ M π, or ∫ F if
-// several GPUs held together have prices of their own.
+// several GPUs held together have prices of their own. The cost of the pools is added.
 func (pc *priceCertificate) capacity() *big.Int {
 	total := new(big.Int)
 	for _, p := range pc.cert.Prices {
 		if len(pc.sizes[p.Type]) == 0 {
-			total.Add(total, pc.capacities[p.Type].cost(pc.cert.GridUs, p.Nanos))
+			total.Add(total, pc.supply.capacities[p.Type].cost(pc.cert.GridUs, p.Nanos))
 		}
 	}
 	for kind, sizes := range pc.sizes {
 		total.Add(total, pc.patterns(kind, sizes))
+	}
+	if len(pc.cert.Pools) > 0 {
+		total.Add(total, pc.poolsCost())
 	}
 	return total
 }
@@ -23,7 +26,7 @@ func (pc *priceCertificate) capacity() *big.Int {
 // patterns returns ∫ F over the grid. A table gives F for every M of a cell, and is
 // valid until prices change. It takes O(cells · GPUs · sizes).
 func (pc *priceCertificate) patterns(kind string, sizes []int64) *big.Int {
-	s := pc.capacities[kind]
+	s := pc.supply.capacities[kind]
 	k := knapsack{peak: s.peak()}
 	total := new(big.Int)
 	known := -1 // the cell of the table

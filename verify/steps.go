@@ -39,7 +39,9 @@ type stepKind struct {
 // stepsPhi returns φ of a relaxed job alone by the recursion V of docs/bounds.md, in 1e-15
 // weight-seconds, or nil if the job is not bounded round by round. stepsPhi takes O(rounds ·
 // steps · levels + steps · levels · types · log types).
-func (pc *priceCertificate) stepsPhi(job *hare.Job, cs []typeChoice, tau int64) (*big.Rat, error) {
+//
+// cs are the types of the job, and offers what the job pays on them, by type and class.
+func (pc *priceCertificate) stepsPhi(job *hare.Job, cs, offers []typeChoice, tau int64) (*big.Rat, error) {
 	delta, grid := pc.cert.StepUs, pc.cert.GridUs
 	horizon, types := grid[len(grid)-1]/delta, int64(len(cs))
 	if job.Rounds > maxSteps || horizon > maxSteps || types > maxSteps || job.Rounds*horizon > maxSteps/types {
@@ -67,7 +69,11 @@ func (pc *priceCertificate) stepsPhi(job *hare.Job, cs []typeChoice, tau int64) 
 	cost.Mul(cost.Add(cost, big.NewInt(j.release)), big.NewInt(j.weight))
 	if j.width > 0 {
 		for k := range j.kinds {
-			j.kinds[k].price(cs[k].curve, delta, j.release, j.width)
+			for i := range offers {
+				if offers[i].kind == cs[k].kind {
+					j.kinds[k].price(offers[i].curve, delta, j.release, j.width)
+				}
+			}
 		}
 		j.waiting = sum128{}.plus(j.weight, j.width)
 		if j.waiting.hi == 0 && j.waiting.lo < 1<<62 {
@@ -111,8 +117,9 @@ func (sd *stepped) findLevels(most int64) bool {
 	}
 }
 
-// price computes the prices of slots that start within width steps from the given step;
-// a nil price curve is free. It takes O(width).
+// price computes the prices of slots that start within width steps from the given step, where
+// they are less than those of an earlier class; a nil price curve is free. It takes
+// O(width).
 func (sk *stepKind) price(t *priceCurve, delta, from, width int64) {
 	paid := make([]sum128, width+1) // Π
 	if t != nil {
@@ -124,9 +131,14 @@ func (sk *stepKind) price(t *priceCurve, delta, from, width int64) {
 			paid[x+1] = paid[x].plus(1, t.prices[cell])
 		}
 	}
-	sk.slot = make([]sum128, width)
+	first := sk.slot == nil
+	if first {
+		sk.slot = make([]sum128, width)
+	}
 	for x := range width {
-		sk.slot[x] = paid[min(x+sk.p, width)].sub(paid[x])
+		if slot := paid[min(x+sk.p, width)].sub(paid[x]); first || slot.compare(sk.slot[x]) < 0 {
+			sk.slot[x] = slot
+		}
 	}
 }
 

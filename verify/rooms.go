@@ -1,0 +1,358 @@
+package verify
+
+import (
+	"encoding/binary"
+	"slices"
+	"sync"
+
+	"github.com/hare-sched/hare"
+)
+
+// supply is what a cluster offers to single jobs, at any time.
+type supply struct {
+	capacities map[string]*typeCapacity
+	// placed says that the modes of jobs go by the room on nodes (docs/nodes.md, "Modes").
+	placed bool
+	rooms  *rooms // nil if neither nodes nor pools matter
+}
+
+func newSupply(inst *hare.Instance, pools []hare.Pool) *supply {
+	s := &supply{capacities: capacitiesOf(inst.Cluster.Nodes), placed: nodesMatter(inst)}
+	if s.placed || len(pools) > 0 {
+		s.rooms = newRooms(inst.Cluster.Nodes, pools)
+	}
+	return s
+}
+
+// nodesMatter says whether an instance has a rule about nodes.
+func nodesMatter(inst *hare.Instance) bool {
+	cpus := slices.ContainsFunc(inst.Cluster.Nodes, func(n hare.Node) bool { return n.CPUMilli > 0 })
+	memory := slices.ContainsFunc(inst.Cluster.Nodes, func(n hare.Node) bool { return n.MemoryMiB > 0 })
+	for i := range inst.Jobs {
+		j := &inst.Jobs[i]
+		if gpusOf(j) > 1 || j.DistinctNodes || len(j.Only)+len(j.Exclude) > 0 || cpus && j.CPUMilliPerTask > 0 ||
+			memory && j.MemoryMiBPerTask > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// choices returns the types on which a job can run, with the greatest number of its tasks that
+// find room at once. It returns none if the job may mix types and never finds room for all
+// tasks.
+func (su *supply) choices(job *hare.Job) []typeChoice {
+	out := make([]typeChoice, 0, len(job.On))
+	for _, p := range job.On {
+		n := su.capacities[p.Type].peak()
+		if su.placed {
+			n = su.rooms.of(job, p.Type).fit
+			if job.Sync != hare.Relaxed && !job.Mix && n < job.Tasks {
+				n = 0
+			}
+		}
+		if n > 0 {
+			out = append(out, typeChoice{kind: p.Type, p: p.ComputeUs, s: p.SyncUs, d: p.ComputeUs + p.SyncUs,
+				count: n})
+		}
+	}
+	if su.placed && job.Mix && su.rooms.together(job) < job.Tasks {
+		return nil
+	}
+	return out
+}
+
+// rooms knows for how many tasks the nodes have room, and which pools price what a task
+// holds there. It is safe for concurrent use.
+type rooms struct {
+	nodes   []hare.Node
+	index   map[string]int // node name to its index
+	groups  []nodeGroup
+	groupOf []int32                // by node
+	classes map[string][]nodeClass // by type: the lists of pools that its nodes are in
+
+	mu      sync.Mutex
+	allowed map[string][]int64 // by selectors: how many nodes of each group they allow
+	known   map[string]*typeRoom
+}
+
+// nodeGroup is a set of nodes that are equal except for their names, and in the same pools.
+type nodeGroup struct {
+	first, count int                      // a node of the group, and how many there are
+	free         map[string]*typeCapacity // by type
+	class        map[string]int           // by type: the index in rooms.classes
+	pools        []int32                  // the pools that price something on the nodes, in order
+}
+
+// nodeClass is a set of nodes whose GPUs of one type are in the same pools.
+type nodeClass struct {
+	pools []int32 // the indices in the certificate
+}
+
+// typeRoom is what a job finds on one type.
+type typeRoom struct {
+	fit     int64 // the greatest number of tasks at once
+	at      map[int64]int64
+	classes []int // the classes with room for a task at some time, ascending
+}
+
+// newRooms groups nodes. It takes O(nodes + pools · groups), and longer for pools that choose
+// nodes by name.
+func newRooms(nodes []hare.Node, pools []hare.Pool) *rooms {
+	r := &rooms{nodes: nodes, index: make(map[string]int, len(nodes)), groupOf: make([]int32, len(nodes)),
+		classes: map[string][]nodeClass{}, allowed: map[string][]int64{}, known: map[string]*typeRoom{}}
+	for i := range nodes {
+		r.index[nodes[i].Name] = i
+	}
+	named := map[int][]int32{} // by node: the pools that choose it by name
+	for p := range pools {
+		if names := valuesOf(pools[p].Only, "node"); names != nil {
+			for _, name := range names {
+				if n, ok := r.index[name]; ok && inPool(&pools[p], &nodes[n]) {
+					named[n] = append(named[n], int32(p))
+				}
+			}
+		}
+	}
+	groups := map[string]int32{}
+	var key []byte
+	for i := range nodes {
+		key = appendNode(key[:0], &nodes[i])
+		for _, p := range named[i] {
+			key = binary.AppendVarint(append(key, 'p'), int64(p))
+		}
+		at, ok := groups[string(key)]
+		if !ok {
+			at = int32(len(r.groups))
+			groups[string(key)] = at
+			r.groups = append(r.groups, nodeGroup{first: i})
+		}
+		r.groups[at].count++
+		r.groupOf[i] = at
+	}
+	for i := range r.groups {
+		r.groups[i].resolve(nodes, pools, r)
+	}
+	return r
+}
+
+// resolve finds what the nodes of the group have free, and their pools and classes.
+func (ng *nodeGroup) resolve(nodes []hare.Node, pools []hare.Pool, r *rooms) {
+	node := &nodes[ng.first]
+	ng.free = capacitiesOf(nodes[ng.first : ng.first+1])
+	ng.class = make(map[string]int, len(node.GPUs))
+	for p := range pools {
+		if inPool(&pools[p], node) {
+			ng.pools = append(ng.pools, int32(p))
+		}
+	}
+	for _, g := range node.GPUs {
+		var mine []int32
+		for _, p := range ng.pools {
+			if pools[p].Resource != hare.PoolGPUs || pools[p].Type == g.Type {
+				mine = append(mine, p)
+			}
+		}
+		list := r.classes[g.Type]
+		at := slices.IndexFunc(list, func(c nodeClass) bool { return slices.Equal(c.pools, mine) })
+		if at < 0 {
+			at = len(list)
+			r.classes[g.Type] = append(list, nodeClass{mine})
+		}
+		ng.class[g.Type] = at
+	}
+}
+
+// inPool says whether a pool prices something on a node: the node has GPUs of the type of the
+// pool and matches its selector.
+func inPool(p *hare.Pool, n *hare.Node) bool {
+	if !slices.ContainsFunc(n.GPUs, func(g hare.TypeCount) bool { return g.Type == p.Type }) {
+		return false
+	}
+	for i := range p.Only {
+		if !selects(&p.Only[i], n) {
+			return false
+		}
+	}
+	return true
+}
+
+// valuesOf returns the values of a label in a selector, or nil.
+func valuesOf(selector []hare.LabelValues, label string) []string {
+	at := slices.IndexFunc(selector, func(lv hare.LabelValues) bool { return lv.Label == label })
+	if at < 0 {
+		return nil
+	}
+	return selector[at].Values
+}
+
+// appendNode appends all of a node but its name.
+func appendNode(b []byte, n *hare.Node) []byte {
+	number := func(xs ...int64) {
+		for _, x := range xs {
+			b = binary.AppendVarint(b, x)
+		}
+	}
+	text := func(s string) {
+		number(int64(len(s)))
+		b = append(b, s...)
+	}
+	number(n.CPUMilli, n.MemoryMiB, int64(len(n.GPUs)))
+	for _, g := range n.GPUs {
+		text(g.Type)
+		number(int64(g.Count))
+	}
+	windows := n.Windows
+	if windows == nil {
+		windows = []hare.Window{{StartUs: 0, EndUs: hare.Forever}}
+	}
+	number(int64(len(windows)))
+	for _, w := range windows {
+		number(w.StartUs, w.EndUs)
+	}
+	number(int64(len(n.Busy)))
+	for _, x := range n.Busy {
+		number(int64(x.GPU), x.UntilUs)
+	}
+	number(int64(len(n.Labels)))
+	for _, l := range n.Labels {
+		text(l.Name)
+		text(l.Value)
+	}
+	return b
+}
+
+// selectorText is equal for jobs with equal selectors.
+func selectorText(job *hare.Job) string {
+	if len(job.Only)+len(job.Exclude) == 0 {
+		return ""
+	}
+	var b []byte
+	text := func(s string) { b = append(binary.AppendVarint(b, int64(len(s))), s...) }
+	for _, selector := range [][]hare.LabelValues{job.Only, job.Exclude} {
+		b = binary.AppendVarint(b, int64(len(selector)))
+		for _, lv := range selector {
+			text(lv.Label)
+			b = binary.AppendVarint(b, int64(len(lv.Values)))
+			for _, v := range lv.Values {
+				text(v)
+			}
+		}
+	}
+	return string(b)
+}
+
+// allowedBy returns how many nodes of each group a job may use. r.mu is held. It takes
+// O(groups), or O(nodes) if the selectors name nodes.
+func (r *rooms) allowedBy(job *hare.Job, selectors string) []int64 {
+	if counts, ok := r.allowed[selectors]; ok {
+		return counts
+	}
+	counts := make([]int64, len(r.groups))
+	if valuesOf(job.Only, "node") == nil && valuesOf(job.Exclude, "node") == nil {
+		for i := range r.groups {
+			if allows(job, &r.nodes[r.groups[i].first]) {
+				counts[i] = int64(r.groups[i].count)
+			}
+		}
+	} else {
+		for i := range r.nodes {
+			if allows(job, &r.nodes[i]) {
+				counts[r.groupOf[i]]++
+			}
+		}
+	}
+	r.allowed[selectors] = counts
+	return counts
+}
+
+// of returns what the job finds on a type. It takes O(groups + S log S) for S changes of the
+// free GPUs of all groups, and less if it is known from an equal job.
+func (r *rooms) of(job *hare.Job, kind string) *typeRoom {
+	selectors := selectorText(job)
+	key := binary.AppendVarint(nil, gpusOf(job))
+	key = binary.AppendVarint(key, job.CPUMilliPerTask)
+	key = binary.AppendVarint(key, job.MemoryMiBPerTask)
+	if job.DistinctNodes {
+		key = append(key, 'd')
+	}
+	key = append(append(key, 0), kind...)
+	key = append(append(key, 0), selectors...)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if room, ok := r.known[string(key)]; ok {
+		return room
+	}
+	room := r.find(job, kind, r.allowedBy(job, selectors))
+	r.known[string(key)] = room
+	return room
+}
+
+// find computes the room for a job on a type; counts are the nodes that the job may use.
+func (r *rooms) find(job *hare.Job, kind string, counts []int64) *typeRoom {
+	room := &typeRoom{at: map[int64]int64{}}
+	for i := range r.groups {
+		g := &r.groups[i]
+		free := g.free[kind]
+		if free == nil || counts[i] == 0 {
+			continue
+		}
+		before, most := int64(0), int64(0)
+		for x, at := range free.at {
+			now := tasksFit(job, &r.nodes[g.first], free.level[x])
+			if now != before {
+				room.at[at] += (now - before) * counts[i]
+			}
+			before, most = now, max(most, now)
+		}
+		if c := g.class[kind]; most > 0 && !slices.Contains(room.classes, c) {
+			room.classes = append(room.classes, c)
+		}
+	}
+	slices.Sort(room.classes)
+	room.fit = mostOf(room.at)
+	return room
+}
+
+// tasksFit returns how many tasks of the job find room on a node of which so many GPUs of one
+// type are free, if nothing else runs there.
+func tasksFit(job *hare.Job, n *hare.Node, free int64) int64 {
+	tasks := free / gpusOf(job)
+	if n.CPUMilli > 0 && job.CPUMilliPerTask > 0 {
+		tasks = min(tasks, n.CPUMilli/job.CPUMilliPerTask)
+	}
+	if n.MemoryMiB > 0 && job.MemoryMiBPerTask > 0 {
+		tasks = min(tasks, n.MemoryMiB/job.MemoryMiBPerTask)
+	}
+	if job.DistinctNodes {
+		tasks = min(tasks, 1)
+	}
+	return tasks
+}
+
+// together returns the greatest number of tasks of the job that find room at once on all of its
+// types.
+func (r *rooms) together(job *hare.Job) int64 {
+	changes := map[int64]int64{}
+	for _, p := range job.On {
+		for at, by := range r.of(job, p.Type).at {
+			changes[at] += by
+		}
+	}
+	return mostOf(changes)
+}
+
+// mostOf returns the greatest sum of changes by time.
+func mostOf(changes map[int64]int64) int64 {
+	times := make([]int64, 0, len(changes))
+	for t := range changes {
+		times = append(times, t)
+	}
+	slices.Sort(times)
+	var level, most int64
+	for _, t := range times {
+		level += changes[t]
+		most = max(most, level)
+	}
+	return most
+}
