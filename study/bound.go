@@ -39,7 +39,8 @@ func (s *series) bound(ctx context.Context, in *jobsInput, runs []Run) (*simulat
 		return nil, nil
 	}
 	cfg := s.cfg.Solver
-	cfg.BoundWork, cfg.LP = max(boundWork, workPerJob*int64(len(in.tasks.Jobs))), nil // the same bound whether an LP engine runs or not
+	cfg.BoundWork = max(boundWork, workPerJob*int64(len(in.tasks.Jobs)))
+	cfg.LP = nil // the same bound whether an LP engine runs or not
 	rel, err := solver.Bound(ctx, in.tasks, hare.MethodPrice, cfg)
 	switch {
 	case errors.Is(err, solver.ErrInfeasible):
