@@ -1,0 +1,487 @@
+package verify_test
+
+import (
+	"flag"
+	"fmt"
+	"math"
+	"math/big"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/bench/brute"
+	"github.com/hare-sched/hare/verify"
+)
+
+// soak makes the test of bounds on nodes as long as it is before a release:
+//
+//	go test ./verify -run BoundsOnNodes -v -args -hare.soak
+var soak = flag.Bool("hare.soak", false, "200,000 instances with rules about nodes")
+
+// randomPools returns a certificate for inst with random prices and pools of all kinds on cells
+// of one second.
+func randomPools(r *rand.Rand, inst *hare.Instance, cells int) *hare.Certificate {
+	c := &hare.Certificate{Method: hare.MethodPrice, Path: r.IntN(8) > 0, Objective: hare.ObjectiveWeightedJCT}
+	if r.IntN(3) == 0 {
+		c.StepUs = 500_000
+	}
+	for g := range cells + 1 {
+		c.GridUs = append(c.GridUs, int64(g)*1_000_000)
+	}
+	row := func(scale float64) []int64 {
+		out, at := make([]int64, cells), r.Float64()*scale
+		for g := range out {
+			out[g] = int64(at * float64(cells-g) / float64(cells) * 1e9)
+		}
+		return out
+	}
+	kinds := map[string]bool{}
+	var types []string
+	limited := func(kind string, of func(*hare.Node) int64) bool {
+		return !slices.ContainsFunc(inst.Cluster.Nodes, func(n hare.Node) bool {
+			return of(&n) == 0 && slices.ContainsFunc(n.GPUs, func(g hare.TypeCount) bool { return g.Type == kind })
+		})
+	}
+	for _, n := range inst.Cluster.Nodes {
+		for _, g := range n.GPUs {
+			if !kinds[g.Type] {
+				kinds[g.Type] = true
+				types = append(types, g.Type)
+			}
+		}
+	}
+	slices.Sort(types)
+	for _, kind := range types {
+		c.Prices = append(c.Prices, hare.TypePrices{Type: kind, Nanos: row(0.5)})
+		var units []int64 // what may be held together
+		for i := range inst.Jobs {
+			j := &inst.Jobs[i]
+			units = append(units, j.TaskGPUs(), j.Tasks*j.TaskGPUs())
+		}
+		slices.Sort(units)
+		units = slices.Compact(units)
+		for _, s := range units {
+			if s > 1 && r.IntN(2) == 0 {
+				c.Sizes = append(c.Sizes, hare.SizePrices{Type: kind, Tasks: s, Nanos: row(0.5 * float64(s))})
+			}
+		}
+		for _, per := range []string{hare.PerNode, hare.PerAll} {
+			for _, only := range [][]hare.LabelValues{nil, {{Label: "node", Values: []string{"n0"}}},
+				{{Label: "disk", Values: []string{"nvme"}}}} {
+				if only == nil && per == hare.PerAll || r.IntN(3) == 0 {
+					continue
+				}
+				p := hare.Pool{Type: kind, Per: per, Only: only}
+				if r.IntN(2) == 0 {
+					p.Nanos = row(0.3)
+				}
+				for _, s := range units {
+					if r.IntN(3) > 0 {
+						p.Sizes = append(p.Sizes, hare.PoolSize{GPUs: s, Nanos: row(0.3 * float64(s))})
+					}
+				}
+				c.Pools = append(c.Pools, p)
+			}
+		}
+		if limited(kind, func(n *hare.Node) int64 { return n.CPUMilli }) && r.IntN(3) > 0 {
+			c.Pools = append(c.Pools, hare.Pool{Resource: hare.PoolCPUs, Type: kind, Nanos: row(0.5)})
+		}
+		if limited(kind, func(n *hare.Node) int64 { return n.MemoryMiB }) && r.IntN(3) > 0 {
+			c.Pools = append(c.Pools, hare.Pool{Resource: hare.PoolMemory, Type: kind, Nanos: row(0.5)})
+		}
+	}
+	return c
+}
+
+// priceRows returns all rows of prices of a certificate.
+func priceRows(c *hare.Certificate) [][]int64 {
+	var rows [][]int64
+	for i := range c.Prices {
+		rows = append(rows, c.Prices[i].Nanos)
+	}
+	for i := range c.Sizes {
+		rows = append(rows, c.Sizes[i].Nanos)
+	}
+	for i := range c.Pools {
+		if c.Pools[i].Nanos != nil {
+			rows = append(rows, c.Pools[i].Nanos)
+		}
+		for x := range c.Pools[i].Sizes {
+			rows = append(rows, c.Pools[i].Sizes[x].Nanos)
+		}
+	}
+	return rows
+}
+
+// ascend raises value, a bound at the prices of c, by random changes of a row or of some of its
+// cells, and returns the greatest value.
+func ascend(r *rand.Rand, c *hare.Certificate, steps int, value func() float64) float64 {
+	rows := priceRows(c)
+	best := value()
+	step := 1.0
+	for range steps {
+		row := rows[r.IntN(len(rows))]
+		before := slices.Clone(row)
+		from, to := 0, len(row)
+		if r.IntN(3) > 0 {
+			from = r.IntN(len(row))
+			to = from + 1 + r.IntN(len(row)-from)
+		}
+		factor, add := math.Exp(step*r.NormFloat64()), step*r.NormFloat64()*1e8
+		if r.IntN(8) == 0 {
+			factor = 0
+		}
+		for g := from; g < to; g++ {
+			row[g] = max(0, int64(float64(row[g])*factor+add))
+		}
+		if v := value(); v > best {
+			best = v
+			step = min(1, step*1.3)
+		} else {
+			copy(row, before)
+			step = max(1e-3, step*0.97)
+		}
+	}
+	return best
+}
+
+// For random tiny instances with all rules about nodes mixed, no certificate whose prices are
+// optimised proves more than the optimum, and the optimal schedule is accepted with its
+// value.
+func TestBoundsOnNodes(t *testing.T) {
+	instances, steps := 600, 60
+	if testing.Short() {
+		instances = 60
+	}
+	if *soak {
+		instances = 200_000
+	}
+	r := rand.New(rand.NewPCG(15, 1))
+	tried, tight, gaps := 0, 0, 0.0
+	for i := range instances {
+		inst := brute.RandomOnNodes(r)
+		opt, plan, done := brute.OptimumOnNodes(inst, 20_000)
+		if !done || plan == nil {
+			continue
+		}
+		tried++
+		optimum := hare.Product(1, opt)
+		value, _, faults := verify.ScheduleValue(inst, plan)
+		if len(faults) > 0 || value.Cmp(optimum) != 0 {
+			t.Fatalf("instance %d: the optimal schedule of value %v has value %v, faults %v", i, optimum, value, faults)
+		}
+		limit := new(big.Rat).SetFrac(optimum.Big(), big.NewInt(1e12))
+		for _, method := range []string{hare.MethodCriticalPath, hare.MethodMachine} {
+			low, err := verify.Bound(inst, &hare.Certificate{Method: method, Objective: hare.ObjectiveWeightedJCT})
+			if err != nil || low.Cmp(limit) > 0 {
+				t.Fatalf("instance %d: %s proves %v, %v, optimum %v", i, method, low, err, optimum)
+			}
+		}
+		cert := randomPools(r, inst, 6)
+		best := ascend(r, cert, steps, func() float64 {
+			low, err := verify.Bound(inst, cert)
+			if err != nil {
+				t.Fatalf("instance %d: %v", i, err)
+			}
+			if low.Cmp(limit) > 0 {
+				t.Fatalf("instance %d: prices prove %v, optimum %v: %+v %+v", i, low.FloatString(9), optimum, inst, cert)
+			}
+			if want := naiveOnNodes(inst, cert, nodeReading{}); math.Abs(want-ratFloat(low)) > 1e-6 {
+				t.Fatalf("instance %d: bound %v, naive %v: %+v %+v", i, low.FloatString(9), want, inst, cert)
+			}
+			return ratFloat(low)
+		})
+		gaps += 1 - best/optimum.Float()
+		if best > optimum.Float()*0.999999 {
+			tight++
+		}
+	}
+	t.Logf("%d instances, %d bounds equal to the optimum, mean gap %.3f", tried, tight, gaps/float64(tried))
+}
+
+func ratFloat(x *big.Rat) float64 {
+	f, _ := x.Float64()
+	return f
+}
+
+// nodeReading is one way to read docs/nodes.md. The zero value is the right reading, and each
+// field makes it false in one point.
+type nodeReading struct {
+	gangUnit      bool // the whole gang is a unit in each node, too
+	meanNode      bool // F of the mean node, times the number of nodes
+	noSingles     bool // F without GPUs alone
+	dearestFirst  bool // F by the dearest good first
+	unitsMixing   bool // whole gangs as units of jobs that mix types
+	unitsRelaxed  bool // whole rounds as units of relaxed jobs
+	gangOnOneNode bool // all tasks of a round on one node
+	fitAtZero     bool // room at time 0 alone
+	cpusAtZero    bool // CPUs of nodes in service at time 0 alone
+	leftEnd       bool // M at the cell's left end
+	ownByNode     bool // m_k by one node
+	firstClass    bool // one class taken for all
+	subsetGang    bool // gang units in a pool that lacks some of the job's nodes
+	poolOfFirst   bool // M of the nodes that the first job may use
+	of            reading
+}
+
+// naiveOnNodes evaluates the price bound by the text of docs/nodes.md in floats, second by
+// second and node by node. All times of inst are multiples of half a second and all cells last
+// one second.
+func naiveOnNodes(inst *hare.Instance, c *hare.Certificate, r nodeReading) float64 {
+	const half = 500_000
+	nodes := inst.Cluster.Nodes
+	cells := len(c.GridUs) - 1
+	free := func(n int, kind string, t int64) (count int64) {
+		node, number := &nodes[n], 0
+		open := node.Windows == nil || slices.ContainsFunc(node.Windows,
+			func(w hare.Window) bool { return w.StartUs <= t && t < w.EndUs })
+		for _, g := range node.GPUs {
+			for range g.Count {
+				busy := slices.ContainsFunc(node.Busy, func(b hare.Busy) bool { return b.GPU == number && t < b.UntilUs })
+				if g.Type == kind && open && !busy {
+					count++
+				}
+				number++
+			}
+		}
+		return count
+	}
+	has := func(n int, kind string) bool {
+		return slices.ContainsFunc(nodes[n].GPUs, func(g hare.TypeCount) bool { return g.Type == kind })
+	}
+	matches := func(selector []hare.LabelValues, n int) (count int) {
+		for _, lv := range selector {
+			value, ok := nodes[n].Label(lv.Label)
+			if ok && slices.Contains(lv.Values, value) {
+				count++
+			}
+		}
+		return count
+	}
+	allowed := func(j *hare.Job, n int) bool {
+		return matches(j.Only, n) == len(j.Only) && matches(j.Exclude, n) == 0
+	}
+	const last = 20 * 2 * half // nothing changes later
+	room := func(j *hare.Job, kind string, n int, t int64) int64 {
+		x := free(n, kind, t) / j.TaskGPUs()
+		if j.CPUMilliPerTask > 0 && nodes[n].CPUMilli > 0 {
+			cpus := nodes[n].CPUMilli
+			if r.cpusAtZero && nodes[n].Windows != nil && nodes[n].Windows[0].StartUs > 0 {
+				cpus = 0
+			}
+			x = min(x, cpus/j.CPUMilliPerTask)
+		}
+		if j.MemoryMiBPerTask > 0 && nodes[n].MemoryMiB > 0 {
+			x = min(x, nodes[n].MemoryMiB/j.MemoryMiBPerTask)
+		}
+		if j.DistinctNodes {
+			x = min(x, 1)
+		}
+		if !allowed(j, n) {
+			x = 0
+		}
+		return x
+	}
+	most := func(j *hare.Job, kinds ...string) (fit int64) {
+		for t := int64(0); t < last; t += half {
+			if r.fitAtZero && t > 0 {
+				break
+			}
+			sum := int64(0)
+			for n := range nodes {
+				here := int64(0)
+				for _, kind := range kinds {
+					here += room(j, kind, n, t)
+				}
+				if r.gangOnOneNode && j.Sync != hare.Relaxed || r.ownByNode && j.Sync == hare.Relaxed {
+					sum = max(sum, here)
+				} else {
+					sum += here
+				}
+			}
+			fit = max(fit, sum)
+		}
+		return fit
+	}
+	inPool := func(p *hare.Pool, n int) bool { return has(n, p.Type) && matches(p.Only, n) == len(p.Only) }
+	// The prices and sizes of the certificate are pools of all nodes.
+	var pools []hare.Pool
+	for _, p := range c.Prices {
+		pool := hare.Pool{Type: p.Type, Per: hare.PerAll, Nanos: p.Nanos}
+		for _, s := range c.Sizes {
+			if s.Type == p.Type {
+				pool.Sizes = append(pool.Sizes, hare.PoolSize{GPUs: s.Tasks, Nanos: s.Nanos})
+			}
+		}
+		pools = append(pools, pool)
+	}
+	pools = append(pools, c.Pools...)
+	price := func(p *hare.Pool, size int64, cell int) float64 {
+		for _, s := range p.Sizes {
+			if s.GPUs == size {
+				return float64(s.Nanos[cell]) * 1e-9
+			}
+		}
+		if p.Nanos == nil {
+			return 0
+		}
+		return float64(size) * float64(p.Nanos[cell]) * 1e-9
+	}
+	total := 0.0
+	for i := range pools {
+		p := &pools[i]
+		for cell := range cells {
+			for x := range int64(2) {
+				t := c.GridUs[cell] + x*half
+				if r.leftEnd {
+					t = c.GridUs[cell]
+				}
+				total -= naiveCost(p, len(nodes), cell, r, func(n int) int64 {
+					switch {
+					case !inPool(p, n) || r.poolOfFirst && !allowed(&inst.Jobs[0], n):
+						return 0
+					case p.Resource == hare.PoolGPUs:
+						return free(n, p.Type, t)
+					case nodes[n].Windows != nil && !slices.ContainsFunc(nodes[n].Windows,
+						func(w hare.Window) bool { return w.StartUs <= t && t < w.EndUs }):
+						return 0
+					case p.Resource == hare.PoolCPUs:
+						return nodes[n].CPUMilli
+					}
+					return nodes[n].MemoryMiB
+				}) / 2
+			}
+		}
+	}
+	for i := range inst.Jobs {
+		job := inst.Jobs[i]
+		alone := job // with a profile for each mode
+		alone.On = nil
+		peaks, rows, units := map[string]int64{}, map[string][]int64{}, map[string]int64{}
+		types := job
+		types.On = nil
+		fits := map[string]int64{}
+		perTask := map[string][]int64{} // the least of the classes, cell by cell
+		plain := true                   // each type has one class
+		var kinds []string
+		for _, p := range job.On {
+			kinds = append(kinds, p.Type)
+		}
+		for _, p := range job.On {
+			fit := most(&job, p.Type)
+			if fit == 0 || job.Sync != hare.Relaxed && !job.Mix && fit < job.Tasks {
+				continue
+			}
+			types.On = append(types.On, p)
+			fits[p.Type] = fit
+			var mine []int
+			for n := range nodes {
+				for t := int64(0); t < last; t += half {
+					if room(&job, p.Type, n, t) > 0 {
+						mine = append(mine, n)
+						break
+					}
+				}
+			}
+			for x, n := range mine {
+				if r.firstClass && x > 0 {
+					break
+				}
+				nanos := make([]int64, cells)
+				for cell := range cells {
+					theta := 0.0
+					for y := range pools {
+						pool := &pools[y]
+						if !inPool(pool, n) || pool.Resource == hare.PoolGPUs && pool.Type != p.Type {
+							continue
+						}
+						tasks, g := float64(job.Tasks), job.TaskGPUs()
+						switch pool.Resource {
+						case hare.PoolCPUs:
+							theta += tasks * float64(job.CPUMilliPerTask) / 1000 * price(pool, 1, cell)
+							continue
+						case hare.PoolMemory:
+							theta += tasks * float64(job.MemoryMiBPerTask) * price(pool, 1, cell)
+							continue
+						}
+						whole := (job.Sync != hare.Relaxed || r.unitsRelaxed) && (!job.Mix || r.unitsMixing) &&
+							(pool.Per == hare.PerAll || r.gangUnit)
+						for _, o := range mine {
+							whole = whole && (inPool(pool, o) || r.subsetGang)
+						}
+						if whole {
+							theta += price(pool, job.Tasks*g, cell)
+						} else {
+							theta += tasks * price(pool, g, cell)
+						}
+					}
+					nanos[cell] = int64(math.Round(theta * 1e9))
+				}
+				name := fmt.Sprint(p.Type, " ", n)
+				alone.On = append(alone.On, hare.Profile{Type: name, ComputeUs: p.ComputeUs, SyncUs: p.SyncUs})
+				rows[name], peaks[name], units[name] = nanos, fit, 1
+				if x > 0 && !slices.Equal(nanos, rows[fmt.Sprint(p.Type, " ", mine[0])]) {
+					plain = false
+				}
+				each := make([]int64, cells)
+				for cell := range each {
+					each[cell] = nanos[cell] / job.Tasks
+				}
+				perTask[p.Type] = each
+			}
+		}
+		if len(types.On) == 0 || job.Mix && most(&job, kinds...) < job.Tasks {
+			return math.Inf(1) // the job has no bound
+		}
+		tau := naiveRound(&types, func(kind string) int64 { return fits[kind] })
+		as := r.of
+		as.noPath = !c.Path
+		phi := naivePhi(&alone, c.GridUs, rows, units, func(kind string) int64 { return peaks[kind] }, tau, as)
+		if job.Sync == hare.Relaxed && c.StepUs > 0 {
+			if !plain {
+				return math.NaN() // the recursion is for one class
+			}
+			phi = max(phi, float64(naiveV(&types, c.GridUs, c.StepUs, perTask,
+				func(kind string) int64 { return fits[kind] }, c.Path, tau, as))*1e-15)
+		}
+		total += phi - float64(job.WeightMicro)*1e-12*float64(job.ReleaseUs)
+	}
+	return total
+}
+
+// naiveCost returns what a pool costs for a second in a cell; amount gives what it has of each
+// node.
+func naiveCost(p *hare.Pool, nodes, cell int, r nodeReading, amount func(n int) int64) float64 {
+	single := int64(0)
+	if p.Nanos != nil {
+		single = p.Nanos[cell]
+	}
+	sizes := map[int64]int64{}
+	for _, s := range p.Sizes {
+		sizes[s.GPUs] = s.Nanos[cell]
+	}
+	as := reading{noSingles: r.noSingles, greedyPattern: r.dearestFirst}
+	all, domains, sum := int64(0), int64(0), 0.0
+	for n := range nodes {
+		m := amount(n)
+		all += m
+		if m > 0 {
+			domains++
+		}
+		if p.Per == hare.PerNode && !r.meanNode {
+			sum += float64(naivePattern(m, single, sizes, as)) * 1e-9
+		}
+	}
+	switch {
+	case p.Resource == hare.PoolCPUs:
+		return float64(all) / 1000 * float64(single) * 1e-9
+	case p.Resource == hare.PoolMemory:
+		return float64(all) * float64(single) * 1e-9
+	case p.Per == hare.PerAll:
+		return float64(naivePattern(all, single, sizes, as)) * 1e-9
+	case r.meanNode && domains > 0:
+		return float64(domains) * float64(naivePattern(all/domains, single, sizes, as)) * 1e-9
+	}
+	return sum
+}
