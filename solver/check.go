@@ -1,7 +1,10 @@
 package solver
 
 import (
+	"fmt"
+
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/greedy"
 	"github.com/hare-sched/hare/relax"
 )
 
@@ -12,7 +15,7 @@ func Check(inst *hare.Instance, opt hare.Options, cfg Config) error {
 	if err := CheckOptions(s.opt); err != nil {
 		return err
 	}
-	if err := inst.RefusePlaced("the solver"); err != nil {
+	if err := checkPlaced(inst, s.opt); err != nil {
 		return err
 	}
 	for _, o := range []struct{ field, method string }{{"bound", s.opt.Bound}, {"order", s.opt.Order}} {
@@ -26,4 +29,26 @@ func Check(inst *hare.Instance, opt hare.Options, cfg Config) error {
 	}
 	s.model = hare.NewModel(inst)
 	return s.checkDetail()
+}
+
+// checkPlaced refuses the options that do not go by nodes, where nodes matter: the relaxations
+// of the papers and their rules of assignment know single GPUs alone. Empty options pass.
+func checkPlaced(inst *hare.Instance, opt hare.Options) error {
+	pointer, placed := inst.Placed()
+	if !placed {
+		return nil
+	}
+	refuse := func(option, value, others string) error {
+		return &hare.InvalidError{Pointer: "/options/" + option, Code: "not_supported",
+			Detail: fmt.Sprintf("%q does not go by nodes, which matter because of %s: take %s", value, pointer, others)}
+	}
+	for _, o := range []struct{ option, method string }{{"bound", opt.Bound}, {"order", opt.Order}} {
+		if o.method == relax.MethodQueyranne || o.method == relax.MethodPaper {
+			return refuse(o.option, o.method, hare.MethodPrice)
+		}
+	}
+	if opt.Assign != "" && opt.Assign != string(greedy.Insertion) {
+		return refuse("assign", opt.Assign, string(greedy.Insertion))
+	}
+	return nil
 }

@@ -94,6 +94,9 @@ func CheckRequest(inst *hare.Instance, req hare.ReplanRequest, opt hare.Options,
 
 // previousSchedule finds and checks the instance and the schedule from which to replan.
 func previousSchedule(inst *hare.Instance, req *hare.ReplanRequest) (*hare.Instance, *hare.Schedule, error) {
+	if err := inst.RefusePlaced("planning again"); err != nil {
+		return nil, nil, err
+	}
 	prev, before, at := req.Previous, req.Before, "/previous_instance"
 	if before == nil {
 		before, at = inst, "/instance"

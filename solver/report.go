@@ -19,6 +19,9 @@ func (s *solve) report() *hare.GapReport {
 		return nil
 	}
 	m, p := s.model, s.incumbent
+	if m.Placed || len(rel.Certificate.Pools) > 0 {
+		return nil // jobs also pay in pools, and gangs by the sum of their GPUs
+	}
 	rep := &hare.GapReport{}
 	tariffs := newPriceCurves(m, rel.Certificate)
 	used := make([]float64, len(m.Types))

@@ -104,7 +104,7 @@ func newSolve(ctx context.Context, inst *hare.Instance, opt hare.Options, cfg Co
 	if err := CheckOptions(s.opt); err != nil {
 		return nil, err
 	}
-	if err := inst.RefusePlaced("the solver"); err != nil {
+	if err := checkPlaced(inst, s.opt); err != nil {
 		return nil, err
 	}
 	if s.cfg.Restarts != nil {
@@ -153,7 +153,7 @@ func Bound(ctx context.Context, inst *hare.Instance, method string, cfg Config) 
 			rc.Effort = work / ascent
 		}
 	}
-	if err := inst.RefusePlaced("the solver"); err != nil {
+	if err := checkPlaced(inst, hare.Options{Bound: method}); err != nil {
 		return nil, err
 	}
 	m := hare.NewModel(inst)

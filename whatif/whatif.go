@@ -121,6 +121,11 @@ func Check(req *Request, check func(*hare.Instance, *hare.Result) (*verify.Repor
 			return verify.Check(inst, res), nil
 		}
 	}
+	if req.Base.Instance != nil {
+		if err := req.Base.Instance.RefusePlaced("what-if"); err != nil {
+			return err
+		}
+	}
 	req.Options = solver.Defaults(req.Options)
 	if err := solver.CheckOptions(req.Options); err != nil {
 		return err
@@ -204,6 +209,11 @@ func Run(ctx context.Context, req *Request, engine Engine, emit func(*Line) erro
 		w.deadline = w.began.Add(req.Options.TimeLimit)
 	}
 	w.counts.Scenarios = len(req.Scenarios)
+	if w.base != nil {
+		if err := w.base.RefusePlaced("what-if"); err != nil {
+			return err
+		}
+	}
 	if err := w.solveBase(ctx); err != nil {
 		return err
 	}
