@@ -148,7 +148,7 @@ func (a *ascent) step(v float64, dir, pre []float64) {
 		// A type whose price is 0 may still become dear.
 		top := slices.Max(row)
 		if pr := a.ev.pr; k >= len(pr.caps) {
-			top = max(top, slices.Max(a.cur.at[pr.dualFeasible[k-len(pr.caps)].kind]))
+			top = max(top, slices.Max(a.cur.at[pr.kindOf(k)]))
 		}
 		floor := max(floorPre*top, floorAny*dearest) + 1
 		for g, price := range row {

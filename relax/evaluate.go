@@ -27,7 +27,9 @@ type evaluator struct {
 	version int64     // of the prices
 	cutoffs []float64 // of each job's last answer
 	rows    *rowMap   // of the last grid; nil without sizes
-	Calls   int64     // the number of φ_j evaluated
+	// composed are the oracle's prices of the last grid; nil without pools.
+	composed *prices
+	Calls    int64 // the number of φ_j evaluated
 	// These fields describe the last exact bound: φ by job and the gain of bounding round by
 	// round, both in 1e-15 weight-seconds, and δ if that gain counts.
 	phi, gain  []float64
@@ -103,7 +105,7 @@ func (e *evaluator) dual(ctx context.Context, pi *prices, caps [][]float64, grad
 	full.integrate()
 	e.loadRounded(full)
 	version := e.nextVersion()
-	cells := len(full.at) * G
+	cells := e.useRows() * G
 	err := e.each(ctx, func(o *oracle, c, lo, hi int) {
 		ch := &e.chunks[c]
 		ch.phi = 0
@@ -118,7 +120,7 @@ func (e *evaluator) dual(ctx context.Context, pi *prices, caps [][]float64, grad
 			e.answer(i, o, &ans)
 			ch.phi += ans.phi
 			for _, u := range ans.uses {
-				ch.use[int(u.row)*G+int(u.cell)] += u.amount
+				e.addUse(ch.use, u, G)
 			}
 			if progress != nil {
 				spread(progress[i], pi.grid, ans.progress, weight)
@@ -139,15 +141,46 @@ func (e *evaluator) dual(ctx context.Context, pi *prices, caps [][]float64, grad
 	}
 	for c := range e.chunks {
 		value += e.chunks[c].phi
-		if e.rows != nil {
-			e.rows.fold(e.pr, e.chunks[c].use, grad)
-			continue
-		}
-		for i, u := range e.chunks[c].use {
+		e.fold(e.chunks[c].use, grad)
+	}
+	return value, nil
+}
+
+// useRows returns the number of rows of what jobs use: those of prices of types and sizes,
+// then those of the functions of pools.
+func (e *evaluator) useRows() int { return len(e.pr.rows) + len(e.pr.pools.functions) }
+
+// addUse adds what a job uses at the oracle's prices to use.
+func (e *evaluator) addUse(use []float64, u use, cells int) {
+	ps := &e.pr.pools
+	if len(ps.composites) == 0 {
+		use[int(u.row)*cells+int(u.cell)] += u.amount
+		return
+	}
+	use[ps.composites[u.row].top*cells+int(u.cell)] += u.amount
+	for _, t := range ps.flat[u.row] {
+		use[(len(e.pr.rows)+t.function)*cells+int(u.cell)] += u.amount * t.perGPU
+	}
+}
+
+// fold adds what jobs use to grad, the supergradient by rows of the ascent.
+func (e *evaluator) fold(use, grad []float64) {
+	functions := len(e.pr.pools.functions)
+	cells := len(use) / e.useRows()
+	tops := use[:len(use)-functions*cells]
+	if e.rows != nil {
+		e.rows.fold(e.pr, tops, grad)
+	} else {
+		for i, u := range tops {
 			grad[i] += u
 		}
 	}
-	return value, nil
+	if functions > 0 {
+		rest := grad[len(grad)-functions*cells:]
+		for i, u := range use[len(tops):] {
+			rest[i] += u
+		}
+	}
 }
 
 // nextVersion returns a number that tells new prices from those before.
@@ -159,6 +192,20 @@ func (e *evaluator) nextVersion() int64 {
 // compose returns the oracle's prices for those of the ascent; they are valid until the
 // next call.
 func (e *evaluator) compose(pi *prices) *prices {
+	top := e.composeTop(pi)
+	if len(e.pr.pools.composites) == 0 {
+		return top
+	}
+	if e.composed == nil || !slices.Equal(e.composed.grid, pi.grid) {
+		e.composed = newPrices(pi.grid, len(e.pr.pools.composites))
+	}
+	e.pr.pools.composeInto(e.composed, top, pi)
+	return e.composed
+}
+
+// composeTop returns the prices of types and sizes for those of the ascent; they are valid
+// until the next call.
+func (e *evaluator) composeTop(pi *prices) *prices {
 	if len(e.pr.rows) == len(e.pr.caps) {
 		return pi
 	}

@@ -24,14 +24,15 @@ const exactTerms = 256
 // only select the pieces that are worth exact evaluation, with a margin far above their
 // error.
 func (e *evaluator) exactBound(ctx context.Context, grid []int64, nanos [][]int64, step int64) (*big.Rat, error) {
-	pi := &prices{grid: make([]float64, len(grid)), at: make([][]float64, len(nanos))}
+	rows, paid := e.pr.oracleRows(), e.pr.oracleNanos(nanos)
+	pi := &prices{grid: make([]float64, len(grid)), at: make([][]float64, len(paid))}
 	for i, t := range grid {
 		pi.grid[i] = float64(t)
 	}
-	for r, row := range nanos {
+	for r, row := range paid {
 		pi.at[r] = make([]float64, len(row))
 		for g, x := range row {
-			pi.at[r][g] = float64(x) / float64(e.pr.rows[r].gpus)
+			pi.at[r][g] = float64(x) / float64(rows[r].gpus)
 		}
 	}
 	pi.integrate()
@@ -44,7 +45,7 @@ func (e *evaluator) exactBound(ctx context.Context, grid []int64, nanos [][]int6
 		o.setPrices(pi, version)
 		fluids[c], gains[c] = new(big.Rat), new(big.Rat)
 		for i := lo; i < hi && ctx.Err() == nil; i++ {
-			x := exactJob{o: o, j: &e.pr.jobs[i], mj: &e.pr.model.Jobs[i], rows: e.pr.rows, nanos: nanos, grid: grid,
+			x := exactJob{o: o, j: &e.pr.jobs[i], mj: &e.pr.model.Jobs[i], rows: rows, nanos: paid, grid: grid,
 				path: e.pr.pathUs[i]}
 			phi := x.least()
 			more := e.stepPhi(i, phi, o)

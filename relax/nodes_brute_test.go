@@ -3,11 +3,13 @@ package relax
 import (
 	"fmt"
 	"math"
+	"math/big"
 	"math/rand/v2"
 	"slices"
 	"testing"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/verify"
 )
 
 const placedTick = 1_000_000
@@ -324,6 +326,15 @@ func checkPlaced(t *testing.T, seed uint64) (gap float64, pools int, ok bool) {
 				t.Errorf("seed %d: %s: %v, but there is a schedule of %d", seed, method, err, opt)
 			}
 			return 0, 0, false
+		}
+		stated, _ := new(big.Rat).SetString(rel.Certificate.Bound)
+		proved, err := verify.Bound(inst, rel.Certificate)
+		if err != nil {
+			t.Fatalf("seed %d: %s: %v", seed, method, err)
+		}
+		if more := new(big.Rat).Sub(proved, stated); more.Sign() < 0 || more.Cmp(big.NewRat(1, 1e6)) >= 0 {
+			t.Errorf("seed %d: %s: the certificate states %s and proves %s", seed, method, rel.Certificate.Bound,
+				proved.FloatString(9))
 		}
 		if found && rel.Bound.Cmp(optimum) > 0 {
 			t.Errorf("seed %d: %s bound %v above the optimum %v", seed, method, rel.Bound, optimum)

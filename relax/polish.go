@@ -110,11 +110,12 @@ func (a *ascent) row(p *lp.Problem, o *oracle, i int) {
 	var ans answer
 	a.ev.answer(i, o, &ans)
 	fixed := ans.phi
-	used := make([]float64, len(o.pi.at)*G)
+	all := make([]float64, a.ev.useRows()*G)
 	for _, u := range ans.uses {
-		used[int(u.row)*G+int(u.cell)] += u.amount
+		a.ev.addUse(all, u, G)
 	}
-	used = a.ev.fold(used)
+	used := make([]float64, len(a.caps)*G)
+	a.ev.fold(all, used)
 	p.Index, p.Value = append(p.Index, int32(i)), append(p.Value, 1)
 	for c, u := range used {
 		if u != 0 {

@@ -25,7 +25,8 @@ const (
 // mode is one GPU type that a job may use.
 type mode struct {
 	kind int     // the index in Model.Types
-	row  int     // the row of the oracle's prices
+	top  int     // the row of the prices of types and sizes
+	row  int     // the row of the oracle's prices, which is top without pools
 	p, d float64 // the compute time and the compute + sync time of one task
 	s    float64
 	rate float64 // 1/d, in rounds per microsecond
@@ -59,6 +60,7 @@ type problem struct {
 	step          int64          // δ, or 0 without bounding round by round
 	rows          []row          // of the oracle: types, then sizes
 	dualFeasible  []dualFeasible // the rows of the ascent behind those of types
+	pools         pools          // the rows of the ascent behind those
 	infeasible    error          // says which job can never run
 }
 
@@ -103,7 +105,7 @@ func newProblem(m *hare.Model, beta float64) (pr *problem, ok bool) {
 			if mj.Sync == hare.Relaxed {
 				p, s = p+beta*s, (1-beta)*s
 			}
-			f := mode{kind: md.Type, row: md.Type, p: p, s: s, d: p + s, rate: 1 / (p + s), held: gpus}
+			f := mode{kind: md.Type, top: md.Type, row: md.Type, p: p, s: s, d: p + s, rate: 1 / (p + s), held: gpus}
 			if mj.Sync == hare.Relaxed {
 				f.held = gpus * p / f.d
 			}
@@ -295,5 +297,5 @@ func (pr *problem) capacity(grid []float64) [][]float64 {
 		}
 		out = append(out, cells)
 	}
-	return out
+	return append(out, pr.pools.capacity(grid)...)
 }

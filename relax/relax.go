@@ -113,8 +113,11 @@ func Run(ctx context.Context, m *hare.Model, cfg Config) (*hare.Relaxation, erro
 	if !ok {
 		return nil, pr.infeasible
 	}
-	if cfg.NoSizes {
+	switch {
+	case cfg.NoSizes:
 		pr.dropSizes()
+	case cfg.Method == hare.MethodPrice && cfg.SyncAsCompute == 0:
+		pr.addPools()
 	}
 	switch cfg.Method {
 	case hare.MethodPrice:
@@ -154,6 +157,7 @@ func (pr *problem) price(ctx context.Context, cfg *Config) *hare.Relaxation {
 			a.climbWithSteps(ctx, cfg, report)
 		}
 		a.polish(ctx, cfg, report)
+		a.dropPools(ctx)
 	}
 	rel := a.relaxation()
 	switch {
@@ -224,7 +228,11 @@ func (a *ascent) certify(ctx context.Context, cfg *Config, rel *hare.Relaxation,
 	default:
 	}
 	ev, pr := a.ev, a.ev.pr
-	nanos := pr.nanoRows(ev.compose(a.best))
+	nanos := pr.nanoRows(ev.composeTop(a.best))
+	if len(pr.pools.list) > 0 {
+		_, limits := pr.limits()
+		nanos = append(nanos, pr.pools.nanos(a.best, limits)...)
+	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	if cfg.Quit != nil {
@@ -241,6 +249,7 @@ func (a *ascent) certify(ctx context.Context, cfg *Config, rel *hare.Relaxation,
 		return
 	}
 	cert := &hare.Certificate{Path: true, GridUs: rel.GridUs}
+	cert.Pools = pr.certificatePools(nanos)
 	for k, t := range pr.model.Types {
 		cert.Prices = append(cert.Prices, hare.TypePrices{Type: t, Nanos: nanos[k]})
 	}

@@ -82,7 +82,7 @@ func (pr *problem) addRows() {
 		for m := range pr.jobs[i].modes {
 			md := &pr.jobs[i].modes[m]
 			if r, ok := at[row{md.kind, n}]; ok {
-				md.row = r
+				md.top, md.row = r, r
 			}
 		}
 	}
@@ -94,7 +94,7 @@ func (pr *problem) dropSizes() {
 	for i := range pr.jobs {
 		for m := range pr.jobs[i].modes {
 			md := &pr.jobs[i].modes[m]
-			md.row = md.kind
+			md.top, md.row = md.kind, md.kind
 		}
 	}
 	pr.shareTrailing()
@@ -148,8 +148,21 @@ func (pr *problem) chooseDualFeasible(k int, sizes []int64) (packs []dualFeasibl
 }
 
 // ascentRows returns the number of rows of the ascent: prices of single GPUs, then those
-// of dual feasible functions.
-func (pr *problem) ascentRows() int { return len(pr.caps) + len(pr.dualFeasible) }
+// of dual feasible functions, then those of the functions of pools.
+func (pr *problem) ascentRows() int {
+	return len(pr.caps) + len(pr.dualFeasible) + len(pr.pools.functions)
+}
+
+// kindOf returns the type whose GPUs a row of the ascent prices.
+func (pr *problem) kindOf(r int) int {
+	if r < len(pr.caps) {
+		return r
+	}
+	if r -= len(pr.caps); r < len(pr.dualFeasible) {
+		return pr.dualFeasible[r].kind
+	}
+	return pr.pools.list[pr.pools.functions[r-len(pr.dualFeasible)].pool].kind
+}
 
 // term adds share times the ascent's row from to the oracle's row to; share is by cell.
 type term struct {
@@ -211,7 +224,7 @@ func (pr *problem) prohibitivePrice(r int, end float64) float64 {
 	for i := range pr.jobs {
 		j := &pr.jobs[i]
 		for _, md := range j.modes {
-			if md.row == r {
+			if md.top == r {
 				top = max(top, j.w*(end+j.a+j.rounds*j.modes[0].d)/(md.held*md.d))
 			}
 		}
@@ -274,16 +287,6 @@ func (rm *rowMap) fold(pr *problem, use, grad []float64) {
 	}
 }
 
-// fold returns use of the oracle's rows as use of the ascent's.
-func (e *evaluator) fold(use []float64) []float64 {
-	if e.rows == nil {
-		return use
-	}
-	out := make([]float64, e.pr.ascentRows()*(len(e.rows.grid)-1))
-	e.rows.fold(e.pr, use, out)
-	return out
-}
-
 // mean returns what a GPU of each type costs if all patterns are full.
 func (pr *problem) mean(pi *prices) [][]float64 {
 	out := make([][]float64, len(pr.caps))
@@ -295,6 +298,14 @@ func (pr *problem) mean(pi *prices) [][]float64 {
 			out[p.kind][g] += x
 		}
 	}
+	first := pr.ascentRows() - len(pr.pools.functions)
+	for f := range pr.pools.functions {
+		if p := &pr.pools.list[pr.pools.functions[f].pool]; p.per == hare.PerNode {
+			for g, x := range pi.at[first+f] {
+				out[p.kind][g] += x
+			}
+		}
+	}
 	return out
 }
 
@@ -302,10 +313,17 @@ func (pr *problem) mean(pi *prices) [][]float64 {
 // as a whole. Prices of a type with sizes are kept so low that the prices of a pattern
 // add up in 64 bits.
 func (pr *problem) nanoRows(full *prices) [][]int64 {
-	nanos := make([][]int64, len(full.at))
-	for r, prices := range full.at {
+	nanos := make([][]int64, len(pr.rows))
+	var limits []int64
+	if pr.model.Placed {
+		limits, _ = pr.limits()
+	}
+	for r, prices := range full.at[:len(pr.rows)] {
 		to := pr.rows[r]
 		limit := float64(hare.MaxExact)
+		if limits != nil {
+			limit = float64(limits[r])
+		}
 		if pr.sized(to.kind) {
 			limit = min(limit,
 				math.Floor(math.MaxInt64/4/float64(max(1, slices.Max(maxCapacity(pr.caps[to.kind], full.grid))))))
@@ -352,6 +370,7 @@ func (pr *problem) capacityCost(grid []int64, nanos [][]int64) []*big.Int {
 			}
 		}
 	}
+	pr.addPoolCosts(costs, grid, nanos)
 	return costs
 }
 
