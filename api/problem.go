@@ -10,20 +10,10 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/admission"
+	"github.com/hare-sched/hare/openapi"
 	"github.com/hare-sched/hare/service"
 	"github.com/hare-sched/hare/wire"
 )
-
-// problem is a problem document (RFC 9457).
-type problem struct {
-	Type      string               `json:"type"`
-	Title     string               `json:"title"`
-	Status    int                  `json:"status"`
-	Code      string               `json:"code"`
-	Detail    string               `json:"detail"`
-	RequestID string               `json:"request_id"`
-	Errors    []*hare.InvalidError `json:"errors,omitempty"`
-}
 
 const internalDetail = "an internal error, logged under this request_id"
 
@@ -50,8 +40,17 @@ func (s *server) problem(w http.ResponseWriter, r *http.Request, status int, cod
 	e := json.NewEncoder(w)
 	e.SetEscapeHTML(false)
 	// An error here means that the client has disconnected.
-	_ = e.Encode(problem{Type: "about:blank", Title: title, Status: status, Code: code, Detail: detail,
-		RequestID: requestID(r.Context()), Errors: faults})
+	_ = e.Encode(openapi.Problem{Type: "about:blank", Title: title, Status: status, Code: code, Detail: detail,
+		RequestID: requestID(r.Context()), Errors: problemErrors(faults)})
+}
+
+// problemErrors returns faults as a problem document has them.
+func problemErrors(faults hare.InvalidErrors) []openapi.ProblemError {
+	var out []openapi.ProblemError
+	for _, fault := range faults {
+		out = append(out, openapi.ProblemError(*fault)) // compiles only while both have the same fields
+	}
+	return out
 }
 
 // statusError is a refusal that carries its own HTTP status.

@@ -1,8 +1,8 @@
 package openapi
 
 // The types of this package are the documents of the HTTP interface that no single type
-// or table of another package writes down. The specification takes their forms from here;
-// nothing is decoded into them.
+// or table of another package writes down. The specification takes their forms from here.
+// Package api encodes problems; nothing is decoded into the types.
 
 // Version names the program and its LP engine.
 type Version struct {
@@ -15,7 +15,7 @@ type Version struct {
 type Problem struct {
 	Type   string `json:"type"`
 	Title  string `json:"title"`
-	Status int64  `json:"status"`
+	Status int    `json:"status" format:"int64"`
 	// Code is a stable name of the reason.
 	Code   string `json:"code"`
 	Detail string `json:"detail"`
@@ -30,5 +30,5 @@ type ProblemError struct {
 	Pointer string `json:"pointer"`
 	Code    string `json:"code"`
 	Detail  string `json:"detail"`
-	Line    int64  `json:"line,omitempty"`
+	Line    int    `json:"line,omitempty" format:"int64"`
 } //	@name	ProblemError
