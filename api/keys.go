@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"io"
 	"net/http"
 	"net/url"
 	"time"
@@ -288,21 +287,10 @@ const maxSmallBody = 16 << 10
 
 // readSmall decodes the document of a key or a quota; unknown fields are refused.
 func (s *server) readSmall(w http.ResponseWriter, r *http.Request, into any) error {
-	control := http.NewResponseController(w)
-	_ = control.SetReadDeadline(time.Now().Add(s.cfg.BodyTime))
-	body, err := s.body(w, r)
+	text, err := s.readBody(w, r, maxSmallBody)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = body.Close() }()
-	text, err := io.ReadAll(io.LimitReader(body, maxSmallBody+1))
-	if err != nil {
-		return err
-	}
-	if len(text) > maxSmallBody {
-		return &http.MaxBytesError{Limit: maxSmallBody}
-	}
-	_ = control.SetReadDeadline(time.Time{})
 	if text = bytes.TrimSpace(text); len(text) == 0 || text[0] != '{' {
 		return &hare.InvalidError{Code: wire.CodeMalformed, Detail: "must be a JSON object"}
 	}

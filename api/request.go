@@ -177,3 +177,24 @@ func matches(media, kind string) bool {
 	group, isRange := strings.CutSuffix(media, "/*")
 	return media == kind || media == "*/*" || isRange && strings.HasPrefix(kind, group+"/")
 }
+
+// readBody reads a body of at most limit bytes, decompressed, within the time that a body
+// may take.
+func (s *server) readBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) {
+	control := http.NewResponseController(w)
+	_ = control.SetReadDeadline(time.Now().Add(s.cfg.BodyTime))
+	body, err := s.body(w, r)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = body.Close() }()
+	text, err := io.ReadAll(io.LimitReader(body, limit+1))
+	if err != nil {
+		return nil, err
+	}
+	if int64(len(text)) > limit {
+		return nil, &http.MaxBytesError{Limit: limit}
+	}
+	_ = control.SetReadDeadline(time.Time{})
+	return text, nil
+}

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"sort"
@@ -158,21 +157,10 @@ func (s *server) createSession(w http.ResponseWriter, r *http.Request) error {
 	if !s.svc.Ready() {
 		return admission.ErrDraining
 	}
-	control := http.NewResponseController(w)
-	_ = control.SetReadDeadline(time.Now().Add(s.cfg.BodyTime))
-	body, err := s.body(w, r)
+	text, err := s.readBody(w, r, s.bodyLimit(r.Context()))
 	if err != nil {
 		return err
 	}
-	defer func() { _ = body.Close() }()
-	text, err := io.ReadAll(io.LimitReader(body, s.bodyLimit(r.Context())+1))
-	if err != nil {
-		return err
-	}
-	if limit := s.bodyLimit(r.Context()); int64(len(text)) > limit {
-		return &http.MaxBytesError{Limit: limit}
-	}
-	_ = control.SetReadDeadline(time.Time{})
 	h, err := wire.DecodeSession(text)
 	if err != nil {
 		return err
