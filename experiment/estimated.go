@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/online"
 	"github.com/hare-sched/hare/policy/task"
 )
 
@@ -39,6 +40,18 @@ func (to *told) Step(nowUs int64, events []hare.Event) ([]hare.Decision, error) 
 	return to.policy.Step(nowUs, to.events)
 }
 
+// toldPlanned is a told for a policy that follows plans, so that the simulator makes the
+// plans with the latency that it is given.
+type toldPlanned struct {
+	online.Planned
+	told *told
+}
+
+// Step calls the policy with the changed arrivals of jobs.
+func (tp *toldPlanned) Step(nowUs int64, events []hare.Event) ([]hare.Decision, error) {
+	return tp.told.Step(nowUs, events)
+}
+
 // newPolicy makes the policy of a run.
 func newPolicy(ctx context.Context, c *Case, info task.Info, cfg task.Config) (stepper, error) {
 	inst := c.Inst
@@ -55,6 +68,9 @@ func newPolicy(ctx context.Context, c *Case, info task.Info, cfg task.Config) (s
 		for i := range inst.Jobs {
 			to.on[inst.Jobs[i].ID] = inst.Jobs[i].On
 		}
+	}
+	if planned, ok := p.(online.Planned); ok {
+		return &toldPlanned{planned, to}, nil
 	}
 	return to, nil
 }

@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/online"
+	"github.com/hare-sched/hare/policy/task"
 	"github.com/hare-sched/hare/sim"
 	"github.com/hare-sched/hare/wire"
 )
@@ -81,6 +83,29 @@ func TestMisprofiledEvents(t *testing.T) {
 	}
 	if l.received[1] != events[1] {
 		t.Errorf("received %+v", l.received[1])
+	}
+}
+
+// A policy that follows plans gets its plans although its profiles are wrong.
+func TestMisprofiledPlans(t *testing.T) {
+	inst, err := set{scale: 10}.generate(setting{arrivals: arriving(), sync: "gang"}, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	info, ok := task.Find("rolling")
+	if !ok {
+		t.Fatal("there is no policy rolling")
+	}
+	c := &Case{Inst: inst, Estimated: estimated(inst, 0.2, 1)}
+	p, err := newPolicy(t.Context(), c, info, task.Config{Rolling: task.RollingConfig{Aside: true}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := sim.Run(t.Context(), inst, p, sim.Config{PlanLatencyUs: 1e5}); err != nil {
+		t.Fatal(err)
+	}
+	if planned, ok := p.(online.Planned); !ok || planned.Plan().MadeUs < 0 {
+		t.Errorf("%T has had no plan", p)
 	}
 }
 
