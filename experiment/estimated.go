@@ -5,7 +5,6 @@ import (
 	"math/rand/v2"
 
 	"github.com/hare-sched/hare"
-	"github.com/hare-sched/hare/online"
 	"github.com/hare-sched/hare/policy/task"
 )
 
@@ -40,10 +39,10 @@ func (to *told) Step(nowUs int64, events []hare.Event) ([]hare.Decision, error) 
 	return to.policy.Step(nowUs, to.events)
 }
 
-// toldPlanned is a told for a policy that follows plans, so that the simulator makes the
+// toldPlanned is a told for the policy that follows plans, so that the simulator makes the
 // plans with the latency that it is given.
 type toldPlanned struct {
-	online.Planned
+	*task.Rolling
 	told *told
 }
 
@@ -69,8 +68,8 @@ func newPolicy(ctx context.Context, c *Case, info task.Info, cfg task.Config) (s
 			to.on[inst.Jobs[i].ID] = inst.Jobs[i].On
 		}
 	}
-	if planned, ok := p.(online.Planned); ok {
-		return &toldPlanned{planned, to}, nil
+	if r, ok := p.(*task.Rolling); ok {
+		return &toldPlanned{r, to}, nil
 	}
 	return to, nil
 }

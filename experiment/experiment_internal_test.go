@@ -4,7 +4,6 @@ import (
 	"testing"
 
 	"github.com/hare-sched/hare"
-	"github.com/hare-sched/hare/online"
 	"github.com/hare-sched/hare/policy/task"
 	"github.com/hare-sched/hare/sim"
 	"github.com/hare-sched/hare/wire"
@@ -104,7 +103,7 @@ func TestMisprofiledPlans(t *testing.T) {
 	if _, err := sim.Run(t.Context(), inst, p, sim.Config{PlanLatencyUs: 1e5}); err != nil {
 		t.Fatal(err)
 	}
-	if planned, ok := p.(online.Planned); !ok || planned.Plan().MadeUs < 0 {
+	if planned, ok := p.(*toldPlanned); !ok || planned.Plan().MadeUs < 0 {
 		t.Errorf("%T has had no plan", p)
 	}
 }

@@ -79,6 +79,7 @@ func (l *ListScheduler) apply(nowUs int64, e *hare.Event) *hare.InvalidError {
 		l.computeEnded(j, g)
 	case hare.EventTaskEnded:
 		l.observeSetup(j, g, e)
+		l.observeSpeed(j, e)
 		l.taskEnded(j, g, at)
 	default:
 		l.taskFailed(j, g, at, e.Task)
@@ -130,6 +131,7 @@ func (l *ListScheduler) jobArrived(nowUs int64, e *hare.Event) *hare.InvalidErro
 	l.changed = true
 	l.touch(j)
 	l.guardArrival(j)
+	l.rule.speeds.arrived(l, j)
 	l.resized()
 	return nil
 }
@@ -263,7 +265,7 @@ func (l *ListScheduler) gpuJoined(nowUs int64, e *hare.Event) *hare.InvalidError
 	if !knownType {
 		t = l.addType(e.GPUType)
 		for _, j := range l.jobs {
-			j.modes = l.modesOf(j.spec)
+			l.remakeModes(j)
 			j.indexVersion = 0 // the fastest type may be another
 		}
 	}

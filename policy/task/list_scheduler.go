@@ -80,6 +80,8 @@ type Rule struct {
 	oneNode bool
 	// setup is how long a switch takes; nil means that the rule takes no account of it.
 	setup *setupTime
+	// speeds learns how long rounds take; nil goes by the profiles alone.
+	speeds *learnedSpeeds
 	// guard is the guard against starvation; the zero value means none.
 	guard guardRule
 	// parameters are those of the session, as JSON, for snapshots.
@@ -92,8 +94,8 @@ type Rule struct {
 // online.Durable. A ListScheduler is not safe for concurrent use.
 //
 // A step costs O(jobs + GPUs) at worst, and O(log GPUs + width) where no GPU becomes
-// free. The scheduler learns nothing from measured times; types on which a job's speed is
-// not given come after the others, by name. A task that fails starts again at once where
+// free. Without Rule.speeds the scheduler learns nothing from measured times; types on which a
+// job's speed is not given come after the others, by name. A task that fails starts again at once where
 // the job keeps its GPUs, with its whole round for gang and rigid jobs; otherwise the
 // task waits for its turn, as under HLAS.
 type ListScheduler struct {
@@ -175,6 +177,8 @@ type JobState struct {
 	planned float64  // of replanned, the time at which half of the job is done
 	guarded guarded
 	turns   jobTurns // of rolling
+	// measured are the times of rounds, for rules that learn speeds.
+	measured []measuredTimes
 	// index is the Gittins index of hgittins, after indexRound rounds and by the curve
 	// indexVersion.
 	index                    float64
@@ -301,6 +305,12 @@ func (l *ListScheduler) modesOf(spec *hare.Job) []mode {
 			modes = append(modes, m)
 		}
 	}
+	l.sortModes(modes)
+	return modes
+}
+
+// sortModes puts modes in the order in which a job tries them.
+func (l *ListScheduler) sortModes(modes []mode) {
 	slices.SortStableFunc(modes, func(a, b mode) int {
 		byName := strings.Compare(l.types[a.gpuType], l.types[b.gpuType])
 		switch {
@@ -311,7 +321,6 @@ func (l *ListScheduler) modesOf(spec *hare.Job) []mode {
 		}
 		return cmp.Or(cmp.Compare(a.durationUs, b.durationUs), byName)
 	})
-	return modes
 }
 
 // enterService puts a known GPU in service, free.

@@ -85,7 +85,7 @@ func (l *ListScheduler) Explain(id string) (online.JobStatus, bool) {
 		}
 	}
 	for _, m := range j.modes {
-		if m.durationUs > 0 {
+		if m.computeUs > 0 {
 			s.Speeds = append(s.Speeds, online.SpeedEstimate{Type: l.types[m.gpuType], ComputeUs: m.computeUs,
 				Source: "given"})
 		}

@@ -106,7 +106,7 @@ func (r *rolling) rule() Rule {
 		touched: r.index.touch,
 		resized: func(l *ListScheduler) { r.changed(l) },
 		state:   r.encode, restore: r.decode,
-		guard: r.cfg.Guard.rule(r.belief.roundsLeft), setup: &r.setup,
+		guard: r.cfg.Guard.rule(r.belief.roundsLeft), setup: &r.setup, speeds: &r.speeds,
 	}
 	if r.cfg.Aside {
 		rule.version = r.fallback.version
@@ -129,7 +129,8 @@ type rolling struct {
 	fresh bool
 	index turnIndex
 
-	setup setupTime
+	setup  setupTime
+	speeds learnedSpeeds
 
 	// Those below are of one call of assign.
 	l        *ListScheduler

@@ -27,12 +27,14 @@ type rollingSnapshot struct {
 	Fresh       bool            `json:"fresh,omitempty"`
 	Claims      [][]planner.Row `json:"claims"`
 	Setup       *setupSnapshot  `json:"setup,omitempty"`
+	Speeds      *speedsSnapshot `json:"speeds,omitempty"`
 }
 
 func (r *rolling) encode(l *ListScheduler) any {
 	s := rollingSnapshot{Belief: r.belief.snapshot(), Changes: r.changes, Unseen: r.unseen, Number: r.plan.number,
 		Arrivals: r.plan.arrivals, Value: r.plan.value.String(), Bound: r.plan.bound.String(), MadeUs: r.plan.madeUs,
-		PricedTypes: r.plan.pricedTypes, Fresh: r.fresh, Setup: l.setupSnapshot()}
+		PricedTypes: r.plan.pricedTypes, Fresh: r.fresh, Setup: l.setupSnapshot(),
+		Speeds: l.speedsSnapshot()}
 	if r.plan.prices != nil {
 		s.GridUs, s.Prices = r.plan.prices.GridUs, r.plan.prices.Prices
 	}
@@ -49,6 +51,7 @@ func (r *rolling) encode(l *ListScheduler) any {
 func (r *rolling) decode(l *ListScheduler, state json.RawMessage) bool {
 	var s rollingSnapshot
 	if json.Unmarshal(state, &s) != nil || !r.belief.restore(&s.Belief) || !l.restoreSetup(s.Setup) ||
+		!l.restoreSpeeds(s.Speeds) ||
 		len(s.Claims) != len(l.jobs) ||
 		s.MadeUs < 0 || s.MadeUs > l.nowUs {
 		return false
