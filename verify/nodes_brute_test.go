@@ -1,6 +1,7 @@
 package verify_test
 
 import (
+	"cmp"
 	"flag"
 	"fmt"
 	"math"
@@ -20,14 +21,15 @@ import (
 var soak = flag.Bool("hare.soak", false, "200,000 instances with rules about nodes")
 
 // randomPools returns a certificate for inst with random prices and pools of all kinds on cells
-// of one second.
+// of one or two seconds.
 func randomPools(r *rand.Rand, inst *hare.Instance, cells int) *hare.Certificate {
 	c := &hare.Certificate{Method: hare.MethodPrice, Path: r.IntN(8) > 0, Objective: hare.ObjectiveWeightedJCT}
 	if r.IntN(3) == 0 {
 		c.StepUs = 500_000
 	}
-	for g := range cells + 1 {
-		c.GridUs = append(c.GridUs, int64(g)*1_000_000)
+	c.GridUs = []int64{0}
+	for g := range cells {
+		c.GridUs = append(c.GridUs, c.GridUs[g]+int64(1+r.IntN(2))*1_000_000)
 	}
 	row := func(scale float64) []int64 {
 		out, at := make([]int64, cells), r.Float64()*scale
@@ -150,7 +152,7 @@ func ascend(r *rand.Rand, c *hare.Certificate, steps int, value func() float64) 
 // optimised proves more than the optimum, and the optimal schedule is accepted with its
 // value.
 func TestBoundsOnNodes(t *testing.T) {
-	instances, steps := 600, 60
+	instances, steps := 400, 60
 	if testing.Short() {
 		instances = 60
 	}
@@ -218,18 +220,20 @@ type nodeReading struct {
 	fitAtZero     bool // room at time 0 alone
 	cpusAtZero    bool // CPUs of nodes in service at time 0 alone
 	leftEnd       bool // M at the cell's left end
+	leftOfAll     bool // M at the left end of the grid
 	ownByNode     bool // m_k by one node
-	firstClass    bool // one class taken for all
+	firstClass    bool // one class taken for all, that of the first node
+	lastClass     bool // one class taken for all, that of the last node
 	subsetGang    bool // gang units in a pool that lacks some of the job's nodes
 	poolOfFirst   bool // M of the nodes that the first job may use
 	of            reading
 }
 
 // naiveOnNodes evaluates the price bound by the text of docs/nodes.md in floats, second by
-// second and node by node. All times of inst are multiples of half a second and all cells last
-// one second.
+// second and node by node. All times of inst and of the grid are multiples of half a second.
 func naiveOnNodes(inst *hare.Instance, c *hare.Certificate, r nodeReading) float64 {
 	const half = 500_000
+	_, placed := inst.Placed()
 	nodes := inst.Cluster.Nodes
 	cells := len(c.GridUs) - 1
 	free := func(n int, kind string, t int64) (count int64) {
@@ -294,7 +298,7 @@ func naiveOnNodes(inst *hare.Instance, c *hare.Certificate, r nodeReading) float
 				for _, kind := range kinds {
 					here += room(j, kind, n, t)
 				}
-				if r.gangOnOneNode && j.Sync != hare.Relaxed || r.ownByNode && j.Sync == hare.Relaxed {
+				if r.gangOnOneNode && j.Sync != hare.Relaxed {
 					sum = max(sum, here)
 				} else {
 					sum += here
@@ -332,10 +336,13 @@ func naiveOnNodes(inst *hare.Instance, c *hare.Certificate, r nodeReading) float
 	for i := range pools {
 		p := &pools[i]
 		for cell := range cells {
-			for x := range int64(2) {
-				t := c.GridUs[cell] + x*half
+			for t := c.GridUs[cell]; t < c.GridUs[cell+1]; t += half {
+				t := t
 				if r.leftEnd {
 					t = c.GridUs[cell]
+				}
+				if r.leftOfAll {
+					t = 0
 				}
 				total -= naiveCost(p, len(nodes), cell, r, func(n int) int64 {
 					switch {
@@ -370,7 +377,7 @@ func naiveOnNodes(inst *hare.Instance, c *hare.Certificate, r nodeReading) float
 		}
 		for _, p := range job.On {
 			fit := most(&job, p.Type)
-			if fit == 0 || job.Sync != hare.Relaxed && !job.Mix && fit < job.Tasks {
+			if fit == 0 || placed && job.Sync != hare.Relaxed && !job.Mix && fit < job.Tasks {
 				continue
 			}
 			types.On = append(types.On, p)
@@ -385,8 +392,8 @@ func naiveOnNodes(inst *hare.Instance, c *hare.Certificate, r nodeReading) float
 				}
 			}
 			for x, n := range mine {
-				if r.firstClass && x > 0 {
-					break
+				if r.firstClass && x > 0 || r.lastClass && x < len(mine)-1 {
+					continue
 				}
 				nanos := make([]int64, cells)
 				for cell := range cells {
@@ -421,7 +428,7 @@ func naiveOnNodes(inst *hare.Instance, c *hare.Certificate, r nodeReading) float
 				name := fmt.Sprint(p.Type, " ", n)
 				alone.On = append(alone.On, hare.Profile{Type: name, ComputeUs: p.ComputeUs, SyncUs: p.SyncUs})
 				rows[name], peaks[name], units[name] = nanos, fit, 1
-				if x > 0 && !slices.Equal(nanos, rows[fmt.Sprint(p.Type, " ", mine[0])]) {
+				if x > 0 && !r.lastClass && !slices.Equal(nanos, rows[fmt.Sprint(p.Type, " ", mine[0])]) {
 					plain = false
 				}
 				each := make([]int64, cells)
@@ -431,7 +438,7 @@ func naiveOnNodes(inst *hare.Instance, c *hare.Certificate, r nodeReading) float
 				perTask[p.Type] = each
 			}
 		}
-		if len(types.On) == 0 || job.Mix && most(&job, kinds...) < job.Tasks {
+		if len(types.On) == 0 || placed && job.Mix && most(&job, kinds...) < job.Tasks {
 			return math.Inf(1) // the job has no bound
 		}
 		tau := naiveRound(&types, func(kind string) int64 { return fits[kind] })
@@ -442,8 +449,18 @@ func naiveOnNodes(inst *hare.Instance, c *hare.Certificate, r nodeReading) float
 			if !plain {
 				return math.NaN() // the recursion is for one class
 			}
-			phi = max(phi, float64(naiveV(&types, c.GridUs, c.StepUs, perTask,
-				func(kind string) int64 { return fits[kind] }, c.Path, tau, as))*1e-15)
+			own := func(kind string) (n int64) {
+				if !r.ownByNode {
+					return fits[kind]
+				}
+				for x := range nodes {
+					for t := int64(0); t < last; t += half {
+						n = max(n, room(&job, kind, x, t))
+					}
+				}
+				return n
+			}
+			phi = max(phi, float64(naiveV(&types, c.GridUs, c.StepUs, perTask, own, c.Path, tau, as))*1e-15)
 		}
 		total += phi - float64(job.WeightMicro)*1e-12*float64(job.ReleaseUs)
 	}
@@ -461,7 +478,25 @@ func naiveCost(p *hare.Pool, nodes, cell int, r nodeReading, amount func(n int) 
 	for _, s := range p.Sizes {
 		sizes[s.GPUs] = s.Nanos[cell]
 	}
-	as := reading{noSingles: r.noSingles, greedyPattern: r.dearestFirst}
+	pattern := func(m int64) float64 {
+		if !r.dearestFirst {
+			return float64(naivePattern(m, single, sizes, reading{noSingles: r.noSingles})) * 1e-9
+		}
+		// The good of the greatest price per GPU comes first, the smaller one of equal goods.
+		goods := [][2]int64{{1, single}}
+		for s, x := range sizes {
+			goods = append(goods, [2]int64{s, x})
+		}
+		slices.SortFunc(goods, func(a, b [2]int64) int {
+			return cmp.Or(cmp.Compare(b[1]*a[0], a[1]*b[0]), cmp.Compare(a[0], b[0]), cmp.Compare(b[1], a[1]))
+		})
+		paid := int64(0)
+		for _, good := range goods {
+			paid += m / good[0] * good[1]
+			m %= good[0]
+		}
+		return float64(paid) * 1e-9
+	}
 	all, domains, sum := int64(0), int64(0), 0.0
 	for n := range nodes {
 		m := amount(n)
@@ -470,7 +505,7 @@ func naiveCost(p *hare.Pool, nodes, cell int, r nodeReading, amount func(n int) 
 			domains++
 		}
 		if p.Per == hare.PerNode && !r.meanNode {
-			sum += float64(naivePattern(m, single, sizes, as)) * 1e-9
+			sum += pattern(m)
 		}
 	}
 	switch {
@@ -479,9 +514,9 @@ func naiveCost(p *hare.Pool, nodes, cell int, r nodeReading, amount func(n int) 
 	case p.Resource == hare.PoolMemory:
 		return float64(all) * float64(single) * 1e-9
 	case p.Per == hare.PerAll:
-		return float64(naivePattern(all, single, sizes, as)) * 1e-9
+		return pattern(all)
 	case r.meanNode && domains > 0:
-		return float64(domains) * float64(naivePattern(all/domains, single, sizes, as)) * 1e-9
+		return float64(domains) * pattern(all/domains)
 	}
 	return sum
 }
