@@ -119,8 +119,14 @@ func (e *evaluator) dual(ctx context.Context, pi *prices, caps [][]float64, grad
 		for i := lo; i < hi && ctx.Err() == nil; i++ {
 			e.answer(i, o, &ans)
 			ch.phi += ans.phi
-			for _, u := range ans.uses {
-				e.addUse(ch.use, u, G)
+			if len(e.pr.pools.composites) == 0 {
+				for _, u := range ans.uses {
+					ch.use[int(u.row)*G+int(u.cell)] += u.amount
+				}
+			} else {
+				for _, u := range ans.uses {
+					e.addUse(ch.use, u, G)
+				}
 			}
 			if progress != nil {
 				spread(progress[i], pi.grid, ans.progress, weight)
