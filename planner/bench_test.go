@@ -4,13 +4,15 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"testing"
+	"time"
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/planner"
 )
 
 // BenchmarkMake plans gangs on GPUs of four types, half of them busy, with the prices and
-// the order of a plan made before, as a session does.
+// the order of a plan made before, as a session does. It reports the least time too, which
+// says more than the mean on a machine that is busy.
 func BenchmarkMake(b *testing.B) {
 	for _, size := range []struct{ jobs, gpus int }{{50, 24}, {50, 160}, {300, 160}, {2000, 1600}} {
 		b.Run(fmt.Sprintf("jobs=%d/gpus=%d", size.jobs, size.gpus), func(b *testing.B) {
@@ -43,11 +45,15 @@ func BenchmarkMake(b *testing.B) {
 					q.Jobs[i].Before = append(q.Jobs[i].Before, c.Type)
 				}
 			}
+			least := time.Hour
 			for b.Loop() {
+				began := time.Now()
 				if _, err := planner.Make(b.Context(), q); err != nil {
 					b.Fatal(err)
 				}
+				least = min(least, time.Since(began))
 			}
+			b.ReportMetric(float64(least.Nanoseconds())/1e6, "least-ms")
 		})
 	}
 }
