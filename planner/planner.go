@@ -31,7 +31,8 @@ type Question struct {
 
 // Work limits what a plan costs. Zeros mean the defaults.
 type Work struct {
-	// Cells is the finest grid of the prices; zero means 24, and 12 for over 150 jobs.
+	// Cells is the finest grid of the prices; zero means 24, 12 for over 150 jobs, and 8 for
+	// 300 or more, where there are prices to begin with.
 	Cells int
 	// Effort multiplies the ascent steps of the prices; zero means 0.3, and less for over
 	// 100 jobs, down to 0.1 for 300.
@@ -56,6 +57,9 @@ func (w Work) resolve(jobs int) Work {
 		w.Cells = 24
 		if jobs > 150 {
 			w.Cells = 12
+		}
+		if jobs >= 300 {
+			w.Cells = 8
 		}
 	}
 	if w.Effort == 0 {
