@@ -131,6 +131,7 @@ func New(svc *service.Service, cfg Config) http.Handler {
 	s.simulationRoutes(r)
 	s.sessionRoutes(r)
 	s.keyRoutes(r)
+	r.Get("/v1/policies", s.handle(s.getPolicies))
 	r.Get("/v1/version", s.handle(s.version))
 	r.Get("/healthz", s.handle(s.health))
 	r.Get("/readyz", s.handle(s.ready))

@@ -39,7 +39,8 @@ func (s *server) homeLinks() []homeLink {
 		links = append(links, homeLink{"/v1/solves", "the solves that are kept", keys})
 	}
 	if s.cfg.Sessions != nil {
-		links = append(links, homeLink{"/v1/sessions", "the online sessions", keys})
+		links = append(links, homeLink{"/v1/sessions", "the online sessions", keys},
+			homeLink{"/v1/policies", "the policies that sessions take, with their parameters", keys})
 	}
 	if !s.cfg.PrivateMetrics {
 		links = append(links, homeLink{"/metrics", "what Prometheus reads", keys})

@@ -107,6 +107,7 @@ func TestAnswersFollowTheirSchemas(t *testing.T) {
 		{"refused", "POST", "/v1/verify", in + `,"result":` + strings.Replace(solve(`{"work_limit":50}`), `"start_us":[0`,
 			`"start_us":[1`, 1) + `}`},
 		{"version", "GET", "/v1/version", ""},
+		{"policies", "GET", "/v1/policies", ""},
 		{"specification", "GET", "/openapi.json", ""},
 		{"malformed", "POST", "/v1/solves", `{`},
 		{"invalid", "POST", "/v1/bounds", wide + `,"method":"magic","x":1}`},

@@ -75,6 +75,7 @@ func guardedRoutes(t *testing.T) map[string]guarded {
 		"GET /v1/keys":                     {role: admin, want: 200},
 		"POST /v1/keys":                    {role: admin, body: `{"role":"read"}`, want: 201},
 		"DELETE /v1/keys/{id}":             {role: admin, of: "key", want: 204},
+		"GET /v1/policies":                 {role: read, want: 200},
 		"GET /v1/quota":                    {role: read, want: 200},
 		"PUT /v1/quotas/{tenant}": {role: admin, operator: true, of: "tenant", body: `{"sessions":100000}`,
 			want: 200},

@@ -106,7 +106,7 @@ type Info struct {
 func All() []Info {
 	return []Info{
 		weightedJCT, algorithm1, cdf, gpuSweep, jobSweep, heterogeneity, mix, syncs,
-		streams, hintedStreams, hgittinsRules, guards, kappas, planLatency, disturbedStreams,
+		streams, hintedStreams, hgittinsRules, guards, kappas, planLatency, planEvery, disturbedStreams,
 		clairvoyance, thresholds, starvation, switchCost, profileErrors, stragglers, faults,
 	}
 }

@@ -71,6 +71,37 @@ var planLatency = Info{
 	},
 }
 
+// planEvery are the instances of planLatency, with fewer plans.
+var planEvery = Info{
+	Name:  "plan-every",
+	Title: "What fewer plans cost",
+	Text: "The instances gavel-500 and generated of online, with plans of rolling that are 0.1 s late and are " +
+		"made at most once for each so many seconds on average, after at most ten in a row (plan_every_s).",
+	Published: "None: the pace of plans is Hare's own.",
+	schemes: []Scheme{
+		planEveryOf(0), planEveryOf(1), planEveryOf(5), planEveryOf(10), planEveryOf(30), planEveryOf(60),
+		planEveryOf(600), {Policy: "hgittins"},
+	},
+	measures: []measure{weighted, meanJCT, p99Slowdown},
+	cases: func(s set) ([]Case, error) {
+		cases, err := s.streams()
+		cases = slices.DeleteFunc(cases, func(c Case) bool { return c.Group != "gavel-500" && c.Group != "generated" })
+		for i := range cases {
+			cases[i].Sim.PlanLatencyUs = 1e5
+		}
+		return cases, err
+	},
+}
+
+func planEveryOf(s int64) Scheme {
+	us := s * 1e6
+	if us == 0 {
+		us = -1
+	}
+	return Scheme{Policy: "rolling", Name: fmt.Sprintf("a plan each %d s", s),
+		Config: task.Config{Rolling: task.RollingConfig{PlanEveryUs: us}}}
+}
+
 // stream is a family of instances.
 type stream struct {
 	name string

@@ -21,6 +21,7 @@ var order = []string{
 	"/v1/sessions/{id}/jobs/{job}",
 	"/v1/sessions/{id}/plan",
 	"/v1/sessions/{id}/regret", "/v1/sessions/{id}/schedule", "/v1/sessions/{id}/log",
+	"/v1/policies",
 	"/v1/keys", "/v1/keys/{id}", "/v1/quota", "/v1/quotas/{tenant}", "/v1/version",
 	"name", "summary", "description", "operationId", "requestBody", "responses", "required", "content",
 	"$ref", "type", "format", "enum", "default", "properties", "items", "prefixItems", "additionalProperties", "schema",

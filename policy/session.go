@@ -24,6 +24,49 @@ func SessionNames() []string {
 	return names
 }
 
+// SessionInfo says what a policy is in sessions.
+type SessionInfo struct {
+	Name string `json:"name"`
+	// Text says in a line what the policy does.
+	Text string `json:"text"`
+	// Default says that sessions that name no policy have this one.
+	Default bool `json:"default,omitempty"`
+	// Sizes is what the policy goes by in sessions: estimates, or nothing, which means
+	// that it needs to know no sizes. Nobody knows sizes exactly in a session.
+	Sizes task.Knowledge `json:"sizes"`
+	// SimulatedSizes is what the policy is told in simulations that tell exact sizes.
+	SimulatedSizes task.Knowledge `json:"simulated_sizes"`
+	// Hints says whether the policy goes by estimate_s and class of the jobs.
+	Hints bool `json:"hints"`
+	// Plans says whether the policy follows plans, which a session shows.
+	Plans      bool             `json:"plans"`
+	Parameters []task.Parameter `json:"parameters"`
+} //	@name	Policy
+
+// DefaultSession is the policy of sessions that name none.
+const DefaultSession = "rolling"
+
+// SessionInfos lists the policies that can run in a session, by name.
+func SessionInfos() []SessionInfo {
+	var all []SessionInfo
+	for _, p := range task.All() {
+		if _, ok := p.Session(); !ok {
+			continue
+		}
+		info := SessionInfo{Name: p.Name, Text: p.Text, Default: p.Name == DefaultSession, Sizes: p.KnowsInSession(),
+			SimulatedSizes: p.Knows(), Hints: p.GoesByHints(), Plans: p.Name == "rolling" || p.Name == "hare_offline",
+			Parameters: p.Parameters()}
+		if info.Hints {
+			info.Sizes = task.Estimates
+		}
+		if info.Parameters == nil {
+			info.Parameters = []task.Parameter{}
+		}
+		all = append(all, info)
+	}
+	return all
+}
+
 // OpenSession starts a session with the named policy. parameters are the policy's
 // parameters as JSON, or empty. Errors are *hare.InvalidError.
 func OpenSession(name string, cluster *hare.Cluster, parameters []byte) (online.Durable, error) {

@@ -107,7 +107,7 @@ func (s *Sessions) NewPolicy(name string, cluster *hare.Cluster, parameters []by
 }
 
 // DefaultPolicy is the policy of a session whose configuration names none.
-const DefaultPolicy = "rolling"
+const DefaultPolicy = policy.DefaultSession
 
 // Sessions are the online sessions of one server. Safe for concurrent use.
 type Sessions struct {

@@ -39,7 +39,8 @@ and the log have been written.
 Exit codes: 0 every event was applied, 2 an event was refused.`,
 		Example: `  hare online --cluster cluster.json < events.ndjson > decisions.ndjson
   hare online --cluster cluster.json --log run.ndjson < events.ndjson > /dev/null
-  hare online replay run.ndjson`,
+  hare online replay run.ndjson
+  hare online policies rolling`,
 		Args: exactly(0, "no arguments: it reads events from standard input"),
 		RunE: func(c *cobra.Command, _ []string) error {
 			if cluster == "" {
@@ -62,7 +63,7 @@ Exit codes: 0 every event was applied, 2 an event was refused.`,
 	f.StringVar(&parameters, "parameters", "", "JSON file with the parameters of the policy")
 	f.StringVar(&log, "log", "", "write events and decisions to this file, for hare online replay")
 	choices(c, "policy", policy.SessionNames()...)
-	c.AddCommand(replayCommand(), regretCommand(), planCommand())
+	c.AddCommand(replayCommand(), regretCommand(), planCommand(), policiesCommand())
 	return c
 }
 

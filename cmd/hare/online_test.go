@@ -306,3 +306,25 @@ func TestOnlineLogOutlivesItsReader(t *testing.T) {
 		t.Errorf("exit %d: %s%s", code, out, errs)
 	}
 }
+
+// The policies of sessions are listed, one is shown with its parameters, and a name that is
+// none is refused.
+func TestOnlinePolicies(t *testing.T) {
+	for _, x := range []struct {
+		args []string
+		want string
+		code int
+	}{
+		{nil, "rolling (default)  estimates  yes    nothing       migration_s,", 0},
+		{[]string{"slurm"}, "max_age_s  number   s     604800   the age at which", 0},
+		{[]string{"fifo"}, "It has no parameters.", 0},
+		{[]string{"fifo", "--json"}, `{"policies":[{"name":"fifo","text":"first come first served, task by task",`, 0},
+		{[]string{"gavel:allox"}, "", 2},
+		{[]string{"fifo", "hlas"}, "", 2},
+	} {
+		out, errs, code := runHare(t, "", append([]string{"online", "policies"}, x.args...)...)
+		if code != x.code || !strings.Contains(out, x.want) || (code != 0) != (errs != "") {
+			t.Errorf("%v: %d, %s%s", x.args, code, out, errs)
+		}
+	}
+}

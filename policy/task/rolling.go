@@ -36,6 +36,10 @@ type RollingConfig struct {
 	// change that the plan has not seen, in microseconds. Then hgittins decides until the
 	// next plan. Zero means 60 s.
 	MaxAgeUs int64
+	// PlanEveryUs is for plans that are made aside: the time of the session for each plan,
+	// in microseconds. As many as planBurst plans may follow each other at once after a
+	// time with fewer. Zero means 1 s, and a negative number makes a plan at each change.
+	PlanEveryUs int64
 
 	name string // "" means rolling
 }
@@ -78,6 +82,9 @@ const (
 	// that the plan knows: with 8, as hgittins has it, the guard costs 2 % of the mean on the
 	// generator's gangs and helps nobody there.
 	rollingKappa = 16
+	// defaultPlanEveryUs limits how fast the log of a session grows by its plans.
+	defaultPlanEveryUs = 1e6
+	planBurst          = 10
 )
 
 // maxSwitchUs is the longest switch that a session may state: a day.
@@ -86,6 +93,9 @@ const maxSwitchUs = 24 * 3600e6
 func newRolling(cfg RollingConfig) *rolling {
 	if cfg.MaxAgeUs == 0 {
 		cfg.MaxAgeUs = defaultMaxAgeUs
+	}
+	if cfg.PlanEveryUs == 0 {
+		cfg.PlanEveryUs = defaultPlanEveryUs
 	}
 	if cfg.name == "" {
 		cfg.name = "rolling"
@@ -125,6 +135,10 @@ type rolling struct {
 	changes int64
 	unseen  changeTimes // of the changes that the plan has not seen; for plans made aside
 	plan    followedPlan
+	// pacedUs is until when the plans that were taken would have lasted, one for each
+	// PlanEveryUs: the theoretical arrival time of the generic cell rate algorithm (ITU-T
+	// I.371).
+	pacedUs int64
 	// fresh says that a plan was taken, and that no event has come since.
 	fresh bool
 	index turnIndex
@@ -199,6 +213,18 @@ func (r *rolling) changed(l *ListScheduler) {
 // due reports whether something has changed since the plan's question.
 func (r *rolling) due() bool { return r.changes > r.plan.number }
 
+// paced reports whether a plan may be made at a time by RollingConfig.PlanEveryUs.
+func (r *rolling) paced(nowUs int64) bool {
+	return r.cfg.PlanEveryUs < 0 || r.plan.number == 0 || nowUs >= r.pacedUs-(planBurst-1)*r.cfg.PlanEveryUs
+}
+
+// pace counts a plan whose question was asked at a time.
+func (r *rolling) pace(askedUs int64) {
+	if r.cfg.PlanEveryUs > 0 {
+		r.pacedUs = min(max(r.pacedUs, askedUs)+r.cfg.PlanEveryUs, 2*hare.MaxExact)
+	}
+}
+
 // prepare makes a plan where one is due and no host makes it, and follows it.
 func (r *rolling) prepare(l *ListScheduler) {
 	r.fresh = false
@@ -268,7 +294,7 @@ func (l *ListScheduler) profiledEndUs(j *JobState) int64 {
 func spanUs(rounds, roundUs int64) int64 { return min(times(max(0, rounds), roundUs), hare.MaxExact) }
 
 // parseRolling reads {"migration_s": 60, "switch_s": 10, "moves": 20000, "aside": true,
-// "max_age_s": 60, "guard": true, "kappa": 16}, where they differ from cfg.
+// "max_age_s": 60, "plan_every_s": 1, "guard": true, "kappa": 16}, where they differ from cfg.
 func parseRolling(cfg RollingConfig, parameters []byte) (*rolling, error) {
 	form := struct {
 		MigrationS json.Number `json:"migration_s"`
@@ -276,6 +302,7 @@ func parseRolling(cfg RollingConfig, parameters []byte) (*rolling, error) {
 		Moves      *int64      `json:"moves"`
 		Aside      bool        `json:"aside"`
 		MaxAgeS    json.Number `json:"max_age_s"`
+		PlanEveryS json.Number `json:"plan_every_s"`
 		Guard      *bool       `json:"guard"`
 		Kappa      *float64    `json:"kappa"`
 	}{}
@@ -314,6 +341,16 @@ func parseRolling(cfg RollingConfig, parameters []byte) (*rolling, error) {
 			cfg.SwitchUs = -1
 		}
 	}
+	if form.PlanEveryS != "" {
+		us, err := hare.ParseMicros(form.PlanEveryS.String())
+		if err != nil || us < 0 || us > maxPlanEveryUs {
+			return nil, invalid("/plan_every_s", "out_of_range",
+				"%.60s must be from 0 to %s, with at most six decimals", form.PlanEveryS, hare.FormatMicros(maxPlanEveryUs))
+		}
+		if cfg.PlanEveryUs = us; us == 0 {
+			cfg.PlanEveryUs = -1
+		}
+	}
 	if form.Moves != nil {
 		if *form.Moves < 0 || *form.Moves > 1e9 {
 			return nil, invalid("/moves", "out_of_range", "rolling: moves is %d: it must be from 0 to 1e9", *form.Moves)
@@ -324,6 +361,9 @@ func parseRolling(cfg RollingConfig, parameters []byte) (*rolling, error) {
 	}
 	return newRolling(cfg), nil
 }
+
+// maxPlanEveryUs is the longest time for each plan, a day.
+const maxPlanEveryUs = 24 * 3600 * 1e6
 
 // rollingMaker makes the policy rolling for simulations and sessions.
 var rollingMaker = FromEvents{

@@ -42,9 +42,10 @@ type plannedJob struct {
 	rows    []planner.Row
 }
 
-// Ask is online.Planned.Ask. It takes O(jobs + GPUs).
+// Ask is online.Planned.Ask. It takes O(jobs + GPUs). A plan that is due before its time by
+// RollingConfig.PlanEveryUs is asked for after a later event.
 func (ro *Rolling) Ask() online.PlanQuestion {
-	if r := ro.rolling; r.cfg.Aside && r.due() {
+	if r := ro.rolling; r.cfg.Aside && r.due() && r.paced(ro.nowUs) {
 		return r.question(ro.ListScheduler)
 	}
 	return nil
@@ -76,6 +77,7 @@ func (ro *Rolling) Take(plan []byte) error {
 		return fault
 	}
 	r.follow(ro.ListScheduler, p)
+	r.pace(p.madeUs)
 	r.fresh, ro.changed = true, true
 	return nil
 }

@@ -25,6 +25,7 @@ type rollingSnapshot struct {
 	PricedTypes []int           `json:"priced_types,omitempty"`
 	MadeUs      int64           `json:"priced_us"`
 	Fresh       bool            `json:"fresh,omitempty"`
+	PacedUs     int64           `json:"paced_us,omitempty"`
 	Claims      [][]planner.Row `json:"claims"`
 	Setup       *setupSnapshot  `json:"setup,omitempty"`
 	Speeds      *speedsSnapshot `json:"speeds,omitempty"`
@@ -34,7 +35,7 @@ func (r *rolling) encode(l *ListScheduler) any {
 	s := rollingSnapshot{Belief: r.belief.snapshot(), Changes: r.changes, Unseen: r.unseen, Number: r.plan.number,
 		Arrivals: r.plan.arrivals, Value: r.plan.value.String(), Bound: r.plan.bound.String(), MadeUs: r.plan.madeUs,
 		PricedTypes: r.plan.pricedTypes, Fresh: r.fresh, Setup: l.setupSnapshot(),
-		Speeds: l.speedsSnapshot()}
+		Speeds: l.speedsSnapshot(), PacedUs: r.pacedUs}
 	if r.plan.prices != nil {
 		s.GridUs, s.Prices = r.plan.prices.GridUs, r.plan.prices.Prices
 	}
@@ -51,7 +52,7 @@ func (r *rolling) encode(l *ListScheduler) any {
 func (r *rolling) decode(l *ListScheduler, state json.RawMessage) bool {
 	var s rollingSnapshot
 	if json.Unmarshal(state, &s) != nil || !r.belief.restore(&s.Belief) || !l.restoreSetup(s.Setup) ||
-		!l.restoreSpeeds(s.Speeds) ||
+		!l.restoreSpeeds(s.Speeds) || s.PacedUs < 0 || s.PacedUs > 2*hare.MaxExact ||
 		len(s.Claims) != len(l.jobs) ||
 		s.MadeUs < 0 || s.MadeUs > l.nowUs {
 		return false
@@ -64,7 +65,7 @@ func (r *rolling) decode(l *ListScheduler, state json.RawMessage) bool {
 		return false
 	}
 	r.index.makeStale()
-	r.changes, r.unseen = s.Changes, s.Unseen
+	r.changes, r.unseen, r.pacedUs = s.Changes, s.Unseen, s.PacedUs
 	r.plan = followedPlan{number: s.Number, madeUs: s.MadeUs, arrivals: s.Arrivals, pricedTypes: s.PricedTypes}
 	if !s.restorePrices(l, &r.plan) {
 		return false

@@ -34,7 +34,8 @@ func (info Info) Session() (Session, bool) {
 }
 
 // KnowsInSession is what the policy goes by in a session beyond what has happened;
-// meaningless where it cannot run in one.
+// meaningless where it cannot run in one. Rolling and hgittins, which learn sizes in
+// simulations too, count as knowing nothing.
 func (info Info) KnowsInSession() Knowledge {
 	if _, ok := info.Maker.(Learned); ok {
 		return Estimates

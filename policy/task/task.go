@@ -16,7 +16,7 @@ import (
 )
 
 // Knowledge is what a task policy knows beyond the events.
-type Knowledge string
+type Knowledge string //	@name	Knowledge
 
 // The kinds of knowledge; each one includes the ones before.
 const (

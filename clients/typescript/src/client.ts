@@ -7,6 +7,8 @@ import type {
   Explanation,
   Instance,
   Options,
+  Policies,
+  Policy,
   Prices,
   Regret,
   Report,
@@ -333,6 +335,11 @@ export class Hare {
 
   version(): Promise<Version> {
     return this.json(path("version"));
+  }
+
+  /** The policies that sessions take, with what each goes by and its parameters. */
+  async policies(): Promise<Policy[]> {
+    return (await this.json<Policies>(path("policies"))).policies;
   }
 
   /**

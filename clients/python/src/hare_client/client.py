@@ -329,6 +329,10 @@ class Hare:
 
     # Online sessions
 
+    def policies(self) -> list[dict[str, Any]]:
+        """Returns the policies that sessions take, with what each goes by and its parameters."""
+        return _json(self._call("GET", "/v1/policies", repeatable=True))["policies"]
+
     def create_session(self, cluster: Document, **more: Any) -> Session:
         """Opens a session; more may have policy, parameters and clock.
 

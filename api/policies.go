@@ -1,0 +1,26 @@
+package api
+
+import (
+	"net/http"
+
+	"github.com/hare-sched/hare/policy"
+)
+
+// policiesJSON lists the policies of sessions.
+type policiesJSON struct {
+	Policies []policy.SessionInfo `json:"policies"`
+} //	@name	Policies
+
+// getPolicies lists the policies that sessions take.
+//
+//	@Summary		List the policies of sessions
+//	@Description	Each policy says what it goes by in place of sizes, which nobody knows in a session, and which
+//	@Description	parameters it takes, with units and defaults.
+//	@Tags			sessions
+//	@ID				listPolicies
+//	@Produce		json
+//	@Success		200	{object}	policiesJSON	"the policies, by name"
+//	@Router			/v1/policies [get]
+func (s *server) getPolicies(w http.ResponseWriter, _ *http.Request) error {
+	return answerJSON(w, http.StatusOK, policiesJSON{policy.SessionInfos()})
+}

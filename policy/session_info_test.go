@@ -1,0 +1,79 @@
+package policy_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/policy"
+	"github.com/hare-sched/hare/policy/task"
+)
+
+// ExampleSessionInfos prints what policies go by in sessions, and their parameters.
+func ExampleSessionInfos() {
+	for _, p := range policy.SessionInfos() {
+		var names []string
+		for _, x := range p.Parameters {
+			names = append(names, x.Name)
+		}
+		fmt.Println(p.Name, p.Sizes, p.SimulatedSizes, p.Hints, p.Plans, names)
+	}
+	// Output:
+	// easy_backfill estimates sizes true false []
+	// fifo nothing nothing false false []
+	// gandiva nothing nothing false false [slice_s]
+	// gavel_fifo nothing nothing false false []
+	// hare_offline estimates future true true [migration_s switch_s moves aside max_age_s plan_every_s guard kappa]
+	// hare_paper estimates future true false []
+	// hgittins estimates nothing true false [slowest_factor strict sticky by_arrival guard kappa]
+	// hlas nothing nothing false false [queues thresholds_s kappa reference]
+	// kueue nothing nothing false false []
+	// kueue_strict nothing nothing false false []
+	// rolling estimates nothing true true [migration_s switch_s moves aside max_age_s plan_every_s guard kappa]
+	// sched_allox estimates sizes true false []
+	// sched_homo estimates future true false []
+	// slurm estimates sizes true false [age size qos max_age_s]
+	// srtf estimates sizes true false []
+	// themis estimates sizes true false [fairness lease_s]
+	// tiresias nothing nothing false false [thresholds_s knob]
+	// tiresias_gittins estimates distribution false false [thresholds_s knob]
+}
+
+// Each parameter that is listed is taken with its default, which changes nothing, and
+// policies take no others.
+func TestListedParametersAreTaken(t *testing.T) {
+	cluster := &hare.Cluster{Nodes: []hare.Node{{Name: "n", GPUs: []hare.TypeCount{{Type: "V100", Count: 1}}}}}
+	every := map[string]any{}
+	for _, p := range policy.SessionInfos() {
+		for _, x := range p.Parameters {
+			every[x.Name] = x.Default
+		}
+	}
+	every["guard"], every["aside"], every["migration_s"], every["moves"], every["reference"] = true, false, 60, 100, "V100"
+	every["switch_s"] = 1
+	for _, p := range policy.SessionInfos() {
+		if names := policy.SessionNames(); !slices.Contains(names, p.Name) {
+			t.Errorf("%s is no policy of sessions", p.Name)
+		}
+		for name, value := range every {
+			i := slices.IndexFunc(p.Parameters, func(x task.Parameter) bool { return x.Name == name })
+			if i >= 0 && p.Parameters[i].Default != nil {
+				value = p.Parameters[i].Default
+			}
+			text, err := json.Marshal(map[string]any{name: value})
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = policy.OpenSession(p.Name, cluster, text)
+			if (err == nil) != (i >= 0) {
+				t.Errorf("%s with %s: %v", p.Name, text, err)
+			}
+			if err != nil && !strings.Contains(err.Error(), name) {
+				t.Errorf("%s with %s: %v", p.Name, text, err)
+			}
+		}
+	}
+}
