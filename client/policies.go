@@ -25,7 +25,7 @@ type PolicyParameter struct {
 	Name    string          `json:"name"`
 	Type    string          `json:"type"`    // number, integer, boolean, string or numbers
 	Unit    string          `json:"unit"`    // s, gpu_s or ""
-	Default json.RawMessage `json:"default"` // null where the policy computes one, as Text says
+	Default json.RawMessage `json:"default"` // nil where the policy computes one, as Text says
 	Text    string          `json:"text"`
 }
 

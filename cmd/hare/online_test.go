@@ -316,7 +316,7 @@ func TestOnlinePolicies(t *testing.T) {
 		code int
 	}{
 		{nil, "rolling (default)  estimates  yes    nothing       migration_s,", 0},
-		{[]string{"slurm"}, "max_age_s  number   s     604800   the age at which", 0},
+		{[]string{"slurm"}, "max_age_s  number  s     604800   the age at which", 0},
 		{[]string{"fifo"}, "It has no parameters.", 0},
 		{[]string{"fifo", "--json"}, `{"policies":[{"name":"fifo","text":"first come first served, task by task",`, 0},
 		{[]string{"gavel:allox"}, "", 2},

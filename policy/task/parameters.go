@@ -10,9 +10,9 @@ type Parameter struct {
 	Type string `json:"type"`
 	// Unit is s, gpu_s (GPU-seconds), or empty.
 	Unit string `json:"unit,omitempty"`
-	// Default is the value where the parameter is left out; null where the policy computes
-	// one, as text says.
-	Default any    `json:"default"`
+	// Default is the value where the parameter is left out. It is missing where the policy
+	// computes one, as text says.
+	Default any    `json:"default,omitempty"`
 	Text    string `json:"text"`
 } //	@name	PolicyParameter
 
