@@ -26,7 +26,7 @@ func newPlayer(t testing.TB, s *served, seed uint64) *player {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &player{machines: machines, want: &undisturbed{policy: policy}, id: newSession(t, s.url, cluster)}
+	return &player{machines: machines, want: &undisturbed{policy: policy}, id: newSession(t, s.url, "hlas", cluster)}
 }
 
 // alter changes a database without the server.

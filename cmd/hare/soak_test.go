@@ -118,10 +118,10 @@ func (s *served) stop(t testing.TB) {
 	}
 }
 
-// newSession creates a session with the policy hlas.
-func newSession(t testing.TB, url string, cluster *hare.Cluster) (id string) {
+// newSession creates a session with a policy.
+func newSession(t testing.TB, url, policy string, cluster *hare.Cluster) (id string) {
 	t.Helper()
-	body := append(append([]byte(`{"policy":"hlas","cluster":`), wire.AppendCluster(nil, cluster)...), '}')
+	body := append(wire.AppendCluster([]byte(`{"policy":"`+policy+`","cluster":`), cluster), '}')
 	resp, err := http.Post(url+"/v1/sessions", "application/json", bytes.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
@@ -223,7 +223,8 @@ func (l *link) close() {
 // player drives a session through several servers, each of which is killed.
 type player struct {
 	machines *simulatedCluster
-	want     *undisturbed
+	want     *undisturbed // nil where the answers depend on time, as with plans made aside
+	given    [][]byte     // all answers, where want is nil
 	id       string
 	sent     []hare.Event // the events of the current batch
 	answers  [][]byte     // the answer that each event must get
@@ -239,6 +240,9 @@ func (p *player) batch(t testing.TB) {
 		return
 	}
 	p.sent, p.answers, p.answered = p.machines.next(), nil, 0
+	if p.want == nil {
+		return
+	}
 	for _, e := range p.sent {
 		p.answers = append(p.answers, p.want.answer(t, e))
 	}
@@ -248,7 +252,9 @@ func (p *player) batch(t testing.TB) {
 func (p *player) heard(t testing.TB, lines [][]byte) {
 	t.Helper()
 	for _, line := range lines {
-		if !bytes.Equal(line, p.answers[p.answered]) {
+		if p.want == nil {
+			p.given = append(p.given, bytes.Clone(line))
+		} else if !bytes.Equal(line, p.answers[p.answered]) {
 			t.Fatalf("event %d is answered with\n%s, undisturbed it was\n%s", p.sent[p.answered].Seq, line,
 				p.answers[p.answered])
 		}
@@ -325,7 +331,7 @@ func (p *player) ask(t testing.TB, url string) {
 // the decisions. Every answer and the whole log must be, byte for byte, those of a
 // session without kills.
 func TestServeSurvivesKills(t *testing.T) {
-	kills := 20
+	kills := 13
 	if *soak {
 		kills = 300
 	}
@@ -339,7 +345,7 @@ func TestServeSurvivesKills(t *testing.T) {
 	p := &player{machines: machines, want: &undisturbed{policy: policy}}
 	args := []string{"--data-dir", dir, "--snapshot-every", "250"}
 	first := serve(t, -1, args...)
-	p.id = newSession(t, first.url, cluster)
+	p.id = newSession(t, first.url, "hlas", cluster)
 	p.play(t, first, 300)
 	_ = first.cmd.Process.Kill()
 	_ = first.end(t)
