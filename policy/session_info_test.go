@@ -52,8 +52,8 @@ func TestListedParametersAreTaken(t *testing.T) {
 			every[x.Name] = x.Default
 		}
 	}
-	every["guard"], every["aside"], every["migration_s"], every["moves"], every["reference"] = true, false, 60, 100, "V100"
-	every["switch_s"] = 1
+	every["guard"], every["aside"], every["migration_s"], every["moves"] = true, false, 60, 100
+	every["reference"], every["switch_s"] = "V100", 1
 	for _, p := range policy.SessionInfos() {
 		if names := policy.SessionNames(); !slices.Contains(names, p.Name) {
 			t.Errorf("%s is no policy of sessions", p.Name)

@@ -52,7 +52,8 @@ func TestServeWithPlansSurvivesKills(t *testing.T) {
 	if near := expect(t, exitDone, "plan made at", "online", "plan", file(t, "log", string(log))); near != far {
 		t.Errorf("the server's plan is\n%sand the log's is\n%s", far, near)
 	}
-	expect(t, exitUsage, "no session of that id", "online", "plan", "--server", s.url, "--session", strings.Repeat("a", 26))
+	none := strings.Repeat("a", 26)
+	expect(t, exitUsage, "no session of that id", "online", "plan", "--server", s.url, "--session", none)
 	backup, restored, repaired := filepath.Join(t.TempDir(), "backup"), filepath.Join(t.TempDir(), "restored"),
 		filepath.Join(t.TempDir(), "repaired")
 	expect(t, exitDone, "1 sessions, ", "backup", dir, backup)

@@ -18,8 +18,8 @@ type Parameter struct {
 
 var guardParameters = []Parameter{
 	{"guard", "boolean", "", true, "whether the guard against starvation is on"},
-	{"kappa", "number", "", int64(defaultKappa), "by how many times its rounds a job may fall behind round robin before GPUs " +
-		"are kept for it"},
+	{"kappa", "number", "", int64(defaultKappa), "by how many times its rounds a job may fall behind round robin " +
+		"before GPUs are kept for it"},
 }
 
 var rollingParameters = []Parameter{
@@ -33,15 +33,16 @@ var rollingParameters = []Parameter{
 		"false elsewhere"},
 	{"max_age_s", "number", "s", int64(defaultMaxAgeUs / 1e6), "with aside: how long a plan is followed after a change " +
 		"that it has not seen; then hgittins decides"},
-	{"plan_every_s", "number", "s", int64(defaultPlanEveryUs / 1e6), "with aside: the time of the session for each plan, " +
-		"of which ten may follow each other at once; 0 makes a plan at each change"},
+	{"plan_every_s", "number", "s", int64(defaultPlanEveryUs / 1e6), "with aside: the time of the session for each " +
+		"plan, of which ten may follow each other at once; 0 makes a plan at each change"},
 	guardParameters[0],
 	{"kappa", "number", "", int64(rollingKappa), guardParameters[1].Text},
 }
 
 var tiresiasParameters = []Parameter{
 	{"thresholds_s", "numbers", "gpu_s", []int64{3600}, "attained GPU-time at which jobs leave a queue, increasing"},
-	{"knob", "number", "", int64(8), "a job that has waited this many times as long as it ran is promoted; below 0: never"},
+	{"knob", "number", "", int64(8), "a job that has waited this many times as long as it ran is promoted; below 0: " +
+		"never"},
 }
 
 // parametersOf are the parameters of policies in sessions; the others have none.
