@@ -33,9 +33,9 @@ type SessionInfo struct {
 	Default bool `json:"default,omitempty"`
 	// Sizes is what the policy goes by in sessions: estimates, or nothing, which means
 	// that it needs to know no sizes. Nobody knows sizes exactly in a session.
-	Sizes task.Knowledge `json:"sizes"`
+	Sizes task.Knowledge `json:"sizes" swaggertype:"string" enums:"nothing,estimates,distribution,sizes,future"`
 	// SimulatedSizes is what the policy is told in simulations that tell exact sizes.
-	SimulatedSizes task.Knowledge `json:"simulated_sizes"`
+	SimulatedSizes task.Knowledge `json:"simulated_sizes" swaggertype:"string" enums:"nothing,estimates,distribution,sizes,future"`
 	// Hints says whether the policy goes by estimate_s and class of the jobs.
 	Hints bool `json:"hints"`
 	// Plans says whether the policy follows plans, which a session shows.

@@ -308,7 +308,7 @@ func (l *ListScheduler) gpuLeft(g int) {
 	l.inService[x.gpuType]--
 	if !x.initial {
 		delete(l.gpuOf, x.name)
-		*x = gpuState{task: -1}
+		*x = gpuState{task: -1, user: -1}
 		at, _ := slices.BinarySearchFunc(l.vacant, g, func(a, b int) int { return b - a })
 		l.vacant = slices.Insert(l.vacant, at, g)
 	}

@@ -207,7 +207,7 @@ func (l *ListScheduler) restore(s *schedulerSnapshot) bool {
 			return false
 		}
 		if g.Name == "" {
-			l.gpus = append(l.gpus, gpuState{task: -1})
+			l.gpus = append(l.gpus, gpuState{task: -1, user: -1})
 			continue
 		}
 		l.addGPU(g.Name, g.Type)
