@@ -47,6 +47,7 @@ MOST_LEVELS = 512  # of nesting in a document
 MOST_DIGITS = 400  # characters of a number
 MOST_WEIGHT = 1 << 62  # of all jobs together, in micro-units
 MOST_WORK = 1 << 33  # of the knapsacks, and of the steps, of a certificate
+MOST_SECOND = 1 << 62  # of what a second of a round costs, in 1e-9 weight-seconds
 MOST_STEPS = 1 << 22  # of a job that is bounded round by round
 FOREVER = 1 << 62  # the end of an open window; above every time
 MOST_HELD = 1 << 40  # thousandths of CPUs, and MiB, of a node and of a task
@@ -1061,8 +1062,13 @@ class Pool:
             self.row = [integer(x, where + "/prices") for x in as_array(doc["prices"], where + "/prices")]
         self.sizes = read_sizes(doc.get("sizes", {}), where + "/sizes", 1)
 
-    def has(self, node):
-        return selects(self.only, node)
+    def has(self, node, supply):
+        """Whether a node with GPUs of the types of supply is in the pool."""
+        return self.kind in supply and selects(self.only, node)
+
+    def concerns(self, kind):
+        """Whether tasks on GPUs of a type pay: of CPUs and memory those on any type."""
+        return self.what != "type" or self.kind == kind
 
 
 def read_sizes(doc, where, least):
@@ -1236,21 +1242,16 @@ def add_up(terms):
 
 def price_bound(inst, c):
     """Σ φ_j − Σ ∫ F − Σ w a. The unit inside is 1e-15 weight-seconds: prices are 1e-9
-    weight-seconds a GPU-second, times µs. Where CPUs have prices, all is counted in
-    thousandths of that unit, as a task holds thousandths of CPUs."""
+    weight-seconds a GPU-second, times µs."""
     inst.ask_for({v for pool in c.pools for v in pool.only.get("node", ())})
     check_prices(inst, c)
-    grid = c.grid
-    scale = 1000 if any(pool.what == "cpus" for pool in c.pools) else 1
-    free = [0] * (len(grid) - 1)
-    paid = 0
+    grid, free = c.grid, [0] * (len(c.grid) - 1)
+    paid = sum(pool_cost(inst, pool, grid) for pool in c.pools)
     for kind in sorted(inst.supply):
         stays = stretches(inst.supply[kind], grid)
         sizes = [(k, row) for (of, k), row in c.sizes.items() if of == kind]
         paid += pool_price(stays, c.prices.get(kind, free), sizes)
-    paid = scale * (paid + sum(pool_cost(inst, pool, grid) for pool in c.pools if pool.what != "cpus"))
-    paid += sum(pool_cost(inst, pool, grid) for pool in c.pools if pool.what == "cpus")
-    terms, work, rows = [(-paid, scale * 10**15)], 0, {}
+    terms, work, rows = [(-paid, 10**15)], 0, {}
     for j in inst.jobs:
         least = least_round(inst, j)  # refuses jobs that can never run, whatever path is
         path = j.release + (j.rounds * least if c.path else 0)
@@ -1258,92 +1259,97 @@ def price_bound(inst, c):
         for _, p, s, kind in modes_of(inst, j):
             key = kind, j.sync if j.sync == "relaxed" else j.mix, j.tasks, j.rules()
             if key not in rows:
-                rows[key] = class_prices(inst, c, j, kind, scale)
+                rows[key] = class_prices(inst, c, j, kind)
             modes += [(p, s, row) for row in rows[key]]
-        weight = 1000 * scale * j.weight
+        weight = 1000 * j.weight
         if j.sync == "rigid":
             n, d = min(rigid_phi(j, weight, path, grid, p + s, row) for p, s, row in modes), 1
         else:
             n, d = Fluid(j, weight, path, grid, modes).least()
         if j.sync == "relaxed" and c.step is not None:
-            steps = Steps.of(inst, j, c, weight, lambda kind: class_prices(inst, c, j, kind, scale, 1))
+            steps = Steps.of(inst, j, c, weight, lambda kind: class_prices(inst, c, j, kind, 1))
             if steps is not None:
                 work += steps.work
                 if work > MOST_WORK:
                     raise Refused("step_us is too fine to check for this many jobs")
                 n, d = max((n, d), (steps.least(), 1), key=lambda x: Fraction(*x))
-        terms.append((n - weight * j.release * d, d * scale * 10**15))
+        terms.append((n - weight * j.release * d, d * 10**15))
     return add_up(terms)
 
 
-def class_prices(inst, c, j, kind, scale, tasks=None):
+def class_prices(inst, c, j, kind, tasks=None):
     """What a second of a round of j, or of so many of its tasks, pays by cell on GPUs of a
     type: a row for each class of nodes that ever have room for j. Nodes in the same
     pools are a class."""
     whole = tasks is None and j.sync != "relaxed" and not j.mix
     tasks = tasks or j.tasks
+    nothing = [0] * (len(c.grid) - 1)
 
     def pays(single, sizes, whole):
         size, units = (j.g * j.tasks, 1) if whole else (j.g, tasks)
         if size in sizes:
             return [units * x for x in sizes[size]]
-        return [units * size * x for x in single]
+        return [units * size * x for x in single or nothing]
 
-    nothing = [0] * (len(c.grid) - 1)
-    # A whole round is a unit only if its size is listed; the price of its GPUs is the same.
     of_type = {k: row for (of, k), row in c.sizes.items() if of == kind}
-    single = c.prices.get(kind, nothing)
-    common = [scale * x for x in pays(single, of_type, whole)]
-    pools = [pool for pool in c.pools if pool.kind == kind]
-    for pool in pools:
-        if pool.what == "cpus" and pool.row:
-            common = list(map(add, common, [tasks * j.cpus * x for x in pool.row]))
-        elif pool.what == "memory" and pool.row:
-            common = list(map(add, common, [scale * tasks * j.memory * x for x in pool.row]))
-    pools = [pool for pool in pools if pool.what == "type"]
-    if not pools:
+    common = pays(c.prices.get(kind), of_type, whole)
+    if not c.pools and not inst.placed:
         return [common]
-    mine, classes = [], {}
+    classes = {}  # the pools of each class
     for node, supply, _ in inst.alike():
-        if kind in supply and j.may_use(node):
-            inside = tuple(pool.has(node) for pool in pools)
-            mine.append(inside)
-            if any(room_on(node, j, free) for free in supply[kind][1]):
-                classes[inside] = None
+        if kind in supply and j.may_use(node) and any(room_on(node, j, free) for free in supply[kind][1]):
+            classes[tuple(pool.has(node, supply) and pool.concerns(kind) for pool in c.pools)] = None
     out = []
     for inside in classes:
         row = common
-        for i, pool in enumerate(pools):
-            if inside[i]:
-                whole_here = whole and pool.per == "all" and all(x[i] for x in mine)
-                row = list(map(add, row, [scale * x for x in pays(pool.row or nothing, pool.sizes, whole_here)]))
+        for i, pool in enumerate(c.pools):
+            if not inside[i]:
+                continue
+            if pool.what == "type":
+                whole_here = whole and pool.per == "all" and all(x[i] for x in classes)
+                more = pays(pool.row, pool.sizes, whole_here)
+            elif pool.what == "cpus":
+                more = [tasks * (j.cpus * x // 1000) for x in pool.row or nothing]
+            else:
+                more = [tasks * j.memory * x for x in pool.row or nothing]
+            row = list(map(add, row, more))
+        if max(row) > MOST_SECOND:
+            raise Refused("a second of job %s costs more than 2^62 in 1e-9 weight-seconds" % quoted(j.id))
         out.append(row)
     return out
 
 
 def domains(inst, pool):
-    """(steps of GPUs, thousandths of CPUs or MiB in service, how many) of the domains
-    of a pool that differ."""
-    out, together = [], {0: 0}
+    """{steps of GPUs, thousandths of CPUs or MiB in service: how many} of the domains of
+    a pool."""
+    out, together = {}, {0: 0}
     for node, supply, count in inst.alike():
-        if pool.kind not in supply or not pool.has(node):
+        if not pool.has(node, supply):
             continue
         if pool.what != "type":
             add_windows(together, node.windows, count * (node.cpus if pool.what == "cpus" else node.memory))
         elif pool.per == "node":
-            out.append((supply[pool.kind], count))
+            key = brief(*supply[pool.kind])
+            out[key] = out.get(key, 0) + count
         else:
             before = 0
             for t, level in zip(*supply[pool.kind]):
                 together[t] = together.get(t, 0) + count * (level - before)
                 before = level
-    return out or [(steps_of(together), 1)]
+    return out or {brief(*steps_of(together)): 1}
+
+
+def brief(times, levels):
+    """Steps without those at which nothing changes, as tuples."""
+    kept = [i for i in range(len(times)) if i == 0 or levels[i] != levels[i - 1]]
+    return tuple(times[i] for i in kept), tuple(levels[i] for i in kept)
 
 
 def pool_cost(inst, pool, grid):
-    """∫ F of a pool, in 1e-15 weight-seconds, or thousandths of that for CPUs."""
+    """∫ F of a pool, in 1e-15 weight-seconds, rounded up."""
     single, sizes = pool.row or [0] * (len(grid) - 1), list(pool.sizes.items())
-    return sum(n * pool_price(stretches(steps, grid), single, sizes) for steps, n in domains(inst, pool))
+    cost = sum(n * pool_price(stretches(map(list, x), grid), single, sizes) for x, n in domains(inst, pool).items())
+    return -(-cost // 1000) if pool.what == "cpus" else cost
 
 
 def pool_price(stays, single, sizes):
@@ -1375,12 +1381,12 @@ def check_prices(inst, c):
         for size, row in [(1, pool.row or [0] * cells)] + sorted(pool.sizes.items()):
             check(pool.kind, size, row)
         if pool.what != "type":
-            here = [node for node, supply, _ in inst.alike() if pool.kind in supply]
+            here = [node for node, supply, _ in inst.alike() if pool.has(node, supply)]
             if not all(node.cpus if pool.what == "cpus" else node.memory for node in here):
                 detail = "a pool prices the %s of nodes with %s, one of which has no limit"
                 raise Refused(detail % ("CPUs" if pool.what == "cpus" else "memory", quoted(pool.kind)))
             continue
-        work += cells * len(pool.sizes) * sum(1 + max(steps[1]) for steps, _ in domains(inst, pool))
+        work += cells * len(pool.sizes) * sum(1 + max(levels) for _, levels in domains(inst, pool))
     if work > MOST_WORK:
         raise Refused("a grid of %d cells is too fine to check with so many sizes" % cells)
 

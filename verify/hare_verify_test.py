@@ -122,7 +122,7 @@ class Examples(unittest.TestCase):
 
 
 def steps_of(inst, j, c):
-    return hv.Steps.of(inst, j, c, 1000 * j.weight, lambda kind: hv.class_prices(inst, c, j, kind, 1, 1))
+    return hv.Steps.of(inst, j, c, 1000 * j.weight, lambda kind: hv.class_prices(inst, c, j, kind, 1))
 
 
 class Bounds(unittest.TestCase):
