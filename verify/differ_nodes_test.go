@@ -2,6 +2,7 @@ package verify_test
 
 import (
 	"errors"
+	"flag"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -11,10 +12,13 @@ import (
 	"github.com/hare-sched/hare/solver"
 )
 
+// placedSeeds may be raised for a longer search.
+var placedSeeds = flag.Uint64("placed", 60, "how many instances in which nodes matter TestVerifiersAgree draws")
+
 // placedDocuments returns results of the solver for instances in which nodes matter.
 func placedDocuments(t *testing.T) (out []documents) {
 	pools := 0
-	for seed := range uint64(60) {
+	for seed := range *placedSeeds {
 		r := rand.New(rand.NewPCG(seed, 41))
 		inst := randomPlacedInstance(r)
 		opt := quickly
