@@ -21,9 +21,24 @@ func sharpen(spec map[string]any) {
 	// YAML that has been parsed is an object, as JSON is.
 	response(spec, "openapiYaml",
 		"200")["content"].(map[string]any)["application/yaml"] = map[string]any{"schema": map[string]any{"type": "object"}}
+	if parameter, ok := component(spec, "PolicyParameter"); ok {
+		value := parameter["default"].(map[string]any)
+		value["type"] = []any{"number", "boolean", "string", "array"}
+		value["items"] = map[string]any{"type": "number"}
+	}
 	for _, l := range followers {
 		link(spec, l)
 	}
+}
+
+// component returns the properties of a component.
+func component(spec map[string]any, name string) (map[string]any, bool) {
+	schema, ok := spec["components"].(map[string]any)["schemas"].(map[string]any)[name].(map[string]any)
+	if !ok {
+		return nil, false
+	}
+	properties, ok := schema["properties"].(map[string]any)
+	return properties, ok
 }
 
 // sharpenParameter adds the range of a number in a query.
