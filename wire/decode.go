@@ -208,9 +208,10 @@ func (r *Reader) Finish(err error) error {
 }
 
 // reserved lists names that are refused because later versions will give them a
-// meaning.
+// meaning, in general or, as the last six, in documents other than instances.
 var reserved = []string{"shapes", "after", "deadline_s", "late_weight", "quota", "user", "within", "switch_s",
-	"progress", "durations", "reshape_s", "topology", "reservations"}
+	"progress", "durations", "reshape_s", "topology", "reservations",
+	"gpus_per_task", "cpus_per_task", "memory_mib_per_task", "distinct_nodes", "only", "exclude"}
 
 // unknown refuses the field that was skipped last, and names the nearest known
 // field.

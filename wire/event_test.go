@@ -150,6 +150,8 @@ func TestBadEvents(t *testing.T) {
 		{`{"seq":1,"at_s":0,"type":"xyzxyzxyz"}`, "/type: type \"xyzxyzxyz\": must be one of tick, job_arrived"},
 		{`{"seq":1,"at_s":0,"type":"tick","at_":1}`, `/at_: unknown field "at_": did you mean "at_s"?`},
 		{`{"seq":1,"at_s":0,"type":"tick","quota":1}`, `/quota: "quota" is not supported by this version`},
+		{`{"seq":1,"at_s":0,"type":"job_arrived","job":{"id":"j","gpus_per_task":2,"on":{"A":{}}}}`,
+			`/job/gpus_per_task: "gpus_per_task" is not supported by this version`},
 		{`{"seq":1,"at_s":0,"type":"tick","job":"j"}`, `/job: tick has no "job": leave it out (not_allowed)`},
 		{`{"seq":1,"at_s":0,"type":"job_ended"}`, `"job" is missing: name the job`},
 		{`{"seq":1,"at_s":0,"type":"job_ended","job":""}`, "/job: must not be empty"},
