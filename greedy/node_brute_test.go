@@ -176,9 +176,9 @@ func (b *nodeBrute) give(j *hare.ModelJob, pools []int, t, hold, sign int64) {
 
 // TestSearchOnNodesAgainstBruteForce also counts how often the search finds the optimum.
 func TestSearchOnNodesAgainstBruteForce(t *testing.T) {
-	n := 400
+	n := 200
 	if testing.Short() {
-		n = 60
+		n = 12
 	}
 	solved, optimal := 0, 0
 	for seed := 0; solved < n; seed++ {
