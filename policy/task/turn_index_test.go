@@ -173,7 +173,7 @@ func (r *wholeRolling) startNewcomer(t *turn) {
 // The index decides as a scan of all jobs does, on random events, under random plans that
 // are taken late, and under the plans of the planner.
 func TestTurnIndexAgainstWhole(t *testing.T) {
-	seeds, starts := uint64(48), 0
+	seeds, starts := uint64(96), 0
 	if testing.Short() {
 		seeds = 24
 	}
