@@ -6,8 +6,17 @@ package hare
 
 import "math"
 
-// ObjectiveWeightedJCT is Σ w_j (C_j − a_j), the only objective so far.
-const ObjectiveWeightedJCT = "weighted_jct"
+// These are the objectives of an instance (docs/model.md, docs/dependencies.md).
+const (
+	ObjectiveWeightedJCT     = "weighted_jct"      // Σ w_j (C_j − a_j)
+	ObjectiveJCTAndTardiness = "jct_and_tardiness" // Σ w_j (C_j − a_j) + v_j max(0, C_j − d_j)
+	ObjectiveMakespan        = "makespan"          // max C_j
+)
+
+// Objectives lists the objectives in the order of the documentation.
+func Objectives() []string {
+	return []string{ObjectiveWeightedJCT, ObjectiveJCTAndTardiness, ObjectiveMakespan}
+}
 
 // MaxExact is the largest integer that every JSON reader holds exactly (2^53). MaxExact
 // limits each time in microseconds, each weight in micro-units, each count, and the length
@@ -48,12 +57,16 @@ type Instance struct {
 	Name      string
 	Objective string
 	Cluster   Cluster
-	Jobs      []Job
+	// Quota limits what users hold at any time, in the order of the document.
+	Quota []Quota
+	Jobs  []Job
 }
 
 // Cluster is a list of nodes; counts of nodes are expanded.
 type Cluster struct {
 	Nodes []Node
+	// Reservations keep jobs off nodes, in the order of the document.
+	Reservations []Reservation
 }
 
 // Node is one machine. Its GPU number i is named Name/i; the numbers run through GPUs in
@@ -119,6 +132,17 @@ type Job struct {
 	// Only and Exclude choose the nodes of the job: each member of Only must match a node,
 	// and no member of Exclude may. Both are sorted by label, each label once.
 	Only, Exclude []LabelValues
+	// Users are the names under which quotas and reservations find the job: of its user, its
+	// account, its queue. Sorted, each once.
+	Users []string
+	// Progress says what of the job is done and what runs at time 0; nil means nothing.
+	Progress *Progress
+	// After are the jobs for whose ends this job waits, sorted by ID, each once.
+	After []Predecessor
+	// DeadlineUs is when the job should have ended; 0 means no deadline.
+	DeadlineUs int64
+	// LateWeightMicro is v, the cost of a second after the deadline, in units of 1e-6.
+	LateWeightMicro int64
 }
 
 // TaskGPUs returns g, the number of GPUs that one task holds.

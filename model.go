@@ -22,6 +22,7 @@ type Model struct {
 	Nodes  []ModelNode // by index in Instance.Cluster.Nodes
 	Kinds  []NodeKind  // in the order of their first nodes
 	Sets   []NodeSet   // the sets of nodes that jobs may use, in the order of their first jobs
+	Quotas []ModelQuota
 }
 
 // GPU is one device of the cluster.
@@ -41,9 +42,13 @@ type Class struct {
 
 // ModelJob is a job with its profiles on the types of the cluster.
 type ModelJob struct {
-	WeightMicro, ReleaseUs, Rounds, Tasks int64
-	Sync                                  Sync
-	Mix                                   bool
+	WeightMicro, ReleaseUs int64
+	// Rounds are the units that are neither done nor running at time 0; 0 means that the job
+	// ends with the work that runs. FirstRound is the first of them.
+	Rounds, FirstRound int64
+	Tasks              int64
+	Sync               Sync
+	Mix                bool
 	// Modes is sorted by type. It has only types that are available at some time and, where
 	// nodes matter, on which at least one task of the job finds room at some time.
 	Modes     []Mode
@@ -51,7 +56,30 @@ type ModelJob struct {
 	CPUMilli  int64 // of one task
 	MemoryMiB int64 // of one task
 	Distinct  bool  // at most one task of a round on a node
-	Set       int   // the index in Model.Sets; −1 means that the job may use all nodes
+	Set       int   // the index in Model.Sets; −1 means that the job may always use all nodes
+	// RunsUntilUs is E, when the work that runs at time 0 ends, and RunsOn are the GPUs on
+	// which it runs, as indices in Model.GPUs; 0 and nil where nothing runs.
+	RunsUntilUs int64
+	RunsOn      []int32
+	Quotas      []int32 // the indices in Model.Quotas of the quotas that count the job
+	After       []ModelPredecessor
+	// DeadlineUs and LateWeightMicro are d and v, and 0 unless the objective is
+	// jct_and_tardiness.
+	DeadlineUs, LateWeightMicro int64
+}
+
+// ModelPredecessor is a job for whose end another job waits.
+type ModelPredecessor struct {
+	Job   int // the index in Model.Jobs
+	LagUs int64
+}
+
+// ModelQuota limits the GPUs that some jobs hold together at any time.
+type ModelQuota struct {
+	GPUs  int64
+	Types []bool // by index in Model.Types: the GPUs of the type count
+	// Running are the GPUs that count and that running work holds, over time.
+	Running []Step
 }
 
 // Mode is one GPU type that a job may use.
@@ -81,6 +109,7 @@ func NewModel(inst *Instance) *Model {
 		typeIndex[t] = i
 	}
 	classIndex := map[string]int{}
+	runs := inst.runningUntil()
 	for ni, n := range inst.Cluster.Nodes {
 		index := 0
 		busy := n.Busy
@@ -92,6 +121,9 @@ func NewModel(inst *Instance) *Model {
 				}
 				if len(busy) > 0 && busy[0].GPU == index {
 					until = busy[0].UntilUs
+				}
+				if runs != nil {
+					until = max(until, runs[gpuPlace{n.Name, index}])
 				}
 				t := typeIndex[g.Type]
 				windows := available(n.Windows, until)
@@ -118,7 +150,8 @@ func NewModel(inst *Instance) *Model {
 	m.Jobs = make([]ModelJob, len(inst.Jobs))
 	for i := range inst.Jobs {
 		j := &inst.Jobs[i]
-		mj := ModelJob{WeightMicro: j.WeightMicro, ReleaseUs: j.ReleaseUs, Rounds: j.Rounds, Tasks: j.Tasks,
+		mj := ModelJob{WeightMicro: j.WeightMicro, ReleaseUs: j.ReleaseUs, Rounds: j.Rounds - j.FirstRound(),
+			FirstRound: j.FirstRound(), Tasks: j.Tasks,
 			Sync: j.Sync, Mix: j.Mix, GPUs: j.TaskGPUs(), CPUMilli: j.CPUMilliPerTask, MemoryMiB: j.MemoryMiBPerTask,
 			Distinct: j.DistinctNodes, Set: -1}
 		for _, p := range j.On {
@@ -128,6 +161,9 @@ func NewModel(inst *Instance) *Model {
 		}
 		m.Jobs[i] = mj
 	}
+	m.addRunning()
+	m.addQuotas()
+	m.addDependencies()
 	if _, m.Placed = inst.Placed(); m.Placed {
 		m.addNodes()
 	}

@@ -15,7 +15,8 @@ type ModelNode struct {
 }
 
 // NodeKind stands for equal nodes: nodes with the same GPUs at the same times, the same CPUs
-// and memory, in the same sets of Model.Sets. The nodes of a kind are interchangeable.
+// and memory, in the same sets of Model.Sets and the same reservations. The nodes of a kind are
+// interchangeable.
 type NodeKind struct {
 	CPUMilli, MemoryMiB int64 // 0 means no limit
 	// GPUs are the GPUs that are available over time, for each type of the node, sorted by
@@ -23,6 +24,15 @@ type NodeKind struct {
 	GPUs  []TypeSteps
 	Nodes []int32 // the indices in Model.Nodes, ascending
 	In    []bool  // by index in Model.Sets: the nodes belong to the set
+	// Reserved are the reservations that have the nodes, as indices in the cluster, ascending.
+	Reserved []int32
+	// Held is what work that runs at time 0 holds on each of the nodes, sorted by end.
+	Held []Held
+}
+
+// Held are CPUs and memory that running work holds on a node from 0 to UntilUs.
+type Held struct {
+	UntilUs, CPUMilli, MemoryMiB int64
 }
 
 // TypeSteps are numbers of GPUs of one type over time.
@@ -31,9 +41,11 @@ type TypeSteps struct {
 	Steps []Step
 }
 
-// NodeSet is a set of nodes that some jobs may use.
+// NodeSet is a set of nodes that some jobs may use, and the reservations that keep these jobs
+// off their nodes.
 type NodeSet struct {
-	Nodes []bool // by index in Model.Nodes
+	Nodes  []bool  // by index in Model.Nodes
+	Closed []int32 // the indices in Cluster.Reservations, ascending
 }
 
 // addNodes fills in the part of a model that deals with nodes. It takes O(GPUs log GPUs +
@@ -61,13 +73,14 @@ func (m *Model) addSets() {
 	known := map[string]int{}
 	for i := range m.Jobs {
 		spec := &m.Instance.Jobs[i]
-		if len(spec.Only)+len(spec.Exclude) == 0 {
+		closed := m.Instance.closedTo(spec)
+		if len(spec.Only)+len(spec.Exclude)+len(closed) == 0 {
 			continue
 		}
-		key := selectorKey(spec)
+		key := selectorKey(spec) + fmt.Sprint(closed)
 		at, ok := known[key]
 		if !ok {
-			set := NodeSet{Nodes: make([]bool, len(m.Instance.Cluster.Nodes))}
+			set := NodeSet{Nodes: make([]bool, len(m.Instance.Cluster.Nodes)), Closed: closed}
 			for n := range set.Nodes {
 				set.Nodes[n] = spec.AllowsNode(&m.Instance.Cluster.Nodes[n])
 			}
@@ -77,6 +90,17 @@ func (m *Model) addSets() {
 		}
 		m.Jobs[i].Set = at
 	}
+}
+
+// closedTo returns the reservations that do not admit a job.
+func (inst *Instance) closedTo(j *Job) []int32 {
+	var closed []int32
+	for r := range inst.Cluster.Reservations {
+		if !inst.Cluster.Reservations[r].Admits(j) {
+			closed = append(closed, int32(r))
+		}
+	}
+	return closed
 }
 
 // selectorKey is equal for jobs with equal selectors.
@@ -96,6 +120,7 @@ func (m *Model) addKinds() {
 	nodes := m.Instance.Cluster.Nodes
 	m.Nodes = make([]ModelNode, len(nodes))
 	known := map[string]int{}
+	held := m.heldOnNodes()
 	var key []byte
 	gpu := 0
 	for ni := range nodes {
@@ -112,11 +137,21 @@ func (m *Model) addKinds() {
 				key = binary.AppendVarint(append(key, 's'), int64(s))
 			}
 		}
+		reserved := m.Instance.Cluster.reservationsOf(n)
+		for _, r := range reserved {
+			key = binary.AppendVarint(append(key, 'r'), int64(r))
+		}
+		for _, h := range held[ni] {
+			key = binary.AppendVarint(append(key, 'h'), h.UntilUs)
+			key = binary.AppendVarint(binary.AppendVarint(key, h.CPUMilli), h.MemoryMiB)
+		}
 		at, ok := known[string(key)]
 		if !ok {
 			at = len(m.Kinds)
 			known[string(key)] = at
-			m.Kinds = append(m.Kinds, m.newKind(n, ni, m.GPUs[first:gpu]))
+			kind := m.newKind(n, ni, m.GPUs[first:gpu])
+			kind.Reserved, kind.Held = reserved, held[ni]
+			m.Kinds = append(m.Kinds, kind)
 		}
 		m.Kinds[at].Nodes = append(m.Kinds[at].Nodes, int32(ni))
 		m.Nodes[ni] = ModelNode{Kind: at, FirstGPU: first}
@@ -144,15 +179,55 @@ func (m *Model) newKind(n *Node, index int, gpus []GPU) NodeKind {
 	return kind
 }
 
+// reservationsOf returns the reservations that have a node.
+func (c *Cluster) reservationsOf(n *Node) []int32 {
+	var of []int32
+	for r := range c.Reservations {
+		if c.Reservations[r].Holds(n) {
+			of = append(of, int32(r))
+		}
+	}
+	return of
+}
+
+// heldOnNodes returns what running work holds of the CPUs and the memory of each node.
+func (m *Model) heldOnNodes() map[int][]Held {
+	held := map[int][]Held{}
+	for i := range m.Jobs {
+		j := &m.Jobs[i]
+		if j.CPUMilli == 0 && j.MemoryMiB == 0 {
+			continue
+		}
+		gpus := map[int]int64{}
+		for _, g := range j.RunsOn {
+			gpus[m.GPUs[g].Node]++
+		}
+		for n, count := range gpus {
+			tasks := count / j.GPUs
+			held[n] = append(held[n], Held{j.RunsUntilUs, tasks * j.CPUMilli, tasks * j.MemoryMiB})
+		}
+	}
+	for n := range held {
+		slices.SortFunc(held[n], func(a, b Held) int {
+			return cmp.Or(cmp.Compare(a.UntilUs, b.UntilUs), cmp.Compare(a.CPUMilli, b.CPUMilli),
+				cmp.Compare(a.MemoryMiB, b.MemoryMiB))
+		})
+	}
+	return held
+}
+
 // Room returns how many tasks of a job find room on a node of the kind with free GPUs of one
 // type, where nothing else runs (docs/nodes.md, "Room"). It does not go by sets.
-func (nk *NodeKind) Room(j *ModelJob, free int64) int64 {
+func (nk *NodeKind) Room(j *ModelJob, free int64) int64 { return nk.roomBeside(j, free, 0, 0) }
+
+// roomBeside is Room where other work holds CPUs and memory.
+func (nk *NodeKind) roomBeside(j *ModelJob, free, cpuMilli, memoryMiB int64) int64 {
 	room := free / j.GPUs
 	if nk.CPUMilli > 0 && j.CPUMilli > 0 {
-		room = min(room, nk.CPUMilli/j.CPUMilli)
+		room = min(room, (nk.CPUMilli-cpuMilli)/j.CPUMilli)
 	}
 	if nk.MemoryMiB > 0 && j.MemoryMiB > 0 {
-		room = min(room, nk.MemoryMiB/j.MemoryMiB)
+		room = min(room, (nk.MemoryMiB-memoryMiB)/j.MemoryMiB)
 	}
 	if j.Distinct {
 		room = min(room, 1)
@@ -160,12 +235,38 @@ func (nk *NodeKind) Room(j *ModelJob, free int64) int64 {
 	return room
 }
 
-// Allows says whether a job may use the nodes of the kind.
+// Allows says whether a job may use the nodes of the kind at some time.
 func (nk *NodeKind) Allows(j *ModelJob) bool { return j.Set < 0 || nk.In[j.Set] }
 
-// TaskRoom returns how many tasks of job j find room at the same time on GPUs of type k of an
-// empty cluster, over time. Without rules about nodes, this is Capacity. It takes
-// O(kinds + S log S) for S steps of all kinds.
+// Closed returns when reservations keep a job off the nodes of the kind, in order, disjoint
+// and not touching. It takes O(r log r) for the reservations of the nodes.
+func (m *Model) Closed(nk *NodeKind, j *ModelJob) []Window {
+	if j.Set < 0 || len(nk.Reserved) == 0 {
+		return nil
+	}
+	var closed []Window
+	for _, r := range nk.Reserved {
+		if _, out := slices.BinarySearch(m.Sets[j.Set].Closed, r); out {
+			res := &m.Instance.Cluster.Reservations[r]
+			closed = append(closed, Window{res.FromUs, res.UntilUs})
+		}
+	}
+	slices.SortFunc(closed, func(a, b Window) int { return cmp.Compare(a.StartUs, b.StartUs) })
+	merged := closed[:0]
+	for _, w := range closed {
+		if n := len(merged); n > 0 && w.StartUs <= merged[n-1].EndUs {
+			merged[n-1].EndUs = max(merged[n-1].EndUs, w.EndUs)
+			continue
+		}
+		merged = append(merged, w)
+	}
+	return merged
+}
+
+// TaskRoom returns how many tasks of job j find room at the same time on GPUs of type k over
+// time, where only work that runs at time 0 holds anything. Without rules about nodes, this is
+// Capacity. It takes O(S log S) for S steps, reservations and ends of running work of all
+// kinds.
 func (m *Model) TaskRoom(j *ModelJob, k int) []Step {
 	if !m.Placed {
 		return m.Capacity(k)
@@ -178,13 +279,60 @@ func (m *Model) TaskRoom(j *ModelJob, k int) []Step {
 			continue
 		}
 		var before int64
-		for _, step := range kind.GPUs[at].Steps {
-			room := kind.Room(j, step.Count) * int64(len(kind.Nodes))
+		for _, step := range m.kindRoom(kind, j, kind.GPUs[at].Steps) {
+			room := step.Count * int64(len(kind.Nodes))
 			changes[step.FromUs] += room - before
 			before = room
 		}
 	}
 	return sumChanges(changes)
+}
+
+// kindRoom returns how many tasks of a job find room on one node of a kind with free GPUs over
+// time.
+func (m *Model) kindRoom(kind *NodeKind, j *ModelJob, free []Step) []Step {
+	closed := m.Closed(kind, j)
+	if len(closed) == 0 && len(kind.Held) == 0 {
+		room := make([]Step, len(free))
+		for i, step := range free {
+			room[i] = Step{step.FromUs, kind.Room(j, step.Count)}
+		}
+		return room
+	}
+	times := make([]int64, 0, len(free)+len(kind.Held)+2*len(closed))
+	for _, step := range free {
+		times = append(times, step.FromUs)
+	}
+	var held Held
+	for _, h := range kind.Held {
+		times = append(times, h.UntilUs)
+		held.CPUMilli += h.CPUMilli
+		held.MemoryMiB += h.MemoryMiB
+	}
+	for _, w := range closed {
+		times = append(times, w.StartUs, w.EndUs)
+	}
+	slices.Sort(times)
+	var room []Step
+	gpus, ended, shut := 0, 0, 0
+	for _, t := range slices.Compact(times) {
+		for gpus+1 < len(free) && free[gpus+1].FromUs <= t {
+			gpus++
+		}
+		for ; ended < len(kind.Held) && kind.Held[ended].UntilUs <= t; ended++ {
+			held.CPUMilli -= kind.Held[ended].CPUMilli
+			held.MemoryMiB -= kind.Held[ended].MemoryMiB
+		}
+		for shut < len(closed) && closed[shut].EndUs <= t {
+			shut++
+		}
+		count := int64(0)
+		if shut == len(closed) || t < closed[shut].StartUs {
+			count = kind.roomBeside(j, free[gpus].Count, held.CPUMilli, held.MemoryMiB)
+		}
+		room = append(room, Step{t, count})
+	}
+	return room
 }
 
 // MostRoom returns the greatest count of steps, and 0 without steps.

@@ -44,12 +44,26 @@ func devices(inst *hare.Instance) []device {
 						d.until = b.UntilUs
 					}
 				}
+				for j := range inst.Jobs {
+					if p := inst.Jobs[j].Progress; p != nil && slices.Contains(p.GPUs, d.id) {
+						d.until = runsUntil(&inst.Jobs[j], g.Type)
+					}
+				}
 				all = append(all, d)
 				index++
 			}
 		}
 	}
 	return all
+}
+
+// runsUntil is when the work of a job ends that runs on GPUs of one type.
+func runsUntil(j *hare.Job, kind string) int64 {
+	p := j.On[slices.IndexFunc(j.On, func(p hare.Profile) bool { return p.Type == kind })]
+	if j.Sync == hare.Rigid {
+		return (j.Rounds-j.Progress.RoundsDone)*(p.ComputeUs+p.SyncUs) - j.Progress.ElapsedUs
+	}
+	return p.ComputeUs + p.SyncUs - j.Progress.ElapsedUs
 }
 
 // moments returns the times at which a GPU may come or go, and the times next to them.
@@ -66,6 +80,13 @@ func moments(inst *hare.Instance) []int64 {
 		for _, b := range n.Busy {
 			add(b.UntilUs)
 		}
+	}
+	for _, d := range devices(inst) {
+		add(d.until)
+	}
+	for _, r := range inst.Cluster.Reservations {
+		add(r.FromUs)
+		add(r.UntilUs)
 	}
 	return ts
 }
@@ -139,19 +160,57 @@ func TestModelAgreesWithItsInstance(t *testing.T) {
 						SyncUs: p.SyncUs})
 				}
 			}
-			got := m.Jobs[i]
-			set := got.Set
-			if diff := cmp.Diff(hare.ModelJob{WeightMicro: j.WeightMicro, ReleaseUs: j.ReleaseUs, Rounds: j.Rounds,
-				Tasks: j.Tasks, Sync: j.Sync, Mix: j.Mix, Modes: modes, GPUs: max(1, j.GPUsPerTask),
-				CPUMilli: j.CPUMilliPerTask, MemoryMiB: j.MemoryMiBPerTask, Distinct: j.DistinctNodes,
-				Set: set}, got, cmpopts.EquateEmpty()); diff != "" {
-				t.Fatal(diff)
-			}
-			if (set >= 0) != (len(j.Only)+len(j.Exclude) > 0) {
-				t.Fatalf("job %d has node set %d", i, set)
-			}
+			checkJob(t, inst, i, m, modes)
 		}
 	})
+}
+
+// checkJob compares a job of the model with the job of the instance, which has some modes.
+func checkJob(t *rapid.T, inst *hare.Instance, i int, m *hare.Model, modes []hare.Mode) {
+	j, got := &inst.Jobs[i], m.Jobs[i]
+	want := hare.ModelJob{WeightMicro: j.WeightMicro, ReleaseUs: j.ReleaseUs, Rounds: j.Rounds, Tasks: j.Tasks,
+		Sync: j.Sync, Mix: j.Mix, Modes: modes, GPUs: max(1, j.GPUsPerTask), CPUMilli: j.CPUMilliPerTask,
+		MemoryMiB: j.MemoryMiBPerTask, Distinct: j.DistinctNodes, Set: got.Set}
+	if j.Progress != nil {
+		want.FirstRound = j.Progress.RoundsDone
+		want.Rounds -= j.Progress.RoundsDone
+		for g := range m.GPUs {
+			if !slices.Contains(j.Progress.GPUs, m.GPUs[g].ID) {
+				continue
+			}
+			want.RunsOn = append(want.RunsOn, int32(g))
+			if want.RunsUntilUs = runsUntil(j, m.Types[m.GPUs[g].Type]); j.Sync == hare.Rigid {
+				want.FirstRound, want.Rounds = j.Rounds, 0
+			} else {
+				want.FirstRound, want.Rounds = j.Progress.RoundsDone+1, j.Rounds-j.Progress.RoundsDone-1
+			}
+		}
+	}
+	for q := range inst.Quota {
+		if slices.Contains(j.Users, inst.Quota[q].User) {
+			want.Quotas = append(want.Quotas, int32(q))
+		}
+	}
+	for _, p := range j.After {
+		want.After = append(want.After, hare.ModelPredecessor{LagUs: p.LagUs,
+			Job: slices.IndexFunc(inst.Jobs, func(other hare.Job) bool { return other.ID == p.Job })})
+	}
+	if inst.Objective == hare.ObjectiveJCTAndTardiness {
+		want.DeadlineUs, want.LateWeightMicro = j.DeadlineUs, j.LateWeightMicro
+	}
+	if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
+		t.Fatal(diff)
+	}
+	closed := slices.ContainsFunc(inst.Cluster.Reservations, func(r hare.Reservation) bool { return !admits(&r, j) })
+	if (got.Set >= 0) != (closed || len(j.Only)+len(j.Exclude) > 0) {
+		t.Fatalf("job %d has node set %d", i, got.Set)
+	}
+}
+
+// admits says whether a reservation lists a job or one of its users.
+func admits(r *hare.Reservation, j *hare.Job) bool {
+	return slices.Contains(r.Jobs, j.ID) ||
+		slices.ContainsFunc(j.Users, func(user string) bool { return slices.Contains(r.Users, user) })
 }
 
 // checkRoom compares how many tasks of a job find room on a GPU type over time with a count
@@ -168,7 +227,9 @@ func checkRoom(t *rapid.T, m *hare.Model, job int, kind string, gpus []device, t
 					free++
 				}
 			}
-			if !allows(j, node) {
+			if !allows(j, node) || slices.ContainsFunc(m.Instance.Cluster.Reservations, func(r hare.Reservation) bool {
+				return !admits(&r, j) && r.FromUs <= u && u < r.UntilUs && allows(&hare.Job{Only: r.Nodes}, node)
+			}) {
 				continue
 			}
 			tasks := free / max(1, j.GPUsPerTask)

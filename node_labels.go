@@ -169,11 +169,9 @@ func (es *InvalidErrors) checkPlacement(at string, j *Job) {
 	es.checkSelector(at+"/exclude", j.Exclude)
 }
 
-// Placed says whether nodes matter to the plans of an instance: a task needs several GPUs,
-// CPUs or memory that a node limits, tasks must be on distinct nodes, or a job may not use
-// every node. pointer names the first field that makes nodes matter. It takes O(nodes +
-// jobs).
-func (inst *Instance) Placed() (pointer string, placed bool) {
+// placedBy returns the pointer of the first field of a node or a job that makes nodes matter,
+// and "" where there is none.
+func (inst *Instance) placedBy() string {
 	cpus, memory := false, false
 	for i := range inst.Cluster.Nodes {
 		cpus = cpus || inst.Cluster.Nodes[i].CPUMilli > 0
@@ -194,22 +192,12 @@ func (inst *Instance) Placed() (pointer string, placed bool) {
 			field = "cpus_per_task"
 		case memory && j.MemoryMiBPerTask > 0:
 			field = "memory_mib_per_task"
+		case j.Running():
+			field = "progress"
 		default:
 			continue
 		}
-		return "/jobs/" + strconv.Itoa(i) + "/" + field, true
+		return "/jobs/" + strconv.Itoa(i) + "/" + field
 	}
-	return "", false
-}
-
-// RefusePlaced returns the error of a part of Hare, such as "the simulator", that cannot
-// yet go by nodes, where nodes matter to the instance.
-func (inst *Instance) RefusePlaced(who string) error {
-	pointer, placed := inst.Placed()
-	if !placed {
-		return nil
-	}
-	field := pointer[strings.LastIndexByte(pointer, '/')+1:]
-	return &InvalidError{Pointer: pointer, Code: "not_supported",
-		Detail: fmt.Sprintf("%q is not supported by %s in this version", field, who)}
+	return ""
 }

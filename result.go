@@ -34,6 +34,10 @@ type Result struct {
 	// Value is nil without a schedule, and Bound is nil without a certificate.
 	Value *Amount
 	Bound *Amount
+	// Constant is Σ w (C − a) of the jobs that end with the work that runs at time 0, with
+	// their tardiness where this is part of the objective; Value and Bound are without it. It
+	// is nil where there are no such jobs, and for the objective makespan.
+	Constant *Amount
 	// StatedGap is the gap that a decoded document states: a decimal, "null", or "" without
 	// one. Only verifiers use it; the encoder writes Gap.
 	StatedGap string

@@ -74,6 +74,16 @@ type Certificate struct {
 	// Pools are prices of GPUs on some nodes, of CPUs and of memory, in the order of the
 	// document. What a job pays in a pool comes on top of Prices and Sizes.
 	Pools []Pool
+	// After are the weights that are moved along dependencies, sorted by job, then by
+	// predecessor.
+	After []AfterWeight
+}
+
+// AfterWeight is λ: the weight, in units of 1e-6, that a certificate moves from a job to one for
+// whose end it waits (docs/dependencies.md).
+type AfterWeight struct {
+	Job, Before string
+	Micro       int64 // ≥ 0
 }
 
 // PoolResource is what a pool prices.
@@ -84,6 +94,7 @@ const (
 	PoolGPUs   PoolResource = iota // GPUs of one type
 	PoolCPUs                       // CPUs of the nodes that have GPUs of one type
 	PoolMemory                     // memory of the nodes that have GPUs of one type
+	PoolQuota                      // GPUs that count for one quota
 )
 
 // These are the domains into which Pool.Per splits a pool.
@@ -95,7 +106,8 @@ const (
 // Pool prices a resource on a set of nodes (docs/nodes.md, "Pools").
 type Pool struct {
 	Resource PoolResource
-	Type     string // the GPU type
+	Type     string // the GPU type; "" in pools of quotas
+	Quota    int    // the index in Instance.Quota, in pools of quotas
 	// Per says into which domains a pool of GPUs is split: PerNode or PerAll; "" in pools
 	// of other resources.
 	Per string

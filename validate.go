@@ -21,10 +21,9 @@ func (inst *Instance) ValidateLong() error { return inst.validate(true) }
 
 func (inst *Instance) validate(long bool) error {
 	var all InvalidErrors
-	if inst.Objective != ObjectiveWeightedJCT {
-		all.Add("/objective", "not_supported", "objective %q is not supported by this version: use %q",
-			Clip(inst.Objective),
-			ObjectiveWeightedJCT)
+	if !slices.Contains(Objectives(), inst.Objective) {
+		all.Add("/objective", "unknown_value", "objective %q: must be one of %s", Clip(inst.Objective),
+			strings.Join(Objectives(), ", "))
 	}
 	if !utf8.ValidString(inst.Name) {
 		all.Add("/name", "bad_name", "must be UTF-8")
@@ -56,9 +55,7 @@ func (inst *Instance) validate(long bool) error {
 	ids := make(map[string]int, len(inst.Jobs))
 	var h horizon
 	over := false
-	for i := range inst.Cluster.Nodes {
-		h.node(&inst.Cluster.Nodes[i])
-	}
+	h.cluster(&inst.Cluster)
 	for i := range inst.Jobs {
 		j := &inst.Jobs[i]
 		at := "/jobs/" + strconv.Itoa(i)
@@ -84,10 +81,47 @@ func (inst *Instance) validate(long bool) error {
 			return all
 		}
 	}
+	for i := range inst.Cluster.Reservations {
+		all.CheckReservation("/cluster/reservations/"+strconv.Itoa(i), &inst.Cluster.Reservations[i])
+	}
+	for i := range inst.Quota {
+		all.CheckQuota("/quota/"+strconv.Itoa(i), &inst.Quota[i])
+	}
+	if len(all) == 0 {
+		all.CheckTogether("", inst)
+	}
 	if len(all) > 0 {
 		return all
 	}
 	return nil
+}
+
+// CheckTogether adds the faults that concern several jobs, or jobs and the cluster: members of
+// reservations and predecessors that are not there, jobs that wait for each other, running work
+// that contradicts the cluster, and too many reservations or quotas. Everything by itself must
+// be without faults. at is the pointer of inst. It takes O(size).
+func (es *InvalidErrors) CheckTogether(at string, inst *Instance) {
+	if len(inst.Cluster.Reservations) > MaxReservations {
+		es.Add(at+"/cluster/reservations", "too_many", "there are %d: at most %d are allowed",
+			len(inst.Cluster.Reservations), MaxReservations)
+	}
+	if len(inst.Quota) > MaxQuotas {
+		es.Add(at+"/quota", "too_many", "there are %d: at most %d are allowed", len(inst.Quota), MaxQuotas)
+	}
+	listed := slices.ContainsFunc(inst.Cluster.Reservations, func(r Reservation) bool { return len(r.Jobs) > 0 })
+	waits := false
+	for i := range inst.Jobs {
+		waits = waits || len(inst.Jobs[i].After) > 0
+	}
+	if listed || waits {
+		ids := make(map[string]int, len(inst.Jobs))
+		for i := range inst.Jobs {
+			ids[inst.Jobs[i].ID] = i
+		}
+		es.checkListedJobs(at, inst, ids)
+		es.checkOrderOfJobs(at, inst, ids)
+	}
+	es.checkRunning(at, inst)
 }
 
 // CheckNode adds the faults of a node whose windows and busy GPUs are in the order of
@@ -258,6 +292,9 @@ func (es *InvalidErrors) CheckJob(at string, j *Job) {
 	}
 	es.CheckHints(at, j.Hints)
 	es.checkPlacement(at, j)
+	es.checkNames(at+"/user", j.Users, MaxNames)
+	es.checkProgress(at, j)
+	es.checkDependencies(at, j)
 }
 
 func (p *Profile) sound() bool {
@@ -309,12 +346,22 @@ func (h *horizon) node(n *Node) {
 	}
 }
 
+// cluster updates the last finite edge of a cluster's windows, busy GPUs and reservations.
+func (h *horizon) cluster(c *Cluster) {
+	for i := range c.Nodes {
+		h.node(&c.Nodes[i])
+	}
+	for i := range c.Reservations {
+		h.edge = max(h.edge, c.Reservations[i].UntilUs)
+	}
+}
+
 // maxWeight limits the sum of all weights, in units of 1e-6.
 const maxWeight = 1 << 62
 
 // add adds a job without faults. It returns false if the sums become too large.
 func (h *horizon) add(j *Job) bool {
-	if h.weight += j.WeightMicro; h.weight > maxWeight {
+	if h.weight += j.WeightMicro + j.LateWeightMicro; h.weight > maxWeight {
 		return false
 	}
 	longest := int64(0)
@@ -322,6 +369,11 @@ func (h *horizon) add(j *Job) bool {
 		longest = max(longest, p.DurationUs())
 	}
 	h.release = max(h.release, j.ReleaseUs)
+	lag := int64(0)
+	for _, p := range j.After {
+		lag = max(lag, p.LagUs)
+	}
+	h.work += lag
 	work, ok := product(longest, j.Rounds)
 	if ok && j.Sync == Relaxed {
 		work, ok = product(work, j.Tasks)
@@ -341,17 +393,15 @@ func (es *InvalidErrors) addHorizonFault(at string, h *horizon) {
 		return
 	}
 	es.Add(at, "too_large",
-		"the last change of the cluster, the last release and the work of all jobs up to this one, task after task, add "+
-			"up to more than 2^53 µs (285 years): shorten or split the instance")
+		"the last change of the cluster, the last release, lags, and the work of all jobs up to this one, task after task, "+
+			"add up to more than 2^53 µs (285 years): shorten or split the instance")
 }
 
 // CheckHorizon adds the fault of the first job at which times or weights become too
 // large. at is the pointer of inst. Jobs without rounds are ignored.
 func (es *InvalidErrors) CheckHorizon(at string, inst *Instance) {
 	var h horizon
-	for i := range inst.Cluster.Nodes {
-		h.node(&inst.Cluster.Nodes[i])
-	}
+	h.cluster(&inst.Cluster)
 	for i := range inst.Jobs {
 		if j := &inst.Jobs[i]; j.Rounds > 0 && !h.add(j) {
 			es.addHorizonFault(at+"/jobs/"+strconv.Itoa(i), &h)

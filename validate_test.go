@@ -37,7 +37,7 @@ func TestBuiltInstancesAreValidated(t *testing.T) {
 	}{
 		"nothing": {func(*hare.Instance) {}, ""},
 		"all": {func(i *hare.Instance) { *i = hare.Instance{} },
-			"not_supported /objective; no_gpus /cluster/nodes"},
+			"unknown_value /objective; no_gpus /cluster/nodes"},
 		"name": {func(i *hare.Instance) { i.Name = "\xff" }, "bad_name /name"},
 		"same node": {func(i *hare.Instance) { i.Cluster.Nodes[1].Name = "a" },
 			"duplicate_id /cluster/nodes/1/name"},

@@ -31,9 +31,16 @@ func Check(inst *hare.Instance, opt hare.Options, cfg Config) error {
 	return s.checkDetail()
 }
 
-// checkPlaced refuses the options that do not go by nodes, where nodes matter: the relaxations
-// of the papers and their rules of assignment know single GPUs alone. Empty options pass.
+// knownRules are the kinds of rules by which plans and bounds go.
+const knownRules = hare.RuleNodes
+
+// checkPlaced refuses instances with rules that plans do not know, and the options that do not
+// go by nodes, where nodes matter: the relaxations of the papers and their rules of assignment
+// know single GPUs alone. Empty options pass.
 func checkPlaced(inst *hare.Instance, opt hare.Options) error {
+	if err := inst.RefuseRules("the solver", knownRules); err != nil {
+		return err
+	}
 	pointer, placed := inst.Placed()
 	if !placed {
 		return nil

@@ -9,12 +9,34 @@ import (
 	"github.com/hare-sched/hare"
 )
 
+// unknownRule names a rule of the instance by which this package does not go; "" means none.
+func unknownRule(inst *hare.Instance) string {
+	switch {
+	case len(inst.Cluster.Reservations) > 0:
+		return "reservations"
+	case len(inst.Quota) > 0:
+		return "quota"
+	}
+	for i := range inst.Jobs {
+		switch j := &inst.Jobs[i]; {
+		case j.Progress != nil:
+			return "progress"
+		case len(j.After) > 0:
+			return "after"
+		}
+	}
+	return ""
+}
+
 // plausible refuses instances on which the arithmetic of this package would not be
 // exact; no decoder returns such instances. In plausible instances, times are within
 // 2^53 µs, counts within 2^31 and weights within 2^53 micro-units.
 func plausible(inst *hare.Instance) error {
 	if inst == nil {
 		return errors.New("there is no instance")
+	}
+	if rule := unknownRule(inst); rule != "" {
+		return fmt.Errorf("this version does not verify instances with %s", rule)
 	}
 	if inst.Objective != hare.ObjectiveWeightedJCT {
 		return fmt.Errorf("the instance's objective %.40q is not %q", inst.Objective, hare.ObjectiveWeightedJCT)

@@ -58,8 +58,8 @@ func TestBadInstancesAreNamed(t *testing.T) {
 		"nothing in it":        {"{}", "unknown_form /hare; missing_field; missing_field"},
 		"form":                 {strings.Replace(with(""), "v1", "v2", 1), "unknown_form /hare"},
 		"form of another type": {strings.Replace(with(""), `"instance/v1"`, "1", 1), "wrong_type /hare"},
-		"objective": {strings.Replace(with(""), `{`, `{"objective":"makespan",`, 1),
-			"not_supported /objective"},
+		"objective": {strings.Replace(with(""), `{`, `{"objective":"cost",`, 1),
+			"unknown_value /objective"},
 		"duplicate key": {strings.Replace(with(""), `{`, `{"hare":"instance/v1",`, 1), "duplicate_name /hare"},
 		"duplicate escaped key": {strings.Replace(with(""), `{`, `{"\u0068are":"instance/v1",`, 1),
 			"duplicate_name /hare"},
@@ -212,9 +212,9 @@ func TestBadInstancesAreNamed(t *testing.T) {
 				"/cluster/nodes/0/in_service_s/2; wrong_type /cluster/nodes/1/gpus; bad_name " +
 				"/cluster/nodes/1/name"},
 		"faulty jobs and more": {with(`{"id":"","weight":-1,"rouns":3,` + runs +
-			`},{"id":"k","after":["j"],"mix":false,"on":{"V100":{"compute_s":0,"sync_s":{}},"T4":{}}},{"id":"k"}`),
+			`},{"id":"k","within":["j"],"mix":false,"on":{"V100":{"compute_s":0,"sync_s":{}},"T4":{}}},{"id":"k"}`),
 			"out_of_range /jobs/0/weight; unknown_field /jobs/0/rouns; missing_field /jobs/0/id; not_supported " +
-				"/jobs/1/after; out_of_range /jobs/1/on/V100/compute_s; " +
+				"/jobs/1/within; out_of_range /jobs/1/on/V100/compute_s; " +
 				"not_supported /jobs/1/on/V100/sync_s; missing_field /jobs/1/on/T4; not_allowed /jobs/1/mix; " +
 				"missing_field /jobs/2; duplicate_id /jobs/2/id"},
 		"a faulty beginning, then nonsense": {with(`{"id":"j","weight":-1,` + runs + `}]`),
@@ -234,8 +234,7 @@ func TestBadInstancesAreNamed(t *testing.T) {
 }
 
 func TestReservedNamesAreRefused(t *testing.T) {
-	for _, name := range []string{"shapes", "after", "deadline_s", "late_weight", "quota", "user", "within", "switch_s",
-		"progress", "durations", "reshape_s", "topology", "reservations"} {
+	for _, name := range []string{"shapes", "within", "switch_s", "durations", "reshape_s", "topology"} {
 		for where, text := range map[string]string{
 			"/" + name:                 strings.Replace(with(""), "{", `{"`+name+`":1,`, 1),
 			"/cluster/" + name:         strings.Replace(with(""), `{"nodes"`, `{"`+name+`":1,"nodes"`, 1),

@@ -14,9 +14,10 @@ import (
 // defaults, expanded nodes, merged windows, times as integer microseconds, weights
 // as integer millionths, and arrays in their order. A window that is always open is
 // [0,null]. The name of the instance and the hints of jobs are left out, since they change
-// no schedule, value or bound. The fields of docs/nodes.md are left out where they have
-// their default, thousandths of CPUs are integers cpus_milli, and the values of a label in a
-// selector are always an array. Canonical takes O(size).
+// no schedule, value or bound. The fields of docs/nodes.md, docs/running.md and
+// docs/dependencies.md are left out where they have their default, thousandths of CPUs are
+// integers cpus_milli, the values of a label in a selector and users are always an array, and
+// predecessors are always objects. Canonical takes O(size).
 func Canonical(inst *hare.Instance) []byte {
 	b := make([]byte, 0, 256*len(inst.Jobs)+1024)
 	b = append(b, `{"cluster":{"nodes":[`...)
@@ -75,7 +76,9 @@ func Canonical(inst *hare.Instance) []byte {
 		b = appendString(b, n.Name)
 		b = append(b, '}')
 	}
-	b = append(b, `]},"hare":"instance/v1","jobs":[`...)
+	b = append(b, ']')
+	b = appendCanonicalReservations(b, inst.Cluster.Reservations)
+	b = append(b, `},"hare":"instance/v1","jobs":[`...)
 	for i := range inst.Jobs {
 		if i > 0 {
 			b = append(b, ',')
@@ -84,6 +87,7 @@ func Canonical(inst *hare.Instance) []byte {
 	}
 	b = append(b, `],"objective":`...)
 	b = appendString(b, inst.Objective)
+	b = appendCanonicalQuota(b, inst.Quota)
 	return append(b, '}')
 }
 
@@ -97,7 +101,9 @@ func appendSet(b []byte, key string, n int64) []byte {
 
 func appendCanonicalJob(b []byte, j *hare.Job) []byte {
 	begin := len(b)
+	b = appendCanonicalAfter(b, j.After)
 	b = appendSet(b, `,"cpus_milli_per_task":`, j.CPUMilliPerTask)
+	b = appendSet(b, `,"deadline_us":`, j.DeadlineUs)
 	if j.DistinctNodes {
 		b = append(b, `,"distinct_nodes":true`...)
 	}
@@ -110,6 +116,7 @@ func appendCanonicalJob(b []byte, j *hare.Job) []byte {
 	b = append(b, `,"id":`...)
 	b[begin] = '{'
 	b = appendString(b, j.ID)
+	b = appendSet(b, `,"late_weight_micro":`, j.LateWeightMicro)
 	b = appendSet(b, `,"memory_mib_per_task":`, j.MemoryMiBPerTask)
 	b = append(b, `,"mix":`...)
 	b = strconv.AppendBool(b, j.Mix)
@@ -129,6 +136,7 @@ func appendCanonicalJob(b []byte, j *hare.Job) []byte {
 	if len(j.Only) > 0 {
 		b = appendCanonicalSelector(append(b, `,"only":`...), j.Only)
 	}
+	b = appendCanonicalProgress(b, j.Progress)
 	b = append(b, `,"release_us":`...)
 	b = strconv.AppendInt(b, j.ReleaseUs, 10)
 	b = append(b, `,"rounds":`...)
@@ -137,6 +145,7 @@ func appendCanonicalJob(b []byte, j *hare.Job) []byte {
 	b = append(b, j.Sync.String()...)
 	b = append(b, `","tasks":`...)
 	b = strconv.AppendInt(b, j.Tasks, 10)
+	b = appendCanonicalNames(b, `,"user":`, j.Users)
 	b = append(b, `,"weight_micro":`...)
 	b = strconv.AppendInt(b, j.WeightMicro, 10)
 	return append(b, '}')

@@ -33,7 +33,7 @@ var certificateTable = NewTable("Certificate", "Certificate proves the bound: an
 	String("instance_sha256", func(v *certificateDoc) *string { return &v.InstanceSHA256 }).
 		Reading(func(r *Reader, v *certificateDoc) error { return r.sha256(&v.InstanceSHA256) }),
 	String("objective", func(v *certificateDoc) *string { return &v.Objective }).Needed().
-		With("enum", []string{hare.ObjectiveWeightedJCT}),
+		With("enum", hare.Objectives()),
 	NewField("bound", Schema{"type": "string"}, readBound, func(b []byte, v *certificateDoc) []byte {
 		if v.Bound == "" {
 			return b
@@ -77,7 +77,10 @@ var certificateTable = NewTable("Certificate", "Certificate proves the bound: an
 				return poolTable.Append(b, &poolDoc{Pool: &p})
 			})
 		})).
-		About("pools are further prices: of GPUs on some nodes or node by node, of CPUs, and of memory."),
+		About("pools are further prices: of GPUs on some nodes or node by node, of CPUs, of memory, and of quotas."),
+	NewField("after", MapOf(MapOf(Schema{"type": "integer", "format": "int64"})), readAfterWeights,
+		ofPrices(func(b []byte, c *hare.Certificate) []byte { return appendAfterWeights(b, c.After) })).
+		About("after by job and predecessor: the weight, in 1e-6, that is moved from the job to the predecessor."),
 ).Check(func(v *certificateDoc, _ Members, found *hare.InvalidErrors) {
 	slices.SortFunc(v.Sizes, func(a, b hare.SizePrices) int {
 		return cmp.Or(strings.Compare(a.Type, b.Type), cmp.Compare(a.Tasks, b.Tasks))
@@ -85,6 +88,9 @@ var certificateTable = NewTable("Certificate", "Certificate proves the bound: an
 	slices.SortFunc(v.Prices, func(a, b hare.TypePrices) int { return strings.Compare(a.Type, b.Type) })
 	if v.sizes && v.Method != hare.MethodPrice {
 		found.Add("/sizes", "not_allowed", "belongs to certificates of method price")
+	}
+	if len(v.After) > 0 && v.Method != hare.MethodPrice {
+		found.Add("/after", "not_allowed", "belongs to certificates of method price")
 	}
 	if len(v.Pools) > 0 && v.Method != hare.MethodPrice {
 		found.Add("/pools", "not_allowed", "belongs to certificates of method price")

@@ -20,6 +20,10 @@ var clusterTable = NewTable("Cluster", "Cluster is a list of machines.",
 		func(_ *Reader, v *clusterDoc) error { return v.d.nodeList(&v.seen) },
 		func(b []byte, v *clusterDoc) []byte { return appendNodes(b, v.Nodes) }).
 		Required("give an array of nodes").With("minItems", 1),
+	NewField("reservations", ListOf(RefTo(reservationTable)),
+		func(r *Reader, v *clusterDoc) error { return readReservations(r, &v.Reservations) },
+		func(b []byte, v *clusterDoc) []byte { return appendReservations(b, v.Reservations) }).
+		About("reservations keep all jobs but some off some nodes for some time."),
 ).Check(func(v *clusterDoc, has Members, found *hare.InvalidErrors) {
 	if has.Has("nodes") && v.seen == 0 {
 		found.Add("/nodes", "no_gpus", "the cluster has no GPUs: give at least one node with gpus")

@@ -208,9 +208,9 @@ func (r *Reader) Finish(err error) error {
 }
 
 // reserved lists names that are refused because later versions will give them a
-// meaning, in general or, as the last six, in documents other than instances.
-var reserved = []string{"shapes", "after", "deadline_s", "late_weight", "quota", "user", "within", "switch_s",
-	"progress", "durations", "reshape_s", "topology", "reservations",
+// meaning, in general or, from after on, in documents other than instances.
+var reserved = []string{"shapes", "within", "switch_s", "durations", "reshape_s", "topology",
+	"after", "deadline_s", "late_weight", "quota", "user", "progress", "reservations",
 	"gpus_per_task", "cpus_per_task", "memory_mib_per_task", "distinct_nodes", "only", "exclude"}
 
 // unknown refuses the field that was skipped last, and names the nearest known

@@ -25,7 +25,15 @@ func EncodeInstance(w io.Writer, inst *hare.Instance) error {
 		node.Node = inst.Cluster.Nodes[i]
 		line = nodeTable.Append(line, &node)
 	}
-	line = append(line, "]},\n \"jobs\":["...)
+	line = append(line, ']')
+	if len(inst.Cluster.Reservations) > 0 {
+		line = appendReservations(append(line, ",\n  \"reservations\":"...), inst.Cluster.Reservations)
+	}
+	line = append(line, '}')
+	if len(inst.Quota) > 0 {
+		line = appendQuota(append(line, ",\n \"quota\":"...), inst.Quota)
+	}
+	line = append(line, ",\n \"jobs\":["...)
 	job := jobDoc{}
 	for i := range inst.Jobs {
 		if i > 0 {

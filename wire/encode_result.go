@@ -85,7 +85,7 @@ func appendJobIDs(b []byte, ids []string) []byte {
 var (
 	headFields = []string{
 		"hare", "instance_sha256", "version", "seed", "status", "termination", "reproducible", "degraded", "objective",
-		"value", "bound", "gap", "reasons", "options", "engine", "metrics", "gap_report", "timing",
+		"value", "bound", "constant", "gap", "reasons", "options", "engine", "metrics", "gap_report", "timing",
 	}
 	partFields = []string{"jobs", "certificate", "replan", "tasks"}
 )

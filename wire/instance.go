@@ -35,10 +35,15 @@ var instanceTable = NewTable("Instance",
 		About("hare names the form."),
 	String("name", func(v *instanceDoc) *string { return &v.Name }).About("name is for people."),
 	String("objective", func(v *instanceDoc) *string { return &v.Objective }).Always().
-		With("enum", []string{hare.ObjectiveWeightedJCT}).Default(hare.ObjectiveWeightedJCT),
+		With("enum", hare.Objectives()).Default(hare.ObjectiveWeightedJCT).
+		About("objective is what a plan minimises: Σ w (C − a), this and Σ v max(0, C − d) for late jobs, or max C."),
 	NewField("cluster", RefTo(clusterTable),
 		func(_ *Reader, v *instanceDoc) error { return v.d.cluster() },
 		func(b []byte, v *instanceDoc) []byte { return AppendCluster(b, &v.Cluster) }).Needed(),
+	NewField("quota", ListOf(RefTo(quotaTable)),
+		func(r *Reader, v *instanceDoc) error { return readQuota(r, &v.Quota) },
+		func(b []byte, v *instanceDoc) []byte { return appendQuota(b, v.Quota) }).
+		About("quota limits the GPUs that users hold together at any time."),
 	NewField("jobs", ListOf(RefTo(jobTable)),
 		func(r *Reader, v *instanceDoc) error {
 			v.d.hasJobs = true
@@ -49,9 +54,9 @@ var instanceTable = NewTable("Instance",
 	if v.form != InstanceForm {
 		found.Add("/hare", "unknown_form", "must be %q", InstanceForm)
 	}
-	if v.Objective != hare.ObjectiveWeightedJCT {
-		found.Add("/objective", "not_supported", "objective %q is not supported by this version: use %q or leave it "+
-			"out", hare.Clip(v.Objective), hare.ObjectiveWeightedJCT)
+	if !slices.Contains(hare.Objectives(), v.Objective) {
+		found.Add("/objective", "unknown_value", "objective %q: use one of %s, or leave it out for %s",
+			hare.Clip(v.Objective), strings.Join(hare.Objectives(), ", "), hare.ObjectiveWeightedJCT)
 	}
 	if !has.Has("cluster") {
 		found.Add("", "missing_field", `"cluster" is missing: give {"nodes": [{"name": "a", "gpus": {"V100": 4}}]}`)
@@ -111,9 +116,25 @@ var jobTable = NewTable("Job", "Job is rounds one after another, each of paralle
 	selectorField("exclude", func(v *jobDoc) *[]hare.LabelValues { return &v.Exclude }).
 		About("exclude keeps the job off nodes that carry one of the labels with one of its values.").
 		Example(Schema{"node": []string{"a-3"}}),
+	usersField(func(v *jobDoc) *[]string { return &v.Users }).
+		About("user has the names under which quotas and reservations find the job: a user, an account, a queue.").
+		Example([]string{"ann", "vision"}),
+	Object("progress", func(v *jobDoc) **hare.Progress { return &v.Progress }, progressTable).
+		About("progress says what of the job is done and what runs at time 0."),
+	afterField(func(v *jobDoc) *[]hare.Predecessor { return &v.After }).
+		About("after are the jobs for whose ends this job waits, each an id or an object with a lag.").
+		Example([]any{"prep", Schema{"job": "data", "lag_s": 60}}),
+	Micros("deadline_s", func(v *jobDoc) *int64 { return &v.DeadlineUs }, 1).
+		About("deadline_s is when the job should have ended. Left out: no deadline."),
+	Micros("late_weight", func(v *jobDoc) *int64 { return &v.LateWeightMicro }, 0).
+		About("late_weight is the cost of a second after the deadline, where the objective is jct_and_tardiness.").
+		Default(0),
 ).Check(func(v *jobDoc, has Members, found *hare.InvalidErrors) {
 	if v.GPUsPerTask == 1 {
 		v.GPUsPerTask = 0
+	}
+	if p := v.Progress; p != nil && p.RoundsDone == 0 && p.ElapsedUs == 0 && len(p.GPUs) == 0 {
+		v.Progress = nil
 	}
 	checkMix(v.Job, has.Has("mix") && !v.unknownSync, v.mix, found)
 	if !has.Has("on") {
@@ -298,6 +319,9 @@ func (d *instanceReader) unique(id string, found *hare.InvalidErrors) {
 func (d *instanceReader) sums() error {
 	var found hare.InvalidErrors
 	found.CheckHorizon(d.root, d.inst)
+	if len(d.faults) == 0 && len(found) == 0 {
+		found.CheckTogether(d.root, d.inst)
+	}
 	return d.Report(len(d.faults), found)
 }
 

@@ -9,7 +9,7 @@ import (
 )
 
 // poolDoc is a pool of a certificate while it is read or written. A pool is named by one of
-// three members that hold its GPU type: type, cpus or memory.
+// three members that hold its GPU type, type, cpus or memory, or by the index of its quota.
 type poolDoc struct {
 	*hare.Pool
 }
@@ -30,10 +30,26 @@ func poolKind(name string, resource hare.PoolResource) Field[poolDoc] {
 }
 
 var poolTable = NewTable("Pool",
-	"Pool prices a resource of some nodes. It has one of type, cpus and memory, which names the GPU type.",
+	"Pool prices a resource of some nodes, or a quota. It has one of type, cpus and memory, which names the GPU "+
+		"type, or quota.",
 	poolKind("type", hare.PoolGPUs).About("type is the GPU type of a pool of GPUs."),
 	poolKind("cpus", hare.PoolCPUs).About("cpus prices the CPUs of the nodes that have GPUs of this type."),
 	poolKind("memory", hare.PoolMemory).About("memory prices the memory of the nodes that have GPUs of this type."),
+	NewField("quota", Schema{"type": "integer", "format": "int64", "minimum": 0},
+		func(r *Reader, v *poolDoc) error {
+			v.Resource = hare.PoolQuota
+			quota := int64(0)
+			err := r.Integer(&quota, 0, hare.MaxQuotas)
+			v.Quota = int(quota)
+			return err
+		},
+		func(b []byte, v *poolDoc) []byte {
+			if v.Resource != hare.PoolQuota {
+				return b
+			}
+			return appendInt(b, int64(v.Quota))
+		}).
+		About("quota is the index of the quota of the instance whose GPUs the pool prices."),
 	OneOf("per", func(v *poolDoc) *string { return &v.Per }, hare.PerNode, hare.PerAll).
 		About("per splits a pool of GPUs into domains: each node, or all nodes together."),
 	selectorField("only", func(v *poolDoc) *[]hare.LabelValues { return &v.Only }).
@@ -56,19 +72,19 @@ var poolTable = NewTable("Pool",
 ).Check(func(v *poolDoc, has Members, found *hare.InvalidErrors) {
 	slices.SortFunc(v.Sizes, func(a, b hare.PoolSize) int { return cmp.Compare(a.GPUs, b.GPUs) })
 	kinds := 0
-	for _, name := range []string{"type", "cpus", "memory"} {
+	for _, name := range []string{"type", "cpus", "memory", "quota"} {
 		if has.Has(name) {
 			kinds++
 		}
 	}
 	switch {
 	case kinds != 1:
-		found.Add("", "missing_field", `needs one of "type", "cpus" and "memory", with the name of a GPU type`)
+		found.Add("", "missing_field", `needs one of "type", "cpus" and "memory", with the name of a GPU type, or "quota"`)
 	case v.Resource == hare.PoolGPUs && v.Per == "":
 		found.Add("", "missing_field", `"per" is missing: give %q or %q`, hare.PerNode, hare.PerAll)
 	case v.Resource != hare.PoolGPUs:
 		for _, name := range []string{"per", "only", "sizes"} {
-			if has.Has(name) {
+			if has.Has(name) && (name != "sizes" || v.Resource != hare.PoolQuota) {
 				found.Add("/"+name, "not_allowed", "belongs to pools of GPUs")
 			}
 		}

@@ -44,7 +44,7 @@ var resultTable = NewTable("Result", "Result is the answer to a solve. Later ver
 		About("degraded: the server had too much to do, and the options allowed a greedy schedule and a coarse "+
 			"bound."),
 	String("objective", func(v *resultDoc) *string { return &v.Objective }).Needed().
-		With("enum", []string{hare.ObjectiveWeightedJCT}),
+		With("enum", hare.Objectives()),
 	NewField("value", nullableNumber,
 		func(r *Reader, v *resultDoc) error { return r.amount(&v.Value) },
 		func(b []byte, v *resultDoc) []byte { return appendAmountOrNull(b, v.Value) }).Needed().
@@ -53,6 +53,16 @@ var resultTable = NewTable("Result", "Result is the answer to a solve. Later ver
 		func(r *Reader, v *resultDoc) error { return r.amount(&v.Bound) },
 		func(b []byte, v *resultDoc) []byte { return appendAmountOrNull(b, v.Bound) }).Needed().
 		About("bound below which no schedule can be, rounded down at six decimals; null without one."),
+	NewField("constant", numberSchema,
+		func(r *Reader, v *resultDoc) error { return r.amount(&v.Constant) },
+		func(b []byte, v *resultDoc) []byte {
+			if v.Constant == nil {
+				return b
+			}
+			return appendAmountOrNull(b, v.Constant)
+		}).
+		About("constant is what jobs add that end with the work that runs at time 0. It is part of neither value nor "+
+			"bound. Left out where there are no such jobs, and for the objective makespan."),
 	NewField("gap", nullableNumber,
 		func(r *Reader, v *resultDoc) error { return r.gap(&v.StatedGap) },
 		func(b []byte, v *resultDoc) []byte { return append(b, GapJSON(v.Result)...) }).Needed().

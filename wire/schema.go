@@ -160,6 +160,12 @@ func formsIn(v any) []Form {
 			forms = append(forms, formsIn(value)...)
 		}
 		return forms
+	case []Schema:
+		var forms []Form
+		for _, value := range v {
+			forms = append(forms, formsIn(value)...)
+		}
+		return forms
 	case Form:
 		return []Form{v}
 	}

@@ -4,6 +4,7 @@ package haretest
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"pgregory.net/rapid"
@@ -86,9 +87,75 @@ func Instance(t *rapid.T) *hare.Instance {
 				{Name: "name", Value: rapid.SampledFrom(Names).Draw(t, "class")}, {Name: "user"}}}
 		}
 		drawJobRules(t, &j, inst)
+		drawProgress(t, &j, inst)
+		drawDependencies(t, &j, inst)
 		inst.Jobs = append(inst.Jobs, j)
 	}
+	drawShares(t, inst)
 	return inst
+}
+
+// drawProgress draws what of a third of all jobs is done, and lets some gang and rigid jobs run
+// on the first node with GPUs that are free and always in service.
+func drawProgress(t *rapid.T, j *hare.Job, inst *hare.Instance) {
+	if rapid.IntRange(0, 2).Draw(t, "progress") > 0 {
+		return
+	}
+	done := rapid.Int64Range(0, j.Rounds-1).Draw(t, "rounds done")
+	if done > 0 {
+		j.Progress = &hare.Progress{RoundsDone: done}
+	}
+	n := &inst.Cluster.Nodes[0]
+	width, first := j.Tasks*j.TaskGPUs(), n.GPUs[0]
+	taken := slices.ContainsFunc(inst.Jobs, func(other hare.Job) bool { return other.Running() })
+	if taken || j.Sync == hare.Relaxed || j.ReleaseUs > 0 || width > int64(first.Count) || n.Windows != nil ||
+		n.Busy != nil || j.DistinctNodes && j.Tasks > 1 || len(j.Only)+len(j.Exclude) > 0 ||
+		n.CPUMilli > 0 || n.MemoryMiB > 0 {
+		return
+	}
+	at := slices.IndexFunc(j.On, func(p hare.Profile) bool { return p.Type == first.Type })
+	if at < 0 {
+		return
+	}
+	j.Progress = &hare.Progress{RoundsDone: done, ElapsedUs: rapid.Int64Range(0, j.On[at].ComputeUs-1).Draw(t, "elapsed")}
+	for g := range width {
+		j.Progress.GPUs = append(j.Progress.GPUs, fmt.Sprintf("%s/%d", n.Name, g))
+	}
+}
+
+// drawDependencies draws jobs before the job for whose ends it waits, and a deadline.
+func drawDependencies(t *rapid.T, j *hare.Job, inst *hare.Instance) {
+	for i := range inst.Jobs {
+		if !j.Running() && rapid.IntRange(0, 4).Draw(t, "after") == 0 {
+			j.After = append(j.After, hare.Predecessor{Job: inst.Jobs[i].ID, LagUs: Micros(t, 0, "lag")})
+		}
+	}
+	slices.SortFunc(j.After, func(a, b hare.Predecessor) int { return strings.Compare(a.Job, b.Job) })
+	if rapid.IntRange(0, 2).Draw(t, "deadline") == 0 {
+		j.DeadlineUs, j.LateWeightMicro = Micros(t, 1, "deadline"), Micros(t, 0, "late weight")
+	}
+	j.Users = rapid.SampledFrom([][]string{nil, nil, {"ann"}, {"ann", "\U0001F407"}}).Draw(t, "users")
+}
+
+// drawShares draws an objective, quotas and reservations.
+func drawShares(t *rapid.T, inst *hare.Instance) {
+	inst.Objective = rapid.SampledFrom(append(hare.Objectives(), hare.ObjectiveWeightedJCT)).Draw(t, "objective")
+	for range rapid.IntRange(0, 2).Draw(t, "quotas") / 2 {
+		inst.Quota = append(inst.Quota, hare.Quota{User: rapid.SampledFrom([]string{"ann", "bob"}).Draw(t, "quota"),
+			GPUs:  rapid.Int64Range(0, 5).Draw(t, "quota of GPUs"),
+			Types: rapid.SampledFrom([][]string{nil, {"T4"}, {"T4", "V100"}}).Draw(t, "quota of types")})
+	}
+	for range rapid.IntRange(0, 2).Draw(t, "reservations") / 2 {
+		r := hare.Reservation{FromUs: Micros(t, 0, "from")}
+		r.UntilUs = r.FromUs + Micros(t, 1, "for")
+		r.Users = rapid.SampledFrom([][]string{nil, {"ann", "bob"}}).Draw(t, "reserved for")
+		if len(inst.Jobs) > 0 && rapid.Bool().Draw(t, "reserved job") {
+			r.Jobs = []string{inst.Jobs[0].ID}
+		}
+		onDisk := []hare.LabelValues{{Label: "disk", Values: []string{"nvme"}}}
+		r.Nodes = rapid.SampledFrom([][]hare.LabelValues{nil, onDisk}).Draw(t, "of nodes")
+		inst.Cluster.Reservations = append(inst.Cluster.Reservations, r)
+	}
 }
 
 // drawNodeRules draws CPUs, memory and labels for a third of all nodes.

@@ -1,0 +1,174 @@
+package hare
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// gpuPlace is GPU number index of a node.
+type gpuPlace struct {
+	node  string
+	index int
+}
+
+// placeOf splits the name of a GPU.
+func placeOf(gpu string) gpuPlace {
+	slash := strings.LastIndexByte(gpu, '/')
+	index, err := strconv.Atoi(gpu[slash+1:])
+	if slash < 0 || err != nil {
+		return gpuPlace{index: -1}
+	}
+	return gpuPlace{gpu[:slash], index}
+}
+
+// RunningUntilUs returns E, when the work of a job that runs at time 0 ends: that of its
+// round for gang jobs, and of all that is left for rigid jobs. It is 0 where nothing runs. A
+// round takes the longest d of the types on which the job runs. The instance must be valid.
+// It takes O(GPUs of the job) and a map of the node names.
+func (inst *Instance) RunningUntilUs(job int) int64 {
+	nodes := make(map[string]int, len(inst.Cluster.Nodes))
+	for i := range inst.Cluster.Nodes {
+		nodes[inst.Cluster.Nodes[i].Name] = i
+	}
+	return inst.runsUntil(&inst.Jobs[job], nodes)
+}
+
+func (inst *Instance) runsUntil(j *Job, nodes map[string]int) int64 {
+	if !j.Running() {
+		return 0
+	}
+	longest := int64(0)
+	for _, gpu := range j.Progress.GPUs {
+		place := placeOf(gpu)
+		index := place.index
+		for _, t := range inst.Cluster.Nodes[nodes[place.node]].GPUs {
+			if index -= t.Count; index < 0 {
+				p, _ := j.profile(t.Type)
+				longest = max(longest, p.DurationUs())
+				break
+			}
+		}
+	}
+	until, _ := j.runningEnd(longest)
+	return until
+}
+
+// runningUntil returns when the running work on each GPU ends; nil means that nothing runs.
+func (inst *Instance) runningUntil() map[gpuPlace]int64 {
+	var until map[gpuPlace]int64
+	var nodes map[string]int
+	for i := range inst.Jobs {
+		j := &inst.Jobs[i]
+		if !j.Running() {
+			continue
+		}
+		if until == nil {
+			until = map[gpuPlace]int64{}
+			nodes = make(map[string]int, len(inst.Cluster.Nodes))
+			for n := range inst.Cluster.Nodes {
+				nodes[inst.Cluster.Nodes[n].Name] = n
+			}
+		}
+		ends := inst.runsUntil(j, nodes)
+		for _, gpu := range j.Progress.GPUs {
+			until[placeOf(gpu)] = ends
+		}
+	}
+	return until
+}
+
+// addRunning fills in what of the jobs runs at time 0.
+func (m *Model) addRunning() {
+	var gpus map[string]int32
+	var nodes map[string]int
+	for i := range m.Jobs {
+		spec, j := &m.Instance.Jobs[i], &m.Jobs[i]
+		if !spec.Running() {
+			continue
+		}
+		if gpus == nil {
+			gpus = make(map[string]int32, len(m.GPUs))
+			for g := range m.GPUs {
+				gpus[m.GPUs[g].ID] = int32(g)
+			}
+			nodes = make(map[string]int, len(m.Instance.Cluster.Nodes))
+			for n := range m.Instance.Cluster.Nodes {
+				nodes[m.Instance.Cluster.Nodes[n].Name] = n
+			}
+		}
+		j.RunsUntilUs = m.Instance.runsUntil(spec, nodes)
+		for _, gpu := range spec.Progress.GPUs {
+			j.RunsOn = append(j.RunsOn, gpus[gpu])
+		}
+		if j.Sync == Rigid {
+			j.FirstRound, j.Rounds = spec.Rounds, 0
+		} else {
+			j.FirstRound, j.Rounds = j.FirstRound+1, j.Rounds-1
+		}
+	}
+}
+
+// addQuotas fills in the quotas. It takes O(jobs · users + quotas · types + what runs).
+func (m *Model) addQuotas() {
+	if len(m.Instance.Quota) == 0 {
+		return
+	}
+	byUser := map[string][]int32{}
+	m.Quotas = make([]ModelQuota, len(m.Instance.Quota))
+	for q := range m.Quotas {
+		spec := &m.Instance.Quota[q]
+		byUser[spec.User] = append(byUser[spec.User], int32(q))
+		quota := ModelQuota{GPUs: spec.GPUs, Types: make([]bool, len(m.Types))}
+		for k, t := range m.Types {
+			_, listed := slices.BinarySearch(spec.Types, t)
+			quota.Types[k] = spec.Types == nil || listed
+		}
+		m.Quotas[q] = quota
+	}
+	running := make([]map[int64]int64, len(m.Quotas))
+	for i := range m.Jobs {
+		j := &m.Jobs[i]
+		for _, user := range m.Instance.Jobs[i].Users {
+			j.Quotas = append(j.Quotas, byUser[user]...)
+		}
+		slices.Sort(j.Quotas)
+		for _, q := range j.Quotas {
+			for _, g := range j.RunsOn {
+				if !m.Quotas[q].Types[m.GPUs[g].Type] {
+					continue
+				}
+				if running[q] == nil {
+					running[q] = map[int64]int64{}
+				}
+				running[q][0]++
+				running[q][j.RunsUntilUs]--
+			}
+		}
+	}
+	for q := range m.Quotas {
+		if running[q] != nil {
+			m.Quotas[q].Running = sumChanges(running[q])
+		}
+	}
+}
+
+// addDependencies fills in predecessors and deadlines.
+func (m *Model) addDependencies() {
+	var index map[string]int
+	for i := range m.Jobs {
+		spec, j := &m.Instance.Jobs[i], &m.Jobs[i]
+		if m.Instance.Objective == ObjectiveJCTAndTardiness {
+			j.DeadlineUs, j.LateWeightMicro = spec.DeadlineUs, spec.LateWeightMicro
+		}
+		for _, p := range spec.After {
+			if index == nil {
+				index = make(map[string]int, len(m.Jobs))
+				for x := range m.Instance.Jobs {
+					index[m.Instance.Jobs[x].ID] = x
+				}
+			}
+			j.After = append(j.After, ModelPredecessor{index[p.Job], p.LagUs})
+		}
+	}
+}

@@ -1,0 +1,88 @@
+package hare
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// Rules are the kinds of rules that an instance may have beyond jobs on single GPUs. A part of
+// Hare that does not know a kind refuses instances that have it (RefuseRules).
+type Rules uint16
+
+// These are the kinds of rules, each with the page that explains it.
+const (
+	RuleNodes        Rules = 1 << iota // docs/nodes.md: nodes matter (Placed)
+	RuleProgress                       // docs/running.md: rounds are done
+	RuleRunning                        // docs/running.md: work runs at time 0
+	RuleReservations                   // docs/running.md
+	RuleQuota                          // docs/running.md
+	RuleAfter                          // docs/dependencies.md
+	RuleTardiness                      // docs/dependencies.md: the objective jct_and_tardiness
+	RuleMakespan                       // docs/dependencies.md: the objective makespan
+)
+
+// FirstRule returns the pointer of the first field of the instance that makes it have a rule
+// beyond known; "" means that there is none. It takes O(nodes + jobs).
+func (inst *Instance) FirstRule(known Rules) string {
+	lacks := func(r Rules) bool { return known&r != r }
+	switch {
+	case inst.Objective == ObjectiveJCTAndTardiness && lacks(RuleTardiness),
+		inst.Objective == ObjectiveMakespan && lacks(RuleMakespan):
+		return "/objective"
+	case len(inst.Cluster.Reservations) > 0 && lacks(RuleReservations|RuleNodes):
+		return "/cluster/reservations"
+	case len(inst.Quota) > 0 && lacks(RuleQuota|RuleNodes):
+		return "/quota"
+	}
+	for i := range inst.Jobs {
+		j, field := &inst.Jobs[i], ""
+		switch {
+		case j.FirstRound() > 0 && lacks(RuleProgress), j.Running() && lacks(RuleRunning|RuleNodes):
+			field = "progress"
+		case len(j.After) > 0 && lacks(RuleAfter):
+			field = "after"
+		default:
+			continue
+		}
+		return "/jobs/" + strconv.Itoa(i) + "/" + field
+	}
+	if known&RuleNodes == 0 {
+		return inst.placedBy()
+	}
+	return ""
+}
+
+// RefuseRules returns the error of a part of Hare, such as "the simulator", that knows only
+// some kinds of rules, where the instance has others.
+func (inst *Instance) RefuseRules(who string, known Rules) error {
+	pointer := inst.FirstRule(known)
+	if pointer == "" {
+		return nil
+	}
+	field := pointer[strings.LastIndexByte(pointer, '/')+1:]
+	what := strconv.Quote(field)
+	if field == "objective" {
+		what = fmt.Sprintf("objective %q", inst.Objective)
+	}
+	return &InvalidError{Pointer: pointer, Code: "not_supported",
+		Detail: fmt.Sprintf("%s is not supported by %s in this version", what, who)}
+}
+
+// RefusePlaced refuses instances with any rule.
+func (inst *Instance) RefusePlaced(who string) error { return inst.RefuseRules(who, 0) }
+
+// Placed says whether plans go by nodes: a task needs several GPUs, CPUs or memory that a node
+// limits, tasks must be on distinct nodes, a job may not use every node at every time, work
+// runs at time 0, or there are quotas. pointer names the first field that makes nodes matter.
+// It takes O(nodes + jobs).
+func (inst *Instance) Placed() (pointer string, placed bool) {
+	switch {
+	case len(inst.Cluster.Reservations) > 0:
+		return "/cluster/reservations", true
+	case len(inst.Quota) > 0:
+		return "/quota", true
+	}
+	pointer = inst.placedBy()
+	return pointer, pointer != ""
+}
