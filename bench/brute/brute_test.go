@@ -49,3 +49,50 @@ func TestOptimumOnNodesEnds(t *testing.T) {
 		t.Errorf("%d solved, %d given up of 300", found, given)
 	}
 }
+
+// Optimal schedules of instances with all rules exist often enough to be of use, and all rules
+// are met.
+func TestOptimumOfMixedInstances(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 5))
+	found, given := 0, 0
+	met := map[string]int{}
+	for range 600 {
+		inst := RandomMixed(r)
+		_, plan, done := OptimumOnNodes(inst, 30_000)
+		if !done {
+			given++
+		}
+		if !done || plan == nil {
+			continue
+		}
+		found++
+		met[inst.Objective]++
+		met["reservations"] += len(inst.Cluster.Reservations)
+		met["quota"] += len(inst.Quota)
+		for i := range inst.Jobs {
+			j := &inst.Jobs[i]
+			if end, rounds := running(inst, j); end > 0 {
+				met["runs"]++
+				if rounds == j.Rounds {
+					met["fixed"]++
+				}
+			} else if j.Progress != nil {
+				met["rounds done"]++
+			}
+			met["after"] += len(j.After)
+			if j.LateWeightMicro > 0 {
+				met["deadline"]++
+			}
+		}
+	}
+	t.Logf("%d solved, %d given up, %v", found, given, met)
+	if found < 180 || given > 60 {
+		t.Errorf("%d solved, %d given up of 600", found, given)
+	}
+	for _, what := range []string{"weighted_jct", "jct_and_tardiness", "makespan", "reservations", "quota", "runs",
+		"fixed", "rounds done", "after", "deadline"} {
+		if met[what] < 15 {
+			t.Errorf("%d times %s", met[what], what)
+		}
+	}
+}

@@ -9,15 +9,18 @@ import (
 	"github.com/hare-sched/hare"
 )
 
-// places is the search for an optimal schedule where nodes matter (docs/nodes.md). Its units
-// are those of search: a task (relaxed), a round (gang) or a whole job (rigid), placed in order
-// of start, each at the earliest time at which its GPUs are free and its nodes have CPUs and
-// memory. GPUs of one node and type that are free by then are interchangeable, so a unit
+// places is the search for an optimal schedule by the rules of docs/nodes.md, docs/running.md and
+// docs/dependencies.md. Its units are those of search: a task (relaxed), a round (gang) or the
+// rest of a job (rigid), placed in order of start, each at the earliest time at which its GPUs
+// are free, its nodes have CPUs and memory, and the quotas of its job suffice. A job is placed
+// after the jobs for which it waits. GPUs of one node and type that are free by then are interchangeable, so a unit
 // takes those that were free first.
 type places struct {
 	inst   *hare.Instance
 	groups []gpuGroup
 	on     []map[int]hare.Profile // by job and group, where the job may run
+	open   [][][]hare.Window      // by job and group: service less reservations against the job
+	before [][]wait               // by job
 	fast   []int64                // by job: the least d
 	held   []holding              // what the units that are placed hold
 	path   []placed
@@ -37,11 +40,20 @@ type gpuGroup struct {
 	open  []hare.Window
 }
 
+// wait says that a job starts no earlier than lag after the end of another job.
+type wait struct {
+	job int
+	lag int64
+}
+
 // holding is what a unit holds on a node until a time.
 type holding struct {
 	node         int
 	until        int64
 	cpus, memory int64
+	job          int
+	kind         string
+	gpus         int64
 }
 
 // placed is an entry of a schedule.
@@ -54,8 +66,10 @@ type placed struct {
 	start  int64
 }
 
-// OptimumOnNodes is Optimum by the rules of docs/nodes.md. It also returns an optimal schedule,
-// nil without one.
+// OptimumOnNodes is Optimum by the rules of docs/nodes.md, docs/running.md and
+// docs/dependencies.md. It also returns an optimal schedule, nil without one. Jobs that end with
+// the work that runs at time 0 have no part in value (see Fixed). For the objective makespan,
+// value is 1e12 times the greatest completion in seconds.
 func OptimumOnNodes(inst *hare.Instance, limit int) (value int64, plan *hare.Schedule, done bool) {
 	s := &places{inst: inst, best: math.MaxInt64, limit: limit}
 	for n := range inst.Cluster.Nodes {
@@ -67,7 +81,7 @@ func OptimumOnNodes(inst *hare.Instance, limit int) (value int64, plan *hare.Sch
 				group.open = []hare.Window{{StartUs: 0, EndUs: hare.Forever}}
 			}
 			for range g.Count {
-				until := int64(0)
+				until := runsUntil(inst, fmt.Sprintf("%s/%d", node.Name, number))
 				for _, b := range node.Busy {
 					if b.GPU == number {
 						until = b.UntilUs
@@ -84,6 +98,31 @@ func OptimumOnNodes(inst *hare.Instance, limit int) (value int64, plan *hare.Sch
 	for j := range inst.Jobs {
 		job := &inst.Jobs[j]
 		st.left[j], st.ready[j] = job.Tasks, job.ReleaseUs
+		s.before = append(s.before, nil)
+		for i := range inst.Jobs {
+			for _, p := range job.After {
+				if p.Job == inst.Jobs[i].ID {
+					s.before[j] = append(s.before[j], wait{i, p.LagUs})
+				}
+			}
+		}
+		open := make([][]hare.Window, len(s.groups))
+		for g := range s.groups {
+			open[g] = unreserved(inst, job, &inst.Cluster.Nodes[s.groups[g].node], s.groups[g].open)
+		}
+		s.open = append(s.open, open)
+		end, rounds := running(inst, job)
+		if st.round[j] = rounds; end > 0 {
+			st.ready[j], st.end[j] = end, end
+			s.holdRunning(j, end)
+		}
+		if rounds == job.Rounds {
+			s.on, s.fast = append(s.on, nil), append(s.fast, 0)
+			if inst.Objective == hare.ObjectiveMakespan {
+				value = s.with(value, j, end)
+			}
+			continue
+		}
 		on, fast := map[int]hare.Profile{}, int64(math.MaxInt64)
 		for g := range s.groups {
 			for _, p := range job.On {
@@ -97,11 +136,142 @@ func OptimumOnNodes(inst *hare.Instance, limit int) (value int64, plan *hare.Sch
 		}
 		s.on, s.fast = append(s.on, on), append(s.fast, fast)
 	}
-	s.try(&st, 0, 0)
+	s.try(&st, value, 0)
 	if !s.found {
 		return 0, nil, s.steps < limit
 	}
 	return s.best, s.schedule(), s.steps < limit
+}
+
+// running returns when the running work of a job ends, or 0 if the job does not run, and the
+// rounds that are done by then.
+func running(inst *hare.Instance, job *hare.Job) (end, rounds int64) {
+	p := job.Progress
+	if p == nil {
+		return 0, 0
+	}
+	if len(p.GPUs) == 0 {
+		return 0, p.RoundsDone
+	}
+	longest := int64(0)
+	for _, name := range p.GPUs {
+		kind := kindOf(inst, name)
+		for _, on := range job.On {
+			if on.Type == kind {
+				longest = max(longest, on.ComputeUs+on.SyncUs)
+			}
+		}
+	}
+	if job.Sync == hare.Rigid {
+		return longest*(job.Rounds-p.RoundsDone) - p.ElapsedUs, job.Rounds
+	}
+	return longest - p.ElapsedUs, p.RoundsDone + 1
+}
+
+// kindOf returns the type of a GPU.
+func kindOf(inst *hare.Instance, name string) string {
+	for _, n := range inst.Cluster.Nodes {
+		number := 0
+		for _, g := range n.GPUs {
+			for range g.Count {
+				if name == fmt.Sprintf("%s/%d", n.Name, number) {
+					return g.Type
+				}
+				number++
+			}
+		}
+	}
+	return ""
+}
+
+// runsUntil returns until when running work holds a GPU.
+func runsUntil(inst *hare.Instance, gpu string) (until int64) {
+	for j := range inst.Jobs {
+		if p := inst.Jobs[j].Progress; p != nil && slices.Contains(p.GPUs, gpu) {
+			until, _ = running(inst, &inst.Jobs[j])
+		}
+	}
+	return until
+}
+
+// holdRunning adds what the running work of a job holds until end.
+func (s *places) holdRunning(j int, end int64) {
+	job := &s.inst.Jobs[j]
+	tasks := job.TaskGPUs()
+	for g := range s.groups {
+		group, held := &s.groups[g], int64(0)
+		for i := range group.free {
+			name := fmt.Sprintf("%s/%d", s.inst.Cluster.Nodes[group.node].Name, group.first+i)
+			if slices.Contains(job.Progress.GPUs, name) {
+				held++
+			}
+		}
+		s.held = append(s.held, holding{group.node, end, held / tasks * job.CPUMilliPerTask,
+			held / tasks * job.MemoryMiBPerTask, j, group.kind, held})
+	}
+}
+
+// unreserved cuts windows of a node at its reservations that do not admit the job.
+func unreserved(inst *hare.Instance, job *hare.Job, node *hare.Node, windows []hare.Window) []hare.Window {
+	for i := range inst.Cluster.Reservations {
+		r := &inst.Cluster.Reservations[i]
+		if !r.Holds(node) || r.Admits(job) {
+			continue
+		}
+		var out []hare.Window
+		for _, w := range windows {
+			for _, part := range []hare.Window{{StartUs: w.StartUs, EndUs: min(w.EndUs, r.FromUs)},
+				{StartUs: max(w.StartUs, r.UntilUs), EndUs: w.EndUs}} {
+				if part.StartUs < part.EndUs {
+					out = append(out, part)
+				}
+			}
+		}
+		windows = out
+	}
+	return windows
+}
+
+// Fixed returns what the jobs cost that end with the work that runs at time 0, in 1e-12
+// weight-seconds. They are no part of the optimum.
+func Fixed(inst *hare.Instance) (constant int64) {
+	s := &places{inst: inst}
+	for j := range inst.Jobs {
+		if end, rounds := running(inst, &inst.Jobs[j]); rounds == inst.Jobs[j].Rounds {
+			constant = s.with(constant, j, end)
+		}
+	}
+	return constant
+}
+
+// with returns the objective of finished jobs of the given value and of one more job, which ends
+// at end.
+func (s *places) with(value int64, j int, end int64) int64 {
+	job := &s.inst.Jobs[j]
+	late := int64(0)
+	if job.DeadlineUs > 0 {
+		late = max(0, end-job.DeadlineUs)
+	}
+	switch s.inst.Objective {
+	case hare.ObjectiveMakespan:
+		return max(value, end*1_000_000)
+	case hare.ObjectiveJCTAndTardiness:
+		return value + job.WeightMicro*(end-job.ReleaseUs) + job.LateWeightMicro*late
+	}
+	return value + job.WeightMicro*(end-job.ReleaseUs)
+}
+
+// readyAt returns the earliest start of the round of a job, or false while a job for which it
+// waits has not ended.
+func (s *places) readyAt(st *state, j int) (int64, bool) {
+	at := st.ready[j]
+	for _, b := range s.before[j] {
+		if st.round[b.job] < s.inst.Jobs[b.job].Rounds {
+			return at, false
+		}
+		at = max(at, st.end[b.job]+b.lag)
+	}
+	return at, true
 }
 
 // schedule returns the best schedule that was found.
@@ -137,8 +307,8 @@ func (s *places) try(st *state, value, last int64) {
 			continue
 		}
 		finished = false
-		c := max(st.end[j], st.ready[j]+s.fast[j]) + (job.Rounds-st.round[j]-1)*s.fast[j]
-		bound += job.WeightMicro * (c - job.ReleaseUs)
+		ready, _ := s.readyAt(st, j)
+		bound = s.with(bound, j, max(st.end[j], ready+s.fast[j])+(job.Rounds-st.round[j]-1)*s.fast[j])
 	}
 	if finished {
 		if value < s.best {
@@ -151,8 +321,9 @@ func (s *places) try(st *state, value, last int64) {
 	}
 	for j := range s.inst.Jobs {
 		job := &s.inst.Jobs[j]
+		_, ready := s.readyAt(st, j)
 		switch {
-		case st.round[j] == job.Rounds:
+		case st.round[j] == job.Rounds || !ready:
 		case job.Sync == hare.Relaxed:
 			counts := make([]int64, len(s.groups))
 			for g := range s.groups {
@@ -201,7 +372,8 @@ func (s *places) spread(st *state, value, last int64, j int, counts []int64, g i
 func (s *places) place(st *state, value, last int64, j int, counts []int64) {
 	job := &s.inst.Jobs[j]
 	tasks := job.TaskGPUs()
-	hold, start := int64(0), st.ready[j]
+	hold := int64(0)
+	start, _ := s.readyAt(st, j)
 	chosen := make([][]int, len(s.groups)) // the GPUs of each group
 	for g, n := range counts {
 		if n == 0 {
@@ -227,10 +399,10 @@ func (s *places) place(st *state, value, last int64, j int, counts []int64) {
 	}
 	d, rounds := hold, int64(1) // of a round
 	if job.Sync == hare.Rigid {
-		rounds = job.Rounds
+		rounds = job.Rounds - st.round[j]
 	}
 	hold *= rounds
-	start, ok := s.earliest(job, counts, start, hold)
+	start, ok := s.earliest(j, counts, start, hold)
 	if !ok || start < last {
 		return
 	}
@@ -248,7 +420,8 @@ func (s *places) place(st *state, value, last int64, j int, counts []int64) {
 			gpu := fmt.Sprintf("%s/%d", s.inst.Cluster.Nodes[group.node].Name, group.first+i)
 			s.path = append(s.path, placed{gpu, j, st.round[j], rounds, d, start})
 		}
-		s.held = append(s.held, holding{group.node, start + hold, n * job.CPUMilliPerTask, n * job.MemoryMiBPerTask})
+		s.held = append(s.held, holding{group.node, start + hold, n * job.CPUMilliPerTask, n * job.MemoryMiBPerTask,
+			j, group.kind, n * tasks})
 		if job.Sync == hare.Relaxed {
 			end += s.on[j][g].SyncUs
 		}
@@ -266,7 +439,7 @@ func (s *places) place(st *state, value, last int64, j int, counts []int64) {
 		st.round[j]++
 		st.left[j], st.ready[j] = job.Tasks, st.end[j]
 		if st.round[j] == job.Rounds {
-			v += job.WeightMicro * (st.end[j] - job.ReleaseUs)
+			v = s.with(v, j, st.end[j])
 		}
 	}
 	s.try(st, v, start)
@@ -279,18 +452,30 @@ func (s *places) place(st *state, value, last int64, j int, counts []int64) {
 	}
 }
 
-// earliest returns the first t ≥ from at which the nodes of a unit are in service for hold and
-// have enough CPUs and memory.
-func (s *places) earliest(job *hare.Job, counts []int64, from, hold int64) (int64, bool) {
-	t := from
+// earliest returns the first t ≥ from at which the nodes of a unit of job j are open to the job
+// for hold and have enough CPUs and memory, and the quotas of the job suffice.
+func (s *places) earliest(j int, counts []int64, from, hold int64) (int64, bool) {
+	t, job := from, &s.inst.Jobs[j]
 	for moved := true; moved; {
 		moved = false
+		for q := range s.inst.Quota {
+			for {
+				next, ok := s.quotaFits(&s.inst.Quota[q], job, counts, t)
+				if ok {
+					break
+				}
+				if next == hare.Forever {
+					return 0, false
+				}
+				t, moved = next, true
+			}
+		}
 		for g, n := range counts {
 			if n == 0 {
 				continue
 			}
 			ok := false
-			for _, w := range s.groups[g].open {
+			for _, w := range s.open[j][g] {
 				if start := max(t, w.StartUs); w.EndUs == hare.Forever || start+hold <= w.EndUs {
 					moved = moved || start > t
 					t, ok = start, true
@@ -328,6 +513,25 @@ func (s *places) earliest(job *hare.Job, counts []int64, from, hold int64) (int6
 		}
 	}
 	return t, true
+}
+
+// quotaFits says whether a quota suffices for a unit at t, and otherwise when the next holding
+// ends.
+func (s *places) quotaFits(q *hare.Quota, job *hare.Job, counts []int64, t int64) (next int64, ok bool) {
+	held, mine := int64(0), int64(0)
+	for g, n := range counts {
+		if q.Limits(job, s.groups[g].kind) {
+			mine += n * job.TaskGPUs()
+		}
+	}
+	next = hare.Forever
+	for _, h := range s.held {
+		if h.until > t && h.gpus > 0 && q.Limits(&s.inst.Jobs[h.job], h.kind) {
+			held += h.gpus
+			next = min(next, h.until)
+		}
+	}
+	return next, mine == 0 || held+mine <= q.GPUs
 }
 
 // RandomOnNodes returns a tiny valid instance with all rules about nodes mixed: one to three
