@@ -144,7 +144,7 @@ func (rp *replanned) encode(l *ListScheduler) any {
 
 func (rp *replanned) decode(l *ListScheduler, state json.RawMessage) bool {
 	var s replannedSnapshot
-	if json.Unmarshal(state, &s) != nil || len(s.Keys) != len(l.jobs) {
+	if decodeState(state, &s) != nil || len(s.Keys) != len(l.jobs) {
 		return false
 	}
 	rp.due = s.Due

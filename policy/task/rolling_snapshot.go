@@ -51,7 +51,7 @@ func (r *rolling) encode(l *ListScheduler) any {
 
 func (r *rolling) decode(l *ListScheduler, state json.RawMessage) bool {
 	var s rollingSnapshot
-	if json.Unmarshal(state, &s) != nil || !r.belief.restore(&s.Belief) || !l.restoreSetup(s.Setup) ||
+	if decodeState(state, &s) != nil || !r.belief.restore(&s.Belief) || !l.restoreSetup(s.Setup) ||
 		!l.restoreSpeeds(s.Speeds) || s.PacedUs < 0 || s.PacedUs > 2*hare.MaxExact ||
 		len(s.Claims) != len(l.jobs) ||
 		s.MadeUs < 0 || s.MadeUs > l.nowUs {

@@ -248,5 +248,5 @@ func (sb *sizeBelief) encode(*ListScheduler) any { return sb.snapshot() }
 
 func (sb *sizeBelief) decode(_ *ListScheduler, state json.RawMessage) bool {
 	var s beliefSnapshot
-	return json.Unmarshal(state, &s) == nil && sb.restore(&s)
+	return decodeState(state, &s) == nil && sb.restore(&s)
 }

@@ -103,7 +103,7 @@ func (as *attainedSizes) encode(*ListScheduler) any {
 
 func (as *attainedSizes) decode(l *ListScheduler, state json.RawMessage) bool {
 	var s sizesSnapshot
-	if json.Unmarshal(state, &s) != nil || !as.ended.restore(s.EndedUs, s.Next) {
+	if decodeState(state, &s) != nil || !as.ended.restore(s.EndedUs, s.Next) {
 		return false
 	}
 	for _, us := range s.EndedUs {
