@@ -70,7 +70,8 @@ func TestEventSource(t *testing.T) {
 // TestSlowReaders checks that readers that do not read delay nobody else, and that
 // the server finally closes their connections.
 func TestSlowReaders(t *testing.T) {
-	s := newSessionServer(t, sessions.Config{}, func(c *api.Config) { c.BodyTime = 2 * time.Second })
+	s := newSessionServer(t, sessions.Config{})
+	impatient := s.impatient(t)
 	at := s.open(t, "")
 	// The answers do not fit into the buffers of a connection.
 	const n = 20_000
@@ -79,11 +80,12 @@ func TestSlowReaders(t *testing.T) {
 		"GET " + at + "/decisions HTTP/1.1\r\nHost: x\r\nAccept: text/event-stream\r\n\r\n",
 		"GET " + at + "/decisions?follow=true HTTP/1.1\r\nHost: x\r\n\r\n",
 	} {
-		c, _ := s.dial(t, head)
+		c, _ := impatient.dial(t, head)
 		_ = c.(*net.TCPConn).SetReadBuffer(4096)
 	}
 	// This client sends and does not read: the server stops reading from it.
-	c, _ := s.dial(t, fmt.Sprintf("POST %s/events HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n", at, 20*len(body)))
+	c, _ := impatient.dial(t, fmt.Sprintf("POST %s/events HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n", at,
+		20*len(body)))
 	_ = c.(*net.TCPConn).SetReadBuffer(4096)
 	go func() {
 		for range 20 {
@@ -92,14 +94,14 @@ func TestSlowReaders(t *testing.T) {
 			}
 		}
 	}()
-	s.eventually(t, `hare_session_streams{of="decisions"} 2`)
+	impatient.eventually(t, `hare_session_streams{of="decisions"} 2`)
 	began := time.Now()
 	if _, text, _ := s.call(t, "POST", at+"/events", body); text != ticked(1, n) {
 		t.Errorf("%.300s", text)
 	}
 	t.Logf("%d events beside slow readers in %v", n, time.Since(began))
 	for _, of := range []string{"decisions", "events"} {
-		s.eventually(t, fmt.Sprintf("hare_session_streams{of=%q} 0", of))
+		impatient.eventually(t, fmt.Sprintf("hare_session_streams{of=%q} 0", of))
 	}
 	_ = c.Close()
 }

@@ -57,6 +57,7 @@ type sessionServer struct {
 	store    *fullStore
 	sessions *sessions.Sessions
 	svc      *service.Service
+	config   api.Config
 }
 
 func newSessionServer(t testing.TB, cfg sessions.Config, tune ...func(*api.Config)) *sessionServer {
@@ -73,6 +74,7 @@ func newSessionServer(t testing.TB, cfg sessions.Config, tune ...func(*api.Confi
 	for _, f := range tune {
 		f(&served)
 	}
+	s.config = served
 	s.serve(t, api.New(s.svc, served))
 	t.Cleanup(func() {
 		s.Close()
@@ -81,6 +83,18 @@ func newSessionServer(t testing.TB, cfg sessions.Config, tune ...func(*api.Confi
 		}
 	})
 	return s
+}
+
+// impatient starts a second server of the same sessions and solves, which closes connections
+// of clients that are too slow after a short time. Clients of s keep their time, however busy
+// the machine is.
+func (s *sessionServer) impatient(t testing.TB) *sessionServer {
+	t.Helper()
+	second := &sessionServer{svc: s.svc, sessions: s.sessions, config: s.config}
+	second.config.BodyTime = 500 * time.Millisecond
+	second.serve(t, api.New(s.svc, second.config))
+	t.Cleanup(second.Close)
+	return second
 }
 
 // serve starts the server on loopback.

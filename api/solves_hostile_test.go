@@ -100,7 +100,8 @@ func TestSlowBodyEnds(t *testing.T) {
 }
 
 // postUntil submits solves until one gets the status want. The server sees the end
-// of a connection some time after the client.
+// of a connection some time after the client, and on a busy machine the body of postUntil may
+// be too slow as well.
 func (s *solveServer) postUntil(t *testing.T, want int) {
 	t.Helper()
 	for i := 0; ; i++ {
@@ -108,7 +109,7 @@ func (s *solveServer) postUntil(t *testing.T, want int) {
 		if code == want {
 			return
 		}
-		if code != http.StatusServiceUnavailable {
+		if code != http.StatusServiceUnavailable && code != http.StatusRequestTimeout {
 			t.Fatalf("%d %s", code, text)
 		}
 		time.Sleep(time.Millisecond)
@@ -149,7 +150,8 @@ func TestLargeResult(t *testing.T) {
 		gpus = 400 // there are 4,000,000 tasks
 	}
 	inst, res := wide(t, gpus, 10_000)
-	s := newSolveServer(t, service.Config{Engine: ready{res}}, func(c *api.Config) { c.BodyTime = 2 * time.Second })
+	s := newSolveServer(t, service.Config{Engine: ready{res}})
+	impatient := s.impatient(t)
 	var text bytes.Buffer
 	_ = wire.EncodeInstance(&text, inst) // a buffer never returns an error
 	code, _, h := s.call(t, "POST", "/v1/solves", `{"instance":`+text.String()+`}`, "Prefer", "wait=60",
@@ -184,15 +186,11 @@ func TestLargeResult(t *testing.T) {
 	// These clients do not read: the server closes their connections, and they
 	// delay nobody else.
 	for _, path := range []string{"/result", "/schedule", "/schedule?format=csv", "/schedule?format=ndjson"} {
-		c, _ := s.dial(t, "GET "+at+path+" HTTP/1.1\r\nHost: x\r\n\r\n")
+		c, _ := impatient.dial(t, "GET "+at+path+" HTTP/1.1\r\nHost: x\r\n\r\n")
 		_ = c.(*net.TCPConn).SetReadBuffer(4096)
 	}
-	for _, route := range []string{"result", "schedule"} {
-		n := map[string]int{"result": 1, "schedule": 3}[route]
-		if route == "result" {
-			n += 3
-		}
-		s.eventually(t, fmt.Sprintf(`hare_http_request_seconds_count{route="/v1/solves/{id}/%s"} %d`, route, n))
+	for route, n := range map[string]int{"result": 1, "schedule": 3} {
+		impatient.eventually(t, fmt.Sprintf(`hare_http_request_seconds_count{route="/v1/solves/{id}/%s"} %d`, route, n))
 	}
 	if code, _, _ := s.call(t, "GET", at, ""); code != 200 {
 		t.Error(code)

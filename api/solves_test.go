@@ -43,6 +43,7 @@ func newSolveServer(t testing.TB, cfg service.Config, tune ...func(*api.Config))
 	for _, f := range tune {
 		f(&served)
 	}
+	s.config = served
 	s.serve(t, api.New(s.svc, served))
 	t.Cleanup(s.Close)
 	return s
