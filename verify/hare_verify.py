@@ -53,9 +53,15 @@ FOREVER = 1 << 62  # the end of an open window; above every time
 MOST_HELD = 1 << 40  # thousandths of CPUs, and MiB, of a node and of a task
 MOST_LABELS = 64  # of a node, and of a selector
 MOST_VALUES = 100000  # of a label in a selector
-MOST_LABEL = 253  # bytes of a label's name and value
+MOST_LABEL = 253  # bytes of a label's name and value, of a user and a type of a quota
+MOST_NAMES = 1000  # users of a job and of a reservation, types of a quota
+MOST_LISTED = 1000000  # jobs of a reservation
+MOST_BEFORE = 10000  # predecessors of a job
+MOST_RESERVATIONS = 10000
+MOST_QUOTAS = 100000
+OBJECTIVES = ("weighted_jct", "jct_and_tardiness", "makespan")
 RESERVED = frozenset(
-    "shapes after deadline_s late_weight quota user within switch_s progress durations reshape_s topology "
+    "shapes within switch_s durations reshape_s topology after deadline_s late_weight quota user progress "
     "reservations".split()
 )
 
@@ -304,11 +310,12 @@ def want(value, expected, where):
 
 # -------------------------------------------------------------------- instance
 
-INSTANCE = ("hare", "name", "objective", "cluster", "jobs")
+INSTANCE = ("hare", "name", "objective", "cluster", "quota", "jobs")
 NODE = ("name", "count", "gpus", "in_service_s", "busy", "cpus", "memory_mib", "labels")
 JOB = (
     "id", "weight", "release_s", "rounds", "tasks", "sync", "mix", "on", "gpus_per_task", "cpus_per_task",
-    "memory_mib_per_task", "distinct_nodes", "only", "exclude", "estimate_s", "class",
+    "memory_mib_per_task", "distinct_nodes", "only", "exclude", "estimate_s", "class", "user", "progress", "after",
+    "deadline_s", "late_weight",
 )
 PROFILE = ("compute_s", "sync_s")
 
@@ -316,11 +323,18 @@ PROFILE = ("compute_s", "sync_s")
 class Job:
     """R rounds of K tasks; on maps a GPU type to (compute, sync) in µs. A task holds g
     GPUs, so many thousandths of CPUs and so many MiB; only and exclude map a label to
-    a sorted tuple of values."""
+    a sorted tuple of values. done rounds are done, and the job runs at 0 on the GPUs
+    of running, since elapsed µs; after maps a predecessor to its lag.
+
+    The instance adds: first and left, the rounds that are neither done nor running;
+    ends, when what runs at 0 ends; fixed, whether nothing is left then; begin, before
+    which nothing else starts, predecessors apart; closed, the reservations that keep
+    the job off, by index; quotas that count it, by index."""
 
     __slots__ = (
         "id", "weight", "release", "rounds", "tasks", "sync", "mix", "on",
-        "g", "cpus", "memory", "distinct", "only", "exclude",
+        "g", "cpus", "memory", "distinct", "only", "exclude", "users", "done", "running", "elapsed", "after",
+        "deadline", "late", "first", "left", "ends", "fixed", "begin", "closed", "quotas",
     )
 
     def __init__(self, doc, where):
@@ -371,10 +385,39 @@ class Job:
             )
         if not self.on:
             raise Bad("%s/on: names no GPU type" % where)
+        self.users = ()
+        if "user" in doc:
+            users = doc["user"] if type(doc["user"]) is list else [doc["user"]]
+            self.users = read_names(users, where + "/user", MOST_NAMES)
+        self.read_progress(doc.get("progress", {}), where + "/progress", "after" in doc and doc["after"])
+        self.first, self.left, self.ends, self.fixed = self.done, self.rounds - self.done, 0, False
+        self.begin, self.closed, self.quotas = self.release, (), ()
+        self.after = read_after(doc.get("after", []), where + "/after", self.id)
+        self.deadline = micros(doc["deadline_s"], where + "/deadline_s", 1) if "deadline_s" in doc else None
+        self.late = micros(doc.get("late_weight", 0), where + "/late_weight")
+        if self.late and self.deadline is None:
+            raise Bad("%s/late_weight: is the cost of a second after the deadline, and there is none" % where)
+
+    def read_progress(self, doc, where, waits):
+        members(doc, ("rounds_done", "gpus", "elapsed_s"), where)
+        self.done = integer(doc.get("rounds_done", 0), where + "/rounds_done", 0, self.rounds - 1)
+        self.elapsed = micros(doc.get("elapsed_s", 0), where + "/elapsed_s")
+        at = where + "/gpus"
+        self.running = [as_string(x, "%s/%d" % (at, i)) for i, x in enumerate(as_array(doc.get("gpus", []), at))]
+        if not self.running:
+            if self.elapsed:
+                raise Bad("%s/elapsed_s: belongs to work that runs" % where)
+            return
+        if self.sync == "relaxed":
+            raise Bad("%s: belongs to gang and rigid jobs" % at)
+        if self.release or waits:
+            raise Bad("%s: the job runs at 0, so that it has neither release_s nor after" % at)
+        if len(self.running) != self.tasks * self.g:
+            raise Bad("%s: names %d GPUs instead of %d" % (at, len(self.running), self.tasks * self.g))
 
     def placed(self, cpus, memory):
         """Whether nodes matter to the job, where some node limits CPUs or memory."""
-        if self.g > 1 or self.distinct or self.only or self.exclude:
+        if self.g > 1 or self.distinct or self.only or self.exclude or self.running:
             return True
         return bool(cpus and self.cpus or memory and self.memory)
 
@@ -384,7 +427,12 @@ class Job:
     def rules(self):
         """Equal for jobs with equal rules about nodes."""
         return (self.g, self.cpus, self.memory, self.distinct,
-                tuple(sorted(self.only.items())), tuple(sorted(self.exclude.items())))
+                tuple(sorted(self.only.items())), tuple(sorted(self.exclude.items())), self.closed, self.quotas)
+
+    def cost(self, t):
+        """f(t): what an end at t costs but for the release, in 1e-12 weight-seconds."""
+        late = t - self.deadline if self.late else 0
+        return self.weight * t + self.late * max(0, late)
 
     def canonical(self):
         form = {
@@ -409,6 +457,106 @@ class Job:
             if selector:
                 utf16 = lambda v: v.encode("utf-16-be")
                 form[name] = {x: sorted(v, key=utf16) for x, v in selector.items()}
+        if self.users:
+            form["user"] = by_utf16(self.users)
+        progress = (("rounds_done", self.done), ("gpus", self.running), ("elapsed_us", self.elapsed))
+        if self.done or self.running:
+            form["progress"] = {name: value for name, value in progress if value}
+        if self.after:
+            form["after"] = []
+            for name in by_utf16(self.after):
+                lag = self.after[name]
+                form["after"].append({"job": name, "lag_us": lag} if lag else {"job": name})
+        if self.deadline is not None:
+            form["deadline_us"] = self.deadline
+        if self.late:
+            form["late_weight_micro"] = self.late
+        return form
+
+
+def by_utf16(names):
+    return sorted(names, key=lambda s: s.encode("utf-16-be"))
+
+
+def read_names(values, where, most):
+    """A sorted tuple of names, each once."""
+    for i, name in enumerate(values):
+        label_text(as_string(name, "%s/%d" % (where, i)), "%s/%d" % (where, i))
+    if len(set(values)) > most:
+        raise Bad("%s: has more than %d names" % (where, most))
+    return tuple(sorted(set(values)))
+
+
+def read_after(doc, where, own):
+    """{job: lag} of the predecessors of a job."""
+    out = {}
+    for i, x in enumerate(as_array(doc, where)):
+        at, lag = "%s/%d" % (where, i), 0
+        if type(x) is dict:
+            members(x, ("job", "lag_s"), at)
+            lag, x = micros(x.get("lag_s", 0), at + "/lag_s"), x.get("job")
+        name = as_string(x, at)
+        if name == own:
+            raise Bad("%s: the job waits for itself" % at)
+        if name in out:
+            raise Bad("%s: %s stands twice" % (at, quoted(name)))
+        out[name] = lag
+    if len(out) > MOST_BEFORE:
+        raise Bad("%s: a job waits for at most %d others" % (where, MOST_BEFORE))
+    return out
+
+
+class Reservation:
+    """From start to end only the listed jobs, and those of listed users, use nodes."""
+
+    def __init__(self, doc, where):
+        members(doc, ("nodes", "from_s", "until_s", "users", "jobs"), where)
+        self.only = read_selector(doc.get("nodes", {}), where + "/nodes")
+        self.start = micros(doc.get("from_s", 0), where + "/from_s")
+        self.end = micros(doc.get("until_s"), where + "/until_s")
+        if self.end <= self.start:
+            raise Bad("%s/until_s: must lie after from_s" % where)
+        at = where + "/users"
+        self.users = read_names(as_array(doc.get("users", []), at), at, MOST_NAMES)
+        at = where + "/jobs"
+        self.jobs = read_names(as_array(doc.get("jobs", []), at), at, MOST_LISTED)
+
+    def admits(self, j):
+        return j.id in self.jobs or any(user in self.users for user in j.users)
+
+    def canonical(self):
+        form = {"until_us": self.end}
+        if self.start:
+            form["from_us"] = self.start
+        if self.only:
+            form["nodes"] = {x: by_utf16(v) for x, v in self.only.items()}
+        for name, names in (("users", self.users), ("jobs", self.jobs)):
+            if names:
+                form[name] = by_utf16(names)
+        return form
+
+
+class Quota:
+    """The jobs of a user hold so many GPUs of the types at most; types is None for all."""
+
+    def __init__(self, doc, where):
+        members(doc, ("user", "gpus", "types"), where)
+        self.user = label_text(as_string(doc.get("user"), where + "/user"), where + "/user")
+        self.gpus = integer(doc.get("gpus"), where + "/gpus", 0, MOST_GPUS)
+        self.types = None
+        if "types" in doc:
+            at = where + "/types"
+            self.types = read_names(as_array(doc["types"], at), at, MOST_NAMES)
+            if not self.types:
+                raise Bad("%s: names no type" % at)
+
+    def counts(self, kind):
+        return self.types is None or kind in self.types
+
+    def canonical(self):
+        form = {"user": self.user, "gpus": self.gpus}
+        if self.types is not None:
+            form["types"] = by_utf16(self.types)
         return form
 
 
@@ -487,16 +635,29 @@ class Node:
 
 class Instance:
     """A decoded instance: gpus maps node/index to (type, windows), devices are these
-    by node; supply maps a type to the steps of its M_k(t), (times, levels)."""
+    by node; supply maps a type to the steps of its M_k(t), (times, levels). What runs
+    at 0 is cut off the windows; taken maps a node's name to what runs there of CPUs and
+    memory, as (end, CPUs, MiB)."""
+
+    objective, reservations, quotas = "weighted_jct", (), ()
 
     def __init__(self, docs):
         doc = members(docs[0], INSTANCE, "")
         want(doc.get("hare"), "instance/v1", "/hare")
-        want(doc.get("objective", "weighted_jct"), "weighted_jct", "/objective")
+        self.objective = as_string(doc.get("objective", "weighted_jct"), "/objective")
+        if self.objective not in OBJECTIVES:
+            raise Bad("/objective: must be one of " + ", ".join(OBJECTIVES))
         as_string(doc.get("name", ""), "/name", empty=True)
         self.gpus, self.nodes, self.devices, self.jobs = {}, [], [], []
         self.names = set()
-        cluster = members(doc.get("cluster"), ("nodes",), "/cluster")
+        cluster = members(doc.get("cluster"), ("nodes", "reservations"), "/cluster")
+        at = "/cluster/reservations"
+        self.reservations = [
+            Reservation(x, "%s/%d" % (at, i)) for i, x in enumerate(as_array(cluster.get("reservations", []), at))
+        ]
+        self.quotas = [Quota(x, "/quota/%d" % i) for i, x in enumerate(as_array(doc.get("quota", []), "/quota"))]
+        if len(self.reservations) > MOST_RESERVATIONS or len(self.quotas) > MOST_QUOTAS:
+            raise Bad("there are too many reservations or quotas")
         for i, n in enumerate(as_array(cluster.get("nodes"), "/cluster/nodes")):
             self.read_node(n, "/cluster/nodes/%d" % i)
         if not self.gpus:
@@ -572,7 +733,7 @@ class Instance:
     def add_jobs(self, jobs):
         """Adds jobs as long as all times stay within the limit: the last change of
         the cluster, the last release and all work, one task after another."""
-        edge = max(node.last_change() for node in self.nodes)
+        edge = max([node.last_change() for node in self.nodes] + [r.end for r in self.reservations])
         ids, release, work, weight = set(), 0, 0, 0
         for i, job in enumerate(jobs):
             if job.id in ids:
@@ -580,18 +741,145 @@ class Instance:
             ids.add(job.id)
             self.jobs.append(job)
             units = job.rounds * (job.tasks if job.sync == "relaxed" else 1)
-            release, weight = max(release, job.release), weight + job.weight
-            work += units * max(p + s for p, s in job.on.values())
+            release, weight = max(release, job.release), weight + job.weight + job.late
+            work += units * max(p + s for p, s in job.on.values()) + max(job.after.values(), default=0)
             if edge + release + work > LIMIT:
                 raise Bad("/jobs/%d: the last change, the last release and all work up to here pass 2^53 µs" % i)
             if weight > MOST_WEIGHT:
                 raise Bad("/jobs/%d/weight: the weights up to here are too large together" % i)
+        for i, r in enumerate(self.reservations):
+            for name in r.jobs:
+                if name not in ids:
+                    raise Bad("/cluster/reservations/%d/jobs: there is no job %s" % (i, quoted(name)))
+        self.in_order()
+        self.find_running()
+
+    def in_order(self):
+        """The jobs, predecessors first. Raises Bad where some wait for each other."""
+        of, waits, out = {j.id: j for j in self.jobs}, {}, []
+        followers = {}
+        for i, j in enumerate(self.jobs):
+            for name in j.after:
+                if name not in of:
+                    raise Bad("/jobs/%d/after: there is no job %s" % (i, quoted(name)))
+                followers.setdefault(name, []).append(j)
+            waits[j.id] = len(j.after)
+        ready = [j for j in self.jobs if not j.after]
+        while ready:
+            out.append(ready.pop())
+            for j in followers.get(out[-1].id, ()):
+                waits[j.id] -= 1
+                if not waits[j.id]:
+                    ready.append(j)
+        if len(out) < len(self.jobs):
+            cycle = [j.id for j in self.jobs if waits[j.id]]
+            raise Bad("/jobs: there is a cycle of jobs that wait for each other, at %s" % quoted(cycle[0]))
+        return out
+
+    def find_running(self):
+        """Fills in what the jobs have left, and cuts what runs at 0 off the windows."""
+        held, self.taken = {}, {}
+        indices = {}
+        for i, quota in enumerate(self.quotas):
+            indices.setdefault(quota.user, []).append(i)
+        by_name = {node.name: i for i, node in enumerate(self.nodes)}
+        for i, j in enumerate(self.jobs):
+            at = "/jobs/%d/progress" % i
+            j.first, j.ends, j.fixed = j.done, 0, False
+            j.quotas = tuple(sorted(x for user in j.users for x in indices.get(user, ())))
+            j.closed = tuple(x for x, r in enumerate(self.reservations) if not r.admits(j))
+            if j.running:
+                places = self.places_of(j, at, held)
+                n = j.rounds - j.done if j.sync == "rigid" else 1
+                j.ends = n * max(sum(j.on[kind]) for _, kind in places) - j.elapsed
+                if j.ends <= 0:
+                    raise Bad("%s/elapsed_s: the work has ended" % at)
+                j.first += n
+                for (name, _), n in places.items():
+                    self.take(self.nodes[by_name[name]], j, n // j.g, at)
+            j.left, j.begin = j.rounds - j.first, max(j.release, j.ends)
+            j.fixed = not j.left
+        for i, node in enumerate(self.nodes):
+            names = ["%s/%d" % (node.name, x) for x in range(len(self.devices[i]))]
+            if held and any(name in held for name in names):
+                self.devices[i] = [
+                    (kind, [(max(a, held.get(name, 0)), b) for a, b in windows if b > held.get(name, 0)])
+                    for name, (kind, windows) in zip(names, self.devices[i])
+                ]
+                self.gpus.update(zip(names, self.devices[i]))
+
+    def places_of(self, j, at, held):
+        """{(node, type): GPUs} on which j runs at 0. Adds when they are free to held."""
+        places, nodes = {}, {node.name: node for node in self.nodes}
+        for i, name in enumerate(j.running):
+            where = "%s/gpus/%d" % (at, i)
+            if name not in self.gpus:
+                raise Bad("%s: there is no GPU %s" % (where, quoted(name)))
+            if name in held:
+                raise Bad("%s: GPU %s runs two tasks" % (where, quoted(name)))
+            kind, node = self.gpus[name][0], nodes[name[: name.rindex("/")]]
+            if node.busy.get(int(name[name.rindex("/") + 1 :]), 0):
+                raise Bad("%s: GPU %s is busy" % (where, quoted(name)))
+            if kind not in j.on:
+                raise Bad("%s: the job has no times on %s" % (where, quoted(kind)))
+            if not j.may_use(node):
+                raise Bad("%s: the job may not use this node" % where)
+            held[name] = 0
+            places[node.name, kind] = places.get((node.name, kind), 0) + 1
+        tasks = {}
+        for (name, _), n in places.items():
+            tasks[name] = tasks.get(name, 0) + n // j.g
+        if any(n % j.g for n in places.values()):
+            raise Bad("%s/gpus: a task holds %d GPUs of one type on one node" % (at, j.g))
+        if not j.mix and len({kind for _, kind in places}) > 1:
+            raise Bad("%s/gpus: are of several types" % at)
+        if j.distinct and max(tasks.values()) > 1:
+            raise Bad("%s/gpus: two tasks are on one node" % at)
+        ends = max(sum(j.on[kind]) for _, kind in places)
+        ends = ends * (j.rounds - j.done if j.sync == "rigid" else 1) - j.elapsed
+        for name in j.running:
+            held[name] = ends
+        for name, _ in places:
+            start, end = nodes[name].windows[0]
+            if start > 0 or end < ends:
+                raise Bad("%s/gpus: node %s leaves before the work ends" % (at, quoted(name)))
+        return places
+
+    def take(self, node, j, tasks, at):
+        """Has tasks of j run on a node at 0."""
+        taken = self.taken.setdefault(node.name, [])
+        taken.append((j.ends, tasks * j.cpus, tasks * j.memory))
+        for what, has, of in (("CPUs", node.cpus, 1), ("memory", node.memory, 2)):
+            if has and sum(x[of] for x in taken) > has:
+                raise Bad("%s/gpus: what runs on node %s has more %s than the node" % (at, quoted(node.name), what))
+
+    def constant(self):
+        """What jobs cost that end with what runs at 0, in 1e-12 weight-seconds."""
+        if self.objective == "makespan":
+            return 0
+        late = self.objective == "jct_and_tardiness"
+        return sum((j.cost(j.ends) if late else j.weight * j.ends) - j.weight * j.release
+                   for j in self.jobs if j.fixed)
+
+    def clock(self):
+        """{id: (a', P, the least time of the rounds that are left)}: before a' nothing of
+        what is left starts, and no schedule ends the job before P."""
+        if self.times is None:
+            times = {}
+            for j in self.in_order():
+                start = max([j.begin] + [times[name][1] + lag for name, lag in j.after.items()])
+                least = j.left * least_round(self, j) if j.left else 0
+                times[j.id] = start, (j.ends if j.fixed else start + least), least
+            self.times = times
+        return self.times
 
     def find_supply(self):
+        self.times = None
         self.sha, self.supply, self.groups, self.rooms, self.by_name = None, {}, None, {}, None
         cpus, memory = any(n.cpus for n in self.nodes), any(n.memory for n in self.nodes)
-        self.placed = any(j.placed(cpus, memory) for j in self.jobs)
+        self.placed = bool(self.reservations or self.quotas) or any(j.placed(cpus, memory) for j in self.jobs)
         self.asked = {v for j in self.jobs for x in (j.only, j.exclude) for v in x.get("node", ())}
+        self.asked.update(v for r in self.reservations for v in r.only.get("node", ()))
         changes = {}
         for kind, windows in self.gpus.values():
             add_windows(changes.setdefault(kind, {0: 0}), windows, 1)
@@ -608,7 +896,7 @@ class Instance:
                 key = (
                     tuple((kind, tuple(windows)) for kind, windows in devices), tuple(node.windows),
                     node.cpus, node.memory, tuple(sorted(node.labels.items())),
-                    node.name if node.name in self.asked else None,
+                    node.name if node.name in self.asked else None, tuple(sorted(self.taken.get(node.name, ()))),
                 )
                 found.setdefault(key, []).append((node, devices))
             self.groups = []
@@ -633,18 +921,47 @@ class Instance:
                 if kind not in supply or not j.may_use(node):
                     continue
                 before = 0
-                for t, free in zip(*supply[kind]):
-                    room = room_on(node, j, free)
+                for t, room in zip(*self.room_at(node, j, supply[kind])):
                     changes[t] = changes.get(t, 0) + count * (room - before)
                     before = room
             self.rooms[key] = steps_of(changes)
         return self.rooms[key]
+
+    def closed(self, node, j):
+        """(start, end) of the reservations of a node that keep j off, merged."""
+        out = []
+        shut = [self.reservations[x] for x in j.closed if selects(self.reservations[x].only, node)]
+        for a, b in sorted((r.start, r.end) for r in shut):
+            if out and a <= out[-1][1]:
+                out[-1] = out[-1][0], max(b, out[-1][1])
+            else:
+                out.append((a, b))
+        return out
+
+    def room_at(self, node, j, supply):
+        """The steps of how many tasks of j find room on a node whose GPUs of a type have
+        the steps of supply, beside what runs there at 0."""
+        closed, taken = self.closed(node, j), self.taken.get(node.name, ())
+        if not closed and not taken:
+            return supply[0], [room_on(node, j, free) for free in supply[1]]
+        times = set(supply[0]).union(end for end, _, _ in taken).union(t for window in closed for t in window)
+        out = []
+        for t in sorted(times):
+            cpus, memory = (sum(x[i] for x in taken if x[0] > t) for i in (1, 2))
+            free = supply[1][bisect_right(supply[0], t) - 1]
+            shut = any(a <= t < b for a, b in closed)
+            out.append(0 if shut else room_on(node, j, free, cpus, memory))
+        return sorted(times), out
 
     def fit(self, j, kind):
         """The most tasks of j that are on GPUs of a type at once."""
         if not self.placed:
             return self.peak(kind)
         return max(self.room(j, kind)[1]) if kind in self.supply else 0
+
+    def share(self, j, kind):
+        """The least quota that counts j on a type, in GPUs."""
+        return min((self.quotas[x].gpus for x in j.quotas if self.quotas[x].counts(kind)), default=MOST_GPUS)
 
     def node_of(self, gpu):
         if self.by_name is None:
@@ -661,10 +978,14 @@ class Instance:
             return self.sha
         form = {
             "hare": "instance/v1",
-            "objective": "weighted_jct",
+            "objective": self.objective,
             "cluster": {"nodes": [node.canonical() for node in self.nodes]},
             "jobs": [j.canonical() for j in self.jobs],
         }
+        if self.reservations:
+            form["cluster"]["reservations"] = [r.canonical() for r in self.reservations]
+        if self.quotas:
+            form["quota"] = [q.canonical() for q in self.quotas]
         self.sha = hashlib.sha256(canonical(form).encode("utf-8")).hexdigest()
         return self.sha
 
@@ -681,13 +1002,14 @@ def steps_of(changes):
     return times, list(accumulate(changes[t] for t in times))
 
 
-def room_on(node, j, free):
-    """How many tasks of j an otherwise empty node holds with so many free GPUs."""
+def room_on(node, j, free, cpus=0, memory=0):
+    """How many tasks of j a node holds with so many free GPUs, where other work holds
+    CPUs and memory."""
     room = free // j.g
     if node.cpus and j.cpus:
-        room = min(room, node.cpus // j.cpus)
+        room = min(room, (node.cpus - cpus) // j.cpus)
     if node.memory and j.memory:
-        room = min(room, node.memory // j.memory)
+        room = min(room, (node.memory - memory) // j.memory)
     return min(room, 1) if j.distinct else room
 
 
@@ -806,7 +1128,7 @@ def check_schedule(inst, schedule, faults):
     """Adds what the schedule breaks to faults; returns {id: (start, end)} in µs
     of the jobs whose every task was found. O(entries log entries), and times
     the GPUs of a job where its entries change at different rounds."""
-    jobs = {j.id: j for j in inst.jobs}
+    jobs, start = {j.id: j for j in inst.jobs}, len(faults)
     if len(set(schedule.ids)) != len(schedule.ids):
         faults.add("form", "schedule.jobs names a job twice")
         return {}
@@ -827,8 +1149,17 @@ def check_schedule(inst, schedule, faults):
         check_lane(inst, jobs, schedule.ids, gpu, rows, entries, broken, faults)
     times, before = {}, len(faults)
     held = {}  # by node: times at which what tasks hold there changes, CPUs, MiB, entry, job
+    for node in inst.nodes:
+        for end, cpus, memory in inst.taken.get(node.name, ()):
+            changes = held.setdefault(node.name, [])
+            changes += [(0, 1, cpus, memory, None, None, None), (end, 0, -cpus, -memory, None, None, None)]
     for j in inst.jobs:
         if j.id not in broken:
+            if j.fixed:
+                if entries[j.id]:
+                    faults.add("progress", "nothing is left of the job but what runs at 0", job=j.id)
+                times[j.id] = 0, j.ends
+                continue
             span = check_job(j, entries[j.id], faults)
             if span is not None:
                 times[j.id] = span
@@ -836,12 +1167,53 @@ def check_schedule(inst, schedule, faults):
                     check_places(inst, j, entries[j.id], held, faults)
     if len(faults) == before:
         check_held(inst, held, faults)
+    if len(faults) == start:
+        check_quotas(inst, entries, faults)
+    check_after(inst, times, faults)
+    for j in inst.jobs:
+        if j.running and j.id in times:
+            times[j.id] = 0, times[j.id][1]
     return times
+
+
+def check_after(inst, times, faults):
+    """That no job starts before its predecessors have ended and their lags have passed."""
+    for j in inst.jobs:
+        for name, lag in j.after.items():
+            if j.id in times and name in times and times[j.id][0] < times[name][1] + lag:
+                detail = "starts before job %s has ended and its lag has passed" % quoted(name)
+                faults.add("after", detail, job=j.id, by_us=times[name][1] + lag - times[j.id][0])
+
+
+def check_quotas(inst, entries, faults):
+    """That each quota suffices whenever something starts that counts there. Ends come
+    before starts; what runs at 0 may exceed a quota, while nothing else counts there."""
+    for i, quota in enumerate(inst.quotas):
+        changes = []
+        for j in inst.jobs:
+            if i not in j.quotas:
+                continue
+            for gpu in j.running:
+                if quota.counts(inst.gpus[gpu][0]):
+                    changes += [(0, 1, 1, None), (j.ends, 0, -1, None)]
+            for e in entries[j.id]:
+                if quota.counts(e.kind):
+                    changes += [(e.start, 2, 1, (j, e)), (e.held_until, 0, -1, None)]
+        n = 0
+        for t, _, by, what in sorted(changes, key=lambda x: x[:2]):
+            n += by
+            if what and n > quota.gpus:
+                j, e = what
+                detail = "the jobs of %s hold more than their quota of %d GPUs at %s s"
+                faults.add("quota", detail % (quoted(quota.user), quota.gpus, seconds(t)), job=j.id, round=e.round,
+                           gpu=e.gpu)
+                break
 
 
 def check_lane(inst, jobs, ids, gpu, rows, entries, broken, faults):
     kind, windows = inst.gpus[gpu]
     opens = [a for a, _ in windows]
+    node, shut = inst.node_of(gpu) if inst.reservations else None, {}
     busy_until, before = 0, None
     for index, first, rounds, tasks, period, start in rows:
         j = jobs[ids[index]]
@@ -851,6 +1223,10 @@ def check_lane(inst, jobs, ids, gpu, rows, entries, broken, faults):
 
         if kind not in j.on:
             fault("profile", "the job has no profile for type %s" % kind)
+            broken.add(j.id)
+            continue
+        if first < j.first and rounds > 0:
+            fault("progress", "round %d is done, or runs at 0: the first one left is %d" % (first, j.first))
             broken.add(j.id)
             continue
         if rounds < 1 or tasks < 1 or first + rounds > j.rounds or tasks > j.tasks:
@@ -867,8 +1243,8 @@ def check_lane(inst, jobs, ids, gpu, rows, entries, broken, faults):
         hold = tasks * e.compute + (0 if j.sync == "relaxed" else e.sync)
         if rounds > 1 and period < hold:
             fault("overlap", "the period is shorter than the round holds the GPU", hold - period)
-        if start < j.release:
-            fault("release", "starts before the job's release", j.release - start)
+        if start < j.begin:
+            fault("release", "starts before the job's release, or while the job runs", j.begin - start)
         if start < busy_until:
             fault("overlap", "starts before the entry before it has ended", busy_until - start)
         end = start + (rounds - 1) * period + hold
@@ -879,8 +1255,17 @@ def check_lane(inst, jobs, ids, gpu, rows, entries, broken, faults):
             e.free_until = FOREVER
         else:
             e.free_until = windows[w][1]
+            if node is not None:
+                if j.closed not in shut:
+                    shut[j.closed] = inst.closed(node, j)
+                for a, b in shut[j.closed]:
+                    if a <= start < b:
+                        fault("reserved", "the node is reserved for others at the start", b - start)
+                    elif start < a:
+                        e.free_until = min(e.free_until, a)
             if end > e.free_until:
-                fault("service", "the GPU leaves service before the entry has ended", end - e.free_until)
+                fault("service", "the GPU leaves service, or is reserved, before the entry has ended",
+                      end - e.free_until)
         if before is not None:
             before.free_until = min(before.free_until, start)
         before = e
@@ -894,7 +1279,7 @@ def check_job(j, entries, faults):
     its ends tell."""
     if j.sync == "rigid" and not check_rigid(j, entries, faults):
         return None
-    marks = sorted({0, j.rounds}.union(e.round for e in entries).union(e.end_round() for e in entries))
+    marks = sorted({j.first, j.rounds}.union(e.round for e in entries).union(e.end_round() for e in entries))
     entries.sort(key=lambda e: e.round)
     running, next_entry, first, before, whole = [], 0, None, None, True
 
@@ -1017,7 +1402,7 @@ def check_rigid(j, entries, faults):
     if len(runs) != j.tasks * j.g:
         faults.add("rigid", "the job runs on %d GPUs instead of %d" % (len(runs), j.tasks * j.g), job=j.id)
     for gpu, run in runs.items():
-        done, time = 0, run[0].start
+        done, time = j.first, run[0].start
         for e in run:
             d = e.compute + e.sync
             if e.round != done:
@@ -1035,26 +1420,32 @@ def check_rigid(j, entries, faults):
 
 # ---------------------------------------------------------------- certificates
 
-CERTIFICATE = tuple("hare method path instance_sha256 objective bound grid_us prices sizes step_us pools".split())
-POOL = ("type", "cpus", "memory", "per", "only", "prices", "sizes")
+CERTIFICATE = tuple(
+    "hare method path instance_sha256 objective bound grid_us prices sizes step_us pools after".split()
+)
+POOL = ("type", "cpus", "memory", "quota", "per", "only", "prices", "sizes")
 
 
 class Pool:
-    """Prices of what = type (GPUs), cpus or memory, on nodes with GPUs of a type kind:
-    row of one unit, or None, and sizes of units of so many GPUs in a domain."""
+    """Prices of what = type (GPUs), cpus or memory, on nodes with GPUs of a type kind, or
+    of a quota, with its index as kind: row of one unit, or None, and sizes of units of
+    so many GPUs in a domain."""
 
     def __init__(self, doc, where):
         members(doc, POOL, where)
-        kinds = [x for x in ("type", "cpus", "memory") if x in doc]
+        kinds = [x for x in ("type", "cpus", "memory", "quota") if x in doc]
         if len(kinds) != 1:
-            raise Bad("%s: needs one of type, cpus and memory" % where)
+            raise Bad("%s: needs one of type, cpus, memory and quota" % where)
         self.what = kinds[0]
-        self.kind = as_string(doc[self.what], "%s/%s" % (where, self.what), empty=True)
+        if self.what == "quota":
+            self.kind = integer(doc["quota"], where + "/quota", 0, MOST_QUOTAS)
+        else:
+            self.kind = as_string(doc[self.what], "%s/%s" % (where, self.what), empty=True)
         self.per = doc.get("per")
         if self.what == "type":
             if self.per not in ("node", "all"):
                 raise Bad('%s/per: must be "node" or "all"' % where)
-        elif {"per", "only", "sizes"}.intersection(doc):
+        elif {"per", "only", "sizes"}.intersection(doc) - ({"sizes"} if self.what == "quota" else set()):
             raise Bad("%s: per, only and sizes belong to pools of GPUs" % where)
         self.only = read_selector(doc.get("only", {}), where + "/only")
         self.row = None
@@ -1064,7 +1455,7 @@ class Pool:
 
     def has(self, node, supply):
         """Whether a node with GPUs of the types of supply is in the pool."""
-        return self.kind in supply and selects(self.only, node)
+        return self.what != "quota" and self.kind in supply and selects(self.only, node)
 
     def concerns(self, kind):
         """Whether tasks on GPUs of a type pay: of CPUs and memory those on any type."""
@@ -1109,23 +1500,34 @@ class Certificate:
                 self.sizes[kind, size] = row
         at = where + "/pools"
         self.pools = [Pool(x, "%s/%d" % (at, i)) for i, x in enumerate(as_array(doc.get("pools", []), at))]
-        self.has_data = self.has_data or bool(self.pools)
+        self.after = {}  # the weight that is moved, by job and predecessor
+        for name, row in as_object(doc.get("after", {}), where + "/after").items():
+            at = pointer(where + "/after", name)
+            for before, weight in as_object(row, at).items():
+                self.after[name, before] = integer(weight, pointer(at, before))
+        self.has_data = self.has_data or bool(self.pools or self.after)
         self.step = integer(doc["step_us"], where + "/step_us", 1) if "step_us" in doc else None
 
 
 def bound_of(inst, c):
-    """The bound on Σ w (C − a) that c proves, in weight-seconds: a pair
-    (numerator, denominator). Raises Refused where it proves none."""
-    if c.objective != "weighted_jct":
-        raise Refused("no bound is defined for the objective %s" % quoted(c.objective))
+    """The bound on the objective that c proves, in weight-seconds, of a makespan in
+    seconds: a pair (numerator, denominator). Raises Refused where it proves none."""
+    if c.objective != inst.objective:
+        raise Refused("the certificate is for the objective %s" % quoted(c.objective))
     if c.method == "price":
-        return price_bound(inst, c)
+        return makespan_bound(inst, c) if inst.objective == "makespan" else price_bound(inst, c)
     if c.method not in ("critical_path", "machine"):
         raise Refused("no bound is defined for the method %s" % quoted(c.method))
     if c.has_data or c.path:
-        raise Refused("the method %s has no path, grid, prices, sizes, step or pools" % c.method)
+        raise Refused("the method %s has no path, grid, prices, sizes, step, pools or after" % c.method)
+    clock, late = inst.clock(), inst.objective == "jct_and_tardiness"
     if c.method == "critical_path":
-        return sum(j.weight * j.rounds * least_round(inst, j) for j in inst.jobs), 10**12
+        if inst.objective == "makespan":
+            return max([p for _, p, _ in clock.values()], default=0), 10**6
+        costs = ((j.cost if late else j.weight.__mul__)(clock[j.id][1]) for j in inst.jobs if not j.fixed)
+        return sum(costs) - sum(j.weight * j.release for j in inst.jobs if not j.fixed), 10**12
+    if inst.objective == "makespan":
+        raise Refused("the method machine proves nothing about a makespan")
     return machine_bound(inst)
 
 
@@ -1135,6 +1537,10 @@ def modes_of(inst, j):
     modes = [(inst.fit(j, k), p, s, k) for k, (p, s) in sorted(j.on.items()) if inst.peak(k) > 0]
     if not inst.placed:
         return modes
+    if j.sync == "relaxed":
+        modes = [(min(n, inst.share(j, k) // j.g), p, s, k) for n, p, s, k in modes]
+    elif not j.mix:
+        modes = [m for m in modes if inst.share(j, m[3]) >= j.tasks * j.g]
     if j.mix:
         levels = {}
         for n, _, _, k in modes:
@@ -1187,13 +1593,13 @@ def machine_bound(inst):
         level += changes[t]
         speed = max(speed, level)
     arrivals, work, sync = [], [], []
-    for i, j in enumerate(inst.jobs):
-        least_round(inst, j)
+    clock, jobs = inst.clock(), [j for j in inst.jobs if not j.fixed]
+    for i, j in enumerate(jobs):
         modes = modes_of(inst, j)
         relaxed = j.sync == "relaxed"
-        work.append(j.tasks * j.g * j.rounds * min(p if relaxed else p + s for _, p, s, _ in modes))
+        work.append(j.tasks * j.g * j.left * min(p if relaxed else p + s for _, p, s, _ in modes))
         sync.append(min(s for _, _, s, _ in modes) if relaxed else 0)
-        arrivals.append((j.release * speed, Fraction(-j.weight, work[i]), i))
+        arrivals.append((clock[j.id][0] * speed, Fraction(-j.weight, work[i]), i))
     arrivals.sort(reverse=True)
     left, twice = list(work), [0] * len(work)  # twice: 2·∫ time over the service of a job
     ready, now = [], 0
@@ -1210,7 +1616,9 @@ def machine_bound(inst):
             heapq.heappop(ready)
         now = end
     terms = []
-    for i, j in enumerate(inst.jobs):
+    for i, j in enumerate(jobs):
+        if inst.objective == "jct_and_tardiness" and j.late:
+            terms.append((j.late * max(0, clock[j.id][1] - j.deadline), 10**12))
         # w (B + W/2M + σ − a), B = twice/(2 W M)
         middle = j.weight * (twice[i] + work[i] ** 2)
         terms.append((middle + j.weight * (sync[i] - j.release) * 2 * work[i] * speed, 2 * work[i] * speed * 10**12))
@@ -1240,9 +1648,82 @@ def add_up(terms):
 # ----------------------------------------------------------------- price bound
 
 
+class Cost:
+    """f(t) = w t + v max(0, t − d) of an end at t, in 1e-15 weight-seconds."""
+
+    def __init__(self, weight, late=0, deadline=0):
+        self.weight, self.late, self.deadline = 1000 * weight, 1000 * late, deadline
+
+    def at(self, t):
+        return self.weight * t + self.late * max(0, t - self.deadline)
+
+    def slope(self, t):
+        """Of f just after t."""
+        return self.weight + (self.late if t >= self.deadline else 0)
+
+    def kinks(self):
+        return [self.deadline] if self.late else []
+
+
 def price_bound(inst, c):
-    """Σ φ_j − Σ ∫ F − Σ w a. The unit inside is 1e-15 weight-seconds: prices are 1e-9
-    weight-seconds a GPU-second, times µs."""
+    """Σ φ_j − Σ ∫ F − Σ w a, and what λ adds. The unit inside is 1e-15 weight-seconds:
+    prices are 1e-9 weight-seconds a GPU-second, times µs."""
+    paid, clock = all_capacity(inst, c), inst.clock()
+    weights, moved = moved_weights(inst, c)
+    terms, work, rows = [(1000 * moved - paid, 10**15)], 0, {}
+    for j in inst.jobs:
+        if j.fixed:
+            continue
+        start, path, _ = clock[j.id]
+        path = path if c.path else start
+        modes = modes_with_prices(inst, c, j, rows)
+        cost = Cost(weights[j.id])
+        if inst.objective == "jct_and_tardiness" and j.late:
+            cost = Cost(weights[j.id], j.late, j.deadline)
+        if j.sync == "rigid":
+            n, d = min(rigid_phi(j, cost, start, path, c.grid, p + s, row) for p, s, row in modes), 1
+        else:
+            n, d = Fluid(j, cost, start, path, c.grid, modes).least()
+        if j.sync == "relaxed" and c.step is not None:
+            steps = Steps.of(inst, j, c, cost, lambda kind: class_prices(inst, c, j, kind, 1))
+            if steps is not None:
+                work += steps.work
+                if work > MOST_WORK:
+                    raise Refused("step_us is too fine to check for this many jobs")
+                n, d = max((n, d), (steps.least(), 1), key=lambda x: Fraction(*x))
+        terms.append((n - 1000 * j.weight * j.release * d, d * 10**15))
+    return add_up(terms)
+
+
+def makespan_bound(inst, c):
+    """T + 1 µs, T the end of the grid, where no schedule ends all jobs by T: a job's
+    least end is later, or what the jobs pay at least by T is more than all capacity."""
+    if c.after:
+        raise Refused("a certificate of a makespan moves no weight")
+    paid, clock, end = all_capacity(inst, c), inst.clock(), c.grid[-1]
+    proved = any(p > end for _, p, _ in clock.values())
+    terms, rows = [(-paid, 1)], {}
+    for j in inst.jobs:
+        if proved or j.fixed:
+            continue
+        start, modes = clock[j.id][0], modes_with_prices(inst, c, j, rows)
+        if j.sync == "rigid":
+            costs = [rigid_phi(j, Cost(0), start, start, c.grid, p + s, row, end) for p, s, row in modes]
+            costs = [x for x in costs if x is not None]
+            least = (min(costs), 1) if costs else None
+        else:
+            least = Fluid(j, Cost(0), start, start, c.grid, modes).least_by(end)
+        if least is None:
+            proved = True
+        else:
+            terms.append(least)
+    if not proved and add_up(terms)[0] <= 0:
+        raise Refused("the certificate does not prove that no schedule ends by %s s" % seconds(end))
+    return end + 1, 10**6
+
+
+def all_capacity(inst, c):
+    """Σ ∫ F over all types and pools, in 1e-15 weight-seconds."""
     inst.ask_for({v for pool in c.pools for v in pool.only.get("node", ())})
     check_prices(inst, c)
     grid, free = c.grid, [0] * (len(c.grid) - 1)
@@ -1251,30 +1732,38 @@ def price_bound(inst, c):
         stays = stretches(inst.supply[kind], grid)
         sizes = [(k, row) for (of, k), row in c.sizes.items() if of == kind]
         paid += pool_price(stays, c.prices.get(kind, free), sizes)
-    terms, work, rows = [(-paid, 10**15)], 0, {}
-    for j in inst.jobs:
-        least = least_round(inst, j)  # refuses jobs that can never run, whatever path is
-        path = j.release + (j.rounds * least if c.path else 0)
-        modes = []  # compute, sync, and what a second of a round in the mode pays
-        for _, p, s, kind in modes_of(inst, j):
-            key = kind, j.sync if j.sync == "relaxed" else j.mix, j.tasks, j.rules()
-            if key not in rows:
-                rows[key] = class_prices(inst, c, j, kind)
-            modes += [(p, s, row) for row in rows[key]]
-        weight = 1000 * j.weight
-        if j.sync == "rigid":
-            n, d = min(rigid_phi(j, weight, path, grid, p + s, row) for p, s, row in modes), 1
+    return paid
+
+
+def moved_weights(inst, c):
+    """({id: weight}, constant): the weights after λ, in micro-units, and what moving them
+    adds, in 1e-12 weight-seconds."""
+    weights, moved, of = {j.id: j.weight for j in inst.jobs}, 0, {j.id: j for j in inst.jobs}
+    for (name, before), weight in sorted(c.after.items()):
+        if name not in of or before not in of[name].after:
+            raise Refused("after: job %s does not wait for %s" % (quoted(name), quoted(before)))
+        weights[name] -= weight
+        moved += weight * (of[name].after[before] + inst.clock()[name][2])
+        if of[before].fixed:
+            moved += weight * of[before].ends
         else:
-            n, d = Fluid(j, weight, path, grid, modes).least()
-        if j.sync == "relaxed" and c.step is not None:
-            steps = Steps.of(inst, j, c, weight, lambda kind: class_prices(inst, c, j, kind, 1))
-            if steps is not None:
-                work += steps.work
-                if work > MOST_WORK:
-                    raise Refused("step_us is too fine to check for this many jobs")
-                n, d = max((n, d), (steps.least(), 1), key=lambda x: Fraction(*x))
-        terms.append((n - weight * j.release * d, d * 10**15))
-    return add_up(terms)
+            weights[before] += weight
+    for name, weight in weights.items():
+        if weight < 0:
+            raise Refused("after: more weight is moved from job %s than it has" % quoted(name))
+    return weights, moved
+
+
+def modes_with_prices(inst, c, j, rows):
+    """(compute, sync, what a second of a round pays by cell) of the modes and classes of
+    j; rows keeps what jobs have in common."""
+    out = []
+    for _, p, s, kind in modes_of(inst, j):
+        key = kind, j.sync if j.sync == "relaxed" else j.mix, j.tasks, j.rules()
+        if key not in rows:
+            rows[key] = class_prices(inst, c, j, kind)
+        out += [(p, s, row) for row in rows[key]]
+    return out
 
 
 def class_prices(inst, c, j, kind, tasks=None):
@@ -1296,9 +1785,12 @@ def class_prices(inst, c, j, kind, tasks=None):
     if not c.pools and not inst.placed:
         return [common]
     classes = {}  # the pools of each class
+    counted = [pool.what == "quota" and pool.kind in j.quotas and inst.quotas[pool.kind].counts(kind)
+               for pool in c.pools]
     for node, supply, _ in inst.alike():
-        if kind in supply and j.may_use(node) and any(room_on(node, j, free) for free in supply[kind][1]):
-            classes[tuple(pool.has(node, supply) and pool.concerns(kind) for pool in c.pools)] = None
+        if kind in supply and j.may_use(node) and any(inst.room_at(node, j, supply[kind])[1]):
+            classes[tuple(counts or pool.has(node, supply) and pool.concerns(kind)
+                          for pool, counts in zip(c.pools, counted))] = None
     out = []
     for inside in classes:
         row = common
@@ -1308,6 +1800,8 @@ def class_prices(inst, c, j, kind, tasks=None):
             if pool.what == "type":
                 whole_here = whole and pool.per == "all" and all(x[i] for x in classes)
                 more = pays(pool.row, pool.sizes, whole_here)
+            elif pool.what == "quota":
+                more = pays(pool.row, pool.sizes, whole)
             elif pool.what == "cpus":
                 more = [tasks * (j.cpus * x // 1000) for x in pool.row or nothing]
             else:
@@ -1323,6 +1817,14 @@ def domains(inst, pool):
     """{steps of GPUs, thousandths of CPUs or MiB in service: how many} of the domains of
     a pool."""
     out, together = {}, {0: 0}
+    if pool.what == "quota":
+        quota, ends = inst.quotas[pool.kind], {}
+        for j in inst.jobs:
+            n = sum(quota.counts(inst.gpus[gpu][0]) for gpu in j.running) if pool.kind in j.quotas else 0
+            ends[j.ends] = ends.get(j.ends, 0) + n
+        times = sorted({0}.union(t for t, n in ends.items() if n))
+        levels = [max(0, quota.gpus - sum(n for end, n in ends.items() if end > t)) for t in times]
+        return {brief(times, levels): 1}
     for node, supply, count in inst.alike():
         if not pool.has(node, supply):
             continue
@@ -1367,11 +1869,11 @@ def check_prices(inst, c):
         raise Refused("not every entry of grid_us is a multiple of step_us")
     cells, work = len(grid) - 1, 0
 
-    def check(kind, size, row):
-        if kind not in inst.supply:
+    def check(kind, size, row, known=True):
+        if known and kind not in inst.supply:
             raise Refused("prices, sizes or pools name the type %s, which the cluster lacks" % quoted(kind))
         if len(row) != cells:
-            raise Refused("prices of %d of %s: %d for %d cells" % (size, quoted(kind), len(row), cells))
+            raise Refused("prices of %d of %s: %d for %d cells" % (size, quoted(str(kind)), len(row), cells))
 
     for (kind, size), row in sorted([((kind, 1), row) for kind, row in c.prices.items()] + list(c.sizes.items())):
         check(kind, size, row)
@@ -1379,8 +1881,11 @@ def check_prices(inst, c):
             work += cells * (inst.peak(kind) + 1)
     for pool in c.pools:
         for size, row in [(1, pool.row or [0] * cells)] + sorted(pool.sizes.items()):
-            check(pool.kind, size, row)
-        if pool.what != "type":
+            check(pool.kind, size, row, pool.what != "quota")
+        if pool.what == "quota":
+            if pool.kind >= len(inst.quotas):
+                raise Refused("a pool names quota %d, counted from 0, of %d" % (pool.kind, len(inst.quotas)))
+        elif pool.what != "type":
             here = [node for node, supply, _ in inst.alike() if pool.has(node, supply)]
             if not all(node.cpus if pool.what == "cpus" else node.memory for node in here):
                 detail = "a pool prices the %s of nodes with %s, one of which has no limit"
@@ -1439,10 +1944,11 @@ def dearest(goods, counts):
     return out
 
 
-def rigid_phi(j, weight, path, grid, d, row):
-    """min over S of w (S + R d) + ∫ row over the block: the cost is linear in S
-    but where an end of the block meets the grid."""
-    length = j.rounds * d
+def rigid_phi(j, cost, start, path, grid, d, row, by=None):
+    """min over S ≥ start of f(S + R d) + ∫ row over the block: the cost is linear in S
+    but where an end of the block meets the grid or a kink of f. None where the block
+    does not end by a given time."""
+    length = j.left * d
     paid = [0]
     for g, price in enumerate(row):
         paid.append(paid[-1] + price * (grid[g + 1] - grid[g]))
@@ -1451,29 +1957,34 @@ def rigid_phi(j, weight, path, grid, d, row):
         g = bisect_right(grid, t) - 1
         return paid[g] + (row[g] * (t - grid[g]) if g < len(row) else 0)
 
-    least = max(j.release, path - length)
-    starts = {least}.union(t for t in grid if t > least).union(t - length for t in grid if t - length > least)
-    return min(weight * (s + length) + until(s + length) - until(s) for s in starts)
+    least = max(start, path - length)
+    ends = grid + cost.kinks()
+    starts = {least}.union(t for t in grid if t > least).union(t - length for t in ends if t - length > least)
+    if by is not None:
+        starts = {s for s in starts if s + length <= by}
+    return min((cost.at(s + length) + until(s + length) - until(s) for s in starts), default=None)
 
 
 class Fluid:
     """φ of a relaxed or gang job: least over the last pieces L of time of
 
-        D_L = max over μ ≥ 0 of  w b_L + μ R − Σ_{i ≤ L} len_i max(0, max_k (μ − n_ik − [i = L] w d_k)/d_k)
+        D_L = max over μ ≥ 0 of  f(b_L) + μ R − Σ_{i ≤ L} len_i max(0, max_k (μ − n_ik − [i = L] f'(b_L) d_k)/d_k)
 
     with n_ik the price of one round done in mode k in piece i. Floats only
     propose μ. A value is taken where exact one-sided derivatives prove μ to be
     the maximum, and another L is dismissed where an exact value at some μ is no
     less than the least found; so the result is exactly φ."""
 
-    def __init__(self, j, weight, path, grid, modes):
+    def __init__(self, j, cost, start, path, grid, modes):
         relaxed = j.sync == "relaxed"
-        self.rounds, self.weight = j.rounds, weight
+        self.rounds = j.left
         self.d = [p + s for p, s, _ in modes]
-        cuts = {path}.union(grid)
+        cuts = {path}.union(grid, cost.kinks())
         if relaxed:
             cuts.update(t + s for _, s, _ in modes for t in grid)
-        self.cuts = [j.release] + sorted(t for t in cuts if t > j.release)
+        self.cuts = [start] + sorted(t for t in cuts if t > start)
+        self.begins = [cost.at(t) for t in self.cuts]  # f(b) and f'(b) of each piece
+        self.slopes = [cost.slope(t) for t in self.cuts]
         self.lengths = [b - a for a, b in zip(self.cuts, self.cuts[1:])]  # the last piece is infinite
         self.cost = []  # n of each piece and mode
         for b in self.cuts:
@@ -1483,7 +1994,7 @@ class Fluid:
                 if cell >= len(row):
                     price = 0
                 elif relaxed:
-                    back = bisect_right(grid, max(b - s, j.release)) - 1
+                    back = bisect_right(grid, max(b - s, start)) - 1
                     price = min(row[back : cell + 1])
                 else:
                     price = row[cell]
@@ -1515,8 +2026,8 @@ class Fluid:
             at = best
 
     def last_costs(self, last):
-        """n of the last piece, whose seconds cost w too."""
-        return [n + self.weight * d for n, d in zip(self.cost[last], self.d)]
+        """n of the last piece, whose seconds cost w too, and v where they are late."""
+        return [n + self.slopes[last] * d for n, d in zip(self.cost[last], self.d)]
 
     def last_length(self, last):
         return self.lengths[last] if last < len(self.lengths) else float("inf")
@@ -1528,7 +2039,7 @@ class Fluid:
         base, capacity = [], 0.0  # the cheapest kinks that hold all rounds
         for last, b in enumerate(self.cuts):
             if last >= self.first:
-                start = float(self.weight * b)
+                start = float(self.begins[last])
                 if best is not None and start > best:
                     break
                 left, cost = float(self.rounds), start
@@ -1559,7 +2070,7 @@ class Fluid:
             mu = guesses[last][1] if last in guesses else None
             if best is not None:
                 n, d = best
-                pending = [x for x in pending if self.weight * self.cuts[x] * d < n]  # μ = 0 gives w b
+                pending = [x for x in pending if self.begins[x] * d < n]  # μ = 0 gives f(b)
                 if mu is not None:
                     pending = self.undecided(pending, mu, best)
                 if not pending or pending[0] != last:
@@ -1584,7 +2095,7 @@ class Fluid:
                 own = self.gain(self.last_costs(i), a, q)
                 if i < len(self.lengths):
                     own *= self.lengths[i]
-                n = self.common * (q * self.weight * self.cuts[i] + a * self.rounds) - spent - own
+                n = self.common * (q * self.begins[i] + a * self.rounds) - spent - own
                 infinite = i == len(self.lengths) and own > 0
                 if infinite or n * best[1] < best[0] * q * self.common:
                     out.append(i)
@@ -1619,8 +2130,14 @@ class Fluid:
             return None, -1
         if low > need:
             return None, 1
-        n = self.common * (q * self.weight * self.cuts[last] + a * self.rounds) - spent
+        n = self.common * (q * self.begins[last] + a * self.rounds) - spent
         return (n, q * self.common), 0
+
+    def least_by(self, end):
+        """The least price of all rounds by a time, where f is 0, as (numerator,
+        denominator); None where they cannot end by then."""
+        last = bisect_left(self.cuts, end) - 1
+        return self.exact(last, None) if last >= 0 else None
 
     def exact(self, last, mu):
         """D_L exactly; None where the pieces up to L are too short for all rounds."""
@@ -1651,14 +2168,14 @@ class Steps:
     w x from the horizon on, whatever r."""
 
     @classmethod
-    def of(cls, inst, j, c, weight, prices):
+    def of(cls, inst, j, c, cost, prices):
         """None where the job is too large for it, or its tasks' times are between steps.
         prices gives what a second of a task pays on a type, by class of nodes."""
         modes = modes_of(inst, j)
         if any(t % c.step for _, p, s, _ in modes for t in (p, s)):
             return None
         horizon, tau = c.grid[-1] // c.step, least_round(inst, j) // c.step
-        most = MOST_STEPS // (j.rounds * horizon) - len(modes) + 1  # levels
+        most = MOST_STEPS // (j.left * horizon) - len(modes) + 1  # levels
         modes = [(m, p // c.step, s // c.step, -(-j.tasks // m), prices(kind)) for m, p, s, kind in modes]
         ends = [range(s + p * max(1, -((s - tau) // p)), s + p * rows + 1, p) for _, p, s, rows, _ in modes]
         if most < 1 or any(len(e) > most for e in ends):
@@ -1670,9 +2187,11 @@ class Steps:
                 return None
         self = cls()
         self.job, self.tau, self.levels, self.modes, self.horizon = j, tau, levels, modes, horizon
-        self.weight, self.release = weight, j.release // c.step  # rounded down
+        start, path, _ = inst.clock()[j.id]
+        self.cost, self.release, self.path = cost, start // c.step, path // c.step  # rounded down
+        self.weight = cost.weight
         self.step, self.cells = c.step, [t // c.step for t in c.grid]
-        self.work = (j.rounds + len(modes)) * horizon * (len(levels) - 1 + len(modes))
+        self.work = (j.left + len(modes)) * horizon * (len(levels) - 1 + len(modes))
         return self
 
     def slots(self, p, row):
@@ -1727,8 +2246,10 @@ class Steps:
 
     def least(self):
         """V_R(a) in 1e-15 weight-seconds."""
+        if self.cost.late:
+            return self.least_late()
         a, w, tau = self.release, self.weight, self.tau
-        rounds, width = self.job.rounds, self.horizon - self.release
+        rounds, width = self.job.left, self.horizon - self.release
         if width <= 0:
             return self.step * w * (a + rounds * tau)
         # The least cost of waiting for the horizon, and of rounds that end after it.
@@ -1749,6 +2270,32 @@ class Steps:
             best.reverse()
             value = [0] * lo + list(accumulate(best, min))[::-1]
         return self.step * (value[0] + w * rounds * tau)
+
+    def least_late(self):
+        """V_R(a) where an end after the deadline costs more: V_0(x) = f(max(x, P)), and
+        V_r(x) = f(max(P, x + r τ)) from the horizon on."""
+        a, h, tau, rounds = self.release, self.horizon, self.tau, self.job.left
+        deadline = -(-self.cost.deadline // self.step)  # rounded up
+
+        def late(t):
+            t = max(t, self.path)
+            return self.weight * t + self.cost.late * max(0, t - deadline)
+
+        if h <= a:
+            return self.step * late(a + rounds * tau)
+        width, jumps = h - a, self.jumps()
+        longest = max(jumps)
+        value = [late(x) for x in range(a, h)]
+        for r in range(1, rounds + 1):
+            ahead = value + [late(x + (r - 1) * tau) for x in range(h, h + longest)]
+            best = None
+            for length, row in jumps.items():
+                ends = list(map(add, row[:width], ahead[length : length + width]))
+                best = ends if best is None else list(map(min, best, ends))
+            best.append(late(h + r * tau))
+            best.reverse()
+            value = list(accumulate(best, min))[::-1][:width]
+        return self.step * value[0]
 
 
 # --------------------------------------------------------------------- results
@@ -1795,6 +2342,7 @@ class Result:
         want(doc.get("hare"), "result/v1", "/hare")
         self.objective = as_string(doc.get("objective", ""), "/objective", empty=True)
         self.sha256 = as_sha256(doc.get("instance_sha256"), "/instance_sha256")
+        self.constant = optional_amount(doc, "constant")
         for name in ("version", "status", "termination"):
             as_string(doc.get(name, ""), "/" + name, empty=True)
         for name in ("reproducible", "degraded"):
@@ -1830,14 +2378,17 @@ def verify(inst, res):
             detail = "the result belongs to another instance: its instance_sha256 is %s, this one's %s"
             faults.add("instance", detail % (said, sha))
             return faults, None, None
-    if res.objective != "weighted_jct":
-        faults.add("form", "the objective %s is not known" % quoted(res.objective))
+    if res.objective != inst.objective:
+        faults.add("form", "the instance has another objective than %s" % quoted(res.objective))
+    if res.constant is not None and res.constant != inst.constant():
+        detail = "the jobs that end with what runs at 0 cost %s, the result states %s"
+        faults.add("value", detail % (amount(inst.constant()), amount(res.constant)))
     if res.schedule is None:
         faults.add("form", "the result has no schedule: nothing to verify")
     else:
         before, times = len(faults), check_schedule(inst, res.schedule, faults)
         if len(faults) == before:
-            n = sum(j.weight * (times[j.id][1] - j.release) for j in inst.jobs)
+            n = value_of(inst, times)
             value = Fraction(n, 10**12)
             check_times(res, times, faults)
             check_totals(res, n, faults)
@@ -1852,6 +2403,15 @@ def verify(inst, res):
         else:
             check_bound(res, value, bound, faults)
     return faults, value, bound
+
+
+def value_of(inst, times):
+    """The objective of a schedule, in 1e-12 weight-seconds, or in 1e-12 seconds."""
+    if inst.objective == "makespan":
+        return 10**6 * max((end for _, end in times.values()), default=0)
+    late = inst.objective == "jct_and_tardiness"
+    return sum((j.cost(times[j.id][1]) if late else j.weight * times[j.id][1]) - j.weight * j.release
+               for j in inst.jobs if not j.fixed)
 
 
 def check_times(res, times, faults):
@@ -2190,6 +2750,11 @@ def verify_replan(inst, res, previous, before):
     nothing = faults, None, None, None
     if inst.placed or before is not None and before.placed:
         faults.add("instance", "plans for the rest of an earlier one are not supported yet where nodes matter")
+        return nothing
+    if any(x is not None and (x.objective != "weighted_jct" or any(j.done or j.after for j in x.jobs))
+           for x in (inst, before)):
+        detail = "plans for the rest of an earlier one are not supported yet with progress, after and other objectives"
+        faults.add("instance", detail)
         return nothing
     if p.sha256 != inst.sha256():
         detail = ("the result is neither for this instance nor for what a plan of it leaves: "

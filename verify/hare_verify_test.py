@@ -122,7 +122,8 @@ class Examples(unittest.TestCase):
 
 
 def steps_of(inst, j, c):
-    return hv.Steps.of(inst, j, c, 1000 * j.weight, lambda kind: hv.class_prices(inst, c, j, kind, 1))
+    cost = hv.Cost(j.weight, j.late, j.deadline) if j.late else hv.Cost(j.weight)
+    return hv.Steps.of(inst, j, c, cost, lambda kind: hv.class_prices(inst, c, j, kind, 1))
 
 
 class Bounds(unittest.TestCase):
@@ -227,12 +228,14 @@ class Bounds(unittest.TestCase):
             j = hv.Job(hv.documents(json.dumps(doc))[0], "")
             d, path = rng.randint(1, 5), j.release + rng.randint(0, 30)
             priced = [next((x for a, b, x in zip(grid, grid[1:], row) if a <= t < b), 0) for t in range(200)]
+            late, deadline = rng.choice((0, 1, 5 * 10**6)), rng.randint(0, 60)
             want = min(
-                1000 * j.weight * (t + j.rounds * d) + 2 * sum(priced[t : t + j.rounds * d])
-                for t in range(j.release, 100)
-                if t + j.rounds * d >= path
+                1000 * (j.weight * end + late * max(0, end - deadline)) + 2 * sum(priced[end - j.rounds * d : end])
+                for end in range(j.release + j.rounds * d, 160)
+                if end >= path
             )
-            self.assertEqual(hv.rigid_phi(j, 1000 * j.weight, path, grid, d, [2 * x for x in row]), want)
+            cost = hv.Cost(j.weight, late, deadline)
+            self.assertEqual(hv.rigid_phi(j, cost, j.release, path, grid, d, [2 * x for x in row]), want)
 
     def test_the_infinite_piece_takes_no_large_price(self):
         # [0, 4) is dear; the piece from 4 on is best, but μ = 100.5 says the contrary
@@ -245,7 +248,7 @@ class Bounds(unittest.TestCase):
                 return {0: (0.0, mu), 1: (1.0, mu)}
 
         for kind in (hv.Fluid, Misled):
-            f = kind(j, 1000 * j.weight, 0, [0, 4 * 10**6], [(10**6, 0, [100 * 10**9])])
+            f = kind(j, hv.Cost(j.weight), 0, 0, [0, 4 * 10**6], [(10**6, 0, [100 * 10**9])])
             self.assertEqual(Fraction(*f.least()), 5 * 10**15)
 
     def test_refused(self):
@@ -358,6 +361,7 @@ class Bounds(unittest.TestCase):
         def literal(j, c, modes, tau):
             K, w, H, release = j.tasks, 1000 * j.weight, c.grid[-1], j.release - j.release % c.step
             path = release + (j.rounds * tau if c.path else 0)
+            late = -(-(j.deadline or 0) // c.step) * c.step  # rounded up
             modes = [
                 (
                     m,
@@ -381,7 +385,8 @@ class Bounds(unittest.TestCase):
 
             def V(r, x):
                 if r == 0 or x >= H:
-                    return w * max(path, x + r * tau)
+                    end = max(path, x + r * tau)
+                    return w * end + (1000 * j.late * max(0, end - late) if j.late else 0)
                 if (r, x) not in known:
                     ways = [V(r, x + c.step)] + [
                         K * slot(mode, x, x + mode[3]) + V(r - 1, x + mode[3]) for mode in modes
@@ -417,12 +422,17 @@ class Bounds(unittest.TestCase):
                 tasks=rng.randint(1, 8),
                 on={k: {"compute_s": us(rng.randint(1, 3)), "sync_s": us(rng.randint(0, 4))} for k in kinds},
             )
+            if case % 3 == 0:
+                doc["objective"] = "jct_and_tardiness"
+                late = rng.choice((1e-6, 2e-6))
+                doc["jobs"][0].update(deadline_s=rng.randint(1, 30 * step) / 10**6, late_weight=late)
             top = rng.choice((10, 300, 3000))
             c = price(
                 grid,
                 {k: [rng.randint(0, top) for _ in grid[1:]] for k in kinds if rng.random() < 0.8},
                 rng.random() < 0.5,
                 step_us=step,
+                objective=doc.get("objective", "weighted_jct"),
             )
             inst, c = instance(doc), hv.Certificate(c, "")
             j = inst.jobs[0]
@@ -493,8 +503,9 @@ class Bounds(unittest.TestCase):
             }
             j = hv.Job(hv.documents(json.dumps(doc))[0], "")
             path = j.release + rng.choice((0, rng.randrange(1, 3 * base)))
+            cost = hv.Cost(j.weight, rng.choice((0, 0, j.weight, 1)), rng.choice((0, path, rng.randrange(60 * base))))
             want, got, misled = (
-                Fraction(*f(j, 1000 * j.weight, path, grid, modes).least()) for f in (Slow, hv.Fluid, Misled)
+                Fraction(*f(j, cost, j.release, path, grid, modes).least()) for f in (Slow, hv.Fluid, Misled)
             )
             self.assertEqual((want, want), (got, misled), "case %d" % case)
 
@@ -508,7 +519,8 @@ class Bounds(unittest.TestCase):
             if j.sync == "rigid":
                 continue
             modes = [(p, s, [j.tasks * x for x in c.prices[k]]) for _, p, s, k in hv.modes_of(decoded, j)]
-            f = hv.Fluid(j, 1000 * j.weight, j.release + j.rounds * hv.least_round(decoded, j), c.grid, modes)
+            path = j.release + j.rounds * hv.least_round(decoded, j)
+            f = hv.Fluid(j, hv.Cost(j.weight), j.release, path, c.grid, modes)
             n, d = f.least()
             for _ in range(200):
                 mu = (rng.randrange(10**16), rng.randrange(1, 10**5))
@@ -553,10 +565,10 @@ def naive_ok(inst, schedule):
             entries.append((j, inst.node_of(lane["gpu"]), kind, (first, count, tasks, period, start)))
             if not any(a <= start and entry_end <= b for a, b in windows):
                 return False  # an entry lies inside one window
-    ends = {}
+    ends, whole = {}, {}
     for j in inst.jobs:
-        before = j.release
-        for r in range(j.rounds):
+        before = max(j.release, j.ends)
+        for r in range(j.first, j.rounds):
             tasks = rounds.pop((j.id, r), [])
             if len(tasks) != j.tasks * j.g or min(t[0] for t in tasks) < before:
                 return False
@@ -568,17 +580,23 @@ def naive_ok(inst, schedule):
                     return False
             if j.sync == "rigid":
                 now = ({t[3] for t in tasks}, tasks[0][0])
-                if r and now != (gpus, end):
+                if r > j.first and now != (gpus, end):
                     return False
                 gpus, end = now[0], before
             for start, computed, _, gpu, _ in tasks:
                 held.setdefault(gpu, []).append((start, computed if j.sync == "relaxed" else before))
             ends[j.id, r] = before
+            whole[j.id] = whole.get(j.id, (min(t[0] for t in tasks), 0))[0], before
             nodes = [inst.node_of(t[3]).name for t in tasks]
             if j.distinct and any(nodes.count(name) > j.g for name in nodes):
                 return False
     if rounds:
         return False
+    for j in inst.jobs:
+        for name, lag in j.after.items():
+            done = whole[name][1] if name in whole else jobs[name].ends
+            if whole[j.id][0] < done + lag:
+                return False
     for gpu, spans in held.items():
         spans.sort()
         windows = inst.gpus[gpu][1]
@@ -586,10 +604,10 @@ def naive_ok(inst, schedule):
             return False
         if not all(any(w[0] <= a and b <= w[1] for w in windows) for a, b in spans):
             return False
-    return naive_places(entries, ends)
+    return naive_places(inst, entries, ends)
 
 
-def naive_places(entries, ends):
+def naive_places(inst, entries, ends):
     """The rules about nodes, entry by entry; ends are when rounds have synchronised."""
     spans = []
     for entry in entries:
@@ -603,8 +621,21 @@ def naive_places(entries, ends):
             return False
         end = start + (count - 1) * period + tasks * j.on[kind][0]
         spans.append((start, end if j.sync == "relaxed" else ends[j.id, first + count - 1]))
+        for r in inst.reservations:
+            mine = j.id in r.jobs or set(j.users).intersection(r.users)
+            here = all(labels.get(x) in v for x, v in r.only.items())
+            if here and not mine and spans[-1][0] < r.end and r.start < spans[-1][1]:
+                return False
+    for (own, _, kind, _), (now, _) in zip(entries, spans):
+        for q in inst.quotas:
+            counts = lambda j, kind: q.user in j.users and (q.types is None or kind in q.types)
+            held = sum(counts(e[0], e[2]) for e, (a, b) in zip(entries, spans) if a <= now < b)
+            held += sum(counts(j, inst.gpus[g][0]) for j in inst.jobs for g in j.running if now < j.ends)
+            if counts(own, kind) and held > q.gpus:
+                return False
     for (_, node, _, _), (now, _) in zip(entries, spans):
         there = [e[0] for e, (a, b) in zip(entries, spans) if e[1] is node and a <= now < b]
+        there += [j for j in inst.jobs for g in j.running if inst.node_of(g) is node and now < j.ends]
         if node.cpus and sum(Fraction(j.cpus, j.g) for j in there) > node.cpus:
             return False
         if node.memory and sum(Fraction(j.memory, j.g) for j in there) > node.memory:
@@ -651,8 +682,8 @@ def mutate(rng, schedule):
     return s
 
 
-def node_example(name):
-    with open(os.path.join(HERE, "testdata", "nodes", name + ".json"), encoding="utf-8") as f:
+def node_example(name, folder="nodes"):
+    with open(os.path.join(HERE, "testdata", folder, name + ".json"), encoding="utf-8") as f:
         return json.load(f, parse_float=hv.Number)
 
 
@@ -761,6 +792,168 @@ class Nodes(unittest.TestCase):
         c = price([0, 2 * 10**6], {}, pools=[{"cpus": "A", "prices": [10**9]}])
         # Each pays 1.5 a second for 2 s, or waits for 2 s; the two CPUs cost 4.
         self.assertEqual(Fraction(*hv.bound_of(inst, hv.Certificate(c, ""))), 2 * 4 - 4)
+
+
+REAL = ("running", "quota", "after", "deadlines", "makespan", "placement")
+
+
+def one_node(jobs, cluster=None, **fields):
+    """A node a of two GPUs with 4 CPUs and a node b of one in rack r, and jobs of 2 s."""
+    nodes = [{"name": "a", "gpus": {"A": 2}, "cpus": 4}, {"name": "b", "gpus": {"A": 1}, "labels": {"rack": "r"}}]
+    jobs = [dict({"id": "xyz"[i], "sync": "gang", "on": {"A": {"compute_s": 2}}}, **j) for i, j in enumerate(jobs)]
+    doc = dict({"hare": "instance/v1", "cluster": dict({"nodes": nodes}, **cluster or {}), "jobs": jobs}, **fields)
+    return hv.documents(json.dumps(doc))[0]
+
+
+RUNS = {"progress": {"gpus": ["a/0"], "elapsed_s": 0.5}}
+
+
+class RealClusters(unittest.TestCase):
+    def test_examples(self):
+        for name in REAL:
+            x = node_example(name, "real")
+            inst, faults = hv.Instance([x["instance"]]), hv.Faults()
+            times = hv.check_schedule(inst, hv.Schedule(x["schedule"], []), faults)
+            self.assertEqual(faults, [], name)
+            ends = {k: v * 10**6 for k, v in x["completions_s"].items()}
+            self.assertEqual({k: v[1] for k, v in times.items()}, ends)
+            self.assertEqual(hv.value_of(inst, times), x["optimum"] * 10**12)
+            self.assertEqual(inst.constant(), (x["constant"] or 0) * 10**12)
+            paths = {k: v * 10**6 for k, v in x["path_s"].items()}
+            self.assertEqual({k: v[1] for k, v in inst.clock().items()}, paths)
+            for method in ("critical_path", "machine"):
+                if method in x:
+                    c = {"hare": "certificate/v1", "method": method, "objective": inst.objective}
+                    bound = hv.bound_of(inst, hv.Certificate(c, ""))
+                    self.assertEqual(hv.decimal(bound), hv.decimal(Fraction(str(x[method]))), (name, method))
+            bound = hv.bound_of(inst, hv.Certificate(x["certificate"], ""))
+            self.assertEqual(hv.decimal(bound), x["price"], name)
+
+    def test_wrong_readings(self):
+        for name, x in node_example("wrong-readings", "real").items():
+            inst = hv.Instance([x["instance"]])
+            if "certificate" in x:
+                bound = Fraction(*hv.bound_of(inst, hv.Certificate(x["certificate"], "")))
+                self.assertLess(abs(bound - Fraction(str(x["right"]))), Fraction(1, 1000), name)
+                self.assertLessEqual(bound, x["optimum"], name)
+            for method in ("critical_path", "machine"):
+                if inst.objective == "makespan" and method == "machine":
+                    continue
+                c = {"hare": "certificate/v1", "method": method, "objective": inst.objective}
+                self.assertLessEqual(Fraction(*hv.bound_of(inst, hv.Certificate(c, ""))), x["optimum"], name)
+
+    def test_mutations_against_the_naive_judge(self):
+        rng, said = random.Random(11), {True: 0, False: 0}
+        for name in REAL:
+            x = node_example(name, "real")
+            inst, base = hv.Instance([x["instance"]]), [x["schedule"]]
+            for _ in range(500):
+                s = mutate_nodes(rng, rng.choice(base))
+                if least(s) < 0:
+                    continue
+                want, faults = naive_ok(inst, s), hv.Faults()
+                hv.check_schedule(inst, hv.Schedule(json.loads(json.dumps(s)), []), faults)
+                self.assertEqual(want, not faults, (name, s, faults))
+                said[want] += 1
+                if want and len(base) < 40:
+                    base.append(s)
+        self.assertGreater(min(said.values()), 150, said)
+
+    def test_each_rule(self):
+        reserved = {"reservations": [{"nodes": {"rack": "r"}, "from_s": 1, "until_s": 5, "users": ["ops"]}]}
+        for code, jobs, cluster, quota, lanes in (
+            (None, [{"rounds": 2, "progress": {"rounds_done": 1}}], {}, [], {"a/0": [(0, 1, 0)]}),
+            ("progress", [{"rounds": 2, "progress": {"rounds_done": 1}}], {}, [], {"a/0": [(0, 0, 0), (0, 1, 2)]}),
+            (None, [dict(RUNS, rounds=2)], {}, [], {"a/0": [(0, 1, 1.5)]}),
+            (None, [dict(RUNS, rounds=2)], {}, [], {"b/0": [(0, 1, 1.5)]}),
+            ("release", [dict(RUNS, rounds=2)], {}, [], {"a/1": [(0, 1, 1)]}),
+            ("progress", [RUNS], {}, [], {"a/0": [(0, 0, 2)]}),
+            ("service", [RUNS, {}], {}, [], {"a/0": [(1, 0, 1)]}),
+            (None, [RUNS, {}], {}, [], {"a/0": [(1, 0, 1.5)]}),
+            (None, [dict(RUNS, cpus_per_task=2), {"cpus_per_task": 2}], {}, [], {"a/1": [(1, 0, 0)]}),
+            ("cpus", [dict(RUNS, cpus_per_task=3), {"cpus_per_task": 2}], {}, [], {"a/1": [(1, 0, 1)]}),
+            (None, [dict(RUNS, cpus_per_task=3), {"cpus_per_task": 2}], {}, [], {"a/1": [(1, 0, 1.5)]}),
+            ("service", [{}], reserved, [], {"b/0": [(0, 0, 0)]}),
+            ("reserved", [{}], reserved, [], {"b/0": [(0, 0, 4)]}),
+            (None, [{}], reserved, [], {"b/0": [(0, 0, 5)]}),
+            (None, [{"user": ["ann", "ops"]}], reserved, [], {"b/0": [(0, 0, 0)]}),
+            (None, [{}], reserved, [], {"a/0": [(0, 0, 1)]}),
+            ("quota", [{"user": "u"}, {"user": "u"}], {}, [1], {"a/0": [(0, 0, 0)], "a/1": [(1, 0, 1)]}),
+            (None, [{"user": "u"}, {"user": "u"}], {}, [1], {"a/0": [(0, 0, 0)], "a/1": [(1, 0, 2)]}),
+            (None, [{"user": "u"}, {"user": "v"}], {}, [1], {"a/0": [(0, 0, 0)], "a/1": [(1, 0, 0)]}),
+            ("quota", [dict(RUNS, user="u"), {"user": "u"}], {}, [1], {"a/1": [(1, 0, 1)]}),
+            (None, [dict(RUNS, user="u"), {"user": "u"}], {}, [1], {"a/1": [(1, 0, 1.5)]}),
+            ("after", [{"after": ["y"]}, {}], {}, [], {"a/0": [(0, 0, 1)], "a/1": [(1, 0, 0)]}),
+            (None, [{"after": ["y"]}, {}], {}, [], {"a/0": [(0, 0, 2)], "a/1": [(1, 0, 0)]}),
+            ("after", [{"after": [{"job": "y", "lag_s": 1}]}, {}], {}, [], {"a/0": [(0, 0, 2)], "a/1": [(1, 0, 0)]}),
+            ("after", [RUNS, {"after": ["x"]}], {}, [], {"a/1": [(1, 0, 1)]}),
+            (None, [RUNS, {"after": ["x"]}], {}, [], {"a/1": [(1, 0, 1.5)]}),
+        ):
+            inst = hv.Instance([one_node(jobs, cluster, quota=[{"user": "u", "gpus": n} for n in quota])])
+            lanes = [
+                {"gpu": gpu, "job": [r[0] for r in rows], "round": [r[1] for r in rows],
+                 "start_us": [int(r[2] * 10**6) for r in rows]} for gpu, rows in lanes.items()
+            ]
+            faults, s = hv.Faults(), {"jobs": ["x", "y"][: len(jobs)], "lanes": lanes}
+            hv.check_schedule(inst, hv.Schedule(s, []), faults)
+            self.assertEqual([f["constraint"] for f in faults[:1]], [code] if code else [], (jobs, cluster, lanes))
+            self.assertEqual(naive_ok(inst, s), code is None, (jobs, lanes))
+
+    def test_bad_fields(self):
+        for at, fields in (
+            ("/progress/rounds_done", {"progress": {"rounds_done": 1}}),
+            ("/progress/elapsed_s", {"progress": {"elapsed_s": 1}}),
+            ("/progress/elapsed_s", {"progress": {"gpus": ["a/0"], "elapsed_s": 2}}),
+            ("/progress/gpus", {"progress": {"gpus": ["a/0", "a/1"]}}),
+            ("/progress/gpus/0", {"progress": {"gpus": ["c/0"]}}),
+            ("/progress/gpus/0", {"progress": {"gpus": ["a/2"]}}),
+            ("/progress/gpus/1", {"tasks": 2, "progress": {"gpus": ["a/0", "a/0"]}}),
+            ("/progress/gpus", {"sync": "relaxed", "progress": {"gpus": ["a/0"]}}),
+            ("/progress/gpus", {"release_s": 1, "progress": {"gpus": ["a/0"]}}),
+            ("/progress/gpus", {"cpus_per_task": 5, "progress": {"gpus": ["a/0"]}}),
+            ("/progress/gpus", {"tasks": 2, "distinct_nodes": True, "progress": {"gpus": ["a/0", "a/1"]}}),
+            ("/progress/gpus", {"gpus_per_task": 2, "progress": {"gpus": ["a/0", "b/0"]}}),
+            ("/progress/gpus/0", {"only": {"rack": "r"}, "progress": {"gpus": ["a/0"]}}),
+            ("/after", {"after": ["y"]}),
+            ("/after/0", {"after": ["x"]}),
+            ("/after/0/lag_s", {"after": [{"job": "y", "lag_s": -1}]}),
+            ("/deadline_s", {"deadline_s": 0}),
+            ("/late_weight", {"late_weight": 1}),
+            ("/user/0", {"user": [""]}),
+        ):
+            with self.assertRaises(hv.Bad) as caught:
+                hv.Instance([one_node([fields])])
+            self.assertTrue(str(caught.exception).startswith("/jobs/0%s:" % at), (fields, str(caught.exception)))
+        for at, cluster, fields in (
+            ("/cluster/reservations/0/until_s", {"reservations": [{"from_s": 2, "until_s": 2}]}, {}),
+            ("/cluster/reservations/0/until_s", {"reservations": [{"from_s": 2}]}, {}),
+            ("/cluster/reservations/0/jobs", {"reservations": [{"until_s": 2, "jobs": ["w"]}]}, {}),
+            ("/quota/0/user", {}, {"quota": [{"gpus": 1}]}),
+            ("/quota/0/gpus", {}, {"quota": [{"user": "u"}]}),
+            ("/quota/0/types", {}, {"quota": [{"user": "u", "gpus": 1, "types": []}]}),
+            ("/objective", {}, {"objective": "cost"}),
+        ):
+            with self.assertRaises(hv.Bad) as caught:
+                hv.Instance([one_node([{}], cluster, **fields)])
+            self.assertTrue(str(caught.exception).startswith(at + ":"), str(caught.exception))
+        with self.assertRaises(hv.Bad) as caught:
+            hv.Instance([one_node([{"after": ["y"]}, {"after": ["z"]}, {"after": ["x"]}])])
+        self.assertIn("cycle", str(caught.exception))
+
+    def test_defaults_change_nothing(self):
+        plain = hv.Instance([one_node([{}])])
+        same = hv.Instance([one_node([{"user": [], "progress": {"rounds_done": 0}, "after": [], "late_weight": 0}],
+                                     {"reservations": []}, quota=[], objective="weighted_jct")])
+        self.assertEqual(plain.sha256(), same.sha256())
+
+    def test_weight_moves_along_dependencies_alone(self):
+        inst = hv.Instance([one_node([{"after": ["y"]}, {}])])
+        for after in ({"y": {"x": 1}}, {"x": {"z": 1}}, {"x": {"y": 10**6 + 1}}):
+            with self.assertRaises(hv.Refused):
+                hv.bound_of(inst, hv.Certificate(price([0, 10**6], {}, after=after), ""))
+        # All of x's weight is on y: both end at 2 s or later, and x 2 s after that.
+        c = price([0, 10**6], {}, after={"x": {"y": 10**6}})
+        self.assertEqual(Fraction(*hv.bound_of(inst, hv.Certificate(c, ""))), 2 + 2 + 2)
 
 
 def mutate_nodes(rng, schedule):
@@ -1796,7 +1989,7 @@ class Inputs(unittest.TestCase):
             json.dumps(self.good).replace('"compute_s": 1', '"compute_s": 01'),
             json.dumps(self.good).replace('"id": "x"', '"id": "\\ud800"'),
             changed(("hare",), "instance/v2"),
-            changed(("objective",), "makespan"),
+            changed(("objective",), "cost"),
             changed(("extra",), 1),
             changed(("jobs",), {}),
             changed(("cluster",), KeyError),
@@ -1839,7 +2032,7 @@ class Inputs(unittest.TestCase):
             changed(a + ("sync_s",), {"ring": 1}),
             changed(job + ("rounds",), 1 << 53),
         ]
-        bad += [changed(job + (name,), 1) for name in sorted(hv.RESERVED)]
+        bad += [changed(job + (name,), 1) for name in sorted(hv.RESERVED - {"deadline_s", "late_weight"})]
         result = self.write("r", json.dumps({"hare": "result/v1", "objective": "weighted_jct"}))
         for text in bad:
             with self.subTest(text=text[:300]):
