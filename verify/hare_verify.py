@@ -782,21 +782,21 @@ class Instance:
         indices = {}
         for i, quota in enumerate(self.quotas):
             indices.setdefault(quota.user, []).append(i)
-        by_name = {node.name: i for i, node in enumerate(self.nodes)}
+        by_name = {node.name: node for node in self.nodes}
         for i, j in enumerate(self.jobs):
             at = "/jobs/%d/progress" % i
             j.first, j.ends, j.fixed = j.done, 0, False
             j.quotas = tuple(sorted(x for user in j.users for x in indices.get(user, ())))
             j.closed = tuple(x for x, r in enumerate(self.reservations) if not r.admits(j))
             if j.running:
-                places = self.places_of(j, at, held)
+                places = self.places_of(j, at, by_name, held)
                 n = j.rounds - j.done if j.sync == "rigid" else 1
                 j.ends = n * max(sum(j.on[kind]) for _, kind in places) - j.elapsed
                 if j.ends <= 0:
                     raise Bad("%s/elapsed_s: the work has ended" % at)
                 j.first += n
                 for (name, _), n in places.items():
-                    self.take(self.nodes[by_name[name]], j, n // j.g, at)
+                    self.take(by_name[name], j, n // j.g, at)
             j.left, j.begin = j.rounds - j.first, max(j.release, j.ends)
             j.fixed = not j.left
         for i, node in enumerate(self.nodes):
@@ -808,9 +808,9 @@ class Instance:
                 ]
                 self.gpus.update(zip(names, self.devices[i]))
 
-    def places_of(self, j, at, held):
+    def places_of(self, j, at, nodes, held):
         """{(node, type): GPUs} on which j runs at 0. Adds when they are free to held."""
-        places, nodes = {}, {node.name: node for node in self.nodes}
+        places = {}
         for i, name in enumerate(j.running):
             where = "%s/gpus/%d" % (at, i)
             if name not in self.gpus:
@@ -1188,11 +1188,13 @@ def check_after(inst, times, faults):
 def check_quotas(inst, entries, faults):
     """That each quota suffices whenever something starts that counts there. Ends come
     before starts; what runs at 0 may exceed a quota, while nothing else counts there."""
+    counted = {}
+    for j in inst.jobs:
+        for i in j.quotas:
+            counted.setdefault(i, []).append(j)
     for i, quota in enumerate(inst.quotas):
         changes = []
-        for j in inst.jobs:
-            if i not in j.quotas:
-                continue
+        for j in counted.get(i, ()):
             for gpu in j.running:
                 if quota.counts(inst.gpus[gpu][0]):
                     changes += [(0, 1, 1, None), (j.ends, 0, -1, None)]
