@@ -29,7 +29,7 @@ func (hg *heldGPUs) before(o *heldGPUs) bool {
 	return hg.key < o.key || hg.key == o.key && hg.job.serial < o.job.serial
 }
 
-// latestStart is the summary of a chunk of heldGPUs.
+// latestStart is the summary of a chunk or a block of heldGPUs.
 type latestStart struct{ startUs int64 }
 
 type heldList = orderedChunks[heldGPUs, latestStart]
@@ -40,7 +40,15 @@ func newHeldList() heldList {
 		for i := range entries {
 			sum.startUs = max(sum.startUs, entries[i].startUs)
 		}
-	}}
+	}, join: func(chunks []*chunk[heldGPUs, latestStart], sum *latestStart) {
+		sum.startUs = math.MinInt64
+		for _, c := range chunks {
+			sum.startUs = max(sum.startUs, c.sum.startUs)
+		}
+	},
+		add:   func(h *heldGPUs, sum *latestStart) { sum.startUs = max(sum.startUs, h.startUs) },
+		tight: func(h *heldGPUs, sum *latestStart) bool { return h.startUs == sum.startUs },
+	}
 }
 
 // gpuReleases are the GPUs of a type that jobs hold, by when they are expected to be free.
@@ -111,8 +119,8 @@ func (gr *gpuReleases) fill(held []heldGPUs) {
 
 // settle finds the rounds that have become overdue.
 func (gr *gpuReleases) settle(nowUs int64, gpuType int) {
-	for len(gr.rounds.chunks) > 0 {
-		h := gr.rounds.chunks[0].entries[0]
+	for !gr.rounds.empty() {
+		h := *gr.rounds.first()
 		if h.endUs >= nowUs {
 			return
 		}
@@ -126,27 +134,15 @@ func (gr *gpuReleases) settle(nowUs int64, gpuType int) {
 
 // heldCursor goes through a list in its order.
 type heldCursor struct {
-	list  *heldList
-	chunk int
-	at    int
+	list *heldList
+	at   chunkPlace
 }
 
-// next is the next entry that skip does not skip, or nil; skipChunk skips whole chunks.
-func (hc *heldCursor) next(skipChunk func(*latestStart) bool, skip func(*heldGPUs) bool) *heldGPUs {
-	for ; hc.chunk < len(hc.list.chunks); hc.chunk, hc.at = hc.chunk+1, 0 {
-		c := hc.list.chunks[hc.chunk]
-		if skipChunk != nil && skipChunk(&c.sum) {
-			continue
-		}
-		for hc.at < len(c.entries) {
-			h := &c.entries[hc.at]
-			hc.at++
-			if !skip(h) {
-				return h
-			}
-		}
-	}
-	return nil
+// next is the next entry that skip does not skip, or nil; skipSum skips whole chunks.
+func (hc *heldCursor) next(skipSum func(*latestStart) bool, skip func(*heldGPUs) bool) (h *heldGPUs) {
+	h, hc.at = hc.list.next(hc.at, skipSum, func(h *heldGPUs) bool { return !skip(h) })
+	hc.at.entry++
+	return h
 }
 
 // reservation finds when enough GPUs of a type are expected to be free for a row of a
@@ -170,18 +166,19 @@ func (r *rolling) reservation(j *JobState, row *planner.Row, c planner.TypeCount
 	}
 	gr.loose = l.guardReleases(gr.loose, c.Type)
 	noRest := func(h *heldGPUs) bool { return h.startUs > row.StartUs }
-	known := func(h *heldGPUs) bool { return h.job != j && !h.job.turns.touched }
-	skipChunk := func(sum *latestStart) bool { return sum.startUs <= row.StartUs }
+	known := func(h *heldGPUs) bool { return h.job != j && !slices.Contains(r.index.touched, h.job) }
+	skipNone := func(*latestStart) bool { return false }
+	skipSum := func(sum *latestStart) bool { return sum.startUs <= row.StartUs }
 	skipRest := func(h *heldGPUs) bool { return noRest(h) || !known(h) }
 	skipRound := func(h *heldGPUs) bool { return !noRest(h) || !known(h) }
 	late := heldCursor{list: &gr.overdue}
-	for h := late.next(skipChunk, skipRound); h != nil; h = late.next(skipChunk, skipRound) {
+	for h := late.next(skipSum, skipRound); h != nil; h = late.next(skipSum, skipRound) {
 		gr.loose = append(gr.loose, gpuRelease{l.nowUs, h.count})
 	}
 	slices.SortFunc(gr.loose, func(a, b gpuRelease) int { return cmp.Compare(a.atUs, b.atUs) })
 	ends, overdue, rounds := heldCursor{list: &gr.ends}, heldCursor{list: &gr.overdue}, heldCursor{list: &gr.rounds}
-	end, over := ends.next(nil, skipRest), overdue.next(nil, skipRest)
-	round, loose := rounds.next(skipChunk, skipRound), gr.loose
+	end, over := ends.next(skipNone, skipRest), overdue.next(skipNone, skipRest)
+	round, loose := rounds.next(skipSum, skipRound), gr.loose
 	room, atUs := r.free[c.Type], max(notBeforeUs, l.nowUs)
 	for {
 		first, from := gpuRelease{atUs: math.MaxInt64}, 0
@@ -206,11 +203,11 @@ func (r *rolling) reservation(j *JobState, row *planner.Row, c planner.TypeCount
 		case 1:
 			loose = loose[1:]
 		case 2:
-			end = ends.next(nil, skipRest)
+			end = ends.next(skipNone, skipRest)
 		case 3:
-			over = overdue.next(nil, skipRest)
+			over = overdue.next(skipNone, skipRest)
 		case 4:
-			round = rounds.next(skipChunk, skipRound)
+			round = rounds.next(skipSum, skipRound)
 		}
 	}
 	if room < c.Count {

@@ -2,18 +2,30 @@ package task
 
 import "slices"
 
-// maxChunk is the most entries of a chunk. Each change of a list costs O(entries of a chunk
-// + log chunks), and each search O(chunks + entries of a chunk).
-const maxChunk = 32
+// maxChunk is the most entries of a chunk, and maxBlock the most chunks of a block. Each
+// change of a list costs O(maxChunk + maxBlock + blocks), and each search O(blocks + maxBlock +
+// maxChunk) for each entry that it finds.
+const (
+	maxChunk = 32
+	maxBlock = 16
+)
 
-// orderedChunks is an ordered list in chunks. Each chunk has a summary of its entries, so
-// that a search passes whole chunks. No two entries are equal in the order.
+// orderedChunks is an ordered list in blocks of chunks of entries: a B-tree with three levels.
+// Each chunk and each block has a summary of its entries, so that a search passes many at a
+// time. No two entries are equal in the order.
 type orderedChunks[E, S any] struct {
-	chunks []*chunk[E, S]
-	spare  []*chunk[E, S] // for reuse
-	// before is the order, and summarize makes the summary of a chunk's entries.
+	blocks []*block[E, S]
+	// Those for reuse.
+	spareChunks []*chunk[E, S]
+	spareBlocks []*block[E, S]
+	// before is the order, summarize makes the summary of a chunk's entries, and join that of a
+	// block's chunks. add adds an entry to a summary, and tight reports whether a summary may
+	// become another without an entry.
 	before    func(a, b *E) bool
 	summarize func(entries []E, sum *S)
+	join      func(chunks []*chunk[E, S], sum *S)
+	add       func(e *E, sum *S)
+	tight     func(e *E, sum *S) bool
 }
 
 type chunk[E, S any] struct {
@@ -21,120 +33,237 @@ type chunk[E, S any] struct {
 	sum     S
 }
 
+type block[E, S any] struct {
+	chunks []*chunk[E, S] // at least one
+	sum    S
+}
+
+// first is the first entry of a list that is not empty.
+func (oc *orderedChunks[E, S]) first() *E { return &oc.blocks[0].chunks[0].entries[0] }
+
+// last is the last entry of a list that is not empty.
+func (oc *orderedChunks[E, S]) last() *E { return oc.blocks[len(oc.blocks)-1].last() }
+
+// last is the last entry of a block.
+func (b *block[E, S]) last() *E {
+	entries := b.chunks[len(b.chunks)-1].entries
+	return &entries[len(entries)-1]
+}
+
+func (oc *orderedChunks[E, S]) empty() bool { return len(oc.blocks) == 0 }
+
 func (oc *orderedChunks[E, S]) newChunk() *chunk[E, S] {
-	if n := len(oc.spare); n > 0 {
-		c := oc.spare[n-1]
-		oc.spare = oc.spare[:n-1]
+	if n := len(oc.spareChunks); n > 0 {
+		c := oc.spareChunks[n-1]
+		oc.spareChunks = oc.spareChunks[:n-1]
 		return c
 	}
 	return &chunk[E, S]{entries: make([]E, 0, maxChunk)}
 }
 
-// drop empties a chunk for reuse.
-func (oc *orderedChunks[E, S]) drop(c *chunk[E, S]) {
+func (oc *orderedChunks[E, S]) newBlock() *block[E, S] {
+	if n := len(oc.spareBlocks); n > 0 {
+		b := oc.spareBlocks[n-1]
+		oc.spareBlocks = oc.spareBlocks[:n-1]
+		return b
+	}
+	return &block[E, S]{chunks: make([]*chunk[E, S], 0, maxBlock)}
+}
+
+// dropChunk empties a chunk for reuse.
+func (oc *orderedChunks[E, S]) dropChunk(c *chunk[E, S]) {
 	clear(c.entries)
 	c.entries = c.entries[:0]
-	oc.spare = append(oc.spare, c)
+	oc.spareChunks = append(oc.spareChunks, c)
+}
+
+// dropBlock empties a block, whose chunks are elsewhere, for reuse.
+func (oc *orderedChunks[E, S]) dropBlock(b *block[E, S]) {
+	clear(b.chunks)
+	b.chunks = b.chunks[:0]
+	oc.spareBlocks = append(oc.spareBlocks, b)
 }
 
 func (oc *orderedChunks[E, S]) clear() {
-	for _, c := range oc.chunks {
-		oc.drop(c)
+	for _, b := range oc.blocks {
+		for _, c := range b.chunks {
+			oc.dropChunk(c)
+		}
+		oc.dropBlock(b)
 	}
-	clear(oc.chunks)
-	oc.chunks = oc.chunks[:0]
+	clear(oc.blocks)
+	oc.blocks = oc.blocks[:0]
 }
 
-// append adds an entry behind all others. The last chunk's summary is due until settle.
+// append adds an entry behind all others. All summaries are due until settle. There is room left
+// in chunks and blocks.
 func (oc *orderedChunks[E, S]) append(e E) {
-	n := len(oc.chunks)
-	if n == 0 || len(oc.chunks[n-1].entries) >= maxChunk*3/4 {
-		oc.settle()
-		oc.chunks = append(oc.chunks, oc.newChunk())
-		n++
-	}
-	c := oc.chunks[n-1]
-	c.entries = append(c.entries, e)
-}
-
-// settle makes the summary of the last chunk.
-func (oc *orderedChunks[E, S]) settle() {
-	if n := len(oc.chunks); n > 0 {
-		c := oc.chunks[n-1]
-		oc.summarize(c.entries, &c.sum)
-	}
-}
-
-// place is the chunk of the first entry that is not before e, and the entry's place in
-// it. Where there is none, both are of the place behind the last entry.
-func (oc *orderedChunks[E, S]) place(e *E) (int, int) {
-	low, high := 0, len(oc.chunks)-1
-	if high < 0 {
-		return 0, 0
-	}
-	for low < high {
-		mid := (low + high) / 2
-		if c := oc.chunks[mid]; oc.before(&c.entries[len(c.entries)-1], e) {
-			low = mid + 1
-		} else {
-			high = mid
+	if n := len(oc.blocks); n > 0 {
+		chunks := oc.blocks[n-1].chunks
+		if c := chunks[len(chunks)-1]; len(c.entries) < maxChunk*3/4 {
+			c.entries = append(c.entries, e)
+			return
 		}
 	}
-	entries := oc.chunks[low].entries
-	from, to := 0, len(entries)
+	if n := len(oc.blocks); n == 0 || len(oc.blocks[n-1].chunks) == maxBlock*3/4 {
+		oc.blocks = append(oc.blocks, oc.newBlock())
+	}
+	b, c := oc.blocks[len(oc.blocks)-1], oc.newChunk()
+	c.entries = append(c.entries, e)
+	b.chunks = append(b.chunks, c)
+}
+
+// settle makes all summaries.
+func (oc *orderedChunks[E, S]) settle() {
+	for _, b := range oc.blocks {
+		for _, c := range b.chunks {
+			oc.summarize(c.entries, &c.sum)
+		}
+		oc.join(b.chunks, &b.sum)
+	}
+}
+
+// chunkPlace is a place in the list: an entry of a chunk of a block, or the place behind the
+// last entry of the list's last chunk.
+type chunkPlace struct{ block, chunk, entry int }
+
+// firstFrom is the least index below n of which not is false, or n. It is false from there on.
+func firstFrom(n int, not func(int) bool) int {
+	from, to := 0, n
 	for from < to {
-		mid := (from + to) / 2
-		if oc.before(&entries[mid], e) {
+		if mid := (from + to) / 2; not(mid) {
 			from = mid + 1
 		} else {
 			to = mid
 		}
 	}
-	return low, from
+	return from
+}
+
+// place is that of the first entry that is not before e. Where there is none, it is behind the
+// last one. The list must not be empty.
+func (oc *orderedChunks[E, S]) place(e *E) (p chunkPlace) {
+	p.block = firstFrom(len(oc.blocks)-1, func(i int) bool { return oc.before(oc.blocks[i].last(), e) })
+	chunks := oc.blocks[p.block].chunks
+	p.chunk = firstFrom(len(chunks)-1, func(i int) bool {
+		entries := chunks[i].entries
+		return oc.before(&entries[len(entries)-1], e)
+	})
+	entries := chunks[p.chunk].entries
+	p.entry = firstFrom(len(entries), func(i int) bool { return oc.before(&entries[i], e) })
+	return p
 }
 
 func (oc *orderedChunks[E, S]) insert(e E) {
-	if len(oc.chunks) == 0 {
+	if oc.empty() {
 		oc.append(e)
 		oc.settle()
 		return
 	}
-	at, i := oc.place(&e)
-	c := oc.chunks[at]
-	if len(c.entries) == maxChunk {
-		next := oc.newChunk()
-		next.entries = append(next.entries, c.entries[maxChunk/2:]...)
-		clear(c.entries[maxChunk/2:])
-		c.entries = c.entries[:maxChunk/2]
-		oc.chunks = slices.Insert(oc.chunks, at+1, next)
-		if i > maxChunk/2 {
-			oc.summarize(c.entries, &c.sum)
-			c, i = next, i-maxChunk/2
-		} else {
-			oc.summarize(next.entries, &next.sum)
-		}
+	p := oc.place(&e)
+	if len(oc.blocks[p.block].chunks[p.chunk].entries) == maxChunk {
+		p = oc.splitChunk(p)
 	}
-	c.entries = slices.Insert(c.entries, i, e)
+	b := oc.blocks[p.block]
+	c := b.chunks[p.chunk]
+	c.entries = slices.Insert(c.entries, p.entry, e)
+	oc.add(&e, &c.sum)
+	oc.add(&e, &b.sum)
+}
+
+// splitChunk splits the full chunk of a place, and returns where the place is then.
+func (oc *orderedChunks[E, S]) splitChunk(p chunkPlace) chunkPlace {
+	if len(oc.blocks[p.block].chunks) == maxBlock {
+		p = oc.splitBlock(p)
+	}
+	b := oc.blocks[p.block]
+	c, next := b.chunks[p.chunk], oc.newChunk()
+	next.entries = append(next.entries, c.entries[maxChunk/2:]...)
+	clear(c.entries[maxChunk/2:])
+	c.entries = c.entries[:maxChunk/2]
+	b.chunks = slices.Insert(b.chunks, p.chunk+1, next)
 	oc.summarize(c.entries, &c.sum)
+	oc.summarize(next.entries, &next.sum)
+	if p.entry <= maxChunk/2 {
+		return p
+	}
+	return chunkPlace{p.block, p.chunk + 1, p.entry - maxChunk/2}
+}
+
+// splitBlock splits the full block of a place, and returns where the place is then.
+func (oc *orderedChunks[E, S]) splitBlock(p chunkPlace) chunkPlace {
+	b, next := oc.blocks[p.block], oc.newBlock()
+	next.chunks = append(next.chunks, b.chunks[maxBlock/2:]...)
+	clear(b.chunks[maxBlock/2:])
+	b.chunks = b.chunks[:maxBlock/2]
+	oc.blocks = slices.Insert(oc.blocks, p.block+1, next)
+	oc.join(b.chunks, &b.sum)
+	oc.join(next.chunks, &next.sum)
+	if p.chunk < maxBlock/2 {
+		return p
+	}
+	return chunkPlace{p.block + 1, p.chunk - maxBlock/2, p.entry}
 }
 
 // remove removes the entry that is equal to e in the order; there must be one.
 func (oc *orderedChunks[E, S]) remove(e *E) {
-	at, i := oc.place(e)
-	c := oc.chunks[at]
-	c.entries = slices.Delete(c.entries, i, i+1)
-	if len(c.entries) == 0 {
-		oc.chunks = slices.Delete(oc.chunks, at, at+1)
-		oc.drop(c)
+	p := oc.place(e)
+	b := oc.blocks[p.block]
+	c := b.chunks[p.chunk]
+	tight := oc.tight(&c.entries[p.entry], &c.sum)
+	c.entries = slices.Delete(c.entries, p.entry, p.entry+1)
+	if len(c.entries) > 0 {
+		if tight {
+			oc.summarize(c.entries, &c.sum)
+			oc.join(b.chunks, &b.sum)
+		}
 		return
 	}
-	oc.summarize(c.entries, &c.sum)
+	oc.dropChunk(c)
+	b.chunks = slices.Delete(b.chunks, p.chunk, p.chunk+1)
+	if len(b.chunks) > 0 {
+		oc.join(b.chunks, &b.sum)
+		return
+	}
+	oc.dropBlock(b)
+	oc.blocks = slices.Delete(oc.blocks, p.block, p.block+1)
 }
 
 // replace replaces the entry that is equal to e in the order by e.
 func (oc *orderedChunks[E, S]) replace(e E) {
-	at, i := oc.place(&e)
-	c := oc.chunks[at]
-	c.entries[i] = e
-	oc.summarize(c.entries, &c.sum)
+	p := oc.place(&e)
+	b := oc.blocks[p.block]
+	c := b.chunks[p.chunk]
+	tight := oc.tight(&c.entries[p.entry], &c.sum)
+	c.entries[p.entry] = e
+	if tight {
+		oc.summarize(c.entries, &c.sum)
+		oc.join(b.chunks, &b.sum)
+		return
+	}
+	oc.add(&e, &c.sum)
+	oc.add(&e, &b.sum)
+}
+
+// next is the first entry from a place on for which test says yes, and its place; nil where
+// there is none. Chunks and blocks for whose summaries passes says yes are left out.
+func (oc *orderedChunks[E, S]) next(p chunkPlace, passes func(*S) bool, test func(*E) bool) (*E, chunkPlace) {
+	for ; p.block < len(oc.blocks); p = (chunkPlace{block: p.block + 1}) {
+		b := oc.blocks[p.block]
+		if passes(&b.sum) {
+			continue
+		}
+		for ; p.chunk < len(b.chunks); p.chunk, p.entry = p.chunk+1, 0 {
+			c := b.chunks[p.chunk]
+			if passes(&c.sum) {
+				continue
+			}
+			for ; p.entry < len(c.entries); p.entry++ {
+				if e := &c.entries[p.entry]; test(e) {
+					return e, p
+				}
+			}
+		}
+	}
+	return nil, p
 }

@@ -55,8 +55,8 @@ type turnGroup struct {
 	groupOfTurns
 	list orderedChunks[turnEntry, turnSum]
 	// Those below are of one assignment.
-	chunk, at int
-	head      *turnEntry // the next job at which to look; nil where there is none
+	at   chunkPlace
+	head *turnEntry // the next job at which to look; nil where there is none
 }
 
 // turnEntry is a job in a turnGroup.
@@ -79,7 +79,7 @@ func (te *turnEntry) before(o *turnEntry) bool {
 	return te.key < o.key || te.key == o.key && te.job.serial < o.job.serial
 }
 
-// turnSum is the summary of a chunk of entries.
+// turnSum is the summary of a chunk or a block of entries.
 type turnSum struct {
 	waits, strays bool
 	tasks, rowUs  int64 // the least of jobs that wait
@@ -89,30 +89,54 @@ type turnSum struct {
 	slackUs       []int64 // the greatest difference of startUs and onUs, for jobs with rows
 }
 
-func (ti *turnIndex) summarize(entries []turnEntry, sum *turnSum) {
-	*sum = turnSum{tasks: math.MaxInt64, rowUs: math.MaxInt64, density: math.Inf(1), onUs: sum.onUs, slackUs: sum.slackUs}
-	if n := len(ti.releases); len(sum.onUs) != n {
-		sum.onUs, sum.slackUs = make([]int64, n), make([]int64, n)
+// reset is the summary of no entry, for so many types.
+func (ts *turnSum) reset(types int) {
+	*ts = turnSum{tasks: math.MaxInt64, rowUs: math.MaxInt64, density: math.Inf(1), onUs: ts.onUs, slackUs: ts.slackUs}
+	if len(ts.onUs) != types {
+		ts.onUs, ts.slackUs = make([]int64, types), make([]int64, types)
 	}
-	for t := range sum.onUs {
-		sum.onUs[t], sum.slackUs[t] = math.MaxInt64, math.MinInt64
+	for t := range ts.onUs {
+		ts.onUs[t], ts.slackUs[t] = math.MaxInt64, math.MinInt64
 	}
-	for i := range entries {
-		e := &entries[i]
-		sum.strays = sum.strays || e.strays
-		if !e.waits {
-			continue
-		}
-		sum.waits = true
-		sum.tasks, sum.rowUs, sum.density = min(sum.tasks, e.tasks), min(sum.rowUs, e.rowUs), min(sum.density, e.density)
-		sum.cheapest |= e.cheapest
-		for t, us := range e.onUs {
-			if us < math.MaxInt64 {
-				sum.onUs[t], sum.slackUs[t] = min(sum.onUs[t], us), max(sum.slackUs[t], e.startUs-us)
-			}
+}
+
+func (ti *turnIndex) join(chunks []*chunk[turnEntry, turnSum], sum *turnSum) {
+	sum.reset(len(ti.releases))
+	for _, c := range chunks {
+		of := &c.sum
+		sum.waits, sum.strays, sum.cheapest = sum.waits || of.waits, sum.strays || of.strays, sum.cheapest|of.cheapest
+		sum.tasks, sum.rowUs, sum.density = min(sum.tasks, of.tasks), min(sum.rowUs, of.rowUs), min(sum.density, of.density)
+		for t := range sum.onUs {
+			sum.onUs[t], sum.slackUs[t] = min(sum.onUs[t], of.onUs[t]), max(sum.slackUs[t], of.slackUs[t])
 		}
 	}
 }
+
+func (ti *turnIndex) summarize(entries []turnEntry, sum *turnSum) {
+	sum.reset(len(ti.releases))
+	for i := range entries {
+		entries[i].addTo(sum)
+	}
+}
+
+// addTo adds an entry to a summary.
+func (te *turnEntry) addTo(sum *turnSum) {
+	sum.strays = sum.strays || te.strays
+	if !te.waits {
+		return
+	}
+	sum.waits = true
+	sum.tasks, sum.rowUs, sum.density = min(sum.tasks, te.tasks), min(sum.rowUs, te.rowUs), min(sum.density, te.density)
+	sum.cheapest |= te.cheapest
+	for t, us := range te.onUs {
+		if us < math.MaxInt64 {
+			sum.onUs[t], sum.slackUs[t] = min(sum.onUs[t], us), max(sum.slackUs[t], te.startUs-us)
+		}
+	}
+}
+
+// tightIn reports whether a summary may become another without the entry.
+func (te *turnEntry) tightIn(*turnSum) bool { return te.waits || te.strays }
 
 // jobTurns is what the index has of a job.
 type jobTurns struct {
@@ -238,7 +262,8 @@ func (ti *turnIndex) group(key groupOfTurns) *turnGroup {
 	g := ti.of[key]
 	if g == nil {
 		g = &turnGroup{groupOfTurns: key}
-		g.list.before, g.list.summarize = (*turnEntry).before, ti.summarize
+		g.list.before, g.list.summarize, g.list.join = (*turnEntry).before, ti.summarize, ti.join
+		g.list.add, g.list.tight = (*turnEntry).addTo, (*turnEntry).tightIn
 		ti.of[key] = g
 		ti.groups = append(ti.groups, g)
 	}

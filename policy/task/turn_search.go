@@ -27,7 +27,7 @@ func (ti *turnIndex) eachTurn(r *rolling) {
 			}
 			if planned == nil || before != nil && !planned.head.before(before) {
 				ti.visitNewcomer(r, newest.head.job, before)
-				newest.at++
+				newest.at.entry++
 				newest.advance(r, atTurn{})
 				continue
 			}
@@ -38,7 +38,7 @@ func (ti *turnIndex) eachTurn(r *rolling) {
 		if e := planned.head; (atTurn{}).entry(planned, r, e) {
 			r.visit(e.job, e.job.nextRow())
 		}
-		planned.at++
+		planned.at.entry++
 		planned.advance(r, atTurn{})
 	}
 }
@@ -51,9 +51,8 @@ func (ti *turnIndex) visitNewcomer(r *rolling, j *JobState, before *turnEntry) {
 		startUs = before.key
 	} else {
 		for _, g := range ti.groups {
-			if n := len(g.list.chunks); n > 0 && (g.kind == plannedTurns || g.kind == taskTurns) {
-				last := g.list.chunks[n-1].entries
-				startUs = max(startUs, last[len(last)-1].key)
+			if !g.list.empty() && (g.kind == plannedTurns || g.kind == taskTurns) {
+				startUs = max(startUs, g.list.last().key)
 			}
 		}
 	}
@@ -72,22 +71,10 @@ func (ti *turnIndex) standsBefore(density float64) *turnEntry {
 		if g.kind != plannedTurns && g.kind != taskTurns {
 			continue
 		}
-	search:
-		for _, c := range g.list.chunks {
-			if first != nil && !c.entries[0].before(first) {
-				break
-			}
-			if !(c.sum.density < density) {
-				continue
-			}
-			for i := range c.entries {
-				if e := &c.entries[i]; e.waits && e.density < density {
-					if first == nil || e.before(first) {
-						first = e
-					}
-					break search
-				}
-			}
+		e, _ := g.list.next(chunkPlace{}, func(sum *turnSum) bool { return !(sum.density < density) },
+			func(e *turnEntry) bool { return e.waits && e.density < density })
+		if e != nil && (first == nil || e.before(first)) {
+			first = e
 		}
 	}
 	return first
@@ -110,7 +97,7 @@ func (ti *turnIndex) eachToFill(r *rolling, low, high turnKind) {
 		if e := g.head; (toFill{}).entry(g, r, e) {
 			r.fillWith(e.job)
 		}
-		g.at++
+		g.at.entry++
 		g.advance(r, toFill{})
 	}
 }
@@ -130,11 +117,11 @@ func (ti *turnIndex) first(low, high turnKind) *turnGroup {
 // summary may. It may be wrong about the latter, and then says yes.
 type turnTest interface {
 	entry(g *turnGroup, r *rolling, e *turnEntry) bool
-	chunk(g *turnGroup, r *rolling, sum *turnSum) bool
+	sum(g *turnGroup, r *rolling, sum *turnSum) bool
 	group(g *turnGroup, r *rolling) bool
 }
 
-func (g *turnGroup) rewind() { g.chunk, g.at, g.head = 0, 0, nil }
+func (g *turnGroup) rewind() { g.at, g.head = chunkPlace{}, nil }
 
 // advance finds the head from the present place on. What jobs may do only becomes less
 // during an assignment, so that who is passed now is passed rightly.
@@ -143,18 +130,8 @@ func (g *turnGroup) advance(r *rolling, test turnTest) {
 	if !test.group(g, r) {
 		return
 	}
-	for ; g.chunk < len(g.list.chunks); g.chunk, g.at = g.chunk+1, 0 {
-		c := g.list.chunks[g.chunk]
-		if !test.chunk(g, r, &c.sum) {
-			continue
-		}
-		for ; g.at < len(c.entries); g.at++ {
-			if e := &c.entries[g.at]; test.entry(g, r, e) {
-				g.head = e
-				return
-			}
-		}
-	}
+	g.head, g.at = g.list.next(g.at, func(sum *turnSum) bool { return !test.sum(g, r, sum) },
+		func(e *turnEntry) bool { return test.entry(g, r, e) })
 }
 
 // least is the least number of GPUs that a start of a job of the group takes.
@@ -214,7 +191,7 @@ type atTurn struct{}
 
 func (atTurn) group(g *turnGroup, r *rolling) bool {
 	switch {
-	case len(g.list.chunks) == 0:
+	case g.list.empty():
 		return false
 	case g.kind == plannedTurns:
 		return g.open(r) || g.rowFits(r, g.least(), 0)
@@ -239,7 +216,7 @@ func (r *rolling) anyOf(types uint64) bool {
 	return false
 }
 
-func (atTurn) chunk(g *turnGroup, r *rolling, sum *turnSum) bool {
+func (atTurn) sum(g *turnGroup, r *rolling, sum *turnSum) bool {
 	switch g.kind {
 	case plannedTurns:
 		if g.open(r) {
@@ -270,10 +247,10 @@ func (atTurn) entry(g *turnGroup, r *rolling, e *turnEntry) bool {
 type toFill struct{}
 
 func (toFill) group(g *turnGroup, r *rolling) bool {
-	return len(g.list.chunks) > 0 && r.anyFreeFor(g.least())
+	return !g.list.empty() && r.anyFreeFor(g.least())
 }
 
-func (toFill) chunk(g *turnGroup, r *rolling, sum *turnSum) bool {
+func (toFill) sum(g *turnGroup, r *rolling, sum *turnSum) bool {
 	switch {
 	case !sum.waits:
 		return false
