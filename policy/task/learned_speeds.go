@@ -158,15 +158,16 @@ func (ls *learnedSpeeds) arrived(l *ListScheduler, j *JobState) {
 	if _, us := l.fastestKnown(j); us > 0 {
 		ls.rounds.add(us)
 	}
+	before := ls.jobs
 	ls.count(l, j, 1)
-	ls.countedOne(l)
+	ls.countedFrom(l, before)
 	l.setSpeeds(j)
 }
 
-// countedOne makes the beliefs of all jobs anew whenever twice as many jobs are known as at
-// the last time.
-func (ls *learnedSpeeds) countedOne(l *ListScheduler) {
-	if ls.jobs&(ls.jobs-1) != 0 {
+// countedFrom makes the beliefs of all jobs anew whenever twice as many jobs are known as at
+// the last time. Before, as many were known as it is told.
+func (ls *learnedSpeeds) countedFrom(l *ListScheduler, before int64) {
+	if ls.jobs == before || ls.jobs&(ls.jobs-1) != 0 {
 		return
 	}
 	for _, j := range l.jobs {
@@ -196,7 +197,8 @@ func (l *ListScheduler) observeSpeed(j *JobState, e *hare.Event) {
 		return // the profile is right
 	}
 	oldUs := j.durationUs(t)
-	_, before := l.fastestKnown(j)
+	_, fastestUs := l.fastestKnown(j)
+	jobs := ls.jobs
 	ls.count(l, j, -1)
 	if i < 0 {
 		j.measured = append(j.measured, measuredTimes{Type: t})
@@ -207,12 +209,12 @@ func (l *ListScheduler) observeSpeed(j *JobState, e *hare.Event) {
 		m.Us = slices.Delete(m.Us, 0, 1)
 	}
 	ls.count(l, j, 1)
-	if before == 0 {
+	if fastestUs == 0 {
 		ls.rounds.add(us)
 	}
 	if newUs := l.knownUs(j, t); newUs != 0 && newUs != oldUs || len(m.Us) == 1 && l.givenUs(j, t) == 0 {
 		l.setSpeeds(j)
-		ls.countedOne(l)
+		ls.countedFrom(l, jobs)
 	}
 }
 
