@@ -274,18 +274,24 @@ func (m *Model) TaskRoom(j *ModelJob, k int) []Step {
 	changes := map[int64]int64{0: 0}
 	for i := range m.Kinds {
 		kind := &m.Kinds[i]
-		at, ok := slices.BinarySearchFunc(kind.GPUs, k, func(t TypeSteps, k int) int { return cmp.Compare(t.Type, k) })
-		if !ok || !kind.Allows(j) {
-			continue
-		}
 		var before int64
-		for _, step := range m.kindRoom(kind, j, kind.GPUs[at].Steps) {
+		for _, step := range m.KindRoom(kind, j, k) {
 			room := step.Count * int64(len(kind.Nodes))
 			changes[step.FromUs] += room - before
 			before = room
 		}
 	}
 	return sumChanges(changes)
+}
+
+// KindRoom returns how many tasks of a job find room at the same time on GPUs of type k of one
+// node of a kind over time; nil means never.
+func (m *Model) KindRoom(kind *NodeKind, j *ModelJob, k int) []Step {
+	at, ok := slices.BinarySearchFunc(kind.GPUs, k, func(t TypeSteps, k int) int { return cmp.Compare(t.Type, k) })
+	if !ok || !kind.Allows(j) {
+		return nil
+	}
+	return m.kindRoom(kind, j, kind.GPUs[at].Steps)
 }
 
 // kindRoom returns how many tasks of a job find room on one node of a kind with free GPUs over

@@ -28,8 +28,9 @@ type evaluator struct {
 	cutoffs []float64 // of each job's last answer
 	rows    *rowMap   // of the last grid; nil without sizes
 	// composed are the oracle's prices of the last grid; nil without pools.
-	composed *prices
-	Calls    int64 // the number of φ_j evaluated
+	composed   *prices
+	prohibited [][]float64 // on the same grid, by composite
+	Calls      int64       // the number of φ_j evaluated
 	// These fields describe the last exact bound: φ by job and the gain of bounding round by
 	// round, both in 1e-15 weight-seconds, and δ if that gain counts.
 	phi, gain  []float64
@@ -204,8 +205,9 @@ func (e *evaluator) compose(pi *prices) *prices {
 	}
 	if e.composed == nil || !slices.Equal(e.composed.grid, pi.grid) {
 		e.composed = newPrices(pi.grid, len(e.pr.pools.composites))
+		e.prohibited = e.pr.prohibited(pi.grid)
 	}
-	e.pr.pools.composeInto(e.composed, top, pi)
+	e.pr.pools.composeInto(e.composed, top, pi, e.prohibited)
 	return e.composed
 }
 

@@ -45,7 +45,7 @@ func (e *evaluator) exactBound(ctx context.Context, grid []int64, nanos [][]int6
 		o.setPrices(pi, version)
 		fluids[c], gains[c] = new(big.Rat), new(big.Rat)
 		for i := lo; i < hi && ctx.Err() == nil; i++ {
-			x := exactJob{o: o, j: &e.pr.jobs[i], mj: &e.pr.model.Jobs[i], rows: rows, nanos: paid, grid: grid,
+			x := exactJob{o: o, j: &e.pr.jobs[i], mj: &e.pr.specs[i], rows: rows, nanos: paid, grid: grid,
 				path: e.pr.pathUs[i]}
 			phi := x.least()
 			more := e.stepPhi(i, phi, o)
@@ -66,9 +66,9 @@ func (e *evaluator) exactBound(ctx context.Context, grid []int64, nanos [][]int6
 		gain.Add(gain, gains[c])
 	}
 	fixed := new(big.Int)
-	for i := range e.pr.model.Jobs {
+	for _, i := range e.pr.index {
 		j := &e.pr.model.Jobs[i]
-		fixed.Add(fixed, product(j.WeightMicro*1, nano, j.ReleaseUs))
+		fixed.Add(fixed, product(j.WeightMicro, nano, j.ReleaseUs))
 	}
 	e.capacity = e.capacity[:0]
 	for _, cost := range e.pr.capacityCost(grid, nanos) {

@@ -7,7 +7,7 @@ import (
 
 // horizon guesses the time after which capacity is worth nothing: the end of the last
 // path plus the time that the whole cluster needs for all work. longest is the end of
-// the last path.
+// the last path, or of the first run of a job that waits for running work of its quota.
 func (pr *problem) horizon() (guess, longest float64) {
 	last, work := 0.0, 0.0
 	peak := make([]float64, len(pr.caps))
@@ -25,6 +25,7 @@ func (pr *problem) horizon() (guess, longest float64) {
 		}
 		work += j.rounds / speed
 	}
+	last = max(last, pr.addMarks())
 	return math.Ceil(last + 1.3*work), last
 }
 

@@ -14,6 +14,7 @@ import (
 type compositeKey struct {
 	top, class                int
 	tasks, gpus, cpus, memory int64
+	quotas                    string // the pools of quotas
 }
 
 // splitModes replaces each mode of a job by one for each class of nodes on which there is room
@@ -52,20 +53,23 @@ func (pr *problem) splitModes() {
 	usable := map[roomKey][]int{}
 	rows := map[compositeKey]int{}
 	for i := range pr.jobs {
-		mj, j := &m.Jobs[i], &pr.jobs[i]
+		mj, j := &pr.specs[i], &pr.jobs[i]
 		times := int64(1)
 		if mj.Sync != hare.Relaxed && !mj.Mix {
 			times = mj.Tasks
 		}
+		var quotas [][]int
+		if len(mj.Quotas) > 0 {
+			quotas = pr.quotaPools(i)
+		}
 		var split []mode
 		for _, md := range j.modes {
-			key := roomKey{md.kind, mj.GPUs, mj.CPUMilli, mj.MemoryMiB, mj.Distinct, mj.Set}
+			key := roomKeyOf(mj, md.kind)
 			where, ok := usable[key]
 			if !ok {
 				for c := range classes[md.kind] {
 					if slices.ContainsFunc(classes[md.kind][c].kinds, func(n int) bool {
-						nk := &m.Kinds[n]
-						return nk.Allows(mj) && nk.Room(mj, hare.MostRoom(gpusOfKind(nk, md.kind))) > 0
+						return hare.MostRoom(m.KindRoom(&m.Kinds[n], mj, md.kind)) > 0
 					}) {
 						where = append(where, c)
 					}
@@ -80,11 +84,18 @@ func (pr *problem) splitModes() {
 				if memory {
 					key.memory = mj.MemoryMiB
 				}
+				if quotas != nil {
+					key.quotas = quotaKey(quotas[md.kind])
+				}
 				at, ok := rows[key]
 				if !ok {
 					at = len(ps.composites)
 					rows[key] = at
-					ps.composites = append(ps.composites, pr.newComposite(i, md.top, times, classes[md.kind][c].pools))
+					composite := pr.newComposite(i, md.top, times, classes[md.kind][c].pools)
+					if quotas != nil {
+						pr.addQuotaTerms(&composite, i, quotas[md.kind])
+					}
+					ps.composites = append(ps.composites, composite)
 				}
 				md.row = at
 				split = append(split, md)
@@ -103,7 +114,7 @@ func (pr *problem) prices(resource hare.PoolResource) bool {
 
 // newComposite returns what job i pays for times tasks in the given pools.
 func (pr *problem) newComposite(i, top int, times int64, in []int) composite {
-	c := composite{top: top, gpus: times * pr.model.Jobs[i].GPUs}
+	c := composite{top: top, gpus: times * pr.specs[i].GPUs}
 	for _, at := range in {
 		p := &pr.pools.list[at]
 		need := pr.need(i, p.resource)
@@ -150,8 +161,8 @@ func (pr *problem) oracleRows() []row {
 }
 
 // composeInto writes the oracle's prices for the ascent's prices pi and those of types and
-// sizes, top.
-func (ps *pools) composeInto(full, top, pi *prices) {
+// sizes, top. prohibited is by composite.
+func (ps *pools) composeInto(full, top, pi *prices, prohibited [][]float64) {
 	first := len(pi.at) - len(ps.functions)
 	for c := range ps.composites {
 		row := full.at[c]
@@ -160,6 +171,9 @@ func (ps *pools) composeInto(full, top, pi *prices) {
 			for g, x := range pi.at[first+t.function] {
 				row[g] += t.perGPU * x
 			}
+		}
+		for g, x := range prohibited[c] {
+			row[g] = max(row[g], x)
 		}
 	}
 }
@@ -219,7 +233,7 @@ func (pr *problem) limits() (top, inPools []int64) {
 		*to = min(*to, max(1, share/max(1, times)/max(1, tasks)))
 	}
 	for i := range pr.jobs {
-		mj := &pr.model.Jobs[i]
+		mj := &pr.specs[i]
 		for _, md := range pr.jobs[i].modes {
 			gpus, tasks := pr.rows[md.top].gpus, mj.Tasks
 			units := mj.GPUs
@@ -295,6 +309,9 @@ func (pr *problem) certificatePools(nanos [][]int64) []hare.Pool {
 		x := &pr.pools.list[p]
 		rows := nanos[len(pr.rows)+x.firstRow:]
 		doc := hare.Pool{Resource: x.resource, Type: pr.model.Types[x.kind], Per: x.per, Only: x.only}
+		if x.resource == hare.PoolQuota {
+			doc.Type, doc.Quota = "", x.quota
+		}
 		if charges(rows[0]) {
 			doc.Nanos = slices.Clone(rows[0])
 		}

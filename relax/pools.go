@@ -22,7 +22,8 @@ const (
 // which is a GPU, a thousandth of a CPU or a MiB, and the prices of its sizes.
 type pool struct {
 	resource hare.PoolResource
-	kind     int
+	kind     int // of quotas, the first type that counts
+	quota    int // the index in Model.Quotas
 	per      string
 	only     []hare.LabelValues
 	in       []bool // by Model.Kinds
@@ -56,6 +57,8 @@ type composite struct {
 	top   int // the row of Prices and Sizes
 	gpus  int64
 	terms []poolTerm
+	// quotas are the units that pay in pools of quotas, of the sizes listed there.
+	quotas []quotaUnit
 }
 
 // poolTerm charges times the price of a row of a pool.
@@ -93,6 +96,7 @@ func (pr *problem) addPools() {
 		pr.addResourcePool(k, hare.PoolCPUs)
 		pr.addResourcePool(k, hare.PoolMemory)
 	}
+	pr.addQuotaPools()
 	if len(pr.pools.list) == 0 {
 		return
 	}
@@ -138,7 +142,7 @@ func (pr *problem) addNodePool(k int) {
 	}
 	for i := range pr.jobs {
 		if pr.jobs[i].runsOn(k) {
-			p.sizes = append(p.sizes, m.Jobs[i].GPUs)
+			p.sizes = append(p.sizes, pr.specs[i].GPUs)
 		}
 	}
 	slices.Sort(p.sizes)
@@ -222,9 +226,9 @@ func (pr *problem) addSetPools() {
 				continue
 			}
 			p.domains = []domain{{steps, 1}}
-			gpus := func(i int) float64 { return float64(m.Jobs[i].GPUs) }
+			gpus := func(i int) float64 { return float64(pr.specs[i].GPUs) }
 			load := pr.load(k, float64(peak), func(i int) float64 {
-				if m.Jobs[i].Set != s {
+				if pr.specs[i].Set != s {
 					return 0
 				}
 				return gpus(i)
@@ -266,6 +270,14 @@ func (pr *problem) addResourcePool(k int, resource hare.PoolResource) {
 		if resource == hare.PoolMemory {
 			has = nk.MemoryMiB
 		}
+		for _, h := range nk.Held {
+			held := h.CPUMilli
+			if resource == hare.PoolMemory {
+				held = h.MemoryMiB
+			}
+			changes[0] -= held * int64(len(nk.Nodes))
+			changes[h.UntilUs] += held * int64(len(nk.Nodes))
+		}
 		if has == 0 {
 			return
 		}
@@ -289,7 +301,7 @@ func (pr *problem) addResourcePool(k int, resource hare.PoolResource) {
 	}
 	wants := pr.load(k, float64(peak), func(i int) float64 { return float64(pr.need(i, resource)) })
 	if wants == 0 ||
-		wants < minPoolLoad*pr.load(k, float64(gpus), func(i int) float64 { return float64(m.Jobs[i].GPUs) }) {
+		wants < minPoolLoad*pr.load(k, float64(gpus), func(i int) float64 { return float64(pr.specs[i].GPUs) }) {
 		return
 	}
 	p.domains = []domain{{steps, 1}}
@@ -301,7 +313,7 @@ func (pr *problem) addResourcePool(k int, resource hare.PoolResource) {
 
 // need returns the units of a resource that a task of job i holds.
 func (pr *problem) need(i int, resource hare.PoolResource) int64 {
-	switch mj := &pr.model.Jobs[i]; resource {
+	switch mj := &pr.specs[i]; resource {
 	case hare.PoolCPUs:
 		return mj.CPUMilli
 	case hare.PoolMemory:

@@ -126,10 +126,10 @@ func multigridAscent(ctx context.Context, ev *evaluator, cfg *Config, report fun
 		var grid []float64
 		var from *prices
 		if best == nil {
-			grid = geometric(l.cells, math.Ceil(horizon/step)*step, step)
+			grid = pr.withMarks(geometric(l.cells, math.Ceil(horizon/step)*step, step), step)
 			from = pr.guessPrices(grid)
 		} else {
-			grid = refine(best, pr.capacity(best.grid), min(l.cells, cfg.Cells), longest, step)
+			grid = pr.withMarks(refine(best, pr.capacity(best.grid), min(l.cells, cfg.Cells), longest, step), step)
 			from = transfer(best, grid)
 		}
 		next := &ascent{ev: ev, grid: grid, caps: pr.capacity(grid), cur: from, best: newPrices(grid, pr.ascentRows()),

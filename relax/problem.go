@@ -5,7 +5,6 @@
 package relax
 
 import (
-	"fmt"
 	"math"
 	"slices"
 
@@ -39,9 +38,11 @@ type mode struct {
 // job is a job in microseconds and 1e-9 weights.
 type job struct {
 	sync   hare.Sync
-	w, a   float64
+	w      float64
+	late   float64 // the weight of each second after the deadline
+	a      float64 // nothing of the rounds that are left starts before this time
 	path   float64 // the job cannot complete before this time
-	rounds float64
+	rounds float64 // that are left
 	tasks  float64
 	modes  []mode // sorted by rate, slowest first
 	// perRate[(a+1)·n+b] is the time in mode b instead of mode a (−1: idle) that does one
@@ -51,8 +52,12 @@ type job struct {
 
 // problem is an instance compiled for the float oracles.
 type problem struct {
-	model         *hare.Model
-	jobs          []job
+	model *hare.Model
+	// specs are the jobs of the model that a plan can still change, with the earliest start a'
+	// as their release, and index holds their places in the model.
+	specs         []hare.ModelJob
+	index         []int
+	jobs          []job          // of specs
 	caps          [][]hare.Step  // by type
 	wa            float64        // Σ w a
 	pathUs        []int64        // the exact path by job
@@ -61,6 +66,7 @@ type problem struct {
 	rows          []row          // of the oracle: types, then sizes
 	dualFeasible  []dualFeasible // the rows of the ascent behind those of types
 	pools         pools          // the rows of the ascent behind those
+	marks         []float64      // times that are points of each grid
 	infeasible    error          // says which job can never run
 }
 
@@ -77,24 +83,13 @@ func newProblem(m *hare.Model, beta float64) (pr *problem, ok bool) {
 			peak[k] = max(peak[k], s.Count)
 		}
 	}
-	pr.jobs = make([]job, len(m.Jobs))
-	pr.pathUs = make([]int64, len(m.Jobs))
-	var rooms roomCache
-	for i := range m.Jobs {
-		mj := &m.Jobs[i]
-		modes, most := mj.Modes, peak
-		if m.Placed {
-			modes, most = rooms.modes(m, mj)
-		}
-		tau, fits := roundTime(mj, most)
-		if !fits || len(modes) == 0 && m.Placed {
-			pr.infeasible = ErrInfeasible
-			if m.Placed {
-				pr.infeasible = fmt.Errorf("%w: %s", ErrInfeasible, whyNoRoom(m, i))
-			}
-			return pr, false
-		}
-		pr.pathUs[i] = mj.ReleaseUs + mj.Rounds*tau
+	kept, ok := pr.addTimes(peak)
+	if !ok {
+		return pr, false
+	}
+	pr.jobs = make([]job, len(pr.specs))
+	for i := range pr.specs {
+		mj, modes := &pr.specs[i], kept[i]
 		j := job{
 			sync: mj.Sync, w: float64(mj.WeightMicro) * nano, a: float64(mj.ReleaseUs),
 			path: float64(pr.pathUs[i]), rounds: float64(mj.Rounds), tasks: float64(mj.Tasks),
@@ -122,7 +117,7 @@ func newProblem(m *hare.Model, beta float64) (pr *problem, ok bool) {
 		})
 		j.setPerRate()
 		pr.jobs[i] = j
-		pr.wa += j.w * j.a
+		pr.wa += j.w * float64(m.Jobs[pr.index[i]].ReleaseUs)
 	}
 	pr.addRows()
 	pr.shareTrailing()
@@ -190,8 +185,8 @@ func (j *job) setPerRate() {
 }
 
 // roundTime returns τ_j in microseconds: the least time of one round on an empty cluster
-// with room for peak[k] tasks of the job on type k at once. It returns false if no round can ever run. It takes
-// O(types · log) for relaxed jobs and O(types log types) otherwise.
+// with room for peak[k] tasks of the job on type k at once. It returns false if no round can
+// ever run. It takes O(types · log) for relaxed jobs and O(types log types) otherwise.
 func roundTime(j *hare.ModelJob, peak []int64) (tau int64, ok bool) {
 	switch {
 	case j.Sync == hare.Relaxed:

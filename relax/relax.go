@@ -123,9 +123,13 @@ func Run(ctx context.Context, m *hare.Model, cfg Config) (*hare.Relaxation, erro
 	case hare.MethodPrice:
 		return pr.price(ctx, &cfg), nil
 	case hare.MethodCriticalPath:
-		return pr.criticalPath(), nil
+		return pr.withFixed(pr.criticalPath()), nil
 	case hare.MethodMachine:
-		return pr.machine(ctx)
+		rel, err := pr.machine(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return pr.withFixed(rel), nil
 	case MethodQueyranne, MethodPaper:
 		if m.Placed {
 			return nil, fmt.Errorf("relax: %s does not go by nodes: use %s, %s or %s", cfg.Method, hare.MethodPrice,
@@ -139,7 +143,7 @@ func Run(ctx context.Context, m *hare.Model, cfg Config) (*hare.Relaxation, erro
 // price runs the multigrid ascent and evaluates its best prices exactly.
 func (pr *problem) price(ctx context.Context, cfg *Config) *hare.Relaxation {
 	if len(pr.jobs) == 0 {
-		rel := &hare.Relaxation{Method: hare.MethodPrice, Progress: [][]hare.Point{}}
+		rel := pr.withFixed(&hare.Relaxation{Method: hare.MethodPrice, Progress: [][]hare.Point{}})
 		return certified(rel, &hare.Certificate{GridUs: []int64{0, 1}}, new(big.Rat))
 	}
 	if cfg.Steps > 0 && cfg.SyncAsCompute == 0 && !pr.model.Placed {
@@ -171,7 +175,7 @@ func (pr *problem) price(ctx context.Context, cfg *Config) *hare.Relaxation {
 		}
 		a.certify(ctx, cfg, rel, step)
 	}
-	if a.tooShort && a.coarser == nil && cfg.WarmStart != nil && len(cfg.WarmStart.Progress) == len(pr.jobs) {
+	if a.tooShort && a.coarser == nil && cfg.WarmStart != nil && len(cfg.WarmStart.Progress) == len(pr.model.Jobs) {
 		rel.Progress = cfg.WarmStart.Progress
 	}
 	return rel
@@ -196,7 +200,7 @@ func (a *ascent) relaxation() *hare.Relaxation {
 	for i := range pr.jobs {
 		rel.Progress = append(rel.Progress, pr.polyline(i, from.grid, from.progress))
 	}
-	return rel
+	return pr.withFixed(rel)
 }
 
 // roundedMargin is how much a bound in floats is lowered, as a share of the terms that it
@@ -231,7 +235,9 @@ func (a *ascent) certify(ctx context.Context, cfg *Config, rel *hare.Relaxation,
 	nanos := pr.nanoRows(ev.composeTop(a.best))
 	if len(pr.pools.list) > 0 {
 		_, limits := pr.limits()
-		nanos = append(nanos, pr.pools.nanos(a.best, limits)...)
+		inPools := pr.pools.nanos(a.best, limits)
+		pr.prohibit(inPools, a.best.grid, limits)
+		nanos = append(nanos, inPools...)
 	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()

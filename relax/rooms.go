@@ -2,6 +2,7 @@ package relax
 
 import (
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/hare-sched/hare"
@@ -15,6 +16,10 @@ type roomKey struct {
 	set                  int
 }
 
+func roomKeyOf(j *hare.ModelJob, kind int) roomKey {
+	return roomKey{kind, j.GPUs, j.CPUMilli, j.MemoryMiB, j.Distinct, j.Set}
+}
+
 // roomCache holds for how many tasks there is room, so that equal jobs share the sums over
 // the kinds of nodes.
 type roomCache struct {
@@ -24,7 +29,7 @@ type roomCache struct {
 
 // room returns the room for tasks of job j on type k over time, and the greatest room.
 func (rc *roomCache) room(m *hare.Model, j *hare.ModelJob, k int) (steps []hare.Step, most int64) {
-	key := roomKey{k, j.GPUs, j.CPUMilli, j.MemoryMiB, j.Distinct, j.Set}
+	key := roomKeyOf(j, k)
 	steps, ok := rc.steps[key]
 	if !ok {
 		if rc.steps == nil {
@@ -37,13 +42,17 @@ func (rc *roomCache) room(m *hare.Model, j *hare.ModelJob, k int) (steps []hare.
 }
 
 // modes returns the modes in which a round of job j can run (docs/nodes.md, "Modes"), and
-// for each type the greatest room for its tasks. Gang and rigid jobs run on types with room
-// for all tasks at once. Jobs that mix types run on all of their types or on none.
+// for each type how many of its tasks may run at once. Gang and rigid jobs run on types with
+// room for all tasks at once, and quotas for them. Jobs that mix types run on all of their
+// types or on none, whatever their quotas.
 func (rc *roomCache) modes(m *hare.Model, j *hare.ModelJob) (kept []hare.Mode, most []int64) {
 	most = make([]int64, len(m.Types))
 	changes := map[int64]int64{}
 	for _, md := range j.Modes {
 		steps, n := rc.room(m, j, md.Type)
+		if !j.Mix {
+			n = min(n, quotaOf(m, j, md.Type)/j.GPUs)
+		}
 		most[md.Type] = n
 		if n > 0 && (j.Sync == hare.Relaxed || j.Mix || n >= j.Tasks) {
 			kept = append(kept, md)
@@ -56,6 +65,17 @@ func (rc *roomCache) modes(m *hare.Model, j *hare.ModelJob) (kept []hare.Mode, m
 		return nil, most
 	}
 	return kept, most
+}
+
+// quotaOf returns the least quota that counts job j on type k, in GPUs.
+func quotaOf(m *hare.Model, j *hare.ModelJob, k int) int64 {
+	least := int64(math.MaxInt64)
+	for _, q := range j.Quotas {
+		if m.Quotas[q].Types[k] {
+			least = min(least, m.Quotas[q].GPUs)
+		}
+	}
+	return least
 }
 
 // addChanges adds the changes of steps to those by time.
@@ -113,6 +133,10 @@ func whyNoRoom(m *hare.Model, i int) string {
 	most := int64(0)
 	for _, md := range j.Modes {
 		_, n := rooms.room(m, j, md.Type)
+		if quota := quotaOf(m, j, md.Type); !j.Mix && n > quota/j.GPUs && quota/j.GPUs < needed(j) {
+			return fmt.Sprintf("job %q: a round needs %d GPUs of its quota at once, which is %d", spec.ID,
+				needed(j)*j.GPUs, quota)
+		}
 		if j.Mix {
 			most += n
 		} else {
@@ -129,4 +153,12 @@ func whyNoRoom(m *hare.Model, i int) string {
 	}
 	return fmt.Sprintf("job %q: a round has %d tasks of %s, and there is room for at most %d at once%s %s", spec.ID,
 		j.Tasks, task, min(most, j.Tasks-1), distinct, where)
+}
+
+// needed returns how many tasks of a job must run at once.
+func needed(j *hare.ModelJob) int64 {
+	if j.Sync == hare.Relaxed {
+		return 1
+	}
+	return j.Tasks
 }

@@ -14,8 +14,8 @@ func (pr *problem) criticalPath() *hare.Relaxation {
 	rel := &hare.Relaxation{Method: hare.MethodCriticalPath, Progress: make([][]hare.Point, len(pr.jobs))}
 	var sum hare.Amount
 	for i := range pr.jobs {
-		mj := &pr.model.Jobs[i]
-		sum = sum.Add(hare.Product(mj.WeightMicro, pr.pathUs[i]-mj.ReleaseUs))
+		mj := &pr.specs[i]
+		sum = sum.Add(hare.Product(mj.WeightMicro, pr.pathUs[i]-pr.releaseUs(i)))
 		rel.Progress[i] = []hare.Point{
 			{TimeUs: float64(mj.ReleaseUs)},
 			{TimeUs: float64(pr.pathUs[i]), Rounds: float64(mj.Rounds)},
@@ -68,7 +68,7 @@ func (pr *problem) machine(ctx context.Context) (*hare.Relaxation, error) {
 	speed := pr.peak()
 	jobs := make([]*machineJob, len(pr.jobs))
 	for i := range jobs {
-		mj := &pr.model.Jobs[i]
+		mj := &pr.specs[i]
 		least := int64(hare.MaxExact)
 		x := &machineJob{index: i, weight: mj.WeightMicro, sync: hare.MaxExact, twice: new(big.Int)}
 		for _, md := range mj.Modes {
@@ -122,11 +122,11 @@ func (pr *problem) machine(ctx context.Context) (*hare.Relaxation, error) {
 	// total sums w (twice/(2 W M) + W/(2M) + σ − a), in 1e-12.
 	total := new(big.Rat)
 	for i, x := range jobs {
-		mj := &pr.model.Jobs[i]
+		mj := &pr.specs[i]
 		c := new(big.Rat).SetFrac(x.twice, x.work)
 		c.Add(c, new(big.Rat).SetInt(x.work))
 		c.Quo(c, new(big.Rat).SetInt64(2*speed))
-		c.Add(c, new(big.Rat).SetInt64(x.sync-mj.ReleaseUs))
+		c.Add(c, new(big.Rat).SetInt64(x.sync-pr.releaseUs(i)))
 		c.Mul(c, new(big.Rat).SetInt64(mj.WeightMicro))
 		if len(jobs) > exactTerms {
 			n := new(big.Int).Lsh(c.Num(), 40)

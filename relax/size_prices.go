@@ -103,7 +103,7 @@ func (pr *problem) dropSizes() {
 // unitGPUs returns how many GPUs of one type job i holds together: those of a task if its
 // tasks are independent or may mix types, else those of all tasks.
 func (pr *problem) unitGPUs(i int) int64 {
-	mj := &pr.model.Jobs[i]
+	mj := &pr.specs[i]
 	if mj.Sync == hare.Relaxed || mj.Mix {
 		return mj.GPUs
 	}

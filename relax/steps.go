@@ -69,16 +69,16 @@ func (pr *problem) chooseStep() int64 {
 	relaxed := 0
 	count := func(step int64) int {
 		n := 0
-		for i := range pr.model.Jobs {
-			if onSteps(&pr.model.Jobs[i], step) {
+		for i := range pr.specs {
+			if onSteps(&pr.specs[i], step) {
 				n++
 			}
 		}
 		return n
 	}
 	all := int64(0)
-	for i := range pr.model.Jobs {
-		if mj := &pr.model.Jobs[i]; mj.Sync == hare.Relaxed {
+	for i := range pr.specs {
+		if mj := &pr.specs[i]; mj.Sync == hare.Relaxed {
 			relaxed++
 			for _, md := range mj.Modes {
 				all = gcd(gcd(all, md.ComputeUs), md.SyncUs)
@@ -129,7 +129,7 @@ func (pr *problem) stepJobs(step, end int64) []*stepJob {
 }
 
 func (pr *problem) stepJob(i int, step, cells int64) *stepJob {
-	mj := &pr.model.Jobs[i]
+	mj := &pr.specs[i]
 	if !onSteps(mj, step) || len(mj.Modes) == 0 || pr.pathUs[i]/step > math.MaxInt32 {
 		return nil
 	}

@@ -31,8 +31,11 @@ func Check(inst *hare.Instance, opt hare.Options, cfg Config) error {
 	return s.checkDetail()
 }
 
-// knownRules are the kinds of rules by which plans and bounds go.
-const knownRules = hare.RuleNodes
+// knownRules are the kinds of rules by which plans go, boundRules those by which bounds go.
+const (
+	knownRules = hare.RuleNodes
+	boundRules = knownRules | hare.RuleProgress | hare.RuleRunning | hare.RuleReservations | hare.RuleQuota
+)
 
 // checkPlaced refuses instances with rules that plans do not know, and the options that do not
 // go by nodes, where nodes matter: the relaxations of the papers and their rules of assignment
@@ -41,6 +44,11 @@ func checkPlaced(inst *hare.Instance, opt hare.Options) error {
 	if err := inst.RefuseRules("the solver", knownRules); err != nil {
 		return err
 	}
+	return checkMethods(inst, opt)
+}
+
+// checkMethods refuses the options that do not go by nodes where nodes matter.
+func checkMethods(inst *hare.Instance, opt hare.Options) error {
 	pointer, placed := inst.Placed()
 	if !placed {
 		return nil

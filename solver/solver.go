@@ -153,12 +153,17 @@ func Bound(ctx context.Context, inst *hare.Instance, method string, cfg Config) 
 			rc.Effort = work / ascent
 		}
 	}
-	if err := checkPlaced(inst, hare.Options{Bound: method}); err != nil {
+	if err := inst.RefuseRules("bounds", boundRules); err != nil {
+		return nil, err
+	}
+	if err := checkMethods(inst, hare.Options{Bound: method}); err != nil {
 		return nil, err
 	}
 	m := hare.NewModel(inst)
-	if reasons := greedy.Infeasible(m); len(reasons) > 0 {
-		return nil, &InfeasibleError{reasons}
+	if inst.FirstRule(knownRules) == "" {
+		if reasons := greedy.Infeasible(m); len(reasons) > 0 {
+			return nil, &InfeasibleError{reasons}
+		}
 	}
 	rel, err := relax.Run(ctx, m, rc)
 	if err != nil {

@@ -1,0 +1,108 @@
+package relax
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/wire"
+)
+
+// realExample is an instance whose optimum was found by trying all schedules.
+type realExample struct {
+	Instance     json.RawMessage `json:"instance"`
+	Optimum      json.Number     `json:"optimum"`
+	CriticalPath json.Number     `json:"critical_path"`
+	Machine      string          `json:"machine"`
+}
+
+func decodeInstance(t *testing.T, document []byte) *hare.Instance {
+	t.Helper()
+	inst, err := wire.DecodeInstance(bytes.NewReader(document), wire.Limits{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return inst
+}
+
+// Bounds of the examples are at most their optima, and the simple ones are known.
+func TestBoundsOfRealClusters(t *testing.T) {
+	files, err := filepath.Glob("testdata/real/*.json")
+	if err != nil || len(files) == 0 {
+		t.Fatal(files, err)
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".json"), func(t *testing.T) {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var ex realExample
+			if err := json.Unmarshal(text, &ex); err != nil {
+				t.Fatal(err)
+			}
+			m := hare.NewModel(decodeInstance(t, ex.Instance))
+			optimum, _ := ex.Optimum.Float64()
+			bound := func(method string) float64 {
+				rel, err := Run(t.Context(), m, Config{Method: method, Workers: 1, Steps: 2})
+				if err != nil {
+					t.Fatal(method, err)
+				}
+				if len(rel.Progress) != len(m.Jobs) {
+					t.Errorf("%s: progress of %d jobs of %d", method, len(rel.Progress), len(m.Jobs))
+				}
+				return rel.Bound.Float()
+			}
+			if path, _ := ex.CriticalPath.Float64(); bound(hare.MethodCriticalPath) != path {
+				t.Errorf("critical path %v, want %v", bound(hare.MethodCriticalPath), path)
+			}
+			if machine, _ := json.Number(ex.Machine).Float64(); ex.Machine != "" {
+				if b := bound(hare.MethodMachine); b < machine || b >= machine+1e-6 {
+					t.Errorf("machine %v, want %v", b, machine)
+				}
+			}
+			price := bound(hare.MethodPrice)
+			t.Logf("price %v of %v", price, optimum)
+			if price > optimum || price < 0.75*optimum {
+				t.Errorf("price %v, and the optimum is %v", price, optimum)
+			}
+		})
+	}
+}
+
+// Quotas say what they lack.
+func TestWhyQuotasAreTooSmall(t *testing.T) {
+	const cluster = `"cluster": {"nodes": [{"name": "a", "gpus": {"A": 4}}]}`
+	for name, c := range map[string]struct{ quota, job, want string }{
+		"a gang": {`{"user": "u", "gpus": 2}`, `"sync": "gang", "tasks": 3`, "needs 3 GPUs of its quota at once, which"},
+		"a task": {`{"user": "u", "gpus": 1}`, `"tasks": 3, "gpus_per_task": 2`, "needs 2 GPUs of its quota"},
+	} {
+		inst := decodeInstance(t, []byte(`{"hare": "instance/v1", `+cluster+`, "quota": [`+c.quota+`], "jobs": [
+			{"id": "x", "user": "u", `+c.job+`, "on": {"A": {"compute_s": 1}}}]}`))
+		_, err := Run(t.Context(), hare.NewModel(inst), Config{})
+		if !errors.Is(err, ErrInfeasible) || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// While running work fills a quota, its other jobs wait, whatever the GPUs are worth.
+func TestQuotasFullOfRunningWork(t *testing.T) {
+	inst := decodeInstance(t, []byte(`{"hare": "instance/v1", "cluster": {"nodes": [{"name": "a", "gpus": {"A": 8}}]},
+		"quota": [{"user": "u", "gpus": 2}], "jobs": [
+		{"id": "r", "sync": "rigid", "tasks": 2, "user": "u", "on": {"A": {"compute_s": 50}},
+		 "progress": {"gpus": ["a/0", "a/1"], "elapsed_s": 10}},
+		{"id": "x", "sync": "gang", "tasks": 2, "rounds": 3, "user": "u", "on": {"A": {"compute_s": 10}}}]}`))
+	rel, err := Run(t.Context(), hare.NewModel(inst), Config{Workers: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b := rel.Bound.Float(); b < 65 || b > 70 || rel.Certificate.Pools[0].Resource != hare.PoolQuota {
+		t.Errorf("the bound is %v of 70, by %+v", b, rel.Certificate.Pools)
+	}
+}

@@ -1,0 +1,84 @@
+package relax
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/hare-sched/hare"
+)
+
+// addTimes fills in specs, index and pathUs: the earliest start a' and the path P of each job
+// (docs/dependencies.md, "Times"). Jobs that end with the work that runs at 0 are left out. It
+// returns the modes of each job that is left, and false if one of them can never run.
+func (pr *problem) addTimes(peak []int64) (kept [][]hare.Mode, ok bool) {
+	m := pr.model
+	order, start, path := jobOrder(m), make([]int64, len(m.Jobs)), make([]int64, len(m.Jobs))
+	modes := make([][]hare.Mode, len(m.Jobs))
+	var rooms roomCache
+	for _, i := range order {
+		mj := &m.Jobs[i]
+		start[i] = max(mj.ReleaseUs, mj.RunsUntilUs)
+		for _, p := range mj.After {
+			start[i] = max(start[i], path[p.Job]+p.LagUs)
+		}
+		if path[i] = start[i]; mj.Rounds == 0 {
+			continue
+		}
+		most := peak
+		if modes[i] = mj.Modes; m.Placed {
+			modes[i], most = rooms.modes(m, mj)
+		}
+		tau, fits := roundTime(mj, most)
+		if !fits || len(modes[i]) == 0 && m.Placed {
+			pr.infeasible = ErrInfeasible
+			if m.Placed {
+				pr.infeasible = fmt.Errorf("%w: %s", ErrInfeasible, whyNoRoom(m, i))
+			}
+			return nil, false
+		}
+		path[i] += mj.Rounds * tau
+	}
+	for i := range m.Jobs {
+		if m.Jobs[i].Rounds == 0 {
+			continue
+		}
+		spec := m.Jobs[i]
+		spec.ReleaseUs = start[i]
+		pr.specs, pr.index = append(pr.specs, spec), append(pr.index, i)
+		pr.pathUs, kept = append(pr.pathUs, path[i]), append(kept, modes[i])
+	}
+	return kept, true
+}
+
+// jobOrder returns the indices of the jobs, predecessors first.
+func jobOrder(m *hare.Model) []int {
+	if slices.ContainsFunc(m.Jobs, func(j hare.ModelJob) bool { return len(j.After) > 0 }) {
+		return m.Instance.TopologicalOrder()
+	}
+	order := make([]int, len(m.Jobs))
+	for i := range order {
+		order[i] = i
+	}
+	return order
+}
+
+// releaseUs returns a of a job, from which on its completion time counts.
+func (pr *problem) releaseUs(i int) int64 { return pr.model.Jobs[pr.index[i]].ReleaseUs }
+
+// withFixed completes a relaxation of the jobs that a plan can still change to one of all
+// jobs of the model. A job that ends with its running work has no rounds left.
+func (pr *problem) withFixed(rel *hare.Relaxation) *hare.Relaxation {
+	m := pr.model
+	if len(pr.specs) == len(m.Jobs) {
+		return rel
+	}
+	progress := make([][]hare.Point, len(m.Jobs))
+	for i := range m.Jobs {
+		progress[i] = []hare.Point{{}, {TimeUs: float64(m.Jobs[i].RunsUntilUs)}}
+	}
+	for at, i := range pr.index {
+		progress[i] = rel.Progress[at]
+	}
+	rel.Progress = progress
+	return rel
+}
