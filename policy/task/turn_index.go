@@ -64,6 +64,12 @@ type turnEntry struct {
 	key     int64 // the order; ties go by arrival
 	startUs int64 // of the row
 	job     *JobState
+	turnNeeds
+}
+
+// turnNeeds is what a start of a job needs. Of several jobs it is what a start of one of them
+// needs at least.
+type turnNeeds struct {
 	tasks   int64 // GPUs that a start takes
 	waits   bool
 	strays  bool  // whether the job runs elsewhere than its row says
@@ -79,19 +85,17 @@ func (te *turnEntry) before(o *turnEntry) bool {
 	return te.key < o.key || te.key == o.key && te.job.serial < o.job.serial
 }
 
-// turnSum is the summary of a chunk or a block of entries.
+// turnSum is the summary of a chunk or a block of entries: the least needs of its jobs that wait, and
+// whether one of all its jobs strays.
 type turnSum struct {
-	waits, strays bool
-	tasks, rowUs  int64 // the least of jobs that wait
-	density       float64
-	cheapest      uint64
-	onUs          []int64 // the least
-	slackUs       []int64 // the greatest difference of startUs and onUs, for jobs with rows
+	turnNeeds
+	slackUs []int64 // the greatest difference of startUs and onUs, for jobs with rows
 }
 
 // reset is the summary of no entry, for so many types.
 func (ts *turnSum) reset(types int) {
-	*ts = turnSum{tasks: math.MaxInt64, rowUs: math.MaxInt64, density: math.Inf(1), onUs: ts.onUs, slackUs: ts.slackUs}
+	*ts = turnSum{slackUs: ts.slackUs, turnNeeds: turnNeeds{tasks: math.MaxInt64, rowUs: math.MaxInt64,
+		density: math.Inf(1), onUs: ts.onUs}}
 	if len(ts.onUs) != types {
 		ts.onUs, ts.slackUs = make([]int64, types), make([]int64, types)
 	}
@@ -367,7 +371,8 @@ func (ti *turnIndex) onUs(r *rolling, j *JobState, modes []mode, on *[]int64, sl
 // entry is that of a job with rows, or of a job without rows that waits.
 func (ti *turnIndex) entry(r *rolling, j *JobState) (groupOfTurns, turnEntry, bool) {
 	ready := j.ready() > 0
-	e := turnEntry{job: j, tasks: j.spec.Tasks, waits: ready && len(j.gpus) == 0, density: math.Inf(1)}
+	e := turnEntry{job: j, turnNeeds: turnNeeds{tasks: j.spec.Tasks, waits: ready && len(j.gpus) == 0,
+		density: math.Inf(1)}}
 	row := j.nextRow()
 	if row == nil {
 		return ti.fillEntry(r, j, e)
@@ -434,7 +439,7 @@ func (ti *turnIndex) newcomer(r *rolling, j *JobState) (groupOfTurns, turnEntry,
 	if !r.cfg.Aside || !r.isNew(j) || j.ready() == 0 || len(j.gpus) > 0 || j.taskByTask() {
 		return groupOfTurns{}, turnEntry{}, false
 	}
-	e := turnEntry{job: j, tasks: j.spec.Tasks, waits: true, density: math.Inf(1)}
+	e := turnEntry{job: j, turnNeeds: turnNeeds{tasks: j.spec.Tasks, waits: true, density: math.Inf(1)}}
 	key := groupOfTurns{kind: newTurns, width: bits.Len64(uint64(e.tasks))}
 	if ti.cell < 0 { // the entry only says that there are newcomers
 		return key, e, true

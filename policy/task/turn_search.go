@@ -216,30 +216,25 @@ func (r *rolling) anyOf(types uint64) bool {
 	return false
 }
 
-func (atTurn) sum(g *turnGroup, r *rolling, sum *turnSum) bool {
-	switch g.kind {
-	case plannedTurns:
-		if g.open(r) {
-			return sum.waits || sum.strays
-		}
-		return sum.waits && g.rowFits(r, sum.tasks, sum.rowUs)
-	case taskTurns:
-		return sum.waits && r.fitsSomewhere(sum.tasks, sum.onUs)
-	}
-	return r.anyOf(sum.cheapest) || r.fitsSomewhere(sum.tasks, sum.onUs)
+func (at atTurn) sum(g *turnGroup, r *rolling, sum *turnSum) bool {
+	return at.may(g, r, &sum.turnNeeds)
 }
 
-func (atTurn) entry(g *turnGroup, r *rolling, e *turnEntry) bool {
+func (at atTurn) entry(g *turnGroup, r *rolling, e *turnEntry) bool {
+	return at.may(g, r, &e.turnNeeds)
+}
+
+func (atTurn) may(g *turnGroup, r *rolling, needs *turnNeeds) bool {
 	switch g.kind {
 	case plannedTurns:
 		if g.open(r) {
-			return e.waits || e.strays
+			return needs.waits || needs.strays
 		}
-		return e.waits && g.rowFits(r, e.tasks, e.rowUs)
+		return needs.waits && g.rowFits(r, needs.tasks, needs.rowUs)
 	case taskTurns:
-		return e.waits && r.fitsSomewhere(e.tasks, e.onUs)
+		return needs.waits && r.fitsSomewhere(needs.tasks, needs.onUs)
 	}
-	return r.anyOf(e.cheapest) || r.fitsSomewhere(e.tasks, e.onUs)
+	return r.anyOf(needs.cheapest) || r.fitsSomewhere(needs.tasks, needs.onUs)
 }
 
 // toFill tests for jobs that may run a round elsewhere than the plan says, or without a
@@ -250,28 +245,25 @@ func (toFill) group(g *turnGroup, r *rolling) bool {
 	return !g.list.empty() && r.anyFreeFor(g.least())
 }
 
-func (toFill) sum(g *turnGroup, r *rolling, sum *turnSum) bool {
-	switch {
-	case !sum.waits:
-		return false
-	case g.kind == plannedTurns:
-		return g.fitsBefore(r, sum.tasks, sum.onUs, func(t int) int64 { return sum.slackUs[t] })
-	case g.kind == fillMixed && r.sumFree() >= sum.tasks:
-		return true
-	}
-	return r.fitsSomewhere(sum.tasks, sum.onUs)
+func (fill toFill) sum(g *turnGroup, r *rolling, sum *turnSum) bool {
+	return fill.may(g, r, &sum.turnNeeds, func(t int) int64 { return sum.slackUs[t] })
 }
 
-func (toFill) entry(g *turnGroup, r *rolling, e *turnEntry) bool {
+func (fill toFill) entry(g *turnGroup, r *rolling, e *turnEntry) bool {
+	return fill.may(g, r, &e.turnNeeds, func(t int) int64 { return e.startUs - e.onUs[t] })
+}
+
+// may takes the latest start by type that ends before the row.
+func (toFill) may(g *turnGroup, r *rolling, needs *turnNeeds, slackUs func(gpuType int) int64) bool {
 	switch {
-	case !e.waits:
+	case !needs.waits:
 		return false
 	case g.kind == plannedTurns:
-		return g.fitsBefore(r, e.tasks, e.onUs, func(t int) int64 { return e.startUs - e.onUs[t] })
-	case g.kind == fillMixed && r.sumFree() >= e.tasks:
+		return g.fitsBefore(r, needs.tasks, needs.onUs, slackUs)
+	case g.kind == fillMixed && r.sumFree() >= needs.tasks:
 		return true
 	}
-	return r.fitsSomewhere(e.tasks, e.onUs)
+	return r.fitsSomewhere(needs.tasks, needs.onUs)
 }
 
 func (r *rolling) sumFree() (sum int64) {
