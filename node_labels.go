@@ -86,6 +86,15 @@ func labelFault(text string) string {
 	return ""
 }
 
+// checkLabelName adds the fault of a label's name. A missing name is explained by an example.
+func (es *InvalidErrors) checkLabelName(at, name, example string) {
+	if name == "" {
+		es.Add(at, "bad_name", "a label needs a name%s", example)
+	} else if fault := labelFault(name); fault != "" {
+		es.Add(at, "bad_name", "the name of the label %s", fault)
+	}
+}
+
 // checkLabels adds the faults of a node's labels.
 func (es *InvalidErrors) checkLabels(at string, labels []Label) {
 	if len(labels) > MaxLabels {
@@ -94,13 +103,9 @@ func (es *InvalidErrors) checkLabels(at string, labels []Label) {
 	}
 	for i, l := range labels {
 		p := at + "/" + EscapePointer(l.Name)
-		switch fault := labelFault(l.Name); {
-		case l.Name == "":
-			es.Add(p, "bad_name", "a label needs a name")
-		case l.Name == LabelNode:
+		es.checkLabelName(p, l.Name, "")
+		if l.Name == LabelNode {
 			es.Add(p, "not_allowed", `"node" is the name of the node itself: call the label otherwise`)
-		case fault != "":
-			es.Add(p, "bad_name", "the name of the label %s", fault)
 		}
 		if fault := labelFault(l.Value); fault != "" {
 			es.Add(p, "bad_name", "%s", fault)
@@ -119,12 +124,7 @@ func (es *InvalidErrors) checkSelector(at string, selector []LabelValues) {
 	}
 	for i, lv := range selector {
 		p := at + "/" + EscapePointer(lv.Label)
-		switch fault := labelFault(lv.Label); {
-		case lv.Label == "":
-			es.Add(p, "bad_name", `a label needs a name, e.g. {"disk": "nvme"}; "node" is the name of a node`)
-		case fault != "":
-			es.Add(p, "bad_name", "the name of the label %s", fault)
-		}
+		es.checkLabelName(p, lv.Label, `, e.g. {"disk": "nvme"}; "node" is the name of a node`)
 		if i > 0 && selector[i-1].Label >= lv.Label {
 			es.Add(at, "unordered", "labels must be sorted, each once")
 		}

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -28,14 +29,37 @@ var generated = regexp.MustCompile(`^web/dist/|(^|/)testdata/|\.svg$|\.golden$`)
 // and answers from one line each, and the tag of a field is one literal.
 var unbreakable = regexp.MustCompile("^//\t@(Param|Success|Failure|Header)\t|^\t[A-Z].*`json:\"[^`]*`$")
 
-func TestLinesAreShort(t *testing.T) {
-	tracked, err := exec.Command("git", "ls-files").Output()
-	if err != nil {
-		t.Skip("without a checkout of git, it is not known which files are part of the source:", err)
+// built are the folders that a build makes, beside those whose names begin with a dot.
+var built = []string{"bin", "build", "node_modules", "__pycache__"}
+
+// sourceFiles returns the names of the files of the source: those that git tracks, and in an
+// unpacked archive of the source all files outside of folders that a build makes.
+func sourceFiles(t *testing.T) []string {
+	t.Helper()
+	if tracked, err := exec.Command("git", "ls-files").Output(); err == nil && len(tracked) > 0 {
+		return strings.Fields(string(tracked)) // no name has a space
 	}
+	var names []string
+	err := filepath.WalkDir(".", func(name string, entry os.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case !entry.IsDir():
+			names = append(names, filepath.ToSlash(name))
+		case name != "." && (entry.Name()[0] == '.' || slices.Contains(built, entry.Name())):
+			return filepath.SkipDir
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return names
+}
+
+func TestLinesAreShort(t *testing.T) {
 	checked := 0
-	for name := range strings.Lines(string(tracked)) {
-		name = strings.TrimSpace(name)
+	for _, name := range sourceFiles(t) {
 		isSource := func(end string) bool { return strings.HasSuffix(name, end) || path.Base(name) == end }
 		if !slices.ContainsFunc(handwritten, isSource) || generated.MatchString(name) {
 			continue
