@@ -1,0 +1,212 @@
+package policytest
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/hare-sched/hare"
+)
+
+// nextToFinish draws a true event that brings the end of all jobs nearer; false means
+// that there is none.
+func (w *world) nextToFinish(rng *rand.Rand) (hare.Event, bool) {
+	if gone := w.inService(false); len(gone) > 0 {
+		return hare.Event{Type: hare.EventGPUJoined, GPU: gone[0].name, GPUType: gone[0].gpuType}, true
+	}
+	if j := w.ending; j != nil {
+		w.ending = nil
+		return hare.Event{Type: hare.EventJobEnded, Job: j.spec.ID}, true
+	}
+	if w.arrived < len(w.specs) {
+		return w.arrival(), true
+	}
+	e, ok := w.taskEvent(rng)
+	if e.Type != hare.EventComputeEnded {
+		e.Type, e.ComputeUs = hare.EventTaskEnded, 1e6
+	}
+	return e, ok
+}
+
+// arrival returns the arrival of the next job.
+func (w *world) arrival() hare.Event {
+	spec := w.specs[w.arrived]
+	spec.Rounds = 0
+	spec.On, spec.Hints = slices.Clone(spec.On), hintsOf(w.arrived, &w.specs[w.arrived])
+	return hare.Event{Type: hare.EventJobArrived, Job: spec.ID, Arrived: &spec}
+}
+
+// hintsOf returns what the user of the n-th job says: nothing, a good or a bad estimate, a
+// class, or both.
+func hintsOf(n int, spec *hare.Job) *hare.JobHints {
+	if n%4 == 0 {
+		return nil
+	}
+	h := &hare.JobHints{}
+	if n%4 != 1 {
+		h.EstimateUs = spec.Rounds * (spec.On[0].ComputeUs + 1e5*int64(1+n%7))
+	}
+	if n%4 != 2 {
+		h.Class = []hare.ClassLabel{{Name: "name", Value: fmt.Sprint("model", spec.Rounds)},
+			{Name: "user", Value: fmt.Sprint(n % 3)}}
+	}
+	return h
+}
+
+// next draws an event that is true.
+func (w *world) next(rng *rand.Rand) hare.Event {
+	if j := w.ending; j != nil {
+		w.ending = nil
+		return hare.Event{Type: hare.EventJobEnded, Job: j.spec.ID}
+	}
+	switch n := rng.IntN(20); {
+	case n < 4 && w.arrived < len(w.specs):
+		return w.arrival()
+	case n == 4 && len(w.jobs) > 0 && !w.planned:
+		return hare.Event{Type: hare.EventJobCancelled, Job: w.jobs[rng.IntN(len(w.jobs))].spec.ID}
+	case n == 5:
+		return hare.Event{Type: hare.EventTick}
+	case n == 6:
+		if here := w.inService(true); len(here) > 1 {
+			return hare.Event{Type: hare.EventGPULeft, GPU: here[rng.IntN(len(here))].name}
+		}
+	case n < 9:
+		if gone := w.inService(false); len(gone) > 0 && rng.IntN(3) > 0 {
+			g := gone[rng.IntN(len(gone))]
+			gpuType := g.gpuType
+			if !w.planned && rng.IntN(4) == 0 { // the GPU was replaced by another type
+				gpuType = []string{"A", "B", "D"}[rng.IntN(3)]
+			}
+			return hare.Event{Type: hare.EventGPUJoined, GPU: g.name, GPUType: gpuType}
+		}
+		if w.joined < 4 && !w.planned {
+			return hare.Event{Type: hare.EventGPUJoined, GPU: fmt.Sprintf("x%d/0", w.joined),
+				GPUType: []string{"A", "B", "D"}[rng.IntN(3)]}
+		}
+	}
+	if e, ok := w.taskEvent(rng); ok {
+		return e
+	}
+	return hare.Event{Type: hare.EventTick}
+}
+
+// taskEvent draws an event of a task that runs.
+func (w *world) taskEvent(rng *rand.Rand) (hare.Event, bool) {
+	type running struct {
+		j    *job
+		task int
+	}
+	var all []running
+	for _, j := range w.jobs {
+		for i, s := range j.tasks {
+			if s == computing || s == syncing {
+				all = append(all, running{j, i})
+			}
+		}
+	}
+	if len(all) == 0 {
+		return hare.Event{}, false
+	}
+	r := all[rng.IntN(len(all))]
+	e := hare.Event{Type: hare.EventTaskEnded, Job: r.j.spec.ID, Round: r.j.round, Task: int64(r.task),
+		GPU: r.j.on[r.task]}
+	switch n := rng.IntN(10); {
+	case n == 0:
+		e.Type = hare.EventTaskFailed
+	case n < 3 && r.j.tasks[r.task] == computing && r.j.spec.Sync == hare.Relaxed:
+		e.Type = hare.EventComputeEnded
+	default:
+		e.ComputeUs, e.SyncUs = 1+rng.Int64N(2e6), rng.Int64N(1e5)
+	}
+	return e, true
+}
+
+// impossible draws an event that cannot be true, and its time.
+func (w *world) impossible(rng *rand.Rand, last *hare.Event, nowUs int64) (hare.Event, int64) {
+	here := w.inService(true)
+	switch rng.IntN(12) {
+	case 0:
+		return hare.Event{Type: hare.EventJobEnded, Job: "nobody"}, nowUs
+	case 1:
+		return hare.Event{Type: hare.EventTaskEnded, Job: "nobody", GPU: here[0].name}, nowUs
+	case 2:
+		return hare.Event{Type: hare.EventGPULeft, GPU: "nowhere/7"}, nowUs
+	case 3:
+		return hare.Event{Type: hare.EventGPUJoined, GPU: here[0].name, GPUType: here[0].gpuType}, nowUs
+	case 4:
+		return hare.Event{Type: hare.EventGPUJoined, GPU: "nowhere/7"}, nowUs
+	case 5:
+		return hare.Event{Type: hare.EventJobArrived}, nowUs
+	case 6:
+		bad := []hare.Job{
+			{ID: "bad", Tasks: 0, On: []hare.Profile{{Type: "A"}}},
+			{ID: "bad", Tasks: 1},
+			{Tasks: 1, On: []hare.Profile{{Type: "A"}}},
+			{ID: "bad", Tasks: 1, On: []hare.Profile{{Type: "A", ComputeUs: -1}}},
+			{ID: "bad", Tasks: 1, Sync: 9, On: []hare.Profile{{Type: "A"}}},
+			{ID: "bad", Tasks: 1, On: []hare.Profile{{Type: "A"}, {Type: "A"}}},
+			{ID: "bad", Tasks: 1 << 40, Sync: hare.Gang, On: []hare.Profile{{Type: "A"}}},
+			{ID: "bad", Tasks: 1, On: []hare.Profile{{Type: "A"}}, Hints: &hare.JobHints{EstimateUs: -1}},
+		}
+		k := rng.IntN(len(bad))
+		return hare.Event{Type: hare.EventJobArrived, Job: bad[k].ID, Arrived: &bad[k]}, nowUs
+	case 7:
+		if nowUs > 0 {
+			return hare.Event{Type: hare.EventTick}, -1
+		}
+	case 8: // the last event is sent again
+		switch last.Type {
+		case hare.EventTaskEnded, hare.EventComputeEnded, hare.EventJobEnded, hare.EventJobCancelled,
+			hare.EventGPULeft, hare.EventGPUJoined, hare.EventJobArrived:
+			// After a gang's round or a failure the same task may run again.
+			if last.Type != hare.EventTaskEnded || !w.isRunning(last) {
+				return *last, nowUs
+			}
+		}
+	}
+	if len(w.jobs) > 0 {
+		j := w.jobs[rng.IntN(len(w.jobs))]
+		switch rng.IntN(4) {
+		case 0: // the job has arrived before
+			spec := j.spec
+			return hare.Event{Type: hare.EventJobArrived, Job: spec.ID, Arrived: &spec}, nowUs
+		case 1: // the round does not run
+			return hare.Event{Type: hare.EventTaskEnded, Job: j.spec.ID, Round: j.round + 1, GPU: here[0].name}, nowUs
+		case 2: // no round has the task
+			return hare.Event{Type: hare.EventTaskFailed, Job: j.spec.ID, Round: j.round,
+				Task: []int64{-1, j.spec.Tasks, 1 << 50}[rng.IntN(3)], GPU: here[0].name}, nowUs
+		}
+		// The task does not run, or runs on another GPU.
+		task, gpu := rng.IntN(len(j.tasks)), here[0].name
+		if state := j.tasks[task]; state != ready && state != ended {
+			gpu = "nowhere/7"
+		}
+		return hare.Event{Type: hare.EventTaskEnded, Job: j.spec.ID, Round: j.round, Task: int64(task), GPU: gpu},
+			nowUs
+	}
+	return hare.Event{Type: 250, Job: "nobody"}, nowUs
+}
+
+// impossibleAfter draws an event that cannot be true right after e.
+func impossibleAfter(rng *rand.Rand, e *hare.Event) hare.Event {
+	switch e.Type {
+	case hare.EventJobArrived, hare.EventJobEnded, hare.EventJobCancelled, hare.EventGPULeft, hare.EventGPUJoined:
+		if rng.IntN(2) == 0 {
+			return *e
+		}
+	}
+	return []hare.Event{
+		{Type: hare.EventJobEnded, Job: "nobody"},
+		{Type: hare.EventTaskEnded, Job: "nobody", GPU: "nowhere/7"},
+		{Type: hare.EventGPULeft, GPU: "nowhere/7"},
+		{Type: hare.EventGPUJoined, GPU: "nowhere/7"},
+		{Type: hare.EventJobArrived},
+		{Type: 250, Job: "nobody"},
+	}[rng.IntN(6)]
+}
+
+func (w *world) isRunning(e *hare.Event) bool {
+	j := w.find(e.Job)
+	return j != nil && j.round == e.Round && e.Task < j.spec.Tasks && (j.tasks[e.Task] == computing ||
+		j.tasks[e.Task] == syncing) && j.on[e.Task] == e.GPU
+}
