@@ -29,25 +29,41 @@ func (hg *heldGPUs) before(o *heldGPUs) bool {
 	return hg.key < o.key || hg.key == o.key && hg.job.serial < o.job.serial
 }
 
-// latestStart is the summary of a chunk or a block of heldGPUs.
-type latestStart struct{ startUs int64 }
+// heldSum is the summary of a chunk or a block of heldGPUs.
+type heldSum struct {
+	count        int64
+	fromUs, toUs int64 // the earliest and the latest startUs
+}
 
-type heldList = orderedChunks[heldGPUs, latestStart]
+// noneHeld is the summary of no entry.
+func noneHeld() heldSum { return heldSum{fromUs: math.MaxInt64, toUs: math.MinInt64} }
+
+func (hs *heldSum) add(o heldSum) {
+	hs.count += o.count
+	hs.fromUs, hs.toUs = min(hs.fromUs, o.fromUs), max(hs.toUs, o.toUs)
+}
+
+func (hg *heldGPUs) sum() heldSum { return heldSum{hg.count, hg.startUs, hg.startUs} }
+
+type heldList = orderedChunks[heldGPUs, heldSum]
 
 func newHeldList() heldList {
-	return heldList{before: (*heldGPUs).before, summarize: func(entries []heldGPUs, sum *latestStart) {
-		sum.startUs = math.MinInt64
-		for i := range entries {
-			sum.startUs = max(sum.startUs, entries[i].startUs)
-		}
-	}, join: func(chunks []*chunk[heldGPUs, latestStart], sum *latestStart) {
-		sum.startUs = math.MinInt64
-		for _, c := range chunks {
-			sum.startUs = max(sum.startUs, c.sum.startUs)
-		}
-	},
-		add:   func(h *heldGPUs, sum *latestStart) { sum.startUs = max(sum.startUs, h.startUs) },
-		tight: func(h *heldGPUs, sum *latestStart) bool { return h.startUs == sum.startUs },
+	return heldList{
+		before: (*heldGPUs).before,
+		summarize: func(entries []heldGPUs, sum *heldSum) {
+			*sum = noneHeld()
+			for i := range entries {
+				sum.add(entries[i].sum())
+			}
+		},
+		join: func(chunks []*chunk[heldGPUs, heldSum], sum *heldSum) {
+			*sum = noneHeld()
+			for _, c := range chunks {
+				sum.add(c.sum)
+			}
+		},
+		add:   func(h *heldGPUs, sum *heldSum) { sum.add(h.sum()) },
+		tight: func(*heldGPUs, *heldSum) bool { return true },
 	}
 }
 
@@ -132,27 +148,109 @@ func (gr *gpuReleases) settle(nowUs int64, gpuType int) {
 	}
 }
 
-// heldCursor goes through a list in its order.
+// heldCursor goes through those entries of a list that are of GPUs which a row waits for to the
+// end of the rest, or with rest false through the others, in the list's order.
 type heldCursor struct {
-	list *heldList
-	at   chunkPlace
+	list       *heldList
+	rest       bool
+	rowStartUs int64
+	at         chunkPlace
 }
 
-// next is the next entry that skip does not skip, or nil; skipSum skips whole chunks.
-func (hc *heldCursor) next(skipSum func(*latestStart) bool, skip func(*heldGPUs) bool) (h *heldGPUs) {
-	h, hc.at = hc.list.next(hc.at, skipSum, func(h *heldGPUs) bool { return !skip(h) })
+func (hc *heldCursor) has(h *heldGPUs) bool { return hc.rest == (h.startUs <= hc.rowStartUs) }
+
+// hasNone and hasAll report whether the cursor passes all entries of a summary, or none of them.
+func (hc *heldCursor) hasNone(sum *heldSum) bool {
+	if hc.rest {
+		return sum.fromUs > hc.rowStartUs
+	}
+	return sum.toUs <= hc.rowStartUs
+}
+
+func (hc *heldCursor) hasAll(sum *heldSum) bool {
+	if hc.rest {
+		return sum.toUs <= hc.rowStartUs
+	}
+	return sum.fromUs > hc.rowStartUs
+}
+
+// countTo counts GPUs up to a key, and goes behind them.
+func (hc *heldCursor) countTo(key int64) (count int64) {
+	p := &hc.at
+	for ; p.block < len(hc.list.blocks); *p = (chunkPlace{block: p.block + 1}) {
+		b := hc.list.blocks[p.block]
+		if b.last().key <= key && (hc.hasNone(&b.sum) || hc.hasAll(&b.sum)) {
+			if hc.hasAll(&b.sum) {
+				count += b.sum.count
+			}
+			continue
+		}
+		for ; p.chunk < len(b.chunks); p.chunk, p.entry = p.chunk+1, 0 {
+			c := b.chunks[p.chunk]
+			if c.entries[len(c.entries)-1].key <= key && (hc.hasNone(&c.sum) || hc.hasAll(&c.sum)) {
+				if hc.hasAll(&c.sum) {
+					count += c.sum.count
+				}
+				continue
+			}
+			for ; p.entry < len(c.entries); p.entry++ {
+				h := &c.entries[p.entry]
+				if h.key > key {
+					return count
+				}
+				if hc.has(h) {
+					count += h.count
+				}
+			}
+		}
+	}
+	return count
+}
+
+// next is the next entry that skip does not skip, or nil.
+func (hc *heldCursor) next(skip func(*heldGPUs) bool) (h *heldGPUs) {
+	h, hc.at = hc.list.next(hc.at, hc.hasNone, func(h *heldGPUs) bool { return hc.has(h) && !skip(h) })
 	hc.at.entry++
 	return h
 }
 
 // reservation finds when enough GPUs of a type are expected to be free for a row of a
-// job. Jobs that the plan has before that job keep their GPUs to the end of their rows.
+// job, and not before notBeforeUs. Jobs that the plan has before that job keep their GPUs to the
+// end of their rows. It takes O(log jobs) and the jobs whose GPUs are awaited.
 func (r *rolling) reservation(j *JobState, row *planner.Row, c planner.TypeCount, notBeforeUs int64) gpuReservation {
 	l, gr := r.l, r.index.releases[c.Type]
 	gr.settle(l.nowUs, c.Type)
-	// Jobs that have started since the lists were brought up to date come with the loose ones.
+	cursor := func(list *heldList, rest bool) heldCursor {
+		return heldCursor{list: list, rest: rest, rowStartUs: row.StartUs}
+	}
+	ends, rounds := cursor(&gr.ends, true), cursor(&gr.rounds, false)
+	overdue, late := cursor(&gr.overdue, true), cursor(&gr.overdue, false)
+	// First all that is free by then, with what j and jobs that have started since the lists were
+	// brought up to date had.
+	atUs := max(notBeforeUs, l.nowUs)
+	room := r.free[c.Type] + ends.countTo(atUs) + rounds.countTo(atUs) + overdue.countTo(atUs-l.nowUs) +
+		late.countTo(math.MaxInt64)
+	stale := func(o *JobState) {
+		for i := range o.turns.held {
+			h := &o.turns.held[i]
+			freeUs := h.endUs
+			if h.overdue {
+				freeUs = l.nowUs
+			}
+			if h.startUs <= row.StartUs {
+				freeUs += h.restUs
+			}
+			if h.gpuType == c.Type && freeUs <= atUs {
+				room -= h.count
+			}
+		}
+	}
+	if !j.turns.touched {
+		stale(j)
+	}
 	gr.loose = gr.loose[:0]
 	for _, o := range r.index.touched {
+		stale(o)
 		if o == j || l.jobOf[o.spec.ID] != o {
 			continue
 		}
@@ -165,21 +263,17 @@ func (r *rolling) reservation(j *JobState, row *planner.Row, c planner.TypeCount
 		}
 	}
 	gr.loose = l.guardReleases(gr.loose, c.Type)
-	noRest := func(h *heldGPUs) bool { return h.startUs > row.StartUs }
-	known := func(h *heldGPUs) bool { return h.job != j && !slices.Contains(r.index.touched, h.job) }
-	skipNone := func(*latestStart) bool { return false }
-	skipSum := func(sum *latestStart) bool { return sum.startUs <= row.StartUs }
-	skipRest := func(h *heldGPUs) bool { return noRest(h) || !known(h) }
-	skipRound := func(h *heldGPUs) bool { return !noRest(h) || !known(h) }
-	late := heldCursor{list: &gr.overdue}
-	for h := late.next(skipSum, skipRound); h != nil; h = late.next(skipSum, skipRound) {
-		gr.loose = append(gr.loose, gpuRelease{l.nowUs, h.count})
-	}
 	slices.SortFunc(gr.loose, func(a, b gpuRelease) int { return cmp.Compare(a.atUs, b.atUs) })
-	ends, overdue, rounds := heldCursor{list: &gr.ends}, heldCursor{list: &gr.overdue}, heldCursor{list: &gr.rounds}
-	end, over := ends.next(skipNone, skipRest), overdue.next(skipNone, skipRest)
-	round, loose := rounds.next(skipSum, skipRound), gr.loose
-	room, atUs := r.free[c.Type], max(notBeforeUs, l.nowUs)
+	loose := gr.loose
+	for ; len(loose) > 0 && loose[0].atUs <= atUs; loose = loose[1:] {
+		room += loose[0].count
+	}
+	if room >= c.Count {
+		return gpuReservation{made: true, shadowUs: atUs, extra: room - c.Count}
+	}
+	// Then those that are free next.
+	skip := func(h *heldGPUs) bool { return h.job == j || h.job.turns.touched }
+	end, over, round := ends.next(skip), overdue.next(skip), rounds.next(skip)
 	for {
 		first, from := gpuRelease{atUs: math.MaxInt64}, 0
 		if len(loose) > 0 {
@@ -203,11 +297,11 @@ func (r *rolling) reservation(j *JobState, row *planner.Row, c planner.TypeCount
 		case 1:
 			loose = loose[1:]
 		case 2:
-			end = ends.next(skipNone, skipRest)
+			end = ends.next(skip)
 		case 3:
-			over = overdue.next(skipNone, skipRest)
+			over = overdue.next(skip)
 		case 4:
-			round = rounds.next(skipSum, skipRound)
+			round = rounds.next(skip)
 		}
 	}
 	if room < c.Count {

@@ -55,7 +55,9 @@ func (l *ListScheduler) knownUs(j *JobState, gpuType int) int64 {
 	given := l.givenUs(j, gpuType)
 	for i := range j.measured {
 		if m := &j.measured[i]; m.Type == gpuType && (given == 0 || len(m.Us) >= trustMeasured) {
-			sorted := slices.Sorted(slices.Values(m.Us))
+			var last [measuredRounds]int64
+			sorted := last[:copy(last[:], m.Us)]
+			slices.Sort(sorted)
 			return max(1, sorted[(len(sorted)-1)/2])
 		}
 	}
