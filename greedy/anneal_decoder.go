@@ -119,6 +119,7 @@ func (dec *decoder) decode(key []int64, plan []jobPlan) bool {
 		}
 		dec.seq[k] = dec.seq[k][:0]
 		dec.capacities[k].copyFrom(dec.p.empty[k])
+		dec.finder.forget(int16(k))
 	}
 	for _, j := range dec.order() {
 		end, ok := dec.finder.place(&dec.p.jobs[j], &dec.plan[j], dec.capacities)

@@ -34,6 +34,7 @@ func (ls *listScheduler) schedule(ctx context.Context, order []int32, lambda flo
 	plans func(i int32, try func(jobPlan) bool), plan []jobPlan) (value float64, ok bool) {
 	for k := range ls.capacities {
 		ls.capacities[k].copyFrom(ls.p.empty[k])
+		ls.finder.forget(int16(k))
 	}
 	for k := range ls.finder.floors {
 		ls.finder.floors[k].reset()

@@ -20,7 +20,9 @@ type slotFinder struct {
 
 func newSlotFinder(ap *annealProblem) *slotFinder {
 	if ap.nodes != nil {
-		return &slotFinder{nodes: &nodeSlots{layout: ap.nodes}}
+		ns := newNodeSlots(ap.nodes)
+		ns.patience = nodePatience
+		return &slotFinder{nodes: ns}
 	}
 	n := 1
 	for _, pools := range ap.pools {
@@ -177,6 +179,13 @@ func (sf *slotFinder) placeRoundByRound(j *annealJob, types []int16, capacities 
 		round += n
 	}
 	return t, true
+}
+
+// forget must be called when GPUs of a column become free.
+func (sf *slotFinder) forget(column int16) {
+	if sf.nodes != nil {
+		sf.nodes.forget(column)
+	}
 }
 
 // capacityOf returns the capacity in which type k is.

@@ -28,6 +28,7 @@ func (dec *decoder) lastSnapshot(k int16, last int) int {
 
 // restore sets the capacity of type k to the snapshot before entry i.
 func (dec *decoder) restore(k int16, i int) {
+	dec.finder.forget(k)
 	if i == 0 {
 		dec.capacities[k].copyFrom(dec.p.empty[k])
 	} else {

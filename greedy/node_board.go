@@ -31,7 +31,7 @@ func nodeRunJobs(m *hare.Model) []bool {
 
 func newNodeBoard(m *hare.Model, layout *nodeLayout) *nodeBoard {
 	nb := &nodeBoard{m: m, layout: layout, jobs: make([]annealJob, len(m.Jobs)),
-		finder: &slotFinder{nodes: &nodeSlots{layout: layout}}, capacities: layout.newCapacities(),
+		finder: &slotFinder{nodes: newNodeSlots(layout)}, capacities: layout.newCapacities(),
 		runs: nodeRunJobs(m)}
 	dur := make([]int64, len(m.Jobs)*len(m.Types))
 	for i := range m.Jobs {
@@ -66,6 +66,7 @@ func assignOnNodes(ctx context.Context, m *hare.Model, items []Item) (*Plan, err
 // assign places the items beside what the board holds.
 func (nb *nodeBoard) assign(ctx context.Context, items []Item) (*Plan, error) {
 	m := nb.m
+	nb.forget()
 	p := &Plan{Jobs: make([][]Block, len(m.Jobs)), EndUs: make([]int64, len(m.Jobs))}
 	for i := range m.Jobs {
 		p.EndUs[i] = m.Jobs[i].ReleaseUs
@@ -203,8 +204,16 @@ func (nb *nodeBoard) placeRound(i int, round, ready int64, out *[]Block) (end in
 	return end, true
 }
 
+// forget must be called when GPUs become free.
+func (nb *nodeBoard) forget() {
+	for c := range nb.capacities {
+		nb.finder.forget(int16(c))
+	}
+}
+
 // release gives back the GPUs of blocks of job i.
 func (nb *nodeBoard) release(i int, blocks []Block) {
+	nb.forget()
 	for x := range blocks {
 		blocks[x].Width = -blocks[x].Width
 	}

@@ -22,11 +22,13 @@ type nodeLayout struct {
 	allowed [][][]int32
 	empty   []typeCapacity // by column
 	coupled bool           // whether some column has several types
+	widest  int64          // the most GPUs of one type on a node
 }
 
 // nodeGPUs is the GPUs of one type on one node.
 type nodeGPUs struct {
 	node, class int32 // class is that of the node's first GPU of the type
+	kind        int32 // the index in Model.Kinds
 	most        int64 // the GPUs
 	// gpus, cpus and memory are indices of step functions in the column; −1 means that
 	// nothing limits the resource.
@@ -89,9 +91,10 @@ func newNodeLayout(m *hare.Model) *nodeLayout {
 			for _, s := range t.Steps {
 				free = append(free, step{s.FromUs, s.Count})
 			}
+			nl.widest = max(nl.widest, hare.MostRoom(t.Steps))
 			nl.poolAt[k][n] = int32(len(nl.pools[k]))
 			nl.all[k] = append(nl.all[k], int32(len(nl.pools[k])))
-			nl.pools[k] = append(nl.pools[k], nodeGPUs{node: int32(n), class: nl.classOf(n, k),
+			nl.pools[k] = append(nl.pools[k], nodeGPUs{node: int32(n), class: nl.classOf(n, k), kind: int32(m.Nodes[n].Kind),
 				most: hare.MostRoom(t.Steps), gpus: nl.add(col, free), cpus: c, memory: b})
 		}
 	}
@@ -153,18 +156,33 @@ func (nl *nodeLayout) newCapacities() []typeCapacity {
 	return out
 }
 
+// summedNodes is the number of nodes up to which the sum of their free GPUs is kept. With more,
+// the floors of single nodes reject starts as well, and the sum has too many steps.
+const summedNodes = 64
+
+// earliestSum returns a time ≥ from before which need GPUs of type k are not free for hold.
+func (nl *nodeLayout) earliestSum(k int16, tc typeCapacity, from, hold, need int64) int64 {
+	if len(nl.pools[k]) > summedNodes {
+		return from
+	}
+	t, _ := tc[nl.sum[k]].earliest(from, hold, need)
+	return t
+}
+
 // reserve takes width GPUs of a pool of type k within [from, to), and the CPUs and the memory
 // of as many tasks of job j.
 func (nl *nodeLayout) reserve(tc typeCapacity, j *annealJob, k int16, pool int32, width, from, to int64) {
 	p := &nl.pools[k][pool]
 	take := func(fn int32, n int64) {
-		if fn >= 0 && n > 0 {
+		if fn >= 0 && n != 0 {
 			f := &tc[fn]
 			f.reserve(f.index(from), from, to, n)
 		}
 	}
 	take(p.gpus, width)
-	take(nl.sum[k], width)
+	if len(nl.pools[k]) <= summedNodes {
+		take(nl.sum[k], width)
+	}
 	take(p.cpus, width/j.gpus*j.cpus)
 	take(p.memory, width/j.gpus*j.memory)
 }

@@ -16,8 +16,12 @@ const (
 	// mixedRounds is how often annealing and the search for other jobs take turns.
 	mixedRounds = 3
 	// nodesPerPlacement is the number of nodes that a place is searched on in the time of one
-	// move, which is a place on sums.
+	// move, which is a place on sums. With more than placementNodes nodes, a search looks at few
+	// of them.
 	nodesPerPlacement = 8
+	placementNodes    = 64
+	// nodePatience is the patience of the annealing on nodes.
+	nodePatience = 0.05
 )
 
 // nodeSearch searches where nodes matter. Gang and rigid jobs are annealed on the sums of the
@@ -41,7 +45,7 @@ type nodeSearch struct {
 func improveOnNodes(ctx context.Context, m *hare.Model, rel *hare.Relaxation, start *Plan,
 	cfg ImproveConfig) (*Plan, Stats, error) {
 	ns := &nodeSearch{ctx: ctx, m: m, rel: rel, cfg: &cfg, layout: newNodeLayout(m), left: cfg.Moves,
-		cost: 1 + int64(len(m.Nodes))/nodesPerPlacement, best: start}
+		cost: 1 + int64(min(len(m.Nodes), placementNodes))/nodesPerPlacement, best: start}
 	if start != nil {
 		ns.value = start.Value(m)
 	}

@@ -22,22 +22,70 @@ type nodeRoom struct {
 // nodeSlots finds places for the tasks of a round on single nodes. It owns scratch memory.
 type nodeSlots struct {
 	layout *nodeLayout
+	// patience is how long a single task may wait for a node on which it leaves a smaller gap:
+	// a share of the difference of the gaps. Jobs that end together leave whole nodes to wide
+	// jobs.
+	patience float64
+	// floors are times before which a pool has no free GPUs for a task, by type, number of
+	// GPUs of the task, and pool. They hold while nothing frees GPUs: see forget.
+	floors [][][]int64
 	chosen []nodeTasks // the nodes of the last place
 	rooms  []nodeRoom  // by position in the list of pools
 	ranked []nodeRank
+	// active are the positions with room. growths are the times at which rooms grow; a growth
+	// is stale if the room at its position has another next.
+	active  []int32
+	growths growthHeap
+	// seen counts the empty pools of each kind in the current search.
+	seen   []emptyPools
+	search int64
 }
+
+// emptyPools counts the pools of a kind that a search has seen and that nothing uses.
+type emptyPools struct{ search, count int64 }
 
 // nodeRank is a node with room, for the choice among nodes.
 type nodeRank struct {
 	pool       int32
 	room, free int64
 	until      int64 // until when one task can stay
+	gap        int64 // see stepFunction.gapAt
 }
 
-// betterNode orders nodes with room: those on which a task can stay longest come first, and
-// among these, those with the fewest free GPUs (best fit); ties go by position.
+// betterNode orders nodes with room: those on which a task can stay longest come first, among
+// these, those on which it leaves the smallest gap, and then those with the fewest free GPUs
+// (best fit); ties go by position.
 func betterNode(a, b nodeRank) int {
-	return cmp.Or(cmp.Compare(b.until, a.until), cmp.Compare(a.free, b.free), cmp.Compare(a.pool, b.pool))
+	return cmp.Or(cmp.Compare(b.until, a.until), cmp.Compare(a.gap, b.gap), cmp.Compare(a.free, b.free),
+		cmp.Compare(a.pool, b.pool))
+}
+
+// newNodeSlots returns nodeSlots without patience.
+func newNodeSlots(nl *nodeLayout) *nodeSlots {
+	ns := &nodeSlots{layout: nl, floors: make([][][]int64, len(nl.pools)), seen: make([]emptyPools, len(nl.m.Kinds))}
+	for k := range nl.pools {
+		ns.floors[k] = make([][]int64, nl.widest+1)
+	}
+	return ns
+}
+
+// forget must be called when GPUs of a column become free.
+func (ns *nodeSlots) forget(column int16) {
+	for k := range ns.floors {
+		if ns.layout.column[k] == column {
+			for _, floors := range ns.floors[k] {
+				clear(floors)
+			}
+		}
+	}
+}
+
+// floorsOf returns the floors for tasks of g GPUs of type k, by pool.
+func (ns *nodeSlots) floorsOf(k int16, g int64) []int64 {
+	if ns.floors[k][g] == nil {
+		ns.floors[k][g] = make([]int64, len(ns.layout.pools[k]))
+	}
+	return ns.floors[k][g]
 }
 
 // earliest returns the earliest start ≥ from at which all tasks of a round of job j find room
@@ -48,38 +96,83 @@ func (ns *nodeSlots) earliest(j *annealJob, k int16, tc typeCapacity, from, hold
 	if j.tasks == 1 {
 		return ns.earliestTask(j, k, tc, from, hold, stay)
 	}
+	if j.gpus > ns.layout.widest {
+		return never
+	}
 	pools := ns.layout.poolsFor(j.set, k)
 	if len(ns.rooms) < len(pools) {
 		ns.rooms = make([]nodeRoom, len(pools))
 	}
-	rooms := ns.rooms[:len(pools)]
-	sum := tc[ns.layout.sum[k]]
+	rooms, floors := ns.rooms[:len(pools)], ns.floorsOf(k, j.gpus)
 	width := j.tasks * j.gpus
-	t, _ := sum.earliest(from, hold, width)
+	t := ns.layout.earliestSum(k, tc, from, hold, width)
 	if t == never {
 		return never
 	}
 	total := int64(0)
+	ns.active, ns.growths = ns.active[:0], ns.growths[:0]
+	ns.search++
 	for i, p := range pools {
-		rooms[i] = ns.roomAt(j, k, tc, p, t, hold)
-		total += rooms[i].room
+		if ns.enoughLike(k, p, tc, j.tasks) {
+			rooms[i] = nodeRoom{last: never, next: never}
+			continue
+		}
+		if floors[p] <= t {
+			floors[p] = tc[ns.layout.pools[k][p].gpus].firstFree(floors[p], j.gpus)
+		}
+		if rooms[i] = (nodeRoom{last: never, next: floors[p]}); floors[p] <= t {
+			rooms[i] = ns.roomAt(j, k, tc, p, t, hold)
+		}
+		if rooms[i].next != never {
+			ns.growths = append(ns.growths, growth{rooms[i].next, int32(i)})
+		}
+		if rooms[i].room > 0 {
+			ns.active = append(ns.active, int32(i))
+			total += rooms[i].room
+		}
+	}
+	if total < j.tasks {
+		ns.growths.init()
 	}
 	for total < j.tasks {
-		next := never
-		for i := range rooms {
-			next = min(next, rooms[i].next)
+		for len(ns.growths) > 0 && rooms[ns.growths[0].at].next != ns.growths[0].time {
+			ns.growths.pop() // the room has changed since
 		}
-		if next == never {
+		if len(ns.growths) == 0 {
 			return never
 		}
-		if t, _ = sum.earliest(next, hold, width); t == never {
+		if t = ns.layout.earliestSum(k, tc, ns.growths[0].time, hold, width); t == never {
 			return never
 		}
-		for i, p := range pools {
-			if r := &rooms[i]; r.next <= t || r.last < t {
-				total -= r.room
-				*r = ns.roomAt(j, k, tc, p, t, hold)
-				total += r.room
+		update := func(i int32) {
+			r := &rooms[i]
+			total -= r.room
+			*r = ns.roomAt(j, k, tc, pools[i], t, hold)
+			total += r.room
+			if r.next != never {
+				ns.growths.push(growth{r.next, i})
+			}
+		}
+		kept := ns.active[:0]
+		for _, i := range ns.active {
+			if rooms[i].last < t {
+				if update(i); rooms[i].room == 0 {
+					continue
+				}
+			}
+			kept = append(kept, i)
+		}
+		ns.active = kept
+		for len(ns.growths) > 0 && ns.growths[0].time <= t {
+			i, now := ns.growths[0].at, rooms[ns.growths[0].at].next == ns.growths[0].time
+			if ns.growths.pop(); !now {
+				continue
+			}
+			before := rooms[i].room
+			if update(i); before == 0 && rooms[i].room > 0 {
+				ns.active = append(ns.active, i)
+			} else if before > 0 && rooms[i].room == 0 {
+				ns.active = slices.DeleteFunc(ns.active, func(a int32) bool { return a == i })
 			}
 		}
 	}
@@ -87,17 +180,33 @@ func (ns *nodeSlots) earliest(j *annealJob, k int16, tc typeCapacity, from, hold
 	return t
 }
 
+// enoughLike reports whether a pool is empty and the current search has seen so many empty
+// pools like it already, from which this one differs by its position only.
+func (ns *nodeSlots) enoughLike(k int16, p int32, tc typeCapacity, enough int64) bool {
+	pool := &ns.layout.pools[k][p]
+	if len(tc[pool.gpus]) > 1 || tc[pool.gpus][0].free < pool.most || pool.cpus >= 0 && len(tc[pool.cpus]) > 1 ||
+		pool.memory >= 0 && len(tc[pool.memory]) > 1 {
+		return false // what holds something for some time adds a step
+	}
+	x := &ns.seen[pool.kind]
+	if x.search != ns.search {
+		*x = emptyPools{search: ns.search}
+	}
+	x.count++
+	return x.count > enough
+}
+
 // choose picks the nodes of a start at which the rooms suffice.
 func (ns *nodeSlots) choose(j *annealJob, k int16, tc typeCapacity, pools []int32, t, hold, stay int64) {
 	ns.ranked = ns.ranked[:0]
-	for i, p := range pools {
-		if r := &ns.rooms[i]; r.room > 0 {
-			until := t + hold
-			if stay > hold {
-				until = min(t+stay, ns.freeUntil(j, k, tc, p, 1, t))
-			}
-			ns.ranked = append(ns.ranked, nodeRank{p, r.room, r.free, until})
+	for _, i := range ns.active {
+		p, r := pools[i], &ns.rooms[i]
+		until := t + hold
+		if stay > hold {
+			until = min(t+stay, ns.freeUntil(j, k, tc, p, 1, t))
 		}
+		gap := tc[ns.layout.pools[k][p].gpus].gapAfter(t + hold)
+		ns.ranked = append(ns.ranked, nodeRank{p, r.room, r.free, until, gap})
 	}
 	slices.SortFunc(ns.ranked, betterNode)
 	ns.chosen = ns.chosen[:0]
@@ -112,35 +221,49 @@ func (ns *nodeSlots) choose(j *annealJob, k int16, tc typeCapacity, pools []int3
 	}
 }
 
-// earliestTask is earliest for a single task.
+// earliestTask is earliest for a single task. With patience, a later start is better if the
+// task leaves a smaller gap there.
 func (ns *nodeSlots) earliestTask(j *annealJob, k int16, tc typeCapacity, from, hold, stay int64) int64 {
-	t, _ := tc[ns.layout.sum[k]].earliest(from, hold, j.gpus)
-	if t == never {
+	t := ns.layout.earliestSum(k, tc, from, hold, j.gpus)
+	if t == never || j.gpus > ns.layout.widest {
 		return never
 	}
-	best := never
+	patience := ns.patience
+	if stay > hold {
+		patience = 0 // the end of the stay is open
+	}
+	best, limit := never, never // limit is the last start that may be the best
 	var rank nodeRank
+	var leastCost int64
+	floors := ns.floorsOf(k, j.gpus)
+	ns.search++
 	for _, p := range ns.layout.poolsFor(j.set, k) {
-		pool := &ns.layout.pools[k][p]
-		if pool.most < j.gpus {
+		if floors[p] > limit || ns.enoughLike(k, p, tc, 1) {
 			continue
 		}
-		s, free := tc[pool.gpus].earliestBefore(t, hold, j.gpus, best)
-		if s > best || s == never {
+		pool := &ns.layout.pools[k][p]
+		fn := tc[pool.gpus]
+		if floors[p] <= t {
+			floors[p] = fn.firstFree(floors[p], j.gpus)
+		}
+		s, free, gap := fn.earliestBefore(max(t, floors[p]), hold, j.gpus, limit)
+		if s > limit || s == never {
 			continue
 		}
 		if pool.cpus >= 0 && j.cpus > 0 || pool.memory >= 0 && j.memory > 0 {
-			if s = ns.earliestTasks(j, pool, tc, s, hold, 1); s > best || s == never {
+			if s = ns.earliestTasks(j, pool, tc, s, hold, 1); s > limit || s == never {
 				continue
 			}
-			free = tc[pool.gpus].minFree(s, s+hold)
+			free, gap = fn.minFree(s, s+hold), fn.gapAfter(s+hold)
 		}
-		r := nodeRank{pool: p, free: free}
+		r := nodeRank{pool: p, free: free, gap: gap}
 		if stay > hold {
 			r.until = min(s+stay, ns.freeUntil(j, k, tc, p, 1, s))
 		}
-		if s < best || betterNode(r, rank) < 0 {
-			best, rank = s, r
+		cost := s - t + int64(patience*float64(gap))
+		if best == never || cost < leastCost || cost == leastCost && (s < best || s == best && betterNode(r, rank) < 0) {
+			best, rank, leastCost = s, r, cost
+			limit = t + cost
 		}
 	}
 	if best != never {
@@ -214,34 +337,4 @@ func (ns *nodeSlots) freeUntil(j *annealJob, k int16, tc typeCapacity, p int32, 
 		until = min(until, fn.freeUntil(fn.index(t), n*j.memory))
 	}
 	return until
-}
-
-// earliestBefore is earliest with a limit: the start is never if it would be after limit. It
-// also returns the least number of free GPUs over the block.
-func (fn stepFunction) earliestBefore(from, hold, need, limit int64) (start, free int64) {
-	i := fn.index(from)
-	start = from
-	for {
-		for fn[i].free < need {
-			i++
-			if i == len(fn) {
-				return never, 0
-			}
-			start = fn[i].from
-		}
-		if start > limit {
-			return never, 0
-		}
-		free = fn[i].free
-		end := start + hold
-		j := i + 1
-		for j < len(fn) && fn[j].from < end && fn[j].free >= need {
-			free = min(free, fn[j].free)
-			j++
-		}
-		if j == len(fn) || fn[j].from >= end {
-			return start, free
-		}
-		i = j
-	}
 }
