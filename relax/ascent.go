@@ -43,6 +43,7 @@ func (pi *prices) copyFrom(q *prices) {
 	for k := range pi.at {
 		copy(pi.at[k], q.at[k])
 	}
+	pi.moved = append(pi.moved[:0], q.moved...)
 }
 
 // The constants were chosen on standard-200, its gang and rigid variants and
@@ -54,6 +55,7 @@ const (
 	deltaFactor   = 0.6   // factor by which the target moves nearer
 	floorPre      = 0.03  // least price in the preconditioner, as a share of the type's greatest price
 	floorAny      = 0.003 // the same, as a share of the greatest price of all types
+	floorMoved    = 0.05  // least moved weight in the preconditioner, as a share of what could move
 	minDelta      = 1e-6  // delta at which climbing stops
 	lookback      = 16    // steps
 )
@@ -64,6 +66,7 @@ func (a *ascent) climb(ctx context.Context, iters int, report func(value float64
 	G := len(a.grid) - 1
 	n := G * len(a.caps)
 	grad, dir, pre := make([]float64, n), make([]float64, n), make([]float64, n)
+	slope := make([]float64, len(a.ev.pr.edges)) // the direction of moved weights
 	first := true
 	since := 0
 	fresh := true // whether dir starts from the gradient at cur
@@ -114,13 +117,19 @@ func (a *ascent) climb(ctx context.Context, iters int, report func(value float64
 		}
 		if fresh {
 			copy(dir, grad)
+			for x := range slope {
+				slope[x] = a.ev.slope(x)
+			}
 			fresh = false
 		} else {
 			for i := range dir {
 				dir[i] += deflect * (grad[i] - dir[i])
 			}
+			for x := range slope {
+				slope[x] += deflect * (a.ev.slope(x) - slope[x])
+			}
 		}
-		a.step(v, dir, pre)
+		a.step(v, dir, pre, slope)
 	}
 	a.cur.copyFrom(a.best)
 	return steps
@@ -137,8 +146,8 @@ func (a *ascent) nearZero() bool {
 	return sum <= minDelta*math.Abs(a.value)
 }
 
-// step moves cur along dir; v is the value at cur.
-func (a *ascent) step(v float64, dir, pre []float64) {
+// step moves cur along dir, and moved weights along slope; v is the value at cur.
+func (a *ascent) step(v float64, dir, pre, slope []float64) {
 	G := len(a.grid) - 1
 	norm, dearest := 0.0, 0.0
 	for _, row := range a.cur.at {
@@ -160,6 +169,21 @@ func (a *ascent) step(v float64, dir, pre []float64) {
 			}
 		}
 	}
+	edges := a.ev.pr.edges
+	if a.ev.withSteps {
+		edges = nil // the recursions are prepared for the weights
+	}
+	rate := func(x int) float64 {
+		e := &edges[x]
+		moved := a.cur.moved[x]
+		if moved <= 0 && slope[x] <= 0 {
+			return 0
+		}
+		return (moved + floorMoved*(moved+a.ev.pr.jobs[e.job].w) + 1) / e.scale
+	}
+	for x := range edges {
+		norm += rate(x) * slope[x] * slope[x]
+	}
 	if norm <= 0 {
 		return
 	}
@@ -169,5 +193,8 @@ func (a *ascent) step(v float64, dir, pre []float64) {
 			i := k*G + g
 			row[g] = max(0, row[g]+length*pre[i]*dir[i])
 		}
+	}
+	for x := range edges {
+		a.cur.moved[x] = max(0, a.cur.moved[x]+length*rate(x)*slope[x])
 	}
 }

@@ -2,6 +2,7 @@ package relax
 
 import (
 	"context"
+	"math/big"
 	"runtime"
 	"slices"
 	"sync"
@@ -39,7 +40,9 @@ type evaluator struct {
 	// stepJobs are the jobs that are also bounded round by round; nil without steps.
 	stepJobs   []*stepJob
 	stepPrices stepPrices
-	withSteps  bool // whether dual also bounds them round by round
+	moved      *big.Int  // what moved weights add to an exact bound; nil means nothing
+	ends       []float64 // C by job in the last dual, where weights may move
+	withSteps  bool      // whether dual also bounds them round by round
 }
 
 type chunk struct {
@@ -104,6 +107,13 @@ func (e *evaluator) dual(ctx context.Context, pi *prices, caps [][]float64, grad
 	G := len(pi.grid) - 1
 	full := e.compose(pi)
 	full.integrate()
+	gain := 0.0
+	if len(e.pr.edges) > 0 {
+		gain = e.pr.setWeights(pi.moved)
+		if e.ends == nil {
+			e.ends = make([]float64, len(e.pr.jobs))
+		}
+	}
 	e.loadRounded(full)
 	version := e.nextVersion()
 	cells := e.useRows() * G
@@ -120,6 +130,9 @@ func (e *evaluator) dual(ctx context.Context, pi *prices, caps [][]float64, grad
 		for i := lo; i < hi && ctx.Err() == nil; i++ {
 			e.answer(i, o, &ans)
 			ch.phi += ans.phi
+			if e.ends != nil {
+				e.ends[i] = ans.end
+			}
 			if len(e.pr.pools.composites) == 0 {
 				for _, u := range ans.uses {
 					ch.use[int(u.row)*G+int(u.cell)] += u.amount
@@ -139,7 +152,7 @@ func (e *evaluator) dual(ctx context.Context, pi *prices, caps [][]float64, grad
 		return 0, err
 	}
 	e.Calls += int64(len(e.pr.jobs))
-	value := -e.pr.wa
+	value := gain - e.pr.wa
 	for k := range caps {
 		for g, c := range caps[k] {
 			value -= c * pi.at[k][g]
@@ -151,6 +164,12 @@ func (e *evaluator) dual(ctx context.Context, pi *prices, caps [][]float64, grad
 		e.fold(e.chunks[c].use, grad)
 	}
 	return value, nil
+}
+
+// slope returns the supergradient of the last dual by the weight that moves along an edge.
+func (e *evaluator) slope(x int) float64 {
+	edge := &e.pr.edges[x]
+	return edge.gain + e.ends[edge.before] - e.ends[edge.job]
 }
 
 // useRows returns the number of rows of what jobs use: those of prices of types and sizes,

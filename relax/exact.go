@@ -37,6 +37,9 @@ func (e *evaluator) exactBound(ctx context.Context, grid []int64, nanos [][]int6
 	}
 	pi.integrate()
 	version := e.nextVersion()
+	if len(e.pr.edges) > 0 {
+		e.stepJobs = nil // their weights are others now
+	}
 	e.loadSteps(step, grid, nanos)
 	// fluids sums the bounds of the fluids, gains what bounding round by round adds to them.
 	fluids, gains := make([]*big.Rat, len(e.chunks)), make([]*big.Rat, len(e.chunks))
@@ -60,12 +63,15 @@ func (e *evaluator) exactBound(ctx context.Context, grid []int64, nanos [][]int6
 	if err != nil {
 		return nil, err
 	}
-	total, gain := new(big.Rat), new(big.Rat)
+	total, more := new(big.Rat), new(big.Rat)
 	for c := range fluids {
 		total.Add(total, fluids[c])
-		gain.Add(gain, gains[c])
+		more.Add(more, gains[c])
 	}
 	fixed := new(big.Int)
+	if e.moved != nil {
+		fixed.Neg(e.moved)
+	}
 	for _, i := range e.pr.index {
 		j := &e.pr.model.Jobs[i]
 		fixed.Add(fixed, product(j.WeightMicro, nano, j.ReleaseUs))
@@ -77,8 +83,8 @@ func (e *evaluator) exactBound(ctx context.Context, grid []int64, nanos [][]int6
 		e.capacity = append(e.capacity, c)
 	}
 	total.Sub(total, new(big.Rat).SetInt(fixed))
-	if e.statedStep = e.bestStep(gain, total); e.statedStep > 0 {
-		total.Add(total, gain)
+	if e.statedStep = e.bestStep(more, total); e.statedStep > 0 {
+		total.Add(total, more)
 		for i, x := range e.gain {
 			e.phi[i] += x
 		}
@@ -153,7 +159,7 @@ func (ej *exactJob) least() *big.Rat {
 		}
 	}
 	// A multiplier that cancellation has spoilt may prove less than the path does.
-	path := new(big.Rat).SetInt(product(ej.mj.WeightMicro, nano, ej.path))
+	path := new(big.Rat).SetInt(ej.cost(ej.path))
 	if best.Cmp(path) < 0 {
 		return path
 	}
@@ -172,9 +178,26 @@ func (ej *exactJob) modeUs(i int) (computeUs, durationUs int64) {
 	panic("relax: mode of no type")
 }
 
+// cost returns w C + v max(0, C − d) of an end at C, in 1e-15.
+func (ej *exactJob) cost(end int64) *big.Int {
+	sum := product(ej.mj.WeightMicro, nano, end)
+	if late := end - ej.mj.DeadlineUs; late > 0 && ej.mj.LateWeightMicro > 0 {
+		sum.Add(sum, product(ej.mj.LateWeightMicro, nano, late))
+	}
+	return sum
+}
+
+// weightFrom returns the weight of time after t, up to the deadline if that is later.
+func (ej *exactJob) weightFrom(t float64) int64 {
+	if ej.mj.LateWeightMicro > 0 && t >= float64(ej.mj.DeadlineUs) {
+		return ej.mj.WeightMicro + ej.mj.LateWeightMicro
+	}
+	return ej.mj.WeightMicro
+}
+
 // perRound returns n = d·c of mode i: the cost of a round there, in 1e-15, if a
-// GPU-second costs price.
-func (ej *exactJob) perRound(i int, price int64, last bool) *big.Int {
+// GPU-second costs price and each second weight beside that.
+func (ej *exactJob) perRound(i int, price, weight int64) *big.Int {
 	p, d := ej.modeUs(i)
 	if ej.j.sync == hare.Gang {
 		p = d
@@ -186,8 +209,8 @@ func (ej *exactJob) perRound(i int, price int64, last bool) *big.Int {
 	} else {
 		n = product(ej.units(i), price, p)
 	}
-	if last {
-		n.Add(n, product(ej.mj.WeightMicro, nano, d))
+	if weight > 0 {
+		n.Add(n, product(weight, nano, d))
 	}
 	return n
 }
@@ -209,12 +232,16 @@ func (ej *exactJob) units(i int) int64 {
 func (ej *exactJob) piece(c *candidate) *big.Rat {
 	n := len(ej.j.modes)
 	s := &c.crit
-	num := ej.perRound(int(s.to), ej.price(int(s.to), s.tcell), c.final)
+	inLast, inCrit := ej.weightFrom(c.start), int64(0)
+	if c.final {
+		inCrit = inLast
+	}
+	num := ej.perRound(int(s.to), ej.price(int(s.to), s.tcell), inCrit)
 	den := int64(1)
 	if s.from >= 0 {
 		_, da := ej.modeUs(int(s.from))
 		_, db := ej.modeUs(int(s.to))
-		na := ej.perRound(int(s.from), ej.price(int(s.from), s.fcell), c.final)
+		na := ej.perRound(int(s.from), ej.price(int(s.from), s.fcell), inCrit)
 		num.Mul(num, big.NewInt(da))
 		num.Sub(num, na.Mul(na, big.NewInt(db)))
 		den = da - db
@@ -225,12 +252,12 @@ func (ej *exactJob) piece(c *candidate) *big.Rat {
 	for i := range sums {
 		sums[i] = new(big.Int)
 	}
-	add := func(t, end float64, pos []int, last bool) {
+	add := func(t, end float64, pos []int, weight int64) {
 		bestMode := -1
 		var best, bestD *big.Int
 		for i := range n {
 			_, d := ej.modeUs(i)
-			v := ej.perRound(i, ej.price(i, ej.o.trailing[i][pos[i]].cell), last)
+			v := ej.perRound(i, ej.price(i, ej.o.trailing[i][pos[i]].cell), weight)
 			v.Mul(v, bigDen)
 			v.Sub(num, v)
 			if v.Sign() <= 0 {
@@ -247,19 +274,22 @@ func (ej *exactJob) piece(c *candidate) *big.Rat {
 	}
 	infinite := false
 	ej.o.pieces(ej.j, func(t, end float64, pos []int) bool {
-		last := t >= c.start
+		last, weight := t >= c.start, int64(0)
+		if last {
+			weight = inLast
+		}
 		if last && math.IsInf(end, 1) {
 			infinite = true
 			// An endless piece allows no μ above its least cost of a round.
 			for i := range n {
-				lim := ej.perRound(i, 0, true)
+				lim := ej.perRound(i, 0, inLast)
 				if lim.Mul(lim, bigDen).Cmp(num) < 0 {
 					num.Set(lim)
 				}
 			}
 			return false
 		}
-		add(t, end, pos, last)
+		add(t, end, pos, weight)
 		return !last
 	})
 	if infinite {
@@ -271,11 +301,11 @@ func (ej *exactJob) piece(c *candidate) *big.Rat {
 			if t >= c.start {
 				return false
 			}
-			add(t, end, pos, false)
+			add(t, end, pos, 0)
 			return true
 		})
 	}
-	total := new(big.Rat).SetInt(product(ej.mj.WeightMicro, nano, int64(c.start)))
+	total := new(big.Rat).SetInt(ej.cost(int64(c.start)))
 	total.Add(total, new(big.Rat).SetFrac(new(big.Int).Mul(num, big.NewInt(ej.mj.Rounds)), bigDen))
 	for i, s := range sums {
 		_, d := ej.modeUs(i)
@@ -304,11 +334,11 @@ func (o *oracle) candidates(j *job, limit float64) []candidate {
 	o.base.reset()
 	o.pieces(j, func(t, end float64, pos []int) bool {
 		if t >= j.path {
-			if j.w*t > limit {
+			if j.cost(t) > limit {
 				return false
 			}
-			o.last = o.hull(o.last[:0], j, pos, t, end-t, j.w, o.base.useful(j.rounds))
-			if cost, crit, final := o.fill(j, t); crit != nil && cost <= limit+exactMargin*(j.w*t+o.base.cost) {
+			o.last = o.hull(o.last[:0], j, pos, t, end-t, j.weightFrom(t), o.base.useful(j.rounds))
+			if cost, crit, final := o.fill(j, t); crit != nil && cost <= limit+exactMargin*(j.cost(t)+o.base.cost) {
 				out = append(out, candidate{t, *crit, final})
 			}
 		}
@@ -339,7 +369,7 @@ func (ej *exactJob) leastRigid(ans *answer) *big.Rat {
 				return true
 			}
 			s := int64(start)
-			v := product(ej.mj.WeightMicro, nano, s+length)
+			v := ej.cost(s + length)
 			for g := cellOf(ej.o.pi.grid, start); g < len(row) && ej.grid[g] < s+length; g++ {
 				if l := min(ej.grid[g+1], s+length) - max(ej.grid[g], s); l > 0 {
 					v.Add(v, product(ej.units(i), row[g], l))

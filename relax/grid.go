@@ -119,6 +119,7 @@ func refine(pi *prices, caps [][]float64, cells int, least, step float64) []floa
 // between the middles of its own cells.
 func transfer(pi *prices, grid []float64) *prices {
 	out := newPrices(grid, len(pi.at))
+	out.moved = slices.Clone(pi.moved)
 	G := len(pi.grid) - 1
 	mid := make([]float64, G+1)
 	for g := range G {

@@ -11,6 +11,8 @@ import (
 type prices struct {
 	grid []float64 // in seconds, G+1 points from 0
 	at   [][]float64
+	// moved are the weights that move along the problem's edges, in 1e-9.
+	moved []float64
 	// cum[k][g] is ∫_0^grid[g] of row k.
 	cum [][]float64
 }
@@ -142,17 +144,17 @@ func (o *oracle) search(j *job, ans *answer, wantUse bool, most float64) (ok boo
 	for {
 		end := o.pieceEnd(j, t, pos)
 		if t >= j.path {
-			if j.w*t >= best {
+			if j.cost(t) >= best {
 				break
 			}
-			o.last = o.hull(o.last[:0], j, pos, t, end-t, j.w, o.base.useful(j.rounds))
+			o.last = o.hull(o.last[:0], j, pos, t, end-t, j.weightFrom(t), o.base.useful(j.rounds))
 			if cost, crit, _ := o.fill(j, t); crit != nil && cost < best {
 				best = cost
 				if wantUse {
 					o.best = append(o.best[:0], o.base.list[o.base.head:]...)
 					o.bestL = append(o.bestL[:0], o.last...)
 				}
-				ans.end, ans.slope, ans.scale = t, crit.slope, j.w*t+o.base.cost
+				ans.end, ans.slope, ans.scale = t, crit.slope, j.cost(t)+o.base.cost
 				ok = crit.to != artificial
 			}
 		}
@@ -175,6 +177,9 @@ func (o *oracle) pieceEnd(j *job, t float64, pos []int) float64 {
 	end := math.Inf(1)
 	if t < j.path {
 		end = j.path
+	}
+	if t < j.due {
+		end = min(end, j.due)
 	}
 	for i, at := range pos {
 		if tl := o.trailing[i]; at+1 < len(tl) {
@@ -228,7 +233,7 @@ func (o *oracle) hull(to []segment, j *job, pos []int, t, length, w, most float6
 // piece and those that they replace).
 func (o *oracle) fill(j *job, t float64) (cost float64, crit *segment, final bool) {
 	list, x := o.base.list, o.base.head
-	cost = j.w*t + o.base.cost
+	cost = j.cost(t) + o.base.cost
 	left := j.rounds - o.base.total // the rounds to be done in the last piece
 	rest := 0.0                     // the part of list[x] in use
 	if x < len(list) {
@@ -330,7 +335,7 @@ func (o *oracle) rigid(j *job, ans *answer, wantUse bool) {
 			if cost < best {
 				best, bestMode, bestStart = cost, i, start
 			}
-			return j.w*(start+j.rounds*j.modes[i].d) < best
+			return j.cost(start+j.rounds*j.modes[i].d) < best
 		})
 	}
 	md := &j.modes[bestMode]
@@ -350,7 +355,7 @@ func (o *oracle) rigid(j *job, ans *answer, wantUse bool) {
 }
 
 // starts calls f with each start of a rigid job on mode i where its cost may have its
-// minimum, and with the cost, until w·C exceeds limit or f returns false.
+// minimum, and with the cost, until the end alone costs more than limit or f returns false.
 func (o *oracle) starts(j *job, i int, limit float64, f func(start, cost float64) bool) {
 	md := &j.modes[i]
 	grid := o.pi.grid
@@ -359,16 +364,20 @@ func (o *oracle) starts(j *job, i int, limit float64, f func(start, cost float64
 	length := j.rounds * md.d
 	start := max(j.a, j.path-length)
 	gs, ge := cellOf(grid, start), cellOf(grid, start+length)
-	for j.w*(start+length) <= limit {
-		cost := j.w*(start+length) +
+	for j.cost(start+length) <= limit {
+		cost := j.cost(start+length) +
 			md.held*(integralTo(grid, cum, row, ge, start+length)-integralTo(grid, cum, row, gs, start))
 		if !f(start, cost) || gs >= G && ge >= G {
 			return
 		}
-		// The slope of the cost changes where the start or the end reaches a grid point.
+		// The slope of the cost changes where the start or the end reaches a grid point, or the
+		// end the deadline.
 		next := math.Inf(1)
+		if start < j.due-length {
+			next = j.due - length
+		}
 		if gs < G {
-			next = grid[gs+1]
+			next = min(next, grid[gs+1])
 		}
 		if ge < G {
 			next = min(next, grid[ge+1]-length)

@@ -53,6 +53,7 @@ func (a *ascent) polish(ctx context.Context, cfg *Config, report func(float64)) 
 	grad := make([]float64, cells)
 	box, solved := 0.3, 0
 	a.cur.copyFrom(a.best)
+	constant := pr.wa - pr.setWeights(a.best.moved)
 	for solved < most {
 		v, err := a.ev.dual(ctx, a.cur, a.caps, grad, nil, 0)
 		if err != nil {
@@ -87,7 +88,7 @@ func (a *ascent) polish(ctx context.Context, cfg *Config, report func(float64)) 
 			break
 		}
 		solved++
-		if now := (a.value + pr.wa) * unit; sol.Objective-now <= polishTolerance*math.Abs(now) {
+		if now := (a.value + constant) * unit; sol.Objective-now <= polishTolerance*math.Abs(now) {
 			if box >= 1 {
 				break // this is the model's optimum, not that of the box
 			}

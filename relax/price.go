@@ -42,7 +42,7 @@ func (pr *problem) guessPrices(grid []float64) *prices {
 			j := &pr.jobs[i]
 			for _, md := range j.modes {
 				if md.kind == k {
-					weight += j.w
+					weight += j.w + j.late
 					held += md.held * md.d * j.rounds
 				}
 			}
@@ -140,7 +140,9 @@ func multigridAscent(ctx context.Context, ev *evaluator, cfg *Config, report fun
 		for i := range next.progress {
 			next.progress[i], flat = flat[:len(grid):len(grid)], flat[len(grid):]
 		}
-		if best == nil {
+		if len(pr.edges) > 0 && (best == nil || len(best.moved) == 0) {
+			next.startMoved(ctx, cfg.WarmStart, best == nil)
+		} else if best == nil {
 			next.scaleDown(ctx)
 		}
 		most := max(3, int(cfg.Effort*float64(l.iters)))

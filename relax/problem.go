@@ -40,6 +40,7 @@ type job struct {
 	sync   hare.Sync
 	w      float64
 	late   float64 // the weight of each second after the deadline
+	due    float64 // the deadline; 0 where late is 0
 	a      float64 // nothing of the rounds that are left starts before this time
 	path   float64 // the job cannot complete before this time
 	rounds float64 // that are left
@@ -67,6 +68,8 @@ type problem struct {
 	dualFeasible  []dualFeasible // the rows of the ascent behind those of types
 	pools         pools          // the rows of the ascent behind those
 	marks         []float64      // times that are points of each grid
+	edges         []edge         // along which weight may move
+	ownWeight     []int64        // of specs in the instance, where there are edges
 	infeasible    error          // says which job can never run
 }
 
@@ -92,7 +95,11 @@ func newProblem(m *hare.Model, beta float64) (pr *problem, ok bool) {
 		mj, modes := &pr.specs[i], kept[i]
 		j := job{
 			sync: mj.Sync, w: float64(mj.WeightMicro) * nano, a: float64(mj.ReleaseUs),
+			late: float64(mj.LateWeightMicro) * nano,
 			path: float64(pr.pathUs[i]), rounds: float64(mj.Rounds), tasks: float64(mj.Tasks),
+		}
+		if j.late > 0 {
+			j.due = float64(mj.DeadlineUs)
 		}
 		gpus := j.tasks * float64(mj.GPUs)
 		for _, md := range modes {
@@ -119,6 +126,7 @@ func newProblem(m *hare.Model, beta float64) (pr *problem, ok bool) {
 		pr.jobs[i] = j
 		pr.wa += j.w * float64(m.Jobs[pr.index[i]].ReleaseUs)
 	}
+	pr.addEdges()
 	pr.addRows()
 	pr.shareTrailing()
 	return pr, true
@@ -163,6 +171,22 @@ func (pr *problem) shareTrailing() {
 			}
 		}
 	})
+}
+
+// cost returns w C + v max(0, C − d), what an end at C costs beside the price.
+func (j *job) cost(end float64) float64 {
+	if j.late > 0 && end > j.due {
+		return j.w*end + j.late*(end-j.due)
+	}
+	return j.w * end
+}
+
+// weightFrom returns what each second after t costs, up to the deadline if that is later.
+func (j *job) weightFrom(t float64) float64 {
+	if t >= j.due {
+		return j.w + j.late
+	}
+	return j.w
 }
 
 // runsOn says whether the job has a mode on type k.

@@ -144,7 +144,7 @@ func Run(ctx context.Context, m *hare.Model, cfg Config) (*hare.Relaxation, erro
 func (pr *problem) price(ctx context.Context, cfg *Config) *hare.Relaxation {
 	if len(pr.jobs) == 0 {
 		rel := pr.withFixed(&hare.Relaxation{Method: hare.MethodPrice, Progress: [][]hare.Point{}})
-		return certified(rel, &hare.Certificate{GridUs: []int64{0, 1}}, new(big.Rat))
+		return pr.certified(rel, &hare.Certificate{GridUs: []int64{0, 1}}, new(big.Rat))
 	}
 	if cfg.Steps > 0 && cfg.SyncAsCompute == 0 && !pr.model.Placed {
 		pr.step = pr.chooseStep()
@@ -209,7 +209,7 @@ const roundedMargin = 1e-7
 
 // roundedBound is what the best prices prove, by floats.
 func (a *ascent) roundedBound() hare.Amount {
-	terms := math.Abs(a.value) + 2*a.ev.pr.wa
+	terms := math.Abs(a.value) + 2*a.ev.pr.wa + 2*a.ev.pr.setWeights(a.best.moved)
 	for k, row := range a.best.at {
 		for g, price := range row {
 			terms += 2 * a.caps[k][g] * price
@@ -250,6 +250,8 @@ func (a *ascent) certify(ctx context.Context, cfg *Config, rel *hare.Relaxation,
 			}
 		}()
 	}
+	micro, gain := pr.setExactWeights(a.best.moved)
+	ev.moved = gain
 	bound, err := ev.exactBound(ctx, rel.GridUs, nanos, step)
 	if err != nil {
 		return
@@ -260,23 +262,26 @@ func (a *ascent) certify(ctx context.Context, cfg *Config, rel *hare.Relaxation,
 		cert.Prices = append(cert.Prices, hare.TypePrices{Type: t, Nanos: nanos[k]})
 	}
 	cert.Sizes = pr.sizePrices(nanos)
-	cert.StepUs = ev.statedStep
+	cert.StepUs, cert.After = ev.statedStep, pr.afterWeights(micro)
 	for i := range pr.jobs {
+		if len(cert.After) > 0 || cert.Objective != hare.ObjectiveWeightedJCT {
+			break // Phi explains the gap of w C alone
+		}
 		rel.Phi = append(rel.Phi, (ev.phi[i]-pr.jobs[i].w*pr.jobs[i].a)*unit)
 	}
 	for _, c := range ev.capacity {
 		rel.Capacity = append(rel.Capacity, c*unit)
 	}
-	certified(rel, cert, bound)
+	pr.certified(rel, cert, bound)
 }
 
 // certified completes a relaxation with its certificate and the bound that the
-// certificate proves, in 1e-15 weight-seconds on the weighted JCT.
-func certified(rel *hare.Relaxation, cert *hare.Certificate, bound *big.Rat) *hare.Relaxation {
+// certificate proves, in 1e-15 weight-seconds.
+func (pr *problem) certified(rel *hare.Relaxation, cert *hare.Certificate, bound *big.Rat) *hare.Relaxation {
 	rel.Certified = true
 	rel.Bound = ratAmount(bound)
 	cert.Method = rel.Method
-	cert.Objective = hare.ObjectiveWeightedJCT
+	cert.Objective = pr.model.Instance.Objective
 	cert.Bound = rel.Bound.Bound6()
 	rel.Certificate = cert
 	return rel

@@ -15,14 +15,20 @@ func (pr *problem) criticalPath() *hare.Relaxation {
 	var sum hare.Amount
 	for i := range pr.jobs {
 		mj := &pr.specs[i]
-		sum = sum.Add(hare.Product(mj.WeightMicro, pr.pathUs[i]-pr.releaseUs(i)))
+		sum = sum.Add(hare.Product(mj.WeightMicro, pr.pathUs[i]-pr.releaseUs(i))).Add(pr.tardiness(i))
 		rel.Progress[i] = []hare.Point{
 			{TimeUs: float64(mj.ReleaseUs)},
 			{TimeUs: float64(pr.pathUs[i]), Rounds: float64(mj.Rounds)},
 		}
 	}
 	x := new(big.Rat).SetInt(sum.Big())
-	return certified(rel, &hare.Certificate{}, x.Mul(x, big.NewRat(1000, 1)))
+	return pr.certified(rel, &hare.Certificate{}, x.Mul(x, big.NewRat(1000, 1)))
+}
+
+// tardiness returns v max(0, P − d) of a job.
+func (pr *problem) tardiness(i int) hare.Amount {
+	mj := &pr.specs[i]
+	return hare.Product(mj.LateWeightMicro, max(0, pr.pathUs[i]-mj.DeadlineUs))
 }
 
 // machineJob is a job on the one fast machine; its times count 1/M microseconds.
@@ -133,8 +139,9 @@ func (pr *problem) machine(ctx context.Context) (*hare.Relaxation, error) {
 			c.SetFrac(n.Div(n, c.Denom()), new(big.Int).Lsh(big.NewInt(1), 40))
 		}
 		total.Add(total, c)
+		total.Add(total, new(big.Rat).SetInt(pr.tardiness(i).Big()))
 	}
-	return certified(rel, &hare.Certificate{}, total.Mul(total, big.NewRat(1000, 1))), nil
+	return pr.certified(rel, &hare.Certificate{}, total.Mul(total, big.NewRat(1000, 1))), nil
 }
 
 func (mj *machineJob) point(to []hare.Point, now, end *big.Int, speed int64, rounds float64) []hare.Point {

@@ -225,7 +225,7 @@ func (pr *problem) prohibitivePrice(r int, end float64) float64 {
 		j := &pr.jobs[i]
 		for _, md := range j.modes {
 			if md.top == r {
-				top = max(top, j.w*(end+j.a+j.rounds*j.modes[0].d)/(md.held*md.d))
+				top = max(top, (j.w+j.late)*(end+j.a+j.rounds*j.modes[0].d)/(md.held*md.d))
 			}
 		}
 	}

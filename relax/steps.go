@@ -55,7 +55,8 @@ func (sl *stepLevel) partial(tasks int64) bool {
 // stepJob is a relaxed job with times in whole steps.
 type stepJob struct {
 	index        int
-	w            int64 // 1e-9 weights
+	w, late      int64 // 1e-9 weights
+	due          int   // the deadline, rounded up
 	a, path, tau int
 	rounds       int
 	tasks        int64
@@ -180,10 +181,16 @@ func (pr *problem) stepJob(i int, step, cells int64) *stepJob {
 		longest = max(longest, m.f)
 	}
 	latest := float64(j.path) + float64(cells) + float64(longest)*float64(j.rounds+1)
-	if float64(mj.WeightMicro)*nano*latest > unreachable/4 {
+	if float64(mj.WeightMicro+mj.LateWeightMicro)*nano*latest > unreachable/4 {
 		return nil
 	}
 	j.w = mj.WeightMicro * nano
+	if mj.LateWeightMicro > 0 {
+		if mj.DeadlineUs/step >= math.MaxInt32 {
+			return nil
+		}
+		j.late, j.due = mj.LateWeightMicro*nano, int((mj.DeadlineUs+step-1)/step)
+	}
 	return j
 }
 
@@ -336,6 +343,7 @@ func (a *ascent) climbWithSteps(ctx context.Context, cfg *Config, report func(fl
 		return
 	}
 	grad := make([]float64, len(a.best.at)*(len(a.grid)-1))
+	a.keepWeights()
 	a.ev.withSteps = true
 	v, err := a.ev.dual(ctx, a.best, a.caps, grad, nil, 0)
 	work := 1.0 // of this first step; most starts are cut off

@@ -50,13 +50,29 @@ func (sr *stepRecursion) phi(j *stepJob, guess float64) (v int64, ok bool) {
 			break
 		}
 		// The cost v is that of a schedule, so higher costs need not be searched.
-		limit = min(v, max(2*limit, j.w), j.wait(j.rounds, max(H, j.a)))
+		limit = min(v, max(2*limit, j.w+j.late), j.wait(j.rounds, max(H, j.a)))
 	}
 	return v, true
 }
 
 // wait returns the cost of r rounds from x on after the last price.
-func (sj *stepJob) wait(r, x int) int64 { return sj.w * int64(max(sj.path, x+r*sj.tau)) }
+func (sj *stepJob) wait(r, x int) int64 {
+	end := max(sj.path, x+r*sj.tau)
+	if sj.late > 0 && end > sj.due {
+		return sj.w*int64(end) + sj.late*int64(end-sj.due)
+	}
+	return sj.w * int64(end)
+}
+
+// latest returns the last end that costs limit or less without prices, where ends cost
+// something.
+func (sj *stepJob) latest(limit int64) int64 {
+	onTime := sj.w * int64(sj.due)
+	if sj.late > 0 && limit >= onTime {
+		return int64(sj.due) + (limit-onTime)/(sj.w+sj.late)
+	}
+	return limit / max(1, sj.w)
+}
 
 // prepare prices every transition at every start that may cost limit or less. It takes
 // O((transitions + log of the longest round) · types · starts).
@@ -277,8 +293,8 @@ func (sr *stepRecursion) run(j *stepJob, limit int64) int64 {
 // less.
 func (sr *stepRecursion) startRange(j *stepJob, r int, limit int64) (lo, hi int) {
 	lo, hi = j.a+(j.rounds-r)*j.tau, sr.prices.cells-1
-	if j.w > 0 {
-		hi = int(min(int64(hi), limit/j.w-int64(r)*int64(j.tau)))
+	if j.w+j.late > 0 {
+		hi = int(min(int64(hi), j.latest(limit)-int64(r)*int64(j.tau)))
 	}
 	return lo, hi
 }
