@@ -72,9 +72,11 @@ func (e *evaluator) exactBound(ctx context.Context, grid []int64, nanos [][]int6
 	if e.moved != nil {
 		fixed.Neg(e.moved)
 	}
-	for _, i := range e.pr.index {
-		j := &e.pr.model.Jobs[i]
-		fixed.Add(fixed, product(j.WeightMicro, nano, j.ReleaseUs))
+	for i := range e.pr.specs {
+		if e.pr.jobs[i].until == 0 {
+			weight := e.pr.model.Jobs[e.pr.index[i]].WeightMicro
+			fixed.Add(fixed, product(weight, nano, e.pr.releaseUs(i)))
+		}
 	}
 	e.capacity = e.capacity[:0]
 	for _, cost := range e.pr.capacityCost(grid, nanos) {
@@ -274,6 +276,9 @@ func (ej *exactJob) piece(c *candidate) *big.Rat {
 	}
 	infinite := false
 	ej.o.pieces(ej.j, func(t, end float64, pos []int) bool {
+		if ej.j.until > 0 && t >= c.start {
+			return false
+		}
 		last, weight := t >= c.start, int64(0)
 		if last {
 			weight = inLast
@@ -333,7 +338,14 @@ func (o *oracle) candidates(j *job, limit float64) []candidate {
 	var out []candidate
 	o.base.reset()
 	o.pieces(j, func(t, end float64, pos []int) bool {
-		if t >= j.path {
+		if j.until > 0 && t >= j.until {
+			o.last = o.last[:0]
+			if _, crit, _ := o.fill(j, t); crit != nil {
+				out = append(out, candidate{t, *crit, false})
+			}
+			return false
+		}
+		if t >= j.path && j.until == 0 {
 			if j.cost(t) > limit {
 				return false
 			}

@@ -142,8 +142,18 @@ func (o *oracle) search(j *job, ans *answer, wantUse bool, most float64) (ok boo
 	best := math.Inf(1)
 	t := j.a
 	for {
+		if j.until > 0 && t >= j.until {
+			o.last = o.last[:0]
+			if cost, crit, _ := o.fill(j, t); crit != nil {
+				best, ok = cost, crit.to != artificial
+				o.best = append(o.best[:0], o.base.list[o.base.head:]...)
+				o.bestL = o.bestL[:0]
+				ans.end, ans.slope, ans.scale = t, crit.slope, o.base.cost
+			}
+			break
+		}
 		end := o.pieceEnd(j, t, pos)
-		if t >= j.path {
+		if t >= j.path && j.until == 0 {
 			if j.cost(t) >= best {
 				break
 			}
@@ -180,6 +190,9 @@ func (o *oracle) pieceEnd(j *job, t float64, pos []int) float64 {
 	}
 	if t < j.due {
 		end = min(end, j.due)
+	}
+	if t < j.until {
+		end = min(end, j.until)
 	}
 	for i, at := range pos {
 		if tl := o.trailing[i]; at+1 < len(tl) {
@@ -227,6 +240,10 @@ func (o *oracle) hull(to []segment, j *job, pos []int, t, length, w, most float6
 	return to
 }
 
+// roundedLeft is the share of a job's rounds that may be left by errors of rounding where its
+// time is just enough.
+const roundedLeft = 1e-9
+
 // fill returns the cost of the rounds done before and within the last piece, which
 // starts at t. crit is the dearest segment in use, and final says whether it lies in the
 // last piece; crit is nil if the rounds do not fit. It takes O(segments of the last
@@ -273,7 +290,10 @@ func (o *oracle) fill(j *job, t float64) (cost float64, crit *segment, final boo
 		}
 	}
 	if left > 0 {
-		return 0, nil, false
+		if j.until == 0 || left > roundedLeft*j.rounds || x == len(list) {
+			return 0, nil, false
+		}
+		return cost, &list[x], false
 	}
 	if x < len(list) && (crit == nil || list[x].slope >= crit.slope) {
 		crit, final = &list[x], false
@@ -367,7 +387,7 @@ func (o *oracle) starts(j *job, i int, limit float64, f func(start, cost float64
 	for j.cost(start+length) <= limit {
 		cost := j.cost(start+length) +
 			md.held*(integralTo(grid, cum, row, ge, start+length)-integralTo(grid, cum, row, gs, start))
-		if !f(start, cost) || gs >= G && ge >= G {
+		if j.until > 0 && start+length > j.until || !f(start, cost) || gs >= G && ge >= G {
 			return
 		}
 		// The slope of the cost changes where the start or the end reaches a grid point, or the
@@ -375,6 +395,9 @@ func (o *oracle) starts(j *job, i int, limit float64, f func(start, cost float64
 		next := math.Inf(1)
 		if start < j.due-length {
 			next = j.due - length
+		}
+		if start < j.until-length {
+			next = min(next, j.until-length)
 		}
 		if gs < G {
 			next = min(next, grid[gs+1])

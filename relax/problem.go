@@ -41,6 +41,7 @@ type job struct {
 	w      float64
 	late   float64 // the weight of each second after the deadline
 	due    float64 // the deadline; 0 where late is 0
+	until  float64 // all work ends by this time; 0 means that it may end later
 	a      float64 // nothing of the rounds that are left starts before this time
 	path   float64 // the job cannot complete before this time
 	rounds float64 // that are left
@@ -124,9 +125,13 @@ func newProblem(m *hare.Model, beta float64) (pr *problem, ok bool) {
 		})
 		j.setPerRate()
 		pr.jobs[i] = j
-		pr.wa += j.w * float64(m.Jobs[pr.index[i]].ReleaseUs)
+		if j.w > 0 {
+			pr.wa += j.w * float64(pr.releaseUs(i))
+		}
 	}
-	pr.addEdges()
+	if m.Instance.Objective != hare.ObjectiveMakespan {
+		pr.addEdges()
+	}
 	pr.addRows()
 	pr.shareTrailing()
 	return pr, true

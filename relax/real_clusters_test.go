@@ -32,13 +32,9 @@ func decodeInstance(t *testing.T, document []byte) *hare.Instance {
 
 // Bounds of the examples are at most their optima, and the simple ones are known.
 func TestBoundsOfRealClusters(t *testing.T) {
-	files, err := filepath.Glob("testdata/real/*.json")
-	if err != nil || len(files) == 0 {
-		t.Fatal(files, err)
-	}
-	for _, file := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".json"), func(t *testing.T) {
-			text, err := os.ReadFile(file)
+	for _, name := range []string{"running", "quota", "after", "deadlines", "makespan"} {
+		t.Run(name, func(t *testing.T) {
+			text, err := os.ReadFile(filepath.Join("..", "verify", "testdata", "real", name+".json"))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -121,16 +121,27 @@ func Run(ctx context.Context, m *hare.Model, cfg Config) (*hare.Relaxation, erro
 	}
 	switch cfg.Method {
 	case hare.MethodPrice:
+		if m.Instance.Objective == hare.ObjectiveMakespan {
+			return pr.makespan(ctx, &cfg), nil
+		}
 		return pr.price(ctx, &cfg), nil
 	case hare.MethodCriticalPath:
 		return pr.withFixed(pr.criticalPath()), nil
 	case hare.MethodMachine:
+		if m.Instance.Objective == hare.ObjectiveMakespan {
+			return nil, fmt.Errorf("relax: the objective makespan has no bound by %s: use %s or %s", cfg.Method,
+				hare.MethodPrice, hare.MethodCriticalPath)
+		}
 		rel, err := pr.machine(ctx)
 		if err != nil {
 			return nil, err
 		}
 		return pr.withFixed(rel), nil
 	case MethodQueyranne, MethodPaper:
+		if m.Instance.Objective != hare.ObjectiveWeightedJCT {
+			return nil, fmt.Errorf("relax: %s does not go by the objective %s: use %s", cfg.Method,
+				m.Instance.Objective, hare.MethodPrice)
+		}
 		if m.Placed {
 			return nil, fmt.Errorf("relax: %s does not go by nodes: use %s, %s or %s", cfg.Method, hare.MethodPrice,
 				hare.MethodMachine, hare.MethodCriticalPath)
@@ -226,42 +237,20 @@ func (a *ascent) roundedBound() hare.Amount {
 // by round at the given step if that pays. The evaluation is short and continues after
 // the end of ctx, because without it there is no bound at all; only Quit ends it.
 func (a *ascent) certify(ctx context.Context, cfg *Config, rel *hare.Relaxation, step int64) {
-	select {
-	case <-cfg.Quit: // never where Quit is nil
+	ctx, cancel := evaluation(ctx, cfg)
+	defer cancel()
+	if ctx.Err() != nil {
 		return
-	default:
 	}
 	ev, pr := a.ev, a.ev.pr
-	nanos := pr.nanoRows(ev.composeTop(a.best))
-	if len(pr.pools.list) > 0 {
-		_, limits := pr.limits()
-		inPools := pr.pools.nanos(a.best, limits)
-		pr.prohibit(inPools, a.best.grid, limits)
-		nanos = append(nanos, inPools...)
-	}
-	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	defer cancel()
-	if cfg.Quit != nil {
-		go func() {
-			select {
-			case <-cfg.Quit:
-				cancel()
-			case <-ctx.Done():
-			}
-		}()
-	}
+	nanos := pr.integerPrices(ev, a.best)
 	micro, gain := pr.setExactWeights(a.best.moved)
 	ev.moved = gain
 	bound, err := ev.exactBound(ctx, rel.GridUs, nanos, step)
 	if err != nil {
 		return
 	}
-	cert := &hare.Certificate{Path: true, GridUs: rel.GridUs}
-	cert.Pools = pr.certificatePools(nanos)
-	for k, t := range pr.model.Types {
-		cert.Prices = append(cert.Prices, hare.TypePrices{Type: t, Nanos: nanos[k]})
-	}
-	cert.Sizes = pr.sizePrices(nanos)
+	cert := pr.certificateOf(rel.GridUs, nanos)
 	cert.StepUs, cert.After = ev.statedStep, pr.afterWeights(micro)
 	for i := range pr.jobs {
 		if len(cert.After) > 0 || cert.Objective != hare.ObjectiveWeightedJCT {
@@ -273,6 +262,48 @@ func (a *ascent) certify(ctx context.Context, cfg *Config, rel *hare.Relaxation,
 		rel.Capacity = append(rel.Capacity, c*unit)
 	}
 	pr.certified(rel, cert, bound)
+}
+
+// evaluation returns a context that ends with Quit alone, and at once where Quit has ended.
+func evaluation(ctx context.Context, cfg *Config) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	select {
+	case <-cfg.Quit: // never where Quit is nil
+		cancel()
+	default:
+	}
+	if cfg.Quit != nil {
+		go func() {
+			select {
+			case <-cfg.Quit:
+				cancel()
+			case <-ctx.Done():
+			}
+		}()
+	}
+	return ctx, cancel
+}
+
+// integerPrices rounds prices to those of a certificate: of types and sizes, then of pools.
+func (pr *problem) integerPrices(ev *evaluator, pi *prices) [][]int64 {
+	nanos := pr.nanoRows(ev.composeTop(pi))
+	if len(pr.pools.list) > 0 {
+		_, limits := pr.limits()
+		inPools := pr.pools.nanos(pi, limits)
+		pr.prohibit(inPools, pi.grid, limits)
+		nanos = append(nanos, inPools...)
+	}
+	return nanos
+}
+
+// certificateOf returns the grid and the prices of a certificate.
+func (pr *problem) certificateOf(grid []int64, nanos [][]int64) *hare.Certificate {
+	cert := &hare.Certificate{Path: true, GridUs: grid, Pools: pr.certificatePools(nanos)}
+	for k, t := range pr.model.Types {
+		cert.Prices = append(cert.Prices, hare.TypePrices{Type: t, Nanos: nanos[k]})
+	}
+	cert.Sizes = pr.sizePrices(nanos)
+	return cert
 }
 
 // certified completes a relaxation with its certificate and the bound that the

@@ -9,7 +9,7 @@ import (
 	"github.com/hare-sched/hare"
 )
 
-// criticalPath returns Σ w_j R_j τ_j: each job alone on an empty cluster. It takes O(n).
+// criticalPath bounds each job alone on an empty cluster, or by the makespan the longest path. It takes O(n).
 func (pr *problem) criticalPath() *hare.Relaxation {
 	rel := &hare.Relaxation{Method: hare.MethodCriticalPath, Progress: make([][]hare.Point, len(pr.jobs))}
 	var sum hare.Amount
@@ -20,6 +20,9 @@ func (pr *problem) criticalPath() *hare.Relaxation {
 			{TimeUs: float64(mj.ReleaseUs)},
 			{TimeUs: float64(pr.pathUs[i]), Rounds: float64(mj.Rounds)},
 		}
+	}
+	if pr.model.Instance.Objective == hare.ObjectiveMakespan {
+		return pr.certified(rel, &hare.Certificate{}, makespanBound(pr.longest()))
 	}
 	x := new(big.Rat).SetInt(sum.Big())
 	return pr.certified(rel, &hare.Certificate{}, x.Mul(x, big.NewRat(1000, 1)))

@@ -43,7 +43,9 @@ func (pr *problem) addTimes(peak []int64) (kept [][]hare.Mode, ok bool) {
 			continue
 		}
 		spec := m.Jobs[i]
-		spec.ReleaseUs = start[i]
+		if spec.ReleaseUs = start[i]; m.Instance.Objective == hare.ObjectiveMakespan {
+			spec.WeightMicro = 0
+		}
 		pr.specs, pr.index = append(pr.specs, spec), append(pr.index, i)
 		pr.pathUs, kept = append(pr.pathUs, path[i]), append(kept, modes[i])
 	}

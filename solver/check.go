@@ -34,7 +34,8 @@ func Check(inst *hare.Instance, opt hare.Options, cfg Config) error {
 // knownRules are the kinds of rules by which plans go, boundRules those by which bounds go.
 const (
 	knownRules = hare.RuleNodes
-	boundRules = knownRules | hare.RuleProgress | hare.RuleRunning | hare.RuleReservations | hare.RuleQuota
+	boundRules = hare.RuleNodes | hare.RuleProgress | hare.RuleRunning | hare.RuleReservations | hare.RuleQuota |
+		hare.RuleAfter | hare.RuleTardiness | hare.RuleMakespan
 )
 
 // checkPlaced refuses instances with rules that plans do not know, and the options that do not
@@ -47,8 +48,18 @@ func checkPlaced(inst *hare.Instance, opt hare.Options) error {
 	return checkMethods(inst, opt)
 }
 
-// checkMethods refuses the options that do not go by nodes where nodes matter.
+// checkMethods refuses the options that do not go by the objective, or by nodes where nodes
+// matter.
 func checkMethods(inst *hare.Instance, opt hare.Options) error {
+	for _, o := range []struct{ option, method string }{{"bound", opt.Bound}, {"order", opt.Order}} {
+		paper := o.method == relax.MethodQueyranne || o.method == relax.MethodPaper
+		if paper && inst.Objective != hare.ObjectiveWeightedJCT ||
+			o.method == hare.MethodMachine && inst.Objective == hare.ObjectiveMakespan {
+			return &hare.InvalidError{Pointer: "/options/" + o.option, Code: "not_supported",
+				Detail: fmt.Sprintf("%q does not go by the objective %s: take %s", o.method, inst.Objective,
+					hare.MethodPrice)}
+		}
+	}
 	pointer, placed := inst.Placed()
 	if !placed {
 		return nil
