@@ -198,11 +198,12 @@ func TestLayoutTable(t *testing.T) {
 // derives the rest of a plan.
 var verifierTakes = map[string][]string{
 	modulePath: {
-		"Amount", "AmountFromBig", "Busy", "Certificate", "Cluster", "Entry", "Forever", "FormatMicros", "Gang",
+		"AfterWeight", "Amount", "AmountFromBig", "Busy", "Certificate", "Cluster", "Entry", "Forever", "FormatMicros", "Gang",
 		"Instance",
 		"Job", "Label", "Lane",
 		"LabelValues", "LostWork", "MaxExact", "MaxGPUs", "MethodCriticalPath", "MethodMachine", "MethodPrice", "Node",
-		"ObjectiveWeightedJCT", "PerAll", "PerNode", "Pool", "PoolCPUs", "PoolGPUs", "PoolMemory", "PoolSize", "Product",
+		"ObjectiveJCTAndTardiness", "ObjectiveMakespan", "ObjectiveWeightedJCT", "PerAll", "PerNode", "Pool", "PoolCPUs",
+		"PoolGPUs", "PoolMemory", "PoolQuota", "PoolSize", "Product", "Quota", "Reservation",
 		"Profile", "Relaxed", "RenamedGPU", "Replan", "Result", "Rigid", "Schedule", "SizePrices", "StartedWork",
 		"StatedReplan",
 		"TerminationOptimal", "TypeCount", "TypePrices", "Window",

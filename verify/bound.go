@@ -20,8 +20,8 @@ import (
 // knapsacks, and the steps of its jobs.
 const maxPriceWork = 1 << 33
 
-// Bound returns the exact lower bound on the weighted JCT that a certificate proves for an
-// instance (docs/design.md, section 2), or an error if the certificate proves no bound. Bound
+// Bound returns the exact lower bound on the objective that a certificate proves for an
+// instance (docs/design.md, section 2; docs/dependencies.md), or an error if the certificate proves no bound. Bound
 // ignores the bound and the instance that the certificate itself states. The method price
 // takes O(jobs · pieces · types) for each of some tens of multipliers μ, on all cores; a
 // piece is a grid cell or a part of one.
@@ -41,18 +41,21 @@ func prove(ctx context.Context, inst *hare.Instance, c *hare.Certificate) (*prov
 	if c == nil {
 		return nil, errors.New("there is no certificate")
 	}
-	if c.Objective != hare.ObjectiveWeightedJCT {
-		return nil, fmt.Errorf("the certificate's objective %.40q is not %q", c.Objective, hare.ObjectiveWeightedJCT)
+	if c.Objective != inst.Objective {
+		return nil, fmt.Errorf("the certificate's objective %.40q is not the instance's %q", c.Objective, inst.Objective)
 	}
 	switch c.Method {
 	case hare.MethodPrice:
+		if inst.Objective == hare.ObjectiveMakespan {
+			return makespanBound(ctx, inst, newSupply(inst, c.Pools), c)
+		}
 		return priceBound(ctx, inst, newSupply(inst, c.Pools), c)
 	case hare.MethodCriticalPath, hare.MethodMachine:
 		if len(c.GridUs) > 0 || len(c.Prices) > 0 || c.Path || len(c.Sizes) > 0 || c.StepUs != 0 {
 			return nil, fmt.Errorf("a %s certificate has no grid, prices, path, sizes or step", c.Method)
 		}
-		if len(c.Pools) > 0 {
-			return nil, fmt.Errorf("a %s certificate has no pools", c.Method)
+		if len(c.Pools)+len(c.After) > 0 {
+			return nil, fmt.Errorf("a %s certificate has no pools and moves no weight", c.Method)
 		}
 		if c.Method == hare.MethodMachine {
 			return machineBound(inst, newSupply(inst, nil))
@@ -133,15 +136,23 @@ func holdsRound(tasks int64, cs []typeChoice, t int64) bool {
 	return false
 }
 
+// criticalPathBound lets each job that is not fixed end at P. A makespan is at least the greatest
+// P of all jobs.
 func criticalPathBound(inst *hare.Instance, s *supply) (*proved, error) {
-	sum := new(big.Int)
-	for i := range inst.Jobs {
-		job := &inst.Jobs[i]
-		tau, err := leastRound(job, s.choices(job))
-		if err != nil {
-			return nil, err
+	ds, err := s.demands(inst)
+	if err != nil {
+		return nil, err
+	}
+	sum, last := new(big.Int), int64(0)
+	for i := range ds {
+		d := &ds[i]
+		if last = max(last, d.earliest); !d.fixed {
+			sum.Add(sum, times(d.weight, d.earliest-d.arrival))
+			sum.Add(sum, d.tardiness(d.earliest))
 		}
-		sum.Add(sum, times(job.WeightMicro, job.Rounds, tau))
+	}
+	if inst.Objective == hare.ObjectiveMakespan {
+		return &proved{low: big.NewRat(last, 1e6)}, nil
 	}
 	return &proved{low: new(big.Rat).SetFrac(sum, big.NewInt(1e12))}, nil
 }
@@ -160,19 +171,43 @@ type priceCertificate struct {
 	curves map[resource]*priceCurve
 	sizes  map[string][]int64 // by type: the numbers of GPUs with a price of their own
 	spent  atomic.Int64       // the steps counted against maxPriceWork
+	// quotaPools are the numbers of the pools of quotas.
+	quotaPools []int32
 
 	mu      sync.Mutex
 	seconds map[string]pricedSecond // what a second of a round costs where nodes or pools matter
 }
 
-// priceBound returns Σ φ_j − Σ w a − the price of all capacity. Prices are in units of 1e-9,
+// priceBound returns Σ φ_j − Σ w a − the price of all capacity, for the jobs that are not fixed,
+// plus what the weight that is moved along dependencies adds. Prices are in units of 1e-9,
 // times in µs and weights in units of 1e-6, so sums are in 1e-15 weight-seconds.
 func priceBound(ctx context.Context, inst *hare.Instance, s *supply, c *hare.Certificate) (*proved, error) {
 	m, err := newPriceCertificate(inst, s, c)
 	if err != nil {
 		return nil, err
 	}
-	n := len(inst.Jobs)
+	ds, err := s.demands(inst)
+	if err != nil {
+		return nil, err
+	}
+	moved, err := moveWeights(inst, ds, c.After)
+	if err != nil {
+		return nil, err
+	}
+	phis, err := eachDemand(ctx, ds, m.phi)
+	if err != nil {
+		return nil, err
+	}
+	if m.spent.Load() > maxPriceWork {
+		return nil, errSteps
+	}
+	return m.total(ds, phis, moved), nil
+}
+
+// eachDemand returns what of returns for each demand that is not fixed, and 0 for the others, on
+// all cores.
+func eachDemand(ctx context.Context, ds []demand, of func(*demand) (*big.Rat, error)) ([]*big.Rat, error) {
+	n := len(ds)
 	phis := make([]*big.Rat, n)
 	errs := make([]error, n)
 	var next atomic.Int64
@@ -180,7 +215,9 @@ func priceBound(ctx context.Context, inst *hare.Instance, s *supply, c *hare.Cer
 	for range runtime.GOMAXPROCS(0) {
 		wg.Go(func() {
 			for i := int(next.Add(1)) - 1; i < n && ctx.Err() == nil; i = int(next.Add(1)) - 1 {
-				phis[i], errs[i] = m.phi(&inst.Jobs[i])
+				if phis[i] = new(big.Rat); !ds[i].fixed {
+					phis[i], errs[i] = of(&ds[i])
+				}
 			}
 		})
 	}
@@ -188,15 +225,18 @@ func priceBound(ctx context.Context, inst *hare.Instance, s *supply, c *hare.Cer
 	if err := ctx.Err(); err != nil {
 		return nil, err // some φ are missing
 	}
-	if m.spent.Load() > maxPriceWork {
-		return nil, errSteps
-	}
-	for i := range inst.Jobs {
-		if errs[i] != nil {
-			return nil, errs[i]
+	// Which jobs have too many steps depends on the order in which the cores come to them.
+	for _, err := range errs {
+		if err != nil && !errors.Is(err, errSteps) {
+			return nil, err
 		}
 	}
-	return m.total(inst, phis), nil
+	for _, err := range errs {
+		if err != nil {
+			return nil, err
+		}
+	}
+	return phis, nil
 }
 
 // newPriceCertificate refuses a certificate that is not a grid with a price for each of
@@ -272,36 +312,25 @@ func (pc *priceCertificate) addPrices(field string, g resource, nanos []int64) e
 	return nil
 }
 
-// phi returns the least weighted completion plus price of one job alone, in 1e-15
+// phi returns the least weighted completion plus tardiness plus price of one job alone, in 1e-15
 // weight-seconds.
-func (pc *priceCertificate) phi(job *hare.Job) (*big.Rat, error) {
-	cs := pc.supply.choices(job)
-	tau, err := leastRound(job, cs)
+func (pc *priceCertificate) phi(d *demand) (*big.Rat, error) {
+	job := &d.job
+	types := pc.supply.choices(job)
+	cs, err := pc.pays(job, types)
 	if err != nil {
 		return nil, err
 	}
 	path := job.ReleaseUs
 	if pc.cert.Path {
-		length, ok := mul(job.Rounds, tau)
-		if !ok {
-			return nil, errLong(job)
-		}
-		path += length
-	}
-	types := cs // by type, where offers are by type and class
-	if pc.supply.rooms != nil {
-		if cs, err = pc.offers(job, cs); err != nil {
-			return nil, err
-		}
-	} else {
-		pc.payByType(job, cs)
+		path = d.earliest
 	}
 	if job.Sync == hare.Rigid {
-		return rigidPhi(job, cs, path)
+		return rigidPhi(job, cs, path, math.MaxInt64)
 	}
 	phi := fluidPhi(job, cs, pc.cert.GridUs, path)
 	if job.Sync == hare.Relaxed && pc.cert.StepUs > 0 {
-		exact, err := pc.stepsPhi(job, types, cs, tau)
+		exact, err := pc.stepsPhi(job, types, cs, d.least/job.Rounds)
 		if err != nil {
 			return nil, err
 		}
@@ -310,6 +339,15 @@ func (pc *priceCertificate) phi(job *hare.Job) (*big.Rat, error) {
 		}
 	}
 	return phi, nil
+}
+
+// pays returns what a job pays by type, or by type and class; types are its types.
+func (pc *priceCertificate) pays(job *hare.Job, types []typeChoice) ([]typeChoice, error) {
+	if pc.supply.rooms != nil {
+		return pc.offers(job, types)
+	}
+	pc.payByType(job, types)
+	return types, nil
 }
 
 // payByType sets what a job pays by type, where neither nodes nor pools matter.

@@ -73,13 +73,14 @@ func (f *fluid) evaluate(mu *big.Rat, first int, done []bool, bound float64) {
 		k := f.best(i, approx, num, den)
 		if i >= first && !done[i] && f.low[i] < bound {
 			last := new(big.Int) // den times the gain of a second of the last piece, times d
-			if k >= 0 {
+			if k >= 0 && !(f.ended && i == n-1) {
 				last = f.gain(i, k, num, den)
-				last.Sub(last, new(big.Int).Mul(den, times(f.weight, f.cs[k].d)))
+				waits := f.slope(i)
+				last.Sub(last, waits.Mul(waits, big.NewInt(f.cs[k].d)).Mul(waits, den))
 			}
 			if i < n-1 || last.Sign() <= 0 {
-				// den·D = den·w·b + num·R − Σ_k (num·seconds − den·factor·priced)/d.
-				v := new(big.Int).Mul(den, times(f.weight, b))
+				// den·D = den·f(b) + num·R − Σ_k (num·seconds − den·factor·priced)/d.
+				v := new(big.Int).Mul(den, endCost(f.job, b))
 				v.Add(v, new(big.Int).Mul(num, big.NewInt(f.job.Rounds)))
 				sum := new(big.Rat).SetInt(v)
 				for m := range types {
@@ -129,10 +130,10 @@ func (f *fluid) breakpoints(L int) []*big.Rat {
 		near = slices.Insert(near, x, p)
 		near = near[:min(len(near), most)]
 	}
-	for i := 0; i <= L; i++ {
+	for i := 0; i <= L && !(f.ended && i == L); i++ {
 		cost := func(k int) float64 {
 			if i == L {
-				return f.unit[i*types+k] + float64(f.weight)*float64(f.cs[k].d)
+				return f.unit[i*types+k] + f.slopeF(L)*float64(f.cs[k].d)
 			}
 			return f.unit[i*types+k]
 		}
@@ -165,12 +166,13 @@ func (f *fluid) breakpoints(L int) []*big.Rat {
 }
 
 // roundPrice returns n, the exact price of a round of type k in piece i. In the last
-// piece, each second costs w in addition.
+// piece, each second costs the slope of the end in addition.
 func (f *fluid) roundPrice(i, k int, last bool) *big.Int {
 	n := big.NewInt(f.price[i*len(f.cs)+k])
 	n.Mul(n, f.factor[k])
 	if last {
-		n.Add(n, times(f.weight, f.cs[k].d))
+		w := f.slope(i)
+		n.Add(n, w.Mul(w, big.NewInt(f.cs[k].d)))
 	}
 	return n
 }

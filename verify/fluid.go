@@ -12,11 +12,11 @@ import (
 // fluid is the time of one relaxed or gang job, cut into pieces of constant prices.
 // Costs count 1e-15 weight-seconds, times count µs.
 type fluid struct {
-	job    *hare.Job
-	cs     []typeChoice
-	weight int64 // in 1e-15 weight-seconds per µs
-	path   int64
-	from   []int64 // the starts of the pieces; the last piece is endless
+	job   *hare.Job
+	cs    []typeChoice
+	path  int64
+	ended bool    // all work ends by the start of the last piece, and the end costs nothing
+	from  []int64 // the starts of the pieces; the last piece is endless
 	// For piece i and type k, at index i·len(cs)+k: the least price within the trailing
 	// window, and n = factor·price, the price of a round, in floats.
 	price  []int64
@@ -43,7 +43,18 @@ type fluid struct {
 // breakpoints lie closer together than floats can tell apart. fluidPhi takes O(n·types) for
 // each μ, of which it tries some tens for a job.
 func fluidPhi(job *hare.Job, cs []typeChoice, grid []int64, path int64) *big.Rat {
-	f := newFluid(job, cs, grid, path)
+	return newFluid(job, cs, grid, path, false).least()
+}
+
+// fluidPsi is the least price of a relaxed or gang job whose work ends by the last time of the
+// grid, which is no earlier than its least end. It is fluidPhi with L the piece that starts
+// there, in which nothing runs.
+func fluidPsi(job *hare.Job, cs []typeChoice, grid []int64) *big.Rat {
+	return newFluid(job, cs, grid, job.ReleaseUs, true).least()
+}
+
+// least returns φ or ψ.
+func (f *fluid) least() *big.Rat {
 	first := f.candidates()
 	for {
 		L := first
@@ -96,11 +107,11 @@ func fluidPhi(job *hare.Job, cs []typeChoice, grid []int64, path int64) *big.Rat
 	}
 }
 
-// newFluid cuts time at the release, the path, every grid point and, for a relaxed job,
+// newFluid cuts time at the release, the path, the deadline, every grid point and, for a relaxed job,
 // every grid point plus a synchronisation time. Between cuts the trailing minima of all
 // types are constant. It takes O(n log n).
-func newFluid(job *hare.Job, cs []typeChoice, grid []int64, path int64) *fluid {
-	f := &fluid{job: job, cs: cs, weight: job.WeightMicro * 1000, path: path}
+func newFluid(job *hare.Job, cs []typeChoice, grid []int64, path int64, ended bool) *fluid {
+	f := &fluid{job: job, cs: cs, path: path, ended: ended}
 	relaxed := job.Sync == hare.Relaxed
 	cuts := append(make([]int64, 0, 2+len(grid)*(1+len(cs))), job.ReleaseUs, path)
 	add := func(t int64) {
@@ -117,8 +128,15 @@ func newFluid(job *hare.Job, cs []typeChoice, grid []int64, path int64) *fluid {
 			}
 		}
 	}
+	if job.LateWeightMicro > 0 {
+		add(job.DeadlineUs)
+	}
 	slices.Sort(cuts)
 	f.from = slices.Compact(cuts)
+	if ended {
+		at, _ := slices.BinarySearch(f.from, grid[len(grid)-1])
+		f.from = f.from[:at+1]
+	}
 	n, types := len(f.from), len(cs)
 	f.price = make([]int64, n*types)
 	for k := range cs {
@@ -176,12 +194,14 @@ func (f *fluid) trailingMinima(k int, grid []int64, back int64) {
 }
 
 // mergePieces merges neighbouring pieces in which every type costs the same. It keeps
-// the cut at the path, where last pieces begin.
+// the cut at the path, where last pieces begin, the cut at the deadline, and the end of the work.
 func (f *fluid) mergePieces() {
 	types := len(f.cs)
 	n := 1
 	for i := 1; i < len(f.from); i++ {
-		if f.from[i] != f.path && slices.Equal(f.price[i*types:(i+1)*types], f.price[(n-1)*types:n*types]) {
+		keep := f.from[i] == f.path || f.job.LateWeightMicro > 0 && f.from[i] == f.job.DeadlineUs ||
+			f.ended && i == len(f.from)-1
+		if !keep && slices.Equal(f.price[i*types:(i+1)*types], f.price[(n-1)*types:n*types]) {
 			continue
 		}
 		f.from[n] = f.from[i]
@@ -190,6 +210,25 @@ func (f *fluid) mergePieces() {
 	}
 	f.from = f.from[:n]
 	f.price = f.price[:n*types]
+}
+
+// slope returns how much a µs of the end costs in piece i, in 1e-15 weight-seconds: w, and w + v
+// from the deadline on.
+func (f *fluid) slope(i int) *big.Int {
+	w := big.NewInt(f.job.WeightMicro)
+	if f.job.LateWeightMicro > 0 && f.from[i] >= f.job.DeadlineUs {
+		w.Add(w, big.NewInt(f.job.LateWeightMicro))
+	}
+	return w.Mul(w, big.NewInt(1000))
+}
+
+// slopeF is slope in floats.
+func (f *fluid) slopeF(i int) float64 {
+	w := f.job.WeightMicro
+	if f.job.LateWeightMicro > 0 && f.from[i] >= f.job.DeadlineUs {
+		w += f.job.LateWeightMicro
+	}
+	return float64(w) * 1000
 }
 
 // candidates returns the first possible last piece: it starts at or after the path and
@@ -202,14 +241,14 @@ func (f *fluid) candidates() int {
 	}
 	hi, lo := bits.Mul64(uint64(f.job.Rounds), uint64(dmin))
 	first := len(f.from) - 1
-	for i := first - 1; i >= 0; i-- {
+	for i := first - 1; i >= 0 && !f.ended; i-- {
 		if f.from[i] < f.path || hi > 0 || lo > uint64(f.from[i+1]-f.from[0]) {
 			break
 		}
 		first = i
 	}
 	for i, b := range f.from {
-		f.low[i] = float64(f.weight) * float64(b) * (1 - 0x1p-50)
+		f.low[i] = endCostF(f.job, b) * (1 - 0x1p-49)
 		f.mu[i] = -1
 	}
 	return first
@@ -227,7 +266,7 @@ func (f *fluid) candidates() int {
 func (f *fluid) sweep(mu float64, L int) (value, slope float64) {
 	types, n := len(f.cs), len(f.from)
 	slop := float64(n+16) * 0x1p-51
-	w, rounds := float64(f.weight), mu*float64(f.job.Rounds)
+	rounds := mu * float64(f.job.Rounds)
 	sum, rates := 0.0, 0.0
 	for i, b := range f.from {
 		gain, rate := 0.0, 0.0
@@ -236,10 +275,12 @@ func (f *fluid) sweep(mu float64, L int) (value, slope float64) {
 				gain, rate = x, f.rate[k]
 			}
 		}
+		w := f.slopeF(i)
 		if i == n-1 {
-			// The piece is endless and free: D is −∞ if a round is worth more than w·d.
-			if gain <= w*(1-0x1p-40) {
-				v := w*float64(b) + rounds
+			// The piece is endless and free: D is −∞ if a round is worth more than w·d. Nothing
+			// runs there if all work has ended.
+			if f.ended || gain <= w*(1-0x1p-40) {
+				v := endCostF(f.job, b) + rounds
 				f.low[i] = max(f.low[i], v-sum-slop*(v+mu*f.fast*float64(b-f.from[0])))
 			}
 			if i == L {
@@ -249,7 +290,7 @@ func (f *fluid) sweep(mu float64, L int) (value, slope float64) {
 		}
 		length := float64(f.from[i+1] - b)
 		last := max(0, gain-w)
-		v := w*float64(b) + rounds
+		v := endCostF(f.job, b) + rounds
 		f.low[i] = max(f.low[i], v-sum-length*last-slop*(v+w*length+mu*f.fast*float64(f.from[i+1]-f.from[0])))
 		if i == L {
 			value, slope = rounds-sum-length*last, float64(f.job.Rounds)-rates
@@ -271,11 +312,11 @@ func (f *fluid) maximise(L int) float64 {
 	hi, vhi, shi := math.Inf(1), 0.0, 0.0
 	guess := 1.0
 	for k := range f.cs {
-		guess = max(guess, f.unit[L*len(f.cs)+k]+float64(f.weight)*float64(f.cs[k].d))
+		guess = max(guess, f.unit[L*len(f.cs)+k]+f.slopeF(L)*float64(f.cs[k].d))
 	}
-	if L == len(f.from)-1 {
+	if L == len(f.from)-1 && !f.ended {
 		for k := range f.cs {
-			guess = min(guess, float64(f.weight)*float64(f.cs[k].d))
+			guess = min(guess, f.slopeF(L)*float64(f.cs[k].d))
 		}
 		hi = guess
 		if vhi, shi = f.sweep(hi, L); shi >= 0 {

@@ -2,6 +2,7 @@ package verify
 
 import (
 	"container/heap"
+	"errors"
 	"math"
 	"math/big"
 	"slices"
@@ -9,26 +10,35 @@ import (
 	"github.com/hare-sched/hare"
 )
 
-// machineBound simulates all jobs on one machine with the speed of the whole cluster. The
+// machineBound simulates all jobs that are not fixed on one machine with the speed of the whole
+// cluster, each with its a' as its release and with the work of the rounds that are left. The
 // machine preempts jobs and always runs the released job with the greatest w/W
 // (docs/design.md, section 2). Times are in ticks of 1/M µs, so a job of work W takes W
-// ticks. machineBound takes O(n log n).
+// ticks. The least tardiness of each job is added. machineBound takes O(n log n).
 func machineBound(inst *hare.Instance, s *supply) (*proved, error) {
+	if inst.Objective == hare.ObjectiveMakespan {
+		return nil, errors.New("there is no method machine for the objective makespan")
+	}
+	ds, err := s.demands(inst)
+	if err != nil {
+		return nil, err
+	}
 	speed := wholePeak(s.capacities)
 	type item struct {
 		release, work, left, twice *big.Int
 		job                        *hare.Job
+		demand                     *demand
 		sync                       int64
 		rank                       int
 	}
-	items := make([]*item, len(inst.Jobs))
-	for i := range inst.Jobs {
-		job := &inst.Jobs[i]
-		cs := s.choices(job)
-		if _, err := leastRound(job, cs); err != nil {
-			return nil, err
+	var items []*item
+	for i := range ds {
+		if ds[i].fixed {
+			continue
 		}
-		x := &item{job: job, sync: math.MaxInt64, release: times(job.ReleaseUs, speed), twice: new(big.Int)}
+		job := &ds[i].job
+		cs := s.choices(job)
+		x := &item{job: job, demand: &ds[i], sync: math.MaxInt64, release: times(job.ReleaseUs, speed), twice: new(big.Int)}
 		task := int64(math.MaxInt64)
 		for _, c := range cs {
 			if job.Sync == hare.Relaxed {
@@ -39,7 +49,7 @@ func machineBound(inst *hare.Instance, s *supply) (*proved, error) {
 		}
 		x.work = times(job.Tasks, gpusOf(job), job.Rounds, task)
 		x.left = new(big.Int).Set(x.work)
-		items[i] = x
+		items = append(items, x)
 	}
 	// Ranks by w/W reduce the choice among released jobs to a comparison of integers.
 	byRank := slices.Clone(items)
@@ -81,8 +91,10 @@ func machineBound(inst *hare.Instance, s *supply) (*proved, error) {
 		num := new(big.Int).Mul(x.work, x.work)
 		num.Add(num, x.twice)
 		t := new(big.Rat).SetFrac(num, new(big.Int).Mul(x.work, big.NewInt(2*speed)))
-		t.Add(t, new(big.Rat).SetInt64(x.sync-x.job.ReleaseUs))
-		terms[i] = t.Mul(t, new(big.Rat).SetInt(times(x.job.WeightMicro, 1000)))
+		t.Add(t, new(big.Rat).SetInt64(x.sync-x.demand.arrival))
+		t.Mul(t, new(big.Rat).SetInt(times(x.job.WeightMicro, 1000)))
+		late := x.demand.tardiness(x.demand.earliest)
+		terms[i] = t.Add(t, new(big.Rat).SetInt(late.Mul(late, big.NewInt(1000))))
 	}
 	return addUp(terms, new(big.Int)), nil
 }

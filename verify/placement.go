@@ -153,7 +153,7 @@ type heldChange struct {
 	node         int32
 	starts       bool
 	job          int32
-	piece        int32
+	piece        int32 // −1 for running work
 	cpus, memory int64
 }
 
@@ -186,6 +186,12 @@ func (sc *scheduleCheck) checkHeld(lanes []hare.Lane) []Fault {
 			}
 		}
 		from = sc.next[i]
+	}
+	for _, h := range sc.running.shares(sc.inst) {
+		c := heldChange{node: int32(h.node), starts: true, job: int32(h.job), piece: -1, cpus: h.cpus, memory: h.memory}
+		changes = append(changes, c)
+		c.at, c.starts, c.cpus, c.memory = h.until, false, -c.cpus, -c.memory
+		changes = append(changes, c)
 	}
 	slices.SortFunc(changes, func(a, b heldChange) int {
 		early := func(c heldChange) int {
@@ -220,9 +226,12 @@ func (sc *scheduleCheck) checkHeld(lanes []hare.Lane) []Fault {
 			continue
 		}
 		faulty = true
-		p := &sc.pieces[c.piece]
-		faults = append(faults, Fault{Constraint: constraint, Job: sc.inst.Jobs[c.job].ID, Round: &p.round,
-			GPU: lanes[p.gpu].GPU, Detail: detail + " at " + hare.FormatMicros(c.at) + " s"})
+		f := Fault{Constraint: constraint, Job: sc.inst.Jobs[c.job].ID, Detail: detail + " at " + hare.FormatMicros(c.at) + " s"}
+		if c.piece >= 0 {
+			p := &sc.pieces[c.piece]
+			f.Round, f.GPU = &p.round, lanes[p.gpu].GPU
+		}
+		faults = append(faults, f)
 	}
 	return faults
 }

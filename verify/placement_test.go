@@ -20,6 +20,7 @@ import (
 // nodeExample is an example of testdata/nodes.
 type nodeExample struct {
 	Optimum      json.Number
+	Constant     json.Number // 0 without one
 	Completions  map[string]json.Number `json:"completions_s"`
 	Instance     json.RawMessage
 	Schedule     json.RawMessage
@@ -49,13 +50,18 @@ func readNodeExample(t testing.TB, name string) (*nodeExample, *hare.Instance, *
 	if err := json.Unmarshal(text, x); err != nil {
 		t.Fatal(err)
 	}
-	doc := `{"hare":"result/v1","objective":"weighted_jct","value":` + string(x.Optimum) + `,"schedule":` +
-		string(x.Schedule) + `}`
+	inst := nodeInstance(t, x.Instance)
+	doc := `{"hare":"result/v1","objective":"` + inst.Objective + `","value":` + string(x.Optimum) + `,"schedule":` +
+		string(x.Schedule)
+	if x.Constant != "" && x.Constant != "0" {
+		doc += `,"constant":` + string(x.Constant)
+	}
+	doc += `}`
 	res, err := wire.DecodeResult(strings.NewReader(doc), wire.Limits{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return x, nodeInstance(t, x.Instance), res
+	return x, inst, res
 }
 
 func TestExamplesOnNodes(t *testing.T) {

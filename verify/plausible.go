@@ -9,13 +9,16 @@ import (
 	"github.com/hare-sched/hare"
 )
 
-// unknownRule names a rule of the instance by which this package does not go; "" means none.
-func unknownRule(inst *hare.Instance) string {
+// unplannedRule names a rule of the instance by which the rests of plans do not go; "" means
+// none.
+func unplannedRule(inst *hare.Instance) string {
 	switch {
 	case len(inst.Cluster.Reservations) > 0:
 		return "reservations"
 	case len(inst.Quota) > 0:
 		return "quota"
+	case inst.Objective != hare.ObjectiveWeightedJCT:
+		return "objective " + inst.Objective
 	}
 	for i := range inst.Jobs {
 		switch j := &inst.Jobs[i]; {
@@ -35,11 +38,8 @@ func plausible(inst *hare.Instance) error {
 	if inst == nil {
 		return errors.New("there is no instance")
 	}
-	if rule := unknownRule(inst); rule != "" {
-		return fmt.Errorf("this version does not verify instances with %s", rule)
-	}
-	if inst.Objective != hare.ObjectiveWeightedJCT {
-		return fmt.Errorf("the instance's objective %.40q is not %q", inst.Objective, hare.ObjectiveWeightedJCT)
+	if !knownObjective(inst.Objective) {
+		return fmt.Errorf("the instance has an unknown objective %.40q", inst.Objective)
 	}
 	gpus := 0
 	names := make(map[string]bool, len(inst.Cluster.Nodes))
@@ -89,7 +89,61 @@ func plausible(inst *hare.Instance) error {
 		}
 		ids[inst.Jobs[i].ID] = true
 	}
+	if err := plausibleUsers(inst); err != nil {
+		return err
+	}
+	if err := plausibleOrder(inst); err != nil {
+		return err
+	}
+	_, err := newRunning(inst)
+	return err
+}
+
+// plausibleUsers checks reservations and quotas.
+func plausibleUsers(inst *hare.Instance) error {
+	for i := range inst.Cluster.Reservations {
+		r := &inst.Cluster.Reservations[i]
+		if outside(r.FromUs, 0, hare.MaxExact) || outside(r.UntilUs, r.FromUs+1, hare.MaxExact) ||
+			!ordered(r.Nodes) || !slices.IsSorted(r.Users) || !slices.IsSorted(r.Jobs) {
+			return fmt.Errorf("reservation %d has times or lists out of order or range", i)
+		}
+	}
+	for i := range inst.Quota {
+		if q := &inst.Quota[i]; outside(q.GPUs, 0, hare.MaxGPUs) || q.Types != nil && len(q.Types) == 0 {
+			return fmt.Errorf("quota %d is out of range", i)
+		}
+	}
 	return nil
+}
+
+// plausibleOrder checks that jobs wait for jobs of the instance, and not for each other.
+func plausibleOrder(inst *hare.Instance) error {
+	if !slices.ContainsFunc(inst.Jobs, func(j hare.Job) bool { return len(j.After) > 0 }) {
+		return nil
+	}
+	index := indexOf(inst)
+	for i := range inst.Jobs {
+		job := &inst.Jobs[i]
+		for x, p := range job.After {
+			if _, ok := index[p.Job]; !ok || outside(p.LagUs, 0, hare.MaxExact) || x > 0 && job.After[x-1].Job >= p.Job {
+				return fmt.Errorf("job %.40q waits for unknown jobs, or for jobs out of order or range", job.ID)
+			}
+		}
+	}
+	if _, ok := topological(inst, index); !ok {
+		return errors.New("some jobs wait for each other")
+	}
+	return nil
+}
+
+// ordered says whether a selector is sorted.
+func ordered(selector []hare.LabelValues) bool {
+	for x, lv := range selector {
+		if x > 0 && selector[x-1].Label >= lv.Label || !slices.IsSorted(lv.Values) {
+			return false
+		}
+	}
+	return true
 }
 
 // maxPerTask limits the thousandths of CPUs and the MiB of memory of nodes and tasks. What all
@@ -102,18 +156,15 @@ func plausibleJob(j *hare.Job) error {
 	if outside(j.WeightMicro, 0, hare.MaxExact) || outside(j.ReleaseUs, 0, hare.MaxExact) ||
 		outside(j.Rounds, 1, hare.MaxExact) || outside(j.Tasks, 1, 1<<31-1) || j.Sync > hare.Rigid ||
 		j.Mix && j.Sync != hare.Gang || outside(j.GPUsPerTask, 0, hare.MaxGPUs) ||
-		outside(j.CPUMilliPerTask, 0, maxPerTask) || outside(j.MemoryMiBPerTask, 0, maxPerTask) {
+		outside(j.CPUMilliPerTask, 0, maxPerTask) || outside(j.MemoryMiBPerTask, 0, maxPerTask) ||
+		outside(j.DeadlineUs, 0, hare.MaxExact) || outside(j.LateWeightMicro, 0, hare.MaxExact) {
 		return fmt.Errorf("job %.40q has a number out of range", j.ID)
 	}
 	if j.DistinctNodes && j.Sync == hare.Relaxed {
 		return fmt.Errorf("job %.40q is relaxed and wants distinct nodes", j.ID)
 	}
-	for _, selector := range [][]hare.LabelValues{j.Only, j.Exclude} {
-		for x, lv := range selector {
-			if x > 0 && selector[x-1].Label >= lv.Label || !slices.IsSorted(lv.Values) {
-				return fmt.Errorf("job %.40q has selectors out of order", j.ID)
-			}
-		}
+	if !ordered(j.Only) || !ordered(j.Exclude) {
+		return fmt.Errorf("job %.40q has selectors out of order", j.ID)
 	}
 	for x, p := range j.On {
 		if outside(p.ComputeUs, 1, hare.MaxExact) || outside(p.SyncUs, 0, hare.MaxExact) ||

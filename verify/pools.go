@@ -23,10 +23,18 @@ func (pc *priceCertificate) addPools(inst *hare.Instance, work uint64) error {
 	cells := len(pc.cert.GridUs) - 1
 	for i := range pc.cert.Pools {
 		p := &pc.cert.Pools[i]
-		if pc.supply.capacities[p.Type] == nil {
+		if p.Resource != hare.PoolQuota && pc.supply.capacities[p.Type] == nil {
 			return fmt.Errorf("pool %d names the unknown type %.40q", i, p.Type)
 		}
 		switch p.Resource {
+		case hare.PoolQuota:
+			if p.Quota < 0 || p.Quota >= len(inst.Quota) {
+				return fmt.Errorf("pool %d names quota %d of %d", i, p.Quota, len(inst.Quota))
+			}
+			if p.Type != "" || p.Per != "" || len(p.Only) > 0 {
+				return fmt.Errorf("pool %d is of a quota, so it has no type, domains or selector", i)
+			}
+			pc.quotaPools = append(pc.quotaPools, int32(i))
 		case hare.PoolGPUs:
 			if p.Per != hare.PerNode && p.Per != hare.PerAll {
 				return fmt.Errorf("pool %d is per %.40q", i, p.Per)
@@ -66,10 +74,10 @@ func (pc *priceCertificate) addPools(inst *hare.Instance, work uint64) error {
 	}
 	for i := range pc.cert.Pools {
 		p := &pc.cert.Pools[i]
-		if len(p.Sizes) == 0 || p.Resource != hare.PoolGPUs {
+		if len(p.Sizes) == 0 {
 			continue
 		}
-		for _, d := range pc.supply.rooms.domains(int32(i), p) {
+		for _, d := range pc.domains(int32(i), p) {
 			// Each factor is small enough for the product to fit in any memory.
 			hi, lo := bits.Mul64(uint64(cells)*uint64(len(p.Sizes)), uint64(d.free.peak()+1))
 			if work += lo; hi > 0 || lo > maxPriceWork || work > maxPriceWork {
@@ -105,6 +113,26 @@ func amountOn(p *hare.Pool, n *hare.Node) int64 {
 type domain struct {
 	free  *typeCapacity
 	count int64
+}
+
+// domains returns the domains of pool number i of GPUs or of a quota; equal domains are one.
+func (pc *priceCertificate) domains(i int32, p *hare.Pool) []domain {
+	if p.Resource != hare.PoolQuota {
+		return pc.supply.rooms.domains(i, p)
+	}
+	quota := &pc.supply.inst.Quota[p.Quota]
+	deltas := map[int64]int64{0: quota.GPUs}
+	for _, h := range pc.supply.running.gpus {
+		if counts(quota, &pc.supply.inst.Jobs[h.job], h.kind) {
+			deltas[0]--
+			deltas[h.until]++
+		}
+	}
+	left := newTypeCapacity(deltas)
+	for x := range left.level {
+		left.level[x] = max(0, left.level[x])
+	}
+	return []domain{{left, 1}}
 }
 
 // domains returns the domains of pool number i of GPUs; equal domains are one.
@@ -153,14 +181,14 @@ func (pc *priceCertificate) poolsCost() *big.Int {
 	for i := range pc.cert.Pools {
 		p := &pc.cert.Pools[i]
 		switch {
-		case p.Resource != hare.PoolGPUs:
+		case p.Resource == hare.PoolCPUs || p.Resource == hare.PoolMemory:
 			total.Add(total, pc.amountCost(int32(i), p))
 		case len(p.Sizes) > 0:
-			total.Add(total, pc.domainsCost(p, pc.supply.rooms.domains(int32(i), p)))
+			total.Add(total, pc.domainsCost(p, pc.domains(int32(i), p)))
 		case p.Nanos != nil:
 			whole := *p
 			whole.Per = hare.PerAll // without sizes, domains do not matter
-			total.Add(total, pc.supply.rooms.domains(int32(i), &whole)[0].free.cost(pc.cert.GridUs, p.Nanos))
+			total.Add(total, pc.domains(int32(i), &whole)[0].free.cost(pc.cert.GridUs, p.Nanos))
 		}
 	}
 	return total
@@ -224,6 +252,14 @@ func (pc *priceCertificate) amountCost(i int32, p *hare.Pool) *big.Int {
 		for _, w := range windows {
 			deltas[w.StartUs] += amountOn(p, node) * int64(group.count)
 			deltas[w.EndUs] -= amountOn(p, node) * int64(group.count)
+		}
+		for _, h := range group.shares {
+			held := h.memory
+			if p.Resource == hare.PoolCPUs {
+				held = h.cpus
+			}
+			deltas[0] -= held * int64(group.count)
+			deltas[h.until] += held * int64(group.count)
 		}
 	}
 	cost := newTypeCapacity(deltas).cost(pc.cert.GridUs, p.Nanos)
@@ -294,6 +330,13 @@ func (pc *priceCertificate) second(job *hare.Job, c *typeChoice, room *typeRoom,
 	if pc.gangUnits(job) {
 		key = append(key, 'g')
 	}
+	var quotas []int32
+	for _, p := range pc.quotaPools {
+		if counts(&pc.supply.inst.Quota[pc.cert.Pools[p].Quota], job, c.kind) {
+			quotas = append(quotas, p)
+			key = binary.AppendVarint(append(key, 'q'), int64(p))
+		}
+	}
 	pc.mu.Lock()
 	defer pc.mu.Unlock()
 	if s, ok := pc.seconds[string(key)]; ok {
@@ -353,6 +396,9 @@ func (pc *priceCertificate) second(job *hare.Job, c *typeChoice, room *typeRoom,
 				add(tasks, job.MemoryMiBPerTask, p.Nanos)
 			}
 		}
+	}
+	for _, x := range quotas {
+		prices(pc.cert.Pools[x].Sizes, pc.cert.Pools[x].Nanos, pc.gangUnits(job))
 	}
 	var curve *priceCurve
 	if !free && err == nil {

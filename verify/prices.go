@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -75,6 +76,14 @@ func (pr *Prices) Scaled(inst *hare.Instance, factorMicro int64) (*big.Rat, erro
 			}
 		}
 	}
+	c.After = slices.Clone(c.After)
+	for i := range c.After {
+		micro, ok := scaledBy([]int64{c.After[i].Micro}, factorMicro)
+		if !ok {
+			return nil, errors.New("verify: moved weights become too large")
+		}
+		c.After[i].Micro = micro[0]
+	}
 	return pr.scaled(inst, &c, true)
 }
 
@@ -106,7 +115,23 @@ func (pr *Prices) scaled(inst *hare.Instance, cert *hare.Certificate, fresh bool
 		func(t hare.TypePrices) bool { return s.capacities[t.Type] == nil })
 	c.Sizes = slices.DeleteFunc(slices.Clone(c.Sizes),
 		func(t hare.SizePrices) bool { return s.capacities[t.Type] == nil })
+	c.After = afterOf(inst, cert.After)
+	if inst.Objective == hare.ObjectiveMakespan {
+		p, err := makespanBound(context.Background(), inst, s, &c)
+		if err != nil {
+			return nil, err
+		}
+		return p.low, nil
+	}
 	m, err := newPriceCertificate(inst, s, &c)
+	if err != nil {
+		return nil, err
+	}
+	ds, err := s.demands(inst)
+	if err != nil {
+		return nil, err
+	}
+	moved, err := moveWeights(inst, ds, c.After)
 	if err != nil {
 		return nil, err
 	}
@@ -115,8 +140,11 @@ func (pr *Prices) scaled(inst *hare.Instance, cert *hare.Certificate, fresh bool
 	var missing []int
 	pr.mu.Lock()
 	for i := range inst.Jobs {
-		keys[i] = phiKey(&inst.Jobs[i], s, origin)
-		if !fresh {
+		if ds[i].fixed {
+			phis[i] = new(big.Rat)
+			continue
+		}
+		if keys[i] = phiKey(&ds[i], m, origin); !fresh {
 			phis[i] = pr.phis[keys[i]]
 		}
 		if phis[i] == nil {
@@ -130,7 +158,7 @@ func (pr *Prices) scaled(inst *hare.Instance, cert *hare.Certificate, fresh bool
 	for range min(runtime.GOMAXPROCS(0), len(missing)) {
 		wg.Go(func() {
 			for x := int(next.Add(1)) - 1; x < len(missing); x = int(next.Add(1)) - 1 {
-				phis[missing[x]], errs[x] = m.phi(&inst.Jobs[missing[x]])
+				phis[missing[x]], errs[x] = m.phi(&ds[missing[x]])
 			}
 		})
 	}
@@ -153,16 +181,53 @@ func (pr *Prices) scaled(inst *hare.Instance, cert *hare.Certificate, fresh bool
 		}
 		pr.mu.Unlock()
 	}
-	return m.total(inst, phis).low, nil
+	return m.total(ds, phis, moved).low, nil
 }
 
-// total returns Σ φ_j − Σ w a − the price of all capacity, in weight-seconds.
-func (pc *priceCertificate) total(inst *hare.Instance, phis []*big.Rat) *proved {
+// total returns Σ φ_j − Σ w a − the price of all capacity, and what moved weights add, in
+// weight-seconds. moved is in 1e-12 weight-seconds.
+func (pc *priceCertificate) total(ds []demand, phis []*big.Rat, moved *big.Int) *proved {
 	fixed := pc.capacity()
-	for i := range inst.Jobs {
-		fixed.Add(fixed, times(inst.Jobs[i].WeightMicro, 1000, inst.Jobs[i].ReleaseUs))
+	for i := range ds {
+		if !ds[i].fixed {
+			fixed.Add(fixed, times(ds[i].weight, 1000, ds[i].arrival))
+		}
 	}
-	return addUp(phis, fixed)
+	return addUp(phis, fixed.Sub(fixed, new(big.Int).Mul(moved, big.NewInt(1000))))
+}
+
+// afterOf returns the weights that can be moved in inst: those of jobs that still wait for the
+// other job there. It returns none if some job would be left with less than no weight.
+func afterOf(inst *hare.Instance, after []hare.AfterWeight) []hare.AfterWeight {
+	if len(after) == 0 || inst.Objective == hare.ObjectiveMakespan {
+		return nil
+	}
+	index := indexOf(inst)
+	var out []hare.AfterWeight
+	left := map[string]*big.Int{}
+	add := func(id string, micro int64) {
+		if left[id] == nil {
+			left[id] = big.NewInt(inst.Jobs[index[id]].WeightMicro)
+		}
+		left[id].Add(left[id], big.NewInt(micro))
+	}
+	for _, a := range after {
+		i, ok := index[a.Job]
+		if !ok {
+			continue
+		}
+		if _, waits := lagOf(&inst.Jobs[i], a.Before); waits {
+			out = append(out, a)
+			add(a.Job, -a.Micro)
+			add(a.Before, a.Micro)
+		}
+	}
+	for _, x := range left {
+		if x.Sign() < 0 || x.Cmp(big.NewInt(hare.MaxExact)) > 0 {
+			return nil
+		}
+	}
+	return out
 }
 
 // poolsOf returns the pools that inst can have, and their numbers in pools: those whose type
@@ -170,6 +235,12 @@ func (pc *priceCertificate) total(inst *hare.Instance, phis []*big.Rat) *proved 
 func poolsOf(inst *hare.Instance, pools []hare.Pool) (can []hare.Pool, origin []int32) {
 	for i := range pools {
 		p := &pools[i]
+		if p.Resource == hare.PoolQuota {
+			if p.Quota < len(inst.Quota) {
+				can, origin = append(can, *p), append(origin, int32(i))
+			}
+			continue
+		}
 		known := slices.ContainsFunc(inst.Cluster.Nodes, func(n hare.Node) bool {
 			return slices.ContainsFunc(n.GPUs, func(g hare.TypeCount) bool { return g.Type == p.Type })
 		})
@@ -183,12 +254,13 @@ func poolsOf(inst *hare.Instance, pools []hare.Pool) (can []hare.Pool, origin []
 }
 
 // phiKey returns a key with all that the φ of a job at given prices depends on: the fields
-// of the job without its ID and, for each type that is ever in service, the number of GPUs.
+// of the job without its ID, a' and P and, for each type that is ever in service, the number of GPUs.
 // A job can use no more GPUs of a type than it has tasks, because as many suffice for a whole
 // round, so larger numbers of GPUs give the same key. Where nodes or pools matter, the key has
 // the tasks that find room in place of GPUs, and the pools of each class. origin gives the
 // numbers of pools by which the key names them.
-func phiKey(j *hare.Job, s *supply, origin []int32) string {
+func phiKey(d *demand, pc *priceCertificate, origin []int32) string {
+	j, s := &d.job, pc.supply
 	b := make([]byte, 0, 64+32*len(j.On))
 	if s.rooms != nil {
 		b = binary.AppendVarint(append(b, 'n'), gpusOf(j))
@@ -197,6 +269,12 @@ func phiKey(j *hare.Job, s *supply, origin []int32) string {
 		for _, c := range s.choices(j) {
 			b = append(binary.AppendVarint(b, int64(len(c.kind))), c.kind...)
 			b = binary.AppendVarint(b, min(c.count, j.Tasks))
+			for _, p := range pc.quotaPools {
+				if counts(&s.inst.Quota[pc.cert.Pools[p].Quota], j, c.kind) {
+					b = binary.AppendVarint(append(b, 'q'), int64(origin[p]))
+				}
+			}
+			b = append(b, 'c')
 			room := s.rooms.of(j, c.kind)
 			b = binary.AppendVarint(b, int64(len(room.classes)))
 			for _, class := range room.classes {
@@ -208,7 +286,8 @@ func phiKey(j *hare.Job, s *supply, origin []int32) string {
 			}
 		}
 	}
-	for _, x := range []int64{j.WeightMicro, j.ReleaseUs, j.Rounds, j.Tasks, int64(j.Sync)} {
+	for _, x := range []int64{j.WeightMicro, j.ReleaseUs, j.Rounds, j.Tasks, int64(j.Sync), d.earliest, j.DeadlineUs,
+		j.LateWeightMicro} {
 		b = binary.AppendVarint(b, x)
 	}
 	if j.Mix {
@@ -241,8 +320,8 @@ type TypeTotal struct {
 // which is always in service, if each φ stays the same. The result has an entry for each
 // type of the cluster, sorted by type.
 func OneMore(inst *hare.Instance, c *hare.Certificate) ([]TypeTotal, error) {
-	if c == nil || c.Method != hare.MethodPrice {
-		return nil, errors.New("verify: these are no prices")
+	if c == nil || c.Method != hare.MethodPrice || c.Objective == hare.ObjectiveMakespan {
+		return nil, errors.New("verify: these are no prices of a weighted sum")
 	}
 	if err := plausible(inst); err != nil {
 		return nil, err

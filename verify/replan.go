@@ -40,6 +40,13 @@ func checkReplan(inst *hare.Instance, sha string, res *hare.Result, prev *Previo
 		r.fault(Fault{Constraint: CodeInstance, Detail: detail})
 		return r
 	}
+	for _, of := range instancesOf(inst, prev) {
+		if rule := unplannedRule(of); rule != "" {
+			r.fault(Fault{Constraint: CodeInstance, Detail: "plans for the rest of an earlier plan are not supported by the " +
+				"verifier in this version for instances with " + rule})
+			return r
+		}
+	}
 	c := &replanCheck{Report: r, inst: inst, res: res, says: res.Replan}
 	if c.says.InstanceSHA256 != sha {
 		c.refuse(CodeInstance, "the result belongs to another instance: "+
@@ -79,6 +86,14 @@ func checkReplan(inst *hare.Instance, sha string, res *hare.Result, prev *Previo
 		plain.Note += "; what had started is as replan.schedule says"
 	}
 	return plain
+}
+
+// instancesOf returns the instance and that of the previous result, if it is another.
+func instancesOf(inst *hare.Instance, prev *Previous) []*hare.Instance {
+	if prev == nil || prev.Instance == nil {
+		return []*hare.Instance{inst}
+	}
+	return []*hare.Instance{inst, prev.Instance}
 }
 
 // replanCheck compares a replan object with the remainder that the verifier derives.

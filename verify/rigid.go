@@ -64,15 +64,15 @@ func (cu *priceCurve) upToF(at int64) float64 {
 // own, ∫ ρ takes the place of K ∫ π. The cost is piecewise linear in S, with breakpoints only
 // where the start or the end of the block is at a grid point, and rises after the horizon.
 // These S and the least S therefore suffice. Floats drop the S whose cost is not near the
-// least cost. rigidPhi takes O(cells log cells) for each type.
-func rigidPhi(job *hare.Job, cs []typeChoice, path int64) (*big.Rat, error) {
+// least cost. A deadline is a breakpoint at the end of the block. Blocks end by the time last.
+// rigidPhi takes O(cells log cells) for each type.
+func rigidPhi(job *hare.Job, cs []typeChoice, path, last int64) (*big.Rat, error) {
 	type block struct {
 		start, length int64
 		by            *typeChoice
 		cost          float64
 	}
 	var all []block
-	w := float64(job.WeightMicro) * 1000
 	least, size := 0.0, 0.0
 	for k := range cs {
 		c := &cs[k]
@@ -83,17 +83,18 @@ func rigidPhi(job *hare.Job, cs []typeChoice, path int64) (*big.Rat, error) {
 		t, units := c.curve, float64(c.units)
 		first := max(job.ReleaseUs, path-length)
 		try := func(start int64) {
-			if start < first {
+			if start < first || start+length > last {
 				return
 			}
-			v := w*float64(start+length) + units*(t.upToF(start+length)-t.upToF(start))
-			size = max(size, w*float64(start+length)+units*t.upToF(start+length))
+			v := endCostF(job, start+length) + units*(t.upToF(start+length)-t.upToF(start))
+			size = max(size, endCostF(job, start+length)+units*t.upToF(start+length))
 			if len(all) == 0 || v < least {
 				least = v
 			}
 			all = append(all, block{start, length, c, v})
 		}
 		try(first)
+		try(job.DeadlineUs - length)
 		if t != nil {
 			for _, g := range t.grid {
 				try(g)
@@ -110,10 +111,28 @@ func rigidPhi(job *hare.Job, cs []typeChoice, path int64) (*big.Rat, error) {
 		}
 		v := b.by.curve.upTo(b.start + b.length)
 		v.Sub(v, b.by.curve.upTo(b.start)).Mul(v, big.NewInt(b.by.units))
-		v.Add(v, times(job.WeightMicro, 1000, b.start+b.length))
+		v.Add(v, endCost(job, b.start+b.length))
 		if best == nil || v.Cmp(best) < 0 {
 			best = v
 		}
 	}
 	return new(big.Rat).SetInt(best), nil
+}
+
+// endCost returns f(end) = w end + v max(0, end − d) of a job, in 1e-15 weight-seconds.
+func endCost(job *hare.Job, end int64) *big.Int {
+	cost := times(job.WeightMicro, 1000, end)
+	if job.LateWeightMicro > 0 && end > job.DeadlineUs {
+		cost.Add(cost, times(job.LateWeightMicro, 1000, end-job.DeadlineUs))
+	}
+	return cost
+}
+
+// endCostF is endCost in floats, with a relative error of at most 2^-50.
+func endCostF(job *hare.Job, end int64) float64 {
+	cost := float64(job.WeightMicro) * 1000 * float64(end)
+	if job.LateWeightMicro > 0 && end > job.DeadlineUs {
+		cost += float64(job.LateWeightMicro) * 1000 * float64(end-job.DeadlineUs)
+	}
+	return cost
 }

@@ -8,30 +8,61 @@ import (
 	"github.com/hare-sched/hare"
 )
 
-// supply is what a cluster offers to single jobs, at any time.
+// supply is what a cluster offers to single jobs, at any time. GPUs, CPUs and memory that
+// running work holds are not free until the work ends.
 type supply struct {
+	inst       *hare.Instance
+	running    *running
+	quotas     map[string][]int32 // by user: the indices in the instance
 	capacities map[string]*typeCapacity
 	// placed says that the modes of jobs go by the room on nodes (docs/nodes.md, "Modes").
 	placed bool
 	rooms  *rooms // nil if neither nodes nor pools matter
 }
 
+// newSupply takes an instance that is plausible.
 func newSupply(inst *hare.Instance, pools []hare.Pool) *supply {
-	s := &supply{capacities: capacitiesOf(inst.Cluster.Nodes), placed: nodesMatter(inst)}
+	ru, err := newRunning(inst)
+	if err != nil {
+		panic(err) // the instance is not plausible
+	}
+	nodes := ru.nodes(inst)
+	s := &supply{inst: inst, running: ru, capacities: capacitiesOf(nodes), placed: nodesMatter(inst),
+		quotas: map[string][]int32{}}
+	for q := range inst.Quota {
+		s.quotas[inst.Quota[q].User] = append(s.quotas[inst.Quota[q].User], int32(q))
+	}
 	if s.placed || len(pools) > 0 {
-		s.rooms = newRooms(inst.Cluster.Nodes, pools)
+		s.rooms = newRooms(inst, nodes, ru, pools)
 	}
 	return s
 }
 
+// quota returns the least number of GPUs that some quota allows a job on a type, or a number
+// beyond all GPUs.
+func (su *supply) quota(job *hare.Job, kind string) int64 {
+	least := int64(2 * hare.MaxGPUs)
+	for _, user := range job.Users {
+		for _, q := range su.quotas[user] {
+			if quota := &su.inst.Quota[q]; quota.GPUs < least && counts(quota, job, kind) {
+				least = quota.GPUs
+			}
+		}
+	}
+	return least
+}
+
 // nodesMatter says whether an instance has a rule about nodes.
 func nodesMatter(inst *hare.Instance) bool {
+	if len(inst.Cluster.Reservations)+len(inst.Quota) > 0 {
+		return true
+	}
 	cpus := slices.ContainsFunc(inst.Cluster.Nodes, func(n hare.Node) bool { return n.CPUMilli > 0 })
 	memory := slices.ContainsFunc(inst.Cluster.Nodes, func(n hare.Node) bool { return n.MemoryMiB > 0 })
 	for i := range inst.Jobs {
 		j := &inst.Jobs[i]
 		if gpusOf(j) > 1 || j.DistinctNodes || len(j.Only)+len(j.Exclude) > 0 || cpus && j.CPUMilliPerTask > 0 ||
-			memory && j.MemoryMiBPerTask > 0 {
+			memory && j.MemoryMiBPerTask > 0 || j.Progress != nil && len(j.Progress.GPUs) > 0 {
 			return true
 		}
 	}
@@ -47,7 +78,10 @@ func (su *supply) choices(job *hare.Job) []typeChoice {
 		n := su.capacities[p.Type].peak()
 		if su.placed {
 			n = su.rooms.of(job, p.Type).fit
-			if job.Sync != hare.Relaxed && !job.Mix && n < job.Tasks {
+			switch quota := su.quota(job, p.Type); {
+			case job.Sync == hare.Relaxed:
+				n = min(n, quota/gpusOf(job))
+			case !job.Mix && (n < job.Tasks || quota < job.Tasks*gpusOf(job)):
 				n = 0
 			}
 		}
@@ -65,11 +99,14 @@ func (su *supply) choices(job *hare.Job) []typeChoice {
 // rooms knows for how many tasks the nodes have room, and which pools price what a task
 // holds there. It is safe for concurrent use.
 type rooms struct {
-	nodes   []hare.Node
+	inst    *hare.Instance
+	nodes   []hare.Node    // with GPUs busy while running work holds them
 	index   map[string]int // node name to its index
 	groups  []nodeGroup
 	groupOf []int32                // by node
 	classes map[string][]nodeClass // by type: the lists of pools that its nodes are in
+	// admitted are the reservations that list a user or a job.
+	admittedUsers, admittedJobs map[string][]int32
 
 	mu      sync.Mutex
 	allowed map[string][]int64 // by selectors: how many nodes of each group they allow
@@ -82,6 +119,8 @@ type nodeGroup struct {
 	free         map[string]*typeCapacity // by type
 	class        map[string]int           // by type: the index in rooms.classes
 	pools        []int32                  // the pools that price something on the nodes, in order
+	shares       []heldShare              // what running work holds of CPUs and memory
+	reserved     []int32                  // the reservations that have the nodes
 }
 
 // nodeClass is a set of nodes whose GPUs of one type are in the same pools.
@@ -98,9 +137,9 @@ type typeRoom struct {
 
 // newRooms groups nodes. It takes O(nodes + pools · groups), and longer for pools that choose
 // nodes by name.
-func newRooms(nodes []hare.Node, pools []hare.Pool) *rooms {
-	r := &rooms{nodes: nodes, index: make(map[string]int, len(nodes)), groupOf: make([]int32, len(nodes)),
-		classes: map[string][]nodeClass{}, allowed: map[string][]int64{}, known: map[string]*typeRoom{}}
+func newRooms(inst *hare.Instance, nodes []hare.Node, ru *running, pools []hare.Pool) *rooms {
+	r := &rooms{inst: inst, nodes: nodes, index: make(map[string]int, len(nodes)), groupOf: make([]int32, len(nodes)),
+		classes: map[string][]nodeClass{}, admittedUsers: map[string][]int32{}, admittedJobs: map[string][]int32{}, allowed: map[string][]int64{}, known: map[string]*typeRoom{}}
 	for i := range nodes {
 		r.index[nodes[i].Name] = i
 	}
@@ -114,10 +153,33 @@ func newRooms(nodes []hare.Node, pools []hare.Pool) *rooms {
 			}
 		}
 	}
+	for i := range inst.Cluster.Reservations {
+		for _, user := range inst.Cluster.Reservations[i].Users {
+			r.admittedUsers[user] = append(r.admittedUsers[user], int32(i))
+		}
+		for _, job := range inst.Cluster.Reservations[i].Jobs {
+			r.admittedJobs[job] = append(r.admittedJobs[job], int32(i))
+		}
+	}
+	shares := map[int][]heldShare{}
+	for _, h := range ru.shares(inst) {
+		shares[h.node] = append(shares[h.node], h)
+	}
+	reserved := reservationsOf(inst)
 	groups := map[string]int32{}
 	var key []byte
 	for i := range nodes {
 		key = appendNode(key[:0], &nodes[i])
+		for _, h := range shares[i] {
+			for _, x := range []int64{h.until, h.cpus, h.memory} {
+				key = binary.AppendVarint(append(key, 'h'), x)
+			}
+		}
+		if reserved != nil {
+			for _, x := range reserved[i] {
+				key = binary.AppendVarint(append(key, 'r'), int64(x))
+			}
+		}
 		for _, p := range named[i] {
 			key = binary.AppendVarint(append(key, 'p'), int64(p))
 		}
@@ -125,7 +187,11 @@ func newRooms(nodes []hare.Node, pools []hare.Pool) *rooms {
 		if !ok {
 			at = int32(len(r.groups))
 			groups[string(key)] = at
-			r.groups = append(r.groups, nodeGroup{first: i})
+			g := nodeGroup{first: i, shares: shares[i]}
+			if reserved != nil {
+				g.reserved = reserved[i]
+			}
+			r.groups = append(r.groups, g)
 		}
 		r.groups[at].count++
 		r.groupOf[i] = at
@@ -164,9 +230,9 @@ func (ng *nodeGroup) resolve(nodes []hare.Node, pools []hare.Pool, r *rooms) {
 }
 
 // inPool says whether a pool prices something on a node: the node has GPUs of the type of the
-// pool and matches its selector.
+// pool and matches its selector. A pool of a quota is not of nodes.
 func inPool(p *hare.Pool, n *hare.Node) bool {
-	if !slices.ContainsFunc(n.GPUs, func(g hare.TypeCount) bool { return g.Type == p.Type }) {
+	if p.Resource == hare.PoolQuota || !slices.ContainsFunc(n.GPUs, func(g hare.TypeCount) bool { return g.Type == p.Type }) {
 		return false
 	}
 	for i := range p.Only {
@@ -278,6 +344,9 @@ func (r *rooms) of(job *hare.Job, kind string) *typeRoom {
 	}
 	key = append(append(key, 0), kind...)
 	key = append(append(key, 0), selectors...)
+	for _, x := range r.admitting(job) {
+		key = binary.AppendVarint(append(key, 0, 'r'), int64(x))
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if room, ok := r.known[string(key)]; ok {
@@ -298,8 +367,9 @@ func (r *rooms) find(job *hare.Job, kind string, counts []int64) *typeRoom {
 			continue
 		}
 		before, most := int64(0), int64(0)
-		for x, at := range free.at {
-			now := tasksFit(job, &r.nodes[g.first], free.level[x])
+		times, levels := r.roomOn(job, g, free)
+		for x, at := range times {
+			now := levels[x]
 			if now != before {
 				room.at[at] += (now - before) * counts[i]
 			}
@@ -314,15 +384,63 @@ func (r *rooms) find(job *hare.Job, kind string, counts []int64) *typeRoom {
 	return room
 }
 
+// admitting returns the reservations that list the job or one of its users, in order.
+func (r *rooms) admitting(job *hare.Job) []int32 {
+	if len(r.inst.Cluster.Reservations) == 0 {
+		return nil
+	}
+	all := slices.Clone(r.admittedJobs[job.ID])
+	for _, user := range job.Users {
+		all = append(all, r.admittedUsers[user]...)
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// roomOn returns the room for the job on one node of a group over time, from the GPUs of a type
+// that are free there, the CPUs and memory that running work leaves, and reservations.
+func (r *rooms) roomOn(job *hare.Job, g *nodeGroup, free *typeCapacity) (at, tasks []int64) {
+	node := &r.nodes[g.first]
+	closed := closedTimes(r.inst.Cluster.Reservations, g.reserved, job)
+	at = slices.Clone(free.at)
+	for _, h := range g.shares {
+		at = append(at, h.until)
+	}
+	for _, w := range closed {
+		at = append(at, w.StartUs, w.EndUs)
+	}
+	slices.Sort(at)
+	at = slices.Compact(at)
+	x := 0
+	for _, t := range at {
+		for x+1 < len(free.at) && free.at[x+1] <= t {
+			x++
+		}
+		if w, ok := nextClosed(closed, t); ok && w.StartUs <= t {
+			tasks = append(tasks, 0)
+			continue
+		}
+		var cpus, memory int64
+		for _, h := range g.shares {
+			if h.until > t {
+				cpus += h.cpus
+				memory += h.memory
+			}
+		}
+		tasks = append(tasks, tasksFit(job, node, free.level[x], cpus, memory))
+	}
+	return at, tasks
+}
+
 // tasksFit returns how many tasks of the job find room on a node of which so many GPUs of one
-// type are free, if nothing else runs there.
-func tasksFit(job *hare.Job, n *hare.Node, free int64) int64 {
+// type are free, if nothing runs there but work that holds so many CPUs and MiB.
+func tasksFit(job *hare.Job, n *hare.Node, free, cpus, memory int64) int64 {
 	tasks := free / gpusOf(job)
 	if n.CPUMilli > 0 && job.CPUMilliPerTask > 0 {
-		tasks = min(tasks, n.CPUMilli/job.CPUMilliPerTask)
+		tasks = min(tasks, max(0, n.CPUMilli-cpus)/job.CPUMilliPerTask)
 	}
 	if n.MemoryMiB > 0 && job.MemoryMiBPerTask > 0 {
-		tasks = min(tasks, n.MemoryMiB/job.MemoryMiBPerTask)
+		tasks = min(tasks, max(0, n.MemoryMiB-memory)/job.MemoryMiBPerTask)
 	}
 	if job.DistinctNodes {
 		tasks = min(tasks, 1)

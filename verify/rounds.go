@@ -18,6 +18,7 @@ type piece struct {
 	// until is when the task stops holding CPUs and memory, or 0 if the piece is not the one
 	// of its task's pieces that stands for what the task holds.
 	until int64
+	frees int64 // when the GPU is let go
 }
 
 // lastRound returns the last round of the piece.
@@ -65,7 +66,9 @@ func newRoundChecker(cluster *hare.Cluster, nodeOf []int32) *roundChecker {
 
 // check returns the completion and the first start of a job, or a fault. ps are the
 // job's entries, lane by lane, each within the job's rounds. It takes O(n log² n).
-func (ck *roundChecker) check(job *hare.Job, ps []piece, lanes []hare.Lane) (end, start int64, fault *Fault) {
+//
+// The entries must have the rounds from s.first on.
+func (ck *roundChecker) check(job *hare.Job, s standing, ps []piece, lanes []hare.Lane) (end, start int64, fault *Fault) {
 	bad := func(constraint string, round, by int64, line int32, detail string, a ...any) (int64, int64, *Fault) {
 		f := &Fault{Constraint: constraint, Job: job.ID, Round: &round, ByUs: by, Detail: fmt.Sprintf(detail, a...)}
 		if line >= 0 {
@@ -74,11 +77,11 @@ func (ck *roundChecker) check(job *hare.Job, ps []piece, lanes []hare.Lane) (end
 		return 0, 0, f
 	}
 	if job.Sync == hare.Rigid && len(ps) > 0 {
-		if line, round, by, detail := offRigid(job, ps); detail != "" {
+		if line, round, by, detail := offRigid(job, s.first, ps); detail != "" {
 			return bad(CodeRigid, round, by, line, "%s", detail)
 		}
 	}
-	if s := ck.cut(job, ps); s >= 0 {
+	if s := ck.cut(job, s.first, ps); s >= 0 {
 		if g := gpusOf(job); g > 1 {
 			return bad(CodeRounds, ck.cuts[s], 0, -1, "the lanes hold %d of the round's %d tasks of %d GPUs, GPU by GPU",
 				ck.tasks[s], job.Tasks, g)
@@ -124,9 +127,13 @@ func (ck *roundChecker) check(job *hare.Job, ps []piece, lanes []hare.Lane) (end
 				return bad(CodeGang, ck.rounds[last], free-x.limit, int32(i),
 					"the GPU is used or leaves service before the round's slowest task has synchronised")
 			}
-			if x.until > 0 {
+			if x.frees = free; x.until > 0 {
 				x.until = free
 			}
+		}
+	} else {
+		for i := range ps {
+			ps[i].frees = ps[i].startOf(ps[i].lastRound()) + ps[i].compute
 		}
 	}
 	if previous > hare.MaxExact {
@@ -138,8 +145,8 @@ func (ck *roundChecker) check(job *hare.Job, ps []piece, lanes []hare.Lane) (end
 
 // cut makes the stretches and returns the first one without exactly K tasks on g GPUs each,
 // or −1.
-func (ck *roundChecker) cut(job *hare.Job, ps []piece) int {
-	ck.cuts = append(ck.cuts[:0], 0, job.Rounds)
+func (ck *roundChecker) cut(job *hare.Job, firstRound int64, ps []piece) int {
+	ck.cuts = append(ck.cuts[:0], firstRound, job.Rounds)
 	for i := range ps {
 		ck.cuts = append(ck.cuts, ps[i].round, ps[i].round+ps[i].rounds)
 	}
@@ -199,9 +206,9 @@ func (ck *roundChecker) build(job *hare.Job, ps []piece) {
 	}
 }
 
-// offRigid finds where a rigid job is not on K·g GPUs of one type from its first round to
-// its last, back to back. ps are sorted by lane.
-func offRigid(job *hare.Job, ps []piece) (line int32, round, by int64, detail string) {
+// offRigid finds where a rigid job is not on K·g GPUs of one type from firstRound to its last
+// round, back to back. ps are sorted by lane.
+func offRigid(job *hare.Job, firstRound int64, ps []piece) (line int32, round, by int64, detail string) {
 	gpus := int64(0)
 	for i := range ps {
 		x := &ps[i]
@@ -211,7 +218,7 @@ func offRigid(job *hare.Job, ps []piece) (line int32, round, by int64, detail st
 		switch {
 		case x.mode != ps[0].mode:
 			return int32(i), x.round, 0, "a rigid job mixes GPU types"
-		case begins && x.round != 0:
+		case begins && x.round != firstRound:
 			return int32(i), x.round, 0, "a rigid job comes to this GPU after its first round"
 		case ends && x.round+x.rounds != job.Rounds:
 			return int32(i), x.round + x.rounds, 0, "a rigid job leaves this GPU before its last round"

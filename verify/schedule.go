@@ -29,6 +29,10 @@ type scheduleCheck struct {
 	seen   []bool  // by GPU
 	pieces []piece
 	next   []int // by job of the instance: where in pieces its next entry goes
+
+	running  *running
+	cluster  []hare.Node // the nodes, with GPUs busy while running work holds them
+	reserved *reservedNodes
 }
 
 // checkSchedule reports the first fault of each lane or, if lanes have no fault, the
@@ -40,7 +44,12 @@ func checkSchedule(inst *hare.Instance, s *hare.Schedule) (value hare.Amount, en
 	if s == nil {
 		return value, nil, nil, []Fault{{Constraint: CodeForm, Detail: "there is no schedule"}}
 	}
-	c := &scheduleCheck{inst: inst, nodeOf: make([]int32, len(s.Lanes))}
+	c := &scheduleCheck{inst: inst, nodeOf: make([]int32, len(s.Lanes)), reserved: newReservedNodes(inst)}
+	var err error
+	if c.running, err = newRunning(inst); err != nil {
+		return value, nil, nil, []Fault{{Constraint: CodeInstance, Detail: err.Error()}}
+	}
+	c.cluster = c.running.nodes(inst)
 	if f := c.resolve(s); f != nil {
 		return value, nil, nil, []Fault{*f}
 	}
@@ -67,7 +76,10 @@ func checkSchedule(inst *hare.Instance, s *hare.Schedule) (value hare.Amount, en
 				if i > 0 {
 					from = c.next[i-1]
 				}
-				ends[i], starts[i], found[i] = rounds.check(&inst.Jobs[i], c.pieces[from:c.next[i]], s.Lanes)
+				job, at := &inst.Jobs[i], c.running.jobs[i]
+				if ends[i] = at.until; !at.fixed {
+					ends[i], starts[i], found[i] = rounds.check(job, at, c.pieces[from:c.next[i]], s.Lanes)
+				}
 			}
 		})
 	}
@@ -78,19 +90,24 @@ func checkSchedule(inst *hare.Instance, s *hare.Schedule) (value hare.Amount, en
 		}
 	}
 	if len(faults) == 0 {
-		faults = c.checkHeld(s.Lanes)
+		faults = checkOrderOfJobs(inst, starts, ends)
+	}
+	if len(faults) == 0 {
+		faults = append(c.checkHeld(s.Lanes), c.checkQuotas(s.Lanes)...)
 	}
 	if len(faults) > 0 {
-		return value, nil, nil, faults
+		return value, nil, nil, faults[:min(len(faults), maxFaults)]
 	}
-	for i := range inst.Jobs {
-		// Terms are below 2^107 and not negative, so a sum beyond 127 bits is noticed.
-		if value = value.Add(hare.Product(inst.Jobs[i].WeightMicro,
-			ends[i]-inst.Jobs[i].ReleaseUs)); value.Sign() < 0 {
-			return value, nil, nil, []Fault{{Constraint: CodeValue, Detail: "the value does not fit 127 bits"}}
+	for i, at := range c.running.jobs {
+		if at.until > 0 {
+			starts[i] = 0
 		}
 	}
-	return value, ends, starts, faults
+	value, _, ok := objectiveOf(inst, c.running, ends)
+	if !ok {
+		return value, nil, nil, []Fault{{Constraint: CodeValue, Detail: "the value does not fit 127 bits"}}
+	}
+	return value, ends, starts, nil
 }
 
 // resolve checks names and columns, and allocates the entries of each job.
@@ -174,7 +191,7 @@ func (sc *scheduleCheck) lane(l *hare.Lane, index int32) *Fault {
 		return &Fault{Constraint: CodeForm, GPU: l.GPU, Detail: unknown}
 	}
 	sc.nodeOf[index] = int32(node)
-	open := openTimes(&sc.inst.Cluster.Nodes[node], number)
+	open := openTimes(&sc.cluster[node], number)
 	var free int64
 	var last *piece
 	for x := range l.Job {
@@ -194,6 +211,9 @@ func (sc *scheduleCheck) lane(l *hare.Lane, index int32) *Fault {
 			if v < 0 || v > hare.MaxExact {
 				return bad(CodeForm, 0, "an entry has a number out of range")
 			}
+		}
+		if first := sc.running.jobs[i].first; e.Round < first {
+			return bad(CodeRounds, 0, "the entry has a round that is done or runs at time 0: %d are", first)
 		}
 		if e.Rounds > job.Rounds-e.Round {
 			return bad(CodeRounds, 0, "the entry runs to round %d of %d", e.Round+e.Rounds, job.Rounds)
@@ -218,6 +238,9 @@ func (sc *scheduleCheck) lane(l *hare.Lane, index int32) *Fault {
 		switch {
 		case e.StartUs < job.ReleaseUs:
 			return bad(CodeRelease, job.ReleaseUs-e.StartUs, "a task starts before the job's release")
+		case e.StartUs < sc.running.jobs[i].until:
+			return bad(CodeRelease, sc.running.jobs[i].until-e.StartUs,
+				"a task starts before the job's running work has ended")
 		case e.StartUs < free:
 			return bad(CodeOverlap, free-e.StartUs, "the entry starts before the one before it on this GPU has ended")
 		case e.Rounds > 1 && e.PeriodUs < hold:
@@ -235,6 +258,13 @@ func (sc *scheduleCheck) lane(l *hare.Lane, index int32) *Fault {
 		case end > open[0].EndUs:
 			return bad(CodeService, end-open[0].EndUs, "the GPU leaves service before the entry ends")
 		}
+		limit := open[0].EndUs
+		if closed, ok := nextClosed(sc.reserved.against(node, i), e.StartUs); ok {
+			if end > closed.StartUs {
+				return bad(CodeReserved, end-closed.StartUs, "the node is reserved for others while the entry holds the GPU")
+			}
+			limit = min(limit, closed.StartUs)
+		}
 		free = end
 		if last != nil {
 			last.limit = min(last.limit, e.StartUs)
@@ -244,7 +274,7 @@ func (sc *scheduleCheck) lane(l *hare.Lane, index int32) *Fault {
 		*last = piece{
 			gpu: index, mode: int32(mode), round: e.Round, rounds: e.Rounds, tasks: e.Tasks, period: e.PeriodUs,
 			start:   e.StartUs,
-			compute: compute, after: job.On[mode].SyncUs, limit: open[0].EndUs,
+			compute: compute, after: job.On[mode].SyncUs, limit: limit,
 		}
 	}
 	return nil

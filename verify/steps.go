@@ -65,16 +65,13 @@ func (pc *priceCertificate) stepsPhi(job *hare.Job, cs, offers []typeChoice, tau
 	if pc.spent.Add((job.Rounds+types)*horizon*(int64(len(j.levels))-1+types)) > maxPriceWork {
 		return nil, errSteps
 	}
+	if job.LateWeightMicro > 0 {
+		return new(big.Rat).SetInt(lateCost(j, delta, cs, offers)), nil
+	}
 	cost := times(j.tau, job.Rounds)
 	cost.Mul(cost.Add(cost, big.NewInt(j.release)), big.NewInt(j.weight))
 	if j.width > 0 {
-		for k := range j.kinds {
-			for i := range offers {
-				if offers[i].kind == cs[k].kind {
-					j.kinds[k].price(offers[i].curve, delta, j.release, j.width)
-				}
-			}
-		}
+		j.priceSlots(delta, cs, offers)
 		j.waiting = sum128{}.plus(j.weight, j.width)
 		if j.waiting.hi == 0 && j.waiting.lo < 1<<62 {
 			cost.Add(cost, new(big.Int).SetUint64(uint64(excessCost(j, func(x sum128) short { return short(x.lo) }))))
@@ -83,6 +80,61 @@ func (pc *priceCertificate) stepsPhi(job *hare.Job, cs, offers []typeChoice, tau
 		}
 	}
 	return new(big.Rat).SetInt(cost.Mul(cost, big.NewInt(delta))), nil
+}
+
+// priceSlots computes the prices of slots from what the job pays by type and class.
+func (sd *stepped) priceSlots(delta int64, cs, offers []typeChoice) {
+	for k := range sd.kinds {
+		for i := range offers {
+			if offers[i].kind == cs[k].kind {
+				sd.kinds[k].price(offers[i].curve, delta, sd.release, sd.width)
+			}
+		}
+	}
+}
+
+// lateCost returns V_R(a) of a job with tardiness, in 1e-15 weight-seconds: the recursion of
+// docs/bounds.md with f(C) in place of w C, and the deadline rounded up to a step.
+func lateCost(j *stepped, delta int64, cs, offers []typeChoice) *big.Int {
+	late := j.job.LateWeightMicro * 1000
+	deadline := (j.job.DeadlineUs + delta - 1) / delta
+	ends := func(x int64) sum128 { // f, for x steps
+		return sum128{}.plus(j.weight, x).plus(late, max(0, x-deadline))
+	}
+	if j.width <= 0 {
+		return new(big.Int).Mul(ends(j.release+j.job.Rounds*j.tau).big(), big.NewInt(delta))
+	}
+	j.priceSlots(delta, cs, offers)
+	var prices [][]sum128 // by level
+	for l, length := range j.levels {
+		if length-j.tau >= j.width {
+			break // waiting for the horizon costs less
+		}
+		prices = append(prices, j.costs(l))
+	}
+	before, now := make([]sum128, j.width), make([]sum128, j.width)
+	for x := range before {
+		before[x] = ends(j.release + int64(x))
+	}
+	for left := range j.job.Rounds { // so many rounds come after this one
+		next := ends(j.release + j.width + (left+1)*j.tau)
+		for x := j.width - 1; x >= 0; x-- {
+			for l := range prices {
+				v := prices[l][x]
+				if end := x + j.levels[l]; end < j.width {
+					v = v.add(before[end])
+				} else {
+					v = v.add(ends(j.release + end + left*j.tau))
+				}
+				if v.compare(next) < 0 {
+					next = v
+				}
+			}
+			now[x] = next
+		}
+		before, now = now, before
+	}
+	return new(big.Int).Mul(before[0].big(), big.NewInt(delta))
 }
 
 // findLevels lists m·p + s from τ on, without repetition, and reports whether there are

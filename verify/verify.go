@@ -19,7 +19,8 @@ import (
 const (
 	CodeInstance   = "instance"   // the result belongs to another instance, or the instance is not one
 	CodeForm       = "form"       // names, columns or numbers that no schedule has
-	CodeRelease    = "release"    // a task before its job's release
+	CodeRelease    = "release"    // a task before its job's release, or before the job's running work has ended
+	CodeAfter      = "after"      // a task before the end and lag of a job for which its job waits
 	CodeOverlap    = "overlap"    // two things on a GPU at once
 	CodeService    = "service"    // a GPU held out of service, while busy, or of a type the job has no profile for
 	CodeRounds     = "rounds"     // a round without exactly its tasks
@@ -31,6 +32,8 @@ const (
 	CodeDistinct   = "distinct"   // two tasks of a round on a node, although the job wants distinct nodes
 	CodeCPUs       = "cpus"       // more CPUs held on a node than it has
 	CodeMemory     = "memory"     // more memory held on a node than it has
+	CodeReserved   = "reserved"   // a node used while it is reserved for others
+	CodeQuota      = "quota"      // more GPUs held than a quota allows
 	CodeValue      = "value"      // a value or time that is not the schedule's
 	CodeBound      = "bound"      // a bound that is not proved
 	CodeGap        = "gap"        // a gap that is not that of value and bound
@@ -76,8 +79,9 @@ type Report struct {
 	// Bound is what the certificate proves, recomputed and rounded down to 1e-12. It
 	// is left out (nil) without a certificate. The stated bound may be less.
 	Bound *hare.Amount `json:"bound,omitempty"`
-	// Constant is what a schedule of the whole instance costs beside value, if the result is
-	// the rest of an earlier plan. It is left out (nil) otherwise.
+	// Constant is what a schedule of the whole instance costs beside value: what jobs cost that
+	// end with the work that runs at time 0, or what is fixed if the result is the rest of an
+	// earlier plan. It is left out (nil) if there is no such cost.
 	Constant *hare.Amount `json:"constant,omitempty"`
 	// Note says to what the figures apply, or what was not checked.
 	Note   string   `json:"note,omitempty"`
@@ -170,8 +174,8 @@ func checkPlain(inst *hare.Instance, res *hare.Result, sha string, p *Proof) *Re
 	if res.InstanceSHA256 != "" && res.InstanceSHA256 != sha {
 		bad(CodeInstance, "the result belongs to another instance (instance_sha256 differs)")
 	}
-	if res.Objective != hare.ObjectiveWeightedJCT {
-		bad(CodeForm, "objective %.40q is not %q", res.Objective, hare.ObjectiveWeightedJCT)
+	if res.Objective != inst.Objective {
+		bad(CodeForm, "objective %.40q is not the instance's %q", res.Objective, inst.Objective)
 	}
 	value, ends, starts, faults := checkSchedule(inst, res.Schedule)
 	for _, f := range faults {
@@ -183,6 +187,7 @@ func checkPlain(inst *hare.Instance, res *hare.Result, sha string, p *Proof) *Re
 			bad(CodeValue, "the schedule's value is %s, not what the result says", value)
 		}
 		checkJobs(inst, res, starts, ends, r)
+		checkConstant(inst, res, ends, r)
 	}
 	checkBound(inst, res, sha, p, r)
 	if len(r.Faults) == 0 {
