@@ -27,7 +27,14 @@ func naiveV(job *hare.Job, grid []int64, delta int64, rows map[string][]int64, p
 	}
 	var kinds []kind
 	var levels []int64
-	K, w := job.Tasks, 1000*job.WeightMicro
+	K := job.Tasks
+	deadline := (job.DeadlineUs + delta - 1) / delta * delta
+	if as.deadlineDown {
+		deadline = job.DeadlineUs / delta * delta
+	}
+	f := func(end int64) int64 {
+		return 1000*job.WeightMicro*end + 1000*job.LateWeightMicro*max(0, end-deadline)
+	}
 	for _, p := range job.On {
 		if m := peak(p.Type); m > 0 {
 			most := (K + m - 1) / m
@@ -72,9 +79,9 @@ func naiveV(job *hare.Job, grid []int64, delta int64, rows map[string][]int64, p
 	V = func(r, x int64) int64 {
 		switch {
 		case r == 0:
-			return w * max(x, P)
+			return f(max(x, P))
 		case x >= horizon:
-			return w * max(P, x+r*tau)
+			return f(max(P, x+r*tau))
 		}
 		if v, ok := known[state{r, x}]; ok {
 			return v

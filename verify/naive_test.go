@@ -34,6 +34,18 @@ type reading struct {
 	wholeAlone    bool // no sharing at levels at which some type holds all tasks
 	stepUp        bool // release rounded up to the step
 	noPath        bool // path is false, so C may be before P; this reading is not false
+	deadlineDown  bool // the deadline rounded down to the step
+	// endsBy is a time by which all work ends at no cost of its own, or 0; not a false reading.
+	endsBy int64
+}
+
+// naiveEnd returns f(end) = w end + v max(0, end − d) of a job.
+func naiveEnd(job *hare.Job, end int64) float64 {
+	late := 0.0
+	if job.LateWeightMicro > 0 {
+		late = float64(job.LateWeightMicro) * 1e-12 * float64(max(0, end-job.DeadlineUs))
+	}
+	return float64(job.WeightMicro)*1e-12*float64(end) + late
 }
 
 // naive evaluates the price bound of a certificate in floats by the knapsack, piece by
@@ -165,7 +177,6 @@ func naive(inst *hare.Instance, c *hare.Certificate, r reading) float64 {
 // naivePhi returns φ of one job, which pays units of the price of a type at a time.
 func naivePhi(job *hare.Job, grid []int64, prices map[string][]int64, units map[string]int64, peak func(string) int64,
 	tau int64, r reading) float64 {
-	w := float64(job.WeightMicro) * 1e-6
 	release := job.ReleaseUs
 	path := release
 	if !r.noPath {
@@ -219,8 +230,12 @@ func naivePhi(job *hare.Job, grid []int64, prices map[string][]int64, units map[
 			for _, g := range grid {
 				starts = append(starts, max(least, g), max(least, g-length))
 			}
+			starts = append(starts, max(least, job.DeadlineUs-length))
 			for _, s := range starts {
-				cost := w * float64(s+length) / 1e6
+				if r.endsBy > 0 && s+length > r.endsBy {
+					continue
+				}
+				cost := naiveEnd(job, s+length)
 				for g, x := range k.row {
 					if l := min(grid[g+1], s+length) - max(grid[g], s); l > 0 {
 						cost += k.units * float64(x) * 1e-9 * float64(l) / 1e6
@@ -232,6 +247,9 @@ func naivePhi(job *hare.Job, grid []int64, prices map[string][]int64, units map[
 		return best
 	}
 	cuts := []int64{release, path}
+	if job.LateWeightMicro > 0 {
+		cuts = append(cuts, job.DeadlineUs)
+	}
 	cuts = append(cuts, grid...)
 	for _, g := range grid {
 		for _, k := range kinds {
@@ -327,9 +345,15 @@ func naivePhi(job *hare.Job, grid []int64, prices map[string][]int64, units map[
 		if L+1 < len(cuts) {
 			length = float64(cuts[L+1]-cuts[L]) / 1e6
 		}
-		extra, cost := w, w*float64(cuts[L])/1e6
+		extra, cost := 1e6*(naiveEnd(job, cuts[L]+1)-naiveEnd(job, cuts[L])), naiveEnd(job, cuts[L])
 		if r.endOfInterval && !math.IsInf(length, 1) {
-			extra, cost = 0, w*float64(cuts[L+1])/1e6
+			extra, cost = 0, naiveEnd(job, cuts[L+1])
+		}
+		if r.endsBy > 0 {
+			if cuts[L] != r.endsBy {
+				continue
+			}
+			length = 0
 		}
 		var all []part
 		for i := range L {

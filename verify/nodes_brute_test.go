@@ -8,6 +8,7 @@ import (
 	"math/big"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/hare-sched/hare"
@@ -227,6 +228,17 @@ type nodeReading struct {
 	subsetGang    bool // gang units in a pool that lacks some of the job's nodes
 	poolOfFirst   bool // M of the nodes that the first job may use
 	of            reading
+
+	reservedGone  bool // M without the GPUs that are reserved
+	afterSum      bool // a' from the sum of the predecessors' P
+	keepsWeight   bool // weight that is moved to a predecessor counts for the job, too
+	fromRelease   bool // P − a in place of ℓ in what moved weight adds
+	shortCapacity bool // no capacity in the last cell before T
+	quotaForGood  bool // running work counts for a quota for ever
+	quotaAllTypes bool // a quota of some types counts all
+	busyForGood   bool // GPUs of running work are never free
+	runningAgain  bool // the running round is left
+	noElapsed     bool // running work begins at 0
 }
 
 // naiveOnNodes evaluates the price bound by the text of docs/nodes.md in floats, second by
@@ -235,6 +247,7 @@ func naiveOnNodes(inst *hare.Instance, c *hare.Certificate, r nodeReading) float
 	const half = 500_000
 	_, placed := inst.Placed()
 	nodes := inst.Cluster.Nodes
+	run := naiveRunning(inst, r)
 	cells := len(c.GridUs) - 1
 	free := func(n int, kind string, t int64) (count int64) {
 		node, number := &nodes[n], 0
@@ -242,7 +255,8 @@ func naiveOnNodes(inst *hare.Instance, c *hare.Certificate, r nodeReading) float
 			func(w hare.Window) bool { return w.StartUs <= t && t < w.EndUs })
 		for _, g := range node.GPUs {
 			for range g.Count {
-				busy := slices.ContainsFunc(node.Busy, func(b hare.Busy) bool { return b.GPU == number && t < b.UntilUs })
+				busy := slices.ContainsFunc(node.Busy, func(b hare.Busy) bool { return b.GPU == number && t < b.UntilUs }) ||
+					run.holds(inst, fmt.Sprintf("%s/%d", node.Name, number), t)
 				if g.Type == kind && open && !busy {
 					count++
 				}
@@ -267,6 +281,15 @@ func naiveOnNodes(inst *hare.Instance, c *hare.Certificate, r nodeReading) float
 		return matches(j.Only, n) == len(j.Only) && matches(j.Exclude, n) == 0
 	}
 	const last = 20 * 2 * half // nothing changes later
+	reserved := func(j *hare.Job, n int, t int64) bool {
+		return slices.ContainsFunc(inst.Cluster.Reservations, func(v hare.Reservation) bool {
+			return v.FromUs <= t && t < v.UntilUs && matches(v.Nodes, n) == len(v.Nodes) &&
+				(j == nil || !slices.Contains(v.Jobs, j.ID) && !overlap(v.Users, j.Users))
+		})
+	}
+	counts := func(q *hare.Quota, j *hare.Job, kind string) bool {
+		return slices.Contains(j.Users, q.User) && (q.Types == nil || r.quotaAllTypes || slices.Contains(q.Types, kind))
+	}
 	room := func(j *hare.Job, kind string, n int, t int64) int64 {
 		x := free(n, kind, t) / j.TaskGPUs()
 		if j.CPUMilliPerTask > 0 && nodes[n].CPUMilli > 0 {
@@ -274,18 +297,19 @@ func naiveOnNodes(inst *hare.Instance, c *hare.Certificate, r nodeReading) float
 			if r.cpusAtZero && nodes[n].Windows != nil && nodes[n].Windows[0].StartUs > 0 {
 				cpus = 0
 			}
-			x = min(x, cpus/j.CPUMilliPerTask)
+			x = min(x, (cpus-run.tasks(inst, n, t, func(o *hare.Job) int64 { return o.CPUMilliPerTask }))/j.CPUMilliPerTask)
 		}
 		if j.MemoryMiBPerTask > 0 && nodes[n].MemoryMiB > 0 {
-			x = min(x, nodes[n].MemoryMiB/j.MemoryMiBPerTask)
+			x = min(x, (nodes[n].MemoryMiB-run.tasks(inst, n, t,
+				func(o *hare.Job) int64 { return o.MemoryMiBPerTask }))/j.MemoryMiBPerTask)
 		}
 		if j.DistinctNodes {
 			x = min(x, 1)
 		}
-		if !allowed(j, n) {
+		if !allowed(j, n) || reserved(j, n, t) {
 			x = 0
 		}
-		return x
+		return max(0, x)
 	}
 	most := func(j *hare.Job, kinds ...string) (fit int64) {
 		for t := int64(0); t < last; t += half {
@@ -336,6 +360,9 @@ func naiveOnNodes(inst *hare.Instance, c *hare.Certificate, r nodeReading) float
 	for i := range pools {
 		p := &pools[i]
 		for cell := range cells {
+			if r.shortCapacity && cell == cells-1 {
+				continue
+			}
 			for t := c.GridUs[cell]; t < c.GridUs[cell+1]; t += half {
 				t := t
 				if r.leftEnd {
@@ -344,9 +371,29 @@ func naiveOnNodes(inst *hare.Instance, c *hare.Certificate, r nodeReading) float
 				if r.leftOfAll {
 					t = 0
 				}
+				if p.Resource == hare.PoolQuota {
+					whole := *p
+					whole.Per = hare.PerAll
+					left := inst.Quota[p.Quota].GPUs
+					for x := range inst.Jobs {
+						job := &inst.Jobs[x]
+						if job.Progress == nil || !r.quotaForGood && t >= run.until[x] {
+							continue
+						}
+						for _, gpu := range job.Progress.GPUs {
+							if counts(&inst.Quota[p.Quota], job, typeOf(inst, gpu)) {
+								left--
+							}
+						}
+					}
+					total -= naiveCost(&whole, 1, cell, r, func(int) int64 { return max(0, left) }) / 2
+					continue
+				}
 				total -= naiveCost(p, len(nodes), cell, r, func(n int) int64 {
 					switch {
 					case !inPool(p, n) || r.poolOfFirst && !allowed(&inst.Jobs[0], n):
+						return 0
+					case p.Resource == hare.PoolGPUs && r.reservedGone && reserved(nil, n, t):
 						return 0
 					case p.Resource == hare.PoolGPUs:
 						return free(n, p.Type, t)
@@ -354,15 +401,60 @@ func naiveOnNodes(inst *hare.Instance, c *hare.Certificate, r nodeReading) float
 						func(w hare.Window) bool { return w.StartUs <= t && t < w.EndUs }):
 						return 0
 					case p.Resource == hare.PoolCPUs:
-						return nodes[n].CPUMilli
+						return nodes[n].CPUMilli - run.tasks(inst, n, t, func(o *hare.Job) int64 { return o.CPUMilliPerTask })
 					}
-					return nodes[n].MemoryMiB
+					return nodes[n].MemoryMiB - run.tasks(inst, n, t, func(o *hare.Job) int64 { return o.MemoryMiBPerTask })
 				}) / 2
 			}
 		}
 	}
+	moved := make([]int64, len(inst.Jobs)) // λ to each job less λ from it
+	for _, a := range c.After {
+		for i := range inst.Jobs {
+			switch inst.Jobs[i].ID {
+			case a.Job:
+				if !r.keepsWeight {
+					moved[i] -= a.Micro
+				}
+			case a.Before:
+				moved[i] += a.Micro
+			}
+		}
+	}
+	horizon := c.GridUs[cells]
+	ends := map[string]int64{} // P by job; predecessors come first
 	for i := range inst.Jobs {
 		job := inst.Jobs[i]
+		arrival, weight := job.ReleaseUs, job.WeightMicro
+		if inst.Objective != hare.ObjectiveJCTAndTardiness {
+			job.LateWeightMicro = 0
+		}
+		if run.first[i] == job.Rounds {
+			ends[job.ID] = run.until[i]
+			for _, a := range c.After {
+				if a.Before == job.ID {
+					total += float64(a.Micro) * 1e-12 * float64(run.until[i])
+				}
+			}
+			if inst.Objective == hare.ObjectiveMakespan && run.until[i] > horizon {
+				return math.Inf(1)
+			}
+			continue
+		}
+		job.Rounds -= run.first[i]
+		job.ReleaseUs = max(job.ReleaseUs, run.until[i])
+		sum := int64(0)
+		for _, p := range job.After {
+			job.ReleaseUs = max(job.ReleaseUs, ends[p.Job]+p.LagUs)
+			sum += ends[p.Job] + p.LagUs
+		}
+		if r.afterSum {
+			job.ReleaseUs = max(job.ReleaseUs, sum)
+		}
+		job.WeightMicro += moved[i]
+		if inst.Objective == hare.ObjectiveMakespan {
+			job.WeightMicro, weight = 0, 0
+		}
 		alone := job // with a profile for each mode
 		alone.On = nil
 		peaks, rows, units := map[string]int64{}, map[string][]int64{}, map[string]int64{}
@@ -377,6 +469,15 @@ func naiveOnNodes(inst *hare.Instance, c *hare.Certificate, r nodeReading) float
 		}
 		for _, p := range job.On {
 			fit := most(&job, p.Type)
+			for x := range inst.Quota {
+				if q := &inst.Quota[x]; counts(q, &job, p.Type) {
+					if job.Sync == hare.Relaxed {
+						fit = min(fit, q.GPUs/job.TaskGPUs())
+					} else if !job.Mix && q.GPUs < job.Tasks*job.TaskGPUs() {
+						fit = 0
+					}
+				}
+			}
 			if fit == 0 || placed && job.Sync != hare.Relaxed && !job.Mix && fit < job.Tasks {
 				continue
 			}
@@ -400,6 +501,16 @@ func naiveOnNodes(inst *hare.Instance, c *hare.Certificate, r nodeReading) float
 					theta := 0.0
 					for y := range pools {
 						pool := &pools[y]
+						if pool.Resource == hare.PoolQuota {
+							switch {
+							case !counts(&inst.Quota[pool.Quota], &job, p.Type):
+							case job.Sync != hare.Relaxed && !job.Mix:
+								theta += price(pool, job.Tasks*job.TaskGPUs(), cell)
+							default:
+								theta += float64(job.Tasks) * price(pool, job.TaskGPUs(), cell)
+							}
+							continue
+						}
 						if !inPool(pool, n) || pool.Resource == hare.PoolGPUs && pool.Type != p.Type {
 							continue
 						}
@@ -442,10 +553,29 @@ func naiveOnNodes(inst *hare.Instance, c *hare.Certificate, r nodeReading) float
 			return math.Inf(1) // the job has no bound
 		}
 		tau := naiveRound(&types, func(kind string) int64 { return fits[kind] })
+		ends[job.ID] = job.ReleaseUs + job.Rounds*tau
+		for _, a := range c.After {
+			for _, p := range job.After {
+				if a.Job != job.ID || a.Before != p.Job {
+					continue
+				}
+				apart := p.LagUs + job.Rounds*tau
+				if r.fromRelease {
+					apart = ends[job.ID] - arrival
+				}
+				total += float64(a.Micro) * 1e-12 * float64(apart)
+			}
+		}
 		as := r.of
 		as.noPath = !c.Path
+		if inst.Objective == hare.ObjectiveMakespan {
+			if ends[job.ID] > horizon {
+				return math.Inf(1)
+			}
+			as.endsBy = horizon
+		}
 		phi := naivePhi(&alone, c.GridUs, rows, units, func(kind string) int64 { return peaks[kind] }, tau, as)
-		if job.Sync == hare.Relaxed && c.StepUs > 0 {
+		if job.Sync == hare.Relaxed && c.StepUs > 0 && inst.Objective != hare.ObjectiveMakespan {
 			if !plain {
 				return math.NaN() // the recursion is for one class
 			}
@@ -462,9 +592,96 @@ func naiveOnNodes(inst *hare.Instance, c *hare.Certificate, r nodeReading) float
 			}
 			phi = max(phi, float64(naiveV(&types, c.GridUs, c.StepUs, perTask, own, c.Path, tau, as))*1e-15)
 		}
-		total += phi - float64(job.WeightMicro)*1e-12*float64(job.ReleaseUs)
+		total += phi - float64(weight)*1e-12*float64(arrival)
 	}
 	return total
+}
+
+// naiveWork is the work that runs at time 0.
+type naiveWork struct {
+	first, until []int64 // by job: the first round that is left, and E
+	forGood      bool
+}
+
+func naiveRunning(inst *hare.Instance, r nodeReading) naiveWork {
+	w := naiveWork{make([]int64, len(inst.Jobs)), make([]int64, len(inst.Jobs)), r.busyForGood}
+	for i := range inst.Jobs {
+		job := &inst.Jobs[i]
+		if job.Progress == nil {
+			continue
+		}
+		w.first[i] = job.Progress.RoundsDone
+		for _, gpu := range job.Progress.GPUs {
+			kind := typeOf(inst, gpu)
+			for _, p := range job.On {
+				if p.Type == kind {
+					w.until[i] = max(w.until[i], p.DurationUs())
+				}
+			}
+		}
+		if w.until[i] == 0 {
+			continue
+		}
+		rounds := int64(1)
+		if job.Sync == hare.Rigid {
+			rounds = job.Rounds - job.Progress.RoundsDone
+		}
+		w.until[i] *= rounds
+		if !r.noElapsed {
+			w.until[i] -= job.Progress.ElapsedUs
+		}
+		if !r.runningAgain {
+			w.first[i] += rounds
+		}
+	}
+	return w
+}
+
+func (w *naiveWork) holds(inst *hare.Instance, gpu string, t int64) bool {
+	for i := range inst.Jobs {
+		if p := inst.Jobs[i].Progress; p != nil && slices.Contains(p.GPUs, gpu) && (w.forGood || t < w.until[i]) {
+			return true
+		}
+	}
+	return false
+}
+
+// tasks returns what running tasks on node n hold at t, where of says what one task holds.
+func (w *naiveWork) tasks(inst *hare.Instance, n int, t int64, of func(*hare.Job) int64) (held int64) {
+	for i := range inst.Jobs {
+		job := &inst.Jobs[i]
+		if job.Progress == nil || t >= w.until[i] {
+			continue
+		}
+		gpus := int64(0)
+		for _, gpu := range job.Progress.GPUs {
+			if strings.HasPrefix(gpu, inst.Cluster.Nodes[n].Name+"/") {
+				gpus++
+			}
+		}
+		held += gpus / job.TaskGPUs() * of(job)
+	}
+	return held
+}
+
+// typeOf returns the type of a GPU.
+func typeOf(inst *hare.Instance, gpu string) string {
+	for i := range inst.Cluster.Nodes {
+		number := 0
+		for _, g := range inst.Cluster.Nodes[i].GPUs {
+			for range g.Count {
+				if gpu == fmt.Sprintf("%s/%d", inst.Cluster.Nodes[i].Name, number) {
+					return g.Type
+				}
+				number++
+			}
+		}
+	}
+	return ""
+}
+
+func overlap(a, b []string) bool {
+	return slices.ContainsFunc(a, func(x string) bool { return slices.Contains(b, x) })
 }
 
 // naiveCost returns what a pool costs for a second in a cell; amount gives what it has of each

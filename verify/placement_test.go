@@ -20,7 +20,7 @@ import (
 // nodeExample is an example of testdata/nodes.
 type nodeExample struct {
 	Optimum      json.Number
-	Constant     json.Number // 0 without one
+	Constant     json.Number            // 0 without one
 	Completions  map[string]json.Number `json:"completions_s"`
 	Instance     json.RawMessage
 	Schedule     json.RawMessage
