@@ -17,7 +17,7 @@ import (
 	"github.com/hare-sched/hare/wire"
 )
 
-// nodeExample is an example of testdata/nodes.
+// nodeExample is an example of testdata/nodes or testdata/real.
 type nodeExample struct {
 	Optimum      json.Number
 	Constant     json.Number            // 0 without one
@@ -42,7 +42,7 @@ func nodeInstance(t testing.TB, text []byte) *hare.Instance {
 
 func readNodeExample(t testing.TB, name string) (*nodeExample, *hare.Instance, *hare.Result) {
 	t.Helper()
-	text, err := os.ReadFile("testdata/nodes/" + name + ".json")
+	text, err := os.ReadFile("testdata/" + name + ".json")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,7 +66,7 @@ func readNodeExample(t testing.TB, name string) (*nodeExample, *hare.Instance, *
 
 func TestExamplesOnNodes(t *testing.T) {
 	for _, name := range []string{"nodes", "distinct"} {
-		x, inst, res := readNodeExample(t, name)
+		x, inst, res := readNodeExample(t, "nodes/"+name)
 		if r := verify.Check(inst, res); !r.OK {
 			t.Errorf("%s: %s", name, r)
 		}

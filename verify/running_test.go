@@ -12,7 +12,7 @@ import (
 // that were found by other programs.
 func TestExamplesOfRules(t *testing.T) {
 	for _, name := range []string{"placement", "running", "quota", "after", "deadlines", "makespan"} {
-		x, inst, res := readNodeExample(t, name)
+		x, inst, res := readNodeExample(t, "real/"+name)
 		if r := verify.Check(inst, res); !r.OK {
 			t.Errorf("%s: %s", name, r)
 		}
