@@ -198,9 +198,8 @@ func TestLayoutTable(t *testing.T) {
 // derives the rest of a plan.
 var verifierTakes = map[string][]string{
 	modulePath: {
-		"AfterWeight", "Amount", "AmountFromBig", "Busy", "Certificate", "Cluster", "Entry", "Forever", "FormatMicros", "Gang",
-		"Instance",
-		"Job", "Label", "Lane",
+		"AfterWeight", "Amount", "AmountFromBig", "Busy", "Certificate", "Cluster", "Entry", "Forever",
+		"FormatMicros", "Gang", "Instance", "Job", "Label", "Lane",
 		"LabelValues", "LostWork", "MaxExact", "MaxGPUs", "MethodCriticalPath", "MethodMachine", "MethodPrice", "Node",
 		"ObjectiveJCTAndTardiness", "ObjectiveMakespan", "ObjectiveWeightedJCT", "PerAll", "PerNode", "Pool", "PoolCPUs",
 		"PoolGPUs", "PoolMemory", "PoolQuota", "PoolSize", "Product", "Quota", "Reservation",

@@ -226,7 +226,8 @@ func (sc *scheduleCheck) checkHeld(lanes []hare.Lane) []Fault {
 			continue
 		}
 		faulty = true
-		f := Fault{Constraint: constraint, Job: sc.inst.Jobs[c.job].ID, Detail: detail + " at " + hare.FormatMicros(c.at) + " s"}
+		f := Fault{Constraint: constraint, Job: sc.inst.Jobs[c.job].ID,
+			Detail: detail + " at " + hare.FormatMicros(c.at) + " s"}
 		if c.piece >= 0 {
 			p := &sc.pieces[c.piece]
 			f.Round, f.GPU = &p.round, lanes[p.gpu].GPU

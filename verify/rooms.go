@@ -139,7 +139,8 @@ type typeRoom struct {
 // nodes by name.
 func newRooms(inst *hare.Instance, nodes []hare.Node, ru *running, pools []hare.Pool) *rooms {
 	r := &rooms{inst: inst, nodes: nodes, index: make(map[string]int, len(nodes)), groupOf: make([]int32, len(nodes)),
-		classes: map[string][]nodeClass{}, admittedUsers: map[string][]int32{}, admittedJobs: map[string][]int32{}, allowed: map[string][]int64{}, known: map[string]*typeRoom{}}
+		classes: map[string][]nodeClass{}, admittedUsers: map[string][]int32{}, admittedJobs: map[string][]int32{},
+		allowed: map[string][]int64{}, known: map[string]*typeRoom{}}
 	for i := range nodes {
 		r.index[nodes[i].Name] = i
 	}
@@ -232,7 +233,8 @@ func (ng *nodeGroup) resolve(nodes []hare.Node, pools []hare.Pool, r *rooms) {
 // inPool says whether a pool prices something on a node: the node has GPUs of the type of the
 // pool and matches its selector. A pool of a quota is not of nodes.
 func inPool(p *hare.Pool, n *hare.Node) bool {
-	if p.Resource == hare.PoolQuota || !slices.ContainsFunc(n.GPUs, func(g hare.TypeCount) bool { return g.Type == p.Type }) {
+	if p.Resource == hare.PoolQuota ||
+		!slices.ContainsFunc(n.GPUs, func(g hare.TypeCount) bool { return g.Type == p.Type }) {
 		return false
 	}
 	for i := range p.Only {

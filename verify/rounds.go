@@ -68,7 +68,8 @@ func newRoundChecker(cluster *hare.Cluster, nodeOf []int32) *roundChecker {
 // job's entries, lane by lane, each within the job's rounds. It takes O(n log² n).
 //
 // The entries must have the rounds from s.first on.
-func (ck *roundChecker) check(job *hare.Job, s standing, ps []piece, lanes []hare.Lane) (end, start int64, fault *Fault) {
+func (ck *roundChecker) check(job *hare.Job, s standing, ps []piece, lanes []hare.Lane) (end, start int64,
+	fault *Fault) {
 	bad := func(constraint string, round, by int64, line int32, detail string, a ...any) (int64, int64, *Fault) {
 		f := &Fault{Constraint: constraint, Job: job.ID, Round: &round, ByUs: by, Detail: fmt.Sprintf(detail, a...)}
 		if line >= 0 {
