@@ -5,7 +5,13 @@ type bar struct {
 	x0, x1 float64
 	job    int32
 	light  bool // drawn in the light tone of synchronisation
+	// rows is the number of rows of the block that begins with this bar, or inBlock for the
+	// other bars of a block; 0 means 1.
+	rows int
 }
+
+// inBlock marks a bar that is drawn with the block of a row above it.
+const inBlock = -1
 
 const (
 	visiblePeriod = 9.0    // the width of a round, in pixels, below which a run of rounds is one bar
@@ -74,11 +80,11 @@ func (bm *barMerger) piece(sp *span, x0, x1 float64, whole bool, scale float64) 
 		x1 -= 0.6 // leaves a hairline between rounds
 	}
 	if sync := float64(sp.syncUs) * scale; whole && wide && sync >= 1.2 && sp.syncUs < sp.holdUs && sp.gang {
-		bm.appendBar(bar{x0, x1 - sync, sp.job, false})
-		bm.appendBar(bar{x1 - sync, x1, sp.job, true})
+		bm.appendBar(bar{x0: x0, x1: x1 - sync, job: sp.job})
+		bm.appendBar(bar{x0: x1 - sync, x1: x1, job: sp.job, light: true})
 		return
 	}
-	bm.appendBar(bar{x0, x1, sp.job, false})
+	bm.appendBar(bar{x0: x0, x1: x1, job: sp.job})
 }
 
 // flush turns the open cell into a bar.
@@ -102,7 +108,7 @@ func (bm *barMerger) flush() {
 	if len(bm.fill) > 0 && best.pixels == 0 {
 		job = bm.fill[0].job
 	}
-	bm.appendBar(bar{x0, x0 + width, job, false})
+	bm.appendBar(bar{x0: x0, x1: x0 + width, job: job})
 	bm.cell, bm.fill = -1, bm.fill[:0]
 }
 

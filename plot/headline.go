@@ -67,7 +67,13 @@ func plural(n int, what string) string {
 func thousandsOf(n int) string { return thousands(strconv.Itoa(n)) }
 
 // sampled is added to a headline if not every GPU is drawn.
-func sampled(stride int) string { return fmt.Sprintf(" · one GPU in %d is drawn", stride) }
+func (s *scene) sampled(stride int) string {
+	what := "GPU"
+	if len(s.nodes) > 0 {
+		what = "node"
+	}
+	return fmt.Sprintf(" · one %s in %d is drawn", what, stride)
+}
 
 // legendJobs returns all scheduled jobs or, of many, the heaviest; ties keep the order
 // of the instance.

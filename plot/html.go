@@ -23,8 +23,12 @@ type page struct {
 	Palette    []string `json:"palette"`
 	Legend     []int32  `json:"legend"`
 	LegendHead string   `json:"legendHead"`
-	Jobs       []any    `json:"jobs"`  // [id, weight, sync, rounds, tasks, release, start, end] in microseconds
-	Lanes      []any    `json:"lanes"` // [gpu, type, [away from, to (−1: for ever), …], [spans]]
+	// Jobs are [id, weight, sync, rounds, tasks, release, start, end] in microseconds, and the GPUs of a task where
+	// it has several.
+	Jobs  []any `json:"jobs"`
+	Lanes []any `json:"lanes"` // [gpu, type, [away from, to (−1: for ever), …], [spans]]
+	// Nodes are [name, rack, lanes] in the order of the lanes, where nodes matter to the instance.
+	Nodes []any `json:"nodes,omitempty"`
 }
 
 // spanFields is the number of values of each span: job, start after the one before,
@@ -51,7 +55,7 @@ func (s *scene) page() *page {
 	}
 	stride := (spans + maxPageSpans - 1) / maxPageSpans
 	if stride > 1 {
-		p.Size += sampled(stride)
+		p.Size += s.sampled(stride)
 	}
 	for _, c := range palette {
 		p.Palette = append(p.Palette, hex(c))
@@ -60,13 +64,20 @@ func (s *scene) page() *page {
 	if p.Legend == nil {
 		p.Legend = []int32{}
 	}
-	shown := s.sampleLanes(stride)
+	nodes, shown := s.sample(stride)
+	for _, n := range nodes {
+		p.Nodes = append(p.Nodes, []any{n.name, n.rack, n.lanes})
+	}
 	p.Unit = unitOf(shown)
 	p.Jobs = make([]any, len(s.inst.Jobs))
 	for i := range s.inst.Jobs {
 		j := &s.inst.Jobs[i]
-		p.Jobs[i] = []any{j.ID, hare.FormatMicros(j.WeightMicro), j.Sync.String(), j.Rounds, j.Tasks,
+		job := []any{j.ID, hare.FormatMicros(j.WeightMicro), j.Sync.String(), j.Rounds, j.Tasks,
 			j.ReleaseUs, s.jobs[i].startUs, s.jobs[i].endUs}
+		if g := j.TaskGPUs(); g > 1 {
+			job = append(job, g)
+		}
+		p.Jobs[i] = job
 	}
 	for _, l := range shown {
 		away := make([]int64, 0, 2*len(l.away))

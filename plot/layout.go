@@ -18,6 +18,8 @@ type chart struct {
 	ticks         []mark
 	legend        []text
 	swatches      []swatch
+	brackets      []bracket
+	gaps          []rect                 // between nodes
 	names         func(job int32) string // the names for tooltips
 }
 
@@ -77,7 +79,7 @@ func (s *scene) layout(opt Options, mostBars int) *chart {
 	c.figures, c.size = s.headlines()
 	stride := (len(s.lanes) + maxRows - 1) / maxRows
 	if stride > 1 {
-		c.size += sampled(stride)
+		c.size += s.sampled(stride)
 	}
 	c.names = func(job int32) string {
 		j := &s.inst.Jobs[job]
@@ -85,7 +87,7 @@ func (s *scene) layout(opt Options, mostBars int) *chart {
 		return fmt.Sprintf("%s: weight %s, %s to %s", j.ID, hare.FormatMicros(j.WeightMicro), duration(t.startUs),
 			duration(t.endUs))
 	}
-	shown := s.sampleLanes(stride)
+	nodes, shown := s.sample(stride)
 	height := min(22, max(2, 720/float64(len(shown))))
 	if height > 4 {
 		height = float64(int(height))
@@ -95,10 +97,12 @@ func (s *scene) layout(opt Options, mostBars int) *chart {
 		left = max(left, margin+c.ruler.width(typeFace, t))
 	}
 	left += 14 // viewers of SVG may use a wider font
+	rackEnd := c.addColumn(&left, nodes, rackName)
+	nodeEnd := c.addColumn(&left, nodes, nodeName)
 	if height >= labelledRow {
 		widest := 0.0
 		for _, l := range shown {
-			widest = max(widest, c.ruler.width(laneFace, c.ruler.fit(laneFace, l.gpu, 110)))
+			widest = max(widest, c.ruler.width(laneFace, c.ruler.fit(laneFace, s.rowName(l), 110)))
 		}
 		left += widest + 8
 	}
@@ -110,21 +114,28 @@ func (s *scene) layout(opt Options, mostBars int) *chart {
 	c.plot = rect{left, top, c.w - left - margin - 8, 0}
 	c.title = c.ruler.fit(titleFace, s.title, c.w-2*margin)
 	scale := c.plot.w / float64(s.endUs)
-	c.place(s, shown, height, scale)
+	c.place(s, nodes, shown, height, scale)
+	c.addBrackets(nodes, rackName, rackEnd)
+	c.addBrackets(nodes, nodeName, nodeEnd)
 	for _, t := range ticks(s.endUs, int(c.plot.w/95)) {
 		x := c.plot.x + float64(t.us)*scale
 		c.ticks = append(c.ticks, mark{x, text{x: x, y: c.plot.y + c.plot.h + 17, s: t.label, face: smallFace, ink: 1,
 			mid: true}})
 	}
 	c.fillBars(shown, scale, mostBars)
+	c.joinBlocks(s, nodes)
 	c.h = c.plot.y + c.plot.h + axisHeight
 	c.placeLegend(s)
 	c.h += margin
 	return c
 }
 
-// sampleLanes returns every stride-th lane of each type, at least one of each.
-func (s *scene) sampleLanes(stride int) []*lane {
+// sample returns every stride-th lane of each type, at least one of each, or the lanes of
+// every stride-th node where nodes matter.
+func (s *scene) sample(stride int) ([]nodeRows, []*lane) {
+	if len(s.nodes) > 0 {
+		return s.sampleNodes(stride)
+	}
 	var out []*lane
 	n, last := 0, -1
 	for i := range s.lanes {
@@ -136,29 +147,41 @@ func (s *scene) sampleLanes(stride int) []*lane {
 		}
 		n++
 	}
-	return out
+	return nil, out
 }
 
 // place stacks rows and groups, and marks the times at which GPUs are out of service.
-func (c *chart) place(s *scene, shown []*lane, height, scale float64) {
+func (c *chart) place(s *scene, nodes []nodeRows, shown []*lane, height, scale float64) {
 	count := make([]int, len(s.types))
 	for i := range s.lanes {
 		count[s.lanes[i].typ]++
 	}
 	y := c.plot.y
-	last := -1
-	for _, l := range shown {
-		if l.typ != last {
+	last, node := -1, 0
+	for i, l := range shown {
+		for node+1 < len(nodes) && nodes[node+1].first <= i {
+			node++
+		}
+		switch {
+		case l.typ != last:
 			if last >= 0 {
 				y += groupGap
 			}
 			last = l.typ
 			c.groups = append(c.groups, group{rect: rect{c.plot.x, y, c.plot.w, 0}})
+		case len(nodes) > 0 && nodes[node].first == i:
+			gap := rect{c.plot.x, y, c.plot.w, nodeGap}
+			if nodes[node].rack != nodes[node-1].rack {
+				gap.h = rackGap
+			}
+			c.gaps = append(c.gaps, gap)
+			y += gap.h
+			c.groups[len(c.groups)-1].h += gap.h
 		}
 		r := row{rect: rect{c.plot.x, y, c.plot.w, height}}
 		if height >= labelledRow {
-			r.label = text{x: c.plot.x - 7, y: y + height/2 + 3.6, s: c.ruler.fit(laneFace, l.gpu, 110), face: laneFace, ink: 1,
-				end: true}
+			r.label = text{x: c.plot.x - 7, y: y + height/2 + 3.6, s: c.ruler.fit(laneFace, s.rowName(l), 110),
+				face: laneFace, ink: 1, end: true}
 		}
 		for _, w := range l.away {
 			if w.StartUs >= s.endUs {
@@ -221,21 +244,23 @@ func (c *chart) fillBars(shown []*lane, scale float64, most int) {
 func (c *chart) labelBars(name func(int32) string) {
 	for i := range c.rows {
 		r := &c.rows[i]
-		if r.h < labelledRow {
-			return
-		}
 		for k := 0; k < len(r.bars); {
 			first := r.bars[k]
 			end := first.x1
-			for k++; k < len(r.bars) && r.bars[k].job == first.job && r.bars[k].x0-end < 3; k++ {
+			for k++; k < len(r.bars) && r.bars[k].job == first.job && r.bars[k].rows == first.rows &&
+				r.bars[k].x0-end < 3; k++ {
 				end = r.bars[k].x1
+			}
+			y, h := c.block(i, &first)
+			if first.rows == inBlock || h+2*r.inset() < labelledRow {
+				continue
 			}
 			if s := c.ruler.fit(laneFace, name(first.job), end-first.x0-8); s != "" {
 				shade := 0
 				if textColour(jobColour(first.job)) == white {
 					shade = 2
 				}
-				r.labels = append(r.labels, text{x: c.plot.x + first.x0 + 4, y: r.y + r.h/2 + 3.6, s: s, face: laneFace,
+				r.labels = append(r.labels, text{x: c.plot.x + first.x0 + 4, y: y + h/2 + 3.6, s: s, face: laneFace,
 					ink: shade})
 			}
 		}

@@ -375,14 +375,14 @@ func TestBars(t *testing.T) {
 	}
 	spans = append(spans, span{job: 5, rounds: 1, startUs: 10, holdUs: 100, lastUs: 110})
 	got := barsOf(spans, 0.1, 1)
-	want := []bar{{0, 1, 0, false}, {1, 11 - 0.6, 5, false}}
+	want := []bar{{0, 1, 0, false, 0}, {1, 11 - 0.6, 5, false, 0}}
 	if fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("bars %v, want %v", got, want)
 	}
 	// Two rounds of 10 pixels are held through their synchronisation, a fifth of each.
 	got = barsOf([]span{{job: 1, rounds: 2, periodUs: 10, holdUs: 10, syncUs: 2, lastUs: 20, gang: true}}, 1, 1)
-	want = []bar{{0, 10 - 0.6 - 2, 1, false}, {10 - 0.6 - 2, 10 - 0.6, 1, true}, {10, 20 - 0.6 - 2, 1, false},
-		{20 - 0.6 - 2, 20 - 0.6, 1, true}}
+	want = []bar{{0, 10 - 0.6 - 2, 1, false, 0}, {10 - 0.6 - 2, 10 - 0.6, 1, true, 0}, {10, 20 - 0.6 - 2, 1, false, 0},
+		{20 - 0.6 - 2, 20 - 0.6, 1, true, 0}}
 	if fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("bars %v, want %v", got, want)
 	}

@@ -88,6 +88,15 @@ func (c *chart) writePNG(w io.Writer, scale int) error {
 			k.text(t)
 		}
 	}
+	for _, r := range c.gaps {
+		k.rect(r, white)
+	}
+	for i := range c.brackets {
+		for _, r := range c.brackets[i].strokes() {
+			k.rect(r, faint)
+		}
+		k.text(c.brackets[i].label)
+	}
 	for _, m := range c.ticks {
 		k.rect(rect{m.x - 0.5, c.plot.y, 1, c.plot.h + 5}, grid)
 		k.text(m.label)
@@ -98,15 +107,20 @@ func (c *chart) writePNG(w io.Writer, scale int) error {
 		for _, a := range r.away {
 			k.hatch(a)
 		}
-		in := r.inset()
 		for _, b := range r.bars {
+			if b.rows == inBlock {
+				continue
+			}
+			y, h := c.block(i, &b)
 			colour := jobColour(b.job)
 			if b.light {
 				colour = syncColour(colour)
 			}
-			k.rect(rect{c.plot.x + b.x0, r.y + in, b.x1 - b.x0, r.h - 2*in}, colour)
+			k.rect(rect{c.plot.x + b.x0, y, b.x1 - b.x0, h}, colour)
 		}
-		for _, t := range r.labels {
+	}
+	for i := range c.rows {
+		for _, t := range c.rows[i].labels {
 			k.text(t)
 		}
 	}

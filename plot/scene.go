@@ -34,8 +34,9 @@ type scene struct {
 	res   *hare.Result
 	title string
 	types []string
-	lanes []lane // by type, then in the order of the cluster
-	endUs int64  // the end of the last thing shown, at least 1
+	lanes []lane     // by type, then as gpuOrder says
+	nodes []nodeRows // the nodes of the lanes, where nodes matter to the instance
+	endUs int64      // the end of the last thing shown, at least 1
 	jobs  []jobTimes
 }
 
@@ -59,17 +60,21 @@ func newScene(inst *hare.Instance, res *hare.Result, title string) (*scene, erro
 	if s.title == "" {
 		s.title = "Schedule"
 	}
-	order := make([]int, len(m.GPUs))
-	for i := range order {
-		order[i] = i
+	var racks []string // of the nodes, where nodes matter
+	if m.Placed {
+		for i := range inst.Cluster.Nodes {
+			racks = append(racks, rackOf(&inst.Cluster.Nodes[i]))
+		}
 	}
-	slices.SortStableFunc(order, func(a, b int) int { return m.GPUs[a].Type - m.GPUs[b].Type })
 	laneOf := make(map[string]int, len(m.GPUs))
 	s.lanes = make([]lane, len(m.GPUs))
-	for at, i := range order {
+	for at, i := range gpuOrder(m, racks) {
 		g := m.GPUs[i]
 		s.lanes[at] = lane{gpu: g.ID, typ: g.Type, away: outOfService(m.Classes[g.Class].Windows)}
 		laneOf[g.ID] = at
+		if m.Placed {
+			s.addNode(at, inst.Cluster.Nodes[g.Node].Name, racks[g.Node])
+		}
 	}
 	jobOf, err := jobIndex(inst, res.Schedule.Jobs)
 	if err != nil {

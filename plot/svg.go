@@ -78,6 +78,15 @@ func (c *chart) writeSVG(w io.Writer) error {
 			p.text(t)
 		}
 	}
+	for _, r := range c.gaps {
+		p.rect(r, "#ffffff")
+	}
+	for i := range c.brackets {
+		for _, r := range c.brackets[i].strokes() {
+			p.rect(r, hex(faint))
+		}
+		p.text(c.brackets[i].label)
+	}
 	p.raw(`<path stroke="`, hex(grid), `" fill="none" d="`)
 	for _, m := range c.ticks {
 		p.raw("M", number(m.x), " ", number(c.plot.y), "v", number(c.plot.h+5))
@@ -133,7 +142,9 @@ func (c *chart) pathsOf(p svgWriter) {
 	byJob := make([][]place, jobs)
 	for i := range c.rows {
 		for _, b := range c.rows[i].bars {
-			byJob[b.job] = append(byJob[b.job], place{i, b})
+			if b.rows != inBlock {
+				byJob[b.job] = append(byJob[b.job], place{i, b})
+			}
 		}
 	}
 	for job, places := range byJob {
@@ -156,12 +167,11 @@ func (c *chart) pathsOf(p svgWriter) {
 					p.raw(`<path fill="`, hex(colour), `" d="`)
 					open = true
 				}
-				r := &c.rows[b.row]
-				in := r.inset()
+				y, h := c.block(b.row, &b.bar)
 				// Ends are rounded, not widths, so that neighbouring bars meet.
 				x0, x1 := math.Round((c.plot.x+b.x0)*10)/10, math.Round((c.plot.x+b.x1)*10)/10
 				width := number(max(0.1, x1-x0))
-				p.raw("M", number(x0), " ", number(r.y+in), "h", width, "v", number(r.h-2*in), "h-", width, "z")
+				p.raw("M", number(x0), " ", number(y), "h", width, "v", number(h), "h-", width, "z")
 			}
 			if open {
 				p.raw(`"/>`)

@@ -42,6 +42,33 @@ before(async () => {
     "many.result.json",
   );
   hare("plot", "many.instance.json", "many.result.json", "-o", "many.html");
+  // Four tasks of 8 GPUs fill two racks of two nodes each; then eight tasks of 4 GPUs do.
+  const on = { A100: { compute_s: 10 } };
+  const nodes = ["r1", "r2"].map(rack => ({ name: rack[1], count: 2, gpus: { A100: 8 }, labels: { rack } }));
+  writeFileSync(
+    join(pages, "nodes.instance.json"),
+    JSON.stringify({
+      hare: "instance/v1",
+      name: "nodes",
+      cluster: { nodes },
+      jobs: [
+        { id: "wide", weight: 2, sync: "rigid", tasks: 4, gpus_per_task: 8, on },
+        { id: "half", sync: "rigid", tasks: 8, gpus_per_task: 4, on },
+      ],
+    }),
+  );
+  hare(
+    "solve",
+    "-q",
+    "nodes.instance.json",
+    "--bound",
+    "machine",
+    "--work-limit",
+    "1",
+    "-o",
+    "nodes.result.json",
+  );
+  hare("plot", "nodes.instance.json", "nodes.result.json", "-o", "nodes.html");
   browser = await launch();
 });
 after(() => browser?.close());
@@ -254,5 +281,31 @@ test("every control is reached by the keyboard", async () => {
   }
   for (const id of ["find", "out", "in", "all", "rowh", "theme", "chart"])
     assert.ok(reached.includes(id), `${id}: ${reached.join(" ")}`);
+  await page.context().close();
+});
+
+test("the GPUs of a task are one block, and nodes and racks have brackets", async () => {
+  const { page, faults } = await open(browser, "nodes.html", desk);
+  const b = await box(page);
+  const left = LEFT + 40 + 72; // and the names of nodes and racks, as in paint.ts
+  const x = (seconds: number) => b.x + left + (seconds / 20) * (b.width - left);
+  // Rows of one node have the same height and no gaps.
+  const rows = await page.evaluate(() => {
+    const room = document.querySelector("#rows")!.clientHeight - 26;
+    return Math.max(2, Math.min(22, Math.floor((4 * (room - 2 - 2 - 6)) / 32) / 4));
+  });
+  const [ground, wide, half] = ["#f3f5f8", "#cc6677", "#332288"];
+  for (let gpu = 1; gpu < 8; gpu++) {
+    const seam = b.y + gpu * rows;
+    assert.equal(await at(page, x(9), seam), wide, `above GPU ${gpu}`);
+    assert.equal(await at(page, x(19), seam), gpu === 4 ? ground : half, `above GPU ${gpu}`);
+  }
+  await page.mouse.move(x(5), b.y + rows / 2);
+  assert.match(
+    (await page.locator("#tip").textContent())!,
+    /1-0\/0 · A100 · r1 · one of the 8 GPUs of a task/,
+  );
+  assert.deepEqual(faults, []);
+  await page.screenshot({ path: join(pages, "nodes.png") });
   await page.context().close();
 });

@@ -21,7 +21,14 @@ export function spot(chart: Chart, l: Lane, k: number, t: number, shown: number)
   return [
     j.id,
     `round ${whole(l.round[k]! + r + 1)} of ${whole(j.rounds)}${share}`,
-    `${l.gpu} · ${chart.data.types[l.type]}`,
+    [
+      l.gpu,
+      chart.data.types[l.type],
+      chart.nodes[l.node]?.rack,
+      j.gpus > 1 ? `one of the ${whole(j.gpus)} GPUs of a task` : "",
+    ]
+      .filter(Boolean)
+      .join(" · "),
     `${exact(from, shown)} to ${exact(from + hold, shown)} (${duration(hold)})`,
     `job: ${j.sync}, weight ${j.weight}${arrives}, runs ${exact(j.start, shown)} to ${exact(j.end, shown)}`,
   ].join("\n");
@@ -36,7 +43,8 @@ export function about(chart: Chart, job: number): string {
     j.id,
     j.sync,
     `weight ${j.weight}`,
-    `${count(j.rounds, "round")} of ${count(j.tasks, "task")}`,
+    `${count(j.rounds, "round")} of ${count(j.tasks, "task")}` +
+      (j.gpus > 1 ? ` of ${count(j.gpus, "GPU")}` : ""),
     j.release ? `arrives ${duration(j.release)}` : "",
     `runs ${duration(j.start)} to ${duration(j.end)}`,
     `done ${duration(j.end - j.release)} after its arrival`,

@@ -3,7 +3,7 @@ import { about, spot } from "./describe.js";
 import { chartOf, lanesOf, spanAt, type PageData } from "./data.js";
 import { AXIS, Painter, type State } from "./paint.js";
 import { counted, Index, type Hit } from "./search.js";
-import { Rows, TimeView } from "./view.js";
+import { nodeGaps, Rows, TimeView } from "./view.js";
 
 const MOST_HITS = 50;
 
@@ -22,7 +22,8 @@ const chart = chartOf(data);
 const { jobs, lanes } = chart;
 const state: State = { scroll: 0, hover: -1, pinned: -1, marked: null, lane: -1 };
 const time = new TimeView(data.end);
-const rows = new Rows(lanes.map(l => l.type));
+const types = lanes.map(l => l.type);
+const rows = new Rows(types, nodeGaps(types, chart.nodes));
 const [scroller, space, canvas, tip] = [
   byId("rows"),
   byId("space"),
@@ -62,7 +63,7 @@ function resize(height = rows.height): void {
 
 function fit(): void {
   canvas.style.height = `${scroller.clientHeight}px`;
-  time.left = painter.narrow ? 62 : 118;
+  time.left = painter.left;
   time.width = Math.max(1, scroller.clientWidth - time.left);
   rows.resize(rows.height, painter.narrow ? 18 : 0);
   resize(chosenHeight ? rows.height : rows.fitting(scroller.clientHeight - AXIS));

@@ -1,10 +1,11 @@
 // Draws the visible part of the chart on a canvas.
 import { marks } from "../shared/axis.js";
 import { rgb, shadesOf, type Shades } from "../shared/colour.js";
-import { above, type Chart, type Lane } from "./data.js";
-import type { Rows, TimeView } from "./view.js";
+import { ABOVE, above, BELOW, type Chart, type Lane } from "./data.js";
+import { type Bracket, brackets, type Rows, type TimeView } from "./view.js";
 
 export const AXIS = 26; // pixels of the time axis
+const NODE_NAMES = 72; // pixels of the names of nodes, and of racks
 
 // State holds what the reader has selected.
 export interface State {
@@ -33,6 +34,8 @@ export class Painter {
   private readonly g: CanvasRenderingContext2D;
   private theme: Theme;
   private labels: [text: string, x: number, y: number, ink: string, dim: boolean][] = [];
+  private readonly nodes: Bracket[];
+  private readonly racks: Bracket[];
   width = 0;
   height = 0;
 
@@ -45,6 +48,15 @@ export class Painter {
   ) {
     this.g = canvas.getContext("2d")!;
     this.theme = this.readTheme();
+    const types = chart.lanes.map(l => l.type);
+    this.nodes = brackets(types, chart.nodes, n => n.name);
+    this.racks = brackets(types, chart.nodes, n => n.rack);
+  }
+
+  // left is the width of the names beside the rows. Narrow screens have no names of racks.
+  get left(): number {
+    if (this.narrow) return 62;
+    return 118 + (this.nodes.length ? NODE_NAMES - 32 : 0) + (this.racks.length ? NODE_NAMES : 0);
   }
 
   // narrow is true where type names are above their GPUs and not beside them.
@@ -144,6 +156,13 @@ export class Painter {
       if (y > bottom) break;
       this.lane(this.chart.lanes[i]!, y, i === this.state.lane);
     }
+    this.writeLabels();
+    if (this.nodes.length) {
+      // The names of GPUs are their numbers on the node.
+      const right = time.left - (rows.height >= 11 ? 24 : 4);
+      this.brackets(this.nodes, right, rows.head ? right - 6 : NODE_NAMES - 10);
+      if (!rows.head) this.brackets(this.racks, right - NODE_NAMES, NODE_NAMES - 10);
+    }
     this.heads(bottom);
     g.restore();
     g.textAlign = "center";
@@ -154,6 +173,27 @@ export class Painter {
       // A label may extend to the left of the first mark, but not beyond the right edge.
       if (x >= time.left - 1)
         g.fillText(m.label, Math.min(x, this.width - g.measureText(m.label).width / 2 - 1), bottom + 17);
+    }
+  }
+
+  // brackets draws brackets that end at x, and their names where the rows have room.
+  private brackets(all: readonly Bracket[], x: number, room: number): void {
+    const { g, rows, theme } = this;
+    g.textAlign = "right";
+    g.font = font(10);
+    for (const b of all) {
+      const top = Math.round(rows.tops[b.first]! - this.state.scroll);
+      const end = Math.round(rows.tops[b.last]! - this.state.scroll + rows.height);
+      if (end <= 0 || top > this.bottom) continue;
+      g.fillStyle = theme.faint;
+      g.fillRect(x - 4, top, 1, end - top);
+      g.fillRect(x - 4, top, 3, 1);
+      g.fillRect(x - 4, end - 1, 3, 1);
+      if (end - top < 11) continue;
+      // The name stays visible while a part of the rows is.
+      const mid = (Math.max(0, top) + Math.min(this.bottom, end)) / 2;
+      const name = b.name.length > 12 ? "…" + b.name.slice(-11) : b.name;
+      g.fillText(name, x - 7, Math.min(Math.max(mid, top + 5), end - 5) + 3.5, room);
     }
   }
 
@@ -208,13 +248,14 @@ export class Painter {
     const h = rows.height - 2 * inset;
     const right = time.left + time.width;
     if (rows.height >= 11) {
-      const room = rows.head ? time.left - 6 : 60;
+      const room = l.node >= 0 ? 18 : rows.head ? time.left - 6 : 60;
       const most = rows.head ? 12 : 16;
+      const name = l.node >= 0 ? l.gpu.slice(l.gpu.lastIndexOf("/") + 1) : l.gpu;
       g.textAlign = "right";
       g.font = font(10, out);
       g.fillStyle = out ? theme.ink : theme.faint;
       g.fillText(
-        l.gpu.length > most ? "…" + l.gpu.slice(1 - most) : l.gpu,
+        name.length > most ? "…" + name.slice(1 - most) : name,
         time.left - 6,
         y + rows.height / 2 + 3.5,
         room,
@@ -239,9 +280,16 @@ export class Painter {
       if (last < drawn + 0.4 && !(chosen && strength === 1)) continue; // hidden by a bar that was drawn before
       g.globalAlpha = strength;
       const a = Math.max(time.left, time.px(l.start[i]!));
-      this.span(l, i, a, Math.min(right, last), top, h);
+      // A block fills the space between its rows, and one pixel more against a seam. Bars
+      // that do not fill a pixel have no seam: where they overlapped, they would be darker.
+      const seam = last - a >= 1 ? 1 : 0;
+      const over = l.block[i]! & ABOVE ? inset : 0;
+      const under = l.block[i]! & BELOW ? inset + seam : 0;
+      this.span(l, i, a, Math.min(right, last), top - over, h + over + under);
       drawn = Math.max(drawn, last);
-      if (rows.height < 11 || (labelled === job && a <= labelEnd + 3)) continue;
+      if (l.block[i]! & ABOVE || (labelled === job && a <= labelEnd + 3)) continue;
+      const height = rows.height * l.blockLanes[i]!;
+      if (height < 11) continue;
       let e = i; // last span of the job without a gap
       while (
         e + 1 < l.n &&
@@ -252,8 +300,20 @@ export class Painter {
         e++;
       labelled = job;
       labelEnd = time.px(l.end[e]!);
-      this.label(job, a + 4, Math.min(right, labelEnd) - a - 8, top + h / 2 + 3.5, strength < 1);
+      this.label(job, a + 4, Math.min(right, labelEnd) - a - 8, y + height / 2 + 3.5, strength < 1);
     }
+    g.globalAlpha = 1;
+    if (out) {
+      g.strokeStyle = theme.focus;
+      g.lineWidth = 2;
+      g.strokeRect(time.left + 1, y, time.width - 2, rows.height);
+    }
+  }
+
+  // writeLabels writes the labels of all rows, because a block is drawn row by row and its
+  // label lies on several of them.
+  private writeLabels(): void {
+    const { g } = this;
     for (const [text, x, base, ink, dim] of this.labels) {
       g.globalAlpha = dim ? 0.3 : 1;
       g.textAlign = "left";
@@ -263,11 +323,6 @@ export class Painter {
     }
     this.labels.length = 0;
     g.globalAlpha = 1;
-    if (out) {
-      g.strokeStyle = theme.focus;
-      g.lineWidth = 2;
-      g.strokeRect(time.left + 1, y, time.width - 2, rows.height);
-    }
   }
 
   private label(job: number, x: number, room: number, base: number, dim: boolean): void {

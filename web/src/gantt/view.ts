@@ -1,4 +1,5 @@
 // The geometry of the chart: maps times and GPUs to pixels and back.
+import type { Node } from "./data.js";
 
 // TimeView maps [from, to] of 0 to end, in microseconds, to the pixels from
 // left to left + width.
@@ -72,6 +73,42 @@ export class TimeView {
   }
 }
 
+// nodeGaps returns the free pixels above the row of each lane: none inside a node, more
+// between racks than between nodes of one rack, and none above the first lane of a type.
+export function nodeGaps(types: readonly number[], nodes: readonly Node[]): number[] {
+  const gaps = types.map(() => 0);
+  nodes.forEach((node, i) => {
+    const before = nodes[i - 1];
+    if (before && types[node.first] === types[before.first])
+      gaps[node.first] = node.rack === before.rack ? Rows.NODE_GAP : Rows.RACK_GAP;
+  });
+  return gaps;
+}
+
+// Bracket joins the adjacent rows of a node, or of the nodes of a rack.
+export interface Bracket {
+  name: string;
+  first: number; // row
+  last: number;
+}
+
+// brackets returns one bracket for each sequence of nodes of one type with the same name.
+// Nodes without a name have none.
+export function brackets(
+  types: readonly number[],
+  nodes: readonly Node[],
+  nameOf: (node: Node) => string,
+): Bracket[] {
+  const out: Bracket[] = [];
+  let open: Bracket | undefined;
+  for (const node of nodes) {
+    const [name, last] = [nameOf(node), node.first + node.lanes - 1];
+    if (open && open.name === name && types[open.first] === types[node.first]) open.last = last;
+    else out.push((open = { name, first: node.first, last }));
+  }
+  return out.filter(b => b.name);
+}
+
 // Group holds the rows of one GPU type.
 export interface Group {
   type: number;
@@ -87,13 +124,20 @@ export const MOST_ROW = 28;
 // head of `head` pixels; without one, groups are GAP apart.
 export class Rows {
   static readonly GAP = 10;
+  static readonly NODE_GAP = 2;
+  static readonly RACK_GAP = 6;
   readonly tops: Float64Array;
   groups: Group[] = [];
   total = 0;
   height = 4;
   head = 0;
 
-  constructor(private readonly types: readonly number[]) {
+  // gaps are free pixels above rows, apart from those between groups; without gaps, there
+  // are none.
+  constructor(
+    private readonly types: readonly number[],
+    private readonly gaps: readonly number[] = [],
+  ) {
     this.tops = new Float64Array(types.length);
     this.stack();
   }
@@ -114,6 +158,8 @@ export class Rows {
         if (last) last.height = y - last.y;
         y += this.head || (last ? Rows.GAP : 0);
         this.groups.push({ type, first: i, y, height: 0 });
+      } else {
+        y += this.gaps[i] ?? 0;
       }
       this.tops[i] = y;
       y += this.height;
@@ -138,7 +184,9 @@ export class Rows {
   // fitting returns the height at which all rows fit into room pixels, within the
   // limits of a legible row: where they do not fit, the rows are scrolled.
   fitting(room: number): number {
-    const gaps = this.head ? this.groups.length * this.head : Math.max(0, this.groups.length - 1) * Rows.GAP;
+    const heads = this.head ? this.groups.length * this.head : Math.max(0, this.groups.length - 1) * Rows.GAP;
+    const inside = this.gaps.reduce((sum, gap) => sum + gap, 0);
+    const gaps = heads + inside;
     const height = Math.floor((4 * (room - gaps)) / Math.max(1, this.tops.length)) / 4;
     return Math.max(2, Math.min(22, height));
   }
