@@ -93,21 +93,31 @@ type JobSpan struct {
 
 // JobWait is the reason why a round did not start on GPUs of a type.
 type JobWait struct {
-	Type   string  `json:"type"`
-	Cause  string  `json:"cause"` // no_service, busy, held, too_short or choice
-	FromS  float64 `json:"from_s"`
-	ToS    float64 `json:"to_s"`
-	ForS   float64 `json:"for_s"`   // total time for which the cause held within the span
-	Need   int64   `json:"need"`    // GPUs that the round needs at the same time
-	NeedS  float64 `json:"need_s"`  // how long it needs them
-	Free   int64   `json:"free"`    // the most GPUs that were free at the same time
-	UntilS float64 `json:"until_s"` // when the next GPU becomes available
-	Jobs   []struct {
+	Type string `json:"type"`
+	// Cause is no_service, busy, held, too_short or choice and, where nodes matter, not_allowed, fragmented, cpus or
+	// memory.
+	Cause   string  `json:"cause"`
+	FromS   float64 `json:"from_s"`
+	ToS     float64 `json:"to_s"`
+	ForS    float64 `json:"for_s"`    // total time for which the cause held within the span
+	Need    int64   `json:"need"`     // GPUs that the round needs at the same time
+	PerTask int64   `json:"per_task"` // GPUs that have to be on one node; 0 means 1
+	NeedS   float64 `json:"need_s"`   // how long it needs them
+	Free    int64   `json:"free"`     // the most GPUs that were free at the same time
+	UntilS  float64 `json:"until_s"`  // when the next GPU becomes available
+	Jobs    []struct {
 		Job    string  `json:"job"`
 		GPUs   int64   `json:"gpus"`
 		UntilS float64 `json:"until_s"`
 	} `json:"jobs"` // jobs that hold the GPUs
 	Others int64 `json:"others"` // number of further jobs that hold GPUs
+	Nodes  []struct {
+		Node      string   `json:"node"`
+		GPUs      int64    `json:"gpus"`
+		CPUs      *float64 `json:"cpus"` // nil where the node does not limit them
+		MemoryMiB *int64   `json:"memory_mib"`
+	} `json:"nodes"` // what was free when the causes fragmented, cpus and memory first held
+	OtherNodes int64 `json:"other_nodes"` // number of further nodes with free GPUs
 }
 
 // JobPrice is what a job costs at the certificate's prices, in weight-seconds.
@@ -156,6 +166,7 @@ type JobChange struct {
 	Rounds     *int64   `json:"rounds"`
 	Type       string   `json:"type"` // type of the added GPU, which is in a node named Node
 	Node       string   `json:"node"`
+	GPUs       int      `json:"gpus"`       // of the type on the added node; 0 means 1
 	NotWeight  *float64 `json:"not_weight"` // the greatest tried change below this one, which does not suffice
 	NotRounds  *int64   `json:"not_rounds"`
 	Tried      int      `json:"tried"`

@@ -66,6 +66,9 @@ type Change struct {
 	Type string `json:"type,omitempty"`
 	// Node is the name of the node that holds the GPU that is added.
 	Node string `json:"node,omitempty"`
+	// GPUs is the number of GPUs of the type on the added node, where it has several: where nodes matter, the added node
+	// is a copy of the node with the most GPUs of the type, first of those that the job may use.
+	GPUs int `json:"gpus,omitempty"`
 	// NotWeight is the nearest lesser weight that was tried and does not work. A weight between the two may work.
 	NotWeight *hare.Seconds `json:"not_weight,omitempty"`
 	// NotRounds is the nearest lesser change of the rounds that was tried and does not work.
@@ -294,11 +297,48 @@ func (s *changeSearch) addGPU(kind string) {
 		c.Node += "-1"
 	}
 	inst := withJobs(s.inst, s.inst.Jobs...)
-	inst.Cluster.Nodes = append(slices.Clone(inst.Cluster.Nodes),
-		hare.Node{Name: c.Node, GPUs: []hare.TypeCount{{Type: kind, Count: 1}}})
+	added := hare.Node{GPUs: []hare.TypeCount{{Type: kind, Count: 1}}}
+	if _, placed := inst.Placed(); placed {
+		added = s.likeNode(kind)
+		if n := countOf(&added, kind); n > 1 {
+			c.GPUs = n
+		}
+	}
+	added.Name = c.Node
+	inst.Cluster.Nodes = append(slices.Clone(inst.Cluster.Nodes), added)
 	does, err := s.try(&c, inst, true)
 	c.Does, c.Finished = does, err == nil
 	s.out.Changes = append(s.out.Changes, c)
+}
+
+// countOf returns how many GPUs of a type a node has.
+func countOf(n *hare.Node, kind string) int {
+	for _, g := range n.GPUs {
+		if g.Type == kind {
+			return g.Count
+		}
+	}
+	return 0
+}
+
+// likeNode returns a copy of the node with the most GPUs of a type, first of those that the
+// job may use, which is always in service and never busy.
+func (s *changeSearch) likeNode(kind string) hare.Node {
+	var best *hare.Node
+	j := &s.inst.Jobs[s.job]
+	for i := range s.inst.Cluster.Nodes {
+		n := &s.inst.Cluster.Nodes[i]
+		if countOf(n, kind) == 0 {
+			continue
+		}
+		if best == nil || j.AllowsNode(n) && !j.AllowsNode(best) ||
+			j.AllowsNode(n) == j.AllowsNode(best) && countOf(n, kind) > countOf(best, kind) {
+			best = n
+		}
+	}
+	added := *best // types lists the types of nodes alone
+	added.Windows, added.Busy = nil, nil
+	return added
 }
 
 // weight searches for the least weight with which the job ends in time. The

@@ -126,9 +126,6 @@ func Static(inst *hare.Instance, res *hare.Result, req Request) (*Answer, error)
 		}
 		return a, nil
 	}
-	if err := inst.RefusePlaced("explain"); err != nil {
-		return nil, err
-	}
 	if res.Schedule == nil {
 		return nil, ErrNoLanes
 	}
@@ -139,9 +136,12 @@ func Static(inst *hare.Instance, res *hare.Result, req Request) (*Answer, error)
 	}
 	v := newLaneView(inst, res.Schedule)
 	runs := v.runsOf(at)
-	a.Times = jobTimes(inst, emptyCluster(v.model), at, runs[0].start, ends[at], value)
+	a.Times = jobTimes(inst, newEmptyCluster(v.model), at, runs[0].start, ends[at], value)
 	var pays func(*jobEntry, int64, int64) float64
-	if c := res.Certificate; c != nil && c.Method == hare.MethodPrice {
+	if c := res.Certificate; c != nil && c.Method == hare.MethodPrice && v.model.Placed {
+		a.Notes = append(a.Notes, "what a job pays on nodes is not computed by this version, and so this explanation "+
+			"has no prices")
+	} else if c != nil && c.Method == hare.MethodPrice {
 		none, err := verify.Bound(withJobs(inst), c)
 		if err != nil {
 			return nil, &hare.InvalidError{Pointer: "/certificate", Code: "invalid_certificate", Detail: err.Error()}

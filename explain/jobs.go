@@ -66,7 +66,7 @@ func ListJobs(inst *hare.Instance, res *hare.Result, by string, limit int) ([]Li
 	case len(res.Jobs) != len(inst.Jobs):
 		return nil, ErrNoLanes
 	}
-	empty := emptyCluster(hare.NewModel(inst))
+	empty := newEmptyCluster(hare.NewModel(inst))
 	times := make(map[string]hare.JobResult, len(res.Jobs))
 	for _, j := range res.Jobs {
 		times[j.ID] = j
@@ -80,13 +80,13 @@ func ListJobs(inst *hare.Instance, res *hare.Result, by string, limit int) ([]Li
 	return list[:min(limit, len(list))], nil
 }
 
-func jobTimes(inst *hare.Instance, empty *hare.Instance, at int, startUs, endUs int64, value hare.Amount) *Times {
+func jobTimes(inst *hare.Instance, empty *emptyCluster, at int, startUs, endUs int64, value hare.Amount) *Times {
 	j := &inst.Jobs[at]
 	t := &Times{
 		Weight: hare.Seconds(j.WeightMicro), ReleaseS: hare.Seconds(j.ReleaseUs), StartS: hare.Seconds(startUs),
 		EndS:  hare.Seconds(endUs),
 		WaitS: hare.Seconds(startUs - j.ReleaseUs), JCTS: hare.Seconds(endUs - j.ReleaseUs),
-		LeastS: hare.Seconds(pathTime(empty, inst.Jobs[at])), Cost: hare.Product(j.WeightMicro, endUs-j.ReleaseUs),
+		LeastS: hare.Seconds(pathTime(empty.of(at), inst.Jobs[at])), Cost: hare.Product(j.WeightMicro, endUs-j.ReleaseUs),
 	}
 	if t.LeastS > 0 {
 		t.Stretch = sixDecimals(float64(t.JCTS) / float64(t.LeastS))
@@ -111,16 +111,42 @@ func pathTime(empty *hare.Instance, job hare.Job) int64 {
 	return us.Num().Int64()
 }
 
-// emptyCluster returns an instance without jobs whose cluster has one node a type,
-// with as many GPUs as are ever available at once. R τ of a job is the same there
-// as on the cluster of m, and faster to compute.
-func emptyCluster(m *hare.Model) *hare.Instance {
+// emptyCluster makes instances without jobs on which R τ of a job is the same as on the
+// cluster of the model, and faster to compute.
+type emptyCluster struct {
+	model *hare.Model
+	types *hare.Instance // nil where nodes matter
+}
+
+// newEmptyCluster returns clusters that have one node a type, with as many GPUs as are ever
+// available at once, or of each kind of nodes as many as a job can use.
+func newEmptyCluster(m *hare.Model) *emptyCluster {
+	if m.Placed {
+		return &emptyCluster{model: m}
+	}
 	inst := *m.Instance
 	inst.Jobs, inst.Cluster.Nodes = nil, nil
 	for k, kind := range m.Types {
 		if n := peakOf(m, k); n > 0 {
 			inst.Cluster.Nodes = append(inst.Cluster.Nodes,
 				hare.Node{Name: strconv.Itoa(k), GPUs: []hare.TypeCount{{Type: kind, Count: int(n)}}})
+		}
+	}
+	return &emptyCluster{model: m, types: &inst}
+}
+
+// of returns the cluster for a job. K nodes of a kind are enough for a job of K tasks: where
+// any of them has room for a task, all have room for K.
+func (ec *emptyCluster) of(job int) *hare.Instance {
+	if ec.types != nil {
+		return ec.types
+	}
+	inst := *ec.model.Instance
+	inst.Jobs, inst.Cluster.Nodes = nil, nil
+	for i := range ec.model.Kinds {
+		nodes := ec.model.Kinds[i].Nodes
+		for _, n := range nodes[:min(int64(len(nodes)), ec.model.Jobs[job].Tasks)] {
+			inst.Cluster.Nodes = append(inst.Cluster.Nodes, ec.model.Instance.Cluster.Nodes[n])
 		}
 	}
 	return &inst

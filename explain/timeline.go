@@ -110,9 +110,16 @@ const (
 	waitHeld      = "held"       // other jobs hold too many GPUs
 	waitTooShort  = "too_short"  // enough GPUs are free, but not for long enough
 	waitChoice    = "choice"     // the round could have started: the plan waits for better GPUs
+
+	// Where nodes matter:
+	waitNotAllowed = "not_allowed" // the nodes that the job may use never have room for a round
+	waitFragmented = "fragmented"  // enough GPUs are free in all, but not together on nodes
+	waitCPUs       = "cpus"        // the nodes with free GPUs have too few free CPUs
+	waitMemory     = "memory"      // the nodes with free GPUs have too little free memory
 )
 
-var waitCauses = [...]string{waitNoService, waitBusy, waitHeld, waitTooShort, waitChoice}
+var waitCauses = [...]string{waitNoService, waitBusy, waitHeld, waitFragmented, waitCPUs, waitMemory, waitTooShort,
+	waitChoice}
 
 // Wait is why a round did not start on GPUs of a type.
 type Wait struct {
@@ -120,8 +127,10 @@ type Wait struct {
 	Type string `json:"type"`
 	// Cause is no_service where too few GPUs were in service, busy where too many of them were busy, held where other
 	// jobs held too many, too_short where enough were free but not for long enough, and choice where the round could
-	// have started and the plan waits for better GPUs.
-	Cause string `json:"cause" enums:"no_service,busy,held,too_short,choice"`
+	// have started and the plan waits for better GPUs. Where nodes matter, it is also not_allowed where the nodes that
+	// the job may use never have room for a round, fragmented where enough GPUs were free in all, but not together on
+	// nodes, and cpus or memory where too little of these was free beside the GPUs.
+	Cause string `json:"cause" enums:"no_service,busy,held,too_short,choice,not_allowed,fragmented,cpus,memory"`
 	// FromS is when the cause first held.
 	FromS hare.Seconds `json:"from_s"`
 	// ToS is when the cause last held.
@@ -130,6 +139,8 @@ type Wait struct {
 	ForS hare.Seconds `json:"for_s"`
 	// Need is how many GPUs have to be free together.
 	Need int64 `json:"need"`
+	// PerTask is how many of these GPUs have to be on one node, for each task; it is left out where a task holds one.
+	PerTask int64 `json:"per_task,omitempty"`
 	// NeedS is for how long the GPUs have to be free.
 	NeedS hare.Seconds `json:"need_s"`
 	// Free is the most GPUs that were free at a time.
@@ -140,6 +151,11 @@ type Wait struct {
 	Jobs []Holder `json:"jobs,omitempty"`
 	// Others counts further jobs that hold GPUs.
 	Others int `json:"others,omitempty"`
+	// Nodes says, for the causes fragmented, cpus and memory, what was free on nodes when the cause first held, the
+	// nodes with the most free GPUs first.
+	Nodes []NodeFree `json:"nodes,omitempty"`
+	// OtherNodes counts further nodes with free GPUs.
+	OtherNodes int `json:"other_nodes,omitempty"`
 } //	@name	JobWait
 
 // Holder is a job that holds GPUs for which another job waits.
@@ -154,7 +170,9 @@ type Holder struct {
 type waitPool struct {
 	name string
 	each map[int]int64
-	need int64
+	need int64 // GPUs
+	// tasks of a job of several GPUs a task are on one node each.
+	tasks int64
 }
 
 // pools returns the sets of types that a round of a job could use. Each set has,
@@ -176,14 +194,14 @@ func (v *laneView) pools(job int) []waitPool {
 			all[0].name += "+" + name
 			all[0].each[md.Type] = hold
 		} else {
-			all = append(all, waitPool{name: name, each: map[int]int64{md.Type: hold}, need: need})
+			all = append(all, waitPool{name: name, each: map[int]int64{md.Type: hold}, need: need * j.GPUs, tasks: need})
 		}
 	}
 	return slices.DeleteFunc(all, func(p waitPool) bool {
 		var peak int64
 		for k := range p.each {
-			peak += peakOf(v.model, k)
+			peak += hare.MostRoom(v.model.TaskRoom(j, k))
 		}
-		return peak < p.need // a round can never run on this pool
+		return peak < p.tasks // a round can never run on this pool
 	})
 }

@@ -15,6 +15,9 @@ func (v *laneView) waits(job int, from, to int64) []Wait {
 	for _, p := range v.pools(job) {
 		all = append(all, v.waitsFor(job, &p, from, to)...)
 	}
+	if v.model.Placed {
+		all = append(all, v.neverWaits(job, from, to)...)
+	}
 	slices.SortStableFunc(all, func(a, b Wait) int { return cmp.Compare(a.FromS, b.FromS) })
 	return all
 }
@@ -56,7 +59,7 @@ func (v *laneView) waitsFor(job int, p *waitPool, from, to int64) []Wait {
 	}
 	for g := range v.model.GPUs {
 		hold, ok := p.each[v.model.GPUs[g].Type]
-		if !ok {
+		if !ok || !v.mayUse(job, v.model.GPUs[g].Node) {
 			continue
 		}
 		v.service(g, func(w hare.Window) { count(countService, w.StartUs, w.EndUs) })
@@ -64,6 +67,9 @@ func (v *laneView) waitsFor(job int, p *waitPool, from, to int64) []Wait {
 			count(countUsable, w.StartUs, w.EndUs)
 			v.gaps(job, g, w, from, to, thresholds[len(thresholds)-1], func(a, b int64) {
 				count(countFree, a, b)
+				if v.model.Placed {
+					return // nodeChanges goes by nodes
+				}
 				for i, d := range thresholds {
 					if d >= hold {
 						count(countLong+i, a, b-d+1) // a start at b − d is the latest that fits
@@ -72,9 +78,15 @@ func (v *laneView) waitsFor(job int, p *waitPool, from, to int64) []Wait {
 			})
 		}
 	}
+	levels := make([]int64, countLong+len(thresholds))
+	cause := func() string { return causeOf(levels, p.need) }
+	if v.model.Placed {
+		changes = append(changes, v.nodeChanges(job, p, thresholds, from, to)...)
+		levels = make([]int64, countRoomLong+len(thresholds))
+		cause = func() string { return causeOnNodes(levels, p.need, p.tasks) }
+	}
 	slices.SortFunc(changes, func(a, b levelChange) int { return cmp.Compare(a.at, b.at) })
 
-	levels := make([]int64, countLong+len(thresholds))
 	found := map[string]*Wait{}
 	spans := map[string][]interval{}
 	for t, i := from, 0; t < to; {
@@ -85,11 +97,11 @@ func (v *laneView) waitsFor(job int, p *waitPool, from, to int64) []Wait {
 		if i < len(changes) {
 			end = changes[i].at
 		}
-		cause := causeOf(levels, p.need)
+		cause := cause()
 		w := found[cause]
 		if w == nil {
 			w = &Wait{Type: p.name, Cause: cause, FromS: hare.Seconds(t), Need: p.need,
-				NeedS: hare.Seconds(thresholds[0])}
+				NeedS: hare.Seconds(thresholds[0]), PerTask: perTask(&v.model.Jobs[job])}
 			found[cause] = w
 		}
 		w.ToS = hare.Seconds(end)
@@ -110,9 +122,12 @@ func (v *laneView) waitsFor(job int, p *waitPool, from, to int64) []Wait {
 		}
 		switch cause {
 		case waitHeld:
-			w.Jobs, w.Others = v.holders(job, p, spans[cause])
+			w.Jobs, w.Others = v.holders(job, p, cause, spans[cause])
+		case waitFragmented, waitCPUs, waitMemory:
+			w.Jobs, w.Others = v.holders(job, p, cause, spans[cause])
+			w.Nodes, w.OtherNodes = v.where(job, p, int64(w.FromS))
 		case waitNoService, waitBusy:
-			w.UntilS = v.back(p, cause, int64(w.ToS))
+			w.UntilS = v.back(job, p, cause, int64(w.ToS))
 		}
 		all = append(all, *w)
 	}
@@ -177,8 +192,19 @@ func (v *laneView) gaps(job, g int, w hare.Window, from, to, need int64, f func(
 }
 
 // holders returns the jobs that hold GPUs of a pool in the spans, and the number
-// of further such jobs.
-func (v *laneView) holders(job int, p *waitPool, spans []interval) ([]Holder, int) {
+// of further such jobs. Where CPUs or memory lack, it returns the jobs that hold these on
+// nodes that the job may use.
+func (v *laneView) holders(job int, p *waitPool, cause string, spans []interval) ([]Holder, int) {
+	holds := func(g int, other *hare.ModelJob) bool {
+		_, ok := p.each[v.model.GPUs[g].Type]
+		switch cause {
+		case waitCPUs:
+			return other.CPUMilli > 0
+		case waitMemory:
+			return other.MemoryMiB > 0
+		}
+		return ok
+	}
 	type held struct {
 		Holder
 		time int64
@@ -187,7 +213,7 @@ func (v *laneView) holders(job int, p *waitPool, spans []interval) ([]Holder, in
 	by := map[int]*held{}
 	for g := range v.model.GPUs {
 		l := v.lanes[g]
-		if _, ok := p.each[v.model.GPUs[g].Type]; !ok || l == nil {
+		if l == nil || !v.mayUse(job, v.model.GPUs[g].Node) {
 			continue
 		}
 		x := 0
@@ -200,7 +226,7 @@ func (v *laneView) holders(job int, p *waitPool, spans []interval) ([]Holder, in
 				break
 			}
 			end := v.until(g, e)
-			if other := v.jobOf[l.Job[e]]; other != job && end > spans[x].from {
+			if other := v.jobOf[l.Job[e]]; other != job && end > spans[x].from && holds(g, &v.model.Jobs[other]) {
 				h := by[other]
 				if h == nil {
 					h = &held{Holder: Holder{Job: v.inst.Jobs[other].ID}, last: -1}
@@ -232,9 +258,9 @@ func (v *laneView) holders(job int, p *waitPool, spans []interval) ([]Holder, in
 	return out, len(all) - len(out)
 }
 
-// back returns the first time from t on at which a GPU of a pool comes into
-// service, or is no longer busy; nil where no GPU does.
-func (v *laneView) back(p *waitPool, cause string, t int64) *hare.Seconds {
+// back returns the first time from t on at which a GPU of a pool that the job may use
+// comes into service, or is no longer busy; nil where no GPU does.
+func (v *laneView) back(job int, p *waitPool, cause string, t int64) *hare.Seconds {
 	first := int64(math.MaxInt64)
 	look := func(w hare.Window) {
 		if w.StartUs >= t {
@@ -242,7 +268,7 @@ func (v *laneView) back(p *waitPool, cause string, t int64) *hare.Seconds {
 		}
 	}
 	for g := range v.model.GPUs {
-		if _, ok := p.each[v.model.GPUs[g].Type]; !ok {
+		if _, ok := p.each[v.model.GPUs[g].Type]; !ok || !v.mayUse(job, v.model.GPUs[g].Node) {
 			continue
 		}
 		if cause == waitNoService {

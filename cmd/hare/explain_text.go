@@ -126,6 +126,9 @@ func waitWords(w *explain.Wait) string {
 	if w.Need > 1 {
 		need = fmt.Sprintf("%d %s together", w.Need, kind)
 	}
+	if w.PerTask > 1 {
+		need = fmt.Sprintf("%d × %d %s together", w.Need/w.PerTask, w.PerTask, kind)
+	}
 	var text string
 	switch w.Cause {
 	case "no_service":
@@ -133,14 +136,22 @@ func waitWords(w *explain.Wait) string {
 	case "busy":
 		text = fmt.Sprintf("%s: busy with what ran before", need)
 	case "held":
-		var by []string
-		for _, h := range w.Jobs[:min(4, len(w.Jobs))] {
-			by = append(by, fmt.Sprintf("%s (%d until %s s)", h.Job, h.GPUs, h.UntilS))
+		text = fmt.Sprintf("%s: at most %d free; held by %s", need, w.Free, holderWords(w))
+	case "not_allowed":
+		text = fmt.Sprintf("%s: the nodes that the job may use never have them", need)
+	case "fragmented":
+		text = fmt.Sprintf("%s: up to %d free, but not together on nodes%s; held by %s", need, w.Free, nodeWords(w), holderWords(w))
+	case "cpus", "memory":
+		enough, few := "enough CPUs", "too few CPUs"
+		if w.Cause == "memory" {
+			enough, few = "enough memory", "too little memory"
 		}
-		if more := w.Others + len(w.Jobs) - len(by); more > 0 {
-			by = append(by, fmt.Sprintf("%d more", more))
+		if len(w.Nodes) == 0 {
+			text = fmt.Sprintf("%s: the nodes never have %s", need, enough)
+			break
 		}
-		text = fmt.Sprintf("%s: at most %d free; held by %s", need, w.Free, strings.Join(by, ", "))
+		text = fmt.Sprintf("%s: up to %d free, but %s beside them%s; held by %s", need, w.Free, few, nodeWords(w),
+			holderWords(w))
 	case "too_short":
 		text = fmt.Sprintf("%s: free, but not for %s s on end", need, w.NeedS)
 	default:
@@ -153,6 +164,41 @@ func waitWords(w *explain.Wait) string {
 		return fmt.Sprintf("%s (%s s to %s s)", text, w.FromS, w.ToS)
 	}
 	return fmt.Sprintf("%s (%s s of %s s to %s s)", text, w.ForS, w.FromS, w.ToS)
+}
+
+// holderWords names up to four jobs that hold what a wait needs.
+func holderWords(w *explain.Wait) string {
+	var by []string
+	for _, h := range w.Jobs[:min(4, len(w.Jobs))] {
+		by = append(by, fmt.Sprintf("%s (%d until %s s)", h.Job, h.GPUs, h.UntilS))
+	}
+	if more := w.Others + len(w.Jobs) - len(by); more > 0 {
+		by = append(by, fmt.Sprintf("%d more", more))
+	}
+	return strings.Join(by, ", ")
+}
+
+// nodeWords says what is free on up to four nodes.
+func nodeWords(w *explain.Wait) string {
+	var nodes []string
+	for i := range w.Nodes[:min(4, len(w.Nodes))] {
+		n := &w.Nodes[i]
+		text := fmt.Sprintf("%s %d", n.Node, n.GPUs)
+		if w.Cause == "cpus" && n.CPUs != nil {
+			text += fmt.Sprintf(" and %s CPUs", n.CPUs)
+		}
+		if w.Cause == "memory" && n.MemoryMiB != nil {
+			text += fmt.Sprintf(" and %d MiB", *n.MemoryMiB)
+		}
+		nodes = append(nodes, text)
+	}
+	if more := w.OtherNodes + len(w.Nodes) - len(nodes); more > 0 {
+		nodes = append(nodes, fmt.Sprintf("%d more", more))
+	}
+	if len(nodes) == 0 {
+		return ""
+	}
+	return " (" + strings.Join(nodes, ", ") + ")"
 }
 
 func (ep *explainPrinter) earlier(x *explain.Answer) {
@@ -194,6 +240,9 @@ func changeWords(c *explain.Change) string {
 	switch c.Kind {
 	case "add_gpu":
 		text = fmt.Sprintf("one %s more %s", c.Type, does)
+		if c.GPUs > 1 {
+			text = fmt.Sprintf("one node of %d %s more %s", c.GPUs, c.Type, does)
+		}
 	case "weight":
 		text = "a greater weight " + does
 		if c.Weight != nil && c.Does {

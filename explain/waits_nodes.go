@@ -1,0 +1,346 @@
+package explain
+
+import (
+	"cmp"
+	"math/bits"
+	"slices"
+
+	"github.com/hare-sched/hare"
+)
+
+// maxWhere is how many nodes are listed for a wait, at most.
+const maxWhere = 6
+
+// NodeFree is what is free on a node at a time.
+type NodeFree struct {
+	Node string `json:"node"`
+	GPUs int64  `json:"gpus"`
+	// CPUs are the free CPUs of the node, where it limits them.
+	CPUs *hare.Seconds `json:"cpus,omitempty"`
+	// MemoryMiB is the free memory of the node, where it limits its memory.
+	MemoryMiB *int64 `json:"memory_mib,omitempty"`
+} //	@name	NodeFree
+
+// The levels of levelChange where nodes matter, from countRoom on in tasks: countRoom goes
+// by free GPUs, countRoomCPUs also by free CPUs, countRoomAll also by free memory.
+const (
+	countRoom = countFree + 1 + iota
+	countRoomCPUs
+	countRoomAll
+	countRoomLong // + the index of a threshold: the room lasts for as long as the threshold
+)
+
+// never says why a job never finds room on a type for which it has a profile: cause is ""
+// where it does, or where the cluster lacks GPUs.
+func (v *laneView) never(job, kind int) (cause string) {
+	j := v.model.Jobs[job]
+	tasks := j.Tasks
+	if j.Sync == hare.Relaxed || j.Mix {
+		tasks = 1
+	}
+	set, cpus, memory := j.Set, j.CPUMilli, j.MemoryMiB
+	j.Set, j.CPUMilli, j.MemoryMiB = -1, 0, 0
+	short := func() bool { return hare.MostRoom(v.model.TaskRoom(&j, kind)) < tasks }
+	if short() {
+		return ""
+	}
+	if j.Set = set; short() {
+		return waitNotAllowed
+	}
+	if j.CPUMilli = cpus; short() {
+		return waitCPUs
+	}
+	if j.MemoryMiB = memory; short() {
+		return waitMemory
+	}
+	return ""
+}
+
+// neverWaits returns the waits for types on which the job never finds room.
+func (v *laneView) neverWaits(job int, from, to int64) []Wait {
+	var all []Wait
+	j := &v.model.Jobs[job]
+	for _, on := range v.inst.Jobs[job].On {
+		kind, known := slices.BinarySearch(v.model.Types, on.Type)
+		if !known {
+			continue
+		}
+		cause := v.never(job, kind)
+		if cause == "" {
+			continue
+		}
+		need := j.GPUs
+		if j.Sync != hare.Relaxed {
+			need *= j.Tasks
+		}
+		hold := on.DurationUs()
+		switch j.Sync {
+		case hare.Relaxed:
+			hold = on.ComputeUs
+		case hare.Rigid:
+			hold *= j.Rounds
+		}
+		all = append(all, Wait{Type: on.Type, Cause: cause, FromS: hare.Seconds(from), ToS: hare.Seconds(to),
+			ForS: hare.Seconds(to - from), Need: need, NeedS: hare.Seconds(hold), PerTask: perTask(j)})
+	}
+	return all
+}
+
+// perTask is the field PerTask of a wait of the job.
+func perTask(j *hare.ModelJob) int64 {
+	if j.GPUs == 1 {
+		return 0
+	}
+	return j.GPUs
+}
+
+// load is what jobs but one hold on a node over time.
+type load struct {
+	at   []int64   // ascending, the first at or before all times that are asked for
+	most [][]int64 // most[k][i] is the greatest load of the steps i to i + 2^k − 1
+}
+
+// newLoad adds up changes of a load.
+func newLoad(from int64, changes map[int64]int64) *load {
+	changes[from] += 0
+	l := &load{}
+	for t := range changes {
+		l.at = append(l.at, t)
+	}
+	slices.Sort(l.at)
+	sums, sum := make([]int64, len(l.at)), int64(0)
+	for i, t := range l.at {
+		sum += changes[t]
+		sums[i] = sum
+	}
+	l.most = append(l.most, sums)
+	for width := 1; 2*width <= len(sums); width *= 2 {
+		last := l.most[len(l.most)-1]
+		next := make([]int64, len(sums)-2*width+1)
+		for i := range next {
+			next[i] = max(last[i], last[i+width])
+		}
+		l.most = append(l.most, next)
+	}
+	return l
+}
+
+// over returns the greatest load in [from, to).
+func (l *load) over(from, to int64) int64 {
+	step := func(t int64) int { // the step that holds t
+		i, found := slices.BinarySearch(l.at, t)
+		if !found {
+			i--
+		}
+		return max(0, i)
+	}
+	a, b := step(from), step(max(from, to-1))
+	k := bits.Len(uint(b-a+1)) - 1
+	return max(l.most[k][a], l.most[k][b-1<<k+1])
+}
+
+// loadsOf returns the CPUs and the memory that jobs other than job hold on a node between
+// from and to. An entry holds from its first start to its last end.
+func (v *laneView) loadsOf(job, node int, from, to int64) (cpus, memory *load) {
+	type block struct {
+		job              int
+		start, end, name int64
+	}
+	lanes := map[block]int64{} // the number of lanes with such an entry
+	n := &v.inst.Cluster.Nodes[node]
+	for g := v.model.Nodes[node].FirstGPU; g < v.model.Nodes[node].FirstGPU+int(n.GPUCount()); g++ {
+		l := v.lanes[g]
+		if l == nil {
+			continue
+		}
+		for e := v.first(g, from); e < len(l.Job) && l.StartUs[e] < to; e++ {
+			if other := v.jobOf[l.Job[e]]; other != job {
+				lanes[block{other, l.StartUs[e], v.until(g, e), l.Entry(e).Round}]++
+			}
+		}
+	}
+	changes := [2]map[int64]int64{{}, {}}
+	for b, count := range lanes {
+		j := &v.model.Jobs[b.job]
+		tasks := count / j.GPUs
+		for i, each := range [2]int64{j.CPUMilli, j.MemoryMiB} {
+			changes[i][max(from, b.start)] += tasks * each
+			changes[i][b.end] -= tasks * each
+		}
+	}
+	return newLoad(from, changes[0]), newLoad(from, changes[1])
+}
+
+// mayUse says whether the job may use the node.
+func (v *laneView) mayUse(job, node int) bool {
+	return !v.model.Placed || v.model.Kinds[v.model.Nodes[node].Kind].Allows(&v.model.Jobs[job])
+}
+
+// nodeChanges adds the changes of the levels from countRoom on: how many tasks of the job
+// find room on each node that it may use. It takes O(n log n) for n entries of the nodes.
+func (v *laneView) nodeChanges(job int, p *waitPool, thresholds []int64, from, to int64) []levelChange {
+	var all []levelChange
+	longest := thresholds[len(thresholds)-1]
+	j := &v.model.Jobs[job]
+	for ni := range v.inst.Cluster.Nodes {
+		if !v.mayUse(job, ni) {
+			continue
+		}
+		n := &v.inst.Cluster.Nodes[ni]
+		// By type of the pool: GPUs that are free, and free for as long as each threshold.
+		kinds := map[int]int{}
+		var changes []levelChange // level is type · (1 + thresholds) + 0 or 1 + threshold
+		width := 1 + len(thresholds)
+		count := func(level int, a, b int64) {
+			if a, b = max(a, from), min(b, to); a < b {
+				changes = append(changes, levelChange{a, level, 1}, levelChange{b, level, -1})
+			}
+		}
+		for g := v.model.Nodes[ni].FirstGPU; g < v.model.Nodes[ni].FirstGPU+int(n.GPUCount()); g++ {
+			kind := v.model.GPUs[g].Type
+			hold, ok := p.each[kind]
+			if !ok {
+				continue
+			}
+			if _, known := kinds[kind]; !known {
+				kinds[kind] = len(kinds)
+			}
+			base := kinds[kind] * width
+			for _, w := range v.model.Classes[v.model.GPUs[g].Class].Windows {
+				v.gaps(job, g, w, from, to, longest, func(a, b int64) {
+					count(base, a, b)
+					for i, d := range thresholds {
+						if d >= hold {
+							count(base+1+i, a, b-d+1)
+						}
+					}
+				})
+			}
+		}
+		if len(kinds) == 0 {
+			continue
+		}
+		at := []int64{from}
+		for _, c := range changes {
+			at = append(at, c.at)
+		}
+		limits := n.CPUMilli > 0 && j.CPUMilli > 0 || n.MemoryMiB > 0 && j.MemoryMiB > 0
+		var cpus, memory *load
+		if limits {
+			cpus, memory = v.loadsOf(job, ni, from, to+longest)
+			for _, l := range []*load{cpus, memory} {
+				for _, t := range l.at {
+					at = append(at, t)
+					for _, d := range thresholds {
+						at = append(at, t-d+1) // from here on, a block of this length holds at t
+					}
+				}
+			}
+		}
+		slices.Sort(at)
+		at = slices.Compact(at)
+		slices.SortFunc(changes, func(a, b levelChange) int { return cmp.Compare(a.at, b.at) })
+		levels := make([]int64, len(kinds)*width)
+		before := make([]int64, len(thresholds)+3)
+		next := 0
+		for _, t := range at {
+			if t < from || t >= to {
+				continue
+			}
+			for ; next < len(changes) && changes[next].at <= t; next++ {
+				levels[changes[next].level] += changes[next].by
+			}
+			room := func(column int, until int64, byCPUs, byMemory bool) int64 {
+				sum := int64(0)
+				for k := range len(kinds) {
+					sum += levels[k*width+column] / j.GPUs
+				}
+				if byCPUs && n.CPUMilli > 0 && j.CPUMilli > 0 {
+					sum = min(sum, (n.CPUMilli-cpus.over(t, until))/j.CPUMilli)
+				}
+				if byMemory && n.MemoryMiB > 0 && j.MemoryMiB > 0 {
+					sum = min(sum, (n.MemoryMiB-memory.over(t, until))/j.MemoryMiB)
+				}
+				if j.Distinct {
+					sum = min(sum, 1)
+				}
+				return max(0, sum)
+			}
+			now := []int64{room(0, t+1, false, false), room(0, t+1, true, false), room(0, t+1, true, true)}
+			for i, d := range thresholds {
+				now = append(now, room(1+i, t+d, true, true))
+			}
+			for i, x := range now {
+				if x != before[i] {
+					all = append(all, levelChange{t, countRoom + i, x - before[i]})
+				}
+			}
+			before = now
+		}
+	}
+	return all
+}
+
+// causeOnNodes is causeOf where nodes matter, for a round of so many tasks.
+func causeOnNodes(levels []int64, need, tasks int64) string {
+	for _, n := range levels[countRoomLong:] {
+		if n >= tasks {
+			return waitChoice
+		}
+	}
+	switch {
+	case levels[countService] < need:
+		return waitNoService
+	case levels[countUsable] < need:
+		return waitBusy
+	case levels[countFree] < need:
+		return waitHeld
+	case levels[countRoom] < tasks:
+		return waitFragmented
+	case levels[countRoomCPUs] < tasks:
+		return waitCPUs
+	case levels[countRoomAll] < tasks:
+		return waitMemory
+	}
+	return waitTooShort
+}
+
+// where returns what is free at t on the nodes that the job may use, those with the most
+// free GPUs of the pool first, and the number of further nodes with free GPUs.
+func (v *laneView) where(job int, p *waitPool, t int64) ([]NodeFree, int) {
+	var all []NodeFree
+	for ni := range v.inst.Cluster.Nodes {
+		if !v.mayUse(job, ni) {
+			continue
+		}
+		n := &v.inst.Cluster.Nodes[ni]
+		x := NodeFree{Node: n.Name}
+		for g := v.model.Nodes[ni].FirstGPU; g < v.model.Nodes[ni].FirstGPU+int(n.GPUCount()); g++ {
+			if _, ok := p.each[v.model.GPUs[g].Type]; !ok {
+				continue
+			}
+			for _, w := range v.model.Classes[v.model.GPUs[g].Class].Windows {
+				v.gaps(job, g, w, t, t+1, 1, func(a, b int64) { x.GPUs++ })
+			}
+		}
+		if x.GPUs > 0 {
+			all = append(all, x)
+		}
+	}
+	slices.SortStableFunc(all, func(a, b NodeFree) int { return cmp.Compare(b.GPUs, a.GPUs) })
+	few := slices.Clone(all[:min(len(all), maxWhere)])
+	for i := range few {
+		ni := slices.IndexFunc(v.inst.Cluster.Nodes, func(n hare.Node) bool { return n.Name == few[i].Node })
+		n := &v.inst.Cluster.Nodes[ni]
+		cpus, memory := v.loadsOf(job, ni, t, t+1)
+		if n.CPUMilli > 0 {
+			free := hare.Seconds((n.CPUMilli - cpus.over(t, t+1)) * 1000)
+			few[i].CPUs = &free
+		}
+		if n.MemoryMiB > 0 {
+			free := n.MemoryMiB - memory.over(t, t+1)
+			few[i].MemoryMiB = &free
+		}
+	}
+	return few, len(all) - len(few)
+}
