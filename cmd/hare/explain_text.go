@@ -140,7 +140,8 @@ func waitWords(w *explain.Wait) string {
 	case "not_allowed":
 		text = fmt.Sprintf("%s: the nodes that the job may use never have them", need)
 	case "fragmented":
-		text = fmt.Sprintf("%s: up to %d free, but not together on nodes%s; held by %s", need, w.Free, nodeWords(w), holderWords(w))
+		text = fmt.Sprintf("%s: up to %d free, but not together on nodes%s; held by %s", need, w.Free, nodeWords(w),
+			holderWords(w))
 	case "cpus", "memory":
 		enough, few := "enough CPUs", "too few CPUs"
 		if w.Cause == "memory" {
