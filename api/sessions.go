@@ -411,7 +411,8 @@ func (s *server) refusal(r *http.Request, err error) *wire.Refusal {
 	var fault *hare.InvalidError
 	var gap *sessions.SequenceError
 	one := func(status int, pointer, code, detail string) *wire.Refusal {
-		return &wire.Refusal{Status: status, Errors: hare.InvalidErrors{{Pointer: pointer, Code: code, Detail: detail}}}
+		return &wire.Refusal{Status: int64(status),
+			Errors: hare.InvalidErrors{{Pointer: pointer, Code: code, Detail: detail}}}
 	}
 	switch {
 	case errors.As(err, &faults):

@@ -127,11 +127,28 @@ func (c *Client) DeleteSession(ctx context.Context, id string) error {
 // changes nothing.
 type EventError struct {
 	Seq      int64
-	Status   int    `json:"status"`
-	Pointer  string `json:"pointer"` // into the event
-	Code     string `json:"code"`
-	Detail   string `json:"detail"`
-	Expected int64  `json:"expected"` // the number that must come next, where the event has another number
+	Status   int
+	Pointer  string // into the event
+	Code     string
+	Detail   string
+	Expected int64              // the number that must come next, where the event has another number
+	Errors   hare.InvalidErrors // all faults where there are several
+}
+
+// refusalError is the error of a refused event: a Problem where the server ends, so that the
+// call is tried again, and otherwise an EventError.
+func refusalError(r *wire.Refusal) error {
+	e := &EventError{Seq: r.Seq, Status: int(r.Status), Expected: r.Expected}
+	if len(r.Errors) > 0 {
+		e.Pointer, e.Code, e.Detail = r.Errors[0].Pointer, r.Errors[0].Code, r.Errors[0].Detail
+	}
+	if len(r.Errors) > 1 {
+		e.Errors = r.Errors
+	}
+	if e.Code == "draining" {
+		return &Problem{Status: e.Status, Code: e.Code, Detail: e.Detail}
+	}
+	return e
 }
 
 func (e *EventError) Error() string {
@@ -162,25 +179,14 @@ func (c *Client) Apply(ctx context.Context, s *Session, events ...hare.Event) ([
 				if err != nil {
 					return networkError{fmt.Errorf("client: %d of %d events were answered: %w", len(answers), len(events), err)}
 				}
-				var refused struct {
-					Seq   int64       `json:"seq"`
-					Error *EventError `json:"error"`
-				}
-				if err := json.Unmarshal(line, &refused); err != nil {
-					return fmt.Errorf("client: an answer is not JSON: %w", err)
-				}
-				if e := refused.Error; e != nil {
-					e.Seq = refused.Seq
-					if e.Code == "draining" {
-						return &Problem{Status: e.Status, Code: e.Code, Detail: e.Detail}
-					}
-					return e
-				}
-				a, err := wire.DecodeAnswer(line)
+				a, err := wire.DecodeAnswerLine(line)
 				if err != nil {
 					return fmt.Errorf("client: %w", err)
 				}
-				answers = append(answers, a)
+				if refused := a.Refusal; refused != nil {
+					return refusalError(refused)
+				}
+				answers = append(answers, a.Answer)
 			}
 			_, _ = io.Copy(io.Discard, in) // reach the end, so that the connection can be reused
 			return nil

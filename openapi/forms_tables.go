@@ -23,6 +23,8 @@ type (
 	Decision       struct{} //	@name	Decision
 	Record         struct{} //	@name	Record
 	SessionPlan    struct{} //	@name	SessionPlan
+	Answer         struct{} //	@name	Answer
+	EventError     struct{} //	@name	EventError
 
 	// WhatIfRequest is whatif.Form.
 	WhatIfRequest struct{} //	@name	WhatIfRequest

@@ -57,7 +57,7 @@ func generate(t *testing.T) (spec map[string]any, forms map[string]form) {
 		t.Fatal(err)
 	}
 	repair(spec, forms, examples(t), answers(t))
-	fromTables(spec, forms)
+	fromTables(t, spec, forms)
 	secure(spec)
 	strictQueries(spec)
 	sharpen(spec)
@@ -68,8 +68,8 @@ func generate(t *testing.T) (spec map[string]any, forms map[string]form) {
 var tables = append(wire.Forms(), simulation.Form, whatif.Form)
 
 // fromTables adds to the components the forms of tables and the forms to which
-// these refer.
-func fromTables(spec map[string]any, forms map[string]form) {
+// these refer. A type that is encoded beside a table has the fields of the table.
+func fromTables(t *testing.T, spec map[string]any, forms map[string]form) {
 	schemas := spec["components"].(map[string]any)["schemas"].(map[string]any)
 	todo := slices.Clone(tables)
 	for done := map[string]bool{}; len(todo) > 0; todo = todo[1:] {
@@ -78,6 +78,9 @@ func fromTables(spec map[string]any, forms map[string]form) {
 			continue
 		}
 		done[f.Name()] = true
+		if fields := forms[f.Name()].fields; len(fields) > 0 && !slices.Equal(fields, f.Names()) {
+			t.Errorf("%s has the fields %v, and in its table %v", f.Name(), fields, f.Names())
+		}
 		schemas[f.Name()] = f.Schema()
 		forms[f.Name()] = form{fields: f.Names()}
 		todo = append(todo, f.Parts()...)

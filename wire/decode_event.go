@@ -283,24 +283,6 @@ func readArrivingProfiles(r *Reader, v *arrivingDoc) error {
 	return err
 }
 
-// DecodeAnswer strictly reads the line that answers one event.
-func DecodeAnswer(line []byte) (hare.Answer, error) {
-	var a hare.Answer
-	if err := answerTable.Decode(newLineReader(line), &a); err != nil {
-		return hare.Answer{}, err
-	}
-	return a, nil
-}
-
-const decisionsRemedy = "an array, which may be empty"
-
-var answerTable = NewTable("Answer", "Answer answers one event.",
-	Integer("seq", func(v *hare.Answer) *int64 { return &v.Seq }, 1, hare.MaxExact).
-		Required("the number of the event that this answers"),
-	Objects("decisions", func(v *hare.Answer) *[]hare.Decision { return &v.Decisions }, decisionTable).
-		Required(decisionsRemedy),
-)
-
 var decisionTypeNames = []string{hare.DecisionStart.String(), hare.DecisionWithdraw.String()}
 
 var decisionTable = NewTable("Decision", "Decision says which task starts where, or that a start is void.",

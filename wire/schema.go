@@ -175,7 +175,7 @@ func formsIn(v any) []Form {
 // Forms returns the forms of results and of the requests to solve, bound and
 // verify, without the forms to which these refer.
 func Forms() []Form {
-	return []Form{resultTable, solveForm, boundForm, verifyForm, sessionTable, recordTable, sessionPlanTable}
+	return []Form{resultTable, solveForm, boundForm, verifyForm, sessionTable, recordTable, sessionPlanTable, answerTable}
 }
 
 // These forms are those to which requests of other packages refer.

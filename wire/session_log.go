@@ -3,7 +3,6 @@ package wire
 import (
 	"bytes"
 	"slices"
-	"strconv"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -118,53 +117,4 @@ func (r *Reader) verbatim(kind jsontext.Kind, to *[]byte) error {
 	}
 	*to = v
 	return nil
-}
-
-// Refusal is the reason why an event was not applied. Later events of the stream can
-// still be applied.
-type Refusal struct {
-	Seq      int64 // number of the event; 0 where it could not be read
-	Line     int64 // number of the line in the stream, from 1
-	Status   int   // the corresponding HTTP status
-	Expected int64 // the number that must come next, where the event has another number; otherwise 0
-	Errors   hare.InvalidErrors
-}
-
-// AppendRefusal appends the JSON form of a refusal, without a newline. Code, pointer
-// and detail are those of the first fault; errors holds all faults where there are
-// several.
-func AppendRefusal(b []byte, r *Refusal) []byte {
-	b = append(b, `{"seq":`...)
-	if r.Seq > 0 {
-		b = strconv.AppendInt(b, r.Seq, 10)
-	} else {
-		b = append(b, "null"...)
-	}
-	b = strconv.AppendInt(append(b, `,"error":{"status":`...), int64(r.Status), 10)
-	if r.Line > 0 {
-		b = strconv.AppendInt(append(b, `,"line":`...), r.Line, 10)
-	}
-	if len(r.Errors) > 0 {
-		b = appendFault(append(b, ','), r.Errors[0])
-	}
-	if r.Expected > 0 {
-		b = strconv.AppendInt(append(b, `,"expected":`...), r.Expected, 10)
-	}
-	if len(r.Errors) > 1 {
-		b = append(b, `,"errors":[`...)
-		for i, e := range r.Errors {
-			if i > 0 {
-				b = append(b, ',')
-			}
-			b = append(appendFault(append(b, '{'), e), '}')
-		}
-		b = append(b, ']')
-	}
-	return append(b, "}}"...)
-}
-
-func appendFault(b []byte, e *hare.InvalidError) []byte {
-	b = appendString(append(b, `"pointer":`...), e.Pointer)
-	b = appendString(append(b, `,"code":`...), e.Code)
-	return appendString(append(b, `,"detail":`...), e.Detail)
 }

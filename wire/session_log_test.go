@@ -67,8 +67,24 @@ func TestAppendRefusal(t *testing.T) {
 				`\"x\"","expected":3,"errors":[{"pointer":"/gpu","code":"unknown_gpu","detail":"no ` +
 				`\"x\""},{"pointer":"/gpu","code":"unknown_gpu","detail":"no \"x\""}]}}`},
 	} {
-		if diff := cmp.Diff(c.want, string(wire.AppendRefusal(nil, &c.r))); diff != "" {
+		line := wire.AppendRefusal(nil, &c.r)
+		if diff := cmp.Diff(c.want, string(line)); diff != "" {
 			t.Error(diff)
+		}
+		if got, err := wire.DecodeAnswerLine(line); err != nil {
+			t.Error(err)
+		} else if diff := cmp.Diff(&c.r, got.Refusal); diff != "" {
+			t.Error(diff)
+		}
+		if _, err := wire.DecodeAnswer(line); err == nil {
+			t.Errorf("%s is read as an answer", line)
+		}
+	}
+	for _, text := range []string{`{"seq":1}`, `{"seq":null,"decisions":[]}`, `{"seq":1,"error":{}}`,
+		`{"error":null,"seq":1}`,
+		`{"seq":1,"decisions":[],"error":{"status":422,"pointer":"","code":"c","detail":"d"}}`} {
+		if _, err := wire.DecodeAnswerLine([]byte(text)); err == nil {
+			t.Errorf("%s is read", text)
 		}
 	}
 }

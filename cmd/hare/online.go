@@ -202,7 +202,7 @@ func (s *stream) answer(line []byte, bad error) error {
 }
 
 func (s *stream) apply(line []byte, bad error) (hare.Event, []hare.Decision, *wire.Refusal) {
-	refuse := func(seq int64, status int, errs ...*hare.InvalidError) *wire.Refusal {
+	refuse := func(seq, status int64, errs ...*hare.InvalidError) *wire.Refusal {
 		return &wire.Refusal{Seq: seq, Status: status, Errors: errs}
 	}
 	if bad != nil {
