@@ -252,7 +252,7 @@ func addEntry(t *testing.T, l *hare.Lane, jobs, fields []string) {
 // when to when the entry of a task holds its GPU. plainPlaces returns the first condition that
 // fails, or "".
 func plainPlaces(inst *hare.Instance, s *hare.Schedule, tasks []plainTask,
-	spanOf func(plainTask) (from, to int64)) string {
+	spanOf func(plainTask) (from, to int64), run *naiveWork) string {
 	nodeOf := func(gpu string) *hare.Node {
 		name := gpu[:strings.LastIndexByte(gpu, '/')]
 		at := slices.IndexFunc(inst.Cluster.Nodes, func(n hare.Node) bool { return n.Name == name })
@@ -312,6 +312,13 @@ func plainPlaces(inst *hare.Instance, s *hare.Schedule, tasks []plainTask,
 				cpus[fmt.Sprint(n.Name, " ", at)] += j.CPUMilliPerTask * 6 / j.TaskGPUs()
 				memory[fmt.Sprint(n.Name, " ", at)] += j.MemoryMiBPerTask * 6 / j.TaskGPUs()
 			}
+		}
+	}
+	for i := range inst.Cluster.Nodes {
+		for _, at := range times {
+			key := fmt.Sprint(inst.Cluster.Nodes[i].Name, " ", at)
+			cpus[key] += 6 * run.tasks(inst, i, at, func(j *hare.Job) int64 { return j.CPUMilliPerTask })
+			memory[key] += 6 * run.tasks(inst, i, at, func(j *hare.Job) int64 { return j.MemoryMiBPerTask })
 		}
 	}
 	for _, t := range tasks {

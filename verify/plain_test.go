@@ -3,6 +3,7 @@ package verify_test
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/hare-sched/hare"
 )
@@ -16,11 +17,13 @@ type plainTask struct {
 	start, p, d int64
 }
 
-// plainCheck implements the text of docs/design.md, sections 1 and 6, task by task. It
+// plainCheck implements the text of docs/design.md, sections 1 and 6, docs/nodes.md, docs/running.md
+// and docs/dependencies.md, task by task. It
 // expands every round and compares every pair of tasks, so it is only fit for tiny
-// schedules. It returns the first condition that fails, or "" and Σ w (C − a) in 1e-12.
+// schedules. It returns the first condition that fails, or "" and the objective in 1e-12.
 func plainCheck(inst *hare.Instance, s *hare.Schedule) (string, hare.Amount) {
 	var value hare.Amount
+	run := naiveRunning(inst, nodeReading{})
 	kinds, open := map[string]string{}, map[string][]hare.Window{}
 	for _, n := range inst.Cluster.Nodes {
 		number := 0
@@ -36,6 +39,11 @@ func plainCheck(inst *hare.Instance, s *hare.Schedule) (string, hare.Amount) {
 					for _, b := range n.Busy {
 						if b.GPU == number {
 							w.StartUs = max(w.StartUs, b.UntilUs)
+						}
+					}
+					for i := range inst.Jobs {
+						if inst.Jobs[i].Running() && slices.Contains(inst.Jobs[i].Progress.GPUs, name) {
+							w.StartUs = max(w.StartUs, run.until[i])
 						}
 					}
 					if w.StartUs < w.EndUs {
@@ -80,7 +88,7 @@ func plainCheck(inst *hare.Instance, s *hare.Schedule) (string, hare.Amount) {
 				return "profile", value
 			}
 			p, d := j.On[at].ComputeUs, j.On[at].DurationUs()
-			if e.Round+e.Rounds > j.Rounds {
+			if e.Round < run.first[job] || e.Round+e.Rounds > j.Rounds {
 				return "rounds", value
 			}
 			for r := range e.Rounds {
@@ -108,24 +116,46 @@ func plainCheck(inst *hare.Instance, s *hare.Schedule) (string, hare.Amount) {
 			first[k] = t.start
 		}
 		ends[k], first[k] = max(ends[k], t.start+t.d), min(first[k], t.start)
-		if t.start < inst.Jobs[t.job].ReleaseUs {
+		if t.start < max(inst.Jobs[t.job].ReleaseUs, run.until[t.job]) {
 			return "release", value
 		}
 	}
+	done := map[string]int64{}
 	for i := range inst.Jobs {
 		j := &inst.Jobs[i]
-		for r := range j.Rounds {
+		for r := run.first[i]; r < j.Rounds; r++ {
 			if count[key{i, r}] != j.Tasks*j.TaskGPUs() {
 				return "count", value
 			}
-			if r > 0 && first[key{i, r}] < ends[key{i, r - 1}] {
+			if r > run.first[i] && first[key{i, r}] < ends[key{i, r - 1}] {
 				return "precedence", value
 			}
-			if j.Sync == hare.Rigid && r > 0 && first[key{i, r}] != ends[key{i, r - 1}] {
+			if j.Sync == hare.Rigid && r > run.first[i] && first[key{i, r}] != ends[key{i, r - 1}] {
 				return "back to back", value
 			}
 		}
-		value = value.Add(hare.Product(j.WeightMicro, ends[key{i, j.Rounds - 1}]-j.ReleaseUs))
+		if done[j.ID] = ends[key{i, j.Rounds - 1}]; run.first[i] == j.Rounds {
+			done[j.ID] = run.until[i]
+		}
+		switch {
+		case inst.Objective == hare.ObjectiveMakespan:
+			if c := hare.Product(1e6, done[j.ID]); c.Cmp(value) > 0 {
+				value = c
+			}
+			continue
+		case run.first[i] == j.Rounds:
+			continue
+		case inst.Objective == hare.ObjectiveJCTAndTardiness && j.DeadlineUs > 0:
+			value = value.Add(hare.Product(j.LateWeightMicro, max(0, done[j.ID]-j.DeadlineUs)))
+		}
+		value = value.Add(hare.Product(j.WeightMicro, done[j.ID]-j.ReleaseUs))
+	}
+	for i := range inst.Jobs {
+		for _, p := range inst.Jobs[i].After {
+			if first[key{i, run.first[i]}] < done[p.Job]+p.LagUs {
+				return "after", value
+			}
+		}
 	}
 	// held returns from when to when a task holds its GPU.
 	held := func(t plainTask) (int64, int64) {
@@ -159,7 +189,7 @@ func plainCheck(inst *hare.Instance, s *hare.Schedule) (string, hare.Amount) {
 			}
 		}
 		if j := &inst.Jobs[t.job]; j.Sync == hare.Rigid {
-			for r := range j.Rounds {
+			for r := run.first[t.job]; r < j.Rounds; r++ {
 				if !slices.ContainsFunc(tasks, func(o plainTask) bool {
 					return o.job == t.job && o.round == r &&
 						o.gpu == t.gpu
@@ -169,7 +199,10 @@ func plainCheck(inst *hare.Instance, s *hare.Schedule) (string, hare.Amount) {
 			}
 		}
 	}
-	if why := plainPlaces(inst, s, tasks, spanOf); why != "" {
+	if why := plainPlaces(inst, s, tasks, spanOf, &run); why != "" {
+		return why, value
+	}
+	if why := plainUsers(inst, tasks, spanOf, &run); why != "" {
 		return why, value
 	}
 	// Nothing runs inside an entry, and each entry lies in one window.
@@ -184,4 +217,54 @@ func plainCheck(inst *hare.Instance, s *hare.Schedule) (string, hare.Amount) {
 		}
 	}
 	return "", value
+}
+
+// plainUsers implements the rules of docs/running.md about reservations and quotas task by task.
+func plainUsers(inst *hare.Instance, tasks []plainTask, spanOf func(plainTask) (from, to int64), run *naiveWork) string {
+	counts := func(q *hare.Quota, job int, kind string) bool {
+		return slices.Contains(inst.Jobs[job].Users, q.User) && (q.Types == nil || slices.Contains(q.Types, kind))
+	}
+	for _, t := range tasks {
+		from, to := spanOf(t)
+		j := &inst.Jobs[t.job]
+		for _, v := range inst.Cluster.Reservations {
+			admitted := slices.Contains(v.Jobs, j.ID) || overlap(v.Users, j.Users)
+			for i := range inst.Cluster.Nodes {
+				n := &inst.Cluster.Nodes[i]
+				job := hare.Job{Only: v.Nodes}
+				if strings.HasPrefix(t.gpu, n.Name+"/") && job.AllowsNode(n) && !admitted && from < v.UntilUs &&
+					v.FromUs < to {
+					return "reserved"
+				}
+			}
+		}
+		for x := range inst.Quota {
+			q := &inst.Quota[x]
+			if !counts(q, t.job, t.kind) {
+				continue
+			}
+			held, seen := int64(0), map[string]bool{}
+			for _, o := range tasks {
+				oFrom, oTo := spanOf(o)
+				id := fmt.Sprint(o.gpu, " ", o.entry)
+				if !seen[id] && counts(q, o.job, o.kind) && oFrom <= from && from < oTo {
+					seen[id] = true
+					held++
+				}
+			}
+			for i := range inst.Jobs {
+				if p := inst.Jobs[i].Progress; p != nil && from < run.until[i] {
+					for _, gpu := range p.GPUs {
+						if counts(q, i, typeOf(inst, gpu)) {
+							held++
+						}
+					}
+				}
+			}
+			if held > q.GPUs {
+				return "quota"
+			}
+		}
+	}
+	return ""
 }

@@ -1,6 +1,9 @@
 package verify_test
 
 import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/hare-sched/hare"
@@ -60,4 +63,83 @@ func TestExamplesOfRules(t *testing.T) {
 			t.Errorf("%s: brute force finds the constant %s, want %s", name, fixed, res.Constant)
 		}
 	}
+}
+
+// Optimal schedules of random tiny instances with all rules, some with an entry moved in time or
+// to another GPU, are judged as the text of the documentation judges them task by task.
+func TestSchedulesOfRules(t *testing.T) {
+	instances := 1200
+	if testing.Short() {
+		instances = 300
+	}
+	r := rand.New(rand.NewPCG(15, 3))
+	kept, broken := 0, map[string]int{}
+	for i := range instances {
+		inst := brute.RandomMixed(r)
+		_, plan, done := brute.OptimumOnNodes(inst, 5_000)
+		if !done || plan == nil {
+			continue
+		}
+		for range 12 {
+			moved := moveEntries(r, inst, plan)
+			value, _, faults := verify.ScheduleValue(inst, moved)
+			why, want := plainCheck(inst, moved)
+			if (why == "") != (len(faults) == 0) || why == "" && value.Cmp(want) != 0 {
+				t.Fatalf("instance %d: faults %v, value %v; task by task %q, %v: %+v %+v", i, faults, value, why, want, inst,
+					moved)
+			}
+			if why == "" {
+				kept++
+			} else {
+				broken[faults[0].Constraint]++
+			}
+		}
+	}
+	t.Logf("%d kept, broken %v", kept, broken)
+	for _, what := range []string{verify.CodeAfter, verify.CodeReserved, verify.CodeQuota, verify.CodeRelease,
+		verify.CodeCPUs} {
+		if broken[what] == 0 {
+			t.Errorf("no schedule breaks %q", what)
+		}
+	}
+}
+
+// moveEntries returns a copy of a schedule in which some entries start at another time, or a lane
+// is another GPU's.
+func moveEntries(r *rand.Rand, inst *hare.Instance, plan *hare.Schedule) *hare.Schedule {
+	out := &hare.Schedule{Jobs: plan.Jobs}
+	for _, l := range plan.Lanes {
+		l.StartUs = slices.Clone(l.StartUs)
+		out.Lanes = append(out.Lanes, l)
+	}
+	by := int64(r.IntN(9)-4) * 500_000
+	switch job := r.IntN(len(inst.Jobs)); r.IntN(3) {
+	case 0: // a job moves in time
+		for x := range out.Lanes {
+			for y, j := range out.Lanes[x].Job {
+				if int(j) == job {
+					out.Lanes[x].StartUs[y] = max(0, out.Lanes[x].StartUs[y]+by)
+				}
+			}
+		}
+	case 1: // all from a job on do
+		for x := range out.Lanes {
+			for y, j := range out.Lanes[x].Job {
+				if int(j) >= job {
+					out.Lanes[x].StartUs[y] = max(0, out.Lanes[x].StartUs[y]+by)
+				}
+			}
+		}
+	case 2:
+		if len(out.Lanes) > 0 {
+			n := &inst.Cluster.Nodes[r.IntN(len(inst.Cluster.Nodes))]
+			gpu := fmt.Sprintf("%s/%d", n.Name, r.Int64N(n.GPUCount()))
+			at := r.IntN(len(out.Lanes))
+			if x := slices.IndexFunc(out.Lanes, func(l hare.Lane) bool { return l.GPU == gpu }); x >= 0 {
+				out.Lanes[x].GPU = out.Lanes[at].GPU
+			}
+			out.Lanes[at].GPU = gpu
+		}
+	}
+	return out
 }
