@@ -93,7 +93,8 @@ func TestWrongReadingsOfRules(t *testing.T) {
 		{"21 after_sum", nodeReading{afterSum: true}, []byte(pair), nil, 4, 6},
 		{"23 after_from_release", nodeReading{fromRelease: true}, all["23 after_from_release"].Instance,
 			all["23 after_from_release"].Certificate, 29.891, 34.091},
-		{"24 deadline_down", nodeReading{of: reading{deadlineDown: true}}, all["24 deadline_down"].Instance, nil, 20, 22},
+		{"24 deadline_down", nodeReading{of: reading{deadlineDown: true}}, all["24 deadline_down"].Instance, nil,
+			20, 22},
 	} {
 		inst := nodeInstance(t, c.instance)
 		if c.certificate == nil {
@@ -102,7 +103,8 @@ func TestWrongReadingsOfRules(t *testing.T) {
 		cert := nodeCertificate(t, c.certificate)
 		opt, plan, done := brute.OptimumOnNodes(inst, 200_000)
 		optimum := hare.Product(1, opt).Float()
-		if low, err := verify.Bound(inst, cert); err != nil || math.Abs(ratFloat(low)-c.right) > 1e-6 || !done || plan == nil {
+		low, err := verify.Bound(inst, cert)
+		if err != nil || math.Abs(ratFloat(low)-c.right) > 1e-6 || !done || plan == nil {
 			t.Errorf("%s: the bound is %v, %v, want %v", c.name, low, err, c.right)
 		}
 		if got := naiveOnNodes(inst, cert, c.wrong); math.Abs(got-c.want) > 1e-6 || got <= optimum {
@@ -117,7 +119,8 @@ func TestTardinessOfMachine(t *testing.T) {
 	inst := nodeInstance(t, []byte(`{"hare":"instance/v1","objective":"jct_and_tardiness",`+
 		`"cluster":{"nodes":[{"name":"n0","gpus":{"A":2}},{"name":"n1","gpus":{"A":1}}]},"jobs":[`+
 		`{"id":"j0","weight":3,"rounds":3,"tasks":3,"sync":"rigid","on":{"A":{"compute_s":1,"sync_s":2}}},`+
-		`{"id":"j1","weight":0,"rounds":2,"tasks":2,"on":{"A":{"compute_s":2,"sync_s":2}},"deadline_s":4,"late_weight":4}]}`))
+		`{"id":"j1","weight":0,"rounds":2,"tasks":2,"on":{"A":{"compute_s":2,"sync_s":2}},`+
+		`"deadline_s":4,"late_weight":4}]}`))
 	opt, _, _ := brute.OptimumOnNodes(inst, 200_000)
 	low, err := verify.Bound(inst, &hare.Certificate{Method: hare.MethodMachine, Objective: inst.Objective})
 	if right := naiveMachine(inst, false); err != nil || ratFloat(low) != right || right != 43 {

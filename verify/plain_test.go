@@ -220,7 +220,8 @@ func plainCheck(inst *hare.Instance, s *hare.Schedule) (string, hare.Amount) {
 }
 
 // plainUsers implements the rules of docs/running.md about reservations and quotas task by task.
-func plainUsers(inst *hare.Instance, tasks []plainTask, spanOf func(plainTask) (from, to int64), run *naiveWork) string {
+func plainUsers(inst *hare.Instance, tasks []plainTask, spanOf func(plainTask) (from, to int64),
+	run *naiveWork) string {
 	counts := func(q *hare.Quota, job int, kind string) bool {
 		return slices.Contains(inst.Jobs[job].Users, q.User) && (q.Types == nil || slices.Contains(q.Types, kind))
 	}
