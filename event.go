@@ -1,5 +1,7 @@
 package hare
 
+import "strings"
+
 // EventType says what happened to an online session (docs/design.md, section 6).
 type EventType uint8
 
@@ -14,14 +16,16 @@ const (
 	EventTaskFailed   // Job, Round, Task, GPU: the task is lost and must be repeated
 	EventJobEnded     // Job: the job has no more rounds
 	EventJobCancelled // Job: the rest of the job and its running tasks are void
-	EventGPUJoined    // GPU, GPUType
+	EventGPUJoined    // GPU, GPUType, and Node where the event describes the node
 	EventGPULeft      // GPU: the GPU's task, if any, is lost and must be repeated
+	EventNodeJoined   // Node: a whole node joins, with all of its GPUs
+	EventNodeLeft     // Node, by its Name: all of its GPUs leave, and the node is forgotten
 )
 
 // eventNames are the JSON names by EventType.
 var eventNames = [...]string{
 	"tick", "job_arrived", "compute_ended", "task_ended", "task_failed",
-	"job_ended", "job_cancelled", "gpu_joined", "gpu_left",
+	"job_ended", "job_cancelled", "gpu_joined", "gpu_left", "node_joined", "node_left",
 }
 
 // String returns the JSON name of the event.
@@ -54,8 +58,11 @@ type Event struct {
 	Arrived *Job
 	Round   int64  // counts from 0
 	Task    int64  // counts from 0 in its round
-	GPU     string // node/index
+	GPU     string // node/index; of a task of several GPUs, the first
 	GPUType string
+	// Node describes the node of the event. In EventGPUJoined it is nil where nothing is said
+	// of the node of the GPU, and has no GPUs.
+	Node *Node
 	// ComputeUs and SyncUs are the measured times of the task that ended.
 	ComputeUs, SyncUs int64
 }
@@ -83,8 +90,42 @@ type Decision struct {
 	Job   string
 	Round int64
 	Task  int64
-	GPU   string
-	AtUs  int64
+	GPU   string // the first GPU of the task
+	// Others are the other GPUs of a task of several.
+	Others OtherGPUs
+	AtUs   int64
+}
+
+// GPUs names all GPUs of the task.
+func (d *Decision) GPUs() []string {
+	names := []string{d.GPU}
+	if d.Others == "" {
+		return names
+	}
+	node := d.GPU[:strings.IndexByte(d.GPU, '/')+1]
+	for index := range strings.SplitSeq(string(d.Others), ",") {
+		names = append(names, node+index)
+	}
+	return names
+}
+
+// OtherGPUs are GPUs of one node: their indices, with commas between them. It is a string so
+// that decisions can be compared.
+type OtherGPUs string
+
+// OthersOf are the GPUs behind the first of gpus, which are named node/index and on one node.
+func OthersOf(gpus []string) OtherGPUs {
+	if len(gpus) < 2 {
+		return ""
+	}
+	b := make([]byte, 0, 3*len(gpus))
+	for i, name := range gpus[1:] {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(b, name[strings.IndexByte(name, '/')+1:]...)
+	}
+	return OtherGPUs(b)
 }
 
 // Answer is the line that answers one event of a client.

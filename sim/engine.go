@@ -56,6 +56,7 @@ type engine struct {
 
 	window          Window
 	number          []int32    // by job, its number by arrival; nil without a window
+	nodes           *nodeUse   // nil where nodes do not matter
 	vary            *variation // nil where all times are those of the profiles
 	sources         []source
 	sourcesOut      int
@@ -109,6 +110,7 @@ type running struct {
 	job    int32
 	task   int64
 	gpu    int32
+	others []int32 // the other GPUs of a task of several
 	fails  bool
 	next   int32 // slot of the task of the same gang that ends right after this one, or none
 	// computeUs and syncUs are the times as drawn; restUs is what follows the compute of
@@ -127,17 +129,18 @@ type place struct {
 	job         int32
 	round, task int64
 	gpu         int32
+	others      []int32
 }
 
 func newEngine(inst *hare.Instance, policy online.Policy, cfg Config) (*engine, error) {
-	if err := inst.RefusePlaced("the simulator"); err != nil {
-		return nil, err
-	}
 	e := &engine{
 		inst: inst, model: hare.NewModel(inst), policy: policy, log: cfg.Log, name: cfg.Name,
 		jobs: make([]job, len(inst.Jobs)), arrivals: make([]int32, len(inst.Jobs)),
 		jobOf: map[string]int32{}, unfinished: len(inst.Jobs),
 		gpuOf: map[string]int32{}, failed: none,
+	}
+	if e.model.Placed {
+		e.nodes = newNodeUse(inst)
 	}
 	e.gpus = make([]gpu, len(e.model.GPUs))
 	if !cfg.NoSchedule {
@@ -252,7 +255,7 @@ func (e *engine) computeEnds(slot int32) error {
 	}
 	e.eventQueue.push(newOccurrence(e.nowUs+t.restUs, end, t.serial, slot))
 	e.event(hare.EventComputeEnded, t)
-	e.free(t.gpu, !t.fails)
+	e.freeTask(t, !t.fails)
 	return e.notify()
 }
 
@@ -261,7 +264,7 @@ func (e *engine) event(kind hare.EventType, t *running) *hare.Event {
 	x := &e.events[0]
 	x.Type, x.Job, x.Round, x.Task, x.GPU = kind, e.inst.Jobs[t.job].ID, e.jobs[t.job].round, t.task,
 		e.model.GPUs[t.gpu].ID
-	x.Arrived, x.GPUType, x.ComputeUs, x.SyncUs = nil, "", 0, 0
+	x.Arrived, x.Node, x.GPUType, x.ComputeUs, x.SyncUs = nil, nil, "", 0, 0
 	return x
 }
 
@@ -277,8 +280,11 @@ func (e *engine) taskEnds(slot int32) error {
 	j.ended++
 	if g := &e.gpus[t.gpu]; g.slot == slot {
 		g.slot = none
+		for _, h := range t.others {
+			e.gpus[h].slot = none
+		}
 		if spec.Sync == hare.Relaxed {
-			e.free(t.gpu, true)
+			e.freeTask(&t, true)
 		}
 	}
 	if j.ended < spec.Tasks {
@@ -303,13 +309,18 @@ func (e *engine) roundEnds(ji int32) {
 	j := &e.jobs[ji]
 	switch e.inst.Jobs[ji].Sync {
 	case hare.Gang:
-		for _, g := range j.held {
-			e.free(g, true)
-		}
+		e.freeHeld(j, true)
 		j.held = j.held[:0]
 	case hare.Rigid:
-		for _, g := range j.held {
-			e.enter(g, true)
+		if e.nodes == nil {
+			for _, g := range j.held {
+				e.enter(g, true)
+			}
+			break
+		}
+		n := e.groupSize(ji)
+		for at := 0; at < len(j.held); at += n {
+			e.enterTask(j.held[at:at+n], true)
 		}
 	}
 	j.openedUs, j.tries = e.nowUs, 0
@@ -325,16 +336,17 @@ func (e *engine) endJob(ji int32) {
 	for task, s := range j.tasks {
 		if s > 0 {
 			t := &e.slots[s-1]
-			e.toWithdraw = append(e.toWithdraw, place{ji, j.round, int64(task), t.gpu})
+			e.toWithdraw = append(e.toWithdraw, place{ji, j.round, int64(task), t.gpu, t.others})
 			if e.gpus[t.gpu].slot == s-1 {
-				e.free(t.gpu, false)
+				e.freeTask(t, false)
 			}
 			e.forget(s - 1)
 		}
 	}
-	for _, g := range j.held {
-		if e.gpus[g].job == ji {
-			e.free(g, false)
+	n := e.groupSize(ji)
+	for at := 0; at < len(j.held); at += n {
+		if e.gpus[j.held[at]].job == ji {
+			e.freeGroup(j.held[at:at+n], false)
 		}
 	}
 	j.tasks, j.held, j.over = nil, nil, true
@@ -349,6 +361,26 @@ func (e *engine) free(g int32, done bool) {
 	e.enter(g, done)
 	e.gpus[g].job, e.gpus[g].slot = none, none
 	e.freed = append(e.freed, g)
+}
+
+// freeTask frees the GPUs of a relaxed task.
+func (e *engine) freeTask(t *running, done bool) {
+	if e.nodes == nil {
+		e.free(t.gpu, done)
+		return
+	}
+	e.freeGroup(append([]int32{t.gpu}, t.others...), done)
+}
+
+// freeHeld frees the GPUs of a gang or rigid job.
+func (e *engine) freeHeld(j *job, done bool) {
+	if len(j.held) == 0 {
+		return
+	}
+	n := e.groupSize(e.gpus[j.held[0]].job)
+	for at := 0; at < len(j.held); at += n {
+		e.freeGroup(j.held[at:at+n], done)
+	}
 }
 
 // enter adds up what a GPU did from the start of its last task until now. With done the
@@ -375,7 +407,7 @@ func (e *engine) enter(g int32, done bool) {
 		e.totals.switches++
 	}
 	x.done = x.job
-	if e.lanes != nil {
+	if e.lanes != nil && e.nodes == nil {
 		var computeUs int64
 		if spec.Sync == hare.Relaxed {
 			computeUs = span

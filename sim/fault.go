@@ -261,7 +261,8 @@ func (e *engine) change(g int32, closed bool, faults int32) error {
 		return e.notify()
 	case !before && x.here():
 		x.last = none
-		e.events[0] = hare.Event{Type: hare.EventGPUJoined, GPU: m.ID, GPUType: e.model.Types[m.Type]}
+		e.events[0] = hare.Event{Type: hare.EventGPUJoined, GPU: m.ID, GPUType: e.model.Types[m.Type],
+			Node: e.describedNode(g)}
 		return e.notify()
 	}
 	return nil

@@ -48,7 +48,7 @@ func (e *engine) notify() error {
 	if e.withdrawn < len(e.toWithdraw) {
 		p := e.toWithdraw[e.withdrawn]
 		return e.refuse(hare.Decision{Type: hare.DecisionWithdraw, Job: e.inst.Jobs[p.job].ID, Round: p.round,
-			Task: p.task, GPU: e.model.GPUs[p.gpu].ID, AtUs: e.nowUs}, "it is missing")
+			Task: p.task, GPU: e.model.GPUs[p.gpu].ID, Others: e.othersOf(p.gpu, p.others), AtUs: e.nowUs}, "it is missing")
 	}
 	e.toWithdraw, e.withdrawn, e.freed, e.used = e.toWithdraw[:0], 0, e.freed[:0], 0
 	for _, ji := range e.touched {
@@ -90,7 +90,7 @@ func (e *engine) withdraw(d *hare.Decision) (reason string) {
 	left := e.toWithdraw[e.withdrawn:]
 	i := slices.IndexFunc(left, func(p place) bool {
 		return p.round == d.Round && p.task == d.Task && e.model.GPUs[p.gpu].ID == d.GPU &&
-			e.inst.Jobs[p.job].ID == d.Job
+			e.inst.Jobs[p.job].ID == d.Job && (p.others == nil && d.Others == "" || e.othersOf(p.gpu, p.others) == d.Others)
 	})
 	if i < 0 {
 		return "neither has its job ended nor has a GPU left that it needs: running tasks are not killed"
@@ -110,12 +110,24 @@ func (e *engine) start(d *hare.Decision) (reason string) {
 	if !ok {
 		return "there is no such GPU"
 	}
-	j, x, spec := &e.jobs[ji], &e.gpus[g], &e.inst.Jobs[ji]
+	j, spec := &e.jobs[ji], &e.inst.Jobs[ji]
+	var gpus []int32 // all of the task where nodes matter
+	if e.nodes != nil {
+		if gpus, reason = e.startPlaced(ji, d); reason != "" {
+			return reason
+		}
+		for _, h := range gpus[1:] {
+			if reason := e.checkGPU(ji, h); reason != "" {
+				return reason
+			}
+		}
+	} else if d.Others != "" {
+		return "a task holds one GPU"
+	}
+	if reason := e.checkGPU(ji, g); reason != "" {
+		return reason
+	}
 	switch {
-	case !x.here():
-		return "the GPU is not in service"
-	case x.job != none && (x.job != ji || x.slot != none || spec.Sync == hare.Relaxed):
-		return fmt.Sprintf("job %.60q holds the GPU", e.inst.Jobs[x.job].ID)
 	case d.Round != j.round:
 		return fmt.Sprintf("round %d is the one to run", j.round)
 	case d.Task < 0 || d.Task >= spec.Tasks:
@@ -132,11 +144,28 @@ func (e *engine) start(d *hare.Decision) (reason string) {
 			return reason
 		}
 	}
-	slot := e.launch(ji, g, d.Task, p)
+	if gpus == nil {
+		e.launch(ji, g, d.Task, p)
+	} else if reason := e.launchPlaced(ji, gpus, d.Task, p); reason != "" {
+		return reason
+	}
+	slot := j.tasks[d.Task] - 1
 	if e.vary == nil {
 		e.begin(slot, e.nowUs, 0)
 	} else if spec.Sync == hare.Relaxed {
 		e.err = e.beginRelaxed(slot)
+	}
+	return ""
+}
+
+// checkGPU says why a task of a job cannot start on a GPU.
+func (e *engine) checkGPU(ji, g int32) (reason string) {
+	x := &e.gpus[g]
+	switch {
+	case !x.here():
+		return "the GPU is not in service"
+	case x.job != none && (x.job != ji || x.slot != none || e.inst.Jobs[ji].Sync == hare.Relaxed):
+		return fmt.Sprintf("job %.60q holds the GPU", e.inst.Jobs[x.job].ID)
 	}
 	return ""
 }
@@ -180,7 +209,7 @@ func (e *engine) checkGang(ji, g int32) (reason string) {
 	switch {
 	case j.roundKind != e.model.GPUs[g].Type && !spec.Mix:
 		return "the round mixes GPU types"
-	case x.job != ji && int64(len(j.held)) == spec.Tasks:
+	case x.job != ji && int64(len(j.held)) == spec.Tasks*int64(e.groupSize(ji)):
 		return fmt.Sprintf("a %v job stays on its GPUs", spec.Sync)
 	}
 	if x.job != ji {

@@ -7,6 +7,9 @@ import "github.com/hare-sched/hare"
 type lane struct {
 	entries []hare.Entry
 	cut     bool // whether the GPU has left service since the last entry
+	// endUs and spanUs are when the last task ended and how long it held the GPU, for instances
+	// to which nodes matter.
+	endUs, spanUs int64
 }
 
 // add appends a task of a round of a job. computeUs is the compute time of a relaxed
@@ -34,7 +37,7 @@ func (l *lane) add(ji int32, round, startUs, computeUs int64) {
 
 // extend appends an entry, or extends the last entry where the new one continues it.
 func (l *lane) extend(e hare.Entry) {
-	if n := len(l.entries); n > 0 {
+	if n := len(l.entries); n > 0 && !l.cut {
 		x := &l.entries[n-1]
 		if e.Tasks == 1 && x.Tasks == 1 && x.Job == e.Job && x.Round+x.Rounds == e.Round && x.Rounds > 1 &&
 			(x.PeriodUs == e.PeriodUs || e.Rounds == 1) && x.StartUs+x.Rounds*x.PeriodUs == e.StartUs {
@@ -45,6 +48,7 @@ func (l *lane) extend(e hare.Entry) {
 	if e.Rounds == 1 {
 		e.PeriodUs = 0
 	}
+	l.cut = false
 	l.entries = append(l.entries, e)
 }
 

@@ -39,6 +39,9 @@ func (e *engine) begin(slot int32, startUs, failsUs int64) {
 	}
 	x := &e.gpus[t.gpu]
 	x.sinceUs, x.last = startUs, t.job
+	for _, g := range t.others {
+		e.gpus[g].sinceUs, e.gpus[g].last = startUs, t.job
+	}
 	t.fails = failsUs > 0
 	switch {
 	case spec.Sync == hare.Relaxed && t.syncUs > 0 && (!t.fails || failsUs > t.computeUs):
@@ -119,6 +122,13 @@ func (e *engine) beginGang(ji int32) error {
 // switching is how long the GPU of a task is busy with the switch before the task begins.
 func (e *engine) switching(t *running) (int64, error) {
 	x := &e.gpus[t.gpu]
+	if len(t.others) > 0 {
+		for _, g := range t.others {
+			if y := &e.gpus[g]; x.last == none || x.last == t.job {
+				x = y
+			}
+		}
+	}
 	if x.last == none || x.last == t.job {
 		return 0, nil
 	}

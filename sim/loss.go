@@ -29,22 +29,25 @@ func (e *engine) taskFails(slot int32) error {
 		j.running--
 		j.openedUs = e.nowUs
 		if e.gpus[t.gpu].slot == slot {
-			e.free(t.gpu, false)
+			e.freeTask(&t, false)
 		}
 		e.lose(slot)
 		return e.notify()
 	}
 	e.markMoved(t.job)
-	for _, g := range j.held {
-		x := &e.gpus[g]
-		e.enter(g, false)
-		if s := x.slot; s != none {
+	n := e.groupSize(t.job)
+	for at := 0; at < len(j.held); at += n {
+		gpus := j.held[at : at+n]
+		e.enterTask(gpus, false)
+		if s := e.gpus[gpus[0]].slot; s != none {
 			if s != slot {
-				e.toWithdraw = append(e.toWithdraw, place{t.job, j.round, e.slots[s].task, g})
+				e.toWithdraw = append(e.toWithdraw, e.placeOf(s))
 			}
 			e.lose(s)
 		}
-		x.slot = none
+		for _, g := range gpus {
+			e.gpus[g].slot = none
+		}
 	}
 	j.running, j.ended, j.openedUs = 0, 0, e.nowUs
 	clear(j.tasks)
@@ -61,11 +64,11 @@ func (e *engine) leave(g int32) {
 		if e.inst.Jobs[ji].Sync == hare.Relaxed {
 			slot := x.slot
 			t := &e.slots[slot]
-			e.toWithdraw = append(e.toWithdraw, place{ji, j.round, t.task, g})
+			e.toWithdraw = append(e.toWithdraw, e.placeOf(slot))
 			j.tasks[t.task] = 0
 			j.running--
 			j.openedUs = e.nowUs
-			e.free(g, false)
+			e.freeTask(t, false)
 			e.lose(slot)
 		} else {
 			e.loseRound(ji)
@@ -80,16 +83,23 @@ func (e *engine) leave(g int32) {
 func (e *engine) loseRound(ji int32) {
 	j := &e.jobs[ji]
 	e.markMoved(ji)
-	for _, g := range j.held {
-		s := e.gpus[g].slot
-		e.free(g, false)
+	n := e.groupSize(ji)
+	for at := 0; at < len(j.held); at += n {
+		s := e.gpus[j.held[at]].slot
+		e.freeGroup(j.held[at:at+n], false)
 		if s != none {
-			e.toWithdraw = append(e.toWithdraw, place{ji, j.round, e.slots[s].task, g})
+			e.toWithdraw = append(e.toWithdraw, e.placeOf(s))
 			e.lose(s)
 		}
 	}
 	j.held, j.running, j.ended, j.openedUs = j.held[:0], 0, 0, e.nowUs
 	clear(j.tasks)
+}
+
+// placeOf names a task that runs.
+func (e *engine) placeOf(slot int32) place {
+	t := &e.slots[slot]
+	return place{t.job, e.jobs[t.job].round, t.task, t.gpu, t.others}
 }
 
 // markMoved marks a rigid job whose rounds no longer follow each other back to back.

@@ -79,11 +79,13 @@ func (mg *Merged) expand(s *hare.Schedule) *hare.Schedule {
 	kinds := gpuTypes(mg.orig)
 	slow := mg.mixedRounds(s, kinds)
 	out := &hare.Schedule{Jobs: s.Jobs}
+	_, placed := mg.orig.Placed()
 	for i := range s.Lanes {
 		from := &s.Lanes[i]
 		l := lane{}
 		for x := range from.Job {
 			e := from.Entry(x)
+			l.cut = placed // so that the entries of a task stay equal
 			j, n := &mg.orig.Jobs[e.Job], mg.runs[e.Job]
 			if n == 1 {
 				l.extend(e)

@@ -51,8 +51,13 @@ func Simulate(ctx context.Context, doc *simulation.Request, cfg Config) (*Report
 		return nil, err
 	}
 	if first.tasks != nil {
-		if err := first.tasks.RefusePlaced("the simulator"); err != nil {
-			return nil, err
+		for _, info := range s.infos {
+			if info.Engine == policy.Task {
+				continue
+			}
+			if err := first.tasks.RefusePlaced("policy " + info.Name); err != nil {
+				return nil, err
+			}
 		}
 	}
 	if err := cfg.Limits.checkInput(req, first); err != nil {

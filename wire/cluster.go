@@ -160,10 +160,13 @@ func (d *instanceReader) addNode(v *nodeDoc, sound bool, found *hare.InvalidErro
 	}
 }
 
-func (d *instanceReader) typeCounts(n *hare.Node) error {
-	err := d.Object(nil, func(name string) (bool, error) {
+func (d *instanceReader) typeCounts(n *hare.Node) error { return readTypeCounts(d.Reader, n) }
+
+// readTypeCounts reads the GPUs of a node.
+func readTypeCounts(r *Reader, n *hare.Node) error {
+	err := r.Object(nil, func(name string) (bool, error) {
 		c := int64(1) // replaced, or a fault
-		err := d.Integer(&c, 1, hare.MaxGPUs)
+		err := r.Integer(&c, 1, hare.MaxGPUs)
 		n.GPUs = append(n.GPUs, hare.TypeCount{Type: name, Count: int(c)})
 		return true, err
 	})

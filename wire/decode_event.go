@@ -35,7 +35,15 @@ const (
 	fieldGPUType
 	fieldCompute
 	fieldSync
+	fieldGPUs
+	fieldNode
+	fieldCPUs
+	fieldMemory
+	fieldLabels
 )
+
+// nodeFields describe a node.
+const nodeFields = fieldCPUs | fieldMemory | fieldLabels
 
 const taskFields = fieldJob | fieldRound | fieldTask | fieldGPU
 
@@ -46,13 +54,17 @@ var eventNeeds = [...]fieldSet{
 	hare.EventTaskEnded:  taskFields | fieldCompute,
 	hare.EventTaskFailed: taskFields, hare.EventJobEnded: fieldJob, hare.EventJobCancelled: fieldJob,
 	hare.EventGPUJoined: fieldGPU | fieldGPUType, hare.EventGPULeft: fieldGPU,
+	hare.EventNodeJoined: fieldNode | fieldGPUs, hare.EventNodeLeft: fieldNode,
 }
 
 // eventMay returns the fields that an event of type t may have beside those that it
 // needs.
 func eventMay(t hare.EventType) fieldSet {
-	if t == hare.EventTaskEnded {
+	switch t {
+	case hare.EventTaskEnded:
 		return fieldSync
+	case hare.EventGPUJoined, hare.EventNodeJoined:
+		return nodeFields
 	}
 	return 0
 }
@@ -62,6 +74,7 @@ var fieldRemedies = [...]string{
 	"count the events from 1 without gaps", "give the seconds since the session began", "say what happened",
 	"name the job", "count the rounds from 0", "count the tasks of the round from 0", `name the GPU, as "a/0"`,
 	"name the type of the GPU", "give the measured seconds of compute", "",
+	`give the number of GPUs by type, {"A100": 8}`, "name the node", "", "", "",
 }
 
 // DecodeEvent strictly reads one event that a client of an online session sent. The
@@ -96,6 +109,8 @@ type eventDoc struct {
 	knowsType bool
 	isObject  bool // job is an object
 	badJob    bool // a fault was found in job
+	node      hare.Node
+	badGPUs   bool // a fault was found in gpus
 }
 
 // eventTable reads events. AppendEvent writes them, and scanEvent reads the form
@@ -112,7 +127,8 @@ var eventTable = NewTable("Event",
 		About("job is the id of a job. In job_arrived it is the job itself, an object with id, weight, tasks, sync, mix "+
 			"and on, whose profiles may be {}, and with what its user says: estimate_s, for how long the job is expected to "+
 			"run alone on its fastest GPU type, which is never a limit, and class, an object of at most 8 strings by which "+
-			"jobs are alike, such as user and name."),
+			"jobs are alike, such as user and name. Its gpus_per_task, cpus_per_task, memory_mib_per_task, distinct_nodes, "+
+			"only and exclude are those of a job of an instance."),
 	Integer("round", func(v *eventDoc) *int64 { return &v.Round }, 0, hare.MaxExact),
 	Integer("task", func(v *eventDoc) *int64 { return &v.Task }, 0, hare.MaxExact),
 	String("gpu", func(v *eventDoc) *string { return &v.GPU }).About("gpu is node/index.").Example("a/0"),
@@ -121,6 +137,25 @@ var eventTable = NewTable("Event",
 		About("compute_s is the measured compute time of a task that ended."),
 	Micros("sync_s", func(v *eventDoc) *int64 { return &v.SyncUs }, 0).
 		About("sync_s is the measured synchronisation time of a task that ended."),
+	NewField("gpus", MapOf(Schema{"type": "integer", "format": "int64", "minimum": 1}),
+		func(r *Reader, v *eventDoc) error {
+			before := len(r.faults)
+			err := readTypeCounts(r, &v.node)
+			v.badGPUs = len(r.faults) > before
+			return err
+		}, nil).
+		About("gpus is the number of GPUs by type of a node that joins. They are named node/index, the index running "+
+			"through the types in sorted order."),
+	String("node", func(v *eventDoc) *string { return &v.node.Name }).
+		About("node is the name of a node that joins or leaves."),
+	Millis("cpus", func(v *eventDoc) *int64 { return &v.node.CPUMilli }, 1, hare.MaxPerTask).
+		About("cpus is the number of CPUs of the node that joins, or of the node of the GPU that joins. Left out: what "+
+			"is known of the node, and no limit otherwise."),
+	Integer("memory_mib", func(v *eventDoc) *int64 { return &v.node.MemoryMiB }, 1, hare.MaxPerTask).
+		About("memory_mib is the memory of the node, as cpus."),
+	NewField("labels", MapOf(Schema{"type": "string"}),
+		func(r *Reader, v *eventDoc) error { return readLabels(r, &v.node.Labels) }, nil).
+		About("labels are those of the node, as cpus."),
 ).Check(checkEvent)
 
 func readEventJob(r *Reader, v *eventDoc) (err error) {
@@ -156,6 +191,26 @@ func checkEvent(v *eventDoc, m Members, found *hare.InvalidErrors) {
 	if has&fieldGPUType != 0 && v.GPUType == "" {
 		found.Add("/gpu_type", "bad_name", "a GPU type needs a name")
 	}
+	if has&(nodeFields|fieldNode|fieldGPUs) != 0 {
+		checkEventNode(v, has, found)
+	}
+}
+
+// checkEventNode checks the node of an event and gives it to the event.
+func checkEventNode(v *eventDoc, has fieldSet, found *hare.InvalidErrors) {
+	n := v.node
+	if has&fieldNode == 0 && isGPUName(v.GPU) {
+		n.Name = v.GPU[:strings.IndexByte(v.GPU, '/')]
+	}
+	if has&fieldNode != 0 && (n.Name == "" || strings.Contains(n.Name, "/")) {
+		found.Add("/node", "bad_name", `%q is not the name of a node, which has no "/"`, hare.Clip(n.Name))
+	}
+	known := n
+	known.Name = "node" // the name is checked above
+	var faults hare.InvalidErrors
+	faults.CheckNode("", &known, has&fieldGPUs != 0 && !v.badGPUs)
+	*found = append(*found, faults...)
+	v.Node = &n
 }
 
 // checkEventShape reports the fields that are missing and those that the type of
@@ -225,7 +280,7 @@ type arrivingDoc struct {
 	mix, knowsSync bool
 }
 
-var arrivingTable = NewTable("ArrivingJob", "ArrivingJob is a job whose number of rounds is not known.",
+var arrivingTable = NewTable("ArrivingJob", "ArrivingJob is a job whose number of rounds is not known.", append([]Field[arrivingDoc]{
 	String("id", func(v *arrivingDoc) *string { return &v.ID }),
 	Micros("weight", func(v *arrivingDoc) *int64 { return &v.WeightMicro }, 0),
 	Integer("tasks", func(v *arrivingDoc) *int64 { return &v.Tasks }, 1, hare.MaxTasks(hare.Relaxed)),
@@ -243,7 +298,10 @@ var arrivingTable = NewTable("ArrivingJob", "ArrivingJob is a job whose number o
 		"job_ended after its last round"),
 	refused[arrivingDoc]("release_s", "a job is released when it arrives: leave release_s out, and send "+
 		"job_arrived then"),
-).Check(func(v *arrivingDoc, has Members, found *hare.InvalidErrors) {
+}, placementFields(func(v *arrivingDoc) *hare.Job { return v.Job })...)...).Check(func(v *arrivingDoc, has Members, found *hare.InvalidErrors) {
+	if v.GPUsPerTask == 1 {
+		v.GPUsPerTask = 0
+	}
 	checkMix(v.Job, has.Has("mix") && v.knowsSync, v.mix, found)
 	// The other checks are those of a job of known size and speed.
 	known := *v.Job
@@ -290,16 +348,57 @@ var decisionTable = NewTable("Decision", "Decision says which task starts where,
 	String("job", func(v *hare.Decision) *string { return &v.Job }).Required(""),
 	Integer("round", func(v *hare.Decision) *int64 { return &v.Round }, 0, hare.MaxExact).Required(""),
 	Integer("task", func(v *hare.Decision) *int64 { return &v.Task }, 0, hare.MaxExact).Required(""),
-	String("gpu", func(v *hare.Decision) *string { return &v.GPU }).Required(""),
+	String("gpu", func(v *hare.Decision) *string { return &v.GPU }).Required("").
+		About("gpu is the GPU of the task, or its first one."),
+	NewField("gpus", ListOf(Schema{"type": "string"}), readDecisionGPUs, nil).
+		About("gpus are all GPUs of a task of several, which are on one node. Events of the task name the first one."),
 	Micros("at_s", func(v *hare.Decision) *int64 { return &v.AtUs }, 0).Required(""),
 ).Growing().Check(func(v *hare.Decision, has Members, found *hare.InvalidErrors) {
 	if has.Has("job") && v.Job == "" {
 		found.Add("/job", "bad_name", "must not be empty")
 	}
-	if has.Has("gpu") && !isGPUName(v.GPU) {
+	switch {
+	case has.Has("gpu") && !isGPUName(v.GPU):
 		found.Add("/gpu", "bad_name", `%q is not the name of a GPU: node/index, as "a/0"`, hare.Clip(v.GPU))
+	case has.Has("gpu") && v.Others != "":
+		checkDecisionGPUs(v, found)
 	}
 })
+
+// readDecisionGPUs reads the GPUs of a task of several. Others has their whole names until
+// the decision is checked.
+func readDecisionGPUs(r *Reader, v *hare.Decision) error {
+	var names []string
+	before := len(r.faults)
+	err := r.Array(func(int) error {
+		var name string
+		err := r.String(&name)
+		if err == nil && len(r.faults) == before && !isGPUName(name) {
+			err = r.Fault("bad_name", `%q is not the name of a GPU: node/index, as "a/0"`, hare.Clip(name))
+		}
+		names = append(names, name)
+		return err
+	})
+	if len(r.faults) == before {
+		v.Others = hare.OtherGPUs(strings.Join(names, ","))
+	}
+	return err
+}
+
+// checkDecisionGPUs turns the names of all GPUs of a task into the others.
+func checkDecisionGPUs(v *hare.Decision, found *hare.InvalidErrors) {
+	names := strings.Split(string(v.Others), ",")
+	v.Others = ""
+	node := v.GPU[:strings.IndexByte(v.GPU, '/')+1]
+	switch {
+	case names[0] != v.GPU || len(names) < 2:
+		found.Add("/gpus", "bad_value", `must be all GPUs of a task of several, "gpu" first`)
+	case slices.ContainsFunc(names, func(name string) bool { return !strings.HasPrefix(name, node) }):
+		found.Add("/gpus", "bad_value", "must be on one node")
+	default:
+		v.Others = hare.OthersOf(names)
+	}
+}
 
 func readDecisionType(r *Reader, v *hare.Decision) error {
 	text := ""

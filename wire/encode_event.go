@@ -51,6 +51,9 @@ func appendEvent(b []byte, e hare.Event, timed bool) []byte {
 	if fields&fieldGPUType != 0 {
 		b = appendString(append(b, `,"gpu_type":`...), e.GPUType)
 	}
+	if e.Node != nil && fields&(fieldNode|fieldGPUType) != 0 {
+		b = appendEventNode(b, e.Node, fields)
+	}
 	if fields&fieldCompute != 0 {
 		b = hare.AppendMicros(append(b, `,"compute_s":`...), e.ComputeUs)
 		if e.SyncUs != 0 {
@@ -58,6 +61,26 @@ func appendEvent(b []byte, e hare.Event, timed bool) []byte {
 		}
 	}
 	return append(b, '}')
+}
+
+// appendEventNode appends the node of an event of its type's fields.
+func appendEventNode(b []byte, n *hare.Node, fields fieldSet) []byte {
+	if fields&fieldGPUs != 0 {
+		b = appendCounts(append(b, `,"gpus":`...), n.GPUs)
+	}
+	if fields&fieldNode != 0 {
+		b = appendString(append(b, `,"node":`...), n.Name)
+	}
+	if n.CPUMilli > 0 {
+		b = append(append(b, `,"cpus":`...), hare.FormatMillis(n.CPUMilli)...)
+	}
+	if n.MemoryMiB > 0 {
+		b = strconv.AppendInt(append(b, `,"memory_mib":`...), n.MemoryMiB, 10)
+	}
+	if len(n.Labels) > 0 {
+		b = appendLabels(append(b, `,"labels":`...), n.Labels)
+	}
+	return b
 }
 
 func appendArriving(b []byte, j *hare.Job) []byte {
@@ -93,6 +116,7 @@ func appendArriving(b []byte, j *hare.Job) []byte {
 	if h := j.Hints; h != nil && len(h.Class) > 0 {
 		b = appendClass(append(b, `,"class":`...), h.Class)
 	}
+	b = appendPlacement(b, j)
 	return append(b, '}')
 }
 
@@ -118,6 +142,9 @@ func AppendDecisions(b []byte, ds []hare.Decision) []byte {
 		b = strconv.AppendInt(append(b, `,"round":`...), d.Round, 10)
 		b = strconv.AppendInt(append(b, `,"task":`...), d.Task, 10)
 		b = appendString(append(b, `,"gpu":`...), d.GPU)
+		if d.Others != "" {
+			b = appendList(append(b, `,"gpus":`...), d.GPUs(), appendString)
+		}
 		b = hare.AppendMicros(append(b, `,"at_s":`...), d.AtUs)
 		b = append(b, '}')
 	}

@@ -29,13 +29,18 @@ func namesAt(t *testing.T, text []byte, depth int) []string {
 // Their fields are those of the tables, in the order of the tables.
 func TestEncodersFollowTheTables(t *testing.T) {
 	job := &hare.Job{ID: "x", WeightMicro: 1e6, Tasks: 2, Sync: hare.Gang, Mix: true,
-		On:    []hare.Profile{{Type: "V100", ComputeUs: 1, SyncUs: 1}},
-		Hints: &hare.JobHints{EstimateUs: 1, Class: []hare.ClassLabel{{Name: "user", Value: "ann"}}}}
-	decisions := []hare.Decision{{Job: "x", GPU: "a/0"}}
+		On:          []hare.Profile{{Type: "V100", ComputeUs: 1, SyncUs: 1}},
+		Hints:       &hare.JobHints{EstimateUs: 1, Class: []hare.ClassLabel{{Name: "user", Value: "ann"}}},
+		GPUsPerTask: 2, CPUMilliPerTask: 1500, MemoryMiBPerTask: 7, DistinctNodes: true,
+		Only:    []hare.LabelValues{{Label: "disk", Values: []string{"nvme"}}},
+		Exclude: []hare.LabelValues{{Label: "node", Values: []string{"b", "c"}}}}
+	node := &hare.Node{Name: "a", GPUs: []hare.TypeCount{{Type: "V100", Count: 2}}, CPUMilli: 1500, MemoryMiB: 7,
+		Labels: []hare.Label{{Name: "disk", Value: "nvme"}}}
+	decisions := []hare.Decision{{Job: "x", GPU: "a/0", Others: "1,5"}}
 	seen := map[string]bool{}
 	for _, kind := range hare.EventTypes() {
 		e := hare.Event{Seq: 1, AtUs: 1, Type: kind, Job: "x", Round: 1, Task: 1, GPU: "a/0", GPUType: "V100",
-			ComputeUs: 1, SyncUs: 1}
+			ComputeUs: 1, SyncUs: 1, Node: node}
 		if kind == hare.EventJobArrived {
 			e.Arrived = job
 		}

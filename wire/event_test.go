@@ -150,8 +150,21 @@ func TestBadEvents(t *testing.T) {
 		{`{"seq":1,"at_s":0,"type":"xyzxyzxyz"}`, "/type: type \"xyzxyzxyz\": must be one of tick, job_arrived"},
 		{`{"seq":1,"at_s":0,"type":"tick","at_":1}`, `/at_: unknown field "at_": did you mean "at_s"?`},
 		{`{"seq":1,"at_s":0,"type":"tick","quota":1}`, `/quota: "quota" is not supported by this version`},
-		{`{"seq":1,"at_s":0,"type":"job_arrived","job":{"id":"j","gpus_per_task":2,"on":{"A":{}}}}`,
-			`/job/gpus_per_task: "gpus_per_task" is not supported by this version`},
+		{`{"seq":1,"at_s":0,"type":"job_arrived","job":{"id":"j","shapes":[],"on":{"A":{}}}}`,
+			`/job/shapes: "shapes" is not supported by this version`},
+		{arrives(`"gpus_per_task":0`), "/job/gpus_per_task: 0 must be at least 1"},
+		{arrives(`"distinct_nodes":true`), "/job/distinct_nodes: belongs to gang and rigid jobs"},
+		{arrives(`"only":{"disk":[]}`), "/job/only/disk: names no value"},
+		{`{"seq":1,"at_s":0,"type":"node_joined","node":"a"}`, `"gpus" is missing: give the number of GPUs by type`},
+		{`{"seq":1,"at_s":0,"type":"node_joined","node":"a","gpus":{}}`, `/gpus: "gpus" names no GPU`},
+		{`{"seq":1,"at_s":0,"type":"node_joined","node":"a/b","gpus":{"A":1}}`, `/node: "a/b" is not the name of a node`},
+		{`{"seq":1,"at_s":0,"type":"node_joined","node":"","gpus":{"A":1}}`, `/node: "" is not the name of a node`},
+		{`{"seq":1,"at_s":0,"type":"node_joined","node":"a","gpus":{"A":0}}`, "/gpus/A: 0 must be at least 1"},
+		{`{"seq":1,"at_s":0,"type":"node_left"}`, `"node" is missing: name the node`},
+		{`{"seq":1,"at_s":0,"type":"node_left","node":"a","cpus":2}`, `/cpus: node_left has no "cpus"`},
+		{`{"seq":1,"at_s":0,"type":"gpu_joined","gpu":"a/1","gpu_type":"A","labels":{"node":"b"}}`,
+			`/labels/node: "node" is the name of the node itself`},
+		{`{"seq":1,"at_s":0,"type":"gpu_left","gpu":"a/1","memory_mib":4}`, `/memory_mib: gpu_left has no "memory_mib"`},
 		{`{"seq":1,"at_s":0,"type":"tick","job":"j"}`, `/job: tick has no "job": leave it out (not_allowed)`},
 		{`{"seq":1,"at_s":0,"type":"job_ended"}`, `"job" is missing: name the job`},
 		{`{"seq":1,"at_s":0,"type":"job_ended","job":""}`, "/job: must not be empty"},
@@ -392,5 +405,41 @@ func BenchmarkAppendAnswer(b *testing.B) {
 	var buf []byte
 	for b.Loop() {
 		buf = wire.AppendAnswer(buf[:0], a)
+	}
+}
+
+// Events and decisions about nodes are written and read back as they are.
+func TestNodeEventsAndDecisions(t *testing.T) {
+	for _, line := range []string{
+		`{"seq":1,"at_s":0,"type":"node_joined","gpus":{"A100":8,"T4":1},"node":"a","cpus":96.5,"memory_mib":1024,` +
+			`"labels":{"disk":"nvme","rack":"r1"}}`,
+		`{"seq":2,"at_s":1.5,"type":"gpu_joined","gpu":"b/3","gpu_type":"A100","cpus":4,"labels":{"rack":"r2"}}`,
+		`{"seq":3,"at_s":2,"type":"node_left","node":"a"}`,
+		`{"seq":4,"at_s":2,"type":"job_arrived","job":{"id":"j","weight":1,"tasks":2,"sync":"gang","on":{"A100":{}},` +
+			`"gpus_per_task":4,"cpus_per_task":2.5,"memory_mib_per_task":7,"distinct_nodes":true,` +
+			`"only":{"disk":"nvme"},"exclude":{"node":["b","c"]}}}`,
+	} {
+		e, err := wire.DecodeEvent([]byte(line))
+		if err != nil {
+			t.Fatalf("%s: %v", line, err)
+		}
+		if got := string(wire.AppendEvent(nil, e)); got != line {
+			t.Errorf("got  %s\nwant %s", got, line)
+		}
+	}
+	answer := `{"seq":1,"decisions":[{"type":"start","job":"j","round":0,"task":1,"gpu":"a/2","gpus":["a/2","a/3","a/11"],` +
+		`"at_s":0}]}`
+	a, err := wire.DecodeAnswer([]byte(answer))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := string(wire.AppendAnswer(nil, a)); got != answer || a.Decisions[0].Others != "3,11" {
+		t.Errorf("got %s, others %q", got, a.Decisions[0].Others)
+	}
+	for _, gpus := range []string{`["a/3","a/2"]`, `["a/2"]`, `["a/2","b/3"]`, `["a/2","a"]`} {
+		bad := strings.Replace(answer, `["a/2","a/3","a/11"]`, gpus, 1)
+		if _, err := wire.DecodeAnswer([]byte(bad)); err == nil || !strings.Contains(err.Error(), "/gpus") {
+			t.Errorf("%s: %v", gpus, err)
+		}
 	}
 }

@@ -2,6 +2,7 @@ package wire
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/hare-sched/hare"
@@ -93,4 +94,39 @@ func appendCanonicalSelector(b []byte, selector []hare.LabelValues) []byte {
 		func(b []byte, lv *hare.LabelValues) []byte {
 			return appendList(b, utf16Sorted(lv.Values, func(s string) string { return s }), appendString)
 		})
+}
+
+// placementFields are the fields of an arriving job about nodes.
+func placementFields[T any](at func(*T) *hare.Job) []Field[T] {
+	return []Field[T]{
+		Integer("gpus_per_task", func(v *T) *int64 { return &at(v).GPUsPerTask }, 1, hare.MaxGPUs),
+		Millis("cpus_per_task", func(v *T) *int64 { return &at(v).CPUMilliPerTask }, 0, hare.MaxPerTask),
+		Integer("memory_mib_per_task", func(v *T) *int64 { return &at(v).MemoryMiBPerTask }, 0, hare.MaxPerTask),
+		Bool("distinct_nodes", func(v *T) *bool { return &at(v).DistinctNodes }),
+		selectorField("only", func(v *T) *[]hare.LabelValues { return &at(v).Only }),
+		selectorField("exclude", func(v *T) *[]hare.LabelValues { return &at(v).Exclude }),
+	}
+}
+
+// appendPlacement appends what an arriving job says about nodes.
+func appendPlacement(b []byte, j *hare.Job) []byte {
+	if j.GPUsPerTask > 1 {
+		b = strconv.AppendInt(append(b, `,"gpus_per_task":`...), j.GPUsPerTask, 10)
+	}
+	if j.CPUMilliPerTask > 0 {
+		b = append(append(b, `,"cpus_per_task":`...), hare.FormatMillis(j.CPUMilliPerTask)...)
+	}
+	if j.MemoryMiBPerTask > 0 {
+		b = strconv.AppendInt(append(b, `,"memory_mib_per_task":`...), j.MemoryMiBPerTask, 10)
+	}
+	if j.DistinctNodes {
+		b = append(b, `,"distinct_nodes":true`...)
+	}
+	if len(j.Only) > 0 {
+		b = appendSelector(append(b, `,"only":`...), j.Only)
+	}
+	if len(j.Exclude) > 0 {
+		b = appendSelector(append(b, `,"exclude":`...), j.Exclude)
+	}
+	return b
 }

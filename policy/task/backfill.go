@@ -67,6 +67,10 @@ func (l *ListScheduler) reserve(j *JobState) {
 	if hold == hare.Relaxed {
 		return // the job goes on with any GPU, so it needs no reservation
 	}
+	if l.nodes != nil {
+		l.reserveNodes(j, mix)
+		return
+	}
 	l.reserved = l.reservation(j, mix)
 	if p := l.kept(j, mix); p != nil && l.reserved.forJob != nil && l.reserved.shadowUs > p.AtUs {
 		l.reserved.shadowUs, l.reserved.extra = p.AtUs, 0
@@ -141,7 +145,7 @@ func (l *ListScheduler) promises() bool { return l.rule.Backfill && l.belief != 
 // kept is the promise of a job, or nil where there is none that the GPUs in service allow.
 func (l *ListScheduler) kept(j *JobState, mix bool) *promise {
 	p := j.promise
-	if p == nil || p.Type < 0 && !mix || p.Type >= 0 && int64(l.inService[p.Type]) < j.spec.Tasks {
+	if p == nil || p.Type < 0 && !mix || p.Type >= 0 && l.most(j, p.Type) < j.spec.Tasks {
 		return nil
 	}
 	return p
@@ -173,7 +177,13 @@ func (l *ListScheduler) makePromise() {
 		return
 	}
 	first.promise = nil
-	if r := l.reservation(first, mix); r.forJob != nil {
+	var r reservation
+	if l.nodes != nil {
+		r, _ = l.reservationOnNodes(first, mix)
+	} else {
+		r = l.reservation(first, mix)
+	}
+	if r.forJob != nil {
 		first.promise = &promise{AtUs: r.shadowUs, Type: r.gpuType}
 	}
 }

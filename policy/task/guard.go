@@ -101,7 +101,8 @@ type guard struct {
 	byTurn, byTime dueHeap
 	due            []*JobState // by ticket
 	reservedBy     map[int]*JobState
-	hidden         []int // reserved GPUs that are not in free during a schedule
+	hidden         []int          // reserved GPUs that are not in free during a schedule
+	held           []heldForGuard // the same of CPUs and memory
 }
 
 // guarded is what the guard knows of a job.
@@ -152,7 +153,7 @@ func (l *ListScheduler) guardArrival(j *JobState) {
 	if j.spec.Sync == hare.Rigid && l.rule.guard.size != nil {
 		x.roundUs = spanUs(l.rule.guard.size(j), x.roundUs)
 	}
-	x.work = min(times(min(j.spec.Tasks, int64(l.GPUs())), x.roundUs), mostWork)
+	x.work = min(times(min(j.width(), int64(l.GPUs())), x.roundUs), mostWork)
 	l.guard.work += x.work
 	x.turns = l.guard.turns
 	l.guard.fresh = append(l.guard.fresh, j)

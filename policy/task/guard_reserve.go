@@ -70,6 +70,10 @@ func (l *ListScheduler) nextStart(j *JobState) (gpus int64, mix bool) {
 // job is expected to end its round first, the GPUs that are expected to be free first. A
 // job keeps the type and its GPUs until it starts, but exchanges those of rigid jobs.
 func (l *ListScheduler) reserveDue() {
+	if l.nodes != nil {
+		l.reserveDueOnNodes()
+		return
+	}
 	for _, j := range l.guard.due {
 		n, mix := l.nextStart(j)
 		if !l.fitsWhenEmpty(j) {
@@ -255,6 +259,10 @@ func (l *ListScheduler) guardStart() {
 	if !l.guards() {
 		return
 	}
+	if l.nodes != nil {
+		l.guardStartOnNodes()
+		return
+	}
 	for _, j := range slices.Clone(l.guard.due) {
 		n, _ := l.nextStart(j)
 		if int64(len(j.guarded.gpus)) != n || slices.ContainsFunc(j.guarded.gpus,
@@ -286,6 +294,9 @@ func (l *ListScheduler) guardStart() {
 
 // guardShow gives back what guardStart took.
 func (l *ListScheduler) guardShow() {
+	if l.nodes != nil {
+		l.guardShowOnNodes()
+	}
 	for _, g := range l.guard.hidden {
 		t := l.gpus[g].gpuType
 		at, _ := slices.BinarySearch(l.free[t], g)

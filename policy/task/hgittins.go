@@ -75,7 +75,7 @@ func (h *hgittins) priority(_ *ListScheduler, j *JobState) float64 {
 		j.index = sb.gittins(j)
 	}
 	weight := max(1, float64(j.spec.WeightMicro))
-	return -weight * j.index / float64(j.spec.Tasks)
+	return -weight * j.index / float64(j.width())
 }
 
 // parseHGittins reads {"slowest_factor": 4, "strict": false, "sticky": true, "by_arrival":

@@ -3,6 +3,7 @@ package task
 import (
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/estimate"
+	"github.com/hare-sched/hare/placement"
 )
 
 // JobState is what a ListScheduler knows of one job.
@@ -21,14 +22,16 @@ type JobState struct {
 	hold               hare.Sync // for how long the current round holds its GPUs; see Rule.Hold
 	finished           bool      // whether all rounds have ended
 
-	arrivedUs, startedUs int64 // startedUs is the first start, −1 before it
-	sinceUs              int64 // when the job last began to run or to wait
-	executedUs, waitedUs int64 // execution and waiting up to sinceUs, since the last promotion
-	totalUs              int64 // execution up to sinceUs, since the arrival
-	active               int64 // tasks that have started and not ended
-	queue                int   // for rules with queues
-	onlyType             int   // for rules that assign types; −1 means any type
-	leaseEndUs           int64 // for rules with leases
+	arrivedUs, startedUs int64           // startedUs is the first start, −1 before it
+	sinceUs              int64           // when the job last began to run or to wait
+	executedUs, waitedUs int64           // execution and waiting up to sinceUs, since the last promotion
+	totalUs              int64           // execution up to sinceUs, since the arrival
+	active               int64           // tasks that have started and not ended
+	queue                int             // for rules with queues
+	onlyType             int             // for rules that assign types; −1 means any type
+	leaseEndUs           int64           // for rules with leases
+	shape                placement.Shape // where the scheduler goes by nodes
+	together, togetherAt int64           // see mostTogether
 	priority             float64
 	group                *waitingGroup // where the job waits
 	groupAt              int
@@ -58,8 +61,9 @@ type mode struct {
 
 // syncing is a relaxed task that synchronises.
 type syncing struct {
-	task int64
-	gpu  string
+	task   int64
+	gpu    string
+	others hare.OtherGPUs
 }
 
 // ready is how many tasks of the round wait for a start.

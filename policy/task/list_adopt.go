@@ -81,6 +81,9 @@ func (l *ListScheduler) adoptStart(starts []hare.Decision) (int, error) {
 		return 0, fmt.Errorf("%d tasks of job %q start, and %d wait", n, j.spec.ID, j.ready())
 	}
 	var types []int
+	if l.nodes != nil {
+		return n, l.adoptOnNodes(j, starts[:n])
+	}
 	for i := range n {
 		g, err := l.checkStart(j, &starts[i])
 		if err != nil {
@@ -121,12 +124,60 @@ func (l *ListScheduler) checkStart(j *JobState, d *hare.Decision) (int, error) {
 	if d.Task != j.nextTask() {
 		return 0, fmt.Errorf("task %d of job %q is not the next to start", d.Task, j.spec.ID)
 	}
-	g, ok := l.gpuOf[d.GPU]
+	if d.Others != "" && l.nodes == nil {
+		return 0, fmt.Errorf("task %d of job %q holds one GPU", d.Task, j.spec.ID)
+	}
+	return l.checkFree(j, d.GPU)
+}
+
+// checkFree finds a GPU on which a job may start.
+func (l *ListScheduler) checkFree(j *JobState, name string) (int, error) {
+	g, ok := l.gpuOf[name]
 	if !ok || !l.gpus[g].inService || l.gpus[g].job != nil {
-		return 0, fmt.Errorf("GPU %q is not free", d.GPU)
+		return 0, fmt.Errorf("GPU %q is not free", name)
 	}
 	if !slices.ContainsFunc(j.modes, func(m mode) bool { return m.gpuType == l.gpus[g].gpuType }) {
-		return 0, fmt.Errorf("job %q has no profile for GPU %q", j.spec.ID, d.GPU)
+		return 0, fmt.Errorf("job %q has no profile for GPU %q", j.spec.ID, name)
 	}
 	return g, nil
+}
+
+// adoptOnNodes starts recorded tasks of a round where the scheduler goes by nodes.
+func (l *ListScheduler) adoptOnNodes(j *JobState, starts []hare.Decision) error {
+	var gpus []int
+	for i := range starts {
+		d := &starts[i]
+		first := *d
+		first.Task -= int64(i) // the tasks of a round start together, lowest first
+		if _, err := l.checkStart(j, &first); err != nil {
+			return err
+		}
+		for _, name := range d.GPUs() {
+			g, err := l.checkFree(j, name)
+			switch {
+			case err != nil:
+				return err
+			case slices.Contains(gpus, g):
+				return fmt.Errorf("GPU %q is not free", name)
+			case len(gpus) > 0 && l.gpus[g].gpuType != l.gpus[gpus[0]].gpuType && j.spec.Sync != hare.Relaxed && !j.spec.Mix:
+				return fmt.Errorf("a round of job %q is on GPUs of several types", j.spec.ID)
+			}
+			gpus = append(gpus, g)
+		}
+		if len(gpus) != (i+1)*j.taskGPUs() {
+			return fmt.Errorf("a task of job %q holds %d GPUs", j.spec.ID, j.taskGPUs())
+		}
+	}
+	if reason := l.nodes.Check(j.shape, gpus); reason != "" {
+		return fmt.Errorf("job %q: %s", j.spec.ID, reason)
+	}
+	if l.rule.started != nil {
+		for i, g := range gpus {
+			if t := l.gpus[g].gpuType; !slices.ContainsFunc(gpus[:i], func(h int) bool { return l.gpus[h].gpuType == t }) {
+				l.rule.started(l, j, t)
+			}
+		}
+	}
+	l.startGPUs(j, gpus)
+	return nil
 }

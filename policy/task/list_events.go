@@ -32,6 +32,10 @@ func (l *ListScheduler) apply(nowUs int64, e *hare.Event) *hare.InvalidError {
 		return l.jobArrived(nowUs, e)
 	case hare.EventGPUJoined:
 		return l.gpuJoined(nowUs, e)
+	case hare.EventNodeJoined:
+		return l.nodeJoined(nowUs, e)
+	case hare.EventNodeLeft:
+		return l.nodeLeft(nowUs, e)
 	case hare.EventGPULeft:
 		g, ok := l.gpuOf[e.GPU]
 		if !ok || !l.gpus[g].inService {
@@ -126,6 +130,7 @@ func (l *ListScheduler) jobArrived(nowUs int64, e *hare.Event) *hare.InvalidErro
 		arrivedUs: nowUs, startedUs: -1, sinceUs: nowUs, onlyType: -1}
 	j.subject = subjectOf(spec.Hints)
 	l.serial++
+	l.arriveOnNodes(j)
 	l.jobs = append(l.jobs, j)
 	l.jobOf[spec.ID] = j
 	l.changed = true
@@ -151,7 +156,7 @@ func (l *ListScheduler) computeEnded(j *JobState, g int) {
 	}
 	x := &l.gpus[g]
 	at, _ := slices.BinarySearchFunc(j.syncing, x.task, func(s syncing, t int64) int { return cmp.Compare(s.task, t) })
-	j.syncing = slices.Insert(j.syncing, at, syncing{x.task, x.name})
+	j.syncing = slices.Insert(j.syncing, at, syncing{x.task, x.name, l.othersOf(j, g)})
 	l.leaveGPU(j, g)
 }
 
@@ -160,7 +165,7 @@ func (l *ListScheduler) computeEnded(j *JobState, g int) {
 func (l *ListScheduler) leaveGPU(j *JobState, g int) {
 	l.gpus[g].task = -1
 	if j.hold == hare.Relaxed {
-		l.release(g)
+		l.releaseTask(j, g)
 	}
 }
 
@@ -184,10 +189,8 @@ func (l *ListScheduler) taskEnded(j *JobState, g, at int) {
 	j.ended, j.next, j.redo = 0, 0, nil
 	l.touch(j)
 	j.finished = j.rounds > 0 && j.round == j.rounds
-	if !j.finished && j.hold == hare.Rigid && int64(len(j.gpus)) == j.spec.Tasks {
-		for _, g := range j.gpus {
-			l.start(j, g)
-		}
+	if !j.finished && j.hold == hare.Rigid && int64(len(j.gpus)) == j.width() {
+		l.startLeads(j)
 		return
 	}
 	if j.finished && j.spec.Sync == hare.Rigid {
@@ -210,9 +213,7 @@ func (l *ListScheduler) taskFailed(j *JobState, g, at int, task int64) {
 		l.activate(j, -j.active)
 		j.next, j.ended = 0, 0
 		l.touch(j)
-		for _, h := range j.gpus {
-			l.start(j, h)
-		}
+		l.startLeads(j)
 		return
 	}
 	l.activate(j, -1)
@@ -236,13 +237,14 @@ func (l *ListScheduler) jobEnded(j *JobState) {
 		l.release(j.gpus[0])
 	}
 	for _, s := range j.syncing {
-		l.emit(hare.DecisionWithdraw, j, s.task, s.gpu)
+		l.emit(hare.DecisionWithdraw, j, s.task, s.gpu, s.others)
 	}
 	l.guardEnd(j)
 	delete(l.jobOf, j.spec.ID)
 	l.touch(j)
 	at, _ := slices.BinarySearchFunc(l.jobs, j.serial, func(o *JobState, serial int) int { return o.serial - serial })
 	l.jobs = slices.Delete(l.jobs, at, at+1)
+	l.leaveNodes(j)
 	l.changed = true
 }
 
@@ -260,6 +262,9 @@ func (l *ListScheduler) gpuJoined(nowUs int64, e *hare.Event) *hare.InvalidError
 		return invalid("/gpu", "too_large", "a session has at most %d GPUs", hare.MaxGPUs)
 	case !knownType && len(l.types) >= maxTypes:
 		return invalid("/gpu_type", "too_many_types", "the GPUs of a session are of at most %d types", maxTypes)
+	}
+	if err := l.joinNode(e.Node); err != nil {
+		return err
 	}
 	l.nowUs = nowUs
 	if !knownType {
@@ -287,11 +292,15 @@ func (l *ListScheduler) gpuLeft(g int) {
 	l.capacity++
 	if j := x.job; j != nil {
 		if j.spec.Sync == hare.Relaxed {
-			if x.task >= 0 {
-				j.redo = append(j.redo, x.task)
+			lead := g
+			if j.spec.GPUsPerTask > 1 {
+				lead = l.taskOn(j, g)[0]
 			}
-			l.withdraw(j, g)
-			l.release(g)
+			if task := l.gpus[lead].task; task >= 0 {
+				j.redo = append(j.redo, task)
+			}
+			l.withdraw(j, lead)
+			l.releaseTask(j, g)
 			l.goTaskByTask(j)
 		} else {
 			for _, h := range j.gpus {
@@ -304,6 +313,9 @@ func (l *ListScheduler) gpuLeft(g int) {
 	}
 	at, _ := slices.BinarySearch(l.free[x.gpuType], g)
 	l.free[x.gpuType] = slices.Delete(l.free[x.gpuType], at, at+1)
+	if l.nodes != nil {
+		l.nodes.Leave(g)
+	}
 	x.inService = false
 	l.inService[x.gpuType]--
 	if !x.initial {
@@ -318,9 +330,10 @@ func (l *ListScheduler) gpuLeft(g int) {
 // it holds and does not use.
 func (l *ListScheduler) goTaskByTask(j *JobState) {
 	j.hold = hare.Relaxed
-	for i := len(j.gpus) - 1; i >= 0; i-- {
+	n := j.taskGPUs()
+	for i := len(j.gpus) - n; i >= 0; i -= n {
 		if g := j.gpus[i]; l.gpus[g].task < 0 {
-			l.release(g)
+			l.releaseTask(j, g)
 		}
 	}
 }
@@ -331,7 +344,7 @@ func (l *ListScheduler) withdraw(j *JobState, g int) {
 	if x.task < 0 {
 		return
 	}
-	l.emit(hare.DecisionWithdraw, j, x.task, x.name)
+	l.emit(hare.DecisionWithdraw, j, x.task, x.name, l.othersOf(j, g))
 	x.task = -1
 	if j.spec.Sync == hare.Relaxed {
 		l.activate(j, -1)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/online"
+	"github.com/hare-sched/hare/placement"
 )
 
 // Rule is what makes one list scheduler differ from another: the order of the jobs, and
@@ -119,6 +120,11 @@ type ListScheduler struct {
 	belief    *sizeBelief // nil without Rule.LearnSizes
 	typicalUs int64       // RoundUs where no speed is known, with Rule.LearnSizes
 	guard     guard
+
+	described  placement.Described
+	placedJobs int              // jobs with rules about nodes
+	nodes      *placement.Nodes // nil where there are none; see arriveOnNodes
+	onNodes    nodeReservation
 }
 
 var (
@@ -135,6 +141,7 @@ type gpuState struct {
 	initial   bool      // whether the GPU is of the initial cluster and keeps its index
 	job       *JobState // the job that holds the GPU, or nil
 	task      int64     // the task that has started on the GPU and not ended, or −1
+	lead      bool      // whether the GPU is the first of a task; only where nodes matter
 	sinceUs   int64     // the start of that task
 	// user is the number of the job that began on the GPU last since the GPU came into
 	// service, or −1, and switched whether it was another job before the task.
@@ -163,6 +170,7 @@ func NewListScheduler(cluster *hare.Cluster, r Rule) *ListScheduler {
 		l.addType(t)
 	}
 	for node, n := range cluster.Nodes {
+		l.described.Set(&cluster.Nodes[node])
 		at := 0
 		for _, g := range n.GPUs {
 			for range g.Count {
@@ -273,6 +281,9 @@ func (l *ListScheduler) enterService(g int) {
 	l.inService[x.gpuType]++
 	l.capacity++
 	l.waiting.stale = true
+	if l.nodes != nil {
+		l.nodes.Join(g, x.gpuType, l.described.Of(x.name))
+	}
 	l.markFree(g)
 }
 
@@ -280,6 +291,13 @@ func (l *ListScheduler) enterService(g int) {
 func (l *ListScheduler) release(g int) {
 	x := &l.gpus[g]
 	i := slices.Index(x.job.gpus, g)
+	if l.nodes != nil {
+		l.nodes.Free(g)
+		if x.lead {
+			l.nodes.Hold(g, x.job.shape, -1)
+		}
+	}
+	x.lead = false
 	x.job.gpus = slices.Delete(x.job.gpus, i, i+1)
 	if l.rule.touched != nil {
 		l.rule.touched(l, x.job)
@@ -306,6 +324,12 @@ func (l *ListScheduler) hold(j *JobState, gpuType, at int) int {
 	g := l.free[gpuType][at]
 	l.free[gpuType] = slices.Delete(l.free[gpuType], at, at+1)
 	l.gpus[g].job = j
+	if l.nodes != nil {
+		l.nodes.Take(g)
+		if l.gpus[g].lead = len(j.gpus)%j.taskGPUs() == 0; l.gpus[g].lead {
+			l.nodes.Hold(g, j.shape, 1)
+		}
+	}
 	j.gpus = append(j.gpus, g)
 	return g
 }
@@ -324,17 +348,21 @@ func (l *ListScheduler) start(j *JobState, g int) {
 		l.loseGPU(x.user)
 	}
 	x.user = j.serial
+	if j.spec.GPUsPerTask > 1 {
+		l.startOthers(j, g)
+	}
 	j.promise = nil
 	if j.startedUs < 0 {
 		j.startedUs = l.nowUs
 	}
 	l.activate(j, 1)
 	l.touch(j)
-	l.emit(hare.DecisionStart, j, task, x.name)
+	l.emit(hare.DecisionStart, j, task, x.name, l.othersOf(j, g))
 }
 
-func (l *ListScheduler) emit(t hare.DecisionType, j *JobState, task int64, gpu string) {
-	l.out = append(l.out, hare.Decision{Type: t, Job: j.spec.ID, Round: j.round, Task: task, GPU: gpu, AtUs: l.nowUs})
+func (l *ListScheduler) emit(t hare.DecisionType, j *JobState, task int64, gpu string, others hare.OtherGPUs) {
+	l.out = append(l.out, hare.Decision{Type: t, Job: j.spec.ID, Round: j.round, Task: task, GPU: gpu, Others: others,
+		AtUs: l.nowUs})
 }
 
 // activate counts tasks that run, and the time of running and waiting.
@@ -384,7 +412,7 @@ func (l *ListScheduler) schedule() {
 // prioritize lists the jobs that wait and sets their priorities. It returns false where
 // no job can start.
 func (l *ListScheduler) prioritize() bool {
-	l.reserved = reservation{}
+	l.reserved, l.onNodes = reservation{}, nil
 	if !l.anyFree() {
 		return false
 	}
@@ -440,7 +468,7 @@ func (l *ListScheduler) RoundUs(j *JobState) int64 {
 		if any == 0 || m.durationUs < any {
 			any = m.durationUs
 		}
-		if int64(l.inService[m.gpuType]) >= j.spec.Tasks && (least == 0 || m.durationUs < least) {
+		if l.most(j, m.gpuType) >= j.spec.Tasks && (least == 0 || m.durationUs < least) {
 			least = m.durationUs
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/estimate"
 	"github.com/hare-sched/hare/online"
+	"github.com/hare-sched/hare/placement"
 )
 
 // snapshotForm begins each snapshot; a SHA-256 of what stands before ends it.
@@ -25,6 +26,8 @@ type schedulerSnapshot struct {
 	Types      []string        `json:"types"`
 	GPUs       []gpuSnapshot   `json:"gpus"`
 	Jobs       []jobSnapshot   `json:"jobs"`
+	// Nodes are those with labels or limits.
+	Nodes []nodeSnapshot `json:"nodes,omitempty"`
 	// Belief is of rules that learn sizes.
 	Belief *beliefSnapshot `json:"belief,omitempty"`
 	Guard  *guardSnapshot  `json:"guard,omitempty"`
@@ -40,6 +43,24 @@ type gpuSnapshot struct {
 	Initial   bool   `json:"initial"`
 }
 
+// nodeSnapshot is what is said of a node.
+type nodeSnapshot struct {
+	Name      string       `json:"name"`
+	CPUMilli  int64        `json:"cpus_milli,omitempty"`
+	MemoryMiB int64        `json:"memory_mib,omitempty"`
+	Labels    []hare.Label `json:"labels,omitempty"`
+}
+
+// rulesSnapshot are the rules of a job about nodes.
+type rulesSnapshot struct {
+	GPUs      int64              `json:"gpus,omitempty"`
+	CPUMilli  int64              `json:"cpus_milli,omitempty"`
+	MemoryMiB int64              `json:"memory_mib,omitempty"`
+	Distinct  bool               `json:"distinct,omitempty"`
+	Only      []hare.LabelValues `json:"only,omitempty"`
+	Exclude   []hare.LabelValues `json:"exclude,omitempty"`
+}
+
 type jobSnapshot struct {
 	ID          string         `json:"id"`
 	WeightMicro int64          `json:"weight_micro"`
@@ -47,6 +68,7 @@ type jobSnapshot struct {
 	Sync        hare.Sync      `json:"sync"`
 	Mix         bool           `json:"mix"`
 	On          []hare.Profile `json:"on"`
+	Rules       *rulesSnapshot `json:"rules,omitempty"`
 	Serial      int            `json:"serial"`
 
 	Round      int64       `json:"round"`
@@ -74,8 +96,9 @@ type jobSnapshot struct {
 }
 
 type taskOnGPU struct {
-	Task int64  `json:"task"`
-	GPU  string `json:"gpu"`
+	Task   int64          `json:"task"`
+	GPU    string         `json:"gpu"`
+	Others hare.OtherGPUs `json:"others,omitempty"`
 }
 
 // heldGPU is a GPU that a job holds, with the task on it or −1.
@@ -95,6 +118,9 @@ func (l *ListScheduler) AppendSnapshot(b []byte) []byte {
 	}
 	for _, j := range l.jobs {
 		s.Jobs = append(s.Jobs, l.jobSnapshot(j))
+	}
+	for _, n := range l.described.All() {
+		s.Nodes = append(s.Nodes, nodeSnapshot{n.Name, n.CPUMilli, n.MemoryMiB, n.Labels})
 	}
 	if l.belief != nil {
 		belief := l.belief.snapshot()
@@ -130,11 +156,15 @@ func (l *ListScheduler) jobSnapshot(j *JobState) jobSnapshot {
 	if j.prediction.Kind != estimate.Plain {
 		s.Prediction = &j.prediction
 	}
+	if placement.Matters(j.spec) {
+		s.Rules = &rulesSnapshot{j.spec.GPUsPerTask, j.spec.CPUMilliPerTask, j.spec.MemoryMiBPerTask, j.spec.DistinctNodes,
+			j.spec.Only, j.spec.Exclude}
+	}
 	if j.next > 0 {
 		s.Hold = j.hold // before the first start it has no meaning
 	}
 	for _, t := range j.syncing {
-		s.Syncing = append(s.Syncing, taskOnGPU{t.task, t.gpu})
+		s.Syncing = append(s.Syncing, taskOnGPU{t.task, t.gpu, t.others})
 	}
 	for _, g := range j.gpus {
 		s.GPUs = append(s.GPUs, heldGPU{g, l.gpus[g].task, l.gpus[g].sinceUs})
@@ -209,6 +239,15 @@ func (l *ListScheduler) restore(s *schedulerSnapshot) bool {
 	if s.NowUs < 0 || s.NowUs > hare.MaxExact {
 		return false
 	}
+	for i := range s.Nodes {
+		n := &s.Nodes[i]
+		node := &hare.Node{Name: n.Name, CPUMilli: n.CPUMilli, MemoryMiB: n.MemoryMiB, Labels: n.Labels}
+		var faults hare.InvalidErrors
+		if faults.CheckNode("", node, false); len(faults) > 0 || i > 0 && n.Name <= s.Nodes[i-1].Name {
+			return false
+		}
+		l.described.Set(node)
+	}
 	for i, g := range s.GPUs {
 		if _, twice := l.gpuOf[g.Name]; twice || g.Type < 0 || g.Name != "" && g.Type >= len(l.types) {
 			return false
@@ -249,6 +288,10 @@ func (l *ListScheduler) restore(s *schedulerSnapshot) bool {
 func (l *ListScheduler) restoreJob(s *jobSnapshot) bool {
 	spec := &hare.Job{ID: s.ID, WeightMicro: s.WeightMicro, Tasks: s.Tasks, Sync: s.Sync, Mix: s.Mix, On: s.On,
 		Hints: s.Hints}
+	if x := s.Rules; x != nil {
+		spec.GPUsPerTask, spec.CPUMilliPerTask, spec.MemoryMiBPerTask = x.GPUs, x.CPUMilli, x.MemoryMiB
+		spec.DistinctNodes, spec.Only, spec.Exclude = x.Distinct, x.Only, x.Exclude
+	}
 	if online.CheckArrival(&hare.Event{Type: hare.EventJobArrived, Arrived: spec}) != nil {
 		return false
 	}
@@ -290,9 +333,13 @@ func (l *ListScheduler) restoreJob(s *jobSnapshot) bool {
 		if i > 0 && t.Task <= s.Syncing[i-1].Task {
 			return false
 		}
-		j.syncing = append(j.syncing, syncing{t.Task, t.GPU})
+		j.syncing = append(j.syncing, syncing{t.Task, t.GPU, t.Others})
 		tasks = append(tasks, t.Task)
 	}
+	if len(s.GPUs)%j.taskGPUs() != 0 {
+		return false
+	}
+	l.arriveOnNodes(j)
 	for _, h := range s.GPUs {
 		if h.GPU < 0 || h.GPU >= len(l.gpus) || !l.gpus[h.GPU].inService || l.gpus[h.GPU].job != nil || h.Task < -1 {
 			return false
@@ -310,6 +357,15 @@ func (l *ListScheduler) restoreJob(s *jobSnapshot) bool {
 		tasks[len(tasks)-1] >= j.next) ||
 		int64(len(tasks)) != j.next-j.ended {
 		return false
+	}
+	if l.nodes != nil && j.spec.GPUsPerTask > 1 {
+		for at := 0; at < len(j.gpus); at += j.taskGPUs() {
+			for _, g := range l.taskOn(j, j.gpus[at]) {
+				if l.nodes.Node(g) != l.nodes.Node(j.gpus[at]) || g != j.gpus[at] && l.gpus[g].task >= 0 {
+					return false
+				}
+			}
+		}
 	}
 	j.active = int64(len(tasks) - len(j.redo))
 	l.jobs = append(l.jobs, j)

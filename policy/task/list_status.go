@@ -92,7 +92,7 @@ func (l *ListScheduler) Explain(id string) (online.JobStatus, bool) {
 	}
 	hold, _ := l.holding(j)
 	for _, m := range j.modes {
-		if n := int64(l.inService[m.gpuType]); n >= j.spec.Tasks || hold == hare.Relaxed && n > 0 {
+		if n := l.most(j, m.gpuType); n >= j.spec.Tasks || hold == hare.Relaxed && n > 0 {
 			s.GPUType = l.types[m.gpuType]
 			break
 		}

@@ -21,11 +21,15 @@ func (l *ListScheduler) holding(j *JobState) (hold hare.Sync, mix bool) {
 	return hold, int64(widest) < j.spec.Tasks
 }
 
-// room is how many GPUs in service a job may use, in all and of one type.
+// room is how many tasks of a job GPUs in service have room for at once, in all and on one type.
 func (l *ListScheduler) room(j *JobState) (all, widest int) {
 	for _, m := range j.modes {
-		all += l.inService[m.gpuType]
-		widest = max(widest, l.inService[m.gpuType])
+		n := int(l.most(j, m.gpuType))
+		all += n
+		widest = max(widest, n)
+	}
+	if l.nodes != nil {
+		all = int(l.mostTogether(j))
 	}
 	return all, widest
 }
@@ -87,6 +91,9 @@ func (l *ListScheduler) openRound(j *JobState) {
 
 // tryStartMixed starts a round on GPUs of several types, the first mode first.
 func (l *ListScheduler) tryStartMixed(j *JobState) bool {
+	if l.nodes != nil {
+		return l.tryStartMixedOnNodes(j)
+	}
 	left, extra := j.spec.Tasks, l.reserved.extra
 	counts := make([]int64, len(j.modes))
 	for i, m := range j.modes {
@@ -113,16 +120,23 @@ func (l *ListScheduler) canUse(j *JobState, m mode, n int64) bool {
 	if int64(len(l.free[m.gpuType])) < n || j.onlyType >= 0 && j.onlyType != m.gpuType {
 		return false
 	}
+	if l.nodes != nil {
+		return l.nodes.Room(j.shape, m.gpuType, n, l.avoid(j, m)) >= n
+	}
 	return !l.delaysReserved(j, m) || l.reserved.extra >= n
 }
 
 // startOn starts the job's next n tasks on free GPUs of a type.
 func (l *ListScheduler) startOn(j *JobState, m mode, n int64) {
-	if l.delaysReserved(j, m) {
+	if l.nodes == nil && l.delaysReserved(j, m) {
 		l.reserved.extra -= n
 	}
 	if l.rule.started != nil && n > 0 {
 		l.rule.started(l, j, m.gpuType)
+	}
+	if l.nodes != nil {
+		l.startGPUs(j, l.pick(j, m.gpuType, n, l.avoid(j, m)))
+		return
 	}
 	at := 0
 	if l.rule.oneNode && n > 1 {

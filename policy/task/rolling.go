@@ -150,6 +150,7 @@ type rolling struct {
 	l        *ListScheduler
 	free     []int64 // GPUs of each type
 	reserved []gpuReservation
+	onNodes  nodeReservation
 }
 
 // followedPlan is what the policy keeps of the last plan beside the claims.

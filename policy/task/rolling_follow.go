@@ -10,6 +10,7 @@ import (
 
 // gpuReservation keeps GPUs of a type for the first job in the order of the plan that
 // does not fit: EASY backfill with the plan's order.
+// Where the scheduler goes by nodes, it keeps whole nodes instead: rolling.onNodes.
 type gpuReservation struct {
 	made     bool
 	shadowUs int64 // when that job is expected to start
@@ -38,7 +39,7 @@ func (r *rolling) assign(l *ListScheduler) {
 // begin prepares one call of assign.
 func (r *rolling) begin(l *ListScheduler) {
 	r.l = l
-	r.free, r.reserved = r.free[:0], r.reserved[:0]
+	r.free, r.reserved, r.onNodes = r.free[:0], r.reserved[:0], nil
 	for t := range l.types {
 		r.free = append(r.free, int64(len(l.free[t])))
 		r.reserved = append(r.reserved, gpuReservation{})
@@ -123,6 +124,15 @@ func (r *rolling) fits(j *JobState, types []planner.TypeCount) bool {
 		if r.free[c.Type] < c.Count || v.made && endUs > v.shadowUs && v.extra < c.Count {
 			return false
 		}
+		if l := r.l; l.nodes != nil && len(types) == 1 {
+			n := c.Count / j.spec.TaskGPUs()
+			if l.nodes.Room(j.shape, c.Type, n, r.onNodes.avoid(endUs)) < n {
+				return false
+			}
+		}
+	}
+	if r.l.nodes != nil && len(types) > 1 {
+		return r.l.pickMixed(j, j.spec.Tasks, r.onNodes.avoid(endUs)) != nil
 	}
 	return true
 }
@@ -146,6 +156,10 @@ func (r *rolling) start(j *JobState, types []planner.TypeCount) {
 	l := r.l
 	l.openRound(j)
 	endUs := r.endUs(j, types)
+	if l.nodes != nil {
+		r.startOnNodes(j, types, endUs)
+		return
+	}
 	for _, c := range types {
 		m := slices.IndexFunc(j.modes, func(m mode) bool { return m.gpuType == c.Type })
 		if v := &r.reserved[c.Type]; v.made && endUs > v.shadowUs {
@@ -165,7 +179,7 @@ func (j *JobState) taskByTask() bool {
 // startTasks starts tasks of a round that goes task by task, as many as fit.
 func (r *rolling) startTasks(j *JobState) {
 	for _, m := range j.modes {
-		one := []planner.TypeCount{{Type: m.gpuType, Count: 1}}
+		one := []planner.TypeCount{{Type: m.gpuType, Count: j.spec.TaskGPUs()}}
 		for j.ready() > 0 && r.fits(j, one) {
 			r.start(j, one)
 		}
@@ -176,7 +190,9 @@ func (r *rolling) startTasks(j *JobState) {
 // no job before has reserved GPUs of their types.
 func (r *rolling) reserve(j *JobState, row *planner.Row, notBeforeUs int64) {
 	for _, c := range row.Types {
-		if v := &r.reserved[c.Type]; !v.made {
+		if v := &r.reserved[c.Type]; !v.made && r.l.nodes != nil {
+			*v = r.reserveOnNodes(j, row, c, notBeforeUs)
+		} else if !v.made {
 			*v = r.reservation(j, row, c, notBeforeUs)
 		}
 	}
@@ -227,7 +243,7 @@ func (r *rolling) startElsewhere(j *JobState) bool {
 		slowest = slowestWithoutRow(r.l, j)
 	}
 	for _, m := range j.modes {
-		types := []planner.TypeCount{{Type: m.gpuType, Count: j.spec.Tasks}}
+		types := []planner.TypeCount{{Type: m.gpuType, Count: j.width()}}
 		if m.durationUs <= slowest && r.endUs(j, types) <= turnUs && r.fits(j, types) {
 			r.start(j, types)
 			return true
@@ -243,7 +259,7 @@ func (r *rolling) startMixed(j *JobState) {
 		return
 	}
 	var types []planner.TypeCount
-	left := j.spec.Tasks
+	left := j.width()
 	for _, m := range j.modes {
 		if n := min(left, r.free[m.gpuType]); n > 0 {
 			types = append(types, planner.TypeCount{Type: m.gpuType, Count: n})

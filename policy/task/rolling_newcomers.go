@@ -59,7 +59,7 @@ func (r *rolling) newcomer(l *ListScheduler, j *JobState, prices []float64) (new
 	n := newcomer{job: j}
 	cost := func(m mode) float64 { return float64(m.durationUs) * prices[m.gpuType] }
 	for _, m := range j.modes {
-		if m.durationUs > 0 && int64(l.inService[m.gpuType]) >= j.spec.Tasks {
+		if m.durationUs > 0 && l.most(j, m.gpuType) >= j.spec.Tasks {
 			n.modes = append(n.modes, m)
 		}
 	}
@@ -67,7 +67,7 @@ func (r *rolling) newcomer(l *ListScheduler, j *JobState, prices []float64) (new
 		return n, false
 	}
 	slices.SortStableFunc(n.modes, func(a, b mode) int { return cmp.Compare(cost(a), cost(b)) })
-	gpuTime := float64(r.belief.roundsLeft(j)) * float64(j.spec.Tasks) * cost(n.modes[0])
+	gpuTime := float64(r.belief.roundsLeft(j)) * float64(j.width()) * cost(n.modes[0])
 	n.density = float64(j.spec.WeightMicro) / gpuTime
 	return n, true
 }
@@ -135,7 +135,7 @@ func (r *rolling) placeNewcomers(l *ListScheduler, turns []turn) []turn {
 // turn is that of a newcomer that stands before a job whose row starts at startUs.
 func (n *newcomer) turn(startUs int64) turn {
 	row := &planner.Row{Round: n.job.round, Rounds: 1, StartUs: startUs,
-		Types: []planner.TypeCount{{Type: n.modes[0].gpuType, Count: n.job.spec.Tasks}}}
+		Types: []planner.TypeCount{{Type: n.modes[0].gpuType, Count: n.job.width()}}}
 	return turn{job: n.job, row: row, atUs: startUs, new: n}
 }
 
@@ -144,7 +144,7 @@ func (n *newcomer) turn(startUs int64) turn {
 func (r *rolling) startNewcomer(t *turn) {
 	slowest := slowestUnplanned * r.l.RoundUs(t.job)
 	for _, m := range t.new.modes {
-		types := []planner.TypeCount{{Type: m.gpuType, Count: t.job.spec.Tasks}}
+		types := []planner.TypeCount{{Type: m.gpuType, Count: t.job.width()}}
 		if m.durationUs <= slowest && r.fits(t.job, types) {
 			r.start(t.job, types)
 			return

@@ -119,14 +119,15 @@ func (r *rolling) question(l *ListScheduler) *planQuestion {
 // job is a job of the question; false where no type has a known speed.
 func (r *rolling) job(l *ListScheduler, j *JobState, left, readyUs int64) (planner.Job, bool) {
 	_, mix := l.holding(j)
-	out := planner.Job{WeightMicro: j.spec.WeightMicro, Tasks: j.spec.Tasks, Sync: max(hare.Gang, j.spec.Sync),
-		Mix: mix && j.spec.Sync != hare.Rigid, ReadyUs: readyUs, Rounds: left}
-	own := j.spec.Tasks
+	out := planner.Job{WeightMicro: j.spec.WeightMicro, Tasks: j.width(), Sync: max(hare.Gang, j.spec.Sync),
+		Mix: mix && j.spec.Sync != hare.Rigid && j.spec.GPUsPerTask < 2, ReadyUs: readyUs, Rounds: left}
+	own := j.width()
 	if out.Mix {
 		own = 1
 	}
 	for _, m := range j.modes {
-		if m.durationUs == 0 || l.inService[m.gpuType] == 0 {
+		if m.durationUs == 0 || l.inService[m.gpuType] == 0 || l.nodes != nil && !out.Mix &&
+			l.most(j, m.gpuType) < j.spec.Tasks {
 			continue
 		}
 		d := m.durationUs
@@ -145,6 +146,9 @@ func (r *rolling) job(l *ListScheduler, j *JobState, left, readyUs int64) (plann
 				}
 			}
 		}
+	}
+	if l.nodes != nil && !l.fitsTogether(j) {
+		return out, false // sums of GPUs do not show that no nodes have room
 	}
 	return out, len(out.On) > 0
 }
@@ -332,9 +336,13 @@ func (rd *rowDoc) understand(l *ListScheduler, j *JobState, mix bool) ([]planner
 		width += g.count
 		types = append(types, planner.TypeCount{Type: t, Count: g.count})
 	}
-	if width != j.spec.Tasks {
-		return nil, invalid("/gpus", "contradiction", "are %d, and a round of job %.60q has %d tasks", width, j.spec.ID,
-			j.spec.Tasks)
+	if width != j.width() {
+		return nil, invalid("/gpus", "contradiction", "are %d, and a round of job %.60q takes %d", width, j.spec.ID,
+			j.width())
+	}
+	if !onWholeTasks(j, types) {
+		return nil, invalid("/gpus", "contradiction", "a task of job %.60q takes %d GPUs of one type", j.spec.ID,
+			j.spec.TaskGPUs())
 	}
 	if len(types) > 1 && !mix {
 		return nil, invalid("/gpus", "contradiction", "are of several types, which job %.60q may not mix", j.spec.ID)

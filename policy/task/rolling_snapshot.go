@@ -143,7 +143,7 @@ func validRows(j *JobState, rows []planner.Row) bool {
 				return false
 			}
 		}
-		if width != j.spec.Tasks || row.Rounds < 1 || row.Round < 0 {
+		if width != j.width() || !onWholeTasks(j, row.Types) || row.Rounds < 1 || row.Round < 0 {
 			return false
 		}
 	}

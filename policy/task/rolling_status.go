@@ -195,7 +195,7 @@ func (li *lineUp) waitsFor(at int) string {
 		return "It waits for a GPU of a type that it has a profile for: none is in service."
 	case !l.fitsWhenEmpty(j):
 		return fmt.Sprintf("It waits for GPUs that join: it needs %d at once, and no type that it may use has that many "+
-			"in service.", j.spec.Tasks)
+			"in service.", j.width())
 	}
 	var parts []string
 	var before, holders []int
@@ -264,12 +264,12 @@ func (r *rolling) wanted(l *ListScheduler, j *JobState, prices []float64) []plan
 		}
 	}
 	for _, m := range modes {
-		if int64(l.inService[m.gpuType]) >= j.spec.Tasks {
-			return []planner.TypeCount{{Type: m.gpuType, Count: j.spec.Tasks}}
+		if l.most(j, m.gpuType) >= j.spec.Tasks {
+			return []planner.TypeCount{{Type: m.gpuType, Count: j.width()}}
 		}
 	}
 	var out []planner.TypeCount
-	left := j.spec.Tasks
+	left := j.width()
 	for _, m := range modes {
 		if n := min(left, int64(l.inService[m.gpuType])); n > 0 {
 			out = append(out, planner.TypeCount{Type: m.gpuType, Count: n})

@@ -73,7 +73,7 @@ type alloxPlace struct {
 func (a *allox) plan(l *ListScheduler, waiting []*JobState) {
 	tasks := int64(0)
 	for _, j := range waiting {
-		tasks += j.spec.Tasks
+		tasks += j.width()
 	}
 	mean := max(1, int(tasks)/len(waiting))
 	a.places = a.places[:0]
@@ -88,7 +88,7 @@ func (a *allox) plan(l *ListScheduler, waiting []*JobState) {
 		j := waiting[row]
 		leftS := make([]float64, len(l.types))
 		for _, m := range j.modes {
-			if int64(l.inService[m.gpuType]) >= j.spec.Tasks {
+			if l.most(j, m.gpuType) >= j.spec.Tasks {
 				leftS[m.gpuType] = min(float64(j.RoundsLeft())*float64(m.durationUs)/1e6, longest)
 			}
 		}
@@ -103,7 +103,7 @@ func (a *allox) plan(l *ListScheduler, waiting []*JobState) {
 		p := a.places[columns[i]]
 		j.onlyType, j.priority = -1, -p.last
 		for _, m := range j.modes {
-			if m.gpuType == p.gpuType && int64(l.inService[p.gpuType]) >= j.spec.Tasks {
+			if m.gpuType == p.gpuType && l.most(j, p.gpuType) >= j.spec.Tasks {
 				j.onlyType = p.gpuType
 			}
 		}

@@ -52,7 +52,7 @@ func (sc SlurmConfig) withDefaults() SlurmConfig {
 // priority is minus Slurm's, for a cluster of so many GPUs and a greatest weight.
 func (sc SlurmConfig) priority(l *ListScheduler, j *JobState, gpus, heaviest float64) float64 {
 	age := min(1, float64(l.nowUs-j.arrivedUs)/float64(sc.MaxAgeUs))
-	size := min(1, float64(j.spec.Tasks)/gpus)
+	size := min(1, float64(j.width())/gpus)
 	return -(sc.Age*age + sc.Size*size + sc.QOS*float64(j.spec.WeightMicro)/heaviest)
 }
 

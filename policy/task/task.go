@@ -167,6 +167,11 @@ func durable[P online.Durable](p P, err error) (online.Durable, error) {
 
 // New makes a fresh policy for a simulation of inst, which must be valid.
 func (info Info) New(ctx context.Context, inst *hare.Instance, cfg Config) (online.Policy, error) {
+	if info.plansAll(cfg) {
+		if err := inst.RefusePlaced("policy " + info.Name); err != nil {
+			return nil, err
+		}
+	}
 	made, err := info.Maker.make(ctx, inst, cfg)
 	switch l := made.(type) {
 	case *ListScheduler:
@@ -175,6 +180,19 @@ func (info Info) New(ctx context.Context, inst *hare.Instance, cfg Config) (onli
 		l.rule.oneNode = cfg.OneNode
 	}
 	return made, err
+}
+
+// plansAll says whether the policy plans all jobs beforehand, which goes by sums of GPUs.
+func (info Info) plansAll(cfg Config) bool {
+	maker := info.Maker
+	if learned, ok := maker.(Learned); ok {
+		if cfg.Estimates {
+			return false
+		}
+		maker = learned.Maker
+	}
+	_, future := maker.(FromFuture)
+	return future
 }
 
 // FromRule makes policies of a list scheduler that knows nothing but the events:

@@ -120,7 +120,7 @@ func (t *themis) plan(l *ListScheduler, waiting []*JobState) {
 			continue
 		}
 		round := float64(l.RoundUs(j))
-		fair := max(1, float64(len(l.jobs))*float64(j.spec.Tasks)/float64(max(1, gpus))) *
+		fair := max(1, float64(len(l.jobs))*float64(j.width())/float64(max(1, gpus))) *
 			float64(j.round+j.RoundsLeft()) * round
 		t.waiting = append(t.waiting, themisJob{j,
 			(float64(l.nowUs-j.arrivedUs) + float64(j.RoundsLeft())*round) / fair})
@@ -144,8 +144,8 @@ func (t *themis) value(l *ListScheduler, j *JobState) float64 {
 	sinceUs, left := float64(l.nowUs-j.arrivedUs), float64(j.RoundsLeft())
 	without := sinceUs + float64(t.lease.lengthUs) + left*float64(l.RoundUs(j))
 	for _, m := range j.modes { // the fastest first
-		if int64(len(l.free[m.gpuType])) >= j.spec.Tasks {
-			return max(0, math.Log(without/(sinceUs+left*float64(m.durationUs)))) / float64(j.spec.Tasks)
+		if l.roomNow(j, m.gpuType, j.spec.Tasks) >= j.spec.Tasks {
+			return max(0, math.Log(without/(sinceUs+left*float64(m.durationUs)))) / float64(j.width())
 		}
 	}
 	return 0

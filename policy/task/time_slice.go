@@ -24,7 +24,7 @@ func (ts timeSlice) runs(l *ListScheduler, j *JobState) bool { return l.nowUs < 
 // review frees a job that waits at the end of a round to go to any type, where its
 // slice has run out or its GPUs are gone.
 func (ts timeSlice) review(l *ListScheduler, j *JobState) {
-	if !ts.runs(l, j) || j.onlyType >= 0 && int64(len(l.free[j.onlyType])) < j.spec.Tasks {
+	if !ts.runs(l, j) || j.onlyType >= 0 && l.roomNow(j, j.onlyType, j.spec.Tasks) < j.spec.Tasks {
 		j.onlyType = -1
 	}
 }

@@ -69,7 +69,7 @@ func (tc *TiresiasConfig) queues() (Rule, error) {
 		if j.active == 0 {
 			waitedUs += l.nowUs - j.sinceUs
 		}
-		for j.queue < len(thresholds) && float64(j.spec.Tasks)*float64(j.executedUs) >= float64(thresholds[j.queue]) {
+		for j.queue < len(thresholds) && float64(j.width())*float64(j.executedUs) >= float64(thresholds[j.queue]) {
 			j.queue++
 		}
 		if j.queue > 0 && j.active == 0 && knob > 0 && float64(waitedUs) >= knob*float64(j.executedUs) {

@@ -39,7 +39,7 @@ func (tc *TiresiasConfig) byGittins(sizes SizeDistribution) (Rule, *gittinsIndex
 	r.Name = "tiresias_gittins"
 	r.Priority = func(_ *ListScheduler, j *JobState) float64 {
 		// From 0 to 1, falling with the index, which is in units of 1/Δ.
-		return float64(j.queue) + 1/(1+index.at(float64(j.spec.Tasks)*float64(j.executedUs)))
+		return float64(j.queue) + 1/(1+index.at(float64(j.width())*float64(j.executedUs)))
 	}
 	return r, index, nil
 }
@@ -72,7 +72,7 @@ func (as *attainedSizes) left(l *ListScheduler, j *JobState, ended bool) {
 		us += l.nowUs - j.sinceUs
 	}
 	if ended && us > 0 {
-		as.ended.add(spanUs(j.spec.Tasks, us))
+		as.ended.add(spanUs(j.width(), us))
 		as.dirty = true
 	}
 }
@@ -131,7 +131,7 @@ func DistributionOf(inst *hare.Instance) SizeDistribution {
 				least = long
 			}
 		}
-		d = append(d, float64(j.Rounds)*float64(j.Tasks)*float64(least))
+		d = append(d, float64(j.Rounds)*float64(j.Tasks*j.TaskGPUs())*float64(least))
 	}
 	slices.Sort(d)
 	return d

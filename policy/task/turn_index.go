@@ -371,7 +371,7 @@ func (ti *turnIndex) onUs(r *rolling, j *JobState, modes []mode, on *[]int64, sl
 // entry is that of a job with rows, or of a job without rows that waits.
 func (ti *turnIndex) entry(r *rolling, j *JobState) (groupOfTurns, turnEntry, bool) {
 	ready := j.ready() > 0
-	e := turnEntry{job: j, turnNeeds: turnNeeds{tasks: j.spec.Tasks, waits: ready && len(j.gpus) == 0,
+	e := turnEntry{job: j, turnNeeds: turnNeeds{tasks: j.width(), waits: ready && len(j.gpus) == 0,
 		density: math.Inf(1)}}
 	row := j.nextRow()
 	if row == nil {
@@ -387,7 +387,7 @@ func (ti *turnIndex) entry(r *rolling, j *JobState) (groupOfTurns, turnEntry, bo
 	}
 	switch {
 	case j.taskByTask():
-		e.waits, e.tasks, e.onUs = ready, 1, ti.onUs(r, j, j.modes, &j.turns.onUs, math.MaxInt64)
+		e.waits, e.tasks, e.onUs = ready, j.spec.TaskGPUs(), ti.onUs(r, j, j.modes, &j.turns.onUs, math.MaxInt64)
 		return groupOfTurns{kind: taskTurns, width: 1}, e, true
 	case len(j.gpus) > 0:
 		e.strays = j.spec.Sync != hare.Rigid && !r.holds(j, row)
@@ -415,7 +415,7 @@ func (ti *turnIndex) fillEntry(r *rolling, j *JobState, e turnEntry) (groupOfTur
 	}
 	e.key, e.waits = int64(j.serial), true
 	if hold == hare.Relaxed {
-		e.tasks, e.onUs = 1, ti.onUs(r, j, j.modes, &j.turns.onUs, math.MaxInt64)
+		e.tasks, e.onUs = j.spec.TaskGPUs(), ti.onUs(r, j, j.modes, &j.turns.onUs, math.MaxInt64)
 		return groupOfTurns{kind: fillTasks, width: 1}, e, true
 	}
 	_, mix = l.holding(j)
@@ -439,7 +439,7 @@ func (ti *turnIndex) newcomer(r *rolling, j *JobState) (groupOfTurns, turnEntry,
 	if !r.cfg.Aside || !r.isNew(j) || j.ready() == 0 || len(j.gpus) > 0 || j.taskByTask() {
 		return groupOfTurns{}, turnEntry{}, false
 	}
-	e := turnEntry{job: j, turnNeeds: turnNeeds{tasks: j.spec.Tasks, waits: true, density: math.Inf(1)}}
+	e := turnEntry{job: j, turnNeeds: turnNeeds{tasks: j.width(), waits: true, density: math.Inf(1)}}
 	key := groupOfTurns{kind: newTurns, width: bits.Len64(uint64(e.tasks))}
 	if ti.cell < 0 { // the entry only says that there are newcomers
 		return key, e, true
@@ -459,13 +459,13 @@ func (ti *turnIndex) newcomer(r *rolling, j *JobState) (groupOfTurns, turnEntry,
 func (r *rolling) densityOf(j *JobState, prices []float64) float64 {
 	cheapest := math.Inf(1)
 	for _, m := range j.modes {
-		if m.durationUs > 0 && int64(r.l.inService[m.gpuType]) >= j.spec.Tasks {
+		if m.durationUs > 0 && r.l.most(j, m.gpuType) >= j.spec.Tasks {
 			cheapest = min(cheapest, float64(m.durationUs)*prices[m.gpuType])
 		}
 	}
 	if math.IsInf(cheapest, 1) {
 		return cheapest
 	}
-	gpuTime := float64(r.belief.roundsLeft(j)) * float64(j.spec.Tasks) * cheapest
+	gpuTime := float64(r.belief.roundsLeft(j)) * float64(j.width()) * cheapest
 	return float64(j.spec.WeightMicro) / gpuTime
 }

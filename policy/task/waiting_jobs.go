@@ -1,6 +1,9 @@
 package task
 
-import "github.com/hare-sched/hare"
+import (
+	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/placement"
+)
 
 // waitingJobs holds the jobs that wait, for rules whose priorities seldom change: in groups
 // of jobs that need the same GPUs, each a heap by priority. A schedule looks at the first
@@ -20,6 +23,7 @@ type groupKey struct {
 	tasks      int64
 	types, all uint64
 	mix        bool
+	shape      placement.Shape // where the scheduler goes by nodes
 }
 
 // waitingGroup is a binary heap of jobs. JobState.groupAt is a job's place.
@@ -93,6 +97,9 @@ func (l *ListScheduler) groupKey(j *JobState) groupKey {
 		_, mix = l.holding(j)
 	}
 	key := groupKey{tasks: j.spec.Tasks, mix: mix && hold != hare.Relaxed}
+	if l.nodes != nil {
+		key.shape = j.shape
+	}
 	if hold == hare.Relaxed {
 		key.tasks = 1
 	}
@@ -114,6 +121,9 @@ func (wg *waitingGroup) fits(l *ListScheduler) bool {
 	sum := int64(0)
 	for t := range l.free {
 		n := int64(len(l.free[t]))
+		if l.nodes != nil && n > 0 && (wg.key.types|wg.key.all)>>t&1 == 1 {
+			n = l.nodes.Room(wg.key.shape, t, wg.key.tasks, nil)
+		}
 		if n >= wg.key.tasks && wg.key.types>>t&1 == 1 {
 			return true
 		}
@@ -129,7 +139,7 @@ func (l *ListScheduler) scheduleWaiting() {
 	if !l.anyFree() {
 		return
 	}
-	l.reserved = reservation{}
+	l.reserved, l.onNodes = reservation{}, nil
 	l.updateWaiting()
 	for l.anyFree() {
 		var first *waitingGroup

@@ -1,0 +1,144 @@
+package placement
+
+import (
+	"cmp"
+	"slices"
+)
+
+// Use is when a GPU is expected to be free, and what is given back then.
+type Use struct {
+	AtUs int64
+	// Never says that the GPU may not be counted on.
+	Never bool
+	// CPUMilli and MemoryMiB are what the task holds of which the GPU is the first.
+	CPUMilli, MemoryMiB int64
+}
+
+// Uses is what tasks of a shape hold of CPUs and memory.
+func (ns *Nodes) Uses(s Shape) (cpuMilli, memoryMiB int64) {
+	return ns.shapes[s].cpuMilli, ns.shapes[s].memoryMiB
+}
+
+// chance is a task that can start on a node at a time.
+type chance struct {
+	atUs  int64
+	free  int   // GPUs of the type that are free on the node now
+	first int32 // the first GPU of the type on the node
+	list  int   // in Earliest
+}
+
+// Earliest finds the time at which tasks of a shape are expected to have room together, on GPUs
+// of some types, and the GPUs to keep for them, those of each task together. use describes the
+// GPUs in service, of which the free ones are free at 0. ok is false where there is never room.
+// Earliest takes O(GPUs log GPUs).
+func (ns *Nodes) Earliest(s Shape, types []int, tasks int64, use func(gpu int) Use) (atUs int64, gpus []int, ok bool) {
+	sh := &ns.shapes[s]
+	type release struct {
+		Use
+		gpu int
+	}
+	lists := map[[2]int32][]release{}
+	var keys [][2]int32
+	byNode := map[int32][]Use{} // what other types of the node give back
+	for g := range ns.gpus {
+		x := &ns.gpus[g]
+		if !x.here || !sh.allows(int(x.node)) {
+			continue
+		}
+		u := use(g)
+		if sh.cpuMilli+sh.memoryMiB > 0 && u.CPUMilli+u.MemoryMiB > 0 {
+			byNode[x.node] = append(byNode[x.node], u)
+		}
+		if u.Never || !slices.Contains(types, int(x.gpuType)) {
+			continue
+		}
+		key := [2]int32{x.node, x.gpuType}
+		if lists[key] == nil {
+			keys = append(keys, key)
+		}
+		lists[key] = append(lists[key], release{u, g})
+	}
+	var chances []chance
+	for i, key := range keys {
+		list, node := lists[key], &ns.nodes[key[0]]
+		first, free := int32(list[0].gpu), 0
+		slices.SortFunc(list, func(a, b release) int { return cmp.Or(cmp.Compare(a.AtUs, b.AtUs), a.gpu-b.gpu) })
+		given := byNode[key[0]]
+		slices.SortFunc(given, func(a, b Use) int { return cmp.Compare(a.AtUs, b.AtUs) })
+		for _, r := range list {
+			if r.AtUs <= 0 {
+				free++
+			}
+		}
+		cpuMilli, memoryMiB, room := node.cpuMilli, node.memoryMiB, int64(0)
+		for n, back := 0, 0; n < len(list) || back < len(given); {
+			at := int64(0)
+			if n < len(list) {
+				at = list[n].AtUs
+			}
+			if back < len(given) && (n == len(list) || given[back].AtUs < at) {
+				at = given[back].AtUs
+			}
+			for n < len(list) && list[n].AtUs <= at {
+				n++
+			}
+			for back < len(given) && given[back].AtUs <= at {
+				if !given[back].Never {
+					cpuMilli, memoryMiB = cpuMilli-given[back].CPUMilli, memoryMiB-given[back].MemoryMiB
+				}
+				back++
+			}
+			for have := sh.room(node, int64(n), cpuMilli, memoryMiB); room < have; room++ {
+				chances = append(chances, chance{at, free, first, i})
+			}
+		}
+	}
+	if int64(len(chances)) < tasks {
+		return 0, nil, false
+	}
+	slices.SortStableFunc(chances, func(a, b chance) int {
+		return cmp.Or(cmp.Compare(a.atUs, b.atUs), cmp.Compare(a.free, b.free), cmp.Compare(a.first, b.first))
+	})
+	used := make([]int, len(keys))
+	nodes := map[int32]bool{}
+	for _, c := range chances {
+		if n := keys[c.list][0]; sh.distinct {
+			if nodes[n] {
+				continue // another type of the node is taken
+			}
+			nodes[n] = true
+		}
+		used[c.list]++
+		atUs = max(atUs, c.atUs)
+		if tasks--; tasks == 0 {
+			break
+		}
+	}
+	if tasks > 0 {
+		return 0, nil, false
+	}
+	for i, n := range used {
+		list := lists[keys[i]][:n*int(sh.gpus)]
+		slices.SortFunc(list, func(a, b release) int { return a.gpu - b.gpu })
+		for _, r := range list {
+			gpus = append(gpus, r.gpu)
+		}
+	}
+	return atUs, gpus, true
+}
+
+// Group orders GPUs so that those of one node and type follow each other, and so those of each
+// task of several GPUs.
+func (ns *Nodes) Group(gpus []int) []int {
+	first := map[[2]int32]int{}
+	key := func(g int) [2]int32 { return [2]int32{ns.gpus[g].node, ns.gpus[g].gpuType} }
+	out := slices.Clone(gpus)
+	slices.Sort(out)
+	for _, g := range out {
+		if _, known := first[key(g)]; !known {
+			first[key(g)] = g
+		}
+	}
+	slices.SortFunc(out, func(a, b int) int { return cmp.Or(first[key(a)]-first[key(b)], a-b) })
+	return out
+}

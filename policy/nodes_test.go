@@ -1,0 +1,155 @@
+package policy_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/policy"
+	"github.com/hare-sched/hare/policy/task"
+	"github.com/hare-sched/hare/sim"
+	"github.com/hare-sched/hare/verify"
+)
+
+// onNodes draws an instance with every rule of docs/nodes.md, on which each job can run.
+func onNodes(rng *rand.Rand) *hare.Instance {
+	for {
+		inst := &hare.Instance{Objective: hare.ObjectiveWeightedJCT}
+		for n := range 2 + rng.IntN(4) {
+			node := hare.Node{Name: fmt.Sprint("n", n), GPUs: []hare.TypeCount{{Type: "A", Count: 1 + rng.IntN(8)}},
+				Labels: []hare.Label{{Name: "disk", Value: []string{"nvme", "ssd"}[rng.IntN(2)]}}}
+			if rng.IntN(3) == 0 {
+				node.GPUs = append(node.GPUs, hare.TypeCount{Type: "B", Count: 1 + rng.IntN(4)})
+			}
+			if rng.IntN(2) == 0 {
+				node.CPUMilli = 4000 + rng.Int64N(12000)
+			}
+			if rng.IntN(3) == 0 {
+				node.MemoryMiB = 8 + rng.Int64N(24)
+			}
+			if rng.IntN(4) == 0 {
+				node.Windows = []hare.Window{{StartUs: rng.Int64N(5e6), EndUs: hare.Forever}}
+			}
+			inst.Cluster.Nodes = append(inst.Cluster.Nodes, node)
+		}
+		for j := range 3 + rng.IntN(12) {
+			job := hare.Job{ID: fmt.Sprint("j", j), WeightMicro: 1e6 * (1 + rng.Int64N(3)), Sync: hare.Sync(rng.IntN(3)),
+				Rounds: 1 + rng.Int64N(5), Tasks: 1 + rng.Int64N(4), ReleaseUs: rng.Int64N(20) * 1e6,
+				GPUsPerTask: []int64{0, 0, 2, 3, 4}[rng.IntN(5)]}
+			for _, kind := range []string{"A", "B"} {
+				if kind == "A" || rng.IntN(2) == 0 {
+					job.On = append(job.On, hare.Profile{Type: kind, ComputeUs: 1e6 * (1 + rng.Int64N(4)),
+						SyncUs: 1e5 * rng.Int64N(3)})
+				}
+			}
+			job.DistinctNodes = job.Sync != hare.Relaxed && rng.IntN(3) == 0
+			job.Mix = job.Sync == hare.Gang && rng.IntN(4) == 0
+			if rng.IntN(2) == 0 {
+				job.CPUMilliPerTask = rng.Int64N(4000)
+			}
+			if rng.IntN(3) == 0 {
+				job.MemoryMiBPerTask = rng.Int64N(8)
+			}
+			switch rng.IntN(6) {
+			case 0:
+				job.Only = []hare.LabelValues{{Label: "disk", Values: []string{"nvme"}}}
+			case 1:
+				job.Exclude = []hare.LabelValues{{Label: hare.LabelNode, Values: []string{"n0"}}}
+			}
+			inst.Jobs = append(inst.Jobs, job)
+		}
+		inst.Jobs = runnable(inst)
+		if _, placed := inst.Placed(); placed && inst.Validate() == nil {
+			return inst
+		}
+	}
+}
+
+// runnable are the jobs of an instance that GPUs which stay in service have room for.
+func runnable(inst *hare.Instance) (jobs []hare.Job) {
+	m := hare.NewModel(inst)
+	for i := range m.Jobs {
+		j := &m.Jobs[i]
+		for _, md := range j.Modes {
+			steps := m.TaskRoom(j, md.Type)
+			if last := steps[len(steps)-1].Count; last >= j.Tasks || j.Sync == hare.Relaxed && last > 0 {
+				jobs = append(jobs, inst.Jobs[i])
+				break
+			}
+		}
+	}
+	return jobs
+}
+
+// Every policy of tasks runs instances with rules about nodes: no decision breaks a rule, all
+// jobs end, and the schedules are feasible.
+func TestPoliciesKeepTheRulesOfNodes(t *testing.T) {
+	runs := 60
+	if testing.Short() {
+		runs = 15
+	}
+	for _, info := range task.All() {
+		t.Run(info.Name, func(t *testing.T) {
+			for seed := range uint64(runs) {
+				inst := onNodes(rand.New(rand.NewPCG(seed, 17)))
+				p, err := info.New(context.Background(), inst, task.Config{})
+				var fault *hare.InvalidError
+				if errors.As(err, &fault) && fault.Code == "not_supported" && info.Knows() == task.Future {
+					return
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				cfg := sim.Config{Name: info.Name}
+				if seed%3 == 1 {
+					cfg.FaultRate, cfg.Seed = sim.FaultRate{GPUMeanUs: 60e6, GPURepairUs: 2e6, NodeMeanUs: 50e6, NodeRepairUs: 3e6}, seed
+				}
+				out, err := sim.Run(context.Background(), inst, p, cfg)
+				if err != nil {
+					t.Fatalf("seed %d: %v", seed, err)
+				}
+				if out.Schedule == nil {
+					continue
+				}
+				checkFeasible(t, seed, inst, out)
+			}
+		})
+	}
+}
+
+func checkFeasible(t *testing.T, seed uint64, inst *hare.Instance, out *sim.Outcome) {
+	t.Helper()
+	res, err := out.Result(inst, nil)
+	if err != nil {
+		t.Fatalf("seed %d: %v", seed, err)
+	}
+	if report := verify.Check(inst, res); !report.OK {
+		t.Fatalf("seed %d: %s", seed, report)
+	}
+}
+
+// Merged rounds become schedules that are feasible, too.
+func TestMergedRoundsKeepTheRulesOfNodes(t *testing.T) {
+	for seed := range uint64(40) {
+		inst := onNodes(rand.New(rand.NewPCG(seed, 18)))
+		merged := sim.Merge(inst, 6e6)
+		for _, name := range []string{"srtf", "rolling", "tiresias"} {
+			info, err := policy.FindTask(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			p, err := info.New(context.Background(), merged.Inst, task.Config{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			out, err := merged.Run(context.Background(), p, sim.Config{Name: name})
+			if err != nil {
+				t.Fatalf("seed %d: %v", seed, err)
+			}
+			checkFeasible(t, seed, inst, out)
+		}
+	}
+}
