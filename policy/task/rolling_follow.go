@@ -258,6 +258,10 @@ func (r *rolling) startMixed(j *JobState) {
 	if _, mix := r.l.holding(j); !mix {
 		return
 	}
+	if r.l.nodes != nil {
+		r.startMixedOnNodes(j)
+		return
+	}
 	var types []planner.TypeCount
 	left := j.width()
 	for _, m := range j.modes {

@@ -35,6 +35,28 @@ func (r *rolling) startOnNodes(j *JobState, types []planner.TypeCount, endUs int
 	l.startGPUs(j, gpus)
 }
 
+// startMixedOnNodes starts a round on GPUs of several types where they fit.
+func (r *rolling) startMixedOnNodes(j *JobState) {
+	var all, types []planner.TypeCount
+	for _, m := range j.modes {
+		all = append(all, planner.TypeCount{Type: m.gpuType, Count: j.width()})
+	}
+	endUs := r.endUs(j, all)
+	for _, g := range r.l.pickMixed(j, j.spec.Tasks, r.onNodes.avoid(endUs)) {
+		t := r.l.gpus[g].gpuType
+		at := slices.IndexFunc(types, func(c planner.TypeCount) bool { return c.Type == t })
+		if at < 0 {
+			at = len(types)
+			types = append(types, planner.TypeCount{Type: t})
+		}
+		types[at].Count++
+	}
+	if len(types) > 0 {
+		r.l.openRound(j)
+		r.startOnNodes(j, types, endUs)
+	}
+}
+
 // reserveOnNodes keeps the nodes on which a row of a job is expected to find room first.
 func (r *rolling) reserveOnNodes(j *JobState, row *planner.Row, c planner.TypeCount, notBeforeUs int64) gpuReservation {
 	l := r.l
