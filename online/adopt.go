@@ -15,6 +15,7 @@ import (
 // gang stand together, whatever the policy.
 func (c *core) adopt(nowUs int64, e *hare.Event, recorded []hare.Decision) error {
 	c.out = c.out[:0]
+	c.dirty = e.Type != hare.EventTaskEnded
 	if err := c.apply(nowUs, e); err != nil {
 		return fmt.Errorf("recorded event: %w", err)
 	}
@@ -23,7 +24,7 @@ func (c *core) adopt(nowUs int64, e *hare.Event, recorded []hare.Decision) error
 		return fmt.Errorf("recorded decisions: the event withdraws %d tasks, and the record begins otherwise", n)
 	}
 	for starts := recorded[n:]; len(starts) > 0; {
-		if c.restarting == none {
+		if c.restarting == none && c.nodes == nil {
 			c.gatherNext()
 		}
 		used, err := c.adoptStart(starts)
@@ -36,7 +37,12 @@ func (c *core) adopt(nowUs int64, e *hare.Event, recorded []hare.Decision) error
 		return fmt.Errorf("recorded decisions: job %q holds its GPUs for the next round, and the record does not "+
 			"start it", c.jobs[c.restarting].id)
 	}
-	c.gatherOnly()
+	switch {
+	case c.nodes == nil:
+		c.gatherOnly()
+	case c.dirty:
+		c.keepNodes()
+	}
 	return nil
 }
 
@@ -73,6 +79,9 @@ func (c *core) adoptStart(starts []hare.Decision) (int, error) {
 			return 0, fmt.Errorf("job %q starts %d tasks together, and %d are recorded", j.id, n, len(starts))
 		}
 	}
+	if c.nodes != nil {
+		return n, c.adoptOnNodes(ji, starts[:n])
+	}
 	var kinds uint64
 	for i := range n {
 		d := &starts[i]
@@ -80,28 +89,57 @@ func (c *core) adoptStart(starts []hare.Decision) (int, error) {
 			return 0, err
 		}
 		if j.ready() == 0 || d.Task != j.lowest() {
-			return 0, fmt.Errorf("task %d of job %q is not the next to start", d.Task, j.id)
+			return 0, notNext(j, d)
 		}
-		g, ok := c.gpuOf[d.GPU]
-		if !ok || c.gpus[g].job != none {
-			return 0, fmt.Errorf("GPU %q is not free", d.GPU)
+		g, err := c.checkFree(j, d.GPU)
+		if err != nil {
+			return 0, err
+		}
+		if d.Others != "" {
+			return 0, wrongGPUs(j)
 		}
 		kinds |= 1 << c.gpus[g].kind
-		if kinds&^j.mask != 0 {
-			return 0, fmt.Errorf("job %q has no profile for GPU %q", j.id, d.GPU)
-		}
 		if n > 1 && !j.mix && bits.OnesCount64(kinds) > 1 {
-			return 0, fmt.Errorf("a round of job %q is on GPUs of several types", j.id)
+			return 0, severalTypes(j)
 		}
 		c.startTask(ji, g)
 	}
 	return n, nil
 }
 
+// checkFree finds a GPU on which a job may start.
+func (c *core) checkFree(j *job, name string) (int32, error) {
+	g, ok := c.gpuOf[name]
+	if !ok || c.gpus[g].job != none {
+		return 0, notFree(name)
+	}
+	if j.mask>>c.gpus[g].kind&1 == 0 {
+		return 0, fmt.Errorf("job %q has no profile for GPU %q", j.id, name)
+	}
+	return g, nil
+}
+
+func notFree(gpu string) error { return fmt.Errorf("GPU %q is not free", gpu) }
+
+func notNext(j *job, d *hare.Decision) error {
+	return fmt.Errorf("task %d of job %q is not the next to start", d.Task, j.id)
+}
+
+func severalTypes(j *job) error {
+	return fmt.Errorf("a round of job %q is on GPUs of several types", j.id)
+}
+
+func wrongGPUs(j *job) error { return fmt.Errorf("a task of job %q holds %d GPUs", j.id, j.taskGPUs) }
+
+func notAllowed(j *job, reason string) error { return fmt.Errorf("job %q: %s", j.id, reason) }
+
 func (c *core) adoptRestart(ji int32, starts []hare.Decision) (int, error) {
 	j := &c.jobs[ji]
 	n := 0
 	for g := j.head; g != none; g = c.gpus[g].next {
+		if c.gpus[g].follows {
+			continue
+		}
 		if n == len(starts) {
 			return 0, fmt.Errorf("the round of job %q is started in part", j.id)
 		}
@@ -109,7 +147,7 @@ func (c *core) adoptRestart(ji int32, starts []hare.Decision) (int, error) {
 		if err := c.checkStart(j, d); err != nil {
 			return 0, err
 		}
-		if d.Task != j.next || d.GPU != c.gpus[g].name {
+		if d.Task != j.next || d.GPU != c.gpus[g].name || d.Others != c.othersOf(g) {
 			return 0, fmt.Errorf("task %d of job %q must go on on GPU %q", j.next, j.id, c.gpus[g].name)
 		}
 		c.restartTask(j, g)

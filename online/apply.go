@@ -32,6 +32,10 @@ func (c *core) apply(nowUs int64, e *hare.Event) *hare.InvalidError {
 		return c.gpuJoined(nowUs, e)
 	case hare.EventGPULeft:
 		return c.gpuLeft(nowUs, e)
+	case hare.EventNodeJoined:
+		return c.nodeJoined(nowUs, e)
+	case hare.EventNodeLeft:
+		return c.nodeLeft(nowUs, e)
 	}
 	return invalid("/type", "unknown_type", "is no type of event that this version knows")
 }
@@ -85,6 +89,7 @@ func (c *core) addJob(a *hare.Job) int32 {
 	j.ticket = c.ticket()
 	j.seq = j.ticket
 	c.jobOf[j.id] = ji
+	c.addRules(ji, a)
 	c.joinClass(ji)
 	return ji
 }
@@ -116,10 +121,10 @@ func (c *core) computeEnded(nowUs int64, e *hare.Event) *hare.InvalidError {
 		return nil // the GPU is held until the round ends
 	}
 	x := &c.gpus[g]
-	c.credit(ji, x.kind, nowUs-x.sinceUs, 1)
+	c.credit(ji, x.kind, nowUs-x.sinceUs, j.taskGPUs)
 	at, _ = slices.BinarySearchFunc(j.syncing, e.Task, func(s syncing, t int64) int { return compare(s.task, t) })
-	j.syncing = slices.Insert(j.syncing, at, syncing{e.Task, x.name, x.kind})
-	c.release(g)
+	j.syncing = slices.Insert(j.syncing, at, syncing{e.Task, x.name, x.kind, c.othersOf(g)})
+	c.releaseTask(g)
 	return nil
 }
 
@@ -143,8 +148,8 @@ func (c *core) taskEnded(nowUs int64, e *hare.Event) *hare.InvalidError {
 	case j.sync == hare.Relaxed:
 		x := &c.gpus[g]
 		c.learn(ji, x.kind, e.ComputeUs)
-		c.credit(ji, x.kind, nowUs-x.sinceUs, 1)
-		c.release(g)
+		c.credit(ji, x.kind, nowUs-x.sinceUs, j.taskGPUs)
+		c.releaseTask(g)
 		j.active--
 		c.dirty = true
 	default:
@@ -211,7 +216,7 @@ func (c *core) releaseAll(j *job) {
 func (c *core) withdrawGang(j *job, but int32) {
 	for g := j.head; g != none; g = c.gpus[g].next {
 		if x := &c.gpus[g]; g != but && !x.ended {
-			c.emit(hare.DecisionWithdraw, j, x.task, x.name)
+			c.emit(hare.DecisionWithdraw, j, x.task, x.name, c.othersOf(g))
 		}
 	}
 }
@@ -235,8 +240,8 @@ func (c *core) taskFailed(nowUs int64, e *hare.Event) *hare.InvalidError {
 	if g == none {
 		j.syncing = slices.Delete(j.syncing, at, at+1)
 	} else {
-		c.credit(ji, c.gpus[g].kind, nowUs-c.gpus[g].sinceUs, 1)
-		c.release(g)
+		c.credit(ji, c.gpus[g].kind, nowUs-c.gpus[g].sinceUs, j.taskGPUs)
+		c.releaseTask(g)
 	}
 	c.requeue(ji, e.Task)
 	return nil
@@ -272,6 +277,7 @@ func (c *core) jobEnded(nowUs int64, e *hare.Event) *hare.InvalidError {
 		c.due.remove(int(at), c.dueAt)
 	}
 	c.leaveClass(ji)
+	c.dropRules(ji)
 	delete(c.jobOf, j.id)
 	j.id, j.alive = "", false
 	c.vacantJobs = append(c.vacantJobs, ji)
@@ -283,19 +289,21 @@ func (c *core) jobEnded(nowUs int64, e *hare.Event) *hare.InvalidError {
 func (c *core) withdrawRelaxed(j *job) {
 	c.scratch = c.scratch[:0]
 	for g := j.head; g != none; g = c.gpus[g].next {
-		c.scratch = append(c.scratch, g)
+		if !c.gpus[g].follows {
+			c.scratch = append(c.scratch, g)
+		}
 	}
 	slices.SortFunc(c.scratch, func(a, b int32) int { return compare(c.gpus[a].task, c.gpus[b].task) })
 	s := j.syncing
 	for _, g := range c.scratch {
 		x := &c.gpus[g]
 		for ; len(s) > 0 && s[0].task < x.task; s = s[1:] {
-			c.emit(hare.DecisionWithdraw, j, s[0].task, s[0].gpu)
+			c.emit(hare.DecisionWithdraw, j, s[0].task, s[0].gpu, s[0].others)
 		}
-		c.emit(hare.DecisionWithdraw, j, x.task, x.name)
+		c.emit(hare.DecisionWithdraw, j, x.task, x.name, c.othersOf(g))
 	}
 	for _, t := range s {
-		c.emit(hare.DecisionWithdraw, j, t.task, t.gpu)
+		c.emit(hare.DecisionWithdraw, j, t.task, t.gpu, t.others)
 	}
 }
 
@@ -311,6 +319,11 @@ func (c *core) gpuJoined(nowUs int64, e *hare.Event) *hare.InvalidError {
 		return invalid("/gpu", "too_large", "a session has at most %d GPUs", hare.MaxGPUs)
 	case !c.roomForType(e.GPUType):
 		return tooManyTypes("/gpu_type")
+	}
+	if e.Node != nil {
+		if err := c.described.Describe(e.Node, func() bool { return c.nodeInService(e.Node.Name) }); err != nil {
+			return err
+		}
 	}
 	c.advance(nowUs)
 	k := c.kind(e.GPUType)
@@ -331,12 +344,14 @@ func (c *core) gpuLeft(nowUs int64, e *hare.Event) *hare.InvalidError {
 	}
 	c.advance(nowUs)
 	if ji := c.gpus[g].job; ji != none {
-		j, x := &c.jobs[ji], &c.gpus[g]
+		j := &c.jobs[ji]
 		if j.sync == hare.Relaxed {
-			c.emit(hare.DecisionWithdraw, j, x.task, x.name)
-			c.credit(ji, x.kind, nowUs-x.sinceUs, 1)
+			lead := c.leadOf(g)
+			x := &c.gpus[lead]
+			c.emit(hare.DecisionWithdraw, j, x.task, x.name, c.othersOf(lead))
+			c.credit(ji, x.kind, nowUs-x.sinceUs, j.taskGPUs)
 			task := x.task
-			c.release(g)
+			c.releaseTask(lead)
 			c.requeue(ji, task)
 		} else {
 			c.withdrawGang(j, none)
@@ -352,6 +367,10 @@ func (c *core) gpuLeft(nowUs int64, e *hare.Event) *hare.InvalidError {
 	k := c.gpus[g].kind
 	c.types[k].total--
 	delete(c.gpuOf, e.GPU)
+	if c.nodes != nil {
+		c.claim = nodeClaim{job: none}
+		c.nodes.Leave(int(g))
+	}
 	c.gpus[g] = gpu{job: none, prev: none, next: none}
 	c.vacantGPUs.add(g)
 	c.refitAll(k)

@@ -1,6 +1,10 @@
 package online
 
-import "math/bits"
+import (
+	"math/bits"
+
+	"github.com/hare-sched/hare/placement"
+)
 
 // classKey says which jobs may use the same GPUs: the types, and for gangs
 // the width.
@@ -8,6 +12,7 @@ type classKey struct {
 	mask  uint64
 	width int64 // 0 for relaxed
 	mix   bool
+	shape placement.Shape // of jobs with rules about nodes, from 1; 0 for the others
 }
 
 // class is the ready queue of the jobs of one key: a heap of the jobs that have
@@ -46,7 +51,10 @@ func (ch *classHeap) put(x int32, key, width uint64) {
 // joinClass counts a job under its class, and makes the class if there is none.
 func (c *core) joinClass(ji int32) {
 	j := &c.jobs[ji]
-	key := classKey{j.mask, j.width(), j.mix}
+	key := classKey{mask: j.mask, width: j.width(), mix: j.mix}
+	if j.rules != nil {
+		key.shape = j.shape + 1
+	}
 	x, ok := c.classOf[key]
 	if !ok {
 		if n := len(c.vacantClasses); n > 0 {

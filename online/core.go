@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/placement"
 )
 
 // maxTypes is how many GPU types a session may name: a set of types is a 64-bit
@@ -66,6 +67,14 @@ type core struct {
 	dirty   bool
 	out     []hare.Decision
 	scratch []int32
+
+	described  placement.Described
+	placedJobs int              // jobs with rules about nodes
+	nodes      *placement.Nodes // nil where there are none; see core_nodes.go
+	plain      placement.Shape  // of the jobs without rules
+	claim      nodeClaim
+	tried      []bool // by class
+	kinds      []int
 	// lastFound is where the job and the GPU of the next event are looked for first.
 	// It only saves time.
 	lastFound struct{ job, next int32 }
@@ -96,6 +105,7 @@ type gpu struct {
 	job        int32 // the job that holds the GPU, or none
 	task       int64
 	ended      bool  // the task has ended; the GPU is held for the rest of its gang
+	follows    bool  // the GPU before it in the job's list is of the same task; ended is set, too
 	sinceUs    int64 // start of the task
 	prev, next int32 // neighbours in the job's list of GPUs, in order of starts
 }
@@ -115,9 +125,10 @@ type profile struct {
 
 // syncing is a relaxed task that has left its GPU.
 type syncing struct {
-	task int64
-	gpu  string
-	kind int32
+	task   int64
+	gpu    string
+	kind   int32
+	others hare.OtherGPUs
 }
 
 // job is one active job, or a vacant slot (alive false).
@@ -127,9 +138,14 @@ type job struct {
 	sync  hare.Sync
 	mix   bool
 	tasks int64
-	on    []profile // by type
-	mask  uint64    // of its types
-	class int32
+	// taskGPUs is how many GPUs a task holds. rules are those about nodes, nil where there are
+	// none, and shape is what they come to.
+	taskGPUs int64
+	rules    *hare.Job
+	shape    placement.Shape
+	on       []profile // by type
+	mask     uint64    // of its types
+	class    int32
 
 	seq    uint64 // the first ticket of the job: the order of arrivals
 	ticket uint64 // the place of the job inside its queue
@@ -163,7 +179,7 @@ type job struct {
 
 func newCore(p params) *core {
 	c := &core{
-		params: p, ref: none, restarting: none,
+		params: p, ref: none, restarting: none, claim: nodeClaim{job: none},
 		typeOf: map[string]int32{}, gpuOf: map[string]int32{},
 		jobOf: map[string]int32{}, classOf: map[classKey]int32{},
 	}
@@ -220,6 +236,7 @@ func (c *core) addCluster(cl *hare.Cluster) error {
 				c.join(name, c.kind(g.Type))
 			}
 		}
+		c.described.Set(n)
 	}
 	return nil
 }
@@ -263,17 +280,28 @@ func (c *core) join(name string, kind int32) {
 	c.gpus[g] = gpu{name: name, kind: kind, job: none, prev: none, next: none}
 	c.gpuOf[name] = g
 	c.types[kind].total++
+	if c.nodes != nil {
+		c.claim = nodeClaim{job: none}
+		c.nodes.Join(int(g), int(kind), c.described.Of(name))
+		c.nodes.Take(int(g))
+	}
 	c.freeGPU(g)
 }
 
 func (c *core) freeGPU(g int32) {
 	k := c.gpus[g].kind
+	if c.nodes != nil {
+		c.nodes.Free(int(g))
+	}
 	c.types[k].free.add(g)
 	c.free |= 1 << k
 }
 
 func (c *core) takeGPU(g int32) {
 	t := &c.types[c.gpus[g].kind]
+	if c.nodes != nil {
+		c.nodes.Take(int(g))
+	}
 	t.free.remove(g)
 	if t.free.n == 0 {
 		c.free &^= 1 << c.gpus[g].kind
@@ -299,6 +327,10 @@ func (c *core) hold(ji, g int32, task int64) {
 func (c *core) release(g int32) {
 	x := &c.gpus[g]
 	j := &c.jobs[x.job]
+	if c.nodes != nil && !x.follows {
+		c.nodes.Hold(int(g), c.shapeOf(j), -1)
+	}
+	x.follows = false
 	if x.prev == none {
 		j.head = x.next
 	} else {

@@ -12,8 +12,9 @@ import (
 // reader reads what a writer wrote. It remembers its first error, after which every
 // method returns the zero value.
 type reader struct {
-	b   []byte
-	err error
+	b     []byte
+	err   error
+	nodes bool // by nodesForm
 }
 
 var errSnapshot = errors.New("contradicts itself")
@@ -92,16 +93,24 @@ func (r *reader) core(policy string) (*core, error) {
 		c.ref = k
 	}
 	r.gpus(c)
+	if r.nodes {
+		r.describe(c)
+	}
 	for n := r.count(); n > 0 && r.err == nil; n-- {
 		r.job(c)
+	}
+	var claim []string
+	claimer := none
+	if r.nodes {
+		claimer, claim = r.claim(c)
 	}
 	if r.err == nil && len(r.b) > 0 {
 		r.fail("length")
 	}
-	if r.err == nil {
-		c.rebuild()
+	if r.err == nil && c.rebuild(claimer, claim) {
 		return c, nil
 	}
+	r.fail("nodes")
 	return nil, snapshotError("cannot be read (%v)", r.err)
 }
 
@@ -127,7 +136,7 @@ func (r *reader) gpus(c *core) {
 func (r *reader) job(c *core) {
 	ji := c.newSlot()
 	j := &c.jobs[ji]
-	*j = job{alive: true, head: none, tail: none}
+	*j = job{alive: true, head: none, tail: none, taskGPUs: 1}
 	j.id = r.text()
 	j.sync = hare.Sync(r.uint(uint64(hare.Rigid)))
 	j.mix = r.bool()
@@ -149,6 +158,11 @@ func (r *reader) job(c *core) {
 		}
 		j.mask |= 1 << p.kind
 		j.on = append(j.on, p)
+	}
+	if r.nodes {
+		if r.rules(j); j.rules != nil {
+			c.placedJobs++
+		}
 	}
 	j.seq, j.ticket, j.owns = r.uint(c.tickets), r.uint(c.tickets), r.uint(math.MaxUint64)
 	queue := r.int(int64(len(c.thresholds)))
@@ -182,7 +196,10 @@ func (r *reader) tasksOf(c *core, ji int32) {
 	}
 	last = -1
 	for n := r.count(); n > 0 && r.err == nil; n-- {
-		s := syncing{r.int(j.next - 1), r.text(), int32(r.uint(maxTypes))}
+		s := syncing{task: r.int(j.next - 1), gpu: r.text(), kind: int32(r.uint(maxTypes))}
+		if r.nodes {
+			s.others = hare.OtherGPUs(r.text())
+		}
 		if s.task <= last || int(s.kind) >= len(c.types) {
 			r.fail("tasks")
 			return
@@ -192,16 +209,21 @@ func (r *reader) tasksOf(c *core, ji int32) {
 	last = -1
 	for n := r.count(); n > 0 && r.err == nil; n-- {
 		g, task, ended, since := int32(r.uint(2*hare.MaxGPUs)), r.int(j.next-1), r.bool(), r.int(c.nowUs)
-		if int(g) >= len(c.gpus) || c.gpus[g].name == "" || c.gpus[g].job != none || task <= last ||
-			j.mask>>c.gpus[g].kind&1 == 0 {
+		follows := j.held%j.taskGPUs > 0
+		if int(g) >= len(c.gpus) || c.gpus[g].name == "" || c.gpus[g].job != none || (task == last) != follows ||
+			task < last || follows && !(ended && c.besides(j.tail, g)) || j.mask>>c.gpus[g].kind&1 == 0 {
 			r.fail("tasks")
 			return
 		}
 		last = task
 		c.hold(ji, g, task)
-		c.gpus[g].ended, c.gpus[g].sinceUs = ended, since
+		c.gpus[g].ended, c.gpus[g].follows, c.gpus[g].sinceUs = ended, follows, since
 	}
-	j.active = j.held + int64(len(j.syncing))
+	if j.held%j.taskGPUs != 0 {
+		r.fail("tasks")
+		return
+	}
+	j.active = j.held/j.taskGPUs + int64(len(j.syncing))
 }
 
 // consistent checks that the numbers of a job that was read fit together.
@@ -222,16 +244,48 @@ func (c *core) consistent(j *job) bool {
 	}
 	ended := int64(0)
 	for g := j.head; g != none; g = c.gpus[g].next {
-		if c.gpus[g].ended {
+		if c.gpus[g].ended && !c.gpus[g].follows {
 			ended++
 		}
 	}
-	return len(j.redo) == 0 && len(j.syncing) == 0 && (j.held == 0 || j.held == j.tasks) && j.next == j.held &&
+	return len(j.redo) == 0 && len(j.syncing) == 0 && (j.held == 0 || j.held == j.tasks*j.taskGPUs) &&
+		j.next == j.held/j.taskGPUs &&
 		ended == j.ended && (j.held == 0 || ended < j.tasks) && (!j.mix || j.sync == hare.Gang)
 }
 
 // rebuild derives the classes, the ready queues and the guard's heap.
-func (c *core) rebuild() {
+//
+// It also builds what is free on nodes, and keeps nodes for the job that claims them; false says
+// that those are not in service.
+func (c *core) rebuild(claimer int32, claim []string) bool {
+	if c.placedJobs > 0 {
+		c.goByNodes()
+	}
+	for i := range c.jobs {
+		if j := &c.jobs[i]; c.nodes != nil {
+			if j.owns != 0 {
+				return false
+			}
+			if j.rules != nil {
+				j.shape = c.nodes.Add(j.rules)
+			}
+			for g := j.head; g != none; g = c.gpus[g].next {
+				if !c.gpus[g].follows {
+					c.nodes.Hold(int(g), c.shapeOf(j), 1)
+				}
+			}
+		}
+	}
+	if claimer != none {
+		c.claim = nodeClaim{job: claimer, nodes: map[int32]bool{}}
+		for _, name := range claim {
+			n, ok := c.nodes.Number(name)
+			if !ok {
+				return false
+			}
+			c.claim.nodes[n] = true
+		}
+	}
 	for i := range c.jobs {
 		ji, j := int32(i), &c.jobs[i]
 		j.setSpeeds()
@@ -246,4 +300,5 @@ func (c *core) rebuild() {
 		}
 		c.watch(ji)
 	}
+	return true
 }

@@ -15,6 +15,10 @@ import (
 // where it may mix them; a gang that gathers starts on other types if it can when its
 // turn comes. The cost is O(types log jobs) for each task that starts, but see first.
 func (c *core) schedule() {
+	if c.nodes != nil {
+		c.scheduleOnNodes()
+		return
+	}
 	for {
 		ji, set := c.next()
 		switch {
@@ -236,7 +240,19 @@ func (c *core) ungather(j *job) {
 // startTask starts the next task of a job on a free GPU.
 func (c *core) startTask(ji, g int32) {
 	j := &c.jobs[ji]
-	task := j.lowest()
+	task := c.beginTask(ji)
+	c.hold(ji, g, task)
+	if j.ready() == 0 {
+		c.ungather(j)
+		c.leave(ji)
+	}
+	c.emit(hare.DecisionStart, j, task, c.gpus[g].name, "")
+}
+
+// beginTask counts the start of the next task of a job.
+func (c *core) beginTask(ji int32) (task int64) {
+	j := &c.jobs[ji]
+	task = j.lowest()
 	if len(j.redo) > 0 {
 		j.redo = j.redo[:copy(j.redo, j.redo[1:])]
 	} else {
@@ -246,19 +262,16 @@ func (c *core) startTask(ji, g int32) {
 		c.execute(ji)
 	}
 	j.active++
-	c.hold(ji, g, task)
-	if j.ready() == 0 {
-		c.ungather(j)
-		c.leave(ji)
-	}
-	c.emit(hare.DecisionStart, j, task, c.gpus[g].name)
+	return task
 }
 
 // restart starts the round of a gang again on the GPUs that it holds.
 func (c *core) restart(ji int32) {
 	j := &c.jobs[ji]
 	for g := j.head; g != none; g = c.gpus[g].next {
-		c.restartTask(j, g)
+		if !c.gpus[g].follows {
+			c.restartTask(j, g)
+		}
 	}
 	c.restarting = none
 }
@@ -266,10 +279,14 @@ func (c *core) restart(ji int32) {
 func (c *core) restartTask(j *job, g int32) {
 	x := &c.gpus[g]
 	x.task, x.ended, x.sinceUs = j.next, false, c.nowUs
+	for h := x.next; h != none && c.gpus[h].follows; h = c.gpus[h].next {
+		c.gpus[h].task, c.gpus[h].sinceUs = j.next, c.nowUs
+	}
 	j.next++
-	c.emit(hare.DecisionStart, j, x.task, x.name)
+	c.emit(hare.DecisionStart, j, x.task, x.name, c.othersOf(g))
 }
 
-func (c *core) emit(t hare.DecisionType, j *job, task int64, gpu string) {
-	c.out = append(c.out, hare.Decision{Type: t, Job: j.id, Round: j.round, Task: task, GPU: gpu, AtUs: c.nowUs})
+func (c *core) emit(t hare.DecisionType, j *job, task int64, gpu string, others hare.OtherGPUs) {
+	c.out = append(c.out, hare.Decision{Type: t, Job: j.id, Round: j.round, Task: task, GPU: gpu, Others: others,
+		AtUs: c.nowUs})
 }

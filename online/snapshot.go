@@ -14,7 +14,15 @@ import (
 // rebuilt.
 const snapshotForm = "hare-online/1\n"
 
-type writer struct{ b []byte }
+// nodesForm begins a snapshot of a session in which nodes have labels or limits, or jobs have
+// rules about nodes. It has the nodes behind the GPUs, the rules behind the profiles of each
+// job, and the nodes that are kept for a job at the end.
+const nodesForm = "hare-online/2\n"
+
+type writer struct {
+	b     []byte
+	nodes bool // by nodesForm
+}
 
 func (wr *writer) int(v int64)   { wr.b = binary.AppendVarint(wr.b, v) }
 func (wr *writer) uint(v uint64) { wr.b = binary.AppendUvarint(wr.b, v) }
@@ -34,7 +42,13 @@ func (wr *writer) text(s string) {
 
 func (c *core) appendSnapshot(b []byte) []byte {
 	start := len(b)
-	w := &writer{append(b, snapshotForm...)}
+	nodes := c.described.All()
+	w := &writer{b: b, nodes: len(nodes) > 0 || c.placedJobs > 0}
+	if w.nodes {
+		w.b = append(w.b, nodesForm...)
+	} else {
+		w.b = append(w.b, snapshotForm...)
+	}
 	w.text(c.policy)
 	w.uint(uint64(len(c.thresholds)))
 	for _, t := range c.thresholds {
@@ -59,10 +73,16 @@ func (c *core) appendSnapshot(b []byte) []byte {
 			w.uint(uint64(g.kind))
 		}
 	}
+	if w.nodes {
+		w.describe(nodes)
+	}
 	order := c.byArrival()
 	w.uint(uint64(len(order)))
 	for _, ji := range order {
 		c.writeJob(w, &c.jobs[ji])
+	}
+	if w.nodes {
+		c.writeClaim(w)
 	}
 	sum := checksum(w.b[start:])
 	return append(w.b, sum[:]...)
@@ -95,6 +115,9 @@ func (c *core) writeJob(w *writer, j *job) {
 			w.int(v)
 		}
 	}
+	if w.nodes {
+		w.rules(j)
+	}
 	w.uint(j.seq)
 	w.uint(j.ticket)
 	w.uint(j.owns)
@@ -112,6 +135,9 @@ func (c *core) writeJob(w *writer, j *job) {
 		w.int(s.task)
 		w.text(s.gpu)
 		w.uint(uint64(s.kind))
+		if w.nodes {
+			w.text(string(s.others))
+		}
 	}
 	var held []int32
 	for g := j.head; g != none; g = c.gpus[g].next {
@@ -119,7 +145,7 @@ func (c *core) writeJob(w *writer, j *job) {
 	}
 	// In a gang the order of starts is the order of the tasks; for other jobs the
 	// order has no meaning.
-	slices.SortFunc(held, func(a, b int32) int { return cmp.Compare(c.gpus[a].task, c.gpus[b].task) })
+	slices.SortFunc(held, func(a, b int32) int { return c.compareHeld(a, b) })
 	w.uint(uint64(len(held)))
 	for _, g := range held {
 		x := &c.gpus[g]
@@ -133,13 +159,14 @@ func (c *core) writeJob(w *writer, j *job) {
 // restore reads a snapshot of the named policy.
 func restore(policy string, snapshot []byte) (*core, error) {
 	n := len(snapshot) - sha256.Size
-	if n < 0 || !bytes.HasPrefix(snapshot, []byte(snapshotForm)) {
+	nodes := bytes.HasPrefix(snapshot, []byte(nodesForm))
+	if n < len(nodesForm) || !nodes && !bytes.HasPrefix(snapshot, []byte(snapshotForm)) {
 		return nil, snapshotError("is torn, or of another version")
 	}
 	if sum := checksum(snapshot[:n]); !bytes.Equal(sum[:], snapshot[n:]) {
 		return nil, snapshotError("does not have the checksum that it states: it is torn or was altered")
 	}
-	r := &reader{b: snapshot[len(snapshotForm):n]}
+	r := &reader{b: snapshot[len(snapshotForm):n], nodes: nodes}
 	c, err := r.core(policy)
 	if err != nil {
 		return nil, err

@@ -192,7 +192,7 @@ func (c *core) explain(id string) (JobStatus, bool) {
 	switch {
 	case j.active > 0:
 		s.ExecutedUs += c.nowUs - j.stateUs
-	case j.owns != 0:
+	case j.owns != 0 || c.claim.job == ji:
 		s.State = "gathering"
 	default:
 		s.State = "waiting"
@@ -262,6 +262,12 @@ func (c *core) why(j *job, s *JobStatus) string {
 	case s.GPUType == "" || j.mix && total < j.tasks:
 		return fmt.Sprintf("It needs %s at once, and no type that it may use has that many in service. GPUs that "+
 			"join would let it start.", count(s.Tasks, "GPU", "GPUs"))
+	case c.nodes != nil && !c.fitsNodes(j):
+		return "No nodes in service that it may use have room for it, even if all of their GPUs were free. Nodes that " +
+			"join would let it start."
+	case s.State == "gathering" && c.nodes != nil:
+		return fmt.Sprintf("It stands first and needs %s at once: %s kept for it. It starts when what runs there has "+
+			"ended.", count(s.Tasks*j.taskGPUs, "GPU", "GPUs"), nodesAre(c.nodeNames()))
 	case s.State == "gathering":
 		free := c.freeOf(j.owns)
 		return fmt.Sprintf("It stands first and needs %s at once: %s free and kept for it. It starts when %s "+
@@ -269,7 +275,10 @@ func (c *core) why(j *job, s *JobStatus) string {
 			count(s.Tasks, "GPU", "GPUs"), count(free, "is", "are"), count(j.tasks-free, "more is", "more are"))
 	}
 	what := "No GPU that it may use is free"
-	if c.freeOf(j.mask) > 0 {
+	if c.nodes != nil {
+		what = "No nodes that it may use have room for it, or they are kept for another job"
+	}
+	if c.freeOf(j.mask) > 0 && c.nodes == nil {
 		what = "The free GPUs that it may use are being gathered for a gang"
 	}
 	text := fmt.Sprintf("%s, and %s before it.", what, count(int64(s.JobsAhead), "job stands", "jobs stand"))
@@ -278,6 +287,13 @@ func (c *core) why(j *job, s *JobStatus) string {
 			"first queue.", hare.FormatMicros(s.GuardUs))
 	}
 	return text + " It moves up as they are served; a GPU that joins or a job that ends would let it start earlier."
+}
+
+func nodesAre(names string) string {
+	if strings.ContainsAny(names, ", ") {
+		return "nodes " + names + " are"
+	}
+	return "node " + names + " is"
 }
 
 // count writes a number with one in the singular, with more otherwise.

@@ -367,6 +367,47 @@ func (ns *Nodes) Pick(to []int, s Shape, gpuType int, tasks int64, avoid Avoid) 
 	return to
 }
 
+// PickMixed chooses free GPUs of several types for tasks of a shape, the first type first; nil
+// where there is no room for all of them.
+func (ns *Nodes) PickMixed(s Shape, types []int, tasks int64, avoid Avoid) []int {
+	size, distinct := int(ns.shapes[s].gpus), ns.shapes[s].distinct
+	var all []int
+	used := map[int32]bool{} // the nodes of tasks on distinct nodes
+	for _, k := range types {
+		from := len(all)
+		all = ns.Pick(all, s, k, tasks, func(node int32) bool { return used[node] || avoid != nil && avoid(node) })
+		for at, g := range all[from:] {
+			ns.Take(g)
+			used[ns.Node(g)] = distinct
+			if at%size == 0 {
+				ns.Hold(g, s, 1)
+			}
+		}
+		if tasks -= int64((len(all) - from) / size); tasks == 0 {
+			break
+		}
+	}
+	for at, g := range all {
+		ns.Free(g)
+		if at%size == 0 {
+			ns.Hold(g, s, -1)
+		}
+	}
+	if tasks > 0 {
+		return nil
+	}
+	return all
+}
+
+// Name is the name of a node, and Number the number of a node by its name.
+func (ns *Nodes) Name(node int32) string { return ns.nodes[node].spec.Name }
+
+// Number finds a node with GPUs in service.
+func (ns *Nodes) Number(name string) (node int32, ok bool) {
+	node, ok = ns.of[name]
+	return node, ok
+}
+
 // Check says why tasks of a shape cannot start on GPUs, those of each task together; "" means
 // that they can. Distinct nodes are those of the GPUs given.
 func (ns *Nodes) Check(s Shape, gpus []int) string {

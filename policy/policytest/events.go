@@ -66,6 +66,8 @@ func (w *world) next(rng *rand.Rand) hare.Event {
 		return hare.Event{Type: hare.EventJobCancelled, Job: w.jobs[rng.IntN(len(w.jobs))].spec.ID}
 	case n == 5:
 		return hare.Event{Type: hare.EventTick}
+	case n == 6 && w.rules && rng.IntN(3) == 0:
+		return w.nodeEvent(rng)
 	case n == 6:
 		if here := w.inService(true); len(here) > 1 {
 			return hare.Event{Type: hare.EventGPULeft, GPU: here[rng.IntN(len(here))].name}
@@ -77,7 +79,7 @@ func (w *world) next(rng *rand.Rand) hare.Event {
 			if !w.planned && rng.IntN(4) == 0 { // the GPU was replaced by another type
 				gpuType = []string{"A", "B", "D"}[rng.IntN(3)]
 			}
-			return hare.Event{Type: hare.EventGPUJoined, GPU: g.name, GPUType: gpuType}
+			return hare.Event{Type: hare.EventGPUJoined, GPU: g.name, GPUType: gpuType, Node: w.describe(rng, g.name)}
 		}
 		if w.joined < 4 && !w.planned {
 			return hare.Event{Type: hare.EventGPUJoined, GPU: fmt.Sprintf("x%d/0", w.joined),

@@ -20,6 +20,10 @@ type world struct {
 	gpus    []*gpu     // the GPUs that are or were in service
 	joined  int        // how many GPUs joined that were not in the cluster at first
 	ending  *job       // a job whose last task has ended, and whose end is the next event
+	// rules says that nodes have labels and limits and jobs have rules about nodes. nodes are
+	// what the cluster and the events say of nodes, by name.
+	rules bool
+	nodes map[string]hare.Node
 }
 
 // gpu is one GPU. A gang holds its GPUs for a round, a rigid job for all its rounds.
@@ -44,11 +48,16 @@ type job struct {
 	spec  hare.Job
 	round int64
 	tasks []taskState
-	on    []string // by task, the GPU on which it started
+	on    []string   // by task, the GPU on which it started, the first of several
+	held  [][]string // by task, all of them
 }
 
 func newWorld(rng *rand.Rand, planned bool) *world {
-	w := &world{planned: planned}
+	w := &world{planned: planned, nodes: map[string]hare.Node{}}
+	if w.rules = !planned && rng.IntN(2) == 0; w.rules {
+		w.drawNodes(rng)
+		return w
+	}
 	types := []string{"A", "B", "C"}[:1+rng.IntN(3)]
 	for i, t := range types {
 		n := hare.Node{Name: fmt.Sprint("n", i), GPUs: []hare.TypeCount{{Type: t, Count: 1 + rng.IntN(4)}}}
@@ -121,6 +130,7 @@ func (w *world) gpu(name string) *gpu {
 // void is a started task that the policy must withdraw.
 type void struct {
 	job, gpu    string
+	others      hare.OtherGPUs
 	round, task int64
 }
 
@@ -132,10 +142,11 @@ func (w *world) apply(e *hare.Event, decisions []hare.Decision, nowUs int64) err
 	case hare.EventJobArrived:
 		w.arrived++
 		spec := w.specs[w.arrived-1]
-		w.jobs = append(w.jobs, &job{spec: spec, tasks: make([]taskState, spec.Tasks), on: make([]string, spec.Tasks)})
+		w.jobs = append(w.jobs, &job{spec: spec, tasks: make([]taskState, spec.Tasks), on: make([]string, spec.Tasks),
+			held: make([][]string, spec.Tasks)})
 	case hare.EventComputeEnded:
 		j.tasks[e.Task] = syncing
-		w.gpu(e.GPU).leave()
+		w.leave(j, e.Task)
 	case hare.EventTaskEnded:
 		again = w.taskEnded(j, e)
 	case hare.EventTaskFailed:
@@ -156,6 +167,8 @@ func (w *world) apply(e *hare.Event, decisions []hare.Decision, nowUs int64) err
 		g.here, g.gpuType = true, e.GPUType
 	case hare.EventGPULeft:
 		w.gpuLeft(w.gpu(e.GPU), voids)
+	case hare.EventNodeJoined, hare.EventNodeLeft:
+		w.nodeChanged(e, voids)
 	}
 	return w.check(decisions, voids, again, nowUs)
 }
@@ -163,12 +176,11 @@ func (w *world) apply(e *hare.Event, decisions []hare.Decision, nowUs int64) err
 func (g *gpu) leave() { g.job, g.task = nil, -1 }
 
 func (w *world) taskEnded(j *job, e *hare.Event) (again *job) {
-	g := w.gpu(e.GPU)
 	if j.tasks[e.Task] == computing {
 		if j.spec.Sync == hare.Relaxed {
-			g.leave()
+			w.leave(j, e.Task)
 		} else {
-			g.task = -1
+			w.rest(j, e.Task)
 		}
 	}
 	j.tasks[e.Task] = ended
@@ -201,7 +213,7 @@ func (w *world) free(j *job) {
 func (w *world) taskFailed(j *job, e *hare.Event, voids map[void]bool) (again *job) {
 	if j.spec.Sync == hare.Relaxed {
 		if j.tasks[e.Task] == computing {
-			w.gpu(e.GPU).leave()
+			w.leave(j, e.Task)
 		}
 		j.tasks[e.Task] = ready
 		return nil
@@ -209,7 +221,7 @@ func (w *world) taskFailed(j *job, e *hare.Event, voids map[void]bool) (again *j
 	for _, g := range w.gpus {
 		if g.job == j {
 			if g.task >= 0 && g.task != e.Task {
-				voids[void{j.spec.ID, g.name, j.round, g.task}] = true
+				voids[j.voidTask(g.task)] = true
 			}
 			g.task = -1
 		}
@@ -222,7 +234,7 @@ func (w *world) taskFailed(j *job, e *hare.Event, voids map[void]bool) (again *j
 func (w *world) voidAll(j *job, voids map[void]bool) {
 	for i, s := range j.tasks {
 		if s == computing || s == syncing {
-			voids[void{j.spec.ID, j.on[i], j.round, int64(i)}] = true
+			voids[j.voidTask(int64(i))] = true
 		}
 	}
 	w.free(j)
@@ -234,9 +246,10 @@ func (w *world) gpuLeft(g *gpu, voids map[void]bool) {
 	switch {
 	case j == nil:
 	case j.spec.Sync == hare.Relaxed:
-		voids[void{j.spec.ID, g.name, j.round, g.task}] = true
-		j.tasks[g.task] = ready
-		g.leave()
+		task := g.task
+		voids[j.voidTask(task)] = true
+		j.tasks[task] = ready
+		w.leave(j, task)
 	default:
 		w.voidAll(j, voids)
 		clear(j.tasks)
@@ -261,7 +274,7 @@ func (w *world) check(decisions []hare.Decision, voids map[void]bool, again *job
 			return fmt.Errorf("%s: is dated %d µs, not %d", text, d.AtUs, nowUs)
 		}
 		if d.Type == hare.DecisionWithdraw {
-			v := void{d.Job, d.GPU, d.Round, d.Task}
+			v := void{d.Job, d.GPU, d.Others, d.Round, d.Task}
 			if !voids[v] {
 				return fmt.Errorf("%s: the task is not void", text)
 			}
@@ -283,9 +296,18 @@ func (w *world) check(decisions []hare.Decision, voids map[void]bool, again *job
 		case !slices.ContainsFunc(j.spec.On, func(p hare.Profile) bool { return p.Type == g.gpuType }):
 			return fmt.Errorf("%s: the job has no profile for %s", text, g.gpuType)
 		}
-		j.tasks[d.Task], j.on[d.Task] = computing, g.name
-		g.job, g.task = j, d.Task
-		started[j] = append(started[j], g)
+		others, err := w.checkOthers(j, d, g)
+		if err != nil {
+			return fmt.Errorf("%s: %w", text, err)
+		}
+		j.tasks[d.Task], j.on[d.Task], j.held[d.Task] = computing, g.name, d.GPUs()
+		for _, h := range append(others, g) {
+			h.job, h.task = j, d.Task
+			started[j] = append(started[j], h)
+		}
+	}
+	if err := w.checkNodes(); err != nil {
+		return err
 	}
 	for v := range maps.Keys(voids) {
 		return fmt.Errorf("task %d of round %d of job %q on %s is void, and is not withdrawn", v.task, v.round, v.job,
@@ -306,8 +328,8 @@ func (w *world) check(decisions []hare.Decision, voids map[void]bool, again *job
 
 // checkGang checks the starts of a gang or rigid job.
 func checkGang(j *job, gpus, keeps []*gpu) error {
-	if int64(len(gpus)) != j.spec.Tasks {
-		return fmt.Errorf("job %q starts %d tasks; the %d of its round start together", j.spec.ID, len(gpus),
+	if int64(len(gpus)) != j.spec.Tasks*j.spec.TaskGPUs() {
+		return fmt.Errorf("job %q starts tasks on %d GPUs; the %d of its round start together", j.spec.ID, len(gpus),
 			j.spec.Tasks)
 	}
 	for _, g := range gpus {
@@ -330,6 +352,9 @@ func (j *job) over() bool { return j.round >= j.spec.Rounds }
 
 // hasRoom says whether the job could start if it were alone.
 func (w *world) hasRoom(j *job) bool {
+	if w.rules {
+		return w.hasRoomOnNodes(j)
+	}
 	of, all := map[string]int64{}, int64(0)
 	for _, g := range w.gpus {
 		if g.here && slices.ContainsFunc(j.spec.On, func(p hare.Profile) bool { return p.Type == g.gpuType }) {

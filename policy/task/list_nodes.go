@@ -209,33 +209,11 @@ func (l *ListScheduler) releaseTask(j *JobState, g int) {
 // pickMixed chooses GPUs of several types for n tasks of a job, the first mode first; nil where
 // there is no room.
 func (l *ListScheduler) pickMixed(j *JobState, n int64, avoid placement.Avoid) []int {
-	var all []int
-	used := map[int32]bool{} // the nodes of a job on distinct nodes
-	defer func() {
-		for at, g := range all {
-			l.nodes.Free(g)
-			if at%j.taskGPUs() == 0 {
-				l.nodes.Hold(g, j.shape, -1)
-			}
-		}
-	}()
+	var types []int
 	for _, m := range j.modes {
-		from := len(all)
-		all = l.nodes.Pick(all, j.shape, m.gpuType, n, func(node int32) bool {
-			return used[node] || avoid != nil && avoid(node)
-		})
-		for at, g := range all[from:] {
-			l.nodes.Take(g)
-			used[l.nodes.Node(g)] = j.spec.DistinctNodes
-			if at%j.taskGPUs() == 0 {
-				l.nodes.Hold(g, j.shape, 1)
-			}
-		}
-		if n -= int64(len(all)-from) / j.spec.TaskGPUs(); n == 0 {
-			return all
-		}
+		types = append(types, m.gpuType)
 	}
-	return nil
+	return l.nodes.PickMixed(j.shape, types, n, avoid)
 }
 
 // joinNode checks what an event says of a node, and keeps it.
