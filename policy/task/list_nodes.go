@@ -160,7 +160,7 @@ func (l *ListScheduler) startOthers(j *JobState, g int) {
 	lead := &l.gpus[g]
 	for _, h := range l.taskOn(j, g)[1:] {
 		x := &l.gpus[h]
-		x.sinceUs = l.nowUs
+		x.sinceUs, x.switched = l.nowUs, false
 		if x.user >= 0 && x.user != j.serial {
 			lead.switched = true
 			l.loseGPU(x.user)
