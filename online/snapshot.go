@@ -17,7 +17,7 @@ const snapshotForm = "hare-online/1\n"
 // nodesForm begins a snapshot of a session in which nodes have labels or limits, or jobs have
 // rules about nodes. It has the nodes behind the GPUs, the rules behind the profiles of each
 // job, and the nodes that are kept for a job at the end.
-const nodesForm = "hare-online/2\n"
+const nodesForm = "hare-online-nodes/1\n"
 
 type writer struct {
 	b     []byte
@@ -160,7 +160,7 @@ func (c *core) writeJob(w *writer, j *job) {
 func restore(policy string, snapshot []byte) (*core, error) {
 	n := len(snapshot) - sha256.Size
 	nodes := bytes.HasPrefix(snapshot, []byte(nodesForm))
-	if n < len(nodesForm) || !nodes && !bytes.HasPrefix(snapshot, []byte(snapshotForm)) {
+	if n < 0 || !nodes && !bytes.HasPrefix(snapshot, []byte(snapshotForm)) {
 		return nil, snapshotError("is torn, or of another version")
 	}
 	if sum := checksum(snapshot[:n]); !bytes.Equal(sum[:], snapshot[n:]) {

@@ -105,7 +105,8 @@ func TestPoliciesKeepTheRulesOfNodes(t *testing.T) {
 				}
 				cfg := sim.Config{Name: info.Name}
 				if seed%3 == 1 {
-					cfg.FaultRate, cfg.Seed = sim.FaultRate{GPUMeanUs: 60e6, GPURepairUs: 2e6, NodeMeanUs: 50e6, NodeRepairUs: 3e6}, seed
+					cfg.Seed = seed
+					cfg.FaultRate = sim.FaultRate{GPUMeanUs: 60e6, GPURepairUs: 2e6, NodeMeanUs: 50e6, NodeRepairUs: 3e6}
 				}
 				out, err := sim.Run(context.Background(), inst, p, cfg)
 				if err != nil {

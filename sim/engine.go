@@ -133,6 +133,9 @@ type place struct {
 }
 
 func newEngine(inst *hare.Instance, policy online.Policy, cfg Config) (*engine, error) {
+	if err := inst.RefuseRules("the simulator", hare.RuleNodes); err != nil {
+		return nil, err
+	}
 	e := &engine{
 		inst: inst, model: hare.NewModel(inst), policy: policy, log: cfg.Log, name: cfg.Name,
 		jobs: make([]job, len(inst.Jobs)), arrivals: make([]int32, len(inst.Jobs)),

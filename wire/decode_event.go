@@ -280,25 +280,9 @@ type arrivingDoc struct {
 	mix, knowsSync bool
 }
 
-var arrivingTable = NewTable("ArrivingJob", "ArrivingJob is a job whose number of rounds is not known.", append([]Field[arrivingDoc]{
-	String("id", func(v *arrivingDoc) *string { return &v.ID }),
-	Micros("weight", func(v *arrivingDoc) *int64 { return &v.WeightMicro }, 0),
-	Integer("tasks", func(v *arrivingDoc) *int64 { return &v.Tasks }, 1, hare.MaxTasks(hare.Relaxed)),
-	NewField("sync", Schema{"type": "string"}, func(r *Reader, v *arrivingDoc) error {
-		unknown := false
-		err := r.sync(&v.Sync, &unknown)
-		v.knowsSync = !unknown
-		return err
-	}, nil),
-	Bool("mix", func(v *arrivingDoc) *bool { return &v.mix }),
-	NewField("on", MapOf(RefTo(profileTable)), readArrivingProfiles, nil),
-	estimateField(func(v *arrivingDoc) *hare.Job { return v.Job }),
-	classField(func(v *arrivingDoc) *hare.Job { return v.Job }),
-	refused[arrivingDoc]("rounds", "the size of an arriving job is not known: leave rounds out, and send "+
-		"job_ended after its last round"),
-	refused[arrivingDoc]("release_s", "a job is released when it arrives: leave release_s out, and send "+
-		"job_arrived then"),
-}, placementFields(func(v *arrivingDoc) *hare.Job { return v.Job })...)...).Check(func(v *arrivingDoc, has Members, found *hare.InvalidErrors) {
+var arrivingTable = NewTable("ArrivingJob", "ArrivingJob is a job whose number of rounds is not known.",
+	append(arrivingFields, placementFields(func(v *arrivingDoc) *hare.Job { return v.Job })...)...,
+).Check(func(v *arrivingDoc, has Members, found *hare.InvalidErrors) {
 	if v.GPUsPerTask == 1 {
 		v.GPUsPerTask = 0
 	}
@@ -317,6 +301,27 @@ var arrivingTable = NewTable("ArrivingJob", "ArrivingJob is a job whose number o
 	}
 	found.CheckJob("", &known)
 })
+
+// arrivingFields are the fields of an arriving job that are not about nodes.
+var arrivingFields = []Field[arrivingDoc]{
+	String("id", func(v *arrivingDoc) *string { return &v.ID }),
+	Micros("weight", func(v *arrivingDoc) *int64 { return &v.WeightMicro }, 0),
+	Integer("tasks", func(v *arrivingDoc) *int64 { return &v.Tasks }, 1, hare.MaxTasks(hare.Relaxed)),
+	NewField("sync", Schema{"type": "string"}, func(r *Reader, v *arrivingDoc) error {
+		unknown := false
+		err := r.sync(&v.Sync, &unknown)
+		v.knowsSync = !unknown
+		return err
+	}, nil),
+	Bool("mix", func(v *arrivingDoc) *bool { return &v.mix }),
+	NewField("on", MapOf(RefTo(profileTable)), readArrivingProfiles, nil),
+	estimateField(func(v *arrivingDoc) *hare.Job { return v.Job }),
+	classField(func(v *arrivingDoc) *hare.Job { return v.Job }),
+	refused[arrivingDoc]("rounds", "the size of an arriving job is not known: leave rounds out, and send "+
+		"job_ended after its last round"),
+	refused[arrivingDoc]("release_s", "a job is released when it arrives: leave release_s out, and send "+
+		"job_arrived then"),
+}
 
 // refused makes a field that the document must not have, and gives the reason in
 // the fault.

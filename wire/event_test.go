@@ -427,8 +427,8 @@ func TestNodeEventsAndDecisions(t *testing.T) {
 			t.Errorf("got  %s\nwant %s", got, line)
 		}
 	}
-	answer := `{"seq":1,"decisions":[{"type":"start","job":"j","round":0,"task":1,"gpu":"a/2","gpus":["a/2","a/3","a/11"],` +
-		`"at_s":0}]}`
+	answer := `{"seq":1,"decisions":[{"type":"start","job":"j","round":0,"task":1,"gpu":"a/2",` +
+		`"gpus":["a/2","a/3","a/11"],"at_s":0}]}`
 	a, err := wire.DecodeAnswer([]byte(answer))
 	if err != nil {
 		t.Fatal(err)

@@ -12,8 +12,8 @@ import (
 // what is free on each node in nodes, and starts every job on nodes with room, by best fit.
 // Otherwise nodes is nil, and GPUs of a type are all alike.
 
-// arriveOnNodes counts a job that arrives and is not among the others yet, and begins to go by nodes where the job is the
-// first one with rules about them.
+// arriveOnNodes counts a job that arrives and is not among the others yet, and begins to go by
+// nodes where the job is the first one with rules about them.
 func (l *ListScheduler) arriveOnNodes(j *JobState) {
 	matters := placement.Matters(j.spec)
 	if matters {

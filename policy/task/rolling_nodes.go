@@ -58,7 +58,8 @@ func (r *rolling) startMixedOnNodes(j *JobState) {
 }
 
 // reserveOnNodes keeps the nodes on which a row of a job is expected to find room first.
-func (r *rolling) reserveOnNodes(j *JobState, row *planner.Row, c planner.TypeCount, notBeforeUs int64) gpuReservation {
+func (r *rolling) reserveOnNodes(j *JobState, row *planner.Row, c planner.TypeCount,
+	notBeforeUs int64) gpuReservation {
 	l := r.l
 	type heldOnType struct {
 		job     *JobState
