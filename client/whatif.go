@@ -37,6 +37,17 @@ type Scenario struct {
 	RemoveGPUs   []RemoveGPUs       `json:"remove_gpus,omitempty"`
 	Drain        []Drain            `json:"drain,omitempty"`
 	AddGPUs      []AddGPUs          `json:"add_gpus,omitempty"`
+	// Options differ from those of the batch; the zero value means that they do not.
+	Options Options `json:"-"`
+}
+
+// MarshalJSON encodes the scenario as requests have it.
+func (sc Scenario) MarshalJSON() ([]byte, error) {
+	type fields Scenario // without this method
+	return json.Marshal(struct {
+		fields
+		Options map[string]any `json:"options,omitempty"`
+	}{fields(sc), sc.Options.json()})
 }
 
 // RemoveGPUs removes GPUs of a node, those of the highest index first.
