@@ -19,6 +19,7 @@ func generateCommand() *cobra.Command {
 	var cfg trace.GenerateConfig
 	var philly trace.PhillyConfig
 	var nodes trace.PhillyNodesConfig
+	var openb trace.OpenbLikeConfig
 	var gpus, like, out string
 	var widths []int
 	c := &cobra.Command{
@@ -31,15 +32,18 @@ philly, arrivals, widths and durations are drawn from Microsoft's trace, and a
 file name that ends in .csv gets a trace instead of an instance. With --like
 philly-nodes the cluster has nodes of --per-node GPUs, a job is tasks of several
 GPUs on a node, widths are drawn from the trace or from --widths, and all jobs
-arrive at 0 unless --arrivals or --load is given. Equal seeds and options give
-equal files.`,
+arrive at 0 unless --arrivals or --load is given. With --like openb, --nodes nodes
+and the jobs' GPUs, CPUs, memory, types and run times are drawn from Alibaba's
+openb trace; pods that ask for a part of a GPU are left out, or count as one GPU
+with --shared whole. Equal seeds and options give equal files.`,
 		Example: `  hare generate --jobs 200 --gpus V100=64,T4=48,K80=24,M60=24 --arrivals poisson:0.1 --sync relaxed \
     --seed 1 -o instance.json
   hare generate --jobs 20000 --gpus V100=6400,T4=4800,K80=2400,M60=2400 -o large.json.zst
   # for hare simulate --trace philly.csv --sync rigid
   hare generate --like philly --jobs 1000000 --gpus GPU=2490 --load 1 -o philly.csv
   hare generate --like philly --jobs 5000 --gpus V100=64,P100=64 --sync gang --quantum 10m -o gangs.json
-  hare generate --like philly-nodes --jobs 300 --gpus V100=128,T4=128 --widths 3,6,8 -o fragments.json`,
+  hare generate --like philly-nodes --jobs 300 --gpus V100=128,T4=128 --widths 3,6,8 -o fragments.json
+  hare generate --like openb --jobs 500 --nodes 64 --seed 1 -o openb.json`,
 		Args: exactly(0, "no arguments"),
 		RunE: func(c *cobra.Command, _ []string) error {
 			var err error
@@ -73,6 +77,21 @@ equal files.`,
 					nodes.Load = philly.Load
 				}
 				inst, err = trace.PhillyNodes(nodes)
+			case "openb":
+				openb.Seed, openb.Name, openb.Quantum = cfg.Seed, cfg.Name, philly.Quantum
+				if c.Flags().Changed("jobs") {
+					openb.Jobs = cfg.Jobs
+				}
+				if c.Flags().Changed("sync") {
+					openb.Sync = cfg.Sync
+				}
+				if c.Flags().Changed("arrivals") {
+					openb.Arrivals = cfg.Arrivals
+				}
+				if c.Flags().Changed("load") {
+					openb.Load = philly.Load
+				}
+				inst, err = trace.OpenbLike(openb)
 			default:
 				philly.GPUs, philly.Seed, philly.Name = cfg.GPUs, cfg.Seed, cfg.Name
 				if c.Flags().Changed("jobs") {
@@ -100,11 +119,15 @@ equal files.`,
 		},
 	}
 	f := c.Flags()
-	f.IntVar(&cfg.Jobs, "jobs", 200, "number of jobs (with --like philly: 10000, philly-nodes: 300)")
+	f.IntVar(&cfg.Jobs, "jobs", 200, "number of jobs (with --like philly: 10000, philly-nodes and openb: 300)")
 	f.StringVar(&gpus, "gpus", "V100=64,T4=48,K80=24,M60=24",
 		"the cluster (with --like philly: GPU=2490, philly-nodes: V100=128,T4=128)")
 	f.StringVar(&like, "like", "",
-		"philly: draw arrivals, widths and durations from Microsoft's trace; philly-nodes: on nodes")
+		"philly: draw arrivals, widths and durations from Microsoft's trace; philly-nodes: on nodes; "+
+			"openb: nodes and jobs of Alibaba's trace, with CPUs and memory")
+	f.IntVar(&openb.Nodes, "nodes", 64, "with --like openb: the nodes that are drawn, at most 1213")
+	f.StringVar(&openb.Shared, "shared", "skip",
+		"with --like openb: skip leaves pods with a part of a GPU out, whole gives them one GPU")
 	f.IntVar(&nodes.PerNode, "per-node", 8, "with --like philly-nodes: the GPUs of a node")
 	f.IntSliceVar(&widths, "widths", nil,
 		"with --like philly-nodes: GPUs per job, each as often as the others, e.g. 3,6,8 (default: as in the trace)")
@@ -118,21 +141,26 @@ equal files.`,
 	f.StringVar(&cfg.Name, "name", "", "name of the instance (default: from jobs and seed)")
 	f.StringVarP(&out, "output", "o", "", "write to this file (.gz, .zst compress; with --like, .csv writes a trace)")
 	choices(c, "sync", "relaxed", "gang", "rigid")
-	choices(c, "like", "philly", "philly-nodes")
-	positive(c, "jobs", "load", "quantum", "per-node")
+	choices(c, "like", "philly", "philly-nodes", "openb")
+	choices(c, "shared", "skip", "whole")
+	positive(c, "jobs", "load", "quantum", "per-node", "nodes")
 	return c
 }
 
 // generateFlags refuses flags that have no meaning without --like, or with --like.
 func generateFlags(f *pflag.FlagSet, like string) error {
 	switch {
-	case like != "" && like != "philly" && like != "philly-nodes":
-		return fmt.Errorf("--like %.60q: only philly and philly-nodes are known", like)
+	case like != "" && like != "philly" && like != "philly-nodes" && like != "openb":
+		return fmt.Errorf("--like %.60q: only philly, philly-nodes and openb are known", like)
+	case like == "openb" && f.Changed("gpus"):
+		return errors.New("--gpus does not go with --like openb: its nodes are drawn from the trace; --nodes says how many")
+	case like != "openb" && (f.Changed("nodes") || f.Changed("shared")):
+		return errors.New("--nodes and --shared go with --like openb")
 	case like == "philly" && f.Changed("arrivals"):
 		return errors.New("--arrivals does not go with --like philly: arrivals are drawn from the trace and scaled " +
 			"to --load")
 	case like == "" && (f.Changed("load") || f.Changed("quantum")):
-		return errors.New("--load and --quantum go with --like philly or philly-nodes")
+		return errors.New("--load and --quantum go with --like philly, philly-nodes or openb")
 	case like != "philly-nodes" && (f.Changed("per-node") || f.Changed("widths")):
 		return errors.New("--per-node and --widths go with --like philly-nodes")
 	}
