@@ -40,7 +40,7 @@ func (e *evaluator) exactBound(ctx context.Context, grid []int64, nanos [][]int6
 	if len(e.pr.edges) > 0 {
 		e.stepJobs = nil // their weights are others now
 	}
-	e.loadSteps(step, grid, nanos)
+	e.loadSteps(step, grid, paid)
 	// fluids sums the bounds of the fluids, gains what bounding round by round adds to them.
 	fluids, gains := make([]*big.Rat, len(e.chunks)), make([]*big.Rat, len(e.chunks))
 	e.phi, e.gain = make([]float64, len(e.pr.jobs)), make([]float64, len(e.pr.jobs))

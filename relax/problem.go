@@ -71,6 +71,7 @@ type problem struct {
 	marks         []float64      // times that are points of each grid
 	edges         []edge         // along which weight may move
 	ownWeight     []int64        // of specs in the instance, where there are edges
+	rooms         roomCache      // where nodes matter
 	infeasible    error          // says which job can never run
 }
 

@@ -157,7 +157,7 @@ func (pr *problem) price(ctx context.Context, cfg *Config) *hare.Relaxation {
 		rel := pr.withFixed(&hare.Relaxation{Method: hare.MethodPrice, Progress: [][]hare.Point{}})
 		return pr.certified(rel, &hare.Certificate{GridUs: []int64{0, 1}}, new(big.Rat))
 	}
-	if cfg.Steps > 0 && cfg.SyncAsCompute == 0 && !pr.model.Placed {
+	if cfg.Steps > 0 && cfg.SyncAsCompute == 0 {
 		pr.step = pr.chooseStep()
 	}
 	ev := newEvaluator(pr, cfg.Workers)

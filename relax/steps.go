@@ -33,10 +33,13 @@ const (
 
 // stepMode is a type that a job may use, with times in steps.
 type stepMode struct {
-	row  int
-	p, s int
-	peak int64 // m_k
-	f    int   // s + p·⌈K/m⌉: K tasks on this type alone
+	// rows are the rows of prices by class of nodes, of which a task pays the least; where
+	// nodes do not matter, there is one. A task pays each of them times times.
+	rows  []int
+	times []int64
+	p, s  int
+	peak  int64 // m_k
+	f     int   // s + p·⌈K/m⌉: K tasks on this type alone
 }
 
 // stepLevel is a length of a round at which more tasks begin to fit.
@@ -60,6 +63,8 @@ type stepJob struct {
 	a, path, tau int
 	rounds       int
 	tasks        int64
+	gpus         int64 // of a task
+	placed       bool  // whether nodes matter
 	modes        []stepMode
 	levels       []stepLevel // L_1 < … < L_n
 }
@@ -135,14 +140,18 @@ func (pr *problem) stepJob(i int, step, cells int64) *stepJob {
 		return nil
 	}
 	// A job that is released between two steps is bounded as if released at the earlier one.
-	j := &stepJob{index: i, a: int(mj.ReleaseUs / step), rounds: int(mj.Rounds), tasks: mj.Tasks}
+	j := &stepJob{index: i, a: int(mj.ReleaseUs / step), rounds: int(mj.Rounds), tasks: mj.Tasks,
+		gpus: mj.GPUs, placed: pr.model.Placed}
 	j.tau = int((pr.pathUs[i] - mj.ReleaseUs) / mj.Rounds / step)
 	j.path = j.a + j.rounds*j.tau
 	var lengths []int64
 	for _, md := range mj.Modes {
-		m := stepMode{row: md.Type, p: int(md.ComputeUs / step), s: int(md.SyncUs / step)}
-		for _, s := range pr.caps[md.Type] {
-			m.peak = max(m.peak, s.Count)
+		m := stepMode{p: int(md.ComputeUs / step), s: int(md.SyncUs / step)}
+		if !pr.addStepRows(&m, i, md.Type) {
+			return nil
+		}
+		if m.peak == 0 {
+			continue // no node ever has room for a task
 		}
 		turns := (mj.Tasks + m.peak - 1) / m.peak
 		if turns > stepChoices || int64(m.p)*turns > math.MaxInt32 {
@@ -153,6 +162,9 @@ func (pr *problem) stepJob(i int, step, cells int64) *stepJob {
 		for n := range turns {
 			lengths = append(lengths, int64(m.s)+int64(m.p)*(n+1))
 		}
+	}
+	if len(j.modes) == 0 {
+		return nil
 	}
 	slices.Sort(lengths)
 	for _, l := range slices.Compact(lengths) {
@@ -194,13 +206,56 @@ func (pr *problem) stepJob(i int, step, cells int64) *stepJob {
 	return j
 }
 
-// stepPrices are the prices of single GPUs summed up to each step. Costs count 1e-9
+// addStepRows fills in which prices a task of job i pays on type k, and how many of its tasks
+// can run there at once. It returns false if the prices are not multiples of a row.
+func (pr *problem) addStepRows(m *stepMode, i, k int) bool {
+	if !pr.model.Placed {
+		m.rows, m.times = []int{k}, []int64{1}
+		for _, s := range pr.caps[k] {
+			m.peak = max(m.peak, s.Count)
+		}
+		return true
+	}
+	mj, rows := &pr.specs[i], pr.oracleRows()
+	for _, md := range pr.jobs[i].modes {
+		if md.kind != k {
+			continue
+		}
+		gpus := rows[md.row].gpus
+		if mj.GPUs%gpus != 0 {
+			return false
+		}
+		m.rows, m.times = append(m.rows, md.row), append(m.times, mj.GPUs/gpus)
+	}
+	if len(m.rows) > 0 {
+		_, most := pr.rooms.modes(pr.model, mj)
+		m.peak = most[k]
+	}
+	return true
+}
+
+// stepPrices are the prices of the rows of the oracle summed up to each step. Costs count 1e-9
 // weights times steps.
 type stepPrices struct {
 	step  int64
 	cells int // H in steps
 	cum   [][]int64
-	top   float64 // the largest sum
+	tops  []float64 // the largest sum of each row
+	top   float64   // the largest sum of all
+}
+
+// topOf returns the most that a task of job j can pay.
+func (sp *stepPrices) topOf(j *stepJob) float64 {
+	if !j.placed {
+		return sp.top
+	}
+	top := 0.0
+	for i := range j.modes {
+		for x, r := range j.modes[i].rows {
+			top = max(top, sp.tops[r]*float64(j.modes[i].times[x]))
+		}
+	}
+	return top
 }
 
 // load sums nanos, on a grid of multiples of step, over the rows of types.
@@ -209,6 +264,7 @@ func (sp *stepPrices) load(step int64, grid []int64, nanos [][]int64) {
 	for len(sp.cum) < len(nanos) {
 		sp.cum = append(sp.cum, nil)
 	}
+	sp.tops = append(sp.tops[:0], make([]float64, len(nanos))...)
 	for k, row := range nanos {
 		cum := append(sp.cum[k][:0], 0)
 		for g, x := range row {
@@ -216,7 +272,7 @@ func (sp *stepPrices) load(step int64, grid []int64, nanos [][]int64) {
 			each := x
 			if float64(x)*float64(sp.cells) > unreachable {
 				each = 0
-				sp.top = math.Inf(1)
+				sp.top, sp.tops[k] = math.Inf(1), math.Inf(1)
 			}
 			last := cum[len(cum)-1]
 			for range (grid[g+1] - grid[g]) / step {
@@ -225,12 +281,13 @@ func (sp *stepPrices) load(step int64, grid []int64, nanos [][]int64) {
 			}
 		}
 		sp.cum[k] = cum
-		sp.top = max(sp.top, float64(cum[len(cum)-1]))
+		sp.tops[k] = max(sp.tops[k], float64(cum[len(cum)-1]))
+		sp.top = max(sp.top, sp.tops[k])
 	}
 }
 
-// loadSteps prepares the recursions for prices on a grid of multiples of step. A step of
-// 0 means none.
+// loadSteps prepares the recursions for prices of the oracle's rows on a grid of multiples of
+// step. A step of 0 means none.
 func (e *evaluator) loadSteps(step int64, grid []int64, nanos [][]int64) {
 	end := grid[len(grid)-1]
 	onGrid := step > 0 && !slices.ContainsFunc(grid, func(t int64) bool { return t%step != 0 })
@@ -241,7 +298,10 @@ func (e *evaluator) loadSteps(step int64, grid []int64, nanos [][]int64) {
 	if e.stepJobs == nil || int64(e.stepPrices.cells) != end/step || e.stepPrices.step != step {
 		e.stepJobs = e.pr.stepJobs(step, end)
 	}
-	e.stepPrices.load(step, grid, nanos[:len(e.pr.caps)])
+	if !e.pr.model.Placed {
+		nanos = nanos[:len(e.pr.caps)]
+	}
+	e.stepPrices.load(step, grid, nanos)
 }
 
 // stepPhi returns φ of job i round by round if it is more than phi, that of the fluid,
@@ -269,11 +329,15 @@ func (e *evaluator) loadRounded(pi *prices) {
 	for g, t := range pi.grid {
 		grid[g] = int64(t)
 	}
-	nanos := make([][]int64, len(e.pr.caps))
+	rows := e.pr.rows[:len(e.pr.caps)]
+	if e.pr.model.Placed {
+		rows = e.pr.oracleRows()
+	}
+	nanos := make([][]int64, len(rows))
 	for k := range nanos {
 		nanos[k] = make([]int64, len(pi.at[k]))
 		for g, x := range pi.at[k] {
-			nanos[k][g] = int64(math.Round(min(x, hare.MaxExact)))
+			nanos[k][g] = int64(math.Round(min(x*float64(rows[k].gpus), hare.MaxExact)))
 		}
 	}
 	e.loadSteps(e.pr.step, grid, nanos)

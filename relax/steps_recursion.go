@@ -35,7 +35,7 @@ type transition struct {
 // phi returns V_R(a), the least cost of job j; guess is where the search for it begins.
 // It returns false if the numbers are too large. It takes O(R · H/δ · transitions).
 func (sr *stepRecursion) phi(j *stepJob, guess float64) (v int64, ok bool) {
-	if sr.prices.top*float64(j.tasks)*float64(j.rounds) > unreachable/4 {
+	if sr.prices.topOf(j)*float64(j.tasks)*float64(j.rounds) > unreachable/4 {
 		return 0, false
 	}
 	H := sr.prices.cells
@@ -166,11 +166,9 @@ func sized(x []int64, n int) []int64 {
 // loadSparse fills in the sparse table of mode i from one start to another, for windows
 // up to the given one.
 func (sr *stepRecursion) loadSparse(i int, md stepMode, from, to, window int) {
-	H := sr.prices.cells
 	for len(sr.sparse) <= i {
 		sr.sparse = append(sr.sparse, nil)
 	}
-	cum := sr.prices.cum[md.row]
 	for p := 0; 1<<p <= window+1; p++ {
 		if p == len(sr.sparse[i]) {
 			sr.sparse[i] = append(sr.sparse[i], nil)
@@ -178,6 +176,22 @@ func (sr *stepRecursion) loadSparse(i int, md stepMode, from, to, window int) {
 		row := sized(sr.sparse[i][p], to)
 		sr.sparse[i][p] = row
 		if p == 0 {
+			sr.priceSlots(row, md, from, to)
+			continue
+		}
+		below, half := sr.sparse[i][p-1], 1<<(p-1)
+		for x := from; x+2*half <= to; x++ {
+			row[x] = min(below[x], below[x+half])
+		}
+	}
+}
+
+// priceSlots fills in the price of a task of a mode by start.
+func (sr *stepRecursion) priceSlots(row []int64, md stepMode, from, to int) {
+	H := sr.prices.cells
+	for n, r := range md.rows {
+		cum := sr.prices.cum[r]
+		if n == 0 && md.times[0] == 1 {
 			for x := from; x < min(to, H-md.p); x++ {
 				row[x] = cum[x+md.p] - cum[x]
 			}
@@ -186,11 +200,24 @@ func (sr *stepRecursion) loadSparse(i int, md stepMode, from, to, window int) {
 			}
 			continue
 		}
-		below, half := sr.sparse[i][p-1], 1<<(p-1)
-		for x := from; x+2*half <= to; x++ {
-			row[x] = min(below[x], below[x+half])
+		for x := from; x < to; x++ {
+			if price := md.times[n] * (cum[min(x+md.p, H)] - cum[x]); n == 0 || price < row[x] {
+				row[x] = price
+			}
 		}
 	}
+}
+
+// priceAt returns the price of a task of a mode that starts at x, and the row that it pays.
+func (sr *stepRecursion) priceAt(md stepMode, x int) (price int64, row int) {
+	H := sr.prices.cells
+	for n, r := range md.rows {
+		cum := sr.prices.cum[r]
+		if p := md.times[n] * (cum[min(x+md.p, H)] - cum[x]); n == 0 || p < price {
+			price, row = p, r
+		}
+	}
+	return price, row
 }
 
 // window returns two rows. Their minimum at x is the least price of a task of mode i
@@ -319,7 +346,7 @@ func (sr *stepRecursion) trace(j *stepJob, ans *answer, grid []float64) {
 		m := &sr.transitions[c-1]
 		if m.level < 0 {
 			md := j.modes[m.mode]
-			sr.recordUse(ans, grid, md, x, md.f-md.s-md.p, j.tasks)
+			sr.recordUse(j, ans, grid, md, x, md.f-md.s-md.p, j.tasks)
 		} else {
 			sr.recordLevel(j, ans, grid, m.level, x)
 		}
@@ -353,7 +380,7 @@ func (sr *stepRecursion) recordLevel(j *stepJob, ans *answer, grid []float64, l,
 	left := j.tasks
 	for _, i := range open {
 		if n := min(left, j.levels[l].counts[i]); n > 0 {
-			sr.recordUse(ans, grid, j.modes[i], x, next-1-j.modes[i].s-j.modes[i].p, n)
+			sr.recordUse(j, ans, grid, j.modes[i], x, next-1-j.modes[i].s-j.modes[i].p, n)
 			left -= n
 		}
 	}
@@ -362,14 +389,13 @@ func (sr *stepRecursion) recordLevel(j *stepJob, ans *answer, grid []float64, l,
 // cheapestStart returns the start of least price between x and x + window, the latest
 // among equals.
 func (sr *stepRecursion) cheapestStart(md stepMode, x, window int) (at int, price int64) {
-	H := sr.prices.cells
-	cum := sr.prices.cum[md.row]
-	if x+window >= H {
+	if H := sr.prices.cells; x+window >= H {
 		return H, 0
 	}
-	at, price = x, cum[min(x+md.p, H)]-cum[x]
+	at = x
+	price, _ = sr.priceAt(md, x)
 	for v := x + 1; v <= x+window; v++ {
-		if p := cum[min(v+md.p, H)] - cum[v]; p <= price {
+		if p, _ := sr.priceAt(md, v); p <= price {
 			at, price = v, p
 		}
 	}
@@ -377,13 +403,14 @@ func (sr *stepRecursion) cheapestStart(md stepMode, x, window int) (at int, pric
 }
 
 // recordUse adds n tasks at the cheapest start between x and x + window.
-func (sr *stepRecursion) recordUse(ans *answer, grid []float64, md stepMode, x, window int, n int64) {
+func (sr *stepRecursion) recordUse(j *stepJob, ans *answer, grid []float64, md stepMode, x, window int, n int64) {
 	at, _ := sr.cheapestStart(md, x, window)
+	_, row := sr.priceAt(md, min(at, sr.prices.cells))
 	from, to := float64(at)*float64(sr.prices.step), float64(at+md.p)*float64(sr.prices.step)
 	G := len(grid) - 1
 	for g := cellOf(grid, from); g < G && grid[g] < to; g++ {
 		if l := min(grid[g+1], to) - max(grid[g], from); l > 0 {
-			ans.uses = append(ans.uses, use{int32(md.row), int32(g), l * float64(n)})
+			ans.uses = append(ans.uses, use{int32(row), int32(g), l * float64(n*j.gpus)})
 		}
 	}
 }

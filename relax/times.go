@@ -14,7 +14,6 @@ func (pr *problem) addTimes(peak []int64) (kept [][]hare.Mode, ok bool) {
 	m := pr.model
 	order, start, path := jobOrder(m), make([]int64, len(m.Jobs)), make([]int64, len(m.Jobs))
 	modes := make([][]hare.Mode, len(m.Jobs))
-	var rooms roomCache
 	for _, i := range order {
 		mj := &m.Jobs[i]
 		start[i] = max(mj.ReleaseUs, mj.RunsUntilUs)
@@ -26,7 +25,7 @@ func (pr *problem) addTimes(peak []int64) (kept [][]hare.Mode, ok bool) {
 		}
 		most := peak
 		if modes[i] = mj.Modes; m.Placed {
-			modes[i], most = rooms.modes(m, mj)
+			modes[i], most = pr.rooms.modes(m, mj)
 		}
 		tau, fits := roundTime(mj, most)
 		if !fits || len(modes[i]) == 0 && m.Placed {
