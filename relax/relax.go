@@ -158,7 +158,9 @@ func (pr *problem) price(ctx context.Context, cfg *Config) *hare.Relaxation {
 		return pr.certified(rel, &hare.Certificate{GridUs: []int64{0, 1}}, new(big.Rat))
 	}
 	if cfg.Steps > 0 && cfg.SyncAsCompute == 0 {
-		pr.step = pr.chooseStep()
+		if pr.step = pr.chooseStep(); pr.model.Placed && !pr.stepsPay() {
+			pr.step = 0
+		}
 	}
 	ev := newEvaluator(pr, cfg.Workers)
 	report := func(v float64) {

@@ -104,6 +104,22 @@ func (pr *problem) chooseStep() int64 {
 	return best
 }
 
+// stepsPay reports whether nothing is lost on a grid of multiples of the step where nodes
+// matter: the prices of sizes and pools go by the most GPUs that are free in a cell, and the
+// recursions know neither deadlines nor weights that move.
+func (pr *problem) stepsPay() bool {
+	if pr.step == 0 || len(pr.edges) > 0 || slices.ContainsFunc(pr.jobs, func(j job) bool { return j.late > 0 }) {
+		return false
+	}
+	off := func(s hare.Step) bool { return s.FromUs%pr.step != 0 }
+	for k, steps := range pr.caps {
+		if (pr.sized(k) || len(pr.pools.list) > 0) && slices.ContainsFunc(steps, off) {
+			return false
+		}
+	}
+	return true
+}
+
 func gcd(a, b int64) int64 {
 	for b != 0 {
 		a, b = b, a%b
