@@ -144,8 +144,8 @@ func readHistory(file string, in io.Reader) ([]estimate.PastJob, error) {
 		case slices.Contains(heads[:i], name):
 			return nil, usageError{fmt.Errorf("%s:1: the column %.40q stands twice", file, name)}
 		case name == "estimate_s":
-			return nil, usageError{fmt.Errorf("%s:1: estimate_s is no class, and estimates of the past are not used: "+
-				"leave the column out", file)}
+			return nil, usageError{fmt.Errorf("%s:1: leave out the column estimate_s: no rule predicts from what users "+
+				"told in the past, and policies calibrate what they tell of new jobs as jobs end", file)}
 		case i != arrival && i != duration && label.Fault() != "":
 			return nil, usageError{fmt.Errorf("%s:1: column %d, %.40q: %s", file, i+1, name, label.Fault())}
 		}
