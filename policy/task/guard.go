@@ -27,9 +27,10 @@ const (
 	largestKappa = 1e6
 )
 
-// guardBurst is how many rounds in a row a job is served once it is due. With one round at a
-// time, GPUs would be idle for each of them while others are awaited.
-const guardBurst = 8
+// guardPatience is how many rounds of a job are counted beyond those that it has had. A job that
+// is due gets one round and then waits for the next: with eight in a row, the jobs that wait for a
+// wide gang pile up, and wait for four times as long in all.
+const guardPatience = 8
 
 // rule is what list schedulers need of the configuration; size gives the rounds that a
 // rigid job is believed to have.
@@ -84,7 +85,7 @@ const unknownRoundUs = 60e6
 // guard keeps jobs from starving. A turn is the time in which all GPUs in service together
 // could run a round of each job that is there. A job that waits through a turn misses a
 // round, but no more rounds than it could run in the time of its wait. Once a job has
-// missed more than κ × (the rounds that it has had + guardBurst) rounds it is due: it gets
+// missed more than κ × (the rounds that it has had + guardPatience) rounds it is due: it gets
 // a ticket and GPUs of its own, in the order of tickets, and nobody else starts on these
 // GPUs until the job has started. docs/online-theory.md proves what follows.
 //
@@ -113,7 +114,6 @@ type guarded struct {
 	turns   int64 // the clock when the wait began
 	wait    int64 // counts waits, so that entries of earlier ones can be told
 	ticket  int64 // 0 while the job is not due
-	behind  bool  // whether the job was due and has not made up for it
 	chosen  bool  // whether the types are chosen
 	onType  int   // the type that is reserved; −1 means all types that the job may use
 	gpus    []int // the GPUs that are reserved, ascending
@@ -196,11 +196,7 @@ func (l *ListScheduler) missedNow(j *JobState) int64 {
 // mayMiss is how many more rounds a job may miss before it is due, if it has missed none in
 // the current wait; below 0 where it is due at once.
 func (l *ListScheduler) mayMiss(j *JobState) int64 {
-	burst := int64(guardBurst)
-	if j.guarded.behind {
-		burst = 0
-	}
-	return times(l.rule.guard.kappa*(nano/1e6), add(j.round, burst)) - j.guarded.missed
+	return times(l.rule.guard.kappa*(nano/1e6), add(j.round, guardPatience)) - j.guarded.missed
 }
 
 // dueRound is an entry of a dueHeap.
@@ -267,13 +263,8 @@ func (l *ListScheduler) guardDue() {
 	g := &l.guard
 	var due []*JobState
 	for _, j := range g.fresh {
-		if !j.guarded.behind || !j.waits() || l.jobOf[j.spec.ID] != j {
-			continue
-		}
-		if l.mayMiss(j) < 0 {
+		if j.waits() && l.jobOf[j.spec.ID] == j && l.mayMiss(j) < 0 {
 			due = append(due, j)
-		} else {
-			j.guarded.behind = false
 		}
 	}
 	turns := l.turnsNow()
@@ -294,7 +285,7 @@ func (l *ListScheduler) guardDue() {
 			continue
 		}
 		g.tickets++
-		j.guarded.ticket, j.guarded.behind = g.tickets, true
+		j.guarded.ticket = g.tickets
 		g.due = append(g.due, j)
 	}
 	l.reserveDue()
@@ -344,7 +335,6 @@ type guardedSnapshot struct {
 	Missed  int64 `json:"missed"`
 	Turns   int64 `json:"turns"`
 	Ticket  int64 `json:"ticket,omitempty"`
-	Behind  bool  `json:"behind,omitempty"`
 	Chosen  bool  `json:"chosen,omitempty"`
 	OnType  int   `json:"on_type,omitempty"`
 	GPUs    []int `json:"gpus,omitempty"`
@@ -364,7 +354,7 @@ func (l *ListScheduler) guardedSnapshot(j *JobState) *guardedSnapshot {
 	}
 	x := &j.guarded
 	return &guardedSnapshot{Work: x.work, RoundUs: x.roundUs, Missed: x.missed, Turns: x.turns, Ticket: x.ticket,
-		Behind: x.behind, Chosen: x.chosen, OnType: x.onType, GPUs: x.gpus}
+		Chosen: x.chosen, OnType: x.onType, GPUs: x.gpus}
 }
 
 // restoreGuard takes the state of the guard once jobs and GPUs are there; false says that
@@ -395,7 +385,7 @@ func (l *ListScheduler) restoreGuard(s *schedulerSnapshot) bool {
 			return false
 		}
 		j.guarded = guarded{work: y.Work, roundUs: y.RoundUs, missed: y.Missed, turns: y.Turns, ticket: y.Ticket,
-			behind: y.Behind, chosen: y.Chosen, onType: y.OnType}
+			chosen: y.Chosen, onType: y.OnType}
 		g.work += y.Work
 		for _, n := range y.GPUs {
 			if n < 0 || n >= len(l.gpus) || g.reservedBy[n] != nil || y.Ticket == 0 {

@@ -47,7 +47,6 @@ type auditedJob struct {
 	waits       bool
 	turns       float64 // at the start of the wait
 	sinceUs     int64
-	behind      bool
 	dueUs       int64           // since when the job is due, or since the last change of GPUs; −1 while it is not
 	rivals      map[string]bool // jobs that may have earlier tickets
 	heldUs      int64           // since when it holds GPUs
@@ -226,14 +225,6 @@ func (ga *guardAudit) taskEnded(j *auditedJob, task int64) {
 	if j.spec.Sync != hare.Rigid {
 		ga.release(j)
 	}
-	ga.catchUp(j)
-}
-
-// catchUp ends the claim of a job that has made up for what it missed.
-func (ga *guardAudit) catchUp(j *auditedJob) {
-	if j.behind && j.missed <= ga.kappa*float64(j.round)+slack {
-		j.behind = false
-	}
 }
 
 // release measures the hold that ends.
@@ -281,7 +272,6 @@ func (ga *guardAudit) begin(j *auditedJob, atUs int64) {
 	}
 	j.heldUs, j.holds, j.together = atUs, true, false
 	if ga.isDue(j, slack) {
-		j.behind = true
 		if l := ga.longestUs + ga.longestRigidUs; j.dueUs >= 0 && l > 0 {
 			ga.waits++
 			ga.tightest = max(ga.tightest, float64(atUs-j.dueUs)/float64(int64(len(j.rivals)+2)*l))
@@ -301,11 +291,7 @@ func (ga *guardAudit) missedNow(j *auditedJob) float64 {
 
 // isDue reports whether a job has missed more than κ lets it, by more than a margin.
 func (ga *guardAudit) isDue(j *auditedJob, margin float64) bool {
-	burst := 8.0
-	if j.behind {
-		burst = 0
-	}
-	return j.missed+ga.missedNow(j) > ga.kappa*(float64(j.round)+burst)+margin
+	return j.missed+ga.missedNow(j) > ga.kappa*float64(j.round+8)+margin
 }
 
 // turn begins the wait of a job of which no task runs.
@@ -314,7 +300,6 @@ func (ga *guardAudit) turn(j *auditedJob) {
 		return
 	}
 	j.waits, j.turns, j.sinceUs, j.dueUs = true, ga.turns, ga.nowUs, -1
-	ga.catchUp(j)
 }
 
 // fits reports whether GPUs in service suffice for a start of a job.
