@@ -1832,6 +1832,8 @@ def domains(inst, pool):
             continue
         if pool.what != "type":
             add_windows(together, node.windows, count * (node.cpus if pool.what == "cpus" else node.memory))
+            for end, cpus, memory in inst.taken.get(node.name, ()):  # until its end nodes are in service
+                add_windows(together, [(0, end)], -count * (cpus if pool.what == "cpus" else memory))
         elif pool.per == "node":
             key = brief(*supply[pool.kind])
             out[key] = out.get(key, 0) + count
@@ -2382,9 +2384,7 @@ def verify(inst, res):
             return faults, None, None
     if res.objective != inst.objective:
         faults.add("form", "the instance has another objective than %s" % quoted(res.objective))
-    if res.constant is not None and res.constant != inst.constant():
-        detail = "the jobs that end with what runs at 0 cost %s, the result states %s"
-        faults.add("value", detail % (amount(inst.constant()), amount(res.constant)))
+    check_fixed(inst, res, faults)
     if res.schedule is None:
         faults.add("form", "the result has no schedule: nothing to verify")
     else:
@@ -2405,6 +2405,18 @@ def verify(inst, res):
         else:
             check_bound(res, value, bound, faults)
     return faults, value, bound
+
+
+def check_fixed(inst, res, faults):
+    """That the result states what its fixed jobs cost exactly where there are any that
+    count."""
+    if inst.objective == "makespan" or not any(j.fixed for j in inst.jobs):
+        if res.constant is not None:
+            faults.add("value", "the result states a constant, although no job ends with what runs at 0")
+    elif res.constant != inst.constant():
+        said = "none" if res.constant is None else amount(res.constant)
+        detail = "the jobs that end with what runs at 0 cost %s, the constant of the result is %s"
+        faults.add("value", detail % (amount(inst.constant()), said))
 
 
 def value_of(inst, times):

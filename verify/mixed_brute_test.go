@@ -89,6 +89,13 @@ func randomAfter(r *rand.Rand, inst *hare.Instance) (out []hare.AfterWeight) {
 	return out
 }
 
+// hasFixed says whether jobs end with the work that runs at time 0, and count by themselves.
+func hasFixed(inst *hare.Instance) bool {
+	return inst.Objective != hare.ObjectiveMakespan && slices.ContainsFunc(inst.Jobs, func(j hare.Job) bool {
+		return j.Running() && (j.Sync == hare.Rigid || j.Progress.RoundsDone == j.Rounds-1)
+	})
+}
+
 // For random tiny instances with all rules mixed, the optimal schedule is accepted with its value
 // and constant, no certificate whose prices are optimised proves more than the optimum, and each
 // proves what the text of the documentation says.
@@ -111,10 +118,7 @@ func TestBoundsOfRules(t *testing.T) {
 		tried++
 		optimum := hare.Product(1, opt)
 		res := &hare.Result{Objective: inst.Objective, Value: &optimum, Schedule: plan}
-		fixed := slices.ContainsFunc(inst.Jobs, func(j hare.Job) bool {
-			return j.Running() && (j.Sync == hare.Rigid || j.Progress.RoundsDone == j.Rounds-1)
-		})
-		if fixed && inst.Objective != hare.ObjectiveMakespan {
+		if hasFixed(inst) {
 			constant := hare.Product(1, brute.Fixed(inst))
 			res.Constant = &constant
 		}

@@ -1,0 +1,69 @@
+package verify_test
+
+import (
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/bench/brute"
+	"github.com/hare-sched/hare/verify"
+)
+
+// mixedSeeds may be raised for a longer search.
+var mixedSeeds = flag.Uint64("mixed", 100, "how many instances with all rules TestVerifiersAgree draws")
+
+// mixedDocuments returns optimal plans of tiny instances with all rules, with certificates of
+// random prices: one that states just what they prove, which is to be accepted, and one that
+// states the least decimal above, which is to be refused.
+func mixedDocuments(t *testing.T) (out []documents) {
+	for seed := range *mixedSeeds {
+		r := rand.New(rand.NewPCG(seed, 43))
+		inst := brute.RandomMixed(r)
+		value, plan, done := brute.OptimumOnNodes(inst, 20_000)
+		if !done || plan == nil {
+			continue
+		}
+		optimum := hare.Product(1, value)
+		cert := randomMixed(r, inst, value/1e6-500_000*r.Int64N(3))
+		if r.IntN(3) == 0 {
+			cert.StepUs = 500_000
+		}
+		switch r.IntN(6) {
+		case 0:
+			cert = &hare.Certificate{Method: hare.MethodCriticalPath, Objective: inst.Objective}
+		case 1:
+			cert = &hare.Certificate{Method: hare.MethodMachine, Objective: inst.Objective}
+		}
+		low, err := verify.Bound(inst, cert)
+		if err != nil {
+			continue // a makespan that is not proved
+		}
+		bound, ok := hare.FloorAmount(low)
+		if !ok {
+			t.Fatalf("seed %d proves %v", seed, low)
+		}
+		for _, more := range []int64{0, 1} {
+			stated := bound.Add(hare.Product(1e6, more))
+			one := *cert
+			one.Bound = stated.Bound6()
+			res := &hare.Result{Objective: inst.Objective, Status: hare.StatusSucceeded, Value: &optimum, Bound: &stated,
+				Schedule: plan, Certificate: &one, Options: hare.Options{Detail: "lanes"}}
+			if hasFixed(inst) {
+				constant := hare.Product(1, brute.Fixed(inst))
+				res.Constant = &constant
+			}
+			x := documents{name: fmt.Sprintf("mixed %d, %d above", seed, more), instance: instanceText(t, inst),
+				result: resultText(t, res)}
+			if code, said := goVerdict(&x); (code == 0) != (more == 0) {
+				t.Errorf("%s: %d, %s", x.name, code, said)
+			}
+			out = append(out, x)
+		}
+	}
+	if len(out) < 40 {
+		t.Errorf("only %d results with all rules", len(out))
+	}
+	return out
+}
