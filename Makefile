@@ -17,6 +17,10 @@ highs_for_release := PKG_CONFIG_PATH=$(CURDIR)/.highs/release/pkgconfig
 release_cflags    := -O2 -g -DHARE_RELEASE
 release_ldflags    = -Wl,-rpath,\$$ORIGIN/lib -Wl,--build-id=none -L$$(dirname "$$(cat .highs/library)")
 
+# Everything is compiled as make build and scripts/release.sh compile it, so that the cache has
+# the standard library, SQLite and the other dependencies once for tests and for releases.
+export GOFLAGS := $(strip $(GOFLAGS) -trimpath)
+
 # make check has vetted everything, and thirty test binaries link in half the
 # time without tables for debuggers.
 quick_build := -vet=off -ldflags=-w
