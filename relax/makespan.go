@@ -16,8 +16,14 @@ const (
 	makespanTurns   = 4    // at which T moves on one grid
 	makespanClose   = 1e-4 // the distance of the ratio from 1 that ends a grid
 	makespanBisects = 30
+	farRatio        = 0.8
 	makespanMargin  = 1e-9 // of the price of all capacity, by which a proof in floats must exceed it
 )
+
+// makespanLevels are the grids of the search. One cell finds the prices of types, which steps on
+// many cells would not see for the ties between times.
+var makespanLevels = []level{{cells: 1, delta: 0.1}, {cells: 12, delta: 0.03}, {cells: 24, delta: 0.01},
+	{cells: 48, delta: 0.005}, {cells: 96, delta: 0.003}}
 
 // makespan finds a time T by which no schedule ends, as late as it can: work that ends by T pays
 // more than all capacity up to T is worth (docs/dependencies.md, "Makespan"). Both sides grow
@@ -29,15 +35,16 @@ func (pr *problem) makespan(ctx context.Context, cfg *Config) *hare.Relaxation {
 		return pr.withFixed(pr.criticalPath())
 	}
 	a := &makespanAscent{ev: newEvaluator(pr, cfg.Workers)}
-	a.setEnd(longest)
-	for n, l := range levels {
-		if n > 0 && l.cells > cfg.Cells {
+	a.setEnd(max(longest, pr.areaTime()))
+	for n, l := range makespanLevels {
+		if n > 1 && l.cells > cfg.Cells {
 			break
 		}
+		before := a.latest.end * min(1, a.latest.ratio)
 		a.refine(l.cells, l.delta)
 		for turn := range makespanTurns {
 			if turn > 0 {
-				a.rescale(max(longest, math.Floor(a.end*a.ratio)))
+				a.rescale(max(longest, math.Floor(a.end*a.ratio)), l.delta)
 			}
 			a.climb(ctx, max(3, int(cfg.Effort*makespanSteps)))
 			a.keepLatest()
@@ -45,7 +52,8 @@ func (pr *problem) makespan(ctx context.Context, cfg *Config) *hare.Relaxation {
 				break
 			}
 		}
-		if ctx.Err() != nil {
+		gain := a.latest.end*min(1, a.latest.ratio)/before - 1
+		if ctx.Err() != nil || n > 1 && gain < makespanClose {
 			break
 		}
 	}
@@ -76,7 +84,8 @@ type makespanAscent struct {
 	ev    *evaluator
 	end   float64
 	ratio float64 // Σ ψ over the price of all capacity, at best
-	// latest are the prices that prove the latest T so far, which is about end times ratio.
+	// latest are the prices that prove the latest T so far, which is about end times a ratio
+	// of less than 1, and at least end with a greater one.
 	latest struct {
 		prices     *prices
 		end, ratio float64
@@ -85,7 +94,7 @@ type makespanAscent struct {
 
 // keepLatest keeps the best prices if they prove a later T than those kept.
 func (ma *makespanAscent) keepLatest() {
-	if l := &ma.latest; l.prices == nil || ma.end*ma.ratio > l.end*l.ratio {
+	if l := &ma.latest; l.prices == nil || ma.end*min(1, ma.ratio) > l.end*min(1, l.ratio) {
 		l.prices = newPrices(ma.best.grid, len(ma.best.at))
 		l.prices.copyFrom(ma.best)
 		l.end, l.ratio = ma.end, ma.ratio
@@ -105,7 +114,7 @@ func (ma *makespanAscent) setEnd(end float64) {
 func (ma *makespanAscent) refine(cells int, delta float64) {
 	pr := ma.ev.pr
 	var from *prices
-	if ma.best == nil {
+	if ma.latest.prices == nil {
 		from = newPrices(pr.withMarks(even(cells, ma.end, 1), 1), pr.ascentRows())
 		for k := range pr.caps {
 			for g := range from.at[k] {
@@ -113,7 +122,9 @@ func (ma *makespanAscent) refine(cells int, delta float64) {
 			}
 		}
 	} else {
-		from = transfer(ma.best, refine(ma.best, ma.caps, cells, ma.end, 1))
+		latest := ma.latest.prices
+		ma.setEnd(ma.latest.end)
+		from = transfer(latest, refine(latest, pr.capacity(latest.grid), cells, ma.end, 1))
 	}
 	ma.use(from, delta)
 }
@@ -148,11 +159,28 @@ func (pr *problem) speed(k int) float64 {
 	return sum / float64(max(1, n))
 }
 
+// areaTime returns the time that all GPUs need for all work at the guessed prices.
+func (pr *problem) areaTime() float64 {
+	speeds, room, work := make([]float64, len(pr.caps)), 0.0, 0.0
+	for k := range speeds {
+		speeds[k] = pr.speed(k)
+		room += speeds[k] * float64(hare.MostRoom(pr.caps[k]))
+	}
+	for i := range pr.jobs {
+		least := math.Inf(1)
+		for _, md := range pr.jobs[i].modes {
+			least = min(least, md.held*md.d*speeds[md.kind])
+		}
+		work += least * pr.jobs[i].rounds
+	}
+	return math.Floor(work / room)
+}
+
 // rescale moves the end and the best prices with it.
-func (ma *makespanAscent) rescale(end float64) {
+func (ma *makespanAscent) rescale(end, delta float64) {
 	to := ma.scaled(end)
 	ma.setEnd(end)
-	ma.use(to, ma.delta)
+	ma.use(to, delta)
 }
 
 // scaled returns the best prices on a grid that ends elsewhere.
@@ -238,7 +266,11 @@ func (ma *makespanAscent) climb(ctx context.Context, iters int) {
 			}
 		}
 		fresh = false
-		ma.value = ma.ratio * all
+		goal := ma.ratio * (1 + ma.delta)
+		if ma.ratio < farRatio {
+			goal = max(goal, (1+ma.ratio)/2) // these prices are for quite another T
+		}
+		ma.value = goal * all / (1 + ma.delta)
 		ma.step(ratio*all, dir, pre, nil)
 	}
 	ma.cur.copyFrom(ma.best)
