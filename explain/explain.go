@@ -126,6 +126,9 @@ func Static(inst *hare.Instance, res *hare.Result, req Request) (*Answer, error)
 		}
 		return a, nil
 	}
+	if err := inst.RefuseRules("explain", hare.RuleNodes); err != nil {
+		return nil, err
+	}
 	if res.Schedule == nil {
 		return nil, ErrNoLanes
 	}

@@ -17,11 +17,15 @@ type constraints struct {
 	classes map[string]gpuClass
 	order   []string        // the keys of classes, sorted
 	used    map[string]bool // the types for which some job has times
+	placed  bool            // nodes matter to the instance
+	others  bool            // the instance has rules that are not compared
 }
 
 func newConstraints(inst *hare.Instance) *constraints {
 	c := &constraints{inst: inst, jobs: make(map[string]*hare.Job, len(inst.Jobs)), classes: gpuClasses(&inst.Cluster),
 		used: map[string]bool{}}
+	_, c.placed = inst.Placed()
+	c.others = inst.FirstRule(hare.RuleNodes) != ""
 	for i := range inst.Jobs {
 		c.jobs[inst.Jobs[i].ID] = &inst.Jobs[i]
 		for _, p := range inst.Jobs[i].On {
@@ -46,13 +50,16 @@ func newConstraints(inst *hare.Instance) *constraints {
 // O(jobs + classes²), where a class is the GPUs of one type that are available at
 // the same times.
 func (c *constraints) relaxes(tight *constraints) bool {
-	if len(c.jobs) > len(tight.jobs) {
+	if len(c.jobs) > len(tight.jobs) || c.others || tight.others {
 		return false
 	}
 	for id, l := range c.jobs {
 		if t := tight.jobs[id]; t == nil || !easier(l, t) {
 			return false
 		}
+	}
+	if c.placed || tight.placed {
+		return c.offersNodes(tight)
 	}
 	return c.offersAll(tight)
 }
@@ -90,7 +97,7 @@ func (c *constraints) slackOver(tight *constraints) (slack hare.Amount) {
 // ends no later.
 func easier(l, t *hare.Job) bool {
 	if l.ReleaseUs != t.ReleaseUs || l.Tasks != t.Tasks || l.Rounds > t.Rounds || l.WeightMicro > t.WeightMicro ||
-		l.Sync > t.Sync {
+		l.Sync > t.Sync || !placedEasier(l, t) {
 		return false
 	}
 	if l.Sync == hare.Gang && t.Mix && !l.Mix {

@@ -122,7 +122,7 @@ func Check(req *Request, check func(*hare.Instance, *hare.Result) (*verify.Repor
 		}
 	}
 	if req.Base.Instance != nil {
-		if err := req.Base.Instance.RefusePlaced("what-if"); err != nil {
+		if err := req.Base.Instance.RefuseRules("what-if", hare.RuleNodes); err != nil {
 			return err
 		}
 	}
@@ -210,7 +210,7 @@ func Run(ctx context.Context, req *Request, engine Engine, emit func(*Line) erro
 	}
 	w.counts.Scenarios = len(req.Scenarios)
 	if w.base != nil {
-		if err := w.base.RefusePlaced("what-if"); err != nil {
+		if err := w.base.RefuseRules("what-if", hare.RuleNodes); err != nil {
 			return err
 		}
 	}
