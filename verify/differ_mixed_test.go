@@ -16,7 +16,8 @@ var mixedSeeds = flag.Uint64("mixed", 100, "how many instances with all rules Te
 
 // mixedDocuments returns optimal plans of tiny instances with all rules, with certificates of
 // random prices: one that states just what they prove, which is to be accepted, and one that
-// states the least decimal above, which is to be refused.
+// states the least decimal above, which is to be refused. In further documents some entries of
+// these plans have moved.
 func mixedDocuments(t *testing.T) (out []documents) {
 	for seed := range *mixedSeeds {
 		r := rand.New(rand.NewPCG(seed, 43))
@@ -61,9 +62,38 @@ func mixedDocuments(t *testing.T) (out []documents) {
 			}
 			out = append(out, x)
 		}
+		moved := &hare.Result{Objective: inst.Objective, Status: hare.StatusSucceeded, Value: &optimum,
+			Schedule: moveEntries(r, inst, plan), Options: hare.Options{Detail: "lanes"}}
+		if hasFixed(inst) {
+			constant := hare.Product(1, brute.Fixed(inst))
+			moved.Constant = &constant
+		}
+		_, ends, _ := verify.ScheduleValue(inst, plan)
+		for i, end := range ends {
+			moved.Jobs = append(moved.Jobs, hare.JobResult{ID: inst.Jobs[i].ID, StartUs: firstStart(inst, plan, i),
+				EndUs: end})
+		}
+		out = append(out, documents{name: fmt.Sprintf("mixed %d, moved", seed), instance: instanceText(t, inst),
+			result: resultText(t, moved)})
 	}
 	if len(out) < 40 {
 		t.Errorf("only %d results with all rules", len(out))
 	}
 	return out
+}
+
+// firstStart returns the start of a job: 0 if it runs then, and otherwise its first in the plan.
+func firstStart(inst *hare.Instance, plan *hare.Schedule, job int) int64 {
+	if inst.Jobs[job].Running() {
+		return 0
+	}
+	first := int64(hare.MaxExact)
+	for x := range plan.Lanes {
+		for y, j := range plan.Lanes[x].Job {
+			if int(j) == job {
+				first = min(first, plan.Lanes[x].StartUs[y])
+			}
+		}
+	}
+	return first
 }
