@@ -1,11 +1,13 @@
 package relax
 
 import (
+	"math/big"
 	"math/rand/v2"
 	"testing"
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/bench/brute"
+	"github.com/hare-sched/hare/verify"
 )
 
 // mixedBound is what checkMixed finds of one instance.
@@ -17,7 +19,8 @@ type mixedBound struct {
 	after     int
 }
 
-// checkMixed compares the bounds of every certified method with the optimum.
+// checkMixed compares the bounds of every certified method with the optimum and with what the
+// verifier makes of their certificates.
 func checkMixed(t *testing.T, seed uint64) (out mixedBound) {
 	t.Helper()
 	inst := brute.RandomMixed(rand.New(rand.NewPCG(seed, 21)))
@@ -40,6 +43,16 @@ func checkMixed(t *testing.T, seed uint64) (out mixedBound) {
 		if len(rel.Progress) != len(inst.Jobs) {
 			t.Errorf("seed %d: %s: progress of %d jobs of %d", seed, method, len(rel.Progress), len(inst.Jobs))
 		}
+		stated, _ := new(big.Rat).SetString(rel.Certificate.Bound)
+		proved, err := verify.Bound(inst, rel.Certificate)
+		if err != nil {
+			t.Errorf("seed %d: %s: %v", seed, method, err)
+			continue
+		}
+		if more := new(big.Rat).Sub(proved, stated); more.Sign() < 0 || more.Cmp(big.NewRat(1, 1e6)) >= 0 {
+			t.Errorf("seed %d: %s: the certificate states %s and proves %s", seed, method, rel.Certificate.Bound,
+				proved.FloatString(9))
+		}
 		if out.found && rel.Bound.Cmp(optimum) > 0 {
 			t.Errorf("seed %d: %s bound %v above the optimum %v", seed, method, rel.Bound, optimum)
 		}
@@ -52,7 +65,7 @@ func checkMixed(t *testing.T, seed uint64) (out mixedBound) {
 }
 
 func TestMixedBoundsNeverExceedTheOptimum(t *testing.T) {
-	seeds := uint64(600)
+	seeds := uint64(500)
 	if testing.Short() {
 		seeds = 100
 	}
@@ -82,5 +95,27 @@ func TestMixedBoundsNeverExceedTheOptimum(t *testing.T) {
 	t.Logf("pools of quotas in %d, weights moved in %d", quotas, after)
 	if len(count) < 3 || quotas == 0 || after == 0 {
 		t.Error("some rules are never met")
+	}
+}
+
+// Relaxations that guide plans, and bounds in floats, are found for all rules.
+func TestMixedGuides(t *testing.T) {
+	for seed := range uint64(60) {
+		m := hare.NewModel(brute.RandomMixed(rand.New(rand.NewPCG(seed, 22))))
+		for _, cfg := range []Config{{Workers: 1, Cells: 24, SyncAsCompute: 0.5}, {Workers: 2, Cells: 24, Rounded: true},
+			{Workers: 1, Cells: 12, NoSizes: true}} {
+			rel, err := Run(t.Context(), m, cfg)
+			if err != nil {
+				break
+			}
+			if len(rel.Progress) != len(m.Jobs) {
+				t.Errorf("seed %d: progress of %d jobs of %d", seed, len(rel.Progress), len(m.Jobs))
+			}
+			for i, points := range rel.Progress {
+				if last := points[len(points)-1]; last.Rounds != float64(m.Jobs[i].Rounds) {
+					t.Errorf("seed %d: job %d ends with %v of %d rounds", seed, i, last.Rounds, m.Jobs[i].Rounds)
+				}
+			}
+		}
 	}
 }

@@ -94,10 +94,7 @@ func TestQuotasFullOfRunningWork(t *testing.T) {
 		{"id": "r", "sync": "rigid", "tasks": 2, "user": "u", "on": {"A": {"compute_s": 50}},
 		 "progress": {"gpus": ["a/0", "a/1"], "elapsed_s": 10}},
 		{"id": "x", "sync": "gang", "tasks": 2, "rounds": 3, "user": "u", "on": {"A": {"compute_s": 10}}}]}`))
-	rel, err := Run(t.Context(), hare.NewModel(inst), Config{Workers: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	rel := mustPrice(t, inst, Config{Workers: 1})
 	if b := rel.Bound.Float(); b < 65 || b > 70 || rel.Certificate.Pools[0].Resource != hare.PoolQuota {
 		t.Errorf("the bound is %v of 70, by %+v", b, rel.Certificate.Pools)
 	}
