@@ -35,7 +35,7 @@ func anneal(ctx context.Context, m *hare.Model, rel *hare.Relaxation, start *Pla
 	}
 	an := newAnnealing(ap, &cfg)
 	if start != nil {
-		an.value, an.hasValue = start.Value(m), true
+		an.setIncumbent(start)
 	}
 	an.findInitialState(ctx, rel)
 	if an.key != nil && ctx.Err() == nil {
@@ -45,6 +45,11 @@ func anneal(ctx context.Context, m *hare.Model, rel *hare.Relaxation, start *Pla
 		return start, an.stats(), nil
 	}
 	return an.bestPlan(), an.stats(), nil
+}
+
+// setIncumbent makes a plan the one to be improved.
+func (an *annealing) setIncumbent(p *Plan) {
+	an.value, an.tie, an.hasValue = p.Value(an.p.m), sumOfEnds(an.p.m, p.EndUs), true
 }
 
 func newAnnealing(ap *annealProblem, cfg *ImproveConfig) *annealing {
@@ -81,6 +86,7 @@ type annealing struct {
 	budget   int64 // the number of jobs that may still be placed
 	walkers  []*walker
 	value    hare.Amount // the value of the incumbent: the best of start and the states found
+	tie      float64     // under makespan: the sum of the ends of the incumbent
 	hasValue bool        // whether there is an incumbent
 	// key and plan are the best state found. Both are nil until there is one.
 	key  []int64
@@ -96,24 +102,46 @@ type annealing struct {
 // exactValue returns the value of a state whose jobs end at end.
 func (an *annealing) exactValue(end []int64) hare.Amount {
 	p := an.p
+	if p.makespan {
+		return makespanOf(p.endsWith(end))
+	}
 	var v hare.Amount
 	for i := range p.jobs {
-		mj := &p.m.Jobs[p.jobs[i].index]
-		v = v.Add(hare.Product(mj.WeightMicro, end[i]-mj.ReleaseUs))
+		v = v.Add(costAt(&p.m.Jobs[p.jobs[i].index], end[i]))
 	}
 	for _, i := range p.fixed {
-		mj := &p.m.Jobs[i]
-		v = v.Add(hare.Product(mj.WeightMicro, p.start.EndUs[i]-mj.ReleaseUs))
+		v = v.Add(costAt(&p.m.Jobs[i], p.start.EndUs[i]))
 	}
 	return v
 }
 
-// improveIncumbent stores and reports v if v is better than all values before.
-func (an *annealing) improveIncumbent(v hare.Amount) bool {
-	if an.hasValue && v.Cmp(an.value) >= 0 {
+// endsWith returns the ends of all jobs of the model when those that the search moves end at
+// end.
+func (ap *annealProblem) endsWith(end []int64) []int64 {
+	ends := make([]int64, len(ap.m.Jobs))
+	for i := range ap.jobs {
+		ends[ap.jobs[i].index] = end[i]
+	}
+	for _, i := range ap.fixed {
+		ends[i] = ap.start.EndUs[i]
+	}
+	for _, i := range ap.done {
+		ends[i] = ap.m.Jobs[i].RunsUntilUs
+	}
+	return ends
+}
+
+// improveIncumbent stores and reports the value v of a state whose jobs end at end if v is
+// better than all values before. Under makespan the sum of the ends breaks ties.
+func (an *annealing) improveIncumbent(v hare.Amount, end []int64) bool {
+	tie := 0.0
+	if an.p.makespan {
+		tie = sumOfEnds(an.p.m, an.p.endsWith(end))
+	}
+	if order := v.Cmp(an.value); an.hasValue && (order > 0 || order == 0 && tie >= an.tie) {
 		return false
 	}
-	an.value, an.hasValue, an.improved = v, true, true
+	an.value, an.tie, an.hasValue, an.improved = v, tie, true, true
 	if an.cfg.Report != nil {
 		an.cfg.Report(v)
 	}
@@ -150,7 +178,7 @@ func (an *annealing) findInitialState(ctx context.Context, rel *hare.Relaxation)
 			an.stale = false
 			best, bestExact = an.decoder.value(), v
 			an.key, an.plan = key, slices.Clone(plans)
-			an.improveIncumbent(v)
+			an.improveIncumbent(v, an.decoder.end)
 		}
 	}
 	if p.start != nil {
@@ -179,7 +207,7 @@ func (an *annealing) findInitialState(ctx context.Context, rel *hare.Relaxation)
 		if n%2 == 1 && !p.gangs {
 			continue
 		}
-		order, tried := orderBy(ranks[n/2%len(ranks)]), l.inOnePiece
+		order, tried := p.orderBy(ranks[n/2%len(ranks)]), l.inOnePiece
 		if n%2 == 1 {
 			tried = l.everyPlan
 		}
@@ -201,6 +229,9 @@ func (an *annealing) runChains(ctx context.Context) {
 		an.walkers = append(an.walkers, newWalker(p, nil, an.key, an.plan, r))
 	}
 	mean := an.walkers[0].value / n
+	if p.makespan {
+		mean = makespanScale * an.walkers[0].value
+	}
 	mn := newPairSampler(p, max(samplerScale*mean, math.SmallestNonzeroFloat64))
 	for _, w := range an.walkers {
 		w.sampler = mn
@@ -277,6 +308,8 @@ const (
 	spreadTemperature = 3.0
 	samplerScale      = 0.03
 	abortMargin       = 0.15
+	// makespanScale is what stands for the mean w (C − a) under makespan, in makespans.
+	makespanScale = 0.3
 )
 
 // runEpoch lets each chain place about work jobs at temperature t.
@@ -298,7 +331,7 @@ func (an *annealing) collectBest() {
 	for _, w := range an.walkers {
 		if w.improved {
 			w.improved = false
-			if an.improveIncumbent(an.exactValue(w.bestEnd)) {
+			if an.improveIncumbent(an.exactValue(w.bestEnd), w.bestEnd) {
 				an.key, an.plan, an.stale = append(an.key[:0], w.bestKey...), append(an.plan[:0], w.bestPlan...), true
 			}
 		}

@@ -113,6 +113,7 @@ func (dec *decoder) load(key []int64, plan []jobPlan) bool {
 func (dec *decoder) decode(key []int64, plan []jobPlan) bool {
 	copy(dec.key, key)
 	copy(dec.plan, plan)
+	dec.trial++
 	for k := range dec.seq {
 		for _, e := range dec.seq[k] {
 			dec.freeSnapshot(e.snapshot)
@@ -122,7 +123,7 @@ func (dec *decoder) decode(key []int64, plan []jobPlan) bool {
 		dec.finder.forget(int16(k))
 	}
 	for _, j := range dec.order() {
-		end, ok := dec.finder.place(&dec.p.jobs[j], &dec.plan[j], dec.capacities)
+		end, ok := dec.finder.placeFrom(&dec.p.jobs[j], dec.readyAt(j), &dec.plan[j], dec.capacities)
 		if !ok {
 			return false
 		}
@@ -159,11 +160,17 @@ func (dec *decoder) before(a, b int32) bool {
 	return dec.key[a] < dec.key[b] || dec.key[a] == dec.key[b] && a < b
 }
 
-// value returns the sum of w (C − a) in weight-seconds.
+// value returns the sum of the costs of the jobs in weight-seconds, where C − a is counted
+// from the earliest start; under makespan, the greatest end in seconds is added.
 func (dec *decoder) value() float64 {
 	v := 0.0
+	last := int64(0)
 	for i := range dec.p.jobs {
-		v += dec.p.jobs[i].weight * float64(dec.end[i]-dec.p.jobs[i].release)
+		v += dec.p.jobs[i].cost(dec.end[i])
+		last = max(last, dec.end[i])
+	}
+	if dec.p.makespan {
+		v += 1e-6 * float64(last)
 	}
 	return v
 }
@@ -255,6 +262,13 @@ func (dec *decoder) try(changes ...change) (delta float64, ok bool) {
 			return 0, false
 		}
 	}
+	if dec.p.makespan {
+		was, is := int64(0), int64(0)
+		for j := range dec.end {
+			was, is = max(was, dec.end[j]), max(is, dec.currentEnd(int32(j)))
+		}
+		dec.delta += 1e-6 * float64(is-was)
+	}
 	return dec.delta, true
 }
 
@@ -310,7 +324,7 @@ func (dec *decoder) step() bool {
 		return dec.stepMultiType(j, plan)
 	}
 	dec.work++
-	end, ok := dec.finder.place(&dec.p.jobs[j], plan, dec.capacities)
+	end, ok := dec.finder.placeFrom(&dec.p.jobs[j], dec.readyAt(j), plan, dec.capacities)
 	if !ok {
 		return false
 	}
@@ -340,11 +354,18 @@ func (dec *decoder) record(j int32, end int64) {
 	for _, k := range dec.p.columns(&dec.plan[j]) {
 		dec.dirty[k].changed = true
 	}
-	dec.delta += dec.p.jobs[j].weight * float64(end-dec.end[j])
+	if a := &dec.p.jobs[j]; a.late > 0 {
+		dec.delta += a.cost(end) - a.cost(dec.end[j])
+	} else {
+		dec.delta += a.weight * float64(end-dec.end[j])
+	}
 	dec.trialOf[j] = dec.trial
 	dec.changed = append(dec.changed, j)
 	dec.newSegments[j] = append(dec.newSegments[j][:0], dec.finder.segments...)
 	dec.newEnd[j] = end
+	if end != dec.end[j] {
+		dec.wake(j)
+	}
 }
 
 // stepMultiType places a job whose plan covers several types. A type that is clean at
@@ -371,7 +392,7 @@ func (dec *decoder) stepMultiType(j int32, plan *jobPlan) bool {
 		fresh[n], places[n] = true, at
 	}
 	dec.work += int64(plan.n)
-	end, ok := dec.finder.place(&dec.p.jobs[j], plan, dec.capacities)
+	end, ok := dec.finder.placeFrom(&dec.p.jobs[j], dec.readyAt(j), plan, dec.capacities)
 	if !ok {
 		return false
 	}

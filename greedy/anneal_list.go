@@ -13,7 +13,8 @@ type listScheduler struct {
 	p          *annealProblem
 	finder     *slotFinder
 	capacities []typeCapacity
-	work       int64 // the number of places tried so far
+	work       int64   // the number of places tried so far
+	ends       []int64 // by job of the order that is placed; nil where no job waits for others
 }
 
 func newListScheduler(ap *annealProblem) *listScheduler {
@@ -40,20 +41,28 @@ func (ls *listScheduler) schedule(ctx context.Context, order []int32, lambda flo
 		ls.finder.floors[k].reset()
 	}
 	var kept []segment
+	if ls.p.ordered && ls.ends == nil {
+		ls.ends = make([]int64, len(ls.p.jobs))
+	}
+	last := int64(0)
 	for n, i := range order {
 		if n%64 == 0 && ctx.Err() != nil {
 			return 0, false
 		}
 		j := &ls.p.jobs[i]
+		ready := j.release
+		for _, e := range j.before {
+			ready = max(ready, ls.ends[e.job]+e.lag)
+		}
 		best := never
 		var bestCost float64
 		try := func(p jobPlan) bool {
 			ls.work++
-			end, ok := ls.finder.place(j, &p, ls.capacities)
+			end, ok := ls.finder.placeFrom(j, ready, &p, ls.capacities)
 			if !ok {
 				return false
 			}
-			cost := j.weight * float64(end-j.release)
+			cost := j.cost(end)
 			if lambda > 0 {
 				for x := range ls.finder.segments {
 					s := &ls.finder.segments[x]
@@ -82,7 +91,14 @@ func (ls *listScheduler) schedule(ctx context.Context, order []int32, lambda flo
 			s := &ls.capacities[kept[x].typ][kept[x].pool]
 			s.reserve(s.index(kept[x].start), kept[x].start, kept[x].end, int64(kept[x].width))
 		}
-		value += j.weight * float64(best-j.release)
+		value += j.cost(best)
+		last = max(last, best)
+		if ls.ends != nil {
+			ls.ends[i] = best
+		}
+	}
+	if ls.p.makespan {
+		value += 1e-6 * float64(last)
 	}
 	return value, true
 }
@@ -141,15 +157,18 @@ func (ls *listScheduler) tryRoundByRound(j *annealJob, try func(jobPlan) bool) {
 }
 
 // priorities returns several orders of the jobs to start from, the most promising first:
-// by α-points of the fractional schedule, by Smith's ratio, and by release if releases
-// differ.
+// by α-points of the fractional schedule, by Smith's ratio, by deadlines and chains where there
+// are some, and by release if releases differ.
 func (ap *annealProblem) priorities(rel *hare.Relaxation) [][]float64 {
 	least, release := make([]float64, len(ap.jobs)), make([]float64, len(ap.jobs))
 	for i := range ap.jobs {
 		j := &ap.m.Jobs[ap.jobs[i].index]
 		least[i], release[i] = smithRatio(j), float64(j.ReleaseUs)
 	}
-	all := [][]float64{least}
+	if ap.makespan {
+		return ap.makespanPriorities(release)
+	}
+	all := slices.Concat([][]float64{least}, ap.deadlinePriorities(), ap.chainPriorities())
 	if ap.spread {
 		all = append(all, release)
 	}

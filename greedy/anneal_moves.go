@@ -187,7 +187,7 @@ func (w *walker) shift() (delta float64, ok bool) {
 	if to > at {
 		to++
 	}
-	return d.try(change{j, w.keyBetween(k, to, j), d.plan[j]})
+	return d.move(change{j, w.keyBetween(k, to, j), d.plan[j]})
 }
 
 // nearbyPosition draws another of n positions, mostly one close to at.
@@ -215,7 +215,7 @@ func (w *walker) swap() (delta float64, ok bool) {
 		if a == b {
 			return 0, false
 		}
-		return d.try(change{a, d.key[b], d.plan[a]}, change{b, d.key[a], d.plan[b]})
+		return d.move(change{a, d.key[b], d.plan[a]}, change{b, d.key[a], d.plan[b]})
 	}
 	b := int32(w.r.IntN(len(d.key)))
 	pa, pb := d.plan[a], d.plan[b]
@@ -224,7 +224,7 @@ func (w *walker) swap() (delta float64, ok bool) {
 		pa.types[0]) {
 		return 0, false
 	}
-	return d.try(change{a, d.key[b], pb}, change{b, d.key[a], pa})
+	return d.move(change{a, d.key[b], pb}, change{b, d.key[a], pa})
 }
 
 // reassign gives a job another plan: contiguous on a type that the sampler draws, or,
@@ -246,7 +246,7 @@ func (w *walker) reassign() (delta float64, ok bool) {
 		at := min(d.find(k, pr.job), n-1)
 		key = w.keyBetween(k, w.nearbyPosition(at, n), pr.job)
 	}
-	return d.try(change{pr.job, key, plan})
+	return d.move(change{pr.job, key, plan})
 }
 
 // gangPlan draws a plan for a gang job in which type k takes part. Round-by-round plans

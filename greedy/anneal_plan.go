@@ -83,6 +83,9 @@ func (dec *decoder) toPlan() *Plan {
 	for _, i := range p.fixed {
 		out.Jobs[i], out.EndUs[i] = p.start.Jobs[i], p.start.EndUs[i]
 	}
+	for _, i := range p.done {
+		out.EndUs[i] = p.m.Jobs[i].RunsUntilUs
+	}
 	if p.nodes != nil {
 		dec.toPlanOnNodes(out)
 		return out

@@ -64,6 +64,12 @@ type annealJob struct {
 	tasks, gpus, cpus, memory int64
 	distinct                  bool // at most one task on a node
 	set                       int
+	quotas                    []int32 // the indices in Model.Quotas
+	// late is what a microsecond after the deadline costs, in weight-seconds.
+	late     float64
+	deadline int64
+	// before are the jobs for which the job waits, and behind those that wait for it.
+	before, behind []annealEdge
 	// dur is the time of a round by type; 0 means that the job cannot run there.
 	dur []int64
 	// contiguousTypes lists the types on which the whole job fits in one piece. roundTypes
@@ -83,20 +89,26 @@ type annealProblem struct {
 	// column is the index in empty by type: the type itself, unless nodes couple types.
 	column []int16
 	// fixed lists the jobs that stay: relaxed jobs, and gangs that fit on no single type.
-	fixed  []int
-	start  *Plan
-	gridUs []int64
-	price  [][]float64 // in weight-seconds per GPU-microsecond, by type and cell; nil without prices
-	sum    [][]float64 // the integral of price up to each grid point
-	spread bool        // whether releases differ
-	gangs  bool        // whether some job is not rigid
+	fixed []int
+	// done lists the jobs that end with the work that runs at time 0.
+	done []int
+	// ordered says whether some jobs wait for others; dependencies is nil otherwise.
+	ordered      bool
+	dependencies *dependencies
+	makespan     bool
+	start        *Plan
+	gridUs       []int64
+	price        [][]float64 // in weight-seconds per GPU-microsecond, by type and cell; nil without prices
+	sum          [][]float64 // the integral of price up to each grid point
+	spread       bool        // whether releases differ
+	gangs        bool        // whether some job is not rigid
 }
 
 // newAnnealProblem prepares m. It returns false if a job has no place that the search
 // could give it and start has none either. Places are on single nodes if nodes is not nil;
 // otherwise only the sums of free GPUs of each type count.
 func newAnnealProblem(m *hare.Model, rel *hare.Relaxation, start *Plan, nodes *nodeLayout) (*annealProblem, bool) {
-	ap := &annealProblem{m: m, start: start, nodes: nodes}
+	ap := &annealProblem{m: m, start: start, nodes: nodes, makespan: isMakespan(m)}
 	for k := range m.Types {
 		if ap.column = append(ap.column, int16(k)); nodes != nil {
 			ap.column[k] = nodes.column[k]
@@ -109,12 +121,24 @@ func newAnnealProblem(m *hare.Model, rel *hare.Relaxation, start *Plan, nodes *n
 	if nodes != nil {
 		ap.empty = nodes.newCapacities()
 	}
-	ap.setPrices(rel)
+	if !ap.makespan {
+		ap.setPrices(rel) // prices of a makespan are of another scale than the search
+	}
+	if hasAfter(m) {
+		ap.dependencies = dependenciesOf(m)
+	}
 	dur := make([]int64, len(m.Jobs)*len(m.Types))
 	finder := newSlotFinder(ap)
 	for i := range m.Jobs {
 		j := &m.Jobs[i]
+		if isFixed(j) {
+			ap.done = append(ap.done, i)
+			continue
+		}
 		a := newAnnealJob(m, i)
+		if ap.dependencies != nil {
+			a.release = ap.dependencies.head[i]
+		}
 		a.dur = dur[i*len(m.Types) : (i+1)*len(m.Types)]
 		if j.Sync != hare.Relaxed && !a.findTypes(j, finder, ap) || j.Sync == hare.Relaxed {
 			if start == nil {
@@ -129,16 +153,63 @@ func newAnnealProblem(m *hare.Model, rel *hare.Relaxation, start *Plan, nodes *n
 		ap.gangs = ap.gangs || !a.rigid
 		ap.jobs = append(ap.jobs, a)
 	}
+	ap.addDependencies()
+	if ap.makespan {
+		for i := range ap.jobs {
+			ap.jobs[i].weight, ap.jobs[i].late = tieShare*1e-6/float64(len(ap.jobs)), 0
+		}
+	}
 	ap.reserveFixed()
 	return ap, true
+}
+
+// addDependencies links the jobs that the search moves. Jobs that stay in between have ends
+// that do not change.
+func (ap *annealProblem) addDependencies() {
+	if ap.dependencies == nil {
+		return
+	}
+	at := make([]int32, len(ap.m.Jobs))
+	for i := range at {
+		at[i] = -1
+	}
+	for i := range ap.jobs {
+		at[ap.jobs[i].index] = int32(i)
+	}
+	for i := range ap.jobs {
+		a := &ap.jobs[i]
+		for _, p := range ap.m.Jobs[a.index].After {
+			switch before := at[p.Job]; {
+			case before >= 0:
+				ap.ordered = true
+				a.before = append(a.before, annealEdge{before, p.LagUs})
+				ap.jobs[before].behind = append(ap.jobs[before].behind, annealEdge{int32(i), p.LagUs})
+			case isFixed(&ap.m.Jobs[p.Job]):
+				a.release = max(a.release, ap.m.Jobs[p.Job].RunsUntilUs+p.LagUs)
+			case ap.start != nil:
+				a.release = max(a.release, ap.start.EndUs[p.Job]+p.LagUs)
+			}
+		}
+	}
+}
+
+// cost returns what a job that ends at end adds to the value, in weight-seconds. Under
+// makespan this is its part of the mean end alone.
+func (aj *annealJob) cost(end int64) float64 {
+	c := aj.weight * float64(end-aj.release)
+	if aj.late > 0 && end > aj.deadline {
+		c += aj.late * float64(end-aj.deadline)
+	}
+	return c
 }
 
 // newAnnealJob describes job i without its durations and types.
 func newAnnealJob(m *hare.Model, i int) annealJob {
 	j := &m.Jobs[i]
-	return annealJob{index: i, weight: float64(j.WeightMicro) * 1e-12, release: j.ReleaseUs, rounds: j.Rounds,
+	return annealJob{index: i, weight: float64(j.WeightMicro) * 1e-12, release: earliestStart(j), rounds: j.Rounds,
 		width: j.Tasks * j.GPUs, rigid: j.Sync == hare.Rigid, tasks: j.Tasks, gpus: j.GPUs, cpus: j.CPUMilli,
-		memory: j.MemoryMiB, distinct: j.Distinct, set: j.Set}
+		memory: j.MemoryMiB, distinct: j.Distinct, set: j.Set, quotas: j.Quotas,
+		late: float64(j.LateWeightMicro) * 1e-12, deadline: j.DeadlineUs}
 }
 
 // columns returns the columns in which a plan places its job. Where nodes couple types, no
@@ -242,7 +313,7 @@ func (ap *annealProblem) reducedCost(j *annealJob, k int16) float64 {
 	width := float64(j.width)
 	best := math.Inf(1)
 	try := func(start int64, held float64) {
-		best = min(best, j.weight*float64(start+long-j.release)+width*held)
+		best = min(best, j.cost(start+long)+width*held)
 	}
 	try(j.release, ap.cumulativePrice(k, j.release+long)-ap.cumulativePrice(k, j.release))
 	if ap.price == nil {

@@ -97,18 +97,24 @@ func (sf *slotFinder) appendSegment(k int16, pools int, width []int64, round, ro
 // place finds the place of job j under plan and leaves its runs in sf.segments. It
 // returns false if there is no place.
 func (sf *slotFinder) place(j *annealJob, plan *jobPlan, capacities []typeCapacity) (end int64, ok bool) {
+	return sf.placeFrom(j, j.release, plan, capacities)
+}
+
+// placeFrom is place for a job that starts at ready or later.
+func (sf *slotFinder) placeFrom(j *annealJob, ready int64, plan *jobPlan,
+	capacities []typeCapacity) (end int64, ok bool) {
 	sf.segments = sf.segments[:0]
 	switch plan.kind {
 	case split:
-		end, ok = sf.placeContiguous(j, plan.types[0], capacities, 0, plan.rounds, j.release)
+		end, ok = sf.placeContiguous(j, plan.types[0], capacities, 0, plan.rounds, ready)
 		if ok {
 			end, ok = sf.placeContiguous(j, plan.types[1], capacities, plan.rounds, j.rounds-plan.rounds, end)
 		}
 		return end, ok
 	case roundByRound:
-		return sf.placeRoundByRound(j, plan.uses(), capacities)
+		return sf.placeRoundByRound(j, ready, plan.uses(), capacities)
 	}
-	return sf.placeContiguous(j, plan.types[0], capacities, 0, j.rounds, j.release)
+	return sf.placeContiguous(j, plan.types[0], capacities, 0, j.rounds, ready)
 }
 
 // placeContiguous places rounds back to back on type k as early as possible.
@@ -133,8 +139,9 @@ func (sf *slotFinder) placeContiguous(j *annealJob, k int16, capacities []typeCa
 // earlier never delays the next one. A run stays on its type while its GPUs are free and
 // until a faster type would end the next round earlier; the cost therefore grows with
 // the steps of the capacities and not with the rounds.
-func (sf *slotFinder) placeRoundByRound(j *annealJob, types []int16, capacities []typeCapacity) (end int64, ok bool) {
-	t, round := j.release, int64(0)
+func (sf *slotFinder) placeRoundByRound(j *annealJob, ready int64, types []int16,
+	capacities []typeCapacity) (end int64, ok bool) {
+	t, round := ready, int64(0)
 	for i := range types {
 		sf.slots[i].start = -1
 	}
@@ -206,6 +213,7 @@ func (sf *slotFinder) findOnNodes(o *typeSlot, j *annealJob, k int16, tc typeCap
 	for _, c := range o.chosen {
 		o.freeUntil = min(o.freeUntil, sf.nodes.freeUntil(j, k, tc, c.pool, int64(c.tasks), o.start))
 	}
+	o.freeUntil = min(o.freeUntil, sf.nodes.quotaUntil(j, k, tc, j.width, o.start))
 }
 
 // appendOnNodes appends a run of rounds on the nodes of chosen.

@@ -13,11 +13,12 @@ import (
 // job's name, or the context's. Relaxed jobs that are whole items are placed as runs of
 // rounds, each run to end early, under every rule.
 //
-// Where nodes matter, only the rule Insertion is known.
+// Where nodes matter or jobs wait for others, only the rule Insertion is known. Items of
+// predecessors must then come first, as Order puts them.
 func Assign(ctx context.Context, m *hare.Model, items []Item, rule Rule) (*Plan, error) {
-	if m.Placed {
+	if m.Placed || hasAfter(m) {
 		if rule != Insertion {
-			return nil, fmt.Errorf("greedy: the rule %s does not go by nodes", rule)
+			return nil, fmt.Errorf("greedy: the rule %s does not go by nodes or dependencies", rule)
 		}
 		return assignOnNodes(ctx, m, items)
 	}
@@ -349,6 +350,9 @@ func Infeasible(m *hare.Model) []hare.Reason {
 	}
 	var out []hare.Reason
 	for i := range m.Jobs {
+		if isFixed(&m.Jobs[i]) {
+			continue
+		}
 		if code, detail := infeasibility(m, &m.Jobs[i]); code != "" {
 			out = append(out, reason(m, i, code, detail))
 		}

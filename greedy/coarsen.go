@@ -37,7 +37,7 @@ func commonUnit(m *hare.Model, horizon int64) int64 {
 	unit = max(1, unit)
 	exact := true
 	for i := range m.Jobs {
-		exact = exact && m.Jobs[i].ReleaseUs%unit == 0
+		exact = exact && m.Jobs[i].ReleaseUs%unit == 0 && m.Jobs[i].DeadlineUs%unit == 0
 	}
 	for c := range m.Classes {
 		for _, w := range m.Classes[c].Windows {
@@ -56,7 +56,7 @@ func commonUnit(m *hare.Model, horizon int64) int64 {
 
 // coarsen returns m with all times in units of so many µs, or nil if time grids would
 // not suit a search up to horizon: they hold relaxed jobs only. Releases are rounded up
-// and windows inwards, so that a plan for the result is a plan for m.
+// and windows inwards, so that a plan for the result is a plan for m. Deadlines are rounded down.
 func coarsen(m *hare.Model, horizon int64) (*hare.Model, int64) {
 	unit := commonUnit(m, horizon)
 	if horizon/unit*int64(len(m.Classes)) > maxGridCells {
@@ -78,7 +78,7 @@ func coarsen(m *hare.Model, horizon int64) (*hare.Model, int64) {
 	x.Jobs = append([]hare.ModelJob(nil), m.Jobs...)
 	for i := range x.Jobs {
 		j := &x.Jobs[i]
-		j.ReleaseUs = (j.ReleaseUs + unit - 1) / unit
+		j.ReleaseUs, j.DeadlineUs = (j.ReleaseUs+unit-1)/unit, j.DeadlineUs/unit
 		j.Modes = append([]hare.Mode(nil), j.Modes...)
 		for k := range j.Modes {
 			j.Modes[k].ComputeUs /= unit

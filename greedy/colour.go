@@ -104,7 +104,7 @@ func colour(m *hare.Model, c int, blocks []jobBlock, lanes []hare.Lane) error {
 			}
 			free[g], last[g] = false, b.job
 			busy.push(event{b.endUs(), g})
-			appendEntry(&lanes[gpus[g]], b)
+			appendEntry(&lanes[gpus[g]], b, m.Jobs[b.job].FirstRound)
 		}
 	}
 	return nil
@@ -112,9 +112,9 @@ func colour(m *hare.Model, c int, blocks []jobBlock, lanes []hare.Lane) error {
 
 // appendEntry adds a block to a lane. It extends the last entry instead if the block's
 // tasks follow that entry in the same round without a gap.
-func appendEntry(l *hare.Lane, b jobBlock) {
+func appendEntry(l *hare.Lane, b jobBlock, firstRound int64) {
 	if n := len(l.Job) - 1; n >= 0 && b.Rounds == 1 && l.Rounds[n] == 1 && l.Job[n] == b.job &&
-		l.Round[n] == b.Round &&
+		l.Round[n] == firstRound+b.Round &&
 		b.PeriodUs == 0 {
 		// HoldUs is the compute time of Tasks tasks in a relaxed round.
 		each := b.HoldUs / int64(b.Tasks)
@@ -123,13 +123,14 @@ func appendEntry(l *hare.Lane, b jobBlock) {
 			return
 		}
 	}
-	appendOwnEntry(l, b)
+	appendOwnEntry(l, b, firstRound)
 }
 
-// appendOwnEntry adds a block to a lane as an entry of its own.
-func appendOwnEntry(l *hare.Lane, b jobBlock) {
+// appendOwnEntry adds a block to a lane as an entry of its own. The rounds of plans begin with
+// firstRound of the schedule.
+func appendOwnEntry(l *hare.Lane, b jobBlock, firstRound int64) {
 	l.Job = append(l.Job, b.job)
-	l.Round = append(l.Round, b.Round)
+	l.Round = append(l.Round, firstRound+b.Round)
 	l.Rounds = append(l.Rounds, b.Rounds)
 	l.Tasks = append(l.Tasks, int64(b.Tasks))
 	l.PeriodUs = append(l.PeriodUs, b.PeriodUs)

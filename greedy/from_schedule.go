@@ -51,6 +51,9 @@ func FromSchedule(m *hare.Model, s *hare.Schedule) *Plan {
 		}
 	}
 	for i := range p.Jobs {
+		if isFixed(&m.Jobs[i]) {
+			p.EndUs[i] = m.Jobs[i].RunsUntilUs
+		}
 		if m.Jobs[i].Mix {
 			holdTogether(p.Jobs[i])
 		}
@@ -68,7 +71,7 @@ func (p *Plan) addEntry(m *hare.Model, job int, c, node int32, e *hare.Entry, ap
 			mode = &mj.Modes[k]
 		}
 	}
-	b := Block{Class: c, Node: node, Width: 1, Tasks: int32(e.Tasks), Round: e.Round, Rounds: e.Rounds,
+	b := Block{Class: c, Node: node, Width: 1, Tasks: int32(e.Tasks), Round: e.Round - mj.FirstRound, Rounds: e.Rounds,
 		StartUs: e.StartUs, PeriodUs: e.PeriodUs, HoldUs: e.Tasks * mode.ComputeUs}
 	p.EndUs[job] = max(p.EndUs[job], b.endUs()+mode.SyncUs)
 	switch {

@@ -54,22 +54,16 @@ func Improve(ctx context.Context, m *hare.Model, rel *hare.Relaxation, start *Pl
 	}
 	filler, annealed := splitJobs(m)
 	switch {
+	case len(filler) > 0 && (hasAfter(m) || len(annealed) > 0 && m.Instance.Objective != hare.ObjectiveWeightedJCT):
+		// The other searches move rounds without regard to other jobs, and take the value of a
+		// plan apart by jobs. Classes of GPUs stand for nodes here.
+		return improveOnNodes(ctx, m, rel, start, cfg)
 	case len(filler) == 0:
 		return anneal(ctx, m, rel, start, cfg)
 	case len(annealed) > 0 && rel != nil:
 		return searchMixed(ctx, m, rel, start, cfg, filler, annealed)
 	}
 	return searchRelaxed(ctx, m, rel, start, cfg, bigJobs(m, maxTasksByRound))
-}
-
-// weighted returns Σ w (C − a) as a float in units of 1e-12, for comparisons within a
-// search.
-func weighted(m *hare.Model, ends []int64) float64 {
-	sum := 0.0
-	for i := range m.Jobs {
-		sum += float64(m.Jobs[i].WeightMicro) * float64(ends[i]-m.Jobs[i].ReleaseUs)
-	}
-	return sum
 }
 
 // budget counts the moves of a search against its limits.

@@ -103,6 +103,9 @@ func (ks *keySearch) chooseResidualBeside(start, fixed *Plan, horizon int64, big
 					j := &ks.fullModel.Jobs[i]
 					ks.releaseDelay += float64(j.WeightMicro) * float64(m.Jobs[i].ReleaseUs*unit-j.ReleaseUs)
 				}
+				for i := range m.Jobs {
+					exact = exact && ks.fullModel.Jobs[i].DeadlineUs%unit == 0
+				}
 				if ks.rounded = !exact || ks.releaseDelay > 0; ks.rounded {
 					ks.budget.timeShare = roundedTimeShare
 				}

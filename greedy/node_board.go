@@ -18,6 +18,7 @@ type nodeBoard struct {
 	finder     *slotFinder
 	capacities []typeCapacity // by column
 	runs       []bool         // by job: whether it is relaxed and placed as runs
+	heads      []int64        // by job: no schedule starts it before; only to prove that jobs can never run
 }
 
 // nodeTaskLimit limits the product of tasks that are placed one by one and nodes, since each
@@ -53,7 +54,7 @@ func (nl *nodeLayout) reserveBlocks(capacities []typeCapacity, i int, blocks []B
 	for x := range blocks {
 		b := &blocks[x]
 		k := int16(nl.m.Classes[b.Class].Type)
-		nl.reserve(capacities[nl.column[k]], &a, k, nl.poolAt[k][b.Node], int64(b.Width), b.StartUs, b.endUs())
+		nl.reserve(capacities[nl.column[k]], &a, k, nl.poolOf(k, b), int64(b.Width), b.StartUs, b.endUs())
 	}
 }
 
@@ -69,13 +70,17 @@ func (nb *nodeBoard) assign(ctx context.Context, items []Item) (*Plan, error) {
 	nb.forget()
 	p := &Plan{Jobs: make([][]Block, len(m.Jobs)), EndUs: make([]int64, len(m.Jobs))}
 	for i := range m.Jobs {
-		p.EndUs[i] = m.Jobs[i].ReleaseUs
+		p.EndUs[i] = earliestStart(&m.Jobs[i])
 	}
 	for n, it := range items {
 		if n%checkEvery == 0 && ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
 		i, ok := int(it.Job), false
+		if len(m.Jobs[i].After) > 0 && len(p.Jobs[i]) == 0 {
+			p.EndUs[i] = readyAt(m, i, p.EndUs)
+		}
+		nb.jobs[i].release = p.EndUs[i]
 		if it.Round == Whole {
 			p.Jobs[i], p.EndUs[i], ok = nb.placeJob(i)
 		} else {
@@ -95,7 +100,7 @@ func (nb *nodeBoard) placeJob(i int) (blocks []Block, end int64, ok bool) {
 	case mj.Sync == hare.Relaxed && nb.runs[i]:
 		return nb.placeRuns(i)
 	case mj.Sync == hare.Relaxed:
-		end = mj.ReleaseUs
+		end = j.release
 		for r := range mj.Rounds {
 			if end, ok = nb.placeRound(i, r, end, &blocks); !ok {
 				return nil, 0, false
@@ -193,6 +198,7 @@ func (nb *nodeBoard) placeRound(i int, round, ready int64, out *[]Block) (end in
 		k := int16(md.Type)
 		tc := nb.capacities[nb.layout.column[k]]
 		n := min(left, max(1, ns.roomAt(j, k, tc, pool, from[best], md.ComputeUs).room))
+		n = max(1, min(n, ns.quotaRoom(j, k, tc, from[best], md.ComputeUs)))
 		p := &nb.layout.pools[k][pool]
 		b := Block{Class: p.class, Node: p.node, Width: int32(n * j.gpus), Tasks: 1, Round: round, Rounds: 1,
 			StartUs: from[best], HoldUs: md.ComputeUs}
@@ -280,7 +286,7 @@ func (nb *nodeBoard) placeRuns(i int) (blocks []Block, end int64, ok bool) {
 // takes nothing. A run of rounds stays as long as its GPUs are free.
 func (nb *nodeBoard) placeMixed(i int) (blocks []Block, end int64, ok bool) {
 	mj := &nb.m.Jobs[i]
-	t := mj.ReleaseUs
+	t := nb.jobs[i].release
 	for round := int64(0); round < mj.Rounds; {
 		var best []Block
 		bestEnd, bestUntil, bestHold := never, never, int64(0)
@@ -318,7 +324,9 @@ func (nb *nodeBoard) earliestMixed(i int, types []int16, t, hold int64) (start, 
 		left := j.tasks
 		until, at = never, at[:0]
 		next := never
-		for n := range nb.m.Nodes {
+		limits := nb.newQuotaLimits(j, types, t, hold)
+		next = min(next, limits.next)
+		for n := range nb.layout.places {
 			// The types of a node share its CPUs and memory, and distinct tasks share its name.
 			limit, taken := j.tasks, int64(0)
 			var shared *nodeGPUs
@@ -342,10 +350,14 @@ func (nb *nodeBoard) earliestMixed(i int, types []int16, t, hold int64) (start, 
 						next = min(next, tc[fn].nextIncrease(t))
 					}
 				}
-				m := min(left, ns.roomAt(j, k, tc, p, t, hold).room, limit-taken)
+				if open := nb.layout.openTo(j.set, pool.node); open != nil {
+					next = min(next, open.nextIncrease(t))
+				}
+				m := min(left, ns.roomAt(j, k, tc, p, t, hold).room, limit-taken, limits.room(k)/j.gpus)
 				if m <= 0 {
 					continue
 				}
+				limits.take(k, m*j.gpus)
 				at = append(at, Block{Class: pool.class, Node: pool.node, Width: int32(m * j.gpus), Tasks: 1})
 				left -= m
 				taken += m
@@ -366,7 +378,7 @@ func (nb *nodeBoard) earliestMixed(i int, types []int16, t, hold int64) (start, 
 			}
 		}
 		if left == 0 {
-			return t, until, at
+			return t, min(until, limits.until()), at
 		}
 		if next == never {
 			return never, 0, nil

@@ -12,7 +12,11 @@ import (
 func infeasibleOnNodes(m *hare.Model) []hare.Reason {
 	var out []hare.Reason
 	nb := newNodeBoard(m, newNodeLayout(m))
+	nb.heads = dependenciesOf(m).head
 	for i := range m.Jobs {
+		if isFixed(&m.Jobs[i]) {
+			continue
+		}
 		if field, code, detail := nb.infeasibility(i); code != "" {
 			r := reason(m, i, code, detail)
 			r.Pointer += field
@@ -29,6 +33,10 @@ func (nb *nodeBoard) infeasibility(i int) (field, code, detail string) {
 	if len(j.Modes) == 0 {
 		return nb.noRoom(i)
 	}
+	if code, detail = quotaInfeasibility(m, i); code != "" {
+		return "", code, detail
+	}
+	from := nb.heads[i]
 	fits, windowed := false, false
 	var most int64 // the tasks at once that find room on one type
 	var together int64
@@ -44,13 +52,13 @@ func (nb *nodeBoard) infeasibility(i int) (field, code, detail string) {
 		task := nb.jobs[i]
 		task.tasks, task.width = 1, task.gpus
 		empty := nb.layout.empty[nb.layout.column[k]]
-		if nb.finder.nodes.earliest(&task, k, empty, j.ReleaseUs, hold, 0) != never {
+		if nb.finder.nodes.earliest(&task, k, empty, from, hold, 0) != never {
 			windowed = true
 		}
 		room := hare.MostRoom(m.TaskRoom(j, md.Type))
 		most = max(most, room)
 		together += room
-		if j.Sync == hare.Relaxed || nb.finder.nodes.earliest(&nb.jobs[i], k, empty, j.ReleaseUs, hold, 0) != never {
+		if j.Sync == hare.Relaxed || nb.finder.nodes.earliest(&nb.jobs[i], k, empty, from, hold, 0) != never {
 			fits = fits || j.Sync != hare.Relaxed
 		}
 	}
@@ -60,6 +68,11 @@ func (nb *nodeBoard) infeasibility(i int) (field, code, detail string) {
 	unit := unitOf(j.Sync)
 	switch {
 	case !windowed:
+		if j.Set >= 0 && len(m.Sets[j.Set].Closed) > 0 {
+			return "", "window_too_short", "between reservations for others, every window of service of a node that may " +
+				"serve is shorter than one " + unit + ": lengthen a window, shorten a reservation or the rounds, or name " +
+				"the job in the reservation"
+		}
 		return "", "window_too_short", "every window of service of a node that may serve is shorter than one " + unit +
 			": lengthen a window or shorten the rounds"
 	case j.Sync == hare.Relaxed || fits:
@@ -74,6 +87,58 @@ func (nb *nodeBoard) infeasibility(i int) (field, code, detail string) {
 			j.Tasks, j.GPUs, unit)
 	}
 	return "", "", ""
+}
+
+// quotaInfeasibility says whether a quota is too small for a task of job i, or for its gang. The
+// code is "" if nothing is proved.
+func quotaInfeasibility(m *hare.Model, i int) (code, detail string) {
+	j := &m.Jobs[i]
+	if len(j.Quotas) == 0 {
+		return "", ""
+	}
+	need, what := j.GPUs, "a task"
+	if j.Sync != hare.Relaxed && !j.Mix {
+		need, what = j.Tasks*j.GPUs, "a "+unitName(j.Sync)
+	}
+	least := int32(-1)
+	for x := range j.Modes {
+		small := int32(-1)
+		for _, q := range j.Quotas {
+			if m.Quotas[q].Types[j.Modes[x].Type] && m.Quotas[q].GPUs < need {
+				small = q
+				break
+			}
+		}
+		if small < 0 {
+			least = -1
+			break
+		}
+		least = small
+	}
+	if least < 0 && j.Mix {
+		need, what = j.Tasks*j.GPUs, "a round"
+		for _, q := range j.Quotas {
+			counts := func(md hare.Mode) bool { return m.Quotas[q].Types[md.Type] }
+			if m.Quotas[q].GPUs < need && !slices.ContainsFunc(j.Modes, func(md hare.Mode) bool { return !counts(md) }) {
+				least = q
+			}
+		}
+	}
+	if least < 0 {
+		return "", ""
+	}
+	spec := &m.Instance.Quota[least]
+	return "quota_too_small", fmt.Sprintf("%s holds %d GPUs at once, and /quota/%d lets the jobs of %q hold at most %d "+
+		"together: raise \"gpus\" of the quota, or make the job narrower", what, need, least, hare.Clip(spec.User),
+		spec.GPUs)
+}
+
+// unitName is what of a job must run at once.
+func unitName(s hare.Sync) string {
+	if s == hare.Gang {
+		return "round"
+	}
+	return "rigid job"
 }
 
 // noRoom says why not even one task of job i finds room on an empty node.
@@ -127,6 +192,10 @@ func (nb *nodeBoard) noRoom(i int) (field, code, detail string) {
 		return "/memory_mib_per_task", "too_much_memory", fmt.Sprintf("a task needs %d MiB of memory on its node, and no "+
 			"node that has GPUs enough and that the job may use has more than %d: lower \"memory_mib_per_task\", or add "+
 			"a node", j.MemoryMiB, memory)
+	}
+	if j.Set >= 0 && len(m.Sets[j.Set].Closed) > 0 {
+		return "", "reserved", "reservations keep the job off every node with room for a task whenever the node is in " +
+			"service: name the job or its user in a reservation, or shorten one"
 	}
 	return "", "no_node", "no single node that the job may use has GPUs, CPUs and memory enough for a task: lower what " +
 		"a task needs, or add a node"

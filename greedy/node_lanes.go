@@ -74,7 +74,7 @@ func colourNode(m *hare.Model, n int, blocks []jobBlock, lanes []hare.Lane) erro
 		})
 		for _, g := range free[:b.Width] {
 			until[g], last[g] = b.endUs(), b.job
-			appendOwnEntry(&lanes[first+g], b)
+			appendOwnEntry(&lanes[first+g], b, m.Jobs[b.job].FirstRound)
 		}
 	}
 	return nil

@@ -23,6 +23,13 @@ type nodeLayout struct {
 	empty   []typeCapacity // by column
 	coupled bool           // whether some column has several types
 	widest  int64          // the most GPUs of one type on a node
+	// byClass says that nodes do not matter and classes of GPUs stand for them.
+	byClass bool
+	places  int // the nodes, or the classes that stand for them
+	// open is 1 while reservations let the jobs of a set use a node, by set and node, and 0
+	// otherwise; nil means that they always may.
+	open  [][]stepFunction
+	quota []int32 // by quota: the index of its step function in its column; −1 without one
 }
 
 // nodeGPUs is the GPUs of one type on one node.
@@ -45,9 +52,12 @@ func newNodeLayout(m *hare.Model) *nodeLayout {
 		cpus = cpus || m.Jobs[i].CPUMilli > 0
 		memory = memory || m.Jobs[i].MemoryMiB > 0
 	}
+	if nl.byClass, nl.places = !m.Placed, len(m.Nodes); nl.byClass {
+		nl.places = len(m.Classes)
+	}
 	for k := range m.Types {
 		nl.column[k] = int16(k)
-		nl.poolAt[k] = slices.Repeat([]int32{-1}, len(m.Nodes))
+		nl.poolAt[k] = slices.Repeat([]int32{-1}, nl.places)
 	}
 	limits := func(kind *hare.NodeKind) bool { return cpus && kind.CPUMilli > 0 || memory && kind.MemoryMiB > 0 }
 	// Types that meet on a node with limits get the column of the least of them.
@@ -57,19 +67,10 @@ func newNodeLayout(m *hare.Model) *nodeLayout {
 			continue
 		}
 		for _, t := range kind.GPUs[1:] {
-			from, to := nl.column[t.Type], nl.column[kind.GPUs[0].Type]
-			if from == to {
-				continue
-			}
-			nl.coupled = true
-			from, to = max(from, to), min(from, to)
-			for k := range nl.column {
-				if nl.column[k] == from {
-					nl.column[k] = to
-				}
-			}
+			nl.couple(t.Type, kind.GPUs[0].Type)
 		}
 	}
+	nl.coupleByQuotas()
 	for k := range m.Types {
 		nl.sum[k] = nl.add(nl.column[k], nil)
 	}
@@ -82,10 +83,10 @@ func newNodeLayout(m *hare.Model) *nodeLayout {
 			}
 			k, col := t.Type, nl.column[t.Type]
 			if c < 0 && cpus && kind.CPUMilli > 0 {
-				c = nl.add(col, stepFunction{{0, kind.CPUMilli}})
+				c = nl.add(col, freeBeside(kind.CPUMilli, kind.Held, func(h *hare.Held) int64 { return h.CPUMilli }))
 			}
 			if b < 0 && memory && kind.MemoryMiB > 0 {
-				b = nl.add(col, stepFunction{{0, kind.MemoryMiB}})
+				b = nl.add(col, freeBeside(kind.MemoryMiB, kind.Held, func(h *hare.Held) int64 { return h.MemoryMiB }))
 			}
 			var free stepFunction
 			for _, s := range t.Steps {
@@ -99,13 +100,14 @@ func newNodeLayout(m *hare.Model) *nodeLayout {
 		}
 	}
 	for k := range m.Types {
-		var sum stepFunction
-		for _, s := range m.Capacity(k) {
-			sum = append(sum, step{s.FromUs, s.Count})
-		}
-		nl.empty[nl.column[k]][nl.sum[k]] = sum
+		nl.empty[nl.column[k]][nl.sum[k]] = stepsOf(m.Capacity(k))
 	}
+	if nl.byClass {
+		nl.addClasses()
+	}
+	nl.addQuotas()
 	nl.addAllowed()
+	nl.addOpen()
 	return nl
 }
 
@@ -185,4 +187,9 @@ func (nl *nodeLayout) reserve(tc typeCapacity, j *annealJob, k int16, pool int32
 	}
 	take(p.cpus, width/j.gpus*j.cpus)
 	take(p.memory, width/j.gpus*j.memory)
+	for _, q := range j.quotas {
+		if nl.m.Quotas[q].Types[k] {
+			take(nl.quota[q], width)
+		}
+	}
 }

@@ -38,6 +38,8 @@ type nodeSearch struct {
 	cost   int64 // of a place on nodes, in moves
 	best   *Plan // nil until there is one
 	value  hare.Amount
+	tie    float64       // sumOfEnds of the best plan
+	after  *dependencies // nil where no job waits for others
 	stats  Stats
 }
 
@@ -47,21 +49,27 @@ func improveOnNodes(ctx context.Context, m *hare.Model, rel *hare.Relaxation, st
 	ns := &nodeSearch{ctx: ctx, m: m, rel: rel, cfg: &cfg, layout: newNodeLayout(m), left: cfg.Moves,
 		cost: 1 + int64(min(len(m.Nodes), placementNodes))/nodesPerPlacement, best: start}
 	if start != nil {
-		ns.value = start.Value(m)
+		ns.value, ns.tie = start.Value(m), sumOfEnds(m, start.EndUs)
+	}
+	if hasAfter(m) {
+		ns.after = dependenciesOf(m)
 	}
 	none := &Plan{Jobs: make([][]Block, len(m.Jobs)), EndUs: make([]int64, len(m.Jobs))}
 	split, _ := newAnnealProblem(m, nil, none, ns.layout)
 	filler, annealed := split.fixed, len(split.jobs)
-	every := make([]int, len(m.Jobs))
-	for i := range every {
-		every[i] = i
+	every := make([]int, 0, len(m.Jobs))
+	for i := range m.Jobs {
+		if !isFixed(&m.Jobs[i]) {
+			every = append(every, i)
+		}
 	}
 	switch {
+	case len(every) == 0:
 	case len(filler) == 0:
 		if ns.anneal(0, 1, true); len(m.Jobs) <= fewJobs {
 			ns.searchKeys(every, 1)
 		}
-	case annealed == 0 || start == nil:
+	case annealed == 0 || start == nil || waitAcross(m, filler):
 		ns.searchKeys(every, 1)
 	default:
 		share := 1.0
@@ -104,11 +112,11 @@ func (ns *nodeSearch) part(share float64, cost int64) ImproveConfig {
 
 // keep takes over a plan if it is the best so far.
 func (ns *nodeSearch) keep(p *Plan) bool {
-	v := p.Value(ns.m)
-	if ns.best != nil && v.Cmp(ns.value) >= 0 {
+	v, tie := p.Value(ns.m), sumOfEnds(ns.m, p.EndUs)
+	if order := v.Cmp(ns.value); ns.best != nil && (order > 0 || order == 0 && tie >= ns.tie) {
 		return false
 	}
-	if ns.best, ns.value = p, v; ns.cfg.Report != nil {
+	if ns.best, ns.value, ns.tie = p, v, tie; ns.cfg.Report != nil {
 		ns.cfg.Report(v)
 	}
 	return true
@@ -136,7 +144,7 @@ func (ns *nodeSearch) anneal(n int64, share float64, sums bool) {
 	cfg.Seed += n << 40
 	an := newAnnealing(on, &cfg)
 	if ns.best != nil {
-		an.value, an.hasValue = ns.value, true
+		an.setIncumbent(ns.best)
 	}
 	an.firstOrder, an.firstPlan = order, plans
 	before := an.budget
@@ -147,10 +155,10 @@ func (ns *nodeSearch) anneal(n int64, share float64, sums bool) {
 	ns.left -= (before - max(0, an.budget)) * ns.cost
 	ns.add(an.stats())
 	if an.improved {
-		p := an.bestPlan()
-		if v := p.Value(ns.m); ns.best == nil || v.Cmp(ns.value) < 0 {
-			ns.best, ns.value = p, v
-		}
+		report := ns.cfg.Report
+		ns.cfg.Report = nil // the annealing has reported its values
+		ns.keep(an.bestPlan())
+		ns.cfg.Report = report
 	}
 }
 
@@ -229,9 +237,13 @@ func (ns *nodeSearch) searchKeys(jobs []int, share float64) {
 	cfg := ns.part(share, ns.cost)
 	bu := budget{ctx: ns.ctx, cfg: &cfg, left: cfg.Moves}
 	r := rand.New(rand.NewPCG(uint64(cfg.Seed), 0x6e6f646573))
-	ks := &nodeKeys{board: newNodeBoard(ns.m, ns.layout), jobs: jobs, keys: make([][]float64, len(ns.m.Jobs))}
+	ks := &nodeKeys{board: newNodeBoard(ns.m, ns.layout), jobs: jobs, keys: make([][]float64, len(ns.m.Jobs)),
+		after: ns.after}
 	ks.empty = ns.layout.newCapacities()
 	searched := make([]bool, len(ns.m.Jobs))
+	for i := range searched {
+		searched[i] = isFixed(&ns.m.Jobs[i]) // a plan has nothing of such a job
+	}
 	for _, i := range jobs {
 		searched[i] = true
 	}
@@ -299,7 +311,8 @@ type nodeKeys struct {
 	jobs     []int
 	searched []bool      // by job
 	keys     [][]float64 // by job: a key for each item
-	order    []Item      // scratch
+	after    *dependencies
+	order    []Item // scratch
 }
 
 // items returns the number of items of job i: its rounds, or 1.
@@ -324,7 +337,11 @@ func (ks *nodeKeys) decode() *Plan {
 			ks.order = append(ks.order, Item{int32(i), int64(r), last})
 		}
 	}
-	sortItems(ks.order)
+	if ks.after != nil {
+		ks.after.sortItems(ks.order)
+	} else {
+		sortItems(ks.order)
+	}
 	for c := range ks.empty {
 		ks.board.capacities[c].copyFrom(ks.empty[c])
 	}

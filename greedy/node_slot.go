@@ -62,7 +62,7 @@ func betterNode(a, b nodeRank) int {
 
 // newNodeSlots returns nodeSlots without patience.
 func newNodeSlots(nl *nodeLayout) *nodeSlots {
-	ns := &nodeSlots{layout: nl, floors: make([][][]int64, len(nl.pools)), seen: make([]emptyPools, len(nl.m.Kinds))}
+	ns := &nodeSlots{layout: nl, floors: make([][][]int64, len(nl.pools)), seen: make([]emptyPools, max(len(nl.m.Kinds), nl.places))}
 	for k := range nl.pools {
 		ns.floors[k] = make([][]int64, nl.widest+1)
 	}
@@ -105,7 +105,7 @@ func (ns *nodeSlots) earliest(j *annealJob, k int16, tc typeCapacity, from, hold
 	}
 	rooms, floors := ns.rooms[:len(pools)], ns.floorsOf(k, j.gpus)
 	width := j.tasks * j.gpus
-	t := ns.layout.earliestSum(k, tc, from, hold, width)
+	t := ns.earliestTogether(j, k, tc, from, hold, width)
 	if t == never {
 		return never
 	}
@@ -141,7 +141,7 @@ func (ns *nodeSlots) earliest(j *annealJob, k int16, tc typeCapacity, from, hold
 		if len(ns.growths) == 0 {
 			return never
 		}
-		if t = ns.layout.earliestSum(k, tc, ns.growths[0].time, hold, width); t == never {
+		if t = ns.earliestTogether(j, k, tc, ns.growths[0].time, hold, width); t == never {
 			return never
 		}
 		update := func(i int32) {
@@ -224,7 +224,7 @@ func (ns *nodeSlots) choose(j *annealJob, k int16, tc typeCapacity, pools []int3
 // earliestTask is earliest for a single task. With patience, a later start is better if the
 // task leaves a smaller gap there.
 func (ns *nodeSlots) earliestTask(j *annealJob, k int16, tc typeCapacity, from, hold, stay int64) int64 {
-	t := ns.layout.earliestSum(k, tc, from, hold, j.gpus)
+	t := ns.earliestTogether(j, k, tc, from, hold, j.gpus)
 	if t == never || j.gpus > ns.layout.widest {
 		return never
 	}
@@ -250,8 +250,17 @@ func (ns *nodeSlots) earliestTask(j *annealJob, k int16, tc typeCapacity, from, 
 		if s > limit || s == never {
 			continue
 		}
-		if pool.cpus >= 0 && j.cpus > 0 || pool.memory >= 0 && j.memory > 0 {
-			if s = ns.earliestTasks(j, pool, tc, s, hold, 1); s > limit || s == never {
+		if pool.cpus >= 0 && j.cpus > 0 || pool.memory >= 0 && j.memory > 0 || len(j.quotas) > 0 ||
+			ns.layout.openTo(j.set, pool.node) != nil {
+			for again := true; again && s <= limit && s != never; {
+				s = ns.earliestTasks(j, pool, tc, s, hold, 1)
+				again = false
+				if len(j.quotas) > 0 && s != never {
+					u := ns.earliestTogether(j, k, tc, s, hold, j.gpus)
+					again, s = u != s, u
+				}
+			}
+			if s > limit || s == never {
 				continue
 			}
 			free, gap = fn.minFree(s, s+hold), fn.gapAfter(s+hold)
@@ -288,10 +297,14 @@ func (ns *nodeSlots) earliestTasks(j *annealJob, pool *nodeGPUs, tc typeCapacity
 				s, _ = tc[r.fn].earliest(s, hold, n*r.each)
 			}
 		}
+		open := ns.layout.openTo(j.set, pool.node)
+		if s != never && open != nil {
+			s, _ = open.earliest(s, hold, 1)
+		}
 		if s == from || s == never {
 			return s
 		}
-		if pool.cpus < 0 && pool.memory < 0 {
+		if pool.cpus < 0 && pool.memory < 0 && open == nil {
 			return s
 		}
 		from = s
@@ -311,6 +324,9 @@ func (ns *nodeSlots) roomAt(j *annealJob, k int16, tc typeCapacity, p int32, t, 
 	}
 	if pool.memory >= 0 && j.memory > 0 {
 		r.room = min(r.room, tc[pool.memory].minFree(t, t+hold)/j.memory)
+	}
+	if open := ns.layout.openTo(j.set, pool.node); open != nil && open.minFree(t, t+hold) == 0 {
+		r.room = 0
 	}
 	if r.room > 0 {
 		if until := ns.freeUntil(j, k, tc, p, r.room, t); until != never {
@@ -335,6 +351,9 @@ func (ns *nodeSlots) freeUntil(j *annealJob, k int16, tc typeCapacity, p int32, 
 	if pool.memory >= 0 && j.memory > 0 {
 		fn := tc[pool.memory]
 		until = min(until, fn.freeUntil(fn.index(t), n*j.memory))
+	}
+	if open := ns.layout.openTo(j.set, pool.node); open != nil {
+		until = min(until, open.freeUntil(open.index(t), 1))
 	}
 	return until
 }

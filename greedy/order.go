@@ -21,11 +21,12 @@ type Item struct {
 
 // Order sorts the items of all jobs: "relaxation" by the time at which rel has done r −
 // ½ rounds (half of all rounds for whole jobs), "wspt" by least work over weight,
-// "arrival" by release; ties go by job, then round. The rounds of a relaxed job are in
+// "arrival" by earliest start; under makespan, the jobs with the longest way to the last end come
+// first in place of the first two. Predecessors come first, and ties go by job, then round. The rounds of a relaxed job are in
 // order, since progress never falls. If relaxed jobs have more tasks than may be placed
 // one by one, the largest jobs are whole items. It takes O(n log n) in items.
 func Order(m *hare.Model, rel *hare.Relaxation, kind string) []Item {
-	if m.Placed {
+	if m.Placed || hasAfter(m) {
 		return order(m, rel, kind, nodeRunJobs(m))
 	}
 	return order(m, rel, kind, bigJobs(m, maxTasksByRound))
@@ -33,13 +34,22 @@ func Order(m *hare.Model, rel *hare.Relaxation, kind string) []Item {
 
 func order(m *hare.Model, rel *hare.Relaxation, kind string, big []bool) []Item {
 	var items []Item
+	var after *dependencies
+	if hasAfter(m) || isMakespan(m) {
+		after = dependenciesOf(m)
+	}
 	for i := range m.Jobs {
 		j := &m.Jobs[i]
+		if isFixed(j) {
+			continue
+		}
 		whole := big[i] || j.Sync != hare.Relaxed
 		key := 0.0
 		switch {
 		case kind == "arrival":
-			key = float64(j.ReleaseUs)
+			key = float64(earliestStart(j))
+		case isMakespan(m):
+			key = -float64(after.tail[i])
 		case kind == "wspt" || rel == nil:
 			key = smithRatio(j)
 		case whole:
@@ -49,7 +59,7 @@ func order(m *hare.Model, rel *hare.Relaxation, kind string, big []bool) []Item 
 			items = append(items, Item{int32(i), Whole, key})
 			continue
 		}
-		if kind != "relaxation" || rel == nil {
+		if kind != "relaxation" || rel == nil || isMakespan(m) {
 			for r := range j.Rounds {
 				items = append(items, Item{int32(i), r, key})
 			}
@@ -59,6 +69,10 @@ func order(m *hare.Model, rel *hare.Relaxation, kind string, big []bool) []Item 
 		for r := range j.Rounds {
 			items = append(items, Item{int32(i), r, advanceTo(pts, &at, float64(r)+0.5)})
 		}
+	}
+	if after != nil {
+		after.sortItems(items)
+		return items
 	}
 	sortItems(items)
 	return items

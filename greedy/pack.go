@@ -121,7 +121,7 @@ func colourNodes(m *hare.Model, c int, blocks []jobBlock, lanes []hare.Lane) err
 		for _, g := range chosen {
 			last[g] = b.job
 			busy.push(event{b.endUs(), g})
-			appendEntry(&lanes[g], b)
+			appendEntry(&lanes[g], b, m.Jobs[b.job].FirstRound)
 		}
 	}
 	return nil

@@ -31,15 +31,6 @@ type Plan struct {
 	EndUs []int64   // the completion times C_j
 }
 
-// Value returns Σ w (C − a), exactly.
-func (p *Plan) Value(m *hare.Model) hare.Amount {
-	var sum hare.Amount
-	for i := range m.Jobs {
-		sum = sum.Add(hare.Product(m.Jobs[i].WeightMicro, p.EndUs[i]-m.Jobs[i].ReleaseUs))
-	}
-	return sum
-}
-
 // ErrNoPlace says that a job has no place in the residual capacity.
 var ErrNoPlace = errors.New("no place")
 

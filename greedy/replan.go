@@ -72,7 +72,7 @@ func Replan(ctx context.Context, m *hare.Model, rel *hare.Relaxation, hints []Hi
 		return nil, Stats{}, ErrNoPlace
 	}
 	an.decoder.decode(an.key, an.plan) // this state was a schedule, so it fits
-	an.improveIncumbent(an.exactValue(an.decoder.end))
+	an.improveIncumbent(an.exactValue(an.decoder.end), an.decoder.end)
 	if cfg.Moves > 0 {
 		an.runChains(ctx)
 	}
