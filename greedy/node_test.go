@@ -97,6 +97,14 @@ func checkOnNodes(inst *hare.Instance, s *hare.Schedule) (ends []int64, err erro
 		equal[i] = map[taskAt]int64{}
 	}
 	used := map[[2]int64][2]int64{} // CPUs and memory by node and time
+	m := hare.NewModel(inst)
+	quotas := addRunning(m, nodes, used)
+	for _, mj := range m.Jobs {
+		for _, g := range mj.RunsOn {
+			at := [2]int{m.GPUs[g].Node, int(g) - firstGPU(m, m.GPUs[g].Node)}
+			gpus[at] = append(gpus[at], held{at[0], at[1], 0, mj.RunsUntilUs})
+		}
+	}
 	for _, l := range s.Lanes {
 		at := strings.LastIndexByte(l.GPU, '/')
 		n := nodes[l.GPU[:at]]
@@ -134,7 +142,11 @@ func checkOnNodes(inst *hare.Instance, s *hare.Schedule) (ends []int64, err erro
 			for _, b := range node.Busy {
 				open = open && !(b.GPU == g && e.StartUs < b.UntilUs)
 			}
-			if !open || e.StartUs < j.ReleaseUs {
+			for _, r := range inst.Cluster.Reservations {
+				open = open && (!r.Holds(node) || r.Admits(j) || end <= r.FromUs || r.UntilUs <= e.StartUs)
+			}
+			quotas.hold(m, int(e.Job), typ, e.StartUs, end)
+			if !open || e.StartUs < max(j.ReleaseUs, m.Jobs[e.Job].RunsUntilUs) {
 				return nil, fmt.Errorf("%s on %s at %d is out of service or not released", j.ID, l.GPU, e.StartUs)
 			}
 			gpus[[2]int{n, g}] = append(gpus[[2]int{n, g}], held{n, g, e.StartUs, end})
@@ -152,12 +164,14 @@ func checkOnNodes(inst *hare.Instance, s *hare.Schedule) (ends []int64, err erro
 		}
 	}
 	ends = make([]int64, len(inst.Jobs))
+	begins := make([]int64, len(inst.Jobs))
 	for i := range inst.Jobs {
 		j := &inst.Jobs[i]
 		done, first, last := make([]int64, j.Rounds), make([]int64, j.Rounds), make([]int64, j.Rounds)
 		onNode := make([]map[int]int64, j.Rounds)
 		kinds := make([]map[string]bool, j.Rounds)
 		starts := make([]map[int64]bool, j.Rounds)
+		from := m.Jobs[i].FirstRound
 		for r := range done {
 			first[r], onNode[r], kinds[r], starts[r] = never, map[int]int64{}, map[string]bool{}, map[int64]bool{}
 		}
@@ -189,10 +203,16 @@ func checkOnNodes(inst *hare.Instance, s *hare.Schedule) (ends []int64, err erro
 			}
 		}
 		for r := range done {
+			if int64(r) < from {
+				if done[r] > 0 {
+					return nil, fmt.Errorf("round %d of %s was done or runs", r, j.ID)
+				}
+				continue
+			}
 			if done[r] != j.Tasks {
 				return nil, fmt.Errorf("round %d of %s has %d tasks", r, j.ID, done[r])
 			}
-			if r > 0 && first[r] < last[r-1] {
+			if int64(r) > from && first[r] < last[r-1] {
 				return nil, fmt.Errorf("round %d of %s starts too early", r, j.ID)
 			}
 			if j.Sync == hare.Relaxed {
@@ -206,11 +226,29 @@ func checkOnNodes(inst *hare.Instance, s *hare.Schedule) (ends []int64, err erro
 					return nil, fmt.Errorf("round %d of %s has two tasks on a node", r, j.ID)
 				}
 			}
-			if j.Sync == hare.Rigid && (r > 0 && first[r] != last[r-1] || len(kinds[r]) != 1) {
+			if j.Sync == hare.Rigid && (int64(r) > from && first[r] != last[r-1] || len(kinds[r]) != 1) {
 				return nil, fmt.Errorf("%s is not rigid", j.ID)
 			}
 		}
 		ends[i] = last[j.Rounds-1]
+		if from == j.Rounds {
+			ends[i] = m.Jobs[i].RunsUntilUs
+		}
+		begins[i] = never
+		for _, at := range first {
+			begins[i] = min(begins[i], at)
+		}
+	}
+	for i := range m.Jobs {
+		for _, p := range m.Jobs[i].After {
+			if begins[i] < ends[p.Job]+p.LagUs {
+				return nil, fmt.Errorf("%s starts at %d, before %s has ended", inst.Jobs[i].ID, begins[i],
+					inst.Jobs[p.Job].ID)
+			}
+		}
+	}
+	if err := quotas.check(m); err != nil {
+		return nil, err
 	}
 	for at, u := range used {
 		n := &inst.Cluster.Nodes[at[0]]

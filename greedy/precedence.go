@@ -190,13 +190,16 @@ func (dec *decoder) wake(j int32) {
 				dec.markDirty(k, dec.key[e.job])
 			}
 			x.hi = max(x.hi, dec.key[e.job])
-			if x.active {
+			at := dec.find(k, e.job)
+			if x.active && x.next <= at {
 				continue // the type is decoded up to hi
 			}
-			at := dec.find(k, e.job)
-			x.active, x.positioned, x.next = true, false, at
+			if !x.active {
+				x.active = true
+				dec.active = append(dec.active, k)
+			}
+			x.positioned, x.next = false, at
 			x.from = min(x.from, at)
-			dec.active = append(dec.active, k)
 		}
 	}
 }
