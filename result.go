@@ -69,6 +69,8 @@ type Options struct {
 	Order     string // price, queyranne, paper, critical_path, machine, wspt, arrival
 	Assign    string // earliest_available, earliest_finish, insertion
 	Detail    string // lanes (the default), jobs, none, tasks
+	// Objective takes the place of the instance's objective; "" leaves that.
+	Objective string
 	// Degrade allows a busy server to answer with a greedy schedule and a coarse bound
 	// instead of a refusal.
 	Degrade bool
@@ -97,6 +99,15 @@ type Metrics struct {
 	JainIndex              float64   // the fairness of JCT over the job's least time; 1 is even
 	BoundMethod            string    // the method of the certificate
 	Tasks                  int64
+	// Deadlines is nil where no job has a deadline.
+	Deadlines *DeadlineMetrics
+}
+
+// DeadlineMetrics says how many deadlines a schedule meets, whatever the objective.
+type DeadlineMetrics struct {
+	Jobs, Met        int64   // the jobs with deadlines, and those that end by then
+	MetShare         float64 // Met / Jobs
+	TardinessSeconds float64 // Σ max(0, C − d), without weights
 }
 
 // TypeUse is the used share of the GPU time in service up to the makespan.

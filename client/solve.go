@@ -30,6 +30,7 @@ type Options struct {
 	Order     string
 	Assign    string // insertion, earliest_finish or earliest_available
 	Detail    string // lanes, jobs, none or tasks
+	Objective string // weighted_jct, jct_and_tardiness or makespan; empty: that of the instance
 	// Degrade allows a busy server to answer with a greedy schedule and a coarse bound
 	// instead of refusing the solve.
 	Degrade bool
@@ -53,7 +54,7 @@ func (o Options) json() map[string]any {
 		m["degrade"] = true
 	}
 	for name, value := range map[string]string{"bound": o.Bound, "order": o.Order, "assign": o.Assign,
-		"detail": o.Detail} {
+		"detail": o.Detail, "objective": o.Objective} {
 		if value != "" {
 			m[name] = value
 		}

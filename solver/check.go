@@ -15,6 +15,7 @@ func Check(inst *hare.Instance, opt hare.Options, cfg Config) error {
 	if err := CheckOptions(s.opt); err != nil {
 		return err
 	}
+	inst = WithObjective(inst, opt.Objective)
 	if err := checkPlaced(inst, s.opt); err != nil {
 		return err
 	}
@@ -39,8 +40,9 @@ const (
 )
 
 // checkPlaced refuses instances with rules that plans do not know, and the options that do not
-// go by nodes, where nodes matter: the relaxations of the papers and their rules of assignment
-// know single GPUs alone. Empty options pass.
+// go by the rules of the instance: the relaxations of the papers and their rules of assignment
+// know single GPUs, jobs that do not wait for others and one objective alone. Empty options
+// pass.
 func checkPlaced(inst *hare.Instance, opt hare.Options) error {
 	if err := inst.RefuseRules("the solver", knownRules); err != nil {
 		return err
@@ -60,13 +62,17 @@ func checkMethods(inst *hare.Instance, opt hare.Options) error {
 					hare.MethodPrice)}
 		}
 	}
-	pointer, placed := inst.Placed()
-	if !placed {
+	why := ""
+	if pointer, placed := inst.Placed(); placed {
+		why = "nodes, which matter because of " + pointer
+	} else if pointer = inst.FirstRule(hare.RuleNodes | hare.RuleProgress); pointer != "" {
+		why = pointer
+	} else {
 		return nil
 	}
 	refuse := func(option, value, others string) error {
 		return &hare.InvalidError{Pointer: "/options/" + option, Code: "not_supported",
-			Detail: fmt.Sprintf("%q does not go by nodes, which matter because of %s: take %s", value, pointer, others)}
+			Detail: fmt.Sprintf("%q does not go by %s: take %s", value, why, others)}
 	}
 	for _, o := range []struct{ option, method string }{{"bound", opt.Bound}, {"order", opt.Order}} {
 		if o.method == relax.MethodQueyranne || o.method == relax.MethodPaper {

@@ -15,7 +15,7 @@ func (s *solve) describe() {
 	}
 	r.Jobs = make([]hare.JobResult, len(m.Jobs))
 	held := make([]float64, len(m.Types))
-	var jct, weights, sum, squares float64
+	var jct, weighted, weights, sum, squares float64
 	for i := range m.Jobs {
 		j := &m.Jobs[i]
 		start := int64(math.MaxInt64)
@@ -23,10 +23,14 @@ func (s *solve) describe() {
 			start = min(start, b.StartUs)
 			held[m.Classes[b.Class].Type] += float64(b.Width) * float64(b.Rounds) * float64(b.HoldUs)
 		}
+		if j.RunsUntilUs > 0 {
+			start = 0
+		}
 		r.Jobs[i] = hare.JobResult{ID: s.inst.Jobs[i].ID, StartUs: start, EndUs: p.EndUs[i]}
 		c := float64(p.EndUs[i]-j.ReleaseUs) / 1e6
 		jct += c
 		weights += float64(j.WeightMicro) / 1e6
+		weighted += float64(j.WeightMicro) / 1e6 * c
 		met.MakespanUs = max(met.MakespanUs, p.EndUs[i])
 		if alone := s.aloneSeconds(i); alone > 0 {
 			x := c / alone
@@ -34,13 +38,21 @@ func (s *solve) describe() {
 			squares += x * x
 		}
 		met.Tasks += j.Tasks * j.Rounds
+		met.Deadlines = addDeadline(met.Deadlines, s.inst.Jobs[i].DeadlineUs, p.EndUs[i])
+	}
+	if d := met.Deadlines; d != nil {
+		d.MetShare, d.TardinessSeconds = round6(float64(d.Met)/float64(d.Jobs)), round6(d.TardinessSeconds)
 	}
 	n := float64(len(m.Jobs))
 	if n > 0 {
 		met.MeanJCTSeconds = round6(jct / n)
 	}
-	if weights > 0 {
+	switch {
+	case weights == 0:
+	case s.inst.Objective == hare.ObjectiveWeightedJCT && s.res.Constant == nil:
 		met.WeightedMeanJCTSeconds = round6(s.value.Float() / weights)
+	default:
+		met.WeightedMeanJCTSeconds = round6(weighted / weights)
 	}
 	if squares > 0 {
 		met.JainIndex = round6(sum * sum / (n * squares))
@@ -75,14 +87,35 @@ func (s *solve) describe() {
 }
 
 // aloneSeconds returns the least time of a job on an empty cluster: its rounds at its
-// fastest task time.
+// fastest task time, after the work that runs at time 0.
 func (s *solve) aloneSeconds(i int) float64 {
 	j := &s.model.Jobs[i]
 	least := int64(math.MaxInt64)
 	for _, md := range j.Modes {
 		least = min(least, md.DurationUs())
 	}
-	return float64(j.Rounds) * float64(least) / 1e6
+	alone := float64(j.Rounds) * float64(least)
+	if j.Rounds == 0 {
+		alone = 0
+	}
+	return (alone + float64(j.RunsUntilUs)) / 1e6
+}
+
+// addDeadline counts a job that ends at endUs; a deadline of 0 is none.
+func addDeadline(d *hare.DeadlineMetrics, deadlineUs, endUs int64) *hare.DeadlineMetrics {
+	if deadlineUs == 0 {
+		return d
+	}
+	if d == nil {
+		d = &hare.DeadlineMetrics{}
+	}
+	d.Jobs++
+	if endUs <= deadlineUs {
+		d.Met++
+	} else {
+		d.TardinessSeconds += float64(endUs-deadlineUs) / 1e6
+	}
+	return d
 }
 
 // round6 rounds a figure for people to six decimals.

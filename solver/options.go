@@ -56,10 +56,22 @@ func CheckOptions(opt hare.Options) error {
 		return bad("order", "unknown order %q; known: %v, wspt, arrival", opt.Order, relax.Methods())
 	case !oneOf(opt.Assign, string(greedy.EarliestAvailable), string(greedy.EarliestFinish), string(greedy.Insertion)):
 		return bad("assign", "unknown rule %q; known: earliest_available, earliest_finish, insertion", opt.Assign)
+	case opt.Objective != "" && !oneOf(opt.Objective, hare.Objectives()...):
+		return bad("objective", "unknown objective %q; known: %v", opt.Objective, hare.Objectives())
 	case !oneOf(opt.Detail, "none", "jobs", "lanes", "tasks"):
 		return bad("detail", "unknown detail %q; known: none, jobs, lanes, tasks", opt.Detail)
 	}
 	return nil
+}
+
+// KeepsObjective returns the error of a part of Hare that plans with the instance's own
+// objective alone, where the options name another.
+func KeepsObjective(inst *hare.Instance, opt hare.Options, who string) error {
+	if WithObjective(inst, opt.Objective) == inst {
+		return nil
+	}
+	return &hare.InvalidError{Pointer: "/options/objective", Code: "not_supported",
+		Detail: fmt.Sprintf("is not supported by %s in this version: leave it out", who)}
 }
 
 // checkDetail refuses, before the work, a result that could not be printed afterwards.

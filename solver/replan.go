@@ -27,6 +27,9 @@ func Replan(ctx context.Context, inst *hare.Instance, req hare.ReplanRequest, op
 	cfg Config) (*hare.Result, error) {
 	began := time.Now()
 	before, sched, err := previousSchedule(inst, &req)
+	if err == nil {
+		err = KeepsObjective(inst, opt, "planning again")
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -82,6 +85,9 @@ func Replan(ctx context.Context, inst *hare.Instance, req hare.ReplanRequest, op
 // work.
 func CheckRequest(inst *hare.Instance, req hare.ReplanRequest, opt hare.Options, cfg Config) error {
 	before, sched, err := previousSchedule(inst, &req)
+	if err == nil {
+		err = KeepsObjective(inst, opt, "planning again")
+	}
 	if err != nil {
 		return err
 	}

@@ -98,7 +98,19 @@ func Solve(ctx context.Context, inst *hare.Instance, opt hare.Options, cfg Confi
 	return s.run()
 }
 
+// WithObjective returns the instance with an objective in place of its own, or the instance
+// itself where objective is "".
+func WithObjective(inst *hare.Instance, objective string) *hare.Instance {
+	if objective == "" || objective == inst.Objective {
+		return inst
+	}
+	other := *inst
+	other.Objective = objective
+	return &other
+}
+
 func newSolve(ctx context.Context, inst *hare.Instance, opt hare.Options, cfg Config) (*solve, error) {
+	inst = WithObjective(inst, opt.Objective)
 	s := &solve{inst: inst, opt: Defaults(opt), cfg: cfg, began: time.Now(), parent: ctx}
 	s.shownAt = s.began
 	if err := CheckOptions(s.opt); err != nil {
@@ -116,7 +128,7 @@ func newSolve(ctx context.Context, inst *hare.Instance, opt hare.Options, cfg Co
 	}
 	s.res = &hare.Result{
 		InstanceSHA256: wire.SHA256(inst), Version: cfg.Version, Seed: s.opt.Seed, Status: hare.StatusSucceeded,
-		Objective: hare.ObjectiveWeightedJCT, Options: s.opt, Engine: hare.Engine{HiGHS: cfg.EngineVersion},
+		Objective: inst.Objective, Options: s.opt, Engine: hare.Engine{HiGHS: cfg.EngineVersion},
 	}
 	if s.res.Version == "" {
 		s.res.Version = "dev"
@@ -386,6 +398,9 @@ func (s *solve) finish() (*hare.Result, error) {
 		v := s.incumbent.Value(s.model)
 		s.value = v
 		r.Schedule, r.Value = sched, &v
+		if constant, ok := greedy.Constant(s.model); ok {
+			r.Constant = &constant
+		}
 		if s.opt.Detail == "tasks" {
 			r.TaskList = sched.Tasks(s.inst, hare.MaxTaskObjects)
 		}

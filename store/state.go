@@ -60,6 +60,7 @@ type StoredOptions struct {
 	Order     string        `json:"order"`
 	Assign    string        `json:"assign"`
 	Detail    string        `json:"detail"`
+	Objective string        `json:"objective,omitempty"`
 	Degrade   bool          `json:"degrade,omitempty"`
 }
 

@@ -130,10 +130,20 @@ func Check(req *Request, check func(*hare.Instance, *hare.Result) (*verify.Repor
 	if err := solver.CheckOptions(req.Options); err != nil {
 		return err
 	}
+	if req.Base.Instance != nil {
+		if err := solver.KeepsObjective(req.Base.Instance, req.Options, "what-if"); err != nil {
+			return err
+		}
+	}
 	for i := range req.Scenarios {
 		sc := &req.Scenarios[i]
 		sc.Options = solver.Defaults(sc.Options)
-		if err := solver.CheckOptions(sc.Options); err != nil {
+		err := solver.CheckOptions(sc.Options)
+		if err == nil && sc.Options.Objective != "" && sc.Options.Objective != req.Options.Objective {
+			err = &hare.InvalidError{Pointer: "/options/objective", Code: "not_supported",
+				Detail: "is not supported by what-if in this version: leave it out"}
+		}
+		if err != nil {
 			var fault *hare.InvalidError
 			if errors.As(err, &fault) {
 				fault.Pointer = sc.At() + fault.Pointer

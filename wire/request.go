@@ -115,6 +115,9 @@ var optionsTable = NewTable("Options", "Options of a solve; each may be left out
 		Default("insertion"),
 	Choice("detail", func(v *optionsDoc) *string { return &v.Detail }, "none", "jobs", "lanes", "tasks").Always().
 		About("detail of the schedule in the answer; tasks goes up to 10,000 tasks.").Default("lanes"),
+	Choice("objective", func(v *optionsDoc) *string { return &v.Objective }, hare.Objectives()...).
+		About("objective takes the place of that of the instance; the result is then that of the instance with this "+
+			"objective."),
 	Bool("degrade", func(v *optionsDoc) *bool { return &v.Degrade }).
 		About("degrade allows a server that has too much to do to answer with a greedy schedule and a coarse bound, "+
 			"in place of a refusal."),

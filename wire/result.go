@@ -157,6 +157,18 @@ var metricsTable = NewTable("Metrics", "Metrics stand beside the objective.",
 		About("jain_index is the fairness of completion times over least times; 1 is even."),
 	infoString("bound_method", func(m *hare.Metrics) *string { return &m.BoundMethod }).Needed(),
 	infoInteger("tasks", func(m *hare.Metrics) *int64 { return &m.Tasks }).Needed(),
+	infoPointer("deadlines", func(m *hare.Metrics) **hare.DeadlineMetrics { return &m.Deadlines }, deadlineTable).
+		About("deadlines are left out where no job has one."),
+).Open()
+
+var deadlineTable = NewTable("Deadlines", "Deadlines says how many deadlines a schedule meets, whatever the objective.",
+	infoInteger("jobs", func(d *hare.DeadlineMetrics) *int64 { return &d.Jobs }).Needed().
+		About("jobs are those with a deadline."),
+	infoInteger("met", func(d *hare.DeadlineMetrics) *int64 { return &d.Met }).Needed().
+		About("met are the jobs that end by their deadlines."),
+	infoFloat("met_share", func(d *hare.DeadlineMetrics) *float64 { return &d.MetShare }).Needed(),
+	infoFloat("tardiness_s", func(d *hare.DeadlineMetrics) *float64 { return &d.TardinessSeconds }).Needed().
+		About("tardiness_s is the sum of the times by which jobs end after their deadlines, without weights."),
 ).Open()
 
 func readUtilization(r *Reader, m *hare.Metrics) error {
@@ -242,6 +254,7 @@ var infoOptionsTable = NewTable("", "",
 	infoString("order", func(o *hare.Options) *string { return &o.Order }),
 	infoString("assign", func(o *hare.Options) *string { return &o.Assign }),
 	infoString("detail", func(o *hare.Options) *string { return &o.Detail }),
+	infoString("objective", func(o *hare.Options) *string { return &o.Objective }),
 ).Open()
 
 func appendAmountOrNull(b []byte, a *hare.Amount) []byte {

@@ -107,6 +107,8 @@ and earliest_available, the rule of the paper.`,
 	f.StringVar(&opt.Bound, "bound", hare.MethodPrice, "bound: price, critical_path, machine, queyranne, paper")
 	f.StringVar(&opt.Order, "order", "", "order of the first schedule (default: that of --bound)")
 	f.StringVar(&opt.Assign, "assign", "insertion", "assignment: insertion, earliest_finish, earliest_available")
+	f.StringVar(&opt.Objective, "objective", "",
+		"in place of the instance's objective: weighted_jct, jct_and_tardiness, makespan")
 	f.StringVar(&opt.Detail, "detail", "lanes", "how much to print: none, jobs, lanes, tasks")
 	f.StringVar(&warm, "warm", "", "start from the prices of this result, for the same or a similar instance")
 	again.add(c)
@@ -117,6 +119,7 @@ and earliest_available, the rule of the paper.`,
 	choices(c, "order", append(relax.Methods(), "wspt", "arrival")...)
 	choices(c, "assign", "insertion", "earliest_finish", "earliest_available")
 	choices(c, "detail", "none", "jobs", "lanes", "tasks")
+	choices(c, "objective", hare.Objectives()...)
 	anyValue(c, "seed")
 	return c
 }
