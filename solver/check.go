@@ -32,12 +32,9 @@ func Check(inst *hare.Instance, opt hare.Options, cfg Config) error {
 	return s.checkDetail()
 }
 
-// knownRules are the kinds of rules by which plans go, boundRules those by which bounds go.
-const (
-	knownRules = hare.RuleNodes
-	boundRules = hare.RuleNodes | hare.RuleProgress | hare.RuleRunning | hare.RuleReservations | hare.RuleQuota |
-		hare.RuleAfter | hare.RuleTardiness | hare.RuleMakespan
-)
+// knownRules are the kinds of rules by which plans and bounds go.
+const knownRules = hare.RuleNodes | hare.RuleProgress | hare.RuleRunning | hare.RuleReservations | hare.RuleQuota |
+	hare.RuleAfter | hare.RuleTardiness | hare.RuleMakespan
 
 // checkPlaced refuses instances with rules that plans do not know, and the options that do not
 // go by the rules of the instance: the relaxations of the papers and their rules of assignment

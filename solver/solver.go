@@ -165,17 +165,15 @@ func Bound(ctx context.Context, inst *hare.Instance, method string, cfg Config) 
 			rc.Effort = work / ascent
 		}
 	}
-	if err := inst.RefuseRules("bounds", boundRules); err != nil {
+	if err := inst.RefuseRules("the solver", knownRules); err != nil {
 		return nil, err
 	}
 	if err := checkMethods(inst, hare.Options{Bound: method}); err != nil {
 		return nil, err
 	}
 	m := hare.NewModel(inst)
-	if inst.FirstRule(knownRules) == "" {
-		if reasons := greedy.Infeasible(m); len(reasons) > 0 {
-			return nil, &InfeasibleError{reasons}
-		}
+	if reasons := greedy.Infeasible(m); len(reasons) > 0 {
+		return nil, &InfeasibleError{reasons}
 	}
 	rel, err := relax.Run(ctx, m, rc)
 	if err != nil {
@@ -272,6 +270,9 @@ func (s *solve) relaxations(ctx context.Context) (guide *hare.Relaxation, err er
 	defer func() { s.res.Timing.Relax = time.Since(began) }()
 	background := context.WithoutCancel(ctx)
 	for _, method := range []string{hare.MethodCriticalPath, hare.MethodMachine} {
+		if method == hare.MethodMachine && s.inst.Objective == hare.ObjectiveMakespan {
+			continue
+		}
 		rel, err := relax.Run(background, s.model, relax.Config{Method: method, Workers: s.cfg.Workers})
 		if err != nil {
 			return nil, fmt.Errorf("bound: %w", err)
