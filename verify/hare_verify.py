@@ -2345,6 +2345,8 @@ class Result:
         doc = as_object(docs[0], "")
         want(doc.get("hare"), "result/v1", "/hare")
         self.objective = as_string(doc.get("objective", ""), "/objective", empty=True)
+        options = doc.get("options")
+        self.named = options.get("objective") if isinstance(options, dict) else None
         self.sha256 = as_sha256(doc.get("instance_sha256"), "/instance_sha256")
         self.constant = optional_amount(doc, "constant")
         for name in ("version", "status", "termination"):
@@ -2904,6 +2906,8 @@ def run(names, bound_only, previous=None, previous_instance=None):
 def judge(inst, res, previous=None, before=None):
     """The report on a result, which may be a replan: of the previous result, which
     was for the instance before."""
+    if res.replan is None and res.named in OBJECTIVES:
+        inst.objective, inst.sha = res.named, None  # the caller gave the instance this objective
     if res.replan is None or res.sha256 == inst.sha256():
         report = report_of(inst, *verify(inst, res))
         if res.replan is not None:
