@@ -62,7 +62,8 @@ func betterNode(a, b nodeRank) int {
 
 // newNodeSlots returns nodeSlots without patience.
 func newNodeSlots(nl *nodeLayout) *nodeSlots {
-	ns := &nodeSlots{layout: nl, floors: make([][][]int64, len(nl.pools)), seen: make([]emptyPools, max(len(nl.m.Kinds), nl.places))}
+	ns := &nodeSlots{layout: nl, floors: make([][][]int64, len(nl.pools)),
+		seen: make([]emptyPools, max(len(nl.m.Kinds), nl.places))}
 	for k := range nl.pools {
 		ns.floors[k] = make([][]int64, nl.widest+1)
 	}

@@ -204,7 +204,8 @@ func TestPlansWithRulesAreFeasible(t *testing.T) {
 			}
 		}
 	}
-	t.Logf("%d of %d placed; quotas, reservations, after, makespan, tardiness, running, fixed, no nodes: %v", placed, n, seen)
+	t.Logf("%d of %d placed; quotas, reservations, after, makespan, tardiness, running, fixed, no nodes: %v", placed, n,
+		seen)
 	if placed < n*9/10 || slices.Min(seen[:]) < n/50 {
 		t.Errorf("only %d of %d instances got a plan; kinds %v", placed, n, seen)
 	}

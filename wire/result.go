@@ -161,7 +161,8 @@ var metricsTable = NewTable("Metrics", "Metrics stand beside the objective.",
 		About("deadlines are left out where no job has one."),
 ).Open()
 
-var deadlineTable = NewTable("Deadlines", "Deadlines says how many deadlines a schedule meets, whatever the objective.",
+var deadlineTable = NewTable("Deadlines",
+	"Deadlines says how many deadlines a schedule meets, whatever the objective.",
 	infoInteger("jobs", func(d *hare.DeadlineMetrics) *int64 { return &d.Jobs }).Needed().
 		About("jobs are those with a deadline."),
 	infoInteger("met", func(d *hare.DeadlineMetrics) *int64 { return &d.Met }).Needed().

@@ -71,7 +71,19 @@ func printTable(w io.Writer, inst *hare.Instance, r *hare.Result) {
 	}
 	m := r.Metrics
 	row("jobs, tasks", "%d, %d", len(inst.Jobs), m.Tasks)
-	row("weighted JCT", "%s (mean by weight %s s)", r.Value, short(m.WeightedMeanJCTSeconds))
+	switch r.Objective {
+	case hare.ObjectiveMakespan: // the row makespan shows it
+	case hare.ObjectiveJCTAndTardiness:
+		row("JCT and tardiness", "%s (mean JCT by weight %s s)", r.Value, short(m.WeightedMeanJCTSeconds))
+	default:
+		row("weighted JCT", "%s (mean by weight %s s)", r.Value, short(m.WeightedMeanJCTSeconds))
+	}
+	if r.Constant != nil {
+		row("of running work", "%s more, which no plan changes", r.Constant)
+	}
+	if d := m.Deadlines; d != nil {
+		row("deadlines met", "%d of %d, %s s late in sum", d.Met, d.Jobs, short(d.TardinessSeconds))
+	}
 	row("mean JCT", "%s s", short(m.MeanJCTSeconds))
 	row("makespan", "%s", duration(m.MakespanUs))
 	var use []string
