@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/wire"
@@ -13,7 +14,8 @@ import (
 // once the task has ended, and fit between the start and the end of the run.
 type taskRun struct {
 	round, task        int64
-	gpu                int // index in Hindsight.gpus
+	gpu                int   // index in Hindsight.gpus
+	others             []int // the same of the other GPUs of a task of several
 	startUs            int64
 	computeUs, syncUs  int64
 	computeEnd, endsAt int64 // as reported; computeEnd is unknownTime without a report
@@ -65,6 +67,7 @@ type Hindsight struct {
 	atUs    int64
 	clipped int // number of tasks whose measured times were clipped
 	version int // grows when the instance changes
+	atFirst int // how many of gpus the cluster has
 }
 
 // NewHindsight returns a Hindsight for a session that begins with this cluster.
@@ -80,6 +83,7 @@ func NewHindsight(cluster *hare.Cluster) *Hindsight {
 			}
 		}
 	}
+	h.atFirst = len(h.gpus)
 	return h
 }
 
@@ -99,6 +103,69 @@ func (h *Hindsight) join(name, kind string, atUs int64) {
 		return
 	}
 	g.windows = append(g.windows, hare.Window{StartUs: atUs, EndUs: hare.Forever})
+}
+
+// leave records that a GPU goes out of service.
+func (h *Hindsight) leave(name string, atUs int64) error {
+	i, ok := h.active[name]
+	if !ok {
+		return &LogError{fmt.Sprintf("at event %d there is no GPU %.60q", h.seq, name)}
+	}
+	g := &h.gpus[i]
+	last := len(g.windows) - 1
+	if g.windows[last].EndUs = atUs; g.windows[last].StartUs == atUs {
+		g.windows = g.windows[:last]
+	}
+	delete(h.active, name)
+	h.version++
+	return nil
+}
+
+// nodeEvent records that all GPUs of a node come into service, or go.
+func (h *Hindsight) nodeEvent(e *hare.Event) error {
+	if e.Node == nil {
+		return &LogError{fmt.Sprintf("event %d names no node", h.seq)}
+	}
+	if e.Type == hare.EventNodeJoined {
+		at := 0
+		for _, g := range e.Node.GPUs {
+			for range g.Count {
+				h.join(fmt.Sprintf("%s/%d", e.Node.Name, at), g.Type, e.AtUs)
+				at++
+			}
+		}
+		return nil
+	}
+	for i := range h.gpus {
+		name := h.gpus[i].name
+		if at, ok := h.active[name]; ok && at == i && name[:strings.IndexByte(name, '/')] == e.Node.Name {
+			if err := h.leave(name, e.AtUs); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// checkNodes refuses logs in which jobs have rules about nodes and GPUs have joined or left:
+// hindsight then has nodes of single GPUs, on which such jobs would not find the room that they
+// had.
+func (h *Hindsight) checkNodes() error {
+	inst := hare.Instance{Cluster: h.cluster}
+	for _, j := range h.jobs {
+		inst.Jobs = append(inst.Jobs, *j.job)
+	}
+	pointer, placed := inst.Placed()
+	if !placed {
+		return nil
+	}
+	for i := range h.gpus {
+		if w := h.gpus[i].windows; len(w) != 1 || w[0] != (hare.Window{EndUs: hare.Forever}) || i >= h.atFirst {
+			return &hare.InvalidError{Pointer: pointer, Code: "not_supported",
+				Detail: "regret does not yet know sessions in which jobs have rules about nodes and GPUs join or leave"}
+		}
+	}
+	return nil
 }
 
 // LogError says that a log contradicts itself.
@@ -141,18 +208,9 @@ func (h *Hindsight) event(e *hare.Event) error {
 		h.join(e.GPU, e.GPUType, e.AtUs)
 		return nil
 	case hare.EventGPULeft:
-		i, ok := h.active[e.GPU]
-		if !ok {
-			return &LogError{fmt.Sprintf("at event %d there is no GPU %.60q", h.seq, e.GPU)}
-		}
-		g := &h.gpus[i]
-		last := len(g.windows) - 1
-		if g.windows[last].EndUs = e.AtUs; g.windows[last].StartUs == e.AtUs {
-			g.windows = g.windows[:last]
-		}
-		delete(h.active, e.GPU)
-		h.version++
-		return nil
+		return h.leave(e.GPU, e.AtUs)
+	case hare.EventNodeJoined, hare.EventNodeLeft:
+		return h.nodeEvent(e)
 	case hare.EventJobArrived:
 		// An id may be used again once the job of that id has ended.
 		h.byID[e.Job] = len(h.jobs)
@@ -240,11 +298,19 @@ func (h *Hindsight) decision(d *hare.Decision) error {
 		delete(j.open, key)
 		return nil
 	}
-	gpu, ok := h.active[d.GPU]
-	if !ok {
-		return &LogError{fmt.Sprintf("event %d starts a task on GPU %.60q, which is not there", h.seq, d.GPU)}
+	t := taskRun{round: d.Round, task: d.Task, startUs: d.AtUs, computeEnd: unknownTime}
+	for i, name := range d.GPUs() {
+		gpu, ok := h.active[name]
+		if !ok {
+			return &LogError{fmt.Sprintf("event %d starts a task on GPU %.60q, which is not there", h.seq, name)}
+		}
+		if i == 0 {
+			t.gpu = gpu
+		} else {
+			t.others = append(t.others, gpu)
+		}
 	}
-	j.open[key] = taskRun{round: d.Round, task: d.Task, gpu: gpu, startUs: d.AtUs, computeEnd: unknownTime}
+	j.open[key] = t
 	return nil
 }
 

@@ -43,6 +43,7 @@ func (h *Hindsight) outcomeOf(j *pastJob) *pastOutcome {
 	if o.job.Sync = h.observedSync(&o.job, tasks); o.job.Sync != j.job.Sync {
 		o.loose = true
 		o.job.Mix = o.job.Mix && o.job.Sync == hare.Gang
+		o.job.DistinctNodes = o.job.DistinctNodes && o.job.Sync != hare.Relaxed
 	}
 	o.job.On, o.unknown = h.times(j)
 	by := map[string]hare.Profile{}
@@ -61,6 +62,9 @@ func (h *Hindsight) outcomeOf(j *pastJob) *pastOutcome {
 // that ended. The caller owns the instance, but not the profiles of its jobs.
 // O(jobs + GPUs).
 func (h *Hindsight) build(r *Report) (*hindsightInstance, error) {
+	if err := h.checkNodes(); err != nil {
+		return nil, err
+	}
 	v := &hindsightInstance{instance: &hare.Instance{Objective: hare.ObjectiveWeightedJCT}}
 	v.instance.Cluster, v.lanes = h.realisedCluster()
 	ids := map[string]bool{}
@@ -166,10 +170,10 @@ func (h *Hindsight) observedSync(j *hare.Job, tasks []taskRun) hare.Sync {
 			if t.startUs != round[0].startUs || !j.Mix && h.gpus[t.gpu].kind != h.gpus[round[0].gpu].kind {
 				return hare.Relaxed
 			}
-			gpus = append(gpus, t.gpu)
+			gpus = append(append(gpus, t.gpu), t.others...)
 		}
 		slices.Sort(gpus)
-		if len(slices.Compact(slices.Clone(gpus))) != k {
+		if int64(len(slices.Compact(slices.Clone(gpus)))) != j.Tasks*j.TaskGPUs() {
 			return hare.Relaxed
 		}
 		if first == nil {
@@ -212,7 +216,8 @@ func (h *Hindsight) realisedCluster() (c hare.Cluster, lanes []string) {
 	}
 	for _, n := range h.cluster.Nodes {
 		if whole[n.Name] {
-			c.Nodes = append(c.Nodes, hare.Node{Name: n.Name, GPUs: n.GPUs})
+			c.Nodes = append(c.Nodes, hare.Node{Name: n.Name, GPUs: n.GPUs, CPUMilli: n.CPUMilli, MemoryMiB: n.MemoryMiB,
+				Labels: n.Labels})
 		}
 	}
 	for i, g := range h.gpus {
@@ -312,7 +317,9 @@ func (h *Hindsight) schedule(v *hindsightInstance, version string) *hare.Result 
 		s.Jobs = append(s.Jobs, job.ID)
 		out := hare.JobResult{ID: job.ID, StartUs: j.tasks[0].startUs}
 		for _, t := range j.tasks {
-			lanes[t.gpu] = append(lanes[t.gpu], entry{int32(i), t})
+			for _, g := range append([]int{t.gpu}, t.others...) {
+				lanes[g] = append(lanes[g], entry{int32(i), t})
+			}
 			out.StartUs, out.EndUs = min(out.StartUs, t.startUs), max(out.EndUs, t.startUs+t.computeUs+t.syncUs)
 		}
 		res.Jobs = append(res.Jobs, out)

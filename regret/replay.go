@@ -127,6 +127,9 @@ type replayJob struct {
 // newReplay returns the session up to the last record. Jobs that were cancelled or have
 // not ended take part with the whole rounds that they have had.
 func newReplay(h *Hindsight) (*replay, error) {
+	if err := h.checkNodes(); err != nil {
+		return nil, err
+	}
 	rp := &replay{inst: &hare.Instance{Objective: hare.ObjectiveWeightedJCT, Cluster: h.cluster},
 		jobOf: map[string]int{}, gpus: h.gpus}
 	rp.inst.Cluster.Nodes = slices.Clone(rp.inst.Cluster.Nodes)
