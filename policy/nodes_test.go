@@ -87,9 +87,9 @@ func runnable(inst *hare.Instance) (jobs []hare.Job) {
 // Every policy of tasks runs instances with rules about nodes: no decision breaks a rule, all
 // jobs end, and the schedules are feasible.
 func TestPoliciesKeepTheRulesOfNodes(t *testing.T) {
-	runs := 60
+	runs := 25
 	if testing.Short() {
-		runs = 15
+		runs = 8
 	}
 	for _, info := range task.All() {
 		t.Run(info.Name, func(t *testing.T) {
@@ -134,7 +134,7 @@ func checkFeasible(t *testing.T, seed uint64, inst *hare.Instance, out *sim.Outc
 
 // Merged rounds become schedules that are feasible, too.
 func TestMergedRoundsKeepTheRulesOfNodes(t *testing.T) {
-	for seed := range uint64(40) {
+	for seed := range uint64(15) {
 		inst := onNodes(rand.New(rand.NewPCG(seed, 18)))
 		merged := sim.Merge(inst, 6e6)
 		for _, name := range []string{"srtf", "rolling", "tiresias"} {
