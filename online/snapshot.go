@@ -166,7 +166,14 @@ func restore(policy string, snapshot []byte) (*core, error) {
 	if sum := checksum(snapshot[:n]); !bytes.Equal(sum[:], snapshot[n:]) {
 		return nil, snapshotError("does not have the checksum that it states: it is torn or was altered")
 	}
-	r := &reader{b: snapshot[len(snapshotForm):n], nodes: nodes}
+	form := snapshotForm
+	if nodes {
+		form = nodesForm
+	}
+	if n < len(form) {
+		return nil, snapshotError("is torn, or of another version")
+	}
+	r := &reader{b: snapshot[len(form):n], nodes: nodes}
 	c, err := r.core(policy)
 	if err != nil {
 		return nil, err
