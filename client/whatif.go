@@ -37,6 +37,7 @@ type Scenario struct {
 	RemoveGPUs   []RemoveGPUs       `json:"remove_gpus,omitempty"`
 	Drain        []Drain            `json:"drain,omitempty"`
 	AddGPUs      []AddGPUs          `json:"add_gpus,omitempty"`
+	AddNodes     []json.RawMessage  `json:"add_nodes,omitempty"` // as in an instance
 	// Options differ from those of the batch; the zero value means that they do not.
 	Options Options `json:"-"`
 }

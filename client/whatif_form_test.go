@@ -24,7 +24,9 @@ func TestWhatIfFollowsItsTable(t *testing.T) {
 			RemoveJobs: []string{"x"}, ScaleWeights: map[string]float64{"x": 2},
 			AddJobs:    []json.RawMessage{json.RawMessage(`{"id":"y","on":{"V100":{"compute_s":1}}}`)},
 			RemoveGPUs: []RemoveGPUs{{Node: "a", Type: "V100", Count: 1}}, Drain: []Drain{{Node: "a", AtS: 5}},
-			AddGPUs: []AddGPUs{{Type: "V100", Count: 1, Name: "b"}}, Options: Options{WorkLimit: 6}}}}
+			AddGPUs:  []AddGPUs{{Type: "V100", Count: 1, Name: "b"}},
+			AddNodes: []json.RawMessage{json.RawMessage(`{"name":"c","gpus":{"V100":8},"cpus":96}`)},
+			Options:  Options{WorkLimit: 6}}}}
 	text, err := w.body()
 	if err != nil {
 		t.Fatal(err)

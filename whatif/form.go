@@ -202,6 +202,8 @@ var scenarioTable = wire.NewTable("Scenario",
 		x.at = at
 		v.AddGPUs = append(v.AddGPUs, x)
 	}),
+	wire.NewField("add_nodes", wire.ListOf(wire.RefTo(wire.NodeDocument)), readAddedNodes, nil).
+		About("add_nodes are nodes as in an instance, with count, cpus, memory_mib and labels."),
 	wire.NewField("options", wire.RefTo(wire.OptionsDocument),
 		func(r *wire.Reader, v *scenarioDoc) (err error) {
 			v.own, err = r.Raw()
@@ -264,6 +266,17 @@ func readRemovedJobs(r *wire.Reader, v *scenarioDoc) error {
 		x := JobRef{at: v.at + "/remove_jobs/" + strconv.Itoa(k)}
 		err := r.String(&x.ID)
 		v.RemoveJobs = append(v.RemoveJobs, x)
+		return err
+	})
+}
+
+func readAddedNodes(r *wire.Reader, v *scenarioDoc) error {
+	return r.Array(func(k int) error {
+		before := r.Faults()
+		nodes, err := r.Nodes()
+		if err == nil && r.Faults() == before {
+			v.AddNodes = append(v.AddNodes, AddedNodes{Nodes: nodes, at: v.at + "/add_nodes/" + strconv.Itoa(k)})
+		}
 		return err
 	})
 }

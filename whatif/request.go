@@ -45,6 +45,7 @@ type Scenario struct {
 	RemoveGPUs []RemovedGPUs
 	Drain      []DrainedNode
 	AddGPUs    []AddedGPUs
+	AddNodes   []AddedNodes
 	Options    hare.Options // the batch's, with the scenario's own before them; TimeLimit is its own alone
 	at         string       // pointer
 }
@@ -92,6 +93,12 @@ type AddedGPUs struct {
 	Type  string
 	Count int64
 	Name  string
+	at    string
+}
+
+// AddedNodes are a node of an instance's form and its copies.
+type AddedNodes struct {
+	Nodes []hare.Node
 	at    string
 }
 
@@ -211,7 +218,7 @@ func (ws *WeightScale) scale(j *hare.Job, found *hare.InvalidErrors) {
 }
 
 func (s *Scenario) applyNodes(nodes []hare.Node, found *hare.InvalidErrors) []hare.Node {
-	if len(s.RemoveGPUs)+len(s.Drain)+len(s.AddGPUs) == 0 {
+	if len(s.RemoveGPUs)+len(s.Drain)+len(s.AddGPUs)+len(s.AddNodes) == 0 {
 		return nodes
 	}
 	index := make(map[string]int, len(nodes))
@@ -244,6 +251,16 @@ func (s *Scenario) applyNodes(nodes []hare.Node, found *hare.InvalidErrors) []ha
 			kept = append(kept, nodes[i])
 		} else {
 			delete(index, nodes[i].Name)
+		}
+	}
+	for _, a := range s.AddNodes {
+		for _, n := range a.Nodes {
+			if _, taken := index[n.Name]; taken {
+				found.Add(a.at+"/name", "duplicate_id", "there is a node %q already: give another name", hare.Clip(n.Name))
+				continue
+			}
+			index[n.Name] = len(kept)
+			kept = append(kept, n)
 		}
 	}
 	free := 0

@@ -31,6 +31,10 @@ func TestShorthands(t *testing.T) {
 		{"add named", `{"add_gpus":[{"type":"T4","count":1,"name":"n"},{"type":"T4","count":2}]}`, `
   {"name":"n","gpus":{"T4":1}}
   {"name":"added-0","gpus":{"T4":2}}`, ""},
+		{"add nodes", `{"add_nodes":[{"name":"d","count":2,"gpus":{"T4":4},"cpus":32,"memory_mib":64,` +
+			`"labels":{"rack":"r1"}}]}`, `
+  {"name":"d-0","gpus":{"T4":4},"cpus":32,"memory_mib":64,"labels":{"rack":"r1"}}
+  {"name":"d-1","gpus":{"T4":4},"cpus":32,"memory_mib":64,"labels":{"rack":"r1"}}`, ""},
 		{"remove the last GPUs of a type, with their busy time", `{"remove_gpus":{"node":"a","type":"T4","count":1}}`, `
 - {"name":"a","gpus":{"T4":2,"V100":3},"busy":[{"gpu":0,"until_s":1},{"gpu":1,"until_s":2},{"gpu":4,"until_s":5}]}
   {"name":"a","gpus":{"T4":1,"V100":3},"busy":[{"gpu":0,"until_s":1},{"gpu":3,"until_s":5}]}`, ""},
@@ -133,6 +137,8 @@ func TestScenarioFaults(t *testing.T) {
 		{`{"add_gpus":[{"type":"V100","count":0}]}`, "/scenarios/0/add_gpus/0/count", "out_of_range"},
 		{`{"add_gpus":{"type":"V100","count":1.5}}`, "/scenarios/0/add_gpus/count", "wrong_type"},
 		{`{"add_gpus":{"typ":"V100","count":1}}`, "/scenarios/0/add_gpus/typ", "unknown_field"},
+		{`{"add_nodes":[{"name":"d","gpus":{"T4":1},"cpu":3}]}`, "/scenarios/0/add_nodes/0/cpu", "unknown_field"},
+		{`{"add_nodes":[{"name":"a","gpus":{"T4":1}}]}`, "/scenarios/0/add_nodes/0/name", "duplicate_id"},
 		{`{"add_gpus":7}`, "/scenarios/0/add_gpus", "wrong_type"},
 		{`{"add_gpus":{"type":"","count":1}}`, "/scenarios/0", "bad_name"},
 		{`{"add_gpus":{"type":"V100","count":1,"name":"a"}}`, "/scenarios/0/add_gpus/name", "duplicate_id"},

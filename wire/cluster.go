@@ -131,6 +131,13 @@ func (d *instanceReader) nodeList(seen *int) error {
 	})
 }
 
+// Nodes reads a node that is not part of an instance, with its copies.
+func (r *Reader) Nodes() ([]hare.Node, error) {
+	d := newInstanceReader(r, "")
+	err := nodeTable.Read(r, &nodeDoc{d: d})
+	return d.inst.Cluster.Nodes, err
+}
+
 // addNode appends a node and its copies to the cluster; sound means that reading
 // the node found no fault.
 func (d *instanceReader) addNode(v *nodeDoc, sound bool, found *hare.InvalidErrors) {

@@ -182,5 +182,6 @@ func Forms() []Form {
 var (
 	InstanceDocument Form = instanceTable
 	JobDocument      Form = jobTable
+	NodeDocument     Form = nodeTable
 	OptionsDocument  Form = optionsTable
 )

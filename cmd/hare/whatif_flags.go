@@ -87,6 +87,10 @@ func changeFlags(f *pflag.FlagSet, all *[]change) {
 		jobs, err := oneOrMore(text)
 		return "add_jobs", jobs, err
 	})
+	add("add-node", "add the node, or the array of nodes, in this file", func(text string) (string, any, error) {
+		nodes, err := oneOrMore(text)
+		return "add_nodes", nodes, err
+	})
 	add("scale-weight", "multiply weights: JOB=FACTOR, or FACTOR for all jobs",
 		func(text string) (string, any, error) {
 			job, factor := "", text
@@ -151,7 +155,7 @@ func scenarios(all []change, together bool, kinds []string) (out []json.RawMessa
 	var names []string
 	put := func(to map[string]any, c change) error {
 		switch part := c.part; part {
-		case "add_jobs", "patch":
+		case "add_jobs", "add_nodes", "patch":
 			for _, x := range c.value.([]json.RawMessage) {
 				to[part] = append(list(to[part]), x)
 			}
