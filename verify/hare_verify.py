@@ -1751,8 +1751,8 @@ def moved_weights(inst, c):
         else:
             weights[before] += weight
     for name, weight in weights.items():
-        if weight < 0:
-            raise Refused("after: more weight is moved from job %s than it has" % quoted(name))
+        if not 0 <= weight <= LIMIT:
+            raise Refused("after: moving weight leaves job %s less than none or more than 2^53" % quoted(name))
     return weights, moved
 
 
