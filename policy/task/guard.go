@@ -14,8 +14,8 @@ type GuardConfig struct {
 	// Off leaves the guard out.
 	Off bool
 	// Kappa is κ: how many rounds a job may miss, against round robin, for each round that it
-	// has had, and before its first. Zero means 16 for rolling and 8 for hgittins; the least is
-	// 0.1 and the largest a million, with which the guard hardly ever acts.
+	// has had, and before its first. Zero means 8; the least is 0.1 and the
+	// largest a million, with which the guard hardly ever acts.
 	Kappa float64
 }
 

@@ -78,10 +78,9 @@ func NewRolling(cluster *hare.Cluster, cfg RollingConfig) *Rolling {
 const (
 	defaultMigrationUs = 60e6
 	defaultMaxAgeUs    = 60e6
-	// rollingKappa is GuardConfig.Kappa. What waits long under a plan waits for something
-	// that the plan knows: with 8, as hgittins has it, the guard costs 2 % of the mean on the
-	// generator's gangs and helps nobody there.
-	rollingKappa = 16
+	// rollingKappa is GuardConfig.Kappa, as hgittins has it. With 16 the guard lets wide gangs
+	// wait so long among many short jobs that the mean suffers (docs/online-theory.md).
+	rollingKappa = 8
 	// defaultPlanEveryUs limits how fast the log of a session grows by its plans.
 	defaultPlanEveryUs = 1e6
 	planBurst          = 10
@@ -295,7 +294,7 @@ func (l *ListScheduler) profiledEndUs(j *JobState) int64 {
 func spanUs(rounds, roundUs int64) int64 { return min(times(max(0, rounds), roundUs), hare.MaxExact) }
 
 // parseRolling reads {"migration_s": 60, "switch_s": 10, "moves": 20000, "aside": true,
-// "max_age_s": 60, "plan_every_s": 1, "guard": true, "kappa": 16}, where they differ from cfg.
+// "max_age_s": 60, "plan_every_s": 1, "guard": true, "kappa": 4}, where they differ from cfg.
 func parseRolling(cfg RollingConfig, parameters []byte) (*rolling, error) {
 	form := struct {
 		MigrationS json.Number `json:"migration_s"`
