@@ -255,7 +255,7 @@ func (a *ascent) certify(ctx context.Context, cfg *Config, rel *hare.Relaxation,
 	cert := pr.certificateOf(rel.GridUs, nanos)
 	cert.StepUs, cert.After = ev.statedStep, pr.afterWeights(micro)
 	for i := range pr.jobs {
-		if len(cert.After) > 0 || cert.Objective != hare.ObjectiveWeightedJCT {
+		if len(cert.After) > 0 || pr.model.Instance.Objective != hare.ObjectiveWeightedJCT {
 			break // Phi explains the gap of w C alone
 		}
 		rel.Phi = append(rel.Phi, (ev.phi[i]-pr.jobs[i].w*pr.jobs[i].a)*unit)
