@@ -345,7 +345,10 @@ func naivePhi(job *hare.Job, grid []int64, prices map[string][]int64, units map[
 		if L+1 < len(cuts) {
 			length = float64(cuts[L+1]-cuts[L]) / 1e6
 		}
-		extra, cost := 1e6*(naiveEnd(job, cuts[L]+1)-naiveEnd(job, cuts[L])), naiveEnd(job, cuts[L])
+		extra, cost := float64(job.WeightMicro)*1e-6, naiveEnd(job, cuts[L])
+		if job.LateWeightMicro > 0 && cuts[L] >= job.DeadlineUs {
+			extra += float64(job.LateWeightMicro) * 1e-6
+		}
 		if r.endOfInterval && !math.IsInf(length, 1) {
 			extra, cost = 0, naiveEnd(job, cuts[L+1])
 		}
