@@ -25,6 +25,7 @@ func TestHostileEvents(t *testing.T) {
 			case task.FromEvents:
 				return
 			case task.FromFuture:
+				s.SingleGPUs = true
 				s.Planned = info.Name == "hare_offline" || info.Name == "hare_paper"
 				s.Open = func(c *hare.Cluster, jobs []hare.Job) (online.Policy, error) {
 					return maker(t.Context(), known(c, jobs), task.Config{Moves: 200})

@@ -29,6 +29,8 @@ type Subject struct {
 	// cluster, and GPUs that leave return as they were. Instead of the last check of Run,
 	// all jobs must end once all of them have arrived and all GPUs are in service.
 	Planned bool
+	// SingleGPUs says that the policy does not go by nodes: no job has rules about them.
+	SingleGPUs bool
 	// Runs is the number of random clusters; zero means 40.
 	Runs int
 	// Events is the number of events on each cluster; zero means 120.
@@ -84,7 +86,7 @@ type player struct {
 
 func (s Subject) run(seed uint64, events int) error {
 	rng := rand.New(rand.NewPCG(seed, 0x706f6c696379))
-	w := newWorld(rng, s.Planned)
+	w := newWorld(rng, &s)
 	p := &player{subject: s, rng: rng, world: w}
 	var err error
 	if p.policy, err = s.Open(&w.cluster, w.specs); err != nil {

@@ -52,9 +52,9 @@ type job struct {
 	held  [][]string // by task, all of them
 }
 
-func newWorld(rng *rand.Rand, planned bool) *world {
-	w := &world{planned: planned, nodes: map[string]hare.Node{}}
-	if w.rules = !planned && rng.IntN(2) == 0; w.rules {
+func newWorld(rng *rand.Rand, s *Subject) *world {
+	w := &world{planned: s.Planned, nodes: map[string]hare.Node{}}
+	if w.rules = !s.Planned && !s.SingleGPUs && rng.IntN(2) == 0; w.rules {
 		w.drawNodes(rng)
 		return w
 	}
@@ -78,7 +78,7 @@ func newWorld(rng *rand.Rand, planned bool) *world {
 		if j.On == nil {
 			j.On = []hare.Profile{{Type: types[0], ComputeUs: 1e6}}
 		}
-		if planned {
+		if s.Planned {
 			w.makeRunnable(&j)
 		}
 		w.specs = append(w.specs, j)
