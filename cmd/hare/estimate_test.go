@@ -22,7 +22,7 @@ func TestReadHistory(t *testing.T) {
 		heads + "1,5\n":                            "wrong number of fields",
 		heads + "1,5,ann\n":                        "h.csv: there are 1 jobs",
 		"arrival_s,duration_s,a,a\n":               `h.csv:1: the column "a" stands twice`,
-		"arrival_s,duration_s,estimate_s\n":        "h.csv:1: estimate_s is no class",
+		"arrival_s,duration_s,estimate_s\n":        "h.csv:1: leave out the column estimate_s",
 		"arrival_s,duration_s,\n":                  `h.csv:1: column 3, "": a label needs a name`,
 	} {
 		if _, err := readHistory("h.csv", strings.NewReader(text)); err == nil || !strings.Contains(err.Error(), want) {
