@@ -2924,6 +2924,8 @@ def judge(inst, res, previous=None, before=None):
 
 def report_of(inst, faults, value, bound):
     report = {"ok": not faults, "instance_sha256": inst.sha256()}
+    if inst.objective != "weighted_jct":
+        report["objective"] = inst.objective
     if value is not None:
         report["value"] = decimal(value, 12)
     if bound is not None:
@@ -2962,7 +2964,8 @@ def shown(text):
 
 def say(report):
     if report["ok"]:
-        parts = ["value " + shown(report["value"])] if "value" in report else []
+        parts = ["objective " + report["objective"]] if "objective" in report else []
+        parts += ["value " + shown(report["value"])] if "value" in report else []
         parts.append("bound %s" % report["bound"] if "bound" in report else "no bound")
         if "constant" in report:
             parts.append("both plus %s of the whole" % shown(report["constant"]))

@@ -74,6 +74,8 @@ func (ft Fault) String() string {
 // Report is the outcome of a check.
 type Report struct {
 	OK bool `json:"ok"`
+	// Objective is that of value and bound. It is left out ("") for weighted_jct.
+	Objective string `json:"objective,omitempty"`
 	// Value is the recomputed value of the schedule. It is left out (nil) if the schedule has faults.
 	Value *hare.Amount `json:"value,omitempty"`
 	// Bound is what the certificate proves, recomputed and rounded down to 1e-12. It
@@ -108,7 +110,11 @@ func (r *Report) String() string {
 		}
 		return b.String()
 	}
-	s := "accepted: value " + r.Value.String() + r.quality()
+	s := "accepted: "
+	if r.Objective != "" {
+		s += "objective " + r.Objective + ", "
+	}
+	s += "value " + r.Value.String() + r.quality()
 	if r.Note != "" {
 		s += "; " + r.Note
 	}
@@ -170,6 +176,9 @@ func check(inst *hare.Instance, res *hare.Result, prev *Previous, p *Proof) *Rep
 // plausible and has the given hash.
 func checkPlain(inst *hare.Instance, res *hare.Result, sha string, p *Proof) *Report {
 	r := &Report{}
+	if inst.Objective != hare.ObjectiveWeightedJCT {
+		r.Objective = inst.Objective
+	}
 	bad := func(constraint, detail string, a ...any) {
 		r.fault(Fault{Constraint: constraint, Detail: fmt.Sprintf(detail, a...)})
 	}
