@@ -94,6 +94,16 @@ func Explain(ctx context.Context, inst *hare.Instance, res *hare.Result, req Req
 
 const outcomeScheduled = "scheduled"
 
+// refuseRules returns the error for an instance with rules, or a result for an objective, by
+// which explanations do not go.
+func refuseRules(inst *hare.Instance, res *hare.Result) error {
+	if res.Objective != "" && res.Objective != hare.ObjectiveWeightedJCT {
+		return &hare.InvalidError{Pointer: "/objective", Code: "not_supported", Detail: fmt.Sprintf("the result is for the "+
+			"objective %q, which is not supported by explain in this version", hare.Clip(res.Objective))}
+	}
+	return inst.RefuseRules("explain", hare.RuleNodes)
+}
+
 // Static is the part of Explain that solves nothing: Static reads the schedule and
 // the certificate alone. The error is a *NoJobError, or a *hare.InvalidError where
 // the request, the schedule or the certificate is wrong or missing.
@@ -126,7 +136,7 @@ func Static(inst *hare.Instance, res *hare.Result, req Request) (*Answer, error)
 		}
 		return a, nil
 	}
-	if err := inst.RefuseRules("explain", hare.RuleNodes); err != nil {
+	if err := refuseRules(inst, res); err != nil {
 		return nil, err
 	}
 	if res.Schedule == nil {

@@ -54,6 +54,9 @@ func ListJobs(inst *hare.Instance, res *hare.Result, by string, limit int) ([]Li
 	if by == "" {
 		by = "share"
 	}
+	if err := refuseRules(inst, res); err != nil {
+		return nil, err
+	}
 	order := jobOrders[by]
 	switch {
 	case order == nil:

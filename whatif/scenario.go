@@ -35,6 +35,10 @@ func ScenarioInstance(req *Request, i int) (*hare.Instance, error) {
 		if inst, err = patched(text, sc); err != nil {
 			return nil, err
 		}
+		if inst.Objective != req.Base.Instance.Objective {
+			return nil, &hare.InvalidError{Pointer: sc.At() + "/patch", Code: "not_supported", Detail: "the patch changes " +
+				"the objective, so that the values could not be compared: leave the objective out"}
+		}
 	}
 	return sc.Apply(inst)
 }

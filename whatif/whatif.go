@@ -151,7 +151,14 @@ func Check(req *Request, check func(*hare.Instance, *hare.Result) (*verify.Repor
 			return err
 		}
 	}
-	if req.Base.Result == nil || req.Base.SolveID != "" {
+	if req.Base.Result == nil {
+		return nil
+	}
+	if of := req.Base.Result.Objective; of != "" && of != hare.ObjectiveWeightedJCT {
+		return &hare.InvalidError{Pointer: "/base", Code: "not_supported", Detail: fmt.Sprintf("its result is for the "+
+			"objective %q, and what-if goes by %s in this version: solve again", hare.Clip(of), hare.ObjectiveWeightedJCT)}
+	}
+	if req.Base.SolveID != "" {
 		return nil
 	}
 	bad := func(code, detail string) error {

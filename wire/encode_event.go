@@ -271,6 +271,10 @@ func (d *instanceReader) clusterAlone() (lines bool, err error) {
 		return false, err
 	}
 	var found hare.InvalidErrors
+	if len(d.inst.Cluster.Reservations) > 0 {
+		found.Add("/cluster/reservations", "not_supported", "%q is not supported here in this version: leave it out",
+			"reservations")
+	}
 	switch {
 	case hasNodes && hasCluster:
 		found.Add("/nodes", "not_allowed", `"nodes" stands beside "cluster": give one of them`)
