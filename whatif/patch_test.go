@@ -69,6 +69,7 @@ func TestPatchFaults(t *testing.T) {
 		{"not an instance, null", `{"op":"replace","path":"","value":null}`, "/0/value", "wrong_type"},
 		{"copy into itself", `{"op":"copy","from":"","path":"/jobs/0/on"}`, "/0", "wrong_type"},
 		{"copies that double", many + `{"op":"test","path":"/name","value":"n/1"}`, "", "too_large"},
+		{"objective", `{"op":"add","path":"/objective","value":"makespan"}`, "", "not_supported"},
 		{"same id", `{"op":"copy","from":"/jobs/0","path":"/jobs/-"}`, "", "duplicate_id"},
 	} {
 		_, err := patchedInstance(t, `{"patch":[`+c.patch+`]}`)

@@ -257,3 +257,17 @@ func FuzzWhatIf(f *testing.F) {
 		}
 	})
 }
+
+// A base whose result is for another objective is refused, also where it comes from a store.
+func TestBaseOfAnotherObjective(t *testing.T) {
+	inst := &hare.Instance{Objective: hare.ObjectiveWeightedJCT,
+		Cluster: hare.Cluster{Nodes: []hare.Node{{Name: "a", GPUs: []hare.TypeCount{{Type: "A", Count: 1}}}}}}
+	for _, solve := range []string{"", "s1"} {
+		req := &whatif.Request{Base: whatif.Base{Instance: inst, SolveID: solve,
+			Result: &hare.Result{Objective: hare.ObjectiveMakespan}}}
+		var bad *hare.InvalidError
+		if err := whatif.Check(req, nil); !errors.As(err, &bad) || bad.Code != "not_supported" || bad.Pointer != "/base" {
+			t.Errorf("solve %q: %v", solve, err)
+		}
+	}
+}

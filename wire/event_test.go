@@ -269,6 +269,10 @@ func TestDecodeCluster(t *testing.T) {
 		{nodes + nodes, "something follows"},
 		{`{"cluster":` + nodes + `,"nodes":[]}`, "give one of them"},
 		{`{"hare":"result/v1","cluster":` + nodes + `}`, "/hare: must be"},
+		{`{"cluster":` + strings.TrimSuffix(nodes, "}") + `,"reservations":[{"until_s":5}]}}`,
+			`/cluster/reservations: "reservations" is not supported`},
+		{strings.TrimSuffix(nodes, "}") + `,"reservations":[{"until_s":5}]}`, `"reservations" is not supported`},
+		{`{"cluster":` + nodes + `,"quota":[{"user":"ann","gpus":1}]}`, `/quota: "quota" is not supported`},
 	} {
 		if _, err := wire.DecodeCluster(strings.NewReader(c.text), wire.Limits{}); err == nil ||
 			!strings.Contains(err.Error(), c.want) {
