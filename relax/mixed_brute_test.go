@@ -67,7 +67,7 @@ func checkMixed(t *testing.T, seed uint64) (out mixedBound) {
 func TestMixedBoundsNeverExceedTheOptimum(t *testing.T) {
 	seeds := uint64(500)
 	if testing.Short() {
-		seeds = 100
+		seeds = 300
 	}
 	count, gaps := map[string]int{}, map[string]float64{}
 	quotas, after := 0, 0
