@@ -153,6 +153,8 @@ type Profile struct {
 	Type      string
 	ComputeUs int64 // p > 0
 	SyncUs    int64 // s ≥ 0
+	// SwitchUs is σ ≥ 0, the setup of a GPU for the job, where the GPU did something else before.
+	SwitchUs int64
 }
 
 // DurationUs returns d = p + s.

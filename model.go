@@ -86,6 +86,7 @@ type ModelQuota struct {
 type Mode struct {
 	Type              int // the index in Model.Types
 	ComputeUs, SyncUs int64
+	SwitchUs          int64 // σ, the setup of a GPU for the job
 }
 
 // DurationUs returns d = p + s.
@@ -156,7 +157,8 @@ func NewModel(inst *Instance) *Model {
 			Distinct: j.DistinctNodes, Set: -1}
 		for _, p := range j.On {
 			if t, ok := typeIndex[p.Type]; ok && served[t] {
-				mj.Modes = append(mj.Modes, Mode{Type: t, ComputeUs: p.ComputeUs, SyncUs: p.SyncUs})
+				mj.Modes = append(mj.Modes, Mode{Type: t, ComputeUs: p.ComputeUs, SyncUs: p.SyncUs,
+					SwitchUs: p.SwitchUs})
 			}
 		}
 		m.Jobs[i] = mj

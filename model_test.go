@@ -157,7 +157,7 @@ func TestModelAgreesWithItsInstance(t *testing.T) {
 			for _, p := range j.On {
 				if ever[p.Type] && checkRoom(t, m, i, p.Type, want, ts) {
 					modes = append(modes, hare.Mode{Type: slices.Index(m.Types, p.Type), ComputeUs: p.ComputeUs,
-						SyncUs: p.SyncUs})
+						SyncUs: p.SyncUs, SwitchUs: p.SwitchUs})
 				}
 			}
 			checkJob(t, inst, i, m, modes)

@@ -2,6 +2,7 @@ package hare
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -20,6 +21,7 @@ const (
 	RuleAfter                          // docs/dependencies.md
 	RuleTardiness                      // docs/dependencies.md: the objective jct_and_tardiness
 	RuleMakespan                       // docs/dependencies.md: the objective makespan
+	RuleSwitch                         // docs/shapes.md: switch_s
 )
 
 // FirstRule returns the pointer of the first field of the instance that makes it have a rule
@@ -42,15 +44,27 @@ func (inst *Instance) FirstRule(known Rules) string {
 			field = "progress"
 		case len(j.After) > 0 && lacks(RuleAfter):
 			field = "after"
-		default:
-			continue
+		case lacks(RuleSwitch):
+			field = j.firstSwitch()
 		}
-		return "/jobs/" + strconv.Itoa(i) + "/" + field
+		if field != "" {
+			return "/jobs/" + strconv.Itoa(i) + "/" + field
+		}
 	}
 	if known&RuleNodes == 0 {
 		return inst.placedBy()
 	}
 	return ""
+}
+
+// firstSwitch returns the pointer, relative to the job, of the first switch_s of the job; "" means
+// that there is none.
+func (j *Job) firstSwitch() string {
+	at := slices.IndexFunc(j.On, func(p Profile) bool { return p.SwitchUs > 0 })
+	if at < 0 {
+		return ""
+	}
+	return "on/" + EscapePointer(j.On[at].Type) + "/switch_s"
 }
 
 // RefuseRules returns the error of a part of Hare, such as "the simulator", that knows only

@@ -299,7 +299,7 @@ func (es *InvalidErrors) CheckJob(at string, j *Job) {
 
 func (p *Profile) sound() bool {
 	return p.Type != "" && p.ComputeUs >= 1 && p.ComputeUs <= MaxExact && p.SyncUs >= 0 && p.SyncUs <= MaxExact &&
-		utf8.ValidString(p.Type)
+		p.SwitchUs >= 0 && p.SwitchUs <= MaxExact && utf8.ValidString(p.Type)
 }
 
 func (es *InvalidErrors) profile(at string, p Profile) {
@@ -309,6 +309,9 @@ func (es *InvalidErrors) profile(at string, p Profile) {
 	}
 	if p.SyncUs < 0 || p.SyncUs > MaxExact {
 		es.Add(at+"/sync_s", "out_of_range", "must be between 0 and %s", FormatMicros(MaxExact))
+	}
+	if p.SwitchUs < 0 || p.SwitchUs > MaxExact {
+		es.Add(at+"/switch_s", "out_of_range", "must be between 0 and %s", FormatMicros(MaxExact))
 	}
 }
 
@@ -364,9 +367,9 @@ func (h *horizon) add(j *Job) bool {
 	if h.weight += j.WeightMicro + j.LateWeightMicro; h.weight > maxWeight {
 		return false
 	}
-	longest := int64(0)
+	longest, setup := int64(0), int64(0)
 	for _, p := range j.On {
-		longest = max(longest, p.DurationUs())
+		longest, setup = max(longest, p.DurationUs()), max(setup, p.SwitchUs)
 	}
 	h.release = max(h.release, j.ReleaseUs)
 	lag := int64(0)
@@ -378,8 +381,9 @@ func (h *horizon) add(j *Job) bool {
 	if ok && j.Sync == Relaxed {
 		work, ok = product(work, j.Tasks)
 	}
-	if ok {
-		h.work += work
+	setups, fits := product(setup, j.Rounds)
+	if ok = ok && fits; ok {
+		h.work += work + setups
 	}
 	return ok && h.edge <= MaxExact && h.edge+h.release+h.work <= MaxExact
 }
@@ -393,8 +397,8 @@ func (es *InvalidErrors) addHorizonFault(at string, h *horizon) {
 		return
 	}
 	es.Add(at, "too_large",
-		"the last change of the cluster, the last release, lags, and the work of all jobs up to this one, task after task, "+
-			"add up to more than 2^53 µs (285 years): shorten or split the instance")
+		"the last change of the cluster, the last release, lags, and the work of all jobs up to this one, task after task "+
+			"and with a setup for each round, add up to more than 2^53 µs (285 years): shorten or split the instance")
 }
 
 // CheckHorizon adds the fault of the first job at which times or weights become too

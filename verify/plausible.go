@@ -167,6 +167,9 @@ func plausibleJob(j *hare.Job) error {
 		return fmt.Errorf("job %.40q has selectors out of order", j.ID)
 	}
 	for x, p := range j.On {
+		if p.SwitchUs != 0 {
+			return fmt.Errorf("job %.40q has switch_s, by which this version does not check", j.ID)
+		}
 		if outside(p.ComputeUs, 1, hare.MaxExact) || outside(p.SyncUs, 0, hare.MaxExact) ||
 			x > 0 && j.On[x-1].Type >= p.Type {
 			return fmt.Errorf("job %.40q has profiles out of order or range", j.ID)

@@ -234,7 +234,7 @@ func TestBadInstancesAreNamed(t *testing.T) {
 }
 
 func TestReservedNamesAreRefused(t *testing.T) {
-	for _, name := range []string{"shapes", "within", "switch_s", "durations", "reshape_s", "topology"} {
+	for _, name := range []string{"shapes", "within", "durations", "reshape_s", "topology"} {
 		for where, text := range map[string]string{
 			"/" + name:                 strings.Replace(with(""), "{", `{"`+name+`":1,`, 1),
 			"/cluster/" + name:         strings.Replace(with(""), `{"nodes"`, `{"`+name+`":1,"nodes"`, 1),

@@ -128,6 +128,7 @@ func appendCanonicalJob(b []byte, j *hare.Job) []byte {
 		b = appendString(b, p.Type)
 		b = append(b, `:{"compute_us":`...)
 		b = strconv.AppendInt(b, p.ComputeUs, 10)
+		b = appendSet(b, `,"switch_us":`, p.SwitchUs)
 		b = append(b, `,"sync_us":`...)
 		b = strconv.AppendInt(b, p.SyncUs, 10)
 		b = append(b, '}')

@@ -209,7 +209,7 @@ func (r *Reader) Finish(err error) error {
 
 // reserved lists names that are refused because later versions will give them a
 // meaning, in general or, from after on, in documents other than instances.
-var reserved = []string{"shapes", "within", "switch_s", "durations", "reshape_s", "topology",
+var reserved = []string{"shapes", "within", "durations", "reshape_s", "topology",
 	"after", "deadline_s", "late_weight", "quota", "user", "progress", "reservations",
 	"gpus_per_task", "cpus_per_task", "memory_mib_per_task", "distinct_nodes", "only", "exclude"}
 

@@ -175,7 +175,12 @@ var profileTable = NewTable("Profile", "Profile is the time of one task on one G
 		About("compute_s is more than 0.").Example(1.2),
 	Micros("sync_s", func(v *profileDoc) *int64 { return &v.SyncUs }, 0).Reading(readSyncTime).
 		Default(0).Example(0.1),
+	Micros("switch_s", func(v *profileDoc) *int64 { return &v.SwitchUs }, 0).
+		About("switch_s is the setup of a GPU for the job where the GPU did something else before.").Default(0),
 ).Check(func(v *profileDoc, has Members, found *hare.InvalidErrors) {
+	if v.mayLearn && has.Has("switch_s") {
+		found.Add("/switch_s", "not_supported", `"switch_s" is not supported in sessions by this version: leave it out`)
+	}
 	switch v.learned = has.None(); {
 	case has.Has("compute_s") || v.mayLearn && v.learned:
 	case v.mayLearn:

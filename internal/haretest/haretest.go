@@ -82,6 +82,9 @@ func Instance(t *rapid.T) *hare.Instance {
 		for _, k := range Types(t, "on") {
 			j.On = append(j.On, hare.Profile{Type: k, ComputeUs: Micros(t, 1, "compute"), SyncUs: Micros(t, 0, "sync")})
 		}
+		if rapid.IntRange(0, 3).Draw(t, "setups") == 0 {
+			j.On[0].SwitchUs = Micros(t, 1, "switch")
+		}
 		if rapid.IntRange(0, 3).Draw(t, "hints") == 0 {
 			j.Hints = &hare.JobHints{EstimateUs: Micros(t, 1, "estimate"), Class: []hare.ClassLabel{
 				{Name: "name", Value: rapid.SampledFrom(Names).Draw(t, "class")}, {Name: "user"}}}
