@@ -4,7 +4,10 @@
 // module.
 package hare
 
-import "math"
+import (
+	"math"
+	"slices"
+)
 
 // These are the objectives of an instance (docs/model.md, docs/dependencies.md).
 const (
@@ -65,6 +68,9 @@ type Instance struct {
 // Cluster is a list of nodes; counts of nodes are expanded.
 type Cluster struct {
 	Nodes []Node
+	// Topology are labels that all nodes have, coarse ones first, which make the levels of the
+	// cluster (Levels).
+	Topology []string
 	// Reservations keep jobs off nodes, in the order of the document.
 	Reservations []Reservation
 }
@@ -129,6 +135,9 @@ type Job struct {
 	MemoryMiBPerTask int64
 	// DistinctNodes allows at most one task of a round on a node; relaxed jobs never have it.
 	DistinctNodes bool
+	// Within is the level of which one domain must hold all tasks of a round; "" means LevelAny,
+	// and relaxed jobs never have another.
+	Within string
 	// Only and Exclude choose the nodes of the job: each member of Only must match a node,
 	// and no member of Exclude may. Both are sorted by label, each label once.
 	Only, Exclude []LabelValues
@@ -152,10 +161,20 @@ func (j *Job) TaskGPUs() int64 { return max(1, j.GPUsPerTask) }
 type Profile struct {
 	Type      string
 	ComputeUs int64 // p > 0
-	SyncUs    int64 // s ≥ 0
+	SyncUs    int64 // s ≥ 0; where s goes by spread, the longest of its times
+	// SyncAt is s by the spread of a round (Levels.SyncUs), sorted by the names of the levels;
+	// nil means that s does not go by spread. A decoded profile has at least two levels, and each
+	// has a longer time than the next finer one.
+	SyncAt []LevelSync
 	// SwitchUs is σ ≥ 0, the setup of a GPU for the job, where the GPU did something else before.
 	SwitchUs int64
 }
 
-// DurationUs returns d = p + s.
+// Equal says whether two profiles are the same.
+func (p Profile) Equal(q Profile) bool {
+	return p.Type == q.Type && p.ComputeUs == q.ComputeUs && p.SyncUs == q.SyncUs && p.SwitchUs == q.SwitchUs &&
+		slices.Equal(p.SyncAt, q.SyncAt)
+}
+
+// DurationUs returns d = p + s, the longest where s goes by spread.
 func (p Profile) DurationUs() int64 { return p.ComputeUs + p.SyncUs }

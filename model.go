@@ -23,6 +23,8 @@ type Model struct {
 	Kinds  []NodeKind  // in the order of their first nodes
 	Sets   []NodeSet   // the sets of nodes that jobs may use, in the order of their first jobs
 	Quotas []ModelQuota
+	// Levels is nil unless some job has within or a time by spread.
+	Levels *Levels
 }
 
 // GPU is one device of the cluster.
@@ -56,6 +58,7 @@ type ModelJob struct {
 	CPUMilli  int64 // of one task
 	MemoryMiB int64 // of one task
 	Distinct  bool  // at most one task of a round on a node
+	Within    int   // the level of which one domain must hold a round; 0 where Levels is nil
 	Set       int   // the index in Model.Sets; −1 means that the job may always use all nodes
 	// RunsUntilUs is E, when the work that runs at time 0 ends, and RunsOn are the GPUs on
 	// which it runs, as indices in Model.GPUs; 0 and nil where nothing runs.
@@ -84,12 +87,24 @@ type ModelQuota struct {
 
 // Mode is one GPU type that a job may use.
 type Mode struct {
-	Type              int // the index in Model.Types
+	Type int // the index in Model.Types
+	// SyncUs is s of a round that is spread as far as the job allows, the longest there is.
 	ComputeUs, SyncUs int64
 	SwitchUs          int64 // σ, the setup of a GPU for the job
+	// SyncByLevel is s by the level that a round is spread over, up to that of Within; nil means
+	// that s does not go by spread.
+	SyncByLevel []int64
 }
 
-// DurationUs returns d = p + s.
+// SyncAtUs returns s of a round that is spread over a level.
+func (md Mode) SyncAtUs(level int) int64 {
+	if md.SyncByLevel == nil {
+		return md.SyncUs
+	}
+	return md.SyncByLevel[level]
+}
+
+// DurationUs returns d = p + s, the longest where s goes by spread.
 func (md Mode) DurationUs() int64 { return md.ComputeUs + md.SyncUs }
 
 // NewModel resolves inst, which must be valid. It takes O(GPUs log GPUs + jobs · types).
@@ -163,6 +178,7 @@ func NewModel(inst *Instance) *Model {
 		}
 		m.Jobs[i] = mj
 	}
+	m.addLevels()
 	m.addRunning()
 	m.addQuotas()
 	m.addDependencies()

@@ -16,7 +16,8 @@ type ModelNode struct {
 
 // NodeKind stands for equal nodes: nodes with the same GPUs at the same times, the same CPUs
 // and memory, in the same sets of Model.Sets and the same reservations. The nodes of a kind are
-// interchangeable.
+// interchangeable. Where levels matter, the nodes of a kind are in one domain of each level
+// but the finest.
 type NodeKind struct {
 	CPUMilli, MemoryMiB int64 // 0 means no limit
 	// GPUs are the GPUs that are available over time, for each type of the node, sorted by
@@ -128,6 +129,9 @@ func (m *Model) addKinds() {
 		first := gpu
 		key = binary.AppendVarint(key[:0], n.CPUMilli)
 		key = binary.AppendVarint(key, n.MemoryMiB)
+		if m.Levels != nil {
+			key = binary.AppendVarint(key, int64(m.Levels.Domain(1, ni)))
+		}
 		for range n.GPUCount() {
 			key = binary.AppendVarint(key, int64(m.GPUs[gpu].Class))
 			gpu++

@@ -27,24 +27,54 @@ func placeOf(gpu string) gpuPlace {
 // round takes the longest d of the types on which the job runs. The instance must be valid.
 // It takes O(GPUs of the job) and a map of the node names.
 func (inst *Instance) RunningUntilUs(job int) int64 {
-	nodes := make(map[string]int, len(inst.Cluster.Nodes))
-	for i := range inst.Cluster.Nodes {
-		nodes[inst.Cluster.Nodes[i].Name] = i
-	}
-	return inst.runsUntil(&inst.Jobs[job], nodes)
-}
-
-func (inst *Instance) runsUntil(j *Job, nodes map[string]int) int64 {
-	if !j.Running() {
+	if !inst.Jobs[job].Running() {
 		return 0
 	}
-	longest := int64(0)
+	return newNodeIndex(&inst.Cluster).runsUntil(&inst.Jobs[job])
+}
+
+// nodeIndex finds the nodes of a cluster by name, and their domains.
+type nodeIndex struct {
+	cluster *Cluster
+	byName  map[string]int
+	levels  *Levels // nil until a time goes by spread
+}
+
+func newNodeIndex(c *Cluster) *nodeIndex {
+	ni := &nodeIndex{cluster: c, byName: make(map[string]int, len(c.Nodes))}
+	for i := range c.Nodes {
+		ni.byName[c.Nodes[i].Name] = i
+	}
+	return ni
+}
+
+// spread returns the finest level that has the nodes of all GPUs in one domain.
+func (ni *nodeIndex) spread(gpus []string) (level int) {
+	if ni.levels == nil {
+		ni.levels = NewLevels(ni.cluster)
+	}
+	first := ni.byName[placeOf(gpus[0]).node]
+	for _, gpu := range gpus {
+		level = ni.levels.Join(level, first, ni.byName[placeOf(gpu).node])
+	}
+	return level
+}
+
+// runsUntil returns E of a job that runs at time 0.
+func (ni *nodeIndex) runsUntil(j *Job) int64 {
+	longest, spread, spreads := int64(0), 0, j.spreads()
+	if spreads {
+		spread = ni.spread(j.Progress.GPUs)
+	}
 	for _, gpu := range j.Progress.GPUs {
 		place := placeOf(gpu)
 		index := place.index
-		for _, t := range inst.Cluster.Nodes[nodes[place.node]].GPUs {
+		for _, t := range ni.cluster.Nodes[ni.byName[place.node]].GPUs {
 			if index -= t.Count; index < 0 {
 				p, _ := j.profile(t.Type)
+				if spreads {
+					p.SyncUs = ni.levels.SyncUs(&p, spread)
+				}
 				longest = max(longest, p.DurationUs())
 				break
 			}
@@ -57,7 +87,7 @@ func (inst *Instance) runsUntil(j *Job, nodes map[string]int) int64 {
 // runningUntil returns when the running work on each GPU ends; nil means that nothing runs.
 func (inst *Instance) runningUntil() map[gpuPlace]int64 {
 	var until map[gpuPlace]int64
-	var nodes map[string]int
+	var nodes *nodeIndex
 	for i := range inst.Jobs {
 		j := &inst.Jobs[i]
 		if !j.Running() {
@@ -65,12 +95,9 @@ func (inst *Instance) runningUntil() map[gpuPlace]int64 {
 		}
 		if until == nil {
 			until = map[gpuPlace]int64{}
-			nodes = make(map[string]int, len(inst.Cluster.Nodes))
-			for n := range inst.Cluster.Nodes {
-				nodes[inst.Cluster.Nodes[n].Name] = n
-			}
+			nodes = newNodeIndex(&inst.Cluster)
 		}
-		ends := inst.runsUntil(j, nodes)
+		ends := nodes.runsUntil(j)
 		for _, gpu := range j.Progress.GPUs {
 			until[placeOf(gpu)] = ends
 		}
@@ -81,7 +108,7 @@ func (inst *Instance) runningUntil() map[gpuPlace]int64 {
 // addRunning fills in what of the jobs runs at time 0.
 func (m *Model) addRunning() {
 	var gpus map[string]int32
-	var nodes map[string]int
+	var nodes *nodeIndex
 	for i := range m.Jobs {
 		spec, j := &m.Instance.Jobs[i], &m.Jobs[i]
 		if !spec.Running() {
@@ -92,12 +119,9 @@ func (m *Model) addRunning() {
 			for g := range m.GPUs {
 				gpus[m.GPUs[g].ID] = int32(g)
 			}
-			nodes = make(map[string]int, len(m.Instance.Cluster.Nodes))
-			for n := range m.Instance.Cluster.Nodes {
-				nodes[m.Instance.Cluster.Nodes[n].Name] = n
-			}
+			nodes = newNodeIndex(&m.Instance.Cluster)
 		}
-		j.RunsUntilUs = m.Instance.runsUntil(spec, nodes)
+		j.RunsUntilUs = nodes.runsUntil(spec)
 		for _, gpu := range spec.Progress.GPUs {
 			j.RunsOn = append(j.RunsOn, gpus[gpu])
 		}

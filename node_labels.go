@@ -165,6 +165,7 @@ func (es *InvalidErrors) checkPlacement(at string, j *Job) {
 		es.Add(at+"/distinct_nodes", "not_allowed",
 			"belongs to gang and rigid jobs, whose tasks run at the same time: leave it out, or use sync gang")
 	}
+	es.checkWithin(at, j)
 	es.checkSelector(at+"/only", j.Only)
 	es.checkSelector(at+"/exclude", j.Exclude)
 }
@@ -184,6 +185,10 @@ func (inst *Instance) placedBy() string {
 			field = "gpus_per_task"
 		case j.DistinctNodes:
 			field = "distinct_nodes"
+		case j.Within != "":
+			field = "within"
+		case j.spreads():
+			field = j.spreadField()
 		case len(j.Only) > 0:
 			field = "only"
 		case len(j.Exclude) > 0:

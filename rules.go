@@ -22,6 +22,10 @@ const (
 	RuleTardiness                      // docs/dependencies.md: the objective jct_and_tardiness
 	RuleMakespan                       // docs/dependencies.md: the objective makespan
 	RuleSwitch                         // docs/shapes.md: switch_s
+	RuleWithin                         // docs/levels.md: the tasks of a round keep together
+	RuleSpread                         // docs/levels.md: synchronisation takes longer where tasks are far apart
+
+	RuleLevels = RuleWithin | RuleSpread
 )
 
 // FirstRule returns the pointer of the first field of the instance that makes it have a rule
@@ -44,6 +48,10 @@ func (inst *Instance) FirstRule(known Rules) string {
 			field = "progress"
 		case len(j.After) > 0 && lacks(RuleAfter):
 			field = "after"
+		case j.Within != "" && lacks(RuleWithin|RuleNodes):
+			field = "within"
+		case lacks(RuleSpread|RuleNodes) && j.spreads():
+			field = j.spreadField()
 		case lacks(RuleSwitch):
 			field = j.firstSwitch()
 		}
@@ -76,8 +84,11 @@ func (inst *Instance) RefuseRules(who string, known Rules) error {
 	}
 	field := pointer[strings.LastIndexByte(pointer, '/')+1:]
 	what := strconv.Quote(field)
-	if field == "objective" {
+	switch field {
+	case "objective":
 		what = fmt.Sprintf("objective %q", inst.Objective)
+	case "sync_s":
+		what = `"sync_s" by level`
 	}
 	return &InvalidError{Pointer: pointer, Code: "not_supported",
 		Detail: fmt.Sprintf("%s is not supported by %s in this version", what, who)}
@@ -87,8 +98,8 @@ func (inst *Instance) RefuseRules(who string, known Rules) error {
 func (inst *Instance) RefusePlaced(who string) error { return inst.RefuseRules(who, 0) }
 
 // Placed says whether plans go by nodes: a task needs several GPUs, CPUs or memory that a node
-// limits, tasks must be on distinct nodes, a job may not use every node at every time, work
-// runs at time 0, or there are quotas. pointer names the first field that makes nodes matter.
+// limits, tasks must be on distinct nodes or near each other, a job may not use every node at
+// every time, work runs at time 0, or there are quotas. pointer names the first field that makes nodes matter.
 // It takes O(nodes + jobs).
 func (inst *Instance) Placed() (pointer string, placed bool) {
 	switch {

@@ -188,6 +188,7 @@ type runningCheck struct {
 	byName map[string]int // node name to index
 	held   map[string]int // GPU to the job that runs on it
 	used   map[int]*held  // node to what runs there
+	levels *Levels
 }
 
 // held is what running work holds on a node.
@@ -242,6 +243,10 @@ func (c *runningCheck) job(i int) {
 	if len(*c.faults) > before {
 		return
 	}
+	spread, ok := c.spread(at, j, places)
+	if !ok {
+		return
+	}
 	durationUs := int64(0)
 	for _, place := range places {
 		if len(*c.faults) > before {
@@ -263,7 +268,7 @@ func (c *runningCheck) job(i int) {
 		case !j.AllowsNode(n):
 			c.faults.Add(at, "not_allowed", "the job runs on node %q, which its only and exclude forbid", Clip(n.Name))
 		}
-		durationUs = max(durationUs, p.DurationUs())
+		durationUs = max(durationUs, p.ComputeUs+c.levels.SyncUs(&p, spread))
 	}
 	c.distinct(at, j, places)
 	if len(*c.faults) > before {
@@ -282,6 +287,23 @@ func (c *runningCheck) job(i int) {
 	for _, place := range places {
 		c.hold(at, j, place, held[place]/j.TaskGPUs(), endUs)
 	}
+}
+
+// spread returns the level by which the GPUs of a job lie together, and adds a fault where it
+// is coarser than the job allows.
+func (c *runningCheck) spread(at string, j *Job, places []nodeGPUs) (level int, ok bool) {
+	if c.levels == nil {
+		c.levels = NewLevels(&c.inst.Cluster)
+	}
+	for _, place := range places {
+		level = c.levels.Join(level, places[0].node, place.node)
+	}
+	if within, known := c.levels.Index(j.Within); known && level > within {
+		c.faults.Add(at, "not_allowed", "the GPUs are not in one domain of level %q, which within of the job asks for",
+			Clip(j.Within))
+		return level, false
+	}
+	return level, true
 }
 
 // distinct adds a fault where a job with distinct nodes has tasks on several types of one

@@ -49,6 +49,7 @@ func (inst *Instance) validate(long bool) error {
 			return all
 		}
 	}
+	all.CheckTopology("/cluster", &inst.Cluster, func(n int) int { return n })
 	if len(inst.Cluster.Nodes) == 0 {
 		all.Add("/cluster/nodes", "no_gpus", "the cluster has no GPUs: give at least one node with gpus")
 	}
@@ -90,6 +91,9 @@ func (inst *Instance) validate(long bool) error {
 	if len(all) == 0 {
 		all.CheckTogether("", inst)
 	}
+	if len(all) == 0 {
+		all.checkSettled(inst)
+	}
 	if len(all) > 0 {
 		return all
 	}
@@ -97,9 +101,10 @@ func (inst *Instance) validate(long bool) error {
 }
 
 // CheckTogether adds the faults that concern several jobs, or jobs and the cluster: members of
-// reservations and predecessors that are not there, jobs that wait for each other, running work
-// that contradicts the cluster, and too many reservations or quotas. Everything by itself must
-// be without faults. at is the pointer of inst. It takes O(size).
+// reservations, predecessors and levels that are not there, times by spread that fall or are
+// missing, jobs that wait for each other, running work that contradicts the cluster, and too
+// many reservations or quotas. Everything by itself must be without faults. at is the pointer
+// of inst. It takes O(size).
 func (es *InvalidErrors) CheckTogether(at string, inst *Instance) {
 	if len(inst.Cluster.Reservations) > MaxReservations {
 		es.Add(at+"/cluster/reservations", "too_many", "there are %d: at most %d are allowed",
@@ -109,9 +114,10 @@ func (es *InvalidErrors) CheckTogether(at string, inst *Instance) {
 		es.Add(at+"/quota", "too_many", "there are %d: at most %d are allowed", len(inst.Quota), MaxQuotas)
 	}
 	listed := slices.ContainsFunc(inst.Cluster.Reservations, func(r Reservation) bool { return len(r.Jobs) > 0 })
-	waits := false
+	waits, levels := false, false
 	for i := range inst.Jobs {
-		waits = waits || len(inst.Jobs[i].After) > 0
+		j := &inst.Jobs[i]
+		waits, levels = waits || len(j.After) > 0, levels || j.Within != "" || j.spreads()
 	}
 	if listed || waits {
 		ids := make(map[string]int, len(inst.Jobs))
@@ -120,6 +126,9 @@ func (es *InvalidErrors) CheckTogether(at string, inst *Instance) {
 		}
 		es.checkListedJobs(at, inst, ids)
 		es.checkOrderOfJobs(at, inst, ids)
+	}
+	if levels {
+		es.checkLevels(at, inst)
 	}
 	es.checkRunning(at, inst)
 }

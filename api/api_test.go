@@ -117,7 +117,7 @@ func TestBadRequests(t *testing.T) {
 		"1e309 in job": {"POST", "/v1/solves", `{"instance":{"hare":"instance/v1","cluster":{"nodes":[{"name":"a",` +
 			`"gpus":{"V100":1}}]},"jobs":[{"id":"x","on":{"V100":{"compute_s":1e309}}}]}}`, nil, 422, "too_large"},
 		"reserved": {"POST", "/v1/solves", `{"instance":{"hare":"instance/v1","cluster":{"nodes":[{"name":"a",` +
-			`"gpus":{"V100":1}}]},"jobs":[{"id":"x","within":3,"on":{"V100":{"compute_s":1}}}]}}`, nil, 422,
+			`"gpus":{"V100":1}}]},"jobs":[{"id":"x","durations":3,"on":{"V100":{"compute_s":1}}}]}}`, nil, 422,
 			"not_supported"},
 		"time limit":       {"POST", "/v1/solves", in(`,"options":{"time_limit_s":86401}`), nil, 422, "out_of_range"},
 		"gap":              {"POST", "/v1/solves", in(`,"options":{"gap":-0.1}`), nil, 422, "out_of_range"},

@@ -120,7 +120,7 @@ func TestSyncsAreTheSameJobs(t *testing.T) {
 		for k, j := range c.Inst.Jobs {
 			o := like.Jobs[k]
 			if j.ID != o.ID || j.Rounds != o.Rounds || j.ReleaseUs != o.ReleaseUs || j.WeightMicro != o.WeightMicro ||
-				j.On[0] != o.On[0] || j.Tasks > o.Tasks {
+				!j.On[0].Equal(o.On[0]) || j.Tasks > o.Tasks {
 				t.Fatalf("%s and %s: job %d", c.Inst.Name, like.Name, k)
 			}
 		}

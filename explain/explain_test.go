@@ -219,7 +219,7 @@ func checkWaits(t *testing.T, name string, j *hare.Job, s explain.Span, n *naive
 	pools := map[string][]hare.Profile{}
 	for _, w := range s.Waits {
 		for _, p := range j.On {
-			if slices.Contains(strings.Split(w.Type, "+"), p.Type) && !slices.Contains(pools[w.Type], p) {
+			if slices.Contains(strings.Split(w.Type, "+"), p.Type) && !slices.ContainsFunc(pools[w.Type], p.Equal) {
 				pools[w.Type] = append(pools[w.Type], p)
 			}
 		}

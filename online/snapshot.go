@@ -133,11 +133,10 @@ func (c *core) writeJob(w *writer, j *job) {
 	for i := range j.syncing {
 		s := &j.syncing[i]
 		w.int(s.task)
-		gpu, others := s.names()
-		w.text(gpu)
+		w.text(s.gpu)
 		w.uint(uint64(s.kind))
 		if w.nodes {
-			w.text(string(others))
+			w.text(string(s.others))
 		}
 	}
 	var held []int32

@@ -110,6 +110,7 @@ type running struct {
 	job    int32
 	task   int64
 	gpu    int32
+	others []int32 // the other GPUs of a task of several
 	fails  bool
 	next   int32 // slot of the task of the same gang that ends right after this one, or none
 	// computeUs and syncUs are the times as drawn; restUs is what follows the compute of
@@ -257,7 +258,7 @@ func (e *engine) computeEnds(slot int32) error {
 	}
 	e.eventQueue.push(newOccurrence(e.nowUs+t.restUs, end, t.serial, slot))
 	e.event(hare.EventComputeEnded, t)
-	e.freeTask(slot, !t.fails)
+	e.freeTask(t, !t.fails)
 	return e.notify()
 }
 
@@ -266,7 +267,7 @@ func (e *engine) event(kind hare.EventType, t *running) *hare.Event {
 	x := &e.events[0]
 	x.Type, x.Job, x.Round, x.Task, x.GPU = kind, e.inst.Jobs[t.job].ID, e.jobs[t.job].round, t.task,
 		e.model.GPUs[t.gpu].ID
-	x.Arrived, x.Change, x.GPUType, x.ComputeUs, x.SyncUs = nil, nil, "", 0, 0
+	x.Arrived, x.Node, x.GPUType, x.ComputeUs, x.SyncUs = nil, nil, "", 0, 0
 	return x
 }
 
@@ -282,11 +283,11 @@ func (e *engine) taskEnds(slot int32) error {
 	j.ended++
 	if g := &e.gpus[t.gpu]; g.slot == slot {
 		g.slot = none
-		for _, h := range e.otherGPUs(slot) {
+		for _, h := range t.others {
 			e.gpus[h].slot = none
 		}
 		if spec.Sync == hare.Relaxed {
-			e.freeTask(slot, true)
+			e.freeTask(&t, true)
 		}
 	}
 	if j.ended < spec.Tasks {
@@ -338,9 +339,9 @@ func (e *engine) endJob(ji int32) {
 	for task, s := range j.tasks {
 		if s > 0 {
 			t := &e.slots[s-1]
-			e.toWithdraw = append(e.toWithdraw, place{ji, j.round, int64(task), t.gpu, e.otherGPUs(s - 1)})
+			e.toWithdraw = append(e.toWithdraw, place{ji, j.round, int64(task), t.gpu, t.others})
 			if e.gpus[t.gpu].slot == s-1 {
-				e.freeTask(s-1, false)
+				e.freeTask(t, false)
 			}
 			e.forget(s - 1)
 		}
@@ -366,24 +367,17 @@ func (e *engine) free(g int32, done bool) {
 }
 
 // freeTask frees the GPUs of a relaxed task.
-func (e *engine) freeTask(slot int32, done bool) {
-	g := e.slots[slot].gpu
+func (e *engine) freeTask(t *running, done bool) {
 	if e.nodes == nil {
-		e.free(g, done)
+		e.free(t.gpu, done)
 		return
 	}
-	e.freeGroup(append([]int32{g}, e.otherGPUs(slot)...), done)
+	e.freeGroup(append([]int32{t.gpu}, t.others...), done)
 }
 
 // freeHeld frees the GPUs of a gang or rigid job.
 func (e *engine) freeHeld(j *job, done bool) {
 	if len(j.held) == 0 {
-		return
-	}
-	if e.nodes == nil {
-		for _, g := range j.held {
-			e.free(g, done)
-		}
 		return
 	}
 	n := e.groupSize(e.gpus[j.held[0]].job)

@@ -12,20 +12,15 @@ import (
 func (e *engine) notify() error {
 	e.seq++
 	e.events[0].Seq, e.events[0].AtUs = e.seq, e.nowUs
-	var plan []byte
-	if e.planner.policy != nil {
-		var err error
-		if plan, err = e.planner.give(); err != nil {
-			return fmt.Errorf("sim: plan before event %d: %w", e.seq, err)
-		}
+	plan, err := e.planner.give()
+	if err != nil {
+		return fmt.Errorf("sim: plan before event %d: %w", e.seq, err)
 	}
 	decisions, err := e.policy.Step(e.nowUs, e.events[:])
 	if err != nil {
 		return fmt.Errorf("sim: event %d: %w", e.seq, err)
 	}
-	if e.planner.policy != nil {
-		e.planner.ask(e.nowUs)
-	}
+	e.planner.ask(e.nowUs)
 	if e.log != nil {
 		if err := e.log(wire.Record{Event: e.events[0], Plan: plan, Decisions: decisions}); err != nil {
 			return err
@@ -129,10 +124,8 @@ func (e *engine) start(d *hare.Decision) (reason string) {
 	} else if d.Others != "" {
 		return "a task holds one GPU"
 	}
-	if x := &e.gpus[g]; x.job != none || !x.here() {
-		if reason := e.checkGPU(ji, g); reason != "" {
-			return reason
-		}
+	if reason := e.checkGPU(ji, g); reason != "" {
+		return reason
 	}
 	switch {
 	case d.Round != j.round:
@@ -151,12 +144,12 @@ func (e *engine) start(d *hare.Decision) (reason string) {
 			return reason
 		}
 	}
-	var slot int32
 	if gpus == nil {
-		slot = e.launch(ji, g, d.Task, p)
-	} else if slot, reason = e.launchPlaced(ji, gpus, d.Task, p); reason != "" {
+		e.launch(ji, g, d.Task, p)
+	} else if reason := e.launchPlaced(ji, gpus, d.Task, p); reason != "" {
 		return reason
 	}
+	slot := j.tasks[d.Task] - 1
 	if e.vary == nil {
 		e.begin(slot, e.nowUs, 0)
 	} else if spec.Sync == hare.Relaxed {

@@ -11,7 +11,6 @@ import (
 type nodeUse struct {
 	cpuMilli, memoryMiB []int64          // held, by node
 	allowed             map[int32][]bool // by job, its nodes, where it may not use all
-	others              [][]int32        // by slot, the GPUs of a task behind its first
 }
 
 func newNodeUse(inst *hare.Instance) *nodeUse {
@@ -194,7 +193,7 @@ func (e *engine) hasTaskOn(ji int32, node int) bool {
 
 // describedNode is what gpu_joined says of the node of a GPU; nil where nodes do not matter or
 // nothing is to be said.
-func (e *engine) describedNode(g int32) *hare.Change {
+func (e *engine) describedNode(g int32) *hare.Node {
 	if e.nodes == nil {
 		return nil
 	}
@@ -202,43 +201,32 @@ func (e *engine) describedNode(g int32) *hare.Change {
 	if n.CPUMilli == 0 && n.MemoryMiB == 0 && len(n.Labels) == 0 {
 		return nil
 	}
-	return &hare.Change{Node: &hare.Node{Name: n.Name, CPUMilli: n.CPUMilli, MemoryMiB: n.MemoryMiB, Labels: n.Labels}}
+	return &hare.Node{Name: n.Name, CPUMilli: n.CPUMilli, MemoryMiB: n.MemoryMiB, Labels: n.Labels}
 }
 
 // launchPlaced is launch for all GPUs of a task.
-func (e *engine) launchPlaced(ji int32, gpus []int32, task int64, p *hare.Mode) (slot int32, reason string) {
+func (e *engine) launchPlaced(ji int32, gpus []int32, task int64, p *hare.Mode) (reason string) {
 	gang, held := e.inst.Jobs[ji].Sync != hare.Relaxed, e.gpus[gpus[0]].job == ji
 	for _, g := range gpus[1:] {
 		if (e.gpus[g].job == ji) != held {
-			return none, "a task keeps all of its GPUs, or none"
+			return "a task keeps all of its GPUs, or none"
 		}
 		if gang {
 			if reason := e.checkGang(ji, g); reason != "" {
-				return none, reason
+				return reason
 			}
 		}
 	}
 	if !held {
 		e.hold(ji, gpus[0], 1)
 	}
-	slot = e.launch(ji, gpus[0], task, p)
-	for len(e.nodes.others) <= int(slot) {
-		e.nodes.others = append(e.nodes.others, nil)
-	}
-	e.nodes.others[slot] = gpus[1:]
+	slot := e.launch(ji, gpus[0], task, p)
+	e.slots[slot].others = gpus[1:]
 	for _, g := range gpus[1:] {
 		x := &e.gpus[g]
 		x.job, x.slot, x.heldUs, x.sinceUs = ji, slot, e.nowUs, e.nowUs
 	}
-	return slot, ""
-}
-
-// otherGPUs are the GPUs of the task in a slot behind its first.
-func (e *engine) otherGPUs(slot int32) []int32 {
-	if e.nodes == nil {
-		return nil
-	}
-	return e.nodes.others[slot]
+	return ""
 }
 
 // othersOf are the other GPUs of a task as decisions name them.

@@ -259,7 +259,7 @@ func (dr *deriver) job(i int, p *hare.Job, entries []gpuEntry) error {
 			case dr.misfit != "":
 			case there && g.kind != e.kind:
 				dr.misfit = fmt.Sprintf("job %.60q ran on GPU %.60s, which was a %.40s then", q.ID, e.gpu, e.kind)
-			case profileOf(p, e.kind) != profileOf(q, e.kind):
+			case !profileOf(p, e.kind).Equal(profileOf(q, e.kind)):
 				dr.misfit = fmt.Sprintf("job %.60q has run, and its times on %.40s have changed since", q.ID, e.kind)
 			}
 		}

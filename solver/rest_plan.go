@@ -109,7 +109,7 @@ func (dr *deriver) obstacle(q, p *hare.Job, planned []gpuEntry) string {
 	rounds := int64(0)
 	for _, e := range planned {
 		rounds = max(rounds, e.Round+e.Rounds)
-		if e.StartUs < q.ReleaseUs || profileOf(q, e.kind) != profileOf(p, e.kind) {
+		if e.StartUs < q.ReleaseUs || !profileOf(q, e.kind).Equal(profileOf(p, e.kind)) {
 			return hare.MovedChanged
 		}
 	}

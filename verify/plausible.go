@@ -166,7 +166,13 @@ func plausibleJob(j *hare.Job) error {
 	if !ordered(j.Only) || !ordered(j.Exclude) {
 		return fmt.Errorf("job %.40q has selectors out of order", j.ID)
 	}
+	if j.Within != "" {
+		return fmt.Errorf("job %.40q has within, by which this version does not check", j.ID)
+	}
 	for x, p := range j.On {
+		if p.SyncAt != nil {
+			return fmt.Errorf("job %.40q has sync_s by level, by which this version does not check", j.ID)
+		}
 		if p.SwitchUs != 0 {
 			return fmt.Errorf("job %.40q has switch_s, by which this version does not check", j.ID)
 		}

@@ -187,7 +187,7 @@ func (w *whatIf) costOfBasePlan(inst *hare.Instance) (hare.Amount, bool) {
 		}
 		b := &w.base.Jobs[at]
 		if j.Rounds != b.Rounds || j.Tasks != b.Tasks || j.Sync != b.Sync || j.Mix != b.Mix ||
-			!slices.Equal(j.On, b.On) {
+			!slices.EqualFunc(j.On, b.On, hare.Profile.Equal) {
 			return hare.Amount{}, false
 		}
 		stays[j.ID] = true

@@ -129,7 +129,7 @@ func TestBadInstancesAreNamed(t *testing.T) {
 		"id a number":  {bare(`"id":1,` + runs), "wrong_type /jobs/0/id"},
 		"duplicate id": {with(`{"id":"j",` + runs + `},{"id":"j",` + runs + `}`), "duplicate_id /jobs/1/id"},
 		"sync object": {bare(`"id":"j","on":{"V100":{"compute_s":1,"sync_s":{}}}`),
-			"not_supported /jobs/0/on/V100/sync_s"},
+			"not_allowed /jobs/0/on/V100/sync_s"},
 		"nan":              {job(`"weight":NaN`), "malformed /jobs/0/weight"},
 		"infinite":         {job(`"weight":-Infinity`), "malformed /jobs/0/weight"},
 		"hexadecimal":      {job(`"weight":0x10`), "malformed /jobs/0"},
@@ -213,9 +213,9 @@ func TestBadInstancesAreNamed(t *testing.T) {
 				"/cluster/nodes/1/name"},
 		"faulty jobs and more": {with(`{"id":"","weight":-1,"rouns":3,` + runs +
 			`},{"id":"k","within":["j"],"mix":false,"on":{"V100":{"compute_s":0,"sync_s":{}},"T4":{}}},{"id":"k"}`),
-			"out_of_range /jobs/0/weight; unknown_field /jobs/0/rouns; missing_field /jobs/0/id; not_supported " +
+			"out_of_range /jobs/0/weight; unknown_field /jobs/0/rouns; missing_field /jobs/0/id; wrong_type " +
 				"/jobs/1/within; out_of_range /jobs/1/on/V100/compute_s; " +
-				"not_supported /jobs/1/on/V100/sync_s; missing_field /jobs/1/on/T4; not_allowed /jobs/1/mix; " +
+				"missing_field /jobs/1/on/T4; not_allowed /jobs/1/mix; not_allowed /jobs/1/on/V100/sync_s; " +
 				"missing_field /jobs/2; duplicate_id /jobs/2/id"},
 		"a faulty beginning, then nonsense": {with(`{"id":"j","weight":-1,` + runs + `}]`),
 			"out_of_range /jobs/0/weight; malformed"},
@@ -234,7 +234,7 @@ func TestBadInstancesAreNamed(t *testing.T) {
 }
 
 func TestReservedNamesAreRefused(t *testing.T) {
-	for _, name := range []string{"shapes", "within", "durations", "reshape_s", "topology"} {
+	for _, name := range []string{"shapes", "durations", "reshape_s"} {
 		for where, text := range map[string]string{
 			"/" + name:                 strings.Replace(with(""), "{", `{"`+name+`":1,`, 1),
 			"/cluster/" + name:         strings.Replace(with(""), `{"nodes"`, `{"`+name+`":1,"nodes"`, 1),

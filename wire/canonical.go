@@ -14,10 +14,11 @@ import (
 // defaults, expanded nodes, merged windows, times as integer microseconds, weights
 // as integer millionths, and arrays in their order. A window that is always open is
 // [0,null]. The name of the instance and the hints of jobs are left out, since they change
-// no schedule, value or bound. The fields of docs/nodes.md, docs/running.md and
+// no schedule, value or bound. The fields of docs/nodes.md, docs/running.md, docs/levels.md and
 // docs/dependencies.md are left out where they have their default, thousandths of CPUs are
-// integers cpus_milli, the values of a label in a selector and users are always an array, and
-// predecessors are always objects. Canonical takes O(size).
+// integers cpus_milli, the values of a label in a selector and users are always an array,
+// predecessors are always objects, and levels with the time of the next coarser one are left
+// out. Canonical takes O(size).
 func Canonical(inst *hare.Instance) []byte {
 	b := make([]byte, 0, 256*len(inst.Jobs)+1024)
 	b = append(b, `{"cluster":{"nodes":[`...)
@@ -78,6 +79,9 @@ func Canonical(inst *hare.Instance) []byte {
 	}
 	b = append(b, ']')
 	b = appendCanonicalReservations(b, inst.Cluster.Reservations)
+	if len(inst.Cluster.Topology) > 0 {
+		b = appendList(append(b, `,"topology":`...), inst.Cluster.Topology, appendString)
+	}
 	b = append(b, `},"hare":"instance/v1","jobs":[`...)
 	for i := range inst.Jobs {
 		if i > 0 {
@@ -130,7 +134,7 @@ func appendCanonicalJob(b []byte, j *hare.Job) []byte {
 		b = strconv.AppendInt(b, p.ComputeUs, 10)
 		b = appendSet(b, `,"switch_us":`, p.SwitchUs)
 		b = append(b, `,"sync_us":`...)
-		b = strconv.AppendInt(b, p.SyncUs, 10)
+		b = appendCanonicalSync(b, &p)
 		b = append(b, '}')
 	}
 	b = append(b, '}')
@@ -149,6 +153,9 @@ func appendCanonicalJob(b []byte, j *hare.Job) []byte {
 	b = appendCanonicalNames(b, `,"user":`, j.Users)
 	b = append(b, `,"weight_micro":`...)
 	b = strconv.AppendInt(b, j.WeightMicro, 10)
+	if j.Within != "" {
+		b = appendString(append(b, `,"within":`...), j.Within)
+	}
 	return append(b, '}')
 }
 

@@ -24,7 +24,14 @@ var clusterTable = NewTable("Cluster", "Cluster is a list of machines.",
 		func(r *Reader, v *clusterDoc) error { return readReservations(r, &v.Reservations) },
 		func(b []byte, v *clusterDoc) []byte { return appendReservations(b, v.Reservations) }).
 		About("reservations keep all jobs but some off some nodes for some time."),
+	Strings("topology", func(v *clusterDoc) *[]string { return &v.Topology }, hare.MaxTopology, "labels").
+		About("topology are labels that all nodes have, coarse ones first. The levels are node, these labels, and any: "+
+			"nodes share a domain of a label if they agree in the label and in all coarser ones.").
+		Example([]string{"zone", "rack"}),
 ).Check(func(v *clusterDoc, has Members, found *hare.InvalidErrors) {
+	if len(v.Topology) > 0 {
+		found.CheckTopology("", v.Cluster, func(n int) int { return v.d.nodes[v.Nodes[n].Name] })
+	}
 	if has.Has("nodes") && v.seen == 0 {
 		found.Add("/nodes", "no_gpus", "the cluster has no GPUs: give at least one node with gpus")
 	}

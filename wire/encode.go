@@ -29,6 +29,9 @@ func EncodeInstance(w io.Writer, inst *hare.Instance) error {
 	if len(inst.Cluster.Reservations) > 0 {
 		line = appendReservations(append(line, ",\n  \"reservations\":"...), inst.Cluster.Reservations)
 	}
+	if len(inst.Cluster.Topology) > 0 {
+		line = appendList(append(line, ",\n  \"topology\":"...), inst.Cluster.Topology, appendString)
+	}
 	line = append(line, '}')
 	if len(inst.Quota) > 0 {
 		line = appendQuota(append(line, ",\n \"quota\":"...), inst.Quota)

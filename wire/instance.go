@@ -116,6 +116,17 @@ var jobTable = NewTable("Job", "Job is rounds one after another, each of paralle
 	selectorField("exclude", func(v *jobDoc) *[]hare.LabelValues { return &v.Exclude }).
 		About("exclude keeps the job off nodes that carry one of the labels with one of its values.").
 		Example(Schema{"node": []string{"a-3"}}),
+	NewField("within", Schema{"type": "string"},
+		func(r *Reader, v *jobDoc) error { return r.Word(&v.Within) },
+		func(b []byte, v *jobDoc) []byte {
+			if v.Within == "" {
+				return b
+			}
+			return appendString(b, v.Within)
+		}).
+		About("within is the level of which one domain must hold all tasks of a round: node, a label of the topology of "+
+			"the cluster, or any; for gang and rigid jobs.").
+		Default(hare.LevelAny).Example("rack"),
 	usersField(func(v *jobDoc) *[]string { return &v.Users }).
 		About("user has the names under which quotas and reservations find the job: a user, an account, a queue.").
 		Example([]string{"ann", "vision"}),
@@ -132,6 +143,9 @@ var jobTable = NewTable("Job", "Job is rounds one after another, each of paralle
 ).Check(func(v *jobDoc, has Members, found *hare.InvalidErrors) {
 	if v.GPUsPerTask == 1 {
 		v.GPUsPerTask = 0
+	}
+	if v.Within == hare.LevelAny {
+		v.Within = ""
 	}
 	if p := v.Progress; p != nil && p.RoundsDone == 0 && p.ElapsedUs == 0 && len(p.GPUs) == 0 {
 		v.Progress = nil
@@ -166,6 +180,7 @@ func checkMix(j *hare.Job, given, mix bool, found *hare.InvalidErrors) {
 // profileDoc is a profile while it is read or written.
 type profileDoc struct {
 	*hare.Profile
+	d        *instanceReader
 	mayLearn bool // the profile may be empty, which means that the speed is to be learned
 	learned  bool // the profile is empty
 }
@@ -173,8 +188,7 @@ type profileDoc struct {
 var profileTable = NewTable("Profile", "Profile is the time of one task on one GPU type, in seconds.",
 	Micros("compute_s", func(v *profileDoc) *int64 { return &v.ComputeUs }, 1).Needed().
 		About("compute_s is more than 0.").Example(1.2),
-	Micros("sync_s", func(v *profileDoc) *int64 { return &v.SyncUs }, 0).Reading(readSyncTime).
-		Default(0).Example(0.1),
+	syncField().Default(0).Example(0.1),
 	Micros("switch_s", func(v *profileDoc) *int64 { return &v.SwitchUs }, 0).
 		About("switch_s is the setup of a GPU for the job where the GPU did something else before.").Default(0),
 ).Check(func(v *profileDoc, has Members, found *hare.InvalidErrors) {
@@ -191,16 +205,6 @@ var profileTable = NewTable("Profile", "Profile is the time of one task on one G
 			hare.Clip(v.Type))
 	}
 })
-
-func readSyncTime(r *Reader, v *profileDoc) error {
-	if !r.Is('{') {
-		return r.Micros(&v.SyncUs, 0)
-	}
-	if err := r.Skip(); err != nil {
-		return err
-	}
-	return r.Fault("not_supported", "sync_s as an object is not supported by this version: give seconds")
-}
 
 // DecodeInstance reads an instance/v1 document, which is one JSON object, or NDJSON
 // that has everything except the jobs on the first line and then one job on each
@@ -238,13 +242,14 @@ func DecodeInstanceValue(text jsontext.Value, pointer string) (*hare.Instance, e
 
 type instanceReader struct {
 	*Reader
-	root    string // pointer of the instance within its document
-	inst    *hare.Instance
-	ids     map[string]int // job id to index
-	nodes   map[string]int // node name to index in the document
-	gpus    int64
-	full    bool // the document has more than MaxGPUs, and the fault has been recorded
-	hasJobs bool
+	root     string // pointer of the instance within its document
+	inst     *hare.Instance
+	ids      map[string]int // job id to index
+	nodes    map[string]int // node name to index in the document
+	gpus     int64
+	full     bool // the document has more than MaxGPUs, and the fault has been recorded
+	hasJobs  bool
+	bySpread bool // some time goes by the spread of a round
 	// These fields hold what is being read, so that reading a job allocates
 	// nothing.
 	jobDoc     jobDoc
@@ -320,12 +325,15 @@ func (d *instanceReader) unique(id string, found *hare.InvalidErrors) {
 	d.ids[id] = len(d.inst.Jobs)
 }
 
-// sums checks the limits that concern all jobs together.
+// sums checks what concerns all jobs together, and brings a valid instance into its form.
 func (d *instanceReader) sums() error {
 	var found hare.InvalidErrors
 	found.CheckHorizon(d.root, d.inst)
 	if len(d.faults) == 0 && len(found) == 0 {
 		found.CheckTogether(d.root, d.inst)
+	}
+	if d.bySpread && len(d.faults) == 0 && len(found) == 0 {
+		d.inst.SettleLevels()
 	}
 	return d.Report(len(d.faults), found)
 }
@@ -354,7 +362,7 @@ func (d *instanceReader) profiles(j *hare.Job) error {
 	err := d.Object(nil, func(kind string) (bool, error) {
 		// The table overwrites the profile, or a fault is recorded.
 		d.scratch = append(d.scratch, hare.Profile{Type: kind, ComputeUs: 1})
-		d.profileDoc = profileDoc{Profile: &d.scratch[len(d.scratch)-1]}
+		d.profileDoc = profileDoc{Profile: &d.scratch[len(d.scratch)-1], d: d}
 		return true, profileTable.Read(d.Reader, &d.profileDoc)
 	})
 	if len(d.scratch) > 0 {
