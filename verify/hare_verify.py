@@ -33,7 +33,7 @@ import zlib
 from bisect import bisect_left, bisect_right, insort
 from collections import namedtuple
 from fractions import Fraction
-from functools import reduce
+from functools import partial, reduce
 from json.encoder import encode_basestring
 from itertools import accumulate, groupby
 from math import gcd
@@ -59,10 +59,12 @@ MOST_LISTED = 1000000  # jobs of a reservation
 MOST_BEFORE = 10000  # predecessors of a job
 MOST_RESERVATIONS = 10000
 MOST_QUOTAS = 100000
+MOST_TOPOLOGY = 16  # labels of a topology
+MOST_SHAPES = 1000  # of a job
 OBJECTIVES = ("weighted_jct", "jct_and_tardiness", "makespan")
 RESERVED = frozenset(
     "shapes within switch_s durations reshape_s topology after deadline_s late_weight quota user progress "
-    "reservations".split()
+    "reservations counts".split()
 )
 
 
@@ -315,18 +317,112 @@ NODE = ("name", "count", "gpus", "in_service_s", "busy", "cpus", "memory_mib", "
 JOB = (
     "id", "weight", "release_s", "rounds", "tasks", "sync", "mix", "on", "gpus_per_task", "cpus_per_task",
     "memory_mib_per_task", "distinct_nodes", "only", "exclude", "estimate_s", "class", "user", "progress", "after",
-    "deadline_s", "late_weight",
+    "deadline_s", "late_weight", "within", "shapes", "reshape_s",
 )
-PROFILE = ("compute_s", "sync_s")
+SHAPE = ("tasks", "gpus_per_task", "counts", "on")
+PROFILE = ("compute_s", "sync_s", "switch_s")
+
+
+class Profile(namedtuple("Profile", "compute sync switch by_level")):
+    """Times of a task in µs: sync is the longest where it goes by spread, and by_level
+    then has (level, time) from fine to coarse, each longer than the one before, and is
+    empty elsewhere; switch is the setup of a GPU."""
+
+    __slots__ = ()
+
+    def sync_at(self, spread):
+        """The synchronisation of a round that this level, and no finer one, holds."""
+        return next((t for level, t in self.by_level if level >= spread), self.sync)
+
+    def duration(self, spread):
+        return self.compute + self.sync_at(spread)
+
+
+class Shape:
+    """A way in which rounds of a job run: tasks of g GPUs each, on maps a GPU type to a
+    Profile, and a round does counts units."""
+
+    __slots__ = ("tasks", "g", "counts", "on")
+
+    def __init__(self, doc, where, sync, levels, within):
+        most = (1 << 31) - 1 if sync == "relaxed" else MOST_GPUS
+        self.tasks = integer(doc.get("tasks", 1), where + "/tasks", 1, most)
+        self.g = integer(doc.get("gpus_per_task", 1), where + "/gpus_per_task", 1, MOST_GPUS)
+        if sync != "relaxed" and self.tasks * self.g > MOST_GPUS:
+            raise Bad("%s/gpus_per_task: a round needs more than %d GPUs" % (where, MOST_GPUS))
+        self.counts = integer(doc.get("counts", 1), where + "/counts", 1)
+        self.on = {}
+        for kind, p in as_object(doc.get("on"), where + "/on").items():
+            at = pointer(where + "/on", as_string(kind, where + "/on"))
+            members(p, PROFILE, at)
+            compute = micros(p.get("compute_s"), at + "/compute_s", 1)
+            if type(p.get("sync_s")) is dict:
+                if sync == "relaxed":
+                    raise Bad("%s/sync_s: times by spread belong to gang and rigid jobs" % at)
+                by_level = read_by_level(p["sync_s"], at + "/sync_s", levels, within)
+                times = by_level[-1][1], by_level if len(by_level) > 1 else ()
+            else:
+                times = micros(p.get("sync_s", 0), at + "/sync_s"), ()
+            self.on[kind] = Profile(compute, times[0], micros(p.get("switch_s", 0), at + "/switch_s"), times[1])
+        if not self.on:
+            raise Bad("%s/on: names no GPU type" % where)
+
+    def rounds(self, units):
+        """How many rounds do so many units."""
+        return -(-units // self.counts)
+
+    def switches(self):
+        return any(p.switch for p in self.on.values())
+
+    def spreads(self):
+        return any(p.by_level for p in self.on.values())
+
+    def canonical(self, levels):
+        form = {"tasks": self.tasks, "on": {}}
+        for kind, p in self.on.items():
+            sync = {levels[level]: t for level, t in p.by_level} or p.sync
+            form["on"][kind] = {"compute_us": p.compute, "sync_us": sync}
+            if p.switch:
+                form["on"][kind]["switch_us"] = p.switch
+        if self.g > 1:
+            form["gpus_per_task"] = self.g
+        if self.counts > 1:
+            form["counts"] = self.counts
+        return form
+
+
+def read_by_level(doc, where, levels, within):
+    """Times by spread, (level, µs) from fine to coarse, without levels that have the time
+    of the next coarser one."""
+    times = []
+    for name, value in doc.items():
+        at = pointer(where, name)
+        times.append((level_of(name, levels, at), micros(value, at)))
+    times.sort()
+    if not times:
+        raise Bad("%s: names no level" % where)
+    if any(b[1] < a[1] for a, b in zip(times, times[1:])):
+        raise Bad("%s: a coarser level has less time" % where)
+    if times[-1][0] < within:
+        raise Bad("%s: has no time for rounds that are spread over the level %s" % (where, quoted(levels[within])))
+    return tuple(a for a, b in zip(times, times[1:] + [None]) if b is None or b[1] > a[1])
+
+
+def level_of(name, levels, where):
+    if as_string(name, where) not in levels:
+        raise Bad("%s: there is no level %s: known are %s" % (where, quoted(name), ", ".join(levels)))
+    return levels.index(name)
 
 
 class Job:
-    """R rounds of K tasks; on maps a GPU type to (compute, sync) in µs. A task holds g
-    GPUs, so many thousandths of CPUs and so many MiB; only and exclude map a label to
-    a sorted tuple of values. done rounds are done, and the job runs at 0 on the GPUs
-    of running, since elapsed µs; after maps a predecessor to its lag.
+    """rounds units of work, in rounds of the shapes; tasks, g and on are those of the first
+    shape. reshape is the time between rounds of two shapes, None where all have the same.
+    A task holds so many thousandths of CPUs and so many MiB; only and exclude map a label
+    to a sorted tuple of values; one domain of the level within holds a round. done units
+    are done, and the job runs at 0 on the GPUs of running, in a shape, since elapsed µs;
+    after maps a predecessor to its lag.
 
-    The instance adds: first and left, the rounds that are neither done nor running;
+    The instance adds: first and left, the units that are neither done nor running;
     ends, when what runs at 0 ends; fixed, whether nothing is left then; begin, before
     which nothing else starts, predecessors apart; closed, the reservations that keep
     the job off, by index; quotas that count it, by index."""
@@ -335,9 +431,10 @@ class Job:
         "id", "weight", "release", "rounds", "tasks", "sync", "mix", "on",
         "g", "cpus", "memory", "distinct", "only", "exclude", "users", "done", "running", "elapsed", "after",
         "deadline", "late", "first", "left", "ends", "fixed", "begin", "closed", "quotas",
+        "within", "shapes", "reshape", "shape",
     )
 
-    def __init__(self, doc, where):
+    def __init__(self, doc, where, levels=("node", "any")):
         members(doc, JOB, where)
         self.id = as_string(doc.get("id"), where + "/id")
         self.weight = micros(doc.get("weight", 1), where + "/weight")
@@ -346,20 +443,19 @@ class Job:
         self.sync = as_string(doc.get("sync", "relaxed"), where + "/sync")
         if self.sync not in ("relaxed", "gang", "rigid"):
             raise Bad("%s/sync: must be relaxed, gang or rigid" % where)
-        most = (1 << 31) - 1 if self.sync == "relaxed" else MOST_GPUS
-        self.tasks = integer(doc.get("tasks", 1), where + "/tasks", 1, most)
         mix = as_bool(doc.get("mix", self.sync == "relaxed"), where + "/mix")
         if self.sync != "gang" and mix != (self.sync == "relaxed"):
             raise Bad("%s/mix: is a choice of gang jobs alone" % where)
         self.mix = mix and self.sync == "gang"
-        self.g = integer(doc.get("gpus_per_task", 1), where + "/gpus_per_task", 1, MOST_GPUS)
-        if self.sync != "relaxed" and self.tasks * self.g > MOST_GPUS:
-            raise Bad("%s/gpus_per_task: a round needs more than %d GPUs" % (where, MOST_GPUS))
         self.cpus = millis(doc.get("cpus_per_task", 0), where + "/cpus_per_task", 0)
         self.memory = integer(doc.get("memory_mib_per_task", 0), where + "/memory_mib_per_task", 0, MOST_HELD)
         self.distinct = as_bool(doc.get("distinct_nodes", False), where + "/distinct_nodes")
         if self.distinct and self.sync == "relaxed":
             raise Bad("%s/distinct_nodes: belongs to gang and rigid jobs" % where)
+        self.within = level_of(doc.get("within", "any"), levels, where + "/within")
+        if self.sync == "relaxed" and self.within < len(levels) - 1:
+            raise Bad("%s/within: belongs to gang and rigid jobs" % where)
+        self.read_shapes(doc, where, levels)
         self.only = read_selector(doc.get("only", {}), where + "/only")
         self.exclude = read_selector(doc.get("exclude", {}), where + "/exclude")
         # What the user says of the job is checked, and changes nothing.
@@ -373,18 +469,6 @@ class Job:
                 raise Bad("%s: names and values have at most 100 characters" % at)
         if len(labels) > 8:
             raise Bad("%s/class: at most 8 labels are allowed" % where)
-        self.on = {}
-        for kind, p in as_object(doc.get("on"), where + "/on").items():
-            at = pointer(where + "/on", as_string(kind, where + "/on"))
-            members(p, PROFILE, at)
-            if type(p.get("sync_s")) is dict:
-                raise Bad("%s/sync_s: an object is not supported by this version" % at)
-            self.on[kind] = (
-                micros(p.get("compute_s"), at + "/compute_s", 1),
-                micros(p.get("sync_s", 0), at + "/sync_s"),
-            )
-        if not self.on:
-            raise Bad("%s/on: names no GPU type" % where)
         self.users = ()
         if "user" in doc:
             users = doc["user"] if type(doc["user"]) is list else [doc["user"]]
@@ -398,26 +482,56 @@ class Job:
         if self.late and self.deadline is None:
             raise Bad("%s/late_weight: is the cost of a second after the deadline, and there is none" % where)
 
+    def read_shapes(self, doc, where, levels):
+        shapes = [doc]
+        if "shapes" in doc:
+            shapes = as_array(doc["shapes"], where + "/shapes")
+            for name in ("tasks", "gpus_per_task", "on"):
+                if name in doc:
+                    raise Bad("%s/%s: shapes stand in its place" % (where, name))
+            if not 0 < len(shapes) <= MOST_SHAPES:
+                raise Bad("%s/shapes: must be 1 to %d shapes" % (where, MOST_SHAPES))
+        self.shapes = []
+        for i, shape in enumerate(shapes):
+            at = where
+            if "shapes" in doc:
+                at = "%s/shapes/%d" % (where, i)
+                members(shape, SHAPE, at)
+            self.shapes.append(Shape(shape, at, self.sync, levels, self.within))
+        self.tasks, self.g, self.on = self.shapes[0].tasks, self.shapes[0].g, self.shapes[0].on
+        self.reshape = None
+        if "reshape_s" in doc:
+            self.reshape = micros(doc["reshape_s"], where + "/reshape_s")
+            if self.sync != "gang" or "shapes" not in doc:
+                raise Bad("%s/reshape_s: belongs to gang jobs with shapes" % where)
+            if len(self.shapes) == 1:
+                self.reshape = None
+
     def read_progress(self, doc, where, waits):
-        members(doc, ("rounds_done", "gpus", "elapsed_s"), where)
+        members(doc, ("rounds_done", "gpus", "elapsed_s", "shape"), where)
         self.done = integer(doc.get("rounds_done", 0), where + "/rounds_done", 0, self.rounds - 1)
         self.elapsed = micros(doc.get("elapsed_s", 0), where + "/elapsed_s")
         at = where + "/gpus"
         self.running = [as_string(x, "%s/%d" % (at, i)) for i, x in enumerate(as_array(doc.get("gpus", []), at))]
+        self.shape = integer(doc.get("shape", 0), where + "/shape", 0, len(self.shapes) - 1)
         if not self.running:
-            if self.elapsed:
+            if self.elapsed or self.shape:
                 raise Bad("%s/elapsed_s: belongs to work that runs" % where)
             return
         if self.sync == "relaxed":
             raise Bad("%s: belongs to gang and rigid jobs" % at)
         if self.release or waits:
             raise Bad("%s: the job runs at 0, so that it has neither release_s nor after" % at)
-        if len(self.running) != self.tasks * self.g:
-            raise Bad("%s: names %d GPUs instead of %d" % (at, len(self.running), self.tasks * self.g))
+        shape = self.shapes[self.shape]
+        if len(self.running) != shape.tasks * shape.g:
+            raise Bad("%s: names %d GPUs instead of %d" % (at, len(self.running), shape.tasks * shape.g))
 
-    def placed(self, cpus, memory):
-        """Whether nodes matter to the job, where some node limits CPUs or memory."""
-        if self.g > 1 or self.distinct or self.only or self.exclude or self.running:
+    def placed(self, cpus, memory, coarsest):
+        """Whether nodes matter to the job, where some node limits CPUs or memory, and
+        levels go up to coarsest."""
+        if any(shape.g > 1 or shape.spreads() for shape in self.shapes) or self.within < coarsest:
+            return True
+        if self.distinct or self.only or self.exclude or self.running:
             return True
         return bool(cpus and self.cpus or memory and self.memory)
 
@@ -426,27 +540,37 @@ class Job:
 
     def rules(self):
         """Equal for jobs with equal rules about nodes."""
-        return (self.g, self.cpus, self.memory, self.distinct,
+        return (self.cpus, self.memory, self.distinct,
                 tuple(sorted(self.only.items())), tuple(sorted(self.exclude.items())), self.closed, self.quotas)
+
+    def plain(self):
+        """Whether the job has neither progress nor predecessors, setups and several shapes."""
+        return not (self.done or self.after or len(self.shapes) > 1 or self.shapes[0].counts > 1
+                    or self.shapes[0].switches())
 
     def cost(self, t):
         """f(t): what an end at t costs but for the release, in 1e-12 weight-seconds."""
         late = t - self.deadline if self.late else 0
         return self.weight * t + self.late * max(0, late)
 
-    def canonical(self):
+    def canonical(self, levels):
         form = {
             "id": self.id,
             "weight_micro": self.weight,
             "release_us": self.release,
             "rounds": self.rounds,
-            "tasks": self.tasks,
             "sync": self.sync,
             "mix": self.mix,
-            "on": {k: {"compute_us": p, "sync_us": s} for k, (p, s) in self.on.items()},
         }
-        if self.g > 1:
-            form["gpus_per_task"] = self.g
+        shapes = [shape.canonical(levels) for shape in self.shapes]
+        if len(shapes) == 1 and self.shapes[0].counts == 1:
+            form.update(shapes[0])
+        else:
+            form["shapes"] = shapes
+        if self.reshape is not None:
+            form["reshape_us"] = self.reshape
+        if self.within < len(levels) - 1:
+            form["within"] = levels[self.within]
         if self.cpus:
             form["cpus_milli_per_task"] = self.cpus
         if self.memory:
@@ -459,7 +583,8 @@ class Job:
                 form[name] = {x: sorted(v, key=utf16) for x, v in selector.items()}
         if self.users:
             form["user"] = by_utf16(self.users)
-        progress = (("rounds_done", self.done), ("gpus", self.running), ("elapsed_us", self.elapsed))
+        progress = (("rounds_done", self.done), ("gpus", self.running), ("elapsed_us", self.elapsed),
+                    ("shape", self.shape))
         if self.done or self.running:
             form["progress"] = {name: value for name, value in progress if value}
         if self.after:
@@ -637,9 +762,11 @@ class Instance:
     """A decoded instance: gpus maps node/index to (type, windows), devices are these
     by node; supply maps a type to the steps of its M_k(t), (times, levels). What runs
     at 0 is cut off the windows; taken maps a node's name to what runs there of CPUs and
-    memory, as (end, CPUs, MiB)."""
+    memory, as (end, CPUs, MiB). levels are the names of the levels from fine to coarse;
+    they are numbered from 0."""
 
-    objective, reservations, quotas = "weighted_jct", (), ()
+    objective, reservations, quotas, topology = "weighted_jct", (), (), ()
+    levels = ("node", "any")
 
     def __init__(self, docs):
         doc = members(docs[0], INSTANCE, "")
@@ -650,7 +777,7 @@ class Instance:
         as_string(doc.get("name", ""), "/name", empty=True)
         self.gpus, self.nodes, self.devices, self.jobs = {}, [], [], []
         self.names = set()
-        cluster = members(doc.get("cluster"), ("nodes", "reservations"), "/cluster")
+        cluster = members(doc.get("cluster"), ("nodes", "reservations", "topology"), "/cluster")
         at = "/cluster/reservations"
         self.reservations = [
             Reservation(x, "%s/%d" % (at, i)) for i, x in enumerate(as_array(cluster.get("reservations", []), at))
@@ -660,6 +787,7 @@ class Instance:
             raise Bad("there are too many reservations or quotas")
         for i, n in enumerate(as_array(cluster.get("nodes"), "/cluster/nodes")):
             self.read_node(n, "/cluster/nodes/%d" % i)
+        self.read_topology(cluster.get("topology", []), "/cluster/topology")
         if not self.gpus:
             raise Bad("/cluster/nodes: the cluster has no GPUs")
         if "jobs" in doc and len(docs) > 1:
@@ -667,7 +795,7 @@ class Instance:
         if "jobs" not in doc and len(docs) == 1:
             raise Bad('"jobs" is missing')
         jobs = as_array(doc["jobs"], "/jobs") if "jobs" in doc else docs[1:]
-        self.add_jobs(Job(j, "/jobs/%d" % i) for i, j in enumerate(jobs))
+        self.add_jobs(Job(j, "/jobs/%d" % i, self.levels) for i, j in enumerate(jobs))
         self.find_supply()
 
     @classmethod
@@ -682,6 +810,34 @@ class Instance:
         self.add_jobs(jobs)
         self.find_supply()
         return self
+
+    def read_topology(self, doc, where):
+        labels = [label_text(as_string(x, where), where) for x in as_array(doc, where)]
+        if len(labels) > MOST_TOPOLOGY or len(set(labels)) < len(labels):
+            raise Bad("%s: must be at most %d labels, each once" % (where, MOST_TOPOLOGY))
+        for i, label in enumerate(labels):
+            if label in ("node", "any", "all"):
+                raise Bad("%s/%d: %s is no label of a topology" % (where, i, quoted(label)))
+            for node in self.nodes:
+                if label not in node.labels:
+                    raise Bad("%s/%d: node %s lacks the label" % (where, i, quoted(node.name)))
+        self.topology, self.levels = tuple(labels), ("node",) + tuple(reversed(labels)) + ("any",)
+
+    def domain(self, node, level):
+        """Equal for the nodes of a domain of a level: nodes share one if they agree in its
+        label and in all coarser ones."""
+        if level == 0:
+            return node.name
+        return tuple(node.labels[x] for x in self.topology[: len(self.levels) - 1 - level])
+
+    def level_per(self, per):
+        """The level by which a pool is split."""
+        return self.levels.index("any" if per == "all" else per)
+
+    def spread(self, nodes):
+        """The finest level that has all the nodes in one domain."""
+        nodes = set(nodes)
+        return next(level for level in range(len(self.levels)) if len({self.domain(x, level) for x in nodes}) == 1)
 
     def read_node(self, doc, where):
         members(doc, NODE, where)
@@ -740,9 +896,13 @@ class Instance:
                 raise Bad("/jobs/%d/id: %s stands twice" % (i, quoted(job.id)))
             ids.add(job.id)
             self.jobs.append(job)
-            units = job.rounds * (job.tasks if job.sync == "relaxed" else 1)
             release, weight = max(release, job.release), weight + job.weight + job.late
-            work += units * max(p + s for p, s in job.on.values()) + max(job.after.values(), default=0)
+            longest = 0  # of a round, with a setup and a change of the shape
+            for shape in job.shapes:
+                tasks = shape.tasks if job.sync == "relaxed" else 1
+                times = tasks * max(p.compute + p.sync for p in shape.on.values())
+                longest = max(longest, times + max(p.switch for p in shape.on.values()) + (job.reshape or 0))
+            work += job.rounds * longest + max(job.after.values(), default=0)
             if edge + release + work > LIMIT:
                 raise Bad("/jobs/%d: the last change, the last release and all work up to here pass 2^53 µs" % i)
             if weight > MOST_WEIGHT:
@@ -778,7 +938,7 @@ class Instance:
 
     def find_running(self):
         """Fills in what the jobs have left, and cuts what runs at 0 off the windows."""
-        held, self.taken = {}, {}
+        held, self.taken, self.runs = {}, {}, {}
         indices = {}
         for i, quota in enumerate(self.quotas):
             indices.setdefault(quota.user, []).append(i)
@@ -790,13 +950,12 @@ class Instance:
             j.closed = tuple(x for x, r in enumerate(self.reservations) if not r.admits(j))
             if j.running:
                 places = self.places_of(j, at, by_name, held)
-                n = j.rounds - j.done if j.sync == "rigid" else 1
-                j.ends = n * max(sum(j.on[kind]) for _, kind in places) - j.elapsed
+                shape = j.shapes[j.shape]
                 if j.ends <= 0:
                     raise Bad("%s/elapsed_s: the work has ended" % at)
-                j.first += n
+                j.first = j.rounds if j.sync == "rigid" else min(j.rounds, j.done + shape.counts)
                 for (name, _), n in places.items():
-                    self.take(by_name[name], j, n // j.g, at)
+                    self.take(by_name[name], j, n // shape.g, at)
             j.left, j.begin = j.rounds - j.first, max(j.release, j.ends)
             j.fixed = not j.left
         for i, node in enumerate(self.nodes):
@@ -809,8 +968,9 @@ class Instance:
                 self.gpus.update(zip(names, self.devices[i]))
 
     def places_of(self, j, at, nodes, held):
-        """{(node, type): GPUs} on which j runs at 0. Adds when they are free to held."""
-        places = {}
+        """{(node, type): GPUs} on which j runs at 0. Sets when this ends, and adds it to
+        held."""
+        places, shape = {}, j.shapes[j.shape]
         for i, name in enumerate(j.running):
             where = "%s/gpus/%d" % (at, i)
             if name not in self.gpus:
@@ -820,28 +980,31 @@ class Instance:
             kind, node = self.gpus[name][0], nodes[name[: name.rindex("/")]]
             if node.busy.get(int(name[name.rindex("/") + 1 :]), 0):
                 raise Bad("%s: GPU %s is busy" % (where, quoted(name)))
-            if kind not in j.on:
+            if kind not in shape.on:
                 raise Bad("%s: the job has no times on %s" % (where, quoted(kind)))
             if not j.may_use(node):
                 raise Bad("%s: the job may not use this node" % where)
-            held[name] = 0
+            held[name], self.runs[name] = 0, j.id
             places[node.name, kind] = places.get((node.name, kind), 0) + 1
         tasks = {}
         for (name, _), n in places.items():
-            tasks[name] = tasks.get(name, 0) + n // j.g
-        if any(n % j.g for n in places.values()):
-            raise Bad("%s/gpus: a task holds %d GPUs of one type on one node" % (at, j.g))
+            tasks[name] = tasks.get(name, 0) + n // shape.g
+        if any(n % shape.g for n in places.values()):
+            raise Bad("%s/gpus: a task holds %d GPUs of one type on one node" % (at, shape.g))
         if not j.mix and len({kind for _, kind in places}) > 1:
             raise Bad("%s/gpus: are of several types" % at)
         if j.distinct and max(tasks.values()) > 1:
             raise Bad("%s/gpus: two tasks are on one node" % at)
-        ends = max(sum(j.on[kind]) for _, kind in places)
-        ends = ends * (j.rounds - j.done if j.sync == "rigid" else 1) - j.elapsed
+        spread = self.spread([nodes[name] for name, _ in places])
+        if spread > j.within:
+            raise Bad("%s/gpus: are not in one domain of the level %s" % (at, quoted(self.levels[j.within])))
+        rounds = shape.rounds(j.rounds - j.done) if j.sync == "rigid" else 1
+        j.ends = rounds * max(shape.on[kind].duration(spread) for _, kind in places) - j.elapsed
         for name in j.running:
-            held[name] = ends
+            held[name] = j.ends
         for name, _ in places:
             start, end = nodes[name].windows[0]
-            if start > 0 or end < ends:
+            if start > 0 or end < j.ends:
                 raise Bad("%s/gpus: node %s leaves before the work ends" % (at, quoted(name)))
         return places
 
@@ -862,22 +1025,24 @@ class Instance:
                    for j in self.jobs if j.fixed)
 
     def clock(self):
-        """{id: (a', P, the least time of the rounds that are left)}: before a' nothing of
-        what is left starts, and no schedule ends the job before P."""
+        """{id: (a', P, the least setup and time of the rounds that are left)}: before a' no
+        round of what is left starts, and no schedule ends the job before P."""
         if self.times is None:
             times = {}
             for j in self.in_order():
                 start = max([j.begin] + [times[name][1] + lag for name, lag in j.after.items()])
-                least = j.left * least_round(self, j) if j.left else 0
-                times[j.id] = start, (j.ends if j.fixed else start + least), least
+                setup, least = least_times(self, j) if j.left else (0, 0)
+                times[j.id] = start + setup, (j.ends if j.fixed else start + setup + least), setup + least
             self.times = times
         return self.times
 
     def find_supply(self):
         self.times = None
-        self.sha, self.supply, self.groups, self.rooms, self.by_name = None, {}, None, {}, None
+        self.sha, self.supply, self.groups, self.found, self.by_name = None, {}, None, {}, None
         cpus, memory = any(n.cpus for n in self.nodes), any(n.memory for n in self.nodes)
-        self.placed = bool(self.reservations or self.quotas) or any(j.placed(cpus, memory) for j in self.jobs)
+        self.placed = bool(self.reservations or self.quotas) or any(
+            j.placed(cpus, memory, len(self.levels) - 1) for j in self.jobs
+        )
         self.asked = {v for j in self.jobs for x in (j.only, j.exclude) for v in x.get("node", ())}
         self.asked.update(v for r in self.reservations for v in r.only.get("node", ()))
         changes = {}
@@ -910,22 +1075,22 @@ class Instance:
     def ask_for(self, names):
         """Makes groups of their own of nodes that the selectors of pools name."""
         if not self.asked.issuperset(names):
-            self.asked, self.groups, self.rooms = self.asked.union(names), None, {}
+            self.asked, self.groups, self.found = self.asked.union(names), None, {}
 
-    def room(self, j, kind):
-        """The steps of how many tasks of j find room on GPUs of a type."""
-        key = (kind, j.rules())
-        if key not in self.rooms:
-            changes = {0: 0}
+    def rooms(self, j, shape, kind, level):
+        """{domain of a level: changes by time of how many tasks of j find room there on GPUs
+        of a type}. Of nodes that are alike the level of nodes has one."""
+        key = (kind, shape.g, level, j.rules())
+        if key not in self.found:
+            self.found[key] = domains = {}
             for node, supply, count in self.alike():
                 if kind not in supply or not j.may_use(node):
                     continue
-                before = 0
-                for t, room in zip(*self.room_at(node, j, supply[kind])):
-                    changes[t] = changes.get(t, 0) + count * (room - before)
+                changes, before = domains.setdefault(self.domain(node, level), {0: 0}), 0
+                for t, room in zip(*self.room_at(node, j, shape, supply[kind])):
+                    changes[t] = changes.get(t, 0) + (count if level else 1) * (room - before)
                     before = room
-            self.rooms[key] = steps_of(changes)
-        return self.rooms[key]
+        return self.found[key]
 
     def closed(self, node, j):
         """(start, end) of the reservations of a node that keep j off, merged."""
@@ -938,26 +1103,31 @@ class Instance:
                 out.append((a, b))
         return out
 
-    def room_at(self, node, j, supply):
-        """The steps of how many tasks of j find room on a node whose GPUs of a type have
-        the steps of supply, beside what runs there at 0."""
+    def room_at(self, node, j, shape, supply):
+        """The steps of how many tasks of a shape of j find room on a node whose GPUs of a
+        type have the steps of supply, beside what runs there at 0."""
         closed, taken = self.closed(node, j), self.taken.get(node.name, ())
         if not closed and not taken:
-            return supply[0], [room_on(node, j, free) for free in supply[1]]
+            return supply[0], [room_on(node, j, shape.g, free) for free in supply[1]]
         times = set(supply[0]).union(end for end, _, _ in taken).union(t for window in closed for t in window)
         out = []
         for t in sorted(times):
             cpus, memory = (sum(x[i] for x in taken if x[0] > t) for i in (1, 2))
             free = supply[1][bisect_right(supply[0], t) - 1]
             shut = any(a <= t < b for a, b in closed)
-            out.append(0 if shut else room_on(node, j, free, cpus, memory))
+            out.append(0 if shut else room_on(node, j, shape.g, free, cpus, memory))
         return sorted(times), out
 
-    def fit(self, j, kind):
-        """The most tasks of j that are on GPUs of a type at once."""
-        if not self.placed:
-            return self.peak(kind)
-        return max(self.room(j, kind)[1]) if kind in self.supply else 0
+    def fit(self, j, shape, kinds, level):
+        """The most tasks of a shape of j that are on GPUs of some types in one domain of a
+        level at once."""
+        together = {}
+        for kind in kinds:
+            for domain, changes in self.rooms(j, shape, kind, level).items():
+                total = together.setdefault(domain, {0: 0})
+                for t, n in changes.items():
+                    total[t] = total.get(t, 0) + n
+        return max((max(steps_of(changes)[1]) for changes in together.values()), default=0)
 
     def share(self, j, kind):
         """The least quota that counts j on a type, in GPUs."""
@@ -980,8 +1150,10 @@ class Instance:
             "hare": "instance/v1",
             "objective": self.objective,
             "cluster": {"nodes": [node.canonical() for node in self.nodes]},
-            "jobs": [j.canonical() for j in self.jobs],
+            "jobs": [j.canonical(self.levels) for j in self.jobs],
         }
+        if self.topology:
+            form["cluster"]["topology"] = list(self.topology)
         if self.reservations:
             form["cluster"]["reservations"] = [r.canonical() for r in self.reservations]
         if self.quotas:
@@ -1002,10 +1174,10 @@ def steps_of(changes):
     return times, list(accumulate(changes[t] for t in times))
 
 
-def room_on(node, j, free, cpus=0, memory=0):
-    """How many tasks of j a node holds with so many free GPUs, where other work holds
-    CPUs and memory."""
-    room = free // j.g
+def room_on(node, j, g, free, cpus=0, memory=0):
+    """How many tasks of j of g GPUs a node holds with so many free GPUs, where other work
+    holds CPUs and memory."""
+    room = free // g
     if node.cpus and j.cpus:
         room = min(room, (node.cpus - cpus) // j.cpus)
     if node.memory and j.memory:
@@ -1071,14 +1243,17 @@ def fault_line(f):
 
 
 class Entry:
-    """Rounds round … round + rounds − 1 of a job on one GPU, times in µs."""
+    """So many rounds of a job on one GPU, times in µs: the first does the units from round
+    on, and each does counts. sync is that of the rounds that are looked at; setup is the
+    setup before the first."""
 
     __slots__ = (
         "gpu", "kind", "round", "rounds", "tasks", "period", "start", "compute", "sync", "free_until", "held_until",
+        "counts", "shape", "setup", "profile",
     )
 
     def begin(self, r):
-        return self.start + (r - self.round) * self.period
+        return self.start + (r - self.round) // self.counts * self.period
 
     def computed(self, r):
         return self.begin(r) + self.tasks * self.compute
@@ -1087,16 +1262,18 @@ class Entry:
         return self.computed(r) + self.sync
 
     def end_round(self):
-        return self.round + self.rounds
+        return self.round + self.rounds * self.counts
 
 
 # The columns of a lane, with what stands for one that is left out.
-COLUMNS = (("job", None), ("round", 0), ("rounds", 1), ("tasks", 1), ("period_us", 0), ("start_us", None))
+COLUMNS = (
+    ("job", None), ("round", 0), ("rounds", 1), ("tasks", 1), ("period_us", 0), ("start_us", None), ("shape", 0),
+)
 LANE = ("gpu",) + tuple(name for name, _ in COLUMNS)
 
 
 def read_lane(doc, where, jobs):
-    """(gpu, rows of job, round, rounds, tasks, period, start), for so many jobs."""
+    """(gpu, rows of job, round, rounds, tasks, period, start, shape), for so many jobs."""
     members(doc, LANE, where)
     n = len(as_array(doc.get("job"), where + "/job"))
     columns = []
@@ -1147,7 +1324,7 @@ def check_schedule(inst, schedule, faults):
             return {}
         seen.add(gpu)
         check_lane(inst, jobs, schedule.ids, gpu, rows, entries, broken, faults)
-    times, before = {}, len(faults)
+    times, opened, before = {}, {}, len(faults)
     held = {}  # by node: times at which what tasks hold there changes, CPUs, MiB, entry, job
     for node in inst.nodes:
         for end, cpus, memory in inst.taken.get(node.name, ()):
@@ -1160,29 +1337,31 @@ def check_schedule(inst, schedule, faults):
                     faults.add("progress", "nothing is left of the job but what runs at 0", job=j.id)
                 times[j.id] = 0, j.ends
                 continue
-            span = check_job(j, entries[j.id], faults)
+            span = check_job(inst, j, entries[j.id], faults)
             if span is not None:
                 times[j.id] = span
+                opened[j.id] = min(e.start - e.setup for e in entries[j.id])
                 if inst.placed:
                     check_places(inst, j, entries[j.id], held, faults)
     if len(faults) == before:
         check_held(inst, held, faults)
     if len(faults) == start:
         check_quotas(inst, entries, faults)
-    check_after(inst, times, faults)
+    check_after(inst, times, opened, faults)
     for j in inst.jobs:
         if j.running and j.id in times:
             times[j.id] = 0, times[j.id][1]
     return times
 
 
-def check_after(inst, times, faults):
-    """That no job starts before its predecessors have ended and their lags have passed."""
+def check_after(inst, times, opened, faults):
+    """That no job, nor any of its setups, starts before its predecessors have ended and
+    their lags have passed."""
     for j in inst.jobs:
         for name, lag in j.after.items():
-            if j.id in times and name in times and times[j.id][0] < times[name][1] + lag:
+            if j.id in opened and name in times and opened[j.id] < times[name][1] + lag:
                 detail = "starts before job %s has ended and its lag has passed" % quoted(name)
-                faults.add("after", detail, job=j.id, by_us=times[name][1] + lag - times[j.id][0])
+                faults.add("after", detail, job=j.id, by_us=times[name][1] + lag - opened[j.id])
 
 
 def check_quotas(inst, entries, faults):
@@ -1216,14 +1395,19 @@ def check_lane(inst, jobs, ids, gpu, rows, entries, broken, faults):
     kind, windows = inst.gpus[gpu]
     opens = [a for a, _ in windows]
     node, shut = inst.node_of(gpu) if inst.reservations else None, {}
-    busy_until, before = 0, None
-    for index, first, rounds, tasks, period, start in rows:
+    busy_until, before, of = 0, None, inst.runs.get(gpu)
+    for index, first, rounds, tasks, period, start, which in rows:
         j = jobs[ids[index]]
 
         def fault(constraint, detail, by_us=None):
             faults.add(constraint, detail, job=j.id, round=first, gpu=gpu, by_us=by_us)
 
-        if kind not in j.on:
+        if which >= len(j.shapes):
+            fault("form", "the job has %d shapes, counted from 0, and none is %d" % (len(j.shapes), which))
+            broken.add(j.id)
+            continue
+        shape = j.shapes[which]
+        if kind not in shape.on:
             fault("profile", "the job has no profile for type %s" % kind)
             broken.add(j.id)
             continue
@@ -1231,8 +1415,8 @@ def check_lane(inst, jobs, ids, gpu, rows, entries, broken, faults):
             fault("progress", "round %d is done, or runs at 0: the first one left is %d" % (first, j.first))
             broken.add(j.id)
             continue
-        if rounds < 1 or tasks < 1 or first + rounds > j.rounds or tasks > j.tasks:
-            fault("form", "%d rounds of %d tasks: the job has %d of %d" % (rounds, tasks, j.rounds, j.tasks))
+        if rounds < 1 or tasks < 1 or first + (rounds - 1) * shape.counts >= j.rounds or tasks > shape.tasks:
+            fault("form", "%d rounds of %d tasks: the job has %d of %d" % (rounds, tasks, j.rounds, shape.tasks))
             broken.add(j.id)
             continue
         if tasks > 1 and j.sync != "relaxed":
@@ -1241,14 +1425,21 @@ def check_lane(inst, jobs, ids, gpu, rows, entries, broken, faults):
             continue
         e = Entry()
         e.gpu, e.kind, e.round, e.rounds, e.tasks, e.period, e.start = gpu, kind, first, rounds, tasks, period, start
-        e.compute, e.sync = j.on[kind]
+        e.profile, e.shape, e.counts = shape.on[kind], which, shape.counts
+        # How far the rounds are spread is not known here: the shortest time goes first.
+        e.compute, e.sync = e.profile.compute, e.profile.sync_at(0)
+        e.setup, of = 0 if of == j.id else e.profile.switch, j.id
+        opens_at = start - e.setup
         hold = tasks * e.compute + (0 if j.sync == "relaxed" else e.sync)
         if rounds > 1 and period < hold:
             fault("overlap", "the period is shorter than the round holds the GPU", hold - period)
         if start < j.begin:
             fault("release", "starts before the job's release, or while the job runs", j.begin - start)
-        if start < busy_until:
-            fault("overlap", "starts before the entry before it has ended", busy_until - start)
+        elif opens_at < j.release:
+            fault("release", "the setup starts before the job's release", j.release - opens_at)
+        if opens_at < busy_until:
+            what = "the setup starts" if e.setup else "starts"
+            fault("overlap", what + " before the entry before it has ended", busy_until - opens_at)
         end = start + (rounds - 1) * period + hold
         busy_until = max(busy_until, end)
         w = bisect_right(opens, start) - 1
@@ -1257,33 +1448,43 @@ def check_lane(inst, jobs, ids, gpu, rows, entries, broken, faults):
             e.free_until = FOREVER
         else:
             e.free_until = windows[w][1]
+            if opens_at < windows[w][0]:
+                fault("service", "the setup starts before the GPU is in service, or free", windows[w][0] - opens_at)
             if node is not None:
                 if j.closed not in shut:
                     shut[j.closed] = inst.closed(node, j)
                 for a, b in shut[j.closed]:
-                    if a <= start < b:
-                        fault("reserved", "the node is reserved for others at the start", b - start)
+                    if a <= start and opens_at < b:
+                        fault("reserved", "the node is reserved for others at the start", b - opens_at)
                     elif start < a:
                         e.free_until = min(e.free_until, a)
             if end > e.free_until:
                 fault("service", "the GPU leaves service, or is reserved, before the entry has ended",
                       end - e.free_until)
         if before is not None:
-            before.free_until = min(before.free_until, start)
+            before.free_until = min(before.free_until, opens_at)
         before = e
         entries[j.id].append(e)
 
 
-def check_job(j, entries, faults):
+def check_job(inst, j, entries, faults):
     """The conditions between the entries of one job. Between two marks the
     same entries run, so that begin and finish are linear in the round: the
     difference of the greatest finish and the least next begin is convex, and
-    its ends tell."""
-    if j.sync == "rigid" and not check_rigid(j, entries, faults):
-        return None
-    marks = sorted({j.first, j.rounds}.union(e.round for e in entries).union(e.end_round() for e in entries))
+    its ends tell. Rounds are counted by units; the last may do more than are left."""
+    spreads = j.within < len(inst.levels) - 1 or any(shape.spreads() for shape in j.shapes)
+    if j.sync == "rigid":
+        if entries and spreads:
+            set_spread(inst, entries)
+        if not check_rigid(j, entries, faults):
+            return None
+    marks = {j.first, j.rounds}.union(e.round for e in entries).union(min(e.end_round(), j.rounds) for e in entries)
+    marks = sorted(marks)
     entries.sort(key=lambda e: e.round)
     running, next_entry, first, before, whole = [], 0, None, None, True
+    last_shape, reshaped = j.shape if j.running else None, 0
+    if j.running:
+        before = j.ends
 
     def fault(constraint, r, detail, gpu=None, by_us=None):
         faults.add(constraint, detail, job=j.id, round=r, gpu=gpu, by_us=by_us)
@@ -1293,27 +1494,43 @@ def check_job(j, entries, faults):
         while next_entry < len(entries) and entries[next_entry].round == lo:
             running.append(entries[next_entry])
             next_entry += 1
-        found = sum(e.tasks for e in running)
-        if found != j.tasks * j.g:
-            fault("tasks", lo, "%d tasks instead of %d%s" % (found, j.tasks * j.g, ", GPU by GPU" if j.g > 1 else ""))
+        shape = j.shapes[running[0].shape if running else 0]
+        found, wanted = sum(e.tasks for e in running), shape.tasks * shape.g
+        if found != wanted:
+            fault("tasks", lo, "%d tasks instead of %d%s" % (found, wanted, ", GPU by GPU" if shape.g > 1 else ""))
             whole = False
             if not running:
                 before = None
                 continue
-        last = hi - 1
+        u = shape.counts
+        if any(j.shapes[e.shape] is not shape or (lo - e.round) % u for e in running):
+            fault("shape", lo, "the tasks do not do the same units")
+            return None
+        changes = last_shape is not None and last_shape != running[0].shape
+        if changes and j.reshape is None:
+            fault("shape", lo, "the job changes its shape")
+        last_shape, reshaped = running[0].shape, j.reshape or 0 if changes else 0
+        if spreads:
+            spread = set_spread(inst, running)
+            if spread > j.within:
+                fault("within", lo, "the round is not in one domain of the level %s" % quoted(inst.levels[j.within]))
+        last = lo + (-(-(hi - lo) // u) - 1) * u
         begin = min(e.begin(lo) for e in running)
         first = begin if first is None else min(first, begin)
-        if before is not None and begin < before:
+        if before is not None and begin < before + reshaped:
             e = min(running, key=lambda e: e.begin(lo))
-            fault("precedence", lo, "starts before round %d has synchronised" % (lo - 1), e.gpu, before - begin)
-        for r in sorted({lo, last - 1}) if last > lo else ():
-            e = min(running, key=lambda e: e.begin(r + 1))
-            late = max(e.finish(r) for e in running) - e.begin(r + 1)
+            detail = "starts before the round before it has synchronised, and the job has changed its shape"
+            if not reshaped:
+                detail = "starts before round %d has synchronised" % (lo - 1)
+            fault("precedence", lo, detail, e.gpu, before + reshaped - begin)
+        for r in sorted({lo, last - u}) if last > lo else ():
+            e = min(running, key=lambda e: e.begin(r + u))
+            late = max(e.finish(r) for e in running) - e.begin(r + u)
             if late > 0:
-                fault("precedence", r + 1, "starts before round %d has synchronised" % r, e.gpu, late)
+                fault("precedence", r + u, "starts before round %d has synchronised" % r, e.gpu, late)
         before = max(e.finish(last) for e in running)
         for e in running:
-            if e.end_round() == hi:
+            if min(e.end_round(), j.rounds) == hi:
                 e.held_until = e.computed(last) if j.sync == "relaxed" else before
         if j.sync == "relaxed":
             continue
@@ -1328,12 +1545,21 @@ def check_job(j, entries, faults):
         for e in running:
             # Within an entry and between entries of this job the order of
             # rounds keeps the GPU; after its last round nothing else does.
-            if e.end_round() == hi and before > e.free_until:
+            if min(e.end_round(), j.rounds) == hi and before > e.free_until:
                 detail = "the GPU is given away before the slowest task has synchronised"
                 fault("gang", last, detail, e.gpu, before - e.free_until)
     if whole and before > LIMIT:
         fault("form", j.rounds - 1, "the job ends after 2^53 µs", by_us=before - LIMIT)
     return (first, before) if whole else None
+
+
+def set_spread(inst, entries):
+    """Sets the synchronisation of rounds that consist of these entries, and returns how
+    far they are spread."""
+    spread = inst.spread([inst.node_of(e.gpu) for e in entries])
+    for e in entries:
+        e.sync = e.profile.sync_at(spread)
+    return spread
 
 
 def check_places(inst, j, entries, held, faults):
@@ -1352,13 +1578,14 @@ def check_places(inst, j, entries, held, faults):
             return
         tasks = {}
         for e in here:
-            tasks.setdefault((e.kind, e.round, e.rounds, e.tasks, e.period, e.start), []).append(e)
+            tasks.setdefault((e.kind, e.round, e.rounds, e.tasks, e.period, e.start, e.shape), []).append(e)
         for equal in tasks.values():
-            if len(equal) % j.g:
+            g = j.shapes[equal[0].shape].g
+            if len(equal) % g:
                 detail = "%d entries of a node and type are equal, which is no multiple of the %d GPUs of a task"
-                fault("task", equal[0], detail % (len(equal), j.g))
+                fault("task", equal[0], detail % (len(equal), g))
                 return
-            for e in equal[:: j.g] if node.cpus and j.cpus or node.memory and j.memory else ():
+            for e in equal[::g] if node.cpus and j.cpus or node.memory and j.memory else ():
                 changes = held.setdefault(node.name, [])
                 changes.append((e.start, 1, j.cpus, j.memory, j.id, e.round, e.gpu))
                 changes.append((e.held_until, 0, -j.cpus, -j.memory, j.id, e.round, e.gpu))
@@ -1368,7 +1595,7 @@ def check_places(inst, j, entries, held, faults):
             n = 0
             for _, by, e in marks:
                 n += by
-                if n > j.g:
+                if n > j.shapes[e.shape].g:
                     fault("distinct", e, "the node has two tasks of a round, although the job wants distinct nodes")
                     return
 
@@ -1401,8 +1628,12 @@ def check_rigid(j, entries, faults):
     runs = {}
     for e in sorted(entries, key=lambda e: (e.round, e.start)):
         runs.setdefault(e.gpu, []).append(e)
-    if len(runs) != j.tasks * j.g:
-        faults.add("rigid", "the job runs on %d GPUs instead of %d" % (len(runs), j.tasks * j.g), job=j.id)
+    shape = j.shapes[entries[0].shape if entries else 0]
+    if any(j.shapes[e.shape] is not shape for e in entries):
+        faults.add("rigid", "the job changes its shape", job=j.id)
+        return False
+    if len(runs) != shape.tasks * shape.g:
+        faults.add("rigid", "the job runs on %d GPUs instead of %d" % (len(runs), shape.tasks * shape.g), job=j.id)
     for gpu, run in runs.items():
         done, time = j.first, run[0].start
         for e in run:
@@ -1413,9 +1644,9 @@ def check_rigid(j, entries, faults):
             if e.start != time or e.rounds > 1 and e.period != d:
                 fault("the rounds are not back to back", gpu, e.round)
                 break
-            done, time = done + e.rounds, time + e.rounds * d
+            done, time = done + e.rounds * e.counts, time + e.rounds * d
         else:
-            if done != j.rounds:
+            if done < j.rounds:
                 fault("the job leaves this GPU after %d of %d rounds" % (done, j.rounds), gpu)
     return len(faults) == good and good < MOST_FAULTS
 
@@ -1445,8 +1676,7 @@ class Pool:
             self.kind = as_string(doc[self.what], "%s/%s" % (where, self.what), empty=True)
         self.per = doc.get("per")
         if self.what == "type":
-            if self.per not in ("node", "all"):
-                raise Bad('%s/per: must be "node" or "all"' % where)
+            as_string(self.per, where + "/per")  # whether it is a level, the instance says
         elif {"per", "only", "sizes"}.intersection(doc) - ({"sizes"} if self.what == "quota" else set()):
             raise Bad("%s: per, only and sizes belong to pools of GPUs" % where)
         self.only = read_selector(doc.get("only", {}), where + "/only")
@@ -1533,54 +1763,82 @@ def bound_of(inst, c):
     return machine_bound(inst)
 
 
-def modes_of(inst, j):
-    """(tasks at once, compute, sync, type) of the types that ever serve j. Where nodes
-    matter, gang and rigid jobs have those alone on which a whole round finds room."""
-    modes = [(inst.fit(j, k), p, s, k) for k, (p, s) in sorted(j.on.items()) if inst.peak(k) > 0]
-    if not inst.placed:
-        return modes
-    if j.sync == "relaxed":
-        modes = [(min(n, inst.share(j, k) // j.g), p, s, k) for n, p, s, k in modes]
-    elif not j.mix:
-        modes = [m for m in modes if inst.share(j, m[3]) >= j.tasks * j.g]
-    if j.mix:
-        levels = {}
-        for n, _, _, k in modes:
-            times, counts = inst.room(j, k)
-            for t, before, after in zip(times, [0] + counts, counts):
-                levels[t] = levels.get(t, 0) + after - before
-        if max(steps_of(levels or {0: 0})[1]) < j.tasks:
-            return []
-    least = 1 if j.sync == "relaxed" or j.mix else j.tasks
-    return [m for m in modes if m[0] >= least]
+# A way in which a round of a job runs: at most m tasks at once on a type, in one domain of a
+# level; sync is that of rounds which this level holds.
+Mode = namedtuple("Mode", "m compute sync kind level switch")
 
 
-def least_round(inst, j):
-    """τ in µs: the least time of one round of j on an empty cluster."""
-    modes = modes_of(inst, j)
-    if not modes:
-        raise Refused("job %s can run on no GPU of this cluster: nothing is to be bounded" % quoted(j.id))
+def modes_of(inst, j, shape):
+    """The modes of the rounds of a shape on the types that ever serve j. Where nodes
+    matter or there are shapes, gang and rigid jobs have those alone on which a whole round
+    finds room."""
+    kinds, levels = [k for k in sorted(shape.on) if inst.peak(k) > 0], len(inst.levels)
+    strict = inst.placed or len(j.shapes) > 1 or shape.counts > 1
+    if not strict:
+        return [Mode(inst.peak(k), *shape.on[k][:2], k, levels - 1, shape.on[k].switch) for k in kinds]
+    relaxed, out = j.sync == "relaxed", []
+    for kind in kinds:
+        p = shape.on[kind]
+        share = inst.share(j, kind)
+        if not relaxed and not j.mix and share < shape.tasks * shape.g:
+            continue
+        for level in sorted({j.within}.union(level for level, _ in p.by_level if level < j.within)):
+            m = inst.fit(j, shape, [kind], level)
+            if relaxed:
+                m = min(m, share // shape.g)
+            elif m < (1 if j.mix else shape.tasks):
+                continue
+            elif j.mix and inst.fit(j, shape, kinds, level) < shape.tasks:
+                continue
+            if m > 0:
+                out.append(Mode(m, p.compute, p.sync_at(level), kind, level, p.switch))
+    return out
+
+
+def least_round(j, shape, modes):
+    """τ in µs: the least time of one round of a shape of j on an empty cluster; None where
+    there never is room for it."""
     if j.sync == "relaxed":
 
         def enough(t):
-            return sum(m * max(0, (t - s) // p) for m, p, s, _ in modes) >= j.tasks
+            return sum(x.m * max(0, (t - x.sync) // x.compute) for x in modes) >= shape.tasks
 
-        lo, hi = 0, min(p * -(-j.tasks // m) + s for m, p, s, _ in modes)  # the best type alone
+        # The best type alone.
+        lo, hi = 0, min((x.compute * -(-shape.tasks // x.m) + x.sync for x in modes), default=0)
         while hi - lo > 1:
             mid = (lo + hi) // 2
             lo, hi = (lo, mid) if enough(mid) else (mid, hi)
-        return hi
+        return hi or None
     if j.mix:
         total = 0
-        for d, m in sorted((p + s, m) for m, p, s, _ in modes):
+        for d, m in sorted((x.compute + x.sync, x.m) for x in modes):
             total += m
-            if total >= j.tasks:
+            if total >= shape.tasks:
                 return d
-    else:
-        wide = [p + s for m, p, s, _ in modes if m >= j.tasks]
-        if wide:
-            return min(wide)
-    raise Refused("job %s is wider than the cluster: nothing is to be bounded" % quoted(j.id))
+        return None
+    return min((x.compute + x.sync for x in modes if x.m >= shape.tasks), default=None)
+
+
+def shapes_with_room(inst, j):
+    """(shape, modes, τ) of the shapes of which a round ever finds room."""
+    out = []
+    for shape in j.shapes:
+        modes = modes_of(inst, j, shape)
+        tau = least_round(j, shape, modes)
+        if tau is not None:
+            out.append((shape, modes, tau))
+    if not out:
+        raise Refused("job %s can run on no GPUs of this cluster: nothing is to be bounded" % quoted(j.id))
+    return out
+
+
+def least_times(inst, j):
+    """(σ, ℓ): the least setup before the first round, and the least time of what is left."""
+    shapes = shapes_with_room(inst, j)
+    setup = 0 if j.running else min(mode.switch for _, modes, _ in shapes for mode in modes)
+    if j.reshape is None:
+        return setup, min(shape.rounds(j.left) * tau for shape, _, tau in shapes)
+    return setup, min(-(-j.left * tau // shape.counts) for shape, _, tau in shapes)
 
 
 def machine_bound(inst):
@@ -1597,10 +1855,13 @@ def machine_bound(inst):
     arrivals, work, sync = [], [], []
     clock, jobs = inst.clock(), [j for j in inst.jobs if not j.fixed]
     for i, j in enumerate(jobs):
-        modes = modes_of(inst, j)
-        relaxed = j.sync == "relaxed"
-        work.append(j.tasks * j.g * j.left * min(p if relaxed else p + s for _, p, s, _ in modes))
-        sync.append(min(s for _, _, s, _ in modes) if relaxed else 0)
+        relaxed, least = j.sync == "relaxed", []
+        shapes = shapes_with_room(inst, j)
+        for shape, modes, _ in shapes:
+            each = shape.tasks * shape.g * min(x.compute + (0 if relaxed else x.sync) for x in modes)
+            least.append(shape.rounds(j.left) * each if j.reshape is None else Fraction(j.left * each, shape.counts))
+        work.append(min(least))
+        sync.append(min(x.sync for _, modes, _ in shapes for x in modes) if relaxed else 0)
         arrivals.append((clock[j.id][0] * speed, Fraction(-j.weight, work[i]), i))
     arrivals.sort(reverse=True)
     left, twice = list(work), [0] * len(work)  # twice: 2·∫ time over the service of a job
@@ -1623,7 +1884,10 @@ def machine_bound(inst):
             terms.append((j.late * max(0, clock[j.id][1] - j.deadline), 10**12))
         # w (B + W/2M + σ − a), B = twice/(2 W M)
         middle = j.weight * (twice[i] + work[i] ** 2)
-        terms.append((middle + j.weight * (sync[i] - j.release) * 2 * work[i] * speed, 2 * work[i] * speed * 10**12))
+        n, d = middle + j.weight * (sync[i] - j.release) * 2 * work[i] * speed, 2 * work[i] * speed * 10**12
+        if j.reshape is not None:
+            n, d = Fraction(n, d).numerator, Fraction(n, d).denominator
+        terms.append((n, d))
     return add_up(terms)
 
 
@@ -1678,21 +1942,27 @@ def price_bound(inst, c):
             continue
         start, path, _ = clock[j.id]
         path = path if c.path else start
-        modes = modes_with_prices(inst, c, j, rows)
         cost = Cost(weights[j.id])
         if inst.objective == "jct_and_tardiness" and j.late:
             cost = Cost(weights[j.id], j.late, j.deadline)
-        if j.sync == "rigid":
-            n, d = min(rigid_phi(j, cost, start, path, c.grid, p + s, row) for p, s, row in modes), 1
-        else:
-            n, d = Fluid(j, cost, start, path, c.grid, modes).least()
-        if j.sync == "relaxed" and c.step is not None:
-            steps = Steps.of(inst, j, c, cost, lambda kind: class_prices(inst, c, j, kind, 1))
+        values = []
+        for shape, modes in priced_modes(inst, c, j, rows):
+            if j.sync == "rigid":
+                rounds = shape.rounds(j.left)
+                values += [(rigid_phi(cost, start, path, c.grid, rounds * (x.compute + x.sync), row), 1)
+                           for x, _, row in modes]
+                continue
+            value = fluid_of(j, cost, start, path, c.grid, modes).least()
+            steps = None
+            if j.sync == "relaxed" and c.step is not None:
+                steps = Steps.of(inst, j, shape, c, cost, partial(class_prices, inst, c, j, shape, tasks=1))
             if steps is not None:
                 work += steps.work
                 if work > MOST_WORK:
                     raise Refused("step_us is too fine to check for this many jobs")
-                n, d = max((n, d), (steps.least(), 1), key=lambda x: Fraction(*x))
+                value = max(value, (steps.least(), 1), key=lambda x: Fraction(*x))
+            values.append(value)
+        n, d = values[0] if len(values) == 1 else min(values, key=lambda x: Fraction(*x))
         terms.append((n - 1000 * j.weight * j.release * d, d * 10**15))
     return add_up(terms)
 
@@ -1708,17 +1978,20 @@ def makespan_bound(inst, c):
     for j in inst.jobs:
         if proved or j.fixed:
             continue
-        start, modes = clock[j.id][0], modes_with_prices(inst, c, j, rows)
-        if j.sync == "rigid":
-            costs = [rigid_phi(j, Cost(0), start, start, c.grid, p + s, row, end) for p, s, row in modes]
-            costs = [x for x in costs if x is not None]
-            least = (min(costs), 1) if costs else None
-        else:
-            least = Fluid(j, Cost(0), start, start, c.grid, modes).least_by(end)
-        if least is None:
+        start, values = clock[j.id][0], []
+        for shape, modes in priced_modes(inst, c, j, rows):
+            if j.sync == "rigid":
+                rounds = shape.rounds(j.left)
+                costs = [rigid_phi(Cost(0), start, start, c.grid, rounds * (x.compute + x.sync), row, end)
+                         for x, _, row in modes]
+                values += [(x, 1) for x in costs if x is not None]
+            else:
+                values.append(fluid_of(j, Cost(0), start, start, c.grid, modes).least_by(end))
+        values = [x for x in values if x is not None]
+        if not values:
             proved = True
         else:
-            terms.append(least)
+            terms.append(min(values, key=lambda x: Fraction(*x)))
     if not proved and add_up(terms)[0] <= 0:
         raise Refused("the certificate does not prove that no schedule ends by %s s" % seconds(end))
     return end + 1, 10**6
@@ -1756,28 +2029,34 @@ def moved_weights(inst, c):
     return weights, moved
 
 
-def modes_with_prices(inst, c, j, rows):
-    """(compute, sync, what a second of a round pays by cell) of the modes and classes of
-    j; rows keeps what jobs have in common."""
+def priced_modes(inst, c, j, rows):
+    """The shapes of j, each with its modes and classes: (mode, units that a round does, what
+    a second of a round pays by cell). Where the shape may change there is one list for all.
+    rows keeps what jobs have in common."""
     out = []
-    for _, p, s, kind in modes_of(inst, j):
-        key = kind, j.sync if j.sync == "relaxed" else j.mix, j.tasks, j.rules()
-        if key not in rows:
-            rows[key] = class_prices(inst, c, j, kind)
-        out += [(p, s, row) for row in rows[key]]
+    for shape, modes, _ in shapes_with_room(inst, j):
+        priced = []
+        for mode in modes:
+            key = (mode.kind, mode.level, j.sync if j.sync == "relaxed" else j.mix, shape.tasks, shape.g, j.rules())
+            if key not in rows:
+                rows[key] = class_prices(inst, c, j, shape, mode.kind, mode.level)
+            priced += [(mode, shape.counts, row) for row in rows[key]]
+        out.append((shape, priced))
+    if j.reshape is not None:
+        return [(None, [x for _, priced in out for x in priced])]
     return out
 
 
-def class_prices(inst, c, j, kind, tasks=None):
-    """What a second of a round of j, or of so many of its tasks, pays by cell on GPUs of a
-    type: a row for each class of nodes that ever have room for j. Nodes in the same
-    pools are a class."""
+def class_prices(inst, c, j, shape, kind, level=None, tasks=None):
+    """What a second of a round of a shape of j, held by a level, or of so many of its tasks,
+    pays by cell on GPUs of a type: a row for each class of nodes that ever have room for j.
+    Nodes in the same pools are a class."""
     whole = tasks is None and j.sync != "relaxed" and not j.mix
-    tasks = tasks or j.tasks
+    tasks = tasks or shape.tasks
     nothing = [0] * (len(c.grid) - 1)
 
     def pays(single, sizes, whole):
-        size, units = (j.g * j.tasks, 1) if whole else (j.g, tasks)
+        size, units = (shape.g * shape.tasks, 1) if whole else (shape.g, tasks)
         if size in sizes:
             return [units * x for x in sizes[size]]
         return [units * size * x for x in single or nothing]
@@ -1790,7 +2069,7 @@ def class_prices(inst, c, j, kind, tasks=None):
     counted = [pool.what == "quota" and pool.kind in j.quotas and inst.quotas[pool.kind].counts(kind)
                for pool in c.pools]
     for node, supply, _ in inst.alike():
-        if kind in supply and j.may_use(node) and any(inst.room_at(node, j, supply[kind])[1]):
+        if kind in supply and j.may_use(node) and any(inst.room_at(node, j, shape, supply[kind])[1]):
             classes[tuple(counts or pool.has(node, supply) and pool.concerns(kind)
                           for pool, counts in zip(c.pools, counted))] = None
     out = []
@@ -1800,7 +2079,7 @@ def class_prices(inst, c, j, kind, tasks=None):
             if not inside[i]:
                 continue
             if pool.what == "type":
-                whole_here = whole and pool.per == "all" and all(x[i] for x in classes)
+                whole_here = whole and level <= inst.level_per(pool.per) and all(x[i] for x in classes)
                 more = pays(pool.row, pool.sizes, whole_here)
             elif pool.what == "quota":
                 more = pays(pool.row, pool.sizes, whole)
@@ -1818,7 +2097,7 @@ def class_prices(inst, c, j, kind, tasks=None):
 def domains(inst, pool):
     """{steps of GPUs, thousandths of CPUs or MiB in service: how many} of the domains of
     a pool."""
-    out, together = {}, {0: 0}
+    out, together, of_level = {}, {0: 0}, {}
     if pool.what == "quota":
         quota, ends = inst.quotas[pool.kind], {}
         for j in inst.jobs:
@@ -1838,10 +2117,13 @@ def domains(inst, pool):
             key = brief(*supply[pool.kind])
             out[key] = out.get(key, 0) + count
         else:
-            before = 0
-            for t, level in zip(*supply[pool.kind]):
-                together[t] = together.get(t, 0) + count * (level - before)
-                before = level
+            before, here = 0, of_level.setdefault(inst.domain(node, inst.level_per(pool.per)), {0: 0})
+            for t, n in zip(*supply[pool.kind]):
+                here[t] = here.get(t, 0) + count * (n - before)
+                before = n
+    for changes in of_level.values():
+        key = brief(*steps_of(changes))
+        out[key] = out.get(key, 0) + 1
     return out or {brief(*steps_of(together)): 1}
 
 
@@ -1895,6 +2177,8 @@ def check_prices(inst, c):
                 detail = "a pool prices the %s of nodes with %s, one of which has no limit"
                 raise Refused(detail % ("CPUs" if pool.what == "cpus" else "memory", quoted(pool.kind)))
             continue
+        elif pool.per not in inst.levels[:-1] + ("all",):
+            raise Refused("a pool is per %s, which is no level" % quoted(pool.per))
         work += cells * len(pool.sizes) * sum(1 + max(levels) for _, levels in domains(inst, pool))
     if work > MOST_WORK:
         raise Refused("a grid of %d cells is too fine to check with so many sizes" % cells)
@@ -1948,11 +2232,10 @@ def dearest(goods, counts):
     return out
 
 
-def rigid_phi(j, cost, start, path, grid, d, row, by=None):
-    """min over S ≥ start of f(S + R d) + ∫ row over the block: the cost is linear in S
+def rigid_phi(cost, start, path, grid, length, row, by=None):
+    """min over S ≥ start of f(S + length) + ∫ row over the block: the cost is linear in S
     but where an end of the block meets the grid or a kink of f. None where the block
     does not end by a given time."""
-    length = j.left * d
     paid = [0]
     for g, price in enumerate(row):
         paid.append(paid[-1] + price * (grid[g + 1] - grid[g]))
@@ -1969,6 +2252,12 @@ def rigid_phi(j, cost, start, path, grid, d, row, by=None):
     return min((cost.at(s + length) + until(s + length) - until(s) for s in starts), default=None)
 
 
+def fluid_of(j, cost, start, path, grid, modes):
+    """The fluid of the modes of priced_modes."""
+    counts = [units for _, units, _ in modes]
+    return Fluid(j, cost, start, path, grid, [(x.compute, x.sync, row) for x, _, row in modes], counts)
+
+
 class Fluid:
     """φ of a relaxed or gang job: least over the last pieces L of time of
 
@@ -1977,24 +2266,32 @@ class Fluid:
     with n_ik the price of one round done in mode k in piece i. Floats only
     propose μ. A value is taken where exact one-sided derivatives prove μ to be
     the maximum, and another L is dismissed where an exact value at some μ is no
-    less than the least found; so the result is exactly φ."""
+    less than the least found; so the result is exactly φ.
 
-    def __init__(self, j, cost, start, path, grid, modes):
+    Where rounds do several units, (μ u_k − n_ik)/d_k stands for (μ − n_ik)/d_k. With U a
+    common multiple of the u_k, d and n are multiplied by U/u_k, so that μ is U times that
+    of a unit, and f and len by U, so that the result is U φ, and R stays in units."""
+
+    def __init__(self, j, cost, start, path, grid, modes, counts=None):
         relaxed = j.sync == "relaxed"
         self.rounds = j.left
-        self.d = [p + s for p, s, _ in modes]
+        counts = counts or [1] * len(modes)
+        self.units = reduce(lambda a, b: a * b // gcd(a, b), counts)
+        times = [self.units // u for u in counts]
+        self.d = [(p + s) * x for (p, s, _), x in zip(modes, times)]
         cuts = {path}.union(grid, cost.kinks())
         if relaxed:
             cuts.update(t + s for _, s, _ in modes for t in grid)
         self.cuts = [start] + sorted(t for t in cuts if t > start)
-        self.begins = [cost.at(t) for t in self.cuts]  # f(b) and f'(b) of each piece
+        self.begins = [self.units * cost.at(t) for t in self.cuts]  # f(b) and f'(b) of each piece
         self.slopes = [cost.slope(t) for t in self.cuts]
-        self.lengths = [b - a for a, b in zip(self.cuts, self.cuts[1:])]  # the last piece is infinite
+        # The last piece is infinite.
+        self.lengths = [self.units * (b - a) for a, b in zip(self.cuts, self.cuts[1:])]
         self.cost = []  # n of each piece and mode
         for b in self.cuts:
             cell = bisect_right(grid, b) - 1
             ns = []
-            for p, s, row in modes:
+            for (p, s, row), x in zip(modes, times):
                 if cell >= len(row):
                     price = 0
                 elif relaxed:
@@ -2002,7 +2299,7 @@ class Fluid:
                     price = min(row[back : cell + 1])
                 else:
                     price = row[cell]
-                ns.append(price * (p if relaxed else p + s))
+                ns.append(price * x * (p if relaxed else p + s))
             self.cost.append(ns)
         self.common = reduce(lambda a, b: a * b // gcd(a, b), self.d)
         self.share = [self.common // d for d in self.d]  # common/d_k
@@ -2083,7 +2380,7 @@ class Fluid:
             pending = pending[1:]
             if value is not None and (best is None or value[0] * best[1] < best[0] * value[1]):
                 best = value
-        return best
+        return best[0], best[1] * self.units
 
     def gain(self, ns, a, q):
         """q · common · max(0, max_k (a/q − n_k)/d_k)."""
@@ -2141,12 +2438,13 @@ class Fluid:
         """The least price of all rounds by a time, where f is 0, as (numerator,
         denominator); None where they cannot end by then."""
         last = bisect_left(self.cuts, end) - 1
-        return self.exact(last, None) if last >= 0 else None
+        value = self.exact(last, None) if last >= 0 else None
+        return value and (value[0], value[1] * self.units)
 
     def exact(self, last, mu):
         """D_L exactly; None where the pieces up to L are too short for all rounds."""
         if last < len(self.lengths):
-            if (self.cuts[last + 1] - self.cuts[0]) < self.rounds * min(self.d):
+            if self.units * (self.cuts[last + 1] - self.cuts[0]) < self.rounds * min(self.d):
                 return None
         if mu is not None:
             value, side = self.side(last, *mu)
@@ -2172,15 +2470,16 @@ class Steps:
     w x from the horizon on, whatever r."""
 
     @classmethod
-    def of(cls, inst, j, c, cost, prices):
-        """None where the job is too large for it, or its tasks' times are between steps.
-        prices gives what a second of a task pays on a type, by class of nodes."""
-        modes = modes_of(inst, j)
-        if any(t % c.step for _, p, s, _ in modes for t in (p, s)):
+    def of(cls, inst, j, shape, c, cost, prices):
+        """None where the job is too large for it in this shape, or its tasks' times are
+        between steps. prices gives what a second of a task pays on a type, by class of
+        nodes."""
+        modes = modes_of(inst, j, shape)
+        if any(t % c.step for x in modes for t in (x.compute, x.sync)):
             return None
-        horizon, tau = c.grid[-1] // c.step, least_round(inst, j) // c.step
-        most = MOST_STEPS // (j.left * horizon) - len(modes) + 1  # levels
-        modes = [(m, p // c.step, s // c.step, -(-j.tasks // m), prices(kind)) for m, p, s, kind in modes]
+        horizon, tau, rounds = c.grid[-1] // c.step, least_round(j, shape, modes) // c.step, shape.rounds(j.left)
+        most = MOST_STEPS // (rounds * horizon) - len(modes) + 1  # levels
+        modes = [(x.m, x.compute // c.step, x.sync // c.step, -(-shape.tasks // x.m), prices(x.kind)) for x in modes]
         ends = [range(s + p * max(1, -((s - tau) // p)), s + p * rows + 1, p) for _, p, s, rows, _ in modes]
         if most < 1 or any(len(e) > most for e in ends):
             return None
@@ -2190,12 +2489,13 @@ class Steps:
             if len(levels) > most:
                 return None
         self = cls()
-        self.job, self.tau, self.levels, self.modes, self.horizon = j, tau, levels, modes, horizon
+        self.tasks, self.rounds = shape.tasks, rounds
+        self.tau, self.levels, self.modes, self.horizon = tau, levels, modes, horizon
         start, path, _ = inst.clock()[j.id]
         self.cost, self.release, self.path = cost, start // c.step, path // c.step  # rounded down
         self.weight = cost.weight
         self.step, self.cells = c.step, [t // c.step for t in c.grid]
-        self.work = (j.left + len(modes)) * horizon * (len(levels) - 1 + len(modes))
+        self.work = (rounds + len(modes)) * horizon * (len(levels) - 1 + len(modes))
         return self
 
     def slots(self, p, row):
@@ -2219,7 +2519,7 @@ class Steps:
 
     def jumps(self):
         """{length: what the tasks of a round of this length cost, by start}."""
-        tasks, out = self.job.tasks, {}
+        tasks, out = self.tasks, {}
         slots = [
             list(reduce(lambda a, b: map(min, a, b), [self.slots(p, row) for row in rows]))
             for _, p, _, _, rows in self.modes
@@ -2242,7 +2542,7 @@ class Steps:
 
     def fill(self, parts):
         """The price of all tasks, the cheapest of (price, tasks at most) first."""
-        cost, left = 0, self.job.tasks
+        cost, left = 0, self.tasks
         for price, most in sorted(parts):
             cost += price * min(left, most)
             left -= min(left, most)
@@ -2253,7 +2553,7 @@ class Steps:
         if self.cost.late:
             return self.least_late()
         a, w, tau = self.release, self.weight, self.tau
-        rounds, width = self.job.left, self.horizon - self.release
+        rounds, width = self.rounds, self.horizon - self.release
         if width <= 0:
             return self.step * w * (a + rounds * tau)
         # The least cost of waiting for the horizon, and of rounds that end after it.
@@ -2278,7 +2578,7 @@ class Steps:
     def least_late(self):
         """V_R(a) where an end after the deadline costs more: V_0(x) = f(max(x, P)), and
         V_r(x) = f(max(P, x + r τ)) from the horizon on."""
-        a, h, tau, rounds = self.release, self.horizon, self.tau, self.job.left
+        a, h, tau, rounds = self.release, self.horizon, self.tau, self.rounds
         deadline = -(-self.cost.deadline // self.step)  # rounded up
 
         def late(t):
@@ -2567,7 +2867,7 @@ class Run(namedtuple("Run", "gpu job round rounds tasks period start")):
 
 def runs_of(schedule):
     for gpu, rows in schedule.lanes:
-        for index, *row in rows:
+        for index, *row, _ in rows:
             yield Run(gpu, schedule.ids[index], *row)
 
 
@@ -2650,7 +2950,7 @@ class Rest:
         end, holds = 0, []
         for run in runs:
             if run.round <= r < run.round + run.rounds:
-                compute, sync = p.on[self.before.gpus[run.gpu][0]]
+                compute, sync, _, _ = p.on[self.before.gpus[run.gpu][0]]
                 begin = run.begin(r)
                 computed = begin + run.tasks * compute
                 end = max(end, computed + sync)
@@ -2767,9 +3067,10 @@ def verify_replan(inst, res, previous, before):
     if inst.placed or before is not None and before.placed:
         faults.add("instance", "plans for the rest of an earlier one are not supported yet where nodes matter")
         return nothing
-    if any(x is not None and (x.objective != "weighted_jct" or any(j.done or j.after for j in x.jobs))
+    if any(x is not None and (x.objective != "weighted_jct" or any(not j.plain() for j in x.jobs))
            for x in (inst, before)):
-        detail = "plans for the rest of an earlier one are not supported yet with progress, after and other objectives"
+        detail = ("plans for the rest of an earlier one are not supported yet with progress, after, setups, shapes "
+                  "and other objectives")
         faults.add("instance", detail)
         return nothing
     if p.sha256 != inst.sha256():
