@@ -152,9 +152,21 @@ type Job struct {
 	DeadlineUs int64
 	// LateWeightMicro is v, the cost of a second after the deadline, in units of 1e-6.
 	LateWeightMicro int64
+	// Shapes are the ways in which rounds may run, in place of Tasks, GPUsPerTask and On, which are
+	// 0, 0 and nil then; Rounds counts units. Nil means the one way that Tasks, GPUsPerTask and On
+	// say. A decoded job never has one shape alone that counts 1.
+	Shapes []Shape
+	// Reshape lets the rounds of a gang have different shapes, and ReshapeUs is the least time
+	// between the end of a round and the start of the next one in another shape. Otherwise all
+	// rounds have the same shape.
+	Reshape   bool
+	ReshapeUs int64
+	// Durations say how long the job may take, sorted by factor, each factor once; nil means as
+	// long as its times say. Plans and bounds are for the times themselves.
+	Durations []Duration
 }
 
-// TaskGPUs returns g, the number of GPUs that one task holds.
+// TaskGPUs returns g, the number of GPUs that one task holds in a job without Shapes.
 func (j *Job) TaskGPUs() int64 { return max(1, j.GPUsPerTask) }
 
 // Profile gives the times of one task of a job on one GPU type.

@@ -120,12 +120,7 @@ func (lv *Levels) SyncUs(p *Profile, spread int) int64 {
 
 // spreads says whether some time of the job goes by the spread of a round.
 func (j *Job) spreads() bool {
-	for i := range j.On {
-		if j.On[i].SyncAt != nil {
-			return true
-		}
-	}
-	return false
+	return j.spreadField() != ""
 }
 
 // usesLevels says whether a job of the instance has within, or a time by spread.
@@ -190,12 +185,13 @@ func (es *InvalidErrors) checkWithin(at string, j *Job) {
 	case j.Within == LevelAny:
 		es.Add(at+"/within", "unordered", "%q is the default: leave it out", LevelAny)
 	}
-	for i := range j.On {
-		p := &j.On[i]
-		if p.SyncAt == nil {
-			continue
+	for i := range j.ShapeCount() {
+		on := j.Shape(i).On
+		for x := range on {
+			if p := &on[x]; p.SyncAt != nil {
+				p.checkSyncAt(at+"/"+j.profilePointer(i, p)+"/sync_s", j.Sync, es)
+			}
 		}
-		p.checkSyncAt(at+"/on/"+EscapePointer(p.Type)+"/sync_s", j.Sync, es)
 	}
 }
 
@@ -246,9 +242,12 @@ func (es *InvalidErrors) checkLevels(at string, inst *Instance) {
 				`"topology" of the cluster, and any`, Clip(j.Within), lv.list())
 			within = 0
 		}
-		for x := range j.On {
-			if p := &j.On[x]; p.SyncAt != nil {
-				es.checkTimes(job+"/on/"+EscapePointer(p.Type)+"/sync_s", lv, p, within)
+		for s := range j.ShapeCount() {
+			on := j.Shape(s).On
+			for x := range on {
+				if p := &on[x]; p.SyncAt != nil {
+					es.checkTimes(job+"/"+j.profilePointer(s, p)+"/sync_s", lv, p, within)
+				}
 			}
 		}
 	}
@@ -285,11 +284,15 @@ func (es *InvalidErrors) checkTimes(at string, lv *Levels, p *Profile, within in
 func (es *InvalidErrors) checkSettled(inst *Instance) {
 	lv := &Levels{Names: levelNames(inst.Cluster.Topology)}
 	for i := range inst.Jobs {
-		for x := range inst.Jobs[i].On {
-			p := &inst.Jobs[i].On[x]
-			if p.SyncAt != nil && len(lv.settle(slices.Clone(p.SyncAt))) != len(p.SyncAt) {
-				es.Add("/jobs/"+strconv.Itoa(i)+"/on/"+EscapePointer(p.Type)+"/sync_s", "unordered", "a level has the time "+
-					"of the next coarser one: leave the level out, and give one number where a single level remains")
+		j := &inst.Jobs[i]
+		for s := range j.ShapeCount() {
+			on := j.Shape(s).On
+			for x := range on {
+				p := &on[x]
+				if p.SyncAt != nil && len(lv.settle(slices.Clone(p.SyncAt))) != len(p.SyncAt) {
+					es.Add("/jobs/"+strconv.Itoa(i)+"/"+j.profilePointer(s, p)+"/sync_s", "unordered", "a level has the time of "+
+						"the next coarser one: leave the level out, and give one number where a single level remains")
+				}
 			}
 		}
 	}
@@ -301,12 +304,15 @@ func (es *InvalidErrors) checkSettled(inst *Instance) {
 func (inst *Instance) SettleLevels() {
 	var lv *Levels
 	for i := range inst.Jobs {
-		for x := range inst.Jobs[i].On {
-			if p := &inst.Jobs[i].On[x]; p.SyncAt != nil {
-				if lv == nil {
-					lv = &Levels{Names: levelNames(inst.Cluster.Topology)}
+		for s := range inst.Jobs[i].ShapeCount() {
+			on := inst.Jobs[i].Shape(s).On
+			for x := range on {
+				if p := &on[x]; p.SyncAt != nil {
+					if lv == nil {
+						lv = &Levels{Names: levelNames(inst.Cluster.Topology)}
+					}
+					p.SyncAt = lv.settle(p.SyncAt)
 				}
-				p.SyncAt = lv.settle(p.SyncAt)
 			}
 		}
 	}
@@ -356,9 +362,12 @@ func levelNames(topology []string) []string {
 
 // spreadField returns the pointer, within the job, of its first time that goes by spread.
 func (j *Job) spreadField() string {
-	for i := range j.On {
-		if j.On[i].SyncAt != nil {
-			return "on/" + EscapePointer(j.On[i].Type) + "/sync_s"
+	for i := range j.ShapeCount() {
+		on := j.Shape(i).On
+		for x := range on {
+			if p := &on[x]; p.SyncAt != nil {
+				return j.profilePointer(i, p) + "/sync_s"
+			}
 		}
 	}
 	return ""

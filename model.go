@@ -45,7 +45,7 @@ type Class struct {
 // ModelJob is a job with its profiles on the types of the cluster.
 type ModelJob struct {
 	WeightMicro, ReleaseUs int64
-	// Rounds are the units that are neither done nor running at time 0; 0 means that the job
+	// Rounds are the rounds, or units, that are neither done nor running at time 0; 0 means that the job
 	// ends with the work that runs. FirstRound is the first of them.
 	Rounds, FirstRound int64
 	Tasks              int64
@@ -69,6 +69,13 @@ type ModelJob struct {
 	// DeadlineUs and LateWeightMicro are d and v, and 0 unless the objective is
 	// jct_and_tardiness.
 	DeadlineUs, LateWeightMicro int64
+	// Shapes are the shapes in which the rounds that are left may run; Tasks, GPUs and Modes have
+	// no meaning then, and Rounds and FirstRound count units. It is nil for a job without shapes.
+	Shapes []ModelShape
+	// Reshape lets rounds have different shapes, with ReshapeUs between two in unlike shapes.
+	Reshape   bool
+	ReshapeUs int64
+	RunsShape int // the shape of the work that runs at time 0, as an index in Job.Shapes
 }
 
 // ModelPredecessor is a job for whose end another job waits.
@@ -163,6 +170,14 @@ func NewModel(inst *Instance) *Model {
 			served[c.Type] = true
 		}
 	}
+	modes := func(on []Profile) (of []Mode) {
+		for _, p := range on {
+			if t, ok := typeIndex[p.Type]; ok && served[t] {
+				of = append(of, Mode{Type: t, ComputeUs: p.ComputeUs, SyncUs: p.SyncUs, SwitchUs: p.SwitchUs})
+			}
+		}
+		return of
+	}
 	m.Jobs = make([]ModelJob, len(inst.Jobs))
 	for i := range inst.Jobs {
 		j := &inst.Jobs[i]
@@ -170,12 +185,8 @@ func NewModel(inst *Instance) *Model {
 			FirstRound: j.FirstRound(), Tasks: j.Tasks,
 			Sync: j.Sync, Mix: j.Mix, GPUs: j.TaskGPUs(), CPUMilli: j.CPUMilliPerTask, MemoryMiB: j.MemoryMiBPerTask,
 			Distinct: j.DistinctNodes, Set: -1}
-		for _, p := range j.On {
-			if t, ok := typeIndex[p.Type]; ok && served[t] {
-				mj.Modes = append(mj.Modes, Mode{Type: t, ComputeUs: p.ComputeUs, SyncUs: p.SyncUs,
-					SwitchUs: p.SwitchUs})
-			}
-		}
+		mj.Modes = modes(j.On)
+		mj.addShapes(j, modes)
 		m.Jobs[i] = mj
 	}
 	m.addLevels()

@@ -9,18 +9,28 @@ func (m *Model) addLevels() {
 	for i := range m.Jobs {
 		spec, j := &m.Instance.Jobs[i], &m.Jobs[i]
 		j.Within, _ = m.Levels.Index(spec.Within)
-		for x := range j.Modes {
-			md := &j.Modes[x]
-			p, _ := spec.profile(m.Types[md.Type])
-			if p.SyncAt == nil {
-				continue
-			}
-			md.SyncByLevel = make([]int64, j.Within+1)
-			for level := range md.SyncByLevel {
-				md.SyncByLevel[level] = m.Levels.SyncUs(&p, level)
-			}
-			md.SyncUs = md.SyncByLevel[j.Within]
+		if j.Shapes == nil {
+			m.addLevelsOf(j, spec.Shape(0), j.Modes)
 		}
+		for s := range j.Shapes {
+			m.addLevelsOf(j, spec.Shapes[j.Shapes[s].Index], j.Shapes[s].Modes)
+		}
+	}
+}
+
+// addLevelsOf fills in the times by spread of the modes of a job in one of its shapes.
+func (m *Model) addLevelsOf(j *ModelJob, spec Shape, modes []Mode) {
+	for x := range modes {
+		md := &modes[x]
+		p, _ := spec.profile(m.Types[md.Type])
+		if p.SyncAt == nil {
+			continue
+		}
+		md.SyncByLevel = make([]int64, j.Within+1)
+		for level := range md.SyncByLevel {
+			md.SyncByLevel[level] = m.Levels.SyncUs(&p, level)
+		}
+		md.SyncUs = md.SyncByLevel[j.Within]
 	}
 }
 

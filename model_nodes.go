@@ -56,8 +56,7 @@ func (m *Model) addNodes() {
 	m.addKinds()
 	fits := map[string]int64{}
 	for i := range m.Jobs {
-		j := &m.Jobs[i]
-		j.Modes = slices.DeleteFunc(j.Modes, func(md Mode) bool {
+		m.Jobs[i].dropModes(func(j *ModelJob, md Mode) bool {
 			key := fmt.Sprint(md.Type, j.GPUs, j.CPUMilli, j.MemoryMiB, j.Distinct, j.Set)
 			most, ok := fits[key]
 			if !ok {
@@ -206,8 +205,9 @@ func (m *Model) heldOnNodes() map[int][]Held {
 		for _, g := range j.RunsOn {
 			gpus[m.GPUs[g].Node]++
 		}
+		shape := m.Instance.Jobs[i].Shape(j.RunsShape)
 		for n, count := range gpus {
-			tasks := count / j.GPUs
+			tasks := count / shape.TaskGPUs()
 			held[n] = append(held[n], Held{j.RunsUntilUs, tasks * j.CPUMilli, tasks * j.MemoryMiB})
 		}
 	}

@@ -62,7 +62,7 @@ func (ni *nodeIndex) spread(gpus []string) (level int) {
 
 // runsUntil returns E of a job that runs at time 0.
 func (ni *nodeIndex) runsUntil(j *Job) int64 {
-	longest, spread, spreads := int64(0), 0, j.spreads()
+	longest, spread, spreads, s := int64(0), 0, j.spreads(), j.Shape(j.Progress.Shape)
 	if spreads {
 		spread = ni.spread(j.Progress.GPUs)
 	}
@@ -71,7 +71,7 @@ func (ni *nodeIndex) runsUntil(j *Job) int64 {
 		index := place.index
 		for _, t := range ni.cluster.Nodes[ni.byName[place.node]].GPUs {
 			if index -= t.Count; index < 0 {
-				p, _ := j.profile(t.Type)
+				p, _ := s.profile(t.Type)
 				if spreads {
 					p.SyncUs = ni.levels.SyncUs(&p, spread)
 				}
@@ -128,7 +128,8 @@ func (m *Model) addRunning() {
 		if j.Sync == Rigid {
 			j.FirstRound, j.Rounds = spec.Rounds, 0
 		} else {
-			j.FirstRound, j.Rounds = j.FirstRound+1, j.Rounds-1
+			units := min(j.Rounds, spec.Shape(spec.Progress.Shape).Counts)
+			j.FirstRound, j.Rounds = j.FirstRound+units, j.Rounds-units
 		}
 	}
 }

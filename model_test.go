@@ -153,6 +153,10 @@ func TestModelAgreesWithItsInstance(t *testing.T) {
 			}
 		}
 		for i, j := range inst.Jobs {
+			if j.Shapes != nil {
+				checkShapes(t, inst, i, m)
+				continue
+			}
 			var modes []hare.Mode
 			for _, p := range j.On {
 				if ever[p.Type] && checkRoom(t, m, i, p.Type, want, ts) {
@@ -204,6 +208,30 @@ func checkJob(t *rapid.T, inst *hare.Instance, i int, m *hare.Model, modes []har
 	closed := slices.ContainsFunc(inst.Cluster.Reservations, func(r hare.Reservation) bool { return !admits(&r, j) })
 	if (got.Set >= 0) != (closed || len(j.Only)+len(j.Exclude) > 0) {
 		t.Fatalf("job %d has node set %d", i, got.Set)
+	}
+}
+
+// checkShapes checks that each shape of a job is what a job with this shape alone is.
+func checkShapes(t *rapid.T, inst *hare.Instance, i int, m *hare.Model) {
+	got := m.Jobs[i]
+	if len(got.Shapes) != len(inst.Jobs[i].Shapes) {
+		t.Fatalf("job %d has %d shapes, want %d", i, len(got.Shapes), len(inst.Jobs[i].Shapes))
+	}
+	for x, s := range inst.Jobs[i].Shapes {
+		one := *inst
+		one.Jobs = slices.Clone(inst.Jobs)
+		j := &one.Jobs[i]
+		j.Tasks, j.GPUsPerTask, j.On = s.Tasks, s.GPUsPerTask, s.On
+		j.Shapes, j.Reshape, j.ReshapeUs = nil, false, 0
+		want, in := hare.NewModel(&one).Jobs[i], got.InShape(x)
+		left := want.Rounds
+		want.Rounds = 0
+		for done := int64(0); done < left; done += s.Counts {
+			want.Rounds++
+		}
+		if diff := cmp.Diff(want, in, cmpopts.EquateEmpty()); diff != "" || got.Rounds != left {
+			t.Fatalf("job %d in shape %d of %d units: %s", i, x, got.Rounds, diff)
+		}
 	}
 }
 

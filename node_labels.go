@@ -148,13 +148,6 @@ func (es *InvalidErrors) checkSelector(at string, selector []LabelValues) {
 
 // checkPlacement adds the faults of the rules of a job about nodes.
 func (es *InvalidErrors) checkPlacement(at string, j *Job) {
-	if j.GPUsPerTask < 0 || j.GPUsPerTask > MaxGPUs {
-		es.Add(at+"/gpus_per_task", "out_of_range", "must be between 1 and %d", MaxGPUs)
-	} else if j.Sync != Relaxed && j.Tasks <= MaxGPUs && j.Tasks*j.TaskGPUs() > MaxGPUs {
-		es.Add(at+"/gpus_per_task", "too_large",
-			"a round of %d tasks of %d GPUs needs more than %d GPUs, which no cluster has", j.Tasks, j.GPUsPerTask,
-			MaxGPUs)
-	}
 	if j.CPUMilliPerTask < 0 || j.CPUMilliPerTask > MaxPerTask {
 		es.Add(at+"/cpus_per_task", "out_of_range", "must be between 0 and %s", FormatMillis(MaxPerTask))
 	}
@@ -183,6 +176,8 @@ func (inst *Instance) placedBy() string {
 		switch {
 		case j.TaskGPUs() > 1:
 			field = "gpus_per_task"
+		case slices.ContainsFunc(j.Shapes, func(s Shape) bool { return s.TaskGPUs() > 1 }):
+			field = "shapes"
 		case j.DistinctNodes:
 			field = "distinct_nodes"
 		case j.Within != "":

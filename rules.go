@@ -2,7 +2,6 @@ package hare
 
 import (
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 )
@@ -24,6 +23,8 @@ const (
 	RuleSwitch                         // docs/shapes.md: switch_s
 	RuleWithin                         // docs/levels.md: the tasks of a round keep together
 	RuleSpread                         // docs/levels.md: synchronisation takes longer where tasks are far apart
+	RuleShapes                         // docs/shapes.md: shapes
+	RuleDurations                      // docs/shapes.md: durations
 
 	RuleLevels = RuleWithin | RuleSpread
 )
@@ -52,6 +53,10 @@ func (inst *Instance) FirstRule(known Rules) string {
 			field = "within"
 		case lacks(RuleSpread|RuleNodes) && j.spreads():
 			field = j.spreadField()
+		case len(j.Shapes) > 0 && lacks(RuleShapes):
+			field = "shapes"
+		case len(j.Durations) > 0 && lacks(RuleDurations):
+			field = "durations"
 		case lacks(RuleSwitch):
 			field = j.firstSwitch()
 		}
@@ -68,11 +73,14 @@ func (inst *Instance) FirstRule(known Rules) string {
 // firstSwitch returns the pointer, relative to the job, of the first switch_s of the job; "" means
 // that there is none.
 func (j *Job) firstSwitch() string {
-	at := slices.IndexFunc(j.On, func(p Profile) bool { return p.SwitchUs > 0 })
-	if at < 0 {
-		return ""
+	for i := range j.ShapeCount() {
+		for _, p := range j.Shape(i).On {
+			if p.SwitchUs > 0 {
+				return j.profilePointer(i, &p) + "/switch_s"
+			}
+		}
 	}
-	return "on/" + EscapePointer(j.On[at].Type) + "/switch_s"
+	return ""
 }
 
 // RefuseRules returns the error of a part of Hare, such as "the simulator", that knows only

@@ -18,6 +18,8 @@ type Progress struct {
 	// ElapsedUs says how long ago the running round of a gang job, or the running rest of a
 	// rigid job, began.
 	ElapsedUs int64
+	// Shape is the shape of the round that runs, as an index in Job.Shapes.
+	Shape int
 }
 
 // Running says whether the job runs at time 0.
@@ -163,9 +165,18 @@ func (es *InvalidErrors) checkProgress(at string, j *Job) {
 	case p.ElapsedUs > 0 && len(p.GPUs) == 0:
 		es.Add(at+"/elapsed_s", "not_allowed", `belongs to work that runs: name its GPUs in "gpus"`)
 	}
+	switch {
+	case p.Shape < 0 || p.Shape >= j.ShapeCount():
+		es.Add(at+"/shape", "out_of_range", "must be between 0 and %d, a position in the shapes of the job",
+			j.ShapeCount()-1)
+		return
+	case p.Shape > 0 && len(p.GPUs) == 0:
+		es.Add(at+"/shape", "not_allowed", `belongs to work that runs: name its GPUs in "gpus"`)
+	}
 	if len(p.GPUs) == 0 {
 		return
 	}
+	s := j.Shape(p.Shape)
 	switch {
 	case j.Sync == Relaxed:
 		es.Add(at+"/gpus", "not_allowed", "belongs to gang and rigid jobs: for a relaxed job count what is done in "+
@@ -174,9 +185,9 @@ func (es *InvalidErrors) checkProgress(at string, j *Job) {
 		es.Add(at+"/gpus", "not_allowed", "the job runs at time 0, before its release_s: leave one of them out")
 	case len(j.After) > 0:
 		es.Add(at+"/gpus", "not_allowed", "the job runs, so that it waits for nothing: leave out after, or gpus")
-	case j.Tasks <= MaxGPUs && j.TaskGPUs() <= MaxGPUs && int64(len(p.GPUs)) != j.Tasks*j.TaskGPUs():
-		es.Add(at+"/gpus", "out_of_range", "names %d GPUs, and %d tasks of %d GPUs hold %d", len(p.GPUs), j.Tasks,
-			j.TaskGPUs(), j.Tasks*j.TaskGPUs())
+	case s.Tasks <= MaxGPUs && s.TaskGPUs() <= MaxGPUs && int64(len(p.GPUs)) != s.Tasks*s.TaskGPUs():
+		es.Add(at+"/gpus", "out_of_range", "names %d GPUs, and %d tasks of %d GPUs hold %d", len(p.GPUs), s.Tasks,
+			s.TaskGPUs(), s.Tasks*s.TaskGPUs())
 	}
 }
 
@@ -247,12 +258,12 @@ func (c *runningCheck) job(i int) {
 	if !ok {
 		return
 	}
-	durationUs := int64(0)
+	durationUs, s := int64(0), j.Shape(j.Progress.Shape)
 	for _, place := range places {
 		if len(*c.faults) > before {
 			return
 		}
-		p, ok := j.profile(place.gpuType)
+		p, ok := s.profile(place.gpuType)
 		switch n := &c.inst.Cluster.Nodes[place.node]; {
 		case !ok:
 			c.faults.Add(at, "not_allowed", "the job runs on type %q, for which it has no times: add it to \"on\"",
@@ -260,10 +271,10 @@ func (c *runningCheck) job(i int) {
 		case !j.Mix && place.gpuType != places[0].gpuType:
 			c.faults.Add(at, "not_allowed", "the GPUs are of types %q and %q: only a gang that may mix runs on several "+
 				"types", Clip(places[0].gpuType), Clip(place.gpuType))
-		case held[place]%j.TaskGPUs() != 0:
+		case held[place]%s.TaskGPUs() != 0:
 			c.faults.Add(at, "not_allowed", "names %d GPUs of type %q on node %q, which are no whole tasks of %d GPUs",
-				held[place], Clip(place.gpuType), Clip(n.Name), j.TaskGPUs())
-		case j.DistinctNodes && held[place] > j.TaskGPUs():
+				held[place], Clip(place.gpuType), Clip(n.Name), s.TaskGPUs())
+		case j.DistinctNodes && held[place] > s.TaskGPUs():
 			c.faults.Add(at, "not_allowed", "several tasks are on node %q, and the job has distinct_nodes", Clip(n.Name))
 		case !j.AllowsNode(n):
 			c.faults.Add(at, "not_allowed", "the job runs on node %q, which its only and exclude forbid", Clip(n.Name))
@@ -285,7 +296,7 @@ func (c *runningCheck) job(i int) {
 		return
 	}
 	for _, place := range places {
-		c.hold(at, j, place, held[place]/j.TaskGPUs(), endUs)
+		c.hold(at, j, place, held[place]/s.TaskGPUs(), endUs)
 	}
 }
 
@@ -383,7 +394,8 @@ func (c *runningCheck) hold(at string, j *Job, place nodeGPUs, tasks, endUs int6
 func (j *Job) runningEnd(durationUs int64) (int64, bool) {
 	rounds := int64(1)
 	if j.Sync == Rigid {
-		rounds = j.Rounds - j.Progress.RoundsDone
+		s := j.Shape(j.Progress.Shape)
+		rounds = s.rounds(j.Rounds - j.Progress.RoundsDone)
 	}
 	work, ok := product(durationUs, rounds)
 	return work - j.Progress.ElapsedUs, ok

@@ -10,7 +10,10 @@ type Schedule struct {
 // entry. Entries are in order of time. Entry i stands for Rounds[i] consecutive rounds of job
 // Jobs[Job[i]], from round Round[i] on. In each round the GPU runs Tasks[i] tasks back to
 // back, and round Round[i]+n starts at StartUs[i] + n·PeriodUs[i]. A nil column has the same
-// value in every row: 0 for Round, 1 for Rounds, 1 for Tasks and 0 for PeriodUs.
+// value in every row: 0 for Round, 1 for Rounds, 1 for Tasks, 0 for PeriodUs and 0 for Shape.
+//
+// In a job with Shapes, Round counts units, and round n of the entry, in shape number Shape[i],
+// does the Counts units from Round[i] + n·Counts on.
 type Lane struct {
 	GPU      string
 	Job      []int32
@@ -19,12 +22,14 @@ type Lane struct {
 	Tasks    []int64
 	PeriodUs []int64
 	StartUs  []int64
+	Shape    []int64
 }
 
 // Entry is one row of a lane.
 type Entry struct {
 	Job                                     int32
 	Round, Rounds, Tasks, PeriodUs, StartUs int64
+	Shape                                   int64
 }
 
 // Entry returns row i with defaults filled in.
@@ -41,6 +46,9 @@ func (l *Lane) Entry(i int) Entry {
 	}
 	if l.PeriodUs != nil {
 		e.PeriodUs = l.PeriodUs[i]
+	}
+	if l.Shape != nil {
+		e.Shape = l.Shape[i]
 	}
 	return e
 }

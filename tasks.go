@@ -36,7 +36,11 @@ func (s *Schedule) Tasks(inst *Instance, limit int) []Task {
 				continue
 			}
 			id := s.Jobs[e.Job]
-			p, ok := jobs[id].profile(kinds[l.GPU])
+			if jobs[id] == nil || e.Shape < 0 || e.Shape >= int64(jobs[id].ShapeCount()) {
+				continue
+			}
+			shape := jobs[id].Shape(int(e.Shape))
+			p, ok := shape.profile(kinds[l.GPU])
 			if !ok {
 				continue
 			}
@@ -46,22 +50,10 @@ func (s *Schedule) Tasks(inst *Instance, limit int) []Task {
 						return out
 					}
 					start := e.StartUs + r*e.PeriodUs + n*p.ComputeUs
-					out = append(out, Task{id, e.Round + r, l.GPU, start, start + p.ComputeUs, start + p.DurationUs()})
+					out = append(out, Task{id, e.Round + r*shape.Counts, l.GPU, start, start + p.ComputeUs, start + p.DurationUs()})
 				}
 			}
 		}
 	}
 	return out
-}
-
-func (j *Job) profile(kind string) (Profile, bool) {
-	if j == nil {
-		return Profile{}, false
-	}
-	for _, p := range j.On {
-		if p.Type == kind {
-			return p, true
-		}
-	}
-	return Profile{}, false
 }

@@ -65,6 +65,7 @@ func (inst *Instance) validate(long bool) error {
 			all.Add(at+"/mix", "not_allowed", "mix is a choice of gang jobs alone")
 		}
 		all.CheckJob(at, j)
+		all.checkNormal(at, j)
 		if first, twice := ids[j.ID]; twice {
 			all.Add(at+"/id", "duplicate_id", "id %q stands twice, first at /jobs/%d: ids must differ", Clip(j.ID),
 				first)
@@ -282,28 +283,16 @@ func (es *InvalidErrors) CheckJob(at string, j *Job) {
 	if j.Rounds < 1 || j.Rounds > MaxExact {
 		es.Add(at+"/rounds", "out_of_range", "must be between 1 and %d", int64(MaxExact))
 	}
-	if most := MaxTasks(j.Sync); j.Tasks < 1 || j.Tasks > most {
-		es.Add(at+"/tasks", "out_of_range", "must be between 1 and %d for a %s job", most, j.Sync)
-	}
 	if j.Sync > Rigid {
 		es.Add(at+"/sync", "unknown_value", "must be relaxed, gang or rigid")
 	}
-	if len(j.On) == 0 {
-		es.Add(at+"/on", "missing_field", `"on" names no GPU type: give at least one, e.g. {"V100": {"compute_s": 1.2}}`)
-	}
-	for i, p := range j.On {
-		if !p.sound() || i > 0 && j.On[i-1].Type >= p.Type {
-			es.profile(at+"/on/"+EscapePointer(p.Type), p)
-			if i > 0 && j.On[i-1].Type >= p.Type {
-				es.Add(at+"/on", "unordered", "types must be sorted, each once")
-			}
-		}
-	}
+	es.checkShapes(at, j)
 	es.CheckHints(at, j.Hints)
 	es.checkPlacement(at, j)
 	es.checkNames(at+"/user", j.Users, MaxNames)
 	es.checkProgress(at, j)
 	es.checkDependencies(at, j)
+	es.checkDurations(at, j)
 }
 
 func (p *Profile) sound() bool {
@@ -368,6 +357,27 @@ func (h *horizon) cluster(c *Cluster) {
 	}
 }
 
+// longestRound returns the longest time of a round, task after task where they need not be together,
+// with a setup and a change of the shape. It returns false if the time is too long.
+func (j *Job) longestRound() (int64, bool) {
+	most := int64(0)
+	for i := range j.ShapeCount() {
+		s := j.Shape(i)
+		longest, setup := int64(0), int64(0)
+		for _, p := range s.On {
+			longest, setup = max(longest, p.DurationUs()), max(setup, p.SwitchUs)
+		}
+		if j.Sync == Relaxed {
+			var ok bool
+			if longest, ok = product(longest, s.Tasks); !ok {
+				return 0, false
+			}
+		}
+		most = max(most, longest+setup+j.ReshapeUs)
+	}
+	return most, most <= MaxExact
+}
+
 // maxWeight limits the sum of all weights, in units of 1e-6.
 const maxWeight = 1 << 62
 
@@ -376,23 +386,18 @@ func (h *horizon) add(j *Job) bool {
 	if h.weight += j.WeightMicro + j.LateWeightMicro; h.weight > maxWeight {
 		return false
 	}
-	longest, setup := int64(0), int64(0)
-	for _, p := range j.On {
-		longest, setup = max(longest, p.DurationUs()), max(setup, p.SwitchUs)
-	}
 	h.release = max(h.release, j.ReleaseUs)
 	lag := int64(0)
 	for _, p := range j.After {
 		lag = max(lag, p.LagUs)
 	}
 	h.work += lag
-	work, ok := product(longest, j.Rounds)
-	if ok && j.Sync == Relaxed {
-		work, ok = product(work, j.Tasks)
+	work, ok := j.longestRound()
+	if ok {
+		work, ok = product(work, j.Rounds)
 	}
-	setups, fits := product(setup, j.Rounds)
-	if ok = ok && fits; ok {
-		h.work += work + setups
+	if ok {
+		h.work += work
 	}
 	return ok && h.edge <= MaxExact && h.edge+h.release+h.work <= MaxExact
 }
@@ -406,8 +411,9 @@ func (es *InvalidErrors) addHorizonFault(at string, h *horizon) {
 		return
 	}
 	es.Add(at, "too_large",
-		"the last change of the cluster, the last release, lags, and the work of all jobs up to this one, task after task "+
-			"and with a setup for each round, add up to more than 2^53 µs (285 years): shorten or split the instance")
+		"the last change of the cluster, the last release, lags, and the work of all jobs up to this one, task after "+
+			"task and with a setup and a change of shape for each round, add up to more than 2^53 µs (285 years): "+
+			"shorten or split the instance")
 }
 
 // CheckHorizon adds the fault of the first job at which times or weights become too

@@ -160,6 +160,9 @@ func plausibleJob(j *hare.Job) error {
 		outside(j.DeadlineUs, 0, hare.MaxExact) || outside(j.LateWeightMicro, 0, hare.MaxExact) {
 		return fmt.Errorf("job %.40q has a number out of range", j.ID)
 	}
+	if j.Shapes != nil {
+		return fmt.Errorf("job %.40q has shapes, by which this version does not check", j.ID)
+	}
 	if j.DistinctNodes && j.Sync == hare.Relaxed {
 		return fmt.Errorf("job %.40q is relaxed and wants distinct nodes", j.ID)
 	}

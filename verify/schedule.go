@@ -136,7 +136,7 @@ func (sc *scheduleCheck) resolve(s *hare.Schedule) *Fault {
 	for i := range s.Lanes {
 		l := &s.Lanes[i]
 		n := len(l.Job)
-		for _, column := range [][]int64{l.Round, l.Rounds, l.Tasks, l.PeriodUs} {
+		for _, column := range [][]int64{l.Round, l.Rounds, l.Tasks, l.PeriodUs, l.Shape} {
 			if column != nil && len(column) != n || len(l.StartUs) != n {
 				return &Fault{Constraint: CodeForm, GPU: l.GPU, Detail: "the columns of a lane are not equally long"}
 			}
@@ -206,6 +206,9 @@ func (sc *scheduleCheck) lane(l *hare.Lane, index int32) *Fault {
 			func(p hare.Profile, k string) int { return strings.Compare(p.Type, k) })
 		if !ok {
 			return bad(CodeService, 0, "the job has no profile for this GPU's type %.40q", kind)
+		}
+		if e.Shape != 0 {
+			return bad(CodeForm, 0, "the entry has shape %d of a job with 1", e.Shape)
 		}
 		for _, v := range [...]int64{e.Round, e.Rounds - 1, e.Tasks - 1, e.PeriodUs, e.StartUs} {
 			if v < 0 || v > hare.MaxExact {

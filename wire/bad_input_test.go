@@ -234,12 +234,11 @@ func TestBadInstancesAreNamed(t *testing.T) {
 }
 
 func TestReservedNamesAreRefused(t *testing.T) {
-	for _, name := range []string{"shapes", "durations", "reshape_s"} {
+	for _, name := range []string{"shapes", "durations", "reshape_s", "within"} {
 		for where, text := range map[string]string{
 			"/" + name:                 strings.Replace(with(""), "{", `{"`+name+`":1,`, 1),
 			"/cluster/" + name:         strings.Replace(with(""), `{"nodes"`, `{"`+name+`":1,"nodes"`, 1),
 			"/cluster/nodes/0/" + name: machine(`"` + name + `":1`),
-			"/jobs/0/" + name:          job(`"` + name + `":1`),
 			"/jobs/0/on/V100/" + name:  bare(`"id":"j","on":{"V100":{"compute_s":1,"` + name + `":{"x":[1]}}}`),
 		} {
 			_, err := wire.DecodeInstance(strings.NewReader(text), wire.Limits{})

@@ -14,8 +14,8 @@ import (
 // defaults, expanded nodes, merged windows, times as integer microseconds, weights
 // as integer millionths, and arrays in their order. A window that is always open is
 // [0,null]. The name of the instance and the hints of jobs are left out, since they change
-// no schedule, value or bound. The fields of docs/nodes.md, docs/running.md, docs/levels.md and
-// docs/dependencies.md are left out where they have their default, thousandths of CPUs are
+// no schedule, value or bound. The fields of docs/nodes.md, docs/running.md, docs/levels.md,
+// docs/dependencies.md and docs/shapes.md are left out where they have their default, thousandths of CPUs are
 // integers cpus_milli, the values of a label in a selector and users are always an array,
 // predecessors are always objects, and levels with the time of the next coarser one are left
 // out. Canonical takes O(size).
@@ -111,6 +111,7 @@ func appendCanonicalJob(b []byte, j *hare.Job) []byte {
 	if j.DistinctNodes {
 		b = append(b, `,"distinct_nodes":true`...)
 	}
+	b = appendCanonicalDurations(b, j.Durations)
 	if len(j.Exclude) > 0 {
 		b = appendCanonicalSelector(append(b, `,"exclude":`...), j.Exclude)
 	}
@@ -124,32 +125,27 @@ func appendCanonicalJob(b []byte, j *hare.Job) []byte {
 	b = appendSet(b, `,"memory_mib_per_task":`, j.MemoryMiBPerTask)
 	b = append(b, `,"mix":`...)
 	b = strconv.AppendBool(b, j.Mix)
-	b = append(b, `,"on":{`...)
-	for x, p := range utf16Sorted(j.On, func(p hare.Profile) string { return p.Type }) {
-		if x > 0 {
-			b = append(b, ',')
-		}
-		b = appendString(b, p.Type)
-		b = append(b, `:{"compute_us":`...)
-		b = strconv.AppendInt(b, p.ComputeUs, 10)
-		b = appendSet(b, `,"switch_us":`, p.SwitchUs)
-		b = append(b, `,"sync_us":`...)
-		b = appendCanonicalSync(b, &p)
-		b = append(b, '}')
+	if j.Shapes == nil {
+		b = appendCanonicalProfiles(append(b, `,"on":`...), j.On)
 	}
-	b = append(b, '}')
 	if len(j.Only) > 0 {
 		b = appendCanonicalSelector(append(b, `,"only":`...), j.Only)
 	}
 	b = appendCanonicalProgress(b, j.Progress)
 	b = append(b, `,"release_us":`...)
 	b = strconv.AppendInt(b, j.ReleaseUs, 10)
+	if j.Reshape {
+		b = strconv.AppendInt(append(b, `,"reshape_us":`...), j.ReshapeUs, 10)
+	}
 	b = append(b, `,"rounds":`...)
 	b = strconv.AppendInt(b, j.Rounds, 10)
+	b = appendCanonicalShapes(b, j.Shapes)
 	b = append(b, `,"sync":"`...)
 	b = append(b, j.Sync.String()...)
-	b = append(b, `","tasks":`...)
-	b = strconv.AppendInt(b, j.Tasks, 10)
+	b = append(b, '"')
+	if j.Shapes == nil {
+		b = strconv.AppendInt(append(b, `,"tasks":`...), j.Tasks, 10)
+	}
 	b = appendCanonicalNames(b, `,"user":`, j.Users)
 	b = append(b, `,"weight_micro":`...)
 	b = strconv.AppendInt(b, j.WeightMicro, 10)

@@ -207,10 +207,10 @@ func (r *Reader) Finish(err error) error {
 	return nil
 }
 
-// reserved lists names that are refused because later versions will give them a
-// meaning, in general or, from after on, in documents other than instances.
-var reserved = []string{"shapes", "within", "durations", "reshape_s", "topology",
-	"after", "deadline_s", "late_weight", "quota", "user", "progress", "reservations",
+// reserved lists names of fields of instances that are refused elsewhere because later versions
+// may give them a meaning there.
+var reserved = []string{"within", "topology", "after", "shapes", "reshape_s", "durations", "deadline_s",
+	"late_weight", "quota", "user", "progress", "reservations",
 	"gpus_per_task", "cpus_per_task", "memory_mib_per_task", "distinct_nodes", "only", "exclude"}
 
 // unknown refuses the field that was skipped last, and names the nearest known

@@ -78,7 +78,7 @@ var jobTable = NewTable("Job", "Job is rounds one after another, each of paralle
 	Micros("release_s", func(v *jobDoc) *int64 { return &v.ReleaseUs }, 0).
 		About("release_s is the earliest start, in seconds.").Default(0),
 	Integer("rounds", func(v *jobDoc) *int64 { return &v.Rounds }, 1, hare.MaxExact).Always().Default(1),
-	Integer("tasks", func(v *jobDoc) *int64 { return &v.Tasks }, 1, hare.MaxTasks(hare.Relaxed)).Always().
+	Integer("tasks", func(v *jobDoc) *int64 { return &v.Tasks }, 1, hare.MaxTasks(hare.Relaxed)).
 		About("tasks of one round.").Default(1),
 	NewField("sync", Schema{"type": "string", "enum": []string{"relaxed", "gang", "rigid"}},
 		func(r *Reader, v *jobDoc) error { return r.sync(&v.Sync, &v.unknownSync) },
@@ -91,10 +91,15 @@ var jobTable = NewTable("Job", "Job is rounds one after another, each of paralle
 		func(b []byte, v *jobDoc) []byte { return appendMix(b, v.Mix) }).
 		About("mix lets a round of a gang job mix GPU types."),
 	NewField("on", MapOf(RefTo(profileTable)),
-		func(_ *Reader, v *jobDoc) error { return v.d.profiles(v.Job) },
-		func(b []byte, v *jobDoc) []byte { return appendProfiles(b, v.On, &v.profile) }).
-		Required(`give the times on each GPU type, e.g. {"V100": {"compute_s": 1.2}}`).
-		About("on has the times of a task by GPU type; a job never runs on a type left out.").With("minProperties", 1),
+		func(_ *Reader, v *jobDoc) error { return v.d.profiles(&v.On) },
+		func(b []byte, v *jobDoc) []byte {
+			if v.Shapes != nil {
+				return b
+			}
+			return appendProfiles(b, v.On, &v.profile)
+		}).
+		About("on has the times of a task by GPU type; a job never runs on a type left out. A job has on or shapes.").
+		With("minProperties", 1),
 	estimateField(func(v *jobDoc) *hare.Job { return v.Job }).
 		About("estimate_s is for how long the job's user expects the job to run alone on its fastest GPU type. It is never "+
 			"a limit; online policies that do not know sizes may go by it, and everything else ignores it."),
@@ -140,6 +145,18 @@ var jobTable = NewTable("Job", "Job is rounds one after another, each of paralle
 	Micros("late_weight", func(v *jobDoc) *int64 { return &v.LateWeightMicro }, 0).
 		About("late_weight is the cost of a second after the deadline, where the objective is jct_and_tardiness.").
 		Default(0),
+	NewField("shapes", ListOf(RefTo(shapeTable)),
+		func(r *Reader, v *jobDoc) error { return readShapes(r, v.d, &v.Shapes) },
+		func(b []byte, v *jobDoc) []byte { return appendShapes(b, v.Shapes) }).
+		About("shapes are the ways in which rounds may run, in place of tasks, gpus_per_task and on; rounds counts units "+
+			"then. All rounds have the same shape, unless reshape_s lets them differ.").
+		With("minItems", 1).With("maxItems", hare.MaxShapes),
+	reshapeField(func(v *jobDoc) *hare.Job { return v.Job }).
+		About("reshape_s lets the rounds of a gang have different shapes: it is the least time between the end of a round "+
+			"and the start of the next one in another shape."),
+	durationsField(func(v *jobDoc) *hare.Job { return v.Job }).
+		About("durations say how long the job may take. Plans and bounds are for the times as they are given, and their "+
+			"results are marked estimated. The p add up to 1."),
 ).Check(func(v *jobDoc, has Members, found *hare.InvalidErrors) {
 	if v.GPUsPerTask == 1 {
 		v.GPUsPerTask = 0
@@ -147,14 +164,21 @@ var jobTable = NewTable("Job", "Job is rounds one after another, each of paralle
 	if v.Within == hare.LevelAny {
 		v.Within = ""
 	}
-	if p := v.Progress; p != nil && p.RoundsDone == 0 && p.ElapsedUs == 0 && len(p.GPUs) == 0 {
+	if p := v.Progress; p != nil && p.RoundsDone == 0 && p.ElapsedUs == 0 && len(p.GPUs) == 0 && p.Shape == 0 {
 		v.Progress = nil
 	}
 	checkMix(v.Job, has.Has("mix") && !v.unknownSync, v.mix, found)
 	if !has.Has("on") {
-		v.On = []hare.Profile{{Type: "-", ComputeUs: 1}}
+		v.On = nil
+		if !has.Has("shapes") {
+			found.Add("", "missing_field", `"on" is missing: give the times on each GPU type, e.g. `+
+				`{"V100": {"compute_s": 1.2}}`)
+			v.On = []hare.Profile{{Type: "-", ComputeUs: 1}}
+		}
 	}
+	finishShapes(v.Job, has, found)
 	found.CheckJob("", v.Job)
+	v.NormaliseShapes()
 	v.d.unique(v.ID, found)
 	// A faulty job is kept, without rounds, so that the index of a job in the
 	// instance is its index in the document.
@@ -356,8 +380,8 @@ func (r *Reader) sync(to *hare.Sync, unknown *bool) error {
 	return r.Fault("unknown_value", "sync %q: must be relaxed, gang or rigid", hare.Clip(text))
 }
 
-// profiles reads the times of a job on each GPU type.
-func (d *instanceReader) profiles(j *hare.Job) error {
+// profiles reads the times of a task on each GPU type.
+func (d *instanceReader) profiles(to *[]hare.Profile) error {
 	d.scratch = d.scratch[:0]
 	err := d.Object(nil, func(kind string) (bool, error) {
 		// The table overwrites the profile, or a fault is recorded.
@@ -366,8 +390,8 @@ func (d *instanceReader) profiles(j *hare.Job) error {
 		return true, profileTable.Read(d.Reader, &d.profileDoc)
 	})
 	if len(d.scratch) > 0 {
-		j.On = slices.Clone(d.scratch)
-		slices.SortFunc(j.On, func(a, b hare.Profile) int { return strings.Compare(a.Type, b.Type) })
+		*to = slices.Clone(d.scratch)
+		slices.SortFunc(*to, func(a, b hare.Profile) int { return strings.Compare(a.Type, b.Type) })
 	}
 	return err
 }

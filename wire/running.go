@@ -17,6 +17,20 @@ var progressTable = NewTable("Progress", "Progress is how far a job is at time 0
 	Micros("elapsed_s", func(v *hare.Progress) *int64 { return &v.ElapsedUs }, 0).
 		About("elapsed_s says how long ago the running round of a gang job began, or the running rest of a rigid job.").
 		Default(0),
+	NewField("shape", Schema{"type": "integer", "format": "int64", "minimum": 0},
+		func(r *Reader, v *hare.Progress) error {
+			n := int64(0)
+			err := r.Integer(&n, 0, hare.MaxShapes-1)
+			v.Shape = int(n)
+			return err
+		},
+		func(b []byte, v *hare.Progress) []byte {
+			if v.Shape == 0 {
+				return b
+			}
+			return appendInt(b, int64(v.Shape))
+		}).
+		About("shape is the position in shapes of the shape in which the job runs.").Default(0),
 )
 
 // usersField makes the field user of a job: a name, or an array of names, in sorted form.
@@ -180,6 +194,7 @@ func appendCanonicalProgress(b []byte, p *hare.Progress) []byte {
 		b = appendList(append(b, `,"gpus":`...), p.GPUs, appendString)
 	}
 	b = appendSet(b, `,"rounds_done":`, p.RoundsDone)
+	b = appendSet(b, `,"shape":`, int64(p.Shape))
 	b[begin] = '{'
 	return append(b, '}')
 }

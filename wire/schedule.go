@@ -61,6 +61,7 @@ var laneTable = NewTable("Lane",
 	NewField("start_us", integers,
 		func(r *Reader, v *hare.Lane) error { return r.column(&v.StartUs, hare.MaxExact) },
 		func(b []byte, v *hare.Lane) []byte { return appendColumn(b, v.StartUs) }).Needed(),
+	laneColumn("shape", func(v *hare.Lane) *[]int64 { return &v.Shape }, 0),
 ).Check(func(v *hare.Lane, has Members, found *hare.InvalidErrors) {
 	if has.Sound {
 		checkColumns(v, found)
@@ -106,7 +107,7 @@ func checkColumns(l *hare.Lane, found *hare.InvalidErrors) {
 		name   string
 		column []int64
 	}{{"start_us", l.StartUs}, {"round", l.Round}, {"rounds", l.Rounds}, {"tasks", l.Tasks},
-		{"period_us", l.PeriodUs}} {
+		{"period_us", l.PeriodUs}, {"shape", l.Shape}} {
 		if c.column != nil && len(c.column) != len(l.Job) {
 			found.Add("", "unequal_columns", "the columns of a lane must be equally long: job has %d entries, %s "+
 				"has %d", len(l.Job), c.name, len(c.column))

@@ -92,6 +92,7 @@ func Instance(t *rapid.T) *hare.Instance {
 		drawJobRules(t, &j, inst)
 		drawProgress(t, &j, inst)
 		drawDependencies(t, &j, inst)
+		drawShapes(t, &j)
 		inst.Jobs = append(inst.Jobs, j)
 	}
 	drawShares(t, inst)
@@ -138,6 +139,27 @@ func drawDependencies(t *rapid.T, j *hare.Job, inst *hare.Instance) {
 		j.DeadlineUs, j.LateWeightMicro = Micros(t, 1, "deadline"), Micros(t, 0, "late weight")
 	}
 	j.Users = rapid.SampledFrom([][]string{nil, nil, {"ann"}, {"ann", "\U0001F407"}}).Draw(t, "users")
+}
+
+// drawShapes draws shapes in place of tasks and on for some jobs that do not run, and durations.
+func drawShapes(t *rapid.T, j *hare.Job) {
+	if rapid.IntRange(0, 3).Draw(t, "durations") == 0 {
+		j.Durations = []hare.Duration{{Micro: 250_000, FactorMicro: 1}, {Micro: 750_000, FactorMicro: 1_500_000}}
+	}
+	if j.Running() || rapid.IntRange(0, 3).Draw(t, "shapes") > 0 {
+		return
+	}
+	for range rapid.IntRange(1, 3).Draw(t, "number of shapes") {
+		s := hare.Shape{Tasks: j.Tasks + rapid.Int64Range(0, 2).Draw(t, "tasks"), GPUsPerTask: j.GPUsPerTask,
+			Counts: rapid.Int64Range(1, 3).Draw(t, "counts"), On: slices.Clone(j.On)}
+		s.On[0].ComputeUs = Micros(t, 1, "compute in a shape")
+		j.Shapes = append(j.Shapes, s)
+	}
+	j.Tasks, j.GPUsPerTask, j.On = 0, 0, nil
+	if j.Sync == hare.Gang && len(j.Shapes) > 1 && rapid.Bool().Draw(t, "reshape") {
+		j.Reshape, j.ReshapeUs = true, rapid.SampledFrom([]int64{0, 1, 30_000_000}).Draw(t, "reshape after")
+	}
+	j.NormaliseShapes()
 }
 
 // drawShares draws an objective, quotas and reservations.
