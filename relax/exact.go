@@ -168,16 +168,10 @@ func (ej *exactJob) least() *big.Rat {
 	return best
 }
 
-// modeUs returns the exact times of mode i of the job, whose modes are sorted
-// by rate while the model's are by type.
+// modeUs returns the times of mode i of the job, which floats hold exactly.
 func (ej *exactJob) modeUs(i int) (computeUs, durationUs int64) {
-	kind := ej.j.modes[i].kind
-	for _, md := range ej.mj.Modes {
-		if md.Type == kind {
-			return md.ComputeUs, md.DurationUs()
-		}
-	}
-	panic("relax: mode of no type")
+	md := &ej.j.modes[i]
+	return int64(md.p), int64(md.d)
 }
 
 // cost returns w C + v max(0, C − d) of an end at C, in 1e-15.

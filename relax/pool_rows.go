@@ -12,7 +12,7 @@ import (
 
 // compositeKey names what decides which prices a mode pays.
 type compositeKey struct {
-	top, class                int
+	top, class, level         int
 	tasks, gpus, cpus, memory int64
 	quotas                    string // the pools of quotas
 }
@@ -77,7 +77,7 @@ func (pr *problem) splitModes() {
 				usable[key] = where
 			}
 			for _, c := range where {
-				key := compositeKey{top: md.top, class: c, tasks: times, gpus: mj.GPUs}
+				key := compositeKey{top: md.top, class: c, level: int(md.level), tasks: times, gpus: mj.GPUs}
 				if cpus {
 					key.cpus = mj.CPUMilli
 				}
@@ -91,7 +91,7 @@ func (pr *problem) splitModes() {
 				if !ok {
 					at = len(ps.composites)
 					rows[key] = at
-					composite := pr.newComposite(i, md.top, times, classes[md.kind][c].pools)
+					composite := pr.newComposite(i, &md, times, classes[md.kind][c].pools)
 					if quotas != nil {
 						pr.addQuotaTerms(&composite, i, quotas[md.kind])
 					}
@@ -112,12 +112,19 @@ func (pr *problem) prices(resource hare.PoolResource) bool {
 	return slices.ContainsFunc(pr.pools.list, func(p pool) bool { return p.resource == resource })
 }
 
-// newComposite returns what job i pays for times tasks in the given pools.
-func (pr *problem) newComposite(i, top int, times int64, in []int) composite {
-	c := composite{top: top, gpus: times * pr.specs[i].GPUs}
+// newComposite returns what job i pays for times tasks in a mode in the given pools.
+func (pr *problem) newComposite(i int, md *mode, times int64, in []int) composite {
+	c := composite{top: md.top, gpus: times * pr.specs[i].GPUs}
 	for _, at := range in {
 		p := &pr.pools.list[at]
 		need := pr.need(i, p.resource)
+		if p.resource == hare.PoolGPUs && len(p.sizes) > 0 {
+			if unit := pr.unitIn(p, i, md); unit != need {
+				s, _ := slices.BinarySearch(p.sizes, unit)
+				c.terms = append(c.terms, poolTerm{p.firstRow + 1 + s, 1})
+				continue
+			}
+		}
 		if s, ok := slices.BinarySearch(p.sizes, need); ok && p.resource == hare.PoolGPUs {
 			c.terms = append(c.terms, poolTerm{p.firstRow + 1 + s, times})
 		} else if need > 0 {

@@ -27,9 +27,19 @@ type pool struct {
 	per      string
 	only     []hare.LabelValues
 	in       []bool // by Model.Kinds
+	level    int    // of per, where there is no selector
 	domains  []domain
 	sizes    []int64
 	firstRow int // in the rows of pools
+}
+
+// unitIn returns the GPUs of a unit of job i in a mode in a pool of GPUs without selector: its
+// whole gang where one domain of the pool holds it, else a task.
+func (pr *problem) unitIn(p *pool, i int, md *mode) int64 {
+	if int(md.level) > p.level {
+		return pr.specs[i].GPUs
+	}
+	return pr.unitGPUs(i)
 }
 
 // domain stands for count domains with the same capacity.
@@ -89,7 +99,9 @@ func (pr *problem) addPools() {
 		return
 	}
 	for k := range pr.caps {
-		pr.addNodePool(k)
+		for _, level := range pr.poolLevels(k) {
+			pr.addDomainPool(k, level)
+		}
 	}
 	pr.addSetPools()
 	for k := range pr.caps {
@@ -117,12 +129,45 @@ func gpusOfKind(nk *hare.NodeKind, k int) []hare.Step {
 	return nk.GPUs[at].Steps
 }
 
-// addNodePool adds a pool per node for type k if tasks leave GPUs of some node idle.
-func (pr *problem) addNodePool(k int) {
+// poolLevels returns the levels by which pools of type k are split: nodes, and the levels of modes
+// between nodes and all.
+func (pr *problem) poolLevels(k int) []int {
+	levels := []int{0}
+	if lv := pr.model.Levels; lv != nil {
+		for i := range pr.jobs {
+			for _, md := range pr.jobs[i].modes {
+				if level := int(md.level); md.kind == k && level < lv.Any() && !slices.Contains(levels, level) {
+					levels = append(levels, level)
+				}
+			}
+		}
+	}
+	slices.Sort(levels)
+	return levels
+}
+
+// addDomainPool adds a pool per node or per domain of a coarser level for type k if tasks, or
+// gangs that the level holds, leave GPUs of some domain idle.
+func (pr *problem) addDomainPool(k, level int) {
 	m := pr.model
-	p := pool{kind: k, per: hare.PerNode, in: make([]bool, len(m.Kinds))}
+	p := pool{kind: k, per: hare.PerNode, level: level, in: make([]bool, len(m.Kinds))}
+	if level > 0 {
+		p.per = m.Levels.Names[level]
+	}
+	inDomain := map[int]map[int64]int64{} // the changes of the GPUs of each domain of a coarser level
 	weight := map[int64]int64{}
 	seen := map[string]int{}
+	add := func(steps []hare.Step, count int64) {
+		weight[hare.MostRoom(steps)] += count * hare.MostRoom(steps)
+		key := fmt.Sprint(steps)
+		if at, ok := seen[key]; ok {
+			p.domains[at].count += count
+			return
+		}
+		seen[key] = len(p.domains)
+		p.domains = append(p.domains, domain{steps, count})
+	}
+	var order []int
 	for n := range m.Kinds {
 		nk := &m.Kinds[n]
 		steps := gpusOfKind(nk, k)
@@ -131,18 +176,25 @@ func (pr *problem) addNodePool(k int) {
 		}
 		p.in[n] = true
 		count := int64(len(nk.Nodes))
-		weight[hare.MostRoom(steps)] += count * hare.MostRoom(steps)
-		key := fmt.Sprint(steps)
-		if at, ok := seen[key]; ok {
-			p.domains[at].count += count
+		if level == 0 {
+			add(steps, count)
 			continue
 		}
-		seen[key] = len(p.domains)
-		p.domains = append(p.domains, domain{steps, count})
+		at := m.Levels.Domain(level, int(nk.Nodes[0]))
+		if inDomain[at] == nil {
+			inDomain[at] = map[int64]int64{}
+			order = append(order, at)
+		}
+		addTimes(inDomain[at], steps, count)
+	}
+	for _, at := range order {
+		add(stepsOf(inDomain[at]), 1)
 	}
 	for i := range pr.jobs {
-		if pr.jobs[i].runsOn(k) {
-			p.sizes = append(p.sizes, pr.specs[i].GPUs)
+		for _, md := range pr.jobs[i].modes {
+			if md.kind == k {
+				p.sizes = append(p.sizes, pr.unitIn(&p, i, &md))
+			}
 		}
 	}
 	slices.Sort(p.sizes)

@@ -23,12 +23,14 @@ const (
 
 // mode is one GPU type that a job may use.
 type mode struct {
-	kind int     // the index in Model.Types
-	top  int     // the row of the prices of types and sizes
-	row  int     // the row of the oracle's prices, which is top without pools
-	p, d float64 // the compute time and the compute + sync time of one task
-	s    float64
-	rate float64 // 1/d, in rounds per microsecond
+	kind int // the index in Model.Types
+	// level is that of which one domain holds a round; anyLevel if levels do not matter.
+	level int16
+	top   int     // the row of the prices of types and sizes
+	row   int     // the row of the oracle's prices, which is top without pools
+	p, d  float64 // the compute time and the compute + sync time of one task
+	s     float64
+	rate  float64 // 1/d, in rounds per microsecond
 	// trailingID numbers the trailing minima that jobs with the same row, synchronisation
 	// and release share; −1 means that no other job shares it.
 	trailingID int
@@ -109,7 +111,8 @@ func newProblem(m *hare.Model, beta float64) (pr *problem, ok bool) {
 			if mj.Sync == hare.Relaxed {
 				p, s = p+beta*s, (1-beta)*s
 			}
-			f := mode{kind: md.Type, top: md.Type, row: md.Type, p: p, s: s, d: p + s, rate: 1 / (p + s), held: gpus}
+			f := mode{kind: md.Type, level: int16(md.level), top: md.Type,
+				row: md.Type, p: p, s: s, d: p + s, rate: 1 / (p + s), held: gpus}
 			if mj.Sync == hare.Relaxed {
 				f.held = gpus * p / f.d
 			}
@@ -195,11 +198,6 @@ func (j *job) weightFrom(t float64) float64 {
 	return j.w
 }
 
-// runsOn says whether the job has a mode on type k.
-func (j *job) runsOn(k int) bool {
-	return slices.ContainsFunc(j.modes, func(md mode) bool { return md.kind == k })
-}
-
 // setPerRate computes perRate.
 func (j *job) setPerRate() {
 	n := len(j.modes)
@@ -215,36 +213,37 @@ func (j *job) setPerRate() {
 }
 
 // roundTime returns τ_j in microseconds: the least time of one round on an empty cluster
-// with room for peak[k] tasks of the job on type k at once. It returns false if no round can
-// ever run. It takes O(types · log) for relaxed jobs and O(types log types) otherwise.
-func roundTime(j *hare.ModelJob, peak []int64) (tau int64, ok bool) {
+// with room for so many tasks of each mode at once. It returns false if no round can
+// ever run. It takes O(modes · log) for relaxed jobs and O(modes log modes) otherwise.
+func roundTime(j *hare.ModelJob, modes []roundMode) (tau int64, ok bool) {
 	switch {
 	case j.Sync == hare.Relaxed:
-		return relaxedRound(j, peak)
+		return relaxedRound(j, modes)
 	case j.Mix:
-		return mixedRound(j, peak)
+		return mixedRound(j, modes)
 	}
 	tau = math.MaxInt64
-	for _, md := range j.Modes {
-		if peak[md.Type] >= j.Tasks {
+	for x := range modes {
+		if md := &modes[x]; md.most >= j.Tasks {
 			tau = min(tau, md.DurationUs())
 		}
 	}
 	return tau, tau != math.MaxInt64
 }
 
-func relaxedRound(j *hare.ModelJob, peak []int64) (int64, bool) {
+func relaxedRound(j *hare.ModelJob, modes []roundMode) (int64, bool) {
 	enough := func(t int64) bool {
 		var n int64
-		for _, md := range j.Modes {
+		for x := range modes {
+			md := &modes[x]
 			if t < md.DurationUs() {
 				continue
 			}
 			each := (t - md.SyncUs) / md.ComputeUs
-			if each >= j.Tasks && peak[md.Type] > 0 {
+			if each >= j.Tasks && md.most > 0 {
 				return true
 			}
-			n += peak[md.Type] * each
+			n += md.most * each
 			if n >= j.Tasks {
 				return true
 			}
@@ -252,8 +251,8 @@ func relaxedRound(j *hare.ModelJob, peak []int64) (int64, bool) {
 		return false
 	}
 	hi := int64(math.MaxInt64)
-	for _, md := range j.Modes {
-		if peak[md.Type] > 0 {
+	for x := range modes {
+		if md := &modes[x]; md.most > 0 {
 			hi = min(hi, md.SyncUs+j.Tasks*md.ComputeUs)
 		}
 	}
@@ -272,9 +271,9 @@ func relaxedRound(j *hare.ModelJob, peak []int64) (int64, bool) {
 	return hi, true
 }
 
-func mixedRound(j *hare.ModelJob, peak []int64) (int64, bool) {
-	modes := slices.Clone(j.Modes)
-	slices.SortFunc(modes, func(a, b hare.Mode) int {
+func mixedRound(j *hare.ModelJob, modes []roundMode) (int64, bool) {
+	modes = slices.Clone(modes)
+	slices.SortFunc(modes, func(a, b roundMode) int {
 		switch {
 		case a.DurationUs() < b.DurationUs():
 			return -1
@@ -284,8 +283,9 @@ func mixedRound(j *hare.ModelJob, peak []int64) (int64, bool) {
 		return 0
 	})
 	var n int64
-	for _, md := range modes {
-		if n += peak[md.Type]; n >= j.Tasks {
+	for x := range modes {
+		md := &modes[x]
+		if n += md.most; n >= j.Tasks {
 			return md.DurationUs(), true
 		}
 	}

@@ -25,6 +25,8 @@ func roomKeyOf(j *hare.ModelJob, kind int) roomKey {
 type roomCache struct {
 	steps map[roomKey][]hare.Step
 	most  map[roomKey]int64
+	// inLevels holds the room in one domain of a level, by job, level and types.
+	inLevels map[string]int64
 }
 
 // room returns the room for tasks of job j on type k over time, and the greatest room.
@@ -41,30 +43,91 @@ func (rc *roomCache) room(m *hare.Model, j *hare.ModelJob, k int) (steps []hare.
 	return steps, rc.most[key]
 }
 
-// modes returns the modes in which a round of job j can run (docs/nodes.md, "Modes"), and
-// for each type how many of its tasks may run at once. Gang and rigid jobs run on types with
-// room for all tasks at once, and quotas for them. Jobs that mix types run on all of their
-// types or on none, whatever their quotas.
-func (rc *roomCache) modes(m *hare.Model, j *hare.ModelJob) (kept []hare.Mode, most []int64) {
-	most = make([]int64, len(m.Types))
+// roundMode is a mode of the rounds of a job: a type on which its tasks run, and a level of which
+// one domain holds the round (docs/levels.md). Sync times are those of the level.
+type roundMode struct {
+	hare.Mode
+	level int
+	most  int64 // how many tasks may run in the mode at once
+}
+
+// anyLevel is the level of modes where levels do not matter: all nodes are one domain.
+const anyLevel = math.MaxInt16
+
+// modes returns the modes in which a round of job j can run (docs/nodes.md, "Modes"). Gang and
+// rigid jobs run on types with room for all tasks at once in one domain, and quotas for them.
+// Jobs that mix types run on all of their types or on none, whatever their quotas.
+func (rc *roomCache) modes(m *hare.Model, j *hare.ModelJob) (kept []roundMode) {
+	if m.Levels != nil && j.Sync != hare.Relaxed {
+		return rc.levelModes(m, j)
+	}
 	changes := map[int64]int64{}
 	for _, md := range j.Modes {
 		steps, n := rc.room(m, j, md.Type)
 		if !j.Mix {
 			n = min(n, quotaOf(m, j, md.Type)/j.GPUs)
 		}
-		most[md.Type] = n
 		if n > 0 && (j.Sync == hare.Relaxed || j.Mix || n >= j.Tasks) {
-			kept = append(kept, md)
+			kept = append(kept, roundMode{md, anyLevel, n})
 		}
 		if j.Mix {
 			addChanges(changes, steps)
 		}
 	}
 	if j.Mix && hare.MostRoom(stepsOf(changes)) < j.Tasks {
-		return nil, most
+		return nil
 	}
-	return kept, most
+	return kept
+}
+
+// levelModes is modes for a gang or rigid job where levels matter.
+func (rc *roomCache) levelModes(m *hare.Model, j *hare.ModelJob) (kept []roundMode) {
+	types := make([]int, 0, len(j.Modes))
+	for _, md := range j.Modes {
+		types = append(types, md.Type)
+	}
+	together := map[int]int64{} // the room on all types, by level
+	for x, md := range j.Modes {
+		if !j.Mix && quotaOf(m, j, md.Type) < j.Tasks*j.GPUs {
+			continue
+		}
+		for _, level := range j.LevelModes(md) {
+			at := roundMode{md, level, rc.levelRoom(m, j, types[x:x+1], level)}
+			if md.SyncByLevel != nil {
+				at.SyncUs = md.SyncByLevel[level]
+			}
+			if !j.Mix {
+				if at.most >= j.Tasks {
+					kept = append(kept, at)
+				}
+				continue
+			}
+			all, ok := together[level]
+			if !ok {
+				all = rc.levelRoom(m, j, types, level)
+				together[level] = all
+			}
+			if at.most > 0 && all >= j.Tasks {
+				kept = append(kept, at)
+			}
+		}
+	}
+	return kept
+}
+
+// levelRoom returns how many tasks of job j find room at once in one domain of a level on some
+// types together.
+func (rc *roomCache) levelRoom(m *hare.Model, j *hare.ModelJob, types []int, level int) int64 {
+	key := fmt.Sprint(roomKeyOf(j, level), types)
+	most, ok := rc.inLevels[key]
+	if !ok {
+		if rc.inLevels == nil {
+			rc.inLevels = map[string]int64{}
+		}
+		most = m.LevelRoom(j, types, level)
+		rc.inLevels[key] = most
+	}
+	return most
 }
 
 // quotaOf returns the least quota that counts job j on type k, in GPUs.
@@ -130,9 +193,15 @@ func whyNoRoom(m *hare.Model, i int) string {
 			"type of \"on\")", spec.ID, allowed, task)
 	}
 	var rooms roomCache
-	most := int64(0)
+	most, within := int64(0), ""
+	if m.Levels != nil && j.Within < m.Levels.Any() {
+		within = fmt.Sprintf(" in one domain of level %q", m.Levels.Names[j.Within])
+	}
 	for _, md := range j.Modes {
 		_, n := rooms.room(m, j, md.Type)
+		if within != "" {
+			n = rooms.levelRoom(m, j, []int{md.Type}, j.Within)
+		}
 		if quota := quotaOf(m, j, md.Type); !j.Mix && n > quota/j.GPUs && quota/j.GPUs < needed(j) {
 			return fmt.Sprintf("job %q: a round needs %d GPUs of its quota at once, which is %d", spec.ID,
 				needed(j)*j.GPUs, quota)
@@ -151,8 +220,8 @@ func whyNoRoom(m *hare.Model, i int) string {
 	if j.Distinct {
 		distinct = " on distinct nodes"
 	}
-	return fmt.Sprintf("job %q: a round has %d tasks of %s, and there is room for at most %d at once%s %s", spec.ID,
-		j.Tasks, task, min(most, j.Tasks-1), distinct, where)
+	return fmt.Sprintf("job %q: a round has %d tasks of %s, and there is room for at most %d at once%s%s %s", spec.ID,
+		j.Tasks, task, min(most, j.Tasks-1), distinct, within, where)
 }
 
 // needed returns how many tasks of a job must run at once.

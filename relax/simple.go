@@ -80,15 +80,12 @@ func (pr *problem) machine(ctx context.Context) (*hare.Relaxation, error) {
 		mj := &pr.specs[i]
 		least := int64(hare.MaxExact)
 		x := &machineJob{index: i, weight: mj.WeightMicro, sync: hare.MaxExact, twice: new(big.Int)}
-		for _, md := range mj.Modes {
-			if !pr.jobs[i].runsOn(md.Type) {
-				continue
-			}
-			t := md.DurationUs()
+		for _, md := range pr.jobs[i].modes {
+			t := int64(md.d)
 			if mj.Sync == hare.Relaxed {
-				t = md.ComputeUs
+				t = int64(md.p)
 			}
-			least, x.sync = min(least, t), min(x.sync, md.SyncUs)
+			least, x.sync = min(least, t), min(x.sync, int64(md.s))
 		}
 		if mj.Sync != hare.Relaxed {
 			x.sync = 0

@@ -300,7 +300,7 @@ func (pr *problem) mean(pi *prices) [][]float64 {
 	}
 	first := pr.ascentRows() - len(pr.pools.functions)
 	for f := range pr.pools.functions {
-		if p := &pr.pools.list[pr.pools.functions[f].pool]; p.per == hare.PerNode {
+		if p := &pr.pools.list[pr.pools.functions[f].pool]; p.per != "" && p.per != hare.PerAll {
 			for g, x := range pi.at[first+f] {
 				out[p.kind][g] += x
 			}

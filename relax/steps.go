@@ -244,8 +244,11 @@ func (pr *problem) addStepRows(m *stepMode, i, k int) bool {
 		m.rows, m.times = append(m.rows, md.row), append(m.times, mj.GPUs/gpus)
 	}
 	if len(m.rows) > 0 {
-		_, most := pr.rooms.modes(pr.model, mj)
-		m.peak = most[k]
+		for _, md := range pr.rooms.modes(pr.model, mj) {
+			if md.Type == k {
+				m.peak = md.most
+			}
+		}
 	}
 	return true
 }

@@ -10,10 +10,10 @@ import (
 // addTimes fills in specs, index and pathUs: the earliest start a' and the path P of each job
 // (docs/dependencies.md, "Times"). Jobs that end with the work that runs at 0 are left out. It
 // returns the modes of each job that is left, and false if one of them can never run.
-func (pr *problem) addTimes(peak []int64) (kept [][]hare.Mode, ok bool) {
+func (pr *problem) addTimes(peak []int64) (kept [][]roundMode, ok bool) {
 	m := pr.model
 	order, start, path := jobOrder(m), make([]int64, len(m.Jobs)), make([]int64, len(m.Jobs))
-	modes := make([][]hare.Mode, len(m.Jobs))
+	modes := make([][]roundMode, len(m.Jobs))
 	for _, i := range order {
 		mj := &m.Jobs[i]
 		start[i] = max(mj.ReleaseUs, mj.RunsUntilUs)
@@ -23,12 +23,13 @@ func (pr *problem) addTimes(peak []int64) (kept [][]hare.Mode, ok bool) {
 		if path[i] = start[i]; mj.Rounds == 0 {
 			continue
 		}
-		most := peak
-		if modes[i] = mj.Modes; m.Placed {
-			modes[i], most = pr.rooms.modes(m, mj)
+		if m.Placed {
+			modes[i] = pr.rooms.modes(m, mj)
+		} else {
+			modes[i] = plainModes(mj, peak)
 		}
-		tau, fits := roundTime(mj, most)
-		if !fits || len(modes[i]) == 0 && m.Placed {
+		tau, fits := roundTime(mj, modes[i])
+		if !fits {
 			pr.infeasible = ErrInfeasible
 			if m.Placed {
 				pr.infeasible = fmt.Errorf("%w: %s", ErrInfeasible, whyNoRoom(m, i))
@@ -49,6 +50,15 @@ func (pr *problem) addTimes(peak []int64) (kept [][]hare.Mode, ok bool) {
 		pr.pathUs, kept = append(pr.pathUs, path[i]), append(kept, modes[i])
 	}
 	return kept, true
+}
+
+// plainModes returns the modes of a job where nodes do not matter.
+func plainModes(j *hare.ModelJob, peak []int64) []roundMode {
+	modes := make([]roundMode, len(j.Modes))
+	for x, md := range j.Modes {
+		modes[x] = roundMode{md, anyLevel, peak[md.Type]}
+	}
+	return modes
 }
 
 // jobOrder returns the indices of the jobs, predecessors first.
