@@ -61,6 +61,7 @@ MOST_RESERVATIONS = 10000
 MOST_QUOTAS = 100000
 MOST_TOPOLOGY = 16  # labels of a topology
 MOST_SHAPES = 1000  # of a job
+MOST_DURATIONS = 1000  # of a job
 OBJECTIVES = ("weighted_jct", "jct_and_tardiness", "makespan")
 RESERVED = frozenset(
     "shapes within switch_s durations reshape_s topology after deadline_s late_weight quota user progress "
@@ -317,7 +318,7 @@ NODE = ("name", "count", "gpus", "in_service_s", "busy", "cpus", "memory_mib", "
 JOB = (
     "id", "weight", "release_s", "rounds", "tasks", "sync", "mix", "on", "gpus_per_task", "cpus_per_task",
     "memory_mib_per_task", "distinct_nodes", "only", "exclude", "estimate_s", "class", "user", "progress", "after",
-    "deadline_s", "late_weight", "within", "shapes", "reshape_s",
+    "deadline_s", "late_weight", "within", "shapes", "reshape_s", "durations",
 )
 SHAPE = ("tasks", "gpus_per_task", "counts", "on")
 PROFILE = ("compute_s", "sync_s", "switch_s")
@@ -420,7 +421,7 @@ class Job:
     A task holds so many thousandths of CPUs and so many MiB; only and exclude map a label
     to a sorted tuple of values; one domain of the level within holds a round. done units
     are done, and the job runs at 0 on the GPUs of running, in a shape, since elapsed µs;
-    after maps a predecessor to its lag.
+    after maps a predecessor to its lag. durations, (factor, p) in 1e-6, change no schedule.
 
     The instance adds: first and left, the units that are neither done nor running;
     ends, when what runs at 0 ends; fixed, whether nothing is left then; begin, before
@@ -431,7 +432,7 @@ class Job:
         "id", "weight", "release", "rounds", "tasks", "sync", "mix", "on",
         "g", "cpus", "memory", "distinct", "only", "exclude", "users", "done", "running", "elapsed", "after",
         "deadline", "late", "first", "left", "ends", "fixed", "begin", "closed", "quotas",
-        "within", "shapes", "reshape", "shape",
+        "within", "shapes", "reshape", "shape", "durations",
     )
 
     def __init__(self, doc, where, levels=("node", "any")):
@@ -473,6 +474,7 @@ class Job:
         if "user" in doc:
             users = doc["user"] if type(doc["user"]) is list else [doc["user"]]
             self.users = read_names(users, where + "/user", MOST_NAMES)
+        self.durations = read_durations(doc["durations"], where + "/durations") if "durations" in doc else ()
         self.read_progress(doc.get("progress", {}), where + "/progress", "after" in doc and doc["after"])
         self.first, self.left, self.ends, self.fixed = self.done, self.rounds - self.done, 0, False
         self.begin, self.closed, self.quotas = self.release, (), ()
@@ -569,6 +571,8 @@ class Job:
             form["shapes"] = shapes
         if self.reshape is not None:
             form["reshape_us"] = self.reshape
+        if self.durations:
+            form["durations"] = [{"factor_micro": factor, "p_micro": p} for factor, p in self.durations]
         if self.within < len(levels) - 1:
             form["within"] = levels[self.within]
         if self.cpus:
@@ -610,6 +614,21 @@ def read_names(values, where, most):
     if len(set(values)) > most:
         raise Bad("%s: has more than %d names" % (where, most))
     return tuple(sorted(set(values)))
+
+
+def read_durations(doc, where):
+    """Sorted (factor, p) of how long a job may take, in 1e-6."""
+    out = []
+    for i, x in enumerate(as_array(doc, where)):
+        at = "%s/%d" % (where, i)
+        members(x, ("p", "factor"), at)
+        p = ranged(scaled(x.get("p"), 6, at + "/p"), x.get("p"), at + "/p", 1, 10**6)
+        out.append((micros(x.get("factor"), at + "/factor", 1), p))
+    if len(out) > MOST_DURATIONS or len({factor for factor, _ in out}) < len(out):
+        raise Bad("%s: must be at most %d, each factor once" % (where, MOST_DURATIONS))
+    if sum(p for _, p in out) != 10**6:
+        raise Bad("%s: the p do not add up to 1" % where)
+    return tuple(sorted(out))
 
 
 def read_after(doc, where, own):
@@ -1038,7 +1057,7 @@ class Instance:
 
     def find_supply(self):
         self.times = None
-        self.sha, self.supply, self.groups, self.found, self.by_name = None, {}, None, {}, None
+        self.sha, self.supply, self.groups, self.found, self.fits, self.by_name = None, {}, None, {}, {}, None
         cpus, memory = any(n.cpus for n in self.nodes), any(n.memory for n in self.nodes)
         self.placed = bool(self.reservations or self.quotas) or any(
             j.placed(cpus, memory, len(self.levels) - 1) for j in self.jobs
@@ -1075,7 +1094,7 @@ class Instance:
     def ask_for(self, names):
         """Makes groups of their own of nodes that the selectors of pools name."""
         if not self.asked.issuperset(names):
-            self.asked, self.groups, self.found = self.asked.union(names), None, {}
+            self.asked, self.groups, self.found, self.fits = self.asked.union(names), None, {}, {}
 
     def rooms(self, j, shape, kind, level):
         """{domain of a level: changes by time of how many tasks of j find room there on GPUs
@@ -1121,13 +1140,17 @@ class Instance:
     def fit(self, j, shape, kinds, level):
         """The most tasks of a shape of j that are on GPUs of some types in one domain of a
         level at once."""
+        key = (tuple(kinds), shape.g, level, j.rules())
+        if key in self.fits:
+            return self.fits[key]
         together = {}
         for kind in kinds:
             for domain, changes in self.rooms(j, shape, kind, level).items():
                 total = together.setdefault(domain, {0: 0})
                 for t, n in changes.items():
                     total[t] = total.get(t, 0) + n
-        return max((max(steps_of(changes)[1]) for changes in together.values()), default=0)
+        self.fits[key] = max((max(steps_of(changes)[1]) for changes in together.values()), default=0)
+        return self.fits[key]
 
     def share(self, j, kind):
         """The least quota that counts j on a type, in GPUs."""
