@@ -60,6 +60,7 @@ const (
 // TestExplanationsFollowTheirSchemas checks answers and refusals against the
 // specification.
 func TestExplanationsFollowTheirSchemas(t *testing.T) {
+	sequential(t)
 	doc := specification(t)
 	h := explained(t, hare.Options{WorkLimit: 2000})
 	for _, c := range []struct {

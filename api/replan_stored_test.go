@@ -15,6 +15,7 @@ import (
 // TestStoredReplan requests a stored plan for the rest of an earlier plan, and
 // checks all views of the new plan.
 func TestStoredReplan(t *testing.T) {
+	sequential(t)
 	s := newSolveServer(t, service.Config{})
 	doc := specification(t)
 	in := `{"instance":` + example(t)

@@ -13,6 +13,7 @@ import (
 // TestReplan plans the rest of a plan again. The answer follows its schema and
 // passes verification against the whole instance and against the rest alone.
 func TestReplan(t *testing.T) {
+	sequential(t)
 	h, _ := newServer(t)
 	doc := specification(t)
 	in := `{"instance":` + example(t)

@@ -93,6 +93,7 @@ func TestRegretAtIntervals(t *testing.T) {
 // A session is replayed under a policy that the query names, and a name that is none is
 // refused with the list of policies.
 func TestRegretAgainst(t *testing.T) {
+	sequential(t)
 	s := newSessionServer(t, sessions.Config{})
 	at := s.open(t, "")
 	s.call(t, "POST", at+"/events", run+endOfRun)

@@ -236,6 +236,7 @@ func dataOf(events string) string {
 }
 
 func TestSolvesFollowTheirSchemas(t *testing.T) {
+	sequential(t)
 	doc := specification(t)
 	engine := newHeld()
 	s := newSolveServer(t, service.Config{})
@@ -362,7 +363,17 @@ func unknown(schema *openapi3.Schema, v any, at string) []string {
 
 // TestExamplesOfTheSpecification checks that the schemas of requests agree with the
 // decoder: both accept the examples, and both refuse an additional name.
+// sequential skips a test that sends one request after another where tests are short, as they
+// are under the race detector: it would find what it finds in the solver's own tests.
+func sequential(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("sends one request after another")
+	}
+}
+
 func TestExamplesOfTheSpecification(t *testing.T) {
+	sequential(t)
 	doc := specification(t)
 	s := newSessionServer(t, sessions.Config{})
 	seen := 0

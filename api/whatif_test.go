@@ -310,6 +310,7 @@ func TestPrices(t *testing.T) {
 }
 
 func TestWhatIfFollowsItsSchema(t *testing.T) {
+	sequential(t)
 	doc := specification(t)
 	h, _ := newWhatIfServer(t, "")
 	in := `{"base":{"instance":` + example(t) + `},`

@@ -38,6 +38,9 @@ func solvedOnNodes(t *testing.T, inst *hare.Instance, seed int64) *hare.Result {
 // forSolvedOnNodes calls f with so many random instances that the solver supports, and their
 // results.
 func forSolvedOnNodes(t *testing.T, n int, f func(r *rand.Rand, inst *hare.Instance, res *hare.Result, what string)) {
+	if testing.Short() {
+		n /= 5
+	}
 	for seed := int64(0); n > 0; seed++ {
 		r := rand.New(rand.NewPCG(uint64(seed), 15))
 		inst := brute.RandomOnNodes(r)
