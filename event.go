@@ -16,16 +16,17 @@ const (
 	EventTaskFailed   // Job, Round, Task, GPU: the task is lost and must be repeated
 	EventJobEnded     // Job: the job has no more rounds
 	EventJobCancelled // Job: the rest of the job and its running tasks are void
-	EventGPUJoined    // GPU, GPUType, and Node where the event describes the node
+	EventGPUJoined    // GPU, GPUType, and Change.Node where the event describes the node
 	EventGPULeft      // GPU: the GPU's task, if any, is lost and must be repeated
-	EventNodeJoined   // Node: a whole node joins, with all of its GPUs
-	EventNodeLeft     // Node, by its Name: all of its GPUs leave, and the node is forgotten
+	EventNodeJoined   // Change.Node: a whole node joins, with all of its GPUs
+	EventNodeLeft     // Change.Node, by its Name: all of its GPUs leave, and the node is forgotten
+	EventSetQuota     // Change.Quota: from now on, in place of a quota of the same user and types
 )
 
 // eventNames are the JSON names by EventType.
 var eventNames = [...]string{
 	"tick", "job_arrived", "compute_ended", "task_ended", "task_failed",
-	"job_ended", "job_cancelled", "gpu_joined", "gpu_left", "node_joined", "node_left",
+	"job_ended", "job_cancelled", "gpu_joined", "gpu_left", "node_joined", "node_left", "set_quota",
 }
 
 // String returns the JSON name of the event.
@@ -60,11 +61,34 @@ type Event struct {
 	Task    int64  // counts from 0 in its round
 	GPU     string // node/index; of a task of several GPUs, the first
 	GPUType string
-	// Node describes the node of the event. In EventGPUJoined it is nil where nothing is said
-	// of the node of the GPU, and has no GPUs.
-	Node *Node
+	// Change is what the event says of a node or a quota; nil where it says nothing of either.
+	Change *Change
 	// ComputeUs and SyncUs are the measured times of the task that ended.
 	ComputeUs, SyncUs int64
+}
+
+// Change is what an event says of the cluster beside GPUs.
+type Change struct {
+	// Node describes the node of the event. In EventGPUJoined it has no GPUs.
+	Node *Node
+	// Quota limits a user. One of MaxGPUs limits nothing, so that it ends an earlier one.
+	Quota *Quota
+}
+
+// Node describes the node of the event; nil where nothing is said of it.
+func (e *Event) Node() *Node {
+	if e.Change == nil {
+		return nil
+	}
+	return e.Change.Node
+}
+
+// Quota is the quota that the event sets; nil where it sets none.
+func (e *Event) Quota() *Quota {
+	if e.Change == nil {
+		return nil
+	}
+	return e.Change.Quota
 }
 
 // DecisionType says what the client must do.

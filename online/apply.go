@@ -320,8 +320,8 @@ func (c *core) gpuJoined(nowUs int64, e *hare.Event) *hare.InvalidError {
 	case !c.roomForType(e.GPUType):
 		return tooManyTypes("/gpu_type")
 	}
-	if e.Node != nil {
-		if err := c.described.Describe(e.Node, func() bool { return c.nodeInService(e.Node.Name) }); err != nil {
+	if e.Node() != nil {
+		if err := c.described.Describe(e.Node(), func() bool { return c.nodeInService(e.Node().Name) }); err != nil {
 			return err
 		}
 	}

@@ -29,6 +29,9 @@ func CheckArrival(e *hare.Event) *hare.InvalidError {
 	case len(a.On) == 0:
 		return invalid("/job/on", "missing_field", `names no GPU type: give at least one, e.g. {"V100": {}}`)
 	}
+	if a.Progress != nil {
+		return invalid("/job/progress", "not_supported", "progress is not supported by sessions in this version")
+	}
 	for i, p := range a.On {
 		if p.ComputeUs < 0 || p.ComputeUs > hare.MaxExact || p.SyncUs < 0 || p.SyncUs > hare.MaxExact {
 			return invalid("/job/on", "out_of_range", "the times on %q must not be negative or above %s", p.Type,

@@ -334,15 +334,15 @@ func (c *core) nodeJoined(nowUs int64, e *hare.Event) *hare.InvalidError {
 		}
 	}
 	switch {
-	case c.nodeInService(e.Node.Name):
+	case c.nodeInService(e.Node().Name):
 		return invalid("/node", "duplicate_id", "GPUs of node %q are in service already: send node_left first",
-			hare.Clip(e.Node.Name))
+			hare.Clip(e.Node().Name))
 	case len(c.gpuOf)+len(gpus) > hare.MaxGPUs:
 		return invalid("/gpus", "too_large", "a session has at most %d GPUs", hare.MaxGPUs)
 	case len(c.types)+fresh > maxTypes:
 		return tooManyTypes("/gpus")
 	}
-	if err := c.described.Describe(e.Node, func() bool { return false }); err != nil {
+	if err := c.described.Describe(e.Node(), func() bool { return false }); err != nil {
 		return err
 	}
 	for i := range gpus {
@@ -356,8 +356,8 @@ func (c *core) nodeJoined(nowUs int64, e *hare.Event) *hare.InvalidError {
 // nodeLeft takes all GPUs of a node out of service and forgets the node.
 func (c *core) nodeLeft(nowUs int64, e *hare.Event) *hare.InvalidError {
 	name := ""
-	if e.Node != nil {
-		name = e.Node.Name
+	if e.Node() != nil {
+		name = e.Node().Name
 	}
 	if !c.nodeInService(name) {
 		return invalid("/node", "unknown_node", "no GPU of node %q is in service", hare.Clip(name))

@@ -9,7 +9,7 @@ import (
 // GPUsOfNode checks a node_joined event by itself and returns it as the events gpu_joined of
 // the GPUs of the node.
 func GPUsOfNode(e *hare.Event) ([]hare.Event, *hare.InvalidError) {
-	n := e.Node
+	n := e.Node()
 	if n == nil {
 		return nil, invalid("/node", "missing_field", "node_joined needs the node")
 	}

@@ -68,6 +68,7 @@ type Hindsight struct {
 	clipped int // number of tasks whose measured times were clipped
 	version int // grows when the instance changes
 	atFirst int // how many of gpus the cluster has
+	quotas  bool
 }
 
 // NewHindsight returns a Hindsight for a session that begins with this cluster.
@@ -123,14 +124,14 @@ func (h *Hindsight) leave(name string, atUs int64) error {
 
 // nodeEvent records that all GPUs of a node come into service, or go.
 func (h *Hindsight) nodeEvent(e *hare.Event) error {
-	if e.Node == nil {
+	if e.Node() == nil {
 		return &LogError{fmt.Sprintf("event %d names no node", h.seq)}
 	}
 	if e.Type == hare.EventNodeJoined {
 		at := 0
-		for _, g := range e.Node.GPUs {
+		for _, g := range e.Node().GPUs {
 			for range g.Count {
-				h.join(fmt.Sprintf("%s/%d", e.Node.Name, at), g.Type, e.AtUs)
+				h.join(fmt.Sprintf("%s/%d", e.Node().Name, at), g.Type, e.AtUs)
 				at++
 			}
 		}
@@ -138,7 +139,7 @@ func (h *Hindsight) nodeEvent(e *hare.Event) error {
 	}
 	for i := range h.gpus {
 		name := h.gpus[i].name
-		if at, ok := h.active[name]; ok && at == i && name[:strings.IndexByte(name, '/')] == e.Node.Name {
+		if at, ok := h.active[name]; ok && at == i && name[:strings.IndexByte(name, '/')] == e.Node().Name {
 			if err := h.leave(name, e.AtUs); err != nil {
 				return err
 			}
@@ -151,6 +152,16 @@ func (h *Hindsight) nodeEvent(e *hare.Event) error {
 // hindsight then has nodes of single GPUs, on which such jobs would not find the room that they
 // had.
 func (h *Hindsight) checkNodes() error {
+	if h.quotas {
+		return &hare.InvalidError{Pointer: "/quota", Code: "not_supported",
+			Detail: "regret does not yet know sessions with quotas"}
+	}
+	for _, j := range h.jobs {
+		if j.job.Progress != nil {
+			return &hare.InvalidError{Pointer: "/jobs/progress", Code: "not_supported",
+				Detail: fmt.Sprintf("regret does not yet know sessions of jobs that came with progress, as %.60q did", j.job.ID)}
+		}
+	}
 	inst := hare.Instance{Cluster: h.cluster}
 	for _, j := range h.jobs {
 		inst.Jobs = append(inst.Jobs, *j.job)
@@ -211,6 +222,9 @@ func (h *Hindsight) event(e *hare.Event) error {
 		return h.leave(e.GPU, e.AtUs)
 	case hare.EventNodeJoined, hare.EventNodeLeft:
 		return h.nodeEvent(e)
+	case hare.EventSetQuota:
+		h.quotas = true
+		return nil
 	case hare.EventJobArrived:
 		// An id may be used again once the job of that id has ended.
 		h.byID[e.Job] = len(h.jobs)

@@ -267,7 +267,7 @@ func (e *engine) event(kind hare.EventType, t *running) *hare.Event {
 	x := &e.events[0]
 	x.Type, x.Job, x.Round, x.Task, x.GPU = kind, e.inst.Jobs[t.job].ID, e.jobs[t.job].round, t.task,
 		e.model.GPUs[t.gpu].ID
-	x.Arrived, x.Node, x.GPUType, x.ComputeUs, x.SyncUs = nil, nil, "", 0, 0
+	x.Arrived, x.Change, x.GPUType, x.ComputeUs, x.SyncUs = nil, nil, "", 0, 0
 	return x
 }
 

@@ -262,7 +262,7 @@ func (e *engine) change(g int32, closed bool, faults int32) error {
 	case !before && x.here():
 		x.last = none
 		e.events[0] = hare.Event{Type: hare.EventGPUJoined, GPU: m.ID, GPUType: e.model.Types[m.Type],
-			Node: e.describedNode(g)}
+			Change: e.describedNode(g)}
 		return e.notify()
 	}
 	return nil

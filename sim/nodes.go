@@ -193,7 +193,7 @@ func (e *engine) hasTaskOn(ji int32, node int) bool {
 
 // describedNode is what gpu_joined says of the node of a GPU; nil where nodes do not matter or
 // nothing is to be said.
-func (e *engine) describedNode(g int32) *hare.Node {
+func (e *engine) describedNode(g int32) *hare.Change {
 	if e.nodes == nil {
 		return nil
 	}
@@ -201,7 +201,7 @@ func (e *engine) describedNode(g int32) *hare.Node {
 	if n.CPUMilli == 0 && n.MemoryMiB == 0 && len(n.Labels) == 0 {
 		return nil
 	}
-	return &hare.Node{Name: n.Name, CPUMilli: n.CPUMilli, MemoryMiB: n.MemoryMiB, Labels: n.Labels}
+	return &hare.Change{Node: &hare.Node{Name: n.Name, CPUMilli: n.CPUMilli, MemoryMiB: n.MemoryMiB, Labels: n.Labels}}
 }
 
 // launchPlaced is launch for all GPUs of a task.

@@ -40,6 +40,7 @@ const (
 	fieldCPUs
 	fieldMemory
 	fieldLabels
+	fieldQuota
 )
 
 // nodeFields describe a node.
@@ -55,6 +56,7 @@ var eventNeeds = [...]fieldSet{
 	hare.EventTaskFailed: taskFields, hare.EventJobEnded: fieldJob, hare.EventJobCancelled: fieldJob,
 	hare.EventGPUJoined: fieldGPU | fieldGPUType, hare.EventGPULeft: fieldGPU,
 	hare.EventNodeJoined: fieldNode | fieldGPUs, hare.EventNodeLeft: fieldNode,
+	hare.EventSetQuota: fieldQuota,
 }
 
 // eventMay returns the fields that an event of type t may have beside those that it
@@ -75,6 +77,7 @@ var fieldRemedies = [...]string{
 	"name the job", "count the rounds from 0", "count the tasks of the round from 0", `name the GPU, as "a/0"`,
 	"name the type of the GPU", "give the measured seconds of compute", "",
 	`give the number of GPUs by type, {"A100": 8}`, "name the node", "", "", "",
+	`give the quota, {"user": "ann", "gpus": 16}`,
 }
 
 // DecodeEvent strictly reads one event that a client of an online session sent. The
@@ -111,6 +114,7 @@ type eventDoc struct {
 	badJob    bool // a fault was found in job
 	node      hare.Node
 	badGPUs   bool // a fault was found in gpus
+	quota     quotaDoc
 }
 
 // eventTable reads events. AppendEvent writes them, and scanEvent reads the form
@@ -128,7 +132,8 @@ var eventTable = NewTable("Event",
 			"and on, whose profiles may be {}, and with what its user says: estimate_s, for how long the job is expected to "+
 			"run alone on its fastest GPU type, which is never a limit, and class, an object of at most 8 strings by which "+
 			"jobs are alike, such as user and name. Its gpus_per_task, cpus_per_task, memory_mib_per_task, distinct_nodes, "+
-			"only and exclude are those of a job of an instance."),
+			"only, exclude and user are those of a job of an instance. Its progress says that so many rounds are done, and "+
+			"with gpus that the next one runs there since elapsed_s, also for a rigid job: the session counts it as started."),
 	Integer("round", func(v *eventDoc) *int64 { return &v.Round }, 0, hare.MaxExact),
 	Integer("task", func(v *eventDoc) *int64 { return &v.Task }, 0, hare.MaxExact),
 	String("gpu", func(v *eventDoc) *string { return &v.GPU }).About("gpu is node/index.").Example("a/0"),
@@ -156,6 +161,11 @@ var eventTable = NewTable("Event",
 	NewField("labels", MapOf(Schema{"type": "string"}),
 		func(r *Reader, v *eventDoc) error { return readLabels(r, &v.node.Labels) }, nil).
 		About("labels are those of the node, as cpus."),
+	NewField("quota", RefTo(quotaTable),
+		func(r *Reader, v *eventDoc) error { return quotaTable.Read(r, &v.quota) }, nil).
+		About("quota limits, from now on, the GPUs that the jobs of a user hold together. It replaces a quota of the same "+
+			"user and types. Jobs that hold more go on, and nothing else that counts starts until it fits. A quota of "+
+			"1048576 GPUs limits nothing."),
 ).Check(checkEvent)
 
 func readEventJob(r *Reader, v *eventDoc) (err error) {
@@ -194,6 +204,9 @@ func checkEvent(v *eventDoc, m Members, found *hare.InvalidErrors) {
 	if has&(nodeFields|fieldNode|fieldGPUs) != 0 {
 		checkEventNode(v, has, found)
 	}
+	if has&fieldQuota != 0 {
+		v.Change = &hare.Change{Quota: &v.quota.Quota}
+	}
 }
 
 // checkEventNode checks the node of an event and gives it to the event.
@@ -210,7 +223,7 @@ func checkEventNode(v *eventDoc, has fieldSet, found *hare.InvalidErrors) {
 	var faults hare.InvalidErrors
 	faults.CheckNode("", &known, has&fieldGPUs != 0 && !v.badGPUs)
 	*found = append(*found, faults...)
-	v.Node = &n
+	v.Change = &hare.Change{Node: &n}
 }
 
 // checkEventShape reports the fields that are missing and those that the type of
@@ -281,7 +294,11 @@ type arrivingDoc struct {
 }
 
 var arrivingTable = NewTable("ArrivingJob", "ArrivingJob is a job whose number of rounds is not known.",
-	append(arrivingFields, placementFields(func(v *arrivingDoc) *hare.Job { return v.Job })...)...,
+	slices.Concat(arrivingFields, placementFields(func(v *arrivingDoc) *hare.Job { return v.Job }),
+		[]Field[arrivingDoc]{
+			usersField(func(v *arrivingDoc) *[]string { return &v.Users }),
+			Object("progress", func(v *arrivingDoc) **hare.Progress { return &v.Progress }, progressTable),
+		})...,
 ).Check(func(v *arrivingDoc, has Members, found *hare.InvalidErrors) {
 	if v.GPUsPerTask == 1 {
 		v.GPUsPerTask = 0
@@ -289,7 +306,7 @@ var arrivingTable = NewTable("ArrivingJob", "ArrivingJob is a job whose number o
 	checkMix(v.Job, has.Has("mix") && v.knowsSync, v.mix, found)
 	// The other checks are those of a job of known size and speed.
 	known := *v.Job
-	known.Rounds, known.On = 1, slices.Clone(v.On)
+	known.Rounds, known.On = v.FirstRound()+1, slices.Clone(v.On)
 	for i := range known.On {
 		known.On[i].ComputeUs = max(1, known.On[i].ComputeUs)
 	}

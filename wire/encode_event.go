@@ -51,8 +51,8 @@ func appendEvent(b []byte, e hare.Event, timed bool) []byte {
 	if fields&fieldGPUType != 0 {
 		b = appendString(append(b, `,"gpu_type":`...), e.GPUType)
 	}
-	if e.Node != nil && fields&(fieldNode|fieldGPUType) != 0 {
-		b = appendEventNode(b, e.Node, fields)
+	if e.Change != nil {
+		b = appendChange(b, e.Change, fields)
 	}
 	if fields&fieldCompute != 0 {
 		b = hare.AppendMicros(append(b, `,"compute_s":`...), e.ComputeUs)
@@ -61,6 +61,17 @@ func appendEvent(b []byte, e hare.Event, timed bool) []byte {
 		}
 	}
 	return append(b, '}')
+}
+
+// appendChange appends what an event of its type's fields says of a node or a quota.
+func appendChange(b []byte, c *hare.Change, fields fieldSet) []byte {
+	if c.Node != nil && fields&(fieldNode|fieldGPUType) != 0 {
+		b = appendEventNode(b, c.Node, fields)
+	}
+	if c.Quota != nil && fields&fieldQuota != 0 {
+		b = quotaTable.Append(append(b, `,"quota":`...), &quotaDoc{*c.Quota})
+	}
+	return b
 }
 
 // appendEventNode appends the node of an event of its type's fields.
@@ -117,6 +128,12 @@ func appendArriving(b []byte, j *hare.Job) []byte {
 		b = appendClass(append(b, `,"class":`...), h.Class)
 	}
 	b = appendPlacement(b, j)
+	if len(j.Users) > 0 {
+		b = appendUsers(append(b, `,"user":`...), j.Users)
+	}
+	if j.Progress != nil {
+		b = progressTable.Append(append(b, `,"progress":`...), j.Progress)
+	}
 	return append(b, '}')
 }
 

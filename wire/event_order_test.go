@@ -32,15 +32,17 @@ func TestEncodersFollowTheTables(t *testing.T) {
 		On:          []hare.Profile{{Type: "V100", ComputeUs: 1, SyncUs: 1}},
 		Hints:       &hare.JobHints{EstimateUs: 1, Class: []hare.ClassLabel{{Name: "user", Value: "ann"}}},
 		GPUsPerTask: 2, CPUMilliPerTask: 1500, MemoryMiBPerTask: 7, DistinctNodes: true,
-		Only:    []hare.LabelValues{{Label: "disk", Values: []string{"nvme"}}},
-		Exclude: []hare.LabelValues{{Label: "node", Values: []string{"b", "c"}}}}
+		Only:     []hare.LabelValues{{Label: "disk", Values: []string{"nvme"}}},
+		Exclude:  []hare.LabelValues{{Label: "node", Values: []string{"b", "c"}}},
+		Users:    []string{"ann", "vision"},
+		Progress: &hare.Progress{RoundsDone: 1, GPUs: []string{"a/0"}, ElapsedUs: 1}}
 	node := &hare.Node{Name: "a", GPUs: []hare.TypeCount{{Type: "V100", Count: 2}}, CPUMilli: 1500, MemoryMiB: 7,
 		Labels: []hare.Label{{Name: "disk", Value: "nvme"}}}
 	decisions := []hare.Decision{{Job: "x", GPU: "a/0", Others: "1,5"}}
 	seen := map[string]bool{}
 	for _, kind := range hare.EventTypes() {
 		e := hare.Event{Seq: 1, AtUs: 1, Type: kind, Job: "x", Round: 1, Task: 1, GPU: "a/0", GPUType: "V100",
-			ComputeUs: 1, SyncUs: 1, Node: node}
+			ComputeUs: 1, SyncUs: 1, Change: &hare.Change{Node: node, Quota: &hare.Quota{User: "ann", GPUs: 2}}}
 		if kind == hare.EventJobArrived {
 			e.Arrived = job
 		}

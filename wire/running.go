@@ -44,16 +44,17 @@ func usersField[T any](at func(*T) *[]string) Field[T] {
 			}
 			return err
 		},
-		func(b []byte, v *T) []byte {
-			switch users := *at(v); len(users) {
-			case 0:
-				return b
-			case 1:
-				return appendString(b, users[0])
-			default:
-				return appendList(b, users, appendString)
-			}
-		})
+		func(b []byte, v *T) []byte { return appendUsers(b, *at(v)) })
+}
+
+func appendUsers(b []byte, users []string) []byte {
+	switch len(users) {
+	case 0:
+		return b
+	case 1:
+		return appendString(b, users[0])
+	}
+	return appendList(b, users, appendString)
 }
 
 // reservationDoc is a reservation while it is read or written.

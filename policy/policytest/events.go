@@ -79,7 +79,7 @@ func (w *world) next(rng *rand.Rand) hare.Event {
 			if !w.planned && rng.IntN(4) == 0 { // the GPU was replaced by another type
 				gpuType = []string{"A", "B", "D"}[rng.IntN(3)]
 			}
-			return hare.Event{Type: hare.EventGPUJoined, GPU: g.name, GPUType: gpuType, Node: w.describe(rng, g.name)}
+			return hare.Event{Type: hare.EventGPUJoined, GPU: g.name, GPUType: gpuType, Change: w.describe(rng, g.name)}
 		}
 		if w.joined < 4 && !w.planned {
 			return hare.Event{Type: hare.EventGPUJoined, GPU: fmt.Sprintf("x%d/0", w.joined),

@@ -88,12 +88,12 @@ func (w *world) addNode(n *hare.Node) {
 func nodeOf(gpu string) string { return gpu[:strings.IndexByte(gpu, '/')] }
 
 // describe is what the event says of the node of a GPU that joins.
-func (w *world) describe(rng *rand.Rand, gpu string) *hare.Node {
+func (w *world) describe(rng *rand.Rand, gpu string) *hare.Change {
 	n, known := w.nodes[nodeOf(gpu)]
 	if !w.rules || !known || rng.IntN(2) == 0 {
 		return nil
 	}
-	return &n
+	return &hare.Change{Node: &n}
 }
 
 // nodeEvent draws a node that joins or leaves, where that is possible.
@@ -108,25 +108,25 @@ func (w *world) nodeEvent(rng *rand.Rand) hare.Event {
 			d := w.nodes[name]
 			n.CPUMilli, n.MemoryMiB, n.Labels = d.CPUMilli, d.MemoryMiB, d.Labels
 		}
-		return hare.Event{Type: hare.EventNodeJoined, Node: &n}
+		return hare.Event{Type: hare.EventNodeJoined, Change: &hare.Change{Node: &n}}
 	case len(here) < len(w.inService(true)):
-		return hare.Event{Type: hare.EventNodeLeft, Node: &hare.Node{Name: name}}
+		return hare.Event{Type: hare.EventNodeLeft, Change: &hare.Change{Node: &hare.Node{Name: name}}}
 	}
 	return hare.Event{Type: hare.EventTick}
 }
 
 func (w *world) nodeChanged(e *hare.Event, voids map[void]bool) {
 	if e.Type == hare.EventNodeJoined {
-		w.addNode(e.Node)
+		w.addNode(e.Node())
 		return
 	}
 	for _, g := range w.gpus {
-		if g.here && nodeOf(g.name) == e.Node.Name {
+		if g.here && nodeOf(g.name) == e.Node().Name {
 			w.gpuLeft(g, voids)
 		}
 	}
-	w.gpus = slices.DeleteFunc(w.gpus, func(g *gpu) bool { return nodeOf(g.name) == e.Node.Name })
-	delete(w.nodes, e.Node.Name)
+	w.gpus = slices.DeleteFunc(w.gpus, func(g *gpu) bool { return nodeOf(g.name) == e.Node().Name })
+	delete(w.nodes, e.Node().Name)
 }
 
 // leave takes the GPUs of a task from its job.

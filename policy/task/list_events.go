@@ -263,7 +263,7 @@ func (l *ListScheduler) gpuJoined(nowUs int64, e *hare.Event) *hare.InvalidError
 	case !knownType && len(l.types) >= maxTypes:
 		return invalid("/gpu_type", "too_many_types", "the GPUs of a session are of at most %d types", maxTypes)
 	}
-	if err := l.joinNode(e.Node); err != nil {
+	if err := l.joinNode(e.Node()); err != nil {
 		return err
 	}
 	l.nowUs = nowUs

@@ -241,15 +241,15 @@ func (l *ListScheduler) nodeJoined(nowUs int64, e *hare.Event) *hare.InvalidErro
 		}
 	}
 	switch {
-	case l.nodeInService(e.Node.Name):
+	case l.nodeInService(e.Node().Name):
 		return invalid("/node", "duplicate_id", "GPUs of node %q are in service already: send node_left first",
-			hare.Clip(e.Node.Name))
+			hare.Clip(e.Node().Name))
 	case l.GPUs()+len(gpus) > hare.MaxGPUs:
 		return invalid("/gpus", "too_large", "a session has at most %d GPUs", hare.MaxGPUs)
 	case len(l.types)+fresh > maxTypes:
 		return invalid("/gpus", "too_many_types", "the GPUs of a session are of at most %d types", maxTypes)
 	}
-	if err := l.joinNode(e.Node); err != nil {
+	if err := l.joinNode(e.Node()); err != nil {
 		return err
 	}
 	for i := range gpus {
@@ -263,8 +263,8 @@ func (l *ListScheduler) nodeJoined(nowUs int64, e *hare.Event) *hare.InvalidErro
 // nodeLeft takes all GPUs of a node out of service and forgets the node.
 func (l *ListScheduler) nodeLeft(nowUs int64, e *hare.Event) *hare.InvalidError {
 	name := ""
-	if e.Node != nil {
-		name = e.Node.Name
+	if e.Node() != nil {
+		name = e.Node().Name
 	}
 	if !l.nodeInService(name) {
 		return invalid("/node", "unknown_node", "no GPU of node %q is in service", hare.Clip(name))
