@@ -113,8 +113,9 @@ func (c *core) computeEnded(nowUs int64, e *hare.Event) *hare.InvalidError {
 	}
 	j := &c.jobs[ji]
 	if g == none {
+		gpu, _ := j.syncing[at].names()
 		return invalid("/type", "not_computing", "task %d of job %q has ended its compute before, on GPU %q", e.Task,
-			j.id, j.syncing[at].gpu)
+			j.id, gpu)
 	}
 	c.advance(nowUs)
 	if j.sync != hare.Relaxed {
@@ -123,7 +124,7 @@ func (c *core) computeEnded(nowUs int64, e *hare.Event) *hare.InvalidError {
 	x := &c.gpus[g]
 	c.credit(ji, x.kind, nowUs-x.sinceUs, j.taskGPUs)
 	at, _ = slices.BinarySearchFunc(j.syncing, e.Task, func(s syncing, t int64) int { return compare(s.task, t) })
-	j.syncing = slices.Insert(j.syncing, at, syncing{e.Task, x.name, x.kind, c.othersOf(g)})
+	j.syncing = slices.Insert(j.syncing, at, newSyncing(e.Task, x.name, x.kind, c.othersOf(g)))
 	c.releaseTask(g)
 	return nil
 }
@@ -298,13 +299,18 @@ func (c *core) withdrawRelaxed(j *job) {
 	for _, g := range c.scratch {
 		x := &c.gpus[g]
 		for ; len(s) > 0 && s[0].task < x.task; s = s[1:] {
-			c.emit(hare.DecisionWithdraw, j, s[0].task, s[0].gpu, s[0].others)
+			c.withdrawSyncing(j, &s[0])
 		}
 		c.emit(hare.DecisionWithdraw, j, x.task, x.name, c.othersOf(g))
 	}
-	for _, t := range s {
-		c.emit(hare.DecisionWithdraw, j, t.task, t.gpu, t.others)
+	for i := range s {
+		c.withdrawSyncing(j, &s[i])
 	}
+}
+
+func (c *core) withdrawSyncing(j *job, s *syncing) {
+	gpu, others := s.names()
+	c.emit(hare.DecisionWithdraw, j, s.task, gpu, others)
 }
 
 func (c *core) gpuJoined(nowUs int64, e *hare.Event) *hare.InvalidError {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/placement"
@@ -125,10 +126,36 @@ type profile struct {
 
 // syncing is a relaxed task that has left its GPU.
 type syncing struct {
-	task   int64
-	gpu    string
-	kind   int32
-	others hare.OtherGPUs
+	task int64
+	gpus string // the name of the GPU, and the indices of others after commas: node/0,1,2
+	kind int32
+}
+
+// newSyncing keeps the GPUs of a task in one string: the entries of tasks of one GPU, which
+// every event looks through, stay small.
+func newSyncing(task int64, gpu string, kind int32, others hare.OtherGPUs) syncing {
+	if others != "" {
+		gpu += "," + string(others)
+	}
+	return syncing{task, gpu, kind}
+}
+
+// on says whether gpu is the first GPU.
+func (s *syncing) on(gpu string) bool {
+	if len(s.gpus) == len(gpu) {
+		return s.gpus == gpu
+	}
+	first, _ := s.names()
+	return first == gpu
+}
+
+// names are the name of the first GPU, and the other GPUs.
+func (s *syncing) names() (gpu string, others hare.OtherGPUs) {
+	index := strings.LastIndexByte(s.gpus, '/') + 1
+	if comma := strings.IndexByte(s.gpus[index:], ','); comma >= 0 {
+		return s.gpus[:index+comma], hare.OtherGPUs(s.gpus[index+comma+1:])
+	}
+	return s.gpus, ""
 }
 
 // job is one active job, or a vacant slot (alive false).

@@ -36,7 +36,7 @@ func (c *core) findTask(e *hare.Event) (ji, g int32, at int, err *hare.InvalidEr
 		return
 	}
 	at, ok := slices.BinarySearchFunc(j.syncing, e.Task, func(s syncing, t int64) int { return compare(s.task, t) })
-	if !ok || j.syncing[at].gpu != e.GPU {
+	if !ok || !j.syncing[at].on(e.GPU) {
 		err = invalid("/gpu", "not_running", "task %d of round %d of job %q does not run on GPU %q: it was never "+
 			"started there, has ended, or was withdrawn", e.Task, e.Round, j.id, e.GPU)
 	}

@@ -196,9 +196,9 @@ func (r *reader) tasksOf(c *core, ji int32) {
 	}
 	last = -1
 	for n := r.count(); n > 0 && r.err == nil; n-- {
-		s := syncing{task: r.int(j.next - 1), gpu: r.text(), kind: int32(r.uint(maxTypes))}
+		s := syncing{task: r.int(j.next - 1), gpus: r.text(), kind: int32(r.uint(maxTypes))}
 		if r.nodes {
-			s.others = hare.OtherGPUs(r.text())
+			s = newSyncing(s.task, s.gpus, s.kind, hare.OtherGPUs(r.text()))
 		}
 		if s.task <= last || int(s.kind) >= len(c.types) {
 			r.fail("tasks")

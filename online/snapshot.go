@@ -133,10 +133,11 @@ func (c *core) writeJob(w *writer, j *job) {
 	for i := range j.syncing {
 		s := &j.syncing[i]
 		w.int(s.task)
-		w.text(s.gpu)
+		gpu, others := s.names()
+		w.text(gpu)
 		w.uint(uint64(s.kind))
 		if w.nodes {
-			w.text(string(s.others))
+			w.text(string(others))
 		}
 	}
 	var held []int32

@@ -110,7 +110,6 @@ type running struct {
 	job    int32
 	task   int64
 	gpu    int32
-	others []int32 // the other GPUs of a task of several
 	fails  bool
 	next   int32 // slot of the task of the same gang that ends right after this one, or none
 	// computeUs and syncUs are the times as drawn; restUs is what follows the compute of
@@ -258,7 +257,7 @@ func (e *engine) computeEnds(slot int32) error {
 	}
 	e.eventQueue.push(newOccurrence(e.nowUs+t.restUs, end, t.serial, slot))
 	e.event(hare.EventComputeEnded, t)
-	e.freeTask(t, !t.fails)
+	e.freeTask(slot, !t.fails)
 	return e.notify()
 }
 
@@ -283,11 +282,11 @@ func (e *engine) taskEnds(slot int32) error {
 	j.ended++
 	if g := &e.gpus[t.gpu]; g.slot == slot {
 		g.slot = none
-		for _, h := range t.others {
+		for _, h := range e.otherGPUs(slot) {
 			e.gpus[h].slot = none
 		}
 		if spec.Sync == hare.Relaxed {
-			e.freeTask(&t, true)
+			e.freeTask(slot, true)
 		}
 	}
 	if j.ended < spec.Tasks {
@@ -339,9 +338,9 @@ func (e *engine) endJob(ji int32) {
 	for task, s := range j.tasks {
 		if s > 0 {
 			t := &e.slots[s-1]
-			e.toWithdraw = append(e.toWithdraw, place{ji, j.round, int64(task), t.gpu, t.others})
+			e.toWithdraw = append(e.toWithdraw, place{ji, j.round, int64(task), t.gpu, e.otherGPUs(s - 1)})
 			if e.gpus[t.gpu].slot == s-1 {
-				e.freeTask(t, false)
+				e.freeTask(s-1, false)
 			}
 			e.forget(s - 1)
 		}
@@ -367,12 +366,13 @@ func (e *engine) free(g int32, done bool) {
 }
 
 // freeTask frees the GPUs of a relaxed task.
-func (e *engine) freeTask(t *running, done bool) {
+func (e *engine) freeTask(slot int32, done bool) {
+	g := e.slots[slot].gpu
 	if e.nodes == nil {
-		e.free(t.gpu, done)
+		e.free(g, done)
 		return
 	}
-	e.freeGroup(append([]int32{t.gpu}, t.others...), done)
+	e.freeGroup(append([]int32{g}, e.otherGPUs(slot)...), done)
 }
 
 // freeHeld frees the GPUs of a gang or rigid job.

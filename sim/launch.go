@@ -39,7 +39,7 @@ func (e *engine) begin(slot int32, startUs, failsUs int64) {
 	}
 	x := &e.gpus[t.gpu]
 	x.sinceUs, x.last = startUs, t.job
-	for _, g := range t.others {
+	for _, g := range e.otherGPUs(slot) {
 		e.gpus[g].sinceUs, e.gpus[g].last = startUs, t.job
 	}
 	t.fails = failsUs > 0
@@ -79,7 +79,7 @@ func (e *engine) beginRelaxed(slot int32) error {
 	if j.running == 1 && j.ended == 0 {
 		j.home = node
 	}
-	switchUs, err := e.switching(t)
+	switchUs, err := e.switching(slot)
 	if err != nil {
 		return err
 	}
@@ -102,7 +102,7 @@ func (e *engine) beginGang(ji int32) error {
 	home := e.model.GPUs[j.held[0]].Node
 	for _, s := range j.tasks {
 		t := &e.slots[s-1]
-		switchUs, err := e.switching(t)
+		switchUs, err := e.switching(s - 1)
 		if err != nil {
 			return err
 		}
@@ -120,13 +120,12 @@ func (e *engine) beginGang(ji int32) error {
 }
 
 // switching is how long the GPU of a task is busy with the switch before the task begins.
-func (e *engine) switching(t *running) (int64, error) {
+func (e *engine) switching(slot int32) (int64, error) {
+	t := &e.slots[slot]
 	x := &e.gpus[t.gpu]
-	if len(t.others) > 0 {
-		for _, g := range t.others {
-			if y := &e.gpus[g]; x.last == none || x.last == t.job {
-				x = y
-			}
+	for _, g := range e.otherGPUs(slot) {
+		if y := &e.gpus[g]; x.last == none || x.last == t.job {
+			x = y
 		}
 	}
 	if x.last == none || x.last == t.job {

@@ -29,7 +29,7 @@ func (e *engine) taskFails(slot int32) error {
 		j.running--
 		j.openedUs = e.nowUs
 		if e.gpus[t.gpu].slot == slot {
-			e.freeTask(&t, false)
+			e.freeTask(slot, false)
 		}
 		e.lose(slot)
 		return e.notify()
@@ -68,7 +68,7 @@ func (e *engine) leave(g int32) {
 			j.tasks[t.task] = 0
 			j.running--
 			j.openedUs = e.nowUs
-			e.freeTask(t, false)
+			e.freeTask(slot, false)
 			e.lose(slot)
 		} else {
 			e.loseRound(ji)
@@ -99,7 +99,7 @@ func (e *engine) loseRound(ji int32) {
 // placeOf names a task that runs.
 func (e *engine) placeOf(slot int32) place {
 	t := &e.slots[slot]
-	return place{t.job, e.jobs[t.job].round, t.task, t.gpu, t.others}
+	return place{t.job, e.jobs[t.job].round, t.task, t.gpu, e.otherGPUs(slot)}
 }
 
 // markMoved marks a rigid job whose rounds no longer follow each other back to back.

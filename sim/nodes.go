@@ -11,6 +11,7 @@ import (
 type nodeUse struct {
 	cpuMilli, memoryMiB []int64          // held, by node
 	allowed             map[int32][]bool // by job, its nodes, where it may not use all
+	others              [][]int32        // by slot, the GPUs of a task behind its first
 }
 
 func newNodeUse(inst *hare.Instance) *nodeUse {
@@ -221,12 +222,23 @@ func (e *engine) launchPlaced(ji int32, gpus []int32, task int64, p *hare.Mode) 
 		e.hold(ji, gpus[0], 1)
 	}
 	slot := e.launch(ji, gpus[0], task, p)
-	e.slots[slot].others = gpus[1:]
+	for len(e.nodes.others) <= int(slot) {
+		e.nodes.others = append(e.nodes.others, nil)
+	}
+	e.nodes.others[slot] = gpus[1:]
 	for _, g := range gpus[1:] {
 		x := &e.gpus[g]
 		x.job, x.slot, x.heldUs, x.sinceUs = ji, slot, e.nowUs, e.nowUs
 	}
 	return ""
+}
+
+// otherGPUs are the GPUs of the task in a slot behind its first.
+func (e *engine) otherGPUs(slot int32) []int32 {
+	if e.nodes == nil {
+		return nil
+	}
+	return e.nodes.others[slot]
 }
 
 // othersOf are the other GPUs of a task as decisions name them.
