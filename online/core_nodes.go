@@ -287,6 +287,13 @@ func (c *core) startTaskOn(ji int32, gpus []int) {
 
 // othersOf names the GPUs that follow the first one of a task.
 func (c *core) othersOf(g int32) hare.OtherGPUs {
+	if c.nodes == nil {
+		return "" // quickly for streams of single GPUs
+	}
+	return c.nameOthers(g)
+}
+
+func (c *core) nameOthers(g int32) hare.OtherGPUs {
 	x := &c.gpus[g]
 	if x.job == none || c.jobs[x.job].taskGPUs < 2 {
 		return ""

@@ -380,6 +380,12 @@ func (e *engine) freeHeld(j *job, done bool) {
 	if len(j.held) == 0 {
 		return
 	}
+	if e.nodes == nil {
+		for _, g := range j.held {
+			e.free(g, done)
+		}
+		return
+	}
 	n := e.groupSize(e.gpus[j.held[0]].job)
 	for at := 0; at < len(j.held); at += n {
 		e.freeGroup(j.held[at:at+n], done)

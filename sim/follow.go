@@ -12,15 +12,20 @@ import (
 func (e *engine) notify() error {
 	e.seq++
 	e.events[0].Seq, e.events[0].AtUs = e.seq, e.nowUs
-	plan, err := e.planner.give()
-	if err != nil {
-		return fmt.Errorf("sim: plan before event %d: %w", e.seq, err)
+	var plan []byte
+	if e.planner.policy != nil {
+		var err error
+		if plan, err = e.planner.give(); err != nil {
+			return fmt.Errorf("sim: plan before event %d: %w", e.seq, err)
+		}
 	}
 	decisions, err := e.policy.Step(e.nowUs, e.events[:])
 	if err != nil {
 		return fmt.Errorf("sim: event %d: %w", e.seq, err)
 	}
-	e.planner.ask(e.nowUs)
+	if e.planner.policy != nil {
+		e.planner.ask(e.nowUs)
+	}
 	if e.log != nil {
 		if err := e.log(wire.Record{Event: e.events[0], Plan: plan, Decisions: decisions}); err != nil {
 			return err
@@ -124,8 +129,10 @@ func (e *engine) start(d *hare.Decision) (reason string) {
 	} else if d.Others != "" {
 		return "a task holds one GPU"
 	}
-	if reason := e.checkGPU(ji, g); reason != "" {
-		return reason
+	if x := &e.gpus[g]; x.job != none || !x.here() {
+		if reason := e.checkGPU(ji, g); reason != "" {
+			return reason
+		}
 	}
 	switch {
 	case d.Round != j.round:
@@ -144,12 +151,12 @@ func (e *engine) start(d *hare.Decision) (reason string) {
 			return reason
 		}
 	}
+	var slot int32
 	if gpus == nil {
-		e.launch(ji, g, d.Task, p)
-	} else if reason := e.launchPlaced(ji, gpus, d.Task, p); reason != "" {
+		slot = e.launch(ji, g, d.Task, p)
+	} else if slot, reason = e.launchPlaced(ji, gpus, d.Task, p); reason != "" {
 		return reason
 	}
-	slot := j.tasks[d.Task] - 1
 	if e.vary == nil {
 		e.begin(slot, e.nowUs, 0)
 	} else if spec.Sync == hare.Relaxed {

@@ -206,22 +206,22 @@ func (e *engine) describedNode(g int32) *hare.Change {
 }
 
 // launchPlaced is launch for all GPUs of a task.
-func (e *engine) launchPlaced(ji int32, gpus []int32, task int64, p *hare.Mode) (reason string) {
+func (e *engine) launchPlaced(ji int32, gpus []int32, task int64, p *hare.Mode) (slot int32, reason string) {
 	gang, held := e.inst.Jobs[ji].Sync != hare.Relaxed, e.gpus[gpus[0]].job == ji
 	for _, g := range gpus[1:] {
 		if (e.gpus[g].job == ji) != held {
-			return "a task keeps all of its GPUs, or none"
+			return none, "a task keeps all of its GPUs, or none"
 		}
 		if gang {
 			if reason := e.checkGang(ji, g); reason != "" {
-				return reason
+				return none, reason
 			}
 		}
 	}
 	if !held {
 		e.hold(ji, gpus[0], 1)
 	}
-	slot := e.launch(ji, gpus[0], task, p)
+	slot = e.launch(ji, gpus[0], task, p)
 	for len(e.nodes.others) <= int(slot) {
 		e.nodes.others = append(e.nodes.others, nil)
 	}
@@ -230,7 +230,7 @@ func (e *engine) launchPlaced(ji int32, gpus []int32, task int64, p *hare.Mode) 
 		x := &e.gpus[g]
 		x.job, x.slot, x.heldUs, x.sinceUs = ji, slot, e.nowUs, e.nowUs
 	}
-	return ""
+	return slot, ""
 }
 
 // otherGPUs are the GPUs of the task in a slot behind its first.

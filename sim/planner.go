@@ -60,7 +60,7 @@ func (pl *planner) give() ([]byte, error) {
 
 // ask asks for the next plan.
 func (pl *planner) ask(nowUs int64) {
-	if pl.policy == nil || pl.question != nil || pl.plan != nil {
+	if pl.question != nil || pl.plan != nil {
 		return
 	}
 	pl.question, pl.readyUs = pl.policy.Ask(), nowUs+pl.latencyUs

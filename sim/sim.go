@@ -138,8 +138,10 @@ func Run(ctx context.Context, inst *hare.Instance, policy online.Policy, cfg Con
 			return nil, e.stalled()
 		}
 		next := e.eventQueue.pop()
-		if err := e.planner.answer(ctx, next.atUs); err != nil {
-			return nil, err
+		if e.planner.policy != nil {
+			if err := e.planner.answer(ctx, next.atUs); err != nil {
+				return nil, err
+			}
 		}
 		if err := e.process(next); err != nil {
 			return nil, err
