@@ -4,6 +4,7 @@ import (
 	"context"
 	"math"
 	"math/big"
+	"slices"
 
 	"github.com/hare-sched/hare"
 )
@@ -13,10 +14,12 @@ import (
 const (
 	usualPrice      = 1e9
 	makespanSteps   = 40   // of the ascent at one T
+	firstSteps      = 200  // of the ascent on one cell, at one T
 	makespanTurns   = 4    // at which T moves on one grid
 	makespanClose   = 1e-4 // the distance of the ratio from 1 that ends a grid
 	makespanBisects = 30
 	farRatio        = 0.8
+	longShare       = 0.25 // of the end that the longest job takes at least, if its place in time matters
 	makespanMargin  = 1e-9 // of the price of all capacity, by which a proof in floats must exceed it
 )
 
@@ -34,26 +37,34 @@ func (pr *problem) makespan(ctx context.Context, cfg *Config) *hare.Relaxation {
 	if len(pr.jobs) == 0 || longest < 2 {
 		return pr.withFixed(pr.criticalPath())
 	}
+	if w := cfg.WarmStart; cfg.SyncAsCompute > 0 && w != nil && len(w.Progress) == len(pr.model.Jobs) {
+		// The ends of jobs have no weight here, so that other prices would guide no better.
+		return &hare.Relaxation{Method: w.Method, GridUs: w.GridUs, Prices: w.Prices, Progress: w.Progress}
+	}
 	a := &makespanAscent{ev: newEvaluator(pr, cfg.Workers)}
 	a.setEnd(max(longest, pr.areaTime()))
+	evenly, falling := pr.timeless(), true
 	for n, l := range makespanLevels {
-		if n > 1 && l.cells > cfg.Cells {
+		if n > 0 && evenly || n > 1 && l.cells > cfg.Cells {
 			break
 		}
 		before := a.latest.end * min(1, a.latest.ratio)
-		a.refine(l.cells, l.delta)
-		for turn := range makespanTurns {
-			if turn > 0 {
-				a.rescale(max(longest, math.Floor(a.end*a.ratio)), l.delta)
-			}
-			a.climb(ctx, max(3, int(cfg.Effort*makespanSteps)))
-			a.keepLatest()
-			if ctx.Err() != nil || math.Abs(a.ratio-1) < makespanClose || a.ratio < 1 && a.end <= longest {
+		gained := func() float64 { return a.latest.end*min(1, a.latest.ratio)/before - 1 }
+		if n == 0 {
+			a.start(l.delta)
+			a.turns(ctx, cfg, l, firstSteps, longest)
+			falling = longest > longShare*a.latest.end
+			continue
+		}
+		for range 2 {
+			a.refine(l, falling)
+			a.turns(ctx, cfg, l, makespanSteps, longest)
+			if !falling || gained() >= makespanClose {
 				break
 			}
+			falling = false
 		}
-		gain := a.latest.end*min(1, a.latest.ratio)/before - 1
-		if ctx.Err() != nil || n > 1 && gain < makespanClose {
+		if ctx.Err() != nil || n > 1 && gained() < makespanClose {
 			break
 		}
 	}
@@ -63,6 +74,19 @@ func (pr *problem) makespan(ctx context.Context, cfg *Config) *hare.Relaxation {
 		a.certify(ctx, cfg, rel, int64(longest))
 	}
 	return pr.withFixed(rel)
+}
+
+// timeless says that prices that do not change over time prove the latest T: each rate at which
+// jobs run on types may then go on for all of the time. Only rigid jobs cannot be spread.
+func (pr *problem) timeless() bool {
+	changes := slices.ContainsFunc(pr.jobs, func(j job) bool { return j.sync == hare.Rigid || j.a > 0 })
+	for _, steps := range pr.caps {
+		changes = changes || len(steps) > 1
+	}
+	for f := range pr.pools.functions {
+		changes = changes || len(pr.pools.functions[f].cost) > 1
+	}
+	return !changes
 }
 
 // longest returns max P, over all jobs of the model.
@@ -110,23 +134,51 @@ func (ma *makespanAscent) setEnd(end float64) {
 	}
 }
 
-// refine goes on to a grid of so many cells, from the best prices or from guessed ones.
-func (ma *makespanAscent) refine(cells int, delta float64) {
+// start begins on one cell with guessed prices.
+func (ma *makespanAscent) start(delta float64) {
 	pr := ma.ev.pr
-	var from *prices
-	if ma.latest.prices == nil {
-		from = newPrices(pr.withMarks(even(cells, ma.end, 1), 1), pr.ascentRows())
-		for k := range pr.caps {
-			for g := range from.at[k] {
-				from.at[k][g] = pr.speed(k)
-			}
+	from := newPrices(pr.withMarks(even(1, ma.end, 1), 1), pr.ascentRows())
+	for k := range pr.caps {
+		for g := range from.at[k] {
+			from.at[k][g] = pr.speed(k)
 		}
-	} else {
-		latest := ma.latest.prices
-		ma.setEnd(ma.latest.end)
-		from = transfer(latest, refine(latest, pr.capacity(latest.grid), cells, ma.end, 1))
 	}
 	ma.use(from, delta)
+}
+
+// refine goes on to a finer grid from the latest prices. Where these do not change over time, all
+// starts of a job cost the same, which hides how the price of a time should move; falling prices
+// then show more.
+func (ma *makespanAscent) refine(l level, falling bool) {
+	pr, latest := ma.ev.pr, ma.latest.prices
+	ma.setEnd(ma.latest.end)
+	grid := refine(latest, pr.capacity(latest.grid), l.cells, ma.end, 1)
+	if falling {
+		ma.use(transfer(latest, grid), l.delta)
+		return
+	}
+	from := newPrices(grid, len(latest.at))
+	for k, row := range from.at {
+		for g := range row {
+			at := cellOf(latest.grid, (grid[g]+grid[g+1])/2)
+			row[g] = latest.at[k][min(at, len(latest.grid)-2)]
+		}
+	}
+	ma.use(from, l.delta)
+}
+
+// turns climbs on one grid while T moves with the ratio.
+func (ma *makespanAscent) turns(ctx context.Context, cfg *Config, l level, steps int, longest float64) {
+	for turn := range makespanTurns {
+		if turn > 0 {
+			ma.rescale(max(longest, math.Floor(ma.end*ma.ratio)), l.delta)
+		}
+		ma.climb(ctx, max(3, int(cfg.Effort*float64(steps))))
+		ma.keepLatest()
+		if ctx.Err() != nil || math.Abs(ma.ratio-1) < makespanClose || ma.ratio < 1 && ma.end <= longest {
+			break
+		}
+	}
 }
 
 // use begins an ascent at the given prices.
