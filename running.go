@@ -147,9 +147,9 @@ func (es *InvalidErrors) CheckQuota(at string, q *Quota) {
 	es.checkNames(at+"/types", q.Types, MaxNames)
 }
 
-// checkProgress adds the faults of the progress of a job that can be seen without the
+// CheckProgress adds the faults of the progress of a job that can be seen without the
 // cluster.
-func (es *InvalidErrors) checkProgress(at string, j *Job) {
+func (es *InvalidErrors) CheckProgress(at string, j *Job) {
 	p := j.Progress
 	if p == nil {
 		return

@@ -290,7 +290,7 @@ func (es *InvalidErrors) CheckJob(at string, j *Job) {
 	es.CheckHints(at, j.Hints)
 	es.checkPlacement(at, j)
 	es.checkNames(at+"/user", j.Users, MaxNames)
-	es.checkProgress(at, j)
+	es.CheckProgress(at, j)
 	es.checkDependencies(at, j)
 	es.checkDurations(at, j)
 }

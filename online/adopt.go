@@ -23,6 +23,9 @@ func (c *core) adopt(nowUs int64, e *hare.Event, recorded []hare.Decision) error
 	if len(recorded) < n || !sameDecisions(c.out, recorded[:n]) {
 		return fmt.Errorf("recorded decisions: the event withdraws %d tasks, and the record begins otherwise", n)
 	}
+	if c.nodes != nil && c.dirty {
+		c.dropHeldClaim()
+	}
 	for starts := recorded[n:]; len(starts) > 0; {
 		if c.restarting == none && c.nodes == nil {
 			c.gatherNext()
@@ -42,6 +45,7 @@ func (c *core) adopt(nowUs int64, e *hare.Event, recorded []hare.Decision) error
 		c.gatherOnly()
 	case c.dirty:
 		c.keepNodes()
+		c.nodes.OpenQuotas()
 	}
 	return nil
 }

@@ -36,6 +36,8 @@ func (c *core) apply(nowUs int64, e *hare.Event) *hare.InvalidError {
 		return c.nodeJoined(nowUs, e)
 	case hare.EventNodeLeft:
 		return c.nodeLeft(nowUs, e)
+	case hare.EventSetQuota:
+		return c.setQuota(nowUs, e)
 	}
 	return invalid("/type", "unknown_type", "is no type of event that this version knows")
 }
@@ -63,10 +65,20 @@ func (c *core) jobArrived(nowUs int64, e *hare.Event) *hare.InvalidError {
 			return tooManyTypes("/job/on")
 		}
 	}
+	gpus, err := c.checkProgress(a)
+	if err != nil {
+		return err
+	}
 	c.advance(nowUs)
 	ji := c.addJob(a)
 	c.observe(&c.jobs[ji])
-	c.enter(ji)
+	if a.Progress != nil {
+		c.jobs[ji].round = a.Progress.RoundsDone
+		c.resume(ji, gpus, a.Progress.ElapsedUs)
+	}
+	if c.jobs[ji].ready() > 0 {
+		c.enter(ji)
+	}
 	return nil
 }
 

@@ -30,7 +30,12 @@ func CheckArrival(e *hare.Event) *hare.InvalidError {
 		return invalid("/job/on", "missing_field", `names no GPU type: give at least one, e.g. {"V100": {}}`)
 	}
 	if a.Progress != nil {
-		return invalid("/job/progress", "not_supported", "progress is not supported by sessions in this version")
+		known := *a
+		known.Rounds = a.FirstRound() + 1
+		var faults hare.InvalidErrors
+		if faults.CheckProgress("/job", &known); len(faults) > 0 {
+			return faults[0]
+		}
 	}
 	for i, p := range a.On {
 		if p.ComputeUs < 0 || p.ComputeUs > hare.MaxExact || p.SyncUs < 0 || p.SyncUs > hare.MaxExact {

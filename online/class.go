@@ -12,7 +12,7 @@ type classKey struct {
 	mask  uint64
 	width int64 // 0 for relaxed
 	mix   bool
-	shape placement.Shape // of jobs with rules about nodes, from 1; 0 for the others
+	shape placement.Shape // of jobs with rules about nodes or in quotas, from 1; 0 for the others
 }
 
 // class is the ready queue of the jobs of one key: a heap of the jobs that have
@@ -52,7 +52,7 @@ func (ch *classHeap) put(x int32, key, width uint64) {
 func (c *core) joinClass(ji int32) {
 	j := &c.jobs[ji]
 	key := classKey{mask: j.mask, width: j.width(), mix: j.mix}
-	if j.rules != nil {
+	if c.inClassOfShape(j) {
 		key.shape = j.shape + 1
 	}
 	x, ok := c.classOf[key]

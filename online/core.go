@@ -71,6 +71,7 @@ type core struct {
 
 	described  placement.Described
 	placedJobs int              // jobs with rules about nodes
+	quotas     []hare.Quota     // see WithQuota
 	nodes      *placement.Nodes // nil where there are none; see core_nodes.go
 	plain      placement.Shape  // of the jobs without rules
 	claim      nodeClaim

@@ -28,32 +28,51 @@ func (c *core) addRules(ji int32, a *hare.Job) {
 	j := &c.jobs[ji]
 	j.taskGPUs = a.TaskGPUs()
 	j.rules = nil
-	if placement.Matters(a) {
-		j.rules = &hare.Job{GPUsPerTask: a.GPUsPerTask, CPUMilliPerTask: a.CPUMilliPerTask,
-			MemoryMiBPerTask: a.MemoryMiBPerTask, DistinctNodes: a.DistinctNodes,
-			Only: slices.Clone(a.Only), Exclude: slices.Clone(a.Exclude)}
+	matters := placement.Matters(a)
+	if !matters && len(a.Users) == 0 {
+		return
+	}
+	if matters {
 		if c.placedJobs++; c.nodes == nil {
 			c.goByNodes()
 		}
+	}
+	j.rules = &hare.Job{GPUsPerTask: a.GPUsPerTask, CPUMilliPerTask: a.CPUMilliPerTask,
+		MemoryMiBPerTask: a.MemoryMiBPerTask, DistinctNodes: a.DistinctNodes,
+		Only: slices.Clone(a.Only), Exclude: slices.Clone(a.Exclude), Users: slices.Clone(a.Users)}
+	if c.nodes != nil {
 		j.shape = c.nodes.Add(j.rules)
 	}
 }
 
-// goByNodes fills nodes; no job with rules has a task.
+// inClassOfShape says whether only jobs of the same shape are in the class of a job.
+func (c *core) inClassOfShape(j *job) bool {
+	return j.rules != nil && (len(c.quotas) > 0 || placement.Matters(j.rules))
+}
+
+// goByNodes fills nodes with what jobs hold.
 func (c *core) goByNodes() {
-	for i := range c.types {
-		if ji := c.types[i].owner; ji != none {
-			c.ungather(&c.jobs[ji])
-			c.enter(ji)
-		}
-	}
+	c.ungatherAll()
 	c.nodes = placement.New()
+	c.nodes.SetQuotas(c.quotas, func(k int) string { return c.types[k].name })
 	c.plain = c.nodes.Add(&hare.Job{})
 	for g := range c.gpus {
 		if x := &c.gpus[g]; x.name != "" {
 			c.nodes.Join(g, int(x.kind), c.described.Of(x.name))
 			if x.job != none {
 				c.nodes.Take(g)
+			}
+		}
+	}
+	for i := range c.jobs {
+		j := &c.jobs[i]
+		if j.rules == nil || !j.alive {
+			continue
+		}
+		j.shape = c.nodes.Add(j.rules)
+		for g := j.head; g != none; g = c.gpus[g].next {
+			if !c.gpus[g].follows {
+				c.nodes.Hold(int(g), j.shape, 1)
 			}
 		}
 	}
@@ -68,9 +87,14 @@ func (c *core) dropRules(ji int32) {
 	if j.rules == nil {
 		return
 	}
-	c.nodes.Drop(j.shape)
+	if c.nodes != nil {
+		c.nodes.Drop(j.shape)
+	}
+	if placement.Matters(j.rules) {
+		c.placedJobs--
+	}
 	j.rules = nil
-	if c.placedJobs--; c.placedJobs == 0 {
+	if c.placedJobs == 0 && len(c.quotas) == 0 {
 		c.nodes, c.claim = nil, nodeClaim{job: none}
 	}
 }
@@ -103,8 +127,9 @@ func (j *job) atOnce() int64 {
 // scheduleOnNodes starts whatever can start. It takes O(classes + nodes log nodes) for each
 // start.
 func (c *core) scheduleOnNodes() {
-	if ji := c.claim.job; ji != none {
-		c.tryStartOnNodes(ji)
+	c.dropHeldClaim()
+	if ji := c.claim.job; ji != none && !c.tryStartOnNodes(ji) {
+		c.keepQuotas(&c.jobs[ji])
 	}
 	c.tried = append(c.tried[:0], make([]bool, len(c.classes))...)
 	for c.free != 0 {
@@ -112,9 +137,14 @@ func (c *core) scheduleOnNodes() {
 		if x == none {
 			break
 		}
-		c.tried[x] = !c.tryStartOnNodes(c.classes[x].ready[0].job)
+		ji := c.classes[x].ready[0].job
+		if c.tried[x] = !c.tryStartOnNodes(ji); c.tried[x] {
+			c.close(c.lacking(&c.jobs[ji]))
+		}
 	}
+	c.nodes.OpenQuotas()
 	c.keepNodes()
+	c.nodes.OpenQuotas()
 }
 
 // firstClass is the class whose first job goes before the others, without those of a set; none
@@ -212,10 +242,13 @@ func (c *core) keepNodes() {
 		if x == none {
 			return
 		}
-		if ji := c.classes[x].ready[0].job; c.fitsNodes(&c.jobs[ji]) {
+		ji := c.classes[x].ready[0].job
+		lacking := c.lacking(&c.jobs[ji])
+		if len(lacking) == 0 && c.fitsNodes(&c.jobs[ji]) {
 			c.claimFor(ji)
 			return
 		}
+		c.close(lacking)
 		c.tried[x] = true
 	}
 }

@@ -41,6 +41,9 @@ type Nodes struct {
 	shapeOf map[string]Shape
 	version int64 // counts changes of what is in service
 
+	quotas   []quotaUse
+	typeName func(gpuType int) string
+
 	candidates []candidate
 	used       []int32
 }
@@ -75,6 +78,7 @@ type shape struct {
 	cpuMilli  int64
 	memoryMiB int64
 	distinct  bool
+	quotas    []int32  // those that count the jobs
 	selector  hare.Job // only and exclude
 	all       bool     // whether all nodes are allowed
 	allowed   []bool   // by node
@@ -182,8 +186,14 @@ func (ns *Nodes) Node(number int) int32 { return ns.gpus[number].node }
 func (ns *Nodes) Len() int { return len(ns.nodes) }
 
 // Hold adds what tasks of a shape need of CPUs and memory to what is held on the node of a
-// GPU; a negative number gives it back.
+// GPU, and their GPUs to what is held of quotas; a negative number gives it back.
 func (ns *Nodes) Hold(number int, s Shape, tasks int64) {
+	ns.HoldNode(number, s, tasks)
+	ns.holdQuota(s, int(ns.gpus[number].gpuType), tasks)
+}
+
+// HoldNode is Hold without quotas.
+func (ns *Nodes) HoldNode(number int, s Shape, tasks int64) {
 	x, sh := &ns.nodes[ns.gpus[number].node], &ns.shapes[s]
 	x.cpuMilli += tasks * sh.cpuMilli
 	x.memoryMiB += tasks * sh.memoryMiB
@@ -198,6 +208,10 @@ func (ns *Nodes) Add(j *hare.Job) Shape {
 			key += fmt.Sprintf("%q%q", lv.Label, lv.Values)
 		}
 	}
+	quotas := ns.quotasOf(j.Users)
+	if len(quotas) > 0 {
+		key += fmt.Sprint(";", quotas)
+	}
 	if s, ok := ns.shapeOf[key]; ok {
 		ns.shapes[s].jobs++
 		return s
@@ -210,7 +224,7 @@ func (ns *Nodes) Add(j *hare.Job) Shape {
 	}
 	sh := &ns.shapes[s]
 	*sh = shape{key: key, jobs: 1, gpus: j.TaskGPUs(), cpuMilli: j.CPUMilliPerTask, memoryMiB: j.MemoryMiBPerTask,
-		distinct: j.DistinctNodes, selector: hare.Job{Only: j.Only, Exclude: j.Exclude},
+		distinct: j.DistinctNodes, quotas: quotas, selector: hare.Job{Only: j.Only, Exclude: j.Exclude},
 		all: len(j.Only)+len(j.Exclude) == 0}
 	ns.shapeOf[key] = s
 	for n := range ns.nodes {
@@ -266,6 +280,9 @@ type Avoid func(node int32) bool
 // It takes O(nodes).
 func (ns *Nodes) Room(s Shape, gpuType int, most int64, avoid Avoid) int64 {
 	sh, sum := &ns.shapes[s], int64(0)
+	if len(sh.quotas) > 0 {
+		most = min(most, ns.QuotaRoom(s, gpuType))
+	}
 	for n := range ns.nodes {
 		x := &ns.nodes[n]
 		at, ok := x.find(gpuType)
@@ -297,6 +314,7 @@ func (ns *Nodes) Most(s Shape, gpuType int) int64 {
 				sh.most[gpuType] += sh.room(x, x.types[at].inService, 0, 0)
 			}
 		}
+		sh.most[gpuType] = min(sh.most[gpuType], ns.quotaLimit(s, gpuType))
 	}
 	return sh.most[gpuType]
 }
@@ -318,7 +336,14 @@ func (ns *Nodes) MostTogether(s Shape, types []int) (sum int64) {
 		}
 		sum += min(room, sh.room(x, math.MaxInt64, 0, 0))
 	}
-	return sum
+	if len(sh.quotas) == 0 {
+		return sum
+	}
+	byQuota := int64(0)
+	for _, k := range types {
+		byQuota += ns.Most(s, k)
+	}
+	return min(sum, byQuota, ns.together(s, types, func(q *quotaUse) int64 { return q.GPUs }))
 }
 
 // candidate is a node with room.
@@ -335,6 +360,12 @@ type candidate struct {
 // fewer tasks where there is no more room, and takes nothing. Pick takes O(nodes log nodes).
 func (ns *Nodes) Pick(to []int, s Shape, gpuType int, tasks int64, avoid Avoid) []int {
 	sh := &ns.shapes[s]
+	if len(sh.quotas) > 0 {
+		tasks = min(tasks, ns.QuotaRoom(s, gpuType))
+		if tasks <= 0 {
+			return to
+		}
+	}
 	all := ns.candidates[:0]
 	for n := range ns.nodes {
 		x := &ns.nodes[n]
@@ -410,7 +441,12 @@ func (ns *Nodes) Number(name string) (node int32, ok bool) {
 
 // Check says why tasks of a shape cannot start on GPUs, those of each task together; "" means
 // that they can. Distinct nodes are those of the GPUs given.
-func (ns *Nodes) Check(s Shape, gpus []int) string {
+func (ns *Nodes) Check(s Shape, gpus []int) string { return ns.check(s, gpus, true) }
+
+// CheckRunning is Check for work that runs already, which may exceed quotas.
+func (ns *Nodes) CheckRunning(s Shape, gpus []int) string { return ns.check(s, gpus, false) }
+
+func (ns *Nodes) check(s Shape, gpus []int, quotas bool) string {
 	sh := &ns.shapes[s]
 	if int64(len(gpus))%sh.gpus != 0 {
 		return fmt.Sprintf("a task holds %d GPUs", sh.gpus)
@@ -432,14 +468,15 @@ func (ns *Nodes) Check(s Shape, gpus []int) string {
 			reason = "the tasks of a round are on distinct nodes"
 		case sh.room(x, math.MaxInt64, x.cpuMilli, x.memoryMiB) < 1:
 			reason = "the CPUs or the memory of the node are held by other tasks"
+		case quotas && ns.QuotaRoom(s, int(lead.gpuType)) < 1:
+			reason = "a quota of the job is held by other tasks"
 		default:
 			ns.used = append(ns.used, lead.node)
-			x.cpuMilli, x.memoryMiB = x.cpuMilli+sh.cpuMilli, x.memoryMiB+sh.memoryMiB
+			ns.Hold(gpus[from], s, 1)
 		}
 	}
-	for _, n := range ns.used {
-		x := &ns.nodes[n]
-		x.cpuMilli, x.memoryMiB = x.cpuMilli-sh.cpuMilli, x.memoryMiB-sh.memoryMiB
+	for i := range ns.used {
+		ns.Hold(gpus[i*int(sh.gpus)], s, -1)
 	}
 	return reason
 }

@@ -15,6 +15,9 @@ const none = int32(-1)
 // maxTasks limits the tasks of a round, whose states are kept one by one.
 const maxTasks = 1 << 24
 
+// knownRules are the kinds of rules that Run knows.
+const knownRules = hare.RuleNodes | hare.RuleProgress | hare.RuleRunning | hare.RuleQuota
+
 // engine is the state of the cluster with the events that are to come.
 type engine struct {
 	inst   *hare.Instance
@@ -82,7 +85,8 @@ type job struct {
 	startUs     int64 // first start of a task that was not lost; −1 before it
 	endUs       int64
 	over        bool
-	moved       bool  // whether a rigid job lost a round after its first
+	moved       bool  // whether a rigid job lost a round after its first, or a job what ran at time 0
+	atStart     bool  // whether the work that runs is that of time 0
 	roundKind   int   // type of the GPUs of a gang's round
 	batch       int64 // number of the event at which the round started
 }
@@ -132,16 +136,16 @@ type place struct {
 }
 
 func newEngine(inst *hare.Instance, policy online.Policy, cfg Config) (*engine, error) {
-	if err := inst.RefuseRules("the simulator", hare.RuleNodes); err != nil {
+	if err := inst.RefuseRules("the simulator", knownRules); err != nil {
 		return nil, err
 	}
 	e := &engine{
-		inst: inst, model: hare.NewModel(inst), policy: policy, log: cfg.Log, name: cfg.Name,
+		inst: inst, model: hare.NewModel(withoutRunning(inst)), policy: policy, log: cfg.Log, name: cfg.Name,
 		jobs: make([]job, len(inst.Jobs)), arrivals: make([]int32, len(inst.Jobs)),
 		jobOf: map[string]int32{}, unfinished: len(inst.Jobs),
 		gpuOf: map[string]int32{}, failed: none,
 	}
-	if e.model.Placed {
+	if _, placed := inst.Placed(); placed {
 		e.nodes = newNodeUse(inst)
 	}
 	e.gpus = make([]gpu, len(e.model.GPUs))
@@ -175,6 +179,12 @@ func newEngine(inst *hare.Instance, policy online.Policy, cfg Config) (*engine, 
 		e.arrivals[i] = int32(i)
 	}
 	slices.SortStableFunc(e.arrivals, func(a, b int32) int {
+		if inst.Jobs[a].Running() != inst.Jobs[b].Running() { // what runs comes before all that arrives
+			if inst.Jobs[a].Running() {
+				return -1
+			}
+			return 1
+		}
 		return cmp.Compare(inst.Jobs[a].ReleaseUs, inst.Jobs[b].ReleaseUs)
 	})
 	slices.Reverse(e.arrivals)
@@ -245,6 +255,9 @@ func (e *engine) arrive(ji int32) error {
 	e.jobs[ji].tasks = make([]int32, j.Tasks)
 	e.jobOf[j.ID] = ji
 	j.Rounds, j.ReleaseUs = 0, 0
+	if err := e.resume(ji, &j); err != nil {
+		return err
+	}
 	e.events[0] = hare.Event{Type: hare.EventJobArrived, Job: j.ID, Arrived: &j}
 	return e.notify()
 }
@@ -324,6 +337,9 @@ func (e *engine) roundEnds(ji int32) {
 		for at := 0; at < len(j.held); at += n {
 			e.enterTask(j.held[at:at+n], true)
 		}
+	}
+	if j.atStart && e.inst.Jobs[ji].Sync == hare.Gang {
+		j.atStart = false
 	}
 	j.openedUs, j.tries = e.nowUs, 0
 	j.round++

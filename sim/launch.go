@@ -13,7 +13,8 @@ func (e *engine) launch(ji, g int32, task int64, p *hare.Mode) (slot int32) {
 		slot = int32(len(e.slots))
 		e.slots = append(e.slots, running{})
 	}
-	if j.running == 0 && j.ended == 0 && j.round > 0 && j.round < spec.Rounds && e.nowUs > j.openedUs {
+	if j.running == 0 && j.ended == 0 && j.round > 0 && j.round < spec.Rounds && e.nowUs > j.openedUs &&
+		j.startUs >= 0 {
 		e.totals.preempted++
 		j.preemptions++
 	}

@@ -102,11 +102,14 @@ func (e *engine) placeOf(slot int32) place {
 	return place{t.job, e.jobs[t.job].round, t.task, t.gpu, e.otherGPUs(slot)}
 }
 
-// markMoved marks a rigid job whose rounds no longer follow each other back to back.
+// markMoved marks a rigid job whose rounds no longer follow each other back to back, and a job
+// that loses what ran at time 0.
 func (e *engine) markMoved(ji int32) {
-	if j := &e.jobs[ji]; e.inst.Jobs[ji].Sync == hare.Rigid && j.round > 0 {
+	j := &e.jobs[ji]
+	if e.inst.Jobs[ji].Sync == hare.Rigid && j.round > 0 || j.atStart {
 		j.moved = true
 	}
+	j.atStart = false
 }
 
 // lose forgets a task that has not ended. The occurrences of lost tasks are removed from

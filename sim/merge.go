@@ -16,6 +16,10 @@ type Merged struct {
 	// runs is, by job, the number of rounds in a merged round, last the number in the last
 	// merged round.
 	runs, last []int64
+	// first is, by job, the round with which merged round 0 begins, which is below 0 where that
+	// only ends with the round that runs at time 0; nil where all are 0.
+	first []int64
+	kinds map[string]string // see gpuTypes
 }
 
 // Merge merges all rounds of a rigid job into one: the rounds follow each other back to
@@ -34,21 +38,25 @@ func Merge(inst *hare.Instance, quantumUs int64) *Merged {
 	merged := *inst
 	merged.Jobs = make([]hare.Job, len(inst.Jobs))
 	for i, j := range inst.Jobs {
-		n := int64(1)
+		n, left := int64(1), j.Rounds-j.FirstRound()
 		fastest, slowest := int64(hare.MaxExact), int64(1)
 		for _, p := range j.On {
 			fastest, slowest = min(fastest, p.DurationUs()), max(slowest, p.DurationUs())
 		}
 		switch j.Sync {
 		case hare.Gang:
-			n = max(1, min(quantumUs/fastest, j.Rounds))
+			n = max(1, min(quantumUs/fastest, left))
 		case hare.Rigid:
-			n = j.Rounds
+			n = left
 		}
 		n = max(1, min(n, hare.MaxExact/slowest)) // times stay exact
-		rounds := (j.Rounds + n - 1) / n
-		n = (j.Rounds + rounds - 1) / rounds // as even as can be
-		m.runs[i], m.last[i] = n, j.Rounds-(rounds-1)*n
+		rounds := (left + n - 1) / n
+		n = (left + rounds - 1) / rounds // as even as can be
+		if j.Progress != nil {
+			left = m.mergeProgress(i, &j, n, left)
+			rounds = (left + n - 1) / n
+		}
+		m.runs[i], m.last[i] = n, left-(rounds-1)*n
 		on := make([]hare.Profile, len(j.On))
 		for k, p := range j.On {
 			on[k] = hare.Profile{Type: p.Type, ComputeUs: n * p.ComputeUs, SyncUs: n * p.SyncUs}
@@ -58,6 +66,35 @@ func Merge(inst *hare.Instance, quantumUs int64) *Merged {
 	}
 	m.Inst = &merged
 	return m
+}
+
+// mergeProgress merges the progress of a job with merged rounds of n, of which so many rounds are
+// left, and returns how many rounds the merged ones have in all. The merged round that runs at time
+// 0 ends with the round that runs then.
+func (mg *Merged) mergeProgress(job int, j *hare.Job, n, left int64) int64 {
+	if mg.first == nil {
+		mg.first = make([]int64, len(mg.orig.Jobs))
+	}
+	mg.first[job] = j.FirstRound()
+	if !j.Running() {
+		j.Progress = nil
+		return left
+	}
+	p := &hare.Progress{GPUs: j.Progress.GPUs, ElapsedUs: j.Progress.ElapsedUs}
+	j.Progress = p
+	if j.Sync == hare.Rigid {
+		return left
+	}
+	if mg.kinds == nil {
+		mg.kinds = gpuTypes(mg.orig)
+	}
+	longest := int64(0)
+	for _, gpu := range p.GPUs {
+		longest = max(longest, durationOn(j, mg.kinds[gpu]))
+	}
+	p.ElapsedUs += (n - 1) * longest
+	mg.first[job] -= n - 1
+	return left + n - 1
 }
 
 // Run runs m.Inst and returns an outcome whose schedule is of the original instance, with
@@ -86,8 +123,12 @@ func (mg *Merged) expand(s *hare.Schedule) *hare.Schedule {
 		for x := range from.Job {
 			e := from.Entry(x)
 			l.cut = placed // so that the entries of a task stay equal
-			j, n := &mg.orig.Jobs[e.Job], mg.runs[e.Job]
+			j, n, first := &mg.orig.Jobs[e.Job], mg.runs[e.Job], int64(0)
+			if mg.first != nil {
+				first = mg.first[e.Job]
+			}
 			if n == 1 {
+				e.Round += first
 				l.extend(e)
 				continue
 			}
@@ -98,7 +139,7 @@ func (mg *Merged) expand(s *hare.Schedule) *hare.Schedule {
 				if last {
 					rounds += mg.last[e.Job] - n
 				}
-				l.extend(hare.Entry{Job: e.Job, Round: e.Round * n, Rounds: rounds, Tasks: 1, PeriodUs: d,
+				l.extend(hare.Entry{Job: e.Job, Round: first + e.Round*n, Rounds: rounds, Tasks: 1, PeriodUs: d,
 					StartUs: e.StartUs})
 				continue
 			}
@@ -108,7 +149,7 @@ func (mg *Merged) expand(s *hare.Schedule) *hare.Schedule {
 					rounds = mg.last[e.Job]
 				}
 				period := max(d, slow[jobRound{e.Job, e.Round + r}])
-				l.extend(hare.Entry{Job: e.Job, Round: (e.Round + r) * n, Rounds: rounds, Tasks: 1, PeriodUs: period,
+				l.extend(hare.Entry{Job: e.Job, Round: first + (e.Round+r)*n, Rounds: rounds, Tasks: 1, PeriodUs: period,
 					StartUs: e.StartUs + r*e.PeriodUs})
 			}
 		}

@@ -103,7 +103,7 @@ func (m *Metrics) Share(limitS float64) float64 {
 // Metrics computes the figures of a run of inst over the jobs of Config.Window. The cost
 // is O(jobs log jobs + GPUs).
 func (o *Outcome) Metrics(inst *hare.Instance) *Metrics {
-	model := hare.NewModel(inst)
+	model := hare.NewModel(withoutRunning(inst))
 	x := &Metrics{
 		TotalS: float64(o.EndUs) / 1e6, Use: o.Use, Switches: o.Switches, SwitchS: float64(o.SwitchUs) / 1e6,
 		Preemptions: o.Preemptions, LostTasks: o.Lost, Failures: o.Failures, LostS: float64(o.LostUs) / 1e6,
@@ -135,6 +135,11 @@ func (o *Outcome) Metrics(inst *hare.Instance) *Metrics {
 			Counts: o.window.has(number),
 			from:   float64(m.ReleaseUs), until: float64(j.EndUs), aloneS: float64(m.Rounds) * long,
 			workS: float64(m.Rounds) * float64(m.Tasks) * work,
+		}
+		if spec := &inst.Jobs[i]; spec.Progress != nil {
+			left, runsS := left(inst, i)
+			f.aloneS = runsS + float64(left)*long
+			f.workS = float64(m.Tasks) * (runsS + float64(left)*work)
 		}
 		if o.preempted != nil {
 			f.Preemptions = o.preempted[i]

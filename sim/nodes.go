@@ -12,11 +12,41 @@ type nodeUse struct {
 	cpuMilli, memoryMiB []int64          // held, by node
 	allowed             map[int32][]bool // by job, its nodes, where it may not use all
 	others              [][]int32        // by slot, the GPUs of a task behind its first
+	quotaHeld           []int64          // GPUs, by quota
+	quotas              [][]int32        // by job, those that count it; nil where there are none
 }
 
 func newNodeUse(inst *hare.Instance) *nodeUse {
 	n := len(inst.Cluster.Nodes)
-	return &nodeUse{cpuMilli: make([]int64, n), memoryMiB: make([]int64, n), allowed: map[int32][]bool{}}
+	use := &nodeUse{cpuMilli: make([]int64, n), memoryMiB: make([]int64, n), allowed: map[int32][]bool{}}
+	if len(inst.Quota) == 0 {
+		return use
+	}
+	use.quotaHeld, use.quotas = make([]int64, len(inst.Quota)), make([][]int32, len(inst.Jobs))
+	byUser := map[string][]int32{}
+	for q := range inst.Quota {
+		byUser[inst.Quota[q].User] = append(byUser[inst.Quota[q].User], int32(q))
+	}
+	for i := range inst.Jobs {
+		for _, user := range inst.Jobs[i].Users {
+			use.quotas[i] = append(use.quotas[i], byUser[user]...)
+		}
+	}
+	return use
+}
+
+// quotasOn are the quotas that count what a job holds on a GPU.
+func (e *engine) quotasOn(ji, g int32) (on []int32) {
+	if e.nodes.quotas == nil {
+		return nil
+	}
+	kind := e.model.Types[e.model.GPUs[g].Type]
+	for _, q := range e.nodes.quotas[ji] {
+		if e.inst.Quota[q].Limits(&e.inst.Jobs[ji], kind) {
+			on = append(on, q)
+		}
+	}
+	return on
 }
 
 // groupSize is how many GPUs of a job follow each other in job.held for each task.
@@ -35,6 +65,9 @@ func (e *engine) hold(ji, g int32, by int64) {
 	spec, n := &e.inst.Jobs[ji], e.model.GPUs[g].Node
 	e.nodes.cpuMilli[n] += by * spec.CPUMilliPerTask
 	e.nodes.memoryMiB[n] += by * spec.MemoryMiBPerTask
+	for _, q := range e.quotasOn(ji, g) {
+		e.nodes.quotaHeld[q] += by * spec.TaskGPUs()
+	}
 }
 
 // release takes back what the task holds beside its GPU, of which it is the first.
@@ -68,7 +101,7 @@ func (e *engine) enterTask(gpus []int32, done bool) {
 		e.enter(g, done)
 	}
 	e.totals.tasks, e.totals.lost = min(e.totals.tasks, tasks+1), min(e.totals.lost, lost+1)
-	if done && e.lanes != nil && e.nodes != nil {
+	if done && e.lanes != nil && e.nodes != nil && !e.jobs[ji].atStart {
 		e.addPlaced(gpus, ji, round, startUs)
 	}
 }
@@ -159,6 +192,12 @@ func (e *engine) startPlaced(ji int32, d *hare.Decision) (gpus []int32, reason s
 		return nil, fmt.Sprintf("%d of the %d MiB of the node are held, and a task needs %d", e.nodes.memoryMiB[n],
 			node.MemoryMiB, spec.MemoryMiBPerTask)
 	}
+	for _, q := range e.quotasOn(ji, gpus[0]) {
+		if x := &e.inst.Quota[q]; e.nodes.quotaHeld[q]+spec.TaskGPUs() > x.GPUs {
+			return nil, fmt.Sprintf("the jobs of %.60q hold %d GPUs of their quota of %d, and a task holds %d", x.User,
+				e.nodes.quotaHeld[q], x.GPUs, spec.TaskGPUs())
+		}
+	}
 	return gpus, ""
 }
 
@@ -221,6 +260,11 @@ func (e *engine) launchPlaced(ji int32, gpus []int32, task int64, p *hare.Mode) 
 	if !held {
 		e.hold(ji, gpus[0], 1)
 	}
+	return e.launchOn(ji, gpus, task, p), ""
+}
+
+// launchOn gives GPUs to a task.
+func (e *engine) launchOn(ji int32, gpus []int32, task int64, p *hare.Mode) (slot int32) {
 	slot = e.launch(ji, gpus[0], task, p)
 	for len(e.nodes.others) <= int(slot) {
 		e.nodes.others = append(e.nodes.others, nil)
@@ -230,7 +274,7 @@ func (e *engine) launchPlaced(ji int32, gpus []int32, task int64, p *hare.Mode) 
 		x := &e.gpus[g]
 		x.job, x.slot, x.heldUs, x.sinceUs = ji, slot, e.nowUs, e.nowUs
 	}
-	return slot, ""
+	return slot
 }
 
 // otherGPUs are the GPUs of the task in a slot behind its first.

@@ -13,6 +13,9 @@ import (
 type Outcome struct {
 	Jobs  []hare.JobResult // in the order of the instance
 	Value hare.Amount      // Σ w (C − a), in weight-seconds
+	// Constant is the part of Value of the jobs that end with the work that runs at time 0; nil
+	// where there are none. Bounds do not count it.
+	Constant *hare.Amount
 	// MeanJCTUs is the mean of C − a over the jobs; 0 without jobs.
 	MeanJCTUs  float64
 	MakespanUs int64
@@ -42,7 +45,8 @@ type Outcome struct {
 	// was set.
 	Schedule *hare.Schedule
 	// Moved lists the rigid jobs that lost a round after their first one and did the
-	// round again, later or on other GPUs, which no schedule of the model does.
+	// round again, later or on other GPUs, and the jobs that lost what ran at time 0, which no
+	// schedule of the model does.
 	Moved []string
 	// Varied counts the tasks that began with other times than those of the profile
 	// (Config.Stretch, Config.Network), which no schedule of the instance has.
@@ -63,15 +67,19 @@ func (o *Outcome) Result(inst *hare.Instance, cert *hare.Certificate) (*hare.Res
 	case o.Schedule == nil && o.Moved == nil:
 		return nil, errors.New("sim: the schedule was not recorded")
 	case o.Schedule == nil:
-		return nil, fmt.Errorf("sim: job %.60q lost a round after its first, and rounds of rigid jobs follow each "+
-			"other back to back on the same GPUs in a schedule", o.Moved[0])
+		return nil, fmt.Errorf("sim: job %.60q lost a round after its first or what ran at time 0, and rounds of rigid "+
+			"jobs follow each other back to back on the same GPUs in a schedule", o.Moved[0])
 	}
 	value := o.Value
+	if o.Constant != nil {
+		value = value.Sub(*o.Constant)
+	}
 	res := &hare.Result{
 		InstanceSHA256: wire.SHA256(inst), Status: hare.StatusSucceeded, Reproducible: true,
 		Objective: hare.ObjectiveWeightedJCT,
 		Value:     &value, Options: hare.Options{Detail: "lanes"}, Jobs: o.Jobs, Schedule: o.Schedule, Certificate: cert,
 	}
+	res.Constant = o.Constant
 	if cert != nil {
 		bound, err := hare.ParseAmount(cert.Bound)
 		if err != nil {
@@ -106,7 +114,14 @@ func (e *engine) outcome() *Outcome {
 		j, spec := &e.jobs[i], &e.inst.Jobs[i]
 		o.Jobs = append(o.Jobs, hare.JobResult{ID: spec.ID, StartUs: j.startUs, EndUs: j.endUs})
 		o.Schedule.Jobs = append(o.Schedule.Jobs, spec.ID)
-		o.Value = o.Value.Add(hare.Product(spec.WeightMicro, j.endUs-spec.ReleaseUs))
+		cost := hare.Product(spec.WeightMicro, j.endUs-spec.ReleaseUs)
+		o.Value = o.Value.Add(cost)
+		if endsAtStart(spec) {
+			if o.Constant == nil {
+				o.Constant = &hare.Amount{}
+			}
+			*o.Constant = o.Constant.Add(cost)
+		}
 		sum = sum.Add(hare.Product(1e6, j.endUs-spec.ReleaseUs))
 		o.MakespanUs = max(o.MakespanUs, j.endUs)
 		if b.preempted > 0 {

@@ -129,6 +129,9 @@ func Run(ctx context.Context, inst *hare.Instance, policy online.Policy, cfg Con
 	if err != nil {
 		return nil, err
 	}
+	if err := e.announceQuotas(); err != nil {
+		return nil, err
+	}
 	for n := 0; e.unfinished > 0; n++ {
 		// The context is checked often, because a step of a policy may take long.
 		if n%8 == 0 && ctx.Err() != nil {

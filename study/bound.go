@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/sim"
 	"github.com/hare-sched/hare/solver"
 	"github.com/hare-sched/hare/study/simulation"
 )
@@ -50,11 +51,12 @@ func (s *series) bound(ctx context.Context, in *jobsInput, runs []Run) (*simulat
 	case !rel.Certified:
 		return nil, nil
 	}
-	b := &simulation.Bound{WeightedJCTS: floatBelow(rel.Bound.RoundDown()), Method: rel.Method,
+	constant, least := sim.Constant(in.tasks), floatBelow(rel.Bound.RoundDown())
+	b := &simulation.Bound{WeightedJCTS: floatBelow(rel.Bound.RoundDown().Add(constant)), Method: rel.Method,
 		Above: map[string]float64{}}
 	for i := range runs {
-		if x := &runs[i]; x.Verified && b.WeightedJCTS > 0 {
-			b.Above[x.Policy] = max(b.Above[x.Policy], x.WeightedJCTS/b.WeightedJCTS-1)
+		if x := &runs[i]; x.Verified && least > 0 {
+			b.Above[x.Policy] = max(b.Above[x.Policy], (x.WeightedJCTS-constant.Float())/least-1)
 		}
 	}
 	return b, nil

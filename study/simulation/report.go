@@ -167,11 +167,13 @@ type Played struct {
 
 // Bound is a certified bound for the jobs that policies of tasks played.
 type Bound struct {
-	// WeightedJCTS is the bound on the sum of weight · (end − arrival), rounded down.
+	// WeightedJCTS is the bound on the sum of weight · (end − arrival), rounded down, with what the jobs cost that end
+	// with the work that runs at time 0.
 	WeightedJCTS float64 `json:"weighted_jct_s"`
 	// Method is the method that computed the bound.
 	Method string `json:"method"`
-	// Above says, for each policy, by which fraction the worst of its repeats exceeds the bound. Only verified runs are
+	// Above says, for each policy, by which fraction the worst of its repeats exceeds the bound, both without what the
+	// jobs cost that end with the work that runs at time 0. Only verified runs are
 	// compared. It is empty where the bound is 0.
 	Above map[string]float64 `json:"above"`
 } //	@name	SimulationBound

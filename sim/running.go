@@ -1,0 +1,127 @@
+package sim
+
+import (
+	"slices"
+
+	"github.com/hare-sched/hare"
+)
+
+// withoutRunning is an instance as if nothing were done or ran at time 0, for its model: the
+// model of an instance has no GPUs for others while work runs on them.
+func withoutRunning(inst *hare.Instance) *hare.Instance {
+	if !slices.ContainsFunc(inst.Jobs, func(j hare.Job) bool { return j.Progress != nil }) {
+		return inst
+	}
+	out := *inst
+	out.Jobs = slices.Clone(inst.Jobs)
+	for i := range out.Jobs {
+		out.Jobs[i].Progress = nil
+	}
+	return &out
+}
+
+// resume puts a job that arrives where its progress has it, and describes the progress to the
+// policy: the round that runs, the GPUs of each task together, and how long ago the round began.
+// Work on a GPU that is not in service is lost.
+func (e *engine) resume(ji int32, arrived *hare.Job) error {
+	j, spec := &e.jobs[ji], &e.inst.Jobs[ji]
+	if spec.Progress == nil {
+		return nil
+	}
+	j.round = spec.FirstRound()
+	arrived.Progress = &hare.Progress{RoundsDone: j.round}
+	if !spec.Running() {
+		return nil
+	}
+	var gpus []int32
+	longest := int64(0)
+	for _, name := range spec.Progress.GPUs {
+		g := e.gpuOf[name]
+		longest = max(longest, e.mode(ji, g).DurationUs())
+		gpus = append(gpus, g)
+	}
+	elapsedUs := spec.Progress.ElapsedUs
+	j.round += elapsedUs / longest
+	elapsedUs %= longest
+	arrived.Progress.RoundsDone = j.round
+	j.atStart = true
+	if slices.ContainsFunc(gpus, func(g int32) bool { return !e.gpus[g].here() }) {
+		e.markMoved(ji)
+		return nil
+	}
+	slices.Sort(gpus)
+	for _, g := range gpus {
+		arrived.Progress.GPUs = append(arrived.Progress.GPUs, e.model.GPUs[g].ID)
+	}
+	arrived.Progress.ElapsedUs = elapsedUs
+	n := e.groupSize(ji)
+	for task := range spec.Tasks {
+		of := gpus[:n]
+		gpus = gpus[n:]
+		e.hold(ji, of[0], 1)
+		slot := e.launchOn(ji, of, task, e.mode(ji, of[0]))
+		j.held = append(j.held, of...)
+		failsUs := int64(0)
+		if e.vary != nil {
+			var err error
+			if failsUs, err = e.drawTimes(&e.slots[slot], false); err != nil {
+				return err
+			}
+		}
+		if failsUs <= elapsedUs {
+			failsUs = 0
+		}
+		t := &e.slots[slot]
+		e.begin(slot, -min(elapsedUs, t.computeUs+t.syncUs), failsUs)
+		for _, g := range of {
+			e.gpus[g].sinceUs = 0
+		}
+	}
+	return nil
+}
+
+// left are the rounds of a job that are neither done nor running at time 0, and for how many
+// seconds running work goes on.
+func left(inst *hare.Instance, job int) (rounds int64, runsS float64) {
+	j := &inst.Jobs[job]
+	rounds = j.Rounds - j.FirstRound()
+	if j.Running() {
+		rounds--
+		if j.Sync == hare.Rigid {
+			rounds = 0
+		}
+	}
+	return rounds, float64(inst.RunningUntilUs(job)) / 1e6
+}
+
+// Constant is the part of the weighted completion time of the jobs that end with the work that runs
+// at time 0, which bounds do not count.
+func Constant(inst *hare.Instance) (sum hare.Amount) {
+	for i := range inst.Jobs {
+		if j := &inst.Jobs[i]; endsAtStart(j) {
+			sum = sum.Add(hare.Product(j.WeightMicro, inst.RunningUntilUs(i)))
+		}
+	}
+	return sum
+}
+
+// endsAtStart says whether a job ends with the work that runs at time 0.
+func endsAtStart(j *hare.Job) bool {
+	return j.Running() && (j.Sync == hare.Rigid || j.FirstRound() == j.Rounds-1)
+}
+
+// announceQuotas tells the policy of the quotas, before all other events.
+func (e *engine) announceQuotas() error {
+	for i, q := range e.inst.Quota {
+		for _, before := range e.inst.Quota[:i] {
+			if before.User == q.User && slices.Equal(before.Types, q.Types) && (before.Types == nil) == (q.Types == nil) {
+				q.GPUs = min(q.GPUs, before.GPUs)
+			}
+		}
+		e.events[0] = hare.Event{Type: hare.EventSetQuota, Change: &hare.Change{Quota: &q}}
+		if err := e.notify(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
