@@ -29,6 +29,11 @@ func CheckArrival(e *hare.Event) *hare.InvalidError {
 	case len(a.On) == 0:
 		return invalid("/job/on", "missing_field", `names no GPU type: give at least one, e.g. {"V100": {}}`)
 	}
+	for i, user := range a.Users {
+		if user == "" || i > 0 && a.Users[i-1] >= user {
+			return invalid("/job/user", "bad_name", "must be names in order, each once")
+		}
+	}
 	if a.Progress != nil {
 		known := *a
 		known.Rounds = a.FirstRound() + 1

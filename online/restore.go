@@ -5,16 +5,18 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/placement"
 )
 
 // reader reads what a writer wrote. It remembers its first error, after which every
 // method returns the zero value.
 type reader struct {
-	b     []byte
-	err   error
-	nodes bool // by nodesForm
+	b             []byte
+	err           error
+	nodes, quotas bool // as in writer
 }
 
 var errSnapshot = errors.New("contradicts itself")
@@ -40,6 +42,17 @@ func (r *reader) uint(limit uint64) uint64 {
 func (r *reader) int(limit int64) int64 {
 	v, n := binary.Varint(r.b)
 	if n <= 0 || v < -1 || v > limit {
+		r.fail("number")
+		return 0
+	}
+	r.b = r.b[n:]
+	return v
+}
+
+// past reads a time up to limit, which is below 0 for work that ran before the session began.
+func (r *reader) past(limit int64) int64 {
+	v, n := binary.Varint(r.b)
+	if n <= 0 || v < -hare.MaxExact || v > limit {
 		r.fail("number")
 		return 0
 	}
@@ -95,6 +108,9 @@ func (r *reader) core(policy string) (*core, error) {
 	r.gpus(c)
 	if r.nodes {
 		r.describe(c)
+	}
+	if r.quotas {
+		r.readQuotas(c)
 	}
 	for n := r.count(); n > 0 && r.err == nil; n-- {
 		r.job(c)
@@ -160,7 +176,7 @@ func (r *reader) job(c *core) {
 		j.on = append(j.on, p)
 	}
 	if r.nodes {
-		if r.rules(j); j.rules != nil {
+		if r.rules(j); j.rules != nil && placement.Matters(j.rules) {
 			c.placedJobs++
 		}
 	}
@@ -208,7 +224,7 @@ func (r *reader) tasksOf(c *core, ji int32) {
 	}
 	last = -1
 	for n := r.count(); n > 0 && r.err == nil; n-- {
-		g, task, ended, since := int32(r.uint(2*hare.MaxGPUs)), r.int(j.next-1), r.bool(), r.int(c.nowUs)
+		g, task, ended, since := int32(r.uint(2*hare.MaxGPUs)), r.int(j.next-1), r.bool(), r.past(c.nowUs)
 		follows := j.held%j.taskGPUs > 0
 		if int(g) >= len(c.gpus) || c.gpus[g].name == "" || c.gpus[g].job != none || (task == last) != follows ||
 			task < last || follows && !(ended && c.besides(j.tail, g)) || j.mask>>c.gpus[g].kind&1 == 0 {
@@ -258,23 +274,11 @@ func (c *core) consistent(j *job) bool {
 // It also builds what is free on nodes, and keeps nodes for the job that claims them; false says
 // that those are not in service.
 func (c *core) rebuild(claimer int32, claim []string) bool {
-	if c.placedJobs > 0 {
+	if c.placedJobs > 0 || len(c.quotas) > 0 {
 		c.goByNodes()
 	}
-	for i := range c.jobs {
-		if j := &c.jobs[i]; c.nodes != nil {
-			if j.owns != 0 {
-				return false
-			}
-			if j.rules != nil {
-				j.shape = c.nodes.Add(j.rules)
-			}
-			for g := j.head; g != none; g = c.gpus[g].next {
-				if !c.gpus[g].follows {
-					c.nodes.Hold(int(g), c.shapeOf(j), 1)
-				}
-			}
-		}
+	if c.nodes != nil && slices.ContainsFunc(c.jobs, func(j job) bool { return j.owns != 0 }) {
+		return false
 	}
 	if claimer != none {
 		c.claim = nodeClaim{job: claimer, nodes: map[int32]bool{}}

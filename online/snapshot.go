@@ -19,9 +19,13 @@ const snapshotForm = "hare-online/1\n"
 // job, and the nodes that are kept for a job at the end.
 const nodesForm = "hare-online-nodes/1\n"
 
+// quotasForm is nodesForm of a session with quotas, or with jobs of which the users are known. It
+// has the quotas behind the nodes, and the users behind the rules of each job.
+const quotasForm = "hare-online-quotas/1\n"
+
 type writer struct {
-	b     []byte
-	nodes bool // by nodesForm
+	b             []byte
+	nodes, quotas bool // by nodesForm or quotasForm, and by quotasForm
 }
 
 func (wr *writer) int(v int64)   { wr.b = binary.AppendVarint(wr.b, v) }
@@ -43,10 +47,14 @@ func (wr *writer) text(s string) {
 func (c *core) appendSnapshot(b []byte) []byte {
 	start := len(b)
 	nodes := c.described.All()
-	w := &writer{b: b, nodes: len(nodes) > 0 || c.placedJobs > 0}
-	if w.nodes {
+	w := &writer{b: b, quotas: len(c.quotas) > 0 || c.knowsUsers()}
+	w.nodes = w.quotas || len(nodes) > 0 || c.placedJobs > 0
+	switch {
+	case w.quotas:
+		w.b = append(w.b, quotasForm...)
+	case w.nodes:
 		w.b = append(w.b, nodesForm...)
-	} else {
+	default:
 		w.b = append(w.b, snapshotForm...)
 	}
 	w.text(c.policy)
@@ -75,6 +83,9 @@ func (c *core) appendSnapshot(b []byte) []byte {
 	}
 	if w.nodes {
 		w.describe(nodes)
+	}
+	if w.quotas {
+		w.writeQuotas(c.quotas)
 	}
 	order := c.byArrival()
 	w.uint(uint64(len(order)))
@@ -160,21 +171,22 @@ func (c *core) writeJob(w *writer, j *job) {
 // restore reads a snapshot of the named policy.
 func restore(policy string, snapshot []byte) (*core, error) {
 	n := len(snapshot) - sha256.Size
-	nodes := bytes.HasPrefix(snapshot, []byte(nodesForm))
-	if n < 0 || !nodes && !bytes.HasPrefix(snapshot, []byte(snapshotForm)) {
+	form := ""
+	for _, known := range []string{snapshotForm, nodesForm, quotasForm} {
+		if bytes.HasPrefix(snapshot, []byte(known)) {
+			form = known
+		}
+	}
+	if n < 0 || form == "" {
 		return nil, snapshotError("is torn, or of another version")
 	}
 	if sum := checksum(snapshot[:n]); !bytes.Equal(sum[:], snapshot[n:]) {
 		return nil, snapshotError("does not have the checksum that it states: it is torn or was altered")
 	}
-	form := snapshotForm
-	if nodes {
-		form = nodesForm
-	}
 	if n < len(form) {
 		return nil, snapshotError("is torn, or of another version")
 	}
-	r := &reader{b: snapshot[len(form):n], nodes: nodes}
+	r := &reader{b: snapshot[len(form):n], nodes: form != snapshotForm, quotas: form == quotasForm}
 	c, err := r.core(policy)
 	if err != nil {
 		return nil, err

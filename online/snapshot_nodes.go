@@ -62,6 +62,46 @@ func (wr *writer) rules(j *job) {
 			}
 		}
 	}
+	if wr.quotas {
+		wr.names(j.rules.Users)
+	}
+}
+
+func (wr *writer) names(names []string) {
+	wr.uint(uint64(len(names)))
+	for _, name := range names {
+		wr.text(name)
+	}
+}
+
+func (r *reader) names() (names []string) {
+	for n := r.count(); n > 0 && r.err == nil; n-- {
+		names = append(names, r.text())
+	}
+	return names
+}
+
+// knowsUsers says whether the users of some job are known.
+func (c *core) knowsUsers() bool {
+	return slices.ContainsFunc(c.jobs, func(j job) bool { return j.alive && j.rules != nil && len(j.rules.Users) > 0 })
+}
+
+func (wr *writer) writeQuotas(quotas []hare.Quota) {
+	wr.uint(uint64(len(quotas)))
+	for i := range quotas {
+		wr.text(quotas[i].User)
+		wr.int(quotas[i].GPUs)
+		wr.names(quotas[i].Types)
+	}
+}
+
+func (r *reader) readQuotas(c *core) {
+	for n := r.count(); n > 0 && r.err == nil; n-- {
+		c.quotas = append(c.quotas, hare.Quota{User: r.text(), GPUs: r.int(hare.MaxGPUs), Types: r.names()})
+	}
+	if !OrderedQuotas(c.quotas) {
+		r.fail("quotas")
+	}
 }
 
 func (r *reader) rules(j *job) {
@@ -81,8 +121,11 @@ func (r *reader) rules(j *job) {
 			*to = append(*to, lv)
 		}
 	}
+	if r.quotas {
+		rules.Users = r.names()
+	}
 	var faults hare.InvalidErrors
-	if faults.CheckJob("", rules); len(faults) > 0 || !placement.Matters(rules) {
+	if faults.CheckJob("", rules); len(faults) > 0 || !placement.Matters(rules) && len(rules.Users) == 0 {
 		r.fail("rules")
 		return
 	}
@@ -116,7 +159,7 @@ func (r *reader) claim(c *core) (ji int32, names []string) {
 		names = append(names, r.text())
 	}
 	ji, ok := c.jobOf[id]
-	if !ok || c.placedJobs == 0 || c.jobs[ji].ready() == 0 {
+	if !ok || c.placedJobs == 0 && len(c.quotas) == 0 || c.jobs[ji].ready() == 0 {
 		r.fail("nodes")
 		return none, nil
 	}

@@ -265,6 +265,9 @@ func (c *core) why(j *job, s *JobStatus) string {
 	case c.nodes != nil && !c.fitsNodes(j):
 		return "No nodes in service that it may use have room for it, even if all of their GPUs were free. Nodes that " +
 			"join would let it start."
+	case s.State == "waiting" && c.nodes != nil && len(c.lacking(j)) > 0:
+		return fmt.Sprintf("%s, and it needs %s at once. It may start when one of these jobs has ended.",
+			c.nodes.QuotaText(c.lacking(j)[0]), count(j.atOnce()*j.taskGPUs, "GPU", "GPUs"))
 	case s.State == "gathering" && c.nodes != nil:
 		return fmt.Sprintf("It stands first and needs %s at once: %s kept for it. It starts when what runs there has "+
 			"ended.", count(s.Tasks*j.taskGPUs, "GPU", "GPUs"), nodesAre(c.nodeNames()))

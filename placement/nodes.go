@@ -189,7 +189,7 @@ func (ns *Nodes) Len() int { return len(ns.nodes) }
 // GPU, and their GPUs to what is held of quotas; a negative number gives it back.
 func (ns *Nodes) Hold(number int, s Shape, tasks int64) {
 	ns.HoldNode(number, s, tasks)
-	ns.holdQuota(s, int(ns.gpus[number].gpuType), tasks)
+	ns.HoldQuota(s, int(ns.gpus[number].gpuType), tasks)
 }
 
 // HoldNode is Hold without quotas.

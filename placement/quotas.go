@@ -1,8 +1,10 @@
 package placement
 
 import (
+	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/hare-sched/hare"
 )
@@ -128,6 +130,24 @@ func (ns *Nodes) Quotas(s Shape, gpuType int) (all []int32) {
 // QuotaLeft is how many GPUs of a quota are left.
 func (ns *Nodes) QuotaLeft(q int32) int64 { return ns.quotas[q].left() }
 
+// QuotaText says for people what a quota allows and what is held of it.
+func (ns *Nodes) QuotaText(q int32) string {
+	x := &ns.quotas[q]
+	of := ""
+	if x.Types != nil {
+		of = " of type " + strings.Join(x.Types, ", ")
+	}
+	return fmt.Sprintf("The jobs of %q hold %d of at most %d GPUs%s", x.User, x.held, x.GPUs, of)
+}
+
+// Exceeded says whether more is held than some quota allows that counts tasks of a shape on a type:
+// by work that ran before, or before the quota was set.
+func (ns *Nodes) Exceeded(s Shape, gpuType int) bool {
+	return slices.ContainsFunc(ns.shapes[s].quotas, func(q int32) bool {
+		return ns.counts(q, gpuType) && ns.quotas[q].held > ns.quotas[q].GPUs
+	})
+}
+
 // KeepQuotas keeps GPUs for tasks of a shape in its quotas that count one of some types, so that
 // nothing else takes them before OpenQuotas.
 func (ns *Nodes) KeepQuotas(s Shape, types []int, tasks int64) {
@@ -149,8 +169,8 @@ func (ns *Nodes) OpenQuotas() {
 	}
 }
 
-// holdQuota adds what tasks of a shape hold of quotas.
-func (ns *Nodes) holdQuota(s Shape, gpuType int, tasks int64) {
+// HoldQuota adds what tasks of a shape on a type hold of quotas; a negative number gives it back.
+func (ns *Nodes) HoldQuota(s Shape, gpuType int, tasks int64) {
 	sh := &ns.shapes[s]
 	for _, q := range sh.quotas {
 		if ns.counts(q, gpuType) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/hare-sched/hare"
@@ -75,13 +76,24 @@ func runnable(inst *hare.Instance) (jobs []hare.Job) {
 		j := &m.Jobs[i]
 		for _, md := range j.Modes {
 			steps := m.TaskRoom(j, md.Type)
-			if last := steps[len(steps)-1].Count; last >= j.Tasks || j.Sync == hare.Relaxed && last > 0 {
+			last, together := steps[len(steps)-1].Count, j.Tasks
+			if j.Sync == hare.Relaxed {
+				together = 1
+			}
+			if last >= together && quotasLet(inst, i, m.Types[md.Type], together*j.GPUs) {
 				jobs = append(jobs, inst.Jobs[i])
 				break
 			}
 		}
 	}
 	return jobs
+}
+
+// quotasLet reports whether the quotas of a job let it hold so many GPUs of a type.
+func quotasLet(inst *hare.Instance, job int, kind string, gpus int64) bool {
+	return !slices.ContainsFunc(inst.Quota, func(q hare.Quota) bool {
+		return q.Limits(&inst.Jobs[job], kind) && q.GPUs < gpus
+	})
 }
 
 // Every policy of tasks runs instances with rules about nodes: no decision breaks a rule, all

@@ -61,7 +61,13 @@ func (w *world) next(rng *rand.Rand) hare.Event {
 	}
 	switch n := rng.IntN(20); {
 	case n < 4 && w.arrived < len(w.specs):
-		return w.arrival()
+		e := w.arrival()
+		if w.rules && rng.IntN(3) == 0 {
+			w.drawProgress(rng, e.Arrived, w.specs[w.arrived].Rounds)
+		}
+		return e
+	case n == 9 && w.rules && rng.IntN(3) == 0:
+		return w.quotaEvent(rng)
 	case n == 4 && len(w.jobs) > 0 && !w.planned:
 		return hare.Event{Type: hare.EventJobCancelled, Job: w.jobs[rng.IntN(len(w.jobs))].spec.ID}
 	case n == 5:
@@ -149,6 +155,11 @@ func (w *world) impossible(rng *rand.Rand, last *hare.Event, nowUs int64) (hare.
 			{ID: "bad", Tasks: 1, On: []hare.Profile{{Type: "A"}, {Type: "A"}}},
 			{ID: "bad", Tasks: 1 << 40, Sync: hare.Gang, On: []hare.Profile{{Type: "A"}}},
 			{ID: "bad", Tasks: 1, On: []hare.Profile{{Type: "A"}}, Hints: &hare.JobHints{EstimateUs: -1}},
+			{ID: "bad", Tasks: 1, On: []hare.Profile{{Type: "A"}}, Progress: &hare.Progress{RoundsDone: -1}},
+			{ID: "bad", Tasks: 1, Sync: hare.Gang, On: []hare.Profile{{Type: "A"}},
+				Progress: &hare.Progress{GPUs: []string{"nowhere/7"}}},
+			{ID: "bad", Tasks: 2, Sync: hare.Rigid, On: []hare.Profile{{Type: here[0].gpuType}},
+				Progress: &hare.Progress{GPUs: []string{here[0].name, here[0].name}}},
 		}
 		k := rng.IntN(len(bad))
 		return hare.Event{Type: hare.EventJobArrived, Job: bad[k].ID, Arrived: &bad[k]}, nowUs
@@ -203,8 +214,9 @@ func impossibleAfter(rng *rand.Rand, e *hare.Event) hare.Event {
 		{Type: hare.EventGPULeft, GPU: "nowhere/7"},
 		{Type: hare.EventGPUJoined, GPU: "nowhere/7"},
 		{Type: hare.EventJobArrived},
+		{Type: hare.EventSetQuota},
 		{Type: 250, Job: "nobody"},
-	}[rng.IntN(6)]
+	}[rng.IntN(7)]
 }
 
 func (w *world) isRunning(e *hare.Event) bool {

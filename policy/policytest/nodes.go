@@ -35,6 +35,7 @@ func (w *world) drawNodes(rng *rand.Rand) {
 		}
 		w.specs = append(w.specs, j)
 	}
+	w.drawUsers(rng)
 }
 
 // drawDescription draws labels and limits of a node.
@@ -242,10 +243,13 @@ func (w *world) hasRoomOnNodes(j *job) bool {
 		}
 		all += min(limit, sum)
 	}
-	widest := int64(0)
-	for _, n := range byType {
+	widest, inTypes := int64(0), int64(0)
+	for k, n := range byType {
+		n = min(n, w.limit(spec, k))
 		widest = max(widest, n)
+		inTypes += n
 	}
+	all = min(all, inTypes, w.limit(spec, ""))
 	switch {
 	case spec.Sync == hare.Relaxed:
 		return all > 0

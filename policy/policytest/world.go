@@ -24,6 +24,8 @@ type world struct {
 	// what the cluster and the events say of nodes, by name.
 	rules bool
 	nodes map[string]hare.Node
+	// quotas are those that were set last, by user and types.
+	quotas []hare.Quota
 }
 
 // gpu is one GPU. A gang holds its GPUs for a round, a rigid job for all its rounds.
@@ -142,8 +144,10 @@ func (w *world) apply(e *hare.Event, decisions []hare.Decision, nowUs int64) err
 	case hare.EventJobArrived:
 		w.arrived++
 		spec := w.specs[w.arrived-1]
-		w.jobs = append(w.jobs, &job{spec: spec, tasks: make([]taskState, spec.Tasks), on: make([]string, spec.Tasks),
-			held: make([][]string, spec.Tasks)})
+		j := &job{spec: spec, tasks: make([]taskState, spec.Tasks), on: make([]string, spec.Tasks),
+			held: make([][]string, spec.Tasks)}
+		w.jobs = append(w.jobs, j)
+		w.resume(j, e.Arrived.Progress)
 	case hare.EventComputeEnded:
 		j.tasks[e.Task] = syncing
 		w.leave(j, e.Task)
@@ -169,6 +173,8 @@ func (w *world) apply(e *hare.Event, decisions []hare.Decision, nowUs int64) err
 		w.gpuLeft(w.gpu(e.GPU), voids)
 	case hare.EventNodeJoined, hare.EventNodeLeft:
 		w.nodeChanged(e, voids)
+	case hare.EventSetQuota:
+		w.setQuota(e.Quota())
 	}
 	return w.check(decisions, voids, again, nowUs)
 }
@@ -307,6 +313,9 @@ func (w *world) check(decisions []hare.Decision, voids map[void]bool, again *job
 		}
 	}
 	if err := w.checkNodes(); err != nil {
+		return err
+	}
+	if err := w.checkQuotas(started, keeps); err != nil {
 		return err
 	}
 	for v := range maps.Keys(voids) {

@@ -162,7 +162,7 @@ func (l *ListScheduler) makePromise() {
 		if j.ready() == 0 || !l.fitsWhenEmpty(j) {
 			continue
 		}
-		if hold, _ := l.holding(j); hold == hare.Relaxed {
+		if hold, _ := l.holding(j); hold == hare.Relaxed || len(l.lackingQuotas(j)) > 0 {
 			continue
 		}
 		if p := l.rule.Priority(l, j); first == nil || p < least {

@@ -104,6 +104,8 @@ type guard struct {
 	reservedBy     map[int]*JobState
 	hidden         []int          // reserved GPUs that are not in free during a schedule
 	held           []heldForGuard // the same of CPUs and memory
+	quotas         []heldQuota    // the same of quotas
+	back           int            // jobs with guarded.back
 }
 
 // guarded is what the guard knows of a job.
@@ -111,7 +113,9 @@ type guarded struct {
 	work    int64 // of a round, counted in guard.work
 	roundUs int64 // the time of a round; for rigid jobs of all rounds that they were believed to have
 	missed  int64 // rounds missed in waits that have ended, in billionths
-	turns   int64 // the clock when the wait began
+	turns   int64 // the clock when the wait began, or when the job came back
+	sinceUs int64 // the time then
+	back    bool  // whether quotas hold the job back
 	wait    int64 // counts waits, so that entries of earlier ones can be told
 	ticket  int64 // 0 while the job is not due
 	chosen  bool  // whether the types are chosen
@@ -155,7 +159,7 @@ func (l *ListScheduler) guardArrival(j *JobState) {
 	}
 	x.work = min(times(min(j.width(), int64(l.GPUs())), x.roundUs), mostWork)
 	l.guard.work += x.work
-	x.turns = l.guard.turns
+	x.turns, x.sinceUs = l.guard.turns, j.sinceUs
 	l.guard.fresh = append(l.guard.fresh, j)
 }
 
@@ -166,6 +170,7 @@ func (l *ListScheduler) guardEnd(j *JobState) {
 	}
 	l.settleTurns()
 	l.guard.work -= j.guarded.work
+	l.comeBack(j)
 	l.dropTicket(j)
 }
 
@@ -177,11 +182,14 @@ func (l *ListScheduler) guardTurn(j *JobState, waits bool) {
 	l.settleTurns()
 	x := &j.guarded
 	if waits {
-		x.turns = l.guard.turns
+		x.turns, x.sinceUs = l.guard.turns, j.sinceUs
 		l.guard.fresh = append(l.guard.fresh, j)
 		return
 	}
-	x.missed = add(x.missed, l.missedNow(j))
+	if !x.back {
+		x.missed = add(x.missed, l.missedNow(j))
+	}
+	l.comeBack(j)
 	x.wait++
 	l.dropTicket(j)
 }
@@ -190,7 +198,7 @@ func (l *ListScheduler) guardTurn(j *JobState, waits bool) {
 // billionths: the turns, but no more rounds than fit in the time.
 func (l *ListScheduler) missedNow(j *JobState) int64 {
 	x := &j.guarded
-	return min(l.turnsNow()-x.turns, mulDivUp(l.nowUs-j.sinceUs, nano, x.roundUs))
+	return min(l.turnsNow()-x.turns, mulDivUp(l.nowUs-x.sinceUs, nano, x.roundUs))
 }
 
 // mayMiss is how many more rounds a job may miss before it is due, if it has missed none in
@@ -261,16 +269,17 @@ func (l *ListScheduler) guardDue() {
 		return
 	}
 	g := &l.guard
+	l.heldBack()
 	var due []*JobState
 	for _, j := range g.fresh {
-		if j.waits() && l.jobOf[j.spec.ID] == j && l.mayMiss(j) < 0 {
+		if j.waits() && !j.guarded.back && l.jobOf[j.spec.ID] == j && l.mayMiss(j) < 0 {
 			due = append(due, j)
 		}
 	}
 	turns := l.turnsNow()
 	for len(g.byTurn) > 0 && g.byTurn[0].at <= turns {
 		if x := g.byTurn.pop(); l.current(&x) {
-			x.at = add(x.job.sinceUs, mulDivUp(max(0, l.mayMiss(x.job)), x.job.guarded.roundUs, nano))
+			x.at = add(x.job.guarded.sinceUs, mulDivUp(max(0, l.mayMiss(x.job)), x.job.guarded.roundUs, nano))
 			g.byTime.push(x)
 		}
 	}
@@ -299,7 +308,7 @@ func (l *ListScheduler) guardWaits() {
 	}
 	g := &l.guard
 	for _, j := range g.fresh {
-		if j.guarded.ticket == 0 && j.waits() && l.jobOf[j.spec.ID] == j {
+		if j.guarded.ticket == 0 && j.waits() && !j.guarded.back && l.jobOf[j.spec.ID] == j {
 			l.noteWait(j)
 		}
 	}
@@ -308,7 +317,7 @@ func (l *ListScheduler) guardWaits() {
 	if most := 2*len(l.jobs) + 64; len(g.byTurn)+len(g.byTime) > most {
 		g.byTurn, g.byTime = g.byTurn[:0], g.byTime[:0]
 		for _, j := range l.jobs {
-			if j.guarded.ticket == 0 && j.waits() {
+			if j.guarded.ticket == 0 && j.waits() && !j.guarded.back {
 				l.noteWait(j)
 			}
 		}
@@ -338,6 +347,9 @@ type guardedSnapshot struct {
 	Chosen  bool  `json:"chosen,omitempty"`
 	OnType  int   `json:"on_type,omitempty"`
 	GPUs    []int `json:"gpus,omitempty"`
+	// SinceUs is where it is not the time at which the wait began.
+	SinceUs *int64 `json:"since_us,omitempty"`
+	Back    bool   `json:"back,omitempty"`
 }
 
 func (l *ListScheduler) guardSnapshot() *guardSnapshot {
@@ -353,8 +365,12 @@ func (l *ListScheduler) guardedSnapshot(j *JobState) *guardedSnapshot {
 		return nil
 	}
 	x := &j.guarded
-	return &guardedSnapshot{Work: x.work, RoundUs: x.roundUs, Missed: x.missed, Turns: x.turns, Ticket: x.ticket,
-		Chosen: x.chosen, OnType: x.onType, GPUs: x.gpus}
+	s := &guardedSnapshot{Work: x.work, RoundUs: x.roundUs, Missed: x.missed, Turns: x.turns, Ticket: x.ticket,
+		Chosen: x.chosen, OnType: x.onType, GPUs: x.gpus, Back: x.back}
+	if j.waits() && x.sinceUs != j.sinceUs {
+		s.SinceUs = &x.sinceUs
+	}
+	return s
 }
 
 // restoreGuard takes the state of the guard once jobs and GPUs are there; false says that
@@ -385,7 +401,16 @@ func (l *ListScheduler) restoreGuard(s *schedulerSnapshot) bool {
 			return false
 		}
 		j.guarded = guarded{work: y.Work, roundUs: y.RoundUs, missed: y.Missed, turns: y.Turns, ticket: y.Ticket,
-			chosen: y.Chosen, onType: y.OnType}
+			chosen: y.Chosen, onType: y.OnType, sinceUs: j.sinceUs, back: y.Back}
+		if y.SinceUs != nil {
+			if *y.SinceUs < j.sinceUs || *y.SinceUs > l.nowUs {
+				return false
+			}
+			j.guarded.sinceUs = *y.SinceUs
+		}
+		if y.Back {
+			g.back++
+		}
 		g.work += y.Work
 		for _, n := range y.GPUs {
 			if n < 0 || n >= len(l.gpus) || g.reservedBy[n] != nil || y.Ticket == 0 {
@@ -398,7 +423,7 @@ func (l *ListScheduler) restoreGuard(s *schedulerSnapshot) bool {
 			return false
 		case y.Ticket > 0:
 			g.due = append(g.due, j)
-		case j.waits():
+		case j.waits() && !y.Back:
 			l.noteWait(j)
 		}
 	}

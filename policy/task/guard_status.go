@@ -17,13 +17,16 @@ func (l *ListScheduler) guardUs(j *JobState) int64 {
 	if x.ticket > 0 {
 		return l.nowUs
 	}
+	if x.back {
+		return -1
+	}
 	miss, gpus := max(0, l.mayMiss(j)), int64(l.GPUs())
 	if gpus == 0 {
 		return -1
 	}
 	left := max(0, miss-(l.turnsNow()-x.turns))
 	turnUs := max(l.guard.work, gpus*leastTurnUs)
-	at := max(add(l.nowUs, mulDivUp(left, turnUs, gpus*nano)), add(j.sinceUs, mulDivUp(miss, x.roundUs, nano)))
+	at := max(add(l.nowUs, mulDivUp(left, turnUs, gpus*nano)), add(x.sinceUs, mulDivUp(miss, x.roundUs, nano)))
 	if at > hare.MaxExact {
 		return -1
 	}

@@ -36,6 +36,8 @@ func (l *ListScheduler) apply(nowUs int64, e *hare.Event) *hare.InvalidError {
 		return l.nodeJoined(nowUs, e)
 	case hare.EventNodeLeft:
 		return l.nodeLeft(nowUs, e)
+	case hare.EventSetQuota:
+		return l.setQuota(nowUs, e)
 	case hare.EventGPULeft:
 		g, ok := l.gpuOf[e.GPU]
 		if !ok || !l.gpus[g].inService {
@@ -121,14 +123,18 @@ func (l *ListScheduler) jobArrived(nowUs int64, e *hare.Event) *hare.InvalidErro
 			"differ",
 			e.Arrived.ID)
 	}
+	gpus, err := l.checkProgress(e.Arrived)
+	if err != nil {
+		return err
+	}
 	l.nowUs = nowUs
 	spec := new(hare.Job)
 	*spec = *e.Arrived
-	spec.On, spec.Hints = slices.Clone(spec.On), spec.Hints.Clone()
+	spec.On, spec.Hints, spec.Progress = slices.Clone(spec.On), spec.Hints.Clone(), nil
 	j := &JobState{spec: spec, serial: l.serial, rounds: l.rule.Rounds[spec.ID],
 		modes: l.modesOf(spec), belief: l.belief,
 		arrivedUs: nowUs, startedUs: -1, sinceUs: nowUs, onlyType: -1}
-	j.subject = subjectOf(spec.Hints)
+	j.subject, j.round = subjectOf(spec.Hints), e.Arrived.FirstRound()
 	l.serial++
 	l.arriveOnNodes(j)
 	l.jobs = append(l.jobs, j)
@@ -137,6 +143,9 @@ func (l *ListScheduler) jobArrived(nowUs int64, e *hare.Event) *hare.InvalidErro
 	l.touch(j)
 	l.guardArrival(j)
 	l.rule.speeds.arrived(l, j)
+	if len(gpus) > 0 {
+		l.resume(j, gpus, e.Arrived.Progress.ElapsedUs)
+	}
 	l.resized()
 	return nil
 }
@@ -189,7 +198,7 @@ func (l *ListScheduler) taskEnded(j *JobState, g, at int) {
 	j.ended, j.next, j.redo = 0, 0, nil
 	l.touch(j)
 	j.finished = j.rounds > 0 && j.round == j.rounds
-	if !j.finished && j.hold == hare.Rigid && int64(len(j.gpus)) == j.width() {
+	if !j.finished && j.hold == hare.Rigid && int64(len(j.gpus)) == j.width() && !l.mustYield(j) {
 		l.startLeads(j)
 		return
 	}
@@ -219,6 +228,9 @@ func (l *ListScheduler) taskFailed(j *JobState, g, at int, task int64) {
 	l.activate(j, -1)
 	j.redo = append(j.redo, task)
 	l.touch(j)
+	if j.hold != hare.Relaxed && l.mustYield(j) {
+		l.goTaskByTask(j)
+	}
 	if j.hold == hare.Relaxed {
 		l.endTask(j, g, at)
 		l.changed = true

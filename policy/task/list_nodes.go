@@ -37,7 +37,7 @@ func (l *ListScheduler) leaveNodes(j *JobState) {
 	if !placement.Matters(j.spec) {
 		return
 	}
-	if l.placedJobs--; l.placedJobs == 0 {
+	if l.placedJobs--; l.placedJobs == 0 && len(l.quotas) == 0 {
 		l.nodes = nil
 		l.nodesChanged()
 	}
@@ -54,6 +54,7 @@ func (l *ListScheduler) nodesChanged() {
 func (l *ListScheduler) goByNodes() {
 	l.nodesChanged()
 	l.nodes = placement.New()
+	l.nodes.SetQuotas(l.quotas, func(t int) string { return l.types[t] })
 	for g := range l.gpus {
 		if l.gpus[g].inService {
 			l.nodes.Join(g, l.gpus[g].gpuType, l.described.Of(l.gpus[g].name))
@@ -61,6 +62,7 @@ func (l *ListScheduler) goByNodes() {
 	}
 	for _, j := range l.jobs {
 		j.shape = l.nodes.Add(j.spec)
+		j.togetherAt = 0
 		for at, g := range j.gpus {
 			l.nodes.Take(g)
 			if l.gpus[g].lead = at%j.taskGPUs() == 0; l.gpus[g].lead {

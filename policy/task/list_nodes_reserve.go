@@ -86,7 +86,7 @@ func (l *ListScheduler) reservationOnNodes(j *JobState, mix bool) (best reservat
 		return end
 	}
 	consider := func(gpuType int, types []int, durationUs int64) {
-		if p != nil && p.Type != gpuType {
+		if p != nil && p.Type != gpuType || l.nodes.QuotaRoomTogether(j.shape, types) < j.spec.Tasks {
 			return
 		}
 		at, gpus, ok := l.nodes.Earliest(j.shape, types, j.spec.Tasks,
@@ -127,6 +127,11 @@ func (l *ListScheduler) reserveNodes(j *JobState, mix bool) {
 	}
 	l.onNodes = nodeReservation{}
 	l.onNodes.keep(l, kept, l.reserved.shadowUs)
+	for _, m := range j.modes {
+		if l.reserved.gpuType == m.gpuType || l.reserved.gpuType < 0 {
+			l.reserveQuotas(j, l.nodes.Quotas(j.shape, m.gpuType), l.reserved.shadowUs)
+		}
+	}
 }
 
 // tryStartMixedOnNodes starts a round on GPUs of several types, the first mode first.
@@ -135,6 +140,9 @@ func (l *ListScheduler) tryStartMixedOnNodes(j *JobState) bool {
 	for _, m := range j.modes {
 		if a := l.avoid(j, m); a != nil {
 			avoid = l.onNodes.avoid(math.MaxInt64)
+		}
+		if !l.quotasAllow(j, m, j.spec.Tasks) {
+			return false
 		}
 	}
 	gpus := l.pickMixed(j, j.spec.Tasks, avoid)
@@ -156,37 +164,51 @@ func (l *ListScheduler) tryStartMixedOnNodes(j *JobState) bool {
 // where they are expected to be free first, or none. Jobs behind one that gets none get none
 // either, so that what is reserved becomes free for it. A job keeps its GPUs until it starts,
 // but exchanges those of rigid jobs.
+//
+// A job whose quotas lack room gets no GPUs, and does not keep jobs behind it from theirs. What the
+// next starts of the jobs before need of quotas counts as held.
 func (l *ListScheduler) reserveDueOnNodes() {
 	for _, j := range l.guard.due {
-		n, mix := l.nextStart(j)
-		if !l.fitsWhenEmpty(j) {
-			l.dropReservation(j)
-			continue
-		}
-		x := &j.guarded
-		rigid := slices.ContainsFunc(x.gpus, func(g int) bool {
-			o := l.gpus[g].job
-			return o != nil && o.spec.Sync == hare.Rigid
-		})
-		if len(x.gpus) > 0 && !rigid {
-			continue
-		}
-		gpus, onType := l.chooseOnNodes(j, n, mix, true)
-		if gpus == nil && len(x.gpus) > 0 {
-			continue
-		}
-		if gpus == nil {
-			gpus, onType = l.chooseOnNodes(j, n, mix, false)
-		}
-		if gpus == nil {
-			return
-		}
-		l.dropReservation(j)
-		x.chosen, x.onType = true, onType
-		for _, g := range gpus {
-			l.reserveGPU(j, g)
+		goesOn := l.reserveForDue(j)
+		l.holdNeed(j)
+		if !goesOn {
+			break
 		}
 	}
+	l.releaseNeeds()
+}
+
+// reserveForDue gives GPUs to a job with a ticket, and reports whether jobs behind it may get some.
+func (l *ListScheduler) reserveForDue(j *JobState) bool {
+	n, mix := l.nextStart(j)
+	if !l.fitsWhenEmpty(j) || len(l.lackingQuotas(j)) > 0 {
+		l.dropReservation(j)
+		return true
+	}
+	x := &j.guarded
+	rigid := slices.ContainsFunc(x.gpus, func(g int) bool {
+		o := l.gpus[g].job
+		return o != nil && o.spec.Sync == hare.Rigid
+	})
+	if len(x.gpus) > 0 && !rigid {
+		return true
+	}
+	gpus, onType := l.chooseOnNodes(j, n, mix, true)
+	if gpus == nil && len(x.gpus) > 0 {
+		return true
+	}
+	if gpus == nil {
+		gpus, onType = l.chooseOnNodes(j, n, mix, false)
+	}
+	if gpus == nil {
+		return false
+	}
+	l.dropReservation(j)
+	x.chosen, x.onType = true, onType
+	for _, g := range gpus {
+		l.reserveGPU(j, g)
+	}
+	return true
 }
 
 // chooseOnNodes chooses GPUs for the next start of a job, of n tasks, that no other job has
@@ -209,6 +231,9 @@ func (l *ListScheduler) chooseOnNodes(j *JobState, n int64, mix, noRigid bool) (
 	}
 	bestEnd := int64(math.MaxInt64)
 	for _, m := range j.modes {
+		if l.nodes.QuotaRoom(j.shape, m.gpuType) < n {
+			continue
+		}
 		at, gpus, ok := l.nodes.Earliest(j.shape, []int{m.gpuType}, n, use)
 		if end := add(max(at, l.nowUs), j.roundOnUs(m.gpuType)); ok && (best == nil || end < bestEnd) {
 			best, bestEnd, onType = gpus, end, m.gpuType
@@ -222,10 +247,12 @@ func (l *ListScheduler) guardStartOnNodes() {
 	for _, j := range slices.Clone(l.guard.due) {
 		if len(j.guarded.gpus) == 0 || slices.ContainsFunc(j.guarded.gpus,
 			func(g int) bool { return l.gpus[g].job != nil }) {
+			l.holdNeed(j)
 			continue
 		}
 		gpus := l.nodes.Group(j.guarded.gpus)
 		if l.nodes.Check(j.shape, gpus) != "" {
+			l.holdNeed(j)
 			continue
 		}
 		l.openRound(j)
@@ -247,7 +274,7 @@ func (l *ListScheduler) guardStartOnNodes() {
 				l.nodes.Take(g)
 			}
 			if at%j.taskGPUs() == 0 {
-				l.nodes.Hold(g, j.shape, 1)
+				l.nodes.HoldNode(g, j.shape, 1)
 				l.guard.held = append(l.guard.held, heldForGuard{g, j.shape})
 			}
 		}
@@ -267,7 +294,8 @@ func (l *ListScheduler) guardShowOnNodes() {
 		l.nodes.Free(g)
 	}
 	for _, h := range l.guard.held {
-		l.nodes.Hold(h.gpu, h.shape, -1)
+		l.nodes.HoldNode(h.gpu, h.shape, -1)
 	}
 	l.guard.held = l.guard.held[:0]
+	l.releaseNeeds()
 }

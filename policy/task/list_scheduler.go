@@ -125,6 +125,8 @@ type ListScheduler struct {
 	placedJobs int              // jobs with rules about nodes
 	nodes      *placement.Nodes // nil where there are none; see arriveOnNodes
 	onNodes    nodeReservation
+	quotas     []hare.Quota // see online.WithQuota
+	onQuotas   map[int32]quotaReservation
 }
 
 var (
@@ -226,6 +228,7 @@ func (l *ListScheduler) Step(nowUs int64, events []hare.Event) ([]hare.Decision,
 				l.schedule()
 			}
 			l.guardShow()
+			l.openQuotas()
 			l.makePromise()
 		}
 		l.guardWaits()
@@ -401,6 +404,7 @@ func (l *ListScheduler) schedule() {
 		}
 		switch {
 		case j.ready() == 0 || !l.fitsWhenEmpty(j):
+		case l.nodes != nil && (l.rule.Strict || l.rule.Backfill) && l.heldByQuota(j):
 		case l.rule.Strict:
 			return
 		case l.rule.Backfill && l.reserved.forJob == nil:
@@ -412,7 +416,7 @@ func (l *ListScheduler) schedule() {
 // prioritize lists the jobs that wait and sets their priorities. It returns false where
 // no job can start.
 func (l *ListScheduler) prioritize() bool {
-	l.reserved, l.onNodes = reservation{}, nil
+	l.reserved, l.onNodes, l.onQuotas = reservation{}, nil, nil
 	if !l.anyFree() {
 		return false
 	}

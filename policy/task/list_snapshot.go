@@ -27,7 +27,8 @@ type schedulerSnapshot struct {
 	GPUs       []gpuSnapshot   `json:"gpus"`
 	Jobs       []jobSnapshot   `json:"jobs"`
 	// Nodes are those with labels or limits.
-	Nodes []nodeSnapshot `json:"nodes,omitempty"`
+	Nodes  []nodeSnapshot `json:"nodes,omitempty"`
+	Quotas []hare.Quota   `json:"quotas,omitempty"`
 	// Belief is of rules that learn sizes.
 	Belief *beliefSnapshot `json:"belief,omitempty"`
 	Guard  *guardSnapshot  `json:"guard,omitempty"`
@@ -69,6 +70,7 @@ type jobSnapshot struct {
 	Mix         bool           `json:"mix"`
 	On          []hare.Profile `json:"on"`
 	Rules       *rulesSnapshot `json:"rules,omitempty"`
+	Users       []string       `json:"users,omitempty"`
 	Serial      int            `json:"serial"`
 
 	Round      int64       `json:"round"`
@@ -111,7 +113,7 @@ type heldGPU struct {
 // AppendSnapshot is online.Durable.AppendSnapshot, O(jobs + GPUs).
 func (l *ListScheduler) AppendSnapshot(b []byte) []byte {
 	s := schedulerSnapshot{Policy: l.rule.Name, Parameters: l.rule.parameters, NowUs: l.nowUs, Serial: l.serial,
-		Types: l.types, Guard: l.guardSnapshot()}
+		Types: l.types, Guard: l.guardSnapshot(), Quotas: l.quotas}
 	for i := range l.gpus {
 		x := &l.gpus[i]
 		s.GPUs = append(s.GPUs, gpuSnapshot{x.name, x.gpuType, x.inService, x.initial})
@@ -147,7 +149,7 @@ func (l *ListScheduler) AppendSnapshot(b []byte) []byte {
 func (l *ListScheduler) jobSnapshot(j *JobState) jobSnapshot {
 	s := jobSnapshot{
 		ID: j.spec.ID, WeightMicro: j.spec.WeightMicro, Tasks: j.spec.Tasks, Sync: j.spec.Sync, Mix: j.spec.Mix,
-		On: j.spec.On, Serial: j.serial,
+		On: j.spec.On, Users: j.spec.Users, Serial: j.serial,
 		Round: j.round, Next: j.next, Ended: j.ended, Redo: j.redo, ArrivedUs: j.arrivedUs, StartedUs: j.startedUs,
 		SinceUs:    j.sinceUs,
 		ExecutedUs: j.executedUs, WaitedUs: j.waitedUs, TotalUs: j.totalUs, Queue: j.queue, OnlyType: j.onlyType,
@@ -267,6 +269,12 @@ func (l *ListScheduler) restore(s *schedulerSnapshot) bool {
 			l.vacant = append(l.vacant, i)
 		}
 	}
+	if l.quotas = s.Quotas; !online.OrderedQuotas(l.quotas) {
+		return false
+	}
+	if len(l.quotas) > 0 {
+		l.goByNodes()
+	}
 	if (l.belief == nil) != (s.Belief == nil) || l.belief != nil && !l.belief.restore(s.Belief) {
 		return false
 	}
@@ -287,7 +295,7 @@ func (l *ListScheduler) restore(s *schedulerSnapshot) bool {
 
 func (l *ListScheduler) restoreJob(s *jobSnapshot) bool {
 	spec := &hare.Job{ID: s.ID, WeightMicro: s.WeightMicro, Tasks: s.Tasks, Sync: s.Sync, Mix: s.Mix, On: s.On,
-		Hints: s.Hints}
+		Hints: s.Hints, Users: s.Users}
 	if x := s.Rules; x != nil {
 		spec.GPUsPerTask, spec.CPUMilliPerTask, spec.MemoryMiBPerTask = x.GPUs, x.CPUMilli, x.MemoryMiB
 		spec.DistinctNodes, spec.Only, spec.Exclude = x.Distinct, x.Only, x.Exclude

@@ -121,7 +121,7 @@ func (l *ListScheduler) canUse(j *JobState, m mode, n int64) bool {
 		return false
 	}
 	if l.nodes != nil {
-		return l.nodes.Room(j.shape, m.gpuType, n, l.avoid(j, m)) >= n
+		return l.nodes.Room(j.shape, m.gpuType, n, l.avoid(j, m)) >= n && l.quotasAllow(j, m, n)
 	}
 	return !l.delaysReserved(j, m) || l.reserved.extra >= n
 }
@@ -135,6 +135,7 @@ func (l *ListScheduler) startOn(j *JobState, m mode, n int64) {
 		l.rule.started(l, j, m.gpuType)
 	}
 	if l.nodes != nil {
+		l.useQuotas(j, m, n)
 		l.startGPUs(j, l.pick(j, m.gpuType, n, l.avoid(j, m)))
 		return
 	}

@@ -39,7 +39,7 @@ func (r *rolling) assign(l *ListScheduler) {
 // begin prepares one call of assign.
 func (r *rolling) begin(l *ListScheduler) {
 	r.l = l
-	r.free, r.reserved, r.onNodes = r.free[:0], r.reserved[:0], nil
+	r.free, r.reserved, r.onNodes, l.onQuotas = r.free[:0], r.reserved[:0], nil, nil
 	for t := range l.types {
 		r.free = append(r.free, int64(len(l.free[t])))
 		r.reserved = append(r.reserved, gpuReservation{})
@@ -119,6 +119,9 @@ func (j *JobState) longestUs(types []planner.TypeCount) (long int64) {
 // due to a job that goes before.
 func (r *rolling) fits(j *JobState, types []planner.TypeCount) bool {
 	endUs := r.endUs(j, types)
+	if !r.quotasAllow(j, types, endUs) {
+		return false
+	}
 	for _, c := range types {
 		v := &r.reserved[c.Type]
 		if r.free[c.Type] < c.Count || v.made && endUs > v.shadowUs && v.extra < c.Count {
@@ -188,7 +191,12 @@ func (r *rolling) startTasks(j *JobState) {
 
 // reserve keeps the GPUs of a row for a job that cannot start before notBeforeUs, where
 // no job before has reserved GPUs of their types.
+//
+// Where a quota of the job lacks room, GPUs of the quota are kept instead.
 func (r *rolling) reserve(j *JobState, row *planner.Row, notBeforeUs int64) {
+	if r.reserveQuotas(j, row, notBeforeUs) {
+		return
+	}
 	for _, c := range row.Types {
 		if v := &r.reserved[c.Type]; !v.made && r.l.nodes != nil {
 			*v = r.reserveOnNodes(j, row, c, notBeforeUs)

@@ -32,6 +32,7 @@ func (r *rolling) startOnNodes(j *JobState, types []planner.TypeCount, endUs int
 	for _, g := range gpus {
 		r.free[l.gpus[g].gpuType]--
 	}
+	r.takeExtra(j, types, endUs)
 	l.startGPUs(j, gpus)
 }
 
@@ -97,6 +98,80 @@ func (r *rolling) reserveOnNodes(j *JobState, row *planner.Row, c planner.TypeCo
 	}
 	r.onNodes.keep(l, gpus, v.shadowUs)
 	return v
+}
+
+// endOf is when a job is expected to release a GPU that it holds, if a row that starts at startUs
+// waits for it.
+func (r *rolling) endOf(o *JobState, gpuType int, startUs int64) int64 {
+	h, ok := r.heldOf(o, gpuType)
+	if !ok {
+		return 0
+	}
+	end := max(h.endUs, r.l.nowUs)
+	if h.startUs <= startUs {
+		end += h.restUs
+	}
+	return end
+}
+
+// reserveQuotas reports whether quotas lack room for a row of a job, and then keeps GPUs of those
+// for the job, as reserve keeps GPUs of a type.
+func (r *rolling) reserveQuotas(j *JobState, row *planner.Row, notBeforeUs int64) (held bool) {
+	l := r.l
+	if l.nodes == nil || !l.nodes.HasQuotas() || len(j.spec.Users) == 0 {
+		return false
+	}
+	for _, c := range row.Types {
+		for _, q := range l.nodes.Lacking(j.shape, c.Type, c.Count/j.spec.TaskGPUs()) {
+			held = true
+			if _, kept := l.onQuotas[q]; kept {
+				continue
+			}
+			if l.onQuotas == nil {
+				l.onQuotas = map[int32]quotaReservation{}
+			}
+			v := l.quotaReservation(q, j.width(), notBeforeUs,
+				func(o *JobState, g int) int64 { return r.endOf(o, l.gpus[g].gpuType, row.StartUs) })
+			v.forJob = j
+			l.onQuotas[q] = v
+		}
+	}
+	return held
+}
+
+// quotasAllow reports whether a job may start on GPUs of some types until endUs, beside what is kept
+// of quotas for jobs before it.
+func (r *rolling) quotasAllow(j *JobState, types []planner.TypeCount, endUs int64) bool {
+	l := r.l
+	if len(l.onQuotas) == 0 {
+		return true
+	}
+	for _, c := range types {
+		for _, q := range l.nodes.Quotas(j.shape, c.Type) {
+			v, kept := l.onQuotas[q]
+			if kept && v.forJob != j && endUs > v.shadowUs && v.extra < c.Count {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// takeExtra takes GPUs on which a job starts until endUs from those that are left beside what is
+// kept of quotas.
+func (r *rolling) takeExtra(j *JobState, types []planner.TypeCount, endUs int64) {
+	l := r.l
+	if len(l.onQuotas) == 0 {
+		return
+	}
+	for _, c := range types {
+		for _, q := range l.nodes.Quotas(j.shape, c.Type) {
+			if v, kept := l.onQuotas[q]; kept && v.forJob != j && endUs > v.shadowUs {
+				v.extra -= c.Count
+				l.onQuotas[q] = v
+			}
+		}
+	}
 }
 
 // onWholeTasks reports whether a row takes whole tasks of a job on each type.
