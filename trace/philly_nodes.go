@@ -1,6 +1,7 @@
 package trace
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -33,6 +34,10 @@ type PhillyNodesConfig struct {
 	// Sync and Quantum are as in PhillyConfig.
 	Sync    string
 	Quantum time.Duration
+	// Running is the share of the GPUs of each type on which work runs at time 0, from 0 to 1: the
+	// first jobs that fit run, each for a share of its time that is drawn uniformly, and one in ten
+	// of the waiting gangs has a share of its rounds done. Jobs that run have no release.
+	Running float64
 	// Seed selects the instance: the same seed and settings give the same instance.
 	Seed uint64
 	// Name is the name of the instance; empty means "philly-nodes-<jobs>-seed-<seed>".
@@ -108,7 +113,81 @@ func PhillyNodes(cfg PhillyNodesConfig) (*hare.Instance, error) {
 		}
 		inst.Jobs[i].ReleaseUs = roundSeconds(at, 1000)
 	}
+	if cfg.Running > 0 {
+		cfg.addRunning(inst)
+	}
 	return inst, nil
+}
+
+// addRunning lets the first jobs run at time 0 until Running of the GPUs of each type are taken.
+// A job runs on its fastest type that has room for it, on the first nodes that do.
+func (cfg *PhillyNodesConfig) addRunning(inst *hare.Instance) {
+	rng := rand.New(rand.NewPCG(cfg.Seed, 0x52756e6e)) // "Runn" in ASCII
+	type state struct {
+		nodes []int // indices in the cluster
+		used  []int64
+		left  int64 // GPUs that may still be taken
+		first int   // nodes before it have no free GPU
+	}
+	types := map[string]*state{}
+	for n := range inst.Cluster.Nodes {
+		k := inst.Cluster.Nodes[n].GPUs[0].Type
+		if types[k] == nil {
+			types[k] = &state{}
+		}
+		types[k].nodes, types[k].used = append(types[k].nodes, n), append(types[k].used, 0)
+	}
+	for _, st := range types {
+		st.left = int64(cfg.Running * float64(len(st.nodes)*cfg.PerNode))
+	}
+	place := func(j *hare.Job, st *state) (gpus []string) {
+		g := j.TaskGPUs()
+		if j.Tasks*g > st.left {
+			return nil
+		}
+		for st.first < len(st.nodes) && st.used[st.first] == int64(cfg.PerNode) {
+			st.first++
+		}
+		taken := slices.Clone(st.used[st.first:])
+		tasks := int64(0)
+		for x := 0; x < len(taken) && tasks < j.Tasks; x++ {
+			for ; taken[x]+g <= int64(cfg.PerNode) && tasks < j.Tasks; tasks++ {
+				for range g {
+					gpus = append(gpus, inst.Cluster.Nodes[st.nodes[st.first+x]].Name+"/"+strconv.FormatInt(taken[x], 10))
+					taken[x]++
+				}
+			}
+		}
+		if tasks < j.Tasks {
+			return nil
+		}
+		copy(st.used[st.first:], taken)
+		st.left -= j.Tasks * g
+		return gpus
+	}
+	for i := range inst.Jobs {
+		j := &inst.Jobs[i]
+		on := slices.Clone(j.On)
+		slices.SortStableFunc(on, func(a, b hare.Profile) int { return cmp.Compare(a.ComputeUs, b.ComputeUs) })
+		share, done := rng.Float64(), rng.IntN(10) == 0
+		rounds := int64(share * float64(j.Rounds))
+		for _, p := range on {
+			gpus := place(j, types[p.Type])
+			if gpus == nil {
+				continue
+			}
+			j.ReleaseUs = 0
+			j.Progress = &hare.Progress{GPUs: gpus, ElapsedUs: int64(share * float64(p.DurationUs()))}
+			if j.Sync == hare.Gang {
+				j.Progress.RoundsDone = rounds
+				j.Progress.ElapsedUs = int64(rng.Float64() * float64(p.DurationUs()))
+			}
+			break
+		}
+		if j.Progress == nil && j.Sync == hare.Gang && done && rounds > 0 {
+			j.Progress = &hare.Progress{RoundsDone: rounds}
+		}
+	}
 }
 
 // taskGPUs returns the GPUs of a task of a job of width GPUs.
@@ -153,6 +232,9 @@ func (cfg *PhillyNodesConfig) resolve() ([]int64, error) {
 		return nil, err
 	}
 	cfg.Sync, cfg.Quantum = checked.Sync, checked.Quantum
+	if !(cfg.Running >= 0 && cfg.Running <= 1) {
+		return nil, fmt.Errorf("trace: work runs on %g of the GPUs; it must be from 0 to 1", cfg.Running)
+	}
 	if cfg.PerNode < 1 {
 		return nil, fmt.Errorf("trace: a node has %d GPUs; it must be at least 1", cfg.PerNode)
 	}

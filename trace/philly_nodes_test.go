@@ -56,3 +56,27 @@ func TestPhillyNodes(t *testing.T) {
 		}
 	}
 }
+
+func TestPhillyNodesRunning(t *testing.T) {
+	for _, sync := range []string{"rigid", "gang"} {
+		inst, err := PhillyNodes(PhillyNodesConfig{Jobs: 400, Running: 0.9, Load: 1, Sync: sync, Seed: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := inst.Validate(); err != nil {
+			t.Fatal(err)
+		}
+		running, begun, gpus := 0, 0, 0
+		for i := range inst.Jobs {
+			if p := inst.Jobs[i].Progress; p != nil && p.GPUs != nil {
+				running++
+				gpus += len(p.GPUs)
+			} else if p != nil {
+				begun++
+			}
+		}
+		if gpus < 215 || gpus > 230 || running == 400 || (begun > 0) != (sync == "gang") {
+			t.Errorf("%s: %d jobs run on %d GPUs, and %d waiting ones have begun", sync, running, gpus, begun)
+		}
+	}
+}

@@ -20,7 +20,8 @@ func generateCommand() *cobra.Command {
 	var philly trace.PhillyConfig
 	var nodes trace.PhillyNodesConfig
 	var openb trace.OpenbLikeConfig
-	var gpus, like, out string
+	var gpus, like, out, deadlines string
+	var lateWeight float64
 	var widths []int
 	c := &cobra.Command{
 		Use:   "generate",
@@ -35,7 +36,8 @@ GPUs on a node, widths are drawn from the trace or from --widths, and all jobs
 arrive at 0 unless --arrivals or --load is given. With --like openb, --nodes nodes
 and the jobs' GPUs, CPUs, memory, types and run times are drawn from Alibaba's
 openb trace; pods that ask for a part of a GPU are left out, or count as one GPU
-with --shared whole. Equal seeds and options give equal files.`,
+with --shared whole. With --deadlines, some of the jobs get deadlines and the
+objective is jct_and_tardiness. Equal seeds and options give equal files.`,
 		Example: `  hare generate --jobs 200 --gpus V100=64,T4=48,K80=24,M60=24 --arrivals poisson:0.1 --sync relaxed \
     --seed 1 -o instance.json
   hare generate --jobs 20000 --gpus V100=6400,T4=4800,K80=2400,M60=2400 -o large.json.zst
@@ -43,7 +45,9 @@ with --shared whole. Equal seeds and options give equal files.`,
   hare generate --like philly --jobs 1000000 --gpus GPU=2490 --load 1 -o philly.csv
   hare generate --like philly --jobs 5000 --gpus V100=64,P100=64 --sync gang --quantum 10m -o gangs.json
   hare generate --like philly-nodes --jobs 300 --gpus V100=128,T4=128 --widths 3,6,8 -o fragments.json
-  hare generate --like openb --jobs 500 --nodes 64 --seed 1 -o openb.json`,
+  hare generate --like openb --jobs 500 --nodes 64 --seed 1 -o openb.json
+  # half of the jobs are due two least times after they arrive
+  hare generate --like philly-nodes --load 1 --deadlines 0.5:2 -o deadlines.json`,
 		Args: exactly(0, "no arguments"),
 		RunE: func(c *cobra.Command, _ []string) error {
 			var err error
@@ -102,10 +106,16 @@ with --shared whole. Equal seeds and options give equal files.`,
 				}
 				inst, err = trace.PhillyLike(philly)
 			}
+			if err == nil && deadlines != "" {
+				err = addDeadlines(inst, deadlines, lateWeight, cfg.Seed)
+			}
 			if err != nil {
 				return usageError{err}
 			}
 			if like == "philly" && strings.HasSuffix(strings.TrimSuffix(strings.TrimSuffix(out, ".gz"), ".zst"), ".csv") {
+				if deadlines != "" {
+					return usageError{errors.New("a Philly trace has no deadlines: write an instance (.json)")}
+				}
 				if len(inst.Cluster.Nodes) > 1 {
 					return usageError{errors.New("a Philly trace knows one GPU type: give one, or write an instance (.json)")}
 				}
@@ -131,12 +141,18 @@ with --shared whole. Equal seeds and options give equal files.`,
 	f.IntVar(&nodes.PerNode, "per-node", 8, "with --like philly-nodes: the GPUs of a node")
 	f.IntSliceVar(&widths, "widths", nil,
 		"with --like philly-nodes: GPUs per job, each as often as the others, e.g. 3,6,8 (default: as in the trace)")
+	f.Float64Var(&nodes.Running, "running", 0,
+		"with --like philly-nodes: the share of the GPUs on which work runs at time 0, from 0 to 1")
 	f.Float64Var(&philly.Load, "load", 0.8, "with --like: arriving work divided by the capacity of the cluster")
 	f.DurationVar(&philly.Quantum, "quantum", time.Minute,
 		"with --like and --sync gang: how long a round takes on the fastest type")
 	f.StringVar(&cfg.Arrivals, "arrivals", "none", "arrivals of jobs: none, poisson:RATE (jobs a second) or "+
 		"uniform:SPAN (seconds)")
 	f.StringVar(&cfg.Sync, "sync", "relaxed", "relaxed, gang or rigid (with --like: gang or rigid, default rigid)")
+	f.StringVar(&deadlines, "deadlines", "",
+		"SHARE:FACTOR gives this share of the jobs a deadline, FACTOR least times after the release, e.g. 0.5:2")
+	f.Float64Var(&lateWeight, "late-weight", 3, "with --deadlines: the cost of a second after the deadline, times the "+
+		"weight of the job")
 	f.Uint64Var(&cfg.Seed, "seed", 1, "seed: equal seeds give equal instances")
 	f.StringVar(&cfg.Name, "name", "", "name of the instance (default: from jobs and seed)")
 	f.StringVarP(&out, "output", "o", "", "write to this file (.gz, .zst compress; with --like, .csv writes a trace)")
@@ -145,6 +161,16 @@ with --shared whole. Equal seeds and options give equal files.`,
 	choices(c, "shared", "skip", "whole")
 	positive(c, "jobs", "load", "quantum", "per-node", "nodes")
 	return c
+}
+
+// addDeadlines gives jobs of an instance deadlines as --deadlines and --late-weight say.
+func addDeadlines(inst *hare.Instance, text string, lateWeight float64, seed uint64) error {
+	cfg, err := trace.ParseDeadlines(text)
+	if err != nil {
+		return err
+	}
+	cfg.LateWeight, cfg.Seed = lateWeight, seed
+	return trace.AddDeadlines(inst, cfg)
 }
 
 // generateFlags refuses flags that have no meaning without --like, or with --like.
@@ -161,8 +187,10 @@ func generateFlags(f *pflag.FlagSet, like string) error {
 			"to --load")
 	case like == "" && (f.Changed("load") || f.Changed("quantum")):
 		return errors.New("--load and --quantum go with --like philly, philly-nodes or openb")
-	case like != "philly-nodes" && (f.Changed("per-node") || f.Changed("widths")):
-		return errors.New("--per-node and --widths go with --like philly-nodes")
+	case like != "philly-nodes" && (f.Changed("per-node") || f.Changed("widths") || f.Changed("running")):
+		return errors.New("--per-node, --widths and --running go with --like philly-nodes")
+	case f.Changed("late-weight") && !f.Changed("deadlines"):
+		return errors.New("--late-weight goes with --deadlines")
 	}
 	return nil
 }
