@@ -18,7 +18,10 @@ type nodeBoard struct {
 	finder     *slotFinder
 	capacities []typeCapacity // by column
 	runs       []bool         // by job: whether it is relaxed and placed as runs
-	heads      []int64        // by job: no schedule starts it before; only to prove that jobs can never run
+	// heads, by job, are times before which no schedule starts a job, and lastRooms what finds room
+	// at the end of time. Both are only to prove that jobs can never run.
+	heads     []int64
+	lastRooms map[lastRoom]int64
 }
 
 // nodeTaskLimit limits the product of tasks that are placed one by one and nodes, since each
