@@ -86,6 +86,7 @@ type annealProblem struct {
 	empty []typeCapacity // by column: the capacity that the fixed jobs leave
 	// nodes is the layout of the capacity by nodes; nil if only the sums of types count.
 	nodes *nodeLayout
+	last  lastRooms // what finds room at the end of time; where nodes matter
 	// column is the index in empty by type: the type itself, unless nodes couple types.
 	column []int16
 	// fixed lists the jobs that stay: relaxed jobs, and gangs that fit on no single type.
@@ -119,7 +120,7 @@ func newAnnealProblem(m *hare.Model, rel *hare.Relaxation, start *Plan, nodes *n
 		ap.empty = append(ap.empty, tr)
 	}
 	if nodes != nil {
-		ap.empty = nodes.newCapacities()
+		ap.empty, ap.last = nodes.newCapacities(), lastRooms{}
 	}
 	if !ap.makespan {
 		ap.setPrices(rel) // prices of a makespan are of another scale than the search
@@ -226,6 +227,14 @@ func (ap *annealProblem) columns(plan *jobPlan) []int16 {
 func (aj *annealJob) findTypes(j *hare.ModelJob, sc *slotFinder, ap *annealProblem) bool {
 	for _, md := range j.Modes {
 		k, d := int16(md.Type), md.DurationUs()
+		if ap.nodes != nil && ap.last.fits(ap.nodes, aj, k) {
+			aj.dur[k] = d
+			if !aj.rigid {
+				aj.roundTypes = append(aj.roundTypes, k)
+			}
+			aj.contiguousTypes = append(aj.contiguousTypes, k)
+			continue
+		}
 		empty := ap.empty[ap.column[k]]
 		if sc.earliest(aj, k, empty, aj.release, d) == never {
 			continue

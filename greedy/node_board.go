@@ -21,7 +21,7 @@ type nodeBoard struct {
 	// heads, by job, are times before which no schedule starts a job, and lastRooms what finds room
 	// at the end of time. Both are only to prove that jobs can never run.
 	heads     []int64
-	lastRooms map[lastRoom]int64
+	lastRooms lastRooms
 }
 
 // nodeTaskLimit limits the product of tasks that are placed one by one and nodes, since each
@@ -64,7 +64,11 @@ func (nl *nodeLayout) reserveBlocks(capacities []typeCapacity, i int, blocks []B
 // assignOnNodes places the items in their order, each on the nodes and the type on which it
 // ends first. The error is ErrNoPlace with the job's name, or the context's.
 func assignOnNodes(ctx context.Context, m *hare.Model, items []Item) (*Plan, error) {
-	return newNodeBoard(m, newNodeLayout(m)).assign(ctx, items)
+	nb := newNodeBoard(m, newNodeLayout(m))
+	if len(m.Nodes) > summedNodes {
+		nb.finder.nodes.classifyHolds(listHoldClasses)
+	}
+	return nb.assign(ctx, items)
 }
 
 // assign places the items beside what the board holds.

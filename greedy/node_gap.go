@@ -14,6 +14,15 @@ func (fn stepFunction) firstFree(from, need int64) int64 {
 	return from
 }
 
+// firstFreeFor returns the first time ≥ from at which need GPUs are free for hold, or never.
+func (fn stepFunction) firstFreeFor(from, hold, need int64) int64 {
+	if hold == 0 || from == never {
+		return fn.firstFree(from, need)
+	}
+	from, _ = fn.earliest(from, hold, need)
+	return from
+}
+
 // gapAfter is gapAt for a block that ends at end.
 func (fn stepFunction) gapAfter(end int64) int64 {
 	i := fn.index(end)

@@ -12,7 +12,7 @@ import (
 func infeasibleOnNodes(m *hare.Model) []hare.Reason {
 	var out []hare.Reason
 	nb := newNodeBoard(m, newNodeLayout(m))
-	nb.heads, nb.lastRooms = dependenciesOf(m).head, map[lastRoom]int64{}
+	nb.heads, nb.lastRooms = dependenciesOf(m).head, lastRooms{}
 	for i := range m.Jobs {
 		if isFixed(&m.Jobs[i]) {
 			continue
@@ -36,8 +36,10 @@ func (nb *nodeBoard) infeasibility(i int) (field, code, detail string) {
 	if code, detail = quotaInfeasibility(m, i); code != "" {
 		return "", code, detail
 	}
-	if nb.fitsAtLast(i) {
-		return "", "", ""
+	for x := range j.Modes {
+		if nb.lastRooms.fits(nb.layout, &nb.jobs[i], int16(j.Modes[x].Type)) {
+			return "", "", ""
+		}
 	}
 	from := nb.heads[i]
 	fits, windowed := false, false
@@ -91,65 +93,6 @@ func (nb *nodeBoard) infeasibility(i int) (field, code, detail string) {
 	}
 	return "", "", ""
 }
-
-// lastRoom names the jobs that find the same room on a type at the end of time.
-type lastRoom struct {
-	kind               int
-	gpus, cpus, memory int64
-	distinct           bool
-	set                int
-}
-
-// fitsAtLast says whether all tasks of job i find room on one type from some time on for ever,
-// where only work that runs at time 0 holds anything. Each kind of job is counted once.
-func (nb *nodeBoard) fitsAtLast(i int) bool {
-	mj, j := &nb.m.Jobs[i], &nb.jobs[i]
-	for x := range mj.Modes {
-		k := mj.Modes[x].Type
-		key := lastRoom{k, j.gpus, j.cpus, j.memory, j.distinct, j.set}
-		room, known := nb.lastRooms[key]
-		if !known {
-			room = nb.roomAtLast(j, int16(k))
-			nb.lastRooms[key] = room
-		}
-		for _, q := range j.quotas {
-			if nb.m.Quotas[q].Types[k] {
-				room = min(room, nb.m.Quotas[q].GPUs/j.gpus)
-			}
-		}
-		if room >= j.tasks || mj.Sync == hare.Relaxed && room > 0 {
-			return true
-		}
-	}
-	return false
-}
-
-// roomAtLast is how many tasks of job j find room together at the end of time on type k, without
-// quotas.
-func (nb *nodeBoard) roomAtLast(j *annealJob, k int16) (sum int64) {
-	tc := nb.layout.empty[nb.layout.column[k]]
-	for _, p := range nb.layout.poolsFor(j.set, k) {
-		pool := &nb.layout.pools[k][p]
-		room := tc[pool.gpus].last() / j.gpus
-		if pool.cpus >= 0 && j.cpus > 0 {
-			room = min(room, tc[pool.cpus].last()/j.cpus)
-		}
-		if pool.memory >= 0 && j.memory > 0 {
-			room = min(room, tc[pool.memory].last()/j.memory)
-		}
-		if open := nb.layout.openTo(j.set, pool.node); open != nil && open.last() == 0 {
-			room = 0
-		}
-		if j.distinct {
-			room = min(room, 1)
-		}
-		sum += room
-	}
-	return sum
-}
-
-// last is the count at the end of time.
-func (fn stepFunction) last() int64 { return fn[len(fn)-1].free }
 
 // quotaInfeasibility says whether a quota is too small for a task of job i, or for its gang. The
 // code is "" if nothing is proved.

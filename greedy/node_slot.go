@@ -2,6 +2,7 @@ package greedy
 
 import (
 	"cmp"
+	"math/bits"
 	"slices"
 )
 
@@ -27,8 +28,11 @@ type nodeSlots struct {
 	// jobs.
 	patience float64
 	// floors are times before which a pool has no free GPUs for a task, by type, number of
-	// GPUs of the task, and pool. They hold while nothing frees GPUs: see forget.
+	// GPUs of the task, class of holds and pool. They hold while nothing frees GPUs: see forget.
 	floors [][][]int64
+	// holdClasses is the number of classes of holds: class c is for holds of at least 4^c µs, and
+	// the last one for longer ones as well. More classes pay where nothing frees GPUs for long.
+	holdClasses int
 	chosen []nodeTasks // the nodes of the last place
 	rooms  []nodeRoom  // by position in the list of pools
 	ranked []nodeRank
@@ -64,10 +68,20 @@ func betterNode(a, b nodeRank) int {
 func newNodeSlots(nl *nodeLayout) *nodeSlots {
 	ns := &nodeSlots{layout: nl, floors: make([][][]int64, len(nl.pools)),
 		seen: make([]emptyPools, max(len(nl.m.Kinds), nl.places))}
-	for k := range nl.pools {
-		ns.floors[k] = make([][]int64, nl.widest+1)
-	}
+	ns.classifyHolds(1)
 	return ns
+}
+
+// listHoldClasses is the number of classes of holds where jobs are placed one after another, on
+// many nodes.
+const listHoldClasses = 24
+
+// classifyHolds sets the number of classes of holds.
+func (ns *nodeSlots) classifyHolds(classes int) {
+	ns.holdClasses = classes
+	for k := range ns.floors {
+		ns.floors[k] = make([][]int64, (ns.layout.widest+1)*int64(classes))
+	}
 }
 
 // forget must be called when GPUs of a column become free.
@@ -81,12 +95,19 @@ func (ns *nodeSlots) forget(column int16) {
 	}
 }
 
-// floorsOf returns the floors for tasks of g GPUs of type k, by pool.
-func (ns *nodeSlots) floorsOf(k int16, g int64) []int64 {
-	if ns.floors[k][g] == nil {
-		ns.floors[k][g] = make([]int64, len(ns.layout.pools[k]))
+// floorsOf returns the floors for tasks of g GPUs of type k, by pool, and a time for which the
+// GPUs are free from a floor on, at most hold.
+func (ns *nodeSlots) floorsOf(k int16, g, hold int64) (floors []int64, free int64) {
+	class := int64(0)
+	if ns.holdClasses > 1 && hold > 0 {
+		class = min(int64(bits.Len64(uint64(hold))-1)/2, int64(ns.holdClasses)-1)
+		free = 1 << (2 * class)
 	}
-	return ns.floors[k][g]
+	at := g*int64(ns.holdClasses) + class
+	if ns.floors[k][at] == nil {
+		ns.floors[k][at] = make([]int64, len(ns.layout.pools[k]))
+	}
+	return ns.floors[k][at], free
 }
 
 // earliest returns the earliest start ≥ from at which all tasks of a round of job j find room
@@ -104,7 +125,8 @@ func (ns *nodeSlots) earliest(j *annealJob, k int16, tc typeCapacity, from, hold
 	if len(ns.rooms) < len(pools) {
 		ns.rooms = make([]nodeRoom, len(pools))
 	}
-	rooms, floors := ns.rooms[:len(pools)], ns.floorsOf(k, j.gpus)
+	rooms := ns.rooms[:len(pools)]
+	floors, free := ns.floorsOf(k, j.gpus, hold)
 	width := j.tasks * j.gpus
 	t := ns.earliestTogether(j, k, tc, from, hold, width)
 	if t == never {
@@ -118,8 +140,8 @@ func (ns *nodeSlots) earliest(j *annealJob, k int16, tc typeCapacity, from, hold
 			rooms[i] = nodeRoom{last: never, next: never}
 			continue
 		}
-		if floors[p] <= t {
-			floors[p] = tc[ns.layout.pools[k][p].gpus].firstFree(floors[p], j.gpus)
+		if free > 0 || floors[p] <= t {
+			floors[p] = tc[ns.layout.pools[k][p].gpus].firstFreeFor(floors[p], free, j.gpus)
 		}
 		if rooms[i] = (nodeRoom{last: never, next: floors[p]}); floors[p] <= t {
 			rooms[i] = ns.roomAt(j, k, tc, p, t, hold)
@@ -236,7 +258,7 @@ func (ns *nodeSlots) earliestTask(j *annealJob, k int16, tc typeCapacity, from, 
 	best, limit := never, never // limit is the last start that may be the best
 	var rank nodeRank
 	var leastCost int64
-	floors := ns.floorsOf(k, j.gpus)
+	floors, floorHold := ns.floorsOf(k, j.gpus, hold)
 	ns.search++
 	for _, p := range ns.layout.poolsFor(j.set, k) {
 		if floors[p] > limit || ns.enoughLike(k, p, tc, 1) {
@@ -244,8 +266,10 @@ func (ns *nodeSlots) earliestTask(j *annealJob, k int16, tc typeCapacity, from, 
 		}
 		pool := &ns.layout.pools[k][p]
 		fn := tc[pool.gpus]
-		if floors[p] <= t {
-			floors[p] = fn.firstFree(floors[p], j.gpus)
+		if floorHold > 0 || floors[p] <= t {
+			if floors[p] = fn.firstFreeFor(floors[p], floorHold, j.gpus); floors[p] > limit {
+				continue
+			}
 		}
 		s, free, gap := fn.earliestBefore(max(t, floors[p]), hold, j.gpus, limit)
 		if s > limit || s == never {

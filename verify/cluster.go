@@ -34,6 +34,7 @@ func openTimes(n *hare.Node, number int) []hare.Window {
 type typeCapacity struct {
 	at    []int64
 	level []int64
+	most  int64 // the greatest level
 }
 
 // capacitiesOf returns M_k(t) by type for the GPUs of some nodes.
@@ -90,13 +91,14 @@ func newTypeCapacity(deltas map[int64]int64) *typeCapacity {
 	for _, t := range tc.at {
 		level += deltas[t]
 		tc.level = append(tc.level, level)
+		tc.most = max(tc.most, level)
 	}
 	return tc
 }
 
 // changes returns tc with only the times at which the level changes.
 func (tc *typeCapacity) changes() *typeCapacity {
-	out := &typeCapacity{}
+	out := &typeCapacity{most: tc.most}
 	for i, t := range tc.at {
 		if i == 0 || tc.level[i] != tc.level[i-1] {
 			out.at, out.level = append(out.at, t), append(out.level, tc.level[i])
@@ -110,7 +112,7 @@ func (tc *typeCapacity) peak() int64 {
 	if tc == nil {
 		return 0
 	}
-	return slices.Max(tc.level)
+	return tc.most
 }
 
 // walk calls do for every part of a grid cell in which M_k is constant.
