@@ -137,7 +137,9 @@ func mostHeld(m *hare.Model, blocks []edfBlock, node int32, from, to int64) int6
 			}
 		}
 	}
-	slices.SortFunc(changes, func(a, b change) int { return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.gpus, b.gpus)) })
+	slices.SortFunc(changes, func(a, b change) int {
+		return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.gpus, b.gpus))
+	})
 	var now, most int64
 	for _, c := range changes {
 		now += c.gpus

@@ -33,9 +33,9 @@ type nodeSlots struct {
 	// holdClasses is the number of classes of holds: class c is for holds of at least 4^c µs, and
 	// the last one for longer ones as well. More classes pay where nothing frees GPUs for long.
 	holdClasses int
-	chosen []nodeTasks // the nodes of the last place
-	rooms  []nodeRoom  // by position in the list of pools
-	ranked []nodeRank
+	chosen      []nodeTasks // the nodes of the last place
+	rooms       []nodeRoom  // by position in the list of pools
+	ranked      []nodeRank
 	// active are the positions with room. growths are the times at which rooms grow; a growth
 	// is stale if the room at its position has another next.
 	active  []int32
