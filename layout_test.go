@@ -202,7 +202,7 @@ var verifierTakes = map[string][]string{
 		"FormatMicros", "Gang", "Instance", "Job", "Label", "Lane",
 		"LabelValues", "LostWork", "MaxExact", "MaxGPUs", "MethodCriticalPath", "MethodMachine", "MethodPrice", "Node",
 		"ObjectiveJCTAndTardiness", "ObjectiveMakespan", "ObjectiveWeightedJCT", "PerAll", "PerNode", "Pool", "PoolCPUs",
-		"PoolGPUs", "PoolMemory", "PoolQuota", "PoolSize", "Product", "Quota", "Reservation",
+		"PoolGPUs", "PoolMemory", "PoolQuota", "PoolSize", "Predecessor", "Product", "Progress", "Quota", "Reservation",
 		"Profile", "Relaxed", "RenamedGPU", "Replan", "Result", "Rigid", "Schedule", "SizePrices", "StartedWork",
 		"StatedReplan",
 		"TerminationOptimal", "TypeCount", "TypePrices", "Window",

@@ -10,8 +10,9 @@ type Replan struct {
 	StabilityMicro int64
 	// InstanceSHA256 is the hash of the whole instance, with finished jobs.
 	InstanceSHA256 string
-	// Constant is the part of Σ w (C − a) of the whole instance that no plan for the rest
-	// can change. The value of the whole is the result's value plus Constant.
+	// Constant is the part of the objective of the whole instance that no plan for the rest
+	// can change. The value of the whole is the result's value plus Constant (see WholeCost for
+	// the makespan, where Constant is the instant).
 	Constant Amount
 	// KeptValue is the value of the plan for the rest that moves only what must move; nil if
 	// there is no such plan.
@@ -38,6 +39,21 @@ type Replan struct {
 	// Stated holds what a decoded document states of this object and beside it. Only
 	// verifiers use it; it is nil in what a program built.
 	Stated *StatedReplan
+}
+
+// WholeCost returns what the whole instance costs where the rest has a value, or a bound: the
+// sum with Constant. A makespan is also at least the end of all work that had started.
+func (rp *Replan) WholeCost(objective string, part Amount) Amount {
+	sum := part.Add(rp.Constant)
+	if objective != ObjectiveMakespan {
+		return sum
+	}
+	for _, w := range rp.Started {
+		if end := Product(1e6, w.UntilUs); end.Cmp(sum) > 0 {
+			sum = end
+		}
+	}
+	return sum
 }
 
 // StatedReplan says which fields a replan document has, and which values it states for

@@ -131,13 +131,18 @@ func mergeEqualBlocks(blocks []Block) []Block {
 
 // Complete leaves the jobs of p where they are and places the jobs without blocks beside
 // them, each whole and as early as possible. The order is the better of two: by Smith's
-// ratio (least work over weight) and by release. The error is ErrNoPlace or the
+// ratio (least work over weight) and by release. Where jobs wait for others, a job of p whose
+// predecessors end too late for it is placed anew as well. The error is ErrNoPlace or the
 // context's; p does not change.
 func Complete(ctx context.Context, m *hare.Model, p *Plan) (*Plan, error) {
 	var best *Plan
 	var err error
+	complete := p.complete
+	if m.Placed || hasAfter(m) {
+		complete = p.completeOnNodes
+	}
 	for _, kind := range []string{"wspt", "arrival"} {
-		q, bad := p.complete(ctx, m, kind)
+		q, bad := complete(ctx, m, kind)
 		if bad != nil {
 			err = bad
 			continue
@@ -180,6 +185,40 @@ func (p *Plan) complete(ctx context.Context, m *hare.Model, kind string) (*Plan,
 		out.Jobs[i], out.EndUs[i] = blocks, end
 	}
 	return out, nil
+}
+
+// completeOnNodes is complete where nodes matter or jobs wait for others. It takes a list
+// schedule for each time that a job of p must move because of the jobs for which it waits.
+func (p *Plan) completeOnNodes(ctx context.Context, m *hare.Model, kind string) (*Plan, error) {
+	items := Order(m, nil, kind)
+	stays := make([]bool, len(m.Jobs))
+	for i := range stays {
+		stays[i] = len(p.Jobs[i]) > 0
+	}
+	for {
+		out := &Plan{Jobs: make([][]Block, len(m.Jobs)), EndUs: make([]int64, len(m.Jobs))}
+		nb := newNodeBoard(m, newNodeLayout(m))
+		for i := range m.Jobs {
+			out.EndUs[i] = earliestStart(&m.Jobs[i])
+			if stays[i] {
+				out.Jobs[i], out.EndUs[i] = p.Jobs[i], p.EndUs[i]
+				nb.layout.reserveBlocks(nb.capacities, i, p.Jobs[i])
+			}
+		}
+		missing := slices.DeleteFunc(slices.Clone(items), func(it Item) bool { return stays[it.Job] })
+		if err := nb.extend(ctx, missing, out); err != nil {
+			return nil, err
+		}
+		moves := false
+		for i := range m.Jobs {
+			if stays[i] && len(m.Jobs[i].After) > 0 && firstStart(p.Jobs[i]) < readyAt(m, i, out.EndUs) {
+				stays[i], moves = false, true
+			}
+		}
+		if !moves {
+			return out, nil
+		}
+	}
 }
 
 // placeWholeJob places all rounds of job i and appends the blocks to out.

@@ -74,14 +74,24 @@ func assignOnNodes(ctx context.Context, m *hare.Model, items []Item) (*Plan, err
 // assign places the items beside what the board holds.
 func (nb *nodeBoard) assign(ctx context.Context, items []Item) (*Plan, error) {
 	m := nb.m
-	nb.forget()
 	p := &Plan{Jobs: make([][]Block, len(m.Jobs)), EndUs: make([]int64, len(m.Jobs))}
 	for i := range m.Jobs {
 		p.EndUs[i] = earliestStart(&m.Jobs[i])
 	}
+	if err := nb.extend(ctx, items, p); err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// extend adds the items to p beside what the board holds. p.EndUs of a job without blocks is
+// its earliest start.
+func (nb *nodeBoard) extend(ctx context.Context, items []Item, p *Plan) error {
+	m := nb.m
+	nb.forget()
 	for n, it := range items {
 		if n%checkEvery == 0 && ctx.Err() != nil {
-			return nil, ctx.Err()
+			return ctx.Err()
 		}
 		i, ok := int(it.Job), false
 		if len(m.Jobs[i].After) > 0 && len(p.Jobs[i]) == 0 {
@@ -94,10 +104,10 @@ func (nb *nodeBoard) assign(ctx context.Context, items []Item) (*Plan, error) {
 			p.EndUs[i], ok = nb.placeRound(i, it.Round, p.EndUs[i], &p.Jobs[i])
 		}
 		if !ok || p.EndUs[i] > hare.MaxExact {
-			return nil, noPlace(m, i)
+			return noPlace(m, i)
 		}
 	}
-	return p, nil
+	return nil
 }
 
 // placeJob places all rounds of job i early and takes their GPUs.

@@ -38,8 +38,12 @@ const (
 // early from there. Then it places each of the others where that costs least: at its
 // present place, at its previous place, or early (recreate). The returned plan never
 // costs more than start. The result depends on the clock only through ctx, whose end is
-// not an error.
+// not an error. Where nodes matter, jobs wait for others or the objective is the makespan,
+// RuinAndRecreate returns start.
 func RuinAndRecreate(ctx context.Context, m *hare.Model, start *Plan, cfg RuinAndRecreateConfig) *Plan {
+	if m.Placed || hasAfter(m) || isMakespan(m) {
+		return start
+	}
 	rr := &ruinRecreate{m: m, cfg: &cfg, r: rand.New(rand.NewPCG(uint64(cfg.Seed), 0x737465616479)),
 		plan:     &Plan{Jobs: slices.Clone(start.Jobs), EndUs: slices.Clone(start.EndUs)},
 		residual: newRunResidual(m, bigJobs(m, maxTasksByRound)), cost: make([]float64, len(m.Jobs)), left: cfg.Moves}
@@ -87,7 +91,12 @@ type placement struct {
 }
 
 func (rr *ruinRecreate) costOf(i int, blocks []Block, end int64) float64 {
-	return float64(rr.m.Jobs[i].WeightMicro)*float64(end-rr.m.Jobs[i].ReleaseUs) + rr.cfg.MoveCost(i, blocks)
+	j := &rr.m.Jobs[i]
+	cost := float64(j.WeightMicro)*float64(end-j.ReleaseUs) + rr.cfg.MoveCost(i, blocks)
+	if j.LateWeightMicro > 0 && end > j.DeadlineUs {
+		cost += float64(j.LateWeightMicro) * float64(end-j.DeadlineUs)
+	}
+	return cost
 }
 
 // step tries one change and returns by how much the cost has changed.

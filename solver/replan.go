@@ -98,10 +98,19 @@ func CheckRequest(inst *hare.Instance, req hare.ReplanRequest, opt hare.Options,
 	return Check(r.inst, opt, cfg)
 }
 
+// replannedRules are the kinds of rules by which the rests of plans go.
+const replannedRules = hare.RuleNodes | hare.RuleProgress | hare.RuleRunning | hare.RuleReservations |
+	hare.RuleQuota | hare.RuleAfter | hare.RuleTardiness | hare.RuleMakespan
+
 // previousSchedule finds and checks the instance and the schedule from which to replan.
 func previousSchedule(inst *hare.Instance, req *hare.ReplanRequest) (*hare.Instance, *hare.Schedule, error) {
-	if err := inst.RefusePlaced("planning again"); err != nil {
+	if err := inst.RefuseRules("planning again", replannedRules); err != nil {
 		return nil, nil, err
+	}
+	if req.Before != nil {
+		if err := req.Before.RefuseRules("planning again", replannedRules); err != nil {
+			return nil, nil, err
+		}
 	}
 	prev, before, at := req.Previous, req.Before, "/previous_instance"
 	if before == nil {
@@ -193,6 +202,13 @@ func (ss *stabilitySearch) moveCost(m *hare.Model, i int, blocks []greedy.Block)
 // cost returns value + stability · GPU-time moved, in 1e-12 weight-seconds.
 func (ss *stabilitySearch) cost(m *hare.Model, p *greedy.Plan) float64 {
 	sum := 0.0
+	if m.Instance.FirstRule(0) != "" {
+		sum = p.Value(m).Float() * 1e12
+		for i := range m.Jobs {
+			sum += ss.moveCost(m, i, p.Jobs[i])
+		}
+		return sum
+	}
 	for i := range m.Jobs {
 		sum += float64(m.Jobs[i].WeightMicro)*float64(p.EndUs[i]-m.Jobs[i].ReleaseUs) + ss.moveCost(m, i, p.Jobs[i])
 	}
@@ -265,7 +281,7 @@ func (ss *stabilitySearch) fillReplan(s *solve) *hare.Replan {
 	rep := &report
 	for i := range ss.rest.jobs {
 		j := &ss.rest.jobs[i]
-		if j.added {
+		if j.added || m.Jobs[i].Rounds == 0 {
 			continue
 		}
 		id := ss.rest.inst.Jobs[i].ID

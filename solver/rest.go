@@ -13,7 +13,8 @@ import (
 
 // rest is what is left of a plan at the instant at. Work that has started stays as planned.
 // In inst, a GPU that started work holds is busy at first, or out of service if started work
-// holds the GPU later.
+// holds the GPU later. Where nodes matter, started work runs at time 0 of inst instead
+// (hare.Progress), since it holds CPUs, memory and quotas as well.
 //
 // Every schedule of inst, moved by at and put beside what has run and started, is a schedule
 // of the whole instance, because inst offers no GPU that started work holds, and releases a
@@ -24,6 +25,7 @@ import (
 type rest struct {
 	at       int64
 	inst     *hare.Instance
+	placed   bool // nodes matter to the whole
 	constant hare.Amount
 	jobs     []restJob
 	past     []pastEntry    // what has run or started, on the clock of the whole
@@ -34,8 +36,9 @@ type rest struct {
 
 // restJob is one job of rest.inst.
 type restJob struct {
-	whole   int       // the index in the whole instance
-	done    int64     // the rounds that are done
+	whole   int       // the index in the whole instance; −1 for work that stands for a relaxed round
+	done    int64     // the rounds that have ended, or have started and stay
+	shift   int64     // the round of the whole that is round 0 of the rest
 	planned []taskRun // the planned runs that have not started, with the clock and the rounds of the rest
 	from    hare.JobPlace
 	why     string // why the job cannot stay; "" if it can or was not planned
@@ -58,12 +61,24 @@ type gpuEntry struct {
 // reservation holds a GPU for started work.
 type reservation struct{ from, to int64 }
 
+// leftover is what is left of a job of the whole.
+type leftover struct {
+	restJob
+	started  bool
+	gone     bool  // nothing is left
+	endUs    int64 // when the job has ended, if nothing is left
+	release  int64 // the job can go on from then, on the clock of the whole
+	progress *hare.Progress
+	holders  []hare.Job
+}
+
 // deriver builds a rest.
 type deriver struct {
 	rest
 	before, whole *hare.Instance
 	cluster       *cluster
 	held          map[string][]reservation // by GPU of the whole
+	left          []leftover               // by job of the whole
 }
 
 // derive returns what is left of whole at the instant at. sched must be a schedule of before
@@ -71,9 +86,10 @@ type deriver struct {
 // number of rounds.
 func derive(whole, before *hare.Instance, sched *hare.Schedule, at int64) (*rest, error) {
 	d := &deriver{before: before, whole: whole, held: map[string][]reservation{}, cluster: newCluster(&whole.Cluster)}
-	d.at = at
+	d.at, d.left = at, make([]leftover, len(whole.Jobs))
+	_, d.placed = whole.Placed()
 	d.report = &hare.Replan{AtUs: at, InstanceSHA256: wire.SHA256(whole)}
-	d.inst = &hare.Instance{Name: whole.Name, Objective: whole.Objective}
+	d.inst = &hare.Instance{Name: whole.Name, Objective: whole.Objective, Quota: whole.Quota}
 	entries, makespan := d.entries(sched)
 	place := make(map[string]int, len(before.Jobs))
 	for i := range before.Jobs {
@@ -84,11 +100,19 @@ func derive(whole, before *hare.Instance, sched *hare.Schedule, at int64) (*rest
 		x, ok := place[q.ID]
 		if !ok {
 			d.report.Added = append(d.report.Added, q.ID)
-			d.leave(i, restJob{whole: i, added: true}, at)
+			if err := d.fresh(i, true); err != nil {
+				return nil, err
+			}
 			continue
 		}
 		delete(place, q.ID)
-		if err := d.job(i, &before.Jobs[x], entries[x]); err != nil {
+		p := &before.Jobs[x]
+		until := int64(0)
+		if p.Running() {
+			until = before.RunningUntilUs(x)
+			makespan = max(makespan, until)
+		}
+		if err := d.job(i, p, until, entries[x]); err != nil {
 			return nil, err
 		}
 	}
@@ -99,6 +123,7 @@ func derive(whole, before *hare.Instance, sched *hare.Schedule, at int64) (*rest
 			}
 		}
 	}
+	d.leave()
 	if len(d.inst.Jobs) == 0 && at >= makespan {
 		return nil, &hare.InvalidError{Pointer: "/at_s", Code: "nothing_left",
 			Detail: fmt.Sprintf("at %s s nothing is left of the previous plan, which ends at %s s, and there are "+
@@ -108,11 +133,14 @@ func derive(whole, before *hare.Instance, sched *hare.Schedule, at int64) (*rest
 	if err := d.capacity(); err != nil {
 		return nil, err
 	}
+	d.reservations()
+	if err := d.inst.Validate(); err != nil {
+		return nil, &hare.InvalidError{Pointer: "/instance", Code: "refused",
+			Detail: "what is left at at_s is no instance: " + err.Error()}
+	}
+	d.addFixed()
 	d.plan(entries)
 	d.report.Constant, d.report.Rest = d.constant, d.inst
-	if err := d.inst.Validate(); err != nil {
-		return nil, fmt.Errorf("solver: what is left is no instance: %w", err)
-	}
 	return &d.rest, nil
 }
 
@@ -188,92 +216,93 @@ func lastStarted(entries []gpuEntry, at int64) int64 {
 	return last
 }
 
+// fresh leaves job i of the whole, of which nothing has started.
+func (dr *deriver) fresh(i int, added bool) error {
+	q := &dr.whole.Jobs[i]
+	if q.Running() {
+		return changed(i, "progress", "the job runs at time 0, and does not in the previous instance: at_s lies later")
+	}
+	dr.left[i] = leftover{restJob: restJob{whole: i, added: added, done: q.FirstRound()}, release: dr.at,
+		progress: q.Progress}
+	return nil
+}
+
 // job divides job i of the whole, which was p before, into what is done, what has
-// started and what is left.
-func (dr *deriver) job(i int, p *hare.Job, entries []gpuEntry) error {
+// started and what is left. until is when the work of p that runs at 0 ends; 0 if nothing
+// runs.
+func (dr *deriver) job(i int, p *hare.Job, until int64, entries []gpuEntry) error {
 	q := &dr.whole.Jobs[i]
 	last := lastStarted(entries, dr.at)
-	r := restJob{whole: i}
-	if last < 0 {
-		dr.leave(i, r, dr.at)
-		return nil
+	ran := until > 0 && (p.Sync == hare.Rigid || last < 0) // the last round that has started runs at 0
+	if last < 0 && !ran {
+		return dr.fresh(i, false)
 	}
 	if err := unchanged(i, p, q); err != nil {
 		return err
 	}
-	if p.Sync == hare.Rigid {
-		last = p.Rounds - 1 // a rigid job cannot be stopped and resumed
-	}
-	end := lastEnd(p, entries, last)
-	var held []gpuEntry // the tasks of the last started round
-	for _, e := range entries {
-		if n := last - e.Round; n >= 0 && n < e.Rounds {
-			held = append(held, e)
-		}
-	}
-	r.done = last + 1
-	release := dr.at
-	if end > dr.at {
-		release = end
-		var holds []reservation
-		lost := ""
-		for x := range held {
-			e := &held[x]
-			to := end
-			if p.Sync == hare.Relaxed {
-				to = startOf(e, last-e.Round) + e.Tasks*profileOf(p, e.kind).ComputeUs
-			}
-			h := reservation{max(dr.at, startOf(e, last-e.Round)), to}
-			if p.Sync == hare.Rigid {
-				h.from = dr.at
-			}
-			if holds = append(holds, h); h.to > h.from && lost == "" &&
-				!dr.cluster.covers(e.gpu, e.kind, h.from, h.to) {
-				lost = e.gpu
-			}
-		}
-		if lost != "" {
-			r.done, r.why, release = last, hare.MovedLost, dr.at
-			if p.Sync == hare.Rigid {
-				r.done = 0
-			}
-			end = lastEnd(p, entries, r.done-1)
-			dr.report.Lost = append(dr.report.Lost, hare.LostWork{Job: p.ID, Round: r.done, GPU: lost})
-		} else {
-			for x, h := range holds {
-				if h.to > h.from {
-					dr.held[held[x].gpu] = append(dr.held[held[x].gpu], h)
-				}
-			}
-			dr.report.Started = append(dr.report.Started, hare.StartedWork{Job: p.ID, Rounds: r.done, UntilUs: end})
-		}
-	}
-	for _, e := range entries {
-		if n := min(e.Rounds, r.done-e.Round); n > 0 {
-			e.Rounds = n
-			if n == 1 {
-				e.PeriodUs = 0
-			}
-			dr.past = append(dr.past, pastEntry{e.gpu, int32(i), e.Entry})
-			switch g, there := dr.cluster.gpus[e.gpu]; {
-			case dr.misfit != "":
-			case there && g.kind != e.kind:
-				dr.misfit = fmt.Sprintf("job %.60q ran on GPU %.60s, which was a %.40s then", q.ID, e.gpu, e.kind)
-			case !profileOf(p, e.kind).Equal(profileOf(q, e.kind)):
-				dr.misfit = fmt.Sprintf("job %.60q has run, and its times on %.40s have changed since", q.ID, e.kind)
-			}
-		}
-	}
 	switch {
-	case q.Rounds < r.done:
-		return changed(i, "rounds", fmt.Sprintf("%d rounds of it have run or started by at_s: give at least as many",
-			r.done))
-	case q.Rounds == r.done:
-		dr.constant = dr.constant.Add(hare.Product(q.WeightMicro, end-q.ReleaseUs))
-		return nil
+	case p.Sync == hare.Rigid:
+		last = p.Rounds - 1 // a rigid job cannot be stopped and resumed
+	case ran:
+		last = p.FirstRound()
 	}
-	dr.leave(i, r, release)
+	end := until
+	if !ran {
+		end = lastEnd(p, entries, last)
+	}
+	left := leftover{restJob: restJob{whole: i, done: last + 1}, started: true, release: dr.at}
+	if end > dr.at {
+		work := dr.startedWork(p, q, entries, last, end, ran)
+		if work.lost != "" {
+			left.done, left.why = last, hare.MovedLost
+			if p.Sync == hare.Rigid {
+				left.done = p.FirstRound()
+			}
+			dr.report.Lost = append(dr.report.Lost, hare.LostWork{Job: p.ID, Round: left.done, GPU: work.lost})
+		} else {
+			left.release = end
+			dr.report.Started = append(dr.report.Started, hare.StartedWork{Job: p.ID, Rounds: left.done, UntilUs: end})
+			if err := dr.keep(&left, p, &work); err != nil {
+				return err
+			}
+		}
+	}
+	dr.addPast(i, p, entries, left.done)
+	switch {
+	case q.Rounds < left.done:
+		return changed(i, "rounds", fmt.Sprintf("%d rounds of it have run or started by at_s: give at least as many",
+			left.done))
+	case left.progress != nil: // the job runs at the instant
+	case q.Rounds == left.done:
+		left.gone, left.endUs = true, end
+	case left.done > 0:
+		left.progress = &hare.Progress{RoundsDone: left.done}
+	}
+	dr.left[i] = left
 	return nil
+}
+
+// addPast adds the rounds before done of job i of the whole, which was p before.
+func (dr *deriver) addPast(i int, p *hare.Job, entries []gpuEntry, done int64) {
+	q := &dr.whole.Jobs[i]
+	for _, e := range entries {
+		n := min(e.Rounds, done-e.Round)
+		if n <= 0 {
+			continue
+		}
+		e.Rounds = n
+		if n == 1 {
+			e.PeriodUs = 0
+		}
+		dr.past = append(dr.past, pastEntry{e.gpu, int32(i), e.Entry})
+		switch g, there := dr.cluster.gpus[e.gpu]; {
+		case dr.misfit != "":
+		case there && g.kind != e.kind:
+			dr.misfit = fmt.Sprintf("job %.60q ran on GPU %.60s, which was a %.40s then", q.ID, e.gpu, e.kind)
+		case !profileOf(p, e.kind).Equal(profileOf(q, e.kind)):
+			dr.misfit = fmt.Sprintf("job %.60q has run, and its times on %.40s have changed since", q.ID, e.kind)
+		}
+	}
 }
 
 // unchanged refuses to make another job of one that has started.
@@ -289,6 +318,19 @@ func unchanged(i int, p, q *hare.Job) error {
 		return changed(i, "release_s", "")
 	case p.Sync == hare.Rigid && p.Rounds != q.Rounds:
 		return changed(i, "rounds", "")
+	case p.TaskGPUs() != q.TaskGPUs():
+		return changed(i, "gpus_per_task", "")
+	case p.CPUMilliPerTask != q.CPUMilliPerTask:
+		return changed(i, "cpus_per_task", "")
+	case p.MemoryMiBPerTask != q.MemoryMiBPerTask:
+		return changed(i, "memory_mib_per_task", "")
+	case p.DistinctNodes != q.DistinctNodes:
+		return changed(i, "distinct_nodes", "")
+	case !slices.Equal(p.After, q.After):
+		return changed(i, "after", "")
+	case p.FirstRound() != q.FirstRound() || p.Running() != q.Running() ||
+		p.Running() && (!slices.Equal(p.Progress.GPUs, q.Progress.GPUs) || p.Progress.ElapsedUs != q.Progress.ElapsedUs):
+		return changed(i, "progress", "")
 	}
 	return nil
 }
@@ -299,18 +341,6 @@ func changed(i int, field, detail string) error {
 	}
 	return &hare.InvalidError{Pointer: "/instance/jobs/" + strconv.Itoa(i) + "/" + field, Code: "changed_job",
 		Detail: detail}
-}
-
-// leave adds what is left of job i of the whole, released at an instant of the whole's
-// clock.
-func (dr *deriver) leave(i int, r restJob, release int64) {
-	j := dr.whole.Jobs[i]
-	was := j.ReleaseUs
-	j.ReleaseUs = max(release, was) - dr.at
-	j.Rounds -= r.done
-	dr.constant = dr.constant.Add(hare.Product(j.WeightMicro, dr.at+j.ReleaseUs-was))
-	dr.inst.Jobs = append(dr.inst.Jobs, j)
-	dr.jobs = append(dr.jobs, r)
 }
 
 // compose returns the schedule of the whole: what has run and started, and sched for the
@@ -334,7 +364,7 @@ func (r *rest) compose(whole *hare.Instance, sched *hare.Schedule) (*hare.Schedu
 		for x := range l.Job {
 			e := l.Entry(x)
 			j := &r.jobs[index[sched.Jobs[e.Job]]]
-			e.Round += j.done
+			e.Round += j.shift
 			e.StartUs += r.at
 			all = append(all, pastEntry{gpu, int32(j.whole), e})
 		}

@@ -16,6 +16,8 @@ type cluster struct {
 
 type clusterGPU struct {
 	kind    string
+	node    int           // the index in Cluster.Nodes
+	index   int           // the number of the GPU on its node
 	windows []hare.Window // the times in service and not busy
 }
 
@@ -30,8 +32,8 @@ func newCluster(c *hare.Cluster) *cluster {
 				if len(busy) > 0 && busy[0].GPU == at {
 					until, busy = busy[0].UntilUs, busy[1:]
 				}
-				name := n.Name + "/" + strconv.Itoa(at)
-				out.gpus[name] = clusterGPU{g.Type, between(n.Windows, until)}
+				name := nameOf(n.Name, at)
+				out.gpus[name] = clusterGPU{g.Type, i, at, between(n.Windows, until)}
 				out.order = append(out.order, name)
 				at++
 			}
@@ -68,6 +70,9 @@ func (cl *cluster) covers(name, kind string, from, to int64) bool {
 // rest, and GPUs that started work holds are busy. If a GPU is free first and started work
 // holds it again later, the node is split into nodes of one GPU each, named node.index.
 func (dr *deriver) capacity() error {
+	if dr.placed {
+		dr.inst.Cluster.Topology = dr.whole.Cluster.Topology
+	}
 	names := map[string]bool{}
 	for i := range dr.whole.Cluster.Nodes {
 		names[dr.whole.Cluster.Nodes[i].Name] = true
@@ -101,8 +106,11 @@ func (dr *deriver) capacity() error {
 			}
 		}
 		if !split {
-			dr.inst.Cluster.Nodes = append(dr.inst.Cluster.Nodes, hare.Node{Name: n.Name, GPUs: slices.Clone(n.GPUs),
-				Windows: windows, Busy: busyOf(until)})
+			node := hare.Node{Name: n.Name, GPUs: slices.Clone(n.GPUs), Windows: windows, Busy: busyOf(until)}
+			if dr.placed {
+				node.CPUMilli, node.MemoryMiB, node.Labels = n.CPUMilli, n.MemoryMiB, n.Labels
+			}
+			dr.inst.Cluster.Nodes = append(dr.inst.Cluster.Nodes, node)
 			continue
 		}
 		at := 0

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/verify"
 )
 
 // plan sets restJob.planned to what the earlier schedule has planned for each job of the
@@ -28,14 +29,21 @@ func (dr *deriver) plan(entries [][]gpuEntry) {
 		p := &dr.before.Jobs[index[q.ID]]
 		dr.place(r, q, p, entries[index[q.ID]])
 		planned := dr.planned(r, q, p, entries[index[q.ID]])
+		first := q.FirstRound() // the model of the rest counts rounds from the first that is left
+		if q.Running() {
+			first++
+		}
 		for _, e := range planned {
 			prof := profileOf(p, e.kind)
 			hold := prof.ComputeUs
 			if p.Sync != hare.Relaxed {
 				hold = prof.DurationUs()
 			}
-			r.planned = append(r.planned, taskRun{kind: e.kind, round: e.Round, rounds: e.Rounds, tasks: e.Tasks,
+			r.planned = append(r.planned, taskRun{kind: e.kind, round: e.Round - first, rounds: e.Rounds, tasks: e.Tasks,
 				start: e.StartUs, period: e.PeriodUs, each: hold, width: 1})
+		}
+		if fixed := q.Running() && (q.Sync == hare.Rigid || first == q.Rounds); fixed {
+			continue
 		}
 		if r.why == "" {
 			r.why = dr.obstacle(q, p, planned)
@@ -51,13 +59,69 @@ func (dr *deriver) plan(entries [][]gpuEntry) {
 			stay = append(stay, pastEntry{gpu, int32(n), e.Entry})
 		}
 	}
+	if dr.inst.FirstRule(0) != "" {
+		stay = dr.fitting(stay)
+	}
 	dr.old.Lanes = lanesOf(stay, newCluster(&dr.inst.Cluster).order)
+}
+
+// fitting returns the entries of the jobs that can stay by the rules about nodes, users and
+// dependencies, and says of the others why they cannot.
+func (dr *deriver) fitting(stay []pastEntry) []pastEntry {
+	order := newCluster(&dr.inst.Cluster).order
+	for len(stay) > 0 {
+		// The part of the rest with what runs and the jobs that stay is an instance of its own.
+		part := *dr.inst
+		part.Jobs = nil
+		index := make([]int32, len(dr.jobs))
+		planned := make([]bool, len(dr.jobs))
+		for x := range stay {
+			planned[stay[x].job] = true
+		}
+		sched := &hare.Schedule{}
+		there := map[string]bool{}
+		for i := range dr.inst.Jobs {
+			if j := dr.inst.Jobs[i]; planned[i] || j.Running() && (j.Sync == hare.Rigid || j.FirstRound()+1 == j.Rounds) {
+				index[i] = int32(len(part.Jobs))
+				part.Jobs = append(part.Jobs, j)
+				sched.Jobs = append(sched.Jobs, j.ID)
+				there[j.ID] = true
+			}
+		}
+		for i := range part.Jobs {
+			part.Jobs[i].After = slices.DeleteFunc(slices.Clone(part.Jobs[i].After),
+				func(p hare.Predecessor) bool { return !there[p.Job] })
+		}
+		entries := slices.Clone(stay)
+		for x := range entries {
+			entries[x].job = index[entries[x].job]
+		}
+		sched.Lanes = lanesOf(entries, order)
+		_, _, faults := verify.ScheduleValue(&part, sched)
+		if len(faults) == 0 {
+			return stay
+		}
+		moves := map[int32]bool{}
+		for _, f := range faults {
+			for i := range dr.jobs {
+				if planned[i] && (f.Job == dr.inst.Jobs[i].ID || f.Job == "") {
+					dr.jobs[i].why = hare.MovedCluster
+					moves[int32(i)] = true
+				}
+			}
+		}
+		if len(moves) == 0 {
+			return nil
+		}
+		stay = slices.DeleteFunc(stay, func(e pastEntry) bool { return moves[e.job] })
+	}
+	return stay
 }
 
 // place sets r.from to the types, the start and the end that the earlier plan gives to what
 // is left of job q, including a lost round.
 func (dr *deriver) place(r *restJob, q, p *hare.Job, entries []gpuEntry) {
-	last := min(p.Rounds, r.done+q.Rounds)
+	last := min(p.Rounds, r.shift+q.Rounds)
 	for _, e := range entries {
 		from, to := max(e.Round, r.done), min(e.Round+e.Rounds, last)
 		if from >= to {
@@ -83,7 +147,7 @@ func (dr *deriver) planned(r *restJob, q, p *hare.Job, entries []gpuEntry) []gpu
 			first = p.Rounds
 		}
 	}
-	last := min(p.Rounds, r.done+q.Rounds)
+	last := min(p.Rounds, r.shift+q.Rounds)
 	var out []gpuEntry
 	for _, e := range entries {
 		from, to := max(e.Round, first), min(e.Round+e.Rounds, last)
@@ -91,7 +155,7 @@ func (dr *deriver) planned(r *restJob, q, p *hare.Job, entries []gpuEntry) []gpu
 			continue
 		}
 		e.StartUs = startOf(&e, from-e.Round) - dr.at
-		e.Round, e.Rounds = from-r.done, to-from
+		e.Round, e.Rounds = from-r.shift, to-from
 		if e.Rounds == 1 {
 			e.PeriodUs = 0
 		}
@@ -103,7 +167,7 @@ func (dr *deriver) planned(r *restJob, q, p *hare.Job, entries []gpuEntry) []gpu
 // obstacle returns why job q of the rest, which was p before, cannot stay where it is
 // planned, or "" if it can.
 func (dr *deriver) obstacle(q, p *hare.Job, planned []gpuEntry) string {
-	if q.Sync != p.Sync || q.Tasks != p.Tasks || q.Mix != p.Mix {
+	if q.Sync != p.Sync || q.Tasks != p.Tasks || q.Mix != p.Mix || q.TaskGPUs() != p.TaskGPUs() {
 		return hare.MovedChanged
 	}
 	rounds := int64(0)

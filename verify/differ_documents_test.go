@@ -56,10 +56,14 @@ func soundDocuments(t *testing.T) (out []documents) {
 				result: resultText(t, res)})
 		}
 	}
-	for seed := range uint64(80) {
-		for n, x := range replansOf(t, seed+1000) {
+	for seed := range uint64(130) {
+		of, name := replansOf, "replan"
+		if seed >= 80 {
+			of, name = ruledReplansOf, "replan with rules"
+		}
+		for n, x := range of(t, seed+1000) {
 			p := documents{
-				name:     fmt.Sprintf("replan %d, %d", seed, n),
+				name:     fmt.Sprintf("%s %d, %d", name, seed, n),
 				instance: instanceText(t, x.inst), before: instanceText(t, x.before),
 				result: resultText(t, x.res), previous: resultText(t, x.prev),
 			}

@@ -545,10 +545,12 @@ class Job:
         return (self.cpus, self.memory, self.distinct,
                 tuple(sorted(self.only.items())), tuple(sorted(self.exclude.items())), self.closed, self.quotas)
 
-    def plain(self):
-        """Whether the job has neither progress nor predecessors, setups and several shapes."""
-        return not (self.done or self.after or len(self.shapes) > 1 or self.shapes[0].counts > 1
-                    or self.shapes[0].switches())
+    def plain(self, coarsest):
+        """Whether the job has neither levels, which go up to coarsest, nor setups, several
+        shapes and durations."""
+        shape = self.shapes[0]
+        return not (len(self.shapes) > 1 or shape.counts > 1 or shape.switches() or shape.spreads()
+                    or self.durations or self.within < coarsest)
 
     def cost(self, t):
         """f(t): what an end at t costs but for the release, in 1e-12 weight-seconds."""
@@ -664,6 +666,13 @@ class Reservation:
         self.users = read_names(as_array(doc.get("users", []), at), at, MOST_NAMES)
         at = where + "/jobs"
         self.jobs = read_names(as_array(doc.get("jobs", []), at), at, MOST_LISTED)
+
+    def later(self, at, ids):
+        """The reservation on a clock that starts at an instant, for jobs of ids."""
+        out = Reservation.__new__(Reservation)
+        out.only, out.users, out.jobs = self.only, self.users, tuple(x for x in self.jobs if x in ids)
+        out.start, out.end = max(0, self.start - at), self.end - at
+        return out
 
     def admits(self, j):
         return j.id in self.jobs or any(user in self.users for user in j.users)
@@ -818,9 +827,14 @@ class Instance:
         self.find_supply()
 
     @classmethod
-    def of(cls, nodes, jobs):
-        """An instance of decoded parts. Raises Bad as a document of them would."""
+    def of(cls, nodes, jobs, like, reservations):
+        """An instance of decoded parts, with objective and quotas of another. Raises Bad
+        as a document of them would."""
         self = cls.__new__(cls)
+        self.objective, self.quotas, self.reservations = like.objective, like.quotas, reservations
+        self.levels = ("node", "any")
+        if like.placed:
+            self.topology, self.levels = like.topology, like.levels
         self.gpus, self.nodes, self.devices, self.jobs, self.names = {}, [], [], [], set()
         for node in nodes:
             if max(node.last_change(), 0) > LIMIT:
@@ -2894,12 +2908,23 @@ def runs_of(schedule):
             yield Run(gpu, schedule.ids[index], *row)
 
 
+class Part:
+    """What is left of a job: it may go on from release on; end is when it has ended,
+    None where something is left; held are (end, type, GPU) of a started relaxed round,
+    where nodes matter."""
+
+    def __init__(self, release):
+        self.release, self.end, self.started = release, None, False
+        self.done, self.running, self.elapsed, self.held = 0, [], 0, []
+
+
 class Rest:
     """What a feasible schedule of the instance before leaves of inst at an instant.
 
     inst is what is left, on a clock that starts at the instant; constant is what
     no plan can change any more, in 1e-12 weight-seconds; done maps a job to its
-    rounds that are gone, past holds their runs; started, lost, added, removed are
+    rounds that are gone or stay, past holds their runs, shift maps it to the round
+    that is the first of what is left; started, lost, added, removed are
     what a replan states of them, and gpus maps names of split nodes' GPUs to
     those of the whole. O(entries log entries + GPUs + jobs). Raises Refused."""
 
@@ -2913,59 +2938,175 @@ class Rest:
         runs = {}
         for run in runs_of(schedule):
             runs.setdefault(run.job, []).append(run)
-        jobs = []
+        self.parts = {}
         for j in inst.jobs:
-            self.done[j.id] = 0
-            until = at
-            if j.id in earlier:
-                until = self.take(j, earlier[j.id], runs.get(j.id, []))
-            else:
+            part = self.parts[j.id] = Part(at)
+            p = earlier.get(j.id)
+            if p is None:
                 self.added.append(j.id)
-            done = self.done[j.id]
-            if done == j.rounds:
-                self.constant += j.weight * (until - j.release)
+            if p is None or not (p.running or any(run.start < at for run in runs.get(j.id, ()))):
+                if j.running:
+                    raise Refused("job %s runs at 0, and not in the previous instance" % quoted(j.id))
+                part.done = j.done
+                self.done[j.id] = j.done
                 continue
-            release = max(at, until, j.release)
-            self.constant += j.weight * (release - j.release)
-            jobs.append(left_of(j, j.rounds - done, release - at))
+            part.started = True
+            self.take(part, j, p, runs.get(j.id, []))
+        jobs = [self.left(j, self.parts[j.id]) for j in inst.jobs if self.parts[j.id].end is None]
+        self.shift = {j.id: 0 if inst.placed else self.parts[j.id].done for j in inst.jobs}
+        jobs += self.holders()
+        ids = {j.id for j in jobs}
+        reservations = [r.later(at, ids) for r in inst.reservations if r.end > at]
         try:
-            self.inst = Instance.of(self.nodes(), jobs)
+            self.inst = Instance.of(self.nodes(), jobs, inst, reservations)
         except Bad as e:
             raise Refused("what is left at replan.at_s is no instance: %s" % e)
+        self.add_constant()
 
-    def take(self, j, p, runs):
-        """Takes what has run and started of job j, that was p before. Returns when
-        the last round that is done ends."""
-        last = max((run.round + run.rounds_by(self.at) for run in runs if run.start < self.at), default=0) - 1
-        if last < 0:
-            return self.at
-        for name in ("sync", "tasks", "mix", "release") + (("rounds",) if p.sync == "rigid" else ()):
+    def take(self, part, j, p, runs):
+        """Takes what has run and started of job j, that was p before."""
+        same = ("sync", "tasks", "mix", "release", "g", "cpus", "memory", "distinct",
+                "after", "done", "running", "elapsed")
+        for name in same + (("rounds",) if p.sync == "rigid" else ()):
             if getattr(j, name) != getattr(p, name):
                 raise Refused("job %s has started and differs from the previous instance in %s" % (quoted(j.id), name))
+        last = max([run.round + run.rounds_by(self.at) for run in runs if run.start < self.at] + [p.first]) - 1
         if p.sync == "rigid":
             last = p.rounds - 1
-        end, holds = self.ends(p, runs, last)
+        if last < p.first:  # that round, or all of a rigid job, runs at 0
+            end, holds = p.ends, [(gpu, -p.elapsed, p.ends) for gpu in p.running]
+        else:
+            end, holds = self.ends(p, runs, last)
         done = last + 1
         if end > self.at:
-            if p.sync != "relaxed":  # held to the end of all
-                holds = [(gpu, self.at if p.sync == "rigid" else begin, end) for gpu, begin, _ in holds]
-            holds = [(gpu, max(self.at, a), b) for gpu, a, b in holds if b > self.at]
-            lost = [gpu for gpu, a, b in holds if not self.offers(gpu, a, b)]
+            if p.sync == "rigid" and last >= p.first:
+                start = min(run.start for run in runs)
+                holds = [(gpu, start, end) for gpu, _, _ in holds]
+            elif p.sync != "relaxed":  # held to the end of all
+                holds = [(gpu, begin, end) for gpu, begin, _ in holds]
+            holds = [(gpu, a, b) for gpu, a, b in holds if b > self.at]
+            lost = [gpu for gpu, a, b in holds if not self.keeps(j, p, gpu, a, b)]
             if lost:
-                done = 0 if p.sync == "rigid" else last
-                end = self.ends(p, runs, done - 1)[0]
+                done = p.done if p.sync == "rigid" else last
                 self.lost.append((j.id, done, lost[0]))
             else:
-                for gpu, a, b in holds:
-                    self.held.setdefault(gpu, []).append((a - self.at, b - self.at))
                 self.started.append((j.id, done, end))
+                part.release = end
+                self.hold(part, j, p, holds)
         if done > j.rounds:
             raise Refused("%d rounds of job %s have run or started, and it has %d" % (done, quoted(j.id), j.rounds))
         self.done[j.id] = done
         for run in runs:
             if run.round < done:
                 self.past.append(run._replace(rounds=min(run.rounds, done - run.round)))
-        return end
+        if part.running:
+            part.done = p.done if p.sync == "rigid" else done - 1
+        else:
+            part.done = done
+            part.end = end if done == j.rounds else None
+
+    def keeps(self, j, p, gpu, a, b):
+        """Whether started work of job j, which was p, stays on a GPU that it holds from
+        a to b."""
+        if self.whole.placed and p.sync == "relaxed" and a >= self.at:
+            return False
+        if self.whole.placed and not (gpu in self.whole.gpus and j.may_use(self.whole.node_of(gpu))):
+            return False
+        if gpu in p.running and b == p.ends:  # that time is cut off the GPU's windows
+            if gpu not in self.whole.gpus or self.whole.gpus[gpu][0] != self.before.gpus[gpu][0]:
+                return False
+            return any(x <= self.at and b <= y for x, y in self.whole.node_of(gpu).windows)
+        return self.offers(gpu, max(self.at, a), b)
+
+    def hold(self, part, j, p, holds):
+        """Writes started work into what is left."""
+        if not self.whole.placed:
+            for gpu, a, b in holds:
+                self.held.setdefault(gpu, []).append((max(a, self.at) - self.at, b - self.at))
+            return
+        place = {node.name: i for i, node in enumerate(self.whole.nodes)}
+
+        def where(gpu):
+            name, number = gpu.rsplit("/", 1)
+            return place[name], int(number)
+
+        holds = sorted(holds, key=lambda h: where(h[0]))
+        kind_of = lambda gpu: self.before.gpus[gpu][0]
+        if p.sync == "relaxed":
+            part.held = sorted(((b, kind_of(gpu), gpu) for gpu, _, b in holds), key=lambda h: h[:2])
+            return
+        part.running = [gpu for gpu, _, _ in holds]
+        part.elapsed = self.at - min(a for _, a, _ in holds)
+        for gpu in part.running:
+            if j.on.get(kind_of(gpu)) != p.on[kind_of(gpu)]:
+                raise Refused("job %s runs at replan.at_s and has other times now" % quoted(j.id))
+
+    def left(self, j, part):
+        """What is left of a job, on the clock that starts at the instant."""
+        release, after = max(self.at, part.release, j.release), {}
+        if not part.started:
+            for name, lag in j.after.items():
+                end = self.parts[name].end
+                if end is None:
+                    after[name] = lag
+                else:
+                    release = max(release, end + lag)
+        if part.running:
+            release = self.at
+        out = Job.__new__(Job)
+        for name in Job.__slots__:
+            setattr(out, name, getattr(j, name))
+        out.release, out.after, out.running, out.elapsed = release - self.at, after, part.running, part.elapsed
+        if j.deadline is not None:
+            out.deadline = max(1, j.deadline - self.at)
+        out.done = part.done
+        if not self.whole.placed:
+            out.done, out.rounds = 0, j.rounds - part.done
+        return out
+
+    def holders(self):
+        """Rigid jobs of weight 0 that run at the instant, in place of the tasks of
+        started rounds of relaxed jobs: one for each type and time at which they end."""
+        out, ids = [], {j.id for j in self.whole.jobs}
+        for j in self.whole.jobs:
+            was = None
+            for end, kind, gpu in self.parts[j.id].held:
+                if was != (end, kind):
+                    was, name = (end, kind), j.id + ".started"
+                    while name in ids:
+                        name += "'"
+                    ids.add(name)
+                    h = Job.__new__(Job)
+                    for x in Job.__slots__:
+                        setattr(h, x, getattr(j, x))
+                    h.id, h.weight, h.release, h.rounds, h.sync, h.mix = name, 0, 0, 1, "rigid", False
+                    h.only, h.exclude, h.done, h.elapsed = {}, {}, 0, 0
+                    shape = Shape.__new__(Shape)
+                    shape.g, shape.counts, shape.on = j.g, 1, {kind: Profile(end - self.at, 0, 0, ())}
+                    h.shapes, h.on = [shape], shape.on
+                    h.running, h.after, h.deadline, h.late = [], {}, None, 0
+                    out.append(h)
+                out[-1].running.append(gpu)
+                out[-1].tasks = out[-1].shapes[0].tasks = len(out[-1].running) // j.g
+        return out
+
+    def add_constant(self):
+        """What no plan can change: all that jobs cost that have ended or end with what
+        runs, and the time of the others up to their release."""
+        if self.whole.objective == "makespan":
+            self.constant = 10**6 * self.at
+            return
+        late = self.whole.objective == "jct_and_tardiness"
+        now = {j.id: j for j in self.inst.jobs}
+        for j in self.whole.jobs:
+            end = self.parts[j.id].end
+            if end is not None:
+                self.constant += (j.cost(end) if late else j.weight * end) - j.weight * j.release
+                continue
+            self.constant += j.weight * (self.at + now[j.id].release - j.release)
+            if late and j.late:
+                self.constant += j.late * max(0, self.at + 1 - j.deadline)
+        self.constant += self.inst.constant()
 
     def ends(self, p, runs, r):
         """When round r of a job has synchronised, 0 for none, and (GPU, start, end of
@@ -3006,7 +3147,8 @@ class Rest:
                     else:
                         later.setdefault(i, []).append((a, b))
             if not later:
-                out.append(Node(node.name, node.counts, windows, busy))
+                rules = (node.cpus, node.memory, node.labels) if self.whole.placed else ()
+                out.append(Node(node.name, node.counts, windows, busy, *rules))
                 continue
             for i, kind in enumerate(kinds):
                 open_ = without(windows, later.get(i, []))
@@ -3027,16 +3169,8 @@ class Rest:
         yield from self.past
         for run in runs_of(schedule):
             yield run._replace(
-                gpu=self.gpus.get(run.gpu, run.gpu), round=run.round + self.done[run.job], start=run.start + self.at
+                gpu=self.gpus.get(run.gpu, run.gpu), round=run.round + self.shift[run.job], start=run.start + self.at
             )
-
-
-def left_of(j, rounds, release):
-    out = Job.__new__(Job)
-    for name in Job.__slots__:
-        setattr(out, name, getattr(j, name))
-    out.rounds, out.release = rounds, release
-    return out
 
 
 def without(windows, held):
@@ -3087,15 +3221,11 @@ def verify_replan(inst, res, previous, before):
     leaves of inst; previous and its instance before may be None."""
     faults, p = Faults(), res.replan
     nothing = faults, None, None, None
-    if inst.placed or before is not None and before.placed:
-        faults.add("instance", "plans for the rest of an earlier one are not supported yet where nodes matter")
-        return nothing
-    if any(x is not None and (x.objective != "weighted_jct" or any(not j.plain() for j in x.jobs))
-           for x in (inst, before)):
-        detail = ("plans for the rest of an earlier one are not supported yet with progress, after, setups, shapes "
-                  "and other objectives")
-        faults.add("instance", detail)
-        return nothing
+    for x in (inst, before):
+        if x is not None and any(not j.plain(len(x.levels) - 1) for j in x.jobs):
+            detail = "plans for the rest of an earlier one are not supported yet with levels, setups, shapes and durations"
+            faults.add("instance", detail)
+            return nothing
     if p.sha256 != inst.sha256():
         detail = ("the result is neither for this instance nor for what a plan of it leaves: "
                   "its replan.instance_sha256 is %s")
@@ -3170,12 +3300,21 @@ def check_constant(res, rest, faults):
     elif said["constant"] != rest.constant:
         detail = "what no plan can change is %s, replan.constant states %s"
         faults.add("value", detail % (amount(rest.constant), amount(said["constant"])))
+    # A makespan of the whole is at least the end of what has started.
+    least = 0
+    if rest.whole.objective == "makespan":
+        least = 10**6 * max([end for _, _, end in rest.started], default=0)
     for name, of, less_, constraint in (
         ("whole_value", res.value, -rest.constant, "value"),
         ("whole_bound", res.bound, -rest.constant, "bound"),
         ("gain", said["kept_value"], res.value, "value"),
     ):
-        if said[name] is not None and (of is None or less_ is None or said[name] != of - less_):
+        if said[name] is None:
+            continue
+        follows = None if of is None or less_ is None else of - less_
+        if follows is not None and name != "gain":
+            follows = max(follows, least)
+        if said[name] != follows:
             faults.add(constraint, "replan.%s states %s, which does not follow" % (name, amount(said[name])))
 
 

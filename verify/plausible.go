@@ -12,20 +12,20 @@ import (
 // unplannedRule names a rule of the instance by which the rests of plans do not go; "" means
 // none.
 func unplannedRule(inst *hare.Instance) string {
-	switch {
-	case len(inst.Cluster.Reservations) > 0:
-		return "reservations"
-	case len(inst.Quota) > 0:
-		return "quota"
-	case inst.Objective != hare.ObjectiveWeightedJCT:
-		return "objective " + inst.Objective
-	}
 	for i := range inst.Jobs {
-		switch j := &inst.Jobs[i]; {
-		case j.Progress != nil:
-			return "progress"
-		case len(j.After) > 0:
-			return "after"
+		j := &inst.Jobs[i]
+		switch {
+		case j.Within != "":
+			return "within"
+		case j.Shapes != nil:
+			return "shapes"
+		case j.Durations != nil:
+			return "durations"
+		}
+		for _, p := range j.On {
+			if p.SwitchUs > 0 || p.SyncAt != nil {
+				return "setups, or synchronisation by spread"
+			}
 		}
 	}
 	return ""

@@ -1,10 +1,12 @@
 package verify
 
 import (
+	"cmp"
 	"fmt"
 	"math/big"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/hare-sched/hare"
 )
@@ -14,8 +16,9 @@ import (
 type remainder struct {
 	at       int64
 	rest     *hare.Instance
-	constant *big.Int    // the part of Σ w (C − a), in 1e-12, that no plan for the rest changes
-	done     []int64     // by job of the whole instance: the rounds that the rest lacks
+	constant *big.Int    // the part of the objective, in 1e-12, that no plan for the rest changes
+	done     []int64     // by job of the whole instance: the rounds that have ended, or have started and stay
+	shift    []int64     // by job of the whole instance: which round of the whole is round 0 of the rest
 	kept     []laneEntry // what the whole keeps of the schedule
 
 	started        []hare.StartedWork
@@ -41,12 +44,24 @@ type laneEntry struct {
 // span is a half-open interval of time on a GPU.
 type span struct{ from, to int64 }
 
+// leftJob is what is left of a job of the whole instance.
+type leftJob struct {
+	started  bool
+	gone     bool  // nothing is left
+	end      int64 // when the job has ended, if nothing is left
+	release  int64 // the job can go on from then
+	progress *hare.Progress
+	holders  []hare.Job // stand for GPUs that a started relaxed round holds, where nodes matter
+}
+
 // remainderBuilder divides a schedule at an instant.
 type remainderBuilder struct {
 	remainder
 	whole, before *hare.Instance
+	placed        bool      // nodes matter to the whole
 	nodes         directory // of the whole
 	held          map[int]map[int][]span
+	left          []leftJob // by job of the whole
 }
 
 // remainderOf returns what is left of whole at the instant at if s, a feasible schedule of
@@ -55,25 +70,33 @@ type remainderBuilder struct {
 // that are split), whatever the number of rounds.
 func remainderOf(whole, before *hare.Instance, s *hare.Schedule, at int64) (*remainder, error) {
 	p := &remainderBuilder{
-		remainder: remainder{at: at, constant: new(big.Int), done: make([]int64, len(whole.Jobs))},
-		whole:     whole, before: before, nodes: newDirectory(&whole.Cluster), held: map[int]map[int][]span{},
+		remainder: remainder{at: at, constant: new(big.Int), done: make([]int64, len(whole.Jobs)),
+			shift: make([]int64, len(whole.Jobs))},
+		whole: whole, before: before, placed: nodesMatter(whole), nodes: newDirectory(&whole.Cluster),
+		held: map[int]map[int][]span{}, left: make([]leftJob, len(whole.Jobs)),
 	}
-	p.rest = &hare.Instance{Name: whole.Name, Objective: whole.Objective}
+	p.rest = &hare.Instance{Name: whole.Name, Objective: whole.Objective, Quota: whole.Quota}
 	old := make(map[string]int, len(before.Jobs))
 	for i := range before.Jobs {
 		old[before.Jobs[i].ID] = i
 	}
 	entries := laneEntries(before, s, old)
+	ru, err := newRunning(before)
+	if err != nil {
+		return nil, err
+	}
 	for i := range whole.Jobs {
 		job := &whole.Jobs[i]
 		b, ok := old[job.ID]
 		if !ok {
 			p.added = append(p.added, job.ID)
-			p.addRest(i, at)
+			if err := p.fresh(i); err != nil {
+				return nil, err
+			}
 			continue
 		}
 		delete(old, job.ID)
-		if err := p.job(i, &before.Jobs[b], entries[b]); err != nil {
+		if err := p.job(i, &before.Jobs[b], ru.jobs[b], entries[b]); err != nil {
 			return nil, err
 		}
 	}
@@ -82,11 +105,15 @@ func remainderOf(whole, before *hare.Instance, s *hare.Schedule, at int64) (*rem
 			p.removed = append(p.removed, before.Jobs[i].ID)
 		}
 	}
+	p.jobs()
 	if err := p.cluster(); err != nil {
 		return nil, err
 	}
 	if len(p.rest.Cluster.Nodes) == 0 {
 		return nil, fmt.Errorf("no GPU of the instance is in service from at_s on")
+	}
+	if err := p.addFixed(); err != nil {
+		return nil, err
 	}
 	return &p.remainder, nil
 }
@@ -152,37 +179,77 @@ func endOf(j *hare.Job, all []laneEntry, r int64) int64 {
 	return end
 }
 
-// job divides job i of the whole, which was old and has these entries.
-func (rb *remainderBuilder) job(i int, old *hare.Job, entries []laneEntry) error {
+// fresh leaves job i of the whole, of which nothing has started.
+func (rb *remainderBuilder) fresh(i int) error {
+	j := &rb.whole.Jobs[i]
+	if j.Progress != nil && len(j.Progress.GPUs) > 0 {
+		return fmt.Errorf("job %.60q runs at 0 in the instance, and not in the previous one", j.ID)
+	}
+	if j.Progress != nil {
+		rb.done[i] = j.Progress.RoundsDone
+	}
+	rb.left[i] = leftJob{release: rb.at, progress: j.Progress}
+	return nil
+}
+
+// sameStart says whether a job that has started may have become now: the start must mean the
+// same in both instances.
+func sameStart(old, now *hare.Job) bool {
+	var was, is hare.Progress
+	if old.Progress != nil {
+		was = *old.Progress
+	}
+	if now.Progress != nil {
+		is = *now.Progress
+	}
+	return old.Sync == now.Sync && old.Tasks == now.Tasks && old.Mix == now.Mix && old.ReleaseUs == now.ReleaseUs &&
+		(old.Sync != hare.Rigid || old.Rounds == now.Rounds) && gpusOf(old) == gpusOf(now) &&
+		old.CPUMilliPerTask == now.CPUMilliPerTask && old.MemoryMiBPerTask == now.MemoryMiBPerTask &&
+		old.DistinctNodes == now.DistinctNodes && slices.Equal(old.After, now.After) &&
+		was.RoundsDone == is.RoundsDone && was.ElapsedUs == is.ElapsedUs && slices.Equal(was.GPUs, is.GPUs)
+}
+
+// job divides job i of the whole, which was old, stood at 0 as at says and has these entries.
+func (rb *remainderBuilder) job(i int, old *hare.Job, at standing, entries []laneEntry) error {
 	now := &rb.whole.Jobs[i]
-	done := int64(0)
+	done, started := at.first, at.until > 0
 	for x := range entries {
-		done = max(done, entries[x].roundsBegun(rb.at))
+		if n := entries[x].roundsBegun(rb.at); n > 0 {
+			done, started = max(done, n), true
+		}
 	}
-	if done == 0 {
-		rb.addRest(i, rb.at)
-		return nil
+	if !started {
+		return rb.fresh(i)
 	}
-	if old.Sync != now.Sync || old.Tasks != now.Tasks || old.Mix != now.Mix || old.ReleaseUs != now.ReleaseUs ||
-		old.Sync == hare.Rigid && old.Rounds != now.Rounds {
+	if !sameStart(old, now) {
 		return fmt.Errorf("job %.60q has started and is another job in the instance", now.ID)
 	}
 	if old.Sync == hare.Rigid {
 		done = old.Rounds
 	}
-	release := rb.at
-	if end := endOf(old, entries, done-1); end > rb.at {
-		needs, missing := rb.needs(old, entries, done-1, end)
+	endOfRound := func(r int64) int64 {
+		if r < at.first {
+			return at.until
+		}
+		return endOf(old, entries, r)
+	}
+	end := endOfRound(done - 1)
+	out := leftJob{started: true, release: rb.at}
+	if end > rb.at {
+		needs, missing := rb.needs(old, now, at, entries, done-1, end)
 		if len(missing) == 0 {
-			for _, n := range needs {
-				rb.hold(n)
-			}
 			rb.started = append(rb.started, hare.StartedWork{Job: now.ID, Rounds: done, UntilUs: end})
-			release = end
+			out.release = end
+			if err := rb.keep(&out, old, now, needs, done); err != nil {
+				return err
+			}
 		} else {
 			done--
 			if old.Sync == hare.Rigid {
 				done = 0
+				if old.Progress != nil {
+					done = old.Progress.RoundsDone
+				}
 			}
 			rb.lost = append(rb.lost, lostJob{now.ID, done, missing})
 		}
@@ -198,50 +265,136 @@ func (rb *remainderBuilder) job(i int, old *hare.Job, entries []laneEntry) error
 			rb.kept = append(rb.kept, s)
 		}
 	}
-	if done == now.Rounds {
-		rb.addToConstant(now, endOf(old, entries, done-1))
+	switch {
+	case out.progress != nil: // the job runs at the instant
+	case done == now.Rounds:
+		out.gone, out.end = true, endOfRound(done-1)
+	case done > 0:
+		out.progress = &hare.Progress{RoundsDone: done}
+	}
+	rb.left[i] = out
+	return nil
+}
+
+// keep writes started work, which needs these GPUs and after which so many rounds are done,
+// into what is left. Where nodes matter, gang and rigid jobs run at the instant, and a rigid job
+// of weight 0 stands for the GPUs of a relaxed round that are free at the same time. Elsewhere
+// the GPUs are busy.
+func (rb *remainderBuilder) keep(out *leftJob, old, now *hare.Job, needs []need, done int64) error {
+	if !rb.placed {
+		for _, n := range needs {
+			rb.hold(n)
+		}
 		return nil
 	}
-	rb.addRest(i, release)
+	slices.SortFunc(needs, func(a, b need) int {
+		return cmp.Or(cmp.Compare(a.node, b.node), cmp.Compare(a.number, b.number))
+	})
+	name := func(n need) string {
+		return rb.whole.Cluster.Nodes[n.node].Name + "/" + strconv.Itoa(n.number)
+	}
+	if old.Sync == hare.Relaxed {
+		slices.SortStableFunc(needs, func(a, b need) int {
+			return cmp.Or(cmp.Compare(a.to, b.to), strings.Compare(a.kind, b.kind))
+		})
+		for x, n := range needs {
+			if x == 0 || n.to != needs[x-1].to || n.kind != needs[x-1].kind {
+				out.holders = append(out.holders, hare.Job{Rounds: 1, Sync: hare.Rigid, Users: now.Users,
+					GPUsPerTask: now.GPUsPerTask, CPUMilliPerTask: now.CPUMilliPerTask,
+					MemoryMiBPerTask: now.MemoryMiBPerTask, Progress: &hare.Progress{},
+					On: []hare.Profile{{Type: n.kind, ComputeUs: n.to - rb.at}}})
+			}
+			held := out.holders[len(out.holders)-1].Progress
+			held.GPUs = append(held.GPUs, name(n))
+		}
+		for x := range out.holders {
+			out.holders[x].Tasks = int64(len(out.holders[x].Progress.GPUs)) / gpusOf(now)
+		}
+		return nil
+	}
+	out.progress = &hare.Progress{RoundsDone: done - 1}
+	if old.Sync == hare.Rigid {
+		out.progress.RoundsDone = 0
+		if old.Progress != nil {
+			out.progress.RoundsDone = old.Progress.RoundsDone
+		}
+	}
+	began := rb.at
+	for _, n := range needs {
+		out.progress.GPUs = append(out.progress.GPUs, name(n))
+		began = min(began, n.began)
+		if p, s := taskTimes(old, n.kind); !equalTimes(now, n.kind, p, s) {
+			return fmt.Errorf("job %.60q runs at at_s and has other times in the instance", now.ID)
+		}
+	}
+	out.progress.ElapsedUs = rb.at - began
 	return nil
+}
+
+func equalTimes(j *hare.Job, kind string, compute, sync int64) bool {
+	p, s := taskTimes(j, kind)
+	return p == compute && s == sync
 }
 
 // need is a GPU that started work holds for a time.
 type need struct {
 	node, number int
+	kind         string
+	began        int64 // when the started round of a gang, or a rigid job, began; before 0 for work that ran at 0
 	span
 }
 
-// needs returns the GPUs that the started round r, which ends at end, still needs, and
-// the names of those that the instance does not offer for that time.
-func (rb *remainderBuilder) needs(j *hare.Job, entries []laneEntry, r, end int64) (needs []need, missing []string) {
+// needs returns the GPUs that the started round r, which ends at end, still needs, and the
+// names of those that the instance does not offer for that time. Where nodes matter, these
+// are also the GPUs of tasks of a relaxed round that have not started.
+func (rb *remainderBuilder) needs(old, now *hare.Job, at standing, entries []laneEntry, r, end int64) (needs []need,
+	missing []string) {
+	add := func(gpu, of string, began int64, hold span) {
+		node, number, kind, ok := rb.nodes.find(&rb.whole.Cluster, gpu)
+		if ok && kind == of && (!rb.placed || allows(now, &rb.whole.Cluster.Nodes[node])) &&
+			slices.ContainsFunc(openTimes(&rb.whole.Cluster.Nodes[node], number), func(w hare.Window) bool {
+				return w.StartUs <= hold.from && hold.to <= w.EndUs
+			}) {
+			needs = append(needs, need{node, number, kind, began, hold})
+		} else {
+			missing = append(missing, gpu)
+		}
+	}
+	if r < at.first {
+		nodes := newDirectory(&rb.before.Cluster)
+		for _, gpu := range old.Progress.GPUs {
+			_, _, kind, _ := nodes.find(&rb.before.Cluster, gpu)
+			add(gpu, kind, -old.Progress.ElapsedUs, span{rb.at, end})
+		}
+		return needs, missing
+	}
+	first := int64(hare.Forever)
+	for x := range entries {
+		first = min(first, entries[x].StartUs)
+	}
 	for x := range entries {
 		s := &entries[x]
 		if !s.hasRound(r) {
 			continue
 		}
-		hold := span{max(rb.at, s.roundStart(r)), end}
-		switch j.Sync {
+		began := s.roundStart(r)
+		hold := span{max(rb.at, began), end}
+		switch j := old; j.Sync {
 		case hare.Relaxed:
 			compute, _ := taskTimes(j, s.kind)
 			hold.to = s.roundStart(r) + s.Tasks*compute
+			if rb.placed && began >= rb.at {
+				missing = append(missing, s.gpu)
+				continue
+			}
 		case hare.Rigid:
+			began = first
 			hold.from = rb.at // all rounds until then are one block
 		}
 		if hold.to <= hold.from {
 			continue // the task has left the GPU, and only its synchronisation is left
 		}
-		node, number, kind, ok := rb.nodes.find(&rb.whole.Cluster, s.gpu)
-		open := func() bool {
-			return slices.ContainsFunc(openTimes(&rb.whole.Cluster.Nodes[node], number), func(w hare.Window) bool {
-				return w.StartUs <= hold.from && hold.to <= w.EndUs
-			})
-		}
-		if ok && kind == s.kind && open() {
-			needs = append(needs, need{node, number, hold})
-		} else {
-			missing = append(missing, s.gpu)
-		}
+		add(s.gpu, s.kind, began, hold)
 	}
 	return needs, missing
 }
@@ -253,154 +406,4 @@ func (rb *remainderBuilder) hold(n need) {
 		rb.held[n.node] = of
 	}
 	of[n.number] = append(of[n.number], n.span)
-}
-
-// addRest adds what is left of job i of the whole, which can continue at release.
-func (rb *remainderBuilder) addRest(i int, release int64) {
-	j := rb.whole.Jobs[i]
-	from := max(release, j.ReleaseUs)
-	rb.addToConstant(&j, from)
-	j.ReleaseUs = from - rb.at
-	j.Rounds -= rb.done[i]
-	rb.rest.Jobs = append(rb.rest.Jobs, j)
-}
-
-// addToConstant adds w (t − a) to the constant.
-func (rb *remainderBuilder) addToConstant(j *hare.Job, t int64) {
-	x := times(j.WeightMicro)
-	rb.constant.Add(rb.constant, x.Mul(x, big.NewInt(t-j.ReleaseUs)))
-}
-
-// maxSplit limits GPUs × windows of the nodes that are split, so that a hostile document
-// cannot make a rest that is far larger than the document.
-const maxSplit = 1 << 24
-
-// cluster builds the nodes of the rest.
-func (rb *remainderBuilder) cluster() error {
-	split := 0
-	taken := make(map[string]bool, len(rb.nodes))
-	for name := range rb.nodes {
-		taken[name] = true
-	}
-	for i := range rb.whole.Cluster.Nodes {
-		n := &rb.whole.Cluster.Nodes[i]
-		windows := rb.windowsFromNow(n)
-		if len(windows) == 0 {
-			continue // the node never returns
-		}
-		busy := map[int]int64{}
-		for _, b := range n.Busy {
-			if b.UntilUs > rb.at {
-				busy[b.GPU] = b.UntilUs - rb.at
-			}
-		}
-		later := map[int][]span{}
-		for number, spans := range rb.held[i] {
-			slices.SortFunc(spans, func(a, b span) int { return int(min(1, max(-1, a.from-b.from))) })
-			for _, s := range spans {
-				s.from, s.to = s.from-rb.at, s.to-rb.at
-				if s.from <= busy[number] {
-					busy[number] = max(busy[number], s.to)
-				} else {
-					later[number] = append(later[number], s)
-				}
-			}
-		}
-		if len(later) == 0 {
-			out := hare.Node{Name: n.Name, GPUs: slices.Clone(n.GPUs), Windows: plainWindows(windows)}
-			for number, until := range busy {
-				out.Busy = append(out.Busy, hare.Busy{GPU: number, UntilUs: until})
-			}
-			slices.SortFunc(out.Busy, func(a, b hare.Busy) int { return a.GPU - b.GPU })
-			rb.rest.Cluster.Nodes = append(rb.rest.Cluster.Nodes, out)
-			continue
-		}
-		gpus := 0
-		for _, g := range n.GPUs {
-			gpus += g.Count
-		}
-		if split += gpus * (1 + len(windows)); split > maxSplit {
-			return fmt.Errorf("started work splits nodes into more than %d GPUs and windows, too many to check",
-				maxSplit)
-		}
-		number := 0
-		for _, g := range n.GPUs {
-			for range g.Count {
-				rb.addSplitGPU(n.Name, g.Type, number, cutOut(windows, later[number]), busy[number], taken)
-				number++
-			}
-		}
-	}
-	return nil
-}
-
-// addSplitGPU adds one GPU of a split node as a node of its own.
-func (rb *remainderBuilder) addSplitGPU(node, kind string, number int, windows []hare.Window, until int64,
-	taken map[string]bool) {
-	if len(windows) == 0 {
-		return
-	}
-	name := node + "." + strconv.Itoa(number)
-	for taken[name] {
-		name += "'"
-	}
-	taken[name] = true
-	out := hare.Node{Name: name, GPUs: []hare.TypeCount{{Type: kind, Count: 1}}, Windows: plainWindows(windows)}
-	if until > 0 {
-		out.Busy = []hare.Busy{{GPU: 0, UntilUs: until}}
-	}
-	rb.rest.Cluster.Nodes = append(rb.rest.Cluster.Nodes, out)
-	rb.renamed = append(rb.renamed, hare.RenamedGPU{Rest: name + "/0", Whole: node + "/" + strconv.Itoa(number)})
-}
-
-// windowsFromNow returns the windows of a node on the clock of the rest, explicit.
-func (rb *remainderBuilder) windowsFromNow(n *hare.Node) []hare.Window {
-	if n.Windows == nil {
-		return []hare.Window{{StartUs: 0, EndUs: hare.Forever}}
-	}
-	var out []hare.Window
-	for _, w := range n.Windows {
-		if w.EndUs <= rb.at {
-			continue
-		}
-		w.StartUs = max(0, w.StartUs-rb.at)
-		if w.EndUs != hare.Forever {
-			w.EndUs -= rb.at
-		}
-		out = append(out, w)
-	}
-	return out
-}
-
-// plainWindows returns nil for windows that are always open.
-func plainWindows(windows []hare.Window) []hare.Window {
-	if len(windows) == 1 && windows[0] == (hare.Window{StartUs: 0, EndUs: hare.Forever}) {
-		return nil
-	}
-	return slices.Clone(windows)
-}
-
-// cutOut returns the windows without the spans; both are in order and disjoint. It takes
-// O(windows + spans).
-func cutOut(windows []hare.Window, spans []span) []hare.Window {
-	var out []hare.Window
-	for _, w := range windows {
-		for len(spans) > 0 && spans[0].to <= w.StartUs {
-			spans = spans[1:]
-		}
-		from := w.StartUs
-		for _, s := range spans {
-			if s.from >= w.EndUs {
-				break
-			}
-			if from < s.from {
-				out = append(out, hare.Window{StartUs: from, EndUs: s.from})
-			}
-			from = max(from, s.to)
-		}
-		if from < w.EndUs {
-			out = append(out, hare.Window{StartUs: from, EndUs: w.EndUs})
-		}
-	}
-	return out
 }

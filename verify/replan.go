@@ -34,13 +34,11 @@ func CheckReplan(inst *hare.Instance, res *hare.Result, prev *Previous) *Report 
 // checkReplan checks a result with a replan object.
 func checkReplan(inst *hare.Instance, sha string, res *hare.Result, prev *Previous, proof *Proof) *Report {
 	r := &Report{}
-	if nodesMatter(inst) || prev != nil && prev.Instance != nil && nodesMatter(prev.Instance) {
-		const detail = "plans for the rest of an earlier plan are not supported by the verifier in this version where " +
-			"nodes matter to the instance"
-		r.fault(Fault{Constraint: CodeInstance, Detail: detail})
-		return r
+	instances := []*hare.Instance{inst}
+	if prev != nil && prev.Instance != nil {
+		instances = append(instances, prev.Instance)
 	}
-	for _, of := range instancesOf(inst, prev) {
+	for _, of := range instances {
 		if rule := unplannedRule(of); rule != "" {
 			r.fault(Fault{Constraint: CodeInstance, Detail: "plans for the rest of an earlier plan are not supported by the " +
 				"verifier in this version for instances with " + rule})
@@ -86,14 +84,6 @@ func checkReplan(inst *hare.Instance, sha string, res *hare.Result, prev *Previo
 		plain.Note += "; what had started is as replan.schedule says"
 	}
 	return plain
-}
-
-// instancesOf returns the instance and that of the previous result, if it is another.
-func instancesOf(inst *hare.Instance, prev *Previous) []*hare.Instance {
-	if prev == nil || prev.Instance == nil {
-		return []*hare.Instance{inst}
-	}
-	return []*hare.Instance{inst, prev.Instance}
 }
 
 // replanCheck compares a replan object with the remainder that the verifier derives.
@@ -179,8 +169,8 @@ func (rc *replanCheck) compare(left *remainder, previous bool) {
 	case says.Constant.Big().Cmp(left.constant) != 0:
 		rc.refuse(CodeValue, "replan.constant is %s, not %s", inSeconds(left.constant), says.Constant)
 	}
-	rc.sum("whole_value", stated.WholeValue, rc.res.Value, left.constant)
-	rc.sum("whole_bound", stated.WholeBound, rc.res.Bound, left.constant)
+	rc.sum("whole_value", stated.WholeValue, rc.res.Value, left)
+	rc.sum("whole_bound", stated.WholeBound, rc.res.Bound, left)
 	if kept, gain := says.KeptValue, stated.Gain; gain != nil &&
 		(kept == nil || rc.res.Value == nil || !isSum(kept, rc.res.Value, gain.Big())) {
 		rc.refuse(CodeValue, "replan.gain is not kept_value less value")
@@ -207,12 +197,26 @@ func (rc *replanCheck) compare(left *remainder, previous bool) {
 	}
 }
 
-// sum checks that a field of the replan object equals one of the result's fields plus
-// the constant.
-func (rc *replanCheck) sum(name string, stated, part *hare.Amount, constant *big.Int) {
-	if stated != nil && (part == nil || !isSum(stated, part, constant)) {
-		rc.refuse(CodeValue, "replan.%s is not %s plus replan.constant", name, strings.TrimPrefix(name, "whole_"))
+// sum checks that a field of the replan object is what the whole costs: one of the result's
+// fields plus the constant. A makespan is at least the end of all work that had started.
+func (rc *replanCheck) sum(name string, stated, part *hare.Amount, left *remainder) {
+	if stated == nil {
+		return
 	}
+	if part != nil {
+		whole := new(big.Int).Add(part.Big(), left.constant)
+		if left.rest.Objective == hare.ObjectiveMakespan {
+			for _, w := range left.started {
+				if end := new(big.Int).Mul(big.NewInt(1e6), big.NewInt(w.UntilUs)); end.Cmp(whole) > 0 {
+					whole = end
+				}
+			}
+		}
+		if whole.Cmp(stated.Big()) == 0 {
+			return
+		}
+	}
+	rc.refuse(CodeValue, "replan.%s is not %s plus replan.constant", name, strings.TrimPrefix(name, "whole_"))
 }
 
 // isSum says whether sum is a + b, where b is in 1e-12.
@@ -267,7 +271,7 @@ func (rc *replanCheck) sameSchedule(left *remainder) {
 			gpu = name
 		}
 		i := index[job]
-		e.Round += left.done[i]
+		e.Round += left.shift[i]
 		e.StartUs += left.at
 		planned = append(planned, laneEntry{gpu: gpu, job: i, Entry: e})
 	})

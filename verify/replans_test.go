@@ -224,6 +224,9 @@ var forgeries = []forgery{
 				return false
 			}
 			l, y := last(p.Whole)
+			if l == nil {
+				return false
+			}
 			l.StartUs[y] += longAfter
 			value, _, faults := verify.ScheduleValue(x.inst, p.Whole)
 			if len(faults) > 0 {
@@ -239,6 +242,9 @@ var forgeries = []forgery{
 			return false
 		}
 		l, y := last(res.Replan.Whole)
+		if l == nil {
+			return false
+		}
 		l.StartUs[y] += longAfter
 		return true
 	}},

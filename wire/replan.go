@@ -36,15 +36,16 @@ var replanTable = NewTable("Replan",
 				if v.of.Value == nil {
 					return a, false
 				}
-				return v.of.Value.Add(v.Constant), true
+				return v.WholeCost(v.of.Objective, *v.of.Value), true
 			}).
-			About("whole_value is value + constant, whole_bound bound + constant."),
+			About("whole_value is value + constant, whole_bound bound + constant; under makespan also at least each "+
+				"until_s of started."),
 		derivedAmount("whole_bound", func(v *replanDoc) **hare.Amount { return &v.Stated.WholeBound },
 			func(v *replanDoc) (a hare.Amount, ok bool) {
 				if v.of.Bound == nil {
 					return a, false
 				}
-				return v.of.Bound.Add(v.Constant), true
+				return v.WholeCost(v.of.Objective, *v.of.Bound), true
 			}),
 		derivedAmount("kept_value", func(v *replanDoc) **hare.Amount { return &v.KeptValue },
 			func(v *replanDoc) (a hare.Amount, ok bool) {

@@ -115,7 +115,7 @@ func printReplan(w io.Writer, res *hare.Result) {
 	}
 	if res.Value != nil && res.Bound != nil {
 		fmt.Fprintf(w, "Of the whole instance: value %.1f, bound %.1f, of which %.1f no plan can change.\n",
-			res.Value.Add(p.Constant).Float(), res.Bound.Add(p.Constant).Float(), p.Constant.Float())
+			p.WholeCost(res.Objective, *res.Value).Float(), p.WholeCost(res.Objective, *res.Bound).Float(), p.Constant.Float())
 	}
 	if p.WholeMissing != "" {
 		fmt.Fprintf(w, "There is no schedule of the whole instance: %s.\n", p.WholeMissing)
@@ -142,7 +142,7 @@ func wholePlan(inst *hare.Instance, res *hare.Result) (*hare.Instance, *hare.Res
 		return p.Rest, res
 	}
 	whole := *res
-	value := res.Value.Add(p.Constant)
+	value := p.WholeCost(res.Objective, *res.Value)
 	whole.Schedule, whole.Jobs, whole.Metrics, whole.Certificate, whole.Replan = p.Whole, nil, nil, nil, nil
 	// The bound holds for plans that keep the started work, so it is no bound on the
 	// whole.
