@@ -3223,7 +3223,8 @@ def verify_replan(inst, res, previous, before):
     nothing = faults, None, None, None
     for x in (inst, before):
         if x is not None and any(not j.plain(len(x.levels) - 1) for j in x.jobs):
-            detail = "plans for the rest of an earlier one are not supported yet with levels, setups, shapes and durations"
+            detail = ("plans for the rest of an earlier one are not supported yet with levels, setups, shapes and "
+                      "durations")
             faults.add("instance", detail)
             return nothing
     if p.sha256 != inst.sha256():
