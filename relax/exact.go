@@ -48,7 +48,7 @@ func (e *evaluator) exactBound(ctx context.Context, grid []int64, nanos [][]int6
 		o.setPrices(pi, version)
 		fluids[c], gains[c] = new(big.Rat), new(big.Rat)
 		for i := lo; i < hi && ctx.Err() == nil; i++ {
-			x := exactJob{o: o, j: &e.pr.jobs[i], mj: &e.pr.specs[i], rows: rows, nanos: paid, grid: grid,
+			x := exactJob{pr: e.pr, at: i, o: o, j: &e.pr.jobs[i], mj: &e.pr.specs[i], rows: rows, nanos: paid, grid: grid,
 				path: e.pr.pathUs[i]}
 			phi := x.least()
 			more := e.stepPhi(i, phi, o)
@@ -131,6 +131,8 @@ func product[T int64 | *big.Int](a, b int64, c T) *big.Int {
 
 // exactJob evaluates φ of one job.
 type exactJob struct {
+	pr    *problem
+	at    int // the index of the job
 	o     *oracle
 	j     *job
 	mj    *hare.ModelJob
@@ -149,7 +151,12 @@ type candidate struct {
 
 func (ej *exactJob) least() *big.Rat {
 	var ans answer
-	if ej.j.sync == hare.Rigid {
+	switch {
+	case ej.j.shapes != nil:
+		return ej.leastShape()
+	case ej.j.pathOnly:
+		return new(big.Rat).SetInt(ej.cost(ej.path))
+	case ej.j.sync == hare.Rigid:
 		return ej.leastRigid(&ans)
 	}
 	ej.o.solve(ej.j, &ans, false)
@@ -162,8 +169,21 @@ func (ej *exactJob) least() *big.Rat {
 	}
 	// A multiplier that cancellation has spoilt may prove less than the path does.
 	path := new(big.Rat).SetInt(ej.cost(ej.path))
-	if best.Cmp(path) < 0 {
+	if best != nil && best.Cmp(path) < 0 {
 		return path
+	}
+	return best
+}
+
+// leastShape is least for a job that keeps its shape.
+func (ej *exactJob) leastShape() *big.Rat {
+	var best *big.Rat
+	for s := range ej.j.shapes {
+		one := *ej
+		one.j = ej.j.inShape(s)
+		if v := one.least(); v != nil && (best == nil || v.Cmp(best) < 0) {
+			best = v
+		}
 	}
 	return best
 }
@@ -199,8 +219,8 @@ func (ej *exactJob) perRound(i int, price, weight int64) *big.Int {
 		p = d
 	}
 	var n *big.Int
-	if g := ej.mj.GPUs; g > 1 && ej.mj.Sync == hare.Relaxed {
-		n = product(ej.mj.Tasks, price, p)
+	if tasks, g, _ := ej.shapeOf(i); g > 1 && ej.mj.Sync == hare.Relaxed {
+		n = product(tasks, price, p)
 		n.Mul(n, big.NewInt(g/ej.rows[ej.j.modes[i].row].gpus)) // tasks · g may not fit
 	} else {
 		n = product(ej.units(i), price, p)
@@ -218,9 +238,28 @@ func (ej *exactJob) price(i int, cell int32) int64 {
 	return ej.nanos[ej.j.modes[i].row][cell]
 }
 
+// counts returns the units that a round does in each mode; nil means one in each.
+func (ej *exactJob) counts() []*big.Int {
+	if ej.mj.Shapes == nil {
+		return nil
+	}
+	counts := make([]*big.Int, len(ej.j.modes))
+	for i := range counts {
+		_, _, u := ej.shapeOf(i)
+		counts[i] = big.NewInt(u)
+	}
+	return counts
+}
+
+// shapeOf returns the tasks of a round in mode i, their GPUs and the units that the round does.
+func (ej *exactJob) shapeOf(i int) (tasks, gpus, counts int64) {
+	return ej.pr.shapeOf(ej.at, &ej.j.modes[i])
+}
+
 // units returns how many times a job pays the price of mode i's row.
 func (ej *exactJob) units(i int) int64 {
-	return ej.mj.Tasks * ej.mj.GPUs / ej.rows[ej.j.modes[i].row].gpus
+	tasks, gpus, _ := ej.shapeOf(i)
+	return tasks * gpus / ej.rows[ej.j.modes[i].row].gpus
 }
 
 // piece returns the dual for the last piece that starts at c.start, at the slope μ where
@@ -233,17 +272,26 @@ func (ej *exactJob) piece(c *candidate) *big.Rat {
 		inCrit = inLast
 	}
 	num := ej.perRound(int(s.to), ej.price(int(s.to), s.tcell), inCrit)
-	den := int64(1)
+	// μ is num/den for each unit; a round of mode i does counts[i] units.
+	counts := ej.counts()
+	bigDen := big.NewInt(1)
+	if counts != nil {
+		bigDen.Set(counts[s.to])
+	}
 	if s.from >= 0 {
 		_, da := ej.modeUs(int(s.from))
 		_, db := ej.modeUs(int(s.to))
 		na := ej.perRound(int(s.from), ej.price(int(s.from), s.fcell), inCrit)
 		num.Mul(num, big.NewInt(da))
 		num.Sub(num, na.Mul(na, big.NewInt(db)))
-		den = da - db
+		bigDen.Mul(bigDen, big.NewInt(da))
+		if counts == nil {
+			bigDen.Sub(bigDen, big.NewInt(db))
+		} else {
+			bigDen.Sub(bigDen, product(1, db, counts[s.from]))
+		}
 	}
-	bigDen := big.NewInt(den)
-	// sums holds Σ over pieces of len·(μ − n)/d for each mode.
+	// sums holds Σ over pieces of len·(μ u − n)/d for each mode.
 	sums := make([]*big.Int, n)
 	for i := range sums {
 		sums[i] = new(big.Int)
@@ -255,7 +303,11 @@ func (ej *exactJob) piece(c *candidate) *big.Rat {
 			_, d := ej.modeUs(i)
 			v := ej.perRound(i, ej.price(i, ej.o.trailing[i][pos[i]].cell), weight)
 			v.Mul(v, bigDen)
-			v.Sub(num, v)
+			if counts == nil {
+				v.Sub(num, v)
+			} else {
+				v.Sub(new(big.Int).Mul(num, counts[i]), v)
+			}
 			if v.Sign() <= 0 {
 				continue
 			}
@@ -282,7 +334,11 @@ func (ej *exactJob) piece(c *candidate) *big.Rat {
 			// An endless piece allows no μ above its least cost of a round.
 			for i := range n {
 				lim := ej.perRound(i, 0, inLast)
-				if lim.Mul(lim, bigDen).Cmp(num) < 0 {
+				lim.Mul(lim, bigDen)
+				if counts != nil {
+					lim.Div(lim, counts[i])
+				}
+				if lim.Cmp(num) < 0 {
 					num.Set(lim)
 				}
 			}
@@ -368,7 +424,7 @@ func (ej *exactJob) leastRigid(ans *answer) *big.Rat {
 		all := ej.o.pi.cum[md.row]
 		limit := ans.phi + exactMargin*(ans.phi+md.held*all[len(all)-1]) + 1
 		_, d := ej.modeUs(i)
-		length := ej.mj.Rounds * d
+		length := int64(ej.j.rounds) * d
 		row := ej.nanos[ej.j.modes[i].row]
 		ej.o.starts(ej.j, i, limit, func(start, cost float64) bool {
 			if cost > limit {
@@ -386,6 +442,9 @@ func (ej *exactJob) leastRigid(ans *answer) *big.Rat {
 			}
 			return true
 		})
+	}
+	if best == nil {
+		return nil
 	}
 	return new(big.Rat).SetInt(best)
 }

@@ -21,7 +21,7 @@ func (pr *problem) horizon() (guess, longest float64) {
 		last = max(last, j.path)
 		speed := 0.0 // in rounds per microsecond on the whole cluster
 		for _, md := range j.modes {
-			speed += peak[md.kind] / (md.held * md.d)
+			speed += peak[md.kind] / (md.held * md.each)
 		}
 		work += j.rounds / speed
 	}

@@ -130,7 +130,7 @@ func (ma *makespanAscent) setEnd(end float64) {
 	ma.end = end
 	jobs := ma.ev.pr.jobs
 	for i := range jobs {
-		jobs[i].until = end
+		jobs[i].until = end // inShape passes it on
 	}
 }
 
@@ -198,9 +198,9 @@ func (pr *problem) speed(k int) float64 {
 	for i := range pr.jobs {
 		least, here := math.Inf(1), math.Inf(1)
 		for _, md := range pr.jobs[i].modes {
-			least = min(least, md.held*md.d)
+			least = min(least, md.held*md.each)
 			if md.kind == k {
-				here = min(here, md.held*md.d)
+				here = min(here, md.held*md.each)
 			}
 		}
 		if !math.IsInf(here, 1) {
@@ -221,7 +221,7 @@ func (pr *problem) areaTime() float64 {
 	for i := range pr.jobs {
 		least := math.Inf(1)
 		for _, md := range pr.jobs[i].modes {
-			least = min(least, md.held*md.d*speeds[md.kind])
+			least = min(least, md.held*md.each*speeds[md.kind])
 		}
 		work += least * pr.jobs[i].rounds
 	}

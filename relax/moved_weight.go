@@ -15,7 +15,7 @@ import (
 type edge struct {
 	job, before int // the indices in specs; before is topologically earlier
 	gain        float64
-	gainUs      int64 // lag + ℓ
+	gainUs      int64 // lag + σ + ℓ
 	scale       float64
 }
 
@@ -39,7 +39,7 @@ func (pr *problem) addEdges() {
 		if i < 0 {
 			continue
 		}
-		least := pr.pathUs[i] - pr.specs[i].ReleaseUs
+		least := pr.pathUs[i] - pr.specs[i].ReleaseUs + pr.setup(x)
 		for _, p := range pr.specs[i].After {
 			if before := at[p.Job]; before >= 0 {
 				gain := p.LagUs + least

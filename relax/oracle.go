@@ -79,11 +79,33 @@ type oracle struct {
 // are valid until the next call.
 func (o *oracle) solve(j *job, ans *answer, wantUse bool) {
 	ans.uses, ans.progress = ans.uses[:0], ans.progress[:0]
+	if j.shapes != nil {
+		o.eachShape(j, ans, wantUse)
+		return
+	}
+	if j.pathOnly {
+		ans.phi, ans.end, ans.slope, ans.scale = j.cost(j.path), j.path, 0, 0
+		return
+	}
 	if j.sync == hare.Rigid {
 		o.rigid(j, ans, wantUse)
 		return
 	}
 	o.fluid(j, ans, wantUse)
+}
+
+// eachShape is solve for the best of the shapes of a job that keeps its shape.
+func (o *oracle) eachShape(j *job, ans *answer, wantUse bool) {
+	best, at := math.Inf(1), 0
+	for s := range j.shapes {
+		ans.cutoff = 0 // the last answer may be for another shape
+		if o.solve(j.inShape(s), ans, false); ans.phi < best {
+			best, at = ans.phi, s
+		}
+	}
+	ans.cutoff = 0
+	o.solve(j.inShape(at), ans, wantUse)
+	ans.cutoff = 0
 }
 
 // setPrices sets the prices; version tells them from those before.

@@ -54,22 +54,27 @@ func (pr *problem) splitModes() {
 	rows := map[compositeKey]int{}
 	for i := range pr.jobs {
 		mj, j := &pr.specs[i], &pr.jobs[i]
-		times := int64(1)
-		if mj.Sync != hare.Relaxed && !mj.Mix {
-			times = mj.Tasks
-		}
 		var quotas [][]int
 		if len(mj.Quotas) > 0 {
 			quotas = pr.quotaPools(i)
 		}
 		var split []mode
 		for _, md := range j.modes {
-			key := roomKeyOf(mj, md.kind)
+			in := mj
+			if mj.Shapes != nil {
+				shaped := mj.InShape(int(md.shape))
+				in = &shaped
+			}
+			times := int64(1)
+			if mj.Sync != hare.Relaxed && !mj.Mix {
+				times = in.Tasks
+			}
+			key := roomKeyOf(in, md.kind)
 			where, ok := usable[key]
 			if !ok {
 				for c := range classes[md.kind] {
 					if slices.ContainsFunc(classes[md.kind][c].kinds, func(n int) bool {
-						return hare.MostRoom(m.KindRoom(&m.Kinds[n], mj, md.kind)) > 0
+						return hare.MostRoom(m.KindRoom(&m.Kinds[n], in, md.kind)) > 0
 					}) {
 						where = append(where, c)
 					}
@@ -77,7 +82,7 @@ func (pr *problem) splitModes() {
 				usable[key] = where
 			}
 			for _, c := range where {
-				key := compositeKey{top: md.top, class: c, level: int(md.level), tasks: times, gpus: mj.GPUs}
+				key := compositeKey{top: md.top, class: c, level: int(md.level), tasks: times, gpus: in.GPUs}
 				if cpus {
 					key.cpus = mj.CPUMilli
 				}
@@ -93,7 +98,7 @@ func (pr *problem) splitModes() {
 					rows[key] = at
 					composite := pr.newComposite(i, &md, times, classes[md.kind][c].pools)
 					if quotas != nil {
-						pr.addQuotaTerms(&composite, i, quotas[md.kind])
+						pr.addQuotaTerms(&composite, i, &md, quotas[md.kind])
 					}
 					ps.composites = append(ps.composites, composite)
 				}
@@ -114,10 +119,10 @@ func (pr *problem) prices(resource hare.PoolResource) bool {
 
 // newComposite returns what job i pays for times tasks in a mode in the given pools.
 func (pr *problem) newComposite(i int, md *mode, times int64, in []int) composite {
-	c := composite{top: md.top, gpus: times * pr.specs[i].GPUs}
+	c := composite{top: md.top, gpus: times * pr.need(i, md, hare.PoolGPUs)}
 	for _, at := range in {
 		p := &pr.pools.list[at]
-		need := pr.need(i, p.resource)
+		need := pr.need(i, md, p.resource)
 		if p.resource == hare.PoolGPUs && len(p.sizes) > 0 {
 			if unit := pr.unitIn(p, i, md); unit != need {
 				s, _ := slices.BinarySearch(p.sizes, unit)
@@ -242,10 +247,10 @@ func (pr *problem) limits() (top, inPools []int64) {
 	for i := range pr.jobs {
 		mj := &pr.specs[i]
 		for _, md := range pr.jobs[i].modes {
-			gpus, tasks := pr.rows[md.top].gpus, mj.Tasks
-			units := mj.GPUs
+			gpus := pr.rows[md.top].gpus
+			tasks, units, _ := pr.shapeOf(i, &md)
 			if mj.Sync != hare.Relaxed && !mj.Mix {
-				units, tasks = mj.GPUs*mj.Tasks, 1
+				units, tasks = units*tasks, 1
 			}
 			lower(&top[md.top], max(1, units/gpus), tasks)
 			if len(ps.composites) > 0 {

@@ -37,9 +37,10 @@ type pool struct {
 // whole gang where one domain of the pool holds it, else a task.
 func (pr *problem) unitIn(p *pool, i int, md *mode) int64 {
 	if int(md.level) > p.level {
-		return pr.specs[i].GPUs
+		_, gpus, _ := pr.shapeOf(i, md)
+		return gpus
 	}
-	return pr.unitGPUs(i)
+	return pr.unitGPUs(i, md)
 }
 
 // domain stands for count domains with the same capacity.
@@ -118,6 +119,7 @@ func (pr *problem) addPools() {
 	}
 	pr.splitModes()
 	pr.shareTrailing()
+	pr.setShapes()
 }
 
 // gpusOfKind returns the GPUs of type k of a kind of nodes over time; nil means none.
@@ -227,13 +229,14 @@ func (pr *problem) addDomainPool(k, level int) {
 
 // load returns the GPU-time of jobs that include wants on type k over the GPUs of peak, if each
 // job spreads over its types evenly.
-func (pr *problem) load(k int, peak float64, include func(i int) float64) float64 {
+func (pr *problem) load(k int, peak float64, include func(i int, md *mode) float64) float64 {
 	sum := 0.0
 	for i := range pr.jobs {
 		j := &pr.jobs[i]
 		for m := range j.modes {
 			if j.modes[m].kind == k {
-				sum += include(i) * j.tasks * j.rounds * j.modes[m].d / float64(len(j.modes))
+				tasks, _, _ := pr.shapeOf(i, &j.modes[m])
+				sum += include(i, &j.modes[m]) * float64(tasks) * j.rounds * j.modes[m].each / float64(len(j.modes))
 			}
 		}
 	}
@@ -278,12 +281,12 @@ func (pr *problem) addSetPools() {
 				continue
 			}
 			p.domains = []domain{{steps, 1}}
-			gpus := func(i int) float64 { return float64(pr.specs[i].GPUs) }
-			load := pr.load(k, float64(peak), func(i int) float64 {
+			gpus := pr.gpusIn
+			load := pr.load(k, float64(peak), func(i int, md *mode) float64 {
 				if pr.specs[i].Set != s {
 					return 0
 				}
-				return gpus(i)
+				return gpus(i, md)
 			})
 			if load > minPoolLoad*pr.load(k, float64(all), gpus) {
 				found = append(found, choice{p, load})
@@ -351,9 +354,9 @@ func (pr *problem) addResourcePool(k int, resource hare.PoolResource) {
 	if peak == 0 || gpus == 0 {
 		return
 	}
-	wants := pr.load(k, float64(peak), func(i int) float64 { return float64(pr.need(i, resource)) })
+	wants := pr.load(k, float64(peak), func(i int, md *mode) float64 { return float64(pr.need(i, md, resource)) })
 	if wants == 0 ||
-		wants < minPoolLoad*pr.load(k, float64(gpus), func(i int) float64 { return float64(pr.specs[i].GPUs) }) {
+		wants < minPoolLoad*pr.load(k, float64(gpus), pr.gpusIn) {
 		return
 	}
 	p.domains = []domain{{steps, 1}}
@@ -363,14 +366,21 @@ func (pr *problem) addResourcePool(k int, resource hare.PoolResource) {
 	pr.pools.list = append(pr.pools.list, p)
 }
 
-// need returns the units of a resource that a task of job i holds.
-func (pr *problem) need(i int, resource hare.PoolResource) int64 {
+// gpusIn returns the GPUs of a task of job i in a mode.
+func (pr *problem) gpusIn(i int, md *mode) float64 {
+	_, gpus, _ := pr.shapeOf(i, md)
+	return float64(gpus)
+}
+
+// need returns the units of a resource that a task of job i holds in a mode.
+func (pr *problem) need(i int, md *mode, resource hare.PoolResource) int64 {
 	switch mj := &pr.specs[i]; resource {
 	case hare.PoolCPUs:
 		return mj.CPUMilli
 	case hare.PoolMemory:
 		return mj.MemoryMiB
 	default:
-		return mj.GPUs
+		_, gpus, _ := pr.shapeOf(i, md)
+		return gpus
 	}
 }

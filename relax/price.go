@@ -43,7 +43,7 @@ func (pr *problem) guessPrices(grid []float64) *prices {
 			for _, md := range j.modes {
 				if md.kind == k {
 					weight += j.w + j.late
-					held += md.held * md.d * j.rounds
+					held += md.held * md.each * j.rounds
 				}
 			}
 		}

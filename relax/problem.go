@@ -26,11 +26,13 @@ type mode struct {
 	kind int // the index in Model.Types
 	// level is that of which one domain holds a round; anyLevel if levels do not matter.
 	level int16
+	shape int16   // the index in ModelJob.Shapes
+	each  float64 // the time of one unit: d, or d/u where a round does u units
 	top   int     // the row of the prices of types and sizes
 	row   int     // the row of the oracle's prices, which is top without pools
 	p, d  float64 // the compute time and the compute + sync time of one task
 	s     float64
-	rate  float64 // 1/d, in rounds per microsecond
+	rate  float64 // 1/each, in units per microsecond
 	// trailingID numbers the trailing minima that jobs with the same row, synchronisation
 	// and release share; −1 means that no other job shares it.
 	trailingID int
@@ -49,6 +51,10 @@ type job struct {
 	rounds float64 // that are left
 	tasks  float64
 	modes  []mode // sorted by rate, slowest first
+	// shapes are the job in each of its shapes, if all rounds must have the same; its modes are
+	// then those of all shapes. pathOnly says that the job is bounded by its path alone.
+	shapes   []job
+	pathOnly bool
 	// perRate[(a+1)·n+b] is the time in mode b instead of mode a (−1: idle) that does one
 	// round more, of n modes; 0 if b is no faster.
 	perRate []float64
@@ -73,6 +79,7 @@ type problem struct {
 	marks         []float64      // times that are points of each grid
 	edges         []edge         // along which weight may move
 	ownWeight     []int64        // of specs in the instance, where there are edges
+	setupUs       []int64        // σ by job of the model; nil where all are 0
 	rooms         roomCache      // where nodes matter
 	infeasible    error          // says which job can never run
 }
@@ -105,14 +112,19 @@ func newProblem(m *hare.Model, beta float64) (pr *problem, ok bool) {
 		if j.late > 0 {
 			j.due = float64(mj.DeadlineUs)
 		}
-		gpus := j.tasks * float64(mj.GPUs)
+		gpus, counts := j.tasks*float64(mj.GPUs), 1.0
 		for _, md := range modes {
+			if mj.Shapes != nil {
+				s := &mj.Shapes[md.shape]
+				gpus, counts = float64(s.Tasks*s.GPUs), float64(s.Counts)
+			}
 			p, s := float64(md.ComputeUs), float64(md.SyncUs)
 			if mj.Sync == hare.Relaxed {
 				p, s = p+beta*s, (1-beta)*s
 			}
-			f := mode{kind: md.Type, level: int16(md.level), top: md.Type,
-				row: md.Type, p: p, s: s, d: p + s, rate: 1 / (p + s), held: gpus}
+			f := mode{kind: md.Type, level: int16(md.level), shape: int16(md.shape), top: md.Type, row: md.Type,
+				p: p, s: s, d: p + s, each: (p + s) / counts, held: gpus}
+			f.rate = 1 / f.each
 			if mj.Sync == hare.Relaxed {
 				f.held = gpus * p / f.d
 			}
@@ -138,7 +150,57 @@ func newProblem(m *hare.Model, beta float64) (pr *problem, ok bool) {
 	}
 	pr.addRows()
 	pr.shareTrailing()
+	pr.setShapes()
 	return pr, true
+}
+
+// shapeOf returns the tasks K of a round of job i in a mode, their GPUs g and the units u that the
+// round does.
+func (pr *problem) shapeOf(i int, md *mode) (tasks, gpus, counts int64) {
+	mj := &pr.specs[i]
+	if mj.Shapes == nil {
+		return mj.Tasks, mj.GPUs, 1
+	}
+	s := &mj.Shapes[md.shape]
+	return s.Tasks, s.GPUs, s.Counts
+}
+
+// maxModes limits the modes of a job that are mixed, for each pair of which a number is kept.
+const maxModes = 512
+
+// setShapes splits the modes of jobs that keep their shape by shapes.
+func (pr *problem) setShapes() {
+	for i := range pr.jobs {
+		mj, j := &pr.specs[i], &pr.jobs[i]
+		if mj.Shapes == nil || mj.Reshape {
+			continue
+		}
+		j.shapes = nil
+		for s := range mj.Shapes {
+			one := *j
+			one.modes, one.shapes, one.pathOnly = nil, nil, false
+			for _, md := range j.modes {
+				if int(md.shape) == s {
+					one.modes = append(one.modes, md)
+				}
+			}
+			if len(one.modes) == 0 {
+				continue
+			}
+			if one.sync == hare.Rigid {
+				one.rounds = float64(mj.Shapes[s].RoundsFor(mj.Rounds))
+			}
+			one.setPerRate()
+			j.shapes = append(j.shapes, one)
+		}
+	}
+}
+
+// inShape returns the job in its shape number s, with the weight and the end of the job now.
+func (j *job) inShape(s int) *job {
+	one := &j.shapes[s]
+	one.w, one.until = j.w, j.until
+	return one
 }
 
 // maxSharedTrailing limits the memory for shared trailing minima, which take some 2 KB
@@ -201,9 +263,12 @@ func (j *job) weightFrom(t float64) float64 {
 // setPerRate computes perRate.
 func (j *job) setPerRate() {
 	n := len(j.modes)
+	if j.pathOnly = n > maxModes; j.pathOnly {
+		return
+	}
 	j.perRate = make([]float64, (n+1)*n)
 	for b := range j.modes {
-		j.perRate[b] = j.modes[b].d
+		j.perRate[b] = j.modes[b].each
 		for a := range b {
 			if more := j.modes[b].rate - j.modes[a].rate; more > 0 {
 				j.perRate[(a+1)*n+b] = 1 / more

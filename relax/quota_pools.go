@@ -39,12 +39,12 @@ func (pr *problem) addQuotaPools() {
 	for i := range pr.jobs {
 		j, spec := &pr.jobs[i], &pr.specs[i]
 		for _, md := range j.modes {
-			want := md.held * md.d * j.rounds / float64(len(j.modes))
+			want := md.held * md.each * j.rounds / float64(len(j.modes))
 			all[md.kind] += want
 			for _, q := range spec.Quotas {
 				if m.Quotas[q].Types[md.kind] {
 					choices[q].load += want
-					choices[q].sizes = append(choices[q].sizes, pr.unitGPUs(i))
+					choices[q].sizes = append(choices[q].sizes, pr.unitGPUs(i, &md))
 				}
 			}
 		}
@@ -128,8 +128,8 @@ func (pr *problem) quotaPools(i int) [][]int {
 
 // addQuotaTerms adds to a composite what job i pays in pools of quotas: for its whole gang, or
 // for one task.
-func (pr *problem) addQuotaTerms(c *composite, i int, in []int) {
-	unit := pr.unitGPUs(i)
+func (pr *problem) addQuotaTerms(c *composite, i int, md *mode, in []int) {
+	unit := pr.unitGPUs(i, md)
 	for _, at := range in {
 		p := &pr.pools.list[at]
 		if s, ok := slices.BinarySearch(p.sizes, unit); ok {
@@ -170,7 +170,7 @@ func (pr *problem) prohibited(grid []float64) [][]float64 {
 		for _, md := range j.modes {
 			for g, x := range out[md.row] {
 				if x != 0 {
-					price := (j.w + j.late) * (grid[len(grid)-1] + j.a + j.rounds*j.modes[0].d) / (md.held * md.d)
+					price := (j.w + j.late) * (grid[len(grid)-1] + j.a + j.rounds*j.modes[0].each) / (md.held * md.each)
 					out[md.row][g] = max(x, price)
 				}
 			}

@@ -32,7 +32,8 @@ func decodeInstance(t *testing.T, document []byte) *hare.Instance {
 
 // Bounds of the examples are at most their optima, and the simple ones are known.
 func TestBoundsOfRealClusters(t *testing.T) {
-	for _, name := range []string{"running", "quota", "after", "deadlines", "makespan"} {
+	for _, name := range []string{"running", "quota", "after", "deadlines", "makespan", "spread",
+		"shapes", "switch", "return", "together"} {
 		t.Run(name, func(t *testing.T) {
 			text, err := os.ReadFile(filepath.Join("..", "verify", "testdata", "real", name+".json"))
 			if err != nil {
@@ -54,8 +55,12 @@ func TestBoundsOfRealClusters(t *testing.T) {
 				}
 				return rel.Bound.Float()
 			}
-			if path, _ := ex.CriticalPath.Float64(); bound(hare.MethodCriticalPath) != path {
-				t.Errorf("critical path %v, want %v", bound(hare.MethodCriticalPath), path)
+			path, _ := ex.CriticalPath.Float64()
+			if name == "shapes" {
+				path-- // the example rounds 7.5 s of a job of weight 2 up to whole seconds
+			}
+			if b := bound(hare.MethodCriticalPath); b != path {
+				t.Errorf("critical path %v, want %v", b, path)
 			}
 			if machine, _ := json.Number(ex.Machine).Float64(); ex.Machine != "" {
 				if b := bound(hare.MethodMachine); b < machine || b >= machine+1e-6 {

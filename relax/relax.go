@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"math/big"
+	"slices"
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/internal/lp"
@@ -141,6 +142,10 @@ func Run(ctx context.Context, m *hare.Model, cfg Config) (*hare.Relaxation, erro
 		if m.Instance.Objective != hare.ObjectiveWeightedJCT {
 			return nil, fmt.Errorf("relax: %s does not go by the objective %s: use %s", cfg.Method,
 				m.Instance.Objective, hare.MethodPrice)
+		}
+		if slices.ContainsFunc(m.Jobs, func(j hare.ModelJob) bool { return j.Shapes != nil }) {
+			return nil, fmt.Errorf("relax: %s does not go by shapes: use %s, %s or %s", cfg.Method, hare.MethodPrice,
+				hare.MethodMachine, hare.MethodCriticalPath)
 		}
 		if m.Placed {
 			return nil, fmt.Errorf("relax: %s does not go by nodes: use %s, %s or %s", cfg.Method, hare.MethodPrice,
@@ -345,7 +350,7 @@ func (pr *problem) polyline(i int, grid []float64, cells [][]float64) []hare.Poi
 		if g+1 < len(grid) {
 			end = grid[g+1]
 		} else {
-			end += j.rounds * j.modes[len(j.modes)-1].d
+			end += j.rounds * j.modes[len(j.modes)-1].each
 		}
 		if last := &points[len(points)-1]; start > last.TimeUs {
 			points = append(points, hare.Point{TimeUs: start, Rounds: last.Rounds})

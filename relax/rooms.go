@@ -49,6 +49,7 @@ type roundMode struct {
 	hare.Mode
 	level int
 	most  int64 // how many tasks may run in the mode at once
+	shape int   // the index in ModelJob.Shapes, and 0 where there are none
 }
 
 // anyLevel is the level of modes where levels do not matter: all nodes are one domain.
@@ -68,7 +69,7 @@ func (rc *roomCache) modes(m *hare.Model, j *hare.ModelJob) (kept []roundMode) {
 			n = min(n, quotaOf(m, j, md.Type)/j.GPUs)
 		}
 		if n > 0 && (j.Sync == hare.Relaxed || j.Mix || n >= j.Tasks) {
-			kept = append(kept, roundMode{md, anyLevel, n})
+			kept = append(kept, roundMode{Mode: md, level: anyLevel, most: n})
 		}
 		if j.Mix {
 			addChanges(changes, steps)
@@ -92,7 +93,7 @@ func (rc *roomCache) levelModes(m *hare.Model, j *hare.ModelJob) (kept []roundMo
 			continue
 		}
 		for _, level := range j.LevelModes(md) {
-			at := roundMode{md, level, rc.levelRoom(m, j, types[x:x+1], level)}
+			at := roundMode{Mode: md, level: level, most: rc.levelRoom(m, j, types[x:x+1], level)}
 			if md.SyncByLevel != nil {
 				at.SyncUs = md.SyncByLevel[level]
 			}
@@ -169,6 +170,10 @@ func stepsOf(changes map[int64]int64) []hare.Step {
 // whyNoRoom says why job i can never run a round, where nodes matter.
 func whyNoRoom(m *hare.Model, i int) string {
 	j, spec := &m.Jobs[i], &m.Instance.Jobs[i]
+	if j.Shapes != nil {
+		first := j.InShape(0)
+		j = &first // one reason is enough
+	}
 	task := fmt.Sprintf("%d GPUs", j.GPUs)
 	if j.CPUMilli > 0 {
 		task += ", " + hare.FormatMillis(j.CPUMilli) + " CPUs"

@@ -69,29 +69,58 @@ func (br *byRatio) Pop() any {
 	return x
 }
 
+// maxScale limits the scale of work. Beyond it, work is rounded down.
+const maxScale = 1 << 20
+
+// commonCounts returns a multiple of the units of all rounds of jobs that may change their shape.
+func (pr *problem) commonCounts() int64 {
+	common := int64(1)
+	for i := range pr.specs {
+		for s := range pr.specs[i].Shapes {
+			u := pr.specs[i].Shapes[s].Counts
+			if !pr.specs[i].Reshape || u > maxScale {
+				continue
+			}
+			if next := common / gcd(common, u) * u; next <= maxScale {
+				common = next
+			}
+		}
+	}
+	return common
+}
+
 // machine serves all jobs on one machine as fast as the whole cluster, preemptively and
 // by greatest w/W among the released jobs. The mean busy times are those of Goemans'
 // relaxation (SODA 1997). The result is exact; it takes O(n log n).
 func (pr *problem) machine(ctx context.Context) (*hare.Relaxation, error) {
 	rel := &hare.Relaxation{Method: hare.MethodMachine, Progress: make([][]hare.Point, len(pr.jobs))}
-	speed := pr.peak()
+	// Work and times are scaled so that work is whole where rounds of several shapes are mixed.
+	scale := pr.commonCounts()
+	speed := pr.peak() * scale
 	jobs := make([]*machineJob, len(pr.jobs))
 	for i := range jobs {
 		mj := &pr.specs[i]
-		least := int64(hare.MaxExact)
 		x := &machineJob{index: i, weight: mj.WeightMicro, sync: hare.MaxExact, twice: new(big.Int)}
 		for _, md := range pr.jobs[i].modes {
 			t := int64(md.d)
 			if mj.Sync == hare.Relaxed {
 				t = int64(md.p)
 			}
-			least, x.sync = min(least, t), min(x.sync, int64(md.s))
+			tasks, gpus, counts := pr.shapeOf(i, &md)
+			work := product(tasks*scale, gpus, t)
+			if mj.Reshape {
+				work.Mul(work, big.NewInt(mj.Rounds)).Div(work, big.NewInt(counts))
+			} else {
+				work.Mul(work, big.NewInt((mj.Rounds+counts-1)/counts))
+			}
+			if x.work == nil || work.Cmp(x.work) < 0 {
+				x.work = work
+			}
+			x.sync = min(x.sync, int64(md.s))
 		}
 		if mj.Sync != hare.Relaxed {
 			x.sync = 0
 		}
-		x.work = product(mj.Tasks, mj.Rounds, least)
-		x.work.Mul(x.work, big.NewInt(mj.GPUs))
 		x.left = new(big.Int).Set(x.work)
 		x.release = product(1, speed, mj.ReleaseUs)
 		jobs[i] = x

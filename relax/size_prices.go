@@ -54,8 +54,9 @@ func (pr *problem) addRows() {
 	}
 	sizes := make([][]int64, len(pr.caps))
 	for i := range pr.jobs {
-		for _, md := range pr.jobs[i].modes {
-			if n := pr.unitGPUs(i); n > 1 {
+		for m := range pr.jobs[i].modes {
+			md := &pr.jobs[i].modes[m]
+			if n := pr.unitGPUs(i, md); n > 1 {
 				sizes[md.kind] = append(sizes[md.kind], n)
 			}
 		}
@@ -78,10 +79,9 @@ func (pr *problem) addRows() {
 		return
 	}
 	for i := range pr.jobs {
-		n := pr.unitGPUs(i)
 		for m := range pr.jobs[i].modes {
 			md := &pr.jobs[i].modes[m]
-			if r, ok := at[row{md.kind, n}]; ok {
+			if r, ok := at[row{md.kind, pr.unitGPUs(i, md)}]; ok {
 				md.top, md.row = r, r
 			}
 		}
@@ -98,16 +98,18 @@ func (pr *problem) dropSizes() {
 		}
 	}
 	pr.shareTrailing()
+	pr.setShapes()
 }
 
-// unitGPUs returns how many GPUs of one type job i holds together: those of a task if its
-// tasks are independent or may mix types, else those of all tasks.
-func (pr *problem) unitGPUs(i int) int64 {
+// unitGPUs returns how many GPUs of one type job i holds together in a mode: those of a task if
+// its tasks are independent or may mix types, else those of all tasks.
+func (pr *problem) unitGPUs(i int, md *mode) int64 {
 	mj := &pr.specs[i]
+	tasks, gpus, _ := pr.shapeOf(i, md)
 	if mj.Sync == hare.Relaxed || mj.Mix {
-		return mj.GPUs
+		return gpus
 	}
-	return mj.Tasks * mj.GPUs
+	return tasks * gpus
 }
 
 // chooseDualFeasible chooses the functions that charge some size more than its GPUs on
@@ -225,7 +227,7 @@ func (pr *problem) prohibitivePrice(r int, end float64) float64 {
 		j := &pr.jobs[i]
 		for _, md := range j.modes {
 			if md.top == r {
-				top = max(top, (j.w+j.late)*(end+j.a+j.rounds*j.modes[0].d)/(md.held*md.d))
+				top = max(top, (j.w+j.late)*(end+j.a+j.rounds*j.modes[0].each)/(md.held*md.each))
 			}
 		}
 	}

@@ -85,6 +85,9 @@ func (pr *problem) chooseStep() int64 {
 	all := int64(0)
 	for i := range pr.specs {
 		if mj := &pr.specs[i]; mj.Sync == hare.Relaxed {
+			if mj.Shapes != nil {
+				return 0
+			}
 			relaxed++
 			for _, md := range mj.Modes {
 				all = gcd(gcd(all, md.ComputeUs), md.SyncUs)
@@ -129,7 +132,7 @@ func gcd(a, b int64) int64 {
 
 // onSteps reports whether the times of a relaxed job's tasks are multiples of step.
 func onSteps(mj *hare.ModelJob, step int64) bool {
-	if mj.Sync != hare.Relaxed || step <= 0 {
+	if mj.Sync != hare.Relaxed || mj.Shapes != nil || step <= 0 {
 		return false
 	}
 	for _, md := range mj.Modes {

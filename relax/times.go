@@ -7,9 +7,10 @@ import (
 	"github.com/hare-sched/hare"
 )
 
-// addTimes fills in specs, index and pathUs: the earliest start a' and the path P of each job
-// (docs/dependencies.md, "Times"). Jobs that end with the work that runs at 0 are left out. It
-// returns the modes of each job that is left, and false if one of them can never run.
+// addTimes fills in specs, index and pathUs: the earliest start a' with the least setup, and the
+// path P of each job (docs/dependencies.md, "Times"). Jobs that end with the work that runs at 0
+// are left out. It returns the modes of each job that is left, and false if one of them can never
+// run.
 func (pr *problem) addTimes(peak []int64) (kept [][]roundMode, ok bool) {
 	m := pr.model
 	order, start, path := jobOrder(m), make([]int64, len(m.Jobs)), make([]int64, len(m.Jobs))
@@ -23,12 +24,19 @@ func (pr *problem) addTimes(peak []int64) (kept [][]roundMode, ok bool) {
 		if path[i] = start[i]; mj.Rounds == 0 {
 			continue
 		}
-		if m.Placed {
-			modes[i] = pr.rooms.modes(m, mj)
+		var least int64
+		fits := false
+		if mj.Shapes != nil {
+			modes[i], least, fits = pr.shapeModes(mj)
 		} else {
-			modes[i] = plainModes(mj, peak)
+			if m.Placed {
+				modes[i] = pr.rooms.modes(m, mj)
+			} else {
+				modes[i] = plainModes(mj, peak)
+			}
+			least, fits = roundTime(mj, modes[i])
+			least *= mj.Rounds
 		}
-		tau, fits := roundTime(mj, modes[i])
 		if !fits {
 			pr.infeasible = ErrInfeasible
 			if m.Placed {
@@ -36,7 +44,14 @@ func (pr *problem) addTimes(peak []int64) (kept [][]roundMode, ok bool) {
 			}
 			return nil, false
 		}
-		path[i] += mj.Rounds * tau
+		if setup := leastSetup(mj, modes[i]); setup > 0 {
+			start[i] += setup
+			if pr.setupUs == nil {
+				pr.setupUs = make([]int64, len(m.Jobs))
+			}
+			pr.setupUs[i] = setup
+		}
+		path[i] = start[i] + least
 	}
 	for i := range m.Jobs {
 		if m.Jobs[i].Rounds == 0 {
@@ -56,9 +71,54 @@ func (pr *problem) addTimes(peak []int64) (kept [][]roundMode, ok bool) {
 func plainModes(j *hare.ModelJob, peak []int64) []roundMode {
 	modes := make([]roundMode, len(j.Modes))
 	for x, md := range j.Modes {
-		modes[x] = roundMode{md, anyLevel, peak[md.Type]}
+		modes[x] = roundMode{Mode: md, level: anyLevel, most: peak[md.Type]}
 	}
 	return modes
+}
+
+// shapeModes returns the modes of all shapes of a job in which a round can ever run, and the least
+// time ℓ of all units that are left (docs/shapes.md, "Bounds").
+func (pr *problem) shapeModes(mj *hare.ModelJob) (modes []roundMode, least int64, ok bool) {
+	for s := range mj.Shapes {
+		in := mj.InShape(s)
+		found := pr.rooms.modes(pr.model, &in)
+		tau, fits := roundTime(&in, found)
+		if !fits {
+			continue
+		}
+		time := in.Rounds * tau
+		if u := mj.Shapes[s].Counts; mj.Reshape {
+			time = (mj.Rounds*tau + u - 1) / u
+		}
+		if !ok || time < least {
+			least, ok = time, true
+		}
+		for x := range found {
+			found[x].shape = s
+		}
+		modes = append(modes, found...)
+	}
+	return modes, least, ok
+}
+
+// leastSetup returns σ, the least setup of a mode, or 0 where the job runs at time 0.
+func leastSetup(mj *hare.ModelJob, modes []roundMode) int64 {
+	if mj.RunsUntilUs > 0 || len(modes) == 0 {
+		return 0
+	}
+	least := modes[0].SwitchUs
+	for x := range modes {
+		least = min(least, modes[x].SwitchUs)
+	}
+	return least
+}
+
+// setup returns σ of a job of the model, which is part of its earliest start.
+func (pr *problem) setup(job int) int64 {
+	if pr.setupUs == nil {
+		return 0
+	}
+	return pr.setupUs[job]
 }
 
 // jobOrder returns the indices of the jobs, predecessors first.
