@@ -9,6 +9,7 @@ import (
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/bench/brute"
 	"github.com/hare-sched/hare/verify"
+	"github.com/hare-sched/hare/wire"
 )
 
 // mixedSeeds may be raised for a longer search.
@@ -50,7 +51,8 @@ func mixedDocuments(t *testing.T) (out []documents) {
 			one := *cert
 			one.Bound = stated.Bound6()
 			res := &hare.Result{Objective: inst.Objective, Status: hare.StatusSucceeded, Value: &optimum, Bound: &stated,
-				Schedule: plan, Certificate: &one, Options: hare.Options{Detail: "lanes"}}
+				Schedule: plan, Certificate: &one, Options: hare.Options{Detail: "lanes"},
+				InstanceSHA256: wire.SHA256(inst)}
 			if hasFixed(inst) {
 				constant := hare.Product(1, brute.Fixed(inst))
 				res.Constant = &constant
