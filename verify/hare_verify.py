@@ -1880,7 +1880,8 @@ def least_times(inst, j):
 
 def machine_bound(inst):
     """All GPUs as one machine of M GPUs' speed, preemptive, by greatest w/W
-    (Goemans). Time is counted in 1/M µs, so that all of it is integers."""
+    (Goemans). Time is counted in 1/M µs, so that all of it is integers, but for the work of
+    jobs whose shape may change."""
     changes = {}
     for times, levels in inst.supply.values():
         for t, step in zip(times, [levels[0]] + [b - a for a, b in zip(levels, levels[1:])]):
@@ -1922,7 +1923,7 @@ def machine_bound(inst):
         # w (B + W/2M + σ − a), B = twice/(2 W M)
         middle = j.weight * (twice[i] + work[i] ** 2)
         n, d = middle + j.weight * (sync[i] - j.release) * 2 * work[i] * speed, 2 * work[i] * speed * 10**12
-        if j.reshape is not None:
+        if type(n) is Fraction or type(d) is Fraction:  # where a job may change its shape
             n, d = Fraction(n, d).numerator, Fraction(n, d).denominator
         terms.append((n, d))
     return add_up(terms)
