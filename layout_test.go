@@ -203,7 +203,7 @@ var verifierTakes = map[string][]string{
 		"LabelValues", "LostWork", "MaxExact", "MaxGPUs", "MethodCriticalPath", "MethodMachine", "MethodPrice", "Node",
 		"ObjectiveJCTAndTardiness", "ObjectiveMakespan", "ObjectiveWeightedJCT", "PerAll", "PerNode", "Pool", "PoolCPUs",
 		"PoolGPUs", "PoolMemory", "PoolQuota", "PoolSize", "Predecessor", "Product", "Progress", "Quota", "Reservation",
-		"Profile", "Relaxed", "RenamedGPU", "Replan", "Result", "Rigid", "Schedule", "SizePrices", "StartedWork",
+		"Profile", "Relaxed", "RenamedGPU", "Replan", "Result", "Rigid", "Schedule", "Shape", "SizePrices", "StartedWork",
 		"StatedReplan",
 		"TerminationOptimal", "TypeCount", "TypePrices", "Window",
 	},

@@ -72,6 +72,8 @@ type typeChoice struct {
 	count   int64       // the maximum of M_k over time, or of the tasks that find room
 	units   int64       // what a round holds, in units of its price: K GPUs or one size
 	curve   *priceCurve // the price of one unit; nil if the type is free
+	setup   int64       // the setup of a GPU
+	does    int64       // the units of the job that a round does; 0 means 1
 }
 
 // errNever is returned for infeasible jobs, because no finite bound has a meaning then.
@@ -283,10 +285,12 @@ func newPriceCertificate(inst *hare.Instance, s *supply, c *hare.Certificate) (*
 	}
 	modes := 0
 	for i := range inst.Jobs {
-		modes += len(inst.Jobs[i].On)
-		if s.rooms != nil {
-			for _, p := range inst.Jobs[i].On {
-				modes += len(s.rooms.classes[p.Type])
+		for _, shape := range shapesOf(&inst.Jobs[i]) {
+			modes += len(shape.On)
+			if s.rooms != nil {
+				for _, p := range shape.On {
+					modes += len(s.rooms.classes[p.Type])
+				}
 			}
 		}
 	}
@@ -316,14 +320,17 @@ func (pc *priceCertificate) addPrices(field string, g resource, nanos []int64) e
 // weight-seconds.
 func (pc *priceCertificate) phi(d *demand) (*big.Rat, error) {
 	job := &d.job
+	path := job.ReleaseUs
+	if pc.cert.Path {
+		path = d.earliest
+	}
+	if job.Shapes != nil {
+		return pc.shapedPhi(d, path)
+	}
 	types := pc.supply.choices(job)
 	cs, err := pc.pays(job, types)
 	if err != nil {
 		return nil, err
-	}
-	path := job.ReleaseUs
-	if pc.cert.Path {
-		path = d.earliest
 	}
 	if job.Sync == hare.Rigid {
 		return rigidPhi(job, cs, path, math.MaxInt64)

@@ -15,6 +15,7 @@ type demand struct {
 	job      hare.Job
 	arrival  int64 // a of the job itself
 	weight   int64 // w of the job itself
+	setup    int64 // σ, the least setup before the first start, which a' counts
 	least    int64 // ℓ, the least time of the rounds that are left
 	earliest int64 // P, the least end
 	fixed    bool  // the job ends with its running work, at P
@@ -45,11 +46,15 @@ func (su *supply) demands(inst *hare.Instance) ([]demand, error) {
 		for _, p := range spec.After {
 			d.job.ReleaseUs = max(d.job.ReleaseUs, out[index[p.Job]].earliest+p.LagUs)
 		}
-		tau, err := leastRound(&d.job, su.choices(&d.job))
+		shapes, err := su.inShapes(&d.job)
 		if err != nil {
 			return nil, err
 		}
-		if d.least, ok = mul(d.job.Rounds, tau); !ok || d.job.ReleaseUs+d.least > hare.MaxExact {
+		if at.until == 0 {
+			d.setup = setupOf(shapes)
+			d.job.ReleaseUs += d.setup
+		}
+		if d.least, ok = leastTime(&d.job, shapes); !ok || d.job.ReleaseUs+d.least > hare.MaxExact {
 			return nil, errLong(spec)
 		}
 		d.earliest = d.job.ReleaseUs + d.least
@@ -63,7 +68,7 @@ func (de *demand) tardiness(end int64) *big.Int {
 }
 
 // moveWeights moves weight from jobs to those for which they wait, as a certificate says. It
-// returns Σ λ (lag + ℓ), with the ends of fixed predecessors, in 1e-12 weight-seconds.
+// returns Σ λ (lag + σ + ℓ), with the ends of fixed predecessors, in 1e-12 weight-seconds.
 func moveWeights(inst *hare.Instance, ds []demand, after []hare.AfterWeight) (*big.Int, error) {
 	constant := new(big.Int)
 	if len(after) == 0 {
@@ -96,7 +101,7 @@ func moveWeights(inst *hare.Instance, ds []demand, after []hare.AfterWeight) (*b
 		weight := big.NewInt(a.Micro)
 		moved[j].Sub(moved[j], weight)
 		moved[i].Add(moved[i], weight)
-		apart := lag + ds[j].least
+		apart := lag + ds[j].setup + ds[j].least
 		if ds[i].fixed {
 			apart += ds[i].earliest
 		}

@@ -84,7 +84,7 @@ func (f *fluid) evaluate(mu *big.Rat, first int, done []bool, bound float64) {
 				v.Add(v, new(big.Int).Mul(num, big.NewInt(f.job.Rounds)))
 				sum := new(big.Rat).SetInt(v)
 				for m := range types {
-					s := new(big.Int).Mul(num, big.NewInt(seconds[m]))
+					s := new(big.Int).Mul(num, times(seconds[m], f.cs[m].unitsDone()))
 					c := priced[m].big()
 					s.Sub(s, c.Mul(c, f.factor[m]).Mul(c, den))
 					if m == k && last.Sign() > 0 {
@@ -133,15 +133,15 @@ func (f *fluid) breakpoints(L int) []*big.Rat {
 	for i := 0; i <= L && !(f.ended && i == L); i++ {
 		cost := func(k int) float64 {
 			if i == L {
-				return f.unit[i*types+k] + f.slopeF(L)*float64(f.cs[k].d)
+				return f.unit[i*types+k] + f.slopeF(L)*f.unitTime(k)
 			}
 			return f.unit[i*types+k]
 		}
 		for k := range types {
 			consider(cost(k), i, k, k)
 			for m := range k {
-				if dk, dm := f.cs[k].d, f.cs[m].d; dk != dm {
-					consider((cost(k)*float64(dm)-cost(m)*float64(dk))/float64(dm-dk), i, k, m)
+				if dk, dm := f.unitTime(k), f.unitTime(m); dk != dm {
+					consider((cost(k)*dm-cost(m)*dk)/(dm-dk), i, k, m)
 				}
 			}
 		}
@@ -149,14 +149,16 @@ func (f *fluid) breakpoints(L int) []*big.Rat {
 	out := make([]*big.Rat, 0, most)
 	for _, p := range near {
 		dk, dm := f.cs[p.k].d, f.cs[p.m].d
+		uk, um := f.cs[p.k].unitsDone(), f.cs[p.m].unitsDone()
 		ck := f.roundPrice(p.i, p.k, p.i == L)
 		breakpoint := new(big.Rat)
 		if p.m == p.k {
-			breakpoint.SetInt(ck)
+			breakpoint.SetFrac(ck, big.NewInt(uk))
 		} else {
 			cm := f.roundPrice(p.i, p.m, p.i == L)
 			ck.Mul(ck, big.NewInt(dm)).Sub(ck, cm.Mul(cm, big.NewInt(dk)))
-			breakpoint.SetFrac(ck, big.NewInt(dm-dk))
+			by := times(uk, dm)
+			breakpoint.SetFrac(ck, by.Sub(by, times(um, dk)))
 		}
 		if breakpoint.Sign() >= 0 {
 			out = append(out, breakpoint)
@@ -203,8 +205,12 @@ func (f *fluid) best(i int, mu float64, num, den *big.Int) int {
 	return at
 }
 
-// gain returns num − n·den: den times the gain of a round of type k in piece i.
+// gain returns u·num − n·den: den times the gain of a round of type k in piece i.
 func (f *fluid) gain(i, k int, num, den *big.Int) *big.Int {
 	x := f.roundPrice(i, k, false)
-	return x.Sub(num, x.Mul(x, den))
+	x.Mul(x, den)
+	if u := f.cs[k].unitsDone(); u > 1 {
+		return x.Sub(new(big.Int).Mul(big.NewInt(u), num), x)
+	}
+	return x.Sub(num, x)
 }

@@ -35,7 +35,8 @@ type fluid struct {
 //
 //	cost_L ≥ D_L(μ) = w b_L + μR − Σ_{i≤L} len_i · max(0, max_k (μ − n_ik)/d_k − [i=L] w)
 //
-// for every μ ≥ 0, with equality at the greatest; φ = min over L of max over μ.
+// for every μ ≥ 0, with equality at the greatest; φ = min over L of max over μ. A round of type k
+// may do u_k units of the job: R counts units then, and uμ takes the place of μ in the gain.
 //
 // Floats choose which μ to evaluate, and prove that the least cost is not at some L; the
 // proof subtracts the rounding error of each evaluation. The other L are evaluated in
@@ -145,7 +146,7 @@ func newFluid(job *hare.Job, cs []typeChoice, grid []int64, path int64, ended bo
 			held, back = cs[k].p, cs[k].s
 		}
 		f.factor = append(f.factor, times(cs[k].units, held))
-		f.rate = append(f.rate, 1/float64(cs[k].d))
+		f.rate = append(f.rate, float64(cs[k].unitsDone())/float64(cs[k].d))
 		f.fast = max(f.fast, f.rate[k])
 		if cs[k].curve != nil {
 			f.trailingMinima(k, grid, back)
@@ -157,7 +158,7 @@ func newFluid(job *hare.Job, cs []typeChoice, grid []int64, path int64, ended bo
 	for k := range cs {
 		factor, _ := new(big.Float).SetInt(f.factor[k]).Float64()
 		for i := range n {
-			f.unit[i*types+k] = factor * float64(f.price[i*types+k])
+			f.unit[i*types+k] = factor * float64(f.price[i*types+k]) / float64(cs[k].unitsDone())
 		}
 	}
 	f.low, f.mu, f.alt = make([]float64, n), make([]float64, n), make([]*big.Rat, n)
@@ -235,14 +236,15 @@ func (f *fluid) slopeF(i int) float64 {
 // ends late enough for all rounds on the fastest type. The dual of earlier pieces is
 // unbounded. candidates also sets f.low to w·b.
 func (f *fluid) candidates() int {
-	dmin := f.cs[0].d
-	for _, c := range f.cs {
-		dmin = min(dmin, c.d)
+	fast := &f.cs[0]
+	for k := range f.cs {
+		if c := &f.cs[k]; lessProduct(c.d, fast.unitsDone(), fast.d, c.unitsDone()) {
+			fast = c
+		}
 	}
-	hi, lo := bits.Mul64(uint64(f.job.Rounds), uint64(dmin))
 	first := len(f.from) - 1
 	for i := first - 1; i >= 0 && !f.ended; i-- {
-		if f.from[i] < f.path || hi > 0 || lo > uint64(f.from[i+1]-f.from[0]) {
+		if f.from[i] < f.path || lessProduct(f.from[i+1]-f.from[0], fast.unitsDone(), f.job.Rounds, fast.d) {
 			break
 		}
 		first = i
@@ -253,6 +255,16 @@ func (f *fluid) candidates() int {
 	}
 	return first
 }
+
+// lessProduct says whether a·b < c·d, for numbers that are not negative.
+func lessProduct(a, b, c, d int64) bool {
+	hi, lo := bits.Mul64(uint64(a), uint64(b))
+	hi2, lo2 := bits.Mul64(uint64(c), uint64(d))
+	return hi < hi2 || hi == hi2 && lo < lo2
+}
+
+// unitTime returns how long a type takes for one unit of the job, in floats.
+func (f *fluid) unitTime(k int) float64 { return float64(f.cs[k].d) / float64(f.cs[k].unitsDone()) }
 
 // sweep evaluates D at μ in floats for every last piece in one pass, with a running sum of
 // the pieces before, and raises f.low. It returns D − w·b and the left slope of D for last
@@ -312,11 +324,11 @@ func (f *fluid) maximise(L int) float64 {
 	hi, vhi, shi := math.Inf(1), 0.0, 0.0
 	guess := 1.0
 	for k := range f.cs {
-		guess = max(guess, f.unit[L*len(f.cs)+k]+f.slopeF(L)*float64(f.cs[k].d))
+		guess = max(guess, f.unit[L*len(f.cs)+k]+f.slopeF(L)*f.unitTime(k))
 	}
 	if L == len(f.from)-1 && !f.ended {
 		for k := range f.cs {
-			guess = min(guess, f.slopeF(L)*float64(f.cs[k].d))
+			guess = min(guess, f.slopeF(L)*f.unitTime(k))
 		}
 		hi = guess
 		if vhi, shi = f.sweep(hi, L); shi >= 0 {

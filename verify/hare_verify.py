@@ -1857,9 +1857,12 @@ def least_round(j, shape, modes):
 
 
 def shapes_with_room(inst, j):
-    """(shape, modes, τ) of the shapes of which a round ever finds room."""
+    """(shape, modes, τ) of the shapes of which a round ever finds room. A job that runs and
+    may not change its shape has that shape alone."""
     out = []
     for shape in j.shapes:
+        if j.running and j.reshape is None and shape is not j.shapes[j.shape]:
+            continue
         modes = modes_of(inst, j, shape)
         tau = least_round(j, shape, modes)
         if tau is not None:

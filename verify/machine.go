@@ -3,7 +3,6 @@ package verify
 import (
 	"container/heap"
 	"errors"
-	"math"
 	"math/big"
 	"slices"
 
@@ -14,7 +13,8 @@ import (
 // cluster, each with its a' as its release and with the work of the rounds that are left. The
 // machine preempts jobs and always runs the released job with the greatest w/W
 // (docs/design.md, section 2). Times are in ticks of 1/M µs, so a job of work W takes W
-// ticks. The least tardiness of each job is added. machineBound takes O(n log n).
+// ticks, or in parts of these where a job may change its shape. The least tardiness of each job is
+// added. machineBound takes O(n log n).
 func machineBound(inst *hare.Instance, s *supply) (*proved, error) {
 	if inst.Objective == hare.ObjectiveMakespan {
 		return nil, errors.New("there is no method machine for the objective makespan")
@@ -32,24 +32,35 @@ func machineBound(inst *hare.Instance, s *supply) (*proved, error) {
 		rank                       int
 	}
 	var items []*item
+	var which []int // the job of each item
+	works := make([]*big.Rat, len(ds))
+	ticks := big.NewInt(1) // so many make a µs of one GPU, for a whole number in each work
 	for i := range ds {
 		if ds[i].fixed {
 			continue
 		}
 		job := &ds[i].job
-		cs := s.choices(job)
-		x := &item{job: job, demand: &ds[i], sync: math.MaxInt64, release: times(job.ReleaseUs, speed), twice: new(big.Int)}
-		task := int64(math.MaxInt64)
-		for _, c := range cs {
-			if job.Sync == hare.Relaxed {
-				task, x.sync = min(task, c.p), min(x.sync, c.s)
-			} else {
-				task, x.sync = min(task, c.d), 0
-			}
+		shapes, err := s.inShapes(job)
+		if err != nil {
+			return nil, err
 		}
-		x.work = times(job.Tasks, gpusOf(job), job.Rounds, task)
+		x := &item{job: job, demand: &ds[i], twice: new(big.Int)}
+		work, sync := leastWork(job, shapes)
+		x.sync, works[i] = sync, work
+		if d := work.Denom(); !d.IsInt64() || d.Int64() > 1 {
+			ticks.Mul(ticks, new(big.Int).Quo(d, new(big.Int).GCD(nil, nil, ticks, d)))
+		}
+		items, which = append(items, x), append(which, i)
+	}
+	if ticks.BitLen() > 4096 {
+		return nil, errors.New("the units that rounds of unlike shapes do are too many for an exact bound")
+	}
+	for at, x := range items {
+		work := works[which[at]]
+		x.work = new(big.Int).Mul(work.Num(), new(big.Int).Quo(ticks, work.Denom()))
 		x.left = new(big.Int).Set(x.work)
-		items = append(items, x)
+		x.release = times(x.job.ReleaseUs, speed)
+		x.release.Mul(x.release, ticks)
 	}
 	// Ranks by w/W reduce the choice among released jobs to a comparison of integers.
 	byRank := slices.Clone(items)
@@ -90,7 +101,8 @@ func machineBound(inst *hare.Instance, s *supply) (*proved, error) {
 	for i, x := range items {
 		num := new(big.Int).Mul(x.work, x.work)
 		num.Add(num, x.twice)
-		t := new(big.Rat).SetFrac(num, new(big.Int).Mul(x.work, big.NewInt(2*speed)))
+		per := new(big.Int).Mul(x.work, ticks)
+		t := new(big.Rat).SetFrac(num, per.Mul(per, big.NewInt(2*speed)))
 		t.Add(t, new(big.Rat).SetInt64(x.sync-x.demand.arrival))
 		t.Mul(t, new(big.Rat).SetInt(times(x.job.WeightMicro, 1000)))
 		late := x.demand.tardiness(x.demand.earliest)

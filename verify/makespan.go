@@ -47,6 +47,9 @@ func makespanBound(ctx context.Context, inst *hare.Instance, s *supply, c *hare.
 // psi returns the least price of a job whose work ends by the last time of the grid, in 1e-15
 // weight-seconds. P is no later than that time.
 func (pc *priceCertificate) psi(d *demand) (*big.Rat, error) {
+	if d.job.Shapes != nil {
+		return pc.shapedPsi(d)
+	}
 	job := d.job
 	job.WeightMicro, job.LateWeightMicro, job.DeadlineUs = 0, 0, 0
 	cs, err := pc.pays(&job, pc.supply.choices(&job))

@@ -47,8 +47,9 @@ func selects(lv *hare.LabelValues, n *hare.Node) bool {
 // except what tasks of several jobs hold together.
 type placeChecker struct {
 	cluster *hare.Cluster
-	nodeOf  []int32 // by lane
-	order   []int32 // the entries of a job by node, then equal entries together
+	nodeOf  []int32   // by lane
+	spec    *hare.Job // the job with its shapes while one with shapes is checked
+	order   []int32   // the entries of a job by node, then equal entries together
 	changes []roundChange
 }
 
@@ -56,6 +57,7 @@ type placeChecker struct {
 type roundChange struct {
 	round int64
 	by    int64
+	entry int32
 }
 
 // check finds a job's entry on a node that the job may not use, g equal entries that are
@@ -64,6 +66,9 @@ type roundChange struct {
 // O(n log n).
 func (pl *placeChecker) check(job *hare.Job, ps []piece) (constraint string, line int32, detail string) {
 	g := gpusOf(job)
+	if pl.spec != nil {
+		g = 0 // each entry has that of its shape
+	}
 	holds := job.CPUMilliPerTask > 0 || job.MemoryMiBPerTask > 0
 	if g == 1 && !holds && !job.DistinctNodes && len(job.Only)+len(job.Exclude) == 0 {
 		return "", 0, ""
@@ -88,7 +93,8 @@ func (pl *placeChecker) check(job *hare.Job, ps []piece) (constraint string, lin
 		}
 		if line := pl.tasksOn(here, ps, g); line >= 0 {
 			return CodeTask, line, fmt.Sprintf(
-				"the entries equal to this one on its node and type are no multiple of the %d GPUs of a task", g)
+				"the entries equal to this one on its node and type are no multiple of the %d GPUs of a task",
+				pl.gpus(g, &ps[line]))
 		}
 		if job.DistinctNodes {
 			if line := pl.crowded(here, ps, g); line >= 0 {
@@ -98,6 +104,15 @@ func (pl *placeChecker) check(job *hare.Job, ps []piece) (constraint string, lin
 		from = to
 	}
 	return "", 0, ""
+}
+
+// gpus returns the number of GPUs of a task of an entry, which is g where all shapes have as many.
+func (pl *placeChecker) gpus(g int64, p *piece) int64 {
+	if pl.spec == nil {
+		return g
+	}
+	_, shape := profileOf(pl.spec, p.mode)
+	return max(1, pl.spec.Shapes[shape].GPUsPerTask)
 }
 
 // compareEntries orders the entries of a job on a node such that the entries of equal tasks
@@ -112,6 +127,7 @@ func compareEntries(x, y *piece) int {
 func (pl *placeChecker) tasksOn(here []int32, ps []piece, g int64) int32 {
 	for len(here) > 0 {
 		first := &ps[here[0]]
+		g := pl.gpus(g, first)
 		n := int64(0)
 		for n < int64(len(here)) && compareEntries(first, &ps[here[n]]) == 0 {
 			if x := &ps[here[n]]; n%g == 0 {
@@ -132,16 +148,15 @@ func (pl *placeChecker) crowded(here []int32, ps []piece, g int64) int32 {
 	pl.changes = pl.changes[:0]
 	for _, i := range here {
 		x := &ps[i]
-		pl.changes = append(pl.changes, roundChange{x.round, 1}, roundChange{x.round + x.rounds, -1})
+		pl.changes = append(pl.changes, roundChange{x.round, 1, i}, roundChange{x.round + x.rounds, -1, i})
 	}
 	slices.SortFunc(pl.changes, func(a, b roundChange) int {
 		return cmp.Or(cmp.Compare(a.round, b.round), cmp.Compare(a.by, b.by))
 	})
 	n := int64(0)
 	for _, c := range pl.changes {
-		if n += c.by; n > g {
-			at := slices.IndexFunc(here, func(i int32) bool { return ps[i].round <= c.round && c.round <= ps[i].lastRound() })
-			return here[at]
+		if n += c.by; c.by > 0 && n > g && n > pl.gpus(g, &ps[c.entry]) {
+			return c.entry
 		}
 	}
 	return -1

@@ -202,18 +202,7 @@ func TestRulesOfNodes(t *testing.T) {
 			job(`"rounds":2,"cpus_per_task":4`), []string{"a/0 x 0, x 5 1", "a/1 y 3"}, ""},
 	} {
 		inst := nodeInstance(t, []byte(cluster+c.jobs+`]}`))
-		s := &hare.Schedule{}
-		for i := range inst.Jobs {
-			s.Jobs = append(s.Jobs, inst.Jobs[i].ID)
-		}
-		for _, row := range c.rows {
-			gpu, entries, _ := strings.Cut(row, " ")
-			lane := hare.Lane{GPU: gpu}
-			for entry := range strings.SplitSeq(entries, ", ") {
-				addEntry(t, &lane, s.Jobs, strings.Fields(entry))
-			}
-			s.Lanes = append(s.Lanes, lane)
-		}
+		s := scheduleOf(t, inst, c.rows)
 		_, _, faults := verify.ScheduleValue(inst, s)
 		if c.want == "" && len(faults) > 0 || c.want != "" && (len(faults) != 1 || faults[0].Constraint != c.want) {
 			t.Errorf("%s: %v, want %q", c.name, faults, c.want)
@@ -224,11 +213,29 @@ func TestRulesOfNodes(t *testing.T) {
 	}
 }
 
+// scheduleOf makes a schedule of rows.
+func scheduleOf(t *testing.T, inst *hare.Instance, rows []string) *hare.Schedule {
+	t.Helper()
+	s := &hare.Schedule{}
+	for i := range inst.Jobs {
+		s.Jobs = append(s.Jobs, inst.Jobs[i].ID)
+	}
+	for _, row := range rows {
+		gpu, entries, _ := strings.Cut(row, " ")
+		lane := hare.Lane{GPU: gpu}
+		for entry := range strings.SplitSeq(entries, ", ") {
+			addEntry(t, &lane, s.Jobs, strings.Fields(entry))
+		}
+		s.Lanes = append(s.Lanes, lane)
+	}
+	return s
+}
+
 // addEntry appends the entry of the job fields[0] that starts at fields[1] seconds. The rest of
-// fields are the columns round, rounds, tasks and the period in seconds.
+// fields are the columns round, rounds, tasks, the period in seconds and the shape.
 func addEntry(t *testing.T, l *hare.Lane, jobs, fields []string) {
 	t.Helper()
-	columns := []int64{0, 1, 1, 0}
+	columns := []int64{0, 1, 1, 0, 0}
 	for i, text := range fields[2:] {
 		n, err := strconv.ParseInt(text, 10, 64)
 		if err != nil {
@@ -246,6 +253,7 @@ func addEntry(t *testing.T, l *hare.Lane, jobs, fields []string) {
 	l.Rounds = append(l.Rounds, columns[1])
 	l.Tasks = append(l.Tasks, columns[2])
 	l.PeriodUs = append(l.PeriodUs, columns[3]*1e6)
+	l.Shape = append(l.Shape, columns[4])
 }
 
 // plainPlaces implements the three rules of docs/nodes.md task by task. spanOf returns from

@@ -154,14 +154,10 @@ func outside(x, least, most int64) bool { return x < least || x > most }
 
 func plausibleJob(j *hare.Job) error {
 	if outside(j.WeightMicro, 0, hare.MaxExact) || outside(j.ReleaseUs, 0, hare.MaxExact) ||
-		outside(j.Rounds, 1, hare.MaxExact) || outside(j.Tasks, 1, 1<<31-1) || j.Sync > hare.Rigid ||
-		j.Mix && j.Sync != hare.Gang || outside(j.GPUsPerTask, 0, hare.MaxGPUs) ||
+		outside(j.Rounds, 1, hare.MaxExact) || j.Sync > hare.Rigid || j.Mix && j.Sync != hare.Gang ||
 		outside(j.CPUMilliPerTask, 0, maxPerTask) || outside(j.MemoryMiBPerTask, 0, maxPerTask) ||
 		outside(j.DeadlineUs, 0, hare.MaxExact) || outside(j.LateWeightMicro, 0, hare.MaxExact) {
 		return fmt.Errorf("job %.40q has a number out of range", j.ID)
-	}
-	if j.Shapes != nil {
-		return fmt.Errorf("job %.40q has shapes, by which this version does not check", j.ID)
 	}
 	if j.DistinctNodes && j.Sync == hare.Relaxed {
 		return fmt.Errorf("job %.40q is relaxed and wants distinct nodes", j.ID)
@@ -172,15 +168,28 @@ func plausibleJob(j *hare.Job) error {
 	if j.Within != "" {
 		return fmt.Errorf("job %.40q has within, by which this version does not check", j.ID)
 	}
-	for x, p := range j.On {
+	if j.Shapes != nil && (len(j.Shapes) == 0 || j.Tasks != 0 || j.GPUsPerTask != 0 || j.On != nil) ||
+		j.Reshape && (j.Sync != hare.Gang || len(j.Shapes) < 2) || outside(j.ReshapeUs, 0, hare.MaxExact) {
+		return fmt.Errorf("job %.40q has shapes out of form", j.ID)
+	}
+	for _, s := range shapesOf(j) {
+		if err := plausibleShape(j, &s); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func plausibleShape(j *hare.Job, s *hare.Shape) error {
+	if outside(s.Tasks, 1, 1<<31-1) || outside(s.GPUsPerTask, 0, hare.MaxGPUs) || outside(s.Counts, 1, hare.MaxExact) {
+		return fmt.Errorf("job %.40q has a number out of range", j.ID)
+	}
+	for x, p := range s.On {
 		if p.SyncAt != nil {
 			return fmt.Errorf("job %.40q has sync_s by level, by which this version does not check", j.ID)
 		}
-		if p.SwitchUs != 0 {
-			return fmt.Errorf("job %.40q has switch_s, by which this version does not check", j.ID)
-		}
 		if outside(p.ComputeUs, 1, hare.MaxExact) || outside(p.SyncUs, 0, hare.MaxExact) ||
-			x > 0 && j.On[x-1].Type >= p.Type {
+			outside(p.SwitchUs, 0, hare.MaxExact) || x > 0 && s.On[x-1].Type >= p.Type {
 			return fmt.Errorf("job %.40q has profiles out of order or range", j.ID)
 		}
 	}

@@ -261,6 +261,9 @@ func poolsOf(inst *hare.Instance, pools []hare.Pool) (can []hare.Pool, origin []
 // numbers of pools by which the key names them.
 func phiKey(d *demand, pc *priceCertificate, origin []int32) string {
 	j, s := &d.job, pc.supply
+	if j.Shapes != nil {
+		return shapedKey(d, pc, origin)
+	}
 	b := make([]byte, 0, 64+32*len(j.On))
 	if s.rooms != nil {
 		b = binary.AppendVarint(append(b, 'n'), gpusOf(j))

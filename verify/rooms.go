@@ -17,7 +17,8 @@ type supply struct {
 	capacities map[string]*typeCapacity
 	// placed says that the modes of jobs go by the room on nodes (docs/nodes.md, "Modes").
 	placed bool
-	rooms  *rooms // nil if neither nodes nor pools matter
+	shaped map[string]bool // the jobs with lists of shapes, for which they do so as well
+	rooms  *rooms          // nil if neither nodes, pools nor shapes matter
 }
 
 // newSupply takes an instance that is plausible.
@@ -32,7 +33,15 @@ func newSupply(inst *hare.Instance, pools []hare.Pool) *supply {
 	for q := range inst.Quota {
 		s.quotas[inst.Quota[q].User] = append(s.quotas[inst.Quota[q].User], int32(q))
 	}
-	if s.placed || len(pools) > 0 {
+	for i := range inst.Jobs {
+		if inst.Jobs[i].Shapes != nil {
+			if s.shaped == nil {
+				s.shaped = map[string]bool{}
+			}
+			s.shaped[inst.Jobs[i].ID] = true
+		}
+	}
+	if s.placed || len(pools) > 0 || s.shaped != nil {
 		s.rooms = newRooms(inst, nodes, ru, pools)
 	}
 	return s
@@ -61,7 +70,8 @@ func nodesMatter(inst *hare.Instance) bool {
 	memory := slices.ContainsFunc(inst.Cluster.Nodes, func(n hare.Node) bool { return n.MemoryMiB > 0 })
 	for i := range inst.Jobs {
 		j := &inst.Jobs[i]
-		if gpusOf(j) > 1 || j.DistinctNodes || len(j.Only)+len(j.Exclude) > 0 || cpus && j.CPUMilliPerTask > 0 ||
+		wide := slices.ContainsFunc(j.Shapes, func(s hare.Shape) bool { return s.GPUsPerTask > 1 })
+		if gpusOf(j) > 1 || wide || j.DistinctNodes || len(j.Only)+len(j.Exclude) > 0 || cpus && j.CPUMilliPerTask > 0 ||
 			memory && j.MemoryMiBPerTask > 0 || j.Progress != nil && len(j.Progress.GPUs) > 0 {
 			return true
 		}
@@ -74,9 +84,10 @@ func nodesMatter(inst *hare.Instance) bool {
 // tasks.
 func (su *supply) choices(job *hare.Job) []typeChoice {
 	out := make([]typeChoice, 0, len(job.On))
+	strict := su.placed || su.shaped != nil && su.shaped[job.ID]
 	for _, p := range job.On {
 		n := su.capacities[p.Type].peak()
-		if su.placed {
+		if strict {
 			n = su.rooms.of(job, p.Type).fit
 			switch quota := su.quota(job, p.Type); {
 			case job.Sync == hare.Relaxed:
@@ -87,10 +98,10 @@ func (su *supply) choices(job *hare.Job) []typeChoice {
 		}
 		if n > 0 {
 			out = append(out, typeChoice{kind: p.Type, p: p.ComputeUs, s: p.SyncUs, d: p.ComputeUs + p.SyncUs,
-				count: n})
+				count: n, setup: p.SwitchUs})
 		}
 	}
-	if su.placed && job.Mix && su.rooms.together(job) < job.Tasks {
+	if strict && job.Mix && su.rooms.together(job) < job.Tasks {
 		return nil
 	}
 	return out

@@ -52,6 +52,11 @@ type roundChecker struct {
 	low    envelope // of −mode and mode, to see whether types mix
 	high   envelope
 	places placeChecker
+	// spec, segments and ran are set while a job with shapes is checked: the job itself, its
+	// segments, which are the stretches, and when its running work ends.
+	spec     *hare.Job
+	segments []segment
+	ran      int64
 }
 
 func newRoundChecker(cluster *hare.Cluster, nodeOf []int32) *roundChecker {
@@ -83,11 +88,12 @@ func (ck *roundChecker) check(job *hare.Job, s standing, ps []piece, lanes []har
 		}
 	}
 	if s := ck.cut(job, s.first, ps); s >= 0 {
-		if g := gpusOf(job); g > 1 {
+		_, tasks, g := ck.needed(job, s)
+		if g > 1 {
 			return bad(CodeRounds, ck.cuts[s], 0, -1, "the lanes hold %d of the round's %d tasks of %d GPUs, GPU by GPU",
-				ck.tasks[s], job.Tasks, g)
+				ck.tasks[s], tasks, g)
 		}
-		return bad(CodeRounds, ck.cuts[s], 0, -1, "the lanes hold %d of the round's %d tasks", ck.tasks[s], job.Tasks)
+		return bad(CodeRounds, ck.cuts[s], 0, -1, "the lanes hold %d of the round's %d tasks", ck.tasks[s], tasks)
 	}
 	if constraint, line, detail := ck.places.check(job, ps); constraint != "" {
 		return bad(constraint, ps[line].round, 0, line, "%s", detail)
@@ -96,6 +102,8 @@ func (ck *roundChecker) check(job *hare.Job, s standing, ps []piece, lanes []har
 	previous := int64(-1) // the latest end of the previous round
 	for s := range ck.tasks {
 		from, to := ck.first[s], ck.first[s+1]
+		pause, ended := ck.reshapes(s)
+		previous = max(previous, ended)
 		for x := from; x < to; x++ {
 			earliest, early := ck.start.at(x)
 			earliest = -earliest
@@ -112,6 +120,10 @@ func (ck *roundChecker) check(job *hare.Job, s standing, ps []piece, lanes []har
 				}
 			}
 			// Rounds that are left out lie within the stretch.
+			if x == from && earliest < previous+pause && earliest >= previous {
+				return bad(CodePrecedence, ck.rounds[x], previous+pause-earliest, early,
+					"a round starts too early after one of another shape")
+			}
 			if next := x == from || ck.rounds[x] == ck.rounds[x-1]+1; next && earliest < previous {
 				return bad(CodePrecedence, ck.rounds[x], previous-earliest, early,
 					"a task starts before the round before it has synchronised")
@@ -166,6 +178,9 @@ func (ck *roundChecker) cut(job *hare.Job, firstRound int64, ps []piece) int {
 	for s := range ck.tasks {
 		if s > 0 {
 			ck.tasks[s] += ck.tasks[s-1]
+		}
+		if ck.segments != nil {
+			need, _, _ = ck.needed(job, s)
 		}
 		if ck.tasks[s] != need {
 			return s

@@ -49,8 +49,13 @@ func newRunning(inst *hare.Instance) (*running, error) {
 		if len(p.GPUs) == 0 {
 			continue
 		}
+		shapes := shapesOf(job)
+		if outside(int64(p.Shape), 0, int64(len(shapes)-1)) {
+			return nil, fmt.Errorf("the progress of job %.40q has a shape that is not there", job.ID)
+		}
+		s := &shapes[p.Shape]
 		if job.Sync == hare.Relaxed || job.ReleaseUs > 0 || len(job.After) > 0 ||
-			int64(len(p.GPUs)) != job.Tasks*gpusOf(job) {
+			int64(len(p.GPUs)) != s.Tasks*max(1, s.GPUsPerTask) {
 			return nil, fmt.Errorf("job %.40q cannot run at 0, or not on so many GPUs", job.ID)
 		}
 		if nodes == nil {
@@ -85,24 +90,25 @@ func newRunning(inst *hare.Instance) (*running, error) {
 // add checks where job i runs, and adds when its work ends.
 func (ru *running) add(inst *hare.Instance, i int, held []heldGPU) error {
 	job := &inst.Jobs[i]
+	shape := shapesOf(job)[job.Progress.Shape]
 	longest := int64(0)
 	for _, h := range held {
-		at := slices.IndexFunc(job.On, func(p hare.Profile) bool { return p.Type == h.kind })
+		at := slices.IndexFunc(shape.On, func(p hare.Profile) bool { return p.Type == h.kind })
 		if at < 0 || h.kind != held[0].kind && !job.Mix {
 			return fmt.Errorf("job %.40q runs on GPUs of a type that it may not use, or not together", job.ID)
 		}
-		longest = max(longest, job.On[at].ComputeUs+job.On[at].SyncUs)
+		longest = max(longest, shape.On[at].ComputeUs+shape.On[at].SyncUs)
 	}
 	s := &ru.jobs[i]
 	rounds := int64(1)
 	if job.Sync == hare.Rigid {
-		rounds = job.Rounds - s.first
+		rounds = (job.Rounds-s.first-1)/shape.Counts + 1
 	}
 	work, ok := mul(rounds, longest)
 	if !ok || work <= job.Progress.ElapsedUs {
 		return fmt.Errorf("the running work of job %.40q has ended, or takes longer than 2^53 µs", job.ID)
 	}
-	s.first += rounds
+	s.first = min(job.Rounds, s.first+rounds*shape.Counts)
 	s.until = work - job.Progress.ElapsedUs
 	s.fixed = s.first == job.Rounds
 	byPlace := slices.Clone(held)
@@ -116,7 +122,7 @@ func (ru *running) add(inst *hare.Instance, i int, held []heldGPU) error {
 			return fmt.Errorf("job %.40q runs on node %.40q, which it may not use, or not until its work ends", job.ID,
 				node.Name)
 		}
-		g := int(gpusOf(job))
+		g := int(max(1, shape.GPUsPerTask))
 		first := byPlace[x/g*g]
 		if first.node != h.node || first.kind != h.kind ||
 			job.DistinctNodes && x%g == 0 && x > 0 && byPlace[x-1].node == h.node {
@@ -178,7 +184,7 @@ func (ru *running) shares(inst *hare.Instance) []heldShare {
 			continue
 		}
 		for _, n := range order {
-			tasks := counts[n] / gpusOf(job)
+			tasks := counts[n] / max(1, shapesOf(job)[job.Progress.Shape].GPUsPerTask)
 			out = append(out, heldShare{n, i, ru.jobs[i].until, tasks * job.CPUMilliPerTask,
 				tasks * job.MemoryMiBPerTask})
 		}

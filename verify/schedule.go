@@ -33,6 +33,10 @@ type scheduleCheck struct {
 	running  *running
 	cluster  []hare.Node // the nodes, with GPUs busy while running work holds them
 	reserved *reservedNodes
+	// opened and runsOn are nil unless GPUs need setups: when the first setup or start of each job
+	// is, and which job's work runs on a GPU at time 0, by lane.
+	opened []int64
+	runsOn map[heldGPU]int
 }
 
 // checkSchedule reports the first fault of each lane or, if lanes have no fault, the
@@ -50,6 +54,12 @@ func checkSchedule(inst *hare.Instance, s *hare.Schedule) (value hare.Amount, en
 		return value, nil, nil, []Fault{{Constraint: CodeInstance, Detail: err.Error()}}
 	}
 	c.cluster = c.running.nodes(inst)
+	if switches(inst) {
+		c.opened, c.runsOn = slices.Repeat([]int64{hare.Forever}, len(inst.Jobs)), map[heldGPU]int{}
+		for _, h := range c.running.gpus {
+			c.runsOn[heldGPU{node: h.node, number: h.number}] = h.job
+		}
+	}
 	if f := c.resolve(s); f != nil {
 		return value, nil, nil, []Fault{*f}
 	}
@@ -77,7 +87,11 @@ func checkSchedule(inst *hare.Instance, s *hare.Schedule) (value hare.Amount, en
 					from = c.next[i-1]
 				}
 				job, at := &inst.Jobs[i], c.running.jobs[i]
-				if ends[i] = at.until; !at.fixed {
+				switch ends[i] = at.until; {
+				case at.fixed:
+				case job.Shapes != nil:
+					ends[i], starts[i], found[i] = rounds.checkShaped(job, at, c.pieces[from:c.next[i]], s.Lanes)
+				default:
 					ends[i], starts[i], found[i] = rounds.check(job, at, c.pieces[from:c.next[i]], s.Lanes)
 				}
 			}
@@ -90,7 +104,11 @@ func checkSchedule(inst *hare.Instance, s *hare.Schedule) (value hare.Amount, en
 		}
 	}
 	if len(faults) == 0 {
-		faults = checkOrderOfJobs(inst, starts, ends)
+		opened := c.opened // setups come before starts
+		if opened == nil {
+			opened = starts
+		}
+		faults = checkOrderOfJobs(inst, opened, ends)
 	}
 	if len(faults) == 0 {
 		faults = append(c.checkHeld(s.Lanes), c.checkQuotas(s.Lanes)...)
@@ -202,13 +220,17 @@ func (sc *scheduleCheck) lane(l *hare.Lane, index int32) *Fault {
 			return &Fault{Constraint: constraint, Job: job.ID, Round: &e.Round, GPU: l.GPU, ByUs: by,
 				Detail: fmt.Sprintf(detail, a...)}
 		}
-		mode, ok := slices.BinarySearchFunc(job.On, kind,
+		on, tasks, does := job.On, job.Tasks, int64(1)
+		if job.Shapes != nil && 0 <= e.Shape && e.Shape < int64(len(job.Shapes)) {
+			s := &job.Shapes[e.Shape]
+			on, tasks, does = s.On, s.Tasks, s.Counts
+		} else if e.Shape != 0 {
+			return bad(CodeForm, 0, "the entry has shape %d of %d, counted from 0", e.Shape, len(shapesOf(job)))
+		}
+		mode, ok := slices.BinarySearchFunc(on, kind,
 			func(p hare.Profile, k string) int { return strings.Compare(p.Type, k) })
 		if !ok {
 			return bad(CodeService, 0, "the job has no profile for this GPU's type %.40q", kind)
-		}
-		if e.Shape != 0 {
-			return bad(CodeForm, 0, "the entry has shape %d of a job with 1", e.Shape)
 		}
 		for _, v := range [...]int64{e.Round, e.Rounds - 1, e.Tasks - 1, e.PeriodUs, e.StartUs} {
 			if v < 0 || v > hare.MaxExact {
@@ -218,16 +240,16 @@ func (sc *scheduleCheck) lane(l *hare.Lane, index int32) *Fault {
 		if first := sc.running.jobs[i].first; e.Round < first {
 			return bad(CodeRounds, 0, "the entry has a round that is done or runs at time 0: %d are", first)
 		}
-		if e.Rounds > job.Rounds-e.Round {
+		if e.Round >= job.Rounds || e.Rounds > (job.Rounds-e.Round-1)/does+1 {
 			return bad(CodeRounds, 0, "the entry runs to round %d of %d", e.Round+e.Rounds, job.Rounds)
 		}
-		if e.Tasks > job.Tasks {
-			return bad(CodeRounds, 0, "the entry has %d tasks of a round of %d", e.Tasks, job.Tasks)
+		if e.Tasks > tasks {
+			return bad(CodeRounds, 0, "the entry has %d tasks of a round of %d", e.Tasks, tasks)
 		}
 		if job.Sync != hare.Relaxed && e.Tasks != 1 {
 			return bad(CodeGang, 0, "the GPU has %d tasks of a round, which start one after another", e.Tasks)
 		}
-		compute, ok1 := mul(e.Tasks, job.On[mode].ComputeUs)
+		compute, ok1 := mul(e.Tasks, on[mode].ComputeUs)
 		span, ok2 := mul(e.Rounds-1, e.PeriodUs)
 		if !ok1 || !ok2 {
 			return bad(CodeForm, 0, "an entry lasts longer than 2^53 µs")
@@ -235,17 +257,25 @@ func (sc *scheduleCheck) lane(l *hare.Lane, index int32) *Fault {
 		hold := compute
 		if job.Sync != hare.Relaxed {
 			// A slower task of the round may hold the GPU longer: see roundChecker.
-			hold += job.On[mode].SyncUs
+			hold += on[mode].SyncUs
 		}
 		end := e.StartUs + span + hold
+		opens := e.StartUs // when the GPU is taken
+		if c := on[mode].SwitchUs; c > 0 && sc.runBefore(node, number, x, l) != i {
+			opens -= c
+		}
+		if sc.opened != nil {
+			sc.opened[i] = min(sc.opened[i], opens)
+		}
 		switch {
-		case e.StartUs < job.ReleaseUs:
-			return bad(CodeRelease, job.ReleaseUs-e.StartUs, "a task starts before the job's release")
+		case opens < job.ReleaseUs:
+			return bad(CodeRelease, job.ReleaseUs-opens, "a task, or the setup of its GPU, starts before the job's release")
 		case e.StartUs < sc.running.jobs[i].until:
 			return bad(CodeRelease, sc.running.jobs[i].until-e.StartUs,
 				"a task starts before the job's running work has ended")
-		case e.StartUs < free:
-			return bad(CodeOverlap, free-e.StartUs, "the entry starts before the one before it on this GPU has ended")
+		case opens < free:
+			return bad(CodeOverlap, free-opens,
+				"the entry, or its setup, starts before the one before it on this GPU has ended")
 		case e.Rounds > 1 && e.PeriodUs < hold:
 			return bad(CodeOverlap, hold-e.PeriodUs, "the period is shorter than a round holds the GPU")
 		}
@@ -255,14 +285,14 @@ func (sc *scheduleCheck) lane(l *hare.Lane, index int32) *Fault {
 		switch {
 		case len(open) == 0:
 			return bad(CodeService, 0, "the GPU has left service for good before the entry starts")
-		case e.StartUs < open[0].StartUs:
-			return bad(CodeService, open[0].StartUs-e.StartUs,
-				"the GPU is not in service or still busy when the entry starts")
+		case opens < open[0].StartUs:
+			return bad(CodeService, open[0].StartUs-opens,
+				"the GPU is not in service or still busy when the entry, or its setup, starts")
 		case end > open[0].EndUs:
 			return bad(CodeService, end-open[0].EndUs, "the GPU leaves service before the entry ends")
 		}
 		limit := open[0].EndUs
-		if closed, ok := nextClosed(sc.reserved.against(node, i), e.StartUs); ok {
+		if closed, ok := nextClosed(sc.reserved.against(node, i), opens); ok {
 			if end > closed.StartUs {
 				return bad(CodeReserved, end-closed.StartUs, "the node is reserved for others while the entry holds the GPU")
 			}
@@ -270,17 +300,29 @@ func (sc *scheduleCheck) lane(l *hare.Lane, index int32) *Fault {
 		}
 		free = end
 		if last != nil {
-			last.limit = min(last.limit, e.StartUs)
+			last.limit = min(last.limit, opens)
 		}
 		last = &sc.pieces[sc.next[i]]
 		sc.next[i]++
 		*last = piece{
-			gpu: index, mode: int32(mode), round: e.Round, rounds: e.Rounds, tasks: e.Tasks, period: e.PeriodUs,
-			start:   e.StartUs,
-			compute: compute, after: job.On[mode].SyncUs, limit: limit,
+			gpu: index, mode: modeOf(job, int(e.Shape), mode), round: e.Round, rounds: e.Rounds, tasks: e.Tasks,
+			period: e.PeriodUs, start: e.StartUs,
+			compute: compute, after: on[mode].SyncUs, limit: limit,
 		}
 	}
 	return nil
+}
+
+// runBefore returns the job of the entry before entry x of a lane, or that of the work that runs
+// on the GPU at time 0; −1 for none.
+func (sc *scheduleCheck) runBefore(node, number, x int, l *hare.Lane) int {
+	if x > 0 {
+		return sc.jobOf[l.Job[x-1]]
+	}
+	if i, ok := sc.runsOn[heldGPU{node: node, number: number}]; ok {
+		return i
+	}
+	return -1
 }
 
 // mul returns a·b for non-negative numbers; false beyond 2^53.

@@ -166,7 +166,7 @@ func (sc *scheduleCheck) checkQuotas(lanes []hare.Lane) []Fault {
 			job := &sc.inst.Jobs[i]
 			for at := from; at < sc.next[i]; at++ {
 				p := &sc.pieces[at]
-				if counts(q, job, job.On[p.mode].Type) {
+				if on, _ := profileOf(job, p.mode); counts(q, job, on.Type) {
 					changes = append(changes, quotaChange{p.start, 1, false, int32(at), int32(i)},
 						quotaChange{p.frees, -1, false, int32(at), int32(i)})
 				}

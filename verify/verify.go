@@ -26,6 +26,7 @@ const (
 	CodeRounds     = "rounds"     // a round without exactly its tasks
 	CodePrecedence = "precedence" // a round before the one before it has synchronised
 	CodeGang       = "gang"       // a round not together, not on K GPUs of one type, or not held to its end
+	CodeShape      = "shape"      // rounds of unlike shapes that overlap, or a change that is not allowed
 	CodeRigid      = "rigid"      // a rigid job not in one block
 	CodeTask       = "task"       // a task that is not g equal entries on one node
 	CodeNode       = "node"       // a task on a node that the job may not use
