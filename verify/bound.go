@@ -69,6 +69,7 @@ func prove(ctx context.Context, inst *hare.Instance, c *hare.Certificate) (*prov
 type typeChoice struct {
 	kind    string
 	p, s, d int64
+	level   int         // the level of which one domain has a round
 	count   int64       // the maximum of M_k over time, or of the tasks that find room
 	units   int64       // what a round holds, in units of its price: K GPUs or one size
 	curve   *priceCurve // the price of one unit; nil if the type is free

@@ -89,6 +89,9 @@ func plausible(inst *hare.Instance) error {
 		}
 		ids[inst.Jobs[i].ID] = true
 	}
+	if err := plausibleLevels(inst); err != nil {
+		return err
+	}
 	if err := plausibleUsers(inst); err != nil {
 		return err
 	}
@@ -165,9 +168,6 @@ func plausibleJob(j *hare.Job) error {
 	if !ordered(j.Only) || !ordered(j.Exclude) {
 		return fmt.Errorf("job %.40q has selectors out of order", j.ID)
 	}
-	if j.Within != "" {
-		return fmt.Errorf("job %.40q has within, by which this version does not check", j.ID)
-	}
 	if j.Shapes != nil && (len(j.Shapes) == 0 || j.Tasks != 0 || j.GPUsPerTask != 0 || j.On != nil) ||
 		j.Reshape && (j.Sync != hare.Gang || len(j.Shapes) < 2) || outside(j.ReshapeUs, 0, hare.MaxExact) {
 		return fmt.Errorf("job %.40q has shapes out of form", j.ID)
@@ -185,9 +185,6 @@ func plausibleShape(j *hare.Job, s *hare.Shape) error {
 		return fmt.Errorf("job %.40q has a number out of range", j.ID)
 	}
 	for x, p := range s.On {
-		if p.SyncAt != nil {
-			return fmt.Errorf("job %.40q has sync_s by level, by which this version does not check", j.ID)
-		}
 		if outside(p.ComputeUs, 1, hare.MaxExact) || outside(p.SyncUs, 0, hare.MaxExact) ||
 			outside(p.SwitchUs, 0, hare.MaxExact) || x > 0 && s.On[x-1].Type >= p.Type {
 			return fmt.Errorf("job %.40q has profiles out of order or range", j.ID)

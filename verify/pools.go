@@ -36,7 +36,7 @@ func (pc *priceCertificate) addPools(inst *hare.Instance, work uint64) error {
 			}
 			pc.quotaPools = append(pc.quotaPools, int32(i))
 		case hare.PoolGPUs:
-			if p.Per != hare.PerNode && p.Per != hare.PerAll {
+			if p.Per != hare.PerNode && p.Per != hare.PerAll && !slices.Contains(inst.Cluster.Topology, p.Per) {
 				return fmt.Errorf("pool %d is per %.40q", i, p.Per)
 			}
 		case hare.PoolCPUs, hare.PoolMemory:
@@ -153,6 +153,9 @@ func (r *rooms) domains(i int32, p *hare.Pool) []domain {
 		}
 		return append(out, domain{newTypeCapacity(deltas), 1})
 	}
+	if splits(p) {
+		return r.labelDomains(i, p)
+	}
 	place := map[string]int{}
 	for g := range r.groups {
 		group := &r.groups[g]
@@ -171,6 +174,51 @@ func (r *rooms) domains(i int32, p *hare.Pool) []domain {
 			out = append(out, domain{free: free})
 		}
 		out[at].count += int64(group.count)
+	}
+	return out
+}
+
+// splits says whether a pool is split into the domains of a label.
+func splits(p *hare.Pool) bool {
+	return p.Resource == hare.PoolGPUs && p.Per != hare.PerNode && p.Per != hare.PerAll
+}
+
+// labelDomains is domains for a pool that a label splits.
+func (r *rooms) labelDomains(i int32, p *hare.Pool) []domain {
+	at := r.topology.domain[r.topology.levelOf(p.Per)]
+	changes := map[int32]map[int64]int64{}
+	var order []int32
+	for g := range r.groups {
+		group := &r.groups[g]
+		if !slices.Contains(group.pools, i) {
+			continue
+		}
+		d := at[group.first]
+		if changes[d] == nil {
+			changes[d] = map[int64]int64{0: 0}
+			order = append(order, d)
+		}
+		free, before := group.free[p.Type], int64(0)
+		for x, t := range free.at {
+			changes[d][t] += (free.level[x] - before) * int64(group.count)
+			before = free.level[x]
+		}
+	}
+	var out []domain
+	place := map[string]int{}
+	for _, d := range order {
+		free := newTypeCapacity(changes[d]).changes()
+		var key []byte
+		for x, t := range free.at {
+			key = binary.AppendVarint(binary.AppendVarint(key, t), free.level[x])
+		}
+		x, ok := place[string(key)]
+		if !ok {
+			x = len(out)
+			place[string(key)] = x
+			out = append(out, domain{free: free})
+		}
+		out[x].count++
 	}
 	return out
 }
@@ -301,11 +349,17 @@ func (pc *priceCertificate) gangUnits(job *hare.Job) bool {
 	return job.Sync != hare.Relaxed && !job.Mix
 }
 
-// wholeIn says whether the whole gangs of a job are its units in a pool: the pool is one domain
-// and has all nodes on which the job finds room.
-func (pc *priceCertificate) wholeIn(job *hare.Job, pool int32, kind string, room *typeRoom) bool {
-	classes := pc.supply.rooms.classes[kind]
-	return pc.gangUnits(job) && pc.cert.Pools[pool].Per == hare.PerAll &&
+// wholeIn says whether the whole gangs of a job are its units in a pool: a domain of the pool
+// holds a round of the mode, and the pool has all nodes on which the job finds room.
+func (pc *priceCertificate) wholeIn(job *hare.Job, pool int32, c *typeChoice, room *typeRoom) bool {
+	classes := pc.supply.rooms.classes[c.kind]
+	if per := pc.cert.Pools[pool].Per; per != hare.PerAll {
+		tp := pc.supply.rooms.levels
+		if tp == nil || pc.cert.Pools[pool].Resource != hare.PoolGPUs || c.level > tp.levelOf(per) {
+			return false
+		}
+	}
+	return pc.gangUnits(job) &&
 		!slices.ContainsFunc(room.classes, func(c int) bool { return !slices.Contains(classes[c].pools, pool) })
 }
 
@@ -321,7 +375,7 @@ func (pc *priceCertificate) second(job *hare.Job, c *typeChoice, room *typeRoom,
 	}
 	whole := make([]bool, len(pools))
 	for i, p := range pools {
-		if whole[i] = pc.wholeIn(job, p, c.kind, room); whole[i] {
+		if whole[i] = pc.wholeIn(job, p, c, room); whole[i] {
 			key = append(key, byte('w'))
 		} else {
 			key = append(key, byte('t'))

@@ -231,7 +231,7 @@ func afterOf(inst *hare.Instance, after []hare.AfterWeight) []hare.AfterWeight {
 }
 
 // poolsOf returns the pools that inst can have, and their numbers in pools: those whose type
-// is in the cluster, and those of CPUs and memory only if each of their nodes limits them.
+// is in the cluster and whose domains are, and those of CPUs and memory only if each of their nodes limits them.
 func poolsOf(inst *hare.Instance, pools []hare.Pool) (can []hare.Pool, origin []int32) {
 	for i := range pools {
 		p := &pools[i]
@@ -246,7 +246,8 @@ func poolsOf(inst *hare.Instance, pools []hare.Pool) (can []hare.Pool, origin []
 		})
 		unlimited := p.Resource != hare.PoolGPUs && slices.ContainsFunc(inst.Cluster.Nodes,
 			func(n hare.Node) bool { return inPool(p, &n) && amountOn(p, &n) == 0 })
-		if known && !unlimited {
+		foreign := splits(p) && !slices.Contains(inst.Cluster.Topology, p.Per)
+		if known && !unlimited && !foreign {
 			can, origin = append(can, *p), append(origin, int32(i))
 		}
 	}
@@ -272,6 +273,9 @@ func phiKey(d *demand, pc *priceCertificate, origin []int32) string {
 		for _, c := range s.choices(j) {
 			b = append(binary.AppendVarint(b, int64(len(c.kind))), c.kind...)
 			b = binary.AppendVarint(b, min(c.count, j.Tasks))
+			if s.rooms.levels != nil {
+				b = binary.AppendVarint(b, c.s)
+			}
 			for _, p := range pc.quotaPools {
 				if counts(&s.inst.Quota[pc.cert.Pools[p].Quota], j, c.kind) {
 					b = binary.AppendVarint(append(b, 'q'), int64(origin[p]))
@@ -285,6 +289,9 @@ func phiKey(d *demand, pc *priceCertificate, origin []int32) string {
 				b = binary.AppendVarint(b, int64(len(pools)))
 				for _, p := range pools {
 					b = binary.AppendVarint(b, int64(origin[p]))
+					if s.rooms.levels != nil && pc.wholeIn(j, p, &c, room) {
+						b = append(b, 'w')
+					}
 				}
 			}
 		}
@@ -369,7 +376,10 @@ func WithOneMore(inst *hare.Instance, kind string) *hare.Instance {
 		func(x hare.Node) bool { return x.Name == name }); n++ {
 		name = fmt.Sprintf("more-%d", n)
 	}
-	more.Cluster.Nodes = append(slices.Clone(inst.Cluster.Nodes),
-		hare.Node{Name: name, GPUs: []hare.TypeCount{{Type: kind, Count: 1}}})
+	node := hare.Node{Name: name, GPUs: []hare.TypeCount{{Type: kind, Count: 1}}}
+	for _, label := range slices.Sorted(slices.Values(inst.Cluster.Topology)) {
+		node.Labels = append(node.Labels, hare.Label{Name: label})
+	}
+	more.Cluster.Nodes = append(slices.Clone(inst.Cluster.Nodes), node)
 	return &more
 }

@@ -72,7 +72,7 @@ func nodesMatter(inst *hare.Instance) bool {
 		j := &inst.Jobs[i]
 		wide := slices.ContainsFunc(j.Shapes, func(s hare.Shape) bool { return s.GPUsPerTask > 1 })
 		if gpusOf(j) > 1 || wide || j.DistinctNodes || len(j.Only)+len(j.Exclude) > 0 || cpus && j.CPUMilliPerTask > 0 ||
-			memory && j.MemoryMiBPerTask > 0 || j.Progress != nil && len(j.Progress.GPUs) > 0 {
+			memory && j.MemoryMiBPerTask > 0 || goesByLevels(j) || j.Progress != nil && len(j.Progress.GPUs) > 0 {
 			return true
 		}
 	}
@@ -83,6 +83,9 @@ func nodesMatter(inst *hare.Instance) bool {
 // find room at once. It returns none if the job may mix types and never finds room for all
 // tasks.
 func (su *supply) choices(job *hare.Job) []typeChoice {
+	if su.rooms != nil && su.rooms.levels != nil && job.Sync != hare.Relaxed {
+		return su.levelChoices(job)
+	}
 	out := make([]typeChoice, 0, len(job.On))
 	strict := su.placed || su.shaped != nil && su.shaped[job.ID]
 	for _, p := range job.On {
@@ -107,6 +110,29 @@ func (su *supply) choices(job *hare.Job) []typeChoice {
 	return out
 }
 
+// levelChoices is choices of a gang or rigid job where levels matter: by type and level.
+func (su *supply) levelChoices(job *hare.Job) []typeChoice {
+	tp := su.rooms.levels
+	var out []typeChoice
+	for i := range job.On {
+		p := &job.On[i]
+		for _, level := range tp.modeLevels(job, p) {
+			n := su.rooms.inDomain(job, job.On[i:i+1], level)
+			switch {
+			case !job.Mix && (n < job.Tasks || su.quota(job, p.Type) < job.Tasks*gpusOf(job)),
+				job.Mix && su.rooms.inDomain(job, job.On, level) < job.Tasks:
+				n = 0
+			}
+			if n > 0 {
+				s := tp.syncAt(p, level)
+				out = append(out, typeChoice{kind: p.Type, p: p.ComputeUs, s: s, d: p.ComputeUs + s, count: n,
+					setup: p.SwitchUs, level: level})
+			}
+		}
+	}
+	return out
+}
+
 // rooms knows for how many tasks the nodes have room, and which pools price what a task
 // holds there. It is safe for concurrent use.
 type rooms struct {
@@ -118,10 +144,13 @@ type rooms struct {
 	classes map[string][]nodeClass // by type: the lists of pools that its nodes are in
 	// admitted are the reservations that list a user or a job.
 	admittedUsers, admittedJobs map[string][]int32
+	levels                      *topology // nil if no job goes by levels
+	topology                    *topology // levels, or those of pools; nil if neither needs them
 
 	mu      sync.Mutex
 	allowed map[string][]int64 // by selectors: how many nodes of each group they allow
 	known   map[string]*typeRoom
+	fits    map[string]int64 // by job, types and level: see inDomain
 }
 
 // nodeGroup is a set of nodes that are equal except for their names, and in the same pools.
@@ -151,7 +180,14 @@ type typeRoom struct {
 func newRooms(inst *hare.Instance, nodes []hare.Node, ru *running, pools []hare.Pool) *rooms {
 	r := &rooms{inst: inst, nodes: nodes, index: make(map[string]int, len(nodes)), groupOf: make([]int32, len(nodes)),
 		classes: map[string][]nodeClass{}, admittedUsers: map[string][]int32{}, admittedJobs: map[string][]int32{},
-		allowed: map[string][]int64{}, known: map[string]*typeRoom{}}
+		allowed: map[string][]int64{}, known: map[string]*typeRoom{}, fits: map[string]int64{}}
+	if levelsMatter(inst) {
+		r.levels = newTopology(&inst.Cluster)
+		r.topology = r.levels
+	}
+	if r.topology == nil && slices.ContainsFunc(pools, func(p hare.Pool) bool { return splits(&p) }) {
+		r.topology = newTopology(&inst.Cluster)
+	}
 	for i := range nodes {
 		r.index[nodes[i].Name] = i
 	}
@@ -345,21 +381,76 @@ func (r *rooms) allowedBy(job *hare.Job, selectors string) []int64 {
 	return counts
 }
 
-// of returns what the job finds on a type. It takes O(groups + S log S) for S changes of the
-// free GPUs of all groups, and less if it is known from an equal job.
-func (r *rooms) of(job *hare.Job, kind string) *typeRoom {
-	selectors := selectorText(job)
+// keyOf is equal for jobs that find equal room.
+func (r *rooms) keyOf(job *hare.Job) []byte {
 	key := binary.AppendVarint(nil, gpusOf(job))
 	key = binary.AppendVarint(key, job.CPUMilliPerTask)
 	key = binary.AppendVarint(key, job.MemoryMiBPerTask)
 	if job.DistinctNodes {
 		key = append(key, 'd')
 	}
-	key = append(append(key, 0), kind...)
-	key = append(append(key, 0), selectors...)
+	key = append(append(key, 0), selectorText(job)...)
 	for _, x := range r.admitting(job) {
 		key = binary.AppendVarint(append(key, 0, 'r'), int64(x))
 	}
+	return key
+}
+
+// inDomain returns the greatest number of tasks of the job that find room at once in one domain
+// of a level, on GPUs of the types of some profiles together.
+func (r *rooms) inDomain(job *hare.Job, on []hare.Profile, level int) int64 {
+	key := binary.AppendVarint(append(r.keyOf(job), 0), int64(level))
+	for i := range on {
+		key = append(append(key, 0), on[i].Type...)
+	}
+	selectors := selectorText(job)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if fit, ok := r.fits[string(key)]; ok {
+		return fit
+	}
+	counts := r.allowedBy(job, selectors)
+	domains := map[int32]map[int64]int64{} // by domain, or group for nodes: the changes of the room
+	for i := range r.groups {
+		g := &r.groups[i]
+		at, count := int32(i), counts[i]
+		if count == 0 {
+			continue
+		}
+		if level == 0 {
+			count = 1 // the nodes of a group are alike
+		} else {
+			at = r.levels.domain[level][g.first]
+		}
+		for x := range on {
+			free := g.free[on[x].Type]
+			if free == nil {
+				continue
+			}
+			if domains[at] == nil {
+				domains[at] = map[int64]int64{}
+			}
+			before := int64(0)
+			times, tasks := r.roomOn(job, g, free)
+			for y, t := range times {
+				domains[at][t] += (tasks[y] - before) * count
+				before = tasks[y]
+			}
+		}
+	}
+	fit := int64(0)
+	for _, changes := range domains {
+		fit = max(fit, mostOf(changes))
+	}
+	r.fits[string(key)] = fit
+	return fit
+}
+
+// of returns what the job finds on a type. It takes O(groups + S log S) for S changes of the
+// free GPUs of all groups, and less if it is known from an equal job.
+func (r *rooms) of(job *hare.Job, kind string) *typeRoom {
+	key := append(append(r.keyOf(job), 0), kind...)
+	selectors := selectorText(job)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if room, ok := r.known[string(key)]; ok {

@@ -57,10 +57,15 @@ type roundChecker struct {
 	spec     *hare.Job
 	segments []segment
 	ran      int64
+	spread *spreadChecker // nil if no job goes by levels
+	levels bool           // the job that is checked goes by levels
 }
 
-func newRoundChecker(cluster *hare.Cluster, nodeOf []int32) *roundChecker {
+func newRoundChecker(cluster *hare.Cluster, nodeOf []int32, tp *topology) *roundChecker {
 	c := &roundChecker{places: placeChecker{cluster: cluster, nodeOf: nodeOf}}
+	if tp != nil {
+		c.spread = newSpreadChecker(tp)
+	}
 	c.end.value = (*piece).endOf
 	c.start.value = func(x *piece, r int64) int64 { return -x.startOf(r) }
 	c.late.value = (*piece).startOf
@@ -82,6 +87,16 @@ func (ck *roundChecker) check(job *hare.Job, s standing, ps []piece, lanes []har
 		}
 		return 0, 0, f
 	}
+	spec := job
+	if ck.spec != nil {
+		spec = ck.spec
+	}
+	if ck.levels = ck.spread != nil && goesByLevels(spec); ck.levels {
+		ck.spread.syncTimes(spec)
+		if job.Sync == hare.Rigid {
+			ck.spread.rigid(ps, ck.places.nodeOf)
+		}
+	}
 	if job.Sync == hare.Rigid && len(ps) > 0 {
 		if line, round, by, detail := offRigid(job, s.first, ps); detail != "" {
 			return bad(CodeRigid, round, by, line, "%s", detail)
@@ -97,6 +112,13 @@ func (ck *roundChecker) check(job *hare.Job, s standing, ps []piece, lanes []har
 	}
 	if constraint, line, detail := ck.places.check(job, ps); constraint != "" {
 		return bad(constraint, ps[line].round, 0, line, "%s", detail)
+	}
+	if ck.levels {
+		ck.spread.find(ck.cuts, ps, ck.places.nodeOf)
+		within := ck.spread.tp.levelOf(job.Within)
+		if s := slices.IndexFunc(ck.spread.levels, func(level int) bool { return level > within }); s >= 0 {
+			return bad(CodeWithin, ck.cuts[s], 0, -1, "the round is not in one domain of the level %.40q", job.Within)
+		}
 	}
 	ck.build(job, ps)
 	previous := int64(-1) // the latest end of the previous round
@@ -128,14 +150,14 @@ func (ck *roundChecker) check(job *hare.Job, s standing, ps []piece, lanes []har
 				return bad(CodePrecedence, ck.rounds[x], previous-earliest, early,
 					"a task starts before the round before it has synchronised")
 			}
-			previous, _ = ck.end.at(x)
+			previous, _ = ck.endOf(x)
 		}
 	}
 	if job.Sync != hare.Relaxed {
 		for i := range ps {
 			x := &ps[i]
 			last, _ := slices.BinarySearch(ck.rounds, x.lastRound())
-			free, _ := ck.end.at(last)
+			free, _ := ck.endOf(last)
 			if free > x.limit {
 				return bad(CodeGang, ck.rounds[last], free-x.limit, int32(i),
 					"the GPU is used or leaves service before the round's slowest task has synchronised")
@@ -154,6 +176,14 @@ func (ck *roundChecker) check(job *hare.Job, s standing, ps []piece, lanes []har
 	}
 	earliest, _ := ck.start.at(0)
 	return previous, -earliest, nil
+}
+
+// endOf returns the latest end of the round number x of those that are examined.
+func (ck *roundChecker) endOf(x int) (int64, int32) {
+	if ck.levels {
+		return ck.spread.ends[ck.spread.rows[x]].at(x)
+	}
+	return ck.end.at(x)
 }
 
 // cut makes the stretches and returns the first one without exactly K tasks on g GPUs each,
@@ -209,6 +239,9 @@ func (ck *roundChecker) build(job *hare.Job, ps []piece) {
 		all = all[:2]
 	} else if job.Mix {
 		all = all[:3]
+	}
+	if ck.levels {
+		all = append(all[1:], ck.spread.envelopes(ck.first)...)
 	}
 	for _, e := range all {
 		e.reset(ck.rounds, ps)

@@ -25,8 +25,9 @@ type heldGPU struct {
 
 // running is the work that runs at time 0.
 type running struct {
-	jobs []standing
-	gpus []heldGPU // by job
+	jobs   []standing
+	gpus   []heldGPU // by job
+	levels *topology // nil if no running job goes by levels
 }
 
 // newRunning finds what runs at time 0. It returns an error if running work is not placed as
@@ -91,13 +92,29 @@ func newRunning(inst *hare.Instance) (*running, error) {
 func (ru *running) add(inst *hare.Instance, i int, held []heldGPU) error {
 	job := &inst.Jobs[i]
 	shape := shapesOf(job)[job.Progress.Shape]
-	longest := int64(0)
+	longest, spread := int64(0), 0
+	if goesByLevels(job) {
+		if ru.levels == nil {
+			ru.levels = newTopology(&inst.Cluster)
+		}
+		nodes := make([]int32, len(held))
+		for x := range held {
+			nodes[x] = int32(held[x].node)
+		}
+		if spread = ru.levels.spreadOf(nodes); spread > ru.levels.levelOf(job.Within) {
+			return fmt.Errorf("job %.40q runs on nodes that are not in one domain of the level %.40q", job.ID, job.Within)
+		}
+	}
 	for _, h := range held {
 		at := slices.IndexFunc(shape.On, func(p hare.Profile) bool { return p.Type == h.kind })
 		if at < 0 || h.kind != held[0].kind && !job.Mix {
 			return fmt.Errorf("job %.40q runs on GPUs of a type that it may not use, or not together", job.ID)
 		}
-		longest = max(longest, shape.On[at].ComputeUs+shape.On[at].SyncUs)
+		sync := shape.On[at].SyncUs
+		if ru.levels != nil {
+			sync = ru.levels.syncAt(&shape.On[at], spread)
+		}
+		longest = max(longest, shape.On[at].ComputeUs+sync)
 	}
 	s := &ru.jobs[i]
 	rounds := int64(1)

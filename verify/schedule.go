@@ -76,11 +76,15 @@ func checkSchedule(inst *hare.Instance, s *hare.Schedule) (value hare.Amount, en
 	n := len(inst.Jobs)
 	ends, starts = make([]int64, n), make([]int64, n)
 	found := make([]*Fault, n)
+	var tp *topology
+	if levelsMatter(inst) {
+		tp = newTopology(&inst.Cluster)
+	}
 	var next atomic.Int64
 	var wg sync.WaitGroup
 	for range runtime.GOMAXPROCS(0) {
 		wg.Go(func() {
-			rounds := newRoundChecker(&inst.Cluster, c.nodeOf)
+			rounds := newRoundChecker(&inst.Cluster, c.nodeOf, tp)
 			for i := int(next.Add(1)) - 1; i < n; i = int(next.Add(1)) - 1 {
 				from := 0
 				if i > 0 {
@@ -256,8 +260,8 @@ func (sc *scheduleCheck) lane(l *hare.Lane, index int32) *Fault {
 		}
 		hold := compute
 		if job.Sync != hare.Relaxed {
-			// A slower task of the round may hold the GPU longer: see roundChecker.
-			hold += on[mode].SyncUs
+			// A slower task of the round, or one far away, may hold the GPU longer: see roundChecker.
+			hold += leastSync(&on[mode])
 		}
 		end := e.StartUs + span + hold
 		opens := e.StartUs // when the GPU is taken

@@ -31,6 +31,7 @@ const (
 	CodeTask       = "task"       // a task that is not g equal entries on one node
 	CodeNode       = "node"       // a task on a node that the job may not use
 	CodeDistinct   = "distinct"   // two tasks of a round on a node, although the job wants distinct nodes
+	CodeWithin     = "within"     // a round that is not in one domain of a level, although the job wants one
 	CodeCPUs       = "cpus"       // more CPUs held on a node than it has
 	CodeMemory     = "memory"     // more memory held on a node than it has
 	CodeReserved   = "reserved"   // a node used while it is reserved for others

@@ -117,7 +117,6 @@ func TestBadPoolsAreNamed(t *testing.T) {
 		"no kind":        {`{"prices":[1]}`, "missing_field /certificate/pools/0"},
 		"two kinds":      {`{"type":"A","cpus":"A","per":"all"}`, "missing_field /certificate/pools/0"},
 		"no per":         {`{"type":"A"}`, "missing_field /certificate/pools/0"},
-		"unknown per":    {`{"type":"A","per":"shelf"}`, "unknown_value /certificate/pools/0/per"},
 		"cpus per":       {`{"cpus":"A","per":"all"}`, "not_allowed /certificate/pools/0/per"},
 		"size 0":         {`{"type":"A","per":"all","sizes":{"0":[1]}}`, "bad_size /certificate/pools/0/sizes/0"},
 		"negative price": {`{"type":"A","per":"all","prices":[-1]}`, "out_of_range /certificate/pools/0/prices/0"},

@@ -50,8 +50,9 @@ var poolTable = NewTable("Pool",
 			return appendInt(b, int64(v.Quota))
 		}).
 		About("quota is the index of the quota of the instance whose GPUs the pool prices."),
-	OneOf("per", func(v *poolDoc) *string { return &v.Per }, hare.PerNode, hare.PerAll).
-		About("per splits a pool of GPUs into domains: each node, or all nodes together."),
+	String("per", func(v *poolDoc) *string { return &v.Per }).
+		About("per splits a pool of GPUs into domains: node, each node by itself, a label of the topology of the cluster, "+
+			"or all, all nodes together."),
 	selectorField("only", func(v *poolDoc) *[]hare.LabelValues { return &v.Only }).
 		About("only chooses the nodes of a pool of GPUs, as only of a job does. Left out: all nodes."),
 	NewField("prices", integers,
@@ -81,7 +82,8 @@ var poolTable = NewTable("Pool",
 	case kinds != 1:
 		found.Add("", "missing_field", `needs one of "type", "cpus" and "memory", with the name of a GPU type, or "quota"`)
 	case v.Resource == hare.PoolGPUs && v.Per == "":
-		found.Add("", "missing_field", `"per" is missing: give %q or %q`, hare.PerNode, hare.PerAll)
+		found.Add("", "missing_field", `"per" is missing: give %q, %q or a label of the topology`, hare.PerNode,
+			hare.PerAll)
 	case v.Resource != hare.PoolGPUs:
 		for _, name := range []string{"per", "only", "sizes"} {
 			if has.Has(name) && (name != "sizes" || v.Resource != hare.PoolQuota) {
