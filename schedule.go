@@ -116,8 +116,8 @@ type Pool struct {
 	Resource PoolResource
 	Type     string // the GPU type; "" in pools of quotas
 	Quota    int    // the index in Instance.Quota, in pools of quotas
-	// Per says into which domains a pool of GPUs is split: PerNode, PerAll or a label of the topology; "" in pools
-	// of other resources.
+	// Per says into which domains a pool of GPUs is split: PerNode, PerAll or a label of the
+	// topology; "" in pools of other resources.
 	Per string
 	// Only chooses the nodes of a pool of GPUs as in Job; nil means all nodes.
 	Only []LabelValues

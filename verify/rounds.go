@@ -57,8 +57,8 @@ type roundChecker struct {
 	spec     *hare.Job
 	segments []segment
 	ran      int64
-	spread *spreadChecker // nil if no job goes by levels
-	levels bool           // the job that is checked goes by levels
+	spread   *spreadChecker // nil if no job goes by levels
+	levels   bool           // the job that is checked goes by levels
 }
 
 func newRoundChecker(cluster *hare.Cluster, nodeOf []int32, tp *topology) *roundChecker {

@@ -16,7 +16,7 @@ import (
 // that were found by other programs.
 func TestExamplesOfRules(t *testing.T) {
 	for _, name := range []string{"placement", "running", "quota", "after", "deadlines", "makespan", "switch", "shapes",
-		"return"} {
+		"return", "spread", "together"} {
 		x, inst, res := readNodeExample(t, "real/"+name)
 		if r := verify.Check(inst, res); !r.OK {
 			t.Errorf("%s: %s", name, r)

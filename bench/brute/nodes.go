@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strings"
 
 	"github.com/hare-sched/hare"
 )
@@ -29,6 +30,8 @@ type places struct {
 	found  bool
 	steps  int
 	limit  int
+
+	reading Reading
 }
 
 // gpuGroup are the GPUs of one type of a node.
@@ -71,7 +74,12 @@ type placed struct {
 // the work that runs at time 0 have no part in value (see Fixed). For the objective makespan,
 // value is 1e12 times the greatest completion in seconds.
 func OptimumOnNodes(inst *hare.Instance, limit int) (value int64, plan *hare.Schedule, done bool) {
-	s := &places{inst: inst, best: math.MaxInt64, limit: limit}
+	return Reading{}.Optimum(inst, limit)
+}
+
+// Optimum is OptimumOnNodes as one reading of docs/levels.md has it.
+func (r Reading) Optimum(inst *hare.Instance, limit int) (value int64, plan *hare.Schedule, done bool) {
+	s := &places{inst: inst, best: math.MaxInt64, limit: limit, reading: r}
 	for n := range inst.Cluster.Nodes {
 		node := &inst.Cluster.Nodes[n]
 		number := 0
@@ -127,7 +135,7 @@ func OptimumOnNodes(inst *hare.Instance, limit int) (value int64, plan *hare.Sch
 		for g := range s.groups {
 			for _, p := range job.On {
 				if p.Type == s.groups[g].kind && job.AllowsNode(&inst.Cluster.Nodes[s.groups[g].node]) {
-					on[g], fast = p, min(fast, p.DurationUs())
+					on[g], fast = p, min(fast, p.ComputeUs+SyncUs(inst, p, "node"))
 				}
 			}
 		}
@@ -154,11 +162,17 @@ func running(inst *hare.Instance, job *hare.Job) (end, rounds int64) {
 		return 0, p.RoundsDone
 	}
 	longest := int64(0)
+	var nodes []int
+	for _, name := range p.GPUs {
+		nodes = append(nodes, slices.IndexFunc(inst.Cluster.Nodes,
+			func(n hare.Node) bool { return strings.HasPrefix(name, n.Name+"/") }))
+	}
+	spread := Reading{}.Spread(inst, nodes)
 	for _, name := range p.GPUs {
 		kind := kindOf(inst, name)
 		for _, on := range job.On {
 			if on.Type == kind {
-				longest = max(longest, on.ComputeUs+on.SyncUs)
+				longest = max(longest, on.ComputeUs+SyncUs(inst, on, spread))
 			}
 		}
 	}
@@ -375,6 +389,16 @@ func (s *places) place(st *state, value, last int64, j int, counts []int64) {
 	hold := int64(0)
 	start, _ := s.readyAt(st, j)
 	chosen := make([][]int, len(s.groups)) // the GPUs of each group
+	var nodes []int
+	for g, n := range counts {
+		if n > 0 {
+			nodes = append(nodes, s.groups[g].node)
+		}
+	}
+	spread := s.reading.Spread(s.inst, nodes)
+	if !Within(s.inst, job, spread) && !s.reading.WithinOfTasks {
+		return
+	}
 	for g, n := range counts {
 		if n == 0 {
 			continue
@@ -387,7 +411,7 @@ func (s *places) place(st *state, value, last int64, j int, counts []int64) {
 		if job.Sync == hare.Relaxed {
 			hold = p.ComputeUs
 		} else {
-			hold = max(hold, p.DurationUs())
+			hold = max(hold, p.ComputeUs+SyncUs(s.inst, p, spread))
 		}
 		order := make([]int, len(group.free))
 		for i := range order {
