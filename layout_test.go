@@ -200,7 +200,8 @@ var verifierTakes = map[string][]string{
 	modulePath: {
 		"AfterWeight", "Amount", "AmountFromBig", "Busy", "Certificate", "Cluster", "Entry", "Forever",
 		"FormatMicros", "Gang", "Instance", "Job", "Label", "Lane",
-		"LabelValues", "LevelSync", "LostWork", "MaxExact", "MaxGPUs", "MethodCriticalPath", "MethodMachine", "MethodPrice", "Node",
+		"LabelValues", "LevelSync",
+		"LostWork", "MaxExact", "MaxGPUs", "MethodCriticalPath", "MethodMachine", "MethodPrice", "Node",
 		"ObjectiveJCTAndTardiness", "ObjectiveMakespan", "ObjectiveWeightedJCT", "PerAll", "PerNode", "Pool", "PoolCPUs",
 		"PoolGPUs", "PoolMemory", "PoolQuota", "PoolSize", "Predecessor", "Product", "Progress", "Quota", "Reservation",
 		"Profile", "Relaxed", "RenamedGPU", "Replan", "Result", "Rigid", "Schedule", "Shape", "SizePrices", "StartedWork",
