@@ -239,12 +239,16 @@ type nodeReading struct {
 	busyForGood   bool // GPUs of running work are never free
 	runningAgain  bool // the running round is left
 	noElapsed     bool // running work begins at 0
+
+	syncWidest   bool // every round takes the longest time by spread
+	mixFitByType bool // a gang that mixes types must find room for all tasks on each
 }
 
 // naiveOnNodes evaluates the price bound by the text of docs/nodes.md in floats, second by
 // second and node by node. All times of inst and of the grid are multiples of half a second.
 func naiveOnNodes(inst *hare.Instance, c *hare.Certificate, r nodeReading) float64 {
 	const half = 500_000
+	levels := brute.Reading{}
 	_, placed := inst.Placed()
 	nodes := inst.Cluster.Nodes
 	run := naiveRunning(inst, r)
@@ -311,24 +315,24 @@ func naiveOnNodes(inst *hare.Instance, c *hare.Certificate, r nodeReading) float
 		}
 		return max(0, x)
 	}
-	most := func(j *hare.Job, kinds ...string) (fit int64) {
+	most := func(j *hare.Job, level string, kinds ...string) (fit int64) {
 		for t := int64(0); t < last; t += half {
 			if r.fitAtZero && t > 0 {
 				break
 			}
-			sum := int64(0)
+			sums := map[string]int64{}
 			for n := range nodes {
-				here := int64(0)
-				for _, kind := range kinds {
-					here += room(j, kind, n, t)
-				}
+				domain := levels.Domain(inst, level, n)
 				if r.gangOnOneNode && j.Sync != hare.Relaxed {
-					sum = max(sum, here)
-				} else {
-					sum += here
+					domain = nodes[n].Name
+				}
+				for _, kind := range kinds {
+					sums[domain] += room(j, kind, n, t)
 				}
 			}
-			fit = max(fit, sum)
+			for _, sum := range sums {
+				fit = max(fit, sum)
+			}
 		}
 		return fit
 	}
@@ -386,10 +390,10 @@ func naiveOnNodes(inst *hare.Instance, c *hare.Certificate, r nodeReading) float
 							}
 						}
 					}
-					total -= naiveCost(&whole, 1, cell, r, func(int) int64 { return max(0, left) }) / 2
+					total -= naiveCost(inst, &whole, 1, cell, r, func(int) int64 { return max(0, left) }) / 2
 					continue
 				}
-				total -= naiveCost(p, len(nodes), cell, r, func(n int) int64 {
+				total -= naiveCost(inst, p, len(nodes), cell, r, func(n int) int64 {
 					switch {
 					case !inPool(p, n) || r.poolOfFirst && !allowed(&inst.Jobs[0], n):
 						return 0
@@ -467,8 +471,9 @@ func naiveOnNodes(inst *hare.Instance, c *hare.Certificate, r nodeReading) float
 		for _, p := range job.On {
 			kinds = append(kinds, p.Type)
 		}
-		for _, p := range job.On {
-			fit := most(&job, p.Type)
+		for _, md := range naiveModes(inst, &job, r) {
+			p := md.Profile
+			fit := most(&job, md.level, p.Type)
 			for x := range inst.Quota {
 				if q := &inst.Quota[x]; counts(q, &job, p.Type) {
 					if job.Sync == hare.Relaxed {
@@ -478,11 +483,13 @@ func naiveOnNodes(inst *hare.Instance, c *hare.Certificate, r nodeReading) float
 					}
 				}
 			}
-			if fit == 0 || placed && job.Sync != hare.Relaxed && !job.Mix && fit < job.Tasks {
+			if fit == 0 || placed && job.Sync != hare.Relaxed && (!job.Mix || r.mixFitByType) && fit < job.Tasks ||
+				placed && job.Mix && most(&job, md.level, kinds...) < job.Tasks {
 				continue
 			}
 			types.On = append(types.On, p)
-			fits[p.Type] = fit
+			types.On[len(types.On)-1].Type = md.key
+			fits[md.key] = fit
 			var mine []int
 			for n := range nodes {
 				for t := int64(0); t < last; t += half {
@@ -524,7 +531,7 @@ func naiveOnNodes(inst *hare.Instance, c *hare.Certificate, r nodeReading) float
 							continue
 						}
 						whole := (job.Sync != hare.Relaxed || r.unitsRelaxed) && (!job.Mix || r.unitsMixing) &&
-							(pool.Per == hare.PerAll || r.gangUnit)
+							(pool.Per == hare.PerAll || r.gangUnit || md.rank <= naiveRank(inst, pool.Per))
 						for _, o := range mine {
 							whole = whole && (inPool(pool, o) || r.subsetGang)
 						}
@@ -536,20 +543,20 @@ func naiveOnNodes(inst *hare.Instance, c *hare.Certificate, r nodeReading) float
 					}
 					nanos[cell] = int64(math.Round(theta * 1e9))
 				}
-				name := fmt.Sprint(p.Type, " ", n)
+				name := fmt.Sprint(md.key, " ", n)
 				alone.On = append(alone.On, hare.Profile{Type: name, ComputeUs: p.ComputeUs, SyncUs: p.SyncUs})
 				rows[name], peaks[name], units[name] = nanos, fit, 1
-				if x > 0 && !r.lastClass && !slices.Equal(nanos, rows[fmt.Sprint(p.Type, " ", mine[0])]) {
+				if x > 0 && !r.lastClass && !slices.Equal(nanos, rows[fmt.Sprint(md.key, " ", mine[0])]) {
 					plain = false
 				}
 				each := make([]int64, cells)
 				for cell := range each {
 					each[cell] = nanos[cell] / job.Tasks
 				}
-				perTask[p.Type] = each
+				perTask[md.key] = each
 			}
 		}
-		if len(types.On) == 0 || placed && job.Mix && most(&job, kinds...) < job.Tasks {
+		if len(types.On) == 0 {
 			return math.Inf(1) // the job has no bound
 		}
 		tau := naiveRound(&types, func(kind string) int64 { return fits[kind] })
@@ -611,11 +618,16 @@ func naiveRunning(inst *hare.Instance, r nodeReading) naiveWork {
 			continue
 		}
 		w.first[i] = job.Progress.RoundsDone
+		var at []int
+		for _, gpu := range job.Progress.GPUs {
+			at = append(at, slices.IndexFunc(inst.Cluster.Nodes,
+				func(n hare.Node) bool { return strings.HasPrefix(gpu, n.Name+"/") }))
+		}
 		for _, gpu := range job.Progress.GPUs {
 			kind := typeOf(inst, gpu)
 			for _, p := range job.On {
 				if p.Type == kind {
-					w.until[i] = max(w.until[i], p.DurationUs())
+					w.until[i] = max(w.until[i], p.ComputeUs+brute.SyncUs(inst, p, brute.Reading{}.Spread(inst, at)))
 				}
 			}
 		}
@@ -686,7 +698,8 @@ func overlap(a, b []string) bool {
 
 // naiveCost returns what a pool costs for a second in a cell; amount gives what it has of each
 // node.
-func naiveCost(p *hare.Pool, nodes, cell int, r nodeReading, amount func(n int) int64) float64 {
+func naiveCost(inst *hare.Instance, p *hare.Pool, nodes, cell int, r nodeReading,
+	amount func(n int) int64) float64 {
 	single := int64(0)
 	if p.Nanos != nil {
 		single = p.Nanos[cell]
@@ -715,6 +728,16 @@ func naiveCost(p *hare.Pool, nodes, cell int, r nodeReading, amount func(n int) 
 		return float64(paid) * 1e-9
 	}
 	all, domains, sum := int64(0), int64(0), 0.0
+	if slices.Contains(inst.Cluster.Topology, p.Per) {
+		free := map[string]int64{}
+		for n := range nodes {
+			free[brute.Reading{}.Domain(inst, p.Per, n)] += amount(n)
+		}
+		for _, m := range free {
+			sum += pattern(m)
+		}
+		return sum
+	}
 	for n := range nodes {
 		m := amount(n)
 		all += m
