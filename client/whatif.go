@@ -33,11 +33,15 @@ type Scenario struct {
 	Patch        json.RawMessage    `json:"patch,omitempty"` // RFC 6902
 	RemoveJobs   []string           `json:"remove_jobs,omitempty"`
 	ScaleWeights map[string]float64 `json:"scale_weights,omitempty"` // factors by job
-	AddJobs      []json.RawMessage  `json:"add_jobs,omitempty"`      // as in an instance
-	RemoveGPUs   []RemoveGPUs       `json:"remove_gpus,omitempty"`
-	Drain        []Drain            `json:"drain,omitempty"`
-	AddGPUs      []AddGPUs          `json:"add_gpus,omitempty"`
-	AddNodes     []json.RawMessage  `json:"add_nodes,omitempty"` // as in an instance
+	// ScaleDurations are factors by job for compute and synchronisation times.
+	ScaleDurations map[string]float64 `json:"scale_durations,omitempty"`
+	DropAfter      []DropAfter        `json:"drop_after,omitempty"`
+	AddJobs        []json.RawMessage  `json:"add_jobs,omitempty"` // as in an instance
+	SetQuota       []SetQuota         `json:"set_quota,omitempty"`
+	RemoveGPUs     []RemoveGPUs       `json:"remove_gpus,omitempty"`
+	Drain          []Drain            `json:"drain,omitempty"`
+	AddGPUs        []AddGPUs          `json:"add_gpus,omitempty"`
+	AddNodes       []json.RawMessage  `json:"add_nodes,omitempty"` // as in an instance
 	// Options differ from those of the batch; the zero value means that they do not.
 	Options Options `json:"-"`
 }
@@ -49,6 +53,19 @@ func (sc Scenario) MarshalJSON() ([]byte, error) {
 		fields
 		Options map[string]any `json:"options,omitempty"`
 	}{fields(sc), sc.Options.json()})
+}
+
+// DropAfter lets a job no longer wait for another one, or for any if After is "".
+type DropAfter struct {
+	Job   string `json:"job"`
+	After string `json:"after,omitempty"`
+}
+
+// SetQuota takes the place of the quota with the same user and types, or is a new one.
+type SetQuota struct {
+	User  string   `json:"user"`
+	GPUs  int      `json:"gpus"`
+	Types []string `json:"types,omitempty"` // nil means all
 }
 
 // RemoveGPUs removes GPUs of a node, those of the highest index first.

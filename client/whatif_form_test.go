@@ -22,7 +22,9 @@ func TestWhatIfFollowsItsTable(t *testing.T) {
 		PruneBelow: &below, Ordered: true,
 		Scenarios: []Scenario{{ID: "s", Patch: json.RawMessage(`[{"op":"test","path":"/hare","value":"instance/v1"}]`),
 			RemoveJobs: []string{"x"}, ScaleWeights: map[string]float64{"x": 2},
-			AddJobs:    []json.RawMessage{json.RawMessage(`{"id":"y","on":{"V100":{"compute_s":1}}}`)},
+			AddJobs:        []json.RawMessage{json.RawMessage(`{"id":"y","on":{"V100":{"compute_s":1}}}`)},
+			ScaleDurations: map[string]float64{"x": 0.5}, DropAfter: []DropAfter{{Job: "x", After: "y"}},
+			SetQuota:   []SetQuota{{User: "ann", GPUs: 3, Types: []string{"V100"}}},
 			RemoveGPUs: []RemoveGPUs{{Node: "a", Type: "V100", Count: 1}}, Drain: []Drain{{Node: "a", AtS: 5}},
 			AddGPUs:  []AddGPUs{{Type: "V100", Count: 1, Name: "b"}},
 			AddNodes: []json.RawMessage{json.RawMessage(`{"name":"c","gpus":{"V100":8},"cpus":96}`)},
@@ -51,6 +53,8 @@ func TestWhatIfFollowsItsTable(t *testing.T) {
 		"RemoveGPUs": members(t, list(t, scenario["remove_gpus"])[0]),
 		"Drain":      members(t, list(t, scenario["drain"])[0]),
 		"AddGPUs":    members(t, list(t, scenario["add_gpus"])[0]),
+		"DropAfter":  members(t, list(t, scenario["drop_after"])[0]),
+		"UserQuota":  members(t, list(t, scenario["set_quota"])[0]),
 	} {
 		want := slices.Sorted(slices.Values(forms[name]))
 		var names []string

@@ -189,7 +189,18 @@ var scenarioTable = wire.NewTable("Scenario",
 		"additionalProperties": wire.Schema{"type": "number", "format": "double"}}, readScales, nil).
 		About("scale_weights is a factor for all jobs, or an object of factors by job id. The new weights must "+
 			"have at most six decimals: nothing is rounded."),
+	wire.NewField("scale_durations", wire.Schema{"type": []string{"object", "number"},
+		"additionalProperties": wire.Schema{"type": "number", "format": "double"}}, readDurations, nil).
+		About("scale_durations is a factor for the compute and synchronisation times of all jobs, or an object of "+
+			"factors by job id. The new times are rounded up to a microsecond."),
+	oneOrMore("drop_after", dropTable, func(v *scenarioDoc, x DroppedAfter, at string) {
+		x.at = at
+		v.DropAfter = append(v.DropAfter, x)
+	}),
 	wire.NewField("add_jobs", wire.ListOf(wire.RefTo(wire.JobDocument)), readAddedJobs, nil),
+	wire.NewField("set_quota", wire.ListOf(wire.RefTo(wire.QuotaDocument)), readQuotas, nil).
+		About("set_quota are quotas as in an instance. Each takes the place of the quota with the same user and types, "+
+			"or is a new one."),
 	oneOrMore("remove_gpus", removeTable, func(v *scenarioDoc, x RemovedGPUs, at string) {
 		x.at = at
 		v.RemoveGPUs = append(v.RemoveGPUs, x)
@@ -261,6 +272,24 @@ var addTable = wire.NewTable("AddGPUs", "AddGPUs adds a node that is always in s
 		About("name of the new node; left out: the first free one of added-0, added-1 and so on."),
 )
 
+var dropTable = wire.NewTable("DropAfter", "DropAfter lets a job no longer wait for another one.",
+	wire.String("job", func(x *DroppedAfter) *string { return &x.Job }).Required("").
+		About("job is the id of the job that waits."),
+	wire.String("after", func(x *DroppedAfter) *string { return &x.After }).
+		About("after is the id of the job for which it waits; left out: all."),
+)
+
+func readQuotas(r *wire.Reader, v *scenarioDoc) error {
+	return r.Array(func(k int) error {
+		before := r.Faults()
+		quota, err := r.Quota()
+		if err == nil && r.Faults() == before {
+			v.SetQuota = append(v.SetQuota, ChangedQuota{Quota: quota, at: v.at + "/set_quota/" + strconv.Itoa(k)})
+		}
+		return err
+	})
+}
+
 func readRemovedJobs(r *wire.Reader, v *scenarioDoc) error {
 	return r.Array(func(k int) error {
 		x := JobRef{at: v.at + "/remove_jobs/" + strconv.Itoa(k)}
@@ -291,26 +320,37 @@ func readAddedJobs(r *wire.Reader, v *scenarioDoc) error {
 	})
 }
 
-// readScales reads a factor for all jobs, or factors by job.
 func readScales(r *wire.Reader, v *scenarioDoc) error {
-	at := v.at + "/scale_weights"
-	if r.Is('0') {
-		ws := WeightScale{at: at}
-		err := r.Micros(&ws.FactorMicro, 0)
-		v.Scales = append(v.Scales, ws)
+	return readFactors(r, v.at+"/scale_weights", 0, func(id string, micro int64, at string) {
+		v.Scales = append(v.Scales, WeightScale{id, micro, at})
+	})
+}
+
+func readDurations(r *wire.Reader, v *scenarioDoc) error {
+	return readFactors(r, v.at+"/scale_durations", 1, func(id string, micro int64, at string) {
+		v.Durations = append(v.Durations, DurationScale{id, micro, at})
+	})
+}
+
+// readFactors reads a factor for all jobs, or factors by job, of at least so many millionths.
+func readFactors(r *wire.Reader, at string, least int64, keep func(id string, micro int64, at string)) error {
+	one := func(id, at string) error {
+		micro := int64(0)
+		err := r.Micros(&micro, least)
+		keep(id, micro, at)
 		return err
 	}
+	if r.Is('0') {
+		return one("", at)
+	}
 	return r.Object(nil, func(id string) (bool, error) {
-		ws := WeightScale{ID: id, at: at + "/" + hare.EscapePointer(id)}
 		if id == "" {
 			if err := r.Skip(); err != nil {
 				return true, err
 			}
 			return true, r.Fault("missing_field", "a job has an id")
 		}
-		err := r.Micros(&ws.FactorMicro, 0)
-		v.Scales = append(v.Scales, ws)
-		return true, err
+		return true, one(id, at+"/"+hare.EscapePointer(id))
 	})
 }
 

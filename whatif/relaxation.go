@@ -25,7 +25,7 @@ func newConstraints(inst *hare.Instance) *constraints {
 	c := &constraints{inst: inst, jobs: make(map[string]*hare.Job, len(inst.Jobs)), classes: gpuClasses(&inst.Cluster),
 		used: map[string]bool{}}
 	_, c.placed = inst.Placed()
-	c.others = inst.FirstRule(hare.RuleNodes) != ""
+	c.others = inst.FirstRule(knownRules) != ""
 	for i := range inst.Jobs {
 		c.jobs[inst.Jobs[i].ID] = &inst.Jobs[i]
 		for _, p := range inst.Jobs[i].On {
@@ -44,13 +44,15 @@ func newConstraints(inst *hare.Instance) *constraints {
 // with a GPU of c that has the same type and is available at all the same times.
 // Second, each job of c is a job of tight with the same release, the same number of
 // tasks, no fewer rounds in tight, no less weight, no looser sync and no shorter
-// times. Then each job of c ends in c no later than in tight.
+// times. Then each job of c ends in c no later than in tight. Running work, dependencies,
+// deadlines, reservations and quotas are compared as rulesEasier and limitsEasier say.
 //
 // relaxes matches GPUs greedily, so the result may be false for a relaxation.
 // O(jobs + classes²), where a class is the GPUs of one type that are available at
 // the same times.
 func (c *constraints) relaxes(tight *constraints) bool {
-	if len(c.jobs) > len(tight.jobs) || c.others || tight.others {
+	if len(c.jobs) > len(tight.jobs) || c.others || tight.others || c.inst.Objective != tight.inst.Objective ||
+		!c.limitsEasier(tight) {
 		return false
 	}
 	for id, l := range c.jobs {
@@ -68,8 +70,14 @@ func (c *constraints) relaxes(tight *constraints) bool {
 // cost of the best plan of c, a relaxation of tight. The bound is a bound of tight
 // with other weights: each job's weight in tight less its weight in c, where a job
 // that c lacks has weight 0 in c.
+//
+// Where jobs have deadlines, tardiness is left out of the difference. There is no slack under
+// makespan, which has no weights.
 func (c *constraints) slackOver(tight *constraints) (slack hare.Amount) {
-	excess := &hare.Instance{Objective: tight.inst.Objective, Cluster: tight.inst.Cluster}
+	if tight.inst.Objective == hare.ObjectiveMakespan {
+		return slack
+	}
+	excess := &hare.Instance{Objective: hare.ObjectiveWeightedJCT, Cluster: tight.inst.Cluster, Quota: tight.inst.Quota}
 	for _, j := range tight.inst.Jobs {
 		if l := c.jobs[j.ID]; l != nil {
 			j.WeightMicro -= l.WeightMicro
@@ -97,7 +105,7 @@ func (c *constraints) slackOver(tight *constraints) (slack hare.Amount) {
 // ends no later.
 func easier(l, t *hare.Job) bool {
 	if l.ReleaseUs != t.ReleaseUs || l.Tasks != t.Tasks || l.Rounds > t.Rounds || l.WeightMicro > t.WeightMicro ||
-		l.Sync > t.Sync || !placedEasier(l, t) {
+		l.Sync > t.Sync || !placedEasier(l, t) || !rulesEasier(l, t) {
 		return false
 	}
 	if l.Sync == hare.Gang && t.Mix && !l.Mix {

@@ -40,8 +40,12 @@ type Scenario struct {
 	Patch      []PatchOperation // RFC 6902, on the instance's document
 	RemoveJobs []JobRef
 	// Scales multiply weights; a job without an ID stands for all.
-	Scales     []WeightScale
+	Scales []WeightScale
+	// Durations multiply the times of jobs; a job without an ID stands for all.
+	Durations  []DurationScale
+	DropAfter  []DroppedAfter
 	AddJobs    []AddedJob
+	SetQuota   []ChangedQuota
 	RemoveGPUs []RemovedGPUs
 	Drain      []DrainedNode
 	AddGPUs    []AddedGPUs
@@ -64,6 +68,24 @@ type WeightScale struct {
 	ID          string // "" is all
 	FactorMicro int64  // in 1e-6
 	at          string
+}
+
+// DurationScale multiplies the times of one job, or of all, and rounds them up to
+// microseconds.
+type DurationScale struct {
+	ID          string // "" is all
+	FactorMicro int64  // in 1e-6, above 0
+	at          string
+}
+
+// DroppedAfter lets a job no longer wait for another one; After may be "": then the job
+// waits for nobody.
+type DroppedAfter struct{ Job, After, at string }
+
+// ChangedQuota is a quota in place of that of the same user and types, or a new one.
+type ChangedQuota struct {
+	Quota hare.Quota
+	at    string
 }
 
 // AddedJob is a job that the base lacks.
@@ -124,6 +146,10 @@ func (s *Scenario) Apply(base *hare.Instance) (*hare.Instance, error) {
 	var found hare.InvalidErrors
 	inst.Jobs = s.applyJobs(base.Jobs, &found)
 	inst.Cluster.Nodes = s.applyNodes(base.Cluster.Nodes, &found)
+	inst.Quota = s.applyQuota(base.Quota)
+	if len(s.RemoveJobs) > 0 {
+		inst.Cluster.Reservations = withoutJobs(base.Cluster.Reservations, inst.Jobs)
+	}
 	if len(found) > 0 {
 		return nil, found
 	}
@@ -137,7 +163,7 @@ func (s *Scenario) Apply(base *hare.Instance) (*hare.Instance, error) {
 }
 
 func (s *Scenario) applyJobs(jobs []hare.Job, found *hare.InvalidErrors) []hare.Job {
-	if len(s.RemoveJobs)+len(s.Scales)+len(s.AddJobs) == 0 {
+	if len(s.RemoveJobs)+len(s.Scales)+len(s.AddJobs)+len(s.Durations)+len(s.DropAfter) == 0 {
 		return jobs
 	}
 	index := make(map[string]int, len(jobs))
@@ -174,6 +200,8 @@ func (s *Scenario) applyJobs(jobs []hare.Job, found *hare.InvalidErrors) []hare.
 		}
 		ws.scale(&jobs[i], found)
 	}
+	s.scaleDurations(jobs, gone, index, found)
+	s.dropAfter(jobs, gone, index, found)
 	kept := jobs[:0]
 	for i := range jobs {
 		if !gone[i] {

@@ -56,6 +56,9 @@ func TestShorthands(t *testing.T) {
 			`"name":"a"}}`, `
 - {"name":"a","gpus":{"T4":2,"V100":3},"busy":[{"gpu":0,"until_s":1},{"gpu":1,"until_s":2},{"gpu":4,"until_s":5}]}
   {"name":"a","gpus":{"T4":1}}`, ""},
+		{"scale durations", `{"scale_durations":{"x":0.333333}}`, "", `
+- {"id":"x","weight":0.000003,"rounds":1,"tasks":1,"on":{"T4":{"compute_s":1}}}
+  {"id":"x","weight":0.000003,"rounds":1,"tasks":1,"on":{"T4":{"compute_s":0.333333}}}`},
 		{"remove a job", `{"remove_jobs":["x"]}`, "", `
 - {"id":"x","weight":0.000003,"rounds":1,"tasks":1,"on":{"T4":{"compute_s":1}}}`},
 		{"replace a job, the new one not scaled", `{"add_jobs":[{"id":"x","on":{"A":{"compute_s":1}}}],` +
@@ -140,6 +143,13 @@ func TestScenarioFaults(t *testing.T) {
 		{`{"add_nodes":[{"name":"d","gpus":{"T4":1},"cpu":3}]}`, "/scenarios/0/add_nodes/0/cpu", "unknown_field"},
 		{`{"add_nodes":[{"name":"a","gpus":{"T4":1}}]}`, "/scenarios/0/add_nodes/0/name", "duplicate_id"},
 		{`{"add_gpus":7}`, "/scenarios/0/add_gpus", "wrong_type"},
+		{`{"set_quota":[{"user":"ann"}]}`, "/scenarios/0/set_quota/0", "missing_field"},
+		{`{"set_quota":[{"user":"ann","gpus":-1}]}`, "/scenarios/0/set_quota/0/gpus", "out_of_range"},
+		{`{"drop_after":{"job":"z"}}`, "/scenarios/0/drop_after/job", "unknown_job"},
+		{`{"drop_after":[{"job":"x","after":"y"}]}`, "/scenarios/0/drop_after/0/after", "unknown_job"},
+		{`{"scale_durations":0}`, "/scenarios/0/scale_durations", "out_of_range"},
+		{`{"scale_durations":{"z":2}}`, "/scenarios/0/scale_durations/z", "unknown_job"},
+		{`{"scale_durations":9000000000}`, "/scenarios/0", "too_large"},
 		{`{"add_gpus":{"type":"","count":1}}`, "/scenarios/0", "bad_name"},
 		{`{"add_gpus":{"type":"V100","count":1,"name":"a"}}`, "/scenarios/0/add_gpus/name", "duplicate_id"},
 		{`{"add_gpus":{"type":"V100","count":1,"name":"a/b"}}`, "/scenarios/0", "bad_name"},

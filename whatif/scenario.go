@@ -172,13 +172,13 @@ func operationAt(ops []PatchOperation, pointer string) string {
 }
 
 // costOfBasePlan returns what the base's plan costs in the scenario, and whether
-// the base's plan is a plan of the scenario: jobs may differ in weight and release
-// alone, or be gone. The verifier decides.
+// the base's plan is a plan of the scenario, where all work starts as it does in the base:
+// jobs may differ in times, weight and release, or be gone. The verifier decides.
 func (w *whatIf) costOfBasePlan(inst *hare.Instance) (hare.Amount, bool) {
 	if w.result.Schedule == nil || w.result.Value == nil {
 		return hare.Amount{}, false
 	}
-	stays := make(map[string]bool, len(inst.Jobs))
+	stays, times := make(map[string]bool, len(inst.Jobs)), false
 	for i := range inst.Jobs {
 		j := &inst.Jobs[i]
 		at, ok := w.index[j.ID]
@@ -187,20 +187,64 @@ func (w *whatIf) costOfBasePlan(inst *hare.Instance) (hare.Amount, bool) {
 		}
 		b := &w.base.Jobs[at]
 		if j.Rounds != b.Rounds || j.Tasks != b.Tasks || j.Sync != b.Sync || j.Mix != b.Mix ||
-			!slices.EqualFunc(j.On, b.On, hare.Profile.Equal) {
+			!slices.EqualFunc(j.On, b.On, func(p, q hare.Profile) bool { return p.Type == q.Type }) {
 			return hare.Amount{}, false
 		}
+		times = times || !slices.EqualFunc(j.On, b.On, hare.Profile.Equal)
 		stays[j.ID] = true
 	}
 	plan := w.result.Schedule
 	if len(stays) < len(w.base.Jobs) {
 		plan = onlyJobs(plan, stays)
 	}
-	rep := verify.Check(inst, &hare.Result{Objective: hare.ObjectiveWeightedJCT, Schedule: plan})
+	if times {
+		plan = withTimes(plan, inst)
+	}
+	rep := verify.Check(inst, &hare.Result{Objective: inst.Objective, Schedule: plan})
 	if rep.Value == nil {
 		return hare.Amount{}, false
 	}
 	return *rep.Value, true
+}
+
+// withTimes returns a schedule of jobs that have other times in inst, with the same starts
+// except that the rounds of rigid jobs, which follow each other at once, have their times in
+// inst.
+func withTimes(s *hare.Schedule, inst *hare.Instance) *hare.Schedule {
+	jobs := make(map[string]*hare.Job, len(inst.Jobs))
+	for i := range inst.Jobs {
+		jobs[inst.Jobs[i].ID] = &inst.Jobs[i]
+	}
+	kinds := map[string]string{} // by GPU
+	for i := range inst.Cluster.Nodes {
+		n, at := &inst.Cluster.Nodes[i], 0
+		for _, g := range n.GPUs {
+			for range g.Count {
+				kinds[n.Name+"/"+strconv.Itoa(at)] = g.Type
+				at++
+			}
+		}
+	}
+	out := &hare.Schedule{Jobs: s.Jobs, Lanes: slices.Clone(s.Lanes)}
+	for i := range out.Lanes {
+		l := &out.Lanes[i]
+		if l.PeriodUs == nil {
+			continue
+		}
+		l.PeriodUs = slices.Clone(l.PeriodUs)
+		for e := range l.Job {
+			j := jobs[s.Jobs[l.Job[e]]]
+			if j == nil || j.Sync != hare.Rigid || l.Entry(e).Rounds == 1 {
+				continue
+			}
+			for _, p := range j.On {
+				if p.Type == kinds[l.GPU] {
+					l.PeriodUs[e] = p.DurationUs()
+				}
+			}
+		}
+	}
+	return out
 }
 
 // onlyJobs returns the part of a schedule that belongs to the jobs that stay.

@@ -104,7 +104,7 @@ func (w *whatIf) bound(ctx context.Context, i int, inst *hare.Instance, k *known
 		}
 	}
 	for _, method := range []string{hare.MethodCriticalPath, hare.MethodMachine} {
-		b, err := verify.Bound(inst, &hare.Certificate{Method: method, Objective: hare.ObjectiveWeightedJCT})
+		b, err := verify.Bound(inst, &hare.Certificate{Method: method, Objective: inst.Objective})
 		keep(method, b, err)
 	}
 	if k.bound == nil {

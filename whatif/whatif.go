@@ -122,7 +122,7 @@ func Check(req *Request, check func(*hare.Instance, *hare.Result) (*verify.Repor
 		}
 	}
 	if req.Base.Instance != nil {
-		if err := req.Base.Instance.RefuseRules("what-if", hare.RuleNodes); err != nil {
+		if err := req.Base.Instance.RefuseRules("what-if", knownRules); err != nil {
 			return err
 		}
 	}
@@ -154,9 +154,11 @@ func Check(req *Request, check func(*hare.Instance, *hare.Result) (*verify.Repor
 	if req.Base.Result == nil {
 		return nil
 	}
-	if of := req.Base.Result.Objective; of != "" && of != hare.ObjectiveWeightedJCT {
-		return &hare.InvalidError{Pointer: "/base", Code: "not_supported", Detail: fmt.Sprintf("its result is for the "+
-			"objective %q, and what-if goes by %s in this version: solve again", hare.Clip(of), hare.ObjectiveWeightedJCT)}
+	if inst := req.Base.Instance; inst != nil {
+		if of := req.Base.Result.Objective; of != "" && of != inst.Objective {
+			return &hare.InvalidError{Pointer: "/base", Code: "not_supported", Detail: fmt.Sprintf("its result is for the "+
+				"objective %q, and its instance has %s: give the instance that objective", hare.Clip(of), inst.Objective)}
+		}
 	}
 	if req.Base.SolveID != "" {
 		return nil
@@ -173,7 +175,7 @@ func Check(req *Request, check func(*hare.Instance, *hare.Result) (*verify.Repor
 	if err != nil {
 		return err
 	}
-	if rep.OK && rep.Constant != nil {
+	if rep.OK && res.Replan != nil && res.InstanceSHA256 != wire.SHA256(req.Base.Instance) {
 		return bad("wrong_instance",
 			"it is a plan for the rest of an earlier one: take its replan.instance as the base")
 	}
@@ -227,7 +229,7 @@ func Run(ctx context.Context, req *Request, engine Engine, emit func(*Line) erro
 	}
 	w.counts.Scenarios = len(req.Scenarios)
 	if w.base != nil {
-		if err := w.base.RefuseRules("what-if", hare.RuleNodes); err != nil {
+		if err := w.base.RefuseRules("what-if", knownRules); err != nil {
 			return err
 		}
 	}

@@ -101,6 +101,13 @@ var quotaTable = NewTable("UserQuota", "UserQuota limits the GPUs that the jobs 
 	}
 })
 
+// Quota reads a quota as in an instance.
+func (r *Reader) Quota() (hare.Quota, error) {
+	var doc quotaDoc
+	err := quotaTable.Read(r, &doc)
+	return doc.Quota, err
+}
+
 func sortedNames(names []string) []string {
 	slices.Sort(names)
 	return slices.Compact(names)

@@ -183,5 +183,6 @@ var (
 	InstanceDocument Form = instanceTable
 	JobDocument      Form = jobTable
 	NodeDocument     Form = nodeTable
+	QuotaDocument    Form = quotaTable
 	OptionsDocument  Form = optionsTable
 )

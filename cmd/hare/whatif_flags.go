@@ -92,18 +92,29 @@ func changeFlags(f *pflag.FlagSet, all *[]change) {
 		return "add_nodes", nodes, err
 	})
 	add("scale-weight", "multiply weights: JOB=FACTOR, or FACTOR for all jobs",
+		func(text string) (string, any, error) { return factors("scale_weights", text) })
+	add("scale-duration", "multiply compute and synchronisation times: JOB=FACTOR, or FACTOR for all jobs",
+		func(text string) (string, any, error) { return factors("scale_durations", text) })
+	add("drop-after", "let a job wait for no other job, JOB, or not for one of them, JOB=OTHER",
 		func(text string) (string, any, error) {
-			job, factor := "", text
-			if i := strings.LastIndex(text, "="); i >= 0 {
-				job, factor = text[:i], text[i+1:]
+			job, other, given := strings.Cut(text, "=")
+			if job == "" || given && other == "" {
+				return "", nil, errors.New("give JOB, or JOB=OTHER, e.g. train=prep")
 			}
-			if _, bad := hare.ParseMicros(factor); bad != nil || strings.HasPrefix(text, "=") {
-				return "", nil, errors.New("give JOB=FACTOR, e.g. bert=2, or a factor for all")
+			v := map[string]any{"job": job}
+			if given {
+				v["after"] = other
 			}
-			if job == "" {
-				return "scale_weights", json.Number(factor), nil
+			return "drop_after", v, nil
+		})
+	add("set-quota", "let the jobs of a user hold so many GPUs: USER=COUNT, or USER:TYPE=COUNT for the quota of a type",
+		func(text string) (string, any, error) {
+			user, count, err := pair(text, "=", "ann=16")
+			v := map[string]any{"user": user, "gpus": count}
+			if i := strings.LastIndex(user, ":"); i > 0 {
+				v["user"], v["types"] = user[:i], []string{user[i+1:]}
 			}
-			return "scale_weights", map[string]any{job: json.Number(factor)}, nil
+			return "set_quota", v, err
 		})
 	add("patch", "apply the JSON patch (RFC 6902) in this file to the instance", func(text string) (string, any, error) {
 		ops, err := oneOrMore(text)
@@ -113,6 +124,21 @@ func changeFlags(f *pflag.FlagSet, all *[]change) {
 		all, err := oneOrMore(text)
 		return "", all, err
 	})
+}
+
+// factors parses JOB=FACTOR, or a factor for all jobs.
+func factors(part, text string) (string, any, error) {
+	job, factor := "", text
+	if i := strings.LastIndex(text, "="); i >= 0 {
+		job, factor = text[:i], text[i+1:]
+	}
+	if _, bad := hare.ParseMicros(factor); bad != nil || strings.HasPrefix(text, "=") {
+		return "", nil, errors.New("give JOB=FACTOR, e.g. bert=2, or a factor for all")
+	}
+	if job == "" {
+		return part, json.Number(factor), nil
+	}
+	return part, map[string]any{job: json.Number(factor)}, nil
 }
 
 // pair parses NAME=COUNT.
@@ -159,14 +185,14 @@ func scenarios(all []change, together bool, kinds []string) (out []json.RawMessa
 			for _, x := range c.value.([]json.RawMessage) {
 				to[part] = append(list(to[part]), x)
 			}
-		case "scale_weights":
+		case "scale_weights", "scale_durations":
 			factors, ok := c.value.(map[string]any)
 			before, had := to[part].(map[string]any)
 			switch {
 			case to[part] == nil:
 				to[part] = c.value
 			case !ok || !had:
-				return usageError{errors.New("--together takes one --scale-weight for all jobs, or several by job, not both")}
+				return usageError{errors.New("--together takes one factor for all jobs, or several by job, not both")}
 			default:
 				for job, x := range factors {
 					before[job] = x
