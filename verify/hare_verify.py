@@ -2992,6 +2992,7 @@ class Rest:
             lost = [gpu for gpu, a, b in holds if not self.keeps(j, p, gpu, a, b)]
             if lost:
                 done = p.done if p.sync == "rigid" else last
+                end = p.ends if p.running and done <= p.first else self.ends(p, runs, done - 1)[0]
                 self.lost.append((j.id, done, lost[0]))
             else:
                 self.started.append((j.id, done, end))
