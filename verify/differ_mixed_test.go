@@ -20,9 +20,13 @@ var mixedSeeds = flag.Uint64("mixed", 100, "how many instances with all rules Te
 // states the least decimal above, which is to be refused. In further documents some entries of
 // these plans have moved.
 func mixedDocuments(t *testing.T) (out []documents) {
-	for seed := range *mixedSeeds {
+	for seed := range *mixedSeeds * 3 / 2 {
 		r := rand.New(rand.NewPCG(seed, 43))
-		inst := brute.RandomMixed(r)
+		draw := brute.RandomMixed
+		if seed >= *mixedSeeds {
+			draw = brute.RandomWithShapes
+		}
+		inst := draw(r)
 		value, plan, done := brute.OptimumOnNodes(inst, 20_000)
 		if !done || plan == nil {
 			continue

@@ -51,7 +51,10 @@ func randomMixed(r *rand.Rand, inst *hare.Instance, last int64) *hare.Certificat
 		var sizes []int64
 		for i := range inst.Jobs {
 			j := &inst.Jobs[i]
-			sizes = append(sizes, j.TaskGPUs(), j.Tasks*j.TaskGPUs())
+			for x := range j.ShapeCount() {
+				s := j.Shape(x)
+				sizes = append(sizes, s.TaskGPUs(), s.Tasks*s.TaskGPUs())
+			}
 		}
 		slices.Sort(sizes)
 		for _, s := range slices.Compact(sizes) {
@@ -92,7 +95,8 @@ func randomAfter(r *rand.Rand, inst *hare.Instance) (out []hare.AfterWeight) {
 // hasFixed says whether jobs end with the work that runs at time 0, and count by themselves.
 func hasFixed(inst *hare.Instance) bool {
 	return inst.Objective != hare.ObjectiveMakespan && slices.ContainsFunc(inst.Jobs, func(j hare.Job) bool {
-		return j.Running() && (j.Sync == hare.Rigid || j.Progress.RoundsDone == j.Rounds-1)
+		return j.Running() && (j.Sync == hare.Rigid ||
+			j.Progress.RoundsDone+j.Shape(j.Progress.Shape).Counts >= j.Rounds)
 	})
 }
 

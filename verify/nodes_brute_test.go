@@ -60,7 +60,10 @@ func randomPools(r *rand.Rand, inst *hare.Instance, cells int) *hare.Certificate
 		var units []int64 // what may be held together
 		for i := range inst.Jobs {
 			j := &inst.Jobs[i]
-			units = append(units, j.TaskGPUs(), j.Tasks*j.TaskGPUs())
+			for x := range j.ShapeCount() {
+				s := j.Shape(x)
+				units = append(units, s.TaskGPUs(), s.Tasks*s.TaskGPUs())
+			}
 		}
 		slices.Sort(units)
 		units = slices.Compact(units)

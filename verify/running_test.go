@@ -60,9 +60,6 @@ func TestExamplesOfRules(t *testing.T) {
 				t.Errorf("%s: job %s ends at %s, want %s", name, inst.Jobs[i].ID, hare.FormatMicros(end), want)
 			}
 		}
-		if inst.FirstRule(^hare.RuleShapes&^hare.RuleSwitch) != "" {
-			continue // brute force does not go by them
-		}
 		opt, plan, done := brute.OptimumOnNodes(inst, 2_000_000)
 		if !done || plan == nil || hare.Product(1, opt).Cmp(*res.Value) != 0 {
 			t.Errorf("%s: brute force finds %d, want %s", name, opt, res.Value)

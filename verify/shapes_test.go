@@ -3,11 +3,15 @@ package verify_test
 import (
 	"encoding/json"
 	"math"
+	"math/big"
+	"math/rand/v2"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/bench/brute"
 	"github.com/hare-sched/hare/verify"
 )
 
@@ -142,6 +146,110 @@ func TestReadingsOfShapes(t *testing.T) {
 		low, err := verify.Bound(inst, nodeCertificate(t, x.Certificate))
 		if right, _ := x.Right.Float64(); err != nil || math.Abs(ratFloat(low)-right) > 0.0006 {
 			t.Errorf("%s: %v %v, want %s", name, ratFloat(low), err, x.Right)
+		}
+	}
+}
+
+// For random tiny instances with setups and shapes, the optimal schedule is accepted with its
+// value, and no certificate whose prices are optimised proves more than the optimum.
+func TestBoundsWithShapes(t *testing.T) {
+	instances, steps := 600, 25
+	if testing.Short() {
+		instances = 100
+	}
+	if *soak {
+		instances = 100_000
+	}
+	r := rand.New(rand.NewPCG(15, 5))
+	tried, tight, changes := 0, 0, 0
+	for i := range instances {
+		inst := brute.RandomWithShapes(r)
+		opt, plan, done := brute.OptimumOnNodes(inst, 20_000)
+		if !done || plan == nil {
+			continue
+		}
+		tried++
+		if slices.ContainsFunc(inst.Jobs, func(j hare.Job) bool { return changesShape(plan, j.ID) }) {
+			changes++
+		}
+		optimum := hare.Product(1, opt)
+		res := &hare.Result{Objective: inst.Objective, Value: &optimum, Schedule: plan}
+		if hasFixed(inst) {
+			constant := hare.Product(1, brute.Fixed(inst))
+			res.Constant = &constant
+		}
+		if rep := verify.Check(inst, res); !rep.OK {
+			t.Fatalf("instance %d: the optimal schedule of value %v: %s: %+v %+v", i, optimum, rep, inst, plan)
+		}
+		limit := new(big.Rat).SetFrac(optimum.Big(), big.NewInt(1e12))
+		for _, method := range []string{hare.MethodCriticalPath, hare.MethodMachine} {
+			if inst.Objective == hare.ObjectiveMakespan && method == hare.MethodMachine {
+				continue
+			}
+			low, err := verify.Bound(inst, &hare.Certificate{Method: method, Objective: inst.Objective})
+			if err != nil || low.Cmp(limit) > 0 {
+				t.Fatalf("instance %d: %s proves %v, %v, optimum %v: %+v", i, method, low, err, optimum, inst)
+			}
+		}
+		last := opt / 1e6
+		cert := randomMixed(r, inst, last)
+		best := ascend(r, cert, steps, func() float64 {
+			low, err := verify.Bound(inst, cert)
+			if inst.Objective == hare.ObjectiveMakespan {
+				if err == nil {
+					t.Fatalf("instance %d: prices prove a makespan above the optimum %v: %+v %+v", i, optimum, inst, cert)
+				}
+				return 0
+			}
+			if err != nil || low.Cmp(limit) > 0 {
+				t.Fatalf("instance %d: prices prove %v, %v, optimum %v: %+v %+v", i, low, err, optimum, inst, cert)
+			}
+			return ratFloat(low)
+		})
+		if best > optimum.Float()*0.999999 {
+			tight++
+		}
+	}
+	t.Logf("%d instances, %d bounds equal to the optimum, %d plans in which a shape changes", tried, tight, changes)
+	if tried < instances/4 || changes == 0 && !testing.Short() {
+		t.Errorf("only %d instances, %d with changes of shape", tried, changes)
+	}
+}
+
+// changesShape says whether a job has entries of two shapes.
+func changesShape(s *hare.Schedule, id string) bool {
+	shape := int64(-1)
+	for i := range s.Lanes {
+		for x, j := range s.Lanes[i].Job {
+			if s.Jobs[j] != id {
+				continue
+			}
+			if shape >= 0 && shape != s.Lanes[i].Shape[x] {
+				return true
+			}
+			shape = s.Lanes[i].Shape[x]
+		}
+	}
+	return false
+}
+
+// Wrong readings of the model have other optima on the examples.
+func TestReadingsOfSetups(t *testing.T) {
+	for name, want := range map[string]struct{ without, first int64 }{
+		"switch": {27, 0}, "return": {20, 20},
+	} {
+		_, inst, _ := readNodeExample(t, "real/"+name)
+		first, _, _ := brute.Reading{FirstSetups: true}.Optimum(inst, 2_000_000)
+		if want.first > 0 && first != want.first*1e12 {
+			t.Errorf("%s: with setups before first starts alone the optimum is %d, want %d", name, first, want.first)
+		}
+		for i := range inst.Jobs {
+			for x := range inst.Jobs[i].On {
+				inst.Jobs[i].On[x].SwitchUs = 0
+			}
+		}
+		if without, _, _ := brute.OptimumOnNodes(inst, 2_000_000); without != want.without*1e12 {
+			t.Errorf("%s: without setups the optimum is %d, want %d", name, without, want.without)
 		}
 	}
 }

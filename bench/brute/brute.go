@@ -17,6 +17,7 @@ type state struct {
 	left  []int64 // by job: the tasks of the round that are not placed yet
 	ready []int64 // by job: the earliest start of the round
 	end   []int64 // by job: the latest end of the tasks placed in the round
+	shape []int   // by job: the shape of the last round, −1 before the first; nil in search
 }
 
 // search is one run. Every schedule can be rebuilt by placing its units in order of

@@ -10,20 +10,21 @@ import (
 	"github.com/hare-sched/hare"
 )
 
-// places is the search for an optimal schedule by the rules of docs/nodes.md, docs/running.md and
-// docs/dependencies.md. Its units are those of search: a task (relaxed), a round (gang) or the
+// places is the search for an optimal schedule by the rules of docs/nodes.md, docs/running.md,
+// docs/dependencies.md and docs/shapes.md. Its units are those of search: a task (relaxed), a round (gang) or the
 // rest of a job (rigid), placed in order of start, each at the earliest time at which its GPUs
 // are free, its nodes have CPUs and memory, and the quotas of its job suffice. A job is placed
-// after the jobs for which it waits. GPUs of one node and type that are free by then are interchangeable, so a unit
-// takes those that were free first.
+// after the jobs for which it waits. GPUs of one node and type that are free by then are
+// interchangeable, so a unit takes those that were free first. Where GPUs need setups, all GPUs are tried.
 type places struct {
 	inst   *hare.Instance
 	groups []gpuGroup
-	on     []map[int]hare.Profile // by job and group, where the job may run
-	open   [][][]hare.Window      // by job and group: service less reservations against the job
-	before [][]wait               // by job
-	fast   []int64                // by job: the least d
-	held   []holding              // what the units that are placed hold
+	on     [][]map[int]hare.Profile // by job, shape and group, where the job may run
+	open   [][][]hare.Window        // by job and group: service less reservations against the job
+	before [][]wait                 // by job
+	fast   []int64                  // by job: the least d, or the least d/u rounded down
+	setups bool                     // some GPU needs a setup for some job
+	held   []holding                // what the units that are placed hold
 	path   []placed
 	best   int64
 	plan   []placed
@@ -40,6 +41,7 @@ type gpuGroup struct {
 	kind  string
 	first int // the number of the first GPU on the node
 	free  []int64
+	last  []int // the job that a GPU ran last; −1 for none
 	open  []hare.Window
 }
 
@@ -63,6 +65,7 @@ type holding struct {
 type placed struct {
 	gpu    string
 	job    int
+	shape  int
 	round  int64
 	rounds int64
 	period int64
@@ -89,23 +92,24 @@ func (r Reading) Optimum(inst *hare.Instance, limit int) (value int64, plan *har
 				group.open = []hare.Window{{StartUs: 0, EndUs: hare.Forever}}
 			}
 			for range g.Count {
-				until := runsUntil(inst, fmt.Sprintf("%s/%d", node.Name, number))
+				until, job := runsUntil(inst, fmt.Sprintf("%s/%d", node.Name, number))
 				for _, b := range node.Busy {
 					if b.GPU == number {
 						until = b.UntilUs
 					}
 				}
-				group.free = append(group.free, until)
+				group.free, group.last = append(group.free, until), append(group.last, job)
 				number++
 			}
 			s.groups = append(s.groups, group)
 		}
 	}
 	n := len(inst.Jobs)
-	st := state{round: make([]int64, n), left: make([]int64, n), ready: make([]int64, n), end: make([]int64, n)}
+	st := state{round: make([]int64, n), left: make([]int64, n), ready: make([]int64, n), end: make([]int64, n),
+		shape: make([]int, n)}
 	for j := range inst.Jobs {
 		job := &inst.Jobs[j]
-		st.left[j], st.ready[j] = job.Tasks, job.ReleaseUs
+		st.ready[j], st.shape[j] = job.ReleaseUs, -1
 		s.before = append(s.before, nil)
 		for i := range inst.Jobs {
 			for _, p := range job.After {
@@ -121,7 +125,7 @@ func (r Reading) Optimum(inst *hare.Instance, limit int) (value int64, plan *har
 		s.open = append(s.open, open)
 		end, rounds := running(inst, job)
 		if st.round[j] = rounds; end > 0 {
-			st.ready[j], st.end[j] = end, end
+			st.ready[j], st.end[j], st.shape[j] = end, end, job.Progress.Shape
 			s.holdRunning(j, end)
 		}
 		if rounds == job.Rounds {
@@ -131,15 +135,21 @@ func (r Reading) Optimum(inst *hare.Instance, limit int) (value int64, plan *har
 			}
 			continue
 		}
-		on, fast := map[int]hare.Profile{}, int64(math.MaxInt64)
-		for g := range s.groups {
-			for _, p := range job.On {
-				if p.Type == s.groups[g].kind && job.AllowsNode(&inst.Cluster.Nodes[s.groups[g].node]) {
-					on[g], fast = p, min(fast, p.ComputeUs+SyncUs(inst, p, "node"))
+		var on []map[int]hare.Profile
+		fast, some := int64(math.MaxInt64), false
+		for i := range job.ShapeCount() {
+			shape := job.Shape(i)
+			on = append(on, map[int]hare.Profile{})
+			for g := range s.groups {
+				for _, p := range shape.On {
+					if p.Type == s.groups[g].kind && job.AllowsNode(&inst.Cluster.Nodes[s.groups[g].node]) {
+						on[i][g], fast, some = p, min(fast, (p.ComputeUs+SyncUs(inst, p, "node"))/shape.Counts), true
+						s.setups = s.setups || p.SwitchUs > 0
+					}
 				}
 			}
 		}
-		if len(on) == 0 {
+		if !some {
 			return 0, nil, true
 		}
 		s.on, s.fast = append(s.on, on), append(s.fast, fast)
@@ -161,7 +171,7 @@ func running(inst *hare.Instance, job *hare.Job) (end, rounds int64) {
 	if len(p.GPUs) == 0 {
 		return 0, p.RoundsDone
 	}
-	longest := int64(0)
+	longest, shape := int64(0), job.Shape(p.Shape)
 	var nodes []int
 	for _, name := range p.GPUs {
 		nodes = append(nodes, slices.IndexFunc(inst.Cluster.Nodes,
@@ -170,16 +180,24 @@ func running(inst *hare.Instance, job *hare.Job) (end, rounds int64) {
 	spread := Reading{}.Spread(inst, nodes)
 	for _, name := range p.GPUs {
 		kind := kindOf(inst, name)
-		for _, on := range job.On {
+		for _, on := range shape.On {
 			if on.Type == kind {
 				longest = max(longest, on.ComputeUs+SyncUs(inst, on, spread))
 			}
 		}
 	}
 	if job.Sync == hare.Rigid {
-		return longest*(job.Rounds-p.RoundsDone) - p.ElapsedUs, job.Rounds
+		return longest*roundsOf(&shape, job.Rounds-p.RoundsDone) - p.ElapsedUs, job.Rounds
 	}
-	return longest - p.ElapsedUs, p.RoundsDone + 1
+	return longest - p.ElapsedUs, min(job.Rounds, p.RoundsDone+shape.Counts)
+}
+
+// roundsOf returns how many rounds in a shape do so many units.
+func roundsOf(s *hare.Shape, units int64) (rounds int64) {
+	for done := int64(0); done < units; done += s.Counts {
+		rounds++
+	}
+	return rounds
 }
 
 // kindOf returns the type of a GPU.
@@ -198,20 +216,23 @@ func kindOf(inst *hare.Instance, name string) string {
 	return ""
 }
 
-// runsUntil returns until when running work holds a GPU.
-func runsUntil(inst *hare.Instance, gpu string) (until int64) {
+// runsUntil returns until when running work holds a GPU, and of which job the work is, or −1.
+func runsUntil(inst *hare.Instance, gpu string) (until int64, job int) {
+	job = -1
 	for j := range inst.Jobs {
 		if p := inst.Jobs[j].Progress; p != nil && slices.Contains(p.GPUs, gpu) {
 			until, _ = running(inst, &inst.Jobs[j])
+			job = j
 		}
 	}
-	return until
+	return until, job
 }
 
 // holdRunning adds what the running work of a job holds until end.
 func (s *places) holdRunning(j int, end int64) {
 	job := &s.inst.Jobs[j]
-	tasks := job.TaskGPUs()
+	shape := job.Shape(job.Progress.Shape)
+	tasks := shape.TaskGPUs()
 	for g := range s.groups {
 		group, held := &s.groups[g], int64(0)
 		for i := range group.free {
@@ -278,7 +299,14 @@ func (s *places) with(value int64, j int, end int64) int64 {
 // readyAt returns the earliest start of the round of a job, or false while a job for which it
 // waits has not ended.
 func (s *places) readyAt(st *state, j int) (int64, bool) {
-	at := st.ready[j]
+	opens, ok := s.opensAt(st, j)
+	return max(opens, st.ready[j]), ok
+}
+
+// opensAt returns the earliest time of a setup of a job, or false while a job for which it waits
+// has not ended.
+func (s *places) opensAt(st *state, j int) (int64, bool) {
+	at := s.inst.Jobs[j].ReleaseUs
 	for _, b := range s.before[j] {
 		if st.round[b.job] < s.inst.Jobs[b.job].Rounds {
 			return at, false
@@ -305,6 +333,7 @@ func (s *places) schedule() *hare.Schedule {
 		l.Round, l.Rounds = append(l.Round, p.round), append(l.Rounds, p.rounds)
 		l.Tasks, l.PeriodUs = append(l.Tasks, 1), append(l.PeriodUs, p.period)
 		l.StartUs = append(l.StartUs, p.start)
+		l.Shape = append(l.Shape, int64(p.shape))
 	}
 	return out
 }
@@ -322,7 +351,11 @@ func (s *places) try(st *state, value, last int64) {
 		}
 		finished = false
 		ready, _ := s.readyAt(st, j)
-		bound = s.with(bound, j, max(st.end[j], ready+s.fast[j])+(job.Rounds-st.round[j]-1)*s.fast[j])
+		first := int64(1) // the units of the next round, or of that which has begun
+		if st.left[j] > 0 {
+			first = min(job.Rounds-st.round[j], job.Shape(st.shape[j]).Counts)
+		}
+		bound = s.with(bound, j, max(st.end[j], ready+s.fast[j])+(job.Rounds-st.round[j]-first)*s.fast[j])
 	}
 	if finished {
 		if value < s.best {
@@ -336,18 +369,40 @@ func (s *places) try(st *state, value, last int64) {
 	for j := range s.inst.Jobs {
 		job := &s.inst.Jobs[j]
 		_, ready := s.readyAt(st, j)
-		switch {
-		case st.round[j] == job.Rounds || !ready:
-		case job.Sync == hare.Relaxed:
-			counts := make([]int64, len(s.groups))
-			for g := range s.groups {
-				counts[g] = 1
-				s.place(st, value, last, j, counts)
-				counts[g] = 0
-			}
-		default:
-			s.spread(st, value, last, j, make([]int64, len(s.groups)), 0, job.Tasks)
+		if st.round[j] == job.Rounds || !ready {
+			continue
 		}
+		if st.left[j] > 0 { // a round of a relaxed job has begun
+			s.begin(st, value, last, j)
+			continue
+		}
+		before, at := st.shape[j], st.ready[j]
+		for i := range job.ShapeCount() {
+			if before >= 0 && before != i {
+				if !job.Reshape {
+					continue
+				}
+				st.ready[j] = at + job.ReshapeUs
+			}
+			shape := job.Shape(i)
+			st.shape[j], st.left[j] = i, shape.Tasks
+			s.begin(st, value, last, j)
+			st.shape[j], st.left[j], st.ready[j] = before, 0, at
+		}
+	}
+}
+
+// begin tries all places for the next unit of a job in its shape.
+func (s *places) begin(st *state, value, last int64, j int) {
+	counts := make([]int64, len(s.groups))
+	if s.inst.Jobs[j].Sync != hare.Relaxed {
+		s.spread(st, value, last, j, counts, 0, st.left[j])
+		return
+	}
+	for g := range s.groups {
+		counts[g] = 1
+		s.place(st, value, last, j, counts)
+		counts[g] = 0
 	}
 }
 
@@ -361,8 +416,9 @@ func (s *places) spread(st *state, value, last int64, j int, counts []int64, g i
 	if g == len(s.groups) {
 		return
 	}
-	most := min(left, int64(len(s.groups[g].free))/job.TaskGPUs())
-	if _, ok := s.on[j][g]; !ok {
+	shape := job.Shape(st.shape[j])
+	most := min(left, int64(len(s.groups[g].free))/shape.TaskGPUs())
+	if _, ok := s.on[j][st.shape[j]][g]; !ok {
 		most = 0
 	}
 	for h := range g {
@@ -382,13 +438,66 @@ func (s *places) spread(st *state, value, last int64, j int, counts []int64, g i
 }
 
 // place puts a unit of job j with so many tasks by group at its earliest start, and goes on
-// from there.
+// from there. Where GPUs need setups, place tries all GPUs of the groups.
 func (s *places) place(st *state, value, last int64, j int, counts []int64) {
+	shape := s.inst.Jobs[j].Shape(st.shape[j])
+	for g, n := range counts {
+		if _, ok := s.on[j][st.shape[j]][g]; n > 0 && !ok || int64(len(s.groups[g].free)) < n*shape.TaskGPUs() {
+			return
+		}
+	}
+	s.choose(st, value, last, j, counts, make([][]int, len(s.groups)), 0)
+}
+
+// choose chooses the GPUs of the groups from g on, and places the unit on them.
+func (s *places) choose(st *state, value, last int64, j int, counts []int64, chosen [][]int, g int) {
+	for g < len(counts) && counts[g] == 0 {
+		g++
+	}
+	if g == len(counts) {
+		s.put(st, value, last, j, counts, chosen)
+		return
+	}
+	group := &s.groups[g]
+	shape := s.inst.Jobs[j].Shape(st.shape[j])
+	order := make([]int, len(group.free))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return int(group.free[a] - group.free[b]) })
+	need := int(counts[g] * shape.TaskGPUs())
+	if !s.setups {
+		chosen[g] = order[:need]
+		s.choose(st, value, last, j, counts, chosen, g+1)
+		return
+	}
+	alike := func(a, b int) bool { return group.free[a] == group.free[b] && group.last[a] == group.last[b] }
+	var pick func(from int, picked []int)
+	pick = func(from int, picked []int) {
+		if len(picked) == need {
+			chosen[g] = slices.Clone(picked)
+			s.choose(st, value, last, j, counts, chosen, g+1)
+			return
+		}
+		for i := from; i < len(order); i++ {
+			if !slices.ContainsFunc(order[from:i], func(x int) bool { return alike(x, order[i]) }) {
+				pick(i+1, append(picked, order[i]))
+			}
+		}
+	}
+	pick(0, nil)
+}
+
+// put places a unit of job j on GPUs at its earliest start, and goes on from there.
+func (s *places) put(st *state, value, last int64, j int, counts []int64, chosen [][]int) {
 	job := &s.inst.Jobs[j]
-	tasks := job.TaskGPUs()
+	shape := job.Shape(st.shape[j])
+	tasks, on := shape.TaskGPUs(), s.on[j][st.shape[j]]
 	hold := int64(0)
 	start, _ := s.readyAt(st, j)
-	chosen := make([][]int, len(s.groups)) // the GPUs of each group
+	opens, _ := s.opensAt(st, j)
+	setups := make([]int64, len(counts)) // the longest of each group
+	begun := slices.ContainsFunc(s.path, func(x placed) bool { return x.job == j })
 	var nodes []int
 	for g, n := range counts {
 		if n > 0 {
@@ -403,51 +512,48 @@ func (s *places) place(st *state, value, last int64, j int, counts []int64) {
 		if n == 0 {
 			continue
 		}
-		p, ok := s.on[j][g]
-		group := &s.groups[g]
-		if !ok || int64(len(group.free)) < n*tasks {
-			return
-		}
+		p, group := on[g], &s.groups[g]
 		if job.Sync == hare.Relaxed {
 			hold = p.ComputeUs
 		} else {
 			hold = max(hold, p.ComputeUs+SyncUs(s.inst, p, spread))
 		}
-		order := make([]int, len(group.free))
-		for i := range order {
-			order[i] = i
+		for _, i := range chosen[g] {
+			setup := p.SwitchUs
+			if group.last[i] == j || s.reading.FirstSetups && begun {
+				setup = 0
+			}
+			setups[g] = max(setups[g], setup)
+			start = max(start, group.free[i]+setup, opens+setup)
 		}
-		slices.SortStableFunc(order, func(a, b int) int { return int(group.free[a] - group.free[b]) })
-		chosen[g] = order[:n*tasks]
-		start = max(start, group.free[order[n*tasks-1]])
 	}
 	d, rounds := hold, int64(1) // of a round
 	if job.Sync == hare.Rigid {
-		rounds = job.Rounds - st.round[j]
+		rounds = roundsOf(&shape, job.Rounds-st.round[j])
 	}
 	hold *= rounds
-	start, ok := s.earliest(j, counts, start, hold)
+	start, ok := s.earliest(j, &shape, counts, setups, start, hold)
 	if !ok || start < last {
 		return
 	}
 	heldBefore, pathBefore := len(s.held), len(s.path)
-	saved := make([][]int64, len(s.groups))
+	saved, ran := make([][]int64, len(s.groups)), make([][]int, len(s.groups))
 	end := start + hold
 	for g, n := range counts {
 		if n == 0 {
 			continue
 		}
 		group := &s.groups[g]
-		saved[g] = slices.Clone(group.free)
+		saved[g], ran[g] = slices.Clone(group.free), slices.Clone(group.last)
 		for _, i := range chosen[g] {
-			group.free[i] = start + hold
+			group.free[i], group.last[i] = start+hold, j
 			gpu := fmt.Sprintf("%s/%d", s.inst.Cluster.Nodes[group.node].Name, group.first+i)
-			s.path = append(s.path, placed{gpu, j, st.round[j], rounds, d, start})
+			s.path = append(s.path, placed{gpu, j, st.shape[j], st.round[j], rounds, d, start})
 		}
 		s.held = append(s.held, holding{group.node, start + hold, n * job.CPUMilliPerTask, n * job.MemoryMiBPerTask,
 			j, group.kind, n * tasks})
 		if job.Sync == hare.Relaxed {
-			end += s.on[j][g].SyncUs
+			end += on[g].SyncUs
 		}
 	}
 	old := [4]int64{st.round[j], st.left[j], st.ready[j], st.end[j]}
@@ -456,12 +562,11 @@ func (s *places) place(st *state, value, last int64, j int, counts []int64) {
 		st.end[j] = max(st.end[j], end)
 		st.left[j]--
 	} else {
-		st.round[j] += rounds - 1
 		st.end[j], st.left[j] = end, 0
 	}
 	if st.left[j] == 0 {
-		st.round[j]++
-		st.left[j], st.ready[j] = job.Tasks, st.end[j]
+		st.round[j] = min(job.Rounds, st.round[j]+rounds*shape.Counts)
+		st.ready[j] = st.end[j]
 		if st.round[j] == job.Rounds {
 			v = s.with(v, j, st.end[j])
 		}
@@ -471,20 +576,21 @@ func (s *places) place(st *state, value, last int64, j int, counts []int64) {
 	s.held, s.path = s.held[:heldBefore], s.path[:pathBefore]
 	for g := range saved {
 		if saved[g] != nil {
-			s.groups[g].free = saved[g]
+			s.groups[g].free, s.groups[g].last = saved[g], ran[g]
 		}
 	}
 }
 
 // earliest returns the first t ≥ from at which the nodes of a unit of job j are open to the job
-// for hold and have enough CPUs and memory, and the quotas of the job suffice.
-func (s *places) earliest(j int, counts []int64, from, hold int64) (int64, bool) {
+// for hold, and for the setups before t, and have enough CPUs and memory, and the quotas of the
+// job suffice.
+func (s *places) earliest(j int, shape *hare.Shape, counts, setups []int64, from, hold int64) (int64, bool) {
 	t, job := from, &s.inst.Jobs[j]
 	for moved := true; moved; {
 		moved = false
 		for q := range s.inst.Quota {
 			for {
-				next, ok := s.quotaFits(&s.inst.Quota[q], job, counts, t)
+				next, ok := s.quotaFits(&s.inst.Quota[q], job, shape, counts, t)
 				if ok {
 					break
 				}
@@ -500,7 +606,7 @@ func (s *places) earliest(j int, counts []int64, from, hold int64) (int64, bool)
 			}
 			ok := false
 			for _, w := range s.open[j][g] {
-				if start := max(t, w.StartUs); w.EndUs == hare.Forever || start+hold <= w.EndUs {
+				if start := max(t, w.StartUs+setups[g]); w.EndUs == hare.Forever || start+hold <= w.EndUs {
 					moved = moved || start > t
 					t, ok = start, true
 					break
@@ -541,11 +647,12 @@ func (s *places) earliest(j int, counts []int64, from, hold int64) (int64, bool)
 
 // quotaFits says whether a quota suffices for a unit at t, and otherwise when the next holding
 // ends.
-func (s *places) quotaFits(q *hare.Quota, job *hare.Job, counts []int64, t int64) (next int64, ok bool) {
+func (s *places) quotaFits(q *hare.Quota, job *hare.Job, shape *hare.Shape, counts []int64, t int64) (next int64,
+	ok bool) {
 	held, mine := int64(0), int64(0)
 	for g, n := range counts {
 		if q.Limits(job, s.groups[g].kind) {
-			mine += n * job.TaskGPUs()
+			mine += n * shape.TaskGPUs()
 		}
 	}
 	next = hare.Forever
