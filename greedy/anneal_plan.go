@@ -139,7 +139,7 @@ func (dec *decoder) toPlanOnNodes(out *Plan) {
 		j := &p.jobs[i]
 		out.EndUs[j.index] = dec.end[i]
 		for x := range dec.segments[i] {
-			out.Jobs[j.index] = append(out.Jobs[j.index], p.nodes.blockOf(j, &dec.segments[i][x]))
+			out.Jobs[j.index] = append(out.Jobs[j.index], p.nodes.blockOf(&dec.segments[i][x]))
 		}
 	}
 }

@@ -65,6 +65,8 @@ type annealJob struct {
 	distinct                  bool // at most one task on a node
 	set                       int
 	quotas                    []int32 // the indices in Model.Quotas
+	// levels is nil unless the rounds must keep together or take longer where they are spread.
+	levels *jobLevels
 	// late is what a microsecond after the deadline costs, in weight-seconds.
 	late     float64
 	deadline int64
@@ -207,7 +209,7 @@ func (aj *annealJob) cost(end int64) float64 {
 // newAnnealJob describes job i without its durations and types.
 func newAnnealJob(m *hare.Model, i int) annealJob {
 	j := &m.Jobs[i]
-	return annealJob{index: i, weight: float64(j.WeightMicro) * 1e-12, release: earliestStart(j), rounds: j.Rounds,
+	return annealJob{index: i, levels: levelsOf(m, i), weight: float64(j.WeightMicro) * 1e-12, release: earliestStart(j), rounds: j.Rounds,
 		width: j.Tasks * j.GPUs, rigid: j.Sync == hare.Rigid, tasks: j.Tasks, gpus: j.GPUs, cpus: j.CPUMilli,
 		memory: j.MemoryMiB, distinct: j.Distinct, set: j.Set, quotas: j.Quotas,
 		late: float64(j.LateWeightMicro) * 1e-12, deadline: j.DeadlineUs}
@@ -226,7 +228,12 @@ func (ap *annealProblem) columns(plan *jobPlan) []int16 {
 // findTypes fills in the durations and the types on which the job fits.
 func (aj *annealJob) findTypes(j *hare.ModelJob, sc *slotFinder, ap *annealProblem) bool {
 	for _, md := range j.Modes {
-		k, d := int16(md.Type), md.DurationUs()
+		k, d := int16(md.Type), roundUs(j, md)
+		if ap.nodes == nil && aj.levels != nil {
+			if d = aj.leastByLevel(ap.m, k); d == 0 {
+				continue
+			}
+		}
 		if ap.nodes != nil && ap.last.fits(ap.nodes, aj, k) {
 			aj.dur[k] = d
 			if !aj.rigid {
@@ -236,6 +243,19 @@ func (aj *annealJob) findTypes(j *hare.ModelJob, sc *slotFinder, ap *annealProbl
 			continue
 		}
 		empty := ap.empty[ap.column[k]]
+		if ap.nodes != nil && aj.levels != nil {
+			if start, _ := sc.earliestByLevel(aj, k, empty, aj.release, 1); start == never {
+				continue
+			}
+			aj.dur[k] = d
+			if !aj.rigid {
+				aj.roundTypes = append(aj.roundTypes, k)
+			}
+			if start, _ := sc.earliestByLevel(aj, k, empty, aj.release, aj.rounds); start != never {
+				aj.contiguousTypes = append(aj.contiguousTypes, k)
+			}
+			continue
+		}
 		if sc.earliest(aj, k, empty, aj.release, d) == never {
 			continue
 		}

@@ -16,6 +16,9 @@ type slotFinder struct {
 	segments []segment
 	floors   []searchFloor // by type; nil where capacity may grow between two searches
 	nodes    *nodeSlots    // nil where only the sums of types count
+	// levelSlots and together are for jobs to which levels matter.
+	levelSlots []levelSlot
+	together   []nodeTasks
 }
 
 func newSlotFinder(ap *annealProblem) *slotFinder {
@@ -120,6 +123,9 @@ func (sf *slotFinder) placeFrom(j *annealJob, ready int64, plan *jobPlan,
 // placeContiguous places rounds back to back on type k as early as possible.
 func (sf *slotFinder) placeContiguous(j *annealJob, k int16, capacities []typeCapacity, round, rounds,
 	from int64) (end int64, ok bool) {
+	if j.levels != nil && sf.nodes != nil {
+		return sf.placeContiguousByLevel(j, k, capacities, round, rounds, from)
+	}
 	hold := rounds * j.dur[k]
 	tc := sf.capacityOf(k, capacities)
 	start := sf.earliest(j, k, tc, from, hold)
@@ -141,6 +147,9 @@ func (sf *slotFinder) placeContiguous(j *annealJob, k int16, capacities []typeCa
 // the steps of the capacities and not with the rounds.
 func (sf *slotFinder) placeRoundByRound(j *annealJob, ready int64, types []int16,
 	capacities []typeCapacity) (end int64, ok bool) {
+	if j.levels != nil && sf.nodes != nil {
+		return sf.placeRoundByRoundByLevel(j, ready, types, capacities)
+	}
 	t, round := ready, int64(0)
 	for i := range types {
 		sf.slots[i].start = -1
@@ -210,10 +219,16 @@ func (sf *slotFinder) findOnNodes(o *typeSlot, j *annealJob, k int16, tc typeCap
 		return
 	}
 	o.chosen = append(o.chosen[:0], sf.nodes.chosen...)
-	for _, c := range o.chosen {
-		o.freeUntil = min(o.freeUntil, sf.nodes.freeUntil(j, k, tc, c.pool, int64(c.tasks), o.start))
+	o.freeUntil = sf.chosenUntil(j, k, tc, o.chosen, o.start)
+}
+
+// chosenUntil returns the time until which a round of job j on chosen nodes can stay from start on.
+func (sf *slotFinder) chosenUntil(j *annealJob, k int16, tc typeCapacity, chosen []nodeTasks, start int64) int64 {
+	until := never
+	for _, c := range chosen {
+		until = min(until, sf.nodes.freeUntil(j, k, tc, c.pool, int64(c.tasks), start))
 	}
-	o.freeUntil = min(o.freeUntil, sf.nodes.quotaUntil(j, k, tc, j.width, o.start))
+	return min(until, sf.nodes.quotaUntil(j, k, tc, j.width, start))
 }
 
 // appendOnNodes appends a run of rounds on the nodes of chosen.

@@ -42,7 +42,7 @@ func newNodeBoard(m *hare.Model, layout *nodeLayout) *nodeBoard {
 		a := newAnnealJob(m, i)
 		a.dur = dur[i*len(m.Types) : (i+1)*len(m.Types)]
 		for _, md := range m.Jobs[i].Modes {
-			a.dur[md.Type] = md.DurationUs()
+			a.dur[md.Type] = roundUs(&m.Jobs[i], md)
 			a.roundTypes = append(a.roundTypes, int16(md.Type))
 		}
 		slices.SortStableFunc(a.roundTypes, func(x, y int16) int { return cmp.Compare(a.dur[x], a.dur[y]) })
@@ -169,16 +169,17 @@ func (nb *nodeBoard) take(j *annealJob, segments []segment) []Block {
 	for x := range segments {
 		s := &segments[x]
 		nb.layout.reserve(nb.capacities[nb.layout.column[s.typ]], j, s.typ, s.pool, int64(s.width), s.start, s.end)
-		out = append(out, nb.layout.blockOf(j, s))
+		out = append(out, nb.layout.blockOf(s))
 	}
 	return out
 }
 
 // blockOf returns the block of a segment of a gang or rigid job.
-func (nl *nodeLayout) blockOf(j *annealJob, s *segment) Block {
+func (nl *nodeLayout) blockOf(s *segment) Block {
 	p := &nl.pools[s.typ][s.pool]
+	hold := (s.end - s.start) / s.rounds
 	return Block{Class: p.class, Node: p.node, Width: s.width, Tasks: 1, Round: s.round, Rounds: s.rounds,
-		StartUs: s.start, PeriodUs: j.dur[s.typ], HoldUs: j.dur[s.typ]}
+		StartUs: s.start, PeriodUs: hold, HoldUs: hold}
 }
 
 // placeRound places the tasks of a round of relaxed job i one after another from ready on,
@@ -278,7 +279,7 @@ func (nb *nodeBoard) placeRuns(i int) (blocks []Block, end int64, ok bool) {
 	gang.dur[bestMode.Type] = bestEach*bestMode.ComputeUs + bestMode.SyncUs
 	rest := mj.Tasks - (bestWidth-1)*bestEach // the tasks of the last GPUs of each run
 	for x := range at {
-		b := nb.layout.blockOf(&gang, &at[x])
+		b := nb.layout.blockOf(&at[x])
 		b.Tasks, b.HoldUs = int32(bestEach), bestEach*bestMode.ComputeUs
 		if b.Rounds == 1 {
 			b.PeriodUs = 0
@@ -309,8 +310,15 @@ func (nb *nodeBoard) placeMixed(i int) (blocks []Block, end int64, ok bool) {
 		bestEnd, bestUntil, bestHold := never, never, int64(0)
 		types := nb.jobs[i].roundTypes
 		for n := 1; n <= len(types); n++ {
+			if nb.jobs[i].levels != nil {
+				start, until, hold, at := nb.earliestMixedByLevel(i, types[:n], t)
+				if start != never && start+hold < bestEnd {
+					best, bestEnd, bestUntil, bestHold = at, start+hold, until, hold
+				}
+				continue
+			}
 			hold := nb.jobs[i].dur[types[n-1]]
-			start, until, at := nb.earliestMixed(i, types[:n], t, hold)
+			start, until, at := nb.earliestMixed(i, types[:n], t, hold, nil)
 			if start != never && start+hold < bestEnd {
 				best, bestEnd, bestUntil, bestHold = at, start+hold, until, hold
 			}
@@ -334,8 +342,9 @@ func (nb *nodeBoard) placeMixed(i int) (blocks []Block, end int64, ok bool) {
 
 // earliestMixed returns the earliest start ≥ t at which the tasks of gang i find room on GPUs
 // of several types for hold, the time until which they can stay, and blocks with class, node
-// and width.
-func (nb *nodeBoard) earliestMixed(i int, types []int16, t, hold int64) (start, until int64, at []Block) {
+// and width. It looks only at nodes that in admits; nil admits all.
+func (nb *nodeBoard) earliestMixed(i int, types []int16, t, hold int64, in func(node int) bool) (start, until int64,
+	at []Block) {
 	j, ns := &nb.jobs[i], nb.finder.nodes
 	for {
 		left := j.tasks
@@ -344,6 +353,9 @@ func (nb *nodeBoard) earliestMixed(i int, types []int16, t, hold int64) (start, 
 		limits := nb.newQuotaLimits(j, types, t, hold)
 		next = min(next, limits.next)
 		for n := range nb.layout.places {
+			if in != nil && !in(n) {
+				continue
+			}
 			// The types of a node share its CPUs and memory, and distinct tasks share its name.
 			limit, taken := j.tasks, int64(0)
 			var shared *nodeGPUs

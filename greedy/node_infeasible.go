@@ -49,26 +49,43 @@ func (nb *nodeBoard) infeasibility(i int) (field, code, detail string) {
 		hold := md.ComputeUs
 		switch j.Sync {
 		case hare.Gang:
-			hold = md.DurationUs()
+			hold = leastRoundUs(md)
 		case hare.Rigid:
-			hold = md.DurationUs() * j.Rounds
+			hold = leastRoundUs(md) * j.Rounds
 		}
 		k := int16(md.Type)
 		task := nb.jobs[i]
-		task.tasks, task.width = 1, task.gpus
+		task.tasks, task.width, task.levels = 1, task.gpus, nil
 		empty := nb.layout.empty[nb.layout.column[k]]
 		if nb.finder.nodes.earliest(&task, k, empty, from, hold, 0) != never {
 			windowed = true
 		}
 		room := hare.MostRoom(m.TaskRoom(j, md.Type))
+		if nb.jobs[i].levels != nil {
+			room = m.LevelRoom(j, []int{md.Type}, j.Within)
+		}
 		most = max(most, room)
 		together += room
-		if j.Sync == hare.Relaxed || nb.finder.nodes.earliest(&nb.jobs[i], k, empty, from, hold, 0) != never {
+		if nb.jobs[i].levels != nil {
+			rounds := int64(1)
+			if j.Sync == hare.Rigid {
+				rounds = j.Rounds
+			}
+			start, _ := nb.finder.earliestByLevel(&nb.jobs[i], k, empty, from, rounds)
+			fits = fits || start != never
+		} else if j.Sync == hare.Relaxed || nb.finder.nodes.earliest(&nb.jobs[i], k, empty, from, hold, 0) != never {
 			fits = fits || j.Sync != hare.Relaxed
 		}
 	}
 	if j.Mix {
 		most = together
+		if nb.jobs[i].levels != nil {
+			var types []int
+			for _, md := range j.Modes {
+				types = append(types, md.Type)
+			}
+			most = m.LevelRoom(j, types, j.Within)
+		}
 	}
 	unit := unitOf(j.Sync)
 	switch {
@@ -83,6 +100,11 @@ func (nb *nodeBoard) infeasibility(i int) (field, code, detail string) {
 	case j.Sync == hare.Relaxed || fits:
 		return "", "", ""
 	case most < j.Tasks:
+		if m.Levels != nil && j.Within < m.Levels.Any() {
+			return "/tasks", "too_wide", fmt.Sprintf("%d tasks of %d GPUs are needed together in one domain of the level "+
+				"%q, and those of the nodes that the job may use have room for at most %d at once: lower \"tasks\", name a "+
+				"coarser level in \"within\", or add nodes", j.Tasks, j.GPUs, m.Levels.Names[j.Within], most)
+		}
 		return "/tasks", "too_wide", fmt.Sprintf("%d tasks of %d GPUs are needed together, and the nodes that the job "+
 			"may use have room for at most %d at once: lower \"tasks\", add nodes, or use sync relaxed", j.Tasks, j.GPUs,
 			most)

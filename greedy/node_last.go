@@ -1,5 +1,7 @@
 package greedy
 
+import "slices"
+
 // lastRooms counts the tasks that find room at the end of time, where only work that runs at
 // time 0 holds anything, once for all jobs that are alike in this. A job that fits there has
 // a place, however long it takes.
@@ -11,11 +13,15 @@ type lastRoomKey struct {
 	gpus, cpus, memory int64
 	distinct           bool
 	set                int
+	within             int // −1 where rounds need not keep together
 }
 
 // fits says whether all tasks of job j find room together on type k at the end of time.
 func (lr lastRooms) fits(nl *nodeLayout, j *annealJob, k int16) bool {
-	key := lastRoomKey{k, j.gpus, j.cpus, j.memory, j.distinct, j.set}
+	key := lastRoomKey{k, j.gpus, j.cpus, j.memory, j.distinct, j.set, -1}
+	if j.levels != nil {
+		key.within = j.levels.within
+	}
 	room, known := lr[key]
 	if !known {
 		room = nl.roomAtLast(j, k)
@@ -30,8 +36,16 @@ func (lr lastRooms) fits(nl *nodeLayout, j *annealJob, k int16) bool {
 }
 
 // roomAtLast is how many tasks of job j find room together at the end of time on type k, without
-// quotas.
-func (nl *nodeLayout) roomAtLast(j *annealJob, k int16) (sum int64) {
+// quotas: in one domain, where they must keep together.
+func (nl *nodeLayout) roomAtLast(j *annealJob, k int16) int64 {
+	var domains []int32
+	totals := make([]int64, 1)
+	if j.levels != nil {
+		var count int
+		if domains, count = nl.domainsOf(j.levels.within); domains != nil {
+			totals = make([]int64, count)
+		}
+	}
 	tc := nl.empty[nl.column[k]]
 	for _, p := range nl.poolsFor(j.set, k) {
 		pool := &nl.pools[k][p]
@@ -48,9 +62,13 @@ func (nl *nodeLayout) roomAtLast(j *annealJob, k int16) (sum int64) {
 		if j.distinct {
 			room = min(room, 1)
 		}
-		sum += room
+		if domains == nil {
+			totals[0] += room
+		} else {
+			totals[domains[pool.node]] += room
+		}
 	}
-	return sum
+	return slices.Max(totals)
 }
 
 // last is the count at the end of time.

@@ -28,8 +28,10 @@ type nodeLayout struct {
 	places  int // the nodes, or the classes that stand for them
 	// open is 1 while reservations let the jobs of a set use a node, by set and node, and 0
 	// otherwise; nil means that they always may.
-	open  [][]stepFunction
-	quota []int32 // by quota: the index of its step function in its column; −1 without one
+	open [][]stepFunction
+	// domains has the domain of each node by level, from the finest up to the one before the coarsest.
+	domains [][]int32
+	quota   []int32 // by quota: the index of its step function in its column; −1 without one
 }
 
 // nodeGPUs is the GPUs of one type on one node.
@@ -106,6 +108,7 @@ func newNodeLayout(m *hare.Model) *nodeLayout {
 		nl.addClasses()
 	}
 	nl.addQuotas()
+	nl.addDomains()
 	nl.addAllowed()
 	nl.addOpen()
 	return nl

@@ -34,8 +34,12 @@ type nodeSlots struct {
 	// the last one for longer ones as well. More classes pay where nothing frees GPUs for long.
 	holdClasses int
 	chosen      []nodeTasks // the nodes of the last place
-	rooms       []nodeRoom  // by position in the list of pools
-	ranked      []nodeRank
+	// domains, by node, are set while all tasks must be in one domain, and totals is the room in
+	// each domain.
+	domains []int32
+	totals  []int64
+	rooms   []nodeRoom // by position in the list of pools
+	ranked  []nodeRank
 	// active are the positions with room. growths are the times at which rooms grow; a growth
 	// is stale if the room at its position has another next.
 	active  []int32
@@ -151,7 +155,11 @@ func (ns *nodeSlots) earliest(j *annealJob, k int16, tc typeCapacity, from, hold
 		}
 		if rooms[i].room > 0 {
 			ns.active = append(ns.active, int32(i))
-			total += rooms[i].room
+			if ns.domains == nil {
+				total += rooms[i].room
+			} else {
+				total += ns.addRoom(ns.layout.pools[k][p].node, rooms[i].room, j.tasks)
+			}
 		}
 	}
 	if total < j.tasks {
@@ -169,9 +177,13 @@ func (ns *nodeSlots) earliest(j *annealJob, k int16, tc typeCapacity, from, hold
 		}
 		update := func(i int32) {
 			r := &rooms[i]
-			total -= r.room
+			before := r.room
 			*r = ns.roomAt(j, k, tc, pools[i], t, hold)
-			total += r.room
+			if ns.domains == nil {
+				total += r.room - before
+			} else {
+				total += ns.addRoom(ns.layout.pools[k][pools[i]].node, r.room-before, j.tasks)
+			}
 			if r.next != never {
 				ns.growths.push(growth{r.next, i})
 			}
@@ -222,8 +234,15 @@ func (ns *nodeSlots) enoughLike(k int16, p int32, tc typeCapacity, enough int64)
 // choose picks the nodes of a start at which the rooms suffice.
 func (ns *nodeSlots) choose(j *annealJob, k int16, tc typeCapacity, pools []int32, t, hold, stay int64) {
 	ns.ranked = ns.ranked[:0]
+	domain := int32(-1)
+	if ns.domains != nil {
+		domain = ns.fullestDomain(j.tasks)
+	}
 	for _, i := range ns.active {
 		p, r := pools[i], &ns.rooms[i]
+		if domain >= 0 && ns.domains[ns.layout.pools[k][p].node] != domain {
+			continue
+		}
 		until := t + hold
 		if stay > hold {
 			until = min(t+stay, ns.freeUntil(j, k, tc, p, 1, t))

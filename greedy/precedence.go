@@ -51,7 +51,7 @@ func dependenciesOf(m *hare.Model) *dependencies {
 func leastTime(j *hare.ModelJob) int64 {
 	least := int64(math.MaxInt64)
 	for _, md := range j.Modes {
-		least = min(least, md.DurationUs())
+		least = min(least, leastRoundUs(md))
 	}
 	if len(j.Modes) == 0 {
 		return 0
