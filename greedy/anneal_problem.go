@@ -209,9 +209,9 @@ func (aj *annealJob) cost(end int64) float64 {
 // newAnnealJob describes job i without its durations and types.
 func newAnnealJob(m *hare.Model, i int) annealJob {
 	j := &m.Jobs[i]
-	return annealJob{index: i, levels: levelsOf(m, i), weight: float64(j.WeightMicro) * 1e-12, release: earliestStart(j), rounds: j.Rounds,
+	return annealJob{index: i, weight: float64(j.WeightMicro) * 1e-12, release: earliestStart(j), rounds: j.Rounds,
 		width: j.Tasks * j.GPUs, rigid: j.Sync == hare.Rigid, tasks: j.Tasks, gpus: j.GPUs, cpus: j.CPUMilli,
-		memory: j.MemoryMiB, distinct: j.Distinct, set: j.Set, quotas: j.Quotas,
+		memory: j.MemoryMiB, distinct: j.Distinct, set: j.Set, quotas: j.Quotas, levels: levelsOf(m, i),
 		late: float64(j.LateWeightMicro) * 1e-12, deadline: j.DeadlineUs}
 }
 

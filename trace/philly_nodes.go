@@ -24,6 +24,10 @@ type PhillyNodesConfig struct {
 	GPUs []hare.TypeCount
 	// PerNode is the number of GPUs of a node; zero means 8. A node has one type.
 	PerNode int
+	// PerRack is the number of nodes of a rack, whose name is the label rack of its nodes. Tasks of a
+	// job must then be in one rack, where the job fits into one on an empty cluster. Zero means no
+	// racks.
+	PerRack int
 	// Widths are numbers of GPUs per job, each as likely as the others; nil draws widths
 	// from Philly's week.
 	Widths []int64
@@ -66,9 +70,17 @@ func PhillyNodes(cfg PhillyNodesConfig) (*hare.Instance, error) {
 	inst := &hare.Instance{Name: cfg.Name, Objective: hare.ObjectiveWeightedJCT, Jobs: make([]hare.Job, cfg.Jobs)}
 	for _, g := range cfg.GPUs {
 		for n := range g.Count / cfg.PerNode {
-			inst.Cluster.Nodes = append(inst.Cluster.Nodes, hare.Node{Name: strings.ToLower(g.Type) + "-" + strconv.Itoa(n),
-				GPUs: []hare.TypeCount{{Type: g.Type, Count: cfg.PerNode}}})
+			node := hare.Node{Name: strings.ToLower(g.Type) + "-" + strconv.Itoa(n),
+				GPUs: []hare.TypeCount{{Type: g.Type, Count: cfg.PerNode}}}
+			if cfg.PerRack > 0 {
+				rack := strings.ToLower(g.Type) + "-rack-" + strconv.Itoa(n/cfg.PerRack)
+				node.Labels = []hare.Label{{Name: "rack", Value: rack}}
+			}
+			inst.Cluster.Nodes = append(inst.Cluster.Nodes, node)
 		}
+	}
+	if cfg.PerRack > 0 {
+		inst.Cluster.Topology = []string{"rack"}
 	}
 	speeds := relativeTimes(cfg.GPUs)
 	gpus := 0
@@ -84,6 +96,9 @@ func PhillyNodes(cfg PhillyNodesConfig) (*hare.Instance, error) {
 			Sync: hare.Rigid, On: make([]hare.Profile, len(cfg.GPUs))}
 		if perTask > 1 {
 			j.GPUsPerTask = perTask
+		}
+		if j.Tasks > 1 && j.Tasks <= int64(cfg.PerRack)*(int64(cfg.PerNode)/perTask) {
+			j.Within = "rack"
 		}
 		gaps[i] = src.gaps[rng.IntN(len(src.gaps))]
 		us := src.duration(width, rng.Float64()) * 1e6
@@ -232,6 +247,9 @@ func (cfg *PhillyNodesConfig) resolve() ([]int64, error) {
 		return nil, err
 	}
 	cfg.Sync, cfg.Quantum = checked.Sync, checked.Quantum
+	if cfg.PerRack < 0 {
+		return nil, fmt.Errorf("trace: a rack has %d nodes; it must be at least 1", cfg.PerRack)
+	}
 	if !(cfg.Running >= 0 && cfg.Running <= 1) {
 		return nil, fmt.Errorf("trace: work runs on %g of the GPUs; it must be from 0 to 1", cfg.Running)
 	}

@@ -80,3 +80,19 @@ func TestPhillyNodesRunning(t *testing.T) {
 		}
 	}
 }
+
+func TestPhillyNodesRacks(t *testing.T) {
+	inst, err := PhillyNodes(PhillyNodesConfig{Jobs: 50, PerRack: 3, Widths: []int64{8, 16, 32}, Seed: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := inst.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	for i := range inst.Jobs {
+		// A rack of three nodes has room for three tasks of 8 GPUs.
+		if j := &inst.Jobs[i]; (j.Within == "rack") != (j.Tasks == 2) {
+			t.Errorf("job %s of %d tasks has within %q", j.ID, j.Tasks, j.Within)
+		}
+	}
+}

@@ -141,6 +141,8 @@ objective is jct_and_tardiness. Equal seeds and options give equal files.`,
 	f.IntVar(&nodes.PerNode, "per-node", 8, "with --like philly-nodes: the GPUs of a node")
 	f.IntSliceVar(&widths, "widths", nil,
 		"with --like philly-nodes: GPUs per job, each as often as the others, e.g. 3,6,8 (default: as in the trace)")
+	f.IntVar(&nodes.PerRack, "per-rack", 0,
+		"with --like philly-nodes: the nodes of a rack, in one of which each job must be that fits (default: no racks)")
 	f.Float64Var(&nodes.Running, "running", 0,
 		"with --like philly-nodes: the share of the GPUs on which work runs at time 0, from 0 to 1")
 	f.Float64Var(&philly.Load, "load", 0.8, "with --like: arriving work divided by the capacity of the cluster")
@@ -187,8 +189,9 @@ func generateFlags(f *pflag.FlagSet, like string) error {
 			"to --load")
 	case like == "" && (f.Changed("load") || f.Changed("quantum")):
 		return errors.New("--load and --quantum go with --like philly, philly-nodes or openb")
-	case like != "philly-nodes" && (f.Changed("per-node") || f.Changed("widths") || f.Changed("running")):
-		return errors.New("--per-node, --widths and --running go with --like philly-nodes")
+	case like != "philly-nodes" && (f.Changed("per-node") || f.Changed("per-rack") ||
+		f.Changed("widths") || f.Changed("running")):
+		return errors.New("--per-node, --per-rack, --widths and --running go with --like philly-nodes")
 	case f.Changed("late-weight") && !f.Changed("deadlines"):
 		return errors.New("--late-weight goes with --deadlines")
 	}
