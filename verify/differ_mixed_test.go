@@ -22,9 +22,12 @@ var mixedSeeds = flag.Uint64("mixed", 100, "how many instances with all rules Te
 func mixedDocuments(t *testing.T) (out []documents) {
 	for seed := range *mixedSeeds * 3 / 2 {
 		r := rand.New(rand.NewPCG(seed, 43))
-		draw := brute.RandomMixed
-		if seed >= *mixedSeeds {
+		draw, certify := brute.RandomMixed, randomMixed
+		switch {
+		case seed >= *mixedSeeds:
 			draw = brute.RandomWithShapes
+		case seed%2 == 1:
+			draw, certify = brute.RandomLevels, randomLevelPools
 		}
 		inst := draw(r)
 		value, plan, done := brute.OptimumOnNodes(inst, 20_000)
@@ -32,7 +35,7 @@ func mixedDocuments(t *testing.T) (out []documents) {
 			continue
 		}
 		optimum := hare.Product(1, value)
-		cert := randomMixed(r, inst, value/1e6-500_000*r.Int64N(3))
+		cert := certify(r, inst, value/1e6-500_000*r.Int64N(3))
 		if r.IntN(3) == 0 {
 			cert.StepUs = 500_000
 		}
