@@ -29,7 +29,10 @@ type Result struct {
 	Termination    string
 	Reproducible   bool
 	// Degraded says whether a busy server made use of Options.Degrade.
-	Degraded  bool
+	Degraded bool
+	// Estimated says whether some job has durations: value, bound and gap are for the times as
+	// they are written.
+	Estimated bool
 	Objective string
 	// Value is nil without a schedule, and Bound is nil without a certificate.
 	Value *Amount

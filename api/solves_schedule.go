@@ -6,6 +6,7 @@ import (
 	"math"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -129,10 +130,17 @@ type view struct {
 	types        map[string]string         // the type of each GPU by the name of the GPU
 	jobs         []int32                   // the new index of each job of the schedule; -1 where the job is not selected
 	ids          []string                  // ids of the selected jobs
-	times        []map[string]hare.Profile // profiles of the selected jobs by type
+	times        []map[onType]hare.Profile // profiles of the selected jobs
+	counts       [][]int64                 // of the shapes of the selected jobs
 	gpus         map[string]bool           // selected GPUs; empty means all
 	fromUs, toUs int64
 	whole        bool // everything is selected
+}
+
+// onType is a GPU type on which a job runs in one of its shapes.
+type onType struct {
+	shape int64
+	kind  string
 }
 
 // newView refuses jobs and GPUs that do not exist. It takes O(GPUs + jobs) time.
@@ -173,11 +181,15 @@ func newView(inst *hare.Instance, sched *hare.Schedule, jobs, gpus []string, fro
 			continue
 		}
 		v.jobs[i] = int32(len(v.ids))
-		times := map[string]hare.Profile{}
-		for _, p := range inst.Jobs[known[id]].On {
-			times[p.Type] = p
+		job, times, counts := &inst.Jobs[known[id]], map[onType]hare.Profile{}, []int64(nil)
+		for s := range job.ShapeCount() {
+			shape := job.Shape(s)
+			counts = append(counts, shape.Counts)
+			for _, p := range shape.On {
+				times[onType{int64(s), p.Type}] = p
+			}
 		}
-		v.ids, v.times = append(v.ids, id), append(v.times, times)
+		v.ids, v.times, v.counts = append(v.ids, id), append(v.times, times), append(v.counts, counts)
 	}
 	return v, nil
 }
@@ -185,7 +197,7 @@ func newView(inst *hare.Instance, sched *hare.Schedule, jobs, gpus []string, fro
 // roundTimes returns how long a round of an entry computes on its GPU, and how long until it
 // has synchronised.
 func (v *view) roundTimes(gpu string, e hare.Entry) (computeUs, totalUs int64) {
-	p := v.times[e.Job][v.types[gpu]]
+	p := v.times[e.Job][onType{e.Shape, v.types[gpu]}]
 	computeUs = e.Tasks * p.ComputeUs
 	return computeUs, computeUs + p.SyncUs
 }
@@ -215,7 +227,9 @@ func (v *view) clip(gpu string, e hare.Entry) (cut hare.Entry, ok bool) {
 	if first > last {
 		return e, false
 	}
-	e.Round += first
+	if e.Shape < int64(len(v.counts[e.Job])) {
+		e.Round += first * v.counts[e.Job][e.Shape]
+	}
 	e.StartUs += first * e.PeriodUs
 	if e.Rounds = last - first + 1; e.Rounds == 1 {
 		e.PeriodUs = 0
@@ -239,7 +253,7 @@ func (v *view) lanes(yield func(*hare.Lane) error) error {
 			continue
 		}
 		cut = hare.Lane{GPU: l.GPU, Job: cut.Job[:0], Round: cut.Round[:0], Rounds: cut.Rounds[:0], Tasks: cut.Tasks[:0],
-			PeriodUs: cut.PeriodUs[:0], StartUs: cut.StartUs[:0]}
+			PeriodUs: cut.PeriodUs[:0], StartUs: cut.StartUs[:0], Shape: cut.Shape[:0]}
 		for x := range l.Job {
 			e, ok := v.clip(l.GPU, l.Entry(x))
 			if !ok {
@@ -249,6 +263,7 @@ func (v *view) lanes(yield func(*hare.Lane) error) error {
 			cut.Round, cut.Rounds, cut.Tasks = append(cut.Round, e.Round), append(cut.Rounds, e.Rounds),
 				append(cut.Tasks, e.Tasks)
 			cut.PeriodUs, cut.StartUs = append(cut.PeriodUs, e.PeriodUs), append(cut.StartUs, e.StartUs)
+			cut.Shape = append(cut.Shape, e.Shape)
 		}
 		if len(cut.Job) > 0 {
 			if err := yield(&cut); err != nil {
@@ -296,9 +311,14 @@ func (v *view) json(w io.Writer, lines bool) error {
 	return err
 }
 
-// csv writes one line for each entry.
+// csv writes one line for each entry, which ends with its shape if some job has shapes.
 func (v *view) csv(w io.Writer) error {
-	b := append([]byte(nil), "gpu,type,job,round,rounds,tasks,start_s,period_s,compute_end_s,end_s\n"...)
+	b := append([]byte(nil), "gpu,type,job,round,rounds,tasks,start_s,period_s,compute_end_s,end_s"...)
+	shaped := slices.ContainsFunc(v.counts, func(counts []int64) bool { return len(counts) > 1 || counts[0] > 1 })
+	if shaped {
+		b = append(b, ",shape"...)
+	}
+	b = append(b, '\n')
 	err := v.lanes(func(l *hare.Lane) error {
 		for x := range l.Job {
 			e := l.Entry(x)
@@ -312,6 +332,9 @@ func (v *view) csv(w io.Writer) error {
 			last := e.StartUs + (e.Rounds-1)*e.PeriodUs
 			for _, us := range []int64{e.StartUs, e.PeriodUs, last + compute, last + total} {
 				b = hare.AppendMicros(append(b, ','), us)
+			}
+			if shaped {
+				b = strconv.AppendInt(append(b, ','), e.Shape, 10)
 			}
 			b = append(b, '\n')
 			if len(b) >= answerBytes/2 {

@@ -101,7 +101,7 @@ func refuseRules(inst *hare.Instance, res *hare.Result) error {
 		return &hare.InvalidError{Pointer: "/objective", Code: "not_supported", Detail: fmt.Sprintf("the result is for the "+
 			"objective %q, which is not supported by explain in this version", hare.Clip(res.Objective))}
 	}
-	return inst.RefuseRules("explain", hare.RuleNodes)
+	return inst.RefuseRules("explain", hare.RuleNodes|hare.RuleDurations)
 }
 
 // Static is the part of Explain that solves nothing: Static reads the schedule and

@@ -132,7 +132,7 @@ func jobIndex(inst *hare.Instance, ids []string) ([]int32, error) {
 // fill turns a lane's columns into spans.
 func (s *scene) fill(to *lane, l *hare.Lane, jobOf []int32) error {
 	n := len(l.Job)
-	for _, column := range [][]int64{l.Round, l.Rounds, l.Tasks, l.PeriodUs} {
+	for _, column := range [][]int64{l.Round, l.Rounds, l.Tasks, l.PeriodUs, l.Shape} {
 		if column != nil && len(column) != n {
 			return fmt.Errorf("plot: GPU %q: columns of different lengths", l.GPU)
 		}
@@ -157,7 +157,10 @@ func (s *scene) fill(to *lane, l *hare.Lane, jobOf []int32) error {
 			}
 		}
 		job := &s.inst.Jobs[jobOf[e.Job]]
-		p, ok := profile(job, s.types[to.typ])
+		if e.Shape < 0 || e.Shape >= int64(job.ShapeCount()) {
+			return fmt.Errorf("plot: GPU %q, entry %d: job %q has no shape %d", l.GPU, i, job.ID, e.Shape)
+		}
+		p, ok := profile(job.Shape(int(e.Shape)).On, s.types[to.typ])
 		if !ok {
 			return fmt.Errorf("plot: GPU %q, entry %d: job %q has no profile for %s", l.GPU, i, job.ID, s.types[to.typ])
 		}
@@ -189,12 +192,12 @@ func (s *scene) fill(to *lane, l *hare.Lane, jobOf []int32) error {
 	return nil
 }
 
-func profile(j *hare.Job, typ string) (hare.Profile, bool) {
-	i, ok := slices.BinarySearchFunc(j.On, typ, func(p hare.Profile, t string) int { return strings.Compare(p.Type, t) })
+func profile(on []hare.Profile, typ string) (hare.Profile, bool) {
+	i, ok := slices.BinarySearchFunc(on, typ, func(p hare.Profile, t string) int { return strings.Compare(p.Type, t) })
 	if !ok {
 		return hare.Profile{}, false
 	}
-	return j.On[i], true
+	return on[i], true
 }
 
 // outOfService returns the times outside the windows, up to Forever.
@@ -233,7 +236,7 @@ func (s *scene) extendMixedHolds() {
 	runs := map[int32]map[int][]run{}
 	for i := range s.lanes {
 		for _, sp := range s.lanes[i].spans {
-			if !s.inst.Jobs[sp.job].Mix {
+			if j := &s.inst.Jobs[sp.job]; !j.Mix || j.Shapes != nil {
 				continue
 			}
 			if runs[sp.job] == nil {
@@ -247,7 +250,7 @@ func (s *scene) extendMixedHolds() {
 	for job, types := range runs {
 		for t, list := range types {
 			sort.Slice(list, func(a, b int) bool { return list[a].from < list[b].from })
-			p, _ := profile(&s.inst.Jobs[job], s.types[t])
+			p, _ := profile(s.inst.Jobs[job].On, s.types[t])
 			r := &roundsByType{durationUs: p.DurationUs()}
 			var end int64 = math.MinInt64
 			for _, x := range list {

@@ -34,7 +34,7 @@ func Check(inst *hare.Instance, opt hare.Options, cfg Config) error {
 
 // knownRules are the kinds of rules by which plans and bounds go.
 const knownRules = hare.RuleNodes | hare.RuleProgress | hare.RuleRunning | hare.RuleReservations | hare.RuleQuota |
-	hare.RuleAfter | hare.RuleTardiness | hare.RuleMakespan | hare.RuleLevels
+	hare.RuleAfter | hare.RuleTardiness | hare.RuleMakespan | hare.RuleLevels | hare.RuleDurations
 
 // checkPlaced refuses instances with rules that plans do not know, and the options that do not
 // go by the rules of the instance: the relaxations of the papers and their rules of assignment
@@ -62,7 +62,7 @@ func checkMethods(inst *hare.Instance, opt hare.Options) error {
 	why := ""
 	if pointer, placed := inst.Placed(); placed {
 		why = "nodes, which matter because of " + pointer
-	} else if pointer = inst.FirstRule(hare.RuleNodes | hare.RuleProgress); pointer != "" {
+	} else if pointer = inst.FirstRule(hare.RuleNodes | hare.RuleProgress | hare.RuleDurations); pointer != "" {
 		why = pointer
 	} else {
 		return nil

@@ -19,7 +19,7 @@ func (s *solve) report() *hare.GapReport {
 		return nil
 	}
 	m, p := s.model, s.incumbent
-	if m.Placed || s.inst.FirstRule(hare.RuleProgress) != "" || len(rel.Certificate.Pools) > 0 {
+	if m.Placed || s.inst.FirstRule(hare.RuleProgress|hare.RuleDurations) != "" || len(rel.Certificate.Pools) > 0 {
 		return nil // jobs also pay in pools, and gangs by the sum of their GPUs
 	}
 	rep := &hare.GapReport{}

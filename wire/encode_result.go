@@ -84,8 +84,8 @@ func appendJobIDs(b []byte, ids []string) []byte {
 // written.
 var (
 	headFields = []string{
-		"hare", "instance_sha256", "version", "seed", "status", "termination", "reproducible", "degraded", "objective",
-		"value", "bound", "constant", "gap", "reasons", "options", "engine", "metrics", "gap_report", "timing",
+		"hare", "instance_sha256", "version", "seed", "status", "termination", "reproducible", "degraded", "estimated",
+		"objective", "value", "bound", "constant", "gap", "reasons", "options", "engine", "metrics", "gap_report", "timing",
 	}
 	partFields = []string{"jobs", "certificate", "replan", "tasks"}
 )

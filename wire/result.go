@@ -43,6 +43,8 @@ var resultTable = NewTable("Result", "Result is the answer to a solve. Later ver
 	Bool("degraded", func(v *resultDoc) *bool { return &v.Degraded }).
 		About("degraded: the server had too much to do, and the options allowed a greedy schedule and a coarse "+
 			"bound."),
+	Bool("estimated", func(v *resultDoc) *bool { return &v.Estimated }).
+		About("estimated: some job has durations. Value, bound and gap are for the times as they are written, alone."),
 	String("objective", func(v *resultDoc) *string { return &v.Objective }).Needed().
 		With("enum", hare.Objectives()),
 	NewField("value", nullableNumber,

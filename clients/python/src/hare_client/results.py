@@ -25,6 +25,7 @@ class ScheduleRow(NamedTuple):
     tasks: int  # of each round, one after another
     start_s: float  # of the first round
     period_s: float  # from one round to the next; 0 where there is one
+    shape: int = 0  # a position in the shapes of the job
 
 
 class Schedule(ScheduleModel):
@@ -36,20 +37,28 @@ class Schedule(ScheduleModel):
             n = len(lane.start_us)
             columns = [
                 [absent] * n if isinstance(column, Unset) or column is None else column
-                for column, absent in ((lane.round_, 0), (lane.rounds, 1), (lane.tasks, 1), (lane.period_us, 0))
+                for column, absent in (
+                    (lane.round_, 0),
+                    (lane.rounds, 1),
+                    (lane.tasks, 1),
+                    (lane.period_us, 0),
+                    (lane.shape, 0),
+                )
             ]
-            for job, round, rounds, tasks, period, start in zip(lane.job, *columns, lane.start_us, strict=True):
-                yield ScheduleRow(lane.gpu, self.jobs[job], round, rounds, tasks, start / 1e6, period / 1e6)
+            for job, round, rounds, tasks, period, shape, start in zip(lane.job, *columns, lane.start_us, strict=True):
+                yield ScheduleRow(lane.gpu, self.jobs[job], round, rounds, tasks, start / 1e6, period / 1e6, shape)
 
     __iter__ = rows
 
     def frame(self) -> pandas.DataFrame:
-        """Returns the rows as a pandas DataFrame; pandas must be installed."""
+        """Returns the rows as a pandas DataFrame, without shape where all are 0; pandas must be installed."""
         try:
             import pandas
         except ImportError as e:
             raise ImportError("frame needs pandas: pip install pandas, or take rows") from e
-        return pandas.DataFrame.from_records(list(self.rows()), columns=ScheduleRow._fields)
+        rows = list(self.rows())
+        frame = pandas.DataFrame.from_records(rows, columns=ScheduleRow._fields)
+        return frame if any(row.shape for row in rows) else frame.drop(columns="shape")
 
 
 class Result(ResultModel):
