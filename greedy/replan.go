@@ -25,10 +25,15 @@ type Hint struct {
 //
 // Replan takes O(jobs · steps of the capacities) and no more than some milliseconds for
 // some hundred jobs, where Assign and Improve take ten times as long. A model in which
-// some job needs several types at once goes to Assign and Improve.
+// some job needs several types at once goes to Assign and Improve. Where nodes or quotas matter
+// there is no annealing.
 func Replan(ctx context.Context, m *hare.Model, rel *hare.Relaxation, hints []Hint,
 	cfg ImproveConfig) (*Plan, Stats, error) {
-	ap, ok := newAnnealProblem(m, rel, nil, nil)
+	var nodes *nodeLayout
+	if m.Placed {
+		nodes = newNodeLayout(m)
+	}
+	ap, ok := newAnnealProblem(m, rel, nil, nodes)
 	if !ok {
 		return replanSlowly(ctx, m, rel, cfg)
 	}
@@ -71,9 +76,11 @@ func Replan(ctx context.Context, m *hare.Model, rel *hare.Relaxation, hints []Hi
 	case an.key == nil:
 		return nil, Stats{}, ErrNoPlace
 	}
-	an.decoder.decode(an.key, an.plan) // this state was a schedule, so it fits
+	if !an.decoder.decode(an.key, an.plan) {
+		return replanSlowly(ctx, m, rel, cfg)
+	}
 	an.improveIncumbent(an.exactValue(an.decoder.end), an.decoder.end)
-	if cfg.Moves > 0 {
+	if cfg.Moves > 0 && nodes == nil {
 		an.runChains(ctx)
 	}
 	return an.bestPlan(), an.stats(), nil

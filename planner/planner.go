@@ -27,6 +27,18 @@ type Question struct {
 	Prices *hare.Relaxation
 	// Prove asks for Plan.Bound.
 	Prove bool
+	// Quotas limit what the jobs of users hold together. Held are the GPUs that jobs hold now and
+	// that are not in FreeUs, where there are quotas.
+	Quotas []hare.Quota
+	Held   []Held
+}
+
+// Held are GPUs of a type that a job of some users holds until UntilUs.
+type Held struct {
+	Users   []string
+	Type    int // index in Question.Types
+	Count   int
+	UntilUs int64
 }
 
 // Work limits what a plan costs. Zeros mean the defaults.
@@ -95,6 +107,8 @@ type Job struct {
 	// its next row there. Nil means that the last plan had no place for the job.
 	Before   []int
 	BeforeUs int64
+	// Users are the names under which quotas count the job, sorted.
+	Users []string
 }
 
 // Mode is a job on a type.
@@ -139,7 +153,7 @@ func Make(ctx context.Context, q *Question) (*Plan, error) {
 	work := q.Work.resolve(len(q.Jobs))
 	p := &Plan{Rows: make([][]Row, len(q.Jobs))}
 	inst, index := q.instance(work)
-	if len(inst.Jobs) == 0 {
+	if len(inst.Jobs) == len(q.Held) {
 		return p, nil
 	}
 	if err := inst.Validate(); err != nil {
@@ -177,6 +191,9 @@ func Make(ctx context.Context, q *Question) (*Plan, error) {
 		p.Bound = bound
 	}
 	for i := range plan.Jobs {
+		if index[i] < 0 {
+			continue
+		}
 		p.Rows[index[i]] = rowsOf(m, typeOf, plan.Jobs[i])
 	}
 	return p, nil
@@ -198,6 +215,9 @@ var closed = func() chan struct{} {
 func (q *Question) hints(m *hare.Model, index []int) []greedy.Hint {
 	hints := make([]greedy.Hint, len(m.Jobs))
 	for i := range hints {
+		if index[i] < 0 {
+			continue
+		}
 		j := &q.Jobs[index[i]]
 		if j.Before == nil {
 			continue
@@ -232,7 +252,8 @@ func rowsOf(m *hare.Model, typeOf map[string]int, blocks []greedy.Block) []Row {
 	return rows
 }
 
-// instance is the question as an instance, and the job of the question for each job.
+// instance is the question as an instance, and the job of the question for each job; below 0 for
+// jobs that stand for Question.Held.
 func (q *Question) instance(work Work) (*hare.Instance, []int) {
 	inst := &hare.Instance{Objective: hare.ObjectiveWeightedJCT}
 	for t, free := range q.FreeUs {
@@ -246,13 +267,25 @@ func (q *Question) instance(work Work) (*hare.Instance, []int) {
 		}
 	}
 	var index []int
+	inSight := make([]int64, len(q.Types)) // GPUs of each type
+	for t := range q.FreeUs {
+		inSight[t] = int64(len(q.FreeUs[t]))
+	}
+	inst.Quota = q.Quotas
+	for i := range q.Held {
+		h := &q.Held[i]
+		inSight[h.Type] += int64(h.Count)
+		inst.Cluster.Nodes = append(inst.Cluster.Nodes, h.node(q.Types, i))
+		inst.Jobs = append(inst.Jobs, h.job(q.Types, i))
+		index = append(index, -1)
+	}
 	for i := range q.Jobs {
 		j := &q.Jobs[i]
 		widest, all := int64(0), int64(0)
 		job := hare.Job{ID: strconv.Itoa(i), WeightMicro: j.WeightMicro, ReleaseUs: j.ReadyUs, Rounds: j.Rounds,
-			Tasks: j.Tasks, Sync: j.Sync, Mix: j.Mix}
+			Tasks: j.Tasks, Sync: j.Sync, Mix: j.Mix, Users: j.Users}
 		for _, md := range j.On {
-			n := int64(len(q.FreeUs[md.Type]))
+			n := inSight[md.Type]
 			if n == 0 {
 				continue
 			}
@@ -272,6 +305,23 @@ func (q *Question) instance(work Work) (*hare.Instance, []int) {
 		index = append(index, i)
 	}
 	return inst, index
+}
+
+// node is a node of the GPUs that are held.
+func (he *Held) node(types []string, number int) hare.Node {
+	return hare.Node{Name: "held-" + strconv.Itoa(number), GPUs: []hare.TypeCount{{Type: types[he.Type], Count: he.Count}}}
+}
+
+// job is a job that runs on these GPUs until they are free.
+func (he *Held) job(types []string, number int) hare.Job {
+	name := "held-" + strconv.Itoa(number)
+	j := hare.Job{ID: name, Rounds: 1, Tasks: int64(he.Count), Sync: hare.Rigid, Users: he.Users,
+		On:       []hare.Profile{{Type: types[he.Type], ComputeUs: max(1, he.UntilUs)}},
+		Progress: &hare.Progress{}}
+	for g := range he.Count {
+		j.Progress.GPUs = append(j.Progress.GPUs, name+"/"+strconv.Itoa(g))
+	}
+	return j
 }
 
 type group struct {

@@ -86,7 +86,7 @@ func (ro *Rolling) Take(plan []byte) error {
 func (r *rolling) question(l *ListScheduler) *planQuestion {
 	q := &planQuestion{number: r.changes, atUs: l.nowUs, arrivals: int64(l.serial), ask: planner.Question{
 		Types: slices.Clone(l.types), FreeUs: make([][]int64, len(l.types)), Seed: r.cfg.Seed, Work: r.cfg.Work,
-		Prices: r.plan.pricesFrom(l.nowUs)}}
+		Prices: r.plan.pricesFrom(l.nowUs), Quotas: l.quotas}}
 	for t := range l.types {
 		q.ask.FreeUs[t] = make([]int64, len(l.free[t]))
 	}
@@ -99,9 +99,13 @@ func (r *rolling) question(l *ListScheduler) *planQuestion {
 			if j.spec.Sync == hare.Rigid {
 				freeUs += spanUs(left-1, j.durationUs(l.gpus[j.gpus[0]].gpuType))
 			}
-			for _, g := range j.gpus {
-				t := l.gpus[g].gpuType
-				q.ask.FreeUs[t] = append(q.ask.FreeUs[t], freeUs)
+			if len(q.ask.Quotas) > 0 {
+				q.ask.Held = l.heldUntil(q.ask.Held, j, freeUs)
+			} else {
+				for _, g := range j.gpus {
+					t := l.gpus[g].gpuType
+					q.ask.FreeUs[t] = append(q.ask.FreeUs[t], freeUs)
+				}
 			}
 			if j.spec.Sync == hare.Rigid {
 				continue // there is nothing to decide
@@ -116,11 +120,26 @@ func (r *rolling) question(l *ListScheduler) *planQuestion {
 	return q
 }
 
+// heldUntil appends the GPUs that a job holds until a time, by type.
+func (l *ListScheduler) heldUntil(to []planner.Held, j *JobState, untilUs int64) []planner.Held {
+	from := len(to)
+	for _, g := range j.gpus {
+		t := l.gpus[g].gpuType
+		at := slices.IndexFunc(to[from:], func(h planner.Held) bool { return h.Type == t })
+		if at < 0 {
+			at = len(to) - from
+			to = append(to, planner.Held{Users: j.spec.Users, Type: t, UntilUs: untilUs})
+		}
+		to[from+at].Count++
+	}
+	return to
+}
+
 // job is a job of the question; false where no type has a known speed.
 func (r *rolling) job(l *ListScheduler, j *JobState, left, readyUs int64) (planner.Job, bool) {
 	_, mix := l.holding(j)
 	out := planner.Job{WeightMicro: j.spec.WeightMicro, Tasks: j.width(), Sync: max(hare.Gang, j.spec.Sync),
-		Mix: mix && j.spec.Sync != hare.Rigid && j.spec.GPUsPerTask < 2, ReadyUs: readyUs, Rounds: left}
+		Mix: mix && j.spec.Sync != hare.Rigid && j.spec.GPUsPerTask < 2, ReadyUs: readyUs, Rounds: left, Users: j.spec.Users}
 	own := j.width()
 	if out.Mix {
 		own = 1
