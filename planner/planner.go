@@ -309,7 +309,8 @@ func (q *Question) instance(work Work) (*hare.Instance, []int) {
 
 // node is a node of the GPUs that are held.
 func (he *Held) node(types []string, number int) hare.Node {
-	return hare.Node{Name: "held-" + strconv.Itoa(number), GPUs: []hare.TypeCount{{Type: types[he.Type], Count: he.Count}}}
+	return hare.Node{Name: "held-" + strconv.Itoa(number),
+		GPUs: []hare.TypeCount{{Type: types[he.Type], Count: he.Count}}}
 }
 
 // job is a job that runs on these GPUs until they are free.
