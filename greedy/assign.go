@@ -345,6 +345,9 @@ func (av *availability) placeGang(j *hare.ModelJob, first, rounds int64, rule Ru
 // Where nodes matter, a job is also listed if no node has room for a task, or if the nodes
 // that the job may use never have room for its gang.
 func Infeasible(m *hare.Model) []hare.Reason {
+	if hasShapes(m) {
+		return infeasibleInShapes(m)
+	}
 	if m.Placed {
 		return infeasibleOnNodes(m)
 	}

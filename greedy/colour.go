@@ -22,6 +22,15 @@ type jobBlock struct {
 // nodes as it can, unless GPUs would then change jobs more often. Schedule always
 // succeeds for a plan within the capacity. It takes O(blocks · width · log).
 func (p *Plan) Schedule(m *hare.Model) (*hare.Schedule, error) {
+	if p.Shapes != nil {
+		one := *p
+		one.Shapes = nil
+		s, err := one.Schedule(InShapes(m, p.Shapes))
+		if err == nil {
+			markShapes(m, p.Shapes, s)
+		}
+		return s, err
+	}
 	s := &hare.Schedule{Jobs: make([]string, len(m.Jobs)), Lanes: make([]hare.Lane, len(m.GPUs))}
 	for i := range m.Jobs {
 		s.Jobs[i] = m.Instance.Jobs[i].ID

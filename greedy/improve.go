@@ -49,6 +49,9 @@ func Improve(ctx context.Context, m *hare.Model, rel *hare.Relaxation, start *Pl
 	if cfg.Moves == 0 {
 		cfg.Moves = 100_000
 	}
+	if hasShapes(m) {
+		return improveInShapes(ctx, m, rel, start, cfg)
+	}
 	if m.Placed {
 		return improveOnNodes(ctx, m, rel, start, cfg)
 	}

@@ -29,6 +29,9 @@ func (b *Block) endUs() int64 { return b.StartUs + (b.Rounds-1)*b.PeriodUs + b.H
 type Plan struct {
 	Jobs  [][]Block // by job, in order of rounds
 	EndUs []int64   // the completion times C_j
+	// Shapes is the shape of all rounds of each job that has shapes, as an index in
+	// ModelJob.Shapes; nil where no job has any. Blocks count rounds and not units.
+	Shapes []int32
 }
 
 // ErrNoPlace says that a job has no place in the residual capacity.

@@ -34,7 +34,8 @@ func Check(inst *hare.Instance, opt hare.Options, cfg Config) error {
 
 // knownRules are the kinds of rules by which plans and bounds go.
 const knownRules = hare.RuleNodes | hare.RuleProgress | hare.RuleRunning | hare.RuleReservations | hare.RuleQuota |
-	hare.RuleAfter | hare.RuleTardiness | hare.RuleMakespan | hare.RuleLevels | hare.RuleDurations
+	hare.RuleAfter | hare.RuleTardiness | hare.RuleMakespan | hare.RuleLevels | hare.RuleShapes |
+	hare.RuleDurations
 
 // checkPlaced refuses instances with rules that plans do not know, and the options that do not
 // go by the rules of the instance: the relaxations of the papers and their rules of assignment

@@ -19,8 +19,7 @@ func (s *solve) firstSchedule(ctx context.Context) error {
 	if s.limits.large {
 		return nil // one assignment alone may take most of the time
 	}
-	s.updateIncumbent(greedy.Assign(context.WithoutCancel(ctx), s.model, greedy.Order(s.model, nil, "wspt"),
-		greedy.Insertion))
+	s.updateIncumbent(greedy.AssignInOrder(context.WithoutCancel(ctx), s.model, nil, "wspt", greedy.Insertion))
 	return nil
 }
 
@@ -57,16 +56,14 @@ func (s *solve) assign(ctx context.Context, guide *hare.Relaxation) {
 		assignCtx = context.WithoutCancel(ctx)
 	}
 	if s.incumbent == nil || ctx.Err() == nil {
-		s.updateIncumbent(greedy.Assign(assignCtx, s.model, greedy.Order(s.model, guide, kind),
-			greedy.Rule(s.opt.Assign)))
+		s.updateIncumbent(greedy.AssignInOrder(assignCtx, s.model, guide, kind, greedy.Rule(s.opt.Assign)))
 	}
 	if s.searches() {
 		s.updateIncumbent(s.start, nil)
 	}
 	for _, fallback := range []string{"wspt", "arrival"} {
 		if s.incumbent == nil {
-			s.updateIncumbent(greedy.Assign(assignCtx, s.model, greedy.Order(s.model, nil, fallback),
-				greedy.Insertion))
+			s.updateIncumbent(greedy.AssignInOrder(assignCtx, s.model, nil, fallback, greedy.Insertion))
 		}
 	}
 	if s.incumbent == nil && s.stability != nil {

@@ -4,11 +4,12 @@ import (
 	"math"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/greedy"
 )
 
 // describe sets the job results and the metrics from the plan of the schedule.
 func (s *solve) describe() {
-	m, p, r := s.model, s.incumbent, s.res
+	m, p, r := greedy.InShapes(s.model, s.incumbent.Shapes), s.incumbent, s.res
 	met := &hare.Metrics{}
 	if s.best.rel != nil {
 		met.BoundMethod = s.best.rel.Method
@@ -90,11 +91,15 @@ func (s *solve) describe() {
 // fastest task time, after the work that runs at time 0.
 func (s *solve) aloneSeconds(i int) float64 {
 	j := &s.model.Jobs[i]
-	least := int64(math.MaxInt64)
-	for _, md := range j.Modes {
-		least = min(least, md.DurationUs())
+	alone := math.Inf(1)
+	for shape := range max(1, len(j.Shapes)) {
+		in := j.InShape(shape)
+		least := int64(math.MaxInt64)
+		for _, md := range in.Modes {
+			least = min(least, md.DurationUs())
+		}
+		alone = min(alone, float64(in.Rounds)*float64(least))
 	}
-	alone := float64(j.Rounds) * float64(least)
 	if j.Rounds == 0 {
 		alone = 0
 	}

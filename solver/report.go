@@ -19,7 +19,8 @@ func (s *solve) report() *hare.GapReport {
 		return nil
 	}
 	m, p := s.model, s.incumbent
-	if m.Placed || s.inst.FirstRule(hare.RuleProgress|hare.RuleDurations) != "" || len(rel.Certificate.Pools) > 0 {
+	if m.Placed || p.Shapes != nil || s.inst.FirstRule(hare.RuleProgress|hare.RuleDurations) != "" ||
+		len(rel.Certificate.Pools) > 0 {
 		return nil // jobs also pay in pools, and gangs by the sum of their GPUs
 	}
 	rep := &hare.GapReport{}

@@ -91,8 +91,8 @@ func Solve(ctx context.Context, inst *hare.Instance, opt hare.Options, cfg Confi
 	if err != nil {
 		return nil, err
 	}
-	// The time of a round of an entry does not say how far it is spread.
-	if cfg.Start != nil && s.model.Levels == nil {
+	// Plans of schedules go neither by how far rounds are spread nor by shapes.
+	if cfg.Start != nil && s.model.Levels == nil && inst.FirstRule(^hare.RuleShapes) == "" {
 		if _, _, faults := verify.ScheduleValue(inst, cfg.Start); len(faults) == 0 {
 			s.start = greedy.FromSchedule(s.model, cfg.Start)
 		}
