@@ -152,6 +152,8 @@ type candidate struct {
 func (ej *exactJob) least() *big.Rat {
 	var ans answer
 	switch {
+	case ej.j.scenarios != nil:
+		return ej.meanLeast()
 	case ej.j.shapes != nil:
 		return ej.leastShape()
 	case ej.j.pathOnly:

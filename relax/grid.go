@@ -19,6 +19,9 @@ func (pr *problem) horizon() (guess, longest float64) {
 	for i := range pr.jobs {
 		j := &pr.jobs[i]
 		last = max(last, j.path)
+		for s := range j.scenarios {
+			last = max(last, j.scenarios[s].path)
+		}
 		speed := 0.0 // in rounds per microsecond on the whole cluster
 		for _, md := range j.modes {
 			speed += peak[md.kind] / (md.held * md.each)

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/bench/brute"
 )
 
 // randomShaped draws a tiny instance on nodes of two racks, whose jobs keep together, synchronise
@@ -85,6 +86,32 @@ func randomShaped(r *rand.Rand) *hare.Instance {
 	}
 	inst.SettleLevels()
 	return inst
+}
+
+func TestBoundsOfLevelsNeverExceedTheOptimum(t *testing.T) {
+	seeds := uint64(1500)
+	if testing.Short() {
+		seeds = 100
+	}
+	n, sum, split := 0, 0.0, 0
+	for seed := range seeds {
+		b := checkMixed(t, seed, brute.RandomLevels(rand.New(rand.NewPCG(seed, 17))))
+		if b.found {
+			n++
+			sum += b.gap
+		}
+		for _, p := range b.pools {
+			if p.Per != "" && p.Per != hare.PerNode && p.Per != hare.PerAll {
+				split++
+			}
+		}
+	}
+	t.Logf("%d instances, %d pools split by a label, mean gap of the optimum to the price bound %.2f %%", n, split,
+		100*sum/float64(n))
+	if n < int(seeds)/4 || split == 0 || sum > 0.15*float64(n) {
+		t.Errorf("%d of %d instances were compared, with a mean gap of %.4f and %d pools split by a label", n, seeds,
+			sum/float64(n), split)
+	}
 }
 
 // The bounds of an instance agree with each other, and grow with what its rules ask for.

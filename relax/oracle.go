@@ -79,6 +79,10 @@ type oracle struct {
 // are valid until the next call.
 func (o *oracle) solve(j *job, ans *answer, wantUse bool) {
 	ans.uses, ans.progress = ans.uses[:0], ans.progress[:0]
+	if j.scenarios != nil {
+		o.eachScenario(j, ans, wantUse)
+		return
+	}
 	if j.shapes != nil {
 		o.eachShape(j, ans, wantUse)
 		return

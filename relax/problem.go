@@ -5,6 +5,7 @@
 package relax
 
 import (
+	"cmp"
 	"math"
 	"slices"
 
@@ -32,7 +33,6 @@ type mode struct {
 	row   int     // the row of the oracle's prices, which is top without pools
 	p, d  float64 // the compute time and the compute + sync time of one task
 	s     float64
-	rate  float64 // 1/each, in units per microsecond
 	// trailingID numbers the trailing minima that jobs with the same row, synchronisation
 	// and release share; −1 means that no other job shares it.
 	trailingID int
@@ -55,6 +55,10 @@ type job struct {
 	// then those of all shapes. pathOnly says that the job is bounded by its path alone.
 	shapes   []job
 	pathOnly bool
+	// scenarios are the job at each of its durations, of which φ is the mean; micro is how likely
+	// the job is as one of these.
+	scenarios []job
+	micro     int64
 	// perRate[(a+1)·n+b] is the time in mode b instead of mode a (−1: idle) that does one
 	// round more, of n modes; 0 if b is no faster.
 	perRate []float64
@@ -65,12 +69,17 @@ type problem struct {
 	model *hare.Model
 	// specs are the jobs of the model that a plan can still change, with the earliest start a'
 	// as their release, and index holds their places in the model.
-	specs         []hare.ModelJob
-	index         []int
-	jobs          []job          // of specs
-	caps          [][]hare.Step  // by type
-	wa            float64        // Σ w a
-	pathUs        []int64        // the exact path by job
+	specs  []hare.ModelJob
+	index  []int
+	jobs   []job         // of specs
+	caps   [][]hare.Step // by type
+	wa     float64       // Σ w a
+	pathUs []int64       // the exact path by job
+	// written is the model of the times as they are written, where the mean over durations is
+	// bounded and model has the shortest ones. writtenModes are its modes by job of specs that has
+	// durations.
+	written       *hare.Model
+	writtenModes  [][]roundMode
 	syncAsCompute float64        // the share of synchronisation that is charged as compute
 	step          int64          // δ, or 0 without bounding round by round
 	rows          []row          // of the oracle: types, then sizes
@@ -89,6 +98,12 @@ type problem struct {
 // has no round time, since such a job is infeasible; pr.infeasible is then the error.
 func newProblem(m *hare.Model, beta float64) (pr *problem, ok bool) {
 	pr = &problem{model: m, syncAsCompute: beta}
+	return pr, pr.compile()
+}
+
+// compile fills in a problem of which model, written and syncAsCompute are given.
+func (pr *problem) compile() (ok bool) {
+	m, beta := pr.model, pr.syncAsCompute
 	pr.caps = make([][]hare.Step, len(m.Types))
 	peak := make([]int64, len(m.Types))
 	for k := range m.Types {
@@ -99,7 +114,7 @@ func newProblem(m *hare.Model, beta float64) (pr *problem, ok bool) {
 	}
 	kept, ok := pr.addTimes(peak)
 	if !ok {
-		return pr, false
+		return false
 	}
 	pr.jobs = make([]job, len(pr.specs))
 	for i := range pr.specs {
@@ -122,23 +137,11 @@ func newProblem(m *hare.Model, beta float64) (pr *problem, ok bool) {
 			if mj.Sync == hare.Relaxed {
 				p, s = p+beta*s, (1-beta)*s
 			}
-			f := mode{kind: md.Type, level: int16(md.level), shape: int16(md.shape), top: md.Type, row: md.Type,
-				p: p, s: s, d: p + s, each: (p + s) / counts, held: gpus}
-			f.rate = 1 / f.each
-			if mj.Sync == hare.Relaxed {
-				f.held = gpus * p / f.d
-			}
+			f := mode{kind: md.Type, level: int16(md.level), shape: int16(md.shape), top: md.Type, row: md.Type}
+			f.setTimes(mj.Sync, p, s, gpus, counts)
 			j.modes = append(j.modes, f)
 		}
-		slices.SortStableFunc(j.modes, func(x, y mode) int {
-			switch {
-			case x.rate < y.rate:
-				return -1
-			case x.rate > y.rate:
-				return 1
-			}
-			return 0
-		})
+		sortModes(j.modes)
 		j.setPerRate()
 		pr.jobs[i] = j
 		if j.w > 0 {
@@ -151,7 +154,22 @@ func newProblem(m *hare.Model, beta float64) (pr *problem, ok bool) {
 	pr.addRows()
 	pr.shareTrailing()
 	pr.setShapes()
-	return pr, true
+	return true
+}
+
+// setTimes sets the times of a task and of a unit, and the GPUs that a round pays, which holds
+// gpus and does counts units.
+func (md *mode) setTimes(sync hare.Sync, p, s, gpus, counts float64) {
+	md.p, md.s, md.d, md.held = p, s, p+s, gpus
+	md.each = md.d / counts
+	if sync == hare.Relaxed {
+		md.held = gpus * p / md.d
+	}
+}
+
+// sortModes sorts modes by rate, the slowest first.
+func sortModes(modes []mode) {
+	slices.SortStableFunc(modes, func(x, y mode) int { return cmp.Compare(1/x.each, 1/y.each) })
 }
 
 // shapeOf returns the tasks K of a round of job i in a mode, their GPUs g and the units u that the
@@ -168,32 +186,39 @@ func (pr *problem) shapeOf(i int, md *mode) (tasks, gpus, counts int64) {
 // maxModes limits the modes of a job that are mixed, for each pair of which a number is kept.
 const maxModes = 512
 
-// setShapes splits the modes of jobs that keep their shape by shapes.
+// setShapes splits the modes of jobs that keep their shape by shapes, and then by durations.
 func (pr *problem) setShapes() {
 	for i := range pr.jobs {
-		mj, j := &pr.specs[i], &pr.jobs[i]
-		if mj.Shapes == nil || mj.Reshape {
+		pr.splitShapes(&pr.jobs[i], &pr.specs[i])
+	}
+	pr.setScenarios()
+}
+
+// splitShapes splits the modes of a job by shapes if it keeps its shape.
+func (pr *problem) splitShapes(j *job, mj *hare.ModelJob) {
+	j.shapes = nil
+	if mj.Shapes == nil || mj.Reshape {
+		return
+	}
+	var shapes []job
+	for s := range mj.Shapes {
+		one := *j
+		one.modes, one.pathOnly, one.scenarios = nil, false, nil
+		for _, md := range j.modes {
+			if int(md.shape) == s {
+				one.modes = append(one.modes, md)
+			}
+		}
+		if len(one.modes) == 0 {
 			continue
 		}
-		j.shapes = nil
-		for s := range mj.Shapes {
-			one := *j
-			one.modes, one.shapes, one.pathOnly = nil, nil, false
-			for _, md := range j.modes {
-				if int(md.shape) == s {
-					one.modes = append(one.modes, md)
-				}
-			}
-			if len(one.modes) == 0 {
-				continue
-			}
-			if one.sync == hare.Rigid {
-				one.rounds = float64(mj.Shapes[s].RoundsFor(mj.Rounds))
-			}
-			one.setPerRate()
-			j.shapes = append(j.shapes, one)
+		if one.sync == hare.Rigid {
+			one.rounds = float64(mj.Shapes[s].RoundsFor(mj.Rounds))
 		}
+		one.setPerRate()
+		shapes = append(shapes, one)
 	}
+	j.shapes = shapes
 }
 
 // inShape returns the job in its shape number s, with the weight and the end of the job now.
@@ -270,7 +295,7 @@ func (j *job) setPerRate() {
 	for b := range j.modes {
 		j.perRate[b] = j.modes[b].each
 		for a := range b {
-			if more := j.modes[b].rate - j.modes[a].rate; more > 0 {
+			if more := 1/j.modes[b].each - 1/j.modes[a].each; more > 0 {
 				j.perRate[(a+1)*n+b] = 1 / more
 			}
 		}

@@ -64,6 +64,9 @@ type Config struct {
 	// the terms that may have to be examined: some 4e8 a second on one core. Choosing prices
 	// may take stepWorkFactor times as much. Zero means no limit but relax's own.
 	StepWork float64
+	// Expected bounds the mean cost over the durations of jobs instead of the cost at the times as
+	// they are written. The relaxation then has no certificate and is not certified.
+	Expected bool
 	// NoSizes turns off prices by size.
 	NoSizes bool
 	// Report is called with the value of the price method in weight-seconds whenever the
@@ -109,6 +112,9 @@ func (c *Config) validate() error {
 func Run(ctx context.Context, m *hare.Model, cfg Config) (*hare.Relaxation, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
+	}
+	if cfg.Expected {
+		return runExpected(ctx, m, cfg)
 	}
 	pr, ok := newProblem(m, cfg.SyncAsCompute)
 	if !ok {

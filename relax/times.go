@@ -15,6 +15,7 @@ func (pr *problem) addTimes(peak []int64) (kept [][]roundMode, ok bool) {
 	m := pr.model
 	order, start, path := jobOrder(m), make([]int64, len(m.Jobs)), make([]int64, len(m.Jobs))
 	modes := make([][]roundMode, len(m.Jobs))
+	written := map[int][]roundMode{} // of jobs with durations, as written
 	for _, i := range order {
 		mj := &m.Jobs[i]
 		start[i] = max(mj.ReleaseUs, mj.RunsUntilUs)
@@ -24,19 +25,13 @@ func (pr *problem) addTimes(peak []int64) (kept [][]roundMode, ok bool) {
 		if path[i] = start[i]; mj.Rounds == 0 {
 			continue
 		}
-		var least int64
-		fits := false
-		if mj.Shapes != nil {
-			modes[i], least, fits = pr.shapeModes(mj)
+		if pr.written != nil && m.Instance.Jobs[i].Durations != nil {
+			written[i] = pr.modesOf(pr.asWritten(i), peak)
+			modes[i] = scaledModes(written[i], factors(&pr.written.Instance.Jobs[i])[0].FactorMicro)
 		} else {
-			if m.Placed {
-				modes[i] = pr.rooms.modes(m, mj)
-			} else {
-				modes[i] = plainModes(mj, peak)
-			}
-			least, fits = roundTime(mj, modes[i])
-			least *= mj.Rounds
+			modes[i] = pr.modesOf(mj, peak)
 		}
+		least, fits := leastTime(mj, modes[i])
 		if !fits {
 			pr.infeasible = ErrInfeasible
 			if m.Placed {
@@ -63,6 +58,9 @@ func (pr *problem) addTimes(peak []int64) (kept [][]roundMode, ok bool) {
 		}
 		pr.specs, pr.index = append(pr.specs, spec), append(pr.index, i)
 		pr.pathUs, kept = append(pr.pathUs, path[i]), append(kept, modes[i])
+		if pr.written != nil {
+			pr.writtenModes = append(pr.writtenModes, written[i])
+		}
 	}
 	return kept, true
 }
@@ -76,16 +74,43 @@ func plainModes(j *hare.ModelJob, peak []int64) []roundMode {
 	return modes
 }
 
-// shapeModes returns the modes of all shapes of a job in which a round can ever run, and the least
-// time ℓ of all units that are left (docs/shapes.md, "Bounds").
-func (pr *problem) shapeModes(mj *hare.ModelJob) (modes []roundMode, least int64, ok bool) {
+// modesOf returns the modes of a job in all of its shapes.
+func (pr *problem) modesOf(mj *hare.ModelJob, peak []int64) []roundMode {
+	switch {
+	case mj.Shapes == nil && pr.model.Placed:
+		return pr.rooms.modes(pr.model, mj)
+	case mj.Shapes == nil:
+		return plainModes(mj, peak)
+	}
+	var modes []roundMode
 	for s := range mj.Shapes {
 		in := mj.InShape(s)
 		found := pr.rooms.modes(pr.model, &in)
-		tau, fits := roundTime(&in, found)
-		if !fits {
+		if _, fits := roundTime(&in, found); !fits {
 			continue
 		}
+		for x := range found {
+			found[x].shape = s
+		}
+		modes = append(modes, found...)
+	}
+	return modes
+}
+
+// leastTime returns the least time ℓ of all units that are left (docs/shapes.md, "Bounds"), and
+// false where no round can ever run.
+func leastTime(mj *hare.ModelJob, modes []roundMode) (least int64, ok bool) {
+	if mj.Shapes == nil {
+		tau, fits := roundTime(mj, modes)
+		return tau * mj.Rounds, fits
+	}
+	for len(modes) > 0 {
+		s, n := modes[0].shape, 1
+		for n < len(modes) && modes[n].shape == s {
+			n++
+		}
+		in := mj.InShape(s)
+		tau, _ := roundTime(&in, modes[:n])
 		time := in.Rounds * tau
 		if u := mj.Shapes[s].Counts; mj.Reshape {
 			time = (mj.Rounds*tau + u - 1) / u
@@ -93,12 +118,9 @@ func (pr *problem) shapeModes(mj *hare.ModelJob) (modes []roundMode, least int64
 		if !ok || time < least {
 			least, ok = time, true
 		}
-		for x := range found {
-			found[x].shape = s
-		}
-		modes = append(modes, found...)
+		modes = modes[n:]
 	}
-	return modes, least, ok
+	return least, ok
 }
 
 // leastSetup returns σ, the least setup of a mode, or 0 where the job runs at time 0.
