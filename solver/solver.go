@@ -157,7 +157,21 @@ func Methods() []string { return relax.Methods() }
 // Bound computes one relaxation. At the deadline of ctx, the price method returns the
 // best prices so far.
 func Bound(ctx context.Context, inst *hare.Instance, method string, cfg Config) (*hare.Relaxation, error) {
-	rc := relax.Config{Method: method, LP: cfg.LP, Workers: cfg.Workers, Steps: 2}
+	return bound(ctx, inst, relax.Config{Method: method}, cfg)
+}
+
+// BoundExpected bounds the mean cost of every policy over the durations of jobs, by price
+// (docs/shapes.md, "Durations"). The bound has no certificate.
+func BoundExpected(ctx context.Context, inst *hare.Instance, cfg Config) (*hare.Relaxation, error) {
+	if inst.Objective == hare.ObjectiveMakespan {
+		return nil, &hare.InvalidError{Pointer: "/objective", Code: "not_supported",
+			Detail: "the mean of a makespan over durations is not bounded: bound the instance with the shortest durations"}
+	}
+	return bound(ctx, inst, relax.Config{Method: hare.MethodPrice, Expected: true}, cfg)
+}
+
+func bound(ctx context.Context, inst *hare.Instance, rc relax.Config, cfg Config) (*hare.Relaxation, error) {
+	rc.LP, rc.Workers, rc.Steps = cfg.LP, cfg.Workers, 2
 	if work := float64(cfg.BoundWork); work > 0 {
 		rc.StepWork = stepWorkPerUnit * work
 		if rc.MaxLPs = int(work / workPerLP); rc.MaxLPs == 0 {
@@ -167,15 +181,17 @@ func Bound(ctx context.Context, inst *hare.Instance, method string, cfg Config) 
 			rc.Effort = work / ascent
 		}
 	}
-	if err := inst.RefuseRules("the solver", knownRules); err != nil {
+	if err := inst.RefuseRules("the solver", boundRules); err != nil {
 		return nil, err
 	}
-	if err := checkMethods(inst, hare.Options{Bound: method}); err != nil {
+	if err := checkMethods(inst, hare.Options{Bound: rc.Method}); err != nil {
 		return nil, err
 	}
 	m := hare.NewModel(inst)
-	if reasons := greedy.Infeasible(m); len(reasons) > 0 {
-		return nil, &InfeasibleError{reasons}
+	if inst.FirstRule(knownRules|hare.RuleDurations) == "" {
+		if reasons := greedy.Infeasible(m); len(reasons) > 0 {
+			return nil, &InfeasibleError{reasons}
+		}
 	}
 	rel, err := relax.Run(ctx, m, rc)
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -205,6 +206,7 @@ func startEngine() (solver.Config, func()) {
 
 func boundCommand() *cobra.Command {
 	var method, out string
+	var expected bool
 	var limit time.Duration
 	c := &cobra.Command{
 		Use:   "bound INSTANCE",
@@ -212,8 +214,13 @@ func boundCommand() *cobra.Command {
 		Long: `Bound prints a lower bound on the weighted job completion time of every feasible
 schedule, with the certificate that proves it. The methods price, critical_path and
 machine have certificates. The figure of queyranne is printed but not certified; the
-figure of paper, the relaxation as printed in the paper, proves nothing.`,
+figure of paper, the relaxation as printed in the paper, proves nothing.
+
+With --expected the bound is on the mean cost over what the durations of the jobs may
+be, for every policy, even one that knows them in advance. It is no gap of a plan, and
+has no certificate.`,
 		Example: `  hare bound instance.json --method price
+  hare bound uncertain.json --expected
   hare bound instance.json --method machine -o certificate.json`,
 		Args: exactly(1, "one instance file"),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -229,7 +236,15 @@ figure of paper, the relaxation as printed in the paper, proves nothing.`,
 				ctx, cancel = context.WithTimeout(ctx, limit)
 				defer cancel()
 			}
-			rel, err := solver.Bound(ctx, inst, method, engine)
+			if expected && method != hare.MethodPrice {
+				return usageError{fmt.Errorf("--expected goes with --method %s", hare.MethodPrice)}
+			}
+			var rel *hare.Relaxation
+			if expected {
+				rel, err = solver.BoundExpected(ctx, inst, engine)
+			} else {
+				rel, err = solver.Bound(ctx, inst, method, engine)
+			}
 			var never *solver.InfeasibleError
 			switch {
 			case errors.As(err, &never):
@@ -238,25 +253,35 @@ figure of paper, the relaxation as printed in the paper, proves nothing.`,
 			case err != nil:
 				return usageError{err}
 			}
-			return writeOut(out, func(w io.Writer) error { return writeBound(w, rel) })
+			return writeOut(out, func(w io.Writer) error { return writeBound(w, rel, expected, estimated(inst)) })
 		},
 	}
 	c.Flags().StringVar(&method, "method", hare.MethodPrice, "price, critical_path, machine, queyranne, paper")
 	c.Flags().StringVarP(&out, "output", "o", "", "write to this file")
+	c.Flags().BoolVar(&expected, "expected", false, "bound the mean cost over the durations of jobs")
 	c.Flags().DurationVar(&limit, "time-limit", 0,
 		"stop after this time with the best bound so far; 0 means when it is done")
 	choices(c, "method", relax.Methods()...)
 	return c
 }
 
-// writeBound prints {method, bound, certified, certificate}.
-func writeBound(w io.Writer, rel *hare.Relaxation) error {
+// estimated says whether the times of some job are uncertain.
+func estimated(inst *hare.Instance) bool {
+	return slices.ContainsFunc(inst.Jobs, func(j hare.Job) bool { return j.Durations != nil })
+}
+
+// writeBound prints {method, bound, certified, certificate}, and says whether the bound is for the
+// mean over durations, or for the times as they are written where these are uncertain.
+func writeBound(w io.Writer, rel *hare.Relaxation, expected, estimated bool) error {
 	doc := struct {
 		Method      string          `json:"method"`
 		Bound       json.RawMessage `json:"bound"`
 		Certified   bool            `json:"certified"`
+		Expected    bool            `json:"expected,omitempty"`
+		Estimated   bool            `json:"estimated,omitempty"`
 		Certificate json.RawMessage `json:"certificate,omitempty"`
-	}{Method: rel.Method, Bound: json.RawMessage(rel.Bound.RoundDown().String()), Certified: rel.Certified,
+	}{Method: rel.Method, Expected: expected, Estimated: estimated && !expected,
+		Bound: json.RawMessage(rel.Bound.RoundDown().String()), Certified: rel.Certified,
 		Certificate: wire.CertificateJSON(rel.Certificate)}
 	e := json.NewEncoder(w)
 	e.SetIndent("", " ")
