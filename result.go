@@ -104,6 +104,14 @@ type Metrics struct {
 	Tasks                  int64
 	// Deadlines is nil where no job has a deadline.
 	Deadlines *DeadlineMetrics
+	// Setups is nil where no job has a setup.
+	Setups *SetupMetrics
+}
+
+// SetupMetrics says how often GPUs are set up for jobs.
+type SetupMetrics struct {
+	Count       int64   // setups of one GPU each that take time
+	TimeSeconds float64 // GPU-time
 }
 
 // DeadlineMetrics says how many deadlines a schedule meets, whatever the objective.

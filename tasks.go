@@ -12,17 +12,7 @@ type Task struct {
 
 // Tasks lists the tasks of a schedule of inst, lane by lane, up to limit.
 func (s *Schedule) Tasks(inst *Instance, limit int) []Task {
-	kinds := map[string]string{}
-	for i := range inst.Cluster.Nodes {
-		n := &inst.Cluster.Nodes[i]
-		at := 0
-		for _, g := range n.GPUs {
-			for range g.Count {
-				kinds[n.Name+"/"+strconv.Itoa(at)] = g.Type
-				at++
-			}
-		}
-	}
+	kinds := inst.Cluster.gpuTypes()
 	jobs := map[string]*Job{}
 	for i := range inst.Jobs {
 		jobs[inst.Jobs[i].ID] = &inst.Jobs[i]
@@ -56,4 +46,20 @@ func (s *Schedule) Tasks(inst *Instance, limit int) []Task {
 		}
 	}
 	return out
+}
+
+// gpuTypes returns the type of each GPU.
+func (c *Cluster) gpuTypes() map[string]string {
+	kinds := map[string]string{}
+	for i := range c.Nodes {
+		n := &c.Nodes[i]
+		at := 0
+		for _, g := range n.GPUs {
+			for range g.Count {
+				kinds[n.Name+"/"+strconv.Itoa(at)] = g.Type
+				at++
+			}
+		}
+	}
+	return kinds
 }

@@ -84,6 +84,9 @@ func (s *solve) describe() {
 			}
 		}
 	}
+	if count, timeUs, ok := s.inst.Setups(r.Schedule); ok {
+		met.Setups = &hare.SetupMetrics{Count: count, TimeSeconds: float64(timeUs) / 1e6}
+	}
 	r.Metrics = met
 }
 

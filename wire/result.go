@@ -161,6 +161,15 @@ var metricsTable = NewTable("Metrics", "Metrics stand beside the objective.",
 	infoInteger("tasks", func(m *hare.Metrics) *int64 { return &m.Tasks }).Needed(),
 	infoPointer("deadlines", func(m *hare.Metrics) **hare.DeadlineMetrics { return &m.Deadlines }, deadlineTable).
 		About("deadlines are left out where no job has one."),
+	infoPointer("setups", func(m *hare.Metrics) **hare.SetupMetrics { return &m.Setups }, setupTable).
+		About("setups are left out where no job has switch_s."),
+).Open()
+
+var setupTable = NewTable("Setups", "Setups says how often GPUs are set up for jobs.",
+	infoInteger("count", func(m *hare.SetupMetrics) *int64 { return &m.Count }).Needed().
+		About("count is the number of setups of one GPU each."),
+	infoFloat("time_s", func(m *hare.SetupMetrics) *float64 { return &m.TimeSeconds }).Needed().
+		About("time_s is the GPU-time of all setups."),
 ).Open()
 
 var deadlineTable = NewTable("Deadlines",

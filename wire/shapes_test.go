@@ -123,3 +123,23 @@ func TestSetups(t *testing.T) {
 		t.Errorf("got %s, want %s", got, want)
 	}
 }
+
+func TestSetupsOfASchedule(t *testing.T) {
+	inst, err := wire.DecodeInstance(strings.NewReader(shared(`{"id":"j","sync":"gang","rounds":9,"progress":{"gpus":`+
+		`["a/1"]},"on":{"V100":{"compute_s":1,"switch_s":2}}},{"id":"k","on":{"V100":{"compute_s":1,"switch_s":0.5}}}`,
+		"", "")), wire.Limits{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &hare.Schedule{Jobs: []string{"j", "k"}, Lanes: []hare.Lane{
+		{GPU: "a/1", Job: []int32{0, 1, 0, 0}, StartUs: []int64{0, 0, 0, 0}}, // none for the first
+		{GPU: "b/0", Job: []int32{1, 1}, StartUs: []int64{0, 0}},
+	}}
+	if count, timeUs, ok := inst.Setups(s); count != 3 || timeUs != 3_000_000 || !ok {
+		t.Errorf("got %d, %d, %v", count, timeUs, ok)
+	}
+	inst.Jobs[0].On[0].SwitchUs, inst.Jobs[1].On[0].SwitchUs = 0, 0
+	if _, _, ok := inst.Setups(s); ok {
+		t.Error("there are setups although no job has one")
+	}
+}
