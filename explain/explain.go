@@ -94,14 +94,15 @@ func Explain(ctx context.Context, inst *hare.Instance, res *hare.Result, req Req
 
 const outcomeScheduled = "scheduled"
 
-// refuseRules returns the error for an instance with rules, or a result for an objective, by
-// which explanations do not go.
-func refuseRules(inst *hare.Instance, res *hare.Result) error {
-	if res.Objective != "" && res.Objective != hare.ObjectiveWeightedJCT {
-		return &hare.InvalidError{Pointer: "/objective", Code: "not_supported", Detail: fmt.Sprintf("the result is for the "+
-			"objective %q, which is not supported by explain in this version", hare.Clip(res.Objective))}
-	}
-	return inst.RefuseRules("explain", hare.RuleNodes|hare.RuleDurations)
+// knownRules are the kinds of rules by which explanations go.
+const knownRules = hare.RuleNodes | hare.RuleProgress | hare.RuleRunning | hare.RuleReservations | hare.RuleQuota |
+	hare.RuleAfter | hare.RuleTardiness | hare.RuleMakespan | hare.RuleDurations
+
+// withObjective returns the instance with the objective of its result, which the caller may
+// have named in the options, or the error for rules by which explanations do not go.
+func withObjective(inst *hare.Instance, res *hare.Result) (*hare.Instance, error) {
+	inst = solver.WithObjective(inst, res.Objective)
+	return inst, inst.RefuseRules("explain", knownRules)
 }
 
 // Static is the part of Explain that solves nothing: Static reads the schedule and
@@ -136,7 +137,7 @@ func Static(inst *hare.Instance, res *hare.Result, req Request) (*Answer, error)
 		}
 		return a, nil
 	}
-	if err := refuseRules(inst, res); err != nil {
+	if inst, err = withObjective(inst, res); err != nil {
 		return nil, err
 	}
 	if res.Schedule == nil {
@@ -147,13 +148,14 @@ func Static(inst *hare.Instance, res *hare.Result, req Request) (*Answer, error)
 		return nil, &hare.InvalidError{Pointer: "/schedule", Code: "invalid_schedule",
 			Detail: "this is no schedule of the instance: " + faults[0].String()}
 	}
-	v := newLaneView(inst, res.Schedule)
+	v := newLaneView(withoutRunning(inst, res.Schedule))
+	v.ends = ends
 	runs := v.runsOf(at)
-	a.Times = jobTimes(inst, newEmptyCluster(v.model), at, runs[0].start, ends[at], value)
+	a.Times = jobTimes(inst, newEmptyCluster(hare.NewModel(inst)), at, max(0, runs[0].start), ends[at], value)
 	var pays func(*jobEntry, int64, int64) float64
-	if c := res.Certificate; c != nil && c.Method == hare.MethodPrice && v.model.Placed {
-		a.Notes = append(a.Notes, "what a job pays on nodes is not computed by this version, and so this explanation "+
-			"has no prices")
+	if c := res.Certificate; c != nil && c.Method == hare.MethodPrice && inst.FirstRule(hare.RuleDurations) != "" {
+		a.Notes = append(a.Notes, "what a job pays on nodes, for other objectives or after other jobs is not computed by "+
+			"this version, and so this explanation has no prices")
 	} else if c != nil && c.Method == hare.MethodPrice {
 		none, err := verify.Bound(withJobs(inst), c)
 		if err != nil {

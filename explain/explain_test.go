@@ -297,20 +297,15 @@ func TestExplainRefuses(t *testing.T) {
 		&none) || none.Nearest != "" {
 		t.Errorf("%v", err)
 	}
-	other, makespan := *res, *res
+	other := *res
 	other.Schedule = nil
-	makespan.Objective = hare.ObjectiveMakespan
 	var bad *hare.InvalidError
-	if _, err := explain.ListJobs(inst, &makespan, "", 9); !errors.As(err, &bad) || bad.Code != "not_supported" {
-		t.Errorf("jobs of a makespan: %v", err)
-	}
 	for _, c := range []struct {
 		res  *hare.Result
 		req  explain.Request
 		code string
 	}{
 		{&other, explain.Request{Job: "j0"}, "no_lanes"},
-		{&makespan, explain.Request{Job: "j0"}, "not_supported"},
 		{res, explain.Request{Job: "j0", ByUs: -1}, "out_of_range"},
 		{res, explain.Request{Job: "j0", EarlierUs: -1}, "out_of_range"},
 		{res, explain.Request{Job: "j0", ByUs: 1, EarlierUs: 1}, "conflict"},

@@ -24,9 +24,13 @@ type Times struct {
 	LeastS hare.Seconds `json:"least_s"`
 	// Stretch is jct_s divided by least_s; 1 is best.
 	Stretch float64 `json:"stretch"`
-	// Cost is weight times jct_s.
+	// DeadlineS is the deadline of the job, if it has one, and LateS is how long after the deadline it ends.
+	DeadlineS *hare.Seconds `json:"deadline_s,omitempty"`
+	LateS     *hare.Seconds `json:"late_s,omitempty"`
+	// Cost is weight times jct_s, and for the objective jct_and_tardiness also late_weight times late_s.
 	Cost hare.Amount `json:"cost"`
-	// Share is cost divided by the value of the whole schedule.
+	// Share is cost divided by the value of the whole schedule. It is 0 for the objective makespan, and for jobs that
+	// end with the work that runs at time 0, which are no part of the value.
 	Share float64 `json:"share"`
 }
 
@@ -54,7 +58,8 @@ func ListJobs(inst *hare.Instance, res *hare.Result, by string, limit int) ([]Li
 	if by == "" {
 		by = "share"
 	}
-	if err := refuseRules(inst, res); err != nil {
+	inst, err := withObjective(inst, res)
+	if err != nil {
 		return nil, err
 	}
 	order := jobOrders[by]
@@ -85,16 +90,29 @@ func ListJobs(inst *hare.Instance, res *hare.Result, by string, limit int) ([]Li
 
 func jobTimes(inst *hare.Instance, empty *emptyCluster, at int, startUs, endUs int64, value hare.Amount) *Times {
 	j := &inst.Jobs[at]
+	m := &empty.model.Jobs[at]
 	t := &Times{
 		Weight: hare.Seconds(j.WeightMicro), ReleaseS: hare.Seconds(j.ReleaseUs), StartS: hare.Seconds(startUs),
 		EndS:  hare.Seconds(endUs),
 		WaitS: hare.Seconds(startUs - j.ReleaseUs), JCTS: hare.Seconds(endUs - j.ReleaseUs),
-		LeastS: hare.Seconds(pathTime(empty.of(at), inst.Jobs[at])), Cost: hare.Product(j.WeightMicro, endUs-j.ReleaseUs),
+		LeastS: hare.Seconds(m.RunsUntilUs), Cost: hare.Product(j.WeightMicro, endUs-j.ReleaseUs),
+	}
+	if m.Rounds > 0 {
+		left := *j
+		if left.After = nil; m.FirstRound > 0 {
+			left.Progress = &hare.Progress{RoundsDone: m.FirstRound}
+		}
+		t.LeastS += hare.Seconds(pathTime(empty.of(at), left))
+	}
+	if j.DeadlineUs > 0 {
+		deadline, late := hare.Seconds(j.DeadlineUs), hare.Seconds(max(0, endUs-j.DeadlineUs))
+		t.DeadlineS, t.LateS = &deadline, &late
+		t.Cost = t.Cost.Add(hare.Product(m.LateWeightMicro, int64(late)))
 	}
 	if t.LeastS > 0 {
 		t.Stretch = sixDecimals(float64(t.JCTS) / float64(t.LeastS))
 	}
-	if value.Sign() > 0 {
+	if value.Sign() > 0 && m.Rounds > 0 && inst.Objective != hare.ObjectiveMakespan {
 		t.Share = sixDecimals(t.Cost.Float() / value.Float())
 	}
 	return t
@@ -105,7 +123,9 @@ func jobTimes(inst *hare.Instance, empty *emptyCluster, at int, startUs, endUs i
 // where the job can never run.
 func pathTime(empty *hare.Instance, job hare.Job) int64 {
 	job.WeightMicro = 1e6
-	bound, err := verify.Bound(withJobs(empty, job),
+	alone := withJobs(empty, job)
+	alone.Objective = hare.ObjectiveWeightedJCT
+	bound, err := verify.Bound(alone,
 		&hare.Certificate{Method: hare.MethodCriticalPath, Objective: hare.ObjectiveWeightedJCT})
 	if err != nil {
 		return 0

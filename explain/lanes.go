@@ -20,6 +20,7 @@ type laneView struct {
 	// of the entry holds its GPU.
 	lastHolds map[entryAt]int64
 	modes     []map[int]hare.Mode // by job and GPU type
+	ends      []int64             // by job
 }
 
 type entryAt struct{ gpu, entry int }
@@ -33,6 +34,65 @@ type jobEntry struct {
 	hold          int64 // how long each round holds the GPU
 	end           int64 // end of the last task's synchronisation, from the start of a round
 	entry         int
+}
+
+// withoutRunning returns an instance and its schedule with the work that runs at time 0 as
+// entries of the schedule, which begin before 0, instead of running work.
+func withoutRunning(inst *hare.Instance, sched *hare.Schedule) (*hare.Instance, *hare.Schedule) {
+	if !slices.ContainsFunc(inst.Jobs, func(j hare.Job) bool { return j.Running() }) {
+		return inst, sched
+	}
+	m := hare.NewModel(inst)
+	plain := *inst
+	plain.Jobs = slices.Clone(inst.Jobs)
+	out := &hare.Schedule{Jobs: slices.Clone(sched.Jobs)}
+	listed := map[string]int32{}
+	for i, id := range out.Jobs {
+		listed[id] = int32(i)
+	}
+	held := map[string]hare.Lane{}
+	for i := range plain.Jobs {
+		j := &plain.Jobs[i]
+		if !j.Running() {
+			continue
+		}
+		p := *j.Progress
+		j.Progress = nil
+		if p.RoundsDone > 0 {
+			j.Progress = &hare.Progress{RoundsDone: p.RoundsDone}
+		}
+		rounds := int64(1)
+		if j.Sync == hare.Rigid {
+			rounds = j.Rounds - p.RoundsDone
+		}
+		for _, gpu := range p.GPUs {
+			held[gpu] = hare.Lane{GPU: gpu, Job: []int32{listed[j.ID]}, Round: []int64{p.RoundsDone},
+				Rounds: []int64{rounds}, Tasks: []int64{1}, StartUs: []int64{-p.ElapsedUs},
+				PeriodUs: []int64{(m.Jobs[i].RunsUntilUs + p.ElapsedUs) / rounds}}
+		}
+	}
+	for i := range sched.Lanes {
+		l := &sched.Lanes[i]
+		n, ok := held[l.GPU]
+		if !ok {
+			out.Lanes = append(out.Lanes, *l)
+			continue
+		}
+		delete(held, l.GPU)
+		for e := range l.Job {
+			x := l.Entry(e)
+			n.Job, n.Round, n.Rounds = append(n.Job, l.Job[e]), append(n.Round, x.Round), append(n.Rounds, x.Rounds)
+			n.Tasks, n.PeriodUs = append(n.Tasks, x.Tasks), append(n.PeriodUs, x.PeriodUs)
+			n.StartUs = append(n.StartUs, x.StartUs)
+		}
+		out.Lanes = append(out.Lanes, n)
+	}
+	for i := range m.GPUs {
+		if n, ok := held[m.GPUs[i].ID]; ok {
+			out.Lanes = append(out.Lanes, n)
+		}
+	}
+	return &plain, out
 }
 
 func newLaneView(inst *hare.Instance, sched *hare.Schedule) *laneView {

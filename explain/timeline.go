@@ -43,21 +43,28 @@ type Span struct {
 // between these waits.
 func (v *laneView) timeline(job int, runs []roundRun, pays func(*jobEntry, int64, int64) float64) []Span {
 	type gap struct {
-		before int // the run that follows the gap
-		from   int64
+		before   int // the run that follows the gap
+		from, to int64
+		after    []Holder // the jobs for which the job waits
 	}
 	var gaps []gap
 	ready := v.model.Jobs[job].ReleaseUs
+	if last, jobs := v.after(job); last > ready {
+		gaps = append(gaps, gap{0, ready, last, jobs})
+		ready = last
+	}
 	for i := range runs {
 		if runs[i].start > ready {
-			gaps = append(gaps, gap{i, ready})
+			gaps = append(gaps, gap{before: i, from: ready, to: runs[i].start})
 		}
 		ready = runs[i].end
 	}
-	long := func(g gap) int64 { return runs[g.before].start - g.from }
+	long := func(g gap) int64 { return g.to - g.from }
 	slices.SortStableFunc(gaps, func(a, b gap) int { return cmp.Compare(long(b), long(a)) })
 	gaps = gaps[:min(len(gaps), maxWaits)]
-	slices.SortFunc(gaps, func(a, b gap) int { return cmp.Compare(a.before, b.before) })
+	slices.SortFunc(gaps, func(a, b gap) int {
+		return cmp.Or(cmp.Compare(a.before, b.before), cmp.Compare(a.from, b.from))
+	})
 
 	var spans []Span
 	at := 0
@@ -65,7 +72,7 @@ func (v *laneView) timeline(job int, runs []roundRun, pays func(*jobEntry, int64
 		if at == to {
 			return
 		}
-		x := Span{State: spanRunning, FromS: hare.Seconds(runs[at].start), ToS: hare.Seconds(runs[to-1].end),
+		x := Span{State: spanRunning, FromS: hare.Seconds(max(0, runs[at].start)), ToS: hare.Seconds(runs[to-1].end),
 			Round: runs[at].round, GPUs: map[string]int64{}}
 		if pays != nil {
 			x.Pays = map[string]float64{}
@@ -96,8 +103,15 @@ func (v *laneView) timeline(job int, runs []roundRun, pays func(*jobEntry, int64
 	for _, g := range gaps {
 		running(g.before)
 		r := &runs[g.before]
-		spans = append(spans, Span{State: spanWaiting, FromS: hare.Seconds(g.from), ToS: hare.Seconds(r.start),
-			Round: r.round, Waits: v.waits(job, g.from, r.start)})
+		x := Span{State: spanWaiting, FromS: hare.Seconds(g.from), ToS: hare.Seconds(g.to), Round: r.round}
+		if g.after != nil {
+			until := x.ToS
+			x.Waits = []Wait{{Cause: waitAfter, FromS: x.FromS, ToS: x.ToS, ForS: x.ToS - x.FromS, UntilS: &until,
+				Jobs: g.after}}
+		} else {
+			x.Waits = v.waits(job, g.from, g.to)
+		}
+		spans = append(spans, x)
 	}
 	running(len(runs))
 	return spans
@@ -110,6 +124,9 @@ const (
 	waitHeld      = "held"       // other jobs hold too many GPUs
 	waitTooShort  = "too_short"  // enough GPUs are free, but not for long enough
 	waitChoice    = "choice"     // the round could have started: the plan waits for better GPUs
+	waitAfter     = "after"      // another job, for which the job waits, has not ended, or its lag has not passed
+	waitReserved  = "reserved"   // enough GPUs are available, and too many of them reserved for others
+	waitQuota     = "quota"      // the jobs of a user hold too many GPUs for a quota
 
 	// Where nodes matter:
 	waitNotAllowed = "not_allowed" // the nodes that the job may use never have room for a round
@@ -118,8 +135,8 @@ const (
 	waitMemory     = "memory"      // the nodes with free GPUs have too little free memory
 )
 
-var waitCauses = [...]string{waitNoService, waitBusy, waitHeld, waitFragmented, waitCPUs, waitMemory, waitTooShort,
-	waitChoice}
+var waitCauses = [...]string{waitNoService, waitBusy, waitReserved, waitHeld, waitQuota, waitFragmented, waitCPUs,
+	waitMemory, waitTooShort, waitChoice}
 
 // Wait is why a round did not start on GPUs of a type.
 type Wait struct {
@@ -129,8 +146,12 @@ type Wait struct {
 	// jobs held too many, too_short where enough were free but not for long enough, and choice where the round could
 	// have started and the plan waits for better GPUs. Where nodes matter, it is also not_allowed where the nodes that
 	// the job may use never have room for a round, fragmented where enough GPUs were free in all, but not together on
-	// nodes, and cpus or memory where too little of these was free beside the GPUs.
-	Cause string `json:"cause" enums:"no_service,busy,held,too_short,choice,not_allowed,fragmented,cpus,memory"`
+	// nodes, and cpus or memory where too little of these was free beside the GPUs; reserved where too many GPUs were
+	// kept for others, and quota where the jobs of user held too many. It is after, without a type, until the jobs
+	// have ended for which the job waits, and their lags have passed.
+	Cause string `json:"cause" enums:"no_service,busy,held,too_short,choice,not_allowed,fragmented,cpus,memory,after,reserved,quota"`
+	// User is the user of the quota where the cause is quota.
+	User string `json:"user,omitempty"`
 	// FromS is when the cause first held.
 	FromS hare.Seconds `json:"from_s"`
 	// ToS is when the cause last held.
@@ -145,9 +166,11 @@ type Wait struct {
 	NeedS hare.Seconds `json:"need_s"`
 	// Free is the most GPUs that were free at a time.
 	Free int64 `json:"free"`
-	// UntilS is when the first GPU becomes available: back in service, or no longer busy.
+	// UntilS is when the first GPU becomes available: back in service, or no longer busy. Where the cause is after, it
+	// is when the job may start.
 	UntilS *hare.Seconds `json:"until_s,omitempty"`
-	// Jobs are the jobs that hold the GPUs during the wait, those that hold the most first.
+	// Jobs are the jobs that hold the GPUs during the wait, those that hold the most first. Where the cause is after,
+	// they are the jobs that have not ended, the last first, each until its end and lag.
 	Jobs []Holder `json:"jobs,omitempty"`
 	// Others counts further jobs that hold GPUs.
 	Others int `json:"others,omitempty"`

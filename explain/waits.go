@@ -25,13 +25,14 @@ func (v *laneView) waits(job int, from, to int64) []Wait {
 // levelChange says that one of the counts changes at a time.
 type levelChange struct {
 	at    int64
-	level int // the count: countService, countUsable, countFree, or countLong + the index of a threshold
+	level int // the count: countService, countUsable, countOpen, countFree, or countLong + the index of a threshold
 	by    int64
 }
 
 const (
 	countService = iota
 	countUsable
+	countOpen
 	countFree
 	countLong
 )
@@ -65,6 +66,9 @@ func (v *laneView) waitsFor(job int, p *waitPool, from, to int64) []Wait {
 		v.service(g, func(w hare.Window) { count(countService, w.StartUs, w.EndUs) })
 		for _, w := range v.model.Classes[v.model.GPUs[g].Class].Windows {
 			count(countUsable, w.StartUs, w.EndUs)
+		}
+		v.open(job, g, func(w hare.Window) {
+			count(countOpen, w.StartUs, w.EndUs)
 			v.gaps(job, g, w, from, to, thresholds[len(thresholds)-1], func(a, b int64) {
 				count(countFree, a, b)
 				if v.model.Placed {
@@ -76,14 +80,40 @@ func (v *laneView) waitsFor(job int, p *waitPool, from, to int64) []Wait {
 					}
 				}
 			})
-		}
+		})
 	}
 	levels := make([]int64, countLong+len(thresholds))
-	cause := func() string { return causeOf(levels, p.need) }
+	quotas := v.quotaLoads(job, p, from, to+thresholds[len(thresholds)-1])
+	for i := range quotas {
+		for _, t := range quotas[i].held.at { // the cause may change here, and where a block begins that lasts until here
+			changes = append(changes, levelChange{at: t})
+			for _, d := range thresholds {
+				changes = append(changes, levelChange{at: t - d + 1})
+			}
+		}
+	}
+	long := func(t int64, first int, need int64) bool {
+		for i, n := range levels[first:] {
+			if n >= need && !slices.ContainsFunc(quotas, func(q quotaLoad) bool {
+				return q.room(v, t, t+thresholds[i]) < p.need
+			}) {
+				return true
+			}
+		}
+		return false
+	}
+	short := func(t int64) bool {
+		return slices.ContainsFunc(quotas, func(q quotaLoad) bool { return q.room(v, t, t+1) < p.need })
+	}
+	cause := func(t int64) string {
+		return causeOf(levels, p.need, long(t, countLong, p.need), short(t))
+	}
 	if v.model.Placed {
 		changes = append(changes, v.nodeChanges(job, p, thresholds, from, to)...)
 		levels = make([]int64, countRoomLong+len(thresholds))
-		cause = func() string { return causeOnNodes(levels, p.need, p.tasks) }
+		cause = func(t int64) string {
+			return causeOnNodes(levels, p.need, p.tasks, long(t, countRoomLong, p.tasks), short(t))
+		}
 	}
 	slices.SortFunc(changes, func(a, b levelChange) int { return cmp.Compare(a.at, b.at) })
 
@@ -97,7 +127,7 @@ func (v *laneView) waitsFor(job int, p *waitPool, from, to int64) []Wait {
 		if i < len(changes) {
 			end = changes[i].at
 		}
-		cause := cause()
+		cause := cause(t)
 		w := found[cause]
 		if w == nil {
 			w = &Wait{Type: p.name, Cause: cause, FromS: hare.Seconds(t), Need: p.need,
@@ -122,11 +152,20 @@ func (v *laneView) waitsFor(job int, p *waitPool, from, to int64) []Wait {
 		}
 		switch cause {
 		case waitHeld:
-			w.Jobs, w.Others = v.holders(job, p, cause, spans[cause])
+			w.Jobs, w.Others = v.holders(job, p, cause, spans[cause], nil)
+		case waitQuota:
+			at := slices.IndexFunc(quotas, func(q quotaLoad) bool {
+				return q.room(v, int64(w.FromS), int64(w.FromS)+1) < p.need
+			})
+			quota := &v.model.Quotas[quotas[at].quota]
+			w.User = v.inst.Quota[quotas[at].quota].User
+			w.Jobs, w.Others = v.holders(job, p, cause, spans[cause], func(g int, other *hare.ModelJob) bool {
+				return quota.Types[v.model.GPUs[g].Type] && slices.Contains(other.Quotas, int32(quotas[at].quota))
+			})
 		case waitFragmented, waitCPUs, waitMemory:
-			w.Jobs, w.Others = v.holders(job, p, cause, spans[cause])
+			w.Jobs, w.Others = v.holders(job, p, cause, spans[cause], nil)
 			w.Nodes, w.OtherNodes = v.where(job, p, int64(w.FromS))
-		case waitNoService, waitBusy:
+		case waitNoService, waitBusy, waitReserved:
 			w.UntilS = v.back(job, p, cause, int64(w.ToS))
 		}
 		all = append(all, *w)
@@ -135,19 +174,21 @@ func (v *laneView) waitsFor(job int, p *waitPool, from, to int64) []Wait {
 }
 
 // causeOf returns the cause of a wait where the counts stand at these levels.
-func causeOf(levels []int64, need int64) string {
-	for _, n := range levels[countLong:] {
-		if n >= need {
-			return waitChoice
-		}
-	}
+// long says that the round could start, and overQuota that a quota leaves too little.
+func causeOf(levels []int64, need int64, long, overQuota bool) string {
 	switch {
+	case long:
+		return waitChoice
 	case levels[countService] < need:
 		return waitNoService
 	case levels[countUsable] < need:
 		return waitBusy
+	case levels[countOpen] < need:
+		return waitReserved
 	case levels[countFree] < need:
 		return waitHeld
+	case overQuota:
+		return waitQuota
 	}
 	return waitTooShort
 }
@@ -193,11 +234,15 @@ func (v *laneView) gaps(job, g int, w hare.Window, from, to, need int64, f func(
 
 // holders returns the jobs that hold GPUs of a pool in the spans, and the number
 // of further such jobs. Where CPUs or memory lack, it returns the jobs that hold these on
-// nodes that the job may use.
-func (v *laneView) holders(job int, p *waitPool, cause string, spans []interval) ([]Holder, int) {
+// nodes that the job may use. counts, where it is not nil, says which jobs to list in their
+// place, and on which GPUs.
+func (v *laneView) holders(job int, p *waitPool, cause string, spans []interval,
+	counts func(g int, other *hare.ModelJob) bool) ([]Holder, int) {
 	holds := func(g int, other *hare.ModelJob) bool {
 		_, ok := p.each[v.model.GPUs[g].Type]
 		switch cause {
+		case waitQuota:
+			return counts(g, other)
 		case waitCPUs:
 			return other.CPUMilli > 0
 		case waitMemory:
@@ -213,7 +258,7 @@ func (v *laneView) holders(job int, p *waitPool, cause string, spans []interval)
 	by := map[int]*held{}
 	for g := range v.model.GPUs {
 		l := v.lanes[g]
-		if l == nil || !v.mayUse(job, v.model.GPUs[g].Node) {
+		if l == nil || cause != waitQuota && !v.mayUse(job, v.model.GPUs[g].Node) {
 			continue
 		}
 		x := 0
@@ -273,6 +318,10 @@ func (v *laneView) back(job int, p *waitPool, cause string, t int64) *hare.Secon
 		}
 		if cause == waitNoService {
 			v.service(g, look)
+			continue
+		}
+		if cause == waitReserved {
+			v.open(job, g, look)
 			continue
 		}
 		for _, w := range v.model.Classes[v.model.GPUs[g].Class].Windows {

@@ -206,7 +206,7 @@ func (v *laneView) nodeChanges(job int, p *waitPool, thresholds []int64, from, t
 				kinds[kind] = len(kinds)
 			}
 			base := kinds[kind] * width
-			for _, w := range v.model.Classes[v.model.GPUs[g].Class].Windows {
+			v.open(job, g, func(w hare.Window) {
 				v.gaps(job, g, w, from, to, longest, func(a, b int64) {
 					count(base, a, b)
 					for i, d := range thresholds {
@@ -215,7 +215,7 @@ func (v *laneView) nodeChanges(job int, p *waitPool, thresholds []int64, from, t
 						}
 					}
 				})
-			}
+			})
 		}
 		if len(kinds) == 0 {
 			continue
@@ -282,19 +282,20 @@ func (v *laneView) nodeChanges(job int, p *waitPool, thresholds []int64, from, t
 }
 
 // causeOnNodes is causeOf where nodes matter, for a round of so many tasks.
-func causeOnNodes(levels []int64, need, tasks int64) string {
-	for _, n := range levels[countRoomLong:] {
-		if n >= tasks {
-			return waitChoice
-		}
-	}
+func causeOnNodes(levels []int64, need, tasks int64, long, overQuota bool) string {
 	switch {
+	case long:
+		return waitChoice
 	case levels[countService] < need:
 		return waitNoService
 	case levels[countUsable] < need:
 		return waitBusy
+	case levels[countOpen] < need:
+		return waitReserved
 	case levels[countFree] < need:
 		return waitHeld
+	case overQuota:
+		return waitQuota
 	case levels[countRoom] < tasks:
 		return waitFragmented
 	case levels[countRoomCPUs] < tasks:
@@ -319,9 +320,7 @@ func (v *laneView) where(job int, p *waitPool, t int64) ([]NodeFree, int) {
 			if _, ok := p.each[v.model.GPUs[g].Type]; !ok {
 				continue
 			}
-			for _, w := range v.model.Classes[v.model.GPUs[g].Class].Windows {
-				v.gaps(job, g, w, t, t+1, 1, func(a, b int64) { x.GPUs++ })
-			}
+			v.open(job, g, func(w hare.Window) { v.gaps(job, g, w, t, t+1, 1, func(a, b int64) { x.GPUs++ }) })
 		}
 		if x.GPUs > 0 {
 			all = append(all, x)

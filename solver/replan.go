@@ -100,7 +100,7 @@ func CheckRequest(inst *hare.Instance, req hare.ReplanRequest, opt hare.Options,
 
 // replannedRules are the kinds of rules by which the rests of plans go.
 const replannedRules = hare.RuleNodes | hare.RuleProgress | hare.RuleRunning | hare.RuleReservations |
-	hare.RuleQuota | hare.RuleAfter | hare.RuleTardiness | hare.RuleMakespan
+	hare.RuleQuota | hare.RuleAfter | hare.RuleTardiness | hare.RuleMakespan | hare.RuleDurations
 
 // previousSchedule finds and checks the instance and the schedule from which to replan.
 func previousSchedule(inst *hare.Instance, req *hare.ReplanRequest) (*hare.Instance, *hare.Schedule, error) {

@@ -546,11 +546,11 @@ class Job:
                 tuple(sorted(self.only.items())), tuple(sorted(self.exclude.items())), self.closed, self.quotas)
 
     def plain(self, coarsest):
-        """Whether the job has neither levels, which go up to coarsest, nor setups, several
-        shapes and durations."""
+        """Whether the job has neither levels, which go up to coarsest, nor setups and several
+        shapes."""
         shape = self.shapes[0]
         return not (len(self.shapes) > 1 or shape.counts > 1 or shape.switches() or shape.spreads()
-                    or self.durations or self.within < coarsest)
+                    or self.within < coarsest)
 
     def cost(self, t):
         """f(t): what an end at t costs but for the release, in 1e-12 weight-seconds."""
@@ -3088,7 +3088,7 @@ class Rest:
                     h.only, h.exclude, h.done, h.elapsed = {}, {}, 0, 0
                     shape = Shape.__new__(Shape)
                     shape.g, shape.counts, shape.on = j.g, 1, {kind: Profile(end - self.at, 0, 0, ())}
-                    h.shapes, h.on = [shape], shape.on
+                    h.shapes, h.on, h.durations = [shape], shape.on, ()
                     h.running, h.after, h.deadline, h.late = [], {}, None, 0
                     out.append(h)
                 out[-1].running.append(gpu)
@@ -3228,8 +3228,8 @@ def verify_replan(inst, res, previous, before):
     nothing = faults, None, None, None
     for x in (inst, before):
         if x is not None and any(not j.plain(len(x.levels) - 1) for j in x.jobs):
-            detail = ("plans for the rest of an earlier one are not supported yet with levels, setups, shapes and "
-                      "durations")
+            detail = ("plans for the rest of an earlier one are not supported yet with levels, setups and "
+                      "shapes")
             faults.add("instance", detail)
             return nothing
     if p.sha256 != inst.sha256():

@@ -19,8 +19,6 @@ func unplannedRule(inst *hare.Instance) string {
 			return "within"
 		case j.Shapes != nil:
 			return "shapes"
-		case j.Durations != nil:
-			return "durations"
 		}
 		for _, p := range j.On {
 			if p.SwitchUs > 0 || p.SyncAt != nil {

@@ -9,7 +9,7 @@ import (
 
 // knownRules are the kinds of rules by which scenarios go.
 const knownRules = hare.RuleNodes | hare.RuleProgress | hare.RuleRunning | hare.RuleReservations | hare.RuleQuota |
-	hare.RuleAfter | hare.RuleTardiness | hare.RuleMakespan
+	hare.RuleAfter | hare.RuleTardiness | hare.RuleMakespan | hare.RuleDurations
 
 // scaleDurations multiplies times. jobs is a copy, whose jobs share their profiles with the
 // base.

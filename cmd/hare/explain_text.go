@@ -51,6 +51,11 @@ func (ep *explainPrinter) explanation(x *explain.Answer) {
 		x.ReleaseS, x.StartS, x.EndS)
 	ep.line("It takes %s s; no plan does it in less than %s s. It is %.1f %% of the plan's value.", x.JCTS, x.LeastS,
 		100*x.Share)
+	if x.LateS != nil && *x.LateS > 0 {
+		ep.line("It ends %s s after its deadline at %s s.", x.LateS, x.DeadlineS)
+	} else if x.LateS != nil {
+		ep.line("It meets its deadline at %s s.", x.DeadlineS)
+	}
 	ep.line("")
 	for i := range x.Timeline {
 		ep.span(&x.Timeline[i], x.JCTS/20)
@@ -133,6 +138,16 @@ func waitWords(w *explain.Wait) string {
 	switch w.Cause {
 	case "no_service":
 		text = fmt.Sprintf("%s: too few in service", need)
+	case "after":
+		var jobs []string
+		for _, h := range w.Jobs {
+			jobs = append(jobs, h.Job)
+		}
+		text = "after " + strings.Join(jobs, ", ") + ": may not start"
+	case "reserved":
+		text = fmt.Sprintf("%s: reserved for others", need)
+	case "quota":
+		text = fmt.Sprintf("%s: at most %d free, and over the quota of %s; held by %s", need, w.Free, w.User, holderWords(w))
 	case "busy":
 		text = fmt.Sprintf("%s: busy with what ran before", need)
 	case "held":
