@@ -2397,7 +2397,7 @@ class Fluid:
                 for kink in self.kinks(self.cost[last], self.lengths[last]):
                     insort(base, kink)
                     capacity += kink[1]
-                while capacity - base[-1][1] >= self.rounds:
+                while len(base) > 1 and capacity - base[-1][1] >= self.rounds:
                     capacity -= base.pop()[1]
         return out
 
