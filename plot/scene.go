@@ -94,6 +94,7 @@ func newScene(inst *hare.Instance, res *hare.Result, title string) (*scene, erro
 		}
 	}
 	s.extendMixedHolds()
+	s.addRunning(m, laneOf)
 	for i := range s.lanes {
 		for _, sp := range s.lanes[i].spans {
 			j := &s.jobs[sp.job]
@@ -110,6 +111,22 @@ func newScene(inst *hare.Instance, res *hare.Result, title string) (*scene, erro
 		}
 	}
 	return s, nil
+}
+
+// addRunning puts the work that runs at time 0 on its GPUs, each as one span.
+func (s *scene) addRunning(m *hare.Model, laneOf map[string]int) {
+	for i := range m.Jobs {
+		j := &m.Jobs[i]
+		for _, g := range j.RunsOn {
+			l := &s.lanes[laneOf[m.GPUs[g].ID]]
+			sp := span{job: int32(i), round: s.inst.Jobs[i].FirstRound(), rounds: 1, tasks: 1, holdUs: j.RunsUntilUs,
+				lastUs: j.RunsUntilUs, gang: true}
+			l.spans = slices.Insert(l.spans, 0, sp)
+			if len(l.away) > 0 && l.away[0] == (hare.Window{EndUs: j.RunsUntilUs}) {
+				l.away = l.away[1:] // the GPU is in service while it runs this work
+			}
+		}
+	}
 }
 
 // jobIndex maps the schedule's numbering of jobs to the instance's.
