@@ -15,7 +15,14 @@ import (
 func (s *scene) headlines() (figures, size string) {
 	var parts []string
 	if v := s.res.Value; v != nil {
-		parts = append(parts, "weighted JCT "+amount(*v))
+		of := "weighted JCT "
+		switch s.res.Objective {
+		case hare.ObjectiveJCTAndTardiness:
+			of = "JCT and tardiness "
+		case hare.ObjectiveMakespan:
+			of = "makespan in seconds "
+		}
+		parts = append(parts, of+amount(*v))
 		switch b := s.res.Bound; {
 		case b == nil:
 			parts = append(parts, "no lower bound")
@@ -29,7 +36,24 @@ func (s *scene) headlines() (figures, size string) {
 	}
 	gpus := len(s.lanes)
 	size = fmt.Sprintf("%s · %s · makespan %s", plural(len(s.inst.Jobs), "job"), plural(gpus, "GPU"), duration(s.endUs))
-	return strings.Join(parts, " · "), size
+	return strings.Join(parts, " · "), size + s.deadlines()
+}
+
+// deadlines says how many deadlines are met, where jobs have some.
+func (s *scene) deadlines() string {
+	some, met := 0, 0
+	for i := range s.inst.Jobs {
+		if j := &s.inst.Jobs[i]; j.DeadlineUs > 0 && s.jobs[i].seen {
+			some++
+			if s.jobs[i].endUs <= j.DeadlineUs {
+				met++
+			}
+		}
+	}
+	if some == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" · %s of %s met", thousandsOf(met), plural(some, "deadline"))
 }
 
 // gapWords says value/bound − 1 in words, rounded up so that the words stay true.

@@ -84,8 +84,12 @@ func (s *scene) layout(opt Options, mostBars int) *chart {
 	c.names = func(job int32) string {
 		j := &s.inst.Jobs[job]
 		t := s.jobs[job]
-		return fmt.Sprintf("%s: weight %s, %s to %s", j.ID, hare.FormatMicros(j.WeightMicro), duration(t.startUs),
-			duration(t.endUs))
+		late := ""
+		if j.DeadlineUs > 0 && t.endUs > j.DeadlineUs {
+			late = ", late by " + duration(t.endUs-j.DeadlineUs)
+		}
+		return fmt.Sprintf("%s: weight %s, %s to %s%s", j.ID, hare.FormatMicros(j.WeightMicro), duration(t.startUs),
+			duration(t.endUs), late)
 	}
 	nodes, shown := s.sample(stride)
 	height := min(22, max(2, 720/float64(len(shown))))

@@ -15,11 +15,14 @@ func TestRunningWorkIsDrawn(t *testing.T) {
 		Jobs: []hare.Job{
 			{ID: "r", Rounds: 2, Tasks: 1, Sync: hare.Rigid, On: on,
 				Progress: &hare.Progress{GPUs: []string{"a/0"}, ElapsedUs: 5e6}},
-			{ID: "x", Rounds: 1, Tasks: 1, Sync: hare.Rigid, On: on}}}
+			{ID: "x", Rounds: 1, Tasks: 1, Sync: hare.Rigid, On: on, DeadlineUs: 20e6}}}
 	s, err := newScene(inst, &hare.Result{Schedule: &hare.Schedule{Jobs: []string{"r", "x"},
 		Lanes: []hare.Lane{{GPU: "a/0", Job: []int32{1}, StartUs: []int64{15e6}}}}}, "")
 	if err != nil {
 		t.Fatal(err)
+	}
+	if _, size := s.headlines(); size != "2 jobs · 2 GPUs · makespan 25 s · 0 of 1 deadline met" {
+		t.Error(size)
 	}
 	l := s.lanes[0]
 	if len(l.spans) != 2 || l.spans[0].job != 0 || l.spans[0].startUs != 0 || l.spans[0].lastUs != 15e6 ||
