@@ -244,7 +244,11 @@ func (sc *scheduleCheck) lane(l *hare.Lane, index int32) *Fault {
 		if first := sc.running.jobs[i].first; e.Round < first {
 			return bad(CodeRounds, 0, "the entry has a round that is done or runs at time 0: %d are", first)
 		}
-		if e.Round >= job.Rounds || e.Rounds > (job.Rounds-e.Round-1)/does+1 {
+		most := job.Rounds - e.Round
+		if does > 1 && most > 0 {
+			most = (most-1)/does + 1
+		}
+		if e.Rounds > most {
 			return bad(CodeRounds, 0, "the entry runs to round %d of %d", e.Round+e.Rounds, job.Rounds)
 		}
 		if e.Tasks > tasks {
