@@ -67,6 +67,9 @@ type annealJob struct {
 	quotas                    []int32 // the indices in Model.Quotas
 	// levels is nil unless the rounds must keep together or take longer where they are spread.
 	levels *jobLevels
+	// setups are the times by type for which a GPU is taken before a block; nil without setups.
+	setups []int64
+	begin  int64 // nothing of the job starts before, setups included
 	// late is what a microsecond after the deadline costs, in weight-seconds.
 	late     float64
 	deadline int64
@@ -212,7 +215,8 @@ func newAnnealJob(m *hare.Model, i int) annealJob {
 	return annealJob{index: i, weight: float64(j.WeightMicro) * 1e-12, release: earliestStart(j), rounds: j.Rounds,
 		width: j.Tasks * j.GPUs, rigid: j.Sync == hare.Rigid, tasks: j.Tasks, gpus: j.GPUs, cpus: j.CPUMilli,
 		memory: j.MemoryMiB, distinct: j.Distinct, set: j.Set, quotas: j.Quotas, levels: levelsOf(m, i),
-		late: float64(j.LateWeightMicro) * 1e-12, deadline: j.DeadlineUs}
+		setups: setupsOf(m, j),
+		late:   float64(j.LateWeightMicro) * 1e-12, deadline: j.DeadlineUs}
 }
 
 // columns returns the columns in which a plan places its job. Where nodes couple types, no
@@ -256,14 +260,14 @@ func (aj *annealJob) findTypes(j *hare.ModelJob, sc *slotFinder, ap *annealProbl
 			}
 			continue
 		}
-		if sc.earliest(aj, k, empty, aj.release, d) == never {
+		if sc.earliest(aj, k, empty, aj.release, d+aj.setup(k)) == never {
 			continue
 		}
 		aj.dur[k] = d
 		if !aj.rigid {
 			aj.roundTypes = append(aj.roundTypes, k)
 		}
-		if sc.earliest(aj, k, empty, aj.release, d*aj.rounds) != never {
+		if sc.earliest(aj, k, empty, aj.release, d*aj.rounds+aj.setup(k)) != never {
 			aj.contiguousTypes = append(aj.contiguousTypes, k)
 		}
 	}

@@ -128,6 +128,14 @@ func (sf *slotFinder) placeContiguous(j *annealJob, k int16, capacities []typeCa
 	}
 	hold := rounds * j.dur[k]
 	tc := sf.capacityOf(k, capacities)
+	if sf.nodes != nil && j.setups != nil {
+		start := j.afterSetup(k, sf.earliest(j, k, tc, from, hold+j.setup(k)))
+		if start == never {
+			return 0, false
+		}
+		sf.appendOnNodes(k, j, sf.nodes.chosen, round, rounds, start, start+hold)
+		return start + hold, true
+	}
 	start := sf.earliest(j, k, tc, from, hold)
 	if start == never {
 		return 0, false
@@ -147,7 +155,7 @@ func (sf *slotFinder) placeContiguous(j *annealJob, k int16, capacities []typeCa
 // the steps of the capacities and not with the rounds.
 func (sf *slotFinder) placeRoundByRound(j *annealJob, ready int64, types []int16,
 	capacities []typeCapacity) (end int64, ok bool) {
-	if j.levels != nil && sf.nodes != nil {
+	if (j.levels != nil || j.setups != nil) && sf.nodes != nil {
 		return sf.placeRoundByRoundByLevel(j, ready, types, capacities)
 	}
 	t, round := ready, int64(0)

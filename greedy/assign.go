@@ -16,7 +16,7 @@ import (
 // Where nodes matter or jobs wait for others, only the rule Insertion is known. Items of
 // predecessors must then come first, as Order puts them.
 func Assign(ctx context.Context, m *hare.Model, items []Item, rule Rule) (*Plan, error) {
-	if m.Placed || hasAfter(m) {
+	if m.Placed || hasAfter(m) || hasSetups(m) {
 		if rule != Insertion {
 			return nil, fmt.Errorf("greedy: the rule %s does not go by nodes or dependencies", rule)
 		}

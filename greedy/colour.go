@@ -45,6 +45,7 @@ func (p *Plan) Schedule(m *hare.Model) (*hare.Schedule, error) {
 		s.Lanes = slices.DeleteFunc(s.Lanes, func(l hare.Lane) bool { return len(l.Job) == 0 })
 		return s, nil
 	}
+	setups := hasSetups(m)
 	byClass := make([][]jobBlock, len(m.Classes))
 	for i := range p.Jobs {
 		for x := range p.Jobs[i] {
@@ -58,10 +59,11 @@ func (p *Plan) Schedule(m *hare.Model) (*hare.Schedule, error) {
 	for c, blocks := range byClass {
 		all.Go(func() {
 			slices.SortFunc(blocks, func(a, b jobBlock) int {
-				return cmp.Or(cmp.Compare(a.StartUs, b.StartUs), cmp.Compare(a.job, b.job),
+				return cmp.Or(cmp.Compare(a.takenFrom(m, setups), b.takenFrom(m, setups)), cmp.Compare(a.job, b.job),
 					cmp.Compare(a.index, b.index))
 			})
-			if errs[c] = colour(m, c, blocks, s.Lanes); errs[c] == nil && packsNodes(m, c, blocks) {
+			if errs[c] = colour(m, c, blocks, s.Lanes, setups); errs[c] == nil && !setups &&
+				packsNodes(m, c, blocks) {
 				errs[c] = colourFewNodes(m, c, blocks, s.Lanes)
 			}
 		})
@@ -74,7 +76,7 @@ func (p *Plan) Schedule(m *hare.Model) (*hare.Schedule, error) {
 	return s, nil
 }
 
-func colour(m *hare.Model, c int, blocks []jobBlock, lanes []hare.Lane) error {
+func colour(m *hare.Model, c int, blocks []jobBlock, lanes []hare.Lane, setups bool) error {
 	gpus := m.Classes[c].GPUs
 	last := make([]int32, len(gpus)) // the job that ran last, −1 at first
 	free := make([]bool, len(gpus))
@@ -86,7 +88,8 @@ func colour(m *hare.Model, c int, blocks []jobBlock, lanes []hare.Lane) error {
 	}
 	var busy eventHeap // the busy GPUs by the time at which they become free
 	for _, b := range blocks {
-		for len(busy) > 0 && busy[0].time <= b.StartUs {
+		from := b.takenFrom(m, setups)
+		for len(busy) > 0 && busy[0].time <= from {
 			g := busy.pop().at
 			free[g] = true
 			idle = append(idle, g)

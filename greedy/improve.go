@@ -52,7 +52,7 @@ func Improve(ctx context.Context, m *hare.Model, rel *hare.Relaxation, start *Pl
 	if hasShapes(m) {
 		return improveInShapes(ctx, m, rel, start, cfg)
 	}
-	if m.Placed {
+	if m.Placed || hasSetups(m) {
 		return improveOnNodes(ctx, m, rel, start, cfg)
 	}
 	filler, annealed := splitJobs(m)

@@ -97,6 +97,9 @@ func (nb *nodeBoard) extend(ctx context.Context, items []Item, p *Plan) error {
 		if len(m.Jobs[i].After) > 0 && len(p.Jobs[i]) == 0 {
 			p.EndUs[i] = readyAt(m, i, p.EndUs)
 		}
+		if len(p.Jobs[i]) == 0 {
+			nb.jobs[i].begin = p.EndUs[i]
+		}
 		nb.jobs[i].release = p.EndUs[i]
 		if it.Round == Whole {
 			p.Jobs[i], p.EndUs[i], ok = nb.placeJob(i)
@@ -191,20 +194,24 @@ func (nb *nodeBoard) placeRound(i int, round, ready int64, out *[]Block) (end in
 	end = ready
 	from := make([]int64, len(mj.Modes)) // there is no place before
 	for x := range from {
-		from[x] = ready
+		// A setup may begin before the round before has synchronised.
+		if from[x] = ready; j.setups != nil {
+			from[x] = max(j.begin, ready-mj.Modes[x].SwitchUs)
+		}
 	}
 	for left := mj.Tasks; left > 0; {
 		best, bestEnd := -1, never
 		var pool int32
 		for x := range mj.Modes {
 			md := &mj.Modes[x]
-			if from[x] == never || bestEnd != never && from[x]+md.DurationUs() >= bestEnd {
+			if from[x] == never || bestEnd != never && from[x]+md.SwitchUs+md.DurationUs() >= bestEnd {
 				continue
 			}
 			k := int16(md.Type)
-			from[x] = ns.earliestTask(j, k, nb.capacities[nb.layout.column[k]], from[x], md.ComputeUs, 0)
-			if from[x] != never && from[x]+md.DurationUs() < bestEnd {
-				best, bestEnd, pool = x, from[x]+md.DurationUs(), ns.chosen[0].pool
+			from[x] = ns.earliestTask(j, k, nb.capacities[nb.layout.column[k]], from[x],
+				md.ComputeUs+md.SwitchUs, 0)
+			if from[x] != never && from[x]+md.SwitchUs+md.DurationUs() < bestEnd {
+				best, bestEnd, pool = x, from[x]+md.SwitchUs+md.DurationUs(), ns.chosen[0].pool
 			}
 		}
 		if best < 0 {
@@ -215,11 +222,11 @@ func (nb *nodeBoard) placeRound(i int, round, ready int64, out *[]Block) (end in
 		md := &mj.Modes[best]
 		k := int16(md.Type)
 		tc := nb.capacities[nb.layout.column[k]]
-		n := min(left, max(1, ns.roomAt(j, k, tc, pool, from[best], md.ComputeUs).room))
-		n = max(1, min(n, ns.quotaRoom(j, k, tc, from[best], md.ComputeUs)))
+		n := min(left, max(1, ns.roomAt(j, k, tc, pool, from[best], md.ComputeUs+md.SwitchUs).room))
+		n = max(1, min(n, ns.quotaRoom(j, k, tc, from[best], md.ComputeUs+md.SwitchUs)))
 		p := &nb.layout.pools[k][pool]
 		b := Block{Class: p.class, Node: p.node, Width: int32(n * j.gpus), Tasks: 1, Round: round, Rounds: 1,
-			StartUs: from[best], HoldUs: md.ComputeUs}
+			StartUs: from[best] + md.SwitchUs, HoldUs: md.ComputeUs}
 		nb.layout.reserve(tc, j, k, pool, int64(b.Width), b.StartUs, b.endUs())
 		*out = append(*out, b)
 		left -= n
@@ -318,7 +325,11 @@ func (nb *nodeBoard) placeMixed(i int) (blocks []Block, end int64, ok bool) {
 				continue
 			}
 			hold := nb.jobs[i].dur[types[n-1]]
-			start, until, at := nb.earliestMixed(i, types[:n], t, hold, nil)
+			setup := nb.jobs[i].longestSetup(types[:n])
+			start, until, at := nb.earliestMixed(i, types[:n], t, hold+setup, nil)
+			if start != never {
+				start += setup
+			}
 			if start != never && start+hold < bestEnd {
 				best, bestEnd, bestUntil, bestHold = at, start+hold, until, hold
 			}

@@ -14,6 +14,7 @@ import (
 // and type in order of start, each on free GPUs, with preference for GPUs that last ran the
 // same job. It takes O(blocks · width · log).
 func (p *Plan) scheduleOnNodes(m *hare.Model, lanes []hare.Lane) error {
+	setups := hasSetups(m)
 	byNode := make([][]jobBlock, len(m.Nodes))
 	for i := range p.Jobs {
 		for x := range p.Jobs[i] {
@@ -31,10 +32,10 @@ func (p *Plan) scheduleOnNodes(m *hare.Model, lanes []hare.Lane) error {
 		slots <- struct{}{}
 		all.Go(func() {
 			slices.SortFunc(blocks, func(a, b jobBlock) int {
-				return cmp.Or(cmp.Compare(a.StartUs, b.StartUs), cmp.Compare(a.job, b.job),
+				return cmp.Or(cmp.Compare(a.takenFrom(m, setups), b.takenFrom(m, setups)), cmp.Compare(a.job, b.job),
 					cmp.Compare(a.index, b.index))
 			})
-			errs[n] = colourNode(m, n, blocks, lanes)
+			errs[n] = colourNode(m, n, blocks, lanes, setups)
 			<-slots
 		})
 	}
@@ -43,7 +44,7 @@ func (p *Plan) scheduleOnNodes(m *hare.Model, lanes []hare.Lane) error {
 }
 
 // colourNode gives the blocks on node n, in order of start, to its GPUs.
-func colourNode(m *hare.Model, n int, blocks []jobBlock, lanes []hare.Lane) error {
+func colourNode(m *hare.Model, n int, blocks []jobBlock, lanes []hare.Lane, setups bool) error {
 	first := m.Nodes[n].FirstGPU
 	end := first
 	for end < len(m.GPUs) && m.GPUs[end].Node == n {
@@ -60,8 +61,9 @@ func colourNode(m *hare.Model, n int, blocks []jobBlock, lanes []hare.Lane) erro
 	var free []int
 	for _, b := range blocks {
 		free = free[:0]
+		from := b.takenFrom(m, setups)
 		for g := range until {
-			if m.GPUs[first+g].Type == m.Classes[b.Class].Type && until[g] <= b.StartUs {
+			if m.GPUs[first+g].Type == m.Classes[b.Class].Type && until[g] <= from {
 				free = append(free, g)
 			}
 		}

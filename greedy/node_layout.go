@@ -178,6 +178,7 @@ func (nl *nodeLayout) earliestSum(k int16, tc typeCapacity, from, hold, need int
 // of as many tasks of job j.
 func (nl *nodeLayout) reserve(tc typeCapacity, j *annealJob, k int16, pool int32, width, from, to int64) {
 	p := &nl.pools[k][pool]
+	from -= j.setup(k)
 	take := func(fn int32, n int64) {
 		if fn >= 0 && n != 0 {
 			f := &tc[fn]

@@ -167,10 +167,10 @@ func (sf *slotFinder) placeContiguousByLevel(j *annealJob, k int16, capacities [
 func (sf *slotFinder) earliestByLevel(j *annealJob, k int16, tc typeCapacity, from, rounds int64) (start, us int64) {
 	start = never
 	for _, lt := range j.levels.times[k] {
-		if start != never && from+rounds*lt.us >= start+rounds*us {
+		if start != never && from+j.setup(k)+rounds*lt.us >= start+rounds*us {
 			continue
 		}
-		s := sf.nodes.earliestWithin(j, k, lt.level, tc, from, rounds*lt.us, 0)
+		s := j.afterSetup(k, sf.nodes.earliestWithin(j, k, lt.level, tc, from, rounds*lt.us+j.setup(k), 0))
 		if s == never {
 			continue
 		}
@@ -191,13 +191,17 @@ type levelSlot struct {
 	us   int64 // the time of a round at this place
 }
 
-// placeRoundByRoundByLevel is placeRoundByRound for a job to which levels matter: each round goes to
-// the type and the domain in which it ends first.
+// placeRoundByRoundByLevel is placeRoundByRound for a job to which levels matter, or which needs
+// setups: each round goes to the type and the domain in which it ends first.
 func (sf *slotFinder) placeRoundByRoundByLevel(j *annealJob, ready int64, types []int16,
 	capacities []typeCapacity) (end int64, ok bool) {
 	n := 0
 	for _, k := range types {
-		for _, lt := range j.levels.times[k] {
+		times := []levelTime{{0, j.dur[k]}}
+		if j.levels != nil {
+			times = j.levels.times[k]
+		}
+		for _, lt := range times {
 			if n == len(sf.levelSlots) {
 				sf.levelSlots = append(sf.levelSlots, levelSlot{})
 			}
@@ -208,13 +212,14 @@ func (sf *slotFinder) placeRoundByRoundByLevel(j *annealJob, ready int64, types 
 	}
 	slots := sf.levelSlots[:n]
 	t, round := ready, int64(0)
+	var last *levelSlot // that of the rounds before
 	for round < j.rounds {
 		var best *levelSlot
 		bestEnd := never
 		for i := range slots {
 			o := &slots[i]
 			if o.start < t {
-				if o.start >= 0 && t+o.us <= o.freeUntil {
+				if o.start >= 0 && t+o.us <= o.freeUntil && (j.setups == nil || o == last) {
 					o.start = t
 				} else {
 					sf.findWithin(o, j, sf.capacityOf(o.typ, capacities), t, j.rounds-round)
@@ -240,6 +245,7 @@ func (sf *slotFinder) placeRoundByRoundByLevel(j *annealJob, ready int64, types 
 		t = best.start + runs*best.us
 		sf.appendOnNodes(best.typ, j, best.chosen, round, runs, best.start, t)
 		round += runs
+		last = best
 	}
 	return t, true
 }
@@ -247,13 +253,20 @@ func (sf *slotFinder) placeRoundByRoundByLevel(j *annealJob, ready int64, types 
 // findWithin searches the earliest slot within one domain of the level of o.
 func (sf *slotFinder) findWithin(o *levelSlot, j *annealJob, tc typeCapacity, t, rounds int64) {
 	ns := sf.nodes
-	o.start = ns.earliestWithin(j, o.typ, o.time.level, tc, t, o.time.us, o.time.us*rounds)
-	if o.start == never {
+	setup := j.setup(o.typ)
+	if j.levels == nil {
+		o.start = ns.earliest(j, o.typ, tc, t, o.time.us+setup, o.time.us*rounds+setup)
+	} else {
+		o.start = ns.earliestWithin(j, o.typ, o.time.level, tc, t, o.time.us+setup, o.time.us*rounds+setup)
+	}
+	if o.start = j.afterSetup(o.typ, o.start); o.start == never {
 		return
 	}
 	o.chosen = append(o.chosen[:0], ns.chosen...)
 	o.freeUntil = sf.chosenUntil(j, o.typ, tc, o.chosen, o.start)
-	o.us = j.levels.roundUs(o.typ, ns.spread(j.levels, o.typ))
+	if o.us = o.time.us; j.levels != nil {
+		o.us = j.levels.roundUs(o.typ, ns.spread(j.levels, o.typ))
+	}
 }
 
 // leastByLevel returns the shortest time of a round of job j on type k on an empty cluster, as if
@@ -278,6 +291,7 @@ func (nb *nodeBoard) earliestMixedByLevel(i int, types []int16, t int64) (start,
 		}
 		return us
 	}
+	setup := nb.jobs[i].longestSetup(types)
 	for _, level := range jl.allLevels(types) {
 		us := longest(types, level)
 		domains, count := nb.layout.domainsOf(level)
@@ -286,10 +300,11 @@ func (nb *nodeBoard) earliestMixedByLevel(i int, types []int16, t int64) (start,
 			if domains != nil {
 				in = func(n int) bool { return domains[n] == int32(d) }
 			}
-			s, u, blocks := nb.earliestMixed(i, types, t, us, in)
+			s, u, blocks := nb.earliestMixed(i, types, t, us+setup, in)
 			if s == never {
 				continue
 			}
+			s += setup
 			// The round may use fewer types, or nodes that are nearer to each other.
 			spread := 0
 			var used []int16

@@ -26,7 +26,7 @@ type Item struct {
 // rounds of a relaxed job are in order, since progress never falls. If relaxed jobs have more tasks than may be placed
 // one by one, the largest jobs are whole items. It takes O(n log n) in items.
 func Order(m *hare.Model, rel *hare.Relaxation, kind string) []Item {
-	if m.Placed || hasAfter(m) {
+	if m.Placed || hasAfter(m) || hasSetups(m) {
 		return order(m, rel, kind, nodeRunJobs(m))
 	}
 	return order(m, rel, kind, bigJobs(m, maxTasksByRound))

@@ -35,7 +35,7 @@ func Check(inst *hare.Instance, opt hare.Options, cfg Config) error {
 // knownRules are the kinds of rules by which plans and bounds go.
 const knownRules = hare.RuleNodes | hare.RuleProgress | hare.RuleRunning | hare.RuleReservations | hare.RuleQuota |
 	hare.RuleAfter | hare.RuleTardiness | hare.RuleMakespan | hare.RuleLevels | hare.RuleShapes |
-	hare.RuleDurations
+	hare.RuleDurations | hare.RuleSwitch
 
 // boundRules are the kinds of rules by which bounds go.
 const boundRules = knownRules | hare.RuleLevels | hare.RuleSwitch | hare.RuleShapes | hare.RuleDurations

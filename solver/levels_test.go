@@ -16,22 +16,10 @@ func TestSolveWithLevelsAgainstBruteForce(t *testing.T) {
 	solveAgainstBruteForce(t, 95, brute.RandomLevels)
 }
 
-// TestSolveWithShapesAgainstBruteForce does so for jobs with shapes. All rounds of a job that may
-// change its shape get one shape, which is not always best.
+// TestSolveWithShapesAgainstBruteForce does so for jobs with shapes and setups. All rounds of a job
+// that may change its shape get one shape, and each block a setup, which is not always best.
 func TestSolveWithShapesAgainstBruteForce(t *testing.T) {
-	solveAgainstBruteForce(t, 90, func(r *rand.Rand) *hare.Instance {
-		inst := brute.RandomWithShapes(r)
-		for i := range inst.Jobs {
-			j := &inst.Jobs[i]
-			for s := range j.ShapeCount() {
-				on := j.Shape(s).On
-				for x := range on {
-					on[x].SwitchUs = 0
-				}
-			}
-		}
-		return inst
-	})
+	solveAgainstBruteForce(t, 70, brute.RandomWithShapes)
 }
 
 // solveAgainstBruteForce solves tiny instances. Solve verifies each schedule and bound; the search

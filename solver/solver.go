@@ -92,7 +92,7 @@ func Solve(ctx context.Context, inst *hare.Instance, opt hare.Options, cfg Confi
 		return nil, err
 	}
 	// Plans of schedules go neither by how far rounds are spread nor by shapes.
-	if cfg.Start != nil && s.model.Levels == nil && inst.FirstRule(^hare.RuleShapes) == "" {
+	if cfg.Start != nil && s.model.Levels == nil && inst.FirstRule(^(hare.RuleShapes|hare.RuleSwitch)) == "" {
 		if _, _, faults := verify.ScheduleValue(inst, cfg.Start); len(faults) == 0 {
 			s.start = greedy.FromSchedule(s.model, cfg.Start)
 		}
