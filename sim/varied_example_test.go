@@ -123,6 +123,6 @@ func ExampleMerge() {
 	fmt.Println(verify.Check(inst, res))
 	// Output:
 	// 3336 events
-	// {a/0 [0] [0] [100000000] [1] [1000] [0]}
+	// {a/0 [0] [0] [100000000] [1] [1000] [0] []}
 	// accepted: value 100000, no bound
 }
