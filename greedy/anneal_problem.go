@@ -127,8 +127,9 @@ func newAnnealProblem(m *hare.Model, rel *hare.Relaxation, start *Plan, nodes *n
 	if nodes != nil {
 		ap.empty, ap.last = nodes.newCapacities(), lastRooms{}
 	}
-	if !ap.makespan {
-		ap.setPrices(rel) // prices of a makespan are of another scale than the search
+	ap.setPrices(rel)
+	if ap.makespan {
+		ap.scalePrices()
 	}
 	if hasAfter(m) {
 		ap.dependencies = dependenciesOf(m)
@@ -316,6 +317,36 @@ func (ap *annealProblem) setPrices(rel *hare.Relaxation) {
 			sum[g+1] = sum[g] + price[g]*float64(ap.gridUs[g+1]-ap.gridUs[g])
 		}
 		ap.price, ap.sum = append(ap.price, price), append(ap.sum, sum)
+	}
+}
+
+// scalePrices makes all GPUs together cost one second of makespan a second on average.
+func (ap *annealProblem) scalePrices() {
+	if ap.price == nil {
+		return
+	}
+	end, all := ap.gridUs[len(ap.gridUs)-1], 0.0
+	for k := range ap.price {
+		all += ap.sum[k][len(ap.gridUs)-1] * float64(hare.MostRoom(ap.m.Capacity(k)))
+	}
+	if all <= 0 {
+		return
+	}
+	scale := 1e-6 * float64(end) / all
+	for k := range ap.price {
+		for g := range ap.price[k] {
+			ap.price[k][g] *= scale
+		}
+		for g := range ap.sum[k] {
+			ap.sum[k][g] *= scale
+		}
+	}
+	// Time after the bound costs more, so that jobs end before where they can.
+	ap.gridUs = append(slices.Clone(ap.gridUs), 8*end)
+	for k, row := range ap.price {
+		mean := ap.sum[k][len(row)] / float64(end)
+		ap.price[k] = append(row, 10*mean)
+		ap.sum[k] = append(ap.sum[k], ap.sum[k][len(row)]+10*mean*7*float64(end))
 	}
 }
 
