@@ -116,9 +116,9 @@ func TestBadRequests(t *testing.T) {
 		"huge number":    {"POST", "/v1/solves", in(`,"options":{"time_limit_s":1e309}`), nil, 422, "too_large"},
 		"1e309 in job": {"POST", "/v1/solves", `{"instance":{"hare":"instance/v1","cluster":{"nodes":[{"name":"a",` +
 			`"gpus":{"V100":1}}]},"jobs":[{"id":"x","on":{"V100":{"compute_s":1e309}}}]}}`, nil, 422, "too_large"},
-		"reserved": {"POST", "/v1/solves", `{"instance":{"hare":"instance/v1","cluster":{"nodes":[{"name":"a",` +
+		"durations": {"POST", "/v1/solves", `{"instance":{"hare":"instance/v1","cluster":{"nodes":[{"name":"a",` +
 			`"gpus":{"V100":1}}]},"jobs":[{"id":"x","durations":3,"on":{"V100":{"compute_s":1}}}]}}`, nil, 422,
-			"not_supported"},
+			"wrong_type"},
 		"time limit":       {"POST", "/v1/solves", in(`,"options":{"time_limit_s":86401}`), nil, 422, "out_of_range"},
 		"gap":              {"POST", "/v1/solves", in(`,"options":{"gap":-0.1}`), nil, 422, "out_of_range"},
 		"unknown method":   {"POST", "/v1/solves", in(`,"options":{"bound":"magic"}`), nil, 422, "invalid_option"},
