@@ -25,6 +25,10 @@ export GOFLAGS := $(strip $(GOFLAGS) -trimpath)
 # time without tables for debuggers.
 quick_build := -vet=off -ldflags=-w
 
+# Many tests wait: for deadlines, for disks, for processes that they kill. With two packages
+# for each core, the cores are busy meanwhile.
+packages_at_once := -p $(shell echo $$((2 * $$(nproc))))
+
 # Tests have small heaps, so that the collector would run all the time: a fifth of the CPU
 # time of the tests that store and restore policies. Tests that measure memory collect
 # garbage themselves.
@@ -121,11 +125,12 @@ check: highs ## gofmt, go vet, staticcheck, build without cgo
 
 .PHONY: test-go
 test-go: highs ## go test ./...
-	CGO_ENABLED=1 $(highs_for_tests) $(GO) test $(quick_build) -timeout 10m ./...
+	CGO_ENABLED=1 $(highs_for_tests) $(GO) test $(quick_build) $(packages_at_once) -timeout 10m ./...
 
 .PHONY: test-race
 test-race: highs ## the packages with goroutines, under the race detector
-	CGO_ENABLED=1 $(highs_for_tests) $(GO) test $(quick_build) $(quick_race) -short -timeout 10m $(addprefix ./,$(racy))
+	CGO_ENABLED=1 $(highs_for_tests) $(GO) test $(quick_build) $(quick_race) $(packages_at_once) -short -timeout 10m \
+		$(addprefix ./,$(racy))
 
 # INSTANCES=1000000 takes hours; see docs/benchmarks.md.
 INSTANCES ?= 100000
