@@ -81,28 +81,31 @@ func TestSimulationEndsWithItsReader(t *testing.T) {
 // TestSimulationIsDrained checks that the end of a server cuts off a simulation,
 // which then has no result.
 func TestSimulationIsDrained(t *testing.T) {
-	svc := service.New(service.Config{Running: 1})
-	req := simulationOf(t, smallSimulation)
-	began, failed := make(chan struct{}), make(chan error, 1)
-	go func() {
-		first := true
-		_, err := svc.Simulate(t.Context(), req, 0, func(int, *study.Run) error {
-			if first {
-				close(began)
-				first = false
-			}
-			<-svc.Ended()
-			return nil
-		}, nil)
-		failed <- err
-	}()
-	<-began
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel() // there is no grace period
-	svc.Drain(ctx)
-	if err := <-failed; !errors.Is(err, admission.ErrDraining) {
-		t.Error(err)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		svc := service.New(service.Config{Running: 1})
+		req := simulationOf(t, smallSimulation)
+		began, failed := make(chan struct{}), make(chan error, 1)
+		go func() {
+			first := true
+			_, err := svc.Simulate(t.Context(), req, 0, func(int, *study.Run) error {
+				if first {
+					close(began)
+					first = false
+				}
+				<-svc.Ended()
+				synctest.Wait() // until the end has reached the simulation's context
+				return nil
+			}, nil)
+			failed <- err
+		}()
+		<-began
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel() // there is no grace period
+		svc.Drain(ctx)
+		if err := <-failed; !errors.Is(err, admission.ErrDraining) {
+			t.Error(err)
+		}
+	})
 }
 
 // FuzzSimulations checks that a simulation answers or refuses every request without
