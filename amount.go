@@ -142,3 +142,13 @@ func (a Amount) Bound6() string {
 
 // MarshalJSON writes the exact decimal as a JSON number.
 func (a Amount) MarshalJSON() ([]byte, error) { return []byte(a.String()), nil }
+
+// UnmarshalJSON reads the exact decimal. null leaves the amount as it is.
+func (a *Amount) UnmarshalJSON(text []byte) error {
+	if string(text) == "null" {
+		return nil
+	}
+	read, err := ParseAmount(string(text))
+	*a = read
+	return err
+}

@@ -28,7 +28,7 @@ func replanFaults(req *hare.ReplanRequest) (faults hare.InvalidErrors) {
 // what remains of that result.
 func (s *server) solveOrReplan(r *http.Request, req *wire.Request) (*hare.Result, error) {
 	if req.Replan.Previous == nil {
-		return s.svc.Solve(r.Context(), req.Instance, req.Options)
+		return s.svc.Solve(r.Context(), req.Instance, solveOptions(&req.Options))
 	}
-	return s.svc.Replan(r.Context(), req.Instance, req.Replan, req.Options)
+	return s.svc.Replan(r.Context(), req.Instance, req.Replan, solveOptions(&req.Options))
 }

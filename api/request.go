@@ -77,10 +77,13 @@ func (s *server) readTee(w http.ResponseWriter, r *http.Request, takes string,
 	if len(faults) > 0 {
 		return nil, faults
 	}
-	if !req.HasGap {
-		req.Options.Gap = service.DefaultGap
-	}
 	return req, nil
+}
+
+// solveOptions returns the options of a solve, with those of the server where the request gives
+// none.
+func solveOptions(given *wire.Options) hare.Options {
+	return given.Over(hare.Options{Seed: 1, Gap: service.DefaultGap})
 }
 
 func missing(field string) *hare.InvalidError {

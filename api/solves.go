@@ -215,7 +215,7 @@ func (s *server) submit(w http.ResponseWriter, r *http.Request, in solves.Input)
 	}
 	// The time that a slow network took does not count as time of the solve.
 	in.Began = began.Add(body.waited)
-	in.Instance, in.Options = req.Instance, req.Options
+	in.Instance, in.Options = req.Instance, solveOptions(&req.Options)
 	// Requests that the solver would refuse are refused before the solve is stored.
 	if req.Replan.Previous != nil {
 		in.Replan = &req.Replan

@@ -13,9 +13,9 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/explain"
-	"github.com/hare-sched/hare/service"
 	"github.com/hare-sched/hare/solves"
 	"github.com/hare-sched/hare/whatif"
+	"github.com/hare-sched/hare/whatif/scenario"
 	"github.com/hare-sched/hare/wire"
 )
 
@@ -121,7 +121,7 @@ func (s *server) whatIf(w http.ResponseWriter, r *http.Request) error {
 }
 
 // readWhatIf decodes the document of the request.
-func (s *server) readWhatIf(w http.ResponseWriter, r *http.Request) (*whatif.Request, error) {
+func (s *server) readWhatIf(w http.ResponseWriter, r *http.Request) (*scenario.Request, error) {
 	control := http.NewResponseController(w)
 	_ = control.SetReadDeadline(time.Now().Add(s.cfg.BodyTime))
 	body, err := s.body(w, r)
@@ -129,8 +129,7 @@ func (s *server) readWhatIf(w http.ResponseWriter, r *http.Request) (*whatif.Req
 		return nil, err
 	}
 	defer func() { _ = body.Close() }()
-	req, err := whatif.Decode(body, wire.Limits{MaxBytes: s.bodyLimit(r.Context())},
-		hare.Options{Seed: 1, Gap: service.DefaultGap})
+	req, err := scenario.Decode(body, wire.Limits{MaxBytes: s.bodyLimit(r.Context())})
 	if err != nil {
 		return nil, err
 	}

@@ -1,7 +1,6 @@
 package client
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -24,11 +23,7 @@ type Bound struct {
 // Bound computes a lower bound; method "" means price. The call is retried when the
 // network fails.
 func (c *Client) Bound(ctx context.Context, inst *hare.Instance, method string) (*Bound, error) {
-	parts := map[string]any{}
-	if method != "" {
-		parts["method"] = method
-	}
-	text, err := body(inst, parts)
+	text, err := encoded(&wire.Request{Instance: inst, Method: method})
 	if err != nil {
 		return nil, err
 	}
@@ -80,24 +75,11 @@ func (c *Client) Verify(ctx context.Context, inst *hare.Instance, res *hare.Resu
 func (c *Client) VerifyReplan(
 	ctx context.Context, inst *hare.Instance, res, previous *hare.Result, before *hare.Instance,
 ) (*Report, error) {
-	result, err := resultJSON(res)
-	if err != nil {
-		return nil, err
+	if res == nil {
+		return nil, errors.New("client: Result is nil")
 	}
-	fields := map[string]any{"result": result}
-	if previous != nil {
-		if fields["previous"], err = resultJSON(previous); err != nil {
-			return nil, err
-		}
-	}
-	if before != nil {
-		var b bytes.Buffer
-		if err := wire.EncodeInstance(&b, before); err != nil {
-			return nil, err
-		}
-		fields["previous_instance"] = json.RawMessage(b.Bytes())
-	}
-	text, err := body(inst, fields)
+	text, err := encoded(&wire.Request{Instance: inst, Result: res,
+		Replan: hare.ReplanRequest{Previous: previous, Before: before}})
 	if err != nil {
 		return nil, err
 	}
@@ -116,14 +98,4 @@ func (c *Client) Version(ctx context.Context) (Version, error) {
 	err := c.do(ctx, call{method: http.MethodGet, path: "/v1/version", repeatable: true,
 		take: func(resp *http.Response) error { return decodeJSON(resp, &v) }})
 	return v, err
-}
-
-// resultJSON returns a result in JSON, as a part of a document.
-func resultJSON(res *hare.Result) (json.RawMessage, error) {
-	if res == nil {
-		return nil, errors.New("client: Result is nil")
-	}
-	var b bytes.Buffer
-	err := wire.EncodeResult(&b, res)
-	return b.Bytes(), err
 }

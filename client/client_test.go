@@ -35,7 +35,7 @@ func instance(t *testing.T) *hare.Instance {
 	return inst
 }
 
-var quick = client.Options{Bound: "machine", Order: "wspt", Assign: "earliest_finish"}
+var quick = wire.Options{Bound: "machine", Order: "wspt", Assign: "earliest_finish"}
 
 func TestSolveVerifyBound(t *testing.T) {
 	k := newKeeper(t)
@@ -76,7 +76,7 @@ func TestProblems(t *testing.T) {
 	k := newKeeper(t)
 	c := k.serve(t, nil)
 	seven := 7.0
-	_, err := c.Solve(t.Context(), client.Request{Instance: instance(t), Options: client.Options{Gap: &seven}})
+	_, err := c.Solve(t.Context(), client.Request{Instance: instance(t), Options: wire.Options{Gap: &seven}})
 	var p *client.Problem
 	if !errors.As(err, &p) || p.Status != http.StatusUnprocessableEntity || p.Code != "out_of_range" ||
 		p.RequestID == "" || len(p.Faults) != 1 || p.Faults[0].Pointer != "/options/gap" {

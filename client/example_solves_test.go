@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/hare-sched/hare/client"
+	"github.com/hare-sched/hare/whatif/scenario"
 	"github.com/hare-sched/hare/wire"
 )
 
@@ -27,7 +28,7 @@ func Example() {
 	defer c.Close()
 
 	// Submit a solve, follow its events, and resume after the last event but one.
-	solve, err := c.Submit(ctx, client.Request{Instance: inst, Options: client.Options{Bound: "critical_path"}})
+	solve, err := c.Submit(ctx, client.Request{Instance: inst, Options: wire.Options{Bound: "critical_path"}})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -48,16 +49,17 @@ func Example() {
 	}
 
 	// Compare scenarios, and ask for the earliest possible end of a job.
-	for o, err := range c.WhatIf(ctx, client.WhatIf{SolveID: solve.ID, Ordered: true, Scenarios: []client.Scenario{
-		{ID: "two V100 more", AddGPUs: []client.AddGPUs{{Type: "V100", Count: 2}}},
-		{ID: "b leaves", Drain: []client.Drain{{Node: "b"}}},
-	}}) {
+	for o, err := range c.WhatIf(ctx, &scenario.Request{Base: scenario.Base{SolveID: solve.ID}, Ordered: true,
+		Scenarios: []scenario.Scenario{
+			{ID: "two V100 more", AddGPUs: []scenario.AddedGPUs{{Type: "V100", Count: 2}}},
+			{ID: "b leaves", Drain: []scenario.DrainedNode{{Node: "b"}}},
+		}}) {
 		if err != nil {
 			fmt.Println(err)
 			return
 		}
-		if o.Line == "scenario" {
-			fmt.Println(o.ID, "value", *o.Value, "optimum changes by", *o.OptimumChange[0], *o.OptimumChange[1])
+		if o.Line == scenario.LineScenario {
+			fmt.Println(o.ID, "value", o.Value, "optimum changes by", o.OptimumChange[0], o.OptimumChange[1])
 		}
 	}
 	bert, err := c.Explain(ctx, solve.ID, "bert", nil)

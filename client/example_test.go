@@ -52,7 +52,7 @@ func ExampleClient_Solve() {
 		return
 	}
 	res, err := c.Solve(context.Background(), client.Request{Instance: inst,
-		Options: client.Options{Bound: "critical_path"}})
+		Options: wire.Options{Bound: "critical_path"}})
 	if err != nil {
 		fmt.Println(err)
 		return

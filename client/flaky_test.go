@@ -9,7 +9,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/client"
+	"github.com/hare-sched/hare/whatif/scenario"
 )
 
 // TestSolveSurvivesTheNetwork checks that the instance is solved once, whatever the
@@ -229,11 +231,10 @@ func TestWhatIf(t *testing.T) {
 	k := newKeeper(t)
 	k.fail["POST /v1/what-if"] = []fail{{503, 0, "busy"}}
 	c := k.serve(t, nil)
-	below := 1.5
-	ask := client.WhatIf{SolveID: "s1", Scenarios: []client.Scenario{
-		{ID: "more", AddGPUs: []client.AddGPUs{{Type: "V100", Count: 2}}},
-		{ID: "bad", Drain: []client.Drain{{Node: "x", AtS: 3}}},
-	}, PruneBelow: &below}
+	ask := &scenario.Request{Base: scenario.Base{SolveID: "s1"}, Scenarios: []scenario.Scenario{
+		{ID: "more", AddGPUs: []scenario.AddedGPUs{{Type: "V100", Count: 2}}},
+		{ID: "bad", Drain: []scenario.DrainedNode{{Node: "x", AtUs: 3e6}}},
+	}, PruneBelow: new(hare.Product(1e6, 1.5e6))}
 	var got []client.Outcome
 	for o, err := range c.WhatIf(t.Context(), ask) {
 		if err != nil {
@@ -241,12 +242,12 @@ func TestWhatIf(t *testing.T) {
 		}
 		got = append(got, o)
 	}
-	if len(got) != 4 || *got[1].ValueChange != -9.5 || *got[1].OptimumChange[0] != -10 || got[2].Error == nil ||
-		got[2].Error.Faults[0].Pointer != "/scenarios/1/drain/node" || got[3].Value != nil {
+	if len(got) != 4 || got[1].ValueChange.String() != "-9.5" || got[1].OptimumChange[0].String() != "-10" ||
+		got[2].Error == nil || got[2].Error.Faults[0].Pointer != "/scenarios/1/drain/node" || got[3].Value != nil {
 		t.Errorf("%+v", got)
 	}
-	if want := `{"base":{"solve_id":"s1"},"prune":{"below_s":1.5},"scenarios":[{"id":"more","add_gpus":[{"type":"V100",` +
-		`"count":2}]},{"id":"bad","drain":[{"node":"x","at_s":3}]}]}`; k.asked != want {
+	if want := `{"base":{"solve_id":"s1"},"scenarios":[{"id":"more","add_gpus":[{"type":"V100","count":2}]},` +
+		`{"id":"bad","drain":[{"node":"x","at_s":3}]}],"prune":{"below_s":1.5}}` + "\n"; k.asked != want {
 		t.Error(k.asked)
 	}
 	for range c.WhatIf(t.Context(), ask) {
@@ -264,7 +265,7 @@ func TestWhatIf(t *testing.T) {
 	if n == 0 || n == 4 || last == nil || k.count("POST /v1/what-if") != sent+1 {
 		t.Errorf("%d outcomes, then %v", n, last)
 	}
-	ask.SolveID = ""
+	ask.Base.SolveID = ""
 	for _, err := range c.WhatIf(t.Context(), ask) {
 		if err == nil {
 			t.Error("there is no base")

@@ -21,6 +21,8 @@ import (
 	"github.com/hare-sched/hare/solver"
 	"github.com/hare-sched/hare/solves"
 	"github.com/hare-sched/hare/store"
+	"github.com/hare-sched/hare/whatif/scenario"
+	"github.com/hare-sched/hare/wire"
 )
 
 // live starts a server with stored solves, and with API keys if dir is not "".
@@ -71,7 +73,7 @@ func TestStoredSolve(t *testing.T) {
 	c := connect(t, client.Config{URL: live(t, "")})
 	ctx, inst := t.Context(), instance(t)
 	var seen []client.Event
-	req := client.Request{Instance: inst, Options: client.Options{WorkLimit: 500}, Key: "k",
+	req := client.Request{Instance: inst, Options: wire.Options{WorkLimit: 500}, Key: "k",
 		Progress: func(e client.Event) { seen = append(seen, e) }}
 	res, err := c.Solve(ctx, req)
 	if err != nil {
@@ -135,7 +137,7 @@ func TestStoredSolve(t *testing.T) {
 func TestExplainAndPrices(t *testing.T) {
 	c := connect(t, client.Config{URL: live(t, "")})
 	ctx, inst := t.Context(), instance(t)
-	s, err := c.Submit(ctx, client.Request{Instance: inst, Options: client.Options{WorkLimit: 500}})
+	s, err := c.Submit(ctx, client.Request{Instance: inst, Options: wire.Options{WorkLimit: 500}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -177,13 +179,14 @@ func TestExplainAndPrices(t *testing.T) {
 		t.Errorf("%v %+v", err, p)
 	}
 	lines := 0
-	for o, err := range c.WhatIf(ctx, client.WhatIf{SolveID: s.ID, Options: client.Options{WorkLimit: 500},
-		Scenarios: []client.Scenario{{ID: "more", AddGPUs: []client.AddGPUs{{Type: "V100", Count: 2}}}}}) {
+	for o, err := range c.WhatIf(ctx, &scenario.Request{Base: scenario.Base{SolveID: s.ID},
+		Options:   wire.Options{WorkLimit: 500},
+		Scenarios: []scenario.Scenario{{ID: "more", AddGPUs: []scenario.AddedGPUs{{Type: "V100", Count: 2}}}}}) {
 		if err != nil {
 			t.Fatal(err)
 		}
 		if lines++; o.Line == "scenario" && (o.Status != "succeeded" || len(o.OptimumChange) != 2 ||
-			*o.OptimumChange[0] > *o.OptimumChange[1]) {
+			o.OptimumChange[0].Cmp(*o.OptimumChange[1]) > 0) {
 			t.Errorf("%s", o.Data)
 		}
 	}
@@ -196,7 +199,7 @@ func TestCancelKeepsTheBestPair(t *testing.T) {
 	c := connect(t, client.Config{URL: live(t, "")})
 	ctx, none := t.Context(), 0.0
 	inst := instance(t)
-	s, err := c.Submit(ctx, client.Request{Instance: inst, Options: client.Options{TimeLimit: time.Minute, Gap: &none}})
+	s, err := c.Submit(ctx, client.Request{Instance: inst, Options: wire.Options{TimeLimit: time.Minute, Gap: &none}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -222,12 +225,12 @@ func TestCancelKeepsTheBestPair(t *testing.T) {
 func TestReplan(t *testing.T) {
 	c := connect(t, client.Config{URL: live(t, "")})
 	inst := instance(t)
-	first, err := c.Solve(t.Context(), client.Request{Instance: inst, Options: client.Options{WorkLimit: 500}})
+	first, err := c.Solve(t.Context(), client.Request{Instance: inst, Options: wire.Options{WorkLimit: 500}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	res, err := c.Solve(t.Context(), client.Request{Instance: inst, Previous: first, At: 5 * time.Second,
-		Options: client.Options{WorkLimit: 500}})
+		Options: wire.Options{WorkLimit: 500}})
 	if err != nil || res.Replan == nil || res.Replan.Rest == nil {
 		t.Errorf("%v %+v", err, res)
 	}

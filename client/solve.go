@@ -8,10 +8,8 @@ import (
 	"fmt"
 	"io"
 	"iter"
-	"maps"
 	"net/http"
 	"net/url"
-	"slices"
 	"strconv"
 	"time"
 
@@ -19,53 +17,10 @@ import (
 	"github.com/hare-sched/hare/wire"
 )
 
-// Options are the options of a solve. The server chooses options that are zero or
-// nil.
-type Options struct {
-	TimeLimit time.Duration // covers waiting in the queue; 0: a work limit decides
-	WorkLimit int64         // oracle calls and moves; 0: computed from the size
-	Gap       *float64      // stop at this gap, a fraction of at most six decimals; nil: 0.01
-	Seed      *int64        // nil: 1
-	Bound     string        // price, critical_path, machine, queyranne or paper
-	Order     string
-	Assign    string // insertion, earliest_finish or earliest_available
-	Detail    string // lanes, jobs, none or tasks
-	Objective string // weighted_jct, jct_and_tardiness or makespan; empty: that of the instance
-	// Degrade allows a busy server to answer with a greedy schedule and a coarse bound
-	// instead of refusing the solve.
-	Degrade bool
-}
-
-func (o Options) json() map[string]any {
-	m := map[string]any{}
-	if o.TimeLimit > 0 {
-		m["time_limit_s"] = json.Number(hare.FormatMicros(o.TimeLimit.Microseconds()))
-	}
-	if o.WorkLimit > 0 {
-		m["work_limit"] = o.WorkLimit
-	}
-	if o.Gap != nil {
-		m["gap"] = json.Number(strconv.FormatFloat(*o.Gap, 'f', -1, 64))
-	}
-	if o.Seed != nil {
-		m["seed"] = *o.Seed
-	}
-	if o.Degrade {
-		m["degrade"] = true
-	}
-	for name, value := range map[string]string{"bound": o.Bound, "order": o.Order, "assign": o.Assign,
-		"detail": o.Detail, "objective": o.Objective} {
-		if value != "" {
-			m[name] = value
-		}
-	}
-	return m
-}
-
 // Request says what to solve, and how.
 type Request struct {
 	Instance *hare.Instance
-	Options  Options
+	Options  wire.Options
 	// Key is the Idempotency-Key of this solve: a call with the same key and content
 	// gets the same solve instead of a second one, also days later from another
 	// process. Empty means a random key.
@@ -83,51 +38,26 @@ type Request struct {
 	Progress func(Event)
 }
 
-// parts returns the members of the request's document beside the instance.
-func (r *Request) parts() (map[string]any, error) {
-	m := map[string]any{"options": r.Options.json()}
+// document returns the request as it is sent.
+func (r *Request) document() (*wire.Request, error) {
+	doc := &wire.Request{Instance: r.Instance, Options: r.Options}
 	if r.Previous == nil {
-		return m, nil
+		return doc, nil
 	}
-	text, err := resultJSON(r.Previous)
+	stability, err := hare.ParseMicros(strconv.FormatFloat(r.Stability, 'f', -1, 64))
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("client: Stability: %w", err)
 	}
-	m["previous"], m["at_s"] = text, json.Number(hare.FormatMicros(r.At.Microseconds()))
-	if r.PreviousInstance != nil {
-		var b bytes.Buffer
-		if err := wire.EncodeInstance(&b, r.PreviousInstance); err != nil {
-			return nil, err
-		}
-		m["previous_instance"] = json.RawMessage(b.Bytes())
-	}
-	if r.Stability != 0 {
-		m["stability"] = json.Number(strconv.FormatFloat(r.Stability, 'f', -1, 64))
-	}
-	return m, nil
+	doc.Replan = hare.ReplanRequest{Previous: r.Previous, Before: r.PreviousInstance, AtUs: r.At.Microseconds(),
+		HasAt: true, StabilityMicro: stability}
+	return doc, nil
 }
 
-// body returns the document of an instance and the other parts, in the order of
-// their names.
-func body(inst *hare.Instance, parts map[string]any) ([]byte, error) {
-	if inst == nil {
-		return nil, errors.New("client: Instance is nil")
-	}
+// encoded returns the text of a request.
+func encoded(doc *wire.Request) ([]byte, error) {
 	var b bytes.Buffer
-	b.WriteString(`{"instance":`)
-	if err := wire.EncodeInstance(&b, inst); err != nil {
-		return nil, err
-	}
-	b.Truncate(len(bytes.TrimRight(b.Bytes(), "\n")))
-	for _, name := range slices.Sorted(maps.Keys(parts)) {
-		text, err := json.Marshal(parts[name])
-		if err != nil {
-			return nil, err
-		}
-		fmt.Fprintf(&b, `,"%s":%s`, name, text)
-	}
-	b.WriteByte('}')
-	return b.Bytes(), nil
+	err := wire.EncodeRequest(&b, doc)
+	return b.Bytes(), err
 }
 
 // Solve solves an instance and returns the result; infeasible is a result too. The
@@ -188,11 +118,11 @@ func (c *Client) Submit(ctx context.Context, req Request) (*Solve, error) {
 
 // post sends a solve. A nil result means that the solve has not ended.
 func (c *Client) post(ctx context.Context, req Request, prefer string) (res *hare.Result, s *Solve, err error) {
-	parts, err := req.parts()
+	doc, err := req.document()
 	if err != nil {
 		return nil, nil, err
 	}
-	text, err := body(req.Instance, parts)
+	text, err := encoded(doc)
 	if err != nil {
 		return nil, nil, err
 	}

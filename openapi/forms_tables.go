@@ -26,7 +26,7 @@ type (
 	Answer         struct{} //	@name	Answer
 	EventError     struct{} //	@name	EventError
 
-	// WhatIfRequest is whatif.Form.
+	// WhatIfRequest is scenario.Form.
 	WhatIfRequest struct{} //	@name	WhatIfRequest
 
 	// SimulationRequest is simulation.Form.

@@ -15,6 +15,8 @@ import (
 	"github.com/hare-sched/hare/solver"
 	"github.com/hare-sched/hare/verify"
 	"github.com/hare-sched/hare/whatif"
+	"github.com/hare-sched/hare/whatif/scenario"
+	"github.com/hare-sched/hare/wire"
 )
 
 // TestWhatIfCountsInQuota checks that a what-if never runs more solves at the same
@@ -28,10 +30,11 @@ func TestWhatIfCountsInQuota(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		req := &whatif.Request{Options: hare.Options{Seed: 1}}
+		req := &scenario.Request{}
 		req.Base.Instance = haretest.Gangs(6, 1)
 		for i := range 12 {
-			req.Scenarios = append(req.Scenarios, whatif.Scenario{ID: fmt.Sprint(i), Options: hare.Options{Seed: int64(i)}})
+			req.Scenarios = append(req.Scenarios, scenario.Scenario{ID: fmt.Sprint(i),
+				Options: wire.Options{Seed: new(int64(i))}})
 		}
 		if err := svc.CheckWhatIf(t.Context(), req); err != nil {
 			t.Fatal(err)

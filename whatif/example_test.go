@@ -5,9 +5,8 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/hare-sched/hare"
-	"github.com/hare-sched/hare/solver"
 	"github.com/hare-sched/hare/whatif"
+	"github.com/hare-sched/hare/whatif/scenario"
 	"github.com/hare-sched/hare/wire"
 )
 
@@ -23,8 +22,7 @@ func ExampleRun() {
 	   {"id": "y in a hurry", "scale_weights": {"y": 9}},
 	   {"id": "no such node", "drain": {"node": "m", "at_s": 60}}],
 	 "options": {"gap": 0}, "ordered": true}`
-	req, err := whatif.Decode(strings.NewReader(document), wire.Limits{},
-		hare.Options{Seed: 1, Gap: solver.DefaultGap})
+	req, err := scenario.Decode(strings.NewReader(document), wire.Limits{})
 	if err != nil {
 		fmt.Println(err)
 		return

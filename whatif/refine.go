@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/whatif/scenario"
 )
 
 // relation says how the constraints of a scenario compare with those of the base.
@@ -83,28 +84,13 @@ func (rel relation) differenceOfOptima(low, high, baseLow, baseHigh *hare.Amount
 	return ends
 }
 
-// Refined is what all answers of a batch together prove about one scenario beyond
-// the scenario's own line: where one scenario is a relaxation of another, the
-// bound of the first holds for the second, and the plan of the second is feasible
-// for the first.
-type Refined struct {
-	// Index is the index of the scenario in the request.
-	Index int    `json:"index"`
-	ID    string `json:"id,omitempty"`
-	// Bound is the best lower bound on the scenario's optimum.
-	Bound *hare.Amount `json:"bound,omitempty"`
-	// OptimumChange is the interval in which the scenario's optimum less the base's optimum must lie. An end that is
-	// not known is null.
-	OptimumChange []*hare.Amount `json:"optimum_change"`
-} //	@name	RefinedLine
-
 // maxComparisons limits the cost of comparing all pairs of scenarios, in jobs and
 // nodes. In larger batches each scenario is compared with the base alone.
 const maxComparisons = 50_000_000
 
 // refine propagates bounds and plans between all scenarios, once all are answered.
 // O(scenarios² · (jobs + nodes)).
-func (w *whatIf) refine(ctx context.Context) (out []Refined) {
+func (w *whatIf) refine(ctx context.Context) (out []scenario.Refined) {
 	n := len(w.final)
 	size := len(w.base.Jobs) + len(w.base.Cluster.Nodes) + 1
 	if (n+1)*(n+1) > maxComparisons/size {
@@ -169,14 +155,14 @@ func (w *whatIf) refine(ctx context.Context) (out []Refined) {
 		ends := w.known[i].base.differenceOfOptima(low[i], high[i], low[n], high[n])
 		ends[0], ends[1] = greater(l.OptimumChange[0], ends[0]), lesser(l.OptimumChange[1], ends[1])
 		if ends[0] != l.OptimumChange[0] || ends[1] != l.OptimumChange[1] {
-			out = append(out, Refined{i, l.ID, low[i], ends})
+			out = append(out, scenario.Refined{Index: i, ID: l.ID, Bound: low[i], OptimumChange: ends})
 		}
 	}
 	return out
 }
 
 // unusedGPUs says which added GPUs no job of the scenario can use, and why.
-func unusedGPUs(sc *Scenario, inst *hare.Instance) (notes []string) {
+func unusedGPUs(sc *scenario.Scenario, inst *hare.Instance) (notes []string) {
 	counts := map[string]int64{}
 	for i := range inst.Cluster.Nodes {
 		for _, g := range inst.Cluster.Nodes[i].GPUs {

@@ -10,6 +10,7 @@ import (
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/bench/brute"
 	"github.com/hare-sched/hare/whatif"
+	"github.com/hare-sched/hare/whatif/scenario"
 	"github.com/hare-sched/hare/wire"
 )
 
@@ -18,11 +19,12 @@ func batch(t *testing.T, inst *hare.Instance,
 	scenarios string) (base *whatif.Line, lines []*whatif.Line, summary *whatif.Line) {
 	t.Helper()
 	doc := fmt.Sprintf(`{"base": {"solve_id": "x"}, "scenarios": %s}`, scenarios)
-	req, err := whatif.Decode(strings.NewReader(doc), wire.Limits{}, hare.Options{WorkLimit: 200, Seed: 1})
+	req, err := scenario.Decode(strings.NewReader(doc), wire.Limits{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	req.Base = whatif.Base{Instance: inst}
+	req.Base = scenario.Base{Instance: inst}
+	req.Options = wire.Options{WorkLimit: 200, Gap: new(0.0)}
 	req.Ordered = true
 	if err := whatif.Check(req, nil); err != nil {
 		t.Fatal(err)

@@ -11,11 +11,12 @@ import (
 	"github.com/hare-sched/hare/bench/brute"
 	"github.com/hare-sched/hare/relax"
 	"github.com/hare-sched/hare/verify"
+	"github.com/hare-sched/hare/whatif/scenario"
 )
 
 // randomRules returns a scenario that changes quotas, dependencies, times, weights or jobs.
-func randomRules(r *rand.Rand, inst *hare.Instance) *Scenario {
-	s := &Scenario{}
+func randomRules(r *rand.Rand, inst *hare.Instance) *scenario.Scenario {
+	s := &scenario.Scenario{}
 	for range 1 + r.IntN(2) {
 		j := &inst.Jobs[r.IntN(len(inst.Jobs))]
 		switch r.IntN(6) {
@@ -25,16 +26,16 @@ func randomRules(r *rand.Rand, inst *hare.Instance) *Scenario {
 				q = inst.Quota[0]
 				q.GPUs = max(1, q.GPUs+int64(r.IntN(4)-1))
 			}
-			s.SetQuota = append(s.SetQuota, ChangedQuota{Quota: q})
+			s.SetQuota = append(s.SetQuota, q)
 		case 2:
-			s.DropAfter = append(s.DropAfter, DroppedAfter{Job: j.ID})
+			s.DropAfter = append(s.DropAfter, scenario.DroppedAfter{Job: j.ID})
 		case 3:
-			s.Durations = append(s.Durations, DurationScale{ID: j.ID, FactorMicro: int64(1+r.IntN(4)) * 500_000})
+			s.ScaleDurations = append(s.ScaleDurations, scenario.Factor{Job: j.ID, Micro: int64(1+r.IntN(4)) * 500_000})
 		case 4:
-			s.Durations = append(s.Durations, DurationScale{FactorMicro: 500_000})
+			s.ScaleDurations = append(s.ScaleDurations, scenario.Factor{Micro: 500_000})
 		case 5:
-			s.RemoveJobs = []JobRef{{ID: j.ID}}
-			s.Durations, s.DropAfter = nil, nil
+			s.RemoveJobs = []string{j.ID}
+			s.ScaleDurations, s.DropAfter = nil, nil
 		}
 	}
 	return s

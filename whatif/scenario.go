@@ -14,12 +14,13 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/verify"
+	"github.com/hare-sched/hare/whatif/scenario"
 	"github.com/hare-sched/hare/wire"
 )
 
 // ScenarioInstance returns the instance of scenario i of a request, whose base must
 // have its instance. Errors have pointers into the request.
-func ScenarioInstance(req *Request, i int) (*hare.Instance, error) {
+func ScenarioInstance(req *scenario.Request, i int) (*hare.Instance, error) {
 	sc := &req.Scenarios[i]
 	inst := req.Base.Instance
 	if len(sc.Patch) > 0 {
@@ -49,7 +50,7 @@ const patchCopies = 16 << 20
 // patched applies the scenario's patch to the base's document and decodes the
 // patched document strictly. Errors point to the operation that caused them, where
 // one operation did.
-func patched(text []byte, sc *Scenario) (inst *hare.Instance, err error) {
+func patched(text []byte, sc *scenario.Scenario) (inst *hare.Instance, err error) {
 	at := sc.At() + "/patch"
 	defer func() {
 		// The document is a client's, and the code that patches the document is a
@@ -87,7 +88,7 @@ func patched(text []byte, sc *Scenario) (inst *hare.Instance, err error) {
 
 // applyPatch applies all operations at once. On a failure failed is the index of
 // the operation that failed, or -1 where the operations copy too much.
-func applyPatch(text []byte, ops []PatchOperation) (out []byte, failed int, err error) {
+func applyPatch(text []byte, ops []scenario.PatchOperation) (out []byte, failed int, err error) {
 	options := jsonpatch.NewApplyOptions()
 	options.SupportNegativeIndices = false
 	options.AccumulatedCopySizeLimit = patchCopies
@@ -124,7 +125,7 @@ func applyPatch(text []byte, ops []PatchOperation) (out []byte, failed int, err 
 }
 
 // appendOperation appends the JSON form of one operation.
-func appendOperation(b []byte, p *PatchOperation) []byte {
+func appendOperation(b []byte, p *scenario.PatchOperation) []byte {
 	text := func(s string) { b, _ = jsontext.AppendQuote(b, s) }
 	op := p.Op
 	if op == "add" && p.Path == "" {
@@ -157,7 +158,7 @@ func patchReason(err error) string {
 
 // operationAt returns the pointer, relative to the patch, of the last operation
 // that wrote the value at pointer; "" where no operation did.
-func operationAt(ops []PatchOperation, pointer string) string {
+func operationAt(ops []scenario.PatchOperation, pointer string) string {
 	for k, p := range slices.Backward(ops) {
 		rest, ok := strings.CutPrefix(pointer, p.Path)
 		if !ok || rest != "" && rest[0] != '/' || p.Op == "test" || p.Op == "remove" {
@@ -277,40 +278,15 @@ func onlyJobs(s *hare.Schedule, stays map[string]bool) *hare.Schedule {
 	return out
 }
 
-// MaxChangedJobs limits each list of a JobChanges.
-const MaxChangedJobs = 20
-
-// JobChanges compares the plans of the base and the scenario for the jobs that
-// both have.
-type JobChanges struct {
-	// Gain counts the jobs that end earlier.
-	Gain int `json:"gain"`
-	// Lose counts the jobs that end later.
-	Lose int `json:"lose"`
-	// ByWeightedChange are the jobs whose weight · (end − release) changes most, in either direction, at most 20.
-	ByWeightedChange []ScenarioJob `json:"by_weighted_change"`
-	// ByEndChange are the jobs whose end changes most, in either direction, at most 20.
-	ByEndChange []ScenarioJob `json:"by_end_change"`
-} //	@name	JobChanges
-
-// ScenarioJob is one job in both plans.
-type ScenarioJob struct {
-	ID             string       `json:"id"`
-	BaseEndS       hare.Seconds `json:"base_end_s"`
-	EndS           hare.Seconds `json:"end_s"`
-	EndChangeS     hare.Seconds `json:"end_change_s"`
-	WeightedChange hare.Amount  `json:"weighted_change"`
-} //	@name	ScenarioJob
-
 // changes compares the ends of jobs with those in the base's plan. Ties keep the
 // order of the instance.
-func (w *whatIf) changes(inst *hare.Instance, ends []hare.JobResult) *JobChanges {
+func (w *whatIf) changes(inst *hare.Instance, ends []hare.JobResult) *scenario.JobChanges {
 	end := make(map[string]int64, len(ends))
 	for _, e := range ends {
 		end[e.ID] = e.EndUs
 	}
-	c := &JobChanges{ByWeightedChange: []ScenarioJob{}, ByEndChange: []ScenarioJob{}}
-	var all []ScenarioJob
+	c := &scenario.JobChanges{ByWeightedChange: []scenario.JobChange{}, ByEndChange: []scenario.JobChange{}}
+	var all []scenario.JobChange
 	for i := range inst.Jobs {
 		j := &inst.Jobs[i]
 		before, both := w.ends[j.ID]
@@ -319,7 +295,7 @@ func (w *whatIf) changes(inst *hare.Instance, ends []hare.JobResult) *JobChanges
 			continue
 		}
 		b := &w.base.Jobs[w.index[j.ID]]
-		x := ScenarioJob{ID: j.ID, BaseEndS: hare.Seconds(before.EndUs), EndS: hare.Seconds(now),
+		x := scenario.JobChange{ID: j.ID, BaseEndS: hare.Seconds(before.EndUs), EndS: hare.Seconds(now),
 			EndChangeS: hare.Seconds(now - before.EndUs)}
 		x.WeightedChange = hare.Product(j.WeightMicro,
 			now-j.ReleaseUs).Sub(hare.Product(b.WeightMicro, before.EndUs-b.ReleaseUs))
@@ -337,16 +313,18 @@ func (w *whatIf) changes(inst *hare.Instance, ends []hare.JobResult) *JobChanges
 		}
 		return a
 	}
-	slices.SortStableFunc(all, func(x, y ScenarioJob) int { return abs(y.WeightedChange).Cmp(abs(x.WeightedChange)) })
-	for _, x := range all[:min(MaxChangedJobs, len(all))] {
+	slices.SortStableFunc(all, func(x, y scenario.JobChange) int {
+		return abs(y.WeightedChange).Cmp(abs(x.WeightedChange))
+	})
+	for _, x := range all[:min(scenario.MaxChangedJobs, len(all))] {
 		if x.WeightedChange.Sign() != 0 {
 			c.ByWeightedChange = append(c.ByWeightedChange, x)
 		}
 	}
-	slices.SortStableFunc(all, func(x, y ScenarioJob) int {
+	slices.SortStableFunc(all, func(x, y scenario.JobChange) int {
 		return cmp.Compare(max(y.EndChangeS, -y.EndChangeS), max(x.EndChangeS, -x.EndChangeS))
 	})
-	for _, x := range all[:min(MaxChangedJobs, len(all))] {
+	for _, x := range all[:min(scenario.MaxChangedJobs, len(all))] {
 		if x.EndChangeS != 0 {
 			c.ByEndChange = append(c.ByEndChange, x)
 		}

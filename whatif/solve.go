@@ -10,6 +10,7 @@ import (
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/admission"
 	"github.com/hare-sched/hare/verify"
+	"github.com/hare-sched/hare/whatif/scenario"
 	"github.com/hare-sched/hare/wire"
 )
 
@@ -42,7 +43,7 @@ func (w *whatIf) boundAll(ctx context.Context) error {
 			return ctx.Err()
 		case err != nil:
 			k.done = true
-			if err := w.answer(i, &Line{Status: hare.StatusFailed, Err: err}); err != nil {
+			if err := w.answer(i, failedLine(err)); err != nil {
 				return err
 			}
 			continue
@@ -59,8 +60,9 @@ func (w *whatIf) boundAll(ctx context.Context) error {
 		}
 		if err != nil {
 			k.done = true
-			if err := w.answer(i, &Line{Status: hare.StatusFailed, Err: err,
-				Timing: Timing{TotalS: k.spent.Seconds()}}); err != nil {
+			l := failedLine(err)
+			l.Timing.TotalS = k.spent.Seconds()
+			if err := w.answer(i, l); err != nil {
 				return err
 			}
 			continue
@@ -112,11 +114,11 @@ func (w *whatIf) bound(ctx context.Context, i int, inst *hare.Instance, k *known
 	}
 	if w.prices != nil {
 		b, err := w.prices.Bound(inst)
-		keep(BoundBasePrices, b, err)
+		keep(scenario.BoundBasePrices, b, err)
 		// If all weights change by a factor, the best prices change by the same factor.
 		if f, ok := w.req.Scenarios[i].ScaleOfAll(); ok {
 			b, err := w.prices.Scaled(inst, f)
-			keep(BoundBasePrices, b, err)
+			keep(scenario.BoundBasePrices, b, err)
 		}
 	}
 	if v, ok := w.costOfBasePlan(inst); ok {
@@ -125,19 +127,25 @@ func (w *whatIf) bound(ctx context.Context, i int, inst *hare.Instance, k *known
 	k.base, k.notes = w.relate(inst), unusedGPUs(&w.req.Scenarios[i], inst)
 	if k.base.tighter && w.result.Bound != nil {
 		if b := w.result.Bound.Add(k.base.slack); b.Cmp(*k.bound) > 0 {
-			k.bound, k.from = &b, BoundBase
+			k.bound, k.from = &b, scenario.BoundBase
 		}
 	}
 }
 
+// failedLine returns the line of a scenario that failed.
+func failedLine(err error) *Line {
+	return &Line{Outcome: scenario.Outcome{Status: hare.StatusFailed}, Err: err}
+}
+
 // line returns the answer that is known without a solve.
 func (w *whatIf) line(k *known) *Line {
-	l := &Line{
+	l := &Line{Outcome: scenario.Outcome{
 		Status: hare.StatusSucceeded, InstanceSHA256: k.sha, Pruned: new(bool),
-		Value: k.value, Bound: k.bound, BoundFrom: k.from, Notes: k.notes, Timing: Timing{TotalS: k.spent.Seconds()},
-	}
+		Value: k.value, Bound: k.bound, BoundFrom: k.from, Notes: k.notes,
+		Timing: scenario.Timing{TotalS: k.spent.Seconds()},
+	}}
 	if k.value != nil {
-		l.Plan = PlanBase
+		l.Plan = scenario.PlanBase
 	}
 	w.compare(l, k)
 	return l
@@ -227,7 +235,7 @@ func (w *whatIf) solve(ctx context.Context, i int) error {
 	}
 	k := &w.known[i]
 	began := time.Now()
-	opt := w.req.Scenarios[i].Options
+	opt := scenarioOptions(w.req, i)
 	limit, deadline := w.share(opt.TimeLimit)
 	if !deadline.IsZero() && limit < admission.LeastTime {
 		l := w.line(k)
@@ -258,11 +266,12 @@ func (w *whatIf) solve(ctx context.Context, i int) error {
 		l = w.line(k)
 		l.Termination = hare.TerminationCancelled
 	case err != nil:
-		l = &Line{Status: hare.StatusFailed, InstanceSHA256: k.sha, Err: err}
+		l = failedLine(err)
+		l.InstanceSHA256 = k.sha
 	default:
 		l = w.solved(inst, k, res)
 	}
-	l.Timing = Timing{(k.spent + time.Since(began)).Seconds(), wait.Seconds()}
+	l.Timing = scenario.Timing{TotalS: (k.spent + time.Since(began)).Seconds(), WaitS: wait.Seconds()}
 	return w.answer(i, l)
 }
 
@@ -272,7 +281,7 @@ func (w *whatIf) solved(inst *hare.Instance, k *known, res *hare.Result) *Line {
 	l := w.line(k)
 	l.Termination, l.Reasons, l.Reproducible = res.Termination, reasonLines(res.Reasons), &res.Reproducible
 	if res.Value != nil && (l.Value == nil || res.Value.Cmp(*l.Value) < 0) {
-		l.Value, l.Plan = res.Value, PlanSearch
+		l.Value, l.Plan = res.Value, scenario.PlanSearch
 	}
 	if res.Bound != nil && (l.Bound == nil || res.Bound.Cmp(*l.Bound) >= 0) {
 		l.Bound, l.BoundFrom = res.Bound, res.Certificate.Method
@@ -280,9 +289,9 @@ func (w *whatIf) solved(inst *hare.Instance, k *known, res *hare.Result) *Line {
 	if l.Value != nil && l.Bound != nil && l.Value.Cmp(*l.Bound) == 0 {
 		l.Termination = hare.TerminationOptimal
 	}
-	if l.Plan == PlanSearch {
+	if l.Plan == scenario.PlanSearch {
 		l.Jobs = w.changes(inst, res.Jobs)
-	} else if l.Plan == PlanBase {
+	} else if l.Plan == scenario.PlanBase {
 		l.Jobs = w.changes(inst, w.result.Jobs)
 	}
 	w.compare(l, k)

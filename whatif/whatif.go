@@ -12,97 +12,21 @@ import (
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/solver"
 	"github.com/hare-sched/hare/verify"
+	"github.com/hare-sched/hare/whatif/scenario"
 	"github.com/hare-sched/hare/wire"
 )
 
-// These are the origins of a scenario's plan.
-const (
-	PlanSearch = "search" // the scenario's own solve
-	PlanBase   = "base"   // the base's plan, which the scenario allows too
-)
-
-// These are the origins of a scenario's bound, beside the methods of certificates.
-const (
-	BoundBasePrices = "base_prices" // the base's prices, evaluated for the scenario
-	BoundBase       = "base"        // the base's bound, where the base is a relaxation of the scenario
-)
-
-// Line is one line of the answer to a what-if: the base's, a scenario's, or the
-// summary. Value, bound and gap are null where they are not known, and in the summary.
+// Line is one line of the answer to a what-if: the base's, a scenario's, or the summary.
+// Value, bound and gap are null where they are not known, and in the summary.
 type Line struct {
-	Line string `json:"line" enums:"base,scenario,summary"`
-	// Index is the index of the scenario in the request.
-	Index *int   `json:"index,omitempty"`
-	ID    string `json:"id,omitempty"`
-	// Status is failed where error says why.
-	Status         string `json:"status" enums:"succeeded,failed"`
-	InstanceSHA256 string `json:"instance_sha256,omitempty"`
-	// Pruned says that the scenario was answered from the bound alone.
-	Pruned *bool        `json:"pruned,omitempty"`
-	Value  *hare.Amount `json:"value"`
-	Bound  *hare.Amount `json:"bound"`
-	// Gap is value/bound − 1, rounded up at six decimals.
-	Gap json.RawMessage `json:"gap" swaggertype:"number" extensions:"x-nullable"`
-	// Plan says where the plan comes from: the scenario's own search, or the base's plan, which the scenario allows too.
-	Plan string `json:"plan,omitempty" enums:"search,base"`
-	// BoundFrom says where the bound comes from: base_prices are the base's prices, base is the base's bound where the
-	// scenario only tightens limits, and the others are methods of bounds.
-	BoundFrom string `json:"bound_from,omitempty" enums:"base_prices,base,price,critical_path,machine"`
-	// ValueChange is the value less the base's.
-	ValueChange *hare.Amount `json:"value_change,omitempty"`
-	// OptimumChange is the interval in which the scenario's optimum less the base's optimum must lie. An end that is
-	// not known is null.
-	OptimumChange []*hare.Amount `json:"optimum_change,omitempty"`
-	Jobs          *JobChanges    `json:"jobs,omitempty"`
-	Termination   string         `json:"termination,omitempty" enums:"optimal,gap,work_limit,deadline,cancelled,infeasible,no_schedule"`
-	Reasons       []ReasonLine   `json:"reasons,omitempty"`
-	// Notes say which parts of the scenario have no effect, and why.
-	Notes        []string `json:"notes,omitempty"`
-	Reproducible *bool    `json:"reproducible,omitempty"`
-	Counts       *Counts  `json:"counts,omitempty"`
-	// Refined is in the summary: what all answers together prove about scenarios
-	// beyond the scenarios' own lines.
-	Refined []Refined `json:"refined,omitempty"`
-	Timing  Timing    `json:"timing"`
-	Err     error     `json:"-"` // why the scenario failed
+	scenario.Outcome
+	Err error `json:"-"` // why the scenario failed
 	// Error is the document of Err, where there is a server to write one.
 	Error problemDocument `json:"error,omitempty"`
 } //	@name	WhatIfLine
 
 // problemDocument is a problem of RFC 9457 in JSON.
 type problemDocument = any
-
-// ReasonLine is hare.Reason in JSON.
-type ReasonLine struct {
-	Pointer string `json:"pointer,omitempty"`
-	Job     string `json:"job,omitempty"`
-	Code    string `json:"code"`
-	Detail  string `json:"detail"`
-}
-
-// Counts count scenarios by how they were answered.
-type Counts struct {
-	Scenarios int `json:"scenarios"`
-	Solved    int `json:"solved"`
-	Pruned    int `json:"pruned"`
-	// Bounded counts the scenarios for which there was no time to solve.
-	Bounded int `json:"bounded"`
-	Failed  int `json:"failed"`
-} //	@name	LineCounts
-
-// Timing is in seconds of wall time.
-type Timing struct {
-	TotalS float64 `json:"total_s"`
-	// WaitS is the part spent in the queue.
-	WaitS float64 `json:"wait_s"`
-} //	@name	LineTiming
-
-// Lines of a what-if.
-const (
-	lineBase     = "base"
-	lineScenario = "scenario"
-	lineSummary  = "summary"
-)
 
 // shareOfBase is the share of the batch's time limit that solving the base may
 // take: all scenarios profit from the base's prices.
@@ -112,10 +36,9 @@ const shareOfBase = 0.2
 // answers.
 const answerTime = 20 * time.Millisecond
 
-// Check finds the faults of a request that can be found without solving, and fills
-// in defaults. check verifies a result that comes with the base; nil means
-// verify.Check.
-func Check(req *Request, check func(*hare.Instance, *hare.Result) (*verify.Report, error)) error {
+// Check finds the faults of a request that can be found without solving.
+// check verifies a result that comes with the base; nil means verify.Check.
+func Check(req *scenario.Request, check func(*hare.Instance, *hare.Result) (*verify.Report, error)) error {
 	if check == nil {
 		check = func(inst *hare.Instance, res *hare.Result) (*verify.Report, error) {
 			return verify.Check(inst, res), nil
@@ -126,27 +49,26 @@ func Check(req *Request, check func(*hare.Instance, *hare.Result) (*verify.Repor
 			return err
 		}
 	}
-	req.Options = solver.Defaults(req.Options)
-	if err := solver.CheckOptions(req.Options); err != nil {
+	batch := batchOptions(req)
+	if err := solver.CheckOptions(batch); err != nil {
 		return err
 	}
 	if req.Base.Instance != nil {
-		if err := solver.KeepsObjective(req.Base.Instance, req.Options, "what-if"); err != nil {
+		if err := solver.KeepsObjective(req.Base.Instance, batch, "what-if"); err != nil {
 			return err
 		}
 	}
 	for i := range req.Scenarios {
-		sc := &req.Scenarios[i]
-		sc.Options = solver.Defaults(sc.Options)
-		err := solver.CheckOptions(sc.Options)
-		if err == nil && sc.Options.Objective != "" && sc.Options.Objective != req.Options.Objective {
+		own := scenarioOptions(req, i)
+		err := solver.CheckOptions(own)
+		if err == nil && own.Objective != "" && own.Objective != batch.Objective {
 			err = &hare.InvalidError{Pointer: "/options/objective", Code: "not_supported",
 				Detail: "is not supported by what-if in this version: leave it out"}
 		}
 		if err != nil {
 			var fault *hare.InvalidError
 			if errors.As(err, &fault) {
-				fault.Pointer = sc.At() + fault.Pointer
+				fault.Pointer = req.Scenarios[i].At() + fault.Pointer
 			}
 			return err
 		}
@@ -185,10 +107,28 @@ func Check(req *Request, check func(*hare.Instance, *hare.Result) (*verify.Repor
 	return nil
 }
 
+// givenOptions returns the options of a batch, with the defaults of all solves where the batch
+// gives none.
+func givenOptions(req *scenario.Request) hare.Options {
+	return req.Options.Over(hare.Options{Seed: 1, Gap: solver.DefaultGap})
+}
+
+// batchOptions returns the options of the solves of a batch.
+func batchOptions(req *scenario.Request) hare.Options { return solver.Defaults(givenOptions(req)) }
+
+// scenarioOptions returns the options of the solve of scenario i: those of the batch, with the
+// scenario's own before them. The time limit is the scenario's own alone.
+func scenarioOptions(req *scenario.Request, i int) hare.Options {
+	batch := givenOptions(req)
+	batch.TimeLimit = 0
+	return solver.Defaults(req.Scenarios[i].Options.Over(batch))
+}
+
 // whatIf is one batch.
 type whatIf struct {
 	engine   Engine
-	req      *Request
+	req      *scenario.Request
+	options  hare.Options // of the batch
 	base     *hare.Instance
 	result   *hare.Result
 	sha      string
@@ -209,7 +149,7 @@ type whatIf struct {
 	pending []*Line // by scenario: answers that wait for those of earlier scenarios
 	next    int
 	left    int // scenarios still to be solved
-	counts  Counts
+	counts  scenario.Counts
 }
 
 // Run answers the base first, then each scenario as soon as its answer is known,
@@ -221,11 +161,11 @@ type whatIf struct {
 // whose bound shows that the value falls by no more than that are answered without a
 // solve. The others are solved, no more at a time than the engine has slots. The
 // answers depend on the clock only under a time limit.
-func Run(ctx context.Context, req *Request, engine Engine, emit func(*Line) error) error {
-	w := &whatIf{engine: engine, req: req, base: req.Base.Instance, began: time.Now(), emit: emit,
-		final: make([]*Line, len(req.Scenarios)), pending: make([]*Line, len(req.Scenarios))}
-	if req.Options.TimeLimit > 0 {
-		w.deadline = w.began.Add(req.Options.TimeLimit)
+func Run(ctx context.Context, req *scenario.Request, engine Engine, emit func(*Line) error) error {
+	w := &whatIf{engine: engine, req: req, options: batchOptions(req), base: req.Base.Instance, began: time.Now(),
+		emit: emit, final: make([]*Line, len(req.Scenarios)), pending: make([]*Line, len(req.Scenarios))}
+	if w.options.TimeLimit > 0 {
+		w.deadline = w.began.Add(w.options.TimeLimit)
 	}
 	w.counts.Scenarios = len(req.Scenarios)
 	if w.base != nil {
@@ -242,8 +182,8 @@ func Run(ctx context.Context, req *Request, engine Engine, emit func(*Line) erro
 	if err := w.solveAll(ctx); err != nil {
 		return err
 	}
-	return w.send(&Line{Line: lineSummary, Status: hare.StatusSucceeded, Counts: &w.counts, Refined: w.refine(ctx),
-		Timing: Timing{TotalS: time.Since(w.began).Seconds()}})
+	return w.send(&Line{Outcome: scenario.Outcome{Line: scenario.LineSummary, Status: hare.StatusSucceeded,
+		Counts: &w.counts, Refined: w.refine(ctx), Timing: scenario.Timing{TotalS: time.Since(w.began).Seconds()}}})
 }
 
 // send emits one line. The first failure is kept and ends the batch.
@@ -262,14 +202,14 @@ func (w *whatIf) send(l *Line) error {
 func (w *whatIf) answer(i int, l *Line) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	l.Line, l.Index, l.ID = lineScenario, &i, w.req.Scenarios[i].ID
+	l.Line, l.Index, l.ID = scenario.LineScenario, &i, w.req.Scenarios[i].ID
 	w.final[i] = l
 	switch {
 	case l.Err != nil:
 		w.counts.Failed++
 	case l.Pruned != nil && *l.Pruned:
 		w.counts.Pruned++
-	case l.Plan == PlanSearch || l.Reproducible != nil:
+	case l.Plan == scenario.PlanSearch || l.Reproducible != nil:
 		w.counts.Solved++
 	default:
 		w.counts.Bounded++
@@ -295,7 +235,7 @@ func (w *whatIf) solveBase(ctx context.Context) error {
 	var wait time.Duration
 	w.result = w.req.Base.Result
 	if w.result == nil {
-		opt := w.req.Options
+		opt := w.options
 		opt.TimeLimit = time.Duration(shareOfBase * float64(opt.TimeLimit))
 		opt.Detail = "lanes"
 		var err error
@@ -322,32 +262,31 @@ func (w *whatIf) solveBase(ctx context.Context) error {
 	for i := range w.base.Jobs {
 		w.index[w.base.Jobs[i].ID] = i
 	}
-	l := &Line{
-		Line: lineBase, Status: hare.StatusSucceeded, InstanceSHA256: w.sha, Value: r.Value, Bound: r.Bound,
+	return w.send(&Line{Outcome: scenario.Outcome{
+		Line: scenario.LineBase, Status: hare.StatusSucceeded, InstanceSHA256: w.sha, Value: r.Value, Bound: r.Bound,
 		Termination: r.Termination, Reasons: reasonLines(r.Reasons), Reproducible: &r.Reproducible,
-		Timing: Timing{time.Since(began).Seconds(), wait.Seconds()},
-	}
-	return w.send(l)
+		Timing: scenario.Timing{TotalS: time.Since(began).Seconds(), WaitS: wait.Seconds()},
+	}})
 }
 
-func reasonLines(reasons []hare.Reason) (out []ReasonLine) {
+func reasonLines(reasons []hare.Reason) (out []scenario.ReasonLine) {
 	for _, r := range reasons {
-		out = append(out, ReasonLine(r))
+		out = append(out, scenario.ReasonLine(r))
 	}
 	return out
 }
 
-// gapText returns value/bound − 1 in JSON, rounded up at six decimals, or null
-// where this is not defined.
-func gapText(value, bound *hare.Amount) json.RawMessage {
+// gapText returns value/bound − 1, rounded up at six decimals, or nil where this is not
+// defined.
+func gapText(value, bound *hare.Amount) *json.Number {
 	if value == nil || bound == nil {
-		return json.RawMessage("null")
+		return nil
 	}
 	r := hare.Result{Value: value, Bound: bound}
 	gap, ok := r.Gap()
 	if !ok {
-		return json.RawMessage("null")
+		return nil
 	}
 	text := gap.FloatString(6) // exact, since gap is a multiple of 1e-6
-	return json.RawMessage(strings.TrimSuffix(strings.TrimRight(text, "0"), "."))
+	return new(json.Number(strings.TrimSuffix(strings.TrimRight(text, "0"), ".")))
 }

@@ -90,18 +90,28 @@ var (
 	partFields = []string{"jobs", "certificate", "replan", "tasks"}
 )
 
+// Encodable returns an error for a result that cannot be encoded, because its options ask for
+// more tasks than a document lists.
+func Encodable(r *hare.Result) error {
+	if r.Options.Detail != "tasks" || r.Schedule == nil {
+		return nil
+	}
+	tasks := int64(len(r.TaskList))
+	if r.Metrics != nil {
+		tasks = max(tasks, r.Metrics.Tasks)
+	}
+	if tasks > hare.MaxTaskObjects {
+		return &hare.InvalidError{Pointer: "/options/detail", Code: "too_many_tasks",
+			Detail: fmt.Sprintf("detail tasks lists up to %d tasks, this schedule has %d: use lanes",
+				hare.MaxTaskObjects, tasks)}
+	}
+	return nil
+}
+
 // encodeHead writes the object up to the schedule on one line.
 func encodeHead(b *bufio.Writer, r *hare.Result) error {
-	if r.Options.Detail == "tasks" && r.Schedule != nil {
-		tasks := int64(len(r.TaskList))
-		if r.Metrics != nil {
-			tasks = max(tasks, r.Metrics.Tasks)
-		}
-		if tasks > hare.MaxTaskObjects {
-			return &hare.InvalidError{Pointer: "/options/detail", Code: "too_many_tasks",
-				Detail: fmt.Sprintf("detail tasks lists up to %d tasks, this schedule has %d: use lanes",
-					hare.MaxTaskObjects, tasks)}
-		}
+	if err := Encodable(r); err != nil {
+		return err
 	}
 	doc := &resultDoc{Result: r}
 	var head bytes.Buffer

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"bytes"
 	"maps"
 	"slices"
 	"strings"
@@ -297,11 +298,22 @@ func Instance[T any](name string, at func(*T) **hare.Instance) Field[T] {
 		})
 }
 
-// Result makes a field whose value is a result/v1 document. The field is read and
-// never written.
+// Result makes a field whose value is a result/v1 document; nil is left out, and so is a result
+// that is not Encodable.
 func Result[T any](name string, at func(*T) **hare.Result) Field[T] {
 	return NewField(name, RefTo(resultTable),
-		func(r *Reader, v *T) error { return r.resultAt(string(r.d.StackPointer()), at(v)) }, nil)
+		func(r *Reader, v *T) error { return r.resultAt(string(r.d.StackPointer()), at(v)) },
+		func(b []byte, v *T) []byte {
+			res := *at(v)
+			if res == nil {
+				return b
+			}
+			text := bytes.NewBuffer(b)
+			if err := EncodeResult(text, res); err != nil {
+				return b
+			}
+			return bytes.TrimRight(text.Bytes(), "\n")
+		})
 }
 
 // Cluster makes a field whose value is a cluster; nil is left out.

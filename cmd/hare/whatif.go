@@ -25,6 +25,7 @@ import (
 	"github.com/hare-sched/hare/service"
 	"github.com/hare-sched/hare/solver"
 	"github.com/hare-sched/hare/whatif"
+	"github.com/hare-sched/hare/whatif/scenario"
 	"github.com/hare-sched/hare/wire"
 )
 
@@ -128,7 +129,7 @@ func intervalDrawing(name string) (func(io.Writer, []plot.Interval, plot.Options
 // whatIfRequest builds the request from flags and files; labels are the labels of its
 // scenarios.
 func whatIfRequest(name, result string, all []change, together bool, opt hare.Options,
-	below string) (*whatif.Request, []string, error) {
+	below string) (*scenario.Request, []string, error) {
 	if err := noTwice(name, result); err != nil {
 		return nil, nil, err
 	}
@@ -155,12 +156,13 @@ func whatIfRequest(name, result string, all []change, together bool, opt hare.Op
 	if err != nil {
 		return nil, nil, usageError{err}
 	}
-	req, err := whatif.Decode(bytes.NewReader(body), wire.Limits{MaxBytes: maxFileBytes}, opt)
+	req, err := scenario.Decode(bytes.NewReader(body), wire.Limits{MaxBytes: maxFileBytes})
 	if err != nil {
 		return nil, nil, labelled(labels, err)
 	}
+	req.Options = wire.Options{TimeLimit: opt.TimeLimit, WorkLimit: opt.WorkLimit, Gap: &opt.Gap, Seed: &opt.Seed}
 	// The instance in the file replaces a stored solve.
-	req.Base = whatif.Base{Instance: inst}
+	req.Base = scenario.Base{Instance: inst}
 	if json.Valid(text) { // an instance of several lines is patched in the form in which Hare writes it
 		req.Base.Text = text
 	}
@@ -211,7 +213,7 @@ type whatIfPrinter struct {
 	failure error // error of the first invalid scenario
 }
 
-func (wp *whatIfPrinter) run(ctx context.Context, req *whatif.Request) error {
+func (wp *whatIfPrinter) run(ctx context.Context, req *scenario.Request) error {
 	engine, closeEngine := startEngine()
 	defer closeEngine()
 	svc := service.New(service.Config{Solver: engine, MaxTime: 24 * time.Hour})
@@ -293,7 +295,7 @@ func (wp *whatIfPrinter) run(ctx context.Context, req *whatif.Request) error {
 }
 
 // refine stores what all answers together prove about single scenarios.
-func (wp *whatIfPrinter) refine(refined []whatif.Refined) {
+func (wp *whatIfPrinter) refine(refined []scenario.Refined) {
 	for _, r := range refined {
 		line := *wp.lines[r.Index]
 		line.OptimumChange = r.OptimumChange
@@ -416,8 +418,11 @@ func intervalWords(l *whatif.Line) string {
 	return low + " to " + high
 }
 
-func percentWords(gap json.RawMessage) string {
-	x, err := strconv.ParseFloat(string(gap), 64)
+func percentWords(gap *json.Number) string {
+	if gap == nil {
+		return "–"
+	}
+	x, err := gap.Float64()
 	if err != nil {
 		return "–"
 	}
@@ -426,7 +431,7 @@ func percentWords(gap json.RawMessage) string {
 
 // jobWords counts the jobs that end earlier and later, and names the job that changes
 // most.
-func jobWords(c *whatif.JobChanges) string {
+func jobWords(c *scenario.JobChanges) string {
 	if c == nil {
 		return "–\t–\t"
 	}

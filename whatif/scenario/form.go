@@ -1,9 +1,9 @@
-package whatif
+package scenario
 
 import (
 	"encoding/json"
 	"errors"
-	"io"
+	"math"
 	"strconv"
 	"strings"
 
@@ -19,73 +19,42 @@ const (
 	MaxPatchOperations = 1000 // of one scenario
 )
 
-// Decode reads {base, scenarios, options, prune, ordered}, strictly, every fault
-// with a pointer into the whole document. Options that the document leaves out are
-// those of defaults.
-func Decode(r io.Reader, lim wire.Limits, defaults hare.Options) (*Request, error) {
-	doc := &requestDoc{Request: &Request{Options: defaults}}
-	if err := requestTable.Decode(wire.NewReader(r, lim), doc); err != nil {
-		return nil, err
-	}
-	return doc.Request, nil
-}
-
 // Form is what the specification says of requests.
 var Form wire.Form = requestTable
 
-// requestDoc is a request that is read.
-type requestDoc struct {
-	*Request
-	own [][]byte // options by scenario, read when the batch's are known
-}
-
+// requestTable has every field of the document; the fields stand here and in the types of
+// requests, and nowhere else.
 var requestTable = wire.NewTable("WhatIfRequest", "WhatIfRequest asks what would change.",
 	wire.NewField("base", wire.RefTo(baseTable),
-		func(r *wire.Reader, doc *requestDoc) error { return baseTable.Read(r, &doc.Base) }, nil).
+		func(r *wire.Reader, q *Request) error { return baseTable.Read(r, &q.Base) },
+		func(b []byte, q *Request) []byte { return baseTable.Append(b, &q.Base) }).
 		Required(`give {"instance": {…}} or {"solve_id": "…"}`),
-	wire.NewField("scenarios", wire.ListOf(wire.RefTo(scenarioTable)), readScenarios, nil).
+	wire.NewField("scenarios", wire.ListOf(wire.RefTo(scenarioTable)), readScenarios, writeScenarios).
 		Required(`give an array, e.g. [{"id": "more", "add_gpus": {"type": "V100", "count": 8}}]`).
 		About("scenarios, at most 1,000."),
-	wire.NewField("options", wire.RefTo(wire.OptionsDocument),
-		func(r *wire.Reader, doc *requestDoc) error { return r.Options(&doc.Options, new(bool)) }, nil),
+	wire.OptionsField("options", func(q *Request) *wire.Options { return &q.Options }),
 	wire.NewField("prune", wire.RefTo(pruneTable),
-		func(r *wire.Reader, doc *requestDoc) error { return pruneTable.Read(r, doc.Request) }, nil),
-	wire.Bool("ordered", func(doc *requestDoc) *bool { return &doc.Ordered }).
+		func(r *wire.Reader, q *Request) error { return pruneTable.Read(r, q) }, writePrune),
+	wire.Bool("ordered", func(q *Request) *bool { return &q.Ordered }).
 		About("ordered asks for the scenarios in their order, not as they finish."),
-).Check(func(doc *requestDoc, _ wire.Members, found *hare.InvalidErrors) {
-	noDetail("/options", &doc.Options, found)
-	ids := make(map[string]int, len(doc.Scenarios))
-	for i := range doc.Scenarios {
-		s := &doc.Scenarios[i]
+).Check(func(q *Request, _ wire.Members, found *hare.InvalidErrors) {
+	noDetail("/options", &q.Options, found)
+	ids := make(map[string]int, len(q.Scenarios))
+	for i := range q.Scenarios {
+		s := &q.Scenarios[i]
 		if first, twice := ids[s.ID]; twice {
 			found.Add(s.at+"/id", "duplicate_id", "id %q stands twice, first at /scenarios/%d: ids must differ",
 				hare.Clip(s.ID), first)
 		} else {
 			ids[s.ID] = i
 		}
-		doc.ownOptions(i, found)
+		if q.Options.Detail == "" {
+			noDetail(s.at+"/options", &s.Options, found)
+		}
 	}
 })
 
-// ownOptions reads a scenario's options over those of the batch.
-func (doc *requestDoc) ownOptions(i int, found *hare.InvalidErrors) {
-	s := &doc.Scenarios[i]
-	s.Options = doc.Options
-	s.Options.TimeLimit = 0
-	if doc.own[i] == nil {
-		return
-	}
-	r := wire.NewPartReader(doc.own[i], s.at+"/options")
-	var faults hare.InvalidErrors
-	if errors.As(r.Finish(r.Options(&s.Options, new(bool))), &faults) {
-		*found = append(*found, faults...)
-	}
-	if doc.Options.Detail == "" {
-		noDetail(s.at+"/options", &s.Options, found)
-	}
-}
-
-func noDetail(at string, o *hare.Options, found *hare.InvalidErrors) {
+func noDetail(at string, o *wire.Options, found *hare.InvalidErrors) {
 	if o.Detail != "" {
 		found.Add(at+"/detail", "not_allowed", "what-if answers have no schedules: leave detail out")
 	}
@@ -93,7 +62,7 @@ func noDetail(at string, o *hare.Options, found *hare.InvalidErrors) {
 
 var baseTable = wire.NewTable("WhatIfBase",
 	"WhatIfBase is what scenarios are compared with: an instance, with its result or to be solved, or a stored solve.",
-	wire.NewField("instance", wire.RefTo(wire.InstanceDocument), readBaseInstance, nil),
+	wire.NewField("instance", wire.RefTo(wire.InstanceDocument), readBaseInstance, writeBaseInstance),
 	wire.Result("result", func(b *Base) **hare.Result { return &b.Result }),
 	wire.String("solve_id", func(b *Base) *string { return &b.SolveID }).About("solve_id names a stored solve."),
 ).Check(func(b *Base, _ wire.Members, found *hare.InvalidErrors) {
@@ -122,8 +91,19 @@ func readBaseInstance(r *wire.Reader, b *Base) error {
 	return err
 }
 
+func writeBaseInstance(b []byte, base *Base) []byte {
+	switch {
+	case base.Text != nil:
+		return append(b, base.Text...)
+	case base.Instance != nil:
+		return wire.AppendInstance(b, base.Instance)
+	}
+	return b
+}
+
 var pruneTable = wire.NewTable("Prune", "Prune answers from the bound alone where that says enough.",
-	wire.NewField("below_s", wire.Schema{"type": "number", "format": "double", "minimum": 0}, readBelow, nil).Needed().
+	wire.NewField("below_s", wire.Schema{"type": "number", "format": "double", "minimum": 0}, readBelow, writeBelow).
+		Needed().
 		About("below_s: scenarios whose value is proved not to fall by more than this below the base's, in "+
 			"weight-seconds, are not solved."),
 ).Check(func(q *Request, has wire.Members, found *hare.InvalidErrors) {
@@ -150,7 +130,16 @@ func readBelow(r *wire.Reader, q *Request) error {
 	return nil
 }
 
-func readScenarios(r *wire.Reader, doc *requestDoc) error {
+func writeBelow(b []byte, q *Request) []byte { return append(b, q.PruneBelow.String()...) }
+
+func writePrune(b []byte, q *Request) []byte {
+	if q.PruneBelow == nil {
+		return b
+	}
+	return pruneTable.Append(b, q)
+}
+
+func readScenarios(r *wire.Reader, q *Request) error {
 	return r.Array(func(i int) error {
 		if i >= MaxScenarios {
 			if err := r.Skip(); err != nil || i > MaxScenarios {
@@ -159,93 +148,96 @@ func readScenarios(r *wire.Reader, doc *requestDoc) error {
 			return r.Fault("too_many", "there are more than %d scenarios: split them over several requests",
 				MaxScenarios)
 		}
-		s := scenarioDoc{Scenario: Scenario{at: "/scenarios/" + strconv.Itoa(i)}, index: i}
+		s := Scenario{at: "/scenarios/" + strconv.Itoa(i)}
 		err := scenarioTable.Read(r, &s)
 		if s.ID == "" {
 			s.ID = strconv.Itoa(i)
 		}
-		doc.Scenarios = append(doc.Scenarios, s.Scenario)
-		doc.own = append(doc.own, s.own)
+		q.Scenarios = append(q.Scenarios, s)
 		return err
 	})
 }
 
-// scenarioDoc is a scenario that is read.
-type scenarioDoc struct {
-	Scenario
-	index int
-	own   []byte // options
+func writeScenarios(b []byte, q *Request) []byte {
+	return appendArray(b, q.Scenarios, scenarioTable.Append)
+}
+
+// appendArray appends an array of the JSON forms of items, also where there are none.
+func appendArray[T any](b []byte, items []T, item func([]byte, *T) []byte) []byte {
+	b = append(b, '[')
+	for i := range items {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = item(b, &items[i])
+	}
+	return append(b, ']')
 }
 
 var scenarioTable = wire.NewTable("Scenario",
 	"Scenario is one change of the base. Its parts apply in the order of the fields here.",
-	wire.String("id", func(v *scenarioDoc) *string { return &v.ID }).
+	wire.String("id", func(s *Scenario) *string { return &s.ID }).
 		About("id is unique in the request; left out: the place of the scenario."),
-	wire.NewField("patch", wire.ListOf(wire.RefTo(patchTable)), readPatch, nil).
+	wire.NewField("patch", wire.ListOf(wire.RefTo(patchTable)), readPatch, writePatch).
 		About("patch (RFC 6902) applies to the instance's document as it was sent, or for a stored solve as Hare "+
 			"writes it."),
-	wire.NewField("remove_jobs", wire.ListOf(wire.Schema{"type": "string"}), readRemovedJobs, nil),
+	wire.Strings("remove_jobs", func(s *Scenario) *[]string { return &s.RemoveJobs }, math.MaxInt, "jobs"),
 	wire.NewField("scale_weights", wire.Schema{"type": []string{"object", "number"},
-		"additionalProperties": wire.Schema{"type": "number", "format": "double"}}, readScales, nil).
+		"additionalProperties": wire.Schema{"type": "number", "format": "double"}},
+		func(r *wire.Reader, s *Scenario) error { return readFactors(r, &s.ScaleWeights, 0) },
+		func(b []byte, s *Scenario) []byte { return writeFactors(b, s.ScaleWeights) }).
 		About("scale_weights is a factor for all jobs, or an object of factors by job id. The new weights must "+
 			"have at most six decimals: nothing is rounded."),
 	wire.NewField("scale_durations", wire.Schema{"type": []string{"object", "number"},
-		"additionalProperties": wire.Schema{"type": "number", "format": "double"}}, readDurations, nil).
+		"additionalProperties": wire.Schema{"type": "number", "format": "double"}},
+		func(r *wire.Reader, s *Scenario) error { return readFactors(r, &s.ScaleDurations, 1) },
+		func(b []byte, s *Scenario) []byte { return writeFactors(b, s.ScaleDurations) }).
 		About("scale_durations is a factor for the compute and synchronisation times of all jobs, or an object of "+
 			"factors by job id. The new times are rounded up to a microsecond."),
-	oneOrMore("drop_after", dropTable, func(v *scenarioDoc, x DroppedAfter, at string) {
-		x.at = at
-		v.DropAfter = append(v.DropAfter, x)
-	}),
-	wire.NewField("add_jobs", wire.ListOf(wire.RefTo(wire.JobDocument)), readAddedJobs, nil),
-	wire.NewField("set_quota", wire.ListOf(wire.RefTo(wire.QuotaDocument)), readQuotas, nil).
+	oneOrMore("drop_after", func(s *Scenario) *[]DroppedAfter { return &s.DropAfter }, dropTable),
+	wire.NewField("add_jobs", wire.ListOf(wire.RefTo(wire.JobDocument)), readAddedJobs, writeAddedJobs),
+	wire.NewField("set_quota", wire.ListOf(wire.RefTo(wire.QuotaDocument)), readQuotas,
+		func(b []byte, s *Scenario) []byte { return wire.AppendQuota(b, s.SetQuota) }).
 		About("set_quota are quotas as in an instance. Each takes the place of the quota with the same user and types, "+
 			"or is a new one."),
-	oneOrMore("remove_gpus", removeTable, func(v *scenarioDoc, x RemovedGPUs, at string) {
-		x.at = at
-		v.RemoveGPUs = append(v.RemoveGPUs, x)
-	}),
-	oneOrMore("drain", drainTable, func(v *scenarioDoc, x DrainedNode, at string) {
-		x.at = at
-		v.Drain = append(v.Drain, x)
-	}),
-	oneOrMore("add_gpus", addTable, func(v *scenarioDoc, x AddedGPUs, at string) {
-		x.at = at
-		v.AddGPUs = append(v.AddGPUs, x)
-	}),
-	wire.NewField("add_nodes", wire.ListOf(wire.RefTo(wire.NodeDocument)), readAddedNodes, nil).
+	oneOrMore("remove_gpus", func(s *Scenario) *[]RemovedGPUs { return &s.RemoveGPUs }, removeTable),
+	oneOrMore("drain", func(s *Scenario) *[]DrainedNode { return &s.Drain }, drainTable),
+	oneOrMore("add_gpus", func(s *Scenario) *[]AddedGPUs { return &s.AddGPUs }, addTable),
+	wire.NewField("add_nodes", wire.ListOf(wire.RefTo(wire.NodeDocument)), readAddedNodes, writeAddedNodes).
 		About("add_nodes are nodes as in an instance, with count, cpus, memory_mib and labels."),
-	wire.NewField("options", wire.RefTo(wire.OptionsDocument),
-		func(r *wire.Reader, v *scenarioDoc) (err error) {
-			v.own, err = r.Raw()
-			return err
-		}, nil),
-).Check(func(v *scenarioDoc, _ wire.Members, found *hare.InvalidErrors) {
-	if len(v.ID) > 200 {
+	wire.OptionsField("options", func(s *Scenario) *wire.Options { return &s.Options }),
+).Check(func(s *Scenario, _ wire.Members, found *hare.InvalidErrors) {
+	if len(s.ID) > 200 {
 		found.Add("/id", "too_large", "an id has at most 200 bytes")
 	}
 })
 
-// oneOrMore reads an object, or an array of them. Objects with faults are not kept.
-func oneOrMore[U any](name string, t *wire.Table[U],
-	keep func(v *scenarioDoc, x U, at string)) wire.Field[scenarioDoc] {
+// oneOrMore makes a field whose value is an object or an array of objects, and which is written as
+// an array. Objects with faults are not kept.
+func oneOrMore[U any](name string, of func(*Scenario) *[]U, t *wire.Table[U]) wire.Field[Scenario] {
 	return wire.NewField(name, wire.ListOf(wire.RefTo(t)),
-		func(r *wire.Reader, v *scenarioDoc) error {
-			one := func(at string) error {
+		func(r *wire.Reader, s *Scenario) error {
+			one := func(int) error {
 				var x U
 				before := r.Faults()
 				err := t.Read(r, &x)
-				if err == nil && r.Faults() == before {
-					keep(v, x, at)
+				if to := of(s); err == nil && r.Faults() == before {
+					*to = append(*to, x)
 				}
 				return err
 			}
-			at := v.at + "/" + name
-			if !r.Is('[') {
-				return one(at)
+			if r.Is('[') {
+				return r.Array(one)
 			}
-			return r.Array(func(i int) error { return one(at + "/" + strconv.Itoa(i)) })
-		}, nil).
+			s.single = append(s.single, name)
+			return one(0)
+		},
+		func(b []byte, s *Scenario) []byte {
+			if xs := *of(s); len(xs) > 0 {
+				return appendArray(b, xs, t.Append)
+			}
+			return b
+		}).
 		With("type", []string{"array", "object"}).About(name + " is an object or an array of them.")
 }
 
@@ -279,82 +271,86 @@ var dropTable = wire.NewTable("DropAfter", "DropAfter lets a job no longer wait 
 		About("after is the id of the job for which it waits; left out: all."),
 )
 
-func readQuotas(r *wire.Reader, v *scenarioDoc) error {
-	return r.Array(func(k int) error {
+func readQuotas(r *wire.Reader, s *Scenario) error {
+	return r.Array(func(int) error {
 		before := r.Faults()
 		quota, err := r.Quota()
 		if err == nil && r.Faults() == before {
-			v.SetQuota = append(v.SetQuota, ChangedQuota{Quota: quota, at: v.at + "/set_quota/" + strconv.Itoa(k)})
+			s.SetQuota = append(s.SetQuota, quota)
 		}
 		return err
 	})
 }
 
-func readRemovedJobs(r *wire.Reader, v *scenarioDoc) error {
-	return r.Array(func(k int) error {
-		x := JobRef{at: v.at + "/remove_jobs/" + strconv.Itoa(k)}
-		err := r.String(&x.ID)
-		v.RemoveJobs = append(v.RemoveJobs, x)
-		return err
-	})
-}
-
-func readAddedNodes(r *wire.Reader, v *scenarioDoc) error {
+func readAddedNodes(r *wire.Reader, s *Scenario) error {
 	return r.Array(func(k int) error {
 		before := r.Faults()
 		nodes, err := r.Nodes()
 		if err == nil && r.Faults() == before {
-			v.AddNodes = append(v.AddNodes, AddedNodes{Nodes: nodes, at: v.at + "/add_nodes/" + strconv.Itoa(k)})
+			for _, n := range nodes {
+				s.AddNodes, s.nodesOf = append(s.AddNodes, n), append(s.nodesOf, k)
+			}
 		}
 		return err
 	})
 }
 
-func readAddedJobs(r *wire.Reader, v *scenarioDoc) error {
-	return r.Array(func(k int) error {
+func writeAddedNodes(b []byte, s *Scenario) []byte {
+	if len(s.AddNodes) == 0 {
+		return b
+	}
+	return wire.AppendNodes(b, s.AddNodes)
+}
+
+func readAddedJobs(r *wire.Reader, s *Scenario) error {
+	return r.Array(func(int) error {
 		job, err := r.Job()
 		if err == nil {
-			v.AddJobs = append(v.AddJobs, AddedJob{Job: job, at: v.at + "/add_jobs/" + strconv.Itoa(k)})
+			s.AddJobs = append(s.AddJobs, job)
 		}
 		return err
 	})
 }
 
-func readScales(r *wire.Reader, v *scenarioDoc) error {
-	return readFactors(r, v.at+"/scale_weights", 0, func(id string, micro int64, at string) {
-		v.Scales = append(v.Scales, WeightScale{id, micro, at})
-	})
-}
-
-func readDurations(r *wire.Reader, v *scenarioDoc) error {
-	return readFactors(r, v.at+"/scale_durations", 1, func(id string, micro int64, at string) {
-		v.Durations = append(v.Durations, DurationScale{id, micro, at})
-	})
+func writeAddedJobs(b []byte, s *Scenario) []byte {
+	if len(s.AddJobs) == 0 {
+		return b
+	}
+	return wire.AppendJobs(b, s.AddJobs)
 }
 
 // readFactors reads a factor for all jobs, or factors by job, of at least so many millionths.
-func readFactors(r *wire.Reader, at string, least int64, keep func(id string, micro int64, at string)) error {
-	one := func(id, at string) error {
-		micro := int64(0)
-		err := r.Micros(&micro, least)
-		keep(id, micro, at)
+func readFactors(r *wire.Reader, to *[]Factor, least int64) error {
+	one := func(job string) error {
+		f := Factor{Job: job}
+		err := r.Micros(&f.Micro, least)
+		*to = append(*to, f)
 		return err
 	}
 	if r.Is('0') {
-		return one("", at)
+		return one("")
 	}
-	return r.Object(nil, func(id string) (bool, error) {
-		if id == "" {
+	return r.Object(nil, func(job string) (bool, error) {
+		if job == "" {
 			if err := r.Skip(); err != nil {
 				return true, err
 			}
 			return true, r.Fault("missing_field", "a job has an id")
 		}
-		return true, one(id, at+"/"+hare.EscapePointer(id))
+		return true, one(job)
 	})
 }
 
-func readPatch(r *wire.Reader, v *scenarioDoc) error {
+func writeFactors(b []byte, factors []Factor) []byte {
+	if len(factors) == 1 && factors[0].Job == "" {
+		return hare.AppendMicros(b, factors[0].Micro)
+	}
+	return wire.AppendMap(b, factors,
+		func(f *Factor) string { return f.Job },
+		func(b []byte, f *Factor) []byte { return hare.AppendMicros(b, f.Micro) })
+}
+
+func readPatch(r *wire.Reader, s *Scenario) error {
 	return r.Array(func(i int) error {
 		if i >= MaxPatchOperations {
 			if err := r.Skip(); err != nil || i > MaxPatchOperations {
@@ -366,9 +362,16 @@ func readPatch(r *wire.Reader, v *scenarioDoc) error {
 		}
 		var p PatchOperation
 		err := patchTable.Read(r, &p)
-		v.Patch = append(v.Patch, p)
+		s.Patch = append(s.Patch, p)
 		return err
 	})
+}
+
+func writePatch(b []byte, s *Scenario) []byte {
+	if len(s.Patch) == 0 {
+		return b
+	}
+	return appendArray(b, s.Patch, patchTable.Append)
 }
 
 var patchTable = wire.NewTable("PatchOperation", "PatchOperation is one operation of RFC 6902.",
@@ -378,6 +381,7 @@ var patchTable = wire.NewTable("PatchOperation", "PatchOperation is one operatio
 		Reading(func(r *wire.Reader, p *PatchOperation) error { return readPointer(r, &p.Path) }),
 	wire.String("from", func(p *PatchOperation) *string { return &p.From }).
 		Reading(func(r *wire.Reader, p *PatchOperation) error { return readPointer(r, &p.From) }).
+		Writing(writeFrom).
 		About("from is needed by move and copy."),
 	wire.NewField("value", wire.Schema{"type": []string{"object", "array", "string", "number", "boolean", "null"},
 		"items": wire.Schema{}},
@@ -385,11 +389,20 @@ var patchTable = wire.NewTable("PatchOperation", "PatchOperation is one operatio
 			text, err := r.Raw()
 			p.Value = json.RawMessage(text)
 			return err
-		}, nil).
+		},
+		func(b []byte, p *PatchOperation) []byte { return append(b, p.Value...) }).
 		About("value is needed by add, replace and test."),
 ).Check(func(p *PatchOperation, has wire.Members, found *hare.InvalidErrors) {
 	p.check(has.Has("path"), has.Has("from"), found)
 })
+
+// writeFrom writes from where the operation needs one, also that of the whole document, which is "".
+func writeFrom(b []byte, p *PatchOperation) []byte {
+	if p.Op != "move" && p.Op != "copy" {
+		return b
+	}
+	return wire.AppendString(b, p.From)
+}
 
 // check finds what an operation lacks; RFC 6902 says what each needs.
 func (p *PatchOperation) check(hasPath, hasFrom bool, found *hare.InvalidErrors) {

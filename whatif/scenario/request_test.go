@@ -1,14 +1,17 @@
-package whatif_test
+package scenario_test
 
 import (
 	"errors"
+	"io"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/hare-sched/hare"
-	"github.com/hare-sched/hare/whatif"
+	"github.com/hare-sched/hare/whatif/scenario"
 	"github.com/hare-sched/hare/wire"
 )
 
@@ -17,10 +20,10 @@ const whatIfBase = `{"hare":"instance/v1","cluster":{"nodes":[
  {"name":"b","count":2,"gpus":{"T4":2},"in_service_s":[[0,10],[20,null]]}]},
  "jobs":[{"id":"x","weight":0.000003,"on":{"T4":{"compute_s":1}}},{"id":"y","weight":2,"on":{"T4":{"compute_s":1}}}]}`
 
-func whatIf(t *testing.T, scenario string) (*whatif.Request, error) {
+func whatIf(t *testing.T, text string) (*scenario.Request, error) {
 	t.Helper()
-	return whatif.Decode(strings.NewReader(`{"base":{"instance":`+whatIfBase+`},"scenarios":[`+scenario+`]}`),
-		wire.Limits{}, hare.Options{})
+	return scenario.Decode(strings.NewReader(`{"base":{"instance":`+whatIfBase+`},"scenarios":[`+text+`]}`),
+		wire.Limits{})
 }
 
 func TestShorthands(t *testing.T) {
@@ -225,11 +228,11 @@ func TestWhatIfDocumentFaults(t *testing.T) {
 		{`{` + base + `,"scenarios":[],"prune":{"below_s":-1}}`, "/prune/below_s", "out_of_range"},
 		{`{` + base + `,"scenarios":[],"prune":{"below":1}}`, "/prune/below", "unknown_field"},
 		{`{` + base + `,"scenarios":[],"ordered":1}`, "/ordered", "wrong_type"},
-		{`{` + base + `,"scenarios":[` + strings.Repeat("{},", whatif.MaxScenarios) + `{}]}`, "/scenarios/1000",
+		{`{` + base + `,"scenarios":[` + strings.Repeat("{},", scenario.MaxScenarios) + `{}]}`, "/scenarios/1000",
 			"too_many"},
 		{`{` + base + `,"scenarios":[],"scenarios":[]}`, "/scenarios", "duplicate_name"},
 	} {
-		_, err := whatif.Decode(strings.NewReader(c.doc), wire.Limits{}, hare.Options{})
+		_, err := scenario.Decode(strings.NewReader(c.doc), wire.Limits{})
 		var faults hare.InvalidErrors
 		if !errors.As(err, &faults) || faults[0].Pointer != c.pointer || faults[0].Code != c.code {
 			t.Errorf("%.80s: %v, want %s at %s", c.doc, err, c.code, c.pointer)
@@ -237,47 +240,106 @@ func TestWhatIfDocumentFaults(t *testing.T) {
 	}
 }
 
+// everything is a request that has each field of each part.
+const everything = `{"base":{"instance":` + whatIfBase + `,"result":{"hare":"result/v1","instance_sha256":"` +
+	`0000000000000000000000000000000000000000000000000000000000000000","version":"1","seed":1,"status":"succeeded",` +
+	`"termination":"work_limit","reproducible":true,"objective":"weighted_jct","value":null,"bound":null,"gap":null,` +
+	`"options":{},"engine":{}}},"scenarios":[{"id":"s",
+ "patch":[{"op":"test","path":"/hare","value":"instance/v1"},{"op":"copy","from":"","path":"/name"}],
+ "remove_jobs":["y"],"scale_weights":{"x":2},"scale_durations":0.5,"drop_after":{"job":"x","after":"y"},
+ "add_jobs":[{"id":"z","on":{"T4":{"compute_s":1}}}],"set_quota":[{"user":"ann","gpus":3,"types":["T4"]}],
+ "remove_gpus":{"node":"a","type":"T4","count":1},"drain":[{"node":"b-0","at_s":0},{"node":"b-1","at_s":25.5}],
+ "add_gpus":[{"type":"T4","count":1,"name":"n"},{"type":"T4","count":2}],
+ "add_nodes":[{"name":"d","count":2,"gpus":{"T4":4},"cpus":32}],
+ "options":{"work_limit":0,"seed":-6,"degrade":false}}],
+ "options":{"time_limit_s":1.5,"work_limit":5,"gap":0,"seed":3,"bound":"machine"},"prune":{"below_s":0.25},
+ "ordered":true}`
+
+// encode returns the document of a request.
+func encode(t *testing.T, req *scenario.Request) string {
+	t.Helper()
+	var b strings.Builder
+	if err := req.EncodeJSON(&b); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+// A request that is encoded and decoded again means the same: a client writes what a server
+// reads.
+func TestEncodeJSON(t *testing.T) {
+	req, err := scenario.Decode(strings.NewReader(everything), wire.Limits{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := encode(t, req)
+	again, err := scenario.Decode(strings.NewReader(text), wire.Limits{})
+	if err != nil {
+		t.Fatalf("%v: %s", err, text)
+	}
+	if diff := cmp.Diff(req, again, cmpopts.IgnoreUnexported(scenario.Scenario{}),
+		cmpopts.EquateComparable(hare.Amount{})); diff != "" {
+		t.Error(diff)
+	}
+	parts := []string{"WhatIfRequest", "WhatIfBase", "Prune", "Scenario", "RemoveGPUs", "Drain", "AddGPUs", "DropAfter",
+		"PatchOperation"}
+	for todo := []wire.Form{scenario.Form}; len(todo) > 0; todo = append(todo[1:], todo[0].Parts()...) {
+		if !slices.Contains(parts, todo[0].Name()) {
+			continue // the documents of package wire
+		}
+		for _, name := range todo[0].Names() {
+			if name != "solve_id" && !strings.Contains(text, `"`+name+`":`) {
+				t.Errorf("%s of %s is not in %s", name, todo[0].Name(), text)
+			}
+		}
+	}
+	batch := hare.Options{Seed: 1, Gap: 0.01, WorkLimit: 100, Degrade: true}
+	if o := again.Scenarios[0].Options.Over(batch); o.WorkLimit != 0 || o.Seed != -6 || o.Degrade || o.Gap != 0.01 {
+		t.Errorf("the scenario's options: %+v", o)
+	}
+	if err := (&scenario.Request{}).EncodeJSON(io.Discard); err == nil {
+		t.Error("a request without a base is encoded")
+	}
+}
+
 // A request that can be decoded is applied or refused, and an applied one gives a valid
-// instance.
+// instance. The encoded request decodes to one that gives the same instances.
 func FuzzWhatIf(f *testing.F) {
 	for _, s := range []string{
 		`{"add_gpus":{"type":"H100","count":8}}`, `{"remove_gpus":{"node":"a","type":"T4","count":1}}`,
 		`{"drain":[{"node":"b-0","at_s":15}]}`,
 		`{"remove_jobs":["x"],"add_jobs":[{"id":"x","on":{"A":{"compute_s":1}}}],"scale_weights":{"y":3}}`,
 		`{"patch":[{"op":"add","path":"/jobs/-","value":{}}],"options":{"seed":4}}`,
+		`{"drop_after":{"job":"x"},"set_quota":[{"user":"ann","gpus":0}],"scale_durations":{"x":2,"y":0.5}}`,
+		`{"add_nodes":[{"name":"d","count":2,"gpus":{"T4":4}}],"options":{"work_limit":0}}`,
 	} {
 		f.Add(s)
 	}
-	f.Fuzz(func(t *testing.T, scenario string) {
-		req, err := whatif.Decode(strings.NewReader(
-			`{"base":{"instance":`+whatIfBase+`},"scenarios":[`+scenario+`]}`), wire.Limits{}, hare.Options{})
+	f.Fuzz(func(t *testing.T, text string) {
+		req, err := scenario.Decode(strings.NewReader(
+			`{"base":{"instance":`+whatIfBase+`},"scenarios":[`+text+`]}`), wire.Limits{})
 		if err != nil {
 			return
 		}
+		sent := encode(t, req)
+		same, err := scenario.Decode(strings.NewReader(sent), wire.Limits{})
+		if err != nil || encode(t, same) != sent {
+			t.Fatalf("%s: %v", sent, err)
+		}
 		for i := range req.Scenarios {
 			inst, err := req.Scenarios[i].Apply(req.Base.Instance)
+			other, failed := same.Scenarios[i].Apply(same.Base.Instance)
+			if (err == nil) != (failed == nil) || err == nil && wire.SHA256(inst) != wire.SHA256(other) {
+				t.Fatalf("%s: %v and %v", sent, err, failed)
+			}
 			if err != nil {
 				continue
 			}
 			if again, err := wire.DecodeInstance(strings.NewReader(written(t, inst)), wire.Limits{}); err != nil {
-				t.Fatalf("%s: %v", scenario, err)
+				t.Fatalf("%s: %v", text, err)
 			} else if wire.SHA256(again) != wire.SHA256(inst) {
-				t.Fatalf("%s: another instance after decoding", scenario)
+				t.Fatalf("%s: another instance after decoding", text)
 			}
 		}
 	})
-}
-
-// A base whose result is for another objective is refused, also where it comes from a store.
-func TestBaseOfAnotherObjective(t *testing.T) {
-	inst := &hare.Instance{Objective: hare.ObjectiveWeightedJCT,
-		Cluster: hare.Cluster{Nodes: []hare.Node{{Name: "a", GPUs: []hare.TypeCount{{Type: "A", Count: 1}}}}}}
-	for _, solve := range []string{"", "s1"} {
-		req := &whatif.Request{Base: whatif.Base{Instance: inst, SolveID: solve,
-			Result: &hare.Result{Objective: hare.ObjectiveMakespan}}}
-		var bad *hare.InvalidError
-		if err := whatif.Check(req, nil); !errors.As(err, &bad) || bad.Code != "not_supported" || bad.Pointer != "/base" {
-			t.Errorf("solve %q: %v", solve, err)
-		}
-	}
 }
