@@ -166,6 +166,8 @@ func (an *annealing) share() float64 {
 // of the work or a third of the time, but always makes at least one schedule.
 func (an *annealing) findInitialState(ctx context.Context, rel *hare.Relaxation) {
 	p := an.p
+	an.decoder.stopped = func() bool { return ctx.Err() != nil }
+	defer func() { an.decoder.stopped = nil }()
 	best := math.Inf(1)
 	var bestExact hare.Amount
 	keep := func(order []int32, plans []jobPlan) {

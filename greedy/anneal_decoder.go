@@ -60,6 +60,8 @@ type decoder struct {
 	trial       int64
 	newSegments [][]segment
 	newEnd      []int64
+
+	stopped func() bool // ends decode early; nil means that nothing does
 }
 
 // undoEntry is what a change replaced: an entry of the undo log.
@@ -109,7 +111,7 @@ func (dec *decoder) load(key []int64, plan []jobPlan) bool {
 	return true
 }
 
-// decode is load without trials to come.
+// decode is load without trials to come. It returns false if it is stopped.
 func (dec *decoder) decode(key []int64, plan []jobPlan) bool {
 	copy(dec.key, key)
 	copy(dec.plan, plan)
@@ -122,7 +124,10 @@ func (dec *decoder) decode(key []int64, plan []jobPlan) bool {
 		dec.capacities[k].copyFrom(dec.p.empty[k])
 		dec.finder.forget(int16(k))
 	}
-	for _, j := range dec.order() {
+	for n, j := range dec.order() {
+		if n%checkEvery == 0 && dec.stopped != nil && dec.stopped() {
+			return false
+		}
 		end, ok := dec.finder.placeFrom(&dec.p.jobs[j], dec.readyAt(j), &dec.plan[j], dec.capacities)
 		if !ok {
 			return false

@@ -138,7 +138,9 @@ func (ns *nodeSearch) anneal(n int64, share float64, sums bool) {
 		from := ns.used()
 		cfg := ns.part(from+sumShare*(share-from), 1)
 		cfg.Report, cfg.Checkpoint, cfg.StopAt, cfg.Seed = nil, nil, 0, cfg.Seed+n<<40
-		order, plans = ns.annealSums(on, cfg)
+		if order, plans = ns.annealSums(on, cfg); ns.over() {
+			return
+		}
 	}
 	cfg := ns.part(share, ns.cost)
 	cfg.Seed += n << 40

@@ -30,8 +30,8 @@ type nodeSlots struct {
 	// floors are times before which a pool has no free GPUs for a task, by type, number of
 	// GPUs of the task, class of holds and pool. They hold while nothing frees GPUs: see forget.
 	floors [][][]int64
-	// holdClasses is the number of classes of holds: class c is for holds of at least 4^c µs, and
-	// the last one for longer ones as well. More classes pay where nothing frees GPUs for long.
+	// holdClasses is the number of classes of holds, of which the last one is for all longer holds as
+	// well: see classOfHold. More classes pay where nothing frees GPUs for long.
 	holdClasses int
 	chosen      []nodeTasks // the nodes of the last place
 	// domains, by node, are set while all tasks must be in one domain, and totals is the room in
@@ -76,9 +76,23 @@ func newNodeSlots(nl *nodeLayout) *nodeSlots {
 	return ns
 }
 
-// listHoldClasses is the number of classes of holds where jobs are placed one after another, on
-// many nodes.
-const listHoldClasses = 24
+// holdsPerOctave is the number of classes of holds for each power of two. listHoldClasses is the
+// number of all classes, where jobs are placed one after another, on many nodes.
+const (
+	holdsPerOctave  = 2
+	listHoldClasses = 63 * holdsPerOctave
+)
+
+// classOfHold returns the class of a hold of at least 1 µs, and the least hold of the class: a
+// power of two, or the sum of two powers in a row.
+func classOfHold(hold int64) (class, least int64) {
+	octave := bits.Len64(uint64(hold)) - 1
+	class, least = int64(holdsPerOctave*octave), 1<<octave
+	if half := least / 2; half > 0 && hold >= least+half {
+		return class + 1, least + half
+	}
+	return class, least
+}
 
 // classifyHolds sets the number of classes of holds.
 func (ns *nodeSlots) classifyHolds(classes int) {
@@ -104,8 +118,7 @@ func (ns *nodeSlots) forget(column int16) {
 func (ns *nodeSlots) floorsOf(k int16, g, hold int64) (floors []int64, free int64) {
 	class := int64(0)
 	if ns.holdClasses > 1 && hold > 0 {
-		class = min(int64(bits.Len64(uint64(hold))-1)/2, int64(ns.holdClasses)-1)
-		free = 1 << (2 * class)
+		class, free = classOfHold(hold)
 	}
 	at := g*int64(ns.holdClasses) + class
 	if ns.floors[k][at] == nil {

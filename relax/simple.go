@@ -3,6 +3,7 @@ package relax
 import (
 	"container/heap"
 	"context"
+	"math"
 	"math/big"
 	"slices"
 
@@ -44,13 +45,20 @@ type machineJob struct {
 	twice  *big.Int
 	weight int64
 	sync   int64
+	ratio  float64 // w/W, rounded
 }
+
+// ratioError is above the relative error of machineJob.ratio, which comes from three roundings.
+const ratioError = 1e-14
 
 // byRatio is a heap ordered by greatest w/W, then index.
 type byRatio []*machineJob
 
 func (br byRatio) Len() int { return len(br) }
 func (br byRatio) Less(a, b int) bool {
+	if p, q := br[a].ratio, br[b].ratio; math.Abs(p-q) > ratioError*max(p, q) {
+		return p > q
+	}
 	x := new(big.Int).Mul(big.NewInt(br[a].weight), br[b].work)
 	switch x.Cmp(new(big.Int).Mul(big.NewInt(br[b].weight), br[a].work)) {
 	case 1:
@@ -121,6 +129,8 @@ func (pr *problem) machine(ctx context.Context) (*hare.Relaxation, error) {
 		if mj.Sync != hare.Relaxed {
 			x.sync = 0
 		}
+		work, _ := new(big.Float).SetInt(x.work).Float64()
+		x.ratio = float64(x.weight) / work
 		x.left = new(big.Int).Set(x.work)
 		x.release = product(1, speed, mj.ReleaseUs)
 		jobs[i] = x

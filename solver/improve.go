@@ -8,6 +8,13 @@ import (
 	"github.com/hare-sched/hare/greedy"
 )
 
+// firstShare is the share of the time limit after which the first schedule of a large instance is
+// given up.
+const firstShare = 0.3
+
+// searchStarts is the time that the search on nodes needs until its first plan, in list schedules.
+const searchStarts = 4
+
 // firstSchedule makes a schedule at once, so that the solve has a pair whenever it ends.
 func (s *solve) firstSchedule(ctx context.Context) error {
 	s.event(PhaseAssign, true)
@@ -17,7 +24,18 @@ func (s *solve) firstSchedule(ctx context.Context) error {
 		return nil // without a time limit, the order of the relaxation gives a better schedule
 	}
 	if s.limits.large {
-		return nil // one assignment alone may take most of the time
+		// One assignment alone may take most of the time. On nodes, prices that had too little time
+		// give a worse order than the weights, so that both are tried.
+		if s.model.Placed && s.searches() {
+			share, cancel := s.context(firstShare)
+			if s.limits.unpriced {
+				share, s.cut = context.WithoutCancel(ctx), true // there will be no other order
+			}
+			s.updateIncumbent(greedy.AssignInOrder(share, s.model, nil, "wspt", greedy.Insertion))
+			cancel()
+			s.clocked, s.listTime = true, time.Since(began)
+		}
+		return nil
 	}
 	s.updateIncumbent(greedy.AssignInOrder(context.WithoutCancel(ctx), s.model, nil, "wspt", greedy.Insertion))
 	return nil
@@ -55,7 +73,8 @@ func (s *solve) assign(ctx context.Context, guide *hare.Relaxation) {
 	if s.incumbent == nil {
 		assignCtx = context.WithoutCancel(ctx)
 	}
-	if s.incumbent == nil || ctx.Err() == nil {
+	placed := s.incumbent != nil && kind == "wspt" && s.limits.large // firstSchedule has made this plan
+	if s.incumbent == nil || ctx.Err() == nil && !placed {
 		s.updateIncumbent(greedy.AssignInOrder(assignCtx, s.model, guide, kind, greedy.Rule(s.opt.Assign)))
 	}
 	if s.searches() {
@@ -84,6 +103,10 @@ func (s *solve) improve(ctx context.Context, guide *hare.Relaxation) {
 	defer func() { s.res.Timing.Improve = time.Since(began) }()
 	left := func() float64 {
 		return float64(s.opt.TimeLimit)*(1-s.limits.reserve) - float64(time.Since(s.began))
+	}
+	if s.limits.large && s.model.Placed && s.opt.TimeLimit > 0 && left() < searchStarts*float64(s.listTime) {
+		s.cut = true
+		return // the search would end before its first plan
 	}
 	plans := 1
 	if s.opt.TimeLimit > 0 && s.limits.syncShare > 0 && guide != nil && s.opt.Order == hare.MethodPrice &&

@@ -42,6 +42,14 @@ const secondsForPlan = 1.5e-4
 // round.
 const secondsForSteps = 5e-3
 
+// proofSeconds and rigidProofSeconds estimate how long one core computes the bound of a job exactly
+// and proves it, where nodes matter, for gang and relaxed jobs and for rigid ones. Many jobs take
+// seconds, which the ascents leave to the proof.
+const (
+	proofSeconds      = 1.2e-4
+	rigidProofSeconds = 3.5e-5
+)
+
 // stepWork limits the work of one evaluation round by round, for each second of the time
 // limit.
 const stepWork = 4e7
@@ -130,6 +138,9 @@ func (s *solve) setLimits() {
 		l.planEffort = l.boundEffort
 		l.boundShare *= 1 - l.reserve
 		l.planShare *= 1 - l.reserve
+		if l.large && s.model.Placed {
+			l.leaveToProof(s.proofWork()/float64(cores)/s.opt.TimeLimit.Seconds(), 3*step)
+		}
 	}
 	if w := s.cfg.Ablation; w != (Ablation{}) {
 		if w.Steps {
@@ -156,7 +167,7 @@ func (s *solve) setLimits() {
 		}
 	}
 	ascents := fullCalls * n * workPerCall * (l.boundEffort + l.planEffort)
-	if s.opt.WorkLimit > 0 && work < minCalls*n*workPerCall {
+	if l.unpriced || s.opt.WorkLimit > 0 && work < minCalls*n*workPerCall {
 		l.unpriced, ascents = true, 0
 	} else if s.opt.WorkLimit > 0 && ascents > 0.6*work {
 		f := 0.6 * work / ascents
@@ -174,4 +185,29 @@ func (s *solve) setLimits() {
 		l.moves = 1 << 50
 	}
 	s.limits = l
+}
+
+// proofWork estimates the time of one core in which a bound by prices is computed exactly and proved.
+func (s *solve) proofWork() float64 {
+	seconds := 0.0
+	for i := range s.model.Jobs {
+		if s.model.Jobs[i].Sync == hare.Rigid {
+			seconds += rigidProofSeconds
+		} else {
+			seconds += proofSeconds
+		}
+	}
+	return seconds
+}
+
+// leaveToProof ends the ascents so much earlier that their proofs end in time; both are shares of the
+// time limit. There are no prices where less is left than the least time of an ascent.
+func (l *limits) leaveToProof(proof, least float64) {
+	least += proof / 2
+	if l.boundShare-proof < least {
+		l.boundShare, l.planShare = max(l.boundShare, 0.7*(1-l.reserve)), 0
+	}
+	l.boundShare -= proof
+	l.planShare = max(l.planShare-proof, l.boundShare)
+	l.unpriced = l.boundShare < least
 }

@@ -223,6 +223,7 @@ type solve struct {
 	cut       bool   // the clock or the caller ended some work
 	clocked   bool   // the clock or the number of cores influenced some work
 	lastEvent time.Time
+	listTime  time.Duration   // the time that the first list schedule of a large instance took
 	shownAt   time.Time       // when a bound on the way was shown
 	proofTime time.Duration   // the time that its proof took
 	quit      context.Context // ends when the caller cancels
