@@ -13,6 +13,7 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/explain"
+	"github.com/hare-sched/hare/explain/explanation"
 	"github.com/hare-sched/hare/solves"
 	"github.com/hare-sched/hare/whatif"
 	"github.com/hare-sched/hare/whatif/scenario"
@@ -194,7 +195,7 @@ func (absent *absentSolve) faults() hare.InvalidErrors {
 //	@ID				getPrices
 //	@Param			id	path	string	true	"the solve"
 //	@Produce		json,text/csv,application/problem+json
-//	@Success		200	{object}	explain.Prices	"the prices; as CSV a line a cell and type: type, tasks, from_s, to_s, price"
+//	@Success		200	{object}	explanation.Prices	"the prices; as CSV a line a cell and type: type, tasks, from_s, to_s, price"
 //	@Failure		404	{object}	openapi.Problem	"no such solve, or its bound is not made of prices"
 //	@Failure		409	{object}	openapi.Problem	"the solve has no result yet"
 //	@Failure		410	{object}	openapi.Problem	"the solve is deleted or expired"
@@ -243,14 +244,14 @@ func (s *server) pricesPicture(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	var b bytes.Buffer
-	if err := p.EncodeSVG(&b); err != nil {
+	if err := explain.EncodeSVG(&b, p); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'")
 	return write(w, kindSVG, b.Bytes())
 }
 
-func (s *server) pricesOf(r *http.Request) (*explain.Prices, error) {
+func (s *server) pricesOf(r *http.Request) (*explanation.Prices, error) {
 	inst, res, err := s.stored(r, chi.URLParam(r, "id"))
 	if err != nil {
 		return nil, withPointer(err, "")

@@ -149,7 +149,7 @@ func TestExplainAndPrices(t *testing.T) {
 		t.Fatal(err)
 	}
 	list, err := c.Jobs(ctx, s.ID, "end", 2)
-	if err != nil || list.Count != int64(len(inst.Jobs)) || len(list.Jobs) != 2 || list.Jobs[0].EndS > list.Jobs[1].EndS {
+	if err != nil || list.Count != len(inst.Jobs) || len(list.Jobs) != 2 || list.Jobs[0].EndS > list.Jobs[1].EndS {
 		t.Fatalf("%v %+v", err, list)
 	}
 	for _, job := range res.Jobs {
@@ -157,7 +157,7 @@ func TestExplainAndPrices(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		end := float64(job.EndUs) / 1e6
+		end := hare.Seconds(job.EndUs)
 		if x.Job != job.ID || x.Outcome != "scheduled" || x.EndS != end || x.Timeline[len(x.Timeline)-1].ToS != end ||
 			x.Price == nil || len(x.Elsewhere) == 0 || x.Earlier != nil {
 			t.Errorf("%+v", x)
@@ -167,7 +167,8 @@ func TestExplainAndPrices(t *testing.T) {
 	// proves that none exists.
 	last := slices.MaxFunc(res.Jobs, func(a, b hare.JobResult) int { return int(a.EndUs - b.EndUs) })
 	x, err := c.Explain(ctx, s.ID, last.ID, &client.Change{Earlier: 500 * time.Millisecond, TimeLimit: 2 * time.Second})
-	if err != nil || x.Earlier == nil || x.Earlier.ByS != float64(last.EndUs)/1e6-0.5 || len(x.Earlier.Changes) == 0 {
+	if err != nil || x.Earlier == nil || x.Earlier.ByS != hare.Seconds(last.EndUs-500_000) ||
+		len(x.Earlier.Changes) == 0 {
 		t.Fatalf("%v %+v", err, x)
 	}
 	if _, err := c.Explain(ctx, s.ID, "ver/t", nil); !isProblem(err, http.StatusNotFound, "no_such_job") {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/admission"
+	"github.com/hare-sched/hare/explain/explanation"
 )
 
 // Kinds of changes.
@@ -29,74 +30,6 @@ const (
 	maxDelays        = 10 // delayed jobs that are listed for a change
 )
 
-// Earlier lists changes of the instance with which a job ends by a given time.
-type Earlier struct {
-	ByS hare.Seconds `json:"by_s"`
-	// EndS is the end of the job without a change.
-	EndS hare.Seconds `json:"end_s"`
-	// Baseline is the solve that the changes are compared with: the result, or another solve of the same instance
-	// where the clock had a part in the result.
-	Baseline string `json:"baseline" enums:"result,solved_again"`
-	Already  bool   `json:"already"`
-	// EarliestS is a proved lower bound: no plan on this cluster ends the job sooner.
-	EarliestS hare.Seconds `json:"earliest_s"`
-	Changes   []Change     `json:"changes"`
-	// Cheapest is the index of the change that works and costs the other jobs least. It is left out where no change
-	// that was tried works.
-	Cheapest *int `json:"cheapest,omitempty"`
-	Solves   int  `json:"solves"`
-	Finished bool `json:"finished"`
-	// Unfinished says why the search ended early.
-	Unfinished string `json:"unfinished,omitempty"`
-} //	@name	JobEarlier
-
-// Change is the least change of one kind that was found to end the job in time,
-// or the statement that no change of this kind was found.
-type Change struct {
-	Kind string `json:"kind" enums:"add_gpu,weight,fewer_rounds"`
-	// Does says whether the job ends in time with this change.
-	Does bool `json:"does"`
-	// Finished is false where the search for a lesser change was cut short.
-	Finished bool `json:"finished"`
-	// Weight is the new weight of the job.
-	Weight *hare.Seconds `json:"weight,omitempty"`
-	// Rounds is the new number of rounds of the job.
-	Rounds *int64 `json:"rounds,omitempty"`
-	// Type is the type of the GPU that is added.
-	Type string `json:"type,omitempty"`
-	// Node is the name of the node that holds the GPU that is added.
-	Node string `json:"node,omitempty"`
-	// GPUs is the number of GPUs of the type on the added node, where it has several: where nodes matter, the added node
-	// is a copy of the node with the most GPUs of the type, first of those that the job may use.
-	GPUs int `json:"gpus,omitempty"`
-	// NotWeight is the nearest lesser weight that was tried and does not work. A weight between the two may work.
-	NotWeight *hare.Seconds `json:"not_weight,omitempty"`
-	// NotRounds is the nearest lesser change of the rounds that was tried and does not work.
-	NotRounds *int64 `json:"not_rounds,omitempty"`
-	Tried     int    `json:"tried"`
-	Detail    string `json:"detail,omitempty"`
-	// EndS is the end of the job with the change. EndS and the fields below are set for a change that works, and for
-	// an added GPU in any case.
-	EndS *hare.Seconds `json:"end_s,omitempty"`
-	// OthersCost is how much the weighted completion time of the other jobs rises.
-	OthersCost *hare.Amount `json:"others_cost,omitempty"`
-	// Delayed counts the other jobs that end later.
-	Delayed int `json:"delayed"`
-	// Sooner counts the other jobs that end sooner.
-	Sooner int `json:"sooner"`
-	// Jobs lists up to 10 of the delayed jobs, the job whose delay costs most first.
-	Jobs []Delay `json:"jobs,omitempty"`
-} //	@name	JobChange
-
-// Delay is a job that ends later.
-type Delay struct {
-	Job  string       `json:"job"`
-	ByS  hare.Seconds `json:"by_s"`
-	EndS hare.Seconds `json:"end_s"`
-	// Cost is the weight of the job times by_s.
-	Cost hare.Amount `json:"cost"`
-} //	@name	JobDelay
-
 // errStopped says that the search ended during a solve; changeSearch.stopped says
 // why.
 var errStopped = errors.New("stopped")
@@ -110,7 +43,7 @@ type changeSearch struct {
 	opt     hare.Options
 	solve   SolveFunc
 	ends    map[string]int64 // without a change
-	out     *Earlier
+	out     *explanation.Earlier
 	stopped string
 }
 
@@ -119,7 +52,8 @@ type changeSearch struct {
 // Search solves one changed instance after another. Where ctx ends first, the
 // answer says that the search is not finished; otherwise equal input gives an
 // equal answer.
-func (a *Answer) Search(ctx context.Context, inst *hare.Instance, res *hare.Result, req Request, solve SolveFunc) {
+func Search(ctx context.Context, a *explanation.Answer, inst *hare.Instance, res *hare.Result, req Request,
+	solve SolveFunc) {
 	if a.Outcome != outcomeScheduled || req.ByUs == 0 && req.EarlierUs == 0 {
 		return
 	}
@@ -128,7 +62,7 @@ func (a *Answer) Search(ctx context.Context, inst *hare.Instance, res *hare.Resu
 		return // impossible: Static found the job
 	}
 	s := &changeSearch{ctx: ctx, inst: inst, job: job, solve: solve, opt: res.Options,
-		out: &Earlier{Baseline: "result", Changes: []Change{}}}
+		out: &explanation.Earlier{Baseline: "result", Changes: []explanation.Change{}}}
 	a.About, a.Earlier = aboutSolves, s.out
 	s.opt.Detail = "jobs"
 	end := int64(a.EndS)
@@ -162,7 +96,7 @@ func (a *Answer) Search(ctx context.Context, inst *hare.Instance, res *hare.Resu
 
 // finish searches each kind of change and fills in the answer. end is the job's
 // end without a change.
-func (s *changeSearch) finish(a *Answer, end int64, req Request) {
+func (s *changeSearch) finish(a *explanation.Answer, end int64, req Request) {
 	s.by = req.ByUs
 	if req.EarlierUs > 0 {
 		s.by = end - req.EarlierUs
@@ -221,7 +155,7 @@ func (s *changeSearch) run(inst *hare.Instance) (ends map[string]int64, ok bool,
 
 // try solves a changed instance and reports whether the job ends in time. try
 // writes the effects of the change to c where the job does, or where always is set.
-func (s *changeSearch) try(c *Change, inst *hare.Instance, always bool) (does bool, err error) {
+func (s *changeSearch) try(c *explanation.Change, inst *hare.Instance, always bool) (does bool, err error) {
 	if inst.Validate() != nil {
 		return false, nil // the changed instance exceeds the limits of the model
 	}
@@ -251,9 +185,10 @@ func (s *changeSearch) try(c *Change, inst *hare.Instance, always bool) (does bo
 		c.Delayed++
 		more := hare.Product(j.WeightMicro, by)
 		cost = cost.Add(more)
-		c.Jobs = append(c.Jobs, Delay{j.ID, hare.Seconds(by), hare.Seconds(ends[j.ID]), more})
+		c.Jobs = append(c.Jobs, explanation.Delay{Job: j.ID, ByS: hare.Seconds(by), EndS: hare.Seconds(ends[j.ID]),
+			Cost: more})
 	}
-	slices.SortStableFunc(c.Jobs, func(a, b Delay) int {
+	slices.SortStableFunc(c.Jobs, func(a, b explanation.Delay) int {
 		return cmp.Or(b.Cost.Cmp(a.Cost), cmp.Compare(b.ByS, a.ByS))
 	})
 	c.Jobs = slices.Clone(c.Jobs[:min(len(c.Jobs), maxDelays)])
@@ -292,7 +227,7 @@ func (s *changeSearch) types() []string {
 // addGPU tries one more GPU of a type, on a node of its own that is always in
 // service.
 func (s *changeSearch) addGPU(kind string) {
-	c := Change{Kind: changeGPU, Type: kind, Node: "added"}
+	c := explanation.Change{Kind: changeGPU, Type: kind, Node: "added"}
 	for slices.ContainsFunc(s.inst.Cluster.Nodes, func(n hare.Node) bool { return n.Name == c.Node }) {
 		c.Node += "-1"
 	}
@@ -344,7 +279,7 @@ func (s *changeSearch) likeNode(kind string) hare.Node {
 // weight searches for the least weight with which the job ends in time. The
 // weight grows until a trial works; bisection by ratio follows from there.
 func (s *changeSearch) weight(earliest int64) {
-	c := Change{Kind: changeWeight}
+	c := explanation.Change{Kind: changeWeight}
 	defer func() { s.out.Changes = append(s.out.Changes, c) }()
 	if s.by < earliest {
 		c.Finished, c.Detail = true, fmt.Sprintf("no plan ends the job before %s s: that is proved",
@@ -399,7 +334,7 @@ func (s *changeSearch) weight(earliest int64) {
 
 // rounds searches for the most rounds with which the job is in time.
 func (s *changeSearch) rounds() {
-	c := Change{Kind: changeRounds}
+	c := explanation.Change{Kind: changeRounds}
 	defer func() { s.out.Changes = append(s.out.Changes, c) }()
 	was := s.inst.Jobs[s.job].Rounds
 	if was == 1 {

@@ -10,6 +10,7 @@ import (
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/admission"
 	"github.com/hare-sched/hare/explain"
+	"github.com/hare-sched/hare/explain/explanation"
 	"github.com/hare-sched/hare/wire"
 )
 
@@ -77,7 +78,7 @@ func TestChangesHoldUnderResolve(t *testing.T) {
 	}
 }
 
-func checkChange(t *testing.T, name string, inst *hare.Instance, at int, by int64, c *explain.Change,
+func checkChange(t *testing.T, name string, inst *hare.Instance, at int, by int64, c *explanation.Change,
 	before map[string]int64, opt hare.Options) {
 	t.Helper()
 	id := inst.Jobs[at].ID

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/explain/explanation"
 	"github.com/hare-sched/hare/solver"
 	"github.com/hare-sched/hare/verify"
 )
@@ -42,32 +43,6 @@ func (e *NoJobError) Error() string {
 	return fmt.Sprintf("there is no job %.80q: did you mean %.80q?", e.Job, e.Nearest)
 }
 
-// Answer says why a job of a result starts and ends when it does.
-type Answer struct {
-	// About says which plans the answer describes.
-	About string `json:"about"`
-	Job   string `json:"job"`
-	Sync  string `json:"sync" enums:"relaxed,gang,rigid"`
-	// Outcome is scheduled, or the termination of a result without schedule, which has reasons and no times.
-	Outcome string   `json:"outcome" enums:"scheduled,infeasible,no_schedule,cancelled,deadline"`
-	Reasons []Reason `json:"reasons,omitempty"`
-	*Times
-	// Timeline covers the time from the release to the end, without gaps.
-	Timeline []Span `json:"timeline,omitempty"`
-	// Price is nil where the bound is not made of prices.
-	Price *Price `json:"price,omitempty"`
-	// Elsewhere is what the job would cost on each type alone, the least cost first.
-	Elsewhere []TypeCost `json:"elsewhere,omitempty"`
-	Earlier   *Earlier   `json:"earlier,omitempty"`
-	Notes     []string   `json:"notes,omitempty"`
-} //	@name	Explanation
-
-// Reason is a reason of a result without schedule.
-type Reason struct {
-	Code   string `json:"code"`
-	Detail string `json:"detail"`
-} //	@name	Obstacle
-
 // aboutSchedule and aboutSolves are the values of Answer.About: they say which
 // plans the answer describes.
 const (
@@ -84,10 +59,10 @@ var ErrNoLanes = &hare.InvalidError{Pointer: "/schedule", Code: "no_lanes",
 // then Search where the request asks for changes. The solves aside, Explain is
 // O(n log n + w · g) for n entries of the schedule, w waits of the job and g GPUs.
 func Explain(ctx context.Context, inst *hare.Instance, res *hare.Result, req Request,
-	solve SolveFunc) (*Answer, error) {
+	solve SolveFunc) (*explanation.Answer, error) {
 	a, err := Static(inst, res, req)
 	if err == nil {
-		a.Search(ctx, inst, res, req, solve)
+		Search(ctx, a, inst, res, req, solve)
 	}
 	return a, err
 }
@@ -108,7 +83,7 @@ func withObjective(inst *hare.Instance, res *hare.Result) (*hare.Instance, error
 // Static is the part of Explain that solves nothing: Static reads the schedule and
 // the certificate alone. The error is a *NoJobError, or a *hare.InvalidError where
 // the request, the schedule or the certificate is wrong or missing.
-func Static(inst *hare.Instance, res *hare.Result, req Request) (*Answer, error) {
+func Static(inst *hare.Instance, res *hare.Result, req Request) (*explanation.Answer, error) {
 	switch {
 	case req.ByUs < 0:
 		return nil, &hare.InvalidError{Pointer: "/by_s", Code: "out_of_range", Detail: "by_s must be positive"}
@@ -124,12 +99,12 @@ func Static(inst *hare.Instance, res *hare.Result, req Request) (*Answer, error)
 		return nil, err
 	}
 	job := &inst.Jobs[at]
-	a := &Answer{About: aboutSchedule, Job: job.ID, Sync: job.Sync.String(), Outcome: outcomeScheduled}
+	a := &explanation.Answer{About: aboutSchedule, Job: job.ID, Sync: job.Sync.String(), Outcome: outcomeScheduled}
 	if res.Value == nil && res.Schedule == nil {
 		a.Outcome = res.Termination
 		for _, r := range res.Reasons {
 			if r.Job == "" || r.Job == job.ID {
-				a.Reasons = append(a.Reasons, Reason{r.Code, r.Detail})
+				a.Reasons = append(a.Reasons, explanation.Reason{Code: r.Code, Detail: r.Detail})
 			}
 		}
 		if len(a.Reasons) == 0 {
@@ -169,7 +144,7 @@ func Static(inst *hare.Instance, res *hare.Result, req Request) (*Answer, error)
 		if res.Bound != nil {
 			gap = value.Sub(*res.Bound).Float()
 		}
-		a.explainPrice(v, at, runs, c, none, gap, prices, pays)
+		explainPrice(a, v, at, runs, c, none, gap, prices, pays)
 	} else {
 		a.Notes = append(a.Notes, "the certificate of this result has no prices, and so this explanation has none")
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/explain"
+	"github.com/hare-sched/hare/explain/explanation"
 	"github.com/hare-sched/hare/solver"
 	"github.com/hare-sched/hare/wire"
 )
@@ -155,7 +156,7 @@ func TestExplanationsAreTrue(t *testing.T) {
 }
 
 // checkTimeline compares a timeline second by second with the schedule.
-func checkTimeline(t *testing.T, name string, inst *hare.Instance, res *hare.Result, at int, x *explain.Answer,
+func checkTimeline(t *testing.T, name string, inst *hare.Instance, res *hare.Result, at int, x *explanation.Answer,
 	n *naive, seen map[string]int) {
 	t.Helper()
 	j := &inst.Jobs[at]
@@ -214,7 +215,7 @@ func checkTimeline(t *testing.T, name string, inst *hare.Instance, res *hare.Res
 	}
 }
 
-func checkWaits(t *testing.T, name string, j *hare.Job, s explain.Span, n *naive, seen map[string]int) {
+func checkWaits(t *testing.T, name string, j *hare.Job, s explanation.Span, n *naive, seen map[string]int) {
 	t.Helper()
 	pools := map[string][]hare.Profile{}
 	for _, w := range s.Waits {

@@ -7,54 +7,25 @@ import (
 	"strconv"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/explain/explanation"
 	"github.com/hare-sched/hare/verify"
 )
 
-// Times are the figures of one job of a schedule.
-type Times struct {
-	Weight   hare.Seconds `json:"weight"`
-	ReleaseS hare.Seconds `json:"release_s"`
-	StartS   hare.Seconds `json:"start_s"`
-	EndS     hare.Seconds `json:"end_s"`
-	// WaitS is the time from the release to the first start.
-	WaitS hare.Seconds `json:"wait_s"`
-	// JCTS is the time from the release to the end.
-	JCTS hare.Seconds `json:"jct_s"`
-	// LeastS is a proved lower bound on jct_s: no plan ends the job sooner, even on an empty cluster.
-	LeastS hare.Seconds `json:"least_s"`
-	// Stretch is jct_s divided by least_s; 1 is best.
-	Stretch float64 `json:"stretch"`
-	// DeadlineS is the deadline of the job, if it has one, and LateS is how long after the deadline it ends.
-	DeadlineS *hare.Seconds `json:"deadline_s,omitempty"`
-	LateS     *hare.Seconds `json:"late_s,omitempty"`
-	// Cost is weight times jct_s, and for the objective jct_and_tardiness also late_weight times late_s.
-	Cost hare.Amount `json:"cost"`
-	// Share is cost divided by the value of the whole schedule. It is 0 for the objective makespan, and for jobs that
-	// end with the work that runs at time 0, which are no part of the value.
-	Share float64 `json:"share"`
-}
-
-// ListedJob is one job of a solve with its times.
-type ListedJob struct {
-	Job string `json:"job"`
-	Times
-} //	@name	ListedJob
-
 // jobOrders are the keys by which ListJobs can sort. All keys but start and end
 // put the greatest figure first.
-var jobOrders = map[string]func(a, b *ListedJob) int{
-	"share":   func(a, b *ListedJob) int { return b.Cost.Cmp(a.Cost) },
-	"stretch": func(a, b *ListedJob) int { return cmp.Compare(b.Stretch, a.Stretch) },
-	"wait":    func(a, b *ListedJob) int { return cmp.Compare(b.WaitS, a.WaitS) },
-	"jct":     func(a, b *ListedJob) int { return cmp.Compare(b.JCTS, a.JCTS) },
-	"start":   func(a, b *ListedJob) int { return cmp.Compare(a.StartS, b.StartS) },
-	"end":     func(a, b *ListedJob) int { return cmp.Compare(a.EndS, b.EndS) },
+var jobOrders = map[string]func(a, b *explanation.ListedJob) int{
+	"share":   func(a, b *explanation.ListedJob) int { return b.Cost.Cmp(a.Cost) },
+	"stretch": func(a, b *explanation.ListedJob) int { return cmp.Compare(b.Stretch, a.Stretch) },
+	"wait":    func(a, b *explanation.ListedJob) int { return cmp.Compare(b.WaitS, a.WaitS) },
+	"jct":     func(a, b *explanation.ListedJob) int { return cmp.Compare(b.JCTS, a.JCTS) },
+	"start":   func(a, b *explanation.ListedJob) int { return cmp.Compare(a.StartS, b.StartS) },
+	"end":     func(a, b *explanation.ListedJob) int { return cmp.Compare(a.EndS, b.EndS) },
 }
 
 // ListJobs returns the figures of up to limit jobs of a result, sorted by share
 // (the default), stretch, wait, jct, start or end. Jobs with equal keys stay in the
 // instance's order. The result must be one for inst. O(jobs log jobs).
-func ListJobs(inst *hare.Instance, res *hare.Result, by string, limit int) ([]ListedJob, error) {
+func ListJobs(inst *hare.Instance, res *hare.Result, by string, limit int) ([]explanation.ListedJob, error) {
 	if by == "" {
 		by = "share"
 	}
@@ -70,7 +41,7 @@ func ListJobs(inst *hare.Instance, res *hare.Result, by string, limit int) ([]Li
 	case limit < 0:
 		return nil, &hare.InvalidError{Pointer: "/limit", Code: "out_of_range", Detail: "limit must not be negative"}
 	case res.Value == nil:
-		return []ListedJob{}, nil
+		return []explanation.ListedJob{}, nil
 	case len(res.Jobs) != len(inst.Jobs):
 		return nil, ErrNoLanes
 	}
@@ -79,19 +50,21 @@ func ListJobs(inst *hare.Instance, res *hare.Result, by string, limit int) ([]Li
 	for _, j := range res.Jobs {
 		times[j.ID] = j
 	}
-	list := make([]ListedJob, len(inst.Jobs))
+	list := make([]explanation.ListedJob, len(inst.Jobs))
 	for i := range inst.Jobs {
 		id := inst.Jobs[i].ID
-		list[i] = ListedJob{id, *jobTimes(inst, empty, i, times[id].StartUs, times[id].EndUs, *res.Value)}
+		list[i] = explanation.ListedJob{Job: id,
+			Times: *jobTimes(inst, empty, i, times[id].StartUs, times[id].EndUs, *res.Value)}
 	}
-	slices.SortStableFunc(list, func(a, b ListedJob) int { return order(&a, &b) })
+	slices.SortStableFunc(list, func(a, b explanation.ListedJob) int { return order(&a, &b) })
 	return list[:min(limit, len(list))], nil
 }
 
-func jobTimes(inst *hare.Instance, empty *emptyCluster, at int, startUs, endUs int64, value hare.Amount) *Times {
+func jobTimes(inst *hare.Instance, empty *emptyCluster, at int, startUs, endUs int64,
+	value hare.Amount) *explanation.Times {
 	j := &inst.Jobs[at]
 	m := &empty.model.Jobs[at]
-	t := &Times{
+	t := &explanation.Times{
 		Weight: hare.Seconds(j.WeightMicro), ReleaseS: hare.Seconds(j.ReleaseUs), StartS: hare.Seconds(startUs),
 		EndS:  hare.Seconds(endUs),
 		WaitS: hare.Seconds(startUs - j.ReleaseUs), JCTS: hare.Seconds(endUs - j.ReleaseUs),

@@ -8,6 +8,7 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/explain"
+	"github.com/hare-sched/hare/explain/explanation"
 	"github.com/hare-sched/hare/wire"
 )
 
@@ -236,7 +237,7 @@ func TestCausesOnNodes(t *testing.T) {
 	}
 }
 
-func explainOnNodes(t *testing.T, text, job string) *explain.Answer {
+func explainOnNodes(t *testing.T, text, job string) *explanation.Answer {
 	t.Helper()
 	inst, err := wire.DecodeInstance(strings.NewReader(text), wire.Limits{})
 	if err != nil {

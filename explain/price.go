@@ -7,49 +7,16 @@ import (
 	"slices"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/explain/explanation"
 	"github.com/hare-sched/hare/solver"
 	"github.com/hare-sched/hare/verify"
 )
 
-// Price is what a job costs at the certificate's prices, in weight-seconds.
-type Price struct {
-	Paid   float64      `json:"paid"`
-	ByType []TypeCharge `json:"by_type"`
-	// Least is the least sum of cost and price over all choices of the job, rounded down exactly.
-	Least float64 `json:"least"`
-	// Reduced is the reduced cost: cost and price less least. It is not negative, and is what the job adds to the gap
-	// between value and bound.
-	Reduced float64 `json:"reduced_cost"`
-	// ReducedShare is the reduced cost divided by value less bound; 0 where value and bound are equal.
-	ReducedShare float64 `json:"reduced_share"`
-} //	@name	JobPrice
-
-// TypeCharge is what a job pays for GPUs of a type.
-type TypeCharge struct {
-	Type string `json:"type"`
-	// GPUs counts the GPU-seconds that the job holds.
-	GPUs hare.Seconds `json:"gpu_s"`
-	Paid float64      `json:"paid"`
-} //	@name	TypeCharge
-
-// TypeCost is what a job would cost if the job ran on one type alone and paid the
-// certificate's prices.
-type TypeCost struct {
-	Type string `json:"type"`
-	// Least is the least sum of cost and price on this type. It is left out where the job can never run on this type
-	// alone.
-	Least *float64 `json:"least,omitempty"`
-	// More is how far least is above the least over all types.
-	More *float64 `json:"more,omitempty"`
-	// EndS is when the job would end on this type at the cost least.
-	EndS   *hare.Seconds `json:"end_s,omitempty"`
-	Detail string        `json:"detail,omitempty"`
-} //	@name	TypeCost
-
 // explainPrice fills in Price and Elsewhere. none is the bound of the instance
 // without jobs, which is what all capacity costs: the bound of one job less none is
 // the job's φ − w a. gap is value − bound.
-func (a *Answer) explainPrice(v *laneView, at int, runs []roundRun, c *hare.Certificate, none *big.Rat, gap float64,
+func explainPrice(a *explanation.Answer, v *laneView, at int, runs []roundRun, c *hare.Certificate, none *big.Rat,
+	gap float64,
 	prices *solver.Prices, pays func(*jobEntry, int64, int64) float64) {
 	job := v.inst.Jobs[at]
 	least := func(j hare.Job) (float64, bool) {
@@ -60,7 +27,7 @@ func (a *Answer) explainPrice(v *laneView, at int, runs []roundRun, c *hare.Cert
 		f, _ := one.Sub(one, none).Float64()
 		return f, true
 	}
-	p := &Price{}
+	p := &explanation.Price{}
 	held, paid := make([]int64, len(v.model.Types)), make([]float64, len(v.model.Types))
 	for i := range runs {
 		r := &runs[i]
@@ -72,7 +39,8 @@ func (a *Answer) explainPrice(v *laneView, at int, runs []roundRun, c *hare.Cert
 	}
 	for k, name := range v.model.Types {
 		if held[k] > 0 {
-			p.ByType = append(p.ByType, TypeCharge{name, hare.Seconds(held[k]), sixDecimals(paid[k])})
+			p.ByType = append(p.ByType, explanation.TypeCharge{Type: name, GPUs: hare.Seconds(held[k]),
+				Paid: sixDecimals(paid[k])})
 			p.Paid += paid[k]
 		}
 	}
@@ -90,7 +58,7 @@ func (a *Answer) explainPrice(v *laneView, at int, runs []roundRun, c *hare.Cert
 	for _, on := range job.On {
 		k, known := slices.BinarySearch(v.model.Types, on.Type)
 		if !known {
-			a.Elsewhere = append(a.Elsewhere, TypeCost{Type: on.Type, Detail: "the cluster has none"})
+			a.Elsewhere = append(a.Elsewhere, explanation.TypeCost{Type: on.Type, Detail: "the cluster has none"})
 			continue
 		}
 		alone := job
@@ -99,14 +67,14 @@ func (a *Answer) explainPrice(v *laneView, at int, runs []roundRun, c *hare.Cert
 		cost, ok := least(alone)
 		if !fits || !ok {
 			a.Elsewhere = append(a.Elsewhere,
-				TypeCost{Type: on.Type, Detail: "never enough of them together for a round"})
+				explanation.TypeCost{Type: on.Type, Detail: "never enough of them together for a round"})
 			continue
 		}
 		e := hare.Seconds(end)
 		costs, more := sixDecimals(cost), sixDecimals(max(0, cost-phi))
-		a.Elsewhere = append(a.Elsewhere, TypeCost{Type: on.Type, Least: &costs, More: &more, EndS: &e})
+		a.Elsewhere = append(a.Elsewhere, explanation.TypeCost{Type: on.Type, Least: &costs, More: &more, EndS: &e})
 	}
-	slices.SortStableFunc(a.Elsewhere, func(a, b TypeCost) int {
+	slices.SortStableFunc(a.Elsewhere, func(a, b explanation.TypeCost) int {
 		switch {
 		case a.Least == nil || b.Least == nil:
 			return cmp.Compare(boolToInt(a.Least == nil), boolToInt(b.Least == nil))

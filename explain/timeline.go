@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/explain/explanation"
 )
 
 // Limits of a timeline, which people read.
@@ -19,33 +20,13 @@ const (
 	spanRunning = "running"
 )
 
-// Span is a part of a job's time from its release to its end, in order and
-// without gaps.
-type Span struct {
-	State string       `json:"state" enums:"waiting,running"`
-	FromS hare.Seconds `json:"from_s"`
-	ToS   hare.Seconds `json:"to_s"`
-	// Round is the first of the rounds that run, or the round that waits: the job is released, and every earlier
-	// round has synchronised.
-	Round  int64 `json:"round"`
-	Rounds int64 `json:"rounds,omitempty"`
-	// GPUs holds, by type, the most GPUs that a round of the span uses.
-	GPUs map[string]int64 `json:"gpus,omitempty"`
-	// PausedS is for how long in all no round runs within the span. These are short waits, which are not listed.
-	PausedS hare.Seconds `json:"paused_s,omitempty"`
-	// Pays holds, by type, what the GPU time costs at the certificate's prices, in weight-seconds.
-	Pays map[string]float64 `json:"pays,omitempty"`
-	// Waits say what a waiting round waits for, by type.
-	Waits []Wait `json:"waits,omitempty"`
-} //	@name	JobSpan
-
 // timeline returns the job's time as spans: its longest waits, and the spans
 // between these waits.
-func (v *laneView) timeline(job int, runs []roundRun, pays func(*jobEntry, int64, int64) float64) []Span {
+func (v *laneView) timeline(job int, runs []roundRun, pays func(*jobEntry, int64, int64) float64) []explanation.Span {
 	type gap struct {
 		before   int // the run that follows the gap
 		from, to int64
-		after    []Holder // the jobs for which the job waits
+		after    []explanation.Holder // the jobs for which the job waits
 	}
 	var gaps []gap
 	ready := v.model.Jobs[job].ReleaseUs
@@ -66,14 +47,14 @@ func (v *laneView) timeline(job int, runs []roundRun, pays func(*jobEntry, int64
 		return cmp.Or(cmp.Compare(a.before, b.before), cmp.Compare(a.from, b.from))
 	})
 
-	var spans []Span
+	var spans []explanation.Span
 	at := 0
 	running := func(to int) {
 		if at == to {
 			return
 		}
-		x := Span{State: spanRunning, FromS: hare.Seconds(max(0, runs[at].start)), ToS: hare.Seconds(runs[to-1].end),
-			Round: runs[at].round, GPUs: map[string]int64{}}
+		x := explanation.Span{State: spanRunning, FromS: hare.Seconds(max(0, runs[at].start)),
+			ToS: hare.Seconds(runs[to-1].end), Round: runs[at].round, GPUs: map[string]int64{}}
 		if pays != nil {
 			x.Pays = map[string]float64{}
 		}
@@ -103,10 +84,10 @@ func (v *laneView) timeline(job int, runs []roundRun, pays func(*jobEntry, int64
 	for _, g := range gaps {
 		running(g.before)
 		r := &runs[g.before]
-		x := Span{State: spanWaiting, FromS: hare.Seconds(g.from), ToS: hare.Seconds(g.to), Round: r.round}
+		x := explanation.Span{State: spanWaiting, FromS: hare.Seconds(g.from), ToS: hare.Seconds(g.to), Round: r.round}
 		if g.after != nil {
 			until := x.ToS
-			x.Waits = []Wait{{Cause: waitAfter, FromS: x.FromS, ToS: x.ToS, ForS: x.ToS - x.FromS, UntilS: &until,
+			x.Waits = []explanation.Wait{{Cause: waitAfter, FromS: x.FromS, ToS: x.ToS, ForS: x.ToS - x.FromS, UntilS: &until,
 				Jobs: g.after}}
 		} else {
 			x.Waits = v.waits(job, g.from, g.to)
@@ -137,57 +118,6 @@ const (
 
 var waitCauses = [...]string{waitNoService, waitBusy, waitReserved, waitHeld, waitQuota, waitFragmented, waitCPUs,
 	waitMemory, waitTooShort, waitChoice}
-
-// Wait is why a round did not start on GPUs of a type.
-type Wait struct {
-	// Type is the type of the GPUs; a gang that mixes types has several, joined by "+".
-	Type string `json:"type"`
-	// Cause is no_service where too few GPUs were in service, busy where too many of them were busy, held where other
-	// jobs held too many, too_short where enough were free but not for long enough, and choice where the round could
-	// have started and the plan waits for better GPUs. Where nodes matter, it is also not_allowed where the nodes that
-	// the job may use never have room for a round, fragmented where enough GPUs were free in all, but not together on
-	// nodes, and cpus or memory where too little of these was free beside the GPUs; reserved where too many GPUs were
-	// kept for others, and quota where the jobs of user held too many. It is after, without a type, until the jobs
-	// have ended for which the job waits, and their lags have passed.
-	Cause string `json:"cause" enums:"no_service,busy,held,too_short,choice,not_allowed,fragmented,cpus,memory,after,reserved,quota"`
-	// User is the user of the quota where the cause is quota.
-	User string `json:"user,omitempty"`
-	// FromS is when the cause first held.
-	FromS hare.Seconds `json:"from_s"`
-	// ToS is when the cause last held.
-	ToS hare.Seconds `json:"to_s"`
-	// ForS is for how long in all the cause held between from_s and to_s.
-	ForS hare.Seconds `json:"for_s"`
-	// Need is how many GPUs have to be free together.
-	Need int64 `json:"need"`
-	// PerTask is how many of these GPUs have to be on one node, for each task; it is left out where a task holds one.
-	PerTask int64 `json:"per_task,omitempty"`
-	// NeedS is for how long the GPUs have to be free.
-	NeedS hare.Seconds `json:"need_s"`
-	// Free is the most GPUs that were free at a time.
-	Free int64 `json:"free"`
-	// UntilS is when the first GPU becomes available: back in service, or no longer busy. Where the cause is after, it
-	// is when the job may start.
-	UntilS *hare.Seconds `json:"until_s,omitempty"`
-	// Jobs are the jobs that hold the GPUs during the wait, those that hold the most first. Where the cause is after,
-	// they are the jobs that have not ended, the last first, each until its end and lag.
-	Jobs []Holder `json:"jobs,omitempty"`
-	// Others counts further jobs that hold GPUs.
-	Others int `json:"others,omitempty"`
-	// Nodes says, for the causes fragmented, cpus and memory, what was free on nodes when the cause first held, the
-	// nodes with the most free GPUs first.
-	Nodes []NodeFree `json:"nodes,omitempty"`
-	// OtherNodes counts further nodes with free GPUs.
-	OtherNodes int `json:"other_nodes,omitempty"`
-} //	@name	JobWait
-
-// Holder is a job that holds GPUs for which another job waits.
-type Holder struct {
-	Job  string `json:"job"`
-	GPUs int64  `json:"gpus"`
-	// UntilS is when the job releases the last of the GPUs that it holds during the wait.
-	UntilS hare.Seconds `json:"until_s"`
-} //	@name	JobHolder
 
 // waitPool is a set of types on which a round could run.
 type waitPool struct {

@@ -6,19 +6,20 @@ import (
 	"slices"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/explain/explanation"
 )
 
 // waits says what a round of a job waits for that could start at from and starts
 // at to. waits is O(n log n) for n GPUs and entries between from and to.
-func (v *laneView) waits(job int, from, to int64) []Wait {
-	var all []Wait
+func (v *laneView) waits(job int, from, to int64) []explanation.Wait {
+	var all []explanation.Wait
 	for _, p := range v.pools(job) {
 		all = append(all, v.waitsFor(job, &p, from, to)...)
 	}
 	if v.model.Placed {
 		all = append(all, v.neverWaits(job, from, to)...)
 	}
-	slices.SortStableFunc(all, func(a, b Wait) int { return cmp.Compare(a.FromS, b.FromS) })
+	slices.SortStableFunc(all, func(a, b explanation.Wait) int { return cmp.Compare(a.FromS, b.FromS) })
 	return all
 }
 
@@ -42,7 +43,7 @@ type interval struct{ from, to int64 }
 
 // waitsFor is waits for one pool. The counts of the pool's GPUs change at the ends
 // of windows and entries; between two changes the wait has one cause.
-func (v *laneView) waitsFor(job int, p *waitPool, from, to int64) []Wait {
+func (v *laneView) waitsFor(job int, p *waitPool, from, to int64) []explanation.Wait {
 	// A gang that mixes types holds all GPUs until its slowest task ends. The times
 	// that the types need are thresholds: GPUs of all types that need no more than a
 	// threshold can be used together.
@@ -117,7 +118,7 @@ func (v *laneView) waitsFor(job int, p *waitPool, from, to int64) []Wait {
 	}
 	slices.SortFunc(changes, func(a, b levelChange) int { return cmp.Compare(a.at, b.at) })
 
-	found := map[string]*Wait{}
+	found := map[string]*explanation.Wait{}
 	spans := map[string][]interval{}
 	for t, i := from, 0; t < to; {
 		for ; i < len(changes) && changes[i].at <= t; i++ {
@@ -130,7 +131,7 @@ func (v *laneView) waitsFor(job int, p *waitPool, from, to int64) []Wait {
 		cause := cause(t)
 		w := found[cause]
 		if w == nil {
-			w = &Wait{Type: p.name, Cause: cause, FromS: hare.Seconds(t), Need: p.need,
+			w = &explanation.Wait{Type: p.name, Cause: cause, FromS: hare.Seconds(t), Need: p.need,
 				NeedS: hare.Seconds(thresholds[0]), PerTask: perTask(&v.model.Jobs[job])}
 			found[cause] = w
 		}
@@ -144,7 +145,7 @@ func (v *laneView) waitsFor(job int, p *waitPool, from, to int64) []Wait {
 		}
 		t = end
 	}
-	var all []Wait
+	var all []explanation.Wait
 	for _, cause := range waitCauses {
 		w := found[cause]
 		if w == nil {
@@ -237,7 +238,7 @@ func (v *laneView) gaps(job, g int, w hare.Window, from, to, need int64, f func(
 // nodes that the job may use. counts, where it is not nil, says which jobs to list in their
 // place, and on which GPUs.
 func (v *laneView) holders(job int, p *waitPool, cause string, spans []interval,
-	counts func(g int, other *hare.ModelJob) bool) ([]Holder, int) {
+	counts func(g int, other *hare.ModelJob) bool) ([]explanation.Holder, int) {
 	holds := func(g int, other *hare.ModelJob) bool {
 		_, ok := p.each[v.model.GPUs[g].Type]
 		switch cause {
@@ -251,7 +252,7 @@ func (v *laneView) holders(job int, p *waitPool, cause string, spans []interval,
 		return ok
 	}
 	type held struct {
-		Holder
+		explanation.Holder
 		time int64
 		last int // the GPU that was counted last
 	}
@@ -274,7 +275,7 @@ func (v *laneView) holders(job int, p *waitPool, cause string, spans []interval,
 			if other := v.jobOf[l.Job[e]]; other != job && end > spans[x].from && holds(g, &v.model.Jobs[other]) {
 				h := by[other]
 				if h == nil {
-					h = &held{Holder: Holder{Job: v.inst.Jobs[other].ID}, last: -1}
+					h = &held{Holder: explanation.Holder{Job: v.inst.Jobs[other].ID}, last: -1}
 					by[other] = h
 				}
 				if h.last != g {
@@ -296,7 +297,7 @@ func (v *laneView) holders(job int, p *waitPool, cause string, spans []interval,
 	slices.SortFunc(all, func(a, b *held) int {
 		return cmp.Or(cmp.Compare(b.time, a.time), cmp.Compare(a.Job, b.Job))
 	})
-	var out []Holder
+	var out []explanation.Holder
 	for _, h := range all[:min(len(all), maxHolders)] {
 		out = append(out, h.Holder)
 	}

@@ -6,20 +6,11 @@ import (
 	"slices"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/explain/explanation"
 )
 
 // maxWhere is how many nodes are listed for a wait, at most.
 const maxWhere = 6
-
-// NodeFree is what is free on a node at a time.
-type NodeFree struct {
-	Node string `json:"node"`
-	GPUs int64  `json:"gpus"`
-	// CPUs are the free CPUs of the node, where it limits them.
-	CPUs *hare.Seconds `json:"cpus,omitempty"`
-	// MemoryMiB is the free memory of the node, where it limits its memory.
-	MemoryMiB *int64 `json:"memory_mib,omitempty"`
-} //	@name	NodeFree
 
 // The levels of levelChange where nodes matter, from countRoom on in tasks: countRoom goes
 // by free GPUs, countRoomCPUs also by free CPUs, countRoomAll also by free memory.
@@ -57,8 +48,8 @@ func (v *laneView) never(job, kind int) (cause string) {
 }
 
 // neverWaits returns the waits for types on which the job never finds room.
-func (v *laneView) neverWaits(job int, from, to int64) []Wait {
-	var all []Wait
+func (v *laneView) neverWaits(job int, from, to int64) []explanation.Wait {
+	var all []explanation.Wait
 	j := &v.model.Jobs[job]
 	for _, on := range v.inst.Jobs[job].On {
 		kind, known := slices.BinarySearch(v.model.Types, on.Type)
@@ -80,7 +71,7 @@ func (v *laneView) neverWaits(job int, from, to int64) []Wait {
 		case hare.Rigid:
 			hold *= j.Rounds
 		}
-		all = append(all, Wait{Type: on.Type, Cause: cause, FromS: hare.Seconds(from), ToS: hare.Seconds(to),
+		all = append(all, explanation.Wait{Type: on.Type, Cause: cause, FromS: hare.Seconds(from), ToS: hare.Seconds(to),
 			ForS: hare.Seconds(to - from), Need: need, NeedS: hare.Seconds(hold), PerTask: perTask(j)})
 	}
 	return all
@@ -308,14 +299,14 @@ func causeOnNodes(levels []int64, need, tasks int64, long, overQuota bool) strin
 
 // where returns what is free at t on the nodes that the job may use, those with the most
 // free GPUs of the pool first, and the number of further nodes with free GPUs.
-func (v *laneView) where(job int, p *waitPool, t int64) ([]NodeFree, int) {
-	var all []NodeFree
+func (v *laneView) where(job int, p *waitPool, t int64) ([]explanation.NodeFree, int) {
+	var all []explanation.NodeFree
 	for ni := range v.inst.Cluster.Nodes {
 		if !v.mayUse(job, ni) {
 			continue
 		}
 		n := &v.inst.Cluster.Nodes[ni]
-		x := NodeFree{Node: n.Name}
+		x := explanation.NodeFree{Node: n.Name}
 		for g := v.model.Nodes[ni].FirstGPU; g < v.model.Nodes[ni].FirstGPU+int(n.GPUCount()); g++ {
 			if _, ok := p.each[v.model.GPUs[g].Type]; !ok {
 				continue
@@ -326,7 +317,7 @@ func (v *laneView) where(job int, p *waitPool, t int64) ([]NodeFree, int) {
 			all = append(all, x)
 		}
 	}
-	slices.SortStableFunc(all, func(a, b NodeFree) int { return cmp.Compare(b.GPUs, a.GPUs) })
+	slices.SortStableFunc(all, func(a, b explanation.NodeFree) int { return cmp.Compare(b.GPUs, a.GPUs) })
 	few := slices.Clone(all[:min(len(all), maxWhere)])
 	for i := range few {
 		ni := slices.IndexFunc(v.inst.Cluster.Nodes, func(n hare.Node) bool { return n.Name == few[i].Node })

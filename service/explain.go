@@ -7,13 +7,14 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/explain"
+	"github.com/hare-sched/hare/explain/explanation"
 )
 
 // Explain is explain.Static followed by the search for changes. Each step and each
 // solve takes a slot of the queue. A limit of zero means explain.DefaultTime;
 // Config.MaxTime is the greatest limit.
 func (s *Service) Explain(ctx context.Context, inst *hare.Instance, res *hare.Result, req explain.Request,
-	limit time.Duration) (*explain.Answer, error) {
+	limit time.Duration) (*explanation.Answer, error) {
 	if limit <= 0 {
 		limit = explain.DefaultTime
 	}
@@ -22,7 +23,7 @@ func (s *Service) Explain(ctx context.Context, inst *hare.Instance, res *hare.Re
 	if err != nil {
 		return nil, err
 	}
-	x, err := func() (*explain.Answer, error) {
+	x, err := func() (*explanation.Answer, error) {
 		defer leave()
 		return explain.Static(inst, res, req)
 	}()
@@ -31,7 +32,7 @@ func (s *Service) Explain(ctx context.Context, inst *hare.Instance, res *hare.Re
 	}
 	work, cancel := context.WithDeadline(ctx, deadline)
 	defer cancel()
-	x.Search(work, inst, res, req, s.Solve)
+	explain.Search(work, x, inst, res, req, s.Solve)
 	if x.Earlier == nil {
 		return x, nil // no change was requested
 	}
@@ -42,7 +43,7 @@ func (s *Service) Explain(ctx context.Context, inst *hare.Instance, res *hare.Re
 }
 
 // Prices is explain.PricesOf in a slot of the queue.
-func (s *Service) Prices(ctx context.Context, inst *hare.Instance, res *hare.Result) (*explain.Prices, error) {
+func (s *Service) Prices(ctx context.Context, inst *hare.Instance, res *hare.Result) (*explanation.Prices, error) {
 	if !explain.HasPrices(res) {
 		return nil, explain.ErrNoPrices
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/explain"
+	"github.com/hare-sched/hare/explain/explanation"
 	"github.com/hare-sched/hare/solver"
 )
 
@@ -125,7 +126,7 @@ func timeFlag(name, text string) (int64, error) {
 // explainJob explains a job; where changes are asked for, it starts an LP engine and
 // solves.
 func explainJob(ctx context.Context, inst *hare.Instance, res *hare.Result, req explain.Request,
-	limit time.Duration) (*explain.Answer, error) {
+	limit time.Duration) (*explanation.Answer, error) {
 	if limit > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, limit)

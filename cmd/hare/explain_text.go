@@ -9,7 +9,7 @@ import (
 	"text/tabwriter"
 
 	"github.com/hare-sched/hare"
-	"github.com/hare-sched/hare/explain"
+	"github.com/hare-sched/hare/explain/explanation"
 )
 
 // explainPrinter prints an explanation as text; err is the first write error.
@@ -24,7 +24,7 @@ func (ep *explainPrinter) line(format string, a ...any) {
 	}
 }
 
-func printJobs(w io.Writer, all int, jobs []explain.ListedJob) error {
+func printJobs(w io.Writer, all int, jobs []explanation.ListedJob) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(t, "job\tweight\trelease s\tstart s\tend s\twait s\tJCT s\tstretch\tof value\t")
 	for _, j := range jobs {
@@ -38,7 +38,7 @@ func printJobs(w io.Writer, all int, jobs []explain.ListedJob) error {
 	return err
 }
 
-func (ep *explainPrinter) explanation(x *explain.Answer) {
+func (ep *explainPrinter) explanation(x *explanation.Answer) {
 	if x.Times == nil {
 		ep.line("%s has no schedule: %s", x.Job, x.Outcome)
 		for _, r := range x.Reasons {
@@ -84,7 +84,7 @@ func (ep *explainPrinter) explanation(x *explain.Answer) {
 	ep.notes(x)
 }
 
-func (ep *explainPrinter) notes(x *explain.Answer) {
+func (ep *explainPrinter) notes(x *explanation.Answer) {
 	for _, n := range x.Notes {
 		ep.line("Note: %s.", n)
 	}
@@ -95,7 +95,7 @@ func (ep *explainPrinter) notes(x *explain.Answer) {
 
 // span prints a part of the job's time, and those causes of waits that lasted at least
 // briefly.
-func (ep *explainPrinter) span(s *explain.Span, briefly hare.Seconds) {
+func (ep *explainPrinter) span(s *explanation.Span, briefly hare.Seconds) {
 	at := fmt.Sprintf("%10s s to %10s s  ", s.FromS, s.ToS)
 	if s.State == "running" {
 		var gpus []string
@@ -125,7 +125,7 @@ func (ep *explainPrinter) span(s *explain.Span, briefly hare.Seconds) {
 }
 
 // waitWords describes one cause of a wait.
-func waitWords(w *explain.Wait) string {
+func waitWords(w *explanation.Wait) string {
 	kind := w.Type
 	need := "a " + kind
 	if w.Need > 1 {
@@ -183,7 +183,7 @@ func waitWords(w *explain.Wait) string {
 }
 
 // holderWords names up to four jobs that hold what a wait needs.
-func holderWords(w *explain.Wait) string {
+func holderWords(w *explanation.Wait) string {
 	var by []string
 	for _, h := range w.Jobs[:min(4, len(w.Jobs))] {
 		by = append(by, fmt.Sprintf("%s (%d until %s s)", h.Job, h.GPUs, h.UntilS))
@@ -195,7 +195,7 @@ func holderWords(w *explain.Wait) string {
 }
 
 // nodeWords says what is free on up to four nodes.
-func nodeWords(w *explain.Wait) string {
+func nodeWords(w *explanation.Wait) string {
 	var nodes []string
 	for i := range w.Nodes[:min(4, len(w.Nodes))] {
 		n := &w.Nodes[i]
@@ -217,7 +217,7 @@ func nodeWords(w *explain.Wait) string {
 	return " (" + strings.Join(nodes, ", ") + ")"
 }
 
-func (ep *explainPrinter) earlier(x *explain.Answer) {
+func (ep *explainPrinter) earlier(x *explanation.Answer) {
 	e := x.Earlier
 	if e.Already {
 		ep.line("It ends by %s s as it is, at %s s.", e.ByS, e.EndS)
@@ -244,7 +244,7 @@ func (ep *explainPrinter) earlier(x *explain.Answer) {
 	}
 }
 
-func changeWords(c *explain.Change) string {
+func changeWords(c *explanation.Change) string {
 	does := "does not do it"
 	if c.Does {
 		does = "does it"
@@ -288,7 +288,7 @@ func changeWords(c *explain.Change) string {
 
 // lane draws the job's time from its release to its end, and below that time the jobs
 // that held GPUs for which the job waited.
-func (ep *explainPrinter) lane(x *explain.Answer) {
+func (ep *explainPrinter) lane(x *explanation.Answer) {
 	const width = 60
 	from, to := x.ReleaseS, x.EndS
 	column := func(t hare.Seconds) int {
