@@ -11,8 +11,15 @@ import (
 // FromSchedule reads the plan of a schedule, which must be feasible and may hold only
 // some of m's jobs; jobs without entries get no blocks. Tasks that a GPU does one after
 // another in a single round become blocks of their own if the job is placed round by
-// round. The cost is O(entries log entries + tasks placed one by one).
+// round. All rounds of a job must have one shape. The cost is O(entries log entries + tasks placed
+// one by one).
 func FromSchedule(m *hare.Model, s *hare.Schedule) *Plan {
+	if hasShapes(m) {
+		shapes, rounds := roundsInShapes(m, s)
+		p := FromSchedule(InShapes(m, shapes), rounds)
+		p.Shapes = shapes
+		return p
+	}
 	p := &Plan{Jobs: make([][]Block, len(m.Jobs)), EndUs: make([]int64, len(m.Jobs))}
 	type place struct{ class, node int32 }
 	places := make(map[string]place, len(m.GPUs))
@@ -54,6 +61,9 @@ func FromSchedule(m *hare.Model, s *hare.Schedule) *Plan {
 		if isFixed(&m.Jobs[i]) {
 			p.EndUs[i] = m.Jobs[i].RunsUntilUs
 		}
+		if m.Levels != nil && m.Jobs[i].Sync != hare.Relaxed {
+			p.Jobs[i], p.EndUs[i] = holdBySpread(m, i, p.Jobs[i], p.EndUs[i])
+		}
 		if m.Jobs[i].Mix {
 			holdTogether(p.Jobs[i])
 		}
@@ -88,6 +98,78 @@ func (p *Plan) addEntry(m *hare.Model, job int, c, node int32, e *hare.Entry, ap
 		}
 	}
 	p.Jobs[job] = append(p.Jobs[job], b)
+}
+
+// roundsInShapes returns the shapes of jobs in a schedule, as indices in ModelJob.Shapes, and the
+// schedule with rounds in place of units. Jobs without entries have their first shape.
+func roundsInShapes(m *hare.Model, s *hare.Schedule) ([]int32, *hare.Schedule) {
+	index := make(map[string]int, len(m.Jobs))
+	for i := range m.Jobs {
+		index[m.Instance.Jobs[i].ID] = i
+	}
+	shapes := make([]int32, len(m.Jobs))
+	out := &hare.Schedule{Jobs: s.Jobs, Lanes: slices.Clone(s.Lanes)}
+	for i := range out.Lanes {
+		l := &out.Lanes[i]
+		l.Shape = nil
+		l.Round = make([]int64, len(l.Job))
+		for x := range l.Job {
+			e := s.Lanes[i].Entry(x)
+			j := index[s.Jobs[e.Job]]
+			mj := &m.Jobs[j]
+			if l.Round[x] = e.Round; mj.Shapes == nil {
+				continue
+			}
+			at := slices.IndexFunc(mj.Shapes, func(s hare.ModelShape) bool { return int64(s.Index) == e.Shape })
+			shapes[j] = int32(at)
+			l.Round[x] = mj.FirstRound + (e.Round-mj.FirstRound)/mj.Shapes[at].Counts
+		}
+	}
+	return shapes, out
+}
+
+// holdBySpread lets the blocks of job i, whose GPUs are held for the longest time, hold them as long
+// as rounds take that are spread as those of the job. It cuts the blocks where the nodes of the
+// rounds change, and returns when the job ends.
+func holdBySpread(m *hare.Model, i int, blocks []Block, end int64) ([]Block, int64) {
+	j := &m.Jobs[i]
+	if len(blocks) == 0 || !slices.ContainsFunc(j.Modes, func(md hare.Mode) bool { return md.SyncByLevel != nil }) {
+		return blocks, end
+	}
+	var cuts []int64
+	for _, b := range blocks {
+		cuts = append(cuts, b.Round, b.Round+b.Rounds)
+	}
+	slices.Sort(cuts)
+	cuts = slices.Compact(cuts)
+	slices.SortFunc(blocks, func(a, b Block) int { return cmp.Compare(a.Round, b.Round) })
+	var out, here []Block
+	end = 0
+	for c, round := range cuts[:len(cuts)-1] {
+		here = slices.DeleteFunc(here, func(b Block) bool { return b.Round+b.Rounds <= round })
+		for len(blocks) > 0 && blocks[0].Round == round {
+			here, blocks = append(here, blocks[0]), blocks[1:]
+		}
+		spread := 0
+		for _, b := range here {
+			spread = m.Levels.Join(spread, int(here[0].Node), int(b.Node))
+		}
+		for _, b := range here {
+			b.StartUs += (round - b.Round) * b.PeriodUs
+			b.Round, b.Rounds = round, cuts[c+1]-round
+			for _, md := range j.Modes {
+				if md.Type == m.Classes[b.Class].Type {
+					b.HoldUs = md.ComputeUs + md.SyncAtUs(spread)
+				}
+			}
+			if b.Rounds == 1 {
+				b.PeriodUs = b.HoldUs
+			}
+			end = max(end, b.endUs())
+			out = append(out, b)
+		}
+	}
+	return out, end
 }
 
 // holdTogether lets the blocks of a gang job that mixes types hold their GPUs until the
@@ -135,10 +217,13 @@ func mergeEqualBlocks(blocks []Block) []Block {
 // predecessors end too late for it is placed anew as well. The error is ErrNoPlace or the
 // context's; p does not change.
 func Complete(ctx context.Context, m *hare.Model, p *Plan) (*Plan, error) {
+	if hasShapes(m) {
+		return completeInShapes(ctx, m, p)
+	}
 	var best *Plan
 	var err error
 	complete := p.complete
-	if m.Placed || hasAfter(m) {
+	if m.Placed || hasAfter(m) || hasSetups(m) {
 		complete = p.completeOnNodes
 	}
 	for _, kind := range []string{"wspt", "arrival"} {
@@ -153,6 +238,35 @@ func Complete(ctx context.Context, m *hare.Model, p *Plan) (*Plan, error) {
 	}
 	if best == nil {
 		return nil, err
+	}
+	return best, nil
+}
+
+// completeInShapes is Complete for a model with shapes. The jobs without blocks have the shape in
+// which they end first on an empty cluster, or in which they take the least GPU-time, whichever
+// gives the better plan.
+func completeInShapes(ctx context.Context, m *hare.Model, p *Plan) (*Plan, error) {
+	fits, _ := feasibleShapes(m)
+	var best *Plan
+	var fault error
+	for _, shapes := range [][]int32{quickestShapes(m, fits), cheapestShapes(m, fits)} {
+		for i := range shapes {
+			if len(p.Jobs[i]) > 0 {
+				shapes[i] = p.Shape(i)
+			}
+		}
+		q, err := Complete(ctx, InShapes(m, shapes), &Plan{Jobs: p.Jobs, EndUs: p.EndUs})
+		if err != nil {
+			fault = err
+			continue
+		}
+		q.Shapes = shapes
+		if best == nil || q.Value(m).Cmp(best.Value(m)) < 0 {
+			best = q
+		}
+	}
+	if best == nil {
+		return nil, fault
 	}
 	return best, nil
 }

@@ -34,6 +34,14 @@ type Plan struct {
 	Shapes []int32
 }
 
+// Shape returns the shape of job i as an index in ModelJob.Shapes; 0 where no job has shapes.
+func (p *Plan) Shape(i int) int32 {
+	if p.Shapes == nil {
+		return 0
+	}
+	return p.Shapes[i]
+}
+
 // ErrNoPlace says that a job has no place in the residual capacity.
 var ErrNoPlace = errors.New("no place")
 

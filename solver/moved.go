@@ -10,15 +10,22 @@ import (
 // taskRun is the tasks of consecutive rounds on width GPUs of a type, like an entry of a
 // schedule.
 type taskRun struct {
-	kind                                string
-	round, rounds, tasks, start, period int64
-	each                                int64 // the GPU-time of a task in µs
-	width                               int64
+	kind                 string
+	shape                int64 // the number of the shape in the rest
+	unit                 int64 // the first unit of the first round, counted from the first that is left
+	rounds, counts       int64 // a round does so many units
+	tasks, start, period int64
+	each                 int64 // the GPU-time of a task in µs
+	width                int64
 }
 
-// roundTasks is the place of the tasks of one round.
+// end returns the unit after those of the run.
+func (tr *taskRun) end() int64 { return tr.unit + tr.rounds*tr.counts }
+
+// roundTasks is the place of the tasks of some rounds.
 type roundTasks struct {
 	kind                 string
+	shape, unit, rounds  int64
 	start, period, tasks int64
 }
 
@@ -26,12 +33,19 @@ type roundTasks struct {
 // more tasks move together or not at all.
 const maxExpanded = 64
 
-// taskRuns returns the runs of a plan's blocks.
-func taskRuns(m *hare.Model, blocks []greedy.Block) []taskRun {
+// taskRuns returns the runs of the blocks of job i, which has all rounds in one shape, as an index
+// in ModelJob.Shapes.
+func taskRuns(m *hare.Model, i int, blocks []greedy.Block, shape int32) []taskRun {
 	out := make([]taskRun, 0, len(blocks))
+	counts, of := int64(1), int64(0)
+	if m.Jobs[i].Shapes != nil {
+		s := &m.Jobs[i].Shapes[shape]
+		counts, of = s.Counts, int64(s.Index)
+	}
 	for x := range blocks {
 		b := &blocks[x]
-		p := taskRun{kind: m.Types[m.Classes[b.Class].Type], round: b.Round, rounds: b.Rounds, tasks: int64(b.Tasks),
+		p := taskRun{kind: m.Types[m.Classes[b.Class].Type], shape: of, unit: b.Round * counts, rounds: b.Rounds,
+			counts: counts, tasks: int64(b.Tasks),
 			start: b.StartUs, period: b.PeriodUs, each: b.HoldUs / int64(b.Tasks), width: int64(b.Width)}
 		if b.Rounds == 1 {
 			p.period = 0
@@ -52,26 +66,25 @@ func compareMoves(old, now []taskRun, do func(us, width, kept int64)) {
 	var cuts []int64
 	for _, ps := range [][]taskRun{old, now} {
 		for i := range ps {
-			cuts = append(cuts, ps[i].round, ps[i].round+ps[i].rounds)
+			cuts = append(cuts, ps[i].unit, ps[i].end())
 		}
 	}
 	slices.Sort(cuts)
 	cuts = slices.Compact(cuts)
 	before, after := spread(old, cuts), spread(now, cuts)
 	for s := range before {
-		rounds := cuts[s+1] - cuts[s]
 		there := map[roundTasks]int64{}
 		for _, x := range after[s] {
-			each(&now[x], cuts[s], rounds, func(at roundTasks) { there[at] += now[x].width })
+			each(&now[x], cuts[s], cuts[s+1], func(at roundTasks) { there[at] += now[x].width })
 		}
 		for _, x := range before[s] {
 			p := &old[x]
-			each(p, cuts[s], rounds, func(at roundTasks) {
+			each(p, cuts[s], cuts[s+1], func(at roundTasks) {
 				kept := min(p.width, there[at])
 				if kept > 0 {
 					there[at] -= kept
 				}
-				do(rounds*at.tasks*p.each, p.width, kept)
+				do(at.rounds*at.tasks*p.each, p.width, kept)
 			})
 		}
 	}
@@ -108,18 +121,23 @@ func times(a hare.Amount, n int64) (sum hare.Amount) {
 func spread(ps []taskRun, cuts []int64) [][]int {
 	out := make([][]int, max(0, len(cuts)-1))
 	for i := range ps {
-		s, _ := slices.BinarySearch(cuts, ps[i].round)
-		for ; s < len(out) && cuts[s] < ps[i].round+ps[i].rounds; s++ {
+		s, _ := slices.BinarySearch(cuts, ps[i].unit)
+		for ; s < len(out) && cuts[s] < ps[i].end(); s++ {
 			out[s] = append(out[s], i)
 		}
 	}
 	return out
 }
 
-// each calls do for the places of the tasks of a run in a stretch of rounds.
-func each(p *taskRun, from, rounds int64, do func(roundTasks)) {
-	at := roundTasks{p.kind, p.start + (from-p.round)*p.period, p.period, p.tasks}
-	if rounds > 1 || p.tasks > maxExpanded {
+// each calls do for the places of the tasks of a run whose rounds begin in a stretch of units.
+func each(p *taskRun, from, to int64, do func(roundTasks)) {
+	first := (from - p.unit + p.counts - 1) / p.counts
+	at := roundTasks{p.kind, p.shape, p.unit + first*p.counts, (to-p.unit+p.counts-1)/p.counts - first,
+		p.start + first*p.period, p.period, p.tasks}
+	if at.rounds == 0 {
+		return
+	}
+	if at.rounds > 1 || p.tasks > maxExpanded {
 		do(at)
 		return
 	}

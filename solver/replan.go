@@ -100,7 +100,7 @@ func CheckRequest(inst *hare.Instance, req hare.ReplanRequest, opt hare.Options,
 
 // replannedRules are the kinds of rules by which the rests of plans go.
 const replannedRules = hare.RuleNodes | hare.RuleProgress | hare.RuleRunning | hare.RuleReservations |
-	hare.RuleQuota | hare.RuleAfter | hare.RuleTardiness | hare.RuleMakespan | hare.RuleDurations
+	hare.RuleQuota | hare.RuleAfter | hare.RuleTardiness | hare.RuleMakespan | hare.RuleLevels | hare.RuleDurations
 
 // previousSchedule finds and checks the instance and the schedule from which to replan.
 func previousSchedule(inst *hare.Instance, req *hare.ReplanRequest) (*hare.Instance, *hare.Schedule, error) {
@@ -190,13 +190,13 @@ type stabilitySearch struct {
 // chargesMoves reports whether moves have a price.
 func (ss *stabilitySearch) chargesMoves() bool { return ss != nil && ss.price > 0 }
 
-// moveCost returns the price of job i's moves at blocks, in 1e-12 weight-seconds.
-func (ss *stabilitySearch) moveCost(m *hare.Model, i int, blocks []greedy.Block) float64 {
+// moveCost returns the price of job i's moves at blocks in a shape, in 1e-12 weight-seconds.
+func (ss *stabilitySearch) moveCost(m *hare.Model, i int, blocks []greedy.Block, shape int32) float64 {
 	j := &ss.rest.jobs[i]
-	if j.why != "" || len(j.planned) == 0 || slices.Equal(blocks, ss.previous.Jobs[i]) {
+	if j.why != "" || len(j.planned) == 0 || ss.previous.Shape(i) == shape && slices.Equal(blocks, ss.previous.Jobs[i]) {
 		return 0
 	}
-	return ss.price * movedUs(j.planned, taskRuns(m, blocks))
+	return ss.price * movedUs(j.planned, taskRuns(m, i, blocks, shape))
 }
 
 // cost returns value + stability · GPU-time moved, in 1e-12 weight-seconds.
@@ -205,12 +205,13 @@ func (ss *stabilitySearch) cost(m *hare.Model, p *greedy.Plan) float64 {
 	if m.Instance.FirstRule(0) != "" {
 		sum = p.Value(m).Float() * 1e12
 		for i := range m.Jobs {
-			sum += ss.moveCost(m, i, p.Jobs[i])
+			sum += ss.moveCost(m, i, p.Jobs[i], p.Shape(i))
 		}
 		return sum
 	}
 	for i := range m.Jobs {
-		sum += float64(m.Jobs[i].WeightMicro)*float64(p.EndUs[i]-m.Jobs[i].ReleaseUs) + ss.moveCost(m, i, p.Jobs[i])
+		sum += float64(m.Jobs[i].WeightMicro)*float64(p.EndUs[i]-m.Jobs[i].ReleaseUs) +
+			ss.moveCost(m, i, p.Jobs[i], p.Shape(i))
 	}
 	return sum
 }
@@ -248,7 +249,9 @@ func (ss *stabilitySearch) choose(ctx context.Context, s *solve) {
 			p = greedy.RuinAndRecreate(share, s.model, p, greedy.RuinAndRecreateConfig{
 				Seed: s.opt.Seed + int64(n*8+k)<<32, Moves: max(1,
 					moves/int64(runs)), Previous: ss.previous, DescentOnly: k == 0,
-				MoveCost: func(i int, blocks []greedy.Block) float64 { return price * ss.moveCost(s.model, i, blocks) },
+				MoveCost: func(i int, blocks []greedy.Block) float64 {
+					return price * ss.moveCost(s.model, i, blocks, 0)
+				},
 			})
 			if share.Err() != nil {
 				s.cut = true
@@ -285,7 +288,7 @@ func (ss *stabilitySearch) fillReplan(s *solve) *hare.Replan {
 			continue
 		}
 		id := ss.rest.inst.Jobs[i].ID
-		moved, all := movedTime(j.planned, taskRuns(m, p.Jobs[i]))
+		moved, all := movedTime(j.planned, taskRuns(m, i, p.Jobs[i], p.Shape(i)))
 		rep.PlannedGPU = rep.PlannedGPU.Add(all)
 		rep.MovedGPU = rep.MovedGPU.Add(moved)
 		if j.why != "" {

@@ -13,8 +13,8 @@ import (
 
 // rest is what is left of a plan at the instant at. Work that has started stays as planned.
 // In inst, a GPU that started work holds is busy at first, or out of service if started work
-// holds the GPU later. Where nodes matter, started work runs at time 0 of inst instead
-// (hare.Progress), since it holds CPUs, memory and quotas as well.
+// holds the GPU later. Where nodes, setups or shapes matter, started work runs at time 0 of inst
+// instead (hare.Progress), since it holds CPUs, memory and quotas as well.
 //
 // Every schedule of inst, moved by at and put beside what has run and started, is a schedule
 // of the whole instance, because inst offers no GPU that started work holds, and releases a
@@ -25,7 +25,7 @@ import (
 type rest struct {
 	at       int64
 	inst     *hare.Instance
-	placed   bool // nodes matter to the whole
+	placed   bool // nodes, setups or shapes matter to the whole
 	constant hare.Amount
 	jobs     []restJob
 	past     []pastEntry    // what has run or started, on the clock of the whole
@@ -43,6 +43,17 @@ type restJob struct {
 	from    hare.JobPlace
 	why     string // why the job cannot stay; "" if it can or was not planned
 	added   bool   // the previous plan does not have the job
+	// shape is the shape of the whole that is the only one of the rest, because rounds of the job
+	// have it; −1 where the shapes of the rest are those of the whole.
+	shape int64
+}
+
+// inRest returns the number in the rest of a shape of the whole.
+func (rj *restJob) inRest(shape int64) int64 {
+	if rj.shape >= 0 {
+		return 0
+	}
+	return shape
 }
 
 // pastEntry is an entry of the whole's schedule.
@@ -52,9 +63,10 @@ type pastEntry struct {
 	hare.Entry
 }
 
-// gpuEntry is an entry of the previous schedule with its GPU's name and type.
+// gpuEntry is an entry of the previous schedule with its GPU's name, type and node.
 type gpuEntry struct {
 	gpu, kind string
+	node      int // the index in Cluster.Nodes of the previous instance
 	hare.Entry
 }
 
@@ -76,6 +88,7 @@ type leftover struct {
 type deriver struct {
 	rest
 	before, whole *hare.Instance
+	levels        *hare.Levels // of before
 	cluster       *cluster
 	held          map[string][]reservation // by GPU of the whole
 	left          []leftover               // by job of the whole
@@ -85,12 +98,18 @@ type deriver struct {
 // and must have been checked. derive takes O(entries log entries + GPUs + jobs), whatever the
 // number of rounds.
 func derive(whole, before *hare.Instance, sched *hare.Schedule, at int64) (*rest, error) {
-	d := &deriver{before: before, whole: whole, held: map[string][]reservation{}, cluster: newCluster(&whole.Cluster)}
+	d := &deriver{before: before, whole: whole, held: map[string][]reservation{}, cluster: newCluster(&whole.Cluster),
+		levels: hare.NewLevels(&before.Cluster)}
 	d.at, d.left = at, make([]leftover, len(whole.Jobs))
-	_, d.placed = whole.Placed()
+	d.placed = whole.FirstRule(^(hare.RuleNodes | hare.RuleSwitch | hare.RuleShapes)) != ""
 	d.report = &hare.Replan{AtUs: at, InstanceSHA256: wire.SHA256(whole)}
 	d.inst = &hare.Instance{Name: whole.Name, Objective: whole.Objective, Quota: whole.Quota}
-	entries, makespan := d.entries(sched)
+	entries := d.entries(sched)
+	makespan := int64(0)
+	for i := range before.Jobs {
+		rounds := d.rounds(&before.Jobs[i], entries[i])
+		makespan = max(makespan, rounds.end(before.Jobs[i].Rounds-1))
+	}
 	place := make(map[string]int, len(before.Jobs))
 	for i := range before.Jobs {
 		place[before.Jobs[i].ID] = i
@@ -145,8 +164,8 @@ func derive(whole, before *hare.Instance, sched *hare.Schedule, at int64) (*rest
 }
 
 // entries sorts the entries of sched by job of before.
-func (dr *deriver) entries(sched *hare.Schedule) (by [][]gpuEntry, makespan int64) {
-	by = make([][]gpuEntry, len(dr.before.Jobs))
+func (dr *deriver) entries(sched *hare.Schedule) [][]gpuEntry {
+	by := make([][]gpuEntry, len(dr.before.Jobs))
 	place := make(map[string]int, len(dr.before.Jobs))
 	for i := range dr.before.Jobs {
 		place[dr.before.Jobs[i].ID] = i
@@ -158,62 +177,13 @@ func (dr *deriver) entries(sched *hare.Schedule) (by [][]gpuEntry, makespan int6
 	kinds := newCluster(&dr.before.Cluster)
 	for i := range sched.Lanes {
 		l := &sched.Lanes[i]
-		kind := kinds.gpus[l.GPU].kind
+		g := kinds.gpus[l.GPU]
 		for x := range l.Job {
-			e := gpuEntry{l.GPU, kind, l.Entry(x)}
-			j := jobOf[e.Job]
-			by[j] = append(by[j], e)
-			makespan = max(makespan, endOf(&dr.before.Jobs[j], &e, e.Rounds-1))
+			e := gpuEntry{l.GPU, g.kind, g.node, l.Entry(x)}
+			by[jobOf[e.Job]] = append(by[jobOf[e.Job]], e)
 		}
 	}
-	return by, makespan
-}
-
-func profileOf(j *hare.Job, kind string) hare.Profile {
-	for _, p := range j.On {
-		if p.Type == kind {
-			return p
-		}
-	}
-	return hare.Profile{}
-}
-
-// startOf returns when round n of the entry, counted from 0, starts.
-func startOf(e *gpuEntry, n int64) int64 { return e.StartUs + n*e.PeriodUs }
-
-// endOf returns when the tasks of round n of the entry, counted from 0, have
-// synchronised.
-func endOf(j *hare.Job, e *gpuEntry, n int64) int64 {
-	p := profileOf(j, e.kind)
-	return startOf(e, n) + e.Tasks*p.ComputeUs + p.SyncUs
-}
-
-// lastEnd returns when all tasks of a round have synchronised; 0 without tasks.
-func lastEnd(j *hare.Job, entries []gpuEntry, round int64) (end int64) {
-	for i := range entries {
-		if n := round - entries[i].Round; n >= 0 && n < entries[i].Rounds {
-			end = max(end, endOf(j, &entries[i], n))
-		}
-	}
-	return end
-}
-
-// lastStarted returns the last round with a task that starts before at; −1 if there is
-// none.
-func lastStarted(entries []gpuEntry, at int64) int64 {
-	last := int64(-1)
-	for i := range entries {
-		e := &entries[i]
-		if e.StartUs >= at {
-			continue
-		}
-		n := int64(1)
-		if e.PeriodUs > 0 {
-			n = min(e.Rounds, (at-e.StartUs+e.PeriodUs-1)/e.PeriodUs)
-		}
-		last = max(last, e.Round+n-1)
-	}
-	return last
+	return by
 }
 
 // fresh leaves job i of the whole, of which nothing has started.
@@ -222,7 +192,7 @@ func (dr *deriver) fresh(i int, added bool) error {
 	if q.Running() {
 		return changed(i, "progress", "the job runs at time 0, and does not in the previous instance: at_s lies later")
 	}
-	dr.left[i] = leftover{restJob: restJob{whole: i, added: added, done: q.FirstRound()}, release: dr.at,
+	dr.left[i] = leftover{restJob: restJob{whole: i, added: added, done: q.FirstRound(), shape: -1}, release: dr.at,
 		progress: q.Progress}
 	return nil
 }
@@ -232,7 +202,8 @@ func (dr *deriver) fresh(i int, added bool) error {
 // runs.
 func (dr *deriver) job(i int, p *hare.Job, until int64, entries []gpuEntry) error {
 	q := &dr.whole.Jobs[i]
-	last := lastStarted(entries, dr.at)
+	rounds := dr.rounds(p, entries)
+	last, shape := rounds.lastStarted(dr.at)
 	ran := until > 0 && (p.Sync == hare.Rigid || last < 0) // the last round that has started runs at 0
 	if last < 0 && !ran {
 		return dr.fresh(i, false)
@@ -240,19 +211,28 @@ func (dr *deriver) job(i int, p *hare.Job, until int64, entries []gpuEntry) erro
 	if err := unchanged(i, p, q); err != nil {
 		return err
 	}
-	switch {
-	case p.Sync == hare.Rigid:
-		last = p.Rounds - 1 // a rigid job cannot be stopped and resumed
-	case ran:
-		last = p.FirstRound()
+	if ran {
+		last, shape = p.FirstRound(), int64(p.Progress.Shape)
 	}
-	end := until
-	if !ran {
-		end = lastEnd(p, entries, last)
+	done := min(p.Rounds, last+p.Shape(int(shape)).Counts)
+	if p.Sync == hare.Rigid {
+		done = p.Rounds // a rigid job cannot be stopped and resumed
 	}
-	left := leftover{restJob: restJob{whole: i, done: last + 1}, started: true, release: dr.at}
-	if end > dr.at {
-		work := dr.startedWork(p, q, entries, last, end, ran)
+	// end returns when the rounds that do these units have ended.
+	end := func(units int64) int64 {
+		switch {
+		case units <= p.FirstRound():
+			return 0
+		case until > 0 && (p.Sync == hare.Rigid || units <= p.FirstRound()+p.Shape(p.Progress.Shape).Counts):
+			return until
+		}
+		return rounds.end(units - 1)
+	}
+	ended := end(done)
+	left := leftover{restJob: restJob{whole: i, done: done, shape: -1}, started: true, release: dr.at}
+	if ended > dr.at {
+		work := dr.startedWork(&rounds, q, last, ended, ran)
+		work.shape = shape
 		if work.lost != "" {
 			left.done, left.why = last, hare.MovedLost
 			if p.Sync == hare.Rigid {
@@ -260,34 +240,43 @@ func (dr *deriver) job(i int, p *hare.Job, until int64, entries []gpuEntry) erro
 			}
 			dr.report.Lost = append(dr.report.Lost, hare.LostWork{Job: p.ID, Round: left.done, GPU: work.lost})
 		} else {
-			left.release = end
-			dr.report.Started = append(dr.report.Started, hare.StartedWork{Job: p.ID, Rounds: left.done, UntilUs: end})
+			left.release = ended
+			dr.report.Started = append(dr.report.Started, hare.StartedWork{Job: p.ID, Rounds: left.done, UntilUs: ended})
 			if err := dr.keep(&left, p, &work); err != nil {
 				return err
 			}
 		}
 	}
-	dr.addPast(i, p, entries, left.done)
+	dr.addPast(i, &rounds, left.done)
 	switch {
 	case q.Rounds < left.done:
 		return changed(i, "rounds", fmt.Sprintf("%d rounds of it have run or started by at_s: give at least as many",
 			left.done))
 	case left.progress != nil: // the job runs at the instant
 	case q.Rounds == left.done:
-		left.gone, left.endUs = true, end
+		left.gone, left.endUs = true, ended
 	case left.done > 0:
 		left.progress = &hare.Progress{RoundsDone: left.done}
+	}
+	if runs := left.progress != nil && left.progress.GPUs != nil; !runs && left.done > p.FirstRound() {
+		if q.Reshape {
+			left.release = max(left.release, end(left.done)+q.ReshapeUs)
+		} else if len(q.Shapes) > 1 {
+			left.shape = shape
+		}
 	}
 	dr.left[i] = left
 	return nil
 }
 
-// addPast adds the rounds before done of job i of the whole, which was p before.
-func (dr *deriver) addPast(i int, p *hare.Job, entries []gpuEntry, done int64) {
+// addPast adds the rounds before done of job i of the whole.
+func (dr *deriver) addPast(i int, rounds *pastRounds, done int64) {
 	q := &dr.whole.Jobs[i]
-	for _, e := range entries {
-		n := min(e.Rounds, done-e.Round)
-		if n <= 0 {
+	for x := range rounds.entries {
+		e := rounds.entries[x]
+		u := rounds.counts(&e)
+		n := min(e.Rounds, (done-e.Round+u-1)/u)
+		if done <= e.Round {
 			continue
 		}
 		e.Rounds = n
@@ -295,12 +284,16 @@ func (dr *deriver) addPast(i int, p *hare.Job, entries []gpuEntry, done int64) {
 			e.PeriodUs = 0
 		}
 		dr.past = append(dr.past, pastEntry{e.gpu, int32(i), e.Entry})
+		was := profileOf(rounds.job, e.Shape, e.kind)
 		switch g, there := dr.cluster.gpus[e.gpu]; {
 		case dr.misfit != "":
 		case there && g.kind != e.kind:
 			dr.misfit = fmt.Sprintf("job %.60q ran on GPU %.60s, which was a %.40s then", q.ID, e.gpu, e.kind)
-		case !profileOf(p, e.kind).Equal(profileOf(q, e.kind)):
+		case !was.Equal(profileOf(q, e.Shape, e.kind)):
 			dr.misfit = fmt.Sprintf("job %.60q has run, and its times on %.40s have changed since", q.ID, e.kind)
+		case there && was.SyncAt != nil && !dr.sameDomains(e.node, g.node):
+			dr.misfit = fmt.Sprintf("job %.60q has run on node %.60s, which is elsewhere in the topology since", q.ID,
+				dr.before.Cluster.Nodes[e.node].Name)
 		}
 	}
 }
@@ -314,6 +307,14 @@ func unchanged(i int, p, q *hare.Job) error {
 		return changed(i, "tasks", "")
 	case p.Mix != q.Mix:
 		return changed(i, "mix", "")
+	case !slices.EqualFunc(p.Shapes, q.Shapes, func(a, b hare.Shape) bool {
+		return a.Tasks == b.Tasks && a.TaskGPUs() == b.TaskGPUs() && a.Counts == b.Counts
+	}):
+		return changed(i, "shapes", "")
+	case p.Reshape != q.Reshape || p.ReshapeUs != q.ReshapeUs:
+		return changed(i, "reshape_s", "")
+	case p.Within != q.Within:
+		return changed(i, "within", "")
 	case p.ReleaseUs != q.ReleaseUs:
 		return changed(i, "release_s", "")
 	case p.Sync == hare.Rigid && p.Rounds != q.Rounds:
@@ -329,7 +330,8 @@ func unchanged(i int, p, q *hare.Job) error {
 	case !slices.Equal(p.After, q.After):
 		return changed(i, "after", "")
 	case p.FirstRound() != q.FirstRound() || p.Running() != q.Running() ||
-		p.Running() && (!slices.Equal(p.Progress.GPUs, q.Progress.GPUs) || p.Progress.ElapsedUs != q.Progress.ElapsedUs):
+		p.Running() && (!slices.Equal(p.Progress.GPUs, q.Progress.GPUs) || p.Progress.ElapsedUs != q.Progress.ElapsedUs ||
+			p.Progress.Shape != q.Progress.Shape):
 		return changed(i, "progress", "")
 	}
 	return nil
@@ -366,6 +368,9 @@ func (r *rest) compose(whole *hare.Instance, sched *hare.Schedule) (*hare.Schedu
 			j := &r.jobs[index[sched.Jobs[e.Job]]]
 			e.Round += j.shift
 			e.StartUs += r.at
+			if j.shape >= 0 {
+				e.Shape = j.shape
+			}
 			all = append(all, pastEntry{gpu, int32(j.whole), e})
 		}
 	}

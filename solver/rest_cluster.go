@@ -244,6 +244,10 @@ func laneOf(gpu string, entries []pastEntry) hare.Lane {
 		l.Tasks = append(l.Tasks, e.Tasks)
 		l.PeriodUs = append(l.PeriodUs, e.PeriodUs)
 		l.StartUs = append(l.StartUs, e.StartUs)
+		l.Shape = append(l.Shape, e.Shape)
+	}
+	if !slices.ContainsFunc(l.Shape, func(s int64) bool { return s > 0 }) {
+		l.Shape = nil
 	}
 	return l
 }

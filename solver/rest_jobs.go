@@ -19,6 +19,11 @@ type startedWork struct {
 	// lost is a GPU that the work needs and the whole instance does not offer; "" if it offers
 	// all of them.
 	lost string
+	// first is the first unit of the round.
+	first int64
+	// shape is the shape of the round, and spread the level of which one domain holds it.
+	shape  int64
+	spread int
 }
 
 // gpuHold is a GPU that started work holds.
@@ -27,11 +32,11 @@ type gpuHold struct {
 	reservation
 }
 
-// startedWork returns the GPUs that round last of job p, which is q now and ends at end, still
-// holds. Where nodes matter, a round of a relaxed job is lost if some of its tasks have not
+// startedWork returns the GPUs that the round of unit last, of a job that is q now, still holds. The
+// work ends at end. Where nodes matter, a round of a relaxed job is lost if some of its tasks have not
 // started. ran says that the work runs at time 0.
-func (dr *deriver) startedWork(p, q *hare.Job, entries []gpuEntry, last, end int64, ran bool) startedWork {
-	w := startedWork{beganUs: hare.Forever}
+func (dr *deriver) startedWork(rounds *pastRounds, q *hare.Job, last, end int64, ran bool) startedWork {
+	w, p, entries := startedWork{beganUs: hare.Forever, first: last}, rounds.job, rounds.entries
 	add := func(gpu, kind string, from, to int64) {
 		if to <= from {
 			return
@@ -45,24 +50,30 @@ func (dr *deriver) startedWork(p, q *hare.Job, entries []gpuEntry, last, end int
 		kinds := newCluster(&dr.before.Cluster)
 		for _, gpu := range p.Progress.GPUs {
 			add(gpu, kinds.gpus[gpu].kind, dr.at, end)
+			w.spread = dr.levels.Join(w.spread, kinds.gpus[p.Progress.GPUs[0]].node, kinds.gpus[gpu].node)
 		}
 		w.beganUs = -p.Progress.ElapsedUs
 		return w
 	}
+	at := last
+	if p.Sync == hare.Rigid {
+		at = p.Rounds - 1 // the end of the job
+	}
+	w.spread = rounds.spread(at)
 	for x := range entries {
 		e := &entries[x]
 		if p.Sync == hare.Rigid {
 			w.beganUs = min(w.beganUs, e.StartUs)
 		}
-		n := last - e.Round
-		if n < 0 || n >= e.Rounds {
+		n, ok := rounds.round(e, at)
+		if !ok {
 			continue
 		}
 		began, to := startOf(e, n), end
 		from := max(dr.at, began)
 		switch p.Sync {
 		case hare.Relaxed:
-			to = began + e.Tasks*profileOf(p, e.kind).ComputeUs
+			to = began + e.Tasks*profileOf(p, e.Shape, e.kind).ComputeUs
 			if dr.placed && began >= dr.at && w.lost == "" {
 				w.lost = e.gpu
 			}
@@ -97,39 +108,52 @@ func (dr *deriver) keep(left *leftover, p *hare.Job, work *startedWork) error {
 		return cmp.Or(cmp.Compare(x.node, y.node), cmp.Compare(x.index, y.index))
 	})
 	if p.Sync == hare.Relaxed {
-		left.holders = holdersOf(q, work.holds, dr.at)
+		shape := p.Shape(int(work.shape))
+		left.holders = holdersOf(q, shape.TaskGPUs(), work.holds, dr.at)
 		return nil
 	}
-	left.progress = &hare.Progress{RoundsDone: left.done - 1, ElapsedUs: dr.at - work.beganUs}
+	left.progress = &hare.Progress{RoundsDone: work.first, ElapsedUs: dr.at - work.beganUs, Shape: int(work.shape)}
 	if p.Sync == hare.Rigid {
 		left.progress.RoundsDone = p.FirstRound()
 	}
+	spread, levels := 0, hare.NewLevels(&dr.whole.Cluster)
 	for _, h := range work.holds {
-		if !profileOf(p, h.kind).Equal(profileOf(q, h.kind)) {
-			return changed(left.whole, "on", "the job runs at at_s, and its times differ from the previous instance: "+
-				"leave them")
-		}
+		spread = levels.Join(spread, dr.cluster.gpus[work.holds[0].gpu].node, dr.cluster.gpus[h.gpu].node)
 		left.progress.GPUs = append(left.progress.GPUs, h.gpu)
+	}
+	for _, h := range work.holds {
+		was, is := profileOf(p, work.shape, h.kind), profileOf(q, work.shape, h.kind)
+		switch {
+		case !was.Equal(is) && len(q.Shapes) > 0:
+			return changed(left.whole, "shapes/"+strconv.FormatInt(work.shape, 10)+"/on", runsElsewise)
+		case !was.Equal(is):
+			return changed(left.whole, "on", runsElsewise)
+		case dr.levels.SyncUs(&was, work.spread) != levels.SyncUs(&is, spread):
+			return changed(left.whole, "progress", "the job runs at at_s, and its GPUs lie nearer to each other or farther "+
+				"apart than before: leave the topology and the labels of its nodes")
+		}
 	}
 	return nil
 }
 
-// holdersOf returns the rigid jobs that stand for what a started round of relaxed job q holds:
-// one for each time at which GPUs of a type become free.
-func holdersOf(q *hare.Job, holds []gpuHold, at int64) []hare.Job {
+const runsElsewise = "the job runs at at_s, and its times differ from the previous instance: leave them"
+
+// holdersOf returns the rigid jobs that stand for what a started round of relaxed job q with tasks
+// of g GPUs holds: one for each time at which GPUs of a type become free.
+func holdersOf(q *hare.Job, g int64, holds []gpuHold, at int64) []hare.Job {
 	slices.SortStableFunc(holds, func(a, b gpuHold) int {
 		return cmp.Or(cmp.Compare(a.to, b.to), strings.Compare(a.kind, b.kind))
 	})
 	var out []hare.Job
 	for x, h := range holds {
 		if x == 0 || h.to != holds[x-1].to || h.kind != holds[x-1].kind {
-			out = append(out, hare.Job{Rounds: 1, Sync: hare.Rigid, GPUsPerTask: q.GPUsPerTask,
+			out = append(out, hare.Job{Rounds: 1, Sync: hare.Rigid, GPUsPerTask: gpusPerTask(g),
 				CPUMilliPerTask: q.CPUMilliPerTask, MemoryMiBPerTask: q.MemoryMiBPerTask, Users: q.Users,
 				On: []hare.Profile{{Type: h.kind, ComputeUs: h.to - at}}, Progress: &hare.Progress{}})
 		}
 		j := &out[len(out)-1]
 		j.Progress.GPUs = append(j.Progress.GPUs, h.gpu)
-		j.Tasks = int64(len(j.Progress.GPUs)) / q.TaskGPUs()
+		j.Tasks = int64(len(j.Progress.GPUs)) / g
 	}
 	return out
 }
@@ -176,6 +200,10 @@ func (dr *deriver) leave() {
 			}
 			j.DeadlineUs = max(1, j.DeadlineUs-dr.at)
 		}
+		if left.shape >= 0 {
+			j.Shapes = []hare.Shape{j.Shapes[left.shape]}
+			j.NormaliseShapes()
+		}
 		if j.Progress = left.progress; !dr.placed {
 			// Rounds are counted anew.
 			j.Progress = nil
@@ -193,7 +221,7 @@ func (dr *deriver) leave() {
 			}
 			index[holder.ID] = i
 			dr.inst.Jobs = append(dr.inst.Jobs, holder)
-			dr.jobs = append(dr.jobs, restJob{whole: -1, added: true})
+			dr.jobs = append(dr.jobs, restJob{whole: -1, added: true, shape: -1})
 		}
 	}
 }
@@ -220,7 +248,7 @@ func (dr *deriver) addFixed() {
 	}
 	for i := range dr.inst.Jobs {
 		j := &dr.inst.Jobs[i]
-		if j.Running() && (j.Sync == hare.Rigid || j.FirstRound()+1 == j.Rounds) {
+		if endsRunning(j) {
 			dr.addCost(j, dr.inst.RunningUntilUs(i))
 		}
 	}
@@ -241,6 +269,14 @@ func (dr *deriver) reservations() {
 		r.Jobs = slices.DeleteFunc(slices.Clone(r.Jobs), func(id string) bool { return !there[id] })
 		dr.inst.Cluster.Reservations = append(dr.inst.Cluster.Reservations, r)
 	}
+}
+
+// gpusPerTask returns what Job.GPUsPerTask is for tasks of g GPUs.
+func gpusPerTask(g int64) int64 {
+	if g == 1 {
+		return 0
+	}
+	return g
 }
 
 // nameOf returns the name of GPU number index of a node.

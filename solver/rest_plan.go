@@ -27,26 +27,32 @@ func (dr *deriver) plan(entries [][]gpuEntry) {
 			continue
 		}
 		p := &dr.before.Jobs[index[q.ID]]
-		dr.place(r, q, p, entries[index[q.ID]])
-		planned := dr.planned(r, q, p, entries[index[q.ID]])
+		rounds := dr.rounds(p, entries[index[q.ID]])
+		dr.place(r, q, &rounds)
+		planned := dr.planned(r, q, &rounds)
 		first := q.FirstRound() // the model of the rest counts rounds from the first that is left
 		if q.Running() {
-			first++
+			first = min(q.Rounds, first+q.Shape(q.Progress.Shape).Counts)
 		}
 		for _, e := range planned {
-			prof := profileOf(p, e.kind)
+			prof := profileOf(p, e.Shape, e.kind)
 			hold := prof.ComputeUs
 			if p.Sync != hare.Relaxed {
-				hold = prof.DurationUs()
+				spread := 0
+				if prof.SyncAt != nil {
+					spread = rounds.spread(e.Round + r.shift)
+				}
+				hold += dr.levels.SyncUs(&prof, spread)
 			}
-			r.planned = append(r.planned, taskRun{kind: e.kind, round: e.Round - first, rounds: e.Rounds, tasks: e.Tasks,
-				start: e.StartUs, period: e.PeriodUs, each: hold, width: 1})
+			r.planned = append(r.planned, taskRun{kind: e.kind, shape: r.inRest(e.Shape), unit: e.Round - first,
+				rounds: e.Rounds, counts: rounds.counts(&e), tasks: e.Tasks, start: e.StartUs, period: e.PeriodUs, each: hold,
+				width: 1})
 		}
 		if fixed := q.Running() && (q.Sync == hare.Rigid || first == q.Rounds); fixed {
 			continue
 		}
 		if r.why == "" {
-			r.why = dr.obstacle(q, p, planned)
+			r.why = dr.obstacle(r, q, &rounds, planned)
 		}
 		if r.why != "" {
 			continue
@@ -56,6 +62,7 @@ func (dr *deriver) plan(entries [][]gpuEntry) {
 			if name, ok := rename[gpu]; ok {
 				gpu = name
 			}
+			e.Shape = r.inRest(e.Shape)
 			stay = append(stay, pastEntry{gpu, int32(n), e.Entry})
 		}
 	}
@@ -81,7 +88,7 @@ func (dr *deriver) fitting(stay []pastEntry) []pastEntry {
 		sched := &hare.Schedule{}
 		there := map[string]bool{}
 		for i := range dr.inst.Jobs {
-			if j := dr.inst.Jobs[i]; planned[i] || j.Running() && (j.Sync == hare.Rigid || j.FirstRound()+1 == j.Rounds) {
+			if j := dr.inst.Jobs[i]; planned[i] || endsRunning(&j) {
 				index[i] = int32(len(part.Jobs))
 				part.Jobs = append(part.Jobs, j)
 				sched.Jobs = append(sched.Jobs, j.ID)
@@ -120,19 +127,23 @@ func (dr *deriver) fitting(stay []pastEntry) []pastEntry {
 
 // place sets r.from to the types, the start and the end that the earlier plan gives to what
 // is left of job q, including a lost round.
-func (dr *deriver) place(r *restJob, q, p *hare.Job, entries []gpuEntry) {
-	last := min(p.Rounds, r.shift+q.Rounds)
-	for _, e := range entries {
-		from, to := max(e.Round, r.done), min(e.Round+e.Rounds, last)
+func (dr *deriver) place(r *restJob, q *hare.Job, rounds *pastRounds) {
+	last := min(rounds.job.Rounds, r.shift+q.Rounds)
+	for x := range rounds.entries {
+		e := &rounds.entries[x]
+		u := rounds.counts(e)
+		from, to := max(e.Round, r.done), min(e.Round+e.Rounds*u, last)
 		if from >= to {
 			continue
 		}
-		start := startOf(&e, from-e.Round)
+		start := startOf(e, (from-e.Round)/u)
 		if len(r.from.Types) == 0 || start < r.from.StartUs {
 			r.from.StartUs = start
 		}
 		r.from.Types = append(r.from.Types, e.kind)
-		r.from.EndUs = max(r.from.EndUs, endOf(p, &e, to-1-e.Round))
+	}
+	if len(r.from.Types) > 0 {
+		r.from.EndUs = rounds.end(last - 1)
 	}
 	slices.Sort(r.from.Types)
 	r.from.Types = slices.Compact(r.from.Types)
@@ -140,22 +151,28 @@ func (dr *deriver) place(r *restJob, q, p *hare.Job, entries []gpuEntry) {
 
 // planned returns the entries of the rounds that have not started. Their times are on the
 // clock of the rest, and their rounds are counted from the first round of the rest.
-func (dr *deriver) planned(r *restJob, q, p *hare.Job, entries []gpuEntry) []gpuEntry {
-	first := r.done
+func (dr *deriver) planned(r *restJob, q *hare.Job, rounds *pastRounds) []gpuEntry {
+	first, p := r.done, rounds.job
 	if r.why == hare.MovedLost {
-		if first++; p.Sync == hare.Rigid { // the lost round had started
+		// The lost round had started.
+		unit, shape := rounds.lastStarted(dr.at)
+		if unit < 0 {
+			unit, shape = first, int64(p.Progress.Shape)
+		}
+		if first = min(p.Rounds, unit+p.Shape(int(shape)).Counts); p.Sync == hare.Rigid {
 			first = p.Rounds
 		}
 	}
 	last := min(p.Rounds, r.shift+q.Rounds)
 	var out []gpuEntry
-	for _, e := range entries {
-		from, to := max(e.Round, first), min(e.Round+e.Rounds, last)
+	for _, e := range rounds.entries {
+		u := rounds.counts(&e)
+		from, to := max(e.Round, first), min(e.Round+e.Rounds*u, last)
 		if from >= to {
 			continue
 		}
-		e.StartUs = startOf(&e, from-e.Round) - dr.at
-		e.Round, e.Rounds = from-r.shift, to-from
+		e.StartUs = startOf(&e, (from-e.Round)/u) - dr.at
+		e.Round, e.Rounds = from-r.shift, (to-from+u-1)/u
 		if e.Rounds == 1 {
 			e.PeriodUs = 0
 		}
@@ -164,26 +181,35 @@ func (dr *deriver) planned(r *restJob, q, p *hare.Job, entries []gpuEntry) []gpu
 	return out
 }
 
-// obstacle returns why job q of the rest, which was p before, cannot stay where it is
-// planned, or "" if it can.
-func (dr *deriver) obstacle(q, p *hare.Job, planned []gpuEntry) string {
-	if q.Sync != p.Sync || q.Tasks != p.Tasks || q.Mix != p.Mix || q.TaskGPUs() != p.TaskGPUs() {
+// obstacle returns why job q of the rest cannot stay where it is planned, or "" if it can.
+func (dr *deriver) obstacle(r *restJob, q *hare.Job, rounds *pastRounds, planned []gpuEntry) string {
+	p := rounds.job
+	if q.Sync != p.Sync || q.Mix != p.Mix || q.Within != p.Within {
 		return hare.MovedChanged
 	}
-	rounds := int64(0)
+	units := int64(0)
 	for _, e := range planned {
-		rounds = max(rounds, e.Round+e.Rounds)
-		if e.StartUs < q.ReleaseUs || !profileOf(q, e.kind).Equal(profileOf(p, e.kind)) {
+		units = max(units, e.Round+e.Rounds*rounds.counts(&e))
+		at := r.inRest(e.Shape)
+		if int(at) >= q.ShapeCount() {
+			return hare.MovedChanged
+		}
+		was, is := p.Shape(int(e.Shape)), q.Shape(int(at))
+		if e.StartUs < q.ReleaseUs || was.Tasks != is.Tasks || was.TaskGPUs() != is.TaskGPUs() ||
+			was.Counts != is.Counts || !profileOf(q, at, e.kind).Equal(profileOf(p, e.Shape, e.kind)) {
 			return hare.MovedChanged
 		}
 	}
-	if rounds < q.Rounds {
+	if units < q.Rounds {
 		return hare.MovedChanged
 	}
 	for x, e := range planned {
-		hold := e.Tasks * profileOf(p, e.kind).ComputeUs
+		if e.Shape != planned[0].Shape {
+			return hare.MovedCluster // plans of this program have one shape
+		}
+		hold := e.Tasks * profileOf(p, e.Shape, e.kind).ComputeUs
 		if p.Sync != hare.Relaxed {
-			hold = dr.hold(p, planned, x)
+			hold = dr.hold(rounds, planned, x)
 		}
 		from := e.StartUs + dr.at
 		if !dr.cluster.covers(e.gpu, e.kind, from, from+(e.Rounds-1)*e.PeriodUs+hold) {
@@ -193,18 +219,27 @@ func (dr *deriver) obstacle(q, p *hare.Job, planned []gpuEntry) string {
 	return ""
 }
 
-// hold returns how long a round of entry x of a gang or rigid job holds its GPU, which is
+// hold returns how long a round of entry x of a gang or rigid job holds its GPU at least, which is
 // until the slowest task of the round has synchronised.
-func (dr *deriver) hold(p *hare.Job, planned []gpuEntry, x int) int64 {
+func (dr *deriver) hold(rounds *pastRounds, planned []gpuEntry, x int) int64 {
 	e := &planned[x]
-	hold := profileOf(p, e.kind).DurationUs()
-	if !p.Mix {
+	least := func(e *gpuEntry) int64 {
+		p := profileOf(rounds.job, e.Shape, e.kind)
+		return p.ComputeUs + dr.levels.SyncUs(&p, 0)
+	}
+	hold := least(e)
+	if !rounds.job.Mix {
 		return hold
 	}
 	for i := range planned {
 		if o := &planned[i]; o.Round < e.Round+e.Rounds && e.Round < o.Round+o.Rounds {
-			hold = max(hold, profileOf(p, o.kind).DurationUs())
+			hold = max(hold, least(o))
 		}
 	}
 	return hold
+}
+
+// endsRunning says whether a job ends with the work that runs at time 0.
+func endsRunning(j *hare.Job) bool {
+	return j.Running() && (j.Sync == hare.Rigid || j.FirstRound()+j.Shape(j.Progress.Shape).Counts >= j.Rounds)
 }

@@ -56,9 +56,12 @@ func soundDocuments(t *testing.T) (out []documents) {
 				result: resultText(t, res)})
 		}
 	}
-	for seed := range uint64(130) {
+	for seed := range uint64(160) {
 		of, name := replansOf, "replan"
-		if seed >= 80 {
+		switch {
+		case seed >= 130:
+			of, name = levelledReplansOf, "replan with levels"
+		case seed >= 80:
 			of, name = ruledReplansOf, "replan with rules"
 		}
 		for n, x := range of(t, seed+1000) {

@@ -545,12 +545,9 @@ class Job:
         return (self.cpus, self.memory, self.distinct,
                 tuple(sorted(self.only.items())), tuple(sorted(self.exclude.items())), self.closed, self.quotas)
 
-    def plain(self, coarsest):
-        """Whether the job has neither levels, which go up to coarsest, nor setups and several
-        shapes."""
-        shape = self.shapes[0]
-        return not (len(self.shapes) > 1 or shape.counts > 1 or shape.switches() or shape.spreads()
-                    or self.within < coarsest)
+    def shaped(self):
+        """Whether the job has setups, or shapes in place of tasks."""
+        return len(self.shapes) > 1 or any(shape.counts > 1 or shape.switches() for shape in self.shapes)
 
     def cost(self, t):
         """f(t): what an end at t costs but for the release, in 1e-12 weight-seconds."""
@@ -833,7 +830,7 @@ class Instance:
         self = cls.__new__(cls)
         self.objective, self.quotas, self.reservations = like.objective, like.quotas, reservations
         self.levels = ("node", "any")
-        if like.placed:
+        if like.resumes:
             self.topology, self.levels = like.topology, like.levels
         self.gpus, self.nodes, self.devices, self.jobs, self.names = {}, [], [], [], set()
         for node in nodes:
@@ -1076,6 +1073,8 @@ class Instance:
         self.placed = bool(self.reservations or self.quotas) or any(
             j.placed(cpus, memory, len(self.levels) - 1) for j in self.jobs
         )
+        # Whether started work runs at 0 of what a plan leaves, in place of busy GPUs.
+        self.resumes = self.placed or any(j.shaped() for j in self.jobs)
         self.asked = {v for j in self.jobs for x in (j.only, j.exclude) for v in x.get("node", ())}
         self.asked.update(v for r in self.reservations for v in r.only.get("node", ()))
         changes = {}
@@ -2891,8 +2890,8 @@ def read_item(doc, fields, where):
     return tuple(out)
 
 
-class Run(namedtuple("Run", "gpu job round rounds tasks period start")):
-    """An entry of a schedule by the names of its GPU and job."""
+class Run(namedtuple("Run", "gpu job round rounds tasks period start shape counts")):
+    """An entry of a schedule by the names of its GPU and job; a round does counts units."""
 
     __slots__ = ()
 
@@ -2902,24 +2901,31 @@ class Run(namedtuple("Run", "gpu job round rounds tasks period start")):
             return 0
         return min(self.rounds, -((self.start - at) // self.period)) if self.rounds > 1 else 1
 
-    def begin(self, r):
-        return self.start + (r - self.round) * self.period
+    def begin(self, unit):
+        """When the round that does this unit starts."""
+        return self.start + (unit - self.round) // self.counts * self.period
+
+    def end_unit(self):
+        return self.round + self.rounds * self.counts
 
 
-def runs_of(schedule):
+def runs_of(schedule, inst):
+    shapes = {j.id: j.shapes for j in inst.jobs}
     for gpu, rows in schedule.lanes:
-        for index, *row, _ in rows:
-            yield Run(gpu, schedule.ids[index], *row)
+        for index, *row in rows:
+            job = schedule.ids[index]
+            yield Run(gpu, job, *row, shapes[job][row[-1]].counts)
 
 
 class Part:
     """What is left of a job: it may go on from release on; end is when it has ended,
     None where something is left; held are (end, type, GPU) of a started relaxed round,
-    where nodes matter."""
+    where nodes matter; shape is that of what runs, and only_shape the one that is left."""
 
     def __init__(self, release):
         self.release, self.end, self.started = release, None, False
         self.done, self.running, self.elapsed, self.held = 0, [], 0, []
+        self.shape, self.only_shape = 0, None
 
 
 class Rest:
@@ -2940,7 +2946,7 @@ class Rest:
         earlier, now = {j.id: j for j in before.jobs}, {j.id for j in inst.jobs}
         self.removed = [j.id for j in before.jobs if j.id not in now]
         runs = {}
-        for run in runs_of(schedule):
+        for run in runs_of(schedule, before):
             runs.setdefault(run.job, []).append(run)
         self.parts = {}
         for j in inst.jobs:
@@ -2957,7 +2963,7 @@ class Rest:
             part.started = True
             self.take(part, j, p, runs.get(j.id, []))
         jobs = [self.left(j, self.parts[j.id]) for j in inst.jobs if self.parts[j.id].end is None]
-        self.shift = {j.id: 0 if inst.placed else self.parts[j.id].done for j in inst.jobs}
+        self.shift = {j.id: 0 if inst.resumes else self.parts[j.id].done for j in inst.jobs}
         jobs += self.holders()
         ids = {j.id for j in jobs}
         reservations = [r.later(at, ids) for r in inst.reservations if r.end > at]
@@ -2969,21 +2975,30 @@ class Rest:
 
     def take(self, part, j, p, runs):
         """Takes what has run and started of job j, that was p before."""
-        same = ("sync", "tasks", "mix", "release", "g", "cpus", "memory", "distinct",
-                "after", "done", "running", "elapsed")
+        same = ("sync", "mix", "release", "cpus", "memory", "distinct",
+                "after", "done", "running", "elapsed", "reshape", "shape")
         for name in same + (("rounds",) if p.sync == "rigid" else ()):
             if getattr(j, name) != getattr(p, name):
                 raise Refused("job %s has started and differs from the previous instance in %s" % (quoted(j.id), name))
-        last = max([run.round + run.rounds_by(self.at) for run in runs if run.start < self.at] + [p.first]) - 1
+        form = lambda x, inst: (inst.levels[x.within], [(s.tasks, s.g, s.counts) for s in x.shapes])
+        if form(j, self.whole) != form(p, self.before):
+            raise Refused("job %s has started and differs from the previous instance in its shapes" % quoted(j.id))
+        last, shape, done = p.done, p.shape, p.first
+        begun = [run for run in runs if run.start < self.at]
+        if begun:
+            run = max(begun, key=lambda run: run.round + run.rounds_by(self.at) * run.counts)
+            done, shape = run.round + run.rounds_by(self.at) * run.counts, run.shape
+            last = done - run.counts
         if p.sync == "rigid":
-            last = p.rounds - 1
-        if last < p.first:  # that round, or all of a rigid job, runs at 0
+            last, done = p.done, p.rounds
+        done = min(done, p.rounds)
+        from_zero = bool(p.running) and done <= p.first  # that round, or all of a rigid job, runs at 0
+        if from_zero:
             end, holds = p.ends, [(gpu, -p.elapsed, p.ends) for gpu in p.running]
         else:
-            end, holds = self.ends(p, runs, last)
-        done = last + 1
+            end, holds = self.ends(p, runs, done - 1)
         if end > self.at:
-            if p.sync == "rigid" and last >= p.first:
+            if p.sync == "rigid" and not from_zero:
                 start = min(run.start for run in runs)
                 holds = [(gpu, start, end) for gpu, _, _ in holds]
             elif p.sync != "relaxed":  # held to the end of all
@@ -2991,31 +3006,36 @@ class Rest:
             holds = [(gpu, a, b) for gpu, a, b in holds if b > self.at]
             lost = [gpu for gpu, a, b in holds if not self.keeps(j, p, gpu, a, b)]
             if lost:
-                done = p.done if p.sync == "rigid" else last
+                done = last
                 end = p.ends if p.running and done <= p.first else self.ends(p, runs, done - 1)[0]
                 self.lost.append((j.id, done, lost[0]))
             else:
                 self.started.append((j.id, done, end))
                 part.release = end
-                self.hold(part, j, p, holds)
+                self.hold(part, j, p, holds, shape)
         if done > j.rounds:
             raise Refused("%d rounds of job %s have run or started, and it has %d" % (done, quoted(j.id), j.rounds))
         self.done[j.id] = done
         for run in runs:
             if run.round < done:
-                self.past.append(run._replace(rounds=min(run.rounds, done - run.round)))
+                self.past.append(run._replace(rounds=min(run.rounds, -((run.round - done) // run.counts))))
         if part.running:
-            part.done = p.done if p.sync == "rigid" else done - 1
+            part.done, part.shape = last, shape
         else:
             part.done = done
             part.end = end if done == j.rounds else None
+            if done > p.done and part.end is None:
+                if j.reshape is not None:
+                    part.release = max(part.release, end + j.reshape)
+                elif len(j.shapes) > 1:
+                    part.only_shape = shape
 
     def keeps(self, j, p, gpu, a, b):
         """Whether started work of job j, which was p, stays on a GPU that it holds from
         a to b."""
-        if self.whole.placed and p.sync == "relaxed" and a >= self.at:
+        if self.whole.resumes and p.sync == "relaxed" and a >= self.at:
             return False
-        if self.whole.placed and not (gpu in self.whole.gpus and j.may_use(self.whole.node_of(gpu))):
+        if self.whole.resumes and not (gpu in self.whole.gpus and j.may_use(self.whole.node_of(gpu))):
             return False
         if gpu in p.running and b == p.ends:  # that time is cut off the GPU's windows
             if gpu not in self.whole.gpus or self.whole.gpus[gpu][0] != self.before.gpus[gpu][0]:
@@ -3023,9 +3043,9 @@ class Rest:
             return any(x <= self.at and b <= y for x, y in self.whole.node_of(gpu).windows)
         return self.offers(gpu, max(self.at, a), b)
 
-    def hold(self, part, j, p, holds):
-        """Writes started work into what is left."""
-        if not self.whole.placed:
+    def hold(self, part, j, p, holds, shape):
+        """Writes started work, which has a shape, into what is left."""
+        if not self.whole.resumes:
             for gpu, a, b in holds:
                 self.held.setdefault(gpu, []).append((max(a, self.at) - self.at, b - self.at))
             return
@@ -3039,11 +3059,15 @@ class Rest:
         kind_of = lambda gpu: self.before.gpus[gpu][0]
         if p.sync == "relaxed":
             part.held = sorted(((b, kind_of(gpu), gpu) for gpu, _, b in holds), key=lambda h: h[:2])
+            part.shape = shape
             return
         part.running = [gpu for gpu, _, _ in holds]
         part.elapsed = self.at - min(a for _, a, _ in holds)
+        is_, was = (inst.spread([inst.node_of(gpu) for gpu in part.running]) for inst in (self.whole, self.before))
         for gpu in part.running:
-            if j.on.get(kind_of(gpu)) != p.on[kind_of(gpu)]:
+            now, then = j.shapes[shape].on.get(kind_of(gpu)), p.shapes[shape].on[kind_of(gpu)]
+            if now is None or named(now, self.whole) != named(then, self.before) or (
+                    now.sync_at(is_) != then.sync_at(was)):
                 raise Refused("job %s runs at replan.at_s and has other times now" % quoted(j.id))
 
     def left(self, j, part):
@@ -3064,8 +3088,11 @@ class Rest:
         out.release, out.after, out.running, out.elapsed = release - self.at, after, part.running, part.elapsed
         if j.deadline is not None:
             out.deadline = max(1, j.deadline - self.at)
-        out.done = part.done
-        if not self.whole.placed:
+        out.done, out.shape = part.done, part.shape if part.running else 0
+        if part.only_shape is not None:
+            out.shapes = [j.shapes[part.only_shape]]
+            out.tasks, out.g, out.on = out.shapes[0].tasks, out.shapes[0].g, out.shapes[0].on
+        if not self.whole.resumes:
             out.done, out.rounds = 0, j.rounds - part.done
         return out
 
@@ -3087,12 +3114,13 @@ class Rest:
                     h.id, h.weight, h.release, h.rounds, h.sync, h.mix = name, 0, 0, 1, "rigid", False
                     h.only, h.exclude, h.done, h.elapsed = {}, {}, 0, 0
                     shape = Shape.__new__(Shape)
-                    shape.g, shape.counts, shape.on = j.g, 1, {kind: Profile(end - self.at, 0, 0, ())}
+                    h.shape, h.reshape, h.g = 0, None, j.shapes[self.parts[j.id].shape].g
+                    shape.g, shape.counts, shape.on = h.g, 1, {kind: Profile(end - self.at, 0, 0, ())}
                     h.shapes, h.on, h.durations = [shape], shape.on, ()
                     h.running, h.after, h.deadline, h.late = [], {}, None, 0
                     out.append(h)
                 out[-1].running.append(gpu)
-                out[-1].tasks = out[-1].shapes[0].tasks = len(out[-1].running) // j.g
+                out[-1].tasks = out[-1].shapes[0].tasks = len(out[-1].running) // out[-1].g
         return out
 
     def add_constant(self):
@@ -3114,16 +3142,17 @@ class Rest:
         self.constant += self.inst.constant()
 
     def ends(self, p, runs, r):
-        """When round r of a job has synchronised, 0 for none, and (GPU, start, end of
-        compute) of its tasks."""
+        """When the round of unit r of a job has synchronised, 0 for none, and (GPU, start,
+        end of compute) of its tasks."""
         end, holds = 0, []
+        runs = [run for run in runs if run.round <= r < run.end_unit()]
+        spread = self.before.spread([self.before.node_of(run.gpu) for run in runs]) if runs else 0
         for run in runs:
-            if run.round <= r < run.round + run.rounds:
-                compute, sync, _, _ = p.on[self.before.gpus[run.gpu][0]]
-                begin = run.begin(r)
-                computed = begin + run.tasks * compute
-                end = max(end, computed + sync)
-                holds.append((run.gpu, begin, computed))
+            times = p.shapes[run.shape].on[self.before.gpus[run.gpu][0]]
+            begin = run.begin(r)
+            computed = begin + run.tasks * times.compute
+            end = max(end, computed + times.sync_at(spread))
+            holds.append((run.gpu, begin, computed))
         return end, holds
 
     def offers(self, gpu, a, b):
@@ -3152,7 +3181,7 @@ class Rest:
                     else:
                         later.setdefault(i, []).append((a, b))
             if not later:
-                rules = (node.cpus, node.memory, node.labels) if self.whole.placed else ()
+                rules = (node.cpus, node.memory, node.labels) if self.whole.resumes else ()
                 out.append(Node(node.name, node.counts, windows, busy, *rules))
                 continue
             for i, kind in enumerate(kinds):
@@ -3172,10 +3201,17 @@ class Rest:
     def together(self, schedule):
         """The runs of the whole: the past, and a schedule of what is left."""
         yield from self.past
-        for run in runs_of(schedule):
+        for run in runs_of(schedule, self.inst):
+            only = self.parts[run.job].only_shape
             yield run._replace(
-                gpu=self.gpus.get(run.gpu, run.gpu), round=run.round + self.shift[run.job], start=run.start + self.at
+                gpu=self.gpus.get(run.gpu, run.gpu), round=run.round + self.shift[run.job], start=run.start + self.at,
+                shape=run.shape if only is None else only,
             )
+
+
+def named(profile, inst):
+    """A profile with the names of levels."""
+    return profile[:3], [(inst.levels[level], t) for level, t in profile.by_level]
 
 
 def without(windows, held):
@@ -3205,8 +3241,9 @@ def meaning(runs):
             run = run._replace(period=0)
         if out:
             was = out[-1]
-            period = run.start - was.begin(was.round + was.rounds - 1)
-            follows = was[:2] == run[:2] and was.tasks == run.tasks and was.round + was.rounds == run.round
+            period = run.start - was.begin(was.end_unit() - 1)
+            follows = was[:2] == run[:2] and was.tasks == run.tasks and was.shape == run.shape
+            follows = follows and was.end_unit() == run.round
             if follows and (was.rounds == 1 or was.period == period):
                 # The first round of run belongs to was; the others do at the same distance.
                 if run.rounds == 1 or run.period == period:
@@ -3214,7 +3251,7 @@ def meaning(runs):
                     continue
                 out[-1] = was._replace(rounds=was.rounds + 1, period=period)
                 run = run._replace(
-                    round=run.round + 1, rounds=run.rounds - 1, start=run.start + run.period,
+                    round=run.round + run.counts, rounds=run.rounds - 1, start=run.start + run.period,
                     period=run.period if run.rounds > 2 else 0,
                 )
         out.append(run)
@@ -3227,9 +3264,8 @@ def verify_replan(inst, res, previous, before):
     faults, p = Faults(), res.replan
     nothing = faults, None, None, None
     for x in (inst, before):
-        if x is not None and any(not j.plain(len(x.levels) - 1) for j in x.jobs):
-            detail = ("plans for the rest of an earlier one are not supported yet with levels, setups and "
-                      "shapes")
+        if x is not None and any(j.shaped() for j in x.jobs):
+            detail = "plans for the rest of an earlier one are not supported yet with setups and shapes"
             faults.add("instance", detail)
             return nothing
     if p.sha256 != inst.sha256():
@@ -3338,7 +3374,7 @@ def shortened(x):
 
 
 def check_whole(whole, rest, schedule, faults):
-    said, is_ = (meaning(runs) for runs in (runs_of(whole), rest.together(schedule)))
+    said, is_ = (meaning(runs) for runs in (runs_of(whole, rest.whole), rest.together(schedule)))
     if said == is_:
         return
     run = next((b for a, b in zip(said, is_) if a != b), (said + is_)[min(len(said), len(is_))])

@@ -12,19 +12,11 @@ import (
 // unplannedRule names a rule of the instance by which the rests of plans do not go; "" means
 // none.
 func unplannedRule(inst *hare.Instance) string {
-	for i := range inst.Jobs {
-		j := &inst.Jobs[i]
-		switch {
-		case j.Within != "":
-			return "within"
-		case j.Shapes != nil:
-			return "shapes"
-		}
-		for _, p := range j.On {
-			if p.SwitchUs > 0 || p.SyncAt != nil {
-				return "setups, or synchronisation by spread"
-			}
-		}
+	switch {
+	case switches(inst):
+		return "setups"
+	case hasShapes(inst):
+		return "shapes"
 	}
 	return ""
 }

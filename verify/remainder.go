@@ -19,6 +19,7 @@ type remainder struct {
 	constant *big.Int    // the part of the objective, in 1e-12, that no plan for the rest changes
 	done     []int64     // by job of the whole instance: the rounds that have ended, or have started and stay
 	shift    []int64     // by job of the whole instance: which round of the whole is round 0 of the rest
+	shape    []int64     // by job of the whole instance: the one shape that the rest has of it, −1 for all
 	kept     []laneEntry // what the whole keeps of the schedule
 
 	started        []hare.StartedWork
@@ -37,7 +38,9 @@ type lostJob struct {
 // laneEntry is one entry of a schedule on its GPU.
 type laneEntry struct {
 	gpu, kind string
-	job       int // the index in the whole instance
+	node      int   // of the instance of the schedule
+	job       int   // the index in the whole instance
+	counts    int64 // the units that a round does
 	hare.Entry
 }
 
@@ -58,7 +61,8 @@ type leftJob struct {
 type remainderBuilder struct {
 	remainder
 	whole, before *hare.Instance
-	placed        bool      // nodes matter to the whole
+	placed        bool      // nodes, setups or shapes matter to the whole
+	was, is       *topology // of before and of the whole
 	nodes         directory // of the whole
 	held          map[int]map[int][]span
 	left          []leftJob // by job of the whole
@@ -71,8 +75,9 @@ type remainderBuilder struct {
 func remainderOf(whole, before *hare.Instance, s *hare.Schedule, at int64) (*remainder, error) {
 	p := &remainderBuilder{
 		remainder: remainder{at: at, constant: new(big.Int), done: make([]int64, len(whole.Jobs)),
-			shift: make([]int64, len(whole.Jobs))},
-		whole: whole, before: before, placed: nodesMatter(whole), nodes: newDirectory(&whole.Cluster),
+			shift: make([]int64, len(whole.Jobs)), shape: slices.Repeat([]int64{-1}, len(whole.Jobs))},
+		whole: whole, before: before, placed: nodesMatter(whole) || switches(whole) || hasShapes(whole),
+		nodes: newDirectory(&whole.Cluster), was: newTopology(&before.Cluster), is: newTopology(&whole.Cluster),
 		held: map[int]map[int][]span{}, left: make([]leftJob, len(whole.Jobs)),
 	}
 	p.rest = &hare.Instance{Name: whole.Name, Objective: whole.Objective, Quota: whole.Quota}
@@ -124,59 +129,69 @@ func laneEntries(inst *hare.Instance, s *hare.Schedule, place map[string]int) []
 	nodes := newDirectory(&inst.Cluster)
 	for i := range s.Lanes {
 		l := &s.Lanes[i]
-		_, _, kind, _ := nodes.find(&inst.Cluster, l.GPU)
+		node, _, kind, _ := nodes.find(&inst.Cluster, l.GPU)
 		for x := range l.Job {
 			e := l.Entry(x)
 			j := place[s.Jobs[e.Job]]
-			out[j] = append(out[j], laneEntry{gpu: l.GPU, kind: kind, Entry: e})
+			counts := shapesOf(&inst.Jobs[j])[e.Shape].Counts
+			out[j] = append(out[j], laneEntry{gpu: l.GPU, kind: kind, node: node, counts: counts, Entry: e})
 		}
 	}
 	return out
 }
 
-// roundsBegun counts the rounds that have begun before at up to those of the entry,
-// including all that the job has before the entry.
-func (le *laneEntry) roundsBegun(at int64) int64 {
+// unitsBegun returns the unit up to which the rounds that have begun before at do the units of the
+// job, by this entry; 0 if none has begun.
+func (le *laneEntry) unitsBegun(at int64) int64 {
+	begun := int64(1)
 	switch {
 	case le.StartUs >= at:
 		return 0
-	case le.Rounds == 1:
-		return le.Round + 1
+	case le.Rounds > 1:
+		begun = min(le.Rounds, 1+(at-le.StartUs-1)/le.PeriodUs)
 	}
-	return le.Round + min(le.Rounds, 1+(at-le.StartUs-1)/le.PeriodUs)
+	return le.Round + begun*le.counts
 }
 
-// roundStart returns when round r of the job begins on this entry.
+// roundStart returns when the round of unit r of the job begins on this entry.
 func (le *laneEntry) roundStart(r int64) int64 {
-	if r == le.Round {
-		return le.StartUs
+	if n := (r - le.Round) / le.counts; n > 0 {
+		return le.StartUs + n*le.PeriodUs
 	}
-	return le.StartUs + (r-le.Round)*le.PeriodUs
+	return le.StartUs
 }
 
-// hasRound reports whether the entry has tasks of round r.
-func (le *laneEntry) hasRound(r int64) bool { return le.Round <= r && r < le.Round+le.Rounds }
+// hasRound reports whether the entry has tasks of the round of unit r.
+func (le *laneEntry) hasRound(r int64) bool { return le.Round <= r && r < le.Round+le.Rounds*le.counts }
 
-// taskTimes returns the compute and synchronisation times of the job's tasks on a type.
-func taskTimes(j *hare.Job, kind string) (compute, sync int64) {
-	for i := range j.On {
-		if j.On[i].Type == kind {
-			return j.On[i].ComputeUs, j.On[i].SyncUs
+// timesOf returns the times of the job's tasks in a shape on a type, or nil.
+func timesOf(j *hare.Job, shape int64, kind string) *hare.Profile {
+	on := shapesOf(j)[shape].On
+	for i := range on {
+		if on[i].Type == kind {
+			return &on[i]
 		}
 	}
-	return 0, 0
+	return nil
 }
 
-// endOf returns when all tasks of round r have synchronised.
-func endOf(j *hare.Job, all []laneEntry, r int64) int64 {
-	end := int64(0)
-	for i := range all {
-		if s := &all[i]; s.hasRound(r) {
-			compute, sync := taskTimes(j, s.kind)
-			end = max(end, s.roundStart(r)+s.Tasks*compute+sync)
+// endOf returns when all tasks of the round of unit r have synchronised, and how far the round is
+// spread.
+func endOf(tp *topology, j *hare.Job, entries []laneEntry, r int64) (end int64, spread int) {
+	var nodes []int32
+	for i := range entries {
+		if entries[i].hasRound(r) {
+			nodes = append(nodes, int32(entries[i].node))
 		}
 	}
-	return end
+	spread = tp.spreadOf(nodes)
+	for i := range entries {
+		if s := &entries[i]; s.hasRound(r) {
+			p := timesOf(j, s.Shape, s.kind)
+			end = max(end, s.roundStart(r)+s.Tasks*p.ComputeUs+tp.syncAt(p, spread))
+		}
+	}
+	return end, spread
 }
 
 // fresh leaves job i of the whole, of which nothing has started.
@@ -206,50 +221,90 @@ func sameStart(old, now *hare.Job) bool {
 		(old.Sync != hare.Rigid || old.Rounds == now.Rounds) && gpusOf(old) == gpusOf(now) &&
 		old.CPUMilliPerTask == now.CPUMilliPerTask && old.MemoryMiBPerTask == now.MemoryMiBPerTask &&
 		old.DistinctNodes == now.DistinctNodes && slices.Equal(old.After, now.After) &&
-		was.RoundsDone == is.RoundsDone && was.ElapsedUs == is.ElapsedUs && slices.Equal(was.GPUs, is.GPUs)
+		was.RoundsDone == is.RoundsDone && was.ElapsedUs == is.ElapsedUs && was.Shape == is.Shape &&
+		slices.Equal(was.GPUs, is.GPUs) && old.Within == now.Within && old.Reshape == now.Reshape &&
+		old.ReshapeUs == now.ReshapeUs && slices.EqualFunc(old.Shapes, now.Shapes, func(a, b hare.Shape) bool {
+		return a.Tasks == b.Tasks && max(1, a.GPUsPerTask) == max(1, b.GPUsPerTask) && a.Counts == b.Counts
+	})
+}
+
+// begun is the last round of a job that has begun, or the whole of a rigid job.
+type begun struct {
+	unit, done int64 // its first unit, and the unit after its last one
+	end        int64
+	shape      int64
+	spread     int
+	runsAtZero bool // it runs at 0
+}
+
+// lastBegun finds the last round of a job that has begun; ok is false if there is none.
+func (rb *remainderBuilder) lastBegun(old *hare.Job, at standing, entries []laneEntry) (last begun, ok bool) {
+	if at.until > 0 {
+		p := old.Progress
+		var nodes []int32
+		of := newDirectory(&rb.before.Cluster)
+		for _, gpu := range p.GPUs {
+			n, _, _, _ := of.find(&rb.before.Cluster, gpu)
+			nodes = append(nodes, int32(n))
+		}
+		last = begun{unit: p.RoundsDone, done: at.first, end: at.until, shape: int64(p.Shape),
+			spread: rb.was.spreadOf(nodes), runsAtZero: true}
+		ok = true
+	}
+	for x := range entries {
+		if n := entries[x].unitsBegun(rb.at); n > 0 && (!ok || n > last.done) {
+			last = begun{unit: n - entries[x].counts, done: n, shape: entries[x].Shape}
+			ok = true
+		}
+	}
+	if !ok {
+		return last, false
+	}
+	if old.Sync == hare.Rigid {
+		last.unit, last.done = 0, old.Rounds
+		if old.Progress != nil {
+			last.unit = old.Progress.RoundsDone
+		}
+	}
+	last.done = min(last.done, old.Rounds)
+	if !last.runsAtZero {
+		last.end, last.spread = endOf(rb.was, old, entries, last.done-1)
+	}
+	return last, true
 }
 
 // job divides job i of the whole, which was old, stood at 0 as at says and has these entries.
 func (rb *remainderBuilder) job(i int, old *hare.Job, at standing, entries []laneEntry) error {
 	now := &rb.whole.Jobs[i]
-	done, started := at.first, at.until > 0
-	for x := range entries {
-		if n := entries[x].roundsBegun(rb.at); n > 0 {
-			done, started = max(done, n), true
-		}
-	}
+	last, started := rb.lastBegun(old, at, entries)
 	if !started {
 		return rb.fresh(i)
 	}
 	if !sameStart(old, now) {
 		return fmt.Errorf("job %.60q has started and is another job in the instance", now.ID)
 	}
-	if old.Sync == hare.Rigid {
-		done = old.Rounds
+	first := int64(0) // the first unit that was not done at 0
+	if old.Progress != nil {
+		first = old.Progress.RoundsDone
 	}
-	endOfRound := func(r int64) int64 {
-		if r < at.first {
-			return at.until
-		}
-		return endOf(old, entries, r)
-	}
-	end := endOfRound(done - 1)
+	done, end := last.done, last.end
 	out := leftJob{started: true, release: rb.at}
 	if end > rb.at {
-		needs, missing := rb.needs(old, now, at, entries, done-1, end)
+		needs, missing := rb.needs(old, now, entries, &last)
 		if len(missing) == 0 {
 			rb.started = append(rb.started, hare.StartedWork{Job: now.ID, Rounds: done, UntilUs: end})
 			out.release = end
-			if err := rb.keep(&out, old, now, needs, done); err != nil {
+			if err := rb.keep(&out, old, now, needs, &last); err != nil {
 				return err
 			}
 		} else {
-			done--
-			if old.Sync == hare.Rigid {
-				done = 0
-				if old.Progress != nil {
-					done = old.Progress.RoundsDone
-				}
+			done, end = last.unit, 0
+			switch {
+			case done == first:
+			case at.until > 0 && done <= at.first:
+				end = at.until
+			default:
+				end, _ = endOf(rb.was, old, entries, done-1)
 			}
 			rb.lost = append(rb.lost, lostJob{now.ID, done, missing})
 		}
@@ -261,26 +316,36 @@ func (rb *remainderBuilder) job(i int, old *hare.Job, at standing, entries []lan
 	rb.done[i] = done
 	for _, s := range entries {
 		if s.Round < done {
-			s.job, s.Rounds = i, min(s.Rounds, done-s.Round)
+			s.job, s.Rounds = i, min(s.Rounds, (done-s.Round-1)/s.counts+1)
 			rb.kept = append(rb.kept, s)
 		}
 	}
 	switch {
 	case out.progress != nil: // the job runs at the instant
 	case done == now.Rounds:
-		out.gone, out.end = true, endOfRound(done-1)
+		out.gone, out.end = true, end
 	case done > 0:
 		out.progress = &hare.Progress{RoundsDone: done}
+	}
+	if begins := done == first; out.gone || begins || out.progress != nil && len(out.progress.GPUs) > 0 {
+		rb.left[i] = out
+		return nil
+	}
+	// Rounds have run, and none runs: the next ones keep the shape, or wait to change it.
+	if now.Reshape {
+		out.release = max(out.release, end+now.ReshapeUs)
+	} else if len(now.Shapes) > 1 {
+		rb.shape[i] = last.shape
 	}
 	rb.left[i] = out
 	return nil
 }
 
-// keep writes started work, which needs these GPUs and after which so many rounds are done,
-// into what is left. Where nodes matter, gang and rigid jobs run at the instant, and a rigid job
+// keep writes started work, which needs these GPUs, into what is left. Where nodes, setups or shapes
+// matter, gang and rigid jobs run at the instant, and a rigid job
 // of weight 0 stands for the GPUs of a relaxed round that are free at the same time. Elsewhere
 // the GPUs are busy.
-func (rb *remainderBuilder) keep(out *leftJob, old, now *hare.Job, needs []need, done int64) error {
+func (rb *remainderBuilder) keep(out *leftJob, old, now *hare.Job, needs []need, last *begun) error {
 	if !rb.placed {
 		for _, n := range needs {
 			rb.hold(n)
@@ -294,13 +359,14 @@ func (rb *remainderBuilder) keep(out *leftJob, old, now *hare.Job, needs []need,
 		return rb.whole.Cluster.Nodes[n.node].Name + "/" + strconv.Itoa(n.number)
 	}
 	if old.Sync == hare.Relaxed {
+		g := shapesOf(old)[last.shape].GPUsPerTask
 		slices.SortStableFunc(needs, func(a, b need) int {
 			return cmp.Or(cmp.Compare(a.to, b.to), strings.Compare(a.kind, b.kind))
 		})
 		for x, n := range needs {
 			if x == 0 || n.to != needs[x-1].to || n.kind != needs[x-1].kind {
 				out.holders = append(out.holders, hare.Job{Rounds: 1, Sync: hare.Rigid, Users: now.Users,
-					GPUsPerTask: now.GPUsPerTask, CPUMilliPerTask: now.CPUMilliPerTask,
+					GPUsPerTask: g, CPUMilliPerTask: now.CPUMilliPerTask,
 					MemoryMiBPerTask: now.MemoryMiBPerTask, Progress: &hare.Progress{},
 					On: []hare.Profile{{Type: n.kind, ComputeUs: n.to - rb.at}}})
 			}
@@ -308,32 +374,27 @@ func (rb *remainderBuilder) keep(out *leftJob, old, now *hare.Job, needs []need,
 			held.GPUs = append(held.GPUs, name(n))
 		}
 		for x := range out.holders {
-			out.holders[x].Tasks = int64(len(out.holders[x].Progress.GPUs)) / gpusOf(now)
+			out.holders[x].Tasks = int64(len(out.holders[x].Progress.GPUs)) / max(1, g)
 		}
 		return nil
 	}
-	out.progress = &hare.Progress{RoundsDone: done - 1}
-	if old.Sync == hare.Rigid {
-		out.progress.RoundsDone = 0
-		if old.Progress != nil {
-			out.progress.RoundsDone = old.Progress.RoundsDone
-		}
-	}
+	out.progress = &hare.Progress{RoundsDone: last.unit, Shape: int(last.shape)}
 	began := rb.at
+	var nodes []int32
 	for _, n := range needs {
 		out.progress.GPUs = append(out.progress.GPUs, name(n))
 		began = min(began, n.began)
-		if p, s := taskTimes(old, n.kind); !equalTimes(now, n.kind, p, s) {
+		nodes = append(nodes, int32(n.node))
+	}
+	spread := rb.is.spreadOf(nodes)
+	for _, n := range needs {
+		p, q := timesOf(old, last.shape, n.kind), timesOf(now, last.shape, n.kind)
+		if q == nil || !p.Equal(*q) || rb.was.syncAt(p, last.spread) != rb.is.syncAt(q, spread) {
 			return fmt.Errorf("job %.60q runs at at_s and has other times in the instance", now.ID)
 		}
 	}
 	out.progress.ElapsedUs = rb.at - began
 	return nil
-}
-
-func equalTimes(j *hare.Job, kind string, compute, sync int64) bool {
-	p, s := taskTimes(j, kind)
-	return p == compute && s == sync
 }
 
 // need is a GPU that started work holds for a time.
@@ -344,10 +405,10 @@ type need struct {
 	span
 }
 
-// needs returns the GPUs that the started round r, which ends at end, still needs, and the
+// needs returns the GPUs that started work still needs, and the
 // names of those that the instance does not offer for that time. Where nodes matter, these
 // are also the GPUs of tasks of a relaxed round that have not started.
-func (rb *remainderBuilder) needs(old, now *hare.Job, at standing, entries []laneEntry, r, end int64) (needs []need,
+func (rb *remainderBuilder) needs(old, now *hare.Job, entries []laneEntry, last *begun) (needs []need,
 	missing []string) {
 	add := func(gpu, of string, began int64, hold span) {
 		node, number, kind, ok := rb.nodes.find(&rb.whole.Cluster, gpu)
@@ -360,15 +421,15 @@ func (rb *remainderBuilder) needs(old, now *hare.Job, at standing, entries []lan
 			missing = append(missing, gpu)
 		}
 	}
-	if r < at.first {
+	if last.runsAtZero {
 		nodes := newDirectory(&rb.before.Cluster)
 		for _, gpu := range old.Progress.GPUs {
 			_, _, kind, _ := nodes.find(&rb.before.Cluster, gpu)
-			add(gpu, kind, -old.Progress.ElapsedUs, span{rb.at, end})
+			add(gpu, kind, -old.Progress.ElapsedUs, span{rb.at, last.end})
 		}
 		return needs, missing
 	}
-	first := int64(hare.Forever)
+	first, r := int64(hare.Forever), last.done-1
 	for x := range entries {
 		first = min(first, entries[x].StartUs)
 	}
@@ -378,11 +439,10 @@ func (rb *remainderBuilder) needs(old, now *hare.Job, at standing, entries []lan
 			continue
 		}
 		began := s.roundStart(r)
-		hold := span{max(rb.at, began), end}
+		hold := span{max(rb.at, began), last.end}
 		switch j := old; j.Sync {
 		case hare.Relaxed:
-			compute, _ := taskTimes(j, s.kind)
-			hold.to = s.roundStart(r) + s.Tasks*compute
+			hold.to = s.roundStart(r) + s.Tasks*timesOf(j, s.Shape, s.kind).ComputeUs
 			if rb.placed && began >= rb.at {
 				missing = append(missing, s.gpu)
 				continue

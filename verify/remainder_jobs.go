@@ -44,6 +44,12 @@ func (rb *remainderBuilder) jobs() {
 			j.DeadlineUs = max(1, j.DeadlineUs-rb.at)
 		}
 		j.After, j.ReleaseUs = after, from-rb.at
+		if only := rb.shape[i]; only >= 0 {
+			s := j.Shapes[only]
+			if j.Shapes = []hare.Shape{s}; s.Counts == 1 {
+				j.Shapes, j.Tasks, j.GPUsPerTask, j.On = nil, s.Tasks, s.GPUsPerTask, s.On
+			}
+		}
 		if j.Progress = left.progress; !rb.placed {
 			j.Progress = nil
 			j.Rounds -= rb.done[i]

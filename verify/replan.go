@@ -255,14 +255,17 @@ func (rc *replanCheck) sameSchedule(left *remainder) {
 	var past, future, planned []laneEntry
 	eachEntry(rc.says.Whole, func(gpu, job string, e hare.Entry) {
 		s := laneEntry{gpu: gpu, job: index[job], Entry: e}
-		if n := left.done[s.job] - e.Round; n >= e.Rounds {
+		u := shapesOf(&rc.inst.Jobs[s.job])[e.Shape].Counts
+		s.counts = u
+		units := left.done[s.job] - e.Round
+		if n := (units + u - 1) / u; units > 0 && n >= e.Rounds {
 			past = append(past, s)
-		} else if n <= 0 {
+		} else if units <= 0 {
 			future = append(future, s)
 		} else {
 			a, b := s, s
 			a.Rounds, b.Rounds = n, e.Rounds-n
-			b.Round, b.StartUs = e.Round+n, e.StartUs+n*e.PeriodUs
+			b.Round, b.StartUs = e.Round+n*u, e.StartUs+n*e.PeriodUs
 			past, future = append(past, a), append(future, b)
 		}
 	})
@@ -273,7 +276,10 @@ func (rc *replanCheck) sameSchedule(left *remainder) {
 		i := index[job]
 		e.Round += left.shift[i]
 		e.StartUs += left.at
-		planned = append(planned, laneEntry{gpu: gpu, job: i, Entry: e})
+		if only := left.shape[i]; only >= 0 {
+			e.Shape = only
+		}
+		planned = append(planned, laneEntry{gpu: gpu, job: i, counts: shapesOf(&rc.inst.Jobs[i])[e.Shape].Counts, Entry: e})
 	})
 	if s := differs(past, left.kept); s != nil {
 		rc.fault(rc.at(s, "replan.schedule does not keep what had run or started by replan.at_s"))
@@ -318,7 +324,8 @@ func differs(a, b []laneEntry) *laneEntry {
 // precedes says whether the round after the rounds of le is the first round of next, on the
 // same GPU and with the same number of tasks.
 func (le *laneEntry) precedes(next *laneEntry) bool {
-	return le.gpu == next.gpu && le.job == next.job && le.Tasks == next.Tasks && le.Round+le.Rounds == next.Round
+	return le.gpu == next.gpu && le.job == next.job && le.Tasks == next.Tasks && le.Shape == next.Shape &&
+		le.Round+le.Rounds*le.counts == next.Round
 }
 
 // canonical writes a schedule with the longest possible entries, the earlier entries of
@@ -329,7 +336,7 @@ func canonical(all []laneEntry) []laneEntry {
 	})
 	out := make([]laneEntry, 0, len(all))
 	for _, s := range all {
-		s.Entry.Job, s.kind = 0, ""
+		s.Entry.Job, s.kind, s.node = 0, "", 0
 		if s.Rounds == 1 {
 			s.PeriodUs = 0
 		}
@@ -347,7 +354,7 @@ func canonical(all []laneEntry) []laneEntry {
 				}
 				// The first round of s continues the rounds before it, the others do not.
 				last.Rounds++
-				s.Round, s.Rounds, s.StartUs = s.Round+1, s.Rounds-1, s.StartUs+s.PeriodUs
+				s.Round, s.Rounds, s.StartUs = s.Round+s.counts, s.Rounds-1, s.StartUs+s.PeriodUs
 				if s.Rounds == 1 {
 					s.PeriodUs = 0
 				}

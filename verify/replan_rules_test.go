@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/hare-sched/hare"
@@ -14,12 +15,21 @@ import (
 	"github.com/hare-sched/hare/wire"
 )
 
-// ruledReplansOf returns plans for the rest of the plan of a tiny instance with all rules, one
-// after another; the second continues from the first.
+// ruledReplansOf returns plans for the rest of the plan of a tiny instance with all rules of
+// nodes, users and dependencies, one after another; the second continues from the first.
 func ruledReplansOf(t testing.TB, seed uint64) []*replanCase {
+	return replansFrom(t, seed, brute.RandomMixed)
+}
+
+// levelledReplansOf is ruledReplansOf with levels beside the other rules.
+func levelledReplansOf(t testing.TB, seed uint64) []*replanCase {
+	return replansFrom(t, seed, brute.RandomLevels)
+}
+
+func replansFrom(t testing.TB, seed uint64, draw func(*rand.Rand) *hare.Instance) []*replanCase {
 	t.Helper()
 	r := rand.New(rand.NewPCG(seed, 47))
-	before := brute.RandomMixed(r)
+	before := draw(r)
 	opt := quickly
 	if before.Objective == hare.ObjectiveMakespan || r.IntN(5) == 0 {
 		opt.Bound = hare.MethodPrice
@@ -72,7 +82,21 @@ func changedRules(r *rand.Rand, inst *hare.Instance, at int64) *hare.Instance {
 		slices.Clone(inst.Cluster.Reservations)
 	for range 1 + r.IntN(2) {
 		j := &out.Jobs[r.IntN(len(out.Jobs))]
-		switch r.IntN(8) {
+		kinds := 8
+		if len(inst.Cluster.Topology) > 0 {
+			kinds = 10
+		}
+		switch r.IntN(kinds) {
+		case 8:
+			n := &out.Cluster.Nodes[r.IntN(len(out.Cluster.Nodes))]
+			n.Labels = slices.Clone(n.Labels)
+			for x := range n.Labels {
+				if n.Labels[x].Name == "rack" {
+					n.Labels[x].Value = "new"
+				}
+			}
+		case 9:
+			j.Within = ""
 		case 0:
 			j.WeightMicro += 700_000
 		case 1:
@@ -104,16 +128,35 @@ func changedRules(r *rand.Rand, inst *hare.Instance, at int64) *hare.Instance {
 	return &out
 }
 
-// Replans of instances with running work, reservations, quotas, dependencies, deadlines and
-// other objectives are accepted, and forged ones are refused.
+// Replans of instances with running work, reservations, quotas, dependencies, deadlines, other
+// objectives and levels are accepted, and forged ones are refused.
 func TestReplansWithRules(t *testing.T) {
 	seeds := uint64(200)
 	if testing.Short() {
 		seeds = 20
 	}
+	acceptReplans(t, seeds, ruledReplansOf, []string{"running gang", "running rigid", "held by relaxed", "after",
+		"deadline passed", "quota", "reservations", "lost 1", "moved 1", hare.ObjectiveMakespan,
+		hare.ObjectiveJCTAndTardiness}, ruledForgeries)
+}
+
+func TestReplansWithLevels(t *testing.T) {
+	seeds := uint64(120)
+	if testing.Short() {
+		seeds = 12
+	}
+	acceptReplans(t, seeds, levelledReplansOf, []string{"running gang", "running rigid", "lost 1", "moved 1",
+		"running within", "running apart"}, levelForgeries)
+}
+
+// acceptReplans checks plans for rests, and that forgeries of half of them are refused. Each of some
+// things, and each forgery, must occur.
+func acceptReplans(t *testing.T, seeds uint64, of func(testing.TB, uint64) []*replanCase, must []string,
+	forged []forgery) {
+	t.Helper()
 	seen, made := map[string]int{}, map[string]int{}
 	for seed := range seeds {
-		for n, x := range ruledReplansOf(t, seed) {
+		for n, x := range of(t, seed) {
 			p := x.res.Replan
 			if rep := verify.CheckReplan(x.inst, x.res, x.previous()); !rep.OK {
 				t.Fatalf("seed %d, %d: %s", seed, n, rep)
@@ -131,7 +174,7 @@ func TestReplansWithRules(t *testing.T) {
 			if seed%2 > 0 {
 				continue
 			}
-			for _, f := range slices.Concat(forgeries, ruledForgeries) {
+			for _, f := range slices.Concat(forgeries, forged) {
 				res := decoded(t, x.res)
 				if !f.change(x, res) {
 					continue
@@ -150,17 +193,67 @@ func TestReplansWithRules(t *testing.T) {
 	if testing.Short() {
 		return
 	}
-	for _, what := range []string{"running gang", "running rigid", "held by relaxed", "after", "deadline passed", "quota",
-		"reservations", "lost 1", "moved 1", hare.ObjectiveMakespan, hare.ObjectiveJCTAndTardiness} {
+	for _, what := range must {
 		if seen[what] < 3 {
 			t.Errorf("only %d times: %s", seen[what], what)
 		}
 	}
-	for _, f := range ruledForgeries {
+	for _, f := range forged {
 		if made[f.name] < 3 {
 			t.Errorf("only %d times: %s", made[f.name], f.name)
 		}
 	}
+}
+
+// levelForgeries replace what is left by a rest with other levels.
+var levelForgeries = []forgery{
+	{name: "a node in another rack", change: func(_ *replanCase, res *hare.Result) bool {
+		return forgeRest(res, func(rest *hare.Instance) bool {
+			if len(rest.Cluster.Topology) == 0 || len(rest.Cluster.Nodes) < 2 {
+				return false
+			}
+			rest.Cluster.Nodes = slices.Clone(rest.Cluster.Nodes)
+			n := &rest.Cluster.Nodes[0]
+			n.Labels = slices.Clone(n.Labels)
+			for x := range n.Labels {
+				n.Labels[x].Value = "elsewhere"
+			}
+			return true
+		})
+	}},
+	{name: "no topology", change: func(_ *replanCase, res *hare.Result) bool {
+		return forgeRest(res, func(rest *hare.Instance) bool {
+			some := len(rest.Cluster.Topology) > 0
+			rest.Cluster.Topology = nil
+			return some
+		})
+	}},
+	{name: "a job that may be apart", change: func(_ *replanCase, res *hare.Result) bool {
+		return forgeRest(res, func(rest *hare.Instance) bool {
+			for i := range rest.Jobs {
+				if rest.Jobs[i].Within != "" {
+					rest.Jobs[i].Within = ""
+					return true
+				}
+			}
+			return false
+		})
+	}},
+	{name: "one time for all levels", change: func(_ *replanCase, res *hare.Result) bool {
+		return forgeRest(res, func(rest *hare.Instance) bool {
+			for i := range rest.Jobs {
+				j := &rest.Jobs[i]
+				for x := range j.On {
+					if j.On[x].SyncAt != nil {
+						j.On = slices.Clone(j.On)
+						j.On[x].SyncAt = nil
+						return true
+					}
+				}
+			}
+			return false
+		})
+	}},
 }
 
 // ruledForgeries replace what is left by another rest, with its hash.
@@ -277,6 +370,15 @@ func countRules(seen map[string]int, x *replanCase) {
 		j := &rest.Jobs[i]
 		if j.Running() {
 			seen["running "+j.Sync.String()]++
+			if j.Within != "" {
+				seen["running within"]++
+			}
+			apart := slices.ContainsFunc(j.Progress.GPUs, func(gpu string) bool {
+				return strings.Split(gpu, "/")[0] != strings.Split(j.Progress.GPUs[0], "/")[0]
+			})
+			if apart && slices.ContainsFunc(j.On, func(p hare.Profile) bool { return p.SyncAt != nil }) {
+				seen["running apart"]++
+			}
 			if j.WeightMicro == 0 && len(j.ID) > 8 && j.ID[len(j.ID)-8:] == ".started" {
 				seen["held by relaxed"]++
 			}

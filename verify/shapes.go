@@ -61,6 +61,11 @@ func switches(inst *hare.Instance) bool {
 	return false
 }
 
+// hasShapes says whether some job has a list of shapes.
+func hasShapes(inst *hare.Instance) bool {
+	return slices.ContainsFunc(inst.Jobs, func(j hare.Job) bool { return j.Shapes != nil })
+}
+
 // segment is a stretch of the units of a job with shapes: all of its units belong to the same
 // entries.
 type segment struct {
