@@ -349,8 +349,13 @@ func Infeasible(m *hare.Model) []hare.Reason {
 		return infeasibleInShapes(m)
 	}
 	if m.Placed {
-		return infeasibleOnNodes(m)
+		return infeasibleOnNodes(m, dependenciesOf(m).head)
 	}
+	return infeasibleInClasses(m)
+}
+
+// infeasibleInClasses is Infeasible where nodes do not matter.
+func infeasibleInClasses(m *hare.Model) []hare.Reason {
 	var out []hare.Reason
 	for i := range m.Jobs {
 		if isFixed(&m.Jobs[i]) {

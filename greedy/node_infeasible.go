@@ -8,11 +8,11 @@ import (
 )
 
 // infeasibleOnNodes lists the jobs that can never run where nodes matter, each with the proof
-// in words and the field to change. It takes O(jobs · nodes).
-func infeasibleOnNodes(m *hare.Model) []hare.Reason {
+// in words and the field to change. No job starts before its head. It takes O(jobs · nodes).
+func infeasibleOnNodes(m *hare.Model, heads []int64) []hare.Reason {
 	var out []hare.Reason
 	nb := newNodeBoard(m, newNodeLayout(m))
-	nb.heads, nb.lastRooms = dependenciesOf(m).head, lastRooms{}
+	nb.heads, nb.lastRooms = heads, lastRooms{}
 	for i := range m.Jobs {
 		if isFixed(&m.Jobs[i]) {
 			continue

@@ -47,9 +47,20 @@ func dependenciesOf(m *hare.Model) *dependencies {
 	return d
 }
 
-// leastTime is the time of the rounds of a job on its fastest type.
+// leastTime is the time of the rounds of a job on its fastest type. For a job with shapes it is a
+// time that no choice of shapes can undercut.
 func leastTime(j *hare.ModelJob) int64 {
 	least := int64(math.MaxInt64)
+	for s := range j.Shapes {
+		in := j.InShape(s)
+		if j.Reshape {
+			in.Rounds = j.Rounds / j.Shapes[s].Counts // the rest may be in another shape
+		}
+		least = min(least, leastTime(&in))
+	}
+	if j.Shapes != nil {
+		return least
+	}
 	for _, md := range j.Modes {
 		least = min(least, leastRoundUs(md))
 	}

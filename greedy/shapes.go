@@ -100,13 +100,18 @@ func feasibleShapes(m *hare.Model) (fits [][]int32, never []hare.Reason) {
 	for i := range m.Jobs {
 		index[m.Instance.Jobs[i].ID] = i
 	}
+	heads := dependenciesOf(m).head // whatever the shapes of predecessors are
 	for s := range most {
 		shapes := make([]int32, len(m.Jobs))
 		for i := range shapes {
 			shapes[i] = int32(max(0, min(s, len(m.Jobs[i].Shapes)-1)))
 		}
 		bad := make([]bool, len(m.Jobs))
-		for _, r := range Infeasible(InShapes(m, shapes)) {
+		reasons := infeasibleInClasses
+		if m.Placed {
+			reasons = func(in *hare.Model) []hare.Reason { return infeasibleOnNodes(in, heads) }
+		}
+		for _, r := range reasons(InShapes(m, shapes)) {
 			i := index[r.Job]
 			if bad[i] = true; first[i] == nil {
 				if field, ok := strings.CutPrefix(r.Pointer, fmt.Sprintf("/jobs/%d", i)); ok && m.Jobs[i].Shapes != nil &&

@@ -21,6 +21,9 @@ const (
 	farRatio        = 0.8
 	longShare       = 0.25 // of the end that the longest job takes at least, if its place in time matters
 	makespanMargin  = 1e-9 // of the price of all capacity, by which a proof in floats must exceed it
+	// latestEnd ends the search. Where the cluster leaves service before the work can be done, each T
+	// can be proved.
+	latestEnd = float64(hare.MaxExact - 1)
 )
 
 // makespanLevels are the grids of the search. One cell finds the prices of types, which steps on
@@ -42,7 +45,7 @@ func (pr *problem) makespan(ctx context.Context, cfg *Config) *hare.Relaxation {
 		return &hare.Relaxation{Method: w.Method, GridUs: w.GridUs, Prices: w.Prices, Progress: w.Progress}
 	}
 	a := &makespanAscent{ev: newEvaluator(pr, cfg.Workers)}
-	a.setEnd(max(longest, pr.areaTime()))
+	a.setEnd(min(latestEnd, max(longest, pr.areaTime())))
 	evenly, falling := pr.timeless(), true
 	for n, l := range makespanLevels {
 		if n > 0 && evenly || n > 1 && l.cells > cfg.Cells {
@@ -171,7 +174,7 @@ func (ma *makespanAscent) refine(l level, falling bool) {
 func (ma *makespanAscent) turns(ctx context.Context, cfg *Config, l level, steps int, longest float64) {
 	for turn := range makespanTurns {
 		if turn > 0 {
-			ma.rescale(max(longest, math.Floor(ma.end*ma.ratio)), l.delta)
+			ma.rescale(min(latestEnd, max(longest, math.Floor(ma.end*ma.ratio))), l.delta)
 		}
 		ma.climb(ctx, max(3, int(cfg.Effort*float64(steps))))
 		ma.keepLatest()
@@ -354,8 +357,8 @@ func (ma *makespanAscent) certify(ctx context.Context, cfg *Config, rel *hare.Re
 		return
 	}
 	pr := ma.ev.pr
-	low, high := longest-1, int64(max(float64(longest), ma.end*ma.ratio*1.01))+1
-	if near := int64(ma.end * ma.ratio * (1 - 1e-6)); near > low && ma.proves(ctx, float64(near)) {
+	low, high := longest-1, int64(min(latestEnd, max(float64(longest), ma.end*ma.ratio*1.01)))+1
+	if near := int64(min(latestEnd, ma.end*ma.ratio) * (1 - 1e-6)); near > low && ma.proves(ctx, float64(near)) {
 		low = near
 	}
 	for n := 0; ma.ratio > 0 && n < makespanBisects && high-low > 1+low/1e7; n++ {
