@@ -80,3 +80,31 @@ func TestInfeasibleIsProved(t *testing.T) {
 		t.Errorf("the reasons %v show too little", said)
 	}
 }
+
+// A job is not called infeasible because a job before it would end too late in one of its shapes.
+func TestInfeasibleWhateverTheShapesBefore(t *testing.T) {
+	const s = 1_000_000
+	on := func(seconds int64) []hare.Profile { return []hare.Profile{{Type: "A", ComputeUs: seconds * s}} }
+	inst := &hare.Instance{Objective: hare.ObjectiveWeightedJCT, Cluster: hare.Cluster{Nodes: []hare.Node{{Name: "n",
+		GPUs: []hare.TypeCount{{Type: "A", Count: 2}}, Windows: []hare.Window{{EndUs: 6 * s}}, CPUMilli: 1000}}},
+		Jobs: []hare.Job{
+			{ID: "first", Rounds: 3, Sync: hare.Gang, Shapes: []hare.Shape{{Tasks: 1, Counts: 1, On: on(2)},
+				{Tasks: 2, Counts: 2, On: on(3)}}},
+			{ID: "then", Rounds: 1, Tasks: 1, CPUMilliPerTask: 1000, On: on(1),
+				After: []hare.Predecessor{{Job: "first"}}}}}
+	for reshape, want := range map[bool]int{false: 1, true: 0} {
+		inst.Jobs[0].Reshape = reshape
+		if got := greedy.Infeasible(hare.NewModel(inst)); len(got) != want {
+			t.Errorf("with a change of shape %v: %v, want %d reasons", reshape, got, want)
+		}
+		_, plan, _ := brute.OptimumOnNodes(inst, 10_000)
+		if (plan != nil) != (want == 0) {
+			t.Errorf("with a change of shape %v brute force finds %v", reshape, plan)
+		}
+	}
+	inst.Jobs[0].Rounds = 4 // one shape needs 8 s, the other 6 s
+	inst.Jobs[0].Shapes[1].On = on(2)
+	if got := greedy.Infeasible(hare.NewModel(inst)); len(got) != 0 {
+		t.Errorf("the second shape ends in time, and the reasons are %v", got)
+	}
+}

@@ -3,6 +3,7 @@ package relax
 import (
 	"bytes"
 	"encoding/json"
+	"math/big"
 	"errors"
 	"os"
 	"path/filepath"
@@ -10,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/verify"
 	"github.com/hare-sched/hare/wire"
 )
 
@@ -102,5 +104,21 @@ func TestQuotasFullOfRunningWork(t *testing.T) {
 	rel := mustPrice(t, inst, Config{Workers: 1})
 	if b := rel.Bound.Float(); b < 65 || b > 70 || rel.Certificate.Pools[0].Resource != hare.PoolQuota {
 		t.Errorf("the bound is %v of 70, by %+v", b, rel.Certificate.Pools)
+	}
+}
+
+// Where the only node leaves service before the work can be done, each time can be proved, and the
+// search for the makespan's bound ends at the last time that a document may have.
+func TestMakespanOfWorkThatNeverEnds(t *testing.T) {
+	inst := decodeInstance(t, []byte(`{"hare":"instance/v1","objective":"makespan","cluster":{"nodes":[`+
+		`{"name":"n0","gpus":{"A":1}},`+
+		`{"name":"n1","gpus":{"A":1},"in_service_s":[[0,2]],"busy":[{"gpu":0,"until_s":1}]}]},`+
+		`"jobs":[{"id":"j0","rounds":5,"only":{"node":"n1"},"on":{"A":{"compute_s":1}}}]}`))
+	rel, err := Run(t.Context(), hare.NewModel(inst), Config{Method: hare.MethodPrice, Workers: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if low, err := verify.Bound(inst, rel.Certificate); err != nil || low.Cmp(big.NewRat(9_007_000_000, 1)) < 0 {
+		t.Errorf("the bound is %v, %v", low, err)
 	}
 }
