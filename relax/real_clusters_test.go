@@ -3,8 +3,8 @@ package relax
 import (
 	"bytes"
 	"encoding/json"
-	"math/big"
 	"errors"
+	"math/big"
 	"os"
 	"path/filepath"
 	"strings"
