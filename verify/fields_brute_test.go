@@ -78,7 +78,7 @@ func checkFields(seed uint64, keepDocuments bool) (out fieldsOutcome, err error)
 		return out, fmt.Errorf("solve: %w", err)
 	}
 	if res.Termination == hare.TerminationInfeasible && out.feasible {
-		return out, fmt.Errorf("the solver finds no schedule possible, %v, and there is one of value %v", res.Reasons, optimum)
+		return out, fmt.Errorf("the solver finds no schedule possible, %v, and the optimum is %v", res.Reasons, optimum)
 	}
 	if res.Bound != nil && out.feasible && res.Bound.Cmp(optimum) > 0 {
 		return out, fmt.Errorf("the solver states the bound %v, the optimum is %v", res.Bound, optimum)

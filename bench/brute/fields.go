@@ -498,7 +498,8 @@ func (d *fieldDraw) addShapes() {
 
 func (d *fieldDraw) addReshape() {
 	j := d.job()
-	if i := slices.IndexFunc(d.inst.Jobs, func(j hare.Job) bool { return j.Shapes != nil && j.Sync == hare.Gang }); i >= 0 {
+	shaped := func(j hare.Job) bool { return j.Shapes != nil && j.Sync == hare.Gang }
+	if i := slices.IndexFunc(d.inst.Jobs, shaped); i >= 0 {
 		j = &d.inst.Jobs[i]
 	} else if j.Shapes == nil {
 		for j.Sync = hare.Gang; j.Shapes == nil; {
@@ -513,9 +514,7 @@ func (d *fieldDraw) addReshape() {
 
 func (d *fieldDraw) addDurations() {
 	d.some(func(j *hare.Job) {
-		j.Durations = []hare.Duration{{Micro: 250_000, FactorMicro: 500_000}, {Micro: 750_000, FactorMicro: 1_000_000}}
-		if d.IntN(2) == 0 {
-			j.Durations = []hare.Duration{{Micro: 500_000, FactorMicro: 1_000_000}, {Micro: 500_000, FactorMicro: 3_000_000}}
-		}
+		short, often := []int64{500_000, 1_000_000}[d.IntN(2)], 250_000*int64(1+d.IntN(3))
+		j.Durations = []hare.Duration{{Micro: often, FactorMicro: short}, {Micro: 1_000_000 - often, FactorMicro: 3 * short}}
 	})
 }
