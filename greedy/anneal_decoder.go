@@ -185,7 +185,7 @@ func (dec *decoder) reserve(k int16, j int32, segments []segment) {
 	if nl := dec.p.nodes; nl != nil {
 		for i := range segments {
 			if x := &segments[i]; nl.column[x.typ] == k {
-				nl.reserve(dec.capacities[k], &dec.p.jobs[j], x.typ, x.pool, int64(x.width), x.start, x.end)
+				nl.reserve(dec.capacities[k], &dec.p.jobs[j], x.typ, x.pool, int64(x.width), x.start, x.end, x.lead)
 			}
 		}
 		return
@@ -432,7 +432,8 @@ func sameUse(k int16, a, b []segment) bool {
 		for i < len(b) && b[i].typ != k {
 			i++
 		}
-		if i == len(b) || b[i].pool != x.pool || b[i].width != x.width || b[i].start != x.start || b[i].end != x.end {
+		if i == len(b) || b[i].pool != x.pool || b[i].width != x.width || b[i].start != x.start || b[i].end != x.end ||
+			b[i].lead != x.lead {
 			return false
 		}
 		i++

@@ -85,7 +85,7 @@ func (ls *listScheduler) schedule(ctx context.Context, order []int32, lambda flo
 		for x := range kept {
 			if nl := ls.p.nodes; nl != nil {
 				nl.reserve(ls.capacities[nl.column[kept[x].typ]], j, kept[x].typ, kept[x].pool, int64(kept[x].width),
-					kept[x].start, kept[x].end)
+					kept[x].start, kept[x].end, kept[x].lead)
 				continue
 			}
 			s := &ls.capacities[kept[x].typ][kept[x].pool]

@@ -48,6 +48,8 @@ type segment struct {
 	pool, width   int32
 	round, rounds int64
 	start, end    int64 // in µs
+	lead          int64 // for how long before start the GPUs are held, see Block.LeadUs
+	stays         bool
 }
 
 // annealJob is what the search needs to know of a gang or rigid job.
@@ -69,7 +71,8 @@ type annealJob struct {
 	levels *jobLevels
 	// setups are the times by type for which a GPU is taken before a block; nil without setups.
 	setups []int64
-	begin  int64 // nothing of the job starts before, setups included
+	runs   *runningPlace // where the job runs at time 0 and may stay without setups, or nil
+	begin  int64         // nothing of the job starts before, setups included
 	// late is what a microsecond after the deadline costs, in weight-seconds.
 	late     float64
 	deadline int64
@@ -153,6 +156,9 @@ func newAnnealProblem(m *hare.Model, rel *hare.Relaxation, start *Plan, nodes *n
 			}
 			ap.fixed = append(ap.fixed, i)
 			continue
+		}
+		if nodes != nil {
+			nodes.addRunningPlace(&a)
 		}
 		if len(ap.jobs) > 0 && a.release != ap.jobs[0].release {
 			ap.spread = true
@@ -261,14 +267,14 @@ func (aj *annealJob) findTypes(j *hare.ModelJob, sc *slotFinder, ap *annealProbl
 			}
 			continue
 		}
-		if sc.earliest(aj, k, empty, aj.release, d+aj.setup(k)) == never {
+		if sc.earliestAfterSetup(aj, k, empty, aj.release, d, 0) == never {
 			continue
 		}
 		aj.dur[k] = d
 		if !aj.rigid {
 			aj.roundTypes = append(aj.roundTypes, k)
 		}
-		if sc.earliest(aj, k, empty, aj.release, d*aj.rounds+aj.setup(k)) != never {
+		if sc.earliestAfterSetup(aj, k, empty, aj.release, d*aj.rounds, 0) != never {
 			aj.contiguousTypes = append(aj.contiguousTypes, k)
 		}
 	}

@@ -111,7 +111,7 @@ func (sf *slotFinder) placeFrom(j *annealJob, ready int64, plan *jobPlan,
 	case split:
 		end, ok = sf.placeContiguous(j, plan.types[0], capacities, 0, plan.rounds, ready)
 		if ok {
-			end, ok = sf.placeContiguous(j, plan.types[1], capacities, plan.rounds, j.rounds-plan.rounds, end)
+			end, ok = sf.placeAfter(j, plan.types[1], capacities, plan.rounds, j.rounds-plan.rounds, ready, end)
 		}
 		return end, ok
 	case roundByRound:
@@ -123,19 +123,20 @@ func (sf *slotFinder) placeFrom(j *annealJob, ready int64, plan *jobPlan,
 // placeContiguous places rounds back to back on type k as early as possible.
 func (sf *slotFinder) placeContiguous(j *annealJob, k int16, capacities []typeCapacity, round, rounds,
 	from int64) (end int64, ok bool) {
+	return sf.placeAfter(j, k, capacities, round, rounds, from, from)
+}
+
+// placeAfter is placeContiguous where setups may begin at ready, before from.
+func (sf *slotFinder) placeAfter(j *annealJob, k int16, capacities []typeCapacity, round, rounds, ready,
+	from int64) (end int64, ok bool) {
+	if j.setups != nil && sf.nodes != nil {
+		return sf.placeBlock(j, k, capacities, round, rounds, ready, from)
+	}
 	if j.levels != nil && sf.nodes != nil {
 		return sf.placeContiguousByLevel(j, k, capacities, round, rounds, from)
 	}
 	hold := rounds * j.dur[k]
 	tc := sf.capacityOf(k, capacities)
-	if sf.nodes != nil && j.setups != nil {
-		start := j.afterSetup(k, sf.earliest(j, k, tc, from, hold+j.setup(k)))
-		if start == never {
-			return 0, false
-		}
-		sf.appendOnNodes(k, j, sf.nodes.chosen, round, rounds, start, start+hold)
-		return start + hold, true
-	}
 	start := sf.earliest(j, k, tc, from, hold)
 	if start == never {
 		return 0, false

@@ -1,7 +1,6 @@
 package greedy
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -45,7 +44,7 @@ func (p *Plan) Schedule(m *hare.Model) (*hare.Schedule, error) {
 		s.Lanes = slices.DeleteFunc(s.Lanes, func(l hare.Lane) bool { return len(l.Job) == 0 })
 		return s, nil
 	}
-	setups := hasSetups(m)
+	runs := runningJobs(m)
 	byClass := make([][]jobBlock, len(m.Classes))
 	for i := range p.Jobs {
 		for x := range p.Jobs[i] {
@@ -58,11 +57,8 @@ func (p *Plan) Schedule(m *hare.Model) (*hare.Schedule, error) {
 	errs := make([]error, len(byClass))
 	for c, blocks := range byClass {
 		all.Go(func() {
-			slices.SortFunc(blocks, func(a, b jobBlock) int {
-				return cmp.Or(cmp.Compare(a.takenFrom(m, setups), b.takenFrom(m, setups)), cmp.Compare(a.job, b.job),
-					cmp.Compare(a.index, b.index))
-			})
-			if errs[c] = colour(m, c, blocks, s.Lanes, setups); errs[c] == nil && !setups &&
+			slices.SortFunc(blocks, compareHeld)
+			if errs[c] = colour(m, c, blocks, s.Lanes, runs); errs[c] == nil && runs == nil &&
 				packsNodes(m, c, blocks) {
 				errs[c] = colourFewNodes(m, c, blocks, s.Lanes)
 			}
@@ -76,7 +72,7 @@ func (p *Plan) Schedule(m *hare.Model) (*hare.Schedule, error) {
 	return s, nil
 }
 
-func colour(m *hare.Model, c int, blocks []jobBlock, lanes []hare.Lane, setups bool) error {
+func colour(m *hare.Model, c int, blocks []jobBlock, lanes []hare.Lane, runs []int32) error {
 	gpus := m.Classes[c].GPUs
 	last := make([]int32, len(gpus)) // the job that ran last, −1 at first
 	free := make([]bool, len(gpus))
@@ -85,10 +81,14 @@ func colour(m *hare.Model, c int, blocks []jobBlock, lanes []hare.Lane, setups b
 	for g := len(gpus) - 1; g >= 0; g-- {
 		last[g], free[g] = -1, true
 		idle = append(idle, int32(g))
+		if runs != nil && runs[gpus[g]] >= 0 {
+			last[g] = runs[gpus[g]]
+			byJob[last[g]] = append(byJob[last[g]], int32(g))
+		}
 	}
 	var busy eventHeap // the busy GPUs by the time at which they become free
 	for _, b := range blocks {
-		from := b.takenFrom(m, setups)
+		from := b.takenFromUs()
 		for len(busy) > 0 && busy[0].time <= from {
 			g := busy.pop().at
 			free[g] = true

@@ -48,13 +48,37 @@ func FromSchedule(m *hare.Model, s *hare.Schedule) *Plan {
 		jobs[i] = index[id]
 	}
 	big := bigJobs(m, maxTasksByRound)
+	runs := runningJobs(m)
+	index = nil
+	if runs != nil {
+		index = make(map[string]int, len(m.GPUs))
+		for g := range m.GPUs {
+			index[m.GPUs[g].ID] = g
+		}
+	}
 	for i := range s.Lanes {
 		l := &s.Lanes[i]
+		before, until := int32(-1), int64(0) // the job that the GPU had before, and until when
+		if runs != nil {
+			if before = runs[index[l.GPU]]; before >= 0 {
+				until = m.Jobs[before].RunsUntilUs
+			}
+		}
 		for x := range l.Job {
 			e := l.Entry(x)
 			j := jobs[e.Job]
 			at := places[l.GPU]
-			p.addEntry(m, j, at.class, at.node, &e, !big[j] && nodes == nil)
+			n := len(p.Jobs[j])
+			p.addEntry(m, j, at.class, at.node, &e, !big[j] && nodes == nil && runs == nil)
+			if runs == nil {
+				continue
+			}
+			if b := &p.Jobs[j][n]; before == int32(j) {
+				b.LeadUs, b.Stays = b.StartUs-until, true
+			} else {
+				b.LeadUs = setupOf(&m.Jobs[j], m.Classes[b.Class].Type)
+			}
+			before, until = int32(j), p.Jobs[j][n].endUs()
 		}
 	}
 	for i := range p.Jobs {
@@ -184,8 +208,20 @@ func holdTogether(blocks []Block) {
 			longest[k] = max(longest[k], blocks[i].HoldUs)
 		}
 	}
+	type held struct {
+		class, node int32
+		until       int64
+	}
+	longer := map[held]int64{} // by how much blocks of a place that end at a time get longer
 	for i := range blocks {
-		blocks[i].HoldUs = longest[i]
+		b := &blocks[i]
+		longer[held{b.Class, b.Node, b.endUs()}] = longest[i] - b.HoldUs
+		b.HoldUs = longest[i]
+	}
+	for i := range blocks {
+		if b := &blocks[i]; b.Stays {
+			b.LeadUs = max(0, b.LeadUs-longer[held{b.Class, b.Node, b.takenFromUs()}])
+		}
 	}
 }
 
@@ -194,7 +230,8 @@ func mergeEqualBlocks(blocks []Block) []Block {
 	slices.SortFunc(blocks, func(a, b Block) int {
 		return cmp.Or(cmp.Compare(a.Round, b.Round), cmp.Compare(a.StartUs, b.StartUs),
 			cmp.Compare(a.Class, b.Class), cmp.Compare(a.Node, b.Node), cmp.Compare(a.Rounds, b.Rounds),
-			cmp.Compare(a.PeriodUs, b.PeriodUs), cmp.Compare(a.Tasks, b.Tasks))
+			cmp.Compare(a.PeriodUs, b.PeriodUs), cmp.Compare(a.Tasks, b.Tasks), cmp.Compare(a.LeadUs, b.LeadUs),
+			compareBool(a.Stays, b.Stays))
 	})
 	out := blocks[:0]
 	for _, b := range blocks {

@@ -18,6 +18,7 @@ type nodeBoard struct {
 	finder     *slotFinder
 	capacities []typeCapacity // by column
 	runs       []bool         // by job: whether it is relaxed and placed as runs
+	own        [][]ownGPUs    // by relaxed job with setups: where its tasks have run
 	// heads, by job, are times before which no schedule starts a job, and lastRooms what finds room
 	// at the end of time. Both are only to prove that jobs can never run.
 	heads     []int64
@@ -36,7 +37,7 @@ func nodeRunJobs(m *hare.Model) []bool {
 func newNodeBoard(m *hare.Model, layout *nodeLayout) *nodeBoard {
 	nb := &nodeBoard{m: m, layout: layout, jobs: make([]annealJob, len(m.Jobs)),
 		finder: &slotFinder{nodes: newNodeSlots(layout)}, capacities: layout.newCapacities(),
-		runs: nodeRunJobs(m)}
+		runs: nodeRunJobs(m), own: make([][]ownGPUs, len(m.Jobs))}
 	dur := make([]int64, len(m.Jobs)*len(m.Types))
 	for i := range m.Jobs {
 		a := newAnnealJob(m, i)
@@ -46,6 +47,7 @@ func newNodeBoard(m *hare.Model, layout *nodeLayout) *nodeBoard {
 			a.roundTypes = append(a.roundTypes, int16(md.Type))
 		}
 		slices.SortStableFunc(a.roundTypes, func(x, y int16) int { return cmp.Compare(a.dur[x], a.dur[y]) })
+		layout.addRunningPlace(&a)
 		nb.jobs[i] = a
 	}
 	return nb
@@ -57,7 +59,7 @@ func (nl *nodeLayout) reserveBlocks(capacities []typeCapacity, i int, blocks []B
 	for x := range blocks {
 		b := &blocks[x]
 		k := int16(nl.m.Classes[b.Class].Type)
-		nl.reserve(capacities[nl.column[k]], &a, k, nl.poolOf(k, b), int64(b.Width), b.StartUs, b.endUs())
+		nl.reserve(capacities[nl.column[k]], &a, k, nl.poolOf(k, b), int64(b.Width), b.StartUs, b.endUs(), b.LeadUs)
 	}
 }
 
@@ -99,6 +101,9 @@ func (nb *nodeBoard) extend(ctx context.Context, items []Item, p *Plan) error {
 		}
 		if len(p.Jobs[i]) == 0 {
 			nb.jobs[i].begin = p.EndUs[i]
+			if nb.jobs[i].setups != nil {
+				nb.own[i] = nb.own[i][:0]
+			}
 		}
 		nb.jobs[i].release = p.EndUs[i]
 		if it.Round == Whole {
@@ -171,7 +176,7 @@ func (nb *nodeBoard) take(j *annealJob, segments []segment) []Block {
 	var out []Block
 	for x := range segments {
 		s := &segments[x]
-		nb.layout.reserve(nb.capacities[nb.layout.column[s.typ]], j, s.typ, s.pool, int64(s.width), s.start, s.end)
+		nb.layout.reserve(nb.capacities[nb.layout.column[s.typ]], j, s.typ, s.pool, int64(s.width), s.start, s.end, s.lead)
 		out = append(out, nb.layout.blockOf(s))
 	}
 	return out
@@ -182,7 +187,7 @@ func (nl *nodeLayout) blockOf(s *segment) Block {
 	p := &nl.pools[s.typ][s.pool]
 	hold := (s.end - s.start) / s.rounds
 	return Block{Class: p.class, Node: p.node, Width: s.width, Tasks: 1, Round: s.round, Rounds: s.rounds,
-		StartUs: s.start, PeriodUs: hold, HoldUs: hold}
+		StartUs: s.start, PeriodUs: hold, HoldUs: hold, LeadUs: s.lead, Stays: s.stays}
 }
 
 // placeRound places the tasks of a round of relaxed job i one after another from ready on,
@@ -190,7 +195,7 @@ func (nl *nodeLayout) blockOf(s *segment) Block {
 func (nb *nodeBoard) placeRound(i int, round, ready int64, out *[]Block) (end int64, ok bool) {
 	mj, j := &nb.m.Jobs[i], &nb.jobs[i]
 	ns := nb.finder.nodes
-	first := len(*out)
+	first, before := len(*out), slices.Clone(nb.own[i])
 	end = ready
 	from := make([]int64, len(mj.Modes)) // there is no place before
 	for x := range from {
@@ -208,27 +213,41 @@ func (nb *nodeBoard) placeRound(i int, round, ready int64, out *[]Block) (end in
 				continue
 			}
 			k := int16(md.Type)
+			ns.lead = md.SwitchUs
 			from[x] = ns.earliestTask(j, k, nb.capacities[nb.layout.column[k]], from[x],
 				md.ComputeUs+md.SwitchUs, 0)
+			ns.lead = 0
 			if from[x] != never && from[x]+md.SwitchUs+md.DurationUs() < bestEnd {
 				best, bestEnd, pool = x, from[x]+md.SwitchUs+md.DurationUs(), ns.chosen[0].pool
 			}
 		}
+		if b, n, e := nb.stay(i, ready, left); n > 0 && (best < 0 || e <= bestEnd) {
+			b.Round = round
+			*out = append(*out, b)
+			left -= n
+			end = max(end, e)
+			continue
+		}
 		if best < 0 {
 			nb.release(i, (*out)[first:])
-			*out = (*out)[:first]
+			*out, nb.own[i] = (*out)[:first], before
 			return 0, false
 		}
 		md := &mj.Modes[best]
 		k := int16(md.Type)
 		tc := nb.capacities[nb.layout.column[k]]
+		ns.lead = md.SwitchUs
 		n := min(left, max(1, ns.roomAt(j, k, tc, pool, from[best], md.ComputeUs+md.SwitchUs).room))
 		n = max(1, min(n, ns.quotaRoom(j, k, tc, from[best], md.ComputeUs+md.SwitchUs)))
+		ns.lead = 0
 		p := &nb.layout.pools[k][pool]
 		b := Block{Class: p.class, Node: p.node, Width: int32(n * j.gpus), Tasks: 1, Round: round, Rounds: 1,
-			StartUs: from[best] + md.SwitchUs, HoldUs: md.ComputeUs}
-		nb.layout.reserve(tc, j, k, pool, int64(b.Width), b.StartUs, b.endUs())
+			StartUs: from[best] + md.SwitchUs, HoldUs: md.ComputeUs, LeadUs: md.SwitchUs}
+		nb.layout.reserve(tc, j, k, pool, int64(b.Width), b.StartUs, b.endUs(), b.LeadUs)
 		*out = append(*out, b)
+		if j.setups != nil {
+			nb.own[i] = append(nb.own[i], ownGPUs{k, pool, n, b.endUs()})
+		}
 		left -= n
 		end = max(end, bestEnd)
 	}
@@ -326,7 +345,9 @@ func (nb *nodeBoard) placeMixed(i int) (blocks []Block, end int64, ok bool) {
 			}
 			hold := nb.jobs[i].dur[types[n-1]]
 			setup := nb.jobs[i].longestSetup(types[:n])
+			nb.finder.nodes.lead = setup
 			start, until, at := nb.earliestMixed(i, types[:n], t, hold+setup, nil)
+			nb.finder.nodes.lead = 0
 			if start != never {
 				start += setup
 			}
@@ -343,6 +364,7 @@ func (nb *nodeBoard) placeMixed(i int) (blocks []Block, end int64, ok bool) {
 		}
 		for _, b := range best {
 			b.Round, b.Rounds, b.StartUs, b.PeriodUs, b.HoldUs = round, rounds, bestEnd-bestHold, bestHold, bestHold
+			b.LeadUs = nb.jobs[i].setup(int16(nb.m.Classes[b.Class].Type))
 			blocks = append(blocks, b)
 		}
 		t = bestEnd - bestHold + rounds*bestHold
@@ -361,8 +383,10 @@ func (nb *nodeBoard) earliestMixed(i int, types []int16, t, hold int64, in func(
 		left := j.tasks
 		until, at = never, at[:0]
 		next := never
-		limits := nb.newQuotaLimits(j, types, t, hold)
-		next = min(next, limits.next)
+		limits := nb.newQuotaLimits(j, types, t+ns.lead, hold-ns.lead)
+		if limits.next != never {
+			next = min(next, limits.next-ns.lead)
+		}
 		for n := range nb.layout.places {
 			if in != nil && !in(n) {
 				continue
@@ -380,14 +404,18 @@ func (nb *nodeBoard) earliestMixed(i int, types []int16, t, hold int64, in func(
 					limit = 1
 				}
 				if pool.cpus >= 0 && j.cpus > 0 {
-					limit = min(limit, tc[pool.cpus].minFree(t, t+hold)/j.cpus)
+					limit = min(limit, tc[pool.cpus].minFree(t+ns.lead, t+hold)/j.cpus)
 				}
 				if pool.memory >= 0 && j.memory > 0 {
-					limit = min(limit, tc[pool.memory].minFree(t, t+hold)/j.memory)
+					limit = min(limit, tc[pool.memory].minFree(t+ns.lead, t+hold)/j.memory)
 				}
-				for _, fn := range []int32{pool.gpus, pool.cpus, pool.memory} {
-					if fn >= 0 {
-						next = min(next, tc[fn].nextIncrease(t))
+				next = min(next, tc[pool.gpus].nextIncrease(t))
+				for _, fn := range []int32{pool.cpus, pool.memory} {
+					if fn < 0 {
+						continue
+					}
+					if u := tc[fn].nextIncrease(t + ns.lead); u != never {
+						next = min(next, u-ns.lead)
 					}
 				}
 				if open := nb.layout.openTo(j.set, pool.node); open != nil {
@@ -409,11 +437,11 @@ func (nb *nodeBoard) earliestMixed(i int, types []int16, t, hold int64, in func(
 				tc := nb.capacities[nb.layout.column[nb.m.Classes[shared.class].Type]]
 				if shared.cpus >= 0 && j.cpus > 0 {
 					fn := tc[shared.cpus]
-					until = min(until, fn.freeUntil(fn.index(t), taken*j.cpus))
+					until = min(until, fn.freeUntil(fn.index(t+ns.lead), taken*j.cpus))
 				}
 				if shared.memory >= 0 && j.memory > 0 {
 					fn := tc[shared.memory]
-					until = min(until, fn.freeUntil(fn.index(t), taken*j.memory))
+					until = min(until, fn.freeUntil(fn.index(t+ns.lead), taken*j.memory))
 				}
 			}
 		}

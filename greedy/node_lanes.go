@@ -14,7 +14,7 @@ import (
 // and type in order of start, each on free GPUs, with preference for GPUs that last ran the
 // same job. It takes O(blocks · width · log).
 func (p *Plan) scheduleOnNodes(m *hare.Model, lanes []hare.Lane) error {
-	setups := hasSetups(m)
+	runs := runningJobs(m)
 	byNode := make([][]jobBlock, len(m.Nodes))
 	for i := range p.Jobs {
 		for x := range p.Jobs[i] {
@@ -31,11 +31,8 @@ func (p *Plan) scheduleOnNodes(m *hare.Model, lanes []hare.Lane) error {
 		}
 		slots <- struct{}{}
 		all.Go(func() {
-			slices.SortFunc(blocks, func(a, b jobBlock) int {
-				return cmp.Or(cmp.Compare(a.takenFrom(m, setups), b.takenFrom(m, setups)), cmp.Compare(a.job, b.job),
-					cmp.Compare(a.index, b.index))
-			})
-			errs[n] = colourNode(m, n, blocks, lanes, setups)
+			slices.SortFunc(blocks, compareHeld)
+			errs[n] = colourNode(m, n, blocks, lanes, runs)
 			<-slots
 		})
 	}
@@ -43,8 +40,8 @@ func (p *Plan) scheduleOnNodes(m *hare.Model, lanes []hare.Lane) error {
 	return errors.Join(errs...)
 }
 
-// colourNode gives the blocks on node n, in order of start, to its GPUs.
-func colourNode(m *hare.Model, n int, blocks []jobBlock, lanes []hare.Lane, setups bool) error {
+// colourNode gives the blocks on node n, in the order of compareHeld, to its GPUs.
+func colourNode(m *hare.Model, n int, blocks []jobBlock, lanes []hare.Lane, runs []int32) error {
 	first := m.Nodes[n].FirstGPU
 	end := first
 	for end < len(m.GPUs) && m.GPUs[end].Node == n {
@@ -57,11 +54,14 @@ func colourNode(m *hare.Model, n int, blocks []jobBlock, lanes []hare.Lane, setu
 		if until[g], last[g] = never, -1; len(windows) > 0 {
 			until[g] = windows[0].StartUs
 		}
+		if runs != nil {
+			last[g] = runs[first+g]
+		}
 	}
 	var free []int
 	for _, b := range blocks {
 		free = free[:0]
-		from := b.takenFrom(m, setups)
+		from := b.takenFromUs()
 		for g := range until {
 			if m.GPUs[first+g].Type == m.Classes[b.Class].Type && until[g] <= from {
 				free = append(free, g)

@@ -175,20 +175,21 @@ func (nl *nodeLayout) earliestSum(k int16, tc typeCapacity, from, hold, need int
 }
 
 // reserve takes width GPUs of a pool of type k within [from, to), and the CPUs and the memory
-// of as many tasks of job j.
-func (nl *nodeLayout) reserve(tc typeCapacity, j *annealJob, k int16, pool int32, width, from, to int64) {
+// of as many tasks of job j. The GPUs are held for lead before, with nothing else.
+func (nl *nodeLayout) reserve(tc typeCapacity, j *annealJob, k int16, pool int32, width, from, to, lead int64) {
 	p := &nl.pools[k][pool]
-	from -= j.setup(k)
 	take := func(fn int32, n int64) {
 		if fn >= 0 && n != 0 {
 			f := &tc[fn]
 			f.reserve(f.index(from), from, to, n)
 		}
 	}
+	from -= lead
 	take(p.gpus, width)
 	if len(nl.pools[k]) <= summedNodes {
 		take(nl.sum[k], width)
 	}
+	from += lead
 	take(p.cpus, width/j.gpus*j.cpus)
 	take(p.memory, width/j.gpus*j.memory)
 	for _, q := range j.quotas {

@@ -170,7 +170,7 @@ func (sf *slotFinder) earliestByLevel(j *annealJob, k int16, tc typeCapacity, fr
 		if start != never && from+j.setup(k)+rounds*lt.us >= start+rounds*us {
 			continue
 		}
-		s := j.afterSetup(k, sf.nodes.earliestWithin(j, k, lt.level, tc, from, rounds*lt.us+j.setup(k), 0))
+		s := sf.earliestWithinAfterSetup(j, k, lt.level, tc, from, rounds*lt.us, 0)
 		if s == never {
 			continue
 		}
@@ -189,6 +189,7 @@ type levelSlot struct {
 	typ  int16
 	time levelTime
 	us   int64 // the time of a round at this place
+	runs bool  // whether the place is that where the job runs at time 0
 }
 
 // placeRoundByRoundByLevel is placeRoundByRound for a job to which levels matter, or which needs
@@ -206,9 +207,17 @@ func (sf *slotFinder) placeRoundByRoundByLevel(j *annealJob, ready int64, types 
 				sf.levelSlots = append(sf.levelSlots, levelSlot{})
 			}
 			o := &sf.levelSlots[n]
-			o.typ, o.time, o.start = k, lt, -1
+			o.typ, o.time, o.start, o.runs = k, lt, -1, false
 			n++
 		}
+	}
+	if j.runs != nil && slices.Contains(types, j.runs.typ) {
+		if n == len(sf.levelSlots) {
+			sf.levelSlots = append(sf.levelSlots, levelSlot{})
+		}
+		o := &sf.levelSlots[n]
+		o.typ, o.us, o.start, o.runs = j.runs.typ, j.runs.roundUs(j), -1, true
+		n++
 	}
 	slots := sf.levelSlots[:n]
 	t, round := ready, int64(0)
@@ -218,11 +227,17 @@ func (sf *slotFinder) placeRoundByRoundByLevel(j *annealJob, ready int64, types 
 		bestEnd := never
 		for i := range slots {
 			o := &slots[i]
+			if o.runs && round > 0 && o != last {
+				o.start = never // the job has left the place
+				continue
+			}
 			if o.start < t {
 				if o.start >= 0 && t+o.us <= o.freeUntil && (j.setups == nil || o == last) {
 					o.start = t
-				} else {
-					sf.findWithin(o, j, sf.capacityOf(o.typ, capacities), t, j.rounds-round)
+				} else if !o.runs {
+					sf.findWithin(o, j, sf.capacityOf(o.typ, capacities), ready, t, j.rounds-round)
+				} else if o.start = never; round == 0 {
+					sf.findStay(o, j, capacities, t)
 				}
 			}
 			if o.start != never && (o.start+o.us < bestEnd || o.start+o.us == bestEnd && o.us < best.us) {
@@ -243,23 +258,34 @@ func (sf *slotFinder) placeRoundByRoundByLevel(j *annealJob, ready int64, types 
 			}
 		}
 		t = best.start + runs*best.us
-		sf.appendOnNodes(best.typ, j, best.chosen, round, runs, best.start, t)
+		if best.runs && best != last {
+			sf.appendStay(j, round, runs, best.start, t)
+		} else {
+			sf.appendBlock(best.typ, j, best.chosen, round, runs, best.start, t)
+		}
 		round += runs
 		last = best
 	}
 	return t, true
 }
 
-// findWithin searches the earliest slot within one domain of the level of o.
-func (sf *slotFinder) findWithin(o *levelSlot, j *annealJob, tc typeCapacity, t, rounds int64) {
+// findWithin searches the earliest slot at t or later within one domain of the level of o. Its setup
+// may begin before t, but not before ready.
+func (sf *slotFinder) findWithin(o *levelSlot, j *annealJob, tc typeCapacity, ready, t, rounds int64) {
 	ns := sf.nodes
 	setup := j.setup(o.typ)
-	if j.levels == nil {
-		o.start = ns.earliest(j, o.typ, tc, t, o.time.us+setup, o.time.us*rounds+setup)
-	} else {
-		o.start = ns.earliestWithin(j, o.typ, o.time.level, tc, t, o.time.us+setup, o.time.us*rounds+setup)
+	find := func(from int64) int64 {
+		if j.levels == nil {
+			return sf.earliestAfterSetup(j, o.typ, tc, from, o.time.us, o.time.us*rounds)
+		}
+		return sf.earliestWithinAfterSetup(j, o.typ, o.time.level, tc, from, o.time.us, o.time.us*rounds)
 	}
-	if o.start = j.afterSetup(o.typ, o.start); o.start == never {
+	taken := max(ready, t-setup)
+	o.start = find(taken)
+	if o.start != never && taken < t && sf.meetsOwn(o.typ, ns.chosen, o.start-setup) {
+		o.start = find(t)
+	}
+	if o.start == never {
 		return
 	}
 	o.chosen = append(o.chosen[:0], ns.chosen...)
@@ -267,6 +293,15 @@ func (sf *slotFinder) findWithin(o *levelSlot, j *annealJob, tc typeCapacity, t,
 	if o.us = o.time.us; j.levels != nil {
 		o.us = j.levels.roundUs(o.typ, ns.spread(j.levels, o.typ))
 	}
+}
+
+// findStay searches a slot for the first round where the job runs at time 0.
+func (sf *slotFinder) findStay(o *levelSlot, j *annealJob, capacities []typeCapacity, t int64) {
+	if o.start = sf.earliestStay(j, capacities, t, o.us); o.start == never {
+		return
+	}
+	o.chosen = append(o.chosen[:0], j.runs.chosen...)
+	o.freeUntil = sf.chosenUntil(j, o.typ, sf.capacityOf(o.typ, capacities), o.chosen, o.start)
 }
 
 // leastByLevel returns the shortest time of a round of job j on type k on an empty cluster, as if

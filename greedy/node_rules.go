@@ -178,7 +178,9 @@ func (ns *nodeSlots) earliestTogether(j *annealJob, k int16, tc typeCapacity, fr
 		}
 		for _, q := range j.quotas {
 			if t != never && ns.layout.m.Quotas[q].Types[k] {
-				t, _ = tc[ns.layout.quota[q]].earliest(t, hold, width)
+				if t, _ = tc[ns.layout.quota[q]].earliest(t+ns.lead, hold-ns.lead, width); t != never {
+					t -= ns.lead
+				}
 			}
 		}
 		if t == from || t == never {
@@ -205,7 +207,7 @@ func (ns *nodeSlots) quotaRoom(j *annealJob, k int16, tc typeCapacity, t, hold i
 	room := j.tasks
 	for _, q := range j.quotas {
 		if ns.layout.m.Quotas[q].Types[k] {
-			room = min(room, tc[ns.layout.quota[q]].minFree(t, t+hold)/j.gpus)
+			room = min(room, tc[ns.layout.quota[q]].minFree(t+ns.lead, t+hold)/j.gpus)
 		}
 	}
 	return room

@@ -27,6 +27,9 @@ type nodeSlots struct {
 	// a share of the difference of the gaps. Jobs that end together leave whole nodes to wide
 	// jobs.
 	patience float64
+	// lead is the part of a block's time in which it holds GPUs alone: its setup. The times from
+	// which places are searched, and those found, are those from which the GPUs are held.
+	lead int64
 	// floors are times before which a pool has no free GPUs for a task, by type, number of
 	// GPUs of the task, class of holds and pool. They hold while nothing frees GPUs: see forget.
 	floors [][][]int64
@@ -351,7 +354,9 @@ func (ns *nodeSlots) earliestTasks(j *annealJob, pool *nodeGPUs, tc typeCapacity
 			each int64
 		}{{pool.cpus, j.cpus}, {pool.memory, j.memory}} {
 			if s != never && r.fn >= 0 && r.each > 0 {
-				s, _ = tc[r.fn].earliest(s, hold, n*r.each)
+				if s, _ = tc[r.fn].earliest(s+ns.lead, hold-ns.lead, n*r.each); s != never {
+					s -= ns.lead
+				}
 			}
 		}
 		open := ns.layout.openTo(j.set, pool.node)
@@ -377,10 +382,10 @@ func (ns *nodeSlots) roomAt(j *annealJob, k int16, tc typeCapacity, p int32, t, 
 		r.room = min(1, r.room)
 	}
 	if pool.cpus >= 0 && j.cpus > 0 {
-		r.room = min(r.room, tc[pool.cpus].minFree(t, t+hold)/j.cpus)
+		r.room = min(r.room, tc[pool.cpus].minFree(t+ns.lead, t+hold)/j.cpus)
 	}
 	if pool.memory >= 0 && j.memory > 0 {
-		r.room = min(r.room, tc[pool.memory].minFree(t, t+hold)/j.memory)
+		r.room = min(r.room, tc[pool.memory].minFree(t+ns.lead, t+hold)/j.memory)
 	}
 	if open := ns.layout.openTo(j.set, pool.node); open != nil && open.minFree(t, t+hold) == 0 {
 		r.room = 0
@@ -403,11 +408,11 @@ func (ns *nodeSlots) freeUntil(j *annealJob, k int16, tc typeCapacity, p int32, 
 	until := fn.freeUntil(fn.index(t), n*j.gpus)
 	if pool.cpus >= 0 && j.cpus > 0 {
 		fn := tc[pool.cpus]
-		until = min(until, fn.freeUntil(fn.index(t), n*j.cpus))
+		until = min(until, fn.freeUntil(fn.index(t+ns.lead), n*j.cpus))
 	}
 	if pool.memory >= 0 && j.memory > 0 {
 		fn := tc[pool.memory]
-		until = min(until, fn.freeUntil(fn.index(t), n*j.memory))
+		until = min(until, fn.freeUntil(fn.index(t+ns.lead), n*j.memory))
 	}
 	if open := ns.layout.openTo(j.set, pool.node); open != nil {
 		until = min(until, open.freeUntil(open.index(t), 1))

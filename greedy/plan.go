@@ -20,7 +20,14 @@ import (
 type Block struct {
 	Class, Node, Width, Tasks                int32
 	Round, Rounds, StartUs, PeriodUs, HoldUs int64
+	// LeadUs is for how long before StartUs the GPUs are held: for their setup, or, where the job
+	// stays on GPUs that it had before, from the end there on.
+	LeadUs int64
+	Stays  bool
 }
+
+// takenFromUs returns the time from which the block holds its GPUs.
+func (b *Block) takenFromUs() int64 { return b.StartUs - b.LeadUs }
 
 // endUs returns the time at which the block releases its GPUs.
 func (b *Block) endUs() int64 { return b.StartUs + (b.Rounds-1)*b.PeriodUs + b.HoldUs }

@@ -34,6 +34,7 @@ func InShapes(m *hare.Model, shapes []int32) *hare.Model {
 		one.Jobs[i] = j.InShape(s)
 		if j.RunsUntilUs > 0 && j.Rounds > 0 && j.Shapes[s].Index != j.RunsShape {
 			one.Jobs[i].RunsUntilUs += j.ReshapeUs // the first round has another shape than what runs
+			one.Jobs[i].RunsOn = nil
 		}
 	}
 	return &one

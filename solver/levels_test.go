@@ -17,9 +17,31 @@ func TestSolveWithLevelsAgainstBruteForce(t *testing.T) {
 }
 
 // TestSolveWithShapesAgainstBruteForce does so for jobs with shapes and setups. All rounds of a job
-// that may change its shape get one shape, and each block a setup, which is not always best.
+// that may change its shape get one shape, which is not always best.
 func TestSolveWithShapesAgainstBruteForce(t *testing.T) {
-	solveAgainstBruteForce(t, 70, brute.RandomWithShapes)
+	solveAgainstBruteForce(t, 90, brute.RandomWithShapes)
+}
+
+// Jobs that stay on their GPUs are set up once, also where their tasks wait for each other to synchronise, or
+// where they run at time 0.
+func TestSolveSetsUpOnce(t *testing.T) {
+	for _, x := range []struct{ about, jobs, value string }{
+		{"relaxed, two tasks one after another",
+			`{"id":"x","rounds":10,"tasks":2,"on":{"A":{"compute_s":1,"sync_s":1,"switch_s":5}}}`, "35"},
+		{"relaxed, beside a job that fits into its pauses but would cost a setup",
+			`{"id":"x","rounds":2,"weight":9,"on":{"A":{"compute_s":1,"sync_s":3,"switch_s":5}}},
+			{"id":"y","sync":"rigid","weight":0.5,"on":{"A":{"compute_s":1}}}`, "122.5"},
+		{"running", `{"id":"x","sync":"gang","rounds":3,"progress":{"gpus":["a/0"],"elapsed_s":1},
+			"on":{"A":{"compute_s":2,"switch_s":9}}}`, "5"},
+	} {
+		inst := decodeNodes(t, `{"hare":"instance/v1","cluster":{"nodes":[{"name":"a","gpus":{"A":1}}]},
+			"jobs":[`+x.jobs+`]}`)
+		opt := hare.Options{Gap: 1e-9, WorkLimit: 2000}
+		res, err := solver.Solve(context.Background(), inst, opt, solver.Config{})
+		if err != nil || res.Value == nil || res.Value.String() != x.value {
+			t.Errorf("%s: %v, %v, want %s", x.about, res.Value, err, x.value)
+		}
+	}
 }
 
 // solveAgainstBruteForce solves tiny instances. Solve verifies each schedule and bound; the search
