@@ -126,7 +126,7 @@ func TestIdleSessionsLeaveMemory(t *testing.T) {
 			t.Fatal(from, err)
 		}
 		if from%100 == 0 {
-			for deadline := time.Now().Add(10 * time.Second); e.Info().Active; time.Sleep(time.Millisecond) {
+			for deadline := time.Now().Add(patience); e.Info().Active; time.Sleep(time.Millisecond) {
 				if time.Now().After(deadline) {
 					t.Fatal("it stays in memory")
 				}

@@ -153,7 +153,7 @@ func replayed(t testing.TB, e *sessions.Session) (plans int) {
 func until(t testing.TB, e *sessions.Session, what string,
 	holds func(r *sessions.PlanReport) bool) *sessions.PlanReport {
 	t.Helper()
-	for end := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
 		r, err := e.PlanReport(context.Background())
 		if err != nil {
 			t.Fatal(err)

@@ -194,7 +194,7 @@ func TestEqualSolvesShareAResult(t *testing.T) {
 // position in the queue.
 func TestQueueIsServedByDeadline(t *testing.T) {
 	ctx := t.Context()
-	svc := service.New(service.Config{Running: 1, Queue: 4, MaxTime: 30 * time.Second})
+	svc := service.New(service.Config{Running: 1, Queue: 4, MaxTime: 30 * time.Minute})
 	s := openSolves(t, solves.Config{Service: svc})
 	var mu sync.Mutex
 	var order []string
@@ -204,7 +204,7 @@ func TestQueueIsServedByDeadline(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		limit time.Duration
-	}{{"first", 0}, {"none", 0}, {"50s", 50 * time.Second}, {"10s", 10 * time.Second}, {"20s", 20 * time.Second}} {
+	}{{"first", 0}, {"none", 0}, {"50m", 50 * time.Minute}, {"10m", 10 * time.Minute}, {"20m", 20 * time.Minute}} {
 		info, _, err := s.Submit(ctx,
 			solves.Input{Instance: haretest.Gangs(3, 1), Options: hare.Options{TimeLimit: c.limit}, Run: work(c.name)})
 		if err != nil {
@@ -223,19 +223,19 @@ func TestQueueIsServedByDeadline(t *testing.T) {
 	if _, err := svc.Solve(ctx, haretest.Gangs(3, 1), hare.Options{}); !errors.Is(err, admission.ErrBusy) {
 		t.Error(err)
 	}
-	for name, want := range map[string]int{"first": 0, "10s": 1, "20s": 2, "none": 3, "50s": 4} {
+	for name, want := range map[string]int{"first": 0, "10m": 1, "20m": 2, "none": 3, "50m": 4} {
 		if info, err := s.Get(ctx, "", ids[name]); err != nil || info.QueuePosition != want {
 			t.Errorf("%s: place %d, want %d; %v", name, info.QueuePosition, want, err)
 		}
 	}
-	if info, err := s.Cancel(ctx, "", ids["20s"]); err != nil {
+	if info, err := s.Cancel(ctx, "", ids["20m"]); err != nil {
 		t.Error(info, err)
 	}
-	if info, err := s.Wait(ctx, "", ids["20s"]); err != nil || info.Status != solves.StatusCancelled ||
+	if info, err := s.Wait(ctx, "", ids["20m"]); err != nil || info.Status != solves.StatusCancelled ||
 		info.Value != nil {
 		t.Errorf("%+v %v", info, err)
 	}
-	if _, err := s.Result(ctx, "", ids["20s"]); !errors.Is(err, solves.ErrNoResult) {
+	if _, err := s.Result(ctx, "", ids["20m"]); !errors.Is(err, solves.ErrNoResult) {
 		t.Error(err)
 	}
 	close(release)
@@ -244,7 +244,7 @@ func TestQueueIsServedByDeadline(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if got := fmt.Sprint(order); got != "[first 10s none 50s]" {
+	if got := fmt.Sprint(order); got != "[first 10m none 50m]" {
 		t.Error(got)
 	}
 }
@@ -282,7 +282,7 @@ func TestRetentionAndAFullDisk(t *testing.T) {
 	until := func(want int) {
 		t.Helper()
 		for wait := time.Now(); kept() != want; time.Sleep(time.Millisecond) {
-			if time.Since(wait) > 5*time.Second {
+			if time.Since(wait) > patience {
 				t.Fatalf("%d are kept, want %d", kept(), want)
 			}
 		}
@@ -324,7 +324,7 @@ func TestRetentionAndAFullDisk(t *testing.T) {
 		if _, err := s.Get(ctx, "", ids[0]); errors.Is(err, solves.ErrNoSolve) {
 			break
 		}
-		if time.Since(wait) > 5*time.Second {
+		if time.Since(wait) > patience {
 			t.Fatal("what went long ago is not forgotten")
 		}
 	}

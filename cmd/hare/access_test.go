@@ -72,7 +72,7 @@ func TestKeysOfServer(t *testing.T) {
 	up := create("--tenant", "b", "--role", "read")
 	until := func(what string, holds func() bool) {
 		t.Helper()
-		for end := time.Now().Add(20 * time.Second); !holds(); time.Sleep(20 * time.Millisecond) {
+		for end := time.Now().Add(patience); !holds(); time.Sleep(20 * time.Millisecond) {
 			if time.Now().After(end) {
 				t.Fatal("never: ", what)
 			}

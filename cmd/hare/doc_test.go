@@ -155,7 +155,7 @@ func newShell(t *testing.T) *shell {
 	if err := c.Start(); err != nil {
 		t.Fatal(err)
 	}
-	guard := time.AfterFunc(time.Minute, func() { _ = syscall.Kill(-c.Process.Pid, syscall.SIGKILL) })
+	guard := time.AfterFunc(patience, func() { _ = syscall.Kill(-c.Process.Pid, syscall.SIGKILL) })
 	t.Cleanup(func() {
 		guard.Stop()
 		_ = in.Close()
@@ -214,7 +214,7 @@ var listens = regexp.MustCompile(`msg=listening address=(\S+)`)
 // listening waits for the server's address.
 func (s *shell) listening() {
 	s.t.Helper()
-	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 		text, err := os.ReadFile(filepath.Join(s.dir, "serve.log"))
 		if err != nil {
 			continue

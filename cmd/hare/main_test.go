@@ -10,12 +10,17 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/hare-sched/hare/internal/lp"
 )
+
+// patience is how long a test waits for what should happen soon: no test passes or fails by it on
+// a busy machine.
+const patience = time.Minute
 
 // asHare is the environment variable that makes the test binary run as hare.
 const asHare = "HARE_TEST_AS_HARE"

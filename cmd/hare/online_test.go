@@ -195,7 +195,7 @@ func TestOnlineAnswersAtOnce(t *testing.T) {
 	if err := c.Start(); err != nil {
 		t.Fatal(err)
 	}
-	guard := time.AfterFunc(20*time.Second, func() { _ = c.Process.Kill() })
+	guard := time.AfterFunc(patience, func() { _ = c.Process.Kill() })
 	defer guard.Stop()
 	r := bufio.NewReader(out)
 	for _, n := range []string{"1", "2", "3"} {
@@ -239,7 +239,7 @@ func TestOnlineInterrupted(t *testing.T) {
 				t.Fatal(err)
 			}
 			_ = stdin.Close()
-			guard := time.AfterFunc(time.Minute, func() { _ = c.Process.Kill() })
+			guard := time.AfterFunc(patience, func() { _ = c.Process.Kill() })
 			defer guard.Stop()
 			r, sent := bufio.NewReader(out), 0
 			tick := func() error {
@@ -257,11 +257,11 @@ func TestOnlineInterrupted(t *testing.T) {
 			if unread {
 				want = exitNo
 				// The test writes until pipes and buffers are full and the session
-				// stops reading.
-				if err := in.SetWriteDeadline(time.Now().Add(2 * time.Second)); err != nil {
-					t.Fatal(err)
-				}
+				// stops reading: then an event is not taken for two seconds.
 				for err == nil {
+					if err := in.SetWriteDeadline(time.Now().Add(2 * time.Second)); err != nil {
+						t.Fatal(err)
+					}
 					err = tick()
 				}
 			}

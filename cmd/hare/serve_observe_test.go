@@ -55,7 +55,7 @@ func serveLogged(t *testing.T, args ...string) *loggedServer {
 // line waits for a line of the log.
 func (s *loggedServer) line(t *testing.T, msg string) map[string]any {
 	t.Helper()
-	late := time.After(20 * time.Second)
+	late := time.After(patience)
 	for {
 		select {
 		case line, ok := <-s.lines:
@@ -154,7 +154,7 @@ func TestServeObserved(t *testing.T) {
 		if err != nil {
 			t.Error(err)
 		}
-	case <-time.After(20 * time.Second):
+	case <-time.After(patience):
 		t.Fatal("the server does not end")
 	}
 	if traces.Load() == 0 {
@@ -180,7 +180,7 @@ func TestServeEndsWithoutItsCollector(t *testing.T) {
 		if err != nil {
 			t.Error(err)
 		}
-	case <-time.After(20 * time.Second):
+	case <-time.After(patience):
 		t.Fatal("the server does not end")
 	}
 	if took := time.Since(began); took > flushTime+10*time.Second {

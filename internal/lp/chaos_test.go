@@ -42,7 +42,7 @@ func TestChaosIsSurvived(t *testing.T) {
 			t.Parallel()
 			p := testPool(t, what+":2", PoolConfig{Size: 1})
 			for range 5 {
-				if err := solveInTime(t, p, 20*time.Second); err != nil {
+				if err := solveInTime(t, p, time.Minute); err != nil {
 					t.Error(err)
 				}
 			}
@@ -60,16 +60,18 @@ func TestChaosIsSurvived(t *testing.T) {
 
 func TestChaosPrintingDoesNoHarm(t *testing.T) {
 	p := testPool(t, "print:1", PoolConfig{Size: 1})
-	if err := solveInTime(t, p, 20*time.Second); err != nil || p.Stats().Failures != 0 {
+	if err := solveInTime(t, p, time.Minute); err != nil || p.Stats().Failures != 0 {
 		t.Errorf("%v, %+v", err, p.Stats())
 	}
 }
 
 func TestChaosHang(t *testing.T) {
 	p := testPool(t, "hang:1", PoolConfig{Size: 1})
-	for i := range 3 {
+	// On a busy machine a deadline may pass before the worker has its problem. The worker is not
+	// killed then, and the next solve takes its place.
+	for i := 0; i < 100 && p.Stats().Kills < 3; i++ {
 		// Each Ready waits for a fresh worker, within its own deadline.
-		if _, err := p.Ready(within(t, 20*time.Second)); err != nil {
+		if _, err := p.Ready(within(t, time.Minute)); err != nil {
 			t.Fatal(err)
 		}
 		if err := solveInTime(t, p, 50*time.Millisecond); !errors.Is(err, context.DeadlineExceeded) {
@@ -80,7 +82,7 @@ func TestChaosHang(t *testing.T) {
 		t.Errorf("stats %+v", st)
 	}
 	p = testPool(t, "hang:1", PoolConfig{Size: 1, SolveTimeout: 50 * time.Millisecond})
-	_, err := p.Solve(within(t, 20*time.Second), small())
+	_, err := p.Solve(within(t, time.Minute), small())
 	if err == nil || errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("without a deadline of the caller's: %v", err)
 	}
@@ -90,7 +92,7 @@ func TestChaosHang(t *testing.T) {
 func TestChaosMemory(t *testing.T) {
 	p := testPool(t, "eat:2", PoolConfig{Size: 1, MemoryBytes: 256 << 20})
 	for range 3 {
-		if err := solveInTime(t, p, 30*time.Second); err != nil {
+		if err := solveInTime(t, p, time.Minute); err != nil {
 			t.Error(err)
 		}
 	}
@@ -159,7 +161,7 @@ func TestBreakerOpensAndCloses(t *testing.T) {
 	p := testPool(t, "crash:1", PoolConfig{Size: 1, FailureLimit: 4, Cooldown: time.Hour, Attempts: 2})
 	opened := false
 	for range 10 {
-		if err := solveInTime(t, p, 20*time.Second); errors.Is(err, ErrUnavailable) {
+		if err := solveInTime(t, p, time.Minute); errors.Is(err, ErrUnavailable) {
 			opened = true
 			break
 		}
@@ -167,7 +169,7 @@ func TestBreakerOpensAndCloses(t *testing.T) {
 	if !opened || p.Stats().Available {
 		t.Fatalf("still in use: %+v", p.Stats())
 	}
-	if err := solveInTime(t, p, 20*time.Second); !errors.Is(err, ErrUnavailable) {
+	if err := solveInTime(t, p, time.Minute); !errors.Is(err, ErrUnavailable) {
 		t.Error(err)
 	}
 	p.mu.Lock()
@@ -177,7 +179,7 @@ func TestBreakerOpensAndCloses(t *testing.T) {
 		t.Error("not tried again")
 	}
 	before := p.Stats().Failures
-	if err := solveInTime(t, p, 20*time.Second); err == nil || p.Stats().Failures <= before {
+	if err := solveInTime(t, p, time.Minute); err == nil || p.Stats().Failures <= before {
 		t.Errorf("%v, %+v", err, p.Stats())
 	}
 }

@@ -164,7 +164,7 @@ func TestSweepAtStart(t *testing.T) {
 	}
 	s = openStore(t, dir)
 	defer s.Close()
-	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
 		var rows, left int
 		if err := s.read.QueryRow("SELECT (SELECT count(*) FROM log), (SELECT count(*) FROM deleted)").Scan(&rows,
 			&left); err != nil {
