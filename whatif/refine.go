@@ -178,10 +178,13 @@ func unusedGPUs(sc *scenario.Scenario, inst *hare.Instance) (notes []string) {
 		wide, fits := false, false
 		for i := range inst.Jobs {
 			j := &inst.Jobs[i]
-			for _, p := range j.On {
-				if p.Type == added.Type {
-					wide = true
-					fits = fits || j.Sync == hare.Relaxed || j.Mix || j.Tasks <= counts[p.Type]
+			for s := range j.ShapeCount() {
+				shape := j.Shape(s)
+				for _, p := range shape.On {
+					if p.Type == added.Type {
+						wide = true
+						fits = fits || j.Sync == hare.Relaxed || j.Mix || shape.Tasks <= counts[p.Type]
+					}
 				}
 			}
 		}

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/verify"
@@ -19,6 +18,9 @@ type constraints struct {
 	used    map[string]bool // the types for which some job has times
 	placed  bool            // nodes matter to the instance
 	others  bool            // the instance has rules that are not compared
+	levels  *hare.Levels
+	// levelled says that some job keeps together, or has times by spread.
+	levelled bool
 }
 
 func newConstraints(inst *hare.Instance) *constraints {
@@ -26,10 +28,13 @@ func newConstraints(inst *hare.Instance) *constraints {
 		used: map[string]bool{}}
 	_, c.placed = inst.Placed()
 	c.others = inst.FirstRule(knownRules) != ""
+	c.levels, c.levelled = hare.NewLevels(&inst.Cluster), inst.FirstRule(^hare.RuleLevels) != ""
 	for i := range inst.Jobs {
 		c.jobs[inst.Jobs[i].ID] = &inst.Jobs[i]
-		for _, p := range inst.Jobs[i].On {
-			c.used[p.Type] = true
+		for s := range inst.Jobs[i].ShapeCount() {
+			for _, p := range inst.Jobs[i].Shape(s).On {
+				c.used[p.Type] = true
+			}
 		}
 	}
 	c.order = slices.Sorted(maps.Keys(c.classes))
@@ -44,7 +49,8 @@ func newConstraints(inst *hare.Instance) *constraints {
 // with a GPU of c that has the same type and is available at all the same times.
 // Second, each job of c is a job of tight with the same release, the same number of
 // tasks, no fewer rounds in tight, no less weight, no looser sync and no shorter
-// times. Then each job of c ends in c no later than in tight. Running work, dependencies,
+// times, in each shape, at each level and with its setups. Then each job of c ends in c no later than
+// in tight. Levels, setups and shapes are compared as shapesEasier says, and running work, dependencies,
 // deadlines, reservations and quotas are compared as rulesEasier and limitsEasier say.
 //
 // relaxes matches GPUs greedily, so the result may be false for a relaxation.
@@ -52,11 +58,11 @@ func newConstraints(inst *hare.Instance) *constraints {
 // the same times.
 func (c *constraints) relaxes(tight *constraints) bool {
 	if len(c.jobs) > len(tight.jobs) || c.others || tight.others || c.inst.Objective != tight.inst.Objective ||
-		!c.limitsEasier(tight) {
+		!c.limitsEasier(tight) || !c.levelsEasier(tight) {
 		return false
 	}
 	for id, l := range c.jobs {
-		if t := tight.jobs[id]; t == nil || !easier(l, t) {
+		if t := tight.jobs[id]; t == nil || !c.easier(l, t) {
 			return false
 		}
 	}
@@ -103,22 +109,15 @@ func (c *constraints) slackOver(tight *constraints) (slack hare.Amount) {
 
 // easier reports whether every plan of job t is also a plan of job l in which l
 // ends no later.
-func easier(l, t *hare.Job) bool {
-	if l.ReleaseUs != t.ReleaseUs || l.Tasks != t.Tasks || l.Rounds > t.Rounds || l.WeightMicro > t.WeightMicro ||
+func (c *constraints) easier(l, t *hare.Job) bool {
+	if l.ReleaseUs != t.ReleaseUs || l.Rounds > t.Rounds || l.WeightMicro > t.WeightMicro ||
 		l.Sync > t.Sync || !placedEasier(l, t) || !rulesEasier(l, t) {
 		return false
 	}
 	if l.Sync == hare.Gang && t.Mix && !l.Mix {
 		return false
 	}
-	for _, p := range t.On {
-		at, found := slices.BinarySearchFunc(l.On, p.Type,
-			func(q hare.Profile, kind string) int { return strings.Compare(q.Type, kind) })
-		if !found || l.On[at].ComputeUs > p.ComputeUs || l.On[at].SyncUs > p.SyncUs {
-			return false
-		}
-	}
-	return true
+	return c.shapesEasier(l, t)
 }
 
 // gpuClass is the GPUs of one type that are available at the same times.

@@ -7,10 +7,10 @@ import (
 )
 
 // placedEasier reports whether the rules of job l about nodes allow every place that those of
-// job t allow: equal tasks of no more CPUs and memory, on distinct nodes only if t's are, and
+// t allow: tasks of no more CPUs and memory, on distinct nodes only if t's are, and
 // with equal selectors.
 func placedEasier(l, t *hare.Job) bool {
-	return l.TaskGPUs() == t.TaskGPUs() && l.CPUMilliPerTask <= t.CPUMilliPerTask &&
+	return l.CPUMilliPerTask <= t.CPUMilliPerTask &&
 		l.MemoryMiBPerTask <= t.MemoryMiBPerTask && (!l.DistinctNodes || t.DistinctNodes) &&
 		slices.EqualFunc(l.Only, t.Only, equalValues) && slices.EqualFunc(l.Exclude, t.Exclude, equalValues)
 }

@@ -2,13 +2,15 @@ package whatif
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/hare-sched/hare"
 )
 
 // knownRules are the kinds of rules by which scenarios go.
 const knownRules = hare.RuleNodes | hare.RuleProgress | hare.RuleRunning | hare.RuleReservations | hare.RuleQuota |
-	hare.RuleAfter | hare.RuleTardiness | hare.RuleMakespan | hare.RuleDurations
+	hare.RuleAfter | hare.RuleTardiness | hare.RuleMakespan | hare.RuleLevels | hare.RuleSwitch | hare.RuleShapes |
+	hare.RuleDurations
 
 // rulesEasier reports whether the rules of job l beyond nodes allow each start of a plan of job
 // t, and whether l costs no more where it ends no later: equal work runs at time 0, the same
@@ -18,7 +20,8 @@ func rulesEasier(l, t *hare.Job) bool {
 	if l.FirstRound() != t.FirstRound() || l.Running() != t.Running() || !slices.Equal(l.Users, t.Users) {
 		return false
 	}
-	if l.Running() && (!slices.Equal(l.Progress.GPUs, t.Progress.GPUs) || l.Progress.ElapsedUs != t.Progress.ElapsedUs) {
+	if l.Running() && (!slices.Equal(l.Progress.GPUs, t.Progress.GPUs) || l.Progress.ElapsedUs != t.Progress.ElapsedUs ||
+		l.Progress.Shape != t.Progress.Shape) {
 		return false
 	}
 	for _, p := range l.After {
@@ -27,6 +30,48 @@ func rulesEasier(l, t *hare.Job) bool {
 		}
 	}
 	return l.LateWeightMicro == 0 || l.LateWeightMicro <= t.LateWeightMicro && l.DeadlineUs >= t.DeadlineUs
+}
+
+// shapesEasier reports whether job l has the shapes of job t with equal tasks and no longer times,
+// may keep as little together, and may change its shape where t may, as soon.
+//
+// Where levels matter, both clusters must have the same topology (levelsEasier). Rounds on equal
+// nodes then have the same spread, so that a job that takes no longer at any level ends a round no
+// later. A setup of a GPU is needed in c only where it is in tight: what c leaves out, jobs and last
+// rounds of jobs, lies between entries of other jobs or of the same.
+func (c *constraints) shapesEasier(l, t *hare.Job) bool {
+	if len(l.Shapes) != len(t.Shapes) || t.Reshape && (!l.Reshape || l.ReshapeUs > t.ReshapeUs) {
+		return false
+	}
+	within, _ := c.levels.Index(l.Within)
+	if most, ok := c.levels.Index(t.Within); !ok || within < most {
+		return false
+	}
+	for i := range t.ShapeCount() {
+		a, b := l.Shape(i), t.Shape(i)
+		if a.Tasks != b.Tasks || a.TaskGPUs() != b.TaskGPUs() || a.Counts != b.Counts {
+			return false
+		}
+		for _, p := range b.On {
+			at, found := slices.BinarySearchFunc(a.On, p.Type,
+				func(q hare.Profile, kind string) int { return strings.Compare(q.Type, kind) })
+			if !found || a.On[at].ComputeUs > p.ComputeUs || a.On[at].SwitchUs > p.SwitchUs {
+				return false
+			}
+			for level := range c.levels.Names {
+				if c.levels.SyncUs(&a.On[at], level) > c.levels.SyncUs(&p, level) {
+					return false
+				}
+			}
+		}
+	}
+	return true
+}
+
+// levelsEasier reports whether nodes that are in both clusters lie equally near to each other,
+// where levels matter to a job of either.
+func (c *constraints) levelsEasier(tight *constraints) bool {
+	return slices.Equal(c.inst.Cluster.Topology, tight.inst.Cluster.Topology) || !c.levelled && !tight.levelled
 }
 
 // limitsEasier reports whether each reservation and each quota of c is one of tight that limits

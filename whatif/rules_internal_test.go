@@ -44,17 +44,80 @@ func randomRules(r *rand.Rand, inst *hare.Instance) *scenario.Scenario {
 // The test compares what is known of a scenario without a solve with optima: the bounds of the
 // base's prices, the cost of the base's plan, and which of two instances is looser.
 func TestScenariosWithRulesAgainstBruteForce(t *testing.T) {
-	seeds := uint64(1200)
+	againstBruteForce(t, 1200, brute.RandomMixed, nil)
+}
+
+func TestScenariosWithLevelsAgainstBruteForce(t *testing.T) {
+	againstBruteForce(t, 800, brute.RandomLevels, changedLevels)
+}
+
+func TestScenariosWithShapesAgainstBruteForce(t *testing.T) {
+	againstBruteForce(t, 800, brute.RandomWithShapes, changedShapes)
+}
+
+// changedLevels moves a node to another rack, or changes what a job has of levels, as a patch would.
+func changedLevels(r *rand.Rand, inst *hare.Instance) {
+	switch inst.Cluster.Nodes = slices.Clone(inst.Cluster.Nodes); r.IntN(5) {
+	case 0:
+		n := &inst.Cluster.Nodes[r.IntN(len(inst.Cluster.Nodes))]
+		n.Labels = slices.Clone(n.Labels)
+		for x := range n.Labels {
+			if n.Labels[x].Name == "rack" {
+				n.Labels[x].Value = []string{"r", "s"}[r.IntN(2)]
+			}
+		}
+	case 1:
+		if names := brute.LevelNames(inst); r.IntN(2) == 0 {
+			setWithin(r, inst, names[r.IntN(len(names)-1)])
+		} else {
+			setWithin(r, inst, "")
+		}
+	case 2:
+		inst.Cluster.Topology = nil
+	}
+}
+
+func setWithin(r *rand.Rand, inst *hare.Instance, level string) {
+	inst.Jobs = slices.Clone(inst.Jobs)
+	if j := &inst.Jobs[r.IntN(len(inst.Jobs))]; j.Sync != hare.Relaxed {
+		j.Within = level
+	}
+}
+
+// changedShapes changes the setups of a job, or what it costs to change its shape.
+func changedShapes(r *rand.Rand, inst *hare.Instance) {
+	inst.Jobs = slices.Clone(inst.Jobs)
+	j := &inst.Jobs[r.IntN(len(inst.Jobs))]
+	j.Shapes, j.On = slices.Clone(j.Shapes), slices.Clone(j.On)
+	for x := range j.On {
+		j.On[x].SwitchUs = int64(r.IntN(3)) * 500_000
+	}
+	if j.Reshape && r.IntN(2) == 0 {
+		j.ReshapeUs = int64(r.IntN(3)) * 500_000
+	} else if j.Sync == hare.Gang && len(j.Shapes) > 1 && r.IntN(2) == 0 {
+		j.Reshape = !j.Reshape
+		j.ReshapeUs = 0
+	}
+}
+
+func againstBruteForce(t *testing.T, seeds uint64, draw func(*rand.Rand) *hare.Instance,
+	change func(*rand.Rand, *hare.Instance)) {
+	t.Helper()
 	if testing.Short() {
-		seeds = 120
+		seeds /= 10
 	}
 	judged, looserThan, tighterThan, bounded, kept := 0, 0, 0, 0, 0
 	for seed := range seeds {
 		r := rand.New(rand.NewPCG(seed, 53))
-		base := brute.RandomMixed(r)
+		base := draw(r)
 		inst, err := randomRules(r, base).Apply(base)
 		if err != nil {
 			continue
+		}
+		if change != nil && len(inst.Jobs) > 0 && r.IntN(2) == 0 {
+			if change(r, inst); inst.Validate() != nil {
+				continue
+			}
 		}
 		before, plan, done := brute.OptimumOnNodes(base, 20_000)
 		if !done || plan == nil {
@@ -173,6 +236,70 @@ func TestNotLooserWithRules(t *testing.T) {
 		change(loose)
 		if _, ok := looser(loose, base()); !ok {
 			t.Errorf("%s does not count as looser", name)
+		}
+	}
+}
+
+// Each change makes an instance with levels, setups and shapes that is not looser.
+func TestNotLooserWithLevelsAndShapes(t *testing.T) {
+	base := func() *hare.Instance {
+		node := func(name, rack string) hare.Node {
+			return hare.Node{Name: name, GPUs: []hare.TypeCount{{Type: "A", Count: 4}},
+				Labels: []hare.Label{{Name: "rack", Value: rack}}}
+		}
+		sync := []hare.LevelSync{{Level: "any", SyncUs: 3}, {Level: "node", SyncUs: 1}}
+		one := []hare.Profile{{Type: "A", ComputeUs: 4, SwitchUs: 2}}
+		return &hare.Instance{
+			Objective: hare.ObjectiveWeightedJCT,
+			Cluster:   hare.Cluster{Topology: []string{"rack"}, Nodes: []hare.Node{node("n", "r"), node("m", "s")}},
+			Jobs: []hare.Job{
+				{ID: "i", WeightMicro: 1e6, Rounds: 2, Tasks: 6, Sync: hare.Gang,
+					On: []hare.Profile{{Type: "A", ComputeUs: 4, SyncUs: 3, SyncAt: sync}}},
+				{ID: "j", WeightMicro: 1e6, Rounds: 2, Tasks: 2, Sync: hare.Gang, Within: "rack", On: one},
+				{ID: "k", WeightMicro: 1e6, Rounds: 5, Sync: hare.Gang, Reshape: true, ReshapeUs: 3,
+					Shapes: []hare.Shape{{Tasks: 1, Counts: 1, On: one}, {Tasks: 2, Counts: 2, On: slices.Clone(one)}}}},
+		}
+	}
+	if _, ok := looser(base(), base()); !ok {
+		t.Fatal("an instance is as loose as itself")
+	}
+	profile := func(change func(p *hare.Profile)) func(*hare.Instance) {
+		return func(i *hare.Instance) { change(&i.Jobs[0].On[0]) }
+	}
+	shape := func(change func(s *hare.Shape)) func(*hare.Instance) {
+		return func(i *hare.Instance) { change(&i.Jobs[2].Shapes[1]) }
+	}
+	for _, x := range []struct {
+		name   string
+		looser bool
+		change func(*hare.Instance)
+	}{
+		{"another rack", false, func(i *hare.Instance) { i.Cluster.Nodes[0].Labels[0].Value = "s" }},
+		{"no topology", false, func(i *hare.Instance) { i.Cluster.Topology, i.Jobs[1].Within = nil, "" }},
+		{"nearer together", false, func(i *hare.Instance) { i.Jobs[1].Within = "node" }},
+		{"kept together", false, func(i *hare.Instance) { i.Jobs[0].Within = "rack" }},
+		{"farther apart", true, func(i *hare.Instance) { i.Jobs[1].Within = "" }},
+		{"longer on one node", false, profile(func(p *hare.Profile) { p.SyncAt[1].SyncUs++ })},
+		{"longer where spread", false, profile(func(p *hare.Profile) { p.SyncAt[0].SyncUs, p.SyncUs = 4, 4 })},
+		{"the longest time for all", false, profile(func(p *hare.Profile) { p.SyncAt = nil })},
+		{"the shortest time for all", true, profile(func(p *hare.Profile) { p.SyncAt, p.SyncUs = nil, 1 })},
+		{"a longer setup", false, func(i *hare.Instance) { i.Jobs[1].On[0].SwitchUs++ }},
+		{"no setup", true, func(i *hare.Instance) { i.Jobs[1].On[0].SwitchUs = 0 }},
+		{"one shape less", false, func(i *hare.Instance) {
+			i.Jobs[2].Shapes, i.Jobs[2].Reshape, i.Jobs[2].ReshapeUs = i.Jobs[2].Shapes[1:], false, 0
+		}},
+		{"another width", false, shape(func(s *hare.Shape) { s.Tasks = 1 })},
+		{"other units", false, shape(func(s *hare.Shape) { s.Counts = 3 })},
+		{"a slower shape", false, shape(func(s *hare.Shape) { s.On[0].ComputeUs++ })},
+		{"a faster shape", true, shape(func(s *hare.Shape) { s.On[0].ComputeUs-- })},
+		{"a longer pause", false, func(i *hare.Instance) { i.Jobs[2].ReshapeUs++ }},
+		{"no change of the shape", false, func(i *hare.Instance) { i.Jobs[2].Reshape, i.Jobs[2].ReshapeUs = false, 0 }},
+		{"a shorter pause", true, func(i *hare.Instance) { i.Jobs[2].ReshapeUs-- }},
+	} {
+		loose := base()
+		x.change(loose)
+		if _, ok := looser(loose, base()); ok != x.looser {
+			t.Errorf("%s counts as looser: %v", x.name, ok)
 		}
 	}
 }

@@ -187,11 +187,17 @@ func (w *whatIf) costOfBasePlan(inst *hare.Instance) (hare.Amount, bool) {
 			return hare.Amount{}, false
 		}
 		b := &w.base.Jobs[at]
-		if j.Rounds != b.Rounds || j.Tasks != b.Tasks || j.Sync != b.Sync || j.Mix != b.Mix ||
-			!slices.EqualFunc(j.On, b.On, func(p, q hare.Profile) bool { return p.Type == q.Type }) {
+		if j.Rounds != b.Rounds || j.Sync != b.Sync || j.Mix != b.Mix || j.ShapeCount() != b.ShapeCount() {
 			return hare.Amount{}, false
 		}
-		times = times || !slices.EqualFunc(j.On, b.On, hare.Profile.Equal)
+		for s := range j.ShapeCount() {
+			now, was := j.Shape(s), b.Shape(s)
+			if now.Tasks != was.Tasks || now.Counts != was.Counts ||
+				!slices.EqualFunc(now.On, was.On, func(p, q hare.Profile) bool { return p.Type == q.Type }) {
+				return hare.Amount{}, false
+			}
+			times = times || !slices.EqualFunc(now.On, was.On, hare.Profile.Equal)
+		}
 		stays[j.ID] = true
 	}
 	plan := w.result.Schedule
@@ -216,13 +222,30 @@ func withTimes(s *hare.Schedule, inst *hare.Instance) *hare.Schedule {
 	for i := range inst.Jobs {
 		jobs[inst.Jobs[i].ID] = &inst.Jobs[i]
 	}
-	kinds := map[string]string{} // by GPU
+	type place struct {
+		kind string
+		node int
+	}
+	places := map[string]place{} // by GPU
 	for i := range inst.Cluster.Nodes {
 		n, at := &inst.Cluster.Nodes[i], 0
 		for _, g := range n.GPUs {
 			for range g.Count {
-				kinds[n.Name+"/"+strconv.Itoa(at)] = g.Type
+				places[n.Name+"/"+strconv.Itoa(at)] = place{g.Type, i}
 				at++
+			}
+		}
+	}
+	// A rigid job is on the same nodes throughout.
+	levels, first, spreads := hare.NewLevels(&inst.Cluster), map[int32]int{}, map[int32]int{}
+	for i := range s.Lanes {
+		at, there := places[s.Lanes[i].GPU]
+		for _, j := range s.Lanes[i].Job {
+			if _, seen := first[j]; !seen {
+				first[j] = at.node
+			}
+			if there {
+				spreads[j] = levels.Join(spreads[j], first[j], at.node)
 			}
 		}
 	}
@@ -233,14 +256,14 @@ func withTimes(s *hare.Schedule, inst *hare.Instance) *hare.Schedule {
 			continue
 		}
 		l.PeriodUs = slices.Clone(l.PeriodUs)
-		for e := range l.Job {
-			j := jobs[s.Jobs[l.Job[e]]]
-			if j == nil || j.Sync != hare.Rigid || l.Entry(e).Rounds == 1 {
+		for x := range l.Job {
+			j, e := jobs[s.Jobs[l.Job[x]]], l.Entry(x)
+			if j == nil || j.Sync != hare.Rigid || e.Rounds == 1 || int(e.Shape) >= j.ShapeCount() {
 				continue
 			}
-			for _, p := range j.On {
-				if p.Type == kinds[l.GPU] {
-					l.PeriodUs[e] = p.DurationUs()
+			for _, p := range j.Shape(int(e.Shape)).On {
+				if p.Type == places[l.GPU].kind {
+					l.PeriodUs[x] = p.ComputeUs + levels.SyncUs(&p, spreads[l.Job[x]])
 				}
 			}
 		}
@@ -269,7 +292,11 @@ func onlyJobs(s *hare.Schedule, stays map[string]bool) *hare.Schedule {
 				n.Round, n.Rounds, n.Tasks = append(n.Round, entry.Round), append(n.Rounds, entry.Rounds),
 					append(n.Tasks, entry.Tasks)
 				n.PeriodUs, n.StartUs = append(n.PeriodUs, entry.PeriodUs), append(n.StartUs, entry.StartUs)
+				n.Shape = append(n.Shape, entry.Shape)
 			}
+		}
+		if !slices.ContainsFunc(n.Shape, func(s int64) bool { return s > 0 }) {
+			n.Shape = nil
 		}
 		if len(n.Job) > 0 {
 			out.Lanes = append(out.Lanes, n)

@@ -55,7 +55,10 @@ func (s *Scenario) Apply(base *hare.Instance) (*hare.Instance, error) {
 	inst := *base
 	var found hare.InvalidErrors
 	inst.Jobs = s.applyJobs(base.Jobs, &found)
-	inst.Cluster.Nodes = s.applyNodes(base.Cluster.Nodes, &found)
+	inst.Cluster.Nodes = s.applyNodes(&base.Cluster, &found)
+	if len(s.ScaleDurations)+len(s.AddJobs) > 0 {
+		s.settleLevels(&inst)
+	}
 	inst.Quota = s.applyQuota(base.Quota)
 	if len(s.RemoveJobs) > 0 {
 		inst.Cluster.Reservations = withoutJobs(base.Cluster.Reservations, inst.Jobs)
@@ -157,7 +160,8 @@ func (f Factor) scaleWeight(j *hare.Job, at string, found *hare.InvalidErrors) {
 	}
 }
 
-func (s *Scenario) applyNodes(nodes []hare.Node, found *hare.InvalidErrors) []hare.Node {
+func (s *Scenario) applyNodes(c *hare.Cluster, found *hare.InvalidErrors) []hare.Node {
+	nodes := c.Nodes
 	if len(s.RemoveGPUs)+len(s.Drain)+len(s.AddGPUs)+len(s.AddNodes) == 0 {
 		return nodes
 	}
@@ -204,6 +208,11 @@ func (s *Scenario) applyNodes(nodes []hare.Node, found *hare.InvalidErrors) []ha
 	}
 	free := 0
 	for k, a := range s.AddGPUs {
+		if len(c.Topology) > 0 {
+			found.Add(s.atPart("add_gpus", k), "not_allowed", "the nodes of the cluster lie in a topology (%s): add nodes "+
+				"with these labels by add_nodes", hare.Clip(strings.Join(c.Topology, ", ")))
+			continue
+		}
 		name := a.Name
 		for name == "" {
 			try := "added-" + strconv.Itoa(free)

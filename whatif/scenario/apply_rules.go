@@ -29,25 +29,75 @@ func (s *Scenario) scaleDurations(jobs []hare.Job, gone []bool, index map[string
 	}
 }
 
-// scaleTimes multiplies the times of a job and rounds them up, so that a factor of at most 1 makes
-// no time longer.
+// scaleTimes multiplies the compute and synchronisation times of a job in all its shapes, and rounds
+// them up, so that a factor of at most 1 makes no time longer.
 func (f Factor) scaleTimes(j *hare.Job, at string, found *hare.InvalidErrors) {
-	j.On = slices.Clone(j.On)
-	for i := range j.On {
-		for _, us := range []*int64{&j.On[i].ComputeUs, &j.On[i].SyncUs} {
-			hi, lo := bits.Mul64(uint64(*us), uint64(f.Micro))
-			lo, carry := bits.Add64(lo, 999_999, 0)
-			if hi += carry; hi >= 1e6 {
-				found.Add(at, "too_large", "the times of job %q become too large", hare.Clip(j.ID))
-				return
+	ownTimes(j)
+	for s := range j.ShapeCount() {
+		on := j.Shape(s).On
+		for i := range on {
+			times := []*int64{&on[i].ComputeUs, &on[i].SyncUs}
+			for x := range on[i].SyncAt {
+				times = append(times, &on[i].SyncAt[x].SyncUs)
 			}
-			q, _ := bits.Div64(hi, lo, 1e6)
-			if q > hare.MaxExact {
-				found.Add(at, "too_large", "the times of job %q become more than %s", hare.Clip(j.ID),
-					hare.FormatMicros(hare.MaxExact))
-				return
+			for _, us := range times {
+				if !f.scaleTime(us, j, at, found) {
+					return
+				}
 			}
-			*us = int64(q)
+		}
+	}
+}
+
+func (f Factor) scaleTime(us *int64, j *hare.Job, at string, found *hare.InvalidErrors) bool {
+	hi, lo := bits.Mul64(uint64(*us), uint64(f.Micro))
+	lo, carry := bits.Add64(lo, 999_999, 0)
+	if hi += carry; hi >= 1e6 {
+		found.Add(at, "too_large", "the times of job %q become too large", hare.Clip(j.ID))
+		return false
+	}
+	q, _ := bits.Div64(hi, lo, 1e6)
+	if q > hare.MaxExact {
+		found.Add(at, "too_large", "the times of job %q become more than %s", hare.Clip(j.ID),
+			hare.FormatMicros(hare.MaxExact))
+		return false
+	}
+	*us = int64(q)
+	return true
+}
+
+// ownTimes makes the times of a job a copy that is not shared with the base.
+func ownTimes(j *hare.Job) {
+	own := func(on []hare.Profile) []hare.Profile {
+		on = slices.Clone(on)
+		for i := range on {
+			on[i].SyncAt = slices.Clone(on[i].SyncAt)
+		}
+		return on
+	}
+	j.On, j.Shapes = own(j.On), slices.Clone(j.Shapes)
+	for s := range j.Shapes {
+		j.Shapes[s].On = own(j.Shapes[s].On)
+	}
+}
+
+// settleLevels brings the times by spread of jobs that were scaled or added into the form of a
+// decoded instance. Those with faults stay, for the validation to find.
+func (s *Scenario) settleLevels(inst *hare.Instance) {
+	for i := range inst.Jobs {
+		j := &inst.Jobs[i]
+		changed := slices.ContainsFunc(s.ScaleDurations, func(f Factor) bool { return f.Job == "" || f.Job == j.ID }) ||
+			slices.ContainsFunc(s.AddJobs, func(added hare.Job) bool { return added.ID == j.ID })
+		if !changed {
+			continue
+		}
+		one := hare.Job{ID: j.ID, Sync: j.Sync, Within: j.Within, On: j.On, Shapes: j.Shapes}
+		ownTimes(&one)
+		alone := hare.Instance{Cluster: hare.Cluster{Topology: inst.Cluster.Topology}, Jobs: []hare.Job{one}}
+		var faults hare.InvalidErrors
+		if faults.CheckTogether("", &alone); len(faults) == 0 {
+			alone.SettleLevels()
+			j.On, j.Shapes = alone.Jobs[0].On, alone.Jobs[0].Shapes
 		}
 	}
 }
