@@ -231,23 +231,34 @@ func (es *InvalidErrors) checkLevels(at string, inst *Instance) {
 		if len(*es) >= MaxFaults {
 			return
 		}
-		j := &inst.Jobs[i]
-		if j.Within == "" && !j.spreads() {
-			continue
+		if j := &inst.Jobs[i]; j.Within != "" || j.spreads() {
+			es.checkJobLevels(at+"/jobs/"+strconv.Itoa(i), lv, j)
 		}
-		job := at + "/jobs/" + strconv.Itoa(i)
-		within, ok := lv.Index(j.Within)
-		if !ok {
-			es.Add(job+"/within", "unknown_level", "there is no level %q: use one of %s, which are node, the labels of "+
-				`"topology" of the cluster, and any`, Clip(j.Within), lv.list())
-			within = 0
-		}
-		for s := range j.ShapeCount() {
-			on := j.Shape(s).On
-			for x := range on {
-				if p := &on[x]; p.SyncAt != nil {
-					es.checkTimes(job+"/"+j.profilePointer(s, p)+"/sync_s", lv, p, within)
-				}
+	}
+}
+
+// CheckJobLevels adds the faults of the levels of a job that arrives in a session on a cluster with
+// a topology.
+func (es *InvalidErrors) CheckJobLevels(at string, j *Job, topology []string) {
+	before := len(*es)
+	if es.checkWithin(at, j); len(*es) == before {
+		es.checkJobLevels(at, &Levels{Names: levelNames(topology)}, j)
+	}
+}
+
+// checkJobLevels is checkLevels for one job.
+func (es *InvalidErrors) checkJobLevels(job string, lv *Levels, j *Job) {
+	within, ok := lv.Index(j.Within)
+	if !ok {
+		es.Add(job+"/within", "unknown_level", "there is no level %q: use one of %s, which are node, the labels of "+
+			`"topology" of the cluster, and any`, Clip(j.Within), lv.list())
+		within = 0
+	}
+	for s := range j.ShapeCount() {
+		on := j.Shape(s).On
+		for x := range on {
+			if p := &on[x]; p.SyncAt != nil {
+				es.checkTimes(job+"/"+j.profilePointer(s, p)+"/sync_s", lv, p, within)
 			}
 		}
 	}

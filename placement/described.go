@@ -2,6 +2,7 @@ package placement
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"slices"
 
@@ -11,7 +12,33 @@ import (
 // Described are the labels and limits of nodes, also of nodes without a GPU in service. Nodes
 // without labels and limits are not kept. The zero value is empty.
 type Described struct {
-	of map[string]*hare.Node
+	of       map[string]*hare.Node
+	topology []string
+}
+
+// SetTopology says which labels every node has that joins.
+func (de *Described) SetTopology(labels []string) { de.topology = slices.Clone(labels) }
+
+// Topology are the labels of SetTopology.
+func (de *Described) Topology() []string { return de.topology }
+
+// CheckLabels says which label of the topology a node that joins, or a GPU of it, lacks: by what the
+// event says of the node, or by what is known of it where the event says nothing.
+func (de *Described) CheckLabels(gpu string, n *hare.Node) *hare.InvalidError {
+	if len(de.topology) == 0 {
+		return nil
+	}
+	if n == nil || n.CPUMilli == 0 && n.MemoryMiB == 0 && len(n.Labels) == 0 {
+		n = de.Of(gpu)
+	}
+	for _, label := range de.topology {
+		if _, ok := n.Label(label); !ok {
+			return &hare.InvalidError{Pointer: "/labels", Code: "missing_field",
+				Detail: fmt.Sprintf("node %q lacks the label %q of the topology: add it, e.g. {%q: \"1\"}",
+					hare.Clip(NodeName(gpu)), hare.Clip(label), hare.Clip(label))}
+		}
+	}
+	return nil
 }
 
 // Of describes the node of a GPU.

@@ -28,7 +28,8 @@ type chance struct {
 }
 
 // Earliest finds the time at which tasks of a shape are expected to have room together, on GPUs
-// of some types, and the GPUs to keep for them, those of each task together. use describes the
+// of some types, and the GPUs to keep for them, those of each task together: of a gang that keeps
+// within a level, in one domain. use describes the
 // GPUs in service, of which the free ones are free at 0. ok is false where there is never room.
 // Earliest takes O(GPUs log GPUs).
 func (ns *Nodes) Earliest(s Shape, types []int, tasks int64, use func(gpu int) Use) (atUs int64, gpus []int, ok bool) {
@@ -99,6 +100,9 @@ func (ns *Nodes) Earliest(s Shape, types []int, tasks int64, use func(gpu int) U
 	slices.SortStableFunc(chances, func(a, b chance) int {
 		return cmp.Or(cmp.Compare(a.atUs, b.atUs), cmp.Compare(a.free, b.free), cmp.Compare(a.first, b.first))
 	})
+	if within := ns.withinOf(sh); within < ns.domains.levels.Any() {
+		chances = ns.firstDomain(chances, within, tasks, sh.distinct, func(c *chance) int32 { return keys[c.list][0] })
+	}
 	used := make([]int, len(keys))
 	nodes := map[int32]bool{}
 	for _, c := range chances {
@@ -125,6 +129,49 @@ func (ns *Nodes) Earliest(s Shape, types []int, tasks int64, use func(gpu int) U
 		}
 	}
 	return atUs, gpus, true
+}
+
+// firstDomain keeps the chances, sorted by time, in the domain of a level that has room for all tasks
+// first, and of several in the fullest one: where the fewest GPUs of its nodes are free now. It keeps
+// none where no domain ever has room.
+func (ns *Nodes) firstDomain(chances []chance, level int, tasks int64, distinct bool,
+	nodeOf func(*chance) int32) []chance {
+	type progress struct {
+		domainRoom
+		atUs  int64          // when there is room for all tasks
+		nodes map[int32]bool // those that have a chance
+		lists map[int]bool
+	}
+	all := make([]progress, ns.domainCount(level))
+	for i := range chances {
+		c := &chances[i]
+		n := nodeOf(c)
+		x := &all[ns.domain(level, n)]
+		if x.nodes == nil {
+			x.nodes, x.lists, x.first = map[int32]bool{}, map[int]bool{}, c.first
+		}
+		if !x.lists[c.list] {
+			x.lists[c.list] = true
+			x.free += int64(c.free)
+			x.first = min(x.first, c.first)
+		}
+		if distinct && x.nodes[n] {
+			continue
+		}
+		x.nodes[n] = true
+		if x.tasks++; x.tasks == tasks {
+			x.atUs = c.atUs
+		}
+	}
+	best := -1
+	for d := range all {
+		x := &all[d]
+		if x.tasks >= tasks && (best < 0 || x.atUs < all[best].atUs ||
+			x.atUs == all[best].atUs && x.fuller(&all[best].domainRoom)) {
+			best = d
+		}
+	}
+	return slices.DeleteFunc(chances, func(c chance) bool { return ns.domain(level, nodeOf(&c)) != int32(best) })
 }
 
 // Group orders GPUs so that those of one node and type follow each other, and so those of each

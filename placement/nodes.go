@@ -14,10 +14,10 @@ import (
 )
 
 // Matters says whether a job has rules about nodes: several GPUs a task, CPUs, memory,
-// distinct nodes, or nodes that it may not use.
+// distinct nodes, nodes that it may not use, or levels.
 func Matters(j *hare.Job) bool {
 	return j.GPUsPerTask > 1 || j.CPUMilliPerTask > 0 || j.MemoryMiBPerTask > 0 || j.DistinctNodes ||
-		len(j.Only)+len(j.Exclude) > 0
+		len(j.Only)+len(j.Exclude) > 0 || UsesLevels(j)
 }
 
 // NodeName is the name of the node of a GPU, which is named node/index.
@@ -43,9 +43,11 @@ type Nodes struct {
 
 	quotas   []quotaUse
 	typeName func(gpuType int) string
+	domains  domains
 
 	candidates []candidate
 	used       []int32
+	rooms      []domainRoom
 }
 
 // node is one machine; a vacant slot has no name.
@@ -53,7 +55,8 @@ type node struct {
 	spec                hare.Node // name, labels and limits
 	cpuMilli, memoryMiB int64     // what is held
 	types               []gpusOfType
-	gpus                int // in service
+	gpus                int     // in service
+	domains             []int32 // by level of a label, the finest first
 }
 
 type gpusOfType struct {
@@ -79,6 +82,7 @@ type shape struct {
 	memoryMiB int64
 	distinct  bool
 	quotas    []int32  // those that count the jobs
+	levels    []int    // see levelsOf; nil where tasks may be on any nodes, and times do not go by their spread
 	selector  hare.Job // only and exclude
 	all       bool     // whether all nodes are allowed
 	allowed   []bool   // by node
@@ -87,7 +91,9 @@ type shape struct {
 }
 
 // New makes an empty Nodes.
-func New() *Nodes { return &Nodes{of: map[string]int32{}, shapeOf: map[string]Shape{}} }
+func New() *Nodes {
+	return &Nodes{of: map[string]int32{}, shapeOf: map[string]Shape{}, domains: newDomains(nil)}
+}
 
 // Join puts a GPU of a node in service, free.
 func (ns *Nodes) Join(number int, gpuType int, spec *hare.Node) {
@@ -118,7 +124,7 @@ func (ns *Nodes) addNode(spec *hare.Node) int32 {
 		ns.nodes = append(ns.nodes, node{})
 	}
 	ns.nodes[n] = node{spec: hare.Node{Name: spec.Name, Labels: spec.Labels, CPUMilli: spec.CPUMilli,
-		MemoryMiB: spec.MemoryMiB}}
+		MemoryMiB: spec.MemoryMiB}, domains: ns.domains.join(spec)}
 	ns.of[spec.Name] = n
 	for i := range ns.shapes {
 		ns.shapes[i].allow(n, &ns.nodes[n].spec)
@@ -137,6 +143,7 @@ func (ns *Nodes) Leave(number int) {
 	g.here = false
 	if x.gpus--; x.gpus == 0 {
 		delete(ns.of, x.spec.Name)
+		ns.domains.leave(x.domains)
 		*x = node{}
 		ns.vacant = append(ns.vacant, g.node)
 	}
@@ -212,6 +219,10 @@ func (ns *Nodes) Add(j *hare.Job) Shape {
 	if len(quotas) > 0 {
 		key += fmt.Sprint(";", quotas)
 	}
+	levels := levelsOf(ns.domains.levels, j)
+	if levels != nil {
+		key += fmt.Sprint(";levels", levels)
+	}
 	if s, ok := ns.shapeOf[key]; ok {
 		ns.shapes[s].jobs++
 		return s
@@ -224,8 +235,8 @@ func (ns *Nodes) Add(j *hare.Job) Shape {
 	}
 	sh := &ns.shapes[s]
 	*sh = shape{key: key, jobs: 1, gpus: j.TaskGPUs(), cpuMilli: j.CPUMilliPerTask, memoryMiB: j.MemoryMiBPerTask,
-		distinct: j.DistinctNodes, quotas: quotas, selector: hare.Job{Only: j.Only, Exclude: j.Exclude},
-		all: len(j.Only)+len(j.Exclude) == 0}
+		distinct: j.DistinctNodes, quotas: quotas, levels: levels, all: len(j.Only)+len(j.Exclude) == 0,
+		selector: hare.Job{Only: j.Only, Exclude: j.Exclude}}
 	ns.shapeOf[key] = s
 	for n := range ns.nodes {
 		if ns.nodes[n].gpus > 0 {
@@ -276,12 +287,15 @@ func (sh *shape) room(x *node, free, cpuMilli, memoryMiB int64) int64 {
 // Avoid says which nodes may not be used; nil means none. It is asked by number of a node.
 type Avoid func(node int32) bool
 
-// Room is how many tasks of a shape fit on free GPUs of a type now, or most if there are more.
-// It takes O(nodes).
+// Room is how many tasks of a shape fit on free GPUs of a type now, or most if there are more:
+// of a gang that keeps within a level, how many fit in one domain. It takes O(nodes).
 func (ns *Nodes) Room(s Shape, gpuType int, most int64, avoid Avoid) int64 {
 	sh, sum := &ns.shapes[s], int64(0)
 	if len(sh.quotas) > 0 {
 		most = min(most, ns.QuotaRoom(s, gpuType))
+	}
+	if sh.levels != nil && sh.within() < ns.domains.levels.Any() {
+		return min(most, ns.roomWithin(s, gpuType, avoid))
 	}
 	for n := range ns.nodes {
 		x := &ns.nodes[n]
@@ -297,7 +311,7 @@ func (ns *Nodes) Room(s Shape, gpuType int, most int64, avoid Avoid) int64 {
 }
 
 // Most is how many tasks of a shape would fit on the GPUs of a type in service if all were
-// free. It takes O(nodes) after a change of what is in service, else O(1).
+// free, in one domain of a gang that keeps within a level. It takes O(nodes) after a change of what is in service, else O(1).
 func (ns *Nodes) Most(s Shape, gpuType int) int64 {
 	sh := &ns.shapes[s]
 	if sh.mostAt != ns.version {
@@ -307,22 +321,30 @@ func (ns *Nodes) Most(s Shape, gpuType int) int64 {
 		sh.most = append(sh.most, -1)
 	}
 	if sh.most[gpuType] < 0 {
-		sh.most[gpuType] = 0
-		for n := range ns.nodes {
-			x := &ns.nodes[n]
-			if at, ok := x.find(gpuType); ok && sh.allows(n) {
-				sh.most[gpuType] += sh.room(x, x.types[at].inService, 0, 0)
-			}
-		}
-		sh.most[gpuType] = min(sh.most[gpuType], ns.quotaLimit(s, gpuType))
+		sh.most[gpuType] = min(ns.mostAt(sh, gpuType, ns.withinOf(sh)), ns.quotaLimit(s, gpuType))
 	}
 	return sh.most[gpuType]
 }
 
+// mostAt is how many tasks of a shape would fit on the GPUs of a type in service in one domain
+// of a level if all were free, beside quotas.
+func (ns *Nodes) mostAt(sh *shape, gpuType, level int) int64 {
+	most := ns.newDomainSums(level)
+	for n := range ns.nodes {
+		x := &ns.nodes[n]
+		if at, ok := x.find(gpuType); ok && sh.allows(n) {
+			most.add(int32(n), sh.room(x, x.types[at].inService, 0, 0))
+		}
+	}
+	return most.greatest
+}
+
 // MostTogether is how many tasks of a shape would fit on the GPUs of some types in service
-// together if all were free. It takes O(nodes · types).
-func (ns *Nodes) MostTogether(s Shape, types []int) (sum int64) {
+// together if all were free, in one domain of a gang that keeps within a level. It takes
+// O(nodes · types).
+func (ns *Nodes) MostTogether(s Shape, types []int) int64 {
 	sh := &ns.shapes[s]
+	most := ns.newDomainSums(ns.withinOf(sh))
 	for n := range ns.nodes {
 		x := &ns.nodes[n]
 		if x.gpus == 0 || !sh.allows(n) {
@@ -334,8 +356,9 @@ func (ns *Nodes) MostTogether(s Shape, types []int) (sum int64) {
 				room += x.types[at].inService / sh.gpus
 			}
 		}
-		sum += min(room, sh.room(x, math.MaxInt64, 0, 0))
+		most.add(int32(n), min(room, sh.room(x, math.MaxInt64, 0, 0)))
 	}
+	sum := most.greatest
 	if len(sh.quotas) == 0 {
 		return sum
 	}
@@ -357,10 +380,20 @@ type candidate struct {
 
 // Pick chooses free GPUs of a type for tasks of a shape and appends their numbers, those of
 // each task together: on the nodes with the fewest free GPUs that have room. It chooses for
-// fewer tasks where there is no more room, and takes nothing. Pick takes O(nodes log nodes).
+// fewer tasks where there is no more room, and takes nothing. The tasks of a gang with levels
+// are in one domain of the finest level that has room for all of them, in the fullest one, or
+// nowhere. Pick takes O(nodes log nodes).
 func (ns *Nodes) Pick(to []int, s Shape, gpuType int, tasks int64, avoid Avoid) []int {
+	return ns.pick(to, s, gpuType, tasks, avoid, ns.shapes[s].levels)
+}
+
+// pick is Pick by some levels of the shape; nil means that the tasks may be on any nodes.
+func (ns *Nodes) pick(to []int, s Shape, gpuType int, tasks int64, avoid Avoid, levels []int) []int {
 	sh := &ns.shapes[s]
 	if len(sh.quotas) > 0 {
+		if levels != nil && ns.QuotaRoom(s, gpuType) < tasks {
+			return to
+		}
 		tasks = min(tasks, ns.QuotaRoom(s, gpuType))
 		if tasks <= 0 {
 			return to
@@ -378,10 +411,15 @@ func (ns *Nodes) Pick(to []int, s Shape, gpuType int, tasks int64, avoid Avoid) 
 			all = append(all, candidate{int64(len(free)), free[0], int32(n), room, at})
 		}
 	}
+	ns.candidates = all
+	if levels != nil {
+		if all = ns.inOneDomain(all, levels, tasks); all == nil {
+			return to
+		}
+	}
 	slices.SortFunc(all, func(a, b candidate) int {
 		return cmp.Or(cmp.Compare(a.free, b.free), cmp.Compare(a.first, b.first))
 	})
-	ns.candidates = all
 	for i := range all {
 		all[i].room = min(all[i].room, tasks)
 		if tasks -= all[i].room; tasks == 0 {
@@ -399,14 +437,21 @@ func (ns *Nodes) Pick(to []int, s Shape, gpuType int, tasks int64, avoid Avoid) 
 }
 
 // PickMixed chooses free GPUs of several types for tasks of a shape, the first type first; nil
-// where there is no room for all of them.
+// where there is no room for all of them. Levels count as for Pick.
 func (ns *Nodes) PickMixed(s Shape, types []int, tasks int64, avoid Avoid) []int {
+	if ns.shapes[s].levels == nil {
+		return ns.pickMixed(s, types, tasks, avoid)
+	}
+	return ns.pickMixedAt(s, types, tasks, avoid)
+}
+
+func (ns *Nodes) pickMixed(s Shape, types []int, tasks int64, avoid Avoid) []int {
 	size, distinct := int(ns.shapes[s].gpus), ns.shapes[s].distinct
 	var all []int
 	used := map[int32]bool{} // the nodes of tasks on distinct nodes
 	for _, k := range types {
 		from := len(all)
-		all = ns.Pick(all, s, k, tasks, func(node int32) bool { return used[node] || avoid != nil && avoid(node) })
+		all = ns.pick(all, s, k, tasks, func(node int32) bool { return used[node] || avoid != nil && avoid(node) }, nil)
 		for at, g := range all[from:] {
 			ns.Take(g)
 			used[ns.Node(g)] = distinct
@@ -466,6 +511,8 @@ func (ns *Nodes) check(s Shape, gpus []int, quotas bool) string {
 			reason = "the job may not use the node"
 		case sh.distinct && slices.Contains(ns.used, lead.node):
 			reason = "the tasks of a round are on distinct nodes"
+		case len(ns.used) > 0 && ns.domain(ns.withinOf(sh), lead.node) != ns.domain(ns.withinOf(sh), ns.used[0]):
+			reason = fmt.Sprintf("the tasks of a round are within one %s", ns.domains.levels.Names[ns.withinOf(sh)])
 		case sh.room(x, math.MaxInt64, x.cpuMilli, x.memoryMiB) < 1:
 			reason = "the CPUs or the memory of the node are held by other tasks"
 		case quotas && ns.QuotaRoom(s, int(lead.gpuType)) < 1:

@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/hare-sched/hare"
@@ -22,13 +23,21 @@ type cluster struct {
 	ns       *placement.Nodes
 }
 
-func randomCluster(r *rand.Rand) *cluster {
+func randomCluster(r *rand.Rand) *cluster { return randomClusterOf(r, nil) }
+
+// randomClusterOf is randomCluster with a topology.
+func randomClusterOf(r *rand.Rand, topology []string) *cluster {
 	c := &cluster{ns: placement.New()}
-	for n := range 1 + r.IntN(4) {
+	c.ns.SetTopology(topology)
+	for n := range 1 + r.IntN(4+2*len(topology)) {
 		spec := hare.Node{Name: fmt.Sprint("n", n), CPUMilli: 1000 * r.Int64N(5), MemoryMiB: r.Int64N(6)}
-		if r.IntN(2) == 0 {
-			spec.Labels = []hare.Label{{Name: "disk", Value: "ssd"}}
+		for _, label := range topology {
+			spec.Labels = append(spec.Labels, hare.Label{Name: label, Value: fmt.Sprint(r.IntN(2))})
 		}
+		if r.IntN(2) == 0 {
+			spec.Labels = append(spec.Labels, hare.Label{Name: "disk", Value: "ssd"})
+		}
+		slices.SortFunc(spec.Labels, func(a, b hare.Label) int { return strings.Compare(a.Name, b.Name) })
 		c.specs, c.cpu, c.mem = append(c.specs, spec), append(c.cpu, 0), append(c.mem, 0)
 		for range 1 + r.IntN(5) {
 			c.node, c.gpuType = append(c.node, n), append(c.gpuType, r.IntN(2))
@@ -54,8 +63,17 @@ func randomJob(r *rand.Rand) *hare.Job {
 }
 
 // room counts the tasks that fit node by node, task by task, on GPUs that are free.
-func (c *cluster) room(j *hare.Job, gpuType int, free func(g int) bool, cpu, mem []int64) (sum int64) {
+func (c *cluster) room(j *hare.Job, gpuType int, free func(g int) bool, cpu, mem []int64) int64 {
+	return c.roomOn(func(int) bool { return true }, j, gpuType, free, cpu, mem)
+}
+
+// roomOn is room on some nodes.
+func (c *cluster) roomOn(on func(n int) bool, j *hare.Job, gpuType int, free func(g int) bool,
+	cpu, mem []int64) (sum int64) {
 	for n := range c.specs {
+		if !on(n) {
+			continue
+		}
 		spec, gpus, tasks := &c.specs[n], int64(0), int64(0)
 		for g := range c.node {
 			if c.node[g] == n && c.gpuType[g] == gpuType && free(g) {
