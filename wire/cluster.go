@@ -24,7 +24,7 @@ var clusterTable = NewTable("Cluster", "Cluster is a list of machines.",
 		func(r *Reader, v *clusterDoc) error { return readReservations(r, &v.Reservations) },
 		func(b []byte, v *clusterDoc) []byte { return appendReservations(b, v.Reservations) }).
 		About("reservations keep all jobs but some off some nodes for some time."),
-	Strings("topology", func(v *clusterDoc) *[]string { return &v.Topology }, hare.MaxTopology, "labels").
+	topologyField.
 		About("topology are labels that all nodes have, coarse ones first. The levels are node, these labels, and any: "+
 			"nodes share a domain of a label if they agree in the label and in all coarser ones.").
 		Example([]string{"zone", "rack"}),
@@ -36,6 +36,13 @@ var clusterTable = NewTable("Cluster", "Cluster is a list of machines.",
 		found.Add("/nodes", "no_gpus", "the cluster has no GPUs: give at least one node with gpus")
 	}
 })
+
+var topologyField = Strings("topology", func(v *clusterDoc) *[]string { return &v.Topology }, hare.MaxTopology, "labels")
+
+// topology reads the topology of a cluster.
+func (d *instanceReader) topology() error {
+	return topologyField.read(d.Reader, &clusterDoc{Cluster: &d.inst.Cluster, d: d})
+}
 
 func (d *instanceReader) cluster() error {
 	return clusterTable.Read(d.Reader, &clusterDoc{Cluster: &d.inst.Cluster, d: d})

@@ -132,8 +132,9 @@ var eventTable = NewTable("Event",
 			"and on, whose profiles may be {}, and with what its user says: estimate_s, for how long the job is expected to "+
 			"run alone on its fastest GPU type, which is never a limit, and class, an object of at most 8 strings by which "+
 			"jobs are alike, such as user and name. Its gpus_per_task, cpus_per_task, memory_mib_per_task, distinct_nodes, "+
-			"only, exclude and user are those of a job of an instance. Its progress says that so many rounds are done, and "+
-			"with gpus that the next one runs there since elapsed_s, also for a rigid job: the session counts it as started."),
+			"only, exclude, within and user are those of a job of an instance, and sync_s may be an object by level. Its "+
+			"progress says that so many rounds are done, and with gpus that the next one runs there since elapsed_s, also "+
+			"for a rigid job: the session counts it as started."),
 	Integer("round", func(v *eventDoc) *int64 { return &v.Round }, 0, hare.MaxExact),
 	Integer("task", func(v *eventDoc) *int64 { return &v.Task }, 0, hare.MaxExact),
 	String("gpu", func(v *eventDoc) *string { return &v.GPU }).About("gpu is node/index.").Example("a/0"),
@@ -160,7 +161,8 @@ var eventTable = NewTable("Event",
 		About("memory_mib is the memory of the node, as cpus."),
 	NewField("labels", MapOf(Schema{"type": "string"}),
 		func(r *Reader, v *eventDoc) error { return readLabels(r, &v.node.Labels) }, nil).
-		About("labels are those of the node, as cpus."),
+		About("labels are those of the node, as cpus. Where the cluster of the session has a topology, every node that "+
+			"joins has its labels."),
 	NewField("quota", RefTo(quotaTable),
 		func(r *Reader, v *eventDoc) error { return quotaTable.Read(r, &v.quota) }, nil).
 		About("quota limits, from now on, the GPUs that the jobs of a user hold together. It replaces a quota of the same "+
@@ -302,6 +304,9 @@ var arrivingTable = NewTable("ArrivingJob", "ArrivingJob is a job whose number o
 ).Check(func(v *arrivingDoc, has Members, found *hare.InvalidErrors) {
 	if v.GPUsPerTask == 1 {
 		v.GPUsPerTask = 0
+	}
+	if v.Within == hare.LevelAny {
+		v.Within = ""
 	}
 	checkMix(v.Job, has.Has("mix") && v.knowsSync, v.mix, found)
 	// The other checks are those of a job of known size and speed.

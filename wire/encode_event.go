@@ -114,8 +114,8 @@ func appendArriving(b []byte, j *hare.Job) []byte {
 		b = append(appendString(b, p.Type), ":{"...)
 		if p.ComputeUs != 0 {
 			b = hare.AppendMicros(append(b, `"compute_s":`...), p.ComputeUs)
-			if p.SyncUs != 0 {
-				b = hare.AppendMicros(append(b, `,"sync_s":`...), p.SyncUs)
+			if p.SyncUs != 0 || p.SyncAt != nil {
+				b = appendSyncTime(append(b, `,"sync_s":`...), &p)
 			}
 		}
 		b = append(b, '}')
@@ -266,11 +266,15 @@ func (d *instanceReader) clusterAlone() (lines bool, err error) {
 	}
 	form, seen := "", 0
 	hasNodes, hasCluster, before := false, false, len(d.faults)
-	err = d.Object([]string{"nodes", "cluster"}, func(name string) (bool, error) {
+	hasTopology := false
+	err = d.Object([]string{"nodes", "topology", "cluster"}, func(name string) (bool, error) {
 		switch name {
 		case "nodes":
 			hasNodes = true
 			return true, d.nodeList(&seen)
+		case "topology":
+			hasTopology = true
+			return true, d.topology()
 		case "cluster":
 			hasCluster = true
 			return true, d.cluster()
@@ -295,6 +299,8 @@ func (d *instanceReader) clusterAlone() (lines bool, err error) {
 	switch {
 	case hasNodes && hasCluster:
 		found.Add("/nodes", "not_allowed", `"nodes" stands beside "cluster": give one of them`)
+	case hasTopology && hasCluster:
+		found.Add("/topology", "not_allowed", `"topology" stands beside "cluster": give it in the cluster`)
 	case form != "" && form != InstanceForm:
 		found.Add("/hare", "unknown_form", "must be %q", InstanceForm)
 	case !hasNodes && !hasCluster:
@@ -302,6 +308,9 @@ func (d *instanceReader) clusterAlone() (lines bool, err error) {
 			`{"V100": 4}}]}, or a whole instance`)
 	case hasNodes && seen == 0:
 		found.Add("/nodes", "no_gpus", "the cluster has no GPUs: give at least one node with gpus")
+	}
+	if hasNodes && hasTopology {
+		found.CheckTopology("", &d.inst.Cluster, func(n int) int { return d.nodes[d.inst.Cluster.Nodes[n].Name] })
 	}
 	if hasNodes {
 		for _, f := range d.faults {

@@ -171,6 +171,8 @@ func TestBadEvents(t *testing.T) {
 		{arrives(`"progress":{"gpus":["a/0"]}`), "/job/progress/gpus: belongs to gang and rigid jobs"},
 		{arrives(`"sync":"gang","tasks":2,"progress":{"gpus":["a/0"]}`), "/job/progress/gpus: names 1 GPUs, and 2 tasks"},
 		{arrives(`"progress":{"elapsed_s":1}`), "/job/progress/elapsed_s: belongs to work that runs"},
+		{arrives(`"within":"node"`), "/job/within: belongs to gang and rigid jobs"},
+		{arrives(`"sync":"gang","within":""`), "/job/within: "},
 		{arrives(`"gpus_per_task":0`), "/job/gpus_per_task: 0 must be at least 1"},
 		{arrives(`"distinct_nodes":true`), "/job/distinct_nodes: belongs to gang and rigid jobs"},
 		{arrives(`"only":{"disk":[]}`), "/job/only/disk: names no value"},
@@ -271,6 +273,7 @@ func TestDecodeCluster(t *testing.T) {
 		`{"hare":"instance/v1","cluster":` + nodes + "}\n{\"id\":\"j\"}\n",
 		`{"cluster":` + nodes + `}`,
 		string(wire.AppendCluster(nil, want)),
+		strings.TrimSuffix(nodes, "}") + `,"topology":[]}`,
 	} {
 		got, err := wire.DecodeCluster(strings.NewReader(text), wire.Limits{})
 		if diff := cmp.Diff(want, got); err != nil || diff != "" {
@@ -287,6 +290,9 @@ func TestDecodeCluster(t *testing.T) {
 		{`{"nodes":[{"name":"a","gpus":{"T4":0}}]}`, "/nodes/0/gpus/T4: 0 must be at least 1"},
 		{nodes + nodes, "something follows"},
 		{`{"cluster":` + nodes + `,"nodes":[]}`, "give one of them"},
+		{`{"cluster":` + nodes + `,"topology":["rack"]}`, "/topology: \"topology\" stands beside"},
+		{strings.TrimSuffix(nodes, "}") + `,"topology":["rack"]}`, `/nodes/0/labels: node "a-0" lacks the label "rack"`},
+		{`{"cluster":` + strings.TrimSuffix(nodes, "}") + `,"topology":["rack"]}}`, "/cluster/nodes/0/labels: node"},
 		{`{"hare":"result/v1","cluster":` + nodes + `}`, "/hare: must be"},
 		{`{"cluster":` + strings.TrimSuffix(nodes, "}") + `,"reservations":[{"until_s":5}]}}`,
 			`/cluster/reservations: "reservations" is not supported`},
@@ -441,6 +447,8 @@ func TestNodeEventsAndDecisions(t *testing.T) {
 		`{"seq":4,"at_s":2,"type":"job_arrived","job":{"id":"j","weight":1,"tasks":2,"sync":"gang","on":{"A100":{}},` +
 			`"gpus_per_task":4,"cpus_per_task":2.5,"memory_mib_per_task":7,"distinct_nodes":true,` +
 			`"only":{"disk":"nvme"},"exclude":{"node":["b","c"]}}}`,
+		`{"seq":5,"at_s":2,"type":"job_arrived","job":{"id":"k","weight":1,"tasks":2,"sync":"gang","on":{"A100":` +
+			`{"compute_s":1,"sync_s":{"any":0.2,"node":0}},"T4":{}},"within":"rack"}}`,
 	} {
 		e, err := wire.DecodeEvent([]byte(line))
 		if err != nil {

@@ -121,14 +121,7 @@ var jobTable = NewTable("Job", "Job is rounds one after another, each of paralle
 	selectorField("exclude", func(v *jobDoc) *[]hare.LabelValues { return &v.Exclude }).
 		About("exclude keeps the job off nodes that carry one of the labels with one of its values.").
 		Example(Schema{"node": []string{"a-3"}}),
-	NewField("within", Schema{"type": "string"},
-		func(r *Reader, v *jobDoc) error { return r.Word(&v.Within) },
-		func(b []byte, v *jobDoc) []byte {
-			if v.Within == "" {
-				return b
-			}
-			return appendString(b, v.Within)
-		}).
+	withinField(func(v *jobDoc) *hare.Job { return v.Job }).
 		About("within is the level of which one domain must hold all tasks of a round: node, a label of the topology of "+
 			"the cluster, or any; for gang and rigid jobs.").
 		Default(hare.LevelAny).Example("rack"),

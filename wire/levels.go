@@ -12,31 +12,40 @@ func syncField() Field[profileDoc] {
 	seconds := Schema{"type": []string{"number", "object"}, "format": "double", "minimum": 0,
 		"additionalProperties": microsSchema(0)}
 	return NewField("sync_s", seconds, readSyncTime,
-		func(b []byte, v *profileDoc) []byte {
-			switch {
-			case v.SyncAt != nil:
-				return AppendMap(b, v.SyncAt, func(s *hare.LevelSync) string { return s.Level },
-					func(b []byte, s *hare.LevelSync) []byte { return hare.AppendMicros(b, s.SyncUs) })
-			case v.SyncUs != 0:
-				return hare.AppendMicros(b, v.SyncUs)
-			}
-			return b
-		}).
+		func(b []byte, v *profileDoc) []byte { return appendSyncTime(b, v.Profile) }).
 		About("sync_s is the time of synchronisation after the compute of a round. For gang and rigid jobs it may be an " +
 			"object by level, never less for a coarser level: the time of a round is that of the finest level that has " +
 			"all of its tasks in one domain, or of the next coarser one in the object.")
+}
+
+// appendSyncTime appends a time, or times by level; nothing where the time is 0.
+func appendSyncTime(b []byte, p *hare.Profile) []byte {
+	switch {
+	case p.SyncAt != nil:
+		return AppendMap(b, p.SyncAt, func(s *hare.LevelSync) string { return s.Level },
+			func(b []byte, s *hare.LevelSync) []byte { return hare.AppendMicros(b, s.SyncUs) })
+	case p.SyncUs != 0:
+		return hare.AppendMicros(b, p.SyncUs)
+	}
+	return b
+}
+
+// withinField makes the field within of a job.
+func withinField[T any](at func(*T) *hare.Job) Field[T] {
+	return NewField("within", Schema{"type": "string"},
+		func(r *Reader, v *T) error { return r.Word(&at(v).Within) },
+		func(b []byte, v *T) []byte {
+			if at(v).Within == "" {
+				return b
+			}
+			return appendString(b, at(v).Within)
+		})
 }
 
 // readSyncTime reads a time, or times by level.
 func readSyncTime(r *Reader, v *profileDoc) error {
 	if !r.Is('{') {
 		return r.Micros(&v.SyncUs, 0)
-	}
-	if v.mayLearn {
-		if err := r.Skip(); err != nil {
-			return err
-		}
-		return r.Fault("not_supported", "sync_s as an object is not supported here by this version: give seconds")
 	}
 	before := r.Faults()
 	v.SyncAt = []hare.LevelSync{}

@@ -105,6 +105,7 @@ func placementFields[T any](at func(*T) *hare.Job) []Field[T] {
 		Bool("distinct_nodes", func(v *T) *bool { return &at(v).DistinctNodes }),
 		selectorField("only", func(v *T) *[]hare.LabelValues { return &at(v).Only }),
 		selectorField("exclude", func(v *T) *[]hare.LabelValues { return &at(v).Exclude }),
+		withinField(at),
 	}
 }
 
@@ -127,6 +128,9 @@ func appendPlacement(b []byte, j *hare.Job) []byte {
 	}
 	if len(j.Exclude) > 0 {
 		b = appendSelector(append(b, `,"exclude":`...), j.Exclude)
+	}
+	if j.Within != "" {
+		b = appendString(append(b, `,"within":`...), j.Within)
 	}
 	return b
 }
