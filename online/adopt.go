@@ -47,6 +47,7 @@ func (c *core) adopt(nowUs int64, e *hare.Event, recorded []hare.Decision) error
 		c.keepNodes()
 		c.nodes.OpenQuotas()
 	}
+	c.holdBack()
 	return nil
 }
 

@@ -65,6 +65,9 @@ func (c *core) jobArrived(nowUs int64, e *hare.Event) *hare.InvalidError {
 			return tooManyTypes("/job/on")
 		}
 	}
+	if err := CheckLevels(a, c.described.Topology()); err != nil {
+		return err
+	}
 	gpus, err := c.checkProgress(a)
 	if err != nil {
 		return err
@@ -94,7 +97,11 @@ func (c *core) addJob(a *hare.Job) int32 {
 	for _, p := range a.On {
 		k := c.kind(p.Type)
 		j.mask |= 1 << k
-		j.on = append(j.on, profile{kind: k, given: p.ComputeUs > 0, computeUs: p.ComputeUs, syncUs: p.SyncUs})
+		syncUs := p.SyncUs
+		if p.SyncAt != nil {
+			syncUs = c.syncWithin(a, &p)
+		}
+		j.on = append(j.on, profile{kind: k, given: p.ComputeUs > 0, computeUs: p.ComputeUs, syncUs: syncUs})
 	}
 	slices.SortFunc(j.on, func(a, b profile) int { return int(a.kind - b.kind) })
 	j.setSpeeds()
@@ -338,6 +345,9 @@ func (c *core) gpuJoined(nowUs int64, e *hare.Event) *hare.InvalidError {
 	case !c.roomForType(e.GPUType):
 		return tooManyTypes("/gpu_type")
 	}
+	if err := c.described.CheckLabels(e.GPU, e.Node()); err != nil {
+		return err
+	}
 	if e.Node() != nil {
 		if err := c.described.Describe(e.Node(), func() bool { return c.nodeInService(e.Node().Name) }); err != nil {
 			return err
@@ -417,6 +427,7 @@ func (c *core) step(nowUs int64, events []hare.Event) ([]hare.Decision, error) {
 		if c.dirty {
 			c.schedule()
 		}
+		c.holdBack()
 	}
 	return c.out, nil
 }

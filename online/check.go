@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/placement"
 )
 
 // CheckArrival checks a job_arrived event by itself. The policy checks what depends
@@ -53,6 +54,18 @@ func CheckArrival(e *hare.Event) *hare.InvalidError {
 	}
 	var faults hare.InvalidErrors
 	if faults.CheckHints("/job", a.Hints); len(faults) > 0 {
+		return faults[0]
+	}
+	return nil
+}
+
+// CheckLevels checks the levels of a job that arrives on a cluster with a topology.
+func CheckLevels(a *hare.Job, topology []string) *hare.InvalidError {
+	if !placement.UsesLevels(a) {
+		return nil
+	}
+	var faults hare.InvalidErrors
+	if faults.CheckJobLevels("/job", a, topology); len(faults) > 0 {
 		return faults[0]
 	}
 	return nil

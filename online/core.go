@@ -72,6 +72,7 @@ type core struct {
 	described  placement.Described
 	placedJobs int              // jobs with rules about nodes
 	quotas     []hare.Quota     // see WithQuota
+	holding    bool             // whether there were quotas at the last holdBack
 	nodes      *placement.Nodes // nil where there are none; see core_nodes.go
 	plain      placement.Shape  // of the jobs without rules
 	claim      nodeClaim
@@ -197,7 +198,8 @@ type job struct {
 	attained   int64 // service since the reset, in reference GPU-µs
 	attainedUs int64 // service since the arrival, in reference GPU-µs
 	executedUs int64 // time with a running task, since the reset
-	waitedUs   int64 // time without one in lower queues, since the reset
+	waitedUs   int64 // time without one in lower queues and with room in its quotas, since the reset
+	heldBack   bool  // whether the job waits in a lower queue and a quota has no room for it
 	stateUs    int64 // when the job last began to wait or to execute
 	arrivedUs  int64
 	startedUs  int64 // first start, −1 before it
@@ -222,6 +224,11 @@ func (c *core) addCluster(cl *hare.Cluster) error {
 	if cl == nil {
 		return nil
 	}
+	var faults hare.InvalidErrors
+	if faults.CheckTopology("/cluster", cl, func(n int) int { return n }); len(faults) > 0 {
+		return faults[0]
+	}
+	c.described.SetTopology(cl.Topology)
 	var kinds []string
 	for i := range cl.Nodes {
 		n := &cl.Nodes[i]

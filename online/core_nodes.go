@@ -40,6 +40,9 @@ func (c *core) addRules(ji int32, a *hare.Job) {
 	j.rules = &hare.Job{GPUsPerTask: a.GPUsPerTask, CPUMilliPerTask: a.CPUMilliPerTask,
 		MemoryMiBPerTask: a.MemoryMiBPerTask, DistinctNodes: a.DistinctNodes,
 		Only: slices.Clone(a.Only), Exclude: slices.Clone(a.Exclude), Users: slices.Clone(a.Users)}
+	if placement.UsesLevels(a) {
+		c.addLevels(j.rules, placement.LevelNames(c.described.Topology(), a))
+	}
 	if c.nodes != nil {
 		j.shape = c.nodes.Add(j.rules)
 	}
@@ -54,6 +57,7 @@ func (c *core) inClassOfShape(j *job) bool {
 func (c *core) goByNodes() {
 	c.ungatherAll()
 	c.nodes = placement.New()
+	c.nodes.SetTopology(c.described.Topology())
 	c.nodes.SetQuotas(c.quotas, func(k int) string { return c.types[k].name })
 	c.plain = c.nodes.Add(&hare.Job{})
 	for g := range c.gpus {
@@ -373,10 +377,13 @@ func (c *core) nodeJoined(nowUs int64, e *hare.Event) *hare.InvalidError {
 			fresh++
 		}
 	}
+	lacks := c.described.CheckLabels(e.Node().Name, e.Node())
 	switch {
 	case c.nodeInService(e.Node().Name):
 		return invalid("/node", "duplicate_id", "GPUs of node %q are in service already: send node_left first",
 			hare.Clip(e.Node().Name))
+	case lacks != nil:
+		return lacks
 	case len(c.gpuOf)+len(gpus) > hare.MaxGPUs:
 		return invalid("/gpus", "too_large", "a session has at most %d GPUs", hare.MaxGPUs)
 	case len(c.types)+fresh > maxTypes:

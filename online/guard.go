@@ -9,9 +9,10 @@ import (
 // execute ends the waiting time of a job of which no task ran and one starts.
 func (c *core) execute(ji int32) {
 	j := &c.jobs[ji]
-	if j.queue > 0 {
+	if j.queue > 0 && !j.heldBack {
 		j.waitedUs += c.nowUs - j.stateUs
 	}
+	j.heldBack = false
 	j.stateUs = c.nowUs
 	if j.startedUs < 0 {
 		j.startedUs = c.nowUs
@@ -28,6 +29,9 @@ func (c *core) wait(ji int32) {
 
 // dueUs is when the guard acts on a job that waits in a lower queue.
 func (c *core) dueUs(j *job) int64 {
+	if j.heldBack {
+		return math.MaxInt64
+	}
 	left := saturating.MulDiv(j.executedUs, c.kappa, 1e6) - j.waitedUs
 	if left > math.MaxInt64-j.stateUs {
 		return math.MaxInt64
@@ -40,7 +44,7 @@ func (c *core) dueUs(j *job) int64 {
 // cost nothing here.
 func (c *core) watch(ji int32) {
 	j := &c.jobs[ji]
-	if j.queue == 0 || j.active > 0 {
+	if j.queue == 0 || j.active > 0 || j.heldBack {
 		return
 	}
 	x := item{key: uint64(c.dueUs(j)), tie: j.ticket, job: ji}
@@ -50,6 +54,31 @@ func (c *core) watch(ji int32) {
 	} else if x.before(&c.due[at]) {
 		c.due[at] = x
 		c.due.fix(int(at), c.dueAt)
+	}
+}
+
+// holdBack stops the clock of the guard for the jobs that wait in lower queues and of which a quota
+// has no room for a start, and goes on with the clock of the others. It takes O(jobs) where there are
+// quotas.
+func (c *core) holdBack() {
+	quotas := len(c.quotas) > 0
+	if !quotas && !c.holding {
+		return
+	}
+	c.holding = quotas
+	for i := range c.jobs {
+		ji, j := int32(i), &c.jobs[i]
+		if !j.alive || j.queue == 0 || j.active > 0 {
+			continue
+		}
+		switch held := quotas && len(c.lacking(j)) > 0; {
+		case held && !j.heldBack:
+			j.waitedUs += c.nowUs - j.stateUs
+			j.stateUs, j.heldBack = c.nowUs, true
+		case !held && j.heldBack:
+			j.stateUs, j.heldBack = c.nowUs, false
+			c.watch(ji)
+		}
 	}
 }
 

@@ -2,7 +2,6 @@ package online
 
 import (
 	"cmp"
-	"fmt"
 	"math/bits"
 	"slices"
 
@@ -105,7 +104,7 @@ func (c *core) ungatherAll() {
 // lacking are the quotas that have no room for a start of a job which nodes have room for when
 // they are empty; nil where the quotas have room, or nodes never do.
 func (c *core) lacking(j *job) (lacking []int32) {
-	if !c.nodes.HasQuotas() || j.rules == nil {
+	if len(c.quotas) == 0 || j.rules == nil {
 		return nil
 	}
 	s, n := j.shape, j.atOnce()
@@ -160,48 +159,30 @@ func (c *core) keepQuotas(j *job) {
 
 // checkProgress checks what a job that arrives says of its progress, and finds its GPUs.
 func (c *core) checkProgress(a *hare.Job) (gpus []int, err *hare.InvalidError) {
-	if !a.Running() {
-		return nil, nil
-	}
-	var kinds uint64
-	for i, name := range a.Progress.GPUs {
-		at := fmt.Sprintf("/job/progress/gpus/%d", i)
+	return placement.CheckRunning(a, func(name string) placement.Found {
 		g, ok := c.gpuOf[name]
-		switch {
-		case !ok:
-			return nil, invalid(at, "unknown_gpu", "no GPU %q is in service", hare.Clip(name))
-		case c.gpus[g].job != none:
-			return nil, invalid(at, "not_allowed", "job %q holds GPU %q", c.jobs[c.gpus[g].job].id, hare.Clip(name))
-		case slices.Contains(gpus, int(g)):
-			return nil, invalid(at, "duplicate_id", "GPU %q stands twice", hare.Clip(name))
-		case !slices.ContainsFunc(a.On, func(p hare.Profile) bool { return p.Type == c.types[c.gpus[g].kind].name }):
-			return nil, invalid(at, "not_allowed", "the job has no profile for GPU %q", hare.Clip(name))
+		if !ok {
+			return placement.Found{}
 		}
-		kinds |= 1 << c.gpus[g].kind
-		gpus = append(gpus, int(g))
-	}
-	if bits.OnesCount64(kinds) > 1 && !a.Mix {
-		return nil, invalid("/job/progress/gpus", "not_allowed", "are of several types, which only a gang with mix may mix")
-	}
-	if !placement.Matters(a) {
-		return gpus, nil
-	}
-	nodes := c.nodes
-	if nodes == nil {
-		nodes = placement.New()
+		x := &c.gpus[g]
+		found := placement.Found{GPU: int(g), Type: c.types[x.kind].name, Here: true, Held: x.job != none}
+		if found.Held {
+			found.By = c.jobs[x.job].id
+		}
+		return found
+	}, func() *placement.Nodes {
+		if c.nodes != nil {
+			return c.nodes
+		}
+		nodes := placement.New()
+		nodes.SetTopology(c.described.Topology())
 		for g := range c.gpus {
 			if x := &c.gpus[g]; x.name != "" {
 				nodes.Join(g, int(x.kind), c.described.Of(x.name))
 			}
 		}
-	}
-	s := nodes.Add(a)
-	reason := nodes.CheckRunning(s, gpus)
-	nodes.Drop(s)
-	if reason != "" {
-		return nil, invalid("/job/progress/gpus", "not_allowed", "%s: name the GPUs of each task together", reason)
-	}
-	return gpus, nil
+		return nodes
+	})
 }
 
 // resume starts the round of a job that runs when it arrives, without a decision.

@@ -14,9 +14,9 @@ import (
 // reader reads what a writer wrote. It remembers its first error, after which every
 // method returns the zero value.
 type reader struct {
-	b             []byte
-	err           error
-	nodes, quotas bool // as in writer
+	b                     []byte
+	err                   error
+	nodes, quotas, levels bool // as in writer
 }
 
 var errSnapshot = errors.New("contradicts itself")
@@ -106,6 +106,9 @@ func (r *reader) core(policy string) (*core, error) {
 		c.ref = k
 	}
 	r.gpus(c)
+	if r.levels {
+		r.topology(c)
+	}
 	if r.nodes {
 		r.describe(c)
 	}
@@ -176,7 +179,7 @@ func (r *reader) job(c *core) {
 		j.on = append(j.on, p)
 	}
 	if r.nodes {
-		if r.rules(j); j.rules != nil && placement.Matters(j.rules) {
+		if r.rules(c, j); j.rules != nil && placement.Matters(j.rules) {
 			c.placedJobs++
 		}
 	}
@@ -277,6 +280,7 @@ func (c *core) rebuild(claimer int32, claim []string) bool {
 	if c.placedJobs > 0 || len(c.quotas) > 0 {
 		c.goByNodes()
 	}
+	c.holding = len(c.quotas) > 0
 	if c.nodes != nil && slices.ContainsFunc(c.jobs, func(j job) bool { return j.owns != 0 }) {
 		return false
 	}
@@ -302,6 +306,7 @@ func (c *core) rebuild(claimer int32, claim []string) bool {
 		if j.ready() > 0 && j.owns == 0 {
 			c.enter(ji)
 		}
+		j.heldBack = j.queue > 0 && j.active == 0 && len(c.lacking(j)) > 0
 		c.watch(ji)
 	}
 	return true

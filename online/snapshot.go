@@ -23,9 +23,14 @@ const nodesForm = "hare-online-nodes/1\n"
 // has the quotas behind the nodes, and the users behind the rules of each job.
 const quotasForm = "hare-online-quotas/1\n"
 
+// levelsForm is quotasForm of a session on a cluster with a topology, or with jobs that have levels. It
+// has the topology before the nodes, and the names of the levels behind the users of each job.
+const levelsForm = "hare-online-levels/1\n"
+
 type writer struct {
-	b             []byte
-	nodes, quotas bool // by nodesForm or quotasForm, and by quotasForm
+	b []byte
+	// levels is by levelsForm, quotas by levelsForm or quotasForm, and nodes by all but snapshotForm.
+	nodes, quotas, levels bool
 }
 
 func (wr *writer) int(v int64)   { wr.b = binary.AppendVarint(wr.b, v) }
@@ -47,9 +52,12 @@ func (wr *writer) text(s string) {
 func (c *core) appendSnapshot(b []byte) []byte {
 	start := len(b)
 	nodes := c.described.All()
-	w := &writer{b: b, quotas: len(c.quotas) > 0 || c.knowsUsers()}
+	w := &writer{b: b, levels: c.usesLevels()}
+	w.quotas = w.levels || len(c.quotas) > 0 || c.knowsUsers()
 	w.nodes = w.quotas || len(nodes) > 0 || c.placedJobs > 0
 	switch {
+	case w.levels:
+		w.b = append(w.b, levelsForm...)
 	case w.quotas:
 		w.b = append(w.b, quotasForm...)
 	case w.nodes:
@@ -80,6 +88,9 @@ func (c *core) appendSnapshot(b []byte) []byte {
 			w.text(g.name)
 			w.uint(uint64(g.kind))
 		}
+	}
+	if w.levels {
+		w.names(c.described.Topology())
 	}
 	if w.nodes {
 		w.describe(nodes)
@@ -127,7 +138,7 @@ func (c *core) writeJob(w *writer, j *job) {
 		}
 	}
 	if w.nodes {
-		w.rules(j)
+		w.rules(j, c.levelsOf(j.rules))
 	}
 	w.uint(j.seq)
 	w.uint(j.ticket)
@@ -172,7 +183,7 @@ func (c *core) writeJob(w *writer, j *job) {
 func restore(policy string, snapshot []byte) (*core, error) {
 	n := len(snapshot) - sha256.Size
 	form := ""
-	for _, known := range []string{snapshotForm, nodesForm, quotasForm} {
+	for _, known := range []string{snapshotForm, nodesForm, quotasForm, levelsForm} {
 		if bytes.HasPrefix(snapshot, []byte(known)) {
 			form = known
 		}
@@ -186,7 +197,8 @@ func restore(policy string, snapshot []byte) (*core, error) {
 	if n < len(form) {
 		return nil, snapshotError("is torn, or of another version")
 	}
-	r := &reader{b: snapshot[len(form):n], nodes: form != snapshotForm, quotas: form == quotasForm}
+	r := &reader{b: snapshot[len(form):n], nodes: form != snapshotForm, quotas: form == quotasForm || form == levelsForm,
+		levels: form == levelsForm}
 	c, err := r.core(policy)
 	if err != nil {
 		return nil, err

@@ -40,10 +40,16 @@ func (r *reader) describe(c *core) {
 		last = node.Name
 		c.described.Set(node)
 	}
+	for name := range c.gpuOf {
+		if c.described.CheckLabels(name, nil) != nil {
+			r.fail("nodes")
+			return
+		}
+	}
 }
 
 // rules writes the rules of a job about nodes.
-func (wr *writer) rules(j *job) {
+func (wr *writer) rules(j *job, levels []string) {
 	wr.bool(j.rules != nil)
 	if j.rules == nil {
 		return
@@ -64,6 +70,32 @@ func (wr *writer) rules(j *job) {
 	}
 	if wr.quotas {
 		wr.names(j.rules.Users)
+	}
+	if wr.levels {
+		wr.names(levels)
+	}
+}
+
+// topology reads the topology of the cluster.
+func (r *reader) topology(c *core) {
+	cluster := hare.Cluster{Topology: r.names()}
+	var faults hare.InvalidErrors
+	if faults.CheckTopology("", &cluster, nil); len(faults) > 0 {
+		r.fail("topology")
+		return
+	}
+	c.described.SetTopology(cluster.Topology)
+}
+
+// levels reads the levels of a job's rules.
+func (r *reader) levelsOf(c *core, rules *hare.Job) {
+	names := r.names()
+	c.addLevels(rules, names)
+	var faults hare.InvalidErrors
+	if len(names) == 1 && rules.Within == "" || len(names) > hare.MaxTopology+2 {
+		r.fail("levels")
+	} else if faults.CheckJobLevels("", rules, c.described.Topology()); len(faults) > 0 {
+		r.fail("levels")
 	}
 }
 
@@ -104,7 +136,7 @@ func (r *reader) readQuotas(c *core) {
 	}
 }
 
-func (r *reader) rules(j *job) {
+func (r *reader) rules(c *core, j *job) {
 	if !r.bool() {
 		return
 	}
@@ -123,6 +155,9 @@ func (r *reader) rules(j *job) {
 	}
 	if r.quotas {
 		rules.Users = r.names()
+	}
+	if r.levels {
+		r.levelsOf(c, rules)
 	}
 	var faults hare.InvalidErrors
 	if faults.CheckJob("", rules); len(faults) > 0 || !placement.Matters(rules) && len(rules.Users) == 0 {

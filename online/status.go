@@ -197,7 +197,7 @@ func (c *core) explain(id string) (JobStatus, bool) {
 	default:
 		s.State = "waiting"
 	}
-	if j.active == 0 && j.queue > 0 {
+	if j.active == 0 && j.queue > 0 && !j.heldBack {
 		s.WaitedUs += c.nowUs - j.stateUs
 		s.GuardUs = c.dueUs(j)
 	}
