@@ -16,7 +16,7 @@ const none = int32(-1)
 const maxTasks = 1 << 24
 
 // knownRules are the kinds of rules that Run knows.
-const knownRules = hare.RuleNodes | hare.RuleProgress | hare.RuleRunning | hare.RuleQuota
+const knownRules = hare.RuleNodes | hare.RuleProgress | hare.RuleRunning | hare.RuleQuota | hare.RuleLevels
 
 // engine is the state of the cluster with the events that are to come.
 type engine struct {

@@ -64,10 +64,18 @@ func (e *engine) notify() error {
 		if j.running != e.inst.Jobs[ji].Tasks {
 			return e.refuse(e.firstMissing(ji), "it is missing: the tasks of the round start together")
 		}
+		levels := e.model.Levels != nil && e.hasLevels(ji)
+		if levels {
+			if reason := e.setSpread(ji); reason != "" {
+				return e.refuse(e.firstOf(ji), reason)
+			}
+		}
 		if e.vary != nil {
 			if err := e.beginGang(ji); err != nil {
 				return err
 			}
+		} else if levels {
+			e.beginSpread(ji)
 		}
 	}
 	if ji := e.failed; ji != none {
@@ -83,6 +91,15 @@ func (e *engine) notify() error {
 func (e *engine) firstMissing(ji int32) hare.Decision {
 	j := &e.jobs[ji]
 	return hare.Decision{Job: e.inst.Jobs[ji].ID, Round: j.round, Task: int64(slices.Index(j.tasks, 0)), AtUs: e.nowUs}
+}
+
+// firstOf is the start of the first task of a round that has started.
+func (e *engine) firstOf(ji int32) hare.Decision {
+	j := &e.jobs[ji]
+	slot := j.tasks[0] - 1
+	g := e.slots[slot].gpu
+	return hare.Decision{Job: e.inst.Jobs[ji].ID, Round: j.round, GPU: e.model.GPUs[g].ID,
+		Others: e.othersOf(g, e.otherGPUs(slot)), AtUs: e.nowUs}
 }
 
 func (e *engine) refuse(d hare.Decision, reason string) error {
@@ -158,7 +175,9 @@ func (e *engine) start(d *hare.Decision) (reason string) {
 		return reason
 	}
 	if e.vary == nil {
-		e.begin(slot, e.nowUs, 0)
+		if e.model.Levels == nil || !e.hasLevels(ji) {
+			e.begin(slot, e.nowUs, 0)
+		}
 	} else if spec.Sync == hare.Relaxed {
 		e.err = e.beginRelaxed(slot)
 	}

@@ -60,6 +60,9 @@ func Merge(inst *hare.Instance, quantumUs int64) *Merged {
 		on := make([]hare.Profile, len(j.On))
 		for k, p := range j.On {
 			on[k] = hare.Profile{Type: p.Type, ComputeUs: n * p.ComputeUs, SyncUs: n * p.SyncUs}
+			for _, s := range p.SyncAt {
+				on[k].SyncAt = append(on[k].SyncAt, hare.LevelSync{Level: s.Level, SyncUs: n * s.SyncUs})
+			}
 		}
 		j.Rounds, j.On = rounds, on
 		merged.Jobs[i] = j
@@ -88,11 +91,15 @@ func (mg *Merged) mergeProgress(job int, j *hare.Job, n, left int64) int64 {
 	if mg.kinds == nil {
 		mg.kinds = gpuTypes(mg.orig)
 	}
-	longest := int64(0)
-	for _, gpu := range p.GPUs {
-		longest = max(longest, durationOn(j, mg.kinds[gpu]))
+	if spreads(j) { // E is for the spread of the GPUs
+		p.ElapsedUs += (n - 1) * (mg.orig.RunningUntilUs(job) + p.ElapsedUs)
+	} else {
+		longest := int64(0)
+		for _, gpu := range p.GPUs {
+			longest = max(longest, durationOn(j, mg.kinds[gpu]))
+		}
+		p.ElapsedUs += (n - 1) * longest
 	}
-	p.ElapsedUs += (n - 1) * longest
 	mg.first[job] -= n - 1
 	return left + n - 1
 }
@@ -114,7 +121,7 @@ func (mg *Merged) Run(ctx context.Context, policy online.Policy, cfg Config) (*O
 // O(entries) where they follow each other.
 func (mg *Merged) expand(s *hare.Schedule) *hare.Schedule {
 	kinds := gpuTypes(mg.orig)
-	slow := mg.mixedRounds(s, kinds)
+	slow := mg.roundSpreads(s, kinds, mg.mixedRounds(s, kinds))
 	out := &hare.Schedule{Jobs: s.Jobs}
 	_, placed := mg.orig.Placed()
 	for i := range s.Lanes {
@@ -148,7 +155,10 @@ func (mg *Merged) expand(s *hare.Schedule) *hare.Schedule {
 				if last && r == e.Rounds-1 {
 					rounds = mg.last[e.Job]
 				}
-				period := max(d, slow[jobRound{e.Job, e.Round + r}])
+				period, waits := slow[jobRound{e.Job, e.Round + r}]
+				if !waits {
+					period = d
+				}
 				l.extend(hare.Entry{Job: e.Job, Round: first + (e.Round+r)*n, Rounds: rounds, Tasks: 1, PeriodUs: period,
 					StartUs: e.StartUs + r*e.PeriodUs})
 			}

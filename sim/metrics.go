@@ -117,12 +117,16 @@ func (o *Outcome) Metrics(inst *hare.Instance) *Metrics {
 		return cmp.Compare(inst.Jobs[a].ReleaseUs, inst.Jobs[b].ReleaseUs)
 	})
 	x.Each = make([]JobFigures, 0, len(order))
+	least := fastestRounds{model: model}
 	for number, i := range order {
 		j, m := &o.Jobs[i], &model.Jobs[i]
 		long, work := math.Inf(1), math.Inf(1)
 		for _, md := range m.Modes {
-			long = min(long, float64(md.DurationUs())/1e6)
 			held := md.DurationUs()
+			if md.SyncByLevel != nil {
+				held = least.us(i, &md)
+			}
+			long = min(long, float64(held)/1e6)
 			if m.Sync == hare.Relaxed {
 				held = md.ComputeUs
 			}

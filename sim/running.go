@@ -34,11 +34,16 @@ func (e *engine) resume(ji int32, arrived *hare.Job) error {
 		return nil
 	}
 	var gpus []int32
-	longest := int64(0)
 	for _, name := range spec.Progress.GPUs {
-		g := e.gpuOf[name]
-		longest = max(longest, e.mode(ji, g).DurationUs())
-		gpus = append(gpus, g)
+		gpus = append(gpus, e.gpuOf[name])
+	}
+	longest, spread := int64(0), 0
+	if e.hasLevels(ji) {
+		spread = e.spreadOf(gpus)
+	}
+	for _, g := range gpus {
+		p := e.mode(ji, g)
+		longest = max(longest, p.ComputeUs+syncUs(p, spread))
 	}
 	elapsedUs := spec.Progress.ElapsedUs
 	j.round += elapsedUs / longest
@@ -61,6 +66,7 @@ func (e *engine) resume(ji int32, arrived *hare.Job) error {
 		e.hold(ji, of[0], 1)
 		slot := e.launchOn(ji, of, task, e.mode(ji, of[0]))
 		j.held = append(j.held, of...)
+		e.slots[slot].syncUs = syncUs(e.mode(ji, of[0]), spread)
 		failsUs := int64(0)
 		if e.vary != nil {
 			var err error
