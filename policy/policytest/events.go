@@ -88,8 +88,14 @@ func (w *world) next(rng *rand.Rand) hare.Event {
 			return hare.Event{Type: hare.EventGPUJoined, GPU: g.name, GPUType: gpuType, Change: w.describe(rng, g.name)}
 		}
 		if w.joined < 4 && !w.planned {
-			return hare.Event{Type: hare.EventGPUJoined, GPU: fmt.Sprintf("x%d/0", w.joined),
+			e := hare.Event{Type: hare.EventGPUJoined, GPU: fmt.Sprintf("x%d/0", w.joined),
 				GPUType: []string{"A", "B", "D"}[rng.IntN(3)]}
+			if len(w.cluster.Topology) > 0 {
+				n := hare.Node{Name: nodeOf(e.GPU)}
+				w.place(rng, &n)
+				e.Change = &hare.Change{Node: &n}
+			}
+			return e
 		}
 	}
 	if e, ok := w.taskEvent(rng); ok {
@@ -132,7 +138,11 @@ func (w *world) taskEvent(rng *rand.Rand) (hare.Event, bool) {
 // impossible draws an event that cannot be true, and its time.
 func (w *world) impossible(rng *rand.Rand, last *hare.Event, nowUs int64) (hare.Event, int64) {
 	here := w.inService(true)
-	switch rng.IntN(12) {
+	switch rng.IntN(13) {
+	case 12:
+		if w.rules {
+			return w.unplaced(rng), nowUs
+		}
 	case 0:
 		return hare.Event{Type: hare.EventJobEnded, Job: "nobody"}, nowUs
 	case 1:

@@ -12,12 +12,13 @@ import (
 
 // drawNodes draws a cluster and jobs with rules about nodes.
 func (w *world) drawNodes(rng *rand.Rand) {
+	w.drawTopology(rng)
 	for i := range 2 + rng.IntN(3) {
 		n := hare.Node{Name: fmt.Sprint("n", i), GPUs: []hare.TypeCount{{Type: "A", Count: 1 + rng.IntN(5)}}}
 		if rng.IntN(3) == 0 {
 			n.GPUs = append(n.GPUs, hare.TypeCount{Type: "B", Count: 1 + rng.IntN(3)})
 		}
-		drawDescription(rng, &n)
+		w.drawDescription(rng, &n)
 		w.cluster.Nodes = append(w.cluster.Nodes, n)
 		w.addNode(&n)
 	}
@@ -33,13 +34,14 @@ func (w *world) drawNodes(rng *rand.Rand) {
 		if rng.IntN(3) > 0 {
 			drawRules(rng, &j)
 		}
+		w.drawLevels(rng, &j)
 		w.specs = append(w.specs, j)
 	}
 	w.drawUsers(rng)
 }
 
 // drawDescription draws labels and limits of a node.
-func drawDescription(rng *rand.Rand, n *hare.Node) {
+func (w *world) drawDescription(rng *rand.Rand, n *hare.Node) {
 	if rng.IntN(2) == 0 {
 		n.CPUMilli = 1000 + rng.Int64N(6000)
 	}
@@ -49,6 +51,7 @@ func drawDescription(rng *rand.Rand, n *hare.Node) {
 	if rng.IntN(2) == 0 {
 		n.Labels = []hare.Label{{Name: "disk", Value: []string{"nvme", "ssd"}[rng.IntN(2)]}}
 	}
+	w.place(rng, n)
 }
 
 func drawRules(rng *rand.Rand, j *hare.Job) {
@@ -104,7 +107,7 @@ func (w *world) nodeEvent(rng *rand.Rand) hare.Event {
 	switch {
 	case len(here) == 0:
 		n := hare.Node{Name: name, GPUs: []hare.TypeCount{{Type: "A", Count: 1 + rng.IntN(5)}}}
-		drawDescription(rng, &n)
+		w.drawDescription(rng, &n)
 		if _, known := w.nodes[name]; known { // and its GPUs have left one by one
 			d := w.nodes[name]
 			n.CPUMilli, n.MemoryMiB, n.Labels = d.CPUMilli, d.MemoryMiB, d.Labels
@@ -209,7 +212,8 @@ func (w *world) checkNodes() error {
 // hasRoomOnNodes is hasRoom where nodes matter.
 func (w *world) hasRoomOnNodes(j *job) bool {
 	spec := &j.spec
-	byType, all := map[string]int64{}, int64(0)
+	type place struct{ gpuType, domain string }
+	byType, together := map[place]int64{}, map[string]int64{}
 	gpus := map[string]map[string]int64{} // by node and type
 	for _, g := range w.gpus {
 		if g.here && slices.ContainsFunc(spec.On, func(p hare.Profile) bool { return p.Type == g.gpuType }) {
@@ -237,19 +241,22 @@ func (w *world) hasRoomOnNodes(j *job) bool {
 			limit = min(limit, 1)
 		}
 		sum := int64(0)
+		in := w.domain(spec.Within, name)
 		for k, count := range types {
-			byType[k] += min(limit, count/spec.TaskGPUs())
+			byType[place{k, in}] += min(limit, count/spec.TaskGPUs())
 			sum += count / spec.TaskGPUs()
 		}
-		all += min(limit, sum)
+		together[in] += min(limit, sum)
 	}
-	widest, inTypes := int64(0), int64(0)
-	for k, n := range byType {
-		n = min(n, w.limit(spec, k))
+	widest, all, inTypes := int64(0), int64(0), map[string]int64{}
+	for at, n := range byType {
+		n = min(n, w.limit(spec, at.gpuType))
 		widest = max(widest, n)
-		inTypes += n
+		inTypes[at.domain] += n
 	}
-	all = min(all, inTypes, w.limit(spec, ""))
+	for in, n := range together {
+		all = max(all, min(n, inTypes[in], w.limit(spec, "")))
+	}
 	switch {
 	case spec.Sync == hare.Relaxed:
 		return all > 0

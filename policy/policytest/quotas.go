@@ -100,7 +100,7 @@ func (w *world) drawProgress(rng *rand.Rand, spec *hare.Job, rounds int64) {
 	for _, name := range gpus {
 		w.gpu(name).job = j
 	}
-	if w.checkNodes() == nil {
+	if w.checkNodes() == nil && w.checkLevels() == nil {
 		spec.Progress.GPUs, spec.Progress.ElapsedUs = gpus, rng.Int64N(3e6)
 	}
 	w.free(j)

@@ -168,7 +168,9 @@ func (w *world) apply(e *hare.Event, decisions []hare.Decision, nowUs int64) err
 			w.gpus = append(w.gpus, g)
 			w.joined++
 		}
-		g.here, g.gpuType = true, e.GPUType
+		if g.here, g.gpuType = true, e.GPUType; e.Node() != nil {
+			w.nodes[e.Node().Name] = *e.Node()
+		}
 	case hare.EventGPULeft:
 		w.gpuLeft(w.gpu(e.GPU), voids)
 	case hare.EventNodeJoined, hare.EventNodeLeft:
@@ -313,6 +315,9 @@ func (w *world) check(decisions []hare.Decision, voids map[void]bool, again *job
 		}
 	}
 	if err := w.checkNodes(); err != nil {
+		return err
+	}
+	if err := w.checkLevels(); err != nil {
 		return err
 	}
 	if err := w.checkQuotas(started, keeps); err != nil {

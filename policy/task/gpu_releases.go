@@ -321,7 +321,7 @@ func (r *rolling) heldOf(o *JobState, gpuType int) (heldGPUs, bool) {
 	next := o.nextRow()
 	switch {
 	case o.spec.Sync == hare.Rigid:
-		h.restUs = spanUs(r.belief.roundsLeft(o)-1, o.durationUs(gpuType))
+		h.restUs = spanUs(r.belief.roundsLeft(o)-1, l.heldUs(o, gpuType))
 	case next != nil && r.holds(o, next):
 		h.restUs = spanUs(next.Round+next.Rounds-o.round-1, o.longestUs(next.Types))
 		if h.restUs > 0 {

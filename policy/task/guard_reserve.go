@@ -122,7 +122,7 @@ func (l *ListScheduler) available(g int) gpuAvailable {
 	if o := l.gpus[g].job; o != nil {
 		out.atUs = l.roundEndUs(o)
 		if out.rigid = o.spec.Sync == hare.Rigid; out.rigid && l.rule.guard.size != nil {
-			out.atUs = add(out.atUs, spanUs(l.rule.guard.size(o)-1, o.durationUs(l.gpus[g].gpuType)))
+			out.atUs = add(out.atUs, spanUs(l.rule.guard.size(o)-1, l.heldUs(o, l.gpus[g].gpuType)))
 		}
 	}
 	return out

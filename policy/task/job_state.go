@@ -32,6 +32,7 @@ type JobState struct {
 	leaseEndUs           int64           // for rules with leases
 	shape                placement.Shape // where the scheduler goes by nodes
 	together, togetherAt int64           // see mostTogether
+	spread               spreadTimes
 	priority             float64
 	group                *waitingGroup // where the job waits
 	groupAt              int

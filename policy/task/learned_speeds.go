@@ -43,7 +43,7 @@ type measuredTimes struct {
 func (l *ListScheduler) givenUs(j *JobState, gpuType int) int64 {
 	for i := range j.spec.On {
 		if p := &j.spec.On[i]; p.Type == l.types[gpuType] && p.ComputeUs > 0 {
-			return p.ComputeUs + p.SyncUs
+			return p.ComputeUs + j.givenSyncUs(i)
 		}
 	}
 	return 0
@@ -143,11 +143,13 @@ func (l *ListScheduler) setSpeeds(j *JobState) {
 func (l *ListScheduler) remakeModes(j *JobState) {
 	ls := l.rule.speeds
 	if ls == nil {
-		j.modes = l.modesOf(j.spec)
+		l.expectSpread(j)
+		j.modes = l.modesOf(j)
 		return
 	}
 	ls.count(l, j, -1)
-	j.modes = l.modesOf(j.spec)
+	l.expectSpread(j)
+	j.modes = l.modesOf(j)
 	ls.count(l, j, 1)
 	l.setSpeeds(j)
 }

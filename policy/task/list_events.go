@@ -123,6 +123,9 @@ func (l *ListScheduler) jobArrived(nowUs int64, e *hare.Event) *hare.InvalidErro
 			"differ",
 			e.Arrived.ID)
 	}
+	if err := online.CheckLevels(e.Arrived, l.described.Topology()); err != nil {
+		return err
+	}
 	gpus, err := l.checkProgress(e.Arrived)
 	if err != nil {
 		return err
@@ -131,12 +134,13 @@ func (l *ListScheduler) jobArrived(nowUs int64, e *hare.Event) *hare.InvalidErro
 	spec := new(hare.Job)
 	*spec = *e.Arrived
 	spec.On, spec.Hints, spec.Progress = slices.Clone(spec.On), spec.Hints.Clone(), nil
-	j := &JobState{spec: spec, serial: l.serial, rounds: l.rule.Rounds[spec.ID],
-		modes: l.modesOf(spec), belief: l.belief,
+	j := &JobState{spec: spec, serial: l.serial, rounds: l.rule.Rounds[spec.ID], belief: l.belief,
 		arrivedUs: nowUs, startedUs: -1, sinceUs: nowUs, onlyType: -1}
+	j.modes = l.modesOf(j)
 	j.subject, j.round = subjectOf(spec.Hints), e.Arrived.FirstRound()
 	l.serial++
 	l.arriveOnNodes(j)
+	l.arriveWithLevels(j)
 	l.jobs = append(l.jobs, j)
 	l.jobOf[spec.ID] = j
 	l.changed = true
@@ -257,6 +261,9 @@ func (l *ListScheduler) jobEnded(j *JobState) {
 	at, _ := slices.BinarySearchFunc(l.jobs, j.serial, func(o *JobState, serial int) int { return o.serial - serial })
 	l.jobs = slices.Delete(l.jobs, at, at+1)
 	l.leaveNodes(j)
+	if j.spread.syncUs != nil {
+		l.levelJobs--
+	}
 	l.changed = true
 }
 
@@ -274,6 +281,9 @@ func (l *ListScheduler) gpuJoined(nowUs int64, e *hare.Event) *hare.InvalidError
 		return invalid("/gpu", "too_large", "a session has at most %d GPUs", hare.MaxGPUs)
 	case !knownType && len(l.types) >= maxTypes:
 		return invalid("/gpu_type", "too_many_types", "the GPUs of a session are of at most %d types", maxTypes)
+	}
+	if err := l.described.CheckLabels(e.GPU, e.Node()); err != nil {
+		return err
 	}
 	if err := l.joinNode(e.Node()); err != nil {
 		return err

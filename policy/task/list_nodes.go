@@ -54,6 +54,7 @@ func (l *ListScheduler) nodesChanged() {
 func (l *ListScheduler) goByNodes() {
 	l.nodesChanged()
 	l.nodes = placement.New()
+	l.nodes.SetTopology(l.described.Topology())
 	l.nodes.SetQuotas(l.quotas, func(t int) string { return l.types[t] })
 	for g := range l.gpus {
 		if l.gpus[g].inService {
@@ -242,10 +243,13 @@ func (l *ListScheduler) nodeJoined(nowUs int64, e *hare.Event) *hare.InvalidErro
 			fresh++
 		}
 	}
+	lacks := l.described.CheckLabels(e.Node().Name, e.Node())
 	switch {
 	case l.nodeInService(e.Node().Name):
 		return invalid("/node", "duplicate_id", "GPUs of node %q are in service already: send node_left first",
 			hare.Clip(e.Node().Name))
+	case lacks != nil:
+		return lacks
 	case l.GPUs()+len(gpus) > hare.MaxGPUs:
 		return invalid("/gpus", "too_large", "a session has at most %d GPUs", hare.MaxGPUs)
 	case len(l.types)+fresh > maxTypes:

@@ -59,7 +59,7 @@ func (l *ListScheduler) use(g int, endUs func(*JobState, int) int64) placement.U
 func (l *ListScheduler) expectedEndUs(j *JobState, _ int) int64 {
 	slowest, sinceUs := int64(0), int64(0)
 	for _, g := range j.gpus {
-		slowest = max(slowest, j.durationUs(l.gpus[g].gpuType))
+		slowest = max(slowest, l.heldUs(j, l.gpus[g].gpuType))
 		sinceUs = max(sinceUs, l.gpus[g].sinceUs)
 	}
 	if slowest == 0 {

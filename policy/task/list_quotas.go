@@ -1,7 +1,6 @@
 package task
 
 import (
-	"fmt"
 	"math"
 	"slices"
 
@@ -264,46 +263,30 @@ func (l *ListScheduler) releaseNeeds() {
 
 // checkProgress checks what a job that arrives says of its progress, and finds its GPUs.
 func (l *ListScheduler) checkProgress(a *hare.Job) (gpus []int, err *hare.InvalidError) {
-	if !a.Running() {
-		return nil, nil
-	}
-	for i, name := range a.Progress.GPUs {
-		at := fmt.Sprintf("/job/progress/gpus/%d", i)
+	return placement.CheckRunning(a, func(name string) placement.Found {
 		g, ok := l.gpuOf[name]
-		switch {
-		case !ok || !l.gpus[g].inService:
-			return nil, invalid(at, "unknown_gpu", "no GPU %q is in service", hare.Clip(name))
-		case l.gpus[g].job != nil:
-			return nil, invalid(at, "not_allowed", "job %q holds GPU %q", l.gpus[g].job.spec.ID, hare.Clip(name))
-		case slices.Contains(gpus, g):
-			return nil, invalid(at, "duplicate_id", "GPU %q stands twice", hare.Clip(name))
-		case !slices.ContainsFunc(a.On, func(p hare.Profile) bool { return p.Type == l.types[l.gpus[g].gpuType] }):
-			return nil, invalid(at, "not_allowed", "the job has no profile for GPU %q", hare.Clip(name))
-		case len(gpus) > 0 && !a.Mix && l.gpus[g].gpuType != l.gpus[gpus[0]].gpuType:
-			return nil, invalid("/job/progress/gpus", "not_allowed",
-				"are of several types, which only a gang with mix may mix")
+		if !ok {
+			return placement.Found{}
 		}
-		gpus = append(gpus, g)
-	}
-	if !placement.Matters(a) {
-		return gpus, nil
-	}
-	nodes := l.nodes
-	if nodes == nil {
-		nodes = placement.New()
+		x := &l.gpus[g]
+		found := placement.Found{GPU: g, Type: l.types[x.gpuType], Here: x.inService, Held: x.job != nil}
+		if found.Held {
+			found.By = x.job.spec.ID
+		}
+		return found
+	}, func() *placement.Nodes {
+		if l.nodes != nil {
+			return l.nodes
+		}
+		nodes := placement.New()
+		nodes.SetTopology(l.described.Topology())
 		for g := range l.gpus {
 			if l.gpus[g].inService {
 				nodes.Join(g, l.gpus[g].gpuType, l.described.Of(l.gpus[g].name))
 			}
 		}
-	}
-	s := nodes.Add(a)
-	reason := nodes.CheckRunning(s, gpus)
-	nodes.Drop(s)
-	if reason != "" {
-		return nil, invalid("/job/progress/gpus", "not_allowed", "%s: name the GPUs of each task together", reason)
-	}
-	return gpus, nil
+		return nodes
+	})
 }
 
 // resume starts the round of a job that runs when it arrives, without decisions.

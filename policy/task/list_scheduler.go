@@ -127,6 +127,8 @@ type ListScheduler struct {
 	onNodes    nodeReservation
 	quotas     []hare.Quota // see online.WithQuota
 	onQuotas   map[int32]quotaReservation
+	levelJobs  int   // jobs with times that go by the spread
+	spreadAt   int64 // capacity at the last expectSpreads
 }
 
 var (
@@ -161,6 +163,7 @@ func NewListScheduler(cluster *hare.Cluster, r Rule) *ListScheduler {
 	if cluster == nil {
 		return l
 	}
+	l.described.SetTopology(cluster.Topology)
 	var types []string
 	for _, n := range cluster.Nodes {
 		for _, g := range n.GPUs {
@@ -237,6 +240,7 @@ func (l *ListScheduler) Step(nowUs int64, events []hare.Event) ([]hare.Decision,
 }
 
 func (l *ListScheduler) prepare() {
+	l.expectSpreads()
 	if l.belief != nil {
 		l.belief.learn(l)
 		l.typicalUs = l.meanRoundUs()
@@ -247,11 +251,11 @@ func (l *ListScheduler) prepare() {
 }
 
 // modesOf lists the types that a job may use, in the order in which it tries them.
-func (l *ListScheduler) modesOf(spec *hare.Job) []mode {
+func (l *ListScheduler) modesOf(j *JobState) []mode {
 	var modes []mode
-	for _, p := range spec.On {
+	for i, p := range j.spec.On {
 		if t, ok := l.typeOf[p.Type]; ok {
-			m := mode{t, p.ComputeUs, p.ComputeUs + p.SyncUs}
+			m := mode{t, p.ComputeUs, p.ComputeUs + j.givenSyncUs(i)}
 			if p.ComputeUs == 0 {
 				m.durationUs = 0
 			}
@@ -296,6 +300,7 @@ func (l *ListScheduler) release(g int) {
 	i := slices.Index(x.job.gpus, g)
 	if l.nodes != nil {
 		l.nodes.Free(g)
+		x.job.spread.held = 0
 		if x.lead {
 			l.nodes.Hold(g, x.job.shape, -1)
 		}
@@ -329,6 +334,7 @@ func (l *ListScheduler) hold(j *JobState, gpuType, at int) int {
 	l.gpus[g].job = j
 	if l.nodes != nil {
 		l.nodes.Take(g)
+		j.spread.held = 0
 		if l.gpus[g].lead = len(j.gpus)%j.taskGPUs() == 0; l.gpus[g].lead {
 			l.nodes.Hold(g, j.shape, 1)
 		}

@@ -26,6 +26,7 @@ type schedulerSnapshot struct {
 	Types      []string        `json:"types"`
 	GPUs       []gpuSnapshot   `json:"gpus"`
 	Jobs       []jobSnapshot   `json:"jobs"`
+	Topology   []string        `json:"topology,omitempty"`
 	// Nodes are those with labels or limits.
 	Nodes  []nodeSnapshot `json:"nodes,omitempty"`
 	Quotas []hare.Quota   `json:"quotas,omitempty"`
@@ -60,6 +61,7 @@ type rulesSnapshot struct {
 	Distinct  bool               `json:"distinct,omitempty"`
 	Only      []hare.LabelValues `json:"only,omitempty"`
 	Exclude   []hare.LabelValues `json:"exclude,omitempty"`
+	Within    string             `json:"within,omitempty"`
 }
 
 type jobSnapshot struct {
@@ -113,7 +115,7 @@ type heldGPU struct {
 // AppendSnapshot is online.Durable.AppendSnapshot, O(jobs + GPUs).
 func (l *ListScheduler) AppendSnapshot(b []byte) []byte {
 	s := schedulerSnapshot{Policy: l.rule.Name, Parameters: l.rule.parameters, NowUs: l.nowUs, Serial: l.serial,
-		Types: l.types, Guard: l.guardSnapshot(), Quotas: l.quotas}
+		Types: l.types, Guard: l.guardSnapshot(), Quotas: l.quotas, Topology: l.described.Topology()}
 	for i := range l.gpus {
 		x := &l.gpus[i]
 		s.GPUs = append(s.GPUs, gpuSnapshot{x.name, x.gpuType, x.inService, x.initial})
@@ -160,7 +162,7 @@ func (l *ListScheduler) jobSnapshot(j *JobState) jobSnapshot {
 	}
 	if placement.Matters(j.spec) {
 		s.Rules = &rulesSnapshot{j.spec.GPUsPerTask, j.spec.CPUMilliPerTask, j.spec.MemoryMiBPerTask, j.spec.DistinctNodes,
-			j.spec.Only, j.spec.Exclude}
+			j.spec.Only, j.spec.Exclude, j.spec.Within}
 	}
 	if j.next > 0 {
 		s.Hold = j.hold // before the first start it has no meaning
@@ -241,6 +243,11 @@ func (l *ListScheduler) restore(s *schedulerSnapshot) bool {
 	if s.NowUs < 0 || s.NowUs > hare.MaxExact {
 		return false
 	}
+	var topology hare.InvalidErrors
+	if topology.CheckTopology("", &hare.Cluster{Topology: s.Topology}, nil); len(topology) > 0 {
+		return false
+	}
+	l.described.SetTopology(s.Topology)
 	for i := range s.Nodes {
 		n := &s.Nodes[i]
 		node := &hare.Node{Name: n.Name, CPUMilli: n.CPUMilli, MemoryMiB: n.MemoryMiB, Labels: n.Labels}
@@ -260,6 +267,9 @@ func (l *ListScheduler) restore(s *schedulerSnapshot) bool {
 		}
 		l.addGPU(g.Name, g.Type)
 		l.gpus[i].initial = g.Initial
+		if g.InService && l.described.CheckLabels(g.Name, nil) != nil {
+			return false
+		}
 		if g.InService {
 			l.enterService(i)
 		}
@@ -283,7 +293,7 @@ func (l *ListScheduler) restore(s *schedulerSnapshot) bool {
 			return false
 		}
 	}
-	l.changed = false
+	l.changed, l.spreadAt = false, l.capacity
 	if l.belief != nil {
 		l.typicalUs = l.meanRoundUs()
 	}
@@ -298,9 +308,10 @@ func (l *ListScheduler) restoreJob(s *jobSnapshot) bool {
 		Hints: s.Hints, Users: s.Users}
 	if x := s.Rules; x != nil {
 		spec.GPUsPerTask, spec.CPUMilliPerTask, spec.MemoryMiBPerTask = x.GPUs, x.CPUMilli, x.MemoryMiB
-		spec.DistinctNodes, spec.Only, spec.Exclude = x.Distinct, x.Only, x.Exclude
+		spec.DistinctNodes, spec.Only, spec.Exclude, spec.Within = x.Distinct, x.Only, x.Exclude, x.Within
 	}
-	if online.CheckArrival(&hare.Event{Type: hare.EventJobArrived, Arrived: spec}) != nil {
+	if online.CheckArrival(&hare.Event{Type: hare.EventJobArrived, Arrived: spec}) != nil ||
+		online.CheckLevels(spec, l.described.Topology()) != nil {
 		return false
 	}
 	_, twice := l.jobOf[s.ID]
@@ -314,13 +325,14 @@ func (l *ListScheduler) restoreJob(s *jobSnapshot) bool {
 		return false
 	}
 	j := &JobState{
-		spec: spec, serial: s.Serial, rounds: l.rule.Rounds[s.ID], modes: l.modesOf(spec),
+		spec: spec, serial: s.Serial, rounds: l.rule.Rounds[s.ID],
 		round: s.Round, next: s.Next, ended: s.Ended, redo: s.Redo, hold: s.Hold,
 		arrivedUs: s.ArrivedUs, startedUs: s.StartedUs, sinceUs: s.SinceUs, executedUs: s.ExecutedUs,
 		waitedUs: s.WaitedUs, totalUs: s.TotalUs,
 		queue: s.Queue, onlyType: s.OnlyType, leaseEndUs: s.LeaseEndUs, last: s.Last,
 		belief: l.belief, promise: s.Promise,
 	}
+	j.modes = l.modesOf(j)
 	if s.Promise != nil && (!l.promises() || s.Promise.Type < -1 || s.Promise.Type >= len(l.types)) {
 		return false
 	}
@@ -348,6 +360,7 @@ func (l *ListScheduler) restoreJob(s *jobSnapshot) bool {
 		return false
 	}
 	l.arriveOnNodes(j)
+	l.arriveWithLevels(j)
 	for _, h := range s.GPUs {
 		if h.GPU < 0 || h.GPU >= len(l.gpus) || !l.gpus[h.GPU].inService || l.gpus[h.GPU].job != nil || h.Task < -1 {
 			return false

@@ -279,7 +279,7 @@ func (l *ListScheduler) roundEndUs(j *JobState) int64 { return max(l.nowUs, l.pr
 func (l *ListScheduler) profiledEndUs(j *JobState) int64 {
 	end, slowest := int64(0), int64(0)
 	for _, g := range j.gpus {
-		slowest = max(slowest, j.durationUs(l.gpus[g].gpuType))
+		slowest = max(slowest, l.heldUs(j, l.gpus[g].gpuType))
 	}
 	if l.beganWithSwitch(j) {
 		slowest += l.rule.setup.us()

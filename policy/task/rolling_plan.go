@@ -97,7 +97,7 @@ func (r *rolling) question(l *ListScheduler) *planQuestion {
 			readyUs = l.roundEndUs(j) - l.nowUs
 			freeUs := readyUs
 			if j.spec.Sync == hare.Rigid {
-				freeUs += spanUs(left-1, j.durationUs(l.gpus[j.gpus[0]].gpuType))
+				freeUs += spanUs(left-1, l.heldUs(j, l.gpus[j.gpus[0]].gpuType))
 			}
 			if len(q.ask.Quotas) > 0 {
 				q.ask.Held = l.heldUntil(q.ask.Held, j, freeUs)
