@@ -311,7 +311,8 @@ func (ns *Nodes) Room(s Shape, gpuType int, most int64, avoid Avoid) int64 {
 }
 
 // Most is how many tasks of a shape would fit on the GPUs of a type in service if all were
-// free, in one domain of a gang that keeps within a level. It takes O(nodes) after a change of what is in service, else O(1).
+// free, in one domain of a gang that keeps within a level. It takes O(nodes) after a change of
+// what is in service, else O(1).
 func (ns *Nodes) Most(s Shape, gpuType int) int64 {
 	sh := &ns.shapes[s]
 	if sh.mostAt != ns.version {
