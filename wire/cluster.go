@@ -37,7 +37,8 @@ var clusterTable = NewTable("Cluster", "Cluster is a list of machines.",
 	}
 })
 
-var topologyField = Strings("topology", func(v *clusterDoc) *[]string { return &v.Topology }, hare.MaxTopology, "labels")
+var topologyField = Strings("topology",
+	func(v *clusterDoc) *[]string { return &v.Topology }, hare.MaxTopology, "labels")
 
 // topology reads the topology of a cluster.
 func (d *instanceReader) topology() error {
