@@ -166,3 +166,33 @@ func TestMergedRoundsKeepTheRulesOfNodes(t *testing.T) {
 		}
 	}
 }
+
+// TestRollingMixesTypesOnDistinctNodes checks that a gang starts that may mix types and whose tasks
+// need distinct nodes, where plans find the sum of GPUs on one type whose nodes are too few.
+func TestRollingMixesTypesOnDistinctNodes(t *testing.T) {
+	node := func(name, kind string) hare.Node {
+		return hare.Node{Name: name, GPUs: []hare.TypeCount{{Type: kind, Count: 2}}}
+	}
+	on := func(a, b, c int64) []hare.Profile {
+		return []hare.Profile{{Type: "A", ComputeUs: a}, {Type: "B", ComputeUs: b}, {Type: "C", ComputeUs: c}}
+	}
+	inst := &hare.Instance{Objective: hare.ObjectiveWeightedJCT,
+		Cluster: hare.Cluster{Nodes: []hare.Node{node("a", "A"), node("b", "B"), node("c", "C")}},
+		Jobs: []hare.Job{
+			{ID: "single", WeightMicro: 1e6, Rounds: 1, Tasks: 1, Sync: hare.Rigid, On: on(26e6, 18e6, 6e6)},
+			{ID: "wide", WeightMicro: 1e6, Rounds: 1, Tasks: 2, GPUsPerTask: 2, Sync: hare.Gang, Mix: true,
+				DistinctNodes: true, On: on(2e6, 1.4e6, 2e6)},
+			{ID: "spread", WeightMicro: 1e6, Rounds: 1, Tasks: 2, Sync: hare.Gang, Mix: true, DistinctNodes: true,
+				On: on(1e6, 0.7e6, 1e6)},
+		}}
+	i := slices.IndexFunc(task.All(), func(info task.Info) bool { return info.Name == "rolling" })
+	p, err := task.All()[i].New(t.Context(), inst, task.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := sim.Run(t.Context(), inst, p, sim.Config{Name: "rolling"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkFeasible(t, 0, inst, out)
+}

@@ -231,9 +231,18 @@ func (r *rolling) fillWith(j *JobState) {
 	case j.claim == nil && j.hold == hare.Relaxed:
 		r.startTasks(j)
 	case len(j.gpus) > 0 || j.spec.Sync == hare.Rigid && j.claim != nil:
-	case !r.startElsewhere(j) && j.claim == nil:
+	case !r.startElsewhere(j) && (j.claim == nil || r.noNodesFor(j)):
 		r.startMixed(j)
 	}
+}
+
+// noNodesFor reports whether the nodes of the types of a job's next row never have room for the
+// row: plans go by sums of GPUs, and the tasks of a gang that mixes types may need distinct nodes.
+func (r *rolling) noNodesFor(j *JobState) bool {
+	row := j.nextRow()
+	return r.l.nodes != nil && row != nil && slices.ContainsFunc(row.Types, func(c planner.TypeCount) bool {
+		return r.l.most(j, c.Type) < c.Count/j.spec.TaskGPUs()
+	})
 }
 
 // startElsewhere starts a round on the fastest type that has room for it, and reports
