@@ -129,8 +129,9 @@ or a fault of the machine, such as a full disk.`,
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return usageError{fmt.Errorf("%w (see %s --help)", err, c.CommandPath())}
 	})
-	root.AddCommand(solveCommand(), verifyCommand(), boundCommand(), plotCommand(), importCommand(), generateCommand(),
-		hashCommand(), doctorCommand(), whatIfCommand(), serveCommand(), keyCommand(), healthCommand(), explainCommand(),
+	root.AddCommand(solveCommand(), verifyCommand(), boundCommand(), plotCommand(), importCommand(),
+		generateCommand(), profileCommand(), hashCommand(), doctorCommand(), whatIfCommand(),
+		serveCommand(), keyCommand(), healthCommand(), explainCommand(),
 		replayResultCommand(), onlineCommand(), backupCommand(), restoreCommand(), repairCommand(), benchCommand(),
 		simulateCommand(), experimentCommand(), estimateCommand(), workerCommand())
 	return root

@@ -267,5 +267,6 @@ func importCommand() *cobra.Command {
 	choices(c, "placement", "consolidated", "unconsolidated")
 	choices(c, "shared", "skip", "whole")
 	positive(c, "quantum")
+	c.AddCommand(importHistoryCommands()...)
 	return c
 }

@@ -1,0 +1,220 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hare-sched/hare/history"
+	"github.com/hare-sched/hare/trace"
+	"github.com/hare-sched/hare/wire"
+)
+
+// historyFlags are the flags of commands that read what happened on a cluster.
+type historyFlags struct {
+	since, until, zone, speeds string
+	cfg                        history.Config
+}
+
+func (hf *historyFlags) add(c *cobra.Command) {
+	f := c.Flags()
+	f.StringVar(&hf.since, "since", "", "from when: a time such as 2026-11-15 or 2026-11-15T08:00, or a time before the "+
+		"end of the log such as 7d or 36h (default: the first job)")
+	f.StringVar(&hf.until, "until", "", "leave out jobs submitted from this time on, as --since")
+	f.StringVar(&hf.zone, "zone", "UTC", "time zone of times that name none, such as Europe/Berlin or Local")
+	f.StringVar(&hf.speeds, "speeds", "", "relative speeds of GPU types, e.g. v100=1,t4=0.4 (default: what the log "+
+		"shows, then what Hare brings along)")
+	f.StringVar(&hf.cfg.Weights, "weights", "one", "weights of jobs: one, share (each user weighs the same in all) or "+
+		"slowdown (a job weighs the inverse of its least time)")
+	f.BoolVar(&hf.cfg.GPUsOnly, "gpus-only", false, "leave out CPUs and memory")
+	f.BoolVar(&hf.cfg.Dependencies, "dependencies", false, "keep what jobs waited for (simulations refuse after)")
+	f.BoolVar(&hf.cfg.Reservations, "reservations", false, "keep reservations (simulations refuse them)")
+	choices(c, "weights", "one", "share", "slowdown")
+}
+
+// read reads the texts of a cluster and fills in the configuration that depends on them.
+func (hf *historyFlags) read(source string, names []string) (*history.Log, error) {
+	zone, err := time.LoadLocation(hf.zone)
+	if err != nil {
+		return nil, usageError{fmt.Errorf("--zone %.60q is no time zone: write UTC, Local or a name such as Europe/Berlin",
+			hf.zone)}
+	}
+	var texts []trace.Source
+	for i, name := range names {
+		if slices.Contains(names[:i], name) {
+			return nil, usageError{fmt.Errorf("%s is given twice", name)}
+		}
+	}
+	for _, name := range names {
+		f, err := openIn(name)
+		if err != nil {
+			return nil, err
+		}
+		defer func() { _ = f.Close() }()
+		texts = append(texts, trace.Source{Name: name, R: f})
+	}
+	log, err := history.Read(source, texts, history.ReadConfig{Zone: zone})
+	if err != nil {
+		return nil, usageError{err}
+	}
+	if hf.cfg.FromUs, err = sinceTime(hf.since, log.NowUs, zone); err != nil {
+		return nil, usageError{fmt.Errorf("--since: %w", err)}
+	}
+	if hf.cfg.UntilUs, err = sinceTime(hf.until, log.NowUs, zone); err != nil {
+		return nil, usageError{fmt.Errorf("--until: %w", err)}
+	}
+	hf.cfg.Speeds = history.ShippedSpeeds()
+	hf.cfg.Speeds.Learned = log.Learn()
+	if hf.speeds != "" {
+		if hf.cfg.Speeds.Table, err = history.ParseSpeeds(hf.speeds); err != nil {
+			return nil, usageError{fmt.Errorf("--speeds: %w", err)}
+		}
+	}
+	return log, nil
+}
+
+// sinceTime reads a time, or a time before now such as 7d, 36h or 90m. "" gives 0.
+func sinceTime(text string, nowUs int64, zone *time.Location) (int64, error) {
+	if text == "" {
+		return 0, nil
+	}
+	if days, ok := strings.CutSuffix(text, "d"); ok {
+		if n, err := strconv.ParseUint(days, 10, 16); err == nil {
+			return max(1, nowUs-int64(n)*86400e6), nil
+		}
+	}
+	if ago, err := time.ParseDuration(text); err == nil && ago >= 0 {
+		return max(1, nowUs-ago.Microseconds()), nil
+	}
+	return history.ParseTime(text, zone)
+}
+
+// historySources say what each subcommand of import reads.
+var historySources = []struct{ name, short, long, example string }{
+	{"slurm", "Convert what Slurm tells: sacct, squeue, sinfo, scontrol, sacctmgr",
+		`Slurm reads what happened on a Slurm cluster (22.05 to 25.x) from saved texts, each known by what
+it holds: sacct -P, scontrol show node, sacctmgr -P show event, and the JSON of
+sacct, squeue, sinfo and scontrol show node. It only reads. Make the texts by
+
+  sacct -P -a -D -S now-7days --delimiter=$'\x1f' -o ` + history.SacctFields + ` > jobs.txt
+  scontrol show node > nodes.txt
+  sacctmgr -P show event start=now-7days > events.txt
+
+It writes the instance: every job that had GPUs, with the time that it took, and by
+--happened the schedule that Slurm followed, which hare verify checks and hare plot draws.`,
+		`  hare import slurm jobs.txt nodes.txt events.txt --since 7d -o week.json --happened was.json
+  hare verify week.json was.json
+  hare simulate --policy slurm,rolling --instance week.json`},
+	{"history", "Convert a table of jobs: id, user, name, submit, start, end, gpus, nodes, type, limit, state",
+		`History reads a CSV text whose first row names columns: id, user, name, submit, start, end, gpus,
+nodes, type, limit, state, in any order. id, submit and gpus must be there. Times are
+2026-11-22T22:53:01, with a zone where needed, or seconds since 1970; nodes are names
+with blanks between them, or GPUs such as a-0/0 a-0/1; a limit is in seconds or 1-12:00:00.`,
+		`  hare import history jobs.csv -o week.json --happened was.json`},
+}
+
+// importHistoryCommands returns the subcommands of import that read what happened on a cluster.
+func importHistoryCommands() (out []*cobra.Command) {
+	for _, s := range historySources {
+		var hf historyFlags
+		var name, happened, report string
+		c := &cobra.Command{Use: s.name + " FILE...", Short: s.short, Long: s.long, Example: s.example,
+			RunE: func(c *cobra.Command, args []string) error {
+				if len(args) == 0 {
+					return usageError{fmt.Errorf("import %s takes the files to read: see hare import %s --help", s.name, s.name)}
+				}
+				log, err := hf.read(s.name, args)
+				if err != nil {
+					return err
+				}
+				hf.cfg.Name = name
+				built, err := log.Build(hf.cfg)
+				if err != nil {
+					return usageError{err}
+				}
+				fmt.Fprint(os.Stderr, built.Report)
+				if report != "" {
+					if err := writeOut(report, func(w io.Writer) error {
+						e := json.NewEncoder(w)
+						e.SetIndent("", "  ")
+						return e.Encode(built.Report)
+					}); err != nil {
+						return err
+					}
+				}
+				if happened != "" {
+					err := writeOut(happened, func(w io.Writer) error { return wire.EncodeResult(w, built.Happened) })
+					if err != nil {
+						return err
+					}
+				}
+				out, err := c.Flags().GetString("output")
+				if err != nil {
+					return err
+				}
+				return writeOut(out, func(w io.Writer) error { return wire.EncodeInstance(w, built.Instance) })
+			}}
+		hf.add(c)
+		c.Flags().StringVar(&name, "name", "", "name of the instance (default: "+s.name+")")
+		c.Flags().StringVar(&happened, "happened", "", "write the schedule that the cluster followed to this file, as a "+
+			"result without a bound")
+		c.Flags().StringVar(&report, "report", "", "write what was assumed and left out to this file, as JSON")
+		c.Flags().StringP("output", "o", "", "write to this file (.gz, .zst compress)")
+		out = append(out, c)
+	}
+	return out
+}
+
+// profileCommand prints how long jobs take on GPU types, by what a log shows.
+func profileCommand() *cobra.Command {
+	var hf historyFlags
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "profile SOURCE FILE...",
+		Short: "Learn from a cluster's history how long jobs take on each GPU type",
+		Long: `Profile reads what happened on a cluster, as hare import SOURCE does, and prints how long jobs
+of the same user, name and number of GPUs took on several GPU types: the ratio of the
+median times, with an interval that covers the ratio with probability 0.95 where each type has
+seven jobs or more. hare import uses these ratios by itself.`,
+		Example: "  hare profile slurm jobs.txt nodes.txt",
+		RunE: func(c *cobra.Command, args []string) error {
+			if len(args) < 2 {
+				return usageError{errors.New("profile takes a source (slurm, history) and files")}
+			}
+			log, err := hf.read(args[0], args[1:])
+			if err != nil {
+				return err
+			}
+			learned := log.Learn()
+			if asJSON {
+				e := json.NewEncoder(c.OutOrStdout())
+				e.SetIndent("", "  ")
+				return e.Encode(learned)
+			}
+			if len(learned) == 0 {
+				fmt.Fprintln(c.OutOrStdout(), "No jobs of one user and name completed on several GPU types.")
+				return nil
+			}
+			t := tabwriter.NewWriter(c.OutOrStdout(), 0, 0, 2, ' ', 0)
+			fmt.Fprintln(t, "user\tname\tGPUs\ttypes\ttime\tinterval\tjobs")
+			for _, l := range learned {
+				fmt.Fprintf(t, "%s\t%s\t%d\t%s / %s\t%.3f\t%.3f to %.3f\t%d / %d\n", l.User, l.Name, l.GPUs, l.Type, l.Base,
+					l.Ratio, l.Low, l.High, l.Jobs, l.BaseJobs)
+			}
+			return t.Flush()
+		},
+	}
+	f := c.Flags()
+	f.StringVar(&hf.zone, "zone", "UTC", "time zone of times that name none, such as Europe/Berlin or Local")
+	f.BoolVar(&asJSON, "json", false, "print JSON")
+	return c
+}

@@ -1,0 +1,671 @@
+package history
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/wire"
+)
+
+// Config says how a log becomes an instance.
+type Config struct {
+	// Name is the name of the instance; empty means the source.
+	Name string
+	// FromUs and UntilUs choose the jobs that were waiting or running at FromUs or were submitted from
+	// then to UntilUs, in microseconds since 1970. 0 means from the first job, and to the last.
+	FromUs, UntilUs int64
+	// Speeds tell how long jobs take on types on which they did not run; nil means ShippedSpeeds.
+	Speeds *Speeds
+	// Weights is "one" (the default), "share" (each user has the same weight in all) or "slowdown"
+	// (the weight of a job is the inverse of its least time).
+	Weights string
+	// GPUsOnly leaves CPUs and memory out.
+	GPUsOnly bool
+	// Dependencies and Reservations keep what jobs waited for and what was reserved. Simulations go by
+	// neither; without Dependencies a job is released when the cluster let it start.
+	Dependencies, Reservations bool
+}
+
+// Built is an instance and what really happened on it.
+type Built struct {
+	Instance *hare.Instance
+	// Happened is the schedule that the cluster followed, as a result without a bound. Package
+	// verify says whether it is feasible.
+	Happened *hare.Result
+	// OriginUs is time 0 of the instance, in microseconds since 1970.
+	OriginUs int64
+	// Jobs are the jobs of the log that the instance has, in its order.
+	Jobs   []*Job
+	Report *Report
+}
+
+// builder makes an instance of a log.
+type builder struct {
+	cfg      Config
+	log      *Log
+	rep      *Report
+	nodes    []Node
+	index    map[string]int // of nodes by name
+	jobs     []*placedJob   // in order of start
+	originUs int64
+}
+
+// placedJob is a job of the log with the GPUs that it had.
+type placedJob struct {
+	*Job
+	submitUs, startUs, endUs int64
+	lanes                    []laneRef
+	instance                 int // index in the instance
+}
+
+// laneRef is a GPU of a node.
+type laneRef struct {
+	node, gpu int
+	gpuType   string
+}
+
+// Build makes an instance of the jobs that had GPUs in the window, one round each with the time
+// that it took, and the schedule that the cluster followed. It takes O(n log n) for n jobs, and
+// O(GPUs) a job.
+func (l *Log) Build(cfg Config) (*Built, error) {
+	switch cfg.Weights = cmp.Or(cfg.Weights, "one"); cfg.Weights {
+	case "one", "share", "slowdown":
+	default:
+		return nil, fmt.Errorf("history: weights are %.40q: they must be one, share or slowdown", cfg.Weights)
+	}
+	if cfg.Speeds == nil {
+		cfg.Speeds = ShippedSpeeds()
+	}
+	rep := *l.Report
+	b := &builder{cfg: cfg, log: l, rep: &rep, nodes: slices.Clone(l.Nodes)}
+	b.rep.Assumed, b.rep.LeftOut, b.rep.Doubtful = slices.Clone(rep.Assumed), slices.Clone(rep.LeftOut),
+		slices.Clone(rep.Doubtful)
+	b.choose()
+	if len(b.jobs) == 0 {
+		return nil, errors.New("history: no job of the log had GPUs in the window: " + strings.TrimSpace(b.rep.String()))
+	}
+	b.completeNodes()
+	b.place()
+	return b.build()
+}
+
+// choose takes the jobs of the window that had GPUs.
+func (b *builder) choose() {
+	until := cmp.Or(b.cfg.UntilUs, hare.Forever)
+	origin := hare.Forever
+	for i := range b.log.Jobs {
+		j := &b.log.Jobs[i]
+		p := &placedJob{Job: j, submitUs: j.SubmitUs, startUs: j.StartUs, endUs: j.EndUs}
+		switch {
+		case j.SubmitUs >= until:
+			b.rep.leaveOut("submitted after the window", j.Place)
+			continue
+		case j.GPUs == 0:
+			b.rep.leaveOut("had and wanted no GPUs", j.Place)
+			continue
+		case j.StartUs == 0 && j.State == Pending:
+			b.rep.leaveOut("had not started when the log ended", j.Place)
+			continue
+		case j.StartUs == 0:
+			b.rep.leaveOut("never started ("+j.State.String()+")", j.Place)
+			continue
+		case j.EndUs > 0 && j.EndUs <= b.cfg.FromUs:
+			b.rep.leaveOut("ended before the window", j.Place)
+			continue
+		case len(j.On) == 0:
+			b.rep.leaveOut("the log does not say on which nodes the job ran", j.Place)
+			continue
+		}
+		if j.EndUs == 0 {
+			p.endUs = max(b.log.NowUs, j.StartUs+1e6)
+			b.rep.assume("still ran when the log ended: counts as if it had ended then", j.Place)
+		}
+		if p.endUs <= p.startUs {
+			b.rep.leaveOut("ran for no time", j.Place)
+			continue
+		}
+		if p.startUs < p.submitUs {
+			b.rep.doubt("started before it was submitted: counts as submitted at its start", j.Place)
+			p.submitUs = p.startUs
+		}
+		origin = min(origin, p.submitUs)
+		b.jobs = append(b.jobs, p)
+	}
+	b.originUs = origin
+	if b.cfg.FromUs > 0 {
+		b.originUs = b.cfg.FromUs
+	}
+	slices.SortStableFunc(b.jobs, func(a, c *placedJob) int {
+		return cmp.Or(cmp.Compare(a.startUs, c.startUs), strings.Compare(a.ID, c.ID))
+	})
+}
+
+// completeNodes adds the nodes that only jobs name, with the most GPUs that jobs had there at once.
+func (b *builder) completeNodes() {
+	b.index = make(map[string]int, len(b.nodes))
+	for i := range b.nodes {
+		b.index[b.nodes[i].Name] = i
+	}
+	type edge struct {
+		atUs  int64
+		gpus  int64
+		order int
+	}
+	type pool struct{ node, gpuType string }
+	edges := map[pool][]edge{}
+	var pools []pool
+	for _, j := range b.jobs {
+		for _, h := range j.On {
+			i, known := b.index[h.Node]
+			if known && len(b.nodes[i].GPUs) > 0 {
+				continue
+			}
+			gpus := h.GPUs
+			if gpus == 0 {
+				gpus = (j.GPUs + int64(len(j.On)) - 1) / int64(len(j.On))
+			}
+			for _, n := range h.Numbers {
+				gpus = max(gpus, int64(n)+1)
+			}
+			p := pool{h.Node, cmp.Or(h.Type, j.Type, untyped)}
+			if edges[p] == nil {
+				pools = append(pools, p)
+				b.rep.assume("a node that the lists of nodes do not have, or without its GPUs: has as many GPUs as jobs "+
+					"held there at once", h.Node)
+			}
+			edges[p] = append(edges[p], edge{j.startUs, gpus, 1}, edge{j.endUs, -gpus, 0})
+		}
+	}
+	for _, p := range pools {
+		slices.SortFunc(edges[p], func(a, c edge) int {
+			return cmp.Or(cmp.Compare(a.atUs, c.atUs), cmp.Compare(a.order, c.order))
+		})
+		var held, most int64
+		for _, e := range edges[p] {
+			held += e.gpus
+			most = max(most, held)
+		}
+		i, known := b.index[p.node]
+		if !known {
+			i = len(b.nodes)
+			b.index[p.node] = i
+			b.nodes = append(b.nodes, Node{Name: p.node})
+		}
+		b.nodes[i].GPUs = slices.Clone(b.nodes[i].GPUs)
+		b.nodes[i].addGPUs(p.gpuType, int(min(most, hare.MaxGPUs)))
+	}
+}
+
+// lane is a GPU while jobs are placed.
+type lane struct {
+	gpuType string
+	untilUs int64
+}
+
+// place finds the GPUs of each job, in order of start: those whose numbers the log tells, else the
+// first that are free.
+func (b *builder) place() {
+	lanes := make([][]lane, len(b.nodes))
+	for i := range b.nodes {
+		for _, g := range b.nodes[i].GPUs {
+			for range g.Count {
+				lanes[i] = append(lanes[i], lane{gpuType: g.Type})
+			}
+		}
+	}
+	for _, j := range b.jobs {
+		left := j.GPUs
+		for _, h := range j.On {
+			left -= h.GPUs
+		}
+		for x, h := range j.On {
+			node := b.index[h.Node]
+			want := h.GPUs
+			if want == 0 { // what is left, over the nodes that follow, as many as are free here
+				follow := int64(0)
+				for _, other := range j.On[x+1:] {
+					if other.GPUs == 0 {
+						follow++
+					}
+				}
+				free := int64(0)
+				for _, g := range lanes[node] {
+					if g.untilUs <= j.startUs && (h.Type == "" || g.gpuType == h.Type) {
+						free++
+					}
+				}
+				want = max(1, min(free, left-follow))
+				if follow == 0 {
+					want = max(1, left)
+				}
+				left -= want
+			}
+			b.take(j, node, h, want, &lanes[node])
+		}
+	}
+}
+
+// take gives a job so many GPUs of a node.
+func (b *builder) take(j *placedJob, node int, h Held, want int64, lanes *[]lane) {
+	hold := func(gpu int) {
+		(*lanes)[gpu].untilUs = max((*lanes)[gpu].untilUs, j.endUs)
+		j.lanes = append(j.lanes, laneRef{node, gpu, (*lanes)[gpu].gpuType})
+	}
+	taken := make([]bool, len(*lanes))
+	for _, n := range h.Numbers {
+		if n < len(*lanes) && (*lanes)[n].untilUs <= j.startUs {
+			taken[n] = true
+			hold(n)
+			want--
+			continue
+		}
+		b.rep.doubt("a GPU that another job still held, or that the node does not have: the job gets a GPU of another "+
+			"number than the log says where one is free", j.Place)
+	}
+	for pass := 0; pass < 2 && want > 0; pass++ {
+		for gpu := range *lanes {
+			g := &(*lanes)[gpu]
+			if want > 0 && !taken[gpu] && g.untilUs <= j.startUs && (pass == 1 || h.Type == "" || h.Type == g.gpuType) {
+				taken[gpu] = true
+				hold(gpu)
+				want--
+			}
+		}
+	}
+	if want <= 0 {
+		return
+	}
+	// Not as many GPUs were free as the log says that the job had.
+	order := make([]int, 0, len(*lanes))
+	for gpu := range *lanes {
+		if !taken[gpu] {
+			order = append(order, gpu)
+		}
+	}
+	slices.SortStableFunc(order, func(a, c int) int { return cmp.Compare((*lanes)[a].untilUs, (*lanes)[c].untilUs) })
+	for _, gpu := range order {
+		if want > 0 {
+			b.rep.doubt("a GPU that another job still held, by the log: the two overlap", j.Place)
+			hold(gpu)
+			want--
+		}
+	}
+	for ; want > 0; want-- {
+		b.rep.doubt("a GPU that the node does not have: left out of the job", j.Place)
+	}
+}
+
+// build makes the instance and the schedule of jobs that have their GPUs.
+func (b *builder) build() (*Built, error) {
+	out := &Built{OriginUs: b.originUs, Report: b.rep}
+	inst := &hare.Instance{Name: cmp.Or(b.cfg.Name, b.log.Source), Objective: hare.ObjectiveWeightedJCT}
+	b.buildNodes(inst)
+	ids := make(map[string]bool, len(b.jobs))
+	for _, j := range b.jobs {
+		ids[j.ID] = true
+	}
+	kept := b.jobs[:0]
+	for _, j := range b.jobs {
+		if len(j.lanes) == 0 {
+			b.rep.leaveOut("no GPU of the job's nodes is known", j.Place)
+			continue
+		}
+		job, err := b.buildJob(j, ids)
+		if err != nil {
+			return nil, &RowError{j.Place, err.Error()}
+		}
+		j.instance = len(inst.Jobs)
+		inst.Jobs = append(inst.Jobs, job)
+		out.Jobs = append(out.Jobs, j.Job)
+		kept = append(kept, j)
+	}
+	b.jobs = kept
+	b.weigh(inst)
+	if b.cfg.Reservations {
+		b.reserve(inst)
+	} else if len(b.log.Reservations) > 0 {
+		b.rep.leaveOut("reservations", b.log.Reservations[0].Name)
+	}
+	b.rep.Jobs = len(inst.Jobs)
+	if err := inst.ValidateLong(); err != nil {
+		return nil, fmt.Errorf("history: the log gives no instance: %w", err)
+	}
+	out.Instance = inst
+	out.Happened = b.happened(inst)
+	return out, nil
+}
+
+// buildNodes adds the nodes with their windows of service.
+func (b *builder) buildNodes(inst *hare.Instance) {
+	last := make([][]*placedJob, len(b.nodes)) // the jobs on each node, in order of start
+	for _, j := range b.jobs {
+		for x, ref := range j.lanes {
+			if x == 0 || j.lanes[x-1].node != ref.node {
+				last[ref.node] = append(last[ref.node], j)
+			}
+		}
+	}
+	partitions := b.partitions()
+	for i := range b.nodes {
+		n := &b.nodes[i]
+		if len(n.GPUs) == 0 {
+			b.rep.leaveOut("nodes without GPUs", n.Name)
+		}
+		node := hare.Node{Name: n.Name, GPUs: n.GPUs, Labels: slices.Clone(n.Labels)}
+		if !b.cfg.GPUsOnly {
+			node.CPUMilli, node.MemoryMiB = n.CPUMilli, n.MemoryMiB
+		}
+		for _, f := range n.Features {
+			node.Labels = append(node.Labels, hare.Label{Name: "feature." + f, Value: "yes"})
+		}
+		for _, p := range n.Partitions {
+			if partitions[p] {
+				node.Labels = append(node.Labels, hare.Label{Name: "partition." + p, Value: "yes"})
+			}
+		}
+		slices.SortFunc(node.Labels, func(a, c hare.Label) int { return strings.Compare(a.Name, c.Name) })
+		node.Windows = b.windows(n, last[i])
+		node.Normalise()
+		if len(n.GPUs) > 0 {
+			inst.Cluster.Nodes = append(inst.Cluster.Nodes, node)
+		}
+	}
+}
+
+// windows returns when a node is in service. A node that is drained lets its jobs end: it is out of
+// service from the end of the last job that had begun.
+func (b *builder) windows(n *Node, jobs []*placedJob) []hare.Window {
+	if len(n.Down) == 0 {
+		return nil
+	}
+	var out []hare.Window
+	at := int64(0)
+	for _, d := range n.Down {
+		from, until := d.StartUs, d.EndUs
+		for _, j := range jobs {
+			if j.startUs < until && j.endUs > from {
+				from = j.endUs
+			}
+		}
+		if from >= until {
+			continue
+		}
+		if from-b.originUs > at {
+			out = append(out, hare.Window{StartUs: at, EndUs: from - b.originUs})
+		}
+		if until == hare.Forever {
+			return out
+		}
+		at = max(at, until-b.originUs)
+	}
+	return append(out, hare.Window{StartUs: at, EndUs: hare.Forever})
+}
+
+// partitions says of each partition whether it leaves out a node with GPUs.
+func (b *builder) partitions() map[string]bool {
+	count, nodes := map[string]int{}, 0
+	for i := range b.nodes {
+		if len(b.nodes[i].GPUs) == 0 {
+			continue
+		}
+		nodes++
+		for _, p := range b.nodes[i].Partitions {
+			count[p]++
+		}
+	}
+	out := map[string]bool{}
+	for p, n := range count {
+		out[p] = n < nodes
+	}
+	return out
+}
+
+// buildJob makes a job of the instance.
+func (b *builder) buildJob(j *placedJob, ids map[string]bool) (hare.Job, error) {
+	out := hare.Job{ID: j.ID, WeightMicro: 1e6, Rounds: 1, Sync: hare.Rigid,
+		ReleaseUs: max(0, j.submitUs-b.originUs)}
+	for _, user := range []string{j.User, j.Account} {
+		if user != "" && !slices.Contains(out.Users, user) {
+			out.Users = append(out.Users, user)
+		}
+	}
+	slices.Sort(out.Users)
+	b.shape(j, &out)
+	b.selectNodes(j, &out)
+	if err := b.profiles(j, &out); err != nil {
+		return out, err
+	}
+	if !b.cfg.GPUsOnly && out.Tasks > 0 {
+		out.CPUMilliPerTask, out.MemoryMiBPerTask = j.CPUMilli/out.Tasks, j.MemoryMiB/out.Tasks
+	}
+	if j.startUs < b.originUs {
+		out.ReleaseUs = 0
+		out.Progress = &hare.Progress{ElapsedUs: b.originUs - j.startUs}
+		for _, ref := range j.lanes {
+			out.Progress.GPUs = append(out.Progress.GPUs, b.gpuName(ref))
+		}
+		return out, nil
+	}
+	for _, id := range j.After {
+		if !b.cfg.Dependencies || !ids[id] || id == j.ID {
+			continue
+		}
+		out.After = append(out.After, hare.Predecessor{Job: id})
+	}
+	slices.SortFunc(out.After, func(a, c hare.Predecessor) int { return strings.Compare(a.Job, c.Job) })
+	out.After = slices.CompactFunc(out.After, func(a, c hare.Predecessor) bool { return a.Job == c.Job })
+	if eligible := min(j.EligibleUs, j.startUs); eligible > j.submitUs && len(out.After) == 0 {
+		b.rep.assume("is released when the cluster let it start, later than it was submitted (dependencies, begin times, "+
+			"limits of arrays and users)", j.Place)
+		out.ReleaseUs = max(0, eligible-b.originUs)
+	}
+	return out, nil
+}
+
+// shape sets tasks, GPUs of a task and how they lie.
+func (b *builder) shape(j *placedJob, out *hare.Job) {
+	count := map[int]int64{}
+	var order []int
+	types := map[string]bool{}
+	for _, ref := range j.lanes {
+		if count[ref.node] == 0 {
+			order = append(order, ref.node)
+		}
+		count[ref.node]++
+		types[ref.gpuType] = true
+	}
+	each, even := count[order[0]], true
+	for _, n := range order {
+		even = even && count[n] == each
+	}
+	out.Tasks, out.GPUsPerTask = int64(len(j.lanes)), 0
+	switch {
+	case j.PerTask == 1:
+	case even && !b.mixedNode(j):
+		out.Tasks = int64(len(order))
+		if each > 1 {
+			out.GPUsPerTask = each
+		}
+		out.DistinctNodes = len(order) > 1
+	default:
+		b.rep.assume("had unlike numbers of GPUs on its nodes: may have its GPUs on any nodes", j.Place)
+	}
+	if len(types) > 1 {
+		out.Sync, out.Mix = hare.Gang, true
+		b.rep.assume("ran on several GPU types at once: may mix types", j.Place)
+	}
+}
+
+// mixedNode says whether a job had GPUs of two types on one node.
+func (b *builder) mixedNode(j *placedJob) bool {
+	for x := 1; x < len(j.lanes); x++ {
+		if j.lanes[x].node == j.lanes[x-1].node && j.lanes[x].gpuType != j.lanes[x-1].gpuType {
+			return true
+		}
+	}
+	return false
+}
+
+// selectNodes keeps a job to the nodes of its partition and of its features.
+func (b *builder) selectNodes(j *placedJob, out *hare.Job) {
+	if j.Partition != "" && b.partitions()[j.Partition] {
+		out.Only = append(out.Only, hare.LabelValues{Label: "partition." + j.Partition, Values: []string{"yes"}})
+	}
+	if j.Features == "" {
+		return
+	}
+	if strings.ContainsAny(j.Features, "|[]()*:") {
+		b.rep.assume("a constraint with more than names joined by & is not kept", j.Place)
+		return
+	}
+	for _, f := range sortedList(strings.ReplaceAll(j.Features, "&", ",")) {
+		out.Only = append(out.Only, hare.LabelValues{Label: "feature." + f, Values: []string{"yes"}})
+	}
+	slices.SortFunc(out.Only, func(a, c hare.LabelValues) int { return strings.Compare(a.Label, c.Label) })
+}
+
+// profiles sets how long the job takes on each type that it may use: what it took on the type that
+// it had, and elsewhere by Speeds.
+func (b *builder) profiles(j *placedJob, out *hare.Job) error {
+	ran := map[string]bool{}
+	for _, ref := range j.lanes {
+		ran[ref.gpuType] = true
+	}
+	elapsed := j.endUs - j.startUs
+	types := map[string]bool{}
+	for i := range b.nodes {
+		for _, g := range b.nodes[i].GPUs {
+			types[g.Type] = true
+		}
+	}
+	names := make([]string, 0, len(types))
+	for name := range types {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	slowest, worst := "", 0.0
+	for _, name := range names {
+		if ran[name] {
+			if t := b.cfg.Speeds.relativeTime(j.Job, name); t > worst {
+				slowest, worst = name, t
+			}
+		}
+	}
+	for _, name := range names {
+		us := elapsed
+		if !ran[name] {
+			if j.Type != "" && name != j.Type {
+				continue
+			}
+			var how string
+			us, how = b.cfg.Speeds.Time(j.Job, slowest, name, elapsed)
+			b.rep.assume("time on a GPU type on which the job did not run: "+how, j.Place)
+		}
+		if us < 1 || us > hare.MaxExact {
+			return fmt.Errorf("the time on %s is out of range", name)
+		}
+		out.On = append(out.On, hare.Profile{Type: name, ComputeUs: us})
+	}
+	return nil
+}
+
+// weigh sets the weights.
+func (b *builder) weigh(inst *hare.Instance) {
+	switch b.cfg.Weights {
+	case "share":
+		count := map[string]int{}
+		for _, j := range b.jobs {
+			count[j.User]++
+		}
+		for _, j := range b.jobs {
+			w := float64(len(b.jobs)) / float64(len(count)) / float64(count[j.User])
+			inst.Jobs[j.instance].WeightMicro = max(1, int64(math.Round(w*1e6)))
+		}
+	case "slowdown":
+		sum := 0.0
+		least := make([]float64, len(inst.Jobs))
+		for i := range inst.Jobs {
+			us := inst.Jobs[i].On[0].ComputeUs
+			for _, p := range inst.Jobs[i].On {
+				us = min(us, p.ComputeUs)
+			}
+			least[i] = float64(us)
+			sum += float64(us)
+		}
+		for i := range inst.Jobs {
+			w := sum / float64(len(inst.Jobs)) / least[i]
+			inst.Jobs[i].WeightMicro = max(1, int64(math.Round(min(w, 1e6)*1e6)))
+		}
+	}
+}
+
+// reserve adds the reservations of the window.
+func (b *builder) reserve(inst *hare.Instance) {
+	for _, r := range b.log.Reservations {
+		from, until := max(0, r.FromUs-b.originUs), r.UntilUs-b.originUs
+		if until <= from {
+			continue
+		}
+		nodes := slices.Clone(r.Nodes)
+		slices.Sort(nodes)
+		users := append(slices.Clone(r.Users), r.Accounts...)
+		slices.Sort(users)
+		inst.Cluster.Reservations = append(inst.Cluster.Reservations, hare.Reservation{
+			Nodes:  []hare.LabelValues{{Label: hare.LabelNode, Values: slices.Compact(nodes)}},
+			FromUs: from, UntilUs: until, Users: slices.Compact(users)})
+	}
+}
+
+// gpuName returns the name of a GPU in the instance.
+func (b *builder) gpuName(ref laneRef) string {
+	return b.nodes[ref.node].Name + "/" + itoa(int64(ref.gpu))
+}
+
+// happened writes down what the cluster did as a schedule.
+func (b *builder) happened(inst *hare.Instance) *hare.Result {
+	s := &hare.Schedule{Jobs: make([]string, len(inst.Jobs))}
+	res := &hare.Result{InstanceSHA256: wire.SHA256(inst), Status: hare.StatusSucceeded, Reproducible: true,
+		Objective: hare.ObjectiveWeightedJCT, Options: hare.Options{Detail: "lanes"}, Schedule: s,
+		Jobs: make([]hare.JobResult, len(inst.Jobs))}
+	lanes := map[laneRef]*hare.Lane{}
+	var order []laneRef
+	var value hare.Amount
+	for _, j := range b.jobs {
+		job := &inst.Jobs[j.instance]
+		s.Jobs[j.instance] = j.ID
+		startUs, endUs := max(0, j.startUs-b.originUs), j.endUs-b.originUs
+		res.Jobs[j.instance] = hare.JobResult{ID: j.ID, StartUs: startUs, EndUs: endUs}
+		cost := hare.Product(job.WeightMicro, endUs-job.ReleaseUs)
+		if job.Running() {
+			if res.Constant == nil {
+				res.Constant = &hare.Amount{}
+			}
+			*res.Constant = res.Constant.Add(cost)
+			continue
+		}
+		value = value.Add(cost)
+		for _, ref := range j.lanes {
+			l := lanes[ref]
+			if l == nil {
+				l = &hare.Lane{GPU: b.gpuName(ref)}
+				lanes[ref] = l
+				order = append(order, ref)
+			}
+			l.Job = append(l.Job, int32(j.instance))
+			l.StartUs = append(l.StartUs, startUs)
+		}
+	}
+	slices.SortFunc(order, func(a, c laneRef) int {
+		return cmp.Or(cmp.Compare(a.node, c.node), cmp.Compare(a.gpu, c.gpu))
+	})
+	for _, ref := range order {
+		s.Lanes = append(s.Lanes, *lanes[ref])
+	}
+	res.Value = &value
+	return res
+}

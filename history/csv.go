@@ -1,0 +1,214 @@
+package history
+
+import (
+	"bufio"
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/trace"
+)
+
+// Columns are the columns of a table of jobs (docs/import.md). Only id and submit must be there.
+var Columns = []string{"id", "user", "name", "submit", "start", "end", "gpus", "nodes", "type", "limit", "state"}
+
+// readCSV reads a table of jobs: a CSV text whose first row names Columns, in any order.
+func (l *Log) readCSV(name string, in *bufio.Reader, loc *time.Location) error {
+	r := csv.NewReader(in)
+	at := func(i int) Place {
+		line, _ := r.FieldPos(i)
+		return Place{File: name, Line: line}
+	}
+	read := func() ([]string, error) {
+		row, err := r.Read()
+		var parse *csv.ParseError
+		if errors.As(err, &parse) {
+			return nil, &RowError{Place{File: name, Line: parse.Line}, parse.Err.Error()}
+		}
+		return row, err
+	}
+	header, err := read()
+	if errors.Is(err, io.EOF) {
+		return &RowError{Place{File: name, Line: 1}, "the text is empty: the first row names the columns " +
+			strings.Join(Columns, ",")}
+	}
+	if err != nil {
+		return err
+	}
+	column := map[string]int{}
+	used, values := make([]bool, len(header)), make([]int, len(header))
+	for i, text := range header {
+		text = strings.ToLower(strings.TrimSpace(strings.TrimPrefix(text, "\ufeff")))
+		if _, twice := column[text]; twice {
+			return &RowError{at(i), fmt.Sprintf("column %.60q is named twice", text)}
+		}
+		column[text] = i
+		used[i] = slices.Contains(Columns, text)
+	}
+	for _, needed := range []string{"id", "submit", "gpus"} {
+		if _, ok := column[needed]; !ok {
+			return &RowError{Place{File: name, Line: 1}, fmt.Sprintf("there is no column %s; the columns are %s", needed,
+				strings.Join(Columns, ","))}
+		}
+	}
+	f := File{Name: name, Kind: "table of jobs"}
+	for {
+		row, err := read()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return err
+		}
+		f.Rows++
+		for i, v := range row {
+			if v != "" {
+				values[i]++
+			}
+		}
+		get := func(name string) string {
+			i, ok := column[name]
+			if !ok {
+				return ""
+			}
+			return strings.TrimSpace(row[i])
+		}
+		j, fault := jobOfRow(get, loc)
+		if fault.text != "" {
+			return &RowError{at(column[fault.column]), fault.column + ": " + fault.text}
+		}
+		j.Place = at(0)
+		l.Jobs = append(l.Jobs, j)
+	}
+	for i, text := range header {
+		c := trace.Column{Name: text, Values: values[i]}
+		if used[i] {
+			f.Used = append(f.Used, c)
+		} else {
+			f.Ignored = append(f.Ignored, c)
+		}
+	}
+	l.Report.Files = append(l.Report.Files, f)
+	return nil
+}
+
+// cellFault says what is wrong with a column of a row; a text of "" means nothing.
+type cellFault struct{ column, text string }
+
+// jobOfRow reads one row of a table of jobs.
+func jobOfRow(get func(string) string, loc *time.Location) (j Job, fault cellFault) {
+	j = Job{ID: get("id"), User: get("user"), Name: get("name"), Type: get("type")}
+	if j.ID == "" {
+		return j, cellFault{"id", "is empty: every job needs a name of its own"}
+	}
+	for _, c := range []struct {
+		column string
+		to     *int64
+	}{{"submit", &j.SubmitUs}, {"start", &j.StartUs}, {"end", &j.EndUs}} {
+		text := get(c.column)
+		var err error
+		if *c.to, err = parseTime(text, loc); err != nil {
+			return j, cellFault{c.column, err.Error()}
+		}
+		if text != "" && text[0] >= '0' && text[0] <= '9' {
+			*c.to++ // all times of a table are a microsecond later, so that second 0 is a time
+		}
+	}
+	j.EligibleUs = j.SubmitUs
+	switch {
+	case j.SubmitUs == 0:
+		return j, cellFault{"submit", "is empty: every job needs the time at which it was submitted"}
+	case j.StartUs > 0 && j.StartUs < j.SubmitUs:
+		return j, cellFault{"start", "is before submit"}
+	case j.EndUs > 0 && j.EndUs < j.StartUs:
+		return j, cellFault{"end", "is before start"}
+	}
+	var err error
+	if j.LimitUs, err = parseLimitSeconds(get("limit")); err != nil {
+		return j, cellFault{"limit", err.Error()}
+	}
+	if j.GPUs, err = parseCount(get("gpus")); err != nil || j.GPUs > hare.MaxGPUs {
+		return j, cellFault{"gpus", fmt.Sprintf("%.40q is not a number of GPUs up to %d", get("gpus"), hare.MaxGPUs)}
+	}
+	switch text := strings.ToLower(get("state")); {
+	case text != "":
+		i := slices.Index(stateNames[:], text)
+		if i < 0 {
+			return j, cellFault{"state", fmt.Sprintf("%.40q is none of %s", text, strings.Join(stateNames[:], ", "))}
+		}
+		j.State = State(i)
+	case j.EndUs > 0:
+		j.State = Completed
+	case j.StartUs > 0:
+		j.State = Running
+	default:
+		j.State = Pending
+	}
+	if text := get("nodes"); text != "" {
+		if j.On, err = heldOn(text, j.GPUs); err != nil {
+			return j, cellFault{"nodes", err.Error()}
+		}
+		names := map[string]bool{}
+		for i := range j.On {
+			j.On[i].Type = j.Type
+			names[j.On[i].Node] = true
+		}
+		j.Nodes = int64(len(names))
+	}
+	return j, cellFault{}
+}
+
+// parseLimitSeconds reads decimal seconds, or a limit with colons.
+func parseLimitSeconds(text string) (int64, error) {
+	if text == "" {
+		return 0, nil
+	}
+	if strings.ContainsAny(text, ":-") {
+		return parseLimit(text)
+	}
+	return parseSeconds(text)
+}
+
+// heldOn reads the nodes of a job: names in Slurm's form, or names with numbers of GPUs such as
+// "a-0/0 a-0/1 a-1/0", with blanks between them.
+func heldOn(text string, gpus int64) (on []Held, err error) {
+	for _, word := range strings.Fields(text) {
+		node, number, numbered := strings.Cut(word, "/")
+		if !numbered {
+			names, err := expandHosts(word)
+			if err != nil {
+				return nil, err
+			}
+			for _, name := range names {
+				on = append(on, Held{Node: name})
+			}
+			continue
+		}
+		n, err := strconv.ParseUint(number, 10, 20)
+		if err != nil {
+			return nil, fmt.Errorf("%.40q is not NODE/GPU", word)
+		}
+		i := slices.IndexFunc(on, func(h Held) bool { return h.Node == node })
+		if i < 0 {
+			i = len(on)
+			on = append(on, Held{Node: node})
+		}
+		on[i].GPUs++
+		on[i].Numbers = append(on[i].Numbers, int(n))
+	}
+	slices.SortFunc(on, func(a, b Held) int { return strings.Compare(a.Node, b.Node) })
+	if n := int64(len(on)); n > 0 && gpus%n == 0 {
+		for i := range on {
+			if on[i].GPUs == 0 {
+				on[i].GPUs = gpus / n
+			}
+		}
+	}
+	return on, nil
+}

@@ -1,0 +1,188 @@
+// Package history reads what happened on a cluster, as Slurm, Kubernetes, Ray or a table of jobs
+// tell it, and makes two things of it: the instance that the cluster had to solve, and the
+// schedule that the cluster followed. Each reader says in a Report what it took, what it
+// assumed and what it left out.
+package history
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/hare-sched/hare"
+)
+
+// State is how a job ended, or that the job has not ended.
+type State uint8
+
+// These are the states of jobs.
+const (
+	Unknown State = iota
+	Pending
+	Running
+	Completed
+	Failed    // ended with an error of its own
+	Cancelled // by its user or an operator
+	TimedOut
+	NodeFailed
+	Requeued // was stopped and began again from its start, as another Job
+)
+
+var stateNames = [...]string{"unknown", "pending", "running", "completed", "failed", "cancelled", "timeout",
+	"node_fail", "requeued"}
+
+// String returns the name of the state, as tables of jobs write it.
+func (st State) String() string { return stateNames[st] }
+
+// StateNames lists the names of all states.
+func StateNames() []string { return slices.Clone(stateNames[:]) }
+
+// Place is a line of a file, or a member of a JSON document.
+type Place struct {
+	File string
+	Line int    // from 1; 0 means that Pointer tells the place
+	At   string // a JSON pointer
+}
+
+// String returns file:line or file#pointer.
+func (p Place) String() string {
+	if p.Line > 0 {
+		return p.File + ":" + itoa(int64(p.Line))
+	}
+	return p.File + "#" + p.At
+}
+
+// Job is a job of a cluster. Times are microseconds since 1970-01-01 UTC; 0 means not known, or
+// not yet.
+type Job struct {
+	ID    string // each attempt of a requeued job has an ID of its own
+	Name  string
+	Place Place
+
+	User, Account, Partition, QOS string
+	Reservation                   string
+
+	State                                State
+	SubmitUs, EligibleUs, StartUs, EndUs int64
+	LimitUs                              int64 // 0 means no limit
+	// EstimateUs is how long the user said that the job takes, where that is not its limit.
+	EstimateUs int64
+
+	// GPUs counts the GPUs of the whole job, and Nodes the nodes; 0 means not known. PerTask is
+	// the number of GPUs that must be on one node, 0 where it follows from GPUs and Nodes.
+	GPUs, Nodes, PerTask int64
+	// Type is the GPU type that the job must have; "" means any type that it may use.
+	Type string
+	// Exclusive says that no other job may be on the nodes of the job.
+	Exclusive bool
+	// Features is the constraint on features of nodes, in Slurm's form.
+	Features string
+	// CPUMilli and MemoryMiB are the thousandths of CPUs and the memory of the whole job.
+	CPUMilli, MemoryMiB int64
+
+	// On says which nodes the job had and how many GPUs of which types. The list is sorted by node.
+	On []Held
+	// After are the IDs of jobs whose ends the job waited for.
+	After []string
+	// Seconds are the durations on GPU types that the job's comment gives, sorted by type.
+	Seconds []TypeSeconds
+}
+
+// Held is what a job held on one node.
+type Held struct {
+	Node string
+	// Type is the GPU type; "" means that it is not known, or that the job had no GPU there.
+	Type string
+	// GPUs counts the GPUs; 0 means that it is not known.
+	GPUs int64
+	// Numbers are the numbers of the GPUs on the node; nil means that they are not known.
+	Numbers []int
+}
+
+// TypeSeconds is how long a job takes on one GPU type.
+type TypeSeconds struct {
+	Type string
+	Us   int64
+}
+
+// Node is a machine of the cluster.
+type Node struct {
+	Name                string
+	GPUs                []hare.TypeCount // sorted by type
+	CPUMilli, MemoryMiB int64
+	Features            []string // sorted
+	Partitions          []string // sorted
+	// Labels are further labels, of Kubernetes; sorted by name.
+	Labels []hare.Label
+	// Down are the times out of service, in microseconds since 1970, in order and disjoint. An end
+	// of hare.Forever means that the node is still out of service.
+	Down []hare.Window
+}
+
+// Reservation keeps nodes for some users.
+type Reservation struct {
+	Name            string
+	Nodes           []string
+	FromUs, UntilUs int64
+	Users, Accounts []string
+}
+
+// Log is what a reader found.
+type Log struct {
+	Source       string // "slurm", "kube", "ray" or "history"
+	Nodes        []Node
+	Jobs         []Job
+	Reservations []Reservation
+	// NowUs is when the log ends: the time at which it was read, or its last event.
+	NowUs  int64
+	Report *Report
+}
+
+// node returns the node of a name, and adds it where it is not there.
+func (l *Log) node(name string) *Node {
+	for i := range l.Nodes {
+		if l.Nodes[i].Name == name {
+			return &l.Nodes[i]
+		}
+	}
+	l.Nodes = append(l.Nodes, Node{Name: name})
+	return &l.Nodes[len(l.Nodes)-1]
+}
+
+// addDown adds times out of service and keeps the list in order and disjoint.
+func (n *Node) addDown(from, until int64) {
+	if until <= from {
+		return
+	}
+	n.Down = append(n.Down, hare.Window{StartUs: from, EndUs: until})
+	slices.SortFunc(n.Down, func(a, b hare.Window) int {
+		if a.StartUs != b.StartUs {
+			if a.StartUs < b.StartUs {
+				return -1
+			}
+			return 1
+		}
+		return 0
+	})
+	merged := n.Down[:1]
+	for _, w := range n.Down[1:] {
+		last := &merged[len(merged)-1]
+		if w.StartUs <= last.EndUs {
+			last.EndUs = max(last.EndUs, w.EndUs)
+			continue
+		}
+		merged = append(merged, w)
+	}
+	n.Down = merged
+}
+
+// addGPUs adds GPUs of a type.
+func (n *Node) addGPUs(gpuType string, count int) {
+	i, found := slices.BinarySearchFunc(n.GPUs, gpuType, func(g hare.TypeCount, t string) int {
+		return strings.Compare(g.Type, t)
+	})
+	if found {
+		n.GPUs[i].Count += count
+		return
+	}
+	n.GPUs = slices.Insert(n.GPUs, i, hare.TypeCount{Type: gpuType, Count: count})
+}

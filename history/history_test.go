@@ -1,0 +1,278 @@
+package history_test
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/hare-sched/hare/history"
+	"github.com/hare-sched/hare/trace"
+	"github.com/hare-sched/hare/verify"
+	"github.com/hare-sched/hare/wire"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+// read reads texts of testdata.
+func read(t *testing.T, source string, names ...string) *history.Log {
+	t.Helper()
+	var texts []trace.Source
+	for _, name := range names {
+		text, err := os.ReadFile(filepath.Join("testdata", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		texts = append(texts, trace.Source{Name: name, R: bytes.NewReader(text)})
+	}
+	log, err := history.Read(source, texts, history.ReadConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return log
+}
+
+// build makes the instance, with what the log itself shows of speeds, and checks what happened.
+func build(t *testing.T, log *history.Log, cfg history.Config) *history.Built {
+	t.Helper()
+	cfg.Speeds = history.ShippedSpeeds()
+	cfg.Speeds.Learned = log.Learn()
+	built, err := log.Build(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if rep := verify.Check(built.Instance, built.Happened); !rep.OK {
+		t.Errorf("what happened is refused: %s", rep)
+	}
+	return built
+}
+
+// TestSlurmTextAndJSONAgree reads what a real Slurm 22.05.8 wrote about 39 rows of jobs: arrays,
+// heterogeneous jobs, a requeue, a failed node, a drained node, a name with the delimiter in it. Text
+// and JSON give the same instance, the one in testdata.
+func TestSlurmTextAndJSONAgree(t *testing.T) {
+	text := build(t, read(t, "slurm", "sacct.txt", "nodes.txt", "events.txt"), history.Config{})
+	asJSON := build(t, read(t, "slurm", "events.txt", "sinfo.json", "sacct.json"), history.Config{})
+	var want, got bytes.Buffer
+	for _, one := range []struct {
+		to    *bytes.Buffer
+		built *history.Built
+	}{{&want, text}, {&got, asJSON}} {
+		if err := wire.EncodeInstance(one.to, one.built.Instance); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !bytes.Equal(want.Bytes(), got.Bytes()) {
+		t.Errorf("text gives\n%s\nJSON gives\n%s", want.Bytes(), got.Bytes())
+	}
+	golden(t, "slurm.instance.json", want.String())
+	golden(t, "slurm.report.txt", text.Report.String())
+	golden(t, "slurm-json.report.txt", asJSON.Report.String())
+}
+
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	path := filepath.Join("testdata", name)
+	if *update {
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(want) != got {
+		t.Errorf("%s differs:\n%s", name, got)
+	}
+}
+
+// TestTextsMayTellTheSameJobs reads sacct and squeue together: a job counts once, by its later state.
+func TestTextsMayTellTheSameJobs(t *testing.T) {
+	both := build(t, read(t, "slurm", "squeue.json", "sacct.txt", "nodes.txt", "events.txt"), history.Config{})
+	if n := len(both.Instance.Jobs); n != 17 {
+		t.Errorf("%d jobs, not the 17 of sacct", n)
+	}
+}
+
+// TestWindow cuts a window out: jobs that run at its begin are running work.
+func TestWindow(t *testing.T) {
+	log := read(t, "slurm", "sacct.txt", "nodes.txt", "events.txt")
+	whole := build(t, log, history.Config{})
+	built := build(t, log, history.Config{FromUs: whole.OriginUs + 9e6})
+	running := 0
+	for i := range built.Instance.Jobs {
+		if j := &built.Instance.Jobs[i]; j.Running() {
+			running++
+			if j.ReleaseUs != 0 || j.Progress.ElapsedUs <= 0 {
+				t.Errorf("%+v", j)
+			}
+		}
+	}
+	if running == 0 || len(built.Instance.Jobs) >= len(whole.Instance.Jobs) || built.Happened.Constant == nil {
+		t.Errorf("%d of %d jobs run at the begin of the window", running, len(built.Instance.Jobs))
+	}
+}
+
+// TestBadTexts checks that each fault is named with its place.
+func TestBadTexts(t *testing.T) {
+	const header = "JobID|JobName|State|Submit|Start|End|AllocTRES|NodeList\n"
+	const row = "7|a|COMPLETED|2026-01-01T00:00:00|2026-01-01T00:00:01|2026-01-01T00:00:09|gres/gpu=1|n1\n"
+	for _, c := range []struct{ name, source, text, want string }{
+		{"empty", "slurm", "", "f:1: the text is empty"},
+		{"other text", "slurm", "hello\nworld\n", "f:1: \"hello\" begins none of the texts that Hare reads"},
+		{"no times", "slurm", "JobID|State\n1|COMPLETED\n", "f:1: there is no column submit: write the file by sacct -P"},
+		{"no GPUs", "slurm", "JobID|State|Submit|Start|End\n", "f:1: there is no column AllocTRES"},
+		{"state", "slurm", header + strings.ReplaceAll(row, "COMPLETED", "DONE"),
+			"f:2: state \"DONE\" is not one that Slurm has"},
+		{"time", "slurm", header + row + strings.ReplaceAll(row, "2026-01-01T00:00:09", "yesterday"),
+			"f:3: end: \"yesterday\" is not a time"},
+		{"hosts", "slurm", header + strings.ReplaceAll(row, "n1", "n[1-"), "f:2: nodelist: \"n[1-\" has [ without ]"},
+		{"resources", "slurm", header + strings.ReplaceAll(row, "gpu=1", "gpu=x"), "f:2: alloctres: \"gres/gpu=x\""},
+		{"twice", "slurm", "JobID|JobID|State\n", "f:1: column \"jobid\" is named twice"},
+		{"cut JSON", "slurm", `{"jobs":[{"job_id":1,`, "f#/jobs/0: byte 9: the JSON ends or breaks off here"},
+		{"JSON of something else", "slurm", `{"a":1}`, "f#: has no list of jobs or nodes"},
+		{"JSON without an ID", "slurm", `{"jobs":[{"name":"x"}]}`, "f#/jobs/0: job_id is missing"},
+		{"JSON number", "slurm", `{"jobs":[{"job_id":"seven"}]}`, "f#/jobs/0: \"seven\" is not a number"},
+		{"node twice", "slurm", "NodeName=a Gres=gpu:2\nNodeName=a\n", "f:2: node \"a\" stands twice"},
+		{"gres", "slurm", "NodeName=a Gres=gpu:v100:many\n", "f:1: Gres: \"gpu:v100:many\""},
+		{"no header", "history", "", "f:1: the text is empty: the first row names the columns id,user,name"},
+		{"no submit", "history", "id,gpus\n1,2\n", "f:1: there is no column submit"},
+		{"fields", "history", "id,submit,gpus\n1,2\n", "f:2: wrong number of fields"},
+		{"quotes", "history", "id,submit,gpus\n\"1,2,3\n", "f:2: extraneous or missing \" in quoted-field"},
+		{"gpus", "history", "id,submit,gpus\n1,2,many\n", "f:2: gpus: \"many\" is not a number of GPUs"},
+		{"order", "history", "id,submit,start,end,gpus\n1,20,30,25,1\n", "f:2: end: is before start"},
+		{"status", "history", "id,submit,gpus,state\n1,2,1,asleep\n", "f:2: state: \"asleep\" is none of unknown, pending"},
+		{"source", "lsf", "", "history: unknown source \"lsf\": it must be one of slurm"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			_, err := history.Read(c.source, []trace.Source{{Name: "f", R: strings.NewReader(c.text)}}, history.ReadConfig{})
+			if err == nil || !strings.HasPrefix(err.Error(), c.want) {
+				t.Errorf("got %v, want %s…", err, c.want)
+			}
+		})
+	}
+}
+
+// TestDoubtfulLogs checks what becomes of logs that no cluster can have made: what happened is refused
+// by the verifier, and the report says why.
+func TestDoubtfulLogs(t *testing.T) {
+	const head = "JobID|State|Submit|Start|End|AllocTRES|NodeList\n"
+	row := func(id, submit, start, end, gpus int) string {
+		at := func(s int) string { return fmt.Sprintf("2026-01-01T00:00:%02d", s) }
+		return fmt.Sprintf("%d|COMPLETED|%s|%s|%s|gres/gpu=%d|n\n", id, at(submit), at(start), at(end), gpus)
+	}
+	const nodes = "NodeName=n Gres=gpu:v100:2\n"
+	for _, c := range []struct{ name, source, text, nodes, note, fault string }{
+		{"overlap", "slurm", head + row(1, 1, 1, 10, 2) + row(2, 2, 5, 12, 1), nodes, "a GPU that another job still held",
+			"overlap"},
+		{"too many GPUs", "slurm", head + row(1, 1, 1, 10, 3), nodes, "a GPU that the node does not have", ""},
+		{"clock", "slurm", head + row(1, 5, 4, 10, 1), nodes, "started before it was submitted", ""},
+		{"no nodes", "slurm", head + row(1, 1, 1, 10, 2), "", "a node that the lists of nodes do not have", ""},
+		{"a GPU twice", "history", "id,submit,start,end,gpus,nodes,type\na,1,1,10,1,n/0,v100\nb,2,5,12,1,n/0,v100\n", "",
+			"another number than the log says", ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			texts := []trace.Source{{Name: "f", R: strings.NewReader(c.text)}}
+			if c.nodes != "" {
+				texts = append(texts, trace.Source{Name: "g", R: strings.NewReader(c.nodes)})
+			}
+			log, err := history.Read(c.source, texts, history.ReadConfig{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			built, err := log.Build(history.Config{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			rep := verify.Check(built.Instance, built.Happened)
+			if (c.fault == "") != rep.OK || !strings.Contains(fmt.Sprint(rep), c.fault) {
+				t.Errorf("verify says %s", rep)
+			}
+			if !strings.Contains(built.Report.String(), c.note) {
+				t.Errorf("the report does not say %q:\n%s", c.note, built.Report)
+			}
+		})
+	}
+}
+
+// TestRandomTables draws what a cluster could have done, writes it down as a table and reads it back:
+// the verifier accepts it, and each job has its GPUs, its times and its length.
+func TestRandomTables(t *testing.T) {
+	for seed := range uint64(200) {
+		rng := rand.New(rand.NewPCG(seed, 3))
+		var rows strings.Builder
+		rows.WriteString("id,user,submit,start,end,gpus,nodes,type\n")
+		free := map[string][]int64{} // by node, when each GPU is free
+		kinds := []string{"v100", "t4"}
+		for n := range 2 + rng.IntN(3) {
+			free[fmt.Sprint("n", n)] = make([]int64, 1+rng.IntN(4))
+		}
+		jobs := 1 + rng.IntN(20)
+		var total int64
+		for i := range jobs {
+			n := rng.IntN(len(free))
+			name := fmt.Sprint("n", n)
+			gpus := free[name]
+			want := 1 + rng.IntN(len(gpus))
+			submit := 1000 + rng.Int64N(50)
+			start := submit
+			for _, at := range gpus {
+				start = max(start, at)
+			}
+			end := start + 1 + rng.Int64N(30)
+			for g := range want {
+				gpus[g] = end
+			}
+			total += end - submit
+			fmt.Fprintf(&rows, "%d,u%d,%d,%d,%d,%d,%s,%s\n", i, rng.IntN(3), submit, start, end, want, name, kinds[n%2])
+		}
+		log, err := history.Read("history", []trace.Source{{Name: "f", R: strings.NewReader(rows.String())}},
+			history.ReadConfig{})
+		if err != nil {
+			t.Fatalf("seed %d: %v", seed, err)
+		}
+		built, err := log.Build(history.Config{})
+		if err != nil {
+			t.Fatalf("seed %d: %v", seed, err)
+		}
+		if rep := verify.Check(built.Instance, built.Happened); !rep.OK {
+			t.Fatalf("seed %d: %s\n%s", seed, rep, rows.String())
+		}
+		if got := built.Happened.Value.String(); got != fmt.Sprint(total) || len(built.Instance.Jobs) != jobs {
+			t.Errorf("seed %d: %d jobs wait and run for %s s, not %d for %d s", seed, len(built.Instance.Jobs), got, jobs,
+				total)
+		}
+	}
+}
+
+// FuzzRead checks that no text makes the readers panic, and that an instance that they make is valid.
+func FuzzRead(f *testing.F) {
+	for _, name := range []string{"sacct.txt", "nodes.txt", "events.txt", "sacct.json", "sinfo.json"} {
+		text, err := os.ReadFile(filepath.Join("testdata", name))
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(true, text[:min(len(text), 6000)])
+	}
+	f.Add(false, []byte("id,submit,start,end,gpus,nodes,type,limit\na,1,2,3,2,n[1-2],v100,1-00:00:00\nb,1,,,1,,,\n"))
+	f.Fuzz(func(t *testing.T, slurm bool, text []byte) {
+		source := "history"
+		if slurm {
+			source = "slurm"
+		}
+		log, err := history.Read(source, []trace.Source{{Name: "f", R: bytes.NewReader(text)}}, history.ReadConfig{})
+		if err != nil {
+			return
+		}
+		built, err := log.Build(history.Config{})
+		if err != nil {
+			return
+		}
+		verify.Check(built.Instance, built.Happened)
+	})
+}

@@ -1,0 +1,98 @@
+package history
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/hare-sched/hare/trace"
+)
+
+// Report says what a reader and Build took, assumed and left out.
+type Report struct {
+	Source string `json:"source"`
+	Files  []File `json:"files"`
+	// Jobs are the jobs of the instance.
+	Jobs int `json:"jobs"`
+	// Assumed says what the texts do not tell and the instance must have; LeftOut what the texts
+	// tell and the instance does not have; Doubtful what cannot have happened as it is told.
+	Assumed  []Note `json:"assumed,omitempty"`
+	LeftOut  []Note `json:"left_out,omitempty"`
+	Doubtful []Note `json:"doubtful,omitempty"`
+}
+
+// File is a text that was read.
+type File struct {
+	Name    string         `json:"name"`
+	Kind    string         `json:"kind"` // such as "sacct -P"
+	Rows    int            `json:"rows"`
+	Used    []trace.Column `json:"columns_used,omitempty"`
+	Ignored []trace.Column `json:"columns_ignored,omitempty"`
+}
+
+// Note is one thing that a report says, how often, and its first case.
+type Note struct {
+	What  string `json:"what"`
+	Count int    `json:"count"`
+	First string `json:"first"`
+}
+
+// assume, leaveOut and doubt count one case. Notes stand in the order of their first cases.
+func (r *Report) assume(what string, first any)   { r.Assumed = count(r.Assumed, what, first) }
+func (r *Report) leaveOut(what string, first any) { r.LeftOut = count(r.LeftOut, what, first) }
+func (r *Report) doubt(what string, first any)    { r.Doubtful = count(r.Doubtful, what, first) }
+
+func count(notes []Note, what string, first any) []Note {
+	for i := range notes {
+		if notes[i].What == what {
+			notes[i].Count++
+			return notes
+		}
+	}
+	return append(notes, Note{what, 1, fmt.Sprint(first)})
+}
+
+// String returns the report as lines of text.
+func (r *Report) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s: %d jobs\n", r.Source, r.Jobs)
+	for _, f := range r.Files {
+		fmt.Fprintf(&b, "  %s: %s, %d rows\n", f.Name, f.Kind, f.Rows)
+		if len(f.Used) > 0 {
+			fmt.Fprintf(&b, "    columns used: %s\n", columnList(f.Used))
+		}
+		if len(f.Ignored) > 0 {
+			fmt.Fprintf(&b, "    columns ignored: %s\n", columnList(f.Ignored))
+		}
+	}
+	for _, list := range []struct {
+		name  string
+		notes []Note
+	}{{"assumed", r.Assumed}, {"left out", r.LeftOut}, {"doubtful", r.Doubtful}} {
+		for _, n := range list.notes {
+			fmt.Fprintf(&b, "  %s %d: %s (first: %s)\n", list.name, n.Count, n.What, n.First)
+		}
+	}
+	return b.String()
+}
+
+func columnList(columns []trace.Column) string {
+	text := make([]string, len(columns))
+	for i, c := range columns {
+		text[i] = c.Name
+		if c.Values != 1 {
+			text[i] += fmt.Sprintf(" (%d values)", c.Values)
+		}
+	}
+	return strings.Join(text, ", ")
+}
+
+// RowError is an error at a place of a text.
+type RowError struct {
+	Place  Place
+	Reason string
+}
+
+func (e *RowError) Error() string { return e.Place.String() + ": " + e.Reason }
+
+func itoa(n int64) string { return strconv.FormatInt(n, 10) }

@@ -1,0 +1,527 @@
+package history
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"math"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/trace"
+)
+
+// slurmNumber is a number of Slurm's JSON: plain, null, or an object with set, infinite and number,
+// by version. Infinite and unset numbers are 0.
+type slurmNumber int64
+
+func (n *slurmNumber) UnmarshalJSON(text []byte) error {
+	*n = 0
+	text = bytes.TrimSpace(text)
+	switch {
+	case len(text) == 0 || text[0] == 'n': // null
+		return nil
+	case text[0] == '{':
+		var v struct {
+			Set, Infinite bool
+			Number        json.Number
+		}
+		if err := json.Unmarshal(text, &v); err != nil {
+			return err
+		}
+		if !v.Set || v.Infinite || v.Number == "" {
+			return nil
+		}
+		text = []byte(v.Number)
+	case text[0] == '"':
+		var s string
+		if err := json.Unmarshal(text, &s); err != nil {
+			return err
+		}
+		if s == "" || strings.EqualFold(s, "N/A") || strings.EqualFold(s, "none") {
+			return nil
+		}
+		text = []byte(s)
+	}
+	x, err := strconv.ParseFloat(string(text), 64)
+	if err != nil || math.Abs(x) > hare.MaxExact {
+		return fmt.Errorf("%.40q is not a number up to 2^53", text)
+	}
+	*n = slurmNumber(x)
+	return nil
+}
+
+// slurmTexts is a text, or a list of texts, by version.
+type slurmTexts []string
+
+func (s *slurmTexts) UnmarshalJSON(text []byte) error {
+	*s = nil
+	switch text = bytes.TrimSpace(text); text[0] {
+	case 'n':
+		return nil
+	case '[':
+		return json.Unmarshal(text, (*[]string)(s))
+	case '"':
+		var one string
+		if err := json.Unmarshal(text, &one); err != nil {
+			return err
+		}
+		*s = slurmTexts{one}
+		return nil
+	}
+	return fmt.Errorf("%.40q is neither a text nor a list of texts", text)
+}
+
+// String joins the texts by commas.
+func (s slurmTexts) String() string { return strings.Join(s, ",") }
+
+// slurmComment is the comment of a job: a text, or an object with the texts of user and operator.
+type slurmComment string
+
+func (c *slurmComment) UnmarshalJSON(text []byte) error {
+	*c = ""
+	if text = bytes.TrimSpace(text); text[0] == '{' {
+		var v struct{ Job *string }
+		err := json.Unmarshal(text, &v)
+		if v.Job != nil {
+			*c = slurmComment(*v.Job)
+		}
+		return err
+	}
+	var s *string
+	err := json.Unmarshal(text, &s)
+	if s != nil {
+		*c = slurmComment(*s)
+	}
+	return err
+}
+
+// slurmTres is a trackable resource of a list.
+type slurmTres struct {
+	Type, Name string
+	Count      slurmNumber
+}
+
+// list writes resources in the form of sacct -P.
+func tresText(list []slurmTres) string {
+	var parts []string
+	for _, t := range list {
+		name := t.Type
+		if t.Name != "" {
+			name += "/" + t.Name
+		}
+		value := itoa(int64(t.Count))
+		if name == "mem" {
+			value += "M"
+		}
+		parts = append(parts, name+"="+value)
+	}
+	return strings.Join(parts, ",")
+}
+
+// slurmJob holds the members of a job that sacct and squeue write. Names that both have mean the same.
+type slurmJob struct {
+	ID          slurmNumber  `json:"job_id"`
+	Name        string       `json:"name"`
+	Account     string       `json:"account"`
+	Partition   string       `json:"partition"`
+	QOS         string       `json:"qos"`
+	Nodes       string       `json:"nodes"`
+	Comment     slurmComment `json:"comment"`
+	SubmitLine  string       `json:"submit_line"`
+	Constraints string       `json:"constraints"`
+
+	// sacct
+	User  string `json:"user"`
+	Array struct {
+		JobID  slurmNumber     `json:"job_id"`
+		Task   string          `json:"task"`
+		TaskID json.RawMessage `json:"task_id"`
+	} `json:"array"`
+	Het struct {
+		JobID  slurmNumber `json:"job_id"`
+		Offset slurmNumber `json:"job_offset"`
+	} `json:"het"`
+	State struct {
+		Current slurmTexts `json:"current"`
+	} `json:"state"`
+	Time struct {
+		Submission, Eligible, Start, End, Limit, Suspended slurmNumber
+	} `json:"time"`
+	Tres struct {
+		Allocated, Requested []slurmTres
+	} `json:"tres"`
+	Reservation struct {
+		Name json.RawMessage
+	} `json:"reservation"`
+
+	// squeue
+	UserName        string          `json:"user_name"`
+	ArrayJobID      slurmNumber     `json:"array_job_id"`
+	ArrayTaskID     json.RawMessage `json:"array_task_id"`
+	ArrayTaskString string          `json:"array_task_string"`
+	HetJobID        slurmNumber     `json:"het_job_id"`
+	HetOffset       slurmNumber     `json:"het_job_offset"`
+	JobState        slurmTexts      `json:"job_state"`
+	SubmitTime      slurmNumber     `json:"submit_time"`
+	EligibleTime    slurmNumber     `json:"eligible_time"`
+	StartTime       slurmNumber     `json:"start_time"`
+	EndTime         slurmNumber     `json:"end_time"`
+	TimeLimit       slurmNumber     `json:"time_limit"`
+	NodeCount       slurmNumber     `json:"node_count"`
+	GresDetail      []string        `json:"gres_detail"`
+	TresReq         string          `json:"tres_req_str"`
+	TresAlloc       string          `json:"tres_alloc_str"`
+	TresPerNode     string          `json:"tres_per_node"`
+	TresPerJob      string          `json:"tres_per_job"`
+	Features        string          `json:"features"`
+	Dependency      string          `json:"dependency"`
+	ResvName        string          `json:"resv_name"`
+	Shared          slurmTexts      `json:"shared"`
+}
+
+// slurmNode holds the members of a node of sinfo (22.05) and scontrol show node --json.
+type slurmNode struct {
+	Name       string
+	Gres       string
+	CPUs       slurmNumber
+	RealMemory slurmNumber `json:"real_memory"`
+	Features   slurmTexts
+	Partitions slurmTexts
+	State      slurmTexts
+}
+
+// slurmGroup holds the members of a group of nodes of sinfo --json since 23.02.
+type slurmGroup struct {
+	Nodes struct{ Nodes []string }
+	Gres  struct{ Total string }
+	CPUs  struct {
+		Maximum slurmNumber
+	}
+	Memory struct {
+		Maximum slurmNumber
+	}
+	Features  struct{ Total string }
+	Partition struct{ Name string }
+}
+
+// readSlurmJSON reads a document of sacct, squeue, sinfo or scontrol: an object with a list of
+// jobs, nodes or groups of nodes. It holds one member of the list at a time.
+func (l *Log) readSlurmJSON(name string, in *bufio.Reader) error {
+	d := json.NewDecoder(in)
+	fault := func(pointer string, err error) error {
+		var syntax *json.SyntaxError
+		if errors.As(err, &syntax) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+			return &RowError{Place{File: name, At: pointer}, fmt.Sprintf("byte %d: the JSON ends or breaks off here: %v",
+				d.InputOffset(), err)}
+		}
+		return &RowError{Place{File: name, At: pointer}, err.Error()}
+	}
+	if _, err := d.Token(); err != nil {
+		return fault("", err)
+	}
+	known := false
+	for d.More() {
+		token, err := d.Token()
+		if err != nil {
+			return fault("", err)
+		}
+		key, _ := token.(string)
+		if key != "jobs" && key != "nodes" && key != "sinfo" {
+			var other json.RawMessage
+			if err := d.Decode(&other); err != nil {
+				return fault("/"+key, err)
+			}
+			var faults []json.RawMessage
+			if key == "errors" && json.Unmarshal(other, &faults) == nil && len(faults) > 0 {
+				l.Report.doubt("Slurm reported errors when it wrote the document", Place{File: name, At: "/errors"})
+			}
+			continue
+		}
+		known = true
+		if token, err := d.Token(); err != nil || token != json.Delim('[') {
+			return fault("/"+key, errors.New("is not a list"))
+		}
+		f := File{Name: name, Kind: map[string]string{"jobs": "jobs of sacct or squeue --json", "nodes": "nodes of --json",
+			"sinfo": "sinfo --json"}[key]}
+		for ; d.More(); f.Rows++ {
+			pointer := "/" + key + "/" + strconv.Itoa(f.Rows)
+			decode := d.Decode
+			if f.Rows == 0 { // the members of the first one tell which of them are not read
+				var first json.RawMessage
+				if err := d.Decode(&first); err != nil {
+					return fault(pointer, err)
+				}
+				f.Ignored = ignoredMembers(first, key)
+				decode = func(to any) error { return json.Unmarshal(first, to) }
+			}
+			var err error
+			switch key {
+			case "jobs":
+				var j slurmJob
+				if err = decode(&j); err == nil {
+					err = l.addSlurmJob(&j, Place{File: name, At: pointer})
+				}
+			case "nodes":
+				var n slurmNode
+				if err = decode(&n); err == nil {
+					err = l.addSlurmNode(&n)
+				}
+			default:
+				var g slurmGroup
+				if err = decode(&g); err == nil {
+					err = l.addSlurmGroup(&g)
+				}
+			}
+			if err != nil {
+				return fault(pointer, err)
+			}
+		}
+		if _, err := d.Token(); err != nil {
+			return fault("/"+key, err)
+		}
+		l.Report.Files = append(l.Report.Files, f)
+	}
+	if _, err := d.Token(); err != nil {
+		return fault("", err)
+	}
+	if !known {
+		return fault("", errors.New("has no list of jobs or nodes: this is not what sacct, squeue, sinfo or scontrol "+
+			"write with --json"))
+	}
+	return nil
+}
+
+// ignoredMembers lists the members of an object of a list that are not read, in order.
+func ignoredMembers(text json.RawMessage, list string) (ignored []trace.Column) {
+	var members map[string]json.RawMessage
+	if json.Unmarshal(text, &members) != nil {
+		return nil
+	}
+	kind := reflect.TypeFor[slurmJob]()
+	switch list {
+	case "nodes":
+		kind = reflect.TypeFor[slurmNode]()
+	case "sinfo":
+		kind = reflect.TypeFor[slurmGroup]()
+	}
+	known := map[string]bool{}
+	for i := range kind.NumField() {
+		name := cmp.Or(kind.Field(i).Tag.Get("json"), strings.ToLower(kind.Field(i).Name))
+		known[name] = true
+	}
+	for _, name := range slices.Sorted(maps.Keys(members)) {
+		if !known[strings.ToLower(name)] {
+			ignored = append(ignored, trace.Column{Name: name, Values: 1})
+		}
+	}
+	return ignored
+}
+
+// addSlurmNode adds a node.
+func (l *Log) addSlurmNode(v *slurmNode) error {
+	if v.Name == "" {
+		return errors.New("the node has no name")
+	}
+	n := l.node(v.Name)
+	if err := n.set("Gres", v.Gres); err != nil {
+		return err
+	}
+	n.CPUMilli, n.MemoryMiB = int64(v.CPUs)*1000, int64(v.RealMemory)
+	n.Features, n.Partitions = sortedList(v.Features.String()), sortedList(v.Partitions.String())
+	return nil
+}
+
+// addSlurmGroup adds the nodes of a group; a node that is in several partitions is in several groups.
+func (l *Log) addSlurmGroup(g *slurmGroup) error {
+	for _, list := range g.Nodes.Nodes {
+		names, err := expandHosts(list)
+		if err != nil {
+			return err
+		}
+		for _, name := range names {
+			n := l.node(name)
+			if err := n.set("Gres", g.Gres.Total); err != nil {
+				return err
+			}
+			n.CPUMilli, n.MemoryMiB = int64(g.CPUs.Maximum)*1000, int64(g.Memory.Maximum)
+			n.Features = sortedList(g.Features.Total)
+			n.Partitions = sortedList(strings.Join(append(n.Partitions, g.Partition.Name), ","))
+		}
+	}
+	return nil
+}
+
+// rawNumber reads a task number, which may be null or in an object.
+func rawNumber(text json.RawMessage) (n int64, set bool) {
+	if len(text) == 0 || bytes.Equal(text, []byte("null")) || bytes.Contains(text, []byte(`"set":false`)) ||
+		bytes.Contains(text, []byte(`"set": false`)) {
+		return 0, false
+	}
+	var v slurmNumber
+	if err := v.UnmarshalJSON(text); err != nil {
+		return 0, false
+	}
+	return int64(v), true
+}
+
+// addSlurmJob adds a job of sacct or squeue.
+func (l *Log) addSlurmJob(v *slurmJob, place Place) error {
+	fromQueue := len(v.JobState) > 0
+	j := Job{ID: itoa(int64(v.ID)), Name: v.Name, Place: place, Account: v.Account, Partition: v.Partition, QOS: v.QOS}
+	if v.ID <= 0 {
+		return errors.New("job_id is missing")
+	}
+	state := v.State.Current
+	tasks := v.Array.Task
+	taskID, isTask := rawNumber(v.Array.TaskID)
+	array, het, offset := v.Array.JobID, v.Het.JobID, v.Het.Offset
+	times := [5]slurmNumber{v.Time.Submission, v.Time.Eligible, v.Time.Start, v.Time.End, v.Time.Limit}
+	asked, got := tresText(v.Tres.Requested), tresText(v.Tres.Allocated)
+	j.User, j.Features = v.User, v.Constraints
+	if len(v.Reservation.Name) > 2 && v.Reservation.Name[0] == '"' {
+		j.Reservation = string(v.Reservation.Name[1 : len(v.Reservation.Name)-1])
+	}
+	if fromQueue {
+		state, tasks, array, het, offset = v.JobState, v.ArrayTaskString, v.ArrayJobID, v.HetJobID, v.HetOffset
+		taskID, isTask = rawNumber(v.ArrayTaskID)
+		times = [5]slurmNumber{v.SubmitTime, v.EligibleTime, v.StartTime, v.EndTime, v.TimeLimit}
+		asked, got = v.TresReq, v.TresAlloc
+		j.User, j.Features, j.Reservation = v.UserName, v.Features, v.ResvName
+		j.After = dependencies(v.Dependency)
+		j.Exclusive = len(v.Shared) > 0 && v.Shared[0] == "exclusive"
+	}
+	known := false
+	for _, word := range state {
+		if st, ok := slurmState(word); ok && !known {
+			j.State, known = st, true
+		}
+	}
+	if !known {
+		return fmt.Errorf("the state %.60q is not one that Slurm has", state.String())
+	}
+	for i, to := range []*int64{&j.SubmitUs, &j.EligibleUs, &j.StartUs, &j.EndUs} {
+		if times[i] < 0 || times[i] > maxTimeUs/1e6 {
+			return fmt.Errorf("the time %d is not between 1970 and 2199", times[i])
+		}
+		*to = int64(times[i]) * 1e6
+	}
+	if limit := times[4]; limit > 0 && limit < 1<<31 {
+		j.LimitUs = int64(limit) * 60e6
+	}
+	switch j.State {
+	case Pending:
+		j.StartUs, j.EndUs = 0, 0 // what Slurm believes, not what was
+	case Running:
+		j.EndUs = 0
+	}
+	askedTres, err := parseResources(asked)
+	if err != nil {
+		return err
+	}
+	gotTres, err := parseResources(got)
+	if err != nil {
+		return err
+	}
+	if askedTres.gpus == 0 { // Slurm does not count GPUs without AccountingStorageTRES
+		per, byType, err := parseGres(strings.ReplaceAll(v.TresPerNode, "gres:", ""))
+		if err != nil {
+			return err
+		}
+		askedTres.gpus, askedTres.byType = per*max(1, int64(v.NodeCount)), byType
+		for i := range askedTres.byType {
+			askedTres.byType[i].Count *= int(max(1, v.NodeCount))
+		}
+		if job, byType, err := parseGres(v.TresPerJob); err == nil && per == 0 {
+			askedTres.gpus, askedTres.byType = job, byType
+		}
+	}
+	names, err := expandHosts(v.Nodes)
+	if err != nil || v.Nodes == "None assigned" {
+		names = nil
+	}
+	if len(names) == 0 && j.State != Running {
+		j.StartUs = 0 // squeue gives a job that was cancelled before its start its end as its start
+	}
+	if gotTres.gpus == 0 && j.StartUs > 0 {
+		gotTres.gpus, gotTres.byType = askedTres.gpus, askedTres.byType
+	}
+	submitLine := v.SubmitLine
+	if v.TresPerJob != "" {
+		submitLine += " --gpus=" + v.TresPerJob
+	}
+	if v.TresPerNode != "" {
+		submitLine += " --gres=" + v.TresPerNode
+	}
+	j.describe(askedTres, gotTres, max(int64(v.NodeCount), gotTres.nodes), submitLine)
+	if j.Seconds, err = parseSpeeds(string(v.Comment)); err != nil {
+		l.Report.leaveOut(fmt.Sprintf("speeds in a comment that cannot be read: %v", err), place)
+	}
+	if v.Time.Suspended > 0 {
+		l.Report.doubt("the job was suspended for some of its time, which counts as work", place)
+	}
+	if j.StartUs > 0 && gotTres.gpus > 0 && len(names) > 0 {
+		j.hold(names, gotTres)
+		if len(v.GresDetail) == len(names) {
+			j.holdDetail(names, v.GresDetail)
+		}
+	}
+	switch {
+	case isTask && array > 0:
+		j.ID = itoa(int64(array)) + "_" + itoa(taskID)
+	case het > 0:
+		j.ID = itoa(int64(het)) + "+" + itoa(int64(offset))
+	case tasks != "" && j.State == Pending:
+		t := &table{file: place.File}
+		j.ID = j.ID + "_[" + strings.Trim(tasks, "[]") + "]"
+		base, _, _ := strings.Cut(j.ID, "_[")
+		return l.addPendingArray(t, j, base)
+	}
+	l.Jobs = append(l.Jobs, j)
+	return nil
+}
+
+// holdDetail says which GPUs of which types a job has on each node, from texts such as
+// gpu:v100:2(IDX:0-1), which stand in the order of the nodes.
+func (j *Job) holdDetail(names, details []string) {
+	j.On = nil
+	for i, name := range names {
+		for _, part := range splitOutside(details[i]) {
+			gpus, byType, err := parseGres(part)
+			if err != nil || gpus == 0 {
+				continue
+			}
+			h := Held{Node: name, GPUs: gpus}
+			if len(byType) == 1 {
+				h.Type = byType[0].Type
+			}
+			if _, list, ok := strings.Cut(part, "(IDX:"); ok {
+				h.Numbers = numbers(strings.TrimSuffix(list, ")"), gpus)
+			}
+			j.On = append(j.On, h)
+		}
+	}
+}
+
+// numbers reads a list such as 0-1,3 of so many numbers; nil if the list is of another length.
+func numbers(list string, count int64) []int {
+	texts, err := expandHosts("[" + list + "]")
+	if err != nil || int64(len(texts)) != count {
+		return nil
+	}
+	out := make([]int, len(texts))
+	for i, text := range texts {
+		if out[i], err = strconv.Atoi(text); err != nil {
+			return nil
+		}
+	}
+	return out
+}

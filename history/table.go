@@ -1,0 +1,206 @@
+package history
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/hare-sched/hare/trace"
+)
+
+// Limits of one text.
+const (
+	maxBytes = 1 << 30
+	maxLine  = 1 << 20
+)
+
+// table reads rows of fields that a delimiter separates, without quotes, below a row of names:
+// what sacct -P and sacctmgr -P write.
+type table struct {
+	file      string
+	in        *bufio.Reader
+	line      int
+	delimiter string
+	names     []string
+	column    map[string]int // by name in lower case
+	row       []string
+	rows      int
+	values    []int
+	used      []bool
+	// text names columns, in lower case, in which users write what they like, the delimiter too.
+	text []string
+	// valid says whether row, with delimiters counted as text in one column, can be meant.
+	valid func() bool
+}
+
+// errFields says that a row does not have one field for each name.
+var errFields = errors.New("the row has another number of fields than the first row has names")
+
+// newTable reads the names.
+func newTable(file string, in *bufio.Reader, text ...string) (*table, error) {
+	t := &table{file: file, in: in, column: map[string]int{}, text: text}
+	line, err := t.readLine()
+	if errors.Is(err, io.EOF) {
+		return nil, t.fault("the text is empty")
+	}
+	if err != nil {
+		return nil, err
+	}
+	line = strings.TrimPrefix(line, "\ufeff")
+	t.delimiter = "|"
+	for _, d := range []string{"\x1f", "\t"} {
+		if strings.Contains(line, d) {
+			t.delimiter = d
+		}
+	}
+	t.names = strings.Split(line, t.delimiter)
+	for i, name := range t.names {
+		name = strings.ToLower(name)
+		if _, twice := t.column[name]; twice {
+			return nil, t.fault("column %.60q is named twice", name)
+		}
+		t.column[name] = i
+	}
+	t.values, t.used = make([]int, len(t.names)), make([]bool, len(t.names))
+	return t, nil
+}
+
+func (t *table) fault(format string, args ...any) error {
+	return &RowError{t.place(), fmt.Sprintf(format, args...)}
+}
+
+func (t *table) place() Place { return Place{File: t.file, Line: max(1, t.line)} }
+
+// readLine returns the next line without its end.
+func (t *table) readLine() (string, error) {
+	t.line++
+	var long []byte
+	for {
+		part, err := t.in.ReadSlice('\n')
+		switch {
+		case err == nil || errors.Is(err, io.EOF) && len(long)+len(part) > 0:
+			if long != nil {
+				part = append(long, part...)
+			}
+			return string(bytes.TrimRight(part, "\r\n")), nil
+		case errors.Is(err, io.EOF):
+			return "", io.EOF
+		case !errors.Is(err, bufio.ErrBufferFull):
+			return "", fmt.Errorf("%s: %w", t.file, err)
+		}
+		if long = append(long, part...); len(long) > maxLine {
+			return "", t.fault("the line has more than %d bytes: it is no row of a table", maxLine)
+		}
+	}
+}
+
+// next reads the next row. A row whose number of fields nothing explains gives errFields.
+func (t *table) next() (bool, error) {
+	for {
+		line, err := t.readLine()
+		if errors.Is(err, io.EOF) {
+			return false, nil
+		}
+		if err != nil {
+			return false, err
+		}
+		if line == "" {
+			continue
+		}
+		t.rows++
+		t.row = strings.Split(line, t.delimiter)
+		if len(t.row) != len(t.names) && !t.repair() {
+			return true, errFields
+		}
+		for i, v := range t.row {
+			if v != "" {
+				t.values[i]++
+			}
+		}
+		return true, nil
+	}
+}
+
+// maxSurplus limits the delimiters in the texts of one row, so that repair ends soon.
+const maxSurplus = 6
+
+// repair joins the surplus fields of a row into columns of text, one or several, so that the row is
+// valid; columns that stand first in text get more.
+func (t *table) repair() bool {
+	extra := len(t.row) - len(t.names)
+	if extra < 0 || extra > maxSurplus || t.valid == nil {
+		return false
+	}
+	var columns []int
+	for _, name := range t.text {
+		if i, ok := t.column[name]; ok {
+			columns = append(columns, i)
+		}
+	}
+	surplus := make([]int, len(t.names)) // by column
+	fields := t.row
+	var try func(at, left int) bool
+	try = func(at, left int) bool {
+		if left == 0 {
+			t.row = t.joinFields(fields, surplus)
+			return t.valid()
+		}
+		if at == len(columns) {
+			return false
+		}
+		for n := left; n >= 0; n-- {
+			surplus[columns[at]] = n
+			if try(at+1, left-n) {
+				return true
+			}
+		}
+		return false
+	}
+	return try(0, extra)
+}
+
+// joinFields joins each field with as many that follow as surplus says.
+func (t *table) joinFields(fields []string, surplus []int) []string {
+	row := make([]string, len(surplus))
+	at := 0
+	for i, n := range surplus {
+		row[i] = strings.Join(fields[at:at+n+1], t.delimiter)
+		at += n + 1
+	}
+	return row
+}
+
+// has says whether the table has the column.
+func (t *table) has(name string) bool {
+	_, ok := t.column[strings.ToLower(name)]
+	return ok
+}
+
+// get returns the field of the first of the named columns that the table has; "" without one.
+func (t *table) get(names ...string) string {
+	for _, name := range names {
+		if i, ok := t.column[strings.ToLower(name)]; ok {
+			t.used[i] = true
+			return strings.TrimSpace(t.row[i])
+		}
+	}
+	return ""
+}
+
+// report describes the table.
+func (t *table) report(kind string) File {
+	f := File{Name: t.file, Kind: kind, Rows: t.rows}
+	for i, name := range t.names {
+		c := trace.Column{Name: name, Values: t.values[i]}
+		switch {
+		case t.used[i]:
+			f.Used = append(f.Used, c)
+		case c.Values > 0:
+			f.Ignored = append(f.Ignored, c)
+		}
+	}
+	return f
+}
