@@ -94,6 +94,8 @@ func twoUnits(big int64, bigUnit string, small int64, smallUnit string) string {
 // two units above.
 func duration(us int64) string {
 	switch {
+	case us == 0:
+		return "0 s"
 	case us < 1000:
 		return strconv.FormatInt(us, 10) + " µs"
 	case us < second:

@@ -4,17 +4,32 @@ package plot
 type bar struct {
 	x0, x1 float64
 	job    int32
-	light  bool // drawn in the light tone of synchronisation
+	shape  int32
+	tone   tone
 	// rows is the number of rows of the block that begins with this bar, or inBlock for the
 	// other bars of a block; 0 means 1.
 	rows int
 }
+
+// tone says what a bar shows.
+type tone uint8
+
+const (
+	workTone    tone = iota
+	syncTone         // synchronisation, in a light tone of the colour
+	setupTone        // the setup of the GPU for the job, of less height
+	runningTone      // work that runs at time 0, striped
+)
+
+// setupShare is the height of a setup as a share of the height of the bar that follows.
+const setupShare = 0.36
 
 // inBlock marks a bar that is drawn with the block of a row above it.
 const inBlock = -1
 
 const (
 	visiblePeriod = 9.0    // the width of a round, in pixels, below which a run of rounds is one bar
+	leastSetup    = 0.8    // the width of a setup, in pixels, from which it is drawn
 	hairline      = 4.0    // the width of a bar, in pixels, from which a gap separates it from the next
 	maxBars       = 60_000 // in an SVG picture
 )
@@ -27,6 +42,14 @@ func barsOf(spans []span, scale, grain float64) []bar {
 	g := barMerger{minWidth: grain, cell: -1}
 	for i := range spans {
 		sp := &spans[i]
+		if x0, x1 := float64(sp.startUs-sp.setupUs)*scale, float64(sp.startUs)*scale; x1-x0 >= max(grain, leastSetup) {
+			g.flush()
+			g.appendBar(bar{x0: x0, x1: x1, job: sp.job, shape: sp.shape, tone: setupTone})
+		}
+		if sp.running {
+			g.appendBar(bar{x0: 0, x1: float64(sp.lastUs) * scale, job: sp.job, shape: sp.shape, tone: runningTone})
+			continue
+		}
 		period := float64(sp.periodUs) * scale
 		if sp.rounds > 1 && period < visiblePeriod || sp.rounds == 1 {
 			g.piece(sp, float64(sp.startUs)*scale, float64(sp.lastUs)*scale, sp.rounds == 1, scale)
@@ -53,6 +76,7 @@ type barMerger struct {
 // share is the number of pixels of a cell that a job fills.
 type share struct {
 	job    int32
+	shape  int32
 	pixels float64
 }
 
@@ -71,7 +95,7 @@ func (bm *barMerger) piece(sp *span, x0, x1 float64, whole bool, scale float64) 
 				return
 			}
 		}
-		bm.fill = append(bm.fill, share{sp.job, x1 - x0})
+		bm.fill = append(bm.fill, share{sp.job, sp.shape, x1 - x0})
 		return
 	}
 	bm.flush()
@@ -80,11 +104,11 @@ func (bm *barMerger) piece(sp *span, x0, x1 float64, whole bool, scale float64) 
 		x1 -= 0.6 // leaves a hairline between rounds
 	}
 	if sync := float64(sp.syncUs) * scale; whole && wide && sync >= 1.2 && sp.syncUs < sp.holdUs && sp.gang {
-		bm.appendBar(bar{x0: x0, x1: x1 - sync, job: sp.job})
-		bm.appendBar(bar{x0: x1 - sync, x1: x1, job: sp.job, light: true})
+		bm.appendBar(bar{x0: x0, x1: x1 - sync, job: sp.job, shape: sp.shape})
+		bm.appendBar(bar{x0: x1 - sync, x1: x1, job: sp.job, shape: sp.shape, tone: syncTone})
 		return
 	}
-	bm.appendBar(bar{x0: x0, x1: x1, job: sp.job})
+	bm.appendBar(bar{x0: x0, x1: x1, job: sp.job, shape: sp.shape})
 }
 
 // flush turns the open cell into a bar.
@@ -104,11 +128,10 @@ func (bm *barMerger) flush() {
 	if sum < bm.minWidth/3 {
 		width = max(sum, bm.minWidth/4) // a cell that is mostly idle stays thin
 	}
-	job := best.job
 	if len(bm.fill) > 0 && best.pixels == 0 {
-		job = bm.fill[0].job
+		best = bm.fill[0]
 	}
-	bm.appendBar(bar{x0: x0, x1: x0 + width, job: job})
+	bm.appendBar(bar{x0: x0, x1: x0 + width, job: best.job, shape: best.shape})
 	bm.cell, bm.fill = -1, bm.fill[:0]
 }
 
@@ -117,7 +140,7 @@ func (bm *barMerger) flush() {
 func (bm *barMerger) appendBar(b bar) {
 	if n := len(bm.out); n > 0 {
 		last := &bm.out[n-1]
-		if last.job == b.job && last.light == b.light && b.x0-last.x1 < 0.05 && b.x1 > last.x1 {
+		if last.job == b.job && last.tone == b.tone && last.shape == b.shape && b.x0-last.x1 < 0.05 && b.x1 > last.x1 {
 			last.x1 = b.x1
 			return
 		}

@@ -39,21 +39,68 @@ func (s *scene) headlines() (figures, size string) {
 	return strings.Join(parts, " · "), size + s.deadlines()
 }
 
-// deadlines says how many deadlines are met, where jobs have some.
+// deadlines says how many deadlines are met, where jobs have some, and how late the other jobs
+// are.
 func (s *scene) deadlines() string {
-	some, met := 0, 0
+	some, met, late := 0, 0, int64(0)
 	for i := range s.inst.Jobs {
 		if j := &s.inst.Jobs[i]; j.DeadlineUs > 0 && s.jobs[i].seen {
 			some++
-			if s.jobs[i].endUs <= j.DeadlineUs {
+			by := s.lateUs(int32(i))
+			if by == 0 {
 				met++
 			}
+			late = min(late+by, hare.MaxExact)
 		}
 	}
 	if some == 0 {
 		return ""
 	}
-	return fmt.Sprintf(" · %s of %s met", thousandsOf(met), plural(some, "deadline"))
+	words := fmt.Sprintf(" · %s of %s met", thousandsOf(met), plural(some, "deadline"))
+	if late > 0 {
+		words += ", late by " + duration(late) + " in sum"
+	}
+	return words
+}
+
+// jobWords describes a job in one line, for a tooltip.
+func (s *scene) jobWords(job int32) string {
+	j, t := &s.inst.Jobs[job], &s.jobs[job]
+	words := fmt.Sprintf("%s: weight %s, %s to %s", j.ID, hare.FormatMicros(j.WeightMicro), duration(t.startUs),
+		duration(t.endUs))
+	if j.Shapes != nil && len(t.shapes) > 0 {
+		var shapes []string
+		for _, i := range t.shapes {
+			shapes = append(shapes, shapeWords(j, i))
+		}
+		words += ", " + someOf(shapes)
+	}
+	if t.spread != noSpread && t.seen {
+		words += ", spread: " + s.spreadWords(t.spread)
+	}
+	if late := s.lateUs(job); late > 0 {
+		words += ", late by " + duration(late)
+	}
+	return words
+}
+
+// shapeWords describes a shape of a job by its position in shapes, which counts from 0.
+func shapeWords(j *hare.Job, i int32) string {
+	shape := j.Shape(int(i))
+	words := fmt.Sprintf("shape %d (%s", i, plural(int(shape.Tasks), "task"))
+	if g := shape.TaskGPUs(); g > 1 {
+		words += " of " + plural(int(g), "GPU")
+	}
+	return words + ")"
+}
+
+// spreadWords says over which level the rounds of a job spread at most.
+func (s *scene) spreadWords(level int) string {
+	name := s.levels.Names[level]
+	if name == hare.LevelAny {
+		return name
+	}
+	return "one " + name[strings.LastIndexByte(name, '/')+1:]
 }
 
 // gapWords says value/bound − 1 in words, rounded up so that the words stay true.

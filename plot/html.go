@@ -23,17 +23,38 @@ type page struct {
 	Palette    []string `json:"palette"`
 	Legend     []int32  `json:"legend"`
 	LegendHead string   `json:"legendHead"`
-	// Jobs are [id, weight, sync, rounds, tasks, release, start, end] in microseconds, and the GPUs of a task where
-	// it has several.
+	// Jobs are [id, weight, sync, rounds, tasks, release, start, end] in microseconds, and a pageJob where there is
+	// more to say.
 	Jobs  []any `json:"jobs"`
 	Lanes []any `json:"lanes"` // [gpu, type, [away from, to (−1: for ever), …], [spans]]
-	// Nodes are [name, rack, lanes] in the order of the lanes, where nodes matter to the instance.
+	// Fields is the number of values of each span: job, start after the one before, rounds, period, hold, sync, first
+	// round, tasks, and where some span needs them setup, shape, and the level of the spread counted from 1 (0: none).
+	Fields int `json:"fields"`
+	// Nodes are [name, [racks, coarse to fine], lanes, [reservations]] in the order of the lanes, where nodes matter
+	// to the instance.
 	Nodes []any `json:"nodes,omitempty"`
+	// Levels are the names of the levels of the cluster, fine to coarse, where the spread of rounds matters.
+	Levels []string `json:"levels,omitempty"`
+	// Reserved are the reservations: [from, to, for whom].
+	Reserved []any `json:"reserved,omitempty"`
+	// Late are the jobs that end after their deadlines, the latest first.
+	Late []int32 `json:"late,omitempty"`
 }
 
-// spanFields is the number of values of each span: job, start after the one before,
-// rounds, period, hold, sync, first round, tasks.
-const spanFields = 8
+// pageJob is what few jobs have.
+type pageJob struct {
+	GPUs     int64 `json:"gpus,omitempty"`     // of a task, where it has several
+	Deadline int64 `json:"deadline,omitempty"` // in microseconds
+	// Shapes are [tasks, GPUs of a task, units of a round].
+	Shapes [][3]int64 `json:"shapes,omitempty"`
+	// Elapsed is how long ago the work began that runs at time 0; nil where none runs.
+	Elapsed *int64 `json:"elapsed,omitempty"`
+}
+
+const (
+	spanFields    = 8
+	allSpanFields = 11
+)
 
 func (s *scene) writeHTML(w io.Writer) error {
 	data := s.page()
@@ -66,7 +87,27 @@ func (s *scene) page() *page {
 	}
 	nodes, shown := s.sample(stride)
 	for _, n := range nodes {
-		p.Nodes = append(p.Nodes, []any{n.name, n.rack, n.lanes})
+		racks, reserved := n.racks, n.reserved
+		if racks == nil {
+			racks = []string{}
+		}
+		if reserved == nil {
+			reserved = []int32{}
+		}
+		p.Nodes = append(p.Nodes, []any{n.name, racks, n.lanes, reserved})
+	}
+	for _, r := range s.reserved {
+		p.Reserved = append(p.Reserved, []any{r.fromUs, r.untilUs, r.who})
+	}
+	p.Late = s.lateJobs()
+	p.Fields = spanFields
+	for _, l := range shown {
+		for i := range l.spans {
+			if sp := &l.spans[i]; sp.setupUs > 0 || sp.shape > 0 || sp.spread != noSpread {
+				p.Fields = allSpanFields
+				p.Levels = s.levels.Names
+			}
+		}
 	}
 	p.Unit = unitOf(shown)
 	p.Jobs = make([]any, len(s.inst.Jobs))
@@ -74,8 +115,8 @@ func (s *scene) page() *page {
 		j := &s.inst.Jobs[i]
 		job := []any{j.ID, hare.FormatMicros(j.WeightMicro), j.Sync.String(), j.Rounds, j.Tasks,
 			j.ReleaseUs, s.jobs[i].startUs, s.jobs[i].endUs}
-		if g := j.TaskGPUs(); g > 1 {
-			job = append(job, g)
+		if more, ok := pageJobOf(j); ok {
+			job = append(job, more)
 		}
 		p.Jobs[i] = job
 	}
@@ -88,16 +129,34 @@ func (s *scene) page() *page {
 			}
 			away = append(away, a.StartUs/p.Unit, end)
 		}
-		flat := make([]int64, 0, spanFields*len(l.spans))
+		flat := make([]int64, 0, p.Fields*len(l.spans))
 		var last int64
 		for _, sp := range l.spans {
 			flat = append(flat, int64(sp.job), (sp.startUs-last)/p.Unit, sp.rounds,
 				sp.periodUs/p.Unit, sp.holdUs/p.Unit, sp.syncUs/p.Unit, sp.round, sp.tasks)
+			if p.Fields == allSpanFields {
+				flat = append(flat, sp.setupUs/p.Unit, int64(sp.shape), int64(sp.spread)+1)
+			}
 			last = sp.startUs
 		}
 		p.Lanes = append(p.Lanes, []any{l.gpu, l.typ, away, flat})
 	}
 	return p
+}
+
+// pageJobOf returns what a page says about a job beyond the usual, if anything.
+func pageJobOf(j *hare.Job) (more pageJob, ok bool) {
+	if g := j.TaskGPUs(); g > 1 && j.Shapes == nil {
+		more.GPUs = g
+	}
+	more.Deadline = j.DeadlineUs
+	for i := range j.Shapes {
+		more.Shapes = append(more.Shapes, [3]int64{j.Shapes[i].Tasks, j.Shapes[i].TaskGPUs(), j.Shapes[i].Counts})
+	}
+	if j.Running() {
+		more.Elapsed = &j.Progress.ElapsedUs
+	}
+	return more, more.GPUs > 0 || more.Deadline > 0 || more.Shapes != nil || more.Elapsed != nil
 }
 
 // unitOf returns the greatest unit that divides all times of the lanes.
@@ -121,6 +180,7 @@ func unitOf(lanes []*lane) int64 {
 			with(sp.periodUs)
 			with(sp.holdUs)
 			with(sp.syncUs)
+			with(sp.setupUs)
 		}
 	}
 	return max(1, unit)

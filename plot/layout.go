@@ -1,10 +1,6 @@
 package plot
 
-import (
-	"fmt"
-
-	hare "github.com/hare-sched/hare"
-)
+import "slices"
 
 // chart is a picture in CSS pixels, ready to be written in any format.
 type chart struct {
@@ -19,7 +15,9 @@ type chart struct {
 	legend        []text
 	swatches      []swatch
 	brackets      []bracket
-	gaps          []rect                 // between nodes
+	gaps          []rect // between nodes
+	bands         []band
+	overdue       []overdue
 	names         func(job int32) string // the names for tooltips
 }
 
@@ -50,16 +48,38 @@ type text struct {
 	x, y float64
 	s    string
 	face typeface
-	ink  int // 0 is dark, 1 faint, 2 white
+	ink  int // 0 is dark; others are inkFaint and so on
 	end  bool
 	mid  bool
 }
 
+// Inks of texts, as indices in inks and textColours.
+const (
+	inkFaint    = 1
+	inkWhite    = 2
+	inkLate     = 3
+	inkReserved = 4
+)
+
+// swatch is a sample of a colour or a shade.
 type swatch struct {
 	rect
-	job  int32 // −1 means hatched
-	tone bool  // whether it shows synchronisation
+	job   int32
+	shade shade
 }
+
+// shade says what a swatch shows.
+type shade uint8
+
+const (
+	shadeJob shade = iota
+	shadeSync
+	shadeSetup
+	shadeRunning
+	shadeOverdue
+	shadeReserved
+	shadeAway
+)
 
 const (
 	maxRows       = 400 // in a picture
@@ -81,16 +101,7 @@ func (s *scene) layout(opt Options, mostBars int) *chart {
 	if stride > 1 {
 		c.size += s.sampled(stride)
 	}
-	c.names = func(job int32) string {
-		j := &s.inst.Jobs[job]
-		t := s.jobs[job]
-		late := ""
-		if j.DeadlineUs > 0 && t.endUs > j.DeadlineUs {
-			late = ", late by " + duration(t.endUs-j.DeadlineUs)
-		}
-		return fmt.Sprintf("%s: weight %s, %s to %s%s", j.ID, hare.FormatMicros(j.WeightMicro), duration(t.startUs),
-			duration(t.endUs), late)
-	}
+	c.names = s.jobWords
 	nodes, shown := s.sample(stride)
 	height := min(22, max(2, 720/float64(len(shown))))
 	if height > 4 {
@@ -101,7 +112,14 @@ func (s *scene) layout(opt Options, mostBars int) *chart {
 		left = max(left, margin+c.ruler.width(typeFace, t))
 	}
 	left += 14 // viewers of SVG may use a wider font
-	rackEnd := c.addColumn(&left, nodes, rackName)
+	levels := 0
+	if len(nodes) > 0 {
+		levels = len(nodes[0].racks)
+	}
+	rackEnds := make([]float64, levels)
+	for i := range rackEnds {
+		rackEnds[i] = c.addColumn(&left, nodes, rackName(i))
+	}
 	nodeEnd := c.addColumn(&left, nodes, nodeName)
 	if height >= labelledRow {
 		widest := 0.0
@@ -119,8 +137,10 @@ func (s *scene) layout(opt Options, mostBars int) *chart {
 	c.title = c.ruler.fit(titleFace, s.title, c.w-2*margin)
 	scale := c.plot.w / float64(s.endUs)
 	c.place(s, nodes, shown, height, scale)
-	c.addBrackets(nodes, rackName, rackEnd)
-	c.addBrackets(nodes, nodeName, nodeEnd)
+	for i, end := range rackEnds {
+		c.addBrackets(nodes, rackName(i), i, end)
+	}
+	c.addBrackets(nodes, nodeName, levels, nodeEnd)
 	for _, t := range ticks(s.endUs, int(c.plot.w/95)) {
 		x := c.plot.x + float64(t.us)*scale
 		c.ticks = append(c.ticks, mark{x, text{x: x, y: c.plot.y + c.plot.h + 17, s: t.label, face: smallFace, ink: 1,
@@ -128,6 +148,8 @@ func (s *scene) layout(opt Options, mostBars int) *chart {
 	}
 	c.fillBars(shown, scale, mostBars)
 	c.joinBlocks(s, nodes)
+	c.addBands(s, nodes, scale)
+	c.addOverdue(s, scale)
 	c.h = c.plot.y + c.plot.h + axisHeight
 	c.placeLegend(s)
 	c.h += margin
@@ -175,7 +197,7 @@ func (c *chart) place(s *scene, nodes []nodeRows, shown []*lane, height, scale f
 			c.groups = append(c.groups, group{rect: rect{c.plot.x, y, c.plot.w, 0}})
 		case len(nodes) > 0 && nodes[node].first == i:
 			gap := rect{c.plot.x, y, c.plot.w, nodeGap}
-			if nodes[node].rack != nodes[node-1].rack {
+			if !slices.Equal(nodes[node].racks, nodes[node-1].racks) {
 				gap.h = rackGap
 			}
 			c.gaps = append(c.gaps, gap)
@@ -244,22 +266,26 @@ func (c *chart) fillBars(shown []*lane, scale float64, most int) {
 }
 
 // labelBars writes job names into bars that are wide and high enough, once for each
-// sequence of bars of a job.
-func (c *chart) labelBars(name func(int32) string) {
+// sequence of bars of a job, and where there is room by how much the job is late.
+func (c *chart) labelBars(name, late func(int32) string) {
 	for i := range c.rows {
 		r := &c.rows[i]
 		for k := 0; k < len(r.bars); {
 			first := r.bars[k]
 			end := first.x1
 			for k++; k < len(r.bars) && r.bars[k].job == first.job && r.bars[k].rows == first.rows &&
-				r.bars[k].x0-end < 3; k++ {
+				r.bars[k].x0-end < 3 && first.tone != setupTone; k++ {
 				end = r.bars[k].x1
 			}
 			y, h := c.block(i, &first)
-			if first.rows == inBlock || h+2*r.inset() < labelledRow {
+			if first.rows == inBlock || first.tone == setupTone || h+2*r.inset() < labelledRow {
 				continue
 			}
-			if s := c.ruler.fit(laneFace, name(first.job), end-first.x0-8); s != "" {
+			label := name(first.job)
+			if long := label + late(first.job); c.ruler.width(laneFace, long) <= end-first.x0-8 {
+				label = long
+			}
+			if s := c.ruler.fit(laneFace, label, end-first.x0-8); s != "" {
 				shade := 0
 				if textColour(jobColour(first.job)) == white {
 					shade = 2
@@ -273,7 +299,12 @@ func (c *chart) labelBars(name func(int32) string) {
 
 // placeLegend names all jobs or, of many, the heaviest, below the axis.
 func (c *chart) placeLegend(s *scene) {
-	c.labelBars(func(job int32) string { return s.inst.Jobs[job].ID })
+	c.labelBars(func(job int32) string { return s.inst.Jobs[job].ID }, func(job int32) string {
+		if late := s.lateUs(job); late > 0 {
+			return ", late by " + duration(late)
+		}
+		return ""
+	})
 	x, y := margin, c.h+16
 	put := func(sw swatch, label string, shade int) {
 		width := 16 + c.ruler.width(smallFace, label) + 18
@@ -293,28 +324,53 @@ func (c *chart) placeLegend(s *scene) {
 	for _, j := range jobs {
 		put(swatch{job: j}, c.ruler.fit(smallFace, s.inst.Jobs[j].ID, 170), 0)
 	}
-	light, away := c.shades()
-	if light {
-		put(swatch{job: -1, tone: true}, "synchronising (lighter)", 1)
+	for _, note := range c.notes() {
+		put(swatch{shade: note.shade}, note.words, inkFaint)
 	}
-	if away {
-		put(swatch{job: -1}, "out of service or busy", 1)
+	if late := c.ruler.fit(smallFace, s.lateWords(), c.w-2*margin); late != "" {
+		y += legendLine
+		c.legend = append(c.legend, text{x: margin, y: y, s: late, face: smallFace, ink: inkLate})
 	}
 	c.h = y + 4
 }
 
-// shades reports which shades the picture has.
-func (c *chart) shades() (light, away bool) {
+// note explains a shade.
+type note struct {
+	shade shade
+	words string
+}
+
+// notes explains the shades that the picture has.
+func (c *chart) notes() []note {
+	var has [shadeAway + 1]bool
 	for i := range c.rows {
-		away = away || len(c.rows[i].away) > 0
+		has[shadeAway] = has[shadeAway] || len(c.rows[i].away) > 0
 		for _, b := range c.rows[i].bars {
-			if b.light {
-				light = true
-				break
+			switch b.tone {
+			case syncTone:
+				has[shadeSync] = true
+			case setupTone:
+				has[shadeSetup] = true
+			case runningTone:
+				has[shadeRunning] = true
 			}
 		}
 	}
-	return light, away
+	has[shadeOverdue], has[shadeReserved] = len(c.overdue) > 0, len(c.bands) > 0
+	var out []note
+	for _, n := range []note{
+		{shadeSync, "synchronising (lighter)"},
+		{shadeSetup, "setup of the GPU"},
+		{shadeRunning, "runs at time 0"},
+		{shadeOverdue, "after the deadline"},
+		{shadeReserved, "reserved"},
+		{shadeAway, "out of service or busy"},
+	} {
+		if has[n.shade] {
+			out = append(out, n)
+		}
+	}
+	return out
 }
 
 // inset returns how much of a row's height stays free at the top and the bottom.

@@ -3,6 +3,7 @@ package plot
 import (
 	"cmp"
 	"slices"
+	"strconv"
 	"strings"
 
 	hare "github.com/hare-sched/hare"
@@ -12,63 +13,103 @@ import (
 // matter.
 type nodeRows struct {
 	name  string
-	rack  string // the values of the labels of rackLabels; "" means that the node has none
+	racks []string // as racksOf says
 	typ   int
 	first int // the index in scene.lanes; the other lanes of the node follow
 	lanes int
+	// reserved are the indices in scene.reserved of the reservations that have the node.
+	reserved []int32
 }
 
-// rackLabels are the labels whose values group the rows of nodes, coarse to fine. A label
-// counts by the part of its name after the last slash, so that Kubernetes's
-// topology.kubernetes.io/zone counts too.
+// rackLabels are the labels whose values group the rows of nodes where the cluster has no
+// topology, coarse to fine. A label counts by the part of its name after the last slash, so that
+// Kubernetes's topology.kubernetes.io/zone counts too.
 var rackLabels = [...]string{"zone", "rack"}
 
-// rackOf returns the domain of a node by the labels of rackLabels, such as "e/r1".
-func rackOf(n *hare.Node) string {
-	var values []string
-	for _, name := range rackLabels {
-		for _, l := range n.Labels {
-			if l.Name[strings.LastIndexByte(l.Name, '/')+1:] == name {
-				values = append(values, l.Value)
-				break
+// mostRacks is the number of levels by which the rows of nodes are grouped.
+const mostRacks = 2
+
+// racksOf returns the domains of each node, coarse to fine, by which the rows are grouped: the
+// values of the labels of the topology, or of rackLabels. Levels that no node has are left out,
+// and the coarsest of more than mostRacks levels are one, such as "e/r1".
+func racksOf(c *hare.Cluster) [][]string {
+	racks := make([][]string, len(c.Nodes))
+	for _, label := range rackLevels(c) {
+		values := make([]string, len(c.Nodes))
+		found := false
+		for i := range c.Nodes {
+			for _, l := range c.Nodes[i].Labels {
+				if l.Name == label || len(c.Topology) == 0 && l.Name[strings.LastIndexByte(l.Name, '/')+1:] == label {
+					values[i], found = l.Value, true
+					break
+				}
+			}
+		}
+		for i := range racks {
+			if found {
+				racks[i] = append(racks[i], values[i])
 			}
 		}
 	}
-	return strings.Join(values, "/")
+	for i, values := range racks {
+		if more := len(values) - mostRacks; more > 0 {
+			racks[i] = append([]string{strings.Join(values[:more+1], "/")}, values[more+1:]...)
+		}
+	}
+	return racks
+}
+
+func rackLevels(c *hare.Cluster) []string {
+	if len(c.Topology) > 0 {
+		return c.Topology
+	}
+	return rackLabels[:]
 }
 
 // gpuOrder returns the GPUs of a model in the order of the rows: by type and, where nodes
 // matter, by rack and node. Racks come in the order of their first nodes.
-func gpuOrder(m *hare.Model, racks []string) []int {
+func gpuOrder(m *hare.Model, racks [][]string) []int {
 	order := make([]int, len(m.GPUs))
 	for i := range order {
 		order[i] = i
 	}
-	rank := map[string]int{}
-	for _, rack := range racks {
-		if _, known := rank[rack]; !known {
-			rank[rack] = len(rank)
-		}
-	}
+	rank := rackRanks(racks)
 	slices.SortStableFunc(order, func(a, b int) int {
 		x, y := m.GPUs[a], m.GPUs[b]
 		if racks == nil {
 			return cmp.Compare(x.Type, y.Type)
 		}
-		return cmp.Or(cmp.Compare(x.Type, y.Type), cmp.Compare(rank[racks[x.Node]], rank[racks[y.Node]]),
+		return cmp.Or(cmp.Compare(x.Type, y.Type), slices.Compare(rank[x.Node], rank[y.Node]),
 			cmp.Compare(x.Node, y.Node))
 	})
 	return order
 }
 
+// rackRanks numbers the domains of each node by the order of their first nodes.
+func rackRanks(racks [][]string) [][]int {
+	ranks := make([][]int, len(racks))
+	known := map[string]int{}
+	for i, values := range racks {
+		at := ""
+		for _, value := range values {
+			at += strconv.Quote(value)
+			if _, ok := known[at]; !ok {
+				known[at] = len(known)
+			}
+			ranks[i] = append(ranks[i], known[at])
+		}
+	}
+	return ranks
+}
+
 // addNode notes that the lane at is on a node.
-func (s *scene) addNode(at int, name, rack string) {
+func (s *scene) addNode(at int, name string, racks []string) {
 	typ := s.lanes[at].typ
 	if n := len(s.nodes); n > 0 && s.nodes[n-1].name == name && s.nodes[n-1].typ == typ {
 		s.nodes[n-1].lanes++
 		return
 	}
-	s.nodes = append(s.nodes, nodeRows{name: name, rack: rack, typ: typ, first: at, lanes: 1})
+	s.nodes = append(s.nodes, nodeRows{name: name, racks: racks, typ: typ, first: at, lanes: 1})
 }
 
 // sampleNodes returns the nodes that are drawn where only every stride-th is, at least one
@@ -117,13 +158,19 @@ func (c *chart) bracketColumn(nodes []nodeRows, name func(*nodeRows) string) flo
 }
 
 func nodeName(n *nodeRows) string { return n.name }
-func rackName(n *nodeRows) string { return n.rack }
 
-// addBrackets adds the brackets of nodes or of racks, which end at x.
-func (c *chart) addBrackets(nodes []nodeRows, name func(*nodeRows) string, x float64) {
+// rackName returns the function that names the rack of a node at a level.
+func rackName(level int) func(*nodeRows) string {
+	return func(n *nodeRows) string { return n.racks[level] }
+}
+
+// addBrackets adds the brackets of nodes or of racks, which end at x. A bracket joins nodes of
+// one name that are together also at the coarser levels, of which there are coarser.
+func (c *chart) addBrackets(nodes []nodeRows, name func(*nodeRows) string, coarser int, x float64) {
 	for i := 0; i < len(nodes); {
 		k := i + 1
-		for k < len(nodes) && nodes[k].typ == nodes[i].typ && name(&nodes[k]) == name(&nodes[i]) {
+		for k < len(nodes) && nodes[k].typ == nodes[i].typ && name(&nodes[k]) == name(&nodes[i]) &&
+			slices.Equal(nodes[k].racks[:coarser], nodes[i].racks[:coarser]) {
 			k++
 		}
 		top, bottom := &c.rows[nodes[i].first], &c.rows[nodes[k-1].first+nodes[k-1].lanes-1]
@@ -157,7 +204,8 @@ func (c *chart) joinBlocks(s *scene, nodes []nodeRows) {
 			bars := c.rows[i].bars
 			for k := range bars {
 				b := &bars[k]
-				if g := s.inst.Jobs[b.job].TaskGPUs(); g > 1 && b.rows == 0 {
+				shape := s.inst.Jobs[b.job].Shape(int(b.shape))
+				if g := shape.TaskGPUs(); g > 1 && b.rows == 0 {
 					b.rows = 1
 					for i+b.rows < end && int64(b.rows) < g && c.rows[i+b.rows].take(b) {
 						b.rows++
@@ -173,7 +221,7 @@ func (r *row) take(b *bar) bool {
 	k, _ := slices.BinarySearchFunc(r.bars, b.x0, func(x bar, at float64) int { return cmp.Compare(x.x0, at) })
 	for ; k < len(r.bars) && r.bars[k].x0 == b.x0; k++ {
 		x := &r.bars[k]
-		if x.rows == 0 && x.x1 == b.x1 && x.job == b.job && x.light == b.light {
+		if x.rows == 0 && x.x1 == b.x1 && x.job == b.job && x.shape == b.shape && x.tone == b.tone {
 			x.rows = inBlock
 			return true
 		}
@@ -185,7 +233,11 @@ func (r *row) take(b *bar) bool {
 func (c *chart) block(i int, b *bar) (y, h float64) {
 	top, bottom := &c.rows[i], &c.rows[i+max(1, b.rows)-1]
 	in := top.inset()
-	return top.y + in, bottom.y + bottom.h - top.y - 2*in
+	y, h = top.y+in, bottom.y+bottom.h-top.y-2*in
+	if b.tone == setupTone {
+		return y + (1-setupShare)/2*h, setupShare * h
+	}
+	return y, h
 }
 
 // addColumn makes room for the names and brackets of nodes or racks at the left of the rows

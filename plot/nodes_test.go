@@ -39,7 +39,7 @@ func TestNodesAreGrouped(t *testing.T) {
 		t.Fatal(err)
 	}
 	// Racks are in the order of their first nodes, and nodes of a rack are together.
-	want := "[{a r2 0 0 4} {c r2 0 4 2} {b r1 0 6 4} {c r2 1 10 1}]"
+	want := "[{a [r2] 0 0 4 []} {c [r2] 0 4 2 []} {b [r1] 0 6 4 []} {c [r2] 1 10 1 []}]"
 	if got := fmt.Sprint(s.nodes); got != want {
 		t.Errorf("nodes %s, want %s", got, want)
 	}
@@ -50,7 +50,7 @@ func TestNodesAreGrouped(t *testing.T) {
 		for _, b := range c.rows[i].bars {
 			if b.rows != inBlock {
 				_, h := c.block(i, &b)
-				blocks = append(blocks, fmt.Sprint(i, " ", inst.Jobs[b.job].ID, " ", b.light, " ", h))
+				blocks = append(blocks, fmt.Sprint(i, " ", inst.Jobs[b.job].ID, " ", b.tone == syncTone, " ", h))
 			}
 		}
 	}
@@ -79,10 +79,10 @@ func TestNodesAreGrouped(t *testing.T) {
 		t.Error(err)
 	}
 	p := s.page()
-	if got := fmt.Sprint(p.Nodes); got != "[[a r2 4] [c r2 2] [b r1 4] [c r2 1]]" {
+	if got := fmt.Sprint(p.Nodes); got != "[[a [r2] 4 []] [c [r2] 2 []] [b [r1] 4 []] [c [r2] 1 []]]" {
 		t.Errorf("the page has the nodes %s", got)
 	}
-	if got := fmt.Sprint(p.Jobs[0]); got != "[wide 1 gang 1 2 0 0 10000000 4]" {
+	if got := fmt.Sprint(p.Jobs[0]); got != "[wide 1 gang 1 2 0 0 10000000 {4 0 [] <nil>}]" {
 		t.Errorf("the page has the job %s", got)
 	}
 }

@@ -47,6 +47,9 @@ func textColour(c color.RGBA) color.RGBA {
 	return white
 }
 
+// sample is the colour of a job in the samples of shades.
+var sample = hues[6]
+
 func hex(c color.RGBA) string { return fmt.Sprintf("#%02x%02x%02x", c.R, c.G, c.B) }
 
 var (
@@ -57,4 +60,9 @@ var (
 	grid    = color.RGBA{0xdf, 0xe3, 0xe9, 255}
 	hatch   = color.RGBA{0xb4, 0xbc, 0xc8, 255}
 	hatched = color.RGBA{0xe6, 0xe9, 0xee, 255}
+	// Of reservations, and of what is late.
+	reserveLine = color.RGBA{0x9d, 0xbb, 0xe0, 255}
+	reserveFill = color.RGBA{0xe4, 0xee, 0xfa, 255}
+	reserveInk  = color.RGBA{0x2c, 0x53, 0x85, 255}
+	late        = color.RGBA{0xc2, 0x16, 0x0c, 255}
 )

@@ -35,6 +35,29 @@ func (ca *canvas) hatch(r rect) {
 	})
 }
 
+// reserved fills r with diagonal lines in the other direction.
+func (ca *canvas) reserved(r rect) {
+	period := 7 * ca.scale * math.Sqrt2
+	ca.fill(r, func(x, y int) color.RGBA {
+		if at := math.Mod(float64(x-y), period); at < 0 && at+period < 1.6*ca.scale*math.Sqrt2 ||
+			at >= 0 && at < 1.6*ca.scale*math.Sqrt2 {
+			return reserveLine
+		}
+		return reserveFill
+	})
+}
+
+// running fills r with stripes of a colour.
+func (ca *canvas) running(r rect, c color.RGBA) {
+	period, light := 7*ca.scale*math.Sqrt2, blend(c, white, 0.45)
+	ca.fill(r, func(x, y int) color.RGBA {
+		if math.Mod(float64(x+y), period) < 2*ca.scale*math.Sqrt2 {
+			return light
+		}
+		return c
+	})
+}
+
 func (ca *canvas) fill(r rect, at func(x, y int) color.RGBA) {
 	x0, x1 := r.x*ca.scale, (r.x+r.w)*ca.scale
 	y0, y1 := r.y*ca.scale, (r.y+r.h)*ca.scale
@@ -52,7 +75,7 @@ func (ca *canvas) fill(r rect, at func(x, y int) color.RGBA) {
 	}
 }
 
-var textColours = [3]color.RGBA{ink, faint, white}
+var textColours = [...]color.RGBA{ink, inkFaint: faint, inkWhite: white, inkLate: late, inkReserved: reserveInk}
 
 func (ca *canvas) text(t text) {
 	if t.s == "" {
@@ -107,17 +130,38 @@ func (c *chart) writePNG(w io.Writer, scale int) error {
 		for _, a := range r.away {
 			k.hatch(a)
 		}
-		for _, b := range r.bars {
+	}
+	for i := range c.bands {
+		b := &c.bands[i]
+		k.reserved(b.rect)
+		for _, r := range b.ends() {
+			k.rect(r, reserveLine)
+		}
+		if b.label.s != "" {
+			k.rect(b.ground(c.ruler), reserveFill)
+			k.text(b.label)
+		}
+	}
+	for i := range c.rows {
+		for _, b := range c.rows[i].bars {
 			if b.rows == inBlock {
 				continue
 			}
 			y, h := c.block(i, &b)
-			colour := jobColour(b.job)
-			if b.light {
-				colour = syncColour(colour)
+			colour, at := jobColour(b.job), rect{c.plot.x + b.x0, y, b.x1 - b.x0, h}
+			switch b.tone {
+			case syncTone:
+				k.rect(at, syncColour(colour))
+			case runningTone:
+				k.running(at, colour)
+			default:
+				k.rect(at, colour)
 			}
-			k.rect(rect{c.plot.x + b.x0, y, b.x1 - b.x0, h}, colour)
 		}
+	}
+	for _, o := range c.overdue {
+		k.rect(o.hairline, white)
+		k.rect(o.rule, late)
 	}
 	for i := range c.rows {
 		for _, t := range c.rows[i].labels {
@@ -128,14 +172,27 @@ func (c *chart) writePNG(w io.Writer, scale int) error {
 		k.text(t)
 	}
 	for _, s := range c.swatches {
-		switch {
-		case s.tone:
-			k.rect(s.rect, syncColour(hues[6]))
-		case s.job < 0:
-			k.hatch(s.rect)
-		default:
-			k.rect(s.rect, jobColour(s.job))
-		}
+		k.swatch(s)
 	}
 	return png.Encode(w, k.img)
+}
+
+func (ca *canvas) swatch(sw swatch) {
+	switch sw.shade {
+	case shadeSync:
+		ca.rect(sw.rect, syncColour(sample))
+	case shadeSetup:
+		ca.rect(sw.neck(), sample)
+	case shadeRunning:
+		ca.running(sw.rect, sample)
+	case shadeOverdue:
+		ca.rect(sw.rect, sample)
+		ca.rect(sw.rule(), late)
+	case shadeReserved:
+		ca.reserved(sw.rect)
+	case shadeAway:
+		ca.hatch(sw.rect)
+	default:
+		ca.rect(sw.rect, jobColour(sw.job))
+	}
 }

@@ -21,7 +21,7 @@ func TestRunningWorkIsDrawn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, size := s.headlines(); size != "2 jobs · 2 GPUs · makespan 25 s · 0 of 1 deadline met" {
+	if _, size := s.headlines(); size != "2 jobs · 2 GPUs · makespan 25 s · 0 of 1 deadline met, late by 5 s in sum" {
 		t.Error(size)
 	}
 	l := s.lanes[0]

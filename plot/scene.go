@@ -2,9 +2,7 @@ package plot
 
 import (
 	"fmt"
-	"math"
 	"slices"
-	"sort"
 	"strings"
 
 	hare "github.com/hare-sched/hare"
@@ -18,12 +16,18 @@ type span struct {
 	round, rounds, tasks   int64
 	startUs, periodUs      int64
 	holdUs, syncUs, lastUs int64 // lastUs is when the GPU is finally released
+	setupUs                int64 // how long the GPU is set up for the job before startUs
+	shape                  int32
+	counts                 int64 // the units that one round does
+	spread                 int   // the level of the rounds in hare.Levels, or noSpread
+	running                bool  // whether the span is work that runs at time 0
 }
 
 // lane is a GPU and its spans in order of time.
 type lane struct {
 	gpu   string
 	typ   int // the index in scene.types
+	node  int // the index in the nodes of the cluster
 	away  []hare.Window
 	spans []span
 }
@@ -38,12 +42,25 @@ type scene struct {
 	nodes []nodeRows // the nodes of the lanes, where nodes matter to the instance
 	endUs int64      // the end of the last thing shown, at least 1
 	jobs  []jobTimes
+	// levels are those of the cluster, and reserved are the reservations that begin before endUs.
+	levels   *hare.Levels
+	reserved []reservation
 }
 
 // jobTimes are the start of a job's first task and the end of its last synchronisation.
 type jobTimes struct {
 	startUs, endUs int64
 	seen           bool
+	spread         int     // the coarsest level of a round, or noSpread
+	shapes         []int32 // those that its rounds have, sorted
+}
+
+// lateUs returns by how long a job ends after its deadline; 0 means that it is not late.
+func (s *scene) lateUs(job int32) int64 {
+	if d := s.inst.Jobs[job].DeadlineUs; d > 0 && s.jobs[job].seen {
+		return max(0, s.jobs[job].endUs-d)
+	}
+	return 0
 }
 
 // newScene checks that res fits inst well enough to be drawn. Whether the schedule is
@@ -53,24 +70,23 @@ func newScene(inst *hare.Instance, res *hare.Result, title string) (*scene, erro
 		return nil, ErrNoSchedule
 	}
 	m := hare.NewModel(inst)
-	s := &scene{inst: inst, res: res, title: title, types: m.Types, endUs: 1, jobs: make([]jobTimes, len(inst.Jobs))}
+	s := &scene{inst: inst, res: res, title: title, types: m.Types, endUs: 1, jobs: make([]jobTimes, len(inst.Jobs)),
+		levels: hare.NewLevels(&inst.Cluster)}
 	if s.title == "" {
 		s.title = inst.Name
 	}
 	if s.title == "" {
 		s.title = "Schedule"
 	}
-	var racks []string // of the nodes, where nodes matter
+	var racks [][]string // of the nodes, where nodes matter
 	if m.Placed {
-		for i := range inst.Cluster.Nodes {
-			racks = append(racks, rackOf(&inst.Cluster.Nodes[i]))
-		}
+		racks = racksOf(&inst.Cluster)
 	}
 	laneOf := make(map[string]int, len(m.GPUs))
 	s.lanes = make([]lane, len(m.GPUs))
 	for at, i := range gpuOrder(m, racks) {
 		g := m.GPUs[i]
-		s.lanes[at] = lane{gpu: g.ID, typ: g.Type, away: outOfService(m.Classes[g.Class].Windows)}
+		s.lanes[at] = lane{gpu: g.ID, typ: g.Type, node: g.Node, away: outOfService(m.Classes[g.Class].Windows)}
 		laneOf[g.ID] = at
 		if m.Placed {
 			s.addNode(at, inst.Cluster.Nodes[g.Node].Name, racks[g.Node])
@@ -93,13 +109,20 @@ func newScene(inst *hare.Instance, res *hare.Result, title string) (*scene, erro
 			return nil, err
 		}
 	}
-	s.extendMixedHolds()
 	s.addRunning(m, laneOf)
+	s.setHolds()
+	s.keepSetups()
 	for i := range s.lanes {
 		for _, sp := range s.lanes[i].spans {
 			j := &s.jobs[sp.job]
 			if !j.seen || sp.startUs < j.startUs {
 				j.startUs = sp.startUs
+			}
+			if !j.seen || sp.spread > j.spread {
+				j.spread = sp.spread
+			}
+			if at, found := slices.BinarySearch(j.shapes, sp.shape); !found {
+				j.shapes = slices.Insert(j.shapes, at, sp.shape)
 			}
 			j.seen = true
 			done := sp.lastUs
@@ -110,6 +133,7 @@ func newScene(inst *hare.Instance, res *hare.Result, title string) (*scene, erro
 			s.endUs = max(s.endUs, done)
 		}
 	}
+	s.addReservations()
 	return s, nil
 }
 
@@ -119,12 +143,30 @@ func (s *scene) addRunning(m *hare.Model, laneOf map[string]int) {
 		j := &m.Jobs[i]
 		for _, g := range j.RunsOn {
 			l := &s.lanes[laneOf[m.GPUs[g].ID]]
-			sp := span{job: int32(i), round: s.inst.Jobs[i].FirstRound(), rounds: 1, tasks: 1, holdUs: j.RunsUntilUs,
-				lastUs: j.RunsUntilUs, gang: true}
+			p := s.inst.Jobs[i].Progress
+			sp := span{job: int32(i), round: p.RoundsDone, rounds: 1, tasks: 1, holdUs: j.RunsUntilUs,
+				lastUs: j.RunsUntilUs, gang: true, shape: int32(p.Shape), counts: s.inst.Jobs[i].Shape(p.Shape).Counts,
+				spread: noSpread, running: true}
 			l.spans = slices.Insert(l.spans, 0, sp)
 			if len(l.away) > 0 && l.away[0] == (hare.Window{EndUs: j.RunsUntilUs}) {
 				l.away = l.away[1:] // the GPU is in service while it runs this work
 			}
+		}
+	}
+}
+
+// keepSetups keeps the setups of spans before which the GPU does something else. A setup lies at or
+// after time 0 in every feasible schedule; of others, the part before time 0 is cut off.
+func (s *scene) keepSetups() {
+	for i := range s.lanes {
+		before := int32(-1)
+		for k := range s.lanes[i].spans {
+			sp := &s.lanes[i].spans[k]
+			if sp.job == before {
+				sp.setupUs = 0
+			}
+			sp.setupUs = min(sp.setupUs, sp.startUs)
+			before = sp.job
 		}
 	}
 }
@@ -177,12 +219,14 @@ func (s *scene) fill(to *lane, l *hare.Lane, jobOf []int32) error {
 		if e.Shape < 0 || e.Shape >= int64(job.ShapeCount()) {
 			return fmt.Errorf("plot: GPU %q, entry %d: job %q has no shape %d", l.GPU, i, job.ID, e.Shape)
 		}
-		p, ok := profile(job.Shape(int(e.Shape)).On, s.types[to.typ])
+		shape := job.Shape(int(e.Shape))
+		p, ok := profile(shape.On, s.types[to.typ])
 		if !ok {
 			return fmt.Errorf("plot: GPU %q, entry %d: job %q has no profile for %s", l.GPU, i, job.ID, s.types[to.typ])
 		}
 		sp := span{job: jobOf[e.Job], round: e.Round, rounds: e.Rounds, tasks: e.Tasks, startUs: e.StartUs,
-			periodUs: e.PeriodUs, syncUs: p.SyncUs, gang: job.Sync != hare.Relaxed}
+			periodUs: e.PeriodUs, syncUs: p.SyncUs, gang: job.Sync != hare.Relaxed, setupUs: p.SwitchUs,
+			shape: int32(e.Shape), counts: shape.Counts, spread: noSpread}
 		if job.Sync == hare.Relaxed {
 			if p.ComputeUs > hare.MaxExact/e.Tasks {
 				return fmt.Errorf("plot: GPU %q, entry %d: runs too long", l.GPU, i)
@@ -231,62 +275,4 @@ func outOfService(windows []hare.Window) []hare.Window {
 		out = append(out, hare.Window{StartUs: from, EndUs: hare.Forever})
 	}
 	return out
-}
-
-// roundsByType holds the runs of rounds of a job on one type, by first round, with the
-// greatest end so far.
-type roundsByType struct {
-	durationUs int64
-	from, end  []int64
-}
-
-func (rt *roundsByType) holds(round int64) bool {
-	i := sort.Search(len(rt.from), func(i int) bool { return rt.from[i] > round })
-	return i > 0 && rt.end[i-1] > round
-}
-
-// extendMixedHolds lengthens the spans of gang jobs on several types: every GPU of a
-// round is held until the slowest type of the round has synchronised.
-func (s *scene) extendMixedHolds() {
-	byJob := map[int32]map[int]*roundsByType{}
-	type run struct{ from, end int64 }
-	runs := map[int32]map[int][]run{}
-	for i := range s.lanes {
-		for _, sp := range s.lanes[i].spans {
-			if j := &s.inst.Jobs[sp.job]; !j.Mix || j.Shapes != nil {
-				continue
-			}
-			if runs[sp.job] == nil {
-				runs[sp.job] = map[int][]run{}
-				byJob[sp.job] = map[int]*roundsByType{}
-			}
-			t := s.lanes[i].typ
-			runs[sp.job][t] = append(runs[sp.job][t], run{sp.round, sp.round + sp.rounds})
-		}
-	}
-	for job, types := range runs {
-		for t, list := range types {
-			sort.Slice(list, func(a, b int) bool { return list[a].from < list[b].from })
-			p, _ := profile(s.inst.Jobs[job].On, s.types[t])
-			r := &roundsByType{durationUs: p.DurationUs()}
-			var end int64 = math.MinInt64
-			for _, x := range list {
-				end = max(end, x.end)
-				r.from, r.end = append(r.from, x.from), append(r.end, end)
-			}
-			byJob[job][t] = r
-		}
-	}
-	for i := range s.lanes {
-		for k := range s.lanes[i].spans {
-			sp := &s.lanes[i].spans[k]
-			for _, r := range byJob[sp.job] {
-				if r.durationUs > sp.holdUs && r.holds(sp.round+sp.rounds-1) {
-					sp.syncUs += r.durationUs - sp.holdUs
-					sp.lastUs += r.durationUs - sp.holdUs
-					sp.holdUs = r.durationUs
-				}
-			}
-		}
-	}
 }

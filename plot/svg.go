@@ -5,6 +5,7 @@ import (
 	"encoding/xml"
 	"io"
 	"math"
+	"slices"
 	"strconv"
 )
 
@@ -31,7 +32,8 @@ func (sw svgWriter) rect(r rect, fill string) {
 		`" fill="`, fill, `"/>`, "\n")
 }
 
-var inks = [3]string{hex(ink), hex(faint), hex(white)}
+var inks = [...]string{hex(ink), inkFaint: hex(faint), inkWhite: hex(white), inkLate: hex(late),
+	inkReserved: hex(reserveInk)}
 
 func (sw svgWriter) text(t text) {
 	if t.s == "" {
@@ -67,7 +69,17 @@ func (c *chart) writeSVG(w io.Writer) error {
 	p.raw("</title>\n",
 		`<defs><pattern id="away" width="6" height="6" patternUnits="userSpaceOnUse" patternTransform="rotate(45)">`+
 			`<rect width="6" height="6" fill="`, hex(hatched),
-		`"/><rect width="1.4" height="6" fill="`, hex(hatch), `"/></pattern></defs>`, "\n")
+		`"/><rect width="1.4" height="6" fill="`, hex(hatch), `"/></pattern>`)
+	if len(c.bands) > 0 {
+		p.raw(`<pattern id="reserved" width="7" height="7" patternUnits="userSpaceOnUse" patternTransform="rotate(-45)">`+
+			`<rect width="7" height="7" fill="`, hex(reserveFill), `"/><rect width="1.6" height="7" fill="`, hex(reserveLine),
+			`"/></pattern>`)
+	}
+	if c.running() {
+		p.raw(`<pattern id="running" width="7" height="7" patternUnits="userSpaceOnUse" patternTransform="rotate(45)">` +
+			`<rect width="2" height="7" fill="#ffffff" fill-opacity="0.45"/></pattern>`)
+	}
+	p.raw("</defs>\n")
 	p.rect(rect{0, 0, c.w, c.h}, "#ffffff")
 	for _, t := range heading {
 		p.text(t)
@@ -101,7 +113,16 @@ func (c *chart) writeSVG(w io.Writer) error {
 			p.rect(r, "url(#away)")
 		}
 	}
+	for i := range c.bands {
+		c.bands[i].svg(p, c.ruler)
+	}
 	c.pathsOf(p)
+	for _, o := range c.overdue {
+		if o.hairline.h > 0 {
+			p.rect(o.hairline, hex(white))
+		}
+		p.rect(o.rule, hex(late))
+	}
 	for i := range c.rows {
 		for _, t := range c.rows[i].labels {
 			p.text(t)
@@ -111,39 +132,79 @@ func (c *chart) writeSVG(w io.Writer) error {
 		p.text(t)
 	}
 	for _, s := range c.swatches {
-		p.rect(s.rect, s.fill())
+		s.svg(p)
 	}
 	p.raw("</svg>\n")
 	return p.w.Flush()
 }
 
-func (sw swatch) fill() string {
-	switch {
-	case sw.tone:
-		return hex(syncColour(hues[6]))
-	case sw.job < 0:
-		return "url(#away)"
+func (sw swatch) svg(p svgWriter) {
+	switch sw.shade {
+	case shadeSync:
+		p.rect(sw.rect, hex(syncColour(sample)))
+	case shadeSetup:
+		p.rect(sw.neck(), hex(sample))
+	case shadeRunning:
+		p.rect(sw.rect, hex(sample))
+		p.rect(sw.rect, "url(#running)")
+	case shadeOverdue:
+		p.rect(sw.rect, hex(sample))
+		p.rect(sw.rule(), hex(late))
+	case shadeReserved:
+		p.rect(sw.rect, "url(#reserved)")
+	case shadeAway:
+		p.rect(sw.rect, "url(#away)")
+	default:
+		p.rect(sw.rect, hex(jobColour(sw.job)))
 	}
-	return hex(jobColour(sw.job))
+}
+
+// neck is the sample of a setup, and rule that of work after the deadline.
+func (sw swatch) neck() rect {
+	return rect{sw.x, sw.y + (1-setupShare)/2*sw.h, sw.w, setupShare * sw.h}
+}
+
+func (sw swatch) rule() rect { return rect{sw.x, sw.y + sw.h - 3, sw.w, 3} }
+
+// running says whether the picture has work that runs at time 0.
+func (c *chart) running() bool {
+	return slices.ContainsFunc(c.notes(), func(n note) bool { return n.shade == shadeRunning })
+}
+
+// svg draws a reservation with lines at its ends.
+func (b *band) svg(p svgWriter, ruler *textMeasurer) {
+	p.raw("<g><title>")
+	p.escaped(b.who)
+	p.raw("</title>")
+	p.rect(b.rect, "url(#reserved)")
+	for _, r := range b.ends() {
+		p.rect(r, hex(reserveLine))
+	}
+	if b.label.s != "" {
+		p.rect(b.ground(ruler), hex(reserveFill))
+		p.text(b.label)
+	}
+	p.raw("</g>\n")
+}
+
+// ends are the lines at the beginning and the end of a reservation.
+func (b *band) ends() []rect {
+	return []rect{{b.x, b.y, 1, b.h}, {b.x + b.w - 1, b.y, 1, b.h}}
 }
 
 // pathsOf writes the bars, job by job.
 func (c *chart) pathsOf(p svgWriter) {
-	type place struct {
-		row int
-		bar
-	}
 	var jobs int32
 	for i := range c.rows {
 		for _, b := range c.rows[i].bars {
 			jobs = max(jobs, b.job+1)
 		}
 	}
-	byJob := make([][]place, jobs)
+	byJob := make([][]barPlace, jobs)
 	for i := range c.rows {
 		for _, b := range c.rows[i].bars {
 			if b.rows != inBlock {
-				byJob[b.job] = append(byJob[b.job], place{i, b})
+				byJob[b.job] = append(byJob[b.job], barPlace{i, b})
 			}
 		}
 	}
@@ -154,31 +215,41 @@ func (c *chart) pathsOf(p svgWriter) {
 		p.raw("<g><title>")
 		p.escaped(c.names(int32(job)))
 		p.raw("</title>")
-		for _, light := range []bool{false, true} {
-			colour, open := jobColour(int32(job)), false
-			if light {
-				colour = syncColour(colour)
+		colour := jobColour(int32(job))
+		for i, fills := range [...][]string{workTone: {hex(colour)}, syncTone: {hex(syncColour(colour))},
+			setupTone: {hex(colour)}, runningTone: {hex(colour), "url(#running)"}} {
+			tone := tone(i)
+			if !slices.ContainsFunc(places, func(b barPlace) bool { return b.tone == tone }) {
+				continue
 			}
-			for _, b := range places {
-				if b.light != light {
-					continue
-				}
-				if !open {
-					p.raw(`<path fill="`, hex(colour), `" d="`)
-					open = true
-				}
-				y, h := c.block(b.row, &b.bar)
-				// Ends are rounded, not widths, so that neighbouring bars meet.
-				x0, x1 := math.Round((c.plot.x+b.x0)*10)/10, math.Round((c.plot.x+b.x1)*10)/10
-				width := number(max(0.1, x1-x0))
-				p.raw("M", number(x0), " ", number(y), "h", width, "v", number(h), "h-", width, "z")
-			}
-			if open {
-				p.raw(`"/>`)
+			for _, fill := range fills {
+				c.path(p, fill, places, tone)
 			}
 		}
 		p.raw("</g>\n")
 	}
+}
+
+// barPlace is a bar of a row.
+type barPlace struct {
+	row int
+	bar
+}
+
+// path writes the bars of one tone as one path.
+func (c *chart) path(p svgWriter, fill string, places []barPlace, tone tone) {
+	p.raw(`<path fill="`, fill, `" d="`)
+	for _, b := range places {
+		if b.tone != tone {
+			continue
+		}
+		y, h := c.block(b.row, &b.bar)
+		// Ends are rounded, not widths, so that neighbouring bars meet.
+		x0, x1 := math.Round((c.plot.x+b.x0)*10)/10, math.Round((c.plot.x+b.x1)*10)/10
+		width := number(max(0.1, x1-x0))
+		p.raw("M", number(x0), " ", number(y), "h", width, "v", number(h), "h-", width, "z")
+	}
+	p.raw(`"/>`)
 }
 
 // heading returns the title and the lines under it.

@@ -69,6 +69,41 @@ before(async () => {
     "nodes.result.json",
   );
   hare("plot", "nodes.instance.json", "nodes.result.json", "-o", "nodes.html");
+  // Job run holds its GPU for 10 s more. Job next then needs 4 s of setup and 10 s, and ends 4 s
+  // after its deadline. The GPU of the other node is reserved.
+  writeFileSync(
+    join(pages, "fields.instance.json"),
+    JSON.stringify({
+      hare: "instance/v1",
+      name: "fields",
+      cluster: {
+        topology: ["zone", "rack"],
+        nodes: ["a", "b"].map(name => ({ name, gpus: { A100: 1 }, labels: { zone: "e", rack: name } })),
+        reservations: [{ nodes: { node: "b" }, until_s: 30, users: ["ops"] }],
+      },
+      jobs: [
+        {
+          id: "run",
+          sync: "rigid",
+          on: { A100: { compute_s: 15 } },
+          progress: { gpus: ["a/0"], elapsed_s: 5 },
+        },
+        { id: "next", sync: "rigid", deadline_s: 20, on: { A100: { compute_s: 10, switch_s: 4 } } },
+      ],
+    }),
+  );
+  hare(
+    "solve",
+    "-q",
+    "fields.instance.json",
+    "--bound",
+    "machine",
+    "--work-limit",
+    "1",
+    "-o",
+    "fields.result.json",
+  );
+  hare("plot", "fields.instance.json", "fields.result.json", "-o", "fields.html");
   browser = await launch();
 });
 after(() => browser?.close());
@@ -101,6 +136,7 @@ async function box(page: Page): Promise<{ x: number; y: number; width: number; h
 
 test("pages of schedules keep the rules of all pages", async () => {
   await keepsTheRules(browser, "windows.html");
+  await keepsTheRules(browser, "fields.html");
 });
 
 // The first GPU is busy to 2.5 s of 16.25 s, then runs job a; see TestPNGPlaces.
@@ -287,7 +323,7 @@ test("every control is reached by the keyboard", async () => {
 test("the GPUs of a task are one block, and nodes and racks have brackets", async () => {
   const { page, faults } = await open(browser, "nodes.html", desk);
   const b = await box(page);
-  const left = LEFT + 40 + 72; // and the names of nodes and racks, as in paint.ts
+  const left = LEFT + 40 + 34; // and the names of nodes and racks, as in paint.ts
   const x = (seconds: number) => b.x + left + (seconds / 20) * (b.width - left);
   // Rows of one node have the same height and no gaps.
   const rows = await page.evaluate(() => {
@@ -314,5 +350,32 @@ test("the GPUs of a task are one block, and nodes and racks have brackets", asyn
   );
   assert.deepEqual(faults, []);
   await page.screenshot({ path: join(pages, "nodes.png") });
+  await page.context().close();
+});
+
+test("running work, setups, deadlines and reservations are drawn", async () => {
+  const { page, faults } = await open(browser, "fields.html", desk);
+  const b = await box(page);
+  const left = LEFT + 40 + 28 + 28; // and the names of nodes, racks and zones, as in paint.ts
+  const x = (seconds: number) => b.x + left + (seconds / 24) * (b.width - left);
+  // The rows are 22 pixels high, and the bars 18.
+  const [ground, next, late] = ["#f3f5f8", "#332288", "#c2160c"];
+  assert.equal(await at(page, x(12), b.y + 11), next);
+  assert.equal(await at(page, x(12), b.y + 4), ground);
+  assert.equal(await at(page, x(16), b.y + 4), next);
+  assert.equal(await at(page, x(16), b.y + 18), next);
+  assert.equal(await at(page, x(22), b.y + 18), late);
+  const below = b.y + 22 + 6 + 11; // the other rack begins 6 pixels below
+  for (const [seconds, y, says] of [
+    [5, b.y + 11, /^run\nruns at time 0, since 5 s before\na\/0 · A100 · e\/a\nspread: one node\n/],
+    [12, b.y + 11, /^next\na\/0 · setup of the GPU for the job\n10 s to 14 s \(4 s\)$/],
+    [22, b.y + 11, /\nafter a setup of 4 s|deadline 20 s: late by 4 s$/],
+    [12, below, /^b\/0 · idle\nreserved for ops, 0 to 30 s$/],
+  ] as const) {
+    await page.mouse.move(x(seconds), y);
+    assert.match((await page.locator("#tip").textContent())!, says);
+  }
+  assert.match(await page.locator("#legend").innerText(), /late:\s*next by 4 s/);
+  assert.deepEqual(faults, []);
   await page.context().close();
 });

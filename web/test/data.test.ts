@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { about, spot } from "../src/gantt/describe.js";
-import { above, chartOf, lanesOf, spanAt, type PageData } from "../src/gantt/data.js";
+import { above, chartOf, freePlace, lanesOf, setupAt, spanAt, type PageData } from "../src/gantt/data.js";
 
 const S = 1e6;
 
@@ -19,6 +19,7 @@ const data: PageData = {
   palette: ["#cc6677"],
   legend: [0, 1],
   legendHead: "",
+  fields: 8,
   jobs: [
     ["a", "2", "gang", 3, 2, 0, 0, 5.5 * S],
     ["b", "1", "relaxed", 1, 1, S, 6 * S, 8 * S],
@@ -87,4 +88,54 @@ test("a job in one line", () => {
   );
   assert.match(about(chart, 1), /arrives 1 s · runs 6 s to 8 s · done 7 s after its arrival · on 1 GPU$/);
   assert.match(about(chart, 2), /none of the GPUs/);
+});
+
+// One GPU of a node that is reserved from 4 s on, with three spans: work that runs at time 0 to
+// 2 s, then after a setup of 1 s job s in its shape 1, two units a round, from 4 s to 8 s.
+const full = chartOf({
+  ...data,
+  unit: S,
+  end: 10 * S,
+  fields: 11,
+  jobs: [
+    ["r", "1", "rigid", 5, 1, 0, 0, 2 * S, { elapsed: 60 * S }],
+    ["s", "1", "gang", 3, 1, 0, 4 * S, 8 * S, { deadline: 6 * S, shapes: [[1, 1, 1], [4, 2, 2]] }], // prettier-ignore
+  ],
+  legend: [0, 1],
+  lanes: [["n/0", 0, [], [0, 0, 1, 0, 2, 0, 0, 1, 0, 0, 0, 1, 4, 2, 2, 2, 1, 0, 1, 1, 1, 2]]],
+  nodes: [["n", ["e", "r1"], 1, [0]]],
+  levels: ["node", "x.io/rack", "any"],
+  reserved: [[5 * S, 9 * S, "reserved for ops"]],
+});
+const lane = full.lanes[0]!;
+
+test("setups, shapes, spread, running work, deadlines and reservations in words", () => {
+  const at = (t: number) => spot(full, lane, spanAt(lane, t, 0), t, 10 * S);
+  assert.equal(
+    at(1 * S),
+    "r\nruns at time 0, since 60 s before\nn/0 · V100 · e/r1\n0 to 2 s (2 s)\njob: rigid, weight 1, runs 0 to 2 s",
+  );
+  assert.equal(at(3.5 * S), "s\nn/0 · setup of the GPU for the job\n3 s to 4 s (1 s)");
+  assert.equal(
+    at(7 * S),
+    "s\nunit 3 of 3\nn/0 · V100 · e/r1 · one of the 2 GPUs of a task\n" +
+      "shape 1: 4 tasks of 2 GPUs · spread: one rack\n6 s to 8 s (2 s)\njob: gang, weight 1, runs 4 s to 8 s\n" +
+      "deadline 6 s: late by 2 s\nreserved for ops, 5 s to 9 s",
+  );
+  assert.match(at(4.5 * S), /^s\nunits 1 to 2 of 3\n.*\n.* · spread: one rack · after a setup of 1 s\n/);
+  assert.equal(at(8.5 * S), "n/0 · idle\nreserved for ops, 5 s to 9 s");
+  assert.match(
+    about(full, 1),
+    /3 units in shape 1: 4 tasks of 2 GPUs · .* · deadline 6 s: late by 2 s · on 1 GPU$/,
+  );
+  assert.match(about(full, 0), /runs at time 0, since 60 s before/);
+});
+
+test("free places have no span and no setup", () => {
+  assert.deepEqual(freePlace(lane, 0, 10 * S), [8 * S, 10 * S]);
+  assert.deepEqual(freePlace(lane, 0, 8 * S), [2 * S, 3 * S]);
+  assert.deepEqual(freePlace(lane, 4 * S, 8 * S), [4 * S, 4 * S]);
+  assert.equal(setupAt(lane, 2.9 * S, 0), -1);
+  assert.equal(setupAt(lane, 3 * S, 0), 1);
+  assert.equal(setupAt(lane, 9 * S, 0), -1);
 });

@@ -22,9 +22,10 @@ test("nodes have gaps and brackets, and the GPUs of a task are one block", () =>
     palette: ["#cc6677"],
     legend: [],
     legendHead: "",
+    fields: 8,
     types: ["A100", "T4"],
     jobs: [
-      ["pair", "1", "rigid", 1, 4, 0, 0, 10, 2],
+      ["pair", "1", "rigid", 1, 4, 0, 0, 10, { gpus: 2 }],
       ["one", "1", "rigid", 1, 2, 0, 0, 10],
     ],
     lanes: [
@@ -39,19 +40,27 @@ test("nodes have gaps and brackets, and the GPUs of a task are one block", () =>
       lane("t/0", 1, 1),
     ],
     nodes: [
-      ["a", "r1", 2],
-      ["b", "r1", 4],
-      ["c", "r2", 2],
-      ["t", "", 1],
+      ["a", ["e", "r1"], 2, []],
+      ["b", ["e", "r1"], 4, []],
+      ["c", ["w", "r1"], 2, []],
+      ["t", ["", ""], 1, []],
     ],
   });
   const types = chart.lanes.map(l => l.type);
   assert.deepEqual(nodeGaps(types, chart.nodes), [0, 0, 2, 0, 0, 0, 6, 0, 0]);
+  // Racks of one name in two zones have brackets of their own.
   assert.deepEqual(
-    brackets(types, chart.nodes, n => n.rack),
+    brackets(types, chart.nodes, n => n.racks[1]!, 1),
     [
       { name: "r1", first: 0, last: 5 },
-      { name: "r2", first: 6, last: 7 },
+      { name: "r1", first: 6, last: 7 },
+    ],
+  );
+  assert.deepEqual(
+    brackets(types, chart.nodes, n => n.racks[0]!),
+    [
+      { name: "e", first: 0, last: 5 },
+      { name: "w", first: 6, last: 7 },
     ],
   );
   assert.deepEqual(

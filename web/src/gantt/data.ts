@@ -22,13 +22,26 @@ export interface PageData {
     release: number,
     start: number,
     end: number,
-    gpus?: number, // of a task; absent: 1
+    more?: MoreOfJob,
   ][];
-  // away: from, to (−1: for ever), …; spans: FIELDS numbers each.
+  // away: from, to (−1: for ever), …; spans: `fields` numbers each.
   lanes: [gpu: string, type: number, away: number[], spans: number[]][];
+  fields: number;
   // The nodes of the lanes, in their order, where nodes matter to the instance. A node
-  // with GPUs of two types is here twice. rack may be empty.
-  nodes?: [name: string, rack: string, lanes: number][];
+  // with GPUs of two types is here twice. racks are its domains, coarse to fine, each of
+  // which may be empty; reserved are positions in the reservations.
+  nodes?: [name: string, racks: string[], lanes: number, reserved: number[]][];
+  levels?: string[]; // fine to coarse, where the spread of rounds matters
+  reserved?: [from: number, to: number, who: string][];
+  late?: number[]; // jobs that end after their deadlines, the latest first
+}
+
+// MoreOfJob is what few jobs have.
+export interface MoreOfJob {
+  gpus?: number; // of a task; absent: 1
+  deadline?: number;
+  shapes?: [tasks: number, gpus: number, counts: number][];
+  elapsed?: number; // how long ago the work began that runs at time 0
 }
 
 export interface Job {
@@ -40,12 +53,22 @@ export interface Job {
   release: number;
   start: number;
   end: number;
-  gpus: number; // of a task
+  gpus: number; // of a task, where the job has no shapes
+  deadline: number; // 0: none
+  late: number; // by how much the job ends after its deadline
+  shapes: Shape[]; // empty where all rounds are alike
+  elapsed: number; // −1 where nothing of the job runs at time 0
 }
 
-// A span is FIELDS numbers of the data: job, start after the span before,
-// rounds, period, hold, sync, first round, tasks.
-export const FIELDS = 8;
+export interface Shape {
+  tasks: number;
+  gpus: number; // of a task
+  counts: number; // units of a round
+}
+
+// A span is `fields` numbers of the data: job, start after the span before, rounds, period,
+// hold, sync, first round, tasks, and where some span needs them setup, shape, and the level
+// of the spread counted from 1 (0: none).
 
 // ABOVE and BELOW say that the lane above or below has a span of the same task: the spans
 // are drawn as one block.
@@ -68,6 +91,9 @@ export interface Lane {
   sync: Float64Array;
   round: Float64Array;
   tasks: Float64Array;
+  setup: Float64Array; // of the GPU for the job, before start
+  shape: Int32Array;
+  spread: Int32Array; // index in the levels; −1 for none
   block: Uint8Array; // ABOVE, BELOW, or both
   blockLanes: Uint16Array; // the lanes of the block that begins with the span, at least 1
 }
@@ -75,9 +101,17 @@ export interface Lane {
 // Node holds the adjacent lanes of one node and type.
 export interface Node {
   name: string;
-  rack: string;
+  racks: string[]; // coarse to fine
   first: number; // lane
   lanes: number;
+  reserved: number[];
+}
+
+// Reservation keeps most jobs off its nodes.
+export interface Reservation {
+  from: number;
+  to: number;
+  who: string;
 }
 
 export interface Chart {
@@ -85,10 +119,11 @@ export interface Chart {
   jobs: Job[];
   lanes: Lane[];
   nodes: Node[];
+  reserved: Reservation[];
 }
 
 export function chartOf(data: PageData): Chart {
-  const jobs = data.jobs.map(([id, weight, sync, rounds, tasks, release, start, end, gpus]) => ({
+  const jobs = data.jobs.map(([id, weight, sync, rounds, tasks, release, start, end, more]) => ({
     id,
     weight,
     sync,
@@ -97,18 +132,33 @@ export function chartOf(data: PageData): Chart {
     release,
     start,
     end,
-    gpus: gpus ?? 1,
+    gpus: more?.gpus ?? 1,
+    deadline: more?.deadline ?? 0,
+    late: more?.deadline ? Math.max(0, end - more.deadline) : 0,
+    shapes: (more?.shapes ?? []).map(([tasks, gpus, counts]) => ({ tasks, gpus, counts })),
+    elapsed: more?.elapsed ?? -1,
   }));
-  const lanes = data.lanes.map(l => laneOf(l, data.unit));
+  const lanes = data.lanes.map(l => laneOf(l, data.unit, data.fields));
   let first = 0;
-  const nodes = (data.nodes ?? []).map(([name, rack, n], i) => {
-    const node = { name, rack, first, lanes: n };
+  const nodes = (data.nodes ?? []).map(([name, racks, n, reserved], i) => {
+    const node = { name, racks, first, lanes: n, reserved };
     for (let l = first; l < first + n; l++) lanes[l]!.node = i;
     first += n;
     joinBlocks(jobs, lanes.slice(node.first, first));
     return node;
   });
-  return { data, jobs, lanes, nodes };
+  const reserved = (data.reserved ?? []).map(([from, to, who]) => ({ from, to, who }));
+  return { data, jobs, lanes, nodes, reserved };
+}
+
+// taskGPUs returns the GPUs of a task of span k.
+function taskGPUs(job: Job, shape: number): number {
+  return job.shapes[shape]?.gpus ?? job.gpus;
+}
+
+// runsAtZero says whether span k of a lane is work that runs at time 0.
+export function runsAtZero(jobs: readonly Job[], l: Lane, k: number): boolean {
+  return k === 0 && l.start[0] === 0 && jobs[l.job[0]!]!.elapsed >= 0;
 }
 
 // joinBlocks marks the equal spans of one task on adjacent lanes of a node. The tasks of
@@ -117,7 +167,7 @@ function joinBlocks(jobs: readonly Job[], lanes: readonly Lane[]): void {
   const taken = lanes.map(l => new Uint8Array(l.n));
   lanes.forEach((l, i) => {
     for (let k = 0; k < l.n; k++) {
-      const g = jobs[l.job[k]!]!.gpus;
+      const g = taskGPUs(jobs[l.job[k]!]!, l.shape[k]!);
       if (g === 1 || taken[i]![k]) continue;
       for (let n = 1, at = k; n < g && i + n < lanes.length; n++) {
         const next = sameSpan(l, k, lanes[i + n]!);
@@ -142,14 +192,17 @@ function sameSpan(a: Lane, k: number, b: Lane): number {
     b.round[i] === a.round[k] &&
     b.rounds[i] === a.rounds[k] &&
     b.period[i] === a.period[k] &&
-    b.tasks[i] === a.tasks[k];
+    b.tasks[i] === a.tasks[k] &&
+    b.shape[i] === a.shape[k] &&
+    b.setup[i] === a.setup[k];
   return equal ? i : -1;
 }
 
-function laneOf([gpu, type, away, s]: PageData["lanes"][number], unit: number): Lane {
-  const n = s.length / FIELDS;
+function laneOf([gpu, type, away, s]: PageData["lanes"][number], unit: number, fields: number): Lane {
+  const n = s.length / fields;
+  const all = fields > 8;
   const column = (at: number, scale: number) =>
-    Float64Array.from({ length: n }, (_, i) => s[i * FIELDS + at]! * scale);
+    Float64Array.from({ length: n }, (_, i) => s[i * fields + at]! * scale);
   const lane: Lane = {
     gpu,
     node: -1,
@@ -158,18 +211,21 @@ function laneOf([gpu, type, away, s]: PageData["lanes"][number], unit: number): 
     n,
     start: new Float64Array(n),
     end: new Float64Array(n),
-    job: Int32Array.from({ length: n }, (_, i) => s[i * FIELDS]!),
+    job: Int32Array.from({ length: n }, (_, i) => s[i * fields]!),
     rounds: column(2, 1),
     period: column(3, unit),
     hold: column(4, unit),
     sync: column(5, unit),
     round: column(6, 1),
     tasks: column(7, 1),
+    setup: all ? column(8, unit) : new Float64Array(n),
+    shape: all ? Int32Array.from(column(9, 1)) : new Int32Array(n),
+    spread: all ? Int32Array.from(column(10, 1), v => v - 1) : new Int32Array(n).fill(-1),
     block: new Uint8Array(n),
     blockLanes: new Uint16Array(n).fill(1),
   };
   for (let i = 0, t = 0; i < n; i++) {
-    t += s[i * FIELDS + 1]!;
+    t += s[i * fields + 1]!;
     lane.start[i] = t * unit;
     lane.end[i] = lane.start[i]! + (lane.rounds[i]! - 1) * lane.period[i]! + lane.hold[i]!;
   }
@@ -193,6 +249,26 @@ export function above(a: ArrayLike<number>, n: number, v: number): number {
 export function spanAt(l: Lane, t: number, slack: number): number {
   const k = above(l.start, l.n, t + slack) - 1;
   return k >= 0 && l.end[k]! + slack >= t ? k : -1;
+}
+
+// setupAt returns the span for which a lane is set up at t, with a tolerance of slack; −1 where
+// there is none.
+export function setupAt(l: Lane, t: number, slack: number): number {
+  const k = above(l.start, l.n, t);
+  return k < l.n && l.setup[k]! > 0 && l.start[k]! - l.setup[k]! <= t + slack ? k : -1;
+}
+
+// freePlace returns the longest time between `from` and `to` in which no span, with its setup,
+// holds the GPU of a lane.
+export function freePlace(l: Lane, from: number, to: number): [from: number, to: number] {
+  let best: [number, number] = [from, from];
+  let free = from;
+  for (let k = above(l.end, l.n, from); k <= l.n && free < to; k++) {
+    const end = k < l.n ? Math.min(to, l.start[k]! - l.setup[k]!) : to;
+    if (end - free > best[1] - best[0]) best = [free, end];
+    if (k < l.n) free = Math.max(free, l.end[k]!);
+  }
+  return best;
 }
 
 // lanesOf returns the lanes that a job runs on.

@@ -1,37 +1,99 @@
 // Describes in words what is under the pointer, and the selected job.
 import { duration, exact } from "../shared/axis.js";
-import { lanesOf, type Chart, type Lane } from "./data.js";
+import { lanesOf, runsAtZero, setupAt, type Chart, type Job, type Lane } from "./data.js";
 
 // spot describes what lane l does at t. k is the lane's span at t, −1 for none; shown is
 // the number of microseconds on the screen.
 export function spot(chart: Chart, l: Lane, k: number, t: number, shown: number): string {
   if (k < 0) {
+    const reserved = reservationAt(chart, l, t, shown);
+    const next = setupAt(l, t, 0);
+    if (next >= 0) {
+      const [from, start] = [l.start[next]! - l.setup[next]!, l.start[next]!];
+      return [
+        chart.jobs[l.job[next]!]!.id,
+        `${l.gpu} · setup of the GPU for the job`,
+        `${exact(from, shown)} to ${exact(start, shown)} (${duration(start - from)})`,
+        reserved,
+      ]
+        .filter(Boolean)
+        .join("\n");
+    }
     for (let i = 0; i < l.away.length; i += 2) {
       if (t >= l.away[i]! && t < l.away[i + 1]!) return `${l.gpu} · out of service or busy`;
     }
-    return `${l.gpu} · idle`;
+    return [`${l.gpu} · idle`, reserved].filter(Boolean).join("\n");
   }
   const j = chart.jobs[l.job[k]!]!;
   const [rounds, period, hold, tasks] = [l.rounds[k]!, l.period[k]!, l.hold[k]!, l.tasks[k]!];
+  const shape = j.shapes[l.shape[k]!];
   const r =
     rounds > 1 && period > 0 ? Math.max(0, Math.min(rounds - 1, Math.floor((t - l.start[k]!) / period))) : 0;
   const from = l.start[k]! + r * period;
-  const share = tasks > 1 ? `, ${whole(tasks)} of its ${whole(j.tasks)} tasks here` : "";
+  const share = tasks > 1 ? `, ${whole(tasks)} of its ${whole(shape?.tasks ?? j.tasks)} tasks here` : "";
   const arrives = j.release ? `, arrives ${exact(j.release, shown)}` : "";
+  const gpus = shape?.gpus ?? j.gpus;
+  const first = l.round[k]! + r * (shape?.counts ?? 1) + 1;
+  const last = Math.min(j.rounds, first + (shape?.counts ?? 1) - 1);
+  const running = runsAtZero(chart.jobs, l, k);
   return [
     j.id,
-    `round ${whole(l.round[k]! + r + 1)} of ${whole(j.rounds)}${share}`,
+    running
+      ? `runs at time 0, since ${duration(j.elapsed)} before`
+      : last > first
+        ? `units ${whole(first)} to ${whole(last)} of ${whole(j.rounds)}${share}`
+        : `${j.shapes.length ? "unit" : "round"} ${whole(first)} of ${whole(j.rounds)}${share}`,
     [
       l.gpu,
       chart.data.types[l.type],
-      chart.nodes[l.node]?.rack,
-      j.gpus > 1 ? `one of the ${whole(j.gpus)} GPUs of a task` : "",
+      chart.nodes[l.node]?.racks.filter(Boolean).join("/"),
+      gpus > 1 ? `one of the ${whole(gpus)} GPUs of a task` : "",
+    ]
+      .filter(Boolean)
+      .join(" · "),
+    [
+      shape ? shapeOf(j, l.shape[k]!) : "",
+      l.spread[k]! >= 0 ? `spread: ${levelOf(chart, l.spread[k]!)}` : "",
+      r === 0 && l.setup[k]! > 0 ? `after a setup of ${duration(l.setup[k]!)}` : "",
     ]
       .filter(Boolean)
       .join(" · "),
     `${exact(from, shown)} to ${exact(from + hold, shown)} (${duration(hold)})`,
     `job: ${j.sync}, weight ${j.weight}${arrives}, runs ${exact(j.start, shown)} to ${exact(j.end, shown)}`,
-  ].join("\n");
+    deadlineOf(j),
+    reservationAt(chart, l, t, shown),
+  ]
+    .filter(Boolean)
+    .join("\n");
+}
+
+// reservationAt says for whom the GPU of a lane is reserved at t; "" where it is not.
+function reservationAt(chart: Chart, l: Lane, t: number, shown: number): string {
+  for (const i of chart.nodes[l.node]?.reserved ?? []) {
+    const { from, to, who } = chart.reserved[i]!;
+    if (from <= t && t < to) return `${who}, ${exact(from, shown)} to ${exact(to, shown)}`;
+  }
+  return "";
+}
+
+// shapeOf describes a shape of a job by its position, which counts from 0.
+function shapeOf(j: Job, i: number): string {
+  const { tasks, gpus } = j.shapes[i]!;
+  return `shape ${i}: ${count(tasks, "task")}${gpus > 1 ? ` of ${count(gpus, "GPU")}` : ""}`;
+}
+
+// levelOf names a level over which a round spreads.
+function levelOf(chart: Chart, level: number): string {
+  const levels = chart.data.levels!;
+  const name = levels[level]!;
+  return level === levels.length - 1 ? name : `one ${name.slice(name.lastIndexOf("/") + 1)}`;
+}
+
+// deadlineOf says how a job stands to its deadline; "" where it has none.
+export function deadlineOf(j: Job): string {
+  if (!j.deadline) return "";
+  const late = j.late ? `late by ${duration(j.late)}` : "met";
+  return `deadline ${duration(j.deadline)}: ${late}`;
 }
 
 // about describes a job in one line.
@@ -43,15 +105,28 @@ export function about(chart: Chart, job: number): string {
     j.id,
     j.sync,
     `weight ${j.weight}`,
-    `${count(j.rounds, "round")} of ${count(j.tasks, "task")}` +
-      (j.gpus > 1 ? ` of ${count(j.gpus, "GPU")}` : ""),
+    j.shapes.length
+      ? `${count(j.rounds, "unit")} in ${shapesOf(chart, job)
+          .map(i => shapeOf(j, i))
+          .join(" and ")}`
+      : `${count(j.rounds, "round")} of ${count(j.tasks, "task")}` +
+        (j.gpus > 1 ? ` of ${count(j.gpus, "GPU")}` : ""),
+    j.elapsed >= 0 ? `runs at time 0, since ${duration(j.elapsed)} before` : "",
     j.release ? `arrives ${duration(j.release)}` : "",
     `runs ${duration(j.start)} to ${duration(j.end)}`,
     `done ${duration(j.end - j.release)} after its arrival`,
+    deadlineOf(j),
     `on ${count(gpus, "GPU")}`,
   ]
     .filter(Boolean)
     .join(" · ");
+}
+
+// shapesOf returns the shapes in which a job runs on the GPUs of the page, in order.
+function shapesOf(chart: Chart, job: number): number[] {
+  const found = new Set<number>();
+  for (const l of chart.lanes) l.job.forEach((j, k) => j === job && found.add(l.shape[k]!));
+  return [...found].sort((a, b) => a - b);
 }
 
 function count(n: number, what: string): string {

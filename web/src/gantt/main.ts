@@ -1,11 +1,13 @@
 // The page of a schedule: connects the controls of the page to the chart.
+import { duration } from "../shared/axis.js";
 import { about, spot } from "./describe.js";
-import { chartOf, lanesOf, spanAt, type PageData } from "./data.js";
+import { chartOf, lanesOf, runsAtZero, setupAt, spanAt, type PageData } from "./data.js";
 import { AXIS, Painter, type State } from "./paint.js";
 import { counted, Index, type Hit } from "./search.js";
 import { nodeGaps, Rows, TimeView } from "./view.js";
 
 const MOST_HITS = 50;
+const MOST_LATE = 8; // late jobs that are named
 
 function byId<T extends HTMLElement>(id: string): T {
   return document.getElementById(id) as T;
@@ -148,8 +150,10 @@ function point(e: PointerEvent): void {
   }
   const l = lanes[row]!;
   const t = time.time(x);
-  const k = spanAt(l, t, time.span / time.width);
-  hover(k < 0 ? -1 : l.job[k]!);
+  const slack = time.span / time.width;
+  const k = spanAt(l, t, slack);
+  const over = k < 0 ? setupAt(l, t, 0) : k;
+  hover(over < 0 ? -1 : l.job[over]!);
   tip.textContent = spot(chart, l, k, t, time.span);
   tip.hidden = false;
   // A finger covers what is below it, so the tooltip is placed above the finger.
@@ -386,20 +390,21 @@ function legend(): void {
   const box = byId("legend");
   box.replaceChildren();
   if (data.legendHead) box.append(element("span", data.legendHead));
-  for (const j of data.legend) {
+  const button = (j: number, text: string) => {
     const b = element("button");
     b.type = "button";
     const swatch = element("i");
     swatch.style.background = painter.fill(j);
-    b.append(swatch, element("b", jobs[j]!.id));
-    b.title = jobs[j]!.id;
+    b.append(swatch, element("b", text));
+    b.title = text;
     b.dataset.job = String(j);
     b.setAttribute("aria-pressed", String(state.pinned === j));
     b.onclick = () => choose(state.pinned === j ? -1 : j);
     b.onmouseenter = () => hover(j);
     b.onmouseleave = () => hover(-1);
     box.append(b);
-  }
+  };
+  for (const j of data.legend) button(j, jobs[j]!.id);
   const note = (text: string, swatch?: string) => {
     const s = element("span", "");
     if (swatch) {
@@ -412,7 +417,20 @@ function legend(): void {
   };
   if (lanes.some(l => l.sync.some((v, i) => v > 0 && v < l.hold[i]! && jobs[l.job[i]!]!.sync !== "relaxed")))
     note("paler: synchronising");
+  if (lanes.some(l => l.setup.some(v => v > 0))) note("setup of the GPU", "setup");
+  if (lanes.some(l => l.n && runsAtZero(jobs, l, 0))) note("runs at time 0", "running");
+  if (chart.reserved.length) note("reserved", "reserved");
   if (lanes.some(l => l.away.length)) note("out of service or busy", "away");
+  const late = data.late ?? [];
+  if (late.length) {
+    note("after the deadline", "overdue");
+    const [line, s] = [element("span"), element("span", "late:")];
+    line.className = "line";
+    s.className = "late";
+    box.append(line, s);
+    for (const j of late.slice(0, MOST_LATE)) button(j, `${jobs[j]!.id} by ${duration(jobs[j]!.late)}`);
+    if (late.length > MOST_LATE) note(`and ${late.length - MOST_LATE} more`);
+  }
 }
 
 legend();

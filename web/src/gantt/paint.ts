@@ -1,11 +1,12 @@
 // Draws the visible part of the chart on a canvas.
-import { marks } from "../shared/axis.js";
+import { duration, marks } from "../shared/axis.js";
 import { rgb, shadesOf, type Shades } from "../shared/colour.js";
-import { ABOVE, above, BELOW, type Chart, type Lane } from "./data.js";
+import { ABOVE, above, BELOW, freePlace, runsAtZero, type Chart, type Lane } from "./data.js";
 import { type Bracket, brackets, type Rows, type TimeView } from "./view.js";
 
 export const AXIS = 26; // pixels of the time axis
-const NODE_NAMES = 72; // pixels of the names of nodes, and of racks
+const NODE_NAMES = 72; // pixels of the names of nodes, and at most of racks
+const SETUP = 0.36; // height of a setup as a share of the height of the bar that follows
 
 // State holds what the reader has selected.
 export interface State {
@@ -26,7 +27,13 @@ interface Theme {
   line: string;
   page: string;
   focus: string;
+  late: string;
+  reserve: string;
+  reserveInk: string;
+  reserved: string;
   hatch: CanvasPattern | null;
+  reservation: CanvasPattern | null;
+  stripes: CanvasPattern | null;
   jobs: Shades[];
 }
 
@@ -35,7 +42,8 @@ export class Painter {
   private theme: Theme;
   private labels: [text: string, x: number, y: number, ink: string, dim: boolean][] = [];
   private readonly nodes: Bracket[];
-  private readonly racks: Bracket[];
+  private readonly racks: Bracket[][]; // by level, coarse to fine
+  private readonly widths: number[]; // pixels of the names of racks, by level
   width = 0;
   height = 0;
 
@@ -50,13 +58,16 @@ export class Painter {
     this.theme = this.readTheme();
     const types = chart.lanes.map(l => l.type);
     this.nodes = brackets(types, chart.nodes, n => n.name);
-    this.racks = brackets(types, chart.nodes, n => n.rack);
+    this.racks = (chart.nodes[0]?.racks ?? [])
+      .map((_, level) => brackets(types, chart.nodes, n => n.racks[level]!, level))
+      .filter(b => b.length);
+    this.widths = this.racks.map(b => Math.min(NODE_NAMES, 22 + 6 * Math.max(...b.map(r => r.name.length))));
   }
 
   // left is the width of the names beside the rows. Narrow screens have no names of racks.
   get left(): number {
     if (this.narrow) return 62;
-    return 118 + (this.nodes.length ? NODE_NAMES - 32 : 0) + (this.racks.length ? NODE_NAMES : 0);
+    return 118 + (this.nodes.length ? NODE_NAMES - 32 : 0) + this.widths.reduce((sum, w) => sum + w, 0);
   }
 
   // narrow is true where type names are above their GPUs and not beside them.
@@ -88,19 +99,30 @@ export class Painter {
       line: colour("line"),
       page: colour("page"),
       focus: colour("focus"),
+      late: colour("late"),
+      reserve: colour("reserve"),
+      reserveInk: colour("reserve-ink"),
+      reserved: colour("reserved"),
       hatch: this.hatching(colour("hatched"), colour("hatch")),
+      reservation: this.hatching(colour("reserved"), colour("reserve"), true),
+      stripes: this.hatching("#0000", "#fff8"),
       jobs: shadesOf(this.chart.data.palette, rgb(colour("ground"))),
     };
     probe.remove();
     return theme;
   }
 
-  private hatching(ground: string, stroke: string): CanvasPattern | null {
+  // hatching makes a pattern of diagonal lines, which fall to the right where down is set.
+  private hatching(ground: string, stroke: string, down = false): CanvasPattern | null {
     const tile = document.createElement("canvas");
     tile.width = tile.height = 8;
     const q = tile.getContext("2d")!;
     q.fillStyle = ground;
     q.fillRect(0, 0, 8, 8);
+    if (down) {
+      q.translate(8, 0);
+      q.scale(-1, 1);
+    }
     q.strokeStyle = stroke;
     q.lineWidth = 1.4;
     q.beginPath();
@@ -147,6 +169,7 @@ export class Painter {
     for (const m of axis) {
       if (time.px(m.at) >= time.left - 1) g.fillRect(Math.round(time.px(m.at)) - 0.5, 0, 1, bottom);
     }
+    this.reservations(bottom);
     for (
       let i = Math.max(0, above(rows.tops, rows.tops.length, this.state.scroll - rows.height) - 1);
       i < rows.tops.length;
@@ -157,11 +180,16 @@ export class Painter {
       this.lane(this.chart.lanes[i]!, y, i === this.state.lane);
     }
     this.writeLabels();
+    this.deadline(bottom);
     if (this.nodes.length) {
       // The names of GPUs are their numbers on the node.
       const right = time.left - (rows.height >= 11 ? 24 : 4);
       this.brackets(this.nodes, right, rows.head ? right - 6 : NODE_NAMES - 10);
-      if (!rows.head) this.brackets(this.racks, right - NODE_NAMES, NODE_NAMES - 10);
+      let x = right - NODE_NAMES;
+      for (let i = this.racks.length - 1; i >= 0 && !rows.head; i--) {
+        this.brackets(this.racks[i]!, x, this.widths[i]! - 10);
+        x -= this.widths[i]!;
+      }
     }
     this.heads(bottom);
     g.restore();
@@ -174,6 +202,77 @@ export class Painter {
       if (x >= time.left - 1)
         g.fillText(m.label, Math.min(x, this.width - g.measureText(m.label).width / 2 - 1), bottom + 17);
     }
+  }
+
+  // reservations draws the reservations of the visible nodes. Each is named once for each type,
+  // where the rows of a node have room beside the bars.
+  private reservations(bottom: number): void {
+    const { g, time, rows, theme, chart } = this;
+    const named = new Set<string>();
+    const right = time.left + time.width;
+    for (const node of chart.nodes) {
+      const last = node.first + node.lanes - 1;
+      const top = rows.tops[node.first]! - this.state.scroll;
+      const end = rows.tops[last]! - this.state.scroll + rows.height;
+      if (end <= 0 || top > bottom) continue;
+      for (const i of node.reserved) {
+        const r = chart.reserved[i]!;
+        const a = Math.max(time.left, time.px(r.from));
+        const b = Math.min(right, time.px(Math.min(r.to, chart.data.end)));
+        if (b <= a) continue;
+        g.fillStyle = theme.reservation ?? theme.reserved;
+        g.fillRect(a, top, b - a, end - top);
+        g.fillStyle = theme.reserve;
+        g.fillRect(a, top, 1, end - top);
+        g.fillRect(b - 1, top, 1, end - top);
+        const key = `${chart.lanes[node.first]!.type} ${i}`;
+        if (named.has(key)) continue;
+        // The name has room in one row or, where rows are low, on all rows of the node together.
+        const step = rows.height < 11 ? node.lanes : 1;
+        for (let l = node.first; l <= last && !named.has(key); l += step)
+          if (this.nameReservation(l, l + step - 1, time.time(a), time.time(b), r.who)) named.add(key);
+      }
+    }
+  }
+
+  // nameReservation writes a name where some rows leave room, if they do.
+  private nameReservation(first: number, last: number, from: number, to: number, who: string): boolean {
+    const { g, time, rows, theme } = this;
+    for (let l = first; l <= last; l++) [from, to] = freePlace(this.chart.lanes[l]!, from, to);
+    const [top, end] = [
+      rows.tops[first]! - this.state.scroll,
+      rows.tops[last]! - this.state.scroll + rows.height,
+    ];
+    const [x, room, mid] = [time.px(from) + 5, time.px(to) - time.px(from) - 10, (top + end) / 2];
+    g.font = font(10);
+    const text = [who, "reserved"].find(s => g.measureText(s).width <= room);
+    if (!text || top < 0 || end - top < 11) return false;
+    g.fillStyle = theme.reserved;
+    g.fillRect(x - 3, mid - 6, g.measureText(text).width + 6, 12);
+    g.textAlign = "left";
+    g.fillStyle = theme.reserveInk;
+    g.fillText(text, x, mid + 3.5);
+    return true;
+  }
+
+  // deadline draws the deadline of the job that the reader points at or has chosen.
+  private deadline(bottom: number): void {
+    const { g, time, theme } = this;
+    const job = this.state.hover >= 0 ? this.state.hover : this.state.pinned;
+    const at = job < 0 ? 0 : this.chart.jobs[job]!.deadline;
+    const x = Math.round(time.px(at));
+    if (!at || x < time.left || x > time.left + time.width) return;
+    g.fillStyle = theme.late;
+    for (let y = 0; y < bottom; y += 7) g.fillRect(x - 0.75, y, 1.5, Math.min(4, bottom - y));
+    const text = "deadline";
+    g.font = font(10, true);
+    const width = g.measureText(text).width;
+    const left = Math.min(x + 4, time.left + time.width - width - 4);
+    g.fillStyle = theme.page;
+    g.fillRect(left - 2, 1, width + 5, 13);
+    g.fillStyle = theme.late;
+    g.textAlign = "left";
+    g.fillText(text, left, 11);
   }
 
   // brackets draws brackets that end at x, and their names where the rows have room.
@@ -273,12 +372,13 @@ export class Painter {
     let drawn = time.left;
     let labelled = -1;
     let labelEnd = -1;
-    for (let i = above(l.end, l.n, time.from); i < l.n && l.start[i]! < time.to; i++) {
+    for (let i = above(l.end, l.n, time.from); i < l.n && l.start[i]! - l.setup[i]! < time.to; i++) {
       const job = l.job[i]!;
       const last = time.px(l.end[i]!);
       const strength = this.strength(job);
       if (last < drawn + 0.4 && !(chosen && strength === 1)) continue; // hidden by a bar that was drawn before
       g.globalAlpha = strength;
+      this.setup(l, i, top, h);
       const a = Math.max(time.left, time.px(l.start[i]!));
       // A block fills the space between its rows, and one pixel more against a seam. Bars
       // that do not fill a pixel have no seam: where they overlapped, they would be darker.
@@ -286,6 +386,7 @@ export class Painter {
       const over = l.block[i]! & ABOVE ? inset : 0;
       const under = l.block[i]! & BELOW ? inset + seam : 0;
       this.span(l, i, a, Math.min(right, last), top - over, h + over + under);
+      if (!(l.block[i]! & BELOW)) this.overdue(l, i, a, Math.min(right, last), top + h);
       drawn = Math.max(drawn, last);
       if (l.block[i]! & ABOVE || (labelled === job && a <= labelEnd + 3)) continue;
       const height = rows.height * l.blockLanes[i]!;
@@ -327,10 +428,12 @@ export class Painter {
 
   private label(job: number, x: number, room: number, base: number, dim: boolean): void {
     if (room <= 14) return;
-    let text = this.chart.jobs[job]!.id;
+    let { id: text, late } = this.chart.jobs[job]!;
     if (text.length > 80) text = text.slice(0, 79) + "…";
     this.g.font = font(10);
     if (this.g.measureText(text).width > room) return;
+    const long = `${text}, late by ${duration(late)}`;
+    if (late && this.g.measureText(long).width <= room) text = long;
     this.labels.push([
       text,
       x,
@@ -340,11 +443,47 @@ export class Painter {
     ]);
   }
 
+  // setup draws the setup of a GPU before span i, once for the rows of a block: a bar of less
+  // height that leads to the bar of the span.
+  private setup(l: Lane, i: number, top: number, h: number): void {
+    const { g, time, rows } = this;
+    if (!l.setup[i] || l.block[i]! & ABOVE) return;
+    const a = Math.max(time.left, time.px(l.start[i]! - l.setup[i]!));
+    const b = Math.min(time.left + time.width, time.px(l.start[i]!));
+    if (b - a < 0.5) return;
+    const height = (l.blockLanes[i]! - 1) * rows.height + h;
+    g.fillStyle = this.fill(l.job[i]!);
+    g.fillRect(a, top + ((1 - SETUP) / 2) * height, b - a, Math.max(0.5, SETUP * height));
+  }
+
+  // overdue draws a line along the bottom of span i after the deadline of its job.
+  private overdue(l: Lane, i: number, a: number, b: number, bottom: number): void {
+    const { g, time, rows, theme } = this;
+    const { late, deadline } = this.chart.jobs[l.job[i]!]!;
+    const from = Math.max(a, time.px(deadline));
+    if (!late || from >= b) return;
+    const thick = Math.min(3, Math.max(1, rows.height / 6));
+    if (rows.height >= 8) {
+      g.fillStyle = theme.page;
+      g.fillRect(from, bottom - thick - 1, b - from, 1);
+    }
+    g.fillStyle = theme.late;
+    g.fillRect(from, bottom - thick, b - from, thick);
+  }
+
   // span draws span i as one bar, or as single rounds where these are wide enough.
   private span(l: Lane, i: number, a: number, b: number, top: number, h: number): void {
     const { g, time } = this;
     const rounds = l.rounds[i]!;
     const period = l.period[i]!;
+    if (runsAtZero(this.chart.jobs, l, i)) {
+      for (const fill of [this.fill(l.job[i]!), this.theme.stripes]) {
+        if (!fill || b <= a) continue;
+        g.fillStyle = fill;
+        g.fillRect(a, top, Math.max(0.5, b - a), h);
+      }
+      return;
+    }
     if (rounds > 1 && (period / time.span) * time.width < 9) {
       g.fillStyle = this.fill(l.job[i]!);
       g.fillRect(a, top, Math.max(0.5, b - a), h);

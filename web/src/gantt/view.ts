@@ -73,6 +73,10 @@ export class TimeView {
   }
 }
 
+function same(a: readonly string[], b: readonly string[]): boolean {
+  return a.length === b.length && a.every((name, i) => name === b[i]);
+}
+
 // nodeGaps returns the free pixels above the row of each lane: none inside a node, more
 // between racks than between nodes of one rack, and none above the first lane of a type.
 export function nodeGaps(types: readonly number[], nodes: readonly Node[]): number[] {
@@ -80,7 +84,7 @@ export function nodeGaps(types: readonly number[], nodes: readonly Node[]): numb
   nodes.forEach((node, i) => {
     const before = nodes[i - 1];
     if (before && types[node.first] === types[before.first])
-      gaps[node.first] = node.rack === before.rack ? Rows.NODE_GAP : Rows.RACK_GAP;
+      gaps[node.first] = same(node.racks, before.racks) ? Rows.NODE_GAP : Rows.RACK_GAP;
   });
   return gaps;
 }
@@ -92,19 +96,25 @@ export interface Bracket {
   last: number;
 }
 
-// brackets returns one bracket for each sequence of nodes of one type with the same name.
-// Nodes without a name have none.
+// brackets returns one bracket for each sequence of nodes of one type with the same name that
+// are together also in the `coarser` coarsest levels of their racks. Nodes without a name have
+// none.
 export function brackets(
   types: readonly number[],
   nodes: readonly Node[],
   nameOf: (node: Node) => string,
+  coarser = 0,
 ): Bracket[] {
   const out: Bracket[] = [];
   let open: Bracket | undefined;
+  let racks: string[] = [];
   for (const node of nodes) {
     const [name, last] = [nameOf(node), node.first + node.lanes - 1];
-    if (open && open.name === name && types[open.first] === types[node.first]) open.last = last;
+    const around = node.racks.slice(0, coarser);
+    if (open && open.name === name && types[open.first] === types[node.first] && same(racks, around))
+      open.last = last;
     else out.push((open = { name, first: node.first, last }));
+    racks = around;
   }
   return out.filter(b => b.name);
 }
