@@ -35,8 +35,8 @@ func withAllFields(t testing.TB) (*hare.Instance, *hare.Result) {
 	return inst, &hare.Result{Schedule: &hare.Schedule{Jobs: []string{"g", "s"}, Lanes: []hare.Lane{
 		{GPU: "a/0", Job: []int32{0}, Rounds: []int64{4}, PeriodUs: []int64{6e6}, StartUs: []int64{3e6}},
 		{GPU: "b/0", Job: []int32{0}, Round: []int64{2}, Rounds: []int64{2}, PeriodUs: []int64{6e6}, StartUs: []int64{15e6}},
-		{GPU: "c/0", Job: []int32{0, 1, 1}, Round: []int64{0, 0, 1}, Rounds: []int64{2, 1, 2}, PeriodUs: []int64{6e6, 2e6, 3e6},
-			StartUs: []int64{3e6, 30e6, 33e6}, Shape: []int64{0, 0, 1}},
+		{GPU: "c/0", Job: []int32{0, 1, 1}, Round: []int64{0, 0, 1}, Rounds: []int64{2, 1, 2},
+			PeriodUs: []int64{6e6, 2e6, 3e6}, StartUs: []int64{3e6, 30e6, 33e6}, Shape: []int64{0, 0, 1}},
 		{GPU: "c/1", Job: []int32{1}, Round: []int64{1}, Rounds: []int64{2}, PeriodUs: []int64{3e6}, StartUs: []int64{33e6},
 			Shape: []int64{1}},
 	}}}
