@@ -620,6 +620,7 @@ func naiveRunning(inst *hare.Instance, r nodeReading) naiveWork {
 		if job.Progress == nil {
 			continue
 		}
+		shape := job.Shape(job.Progress.Shape)
 		w.first[i] = job.Progress.RoundsDone
 		var at []int
 		for _, gpu := range job.Progress.GPUs {
@@ -628,7 +629,7 @@ func naiveRunning(inst *hare.Instance, r nodeReading) naiveWork {
 		}
 		for _, gpu := range job.Progress.GPUs {
 			kind := typeOf(inst, gpu)
-			for _, p := range job.On {
+			for _, p := range shape.On {
 				if p.Type == kind {
 					w.until[i] = max(w.until[i], p.ComputeUs+brute.SyncUs(inst, p, brute.Reading{}.Spread(inst, at)))
 				}
@@ -639,14 +640,14 @@ func naiveRunning(inst *hare.Instance, r nodeReading) naiveWork {
 		}
 		rounds := int64(1)
 		if job.Sync == hare.Rigid {
-			rounds = job.Rounds - job.Progress.RoundsDone
+			rounds = (job.Rounds - job.Progress.RoundsDone + shape.Counts - 1) / shape.Counts
 		}
 		w.until[i] *= rounds
 		if !r.noElapsed {
 			w.until[i] -= job.Progress.ElapsedUs
 		}
 		if !r.runningAgain {
-			w.first[i] += rounds
+			w.first[i] = min(job.Rounds, w.first[i]+rounds*shape.Counts)
 		}
 	}
 	return w
@@ -674,7 +675,8 @@ func (w *naiveWork) tasks(inst *hare.Instance, n int, t int64, of func(*hare.Job
 				gpus++
 			}
 		}
-		held += gpus / job.TaskGPUs() * of(job)
+		shape := job.Shape(job.Progress.Shape)
+		held += gpus / shape.TaskGPUs() * of(job)
 	}
 	return held
 }

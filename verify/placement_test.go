@@ -303,7 +303,7 @@ func plainPlaces(inst *hare.Instance, s *hare.Schedule, tasks []plainTask,
 				crowd[key] = map[string]bool{}
 			}
 			crowd[key][t.gpu] = true
-			if int64(len(crowd[key])) > j.TaskGPUs() {
+			if int64(len(crowd[key])) > t.shape.TaskGPUs() {
 				return "distinct"
 			}
 		}
@@ -317,8 +317,8 @@ func plainPlaces(inst *hare.Instance, s *hare.Schedule, tasks []plainTask,
 		for _, at := range times {
 			if from <= at && at < to {
 				// A task holds CPUs once. 6 is a multiple of every g of the tests.
-				cpus[fmt.Sprint(n.Name, " ", at)] += j.CPUMilliPerTask * 6 / j.TaskGPUs()
-				memory[fmt.Sprint(n.Name, " ", at)] += j.MemoryMiBPerTask * 6 / j.TaskGPUs()
+				cpus[fmt.Sprint(n.Name, " ", at)] += j.CPUMilliPerTask * 6 / t.shape.TaskGPUs()
+				memory[fmt.Sprint(n.Name, " ", at)] += j.MemoryMiBPerTask * 6 / t.shape.TaskGPUs()
 			}
 		}
 	}
@@ -331,7 +331,7 @@ func plainPlaces(inst *hare.Instance, s *hare.Schedule, tasks []plainTask,
 	}
 	for _, t := range tasks {
 		n := nodeOf(t.gpu)
-		if equal[fmt.Sprint(n.Name, " ", t.kind, " ", lane[t.gpu].Entry(t.entry))]%inst.Jobs[t.job].TaskGPUs() > 0 {
+		if equal[fmt.Sprint(n.Name, " ", t.kind, " ", lane[t.gpu].Entry(t.entry))]%t.shape.TaskGPUs() > 0 {
 			return "task"
 		}
 		for _, at := range times {

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/bench/brute"
 )
 
 // plainTask is one task of an expanded schedule.
@@ -13,14 +14,18 @@ type plainTask struct {
 	gpu, kind   string
 	entry       int // the index of the entry in the GPU's lane
 	job         int
-	round       int64
+	round       int64 // the first unit
 	start, p, d int64
+	on          hare.Profile
+	shape       hare.Shape
+	shapeIndex  int64
+	setupUs     int64 // before the start of the entry
 }
 
-// plainCheck implements the text of docs/design.md, sections 1 and 6, docs/nodes.md, docs/running.md
-// and docs/dependencies.md, task by task. It
-// expands every round and compares every pair of tasks, so it is only fit for tiny
-// schedules. It returns the first condition that fails, or "" and the objective in 1e-12.
+// plainCheck implements the text of docs/design.md, sections 1 and 6, docs/nodes.md, docs/running.md,
+// docs/dependencies.md, docs/levels.md and docs/shapes.md, task by task. It expands every round and
+// compares every pair of tasks, so it is only fit for tiny schedules. It returns the first condition
+// that fails, or "" and the objective in 1e-12.
 func plainCheck(inst *hare.Instance, s *hare.Schedule) (string, hare.Amount) {
 	var value hare.Amount
 	run := naiveRunning(inst, nodeReading{})
@@ -83,18 +88,27 @@ func plainCheck(inst *hare.Instance, s *hare.Schedule) (string, hare.Amount) {
 			}
 			job := slices.Index(ids, s.Jobs[e.Job])
 			j := &inst.Jobs[job]
-			at := slices.IndexFunc(j.On, func(p hare.Profile) bool { return p.Type == kind })
+			if e.Shape < 0 || e.Shape >= int64(j.ShapeCount()) {
+				return "shape", value
+			}
+			shape := j.Shape(int(e.Shape))
+			at := slices.IndexFunc(shape.On, func(p hare.Profile) bool { return p.Type == kind })
 			if at < 0 {
 				return "profile", value
 			}
-			p, d := j.On[at].ComputeUs, j.On[at].DurationUs()
-			if e.Round < run.first[job] || e.Round+e.Rounds > j.Rounds {
+			on := shape.On[at]
+			if e.Round < run.first[job] || e.Round+(e.Rounds-1)*shape.Counts >= j.Rounds {
 				return "rounds", value
+			}
+			setupUs := on.SwitchUs
+			if y > 0 && l.Job[y-1] == l.Job[y] || y == 0 && j.Running() && slices.Contains(j.Progress.GPUs, l.GPU) {
+				setupUs = 0
 			}
 			for r := range e.Rounds {
 				for n := range e.Tasks {
-					tasks = append(tasks, plainTask{l.GPU, kind, y, job, e.Round + r, e.StartUs + r*e.PeriodUs + n*p,
-						p, d})
+					tasks = append(tasks, plainTask{gpu: l.GPU, kind: kind, entry: y, job: job,
+						round: e.Round + r*shape.Counts, start: e.StartUs + r*e.PeriodUs + n*on.ComputeUs, p: on.ComputeUs,
+						on: on, shape: shape, shapeIndex: e.Shape, setupUs: setupUs})
 				}
 			}
 			if e.StartUs < before {
@@ -104,38 +118,64 @@ func plainCheck(inst *hare.Instance, s *hare.Schedule) (string, hare.Amount) {
 			spans[l.GPU] = append(spans[l.GPU], span{e.StartUs, 0})
 		}
 	}
-	// The loop gathers the start, the end and the number of tasks of each round.
+	// These loops gather the spread, the start, the end, the shape and the number of tasks of each round.
 	type key struct {
 		job   int
 		round int64
 	}
-	ends, first, count := map[key]int64{}, map[key]int64{}, map[key]int64{}
+	nodes := map[key][]int{}
 	for _, t := range tasks {
+		nodes[key{t.job, t.round}] = append(nodes[key{t.job, t.round}], slices.IndexFunc(inst.Cluster.Nodes,
+			func(n hare.Node) bool { return strings.HasPrefix(t.gpu, n.Name+"/") }))
+	}
+	ends, first, count, shapes := map[key]int64{}, map[key]int64{}, map[key]int64{}, map[key]int64{}
+	for x := range tasks {
+		t := &tasks[x]
 		k := key{t.job, t.round}
+		spread := brute.Reading{}.Spread(inst, nodes[k])
+		if !brute.Within(inst, &inst.Jobs[t.job], spread) {
+			return "within", value
+		}
+		t.d = t.p + brute.SyncUs(inst, t.on, spread)
 		if count[k]++; count[k] == 1 {
-			first[k] = t.start
+			first[k], shapes[k] = t.start, t.shapeIndex
+		}
+		if shapes[k] != t.shapeIndex {
+			return "shapes of a round", value
 		}
 		ends[k], first[k] = max(ends[k], t.start+t.d), min(first[k], t.start)
-		if t.start < max(inst.Jobs[t.job].ReleaseUs, run.until[t.job]) {
+		if t.start < run.until[t.job] || spans[t.gpu][t.entry].from-t.setupUs < inst.Jobs[t.job].ReleaseUs {
 			return "release", value
 		}
 	}
 	done := map[string]int64{}
 	for i := range inst.Jobs {
 		j := &inst.Jobs[i]
-		for r := run.first[i]; r < j.Rounds; r++ {
-			if count[key{i, r}] != j.Tasks*j.TaskGPUs() {
+		next, end, shape := run.first[i], int64(0), int64(-1) // the unit, and the round before
+		if j.Running() {
+			end, shape = run.until[i], int64(j.Progress.Shape)
+		}
+		done[j.ID] = run.until[i]
+		for began := false; next < j.Rounds; began = true {
+			k := key{i, next}
+			s := j.Shape(int(shapes[k]))
+			if count[k] != s.Tasks*s.TaskGPUs() {
 				return "count", value
 			}
-			if r > run.first[i] && first[key{i, r}] < ends[key{i, r - 1}] {
+			switch {
+			case first[k] < end:
 				return "precedence", value
-			}
-			if j.Sync == hare.Rigid && r > run.first[i] && first[key{i, r}] != ends[key{i, r - 1}] {
+			case j.Sync == hare.Rigid && began && first[k] != end:
 				return "back to back", value
+			case shape >= 0 && shape != shapes[k] && !j.Reshape:
+				return "another shape", value
+			case shape >= 0 && shape != shapes[k] && first[k] < end+j.ReshapeUs:
+				return "reshape", value
 			}
-		}
-		if done[j.ID] = ends[key{i, j.Rounds - 1}]; run.first[i] == j.Rounds {
-			done[j.ID] = run.until[i]
+			end, shape = ends[k], shapes[k]
+			done[j.ID] = end
+			delete(count, k)
+			next += s.Counts
 		}
 		switch {
 		case inst.Objective == hare.ObjectiveMakespan:
@@ -150,9 +190,12 @@ func plainCheck(inst *hare.Instance, s *hare.Schedule) (string, hare.Amount) {
 		}
 		value = value.Add(hare.Product(j.WeightMicro, done[j.ID]-j.ReleaseUs))
 	}
-	for i := range inst.Jobs {
-		for _, p := range inst.Jobs[i].After {
-			if first[key{i, run.first[i]}] < done[p.Job]+p.LagUs {
+	if len(count) > 0 {
+		return "units done twice", value
+	}
+	for _, t := range tasks {
+		for _, p := range inst.Jobs[t.job].After {
+			if spans[t.gpu][t.entry].from-t.setupUs < done[p.Job]+p.LagUs {
 				return "after", value
 			}
 		}
@@ -189,7 +232,7 @@ func plainCheck(inst *hare.Instance, s *hare.Schedule) (string, hare.Amount) {
 			}
 		}
 		if j := &inst.Jobs[t.job]; j.Sync == hare.Rigid {
-			for r := run.first[t.job]; r < j.Rounds; r++ {
+			for r := run.first[t.job]; r < j.Rounds; r += t.shape.Counts {
 				if !slices.ContainsFunc(tasks, func(o plainTask) bool {
 					return o.job == t.job && o.round == r &&
 						o.gpu == t.gpu
@@ -205,15 +248,16 @@ func plainCheck(inst *hare.Instance, s *hare.Schedule) (string, hare.Amount) {
 	if why := plainUsers(inst, tasks, spanOf, &run); why != "" {
 		return why, value
 	}
-	// Nothing runs inside an entry, and each entry lies in one window.
-	for gpu, row := range spans {
-		for x, s := range row {
-			if x > 0 && s.from < row[x-1].to {
-				return "inside an entry", value
-			}
-			if !slices.ContainsFunc(open[gpu], func(w hare.Window) bool { return w.StartUs <= s.from && s.to <= w.EndUs }) {
-				return "entry across windows", value
-			}
+	// Nothing runs inside an entry or its setup, and each entry lies in one window with its setup.
+	for _, t := range tasks {
+		s := spans[t.gpu][t.entry]
+		if t.entry > 0 && s.from-t.setupUs < spans[t.gpu][t.entry-1].to {
+			return "inside an entry", value
+		}
+		if !slices.ContainsFunc(open[t.gpu], func(w hare.Window) bool {
+			return w.StartUs <= s.from-t.setupUs && s.to <= w.EndUs
+		}) {
+			return "entry across windows", value
 		}
 	}
 	return "", value
@@ -227,13 +271,14 @@ func plainUsers(inst *hare.Instance, tasks []plainTask, spanOf func(plainTask) (
 	}
 	for _, t := range tasks {
 		from, to := spanOf(t)
+		taken := from - t.setupUs
 		j := &inst.Jobs[t.job]
 		for _, v := range inst.Cluster.Reservations {
 			admitted := slices.Contains(v.Jobs, j.ID) || overlap(v.Users, j.Users)
 			for i := range inst.Cluster.Nodes {
 				n := &inst.Cluster.Nodes[i]
 				job := hare.Job{Only: v.Nodes}
-				if strings.HasPrefix(t.gpu, n.Name+"/") && job.AllowsNode(n) && !admitted && from < v.UntilUs &&
+				if strings.HasPrefix(t.gpu, n.Name+"/") && job.AllowsNode(n) && !admitted && taken < v.UntilUs &&
 					v.FromUs < to {
 					return "reserved"
 				}

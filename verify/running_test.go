@@ -81,7 +81,10 @@ func TestSchedulesOfRules(t *testing.T) {
 	r := rand.New(rand.NewPCG(15, 3))
 	kept, broken := 0, map[string]int{}
 	for i := range instances {
-		inst := brute.RandomMixed(r)
+		inst, _ := brute.RandomFields(r)
+		if i%4 == 0 {
+			inst = brute.RandomWith(r, []string{"shapes", "reshape_s", "switch_s", "within"}[i/4%4])
+		}
 		_, plan, done := brute.OptimumOnNodes(inst, 5_000)
 		if !done || plan == nil {
 			continue
@@ -103,23 +106,23 @@ func TestSchedulesOfRules(t *testing.T) {
 	}
 	t.Logf("%d kept, broken %v", kept, broken)
 	for _, what := range []string{verify.CodeAfter, verify.CodeReserved, verify.CodeQuota, verify.CodeRelease,
-		verify.CodeCPUs} {
+		verify.CodeCPUs, verify.CodeShape, verify.CodeWithin} {
 		if broken[what] == 0 {
 			t.Errorf("no schedule breaks %q", what)
 		}
 	}
 }
 
-// moveEntries returns a copy of a schedule in which some entries start at another time, or a lane
-// is another GPU's.
+// moveEntries returns a copy of a schedule in which some entries start at another time or have
+// another shape or other rounds, or a lane is another GPU's.
 func moveEntries(r *rand.Rand, inst *hare.Instance, plan *hare.Schedule) *hare.Schedule {
 	out := &hare.Schedule{Jobs: plan.Jobs}
 	for _, l := range plan.Lanes {
-		l.StartUs = slices.Clone(l.StartUs)
+		l.StartUs, l.Shape, l.Round = slices.Clone(l.StartUs), slices.Clone(l.Shape), slices.Clone(l.Round)
 		out.Lanes = append(out.Lanes, l)
 	}
 	by := int64(r.IntN(9)-4) * 500_000
-	switch job := r.IntN(len(inst.Jobs)); r.IntN(3) {
+	switch job := r.IntN(len(inst.Jobs)); r.IntN(4) {
 	case 0: // a job moves in time
 		for x := range out.Lanes {
 			for y, j := range out.Lanes[x].Job {
@@ -136,7 +139,21 @@ func moveEntries(r *rand.Rand, inst *hare.Instance, plan *hare.Schedule) *hare.S
 				}
 			}
 		}
-	case 2:
+	case 2: // all of a job have the last shape, or one of its entries has other rounds
+		for x := range out.Lanes {
+			l := &out.Lanes[x]
+			for y, j := range l.Job {
+				spec := &inst.Jobs[slices.IndexFunc(inst.Jobs, func(o hare.Job) bool { return o.ID == out.Jobs[j] })]
+				switch {
+				case int(j) != job:
+				case l.Shape != nil && len(spec.Shapes) > 0 && by > 0:
+					l.Shape[y] = int64(len(spec.Shapes) - 1)
+				case l.Round != nil:
+					l.Round[y] = max(0, l.Round[y]+r.Int64N(3)-1)
+				}
+			}
+		}
+	case 3:
 		if len(out.Lanes) > 0 {
 			n := &inst.Cluster.Nodes[r.IntN(len(inst.Cluster.Nodes))]
 			gpu := fmt.Sprintf("%s/%d", n.Name, r.Int64N(n.GPUCount()))
