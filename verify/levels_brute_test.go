@@ -121,85 +121,27 @@ func TestBoundsOfLevels(t *testing.T) {
 	t.Logf("%d instances, %d bounds equal to the optimum", tried, tight)
 }
 
-// The wrong readings of docs/levels.md are evaluated at prices that are optimised for them, on
-// random tiny instances. Each reading exceeds the optimum of the instance of its seed, or leaves
-// a job without any bound.
-func TestOptimisedPricesKillReadingsOfLevels(t *testing.T) {
-	for _, c := range []struct {
-		name  string
-		seed  uint64
-		wrong nodeReading
-	}{
-		{"7 gang_on_one_node", 46, nodeReading{gangOnOneNode: true}},
-		{"16 sync_widest", 71, nodeReading{syncWidest: true}},
-		{"1 gang_unit", 172, nodeReading{gangUnit: true}},
-	} {
-		if !killedLevels(c.seed, c.wrong) {
-			t.Errorf("%s: the instance of seed %d does not kill the reading", c.name, c.seed)
-		}
+// killLevels is killOnNodes for the instances of brute.RandomLevels.
+func killLevels(seed uint64, wrong nodeReading) func(*testing.T) (float64, float64, float64) {
+	return func(t *testing.T) (float64, float64, float64) {
+		r := rand.New(rand.NewPCG(seed, 37))
+		inst := brute.RandomLevels(r)
+		optimum := optimumOf(t, inst)
+		return ascendWrong(r, inst, randomLevelPools(r, inst, int64(math.Round(optimum*1e6))), wrong, optimum)
 	}
 }
 
-// killedLevels says whether a reading exceeds the optimum of the instance of a seed, while the
-// right reading does not.
-func killedLevels(seed uint64, wrong nodeReading) bool {
-	r := rand.New(rand.NewPCG(seed, 37))
-	inst := brute.RandomLevels(r)
-	opt, plan, done := brute.OptimumOnNodes(inst, 20_000)
-	if !done || plan == nil || inst.Objective == hare.ObjectiveMakespan {
-		return false
-	}
-	optimum := hare.Product(1, opt).Float()
-	cert := randomLevelPools(r, inst, opt/1e6)
-	best := ascend(r, cert, 150, func() float64 {
-		v := naiveOnNodes(inst, cert, wrong)
-		if math.IsNaN(v) {
-			return math.Inf(-1)
-		}
-		return v
-	})
-	return best > optimum+1e-6 && naiveOnNodes(inst, cert, nodeReading{}) <= optimum+1e-6
-}
-
-// Wrong readings of the model have other optima.
-func TestWrongModelsOfLevels(t *testing.T) {
-	_, inst, _ := readNodeExample(t, "real/spread")
-	for name, c := range map[string]struct {
-		reading brute.Reading
-		want    float64
-	}{
-		"right":                    {brute.Reading{}, 27},
-		"within of each task":      {brute.Reading{WithinOfTasks: true}, 23},
-		"racks of one name as one": {brute.Reading{RacksByName: true}, 23},
-	} {
-		opt, plan, done := c.reading.Optimum(inst, 2_000_000)
-		if got := hare.Product(1, opt).Float(); !done || got != c.want {
-			t.Errorf("%s: the optimum is %v, want %v", name, got, c.want)
-			continue
-		}
-		if _, _, faults := verify.ScheduleValue(inst, plan); (len(faults) > 0) != (c.want != 27) {
-			t.Errorf("%s: the faults of the schedule are %v", name, faults)
-		}
-	}
-}
-
-// Reading 17: a gang that mixes types has a mode if all of its types together have room in one
+// killMixFitByType: a gang that mixes types has a mode if all of its types together have room in one
 // domain, here one GPU of A and two of B in rack r.
-func TestMixingGangsFitTogether(t *testing.T) {
+func killMixFitByType(t *testing.T) (wrong, right, optimum float64) {
 	inst := nodeInstance(t, []byte(`{"hare":"instance/v1","cluster":{"topology":["rack"],"nodes":[`+
 		`{"name":"n0","gpus":{"A":1,"B":1},"labels":{"rack":"s"}},{"name":"n1","gpus":{"B":2},"labels":{"rack":"r"}},`+
 		`{"name":"n2","gpus":{"A":1},"labels":{"rack":"r"}}]},"jobs":[{"id":"x","tasks":3,"sync":"gang","mix":true,`+
 		`"within":"rack","on":{"A":{"compute_s":2,"sync_s":{"node":0,"rack":1}},"B":{"compute_s":2,"sync_s":1}}}]}`))
-	opt, plan, done := brute.OptimumOnNodes(inst, 10_000)
 	low, err := verify.Bound(inst, &hare.Certificate{Method: hare.MethodCriticalPath, Objective: inst.Objective})
-	if !done || plan == nil || hare.Product(1, opt).Float() != 3 || err != nil || ratFloat(low) != 3 {
-		t.Errorf("the optimum is %v, the bound %v, %v, want 3", opt, low, err)
-	}
 	free := &hare.Certificate{Method: hare.MethodPrice, Path: true, Objective: inst.Objective, GridUs: []int64{0, 2e6}}
-	if right := naiveOnNodes(inst, free, nodeReading{}); right != 3 {
-		t.Errorf("the right reading gives %v, want 3", right)
+	if right = naiveOnNodes(inst, free, nodeReading{}); right != 3 || err != nil || ratFloat(low) != 3 {
+		t.Errorf("the right reading gives %v, the bound is %v, %v, want 3", right, low, err)
 	}
-	if wrong := naiveOnNodes(inst, free, nodeReading{mixFitByType: true}); !math.IsInf(wrong, 1) {
-		t.Errorf("the wrong reading gives %v, want no bound", wrong)
-	}
+	return naiveOnNodes(inst, free, nodeReading{mixFitByType: true}), right, optimumOf(t, inst)
 }

@@ -7,10 +7,12 @@ import (
 	"github.com/hare-sched/hare"
 )
 
-// Reading is one way to read docs/levels.md and docs/shapes.md. The zero value is the right reading.
+// Reading is one way to read docs/dependencies.md, docs/levels.md and docs/shapes.md. The zero value is
+// the right reading.
 type Reading struct {
 	RacksByName   bool // racks of one name in two zones are one
 	WithinOfTasks bool // each task by itself is in one domain, so that within says nothing
+	AfterStarts   bool // a job waits for the starts of others, not for their ends
 	FirstSetups   bool // a GPU needs a setup for a job only before the first start of the job
 }
 

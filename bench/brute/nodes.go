@@ -308,6 +308,14 @@ func (s *places) readyAt(st *state, j int) (int64, bool) {
 func (s *places) opensAt(st *state, j int) (int64, bool) {
 	at := s.inst.Jobs[j].ReleaseUs
 	for _, b := range s.before[j] {
+		if s.reading.AfterStarts {
+			first := slices.IndexFunc(s.path, func(x placed) bool { return x.job == b.job })
+			if first < 0 {
+				return at, false
+			}
+			at = max(at, s.path[first].start+b.lag)
+			continue
+		}
 		if st.round[b.job] < s.inst.Jobs[b.job].Rounds {
 			return at, false
 		}
