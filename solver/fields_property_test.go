@@ -460,7 +460,8 @@ func TestLabelsChangeNothing(t *testing.T) {
 			low, err := verify.Bound(inst, c)
 			again, otherErr := verify.Bound(other, c)
 			if (err == nil) != (otherErr == nil) || err == nil && low.Cmp(again) != 0 {
-				t.Fatalf("%s: the bound is %v, %v, and with other names %v, %v: %s", c.Method, low, err, again, otherErr, what())
+				t.Fatalf("%s: the bound is %v, %v, and with other names %v, %v: %s", c.Method, low, err, again, otherErr,
+					what())
 			}
 		}
 		if plan == nil {

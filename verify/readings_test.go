@@ -182,7 +182,8 @@ func withoutPrices(name string) readingExample {
 }
 
 // killMeanDurations: the bound of the mean durations of two jobs, of which one is short when the
-// other is long, is above the mean of the optima. `hare bound --expected` is not (TestExpectedBoundOfExample in relax).
+// other is long, is above the mean of the optima. TestExpectedBoundOfExample in relax tests that
+// `hare bound --expected` is not.
 func killMeanDurations(t *testing.T) (wrong, right, optimum float64) {
 	instance, _ := fromReadings("37 mean_durations")(t)
 	scaled := func(x, y int64) *hare.Instance {

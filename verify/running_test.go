@@ -82,8 +82,8 @@ func TestSchedulesOfRules(t *testing.T) {
 	kept, broken := 0, map[string]int{}
 	for i := range instances {
 		inst, _ := brute.RandomFields(r)
-		if i%4 == 0 {
-			inst = brute.RandomWith(r, []string{"shapes", "reshape_s", "switch_s", "within"}[i/4%4])
+		if i%3 == 0 {
+			inst = brute.RandomWith(r, []string{"shapes", "reshape_s", "switch_s", "within", "quota", "cpus"}[i/3%6])
 		}
 		_, plan, done := brute.OptimumOnNodes(inst, 5_000)
 		if !done || plan == nil {
