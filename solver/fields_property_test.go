@@ -460,8 +460,8 @@ func TestLabelsChangeNothing(t *testing.T) {
 			low, err := verify.Bound(inst, c)
 			again, otherErr := verify.Bound(other, c)
 			if (err == nil) != (otherErr == nil) || err == nil && low.Cmp(again) != 0 {
-				t.Fatalf("%s: the bound is %v, %v, and with other names %v, %v: %s", c.Method, low, err, again, otherErr,
-					what())
+				t.Fatalf("%s: the bound is %v, %v, and with other names %v, %v: %s", c.Method, low, err, again,
+					otherErr, what())
 			}
 		}
 		if plan == nil {
@@ -475,7 +475,8 @@ func TestLabelsChangeNothing(t *testing.T) {
 			name, number, _ := strings.Cut(plan.Lanes[i].GPU, "/")
 			plan.Lanes[i].GPU = nodes[name] + "/" + number
 		}
-		if value, _, faults := verify.ScheduleValue(other, plan); len(faults) > 0 || value.Cmp(hare.Product(1, before)) != 0 {
+		value, _, faults := verify.ScheduleValue(other, plan)
+		if len(faults) > 0 || value.Cmp(hare.Product(1, before)) != 0 {
 			t.Fatalf("the schedule has the faults %v and the value %v: %s", faults, value, what())
 		}
 		if !shuffle {
