@@ -358,8 +358,9 @@ func (c *core) hold(ji, g int32, task int64) {
 	j.held++
 }
 
-// release takes a GPU from the job that holds it and frees it.
-func (c *core) release(g int32) {
+// release takes a GPU from the job that holds it and frees it. It returns the next GPU of the
+// same task, or none.
+func (c *core) release(g int32) (next int32) {
 	x := &c.gpus[g]
 	j := &c.jobs[x.job]
 	if c.nodes != nil && !x.follows {
@@ -371,14 +372,19 @@ func (c *core) release(g int32) {
 	} else {
 		c.gpus[x.prev].next = x.next
 	}
-	if x.next == none {
+	next = x.next
+	if next == none {
 		j.tail = x.prev
 	} else {
-		c.gpus[x.next].prev = x.prev
+		y := &c.gpus[next]
+		if y.prev = x.prev; !y.follows {
+			next = none
+		}
 	}
 	j.held--
 	x.job, x.prev, x.next = none, none, none
 	c.freeGPU(g)
+	return next
 }
 
 // ready is how many tasks of the round wait for a start.

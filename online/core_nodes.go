@@ -309,7 +309,10 @@ func (c *core) claimFor(ji int32) {
 // startTaskOn starts the next task of a job on free GPUs of one node.
 func (c *core) startTaskOn(ji int32, gpus []int) {
 	j := &c.jobs[ji]
-	task := c.beginTask(ji)
+	if j.active == 0 {
+		c.execute(ji)
+	}
+	task := j.take()
 	for i, g := range gpus {
 		c.hold(ji, int32(g), task)
 		x := &c.gpus[g]
@@ -352,11 +355,8 @@ func (c *core) leadOf(g int32) int32 {
 
 // releaseTask releases the GPUs of a task, given by its first.
 func (c *core) releaseTask(g int32) {
-	next := c.gpus[g].next
-	c.release(g)
-	for next != none && c.gpus[next].follows {
-		g, next = next, c.gpus[next].next
-		c.release(g)
+	for g != none {
+		g = c.release(g)
 	}
 }
 

@@ -189,7 +189,10 @@ func (c *core) checkProgress(a *hare.Job) (gpus []int, err *hare.InvalidError) {
 func (c *core) resume(ji int32, gpus []int, elapsedUs int64) {
 	j := &c.jobs[ji]
 	for len(gpus) > 0 {
-		task := c.beginTask(ji)
+		if j.active == 0 {
+			c.execute(ji)
+		}
+		task := j.take()
 		for i, g := range gpus[:j.taskGPUs] {
 			c.hold(ji, int32(g), task)
 			x := &c.gpus[g]

@@ -240,7 +240,10 @@ func (c *core) ungather(j *job) {
 // startTask starts the next task of a job on a free GPU.
 func (c *core) startTask(ji, g int32) {
 	j := &c.jobs[ji]
-	task := c.beginTask(ji)
+	if j.active == 0 {
+		c.execute(ji)
+	}
+	task := j.take()
 	c.hold(ji, g, task)
 	if j.ready() == 0 {
 		c.ungather(j)
@@ -249,19 +252,20 @@ func (c *core) startTask(ji, g int32) {
 	c.emit(hare.DecisionStart, j, task, c.gpus[g].name, "")
 }
 
-// beginTask counts the start of the next task of a job.
-func (c *core) beginTask(ji int32) (task int64) {
-	j := &c.jobs[ji]
-	task = j.lowest()
-	if len(j.redo) > 0 {
-		j.redo = j.redo[:copy(j.redo, j.redo[1:])]
-	} else {
-		j.next++
-	}
-	if j.active == 0 {
-		c.execute(ji)
-	}
+// take counts the start of the next task of a job, and is small enough to be inlined. A job
+// without active tasks begins to execute before.
+func (j *job) take() (task int64) {
 	j.active++
+	if len(j.redo) > 0 {
+		return j.takeLost()
+	}
+	j.next++
+	return j.next - 1
+}
+
+func (j *job) takeLost() (task int64) {
+	task = j.redo[0]
+	j.redo = j.redo[:copy(j.redo, j.redo[1:])]
 	return task
 }
 

@@ -44,30 +44,63 @@ type eventQueue []occurrence
 
 func (q *eventQueue) push(h occurrence) {
 	*q = append(*q, h)
-	s := *q
-	i := len(s) - 1
-	for i > 0 {
-		up := (i - 1) / 4
-		if !h.before(&s[up]) {
-			break
-		}
-		s[i] = s[up]
-		i = up
-	}
-	s[i] = h
+	(*q).up(len(*q)-1, h)
 }
 
+// up puts h where i is free, or where one of the occurrences above i is, which then go down.
+func (q eventQueue) up(i int, h occurrence) {
+	for i > 0 {
+		above := (i - 1) / 4
+		if !h.before(&q[above]) {
+			break
+		}
+		q[i] = q[above]
+		i = above
+	}
+	q[i] = h
+}
+
+// pop removes the next occurrence. The last one, which takes a free place, mostly belongs near the
+// leaves. So pop moves up the first of each four children, down to a leaf, without a look at the
+// last one, and then lets the last one rise from there.
 func (q *eventQueue) pop() occurrence {
 	s := *q
-	first, last := s[0], len(s)-1
-	s[0] = s[last]
-	*q = s[:last]
-	if last > 0 {
-		(*q).down(0)
+	first, end := s[0], len(s)-1
+	last := s[end]
+	s = s[:end]
+	*q = s
+	i := 0
+	for next := 1; next+4 <= len(s); next = 4*i + 1 {
+		four := (*[4]occurrence)(s[next:])
+		least, other := 0, 2
+		if four[1].before(&four[0]) {
+			least = 1
+		}
+		if four[3].before(&four[2]) {
+			other = 3
+		}
+		if four[other&3].before(&four[least&3]) {
+			least = other
+		}
+		s[i] = four[least&3]
+		i = next + least
+	}
+	if next := 4*i + 1; next < len(s) {
+		for c := next + 1; c < len(s); c++ {
+			if s[c].before(&s[next]) {
+				next = c
+			}
+		}
+		s[i] = s[next]
+		i = next
+	}
+	if end > 0 {
+		s.up(i, last)
 	}
 	return first
 }
 
+// down lets the occurrence at i go down to where it belongs.
 func (q eventQueue) down(i int) {
 	h := q[i]
 	for {
