@@ -64,13 +64,31 @@ func (jh *jobHeap) down(i int, at []int32) {
 	s := *jh
 	x := s[i]
 	for {
-		least := -1
-		for child := 4*i + 1; child <= 4*i+4 && child < len(s); child++ {
-			if least < 0 || s[child].before(&s[least]) {
-				least = child
+		next := 4*i + 1
+		least := next
+		if next+4 <= len(s) {
+			four := (*[4]item)(s[next:]) // without checks of indices
+			a, b := 0, 2
+			if four[1].before(&four[0]) {
+				a = 1
 			}
+			if four[3].before(&four[2]) {
+				b = 3
+			}
+			if four[b&3].before(&four[a&3]) {
+				a = b
+			}
+			least += a
+		} else if next < len(s) {
+			for child := next + 1; child < len(s); child++ {
+				if s[child].before(&s[least]) {
+					least = child
+				}
+			}
+		} else {
+			break
 		}
-		if least < 0 || !s[least].before(&x) {
+		if !s[least].before(&x) {
 			break
 		}
 		s[i] = s[least]

@@ -5,11 +5,23 @@ import "github.com/hare-sched/hare"
 // lane builds the lane of a GPU. Rounds that follow each other with equal periods become
 // one entry, and so do tasks of a round back to back.
 type lane struct {
-	entries []hare.Entry
+	entries []laneEntry
 	cut     bool // whether the GPU has left service since the last entry
 	// endUs and spanUs are when the last task ended and how long it held the GPU, for instances
 	// to which nodes matter.
 	endUs, spanUs int64
+}
+
+// laneEntry is a hare.Entry in little memory. A round has fewer than 2^31 tasks, and no job of a
+// simulation has shapes.
+type laneEntry struct {
+	job, tasks                       int32
+	round, rounds, periodUs, startUs int64
+}
+
+func (x *laneEntry) entry() hare.Entry {
+	return hare.Entry{Job: x.job, Round: x.round, Rounds: x.rounds, Tasks: int64(x.tasks), PeriodUs: x.periodUs,
+		StartUs: x.startUs}
 }
 
 // add appends a task of a round of a job. computeUs is the compute time of a relaxed
@@ -17,21 +29,21 @@ type lane struct {
 func (l *lane) add(ji int32, round, startUs, computeUs int64) {
 	if n := len(l.entries); n > 0 && !l.cut {
 		x := &l.entries[n-1]
-		apart := startUs - x.StartUs
+		apart := startUs - x.startUs
 		switch {
-		case x.Job != ji:
-		case computeUs > 0 && round == x.Round && x.Rounds == 1 && apart == x.Tasks*computeUs:
-			x.Tasks++
+		case x.job != ji:
+		case computeUs > 0 && round == x.round && x.rounds == 1 && apart == int64(x.tasks)*computeUs:
+			x.tasks++
 			return
-		case x.Tasks == 1 && x.Rounds == 1 && round == x.Round+1:
-			x.Rounds, x.PeriodUs = 2, apart
+		case x.tasks == 1 && x.rounds == 1 && round == x.round+1:
+			x.rounds, x.periodUs = 2, apart
 			return
-		case x.Tasks == 1 && x.Rounds > 1 && round == x.Round+x.Rounds && apart == x.Rounds*x.PeriodUs:
-			x.Rounds++
+		case x.tasks == 1 && x.rounds > 1 && round == x.round+x.rounds && apart == x.rounds*x.periodUs:
+			x.rounds++
 			return
 		}
 	}
-	l.entries = append(l.entries, hare.Entry{Job: ji, Round: round, Rounds: 1, Tasks: 1, StartUs: startUs})
+	l.entries = append(l.entries, laneEntry{job: ji, round: round, rounds: 1, tasks: 1, startUs: startUs})
 	l.cut = false
 }
 
@@ -39,9 +51,9 @@ func (l *lane) add(ji int32, round, startUs, computeUs int64) {
 func (l *lane) extend(e hare.Entry) {
 	if n := len(l.entries); n > 0 && !l.cut {
 		x := &l.entries[n-1]
-		if e.Tasks == 1 && x.Tasks == 1 && x.Job == e.Job && x.Round+x.Rounds == e.Round && x.Rounds > 1 &&
-			(x.PeriodUs == e.PeriodUs || e.Rounds == 1) && x.StartUs+x.Rounds*x.PeriodUs == e.StartUs {
-			x.Rounds += e.Rounds
+		if e.Tasks == 1 && x.tasks == 1 && x.job == e.Job && x.round+x.rounds == e.Round && x.rounds > 1 &&
+			(x.periodUs == e.PeriodUs || e.Rounds == 1) && x.startUs+x.rounds*x.periodUs == e.StartUs {
+			x.rounds += e.Rounds
 			return
 		}
 	}
@@ -49,7 +61,8 @@ func (l *lane) extend(e hare.Entry) {
 		e.PeriodUs = 0
 	}
 	l.cut = false
-	l.entries = append(l.entries, e)
+	l.entries = append(l.entries, laneEntry{job: e.Job, tasks: int32(e.Tasks), round: e.Round, rounds: e.Rounds,
+		periodUs: e.PeriodUs, startUs: e.StartUs})
 }
 
 // columns returns the lane in the form of a schedule.
@@ -62,8 +75,8 @@ func (l *lane) columns(gpu string) hare.Lane {
 	}
 	for i := range l.entries {
 		x := &l.entries[i]
-		out.Job[i], out.Round[i], out.Rounds[i] = x.Job, x.Round, x.Rounds
-		out.Tasks[i], out.PeriodUs[i], out.StartUs[i] = x.Tasks, x.PeriodUs, x.StartUs
+		out.Job[i], out.Round[i], out.Rounds[i] = x.job, x.round, x.rounds
+		out.Tasks[i], out.PeriodUs[i], out.StartUs[i] = int64(x.tasks), x.periodUs, x.startUs
 	}
 	return out
 }

@@ -142,7 +142,7 @@ func (l *lane) last() hare.Entry {
 	if len(l.entries) == 0 {
 		return hare.Entry{Job: none}
 	}
-	return l.entries[len(l.entries)-1]
+	return l.entries[len(l.entries)-1].entry()
 }
 
 // startPlaced begins a task of an instance to which nodes matter, or says why that is not
