@@ -11,11 +11,14 @@ import (
 // FromSchedule reads the plan of a schedule, which must be feasible and may hold only
 // some of m's jobs; jobs without entries get no blocks. Tasks that a GPU does one after
 // another in a single round become blocks of their own if the job is placed round by
-// round. All rounds of a job must have one shape. The cost is O(entries log entries + tasks placed
+// round. It returns nil where a job has rounds in several shapes. The cost is O(entries log entries + tasks placed
 // one by one).
 func FromSchedule(m *hare.Model, s *hare.Schedule) *Plan {
 	if hasShapes(m) {
 		shapes, rounds := roundsInShapes(m, s)
+		if shapes == nil {
+			return nil
+		}
 		p := FromSchedule(InShapes(m, shapes), rounds)
 		p.Shapes = shapes
 		return p
@@ -49,36 +52,17 @@ func FromSchedule(m *hare.Model, s *hare.Schedule) *Plan {
 	}
 	big := bigJobs(m, maxTasksByRound)
 	runs := runningJobs(m)
-	index = nil
-	if runs != nil {
-		index = make(map[string]int, len(m.GPUs))
-		for g := range m.GPUs {
-			index[m.GPUs[g].ID] = g
-		}
-	}
 	for i := range s.Lanes {
 		l := &s.Lanes[i]
-		before, until := int32(-1), int64(0) // the job that the GPU had before, and until when
-		if runs != nil {
-			if before = runs[index[l.GPU]]; before >= 0 {
-				until = m.Jobs[before].RunsUntilUs
-			}
-		}
 		for x := range l.Job {
 			e := l.Entry(x)
 			j := jobs[e.Job]
 			at := places[l.GPU]
 			n := len(p.Jobs[j])
 			p.addEntry(m, j, at.class, at.node, &e, !big[j] && nodes == nil && runs == nil)
-			if runs == nil {
-				continue
+			for ; runs != nil && n < len(p.Jobs[j]); n++ {
+				p.Jobs[j][n].LeadUs = int64(i) // the lane, until addLeads
 			}
-			if b := &p.Jobs[j][n]; before == int32(j) {
-				b.LeadUs, b.Stays = b.StartUs-until, true
-			} else {
-				b.LeadUs = setupOf(&m.Jobs[j], m.Classes[b.Class].Type)
-			}
-			before, until = int32(j), p.Jobs[j][n].endUs()
 		}
 	}
 	for i := range p.Jobs {
@@ -91,6 +75,19 @@ func FromSchedule(m *hare.Model, s *hare.Schedule) *Plan {
 		if m.Jobs[i].Mix {
 			holdTogether(p.Jobs[i])
 		}
+	}
+	if runs != nil {
+		byName := make(map[string]int32, len(m.GPUs))
+		for g := range m.GPUs {
+			byName[m.GPUs[g].ID] = runs[g]
+		}
+		ofLanes := make([]int32, len(s.Lanes))
+		for i := range s.Lanes {
+			ofLanes[i] = byName[s.Lanes[i].GPU]
+		}
+		p.addLeads(m, ofLanes)
+	}
+	for i := range p.Jobs {
 		p.Jobs[i] = mergeEqualBlocks(p.Jobs[i])
 	}
 	return p
@@ -125,13 +122,14 @@ func (p *Plan) addEntry(m *hare.Model, job int, c, node int32, e *hare.Entry, ap
 }
 
 // roundsInShapes returns the shapes of jobs in a schedule, as indices in ModelJob.Shapes, and the
-// schedule with rounds in place of units. Jobs without entries have their first shape.
+// schedule with rounds in place of units. Jobs without entries have their first shape. The shapes are nil
+// where a job has several.
 func roundsInShapes(m *hare.Model, s *hare.Schedule) ([]int32, *hare.Schedule) {
 	index := make(map[string]int, len(m.Jobs))
 	for i := range m.Jobs {
 		index[m.Instance.Jobs[i].ID] = i
 	}
-	shapes := make([]int32, len(m.Jobs))
+	shapes, seen := make([]int32, len(m.Jobs)), make([]bool, len(m.Jobs))
 	out := &hare.Schedule{Jobs: s.Jobs, Lanes: slices.Clone(s.Lanes)}
 	for i := range out.Lanes {
 		l := &out.Lanes[i]
@@ -145,7 +143,10 @@ func roundsInShapes(m *hare.Model, s *hare.Schedule) ([]int32, *hare.Schedule) {
 				continue
 			}
 			at := slices.IndexFunc(mj.Shapes, func(s hare.ModelShape) bool { return int64(s.Index) == e.Shape })
-			shapes[j] = int32(at)
+			if seen[j] && shapes[j] != int32(at) {
+				return nil, nil
+			}
+			shapes[j], seen[j] = int32(at), true
 			l.Round[x] = mj.FirstRound + (e.Round-mj.FirstRound)/mj.Shapes[at].Counts
 		}
 	}
@@ -208,19 +209,34 @@ func holdTogether(blocks []Block) {
 			longest[k] = max(longest[k], blocks[i].HoldUs)
 		}
 	}
-	type held struct {
-		class, node int32
-		until       int64
-	}
-	longer := map[held]int64{} // by how much blocks of a place that end at a time get longer
 	for i := range blocks {
-		b := &blocks[i]
-		longer[held{b.Class, b.Node, b.endUs()}] = longest[i] - b.HoldUs
-		b.HoldUs = longest[i]
+		blocks[i].HoldUs = longest[i]
 	}
-	for i := range blocks {
-		if b := &blocks[i]; b.Stays {
-			b.LeadUs = max(0, b.LeadUs-longer[held{b.Class, b.Node, b.takenFromUs()}])
+}
+
+// addLeads fills in for how long blocks hold their GPUs before they start. LeadUs is the lane of each
+// block, and runs the job that the GPU of a lane has at time 0.
+func (p *Plan) addLeads(m *hare.Model, runs []int32) {
+	lanes := make([][]jobBlock, len(runs))
+	for i := range p.Jobs {
+		for x := range p.Jobs[i] {
+			b := &p.Jobs[i][x]
+			lanes[b.LeadUs] = append(lanes[b.LeadUs], jobBlock{int32(i), int32(x), b})
+		}
+	}
+	for l, blocks := range lanes {
+		slices.SortFunc(blocks, func(a, b jobBlock) int { return cmp.Compare(a.StartUs, b.StartUs) })
+		before, until := runs[l], int64(0)
+		if before >= 0 {
+			until = m.Jobs[before].RunsUntilUs
+		}
+		for _, b := range blocks {
+			if b.Stays = b.job == before; b.Stays {
+				b.LeadUs = b.StartUs - until
+			} else {
+				b.LeadUs = setupOf(&m.Jobs[b.job], m.Classes[b.Class].Type)
+			}
+			before, until = b.job, b.endUs()
 		}
 	}
 }

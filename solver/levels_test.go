@@ -3,6 +3,7 @@ package solver_test
 import (
 	"context"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/hare-sched/hare"
@@ -73,6 +74,15 @@ func solveAgainstBruteForce(t *testing.T, percent int, random func(*rand.Rand) *
 			t.Fatalf("seed %d: brute force finds no schedule, the search one of value %s", seed, res.Value)
 		}
 		solved++
+		warm, err := solver.Solve(context.Background(), inst, hare.Options{WorkLimit: 1, Seed: int64(seed)},
+			solver.Config{Start: plan})
+		if err != nil {
+			t.Fatalf("seed %d: from the optimum: %v", seed, err)
+		}
+		reshapes := slices.ContainsFunc(inst.Jobs, func(j hare.Job) bool { return j.Reshape })
+		if warm.Value == nil || warm.Value.Cmp(hare.Product(1, best)) != 0 && !reshapes {
+			t.Errorf("seed %d: the search from a schedule of value %d finds %v", seed, best, warm.Value)
+		}
 		switch c := res.Value.Cmp(hare.Product(1, best)); {
 		case c < 0:
 			t.Fatalf("seed %d: the search finds %s, which is below the optimum", seed, res.Value)

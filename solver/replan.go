@@ -45,6 +45,9 @@ func Replan(ctx context.Context, inst *hare.Instance, req hare.ReplanRequest, op
 	s.began = began
 	if len(greedy.Infeasible(s.model)) == 0 {
 		old := greedy.FromSchedule(s.model, r.old)
+		if old == nil {
+			old = greedy.FromSchedule(s.model, &hare.Schedule{}) // nothing of the plan can stay
+		}
 		s.stability = &stabilitySearch{rest: r, whole: inst, previous: old, price: float64(req.StabilityMicro)}
 		// If a job has no place beside the rest, there is no plan to keep.
 		work, cancel := s.context(keptShare)

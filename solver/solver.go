@@ -91,10 +91,12 @@ func Solve(ctx context.Context, inst *hare.Instance, opt hare.Options, cfg Confi
 	if err != nil {
 		return nil, err
 	}
-	// Plans of schedules go neither by how far rounds are spread nor by shapes.
-	if cfg.Start != nil && s.model.Levels == nil && inst.FirstRule(^(hare.RuleShapes|hare.RuleSwitch)) == "" {
-		if _, _, faults := verify.ScheduleValue(inst, cfg.Start); len(faults) == 0 {
-			s.start = greedy.FromSchedule(s.model, cfg.Start)
+	if cfg.Start != nil {
+		if value, _, faults := verify.ScheduleValue(inst, cfg.Start); len(faults) == 0 {
+			// A plan that the search cannot hold has another value.
+			if p := greedy.FromSchedule(s.model, cfg.Start); p != nil && p.Value(s.model).Cmp(value) == 0 {
+				s.start = p
+			}
 		}
 	}
 	return s.run()
