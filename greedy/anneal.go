@@ -29,7 +29,7 @@ func anneal(ctx context.Context, m *hare.Model, rel *hare.Relaxation, start *Pla
 	if start != nil && ctx.Err() != nil {
 		return start, Stats{}, nil
 	}
-	ap, ok := newAnnealProblem(m, rel, start, nil)
+	ap, ok := newShapedProblem(m, cfg.shaped, rel, start, nil)
 	if !ok || len(ap.jobs) == 0 {
 		return start, Stats{}, nil
 	}

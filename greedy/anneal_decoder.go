@@ -128,7 +128,7 @@ func (dec *decoder) decode(key []int64, plan []jobPlan) bool {
 		if n%checkEvery == 0 && dec.stopped != nil && dec.stopped() {
 			return false
 		}
-		end, ok := dec.finder.placeFrom(&dec.p.jobs[j], dec.readyAt(j), &dec.plan[j], dec.capacities)
+		end, ok := dec.finder.placeFrom(dec.form(j), dec.readyAt(j), &dec.plan[j], dec.capacities)
 		if !ok {
 			return false
 		}
@@ -180,12 +180,15 @@ func (dec *decoder) value() float64 {
 	return v
 }
 
+// form returns job j in the shape of its plan.
+func (dec *decoder) form(j int32) *annealJob { return dec.p.jobs[j].form(dec.plan[j].shape) }
+
 // reserve takes the GPUs of those segments of job j that lie on type k.
 func (dec *decoder) reserve(k int16, j int32, segments []segment) {
 	if nl := dec.p.nodes; nl != nil {
 		for i := range segments {
 			if x := &segments[i]; nl.column[x.typ] == k {
-				nl.reserve(dec.capacities[k], &dec.p.jobs[j], x.typ, x.pool, int64(x.width), x.start, x.end, x.lead)
+				nl.reserve(dec.capacities[k], dec.p.jobs[j].form(x.shape), x.typ, x.pool, int64(x.width), x.start, x.end, x.lead)
 			}
 		}
 		return
@@ -329,7 +332,7 @@ func (dec *decoder) step() bool {
 		return dec.stepMultiType(j, plan)
 	}
 	dec.work++
-	end, ok := dec.finder.placeFrom(&dec.p.jobs[j], dec.readyAt(j), plan, dec.capacities)
+	end, ok := dec.finder.placeFrom(dec.form(j), dec.readyAt(j), plan, dec.capacities)
 	if !ok {
 		return false
 	}
@@ -397,7 +400,7 @@ func (dec *decoder) stepMultiType(j int32, plan *jobPlan) bool {
 		fresh[n], places[n] = true, at
 	}
 	dec.work += int64(plan.n)
-	end, ok := dec.finder.placeFrom(&dec.p.jobs[j], dec.readyAt(j), plan, dec.capacities)
+	end, ok := dec.finder.placeFrom(dec.form(j), dec.readyAt(j), plan, dec.capacities)
 	if !ok {
 		return false
 	}

@@ -58,7 +58,8 @@ func (ls *listScheduler) schedule(ctx context.Context, order []int32, lambda flo
 		var bestCost float64
 		try := func(p jobPlan) bool {
 			ls.work++
-			end, ok := ls.finder.placeFrom(j, ready, &p, ls.capacities)
+			form := j.form(p.shape)
+			end, ok := ls.finder.placeFrom(form, max(ready, form.release), &p, ls.capacities)
 			if !ok {
 				return false
 			}
@@ -84,7 +85,7 @@ func (ls *listScheduler) schedule(ctx context.Context, order []int32, lambda flo
 		trim(&plan[i], kept)
 		for x := range kept {
 			if nl := ls.p.nodes; nl != nil {
-				nl.reserve(ls.capacities[nl.column[kept[x].typ]], j, kept[x].typ, kept[x].pool, int64(kept[x].width),
+				nl.reserve(ls.capacities[nl.column[kept[x].typ]], j.form(kept[x].shape), kept[x].typ, kept[x].pool, int64(kept[x].width),
 					kept[x].start, kept[x].end, kept[x].lead)
 				continue
 			}
@@ -122,20 +123,24 @@ func trim(p *jobPlan, segments []segment) {
 // inOnePiece tries a job in one piece on each type, and round by round where the job fits
 // on no type in one piece.
 func (ls *listScheduler) inOnePiece(i int32, try func(jobPlan) bool) {
-	for _, k := range ls.p.jobs[i].contiguousTypes {
-		try(contiguousOn(k))
-	}
-	if len(ls.p.jobs[i].contiguousTypes) == 0 {
-		ls.tryRoundByRound(&ls.p.jobs[i], try)
-	}
+	ls.p.jobs[i].eachForm(func(j *annealJob) {
+		for _, k := range j.contiguousTypes {
+			try(contiguousOn(k).in(j.shape))
+		}
+		if len(j.contiguousTypes) == 0 {
+			ls.tryRoundByRound(j, try)
+		}
+	})
 }
 
 // everyPlan tries a job in one piece on each type and, if it is a gang, round by round.
 func (ls *listScheduler) everyPlan(i int32, try func(jobPlan) bool) {
-	for _, k := range ls.p.jobs[i].contiguousTypes {
-		try(contiguousOn(k))
-	}
-	ls.tryRoundByRound(&ls.p.jobs[i], try)
+	ls.p.jobs[i].eachForm(func(j *annealJob) {
+		for _, k := range j.contiguousTypes {
+			try(contiguousOn(k).in(j.shape))
+		}
+		ls.tryRoundByRound(j, try)
+	})
 }
 
 // tryRoundByRound tries round-by-round plans of a gang job over one type, over two
@@ -143,16 +148,16 @@ func (ls *listScheduler) everyPlan(i int32, try func(jobPlan) bool) {
 func (ls *listScheduler) tryRoundByRound(j *annealJob, try func(jobPlan) bool) {
 	few := j.roundTypes[:min(len(j.roundTypes), maxSet)]
 	for n, k := range few {
-		try(roundByRoundOver(k))
+		try(roundByRoundOver(k).in(j.shape))
 		if ls.p.nodes != nil && ls.p.nodes.coupled {
 			continue
 		}
 		for _, o := range few[:n] {
-			try(roundByRoundOver(min(k, o), max(k, o)))
+			try(roundByRoundOver(min(k, o), max(k, o)).in(j.shape))
 		}
 	}
 	if len(few) > 2 && (ls.p.nodes == nil || !ls.p.nodes.coupled) {
-		try(roundByRoundOver(few...))
+		try(roundByRoundOver(few...).in(j.shape))
 	}
 }
 

@@ -19,8 +19,9 @@ type pairSampler struct {
 const minPairWeight = 0.003
 
 type pair struct {
-	job int32
-	typ int16
+	job   int32
+	typ   int16
+	shape uint8
 }
 
 // newPairSampler weighs each pair by exp(−reduced cost / scale), with scale in
@@ -29,24 +30,27 @@ func newPairSampler(ap *annealProblem, scale float64) *pairSampler {
 	ps := &pairSampler{}
 	total := 0.0
 	for i := range ap.jobs {
-		j := &ap.jobs[i]
-		types := j.contiguousTypes
-		if len(j.roundTypes) > len(types) {
-			types = j.roundTypes
-		}
 		least := math.Inf(1)
-		cost := make([]float64, len(types))
-		for n, k := range types {
-			cost[n] = ap.reducedCost(j, k)
-			least = min(least, cost[n])
-		}
-		for n, k := range types {
+		var cost []float64
+		var pairs []pair
+		ap.jobs[i].eachForm(func(j *annealJob) {
+			types := j.contiguousTypes
+			if len(j.roundTypes) > len(types) {
+				types = j.roundTypes
+			}
+			for _, k := range types {
+				cost = append(cost, ap.reducedCost(j, k))
+				least = min(least, cost[len(cost)-1])
+				pairs = append(pairs, pair{int32(i), k, j.shape})
+			}
+		})
+		for n := range pairs {
 			if math.IsInf(cost[n], 1) {
 				continue
 			}
 			// No pair is excluded, since the best plan may need it.
 			total += max(minPairWeight, math.Exp((least-cost[n])/scale))
-			ps.pairs = append(ps.pairs, pair{int32(i), k})
+			ps.pairs = append(ps.pairs, pairs[n])
 			ps.cumulative = append(ps.cumulative, total)
 		}
 	}
@@ -220,11 +224,11 @@ func (w *walker) swap() (delta float64, ok bool) {
 	b := int32(w.r.IntN(len(d.key)))
 	pa, pb := d.plan[a], d.plan[b]
 	if a == b || pa.kind != contiguous || pb.kind != contiguous || pa.types[0] == pb.types[0] ||
-		!slices.Contains(d.p.jobs[a].contiguousTypes, pb.types[0]) || !slices.Contains(d.p.jobs[b].contiguousTypes,
+		!slices.Contains(d.form(a).contiguousTypes, pb.types[0]) || !slices.Contains(d.form(b).contiguousTypes,
 		pa.types[0]) {
 		return 0, false
 	}
-	return d.move(change{a, d.key[b], pb}, change{b, d.key[a], pa})
+	return d.move(change{a, d.key[b], pb.in(pa.shape)}, change{b, d.key[a], pa.in(pb.shape)})
 }
 
 // reassign gives a job another plan: contiguous on a type that the sampler draws, or,
@@ -232,10 +236,14 @@ func (w *walker) swap() (delta float64, ok bool) {
 func (w *walker) reassign() (delta float64, ok bool) {
 	d := w.decoder
 	pr := w.sampler.sample(w.r)
-	j := &d.p.jobs[pr.job]
+	j := d.p.jobs[pr.job].form(pr.shape)
 	plan := contiguousOn(pr.typ)
 	if !j.rigid {
 		plan = w.gangPlan(j, pr.typ)
+	}
+	plan = plan.in(pr.shape)
+	if j.reshape {
+		plan = w.reshaped(j, plan)
 	}
 	if plan == d.plan[pr.job] || plan.kind == contiguous && !slices.Contains(j.contiguousTypes, pr.typ) {
 		return 0, false

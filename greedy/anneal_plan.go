@@ -22,7 +22,12 @@ func (ap *annealProblem) encodeStart() (order []int32, plan []jobPlan, ok bool) 
 		first[i] = blocks[0].StartUs
 		plan[i] = ap.planOf(j, blocks)
 		for _, k := range plan[i].uses() {
-			if j.dur[k] == 0 {
+			if plan[i].then == plan[i].shape && j.form(plan[i].shape).dur[k] == 0 {
+				return nil, nil, false
+			}
+		}
+		if p := &plan[i]; p.then != p.shape {
+			if j.form(p.shape).dur[p.types[0]] == 0 || j.form(p.then).dur[p.types[1]] == 0 {
 				return nil, nil, false
 			}
 		}
@@ -37,6 +42,19 @@ func (ap *annealProblem) encodeStart() (order []int32, plan []jobPlan, ok bool) 
 
 // planOf returns a plan that comes close to blocks.
 func (ap *annealProblem) planOf(j *annealJob, blocks []Block) jobPlan {
+	if j.forms != nil {
+		shape := uint8(ap.start.Shapes[j.index])
+		if c := ap.start.change(j.index); c.Round > 0 {
+			first, last := ap.m.Classes[blocks[0].Class].Type, ap.m.Classes[blocks[len(blocks)-1].Class].Type
+			return reshapedOn(int16(first), int16(last), shape, uint8(c.Shape), c.Round)
+		}
+		return ap.planOfShape(j.form(shape), blocks).in(shape)
+	}
+	return ap.planOfShape(j, blocks)
+}
+
+// planOfShape is planOf for a job that keeps its shape.
+func (ap *annealProblem) planOfShape(j *annealJob, blocks []Block) jobPlan {
 	var types []int16
 	moves, gaps := 0, false
 	until := blocks[0].StartUs
@@ -86,6 +104,10 @@ func (dec *decoder) toPlan() *Plan {
 	for _, i := range p.done {
 		out.EndUs[i] = p.m.Jobs[i].RunsUntilUs
 	}
+	if p.start != nil {
+		out.Shapes = p.start.Shapes
+	}
+	dec.markShapes(out)
 	if p.nodes != nil {
 		dec.toPlanOnNodes(out)
 		return out
@@ -104,7 +126,7 @@ func (dec *decoder) toPlan() *Plan {
 		j := &p.jobs[i]
 		out.EndUs[j.index] = dec.end[i]
 		for _, s := range dec.segments[i] {
-			hold := j.dur[s.typ]
+			hold := j.form(s.shape).dur[s.typ]
 			b := Block{Width: s.width, Tasks: 1, Round: s.round, Rounds: s.rounds, StartUs: s.start, PeriodUs: hold,
 				HoldUs: hold}
 			byPool[s.typ][s.pool] = append(byPool[s.typ][s.pool], poolBlock{j.index, b})

@@ -28,8 +28,17 @@ const (
 type jobPlan struct {
 	rounds int64
 	types  [maxSet]int16
-	n      uint8 // the number of types in use
+	n      uint8 // the number of types in use; 1 where both parts of a split are on one type
 	kind   uint8
+	// shape is the shape of the rounds, and then that of the second part of a split, as indices in
+	// annealJob.forms.
+	shape, then uint8
+}
+
+// in returns the plan for rounds of one shape.
+func (jp jobPlan) in(shape uint8) jobPlan {
+	jp.shape, jp.then = shape, shape
+	return jp
 }
 
 func (jp *jobPlan) uses() []int16 { return jp.types[:jp.n] }
@@ -45,6 +54,7 @@ func roundByRoundOver(types ...int16) jobPlan {
 // segment is a run of consecutive rounds of one job on width GPUs of a pool.
 type segment struct {
 	typ           int16
+	shape         uint8 // the shape of the rounds, as in jobPlan
 	pool, width   int32
 	round, rounds int64
 	start, end    int64 // in µs
@@ -83,6 +93,13 @@ type annealJob struct {
 	// contiguousTypes lists the types on which the whole job fits in one piece. roundTypes
 	// lists the types on which a round of a gang job fits. Both are sorted by duration.
 	contiguousTypes, roundTypes []int16
+	// forms are the job in each of its shapes; nil for a job that keeps one.
+	forms     []annealJob
+	shape     uint8
+	counts    int64 // the units that a round does
+	units     int64
+	reshape   bool
+	reshapeUs int64
 }
 
 // annealProblem is an instance prepared for the search. It is read-only, and all chains
@@ -117,6 +134,13 @@ type annealProblem struct {
 // could give it and start has none either. Places are on single nodes if nodes is not nil;
 // otherwise only the sums of free GPUs of each type count.
 func newAnnealProblem(m *hare.Model, rel *hare.Relaxation, start *Plan, nodes *nodeLayout) (*annealProblem, bool) {
+	return newShapedProblem(m, nil, rel, start, nodes)
+}
+
+// newShapedProblem is newAnnealProblem where jobs may get other shapes: m is the model in the shapes of
+// start, and shaped the model with all shapes, or nil.
+func newShapedProblem(m, shaped *hare.Model, rel *hare.Relaxation, start *Plan, nodes *nodeLayout) (*annealProblem,
+	bool) {
 	ap := &annealProblem{m: m, start: start, nodes: nodes, makespan: isMakespan(m)}
 	for k := range m.Types {
 		if ap.column = append(ap.column, int16(k)); nodes != nil {
@@ -150,15 +174,19 @@ func newAnnealProblem(m *hare.Model, rel *hare.Relaxation, start *Plan, nodes *n
 			a.release = ap.dependencies.head[i]
 		}
 		a.dur = dur[i*len(m.Types) : (i+1)*len(m.Types)]
-		if j.Sync != hare.Relaxed && !a.findTypes(j, finder, ap) || j.Sync == hare.Relaxed {
+		fits := j.Sync != hare.Relaxed && a.findTypes(j, finder, ap)
+		if nodes != nil {
+			nodes.addRunningPlace(&a, j)
+		}
+		if shaped != nil && j.Sync != hare.Relaxed {
+			fits = ap.addForms(&a, shaped, finder) || fits
+		}
+		if !fits {
 			if start == nil {
 				return nil, false
 			}
 			ap.fixed = append(ap.fixed, i)
 			continue
-		}
-		if nodes != nil {
-			nodes.addRunningPlace(&a)
 		}
 		if len(ap.jobs) > 0 && a.release != ap.jobs[0].release {
 			ap.spread = true
@@ -170,6 +198,14 @@ func newAnnealProblem(m *hare.Model, rel *hare.Relaxation, start *Plan, nodes *n
 	if ap.makespan {
 		for i := range ap.jobs {
 			ap.jobs[i].weight, ap.jobs[i].late = tieShare*1e-6/float64(len(ap.jobs)), 0
+		}
+	}
+	for i := range ap.jobs {
+		a := &ap.jobs[i]
+		for s := range a.forms {
+			f := &a.forms[s]
+			f.weight, f.late, f.before, f.behind = a.weight, a.late, a.before, a.behind
+			f.release = max(f.release, a.release)
 		}
 	}
 	ap.reserveFixed()
@@ -288,7 +324,8 @@ func (aj *annealJob) findTypes(j *hare.ModelJob, sc *slotFinder, ap *annealProbl
 func (ap *annealProblem) reserveFixed() {
 	if ap.nodes != nil {
 		for _, i := range ap.fixed {
-			ap.nodes.reserveBlocks(ap.empty, i, ap.start.Jobs[i])
+			a := newAnnealJob(ap.m, i)
+			ap.nodes.reserveBlocks(ap.empty, &a, ap.start.Jobs[i])
 		}
 		return
 	}

@@ -82,15 +82,16 @@ func (sf *slotFinder) earliestInPool(k int16, fn stepFunction, from, hold, need 
 }
 
 // appendSegment appends a run of rounds on the GPUs that width counts by pool.
-func (sf *slotFinder) appendSegment(k int16, pools int, width []int64, round, rounds, start, end int64) {
-	if n := len(sf.segments); pools == 1 && n > 0 && sf.segments[n-1].typ == k && sf.segments[n-1].end == start {
+func (sf *slotFinder) appendSegment(k int16, shape uint8, pools int, width []int64, round, rounds, start, end int64) {
+	if n := len(sf.segments); pools == 1 && n > 0 && sf.segments[n-1].typ == k && sf.segments[n-1].end == start &&
+		sf.segments[n-1].shape == shape {
 		sf.segments[n-1].rounds += rounds
 		sf.segments[n-1].end = end
 		return
 	}
 	for i, w := range width[:pools] {
 		if w > 0 {
-			sf.segments = append(sf.segments, segment{typ: k, pool: int32(i), width: int32(w), round: round,
+			sf.segments = append(sf.segments, segment{typ: k, shape: shape, pool: int32(i), width: int32(w), round: round,
 				rounds: rounds,
 				start:  start, end: end})
 		}
@@ -111,6 +112,9 @@ func (sf *slotFinder) placeFrom(j *annealJob, ready int64, plan *jobPlan,
 	case split:
 		end, ok = sf.placeContiguous(j, plan.types[0], capacities, 0, plan.rounds, ready)
 		if ok {
+			if plan.then != plan.shape {
+				return sf.placeReshaped(j, plan, capacities, ready, end)
+			}
 			end, ok = sf.placeAfter(j, plan.types[1], capacities, plan.rounds, j.rounds-plan.rounds, ready, end)
 		}
 		return end, ok
@@ -145,7 +149,7 @@ func (sf *slotFinder) placeAfter(j *annealJob, k int16, capacities []typeCapacit
 		sf.appendOnNodes(k, j, sf.nodes.chosen, round, rounds, start, start+hold)
 		return start + hold, true
 	}
-	sf.appendSegment(k, len(capacities[k]), sf.width, round, rounds, start, start+hold)
+	sf.appendSegment(k, j.shape, len(capacities[k]), sf.width, round, rounds, start, start+hold)
 	return start + hold, true
 }
 
@@ -199,7 +203,7 @@ func (sf *slotFinder) placeRoundByRound(j *annealJob, ready int64, types []int16
 		if sf.nodes != nil {
 			sf.appendOnNodes(types[best], j, o.chosen, round, n, o.start, t)
 		} else {
-			sf.appendSegment(types[best], len(capacities[types[best]]), o.width, round, n, o.start, t)
+			sf.appendSegment(types[best], j.shape, len(capacities[types[best]]), o.width, round, n, o.start, t)
 		}
 		round += n
 	}
@@ -246,7 +250,7 @@ func (sf *slotFinder) appendOnNodes(k int16, j *annealJob, chosen []nodeTasks, r
 	same := last >= 0
 	for i := 0; same && i < len(chosen); i++ {
 		s := &sf.segments[last+i]
-		same = s.typ == k && s.end == start && s.pool == chosen[i].pool &&
+		same = s.typ == k && s.shape == j.shape && s.end == start && s.pool == chosen[i].pool &&
 			int64(s.width) == int64(chosen[i].tasks)*j.gpus && (i > 0 || s.round+s.rounds == round)
 	}
 	if same {
@@ -257,8 +261,8 @@ func (sf *slotFinder) appendOnNodes(k int16, j *annealJob, chosen []nodeTasks, r
 		return
 	}
 	for _, c := range chosen {
-		sf.segments = append(sf.segments, segment{typ: k, pool: c.pool, width: int32(int64(c.tasks) * j.gpus),
-			round: round, rounds: rounds, start: start, end: end})
+		sf.segments = append(sf.segments, segment{typ: k, shape: j.shape, pool: c.pool,
+			width: int32(int64(c.tasks) * j.gpus), round: round, rounds: rounds, start: start, end: end})
 	}
 }
 

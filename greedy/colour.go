@@ -26,7 +26,7 @@ func (p *Plan) Schedule(m *hare.Model) (*hare.Schedule, error) {
 		one.Shapes = nil
 		s, err := one.Schedule(InShapes(m, p.Shapes))
 		if err == nil {
-			markShapes(m, p.Shapes, s)
+			p.markShapes(m, s)
 		}
 		return s, err
 	}

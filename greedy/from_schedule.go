@@ -369,7 +369,7 @@ func (p *Plan) completeOnNodes(ctx context.Context, m *hare.Model, kind string) 
 			out.EndUs[i] = earliestStart(&m.Jobs[i])
 			if stays[i] {
 				out.Jobs[i], out.EndUs[i] = p.Jobs[i], p.EndUs[i]
-				nb.layout.reserveBlocks(nb.capacities, i, p.Jobs[i])
+				nb.layout.reserveBlocks(nb.capacities, &nb.jobs[i], p.Jobs[i])
 			}
 		}
 		missing := slices.DeleteFunc(slices.Clone(items), func(it Item) bool { return stays[it.Job] })

@@ -1,6 +1,7 @@
 package greedy
 
 import (
+	"cmp"
 	"context"
 
 	"github.com/hare-sched/hare"
@@ -35,6 +36,10 @@ type ImproveConfig struct {
 	// Elapsed returns the used share of the time budget, from 0 to 1. It is nil if only
 	// Moves limits the search.
 	Elapsed func() float64
+	// shaped is the model with all shapes of jobs where these may get other shapes than those of the
+	// model, or nil. unitGuide is then the relaxation whose progress counts units.
+	shaped    *hare.Model
+	unitGuide *hare.Relaxation
 }
 
 // Stats counts what a search did.
@@ -52,11 +57,13 @@ func Improve(ctx context.Context, m *hare.Model, rel *hare.Relaxation, start *Pl
 	if hasShapes(m) {
 		return improveInShapes(ctx, m, rel, start, cfg)
 	}
-	if m.Placed || hasSetups(m) {
+	if m.Placed || hasSetups(cmp.Or(cfg.shaped, m)) {
 		return improveOnNodes(ctx, m, rel, start, cfg)
 	}
 	filler, annealed := splitJobs(m)
 	switch {
+	case cfg.shaped != nil && len(filler) > 0:
+		return improveOnNodes(ctx, m, rel, start, cfg)
 	case len(filler) > 0 && (hasAfter(m) || len(annealed) > 0 && m.Instance.Objective != hare.ObjectiveWeightedJCT):
 		// The other searches move rounds without regard to other jobs, and take the value of a
 		// plan apart by jobs. Classes of GPUs stand for nodes here.

@@ -47,19 +47,18 @@ func newNodeBoard(m *hare.Model, layout *nodeLayout) *nodeBoard {
 			a.roundTypes = append(a.roundTypes, int16(md.Type))
 		}
 		slices.SortStableFunc(a.roundTypes, func(x, y int16) int { return cmp.Compare(a.dur[x], a.dur[y]) })
-		layout.addRunningPlace(&a)
+		layout.addRunningPlace(&a, &m.Jobs[i])
 		nb.jobs[i] = a
 	}
 	return nb
 }
 
-// reserveBlocks takes the blocks of job i, which must fit, from the capacities by column.
-func (nl *nodeLayout) reserveBlocks(capacities []typeCapacity, i int, blocks []Block) {
-	a := newAnnealJob(nl.m, i)
+// reserveBlocks takes the blocks of job j, which must fit, from the capacities by column.
+func (nl *nodeLayout) reserveBlocks(capacities []typeCapacity, j *annealJob, blocks []Block) {
 	for x := range blocks {
 		b := &blocks[x]
 		k := int16(nl.m.Classes[b.Class].Type)
-		nl.reserve(capacities[nl.column[k]], &a, k, nl.poolOf(k, b), int64(b.Width), b.StartUs, b.endUs(), b.LeadUs)
+		nl.reserve(capacities[nl.column[k]], j, k, nl.poolOf(k, b), int64(b.Width), b.StartUs, b.endUs(), b.LeadUs)
 	}
 }
 
@@ -164,7 +163,7 @@ func (nb *nodeBoard) placeJob(i int) (blocks []Block, end int64, ok bool) {
 	if mj.Mix && len(j.roundTypes) > 1 {
 		if mixed, e, fits := nb.placeMixed(i); fits && e < best {
 			nl := nb.layout
-			nl.reserveBlocks(nb.capacities, i, mixed)
+			nl.reserveBlocks(nb.capacities, j, mixed)
 			return mixed, e, true
 		}
 	}
@@ -267,7 +266,7 @@ func (nb *nodeBoard) release(i int, blocks []Block) {
 	for x := range blocks {
 		blocks[x].Width = -blocks[x].Width
 	}
-	nb.layout.reserveBlocks(nb.capacities, i, blocks)
+	nb.layout.reserveBlocks(nb.capacities, &nb.jobs[i], blocks)
 	for x := range blocks {
 		blocks[x].Width = -blocks[x].Width
 	}
@@ -321,7 +320,7 @@ func (nb *nodeBoard) placeRuns(i int) (blocks []Block, end int64, ok bool) {
 		}
 		blocks = append(blocks, b)
 	}
-	nb.layout.reserveBlocks(nb.capacities, i, blocks)
+	nb.layout.reserveBlocks(nb.capacities, &nb.jobs[i], blocks)
 	return blocks, best, true
 }
 

@@ -58,8 +58,7 @@ func (nl *nodeLayout) coupleByQuotas() {
 	for i := range nl.m.Jobs {
 		j := &nl.m.Jobs[i]
 		for _, q := range j.Quotas {
-			for x := range j.Modes {
-				k := j.Modes[x].Type
+			for _, k := range typesOf(j) {
 				if !nl.m.Quotas[q].Types[k] {
 					continue
 				}

@@ -46,7 +46,7 @@ type nodeSearch struct {
 // improveOnNodes is Improve where nodes matter.
 func improveOnNodes(ctx context.Context, m *hare.Model, rel *hare.Relaxation, start *Plan,
 	cfg ImproveConfig) (*Plan, Stats, error) {
-	ns := &nodeSearch{ctx: ctx, m: m, rel: rel, cfg: &cfg, layout: newNodeLayout(m), left: cfg.Moves,
+	ns := &nodeSearch{ctx: ctx, m: m, rel: rel, cfg: &cfg, layout: newNodeLayout(cmp.Or(cfg.shaped, m)), left: cfg.Moves,
 		cost: 1 + int64(min(len(m.Nodes), placementNodes))/nodesPerPlacement, best: start}
 	if start != nil {
 		ns.value, ns.tie = start.Value(m), sumOfEnds(m, start.EndUs)
@@ -55,7 +55,10 @@ func improveOnNodes(ctx context.Context, m *hare.Model, rel *hare.Relaxation, st
 		ns.after = dependenciesOf(m)
 	}
 	none := &Plan{Jobs: make([][]Block, len(m.Jobs)), EndUs: make([]int64, len(m.Jobs))}
-	split, _ := newAnnealProblem(m, nil, none, ns.layout)
+	if start != nil {
+		none.Shapes = start.Shapes
+	}
+	split, _ := newShapedProblem(m, cfg.shaped, nil, none, ns.layout)
 	filler, annealed := split.fixed, len(split.jobs)
 	every := make([]int, 0, len(m.Jobs))
 	for i := range m.Jobs {
@@ -119,6 +122,9 @@ func (ns *nodeSearch) keep(p *Plan) bool {
 	if ns.best, ns.value, ns.tie = p, v, tie; ns.cfg.Report != nil {
 		ns.cfg.Report(v)
 	}
+	if shaped := ns.cfg.shaped; shaped != nil {
+		ns.m, ns.rel = InShapes(shaped, p.Shapes), guideInShapes(shaped, p.Shapes, ns.cfg.unitGuide)
+	}
 	return true
 }
 
@@ -130,7 +136,7 @@ func (ns *nodeSearch) anneal(n int64, share float64, sums bool) {
 	}
 	var order []int32
 	var plans []jobPlan
-	on, ok := newAnnealProblem(ns.m, ns.rel, ns.best, ns.layout)
+	on, ok := newShapedProblem(ns.m, ns.cfg.shaped, ns.rel, ns.best, ns.layout)
 	if !ok || len(on.jobs) == 0 {
 		return
 	}
@@ -173,7 +179,7 @@ func (ns *nodeSearch) add(s Stats) {
 // annealSums anneals on the sums of the free GPUs of each type and returns the order found and
 // the plans of the jobs of on, or nil.
 func (ns *nodeSearch) annealSums(on *annealProblem, cfg ImproveConfig) (order []int32, plans []jobPlan) {
-	ap, ok := newAnnealProblem(ns.m, ns.rel, ns.best, nil)
+	ap, ok := newShapedProblem(ns.m, ns.cfg.shaped, ns.rel, ns.best, nil)
 	if !ok || len(ap.jobs) == 0 {
 		return nil, nil
 	}
@@ -213,6 +219,21 @@ func (ns *nodeSearch) annealSums(on *annealProblem, cfg ImproveConfig) (order []
 
 // fitting returns the plan if job j fits on its types, or else a plan on one type.
 func (ap *annealProblem) fitting(j *annealJob, plan jobPlan) jobPlan {
+	if plan.then != plan.shape {
+		if slices.Contains(j.form(plan.shape).contiguousTypes, plan.types[0]) &&
+			slices.Contains(j.form(plan.then).contiguousTypes, plan.types[1]) {
+			return plan
+		}
+		plan = contiguousOn(plan.types[0]).in(plan.shape)
+	}
+	whole, shape := j, plan.shape
+	if j = j.form(shape); len(j.contiguousTypes)+len(j.roundTypes) == 0 {
+		whole.eachForm(func(f *annealJob) {
+			if len(f.contiguousTypes)+len(f.roundTypes) > 0 {
+				j, shape = f, f.shape
+			}
+		})
+	}
 	fits := j.roundTypes
 	if plan.kind == contiguous || j.rigid {
 		fits = j.contiguousTypes
@@ -221,9 +242,9 @@ func (ap *annealProblem) fitting(j *annealJob, plan jobPlan) jobPlan {
 	for n, k := range plan.uses() {
 		if !slices.Contains(fits, k) || n > 0 && single {
 			if len(j.contiguousTypes) > 0 {
-				return contiguousOn(j.contiguousTypes[0])
+				return contiguousOn(j.contiguousTypes[0]).in(shape)
 			}
-			return roundByRoundOver(j.roundTypes[0])
+			return roundByRoundOver(j.roundTypes[0]).in(shape)
 		}
 	}
 	return plan
@@ -251,7 +272,7 @@ func (ns *nodeSearch) searchKeys(jobs []int, share float64) {
 	}
 	for i := range ns.m.Jobs {
 		if !searched[i] {
-			ns.layout.reserveBlocks(ks.empty, i, ns.best.Jobs[i])
+			ns.layout.reservePlan(ks.empty, ns.m, ns.cfg.shaped, ns.best, i)
 		}
 	}
 	ks.held, ks.searched = ns.best, searched
@@ -351,9 +372,14 @@ func (ks *nodeKeys) decode() *Plan {
 	if err != nil {
 		return nil
 	}
+	if ks.held != nil {
+		p.Shapes, p.Changes = ks.held.Shapes, slices.Clone(ks.held.Changes)
+	}
 	for i := range ks.searched {
 		if !ks.searched[i] {
 			p.Jobs[i], p.EndUs[i] = ks.held.Jobs[i], ks.held.EndUs[i]
+		} else if p.Changes != nil {
+			p.Changes[i] = ShapeChange{}
 		}
 	}
 	return p

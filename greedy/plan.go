@@ -39,6 +39,56 @@ type Plan struct {
 	// Shapes is the shape of all rounds of each job that has shapes, as an index in
 	// ModelJob.Shapes; nil where no job has any. Blocks count rounds and not units.
 	Shapes []int32
+	// Changes says for each job how its shape changes; nil where no job changes it.
+	Changes []ShapeChange
+}
+
+// ShapeChange says that a job has another shape from round Round on, where rounds are counted
+// through. Round is 0 for a job that keeps its shape.
+type ShapeChange struct {
+	Round int64
+	Shape int32
+}
+
+// change returns how the shape of job i changes.
+func (p *Plan) change(i int) ShapeChange {
+	if p.Changes == nil {
+		return ShapeChange{}
+	}
+	return p.Changes[i]
+}
+
+// JobShapes says in which shapes the rounds of a job run.
+type JobShapes struct {
+	First int32 // of the first round, as an index in ModelJob.Shapes
+	Then  ShapeChange
+}
+
+// ShapesOf returns the shapes of job i.
+func (p *Plan) ShapesOf(i int) JobShapes { return JobShapes{p.Shape(i), p.change(i)} }
+
+// Unit returns the shape of the rounds from round on, and the first unit that they do, counted from the
+// first that is left.
+func (js JobShapes) Unit(j *hare.ModelJob, round int64) (shape *hare.ModelShape, unit int64) {
+	shape = &j.Shapes[js.First]
+	if js.Then.Round == 0 || round < js.Then.Round {
+		return shape, round * shape.Counts
+	}
+	then := &j.Shapes[js.Then.Shape]
+	return then, js.Then.Round*shape.Counts + (round-js.Then.Round)*then.Counts
+}
+
+// Tasks returns the number of tasks of the rounds of a job that are left.
+func (js JobShapes) Tasks(j *hare.ModelJob) int64 {
+	if j.Shapes == nil {
+		return j.Tasks * j.Rounds
+	}
+	first := &j.Shapes[js.First]
+	if js.Then.Round == 0 {
+		return first.Tasks * first.RoundsFor(j.Rounds)
+	}
+	then, unit := js.Unit(j, js.Then.Round)
+	return first.Tasks*js.Then.Round + then.Tasks*then.RoundsFor(j.Rounds-unit)
 }
 
 // Shape returns the shape of job i as an index in ModelJob.Shapes; 0 where no job has shapes.

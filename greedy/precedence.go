@@ -176,7 +176,7 @@ func (dec *decoder) withDependencies(changes ...change) []change {
 
 // readyAt returns the time before which job j cannot start in the state that is decoded.
 func (dec *decoder) readyAt(j int32) int64 {
-	a := &dec.p.jobs[j]
+	a := dec.form(j)
 	ready := a.release
 	for _, e := range a.before {
 		ready = max(ready, dec.currentEnd(e.job)+e.lag)

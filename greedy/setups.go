@@ -11,7 +11,9 @@ import (
 // nodes do not go by setups either.
 func hasSetups(m *hare.Model) bool {
 	return slices.ContainsFunc(m.Jobs, func(j hare.ModelJob) bool {
-		return slices.ContainsFunc(j.Modes, func(md hare.Mode) bool { return md.SwitchUs > 0 })
+		setup := func(md hare.Mode) bool { return md.SwitchUs > 0 }
+		return slices.ContainsFunc(j.Modes, setup) ||
+			slices.ContainsFunc(j.Shapes, func(s hare.ModelShape) bool { return slices.ContainsFunc(s.Modes, setup) })
 	})
 }
 
@@ -109,8 +111,7 @@ type runningPlace struct {
 
 // addRunningPlace fills in where a job runs at time 0, if this is on GPUs of a single type which stay in
 // service.
-func (nl *nodeLayout) addRunningPlace(j *annealJob) {
-	mj := &nl.m.Jobs[j.index]
+func (nl *nodeLayout) addRunningPlace(j *annealJob, mj *hare.ModelJob) {
 	if j.setups == nil || len(mj.RunsOn) == 0 || int64(len(mj.RunsOn)) != j.width || mj.Rounds == 0 {
 		return
 	}

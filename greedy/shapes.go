@@ -30,18 +30,23 @@ func InShapes(m *hare.Model, shapes []int32) *hare.Model {
 		if j.Shapes == nil {
 			continue
 		}
-		s := int(shapes[i])
-		one.Jobs[i] = j.InShape(s)
-		if j.RunsUntilUs > 0 && j.Rounds > 0 && j.Shapes[s].Index != j.RunsShape {
-			one.Jobs[i].RunsUntilUs += j.ReshapeUs // the first round has another shape than what runs
-			one.Jobs[i].RunsOn = nil
-		}
+		one.Jobs[i] = inShape(j, int(shapes[i]))
 	}
 	return &one
 }
 
+// inShape returns a job of InShapes.
+func inShape(j *hare.ModelJob, s int) hare.ModelJob {
+	in := j.InShape(s)
+	if j.RunsUntilUs > 0 && j.Rounds > 0 && j.Shapes[s].Index != j.RunsShape {
+		in.RunsUntilUs += j.ReshapeUs // the first round has another shape than what runs
+		in.RunsOn = nil
+	}
+	return in
+}
+
 // markShapes turns the rounds of a schedule of InShapes into units and fills in the shapes.
-func markShapes(m *hare.Model, shapes []int32, s *hare.Schedule) {
+func (p *Plan) markShapes(m *hare.Model, s *hare.Schedule) {
 	for x := range s.Lanes {
 		l := &s.Lanes[x]
 		for e, i := range l.Job {
@@ -49,8 +54,8 @@ func markShapes(m *hare.Model, shapes []int32, s *hare.Schedule) {
 			if j.Shapes == nil {
 				continue
 			}
-			shape := &j.Shapes[shapes[i]]
-			l.Round[e] = j.FirstRound + (l.Round[e]-j.FirstRound)*shape.Counts
+			shape, unit := p.ShapesOf(int(i)).Unit(j, l.Round[e]-j.FirstRound)
+			l.Round[e] = j.FirstRound + unit
 			if shape.Index > 0 {
 				if l.Shape == nil {
 					l.Shape = make([]int64, len(l.Job))
@@ -207,8 +212,9 @@ const (
 )
 
 // shapeSearch searches the shapes of all jobs: where there are few choices, each gets a part of the
-// budget, and otherwise one job after another gets another shape, which stays if a list schedule in
-// the order of the best plan is better with it. The search for places follows.
+// budget. Gang and rigid jobs get other shapes as moves of the annealing. Where there are relaxed jobs,
+// one job after another gets another shape before, which stays if a list schedule in the order of the
+// best plan is better with it.
 type shapeSearch struct {
 	ctx   context.Context
 	m     *hare.Model
@@ -227,17 +233,18 @@ func improveInShapes(ctx context.Context, m *hare.Model, rel *hare.Relaxation, s
 	ss := &shapeSearch{ctx: ctx, m: m, rel: rel, cfg: &cfg, best: start, value: start.Value(m)}
 	ss.fits, _ = feasibleShapes(m)
 	r := rand.New(rand.NewPCG(uint64(cfg.Seed), 0x736861706573))
+	relaxed := slices.ContainsFunc(m.Jobs, func(j hare.ModelJob) bool { return j.Sync == hare.Relaxed })
 	if all := ss.choices(); all != nil {
 		for n, shapes := range all {
-			ss.improve(shapes, float64(n+1)/float64(len(all)+1))
+			ss.improve(shapes, float64(n+1)/float64(2*len(all)))
 		}
-	} else {
+	} else if relaxed {
 		for n := range 3 {
 			ss.change(r)
-			ss.improve(ss.best.Shapes, float64(n+1)/4)
+			ss.improve(ss.best.Shapes, float64(n+1)/6)
 		}
 	}
-	ss.improve(ss.best.Shapes, 1)
+	ss.improve(nil, 1)
 	return ss.best, ss.stats, nil
 }
 
@@ -276,7 +283,8 @@ func (ss *shapeSearch) keep(p *Plan) {
 	}
 }
 
-// improve searches places with these shapes until share of the budget is used.
+// improve searches places with these shapes until share of the budget is used. Where shapes is nil, gang
+// and rigid jobs get other shapes on the way.
 func (ss *shapeSearch) improve(shapes []int32, share float64) {
 	if ss.over() {
 		return
@@ -288,7 +296,10 @@ func (ss *shapeSearch) improve(shapes []int32, share float64) {
 		cfg.Elapsed = func() float64 { return (whole() - from) / math.Max(share-from, 1e-9) }
 	}
 	ss.used += cfg.Moves
-	start := ss.best
+	start, free := ss.best, shapes == nil
+	if free {
+		shapes, cfg.shaped, cfg.unitGuide = start.Shapes, ss.m, ss.rel
+	}
 	if !slices.Equal(shapes, start.Shapes) {
 		var err error
 		if start, err = assignInShapes(ss.ctx, ss.m, shapes, ss.rel, "relaxation", Insertion); err != nil {
@@ -296,8 +307,8 @@ func (ss *shapeSearch) improve(shapes []int32, share float64) {
 		}
 	}
 	mark := func(p *Plan) *Plan {
-		if p == nil {
-			return nil
+		if p == nil || free {
+			return p
 		}
 		marked := *p
 		marked.Shapes = shapes

@@ -38,7 +38,7 @@ func (s *solve) describe() {
 			sum += x
 			squares += x * x
 		}
-		met.Tasks += j.Tasks * j.Rounds
+		met.Tasks += p.ShapesOf(i).Tasks(&s.model.Jobs[i])
 		met.Deadlines = addDeadline(met.Deadlines, s.inst.Jobs[i].DeadlineUs, p.EndUs[i])
 	}
 	if d := met.Deadlines; d != nil {

@@ -33,18 +33,18 @@ type roundTasks struct {
 // more tasks move together or not at all.
 const maxExpanded = 64
 
-// taskRuns returns the runs of the blocks of job i, which has all rounds in one shape, as an index
-// in ModelJob.Shapes.
-func taskRuns(m *hare.Model, i int, blocks []greedy.Block, shape int32) []taskRun {
+// taskRuns returns the runs of the blocks of job i, whose rounds have these shapes.
+func taskRuns(m *hare.Model, i int, blocks []greedy.Block, shapes greedy.JobShapes) []taskRun {
 	out := make([]taskRun, 0, len(blocks))
-	counts, of := int64(1), int64(0)
-	if m.Jobs[i].Shapes != nil {
-		s := &m.Jobs[i].Shapes[shape]
-		counts, of = s.Counts, int64(s.Index)
-	}
 	for x := range blocks {
 		b := &blocks[x]
-		p := taskRun{kind: m.Types[m.Classes[b.Class].Type], shape: of, unit: b.Round * counts, rounds: b.Rounds,
+		counts, of, unit := int64(1), int64(0), b.Round
+		if m.Jobs[i].Shapes != nil {
+			var s *hare.ModelShape
+			s, unit = shapes.Unit(&m.Jobs[i], b.Round)
+			counts, of = s.Counts, int64(s.Index)
+		}
+		p := taskRun{kind: m.Types[m.Classes[b.Class].Type], shape: of, unit: unit, rounds: b.Rounds,
 			counts: counts, tasks: int64(b.Tasks),
 			start: b.StartUs, period: b.PeriodUs, each: b.HoldUs / int64(b.Tasks), width: int64(b.Width)}
 		if b.Rounds == 1 {

@@ -193,13 +193,14 @@ type stabilitySearch struct {
 // chargesMoves reports whether moves have a price.
 func (ss *stabilitySearch) chargesMoves() bool { return ss != nil && ss.price > 0 }
 
-// moveCost returns the price of job i's moves at blocks in a shape, in 1e-12 weight-seconds.
-func (ss *stabilitySearch) moveCost(m *hare.Model, i int, blocks []greedy.Block, shape int32) float64 {
+// moveCost returns the price of job i's moves at blocks in these shapes, in 1e-12 weight-seconds.
+func (ss *stabilitySearch) moveCost(m *hare.Model, i int, blocks []greedy.Block, shapes greedy.JobShapes) float64 {
 	j := &ss.rest.jobs[i]
-	if j.why != "" || len(j.planned) == 0 || ss.previous.Shape(i) == shape && slices.Equal(blocks, ss.previous.Jobs[i]) {
+	if j.why != "" || len(j.planned) == 0 ||
+		ss.previous.ShapesOf(i) == shapes && slices.Equal(blocks, ss.previous.Jobs[i]) {
 		return 0
 	}
-	return ss.price * movedUs(j.planned, taskRuns(m, i, blocks, shape))
+	return ss.price * movedUs(j.planned, taskRuns(m, i, blocks, shapes))
 }
 
 // cost returns value + stability · GPU-time moved, in 1e-12 weight-seconds.
@@ -208,13 +209,13 @@ func (ss *stabilitySearch) cost(m *hare.Model, p *greedy.Plan) float64 {
 	if m.Instance.FirstRule(0) != "" {
 		sum = p.Value(m).Float() * 1e12
 		for i := range m.Jobs {
-			sum += ss.moveCost(m, i, p.Jobs[i], p.Shape(i))
+			sum += ss.moveCost(m, i, p.Jobs[i], p.ShapesOf(i))
 		}
 		return sum
 	}
 	for i := range m.Jobs {
 		sum += float64(m.Jobs[i].WeightMicro)*float64(p.EndUs[i]-m.Jobs[i].ReleaseUs) +
-			ss.moveCost(m, i, p.Jobs[i], p.Shape(i))
+			ss.moveCost(m, i, p.Jobs[i], p.ShapesOf(i))
 	}
 	return sum
 }
@@ -253,7 +254,7 @@ func (ss *stabilitySearch) choose(ctx context.Context, s *solve) {
 				Seed: s.opt.Seed + int64(n*8+k)<<32, Moves: max(1,
 					moves/int64(runs)), Previous: ss.previous, DescentOnly: k == 0,
 				MoveCost: func(i int, blocks []greedy.Block) float64 {
-					return price * ss.moveCost(s.model, i, blocks, 0)
+					return price * ss.moveCost(s.model, i, blocks, greedy.JobShapes{})
 				},
 			})
 			if share.Err() != nil {
@@ -291,7 +292,7 @@ func (ss *stabilitySearch) fillReplan(s *solve) *hare.Replan {
 			continue
 		}
 		id := ss.rest.inst.Jobs[i].ID
-		moved, all := movedTime(j.planned, taskRuns(m, i, p.Jobs[i], p.Shape(i)))
+		moved, all := movedTime(j.planned, taskRuns(m, i, p.Jobs[i], p.ShapesOf(i)))
 		rep.PlannedGPU = rep.PlannedGPU.Add(all)
 		rep.MovedGPU = rep.MovedGPU.Add(moved)
 		if j.why != "" {

@@ -19,7 +19,7 @@ import (
 // The search finds the optimum of each example of docs/running.md and docs/dependencies.md.
 func TestSolveExamplesOfRules(t *testing.T) {
 	for _, name := range []string{"placement", "running", "quota", "after", "deadlines", "makespan", "spread", "return",
-		"switch", "together"} {
+		"switch", "together", "shapes"} {
 		text, err := os.ReadFile("../verify/testdata/real/" + name + ".json")
 		if err != nil {
 			t.Fatal(err)

@@ -22,7 +22,8 @@ func generateCommand() *cobra.Command {
 	var openb trace.OpenbLikeConfig
 	var gpus, like, out, deadlines string
 	var lateWeight float64
-	var widths []int
+	var widths, shapes []int
+	var change, setup time.Duration
 	c := &cobra.Command{
 		Use:   "generate",
 		Short: "Generate an instance from a seed, as in the Hare papers or like the Philly trace",
@@ -37,7 +38,8 @@ arrive at 0 unless --arrivals or --load is given. With --like openb, --nodes nod
 and the jobs' GPUs, CPUs, memory, types and run times are drawn from Alibaba's
 openb trace; pods that ask for a part of a GPU are left out, or count as one GPU
 with --shared whole. With --deadlines, some of the jobs get deadlines and the
-objective is jct_and_tardiness. Equal seeds and options give equal files.`,
+objective is jct_and_tardiness. With --shapes, jobs may run on several numbers of
+GPUs, and with --switch a GPU is set up before another job. Equal seeds and options give equal files.`,
 		Example: `  hare generate --jobs 200 --gpus V100=64,T4=48,K80=24,M60=24 --arrivals poisson:0.1 --sync relaxed \
     --seed 1 -o instance.json
   hare generate --jobs 20000 --gpus V100=6400,T4=4800,K80=2400,M60=2400 -o large.json.zst
@@ -46,6 +48,7 @@ objective is jct_and_tardiness. Equal seeds and options give equal files.`,
   hare generate --like philly --jobs 5000 --gpus V100=64,P100=64 --sync gang --quantum 10m -o gangs.json
   hare generate --like philly-nodes --jobs 300 --gpus V100=128,T4=128 --widths 3,6,8 -o fragments.json
   hare generate --like openb --jobs 500 --nodes 64 --seed 1 -o openb.json
+  hare generate --like philly-nodes --shapes 1,2,4,8 --switch 10s -o shapes.json
   # half of the jobs are due two least times after they arrive
   hare generate --like philly-nodes --load 1 --deadlines 0.5:2 -o deadlines.json`,
 		Args: exactly(0, "no arguments"),
@@ -109,12 +112,23 @@ objective is jct_and_tardiness. Equal seeds and options give equal files.`,
 			if err == nil && deadlines != "" {
 				err = addDeadlines(inst, deadlines, lateWeight, cfg.Seed)
 			}
+			if err == nil {
+				mold := trace.MoldConfig{Reshape: c.Flags().Changed("reshape"), ReshapeUs: change.Microseconds(),
+					SwitchUs: setup.Microseconds()}
+				if like == "philly-nodes" {
+					mold.PerNode = nodes.PerNode
+				}
+				for _, w := range shapes {
+					mold.Widths = append(mold.Widths, int64(w))
+				}
+				err = trace.Mold(inst, mold)
+			}
 			if err != nil {
 				return usageError{err}
 			}
 			if like == "philly" && strings.HasSuffix(strings.TrimSuffix(strings.TrimSuffix(out, ".gz"), ".zst"), ".csv") {
-				if deadlines != "" {
-					return usageError{errors.New("a Philly trace has no deadlines: write an instance (.json)")}
+				if deadlines != "" || shapes != nil || setup > 0 {
+					return usageError{errors.New("a Philly trace has no deadlines, shapes or setups: write an instance (.json)")}
 				}
 				if len(inst.Cluster.Nodes) > 1 {
 					return usageError{errors.New("a Philly trace knows one GPU type: give one, or write an instance (.json)")}
@@ -155,6 +169,11 @@ objective is jct_and_tardiness. Equal seeds and options give equal files.`,
 		"SHARE:FACTOR gives this share of the jobs a deadline, FACTOR least times after the release, e.g. 0.5:2")
 	f.Float64Var(&lateWeight, "late-weight", 3, "with --deadlines: the cost of a second after the deadline, times the "+
 		"weight of the job")
+	f.IntSliceVar(&shapes, "shapes", nil,
+		"let each gang or rigid job run on these numbers of GPUs, e.g. 1,2,4,8: w times as many make it w^0.8 times as fast")
+	f.DurationVar(&change, "reshape", 0,
+		"with --shapes and --sync gang: shapes may change between rounds, with this time between them")
+	f.DurationVar(&setup, "switch", 0, "the time that a GPU takes to be set up for another job")
 	f.Uint64Var(&cfg.Seed, "seed", 1, "seed: equal seeds give equal instances")
 	f.StringVar(&cfg.Name, "name", "", "name of the instance (default: from jobs and seed)")
 	f.StringVarP(&out, "output", "o", "", "write to this file (.gz, .zst compress; with --like, .csv writes a trace)")
@@ -192,6 +211,10 @@ func generateFlags(f *pflag.FlagSet, like string) error {
 	case like != "philly-nodes" && (f.Changed("per-node") || f.Changed("per-rack") ||
 		f.Changed("widths") || f.Changed("running")):
 		return errors.New("--per-node, --per-rack, --widths and --running go with --like philly-nodes")
+	case f.Changed("shapes") && f.Changed("per-rack"):
+		return errors.New("--shapes does not go with --per-rack: not every shape would fit into a rack")
+	case f.Changed("reshape") && !f.Changed("shapes"):
+		return errors.New("--reshape goes with --shapes")
 	case f.Changed("late-weight") && !f.Changed("deadlines"):
 		return errors.New("--late-weight goes with --deadlines")
 	}
