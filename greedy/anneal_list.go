@@ -85,7 +85,8 @@ func (ls *listScheduler) schedule(ctx context.Context, order []int32, lambda flo
 		trim(&plan[i], kept)
 		for x := range kept {
 			if nl := ls.p.nodes; nl != nil {
-				nl.reserve(ls.capacities[nl.column[kept[x].typ]], j.form(kept[x].shape), kept[x].typ, kept[x].pool, int64(kept[x].width),
+				nl.reserve(ls.capacities[nl.column[kept[x].typ]], j.form(kept[x].shape), kept[x].typ, kept[x].pool,
+					int64(kept[x].width),
 					kept[x].start, kept[x].end, kept[x].lead)
 				continue
 			}
