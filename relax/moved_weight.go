@@ -39,7 +39,7 @@ func (pr *problem) addEdges() {
 		if i < 0 {
 			continue
 		}
-		least := pr.pathUs[i] - pr.specs[i].ReleaseUs + pr.setup(x)
+		least := pr.leastUs[i] + pr.setup(x)
 		for _, p := range pr.specs[i].After {
 			if before := at[p.Job]; before >= 0 {
 				gain := p.LagUs + least

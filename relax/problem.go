@@ -75,6 +75,8 @@ type problem struct {
 	caps   [][]hare.Step // by type
 	wa     float64       // Σ w a
 	pathUs []int64       // the exact path by job
+	// leastUs is the least time of what is left of a job, setups and waits left out, by job.
+	leastUs []int64
 	// written is the model of the times as they are written, where the mean over durations is
 	// bounded and model has the shortest ones. writtenModes are its modes by job of specs that has
 	// durations.

@@ -14,10 +14,11 @@ type roomKey struct {
 	gpus, cpus, memoryMi int64
 	distinct             bool
 	set                  int
+	others               string // the types of several together
 }
 
 func roomKeyOf(j *hare.ModelJob, kind int) roomKey {
-	return roomKey{kind, j.GPUs, j.CPUMilli, j.MemoryMiB, j.Distinct, j.Set}
+	return roomKey{kind, j.GPUs, j.CPUMilli, j.MemoryMiB, j.Distinct, j.Set, ""}
 }
 
 // roomCache holds for how many tasks there is room, so that equal jobs share the sums over
@@ -27,6 +28,7 @@ type roomCache struct {
 	most  map[roomKey]int64
 	// inLevels holds the room in one domain of a level, by job, level and types.
 	inLevels map[string]int64
+	windows  map[roomKey]*roomPieces
 }
 
 // room returns the room for tasks of job j on type k over time, and the greatest room.

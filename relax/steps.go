@@ -161,7 +161,7 @@ func (pr *problem) stepJob(i int, step, cells int64) *stepJob {
 	// A job that is released between two steps is bounded as if released at the earlier one.
 	j := &stepJob{index: i, a: int(mj.ReleaseUs / step), rounds: int(mj.Rounds), tasks: mj.Tasks,
 		gpus: mj.GPUs, placed: pr.model.Placed}
-	j.tau = int((pr.pathUs[i] - mj.ReleaseUs) / mj.Rounds / step)
+	j.tau = int(pr.leastUs[i] / mj.Rounds / step)
 	j.path = j.a + j.rounds*j.tau
 	var lengths []int64
 	for _, md := range mj.Modes {

@@ -14,7 +14,7 @@ import (
 func (pr *problem) addTimes(peak []int64) (kept [][]roundMode, ok bool) {
 	m := pr.model
 	order, start, path := jobOrder(m), make([]int64, len(m.Jobs)), make([]int64, len(m.Jobs))
-	modes := make([][]roundMode, len(m.Jobs))
+	modes, leasts := make([][]roundMode, len(m.Jobs)), make([]int64, len(m.Jobs))
 	written := map[int][]roundMode{} // of jobs with durations, as written
 	for _, i := range order {
 		mj := &m.Jobs[i]
@@ -47,6 +47,13 @@ func (pr *problem) addTimes(peak []int64) (kept [][]roundMode, ok bool) {
 			pr.setupUs[i] = setup
 		}
 		path[i] = start[i] + least
+		if leasts[i] = least; m.Placed {
+			if start[i], path[i] = pr.inRoom(mj, modes[i], start[i]); path[i] == endless {
+				pr.infeasible = fmt.Errorf("%w: job %q: its nodes never have room for long enough", ErrInfeasible,
+					m.Instance.Jobs[i].ID)
+				return nil, false
+			}
+		}
 	}
 	for i := range m.Jobs {
 		if m.Jobs[i].Rounds == 0 {
@@ -58,6 +65,7 @@ func (pr *problem) addTimes(peak []int64) (kept [][]roundMode, ok bool) {
 		}
 		pr.specs, pr.index = append(pr.specs, spec), append(pr.index, i)
 		pr.pathUs, kept = append(pr.pathUs, path[i]), append(kept, modes[i])
+		pr.leastUs = append(pr.leastUs, leasts[i])
 		if pr.written != nil {
 			pr.writtenModes = append(pr.writtenModes, written[i])
 		}
@@ -121,6 +129,32 @@ func leastTime(mj *hare.ModelJob, modes []roundMode) (least int64, ok bool) {
 		modes = modes[n:]
 	}
 	return least, ok
+}
+
+// inRoom returns the first start ≥ t of a round of a job, and the least end of all that is left, by
+// when nodes have room.
+func (pr *problem) inRoom(mj *hare.ModelJob, modes []roundMode, t int64) (start, end int64) {
+	start, end = endless, endless
+	if mj.Shapes == nil {
+		tau, _ := roundTime(mj, modes)
+		return pr.rooms.ends(pr.model, mj, modes, t, tau)
+	}
+	least, _ := leastTime(mj, modes)
+	for len(modes) > 0 {
+		n := 1
+		for n < len(modes) && modes[n].shape == modes[0].shape {
+			n++
+		}
+		in := mj.InShape(modes[0].shape)
+		tau, _ := roundTime(&in, modes[:n])
+		from, to := pr.rooms.ends(pr.model, &in, modes[:n], t, tau)
+		start, end = min(start, from), min(end, to)
+		modes = modes[n:]
+	}
+	if mj.Reshape && start != endless {
+		end = start + least
+	}
+	return start, end
 }
 
 // leastSetup returns σ, the least setup of a mode, or 0 where the job runs at time 0.

@@ -58,6 +58,14 @@ func (su *supply) demands(inst *hare.Instance) ([]demand, error) {
 			return nil, errLong(spec)
 		}
 		d.earliest = d.job.ReleaseUs + d.least
+		if su.placed {
+			if d.job.ReleaseUs, d.earliest, ok = su.inWindows(&d.job, shapes, d.job.ReleaseUs, d.least); !ok {
+				return nil, errNever
+			}
+			if d.earliest > hare.MaxExact {
+				return nil, errLong(spec)
+			}
+		}
 	}
 	return out, nil
 }

@@ -1062,13 +1062,17 @@ class Instance:
             for j in self.in_order():
                 start = max([j.begin] + [times[name][1] + lag for name, lag in j.after.items()])
                 setup, least = least_times(self, j) if j.left else (0, 0)
-                times[j.id] = start + setup, (j.ends if j.fixed else start + setup + least), setup + least
+                begins, ends = start + setup, start + setup + least
+                if j.left and self.placed:
+                    begins, ends = in_windows(self, j, begins, least)
+                times[j.id] = begins, (j.ends if j.fixed else ends), setup + least
             self.times = times
         return self.times
 
     def find_supply(self):
         self.times = None
         self.sha, self.supply, self.groups, self.found, self.fits, self.by_name = None, {}, None, {}, {}, None
+        self.lasting = {}
         cpus, memory = any(n.cpus for n in self.nodes), any(n.memory for n in self.nodes)
         self.placed = bool(self.reservations or self.quotas) or any(
             j.placed(cpus, memory, len(self.levels) - 1) for j in self.jobs
@@ -1164,6 +1168,21 @@ class Instance:
                     total[t] = total.get(t, 0) + n
         self.fits[key] = max((max(steps_of(changes)[1]) for changes in together.values()), default=0)
         return self.fits[key]
+
+    def stays(self, j, shape, kinds):
+        """The room for tasks of a shape of j on GPUs of some types that lasts."""
+        key = tuple(kinds), shape.g, j.rules()
+        if key not in self.lasting:
+            tasks = {}
+            for node, supply, count in self.alike():
+                if not j.may_use(node):
+                    continue
+                for kind in kinds:
+                    if kind in supply:
+                        for period, n in lasting(*self.room_at(node, j, shape, supply[kind])):
+                            tasks[period] = tasks.get(period, 0) + n * count
+            self.lasting[key] = Room(tasks, len(self.jobs))
+        return self.lasting[key]
 
     def share(self, j, kind):
         """The least quota that counts j on a type, in GPUs."""
@@ -1878,6 +1897,113 @@ def least_times(inst, j):
     if j.reshape is None:
         return setup, min(shape.rounds(j.left) * tau for shape, _, tau in shapes)
     return setup, min(-(-j.left * tau // shape.counts) for shape, _, tau in shapes)
+
+
+MOST_STRETCHES = 32  # the last of them counts as one without an end
+MOST_PIECES = 1 << 26  # jobs times pieces of room: with more, room that is there stays
+
+
+def lasting(times, levels):
+    """((from, until), tasks) of the room on a node: the pieces that hold a period add up to the
+    least room over it."""
+    held = []  # (since, tasks)
+    for t, level in zip(times, levels):
+        room = sum(n for _, n in held)
+        if level > room:
+            held.append((t, level - room))
+        while room > level:
+            since, n = held.pop()
+            gone = min(n, room - level)
+            yield (since, t), gone
+            room -= gone
+            if n > gone:
+                held.append((since, n - gone))
+    for since, n in held:
+        yield (since, FOREVER), n
+
+
+class Room:
+    """tasks is {(from, until): how many more tasks find room then}."""
+
+    def __init__(self, tasks, jobs):
+        if len(tasks) * jobs > MOST_PIECES:
+            stay = {}
+            for (a, _), n in tasks.items():
+                stay[a, FOREVER] = stay.get((a, FOREVER), 0) + n
+            tasks = stay
+        self.pieces = sorted((a, b, n) for (a, b), n in tasks.items())
+        self.ends = any(b < FOREVER for _, b, _ in self.pieces)
+        self.totals = list(accumulate(n for _, _, n in self.pieces))
+
+    def stretches(self, tasks, length, start):
+        """[[first, last]]: when blocks of so many tasks and a length may start, from start on."""
+        if not self.ends:
+            at = bisect_left(self.totals, tasks)
+            return [[max(start, self.pieces[at][0]), FOREVER]] if at < len(self.pieces) else []
+        changes = {}  # by (time, 0 at it or 1 after it)
+        for a, b, n in self.pieces:
+            if b == FOREVER or b - a >= length:
+                changes[a, 0] = changes.get((a, 0), 0) + n
+                if b < FOREVER:
+                    changes[b - length, 1] = changes.get((b - length, 1), 0) - n
+        out, room = [], 0
+        for (t, _), n in sorted(changes.items()):
+            if room < tasks <= room + n:
+                out.append([t, FOREVER])
+            elif room + n < tasks <= room:
+                out[-1][1] = t
+            room += n
+        out = [[max(a, start), b] for a, b in out if b >= start][:MOST_STRETCHES]
+        if len(out) == MOST_STRETCHES:
+            out[-1][1] = FOREVER
+        return out
+
+
+def end_of_rounds(ways, t, rounds):
+    """The least end of so many rounds from t on: a way is (stretches, the time of a round). None
+    where they never end."""
+    while rounds:
+        offers = []  # (end, start, the last start of the stretch, time)
+        for stretches, time in ways:
+            for a, b in stretches:
+                if b >= t:
+                    offers.append((max(a, t) + time, max(a, t), b, time))
+                    break
+        if not offers:
+            return None
+        end, start, last, time = min(offers)
+        n = rounds if last == FOREVER else min(rounds, (last - start) // time + 1)
+        for other, _, _, d in offers:
+            if d < time:  # this one may be the first to end, later on
+                n = min(n, max(1, (other - start) // time))
+        t, rounds = start + n * time, rounds - n
+    return t
+
+
+def in_windows(inst, j, t, least):
+    """(the first start of a round of j from t on, P) by when nodes have room for it."""
+    starts, ends = [], []
+    for shape, modes, tau in shapes_with_room(inst, j):
+        rounds, ways = shape.rounds(j.left), []
+        if j.mix:
+            kinds = sorted({x.kind for x in modes})
+            ways = [(inst.stays(j, shape, kinds).stretches(shape.tasks, tau, t), tau)]
+        elif j.sync == "relaxed":
+            ways = [(inst.stays(j, shape, [x.kind]).stretches(1, x.compute, t), tau) for x in modes]
+        else:
+            each = rounds if j.sync == "rigid" else 1
+            rounds //= each
+            for x in modes:
+                time = each * (x.compute + x.sync)
+                ways.append((inst.stays(j, shape, [x.kind]).stretches(shape.tasks, time, t), time))
+        starts += [stretches[0][0] for stretches, _ in ways if stretches]
+        end = end_of_rounds(ways, t, rounds)
+        ends += [] if end is None else [end]
+    if j.reshape is not None and starts:
+        ends = [min(starts) + least]
+    if not ends:
+        raise Refused("job %s is never open to a round: nothing is to be bounded" % quoted(j.id))
+    return min(starts), min(ends)
 
 
 def machine_bound(inst):

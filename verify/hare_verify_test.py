@@ -829,7 +829,7 @@ REAL = (
     "together",
 )
 # Figures of the examples that were rounded up to whole seconds, or count CPUs of nodes that are out of service.
-ROUNDED = {("shapes", "y"): 7500000, ("shapes", "critical_path"): 30, "22 after_keeps_weight": "26.114"}
+ROUNDED = {("shapes", "y"): 7500000, ("shapes", "critical_path"): 30}
 
 
 def one_node(jobs, cluster=None, **fields):

@@ -37,6 +37,8 @@ type reading struct {
 	deadlineDown  bool // the deadline rounded down to the step
 	// endsBy is a time by which all work ends at no cost of its own, or 0; not a false reading.
 	endsBy int64
+
+	path int64 // P of the job where P goes by the room on nodes, else 0
 }
 
 // naiveEnd returns f(end) = w end + v max(0, end − d) of a job.
@@ -180,7 +182,7 @@ func naivePhi(job *hare.Job, grid []int64, prices map[string][]int64, units map[
 	release := job.ReleaseUs
 	path := release
 	if !r.noPath {
-		path += job.Rounds * tau
+		path = max(path+job.Rounds*tau, r.path)
 	}
 	if r.releaseUp {
 		at, _ := slices.BinarySearch(grid, release)

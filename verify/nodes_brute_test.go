@@ -245,6 +245,12 @@ type nodeReading struct {
 
 	syncWidest   bool // every round takes the longest time by spread
 	mixFitByType bool // a gang that mixes types must find room for all tasks on each
+
+	windowOfJob   bool // a gang stays in one window for all rounds
+	windowOfSync  bool // a relaxed task holds its GPU while it synchronises
+	windowOfNode  bool // all tasks of a round are on one node
+	windowOfAll   bool // all nodes are open together, and none before
+	closedForUser bool // a reservation closes its nodes to those whom it lists as well
 }
 
 // naiveOnNodes evaluates the price bound by the text of docs/nodes.md in floats, second by
@@ -470,6 +476,7 @@ func naiveOnNodes(inst *hare.Instance, c *hare.Certificate, r nodeReading) float
 		fits := map[string]int64{}
 		perTask := map[string][]int64{} // the least of the classes, cell by cell
 		plain := true                   // each type has one class
+		var serving []hare.Profile      // of the modes
 		var kinds []string
 		for _, p := range job.On {
 			kinds = append(kinds, p.Type)
@@ -490,7 +497,7 @@ func naiveOnNodes(inst *hare.Instance, c *hare.Certificate, r nodeReading) float
 				placed && job.Mix && most(&job, md.level, kinds...) < job.Tasks {
 				continue
 			}
-			types.On = append(types.On, p)
+			types.On, serving = append(types.On, p), append(serving, p)
 			types.On[len(types.On)-1].Type = md.key
 			fits[md.key] = fit
 			var mine []int
@@ -563,7 +570,19 @@ func naiveOnNodes(inst *hare.Instance, c *hare.Certificate, r nodeReading) float
 			return math.Inf(1) // the job has no bound
 		}
 		tau := naiveRound(&types, func(kind string) int64 { return fits[kind] })
-		ends[job.ID] = job.ReleaseUs + job.Rounds*tau
+		before := job.ReleaseUs
+		if ends[job.ID] = before + job.Rounds*tau; placed {
+			job.ReleaseUs, ends[job.ID] = naiveWindows(&job, serving, tau, r, func(kind string, n int, t int64) int64 {
+				if r.closedForUser && reserved(nil, n, t) {
+					return 0
+				}
+				return room(&job, kind, n, t)
+			}, len(nodes), last)
+			if ends[job.ID] < 0 {
+				return math.Inf(1)
+			}
+			alone.ReleaseUs, types.ReleaseUs = job.ReleaseUs, job.ReleaseUs
+		}
 		for _, a := range c.After {
 			for _, p := range job.After {
 				if a.Job != job.ID || a.Before != p.Job {
@@ -584,6 +603,7 @@ func naiveOnNodes(inst *hare.Instance, c *hare.Certificate, r nodeReading) float
 			}
 			as.endsBy = horizon
 		}
+		as.path = ends[job.ID]
 		phi := naivePhi(&alone, c.GridUs, rows, units, func(kind string) int64 { return peaks[kind] }, tau, as)
 		if job.Sync == hare.Relaxed && c.StepUs > 0 && inst.Objective != hare.ObjectiveMakespan {
 			if !plain {
@@ -764,4 +784,82 @@ func naiveCost(inst *hare.Instance, p *hare.Pool, nodes, cell int, r nodeReading
 		return float64(domains) * pattern(all/domains)
 	}
 	return sum
+}
+
+// naiveWindows returns the first start of a round of what is left of a job, and the least end of all
+// rounds, one after another, each where it ends first. A block finds for each node as much room as
+// there is at every half second of the block. It returns −1 if there never is enough.
+func naiveWindows(job *hare.Job, modes []hare.Profile, tau int64, r nodeReading,
+	room func(kind string, n int, t int64) int64, nodes int, last int64) (first, end int64) {
+	const half = 500_000
+	start := func(from, hold, need int64, kinds ...string) int64 {
+		for t := (from + half - 1) / half * half; ; t += half {
+			sum, fullest, all := int64(0), int64(0), true
+			for n := range nodes {
+				here := int64(0)
+				for _, kind := range kinds {
+					least := room(kind, n, min(t, last))
+					for u := t; u < t+hold && u <= last; u += half {
+						least = min(least, room(kind, n, u))
+					}
+					here += least
+				}
+				sum, fullest, all = sum+here, max(fullest, here), all && here > 0
+			}
+			if r.windowOfNode {
+				sum = fullest
+			}
+			if sum >= need && (!r.windowOfAll || all) {
+				return max(from, t)
+			}
+			if t > last {
+				return -1
+			}
+		}
+	}
+	rounds := job.Rounds
+	var kinds []string
+	for _, p := range modes {
+		if !slices.Contains(kinds, p.Type) {
+			kinds = append(kinds, p.Type)
+		}
+	}
+	first = -1
+	for t := job.ReleaseUs; rounds > 0; rounds-- {
+		begin, best := int64(-1), int64(-1)
+		offer := func(s, time int64) {
+			if s >= 0 && (begin < 0 || s < begin) {
+				begin = s
+			}
+			if s >= 0 && (best < 0 || s+time < best) {
+				best = s + time
+			}
+		}
+		for _, p := range modes {
+			d := p.ComputeUs + p.SyncUs
+			switch {
+			case job.Sync == hare.Relaxed && r.windowOfSync:
+				offer(start(t, d, 1, p.Type), tau)
+			case job.Sync == hare.Relaxed:
+				offer(start(t, p.ComputeUs, 1, p.Type), tau)
+			case job.Mix:
+				offer(start(t, tau, job.Tasks, kinds...), tau)
+			case job.Sync == hare.Rigid || r.windowOfJob:
+				offer(start(t, rounds*d, job.Tasks, p.Type), rounds*d)
+			default:
+				offer(start(t, d, job.Tasks, p.Type), d)
+			}
+		}
+		if best < 0 {
+			return -1, -1
+		}
+		if first < 0 {
+			first = begin
+		}
+		if t = best; job.Sync == hare.Rigid || r.windowOfJob && job.Sync == hare.Gang && !job.Mix {
+			return first, best
+		}
+		end = best
+	}
+	return first, end
 }

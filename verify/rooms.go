@@ -151,6 +151,7 @@ type rooms struct {
 	allowed map[string][]int64 // by selectors: how many nodes of each group they allow
 	known   map[string]*typeRoom
 	fits    map[string]int64 // by job, types and level: see inDomain
+	lasting map[string]*lastingRoom
 }
 
 // nodeGroup is a set of nodes that are equal except for their names, and in the same pools.
@@ -180,7 +181,8 @@ type typeRoom struct {
 func newRooms(inst *hare.Instance, nodes []hare.Node, ru *running, pools []hare.Pool) *rooms {
 	r := &rooms{inst: inst, nodes: nodes, index: make(map[string]int, len(nodes)), groupOf: make([]int32, len(nodes)),
 		classes: map[string][]nodeClass{}, admittedUsers: map[string][]int32{}, admittedJobs: map[string][]int32{},
-		allowed: map[string][]int64{}, known: map[string]*typeRoom{}, fits: map[string]int64{}}
+		allowed: map[string][]int64{}, known: map[string]*typeRoom{}, fits: map[string]int64{},
+		lasting: map[string]*lastingRoom{}}
 	if levelsMatter(inst) {
 		r.levels = newTopology(&inst.Cluster)
 		r.topology = r.levels
