@@ -41,8 +41,7 @@ func TestWrongReadingsOfWindows(t *testing.T) {
 	}
 }
 
-// A reservation in the way of rounds of each kind, rounds that end earlier on a type that opens later, and a window that
-// is too short for a rigid job.
+// A reservation is in the way of rounds of each kind, or a faster type opens later.
 func TestLeastEndThroughWindows(t *testing.T) {
 	for _, c := range []struct {
 		name, instance string
