@@ -116,6 +116,29 @@ func endsAtStart(j *hare.Job) bool {
 	return j.Running() && (j.Sync == hare.Rigid || j.FirstRound() == j.Rounds-1)
 }
 
+// tooSmall is the first quota that is too small for a round of a job, or for a task of a relaxed one, on
+// each of the types that the job may use; −1 where there is none. gpus are those that the job needs at
+// once.
+func (e *engine) tooSmall(job int) (quota int, gpus int64) {
+	j := &e.inst.Jobs[job]
+	if gpus = j.TaskGPUs(); j.Sync != hare.Relaxed {
+		gpus *= j.Tasks
+	}
+	quota = -1
+	for i := range j.On {
+		first := slices.IndexFunc(e.inst.Quota, func(q hare.Quota) bool {
+			return q.Limits(j, j.On[i].Type) && q.GPUs < gpus && (!j.Mix || q.Types == nil)
+		})
+		if first < 0 {
+			return -1, gpus
+		}
+		if quota < 0 {
+			quota = first
+		}
+	}
+	return quota, gpus
+}
+
 // announceQuotas tells the policy of the quotas, before all other events.
 func (e *engine) announceQuotas() error {
 	for i, q := range e.inst.Quota {

@@ -155,6 +155,13 @@ func Run(ctx context.Context, inst *hare.Instance, policy online.Policy, cfg Con
 
 func (e *engine) stalled() error {
 	for i := range e.jobs {
+		if q, gpus := e.tooSmall(i); q >= 0 && !e.jobs[i].over {
+			x := &e.inst.Quota[q]
+			return fmt.Errorf("%w: %d, job %.60q among them: it needs %d GPUs at once, and the quota of %.60q (/quota/%d) "+
+				"is %d: raise it, or leave the job out", ErrStalled, e.unfinished, e.inst.Jobs[i].ID, gpus, x.User, q, x.GPUs)
+		}
+	}
+	for i := range e.jobs {
 		if !e.jobs[i].over {
 			return fmt.Errorf("%w: %d, job %.60q among them", ErrStalled, e.unfinished, e.inst.Jobs[i].ID)
 		}
