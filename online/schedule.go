@@ -273,9 +273,17 @@ func (j *job) takeLost() (task int64) {
 func (c *core) restart(ji int32) {
 	j := &c.jobs[ji]
 	for g := j.head; g != none; g = c.gpus[g].next {
-		if !c.gpus[g].follows {
-			c.restartTask(j, g)
+		x := &c.gpus[g]
+		if x.follows {
+			continue // restarted with the first GPU of its task
 		}
+		if c.nodes != nil {
+			c.restartTask(j, g)
+			continue
+		}
+		x.task, x.ended, x.sinceUs = j.next, false, c.nowUs
+		j.next++
+		c.emit(hare.DecisionStart, j, x.task, x.name, "")
 	}
 	c.restarting = none
 }

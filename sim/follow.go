@@ -146,7 +146,7 @@ func (e *engine) start(d *hare.Decision) (reason string) {
 	} else if d.Others != "" {
 		return "a task holds one GPU"
 	}
-	if x := &e.gpus[g]; x.job != none || !x.here() {
+	if x := &e.gpus[g]; !x.here() || x.job != none && (x.job != ji || x.slot != none || spec.Sync == hare.Relaxed) {
 		if reason := e.checkGPU(ji, g); reason != "" {
 			return reason
 		}
