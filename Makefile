@@ -106,15 +106,9 @@ demo: build ## solve a shipped instance, verify it twice, draw it
 
 .PHONY: test
 test: prerequisites-clients check test-go test-race ## every test of the project
-	@$(MAKE) --no-print-directory -j2 --output-sync=target test-pages test-users
+	@$(MAKE) --no-print-directory -j2 --output-sync=target test-packages test-web
+	@$(MAKE) --no-print-directory -j2 --output-sync=target test-release test-api test-python
 	@echo "All tests passed."
-
-# These two run side by side: each is a chain of steps that keep one core busy.
-.PHONY: test-pages test-users
-test-pages:
-	@$(MAKE) --no-print-directory -j1 test-python test-web
-test-users:
-	@$(MAKE) --no-print-directory -j1 test-clients test-release
 
 .PHONY: check
 check: highs ## gofmt, go vet, staticcheck, build without cgo
@@ -156,8 +150,16 @@ clients: ## the Python and TypeScript clients as packages, in build/clients
 
 .PHONY: test-clients
 test-clients: highs ## the clients and the specification, against a server: see docs/clients.md
+	@$(MAKE) --no-print-directory -j1 test-packages test-api
+
+# Each of these, of the pages, of the release and of the verifier in Python keeps one core busy, so
+# make test runs two at a time. The packages come first: they install tools that a release uses.
+.PHONY: test-packages test-api
+test-packages: highs
 	@scripts/clients.sh lint
 	@scripts/clients.sh test
+
+test-api: highs
 	@scripts/clients.sh fuzz
 
 .PHONY: fuzz-api
