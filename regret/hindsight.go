@@ -19,6 +19,7 @@ type taskRun struct {
 	startUs            int64
 	computeUs, syncUs  int64
 	computeEnd, endsAt int64 // as reported; computeEnd is unknownTime without a report
+	ran                bool  // whether the task ran when the job arrived
 }
 
 // unknownTime stands for a time that was not reported. Zero is a valid time.
@@ -37,6 +38,7 @@ func (t *taskRun) instant() bool {
 type pastJob struct {
 	job       *hare.Job
 	arrivedUs int64
+	first     int64                // the round that was the first to do, or ran, when the job arrived
 	open      map[[2]int64]taskRun // tasks that have started and not ended, by round and task
 	done      []taskRun
 	failed    map[[2]int64][]int64   // how long after their starts tasks failed, by round and task
@@ -68,7 +70,12 @@ type Hindsight struct {
 	clipped int // number of tasks whose measured times were clipped
 	version int // grows when the instance changes
 	atFirst int // how many of gpus the cluster has
-	quotas  bool
+	quotas  []hare.Quota
+	started bool // whether a task has started
+	// quotaChanged says that a quota was set after a start, and runsLate names a job that arrived later
+	// and ran already.
+	quotaChanged bool
+	runsLate     string
 }
 
 // NewHindsight returns a Hindsight for a session that begins with this cluster.
@@ -152,15 +159,10 @@ func (h *Hindsight) nodeEvent(e *hare.Event) error {
 // hindsight then has nodes of single GPUs, on which such jobs would not find the room that they
 // had.
 func (h *Hindsight) checkNodes() error {
-	if h.quotas {
-		return &hare.InvalidError{Pointer: "/quota", Code: "not_supported",
-			Detail: "regret does not yet know sessions with quotas"}
-	}
-	for _, j := range h.jobs {
-		if j.job.Progress != nil {
-			return &hare.InvalidError{Pointer: "/jobs/progress", Code: "not_supported",
-				Detail: fmt.Sprintf("regret does not yet know sessions of jobs that came with progress, as %.60q did", j.job.ID)}
-		}
+	if h.runsLate != "" {
+		return &hare.InvalidError{Pointer: "/jobs/progress", Code: "not_supported",
+			Detail: fmt.Sprintf("regret does not know jobs that run when they arrive after the session began, as %.60q did",
+				h.runsLate)}
 	}
 	inst := hare.Instance{Cluster: h.cluster}
 	for _, j := range h.jobs {
@@ -223,14 +225,16 @@ func (h *Hindsight) event(e *hare.Event) error {
 	case hare.EventNodeJoined, hare.EventNodeLeft:
 		return h.nodeEvent(e)
 	case hare.EventSetQuota:
-		h.quotas = true
+		if e.Quota() != nil {
+			h.setQuota(e.Quota())
+		}
 		return nil
 	case hare.EventJobArrived:
 		// An id may be used again once the job of that id has ended.
 		h.byID[e.Job] = len(h.jobs)
-		h.jobs = append(h.jobs, &pastJob{job: e.Arrived, arrivedUs: e.AtUs,
-			open: map[[2]int64]taskRun{}})
-		return nil
+		j := &pastJob{job: e.Arrived, arrivedUs: e.AtUs, open: map[[2]int64]taskRun{}}
+		h.jobs = append(h.jobs, j)
+		return h.resume(j)
 	}
 	j, err := h.job(e.Job)
 	if err != nil {
@@ -313,7 +317,17 @@ func (h *Hindsight) decision(d *hare.Decision) error {
 		return nil
 	}
 	t := taskRun{round: d.Round, task: d.Task, startUs: d.AtUs, computeEnd: unknownTime}
-	for i, name := range d.GPUs() {
+	if err := h.place(&t, d.GPUs()); err != nil {
+		return err
+	}
+	h.started = true
+	j.open[key] = t
+	return nil
+}
+
+// place finds the GPUs of a task that starts.
+func (h *Hindsight) place(t *taskRun, gpus []string) error {
+	for i, name := range gpus {
 		gpu, ok := h.active[name]
 		if !ok {
 			return &LogError{fmt.Sprintf("event %d starts a task on GPU %.60q, which is not there", h.seq, name)}
@@ -324,12 +338,11 @@ func (h *Hindsight) decision(d *hare.Decision) error {
 			t.others = append(t.others, gpu)
 		}
 	}
-	j.open[key] = t
 	return nil
 }
 
-// completeRounds returns the tasks of the complete rounds of a job, which are its
-// first rounds, and the number of these rounds. completeRounds is
+// completeRounds returns the tasks of the complete rounds of a job, which are the
+// first ones that were left, and the number of these rounds. completeRounds is
 // O(tasks · log tasks) and sorts j.done; tasks may be a slice of j.done.
 //
 // A gang that loses a task starts all tasks of the round again, also those that
@@ -342,7 +355,9 @@ func (j *pastJob) completeRounds() (tasks []taskRun, rounds int64) {
 	if j.job.Sync != hare.Relaxed {
 		started := map[int64]int64{} // by round
 		for _, t := range tasks {
-			started[t.round] = max(started[t.round], t.startUs)
+			if last, known := started[t.round]; !known || t.startUs > last {
+				started[t.round] = t.startUs
+			}
 		}
 		repeated := func(t taskRun) bool { return t.startUs != started[t.round] }
 		if slices.ContainsFunc(tasks, repeated) {
@@ -350,7 +365,7 @@ func (j *pastJob) completeRounds() (tasks []taskRun, rounds int64) {
 		}
 	}
 	for i := range tasks {
-		if tasks[i].round != rounds || tasks[i].task != int64(i)%j.job.Tasks {
+		if tasks[i].round != j.first+rounds || tasks[i].task != int64(i)%j.job.Tasks {
 			break
 		}
 		if tasks[i].task == j.job.Tasks-1 {

@@ -25,6 +25,8 @@ type pastOutcome struct {
 	endUs int64     // the end of the last task
 	// exact says that all tasks took the times that job has.
 	exact   bool
+	empty   bool // there was no whole round
+	fixed   bool // the job ends with the work that ran at the start
 	instant bool // a task took no time at all
 	loose   bool // the bound allows the job more than the job's own sync does
 	unknown int  // number of GPU types without a known time
@@ -39,13 +41,18 @@ func (h *Hindsight) outcomeOf(j *pastJob) *pastOutcome {
 		o.endUs = max(o.endUs, tasks[i].endsAt)
 		o.instant = o.instant || tasks[i].instant()
 	}
-	o.job.ReleaseUs, o.job.Rounds = j.arrivedUs, rounds
+	o.job.ReleaseUs, o.job.Rounds, o.empty = j.arrivedUs, j.first+rounds, rounds == 0
 	if o.job.Sync = h.observedSync(&o.job, tasks); o.job.Sync != j.job.Sync {
 		o.loose = true
 		o.job.Mix = o.job.Mix && o.job.Sync == hare.Gang
 		o.job.DistinctNodes = o.job.DistinctNodes && o.job.Sync != hare.Relaxed
 	}
 	o.job.On, o.unknown = h.times(j)
+	if o.job.Sync == hare.Relaxed {
+		relax(&o.job)
+	}
+	o.job.Progress = h.progressOf(j, tasks, o.job.On, o.job.Sync)
+	o.fixed = endsAtStart(&o.job)
 	by := map[string]hare.Profile{}
 	for _, p := range o.job.On {
 		by[p.Type] = p
@@ -67,8 +74,9 @@ func (h *Hindsight) build(r *Report) (*hindsightInstance, error) {
 	}
 	v := &hindsightInstance{instance: &hare.Instance{Objective: hare.ObjectiveWeightedJCT}}
 	v.instance.Cluster, v.lanes = h.realisedCluster()
+	v.instance.Quota = h.limits()
 	ids := map[string]bool{}
-	var loose, unknown, instant int
+	var loose, unknown, instant, fixed int
 	for _, j := range h.jobs {
 		o := j.outcome
 		switch {
@@ -81,12 +89,15 @@ func (h *Hindsight) build(r *Report) (*hindsightInstance, error) {
 		case o.instant:
 			instant++
 			continue
-		case o.job.Rounds == 0:
+		case o.empty:
 			r.Empty++
 			continue
 		}
 		if o.loose {
 			loose++
+		}
+		if o.fixed {
+			fixed++
 		}
 		unknown += o.unknown
 		job := o.job
@@ -97,7 +108,7 @@ func (h *Hindsight) build(r *Report) (*hindsightInstance, error) {
 		v.jobs = append(v.jobs, o)
 		v.instance.Jobs = append(v.instance.Jobs, job)
 	}
-	r.Counted = len(v.jobs)
+	r.Counted = len(v.jobs) - fixed
 	note := func(n int, format string) {
 		if n > 0 {
 			r.Notes = append(r.Notes, fmt.Sprintf(format, n))
@@ -114,7 +125,13 @@ func (h *Hindsight) build(r *Report) (*hindsightInstance, error) {
 		"that do not use them")
 	note(loose, "%d jobs lost tasks or moved, so that they did not keep to their sync: they are bounded as gang or "+
 		"relaxed jobs, which may do that")
+	note(fixed, "%d jobs ended with the work that ran at the start and are not counted: no policy changes that")
+	if h.quotaChanged {
+		r.Notes = append(r.Notes, "quotas were set while tasks ran: the bound has each as loose as it was, and none that "+
+			"was new")
+	}
 	note(h.clipped, "%d tasks were reported with times longer than their stay: these were cut to it")
+	h.settle(v.instance)
 	if len(v.jobs) > 0 {
 		if err := v.instance.Validate(); err != nil {
 			return nil, fmt.Errorf("regret: %w", err)
@@ -146,6 +163,7 @@ func (h *Hindsight) times(j *pastJob) (on []hare.Profile, unknown int) {
 			unknown++
 			continue
 		}
+		p.SyncAt = slices.Clone(p.SyncAt) // for settle
 		on = append(on, p)
 	}
 	return on, unknown
@@ -271,6 +289,8 @@ func (h *Hindsight) Followed(version string) (*Followed, error) {
 	switch {
 	case len(v.jobs) == 0:
 		f.Why = "no job has ended with a whole round"
+	case slices.ContainsFunc(v.jobs, func(j *pastOutcome) bool { return j.job.Running() }):
+		f.Why = "work ran at the start, of which tasks may have taken other times"
 	case slices.ContainsFunc(v.jobs, func(j *pastOutcome) bool { return !j.exact }):
 		f.Why = "tasks of a job took different times on GPUs of one type"
 	default:
@@ -290,7 +310,7 @@ func (h *Hindsight) Followed(version string) (*Followed, error) {
 	for _, j := range h.jobs {
 		for _, t := range j.done {
 			f.Tasks = append(f.Tasks, hare.Task{Job: j.job.ID, Round: t.round, GPU: h.gpus[t.gpu].name,
-				StartUs: t.startUs, ComputeEndUs: t.startUs + t.computeUs, EndUs: t.endsAt})
+				StartUs: max(0, t.startUs), ComputeEndUs: t.startUs + t.computeUs, EndUs: t.endsAt})
 		}
 	}
 	slices.SortStableFunc(f.Tasks, func(a, b hare.Task) int {

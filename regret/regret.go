@@ -88,6 +88,9 @@ func (h *Hindsight) report() (*Report, error) {
 		return nil, err
 	}
 	for _, j := range v.jobs {
+		if j.fixed {
+			continue
+		}
 		r.Achieved = r.Achieved.Add(hare.Product(j.job.WeightMicro, j.endUs-j.job.ReleaseUs))
 	}
 	if r.Counted > 0 {

@@ -134,6 +134,11 @@ func newReplay(h *Hindsight) (*replay, error) {
 		jobOf: map[string]int{}, gpus: h.gpus}
 	rp.inst.Cluster.Nodes = slices.Clone(rp.inst.Cluster.Nodes)
 	h.replayGPUs(rp)
+	if h.quotaChanged {
+		return nil, &hare.InvalidError{Pointer: "/quota", Code: "not_supported",
+			Detail: "a replay does not know quotas that are set while tasks run: leave against out"}
+	}
+	rp.inst.Quota = h.limits()
 	cut := 0
 	for _, j := range h.jobs {
 		tasks, rounds := j.completeRounds()
@@ -142,13 +147,14 @@ func newReplay(h *Hindsight) (*replay, error) {
 		}
 		on, _ := h.times(j)
 		spec := *j.job
-		spec.Rounds, spec.ReleaseUs, spec.On = rounds, j.arrivedUs, on
+		spec.Rounds, spec.ReleaseUs, spec.On = j.first+rounds, j.arrivedUs, on
+		spec.Progress = h.progressOf(j, tasks, on, j.job.Sync)
 		for n := 2; rp.has(spec.ID); n++ {
 			spec.ID = fmt.Sprintf("%s (%d)", j.job.ID, n) // an earlier job had the same id
 		}
 		rp.jobOf[spec.ID] = len(rp.jobs)
-		x := replayJob{past: j, on: known(j.job.On, on), tasks: tasks, counted: j.ended && !j.cancelled,
-			failed: map[[2]int64]int{}}
+		x := replayJob{past: j, on: known(j.job.On, on), tasks: tasks, failed: map[[2]int64]int{},
+			counted: j.ended && !j.cancelled && !endsAtStart(&spec)}
 		if !x.counted {
 			cut++
 		}
@@ -169,6 +175,7 @@ func newReplay(h *Hindsight) (*replay, error) {
 		rp.notes = append(rp.notes, fmt.Sprintf("%d jobs that were cancelled or have not ended take part in the replay "+
 			"with the whole rounds that they had, and are not counted", cut))
 	}
+	h.settle(rp.inst)
 	if err := rp.inst.Validate(); err != nil && len(rp.jobs) > 0 {
 		return nil, fmt.Errorf("regret: %w", err)
 	}
@@ -261,7 +268,7 @@ func mean(sum hare.Amount, n int64) int64 {
 // times is sim.Config.Times.
 func (rp *replay) times(job int, round, task int64, kind string) sim.TaskTimes {
 	j := &rp.jobs[job]
-	i := round*j.past.job.Tasks + task
+	i := (round-j.past.first)*j.past.job.Tasks + task
 	out, ran := j.mean[kind]
 	switch {
 	case j.kinds[i] == kind:

@@ -55,7 +55,7 @@ func (rp *replayPolicy) Step(nowUs int64, events []hare.Event) ([]hare.Decision,
 		spec.On, spec.Hints = j.on, j.past.job.Hints
 		e.Arrived = &spec
 	case hare.EventTaskEnded:
-		t := &j.tasks[e.Round*j.past.job.Tasks+e.Task]
+		t := &j.tasks[(e.Round-j.past.first)*j.past.job.Tasks+e.Task]
 		if x := t.stayed(j.past.job.Sync); x.ComputeUs == e.ComputeUs && x.SyncUs == e.SyncUs {
 			e.ComputeUs, e.SyncUs = t.computeUs, t.syncUs
 		}
