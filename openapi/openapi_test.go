@@ -214,6 +214,31 @@ func TestYAMLSaysTheSame(t *testing.T) {
 	}
 }
 
+// TestFieldsOfDocumentsAreDescribed checks that every field of the documents that people write and
+// read by hand has a description, and that numbers of jobs have defaults.
+func TestFieldsOfDocumentsAreDescribed(t *testing.T) {
+	schemas := decode(t, openapi.JSON)["components"].(map[string]any)["schemas"].(map[string]any)
+	// These differ from every value where they are left out.
+	absent := map[string]bool{"Job.estimate_s": true, "Job.deadline_s": true, "Job.reshape_s": true}
+	for _, name := range []string{"Instance", "Cluster", "Node", "Busy", "Job", "Profile", "Shape", "Progress",
+		"Duration", "Predecessor", "Reservation", "UserQuota", "Options", "Result", "JobResult", "Task", "Metrics", "Deadlines",
+		"Setups", "Schedule", "Lane", "Certificate", "Pool", "Event", "Decision", "Scenario", "DropAfter"} {
+		schema := schemas[name].(map[string]any)
+		required, _ := schema["required"].([]any)
+		for field, p := range schema["properties"].(map[string]any) {
+			property := p.(map[string]any)
+			if property["description"] == nil && property["$ref"] == nil {
+				t.Errorf("%s.%s has no description", name, field)
+			}
+			optional := property["$ref"] == nil && !slices.Contains(required, any(field))
+			if optional && property["type"] == "number" && property["default"] == nil && !absent[name+"."+field] &&
+				slices.Contains([]string{"Job", "Profile", "Shape", "Progress", "Reservation"}, name) {
+				t.Errorf("%s.%s has no default", name, field)
+			}
+		}
+	}
+}
+
 // TestComponentsAreWhole checks that every component is used and described, and
 // that every property has a type.
 func TestComponentsAreWhole(t *testing.T) {

@@ -23,17 +23,20 @@ var integers = ListOf(Schema{"type": "integer", "format": "int64"})
 var certificateTable = NewTable("Certificate", "Certificate proves the bound: anyone can recompute it.",
 	NewField("hare", Schema{"type": "string", "enum": []string{CertificateForm}},
 		func(r *Reader, v *certificateDoc) error { return r.String(&v.form) },
-		func(b []byte, _ *certificateDoc) []byte { return appendString(b, CertificateForm) }).Needed(),
+		func(b []byte, _ *certificateDoc) []byte { return appendString(b, CertificateForm) }).Needed().
+		About("hare names the form."),
 	String("method", func(v *certificateDoc) *string { return &v.Method }).Needed().
-		With("enum", []string{hare.MethodPrice, hare.MethodCriticalPath, hare.MethodMachine}),
+		With("enum", []string{hare.MethodPrice, hare.MethodCriticalPath, hare.MethodMachine}).
+		About("method of the bound. Only price needs the fields from grid_us on."),
 	NewField("path", Schema{"type": "boolean"},
 		func(r *Reader, v *certificateDoc) error { return r.Bool(&v.Path) },
 		ofPrices(func(b []byte, c *hare.Certificate) []byte { return strconv.AppendBool(b, c.Path) })).
 		About("path says that completions are not before the critical path."),
 	String("instance_sha256", func(v *certificateDoc) *string { return &v.InstanceSHA256 }).
-		Reading(func(r *Reader, v *certificateDoc) error { return r.sha256(&v.InstanceSHA256) }),
+		Reading(func(r *Reader, v *certificateDoc) error { return r.sha256(&v.InstanceSHA256) }).
+		About("instance_sha256 is over the canonical form of the instance."),
 	String("objective", func(v *certificateDoc) *string { return &v.Objective }).Needed().
-		With("enum", hare.Objectives()),
+		With("enum", hare.Objectives()).About("objective that is bounded."),
 	NewField("bound", Schema{"type": "string"}, readBound, func(b []byte, v *certificateDoc) []byte {
 		if v.Bound == "" {
 			return b

@@ -19,7 +19,8 @@ var clusterTable = NewTable("Cluster", "Cluster is a list of machines.",
 	NewField("nodes", ListOf(RefTo(nodeTable)),
 		func(_ *Reader, v *clusterDoc) error { return v.d.nodeList(&v.seen) },
 		func(b []byte, v *clusterDoc) []byte { return appendNodes(b, v.Nodes) }).
-		Required("give an array of nodes").With("minItems", 1),
+		Required("give an array of nodes").
+		About("nodes of the cluster, each with a name of its own.").With("minItems", 1),
 	NewField("reservations", ListOf(RefTo(reservationTable)),
 		func(r *Reader, v *clusterDoc) error { return readReservations(r, &v.Reservations) },
 		func(b []byte, v *clusterDoc) []byte { return appendReservations(b, v.Reservations) }).
@@ -61,7 +62,8 @@ type nodeDoc struct {
 var nodeTable = NewTable("Node",
 	"Node is one machine, or count equal ones. A GPU is named node/index, the index running through the node's "+
 		"types in sorted order.",
-	String("name", func(v *nodeDoc) *string { return &v.Name }).Needed().With("minLength", 1),
+	String("name", func(v *nodeDoc) *string { return &v.Name }).Needed().
+		About("name is unique in the cluster.").With("minLength", 1),
 	NewField("count", Schema{"type": "integer", "format": "int64", "minimum": 1},
 		func(r *Reader, v *nodeDoc) error { return r.Integer(&v.count, 1, hare.MaxGPUs) }, nil).
 		About("count makes copies named name-0, name-1 and so on."),
@@ -107,7 +109,8 @@ var nodeTable = NewTable("Node",
 			}
 			return err
 		},
-		func(b []byte, v *nodeDoc) []byte { return appendBusy(b, v.Busy) }),
+		func(b []byte, v *nodeDoc) []byte { return appendBusy(b, v.Busy) }).
+		About("busy lists GPUs that something outside of the instance holds from time 0 on."),
 	Millis("cpus", func(v *nodeDoc) *int64 { return &v.CPUMilli }, 1, hare.MaxPerTask).
 		About("cpus is the number of CPUs of the node, with at most three decimals. Left out: no limit.").Example(96),
 	Integer("memory_mib", func(v *nodeDoc) *int64 { return &v.MemoryMiB }, 1, hare.MaxPerTask).
@@ -129,7 +132,8 @@ type busyDoc struct{ GPU, UntilUs int64 }
 var busyTable = NewTable("Busy", "Busy makes a GPU unavailable from time 0 on, on every copy of its node.",
 	Integer("gpu", func(v *busyDoc) *int64 { return &v.GPU }, 0, hare.MaxGPUs).Needed().About("gpu is the index on "+
 		"the node."),
-	Micros("until_s", func(v *busyDoc) *int64 { return &v.UntilUs }, 0).Needed(),
+	Micros("until_s", func(v *busyDoc) *int64 { return &v.UntilUs }, 0).Needed().
+		About("until_s is when the GPU becomes free."),
 ).Check(func(v *busyDoc, has Members, found *hare.InvalidErrors) {
 	if has.Sound && (v.GPU < 0 || v.UntilUs < 0) {
 		found.Add("", "missing_field", `needs "gpu" (counted from 0 on its node) and "until_s"`)

@@ -126,7 +126,8 @@ var eventTable = NewTable("Event",
 	Micros("at_s", func(v *eventDoc) *int64 { return &v.AtUs }, 0).
 		About("at_s is the time of the event since the session began, which never goes back. An event has no at_s where "+
 			"the server keeps the time."),
-	NewField("type", Schema{"type": "string", "enum": eventTypeNames}, readEventType, nil).Needed(),
+	NewField("type", Schema{"type": "string", "enum": eventTypeNames}, readEventType, nil).Needed().
+		About("type says what happened, and which of the other fields the event has."),
 	NewField("job", Schema{"type": []string{"string", "object"}}, readEventJob, nil).
 		About("job is the id of a job. In job_arrived it is the job itself, an object with id, weight, tasks, sync, mix "+
 			"and on, whose profiles may be {}, and with what its user says: estimate_s, for how long the job is expected to "+
@@ -135,10 +136,13 @@ var eventTable = NewTable("Event",
 			"only, exclude, within and user are those of a job of an instance, and sync_s may be an object by level. Its "+
 			"progress says that so many rounds are done, and with gpus that the next one runs there since elapsed_s, also "+
 			"for a rigid job: the session counts it as started."),
-	Integer("round", func(v *eventDoc) *int64 { return &v.Round }, 0, hare.MaxExact),
-	Integer("task", func(v *eventDoc) *int64 { return &v.Task }, 0, hare.MaxExact),
+	Integer("round", func(v *eventDoc) *int64 { return &v.Round }, 0, hare.MaxExact).
+		About("round of a task, from 0."),
+	Integer("task", func(v *eventDoc) *int64 { return &v.Task }, 0, hare.MaxExact).
+		About("task is the number of a task in its round, from 0."),
 	String("gpu", func(v *eventDoc) *string { return &v.GPU }).About("gpu is node/index.").Example("a/0"),
-	String("gpu_type", func(v *eventDoc) *string { return &v.GPUType }),
+	String("gpu_type", func(v *eventDoc) *string { return &v.GPUType }).
+		About("gpu_type is the type of a GPU that joins."),
 	Micros("compute_s", func(v *eventDoc) *int64 { return &v.ComputeUs }, 1).
 		About("compute_s is the measured compute time of a task that ended."),
 	Micros("sync_s", func(v *eventDoc) *int64 { return &v.SyncUs }, 0).
@@ -371,15 +375,20 @@ func readArrivingProfiles(r *Reader, v *arrivingDoc) error {
 var decisionTypeNames = []string{hare.DecisionStart.String(), hare.DecisionWithdraw.String()}
 
 var decisionTable = NewTable("Decision", "Decision says which task starts where, or that a start is void.",
-	NewField("type", Schema{"type": "string", "enum": decisionTypeNames}, readDecisionType, nil).Required(""),
-	String("job", func(v *hare.Decision) *string { return &v.Job }).Required(""),
-	Integer("round", func(v *hare.Decision) *int64 { return &v.Round }, 0, hare.MaxExact).Required(""),
-	Integer("task", func(v *hare.Decision) *int64 { return &v.Task }, 0, hare.MaxExact).Required(""),
+	NewField("type", Schema{"type": "string", "enum": decisionTypeNames}, readDecisionType, nil).Required("").
+		About("type is start, or withdraw for a start that is void."),
+	String("job", func(v *hare.Decision) *string { return &v.Job }).Required("").
+		About("job is the id of the job."),
+	Integer("round", func(v *hare.Decision) *int64 { return &v.Round }, 0, hare.MaxExact).Required("").
+		About("round of the task, from 0."),
+	Integer("task", func(v *hare.Decision) *int64 { return &v.Task }, 0, hare.MaxExact).Required("").
+		About("task is the number of the task in its round, from 0."),
 	String("gpu", func(v *hare.Decision) *string { return &v.GPU }).Required("").
 		About("gpu is the GPU of the task, or its first one."),
 	NewField("gpus", ListOf(Schema{"type": "string"}), readDecisionGPUs, nil).
 		About("gpus are all GPUs of a task of several, which are on one node. Events of the task name the first one."),
-	Micros("at_s", func(v *hare.Decision) *int64 { return &v.AtUs }, 0).Required(""),
+	Micros("at_s", func(v *hare.Decision) *int64 { return &v.AtUs }, 0).Required("").
+		About("at_s is the time of the decision since the session began."),
 ).Growing().Check(func(v *hare.Decision, has Members, found *hare.InvalidErrors) {
 	if has.Has("job") && v.Job == "" {
 		found.Add("/job", "bad_name", "must not be empty")

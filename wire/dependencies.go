@@ -9,7 +9,8 @@ import (
 )
 
 var predecessorTable = NewTable("Predecessor", "Predecessor is a job for whose end another job waits.",
-	String("job", func(v *hare.Predecessor) *string { return &v.Job }).Needed().Example("prep"),
+	String("job", func(v *hare.Predecessor) *string { return &v.Job }).Needed().
+		About("job is the id of the job that must have ended.").Example("prep"),
 	Micros("lag_s", func(v *hare.Predecessor) *int64 { return &v.LagUs }, 0).
 		About("lag_s is the time between the end and the earliest start.").Default(0),
 )

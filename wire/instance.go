@@ -49,7 +49,8 @@ var instanceTable = NewTable("Instance",
 			v.d.hasJobs = true
 			return r.Array(func(int) error { return v.d.job() })
 		},
-		func(b []byte, v *instanceDoc) []byte { return appendJobs(b, v.Jobs) }).Needed(),
+		func(b []byte, v *instanceDoc) []byte { return appendJobs(b, v.Jobs) }).Needed().
+		About("jobs may be an empty array. Results list jobs in this order."),
 ).Check(func(v *instanceDoc, has Members, found *hare.InvalidErrors) {
 	if v.form != InstanceForm {
 		found.Add("/hare", "unknown_form", "must be %q", InstanceForm)
@@ -73,11 +74,14 @@ type jobDoc struct {
 }
 
 var jobTable = NewTable("Job", "Job is rounds one after another, each of parallel tasks.",
-	String("id", func(v *jobDoc) *string { return &v.ID }).Needed().Example("bert").With("minLength", 1),
-	Micros("weight", func(v *jobDoc) *int64 { return &v.WeightMicro }, 0).Always().Default(1),
+	String("id", func(v *jobDoc) *string { return &v.ID }).Needed().
+		About("id is unique in the instance.").Example("bert").With("minLength", 1),
+	Micros("weight", func(v *jobDoc) *int64 { return &v.WeightMicro }, 0).Always().
+		About("weight is the cost of a second until the job has ended.").Default(1),
 	Micros("release_s", func(v *jobDoc) *int64 { return &v.ReleaseUs }, 0).
 		About("release_s is the earliest start, in seconds.").Default(0),
-	Integer("rounds", func(v *jobDoc) *int64 { return &v.Rounds }, 1, hare.MaxExact).Always().Default(1),
+	Integer("rounds", func(v *jobDoc) *int64 { return &v.Rounds }, 1, hare.MaxExact).Always().
+		About("rounds follow each other; for a job with shapes, rounds counts units.").Default(1),
 	Integer("tasks", func(v *jobDoc) *int64 { return &v.Tasks }, 1, hare.MaxTasks(hare.Relaxed)).
 		About("tasks of one round.").Default(1),
 	NewField("sync", Schema{"type": "string", "enum": []string{"relaxed", "gang", "rigid"}},
@@ -89,7 +93,8 @@ var jobTable = NewTable("Job", "Job is rounds one after another, each of paralle
 	NewField("mix", Schema{"type": "boolean"},
 		func(r *Reader, v *jobDoc) error { return r.Bool(&v.mix) },
 		func(b []byte, v *jobDoc) []byte { return appendMix(b, v.Mix) }).
-		About("mix lets a round of a gang job mix GPU types."),
+		About("mix lets a round of a gang job mix GPU types. Relaxed jobs always may, and rigid jobs never.").
+		Default(false),
 	NewField("on", MapOf(RefTo(profileTable)),
 		func(_ *Reader, v *jobDoc) error { return v.d.profiles(&v.On) },
 		func(b []byte, v *jobDoc) []byte {

@@ -67,7 +67,8 @@ var optionsTable = NewTable("Options", "Options of a solve; each may be left out
 			"size."),
 	NewField("gap", Schema{"type": "number", "format": "double", "minimum": 0, "maximum": 1}, readGap, writeGap).
 		About("gap at which to stop, a fraction; 0: only when proved optimal.").Default(0.01),
-	NewField("seed", Schema{"type": "integer", "format": "int64"}, readSeed, writeSeed).Default(1),
+	NewField("seed", Schema{"type": "integer", "format": "int64"}, readSeed, writeSeed).
+		About("seed of the search.").Default(1),
 	orGiven(Choice("bound", func(o *Options) *string { return &o.Bound }, boundMethods...)).
 		About("bound is the relaxation that bounds the objective from below; paper proves nothing.").Default("price"),
 	orGiven(Choice("order", func(o *Options) *string { return &o.Order },
@@ -75,6 +76,7 @@ var optionsTable = NewTable("Options", "Options of a solve; each may be left out
 		About("order of the first schedule; left out: that of the bound."),
 	orGiven(Choice("assign", func(o *Options) *string { return &o.Assign }, "insertion", "earliest_finish",
 		"earliest_available")).
+		About("assign is the rule by which the first schedule places tasks; insertion also uses idle gaps.").
 		Default("insertion"),
 	orGiven(Choice("detail", func(o *Options) *string { return &o.Detail }, "none", "jobs", "lanes", "tasks")).
 		About("detail of the schedule in the answer; tasks goes up to 10,000 tasks.").Default("lanes"),

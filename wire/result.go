@@ -26,15 +26,19 @@ var (
 var resultTable = NewTable("Result", "Result is the answer to a solve. Later versions may add fields.",
 	NewField("hare", Schema{"type": "string", "enum": []string{ResultForm}},
 		func(r *Reader, v *resultDoc) error { return r.String(&v.form) },
-		func(b []byte, _ *resultDoc) []byte { return appendString(b, ResultForm) }).Needed(),
+		func(b []byte, _ *resultDoc) []byte { return appendString(b, ResultForm) }).Needed().
+		About("hare names the form."),
 	String("instance_sha256", func(v *resultDoc) *string { return &v.InstanceSHA256 }).
 		Reading(func(r *Reader, v *resultDoc) error { return r.sha256(&v.InstanceSHA256) }).Needed().MayLack().
 		About("instance_sha256 is over the canonical form of the instance, as hare hash prints it."),
-	String("version", func(v *resultDoc) *string { return &v.Version }).Needed(),
+	String("version", func(v *resultDoc) *string { return &v.Version }).Needed().
+		About("version of Hare that made the result."),
 	Integer("seed", func(v *resultDoc) *int64 { return &v.Seed }, math.MinInt64,
-		math.MaxInt64).Needed().With("minimum", nil),
+		math.MaxInt64).Needed().With("minimum", nil).
+		About("seed of the search."),
 	String("status", func(v *resultDoc) *string { return &v.Status }).Needed().
-		With("enum", []string{hare.StatusSucceeded, hare.StatusCancelled, hare.StatusFailed}),
+		With("enum", []string{hare.StatusSucceeded, hare.StatusCancelled, hare.StatusFailed}).
+		About("status of the solve."),
 	String("termination", func(v *resultDoc) *string { return &v.Termination }).Needed().
 		With("enum", []string{"optimal", "gap", "work_limit", "deadline", "cancelled", "infeasible", "no_schedule"}).
 		About("termination says why the solve stopped."),
@@ -46,7 +50,9 @@ var resultTable = NewTable("Result", "Result is the answer to a solve. Later ver
 	Bool("estimated", func(v *resultDoc) *bool { return &v.Estimated }).
 		About("estimated: some job has durations. Value, bound and gap are for the times as they are written, alone."),
 	String("objective", func(v *resultDoc) *string { return &v.Objective }).Needed().
-		With("enum", hare.Objectives()),
+		With("enum", hare.Objectives()).
+		About("objective of value and bound: Σ w (C − a) in weight-seconds, this and Σ v max(0, C − d), or max C in "+
+			"seconds."),
 	NewField("value", nullableNumber,
 		func(r *Reader, v *resultDoc) error { return r.amount(&v.Value) },
 		func(b []byte, v *resultDoc) []byte { return appendAmountOrNull(b, v.Value) }).Needed().
@@ -145,9 +151,12 @@ var engineTable = NewTable("Engine", "Engine names what computed the result.",
 ).Open()
 
 var metricsTable = NewTable("Metrics", "Metrics stand beside the objective.",
-	infoFloat("mean_jct_s", func(m *hare.Metrics) *float64 { return &m.MeanJCTSeconds }).Needed(),
-	infoFloat("weighted_mean_jct_s", func(m *hare.Metrics) *float64 { return &m.WeightedMeanJCTSeconds }).Needed(),
-	infoMicros("makespan_s", func(m *hare.Metrics) *int64 { return &m.MakespanUs }).Needed(),
+	infoFloat("mean_jct_s", func(m *hare.Metrics) *float64 { return &m.MeanJCTSeconds }).Needed().
+		About("mean_jct_s is the mean time from release to end."),
+	infoFloat("weighted_mean_jct_s", func(m *hare.Metrics) *float64 { return &m.WeightedMeanJCTSeconds }).Needed().
+		About("weighted_mean_jct_s is the mean by weight."),
+	infoMicros("makespan_s", func(m *hare.Metrics) *int64 { return &m.MakespanUs }).Needed().
+		About("makespan_s is when the last job ends."),
 	NewField("utilization", MapOf(numberSchema), readUtilization, func(b []byte, m *hare.Metrics) []byte {
 		return appendFloats(b, m.Utilization, func(x *hare.TypeUse) (string, float64) { return x.Type, x.Use })
 	}).Needed().
@@ -157,8 +166,10 @@ var metricsTable = NewTable("Metrics", "Metrics stand beside the objective.",
 		About("switches are changes of job on a GPU."),
 	infoFloat("jain_index", func(m *hare.Metrics) *float64 { return &m.JainIndex }).Needed().
 		About("jain_index is the fairness of completion times over least times; 1 is even."),
-	infoString("bound_method", func(m *hare.Metrics) *string { return &m.BoundMethod }).Needed(),
-	infoInteger("tasks", func(m *hare.Metrics) *int64 { return &m.Tasks }).Needed(),
+	infoString("bound_method", func(m *hare.Metrics) *string { return &m.BoundMethod }).Needed().
+		About("bound_method is the method of the certificate."),
+	infoInteger("tasks", func(m *hare.Metrics) *int64 { return &m.Tasks }).Needed().
+		About("tasks is the number of tasks of the schedule."),
 	infoPointer("deadlines", func(m *hare.Metrics) **hare.DeadlineMetrics { return &m.Deadlines }, deadlineTable).
 		About("deadlines are left out where no job has one."),
 	infoPointer("setups", func(m *hare.Metrics) **hare.SetupMetrics { return &m.Setups }, setupTable).
@@ -178,7 +189,8 @@ var deadlineTable = NewTable("Deadlines",
 		About("jobs are those with a deadline."),
 	infoInteger("met", func(d *hare.DeadlineMetrics) *int64 { return &d.Met }).Needed().
 		About("met are the jobs that end by their deadlines."),
-	infoFloat("met_share", func(d *hare.DeadlineMetrics) *float64 { return &d.MetShare }).Needed(),
+	infoFloat("met_share", func(d *hare.DeadlineMetrics) *float64 { return &d.MetShare }).Needed().
+		About("met_share is met/jobs."),
 	infoFloat("tardiness_s", func(d *hare.DeadlineMetrics) *float64 { return &d.TardinessSeconds }).Needed().
 		About("tardiness_s is the sum of the times by which jobs end after their deadlines, without weights."),
 ).Open()
@@ -229,9 +241,12 @@ var timingTable = NewTable("Timing", "Timing is wall time by phase, in seconds; 
 ).Open()
 
 var jobResultTable = NewTable("JobResult", "JobResult has one job's times, in seconds.",
-	String("id", func(j *hare.JobResult) *string { return &j.ID }).Needed(),
-	timeOrNone("start_s", func(j *hare.JobResult) *int64 { return &j.StartUs }),
-	timeOrNone("end_s", func(j *hare.JobResult) *int64 { return &j.EndUs }).Needed().MayLack(),
+	String("id", func(j *hare.JobResult) *string { return &j.ID }).Needed().
+		About("id of the job."),
+	timeOrNone("start_s", func(j *hare.JobResult) *int64 { return &j.StartUs }).
+		About("start_s is the start of the first task; 0 for work that runs at time 0."),
+	timeOrNone("end_s", func(j *hare.JobResult) *int64 { return &j.EndUs }).Needed().MayLack().
+		About("end_s is the end of the last synchronisation."),
 ).Open()
 
 // timeOrNone makes a field for a time; −1 stands for a time that is left out.
@@ -247,12 +262,18 @@ func timeOrNone(name string, at func(*hare.JobResult) *int64) Field[hare.JobResu
 }
 
 var taskTable = NewTable("Task", "Task is one task of the schedule, in seconds.",
-	infoString("job", func(t *hare.Task) *string { return &t.Job }).Needed(),
-	infoInteger("round", func(t *hare.Task) *int64 { return &t.Round }).Needed(),
-	infoString("gpu", func(t *hare.Task) *string { return &t.GPU }).Needed(),
-	infoMicros("start_s", func(t *hare.Task) *int64 { return &t.StartUs }).Needed(),
-	infoMicros("compute_end_s", func(t *hare.Task) *int64 { return &t.ComputeEndUs }).Needed(),
-	infoMicros("sync_end_s", func(t *hare.Task) *int64 { return &t.EndUs }).Needed(),
+	infoString("job", func(t *hare.Task) *string { return &t.Job }).Needed().
+		About("job is the id of the job."),
+	infoInteger("round", func(t *hare.Task) *int64 { return &t.Round }).Needed().
+		About("round of the task, from 0; the first unit of the round for a job with shapes."),
+	infoString("gpu", func(t *hare.Task) *string { return &t.GPU }).Needed().
+		About("gpu is node/index."),
+	infoMicros("start_s", func(t *hare.Task) *int64 { return &t.StartUs }).Needed().
+		About("start_s is when the task starts."),
+	infoMicros("compute_end_s", func(t *hare.Task) *int64 { return &t.ComputeEndUs }).Needed().
+		About("compute_end_s is when its compute ends."),
+	infoMicros("sync_end_s", func(t *hare.Task) *int64 { return &t.EndUs }).Needed().
+		About("sync_end_s is when its synchronisation ends."),
 ).Open()
 
 // infoOptionsTable reads the options of a result, which only inform a reader.

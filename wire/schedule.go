@@ -30,7 +30,8 @@ var scheduleTable = NewTable("Schedule", "Schedule gives every task a GPU and a 
 	NewField("lanes", ListOf(RefTo(laneTable)),
 		func(r *Reader, v *scheduleDoc) error { return r.Array(func(int) error { return v.d.lane() }) },
 		func(b []byte, v *scheduleDoc) []byte { return appendObjects(b, v.Lanes, laneTable) }).
-		Required("give an array with a lane a GPU"),
+		Required("give an array with a lane a GPU").
+		About("lanes of the GPUs that do something. Running work and setups have no entries."),
 )
 
 func (d *resultReader) schedule() error {
@@ -48,8 +49,9 @@ func appendSchedule(b []byte, s *hare.Schedule) []byte {
 var laneTable = NewTable("Lane",
 	"Lane is what one GPU does: columns of equal length, in time order. Entry i is rounds[i] rounds of a job from "+
 		"round[i] on, each of tasks[i] tasks back to back, round r starting at start_us[i] + (r − "+
-		"round[i])·period_us[i].",
-	String("gpu", func(v *hare.Lane) *string { return &v.GPU }).Needed().Example("a/0"),
+		"round[i])·period_us[i]. For a job with shapes round counts units, of which each round does as many as its shape "+
+		"counts.",
+	String("gpu", func(v *hare.Lane) *string { return &v.GPU }).Needed().About("gpu is node/index.").Example("a/0"),
 	NewField("job", integers,
 		func(r *Reader, v *hare.Lane) error { return column(r, &v.Job, math.MaxInt32) },
 		func(b []byte, v *hare.Lane) []byte { return appendColumn(b, v.Job) }).Needed().
@@ -60,7 +62,8 @@ var laneTable = NewTable("Lane",
 	laneColumn("period_us", func(v *hare.Lane) *[]int64 { return &v.PeriodUs }, 0),
 	NewField("start_us", integers,
 		func(r *Reader, v *hare.Lane) error { return r.column(&v.StartUs, hare.MaxExact) },
-		func(b []byte, v *hare.Lane) []byte { return appendColumn(b, v.StartUs) }).Needed(),
+		func(b []byte, v *hare.Lane) []byte { return appendColumn(b, v.StartUs) }).Needed().
+		About("start_us is when the first round of the entry starts."),
 	laneColumn("shape", func(v *hare.Lane) *[]int64 { return &v.Shape }, 0),
 ).Check(func(v *hare.Lane, has Members, found *hare.InvalidErrors) {
 	if has.Sound {

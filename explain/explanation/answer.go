@@ -45,9 +45,10 @@ type Times struct {
 	LeastS hare.Seconds `json:"least_s"`
 	// Stretch is jct_s divided by least_s; 1 is best.
 	Stretch float64 `json:"stretch"`
-	// DeadlineS is the deadline of the job, if it has one, and LateS is how long after the deadline it ends.
+	// DeadlineS is the deadline of the job, if it has one.
 	DeadlineS *hare.Seconds `json:"deadline_s,omitempty"`
-	LateS     *hare.Seconds `json:"late_s,omitempty"`
+	// LateS is how long after its deadline the job ends.
+	LateS *hare.Seconds `json:"late_s,omitempty"`
 	// Cost is weight times jct_s, and for the objective jct_and_tardiness also late_weight times late_s.
 	Cost hare.Amount `json:"cost"`
 	// Share is cost divided by the value of the whole schedule. It is 0 for the objective makespan, and for jobs that

@@ -181,7 +181,8 @@ var scenarioTable = wire.NewTable("Scenario",
 	wire.NewField("patch", wire.ListOf(wire.RefTo(patchTable)), readPatch, writePatch).
 		About("patch (RFC 6902) applies to the instance's document as it was sent, or for a stored solve as Hare "+
 			"writes it."),
-	wire.Strings("remove_jobs", func(s *Scenario) *[]string { return &s.RemoveJobs }, math.MaxInt, "jobs"),
+	wire.Strings("remove_jobs", func(s *Scenario) *[]string { return &s.RemoveJobs }, math.MaxInt, "jobs").
+		About("remove_jobs are the ids of jobs that are left out; jobs that wait for them no longer do."),
 	wire.NewField("scale_weights", wire.Schema{"type": []string{"object", "number"},
 		"additionalProperties": wire.Schema{"type": "number", "format": "double"}},
 		func(r *wire.Reader, s *Scenario) error { return readFactors(r, &s.ScaleWeights, 0) },
@@ -195,7 +196,8 @@ var scenarioTable = wire.NewTable("Scenario",
 		About("scale_durations is a factor for the compute and synchronisation times of all jobs, or an object of "+
 			"factors by job id. The new times are rounded up to a microsecond."),
 	oneOrMore("drop_after", func(s *Scenario) *[]DroppedAfter { return &s.DropAfter }, dropTable),
-	wire.NewField("add_jobs", wire.ListOf(wire.RefTo(wire.JobDocument)), readAddedJobs, writeAddedJobs),
+	wire.NewField("add_jobs", wire.ListOf(wire.RefTo(wire.JobDocument)), readAddedJobs, writeAddedJobs).
+		About("add_jobs are jobs as in an instance."),
 	wire.NewField("set_quota", wire.ListOf(wire.RefTo(wire.QuotaDocument)), readQuotas,
 		func(b []byte, s *Scenario) []byte { return wire.AppendQuota(b, s.SetQuota) }).
 		About("set_quota are quotas as in an instance. Each takes the place of the quota with the same user and types, "+
