@@ -8,13 +8,58 @@ from pathlib import Path
 from hare_client import EventRefused, Hare, Problem, Result, ScheduleRow
 from hare_client.generated.api.keys import create_key, get_quota, list_keys, revoke_key
 from hare_client.generated.api.server import version
-from hare_client.generated.models import Instance, KeyRequest
+from hare_client.generated.models import Event, Instance, KeyRequest
 
 ROOT = Path(__file__).resolve().parents[3]
 
 # The instance of README.md.
 README = json.loads((ROOT / "clients/conformance/readme.instance.json").read_text())
 THREE = json.loads((ROOT / "testdata/examples/three-jobs.instance.json").read_text())
+
+# An instance with the fields of clusters: job run holds a GPU until 5 s, and job train has only its
+# second shape there, which takes 3 s of setup and 10 s a round, in all to 33 s.
+CLUSTER = {
+    "hare": "instance/v1",
+    "objective": "jct_and_tardiness",
+    "cluster": {
+        "topology": ["rack"],
+        "nodes": [{"name": "a", "gpus": {"A100": 2}, "cpus": 8, "memory_mib": 1024, "labels": {"rack": "r1"}}],
+        "reservations": [{"nodes": {"rack": "r1"}, "until_s": 10, "users": ["ann"]}],
+    },
+    "quota": [{"user": "ann", "gpus": 2, "types": ["A100"]}],
+    "jobs": [
+        {
+            "id": "run",
+            "sync": "rigid",
+            "on": {"A100": {"compute_s": 15}},
+            "progress": {"gpus": ["a/0"], "elapsed_s": 10},
+        },
+        {"id": "prep", "sync": "rigid", "user": ["ann"], "on": {"A100": {"compute_s": 7}}},
+        {
+            "id": "train",
+            "sync": "gang",
+            "rounds": 4,
+            "cpus_per_task": 4,
+            "memory_mib_per_task": 512,
+            "within": "rack",
+            "only": {"rack": ["r1"]},
+            "exclude": {"node": "b"},
+            "user": "ann",
+            "after": [{"job": "prep", "lag_s": 3}],
+            "deadline_s": 23,
+            "late_weight": 2,
+            "shapes": [
+                {"tasks": 4, "on": {"A100": {"compute_s": 1}}},
+                {
+                    "tasks": 2,
+                    "counts": 2,
+                    "on": {"A100": {"compute_s": 9, "sync_s": {"node": 1, "any": 2}, "switch_s": 3}},
+                },
+            ],
+            "durations": [{"p": 0.5, "factor": 0.8}, {"p": 0.5, "factor": 1.2}],
+        },
+    ],
+}
 
 KEPT = "/v1/solves/{id}" in json.loads((ROOT / "openapi/openapi.json").read_text())["paths"]
 
@@ -73,6 +118,47 @@ class Live(unittest.TestCase):
         none = str(self.hare.solve(wide))
         self.assertIn("termination  infeasible", none)
         self.assertIn("reason       /jobs/0", none)
+
+    def test_fields_of_clusters(self):
+        result = self.hare.solve(CLUSTER, {"bound": "critical_path"})
+        self.assertTrue(self.hare.verify(CLUSTER, result).ok)
+        # The model of an instance keeps every field.
+        self.assertEqual(Instance.from_dict(CLUSTER).to_dict(), CLUSTER)
+        deadlines, setups = result.metrics.deadlines, result.metrics.setups
+        self.assertEqual((deadlines.jobs, deadlines.met, deadlines.tardiness_s), (1, 0, 10))
+        self.assertEqual((setups.count, setups.time_s, result.constant, result.estimated), (2, 6, 5, True))
+        text = str(result)
+        for line in (
+            "constant     5 weight-seconds more of running work, which no plan changes",
+            "estimated    the figures are for the times as given; some durations are uncertain",
+            "deadlines    0 of 1 met, 10 s late in sum",
+            "setups       2, which take 6 s of GPU time",
+        ):
+            self.assertIn(line, text)
+        self.assertEqual({row.shape for row in result.schedule if row.job == "train"}, {1})
+        try:
+            import pandas  # noqa: F401
+        except ImportError:
+            pass
+        else:
+            self.assertIn("shape", result.schedule.frame().columns)
+        makespan = self.hare.solve(CLUSTER, {"bound": "critical_path", "objective": "makespan"})
+        self.assertIn("value        33 s\n", str(makespan))
+
+    def test_session_on_nodes(self):
+        s = self.hare.create_session({"nodes": [{"name": "a", "gpus": {"A100": 2}}]}, policy="fifo")
+        job = {"user": "ann", "sync": "gang", "gpus_per_task": 2, "on": {"A100": {"compute_s": 5}}}
+        events = [
+            {"seq": 1, "at_s": 0, "type": "set_quota", "quota": {"user": "ann", "gpus": 2}},
+            {"seq": 2, "at_s": 0, "type": "job_arrived", "job": job | {"id": "x"}},
+            {"seq": 3, "at_s": 0, "type": "node_joined", "node": "b", "gpus": {"A100": 2}, "cpus": 8},
+            {"seq": 4, "at_s": 0, "type": "job_arrived", "job": job | {"id": "y"}},
+            {"seq": 5, "at_s": 1, "type": "set_quota", "quota": {"user": "ann", "gpus": 4}},
+        ]
+        answers = self.hare.apply(s.id, [Event.from_dict(e) for e in events])
+        started = [[(d["job"], d["gpus"]) for d in a["decisions"]] for a in answers]
+        self.assertEqual(started, [[], [("x", ["a/0", "a/1"])], [], [], [("y", ["b/0", "b/1"])]])
+        self.hare.delete_session(s.id)
 
     def test_plan_again(self):
         first = self.hare.solve(README)

@@ -22,6 +22,8 @@ import type {
   SolveJobs,
   SolveRequest,
   Version,
+  WhatIfLine,
+  WhatIfRequest,
 } from "./generated/index.js";
 import { chunks, lines, type Message, messages } from "./streams.js";
 
@@ -290,7 +292,7 @@ export class Hare {
    * Yields the outcome of each scenario as soon as the server has it. The call is retried until the first outcome has
    * come; a stream that breaks later is an error.
    */
-  whatIf(request: object, signal?: AbortSignal): AsyncGenerator<Record<string, unknown>> {
+  whatIf(request: WhatIfRequest, signal?: AbortSignal): AsyncGenerator<WhatIfLine> {
     return this.jsonLines(path("what-if"), request, signal);
   }
 

@@ -3,4 +3,15 @@ export * from "./client.js";
 export * from "./errors.js";
 /** Types and operations made from the specification. */
 export * as generated from "./generated/index.js";
-export type { BoundResult, Cluster, Instance, Job, Options, Report, Result, Session } from "./generated/index.js";
+export type {
+  BoundResult,
+  Cluster,
+  Instance,
+  Job,
+  Options,
+  Report,
+  Result,
+  Session,
+  WhatIfLine,
+  WhatIfRequest,
+} from "./generated/index.js";

@@ -23,6 +23,57 @@ test("the example of the README", async () => {
   assert.ok(report.faults[0].constraint);
 });
 
+test("nodes, running work, deadlines and setups", async () => {
+  const instance = {
+    hare: "instance/v1",
+    objective: "jct_and_tardiness",
+    cluster: {
+      topology: ["rack"],
+      nodes: [{ name: "a", gpus: { A100: 2 }, cpus: 8, labels: { rack: "r1" } }],
+      reservations: [{ nodes: { rack: "r1" }, until_s: 10, users: ["ann"] }],
+    },
+    quota: [{ user: "ann", gpus: 2 }],
+    jobs: [
+      {
+        id: "run",
+        sync: "rigid",
+        on: { A100: { compute_s: 15 } },
+        progress: { gpus: ["a/0"], elapsed_s: 10 },
+      },
+      {
+        id: "train",
+        sync: "gang",
+        user: "ann",
+        within: "rack",
+        deadline_s: 10,
+        late_weight: 1,
+        shapes: [{ tasks: 2, counts: 2, on: { A100: { compute_s: 9, sync_s: { node: 1, any: 2 }, switch_s: 3 } } }],
+      },
+    ],
+  };
+  const result = await hare.solve(instance, { bound: "critical_path" });
+  assert.equal((await hare.verify(instance, result)).ok, true);
+  const { deadlines, setups } = result.metrics;
+  assert.deepEqual([result.value, result.constant], [18 + 8, 5]);
+  assert.deepEqual([deadlines.jobs, deadlines.met, deadlines.tardiness_s], [1, 0, 8]);
+  assert.deepEqual([setups.count, setups.time_s], [2, 6]);
+});
+
+test("a session with nodes and quotas", async () => {
+  const s = await hare.createSession({ nodes: [{ name: "a", gpus: { A100: 2 } }] }, { policy: "fifo" });
+  const job = { user: "ann", sync: "gang", gpus_per_task: 2, on: { A100: { compute_s: 5 } } };
+  const answers = await hare.apply(s.id, [
+    { seq: 1, at_s: 0, type: "set_quota", quota: { user: "ann", gpus: 2 } },
+    { seq: 2, at_s: 0, type: "job_arrived", job: { ...job, id: "x" } },
+    { seq: 3, at_s: 0, type: "node_joined", node: "b", gpus: { A100: 2 }, cpus: 8 },
+    { seq: 4, at_s: 0, type: "job_arrived", job: { ...job, id: "y" } },
+    { seq: 5, at_s: 1, type: "set_quota", quota: { user: "ann", gpus: 4 } },
+  ]);
+  const started = answers.map((a) => a.decisions.map((d) => [d.job, d.gpus]));
+  assert.deepEqual(started, [[], [["x", ["a/0", "a/1"]]], [], [], [["y", ["b/0", "b/1"]]]]);
+  await hare.deleteSession(s.id);
+});
+
 test("planning again", async () => {
   const first = await hare.solve(readme);
   const again = await hare.solve(readme, undefined, { replan: { previous: first, at_s: 5, stability: 0.5 } });

@@ -76,11 +76,12 @@ class Result(ResultModel):
         return result
 
     def __str__(self) -> str:
+        unit = "s" if self.objective == "makespan" else "weight-seconds"
         lines = [("termination", self.termination)]
         if _present(self.value):
-            lines.append(("value", f"{_number(self.value)} weight-seconds"))
+            lines.append(("value", f"{_number(self.value)} {unit}"))
         if _present(self.bound):
-            lines.append(("bound", f"{_number(self.bound)} weight-seconds"))
+            lines.append(("bound", f"{_number(self.bound)} {unit}"))
         if _present(self.value):
             gap = "unknown: no useful bound"
             if _present(self.gap):
@@ -90,10 +91,21 @@ class Result(ResultModel):
                     else "0: no plan is better"
                 )
             lines.append(("gap", gap))
+        if _present(self.constant):
+            lines.append(("constant", f"{_number(self.constant)} {unit} more of running work, which no plan changes"))
+        if _present(self.estimated) and self.estimated:
+            lines.append(("estimated", "the figures are for the times as given; some durations are uncertain"))
         if _present(self.jobs) and self.jobs:
             ends = [job.end_s for job in self.jobs if _present(job.end_s)]
             last = f", the last ends at {_number(max(ends))} s" if ends else ""
             lines.append(("jobs", f"{len(self.jobs)}{last}"))
+        if _present(self.metrics):
+            deadlines, setups = self.metrics.deadlines, self.metrics.setups
+            if _present(deadlines):
+                late = f", {_number(deadlines.tardiness_s)} s late in sum" if deadlines.tardiness_s else ""
+                lines.append(("deadlines", f"{deadlines.met} of {deadlines.jobs} met{late}"))
+            if _present(setups):
+                lines.append(("setups", f"{setups.count}, which take {_number(setups.time_s)} s of GPU time"))
         for reason in self.reasons if _present(self.reasons) else []:
             lines.append(
                 ("reason", f"{reason.pointer}: {reason.detail}" if _present(reason.pointer) else reason.detail)
