@@ -27,7 +27,7 @@ func (es *InvalidErrors) checkDependencies(at string, j *Job) {
 		case p.Job == "":
 			es.Add(where, "missing_field", `names no job: give an id, or {"job": "prep", "lag_s": 60}`)
 		case p.Job == j.ID:
-			es.Add(where, "cycle", "the job waits for itself")
+			es.Add(where, "cycle", "the job waits for itself: leave it out")
 		case i > 0 && j.After[i-1].Job == p.Job:
 			es.Add(where, "duplicate_id", "job %q stands twice: give it once, with the longest lag", Clip(p.Job))
 		case i > 0 && j.After[i-1].Job > p.Job:
@@ -71,8 +71,8 @@ func (es *InvalidErrors) checkOrderOfJobs(at string, inst *Instance, ids map[str
 		for _, i := range append(cycle, cycle[0]) {
 			names = append(names, strconv.Quote(Clip(inst.Jobs[i].ID)))
 		}
-		es.Add(fmt.Sprintf("%s/jobs/%d/after", at, cycle[0]), "cycle", "jobs wait for each other: %s",
-			shortList(names, " waits for "))
+		es.Add(fmt.Sprintf("%s/jobs/%d/after", at, cycle[0]), "cycle",
+			"jobs wait for each other, %s: remove one of these waits", shortList(names, " waits for "))
 	}
 }
 

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"os"
+	"strings"
 	"testing"
 
 	"github.com/hare-sched/hare"
@@ -14,7 +16,7 @@ import (
 // wrongReadings are the wrong readings of docs/nodes.md, docs/running.md, docs/dependencies.md,
 // docs/levels.md and docs/shapes.md that a verifier or a relaxation may fall into. kill evaluates
 // the reading, and the right one, of an instance whose optimum brute force finds; +Inf says that a
-// job has no bound. Docs/design.md names them.
+// job has no bound. Docs/bounds.md names them.
 var wrongReadings = []struct {
 	name string
 	kill func(*testing.T) (wrong, right, optimum float64)
@@ -70,7 +72,14 @@ func TestEachWrongReadingDies(t *testing.T) {
 	if len(wrongReadings) != 37 {
 		t.Errorf("there are %d wrong readings, want 37", len(wrongReadings))
 	}
+	page, err := os.ReadFile("../docs/bounds.md")
+	if err != nil {
+		t.Fatal(err)
+	}
 	for n, reading := range wrongReadings {
+		if !strings.Contains(string(page), fmt.Sprintf("| %d | %s |", n+1, reading.name)) {
+			t.Errorf("docs/bounds.md does not name reading %d, %s", n+1, reading.name)
+		}
 		t.Run(fmt.Sprintf("%d %s", n+1, reading.name), func(t *testing.T) {
 			wrong, right, optimum := reading.kill(t)
 			if wrong <= optimum+1e-6 || math.IsNaN(wrong) || right > optimum+1e-6 {
