@@ -139,6 +139,20 @@ func (s *Survival) MeanResidual(attained int64) float64 {
 	return rest / share
 }
 
+// Quantile is the least size by which a share of the jobs that are longer than attained
+// have ended; attained where no longer job has ended. It takes O(n).
+func (s *Survival) Quantile(attained int64, share float64) int64 {
+	a := float64(attained)
+	alive, _ := s.since(a)
+	most := float64((1 - share) * alive)
+	for i := s.after(a); i < len(s.At); i++ {
+		if s.Alive[i] <= most {
+			return int64(s.At[i])
+		}
+	}
+	return attained
+}
+
 // Gittins is the index of a job that has attained a: the greatest ratio, over all
 // horizons, of the chance that the job ends within the horizon to the expected work
 // until then (Gittins 1979; Aalto, Ayesta and Righter 2009 for sizes). It is 1/a beyond

@@ -26,13 +26,13 @@ func ExampleSessionInfos() {
 	// fifo nothing nothing false false []
 	// gandiva nothing nothing false false [slice_s]
 	// gavel_fifo nothing nothing false false []
-	// hare_offline estimates future true true [migration_s switch_s moves aside max_age_s plan_every_s guard kappa]
+	// hare_offline estimates future true true [migration_s switch_s moves aside max_age_s plan_every_s guard kappa fifo_slowdown]
 	// hare_paper estimates future true false []
-	// hgittins estimates nothing true false [slowest_factor strict sticky by_arrival guard kappa]
+	// hgittins estimates nothing true false [slowest_factor strict sticky by_arrival guard kappa fifo_slowdown]
 	// hlas nothing nothing false false [queues thresholds_s kappa reference]
 	// kueue nothing nothing false false []
 	// kueue_strict nothing nothing false false []
-	// rolling estimates nothing true true [migration_s switch_s moves aside max_age_s plan_every_s guard kappa]
+	// rolling estimates nothing true true [migration_s switch_s moves aside max_age_s plan_every_s guard kappa fifo_slowdown]
 	// sched_allox estimates sizes true false []
 	// sched_homo estimates future true false []
 	// slurm estimates sizes true false [age size qos max_age_s]
@@ -53,7 +53,7 @@ func TestListedParametersAreTaken(t *testing.T) {
 		}
 	}
 	every["guard"], every["aside"], every["migration_s"], every["moves"] = true, false, 60, 100
-	every["reference"], every["switch_s"] = "V100", 1
+	every["reference"], every["switch_s"], every["fifo_slowdown"] = "V100", 1, 1
 	for _, p := range policy.SessionInfos() {
 		if names := policy.SessionNames(); !slices.Contains(names, p.Name) {
 			t.Errorf("%s is no policy of sessions", p.Name)

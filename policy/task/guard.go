@@ -17,7 +17,16 @@ type GuardConfig struct {
 	// has had, and before its first. Zero means 8; the least is 0.1 and the
 	// largest a million, with which the guard hardly ever acts.
 	Kappa float64
+	// FIFOSlowdown limits slowdowns to about this multiple of the 99th percentile that first
+	// come, first served would have; zero means no limit.
+	FIFOSlowdown float64
 }
+
+// leastFIFOSlowdown and largestFIFOSlowdown are the limits of GuardConfig.FIFOSlowdown.
+const (
+	leastFIFOSlowdown   = 0.1
+	largestFIFOSlowdown = 1e6
+)
 
 // defaultKappa is GuardConfig.Kappa where it is zero; leastKappa and largestKappa are its
 // limits.
@@ -32,40 +41,65 @@ const (
 // wide gang pile up, and wait for four times as long in all.
 const guardPatience = 8
 
-// rule is what list schedulers need of the configuration; size gives the rounds that a
-// rigid job is believed to have.
-func (cfg GuardConfig) rule(size func(*JobState) int64) guardRule {
+// rule is what list schedulers need of the configuration. Jobs that are late get tickets under
+// the limit of slowdowns where tickets says so.
+func (cfg GuardConfig) rule(belief *sizeBelief, tickets bool) guardRule {
 	if cfg.Off {
 		return guardRule{}
 	}
 	if !(cfg.Kappa > 0) {
 		cfg.Kappa = defaultKappa
 	}
-	return guardRule{kappa: int64(math.Round(min(max(cfg.Kappa, leastKappa), largestKappa) * 1e6)), size: size}
+	return guardRule{
+		kappa:  int64(math.Round(min(max(cfg.Kappa, leastKappa), largestKappa) * 1e6)),
+		size:   belief.roundsLeft,
+		factor: int64(math.Round(min(max(cfg.FIFOSlowdown, 0), largestFIFOSlowdown) * 1e6)),
+		belief: belief, tickets: tickets,
+	}
 }
 
 // guardRule is a guard as Rule has it; the zero value means none.
 type guardRule struct {
-	kappa int64 // in millionths
-	size  func(*JobState) int64
+	kappa int64                 // in millionths
+	size  func(*JobState) int64 // the rounds that a rigid job is believed to have
+
+	factor  int64 // GuardConfig.FIFOSlowdown, in millionths
+	belief  *sizeBelief
+	tickets bool // whether late jobs get tickets
 }
 
-// guardConfig checks the parameters guard and kappa of a policy; nil where they are left
-// out.
-func guardConfig(policy string, guard *bool, kappa *float64) (GuardConfig, error) {
-	cfg := GuardConfig{Off: guard != nil && !*guard}
-	if kappa == nil {
-		return cfg, nil
+// guardForm are the parameters of the guard in sessions.
+type guardForm struct {
+	Guard        *bool    `json:"guard"`
+	Kappa        *float64 `json:"kappa"`
+	FIFOSlowdown *float64 `json:"fifo_slowdown"`
+}
+
+// config checks the parameters of a policy.
+func (gf *guardForm) config(policy string) (GuardConfig, error) {
+	cfg := GuardConfig{Off: gf.Guard != nil && !*gf.Guard}
+	for _, x := range []struct {
+		name           string
+		value          *float64
+		least, largest float64
+		to             *float64
+	}{
+		{"kappa", gf.Kappa, leastKappa, largestKappa, &cfg.Kappa},
+		{"fifo_slowdown", gf.FIFOSlowdown, leastFIFOSlowdown, largestFIFOSlowdown, &cfg.FIFOSlowdown},
+	} {
+		if x.value == nil {
+			continue
+		}
+		if !(*x.value >= x.least && *x.value <= x.largest) {
+			return cfg, invalid("/"+x.name, "out_of_range", "%s: %s is %v: it must be from %v to %v", policy, x.name, *x.value,
+				x.least, x.largest)
+		}
+		if cfg.Off {
+			return cfg, invalid("/"+x.name, "contradiction",
+				"%s: %s is of the guard, which is off: leave one of them out", policy, x.name)
+		}
+		*x.to = *x.value
 	}
-	if !(*kappa >= leastKappa && *kappa <= largestKappa) {
-		return cfg, invalid("/kappa", "out_of_range", "%s: kappa is %v: it must be from %v to %v", policy, *kappa,
-			leastKappa, float64(largestKappa))
-	}
-	if cfg.Off {
-		return cfg, invalid("/kappa", "contradiction", "%s: kappa is of the guard, which is off: leave one of them out",
-			policy)
-	}
-	cfg.Kappa = *kappa
 	return cfg, nil
 }
 
@@ -106,6 +140,8 @@ type guard struct {
 	held           []heldForGuard // the same of CPUs and memory
 	quotas         []heldQuota    // the same of quotas
 	back           int            // jobs with guarded.back
+
+	slowdown slowdownLimit
 }
 
 // guarded is what the guard knows of a job.
@@ -121,6 +157,10 @@ type guarded struct {
 	chosen  bool  // whether the types are chosen
 	onType  int   // the type that is reserved; −1 means all types that the job may use
 	gpus    []int // the GPUs that are reserved, ascending
+
+	clusterUs int64 // how long the whole cluster would take for a round
+	fifoUs    int64 // how long the job would wait under first come, first served
+	lookUs    int64 // from when on it is looked at whether the job is late
 }
 
 func (l *ListScheduler) guards() bool { return l.rule.guard.kappa > 0 }
@@ -132,6 +172,7 @@ func (j *JobState) waits() bool { return j.active == 0 && j.ready() > 0 }
 // GPUs in service change.
 func (l *ListScheduler) settleTurns() {
 	g := &l.guard
+	g.slowdown.inServiceUs = l.inServiceUs()
 	g.turns, g.sinceUs = l.turnsNow(), l.nowUs
 }
 
@@ -161,6 +202,7 @@ func (l *ListScheduler) guardArrival(j *JobState) {
 	l.guard.work += x.work
 	x.turns, x.sinceUs = l.guard.turns, j.sinceUs
 	l.guard.fresh = append(l.guard.fresh, j)
+	l.limitArrival(j)
 }
 
 // guardEnd forgets a job.
@@ -170,6 +212,7 @@ func (l *ListScheduler) guardEnd(j *JobState) {
 	}
 	l.settleTurns()
 	l.guard.work -= j.guarded.work
+	l.limitEnd(j)
 	l.comeBack(j)
 	l.dropTicket(j)
 }
@@ -288,6 +331,7 @@ func (l *ListScheduler) guardDue() {
 			due = append(due, x.job)
 		}
 	}
+	due = l.lateJobs(due)
 	slices.SortFunc(due, func(a, b *JobState) int { return cmp.Compare(a.serial, b.serial) })
 	for _, j := range due {
 		if j.guarded.ticket > 0 {
@@ -310,15 +354,17 @@ func (l *ListScheduler) guardWaits() {
 	for _, j := range g.fresh {
 		if j.guarded.ticket == 0 && j.waits() && !j.guarded.back && l.jobOf[j.spec.ID] == j {
 			l.noteWait(j)
+			l.noteLate(j, l.nowUs)
 		}
 	}
 	clear(g.fresh)
 	g.fresh = g.fresh[:0]
-	if most := 2*len(l.jobs) + 64; len(g.byTurn)+len(g.byTime) > most {
-		g.byTurn, g.byTime = g.byTurn[:0], g.byTime[:0]
+	if most := 2*len(l.jobs) + 64; len(g.byTurn)+len(g.byTime) > most || len(g.slowdown.late) > most {
+		g.byTurn, g.byTime, g.slowdown.late = g.byTurn[:0], g.byTime[:0], g.slowdown.late[:0]
 		for _, j := range l.jobs {
 			if j.guarded.ticket == 0 && j.waits() && !j.guarded.back {
 				l.noteWait(j)
+				l.noteLate(j, j.guarded.lookUs)
 			}
 		}
 	}
@@ -335,6 +381,13 @@ type guardSnapshot struct {
 	Turns   int64 `json:"turns"`
 	SinceUs int64 `json:"since_us"`
 	Tickets int64 `json:"tickets"`
+
+	Slowdowns   []int64 `json:"slowdowns,omitempty"`
+	Oldest      int     `json:"oldest,omitempty"`
+	BacklogUs   int64   `json:"backlog_us,omitempty"`
+	Changes     int64   `json:"changes,omitempty"`
+	InServiceUs int64   `json:"in_service_us,omitempty"`
+	SpentUs     int64   `json:"spent_us,omitempty"`
 }
 
 // guardedSnapshot is the state of the guard of one job.
@@ -350,6 +403,10 @@ type guardedSnapshot struct {
 	// SinceUs is where it is not the time at which the wait began.
 	SinceUs *int64 `json:"since_us,omitempty"`
 	Back    bool   `json:"back,omitempty"`
+
+	ClusterUs int64 `json:"cluster_us,omitempty"`
+	FIFOUs    int64 `json:"fifo_us,omitempty"`
+	LookUs    int64 `json:"look_us,omitempty"`
 }
 
 func (l *ListScheduler) guardSnapshot() *guardSnapshot {
@@ -357,7 +414,12 @@ func (l *ListScheduler) guardSnapshot() *guardSnapshot {
 		return nil
 	}
 	g := &l.guard
-	return &guardSnapshot{Turns: g.turns, SinceUs: g.sinceUs, Tickets: g.tickets}
+	s := &guardSnapshot{Turns: g.turns, SinceUs: g.sinceUs, Tickets: g.tickets}
+	if sl := &g.slowdown; l.limited() {
+		s.Slowdowns, s.Oldest, s.BacklogUs, s.Changes = sl.ended, sl.next, sl.backlogUs, sl.changes
+		s.InServiceUs, s.SpentUs = sl.inServiceUs, sl.spentUs
+	}
+	return s
 }
 
 func (l *ListScheduler) guardedSnapshot(j *JobState) *guardedSnapshot {
@@ -367,6 +429,9 @@ func (l *ListScheduler) guardedSnapshot(j *JobState) *guardedSnapshot {
 	x := &j.guarded
 	s := &guardedSnapshot{Work: x.work, RoundUs: x.roundUs, Missed: x.missed, Turns: x.turns, Ticket: x.ticket,
 		Chosen: x.chosen, OnType: x.onType, GPUs: x.gpus, Back: x.back}
+	if l.limited() {
+		s.ClusterUs, s.FIFOUs, s.LookUs = x.clusterUs, x.fifoUs, x.lookUs
+	}
 	if j.waits() && x.sinceUs != j.sinceUs {
 		s.SinceUs = &x.sinceUs
 	}
@@ -390,18 +455,19 @@ func (l *ListScheduler) restoreGuard(s *schedulerSnapshot) bool {
 		return true
 	}
 	*g = guard{turns: s.Guard.Turns, sinceUs: s.Guard.SinceUs, tickets: s.Guard.Tickets}
-	if g.turns < 0 || g.sinceUs < 0 || g.sinceUs > l.nowUs || g.tickets < 0 {
+	if g.turns < 0 || g.sinceUs < 0 || g.sinceUs > l.nowUs || g.tickets < 0 || !l.restoreSlowdowns(s.Guard) {
 		return false
 	}
 	for i, j := range l.jobs {
 		y := s.Jobs[i].Guard
 		if y == nil || y.Work < 0 || y.Work > mostWork || y.RoundUs <= 0 || y.RoundUs > hare.MaxExact || y.Missed < 0 ||
 			y.Turns < 0 || y.Turns > g.turns || y.Ticket < 0 || y.Ticket > g.tickets || y.OnType < -1 ||
-			y.OnType >= len(l.types) {
+			y.OnType >= len(l.types) || y.ClusterUs < 0 || y.FIFOUs < 0 || y.LookUs < 0 {
 			return false
 		}
 		j.guarded = guarded{work: y.Work, roundUs: y.RoundUs, missed: y.Missed, turns: y.Turns, ticket: y.Ticket,
-			chosen: y.Chosen, onType: y.OnType, sinceUs: j.sinceUs, back: y.Back}
+			chosen: y.Chosen, onType: y.OnType, sinceUs: j.sinceUs, back: y.Back,
+			clusterUs: y.ClusterUs, fifoUs: y.FIFOUs, lookUs: y.LookUs}
 		if y.SinceUs != nil {
 			if *y.SinceUs < j.sinceUs || *y.SinceUs > l.nowUs {
 				return false
@@ -425,6 +491,7 @@ func (l *ListScheduler) restoreGuard(s *schedulerSnapshot) bool {
 			g.due = append(g.due, j)
 		case j.waits() && !y.Back:
 			l.noteWait(j)
+			l.noteLate(j, y.LookUs)
 		}
 	}
 	slices.SortFunc(g.due, func(a, b *JobState) int { return cmp.Compare(a.guarded.ticket, b.guarded.ticket) })

@@ -17,6 +17,11 @@ type guardAudit struct {
 	size  map[string]int64 // the rounds that each rigid job was believed to have on arrival
 
 	records []wire.Record
+	tickets []map[string]bool // behind each record, the jobs that wait with a ticket
+	held    map[string]bool   // of them, behind the record of the replay
+	late    bool              // whether jobs may get tickets for being late
+	lateUs  int64             // the GPU time of the rounds for which they got them
+	widest  float64           // the GPU time of the largest round
 	jobs    map[string]*auditedJob
 	order   []*auditedJob // by arrival
 	types   map[string]string
@@ -47,6 +52,7 @@ type auditedJob struct {
 	waits       bool
 	turns       float64 // at the start of the wait
 	sinceUs     int64
+	arrivedUs   int64
 	dueUs       int64           // since when the job is due, or since the last change of GPUs; −1 while it is not
 	rivals      map[string]bool // jobs that may have earlier tickets
 	heldUs      int64           // since when it holds GPUs
@@ -80,14 +86,22 @@ func (ga *guardAudit) run(ctx context.Context, inst *hare.Instance, rule Rule, c
 			begun[id] = j.round + 1
 		}
 	}
+	scheduler := NewListScheduler(sim.Cluster(inst), rule)
+	ga.late = scheduler.limited() && rule.guard.tickets
 	cfg.Log = func(r wire.Record) error {
+		tickets := map[string]bool{}
+		for _, j := range scheduler.guard.due {
+			tickets[j.spec.ID] = true
+		}
+		ga.tickets = append(ga.tickets, tickets)
 		ga.records = append(ga.records, wire.Record{Event: r.Event, Decisions: append([]hare.Decision(nil), r.Decisions...)})
 		return nil
 	}
 	cfg.NoSchedule = true
-	if _, err := sim.Run(ctx, inst, NewListScheduler(sim.Cluster(inst), rule), cfg); err != nil {
+	if _, err := sim.Run(ctx, inst, scheduler, cfg); err != nil {
 		return err
 	}
+	ga.lateUs = scheduler.guard.slowdown.spentUs
 	ga.replay(inst, false)
 	return ga.replay(inst, true)
 }
@@ -96,7 +110,7 @@ func (ga *guardAudit) run(ctx context.Context, inst *hare.Instance, rule Rule, c
 func (ga *guardAudit) replay(inst *hare.Instance, check bool) error {
 	ga.jobs, ga.order, ga.types, ga.here, ga.gpus = map[string]*auditedJob{}, nil, map[string]string{}, map[string]bool{},
 		map[string]int{}
-	ga.nowUs, ga.turns, ga.work, ga.roundsUs, ga.inServiceUs = 0, 0, 0, 0, 0
+	ga.nowUs, ga.turns, ga.work, ga.roundsUs, ga.inServiceUs, ga.widest = 0, 0, 0, 0, 0, 0
 	for _, n := range sim.Cluster(inst).Nodes {
 		at := 0
 		for _, g := range n.GPUs {
@@ -108,6 +122,7 @@ func (ga *guardAudit) replay(inst *hare.Instance, check bool) error {
 	}
 	for i := range ga.records {
 		r := &ga.records[i]
+		ga.held = ga.tickets[i]
 		ga.pass(r.Event.AtUs)
 		ga.event(&r.Event)
 		for k := range r.Decisions {
@@ -125,7 +140,10 @@ func (ga *guardAudit) replay(inst *hare.Instance, check bool) error {
 	if check && ga.fault != nil {
 		return ga.fault
 	}
-	if limit := ga.inServiceUs/ga.kappa + ga.roundsUs; check && ga.servedUs > limit*(1+slack)+1 {
+	if limit := ga.inServiceUs/lateShare + ga.widest; check && float64(ga.lateUs) > limit*(1+slack)+1 {
+		return fmt.Errorf("theorem 3: late jobs had %d µs, and the limit is %g µs", ga.lateUs, limit)
+	}
+	if limit := ga.inServiceUs/ga.kappa + ga.roundsUs + float64(ga.lateUs); check && ga.servedUs > limit*(1+slack)+1 {
 		return fmt.Errorf("theorem 2: the guard served %g µs, and the limit is %g µs", ga.servedUs, limit)
 	}
 	return nil
@@ -167,7 +185,11 @@ func (ga *guardAudit) event(e *hare.Event) {
 		}
 	case hare.EventJobEnded:
 		ga.release(j)
-		if n := float64(ga.served[e.Job]); n > j.missed/ga.kappa+1+slack {
+		limit := j.missed/ga.kappa + 1 + slack
+		if ga.late {
+			limit += 1 + float64(ga.nowUs-j.arrivedUs)/j.roundUs/(leastSlowdown/1e6)
+		}
+		if n := float64(ga.served[e.Job]); n > limit {
 			ga.fault = fmt.Errorf("theorem 2: the guard served %g rounds of job %s, which missed %g", n, e.Job, j.missed)
 		}
 		ga.work -= j.work
@@ -198,7 +220,7 @@ func (ga *guardAudit) resized() {
 }
 
 func (ga *guardAudit) arrive(spec *hare.Job) {
-	j := &auditedJob{spec: spec, roundUs: math.Inf(1), dueUs: -1, taskSinceUs: map[int64]int64{}}
+	j := &auditedJob{spec: spec, roundUs: math.Inf(1), arrivedUs: ga.nowUs, dueUs: -1, taskSinceUs: map[int64]int64{}}
 	for _, p := range spec.On {
 		j.roundUs = min(j.roundUs, float64(p.ComputeUs+p.SyncUs))
 	}
@@ -208,6 +230,7 @@ func (ga *guardAudit) arrive(spec *hare.Job) {
 	j.work = min(float64(spec.Tasks), ga.count()) * j.roundUs
 	ga.work += j.work
 	ga.roundsUs += j.work
+	ga.widest = max(ga.widest, j.work)
 	ga.jobs[spec.ID] = j
 	ga.order = append(ga.order, j)
 }
@@ -271,8 +294,8 @@ func (ga *guardAudit) begin(j *auditedJob, atUs int64) {
 		return // the job starts again on its GPUs, or a rigid job its next round
 	}
 	j.heldUs, j.holds, j.together = atUs, true, false
-	if ga.isDue(j, slack) {
-		if l := ga.longestUs + ga.longestRigidUs; j.dueUs >= 0 && l > 0 {
+	if j.dueUs >= 0 {
+		if l := ga.longestUs + ga.longestRigidUs; l > 0 {
 			ga.waits++
 			ga.tightest = max(ga.tightest, float64(atUs-j.dueUs)/float64(int64(len(j.rivals)+2)*l))
 		}
@@ -325,7 +348,7 @@ func (ga *guardAudit) check() error {
 		switch {
 		case !j.waits:
 			continue
-		case !ga.fits(j) || !ga.isDue(j, slack):
+		case !ga.fits(j) || !ga.isDue(j, slack) && !ga.held[j.spec.ID]:
 			j.dueUs = -1
 			continue
 		case j.dueUs < 0:
@@ -333,7 +356,7 @@ func (ga *guardAudit) check() error {
 		}
 		if ga.nowUs <= j.dueUs+l {
 			for _, o := range ga.order {
-				if o != j && o.waits && ga.isDue(o, -slack) {
+				if o != j && o.waits && (ga.isDue(o, -slack) || ga.held[o.spec.ID]) {
 					j.rivals[o.spec.ID] = true
 				}
 			}

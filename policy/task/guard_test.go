@@ -2,6 +2,7 @@ package task
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -11,6 +12,7 @@ import (
 	"github.com/hare-sched/hare/planner"
 	"github.com/hare-sched/hare/policy/policytest"
 	"github.com/hare-sched/hare/sim"
+	"github.com/hare-sched/hare/wire"
 )
 
 // A guard that acts all the time breaks no promise of policies: snapshots after any event,
@@ -19,8 +21,11 @@ func TestEagerGuardKeepsPromises(t *testing.T) {
 	for _, c := range []struct {
 		policy, parameters string
 		runs               int
-	}{{"hgittins", `{"kappa": 0.1}`, 40}, {"rolling", `{"kappa": 0.1, "moves": 0}`, 10}} {
-		t.Run(c.policy, func(t *testing.T) {
+	}{
+		{"hgittins", `{"kappa": 0.1}`, 40}, {"rolling", `{"kappa": 0.1, "moves": 0}`, 10},
+		{"hgittins", `{"fifo_slowdown": 0.1}`, 20}, {"rolling", `{"fifo_slowdown": 0.1, "moves": 0}`, 10},
+	} {
+		t.Run(c.policy+c.parameters, func(t *testing.T) {
 			info, _ := Find(c.policy)
 			maker := info.Maker.(FromEvents)
 			policytest.Run(t, policytest.Subject{
@@ -123,6 +128,61 @@ func TestGuardTheorems(t *testing.T) {
 				t.Errorf("%d waits", waits)
 			}
 		})
+	}
+}
+
+// Theorems 1 to 3 hold where late jobs get tickets, too.
+func TestGuardTheoremsOfLateJobs(t *testing.T) {
+	late := int64(0)
+	rapid.Check(t, func(rt *rapid.T) {
+		cfg := GuardConfig{Kappa: rapid.SampledFrom([]float64{0.3, 1, 8}).Draw(rt, "kappa"), FIFOSlowdown: leastFIFOSlowdown}
+		ga := &guardAudit{kappa: cfg.Kappa}
+		inst := randomStream(rt)
+		if err := ga.run(t.Context(), inst, guardedRules(cfg)["hgittins"], disturbances(rt)); err != nil {
+			rt.Fatal(err)
+		}
+		late += ga.lateUs
+	})
+	if late == 0 {
+		t.Error("no job was late")
+	}
+}
+
+// A policy that is restored from a snapshot amid a long stream with late jobs decides as the one
+// that goes on.
+func TestLateJobsAfterRestore(t *testing.T) {
+	for _, name := range []string{"hgittins", "rolling"} {
+		rule := guardedRules(GuardConfig{FIFOSlowdown: leastFIFOSlowdown})[name]
+		scheduler := NewListScheduler(sim.Cluster(starving(2)), rule)
+		cfg := sim.Config{NoSchedule: true}
+		var restored *ListScheduler
+		records, late := 0, false
+		cfg.Log = func(r wire.Record) error {
+			if records++; restored != nil {
+				got, err := restored.Step(r.Event.AtUs, []hare.Event{r.Event})
+				if err != nil {
+					return err
+				}
+				if !slices.Equal(got, r.Decisions) {
+					return fmt.Errorf("%s, record %d: restored %v, went on %v", name, records, got, r.Decisions)
+				}
+			}
+			late = late || scheduler.guard.slowdown.spentUs > 0
+			if records%37 > 0 {
+				return nil
+			}
+			var err error
+			restored, err = RestoreListScheduler(scheduler.AppendSnapshot(nil), func([]byte) (Rule, error) {
+				return guardedRules(GuardConfig{FIFOSlowdown: leastFIFOSlowdown})[name], nil
+			})
+			return err
+		}
+		if _, err := sim.Run(t.Context(), starving(2), scheduler, cfg); err != nil {
+			t.Fatal(err)
+		}
+		if name == "hgittins" && !late {
+			t.Error("no job was late")
+		}
 	}
 }
 

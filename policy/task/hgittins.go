@@ -56,7 +56,7 @@ func (cfg HGittinsConfig) ruleWith(belief *sizeBelief) Rule {
 		left:     func(_ *ListScheduler, j *JobState, ended bool) { h.belief.observe(j, ended) },
 		state:    h.belief.encode,
 		restore:  h.belief.decode,
-		guard:    cfg.Guard.rule(h.belief.roundsLeft),
+		guard:    cfg.Guard.rule(h.belief, true),
 	}
 	if !cfg.Strict {
 		rule.version = func() int64 { return belief.version }
@@ -79,20 +79,19 @@ func (h *hgittins) priority(_ *ListScheduler, j *JobState) float64 {
 }
 
 // parseHGittins reads {"slowest_factor": 4, "strict": false, "sticky": true, "by_arrival":
-// false, "guard": true, "kappa": 8}.
+// false, "guard": true, "kappa": 8, "fifo_slowdown": 1}.
 func parseHGittins(parameters []byte) (Rule, error) {
 	form := struct {
 		SlowestFactor *float64 `json:"slowest_factor"`
 		Strict        bool     `json:"strict"`
 		Sticky        *bool    `json:"sticky"`
 		ByArrival     bool     `json:"by_arrival"`
-		Guard         *bool    `json:"guard"`
-		Kappa         *float64 `json:"kappa"`
+		guardForm
 	}{}
 	if err := online.DecodeParameters(parameters, &form); err != nil {
 		return Rule{}, err
 	}
-	guard, err := guardConfig("hgittins", form.Guard, form.Kappa)
+	guard, err := form.guardForm.config("hgittins")
 	if err != nil {
 		return Rule{}, err
 	}

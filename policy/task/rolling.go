@@ -115,7 +115,7 @@ func (r *rolling) rule() Rule {
 		touched: r.index.touch,
 		resized: func(l *ListScheduler) { r.changed(l) },
 		state:   r.encode, restore: r.decode,
-		guard: r.cfg.Guard.rule(r.belief.roundsLeft), setup: &r.setup, speeds: &r.speeds,
+		guard: r.cfg.Guard.rule(r.belief, false), setup: &r.setup, speeds: &r.speeds,
 	}
 	if r.cfg.Aside {
 		rule.version = r.fallback.version
@@ -294,7 +294,7 @@ func (l *ListScheduler) profiledEndUs(j *JobState) int64 {
 func spanUs(rounds, roundUs int64) int64 { return min(times(max(0, rounds), roundUs), hare.MaxExact) }
 
 // parseRolling reads {"migration_s": 60, "switch_s": 10, "moves": 20000, "aside": true,
-// "max_age_s": 60, "plan_every_s": 1, "guard": true, "kappa": 4}, where they differ from cfg.
+// "max_age_s": 60, "plan_every_s": 1, "guard": true, "kappa": 4, "fifo_slowdown": 1}, where they differ from cfg.
 func parseRolling(cfg RollingConfig, parameters []byte) (*rolling, error) {
 	form := struct {
 		MigrationS json.Number `json:"migration_s"`
@@ -303,15 +303,14 @@ func parseRolling(cfg RollingConfig, parameters []byte) (*rolling, error) {
 		Aside      bool        `json:"aside"`
 		MaxAgeS    json.Number `json:"max_age_s"`
 		PlanEveryS json.Number `json:"plan_every_s"`
-		Guard      *bool       `json:"guard"`
-		Kappa      *float64    `json:"kappa"`
+		guardForm
 	}{}
 	if err := online.DecodeParameters(parameters, &form); err != nil {
 		return nil, err
 	}
 	cfg.Aside = form.Aside
-	if form.Guard != nil || form.Kappa != nil {
-		guard, err := guardConfig("rolling", form.Guard, form.Kappa)
+	if form.guardForm != (guardForm{}) {
+		guard, err := form.guardForm.config("rolling")
 		if err != nil {
 			return nil, err
 		}

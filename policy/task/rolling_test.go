@@ -40,6 +40,10 @@ func TestParametersOfPlansAndIndices(t *testing.T) {
 		{"hgittins", `{"kappa": 1e400}`, "/kappa"},
 		{"hgittins", `{"kappa": 4, "guard": false}`, "/kappa"},
 		{"hgittins", `{"guard": "no"}`, "/guard"},
+		{"hgittins", `{"fifo_slowdown": 1.2, "kappa": 4}`, ""},
+		{"rolling", `{"fifo_slowdown": 0.01}`, "/fifo_slowdown"},
+		{"hgittins", `{"fifo_slowdown": 1e7}`, "/fifo_slowdown"},
+		{"rolling", `{"fifo_slowdown": 1, "guard": false}`, "/fifo_slowdown"},
 	} {
 		_, err := policy.OpenSession(c.policy, cluster, []byte(c.parameters))
 		pointer := ""

@@ -1,0 +1,91 @@
+package bench
+
+import (
+	"flag"
+	"testing"
+
+	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/online"
+	"github.com/hare-sched/hare/policy/task"
+	"github.com/hare-sched/hare/sim"
+	"github.com/hare-sched/hare/trace"
+)
+
+var limitSlowdowns = flag.Bool("slowdowns", false,
+	"measure what the limit of slowdowns costs and brings on more traces")
+
+// slowdownCase is a trace on a cluster.
+type slowdownCase struct {
+	gpus, format, trace string
+}
+
+// With the parameter fifo_slowdown, the 99th percentile of the slowdown of rolling and hgittins is
+// at most 1.5 times that of first come, first served, for at most 3 % of the mean completion
+// time. GPUs of one type need the limit: there first come, first served has a small slowdown.
+func TestLimitOfSlowdowns(t *testing.T) {
+	cases := []slowdownCase{{"V100=17", "gavel", multi}}
+	if *limitSlowdowns {
+		cases = append(cases, slowdownCase{"V100=8,P100=8,K80=8", "gavel", multi}, slowdownCase{"V100=26", "gavel", single},
+			slowdownCase{"V100=9,P100=9,K80=9", "gavel", single}, slowdownCase{"V100=24", "shockwave", "shockwave_trace_120.csv"},
+			slowdownCase{"V100=40", "shockwave", "shockwave_trace_220.csv"})
+	}
+	for _, c := range cases {
+		t.Run(c.gpus+" "+c.trace, func(t *testing.T) {
+			inst := traceInstance(t, c)
+			run := func(p online.Policy) *sim.Metrics {
+				t.Helper()
+				out, err := sim.Run(t.Context(), inst, p, sim.Config{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				return out.Metrics(inst)
+			}
+			first, err := online.NewFIFO(sim.Cluster(inst))
+			if err != nil {
+				t.Fatal(err)
+			}
+			fifo := run(first)
+			t.Logf("fifo: 99 %% %.2f, mean %.0f s", fifo.P99Slowdown, fifo.MeanJCTS)
+			for _, name := range []string{"hgittins", "rolling"} {
+				if name == "rolling" && testing.Short() {
+					continue // the plans take some seconds
+				}
+				made := func(limit float64) online.Policy {
+					guard := task.GuardConfig{FIFOSlowdown: limit}
+					if name == "rolling" {
+						return task.NewRolling(sim.Cluster(inst), task.RollingConfig{Guard: guard})
+					}
+					return task.NewHGittins(sim.Cluster(inst), task.HGittinsConfig{Guard: guard})
+				}
+				free, limited := run(made(0)), run(made(1))
+				t.Logf("%s: 99 %% %.2f (%.2f × fifo), with the limit %.2f (%.2f ×), mean %.0f s, with the limit %+.2f %%, "+
+					"weighted %+.2f %%", name, free.P99Slowdown, free.P99Slowdown/fifo.P99Slowdown, limited.P99Slowdown,
+					limited.P99Slowdown/fifo.P99Slowdown, free.MeanJCTS, 100*(limited.MeanJCTS/free.MeanJCTS-1),
+					100*(limited.WeightedMeanJCTS/free.WeightedMeanJCTS-1))
+				if limited.P99Slowdown > 1.5*fifo.P99Slowdown {
+					t.Errorf("%s: %.3f, and fifo has %.3f", name, limited.P99Slowdown, fifo.P99Slowdown)
+				}
+				if limited.MeanJCTS > 1.03*free.MeanJCTS {
+					t.Errorf("%s: the mean grows from %.0f to %.0f s", name, free.MeanJCTS, limited.MeanJCTS)
+				}
+			}
+		})
+	}
+}
+
+// traceInstance is a trace with its own weights, as gangs in Gavel's rounds.
+func traceInstance(t *testing.T, c slowdownCase) *hare.Instance {
+	t.Helper()
+	gpus, err := trace.ParseGPUs(c.gpus)
+	if err != nil {
+		t.Fatal(err)
+	}
+	inst, _, err := trace.Import(c.format, trace.ImportConfig{
+		Config: trace.Config{GPUs: gpus, Sync: "gang", Quantum: gavelRound},
+		Trace:  trace.Source{Name: c.trace},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return inst
+}
