@@ -19,27 +19,39 @@ func ExampleSessionInfos() {
 		for _, x := range p.Parameters {
 			names = append(names, x.Name)
 		}
-		fmt.Println(p.Name, p.Sizes, p.SimulatedSizes, p.Hints, p.Plans, names)
+		fmt.Println(p.Name, p.Sizes, p.SimulatedSizes, p.Hints, p.Plans)
+		if len(names) > 0 {
+			fmt.Println("with", names)
+		}
 	}
 	// Output:
-	// easy_backfill estimates sizes true false []
-	// fifo nothing nothing false false []
-	// gandiva nothing nothing false false [slice_s]
-	// gavel_fifo nothing nothing false false []
-	// hare_offline estimates future true true [migration_s switch_s moves aside max_age_s plan_every_s guard kappa fifo_slowdown]
-	// hare_paper estimates future true false []
-	// hgittins estimates nothing true false [slowest_factor strict sticky by_arrival guard kappa fifo_slowdown]
-	// hlas nothing nothing false false [queues thresholds_s kappa reference]
-	// kueue nothing nothing false false []
-	// kueue_strict nothing nothing false false []
-	// rolling estimates nothing true true [migration_s switch_s moves aside max_age_s plan_every_s guard kappa fifo_slowdown]
-	// sched_allox estimates sizes true false []
-	// sched_homo estimates future true false []
-	// slurm estimates sizes true false [age size qos max_age_s]
-	// srtf estimates sizes true false []
-	// themis estimates sizes true false [fairness lease_s]
-	// tiresias nothing nothing false false [thresholds_s knob]
-	// tiresias_gittins estimates distribution false false [thresholds_s knob]
+	// easy_backfill estimates sizes true false
+	// fifo nothing nothing false false
+	// gandiva nothing nothing false false
+	// with [slice_s]
+	// gavel_fifo nothing nothing false false
+	// hare_offline estimates future true true
+	// with [migration_s switch_s moves aside max_age_s plan_every_s guard kappa fifo_slowdown]
+	// hare_paper estimates future true false
+	// hgittins estimates nothing true false
+	// with [slowest_factor strict sticky by_arrival guard kappa fifo_slowdown]
+	// hlas nothing nothing false false
+	// with [queues thresholds_s kappa reference]
+	// kueue nothing nothing false false
+	// kueue_strict nothing nothing false false
+	// rolling estimates nothing true true
+	// with [migration_s switch_s moves aside max_age_s plan_every_s guard kappa fifo_slowdown]
+	// sched_allox estimates sizes true false
+	// sched_homo estimates future true false
+	// slurm estimates sizes true false
+	// with [age size qos max_age_s]
+	// srtf estimates sizes true false
+	// themis estimates sizes true false
+	// with [fairness lease_s]
+	// tiresias nothing nothing false false
+	// with [thresholds_s knob]
+	// tiresias_gittins estimates distribution false false
+	// with [thresholds_s knob]
 }
 
 // Each parameter that is listed is taken with its default, which changes nothing, and

@@ -228,6 +228,7 @@ func (l *ListScheduler) restoreSlowdowns(s *guardSnapshot) bool {
 		}
 		sl.learn(slowdown)
 	}
-	sl.next, sl.backlogUs, sl.changes, sl.inServiceUs, sl.spentUs = s.Oldest, s.BacklogUs, s.Changes, s.InServiceUs, s.SpentUs
+	sl.next, sl.backlogUs, sl.changes = s.Oldest, s.BacklogUs, s.Changes
+	sl.inServiceUs, sl.spentUs = s.InServiceUs, s.SpentUs
 	return true
 }

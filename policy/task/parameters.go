@@ -20,8 +20,8 @@ var guardParameters = []Parameter{
 	{"guard", "boolean", "", true, "whether the guard against starvation is on"},
 	{"kappa", "number", "", int64(defaultKappa), "by how many times its rounds a job may fall behind round robin " +
 		"before GPUs are kept for it"},
-	{"fifo_slowdown", "number", "", nil, "the slowdown that jobs should not exceed, as a multiple of the 99th percentile " +
-		"that first come, first served would have; left out: no limit"},
+	{"fifo_slowdown", "number", "", nil, "the slowdown that jobs should not exceed, as a multiple of the 99th " +
+		"percentile that first come, first served would have; left out: no limit"},
 }
 
 var rollingParameters = []Parameter{
