@@ -53,6 +53,9 @@ type builder struct {
 	index    map[string]int // of nodes by name
 	jobs     []*placedJob   // in order of start
 	originUs int64
+	// partition says of each partition whether it leaves out a node with GPUs.
+	partition map[string]bool
+	types     []string // the GPU types of all nodes, sorted
 }
 
 // placedJob is a job of the log with the GPUs that it had.
@@ -145,166 +148,18 @@ func (b *builder) choose() {
 	})
 }
 
-// completeNodes adds the nodes that only jobs name, with the most GPUs that jobs had there at once.
-func (b *builder) completeNodes() {
-	b.index = make(map[string]int, len(b.nodes))
-	for i := range b.nodes {
-		b.index[b.nodes[i].Name] = i
-	}
-	type edge struct {
-		atUs  int64
-		gpus  int64
-		order int
-	}
-	type pool struct{ node, gpuType string }
-	edges := map[pool][]edge{}
-	var pools []pool
-	for _, j := range b.jobs {
-		for _, h := range j.On {
-			i, known := b.index[h.Node]
-			if known && len(b.nodes[i].GPUs) > 0 {
-				continue
-			}
-			gpus := h.GPUs
-			if gpus == 0 {
-				gpus = (j.GPUs + int64(len(j.On)) - 1) / int64(len(j.On))
-			}
-			for _, n := range h.Numbers {
-				gpus = max(gpus, int64(n)+1)
-			}
-			p := pool{h.Node, cmp.Or(h.Type, j.Type, untyped)}
-			if edges[p] == nil {
-				pools = append(pools, p)
-				b.rep.assume("a node that the lists of nodes do not have, or without its GPUs: has as many GPUs as jobs "+
-					"held there at once", h.Node)
-			}
-			edges[p] = append(edges[p], edge{j.startUs, gpus, 1}, edge{j.endUs, -gpus, 0})
-		}
-	}
-	for _, p := range pools {
-		slices.SortFunc(edges[p], func(a, c edge) int {
-			return cmp.Or(cmp.Compare(a.atUs, c.atUs), cmp.Compare(a.order, c.order))
-		})
-		var held, most int64
-		for _, e := range edges[p] {
-			held += e.gpus
-			most = max(most, held)
-		}
-		i, known := b.index[p.node]
-		if !known {
-			i = len(b.nodes)
-			b.index[p.node] = i
-			b.nodes = append(b.nodes, Node{Name: p.node})
-		}
-		b.nodes[i].GPUs = slices.Clone(b.nodes[i].GPUs)
-		b.nodes[i].addGPUs(p.gpuType, int(min(most, hare.MaxGPUs)))
-	}
-}
-
-// lane is a GPU while jobs are placed.
-type lane struct {
-	gpuType string
-	untilUs int64
-}
-
-// place finds the GPUs of each job, in order of start: those whose numbers the log tells, else the
-// first that are free.
-func (b *builder) place() {
-	lanes := make([][]lane, len(b.nodes))
-	for i := range b.nodes {
-		for _, g := range b.nodes[i].GPUs {
-			for range g.Count {
-				lanes[i] = append(lanes[i], lane{gpuType: g.Type})
-			}
-		}
-	}
-	for _, j := range b.jobs {
-		left := j.GPUs
-		for _, h := range j.On {
-			left -= h.GPUs
-		}
-		for x, h := range j.On {
-			node := b.index[h.Node]
-			want := h.GPUs
-			if want == 0 { // what is left, over the nodes that follow, as many as are free here
-				follow := int64(0)
-				for _, other := range j.On[x+1:] {
-					if other.GPUs == 0 {
-						follow++
-					}
-				}
-				free := int64(0)
-				for _, g := range lanes[node] {
-					if g.untilUs <= j.startUs && (h.Type == "" || g.gpuType == h.Type) {
-						free++
-					}
-				}
-				want = max(1, min(free, left-follow))
-				if follow == 0 {
-					want = max(1, left)
-				}
-				left -= want
-			}
-			b.take(j, node, h, want, &lanes[node])
-		}
-	}
-}
-
-// take gives a job so many GPUs of a node.
-func (b *builder) take(j *placedJob, node int, h Held, want int64, lanes *[]lane) {
-	hold := func(gpu int) {
-		(*lanes)[gpu].untilUs = max((*lanes)[gpu].untilUs, j.endUs)
-		j.lanes = append(j.lanes, laneRef{node, gpu, (*lanes)[gpu].gpuType})
-	}
-	taken := make([]bool, len(*lanes))
-	for _, n := range h.Numbers {
-		if n < len(*lanes) && (*lanes)[n].untilUs <= j.startUs {
-			taken[n] = true
-			hold(n)
-			want--
-			continue
-		}
-		b.rep.doubt("a GPU that another job still held, or that the node does not have: the job gets a GPU of another "+
-			"number than the log says where one is free", j.Place)
-	}
-	for pass := 0; pass < 2 && want > 0; pass++ {
-		for gpu := range *lanes {
-			g := &(*lanes)[gpu]
-			if want > 0 && !taken[gpu] && g.untilUs <= j.startUs && (pass == 1 || h.Type == "" || h.Type == g.gpuType) {
-				taken[gpu] = true
-				hold(gpu)
-				want--
-			}
-		}
-	}
-	if want <= 0 {
-		return
-	}
-	// Not as many GPUs were free as the log says that the job had.
-	order := make([]int, 0, len(*lanes))
-	for gpu := range *lanes {
-		if !taken[gpu] {
-			order = append(order, gpu)
-		}
-	}
-	slices.SortStableFunc(order, func(a, c int) int { return cmp.Compare((*lanes)[a].untilUs, (*lanes)[c].untilUs) })
-	for _, gpu := range order {
-		if want > 0 {
-			b.rep.doubt("a GPU that another job still held, by the log: the two overlap", j.Place)
-			hold(gpu)
-			want--
-		}
-	}
-	for ; want > 0; want-- {
-		b.rep.doubt("a GPU that the node does not have: left out of the job", j.Place)
-	}
-}
-
 // build makes the instance and the schedule of jobs that have their GPUs.
 func (b *builder) build() (*Built, error) {
 	out := &Built{OriginUs: b.originUs, Report: b.rep}
 	inst := &hare.Instance{Name: cmp.Or(b.cfg.Name, b.log.Source), Objective: hare.ObjectiveWeightedJCT}
 	b.buildNodes(inst)
+	for i := range b.nodes {
+		for _, g := range b.nodes[i].GPUs {
+			b.types = append(b.types, g.Type)
+		}
+	}
+	slices.Sort(b.types)
+	b.types = slices.Compact(b.types)
 	ids := make(map[string]bool, len(b.jobs))
 	for _, j := range b.jobs {
 		ids[j.ID] = true
@@ -338,91 +193,6 @@ func (b *builder) build() (*Built, error) {
 	out.Instance = inst
 	out.Happened = b.happened(inst)
 	return out, nil
-}
-
-// buildNodes adds the nodes with their windows of service.
-func (b *builder) buildNodes(inst *hare.Instance) {
-	last := make([][]*placedJob, len(b.nodes)) // the jobs on each node, in order of start
-	for _, j := range b.jobs {
-		for x, ref := range j.lanes {
-			if x == 0 || j.lanes[x-1].node != ref.node {
-				last[ref.node] = append(last[ref.node], j)
-			}
-		}
-	}
-	partitions := b.partitions()
-	for i := range b.nodes {
-		n := &b.nodes[i]
-		if len(n.GPUs) == 0 {
-			b.rep.leaveOut("nodes without GPUs", n.Name)
-		}
-		node := hare.Node{Name: n.Name, GPUs: n.GPUs, Labels: slices.Clone(n.Labels)}
-		if !b.cfg.GPUsOnly {
-			node.CPUMilli, node.MemoryMiB = n.CPUMilli, n.MemoryMiB
-		}
-		for _, f := range n.Features {
-			node.Labels = append(node.Labels, hare.Label{Name: "feature." + f, Value: "yes"})
-		}
-		for _, p := range n.Partitions {
-			if partitions[p] {
-				node.Labels = append(node.Labels, hare.Label{Name: "partition." + p, Value: "yes"})
-			}
-		}
-		slices.SortFunc(node.Labels, func(a, c hare.Label) int { return strings.Compare(a.Name, c.Name) })
-		node.Windows = b.windows(n, last[i])
-		node.Normalise()
-		if len(n.GPUs) > 0 {
-			inst.Cluster.Nodes = append(inst.Cluster.Nodes, node)
-		}
-	}
-}
-
-// windows returns when a node is in service. A node that is drained lets its jobs end: it is out of
-// service from the end of the last job that had begun.
-func (b *builder) windows(n *Node, jobs []*placedJob) []hare.Window {
-	if len(n.Down) == 0 {
-		return nil
-	}
-	var out []hare.Window
-	at := int64(0)
-	for _, d := range n.Down {
-		from, until := d.StartUs, d.EndUs
-		for _, j := range jobs {
-			if j.startUs < until && j.endUs > from {
-				from = j.endUs
-			}
-		}
-		if from >= until {
-			continue
-		}
-		if from-b.originUs > at {
-			out = append(out, hare.Window{StartUs: at, EndUs: from - b.originUs})
-		}
-		if until == hare.Forever {
-			return out
-		}
-		at = max(at, until-b.originUs)
-	}
-	return append(out, hare.Window{StartUs: at, EndUs: hare.Forever})
-}
-
-// partitions says of each partition whether it leaves out a node with GPUs.
-func (b *builder) partitions() map[string]bool {
-	count, nodes := map[string]int{}, 0
-	for i := range b.nodes {
-		if len(b.nodes[i].GPUs) == 0 {
-			continue
-		}
-		nodes++
-		for _, p := range b.nodes[i].Partitions {
-			count[p]++
-		}
-	}
-	out := map[string]bool{}
-	for p, n := range count {
-		out[p] = n < nodes
-	}
-	return out
 }
 
 // buildJob makes a job of the instance.
@@ -513,7 +283,7 @@ func (b *builder) mixedNode(j *placedJob) bool {
 
 // selectNodes keeps a job to the nodes of its partition and of its features.
 func (b *builder) selectNodes(j *placedJob, out *hare.Job) {
-	if j.Partition != "" && b.partitions()[j.Partition] {
+	if j.Partition != "" && b.partition[j.Partition] {
 		out.Only = append(out.Only, hare.LabelValues{Label: "partition." + j.Partition, Values: []string{"yes"}})
 	}
 	if j.Features == "" {
@@ -537,26 +307,15 @@ func (b *builder) profiles(j *placedJob, out *hare.Job) error {
 		ran[ref.gpuType] = true
 	}
 	elapsed := j.endUs - j.startUs
-	types := map[string]bool{}
-	for i := range b.nodes {
-		for _, g := range b.nodes[i].GPUs {
-			types[g.Type] = true
-		}
-	}
-	names := make([]string, 0, len(types))
-	for name := range types {
-		names = append(names, name)
-	}
-	slices.Sort(names)
 	slowest, worst := "", 0.0
-	for _, name := range names {
+	for _, name := range b.types {
 		if ran[name] {
 			if t := b.cfg.Speeds.relativeTime(j.Job, name); t > worst {
 				slowest, worst = name, t
 			}
 		}
 	}
-	for _, name := range names {
+	for _, name := range b.types {
 		us := elapsed
 		if !ran[name] {
 			if j.Type != "" && name != j.Type {

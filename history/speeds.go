@@ -1,6 +1,7 @@
 package history
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"strings"
@@ -11,7 +12,7 @@ type Speeds struct {
 	// Table are the relative speeds of types that the user gives, by name in lower case; nil means
 	// none. A speed of 2 means half the time of a speed of 1.
 	Table map[string]float64
-	// Learned are the ratios that logs show, by user and name (Learn).
+	// Learned are the ratios that logs show, by user and name, in the order of Learn; nil means none.
 	Learned []Learned
 
 	shipped map[string]float64
@@ -139,32 +140,17 @@ func unknownOf(from string, a float64, to string, b float64) (names []string) {
 	return names
 }
 
-// learned returns the time on type to over the time on type from, for jobs of the user and name.
+// learned returns the time on type to over the time on type from, for jobs of the user and name. It
+// takes O(log n) for n ratios.
 func (s *Speeds) learned(j *Job, from, to string) (float64, bool) {
-	var a, b float64
-	for _, l := range s.Learned {
-		if l.User != j.User || l.Name != j.Name || l.GPUs != j.GPUs {
-			continue
-		}
-		switch {
-		case l.Type == to && l.Base == from:
-			return l.Ratio, true
-		case l.Type == to:
-			b = l.Ratio
-		case l.Type == from:
-			a = l.Ratio
-		case l.Base == from:
-			a = 1
-		}
-		if l.Base == to {
-			b = 1
-		}
-		if l.Base == from {
-			a = 1
-		}
+	group := func(l Learned) int {
+		return cmp.Or(cmp.Compare(l.User, j.User), cmp.Compare(l.Name, j.Name), cmp.Compare(l.GPUs, j.GPUs))
 	}
-	if a > 0 && b > 0 {
-		return b / a, true
+	at, _ := slices.BinarySearchFunc(s.Learned, j, func(l Learned, _ *Job) int { return group(l) })
+	times := map[string]float64{} // by type, with the time on the base as 1
+	for ; at < len(s.Learned) && group(s.Learned[at]) == 0; at++ {
+		times[s.Learned[at].Base], times[s.Learned[at].Type] = 1, s.Learned[at].Ratio
 	}
-	return 0, false
+	a, b := times[from], times[to]
+	return b / a, a > 0 && b > 0
 }

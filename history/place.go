@@ -1,0 +1,163 @@
+package history
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/hare-sched/hare"
+)
+
+// completeNodes adds the nodes that only jobs name, with the most GPUs that jobs had there at once.
+func (b *builder) completeNodes() {
+	b.index = make(map[string]int, len(b.nodes))
+	for i := range b.nodes {
+		b.index[b.nodes[i].Name] = i
+	}
+	type edge struct {
+		atUs  int64
+		gpus  int64
+		order int
+	}
+	type pool struct{ node, gpuType string }
+	edges := map[pool][]edge{}
+	var pools []pool
+	for _, j := range b.jobs {
+		for _, h := range j.On {
+			i, known := b.index[h.Node]
+			if known && len(b.nodes[i].GPUs) > 0 {
+				continue
+			}
+			gpus := h.GPUs
+			if gpus == 0 {
+				gpus = (j.GPUs + int64(len(j.On)) - 1) / int64(len(j.On))
+			}
+			for _, n := range h.Numbers {
+				gpus = max(gpus, int64(n)+1)
+			}
+			p := pool{h.Node, cmp.Or(h.Type, j.Type, untyped)}
+			if edges[p] == nil {
+				pools = append(pools, p)
+				b.rep.assume("a node that the lists of nodes do not have, or without its GPUs: has as many GPUs as jobs "+
+					"held there at once", h.Node)
+			}
+			edges[p] = append(edges[p], edge{j.startUs, gpus, 1}, edge{j.endUs, -gpus, 0})
+		}
+	}
+	for _, p := range pools {
+		slices.SortFunc(edges[p], func(a, c edge) int {
+			return cmp.Or(cmp.Compare(a.atUs, c.atUs), cmp.Compare(a.order, c.order))
+		})
+		var held, most int64
+		for _, e := range edges[p] {
+			held += e.gpus
+			most = max(most, held)
+		}
+		i, known := b.index[p.node]
+		if !known {
+			i = len(b.nodes)
+			b.index[p.node] = i
+			b.nodes = append(b.nodes, Node{Name: p.node})
+		}
+		b.nodes[i].GPUs = slices.Clone(b.nodes[i].GPUs)
+		b.nodes[i].addGPUs(p.gpuType, int(min(most, hare.MaxGPUs)))
+	}
+}
+
+// lane is a GPU while jobs are placed.
+type lane struct {
+	gpuType string
+	untilUs int64
+}
+
+// place finds the GPUs of each job, in order of start: those whose numbers the log tells, else the
+// first that are free.
+func (b *builder) place() {
+	lanes := make([][]lane, len(b.nodes))
+	for i := range b.nodes {
+		for _, g := range b.nodes[i].GPUs {
+			for range g.Count {
+				lanes[i] = append(lanes[i], lane{gpuType: g.Type})
+			}
+		}
+	}
+	for _, j := range b.jobs {
+		left := j.GPUs
+		for _, h := range j.On {
+			left -= h.GPUs
+		}
+		for x, h := range j.On {
+			node := b.index[h.Node]
+			want := h.GPUs
+			if want == 0 { // what is left, over the nodes that follow, as many as are free here
+				follow := int64(0)
+				for _, other := range j.On[x+1:] {
+					if other.GPUs == 0 {
+						follow++
+					}
+				}
+				free := int64(0)
+				for _, g := range lanes[node] {
+					if g.untilUs <= j.startUs && (h.Type == "" || g.gpuType == h.Type) {
+						free++
+					}
+				}
+				want = max(1, min(free, left-follow))
+				if follow == 0 {
+					want = max(1, left)
+				}
+				left -= want
+			}
+			b.take(j, node, h, want, &lanes[node])
+		}
+	}
+}
+
+// take gives a job so many GPUs of a node.
+func (b *builder) take(j *placedJob, node int, h Held, want int64, lanes *[]lane) {
+	hold := func(gpu int) {
+		(*lanes)[gpu].untilUs = max((*lanes)[gpu].untilUs, j.endUs)
+		j.lanes = append(j.lanes, laneRef{node, gpu, (*lanes)[gpu].gpuType})
+	}
+	taken := make([]bool, len(*lanes))
+	for _, n := range h.Numbers {
+		if n < len(*lanes) && (*lanes)[n].untilUs <= j.startUs {
+			taken[n] = true
+			hold(n)
+			want--
+			continue
+		}
+		b.rep.doubt("a GPU that another job still held, or that the node does not have: the job gets a GPU of another "+
+			"number than the log says where one is free", j.Place)
+	}
+	for pass := 0; pass < 2 && want > 0; pass++ {
+		for gpu := range *lanes {
+			g := &(*lanes)[gpu]
+			if want > 0 && !taken[gpu] && g.untilUs <= j.startUs && (pass == 1 || h.Type == "" || h.Type == g.gpuType) {
+				taken[gpu] = true
+				hold(gpu)
+				want--
+			}
+		}
+	}
+	if want <= 0 {
+		return
+	}
+	// Not as many GPUs were free as the log says that the job had.
+	order := make([]int, 0, len(*lanes))
+	for gpu := range *lanes {
+		if !taken[gpu] {
+			order = append(order, gpu)
+		}
+	}
+	slices.SortStableFunc(order, func(a, c int) int { return cmp.Compare((*lanes)[a].untilUs, (*lanes)[c].untilUs) })
+	for _, gpu := range order {
+		if want > 0 {
+			b.rep.doubt("a GPU that another job still held, by the log: the two overlap", j.Place)
+			hold(gpu)
+			want--
+		}
+	}
+	for ; want > 0; want-- {
+		b.rep.doubt("a GPU that the node does not have: left out of the job", j.Place)
+	}
+}
