@@ -1,5 +1,7 @@
 package hare
 
+import "slices"
+
 // Replan says what a plan for the rest of an earlier plan keeps, moves and gains. Its
 // result is about Rest, on a clock that starts at AtUs. The times in Replan and in Whole
 // are on the clock of the whole instance.
@@ -54,6 +56,22 @@ func (rp *Replan) WholeCost(objective string, part Amount) Amount {
 		}
 	}
 	return sum
+}
+
+// WholeBound returns a bound on what the whole instance costs under plans that keep the started
+// work, where the rest has a bound. There is none where the rest has setups or jobs that may change
+// their shape: plans of the whole may then go on with GPUs and shapes that were in use before the
+// planning instant, which the rest must set up, or wait for, anew.
+func (rp *Replan) WholeBound(objective string, bound Amount) (whole Amount, ok bool) {
+	if rp.Stated != nil && rp.Stated.WholeBound == nil || rp.Stated == nil && rp.Rest.beginsAnew() {
+		return whole, false
+	}
+	return rp.WholeCost(objective, bound), true
+}
+
+// beginsAnew says whether some job needs setups, or may change its shape.
+func (inst *Instance) beginsAnew() bool {
+	return inst != nil && slices.ContainsFunc(inst.Jobs, func(j Job) bool { return j.Reshape || j.firstSwitch() != "" })
 }
 
 // StatedReplan says which fields a replan document has, and which values it states for

@@ -103,7 +103,8 @@ func CheckRequest(inst *hare.Instance, req hare.ReplanRequest, opt hare.Options,
 
 // replannedRules are the kinds of rules by which the rests of plans go.
 const replannedRules = hare.RuleNodes | hare.RuleProgress | hare.RuleRunning | hare.RuleReservations |
-	hare.RuleQuota | hare.RuleAfter | hare.RuleTardiness | hare.RuleMakespan | hare.RuleLevels | hare.RuleDurations
+	hare.RuleQuota | hare.RuleAfter | hare.RuleTardiness | hare.RuleMakespan | hare.RuleLevels | hare.RuleSwitch |
+	hare.RuleShapes | hare.RuleDurations
 
 // previousSchedule finds and checks the instance and the schedule from which to replan.
 func previousSchedule(inst *hare.Instance, req *hare.ReplanRequest) (*hare.Instance, *hare.Schedule, error) {

@@ -56,9 +56,11 @@ func soundDocuments(t *testing.T) (out []documents) {
 				result: resultText(t, res)})
 		}
 	}
-	for seed := range uint64(160) {
+	for seed := range uint64(180) {
 		of, name := replansOf, "replan"
 		switch {
+		case seed >= 155:
+			of, name = shapedReplansOf, "replan with shapes"
 		case seed >= 130:
 			of, name = levelledReplansOf, "replan with levels"
 		case seed >= 80:

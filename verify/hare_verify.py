@@ -3389,11 +3389,6 @@ def verify_replan(inst, res, previous, before):
     leaves of inst; previous and its instance before may be None."""
     faults, p = Faults(), res.replan
     nothing = faults, None, None, None
-    for x in (inst, before):
-        if x is not None and any(j.shaped() for j in x.jobs):
-            detail = "plans for the rest of an earlier one are not supported yet with setups and shapes"
-            faults.add("instance", detail)
-            return nothing
     if p.sha256 != inst.sha256():
         detail = ("the result is neither for this instance nor for what a plan of it leaves: "
                   "its replan.instance_sha256 is %s")
@@ -3472,6 +3467,9 @@ def check_constant(res, rest, faults):
     least = 0
     if rest.whole.objective == "makespan":
         least = 10**6 * max([end for _, _, end in rest.started], default=0)
+    anew = any(j.reshape is not None or any(s.switches() for s in j.shapes) for j in rest.inst.jobs)
+    if said["whole_bound"] is not None and anew:
+        faults.add("value", "replan.whole_bound is stated, and plans of the whole may save setups, or keep a shape")
     for name, of, less_, constraint in (
         ("whole_value", res.value, -rest.constant, "value"),
         ("whole_bound", res.bound, -rest.constant, "bound"),

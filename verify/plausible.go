@@ -9,18 +9,6 @@ import (
 	"github.com/hare-sched/hare"
 )
 
-// unplannedRule names a rule of the instance by which the rests of plans do not go; "" means
-// none.
-func unplannedRule(inst *hare.Instance) string {
-	switch {
-	case switches(inst):
-		return "setups"
-	case hasShapes(inst):
-		return "shapes"
-	}
-	return ""
-}
-
 // plausible refuses instances on which the arithmetic of this package would not be
 // exact; no decoder returns such instances. In plausible instances, times are within
 // 2^53 µs, counts within 2^31 and weights within 2^53 micro-units.

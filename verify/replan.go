@@ -34,17 +34,6 @@ func CheckReplan(inst *hare.Instance, res *hare.Result, prev *Previous) *Report 
 // checkReplan checks a result with a replan object.
 func checkReplan(inst *hare.Instance, sha string, res *hare.Result, prev *Previous, proof *Proof) *Report {
 	r := &Report{}
-	instances := []*hare.Instance{inst}
-	if prev != nil && prev.Instance != nil {
-		instances = append(instances, prev.Instance)
-	}
-	for _, of := range instances {
-		if rule := unplannedRule(of); rule != "" {
-			r.fault(Fault{Constraint: CodeInstance, Detail: "plans for the rest of an earlier plan are not supported by the " +
-				"verifier in this version for instances with " + rule})
-			return r
-		}
-	}
 	c := &replanCheck{Report: r, inst: inst, res: res, says: res.Replan}
 	if c.says.InstanceSHA256 != sha {
 		c.refuse(CodeInstance, "the result belongs to another instance: "+
@@ -170,6 +159,10 @@ func (rc *replanCheck) compare(left *remainder, previous bool) {
 		rc.refuse(CodeValue, "replan.constant is %s, not %s", inSeconds(left.constant), says.Constant)
 	}
 	rc.sum("whole_value", stated.WholeValue, rc.res.Value, left)
+	if stated.WholeBound != nil && (switches(left.rest) ||
+		slices.ContainsFunc(left.rest.Jobs, func(j hare.Job) bool { return j.Reshape })) {
+		rc.refuse(CodeValue, "replan.whole_bound is stated, and plans of the whole may save setups, or keep a shape")
+	}
 	rc.sum("whole_bound", stated.WholeBound, rc.res.Bound, left)
 	if kept, gain := says.KeptValue, stated.Gain; gain != nil &&
 		(kept == nil || rc.res.Value == nil || !isSum(kept, rc.res.Value, gain.Big())) {

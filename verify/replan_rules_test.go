@@ -26,6 +26,11 @@ func levelledReplansOf(t testing.TB, seed uint64) []*replanCase {
 	return replansFrom(t, seed, brute.RandomLevels)
 }
 
+// shapedReplansOf is ruledReplansOf with setups and shapes beside the other rules.
+func shapedReplansOf(t testing.TB, seed uint64) []*replanCase {
+	return replansFrom(t, seed, brute.RandomWithShapes)
+}
+
 func replansFrom(t testing.TB, seed uint64, draw func(*rand.Rand) *hare.Instance) []*replanCase {
 	t.Helper()
 	r := rand.New(rand.NewPCG(seed, 47))
@@ -147,6 +152,15 @@ func TestReplansWithLevels(t *testing.T) {
 	}
 	acceptReplans(t, seeds, levelledReplansOf, []string{"running gang", "running rigid", "lost 1", "moved 1",
 		"running within", "running apart"}, levelForgeries)
+}
+
+func TestReplansWithShapes(t *testing.T) {
+	seeds := uint64(90)
+	if testing.Short() {
+		seeds = 9
+	}
+	acceptReplans(t, seeds, shapedReplansOf, []string{"running gang", "running rigid", "held by relaxed",
+		"one shape left", "running in shape 1", "moved 1"}, shapeForgeries)
 }
 
 // acceptReplans checks plans for rests, and that forgeries of half of them are refused. Each of some
@@ -323,6 +337,33 @@ var ruledForgeries = []forgery{
 	}},
 }
 
+// shapeForgeries replace what is left by a rest with other setups and shapes.
+var shapeForgeries = []forgery{
+	{name: "no setup", change: func(_ *replanCase, res *hare.Result) bool {
+		return forgeRest(res, func(rest *hare.Instance) bool {
+			for i := range rest.Jobs {
+				j := &rest.Jobs[i]
+				for x := range j.On {
+					if j.On[x].SwitchUs > 0 {
+						j.On = slices.Clone(j.On)
+						j.On[x].SwitchUs = 0
+						return true
+					}
+				}
+			}
+			return false
+		})
+	}},
+	{name: "a bound of the whole", change: func(ca *replanCase, res *hare.Result) bool {
+		if res.Replan.Stated.WholeBound != nil || res.Bound == nil {
+			return false
+		}
+		b := res.Replan.WholeCost(ca.inst.Objective, *res.Bound)
+		res.Replan.Stated.WholeBound = &b
+		return true
+	}},
+}
+
 // forgeRest changes the rest in a result and gives the result the hash of the changed rest.
 func forgeRest(res *hare.Result, change func(*hare.Instance) bool) bool {
 	rest := *res.Replan.Rest
@@ -360,7 +401,7 @@ func checkWhole(t *testing.T, name string, x *replanCase) {
 // hasFixedJob says whether a job ends with the work that runs at time 0.
 func hasFixedJob(inst *hare.Instance, i int) bool {
 	j := &inst.Jobs[i]
-	return j.Running() && (j.Sync == hare.Rigid || j.FirstRound()+1 == j.Rounds)
+	return j.Running() && (j.Sync == hare.Rigid || j.FirstRound()+j.Shape(j.Progress.Shape).Counts >= j.Rounds)
 }
 
 func countRules(seen map[string]int, x *replanCase) {
@@ -382,6 +423,13 @@ func countRules(seen map[string]int, x *replanCase) {
 			if j.WeightMicro == 0 && len(j.ID) > 8 && j.ID[len(j.ID)-8:] == ".started" {
 				seen["held by relaxed"]++
 			}
+		}
+		whole := slices.IndexFunc(x.inst.Jobs, func(w hare.Job) bool { return w.ID == j.ID })
+		if whole >= 0 && j.ShapeCount() < x.inst.Jobs[whole].ShapeCount() {
+			seen["one shape left"]++
+		}
+		if j.Running() && j.Progress.Shape > 0 {
+			seen["running in shape 1"]++
 		}
 		if len(j.After) > 0 {
 			seen["after"]++

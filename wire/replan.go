@@ -39,13 +39,13 @@ var replanTable = NewTable("Replan",
 				return v.WholeCost(v.of.Objective, *v.of.Value), true
 			}).
 			About("whole_value is value + constant, whole_bound bound + constant; under makespan also at least each "+
-				"until_s of started."),
+				"until_s of started. whole_bound is left out where the rest has setups or reshape_s."),
 		derivedAmount("whole_bound", func(v *replanDoc) **hare.Amount { return &v.Stated.WholeBound },
 			func(v *replanDoc) (a hare.Amount, ok bool) {
 				if v.of.Bound == nil {
 					return a, false
 				}
-				return v.WholeCost(v.of.Objective, *v.of.Bound), true
+				return v.WholeBound(v.of.Objective, *v.of.Bound)
 			}),
 		derivedAmount("kept_value", func(v *replanDoc) **hare.Amount { return &v.KeptValue },
 			func(v *replanDoc) (a hare.Amount, ok bool) {

@@ -114,8 +114,12 @@ func printReplan(w io.Writer, res *hare.Result) {
 			p.KeptValue.Float(), p.KeptValue.Sub(*res.Value).Float())
 	}
 	if res.Value != nil && res.Bound != nil {
-		fmt.Fprintf(w, "Of the whole instance: value %.1f, bound %.1f, of which %.1f no plan can change.\n",
-			p.WholeCost(res.Objective, *res.Value).Float(), p.WholeCost(res.Objective, *res.Bound).Float(), p.Constant.Float())
+		bound := ""
+		if b, ok := p.WholeBound(res.Objective, *res.Bound); ok {
+			bound = fmt.Sprintf(", bound %.1f", b.Float())
+		}
+		fmt.Fprintf(w, "Of the whole instance: value %.1f%s, of which %.1f no plan can change.\n",
+			p.WholeCost(res.Objective, *res.Value).Float(), bound, p.Constant.Float())
 	}
 	if p.WholeMissing != "" {
 		fmt.Fprintf(w, "There is no schedule of the whole instance: %s.\n", p.WholeMissing)
