@@ -71,7 +71,7 @@ const outcomeScheduled = "scheduled"
 
 // knownRules are the kinds of rules by which explanations go.
 const knownRules = hare.RuleNodes | hare.RuleProgress | hare.RuleRunning | hare.RuleReservations | hare.RuleQuota |
-	hare.RuleAfter | hare.RuleTardiness | hare.RuleMakespan | hare.RuleDurations
+	hare.RuleAfter | hare.RuleTardiness | hare.RuleMakespan | hare.RuleLevels | hare.RuleDurations
 
 // withObjective returns the instance with the objective of its result, which the caller may
 // have named in the options, or the error for rules by which explanations do not go.

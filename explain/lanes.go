@@ -125,7 +125,7 @@ func newLaneView(inst *hare.Instance, sched *hare.Schedule) *laneView {
 }
 
 // findLastHolds fills in lastHolds: a gang that mixes types holds its GPUs until
-// the slowest task of the round has synchronised.
+// the slowest task of the round has synchronised, and a round lasts as long as its spread says.
 func (v *laneView) findLastHolds() {
 	of := map[int][]jobEntry{}
 	for g, l := range v.lanes {
@@ -133,13 +133,14 @@ func (v *laneView) findLastHolds() {
 			continue
 		}
 		for e := range l.Job {
-			if job := v.jobOf[l.Job[e]]; v.model.Jobs[job].Mix {
+			if job := v.jobOf[l.Job[e]]; v.model.Jobs[job].Mix || v.spreads(job) {
 				of[job] = append(of[job], v.entry(job, g, e))
 			}
 		}
 	}
-	for _, ps := range of {
+	for job, ps := range of {
 		eachRun(ps, func(round, rounds int64, active []*jobEntry) {
+			v.holdBySpread(job, active)
 			most := int64(0)
 			for _, p := range active {
 				most = max(most, p.hold)
@@ -220,6 +221,7 @@ type roundRun struct {
 	paused        int64 // time between rounds of the run, in all
 	entries       []jobEntry
 	gpus          map[int]int64 // GPUs by type
+	spread        int           // the level over which the rounds are spread, where times go by spread
 }
 
 // runsOf returns the runs of a job, in order. runsOf is O(n + m) for n entries of
@@ -238,6 +240,7 @@ func (v *laneView) runsOf(job int) []roundRun {
 	}
 	var runs []roundRun
 	eachRun(ps, func(round, rounds int64, active []*jobEntry) {
+		spread := v.holdBySpread(job, active)
 		if v.model.Jobs[job].Mix {
 			longest := int64(0)
 			for _, p := range active {
@@ -255,7 +258,7 @@ func (v *laneView) runsOf(job int) []roundRun {
 			}
 			return start, end
 		}
-		x := roundRun{round: round, rounds: rounds, gpus: map[int]int64{}}
+		x := roundRun{round: round, rounds: rounds, spread: spread, gpus: map[int]int64{}}
 		var ended, last int64
 		x.start, ended = times(round)
 		last, x.end = times(round + rounds - 1)

@@ -2,6 +2,7 @@ package explain
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 
 	"github.com/hare-sched/hare"
@@ -55,6 +56,7 @@ func (v *laneView) timeline(job int, runs []roundRun, pays func(*jobEntry, int64
 		}
 		x := explanation.Span{State: spanRunning, FromS: hare.Seconds(max(0, runs[at].start)),
 			ToS: hare.Seconds(runs[to-1].end), Round: runs[at].round, GPUs: map[string]int64{}}
+		x.Spread = v.spreadOf(job, runs[at:to])
 		if pays != nil {
 			x.Pays = map[string]float64{}
 		}
@@ -151,6 +153,9 @@ func (v *laneView) pools(job int) []waitPool {
 		}
 	}
 	return slices.DeleteFunc(all, func(p waitPool) bool {
+		if v.byLevels(job) {
+			return v.model.LevelRoom(j, slices.Sorted(maps.Keys(p.each)), j.Within) < p.tasks
+		}
 		var peak int64
 		for k := range p.each {
 			peak += hare.MostRoom(v.model.TaskRoom(j, k))

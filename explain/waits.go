@@ -53,6 +53,10 @@ func (v *laneView) waitsFor(job int, p *waitPool, from, to int64) []explanation.
 	}
 	slices.Sort(thresholds)
 	thresholds = slices.Compact(thresholds)
+	var levelOf []int
+	if v.byLevels(job) {
+		thresholds, levelOf = v.levelThresholds(job, p)
+	}
 	var changes []levelChange
 	count := func(level int, a, b int64) {
 		if a, b = max(a, from), min(b, to); a < b {
@@ -110,7 +114,7 @@ func (v *laneView) waitsFor(job int, p *waitPool, from, to int64) []explanation.
 		return causeOf(levels, p.need, long(t, countLong, p.need), short(t))
 	}
 	if v.model.Placed {
-		changes = append(changes, v.nodeChanges(job, p, thresholds, from, to)...)
+		changes = append(changes, v.nodeChanges(job, p, thresholds, levelOf, from, to)...)
 		levels = make([]int64, countRoomLong+len(thresholds))
 		cause = func(t int64) string {
 			return causeOnNodes(levels, p.need, p.tasks, long(t, countRoomLong, p.tasks), short(t))
@@ -132,7 +136,7 @@ func (v *laneView) waitsFor(job int, p *waitPool, from, to int64) []explanation.
 		w := found[cause]
 		if w == nil {
 			w = &explanation.Wait{Type: p.name, Cause: cause, FromS: hare.Seconds(t), Need: p.need,
-				NeedS: hare.Seconds(thresholds[0]), PerTask: perTask(&v.model.Jobs[job])}
+				NeedS: hare.Seconds(thresholds[0]), PerTask: perTask(&v.model.Jobs[job]), Within: v.inst.Jobs[job].Within}
 			found[cause] = w
 		}
 		w.ToS = hare.Seconds(end)

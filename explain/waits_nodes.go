@@ -44,6 +44,9 @@ func (v *laneView) never(job, kind int) (cause string) {
 	if j.MemoryMiB = memory; short() {
 		return waitMemory
 	}
+	if v.byLevels(job) && !j.Mix && v.model.LevelRoom(&j, []int{kind}, j.Within) < j.Tasks {
+		return waitFragmented
+	}
 	return ""
 }
 
@@ -72,7 +75,8 @@ func (v *laneView) neverWaits(job int, from, to int64) []explanation.Wait {
 			hold *= j.Rounds
 		}
 		all = append(all, explanation.Wait{Type: on.Type, Cause: cause, FromS: hare.Seconds(from), ToS: hare.Seconds(to),
-			ForS: hare.Seconds(to - from), Need: need, NeedS: hare.Seconds(hold), PerTask: perTask(j)})
+			ForS: hare.Seconds(to - from), Need: need, NeedS: hare.Seconds(hold), PerTask: perTask(j),
+			Within: v.inst.Jobs[job].Within})
 	}
 	return all
 }
@@ -168,9 +172,10 @@ func (v *laneView) mayUse(job, node int) bool {
 }
 
 // nodeChanges adds the changes of the levels from countRoom on: how many tasks of the job
-// find room on each node that it may use. It takes O(n log n) for n entries of the nodes.
-func (v *laneView) nodeChanges(job int, p *waitPool, thresholds []int64, from, to int64) []levelChange {
-	var all []levelChange
+// find room on each node that it may use, or, where levelOf has a level for each threshold, in the
+// domain of the level with the most room. It takes O(n log n) for n entries of the nodes.
+func (v *laneView) nodeChanges(job int, p *waitPool, thresholds []int64, levelOf []int, from, to int64) []levelChange {
+	var all []nodeChange
 	longest := thresholds[len(thresholds)-1]
 	j := &v.model.Jobs[job]
 	for ni := range v.inst.Cluster.Nodes {
@@ -201,7 +206,11 @@ func (v *laneView) nodeChanges(job int, p *waitPool, thresholds []int64, from, t
 				v.gaps(job, g, w, from, to, longest, func(a, b int64) {
 					count(base, a, b)
 					for i, d := range thresholds {
-						if d >= hold {
+						need := hold
+						if levelOf != nil {
+							need = v.needAt(job, kind, levelOf[i])
+						}
+						if d >= need {
 							count(base+1+i, a, b-d+1)
 						}
 					}
@@ -263,13 +272,21 @@ func (v *laneView) nodeChanges(job int, p *waitPool, thresholds []int64, from, t
 			}
 			for i, x := range now {
 				if x != before[i] {
-					all = append(all, levelChange{t, countRoom + i, x - before[i]})
+					all = append(all, nodeChange{levelChange{t, countRoom + i, x - before[i]}, ni})
 				}
 			}
 			before = now
 		}
 	}
-	return all
+	if levelOf != nil {
+		within := j.Within
+		return v.fullestDomains(all, append([]int{within, within, within}, levelOf...))
+	}
+	sums := make([]levelChange, len(all))
+	for i := range all {
+		sums[i] = all[i].levelChange
+	}
+	return sums
 }
 
 // causeOnNodes is causeOf where nodes matter, for a round of so many tasks.

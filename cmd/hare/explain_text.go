@@ -112,6 +112,12 @@ func (ep *explainPrinter) span(s *explanation.Span, briefly hare.Seconds) {
 			text += fmt.Sprintf(", pausing %s s in all", s.PausedS)
 		}
 		ep.line("%s%s", at, text)
+		for _, x := range s.Spread {
+			if x.MoreS > 0 {
+				ep.line("%28s%d rounds are spread over the level %s and take %s s each, %s s more in all", "", x.Rounds, x.Level,
+					x.RoundS, x.MoreS)
+			}
+		}
 		return
 	}
 	if s.ToS-s.FromS <= briefly {
@@ -134,6 +140,9 @@ func waitWords(w *explanation.Wait) string {
 	if w.PerTask > 1 {
 		need = fmt.Sprintf("%d × %d %s together", w.Need/w.PerTask, w.PerTask, kind)
 	}
+	if w.Within != "" {
+		need += " in one " + w.Within
+	}
 	var text string
 	switch w.Cause {
 	case "no_service":
@@ -155,6 +164,10 @@ func waitWords(w *explanation.Wait) string {
 	case "not_allowed":
 		text = fmt.Sprintf("%s: the nodes that the job may use never have them", need)
 	case "fragmented":
+		if len(w.Nodes) == 0 {
+			text = fmt.Sprintf("%s: never there", need)
+			break
+		}
 		text = fmt.Sprintf("%s: up to %d free, but not together on nodes%s; held by %s", need, w.Free, nodeWords(w),
 			holderWords(w))
 	case "cpus", "memory":

@@ -85,9 +85,22 @@ type Span struct {
 	PausedS hare.Seconds `json:"paused_s,omitempty"`
 	// Pays holds, by type, what the GPU time costs at the certificate's prices, in weight-seconds.
 	Pays map[string]float64 `json:"pays,omitempty"`
+	// Spread says over which levels the rounds are spread, where their times go by it, from fine to coarse.
+	Spread []Spread `json:"spread,omitempty"`
 	// Waits say what a waiting round waits for, by type.
 	Waits []Wait `json:"waits,omitempty"`
 } //	@name	JobSpan
+
+// Spread is how many rounds one domain of a level holds, and none of a finer level.
+type Spread struct {
+	Level  string `json:"level"`
+	Rounds int64  `json:"rounds"`
+	// RoundS is how long such a round takes; the longest, where they differ.
+	RoundS hare.Seconds `json:"round_s"`
+	// MoreS is by how much the rounds take longer in all than rounds that are spread as little as the empty cluster
+	// allows.
+	MoreS hare.Seconds `json:"more_s"`
+} //	@name	JobSpread
 
 // Wait is why a round did not start on GPUs of a type.
 type Wait struct {
@@ -113,6 +126,8 @@ type Wait struct {
 	Need int64 `json:"need"`
 	// PerTask is how many of these GPUs have to be on one node, for each task; it is left out where a task holds one.
 	PerTask int64 `json:"per_task,omitempty"`
+	// Within is the level of which one domain has to hold these GPUs; it is left out where all nodes may.
+	Within string `json:"within,omitempty"`
 	// NeedS is for how long the GPUs have to be free.
 	NeedS hare.Seconds `json:"need_s"`
 	// Free is the most GPUs that were free at a time.
