@@ -213,3 +213,8 @@ func (es *InvalidErrors) checkDurations(at string, j *Job) {
 		es.Add(at, "out_of_range", "the p add up to %s: they must add up to 1", FormatMicros(sum))
 	}
 }
+
+// Uncertain says whether some job has durations, so that its times may turn out otherwise.
+func (inst *Instance) Uncertain() bool {
+	return slices.ContainsFunc(inst.Jobs, func(j Job) bool { return j.Durations != nil })
+}

@@ -77,7 +77,8 @@ func (s *server) count(f func(http.ResponseWriter,
 //	@Summary		Bound an instance from below
 //	@Description	No schedule can have a smaller objective than the bound. Certificates prove the bounds of
 //	@Description	price, critical_path and machine. The bound of queyranne has no certificate, and paper proves
-//	@Description	nothing.
+//	@Description	nothing. Where jobs have durations, expected bounds the mean cost over them, without a
+//	@Description	certificate; otherwise the bound is for the times as they are written, and estimated is true.
 //	@Tags			scheduling
 //	@ID				bound
 //	@Param			body	body	openapi.BoundRequest	true	"the instance and a method"
@@ -108,13 +109,22 @@ func (s *server) bound(w http.ResponseWriter, r *http.Request) error {
 		return &hare.InvalidError{Pointer: "/method", Code: "unknown_value",
 			Detail: "must be one of " + strings.Join(methods, ", ")}
 	}
-	rel, err := s.svc.Bound(r.Context(), req.Instance, req.Method)
+	var rel *hare.Relaxation
+	if req.Expected {
+		if req.Method != hare.MethodPrice {
+			return &hare.InvalidError{Pointer: "/method", Code: "not_supported",
+				Detail: "the mean over durations is bounded by " + hare.MethodPrice}
+		}
+		rel, err = s.svc.BoundExpected(r.Context(), req.Instance)
+	} else {
+		rel, err = s.svc.Bound(r.Context(), req.Instance, req.Method)
+	}
 	if err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", kindJSON)
-	return json.NewEncoder(w).Encode(boundJSON{rel.Method, rel.Bound.RoundDown(), rel.Certified,
-		wire.CertificateJSON(rel.Certificate)})
+	return json.NewEncoder(w).Encode(boundJSON{rel.Method, rel.Bound.RoundDown(), rel.Certified, req.Expected,
+		!req.Expected && req.Instance.Uncertain(), wire.CertificateJSON(rel.Certificate)})
 }
 
 // boundJSON is a lower bound on the objective of every feasible schedule.
@@ -122,7 +132,11 @@ type boundJSON struct {
 	Method string      `json:"method"`
 	Bound  hare.Amount `json:"bound"`
 	// Certified says that the certificate proves the bound.
-	Certified   bool            `json:"certified"`
+	Certified bool `json:"certified"`
+	// Expected says that the bound is on the mean cost over the durations of jobs. It has no certificate.
+	Expected bool `json:"expected,omitempty"`
+	// Estimated says that some job has durations, and that the bound is for the times as they are written.
+	Estimated   bool            `json:"estimated,omitempty"`
 	Certificate certificateText `json:"certificate,omitempty"`
 } //	@name	BoundResult
 

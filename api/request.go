@@ -52,6 +52,8 @@ func (s *server) readTee(w http.ResponseWriter, r *http.Request, takes string,
 		again := slices.Contains(replanFields, name)
 		switch takes {
 		case "options":
+		case "method":
+			again = name == "expected"
 		case "result":
 			again = name == "previous" || name == "previous_instance"
 		default:

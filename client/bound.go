@@ -15,6 +15,8 @@ type Bound struct {
 	Method    string
 	Bound     hare.Amount
 	Certified bool // Certificate proves it
+	Expected  bool // the bound is on the mean cost over the durations of jobs
+	Estimated bool // some job has durations, and the bound is for the times as they are written
 	// Certificate is the certificate as the server sent it, for
 	// wire.DecodeCertificate; nil where there is none.
 	Certificate json.RawMessage
@@ -23,7 +25,17 @@ type Bound struct {
 // Bound computes a lower bound; method "" means price. The call is retried when the
 // network fails.
 func (c *Client) Bound(ctx context.Context, inst *hare.Instance, method string) (*Bound, error) {
-	text, err := encoded(&wire.Request{Instance: inst, Method: method})
+	return c.bound(ctx, &wire.Request{Instance: inst, Method: method})
+}
+
+// BoundExpected bounds the mean cost over the durations of jobs, for every policy. It is retried as
+// Bound is.
+func (c *Client) BoundExpected(ctx context.Context, inst *hare.Instance) (*Bound, error) {
+	return c.bound(ctx, &wire.Request{Instance: inst, Method: hare.MethodPrice, Expected: true})
+}
+
+func (c *Client) bound(ctx context.Context, req *wire.Request) (*Bound, error) {
+	text, err := encoded(req)
 	if err != nil {
 		return nil, err
 	}
@@ -34,13 +46,16 @@ func (c *Client) Bound(ctx context.Context, inst *hare.Instance, method string) 
 				Method      string          `json:"method"`
 				Bound       json.Number     `json:"bound"`
 				Certified   bool            `json:"certified"`
+				Expected    bool            `json:"expected"`
+				Estimated   bool            `json:"estimated"`
 				Certificate json.RawMessage `json:"certificate"`
 			}
 			if err := decodeJSON(resp, &d); err != nil {
 				return err
 			}
 			amount, err := hare.ParseAmount(d.Bound.String())
-			b = &Bound{Method: d.Method, Bound: amount, Certified: d.Certified, Certificate: d.Certificate}
+			b = &Bound{Method: d.Method, Bound: amount, Certified: d.Certified, Expected: d.Expected,
+				Estimated: d.Estimated, Certificate: d.Certificate}
 			return err
 		}})
 	return b, err

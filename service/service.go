@@ -253,6 +253,19 @@ func (s *Service) Bound(ctx context.Context, inst *hare.Instance, method string)
 	return s.cfg.Engine.Bound(ctx, inst, method)
 }
 
+// BoundExpected bounds the mean cost over the durations of jobs (docs/shapes.md, "Durations").
+func (s *Service) BoundExpected(ctx context.Context, inst *hare.Instance) (*hare.Relaxation, error) {
+	deadline := time.Now().Add(s.cfg.MaxTime)
+	ctx, leave, err := s.acquire(ctx, deadline)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	ctx, cancel := context.WithDeadline(ctx, deadline)
+	defer cancel()
+	return solver.BoundExpected(ctx, inst, s.cfg.Solver)
+}
+
 // Replay runs the replay of a session when admission lets it run, for at most the longest
 // time of a call.
 func (s *Service) Replay(ctx context.Context, run func(context.Context) error) error {

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"math/big"
-	"slices"
 	"time"
 
 	"github.com/hare-sched/hare"
@@ -438,7 +437,7 @@ func (s *solve) finish() (*hare.Result, error) {
 	}
 	r.Timing.Verify = time.Since(began)
 	r.Reproducible = !s.cut && !s.clocked && (s.cfg.Restarts == nil || s.cfg.Restarts() == s.restarts)
-	r.Estimated = slices.ContainsFunc(s.inst.Jobs, func(j hare.Job) bool { return j.Durations != nil })
+	r.Estimated = s.inst.Uncertain()
 	r.Timing.Total = time.Since(s.began)
 	return r, nil
 }

@@ -14,6 +14,8 @@ type Request struct {
 	Instance *hare.Instance
 	Options  Options
 	Method   string
+	// Expected asks for a bound on the mean over durations.
+	Expected bool
 	Result   *hare.Result
 	Replan   hare.ReplanRequest
 }
@@ -22,6 +24,9 @@ var requestTable = NewTable("Request", "Request is what any call takes.",
 	Instance("instance", func(v *Request) **hare.Instance { return &v.Instance }).Needed(),
 	OptionsField("options", func(v *Request) *Options { return &v.Options }),
 	Choice("method", func(v *Request) *string { return &v.Method }, boundMethods...).Default("price"),
+	Bool("expected", func(v *Request) *bool { return &v.Expected }).
+		About("expected bounds the mean cost over the durations of jobs, for every policy, by the method price.").
+		Default(false),
 	Result("result", func(v *Request) **hare.Result { return &v.Result }).Needed(),
 	Result("previous", func(v *Request) **hare.Result { return &v.Replan.Previous }),
 	Instance("previous_instance", func(v *Request) **hare.Instance { return &v.Replan.Before }),
@@ -48,12 +53,13 @@ func writeReplanTime(b []byte, v *Request) []byte {
 var (
 	solveForm = requestTable.Part("SolveRequest", "SolveRequest asks for a schedule.", "instance", "options",
 		"previous", "previous_instance", "at_s", "stability")
-	boundForm  = requestTable.Part("BoundRequest", "BoundRequest asks for a lower bound alone.", "instance", "method")
+	boundForm  = requestTable.Part("BoundRequest", "BoundRequest asks for a lower bound alone.", "instance", "method",
+		"expected")
 	verifyForm = requestTable.Part("VerifyRequest", "VerifyRequest asks whether a result is right.", "instance",
 		"result", "previous", "previous_instance")
 )
 
-// DecodeRequest strictly reads the fields instance, options, method, result,
+// DecodeRequest strictly reads the fields instance, options, method, expected, result,
 // previous, previous_instance, at_s and stability. Every fault has a pointer into
 // the whole document.
 func DecodeRequest(r io.Reader, lim Limits) (*Request, error) {

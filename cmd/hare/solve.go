@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -253,7 +252,7 @@ has no certificate.`,
 			case err != nil:
 				return usageError{err}
 			}
-			return writeOut(out, func(w io.Writer) error { return writeBound(w, rel, expected, estimated(inst)) })
+			return writeOut(out, func(w io.Writer) error { return writeBound(w, rel, expected, inst.Uncertain()) })
 		},
 	}
 	c.Flags().StringVar(&method, "method", hare.MethodPrice, "price, critical_path, machine, queyranne, paper")
@@ -263,11 +262,6 @@ has no certificate.`,
 		"stop after this time with the best bound so far; 0 means when it is done")
 	choices(c, "method", relax.Methods()...)
 	return c
-}
-
-// estimated says whether the times of some job are uncertain.
-func estimated(inst *hare.Instance) bool {
-	return slices.ContainsFunc(inst.Jobs, func(j hare.Job) bool { return j.Durations != nil })
 }
 
 // writeBound prints {method, bound, certified, certificate}, and says whether the bound is for the
