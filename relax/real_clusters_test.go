@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"math/big"
 	"os"
 	"path/filepath"
@@ -107,18 +108,29 @@ func TestQuotasFullOfRunningWork(t *testing.T) {
 	}
 }
 
-// Where the only node leaves service before the work can be done, each time can be proved, and the
-// search for the makespan's bound ends at the last time that a document may have.
+// Where the only node leaves service before the work of all jobs can be done, each time can be proved,
+// and the search for the makespan's bound ends at the last time that a document may have. Where one job
+// alone takes too long, it can never run.
 func TestMakespanOfWorkThatNeverEnds(t *testing.T) {
-	inst := decodeInstance(t, []byte(`{"hare":"instance/v1","objective":"makespan","cluster":{"nodes":[`+
-		`{"name":"n0","gpus":{"A":1}},`+
-		`{"name":"n1","gpus":{"A":1},"in_service_s":[[0,2]],"busy":[{"gpu":0,"until_s":1}]}]},`+
-		`"jobs":[{"id":"j0","rounds":5,"only":{"node":"n1"},"on":{"A":{"compute_s":1}}}]}`))
+	never := func(jobs ...string) *hare.Instance {
+		return decodeInstance(t, []byte(`{"hare":"instance/v1","objective":"makespan","cluster":{"nodes":[`+
+			`{"name":"n0","gpus":{"A":1}},`+
+			`{"name":"n1","gpus":{"A":1},"in_service_s":[[0,2]],"busy":[{"gpu":0,"until_s":1}]}]},`+
+			`"jobs":[`+strings.Join(jobs, ",")+`]}`))
+	}
+	job := func(id string, rounds int) string {
+		return fmt.Sprintf(`{"id":%q,"rounds":%d,"only":{"node":"n1"},"on":{"A":{"compute_s":1}}}`, id, rounds)
+	}
+	inst := never(job("a", 1), job("b", 1), job("c", 1), job("d", 1), job("e", 1))
 	rel, err := Run(t.Context(), hare.NewModel(inst), Config{Method: hare.MethodPrice, Workers: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if low, err := verify.Bound(inst, rel.Certificate); err != nil || low.Cmp(big.NewRat(9_007_000_000, 1)) < 0 {
 		t.Errorf("the bound is %v, %v", low, err)
+	}
+	_, err = Run(t.Context(), hare.NewModel(never(job("a", 5))), Config{Method: hare.MethodPrice, Workers: 1})
+	if !errors.Is(err, ErrInfeasible) {
+		t.Errorf("a job of 5 s in 1 s: %v", err)
 	}
 }
