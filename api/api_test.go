@@ -85,8 +85,8 @@ func TestSolveThenVerify(t *testing.T) {
 // Bounds of instances with durations are for the times as they are written, or for the mean.
 func TestBoundsOfUncertainJobs(t *testing.T) {
 	h, _ := newServer(t)
-	const body = `{"instance":{"hare":"instance/v1","cluster":{"nodes":[{"name":"a","gpus":{"V100":1}}]},"jobs":[{"id":"x",` +
-		`"sync":"rigid","on":{"V100":{"compute_s":2}},"durations":[{"p":0.5,"factor":1},{"p":0.5,"factor":3}]}]}`
+	const body = `{"instance":{"hare":"instance/v1","cluster":{"nodes":[{"name":"a","gpus":{"V100":1}}]},"jobs":[` +
+		`{"id":"x","sync":"rigid","on":{"V100":{"compute_s":2}},"durations":[{"p":0.5,"factor":1},{"p":0.5,"factor":3}]}]}`
 	for more, want := range map[string]string{
 		``:                                    `{"method":"price","bound":2,"certified":true,"estimated":true,`,
 		`,"expected":true`:                    `{"method":"price","bound":4,"certified":false,"expected":true}`,
