@@ -53,7 +53,7 @@ func writeReplanTime(b []byte, v *Request) []byte {
 var (
 	solveForm = requestTable.Part("SolveRequest", "SolveRequest asks for a schedule.", "instance", "options",
 		"previous", "previous_instance", "at_s", "stability")
-	boundForm  = requestTable.Part("BoundRequest", "BoundRequest asks for a lower bound alone.", "instance", "method",
+	boundForm = requestTable.Part("BoundRequest", "BoundRequest asks for a lower bound alone.", "instance", "method",
 		"expected")
 	verifyForm = requestTable.Part("VerifyRequest", "VerifyRequest asks whether a result is right.", "instance",
 		"result", "previous", "previous_instance")
