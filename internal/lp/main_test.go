@@ -1,6 +1,7 @@
 package lp
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"math"
@@ -73,7 +74,12 @@ func testWorker(mode string) int {
 
 func testParent() int {
 	p, err := NewPool(PoolConfig{Size: 1, Command: []string{"/proc/self/exe"}, Env: []string{modeVariable + "=sound"}})
-	if err != nil || p.Version() == "" {
+	if err != nil {
+		return 1
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	if _, err := p.Ready(ctx); err != nil {
 		return 1
 	}
 	p.mu.Lock()
