@@ -27,6 +27,15 @@ func Methods() []string {
 // bound.
 var ErrInfeasible = errors.New("relax: a job can never run")
 
+// NoRoomError is ErrInfeasible for a job whose nodes never have room for long enough.
+type NoRoomError struct{ Job string }
+
+func (nr *NoRoomError) Error() string {
+	return fmt.Sprintf("%v: job %q: its nodes never have room for long enough", ErrInfeasible, nr.Job)
+}
+
+func (nr *NoRoomError) Unwrap() error { return ErrInfeasible }
+
 // LP solves linear programs.
 type LP = lp.Solver
 

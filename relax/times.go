@@ -49,8 +49,7 @@ func (pr *problem) addTimes(peak []int64) (kept [][]roundMode, ok bool) {
 		path[i] = start[i] + least
 		if leasts[i] = least; m.Placed {
 			if start[i], path[i] = pr.inRoom(mj, modes[i], start[i]); path[i] == endless {
-				pr.infeasible = fmt.Errorf("%w: job %q: its nodes never have room for long enough", ErrInfeasible,
-					m.Instance.Jobs[i].ID)
+				pr.infeasible = &NoRoomError{m.Instance.Jobs[i].ID}
 				return nil, false
 			}
 		}

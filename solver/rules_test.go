@@ -142,3 +142,15 @@ func TestSolveSaysWhyRulesForbidAJob(t *testing.T) {
 		}
 	}
 }
+
+// A job whose rounds all fit a window, though not together, can never run: the bound finds it.
+func TestSolveSaysThatRoundsDoNotFit(t *testing.T) {
+	inst := decodeNodes(t, `{"hare":"instance/v1","cluster":{"nodes":[{"name":"a","gpus":{"A":2},"cpus":2,
+		"in_service_s":[[0,3]]}]},"jobs":[
+		{"id":"x","sync":"gang","rounds":2,"cpus_per_task":1,"on":{"A":{"compute_s":2}}}]}`)
+	res, err := solver.Solve(context.Background(), inst, hare.Options{WorkLimit: 100}, solver.Config{})
+	if err != nil || res.Termination != hare.TerminationInfeasible || len(res.Reasons) != 1 ||
+		res.Reasons[0].Pointer != "/jobs/0" || res.Reasons[0].Code != "window_too_short" {
+		t.Errorf("%v, %+v", err, res)
+	}
+}

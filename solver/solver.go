@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"math/big"
+	"slices"
 	"time"
 
 	"github.com/hare-sched/hare"
@@ -248,6 +249,11 @@ func (s *solve) run() (*hare.Result, error) {
 		return nil, err
 	}
 	guide, err := s.relaxations(work)
+	if never := (*relax.NoRoomError)(nil); errors.As(err, &never) && s.incumbent == nil {
+		s.res.Termination, s.res.Reasons, s.res.Reproducible = hare.TerminationInfeasible, s.noRoom(never.Job), true
+		s.res.Timing.Total = time.Since(s.began)
+		return s.res, nil
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -281,6 +287,14 @@ func (s *solve) context(share float64) (context.Context, context.CancelFunc) {
 		return context.WithCancel(s.parent)
 	}
 	return context.WithDeadline(s.parent, s.began.Add(time.Duration(share*float64(s.opt.TimeLimit))))
+}
+
+// noRoom is the reason for which a job can never run whose nodes have no room for long enough.
+func (s *solve) noRoom(job string) []hare.Reason {
+	i := slices.IndexFunc(s.inst.Jobs, func(j hare.Job) bool { return j.ID == job })
+	return []hare.Reason{{Pointer: fmt.Sprintf("/jobs/%d", i), Job: job, Code: "window_too_short",
+		Detail: "the nodes that the job may use never have room for all of its rounds: lengthen windows of service, " +
+			"shorten reservations or the rounds, or add nodes"}}
 }
 
 // relaxations finds the certified bound and the guide of the search.
