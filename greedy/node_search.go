@@ -240,7 +240,7 @@ func (ap *annealProblem) fitting(j *annealJob, plan jobPlan) jobPlan {
 	}
 	single := ap.nodes != nil && ap.nodes.coupled
 	for n, k := range plan.uses() {
-		if !slices.Contains(fits, k) || n > 0 && single {
+		if !slices.Contains(fits, k) || n > 0 && single || shape != plan.shape {
 			if len(j.contiguousTypes) > 0 {
 				return contiguousOn(j.contiguousTypes[0]).in(shape)
 			}
