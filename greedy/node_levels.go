@@ -231,7 +231,7 @@ func (sf *slotFinder) placeRoundByRoundByLevel(j *annealJob, ready int64, types 
 				o.start = never // the job has left the place
 				continue
 			}
-			if o.start < t {
+			if o.start < t || o != last && sf.meetsOwnBefore(j, o) {
 				if o.start >= 0 && t+o.us <= o.freeUntil && (j.setups == nil || o == last) {
 					o.start = t
 				} else if !o.runs {
@@ -293,6 +293,12 @@ func (sf *slotFinder) findWithin(o *levelSlot, j *annealJob, tc typeCapacity, re
 	if o.us = o.time.us; j.levels != nil {
 		o.us = j.levels.roundUs(o.typ, ns.spread(j.levels, o.typ))
 	}
+}
+
+// meetsOwnBefore says whether the setup of a slot that was found before the last rounds got their
+// place meets them.
+func (sf *slotFinder) meetsOwnBefore(j *annealJob, o *levelSlot) bool {
+	return j.setups != nil && !o.runs && o.start != never && sf.meetsOwn(o.typ, o.chosen, o.start-j.setup(o.typ))
 }
 
 // findStay searches a slot for the first round where the job runs at time 0.

@@ -1,0 +1,31 @@
+package solver_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/solver"
+	"github.com/hare-sched/hare/verify"
+	"github.com/hare-sched/hare/wire"
+)
+
+// TestSetupsWaitForOwnRounds checks that a gang does not set up GPUs that its own rounds hold. The
+// gang begins on two nodes at 5 s, and could go on on node a alone from 15 s on, which was found
+// before the first rounds took three of the four GPUs there.
+func TestSetupsWaitForOwnRounds(t *testing.T) {
+	inst, err := wire.DecodeInstance(strings.NewReader(`{"hare": "instance/v1", "cluster": {"nodes": [
+	  {"name": "a", "gpus": {"A": 4}, "busy": [{"gpu": 3, "until_s": 10}]}, {"name": "b", "gpus": {"A": 1}}]},
+	  "jobs": [{"id": "g", "sync": "gang", "rounds": 40, "tasks": 4,
+	    "on": {"A": {"compute_s": 1, "sync_s": {"node": 0, "any": 1}, "switch_s": 5}}}]}`), wire.Limits{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	res, err := solver.Solve(t.Context(), inst, hare.Options{WorkLimit: 1000}, solver.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if rep := verify.Check(inst, res); !rep.OK {
+		t.Error(rep)
+	}
+}
