@@ -172,7 +172,7 @@ GPUs, and with --switch a GPU is set up before another job. Equal seeds and opti
 	f.IntSliceVar(&shapes, "shapes", nil,
 		"let each gang or rigid job run on these numbers of GPUs, e.g. 1,2,4,8: w times as many make it w^0.8 times as fast")
 	f.DurationVar(&change, "reshape", 0,
-		"with --shapes and --sync gang: shapes may change between rounds, with this time between them")
+		"with --shapes and --sync gang: shapes may change between rounds, with this time between them (0s: at once)")
 	f.DurationVar(&setup, "switch", 0, "the time that a GPU takes to be set up for another job")
 	f.Uint64Var(&cfg.Seed, "seed", 1, "seed: equal seeds give equal instances")
 	f.StringVar(&cfg.Name, "name", "", "name of the instance (default: from jobs and seed)")

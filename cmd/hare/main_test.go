@@ -229,7 +229,7 @@ func TestFlagsRefuseNothing(t *testing.T) {
 	own := []string{"--every", "--workers", "--lp-limit", "--generate", "--interval", "--failures"}
 	// The help of these flags explains the meaning of zero.
 	zero := []string{"--work-limit", "--gap", "--seed", "--queue", "--grace", "--reset", "--restart", "--mtbf",
-		"--failures", "--switch", "--plan-latency", "--late-weight", "--per-rack", "generate --running",
+		"--failures", "--switch", "--reshape", "--plan-latency", "--late-weight", "--per-rack", "generate --running",
 		"--solves", "--rate", "--body", "--stored", "--sessions", "--streams",
 		"solve --time-limit", "bound --time-limit", "whatif --time-limit", "explain --time-limit", "import --jobs"}
 	tried := 0
