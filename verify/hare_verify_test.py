@@ -1975,7 +1975,7 @@ class Replans(unittest.TestCase):
                 runs, start, first = [], 0, 0
                 while first < 6:
                     n, period = rng.randint(1, 6 - first), rng.randint(1, 2)
-                    runs.append(hv.Run("g", "x", first, n, 1, period, start))
+                    runs.append(hv.Run("g", "x", first, n, 1, period, start, 0, 1))
                     first, start = first + n, start + (n - 1) * period + rng.randint(1, 2)
                 pair.append(runs)
             same = literal(pair[0]) == literal(pair[1])
