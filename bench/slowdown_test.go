@@ -12,7 +12,7 @@ import (
 )
 
 var limitSlowdowns = flag.Bool("slowdowns", false,
-	"measure what the limit of slowdowns costs and brings on more traces")
+	"measure what the limit of slowdowns costs and brings for rolling and on more traces")
 
 // slowdownCase is a trace on a cluster.
 type slowdownCase struct {
@@ -46,7 +46,7 @@ func TestLimitOfSlowdowns(t *testing.T) {
 			fifo := run(first)
 			t.Logf("fifo: 99 %% %.2f, mean %.0f s", fifo.P99Slowdown, fifo.MeanJCTS)
 			for _, name := range []string{"hgittins", "rolling"} {
-				if name == "rolling" && testing.Short() {
+				if name == "rolling" && !*limitSlowdowns {
 					continue // the plans take some seconds
 				}
 				made := func(limit float64) online.Policy {

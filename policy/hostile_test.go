@@ -36,6 +36,7 @@ func TestHostileEvents(t *testing.T) {
 						task.Config{LeaseUs: 2e6, ThresholdUs: 3e6})
 				}
 			}
+			s.Runs = 25
 			if testing.Short() {
 				s.Runs = 20
 			}
@@ -50,6 +51,7 @@ func TestHostileEvents(t *testing.T) {
 				},
 				Restore: func(snapshot []byte) (online.Durable, error) { return policy.RestoreSession(name, snapshot) },
 			}
+			s.Runs = 25
 			if testing.Short() || relaxing[name] {
 				s.Runs = 20
 			}

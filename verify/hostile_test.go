@@ -103,7 +103,7 @@ func TestHostileSizesAndSteps(t *testing.T) {
 		t.Errorf("2^33 of a knapsack: %v", err)
 	}
 	wantBound(t, small(nodes("A", 1<<20-1)), fine, new(big.Rat))
-	if d := time.Since(begin); d > time.Minute {
+	if d := time.Since(begin); d > 5*time.Minute {
 		t.Errorf("%v for all", d)
 	}
 }
