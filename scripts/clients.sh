@@ -202,8 +202,9 @@ attack() {
 
 # fuzz [SECONDS] fuzzes for SECONDS without and for SECONDS with keys. Without the
 # argument it tries a few examples of each operation without keys, and covers the whole
-# specification with keys.
+# specification with keys, instances and results in one request each.
 fuzz() {
+    [ -n "${1:-}" ] || export FUZZ_DOCUMENTS_ONCE=1
     local open=(--phases examples,fuzzing --max-examples 2)
     local keyed=(--phases examples,coverage,stateful --max-examples 4)
     [ -z "${1:-}" ] || open=(--max-time "$1") keyed=(--max-time "$1")

@@ -1,8 +1,23 @@
 """What the fuzzer must know of Hare that OpenAPI 3.1 cannot say."""
 
 import json
+import os
 
 import schemathesis
+
+# Where else a request carries an instance or a result than where the fuzzer takes it apart:
+# an instance in the requests of solves, a result in those of verify.
+ELSEWHERE = {
+    "instance": [
+        ("BoundRequest", "instance"),
+        ("SimulationRequest", "instance"),
+        ("SolveRequest", "previous_instance"),
+        ("VerifyRequest", "instance"),
+        ("VerifyRequest", "previous_instance"),
+        ("WhatIfBase", "instance"),
+    ],
+    "result": [("SolveRequest", "previous"), ("VerifyRequest", "previous"), ("WhatIfBase", "result")],
+}
 
 
 @schemathesis.serializer("application/x-ndjson")
@@ -18,7 +33,16 @@ def lines(ctx, value):
 @schemathesis.hook
 def before_load_schema(ctx, raw_schema):
     """Says what the events of a stream are: the specification says it of their
-    data, for readers of lines and of events alike."""
+    data, for readers of lines and of events alike. With FUZZ_DOCUMENTS_ONCE an
+    instance and a result are taken apart in one request each, and are the examples
+    of the specification in the others: one parser reads them everywhere."""
+    if os.environ.get("FUZZ_DOCUMENTS_ONCE"):
+        content = raw_schema["paths"]["/v1/verify"]["post"]["requestBody"]["content"]
+        example = content["application/json"]["example"]
+        for document, fields in ELSEWHERE.items():
+            for parent, field in fields:
+                properties = raw_schema["components"]["schemas"][parent]["properties"]
+                properties[field] = {"type": "object", "const": example[document]}
     for item in raw_schema["paths"].values():
         for operation in item.values():
             for response in operation["responses"].values():
