@@ -59,35 +59,100 @@ func times(xs ...int64) *big.Int {
 	return p
 }
 
+// dual is D_L at some μ: its value and its slopes below and above. D_L is concave. Without a value
+// D_L is −∞, because μ is too large.
+type dual struct {
+	mu, value, left, right *big.Rat
+}
+
+// greatest says whether D_L is nowhere greater.
+func (du *dual) greatest() bool {
+	return du.value != nil && (du.left.Sign() >= 0 || du.mu.Sign() == 0) && du.right.Sign() <= 0
+}
+
+// settle raises f.alt[L] to the greatest D_L. It starts from the breakpoints that floats propose,
+// and ends where the slopes on both sides prove that D_L is greatest. Where no breakpoint is, the
+// next μ is where the tangents beside the greatest D_L meet; each step drops a line of D_L at
+// least. settle raises the other f.alt as evaluate does.
+func (f *fluid) settle(L, first int, done []bool, bound float64) {
+	var low, high *dual // D_L rises above low, and falls below high
+	settled := func(mu *big.Rat) bool {
+		d := f.evaluate(mu, L, first, done, bound)
+		switch {
+		case d.greatest():
+			return true
+		case d.value != nil && d.right.Sign() > 0:
+			if low == nil || mu.Cmp(low.mu) > 0 {
+				low = &d
+			}
+		case high == nil || mu.Cmp(high.mu) < 0:
+			high = &d
+		}
+		return false
+	}
+	for _, mu := range f.breakpoints(L) {
+		if settled(mu) {
+			return
+		}
+	}
+	if low == nil && settled(new(big.Rat)) {
+		return
+	}
+	for {
+		mu := new(big.Rat)
+		switch {
+		case high == nil:
+			mu.Mul(low.mu, big.NewRat(256, 1)).Add(mu, big.NewRat(1, 1))
+		case high.value == nil: // in the last piece, which is endless
+			fast := &f.cs[f.fastest()]
+			mu.SetFrac(f.slope(L), big.NewInt(fast.unitsDone()))
+			mu.Mul(mu, big.NewRat(fast.d, 1))
+		default:
+			by := new(big.Rat).Sub(low.right, high.left)
+			x := new(big.Rat).Mul(low.right, low.mu)
+			mu.Sub(high.value, low.value).Add(mu, x).Sub(mu, x.Mul(high.left, high.mu)).Quo(mu, by)
+		}
+		if settled(mu) {
+			return
+		}
+	}
+}
+
 // evaluate raises f.alt to D_L(μ), exactly, for each last piece L that is neither done
 // nor proved to cost at least bound, unless D is −∞. The seconds of each type and their
 // prices are running sums of integers, so only the pieces that are evaluated need big
-// arithmetic.
-func (f *fluid) evaluate(mu *big.Rat, first int, done []bool, bound float64) {
+// arithmetic. evaluate returns D_L of one of these pieces.
+func (f *fluid) evaluate(mu *big.Rat, of, first int, done []bool, bound float64) dual {
 	types, n := len(f.cs), len(f.from)
 	approx, _ := mu.Float64()
 	num, den := mu.Num(), mu.Denom()
-	seconds := make([]int64, types)
+	seconds := make([]int64, 2*types) // by type: those above μ, and then those below
+	above, below := seconds[:types], seconds[types:]
 	priced := make([]sum128, types)
+	out := dual{mu: mu}
 	for i, b := range f.from {
-		k := f.best(i, approx, num, den)
+		slow, fast := f.best(i, approx, num, den)
+		if f.ended && i == n-1 {
+			slow, fast = -1, -1
+		}
 		if i >= first && !done[i] && f.low[i] < bound {
 			last := new(big.Int) // den times the gain of a second of the last piece, times d
-			if k >= 0 && !(f.ended && i == n-1) {
-				last = f.gain(i, k, num, den)
+			if fast >= 0 {
+				last = f.gain(i, fast, num, den)
 				waits := f.slope(i)
-				last.Sub(last, waits.Mul(waits, big.NewInt(f.cs[k].d)).Mul(waits, den))
+				last.Sub(last, waits.Mul(waits, big.NewInt(f.cs[fast].d)).Mul(waits, den))
 			}
-			if i < n-1 || last.Sign() <= 0 {
+			sign := last.Sign()
+			if i < n-1 || sign <= 0 {
 				// den·D = den·f(b) + num·R − Σ_k (num·seconds − den·factor·priced)/d.
 				v := new(big.Int).Mul(den, endCost(f.job, b))
 				v.Add(v, new(big.Int).Mul(num, big.NewInt(f.job.Rounds)))
 				sum := new(big.Rat).SetInt(v)
 				for m := range types {
-					s := new(big.Int).Mul(num, times(seconds[m], f.cs[m].unitsDone()))
+					s := new(big.Int).Mul(num, times(above[m], f.cs[m].unitsDone()))
 					c := priced[m].big()
 					s.Sub(s, c.Mul(c, f.factor[m]).Mul(c, den))
-					if m == k && last.Sign() > 0 {
+					if m == fast && sign > 0 {
 						s.Add(s, last.Mul(last, big.NewInt(f.from[i+1]-b)))
 					}
 					if s.Sign() != 0 {
@@ -97,13 +162,48 @@ func (f *fluid) evaluate(mu *big.Rat, first int, done []bool, bound float64) {
 				if sum.Quo(sum, new(big.Rat).SetInt(den)); f.alt[i] == nil || sum.Cmp(f.alt[i]) > 0 {
 					f.alt[i] = sum
 				}
+				if i == of {
+					out.value, out.left, out.right = sum, f.slopeAt(below), f.slopeAt(above)
+					switch {
+					case fast < 0 || sign < 0:
+					case i == n-1:
+						out.right = big.NewRat(-1, 1) // −∞
+					default:
+						length := f.from[i+1] - b
+						out.right.Sub(out.right, f.unitsIn(fast, length))
+						if sign > 0 {
+							out.left.Sub(out.left, f.unitsIn(slow, length))
+						}
+					}
+				}
 			}
 		}
-		if k >= 0 && i < n-1 {
-			seconds[k] += f.from[i+1] - b
-			priced[k].addProduct(f.from[i+1]-b, f.price[i*types+k])
+		if fast >= 0 && i < n-1 {
+			length := f.from[i+1] - b
+			above[fast] += length
+			priced[fast].addProduct(length, f.price[i*types+fast])
+			if slow >= 0 {
+				below[slow] += length
+			}
 		}
 	}
+	return out
+}
+
+// slopeAt returns R less the units that are done in so many seconds of each type.
+func (f *fluid) slopeAt(seconds []int64) *big.Rat {
+	slope := big.NewRat(f.job.Rounds, 1)
+	for k, length := range seconds {
+		if length > 0 {
+			slope.Sub(slope, f.unitsIn(k, length))
+		}
+	}
+	return slope
+}
+
+// unitsIn returns the units that a type does in a time.
+func (f *fluid) unitsIn(k int, length int64) *big.Rat {
+	return new(big.Rat).SetFrac(times(length, f.cs[k].unitsDone()), big.NewInt(f.cs[k].d))
 }
 
 // breakpoints returns the exact μ nearest to f.mu[L] at which the slope of D_L may
@@ -179,30 +279,56 @@ func (f *fluid) roundPrice(i, k int, last bool) *big.Int {
 	return n
 }
 
-// best returns the type with the greatest gain at μ = num/den in piece i, or −1 if no
-// type gains. Floats decide if they can, integers otherwise.
-func (f *fluid) best(i int, mu float64, num, den *big.Int) int {
+// best returns the types with the greatest gain at μ = num/den in piece i: the slowest of them
+// and the fastest. The slowest is −1 if the gain is 0, and both are if no type gains. Floats
+// decide if they can, integers otherwise.
+func (f *fluid) best(i int, mu float64, num, den *big.Int) (slow, fast int) {
 	types := len(f.cs)
-	at, atGain := -1, 0.0
+	slow, fast = -1, -1
+	top, topSlop := 0.0, 0.0
 	for k, c := range f.unit[i*types : (i+1)*types] {
-		x := (mu - c) * f.rate[k]
-		if e := (mu + c) * f.rate[k] * 0x1p-48; x+e < 0 || at >= 0 &&
-			x+e < atGain-(mu+f.unit[i*types+at])*f.rate[at]*0x1p-48 {
+		x, slop := (mu-c)*f.rate[k], (mu+c)*f.rate[k]*0x1p-48
+		if x+slop < top-topSlop {
 			continue
 		}
-		if at >= 0 {
-			e := ((mu+c)*f.rate[k] + (mu+f.unit[i*types+at])*f.rate[at]) * 0x1p-48
-			if x > atGain+e || f.gain(i, k, num, den).Mul(f.gain(i, k, num, den), big.NewInt(f.cs[at].d)).
-				Cmp(new(big.Int).Mul(f.gain(i, at, num, den), big.NewInt(f.cs[k].d))) > 0 {
-				at, atGain = k, x
+		more := 1
+		if x <= top+slop+topSlop {
+			gain := f.gain(i, k, num, den)
+			if fast < 0 {
+				more = gain.Sign()
+			} else {
+				held := f.gain(i, fast, num, den)
+				more = gain.Mul(gain, big.NewInt(f.cs[fast].d)).Cmp(held.Mul(held, big.NewInt(f.cs[k].d)))
 			}
-			continue
 		}
-		if e := (mu + c) * f.rate[k] * 0x1p-48; x > e || f.gain(i, k, num, den).Sign() > 0 {
-			at, atGain = k, x
+		switch {
+		case more > 0:
+			slow, fast, top, topSlop = k, k, x, slop
+		case more == 0 && fast < 0:
+			fast, top, topSlop = k, x, slop
+		case more == 0 && f.faster(k, fast):
+			fast = k
+		case more == 0 && slow >= 0 && f.faster(slow, k):
+			slow = k
 		}
 	}
-	return at
+	return slow, fast
+}
+
+// faster says whether type a does more units in a time than type b.
+func (f *fluid) faster(a, b int) bool {
+	return lessProduct(f.cs[a].d, f.cs[b].unitsDone(), f.cs[b].d, f.cs[a].unitsDone())
+}
+
+// fastest returns the type that does most units in a time.
+func (f *fluid) fastest() int {
+	fast := 0
+	for k := range f.cs {
+		if f.faster(k, fast) {
+			fast = k
+		}
+	}
+	return fast
 }
 
 // gain returns u·num − n·den: den times the gain of a round of type k in piece i.

@@ -38,11 +38,11 @@ type fluid struct {
 // for every μ ≥ 0, with equality at the greatest; φ = min over L of max over μ. A round of type k
 // may do u_k units of the job: R counts units then, and uμ takes the place of μ in the gain.
 //
-// Floats choose which μ to evaluate, and prove that the least cost is not at some L; the
+// Floats choose which μ to evaluate first, and prove that the least cost is not at some L; the
 // proof subtracts the rounding error of each evaluation. The other L are evaluated in
-// integers at breakpoints of D_L. The result is therefore never above φ, and equals φ unless
-// breakpoints lie closer together than floats can tell apart. fluidPhi takes O(n·types) for
-// each μ, of which it tries some tens for a job.
+// integers at breakpoints of D_L, until its slopes prove that it is greatest. The result is
+// therefore φ exactly, also where breakpoints lie closer together than floats can tell apart.
+// fluidPhi takes O(n·types) for each μ, of which it tries some tens for a job.
 func fluidPhi(job *hare.Job, cs []typeChoice, grid []int64, path int64) *big.Rat {
 	return newFluid(job, cs, grid, path, false).least()
 }
@@ -93,12 +93,7 @@ func (f *fluid) least() *big.Rat {
 		}
 		// Besides L, all pieces that floats cannot tell from L are evaluated.
 		near := min(bound, f.low[L]+f.low[L]*1e-9+1)
-		for _, breakpoint := range f.breakpoints(L) {
-			f.evaluate(breakpoint, first, done, near)
-		}
-		if f.alt[L] == nil {
-			f.evaluate(new(big.Rat), first, done, near)
-		}
+		f.settle(L, first, done, near)
 		done[L] = true
 		if phi == nil || f.alt[L].Cmp(phi) < 0 {
 			phi = f.alt[L]
@@ -236,12 +231,7 @@ func (f *fluid) slopeF(i int) float64 {
 // ends late enough for all rounds on the fastest type. The dual of earlier pieces is
 // unbounded. candidates also sets f.low to w·b.
 func (f *fluid) candidates() int {
-	fast := &f.cs[0]
-	for k := range f.cs {
-		if c := &f.cs[k]; lessProduct(c.d, fast.unitsDone(), fast.d, c.unitsDone()) {
-			fast = c
-		}
-	}
+	fast := &f.cs[f.fastest()]
 	first := len(f.from) - 1
 	for i := first - 1; i >= 0 && !f.ended; i-- {
 		if f.from[i] < f.path || lessProduct(f.from[i+1]-f.from[0], fast.unitsDone(), f.job.Rounds, fast.d) {
