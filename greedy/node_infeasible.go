@@ -71,7 +71,11 @@ func (nb *nodeBoard) infeasibility(i int) (field, code, detail string) {
 			if j.Sync == hare.Rigid {
 				rounds = j.Rounds
 			}
-			start, _ := nb.finder.earliestByLevel(&nb.jobs[i], k, empty, from, rounds)
+			job := nb.jobs[i]
+			if j.RunsUntilUs > 0 {
+				job.setups = nil // they may begin while the job runs, and its own GPUs need none
+			}
+			start, _ := nb.finder.earliestByLevel(&job, k, empty, from, rounds)
 			fits = fits || start != never
 		} else if j.Sync == hare.Relaxed || nb.finder.nodes.earliest(&nb.jobs[i], k, empty, from, hold, 0) != never {
 			fits = fits || j.Sync != hare.Relaxed

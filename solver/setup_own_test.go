@@ -29,3 +29,22 @@ func TestSetupsWaitForOwnRounds(t *testing.T) {
 		t.Error(rep)
 	}
 }
+
+// A gang goes on on the GPUs on which it runs without a setup, and in the window of node b there is
+// no time for one. The job is not infeasible.
+func TestRunningGangNeedsNoSetups(t *testing.T) {
+	inst, err := wire.DecodeInstance(strings.NewReader(`{"hare": "instance/v1", "cluster": {"nodes": [
+	  {"name": "a", "gpus": {"A": 1}}, {"name": "b", "gpus": {"A": 1}, "in_service_s": [[0, 4]]}]},
+	  "jobs": [{"id": "g", "sync": "gang", "rounds": 2, "tasks": 2, "progress": {"gpus": ["a/0", "b/0"], "elapsed_s": 3},
+	    "on": {"A": {"compute_s": 3, "sync_s": {"node": 0, "any": 0.5}, "switch_s": 0.5}}}]}`), wire.Limits{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	res, err := solver.Solve(t.Context(), inst, hare.Options{WorkLimit: 1000}, solver.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if res.Termination != hare.TerminationOptimal || res.Value.Float() != 4 {
+		t.Errorf("value %v, %s, %v", res.Value, res.Termination, res.Reasons)
+	}
+}
