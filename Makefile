@@ -18,8 +18,10 @@ release_cflags    := -O2 -g -DHARE_RELEASE
 release_ldflags    = -Wl,-rpath,\$$ORIGIN/lib -Wl,--build-id=none -L$$(dirname "$$(cat .highs/library)")
 
 # Everything is compiled as make build and scripts/release.sh compile it, so that the cache has
-# the standard library, SQLite and the other dependencies once for tests and for releases.
-export GOFLAGS := $(strip $(GOFLAGS) -trimpath)
+# the standard library, SQLite and the other dependencies once for tests and for releases. The
+# tags leave name services to Go: without them, net and all that imports it, SQLite too, would be
+# compiled once more for the build without cgo.
+export GOFLAGS := $(strip $(GOFLAGS) -trimpath -tags=netgo,osusergo)
 
 # make check has vetted everything, and thirty test binaries link in half the
 # time without tables for debuggers.
