@@ -4,6 +4,7 @@
 package experiment
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 
@@ -21,6 +22,8 @@ type Config struct {
 	// Policies replaces the schemes of the experiment by these policies with default
 	// settings; nil keeps the schemes.
 	Policies []string
+	// Parameters are those of the policies of Policies, by name, as JSON as in sessions.
+	Parameters map[string]json.RawMessage
 	// Instances replaces the cases of the experiment; nil keeps them.
 	Instances []Case
 	// Scale divides the jobs and GPUs of the instances; zero means 1.
@@ -106,7 +109,7 @@ type Info struct {
 func All() []Info {
 	return []Info{
 		weightedJCT, algorithm1, cdf, gpuSweep, jobSweep, heterogeneity, mix, syncs,
-		streams, hintedStreams, hgittinsRules, guards, kappas, planLatency, planEvery, disturbedStreams,
+		streams, hintedStreams, hgittinsRules, guards, kappas, slowdowns, planLatency, planEvery, disturbedStreams,
 		clairvoyance, thresholds, starvation, switchCost, profileErrors, stragglers, faults,
 	}
 }

@@ -3,6 +3,7 @@ package experiment_test
 import (
 	"bytes"
 	"encoding/csv"
+	"encoding/json"
 	"errors"
 	"os"
 	"path/filepath"
@@ -35,6 +36,27 @@ func check(inst *hare.Instance, res *hare.Result) error {
 		return errors.New(rep.String())
 	}
 	return nil
+}
+
+// Policies have the parameters that are given, and their rows say so.
+func TestParameters(t *testing.T) {
+	cfg := experiment.Config{Policies: []string{"hgittins", "fifo"}, Instances: tiny(t)[:1], Check: check}
+	plain, err := experiment.All()[0].Run(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg.Parameters = map[string]json.RawMessage{"hgittins": json.RawMessage(`{"by_arrival":true,"strict":true}`)}
+	other, err := experiment.All()[0].Run(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if name := other.Runs[0].Scheme; name != `hgittins {"by_arrival":true,"strict":true}` {
+		t.Error(name)
+	}
+	if plain.Runs[0].Metrics.MeanJCTS == other.Runs[0].Metrics.MeanJCTS ||
+		plain.Runs[1].Metrics.MeanJCTS != other.Runs[1].Metrics.MeanJCTS {
+		t.Errorf("%+v\n%+v", plain.Runs[0].Metrics, other.Runs[0].Metrics)
+	}
 }
 
 // The runs of every policy pass the verifier with their certificates, and none is better
@@ -116,6 +138,19 @@ func TestRefusedRun(t *testing.T) {
 		Instances: tiny(t)[:1]}); err == nil ||
 		!strings.Contains(err.Error(), `"hlas"`) {
 		t.Error(err)
+	}
+	for parameters, said := range map[string]string{
+		`{"rolling":{}}`:             "rolling",
+		`{"hgittins":{"kapa":1}}`:    "/kapa",
+		`{"hgittins":{"kappa":1e9}}`: "/kappa",
+	} {
+		cfg := experiment.Config{Policies: []string{"hgittins"}, Instances: tiny(t)[:1]}
+		if err := json.Unmarshal([]byte(parameters), &cfg.Parameters); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := x.Size(cfg); err == nil || !strings.Contains(err.Error(), said) {
+			t.Errorf("%s: %v", parameters, err)
+		}
 	}
 	if _, err := experiment.Find("weighted"); err == nil || !strings.Contains(err.Error(), "weighted-jct") {
 		t.Error(err)

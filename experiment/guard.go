@@ -54,6 +54,52 @@ func kappaOf(k float64) Scheme {
 		Config: task.Config{HGittins: task.HGittinsConfig{Guard: task.GuardConfig{Kappa: k}}}}
 }
 
+// slowdowns are the instances of streams, the generator's jobs as rigid and as relaxed jobs, and
+// gavel-500 on GPUs of one type, with and without the limit of slowdowns.
+var slowdowns = Info{
+	Name:  "slowdown",
+	Title: "What a limit of slowdowns brings and costs rolling and hgittins",
+	Text: "The instances of online; those of generated again, as rigid and as relaxed jobs; and gavel-500 on 17 V100 " +
+		"alone, where all jobs wait about as long under first come, first served. The limit (fifo_slowdown) is a " +
+		"multiple of the 99th percentile of the slowdown that first come, first served would have.",
+	Published: "None: the limit is Hare's own.",
+	schemes: []Scheme{
+		{Policy: "rolling"}, limitOf("rolling", 1), {Policy: "hgittins"}, limitOf("hgittins", 1), {Policy: "fifo"},
+	},
+	measures: []measure{meanJCT, weighted, p99Slowdown, worstSlowdown},
+	cases: func(s set) ([]Case, error) {
+		cases, err := s.streams()
+		if err != nil {
+			return nil, err
+		}
+		for _, sync := range []hare.Sync{hare.Rigid, hare.Relaxed} {
+			for seed := range s.seeds() {
+				inst, err := s.generate(setting{arrivals: arriving(), sync: sync.String()}, seed)
+				if err != nil {
+					return nil, err
+				}
+				cases = append(cases, Case{Group: "generated, " + sync.String(), Seed: seed, Inst: inst})
+			}
+		}
+		f := families[0]
+		f.gpus = []hare.TypeCount{{Type: "V100", Count: 17}}
+		for seed := range s.seeds() {
+			inst, err := f.instance(s, seed)
+			if err != nil {
+				return nil, err
+			}
+			cases = append(cases, Case{Group: f.name + " on 17 V100", Seed: seed, Inst: inst})
+		}
+		return cases, nil
+	},
+}
+
+func limitOf(policy string, f float64) Scheme {
+	limit := task.GuardConfig{FIFOSlowdown: f}
+	return Scheme{Policy: policy, Name: fmt.Sprintf("%s, limit %g", policy, f), Config: task.Config{
+		Rolling: task.RollingConfig{Guard: limit}, HGittins: task.HGittinsConfig{Guard: limit}}}
+}
+
 // starving makes the streams that starve jobs.
 func (s set) starving() []Case {
 	var cases []Case

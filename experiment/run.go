@@ -3,6 +3,8 @@ package experiment
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 
 	"github.com/hare-sched/hare"
@@ -121,6 +123,9 @@ func (info Info) prepare(cfg *Config) (*prepared, error) {
 	if cfg.Policies != nil {
 		p.schemes = named(cfg.Policies...)
 	}
+	if err := cfg.giveParameters(p.schemes); err != nil {
+		return nil, err
+	}
 	for _, s := range p.schemes {
 		found, err := policy.FindTask(s.Policy)
 		if err != nil {
@@ -145,6 +150,22 @@ func (info Info) prepare(cfg *Config) (*prepared, error) {
 	return p, nil
 }
 
+// giveParameters gives the schemes their parameters and names them by these.
+func (cfg *Config) giveParameters(schemes []Scheme) error {
+	for _, name := range slices.Sorted(maps.Keys(cfg.Parameters)) {
+		i := slices.Index(cfg.Policies, name)
+		if i < 0 {
+			return fmt.Errorf("experiment: parameters are of the policies that are named, and %.60q is not", name)
+		}
+		if _, err := policy.SimulationParameters(name, cfg.Parameters[name], false, false); err != nil {
+			return fmt.Errorf("experiment: parameters of %s: %w", name, err)
+		}
+		schemes[i].Config.Parameters = cfg.Parameters[name]
+		schemes[i].Name = fmt.Sprintf("%s %s", name, cfg.Parameters[name])
+	}
+	return nil
+}
+
 // one simulates one case under one scheme.
 func (cfg *Config) one(ctx context.Context, c *Case, s *Scheme, info task.Info, rel *hare.Relaxation) (*Run, error) {
 	tc, sc := s.Config, c.Sim
@@ -159,6 +180,9 @@ func (cfg *Config) one(ctx context.Context, c *Case, s *Scheme, info task.Info, 
 		sc.PlanLatencyUs = cfg.PlanLatencyUs
 	}
 	tc.Rolling.Aside = sc.PlanLatencyUs > 0
+	if tc.Parameters != nil && tc.Rolling.Aside {
+		tc.Parameters = policy.PlansAside(s.Policy, tc.Parameters)
+	}
 	p, err := newPolicy(ctx, c, info, tc)
 	if err != nil {
 		return nil, err

@@ -108,14 +108,18 @@ type stream struct {
 	file string // the trace that jobs are drawn from, "" for the generator or Philly-like
 	load float64
 	jobs int
+	gpus []hare.TypeCount // of drawn jobs; nil means gavelGPUs
 }
 
+// gavelGPUs are those of drawn jobs.
+var gavelGPUs = []hare.TypeCount{{Type: "V100", Count: 8}, {Type: "P100", Count: 8}, {Type: "K80", Count: 8}}
+
 var families = []stream{
-	{"gavel-500", "gavel_trace_generated500_multi.csv", 0.9, 300},
-	{"gavel-1000", "gavel_trace_generated1000_single.csv", 1.0, 300},
-	{"gavel-continuous", "gavel_trace_continuous5600_single.csv", 1.1, 300},
-	{"philly-like", "", 1.1, 1000},
-	{"generated", "", 0, 200},
+	{"gavel-500", "gavel_trace_generated500_multi.csv", 0.9, 300, nil},
+	{"gavel-1000", "gavel_trace_generated1000_single.csv", 1.0, 300, nil},
+	{"gavel-continuous", "gavel_trace_continuous5600_single.csv", 1.1, 300, nil},
+	{"philly-like", "", 1.1, 1000, nil},
+	{"generated", "", 0, 200, nil},
 }
 
 func (s set) streams() ([]Case, error) {
@@ -152,15 +156,16 @@ func (f *stream) instance(s set, seed uint64) (*hare.Instance, error) {
 // gavelRound is how long Gavel lets a job keep its GPUs, and so a round of its jobs.
 const gavelRound = 360 * time.Second
 
-// drawn draws n jobs from a trace with replacement, as gangs of weight 1 on 8 GPUs of
-// each of Gavel's types. Jobs arrive as a Poisson process, scaled so that the work up to
-// the last arrival is the load.
+// drawn draws n jobs from a trace with replacement, as gangs of weight 1. Jobs arrive as a
+// Poisson process, scaled so that the work up to the last arrival is the load.
 func (f *stream) drawn(n int, seed uint64) (*hare.Instance, error) {
+	gpus := f.gpus
+	if gpus == nil {
+		gpus = gavelGPUs
+	}
 	source, _, err := trace.Import("gavel", trace.ImportConfig{
-		Config: trace.Config{
-			GPUs: []hare.TypeCount{{Type: "V100", Count: 8}, {Type: "P100", Count: 8}, {Type: "K80", Count: 8}},
-			Sync: "gang", Quantum: gavelRound, Weights: "one"},
-		Trace: trace.Source{Name: f.file},
+		Config: trace.Config{GPUs: gpus, Sync: "gang", Quantum: gavelRound, Weights: "one"},
+		Trace:  trace.Source{Name: f.file},
 	})
 	if err != nil {
 		return nil, fmt.Errorf("experiment: %w", err)

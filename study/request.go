@@ -1,7 +1,11 @@
 package study
 
 import (
+	"encoding/json"
+	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -114,6 +118,7 @@ func Validate(req *simulation.Request) error {
 	if r.Sizes != "" && r.Sizes != simulation.SizesExact && r.Sizes != simulation.SizesEstimates {
 		bad("/sizes", "unknown_value", "sizes is %q; policies are told exact sizes, or go by estimates", r.Sizes)
 	}
+	r.checkParameters(bad)
 	r.checkPrices(bad)
 	r.checkWorld(infos, bad)
 	r.checkElastic(infos, bad)
@@ -140,6 +145,39 @@ func (t *jobsTrace) check(bad func(pointer, code, format string, a ...any)) {
 	if t.QuantumUs < 0 {
 		bad("/trace/quantum_s", "out_of_range", "a round of merged steps takes longer than 0 s")
 	}
+}
+
+// checkParameters finds parameters that a policy does not take.
+func (rq *request) checkParameters(bad func(pointer, code, format string, a ...any)) {
+	for _, name := range slices.Sorted(maps.Keys(rq.Parameters)) {
+		at := string(jsontext.Pointer("/parameters").AppendToken(name))
+		if !slices.Contains(rq.Policies, name) {
+			bad(at, "unknown_policy", "parameters are of the policies that are named, and %.60q is not", name)
+			continue
+		}
+		_, err := rq.parametersOf(name)
+		var fault *hare.InvalidError
+		if errors.As(err, &fault) {
+			bad(at+fault.Pointer, fault.Code, "%s", fault.Detail)
+		}
+	}
+}
+
+// parametersOf are the parameters with which a policy of tasks is made; nil means none.
+func (rq *request) parametersOf(name string) (json.RawMessage, error) {
+	if rq.Parameters[name] == nil {
+		return nil, nil
+	}
+	return policy.SimulationParameters(name, rq.Parameters[name], rq.estimates(), rq.PlanLatencyUs > 0)
+}
+
+// parametersNote says with which parameters policies were made.
+func (rq *request) parametersNote() []string {
+	var notes []string
+	for _, name := range slices.Sorted(maps.Keys(rq.Parameters)) {
+		notes = append(notes, fmt.Sprintf("parameters: %s has %s", name, rq.Parameters[name]))
+	}
+	return notes
 }
 
 // checkPrices finds prices that are out of range. Whether all types of the cluster

@@ -70,7 +70,7 @@ func Simulate(ctx context.Context, doc *simulation.Request, cfg Config) (*Report
 		return nil, err
 	}
 	rep := NewReport(doc)
-	rep.Notes = slices.Concat(first.notes, first.speedNote(), req.worldNote(), req.sizesNote(first, s.infos))
+	rep.Notes = slices.Concat(first.notes, first.speedNote(), req.worldNote(), req.parametersNote(), req.sizesNote(first, s.infos))
 	rep.Played = &simulation.Played{Jobs: req.jobsText(), Cluster: first.clusterText(), Seed: uint64(req.Seed)}
 	if req.Generate == nil {
 		rep.Instance = first.tasks
@@ -281,9 +281,13 @@ func (s *series) playTasks(ctx context.Context, r *simulatedRun, info policy.Inf
 			return in.merged.Run(ctx, p, cfg)
 		}
 	}
+	parameters, err := s.req.parametersOf(info.Name)
+	if err != nil {
+		return nil, err
+	}
 	p, err := info.NewTask(ctx, inst, task.Config{LP: s.cfg.Solver.LP, Seed: int64(r.run.Seed),
-		Rolling:   task.RollingConfig{Aside: s.req.PlanLatencyUs > 0},
-		Estimates: s.req.estimates()})
+		Rolling:    task.RollingConfig{Aside: s.req.PlanLatencyUs > 0},
+		Parameters: parameters, Estimates: s.req.estimates()})
 	if err != nil {
 		return nil, err
 	}

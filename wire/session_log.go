@@ -33,7 +33,7 @@ var logHeaderTable = NewTable("LogHeader", "LogHeader is the first line of the l
 		func(b []byte, _ *logHeaderDoc) []byte { return appendString(b, LogForm) }),
 	String("policy", func(v *logHeaderDoc) *string { return &v.Policy }).Always().Default("rolling"),
 	NewField("parameters", Schema{"type": "object", "additionalProperties": Schema{}},
-		func(r *Reader, v *logHeaderDoc) error { return r.verbatim('{', &v.Parameters) },
+		func(r *Reader, v *logHeaderDoc) error { return r.Verbatim('{', &v.Parameters) },
 		func(b []byte, v *logHeaderDoc) []byte { return append(b, v.Parameters...) }).
 		About("parameters are those of the policy; what is left out has its default. docs/online.md names "+
 			"those of each policy."),
@@ -102,8 +102,8 @@ func DecodeSession(text []byte) (*LogHeader, error) {
 	return doc.LogHeader, nil
 }
 
-// verbatim copies a value as it is written, without white space between its tokens.
-func (r *Reader) verbatim(kind jsontext.Kind, to *[]byte) error {
+// Verbatim copies a value of a kind as it is written, without white space between its tokens.
+func (r *Reader) Verbatim(kind jsontext.Kind, to *[]byte) error {
 	if ok, err := r.Want(kind); !ok {
 		return err
 	}

@@ -28,6 +28,7 @@ type experimentFlags struct {
 	scale, repeat, parallel int
 	firstSeed               uint64
 	planLatency             time.Duration
+	parameters              string
 }
 
 func experimentCommand() *cobra.Command {
@@ -82,6 +83,7 @@ every one, list describes them.`,
 	f.IntVar(&g.repeat, "repeat", 5, "number of instances for each mean; their seeds follow each other")
 	f.Uint64Var(&g.firstSeed, "first-seed", 1, "seed of the first of these instances")
 	f.DurationVar(&g.planLatency, "plan-latency", 0, "how long a plan of rolling takes, while the one before is followed")
+	f.StringVar(&g.parameters, "parameters", "", parametersUsage)
 	f.IntVar(&g.parallel, "parallel", 1, "how many runs are simulated at the same time; the figures do not depend on it")
 	f.BoolVarP(&g.quiet, "quiet", "q", false, "print no progress line")
 	positive(c, "scale", "repeat", "first-seed", "parallel")
@@ -168,6 +170,13 @@ func (ef *experimentFlags) config() (experiment.Config, error) {
 		if _, err := policy.FindTask(n); err != nil {
 			return cfg, usageError{err}
 		}
+	}
+	if err := noTwice(append(ef.files, ef.parameters)...); err != nil {
+		return cfg, err
+	}
+	var err error
+	if cfg.Parameters, err = readParameters(ef.parameters); err != nil {
+		return cfg, err
 	}
 	for _, name := range ef.files {
 		inst, err := readInstance(name)

@@ -40,7 +40,7 @@ type simulateFlags struct {
 	seed                                uint64
 	repeat, parallel                    int
 	out, record, bound                  string
-	faults, sizes                       string
+	faults, sizes, parameters           string
 	mtbf, mttr, switches, planLatency   time.Duration
 	failures                            float64
 	stragglers, quantumSet              bool
@@ -130,6 +130,7 @@ so do the policies of tasks that otherwise know how long every job takes.`,
 		"for rolling: how long a plan takes, while the one before is followed")
 	flags.StringVar(&f.sizes, "sizes", simulation.SizesExact, "exact: policies that need sizes know them; estimates: "+
 		"they go by estimate_s and class of the jobs, and by the jobs that ended, as in sessions")
+	flags.StringVar(&f.parameters, "parameters", "", parametersUsage)
 	flags.DurationVar(&f.interval, "interval", time.Minute, "for elastic policies: time between changes of the jobs' "+
 		"widths")
 	flags.Uint64Var(&f.seed, "seed", 0, "seed of all random draws; each repeat adds one")
@@ -275,6 +276,8 @@ func flagged(e *hare.InvalidError) string {
 	switch {
 	case at != "":
 		return at + ": " + e.Detail
+	case strings.HasPrefix(e.Pointer, "/parameters"):
+		return "--parameters" + strings.TrimSuffix(": "+strings.TrimPrefix(e.Pointer, "/parameters"), ": ") + ": " + e.Detail
 	case strings.HasPrefix(e.Pointer, "/instance/"):
 		return e.Pointer + ": " + e.Detail
 	}
@@ -349,7 +352,10 @@ func (f *simulateFlags) request() (*simulation.Request, error) {
 	if req.Labels, err = parseLabels(f.labels); err != nil {
 		return nil, err
 	}
-	if err := noTwice(f.trace, f.table, f.cluster, f.instance, f.faults); err != nil {
+	if err := noTwice(f.trace, f.table, f.cluster, f.instance, f.faults, f.parameters); err != nil {
+		return nil, err
+	}
+	if req.Parameters, err = readParameters(f.parameters); err != nil {
 		return nil, err
 	}
 	if err := f.where(req, elastic); err != nil {

@@ -5,6 +5,8 @@ package task
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/greedy"
@@ -58,6 +60,10 @@ type Config struct {
 	// Assign is the rule by which hare_paper and hare_offline give tasks to GPUs;
 	// see HareConfig.
 	Assign greedy.Rule
+	// Parameters are those of the policy in sessions, as JSON, which replace all other settings of
+	// the policy but Estimates; nil means that there are none. Policies that are told sizes
+	// (Learned) take them with Estimates alone.
+	Parameters json.RawMessage
 	// Estimates makes policies that are told sizes in simulations (Learned) go by estimates
 	// instead, as in sessions. The other settings are then the defaults of sessions.
 	Estimates bool
@@ -124,6 +130,9 @@ func (FromSizes) knows() Knowledge        { return Sizes }
 func (FromFuture) knows() Knowledge       { return Future }
 
 func (fe FromEvents) make(_ context.Context, inst *hare.Instance, cfg Config) (online.Policy, error) {
+	if cfg.Parameters != nil {
+		return orNil(fe.Open(inService(&inst.Cluster), cfg.Parameters))
+	}
 	return orNil(fe.New(&inst.Cluster, cfg))
 }
 
@@ -140,15 +149,16 @@ func (ff FromFuture) make(ctx context.Context, inst *hare.Instance, cfg Config) 
 }
 
 func (le Learned) make(ctx context.Context, inst *hare.Instance, cfg Config) (online.Policy, error) {
-	if !cfg.Estimates {
-		return le.Maker.make(ctx, inst, cfg)
+	switch {
+	case cfg.Estimates:
+		return orNil(le.Open(inService(&inst.Cluster), cfg.Parameters))
+	case cfg.Parameters != nil:
+		return nil, errParameters
 	}
-	p, err := le.Open(inService(&inst.Cluster), nil)
-	if err != nil {
-		return nil, err
-	}
-	return p, nil
+	return le.Maker.make(ctx, inst, cfg)
 }
+
+var errParameters = errors.New("parameters of a policy that is told sizes")
 
 // orNil keeps a nil pointer from becoming an interface that is not nil.
 func orNil[P online.Policy](p P, err error) (online.Policy, error) {

@@ -4,6 +4,7 @@
 package simulation
 
 import (
+	"encoding/json"
 	"errors"
 	"io"
 	"time"
@@ -63,6 +64,8 @@ type Request struct {
 	// PlanLatencyUs is how long the plans of policies that follow plans take. 0 means that
 	// they are there at once.
 	PlanLatencyUs int64
+	// Parameters are those of policies of tasks, by name, as in sessions: each is a JSON object.
+	Parameters map[string]json.RawMessage
 	// Sizes is SizesExact (the default) or SizesEstimates.
 	Sizes string
 	// CDF asks for the distribution of completion times.
@@ -212,6 +215,12 @@ var Form = wire.NewTable("SimulationRequest",
 	wire.Micros("plan_latency_s", func(r *Request) *int64 { return &r.PlanLatencyUs }, 0).
 		About("plan_latency_s is how long a plan of rolling takes: it is followed from the first event on that is "+
 			"so long after the event at which it was asked for, and the plan before holds until then.").Default(0),
+	wire.NewField("parameters", wire.MapOf(wire.Schema{"type": "object", "additionalProperties": wire.Schema{}}),
+		readParameters, writeParameters).
+		About("parameters are those of policies of tasks, by the policy's name, as a session takes them (GET "+
+			"/v1/policies); aside is left out, since plan_latency_s decides it. Policies that are told sizes take "+
+			"theirs only with sizes estimates.").
+		Example(wire.Schema{"rolling": wire.Schema{"fifo_slowdown": 1}}),
 	wire.OneOf("sizes", func(r *Request) *string { return &r.Sizes }, SizesExact, SizesEstimates).
 		About("sizes estimates tells no policy of tasks how long jobs take: those that know sizes or the future go by "+
 			"estimate_s and class of the jobs, and by the jobs that ended, as in a session.").Default(SizesExact),

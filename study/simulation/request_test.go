@@ -128,6 +128,9 @@ func TestSimulationFaults(t *testing.T) {
 		{`{"policies":["x"],"fault_rate":{"gpu_mean_s":3}}`, "/fault_rate", "missing_field"},
 		{`{"policies":["x"],"failures":{"probability":1}}`, "/failures/probability", "out_of_range"},
 		{`{"policies":["x"],"switch_s":-1}`, "/switch_s", "out_of_range"},
+		{`{"policies":["x"],"parameters":[]}`, "/parameters", "wrong_type"},
+		{`{"policies":["x"],"parameters":{"x":1}}`, "/parameters/x", "wrong_type"},
+		{`{"policies":["x"],"parameters":{"x":{},"x":{}}}`, "/parameters/x", "duplicate_name"},
 		{`{"policies":["x"],"stragglers":1}`, "/stragglers", "wrong_type"},
 		{`{"policies":["x"],"policies":["y"]}`, "/policies", "duplicate_name"},
 	} {
@@ -165,6 +168,7 @@ func FuzzDecode(f *testing.F) {
 		`{"policies":[],"generate":{"jobs":20,"arrivals":"none","grain_s":1},"cluster":{"nodes":[{"name":"a","count":2,` +
 			`"gpus":{"V100":2},"in_service_s":[[0,5],[7,null]],"busy":[{"gpu":1,"until_s":4}]}]}}`,
 		`{"policies":["x"],"failures":{"per_gpu_hour":9007199254.740991}}`,
+		`{"policies":["x"],"parameters":{"y":{"b": [1e3, "é"], "b": null},"x":{}}}`,
 	} {
 		f.Add(s)
 	}

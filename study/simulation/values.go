@@ -1,6 +1,9 @@
 package simulation
 
 import (
+	"encoding/json"
+	"io"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -65,6 +68,34 @@ func writePrices(b []byte, req *Request) []byte {
 	return wire.AppendMap(b, req.Prices,
 		func(p *TypePrice) string { return p.Type },
 		func(b []byte, p *TypePrice) []byte { return hare.AppendMicros(b, p.Micro) })
+}
+
+// readParameters reads the parameters of policies, each an object that is kept as it is written.
+func readParameters(r *wire.Reader, req *Request) error {
+	return r.Object(nil, func(name string) (bool, error) {
+		if req.Parameters == nil {
+			req.Parameters = map[string]json.RawMessage{}
+		}
+		var text []byte
+		err := r.Verbatim('{', &text)
+		req.Parameters[name] = text
+		return true, err
+	})
+}
+
+func writeParameters(b []byte, req *Request) []byte {
+	return wire.AppendMap(b, slices.Sorted(maps.Keys(req.Parameters)),
+		func(name *string) string { return *name },
+		func(b []byte, name *string) []byte { return append(b, req.Parameters[*name]...) })
+}
+
+// DecodeParameters reads the field parameters of a request alone, as a file holds it.
+func DecodeParameters(r io.Reader, lim wire.Limits) (map[string]json.RawMessage, error) {
+	reader, req := wire.NewReader(r, lim), &Request{}
+	if err := reader.Finish(readParameters(reader, req)); err != nil {
+		return nil, err
+	}
+	return req.Parameters, nil
 }
 
 // readWindow reads [first, last].

@@ -1,0 +1,45 @@
+package policy
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/policy/task"
+)
+
+// SimulationParameters checks parameters of the named policy for simulations, and returns those
+// with which the policy is made (task.Config.Parameters). Simulations take the parameters that
+// sessions take, but for aside, which the simulator decides: aside says whether it makes plans
+// late. estimates says whether policies of tasks are told no sizes. Errors are
+// *hare.InvalidError with pointers into the parameters.
+func SimulationParameters(name string, parameters []byte, estimates, aside bool) (json.RawMessage, error) {
+	refuse := func(pointer, format string, a ...any) (json.RawMessage, error) {
+		return nil, &hare.InvalidError{Pointer: pointer, Code: "not_allowed", Detail: fmt.Sprintf(format, a...)}
+	}
+	info, err := Find(name)
+	if err != nil {
+		return refuse("", "%v", err)
+	}
+	if info.Engine != Task {
+		return refuse("", "policy %s has no parameters: they are for policies that place tasks", name)
+	}
+	session, ok := info.task.Session()
+	if _, learned := info.task.Maker.(task.Learned); !ok || learned && !estimates {
+		return refuse("", "policy %s takes parameters only where it goes by estimates, as in sessions (sizes)", name)
+	}
+	given := map[string]json.RawMessage{}
+	if json.Unmarshal(parameters, &given) == nil {
+		if _, ok := given["aside"]; ok {
+			return refuse("/aside", "a simulation makes plans aside where they take time (plan_latency_s)")
+		}
+	}
+	small := &hare.Cluster{Nodes: []hare.Node{{Name: "a", GPUs: []hare.TypeCount{{Type: "GPU", Count: 1}}}}}
+	if _, err := session.Open(small, parameters); err != nil {
+		return nil, err
+	}
+	if aside {
+		parameters = PlansAside(name, parameters)
+	}
+	return parameters, nil
+}

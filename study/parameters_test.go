@@ -1,0 +1,75 @@
+package study_test
+
+import (
+	"encoding/json"
+	"errors"
+	"testing"
+
+	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/study"
+	"github.com/hare-sched/hare/study/simulation"
+)
+
+// Policies of a simulation take the parameters that sessions take. Those that are the defaults of
+// sessions change nothing.
+func TestParameters(t *testing.T) {
+	with := func(parameters string, change func(*simulation.Request)) (*study.Report, error) {
+		t.Helper()
+		req := &simulation.Request{Policies: []string{"hgittins", "rolling", "hlas"}, Seed: 1,
+			Generate: &simulation.Generate{Jobs: 12, Arrivals: "uniform:60", Sync: "gang"},
+			GPUs:     []hare.TypeCount{{Type: "T4", Count: 4}, {Type: "V100", Count: 4}}}
+		if err := json.Unmarshal([]byte(parameters), &req.Parameters); err != nil {
+			t.Fatal(err)
+		}
+		if change != nil {
+			change(req)
+		}
+		return study.Simulate(t.Context(), req, study.Config{})
+	}
+	played := func(parameters string, change func(*simulation.Request)) [3]float64 {
+		t.Helper()
+		rep, err := with(parameters, change)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return [3]float64{rep.Runs[0].MeanJCTS, rep.Runs[1].MeanJCTS, rep.Runs[2].MeanJCTS}
+	}
+	plain := played(`{}`, nil)
+	if same := played(`{"hgittins":{"kappa":8},"rolling":{"guard":true},"hlas":{}}`, nil); same != plain {
+		t.Errorf("%v with default parameters, %v without parameters", same, plain)
+	}
+	other := played(`{"hgittins":{"by_arrival":true},"rolling":{"migration_s":1000000},"hlas":{"thresholds_s":[30]}}`, nil)
+	for i, mean := range other {
+		if mean == plain[i] {
+			t.Errorf("policy %d has the mean %v with other parameters, too", i, mean)
+		}
+	}
+	late := func(r *simulation.Request) { r.PlanLatencyUs = 1e6 }
+	if a, b := played(`{"rolling":{"kappa":8}}`, late), played(`{}`, late); a != b || a == plain {
+		t.Errorf("late plans: %v with default parameters, %v without parameters", a, b)
+	}
+	for parameters, pointer := range map[string]string{
+		`{"fifo":{}}`:                        "/parameters/fifo",
+		`{"rolling":{"kapa":1}}`:             "/parameters/rolling/kapa",
+		`{"hlas":{"kappa":"x"}}`:             "/parameters/hlas/kappa",
+		`{"rolling":{"aside":true}}`:         "/parameters/rolling/aside",
+		`{"hgittins":{"kappa":1e9}}`:         "/parameters/hgittins/kappa",
+		`{"srtf":{}}`:                        "/parameters/srtf",
+		`{"gavel:fifo":{"fifo_slowdown":1}}`: "/parameters/gavel:fifo",
+	} {
+		_, err := with(parameters, func(r *simulation.Request) {
+			if r.Policies[0] = "srtf"; parameters != `{"srtf":{}}` {
+				r.Policies = append(r.Policies[1:], "hgittins", "gavel:fifo")
+			}
+		})
+		var faults hare.InvalidErrors
+		if !errors.As(err, &faults) || len(faults) != 1 || faults[0].Pointer != pointer {
+			t.Errorf("%s: %v", parameters, err)
+		}
+	}
+	if _, err := with(`{"srtf":{}}`, func(r *simulation.Request) {
+		r.Policies, r.Sizes = []string{"srtf"}, simulation.SizesEstimates
+	}); err != nil {
+		t.Error(err)
+	}
+}
