@@ -70,7 +70,8 @@ func Simulate(ctx context.Context, doc *simulation.Request, cfg Config) (*Report
 		return nil, err
 	}
 	rep := NewReport(doc)
-	rep.Notes = slices.Concat(first.notes, first.speedNote(), req.worldNote(), req.parametersNote(), req.sizesNote(first, s.infos))
+	rep.Notes = slices.Concat(first.notes, first.speedNote(), req.worldNote(), req.parametersNote(),
+		req.sizesNote(first, s.infos))
 	rep.Played = &simulation.Played{Jobs: req.jobsText(), Cluster: first.clusterText(), Seed: uint64(req.Seed)}
 	if req.Generate == nil {
 		rep.Instance = first.tasks
