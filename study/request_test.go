@@ -58,7 +58,8 @@ func TestDocument(t *testing.T) {
 			"lease_s":10,"reset_s":0,"restart_s":0.5,"interval_s":30,"prices":{"V100":2.48,"K80":0.135},"cdf":true,` +
 			`"faults":[{"gpu":"v100/0","from_s":1},{"node":"k80","from_s":2,"until_s":3.5}],"fault_rate":{"gpu_mean_s":100,` +
 			`"gpu_repair_s":5},
-			"failures":{"probability":0.25,"per_gpu_hour":3},"stragglers":true,"switch_s":0.5,"parameters":{"hlas":{"thresholds_s":[60],"queues":2}}}`,
+			"failures":{"probability":0.25,"per_gpu_hour":3},"stragglers":true,"switch_s":0.5,
+			"parameters":{"hlas":{"thresholds_s":[60],"queues":2}}}`,
 		`{"policies":["hlas"],"trace":{"name":"x","table_name":"z"}}`,
 		`{"policies":["hlas"],"generate":{"jobs":20,"arrivals":"none","sync":"gang","grain_s":0.1},"merge_s":60,` +
 			`"cluster":{"nodes":[{"name":"a","gpus":{"V100":2}}]}}`,
