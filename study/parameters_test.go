@@ -38,7 +38,7 @@ func TestParameters(t *testing.T) {
 	if same := played(`{"hgittins":{"kappa":8},"rolling":{"guard":true},"hlas":{}}`, nil); same != plain {
 		t.Errorf("%v with default parameters, %v without parameters", same, plain)
 	}
-	other := played(`{"hgittins":{"by_arrival":true},"rolling":{"migration_s":1000000},` +
+	other := played(`{"hgittins":{"by_arrival":true},"rolling":{"migration_s":1000000},`+
 		`"hlas":{"thresholds_s":[30]}}`, nil)
 	for i, mean := range other {
 		if mean == plain[i] {
