@@ -62,6 +62,9 @@ func TestParameters(t *testing.T) {
 // The runs of every policy pass the verifier with their certificates, and none is better
 // than the bound. A second experiment writes the same bytes into all files.
 func TestWeightedJCT(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one goroutine, in which the race detector finds nothing")
+	}
 	x, err := experiment.Find("weighted-jct")
 	if err != nil {
 		t.Fatal(err)

@@ -8,6 +8,9 @@ import (
 // The work of jobs drawn from a trace, up to the last arrival, is the load that was
 // asked for, and the same seed draws the same jobs.
 func TestDrawnJobsHaveTheLoad(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one goroutine, in which the race detector finds nothing")
+	}
 	for i := range families {
 		f := &families[i]
 		if f.file == "" {

@@ -91,18 +91,15 @@ func randomShaped(r *rand.Rand) *hare.Instance {
 // Bounds of tiny random instances with levels, and with setups and shapes, are at most their optima,
 // and certificates prove what they state.
 func TestBoundsOfLevelsAndShapesNeverExceedTheOptimum(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one goroutine, in which the race detector finds nothing")
+	}
 	for name, random := range map[string]func(*rand.Rand) *hare.Instance{
 		"levels": brute.RandomLevels, "shapes": brute.RandomWithShapes} {
 		t.Run(name, func(t *testing.T) {
 			seeds := uint64(500)
-			if testing.Short() {
-				seeds = 100
-			}
 			n, sum, split := 0, 0.0, 0
 			for seed := range seeds {
-				if testing.Short() && name == "levels" && seed == 0 {
-					seed = 348 // a pool that is split by a label raises the bound of this one
-				}
 				b := checkMixed(t, seed, random(rand.New(rand.NewPCG(seed, 17))))
 				if b.found {
 					n++

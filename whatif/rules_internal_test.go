@@ -48,10 +48,16 @@ func TestScenariosWithRulesAgainstBruteForce(t *testing.T) {
 }
 
 func TestScenariosWithLevelsAgainstBruteForce(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one goroutine, in which the race detector finds nothing")
+	}
 	againstBruteForce(t, 800, brute.RandomLevels, changedLevels)
 }
 
 func TestScenariosWithShapesAgainstBruteForce(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one goroutine, in which the race detector finds nothing")
+	}
 	againstBruteForce(t, 800, brute.RandomWithShapes, changedShapes)
 }
 

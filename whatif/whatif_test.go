@@ -115,7 +115,7 @@ func TestIntervalsContainTheDifferenceOfTheOptima(t *testing.T) {
 	engine := whatif.Local{Solver: solver.Config{Workers: 1}, Parallel: 2}
 	seeds, judged, pruned, kinds := 250, 0, 0, map[string]int{}
 	if testing.Short() {
-		seeds = 60
+		seeds = 25
 	}
 	for seed := range seeds {
 		r := rand.New(rand.NewPCG(uint64(seed), 77))
