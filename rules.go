@@ -1,6 +1,7 @@
 package hare
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -99,11 +100,42 @@ func (inst *Instance) RefuseRules(who string, known Rules) error {
 		what = `"sync_s" by level`
 	}
 	return &InvalidError{Pointer: pointer, Code: "not_supported",
-		Detail: fmt.Sprintf("%s is not supported by %s in this version", what, who)}
+		Detail: fmt.Sprintf("%s is not supported by %s in this version: %s", what, who, ruleRemedy(field))}
 }
 
-// RefusePlaced refuses instances with any rule.
-func (inst *Instance) RefusePlaced(who string) error { return inst.RefuseRules(who, 0) }
+// ruleRemedy says what to do where a field of a rule is refused.
+func ruleRemedy(field string) string {
+	const plans = "; hare solve and hare bound go by it"
+	switch field {
+	case "objective":
+		return "take weighted_jct" + plans
+	case "reservations":
+		return `leave it out, or close the nodes for that time by "in_service_s"` + plans
+	case "after":
+		return `leave it out, or give the job a "release_s" at which the other jobs may have ended` + plans
+	case "shapes":
+		return `give the job one of them, as "tasks", "gpus_per_task" and "on"` + plans
+	case "durations":
+		return "leave it out: times are taken as they are written; hare bound --expected goes by it"
+	case "switch_s":
+		return "leave it out" + plans
+	}
+	return "leave it out"
+}
+
+// RefuseForPolicy refuses instances with any rule for a policy that knows none. known are the rules
+// that others know, which are such as like.
+func (inst *Instance) RefuseForPolicy(name, like string, known Rules) error {
+	if err := inst.RefuseRules("the simulator", known); err != nil {
+		return err
+	}
+	err := inst.RefuseRules("policy "+name, 0)
+	var invalid *InvalidError
+	if errors.As(err, &invalid) {
+		invalid.Detail += ", or take a policy that goes by it, such as " + like
+	}
+	return err
+}
 
 // Placed says whether plans go by nodes: a task needs several GPUs, CPUs or memory that a node
 // limits, tasks must be on distinct nodes or near each other, a job may not use every node at

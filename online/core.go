@@ -224,6 +224,10 @@ func (c *core) addCluster(cl *hare.Cluster) error {
 	if cl == nil {
 		return nil
 	}
+	if len(cl.Reservations) > 0 {
+		return invalid("/cluster/reservations", "not_supported", "a session does not know reservations: leave them out "+
+			"and send gpu_left and gpu_joined as nodes close and open")
+	}
 	var faults hare.InvalidErrors
 	if faults.CheckTopology("/cluster", cl, func(n int) int { return n }); len(faults) > 0 {
 		return faults[0]

@@ -155,6 +155,15 @@ func (info Info) New(cfg lease.Config) any {
 	return nil
 }
 
+// CheckRules refuses an instance with rules by which simulations under the policy do not go, with a
+// remedy. estimates says whether the policy goes by estimates where it may.
+func (info Info) CheckRules(inst *hare.Instance, estimates bool) error {
+	if info.Engine == Task {
+		return info.task.CheckRules(inst, task.Config{Estimates: estimates})
+	}
+	return task.RefuseRules(inst, info.Name)
+}
+
 // KnowsOf is what the policy knows beyond the events where sizes are estimated
 // (task.Config.Estimates), and Knows where they are not.
 func (info Info) KnowsOf(estimates bool) task.Knowledge {

@@ -15,8 +15,8 @@ const none = int32(-1)
 // maxTasks limits the tasks of a round, whose states are kept one by one.
 const maxTasks = 1 << 24
 
-// knownRules are the kinds of rules that Run knows.
-const knownRules = hare.RuleNodes | hare.RuleProgress | hare.RuleRunning | hare.RuleQuota | hare.RuleLevels
+// Rules are the kinds of rules that Run knows.
+const Rules = hare.RuleNodes | hare.RuleProgress | hare.RuleRunning | hare.RuleQuota | hare.RuleLevels
 
 // engine is the state of the cluster with the events that are to come.
 type engine struct {
@@ -136,7 +136,7 @@ type place struct {
 }
 
 func newEngine(inst *hare.Instance, policy online.Policy, cfg Config) (*engine, error) {
-	if err := inst.RefuseRules("the simulator", knownRules); err != nil {
+	if err := inst.RefuseRules("the simulator", Rules); err != nil {
 		return nil, err
 	}
 	e := &engine{

@@ -119,6 +119,7 @@ func Validate(req *simulation.Request) error {
 		bad("/sizes", "unknown_value", "sizes is %q; policies are told exact sizes, or go by estimates", r.Sizes)
 	}
 	r.checkParameters(bad)
+	r.checkRules(infos, bad)
 	r.checkPrices(bad)
 	r.checkWorld(infos, bad)
 	r.checkElastic(infos, bad)
@@ -178,6 +179,33 @@ func (rq *request) parametersNote() []string {
 		notes = append(notes, fmt.Sprintf("parameters: %s has %s", name, rq.Parameters[name]))
 	}
 	return notes
+}
+
+// checkRules finds rules of the instance, and of the cluster that takes the place of its own, by
+// which a policy or its engine does not go.
+func (rq *request) checkRules(infos []policy.Info, bad func(pointer, code, format string, a ...any)) {
+	inst := hare.Instance{}
+	if rq.Instance != nil {
+		inst = *rq.Instance
+	}
+	switch {
+	case rq.Cluster != nil:
+		inst.Cluster = *rq.Cluster
+	case rq.GPUs != nil:
+		inst.Cluster = nodesOf(rq.GPUs)
+	}
+	for _, info := range infos {
+		var fault *hare.InvalidError
+		if err := info.CheckRules(&inst, rq.estimates()); !errors.As(err, &fault) {
+			continue
+		}
+		at := fault.Pointer
+		if rq.Cluster == nil || !strings.HasPrefix(at, "/cluster") {
+			at = "/instance" + at
+		}
+		bad(at, fault.Code, "%s", fault.Detail)
+		return
+	}
 }
 
 // checkPrices finds prices that are out of range. Whether all types of the cluster

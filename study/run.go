@@ -50,16 +50,6 @@ func Simulate(ctx context.Context, doc *simulation.Request, cfg Config) (*Report
 	if err != nil {
 		return nil, err
 	}
-	if first.tasks != nil {
-		for _, info := range s.infos {
-			if info.Engine == policy.Task {
-				continue
-			}
-			if err := first.tasks.RefusePlaced("policy " + info.Name); err != nil {
-				return nil, err
-			}
-		}
-	}
 	if err := cfg.Limits.checkInput(req, first); err != nil {
 		return nil, err
 	}

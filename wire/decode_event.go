@@ -343,20 +343,32 @@ var arrivingFields = []Field[arrivingDoc]{
 	NewField("on", MapOf(RefTo(profileTable)), readArrivingProfiles, nil),
 	estimateField(func(v *arrivingDoc) *hare.Job { return v.Job }),
 	classField(func(v *arrivingDoc) *hare.Job { return v.Job }),
-	refused[arrivingDoc]("rounds", "the size of an arriving job is not known: leave rounds out, and send "+
+	refused[arrivingDoc]("rounds", "not_allowed", "the size of an arriving job is not known: leave rounds out, and send "+
 		"job_ended after its last round"),
-	refused[arrivingDoc]("release_s", "a job is released when it arrives: leave release_s out, and send "+
+	refused[arrivingDoc]("release_s", "not_allowed", "a job is released when it arrives: leave release_s out, and send "+
 		"job_arrived then"),
+	refused[arrivingDoc]("after", "not_supported", "sessions do not know dependencies in this version: leave after out, "+
+		"and send job_arrived when the jobs before have ended"),
+	refused[arrivingDoc]("shapes", "not_supported", "sessions do not know shapes in this version: give the job one, as "+
+		"tasks, gpus_per_task and on"),
+	refused[arrivingDoc]("reshape_s", "not_supported", "sessions do not know shapes in this version: leave "+
+		"reshape_s out"),
+	refused[arrivingDoc]("durations", "not_supported", "sessions learn how long jobs take: leave durations out, and "+
+		"give what is believed as estimate_s"),
+	refused[arrivingDoc]("deadline_s", "not_supported", "sessions do not know deadlines in this version: leave "+
+		"deadline_s out, and give urgent jobs more weight"),
+	refused[arrivingDoc]("late_weight", "not_supported", "sessions do not know deadlines in this version: leave "+
+		"late_weight out, and give urgent jobs more weight"),
 }
 
 // refused makes a field that the document must not have, and gives the reason in
 // the fault.
-func refused[T any](name, reason string) Field[T] {
+func refused[T any](name, code, reason string) Field[T] {
 	return NewField(name, nil, func(r *Reader, _ *T) error {
 		if err := r.Skip(); err != nil {
 			return err
 		}
-		return r.Fault("not_allowed", "%s", reason)
+		return r.Fault(code, "%s", reason)
 	}, nil).Hidden()
 }
 

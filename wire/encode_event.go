@@ -257,6 +257,10 @@ func DecodeCluster(r io.Reader, lim Limits) (*hare.Cluster, error) {
 	return &d.inst.Cluster, nil
 }
 
+// noReservations is what is said of reservations of a cluster alone.
+const noReservations = "sessions and simulations do not know reservations in this version: leave them out; a " +
+	`session is told of nodes that close and open by gpu_left and gpu_joined, a simulation by "in_service_s"`
+
 // clusterAlone reads the cluster and reports whether it is the first line of an
 // instance in NDJSON.
 func (d *instanceReader) clusterAlone() (lines bool, err error) {
@@ -285,6 +289,17 @@ func (d *instanceReader) clusterAlone() (lines bool, err error) {
 			return true, d.Skip()
 		case "name", "objective":
 			return true, d.Skip()
+		case "reservations":
+			if err := d.Skip(); err != nil {
+				return true, err
+			}
+			return true, d.Fault("not_supported", noReservations)
+		case "quota":
+			if err := d.Skip(); err != nil {
+				return true, err
+			}
+			return true, d.Fault("not_supported", "a cluster has no quotas: leave them out; a session is told of them by "+
+				"set_quota, and a simulation has those of its instance")
 		}
 		return false, nil
 	})
@@ -293,8 +308,7 @@ func (d *instanceReader) clusterAlone() (lines bool, err error) {
 	}
 	var found hare.InvalidErrors
 	if len(d.inst.Cluster.Reservations) > 0 {
-		found.Add("/cluster/reservations", "not_supported", "%q is not supported here in this version: leave it out",
-			"reservations")
+		found.Add("/cluster/reservations", "not_supported", noReservations)
 	}
 	switch {
 	case hasNodes && hasCluster:

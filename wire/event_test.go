@@ -159,7 +159,12 @@ func TestBadEvents(t *testing.T) {
 		{`{"seq":1,"at_s":0,"type":"tick","at_":1}`, `/at_: unknown field "at_": did you mean "at_s"?`},
 		{`{"seq":1,"at_s":0,"type":"tick","quota":1}`, `/quota: must be an object`},
 		{`{"seq":1,"at_s":0,"type":"job_arrived","job":{"id":"j","shapes":[],"on":{"A":{}}}}`,
-			`/job/shapes: "shapes" is not supported by this version`},
+			"/job/shapes: sessions do not know shapes in this version: give the job one"},
+		{arrives(`"after":["x"]`), "/job/after: sessions do not know dependencies in this version: leave after out"},
+		{arrives(`"reshape_s":1`), "/job/reshape_s: sessions do not know shapes"},
+		{arrives(`"durations":[{"p":1,"factor":2}]`), "/job/durations: sessions learn how long jobs take: leave"},
+		{arrives(`"deadline_s":9`), "/job/deadline_s: sessions do not know deadlines in this version: leave"},
+		{arrives(`"late_weight":9`), "/job/late_weight: sessions do not know deadlines in this version: leave"},
 		{`{"seq":1,"at_s":0,"type":"tick","quota":{"user":"a","gpus":1}}`, `/quota: tick has no "quota"`},
 		{`{"seq":1,"at_s":0,"type":"set_quota"}`, `"quota" is missing: give the quota`},
 		{`{"seq":1,"at_s":0,"type":"set_quota","quota":{"user":"a"}}`, `/quota: "gpus" is missing`},
@@ -295,9 +300,10 @@ func TestDecodeCluster(t *testing.T) {
 		{`{"cluster":` + strings.TrimSuffix(nodes, "}") + `,"topology":["rack"]}}`, "/cluster/nodes/0/labels: node"},
 		{`{"hare":"result/v1","cluster":` + nodes + `}`, "/hare: must be"},
 		{`{"cluster":` + strings.TrimSuffix(nodes, "}") + `,"reservations":[{"until_s":5}]}}`,
-			`/cluster/reservations: "reservations" is not supported`},
-		{strings.TrimSuffix(nodes, "}") + `,"reservations":[{"until_s":5}]}`, `"reservations" is not supported`},
-		{`{"cluster":` + nodes + `,"quota":[{"user":"ann","gpus":1}]}`, `/quota: "quota" is not supported`},
+			`/cluster/reservations: sessions and simulations do not know reservations`},
+		{strings.TrimSuffix(nodes, "}") + `,"reservations":[{"until_s":5}]}`,
+			`/reservations: sessions and simulations`},
+		{`{"cluster":` + nodes + `,"quota":[{"user":"ann","gpus":1}]}`, `/quota: a cluster has no quotas`},
 	} {
 		if _, err := wire.DecodeCluster(strings.NewReader(c.text), wire.Limits{}); err == nil ||
 			!strings.Contains(err.Error(), c.want) {

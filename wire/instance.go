@@ -215,7 +215,8 @@ var profileTable = NewTable("Profile", "Profile is the time of one task on one G
 		About("switch_s is the setup of a GPU for the job where the GPU did something else before.").Default(0),
 ).Check(func(v *profileDoc, has Members, found *hare.InvalidErrors) {
 	if v.mayLearn && has.Has("switch_s") {
-		found.Add("/switch_s", "not_supported", `"switch_s" is not supported in sessions by this version: leave it out`)
+		found.Add("/switch_s", "not_supported", "sessions do not know setups in this version: leave "+
+			"switch_s out")
 	}
 	switch v.learned = has.None(); {
 	case has.Has("compute_s") || v.mayLearn && v.learned:

@@ -177,10 +177,8 @@ func durable[P online.Durable](p P, err error) (online.Durable, error) {
 
 // New makes a fresh policy for a simulation of inst, which must be valid.
 func (info Info) New(ctx context.Context, inst *hare.Instance, cfg Config) (online.Policy, error) {
-	if info.plansAll(cfg) {
-		if err := inst.RefusePlaced("policy " + info.Name); err != nil {
-			return nil, err
-		}
+	if err := info.CheckRules(inst, cfg); err != nil {
+		return nil, err
 	}
 	made, err := info.Maker.make(ctx, inst, cfg)
 	switch l := made.(type) {
@@ -190,6 +188,19 @@ func (info Info) New(ctx context.Context, inst *hare.Instance, cfg Config) (onli
 		l.rule.oneNode = cfg.OneNode
 	}
 	return made, err
+}
+
+// CheckRules refuses an instance with rules by which a simulation under the policy does not go.
+func (info Info) CheckRules(inst *hare.Instance, cfg Config) error {
+	if info.plansAll(cfg) {
+		return RefuseRules(inst, info.Name)
+	}
+	return inst.RefuseRules("the simulator", sim.Rules)
+}
+
+// RefuseRules refuses an instance with any rules for a policy of any engine that goes by none.
+func RefuseRules(inst *hare.Instance, policy string) error {
+	return inst.RefuseForPolicy(policy, "rolling", sim.Rules)
 }
 
 // plansAll says whether the policy plans all jobs beforehand, which goes by sums of GPUs.
