@@ -20,7 +20,7 @@ import (
 )
 
 // aside are the parameters of a session whose host makes the plans.
-const aside = `{"aside": true, "max_age_s": 5}`
+const aside = `{"aside": true, "max_age_s": 5, "moves": 20}`
 
 // prompt is a policy whose host makes each plan right after the event, and takes it.
 type prompt struct{ online.Planned }

@@ -80,7 +80,10 @@ func TestTaskPoliciesVerified(t *testing.T) {
 	}
 	for _, p := range task.All() {
 		t.Run(p.Name, func(t *testing.T) {
-			checked := 0
+			checked, seeds := 0, seeds
+			if p.Name == "rolling" {
+				seeds /= 3 // it makes a plan at each event
+			}
 			for seed := range seeds {
 				inst := random(rand.New(rand.NewPCG(seed, 7)), seed%2 == 1)
 				if err := inst.Validate(); err != nil {
