@@ -40,10 +40,13 @@ test-go test-race: export GOGC := 400
 # is C translated to Go, which takes half of the time of the tests of stores when watched.
 quick_race := -race '-gcflags=modernc.org/...=-race=false'
 
+# The longest first, so that no core waits for the last one.
+slow := $(addprefix ./,verify sessions cmd/hare solver policy bench policy/task experiment greedy api)
+
 # Packages with goroutines of their own are tested under the race detector too.
-# The longest first, so that no core waits for the last one. The detector can find nothing in
-# packages with one goroutine, in their tests too: explain, regret, policy, sim, online, verify,
-# wire and the like. The solver that explain and regret call is tested by itself.
+# The longest first here, too. The detector can find nothing in packages with one goroutine, in
+# their tests too: explain, regret, policy, sim, online, verify, wire and the like. The solver
+# that explain and regret call is tested by itself.
 racy := $(wildcard api solver sessions solves greedy experiment internal/lp relax admission \
 	 access study whatif store store/sqlite service client)
 
@@ -121,7 +124,7 @@ check: highs ## gofmt, go vet, staticcheck, build without cgo
 
 .PHONY: test-go
 test-go: highs ## go test ./...
-	CGO_ENABLED=1 $(highs_for_tests) $(GO) test $(quick_build) $(packages_at_once) -timeout 10m ./...
+	CGO_ENABLED=1 $(highs_for_tests) $(GO) test $(quick_build) $(packages_at_once) -timeout 10m $(slow) ./...
 
 .PHONY: test-race
 test-race: highs ## the packages with goroutines, under the race detector
