@@ -41,8 +41,8 @@ const (
 // wide gang pile up, and wait for four times as long in all.
 const guardPatience = 8
 
-// rule is what list schedulers need of the configuration. Jobs that are late get tickets under
-// the limit of slowdowns where tickets says so.
+// rule is what list schedulers need of the configuration. Under the limit of slowdowns, the order
+// goes by weights that age, and jobs that are late get tickets, where tickets says so.
 func (cfg GuardConfig) rule(belief *sizeBelief, tickets bool) guardRule {
 	if cfg.Off {
 		return guardRule{}
@@ -160,6 +160,7 @@ type guarded struct {
 
 	clusterUs int64 // how long the whole cluster would take for a round
 	fifoUs    int64 // how long the job would wait under first come, first served
+	aged      int64 // the weight in the order of hgittins, as of the last look; 0 before the first
 	lookUs    int64 // from when on it is looked at whether the job is late
 }
 
@@ -407,6 +408,7 @@ type guardedSnapshot struct {
 	ClusterUs int64 `json:"cluster_us,omitempty"`
 	FIFOUs    int64 `json:"fifo_us,omitempty"`
 	LookUs    int64 `json:"look_us,omitempty"`
+	Aged      int64 `json:"aged,omitempty"`
 }
 
 func (l *ListScheduler) guardSnapshot() *guardSnapshot {
@@ -430,7 +432,7 @@ func (l *ListScheduler) guardedSnapshot(j *JobState) *guardedSnapshot {
 	s := &guardedSnapshot{Work: x.work, RoundUs: x.roundUs, Missed: x.missed, Turns: x.turns, Ticket: x.ticket,
 		Chosen: x.chosen, OnType: x.onType, GPUs: x.gpus, Back: x.back}
 	if l.limited() {
-		s.ClusterUs, s.FIFOUs, s.LookUs = x.clusterUs, x.fifoUs, x.lookUs
+		s.ClusterUs, s.FIFOUs, s.LookUs, s.Aged = x.clusterUs, x.fifoUs, x.lookUs, x.aged
 	}
 	if j.waits() && x.sinceUs != j.sinceUs {
 		s.SinceUs = &x.sinceUs
@@ -462,12 +464,12 @@ func (l *ListScheduler) restoreGuard(s *schedulerSnapshot) bool {
 		y := s.Jobs[i].Guard
 		if y == nil || y.Work < 0 || y.Work > mostWork || y.RoundUs <= 0 || y.RoundUs > hare.MaxExact || y.Missed < 0 ||
 			y.Turns < 0 || y.Turns > g.turns || y.Ticket < 0 || y.Ticket > g.tickets || y.OnType < -1 ||
-			y.OnType >= len(l.types) || y.ClusterUs < 0 || y.FIFOUs < 0 || y.LookUs < 0 {
+			y.OnType >= len(l.types) || y.ClusterUs < 0 || y.FIFOUs < 0 || y.LookUs < 0 || y.Aged < 0 {
 			return false
 		}
 		j.guarded = guarded{work: y.Work, roundUs: y.RoundUs, missed: y.Missed, turns: y.Turns, ticket: y.Ticket,
 			chosen: y.Chosen, onType: y.OnType, sinceUs: j.sinceUs, back: y.Back,
-			clusterUs: y.ClusterUs, fifoUs: y.FIFOUs, lookUs: y.LookUs}
+			clusterUs: y.ClusterUs, fifoUs: y.FIFOUs, lookUs: y.LookUs, aged: y.Aged}
 		if y.SinceUs != nil {
 			if *y.SinceUs < j.sinceUs || *y.SinceUs > l.nowUs {
 				return false

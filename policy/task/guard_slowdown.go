@@ -22,6 +22,16 @@ const leastSlowdown = 2e6
 // late jobs may take.
 const lateShare = 5
 
+// A job that has waited for overdue / 10 times the time after which it is late gets a ticket.
+const overdue = 13
+
+// The weight of a job grows from the limit of slowdowns × 1000 / agedFrom on: half of it for the
+// order of hgittins, two thirds for plans.
+const (
+	orderAgedFrom = 2000
+	planAgedFrom  = 1500
+)
+
 // shortShare is the share of the jobs as long as a job, as 1 / shortShare, that end first: a job is
 // expected to be as short as these.
 const shortShare = 10
@@ -163,7 +173,8 @@ func (l *ListScheduler) noteLate(j *JobState, atUs int64) {
 	}
 }
 
-// lateJobs appends the jobs that are late, as far as the share of late jobs allows more.
+// lateJobs looks at the jobs whose time has come. It updates their weights, and appends those that
+// are late for long, as far as the share of late jobs allows more.
 func (l *ListScheduler) lateJobs(due []*JobState) []*JobState {
 	sl := &l.guard.slowdown
 	for len(sl.late) > 0 && sl.late[0].at <= l.nowUs {
@@ -171,12 +182,18 @@ func (l *ListScheduler) lateJobs(due []*JobState) []*JobState {
 		if !l.current(&x) || x.job.guarded.ticket > 0 || x.job.guarded.back {
 			continue
 		}
+		if w := l.agedWeight(x.job, orderAgedFrom); w != max(x.job.guarded.aged, x.job.spec.WeightMicro) {
+			x.job.guarded.aged = w
+			l.touch(x.job)
+		}
 		owed := times(sl.spentUs, lateShare) - l.inServiceUs()
 		switch at := l.lateUs(x.job); {
 		case at == math.MaxInt64:
 			l.noteLate(x.job, add(l.nowUs, times(unlimitedRounds, x.job.guarded.roundUs)))
 		case at > l.nowUs: // the limit may fall meanwhile
 			l.noteLate(x.job, l.nowUs+(at-l.nowUs+1)/2)
+		case l.nowUs-x.job.arrivedUs < times(at-x.job.arrivedUs, overdue)/10:
+			l.noteLate(x.job, l.nowUs+1+(l.nowUs-x.job.arrivedUs)/10) // until then its weight grows
 		case owed > 0:
 			l.noteLate(x.job, add(l.nowUs, 1+owed/int64(max(1, l.GPUs()))))
 		case !slices.Contains(due, x.job):
@@ -192,9 +209,9 @@ func (l *ListScheduler) inServiceUs() int64 {
 	return add(l.guard.slowdown.inServiceUs, times(l.nowUs-l.guard.sinceUs, int64(l.GPUs())))
 }
 
-// agedWeight is the weight of a job in a plan. From two thirds of the limit of slowdowns on it
-// grows with the square of the slowdown, up to a thousand times.
-func (l *ListScheduler) agedWeight(j *JobState) int64 {
+// agedWeight is the weight of a job in the order or in a plan. From the limit of slowdowns × 1000 /
+// from on it grows with the square of the slowdown, up to a thousand times.
+func (l *ListScheduler) agedWeight(j *JobState, from int64) int64 {
 	limit := l.slowdownLimit()
 	if limit == 0 {
 		return j.spec.WeightMicro
@@ -206,7 +223,7 @@ func (l *ListScheduler) agedWeight(j *JobState) int64 {
 	}
 	lasts := add(l.nowUs-j.arrivedUs, times(short, x.roundUs))
 	// ratio is in thousandths.
-	ratio := mulDivUp(lasts, 1500, max(1, mulDivUp(times(rounds, x.roundUs), limit, 1e6)))
+	ratio := mulDivUp(lasts, from, max(1, mulDivUp(times(rounds, x.roundUs), limit, 1e6)))
 	ratio = min(max(1000, ratio), 31_623)
 	return max(j.spec.WeightMicro, min(mulDivUp(j.spec.WeightMicro, ratio*ratio, 1e6), hare.MaxExact/1000))
 }

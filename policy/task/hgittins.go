@@ -74,7 +74,7 @@ func (h *hgittins) priority(_ *ListScheduler, j *JobState) float64 {
 		j.indexVersion, j.indexRound = sb.version, j.round
 		j.index = sb.gittins(j)
 	}
-	weight := max(1, float64(j.spec.WeightMicro))
+	weight := max(1, float64(j.spec.WeightMicro), float64(j.guarded.aged))
 	return -weight * j.index / float64(j.width())
 }
 

@@ -138,7 +138,7 @@ func (l *ListScheduler) heldUntil(to []planner.Held, j *JobState, untilUs int64)
 // job is a job of the question; false where no type has a known speed.
 func (r *rolling) job(l *ListScheduler, j *JobState, left, readyUs int64) (planner.Job, bool) {
 	_, mix := l.holding(j)
-	out := planner.Job{WeightMicro: l.agedWeight(j), Tasks: j.width(), Sync: max(hare.Gang, j.spec.Sync),
+	out := planner.Job{WeightMicro: l.agedWeight(j, planAgedFrom), Tasks: j.width(), Sync: max(hare.Gang, j.spec.Sync),
 		Mix: mix && j.spec.Sync != hare.Rigid && j.spec.GPUsPerTask < 2, ReadyUs: readyUs, Rounds: left, Users: j.spec.Users}
 	own := j.width()
 	if out.Mix {
