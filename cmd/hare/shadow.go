@@ -1,0 +1,139 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/history"
+	"github.com/hare-sched/hare/shadow"
+	"github.com/hare-sched/hare/wire"
+)
+
+// shadowFlags are the flags of shadow.
+type shadowFlags struct {
+	history        historyFlags
+	out, record    string
+	json, quiet    bool
+	anyType, split bool
+	backfill       time.Duration
+	depth          int
+	latency        time.Duration
+	work           int64
+	seed           uint64
+}
+
+func shadowCommand() *cobra.Command {
+	var f shadowFlags
+	c := &cobra.Command{
+		Use:   "shadow SOURCE FILE...",
+		Short: "Show from a cluster's history what Hare would have made of it, on one page",
+		Long: `Shadow reads what happened on a cluster, as hare import SOURCE does, and compares it with
+what could have been: with what no scheduler can go below (certified), with Slurm's rule
+simulated on the same jobs, which tells whether the simulation is fair, with Hare's policy
+rolling, which is told only what was known at each time, and with a plan in hindsight. It
+only reads the files, and it needs no cluster.
+
+-o writes one HTML page that loads nothing from elsewhere. --record writes the instance
+and the schedules, so that hare verify checks each of them.`,
+		Example: `  hare shadow slurm jobs.txt nodes.txt --since 7d -o report.html
+  hare shadow slurm jobs.txt nodes.txt --json > report.json
+  hare shadow history jobs.csv -o report.html --record proof/
+  hare verify proof/instance.json proof/hindsight.result.json`,
+		RunE: func(c *cobra.Command, args []string) error { return f.run(c.Context(), args, c.OutOrStdout()) },
+	}
+	f.history.add(c)
+	flags := c.Flags()
+	flags.StringVarP(&f.out, "output", "o", "", "write the page (HTML) to this file")
+	flags.StringVar(&f.record, "record", "", "write the instance and the schedules into this folder, for hare verify")
+	flags.BoolVar(&f.json, "json", false, "print the report as JSON")
+	flags.BoolVarP(&f.quiet, "quiet", "q", false, "do not show progress, nor what was assumed")
+	flags.BoolVar(&f.anyType, "any-type", false, "let the simulated Slurm start jobs that named no GPU type on any "+
+		"type (default: each job keeps to the types on which it ran, so that no speed is assumed)")
+	flags.DurationVar(&f.backfill, "backfill", 30*time.Second, "how often the simulated Slurm runs backfill "+
+		"(bf_interval)")
+	flags.IntVar(&f.depth, "backfill-depth", 500, "how many waiting jobs backfill tests (bf_max_job_test)")
+	flags.DurationVar(&f.latency, "plan-latency", 30*time.Second, "how late Hare's plans are, as those of a helper "+
+		"that decides at this interval; 0 makes a plan at each event, which takes long for many jobs")
+	flags.BoolVar(&f.split, "splits", true, "also make the plans that tell order, types and nodes apart")
+	flags.Int64Var(&f.work, "work-limit", 0, "work of each plan in hindsight, as of hare solve (default: by the "+
+		"number of jobs)")
+	flags.Uint64Var(&f.seed, "seed", 1, "seed of the intervals")
+	return c
+}
+
+func (f *shadowFlags) run(ctx context.Context, args []string, w io.Writer) error {
+	if len(args) < 2 {
+		return usageError{fmt.Errorf("shadow takes a source (%s) and the files to read: see hare shadow --help",
+			strings.Join(history.Sources, ", "))}
+	}
+	if f.backfill < time.Second || f.depth < 1 || f.work < 0 {
+		return usageError{errors.New("--backfill must be at least 1s, --backfill-depth at least 1, and " +
+			"--work-limit not negative")}
+	}
+	if err := canBeFolder(f.record); err != nil {
+		return usageError{fmt.Errorf("--record: %w", err)}
+	}
+	log, err := f.history.read(args[0], args[1:])
+	if err != nil {
+		return err
+	}
+	built, err := log.Build(f.history.cfg)
+	if err != nil {
+		return usageError{err}
+	}
+	if !f.quiet {
+		fmt.Fprint(os.Stderr, built.Report)
+	}
+	cfg := shadow.Config{
+		Slurm:     shadow.SlurmConfig{BackfillUs: f.backfill.Microseconds(), Depth: f.depth, AnyType: f.anyType},
+		Online:    shadow.OnlineConfig{LatencyUs: f.latency.Microseconds()},
+		WorkLimit: f.work, Splits: f.split, Seed: f.seed, Version: version,
+	}
+	if f.latency == 0 {
+		cfg.Online.LatencyUs = -1
+	}
+	if !f.quiet {
+		cfg.Progress = func(part string) { fmt.Fprintln(os.Stderr, "shadow:", part) }
+	}
+	rep, schedules, err := shadow.Compare(ctx, built, cfg)
+	if errors.Is(err, shadow.ErrNoJob) {
+		return usageError{fmt.Errorf("%w: choose an earlier --since", err)}
+	}
+	if err != nil {
+		return err
+	}
+	if f.record != "" {
+		files := []outFile{{"instance.json", func(w io.Writer) error {
+			return wire.EncodeInstance(w, schedules.Instance)
+		}}, {"report.json", rep.JSON}}
+		for _, x := range []struct {
+			name string
+			res  *hare.Result
+		}{{"happened", schedules.Happened}, {"slurm", schedules.Slurm}, {"hare", schedules.Hare},
+			{"hindsight", schedules.Hindsight}} {
+			files = append(files, outFile{x.name + ".result.json", func(w io.Writer) error {
+				return wire.EncodeResult(w, x.res)
+			}})
+		}
+		if err := writeAll(f.record, files); err != nil {
+			return err
+		}
+	}
+	if f.out != "" {
+		if err := writeOut(f.out, rep.Page); err != nil {
+			return err
+		}
+	}
+	if f.json {
+		return rep.JSON(w)
+	}
+	return rep.Text(w)
+}

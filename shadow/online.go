@@ -1,0 +1,221 @@
+package shadow
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/history"
+	"github.com/hare-sched/hare/policy/task"
+	"github.com/hare-sched/hare/sim"
+	"github.com/hare-sched/hare/wire"
+)
+
+// OnlineConfig are the settings of Hare's policy.
+type OnlineConfig struct {
+	// Rounds is about how many rounds the tasks of all jobs have together; zero means 200,000. The
+	// policy sees that a job goes on only as rounds end, so that fewer rounds are a coarser knowledge
+	// and less work.
+	Rounds int64
+	// LatencyUs is how long after an event a plan is there, as for a helper that decides at
+	// intervals; zero means 30 s.
+	LatencyUs int64
+	// Plans is about how many plans are made at most; zero means 2,000.
+	Plans int64
+}
+
+// onlineRounds is the default of OnlineConfig.Rounds.
+const onlineRounds = 200_000
+
+// told is what the policy is told of the jobs: rounds of a length that does not depend on how long a
+// job takes, whose number the policy does not learn before the job has ended.
+type told struct {
+	inst *hare.Instance
+	// truth are the times of jobs by type, in the order of inst.Jobs[i].On.
+	truth *hare.Instance
+}
+
+// roundUs is the length of a round on a job's fastest type: a minute, or longer where the jobs
+// would have too many rounds.
+func roundUs(inst *hare.Instance, rounds int64) int64 {
+	sum := 0.0
+	for i := range inst.Jobs {
+		sum += float64(fastest(&inst.Jobs[i])) * float64(inst.Jobs[i].Tasks)
+	}
+	minute := int64(60e6)
+	return max(minute, int64(sum/float64(rounds)/60e6)*minute)
+}
+
+// fastest is how long a job takes on its fastest type.
+func fastest(j *hare.Job) int64 {
+	us := j.On[0].DurationUs()
+	for _, p := range j.On {
+		us = min(us, p.DurationUs())
+	}
+	return us * j.Rounds
+}
+
+// tell makes what the policy is told.
+func tell(built *history.Built, rounds int64) *told {
+	inst := built.Instance
+	out, c := *inst, newCluster(inst)
+	out.Jobs = slices.Clone(inst.Jobs)
+	unit := roundUs(inst, rounds)
+	for i := range out.Jobs {
+		j := &out.Jobs[i]
+		j.Hints = hintsOf(built.Jobs[i])
+		least := fastest(j)
+		j.On = slices.Clone(j.On)
+		n := (least + unit - 1) / unit
+		if j.Mix {
+			n = 1 // the rounds of a gang could move between types; its one round is told as its estimate
+		}
+		if j.Mix && j.Running() {
+			j.On, j.Rounds = inst.Jobs[i].On, 1
+			continue
+		}
+		for k := range j.On {
+			p := &j.On[k]
+			// Rounded down, so that the last round is what is left, and at least a microsecond.
+			share := float64(p.DurationUs()) / float64(least)
+			p.ComputeUs, p.SyncUs = max(1, int64(float64(unit)*share)), 0
+			for n > 1 && (n-1)*p.ComputeUs >= inst.Jobs[i].On[k].DurationUs() {
+				p.ComputeUs--
+			}
+			if j.Mix && j.Hints != nil && j.Hints.EstimateUs > 0 {
+				p.ComputeUs = max(1, int64(float64(j.Hints.EstimateUs)*share))
+			}
+		}
+		j.Rounds = n
+		if j.Running() { // the rounds before the one that runs are done
+			j.Rounds = max(n, j.Progress.ElapsedUs/c.roundOn(j)+1)
+		}
+	}
+	return &told{&out, inst}
+}
+
+// roundOn is the length of a round of a job that runs, on the slowest type that it has.
+func (c *cluster) roundOn(j *hare.Job) int64 {
+	longest := int64(1)
+	for _, gpu := range j.Progress.GPUs {
+		for k := range j.On {
+			if j.On[k].Type == c.types[c.gpu[gpu].kind] {
+				longest = max(longest, j.On[k].ComputeUs)
+			}
+		}
+	}
+	return longest
+}
+
+// times gives the true time of a round: that of the others, and for the last one what is left.
+func (t *told) times(job int, round, _ int64, gpuType string) sim.TaskTimes {
+	j := &t.inst.Jobs[job]
+	for k := range j.On {
+		if p := &j.On[k]; p.Type == gpuType {
+			if round < j.Rounds-1 {
+				return sim.TaskTimes{ComputeUs: p.ComputeUs}
+			}
+			return sim.TaskTimes{ComputeUs: t.truth.Jobs[job].On[k].DurationUs() - (j.Rounds-1)*p.ComputeUs}
+		}
+	}
+	return sim.TaskTimes{}
+}
+
+// hintsOf is what was known of a job when it was submitted: its user's estimate or limit, and a
+// class by which jobs are alike.
+func hintsOf(j *history.Job) *hare.JobHints {
+	h := &hare.JobHints{EstimateUs: j.EstimateUs}
+	for _, s := range j.Seconds {
+		if h.EstimateUs == 0 || s.Us < h.EstimateUs {
+			h.EstimateUs = s.Us
+		}
+	}
+	if h.EstimateUs == 0 {
+		h.EstimateUs = j.LimitUs
+	}
+	h.EstimateUs = min(h.EstimateUs, hare.MaxExact)
+	for _, l := range []hare.ClassLabel{{Name: "account", Value: j.Account}, {Name: "gpus", Value: itoa(int(j.GPUs))},
+		{Name: "name", Value: j.Name}, {Name: "user", Value: j.User}} {
+		if l.Value != "" && l.Fault() == "" {
+			h.Class = append(h.Class, l)
+		}
+	}
+	if h.EstimateUs == 0 && len(h.Class) == 0 {
+		return nil
+	}
+	return h
+}
+
+// playOnline plays the jobs to Hare's policy rolling on a virtual clock.
+func playOnline(ctx context.Context, built *history.Built, cfg OnlineConfig) (*outcome, error) {
+	if cfg.Rounds == 0 {
+		cfg.Rounds = onlineRounds
+	}
+	if cfg.LatencyUs == 0 {
+		cfg.LatencyUs = 30e6
+	}
+	if cfg.Plans == 0 {
+		cfg.Plans = 2000
+	}
+	t := tell(built, cfg.Rounds)
+	span := int64(0)
+	for i := range built.Happened.Jobs {
+		span = max(span, built.Happened.Jobs[i].EndUs)
+	}
+	every := max(cfg.LatencyUs, span/cfg.Plans, 1)
+	info, ok := task.Find("rolling")
+	if !ok {
+		return nil, errors.New("shadow: there is no policy rolling")
+	}
+	rolling := task.RollingConfig{Aside: true, PlanEveryUs: every, MaxAgeUs: 20 * every}
+	if cfg.LatencyUs < 0 {
+		rolling = task.RollingConfig{}
+	}
+	p, err := info.New(ctx, t.inst, task.Config{Rolling: rolling})
+	if err != nil {
+		return nil, err
+	}
+	o := newOutcome(len(t.inst.Jobs))
+	index := make(map[string]int, len(t.inst.Jobs))
+	for i := range t.inst.Jobs {
+		j := &t.inst.Jobs[i]
+		index[j.ID] = i
+		if j.Running() {
+			o.gpus[i] = j.Progress.GPUs
+		}
+	}
+	ran := make([]int64, len(t.inst.Jobs)) // the first round of the last attempt, to tell its start
+	for i := range ran {
+		ran[i] = -1
+	}
+	log := func(rec wire.Record) error {
+		for x := range rec.Decisions {
+			d := &rec.Decisions[x]
+			i := index[d.Job]
+			switch {
+			case d.Type != hare.DecisionStart:
+				if d.Round == ran[i] {
+					ran[i], o.gpus[i] = -1, nil
+				}
+			case ran[i] < 0 && !(t.inst.Jobs[i].Running() && len(o.gpus[i]) > 0):
+				ran[i] = d.Round
+				fallthrough
+			case d.Round == ran[i]:
+				o.gpus[i] = append(o.gpus[i], d.GPUs()...)
+			}
+		}
+		return nil
+	}
+	out, err := sim.Run(ctx, t.inst, p, sim.Config{Name: "rolling", Log: log, NoSchedule: true, Times: t.times,
+		PlanLatencyUs: max(0, cfg.LatencyUs)})
+	if err != nil {
+		return nil, fmt.Errorf("shadow: %w", err)
+	}
+	for i := range out.Jobs {
+		o.startUs[i], o.endUs[i] = out.Jobs[i].StartUs, out.Jobs[i].EndUs
+	}
+	o.lost = int(out.Lost)
+	return o, nil
+}

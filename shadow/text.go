@@ -1,0 +1,124 @@
+package shadow
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"text/tabwriter"
+)
+
+// Text writes the report as a short table.
+func (r *Report) Text(w io.Writer) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "\tmean wait\tp95 wait\tmean completion\tp95 completion\tabove the bound\tchecked")
+	for _, x := range r.rows() {
+		checked := "yes"
+		if !x.row.Verified {
+			checked = "no"
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", x.name, duration(x.row.MeanWaitS), duration(x.row.P95WaitS),
+			duration(x.row.MeanCompletionS), duration(x.row.P95CompletionS), fractionText(x.row.AboveBound, false), checked)
+	}
+	bound := "no plain bound"
+	if r.Bound.MeanCompletionS != nil {
+		bound = duration(*r.Bound.MeanCompletionS)
+	}
+	fmt.Fprintf(t, "no scheduler below\t\t\t%s\t%s\t\tcertified\n", bound, duration(r.Bound.P95CompletionS))
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	for _, line := range r.sentences() {
+		if _, err := fmt.Fprintln(w, line); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// namedRow is a row with its name.
+type namedRow struct {
+	name, text string
+	row        *Row
+}
+
+func (r *Report) rows() []namedRow {
+	return []namedRow{
+		{"as it was", "what the cluster did", &r.Happened},
+		{"Slurm, simulated", "first come, first served with backfill by time limits, on the same jobs", &r.Slurm},
+		{"Hare", "the policy rolling, told only what was known at each time", &r.Online},
+		{"hindsight", "the best plan found for somebody who knows all jobs beforehand", &r.Hindsight},
+	}
+}
+
+// sentences says what the figures mean.
+func (r *Report) sentences() []string {
+	out := []string{
+		fmt.Sprintf("jobs: %d counted; %d already ran when the window began and %d waited then; %d still ran when the log "+
+			"ended and count as if they had ended; %d waited then and are left out", r.Jobs, r.RunningAtBegin,
+			r.WaitingAtBegin, r.RunningAtEnd, r.WaitingAtEnd),
+		"is the simulation fair: " + r.Check.sentence(),
+		"Hare against what happened: mean completion " + r.Saved.Completion.sentence() + "; mean wait " +
+			r.Saved.Wait.sentence(),
+		"Hare against the simulated Slurm: mean completion " + r.SavedSimulated.Completion.sentence() + "; mean wait " +
+			r.SavedSimulated.Wait.sentence(),
+		fmt.Sprintf("jobs that would have ended over a minute earlier: %d (%.1f h in all); later: %d (%.1f h)", r.Gain.Jobs,
+			r.Gain.Hours, r.Pay.Jobs, r.Pay.Hours),
+	}
+	return out
+}
+
+// sentence says how far the simulated Slurm is from what happened.
+func (ch *Check) sentence() string {
+	types := "each job on the types where it ran"
+	if ch.AnyType {
+		types = "jobs without a type on any"
+	}
+	return fmt.Sprintf("simulated Slurm (%s) against what happened: mean wait %s, p95 wait %s, mean completion %s; "+
+		"%.0f %% of the jobs start within a minute of when they did", types, fractionText(ch.MeanWait, true),
+		fractionText(ch.P95Wait, true), fractionText(ch.MeanCompletion, true), 100*ch.WithinMinute)
+}
+
+// sentence says by how much a mean changes.
+func (in *Interval) sentence() string {
+	if in.Value == nil {
+		return "without a figure, as there was none"
+	}
+	change := func(x float64) string { return signed(-x) }
+	if in.Low == nil || in.High == nil {
+		return fmt.Sprintf("%s (no interval from %d days)", change(*in.Value), in.Days)
+	}
+	return fmt.Sprintf("%s (95 %% interval over %d days: %s to %s)", change(*in.Value), in.Days, change(*in.High),
+		change(*in.Low))
+}
+
+// signed writes a fraction as percent with its sign.
+func signed(x float64) string {
+	if math.Abs(x) < 0.0005 {
+		return "0.0 %"
+	}
+	return fmt.Sprintf("%+.1f %%", 100*x)
+}
+
+// fractionText writes a fraction as percent, or a dash where there is none.
+func fractionText(x *float64, sign bool) string {
+	switch {
+	case x == nil:
+		return "–"
+	case sign:
+		return signed(*x)
+	}
+	return fmt.Sprintf("%.1f %%", 100**x)
+}
+
+// duration writes seconds for people, with about three digits.
+func duration(s float64) string {
+	switch {
+	case s < 99.95:
+		return fmt.Sprintf("%.1f s", s)
+	case s < 100*60:
+		return fmt.Sprintf("%.1f min", s/60)
+	case s < 100*3600:
+		return fmt.Sprintf("%.1f h", s/3600)
+	}
+	return fmt.Sprintf("%.1f d", s/86400)
+}
