@@ -86,8 +86,9 @@ func rigidPhi(job *hare.Job, cs []typeChoice, path, last int64) (*big.Rat, error
 			if start < first || start+length > last {
 				return
 			}
-			v := endCostF(job, start+length) + units*(t.upToF(start+length)-t.upToF(start))
-			size = max(size, endCostF(job, start+length)+units*t.upToF(start+length))
+			cost, spent := endCostF(job, start+length), t.upToF(start+length)
+			v := cost + units*(spent-t.upToF(start))
+			size = max(size, cost+units*spent)
 			if len(all) == 0 || v < least {
 				least = v
 			}
