@@ -210,7 +210,7 @@ func (s *changeSearch) types() []string {
 	for _, n := range s.inst.Cluster.Nodes {
 		for _, g := range n.GPUs {
 			to := &rest
-			if slices.ContainsFunc(s.inst.Jobs[s.job].On, func(p hare.Profile) bool { return p.Type == g.Type }) {
+			if runsOn(&s.inst.Jobs[s.job], g.Type) {
 				to = &own
 			}
 			if !slices.Contains(*to, g.Type) {
@@ -222,6 +222,16 @@ func (s *changeSearch) types() []string {
 	slices.Sort(rest)
 	own = append(own, rest...)
 	return own[:min(len(own), maxGPUTypes)]
+}
+
+// runsOn says whether some shape of the job has a profile for a type.
+func runsOn(j *hare.Job, kind string) bool {
+	for i := range j.ShapeCount() {
+		if slices.ContainsFunc(j.Shape(i).On, func(p hare.Profile) bool { return p.Type == kind }) {
+			return true
+		}
+	}
+	return false
 }
 
 // addGPU tries one more GPU of a type, on a node of its own that is always in

@@ -71,7 +71,8 @@ const outcomeScheduled = "scheduled"
 
 // knownRules are the kinds of rules by which explanations go.
 const knownRules = hare.RuleNodes | hare.RuleProgress | hare.RuleRunning | hare.RuleReservations | hare.RuleQuota |
-	hare.RuleAfter | hare.RuleTardiness | hare.RuleMakespan | hare.RuleLevels | hare.RuleDurations
+	hare.RuleAfter | hare.RuleTardiness | hare.RuleMakespan | hare.RuleLevels | hare.RuleDurations | hare.RuleSwitch |
+	hare.RuleShapes
 
 // withObjective returns the instance with the objective of its result, which the caller may
 // have named in the options, or the error for rules by which explanations do not go.
@@ -138,7 +139,7 @@ func Static(inst *hare.Instance, res *hare.Result, req Request) (*explanation.An
 		}
 		prices := solver.NewPrices(v.model, c)
 		pays = func(p *jobEntry, round, rounds int64) float64 {
-			return prices.Paid(at, p.kind, p.start+(round-p.round)*p.period, p.period, rounds, p.hold)
+			return prices.Paid(at, p.kind, p.start+(round-p.round)/p.units*p.period, p.period, rounds, p.hold)
 		}
 		gap := 0.0
 		if res.Bound != nil {

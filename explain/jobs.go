@@ -75,6 +75,9 @@ func jobTimes(inst *hare.Instance, empty *emptyCluster, at int, startUs, endUs i
 		if left.After = nil; m.FirstRound > 0 {
 			left.Progress = &hare.Progress{RoundsDone: m.FirstRound}
 		}
+		if m.RunsUntilUs > 0 {
+			left = goesOn(left, m)
+		}
 		t.LeastS += hare.Seconds(pathTime(empty.of(at), left))
 	}
 	if j.DeadlineUs > 0 {
@@ -89,6 +92,31 @@ func jobTimes(inst *hare.Instance, empty *emptyCluster, at int, startUs, endUs i
 		t.Share = sixDecimals(t.Cost.Float() / value.Float())
 	}
 	return t
+}
+
+// goesOn returns a job that runs at time 0 as a job that does what is left where it runs: without setups, and in
+// the shape in which it runs unless this may change.
+func goesOn(j hare.Job, m *hare.ModelJob) hare.Job {
+	still := func(on []hare.Profile) []hare.Profile {
+		on = slices.Clone(on)
+		for i := range on {
+			on[i].SwitchUs = 0
+		}
+		return on
+	}
+	j.On = still(j.On)
+	if j.Shapes == nil {
+		return j
+	}
+	j.Shapes = slices.Clone(j.Shapes)
+	for i := range j.Shapes {
+		j.Shapes[i].On = still(j.Shapes[i].On)
+	}
+	if !j.Reshape {
+		j.Shapes = j.Shapes[m.RunsShape : m.RunsShape+1]
+		j.NormaliseShapes()
+	}
+	return j
 }
 
 // pathTime is R τ of a job (docs/design.md, section 2), as the verifier computes
@@ -139,9 +167,13 @@ func (ec *emptyCluster) of(job int) *hare.Instance {
 	}
 	inst := *ec.model.Instance
 	inst.Jobs, inst.Cluster.Nodes = nil, nil
+	tasks := ec.model.Jobs[job].Tasks
+	for i := range ec.model.Jobs[job].Shapes {
+		tasks = max(tasks, ec.model.Jobs[job].Shapes[i].Tasks)
+	}
 	for i := range ec.model.Kinds {
 		nodes := ec.model.Kinds[i].Nodes
-		for _, n := range nodes[:min(int64(len(nodes)), ec.model.Jobs[job].Tasks)] {
+		for _, n := range nodes[:min(int64(len(nodes)), tasks)] {
 			inst.Cluster.Nodes = append(inst.Cluster.Nodes, ec.model.Instance.Cluster.Nodes[n])
 		}
 	}

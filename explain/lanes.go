@@ -19,22 +19,38 @@ type laneView struct {
 	// lastHolds says, for entries of gangs that mix types, how long the last round
 	// of the entry holds its GPU.
 	lastHolds map[entryAt]int64
-	modes     []map[int]hare.Mode // by job and GPU type
-	ends      []int64             // by job
+	// modes are the modes of a job by GPU type. Those of a job with shapes are in shapes, and in the views that
+	// inShape returns.
+	modes  []map[int]hare.Mode
+	shapes []map[int]*jobShape // by job, then by the position of the shape; nil for jobs without shapes
+	ends   []int64             // by job
 }
 
 type entryAt struct{ gpu, entry int }
 
-// jobEntry is an entry of a lane that belongs to the job at hand: round round+n
-// starts at start + n·period.
+// jobShape is a job as it is if all its rounds have one shape.
+type jobShape struct {
+	job   hare.ModelJob
+	modes map[int]hare.Mode // by GPU type
+	units int64             // the units that one round does
+}
+
+// jobEntry is an entry of a lane that belongs to the job at hand: round number n of the
+// entry starts at start + n·period, and does so many units from round + n·units on. A round
+// of a job without shapes is one unit.
 type jobEntry struct {
 	gpu, kind     int
+	shape         int
 	round, rounds int64
+	units         int64
 	start, period int64
 	hold          int64 // how long each round holds the GPU
 	end           int64 // end of the last task's synchronisation, from the start of a round
 	entry         int
 }
+
+// endUnit returns the first unit after those of the entry.
+func (p *jobEntry) endUnit() int64 { return p.round + p.rounds*p.units }
 
 // withoutRunning returns an instance and its schedule with the work that runs at time 0 as
 // entries of the schedule, which begin before 0, instead of running work.
@@ -61,14 +77,14 @@ func withoutRunning(inst *hare.Instance, sched *hare.Schedule) (*hare.Instance, 
 		if p.RoundsDone > 0 {
 			j.Progress = &hare.Progress{RoundsDone: p.RoundsDone}
 		}
-		rounds := int64(1)
+		rounds, shape := int64(1), hare.ModelShape{Counts: j.Shape(p.Shape).Counts}
 		if j.Sync == hare.Rigid {
-			rounds = j.Rounds - p.RoundsDone
+			rounds = shape.RoundsFor(j.Rounds - p.RoundsDone)
 		}
 		for _, gpu := range p.GPUs {
 			held[gpu] = hare.Lane{GPU: gpu, Job: []int32{listed[j.ID]}, Round: []int64{p.RoundsDone},
 				Rounds: []int64{rounds}, Tasks: []int64{1}, StartUs: []int64{-p.ElapsedUs},
-				PeriodUs: []int64{(m.Jobs[i].RunsUntilUs + p.ElapsedUs) / rounds}}
+				PeriodUs: []int64{(m.Jobs[i].RunsUntilUs + p.ElapsedUs) / rounds}, Shape: []int64{int64(p.Shape)}}
 		}
 	}
 	for i := range sched.Lanes {
@@ -83,7 +99,7 @@ func withoutRunning(inst *hare.Instance, sched *hare.Schedule) (*hare.Instance, 
 			x := l.Entry(e)
 			n.Job, n.Round, n.Rounds = append(n.Job, l.Job[e]), append(n.Round, x.Round), append(n.Rounds, x.Rounds)
 			n.Tasks, n.PeriodUs = append(n.Tasks, x.Tasks), append(n.PeriodUs, x.PeriodUs)
-			n.StartUs = append(n.StartUs, x.StartUs)
+			n.StartUs, n.Shape = append(n.StartUs, x.StartUs), append(n.Shape, x.Shape)
 		}
 		out.Lanes = append(out.Lanes, n)
 	}
@@ -114,14 +130,71 @@ func newLaneView(inst *hare.Instance, sched *hare.Schedule) *laneView {
 		v.lanes[gpus[sched.Lanes[i].GPU]] = &sched.Lanes[i]
 	}
 	v.modes = make([]map[int]hare.Mode, len(v.model.Jobs))
+	v.shapes = make([]map[int]*jobShape, len(v.model.Jobs))
 	for i := range v.model.Jobs {
-		v.modes[i] = make(map[int]hare.Mode, len(v.model.Jobs[i].Modes))
-		for _, md := range v.model.Jobs[i].Modes {
-			v.modes[i][md.Type] = md
+		j := &v.model.Jobs[i]
+		v.modes[i] = modesByType(j.Modes)
+		if j.Shapes != nil {
+			v.shapes[i] = make(map[int]*jobShape, len(j.Shapes))
+		}
+		for x := range j.Shapes {
+			s := &j.Shapes[x]
+			v.shapes[i][s.Index] = &jobShape{j.InShape(x), modesByType(s.Modes), s.Counts}
 		}
 	}
 	v.findLastHolds()
 	return v
+}
+
+func modesByType(modes []hare.Mode) map[int]hare.Mode {
+	by := make(map[int]hare.Mode, len(modes))
+	for _, md := range modes {
+		by[md.Type] = md
+	}
+	return by
+}
+
+// mode returns the mode of a job on a type, in the shape at a position.
+func (v *laneView) mode(job, shape, kind int) hare.Mode {
+	if s := v.shapes[job]; s != nil {
+		return s[shape].modes[kind]
+	}
+	return v.modes[job][kind]
+}
+
+// jobIn returns a job as it is if all its rounds have the shape at a position.
+func (v *laneView) jobIn(job, shape int) *hare.ModelJob {
+	if s := v.shapes[job]; s != nil {
+		return &s[shape].job
+	}
+	return &v.model.Jobs[job]
+}
+
+// unitsOf returns how many units a round of a job does in a shape.
+func (v *laneView) unitsOf(job, shape int) int64 {
+	if s := v.shapes[job]; s != nil {
+		return s[shape].units
+	}
+	return 1
+}
+
+// inShape returns the view in which all rounds of one job have the shape at a position. Its lanes are
+// those of v: the entries of the job keep their shapes.
+func (v *laneView) inShape(job, shape int) *laneView {
+	s, ok := v.shapes[job][shape]
+	if !ok {
+		return v
+	}
+	one, model := *v, *v.model
+	model.Jobs = slices.Clone(model.Jobs)
+	model.Jobs[job] = s.job
+	one.model, one.modes = &model, slices.Clone(v.modes)
+	one.modes[job] = s.modes
+	one.inst = withJobs(v.inst, slices.Clone(v.inst.Jobs)...)
+	j := &one.inst.Jobs[job]
+	in := j.Shape(shape)
+	j.Shapes, j.Tasks, j.GPUsPerTask, j.On = nil, in.Tasks, in.GPUsPerTask, in.On
+	return &one
 }
 
 // findLastHolds fills in lastHolds: a gang that mixes types holds its GPUs until
@@ -146,7 +219,7 @@ func (v *laneView) findLastHolds() {
 				most = max(most, p.hold)
 			}
 			for _, p := range active {
-				if p.round+p.rounds == round+rounds {
+				if p.endUnit() == round+rounds*p.units {
 					v.lastHolds[entryAt{p.gpu, p.entry}] = most
 				}
 			}
@@ -158,8 +231,9 @@ func (v *laneView) findLastHolds() {
 func (v *laneView) entry(job, g, e int) jobEntry {
 	x := v.lanes[g].Entry(e)
 	kind := v.model.GPUs[g].Type
-	md := v.modes[job][kind]
-	p := jobEntry{gpu: g, kind: kind, round: x.Round, rounds: x.Rounds, start: x.StartUs, period: x.PeriodUs, entry: e}
+	md := v.mode(job, int(x.Shape), kind)
+	p := jobEntry{gpu: g, kind: kind, shape: int(x.Shape), units: v.unitsOf(job, int(x.Shape)), round: x.Round,
+		rounds: x.Rounds, start: x.StartUs, period: x.PeriodUs, entry: e}
 	if p.hold, p.end = md.DurationUs(), md.DurationUs(); v.model.Jobs[job].Sync == hare.Relaxed {
 		p.hold = x.Tasks * md.ComputeUs
 		p.end = p.hold + md.SyncUs
@@ -174,12 +248,32 @@ func (v *laneView) until(g, e int) int64 {
 	hold, long := v.lastHolds[entryAt{g, e}]
 	if !long {
 		job := v.jobOf[l.Job[e]]
-		md := v.modes[job][v.model.GPUs[g].Type]
+		md := v.mode(job, int(x.Shape), v.model.GPUs[g].Type)
 		if hold = md.DurationUs(); v.model.Jobs[job].Sync == hare.Relaxed {
 			hold = x.Tasks * md.ComputeUs
 		}
 	}
 	return x.StartUs + (x.Rounds-1)*x.PeriodUs + hold
+}
+
+// switchOf returns for how long GPU g is set up for entry e, if it did something else before.
+func (v *laneView) switchOf(g, e int) int64 {
+	x := v.lanes[g].Entry(e)
+	return v.mode(v.jobOf[x.Job], int(x.Shape), v.model.GPUs[g].Type).SwitchUs
+}
+
+// taken returns when entry e of GPU g takes the GPU: where its setup begins, if it has one. What
+// runs at time 0 has none.
+func (v *laneView) taken(g, e int) int64 {
+	l := v.lanes[g]
+	start := l.StartUs[e]
+	if e > 0 && l.Job[e-1] == l.Job[e] {
+		return start
+	}
+	if us := v.switchOf(g, e); us <= start {
+		return start - us
+	}
+	return start
 }
 
 // first returns the first entry of GPU g that ends after t.
@@ -192,24 +286,24 @@ func (v *laneView) first(g int, t int64) int {
 }
 
 // eachRun calls f for each run of consecutive rounds with the same entries, in
-// order.
+// order: with its first unit, and the number of its rounds.
 func eachRun(ps []jobEntry, f func(round, rounds int64, active []*jobEntry)) {
 	slices.SortStableFunc(ps, func(a, b jobEntry) int { return cmp.Compare(a.round, b.round) })
 	var at []int64
 	for i := range ps {
-		at = append(at, ps[i].round, ps[i].round+ps[i].rounds)
+		at = append(at, ps[i].round, ps[i].endUnit())
 	}
 	slices.Sort(at)
 	at = slices.Compact(at)
 	var active []*jobEntry
 	next := 0
 	for i := range len(at) - 1 {
-		active = slices.DeleteFunc(active, func(p *jobEntry) bool { return p.round+p.rounds <= at[i] })
+		active = slices.DeleteFunc(active, func(p *jobEntry) bool { return p.endUnit() <= at[i] })
 		for ; next < len(ps) && ps[next].round == at[i]; next++ {
 			active = append(active, &ps[next])
 		}
 		if len(active) > 0 {
-			f(at[i], at[i+1]-at[i], active)
+			f(at[i], (at[i+1]-at[i])/active[0].units, active)
 		}
 	}
 }
@@ -221,6 +315,7 @@ type roundRun struct {
 	paused        int64 // time between rounds of the run, in all
 	entries       []jobEntry
 	gpus          map[int]int64 // GPUs by type
+	shape         int           // the position of the shape in which the rounds run
 	spread        int           // the level over which the rounds are spread, where times go by spread
 }
 
@@ -253,20 +348,20 @@ func (v *laneView) runsOf(job int) []roundRun {
 		times := func(n int64) (start, end int64) {
 			start = math.MaxInt64
 			for _, p := range active {
-				s := p.start + (n-p.round)*p.period
+				s := p.start + ((round-p.round)/p.units+n)*p.period
 				start, end = min(start, s), max(end, s+p.end)
 			}
 			return start, end
 		}
-		x := roundRun{round: round, rounds: rounds, spread: spread, gpus: map[int]int64{}}
+		x := roundRun{round: round, rounds: rounds, shape: active[0].shape, spread: spread, gpus: map[int]int64{}}
 		var ended, last int64
-		x.start, ended = times(round)
-		last, x.end = times(round + rounds - 1)
+		x.start, ended = times(0)
+		last, x.end = times(rounds - 1)
 		if rounds > 1 {
 			// The pauses change linearly from the first to the last where all entries
 			// have one period.
-			second, _ := times(round + 1)
-			_, before := times(round + rounds - 2)
+			second, _ := times(1)
+			_, before := times(rounds - 2)
 			x.paused = max(0, second-ended+last-before) * (rounds - 1) / 2
 		}
 		seen := map[int]bool{}

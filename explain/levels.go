@@ -10,8 +10,11 @@ import (
 // spreads says whether rounds of a job take longer where they are spread.
 func (v *laneView) spreads(job int) bool {
 	j := &v.model.Jobs[job]
+	some := func(modes []hare.Mode) bool {
+		return slices.ContainsFunc(modes, func(md hare.Mode) bool { return md.SyncByLevel != nil })
+	}
 	return j.Sync != hare.Relaxed &&
-		slices.ContainsFunc(j.Modes, func(md hare.Mode) bool { return md.SyncByLevel != nil })
+		(some(j.Modes) || slices.ContainsFunc(j.Shapes, func(s hare.ModelShape) bool { return some(s.Modes) }))
 }
 
 // holdBySpread lets the entries of a round last as long as its spread says, and returns the spread.
@@ -23,7 +26,7 @@ func (v *laneView) holdBySpread(job int, active []*jobEntry) (level int) {
 		level = v.model.Levels.Join(level, v.model.GPUs[active[0].gpu].Node, v.model.GPUs[p.gpu].Node)
 	}
 	for _, p := range active {
-		md := v.modes[job][p.kind]
+		md := v.mode(job, p.shape, p.kind)
 		p.hold = md.ComputeUs + md.SyncAtUs(level)
 		p.end = p.hold
 	}
@@ -46,7 +49,7 @@ func (v *laneView) spreadOf(job int, runs []roundRun) (out []explanation.Spread)
 			longest, least := int64(0), int64(0)
 			for k := range r.entries {
 				longest = max(longest, r.entries[k].end)
-				least = max(least, v.leastRound(job, r.entries[k].kind))
+				least = max(least, v.leastRound(job, r.shape, r.entries[k].kind))
 			}
 			x.Rounds += r.rounds
 			x.RoundS = max(x.RoundS, hare.Seconds(longest))
@@ -61,8 +64,8 @@ func (v *laneView) spreadOf(job int, runs []roundRun) (out []explanation.Spread)
 
 // leastRound returns how long a round of a job takes on a type where it is spread as little as the empty
 // cluster allows.
-func (v *laneView) leastRound(job, kind int) int64 {
-	j, md := &v.model.Jobs[job], v.modes[job][kind]
+func (v *laneView) leastRound(job, shape, kind int) int64 {
+	j, md := v.jobIn(job, shape), v.mode(job, shape, kind)
 	for _, level := range j.LevelModes(md) {
 		if v.model.LevelRoom(j, []int{kind}, level) >= j.Tasks {
 			return md.ComputeUs + md.SyncAtUs(level)

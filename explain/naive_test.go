@@ -21,6 +21,8 @@ type naiveGPU struct {
 type naiveHold struct {
 	job      string
 	from, to int64
+	setup    int64 // before from
+	switchUs int64 // the setup that the work would need after other work
 }
 
 func newNaive(inst *hare.Instance, s *hare.Schedule) *naive {
@@ -84,7 +86,12 @@ func newNaive(inst *hare.Instance, s *hare.Schedule) *naive {
 		if j.Sync != hare.Relaxed {
 			hold = slowest[round{j.ID, e.Round + e.Rounds - 1}]
 		}
-		n.gpus[g].held = append(n.gpus[g].held, naiveHold{j.ID, e.StartUs, e.StartUs + (e.Rounds-1)*e.PeriodUs + hold})
+		held, setup := n.gpus[g].held, p.SwitchUs
+		if len(held) > 0 && held[len(held)-1].job == j.ID {
+			setup = 0
+		}
+		n.gpus[g].held = append(held, naiveHold{j.ID, e.StartUs, e.StartUs + (e.Rounds-1)*e.PeriodUs + hold, setup,
+			p.SwitchUs})
 	})
 	return n
 }
@@ -97,11 +104,28 @@ func (n *naive) isFree(g int, own string, from, to int64) bool {
 		in = in || w.StartUs <= from && to <= w.EndUs && from < w.EndUs
 	}
 	for _, h := range n.gpus[g].held {
-		if h.job != own && h.from < max(to, from+1) && from < h.to {
+		if h.job != own && h.from-h.setup < max(to, from+1) && from < h.to {
 			return false
 		}
 	}
 	return in
+}
+
+// isReady reports whether work of j could start on GPU g at t and last until then, with a setup before and a setup
+// of what follows.
+func (n *naive) isReady(g int, j *hare.Job, switchUs, t, until int64) bool {
+	before := ""
+	for _, h := range n.gpus[g].held {
+		if h.from < t {
+			before = h.job
+		} else if h.job != j.ID && h.from-h.switchUs < until && until > t {
+			return false
+		}
+	}
+	if before == j.ID {
+		switchUs = 0
+	}
+	return t-switchUs >= j.ReleaseUs && n.isFree(g, j.ID, t-switchUs, max(t+1, until))
 }
 
 // cause returns why a round of j that may start at t does not start on these types, and

@@ -41,6 +41,11 @@ func nodesInstance(seed uint64) *hare.Instance {
 		if rng.IntN(4) == 0 {
 			j.Only = []hare.LabelValues{{Label: "disk", Values: []string{"nvme"}}}
 		}
+		for k := range j.On {
+			if seed%2 == 0 {
+				j.On[k].SwitchUs = int64(rng.IntN(3)) * second
+			}
+		}
 	}
 	return inst
 }
@@ -63,7 +68,7 @@ func (n *naive) causeOnNodes(j *hare.Job, types []hare.Profile, t int64) string 
 		return p.DurationUs()
 	}
 	var service, usable, free int64
-	var room [3]int64 // by GPUs, with CPUs, with memory
+	var room [4]int64 // by GPUs, with CPUs, with memory, after setups
 	long := map[int64]int64{}
 	at := 0
 	for x := range n.inst.Cluster.Nodes {
@@ -75,12 +80,12 @@ func (n *naive) causeOnNodes(j *hare.Job, types []hare.Profile, t int64) string 
 		}
 		// tasksOf is the room for tasks that hold GPUs of the types that are at most longest for
 		// as long as longest; with longest 0, at t alone, by all types.
-		tasksOf := func(longest int64, cpus, memory bool) int64 {
+		tasksOf := func(longest int64, cpus, memory, ready bool) int64 {
 			byType := map[string]int64{}
 			for k := first; k < at; k++ {
 				for _, p := range types {
 					if p.Type == n.gpus[k].kind && (longest == 0 || length(p) <= longest) &&
-						n.isFree(k, j.ID, t, t+longest) {
+						n.isFree(k, j.ID, t, t+longest) && (!ready || n.isReady(k, j, p.SwitchUs, t, t+longest)) {
 						byType[p.Type]++
 					}
 				}
@@ -121,12 +126,13 @@ func (n *naive) causeOnNodes(j *hare.Job, types []hare.Profile, t int64) string 
 			}
 			return sum
 		}
-		room[0] += tasksOf(0, false, false)
-		room[1] += tasksOf(0, true, false)
-		room[2] += tasksOf(0, true, true)
+		room[0] += tasksOf(0, false, false, false)
+		room[1] += tasksOf(0, true, false, false)
+		room[2] += tasksOf(0, true, true, false)
+		room[3] += tasksOf(0, true, true, true)
 		for _, p := range types {
 			d := length(p)
-			long[d] += tasksOf(d, true, true)
+			long[d] += tasksOf(d, true, true, true)
 		}
 		for k := first; k < at; k++ {
 			for _, p := range types {
@@ -167,6 +173,8 @@ func (n *naive) causeOnNodes(j *hare.Job, types []hare.Profile, t int64) string 
 		return "cpus"
 	case room[2] < tasks:
 		return "memory"
+	case room[3] < tasks:
+		return "setup"
 	}
 	return "too_short"
 }
@@ -230,7 +238,7 @@ func TestCausesOnNodes(t *testing.T) {
 		}
 	}
 	t.Log(checked, found)
-	for _, cause := range []string{"choice", "held", "fragmented", "cpus", "memory", "too_short"} {
+	for _, cause := range []string{"choice", "held", "fragmented", "cpus", "memory", "setup", "too_short"} {
 		if found[cause] == 0 && !testing.Short() {
 			t.Errorf("no wait has the cause %s", cause)
 		}

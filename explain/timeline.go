@@ -24,27 +24,43 @@ const (
 // timeline returns the job's time as spans: its longest waits, and the spans
 // between these waits.
 func (v *laneView) timeline(job int, runs []roundRun, pays func(*jobEntry, int64, int64) float64) []explanation.Span {
-	type gap struct {
-		before   int // the run that follows the gap
+	type pause struct {
+		before   int // the run that follows
 		from, to int64
+		cause    string               // after or reshape, or "" where the causes go by type
 		after    []explanation.Holder // the jobs for which the job waits
 	}
-	var gaps []gap
-	ready := v.model.Jobs[job].ReleaseUs
+	var pauses []pause
+	j := &v.model.Jobs[job]
+	ready := j.ReleaseUs
 	if last, jobs := v.after(job); last > ready {
-		gaps = append(gaps, gap{0, ready, last, jobs})
+		pauses = append(pauses, pause{0, ready, last, waitAfter, jobs})
 		ready = last
 	}
 	for i := range runs {
+		if i > 0 && runs[i-1].shape != runs[i].shape && j.ReshapeUs > 0 {
+			changed := ready + j.ReshapeUs
+			pauses = append(pauses, pause{before: i, from: ready, to: changed, cause: waitReshape})
+			ready = changed
+		}
 		if runs[i].start > ready {
-			gaps = append(gaps, gap{before: i, from: ready, to: runs[i].start})
+			pauses = append(pauses, pause{before: i, from: ready, to: runs[i].start})
 		}
 		ready = runs[i].end
 	}
-	long := func(g gap) int64 { return g.to - g.from }
-	slices.SortStableFunc(gaps, func(a, b gap) int { return cmp.Compare(long(b), long(a)) })
-	gaps = gaps[:min(len(gaps), maxWaits)]
-	slices.SortFunc(gaps, func(a, b gap) int {
+	long := make([]int64, len(runs)) // the time before a run
+	for _, p := range pauses {
+		long[p.before] += p.to - p.from
+	}
+	slices.SortStableFunc(pauses, func(a, b pause) int {
+		return cmp.Or(cmp.Compare(long[b.before], long[a.before]), cmp.Compare(a.before, b.before))
+	})
+	few := min(len(pauses), maxWaits)
+	for 0 < few && few < len(pauses) && pauses[few-1].before == pauses[few].before {
+		few++
+	}
+	pauses = pauses[:few]
+	slices.SortFunc(pauses, func(a, b pause) int {
 		return cmp.Or(cmp.Compare(a.before, b.before), cmp.Compare(a.from, b.from))
 	})
 
@@ -56,7 +72,7 @@ func (v *laneView) timeline(job int, runs []roundRun, pays func(*jobEntry, int64
 		}
 		x := explanation.Span{State: spanRunning, FromS: hare.Seconds(max(0, runs[at].start)),
 			ToS: hare.Seconds(runs[to-1].end), Round: runs[at].round, GPUs: map[string]int64{}}
-		x.Spread = v.spreadOf(job, runs[at:to])
+		x.Spread, x.Shapes = v.spreadOf(job, runs[at:to]), v.shapesOf(job, runs[at:to])
 		if pays != nil {
 			x.Pays = map[string]float64{}
 		}
@@ -83,16 +99,20 @@ func (v *laneView) timeline(job int, runs []roundRun, pays func(*jobEntry, int64
 		spans = append(spans, x)
 		at = to
 	}
-	for _, g := range gaps {
-		running(g.before)
-		r := &runs[g.before]
-		x := explanation.Span{State: spanWaiting, FromS: hare.Seconds(g.from), ToS: hare.Seconds(g.to), Round: r.round}
-		if g.after != nil {
+	for _, p := range pauses {
+		running(p.before)
+		r := &runs[p.before]
+		x := explanation.Span{State: spanWaiting, FromS: hare.Seconds(p.from), ToS: hare.Seconds(p.to), Round: r.round}
+		if p.cause != "" {
 			until := x.ToS
-			x.Waits = []explanation.Wait{{Cause: waitAfter, FromS: x.FromS, ToS: x.ToS, ForS: x.ToS - x.FromS, UntilS: &until,
-				Jobs: g.after}}
+			x.Waits = []explanation.Wait{{Cause: p.cause, FromS: x.FromS, ToS: x.ToS, ForS: x.ToS - x.FromS, UntilS: &until,
+				Jobs: p.after}}
 		} else {
-			x.Waits = v.waits(job, g.from, g.to)
+			x.Waits = v.inShape(job, r.shape).waits(job, p.from, p.to)
+			v.nameShape(job, r.shape, x.Waits)
+		}
+		if p.cause != waitAfter {
+			x.Waits = append(x.Waits, v.shapeWaits(job, runs, p.before, p.from, p.to)...)
 		}
 		spans = append(spans, x)
 	}
@@ -111,6 +131,10 @@ const (
 	waitReserved  = "reserved"   // enough GPUs are available, and too many of them reserved for others
 	waitQuota     = "quota"      // the jobs of a user hold too many GPUs for a quota
 
+	waitSetup   = "setup"   // enough GPUs are free, but for too short a time to be set up for the job
+	waitReshape = "reshape" // the job changes its shape, which takes this time
+	waitShape   = "shape"   // the round could have started in another shape
+
 	// Where nodes matter:
 	waitNotAllowed = "not_allowed" // the nodes that the job may use never have room for a round
 	waitFragmented = "fragmented"  // enough GPUs are free in all, but not together on nodes
@@ -119,7 +143,7 @@ const (
 )
 
 var waitCauses = [...]string{waitNoService, waitBusy, waitReserved, waitHeld, waitQuota, waitFragmented, waitCPUs,
-	waitMemory, waitTooShort, waitChoice}
+	waitMemory, waitSetup, waitTooShort, waitChoice}
 
 // waitPool is a set of types on which a round could run.
 type waitPool struct {

@@ -26,7 +26,7 @@ func (v *laneView) waits(job int, from, to int64) []explanation.Wait {
 // levelChange says that one of the counts changes at a time.
 type levelChange struct {
 	at    int64
-	level int // the count: countService, countUsable, countOpen, countFree, or countLong + the index of a threshold
+	level int // the count: countService to countReady, or countLong + the index of a threshold
 	by    int64
 }
 
@@ -35,6 +35,7 @@ const (
 	countUsable
 	countOpen
 	countFree
+	countReady // GPUs that are free, and on which a setup for the job could be over
 	countLong
 )
 
@@ -74,14 +75,15 @@ func (v *laneView) waitsFor(job int, p *waitPool, from, to int64) []explanation.
 		}
 		v.open(job, g, func(w hare.Window) {
 			count(countOpen, w.StartUs, w.EndUs)
-			v.gaps(job, g, w, from, to, thresholds[len(thresholds)-1], func(a, b int64) {
-				count(countFree, a, b)
+			v.gaps(job, g, w, from, to, thresholds[len(thresholds)-1], func(free gap) {
+				count(countFree, free.from, free.to)
+				count(countReady, free.ready, free.to)
 				if v.model.Placed {
 					return // nodeChanges goes by nodes
 				}
 				for i, d := range thresholds {
 					if d >= hold {
-						count(countLong+i, a, b-d+1) // a start at b − d is the latest that fits
+						count(countLong+i, free.ready, free.until-d+1) // a start at until − d is the latest that fits
 					}
 				}
 			})
@@ -136,7 +138,8 @@ func (v *laneView) waitsFor(job int, p *waitPool, from, to int64) []explanation.
 		w := found[cause]
 		if w == nil {
 			w = &explanation.Wait{Type: p.name, Cause: cause, FromS: hare.Seconds(t), Need: p.need,
-				NeedS: hare.Seconds(thresholds[0]), PerTask: perTask(&v.model.Jobs[job]), Within: v.inst.Jobs[job].Within}
+				NeedS: hare.Seconds(thresholds[0]), SetupS: v.longestSetup(job, p),
+				PerTask: perTask(&v.model.Jobs[job]), Within: v.inst.Jobs[job].Within}
 			found[cause] = w
 		}
 		w.ToS = hare.Seconds(end)
@@ -194,6 +197,8 @@ func causeOf(levels []int64, need int64, long, overQuota bool) string {
 		return waitHeld
 	case overQuota:
 		return waitQuota
+	case levels[countReady] < need:
+		return waitSetup
 	}
 	return waitTooShort
 }
@@ -209,17 +214,34 @@ func (v *laneView) service(g int, f func(hare.Window)) {
 	}
 }
 
+// gap is a time in which no job holds a GPU, nor has it set up.
+type gap struct {
+	from, to int64
+	// ready is when work of the job at hand could start, after a setup if it needs one, and until is when such work
+	// must have ended, so that what follows can be set up. ready may be after until.
+	ready, until int64
+}
+
 // gaps calls f with the gaps in window w that begin before to, cut at from, in
 // which no other job holds GPU g. What the job itself does there would move with
 // its start. gaps looks no further than need after to for the end of a gap.
-func (v *laneView) gaps(job, g int, w hare.Window, from, to, need int64, f func(a, b int64)) {
+func (v *laneView) gaps(job, g int, w hare.Window, from, to, need int64, f func(gap)) {
 	at := max(from, w.StartUs)
 	if at >= min(to, w.EndUs) {
 		return
 	}
+	setup := v.modes[job][v.model.GPUs[g].Type].SwitchUs
+	ready := max(w.StartUs, v.mayBegin(job)) // when a setup of the job could begin
 	if l := v.lanes[g]; l != nil {
-		for e := v.first(g, at); e < len(l.Job) && at < to; e++ {
-			start := l.StartUs[e]
+		e := v.first(g, at)
+		if e > 0 {
+			ready = max(ready, v.until(g, e-1))
+			if v.jobOf[l.Job[e-1]] == job {
+				ready, setup = at, 0
+			}
+		}
+		for ; e < len(l.Job) && at < to; e++ {
+			start := v.taken(g, e)
 			if start >= w.EndUs || start >= to+need {
 				break
 			}
@@ -227,14 +249,30 @@ func (v *laneView) gaps(job, g int, w hare.Window, from, to, need int64, f func(
 				continue
 			}
 			if start > at {
-				f(at, start)
+				f(gap{at, start, max(at, ready+setup), l.StartUs[e] - v.switchOf(g, e)})
 			}
 			at = v.until(g, e)
+			ready, setup = max(at, v.mayBegin(job)), v.modes[job][v.model.GPUs[g].Type].SwitchUs
 		}
 	}
 	if at < min(to, w.EndUs) {
-		f(at, w.EndUs)
+		f(gap{at, w.EndUs, max(at, ready+setup), w.EndUs})
 	}
+}
+
+// mayBegin returns when the setups of a job may begin: it is released, and the jobs have ended for
+// which it waits.
+func (v *laneView) mayBegin(job int) int64 {
+	last, _ := v.after(job)
+	return max(last, v.model.Jobs[job].ReleaseUs)
+}
+
+// longestSetup returns for how long a GPU of a pool is set up for a job, at most.
+func (v *laneView) longestSetup(job int, p *waitPool) (longest hare.Seconds) {
+	for kind := range p.each {
+		longest = max(longest, hare.Seconds(v.modes[job][kind].SwitchUs))
+	}
+	return longest
 }
 
 // holders returns the jobs that hold GPUs of a pool in the spans, and the number
@@ -268,7 +306,8 @@ func (v *laneView) holders(job int, p *waitPool, cause string, spans []interval,
 		}
 		x := 0
 		for e := v.first(g, spans[0].from); e < len(l.Job); {
-			if x < len(spans) && spans[x].to <= l.StartUs[e] {
+			start := v.taken(g, e)
+			if x < len(spans) && spans[x].to <= start {
 				x++
 				continue
 			}
@@ -287,7 +326,7 @@ func (v *laneView) holders(job int, p *waitPool, cause string, spans []interval,
 					h.GPUs++
 				}
 				for y := x; y < len(spans) && spans[y].from < end; y++ {
-					h.time += min(end, spans[y].to) - max(l.StartUs[e], spans[y].from)
+					h.time += min(end, spans[y].to) - max(start, spans[y].from)
 				}
 				h.UntilS = max(h.UntilS, hare.Seconds(end))
 			}

@@ -15,10 +15,11 @@ const maxWhere = 6
 // The levels of levelChange where nodes matter, from countRoom on in tasks: countRoom goes
 // by free GPUs, countRoomCPUs also by free CPUs, countRoomAll also by free memory.
 const (
-	countRoom = countFree + 1 + iota
+	countRoom = countReady + 1 + iota
 	countRoomCPUs
 	countRoomAll
-	countRoomLong // + the index of a threshold: the room lasts for as long as the threshold
+	countRoomReady // after the setups of the job
+	countRoomLong  // + the index of a threshold: the room lasts for as long as the threshold
 )
 
 // never says why a job never finds room on a type for which it has a profile: cause is ""
@@ -75,8 +76,9 @@ func (v *laneView) neverWaits(job int, from, to int64) []explanation.Wait {
 			hold *= j.Rounds
 		}
 		all = append(all, explanation.Wait{Type: on.Type, Cause: cause, FromS: hare.Seconds(from), ToS: hare.Seconds(to),
-			ForS: hare.Seconds(to - from), Need: need, NeedS: hare.Seconds(hold), PerTask: perTask(j),
-			Within: v.inst.Jobs[job].Within})
+			ForS: hare.Seconds(to - from), Need: need, NeedS: hare.Seconds(hold), SetupS: hare.Seconds(on.SwitchUs),
+			PerTask: perTask(j),
+			Within:  v.inst.Jobs[job].Within})
 	}
 	return all
 }
@@ -138,7 +140,7 @@ func (l *load) over(from, to int64) int64 {
 // from and to. An entry holds from its first start to its last end.
 func (v *laneView) loadsOf(job, node int, from, to int64) (cpus, memory *load) {
 	type block struct {
-		job              int
+		job, shape       int
 		start, end, name int64
 	}
 	lanes := map[block]int64{} // the number of lanes with such an entry
@@ -150,14 +152,15 @@ func (v *laneView) loadsOf(job, node int, from, to int64) (cpus, memory *load) {
 		}
 		for e := v.first(g, from); e < len(l.Job) && l.StartUs[e] < to; e++ {
 			if other := v.jobOf[l.Job[e]]; other != job {
-				lanes[block{other, l.StartUs[e], v.until(g, e), l.Entry(e).Round}]++
+				x := l.Entry(e)
+				lanes[block{other, int(x.Shape), x.StartUs, v.until(g, e), x.Round}]++
 			}
 		}
 	}
 	changes := [2]map[int64]int64{{}, {}}
 	for b, count := range lanes {
 		j := &v.model.Jobs[b.job]
-		tasks := count / j.GPUs
+		tasks := count / v.jobIn(b.job, b.shape).GPUs
 		for i, each := range [2]int64{j.CPUMilli, j.MemoryMiB} {
 			changes[i][max(from, b.start)] += tasks * each
 			changes[i][b.end] -= tasks * each
@@ -183,10 +186,10 @@ func (v *laneView) nodeChanges(job int, p *waitPool, thresholds []int64, levelOf
 			continue
 		}
 		n := &v.inst.Cluster.Nodes[ni]
-		// By type of the pool: GPUs that are free, and free for as long as each threshold.
+		// By type of the pool: GPUs that are free, that could be set up, and that are free for as long as each threshold.
 		kinds := map[int]int{}
-		var changes []levelChange // level is type · (1 + thresholds) + 0 or 1 + threshold
-		width := 1 + len(thresholds)
+		var changes []levelChange // level is type · (2 + thresholds) + 0, 1 or 2 + threshold
+		width := 2 + len(thresholds)
 		count := func(level int, a, b int64) {
 			if a, b = max(a, from), min(b, to); a < b {
 				changes = append(changes, levelChange{a, level, 1}, levelChange{b, level, -1})
@@ -203,15 +206,16 @@ func (v *laneView) nodeChanges(job int, p *waitPool, thresholds []int64, levelOf
 			}
 			base := kinds[kind] * width
 			v.open(job, g, func(w hare.Window) {
-				v.gaps(job, g, w, from, to, longest, func(a, b int64) {
-					count(base, a, b)
+				v.gaps(job, g, w, from, to, longest, func(free gap) {
+					count(base, free.from, free.to)
+					count(base+1, free.ready, free.to)
 					for i, d := range thresholds {
 						need := hold
 						if levelOf != nil {
 							need = v.needAt(job, kind, levelOf[i])
 						}
 						if d >= need {
-							count(base+1+i, a, b-d+1)
+							count(base+2+i, free.ready, free.until-d+1)
 						}
 					}
 				})
@@ -241,7 +245,7 @@ func (v *laneView) nodeChanges(job int, p *waitPool, thresholds []int64, levelOf
 		at = slices.Compact(at)
 		slices.SortFunc(changes, func(a, b levelChange) int { return cmp.Compare(a.at, b.at) })
 		levels := make([]int64, len(kinds)*width)
-		before := make([]int64, len(thresholds)+3)
+		before := make([]int64, len(thresholds)+4)
 		next := 0
 		for _, t := range at {
 			if t < from || t >= to {
@@ -266,9 +270,10 @@ func (v *laneView) nodeChanges(job int, p *waitPool, thresholds []int64, levelOf
 				}
 				return max(0, sum)
 			}
-			now := []int64{room(0, t+1, false, false), room(0, t+1, true, false), room(0, t+1, true, true)}
+			now := []int64{room(0, t+1, false, false), room(0, t+1, true, false), room(0, t+1, true, true),
+				room(1, t+1, true, true)}
 			for i, d := range thresholds {
-				now = append(now, room(1+i, t+d, true, true))
+				now = append(now, room(2+i, t+d, true, true))
 			}
 			for i, x := range now {
 				if x != before[i] {
@@ -280,7 +285,7 @@ func (v *laneView) nodeChanges(job int, p *waitPool, thresholds []int64, levelOf
 	}
 	if levelOf != nil {
 		within := j.Within
-		return v.fullestDomains(all, append([]int{within, within, within}, levelOf...))
+		return v.fullestDomains(all, append([]int{within, within, within, within}, levelOf...))
 	}
 	sums := make([]levelChange, len(all))
 	for i := range all {
@@ -310,6 +315,8 @@ func causeOnNodes(levels []int64, need, tasks int64, long, overQuota bool) strin
 		return waitCPUs
 	case levels[countRoomAll] < tasks:
 		return waitMemory
+	case levels[countRoomReady] < tasks:
+		return waitSetup
 	}
 	return waitTooShort
 }
@@ -328,7 +335,7 @@ func (v *laneView) where(job int, p *waitPool, t int64) ([]explanation.NodeFree,
 			if _, ok := p.each[v.model.GPUs[g].Type]; !ok {
 				continue
 			}
-			v.open(job, g, func(w hare.Window) { v.gaps(job, g, w, t, t+1, 1, func(a, b int64) { x.GPUs++ }) })
+			v.open(job, g, func(w hare.Window) { v.gaps(job, g, w, t, t+1, 1, func(gap) { x.GPUs++ }) })
 		}
 		if x.GPUs > 0 {
 			all = append(all, x)

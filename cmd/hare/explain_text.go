@@ -107,7 +107,17 @@ func (ep *explainPrinter) span(s *explanation.Span, briefly hare.Seconds) {
 		if s.Rounds > 1 {
 			text = fmt.Sprintf("runs rounds %d to %d", s.Round, s.Round+s.Rounds-1)
 		}
+		if len(s.Shapes) > 0 {
+			text = fmt.Sprintf("runs %d rounds (from unit %d)", s.Rounds, s.Round)
+		}
 		text += " on " + strings.Join(gpus, ", ")
+		for i, x := range s.Shapes {
+			if i == 0 && len(s.Shapes) == 1 {
+				text += fmt.Sprintf(" in shape %d", x.Shape)
+				break
+			}
+			text += fmt.Sprintf(", %d of them in shape %d", x.Rounds, x.Shape)
+		}
 		if s.PausedS > 0 {
 			text += fmt.Sprintf(", pausing %s s in all", s.PausedS)
 		}
@@ -139,6 +149,9 @@ func waitWords(w *explanation.Wait) string {
 	}
 	if w.PerTask > 1 {
 		need = fmt.Sprintf("%d × %d %s together", w.Need/w.PerTask, w.PerTask, kind)
+	}
+	if w.Shape != nil {
+		need += fmt.Sprintf(" (shape %d)", *w.Shape)
 	}
 	if w.Within != "" {
 		need += " in one " + w.Within
@@ -183,6 +196,12 @@ func waitWords(w *explanation.Wait) string {
 			holderWords(w))
 	case "too_short":
 		text = fmt.Sprintf("%s: free, but not for %s s on end", need, w.NeedS)
+	case "setup":
+		text = fmt.Sprintf("%s: free, and to be set up for %s s", need, w.SetupS)
+	case "reshape":
+		text = "changes its shape"
+	case "shape":
+		text = fmt.Sprintf("%s: could have started in this shape; the plan waits for another", need)
 	default:
 		text = fmt.Sprintf("%s: could have started; the plan waits for better", need)
 	}

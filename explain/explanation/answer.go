@@ -76,7 +76,7 @@ type Span struct {
 	FromS hare.Seconds `json:"from_s"`
 	ToS   hare.Seconds `json:"to_s"`
 	// Round is the first of the rounds that run, or the round that waits: the job is released, and every earlier
-	// round has synchronised.
+	// round has synchronised. For a job with shapes, it is the first unit of this round.
 	Round  int64 `json:"round"`
 	Rounds int64 `json:"rounds,omitempty"`
 	// GPUs holds, by type, the most GPUs that a round of the span uses.
@@ -87,6 +87,8 @@ type Span struct {
 	Pays map[string]float64 `json:"pays,omitempty"`
 	// Spread says over which levels the rounds are spread, where their times go by it, from fine to coarse.
 	Spread []Spread `json:"spread,omitempty"`
+	// Shapes says how many rounds have each shape, where the job has shapes.
+	Shapes []ShapeRounds `json:"shapes,omitempty"`
 	// Waits say what a waiting round waits for, by type.
 	Waits []Wait `json:"waits,omitempty"`
 } //	@name	JobSpan
@@ -102,6 +104,13 @@ type Spread struct {
 	MoreS hare.Seconds `json:"more_s"`
 } //	@name	JobSpread
 
+// ShapeRounds is how many rounds have a shape.
+type ShapeRounds struct {
+	// Shape is the position of the shape in the job's shapes, from 0.
+	Shape  int   `json:"shape" format:"int64"`
+	Rounds int64 `json:"rounds"`
+} //	@name	JobShapeRounds
+
 // Wait is why a round did not start on GPUs of a type.
 type Wait struct {
 	// Type is the type of the GPUs; a gang that mixes types has several, joined by "+".
@@ -112,8 +121,13 @@ type Wait struct {
 	// the job may use never have room for a round, fragmented where enough GPUs were free in all, but not together on
 	// nodes, and cpus or memory where too little of these was free beside the GPUs; reserved where too many GPUs were
 	// kept for others, and quota where the jobs of user held too many. It is after, without a type, until the jobs
-	// have ended for which the job waits, and their lags have passed.
-	Cause string `json:"cause" enums:"no_service,busy,held,too_short,choice,not_allowed,fragmented,cpus,memory,after,reserved,quota"`
+	// have ended for which the job waits, and their lags have passed. It is setup where enough GPUs were free, but for
+	// too short a time to be set up for the job; reshape, without a type, where the job changes its shape, which takes
+	// this time; and shape where the round could have started in another shape, which shape names.
+	Cause string `json:"cause" enums:"no_service,busy,held,too_short,choice,not_allowed,fragmented,cpus,memory,after,reserved,quota,setup,reshape,shape"`
+	// Shape is the position of the shape, from 0, in which the round would run; it is left out where the job has no
+	// shapes.
+	Shape *int `json:"shape,omitempty" format:"int64"`
 	// User is the user of the quota where the cause is quota.
 	User string `json:"user,omitempty"`
 	// FromS is when the cause first held.
@@ -130,6 +144,9 @@ type Wait struct {
 	Within string `json:"within,omitempty"`
 	// NeedS is for how long the GPUs have to be free.
 	NeedS hare.Seconds `json:"need_s"`
+	// SetupS is for how long a GPU is set up for the job before, where it did something else; it is left out where the
+	// job has no setups.
+	SetupS hare.Seconds `json:"setup_s,omitempty"`
 	// Free is the most GPUs that were free at a time.
 	Free int64 `json:"free"`
 	// UntilS is when the first GPU becomes available: back in service, or no longer busy. Where the cause is after, it
