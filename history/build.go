@@ -29,13 +29,16 @@ type Config struct {
 	// Dependencies and Reservations keep what jobs waited for and what was reserved. Simulations go by
 	// neither; without Dependencies a job is released when the cluster let it start.
 	Dependencies, Reservations bool
+	// AtUs is the time for which BuildNow makes the instance, in microseconds since 1970; 0 means the
+	// end of the log. DefaultUs is the time of jobs of which nothing is known; 0 means an hour.
+	AtUs, DefaultUs int64
 }
 
 // Built is an instance and what really happened on it.
 type Built struct {
 	Instance *hare.Instance
 	// Happened is the schedule that the cluster followed, as a result without a bound. Package
-	// verify says whether it is feasible.
+	// verify says whether it is feasible. It is nil for BuildNow.
 	Happened *hare.Result
 	// OriginUs is time 0 of the instance, in microseconds since 1970.
 	OriginUs int64
@@ -56,6 +59,8 @@ type builder struct {
 	// partition says of each partition whether it leaves out a node with GPUs.
 	partition map[string]bool
 	types     []string // the GPU types of all nodes, sorted
+	medians   map[group]map[string]int64
+	used      map[int][2]int64 // thousandths of CPUs and MiB of memory that running jobs hold, by node
 }
 
 // placedJob is a job of the log with the GPUs that it had.
@@ -76,6 +81,21 @@ type laneRef struct {
 // that it took, and the schedule that the cluster followed. It takes O(n log n) for n jobs, and
 // O(GPUs) a job.
 func (l *Log) Build(cfg Config) (*Built, error) {
+	b, err := l.newBuilder(cfg)
+	if err != nil {
+		return nil, err
+	}
+	b.choose()
+	if len(b.jobs) == 0 {
+		return nil, errors.New("history: no job of the log had GPUs in the window: " + strings.TrimSpace(b.rep.String()))
+	}
+	b.completeNodes()
+	b.place()
+	return b.build()
+}
+
+// newBuilder checks the configuration and copies what the building changes.
+func (l *Log) newBuilder(cfg Config) (*builder, error) {
 	switch cfg.Weights = cmp.Or(cfg.Weights, "one"); cfg.Weights {
 	case "one", "share", "slowdown":
 	default:
@@ -88,13 +108,7 @@ func (l *Log) Build(cfg Config) (*Built, error) {
 	b := &builder{cfg: cfg, log: l, rep: &rep, nodes: slices.Clone(l.Nodes)}
 	b.rep.Assumed, b.rep.LeftOut, b.rep.Doubtful = slices.Clone(rep.Assumed), slices.Clone(rep.LeftOut),
 		slices.Clone(rep.Doubtful)
-	b.choose()
-	if len(b.jobs) == 0 {
-		return nil, errors.New("history: no job of the log had GPUs in the window: " + strings.TrimSpace(b.rep.String()))
-	}
-	b.completeNodes()
-	b.place()
-	return b.build()
+	return b, nil
 }
 
 // choose takes the jobs of the window that had GPUs.
@@ -153,13 +167,7 @@ func (b *builder) build() (*Built, error) {
 	out := &Built{OriginUs: b.originUs, Report: b.rep}
 	inst := &hare.Instance{Name: cmp.Or(b.cfg.Name, b.log.Source), Objective: hare.ObjectiveWeightedJCT}
 	b.buildNodes(inst)
-	for i := range b.nodes {
-		for _, g := range b.nodes[i].GPUs {
-			b.types = append(b.types, g.Type)
-		}
-	}
-	slices.Sort(b.types)
-	b.types = slices.Compact(b.types)
+	b.listTypes()
 	ids := make(map[string]bool, len(b.jobs))
 	for _, j := range b.jobs {
 		ids[j.ID] = true
@@ -181,11 +189,7 @@ func (b *builder) build() (*Built, error) {
 	}
 	b.jobs = kept
 	b.weigh(inst)
-	if b.cfg.Reservations {
-		b.reserve(inst)
-	} else if len(b.log.Reservations) > 0 {
-		b.rep.leaveOut("reservations", b.log.Reservations[0].Name)
-	}
+	b.reserveOrSay(inst)
 	b.rep.Jobs = len(inst.Jobs)
 	if err := inst.ValidateLong(); err != nil {
 		return nil, fmt.Errorf("history: the log gives no instance: %w", err)
@@ -195,8 +199,19 @@ func (b *builder) build() (*Built, error) {
 	return out, nil
 }
 
-// buildJob makes a job of the instance.
-func (b *builder) buildJob(j *placedJob, ids map[string]bool) (hare.Job, error) {
+// listTypes lists the GPU types of all nodes.
+func (b *builder) listTypes() {
+	for i := range b.nodes {
+		for _, g := range b.nodes[i].GPUs {
+			b.types = append(b.types, g.Type)
+		}
+	}
+	slices.Sort(b.types)
+	b.types = slices.Compact(b.types)
+}
+
+// newJob makes a job of one round with its users.
+func (b *builder) newJob(j *placedJob) hare.Job {
 	out := hare.Job{ID: j.ID, WeightMicro: 1e6, Rounds: 1, Sync: hare.Rigid,
 		ReleaseUs: max(0, j.submitUs-b.originUs)}
 	for _, user := range []string{j.User, j.Account} {
@@ -205,14 +220,25 @@ func (b *builder) buildJob(j *placedJob, ids map[string]bool) (hare.Job, error) 
 		}
 	}
 	slices.Sort(out.Users)
+	return out
+}
+
+// demand sets the CPUs and the memory of a task.
+func (b *builder) demand(j *placedJob, out *hare.Job) {
+	if !b.cfg.GPUsOnly && out.Tasks > 0 {
+		out.CPUMilliPerTask, out.MemoryMiBPerTask = j.CPUMilli/out.Tasks, j.MemoryMiB/out.Tasks
+	}
+}
+
+// buildJob makes a job of the instance.
+func (b *builder) buildJob(j *placedJob, ids map[string]bool) (hare.Job, error) {
+	out := b.newJob(j)
 	b.shape(j, &out)
 	b.selectNodes(j, &out)
 	if err := b.profiles(j, &out); err != nil {
 		return out, err
 	}
-	if !b.cfg.GPUsOnly && out.Tasks > 0 {
-		out.CPUMilliPerTask, out.MemoryMiBPerTask = j.CPUMilli/out.Tasks, j.MemoryMiB/out.Tasks
-	}
+	b.demand(j, &out)
 	if j.startUs < b.originUs {
 		out.ReleaseUs = 0
 		out.Progress = &hare.Progress{ElapsedUs: b.originUs - j.startUs}
@@ -283,12 +309,25 @@ func (b *builder) mixedNode(j *placedJob) bool {
 
 // selectNodes keeps a job to the nodes of its partition and of its features.
 func (b *builder) selectNodes(j *placedJob, out *hare.Job) {
+	if strings.Contains(j.Partition, ",") {
+		b.rep.assume("may run in several partitions: is not kept to their nodes", j.Place)
+	}
 	if j.Partition != "" && b.partition[j.Partition] {
 		out.Only = append(out.Only, hare.LabelValues{Label: "partition." + j.Partition, Values: []string{"yes"}})
 	}
+	if len(j.NotNodes) > 0 {
+		out.Exclude = append(out.Exclude, hare.LabelValues{Label: hare.LabelNode, Values: j.NotNodes})
+	}
+	if n := len(j.OnlyNodes); n > 0 && int64(n) >= j.Nodes {
+		out.Only = append(out.Only, hare.LabelValues{Label: hare.LabelNode, Values: j.OnlyNodes})
+	} else if n > 0 {
+		b.rep.assume("must have some nodes among others: is not kept to these nodes", j.Place)
+	}
 	if j.Features == "" {
+		b.sortOnly(out)
 		return
 	}
+	defer b.sortOnly(out)
 	if strings.ContainsAny(j.Features, "|[]()*:") {
 		b.rep.assume("a constraint with more than names joined by & is not kept", j.Place)
 		return
@@ -296,6 +335,10 @@ func (b *builder) selectNodes(j *placedJob, out *hare.Job) {
 	for _, f := range sortedList(strings.ReplaceAll(j.Features, "&", ",")) {
 		out.Only = append(out.Only, hare.LabelValues{Label: "feature." + f, Values: []string{"yes"}})
 	}
+}
+
+// sortOnly orders the labels to which a job is kept.
+func (b *builder) sortOnly(out *hare.Job) {
 	slices.SortFunc(out.Only, func(a, c hare.LabelValues) int { return strings.Compare(a.Label, c.Label) })
 }
 
@@ -360,6 +403,17 @@ func (b *builder) weigh(inst *hare.Instance) {
 			w := sum / float64(len(inst.Jobs)) / least[i]
 			inst.Jobs[i].WeightMicro = max(1, int64(math.Round(min(w, 1e6)*1e6)))
 		}
+	}
+}
+
+// reserveOrSay adds the reservations, or says that they are left out.
+func (b *builder) reserveOrSay(inst *hare.Instance) {
+	if b.cfg.Reservations {
+		b.reserve(inst)
+		return
+	}
+	for i := range b.log.Reservations {
+		b.rep.leaveOut("reservations", b.log.Reservations[i].Name)
 	}
 }
 

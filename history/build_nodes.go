@@ -37,6 +37,10 @@ func (b *builder) buildNodes(inst *hare.Instance) {
 		}
 		slices.SortFunc(node.Labels, func(a, c hare.Label) int { return strings.Compare(a.Name, c.Name) })
 		node.Windows = b.windows(n, last[i])
+		if len(n.Down) > 0 && len(node.Windows) == 0 {
+			b.rep.leaveOut("nodes that are never in service", n.Name)
+			continue
+		}
 		node.Normalise()
 		if len(n.GPUs) > 0 {
 			inst.Cluster.Nodes = append(inst.Cluster.Nodes, node)

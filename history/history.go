@@ -72,10 +72,14 @@ type Job struct {
 	GPUs, Nodes, PerTask int64
 	// Type is the GPU type that the job must have; "" means any type that it may use.
 	Type string
+	// OnHold says that the job must not start until its user or an operator lets it.
+	OnHold bool
 	// Exclusive says that no other job may be on the nodes of the job.
 	Exclusive bool
 	// Features is the constraint on features of nodes, in Slurm's form.
 	Features string
+	// OnlyNodes are nodes that the job must have, and NotNodes nodes that it must not have; sorted.
+	OnlyNodes, NotNodes []string
 	// CPUMilli and MemoryMiB are the thousandths of CPUs and the memory of the whole job.
 	CPUMilli, MemoryMiB int64
 
@@ -116,6 +120,8 @@ type Node struct {
 	// Down are the times out of service, in microseconds since 1970, in order and disjoint. An end
 	// of hare.Forever means that the node is still out of service.
 	Down []hare.Window
+	// Out says that nothing starts on the node at the end of the log.
+	Out bool
 }
 
 // Reservation keeps nodes for some users.
@@ -135,15 +141,20 @@ type Log struct {
 	// NowUs is when the log ends: the time at which it was read, or its last event.
 	NowUs  int64
 	Report *Report
+
+	index map[string]int // of nodes by name, while texts are read
 }
 
 // node returns the node of a name, and adds it where it is not there.
 func (l *Log) node(name string) *Node {
-	for i := range l.Nodes {
-		if l.Nodes[i].Name == name {
-			return &l.Nodes[i]
-		}
+	if l.index == nil {
+		l.index = make(map[string]int)
 	}
+	i, known := l.index[name]
+	if known {
+		return &l.Nodes[i]
+	}
+	l.index[name] = len(l.Nodes)
 	l.Nodes = append(l.Nodes, Node{Name: name})
 	return &l.Nodes[len(l.Nodes)-1]
 }

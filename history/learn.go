@@ -12,25 +12,7 @@ import (
 // each with probability 0.975 (Bonferroni); with fewer than six jobs on a type it goes from the least
 // time to the greatest and covers less. Learn takes O(n log n) for n jobs.
 func (l *Log) Learn() []Learned {
-	type group struct {
-		user, name string
-		gpus       int64
-	}
-	times := map[group]map[string][]int64{}
-	var groups []group
-	for i := range l.Jobs {
-		j := &l.Jobs[i]
-		kind := l.typeOf(j)
-		if j.State != Completed || j.GPUs == 0 || j.EndUs <= j.StartUs || kind == "" || j.Name == "" {
-			continue
-		}
-		g := group{j.User, j.Name, j.GPUs}
-		if times[g] == nil {
-			times[g] = map[string][]int64{}
-			groups = append(groups, g)
-		}
-		times[g][kind] = append(times[g][kind], j.EndUs-j.StartUs)
-	}
+	times, groups := l.completed()
 	slices.SortFunc(groups, func(a, b group) int {
 		return cmp.Or(cmp.Compare(a.user, b.user), cmp.Compare(a.name, b.name), cmp.Compare(a.gpus, b.gpus))
 	})
@@ -55,6 +37,25 @@ func (l *Log) Learn() []Learned {
 		}
 	}
 	return out
+}
+
+// completed returns the times of completed jobs by group and GPU type, and the groups.
+func (l *Log) completed() (times map[group]map[string][]int64, groups []group) {
+	times = map[group]map[string][]int64{}
+	for i := range l.Jobs {
+		j := &l.Jobs[i]
+		kind := l.typeOf(j)
+		if j.State != Completed || j.GPUs == 0 || j.EndUs <= j.StartUs || kind == "" || j.Name == "" {
+			continue
+		}
+		g := group{j.User, j.Name, j.GPUs}
+		if times[g] == nil {
+			times[g] = map[string][]int64{}
+			groups = append(groups, g)
+		}
+		times[g][kind] = append(times[g][kind], j.EndUs-j.StartUs)
+	}
+	return times, groups
 }
 
 // typeOf returns the one GPU type on which a job ran; "" if it is not known or there were several.

@@ -80,13 +80,15 @@ func (l *Log) readSlurm(name string, in *bufio.Reader, cfg ReadConfig) error {
 		return l.readSlurmJSON(name, in)
 	case strings.HasPrefix(first, "nodename="):
 		return l.readScontrolNodes(name, in)
+	case strings.HasPrefix(first, "reservationname="):
+		return l.readScontrolReservations(name, in, cfg.Zone)
 	case strings.Contains(first, "nodename"):
 		return l.readEvents(name, in, cfg.Zone)
 	case strings.Contains(first, "jobid"):
 		return l.readSacct(name, in, cfg.Zone)
 	}
 	return &RowError{Place{File: name, Line: 1}, fmt.Sprintf("%.40q begins none of the texts that Hare reads: sacct -P, "+
-		"scontrol show node, sacctmgr -P show event, or the JSON of sacct, squeue, sinfo", string(line))}
+		"scontrol show node or reservation, sacctmgr -P show event, or the JSON of sacct, squeue, sinfo, scontrol", string(line))}
 }
 
 // merge keeps one of the jobs of the same ID that were submitted at the same time, which several
@@ -117,6 +119,7 @@ func (l *Log) merge() {
 // settle gives attempts of a job names of their own, orders nodes and jobs, and finds the end of
 // the log.
 func (l *Log) settle() {
+	l.index = nil
 	slices.SortFunc(l.Nodes, func(a, b Node) int { return strings.Compare(a.Name, b.Name) })
 	slices.SortStableFunc(l.Jobs, func(a, b Job) int {
 		if a.SubmitUs != b.SubmitUs {

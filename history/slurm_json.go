@@ -186,6 +186,10 @@ type slurmJob struct {
 	Dependency      string          `json:"dependency"`
 	ResvName        string          `json:"resv_name"`
 	Shared          slurmTexts      `json:"shared"`
+	StateReason     string          `json:"state_reason"`
+	Hold            bool            `json:"hold"`
+	ExcludedNodes   string          `json:"excluded_nodes"`
+	RequiredNodes   string          `json:"required_nodes"`
 }
 
 // slurmNode holds the members of a node of sinfo (22.05) and scontrol show node --json.
@@ -197,6 +201,7 @@ type slurmNode struct {
 	Features   slurmTexts
 	Partitions slurmTexts
 	State      slurmTexts
+	StateFlags slurmTexts `json:"state_flags"`
 }
 
 // slurmGroup holds the members of a group of nodes of sinfo --json since 23.02.
@@ -211,7 +216,12 @@ type slurmGroup struct {
 	}
 	Features  struct{ Total string }
 	Partition struct{ Name string }
+	Node      struct{ State slurmTexts }
 }
+
+// jsonKinds are the lists of Slurm's JSON that are read.
+var jsonKinds = map[string]string{"jobs": "jobs of sacct or squeue --json", "nodes": "nodes of --json",
+	"sinfo": "sinfo --json", "reservations": "scontrol show reservation --json"}
 
 // readSlurmJSON reads a document of sacct, squeue, sinfo or scontrol: an object with a list of
 // jobs, nodes or groups of nodes. It holds one member of the list at a time.
@@ -235,12 +245,19 @@ func (l *Log) readSlurmJSON(name string, in *bufio.Reader) error {
 			return fault("", err)
 		}
 		key, _ := token.(string)
-		if key != "jobs" && key != "nodes" && key != "sinfo" {
+		kind, listed := jsonKinds[key]
+		if !listed {
 			var other json.RawMessage
 			if err := d.Decode(&other); err != nil {
 				return fault("/"+key, err)
 			}
 			var faults []json.RawMessage
+			if key == "last_update" {
+				var at slurmNumber
+				if err := at.UnmarshalJSON(other); err == nil && at > 0 && at < maxTimeUs/1e6 {
+					l.NowUs = max(l.NowUs, int64(at)*1e6)
+				}
+			}
 			if key == "errors" && json.Unmarshal(other, &faults) == nil && len(faults) > 0 {
 				l.Report.doubt("Slurm reported errors when it wrote the document", Place{File: name, At: "/errors"})
 			}
@@ -250,8 +267,7 @@ func (l *Log) readSlurmJSON(name string, in *bufio.Reader) error {
 		if token, err := d.Token(); err != nil || token != json.Delim('[') {
 			return fault("/"+key, errors.New("is not a list"))
 		}
-		f := File{Name: name, Kind: map[string]string{"jobs": "jobs of sacct or squeue --json", "nodes": "nodes of --json",
-			"sinfo": "sinfo --json"}[key]}
+		f := File{Name: name, Kind: kind}
 		for ; d.More(); f.Rows++ {
 			pointer := "/" + key + "/" + strconv.Itoa(f.Rows)
 			decode := d.Decode
@@ -274,6 +290,11 @@ func (l *Log) readSlurmJSON(name string, in *bufio.Reader) error {
 				var n slurmNode
 				if err = decode(&n); err == nil {
 					err = l.addSlurmNode(&n)
+				}
+			case "reservations":
+				var r slurmReservation
+				if err = decode(&r); err == nil {
+					err = l.addReservation(&r, Place{File: name, At: pointer})
 				}
 			default:
 				var g slurmGroup
@@ -310,6 +331,8 @@ func ignoredMembers(text json.RawMessage, list string) (ignored []trace.Column) 
 	switch list {
 	case "nodes":
 		kind = reflect.TypeFor[slurmNode]()
+	case "reservations":
+		kind = reflect.TypeFor[slurmReservation]()
 	case "sinfo":
 		kind = reflect.TypeFor[slurmGroup]()
 	}
@@ -337,6 +360,7 @@ func (l *Log) addSlurmNode(v *slurmNode) error {
 	}
 	n.CPUMilli, n.MemoryMiB = int64(v.CPUs)*1000, int64(v.RealMemory)
 	n.Features, n.Partitions = sortedList(v.Features.String()), sortedList(v.Partitions.String())
+	n.Out = startsNothing(slices.Concat(v.State, v.StateFlags))
 	return nil
 }
 
@@ -354,6 +378,7 @@ func (l *Log) addSlurmGroup(g *slurmGroup) error {
 			}
 			n.CPUMilli, n.MemoryMiB = int64(g.CPUs.Maximum)*1000, int64(g.Memory.Maximum)
 			n.Features = sortedList(g.Features.Total)
+			n.Out = startsNothing(g.Node.State)
 			n.Partitions = sortedList(strings.Join(append(n.Partitions, g.Partition.Name), ","))
 		}
 	}
@@ -397,7 +422,19 @@ func (l *Log) addSlurmJob(v *slurmJob, place Place) error {
 		asked, got = v.TresReq, v.TresAlloc
 		j.User, j.Features, j.Reservation = v.UserName, v.Features, v.ResvName
 		j.After = dependencies(v.Dependency)
-		j.Exclusive = len(v.Shared) > 0 && v.Shared[0] == "exclusive"
+		j.Exclusive = slices.ContainsFunc(v.Shared, func(word string) bool { return word == "none" || word == "exclusive" })
+		j.OnHold = v.Hold || strings.HasPrefix(v.StateReason, "JobHeld") || v.StateReason == "JobHoldMaxRequeue"
+	}
+	for _, list := range []struct {
+		text string
+		to   *[]string
+	}{{v.ExcludedNodes, &j.NotNodes}, {v.RequiredNodes, &j.OnlyNodes}} {
+		names, err := expandHosts(list.text)
+		if err != nil {
+			return err
+		}
+		slices.Sort(names)
+		*list.to = slices.Compact(names)
 	}
 	known := false
 	for _, word := range state {
@@ -480,6 +517,9 @@ func (l *Log) addSlurmJob(v *slurmJob, place Place) error {
 	case het > 0:
 		j.ID = itoa(int64(het)) + "+" + itoa(int64(offset))
 	case tasks != "" && j.State == Pending:
+		if strings.Contains(tasks, "%") {
+			l.Report.leaveOut("the limit of an array's tasks that run at once", place)
+		}
 		t := &table{file: place.File}
 		j.ID = j.ID + "_[" + strings.Trim(tasks, "[]") + "]"
 		base, _, _ := strings.Cut(j.ID, "_[")

@@ -18,6 +18,7 @@ const untyped = "gpu"
 func (l *Log) readScontrolNodes(name string, in *bufio.Reader) error {
 	t := &table{file: name, in: in}
 	f := File{Name: name, Kind: "scontrol show node"}
+	listed := map[string]bool{}
 	var n *Node
 	for {
 		line, err := t.readLine()
@@ -33,11 +34,11 @@ func (l *Log) readScontrolNodes(name string, in *bufio.Reader) error {
 				continue
 			}
 			if key == "NodeName" {
-				if slices.ContainsFunc(l.Nodes, func(n Node) bool { return n.Name == value }) {
+				if listed[value] {
 					return t.fault("node %.60q stands twice", value)
 				}
-				l.Nodes = append(l.Nodes, Node{Name: value})
-				n = &l.Nodes[len(l.Nodes)-1]
+				listed[value] = true
+				n = l.node(value)
 				f.Rows++
 				continue
 			}
@@ -86,6 +87,8 @@ func (n *Node) set(key, value string) error {
 		n.MemoryMiB = mib
 	case "AvailableFeatures", "ActiveFeatures":
 		n.Features = sortedList(value)
+	case "State":
+		n.Out = startsNothing(strings.Split(value, "+"))
 	case "Partitions":
 		n.Partitions = sortedList(value)
 	}
@@ -116,6 +119,20 @@ func outOfService(state string) bool {
 	state = strings.ToUpper(state)
 	return slices.ContainsFunc([]string{"DOWN", "DRAIN", "FAIL", "MAINT", "POWERED_DOWN", "POWER_DOWN", "UNK", "FUTURE"},
 		func(word string) bool { return strings.Contains(state, word) })
+}
+
+// startsNothing says whether Slurm starts no job on a node in a state of these words, each in the form
+// of scontrol (DOWN*, DRAIN) or of its JSON. Nodes that save power are started for jobs.
+func startsNothing(words []string) bool {
+	return slices.ContainsFunc(words, func(word string) bool {
+		word = strings.ToUpper(word)
+		switch strings.TrimRight(word, "*~#!%$@^-") {
+		case "DOWN", "DRAIN", "DRAINED", "DRAINING", "FAIL", "FAILING", "MAINT", "MAINTENANCE", "UNKNOWN", "FUTURE", "ERROR",
+			"NOT_RESPONDING", "NO_RESPOND", "INVALID_REG", "REBOOT_ISSUED":
+			return true
+		}
+		return strings.HasSuffix(word, "*")
+	})
 }
 
 // readEvents reads what sacctmgr -P show event writes: when nodes were out of service.

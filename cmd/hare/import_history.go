@@ -1,6 +1,8 @@
 package main
 
 import (
+	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -21,8 +23,10 @@ import (
 
 // historyFlags are the flags of commands that read what happened on a cluster.
 type historyFlags struct {
-	since, until, zone, speeds string
-	cfg                        history.Config
+	since, until, zone, speeds, at string
+	now                            bool
+	assume                         time.Duration
+	cfg                            history.Config
 }
 
 func (hf *historyFlags) add(c *cobra.Command) {
@@ -39,6 +43,16 @@ func (hf *historyFlags) add(c *cobra.Command) {
 	f.BoolVar(&hf.cfg.Dependencies, "dependencies", false, "keep what jobs waited for (simulations refuse after)")
 	f.BoolVar(&hf.cfg.Reservations, "reservations", false, "keep reservations (simulations refuse them)")
 	choices(c, "weights", "one", "share", "slowdown")
+}
+
+// addNow adds the flags for what runs and waits now.
+func (hf *historyFlags) addNow(c *cobra.Command) {
+	f := c.Flags()
+	f.BoolVar(&hf.now, "now", false, "make the instance of what runs and waits now, for planning: running jobs with their "+
+		"progress, and waiting jobs")
+	f.StringVar(&hf.at, "at", "", "with --now: the time for which files tell what runs and waits (default: the last "+
+		"time that they tell)")
+	f.DurationVar(&hf.assume, "assume", time.Hour, "with --now: how long jobs take of which nothing is known")
 }
 
 // read reads the texts of a cluster and fills in the configuration that depends on them.
@@ -66,20 +80,55 @@ func (hf *historyFlags) read(source string, names []string) (*history.Log, error
 	if err != nil {
 		return nil, usageError{err}
 	}
-	if hf.cfg.FromUs, err = sinceTime(hf.since, log.NowUs, zone); err != nil {
+	return log, hf.configure(log, zone)
+}
+
+// fetch reads files, or asks the cluster where no files are given.
+func (hf *historyFlags) fetch(ctx context.Context, source string, names []string) (*history.Log, error) {
+	switch {
+	case len(names) > 0:
+		return hf.read(source, names)
+	case source == "slurm":
+		return hf.readLive(ctx, source)
+	}
+	return nil, usageError{fmt.Errorf("import %s takes the files to read: see hare import %s --help", source, source)}
+}
+
+// readLive asks the cluster itself.
+func (hf *historyFlags) readLive(ctx context.Context, source string) (*history.Log, error) {
+	since, err := sinceTime(cmp.Or(hf.since, "7d"), time.Now().UnixMicro(), time.UTC)
+	if err != nil {
 		return nil, usageError{fmt.Errorf("--since: %w", err)}
 	}
+	log, err := history.ReadLive(ctx, source, history.LiveConfig{Since: time.UnixMicro(since), Now: hf.now})
+	if err != nil {
+		return nil, err
+	}
+	return log, hf.configure(log, time.UTC)
+}
+
+// configure fills in the configuration that depends on the log.
+func (hf *historyFlags) configure(log *history.Log, zone *time.Location) (err error) {
+	if hf.cfg.FromUs, err = sinceTime(hf.since, log.NowUs, zone); err != nil {
+		return usageError{fmt.Errorf("--since: %w", err)}
+	}
 	if hf.cfg.UntilUs, err = sinceTime(hf.until, log.NowUs, zone); err != nil {
-		return nil, usageError{fmt.Errorf("--until: %w", err)}
+		return usageError{fmt.Errorf("--until: %w", err)}
+	}
+	if hf.cfg.AtUs, err = sinceTime(hf.at, log.NowUs, zone); err != nil {
+		return usageError{fmt.Errorf("--at: %w", err)}
+	}
+	if hf.cfg.DefaultUs = hf.assume.Microseconds(); hf.cfg.DefaultUs < 0 {
+		return usageError{fmt.Errorf("--assume %v is no time above 0", hf.assume)}
 	}
 	hf.cfg.Speeds = history.ShippedSpeeds()
 	hf.cfg.Speeds.Learned = log.Learn()
 	if hf.speeds != "" {
 		if hf.cfg.Speeds.Table, err = history.ParseSpeeds(hf.speeds); err != nil {
-			return nil, usageError{fmt.Errorf("--speeds: %w", err)}
+			return usageError{fmt.Errorf("--speeds: %w", err)}
 		}
 	}
-	return log, nil
+	return nil
 }
 
 // sinceTime reads a time, or a time before now such as 7d, 36h or 90m. "" gives 0.
@@ -109,9 +158,15 @@ sacct, squeue, sinfo and scontrol show node. It only reads. Make the texts by
   scontrol show node > nodes.txt
   sacctmgr -P show event start=now-7days > events.txt
 
+Without files it runs these commands itself, from --since on (7d). --now makes the instance of what
+runs and waits now instead, from squeue --json, scontrol show node and scontrol show reservation;
+jobs that sacct tells say how long jobs take.
+
 It writes the instance: every job that had GPUs, with the time that it took, and by
 --happened the schedule that Slurm followed, which hare verify checks and hare plot draws.`,
 		`  hare import slurm jobs.txt nodes.txt events.txt --since 7d -o week.json --happened was.json
+  hare import slurm --since 7d -o week.json --happened was.json
+  hare import slurm --now -o now.json
   hare verify week.json was.json
   hare simulate --policy slurm,rolling --instance week.json`},
 	{"history", "Convert a table of jobs: id, user, name, submit, start, end, gpus, nodes, type, limit, state",
@@ -129,15 +184,19 @@ func importHistoryCommands() (out []*cobra.Command) {
 		var name, happened, report string
 		c := &cobra.Command{Use: s.name + " FILE...", Short: s.short, Long: s.long, Example: s.example,
 			RunE: func(c *cobra.Command, args []string) error {
-				if len(args) == 0 {
-					return usageError{fmt.Errorf("import %s takes the files to read: see hare import %s --help", s.name, s.name)}
-				}
-				log, err := hf.read(s.name, args)
+				log, err := hf.fetch(c.Context(), s.name, args)
 				if err != nil {
 					return err
 				}
 				hf.cfg.Name = name
-				built, err := log.Build(hf.cfg)
+				build := log.Build
+				if hf.now {
+					build = log.BuildNow
+				}
+				if hf.now && happened != "" {
+					return usageError{errors.New("--happened is for what happened: leave it out with --now")}
+				}
+				built, err := build(hf.cfg)
 				if err != nil {
 					return usageError{err}
 				}
@@ -164,6 +223,7 @@ func importHistoryCommands() (out []*cobra.Command) {
 				return writeOut(out, func(w io.Writer) error { return wire.EncodeInstance(w, built.Instance) })
 			}}
 		hf.add(c)
+		hf.addNow(c)
 		c.Flags().StringVar(&name, "name", "", "name of the instance (default: "+s.name+")")
 		c.Flags().StringVar(&happened, "happened", "", "write the schedule that the cluster followed to this file, as a "+
 			"result without a bound")

@@ -26,7 +26,7 @@ func TestImportHistoryRefuses(t *testing.T) {
 		args []string
 		want string
 	}{
-		{[]string{"import", "slurm"}, "takes the files to read"},
+		{[]string{"import", "history"}, "takes the files to read"},
 		{[]string{"import", "slurm", filepath.Join(dir, "none")}, "no such file"},
 		{[]string{"import", "slurm", at("bad.txt", "hello\n")}, "bad.txt:1: \"hello\" begins none of the texts"},
 		{[]string{"import", "history", at("bad.csv", "id,submit,gpus\na,b,1\n")}, "bad.csv:2: submit: \"b\" is not a time"},
@@ -35,6 +35,9 @@ func TestImportHistoryRefuses(t *testing.T) {
 		{[]string{"import", "history", good, "--speeds", "v100"}, "--speeds: \"v100\" is not TYPE=SPEED"},
 		{[]string{"import", "history", good, "--weights", "heavy"}, "heavy"},
 		{[]string{"import", "history", good, good}, "twice"},
+		{[]string{"import", "slurm", good, "--now", "--happened", "x"}, "begins none of the texts"},
+		{[]string{"import", "history", good, "--now", "--happened", "x"}, "leave it out with --now"},
+		{[]string{"import", "history", good, "--now"}, "no job that runs or waits has GPUs"},
 		{[]string{"profile", "slurm"}, "profile takes a source"},
 	} {
 		_, stderr, code := runHare(t, "", c.args...)

@@ -1,0 +1,112 @@
+package history
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"time"
+
+	"github.com/hare-sched/hare/trace"
+)
+
+// LiveConfig says what ReadLive asks a cluster.
+type LiveConfig struct {
+	// Since is from when jobs are asked for.
+	Since time.Time
+	// Now asks for what runs and waits too, for BuildNow.
+	Now bool
+	// Run runs a command and returns what it writes; nil means RunCommand. Tests replace it.
+	Run func(ctx context.Context, name string, args ...string) ([]byte, error)
+}
+
+// liveCommand is a command that only reads.
+type liveCommand struct {
+	name   string
+	args   []string
+	needed bool
+}
+
+// slurmCommands are the commands that ReadLive runs. Slurm's own programs take times in the zone of
+// TZ, which is UTC for them.
+func (cfg *LiveConfig) slurmCommands() []liveCommand {
+	since := cfg.Since.UTC().Format("2006-01-02T15:04:05")
+	return []liveCommand{
+		{"scontrol", []string{"show", "node"}, true},
+		{"squeue", []string{"--json"}, cfg.Now},
+		{"sacct", []string{"-P", "-a", "-D", "-S", since, "--delimiter=\x1f", "-o", SacctFields}, !cfg.Now},
+		{"sacctmgr", []string{"-P", "show", "event", "start=" + since}, false},
+		{"scontrol", []string{"show", "reservation"}, false},
+	}
+}
+
+// ReadLive asks the cluster by the cluster's own programs, which are on the PATH: for slurm scontrol,
+// squeue, sacct and sacctmgr. All of these commands only read. A command that fails is an error if
+// nothing can be told without it, and else a line of the report.
+func ReadLive(ctx context.Context, source string, cfg LiveConfig) (*Log, error) {
+	if source != "slurm" {
+		return nil, fmt.Errorf("history: %s is not read live by commands", source)
+	}
+	run := cfg.Run
+	if run == nil {
+		run = RunCommand
+	}
+	commands := cfg.slurmCommands()
+	asked := time.Now()
+	var texts []trace.Source
+	var notes []string
+	for _, c := range commands {
+		name := strings.ReplaceAll(strings.Join(append([]string{c.name}, c.args...), " "), "\x1f", `\x1f`)
+		out, err := run(ctx, c.name, c.args...)
+		switch {
+		case err != nil && (c.needed || ctx.Err() != nil):
+			return nil, fmt.Errorf("%s: %w", name, err)
+		case err != nil:
+			notes = append(notes, fmt.Sprintf("%s failed: %v", c.name, err))
+		case len(bytes.TrimSpace(out)) > 0 && !bytes.HasPrefix(out, []byte("No ")):
+			texts = append(texts, trace.Source{Name: name, R: bytes.NewReader(out)})
+		}
+	}
+	log, err := Read(source, texts, ReadConfig{})
+	if err != nil {
+		return nil, err
+	}
+	for _, note := range notes {
+		log.Report.leaveOut(note, "live")
+	}
+	log.NowUs = max(log.NowUs, asked.UnixMicro())
+	return log, nil
+}
+
+// RunCommand runs a program of Slurm with the time zone UTC and returns what it writes on standard
+// output. An error has the last line that the program wrote on standard error.
+func RunCommand(ctx context.Context, name string, args ...string) ([]byte, error) {
+	c := exec.CommandContext(ctx, name, args...)
+	c.WaitDelay = 5 * time.Second
+	c.Env = append(os.Environ(), "TZ=UTC", "SLURM_TIME_FORMAT=standard", "SLURM_BITSTR_LEN=0")
+	var out, faults bytes.Buffer
+	c.Stdout, c.Stderr = &limitedBuffer{&out}, &limitedBuffer{&faults}
+	err := c.Run()
+	switch lines := strings.Split(strings.TrimSpace(faults.String()), "\n"); {
+	case errors.Is(err, exec.ErrNotFound):
+		return nil, fmt.Errorf("%s is not on the PATH: run Hare where Slurm's commands work, or give saved texts", name)
+	case err != nil && lines[0] != "":
+		return nil, fmt.Errorf("%s (%w)", strings.TrimSpace(lines[len(lines)-1]), err)
+	case err != nil:
+		return nil, err
+	}
+	return out.Bytes(), nil
+}
+
+// limitedBuffer refuses more than the greatest text that Read takes.
+type limitedBuffer struct{ b *bytes.Buffer }
+
+func (l *limitedBuffer) Write(p []byte) (int, error) {
+	if l.b.Len()+len(p) > maxBytes {
+		return 0, fmt.Errorf("more than %d MiB", maxBytes>>20)
+	}
+	return l.b.Write(p)
+}
