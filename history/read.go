@@ -88,7 +88,8 @@ func (l *Log) readSlurm(name string, in *bufio.Reader, cfg ReadConfig) error {
 		return l.readSacct(name, in, cfg.Zone)
 	}
 	return &RowError{Place{File: name, Line: 1}, fmt.Sprintf("%.40q begins none of the texts that Hare reads: sacct -P, "+
-		"scontrol show node or reservation, sacctmgr -P show event, or the JSON of sacct, squeue, sinfo, scontrol", string(line))}
+		"scontrol show node or reservation, sacctmgr -P show event, or the JSON of sacct, squeue, sinfo, scontrol",
+		string(line))}
 }
 
 // merge keeps one of the jobs of the same ID that were submitted at the same time, which several
