@@ -66,7 +66,8 @@ func now(t *testing.T, texts ...string) *history.Built {
 func TestNowReadsNumbersOfLaterVersions(t *testing.T) {
 	const jobs = `{"jobs":[
 	{"job_id":11,"name":"a","user_name":"ann","account":"x","partition":"gpu","job_state":["RUNNING"],
-	 "submit_time":{"set":true,"infinite":false,"number":1000},"eligible_time":{"set":true,"infinite":false,"number":1000},
+	 "submit_time":{"set":true,"infinite":false,"number":1000},
+	 "eligible_time":{"set":true,"infinite":false,"number":1000},
 	 "start_time":{"set":true,"infinite":false,"number":1100},"end_time":{"set":true,"infinite":false,"number":4700},
 	 "time_limit":{"set":true,"infinite":false,"number":60},"node_count":{"set":true,"infinite":false,"number":1},
 	 "nodes":"n1","gres_detail":["gpu:v100:2(IDX:2-3)"],"tres_req_str":"cpu=2,mem=1G,node=1,gres/gpu=2",
@@ -74,27 +75,33 @@ func TestNowReadsNumbersOfLaterVersions(t *testing.T) {
 	 "array_job_id":{"set":true,"infinite":false,"number":0},"array_task_id":{"set":false,"infinite":false,"number":0},
 	 "shared":[],"hold":false,"features":"","excluded_nodes":"","required_nodes":""},
 	{"job_id":12,"name":"b","user_name":"ben","account":"x","partition":"gpu","job_state":["PENDING"],
-	 "submit_time":{"set":true,"infinite":false,"number":1500},"eligible_time":{"set":true,"infinite":false,"number":1500},
+	 "submit_time":{"set":true,"infinite":false,"number":1500},
+	 "eligible_time":{"set":true,"infinite":false,"number":1500},
 	 "start_time":{"set":false,"infinite":false,"number":0},"end_time":{"set":false,"infinite":false,"number":0},
 	 "time_limit":{"set":false,"infinite":true,"number":0},"node_count":{"set":true,"infinite":false,"number":2},
 	 "nodes":"","gres_detail":[],"tres_req_str":"cpu=4,mem=2G,node=2,gres/gpu=8","tres_alloc_str":"",
 	 "tres_per_node":"gres/gpu:4","shared":["none"],"hold":false,"excluded_nodes":"n2","comment":""},
 	{"job_id":13,"name":"c","user_name":"ben","job_state":["PENDING"],"state_reason":"JobHeldUser","hold":true,
-	 "submit_time":{"set":true,"infinite":false,"number":1500},"tres_per_node":"gres/gpu:1","node_count":{"set":true,"infinite":false,"number":1}}],
+	 "submit_time":{"set":true,"infinite":false,"number":1500},
+	 "tres_per_node":"gres/gpu:1","node_count":{"set":true,"infinite":false,"number":1}}],
 	"last_update":{"set":true,"infinite":false,"number":2000}}`
 	const nodes = `{"nodes":[
-	{"name":"n1","gres":"gpu:v100:4","cpus":8,"real_memory":64000,"features":["fast"],"partitions":["gpu"],"state":["MIXED"]},
-	{"name":"n2","gres":"gpu:v100:4","cpus":8,"real_memory":64000,"features":[],"partitions":["gpu"],"state":["IDLE","DRAIN"]},
-	{"name":"n3","gres":"gpu:v100:4","cpus":8,"real_memory":64000,"features":[],"partitions":["gpu"],"state":["IDLE","POWERED_DOWN"]}]}`
+	{"name":"n1","gres":"gpu:v100:4","cpus":8,"real_memory":64000,
+	 "features":["fast"],"partitions":["gpu"],"state":["MIXED"]},
+	{"name":"n2","gres":"gpu:v100:4","cpus":8,"real_memory":64000,
+	 "features":[],"partitions":["gpu"],"state":["IDLE","DRAIN"]},
+	{"name":"n3","gres":"gpu:v100:4","cpus":8,"real_memory":64000,
+	 "features":[],"partitions":["gpu"],"state":["IDLE","POWERED_DOWN"]}]}`
 	const reserved = `{"reservations":[{"name":"r","start_time":{"set":true,"infinite":false,"number":9000},
-	 "end_time":{"set":true,"infinite":false,"number":9900},"node_list":"n3","users":"root","flags":["MAINT","SPEC_NODES"]}]}`
+	 "end_time":{"set":true,"infinite":false,"number":9900},"node_list":"n3",
+	 "users":"root","flags":["MAINT","SPEC_NODES"]}]}`
 	built := now(t, jobs, nodes, reserved)
 	if built.OriginUs != 2000e6 {
 		t.Errorf("now is %d, not the time of the last update", built.OriginUs)
 	}
 	inst := built.Instance
-	if len(inst.Cluster.Nodes) != 2 || inst.Cluster.Nodes[1].Name != "n3" || len(inst.Cluster.Nodes[1].Windows) != 2 {
-		t.Errorf("nodes %+v", inst.Cluster.Nodes)
+	if nodes := inst.Cluster.Nodes; len(nodes) != 2 || nodes[1].Name != "n3" || len(nodes[1].Windows) != 2 {
+		t.Errorf("nodes %+v", nodes)
 	}
 	if len(inst.Jobs) != 2 {
 		t.Fatalf("jobs %+v", inst.Jobs)
@@ -113,8 +120,8 @@ func TestNowReadsNumbersOfLaterVersions(t *testing.T) {
 // the report says what is left out.
 func TestNowOfDoubtfulQueues(t *testing.T) {
 	job := func(id, gpus, nodes string) string {
-		return `{"job_id":` + id + `,"job_state":"RUNNING","submit_time":10,"start_time":20,"node_count":1,"nodes":"` + nodes +
-			`","tres_alloc_str":"cpu=6,gres/gpu=` + gpus + `","time_limit":1}`
+		return `{"job_id":` + id + `,"job_state":"RUNNING","submit_time":10,"start_time":20,"node_count":1,"nodes":"` +
+			nodes + `","tres_alloc_str":"cpu=6,gres/gpu=` + gpus + `","time_limit":1}`
 	}
 	const nodes = "NodeName=n CPUTot=8 Gres=gpu:v100:2\n"
 	for _, c := range []struct {
@@ -164,7 +171,8 @@ ReservationName=r2 StartTime=1970-01-01T03:00:00 EndTime=1970-01-01T04:00:00 Dur
 		t.Fatal(err)
 	}
 	r := built.Instance.Cluster.Reservations
-	if len(r) != 1 || r[0].FromUs != 3590e6 || r[0].UntilUs != 7190e6 || !slices.Equal(r[0].Users, []string{"ann", "ben"}) {
+	if len(r) != 1 || r[0].FromUs != 3590e6 || r[0].UntilUs != 7190e6 ||
+		!slices.Equal(r[0].Users, []string{"ann", "ben"}) {
 		t.Errorf("reservations %+v", r)
 	}
 	want := []hare.Window{{StartUs: 0, EndUs: 10790e6}, {StartUs: 14390e6, EndUs: hare.Forever}}
