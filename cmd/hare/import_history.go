@@ -48,8 +48,8 @@ func (hf *historyFlags) add(c *cobra.Command) {
 // addNow adds the flags for what runs and waits now.
 func (hf *historyFlags) addNow(c *cobra.Command) {
 	f := c.Flags()
-	f.BoolVar(&hf.now, "now", false, "make the instance of what runs and waits now, for planning: running jobs with their "+
-		"progress, and waiting jobs")
+	f.BoolVar(&hf.now, "now", false, "make the instance of what runs and waits now, for planning: running jobs with "+
+		"their progress, and waiting jobs")
 	f.StringVar(&hf.at, "at", "", "with --now: the time for which files tell what runs and waits (default: the last "+
 		"time that they tell)")
 	f.DurationVar(&hf.assume, "assume", time.Hour, "with --now: how long jobs take of which nothing is known")
