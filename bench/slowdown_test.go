@@ -2,6 +2,7 @@ package bench
 
 import (
 	"flag"
+	"strings"
 	"testing"
 
 	"github.com/hare-sched/hare"
@@ -21,7 +22,7 @@ type slowdownCase struct {
 
 // With the parameter fifo_slowdown, the 99th percentile of the slowdown of rolling and hgittins
 // is at most 1.5 times that of first come, first served, for at most 3 % of the mean completion
-// time. It is GPUs of one type that need the limit.
+// time, weighted or not. GPUs of one type need the limit, which is the default there.
 func TestLimitOfSlowdowns(t *testing.T) {
 	cases := []slowdownCase{{"V100=17", "gavel", multi}}
 	if *limitSlowdowns {
@@ -56,7 +57,7 @@ func TestLimitOfSlowdowns(t *testing.T) {
 					}
 					return task.NewHGittins(sim.Cluster(inst), task.HGittinsConfig{Guard: guard})
 				}
-				free, limited := run(made(0)), run(made(1))
+				free, limited := run(made(-1)), run(made(1))
 				t.Logf("%s: 99 %% %.2f (%.2f × fifo), with the limit %.2f (%.2f ×), mean %.0f s, with the limit %+.2f %%, "+
 					"weighted %+.2f %%", name, free.P99Slowdown, free.P99Slowdown/fifo.P99Slowdown, limited.P99Slowdown,
 					limited.P99Slowdown/fifo.P99Slowdown, free.MeanJCTS, 100*(limited.MeanJCTS/free.MeanJCTS-1),
@@ -64,8 +65,16 @@ func TestLimitOfSlowdowns(t *testing.T) {
 				if limited.P99Slowdown > 1.5*fifo.P99Slowdown {
 					t.Errorf("%s: %.3f, and fifo has %.3f", name, limited.P99Slowdown, fifo.P99Slowdown)
 				}
-				if limited.MeanJCTS > 1.03*free.MeanJCTS {
-					t.Errorf("%s: the mean grows from %.0f to %.0f s", name, free.MeanJCTS, limited.MeanJCTS)
+				if limited.MeanJCTS > 1.03*free.MeanJCTS || limited.WeightedMeanJCTS > 1.03*free.WeightedMeanJCTS {
+					t.Errorf("%s: the mean grows from %.0f to %.0f s, the weighted mean from %.0f to %.0f s", name, free.MeanJCTS,
+						limited.MeanJCTS, free.WeightedMeanJCTS, limited.WeightedMeanJCTS)
+				}
+				byDefault, want := run(made(0)), free
+				if !strings.Contains(c.gpus, ",") {
+					want = limited
+				}
+				if byDefault.P99Slowdown != want.P99Slowdown || byDefault.MeanJCTS != want.MeanJCTS {
+					t.Errorf("%s: by default %.3f and %.0f s", name, byDefault.P99Slowdown, byDefault.MeanJCTS)
 				}
 			}
 		})

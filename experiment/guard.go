@@ -15,12 +15,13 @@ var guards = Info{
 	Title: "What the guard against starvation of rolling and hgittins costs, and whom it helps",
 	Text: "First, two streams of 4,000 jobs of one to three minutes on one of 8 V100 that would starve others: " +
 		"at 80 % of the cluster, beside 5 gangs of 10 minutes on all 8 GPUs, and at 100 % of the cluster, " +
-		"beside 5 jobs of half an hour on one. Then the instances of online.",
+		"beside 5 jobs of half an hour on one. Then the instances of online. Slowdowns are not limited " +
+		"(fifo_slowdown 0).",
 	Published: "None: the guard is Hare's own.",
 	schemes: []Scheme{
-		{Policy: "rolling"},
+		limitOf("rolling", -1),
 		{Policy: "rolling", Name: "rolling, no guard", Config: task.Config{Rolling: task.RollingConfig{Guard: noGuard}}},
-		{Policy: "hgittins"},
+		limitOf("hgittins", -1),
 		{Policy: "hgittins", Name: "hgittins, no guard", Config: task.Config{HGittins: task.HGittinsConfig{Guard: noGuard}}},
 		{Policy: "fifo"},
 	},
@@ -51,7 +52,7 @@ var kappas = Info{
 
 func kappaOf(k float64) Scheme {
 	return Scheme{Policy: "hgittins", Name: fmt.Sprintf("κ = %g", k),
-		Config: task.Config{HGittins: task.HGittinsConfig{Guard: task.GuardConfig{Kappa: k}}}}
+		Config: task.Config{HGittins: task.HGittinsConfig{Guard: task.GuardConfig{Kappa: k, FIFOSlowdown: -1}}}}
 }
 
 // slowdowns are the instances of streams, the generator's jobs as rigid and as relaxed jobs, and
@@ -64,7 +65,7 @@ var slowdowns = Info{
 		"multiple of the 99th percentile of the slowdown that first come, first served would have.",
 	Published: "None: the limit is Hare's own.",
 	schemes: []Scheme{
-		{Policy: "rolling"}, limitOf("rolling", 1), {Policy: "hgittins"}, limitOf("hgittins", 1), {Policy: "fifo"},
+		limitOf("rolling", -1), limitOf("rolling", 1), limitOf("hgittins", -1), limitOf("hgittins", 1), {Policy: "fifo"},
 	},
 	measures: []measure{meanJCT, weighted, p99Slowdown, worstSlowdown},
 	cases: func(s set) ([]Case, error) {
@@ -94,9 +95,13 @@ var slowdowns = Info{
 	},
 }
 
+// limitOf is a policy with a limit of slowdowns, or without one where f is below zero.
 func limitOf(policy string, f float64) Scheme {
-	limit := task.GuardConfig{FIFOSlowdown: f}
-	return Scheme{Policy: policy, Name: fmt.Sprintf("%s, limit %g", policy, f), Config: task.Config{
+	name, limit := policy, task.GuardConfig{FIFOSlowdown: f}
+	if f > 0 {
+		name = fmt.Sprintf("%s, limit %g", policy, f)
+	}
+	return Scheme{Policy: policy, Name: name, Config: task.Config{
 		Rolling: task.RollingConfig{Guard: limit}, HGittins: task.HGittinsConfig{Guard: limit}}}
 }
 

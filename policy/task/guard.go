@@ -18,12 +18,15 @@ type GuardConfig struct {
 	// largest a million, with which the guard hardly ever acts.
 	Kappa float64
 	// FIFOSlowdown limits slowdowns to about this multiple of the 99th percentile that first
-	// come, first served would have; zero means no limit.
+	// come, first served would have. Zero means 1 where all GPUs are of one type, and no limit
+	// elsewhere; below zero there is no limit.
 	FIFOSlowdown float64
 }
 
-// leastFIFOSlowdown and largestFIFOSlowdown are the limits of GuardConfig.FIFOSlowdown.
+// leastFIFOSlowdown and largestFIFOSlowdown are the limits of GuardConfig.FIFOSlowdown, and
+// defaultFIFOSlowdown is what it is on GPUs of one type.
 const (
+	defaultFIFOSlowdown = 1
 	leastFIFOSlowdown   = 0.1
 	largestFIFOSlowdown = 1e6
 )
@@ -50,11 +53,15 @@ func (cfg GuardConfig) rule(belief *sizeBelief, tickets bool) guardRule {
 	if !(cfg.Kappa > 0) {
 		cfg.Kappa = defaultKappa
 	}
+	oneType := cfg.FIFOSlowdown == 0
+	if oneType {
+		cfg.FIFOSlowdown = defaultFIFOSlowdown
+	}
 	return guardRule{
-		kappa:  int64(math.Round(min(max(cfg.Kappa, leastKappa), largestKappa) * 1e6)),
-		size:   belief.roundsLeft,
-		factor: int64(math.Round(min(max(cfg.FIFOSlowdown, 0), largestFIFOSlowdown) * 1e6)),
-		belief: belief, tickets: tickets,
+		kappa:   int64(math.Round(min(max(cfg.Kappa, leastKappa), largestKappa) * 1e6)),
+		size:    belief.roundsLeft,
+		factor:  int64(math.Round(min(max(cfg.FIFOSlowdown, 0), largestFIFOSlowdown) * 1e6)),
+		oneType: oneType, belief: belief, tickets: tickets,
 	}
 }
 
@@ -63,7 +70,8 @@ type guardRule struct {
 	kappa int64                 // in millionths
 	size  func(*JobState) int64 // the rounds that a rigid job is believed to have
 
-	factor  int64 // GuardConfig.FIFOSlowdown, in millionths
+	factor  int64 // GuardConfig.FIFOSlowdown, in millionths; 0 means no limit
+	oneType bool  // whether the limit is for GPUs of one type alone
 	belief  *sizeBelief
 	tickets bool // whether late jobs get tickets
 }
@@ -88,6 +96,10 @@ func (gf *guardForm) config(policy string) (GuardConfig, error) {
 		{"fifo_slowdown", gf.FIFOSlowdown, leastFIFOSlowdown, largestFIFOSlowdown, &cfg.FIFOSlowdown},
 	} {
 		if x.value == nil {
+			continue
+		}
+		if x.name == "fifo_slowdown" && *x.value == 0 && !cfg.Off {
+			cfg.FIFOSlowdown = -1
 			continue
 		}
 		if !(*x.value >= x.least && *x.value <= x.largest) {

@@ -55,8 +55,12 @@ type slowdownLimit struct {
 	late        dueHeap
 }
 
-// limited reports whether slowdowns are limited.
-func (l *ListScheduler) limited() bool { return l.rule.guard.factor > 0 }
+// limited reports whether slowdowns are limited. Where GPUs of a second type join, the limit for
+// GPUs of one type ends for good.
+func (l *ListScheduler) limited() bool {
+	gr := &l.rule.guard
+	return gr.factor > 0 && (!gr.oneType || len(l.types) == 1)
+}
 
 // limitArrival notes how long a job would wait under first come, first served.
 func (l *ListScheduler) limitArrival(j *JobState) {

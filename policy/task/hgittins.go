@@ -65,7 +65,7 @@ func (cfg HGittinsConfig) ruleWith(belief *sizeBelief) Rule {
 }
 
 // priority is from −∞ to 0, and falls with the index.
-func (h *hgittins) priority(_ *ListScheduler, j *JobState) float64 {
+func (h *hgittins) priority(l *ListScheduler, j *JobState) float64 {
 	if h.cfg.ByArrival {
 		return float64(j.serial)
 	}
@@ -74,7 +74,10 @@ func (h *hgittins) priority(_ *ListScheduler, j *JobState) float64 {
 		j.indexVersion, j.indexRound = sb.version, j.round
 		j.index = sb.gittins(j)
 	}
-	weight := max(1, float64(j.spec.WeightMicro), float64(j.guarded.aged))
+	weight := max(1, float64(j.spec.WeightMicro))
+	if l.limited() {
+		weight = max(weight, float64(j.guarded.aged))
+	}
 	return -weight * j.index / float64(j.width())
 }
 

@@ -21,7 +21,8 @@ var guardParameters = []Parameter{
 	{"kappa", "number", "", int64(defaultKappa), "by how many times its rounds a job may fall behind round robin " +
 		"before GPUs are kept for it"},
 	{"fifo_slowdown", "number", "", nil, "the slowdown that jobs should not exceed, as a multiple of the 99th " +
-		"percentile that first come, first served would have; left out: no limit"},
+		"percentile that first come, first served would have, 0 for no limit; left out: 1 where all GPUs are of one " +
+		"type, and no limit elsewhere"},
 }
 
 var rollingParameters = []Parameter{

@@ -41,6 +41,8 @@ func TestParametersOfPlansAndIndices(t *testing.T) {
 		{"hgittins", `{"kappa": 4, "guard": false}`, "/kappa"},
 		{"hgittins", `{"guard": "no"}`, "/guard"},
 		{"hgittins", `{"fifo_slowdown": 1.2, "kappa": 4}`, ""},
+		{"rolling", `{"fifo_slowdown": 0}`, ""},
+		{"rolling", `{"fifo_slowdown": 0, "guard": false}`, "/fifo_slowdown"},
 		{"rolling", `{"fifo_slowdown": 0.01}`, "/fifo_slowdown"},
 		{"hgittins", `{"fifo_slowdown": 1e7}`, "/fifo_slowdown"},
 		{"rolling", `{"fifo_slowdown": 1, "guard": false}`, "/fifo_slowdown"},
