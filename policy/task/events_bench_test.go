@@ -20,19 +20,25 @@ import (
 // one in a hundred takes more than p99; ask is what the question for a plan takes and take
 // what it takes to follow the plan, at best. An event's time is the least over all replays,
 // which are the same, so that a busy machine counts less. In the case learning, profiles are
-// empty, rounds take up to 5 % more or less than the last time, and switches take 2 s.
+// empty, rounds take up to 5 % more or less than the last time, and switches take 2 s. The cases limit
+// have the limit of slowdowns.
 func BenchmarkEvents(b *testing.B) {
 	const events, planned = 60_000, 5_000
 	for _, x := range []struct {
 		name, policy string
 		learning     bool
-	}{{"hgittins", "hgittins", false}, {"rolling", "rolling", false}, {"learning", "rolling", true}} {
+		guard        GuardConfig
+	}{
+		{"hgittins", "hgittins", false, GuardConfig{}}, {"rolling", "rolling", false, GuardConfig{}},
+		{"learning", "rolling", true, GuardConfig{}}, {"hgittins-limit", "hgittins", false, GuardConfig{FIFOSlowdown: 1}},
+		{"rolling-limit", "rolling", false, GuardConfig{FIFOSlowdown: 1}},
+	} {
 		b.Run(x.name, func(b *testing.B) {
 			took := slices.Repeat([]time.Duration{time.Hour}, events)
 			ask, take := time.Hour, time.Hour
 			plans := map[int][]byte{} // by the event before which they are taken, for all replays
 			for b.Loop() {
-				f := newFullCluster(b, x.policy, 10_000, 10_000, x.learning)
+				f := newFullCluster(b, x.policy, 10_000, 10_000, x.learning, x.guard)
 				for i := range took {
 					if f.rolling != nil && i%planned == 0 {
 						var asked, taken time.Duration
@@ -80,7 +86,7 @@ type fullCluster struct {
 	events   int
 }
 
-func newFullCluster(tb testing.TB, name string, jobs, gpus int, learning bool) *fullCluster {
+func newFullCluster(tb testing.TB, name string, jobs, gpus int, learning bool, guard GuardConfig) *fullCluster {
 	cluster := &hare.Cluster{}
 	for t, of := range []int{40, 30, 15, 15} {
 		cluster.Nodes = append(cluster.Nodes, hare.Node{Name: strconv.Itoa(t),
@@ -89,12 +95,13 @@ func newFullCluster(tb testing.TB, name string, jobs, gpus int, learning bool) *
 	f := &fullCluster{tb: tb, rng: rand.New(rand.NewPCG(1, 1)), left: map[string]int64{}, ended: map[string]int64{},
 		jobs: map[string]*hare.Job{}, learning: learning, users: map[string]string{}}
 	if name == "rolling" {
-		f.rolling = NewRolling(cluster, RollingConfig{Aside: true, MaxAgeUs: hare.MaxExact, Work: planner.Work{Moves: -1}})
+		f.rolling = NewRolling(cluster, RollingConfig{Aside: true, MaxAgeUs: hare.MaxExact, Work: planner.Work{Moves: -1},
+			Guard: guard})
 		f.policy = f.rolling.ListScheduler
 		f.fill(jobs)
 		return f
 	}
-	f.policy = NewHGittins(cluster, HGittinsConfig{})
+	f.policy = NewHGittins(cluster, HGittinsConfig{Guard: guard})
 	f.fill(jobs)
 	return f
 }

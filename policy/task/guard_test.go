@@ -287,3 +287,39 @@ func TestGuardTheoremsOnAllTinyStreams(t *testing.T) {
 		}
 	}
 }
+
+// Without a parameter slowdowns are limited as long as all GPUs are of one type.
+func TestLimitIsForOneType(t *testing.T) {
+	cluster := func(types ...string) *hare.Cluster {
+		c := &hare.Cluster{}
+		for _, name := range types {
+			c.Nodes = append(c.Nodes, hare.Node{Name: name, GPUs: []hare.TypeCount{{Type: name, Count: 2}}})
+		}
+		return c
+	}
+	for _, x := range []struct {
+		fifoSlowdown float64
+		types        []string
+		limited      bool
+	}{
+		{0, []string{"T4"}, true}, {0, []string{"T4", "V100"}, false}, {-1, []string{"T4"}, false},
+		{2, []string{"T4", "V100"}, true},
+	} {
+		guard := GuardConfig{FIFOSlowdown: x.fifoSlowdown}
+		for _, l := range []*ListScheduler{
+			NewHGittins(cluster(x.types...), HGittinsConfig{Guard: guard}),
+			NewRolling(cluster(x.types...), RollingConfig{Guard: guard}).ListScheduler,
+		} {
+			if l.limited() != x.limited {
+				t.Errorf("fifo_slowdown %v on %v: limited %v", x.fifoSlowdown, x.types, !x.limited)
+			}
+			join := hare.Event{Seq: 1, Type: hare.EventGPUJoined, GPU: "new/0", GPUType: "A100"}
+			if _, err := l.Step(0, []hare.Event{join}); err != nil {
+				t.Fatal(err)
+			}
+			if l.limited() != (x.fifoSlowdown > 0) {
+				t.Errorf("fifo_slowdown %v on %v and an A100: limited %v", x.fifoSlowdown, x.types, l.limited())
+			}
+		}
+	}
+}
