@@ -128,28 +128,17 @@ func Static(inst *hare.Instance, res *hare.Result, req Request) (*explanation.An
 	v.ends = ends
 	runs := v.runsOf(at)
 	a.Times = jobTimes(inst, newEmptyCluster(hare.NewModel(inst)), at, max(0, runs[0].start), ends[at], value)
-	var pays func(*jobEntry, int64, int64) float64
-	if c := res.Certificate; c != nil && c.Method == hare.MethodPrice && inst.FirstRule(hare.RuleDurations) != "" {
-		a.Notes = append(a.Notes, "what a job pays on nodes, for other objectives or after other jobs is not computed by "+
-			"this version, and so this explanation has no prices")
-	} else if c != nil && c.Method == hare.MethodPrice {
-		none, err := verify.Bound(withJobs(inst), c)
-		if err != nil {
-			return nil, &hare.InvalidError{Pointer: "/certificate", Code: "invalid_certificate", Detail: err.Error()}
-		}
-		prices := solver.NewPrices(v.model, c)
-		pays = func(p *jobEntry, round, rounds int64) float64 {
-			return prices.Paid(at, p.kind, p.start+(round-p.round)/p.units*p.period, p.period, rounds, p.hold)
-		}
-		gap := 0.0
-		if res.Bound != nil {
-			gap = value.Sub(*res.Bound).Float()
-		}
-		explainPrice(a, v, at, runs, c, none, gap, prices, pays)
-	} else {
-		a.Notes = append(a.Notes, "the certificate of this result has no prices, and so this explanation has none")
+	gap := 0.0
+	if res.Bound != nil {
+		gap = value.Sub(*res.Bound).Float()
 	}
-	a.Timeline = v.timeline(at, runs, pays)
+	p, err := newJobPrices(inst, v, at, res.Certificate)
+	if err != nil {
+		return nil, err
+	}
+	a.Notes = append(a.Notes, p.none...)
+	p.explain(a, runs, gap)
+	a.Timeline = v.timeline(at, runs, p)
 	return a, nil
 }
 

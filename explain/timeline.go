@@ -23,7 +23,7 @@ const (
 
 // timeline returns the job's time as spans: its longest waits, and the spans
 // between these waits.
-func (v *laneView) timeline(job int, runs []roundRun, pays func(*jobEntry, int64, int64) float64) []explanation.Span {
+func (v *laneView) timeline(job int, runs []roundRun, prices *jobPrices) []explanation.Span {
 	type pause struct {
 		before   int // the run that follows
 		from, to int64
@@ -73,7 +73,7 @@ func (v *laneView) timeline(job int, runs []roundRun, pays func(*jobEntry, int64
 		x := explanation.Span{State: spanRunning, FromS: hare.Seconds(max(0, runs[at].start)),
 			ToS: hare.Seconds(runs[to-1].end), Round: runs[at].round, GPUs: map[string]int64{}}
 		x.Spread, x.Shapes = v.spreadOf(job, runs[at:to]), v.shapesOf(job, runs[at:to])
-		if pays != nil {
+		if prices.charges != nil {
 			x.Pays = map[string]float64{}
 		}
 		for i := at; i < to; i++ {
@@ -86,11 +86,11 @@ func (v *laneView) timeline(job int, runs []roundRun, pays func(*jobEntry, int64
 			for k, n := range r.gpus {
 				x.GPUs[v.model.Types[k]] = max(x.GPUs[v.model.Types[k]], n)
 			}
-			if pays == nil {
+			if prices.charges == nil {
 				continue
 			}
 			for p := range r.entries {
-				x.Pays[v.model.Types[r.entries[p].kind]] += pays(&r.entries[p], r.round, r.rounds)
+				x.Pays[v.model.Types[r.entries[p].kind]] += prices.paid(r, &r.entries[p])
 			}
 		}
 		for k, paid := range x.Pays {

@@ -24,13 +24,6 @@ func NewPrices(m *hare.Model, c *hare.Certificate) *Prices {
 	return &Prices{m, newPriceCurves(m, c), c.Path}
 }
 
-// Paid returns the price, in weight-seconds, that a job pays for one GPU of a type (an index
-// of Model.Types). The job holds the GPU rounds times for holdUs, first at startUs and then
-// every periodUs. Paid takes at most O(cells), whatever the number of rounds.
-func (pr *Prices) Paid(job, kind int, startUs, periodUs, rounds, holdUs int64) float64 {
-	return pr.tariffs.ofJob(kind, &pr.model.Jobs[job]).ofRuns(startUs, periodUs, rounds, holdUs)
-}
-
 // End returns the end of the job in its cheapest schedule on GPUs of one type alone, where
 // the cost is w C + the price of the GPUs. A rigid job runs as one block, and any other job
 // as a fluid (docs/design.md, section 2.2). Of several cheapest schedules, the one with the
@@ -144,4 +137,19 @@ func (pc *priceCurve) fluid(j *hare.ModelJob, md hare.Mode, earliest int64) (end
 		}
 	}
 	return best, least
+}
+
+// PriceCurve is a price over time.
+type PriceCurve struct{ curve priceCurve }
+
+// NewPriceCurve takes a price by cells of a grid, in units of 1e-9 weight-seconds a second, which several tasks or
+// GPUs share equally. nil prices are 0.
+func NewPriceCurve(gridUs, nanos []int64, shares int64) *PriceCurve {
+	return &PriceCurve{newPriceCurve(gridUs, nanos, shares)}
+}
+
+// Paid returns the price, in weight-seconds, of one share that is held rounds times for holdUs, first at startUs and
+// then every periodUs. Paid takes at most O(cells), whatever the number of rounds.
+func (pc *PriceCurve) Paid(startUs, periodUs, rounds, holdUs int64) float64 {
+	return pc.curve.ofRuns(startUs, periodUs, rounds, holdUs)
 }

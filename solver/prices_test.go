@@ -69,7 +69,7 @@ func TestEndOnOneTypeIsTheVerifiers(t *testing.T) {
 					if sync == hare.Rigid {
 						_, cost = tariff.block(j, j.Rounds*md.DurationUs(), earliest)
 						length := j.Rounds * md.DurationUs()
-						if paid := float64(j.Tasks) * p.Paid(i, md.Type, end-length, length, 1,
+						if paid := float64(j.Tasks) * p.tariffs.ofJob(md.Type, j).ofRuns(end-length, length, 1,
 							length); math.Abs(float64(j.WeightMicro)*1e-12*float64(end)+paid-cost) > 1e-6*cost {
 							t.Errorf("%s: the block to %d does not cost %g", name, end, cost)
 						}

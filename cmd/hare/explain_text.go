@@ -66,15 +66,29 @@ func (ep *explainPrinter) explanation(x *explanation.Answer) {
 		for _, t := range c.ByType {
 			paid = append(paid, fmt.Sprintf("%s for %s GPU-s of %s", short(t.Paid), t.GPUs, t.Type))
 		}
-		ep.line("Price: weighted time %s + GPU time %s (%s).", x.Cost, short(c.Paid), strings.Join(paid, ", "))
+		cost := c.Cost.String()
+		if c.Weight != nil {
+			cost += fmt.Sprintf(" (with weight %s, as the certificate moves weight along dependencies)", c.Weight)
+		}
+		if len(paid) == 0 {
+			paid = []string{"none"}
+		}
+		ep.line("Price: weighted time %s + GPU time %s (%s).", cost, short(c.Paid), strings.Join(paid, ", "))
 		ep.line("At these prices it could not cost less than %s: %s above that, %.1f %% of the plan's gap.", short(c.Least),
 			short(c.Reduced), 100*c.ReducedShare)
 		for _, t := range x.Elsewhere {
-			if t.Least == nil {
-				ep.line("  on %s alone: %s", t.Type, t.Detail)
-				continue
+			on := t.Type
+			if t.Label != "" {
+				on += " of " + t.Label + " " + t.Place
 			}
-			ep.line("  on %s alone: at least %s, ending at %s s", t.Type, short(*t.Least), t.EndS)
+			switch {
+			case t.Least == nil:
+				ep.line("  on %s alone: %s", on, t.Detail)
+			case t.EndS == nil:
+				ep.line("  on %s alone: at least %s", on, short(*t.Least))
+			default:
+				ep.line("  on %s alone: at least %s, ending at %s s", on, short(*t.Least), t.EndS)
+			}
 		}
 	}
 	if x.Earlier != nil {

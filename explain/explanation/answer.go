@@ -184,8 +184,13 @@ type NodeFree struct {
 
 // Price is what a job costs at the certificate's prices, in weight-seconds.
 type Price struct {
-	Paid   float64      `json:"paid"`
-	ByType []TypeCharge `json:"by_type"`
+	// Cost is the job's weighted time, and what it pays for being late, in weight-seconds.
+	Cost hare.Amount `json:"cost"`
+	// Weight is the weight with which cost and the certificate count the job, where the certificate moves weight along
+	// dependencies.
+	Weight *hare.Seconds `json:"weight,omitempty"`
+	Paid   float64       `json:"paid"`
+	ByType []TypeCharge  `json:"by_type"`
 	// Least is the least sum of cost and price over all choices of the job, rounded down exactly.
 	Least float64 `json:"least"`
 	// Reduced is the reduced cost: cost and price less least. It is not negative, and is what the job adds to the gap
@@ -207,12 +212,17 @@ type TypeCharge struct {
 // certificate's prices.
 type TypeCost struct {
 	Type string `json:"type"`
+	// Label and Place say on which nodes: a node where label is node, or else a domain of this level. They are left out
+	// where all nodes count that the job may use.
+	Label string `json:"label,omitempty"`
+	Place string `json:"place,omitempty"`
 	// Least is the least sum of cost and price on this type. It is left out where the job can never run on this type
 	// alone.
 	Least *float64 `json:"least,omitempty"`
 	// More is how far least is above the least over all types.
 	More *float64 `json:"more,omitempty"`
-	// EndS is when the job would end on this type at the cost least.
+	// EndS is when the job would end on this type at the cost least; it is left out where nodes, shapes, dependencies or
+	// deadlines matter.
 	EndS   *hare.Seconds `json:"end_s,omitempty"`
 	Detail string        `json:"detail,omitempty"`
 } //	@name	TypeCost
