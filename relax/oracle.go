@@ -409,6 +409,9 @@ func (o *oracle) starts(j *job, i int, limit float64, f func(start, cost float64
 	cum, row := o.pi.cum[md.row], o.pi.at[md.row]
 	length := j.rounds * md.d
 	start := max(j.a, j.path-length)
+	if j.until > 0 {
+		start = j.a // the rule of certificates for work that ends by a time does not know the path
+	}
 	gs, ge := cellOf(grid, start), cellOf(grid, start+length)
 	for j.cost(start+length) <= limit {
 		cost := j.cost(start+length) +
