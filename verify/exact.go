@@ -42,7 +42,10 @@ func (su sum128) times(n int64) sum128 {
 
 // compare returns −1, 0 or 1 if s is less than, equal to or greater than t.
 func (su sum128) compare(t sum128) int {
-	return cmp.Or(cmp.Compare(su.hi, t.hi), cmp.Compare(su.lo, t.lo))
+	if su.hi != t.hi {
+		return cmp.Compare(su.hi, t.hi)
+	}
+	return cmp.Compare(su.lo, t.lo)
 }
 
 func (su sum128) big() *big.Int {

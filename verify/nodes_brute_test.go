@@ -8,6 +8,7 @@ import (
 	"math/big"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -262,20 +263,31 @@ func naiveOnNodes(inst *hare.Instance, c *hare.Certificate, r nodeReading) float
 	nodes := inst.Cluster.Nodes
 	run := naiveRunning(inst, r)
 	cells := len(c.GridUs) - 1
-	free := func(n int, kind string, t int64) (count int64) {
-		node, number := &nodes[n], 0
+	type place struct {
+		node int
+		kind string
+		us   int64
+	}
+	counted := map[place]int64{} // what free has found
+	free := func(n int, kind string, t int64) int64 {
+		at := place{n, kind, t}
+		if count, known := counted[at]; known {
+			return count
+		}
+		node, number, count := &nodes[n], 0, int64(0)
 		open := node.Windows == nil || slices.ContainsFunc(node.Windows,
 			func(w hare.Window) bool { return w.StartUs <= t && t < w.EndUs })
 		for _, g := range node.GPUs {
 			for range g.Count {
 				busy := slices.ContainsFunc(node.Busy, func(b hare.Busy) bool { return b.GPU == number && t < b.UntilUs }) ||
-					run.holds(inst, fmt.Sprintf("%s/%d", node.Name, number), t)
+					run.holds(inst, node.Name+"/"+strconv.Itoa(number), t)
 				if g.Type == kind && open && !busy {
 					count++
 				}
 				number++
 			}
 		}
+		counted[at] = count
 		return count
 	}
 	has := func(n int, kind string) bool {

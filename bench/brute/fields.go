@@ -113,7 +113,7 @@ func drawFields(r *rand.Rand, pick func(name string) bool) (*hare.Instance, []st
 
 // fits says whether a schedule is soon found.
 func fits(inst *hare.Instance) bool {
-	_, plan, _ := OptimumOnNodes(inst, 300)
+	_, plan, _ := Reading{}.search(inst, 300, true)
 	return plan != nil
 }
 

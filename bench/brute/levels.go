@@ -18,9 +18,24 @@ type Reading struct {
 
 // LevelNames returns the levels of a cluster from fine to coarse.
 func LevelNames(inst *hare.Instance) []string {
-	names := slices.Clone(inst.Cluster.Topology)
-	slices.Reverse(names)
-	return append(append([]string{"node"}, names...), "any")
+	names := make([]string, 0, len(inst.Cluster.Topology)+2)
+	names = append(names, "node")
+	for _, label := range slices.Backward(inst.Cluster.Topology) {
+		names = append(names, label)
+	}
+	return append(names, "any")
+}
+
+// rank is the place of a level in LevelNames.
+func rank(inst *hare.Instance, level string) int {
+	labels := inst.Cluster.Topology
+	switch level {
+	case "node":
+		return 0
+	case "any":
+		return len(labels) + 1
+	}
+	return len(labels) - slices.Index(labels, level)
 }
 
 // Domain names the domain of a node at a level.
@@ -48,6 +63,9 @@ func (r Reading) Domain(inst *hare.Instance, level string, n int) string {
 
 // Spread returns the finest level that has all nodes in one domain.
 func (r Reading) Spread(inst *hare.Instance, nodes []int) string {
+	if !slices.ContainsFunc(nodes, func(n int) bool { return n != nodes[0] }) {
+		return "node"
+	}
 	for _, level := range LevelNames(inst) {
 		if !slices.ContainsFunc(nodes, func(n int) bool {
 			return r.Domain(inst, level, n) != r.Domain(inst, level, nodes[0])
@@ -60,8 +78,10 @@ func (r Reading) Spread(inst *hare.Instance, nodes []int) string {
 
 // SyncUs returns the time of synchronisation of a round of a spread.
 func SyncUs(inst *hare.Instance, p hare.Profile, spread string) int64 {
-	names := LevelNames(inst)
-	for _, level := range names[slices.Index(names, spread):] {
+	if p.SyncAt == nil {
+		return p.SyncUs
+	}
+	for _, level := range LevelNames(inst)[rank(inst, spread):] {
 		for _, s := range p.SyncAt {
 			if s.Level == level {
 				return s.SyncUs
@@ -73,8 +93,7 @@ func SyncUs(inst *hare.Instance, p hare.Profile, spread string) int64 {
 
 // Within says whether a round of a spread is no more spread than its job allows.
 func Within(inst *hare.Instance, job *hare.Job, spread string) bool {
-	names := LevelNames(inst)
-	return job.Within == "" || slices.Index(names, spread) <= slices.Index(names, job.Within)
+	return job.Within == "" || rank(inst, spread) <= rank(inst, job.Within)
 }
 
 // RandomLevels returns an instance of RandomMixed whose nodes are in zones and racks, and some of

@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/hare-sched/hare"
@@ -31,6 +32,7 @@ type places struct {
 	found  bool
 	steps  int
 	limit  int
+	first  bool // the first schedule suffices
 
 	reading Reading
 }
@@ -39,7 +41,7 @@ type places struct {
 type gpuGroup struct {
 	node  int
 	kind  string
-	first int // the number of the first GPU on the node
+	names []string // of the GPUs
 	free  []int64
 	last  []int // the job that a GPU ran last; −1 for none
 	open  []hare.Window
@@ -82,23 +84,30 @@ func OptimumOnNodes(inst *hare.Instance, limit int) (value int64, plan *hare.Sch
 
 // Optimum is OptimumOnNodes as one reading of docs/levels.md has it.
 func (r Reading) Optimum(inst *hare.Instance, limit int) (value int64, plan *hare.Schedule, done bool) {
-	s := &places{inst: inst, best: math.MaxInt64, limit: limit, reading: r}
+	return r.search(inst, limit, false)
+}
+
+// search is Optimum, which ends with the first schedule that is found if first is set.
+func (r Reading) search(inst *hare.Instance, limit int, first bool) (value int64, plan *hare.Schedule, done bool) {
+	s := &places{inst: inst, best: math.MaxInt64, limit: limit, reading: r, first: first}
 	for n := range inst.Cluster.Nodes {
 		node := &inst.Cluster.Nodes[n]
 		number := 0
 		for _, g := range node.GPUs {
-			group := gpuGroup{node: n, kind: g.Type, first: number, open: node.Windows}
+			group := gpuGroup{node: n, kind: g.Type, open: node.Windows}
 			if group.open == nil {
 				group.open = []hare.Window{{StartUs: 0, EndUs: hare.Forever}}
 			}
 			for range g.Count {
-				until, job := runsUntil(inst, fmt.Sprintf("%s/%d", node.Name, number))
+				name := node.Name + "/" + strconv.Itoa(number)
+				until, job := runsUntil(inst, name)
 				for _, b := range node.Busy {
 					if b.GPU == number {
 						until = b.UntilUs
 					}
 				}
 				group.free, group.last = append(group.free, until), append(group.last, job)
+				group.names = append(group.names, name)
 				number++
 			}
 			s.groups = append(s.groups, group)
@@ -206,7 +215,7 @@ func kindOf(inst *hare.Instance, name string) string {
 		number := 0
 		for _, g := range n.GPUs {
 			for range g.Count {
-				if name == fmt.Sprintf("%s/%d", n.Name, number) {
+				if name == n.Name+"/"+strconv.Itoa(number) {
 					return g.Type
 				}
 				number++
@@ -236,8 +245,7 @@ func (s *places) holdRunning(j int, end int64) {
 	for g := range s.groups {
 		group, held := &s.groups[g], int64(0)
 		for i := range group.free {
-			name := fmt.Sprintf("%s/%d", s.inst.Cluster.Nodes[group.node].Name, group.first+i)
-			if slices.Contains(job.Progress.GPUs, name) {
+			if slices.Contains(job.Progress.GPUs, group.names[i]) {
 				held++
 			}
 		}
@@ -348,7 +356,7 @@ func (s *places) schedule() *hare.Schedule {
 
 // try extends st, whose finished jobs cost value so far. No unit starts before last.
 func (s *places) try(st *state, value, last int64) {
-	if s.steps++; s.steps >= s.limit {
+	if s.steps++; s.steps >= s.limit || s.first && s.found {
 		return
 	}
 	bound, finished := value, true
@@ -555,8 +563,7 @@ func (s *places) put(st *state, value, last int64, j int, counts []int64, chosen
 		saved[g], ran[g] = slices.Clone(group.free), slices.Clone(group.last)
 		for _, i := range chosen[g] {
 			group.free[i], group.last[i] = start+hold, j
-			gpu := fmt.Sprintf("%s/%d", s.inst.Cluster.Nodes[group.node].Name, group.first+i)
-			s.path = append(s.path, placed{gpu, j, st.shape[j], st.round[j], rounds, d, start})
+			s.path = append(s.path, placed{group.names[i], j, st.shape[j], st.round[j], rounds, d, start})
 		}
 		s.held = append(s.held, holding{group.node, start + hold, n * job.CPUMilliPerTask, n * job.MemoryMiBPerTask,
 			j, group.kind, n * tasks})
