@@ -282,6 +282,9 @@ func (b *builder) shape(j *placedJob, out *hare.Job) {
 	out.Tasks, out.GPUsPerTask = int64(len(j.lanes)), 0
 	switch {
 	case j.PerTask == 1:
+	case j.PerTask > 1 && !b.mixedNode(j) &&
+		!slices.ContainsFunc(order, func(n int) bool { return count[n]%j.PerTask != 0 }):
+		out.Tasks, out.GPUsPerTask = out.Tasks/j.PerTask, j.PerTask
 	case even && !b.mixedNode(j):
 		out.Tasks = int64(len(order))
 		if each > 1 {
@@ -315,6 +318,7 @@ func (b *builder) selectNodes(j *placedJob, out *hare.Job) {
 	if j.Partition != "" && b.partition[j.Partition] {
 		out.Only = append(out.Only, hare.LabelValues{Label: "partition." + j.Partition, Values: []string{"yes"}})
 	}
+	out.Only, out.Exclude = append(out.Only, j.Only...), append(out.Exclude, j.Exclude...)
 	if len(j.NotNodes) > 0 {
 		out.Exclude = append(out.Exclude, hare.LabelValues{Label: hare.LabelNode, Values: j.NotNodes})
 	}

@@ -68,7 +68,8 @@ type Job struct {
 	EstimateUs int64
 
 	// GPUs counts the GPUs of the whole job, and Nodes the nodes; 0 means not known. PerTask is
-	// the number of GPUs that must be on one node, 0 where it follows from GPUs and Nodes.
+	// the number of GPUs that must be on one node, 0 where it follows from GPUs and Nodes. Several such
+	// groups of GPUs may share a node.
 	GPUs, Nodes, PerTask int64
 	// Type is the GPU type that the job must have; "" means any type that it may use.
 	Type string
@@ -80,6 +81,8 @@ type Job struct {
 	Features string
 	// OnlyNodes are nodes that the job must have, and NotNodes nodes that it must not have; sorted.
 	OnlyNodes, NotNodes []string
+	// Only and Exclude are labels by which the job chooses nodes; sorted.
+	Only, Exclude []hare.LabelValues
 	// CPUMilli and MemoryMiB are the thousandths of CPUs and the memory of the whole job.
 	CPUMilli, MemoryMiB int64
 
@@ -143,6 +146,7 @@ type Log struct {
 	Report *Report
 
 	index map[string]int // of nodes by name, while texts are read
+	kube  *kubeLog       // while texts are read
 }
 
 // node returns the node of a name, and adds it where it is not there.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"time"
 
@@ -19,6 +20,10 @@ type LiveConfig struct {
 	Since time.Time
 	// Now asks for what runs and waits too, for BuildNow.
 	Now bool
+	// Arguments stand before the arguments of kubectl, such as --context=NAME.
+	Arguments []string
+	// Read says how the answers are read.
+	Read ReadConfig
 	// Run runs a command and returns what it writes; nil means RunCommand. Tests replace it.
 	Run func(ctx context.Context, name string, args ...string) ([]byte, error)
 }
@@ -43,18 +48,40 @@ func (cfg *LiveConfig) slurmCommands() []liveCommand {
 	}
 }
 
+// kubeCommands are the commands that ReadLive runs. kubectl finds the cluster and who asks, by its
+// configuration or inside of a pod, and reads long lists in pages. Kinds of which a cluster has no
+// definition fail, and their failure is left out.
+func (cfg *LiveConfig) kubeCommands() (commands []liveCommand) {
+	for _, kind := range []string{"nodes", "pods", "jobs.batch", "events", "jobsets.jobset.x-k8s.io",
+		"pytorchjobs.kubeflow.org", "workloads.kueue.x-k8s.io", "localqueues.kueue.x-k8s.io",
+		"clusterqueues.kueue.x-k8s.io", "resourceflavors.kueue.x-k8s.io"} {
+		args := append(slices.Clone(cfg.Arguments), "get", kind, "-A", "-o", "json")
+		if kind == "events" {
+			args = append(args, "--field-selector", "involvedObject.kind=Node")
+		}
+		commands = append(commands, liveCommand{"kubectl", args, len(commands) < 3})
+	}
+	return commands
+}
+
 // ReadLive asks the cluster by the cluster's own programs, which are on the PATH: for slurm scontrol,
-// squeue, sacct and sacctmgr. All of these commands only read. A command that fails is an error if
+// squeue, sacct and sacctmgr, for kube kubectl. All of these commands only read. A command that fails is an error if
 // nothing can be told without it, and else a line of the report.
 func ReadLive(ctx context.Context, source string, cfg LiveConfig) (*Log, error) {
-	if source != "slurm" {
+	var commands []liveCommand
+	switch source {
+	case "slurm":
+		commands = cfg.slurmCommands()
+		cfg.Read.Zone = time.UTC
+	case "kube":
+		commands = cfg.kubeCommands()
+	default:
 		return nil, fmt.Errorf("history: %s is not read live by commands", source)
 	}
 	run := cfg.Run
 	if run == nil {
 		run = RunCommand
 	}
-	commands := cfg.slurmCommands()
 	asked := time.Now()
 	var texts []trace.Source
 	var notes []string
@@ -64,13 +91,14 @@ func ReadLive(ctx context.Context, source string, cfg LiveConfig) (*Log, error) 
 		switch {
 		case err != nil && (c.needed || ctx.Err() != nil):
 			return nil, fmt.Errorf("%s: %w", name, err)
+		case err != nil && strings.Contains(err.Error(), "the server doesn't have a resource type"):
 		case err != nil:
-			notes = append(notes, fmt.Sprintf("%s failed: %v", c.name, err))
+			notes = append(notes, fmt.Sprintf("%s failed: %v", name, err))
 		case len(bytes.TrimSpace(out)) > 0 && !bytes.HasPrefix(out, []byte("No ")):
 			texts = append(texts, trace.Source{Name: name, R: bytes.NewReader(out)})
 		}
 	}
-	log, err := Read(source, texts, ReadConfig{})
+	log, err := Read(source, texts, cfg.Read)
 	if err != nil {
 		return nil, err
 	}
@@ -81,7 +109,7 @@ func ReadLive(ctx context.Context, source string, cfg LiveConfig) (*Log, error) 
 	return log, nil
 }
 
-// RunCommand runs a program of Slurm with the time zone UTC and returns what it writes on standard
+// RunCommand runs a program with the time zone UTC and returns what it writes on standard
 // output. An error has the last line that the program wrote on standard error.
 func RunCommand(ctx context.Context, name string, args ...string) ([]byte, error) {
 	c := exec.CommandContext(ctx, name, args...)
@@ -92,7 +120,7 @@ func RunCommand(ctx context.Context, name string, args ...string) ([]byte, error
 	err := c.Run()
 	switch lines := strings.Split(strings.TrimSpace(faults.String()), "\n"); {
 	case errors.Is(err, exec.ErrNotFound):
-		return nil, fmt.Errorf("%s is not on the PATH: run Hare where Slurm's commands work, or give saved texts", name)
+		return nil, fmt.Errorf("%s is not on the PATH: run Hare where it works, or give saved texts", name)
 	case err != nil && lines[0] != "":
 		return nil, fmt.Errorf("%s (%w)", strings.TrimSpace(lines[len(lines)-1]), err)
 	case err != nil:

@@ -206,7 +206,7 @@ func TestReadLive(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(log.Nodes) != 3 || len(log.Jobs) == 0 ||
-		!strings.Contains(log.Report.String(), "sacct failed: Slurm accounting storage is disabled") {
+		!strings.Contains(log.Report.String(), "failed: Slurm accounting storage is disabled") {
 		t.Errorf("%d nodes, %d jobs\n%s", len(log.Nodes), len(log.Jobs), log.Report)
 	}
 	if _, err := history.ReadLive(t.Context(), "slurm", history.LiveConfig{Run: run}); err == nil ||

@@ -21,11 +21,14 @@ var Sources = []string{"slurm", "kube", "ray", "history"}
 type ReadConfig struct {
 	// Zone is the time zone of times that name none; nil means UTC.
 	Zone *time.Location
+	// TypeLabel is the label of Kubernetes' nodes that names the GPU type; "" means TypeLabels.
+	TypeLabel string
 }
 
-// Read reads the texts of one cluster and knows each by what it holds, in any order: for slurm
-// those of sacct -P, scontrol show node, sacctmgr -P show event, and the JSON of sacct, squeue and
-// sinfo. Errors about a text are *RowError. Read takes time in proportion to the texts.
+// Read reads the texts of one cluster and knows each by what it holds, in any order: for slurm those of
+// sacct -P, scontrol show node and reservation, sacctmgr -P show event, and the JSON of sacct, squeue,
+// sinfo and scontrol; for kube objects as kubectl get -o json writes them. Errors about a text are
+// *RowError. Read takes time in proportion to the texts.
 func Read(source string, texts []trace.Source, cfg ReadConfig) (*Log, error) {
 	if !slices.Contains(Sources, source) {
 		return nil, fmt.Errorf("history: unknown source %.60q: it must be one of %s", source, strings.Join(Sources, ", "))
@@ -48,6 +51,8 @@ func Read(source string, texts []trace.Source, cfg ReadConfig) (*Log, error) {
 		switch source {
 		case "slurm":
 			err = l.readSlurm(text.Name, in, cfg)
+		case "kube":
+			err = l.readKube(text.Name, in, cfg)
 		case "history":
 			err = l.readCSV(text.Name, in, cfg.Zone)
 		default:
@@ -58,6 +63,11 @@ func Read(source string, texts []trace.Source, cfg ReadConfig) (*Log, error) {
 		}
 		if limited.N <= 0 {
 			return nil, fmt.Errorf("%s: more than %d MiB", text.Name, maxBytes>>20)
+		}
+	}
+	if l.kube != nil {
+		if err := l.finishKube(); err != nil {
+			return nil, err
 		}
 	}
 	l.settle()

@@ -26,6 +26,8 @@ type historyFlags struct {
 	since, until, zone, speeds, at string
 	now                            bool
 	assume                         time.Duration
+	typeLabel                      string
+	kubectl                        [3]string // --kubeconfig, --context, --server
 	cfg                            history.Config
 }
 
@@ -55,6 +57,26 @@ func (hf *historyFlags) addNow(c *cobra.Command) {
 	f.DurationVar(&hf.assume, "assume", time.Hour, "with --now: how long jobs take of which nothing is known")
 }
 
+// addKube adds the flags of Kubernetes.
+func (hf *historyFlags) addKube(c *cobra.Command) {
+	f := c.Flags()
+	f.StringVar(&hf.typeLabel, "type-label", "", "label of nodes that names their GPU type (default: the first of "+
+		strings.Join(history.TypeLabels, ", ")+")")
+	f.StringVar(&hf.kubectl[0], "kubeconfig", "", "without files: the configuration of kubectl (default: kubectl's own)")
+	f.StringVar(&hf.kubectl[1], "context", "", "without files: the context of kubectl")
+	f.StringVar(&hf.kubectl[2], "server", "", "without files: the address of the API server")
+}
+
+// kubectlArguments returns the flags that kubectl takes over.
+func (hf *historyFlags) kubectlArguments() (args []string) {
+	for i, name := range []string{"--kubeconfig=", "--context=", "--server="} {
+		if hf.kubectl[i] != "" {
+			args = append(args, name+hf.kubectl[i])
+		}
+	}
+	return args
+}
+
 // read reads the texts of a cluster and fills in the configuration that depends on them.
 func (hf *historyFlags) read(source string, names []string) (*history.Log, error) {
 	zone, err := time.LoadLocation(hf.zone)
@@ -76,7 +98,7 @@ func (hf *historyFlags) read(source string, names []string) (*history.Log, error
 		defer func() { _ = f.Close() }()
 		texts = append(texts, trace.Source{Name: name, R: f})
 	}
-	log, err := history.Read(source, texts, history.ReadConfig{Zone: zone})
+	log, err := history.Read(source, texts, history.ReadConfig{Zone: zone, TypeLabel: hf.typeLabel})
 	if err != nil {
 		return nil, usageError{err}
 	}
@@ -88,7 +110,7 @@ func (hf *historyFlags) fetch(ctx context.Context, source string, names []string
 	switch {
 	case len(names) > 0:
 		return hf.read(source, names)
-	case source == "slurm":
+	case source == "slurm" || source == "kube":
 		return hf.readLive(ctx, source)
 	}
 	return nil, usageError{fmt.Errorf("import %s takes the files to read: see hare import %s --help", source, source)}
@@ -100,7 +122,8 @@ func (hf *historyFlags) readLive(ctx context.Context, source string) (*history.L
 	if err != nil {
 		return nil, usageError{fmt.Errorf("--since: %w", err)}
 	}
-	log, err := history.ReadLive(ctx, source, history.LiveConfig{Since: time.UnixMicro(since), Now: hf.now})
+	log, err := history.ReadLive(ctx, source, history.LiveConfig{Since: time.UnixMicro(since), Now: hf.now,
+		Arguments: hf.kubectlArguments(), Read: history.ReadConfig{TypeLabel: hf.typeLabel}})
 	if err != nil {
 		return nil, err
 	}
@@ -169,6 +192,19 @@ It writes the instance: every job that had GPUs, with the time that it took, and
   hare import slurm --now -o now.json
   hare verify week.json was.json
   hare simulate --policy slurm,rolling --instance week.json`},
+	{"kube", "Convert what Kubernetes tells: nodes, pods, Jobs, JobSets, PyTorchJobs, Kueue, events",
+		`Kube reads objects of Kubernetes as kubectl writes them with -o json, in one file or several, as
+lists or single objects: nodes, pods, batch/v1 Jobs, JobSets, PyTorchJobs, events of nodes, and
+Kueue's Workloads, ClusterQueues, LocalQueues and ResourceFlavors. It only reads. Make the texts by
+
+  kubectl get nodes,pods,jobs,events -A -o json > cluster.json
+  kubectl get workloads,clusterqueues,localqueues,resourceflavors -A -o json > kueue.json
+
+Without files it runs kubectl itself, which must be on the PATH. The users of jobs are their
+namespaces. The annotation ` + history.SecondsAnnotation + `, {"Tesla-T4":14} for one, says how many seconds
+a job takes on GPU types.`,
+		`  hare import kube cluster.json kueue.json -o week.json --happened was.json
+  hare import kube --now --context prod -o now.json`},
 	{"history", "Convert a table of jobs: id, user, name, submit, start, end, gpus, nodes, type, limit, state",
 		`History reads a CSV text whose first row names columns: id, user, name, submit, start, end, gpus,
 nodes, type, limit, state, in any order. id, submit and gpus must be there. Times are
@@ -224,6 +260,9 @@ func importHistoryCommands() (out []*cobra.Command) {
 			}}
 		hf.add(c)
 		hf.addNow(c)
+		if s.name == "kube" {
+			hf.addKube(c)
+		}
 		c.Flags().StringVar(&name, "name", "", "name of the instance (default: "+s.name+")")
 		c.Flags().StringVar(&happened, "happened", "", "write the schedule that the cluster followed to this file, as a "+
 			"result without a bound")
