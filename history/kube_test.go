@@ -80,7 +80,7 @@ func TestKubeLive(t *testing.T) {
 		case !strings.HasPrefix(command, "kubectl --context=test get "):
 			t.Errorf("ran %s", command)
 		case strings.Contains(command, " nodes "):
-			return []byte(`{"kind":"NodeList","items":[{"metadata":{"name":"n"},"status":{"capacity":{"x.com/gpu":"1"}}}]}`), nil
+			return []byte(`{"kind":"NodeList","items":[{"metadata":{"name":"n"},"status":{"capacity":{"x/gpu":"1"}}}]}`), nil
 		case strings.Contains(command, ".io ") || strings.Contains(command, ".org "):
 			return nil, errors.New(`error: the server doesn't have a resource type "x"`)
 		}
