@@ -38,7 +38,8 @@ func (s *server) sessionRoutes(r chi.Router) {
 	r.Post("/v1/sessions/{id}/events", uncompressed(s.handle(s.postEvents)))
 	r.Get("/v1/sessions/{id}/decisions", uncompressed(s.handle(s.getDecisions, "after", "follow")))
 	r.Get("/v1/sessions/{id}/log", s.handle(s.getLog, "after"))
-	r.Get("/v1/sessions/{id}/regret", regretRoute(s.handle(s.admit(s.getRegret), "detail", "every_s", "against")))
+	r.Get("/v1/sessions/{id}/regret", regretRoute(s.handle(s.admit(s.getRegret), "detail", "every_s", "against",
+		"objective")))
 	r.Get("/v1/sessions/{id}/schedule", s.handle(s.admit(s.getSchedule)))
 }
 

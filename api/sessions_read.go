@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"iter"
 	"net/http"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/hare-sched/hare"
@@ -160,16 +162,17 @@ func hindsight(r *http.Request, session *sessions.Session) (*regret.Hindsight, e
 //	@Description	?against=POLICY the answer also says what that policy would have done: the server replays the
 //	@Description	arrivals, rounds, measured times, failures and GPUs of the log under it in the simulator, with
 //	@Description	the session's parameters where it is the session's own policy, and with default parameters
-//	@Description	otherwise.
+//	@Description	otherwise. With ?objective=makespan the comparison is of the last end of a job.
 //	@Tags			sessions
 //	@ID				getRegret
 //	@Param			id		path	string	true	"the session"
 //	@Param			detail	query	string	false	"full adds the certificate and the instance that it is for"	Enums(summary,full)
 //	@Param			every_s	query	number	false	"seconds of the session's time between comparisons, above 0; the answer is NDJSON, of 1,000 lines at most"
+//	@Param			objective	query	string	false	"what is compared (weighted_jct); sessions have no deadlines; against takes weighted_jct alone"	Enums(weighted_jct,jct_and_tardiness,makespan)
 //	@Param			against	query	string	false	"a policy of sessions under which the log is replayed; not with every_s"
 //	@Produce		json,application/x-ndjson,application/problem+json
 //	@Success		200	{object}	regret.reportJSON	"the comparison, or one a line"
-//	@Failure		400	{object}	openapi.Problem	"every_s or detail is invalid, or against is no policy of sessions, in which case the detail lists them"
+//	@Failure		400	{object}	openapi.Problem	"every_s, detail or objective is invalid, or against is no policy of sessions, in which case the detail lists them"
 //	@Failure		404	{object}	openapi.Problem	"no such session"
 //	@Failure		406	{object}	openapi.Problem	"with every_s: the client does not take NDJSON"
 //	@Failure		422	{object}	openapi.Problem	"the log is too large for an instance, or too long for the interval: the detail names one that fits"
@@ -188,6 +191,10 @@ func (s *server) getRegret(w http.ResponseWriter, r *http.Request) error {
 		full = true
 	default:
 		return &statusError{http.StatusBadRequest, "bad_query", "?detail= must be summary or full"}
+	}
+	objective, err := regretObjective(r)
+	if err != nil {
+		return err
 	}
 	against, err := s.against(r, everyUs)
 	if err != nil {
@@ -219,8 +226,8 @@ func (s *server) getRegret(w http.ResponseWriter, r *http.Request) error {
 	cluster := session.Info().Config.Cluster
 	control := http.NewResponseController(w)
 	defer func() { _ = control.SetWriteDeadline(time.Time{}) }()
-	for reg, err := range regret.Series(r.Context(), &cluster, upTo(session.Log(r.Context(), 0), last), everyUs,
-		s.svc.Bound) {
+	for reg, err := range regret.Series(r.Context(), &cluster, objective, upTo(session.Log(r.Context(), 0), last),
+		everyUs, s.svc.Bound) {
 		if err != nil {
 			return err
 		}
@@ -237,6 +244,22 @@ func (s *server) getRegret(w http.ResponseWriter, r *http.Request) error {
 		}
 	}
 	return nil
+}
+
+// regretObjective reads the query parameter objective.
+func regretObjective(r *http.Request) (string, error) {
+	name := r.URL.Query().Get("objective")
+	switch {
+	case name == "":
+		return hare.ObjectiveWeightedJCT, nil
+	case !slices.Contains(hare.Objectives(), name):
+		return "", &statusError{http.StatusBadRequest, "bad_query",
+			"?objective= must be " + strings.Join(hare.Objectives(), ", ")}
+	case name != hare.ObjectiveWeightedJCT && r.URL.Query().Has("against"):
+		return "", &statusError{http.StatusBadRequest, "bad_query",
+			"?against= compares by weighted_jct: leave objective out"}
+	}
+	return name, nil
 }
 
 // against reads the query parameter of that name, the policy of a replay; "" where it is

@@ -129,13 +129,15 @@ func TestRegretAgainst(t *testing.T) {
 	}
 	list := strings.Join(policy.SessionNames(), ", ")
 	for query, want := range map[string]string{
-		"against=":               list,
-		"against=hlsa":           `\"hlsa\" is not known: use one of ` + list,
-		"against=gavel:fifo":     list,
-		"against=fifo&every_s=1": "leave every_s out",
-		"against=hlsa&every_s=1": list,
-		"agains=fifo":            "agains",
-		"against=fifo&detail=x":  "summary or full",
+		"against=":                        list,
+		"against=hlsa":                    `\"hlsa\" is not known: use one of ` + list,
+		"against=gavel:fifo":              list,
+		"against=fifo&every_s=1":          "leave every_s out",
+		"objective=span":                  "weighted_jct, jct_and_tardiness, makespan",
+		"objective=makespan&against=fifo": "leave objective out",
+		"against=hlsa&every_s=1":          list,
+		"agains=fifo":                     "agains",
+		"against=fifo&detail=x":           "summary or full",
 	} {
 		code, text, h := s.call(t, "GET", at+"/regret?"+query, "")
 		if code != 400 || !strings.Contains(text, want) || h.Get("Content-Type") != "application/problem+json" {

@@ -215,6 +215,10 @@ func TestSessions(t *testing.T) {
 		*r.Against.MeanJCTS != 1 || *r.Against.P99Slowdown != 1 || *r.Against.Regret != 1 {
 		t.Errorf("%v %+v", err, r)
 	}
+	if r, err := c.RegretOf(ctx, s.ID, "makespan"); err != nil || r.Objective != "makespan" || r.Achieved != 1 ||
+		r.Regret == nil || *r.Regret != 1 {
+		t.Errorf("%v %+v", err, r)
+	}
 	if _, err := c.Regret(ctx, s.ID, "srft"); !isProblem(err, http.StatusBadRequest, "bad_query") {
 		t.Error(err)
 	}

@@ -229,12 +229,13 @@ type Regret struct {
 		Cancelled int `json:"cancelled"`
 		Empty     int `json:"empty"`
 	} `json:"jobs"`
-	Achieved float64       `json:"achieved"` // weight-seconds
-	Bound    *float64      `json:"bound"`
-	Regret   *float64      `json:"regret"`  // Achieved/Bound, rounded up
-	Against  *RegretReplay `json:"against"` // nil where no policy was named
-	Holds    string        `json:"holds"`
-	Notes    []string      `json:"notes"`
+	Objective string        `json:"objective"` // "" for weighted_jct
+	Achieved  float64       `json:"achieved"`  // weight-seconds, or seconds of the makespan
+	Bound     *float64      `json:"bound"`
+	Regret    *float64      `json:"regret"`  // Achieved/Bound, rounded up
+	Against   *RegretReplay `json:"against"` // nil where no policy was named
+	Holds     string        `json:"holds"`
+	Notes     []string      `json:"notes"`
 }
 
 // RegretReplay is what another policy would have done with the jobs and GPUs of a session.
@@ -264,4 +265,10 @@ func (c *Client) Regret(ctx context.Context, id, against string) (*Regret, error
 	}
 	return fetch[Regret](ctx, c, call{method: http.MethodGet, path: sessionPath(id, "/regret"), query: query,
 		repeatable: true})
+}
+
+// RegretOf is Regret without a replay, under an objective: weighted_jct, or makespan for the last end of a job.
+func (c *Client) RegretOf(ctx context.Context, id, objective string) (*Regret, error) {
+	return fetch[Regret](ctx, c, call{method: http.MethodGet, path: sessionPath(id, "/regret"),
+		query: url.Values{"objective": {objective}}, repeatable: true})
 }

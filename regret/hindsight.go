@@ -59,19 +59,22 @@ type pastGPU struct {
 // Memory is proportional to the number of tasks. A Hindsight is not safe for
 // concurrent use.
 type Hindsight struct {
-	cluster hare.Cluster
-	gpus    []pastGPU
-	known   map[[2]string]int // all GPUs so far, by name and type
-	active  map[string]int    // GPUs in service, by name
-	jobs    []*pastJob
-	byID    map[string]int
-	seq     int64
-	atUs    int64
-	clipped int // number of tasks whose measured times were clipped
-	version int // grows when the instance changes
-	atFirst int // how many of gpus the cluster has
-	quotas  []hare.Quota
-	started bool // whether a task has started
+	// Objective is what reports compare; "" means the weighted completion time. It does not change while the log is
+	// read.
+	Objective string
+	cluster   hare.Cluster
+	gpus      []pastGPU
+	known     map[[2]string]int // all GPUs so far, by name and type
+	active    map[string]int    // GPUs in service, by name
+	jobs      []*pastJob
+	byID      map[string]int
+	seq       int64
+	atUs      int64
+	clipped   int // number of tasks whose measured times were clipped
+	version   int // grows when the instance changes
+	atFirst   int // how many of gpus the cluster has
+	quotas    []hare.Quota
+	started   bool // whether a task has started
 	// quotaChanged says that a quota was set after a start, and runsLate names a job that arrived later
 	// and ran already.
 	quotaChanged bool

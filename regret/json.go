@@ -18,7 +18,9 @@ type reportJSON struct {
 	// Last says that the comparison covers the whole log, and that no line follows.
 	Last bool      `json:"last"`
 	Jobs jobCounts `json:"jobs"`
-	// Achieved is the weighted completion time of the jobs that are counted.
+	// Objective is what achieved and bound are of, where it is not the weighted completion time.
+	Objective string `json:"objective,omitempty"`
+	// Achieved is the weighted completion time of the jobs that are counted, or their makespan.
 	Achieved hare.Amount `json:"achieved"`
 	// Bound is a lower bound on what any plan achieves; null where no job is counted.
 	Bound *hare.Amount `json:"bound"`
@@ -114,6 +116,9 @@ func (r *Report) EncodeJSON(w io.Writer, full bool) error {
 		Regret: json.RawMessage("null"),
 		Jobs:   jobCounts{r.Counted, r.Running, r.Cancelled, r.Empty}, Method: r.Method, Holds: r.Holds,
 		Notes: r.Notes, Against: r.replayJSON(),
+	}
+	if r.Objective != hare.ObjectiveWeightedJCT {
+		d.Objective = r.Objective
 	}
 	if r.Instance != nil {
 		d.Bound = &r.Bound

@@ -1,6 +1,7 @@
 package regret
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math/big"
@@ -18,8 +19,12 @@ type Report struct {
 	// a whole round, or with a task that took no time at all, which no plan of the
 	// model has.
 	Counted, Running, Cancelled, Empty int
+	// Objective is what Achieved and Bound are of.
+	Objective string
 	// Achieved is Σ w (C − a), where C is the end of the last task of the last whole
-	// round. Without counted jobs Achieved is 0.
+	// round, or under the objective makespan the latest C, also of jobs that ended with the work that ran at the
+	// start. Without counted jobs Achieved is 0. Sessions have no deadlines, so that jct_and_tardiness is the same as
+	// weighted_jct.
 	Achieved hare.Amount
 	// Bound is a lower bound on Achieved for every plan that Holds describes.
 	Bound       hare.Amount
@@ -82,16 +87,24 @@ func Of(ctx context.Context, h *Hindsight, bound BoundFunc) (*Report, error) {
 
 // report returns a Report without its bound.
 func (h *Hindsight) report() (*Report, error) {
-	r := &Report{Seq: h.seq, AtUs: h.atUs, Holds: holds}
+	r := &Report{Seq: h.seq, AtUs: h.atUs, Objective: cmp.Or(h.Objective, hare.ObjectiveWeightedJCT), Holds: holds}
 	v, err := h.build(r)
 	if err != nil {
 		return nil, err
 	}
+	v.instance.Objective = r.Objective
+	last := int64(0)
 	for _, j := range v.jobs {
-		if j.fixed {
+		if last = max(last, j.endUs); j.fixed {
 			continue
 		}
 		r.Achieved = r.Achieved.Add(hare.Product(j.job.WeightMicro, j.endUs-j.job.ReleaseUs))
+	}
+	if r.Objective == hare.ObjectiveMakespan {
+		r.Achieved = hare.Amount{}
+		if r.Counted > 0 {
+			r.Achieved = hare.Product(1e6, last)
+		}
 	}
 	if r.Counted > 0 {
 		r.Instance = v.instance

@@ -95,6 +95,12 @@ func TestRegretOfTheWrongOrder(t *testing.T) {
 	if r.Achieved.String() != "21" || r.Counted != 2 || r.Bound.Float() < 11 || r.Bound.Float() > 12 {
 		t.Errorf("achieved %v, bound %v", r.Achieved, r.Bound)
 	}
+	b.h.Objective = hare.ObjectiveMakespan
+	if r := b.regret(); r.Achieved.String() != "11" || r.Bound.Float() < 10.99 ||
+		r.Certificate.Objective != hare.ObjectiveMakespan {
+		t.Errorf("makespan %v, at least %v", r.Achieved, r.Bound)
+	}
+	b.h.Objective = ""
 	f, err := b.h.Followed("test")
 	if err != nil || f.Result == nil {
 		t.Fatalf("%+v %v", f, err)

@@ -48,6 +48,9 @@ const replayHolds = "a replay in the simulator, to the end of all jobs, of the a
 	"as often, after as long; a job does not run on types of which no time is known; plans that a policy makes aside " +
 	"are there at the next event"
 
+// ErrReplayObjective says that replays are compared by the weighted completion time alone.
+var ErrReplayObjective = errors.New("regret: another policy is compared by weighted_jct alone")
+
 // PolicyFunc makes a policy for a session, as policy.OpenSession does.
 type PolicyFunc func(name string, cluster *hare.Cluster, parameters []byte) (online.Durable, error)
 
@@ -55,6 +58,9 @@ type PolicyFunc func(name string, cluster *hare.Cluster, parameters []byte) (onl
 // whole log. Errors are those of open, of the policy and of ctx. The cost is that of a
 // simulation of the session.
 func (r *Report) Against(ctx context.Context, h *Hindsight, name string, parameters []byte, open PolicyFunc) error {
+	if r.Objective != hare.ObjectiveWeightedJCT {
+		return ErrReplayObjective
+	}
 	rp, err := newReplay(h)
 	if err != nil {
 		return err

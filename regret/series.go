@@ -37,11 +37,12 @@ func LeastInterval(firstUs, lastUs int64) int64 {
 // the next element; reports between which no job ended and no GPU joined or left
 // share one bound. When the log grows, all reports but the last stay the same.
 //
-// An error, of the log or of Of, ends the sequence.
-func Series(ctx context.Context, cluster *hare.Cluster, log iter.Seq2[wire.Record, error], everyUs int64,
-	bound BoundFunc) iter.Seq2[*Report, error] {
+// An error, of the log or of Of, ends the sequence. objective is Hindsight.Objective.
+func Series(ctx context.Context, cluster *hare.Cluster, objective string, log iter.Seq2[wire.Record, error],
+	everyUs int64, bound BoundFunc) iter.Seq2[*Report, error] {
 	return func(yield func(*Report, error) bool) {
 		h := NewHindsight(cluster)
+		h.Objective = objective
 		var before *Report
 		version := 0
 		at := func(atUs int64, last bool) bool {

@@ -19,7 +19,7 @@ import (
 func TestRegretsAreThoseOfTheLogAsItStood(t *testing.T) {
 	cluster, records := twoJobs(t, 0)
 	lines := func(n int) (out []string) {
-		for r, err := range regret.Series(t.Context(), cluster, recordsOf(records[:n]), 2_000_000, bound) {
+		for r, err := range regret.Series(t.Context(), cluster, "", recordsOf(records[:n]), 2_000_000, bound) {
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -114,7 +114,7 @@ func TestIntervals(t *testing.T) {
 		for _, everyUs := range []int64{0, 1_000_000, 1_500_000, 2_000_000, 8_000_000, 9_000_000, 3600_000_000} {
 			engine := &countedBounds{}
 			lines, lastUs := int64(0), int64(-1)
-			for r, err := range regret.Series(t.Context(), cluster, recordsOf(records), everyUs, engine.Bound) {
+			for r, err := range regret.Series(t.Context(), cluster, "", recordsOf(records), everyUs, engine.Bound) {
 				if err != nil || r.AtUs <= lastUs || r.Last != (r.AtUs == last) || !r.Last && r.AtUs%everyUs != 0 {
 					t.Fatalf("from %d every %d: %+v %v", from, everyUs, r, err)
 				}
@@ -141,14 +141,14 @@ func TestIntervals(t *testing.T) {
 // The work ends when the caller's context ends. An error of the log is the last element.
 func TestRegretsEndEarly(t *testing.T) {
 	cluster, records := twoJobs(t, 0)
-	for range regret.Series(t.Context(), cluster, recordsOf(records), 1_000_000, bound) {
+	for range regret.Series(t.Context(), cluster, "", recordsOf(records), 1_000_000, bound) {
 		break
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	var err error
 	n := 0
-	for _, err = range regret.Series(ctx, cluster, recordsOf(records), 1_000_000, bound) {
+	for _, err = range regret.Series(ctx, cluster, "", recordsOf(records), 1_000_000, bound) {
 		if n++; n == 5 {
 			cancel()
 		}
@@ -157,7 +157,7 @@ func TestRegretsEndEarly(t *testing.T) {
 		t.Errorf("%d lines, %v", n, err)
 	}
 	records[5].Event.Job = "z"
-	for _, err = range regret.Series(t.Context(), cluster, recordsOf(records), 0, bound) {
+	for _, err = range regret.Series(t.Context(), cluster, "", recordsOf(records), 0, bound) {
 	}
 	if err == nil || !strings.Contains(err.Error(), "did not arrive") {
 		t.Error(err)

@@ -235,7 +235,7 @@ func TestRegretsOfRandomRunsAreTrue(t *testing.T) {
 			} else if err != nil {
 				t.Fatal(err)
 			}
-			for r, err := range regret.Series(t.Context(), cluster, recordsOf(records), 1_700_000, bound) {
+			for r, err := range regret.Series(t.Context(), cluster, "", recordsOf(records), 1_700_000, bound) {
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -339,7 +339,7 @@ func TestRegretsOfWildClientsAreTrue(t *testing.T) {
 			}
 			w.running = w.running[max(0, len(w.running)-6):]
 		}
-		for r, err := range regret.Series(t.Context(), cluster, recordsOf(records), 7_000_000, bound) {
+		for r, err := range regret.Series(t.Context(), cluster, "", recordsOf(records), 7_000_000, bound) {
 			if err != nil {
 				t.Fatalf("seed %d: %v", seed, err)
 			}

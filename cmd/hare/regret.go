@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"slices"
 	"strings"
 	"time"
 
@@ -21,7 +22,7 @@ import (
 
 func regretCommand() *cobra.Command {
 	var every time.Duration
-	var detail, against string
+	var detail, against, objective string
 	c := &cobra.Command{
 		Use:   "regret LOG",
 		Short: "Compare a recorded session with a lower bound in hindsight",
@@ -44,6 +45,9 @@ the 99th percentile of the slowdown and the regret of the replay, and the same f
 of what happened under "session". Where it is the session's own policy it gets the
 session's parameters, and default parameters otherwise.
 
+With --objective makespan achieved and bound are the last end of a job on the session's
+clock.
+
 If regret rises from one line to the next, jobs that waited long have ended in
 between. A bound is weak while few jobs have ended, and where the least times are far
 below the usual ones. "holds" and "notes" state the other assumptions. Regret does
@@ -64,6 +68,10 @@ contains events that cannot happen; the lines before that are printed.`,
 					"is printed")}
 			case detail != "summary" && detail != "full":
 				return usageError{errors.New("--detail must be summary or full")}
+			case !slices.Contains(hare.Objectives(), objective):
+				return usageError{fmt.Errorf("--objective must be one of %s", strings.Join(hare.Objectives(), ", "))}
+			case against != "" && objective != hare.ObjectiveWeightedJCT:
+				return usageError{errors.New("--against compares by weighted_jct: leave --objective out")}
 			case against != "" && c.Flags().Changed("every"):
 				return usageError{errors.New("--against compares the whole log: leave --every out")}
 			}
@@ -77,7 +85,8 @@ contains events that cannot happen; the lines before that are printed.`,
 				return err
 			}
 			defer func() { _ = f.Close() }()
-			return printRegret(c.Context(), c.OutOrStdout(), f, args[0], regretFlags{every, detail == "full", against})
+			return printRegret(c.Context(), c.OutOrStdout(), f, args[0], regretFlags{every, detail == "full", against,
+				objective})
 		},
 	}
 	f := c.Flags()
@@ -86,7 +95,10 @@ contains events that cannot happen; the lines before that are printed.`,
 	f.StringVar(&detail, "detail", "summary", "summary, or full: with the certificate and the instance that it is for")
 	f.StringVar(&against, "against", "", "replay the log under this policy, and say what it would have done: "+
 		strings.Join(policy.SessionNames(), ", "))
+	f.StringVar(&objective, "objective", hare.ObjectiveWeightedJCT, "what to compare: "+
+		strings.Join(hare.Objectives(), ", ")+" (sessions have no deadlines)")
 	choices(c, "detail", "summary", "full")
+	choices(c, "objective", hare.Objectives()...)
 	choices(c, "against", policy.SessionNames()...)
 	anyValue(c, "every") // the command refuses bad values with a better message
 	return c
@@ -97,6 +109,8 @@ type regretFlags struct {
 	every   time.Duration
 	full    bool
 	against string // a policy, or ""
+	// objective is what to compare.
+	objective string
 }
 
 // printRegret prints the lines of a log as they are computed.
@@ -118,7 +132,7 @@ func printRegret(ctx context.Context, out io.Writer, in io.Reader, name string, 
 			}
 		}
 	}
-	reports := regret.Series(ctx, &h.Cluster, read, flags.every.Microseconds(), svc.Bound)
+	reports := regret.Series(ctx, &h.Cluster, flags.objective, read, flags.every.Microseconds(), svc.Bound)
 	if flags.against != "" {
 		reports = against(ctx, h, read, flags.against, svc.Bound)
 	}
