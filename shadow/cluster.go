@@ -122,6 +122,12 @@ func (c *cluster) requests(inst *hare.Instance) []request {
 	return out
 }
 
+// allows says whether the job may use a node.
+func (r *request) allows(node int32) bool {
+	_, found := slices.BinarySearch(r.nodes, node)
+	return found
+}
+
 // shape is a text that is equal for requests that need the same on the same types and nodes.
 func (r *request) shape(rules string) string {
 	var b strings.Builder

@@ -149,7 +149,8 @@ func hintsOf(j *history.Job) *hare.JobHints {
 }
 
 // playOnline plays the jobs to Hare's policy rolling on a virtual clock.
-func playOnline(ctx context.Context, built *history.Built, cfg OnlineConfig) (*outcome, error) {
+func playOnline(ctx context.Context, built *history.Built, cfg OnlineConfig,
+	progress func(part string, done float64)) (*outcome, error) {
 	if cfg.Rounds == 0 {
 		cfg.Rounds = onlineRounds
 	}
@@ -190,7 +191,13 @@ func playOnline(ctx context.Context, built *history.Built, cfg OnlineConfig) (*o
 	for i := range ran {
 		ran[i] = -1
 	}
+	ended := 0
 	log := func(rec wire.Record) error {
+		if rec.Event.Type == hare.EventJobEnded {
+			if ended++; progress != nil && ended*20/len(ran) > (ended-1)*20/len(ran) {
+				progress("hare", float64(ended)/float64(len(ran)))
+			}
+		}
 		for x := range rec.Decisions {
 			d := &rec.Decisions[x]
 			i := index[d.Job]

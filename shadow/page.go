@@ -21,7 +21,7 @@ var pageBody = template.Must(template.New("").Parse(`<h1>What Hare would have ma
 {{range .Summary}}<p>{{.}}</p>
 {{end}}{{with .Bars}}<figure tabindex="0">{{.}}</figure>
 {{end}}{{template "table" .Rows}}
-<p class="soft">{{.RowsText}}</p>
+<dl>{{range .Names}}<dt>{{.Head}}</dt><dd>{{.Text}}</dd>{{end}}</dl>
 <h2>Can the simulation be believed?</h2>
 {{range .Fair}}<p>{{.}}</p>
 {{end}}{{with .CDF}}<figure tabindex="0">{{.}}</figure>
@@ -72,7 +72,8 @@ type pageNotes struct {
 
 // pageData is what the markup shows.
 type pageData struct {
-	What, RowsText, Gains    string
+	What, Gains              string
+	Names                    []headText
 	Theme, Bars, CDF         template.HTML
 	Summary, Fair            []string
 	Counted, Checks          []string
@@ -80,6 +81,9 @@ type pageData struct {
 	Most, Least, Steps       *pageTable
 	Notes                    []pageNotes
 }
+
+// headText is a name and what it means.
+type headText struct{ Head, Text string }
 
 // maxUsers limits the users of the page; the report has all.
 const maxUsers = 40
@@ -92,9 +96,16 @@ func (r *Report) Page(w io.Writer) error {
 	d.Gains = fmt.Sprintf("With Hare, %d jobs would have ended over a minute earlier than they did, by %s hours "+
 		"together, and %d jobs over a minute later, by %s hours together.", r.Gain.Jobs, number(r.Gain.Hours),
 		r.Pay.Jobs, number(r.Pay.Hours))
-	d.RowsText = "A wait is the time from submission to start, and completion the time from submission to end. p95: " +
-		"95 of 100 jobs are at or below it. Above the bound: by how much the mean completion is above what no " +
-		"scheduler can go below, rounded up. Checked: the verifier accepts the schedule, start by start."
+	for _, x := range r.rows() {
+		d.Names = append(d.Names, headText{x.name, x.text})
+	}
+	d.Names = append(d.Names,
+		headText{"no scheduler below", "the certified bound on the mean completion; on the 95th percentile, that of the " +
+			"times that jobs take alone on their fastest types"},
+		headText{"wait, completion", "the times from submission to start and to end"},
+		headText{"p95", "95 of 100 jobs are at or below it"},
+		headText{"above the bound", "by how much the mean is above what no scheduler can go below, rounded up"},
+		headText{"checked", "the verifier accepts the schedule, start by start"})
 	if len(r.Losses.Steps) > 0 {
 		t := &pageTable{Words: 1, Heads: []string{"", "mean completion", "difference"}}
 		for i, s := range r.Losses.Steps {
@@ -169,9 +180,19 @@ func (r *Report) fair() []string {
 	return append(out, upper(r.Check.sentence())+".",
 		"Hare against the simulated Slurm: mean completion "+r.SavedSimulated.Completion.sentence()+", mean wait "+
 			r.SavedSimulated.Wait.sentence()+".",
-		fmt.Sprintf("The intervals come from drawing the %d days with submissions anew, with replacement (seed %d). Days "+
-			"follow each other, and what waits in the evening waits in the morning, so the intervals are too narrow rather "+
-			"than too wide.", r.Saved.Completion.Days, r.Seed))
+		r.intervals())
+}
+
+// intervals says where the intervals come from.
+func (r *Report) intervals() string {
+	days := r.Saved.Completion.Days
+	if days < leastDays {
+		return fmt.Sprintf("There are no intervals: they come from drawing days anew, and the window has %s with "+
+			"submissions, of %d that are needed. Read more days.", plural(days, "day"), leastDays)
+	}
+	return fmt.Sprintf("The intervals come from drawing the %d days with submissions anew, with replacement (seed %d). "+
+		"Days follow each other, and what waits in the evening waits in the morning, so the intervals are too narrow "+
+		"rather than too wide.", days, r.Seed)
 }
 
 // counted says which jobs the figures count.
@@ -196,7 +217,7 @@ func (r *Report) rowTable() pageTable {
 		if !x.row.Verified {
 			checked = "no"
 		}
-		t.Rows = append(t.Rows, []string{x.name + ": " + x.text, duration(x.row.MeanWaitS), duration(x.row.P95WaitS),
+		t.Rows = append(t.Rows, []string{x.name, duration(x.row.MeanWaitS), duration(x.row.P95WaitS),
 			duration(x.row.MeanCompletionS), duration(x.row.P95CompletionS), fractionText(x.row.AboveBound, false), checked})
 	}
 	bound := "–"
@@ -313,13 +334,20 @@ func (r *Report) checks() []string {
 
 // bars draws the mean completions and the bound.
 func (r *Report) bars() (template.HTML, error) {
-	p := plot.Bars{Mark: math.NaN(), Legend: "hours"}
+	unit, name := 3600.0, "hours"
+	switch longest := max(r.Happened.MeanCompletionS, r.Slurm.MeanCompletionS, r.Online.MeanCompletionS); {
+	case longest < 100:
+		unit, name = 1, "seconds"
+	case longest < 6000:
+		unit, name = 60, "minutes"
+	}
+	p := plot.Bars{Mark: math.NaN(), Legend: name}
 	for _, x := range r.rows() {
-		p.Bars = append(p.Bars, plot.Bar{Name: x.name, Value: x.row.MeanCompletionS / 3600,
+		p.Bars = append(p.Bars, plot.Bar{Name: x.name, Value: x.row.MeanCompletionS / unit,
 			Note: duration(x.row.MeanCompletionS)})
 	}
 	if r.Bound.MeanCompletionS != nil {
-		p.Mark = *r.Bound.MeanCompletionS / 3600
+		p.Mark = *r.Bound.MeanCompletionS / unit
 		p.Legend += "; the line is what no scheduler can go below"
 	}
 	var b bytes.Buffer

@@ -326,6 +326,9 @@ func (cp *comparison) compareJobs(was, slurm, online *outcome) {
 	r.Saved, r.SavedSimulated = cp.saving(was, online), cp.saving(slurm, online)
 }
 
+// leastDays is how many days with submissions an interval needs.
+const leastDays = 3
+
 // listed is how many jobs the lists of those that gain and pay most have.
 const listed = 10
 
@@ -397,7 +400,7 @@ func (cp *comparison) saving(before, after *outcome) Saving {
 	}
 	set(&out.Completion.Value, completion)
 	set(&out.Wait.Value, wait)
-	if len(days) < 3 {
+	if len(days) < leastDays {
 		return out
 	}
 	rng := rand.New(rand.NewPCG(cp.cfg.Seed, 16))

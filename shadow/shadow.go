@@ -5,6 +5,7 @@
 package shadow
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,8 +23,8 @@ type Config struct {
 	Slurm SlurmConfig
 	// Online are the settings of Hare's policy.
 	Online OnlineConfig
-	// WorkLimit limits the work of each plan in hindsight, as the option work_limit; zero means a
-	// limit by the number of jobs.
+	// WorkLimit limits the work of each plan in hindsight, as the option work_limit; zero means
+	// 4,000,000.
 	WorkLimit int64
 	// Splits says whether plans in hindsight are also made for jobs that keep their types and for
 	// GPUs without nodes, which tell order, types and nodes apart.
@@ -34,8 +35,9 @@ type Config struct {
 	Draws int
 	// Version is the version of Hare; empty means "dev".
 	Version string
-	// Progress is called when a part begins, with its name; it may be nil.
-	Progress func(part string)
+	// Progress is called when a part begins and as the part goes on, with its name and the share that
+	// is done; it may be nil.
+	Progress func(part string, done float64)
 }
 
 // Schedules are the schedules behind a report, for the verifier.
@@ -98,7 +100,7 @@ func (cp *comparison) run() (*Report, *Schedules, error) {
 		return nil, nil, err
 	}
 	cp.begin("hare")
-	online, err := playOnline(cp.ctx, cp.built, cp.cfg.Online)
+	online, err := playOnline(cp.ctx, cp.built, cp.cfg.Online, cp.cfg.Progress)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -130,7 +132,7 @@ func (cp *comparison) run() (*Report, *Schedules, error) {
 
 func (cp *comparison) begin(part string) {
 	if cp.cfg.Progress != nil {
-		cp.cfg.Progress(part)
+		cp.cfg.Progress(part, 0)
 	}
 }
 
@@ -180,10 +182,7 @@ func (cp *comparison) describe(was *outcome) {
 
 // hindsight solves the instance with all that is known now, and bounds it.
 func (cp *comparison) hindsight() error {
-	work := cp.cfg.WorkLimit
-	if work == 0 {
-		work = defaultWork(len(cp.inst.Jobs))
-	}
+	work := cmp.Or(cp.cfg.WorkLimit, defaultWork)
 	start := cp.out.Hare.Schedule
 	solve := func(inst *hare.Instance, start *hare.Schedule) (*hare.Result, error) {
 		res, err := solver.Solve(cp.ctx, inst, hare.Options{WorkLimit: work, Seed: 1}, solver.Config{
@@ -239,8 +238,9 @@ func (cp *comparison) hindsight() error {
 	return nil
 }
 
-// defaultWork is the work limit of a plan in hindsight.
-func defaultWork(jobs int) int64 { return int64(max(200, min(20_000, 4_000_000/max(1, jobs)))) }
+// defaultWork is the default work limit of a plan in hindsight: about 5 s of one core for some hundred
+// jobs and more for many.
+const defaultWork = 4_000_000
 
 // weight is the sum of the weights of the jobs that count.
 func (cp *comparison) weight() float64 {

@@ -358,19 +358,26 @@ func (rp *replay) backfill() {
 			break
 		}
 		req, limit := &rp.reqs[i], rp.limitUs[i]
-		if least, tested := failed[req.key]; tested && least <= limit && reservations >= rp.cfg.Reserve {
+		// Where a job of this shape did not fit with a limit as short, neither does this one: there is
+		// only less room by now.
+		least, tested := failed[req.key]
+		hopeless := tested && least <= limit
+		if hopeless && reservations >= rp.cfg.Reserve {
 			kept = append(kept, i)
 			continue
 		}
 		until := rp.nowUs + limit
-		parts := rp.room.find(req, len(rp.cluster.types), func(n int32) bool { return rp.unreserved(n, rp.nowUs, until) })
+		var parts []part
+		if !hopeless {
+			parts = rp.room.find(req, len(rp.cluster.types), func(n int32) bool { return rp.unreserved(n, rp.nowUs, until) })
+		}
 		if parts != nil {
 			rp.start(i, parts)
 			started = true
 			continue
 		}
 		kept = append(kept, i)
-		if least, tested := failed[req.key]; !tested || limit < least {
+		if !tested || limit < least {
 			failed[req.key] = limit
 		}
 		if reservations < rp.cfg.Reserve {
@@ -405,7 +412,11 @@ func (rp *replay) reserve(i int) {
 			h := &rp.held[rp.expecting[x]]
 			for _, p := range h.parts {
 				rp.scratch.take(&rp.reqs[rp.expecting[x]], p.node, p.kind, p.tasks, -1)
-				useful = useful || rp.scratch.tasks(req, p.node, p.kind) > 0
+				if req.durationUs[p.kind] == 0 || rp.scratch.free[p.node][p.kind] < req.gpus ||
+					rp.scratch.tasks(req, p.node, p.kind) == 0 || !req.allows(p.node) {
+					continue
+				}
+				useful = useful || rp.unreserved(p.node, at, at+limit)
 			}
 		}
 		if !useful {

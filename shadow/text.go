@@ -85,10 +85,19 @@ func (in *Interval) sentence() string {
 	}
 	change := func(x float64) string { return signed(-x) }
 	if in.Low == nil || in.High == nil {
-		return fmt.Sprintf("%s (no interval from %d days)", change(*in.Value), in.Days)
+		return fmt.Sprintf("%s (no interval: %s)", change(*in.Value),
+			plural(in.Days, "day"))
 	}
 	return fmt.Sprintf("%s (95 %% interval over %d days: %s to %s)", change(*in.Value), in.Days, change(*in.High),
 		change(*in.Low))
+}
+
+// plural counts things.
+func plural(n int, what string) string {
+	if n != 1 {
+		what += "s"
+	}
+	return fmt.Sprintf("%d %s", n, what)
 }
 
 // signed writes a fraction as percent with its sign.

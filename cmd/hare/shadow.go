@@ -63,8 +63,7 @@ and the schedules, so that hare verify checks each of them.`,
 	flags.DurationVar(&f.latency, "plan-latency", 30*time.Second, "how late Hare's plans are, as those of a helper "+
 		"that decides at this interval; 0 makes a plan at each event, which takes long for many jobs")
 	flags.BoolVar(&f.split, "splits", true, "also make the plans that tell order, types and nodes apart")
-	flags.Int64Var(&f.work, "work-limit", 0, "work of each plan in hindsight, as of hare solve (default: by the "+
-		"number of jobs)")
+	flags.Int64Var(&f.work, "work-limit", 0, "work of each plan in hindsight, as of hare solve (default: 4000000)")
 	flags.Uint64Var(&f.seed, "seed", 1, "seed of the intervals")
 	return c
 }
@@ -101,7 +100,10 @@ func (f *shadowFlags) run(ctx context.Context, args []string, w io.Writer) error
 		cfg.Online.LatencyUs = -1
 	}
 	if !f.quiet {
-		cfg.Progress = func(part string) { fmt.Fprintln(os.Stderr, "shadow:", part) }
+		began := time.Now()
+		cfg.Progress = func(part string, done float64) {
+			fmt.Fprintf(os.Stderr, "shadow: %s %.0f %% at %.1f s\n", part, 100*done, time.Since(began).Seconds())
+		}
 	}
 	rep, schedules, err := shadow.Compare(ctx, built, cfg)
 	if errors.Is(err, shadow.ErrNoJob) {
