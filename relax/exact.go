@@ -428,7 +428,7 @@ func (ej *exactJob) leastRigid(ans *answer) *big.Rat {
 		_, d := ej.modeUs(i)
 		length := int64(ej.j.rounds) * d
 		row := ej.nanos[ej.j.modes[i].row]
-		ej.o.starts(ej.j, i, limit, func(start, cost float64) bool {
+		ej.o.starts(ej.j, i, limit, func(start, _, cost float64) bool {
 			if cost > limit {
 				return true
 			}

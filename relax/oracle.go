@@ -377,11 +377,11 @@ func (o *oracle) rigid(j *job, ans *answer, wantUse bool) {
 	best := math.Inf(1)
 	bestMode, bestStart := 0, j.a
 	for i := range j.modes {
-		o.starts(j, i, best, func(start, cost float64) bool {
+		o.starts(j, i, best, func(start, ending, cost float64) bool {
 			if cost < best {
 				best, bestMode, bestStart = cost, i, start
 			}
-			return j.cost(start+j.rounds*j.modes[i].d) < best
+			return ending < best
 		})
 	}
 	md := &j.modes[bestMode]
@@ -401,40 +401,59 @@ func (o *oracle) rigid(j *job, ans *answer, wantUse bool) {
 }
 
 // starts calls f with each start of a rigid job on mode i where its cost may have its
-// minimum, and with the cost, until the end alone costs more than limit or f returns false.
-func (o *oracle) starts(j *job, i int, limit float64, f func(start, cost float64) bool) {
+// minimum, with what the end alone costs and with the cost, until the end alone costs more than
+// limit or f returns false.
+func (o *oracle) starts(j *job, i int, limit float64, f func(start, ending, cost float64) bool) {
 	md := &j.modes[i]
 	grid := o.pi.grid
 	G := len(grid) - 1
 	cum, row := o.pi.cum[md.row], o.pi.at[md.row]
 	length := j.rounds * md.d
-	start := max(j.a, j.path-length)
-	if j.until > 0 {
-		start = j.a // the rule of certificates for work that ends by a time does not know the path
+	start, due, until := max(j.a, j.path-length), math.Inf(1), math.Inf(1)
+	if j.late > 0 {
+		due = j.due
 	}
+	if j.until > 0 {
+		// The rule of certificates for work that ends by a time does not know the path.
+		start, until = j.a, j.until
+	}
+	ends := min(due, until) - length // the next start at which the slope of the cost changes
 	gs, ge := cellOf(grid, start), cellOf(grid, start+length)
-	for j.cost(start+length) <= limit {
-		cost := j.cost(start+length) +
-			md.held*(integralTo(grid, cum, row, ge, start+length)-integralTo(grid, cum, row, gs, start))
-		if j.until > 0 && start+length > j.until || !f(start, cost) || gs >= G && ge >= G {
+	for {
+		end := start + length
+		ending := j.w * end
+		if end > due {
+			ending = j.cost(end)
+		}
+		if ending > limit || end > until {
+			return
+		}
+		cost := ending + md.held*(integralTo(grid, cum, row, ge, end)-integralTo(grid, cum, row, gs, start))
+		if !f(start, ending, cost) || gs >= G && ge >= G {
 			return
 		}
 		// The slope of the cost changes where the start or the end reaches a grid point, or the
 		// end the deadline.
 		next := math.Inf(1)
-		if start < j.due-length {
-			next = j.due - length
-		}
-		if start < j.until-length {
-			next = min(next, j.until-length)
-		}
 		if gs < G {
-			next = min(next, grid[gs+1])
+			next = grid[gs+1]
 		}
 		if ge < G {
-			next = min(next, grid[ge+1]-length)
+			if at := grid[ge+1] - length; at < next {
+				next = at
+			}
 		}
-		start = max(start, next)
+		if start >= ends {
+			if ends = until - length; start >= ends {
+				ends = math.Inf(1)
+			}
+		}
+		if ends < next {
+			next = ends
+		}
+		if next > start {
+			start = next
+		}
 		for gs < G && grid[gs+1] <= start {
 			gs++
 		}
