@@ -172,6 +172,9 @@ func NewModel(inst *Instance) *Model {
 	}
 	modes := func(on []Profile) (of []Mode) {
 		for _, p := range on {
+			if of == nil {
+				of = make([]Mode, 0, len(on))
+			}
 			if t, ok := typeIndex[p.Type]; ok && served[t] {
 				of = append(of, Mode{Type: t, ComputeUs: p.ComputeUs, SyncUs: p.SyncUs, SwitchUs: p.SwitchUs})
 			}

@@ -427,7 +427,9 @@ func (c *core) step(nowUs int64, events []hare.Event) ([]hare.Decision, error) {
 		if c.dirty {
 			c.schedule()
 		}
-		c.holdBack()
+		if c.holding || len(c.quotas) > 0 {
+			c.holdBack()
+		}
 	}
 	return c.out, nil
 }

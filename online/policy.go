@@ -14,7 +14,8 @@ import (
 type Policy interface {
 	// Step applies events in order, all at time nowUs, which never decreases from
 	// call to call, and returns the decisions that the events lead to, in the order
-	// in which they were made. The returned slice is valid until the next call.
+	// in which they were made. The returned slice is valid until the next call. What
+	// the events point to is valid until Step returns: a policy copies what it keeps.
 	// Step does not look at Event.AtUs and Event.Seq. An event that cannot be true
 	// (an unknown job, a task that does not run) is refused with *RefusedError: the
 	// events before the refused one are applied and their decisions are returned;

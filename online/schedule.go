@@ -274,11 +274,10 @@ func (c *core) restart(ji int32) {
 	j := &c.jobs[ji]
 	for g := j.head; g != none; g = c.gpus[g].next {
 		x := &c.gpus[g]
-		if x.follows {
-			continue // restarted with the first GPU of its task
-		}
 		if c.nodes != nil {
-			c.restartTask(j, g)
+			if !x.follows { // otherwise restarted with the first GPU of its task
+				c.restartTask(j, g)
+			}
 			continue
 		}
 		x.task, x.ended, x.sinceUs = j.next, false, c.nowUs

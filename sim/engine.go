@@ -51,15 +51,17 @@ type engine struct {
 	failed     int32   // the gang or rigid job whose round must start again now, or none
 	err        error   // error of a function of Config
 	events     [1]hare.Event
-	freed      []int32 // GPUs that the event has freed: most likely the next to be named
-	used       int     // how many of freed the answer has named
-	named      int32   // the job that a decision named last
-	lanes      []lane  // by GPU; nil where there will be no schedule
+	arrived    hare.Job // the job of events, where it arrives and nothing is logged
+	freed      []int32  // GPUs that the event has freed: most likely the next to be named
+	used       int      // how many of freed the answer has named
+	named      int32    // the job that a decision named last
+	lanes      []lane   // by GPU; nil where there will be no schedule
 	totals     totals
 
 	window          Window
 	number          []int32    // by job, its number by arrival; nil without a window
 	nodes           *nodeUse   // nil where nodes do not matter
+	levels          bool       // whether hasLevels is true of any job
 	vary            *variation // nil where all times are those of the profiles
 	sources         []source
 	sourcesOut      int
@@ -177,6 +179,7 @@ func newEngine(inst *hare.Instance, policy online.Policy, cfg Config) (*engine, 
 		}
 		e.jobs[i].startUs = -1
 		e.arrivals[i] = int32(i)
+		e.levels = e.levels || e.hasLevels(int32(i))
 	}
 	slices.SortStableFunc(e.arrivals, func(a, b int32) int {
 		if inst.Jobs[a].Running() != inst.Jobs[b].Running() { // what runs comes before all that arrives
@@ -250,15 +253,19 @@ func (e *engine) nextArrives() {
 
 // arrive reveals a job to the policy, except for its number of rounds.
 func (e *engine) arrive(ji int32) error {
-	j := e.inst.Jobs[ji]
+	j := &e.arrived
+	if e.log != nil { // the log may keep the event
+		j = new(hare.Job)
+	}
+	*j = e.inst.Jobs[ji]
 	e.nextArrives()
 	e.jobs[ji].tasks = make([]int32, j.Tasks)
 	e.jobOf[j.ID] = ji
 	j.Rounds, j.ReleaseUs = 0, 0
-	if err := e.resume(ji, &j); err != nil {
+	if err := e.resume(ji, j); err != nil {
 		return err
 	}
-	e.events[0] = hare.Event{Type: hare.EventJobArrived, Job: j.ID, Arrived: &j}
+	e.events[0] = hare.Event{Type: hare.EventJobArrived, Job: j.ID, Arrived: j}
 	return e.notify()
 }
 
@@ -284,9 +291,10 @@ func (e *engine) event(kind hare.EventType, t *running) *hare.Event {
 }
 
 func (e *engine) taskEnds(slot int32) error {
-	t := e.slots[slot]
-	j, spec := &e.jobs[t.job], &e.inst.Jobs[t.job]
-	event := e.event(hare.EventTaskEnded, &t)
+	t := &e.slots[slot]
+	ji := t.job
+	j, spec := &e.jobs[ji], &e.inst.Jobs[ji]
+	event := e.event(hare.EventTaskEnded, t)
 	event.ComputeUs, event.SyncUs = t.computeUs, t.syncUs
 	e.fruitlessFaults = 0
 	e.forget(slot)
@@ -305,7 +313,7 @@ func (e *engine) taskEnds(slot int32) error {
 	if j.ended < spec.Tasks {
 		return e.notify()
 	}
-	e.roundEnds(t.job)
+	e.roundEnds(ji)
 	if j.round < spec.Rounds {
 		return e.notify()
 	}
@@ -314,7 +322,7 @@ func (e *engine) taskEnds(slot int32) error {
 	if err := e.notify(); err != nil {
 		return err
 	}
-	e.endJob(t.job)
+	e.endJob(ji)
 	e.events[0] = hare.Event{Type: hare.EventJobEnded, Job: spec.ID}
 	return e.notify()
 }
@@ -326,6 +334,7 @@ func (e *engine) roundEnds(ji int32) {
 	case hare.Gang:
 		e.freeHeld(j, true)
 		j.held = j.held[:0]
+		j.atStart = false
 	case hare.Rigid:
 		if e.nodes == nil {
 			for _, g := range j.held {
@@ -337,9 +346,6 @@ func (e *engine) roundEnds(ji int32) {
 		for at := 0; at < len(j.held); at += n {
 			e.enterTask(j.held[at:at+n], true)
 		}
-	}
-	if j.atStart && e.inst.Jobs[ji].Sync == hare.Gang {
-		j.atStart = false
 	}
 	j.openedUs, j.tries = e.nowUs, 0
 	j.round++

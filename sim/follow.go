@@ -64,7 +64,7 @@ func (e *engine) notify() error {
 		if j.running != e.inst.Jobs[ji].Tasks {
 			return e.refuse(e.firstMissing(ji), "it is missing: the tasks of the round start together")
 		}
-		levels := e.model.Levels != nil && e.hasLevels(ji)
+		levels := e.levels && e.hasLevels(ji)
 		if levels {
 			if reason := e.setSpread(ji); reason != "" {
 				return e.refuse(e.firstOf(ji), reason)
@@ -128,7 +128,7 @@ func (e *engine) start(d *hare.Decision) (reason string) {
 	if !ok {
 		return "no such job runs or waits"
 	}
-	g, ok := e.findGPU(d.GPU)
+	g, ok := e.findGPU(ji, d.GPU)
 	if !ok {
 		return "there is no such GPU"
 	}
@@ -146,12 +146,10 @@ func (e *engine) start(d *hare.Decision) (reason string) {
 	} else if d.Others != "" {
 		return "a task holds one GPU"
 	}
-	if x := &e.gpus[g]; !x.here() || x.job != none && (x.job != ji || x.slot != none || spec.Sync == hare.Relaxed) {
-		if reason := e.checkGPU(ji, g); reason != "" {
-			return reason
-		}
-	}
+	x := &e.gpus[g]
 	switch {
+	case !x.here() || x.job != none && (x.job != ji || x.slot != none || spec.Sync == hare.Relaxed):
+		return e.checkGPU(ji, g)
 	case d.Round != j.round:
 		return fmt.Sprintf("round %d is the one to run", j.round)
 	case d.Task < 0 || d.Task >= spec.Tasks:
@@ -175,7 +173,7 @@ func (e *engine) start(d *hare.Decision) (reason string) {
 		return reason
 	}
 	if e.vary == nil {
-		if e.model.Levels == nil || !e.hasLevels(ji) {
+		if !e.levels || !e.hasLevels(ji) {
 			e.begin(slot, e.nowUs, 0)
 		}
 	} else if spec.Sync == hare.Relaxed {
@@ -208,11 +206,15 @@ func (e *engine) findJob(id string) (ji int32, ok bool) {
 }
 
 // findGPU finds a GPU by its name. It tries the freed GPUs first, in their order, and
-// so needs no look-up for a policy that uses the freed GPUs in that order.
-func (e *engine) findGPU(id string) (g int32, ok bool) {
+// then the GPUs that the job holds, in the order of its tasks. A policy that uses GPUs in
+// these orders needs no look-up.
+func (e *engine) findGPU(ji int32, id string) (g int32, ok bool) {
 	if e.used < len(e.freed) && e.model.GPUs[e.freed[e.used]].ID == id {
 		e.used++
 		return e.freed[e.used-1], true
+	}
+	if j := &e.jobs[ji]; j.running < int64(len(j.held)) && e.model.GPUs[j.held[j.running]].ID == id {
+		return j.held[j.running], true
 	}
 	g, ok = e.gpuOf[id]
 	return g, ok
