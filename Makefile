@@ -140,6 +140,10 @@ oracle: highs ## agreement and known answers, the checks that take minutes, not 
 	CGO_ENABLED=1 $(highs_for_tests) $(GO) test -count=1 -timeout 10h ./bench -run TestBruteForce \
 		-args -hare.instances=$(INSTANCES)
 
+.PHONY: test-slurm
+test-slurm: build ## hare slurm beside a real Slurm on loopback, 5 minutes: see docs/slurm.md
+	scripts/slurm-helper-test.sh bin/hare
+
 .PHONY: test-python
 test-python: ## the verifier in Python
 	$(PYTHON) -m unittest discover -s verify -p '*test*.py'

@@ -1,0 +1,161 @@
+package slurm
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/client"
+	"github.com/hare-sched/hare/online"
+	"github.com/hare-sched/hare/policy"
+	"github.com/hare-sched/hare/wire"
+)
+
+// Advisor is a session that orders jobs by a policy that plans.
+type Advisor interface {
+	// Open begins a session on an empty cluster and returns its name.
+	Open(ctx context.Context) (name string, err error)
+	// Apply tells the session events. Events that were told before get the same answers.
+	Apply(ctx context.Context, events []hare.Event) ([]hare.Answer, error)
+	// Plan describes the plan that the session follows.
+	Plan(ctx context.Context) (*wire.SessionPlan, error)
+}
+
+// openCluster is the cluster of new sessions: nodes join by events.
+func openCluster() *hare.Cluster { return &hare.Cluster{} }
+
+// policyName is the policy that advises. Its parameters let it plan once a loop, however short
+// the loops are.
+const (
+	policyName       = "rolling"
+	policyParameters = `{"aside":true,"plan_every_s":0}`
+)
+
+// InProcess is a session in this process.
+type InProcess struct {
+	// Log makes the file of a session's log, which hare online replay reads; nil means no log.
+	Log func() (io.WriteCloser, error)
+
+	policy online.Planned
+	out    io.WriteCloser
+	plan   []byte // was taken, and no event is in the log with it yet
+	last   hare.Event
+}
+
+var _ Advisor = (*InProcess)(nil)
+
+// Open begins a session.
+func (p *InProcess) Open(context.Context) (string, error) {
+	parameters := []byte(policyParameters)
+	opened, err := policy.OpenSession(policyName, openCluster(), parameters)
+	if err != nil {
+		return "", err
+	}
+	planned, ok := opened.(online.Planned)
+	if !ok {
+		return "", errors.New("slurm: the policy makes no plans")
+	}
+	p.policy, p.plan, p.last = planned, nil, hare.Event{}
+	if p.out != nil {
+		_ = p.out.Close()
+		p.out = nil
+	}
+	if p.Log == nil {
+		return "", nil
+	}
+	if p.out, err = p.Log(); err != nil {
+		return "", err
+	}
+	_, err = p.out.Write(append(wire.AppendLogHeader(nil, &wire.LogHeader{Policy: policyName, Parameters: parameters,
+		Clock: "events", Cluster: *openCluster()}), '\n'))
+	return "", err
+}
+
+// Apply tells the session events and lets it plan before the last one, which is a tick.
+func (p *InProcess) Apply(ctx context.Context, events []hare.Event) (answers []hare.Answer, err error) {
+	if p.policy == nil {
+		return nil, errors.New("slurm: no session is open")
+	}
+	w := bufio.NewWriter(io.Discard)
+	if p.out != nil {
+		w = bufio.NewWriter(p.out)
+	}
+	defer func() { err = errors.Join(err, w.Flush()) }()
+	for i, e := range events {
+		if i == len(events)-1 {
+			if err := p.ask(ctx); err != nil {
+				return answers, err
+			}
+		}
+		decisions, err := p.policy.Step(e.AtUs, []hare.Event{e})
+		if err != nil {
+			return answers, err
+		}
+		kept := append([]hare.Decision(nil), decisions...)
+		line := append(wire.AppendRecord(nil, wire.Record{Event: e, Plan: p.plan, Decisions: kept}), '\n')
+		if _, err := w.Write(line); err != nil {
+			return answers, err
+		}
+		p.plan, p.last = nil, e
+		answers = append(answers, hare.Answer{Seq: e.Seq, Decisions: kept})
+	}
+	return answers, nil
+}
+
+// ask makes the next plan, where one is due, and lets the policy take it.
+func (p *InProcess) ask(ctx context.Context) error {
+	question := p.policy.Ask()
+	if question == nil {
+		return nil
+	}
+	plan, err := question.Answer(ctx)
+	if err != nil {
+		return err
+	}
+	if err := p.policy.Take(plan); err != nil {
+		return err
+	}
+	p.plan = plan
+	return nil
+}
+
+// Plan describes the plan that the session follows.
+func (p *InProcess) Plan(context.Context) (*wire.SessionPlan, error) {
+	if p.policy == nil {
+		return nil, errors.New("slurm: no session is open")
+	}
+	status := p.policy.Plan()
+	return status.Document(policyName, p.last.Seq, p.last.AtUs), nil
+}
+
+// Remote is a session of a server.
+type Remote struct {
+	Client  *client.Client
+	Session string // continue this session; empty means that Open makes one
+}
+
+var _ Advisor = (*Remote)(nil)
+
+// Open makes a session on the server.
+func (r *Remote) Open(ctx context.Context) (string, error) {
+	s, err := r.Client.CreateSession(ctx, client.SessionRequest{Cluster: openCluster(), Policy: policyName,
+		Parameters: []byte(policyParameters)})
+	if err != nil {
+		return "", fmt.Errorf("slurm: open a session: %w", err)
+	}
+	r.Session = s.ID
+	return s.ID, nil
+}
+
+// Apply sends events.
+func (r *Remote) Apply(ctx context.Context, events []hare.Event) ([]hare.Answer, error) {
+	return r.Client.Apply(ctx, &client.Session{ID: r.Session, Clock: "events"}, events...)
+}
+
+// Plan asks for the plan.
+func (r *Remote) Plan(ctx context.Context) (*wire.SessionPlan, error) {
+	return r.Client.SessionPlan(ctx, r.Session)
+}

@@ -1,0 +1,188 @@
+package slurm
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// fakeSlurm is a Slurm with two nodes that pretends: it starts jobs by priority, as far as GPUs and
+// features allow, when the test says so.
+type fakeSlurm struct {
+	nodes    []*fakeNode
+	jobs     []*fakeJob
+	config   string
+	fail     map[string]error // by command
+	dieAfter int              // scontrol stops after so many updates; 0 means never
+	updates  int
+	nowS     int64
+}
+
+type fakeNode struct {
+	name, gpuType string
+	gpus          int
+	drained       bool
+}
+
+type fakeJob struct {
+	ID           int64    `json:"job_id"`
+	Name         string   `json:"name"`
+	User         string   `json:"user_name"`
+	Partition    string   `json:"partition"`
+	Comment      string   `json:"comment"`
+	Features     string   `json:"features"`
+	State        string   `json:"job_state"`
+	Reason       string   `json:"state_reason"`
+	TresPerNode  string   `json:"tres_per_node"`
+	Nodes        string   `json:"nodes"`
+	Submit       int64    `json:"submit_time"`
+	Start        int64    `json:"start_time"`
+	End          int64    `json:"end_time"`
+	Limit        int64    `json:"time_limit"`
+	NodeCount    int64    `json:"node_count"`
+	Nice         int64    `json:"nice"`
+	GresDetail   []string `json:"gres_detail"`
+	site, starts int64
+}
+
+var errKilled = errors.New("killed")
+
+func newFakeSlurm() *fakeSlurm {
+	return &fakeSlurm{jobs: []*fakeJob{}, nodes: []*fakeNode{{"v100-0", "v100", 2, false}, {"t4-0", "t4", 2, false}},
+		config: "PriorityType = priority/multifactor\nPrioritySiteFactorPlugin = (null)\n", fail: map[string]error{},
+		nowS: 1_800_000_000}
+}
+
+func (f *fakeSlurm) submit(seconds int) *fakeJob {
+	j := &fakeJob{ID: int64(len(f.jobs) + 1), Name: "job", User: "ann", Partition: "gpu", State: "PENDING",
+		Reason: "Priority", TresPerNode: "gres:gpu:1", Submit: f.nowS, Limit: 60, NodeCount: 1,
+		Comment: fmt.Sprintf(`hare={"v100":%d,"t4":%d}`, seconds, 2*seconds)}
+	f.jobs = append(f.jobs, j)
+	return j
+}
+
+func (f *fakeSlurm) Run(_ context.Context, stdin []byte, name string, args ...string) ([]byte, error) {
+	if err := f.fail[name]; err != nil {
+		return nil, err
+	}
+	switch name + " " + strings.Join(args, " ") {
+	case "scontrol -o show node":
+		var b strings.Builder
+		for _, n := range f.nodes {
+			state := "IDLE"
+			if n.drained {
+				state = "IDLE+DRAIN"
+			}
+			fmt.Fprintf(&b, "NodeName=%s CPUTot=8 AvailableFeatures=%s Gres=gpu:%s:%d State=%s Partitions=gpu\n",
+				n.name, n.gpuType, n.gpuType, n.gpus, state)
+		}
+		return []byte(b.String()), nil
+	case "squeue --json":
+		return json.Marshal(map[string]any{"jobs": f.jobs})
+	case "sprio -h -o %i|%Y|%S":
+		var b strings.Builder
+		for _, j := range f.jobs {
+			if j.State == "PENDING" {
+				fmt.Fprintf(&b, "%d|%d|%d\n", j.ID, 100+j.site-j.Nice, j.site)
+			}
+		}
+		return []byte(b.String()), nil
+	case "scontrol show config":
+		return []byte(f.config), nil
+	case "scontrol ":
+		return nil, f.update(string(stdin))
+	}
+	return nil, fmt.Errorf("%s %v is not pretended", name, args)
+}
+
+// update takes lines such as update JobId=3 SiteFactor=16.
+func (f *fakeSlurm) update(text string) error {
+	var fault error
+	for line := range strings.Lines(text) {
+		if f.dieAfter > 0 && f.updates >= f.dieAfter {
+			return errKilled
+		}
+		f.updates++
+		words := strings.Fields(line)
+		id, err := strconv.ParseInt(strings.TrimPrefix(words[1], "JobId="), 10, 64)
+		if err != nil || words[0] != "update" {
+			return fmt.Errorf("%q is no update", line)
+		}
+		j := f.jobs[id-1]
+		if j.State != "PENDING" {
+			fault = errors.New("slurm_update error: Job/step already completing or completed")
+			continue
+		}
+		for _, word := range words[2:] {
+			key, value, _ := strings.Cut(word, "=")
+			switch key {
+			case "SiteFactor":
+				j.site, err = strconv.ParseInt(value, 10, 64)
+			case "Nice":
+				j.Nice, err = strconv.ParseInt(value, 10, 64)
+			case "Features":
+				j.Features = value
+			default:
+				err = fmt.Errorf("%s must not be written", key)
+			}
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return fault
+}
+
+// schedule starts what fits, by priority, and ends jobs whose time is over.
+func (f *fakeSlurm) schedule() {
+	used := map[string]int{}
+	for _, j := range f.jobs {
+		if j.State == "RUNNING" && f.nowS >= j.Start+j.seconds(f.nodeOf(j.Nodes).gpuType) {
+			j.State, j.End = "COMPLETED", f.nowS
+		}
+		if j.State == "RUNNING" {
+			used[j.Nodes]++
+		}
+	}
+	for {
+		var next *fakeJob
+		var on *fakeNode
+		for _, j := range f.jobs {
+			if j.State != "PENDING" || next != nil && j.site-j.Nice <= next.site-next.Nice {
+				continue
+			}
+			for _, n := range f.nodes {
+				if !n.drained && used[n.name] < n.gpus && (j.Features == "" || strings.Contains(j.Features, n.gpuType)) {
+					next, on = j, n
+					break
+				}
+			}
+		}
+		if next == nil {
+			return
+		}
+		next.State, next.Start, next.Nodes, next.Reason = "RUNNING", f.nowS, on.name, "None"
+		next.GresDetail = []string{fmt.Sprintf("gpu:%s:1(IDX:%d)", on.gpuType, used[on.name])}
+		next.starts++
+		used[on.name]++
+	}
+}
+
+func (f *fakeSlurm) nodeOf(name string) *fakeNode {
+	for _, n := range f.nodes {
+		if n.name == name {
+			return n
+		}
+	}
+	return &fakeNode{}
+}
+
+// seconds is how long a job takes on a type, by its comment.
+func (j *fakeJob) seconds(gpuType string) int64 {
+	var times map[string]int64
+	_ = json.Unmarshal([]byte(strings.TrimPrefix(j.Comment, "hare=")), &times)
+	return times[gpuType]
+}

@@ -1,0 +1,452 @@
+// Package slurm helps a Slurm that runs: it reads queue and nodes, lets a session plan by the
+// policy rolling, and writes the order and the GPU types of that plan to jobs that take part. It
+// never holds, cancels or starts a job.
+package slurm
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/history"
+	"github.com/hare-sched/hare/wire"
+)
+
+// Order says by which value of a job the helper orders the queue.
+type Order string
+
+// These are the orders.
+const (
+	OrderNone     Order = "none"
+	OrderSite     Order = "site"      // SiteFactor, which adds to the other factors of the priority
+	OrderNice     Order = "nice"      // negative nice values, for operators
+	OrderNiceUser Order = "nice-user" // positive nice values, which users may set on their own jobs
+)
+
+// GPUType says how the helper asks for the GPU type of the plan.
+type GPUType string
+
+// These are the ways.
+const (
+	TypeNone        GPUType = "none"
+	TypePrefer      GPUType = "prefer"      // Slurm goes elsewhere where the type is busy
+	TypeConstraints GPUType = "constraints" // the job waits for the type
+)
+
+// Config says what the helper does.
+type Config struct {
+	Order   Order
+	GPUType GPUType
+	// Write lets the helper write; otherwise it only says what it would write.
+	Write bool
+	// OptIn is the beginning of the comment of jobs that take part; empty means "hare". Partitions
+	// and QOS name those all of whose jobs take part.
+	OptIn           string
+	Partitions, QOS []string
+	// MaxUpdates limits the values that one loop writes; 0 means 1000.
+	MaxUpdates int
+	// Range limits what is added to a priority; 0 means 1,000,000.
+	Range int64
+	// PlanTime limits how long a plan may take; 0 means 5 s.
+	PlanTime time.Duration
+	// StateFile holds what the session was told, so that the helper goes on with a session of a server
+	// after a restart; empty means none.
+	StateFile string
+	// Speeds tell how long jobs take on other types; nil means those that Hare brings along.
+	Speeds *history.Speeds
+	Logger *slog.Logger // nil means slog.Default()
+}
+
+func (c *Config) validate() error {
+	if c.Order == "" {
+		c.Order = OrderSite
+	}
+	if c.GPUType == "" {
+		c.GPUType = TypeNone
+	}
+	if !slices.Contains([]Order{OrderNone, OrderSite, OrderNice, OrderNiceUser}, c.Order) {
+		return fmt.Errorf("slurm: order %.40q: must be site, nice, nice-user or none", c.Order)
+	}
+	if !slices.Contains([]GPUType{TypeNone, TypePrefer, TypeConstraints}, c.GPUType) {
+		return fmt.Errorf("slurm: GPU type %.40q: must be none, prefer or constraints", c.GPUType)
+	}
+	if c.MaxUpdates < 0 || c.Range < 0 || c.Range > 1<<30 || c.PlanTime < 0 {
+		return errors.New("slurm: limits must not be negative, and the range at most 2^30")
+	}
+	if c.OptIn == "" {
+		c.OptIn = "hare"
+	}
+	if c.MaxUpdates == 0 {
+		c.MaxUpdates = 1000
+	}
+	if c.Range == 0 {
+		c.Range = 1_000_000
+	}
+	if c.PlanTime == 0 {
+		c.PlanTime = 5 * time.Second
+	}
+	if c.Speeds == nil {
+		c.Speeds = history.ShippedSpeeds()
+	}
+	if c.Logger == nil {
+		c.Logger = slog.Default()
+	}
+	return nil
+}
+
+// takesPart says whether the helper may write to an entry.
+func (c *Config) takesPart(r *Record) bool {
+	return strings.HasPrefix(r.Comment, c.OptIn) || slices.Contains(c.Partitions, r.Partition) ||
+		slices.Contains(c.QOS, r.QOS)
+}
+
+// Helper is the loop. It is not safe for concurrent use, but for Metrics.
+type Helper struct {
+	cfg      Config
+	commands Commands
+	advisor  Advisor
+	journal  *Journal
+	told     *mirror // nil: a session must be opened
+	session  string
+	pending  []hare.Event // were perhaps told
+	now      func() time.Time
+	metrics  counters
+	shared   sharedCounters
+}
+
+// New makes a helper. It runs no command.
+func New(cfg Config, commands Commands, advisor Advisor, journal *Journal) (*Helper, error) {
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	h := &Helper{cfg: cfg, commands: commands, advisor: advisor, journal: journal, now: time.Now}
+	h.load()
+	return h, nil
+}
+
+// RefusedError says why the helper would have no effect on this cluster, and what to do.
+type RefusedError struct{ Reason, Remedy string }
+
+func (e *RefusedError) Error() string { return e.Reason + ": " + e.Remedy }
+
+// Check asks Slurm whether it would go by what the helper writes. The error is *RefusedError where
+// it would not.
+func (h *Helper) Check(ctx context.Context) error {
+	text, err := h.commands.Run(ctx, nil, "scontrol", "show", "config")
+	if err != nil {
+		return err
+	}
+	values := map[string]string{}
+	for line := range strings.Lines(string(text)) {
+		if key, value, ok := strings.Cut(line, "="); ok {
+			values[strings.TrimSpace(key)] = strings.TrimSpace(value)
+		}
+	}
+	if p := values["PriorityType"]; h.cfg.Order != OrderNone && p != "priority/multifactor" {
+		return &RefusedError{fmt.Sprintf("this Slurm has PriorityType=%s, under which it ignores what orders jobs", p),
+			"set PriorityType=priority/multifactor in slurm.conf and restart slurmctld (all weights may stay 0: the order " +
+				"without Hare is then by submission, as before), or use --order none"}
+	}
+	if p := values["PrioritySiteFactorPlugin"]; h.cfg.Order == OrderSite && p != "" && p != "(null)" {
+		return &RefusedError{"this Slurm has PrioritySiteFactorPlugin=" + p + ", which sets SiteFactor itself",
+			"use --order nice, or remove the plugin from slurm.conf"}
+	}
+	if h.cfg.GPUType != TypeNone {
+		state, err := Read(ctx, h.commands, h.now)
+		if err != nil {
+			return err
+		}
+		features := typeFeatures(state.Nodes)
+		for _, t := range state.typesOf() {
+			if features[t] == "" {
+				return &RefusedError{fmt.Sprintf("no feature of nodes tells which of them have GPUs of type %s", t),
+					fmt.Sprintf("give the nodes with this type, and no others, Feature=%s in slurm.conf, or use --gpu-type none", t)}
+			}
+		}
+	}
+	return nil
+}
+
+// Result is what a loop did.
+type Result struct {
+	Updates []Update // that were written, or would have been
+	Left    int      // further ones, for later loops
+	Plan    *wire.SessionPlan
+	Jobs    int // that take part
+	Waiting int // entries of the queue that wait
+}
+
+// Step is one loop: it reads, lets the session plan, and writes the differences. An error means
+// that nothing was written, or that scontrol failed; the cluster goes on either way.
+func (h *Helper) Step(ctx context.Context) (*Result, error) {
+	began := time.Now()
+	h.metrics.Loops++
+	result, err := h.step(ctx)
+	h.metrics.LoopSeconds = time.Since(began).Seconds()
+	if err != nil {
+		h.metrics.Failures++
+	} else {
+		h.metrics.LastSuccess = time.Now().Unix()
+	}
+	h.shared.set(h.metrics)
+	return result, err
+}
+
+func (h *Helper) step(ctx context.Context) (*Result, error) {
+	state, err := Read(ctx, h.commands, h.now)
+	if err != nil {
+		return nil, err
+	}
+	for i := range state.Jobs { // the session is told what users want, without what the helper wrote
+		if j := &state.Jobs[i]; j.Features != "" {
+			if own, ok := h.journal.own(&Record{ID: j.Entry, SubmitS: j.SubmitUs / 1e6}, "Features", j.Features); ok {
+				j.Features = own
+			}
+		}
+	}
+	planCtx, cancel := context.WithTimeout(ctx, h.cfg.PlanTime)
+	defer cancel()
+	began := time.Now()
+	plan, err := h.plan(planCtx, state)
+	h.metrics.PlanSeconds = time.Since(began).Seconds()
+	if err != nil {
+		return nil, fmt.Errorf("no plan, nothing is written: %w", err)
+	}
+	updates := h.differences(state, adviceOf(plan, h.told))
+	result := &Result{Plan: plan, Jobs: int(h.metrics.Jobs), Waiting: len(state.Records), Updates: updates}
+	if len(updates) > h.cfg.MaxUpdates {
+		result.Updates, result.Left = updates[:h.cfg.MaxUpdates], len(updates)-h.cfg.MaxUpdates
+	}
+	if !h.cfg.Write || len(result.Updates) == 0 {
+		return result, nil
+	}
+	return result, h.write(ctx, "write", result.Updates)
+}
+
+// write notes updates in the journal and then gives them to one scontrol.
+func (h *Helper) write(ctx context.Context, event string, updates []Update) error {
+	if err := h.journal.record("write", updates, nil, time.Now()); err != nil {
+		return fmt.Errorf("nothing is written: %w", err)
+	}
+	for _, u := range updates {
+		h.cfg.Logger.Info("update", "job", u.Job, "field", u.Field, "old", u.Old, "new", u.New, "reason", u.Reason)
+	}
+	h.metrics.Updates += int64(len(updates))
+	_, err := h.commands.Run(ctx, script(updates), "scontrol")
+	if err != nil {
+		// Jobs that have started or ended meanwhile fail; the next reading tells what stands.
+		h.metrics.WriteFailures++
+		h.cfg.Logger.Warn("scontrol reports failures", "error", err.Error())
+		return nil
+	}
+	if event == "reset" {
+		return h.journal.record("reset", updates, nil, time.Now())
+	}
+	return nil
+}
+
+// Reset undoes what the journal says that the helper wrote, where it still stands.
+func (h *Helper) Reset(ctx context.Context) ([]Update, error) {
+	state, err := Read(ctx, h.commands, h.now)
+	if err != nil {
+		return nil, err
+	}
+	var updates []Update
+	for _, id := range sortedKeys(state.Records) {
+		r := state.Records[id]
+		stands := map[string]string{"SiteFactor": strconv.FormatInt(r.Site, 10), "Nice": strconv.FormatInt(r.Nice, 10),
+			"Features": r.Features, "Prefer": r.Prefer}
+		for _, field := range []string{"SiteFactor", "Nice", "Features", "Prefer"} {
+			own, ok := h.journal.own(r, field, stands[field])
+			if !ok && field == "SiteFactor" && r.Site != 0 && h.cfg.takesPart(r) {
+				own, ok = "0", true // without the journal: nobody but Hare sets the factor of these jobs
+			}
+			if ok && own != stands[field] {
+				updates = append(updates, Update{Job: id, SubmitS: r.SubmitS, Field: field, Old: stands[field], New: own,
+					Reason: "reset", own: own})
+			}
+		}
+	}
+	if !h.cfg.Write || len(updates) == 0 {
+		return updates, nil
+	}
+	return updates, h.write(ctx, "reset", updates)
+}
+
+func sortedKeys(m map[int64]*Record) []int64 {
+	keys := make([]int64, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+// plan tells the session what has changed and waits for a plan of it.
+func (h *Helper) plan(ctx context.Context, s *State) (*wire.SessionPlan, error) {
+	plan, err := h.planOnce(ctx, s)
+	var opened *openedError
+	if err == nil || ctx.Err() != nil || errors.As(err, &opened) {
+		if err != nil {
+			h.forget()
+		}
+		return plan, err
+	}
+	// The session is gone, or has another state than was told: another session begins.
+	h.cfg.Logger.Warn("the session cannot go on: another begins", "session", h.session, "error", err.Error())
+	h.forget()
+	h.metrics.Sessions++
+	plan, err = h.planOnce(ctx, s)
+	if err != nil {
+		h.forget()
+	}
+	return plan, err
+}
+
+// maxPolls limits how often a session is asked whether its plan is made.
+const maxPolls = 1000
+
+// openedError is an error of a session that has just begun.
+type openedError struct{ err error }
+
+func (e *openedError) Error() string { return e.err.Error() }
+func (e *openedError) Unwrap() error { return e.err }
+
+func (h *Helper) forget() {
+	h.told, h.pending, h.session = nil, nil, ""
+}
+
+func (h *Helper) planOnce(ctx context.Context, s *State) (*wire.SessionPlan, error) {
+	fresh := func(err error) error { return err }
+	if h.told == nil {
+		fresh = func(err error) error { return &openedError{err} }
+		session, err := h.advisor.Open(ctx)
+		if err != nil {
+			return nil, fresh(err)
+		}
+		h.session, h.told = session, newMirror(s.NowUs)
+	}
+	if err := h.apply(ctx, h.pending); err != nil { // what a crash kept from being told, or from being noted
+		return nil, fresh(err)
+	}
+	events := h.told.update(s, h.cfg.Speeds)
+	if err := h.apply(ctx, events); err != nil {
+		return nil, fresh(err)
+	}
+	polls := maxPolls
+	if _, here := h.advisor.(*InProcess); here {
+		polls = 1 // it has planned while it applied the events
+	}
+	for wait := 20 * time.Millisecond; ; wait = min(2*wait, 500*time.Millisecond) {
+		plan, err := h.advisor.Plan(ctx)
+		if err != nil {
+			return nil, fresh(err)
+		}
+		if plan.MadeUs >= h.told.AtUs && !plan.Due && plan.Fallback == "" || len(h.told.Jobs) == 0 {
+			return plan, nil
+		}
+		if polls--; polls == 0 {
+			return nil, fresh(errors.New("the session makes no plan of these jobs and nodes"))
+		}
+		select {
+		case <-ctx.Done():
+			return nil, fresh(fmt.Errorf("no plan came in time: %w", ctx.Err()))
+		case <-time.After(wait):
+		}
+		h.told.Seq++
+		tick := hare.Event{Seq: h.told.Seq, AtUs: h.told.AtUs, Type: hare.EventTick}
+		if err := h.apply(ctx, []hare.Event{tick}); err != nil {
+			return nil, fresh(err)
+		}
+	}
+}
+
+// apply tells the session events. They are noted beforehand, so that a helper that begins again
+// tells the same.
+func (h *Helper) apply(ctx context.Context, events []hare.Event) error {
+	if len(events) == 0 {
+		return nil
+	}
+	h.pending = events
+	if err := h.save(); err != nil {
+		return err
+	}
+	answers, err := h.advisor.Apply(ctx, events)
+	if err != nil {
+		return err
+	}
+	if len(answers) != len(events) {
+		return fmt.Errorf("%d of %d events were answered", len(answers), len(events))
+	}
+	h.told.decided(answers)
+	h.pending = nil
+	return nil
+}
+
+// savedState is what StateFile holds.
+type savedState struct {
+	Form    string   `json:"hare"`
+	Session string   `json:"session"`
+	Told    *mirror  `json:"told"`
+	Pending []string `json:"pending"` // events, as they are told
+}
+
+const stateForm = "slurm-helper/v1"
+
+// save replaces the file of the state.
+func (h *Helper) save() error {
+	if h.cfg.StateFile == "" || h.session == "" {
+		return nil
+	}
+	state := savedState{Form: stateForm, Session: h.session, Told: h.told}
+	for _, e := range h.pending {
+		state.Pending = append(state.Pending, string(wire.AppendEvent(nil, e)))
+	}
+	text, err := json.Marshal(&state)
+	if err != nil {
+		return err
+	}
+	next := h.cfg.StateFile + ".next"
+	if err := os.WriteFile(next, text, 0o600); err != nil {
+		return err
+	}
+	return os.Rename(next, h.cfg.StateFile)
+}
+
+// load takes up what an earlier helper saved; without it, or where it cannot be read, a session
+// begins anew, since Slurm tells everything again.
+func (h *Helper) load() {
+	if h.cfg.StateFile == "" {
+		return
+	}
+	text, err := os.ReadFile(h.cfg.StateFile)
+	if err != nil {
+		return
+	}
+	var state savedState
+	if json.Unmarshal(text, &state) != nil || state.Form != stateForm || state.Told == nil || state.Session == "" {
+		return
+	}
+	for _, line := range state.Pending {
+		e, err := wire.DecodeEvent(bytes.TrimSpace([]byte(line)))
+		if err != nil {
+			return
+		}
+		h.pending = append(h.pending, e)
+	}
+	remote, ok := h.advisor.(*Remote)
+	if !ok || remote.Session != "" && remote.Session != state.Session {
+		h.pending = nil
+		return
+	}
+	remote.Session, h.session, h.told = state.Session, state.Session, state.Told
+}

@@ -1,0 +1,262 @@
+package slurm
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/history"
+	"github.com/hare-sched/hare/trace"
+)
+
+// State is what Slurm says of its cluster at one time.
+type State struct {
+	NowUs int64 // since 1970
+	Nodes []Node
+	// Jobs are the jobs with GPUs that wait or run or have ended lately, by submission.
+	Jobs []Job
+	// Records are the pending entries of Slurm's queue by ID; an array that waits is one entry.
+	Records map[int64]*Record
+}
+
+// Node is a node in Slurm.
+type Node struct {
+	history.Node
+	InService bool
+}
+
+// Job is a job, or one task of an array.
+type Job struct {
+	history.Job
+	// Entry is the number by which scontrol knows the job, and by which Records finds it.
+	Entry int64
+	// Ready says that a waiting job waits for GPUs or its turn alone.
+	Ready bool
+}
+
+// Record is a pending entry of Slurm's queue, with what the helper may change.
+type Record struct {
+	ID                           int64
+	SubmitS                      int64
+	Comment, AdminComment        string
+	Partition, QOS, User, Reason string
+	Features, Prefer             string
+	Nice                         int64
+	// Priority and Site are the job's priority and the site factor in it, as sprio tells
+	// them. Known says whether sprio did.
+	Priority, Site int64
+	Known          bool
+}
+
+// number is a number of Slurm's JSON: plain, null, or an object, by version.
+type number int64
+
+// UnmarshalJSON reads any form of a number.
+func (n *number) UnmarshalJSON(text []byte) error {
+	*n = 0
+	text = bytes.TrimSpace(text)
+	if len(text) > 0 && text[0] == '{' {
+		var v struct {
+			Set, Infinite bool
+			Number        float64
+		}
+		if err := json.Unmarshal(text, &v); err != nil {
+			return err
+		}
+		if v.Set && !v.Infinite {
+			*n = number(v.Number)
+		}
+		return nil
+	}
+	if s := strings.Trim(string(text), `"`); s != "" && s != "null" {
+		x, err := strconv.ParseFloat(s, 64)
+		if err != nil {
+			return fmt.Errorf("%.40q is not a number", s)
+		}
+		*n = number(x)
+	}
+	return nil
+}
+
+// queueDocument holds the members of squeue --json that package history does not read.
+type queueDocument struct {
+	Jobs []struct {
+		ID           number          `json:"job_id"`
+		ArrayJob     number          `json:"array_job_id"`
+		Comment      string          `json:"comment"`
+		AdminComment string          `json:"admin_comment"`
+		Partition    string          `json:"partition"`
+		QOS          string          `json:"qos"`
+		User         string          `json:"user_name"`
+		Reason       string          `json:"state_reason"`
+		Features     string          `json:"features"`
+		Prefer       string          `json:"prefer"`
+		Nice         number          `json:"nice"`
+		Priority     number          `json:"priority"`
+		Submit       number          `json:"submit_time"`
+		State        json.RawMessage `json:"job_state"`
+	} `json:"jobs"`
+}
+
+// readyReasons are the reasons of jobs that wait for their turn or for GPUs alone, as Slurm
+// writes them.
+var readyReasons = []string{"", "None", "Priority", "Resources"}
+
+// Read asks Slurm for its nodes, its queue and the priorities: three commands, one request to
+// slurmctld each.
+func Read(ctx context.Context, commands Commands, now func() time.Time) (*State, error) {
+	nodes, err := commands.Run(ctx, nil, "scontrol", "-o", "show", "node")
+	if err != nil {
+		return nil, err
+	}
+	queue, err := commands.Run(ctx, nil, "squeue", "--json")
+	if err != nil {
+		return nil, err
+	}
+	priorities, err := commands.Run(ctx, nil, "sprio", "-h", "-o", "%i|%Y|%S")
+	if err != nil {
+		return nil, err
+	}
+	return parse(nodes, queue, priorities, now().UnixMicro())
+}
+
+// parse makes a state of what the three commands of Read write.
+func parse(nodes, queue, priorities []byte, nowUs int64) (*State, error) {
+	log, err := history.Read("slurm", []trace.Source{{Name: "scontrol show node", R: bytes.NewReader(nodes)},
+		{Name: "squeue --json", R: bytes.NewReader(queue)}}, history.ReadConfig{})
+	if err != nil {
+		return nil, fmt.Errorf("slurm: %w", err)
+	}
+	var document queueDocument
+	if err := json.Unmarshal(queue, &document); err != nil {
+		return nil, fmt.Errorf("slurm: squeue --json: %w", err)
+	}
+	s := &State{NowUs: nowUs, Records: map[int64]*Record{}}
+	for i := range document.Jobs {
+		d := &document.Jobs[i]
+		if !strings.Contains(string(d.State), "PENDING") {
+			continue
+		}
+		s.Records[int64(d.ID)] = &Record{ID: int64(d.ID), SubmitS: int64(d.Submit), Comment: d.Comment,
+			AdminComment: d.AdminComment, Partition: d.Partition, QOS: d.QOS, User: d.User, Reason: d.Reason,
+			Features: d.Features, Prefer: d.Prefer, Nice: int64(d.Nice), Priority: int64(d.Priority)}
+	}
+	if err := s.readPriorities(priorities); err != nil {
+		return nil, err
+	}
+	out := outOfService(nodes)
+	for _, n := range log.Nodes {
+		s.Nodes = append(s.Nodes, Node{n, !out[n.Name]})
+	}
+	for i := range log.Jobs {
+		j := Job{Job: log.Jobs[i]}
+		if j.GPUs == 0 {
+			continue
+		}
+		text, _, _ := strings.Cut(j.ID, "#")
+		base, task, array := strings.Cut(text, "_")
+		j.Entry, err = strconv.ParseInt(strings.ReplaceAll(base, "+", ""), 10, 64)
+		if err != nil || strings.Contains(base, "+") {
+			continue // components of heterogeneous jobs start together, which no order tells
+		}
+		if j.State == history.Pending {
+			record := s.Records[j.Entry]
+			if record == nil && array { // a task that was split from its array has an entry of its own
+				if record = s.splitTask(document, j.Entry, task, j.SubmitUs); record != nil {
+					j.Entry = record.ID
+				}
+			}
+			j.Ready = record != nil && record.Known && slices.Contains(readyReasons, record.Reason)
+		}
+		s.Jobs = append(s.Jobs, j)
+	}
+	slices.SortStableFunc(s.Jobs, func(a, b Job) int {
+		return cmp.Or(cmp.Compare(a.SubmitUs, b.SubmitUs), cmp.Compare(a.Entry, b.Entry))
+	})
+	return s, nil
+}
+
+// splitTask finds the entry of a waiting task of an array whose own entry is gone.
+func (s *State) splitTask(document queueDocument, array int64, _ string, submitUs int64) *Record {
+	for i := range document.Jobs {
+		d := &document.Jobs[i]
+		if int64(d.ArrayJob) == array && int64(d.Submit)*1e6 == submitUs && s.Records[int64(d.ID)] != nil {
+			return s.Records[int64(d.ID)]
+		}
+	}
+	return nil
+}
+
+// readPriorities takes the lines of sprio: ID, priority, site factor.
+func (s *State) readPriorities(text []byte) error {
+	for line := range strings.Lines(string(text)) {
+		fields := strings.Split(strings.TrimSpace(line), "|")
+		if len(fields) == 1 && fields[0] == "" {
+			continue
+		}
+		var values [3]int64
+		for i := range values {
+			if len(fields) != len(values) {
+				return fmt.Errorf("slurm: sprio wrote %.60q in place of ID|PRIORITY|SITE", line)
+			}
+			v, err := strconv.ParseFloat(strings.TrimSpace(fields[i]), 64)
+			if err != nil {
+				return fmt.Errorf("slurm: sprio wrote %.60q in place of ID|PRIORITY|SITE", line)
+			}
+			values[i] = int64(v)
+		}
+		if r := s.Records[values[0]]; r != nil {
+			r.Priority, r.Site, r.Known = values[1], values[2], true
+		}
+	}
+	return nil
+}
+
+// outOfService names the nodes on which nothing starts, by scontrol -o show node.
+func outOfService(text []byte) map[string]bool {
+	out := map[string]bool{}
+	for line := range strings.Lines(string(text)) {
+		var name, state string
+		for _, word := range strings.Fields(line) {
+			if v, ok := strings.CutPrefix(word, "NodeName="); ok {
+				name = v
+			}
+			if v, ok := strings.CutPrefix(word, "State="); ok {
+				state = strings.ToUpper(v)
+			}
+		}
+		for _, word := range []string{"DOWN", "DRAIN", "FAIL", "MAINT", "POWER", "UNK", "FUTURE", "NOT_RESPONDING", "*"} {
+			out[name] = out[name] || strings.Contains(state, word)
+		}
+	}
+	return out
+}
+
+// typesOf returns the GPU types of the nodes in service, sorted.
+func (s *State) typesOf() (types []string) {
+	for i := range s.Nodes {
+		if !s.Nodes[i].InService {
+			continue
+		}
+		for _, g := range s.Nodes[i].GPUs {
+			types = append(types, g.Type)
+		}
+	}
+	slices.Sort(types)
+	return slices.Compact(types)
+}
+
+// gpusHeld counts what a job holds, by node and type.
+func gpusHeld(on []history.Held) (held []hare.TypeCount) {
+	for _, h := range on {
+		held = append(held, hare.TypeCount{Type: h.Node + "\x00" + h.Type, Count: int(h.GPUs)})
+	}
+	return held
+}

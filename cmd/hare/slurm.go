@@ -1,0 +1,279 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hare-sched/hare/adapters/slurm"
+	"github.com/hare-sched/hare/history"
+)
+
+// slurmFlags are the flags of hare slurm.
+type slurmFlags struct {
+	far                           remoteFlags
+	cfg                           slurm.Config
+	order, gpuType                string
+	session, dir, metrics, speeds string
+	write, dryRun, once, reset    bool
+	interval                      time.Duration
+}
+
+func slurmCommand() *cobra.Command {
+	var sf slurmFlags
+	c := &cobra.Command{
+		Use:   "slurm",
+		Short: "Help a Slurm that runs: order its queue and choose GPU types by Hare's plan",
+		Long: `Slurm reads the queue and the nodes of a Slurm cluster, lets a session plan by the policy
+rolling, and says which job should start next on which GPU type. Without --write it
+only says so: this is the way to begin, and it needs no privileges.
+
+With --write it sets, for jobs that take part, what makes Slurm go by the plan:
+
+  --order site       SiteFactor, which adds to age, fair share and all other factors
+                     (needs an operator; the default)
+  --order nice       nice values, for operators; negative ones move jobs up
+  --order nice-user  positive nice values, which users may set on their own jobs
+  --gpu-type constraints
+                     the job's constraint on features of nodes, narrowed to the type
+                     of the plan; prefer makes this a wish (default: none)
+
+A job takes part where its comment begins with hare, as in
+
+  sbatch --comment='hare={"v100":3600,"t4":9000}' --gres=gpu:1 …
+
+where the numbers are how many seconds the job takes on each type, or where
+its partition or QOS is named by --partition or --qos. Without numbers, a job counts as taking a
+quarter of its time limit until the jobs that end tell better.
+
+Hare never holds, cancels or starts a job. Where the service or the planner is down,
+slow (--plan-time) or fails, nothing is written and Slurm goes on by itself. Every
+write stands in the journal before it is made, with its reason and the old value;
+--reset undoes what the journal says, where it still stands. Somebody else's value is left
+alone.
+
+Exit codes: 0 done, 1 the loop failed (with --once), 2 wrong use, or Slurm would
+ignore what is written.`,
+		Example: `  hare slurm --once                                  # what would be written now
+  hare slurm --dir /var/lib/hare/slurm               # the same every 30 s, with logs
+  hare slurm --dir /var/lib/hare/slurm --write --gpu-type constraints
+  hare slurm --dir /var/lib/hare/slurm --write --reset`,
+		Args: exactly(0, "no arguments: see hare slurm --help"),
+		RunE: func(c *cobra.Command, _ []string) error { return sf.run(c) },
+	}
+	sf.far.add(c)
+	f := c.Flags()
+	f.StringVar(&sf.session, "session", "", "with --server: continue the session with this id (default: the one in "+
+		"--dir, or a new one)")
+	f.StringVar(&sf.dir, "dir", "", "directory of journal.ndjson, state.json and the logs of sessions; --write needs it")
+	f.BoolVar(&sf.write, "write", false, "write to Slurm (default: only say what would be written)")
+	f.BoolVar(&sf.dryRun, "dry-run", false, "only say what would be written: the default")
+	f.BoolVar(&sf.once, "once", false, "end after one loop")
+	f.BoolVar(&sf.reset, "reset", false, "undo what was written (without --write: say what would be undone), and end")
+	f.StringVar(&sf.order, "order", "site", "by what to order: site, nice, nice-user or none")
+	f.StringVar(&sf.gpuType, "gpu-type", "none", "how to ask for the GPU type of the plan: none, prefer or constraints")
+	f.StringVar(&sf.cfg.OptIn, "comment", "hare", "jobs whose comment begins with this take part")
+	f.StringSliceVar(&sf.cfg.Partitions, "partition", nil, "all jobs of these partitions take part")
+	f.StringSliceVar(&sf.cfg.QOS, "qos", nil, "all jobs of these QOS take part")
+	f.DurationVar(&sf.interval, "interval", 30*time.Second,
+		"time between loops; after failures up to ten times as long")
+	f.DurationVar(&sf.cfg.PlanTime, "plan-time", 5*time.Second, "how long a plan may take; a later one is not written")
+	f.IntVar(&sf.cfg.MaxUpdates, "max-updates", 1000,
+		"most values that one loop writes; the others follow in later loops")
+	f.Int64Var(&sf.cfg.Range, "range", 1_000_000, "most that is added to a priority")
+	f.StringVar(&sf.speeds, "speeds", "",
+		"relative speeds of GPU types, e.g. v100=1,t4=0.4 (default: those of hare import)")
+	f.StringVar(&sf.metrics, "metrics", "", "serve Prometheus metrics on this loopback address, e.g. 127.0.0.1:9105")
+	positive(c, "plan-time", "max-updates", "range")
+	choices(c, "order", "site", "nice", "nice-user", "none")
+	choices(c, "gpu-type", "none", "prefer", "constraints")
+	return c
+}
+
+func (sf *slurmFlags) run(c *cobra.Command) error {
+	switch {
+	case sf.write && sf.dryRun:
+		return usageError{errors.New("give --write or --dry-run, not both")}
+	case sf.write && sf.dir == "":
+		return usageError{errors.New("--write needs --dir, where the journal of all writes is kept, for --reset")}
+	case sf.session != "" && sf.far.server == "":
+		return usageError{errors.New("--session needs --server")}
+	case sf.interval < time.Second:
+		return usageError{errors.New("--interval must be at least 1s")}
+	}
+	sf.cfg.Logger = slog.New(slog.NewTextHandler(c.ErrOrStderr(), &slog.HandlerOptions{Level: slog.LevelWarn}))
+	sf.cfg.Order, sf.cfg.GPUType, sf.cfg.Write = slurm.Order(sf.order), slurm.GPUType(sf.gpuType), sf.write
+	if sf.speeds != "" {
+		table, err := history.ParseSpeeds(sf.speeds)
+		if err != nil {
+			return usageError{fmt.Errorf("--speeds: %w", err)}
+		}
+		sf.cfg.Speeds = history.ShippedSpeeds()
+		sf.cfg.Speeds.Table = table
+	}
+	journalPath := ""
+	if sf.dir != "" {
+		if err := os.MkdirAll(sf.dir, 0o700); err != nil {
+			return err
+		}
+		journalPath = filepath.Join(sf.dir, "journal.ndjson")
+		sf.cfg.StateFile = filepath.Join(sf.dir, "state.json")
+	}
+	advisor, err := sf.advisor()
+	if err != nil {
+		return err
+	}
+	journal, err := slurm.OpenJournal(journalPath)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = journal.Close() }()
+	h, err := slurm.New(sf.cfg, slurm.Exec{}, advisor, journal)
+	if err != nil {
+		return usageError{err}
+	}
+	if sf.reset {
+		updates, err := h.Reset(c.Context())
+		if err != nil {
+			return err
+		}
+		return printUpdates(c.OutOrStdout(), updates, sf.write)
+	}
+	if err := h.Check(c.Context()); err != nil {
+		var refused *slurm.RefusedError
+		if errors.As(err, &refused) {
+			return usageError{err}
+		}
+		return err
+	}
+	if sf.metrics != "" {
+		stop, err := serveSlurmMetrics(sf.metrics, h)
+		if err != nil {
+			return err
+		}
+		defer stop()
+	}
+	return sf.loop(c, h)
+}
+
+// advisor makes the session: on a server, or in this process with a log where there is a directory.
+func (sf *slurmFlags) advisor() (slurm.Advisor, error) {
+	if sf.far.server != "" {
+		connected, err := sf.far.connect()
+		if err != nil {
+			return nil, err
+		}
+		return &slurm.Remote{Client: connected.Client, Session: sf.session}, nil
+	}
+	if sf.dir == "" {
+		return &slurm.InProcess{}, nil
+	}
+	return &slurm.InProcess{Log: func() (io.WriteCloser, error) {
+		name := "session-" + time.Now().UTC().Format("20060102T150405.000") + ".ndjson"
+		return os.OpenFile(filepath.Join(sf.dir, name), os.O_CREATE|os.O_WRONLY|os.O_EXCL, 0o600)
+	}}, nil
+}
+
+// loop steps until the context ends.
+func (sf *slurmFlags) loop(c *cobra.Command, h *slurm.Helper) error {
+	wait := sf.interval
+	for {
+		result, err := h.Step(c.Context())
+		switch {
+		case c.Context().Err() != nil:
+			return nil
+		case err != nil && sf.once:
+			return err
+		case err != nil:
+			fmt.Fprintf(c.ErrOrStderr(), "hare: %v\n", err)
+			wait = min(2*wait, 10*sf.interval)
+		default:
+			wait = sf.interval
+			if err := printStep(c.OutOrStdout(), result, sf.write); err != nil || sf.once {
+				return err
+			}
+		}
+		if !sleepFor(c.Context(), wait) {
+			return nil
+		}
+	}
+}
+
+// sleepFor waits; false where the context ends first.
+func sleepFor(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+func printStep(w io.Writer, r *slurm.Result, write bool) error {
+	if _, err := fmt.Fprintf(w, "%d entries of the queue wait, %d take part\n", r.Waiting, r.Jobs); err != nil {
+		return err
+	}
+	if err := printUpdates(w, r.Updates, write); err != nil || r.Left == 0 {
+		return err
+	}
+	_, err := fmt.Fprintf(w, "%d further values follow in the next loops\n", r.Left)
+	return err
+}
+
+func printUpdates(w io.Writer, updates []slurm.Update, write bool) error {
+	verb := "would write (--write does)"
+	if write {
+		verb = "wrote"
+	}
+	if len(updates) == 0 {
+		_, err := fmt.Fprintln(w, "nothing to write")
+		return err
+	}
+	fmt.Fprintf(w, "%s %d values:\n", verb, len(updates))
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "job\tfield\told\tnew\twhy")
+	for _, u := range updates {
+		fmt.Fprintf(t, "%d\t%s\t%s\t%s\t%s\n", u.Job, u.Field, orNothing(u.Old), orNothing(u.New), u.Reason)
+	}
+	return t.Flush()
+}
+
+func orNothing(text string) string {
+	if text == "" {
+		return "-"
+	}
+	return text
+}
+
+// serveSlurmMetrics serves metrics on a loopback address until stop is called.
+func serveSlurmMetrics(address string, h *slurm.Helper) (stop func(), err error) {
+	host, _, err := net.SplitHostPort(address)
+	if ip := net.ParseIP(host); err != nil || ip == nil || !ip.IsLoopback() {
+		return nil, usageError{fmt.Errorf("--metrics %.60q: must be a loopback address and a port, as in 127.0.0.1:9105",
+			address)}
+	}
+	l, err := net.Listen("tcp", address)
+	if err != nil {
+		return nil, err
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
+		_ = h.WriteMetrics(w)
+	})
+	server := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second}
+	go func() { _ = server.Serve(l) }()
+	return func() { _ = server.Close() }, nil
+}

@@ -1,0 +1,123 @@
+#!/usr/bin/env bash
+# A Slurm cluster for tests on this machine: loopback alone, nodes and GPUs that are pretended, and
+# nothing outside of its directory.
+#
+#   scripts/slurm-cluster.sh up     write the configuration, start the daemons, wait for the nodes
+#   scripts/slurm-cluster.sh down   cancel the jobs and stop the daemons that up started
+#   scripts/slurm-cluster.sh env    print the setting that Slurm's commands need
+#
+# SLURM_TEST_DIR (default: a directory below the temporary one), SLURM_TEST_PORT (17600 and some
+# above), SLURM_TEST_NODES ("name:type:gpus …") and SLURM_TEST_PRIORITY change it.
+set -euo pipefail
+
+dir=${SLURM_TEST_DIR:-${TMPDIR:-/tmp}/hare-slurm-test-$(id -u)}
+port=${SLURM_TEST_PORT:-17600}
+nodes=${SLURM_TEST_NODES:-"v100-0:v100:2 t4-0:t4:2 k80-0:k80:2"}
+export SLURM_CONF=$dir/slurm.conf
+
+missing=
+for tool in slurmctld slurmd munged scontrol; do
+  command -v "$tool" >/dev/null || missing=yes
+done
+if [ -n "$missing" ] && [ "${1:-}" != env ]; then
+  echo "Slurm is not installed: apt-get install --no-install-recommends slurmctld slurmd slurm-client" \
+    "slurm-wlm-basic-plugins munge" >&2
+  exit 3
+fi
+
+write_configuration() {
+  mkdir -p "$dir"/{state,log,run,gpu,spool}
+  chmod 755 "$dir" "$dir/run"
+  [ -s "$dir/munge.key" ] || (umask 077 && head -c 128 /dev/urandom >"$dir/munge.key")
+  local plugins me host i=0 spec name type gpus g
+  plugins=$(dirname "$(find /usr/lib /usr/lib64 -name auth_munge.so 2>/dev/null | head -1)")
+  me=$(id -un) host=$(hostname -s)
+  echo CgroupMountpoint=/sys/fs/cgroup >"$dir/cgroup.conf"
+  : >"$dir/gres.conf"
+  cat >"$SLURM_CONF" <<CONF
+ClusterName=test
+SlurmctldHost=$host(127.0.0.1)
+SlurmctldPort=$port
+SlurmUser=$me
+SlurmdUser=$me
+AuthType=auth/munge
+CredType=cred/munge
+AuthInfo=socket=$dir/run/munge.sock
+StateSaveLocation=$dir/state
+SlurmdSpoolDir=$dir/spool/%n
+SlurmctldPidFile=$dir/run/slurmctld.pid
+SlurmdPidFile=$dir/run/slurmd-%n.pid
+SlurmctldLogFile=$dir/log/slurmctld.log
+SlurmdLogFile=$dir/log/slurmd-%n.log
+PluginDir=$plugins
+MpiDefault=none
+SwitchType=switch/none
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+JobAcctGatherType=jobacct_gather/none
+AccountingStorageType=accounting_storage/none
+MailProg=/bin/true
+SelectType=select/cons_tres
+SelectTypeParameters=CR_Core_Memory
+DefMemPerCPU=64
+GresTypes=gpu
+PriorityType=${SLURM_TEST_PRIORITY:-priority/multifactor}
+SchedulerType=sched/backfill
+SchedulerParameters=sched_interval=5,bf_interval=5,batch_sched_delay=1
+MinJobAge=300
+MaxJobCount=20000
+KillWait=2
+InactiveLimit=0
+ReturnToService=2
+SlurmdParameters=config_overrides
+CONF
+  for spec in $nodes; do
+    IFS=: read -r name type gpus <<<"$spec"
+    echo "NodeName=$name NodeHostname=$host NodeAddr=127.0.0.1 Port=$((port + 10 + i)) CPUs=8 RealMemory=4096" \
+      "Feature=$type Gres=gpu:$type:$gpus State=UNKNOWN" >>"$SLURM_CONF"
+    for ((g = 0; g < gpus; g++)); do ln -sfn /dev/null "$dir/gpu/$g"; done # a GPU needs a device
+    echo "NodeName=$name Name=gpu Type=$type File=$dir/gpu/[0-$((gpus - 1))]" >>"$dir/gres.conf"
+    mkdir -p "$dir/spool/$name"
+    i=$((i + 1))
+  done
+  echo 'PartitionName=gpu Nodes=ALL Default=YES MaxTime=60 State=UP' >>"$SLURM_CONF"
+}
+
+up() {
+  write_configuration
+  munged --force --key-file="$dir/munge.key" --socket="$dir/run/munge.sock" --pid-file="$dir/run/munged.pid" \
+    --log-file="$dir/log/munged.log" --seed-file="$dir/run/munge.seed" </dev/null >/dev/null 2>&1
+  slurmctld -i -c -f "$SLURM_CONF" </dev/null >/dev/null 2>&1
+  local spec want
+  for spec in $nodes; do slurmd -N "${spec%%:*}" -f "$SLURM_CONF" </dev/null >/dev/null 2>&1; done
+  want=$(wc -w <<<"$nodes")
+  for _ in $(seq 150); do
+    [ "$(timeout 5 sinfo -h -N -t idle -o %N 2>/dev/null | sort -u | wc -l)" = "$want" ] && return 0
+    sleep 0.2
+  done
+  tail -n 5 "$dir/log/slurmctld.log" >&2
+  echo "the nodes did not come up; the logs are in $dir/log" >&2
+  return 1
+}
+
+down() {
+  local file pid
+  if [ -s "$dir/run/slurmctld.pid" ] && kill -0 "$(cat "$dir/run/slurmctld.pid")" 2>/dev/null; then
+    timeout 20 squeue -h -o %A | sort -u | timeout 20 xargs -r scancel -Q || true
+    for _ in $(seq 25); do [ -z "$(timeout 5 squeue -h -t R,CG -o %A)" ] && break; sleep 0.2; done
+  fi
+  for file in "$dir"/run/slurmd-*.pid "$dir/run/slurmctld.pid" "$dir/run/munged.pid"; do
+    [ -s "$file" ] || continue
+    pid=$(cat "$file")
+    kill "$pid" 2>/dev/null || continue
+    for _ in $(seq 50); do kill -0 "$pid" 2>/dev/null || break; sleep 0.1; done
+    kill -KILL "$pid" 2>/dev/null || true # slurmd does not end while it cannot register
+  done
+}
+
+case ${1:-} in
+  up) up ;;
+  down) down ;;
+  env) echo "export SLURM_CONF=$SLURM_CONF" ;;
+  *) sed -n '2,10p' "$0" >&2; exit 2 ;;
+esac
