@@ -1,6 +1,7 @@
 package shadow
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,12 +23,19 @@ type OnlineConfig struct {
 	// LatencyUs is how long after an event a plan is there, as for a helper that decides at
 	// intervals; zero means 30 s.
 	LatencyUs int64
+	// Exact is up to how many jobs the policy gets the users' estimates and classes, by which it learns
+	// what is alike, and rounds of their own; beyond, a job is told without them and in few rounds, since
+	// a decision would take too long. Zero means 20,000.
+	Exact int
 	// Plans is about how many plans are made at most; zero means 2,000.
 	Plans int64
 }
 
-// onlineRounds is the default of OnlineConfig.Rounds.
-const onlineRounds = 200_000
+// These are the defaults of OnlineConfig.Rounds and Exact.
+const (
+	onlineRounds = 200_000
+	onlineExact  = 20_000
+)
 
 // told is what the policy is told of the jobs: rounds of a length that does not depend on how long a
 // job takes, whose number the policy does not learn before the job has ended.
@@ -58,14 +66,16 @@ func fastest(j *hare.Job) int64 {
 }
 
 // tell makes what the policy is told.
-func tell(built *history.Built, rounds int64) *told {
+func tell(built *history.Built, rounds int64, hints bool) *told {
 	inst := built.Instance
 	out, c := *inst, newCluster(inst)
 	out.Jobs = slices.Clone(inst.Jobs)
 	unit := roundUs(inst, rounds)
 	for i := range out.Jobs {
 		j := &out.Jobs[i]
-		j.Hints = hintsOf(built.Jobs[i])
+		if j.Hints = nil; hints {
+			j.Hints = hintsOf(built.Jobs[i])
+		}
 		least := fastest(j)
 		j.On = slices.Clone(j.On)
 		n := (least + unit - 1) / unit
@@ -160,7 +170,11 @@ func playOnline(ctx context.Context, built *history.Built, cfg OnlineConfig,
 	if cfg.Plans == 0 {
 		cfg.Plans = 2000
 	}
-	t := tell(built, cfg.Rounds)
+	hints := len(built.Jobs) <= cmp.Or(cfg.Exact, onlineExact)
+	if !hints {
+		cfg.Rounds = int64(len(built.Jobs)) / 2
+	}
+	t := tell(built, cfg.Rounds, hints)
 	span := int64(0)
 	for i := range built.Happened.Jobs {
 		span = max(span, built.Happened.Jobs[i].EndUs)

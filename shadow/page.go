@@ -177,7 +177,7 @@ func (r *Report) fair() []string {
 		"limits. Where it comes out as the cluster did, the figures of Hare can be believed as far. Where it does " +
 		"not, the cluster had other rules (priorities, limits of users, reservations, jobs without GPUs), and the " +
 		"figures of Hare are to be compared with the simulated Slurm."}
-	return append(out, upper(r.Check.sentence())+".",
+	return append(out, upper(r.check())+".",
 		"Hare against the simulated Slurm: mean completion "+r.SavedSimulated.Completion.sentence()+", mean wait "+
 			r.SavedSimulated.Wait.sentence()+".",
 		r.intervals())
@@ -197,7 +197,14 @@ func (r *Report) intervals() string {
 
 // counted says which jobs the figures count.
 func (r *Report) counted() []string {
+	told := "Hare was told of each job, when it was released, the user's limit or estimate, user, account, name and " +
+		"number of GPUs; of its length only that it still runs or has ended."
+	if r.Coarse {
+		told = "As there are many jobs, Hare was told of each only when it was released and on which types it may run; of " +
+			"its length only, and coarsely, that it still runs or has ended. With limits, users and names it may do better."
+	}
 	return []string{
+		told,
 		fmt.Sprintf("%d jobs are counted.", r.Jobs),
 		fmt.Sprintf("%d jobs ran when the window began. They keep their GPUs in every simulation and are in no mean.",
 			r.RunningAtBegin),

@@ -42,10 +42,12 @@ type Report struct {
 	// WeightsOne says that all jobs weigh the same, so that means by weight are plain means.
 	WeightsOne bool `json:"weights_one"`
 
-	Happened  Row `json:"happened"`
-	Slurm     Row `json:"slurm"`
-	Online    Row `json:"online"`
-	Hindsight Row `json:"hindsight"`
+	Happened Row `json:"happened"`
+	Slurm    Row `json:"slurm"`
+	Online   Row `json:"online"`
+	// Coarse says that Hare's policy was told the jobs without estimates and classes, as there are many.
+	Coarse    bool `json:"coarse,omitempty"`
+	Hindsight Row  `json:"hindsight"`
 	// Bound is what no scheduler could have gone below.
 	Bound Bound `json:"bound"`
 	// Check compares the simulated Slurm with what happened.

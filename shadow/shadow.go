@@ -104,6 +104,7 @@ func (cp *comparison) run() (*Report, *Schedules, error) {
 	if err != nil {
 		return nil, nil, err
 	}
+	cp.rep.Coarse = len(cp.inst.Jobs) > cmp.Or(cp.cfg.Online.Exact, onlineExact)
 	cp.out.Slurm, cp.out.Hare = replayed.result(cp.inst), online.result(cp.inst)
 
 	cp.begin("hindsight")

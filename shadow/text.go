@@ -56,7 +56,7 @@ func (r *Report) sentences() []string {
 		fmt.Sprintf("jobs: %d counted; %d already ran when the window began and %d waited then; %d still ran when the log "+
 			"ended and count as if they had ended; %d waited then and are left out", r.Jobs, r.RunningAtBegin,
 			r.WaitingAtBegin, r.RunningAtEnd, r.WaitingAtEnd),
-		"is the simulation fair: " + r.Check.sentence(),
+		"is the simulation fair: " + r.check(),
 		"Hare against what happened: mean completion " + r.Saved.Completion.sentence() + "; mean wait " +
 			r.Saved.Wait.sentence(),
 		"Hare against the simulated Slurm: mean completion " + r.SavedSimulated.Completion.sentence() + "; mean wait " +
@@ -67,14 +67,16 @@ func (r *Report) sentences() []string {
 	return out
 }
 
-// sentence says how far the simulated Slurm is from what happened.
-func (ch *Check) sentence() string {
+// check says how far the simulated Slurm is from what happened.
+func (r *Report) check() string {
+	ch := &r.Check
 	types := "each job on the types where it ran"
 	if ch.AnyType {
 		types = "jobs without a type on any"
 	}
-	return fmt.Sprintf("simulated Slurm (%s) against what happened: mean wait %s, p95 wait %s, mean completion %s; "+
-		"%.0f %% of the jobs start within a minute of when they did", types, fractionText(ch.MeanWait, true),
+	return fmt.Sprintf("simulated Slurm (%s) against what happened: mean wait %s instead of %s (%s), p95 wait %s, mean "+
+		"completion %s; %.0f %% of the jobs start within a minute of when they did", types,
+		duration(r.Slurm.MeanWaitS), duration(r.Happened.MeanWaitS), fractionText(ch.MeanWait, true),
 		fractionText(ch.P95Wait, true), fractionText(ch.MeanCompletion, true), 100*ch.WithinMinute)
 }
 

@@ -33,23 +33,26 @@ type shadowFlags struct {
 func shadowCommand() *cobra.Command {
 	var f shadowFlags
 	c := &cobra.Command{
-		Use:   "shadow SOURCE FILE...",
+		Use:   "shadow SOURCE [FILE...]",
 		Short: "Show from a cluster's history what Hare would have made of it, on one page",
 		Long: `Shadow reads what happened on a cluster, as hare import SOURCE does, and compares it with
 what could have been: with what no scheduler can go below (certified), with Slurm's rule
 simulated on the same jobs, which tells whether the simulation is fair, with Hare's policy
 rolling, which is told only what was known at each time, and with a plan in hindsight. It
-only reads the files, and it needs no cluster.
+only reads: the files, or without files what the cluster's own commands tell, from --since on
+(7d by default).
 
 -o writes one HTML page that loads nothing from elsewhere. --record writes the instance
 and the schedules, so that hare verify checks each of them.`,
-		Example: `  hare shadow slurm jobs.txt nodes.txt --since 7d -o report.html
+		Example: `  hare shadow slurm --since 7d -o report.html
+  hare shadow slurm jobs.txt nodes.txt --since 7d -o report.html
   hare shadow slurm jobs.txt nodes.txt --json > report.json
   hare shadow history jobs.csv -o report.html --record proof/
   hare verify proof/instance.json proof/hindsight.result.json`,
 		RunE: func(c *cobra.Command, args []string) error { return f.run(c.Context(), args, c.OutOrStdout()) },
 	}
 	f.history.add(c)
+	f.history.addKube(c)
 	flags := c.Flags()
 	flags.StringVarP(&f.out, "output", "o", "", "write the page (HTML) to this file")
 	flags.StringVar(&f.record, "record", "", "write the instance and the schedules into this folder, for hare verify")
@@ -69,9 +72,9 @@ and the schedules, so that hare verify checks each of them.`,
 }
 
 func (f *shadowFlags) run(ctx context.Context, args []string, w io.Writer) error {
-	if len(args) < 2 {
-		return usageError{fmt.Errorf("shadow takes a source (%s) and the files to read: see hare shadow --help",
-			strings.Join(history.Sources, ", "))}
+	if len(args) == 0 || len(args) == 1 && args[0] != "slurm" && args[0] != "kube" {
+		return usageError{fmt.Errorf("shadow takes a source (%s) and the files to read, of which slurm and kube can do "+
+			"without: see hare shadow --help", strings.Join(history.Sources, ", "))}
 	}
 	if f.backfill < time.Second || f.depth < 1 || f.work < 0 {
 		return usageError{errors.New("--backfill must be at least 1s, --backfill-depth at least 1, and " +
@@ -80,7 +83,7 @@ func (f *shadowFlags) run(ctx context.Context, args []string, w io.Writer) error
 	if err := canBeFolder(f.record); err != nil {
 		return usageError{fmt.Errorf("--record: %w", err)}
 	}
-	log, err := f.history.read(args[0], args[1:])
+	log, err := f.history.fetch(ctx, args[0], args[1:])
 	if err != nil {
 		return err
 	}
