@@ -147,6 +147,13 @@ type Log struct {
 
 	index map[string]int // of nodes by name, while texts are read
 	kube  *kubeLog       // while texts are read
+	ray   *rayLog        // while texts are read
+}
+
+// has says whether there is a node of a name, while texts are read.
+func (l *Log) has(name string) bool {
+	_, known := l.index[name]
+	return known
 }
 
 // node returns the node of a name, and adds it where it is not there.

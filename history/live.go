@@ -2,9 +2,13 @@ package history
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net/http"
+	"net/url"
 	"os"
 	"os/exec"
 	"slices"
@@ -22,6 +26,8 @@ type LiveConfig struct {
 	Now bool
 	// Arguments stand before the arguments of kubectl, such as --context=NAME.
 	Arguments []string
+	// Address is where Ray's dashboard is; "" means http://127.0.0.1:8265.
+	Address string
 	// Read says how the answers are read.
 	Read ReadConfig
 	// Run runs a command and returns what it writes; nil means RunCommand. Tests replace it.
@@ -64,9 +70,46 @@ func (cfg *LiveConfig) kubeCommands() (commands []liveCommand) {
 	return commands
 }
 
-// ReadLive asks the cluster by the cluster's own programs, which are on the PATH: for slurm scontrol,
-// squeue, sacct and sacctmgr, for kube kubectl. All of these commands only read. A command that fails is an error if
-// nothing can be told without it, and else a line of the report.
+// rayCommands are the requests that ReadLive makes of Ray's dashboard. The state API tells nodes with
+// their times, placement groups and actors; where it fails, the summary of nodes remains.
+func (cfg *LiveConfig) rayCommands() (commands []liveCommand) {
+	base := strings.TrimRight(cmp.Or(cfg.Address, "http://127.0.0.1:8265"), "/")
+	for _, path := range []string{"/api/jobs/", "/api/v0/nodes?detail=1&limit=10000", "/nodes?view=summary",
+		"/api/v0/placement_groups?detail=1&limit=10000", "/api/v0/actors?detail=1&limit=10000"} {
+		commands = append(commands, liveCommand{"GET", []string{base + path}, len(commands) == 0})
+	}
+	return commands
+}
+
+// get asks an address and returns the answer.
+func get(ctx context.Context, _ string, args ...string) ([]byte, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, args[0], nil)
+	if err != nil {
+		return nil, err
+	}
+	client := http.Client{Timeout: time.Minute}
+	res, err := client.Do(req)
+	if err != nil {
+		var wrapped *url.Error
+		if errors.As(err, &wrapped) {
+			err = wrapped.Err
+		}
+		return nil, err
+	}
+	defer func() { _ = res.Body.Close() }()
+	if res.StatusCode != http.StatusOK {
+		return nil, errors.New(res.Status)
+	}
+	text, err := io.ReadAll(io.LimitReader(res.Body, maxBytes+1))
+	if len(text) > maxBytes {
+		err = fmt.Errorf("more than %d MiB", maxBytes>>20)
+	}
+	return text, err
+}
+
+// ReadLive asks the cluster: for slurm by scontrol, squeue, sacct and sacctmgr and for kube by kubectl,
+// which are on the PATH, for ray by GET at the dashboard. All of these only read. A command that fails
+// is an error if nothing can be told without it, and else a line of the report.
 func ReadLive(ctx context.Context, source string, cfg LiveConfig) (*Log, error) {
 	var commands []liveCommand
 	switch source {
@@ -75,11 +118,16 @@ func ReadLive(ctx context.Context, source string, cfg LiveConfig) (*Log, error) 
 		cfg.Read.Zone = time.UTC
 	case "kube":
 		commands = cfg.kubeCommands()
+	case "ray":
+		commands = cfg.rayCommands()
 	default:
 		return nil, fmt.Errorf("history: %s is not read live by commands", source)
 	}
 	run := cfg.Run
-	if run == nil {
+	switch {
+	case run == nil && source == "ray":
+		run = get
+	case run == nil:
 		run = RunCommand
 	}
 	asked := time.Now()

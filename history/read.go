@@ -27,8 +27,8 @@ type ReadConfig struct {
 
 // Read reads the texts of one cluster and knows each by what it holds, in any order: for slurm those of
 // sacct -P, scontrol show node and reservation, sacctmgr -P show event, and the JSON of sacct, squeue,
-// sinfo and scontrol; for kube objects as kubectl get -o json writes them. Errors about a text are
-// *RowError. Read takes time in proportion to the texts.
+// sinfo and scontrol; for kube objects as kubectl get -o json writes them; for ray answers of the
+// dashboard. Errors about a text are *RowError. Read takes time in proportion to the texts.
 func Read(source string, texts []trace.Source, cfg ReadConfig) (*Log, error) {
 	if !slices.Contains(Sources, source) {
 		return nil, fmt.Errorf("history: unknown source %.60q: it must be one of %s", source, strings.Join(Sources, ", "))
@@ -53,6 +53,8 @@ func Read(source string, texts []trace.Source, cfg ReadConfig) (*Log, error) {
 			err = l.readSlurm(text.Name, in, cfg)
 		case "kube":
 			err = l.readKube(text.Name, in, cfg)
+		case "ray":
+			err = l.readRay(text.Name, in)
 		case "history":
 			err = l.readCSV(text.Name, in, cfg.Zone)
 		default:
@@ -67,6 +69,11 @@ func Read(source string, texts []trace.Source, cfg ReadConfig) (*Log, error) {
 	}
 	if l.kube != nil {
 		if err := l.finishKube(); err != nil {
+			return nil, err
+		}
+	}
+	if l.ray != nil {
+		if err := l.finishRay(); err != nil {
 			return nil, err
 		}
 	}

@@ -28,6 +28,7 @@ type historyFlags struct {
 	assume                         time.Duration
 	typeLabel                      string
 	kubectl                        [3]string // --kubeconfig, --context, --server
+	address                        string    // of Ray's dashboard
 	cfg                            history.Config
 }
 
@@ -110,7 +111,7 @@ func (hf *historyFlags) fetch(ctx context.Context, source string, names []string
 	switch {
 	case len(names) > 0:
 		return hf.read(source, names)
-	case source == "slurm" || source == "kube":
+	case source != "history":
 		return hf.readLive(ctx, source)
 	}
 	return nil, usageError{fmt.Errorf("import %s takes the files to read: see hare import %s --help", source, source)}
@@ -123,7 +124,7 @@ func (hf *historyFlags) readLive(ctx context.Context, source string) (*history.L
 		return nil, usageError{fmt.Errorf("--since: %w", err)}
 	}
 	log, err := history.ReadLive(ctx, source, history.LiveConfig{Since: time.UnixMicro(since), Now: hf.now,
-		Arguments: hf.kubectlArguments(), Read: history.ReadConfig{TypeLabel: hf.typeLabel}})
+		Arguments: hf.kubectlArguments(), Address: hf.address, Read: history.ReadConfig{TypeLabel: hf.typeLabel}})
 	if err != nil {
 		return nil, err
 	}
@@ -205,6 +206,19 @@ namespaces. The annotation ` + history.SecondsAnnotation + `, {"Tesla-T4":14} fo
 a job takes on GPU types.`,
 		`  hare import kube cluster.json kueue.json -o week.json --happened was.json
   hare import kube --now --context prod -o now.json`},
+	{"ray", "Convert what Ray's dashboard tells: jobs, nodes, placement groups, actors",
+		`Ray reads answers of Ray's dashboard, each in a file: /api/jobs/, the nodes of /api/v0/nodes or
+/nodes?view=summary, and of the state API placement groups and actors, which tell the GPUs of
+jobs. It only reads. Make the texts by
+
+  curl http://127.0.0.1:8265/api/jobs/ > jobs.json
+  curl http://127.0.0.1:8265/api/v0/nodes?detail=1 > nodes.json
+  curl http://127.0.0.1:8265/api/v0/placement_groups?detail=1 > groups.json
+
+Without files it asks the dashboard itself. The metadata of a job may name its GPUs (gpus), its user,
+its name, when it was submitted, and its seconds by GPU type (hare, {"T4":14}).`,
+		`  hare import ray jobs.json nodes.json groups.json -o week.json --happened was.json
+  hare import ray --now --address http://head:8265 -o now.json`},
 	{"history", "Convert a table of jobs: id, user, name, submit, start, end, gpus, nodes, type, limit, state",
 		`History reads a CSV text whose first row names columns: id, user, name, submit, start, end, gpus,
 nodes, type, limit, state, in any order. id, submit and gpus must be there. Times are
@@ -260,8 +274,11 @@ func importHistoryCommands() (out []*cobra.Command) {
 			}}
 		hf.add(c)
 		hf.addNow(c)
-		if s.name == "kube" {
+		switch s.name {
+		case "kube":
 			hf.addKube(c)
+		case "ray":
+			c.Flags().StringVar(&hf.address, "address", "http://127.0.0.1:8265", "without files: where Ray's dashboard is")
 		}
 		c.Flags().StringVar(&name, "name", "", "name of the instance (default: "+s.name+")")
 		c.Flags().StringVar(&happened, "happened", "", "write the schedule that the cluster followed to this file, as a "+

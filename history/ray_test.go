@@ -1,0 +1,129 @@
+package history_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/hare-sched/hare/history"
+	"github.com/hare-sched/hare/trace"
+	"github.com/hare-sched/hare/wire"
+)
+
+const rayJobs = `[
+{"type":"SUBMISSION","job_id":"01000000","submission_id":"bert","status":"SUCCEEDED","entrypoint":"python bert.py",
+ "start_time":1795300000000,"end_time":1795303600000,"driver_node_id":"aa","driver_exit_code":0,
+ "metadata":{"user":"ann","gpus":"2","submitted":"1795299900","hare":"{\"V100\":3600,\"T4\":9000}"}},
+{"type":"SUBMISSION","job_id":"02000000","submission_id":"vgg","status":"RUNNING","entrypoint":"python vgg.py",
+ "start_time":1795303600000,"end_time":null,"driver_node_id":"aa","metadata":{}},
+{"type":"SUBMISSION","job_id":null,"submission_id":"late","status":"PENDING","entrypoint":"python vgg.py",
+ "start_time":1795303700000,"end_time":null,"metadata":{"gpus":"4","user":"ben"}},
+{"type":"DRIVER","job_id":"04000000","submission_id":null,"status":"FAILED","entrypoint":"","start_time":1795303800000,
+ "end_time":1795303900000,"metadata":null,"runtime_env":{},"driver_node_id":"bb"}]`
+
+const rayNodes = `{"result":true,"msg":"","data":{"result":{"total":2,"result":[
+{"node_id":"aa","node_ip":"10.0.0.1","node_name":"n1","state":"ALIVE","start_time_ms":1795200000000,"end_time_ms":0,
+ "resources_total":{"CPU":16.0,"GPU":4.0,"memory":68719476736.0,"accelerator_type:V100":1.0},"labels":{}},
+{"node_id":"bb","node_ip":"10.0.0.2","node_name":"n2","state":"ALIVE","start_time_ms":1795200000000,
+ "resources_total":{"CPU":16.0,"GPU":4.0,"accelerator_type:T4":1.0}}]}}}`
+
+const rayGroups = `{"result":true,"data":{"result":{"result":[
+{"placement_group_id":"pg","creator_job_id":"02000000","state":"CREATED","bundles":[
+ {"bundle_id":{},"node_id":"aa","unit_resources":{"GPU":1.0,"CPU":1.0}},{"node_id":"bb","unit_resources":{"GPU":0.5}}]},
+{"placement_group_id":"old","creator_job_id":"02000000","state":"REMOVED","bundles":[
+ {"node_id":"aa","unit_resources":{"GPU":2.0}}]}]}}}`
+
+const raySummary = `{"result":true,"msg":"","data":{"summary":[
+{"hostname":"n1","ip":"10.0.0.1","gpus":[{"index":0,"name":"Tesla V100"}],"raylet":{"nodeId":"aa","state":"ALIVE",
+ "resourcesTotal":{"CPU":16.0,"GPU":4.0}}}]}}`
+
+func rayLog(t *testing.T, texts ...string) *history.Log {
+	t.Helper()
+	var sources []trace.Source
+	for _, text := range texts {
+		sources = append(sources, trace.Source{Name: "f", R: strings.NewReader(text)})
+	}
+	log, err := history.Read("ray", sources, history.ReadConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return log
+}
+
+// TestRay reads jobs, nodes and placement groups, in any order.
+func TestRay(t *testing.T) {
+	log := rayLog(t, rayJobs, rayGroups, rayNodes)
+	was := build(t, log, history.Config{})
+	now, err := log.BuildNow(history.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, built := range map[string]*history.Built{"ray": was, "ray-now": now} {
+		var text bytes.Buffer
+		if err := wire.EncodeInstance(&text, built.Instance); err != nil {
+			t.Fatal(err)
+		}
+		golden(t, name+".instance.json", text.String())
+		golden(t, name+".report.txt", built.Report.String())
+	}
+	summary := rayLog(t, rayJobs, raySummary)
+	if n := summary.Nodes; len(n) != 1 || n[0].GPUs[0].Type != "Tesla V100" || n[0].GPUs[0].Count != 4 {
+		t.Errorf("nodes %+v", n)
+	}
+}
+
+// TestBadRay checks that each fault is named with its place.
+func TestBadRay(t *testing.T) {
+	for _, c := range []struct{ name, text, want string }{
+		{"empty", "", "f#: byte 0: the JSON ends or breaks off here"},
+		{"cut", rayJobs[:300], "f#: byte "},
+		{"two", "[] []", "f#: a second document follows the first"},
+		{"other", `{"a":1}`, "f#: is no answer of Ray's dashboard"},
+		{"error", `{"result":false,"msg":"no GCS"}`, "f#/result: Ray answered with an error: no GCS"},
+		{"list", `{"data":{"summary":{}}}`, "f#/data/summary: is not a list"},
+		{"status", `[{"submission_id":"a","status":"ASLEEP"}]`, `f#/0: job "a": the status "ASLEEP" is not one`},
+		{"no ID", `[{"status":"RUNNING"}]`, `f#/0: job "": has neither`},
+		{"time", `[{"submission_id":"a","status":"RUNNING","start_time":1e300}]`, `f#/0: job "a": the time 1e+300 ms`},
+		{"gpus", `[{"submission_id":"a","status":"RUNNING","metadata":{"gpus":"all"}}]`,
+			`f#/0: job "a": metadata.gpus: "all" is not a number of GPUs`},
+		{"node", `{"data":{"summary":[{"hostname":"x"}]}}`, "f#/data/summary/0: the node has no ID"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			_, err := history.Read("ray", []trace.Source{{Name: "f", R: strings.NewReader(c.text)}}, history.ReadConfig{})
+			if err == nil || !strings.HasPrefix(err.Error(), c.want) {
+				t.Errorf("got %v, want %s…", err, c.want)
+			}
+		})
+	}
+}
+
+// TestRayLive reads from a function in place of the dashboard, of a version without the state API.
+func TestRayLive(t *testing.T) {
+	run := func(_ context.Context, name string, args ...string) ([]byte, error) {
+		switch address := name + " " + args[0]; {
+		case address == "GET http://ray:8265/api/jobs/":
+			return []byte(rayJobs), nil
+		case strings.HasSuffix(address, "/nodes?view=summary"):
+			return []byte(raySummary), nil
+		}
+		return nil, errors.New("404 Not Found")
+	}
+	log, err := history.ReadLive(t.Context(), "ray", history.LiveConfig{Run: run, Address: "http://ray:8265/"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(log.Jobs) != 4 || len(log.Nodes) != 1 || !strings.Contains(log.Report.String(), "404 Not Found") {
+		t.Errorf("%d jobs, %d nodes\n%s", len(log.Jobs), len(log.Nodes), log.Report)
+	}
+}
+
+// FuzzRay checks that no text makes the reader of Ray's answers panic.
+func FuzzRay(f *testing.F) {
+	for _, text := range []string{rayJobs, rayNodes, rayGroups, raySummary} {
+		f.Add([]byte(text))
+		f.Add([]byte(text[:len(text)/2]))
+	}
+	f.Fuzz(func(_ *testing.T, text []byte) { readAnything("ray", text) })
+}
