@@ -31,7 +31,8 @@ const rayNodes = `{"result":true,"msg":"","data":{"result":{"total":2,"result":[
 
 const rayGroups = `{"result":true,"data":{"result":{"result":[
 {"placement_group_id":"pg","creator_job_id":"02000000","state":"CREATED","bundles":[
- {"bundle_id":{},"node_id":"aa","unit_resources":{"GPU":1.0,"CPU":1.0}},{"node_id":"bb","unit_resources":{"GPU":0.5}}]},
+ {"bundle_id":{},"node_id":"aa","unit_resources":{"GPU":1.0,"CPU":1.0}},
+ {"node_id":"bb","unit_resources":{"GPU":0.5}}]},
 {"placement_group_id":"old","creator_job_id":"02000000","state":"REMOVED","bundles":[
  {"node_id":"aa","unit_resources":{"GPU":2.0}}]}]}}}`
 
