@@ -2,10 +2,12 @@ package history
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/csv"
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,7 +18,12 @@ import (
 )
 
 // Columns are the columns of a table of jobs (docs/import.md). Only id and submit must be there.
-var Columns = []string{"id", "user", "name", "submit", "start", "end", "gpus", "nodes", "type", "limit", "state"}
+var Columns = []string{"id", "user", "name", "submit", "start", "end", "gpus", "nodes", "type", "limit", "state",
+	"gpus_per_task", "seconds"}
+
+// NodeColumns are the columns of a table of nodes, one row for each GPU type of a node. Only node and
+// gpus must be there.
+var NodeColumns = []string{"node", "type", "gpus", "cpus", "memory_mib"}
 
 // readCSV reads a table of jobs: a CSV text whose first row names Columns, in any order.
 func (l *Log) readCSV(name string, in *bufio.Reader, loc *time.Location) error {
@@ -41,6 +48,12 @@ func (l *Log) readCSV(name string, in *bufio.Reader, loc *time.Location) error {
 	if err != nil {
 		return err
 	}
+	columns, needed, kind := Columns, []string{"id", "submit", "gpus"}, "table of jobs"
+	if has := func(text string) bool {
+		return slices.ContainsFunc(header, func(h string) bool { return strings.ToLower(strings.TrimSpace(h)) == text })
+	}; has("node") && !has("id") {
+		columns, needed, kind = NodeColumns, []string{"node", "gpus"}, "table of nodes"
+	}
 	column := map[string]int{}
 	used, values := make([]bool, len(header)), make([]int, len(header))
 	for i, text := range header {
@@ -49,15 +62,15 @@ func (l *Log) readCSV(name string, in *bufio.Reader, loc *time.Location) error {
 			return &RowError{at(i), fmt.Sprintf("column %.60q is named twice", text)}
 		}
 		column[text] = i
-		used[i] = slices.Contains(Columns, text)
+		used[i] = slices.Contains(columns, text)
 	}
-	for _, needed := range []string{"id", "submit", "gpus"} {
-		if _, ok := column[needed]; !ok {
-			return &RowError{Place{File: name, Line: 1}, fmt.Sprintf("there is no column %s; the columns are %s", needed,
-				strings.Join(Columns, ","))}
+	for _, must := range needed {
+		if _, ok := column[must]; !ok {
+			return &RowError{Place{File: name, Line: 1}, fmt.Sprintf("there is no column %s; the columns are %s", must,
+				strings.Join(columns, ","))}
 		}
 	}
-	f := File{Name: name, Kind: "table of jobs"}
+	f := File{Name: name, Kind: kind}
 	for {
 		row, err := read()
 		if errors.Is(err, io.EOF) {
@@ -78,6 +91,12 @@ func (l *Log) readCSV(name string, in *bufio.Reader, loc *time.Location) error {
 				return ""
 			}
 			return strings.TrimSpace(row[i])
+		}
+		if kind == "table of nodes" {
+			if fault := l.nodeOfRow(get); fault.text != "" {
+				return &RowError{at(column[fault.column]), fault.column + ": " + fault.text}
+			}
+			continue
 		}
 		j, fault := jobOfRow(get, loc)
 		if fault.text != "" {
@@ -101,6 +120,33 @@ func (l *Log) readCSV(name string, in *bufio.Reader, loc *time.Location) error {
 // cellFault says what is wrong with a column of a row; a text of "" means nothing.
 type cellFault struct{ column, text string }
 
+// nodeOfRow adds the GPUs of one row of a table of nodes.
+func (l *Log) nodeOfRow(get func(string) string) cellFault {
+	name := get("node")
+	if name == "" {
+		return cellFault{"node", "is empty"}
+	}
+	gpus, err := parseCount(get("gpus"))
+	if err != nil || gpus < 1 || gpus > hare.MaxGPUs {
+		return cellFault{"gpus", fmt.Sprintf("%.40q is not a number of GPUs from 1 to %d", get("gpus"), hare.MaxGPUs)}
+	}
+	n := l.node(name)
+	if text := get("cpus"); text != "" {
+		cpus, err := strconv.ParseFloat(text, 64)
+		if err != nil || !(cpus >= 0 && cpus < 1e9) {
+			return cellFault{"cpus", fmt.Sprintf("%.40q is not a number of CPUs", text)}
+		}
+		n.CPUMilli = int64(math.Round(cpus * 1000))
+	}
+	if text := get("memory_mib"); text != "" {
+		if n.MemoryMiB, err = parseCount(text); err != nil {
+			return cellFault{"memory_mib", err.Error()}
+		}
+	}
+	n.addGPUs(cmp.Or(get("type"), untyped), int(gpus))
+	return cellFault{}
+}
+
 // jobOfRow reads one row of a table of jobs.
 func jobOfRow(get func(string) string, loc *time.Location) (j Job, fault cellFault) {
 	j = Job{ID: get("id"), User: get("user"), Name: get("name"), Type: get("type")}
@@ -116,8 +162,8 @@ func jobOfRow(get func(string) string, loc *time.Location) (j Job, fault cellFau
 		if *c.to, err = parseTime(text, loc); err != nil {
 			return j, cellFault{c.column, err.Error()}
 		}
-		if text != "" && text[0] >= '0' && text[0] <= '9' {
-			*c.to++ // all times of a table are a microsecond later, so that second 0 is a time
+		if text != "" && !strings.ContainsAny(text, "-T:") {
+			*c.to++ // seconds are a microsecond later, so that second 0 is a time
 		}
 	}
 	j.EligibleUs = j.SubmitUs
@@ -135,6 +181,16 @@ func jobOfRow(get func(string) string, loc *time.Location) (j Job, fault cellFau
 	}
 	if j.GPUs, err = parseCount(get("gpus")); err != nil || j.GPUs > hare.MaxGPUs {
 		return j, cellFault{"gpus", fmt.Sprintf("%.40q is not a number of GPUs up to %d", get("gpus"), hare.MaxGPUs)}
+	}
+	if text := get("gpus_per_task"); text != "" {
+		if j.PerTask, err = parseCount(text); err != nil || j.PerTask < 1 || j.GPUs%j.PerTask != 0 {
+			return j, cellFault{"gpus_per_task", fmt.Sprintf("%.40q is not a number that divides the GPUs of the job", text)}
+		}
+	}
+	if text := get("seconds"); text != "" {
+		if j.Seconds, err = parseSpeeds(commentPrefix + strings.TrimPrefix(text, commentPrefix)); err != nil {
+			return j, cellFault{"seconds", err.Error()}
+		}
 	}
 	switch text := strings.ToLower(get("state")); {
 	case text != "":

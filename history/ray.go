@@ -215,7 +215,8 @@ func (l *Log) addRayNode(v *rayNode, place Place) error {
 		gpuType = v.GPUs[0].Name
 	}
 	gpus := has["GPU"]
-	if !(gpus >= 0 && gpus <= hare.MaxGPUs && has["CPU"] >= 0 && has["CPU"] < 1e9 && has["memory"] >= 0 && has["memory"] < 1e18) {
+	if !(gpus >= 0 && gpus <= hare.MaxGPUs && has["CPU"] >= 0 && has["CPU"] < 1e9 && has["memory"] >= 0 &&
+		has["memory"] < 1e18) {
 		return fmt.Errorf("a node has %v GPUs, %v CPUs and %v bytes of memory", gpus, has["CPU"], has["memory"])
 	}
 	if gpus >= 1 {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -332,5 +333,53 @@ seven jobs or more. hare import uses these ratios by itself.`,
 	f := c.Flags()
 	f.StringVar(&hf.zone, "zone", "UTC", "time zone of times that name none, such as Europe/Berlin or Local")
 	f.BoolVar(&asJSON, "json", false, "print JSON")
+	return c
+}
+
+// exportCommand writes what happened as a cluster would tell it.
+func exportCommand() *cobra.Command {
+	var folder, origin string
+	c := &cobra.Command{
+		Use:   "export FORM INSTANCE RESULT",
+		Short: "Write a schedule as Slurm, Kubernetes, Ray or a table of jobs would tell it",
+		Long: `Export writes an instance and a schedule of its jobs, from hare simulate --record, hare solve or
+hare import --happened, as texts that hare import reads: of sacct, scontrol and sacctmgr (slurm), of
+kubectl (kube), of Ray's dashboard (ray), or as tables of jobs and nodes (history). Jobs must be rigid,
+or gangs that keep their GPUs from begin to end. What a form cannot tell is counted on standard error.`,
+		Example: `  hare simulate --policy fifo --instance week.json --record runs
+  hare export slurm week.json runs/fifo.json -o week
+  hare import slurm week/*.txt --since 2026-01-05 -o again.json`,
+		Args: exactly(3, "a form, an instance and a result"),
+		RunE: func(_ *cobra.Command, args []string) error {
+			if !slices.Contains(history.Sources, args[0]) {
+				return usageError{fmt.Errorf("%.60q is no form: it must be one of %s", args[0],
+					strings.Join(history.Sources, ", "))}
+			}
+			originUs, err := history.ParseTime(origin, time.UTC)
+			if err != nil {
+				return usageError{fmt.Errorf("--origin: %w", err)}
+			}
+			inst, err := readInstance(args[1])
+			if err != nil {
+				return err
+			}
+			res, err := readResult(args[2])
+			if err != nil {
+				return err
+			}
+			if err := os.MkdirAll(folder, 0o755); err != nil {
+				return err
+			}
+			rep, err := history.Export(args[0], inst, res, history.ExportConfig{OriginUs: originUs,
+				Create: func(name string) (io.WriteCloser, error) { return os.Create(filepath.Join(folder, name)) }})
+			if err != nil {
+				return usageError{err}
+			}
+			fmt.Fprint(os.Stderr, rep)
+			return nil
+		},
+	}
+	c.Flags().StringVarP(&folder, "output", "o", "export", "folder for the texts")
+	c.Flags().StringVar(&origin, "origin", "2026-01-05", "when time 0 of the instance is")
 	return c
 }
