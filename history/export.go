@@ -126,9 +126,10 @@ func (e *exporter) checkJob(j *hare.Job, r *exportRun) error {
 	if j.Progress != nil {
 		return fmt.Errorf("history: job %.60q runs or ran at time 0: an export begins with idle GPUs", j.ID)
 	}
-	if want := j.Tasks * max(1, j.GPUsPerTask); j.Sync == hare.Relaxed || len(j.Shapes) > 0 || int64(len(r.gpus)) != want {
-		return fmt.Errorf("history: job %.60q is not rigid or a gang that ran on the same %d GPUs from begin to end: such a "+
-			"job cannot be told as one", j.ID, want)
+	want := j.Tasks * max(1, j.GPUsPerTask)
+	if j.Sync == hare.Relaxed || len(j.Shapes) > 0 || int64(len(r.gpus)) != want {
+		return fmt.Errorf("history: job %.60q is not rigid or a gang that ran on the same %d GPUs from begin to end: such "+
+			"a job cannot be told as one", j.ID, want)
 	}
 	if r.endUs <= r.startUs || r.startUs < j.ReleaseUs {
 		return fmt.Errorf("history: job %.60q does not run from its release on", j.ID)

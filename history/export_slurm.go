@@ -97,8 +97,8 @@ func (e *exporter) scontrolNode(w io.Writer, n *hare.Node) {
 	}
 	fmt.Fprintf(w, "NodeName=%s CPUTot=%d RealMemory=%d Gres=%s\n", n.Name, n.CPUMilli/1000, n.MemoryMiB,
 		strings.Join(gres, ","))
-	fmt.Fprintf(w, "   AvailableFeatures=%s\n   Partitions=%s\n   State=IDLE\n\n", cmp.Or(strings.Join(features, ","), "(null)"),
-		cmp.Or(strings.Join(partitions, ","), "(null)"))
+	fmt.Fprintf(w, "   AvailableFeatures=%s\n   Partitions=%s\n   State=IDLE\n\n",
+		cmp.Or(strings.Join(features, ","), "(null)"), cmp.Or(strings.Join(partitions, ","), "(null)"))
 	if len(n.Busy) > 0 {
 		e.rep.leaveOut("GPUs that are busy at the begin", n.Name)
 	}
