@@ -16,16 +16,13 @@ import (
 
 // Advisor is a session that orders jobs by a policy that plans.
 type Advisor interface {
-	// Open begins a session on an empty cluster and returns its name.
-	Open(ctx context.Context) (name string, err error)
+	// Open begins a session on a cluster and returns its name.
+	Open(ctx context.Context, cluster *hare.Cluster) (name string, err error)
 	// Apply tells the session events. Events that were told before get the same answers.
 	Apply(ctx context.Context, events []hare.Event) ([]hare.Answer, error)
 	// Plan describes the plan that the session follows.
 	Plan(ctx context.Context) (*wire.SessionPlan, error)
 }
-
-// openCluster is the cluster of new sessions: nodes join by events.
-func openCluster() *hare.Cluster { return &hare.Cluster{} }
 
 // policyName is the policy that advises. Its parameters let it plan once a loop, however short
 // the loops are.
@@ -48,9 +45,9 @@ type InProcess struct {
 var _ Advisor = (*InProcess)(nil)
 
 // Open begins a session.
-func (p *InProcess) Open(context.Context) (string, error) {
+func (p *InProcess) Open(_ context.Context, cluster *hare.Cluster) (string, error) {
 	parameters := []byte(policyParameters)
-	opened, err := policy.OpenSession(policyName, openCluster(), parameters)
+	opened, err := policy.OpenSession(policyName, cluster, parameters)
 	if err != nil {
 		return "", err
 	}
@@ -70,7 +67,7 @@ func (p *InProcess) Open(context.Context) (string, error) {
 		return "", err
 	}
 	_, err = p.out.Write(append(wire.AppendLogHeader(nil, &wire.LogHeader{Policy: policyName, Parameters: parameters,
-		Clock: "events", Cluster: *openCluster()}), '\n'))
+		Clock: "events", Cluster: *cluster}), '\n'))
 	return "", err
 }
 
@@ -140,8 +137,8 @@ type Remote struct {
 var _ Advisor = (*Remote)(nil)
 
 // Open makes a session on the server.
-func (r *Remote) Open(ctx context.Context) (string, error) {
-	s, err := r.Client.CreateSession(ctx, client.SessionRequest{Cluster: openCluster(), Policy: policyName,
+func (r *Remote) Open(ctx context.Context, cluster *hare.Cluster) (string, error) {
+	s, err := r.Client.CreateSession(ctx, client.SessionRequest{Cluster: cluster, Policy: policyName,
 		Parameters: []byte(policyParameters)})
 	if err != nil {
 		return "", fmt.Errorf("slurm: open a session: %w", err)

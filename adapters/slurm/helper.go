@@ -329,11 +329,16 @@ func (h *Helper) planOnce(ctx context.Context, s *State) (*wire.SessionPlan, err
 	fresh := func(err error) error { return err }
 	if h.told == nil {
 		fresh = func(err error) error { return &openedError{err} }
-		session, err := h.advisor.Open(ctx)
+		told := newMirror(s.NowUs)
+		cluster := told.open(s)
+		if len(cluster.Nodes) == 0 {
+			return nil, fresh(errors.New("no node with GPUs is in service"))
+		}
+		session, err := h.advisor.Open(ctx, cluster)
 		if err != nil {
 			return nil, fresh(err)
 		}
-		h.session, h.told = session, newMirror(s.NowUs)
+		h.session, h.told = session, told
 	}
 	if err := h.apply(ctx, h.pending); err != nil { // what a crash kept from being told, or from being noted
 		return nil, fresh(err)

@@ -58,6 +58,23 @@ func newMirror(nowUs int64) *mirror {
 		GPUs: map[string]map[string][]string{}}
 }
 
+// open takes the nodes in service as told: a session begins with them.
+func (m *mirror) open(s *State) *hare.Cluster {
+	b, nodes := &batch{m: m}, map[string]*Node{}
+	for i := range s.Nodes {
+		if n := &s.Nodes[i]; n.InService && len(n.GPUs) > 0 {
+			nodes[n.Name] = n
+		}
+	}
+	m.changeNodes(b, nodes)
+	m.Seq = 0
+	cluster := &hare.Cluster{}
+	for _, e := range b.events {
+		cluster.Nodes = append(cluster.Nodes, *e.Node())
+	}
+	return cluster
+}
+
 // batch collects the events of one loop.
 type batch struct {
 	m      *mirror

@@ -90,8 +90,8 @@ func (h *Helper) differences(s *State, list []advice) (updates []Update) {
 			continue
 		}
 		p, ok := h.place(r)
-		if !ok {
-			continue
+		if !ok || p.offset == 0 && len(chosen) >= h.cfg.MaxUpdates {
+			continue // its turn is far away: it stays behind those that have an offset
 		}
 		chosen, places = append(chosen, a), append(places, p)
 	}
