@@ -160,9 +160,10 @@ func (r *Report) summary() []string {
 	b := &r.Bound
 	if b.MeanCompletionS != nil {
 		out = append(out, fmt.Sprintf("No scheduler could have gone below %s, which is proved: %s that the jobs take by "+
-			"themselves on their fastest GPU types, and %s of waiting that nobody can avoid. This holds for schedulers that "+
-			"know all jobs beforehand, that run each job without interruption, and if the times on types where a job did not "+
-			"run are right.", duration(*b.MeanCompletionS), duration(b.LeastS), duration(b.QueueS)))
+			"themselves on their fastest GPU types, and %s of waiting, or of slower types, that nobody can avoid. This "+
+			"holds for schedulers that know all jobs beforehand, that run each job without interruption, and if the "+
+			"times on types where a job did not run are right.", duration(*b.MeanCompletionS), duration(b.LeastS),
+			duration(b.QueueS)))
 	} else {
 		out = append(out, fmt.Sprintf("No scheduler could have gone below a mean completion by weight of %s, which is "+
 			"proved; it was %s, and %s with Hare.", duration(b.WeightedMeanS), duration(r.Happened.WeightedMeanS),

@@ -111,7 +111,7 @@ type Bound struct {
 	// MeanCompletionS is the same where all weights are one, and null elsewhere.
 	MeanCompletionS *float64 `json:"mean_completion_s"`
 	// LeastS is the part of WeightedMeanS that each job takes alone on its fastest type, and QueueS the
-	// rest: the waiting that no scheduler can avoid.
+	// rest: the waiting, or the slower types, that no scheduler can avoid.
 	LeastS float64 `json:"least_s"`
 	QueueS float64 `json:"queue_s"`
 	// P95CompletionS bounds the 95th percentile: the 95th percentile of the least times of the jobs.
