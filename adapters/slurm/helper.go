@@ -160,6 +160,11 @@ func (h *Helper) Check(ctx context.Context) error {
 		return &RefusedError{"this Slurm has PrioritySiteFactorPlugin=" + p + ", which sets SiteFactor itself",
 			"use --order nice, or remove the plugin from slurm.conf"}
 	}
+	if (h.cfg.Order == OrderNice || h.cfg.Order == OrderNiceUser) && !weighs(values) {
+		return &RefusedError{"all weights of priorities are 0 in this Slurm, so that no priority is above 1 and nice " +
+			"values have no room", "use --order site, or set a weight that all jobs share in slurm.conf, such as " +
+			"PriorityWeightPartition=100000 with PriorityJobFactor=1 for all partitions"}
+	}
 	if h.cfg.GPUType != TypeNone {
 		state, err := Read(ctx, h.commands, h.now)
 		if err != nil {
@@ -174,6 +179,16 @@ func (h *Helper) Check(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// weighs says whether a weight of Slurm's priorities is above 0.
+func weighs(config map[string]string) bool {
+	for key, value := range config {
+		if strings.HasPrefix(key, "PriorityWeight") && value != "0" && value != "(null)" {
+			return true
+		}
+	}
+	return false
 }
 
 // Result is what a loop did.

@@ -96,6 +96,12 @@ func TestRefuses(t *testing.T) {
 		t.Errorf("priority/basic: %v", err)
 	}
 	f = newFakeSlurm()
+	f.config += "PriorityWeightAge = 0\nPriorityWeightTRES = (null)\n"
+	h := testHelper(t, f, t.TempDir(), func(c *Config) { c.Order = OrderNiceUser })
+	if err := h.Check(t.Context()); !errors.As(err, &refused) {
+		t.Errorf("nice values without weights: %v", err)
+	}
+	f = newFakeSlurm()
 	f.nodes[0].gpuType, f.nodes[1].gpuType = "t4", "t4"
 	if err := testHelper(t, f, t.TempDir(), nil).Check(t.Context()); err != nil {
 		t.Errorf("a good cluster: %v", err)
