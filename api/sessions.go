@@ -9,7 +9,6 @@ import (
 	"sort"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/go-chi/chi/v5"
 
@@ -17,6 +16,7 @@ import (
 	"github.com/hare-sched/hare/access"
 	"github.com/hare-sched/hare/admission"
 	"github.com/hare-sched/hare/sessions"
+	"github.com/hare-sched/hare/sessions/description"
 	"github.com/hare-sched/hare/store"
 	"github.com/hare-sched/hare/wire"
 )
@@ -62,55 +62,9 @@ func (s *server) session(r *http.Request) (*sessions.Session, error) {
 	return s.cfg.Sessions.Session(r.Context(), tenantOf(r.Context()), chi.URLParam(r, "id"))
 }
 
-// sessionJSON is an online session.
-type sessionJSON struct {
-	ID         string         `json:"id"`
-	Created    string         `json:"created" format:"date-time"`
-	Policy     string         `json:"policy"`
-	Parameters parametersText `json:"parameters,omitempty"`
-	Clock      string         `json:"clock" enums:"events,server"`
-	// GPUs is the number of GPUs at the beginning of the session.
-	GPUs int `json:"gpus"`
-	// LastSeq is the number of the last durable event: the next event has the number after it.
-	LastSeq int64 `json:"last_seq"`
-	// Active says that the state of the session is in memory.
-	Active bool `json:"active"`
-	// Status is the state of a session that is asked for alone. Lists leave it out.
-	Status statusText `json:"status,omitempty"`
-	// Planning says how plans come along, where the policy makes them and the session is asked for alone.
-	Planning *planningJSON `json:"planning,omitempty"`
-} //	@name	Session
-
-// planningJSON says how the plans of a session come along. Numbers count since the state of the
-// session was brought into memory.
-type planningJSON struct {
-	// State is idle where the plan has seen the last change, waiting while planners make other plans,
-	// ready where a plan is taken with the next event, and retrying where the last plan failed.
-	State string `json:"state" enums:"idle,waiting,running,ready,retrying"`
-	// Fallback is the policy that decides because there is no plan, or because the plan is too old.
-	Fallback string `json:"fallback,omitempty"`
-	Made     int64  `json:"made"`
-	Taken    int64  `json:"taken"`
-	// Refused counts plans that the policy did not take.
-	Refused int64 `json:"refused"`
-	// Failed counts questions to which the planner had no answer.
-	Failed int64 `json:"failed"`
-	// Late counts plans that took longer than the server allows.
-	Late     int64 `json:"late"`
-	Panicked int64 `json:"panicked"`
-	// Error is the last failure, if no plan was taken since.
-	Error string `json:"error,omitempty"`
-} //	@name	Planning
-
-// The JSON forms of the parameters of a policy and of online.Status.
-type (
-	parametersText = json.RawMessage
-	statusText     = json.RawMessage
-)
-
-func describe(info sessions.Info) sessionJSON {
-	d := sessionJSON{
-		ID: info.ID, Created: info.Created.UTC().Format(time.RFC3339Nano), Policy: info.Config.Policy,
+func describe(info sessions.Info) *description.Session {
+	d := &description.Session{
+		ID: info.ID, Created: info.Created.UTC(), Policy: info.Config.Policy,
 		Parameters: info.Config.Parameters, Clock: string(info.Config.Clock), LastSeq: info.Last, Active: info.Active,
 	}
 	for _, n := range info.Config.Cluster.Nodes {
@@ -139,7 +93,7 @@ func answerJSON(w http.ResponseWriter, status int, v any) error {
 //	@Param			body	body	openapi.SessionRequest	true	"the cluster, and how to decide"
 //	@Accept			json
 //	@Produce		json,application/problem+json
-//	@Success		201	{object}	sessionJSON	"the session; Location has its path"
+//	@Success		201	{object}	description.Session	"the session; Location has its path"
 //	@Failure		400	{object}	openapi.Problem	"the body is not JSON, has a name twice, or is badly compressed"
 //	@Failure		404	{object}	openapi.Problem	"this server keeps no sessions"
 //	@Failure		408	{object}	openapi.Problem	"the body took too long to arrive"
@@ -192,7 +146,7 @@ func (s *server) createSession(w http.ResponseWriter, r *http.Request) error {
 //	@Param			limit	query	int		false	"1 to 1000, the most sessions to list: 1000 without it"
 //	@Param			after	query	string	false	"next of the list before"
 //	@Produce		json,application/problem+json
-//	@Success		200	{object}	sessionListJSON	"the sessions, without their status"
+//	@Success		200	{object}	description.List	"the sessions, without their status"
 //	@Failure		400	{object}	openapi.Problem		"limit or after is invalid"
 //	@Failure		404	{object}	openapi.Problem		"this server keeps no sessions"
 //	@Failure		500	{object}	openapi.Problem		"a defect of the server; its log has the request_id"
@@ -227,7 +181,7 @@ func (s *server) listSessions(w http.ResponseWriter, r *http.Request) error {
 			return at > created || at == created && infos[i].ID > id
 		})
 	}
-	list := sessionListJSON{Sessions: []sessionJSON{}}
+	list := description.List{Sessions: []*description.Session{}}
 	for _, info := range infos[from:] {
 		if len(list.Sessions) == int(limit) {
 			last := infos[from+int(limit)-1]
@@ -242,13 +196,6 @@ func (s *server) listSessions(w http.ResponseWriter, r *http.Request) error {
 // maxListed is how many sessions one answer lists.
 const maxListed = 1000
 
-// sessionListJSON lists sessions, the oldest first.
-type sessionListJSON struct {
-	Sessions []sessionJSON `json:"sessions"`
-	// Next is what to give as after to GET /v1/sessions for the sessions that follow. It is left out at the end.
-	Next string `json:"next,omitempty"`
-} //	@name	SessionList
-
 // getSession describes a session.
 //
 //	@Summary		Look at a session
@@ -258,7 +205,7 @@ type sessionListJSON struct {
 //	@ID				getSession
 //	@Param			id	path	string	true	"the session"
 //	@Produce		json,application/problem+json
-//	@Success		200	{object}	sessionJSON	"the session"
+//	@Success		200	{object}	description.Session	"the session"
 //	@Failure		404	{object}	openapi.Problem	"no such session"
 //	@Failure		500	{object}	openapi.Problem	"a defect, or a damaged log; the server's log has the request_id"
 //	@Failure		503	{object}	openapi.Problem	"draining"
@@ -285,13 +232,13 @@ func (s *server) getSession(w http.ResponseWriter, r *http.Request) error {
 }
 
 // planningOf is the form of a report; nil where the policy makes no plans.
-func planningOf(report *sessions.PlanReport) *planningJSON {
+func planningOf(report *sessions.PlanReport) *description.Planning {
 	if report == nil {
 		return nil
 	}
 	n := &report.Counts
-	p := &planningJSON{State: report.State, Fallback: report.Fallback, Made: n.Made, Taken: n.Taken, Refused: n.Refused,
-		Failed: n.Failed, Late: n.Late, Panicked: n.Panicked}
+	p := &description.Planning{State: report.State, Fallback: report.Fallback, Made: n.Made, Taken: n.Taken,
+		Refused: n.Refused, Failed: n.Failed, Late: n.Late, Panicked: n.Panicked}
 	if report.Err != nil {
 		p.Error = report.Err.Error()
 	}

@@ -182,7 +182,7 @@ func TestSessions(t *testing.T) {
 	c := k.serve(t, nil)
 	ctx := t.Context()
 	cluster := &hare.Cluster{Nodes: []hare.Node{{Name: "a", GPUs: []hare.TypeCount{{Type: "V100", Count: 1}}}}}
-	s, err := c.CreateSession(ctx, client.SessionRequest{Cluster: cluster})
+	s, err := c.CreateSession(ctx, &wire.SessionRequest{Cluster: *cluster})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -207,16 +207,16 @@ func TestSessions(t *testing.T) {
 		t.Errorf("%v %+v", err, got)
 	}
 	if r, err := c.Regret(ctx, s.ID, ""); err != nil || r.Against != nil || r.Jobs.Counted != 1 || r.Seq != 3 ||
-		r.Achieved != 1 || r.Regret == nil || *r.Regret != 1 {
+		r.Achieved.String() != "1" || r.Regret == nil || *r.Regret != "1.000000" {
 		t.Errorf("%v %+v", err, r)
 	}
 	if r, err := c.Regret(ctx, s.ID, "srtf"); err != nil || r.Against == nil || r.Against.Policy != "srtf" ||
 		r.Against.WeightedJCT == nil || *r.Against.WeightedJCT != *r.Against.Session.WeightedJCT ||
-		*r.Against.MeanJCTS != 1 || *r.Against.P99Slowdown != 1 || *r.Against.Regret != 1 {
+		*r.Against.MeanJCTS != 1 || *r.Against.P99Slowdown != 1 || *r.Against.Regret != "1.000000" {
 		t.Errorf("%v %+v", err, r)
 	}
-	if r, err := c.RegretOf(ctx, s.ID, "makespan"); err != nil || r.Objective != "makespan" || r.Achieved != 1 ||
-		r.Regret == nil || *r.Regret != 1 {
+	if r, err := c.RegretOf(ctx, s.ID, "makespan"); err != nil || r.Objective != "makespan" || r.Regret == nil ||
+		r.Achieved.String() != "1" || *r.Regret != "1.000000" {
 		t.Errorf("%v %+v", err, r)
 	}
 	if _, err := c.Regret(ctx, s.ID, "srft"); !isProblem(err, http.StatusBadRequest, "bad_query") {
@@ -238,7 +238,7 @@ func TestSessions(t *testing.T) {
 	if !slices.Equal(seen, []int64{2, 3}) {
 		t.Error(seen)
 	}
-	timed, err := c.CreateSession(ctx, client.SessionRequest{Cluster: cluster, ServerClock: true, Policy: "fifo"})
+	timed, err := c.CreateSession(ctx, &wire.SessionRequest{Cluster: *cluster, Clock: "server", Policy: "fifo"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/client"
 	"github.com/hare-sched/hare/whatif/scenario"
+	"github.com/hare-sched/hare/wire"
 )
 
 // TestSolveSurvivesTheNetwork checks that the instance is solved once, whatever the
@@ -184,7 +185,7 @@ func TestRetries(t *testing.T) {
 			k.fail[path], k.lose[path] = c.fails, c.lose
 			var err error
 			if c.create {
-				_, err = cl.CreateSession(t.Context(), client.SessionRequest{Cluster: &instance(t).Cluster})
+				_, err = cl.CreateSession(t.Context(), &wire.SessionRequest{Cluster: instance(t).Cluster})
 			} else {
 				_, err = cl.Bound(t.Context(), instance(t), "machine")
 			}

@@ -5,85 +5,30 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"iter"
 	"net/http"
 	"net/url"
-	"time"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/regret/comparison"
+	"github.com/hare-sched/hare/sessions/description"
 	"github.com/hare-sched/hare/wire"
 )
 
-// SessionRequest describes an online session that CreateSession opens.
-type SessionRequest struct {
-	Cluster    *hare.Cluster
-	Policy     string          // empty means rolling
-	Parameters json.RawMessage // parameters of the policy; nil means the defaults
-	// ServerClock makes the server set the times of events, in place of their AtUs.
-	ServerClock bool
-}
-
-// Session is an online session.
-type Session struct {
-	ID      string    `json:"id"`
-	Created time.Time `json:"created"`
-	Policy  string    `json:"policy"`
-	Clock   string    `json:"clock"` // events or server
-	GPUs    int       `json:"gpus"`  // when it began
-	LastSeq int64     `json:"last_seq"`
-	Active  bool      `json:"active"` // the session's state is in memory
-	// Status is the state of the session in JSON; lists do not have Status.
-	Status json.RawMessage `json:"status"`
-	// Planning says how plans come along; nil in lists, and where the policy makes no
-	// plans.
-	Planning *Planning `json:"planning"`
-}
-
-// Planning says how the plans of a session come along. Numbers count since the session was
-// brought into memory.
-type Planning struct {
-	State    string `json:"state"`    // idle, waiting, running, ready or retrying
-	Fallback string `json:"fallback"` // the policy that decides without a plan; "" where there is one
-	Made     int64  `json:"made"`
-	Taken    int64  `json:"taken"`
-	Refused  int64  `json:"refused"`
-	Failed   int64  `json:"failed"`
-	Late     int64  `json:"late"`
-	Panicked int64  `json:"panicked"`
-	Error    string `json:"error"` // the last failure, if no plan was taken since
-}
-
 // CreateSession opens a session. The call is not retried when the network fails,
 // since the server may have opened the session: Sessions lists it then.
-func (c *Client) CreateSession(ctx context.Context, req SessionRequest) (*Session, error) {
-	if req.Cluster == nil {
-		return nil, errors.New("client: Cluster is nil")
-	}
-	in := map[string]any{"cluster": json.RawMessage(wire.AppendCluster(nil, req.Cluster))}
-	if req.Policy != "" {
-		in["policy"] = req.Policy
-	}
-	if req.Parameters != nil {
-		in["parameters"] = req.Parameters
-	}
-	if req.ServerClock {
-		in["clock"] = "server"
-	}
-	text, err := json.Marshal(in)
-	if err != nil {
-		return nil, err
-	}
-	return fetch[Session](ctx, c, call{method: http.MethodPost, path: "/v1/sessions", body: text})
+func (c *Client) CreateSession(ctx context.Context, req *wire.SessionRequest) (*description.Session, error) {
+	return fetch[description.Session](ctx, c, call{method: http.MethodPost, path: "/v1/sessions",
+		body: wire.AppendSession(nil, req)})
 }
 
 func sessionPath(id, more string) string { return "/v1/sessions/" + url.PathEscape(id) + more }
 
 // Session returns the session of an id.
-func (c *Client) Session(ctx context.Context, id string) (*Session, error) {
-	return fetch[Session](ctx, c, call{method: http.MethodGet, path: sessionPath(id, ""), repeatable: true})
+func (c *Client) Session(ctx context.Context, id string) (*description.Session, error) {
+	return fetch[description.Session](ctx, c, call{method: http.MethodGet, path: sessionPath(id, ""), repeatable: true})
 }
 
 // SessionPlan returns the plan that a session follows. A policy that makes no plans gives
@@ -107,15 +52,13 @@ func (c *Client) SessionPlan(ctx context.Context, id string) (*wire.SessionPlan,
 }
 
 // Sessions lists all sessions, the oldest first.
-func (c *Client) Sessions(ctx context.Context) iter.Seq2[*Session, error] {
-	return pages(ctx, c, "/v1/sessions", "after", nil, func(page json.RawMessage) ([]*Session, string, error) {
-		var p struct {
-			Sessions []*Session `json:"sessions"`
-			Next     string     `json:"next"`
-		}
+func (c *Client) Sessions(ctx context.Context) iter.Seq2[*description.Session, error] {
+	read := func(page json.RawMessage) ([]*description.Session, string, error) {
+		var p description.List
 		err := json.Unmarshal(page, &p)
 		return p.Sessions, p.Next, err
-	})
+	}
+	return pages(ctx, c, "/v1/sessions", "after", nil, read)
 }
 
 // DeleteSession ends a session and removes its log.
@@ -159,7 +102,7 @@ func (e *EventError) Error() string {
 // a broken connection Apply sends all events again, and the server repeats its
 // answers to those that it has recorded. Where the server refuses an event, the
 // error is an *EventError, and Apply returns the answers to the events before.
-func (c *Client) Apply(ctx context.Context, s *Session, events ...hare.Event) ([]hare.Answer, error) {
+func (c *Client) Apply(ctx context.Context, s *description.Session, events ...hare.Event) ([]hare.Answer, error) {
 	var text []byte
 	for _, e := range events {
 		if s.Clock == "server" {
@@ -218,57 +161,19 @@ func (c *Client) Decisions(ctx context.Context, id string, after int64) iter.Seq
 	}
 }
 
-// Regret compares a session with the best plan in hindsight. Times are in seconds, and
-// numbers are nil where the server says null.
-type Regret struct {
-	Seq  int64   `json:"seq"` // the last event that the comparison covers
-	AtS  float64 `json:"at_s"`
-	Jobs struct {
-		Counted   int `json:"counted"`
-		Running   int `json:"running"`
-		Cancelled int `json:"cancelled"`
-		Empty     int `json:"empty"`
-	} `json:"jobs"`
-	Objective string        `json:"objective"` // "" for weighted_jct
-	Achieved  float64       `json:"achieved"`  // weight-seconds, or seconds of the makespan
-	Bound     *float64      `json:"bound"`
-	Regret    *float64      `json:"regret"`  // Achieved/Bound, rounded up
-	Against   *RegretReplay `json:"against"` // nil where no policy was named
-	Holds     string        `json:"holds"`
-	Notes     []string      `json:"notes"`
-}
-
-// RegretReplay is what another policy would have done with the jobs and GPUs of a session.
-type RegretReplay struct {
-	Policy  string `json:"policy"`
-	Stalled int    `json:"stalled"` // the counted jobs that wait for ever
-	RegretFigures
-	Regret  *float64      `json:"regret"`
-	Session RegretFigures `json:"session"` // of what happened
-	Holds   string        `json:"holds"`
-	Notes   []string      `json:"notes"`
-}
-
-// RegretFigures are of the jobs that are counted.
-type RegretFigures struct {
-	WeightedJCT *float64 `json:"weighted_jct"` // weight-seconds
-	MeanJCTS    *float64 `json:"mean_jct_s"`
-	P99Slowdown *float64 `json:"p99_slowdown"`
-}
-
 // Regret compares a session with the best plan in hindsight, and where against is not
 // empty also with what that policy would have done.
-func (c *Client) Regret(ctx context.Context, id, against string) (*Regret, error) {
+func (c *Client) Regret(ctx context.Context, id, against string) (*comparison.Regret, error) {
 	var query url.Values
 	if against != "" {
 		query = url.Values{"against": {against}}
 	}
-	return fetch[Regret](ctx, c, call{method: http.MethodGet, path: sessionPath(id, "/regret"), query: query,
+	return fetch[comparison.Regret](ctx, c, call{method: http.MethodGet, path: sessionPath(id, "/regret"), query: query,
 		repeatable: true})
 }
 
 // RegretOf is Regret without a replay, under an objective: weighted_jct, or makespan for the last end of a job.
-func (c *Client) RegretOf(ctx context.Context, id, objective string) (*Regret, error) {
-	return fetch[Regret](ctx, c, call{method: http.MethodGet, path: sessionPath(id, "/regret"),
+func (c *Client) RegretOf(ctx context.Context, id, objective string) (*comparison.Regret, error) {
+	return fetch[comparison.Regret](ctx, c, call{method: http.MethodGet, path: sessionPath(id, "/regret"),
 		query: url.Values{"objective": {objective}}, repeatable: true})
 }

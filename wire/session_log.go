@@ -12,6 +12,9 @@ import (
 // LogForm names the version of the log of an online session.
 const LogForm = "log/v1"
 
+// SessionRequest opens an online session. The header of the log of a session holds the same.
+type SessionRequest = LogHeader
+
 // LogHeader is the first line of a log, which holds the configuration of the
 // session. The other lines are records.
 type LogHeader struct {
@@ -93,13 +96,30 @@ func DecodeLogHeader(line []byte) (*LogHeader, error) {
 // DecodeSession strictly decodes the request for a new session: a cluster, and
 // optionally policy, parameters and clock, which are "" or nil where they are left
 // out.
-func DecodeSession(text []byte) (*LogHeader, error) {
+func DecodeSession(text []byte) (*SessionRequest, error) {
 	doc := logHeaderDoc{LogHeader: &LogHeader{}}
 	r := NewReader(bytes.NewReader(text), Limits{MaxBytes: int64(len(text)) + 1})
 	if err := sessionTable.Decode(r, &doc); err != nil {
 		return nil, err
 	}
 	return doc.LogHeader, nil
+}
+
+// AppendSession appends the JSON form of the request for a new session. Members that are "" or
+// nil are left out, so that they have their defaults.
+func AppendSession(b []byte, req *SessionRequest) []byte {
+	names := []string{"cluster"}
+	if req.Policy != "" {
+		names = append(names, "policy")
+	}
+	if req.Parameters != nil {
+		names = append(names, "parameters")
+	}
+	if req.Clock != "" {
+		names = append(names, "clock")
+	}
+	b = sessionTable.appendFields(b, &logHeaderDoc{LogHeader: req}, names...)
+	return append(b, '}')
 }
 
 // Verbatim copies a value of a kind as it is written, without white space between its tokens.

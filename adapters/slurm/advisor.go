@@ -11,6 +11,7 @@ import (
 	"github.com/hare-sched/hare/client"
 	"github.com/hare-sched/hare/online"
 	"github.com/hare-sched/hare/policy"
+	"github.com/hare-sched/hare/sessions/description"
 	"github.com/hare-sched/hare/wire"
 )
 
@@ -138,7 +139,7 @@ var _ Advisor = (*Remote)(nil)
 
 // Open makes a session on the server.
 func (r *Remote) Open(ctx context.Context, cluster *hare.Cluster) (string, error) {
-	s, err := r.Client.CreateSession(ctx, client.SessionRequest{Cluster: cluster, Policy: policyName,
+	s, err := r.Client.CreateSession(ctx, &wire.SessionRequest{Cluster: *cluster, Policy: policyName,
 		Parameters: []byte(policyParameters)})
 	if err != nil {
 		return "", fmt.Errorf("slurm: open a session: %w", err)
@@ -149,7 +150,7 @@ func (r *Remote) Open(ctx context.Context, cluster *hare.Cluster) (string, error
 
 // Apply sends events.
 func (r *Remote) Apply(ctx context.Context, events []hare.Event) ([]hare.Answer, error) {
-	return r.Client.Apply(ctx, &client.Session{ID: r.Session, Clock: "events"}, events...)
+	return r.Client.Apply(ctx, &description.Session{ID: r.Session, Clock: "events"}, events...)
 }
 
 // Plan asks for the plan.
