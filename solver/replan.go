@@ -27,13 +27,11 @@ func Replan(ctx context.Context, inst *hare.Instance, req hare.ReplanRequest, op
 	cfg Config) (*hare.Result, error) {
 	began := time.Now()
 	before, sched, err := previousSchedule(inst, &req)
-	if err == nil {
-		err = KeepsObjective(inst, opt, "planning again")
-	}
 	if err != nil {
 		return nil, err
 	}
-	r, err := derive(inst, before, sched, req.AtUs)
+	whole := WithObjective(inst, opt.Objective)
+	r, err := derive(whole, before, sched, req.AtUs)
 	if err != nil {
 		return nil, err
 	}
@@ -48,7 +46,7 @@ func Replan(ctx context.Context, inst *hare.Instance, req hare.ReplanRequest, op
 		if old == nil {
 			old = greedy.FromSchedule(s.model, &hare.Schedule{}) // nothing of the plan can stay
 		}
-		s.stability = &stabilitySearch{rest: r, whole: inst, previous: old, price: float64(req.StabilityMicro)}
+		s.stability = &stabilitySearch{rest: r, whole: whole, previous: old, price: float64(req.StabilityMicro)}
 		// If a job has no place beside the rest, there is no plan to keep.
 		work, cancel := s.context(keptShare)
 		keep, err := greedy.Complete(work, s.model, old)
@@ -88,13 +86,11 @@ func Replan(ctx context.Context, inst *hare.Instance, req hare.ReplanRequest, op
 // work.
 func CheckRequest(inst *hare.Instance, req hare.ReplanRequest, opt hare.Options, cfg Config) error {
 	before, sched, err := previousSchedule(inst, &req)
-	if err == nil {
-		err = KeepsObjective(inst, opt, "planning again")
-	}
 	if err != nil {
 		return err
 	}
-	r, err := derive(inst, before, sched, req.AtUs)
+	whole := WithObjective(inst, opt.Objective)
+	r, err := derive(whole, before, sched, req.AtUs)
 	if err != nil {
 		return err
 	}
@@ -135,6 +131,7 @@ func previousSchedule(inst *hare.Instance, req *hare.ReplanRequest) (*hare.Insta
 			Detail: "must be between 0 and " +
 				hare.FormatMicros(hare.MaxExact)}
 	}
+	before = WithObjective(before, prev.Options.Objective)
 	sched, field, sha := prev.Schedule, "/previous/schedule", wire.SHA256(before)
 	switch {
 	case prev.InstanceSHA256 == "" || prev.InstanceSHA256 == sha:

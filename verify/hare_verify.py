@@ -21,6 +21,7 @@ and results may come as one object or as lines.
 
 Exit codes: 0 accepted, 1 refused, 2 bad usage or input.
 """
+import copy
 import difflib
 import gzip
 import hashlib
@@ -3386,7 +3387,7 @@ def meaning(runs):
 
 def verify_replan(inst, res, previous, before):
     """Returns (faults, value, bound, constant) of a result for what an earlier plan
-    leaves of inst; previous and its instance before may be None."""
+    leaves of inst; previous, which was for the instance before, may be None."""
     faults, p = Faults(), res.replan
     nothing = faults, None, None, None
     if p.sha256 != inst.sha256():
@@ -3407,7 +3408,7 @@ def verify_replan(inst, res, previous, before):
             faults.add("replan", "nothing says what had started: give the previous result, --previous")
             return nothing
     else:
-        before = before or inst
+        before = as_named(before, previous)
         schedule = earlier_schedule(previous, before, faults)
         if faults:
             return nothing
@@ -3532,17 +3533,25 @@ def run(names, bound_only, previous=None, previous_instance=None):
     return judge(inst, res, earlier, before)
 
 
+def as_named(inst, res):
+    """The instance that a result is for: with the objective that the caller named."""
+    if res.named not in OBJECTIVES:
+        return inst
+    other = copy.copy(inst)
+    other.objective, other.sha = res.named, None
+    return other
+
+
 def judge(inst, res, previous=None, before=None):
     """The report on a result, which may be a replan: of the previous result, which
     was for the instance before."""
-    if res.replan is None and res.named in OBJECTIVES:
-        inst.objective, inst.sha = res.named, None  # the caller gave the instance this objective
+    own, inst = inst, as_named(inst, res)
     if res.replan is None or res.sha256 == inst.sha256():
         report = report_of(inst, *verify(inst, res))
         if res.replan is not None:
             report["note"] = NOT_CHECKED
         return report
-    faults, value, bound, constant = verify_replan(inst, res, previous, before)
+    faults, value, bound, constant = verify_replan(inst, res, previous, before or own)
     report = report_of(inst, faults, value, bound)
     if constant is not None:
         report["constant"] = amount(constant)

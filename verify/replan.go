@@ -31,8 +31,8 @@ func CheckReplan(inst *hare.Instance, res *hare.Result, prev *Previous) *Report 
 	return check(inst, res, prev, nil)
 }
 
-// checkReplan checks a result with a replan object.
-func checkReplan(inst *hare.Instance, sha string, res *hare.Result, prev *Previous, proof *Proof) *Report {
+// checkReplan checks a result with a replan object. own is inst with its own objective, if the caller named another.
+func checkReplan(inst, own *hare.Instance, sha string, res *hare.Result, prev *Previous, proof *Proof) *Report {
 	r := &Report{}
 	c := &replanCheck{Report: r, inst: inst, res: res, says: res.Replan}
 	if c.says.InstanceSHA256 != sha {
@@ -44,7 +44,7 @@ func checkReplan(inst *hare.Instance, sha string, res *hare.Result, prev *Previo
 		c.refuse(CodeReplan, "replan.at_s is missing")
 		return r
 	}
-	before, past := c.past(sha, prev)
+	before, past := c.past(own, prev)
 	if len(r.Faults) > 0 {
 		return r
 	}
@@ -97,7 +97,7 @@ func (rc *replanCheck) given(field func(*hare.StatedReplan) bool) bool {
 }
 
 // past returns the schedule that says what had started, and its instance.
-func (rc *replanCheck) past(sha string, prev *Previous) (*hare.Instance, *hare.Schedule) {
+func (rc *replanCheck) past(own *hare.Instance, prev *Previous) (*hare.Instance, *hare.Schedule) {
 	feasible := func(inst *hare.Instance, s *hare.Schedule, name string) {
 		_, _, faults := ScheduleValue(inst, s)
 		for _, f := range faults {
@@ -114,11 +114,12 @@ func (rc *replanCheck) past(sha string, prev *Previous) (*hare.Instance, *hare.S
 		}
 		return rc.inst, rc.says.Whole
 	}
-	before := rc.inst
+	before := own
 	if prev.Instance != nil {
 		before = prev.Instance
-		sha = wire.SHA256(before)
 	}
+	before = asNamed(before, prev.Result)
+	sha := wire.SHA256(before)
 	s, last := prev.Result.Schedule, prev.Result.Replan
 	switch at := prev.Result.InstanceSHA256; {
 	case at == sha, at == "":

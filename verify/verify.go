@@ -156,12 +156,8 @@ func check(inst *hare.Instance, res *hare.Result, prev *Previous, p *Proof) *Rep
 	if err := plausible(inst); err != nil {
 		return &Report{Faults: []Fault{{Constraint: CodeInstance, Detail: err.Error()}}}
 	}
-	if res != nil && res.Replan == nil && knownObjective(res.Options.Objective) {
-		// The result is that of the instance with the objective that the caller named.
-		other := *inst
-		other.Objective = res.Options.Objective
-		inst = &other
-	}
+	own := inst
+	inst = asNamed(inst, res)
 	sha := wire.SHA256(inst)
 	switch {
 	case res == nil || res.Replan == nil:
@@ -171,7 +167,17 @@ func check(inst *hare.Instance, res *hare.Result, prev *Previous, p *Proof) *Rep
 		r.Note = "its replan object was not checked: give the whole instance"
 		return r
 	}
-	return checkReplan(inst, sha, res, prev, p)
+	return checkReplan(inst, own, sha, res, prev, p)
+}
+
+// asNamed returns the instance that a result is for: with the objective that the caller named, or inst itself.
+func asNamed(inst *hare.Instance, res *hare.Result) *hare.Instance {
+	if res == nil || !knownObjective(res.Options.Objective) {
+		return inst
+	}
+	other := *inst
+	other.Objective = res.Options.Objective
+	return &other
 }
 
 // checkPlain checks a result, without its replan object, for an instance that is
