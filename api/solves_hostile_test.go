@@ -146,6 +146,9 @@ func wide(tb testing.TB, gpus, entries int) (*hare.Instance, *hare.Result) {
 // is closed.
 func TestLargeResult(t *testing.T) {
 	gpus := 40
+	if testing.Short() {
+		gpus = 20
+	}
 	if *soak {
 		gpus = 400 // there are 4,000,000 tasks
 	}

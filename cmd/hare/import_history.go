@@ -57,6 +57,7 @@ func (hf *historyFlags) addNow(c *cobra.Command) {
 	f.StringVar(&hf.at, "at", "", "with --now: the time for which files tell what runs and waits (default: the last "+
 		"time that they tell)")
 	f.DurationVar(&hf.assume, "assume", time.Hour, "with --now: how long jobs take of which nothing is known")
+	positive(c, "assume")
 }
 
 // addKube adds the flags of Kubernetes.

@@ -68,6 +68,7 @@ and the schedules, so that hare verify checks each of them.`,
 	flags.BoolVar(&f.split, "splits", true, "also make the plans that tell order, types and nodes apart")
 	flags.Int64Var(&f.work, "work-limit", 0, "work of each plan in hindsight, as of hare solve (default: 4000000)")
 	flags.Uint64Var(&f.seed, "seed", 1, "seed of the intervals")
+	positive(c, "backfill", "backfill-depth")
 	return c
 }
 
@@ -76,9 +77,8 @@ func (f *shadowFlags) run(ctx context.Context, args []string, w io.Writer) error
 		return usageError{fmt.Errorf("shadow takes a source (%s) and the files to read, of which slurm and kube can do "+
 			"without: see hare shadow --help", strings.Join(history.Sources, ", "))}
 	}
-	if f.backfill < time.Second || f.depth < 1 || f.work < 0 {
-		return usageError{errors.New("--backfill must be at least 1s, --backfill-depth at least 1, and " +
-			"--work-limit not negative")}
+	if f.backfill < time.Second {
+		return usageError{errors.New("--backfill must be at least 1s")}
 	}
 	if err := canBeFolder(f.record); err != nil {
 		return usageError{fmt.Errorf("--record: %w", err)}
