@@ -4,19 +4,16 @@
 package slurm
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
-	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/adapters/advice"
 	"github.com/hare-sched/hare/history"
 	"github.com/hare-sched/hare/wire"
 )
@@ -113,23 +110,21 @@ func (c *Config) takesPart(r *Record) bool {
 type Helper struct {
 	cfg      Config
 	commands Commands
-	advisor  Advisor
+	session  *advice.Session
 	journal  *Journal
-	told     *mirror // nil: a session must be opened
-	session  string
-	pending  []hare.Event // were perhaps told
 	now      func() time.Time
 	metrics  counters
 	shared   sharedCounters
 }
 
 // New makes a helper. It runs no command.
-func New(cfg Config, commands Commands, advisor Advisor, journal *Journal) (*Helper, error) {
+func New(cfg Config, commands Commands, advisor advice.Advisor, journal *Journal) (*Helper, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
-	h := &Helper{cfg: cfg, commands: commands, advisor: advisor, journal: journal, now: time.Now}
-	h.load()
+	session := &advice.Session{Advisor: advisor, StateFile: cfg.StateFile, Logger: cfg.Logger}
+	session.Resume()
+	h := &Helper{cfg: cfg, commands: commands, session: session, journal: journal, now: time.Now}
 	return h, nil
 }
 
@@ -231,12 +226,13 @@ func (h *Helper) step(ctx context.Context) (*Result, error) {
 	planCtx, cancel := context.WithTimeout(ctx, h.cfg.PlanTime)
 	defer cancel()
 	began := time.Now()
-	plan, err := h.plan(planCtx, state)
+	plan, err := h.session.Plan(planCtx, state.forSession(h.cfg.Speeds))
+	h.metrics.Sessions = h.session.Begun
 	h.metrics.PlanSeconds = time.Since(began).Seconds()
 	if err != nil {
 		return nil, fmt.Errorf("no plan, nothing is written: %w", err)
 	}
-	updates := h.differences(state, adviceOf(plan, h.told))
+	updates := h.differences(state, entriesOf(h.session.Turns(plan), state))
 	result := &Result{Plan: plan, Jobs: int(h.metrics.Jobs), Waiting: len(state.Records), Updates: updates}
 	if len(updates) > h.cfg.MaxUpdates {
 		result.Updates, result.Left = updates[:h.cfg.MaxUpdates], len(updates)-h.cfg.MaxUpdates
@@ -304,169 +300,4 @@ func sortedKeys(m map[int64]*Record) []int64 {
 	}
 	slices.Sort(keys)
 	return keys
-}
-
-// plan tells the session what has changed and waits for a plan of it.
-func (h *Helper) plan(ctx context.Context, s *State) (*wire.SessionPlan, error) {
-	plan, err := h.planOnce(ctx, s)
-	var opened *openedError
-	if err == nil || ctx.Err() != nil || errors.As(err, &opened) {
-		if err != nil {
-			h.forget()
-		}
-		return plan, err
-	}
-	// The session is gone, or has another state than was told: another session begins.
-	h.cfg.Logger.Warn("the session cannot go on: another begins", "session", h.session, "error", err.Error())
-	h.forget()
-	h.metrics.Sessions++
-	plan, err = h.planOnce(ctx, s)
-	if err != nil {
-		h.forget()
-	}
-	return plan, err
-}
-
-// maxPolls limits how often a session is asked whether its plan is made.
-const maxPolls = 1000
-
-// openedError is an error of a session that has just begun.
-type openedError struct{ err error }
-
-func (e *openedError) Error() string { return e.err.Error() }
-func (e *openedError) Unwrap() error { return e.err }
-
-func (h *Helper) forget() {
-	h.told, h.pending, h.session = nil, nil, ""
-}
-
-func (h *Helper) planOnce(ctx context.Context, s *State) (*wire.SessionPlan, error) {
-	fresh := func(err error) error { return err }
-	if h.told == nil {
-		fresh = func(err error) error { return &openedError{err} }
-		told := newMirror(s.NowUs)
-		cluster := told.open(s)
-		if len(cluster.Nodes) == 0 {
-			return nil, fresh(errors.New("no node with GPUs is in service"))
-		}
-		session, err := h.advisor.Open(ctx, cluster)
-		if err != nil {
-			return nil, fresh(err)
-		}
-		h.session, h.told = session, told
-	}
-	if err := h.apply(ctx, h.pending); err != nil { // what a crash kept from being told, or from being noted
-		return nil, fresh(err)
-	}
-	events := h.told.update(s, h.cfg.Speeds)
-	if err := h.apply(ctx, events); err != nil {
-		return nil, fresh(err)
-	}
-	polls := maxPolls
-	if _, here := h.advisor.(*InProcess); here {
-		polls = 1 // it has planned while it applied the events
-	}
-	for wait := 20 * time.Millisecond; ; wait = min(2*wait, 500*time.Millisecond) {
-		plan, err := h.advisor.Plan(ctx)
-		if err != nil {
-			return nil, fresh(err)
-		}
-		if plan.MadeUs >= h.told.AtUs && !plan.Due && plan.Fallback == "" || len(h.told.Jobs) == 0 {
-			return plan, nil
-		}
-		if polls--; polls == 0 {
-			return nil, fresh(errors.New("the session makes no plan of these jobs and nodes"))
-		}
-		select {
-		case <-ctx.Done():
-			return nil, fresh(fmt.Errorf("no plan came in time: %w", ctx.Err()))
-		case <-time.After(wait):
-		}
-		h.told.Seq++
-		tick := hare.Event{Seq: h.told.Seq, AtUs: h.told.AtUs, Type: hare.EventTick}
-		if err := h.apply(ctx, []hare.Event{tick}); err != nil {
-			return nil, fresh(err)
-		}
-	}
-}
-
-// apply tells the session events. They are noted beforehand, so that a helper that begins again
-// tells the same.
-func (h *Helper) apply(ctx context.Context, events []hare.Event) error {
-	if len(events) == 0 {
-		return nil
-	}
-	h.pending = events
-	if err := h.save(); err != nil {
-		return err
-	}
-	answers, err := h.advisor.Apply(ctx, events)
-	if err != nil {
-		return err
-	}
-	if len(answers) != len(events) {
-		return fmt.Errorf("%d of %d events were answered", len(answers), len(events))
-	}
-	h.told.decided(answers)
-	h.pending = nil
-	return nil
-}
-
-// savedState is what StateFile holds.
-type savedState struct {
-	Form    string   `json:"hare"`
-	Session string   `json:"session"`
-	Told    *mirror  `json:"told"`
-	Pending []string `json:"pending"` // events, as they are told
-}
-
-const stateForm = "slurm-helper/v1"
-
-// save replaces the file of the state.
-func (h *Helper) save() error {
-	if h.cfg.StateFile == "" || h.session == "" {
-		return nil
-	}
-	state := savedState{Form: stateForm, Session: h.session, Told: h.told}
-	for _, e := range h.pending {
-		state.Pending = append(state.Pending, string(wire.AppendEvent(nil, e)))
-	}
-	text, err := json.Marshal(&state)
-	if err != nil {
-		return err
-	}
-	next := h.cfg.StateFile + ".next"
-	if err := os.WriteFile(next, text, 0o600); err != nil {
-		return err
-	}
-	return os.Rename(next, h.cfg.StateFile)
-}
-
-// load takes up what an earlier helper saved; without it, or where it cannot be read, a session
-// begins anew, since Slurm tells everything again.
-func (h *Helper) load() {
-	if h.cfg.StateFile == "" {
-		return
-	}
-	text, err := os.ReadFile(h.cfg.StateFile)
-	if err != nil {
-		return
-	}
-	var state savedState
-	if json.Unmarshal(text, &state) != nil || state.Form != stateForm || state.Told == nil || state.Session == "" {
-		return
-	}
-	for _, line := range state.Pending {
-		e, err := wire.DecodeEvent(bytes.TrimSpace([]byte(line)))
-		if err != nil {
-			return
-		}
-		h.pending = append(h.pending, e)
-	}
-	remote, ok := h.advisor.(*Remote)
-	if !ok || remote.Session != "" && remote.Session != state.Session {
-		h.pending = nil
-		return
-	}
-	remote.Session, h.session, h.told = state.Session, state.Session, state.Told
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/adapters/advice"
 )
 
 func testHelper(t *testing.T, f *fakeSlurm, dir string, change func(*Config)) *Helper {
@@ -25,7 +26,7 @@ func testHelper(t *testing.T, f *fakeSlurm, dir string, change func(*Config)) *H
 	if change != nil {
 		change(&cfg)
 	}
-	h, err := New(cfg, f, &InProcess{}, j)
+	h, err := New(cfg, f, &advice.InProcess{}, j)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -125,7 +126,7 @@ func TestForeignValueIsLeftAlone(t *testing.T) {
 }
 
 // brokenAdvisor fails.
-type brokenAdvisor struct{ InProcess }
+type brokenAdvisor struct{ advice.InProcess }
 
 func (*brokenAdvisor) Apply(context.Context, []hare.Event) ([]hare.Answer, error) {
 	return nil, errors.New("down")
@@ -139,12 +140,12 @@ func TestNothingIsWrittenWithoutPlan(t *testing.T) {
 		f.submit(100 - i)
 	}
 	h := testHelper(t, f, t.TempDir(), nil)
-	good := h.advisor
-	h.advisor = &brokenAdvisor{}
+	good := h.session.Advisor
+	h.session.Advisor = &brokenAdvisor{}
 	if _, err := h.Step(t.Context()); err == nil || f.updates > 0 {
 		t.Fatalf("with a broken session: %v, %d updates", err, f.updates)
 	}
-	h.advisor = good
+	h.session.Advisor = good
 	f.fail["squeue"] = errors.New("slurmctld does not answer")
 	if _, err := h.Step(t.Context()); err == nil || f.updates > 0 {
 		t.Fatalf("without squeue: %v, %d updates", err, f.updates)

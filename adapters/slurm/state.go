@@ -11,7 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/history"
 	"github.com/hare-sched/hare/trace"
 )
@@ -251,12 +250,4 @@ func (s *State) typesOf() (types []string) {
 	}
 	slices.Sort(types)
 	return slices.Compact(types)
-}
-
-// gpusHeld counts what a job holds, by node and type.
-func gpusHeld(on []history.Held) (held []hare.TypeCount) {
-	for _, h := range on {
-		held = append(held, hare.TypeCount{Type: h.Node + "\x00" + h.Type, Count: int(h.GPUs)})
-	}
-	return held
 }

@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/hare-sched/hare/wire"
+	"github.com/hare-sched/hare/adapters/advice"
 )
 
 // Update is one value that the helper writes, or would write.
@@ -22,43 +22,31 @@ type Update struct {
 	own string
 }
 
-// advice is what the plan says of one entry of Slurm's queue, in the order of the plan.
-type advice struct {
+// entryAdvice is what the plan says of one entry of Slurm's queue, in the order of the plan.
+type entryAdvice struct {
 	entry  int64
 	turn   int // from 1
 	types  []string
 	startS int64 // seconds from now; −1 where the plan does not say
 }
 
-// adviceOf reads the order of Slurm's waiting entries from a plan. Tasks of an array are one
-// entry, at the turn of the first one.
-func adviceOf(plan *wire.SessionPlan, m *mirror) (list []advice) {
+// entriesOf makes turns of jobs turns of Slurm's entries. Tasks of an array are one entry, at the
+// turn of the first one.
+func entriesOf(turns []advice.Turn, s *State) (list []entryAdvice) {
+	entries := make(map[string]int64, len(s.Jobs))
+	for i := range s.Jobs {
+		entries[s.Jobs[i].ID] = s.Jobs[i].Entry
+	}
 	at := map[int64]int{}
-	jobs := slices.Clone(plan.Jobs)
-	slices.SortStableFunc(jobs, func(a, b wire.SessionPlanJob) int {
-		return cmp.Compare(startOf(&a), startOf(&b))
-	})
-	for i := range jobs {
-		p := &jobs[i]
-		t := m.Jobs[p.Job]
-		if t == nil || t.Started {
-			continue
-		}
-		types := p.Types
-		if len(t.GPUs) > 0 && len(t.GPUs[0]) > 0 {
-			types = []string{m.typeOf(t.GPUs[0][0])}
-		}
-		k, known := at[t.Entry]
+	for _, t := range turns {
+		entry := entries[t.ID]
+		k, known := at[entry]
 		if !known {
 			k = len(list)
-			at[t.Entry] = k
-			start := int64(-1)
-			if p.StartUs >= 0 {
-				start = max(0, p.StartUs-plan.AtUs) / 1e6
-			}
-			list = append(list, advice{entry: t.Entry, turn: k + 1, startS: start})
+			at[entry] = k
+			list = append(list, entryAdvice{entry: entry, turn: k + 1, startS: t.StartS})
 		}
-		for _, gpuType := range types {
+		for _, gpuType := range t.Types {
 			if !slices.Contains(list[k].types, gpuType) {
 				list[k].types = append(list[k].types, gpuType)
 			}
@@ -67,18 +55,10 @@ func adviceOf(plan *wire.SessionPlan, m *mirror) (list []advice) {
 	return list
 }
 
-// startOf is when a job of a plan starts; one of which the plan says nothing comes last.
-func startOf(p *wire.SessionPlanJob) int64 {
-	if p.StartUs < 0 {
-		return 1 << 62
-	}
-	return p.StartUs
-}
-
 // differences returns what to write so that Slurm goes by the advice: only what differs from what
 // stands, of entries that take part, in the order of the advice.
-func (h *Helper) differences(s *State, list []advice) (updates []Update) {
-	var chosen []advice
+func (h *Helper) differences(s *State, list []entryAdvice) (updates []Update) {
+	var chosen []entryAdvice
 	var places []place
 	for _, a := range list {
 		r := s.Records[a.entry]
@@ -149,7 +129,7 @@ func (h *Helper) ownNice(r *Record) int64 {
 	return r.Nice
 }
 
-func (h *Helper) orderUpdate(r *Record, a advice, was, wanted int64) Update {
+func (h *Helper) orderUpdate(r *Record, a entryAdvice, was, wanted int64) Update {
 	u := Update{Job: r.ID, SubmitS: r.SubmitS, Field: "SiteFactor", Old: strconv.FormatInt(was, 10),
 		New: strconv.FormatInt(wanted, 10), Reason: a.reason(), own: "0"}
 	if h.cfg.Order != OrderSite {
@@ -160,7 +140,7 @@ func (h *Helper) orderUpdate(r *Record, a advice, was, wanted int64) Update {
 	return u
 }
 
-func (a advice) reason() string {
+func (a entryAdvice) reason() string {
 	start := "the plan does not say when it starts"
 	if a.startS >= 0 {
 		start = fmt.Sprintf("the plan starts it in %d s", a.startS)
@@ -169,7 +149,7 @@ func (a advice) reason() string {
 }
 
 // typeUpdate keeps an entry to the type of the plan, or to nothing where the plan has several.
-func (h *Helper) typeUpdate(r *Record, a advice, features map[string]string, s *State) (Update, bool) {
+func (h *Helper) typeUpdate(r *Record, a entryAdvice, features map[string]string, s *State) (Update, bool) {
 	field, stands := "Features", r.Features
 	if h.cfg.GPUType == TypePrefer {
 		field, stands = "Prefer", r.Prefer

@@ -15,6 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/hare-sched/hare/adapters/advice"
 	"github.com/hare-sched/hare/adapters/slurm"
 	"github.com/hare-sched/hare/history"
 )
@@ -167,18 +168,18 @@ func (sf *slurmFlags) run(c *cobra.Command) error {
 }
 
 // advisor makes the session: on a server, or in this process with a log where there is a directory.
-func (sf *slurmFlags) advisor() (slurm.Advisor, error) {
+func (sf *slurmFlags) advisor() (advice.Advisor, error) {
 	if sf.far.server != "" {
 		connected, err := sf.far.connect()
 		if err != nil {
 			return nil, err
 		}
-		return &slurm.Remote{Client: connected.Client, Session: sf.session}, nil
+		return &advice.Remote{Client: connected.Client, Session: sf.session}, nil
 	}
 	if sf.dir == "" {
-		return &slurm.InProcess{}, nil
+		return &advice.InProcess{}, nil
 	}
-	return &slurm.InProcess{Log: func() (io.WriteCloser, error) {
+	return &advice.InProcess{Log: func() (io.WriteCloser, error) {
 		name := "session-" + time.Now().UTC().Format("20060102T150405.000") + ".ndjson"
 		return os.OpenFile(filepath.Join(sf.dir, name), os.O_CREATE|os.O_WRONLY|os.O_EXCL, 0o600)
 	}}, nil

@@ -38,6 +38,8 @@ var rollingParameters = []Parameter{
 		"that it has not seen; then hgittins decides"},
 	{"plan_every_s", "number", "s", int64(defaultPlanEveryUs / 1e6), "with aside: the time of the session for each " +
 		"plan, of which ten may follow each other at once; 0 makes a plan at each change"},
+	{"wait_for_plan", "boolean", "", false, "with aside: whether nothing starts while a plan is due, until max_age_s " +
+		"has passed; for clusters whose starts are hard to undo"},
 	guardParameters[0],
 	{"kappa", "number", "", int64(rollingKappa), guardParameters[1].Text},
 	guardParameters[2],

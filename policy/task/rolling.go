@@ -40,6 +40,10 @@ type RollingConfig struct {
 	// in microseconds. As many as planBurst plans may follow each other at once after a
 	// time with fewer. Zero means 1 s, and a negative number makes a plan at each change.
 	PlanEveryUs int64
+	// WaitForPlan is for plans that are made aside, and for sessions whose starts are hard to undo:
+	// while a plan is due, nothing starts, until MaxAgeUs has passed. Only what the guard is due to
+	// start does.
+	WaitForPlan bool
 
 	name string // "" means rolling
 }
@@ -262,14 +266,18 @@ func (r *rolling) priority(l *ListScheduler, j *JobState) float64 {
 
 // fallsBack reports whether hgittins decides.
 func (r *rolling) fallsBack(l *ListScheduler) bool {
-	if !r.cfg.Aside {
-		return false
-	}
-	if r.plan.number == 0 {
-		return true
-	}
+	return r.cfg.Aside && (r.plan.number == 0 || r.tooOld(l))
+}
+
+// tooOld reports whether a change that the plan has not seen is older than RollingConfig.MaxAgeUs.
+func (r *rolling) tooOld(l *ListScheduler) bool {
 	sinceUs, ok := r.unseen.firstUs()
 	return ok && l.nowUs-sinceUs > r.cfg.MaxAgeUs
+}
+
+// waitsForPlan reports whether nothing starts because a plan is due.
+func (r *rolling) waitsForPlan(l *ListScheduler) bool {
+	return r.cfg.WaitForPlan && r.due() && !r.tooOld(l)
 }
 
 // roundEndUs is when the round of a job that runs is expected to end, now or later.
@@ -294,7 +302,8 @@ func (l *ListScheduler) profiledEndUs(j *JobState) int64 {
 func spanUs(rounds, roundUs int64) int64 { return min(times(max(0, rounds), roundUs), hare.MaxExact) }
 
 // parseRolling reads {"migration_s": 60, "switch_s": 10, "moves": 20000, "aside": true,
-// "max_age_s": 60, "plan_every_s": 1, "guard": true, "kappa": 4, "fifo_slowdown": 1}, where they differ from cfg.
+// "max_age_s": 60, "plan_every_s": 1, "wait_for_plan": true, "guard": true, "kappa": 4, "fifo_slowdown": 1}, where
+// they differ from cfg.
 func parseRolling(cfg RollingConfig, parameters []byte) (*rolling, error) {
 	form := struct {
 		MigrationS json.Number `json:"migration_s"`
@@ -303,12 +312,17 @@ func parseRolling(cfg RollingConfig, parameters []byte) (*rolling, error) {
 		Aside      bool        `json:"aside"`
 		MaxAgeS    json.Number `json:"max_age_s"`
 		PlanEveryS json.Number `json:"plan_every_s"`
+		Wait       bool        `json:"wait_for_plan"`
 		guardForm
 	}{}
 	if err := online.DecodeParameters(parameters, &form); err != nil {
 		return nil, err
 	}
-	cfg.Aside = form.Aside
+	if form.Wait && !form.Aside {
+		return nil, invalid("/wait_for_plan", "contradiction",
+			"rolling: wait_for_plan needs \"aside\": true, with which plans are made beside the session")
+	}
+	cfg.Aside, cfg.WaitForPlan = form.Aside, form.Wait
 	if form.guardForm != (guardForm{}) {
 		guard, err := form.guardForm.config("rolling")
 		if err != nil {

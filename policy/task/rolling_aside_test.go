@@ -263,6 +263,39 @@ var (
 	onT  = hare.Profile{Type: "T4", ComputeUs: 20e6}
 )
 
+// With wait_for_plan, jobs start by the plan that has seen all of them, and by hgittins when no
+// plan has come for max_age_s.
+func TestWaitForPlan(t *testing.T) {
+	s := openAside(t, `{"aside": true, "wait_for_plan": true, "max_age_s": 5, "plan_every_s": 0}`, v100)
+	tick := hare.Event{Type: hare.EventTick}
+	started := func(decisions []hare.Decision) (jobs []string) {
+		for _, d := range decisions {
+			if !slices.Contains(jobs, d.Job) {
+				jobs = append(jobs, d.Job)
+			}
+		}
+		return jobs
+	}
+	if got := append(s.arrive(0, "long", 1, 2, hare.Profile{Type: "V100", ComputeUs: 1000e6}),
+		s.arrive(0, "short", 1, 2, onV)...); len(got) > 0 {
+		t.Errorf("before the plan: %+v", got)
+	}
+	s.take(s.answer())
+	if got := started(s.step(0, tick)); !slices.Equal(got, []string{"short"}) {
+		t.Errorf("the plan starts %v, want the short job", got)
+	}
+	s.step(1, hare.Event{Type: hare.EventJobCancelled, Job: "short"})
+	if got := s.step(6, tick); len(got) > 0 {
+		t.Errorf("5 s after the change: %+v", got)
+	}
+	if got := started(s.step(7, tick)); !slices.Equal(got, []string{"long"}) {
+		t.Errorf("6 s after the change: %v, want the long job", got)
+	}
+	if _, err := policy.OpenSession("rolling", &hare.Cluster{}, []byte(`{"wait_for_plan": true}`)); err == nil {
+		t.Error("wait_for_plan is taken without aside")
+	}
+}
+
 // Plans that come late, twice or in the wrong order are refused, and a question that is
 // lost is asked again.
 func TestPlansOutOfOrder(t *testing.T) {

@@ -19,7 +19,7 @@ type gpuReservation struct {
 
 // assign starts the rounds whose turn it is, and then what fits beside.
 func (r *rolling) assign(l *ListScheduler) {
-	if !l.anyFree() {
+	if !l.anyFree() || r.waitsForPlan(l) {
 		return
 	}
 	if r.fallsBack(l) {

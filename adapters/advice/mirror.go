@@ -1,7 +1,6 @@
-package slurm
+package advice
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -13,21 +12,10 @@ import (
 
 // gateUser is the user of all jobs in the session. While the session is told what has changed, a
 // quota of no GPUs for this user keeps the session from starting jobs in between.
-const gateUser = "slurm"
+const gateUser = "advised"
 
-// Beliefs about jobs that nobody knows more of.
-const (
-	// roundsOfJob is how many rounds the policy believes that a job has before it has learned
-	// better: a job whose duration is given has rounds of an eighth of it.
-	roundsOfJob = 8
-	// limitShare says that a job of which only the limit is known is expected to take a
-	// quarter of it, until the jobs that end tell better.
-	limitShare = 4
-	// noLimitUs is the limit of a job that has none.
-	noLimitUs = 24 * 3600 * 1_000_000
-	// maxRoundsAtOnce limits the rounds of a job that are told in one loop.
-	maxRoundsAtOnce = 64
-)
+// maxRoundsAtOnce limits the rounds of a job that are told in one loop.
+const maxRoundsAtOnce = 64
 
 // mirror is what the session has been told. It is stored as JSON, so that the helper goes on with
 // a session after a restart.
@@ -42,14 +30,13 @@ type mirror struct {
 
 // toldJob is a job that the session knows.
 type toldJob struct {
-	Spec  string `json:"spec"`  // what was told of the job
-	Entry int64  `json:"entry"` // of Slurm's queue
+	Spec string `json:"spec"` // what was told of the job
 	// GPUs are those on which the session has the job, by task; nil where it waits there.
 	GPUs    [][]string       `json:"gpus,omitempty"`
 	Round   int64            `json:"round"`    // the round that runs
 	FromUs  int64            `json:"from_us"`  // when the round began, of the session
 	RoundUs map[string]int64 `json:"round_us"` // by type
-	// Started says that Slurm runs the job, and that the session has it on the same nodes.
+	// Started says that the cluster runs the job, and that the session has it on the same nodes.
 	Started bool `json:"started"`
 }
 
@@ -58,15 +45,10 @@ func newMirror(nowUs int64) *mirror {
 		GPUs: map[string]map[string][]string{}}
 }
 
-// open takes the nodes in service as told: a session begins with them.
+// open takes the nodes as told: a session begins with them.
 func (m *mirror) open(s *State) *hare.Cluster {
-	b, nodes := &batch{m: m}, map[string]*Node{}
-	for i := range s.Nodes {
-		if n := &s.Nodes[i]; n.InService && len(n.GPUs) > 0 {
-			nodes[n.Name] = n
-		}
-	}
-	m.changeNodes(b, nodes)
+	b := &batch{m: m}
+	m.changeNodes(b, s.nodes())
 	m.Seq = 0
 	cluster := &hare.Cluster{}
 	for _, e := range b.events {
@@ -79,6 +61,7 @@ func (m *mirror) open(s *State) *hare.Cluster {
 type batch struct {
 	m      *mirror
 	events []hare.Event
+	held   map[string]bool // the GPUs that jobs have; nil until a running job arrives
 }
 
 func (b *batch) add(e hare.Event) {
@@ -93,50 +76,31 @@ func (b *batch) gate(gpus int64) {
 
 // update returns the events that tell the session how the cluster is now, and takes them as told.
 // The decisions that answer them belong to decided. It takes O(jobs + GPUs), apart from sorts.
-func (m *mirror) update(s *State, speeds *history.Speeds) []hare.Event {
+func (m *mirror) update(s *State) []hare.Event {
 	m.AtUs = max(m.AtUs, s.NowUs-m.OriginUs)
 	b := &batch{m: m}
 	b.gate(0)
-	types := s.typesOf()
-	nodes := map[string]*Node{}
-	for i := range s.Nodes {
-		if n := &s.Nodes[i]; n.InService && len(n.GPUs) > 0 {
-			nodes[n.Name] = n
-		}
-	}
-	wanted, order := map[string]*Job{}, []string{}
+	nodes := s.nodes()
+	wanted, ended, order := map[string]*Job{}, map[string]*Job{}, []string{}
 	for i := range s.Jobs {
 		j := &s.Jobs[i]
-		if j.State != history.Running && (j.State != history.Pending || !j.Ready) {
-			continue
+		if j.State == Ended || j.Spec == nil || j.State == Running && !runsIn(j, nodes) || wanted[j.Spec.ID] != nil {
+			continue // where its nodes are out of service, they take no other jobs
 		}
-		if j.State == history.Running && !runsIn(j, nodes) {
-			continue // its nodes take no other jobs
-		}
-		if wanted[j.ID] == nil {
-			wanted[j.ID] = j
-			order = append(order, j.ID)
-		}
+		wanted[j.Spec.ID] = j
+		order = append(order, j.Spec.ID)
 	}
-	ended := map[string]*Job{}
 	for i := range s.Jobs {
-		if j := &s.Jobs[i]; j.EndUs > 0 && j.State != history.Pending && wanted[j.ID] == nil {
-			ended[j.ID] = j
+		if j := &s.Jobs[i]; j.State == Ended && j.Spec != nil && wanted[j.Spec.ID] == nil {
+			ended[j.Spec.ID] = j
 		}
 	}
-	specs := map[string]*hare.Job{}
-	for _, id := range order {
-		specs[id] = sessionJob(wanted[id], s.Nodes, types, speeds)
-		if specs[id] == nil {
-			delete(wanted, id)
-		}
-	}
-	m.leave(b, wanted, ended, specs)
+	m.leave(b, wanted, ended)
 	m.changeNodes(b, nodes)
-	for _, running := range []bool{true, false} {
+	for _, state := range []JobState{Running, Waiting} {
 		for _, id := range order {
-			if j := wanted[id]; j != nil && (j.State == history.Running) == running && m.Jobs[id] == nil {
-				m.arrive(b, j, specs[id])
+			if j := wanted[id]; j.State == state && m.Jobs[id] == nil {
+				m.arrive(b, j)
 			}
 		}
 	}
@@ -153,18 +117,15 @@ func runsIn(j *Job, nodes map[string]*Node) bool {
 }
 
 // leave takes out of the session the jobs that have ended, and those that the session has
-// otherwise than Slurm.
-func (m *mirror) leave(b *batch, wanted, ended map[string]*Job, specs map[string]*hare.Job) {
+// otherwise than the cluster.
+func (m *mirror) leave(b *batch, wanted, ended map[string]*Job) {
 	for _, id := range slices.Sorted(maps.Keys(m.Jobs)) {
 		t, j := m.Jobs[id], wanted[id]
-		if j != nil {
-			t.Entry = j.Entry
-		}
-		if j != nil && t.Spec == specText(specs[id]) {
+		if j != nil && t.Spec == specText(j.Spec) {
 			switch {
-			case j.State == history.Pending && t.GPUs == nil:
+			case j.State == Waiting && t.GPUs == nil:
 				continue
-			case j.State == history.Running && t.GPUs != nil && m.sameNodes(t, j):
+			case j.State == Running && t.GPUs != nil && m.sameNodes(t, j):
 				if !t.Started {
 					t.Started, t.FromUs = true, max(0, j.StartUs-m.OriginUs)
 				}
@@ -173,7 +134,7 @@ func (m *mirror) leave(b *batch, wanted, ended map[string]*Job, specs map[string
 			}
 		}
 		end, gone := ended[id], hare.EventJobCancelled
-		if j == nil && end != nil && t.Started && end.State == history.Completed {
+		if j == nil && end != nil && t.Started && end.Completed {
 			m.rounds(b, id, t, max(t.FromUs+1, end.EndUs-m.OriginUs), true)
 			gone = hare.EventJobEnded
 		}
@@ -216,17 +177,17 @@ func (m *mirror) typeOf(gpu string) string {
 }
 
 // sameNodes says whether the session has a job on as many GPUs of the same types on the same nodes
-// as Slurm has. Which of the GPUs these are makes no difference.
+// as the cluster has. Which of the GPUs these are makes no difference.
 func (m *mirror) sameNodes(t *toldJob, j *Job) bool {
-	count := map[hare.TypeCount]int{}
+	count := map[string]int64{}
 	for _, gpus := range t.GPUs {
 		for _, gpu := range gpus {
 			node, _, _ := strings.Cut(gpu, "/")
-			count[hare.TypeCount{Type: node + "\x00" + m.typeOf(gpu)}]++
+			count[node+"\x00"+m.typeOf(gpu)]++
 		}
 	}
-	for _, h := range gpusHeld(j.On) {
-		count[hare.TypeCount{Type: h.Type}] -= h.Count
+	for _, h := range j.On {
+		count[h.Node+"\x00"+h.Type] -= h.GPUs
 	}
 	for _, n := range count {
 		if n != 0 {
@@ -269,17 +230,11 @@ func (m *mirror) changeNodes(b *batch, nodes map[string]*Node) {
 	}
 }
 
-func nodeText(n *Node) string { return fmt.Sprint(n.GPUs, n.Features, n.Partitions) }
+func nodeText(n *Node) string { return fmt.Sprint(n.GPUs, n.Labels) }
 
 // sessionNode is a node as the session is told it.
 func sessionNode(n *Node) hare.Node {
-	out := hare.Node{Name: n.Name, GPUs: slices.Clone(n.GPUs)}
-	for _, f := range n.Features {
-		out.Labels = append(out.Labels, hare.Label{Name: "feature." + f, Value: "yes"})
-	}
-	for _, p := range n.Partitions {
-		out.Labels = append(out.Labels, hare.Label{Name: "partition." + p, Value: "yes"})
-	}
+	out := hare.Node{Name: n.Name, GPUs: slices.Clone(n.GPUs), Labels: slices.Clone(n.Labels)}
 	if len(out.Labels) > hare.MaxLabels {
 		out.Labels = out.Labels[:hare.MaxLabels]
 	}
@@ -287,16 +242,18 @@ func sessionNode(n *Node) hare.Node {
 	return out
 }
 
-// arrive tells a job that waits, or that Slurm has started, with its GPUs.
-func (m *mirror) arrive(b *batch, j *Job, spec *hare.Job) {
-	t := &toldJob{Spec: specText(spec), Entry: j.Entry, RoundUs: map[string]int64{}}
+// arrive tells a job that waits, or that the cluster has started, with its GPUs.
+func (m *mirror) arrive(b *batch, j *Job) {
+	spec := j.Spec
+	t := &toldJob{Spec: specText(spec), RoundUs: map[string]int64{}}
 	for _, p := range spec.On {
 		t.RoundUs[p.Type] = p.ComputeUs
 	}
 	told := *spec
-	if j.State == history.Running {
-		if t.GPUs = m.take(j, spec); t.GPUs == nil {
-			return // Slurm has the job on GPUs that it gave to others too: the next reading tells
+	told.Users = []string{gateUser}
+	if j.State == Running {
+		if t.GPUs = b.take(j); t.GPUs == nil {
+			return // the cluster has given its GPUs to others too: the next reading tells
 		}
 		length := max(1, t.RoundUs[m.typeOf(t.GPUs[0][0])])
 		elapsed := max(0, m.AtUs-(j.StartUs-m.OriginUs))
@@ -306,28 +263,29 @@ func (m *mirror) arrive(b *batch, j *Job, spec *hare.Job) {
 			told.Progress.GPUs = append(told.Progress.GPUs, gpus...)
 		}
 	}
-	m.Jobs[j.ID] = t
+	m.Jobs[spec.ID] = t
 	b.add(hare.Event{Type: hare.EventJobArrived, Job: told.ID, Arrived: &told})
 }
 
 // take finds GPUs of the session for a job that runs, one list a task; nil where there are none.
-func (m *mirror) take(j *Job, spec *hare.Job) (tasks [][]string) {
-	held := map[string]bool{}
-	for _, t := range m.Jobs {
-		for _, gpus := range t.GPUs {
-			for _, gpu := range gpus {
-				held[gpu] = true
+func (b *batch) take(j *Job) (tasks [][]string) {
+	if b.held == nil {
+		b.held = map[string]bool{}
+		for _, t := range b.m.Jobs {
+			for _, gpus := range t.GPUs {
+				for _, gpu := range gpus {
+					b.held[gpu] = true
+				}
 			}
 		}
 	}
 	var all []string
 	for _, h := range j.On {
 		left := h.GPUs
-		for _, gpuType := range slices.Sorted(maps.Keys(m.GPUs[h.Node])) {
-			for _, gpu := range m.GPUs[h.Node][gpuType] {
-				if left > 0 && !held[gpu] && (h.Type == "" || h.Type == gpuType) {
+		for _, gpuType := range slices.Sorted(maps.Keys(b.m.GPUs[h.Node])) {
+			for _, gpu := range b.m.GPUs[h.Node][gpuType] {
+				if left > 0 && !b.held[gpu] && (h.Type == "" || h.Type == gpuType) && !slices.Contains(all, gpu) {
 					all = append(all, gpu)
-					held[gpu] = true
 					left--
 				}
 			}
@@ -336,9 +294,12 @@ func (m *mirror) take(j *Job, spec *hare.Job) (tasks [][]string) {
 			return nil
 		}
 	}
-	g := int(spec.TaskGPUs())
-	if int64(len(all)) != spec.Tasks*int64(g) {
+	g := int(j.Spec.TaskGPUs())
+	if int64(len(all)) != j.Spec.Tasks*int64(g) {
 		return nil
+	}
+	for _, gpu := range all {
+		b.held[gpu] = true
 	}
 	for ; len(all) > 0; all = all[g:] {
 		tasks = append(tasks, slices.Clone(all[:g]))
@@ -370,112 +331,4 @@ func (m *mirror) decided(answers []hare.Answer) {
 // specText is what the session is told of a job, as text that changes with it.
 func specText(spec *hare.Job) string {
 	return fmt.Sprint(spec.On, spec.Tasks, spec.GPUsPerTask, spec.DistinctNodes, spec.Only)
-}
-
-// sessionJob is a job as the session is told it; nil where no node could run it.
-func sessionJob(j *Job, nodes []Node, types []string, speeds *history.Speeds) *hare.Job {
-	out := &hare.Job{ID: j.ID, WeightMicro: 1e6, Sync: hare.Rigid, Users: []string{gateUser}, Tasks: j.GPUs}
-	if j.PerTask != 1 && j.Nodes > 0 && j.GPUs%j.Nodes == 0 {
-		out.Tasks, out.DistinctNodes = j.Nodes, j.Nodes > 1
-		if g := j.GPUs / j.Nodes; g > 1 {
-			out.GPUsPerTask = g
-		}
-	}
-	feature, ok := parseConstraint(j.Features)
-	can := map[string]bool{}
-	everywhere := true // all nodes with GPUs satisfy the constraint and are in the partition
-	for i := range nodes {
-		n := &nodes[i]
-		if len(n.GPUs) == 0 || !n.InService {
-			continue
-		}
-		if ok && !feature.admits(n.Features) || j.Partition != "" && len(n.Partitions) > 0 &&
-			!sharesPartition(j.Partition, n.Partitions) {
-			everywhere = false
-			continue
-		}
-		for _, g := range n.GPUs {
-			can[g.Type] = true
-		}
-	}
-	if j.State == history.Running { // its GPUs count, whatever was asked
-		for _, h := range j.On {
-			can[h.Type] = true
-		}
-	}
-	limit := cmp.Or(j.LimitUs, noLimitUs)
-	slowest := ""
-	for _, t := range types {
-		if can[t] && (j.Type == "" || strings.EqualFold(j.Type, t)) && (slowest == "" || slower(j, speeds, t, slowest)) {
-			slowest = t
-		}
-	}
-	fastestUs := int64(0)
-	for _, t := range types {
-		if !can[t] || j.Type != "" && !strings.EqualFold(j.Type, t) {
-			continue
-		}
-		us := secondsOn(j, t)
-		if us == 0 {
-			us, _ = speeds.Time(&j.Job, slowest, t, max(1, limit/limitShare))
-		}
-		us = min(max(us, roundsOfJob), hare.MaxExact)
-		out.On = append(out.On, hare.Profile{Type: t, ComputeUs: us / roundsOfJob})
-		if fastestUs == 0 || us < fastestUs {
-			fastestUs = us
-		}
-	}
-	if len(out.On) == 0 {
-		return nil
-	}
-	if !everywhere {
-		if !feature.either {
-			for _, f := range feature.names {
-				out.Only = append(out.Only, hare.LabelValues{Label: "feature." + f, Values: []string{"yes"}})
-			}
-		}
-		if p, _, several := strings.Cut(j.Partition, ","); p != "" && !several && leavesOut(p, nodes) {
-			out.Only = append(out.Only, hare.LabelValues{Label: "partition." + p, Values: []string{"yes"}})
-		}
-		slices.SortFunc(out.Only, func(a, b hare.LabelValues) int { return strings.Compare(a.Label, b.Label) })
-		out.Only = slices.CompactFunc(out.Only, func(a, b hare.LabelValues) bool { return a.Label == b.Label })
-	}
-	out.Hints = &hare.JobHints{EstimateUs: fastestUs, Class: []hare.ClassLabel{
-		{Name: "name", Value: short(j.Name)}, {Name: "user", Value: short(j.User)}}}
-	return out
-}
-
-// slower says whether the job is slower on the first type than on the second.
-func slower(j *Job, speeds *history.Speeds, a, b string) bool {
-	us, _ := speeds.Time(&j.Job, a, b, 1_000_000)
-	return us < 1_000_000
-}
-
-// secondsOn is the time that the job's comment gives for a type.
-func secondsOn(j *Job, gpuType string) int64 {
-	for _, d := range j.Seconds {
-		if strings.EqualFold(d.Type, gpuType) {
-			return d.Us
-		}
-	}
-	return 0
-}
-
-// short cuts a label of a class to the length that sessions take.
-func short(text string) string {
-	if runes := []rune(strings.ToValidUTF8(text, "?")); len(runes) > hare.MaxClassText {
-		return string(runes[:hare.MaxClassText])
-	}
-	return strings.ToValidUTF8(text, "?")
-}
-
-func sharesPartition(wanted string, has []string) bool {
-	return slices.ContainsFunc(strings.Split(wanted, ","), func(p string) bool { return slices.Contains(has, p) })
-}
-
-// leavesOut says whether a node with GPUs is not in the partition.
-func leavesOut(partition string, nodes []Node) bool {
-	return slices.ContainsFunc(nodes, func(n Node) bool {
-		return len(n.GPUs) > 0 && n.InService && !slices.Contains(n.Partitions, partition)
-	})
 }

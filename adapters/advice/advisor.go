@@ -1,4 +1,6 @@
-package slurm
+// Package advice keeps an online session in step with a cluster that another scheduler runs, and
+// reads from the session's plan which job should start next on which GPU type.
+package advice
 
 import (
 	"bufio"
@@ -26,10 +28,10 @@ type Advisor interface {
 }
 
 // policyName is the policy that advises. Its parameters let it plan once a loop, however short
-// the loops are.
+// the loops are, and start nothing before it has.
 const (
 	policyName       = "rolling"
-	policyParameters = `{"aside":true,"plan_every_s":0}`
+	policyParameters = `{"aside":true,"plan_every_s":0,"wait_for_plan":true}`
 )
 
 // InProcess is a session in this process.
@@ -54,7 +56,7 @@ func (p *InProcess) Open(_ context.Context, cluster *hare.Cluster) (string, erro
 	}
 	planned, ok := opened.(online.Planned)
 	if !ok {
-		return "", errors.New("slurm: the policy makes no plans")
+		return "", errors.New("advice: the policy makes no plans")
 	}
 	p.policy, p.plan, p.last = planned, nil, hare.Event{}
 	if p.out != nil {
@@ -75,7 +77,7 @@ func (p *InProcess) Open(_ context.Context, cluster *hare.Cluster) (string, erro
 // Apply tells the session events and lets it plan before the last one, which is a tick.
 func (p *InProcess) Apply(ctx context.Context, events []hare.Event) (answers []hare.Answer, err error) {
 	if p.policy == nil {
-		return nil, errors.New("slurm: no session is open")
+		return nil, errors.New("advice: no session is open")
 	}
 	w := bufio.NewWriter(io.Discard)
 	if p.out != nil {
@@ -123,7 +125,7 @@ func (p *InProcess) ask(ctx context.Context) error {
 // Plan describes the plan that the session follows.
 func (p *InProcess) Plan(context.Context) (*wire.SessionPlan, error) {
 	if p.policy == nil {
-		return nil, errors.New("slurm: no session is open")
+		return nil, errors.New("advice: no session is open")
 	}
 	status := p.policy.Plan()
 	return status.Document(policyName, p.last.Seq, p.last.AtUs), nil
@@ -142,7 +144,7 @@ func (r *Remote) Open(ctx context.Context, cluster *hare.Cluster) (string, error
 	s, err := r.Client.CreateSession(ctx, &wire.SessionRequest{Cluster: *cluster, Policy: policyName,
 		Parameters: []byte(policyParameters)})
 	if err != nil {
-		return "", fmt.Errorf("slurm: open a session: %w", err)
+		return "", fmt.Errorf("advice: open a session: %w", err)
 	}
 	r.Session = s.ID
 	return s.ID, nil
