@@ -200,6 +200,13 @@ func edgeDocuments(t *testing.T) (out []documents) {
 					method, 1))
 		}
 	}
+	// A job of which no work is left has no entries, and stands in schedule.jobs all the same.
+	ended := cluster(``) + `{"id":"y","sync":"rigid","progress":{"gpus":["a/0"],"elapsed_s":1},` +
+		`"on":{"T":{"compute_s":2}}}]}`
+	for _, jobs := range []string{`["y"]`, `[]`, `["y","y"]`, `["x"]`} {
+		add("schedule.jobs "+jobs, ended, `{"hare":"result/v1","objective":"weighted_jct","value":0,"constant":1,`+
+			`"schedule":{"jobs":`+jobs+`,"lanes":[]}}`)
+	}
 	// These documents vary the spelling of bounds, paths, gaps and terminations.
 	plain := cluster(``) + `{"id":"x","weight":5,"on":{"T":{"compute_s":1}}}]}`
 	for _, bound := range []string{"5", "5.0", "5.000000", "05.000000", "+5.000000", "5.0000000", "5.00000",

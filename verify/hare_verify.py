@@ -1369,6 +1369,10 @@ def check_schedule(inst, schedule, faults):
         if name not in jobs:
             faults.add("form", "schedule.jobs names a job that the instance lacks", job=name)
             return {}
+    left_out = jobs.keys() - set(schedule.ids)
+    if left_out:
+        faults.add("form", "schedule.jobs leaves out a job of the instance", job=min(left_out))
+        return {}
     entries = {j.id: [] for j in inst.jobs}
     broken, seen = set(), set()
     for gpu, rows in schedule.lanes:
