@@ -140,13 +140,14 @@ oracle: highs ## agreement and known answers, the checks that take minutes, not 
 	CGO_ENABLED=1 $(highs_for_tests) $(GO) test -count=1 -timeout 10h ./bench -run TestBruteForce \
 		-args -hare.instances=$(INSTANCES)
 
+.PHONY: test-kube
+test-kube: build ## hare kube beside a real Kubernetes on loopback, a minute once it is built: see docs/kube.md
+	scripts/kube-helper-test.sh bin/hare ten
+	scripts/kube-helper-test.sh bin/hare kills
+
 .PHONY: test-slurm
 test-slurm: build ## hare slurm beside a real Slurm on loopback, 5 minutes: see docs/slurm.md
 	scripts/slurm-helper-test.sh bin/hare
-
-.PHONY: test-ray
-test-ray: build ## hare ray before a real Ray in a network namespace, 6 minutes: see docs/ray.md
-	scripts/ray-helper-test.sh bin/hare
 
 .PHONY: test-python
 test-python: ## the verifier in Python

@@ -225,8 +225,13 @@ func parseSpeeds(comment string) ([]TypeSeconds, error) {
 	if at < 0 {
 		return nil, nil
 	}
+	return ParseSeconds(comment[at+len(commentPrefix):])
+}
+
+// ParseSeconds reads the durations of a job by GPU type, as {"v100":9,"t4":14}, in seconds above 0. The
+// result is sorted by type.
+func ParseSeconds(text string) ([]TypeSeconds, error) {
 	var durations map[string]json.Number
-	text := comment[at+len(commentPrefix):]
 	d := json.NewDecoder(strings.NewReader(text))
 	d.UseNumber()
 	if err := d.Decode(&durations); err != nil {

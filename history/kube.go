@@ -212,7 +212,7 @@ func (l *Log) addKube(o *kubeObject, place Place, rows map[string]int) error {
 	case "ClusterQueue":
 		k.queues[m.Name] = []string{}
 		for _, g := range o.Spec.ResourceGroups {
-			if !slices.ContainsFunc(g.CoveredResources, isGPU) {
+			if !slices.ContainsFunc(g.CoveredResources, IsGPU) {
 				continue
 			}
 			for _, f := range g.Flavors {
@@ -245,10 +245,10 @@ func (l *Log) addKubeNode(o *kubeObject, place Place) error {
 	n.GPUs = nil
 	for name, amount := range has {
 		switch {
-		case isGPU(name) && amount.whole() > hare.MaxGPUs:
-			return fmt.Errorf("%s: %d GPUs are more than a cluster may have", name, amount.whole())
-		case isGPU(name) && amount.whole() > 0:
-			n.addGPUs(gpuType, int(amount.whole()))
+		case IsGPU(name) && amount.Whole() > hare.MaxGPUs:
+			return fmt.Errorf("%s: %d GPUs are more than a cluster may have", name, amount.Whole())
+		case IsGPU(name) && amount.Whole() > 0:
+			n.addGPUs(gpuType, int(amount.Whole()))
 			if gpuType == untyped {
 				l.Report.assume("a node with GPUs and without the label of their type: they count as the type \"gpu\"", place)
 			}
@@ -256,7 +256,7 @@ func (l *Log) addKubeNode(o *kubeObject, place Place) error {
 			l.Report.leaveOut("parts of GPUs (MIG, shared GPUs)", place)
 		}
 	}
-	n.CPUMilli, n.MemoryMiB = int64(has["cpu"]), has["memory"].mib()
+	n.CPUMilli, n.MemoryMiB = int64(has["cpu"]), has["memory"].MiB()
 	l.kube.labels[n.Name] = o.Metadata.Labels
 	ready := o.condition("Ready")
 	if n.Out = o.Spec.Unschedulable || ready.Type != "" && ready.Status != "True"; n.Out {

@@ -286,12 +286,12 @@ func (l *Log) kubeAsked(k *kubeLog, o *kubeOwner, uid, id string) (Job, error) {
 	annotations := []map[string]string{m.Annotations}
 	each := map[int64]bool{}
 	for i, t := range templates {
-		d := t.Spec.demand()
-		j.GPUs += d.gpus * counts[i]
-		j.CPUMilli += d.cpuMilli * counts[i]
-		j.MemoryMiB += d.memoryMiB * counts[i]
-		if annotations = append(annotations, t.Metadata.Annotations); d.gpus > 0 && counts[i] > 0 {
-			each[d.gpus] = true
+		d := t.Spec.Demand()
+		j.GPUs += d.GPUs * counts[i]
+		j.CPUMilli += d.CPUMilli * counts[i]
+		j.MemoryMiB += d.MemoryMiB * counts[i]
+		if annotations = append(annotations, t.Metadata.Annotations); d.GPUs > 0 && counts[i] > 0 {
+			each[d.GPUs] = true
 			l.kubeSelect(k, &j, &t.Spec)
 		}
 	}
@@ -325,7 +325,7 @@ func (l *Log) kubeSeconds(j *Job, annotations ...map[string]string) {
 }
 
 // kubeSelect keeps a job to the nodes that its pods select.
-func (l *Log) kubeSelect(k *kubeLog, j *Job, s *kubePodSpec) {
+func (l *Log) kubeSelect(k *kubeLog, j *Job, s *PodSpec) {
 	keep := func(list *[]hare.LabelValues, label string, values []string) {
 		values = slices.Compact(slices.Sorted(slices.Values(values)))
 		if slices.ContainsFunc(*list, func(v hare.LabelValues) bool { return v.Label == label }) || len(values) == 0 {
@@ -366,24 +366,24 @@ func (l *Log) kubeSelect(k *kubeLog, j *Job, s *kubePodSpec) {
 // kubePodJob adds a pod as a job of its own; of is what its job asks for, nil for a pod of no job that
 // was read.
 func (l *Log) kubePodJob(k *kubeLog, p *kubePod, of *Job) error {
-	d := p.Spec.demand()
+	d := p.Spec.Demand()
 	j := Job{ID: p.id(), Name: cmp.Or(strings.TrimRight(p.Metadata.GenerateName, "-"), p.Metadata.Name), Place: p.place,
 		User: p.Metadata.Namespace, State: Pending, SubmitUs: us(p.Metadata.CreationTimestamp)}
 	if of != nil {
 		j = *of
 		j.ID, j.Place, j.SubmitUs = p.id(), p.place, us(p.Metadata.CreationTimestamp)
 	} else {
-		l.kubeSelect(k, &j, &p.Spec.kubePodSpec)
+		l.kubeSelect(k, &j, &p.Spec.PodSpec)
 		l.kubeSeconds(&j, p.Metadata.Annotations)
 	}
 	if j.SubmitUs == 0 {
 		return fmt.Errorf("has no metadata.creationTimestamp between 1970 and 2199")
 	}
-	if d.gpus > hare.MaxGPUs {
-		return fmt.Errorf("wants %d GPUs: a job may have up to %d", d.gpus, hare.MaxGPUs)
+	if d.GPUs > hare.MaxGPUs {
+		return fmt.Errorf("wants %d GPUs: a job may have up to %d", d.GPUs, hare.MaxGPUs)
 	}
 	j.EligibleUs = j.SubmitUs
-	j.GPUs, j.PerTask, j.CPUMilli, j.MemoryMiB = d.gpus, max(1, d.gpus), d.cpuMilli, d.memoryMiB
+	j.GPUs, j.PerTask, j.CPUMilli, j.MemoryMiB = d.GPUs, max(1, d.GPUs), d.CPUMilli, d.MemoryMiB
 	switch {
 	case p.startUs() > 0:
 		l.hasPods(&j, []*kubePod{p})
@@ -404,9 +404,9 @@ func (l *Log) hasPods(j *Job, pods []*kubePod) {
 	j.State, j.GPUs, j.CPUMilli, j.MemoryMiB = Completed, 0, 0, 0
 	latest := int64(0)
 	for _, p := range pods {
-		d := p.Spec.demand()
-		j.GPUs, j.CPUMilli, j.MemoryMiB = j.GPUs+d.gpus, j.CPUMilli+d.cpuMilli, j.MemoryMiB+d.memoryMiB
-		gpus[p.Spec.NodeName] += d.gpus
+		d := p.Spec.Demand()
+		j.GPUs, j.CPUMilli, j.MemoryMiB = j.GPUs+d.GPUs, j.CPUMilli+d.CPUMilli, j.MemoryMiB+d.MemoryMiB
+		gpus[p.Spec.NodeName] += d.GPUs
 		first, last = min(first, p.startUs()), max(last, p.startUs())
 		end, latest = min(end, p.endUs()), max(latest, p.endUs())
 		switch {

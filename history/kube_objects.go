@@ -33,12 +33,12 @@ type kubeExpression struct {
 	Values        []string
 }
 
-// kubePodSpec holds what a pod asks for.
-type kubePodSpec struct {
+// PodSpec is the part of the specification of a pod of Kubernetes that says what the pod needs.
+type PodSpec struct {
 	NodeName       string
 	NodeSelector   map[string]string
-	Containers     []kubeContainer
-	InitContainers []kubeContainer
+	Containers     []Container
+	InitContainers []Container
 	Affinity       struct {
 		NodeAffinity struct {
 			Required struct {
@@ -48,14 +48,15 @@ type kubePodSpec struct {
 	}
 }
 
-type kubeContainer struct {
-	Resources struct{ Requests, Limits map[string]kubeQuantity }
+// Container is a container of a pod with its resources.
+type Container struct {
+	Resources struct{ Requests, Limits map[string]Quantity }
 }
 
 // kubeTemplate is a template of pods.
 type kubeTemplate struct {
 	Metadata kubeMeta
-	Spec     kubePodSpec
+	Spec     PodSpec
 }
 
 // kubeJobSpec is the specification of a batch/v1 Job.
@@ -84,7 +85,7 @@ type kubeObject struct {
 	Kind     string
 	Metadata kubeMeta
 	Spec     struct {
-		kubePodSpec
+		PodSpec
 		kubeJobSpec
 		Unschedulable bool // of a node
 		// of a JobSet
@@ -109,7 +110,7 @@ type kubeObject struct {
 		}
 	}
 	Status struct {
-		Allocatable, Capacity map[string]kubeQuantity
+		Allocatable, Capacity map[string]Quantity
 		Phase                 string
 		Conditions            []kubeCondition
 		StartTime             time.Time
@@ -147,13 +148,14 @@ func (o *kubeObject) id() string {
 	return o.Metadata.Namespace + "/" + o.Metadata.Name
 }
 
-// kubeQuantity is an amount in thousandths.
-type kubeQuantity int64
+// Quantity is an amount of Kubernetes, such as 500m, 4 or 64Gi, in thousandths.
+type Quantity int64
 
 var quantityUnits = map[string]float64{"m": 1e-3, "": 1, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15, "E": 1e18,
 	"Ki": 1 << 10, "Mi": 1 << 20, "Gi": 1 << 30, "Ti": 1 << 40, "Pi": 1 << 50, "Ei": 1 << 60, "n": 1e-9, "u": 1e-6}
 
-func (q *kubeQuantity) UnmarshalJSON(text []byte) error {
+// UnmarshalJSON reads a number or a string.
+func (q *Quantity) UnmarshalJSON(text []byte) error {
 	var word string
 	if len(text) > 0 && text[0] == '"' {
 		if err := json.Unmarshal(text, &word); err != nil {
@@ -168,15 +170,18 @@ func (q *kubeQuantity) UnmarshalJSON(text []byte) error {
 	if err != nil || !known || !(x >= 0) {
 		return fmt.Errorf("%.40q is not an amount such as 500m, 4 or 64Gi", word)
 	}
-	*q = kubeQuantity(math.Round(min(x*unit*1000, 1<<62)))
+	*q = Quantity(math.Round(min(x*unit*1000, 1<<62)))
 	return nil
 }
 
-func (q kubeQuantity) whole() int64 { return int64(q) / 1000 }
-func (q kubeQuantity) mib() int64   { return int64(float64(q) / 1000 / (1 << 20)) }
+// Whole returns the amount without its fraction.
+func (q Quantity) Whole() int64 { return int64(q) / 1000 }
 
-// isGPU says whether a resource counts whole GPUs, such as nvidia.com/gpu and amd.com/gpu.
-func isGPU(resource string) bool { return strings.HasSuffix(resource, "/gpu") }
+// MiB returns an amount of bytes in MiB, without its fraction.
+func (q Quantity) MiB() int64 { return int64(float64(q) / 1000 / (1 << 20)) }
+
+// IsGPU says whether a resource counts whole GPUs, such as nvidia.com/gpu and amd.com/gpu.
+func IsGPU(resource string) bool { return strings.HasSuffix(resource, "/gpu") }
 
 // isGPUPart says whether a resource counts parts of GPUs, or shared ones.
 func isGPUPart(resource string) bool {
@@ -184,40 +189,40 @@ func isGPUPart(resource string) bool {
 	return ok && (strings.HasPrefix(name, "mig-") || name == "gpu.shared")
 }
 
-// kubeDemand is what a pod holds.
-type kubeDemand struct{ gpus, cpuMilli, memoryMiB int64 }
+// Demand is what a pod holds.
+type Demand struct{ GPUs, CPUMilli, MemoryMiB int64 }
 
-// demand returns what a pod of the specification holds: the sum of its containers, or what an init
+// Demand returns what a pod of the specification holds: the sum of its containers, or what an init
 // container needs if that is more.
-func (s *kubePodSpec) demand() (d kubeDemand) {
-	of := func(c *kubeContainer) (d kubeDemand) {
+func (s *PodSpec) Demand() (d Demand) {
+	of := func(c *Container) (d Demand) {
 		for name, limit := range c.Resources.Limits { // a GPU's request is its limit
-			if isGPU(name) {
-				d.gpus += limit.whole()
+			if IsGPU(name) {
+				d.GPUs += limit.Whole()
 			}
 		}
 		for name, request := range c.Resources.Requests {
-			if _, limited := c.Resources.Limits[name]; isGPU(name) && !limited {
-				d.gpus += request.whole()
+			if _, limited := c.Resources.Limits[name]; IsGPU(name) && !limited {
+				d.GPUs += request.Whole()
 			}
 		}
-		amount := func(name string) kubeQuantity {
+		amount := func(name string) Quantity {
 			if q, ok := c.Resources.Requests[name]; ok {
 				return q
 			}
 			return c.Resources.Limits[name]
 		}
-		d.cpuMilli, d.memoryMiB = int64(amount("cpu")), amount("memory").mib()
+		d.CPUMilli, d.MemoryMiB = int64(amount("cpu")), amount("memory").MiB()
 		return d
 	}
 	for i := range s.Containers {
 		one := of(&s.Containers[i])
-		d.gpus, d.cpuMilli, d.memoryMiB = d.gpus+one.gpus, d.cpuMilli+one.cpuMilli, d.memoryMiB+one.memoryMiB
+		d.GPUs, d.CPUMilli, d.MemoryMiB = d.GPUs+one.GPUs, d.CPUMilli+one.CPUMilli, d.MemoryMiB+one.MemoryMiB
 	}
 	for i := range s.InitContainers {
 		one := of(&s.InitContainers[i])
-		d.gpus, d.cpuMilli = max(d.gpus, one.gpus), max(d.cpuMilli, one.cpuMilli)
-		d.memoryMiB = max(d.memoryMiB, one.memoryMiB)
+		d.GPUs, d.CPUMilli = max(d.GPUs, one.GPUs), max(d.CPUMilli, one.CPUMilli)
+		d.MemoryMiB = max(d.MemoryMiB, one.MemoryMiB)
 	}
 	return d
 }

@@ -176,3 +176,77 @@ func TestKubernetesManifest(t *testing.T) {
 		}
 	}
 }
+
+// TestKubeManifests checks that hare accepts the command of the manifests of hare kube, that they give it
+// the rights that it uses, and that the admission policy is about the account that they make.
+func TestKubeManifests(t *testing.T) {
+	read := func(name string) (documents []map[string]any) {
+		t.Helper()
+		text, err := os.ReadFile("../../deploy/kube/" + name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, part := range strings.Split(string(text), "\n---\n") {
+			var d map[string]any
+			if _, err := yaml.Unmarshal([]byte(part), &d, yaml.DecodeOpts{}); err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			documents = append(documents, d)
+		}
+		return documents
+	}
+	at := func(x any, path ...any) any {
+		for _, step := range path {
+			switch step := step.(type) {
+			case string:
+				x = x.(map[string]any)[step]
+			case int:
+				x = x.([]any)[step]
+			}
+		}
+		return x
+	}
+	pod := at(read("deployment.yaml")[0], "spec", "template", "spec")
+	var args []string
+	for _, a := range at(pod, "containers", 0, "args").([]any) {
+		args = append(args, a.(string))
+	}
+	c := kubeCommand()
+	if err := c.ParseFlags(args[1:]); err != nil || args[0] != "kube" || len(c.Flags().Args()) > 0 {
+		t.Errorf("%q: %v", args, err)
+	}
+	if c.Flags().Lookup("write").Changed {
+		t.Error("the manifest writes: it must begin as a dry run")
+	}
+	account := at(pod, "serviceAccountName").(string)
+	rights := map[string]bool{}
+	for _, d := range read("rbac.yaml") {
+		for _, rule := range anyList(d["rules"]) {
+			for _, resource := range anyList(at(rule, "resources")) {
+				for _, verb := range anyList(at(rule, "verbs")) {
+					rights[resource.(string)+" "+verb.(string)] = true
+				}
+			}
+		}
+	}
+	for _, right := range []string{"nodes list", "pods list", "pods watch", "jobs list", "jobs watch", "jobs patch",
+		"events create", "leases create", "leases get", "leases update"} {
+		if !rights[right] {
+			t.Errorf("the role lacks %s", right)
+		}
+	}
+	for right := range rights {
+		if strings.HasSuffix(right, "delete") || strings.HasSuffix(right, "*") || strings.HasPrefix(right, "secrets") {
+			t.Errorf("the role has %s", right)
+		}
+	}
+	policy := at(read("admission-policy.yaml")[0], "spec", "matchConditions", 0, "expression").(string)
+	if !strings.Contains(policy, `"system:serviceaccount:hare:`+account+`"`) {
+		t.Errorf("the policy is about %s, the account is %s", policy, account)
+	}
+}
+
+func anyList(x any) []any {
+	list, _ := x.([]any)
+	return list
+}

@@ -130,7 +130,7 @@ func (sf *slurmFlags) run(c *cobra.Command) error {
 		journalPath = filepath.Join(sf.dir, "journal.ndjson")
 		sf.cfg.StateFile = filepath.Join(sf.dir, "state.json")
 	}
-	advisor, err := sf.advisor()
+	advisor, err := advisorOf(&sf.far, sf.session, sf.dir)
 	if err != nil {
 		return err
 	}
@@ -158,7 +158,7 @@ func (sf *slurmFlags) run(c *cobra.Command) error {
 		return err
 	}
 	if sf.metrics != "" {
-		stop, err := serveSlurmMetrics(sf.metrics, h)
+		stop, err := serveMetrics(sf.metrics, false, h.WriteMetrics)
 		if err != nil {
 			return err
 		}
@@ -167,44 +167,57 @@ func (sf *slurmFlags) run(c *cobra.Command) error {
 	return sf.loop(c, h)
 }
 
-// advisor makes the session: on a server, or in this process with a log where there is a directory.
-func (sf *slurmFlags) advisor() (advice.Advisor, error) {
-	if sf.far.server != "" {
-		connected, err := sf.far.connect()
+// advisorOf makes the session: on a server, or in this process with a log where there is a directory.
+func advisorOf(far *remoteFlags, session, dir string) (advice.Advisor, error) {
+	if far.server != "" {
+		connected, err := far.connect()
 		if err != nil {
 			return nil, err
 		}
-		return &advice.Remote{Client: connected.Client, Session: sf.session}, nil
+		return &advice.Remote{Client: connected.Client, Session: session}, nil
 	}
-	if sf.dir == "" {
+	if dir == "" {
 		return &advice.InProcess{}, nil
 	}
 	return &advice.InProcess{Log: func() (io.WriteCloser, error) {
 		name := "session-" + time.Now().UTC().Format("20060102T150405.000") + ".ndjson"
-		return os.OpenFile(filepath.Join(sf.dir, name), os.O_CREATE|os.O_WRONLY|os.O_EXCL, 0o600)
+		return os.OpenFile(filepath.Join(dir, name), os.O_CREATE|os.O_WRONLY|os.O_EXCL, 0o600)
 	}}, nil
 }
 
 // loop steps until the context ends.
 func (sf *slurmFlags) loop(c *cobra.Command, h *slurm.Helper) error {
-	wait := sf.interval
+	return stepping(c, sf.interval, sf.once, sleepFor, func(ctx context.Context) error {
+		result, err := h.Step(ctx)
+		if err != nil {
+			return err
+		}
+		return printStep(c.OutOrStdout(), result, sf.write)
+	})
+}
+
+// stepping steps once, or until the context ends, and waits between steps by pause, which returns false where
+// the context has ended. After failures it waits longer, up to ten intervals.
+func stepping(c *cobra.Command, interval time.Duration, once bool, pause func(context.Context, time.Duration) bool,
+	step func(context.Context) error) error {
+	wait := interval
 	for {
-		result, err := h.Step(c.Context())
+		err := step(c.Context())
 		switch {
 		case c.Context().Err() != nil:
 			return nil
-		case err != nil && sf.once:
+		case once:
 			return err
 		case err != nil:
 			fmt.Fprintf(c.ErrOrStderr(), "hare: %v\n", err)
-			wait = min(2*wait, 10*sf.interval)
-		default:
-			wait = sf.interval
-			if err := printStep(c.OutOrStdout(), result, sf.write); err != nil || sf.once {
-				return err
+			wait = min(2*wait, 10*interval)
+			if !sleepFor(c.Context(), wait) {
+				return nil
 			}
+			continue
 		}
-		if !sleepFor(c.Context(), wait) {
+		wait = interval
+		if !pause(c.Context(), interval) {
 			return nil
 		}
 	}
@@ -258,10 +271,11 @@ func orNothing(text string) string {
 	return text
 }
 
-// serveSlurmMetrics serves metrics on a loopback address until stop is called.
-func serveSlurmMetrics(address string, h *slurm.Helper) (stop func(), err error) {
+// serveMetrics serves metrics on an address until stop is called; on a loopback address, unless any may be
+// given.
+func serveMetrics(address string, anywhere bool, write func(io.Writer) error) (stop func(), err error) {
 	host, _, err := net.SplitHostPort(address)
-	if ip := net.ParseIP(host); err != nil || ip == nil || !ip.IsLoopback() {
+	if ip := net.ParseIP(host); err != nil || !anywhere && (ip == nil || !ip.IsLoopback()) {
 		return nil, usageError{fmt.Errorf("--metrics %.60q: must be a loopback address and a port, as in 127.0.0.1:9105",
 			address)}
 	}
@@ -272,7 +286,7 @@ func serveSlurmMetrics(address string, h *slurm.Helper) (stop func(), err error)
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
-		_ = h.WriteMetrics(w)
+		_ = write(w)
 	})
 	server := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second}
 	go func() { _ = server.Serve(l) }()

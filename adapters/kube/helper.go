@@ -1,0 +1,373 @@
+// Package kube helps a Kubernetes that runs: it reads nodes, pods and Jobs, lets a session plan by the
+// policy rolling, and lets suspended Jobs that take part go, each on the GPU type of the plan, when
+// there is room for all of their pods. It never suspends, stops or deletes anything.
+package kube
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/hare-sched/hare/adapters/advice"
+	"github.com/hare-sched/hare/history"
+	"github.com/hare-sched/hare/wire"
+)
+
+// Config says what the helper does. Zero values are sane but for those that say otherwise.
+type Config struct {
+	// Write lets Jobs go. Otherwise the API server checks each write and does nothing (dryRun=All).
+	Write bool
+	// TypeLabel is the label of nodes that names their GPU type; "" means nvidia.com/gpu.product.
+	TypeLabel string
+	// Namespaces are those whose suspended Jobs take part without the annotation ManagedAnnotation.
+	Namespaces []string
+	// PlanTime is how long a plan may take; zero means 5 s.
+	PlanTime time.Duration
+	// MaxUpdates limits the Jobs that one loop lets go; zero means 100.
+	MaxUpdates int
+	// Events lets the helper write an Event for each Job that it lets go.
+	Events bool
+	// Speeds are the relative speeds of GPU types; nil means those that Hare brings along.
+	Speeds *history.Speeds
+	// StateFile keeps what a session of a server was told; "" means none.
+	StateFile string
+	// Lease is by which several helpers agree who writes; nil means that this one always does.
+	Lease *Lease
+	// Logger gets writes and what they failed of; nil means slog.Default().
+	Logger *slog.Logger
+}
+
+func (c *Config) validate() error {
+	if c.TypeLabel == "" {
+		c.TypeLabel = history.TypeLabels[0]
+	}
+	if c.PlanTime == 0 {
+		c.PlanTime = 5 * time.Second
+	}
+	if c.MaxUpdates == 0 {
+		c.MaxUpdates = 100
+	}
+	if c.PlanTime < 0 || c.MaxUpdates < 0 {
+		return errors.New("kube: the time of a plan and the number of updates must be positive")
+	}
+	if strings.ContainsAny(c.TypeLabel, " \t\n") {
+		return fmt.Errorf("kube: %q is no label of nodes: give one such as nvidia.com/gpu.product", c.TypeLabel)
+	}
+	if c.Speeds == nil {
+		c.Speeds = history.ShippedSpeeds()
+	}
+	if c.Logger == nil {
+		c.Logger = slog.Default()
+	}
+	return nil
+}
+
+// Helper is the loop. It is not safe for concurrent use, but for WriteMetrics.
+type Helper struct {
+	cfg     Config
+	api     API
+	session *advice.Session
+	journal *Journal
+	now     func() time.Time
+	// versions are of the lists that were read last, by path.
+	versions map[string]string
+	refused  map[string]refusal // by UID, Jobs that the API server did not let go
+	metrics  counters
+	shared   sharedCounters
+}
+
+// refusal is a Job that could not be let go.
+type refusal struct {
+	until time.Time
+	wait  time.Duration
+}
+
+// Waits after a refusal; each further one doubles the wait.
+const (
+	firstRefusalWait = time.Minute
+	lastRefusalWait  = time.Hour
+)
+
+// New makes a helper. It asks nothing.
+func New(cfg Config, api API, advisor advice.Advisor, journal *Journal) (*Helper, error) {
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	session := &advice.Session{Advisor: advisor, StateFile: cfg.StateFile, Logger: cfg.Logger}
+	session.Resume()
+	return &Helper{cfg: cfg, api: api, session: session, journal: journal, now: time.Now,
+		refused: map[string]refusal{}}, nil
+}
+
+// Update is one Job that the helper lets go, or would let go.
+type Update struct {
+	Job    string `json:"job"` // namespace/name
+	UID    string `json:"uid"`
+	Type   string `json:"type"` // GPU type of the node selector
+	Old    string `json:"old"`
+	New    string `json:"new"`
+	Reason string `json:"reason"`
+	path   string
+	patch  []byte
+}
+
+// Turn is what the plan says of a Job that waits.
+type Turn struct {
+	Job    string   `json:"job"`
+	Types  []string `json:"types"`
+	StartS int64    `json:"start_s"` // from now; −1 where the plan does not say
+	Why    string   `json:"why"`     // why it is not let go now; "" where it is
+}
+
+// Result is what one loop did.
+type Result struct {
+	Updates []Update // that were made, or would have been
+	Turns   []Turn   // the jobs that wait, in the order of the plan
+	// Left says why suspended Jobs that opted in were left alone, by reason.
+	Left map[string]int
+	Plan *wire.SessionPlan
+	// Leads says whether this helper may write; others only plan.
+	Leads bool
+}
+
+// Step is one loop: it reads, lets the session plan, and lets Jobs go. An error means that nothing was
+// written in this loop from then on; the cluster goes on either way.
+func (h *Helper) Step(ctx context.Context) (*Result, error) {
+	began := time.Now()
+	h.metrics.Loops++
+	result, err := h.step(ctx)
+	h.metrics.LoopSeconds = time.Since(began).Seconds()
+	if err != nil {
+		h.metrics.Failures++
+	} else {
+		h.metrics.LastSuccess = time.Now().Unix()
+	}
+	h.metrics.Sessions = h.session.Begun
+	h.shared.set(h.metrics)
+	return result, err
+}
+
+func (h *Helper) step(ctx context.Context) (*Result, error) {
+	result := &Result{Leads: true}
+	if h.cfg.Lease != nil && h.cfg.Write {
+		leads, err := h.cfg.Lease.Hold(ctx, h.api)
+		if err != nil {
+			return nil, fmt.Errorf("lease %s: %w", h.cfg.Lease.Name, err)
+		}
+		if result.Leads = leads; !leads {
+			return result, nil
+		}
+	}
+	s, err := h.read(ctx)
+	if err != nil {
+		return nil, err
+	}
+	told := h.forSession(s)
+	planCtx, cancel := context.WithTimeout(ctx, h.cfg.PlanTime)
+	defer cancel()
+	began := time.Now()
+	plan, err := h.session.Plan(planCtx, told)
+	h.metrics.PlanSeconds = time.Since(began).Seconds()
+	if err != nil {
+		return nil, fmt.Errorf("no plan, nothing is written: %w", err)
+	}
+	result.Plan, result.Left = plan, s.left
+	updates := h.choose(s, h.session.Turns(plan), result)
+	h.metrics.Waiting, h.metrics.LeftAlone = int64(len(s.waiting)), 0
+	for _, n := range s.left {
+		h.metrics.LeftAlone += int64(n)
+	}
+	for i := range updates {
+		done, err := h.let(ctx, &updates[i])
+		if err != nil {
+			return result, err
+		}
+		if done {
+			result.Updates = append(result.Updates, updates[i])
+		}
+	}
+	return result, nil
+}
+
+// choose finds the Jobs that the plan starts now and that there is room for.
+func (h *Helper) choose(s *state, turns []advice.Turn, result *Result) (updates []Update) {
+	for _, t := range turns {
+		j := s.waiting[t.ID]
+		if j == nil {
+			continue
+		}
+		turn := Turn{Job: t.ID, Types: t.Types, StartS: t.StartS}
+		r, wasRefused := h.refused[j.Metadata.UID]
+		switch {
+		case !t.Now:
+			turn.Why = "its turn comes later"
+		case len(updates) >= h.cfg.MaxUpdates:
+			turn.Why = "a loop lets no more Jobs go"
+		case wasRefused && h.now().Before(r.until):
+			turn.Why = "the API server refused it before"
+		case !h.fitsNow(s, j, t.Types[0]):
+			turn.Why = "its nodes lack room for its pods now"
+		default:
+			updates = append(updates, h.update(j, t))
+		}
+		result.Turns = append(result.Turns, turn)
+	}
+	return updates
+}
+
+// update is the patch that lets a Job go on a type. The resourceVersion makes it fail where somebody
+// else has changed the Job since it was read.
+func (h *Helper) update(j *job, t advice.Turn) Update {
+	gpuType := t.Types[0]
+	patch := map[string]any{
+		"metadata": map[string]any{"resourceVersion": j.Metadata.ResourceVersion,
+			"annotations": map[string]string{StartedAnnotation: gpuType}},
+		"spec": map[string]any{"suspend": false, "template": map[string]any{
+			"spec": map[string]any{"nodeSelector": map[string]string{h.cfg.TypeLabel: gpuType}}}},
+	}
+	text, _ := json.Marshal(patch) // maps of strings are always JSON
+	return Update{Job: j.Metadata.id(), UID: j.Metadata.UID, Type: gpuType, Old: "suspended",
+		New:    h.cfg.TypeLabel + "=" + gpuType,
+		Reason: fmt.Sprintf("turn %d in the plan, %d pods fit on %s now", t.Turn, j.pods(), gpuType),
+		path:   jobPath(&j.Metadata), patch: text}
+}
+
+func jobPath(m *meta) string {
+	return "/apis/batch/v1/namespaces/" + url.PathEscape(m.Namespace) + "/jobs/" + url.PathEscape(m.Name)
+}
+
+// fieldManager is the name under which the API server knows the helper's writes.
+const fieldManager = "fieldManager=hare"
+
+// let lets one Job go, or has the API server check that it could. A write stands in the journal before
+// it is made. An error means that the API server does not answer, or that this helper may no longer
+// write.
+func (h *Helper) let(ctx context.Context, u *Update) (done bool, err error) {
+	path := u.path + "?" + fieldManager
+	if !h.cfg.Write {
+		path += "&dryRun=All"
+	} else {
+		if h.cfg.Lease != nil && !h.cfg.Lease.Held() {
+			return false, errors.New("the lease ran out before the writes were made: the next loop goes on")
+		}
+		if err := h.journal.record("write", u, nil, h.now()); err != nil {
+			return false, fmt.Errorf("nothing is written: %w", err)
+		}
+	}
+	err = call(ctx, h.api, http.MethodPatch, path, "application/merge-patch+json", u.patch, nil)
+	switch status := statusOf(err); {
+	case err == nil:
+		delete(h.refused, u.UID)
+		if h.cfg.Write {
+			h.metrics.Updates++
+			h.cfg.Logger.Info("let go", "job", u.Job, "type", u.Type, "reason", u.Reason)
+			h.event(ctx, u)
+		}
+		return true, nil
+	case status == 0, status == http.StatusTooManyRequests, status >= 500:
+		h.metrics.WriteFailures++
+		return false, fmt.Errorf("PATCH %s: %w", u.path, err)
+	case status == http.StatusConflict, status == http.StatusNotFound:
+		h.metrics.Conflicts++ // somebody else has changed or deleted the Job: the next loop sees how
+		h.note("conflict", u, err)
+		return false, nil
+	default:
+		h.metrics.Refused++
+		r := h.refused[u.UID]
+		r.wait = min(max(2*r.wait, firstRefusalWait), lastRefusalWait)
+		r.until = h.now().Add(r.wait)
+		h.refused[u.UID] = r
+		h.note("refused", u, err)
+		return false, nil
+	}
+}
+
+// note says in log and journal that a write had no effect.
+func (h *Helper) note(event string, u *Update, err error) {
+	h.cfg.Logger.Warn("the API server did not let a Job go", "job", u.Job, "error", err.Error())
+	if h.cfg.Write {
+		if err := h.journal.record(event, u, err, h.now()); err != nil {
+			h.cfg.Logger.Warn("the journal cannot be written", "error", err.Error())
+		}
+	}
+}
+
+// event tells a Job's user, by an Event, why and where it was let go. Nothing depends on it.
+func (h *Helper) event(ctx context.Context, u *Update) {
+	if !h.cfg.Events {
+		return
+	}
+	namespace, name, _ := strings.Cut(u.Job, "/")
+	at := h.now().UTC().Format("2006-01-02T15:04:05.000000Z07:00")
+	text, _ := json.Marshal(map[string]any{
+		"apiVersion": "events.k8s.io/v1", "kind": "Event",
+		"metadata":            map[string]any{"generateName": "hare-", "namespace": namespace},
+		"eventTime":           at,
+		"type":                "Normal",
+		"reason":              "HareStarted",
+		"action":              "Unsuspend",
+		"note":                "Hare let the Job go on " + u.Type + ": " + u.Reason,
+		"reportingController": "hare.dev/kube",
+		"reportingInstance":   "hare",
+		"regarding": map[string]any{"apiVersion": "batch/v1", "kind": "Job", "namespace": namespace, "name": name,
+			"uid": u.UID},
+	})
+	path := "/apis/events.k8s.io/v1/namespaces/" + url.PathEscape(namespace) + "/events?" + fieldManager
+	if err := call(ctx, h.api, http.MethodPost, path, "application/json", text, nil); err != nil {
+		h.cfg.Logger.Warn("an Event could not be written", "job", u.Job, "error", err.Error())
+	}
+}
+
+// Release is for the day when Hare is taken away: it finds the suspended Jobs that take part, the oldest
+// first, and lets them go without a choice of their GPU type where Write is set.
+func (h *Helper) Release(ctx context.Context) (*Result, error) {
+	s, err := h.read(ctx)
+	if err != nil {
+		return nil, err
+	}
+	result := &Result{Leads: true, Left: s.left}
+	for _, j := range s.jobs {
+		if !j.Spec.Suspend || !h.takesPart(j) {
+			continue
+		}
+		if why := h.whyNot(s, j); why != "" && !strings.HasPrefix(why, "has a node affinity") {
+			s.left[why]++
+			continue
+		}
+		text, _ := json.Marshal(map[string]any{"metadata": map[string]any{"resourceVersion": j.Metadata.ResourceVersion},
+			"spec": map[string]any{"suspend": false}})
+		u := Update{Job: j.Metadata.id(), UID: j.Metadata.UID, Old: "suspended", New: "let go", Reason: "release",
+			path: jobPath(&j.Metadata), patch: text}
+		if len(result.Updates) >= h.cfg.MaxUpdates {
+			result.Turns = append(result.Turns, Turn{Job: u.Job, StartS: -1, Why: "one call lets no more Jobs go"})
+			continue
+		}
+		done, err := h.let(ctx, &u)
+		if err != nil {
+			return result, err
+		}
+		if done {
+			result.Updates = append(result.Updates, u)
+		}
+	}
+	return result, nil
+}
+
+// Reasons lists the reasons of Left, the most frequent first.
+func (r *Result) Reasons() (reasons []string) {
+	for reason := range r.Left {
+		reasons = append(reasons, reason)
+	}
+	slices.SortFunc(reasons, func(a, b string) int {
+		return cmp.Or(cmp.Compare(r.Left[b], r.Left[a]), strings.Compare(a, b))
+	})
+	return reasons
+}
