@@ -63,6 +63,16 @@ func Spec(j *history.Job, types []string, speeds *history.Speeds) *hare.Job {
 	return out
 }
 
+// ExpectedUs is how long a job that Spec made is believed to take on a type; 0 where it cannot run there.
+func ExpectedUs(spec *hare.Job, gpuType string) int64 {
+	for i := range spec.On {
+		if spec.On[i].Type == gpuType {
+			return spec.On[i].DurationUs() * roundsOfJob
+		}
+	}
+	return 0
+}
+
 // slower says whether the job is slower on the first type than on the second.
 func slower(j *history.Job, speeds *history.Speeds, a, b string) bool {
 	us, _ := speeds.Time(j, a, b, 1_000_000)

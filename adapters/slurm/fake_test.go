@@ -1,6 +1,7 @@
 package slurm
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -68,6 +69,12 @@ func (f *fakeSlurm) Run(_ context.Context, stdin []byte, name string, args ...st
 	if err := f.fail[name]; err != nil {
 		return nil, err
 	}
+	if name == "env" {
+		if err := f.fail["squeue"]; err != nil {
+			return nil, err
+		}
+		return f.columns(args[len(args)-1]), nil
+	}
 	switch name + " " + strings.Join(args, " ") {
 	case "scontrol -o show node":
 		var b strings.Builder
@@ -96,6 +103,35 @@ func (f *fakeSlurm) Run(_ context.Context, stdin []byte, name string, args ...st
 		return nil, f.update(string(stdin))
 	}
 	return nil, fmt.Errorf("%s %v is not pretended", name, args)
+}
+
+// columns writes the queue as squeue -O does.
+func (f *fakeSlurm) columns(format string) []byte {
+	var b strings.Builder
+	for _, j := range f.jobs {
+		text, err := json.Marshal(j)
+		var members map[string]any
+		if err == nil {
+			err = json.Unmarshal(text, &members)
+		}
+		if err != nil {
+			panic(err)
+		}
+		members["array_job_id"], members["time_limit"] = members["job_id"], fmt.Sprintf("%d:00", j.Limit)
+		for i, spec := range strings.Split(format, ",") {
+			_, mark, _ := strings.Cut(spec, ":")
+			value := "N/A"
+			switch v := members[cmp.Or(queueColumns[i].member, "job_id")].(type) {
+			case float64:
+				value = strconv.FormatInt(int64(v), 10)
+			case string:
+				value = cmp.Or(v, "(null)")
+			}
+			b.WriteString(value + mark)
+		}
+		b.WriteByte('\n')
+	}
+	return []byte(b.String())
 }
 
 // update takes lines such as update JobId=3 SiteFactor=16.

@@ -226,13 +226,14 @@ func (h *Helper) step(ctx context.Context) (*Result, error) {
 	planCtx, cancel := context.WithTimeout(ctx, h.cfg.PlanTime)
 	defer cancel()
 	began := time.Now()
-	plan, err := h.session.Plan(planCtx, state.forSession(h.cfg.Speeds))
+	told := state.forSession(h.cfg.Speeds)
+	plan, err := h.session.Plan(planCtx, told)
 	h.metrics.Sessions = h.session.Begun
 	h.metrics.PlanSeconds = time.Since(began).Seconds()
 	if err != nil {
 		return nil, fmt.Errorf("no plan, nothing is written: %w", err)
 	}
-	updates := h.differences(state, entriesOf(h.session.Turns(plan), state))
+	updates := h.differences(state, told, entriesOf(h.session.Turns(plan), state))
 	result := &Result{Plan: plan, Jobs: int(h.metrics.Jobs), Waiting: len(state.Records), Updates: updates}
 	if len(updates) > h.cfg.MaxUpdates {
 		result.Updates, result.Left = updates[:h.cfg.MaxUpdates], len(updates)-h.cfg.MaxUpdates

@@ -108,14 +108,14 @@ type queueDocument struct {
 // writes them.
 var readyReasons = []string{"", "None", "Priority", "Resources"}
 
-// Read asks Slurm for its nodes, its queue and the priorities: three commands, one request to
-// slurmctld each.
+// Read asks Slurm for its nodes, its queue and the priorities: three commands, or four where the
+// queue is needed as JSON, one request to slurmctld each.
 func Read(ctx context.Context, commands Commands, now func() time.Time) (*State, error) {
 	nodes, err := commands.Run(ctx, nil, "scontrol", "-o", "show", "node")
 	if err != nil {
 		return nil, err
 	}
-	queue, err := commands.Run(ctx, nil, "squeue", "--json")
+	queue, err := readQueue(ctx, commands, nodes)
 	if err != nil {
 		return nil, err
 	}
@@ -176,6 +176,7 @@ func parse(nodes, queue, priorities []byte, nowUs int64) (*State, error) {
 		}
 		s.Jobs = append(s.Jobs, j)
 	}
+	s.nameTypes()
 	slices.SortStableFunc(s.Jobs, func(a, b Job) int {
 		return cmp.Or(cmp.Compare(a.SubmitUs, b.SubmitUs), cmp.Compare(a.Entry, b.Entry))
 	})

@@ -3,10 +3,13 @@ package slurm
 import (
 	"cmp"
 	"fmt"
+	"maps"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/adapters/advice"
 )
 
@@ -57,9 +60,12 @@ func entriesOf(turns []advice.Turn, s *State) (list []entryAdvice) {
 
 // differences returns what to write so that Slurm goes by the advice: only what differs from what
 // stands, of entries that take part, in the order of the advice.
-func (h *Helper) differences(s *State, list []entryAdvice) (updates []Update) {
-	var chosen []entryAdvice
+func (h *Helper) differences(s *State, told *advice.State, list []entryAdvice) (updates []Update) {
+	h.metrics.Jobs = 0
+	head, keeps := h.headOf(s)
+	var chosen, behindHead []entryAdvice
 	var places []place
+	floor := place{base: math.MinInt64} // above which the head must be
 	for _, a := range list {
 		r := s.Records[a.entry]
 		if r == nil || !r.Known || !h.cfg.takesPart(r) {
@@ -70,13 +76,29 @@ func (h *Helper) differences(s *State, list []entryAdvice) (updates []Update) {
 			continue
 		}
 		p, ok := h.place(r)
-		if !ok || p.offset == 0 && len(chosen) >= h.cfg.MaxUpdates {
+		if !ok {
+			continue
+		}
+		h.metrics.Jobs++
+		if h.cfg.Order == OrderSite || h.cfg.Order == OrderNice {
+			behind := len(chosen) >= head && p.offset == 0 || len(chosen) >= keeps
+			if behind && p.offset != 0 { // its turn is far away by now
+				updates = append(updates, h.orderUpdate(r, a, p.offset, 0))
+			}
+			if behind {
+				floor.base = max(floor.base, p.base)
+				behindHead = append(behindHead, a)
+				continue
+			}
+		} else if len(chosen) >= h.cfg.MaxUpdates && p.offset == 0 {
 			continue // its turn is far away: it stays behind those that have an offset
 		}
 		chosen, places = append(chosen, a), append(places, p)
 	}
-	h.metrics.Jobs = int64(len(chosen))
 	if h.cfg.Order != OrderNone {
+		if floor.base != math.MinInt64 {
+			places = append(places, floor)
+		}
 		wanted := offsets(places)
 		h.metrics.OutOfOrder = int64(inversions(places, wanted))
 		for i, a := range chosen {
@@ -87,19 +109,50 @@ func (h *Helper) differences(s *State, list []entryAdvice) (updates []Update) {
 	}
 	if h.cfg.GPUType != TypeNone {
 		features := typeFeatures(s.Nodes)
+		typed := map[int64]bool{} // entries whose users name a type
+		for i := range s.Jobs {
+			typed[s.Jobs[i].Entry] = typed[s.Jobs[i].Entry] || s.Jobs[i].Type != ""
+		}
+		keepTypes(chosen, h.given(s, chosen, features), specsOf(s, told))
 		for _, a := range chosen {
-			if u, ok := h.typeUpdate(s.Records[a.entry], a, features, s); ok {
+			if u, ok := h.typeUpdate(s.Records[a.entry], a, features, !typed[a.entry]); ok {
+				updates = append(updates, u)
+			}
+		}
+		for _, a := range behindHead { // they get their users' constraints back
+			a.types = nil
+			if u, ok := h.typeUpdate(s.Records[a.entry], a, features, false); ok {
 				updates = append(updates, u)
 			}
 		}
 	}
-	turn := map[int64]int{}
-	for i, a := range chosen {
+	turn := make(map[int64]int, len(list))
+	for i, a := range list {
 		turn[a.entry] = i
 	}
 	slices.SortStableFunc(updates, func(a, b Update) int { return cmp.Compare(turn[a.Job], turn[b.Job]) })
 	return updates
 }
+
+// headOf returns how many entries at the head of the plan are ordered, and after how many entries one
+// that has been ordered goes back to its own priority. Entries behind them follow as Slurm has them, so
+// that a long queue takes few writes. The head has room for several jobs on each GPU between two loops.
+func (h *Helper) headOf(s *State) (head, keeps int) {
+	gpus := 0
+	for i := range s.Nodes {
+		for _, g := range s.Nodes[i].GPUs {
+			gpus += g.Count
+		}
+	}
+	head = min(max(headLeast, headPerGPU*gpus), h.cfg.MaxUpdates)
+	return head, 2 * head
+}
+
+// These say how long the head of a plan is.
+const (
+	headLeast  = 100
+	headPerGPU = 4
+)
 
 // place is an entry's priority in parts, with the limits of what may be added.
 func (h *Helper) place(r *Record) (place, bool) {
@@ -145,15 +198,62 @@ func (a entryAdvice) reason() string {
 	if a.startS >= 0 {
 		start = fmt.Sprintf("the plan starts it in %d s", a.startS)
 	}
-	return fmt.Sprintf("turn %d in the plan; %s on %s", a.turn, start, strings.Join(a.types, " or "))
+	if len(a.types) > 0 {
+		start += " on " + strings.Join(a.types, " or ")
+	}
+	return fmt.Sprintf("turn %d in the plan; %s", a.turn, start)
 }
 
-// typeUpdate keeps an entry to the type of the plan, or to nothing where the plan has several.
-func (h *Helper) typeUpdate(r *Record, a entryAdvice, features map[string]string, s *State) (Update, bool) {
-	field, stands := "Features", r.Features
+// typeField is the field by which entries get types, and what stands in it.
+func (h *Helper) typeField(r *Record) (field, stands string) {
 	if h.cfg.GPUType == TypePrefer {
-		field, stands = "Prefer", r.Prefer
+		return "Prefer", r.Prefer
 	}
+	return "Features", r.Features
+}
+
+// given finds the types that the helper has given to entries.
+func (h *Helper) given(s *State, list []entryAdvice, features map[string]string) map[int64]string {
+	out := map[int64]string{}
+	for _, a := range list {
+		field, stands := h.typeField(s.Records[a.entry])
+		own, written := h.journal.own(s.Records[a.entry], field, stands)
+		users, ok := parseConstraint(own)
+		if !written || !ok || own == stands {
+			continue
+		}
+		for _, t := range s.typesOf() {
+			narrowed, ok := users.with(features[t])
+			if features[t] != "" && (ok && narrowed == stands || h.cfg.GPUType == TypePrefer && features[t] == stands) {
+				out[a.entry] = t
+			}
+		}
+	}
+	return out
+}
+
+// specsOf finds what the session was told of the entries that are one job each.
+func specsOf(s *State, told *advice.State) map[int64]*hare.Job {
+	entries, out := map[string]int64{}, map[int64]*hare.Job{}
+	for i := range s.Jobs {
+		entries[s.Jobs[i].ID] = s.Jobs[i].Entry
+	}
+	several := map[int64]bool{}
+	for i := range told.Jobs {
+		if j := &told.Jobs[i]; j.State == advice.Waiting && j.Spec != nil {
+			entry := entries[j.Spec.ID]
+			several[entry] = out[entry] != nil
+			out[entry] = j.Spec
+		}
+	}
+	maps.DeleteFunc(out, func(entry int64, _ *hare.Job) bool { return several[entry] })
+	return out
+}
+
+// typeUpdate keeps an entry to the type of the plan, or to nothing where the plan has several. several
+// says that the user leaves the type open.
+func (h *Helper) typeUpdate(r *Record, a entryAdvice, features map[string]string, several bool) (Update, bool) {
+	field, stands := h.typeField(r)
 	own, written := h.journal.own(r, field, stands)
 	if !written {
 		own = stands
@@ -166,7 +266,7 @@ func (h *Helper) typeUpdate(r *Record, a entryAdvice, features map[string]string
 		return Update{}, false
 	}
 	wanted := own
-	if len(a.types) == 1 && h.severalTypes(r, s) {
+	if len(a.types) == 1 && several {
 		feature := features[a.types[0]]
 		if feature == "" {
 			return Update{}, false
@@ -182,16 +282,6 @@ func (h *Helper) typeUpdate(r *Record, a entryAdvice, features map[string]string
 	}
 	return Update{Job: r.ID, SubmitS: r.SubmitS, Field: field, Old: stands, New: wanted, Reason: a.reason(),
 		own: own}, true
-}
-
-// severalTypes says whether the user leaves the GPU type open.
-func (h *Helper) severalTypes(r *Record, s *State) bool {
-	for i := range s.Jobs {
-		if s.Jobs[i].Entry == r.ID {
-			return s.Jobs[i].Type == ""
-		}
-	}
-	return false
 }
 
 // script writes updates as commands for scontrol's standard input, one line a job.
