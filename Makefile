@@ -149,6 +149,10 @@ test-kube: build ## hare kube beside a real Kubernetes on loopback, a minute onc
 test-slurm: build ## hare slurm beside a real Slurm on loopback, 5 minutes: see docs/slurm.md
 	scripts/slurm-helper-test.sh bin/hare
 
+.PHONY: test-ray
+test-ray: build ## hare ray before a real Ray in a network namespace, 6 minutes: see docs/ray.md
+	scripts/ray-helper-test.sh bin/hare
+
 .PHONY: test-python
 test-python: ## the verifier in Python
 	$(PYTHON) -m unittest discover -s verify -p '*test*.py'

@@ -52,7 +52,7 @@ type rayNode struct {
 		State          string
 		ResourcesTotal map[string]float64
 		Labels         map[string]string
-		StartTimeMs    float64
+		StartTimeMs    rayNumber
 	}
 	NodeID         string             `json:"node_id"`
 	NodeIP         string             `json:"node_ip"`
@@ -62,6 +62,22 @@ type rayNode struct {
 	Labels         map[string]string  `json:"labels"`
 	StartTimeMs    float64            `json:"start_time_ms"`
 	EndTimeMs      float64            `json:"end_time_ms"`
+}
+
+// rayNumber is a number that Ray's summary of nodes writes as a text.
+type rayNumber float64
+
+// UnmarshalJSON reads a number, or a text that is one.
+func (n *rayNumber) UnmarshalJSON(text []byte) error {
+	if string(text) == "null" {
+		return nil
+	}
+	v, err := strconv.ParseFloat(strings.Trim(string(text), `"`), 64)
+	if err != nil {
+		return fmt.Errorf("%.40q is no number", text)
+	}
+	*n = rayNumber(v)
+	return nil
 }
 
 // rayHolder holds the members of a placement group or of an actor of the state API.
@@ -207,7 +223,8 @@ func (l *Log) addRayNode(v *rayNode, place Place) error {
 	n := l.node(name)
 	gpuType := cmp.Or(v.Labels["ray.io/accelerator-type"], v.Raylet.Labels["ray.io/accelerator-type"])
 	for _, resource := range slices.Sorted(maps.Keys(has)) {
-		if t, ok := strings.CutPrefix(resource, "accelerator_type:"); ok && gpuType == "" {
+		kind, t, ok := strings.Cut(resource, ":")
+		if ok && gpuType == "" && (kind == "accelerator_type" || kind == "acceleratorType") {
 			gpuType = t
 		}
 	}
@@ -226,7 +243,7 @@ func (l *Log) addRayNode(v *rayNode, place Place) error {
 		n.addGPUs(cmp.Or(gpuType, untyped), int(gpus))
 	}
 	n.CPUMilli, n.MemoryMiB = int64(has["CPU"]*1000), int64(has["memory"])>>20
-	from, err := milliseconds(max(v.StartTimeMs, v.Raylet.StartTimeMs))
+	from, err := milliseconds(max(v.StartTimeMs, float64(v.Raylet.StartTimeMs)))
 	if err != nil {
 		return err
 	}

@@ -38,7 +38,7 @@ const rayGroups = `{"result":true,"data":{"result":{"result":[
 
 const raySummary = `{"result":true,"msg":"","data":{"summary":[
 {"hostname":"n1","ip":"10.0.0.1","gpus":[{"index":0,"name":"Tesla V100"}],"raylet":{"nodeId":"aa","state":"ALIVE",
- "resourcesTotal":{"CPU":16.0,"GPU":4.0}}}]}}`
+ "startTimeMs":"1795200000000","endTimeMs":"0","resourcesTotal":{"CPU":16.0,"GPU":4.0}}}]}}`
 
 func rayLog(t *testing.T, texts ...string) *history.Log {
 	t.Helper()
@@ -70,7 +70,8 @@ func TestRay(t *testing.T) {
 		golden(t, name+".report.txt", built.Report.String())
 	}
 	summary := rayLog(t, rayJobs, raySummary)
-	if n := summary.Nodes; len(n) != 1 || n[0].GPUs[0].Type != "Tesla V100" || n[0].GPUs[0].Count != 4 {
+	if n := summary.Nodes; len(n) != 1 || n[0].GPUs[0].Type != "Tesla V100" || n[0].GPUs[0].Count != 4 ||
+		n[0].Down[0].EndUs != 1795200000e6 {
 		t.Errorf("nodes %+v", n)
 	}
 }

@@ -134,7 +134,7 @@ func previousSchedule(inst *hare.Instance, req *hare.ReplanRequest) (*hare.Insta
 	before = WithObjective(before, prev.Options.Objective)
 	sched, field, sha := prev.Schedule, "/previous/schedule", wire.SHA256(before)
 	switch {
-	case prev.InstanceSHA256 == "" || prev.InstanceSHA256 == sha:
+	// The instance at hand is the whole even where the rest is the same instance on a later clock.
 	case prev.Replan != nil && prev.Replan.InstanceSHA256 == sha:
 		if sched, field = prev.Replan.Whole, "/previous/replan/schedule"; sched == nil &&
 			prev.Replan.WholeMissing != "" {
@@ -142,6 +142,7 @@ func previousSchedule(inst *hare.Instance, req *hare.ReplanRequest) (*hare.Insta
 				Detail: "there is no schedule of the whole instance (" + prev.Replan.WholeMissing +
 					"): go on from replan.instance instead, given as previous_instance, on its clock"}
 		}
+	case prev.InstanceSHA256 == "" || prev.InstanceSHA256 == sha:
 	default:
 		return nil, nil, &hare.InvalidError{Pointer: "/previous/instance_sha256", Code: "wrong_instance",
 			Detail: "the previous result belongs to another instance than the one at " + at +

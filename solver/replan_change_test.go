@@ -82,6 +82,25 @@ func TestWorkOnAGoneGPUIsRepeated(t *testing.T) {
 	}
 }
 
+// A job whose started round is lost, and which has no such round any more, has ended with the round before.
+func TestLostRoundThatIsNoLongerAsked(t *testing.T) {
+	for _, job := range []string{relaxedOnB, gangOnB} {
+		before := scenario(t, "", job)
+		prev := planned(t, before)
+		after := scenario(t, `, "in_service_s": [[0, 4], [10, null]]`, job)
+		after.Jobs[0].Rounds = 1
+		res := replan(t, after, hare.ReplanRequest{Previous: prev, Before: before, AtUs: 4_000_000})
+		p := res.Replan
+		if cost := hare.Product(after.Jobs[0].WeightMicro, 3_000_000); p.Constant.Cmp(cost) != 0 || len(p.Lost) != 1 {
+			t.Errorf("%v: the constant is %v and not %v, the cost of an end at 3 s; lost %+v", after.Jobs[0].Sync,
+				p.Constant, cost, p.Lost)
+		}
+		if rep := verify.CheckReplan(after, res, &verify.Previous{Result: prev, Instance: before}); !rep.OK {
+			t.Errorf("%v: %s", after.Jobs[0].Sync, rep)
+		}
+	}
+}
+
 // If a node has been removed from the instance, there is no schedule of the whole, and the
 // result says why. The rest can be planned again.
 func TestNodeTakenOut(t *testing.T) {

@@ -254,7 +254,7 @@ func (dr *deriver) job(i int, p *hare.Job, until int64, entries []gpuEntry) erro
 			left.done))
 	case left.progress != nil: // the job runs at the instant
 	case q.Rounds == left.done:
-		left.gone, left.endUs = true, ended
+		left.gone, left.endUs = true, end(left.done) // later rounds that were lost are no longer asked for
 	case left.done > 0:
 		left.progress = &hare.Progress{RoundsDone: left.done}
 	}

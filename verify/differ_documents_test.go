@@ -40,7 +40,7 @@ func resultText(t *testing.T, res *hare.Result) []byte {
 // others with and without the previous plan, and forgeries of these.
 func soundDocuments(t *testing.T) (out []documents) {
 	for seed := range uint64(40) {
-		r := rand.New(rand.NewPCG(seed, 31))
+		r := rand.New(rand.NewPCG(seed+otherDocuments(), 31))
 		inst := randomReplanInstance(r)
 		if inst.Validate() != nil {
 			continue
@@ -56,6 +56,27 @@ func soundDocuments(t *testing.T) (out []documents) {
 				result: resultText(t, res)})
 		}
 	}
+	first, second := sameRests(t, 10_500_000)
+	for _, x := range []*replanCase{first, second} {
+		p := documents{name: fmt.Sprintf("rest that is the whole, at %d", x.res.Replan.AtUs),
+			instance: instanceText(t, x.inst), result: resultText(t, x.res), previous: resultText(t, x.prev)}
+		bare := p
+		bare.previous = nil
+		// Each stands here several times, since each is changed in a few ways.
+		out = append(out, p, bare, p, bare, p, bare, p, bare)
+		// Nobody checks the certificate of the previous result, but both verifiers must be able to read it.
+		for _, data := range []string{`"sizes":{"A":{"2":[1]}}`, `"sizes":{"A":{}}`, `"sizes":{}`, `"after":{"x":{"y":1}}`,
+			`"after":{"x":{}}`, `"pools":[{"cpus":"A","prices":[1]}]`, `"pools":[]`, `"prices":{"A":[1]}`} {
+			for _, method := range []string{hare.MethodPrice, hare.MethodMachine, "rice"} {
+				other := p
+				other.name += ", previous certificate " + method + " with " + data
+				other.previous = bytes.Replace(p.previous, []byte(`"schedule"`), fmt.Appendf(nil, `"certificate":`+
+					`{"hare":"certificate/v1","method":%q,"objective":"weighted_jct","bound":"1.000000",%s},"schedule"`,
+					method, data), 1)
+				out = append(out, other)
+			}
+		}
+	}
 	for seed := range uint64(180) {
 		of, name := replansOf, "replan"
 		switch {
@@ -66,7 +87,7 @@ func soundDocuments(t *testing.T) (out []documents) {
 		case seed >= 80:
 			of, name = ruledReplansOf, "replan with rules"
 		}
-		for n, x := range of(t, seed+1000) {
+		for n, x := range of(t, seed+1000+otherDocuments()) {
 			p := documents{
 				name:     fmt.Sprintf("%s %d, %d", name, seed, n),
 				instance: instanceText(t, x.inst), before: instanceText(t, x.before),
@@ -76,7 +97,7 @@ func soundDocuments(t *testing.T) (out []documents) {
 			bare.name += " alone"
 			bare.previous, bare.before = nil, nil
 			out = append(out, p, bare)
-			r := rand.New(rand.NewPCG(seed, 37))
+			r := rand.New(rand.NewPCG(seed+otherDocuments(), 37))
 			for range 3 {
 				f := forgeries[r.IntN(len(forgeries))]
 				if res := decoded(t, x.res); f.change(x, res) {
@@ -178,6 +199,13 @@ func edgeDocuments(t *testing.T) (out []documents) {
 				strings.Replace(result("0", "-1.000000", "x"), `"critical_path"`,
 					method, 1))
 		}
+	}
+	// A job of which no work is left has no entries, and stands in schedule.jobs all the same.
+	ended := cluster(``) + `{"id":"y","sync":"rigid","progress":{"gpus":["a/0"],"elapsed_s":1},` +
+		`"on":{"T":{"compute_s":2}}}]}`
+	for _, jobs := range []string{`["y"]`, `[]`, `["y","y"]`, `["x"]`} {
+		add("schedule.jobs "+jobs, ended, `{"hare":"result/v1","objective":"weighted_jct","value":0,"constant":1,`+
+			`"schedule":{"jobs":`+jobs+`,"lanes":[]}}`)
 	}
 	// These documents vary the spelling of bounds, paths, gaps and terminations.
 	plain := cluster(``) + `{"id":"x","weight":5,"on":{"T":{"compute_s":1}}}]}`

@@ -15,7 +15,7 @@ import (
 // prices some lie so close together that floats cannot say where the dual of φ is greatest.
 func extremeDocuments(t *testing.T) (out []documents) {
 	for seed := range uint64(10) {
-		r := rand.New(rand.NewPCG(seed+160, 62))
+		r := rand.New(rand.NewPCG(seed+160+otherDocuments(), 62))
 		weight := int64(hare.MaxExact)>>r.IntN(30) - r.Int64N(3)
 		job := hare.Job{ID: "x", WeightMicro: weight, Rounds: 1 + r.Int64N(1<<20), Sync: hare.Gang, Reshape: true}
 		for range 2 + r.IntN(2) {

@@ -20,7 +20,7 @@ var levelSeeds = flag.Uint64("levels", 60, "how many instances with levels TestV
 // whose entries have moved.
 func levelDocuments(t *testing.T) (out []documents) {
 	for seed := range *levelSeeds {
-		r := rand.New(rand.NewPCG(seed, 44))
+		r := rand.New(rand.NewPCG(seed+otherDocuments(), 44))
 		inst := brute.RandomLevels(r)
 		value, plan, done := brute.OptimumOnNodes(inst, 20_000)
 		if !done || plan == nil {

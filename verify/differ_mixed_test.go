@@ -21,7 +21,7 @@ var mixedSeeds = flag.Uint64("mixed", 100, "how many instances with all rules Te
 // these plans have moved.
 func mixedDocuments(t *testing.T) (out []documents) {
 	for seed := range *mixedSeeds * 3 / 2 {
-		r := rand.New(rand.NewPCG(seed, 43))
+		r := rand.New(rand.NewPCG(seed+otherDocuments(), 43))
 		draw, certify := brute.RandomMixed, randomMixed
 		switch {
 		case seed >= *mixedSeeds:

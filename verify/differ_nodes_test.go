@@ -19,7 +19,7 @@ var placedSeeds = flag.Uint64("placed", 60, "how many instances in which nodes m
 func placedDocuments(t *testing.T) (out []documents) {
 	pools := 0
 	for seed := range *placedSeeds {
-		r := rand.New(rand.NewPCG(seed, 41))
+		r := rand.New(rand.NewPCG(seed+otherDocuments(), 41))
 		inst := randomPlacedInstance(r)
 		opt := quickly
 		opt.Bound = []string{hare.MethodPrice, hare.MethodPrice, hare.MethodMachine}[r.IntN(3)]

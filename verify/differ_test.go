@@ -151,7 +151,7 @@ func TestVerifiersAgree(t *testing.T) {
 	all := slices.Concat(soundDocuments(t), placedDocuments(t), mixedDocuments(t), levelDocuments(t),
 		exampleDocuments(t), extremeDocuments(t))
 	odd := edgeDocuments(t)
-	r := rand.New(rand.NewPCG(2026, 13))
+	r := rand.New(rand.NewPCG(2026, *mutantSeed))
 	pool := fieldValues(all)
 	for i, base := range slices.Concat(all, odd) {
 		each := *mutants
@@ -222,6 +222,12 @@ func TestVerifiersAgree(t *testing.T) {
 
 // mutants may be raised for a longer search: go test ./verify -run Agree -mutants 50.
 var mutants = flag.Int("mutants", 3, "how many mutants TestVerifiersAgree makes of each set of documents")
+
+// mutantSeed chooses other documents and other mutants of them: go test ./verify -run Agree -mutant-seed 14.
+var mutantSeed = flag.Uint64("mutant-seed", 13, "which documents and mutants TestVerifiersAgree makes")
+
+// otherDocuments is added to the seeds of documents; it is 0 for the default of -mutant-seed.
+func otherDocuments() uint64 { return 100_000 * (*mutantSeed - 13) }
 
 // keep writes the documents of a difference to the folder that VERIFY_KEEP names.
 func keep(t *testing.T, x *documents, n int) {

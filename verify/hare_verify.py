@@ -1369,6 +1369,10 @@ def check_schedule(inst, schedule, faults):
         if name not in jobs:
             faults.add("form", "schedule.jobs names a job that the instance lacks", job=name)
             return {}
+    left_out = jobs.keys() - set(schedule.ids)
+    if left_out:
+        faults.add("form", "schedule.jobs leaves out a job of the instance", job=min(left_out))
+        return {}
     entries = {j.id: [] for j in inst.jobs}
     broken, seen = set(), set()
     for gpu, rows in schedule.lanes:
@@ -1793,6 +1797,9 @@ class Certificate:
             at = pointer(where + "/after", name)
             for before, weight in as_object(row, at).items():
                 self.after[name, before] = integer(weight, pointer(at, before))
+        for name, given in (("sizes", doc.get("sizes")), ("pools", self.pools), ("after", self.after)):
+            if given and self.method != "price":
+                raise Bad("%s/%s: belongs to certificates of the method price" % (where, name))
         self.has_data = self.has_data or bool(self.pools or self.after)
         self.step = integer(doc["step_us"], where + "/step_us", 1) if "step_us" in doc else None
 
@@ -3443,12 +3450,12 @@ def earlier_schedule(previous, before, faults):
     """The schedule of the instance before, which is that of the whole where the
     previous result is a replan itself."""
     sha, schedule, where = before.sha256(), previous.schedule, "the previous schedule"
-    if previous.sha256 not in (None, sha):
-        if previous.replan is None or previous.replan.sha256 != sha:
-            detail = "the previous result belongs to another instance: give that one, --previous-instance"
-            faults.add("instance", detail)
-            return None
+    if previous.replan is not None and previous.replan.sha256 == sha:
         schedule, where = previous.replan.schedule, "the previous replan.schedule"
+    elif previous.sha256 not in (None, sha):
+        detail = "the previous result belongs to another instance: give that one, --previous-instance"
+        faults.add("instance", detail)
+        return None
     if schedule is None:
         faults.add("form", "the previous result has no schedule of its instance")
         return None
@@ -3546,7 +3553,8 @@ def judge(inst, res, previous=None, before=None):
     """The report on a result, which may be a replan: of the previous result, which
     was for the instance before."""
     own, inst = inst, as_named(inst, res)
-    if res.replan is None or res.sha256 == inst.sha256():
+    sha = inst.sha256()
+    if res.replan is None or (res.sha256 == sha and res.replan.sha256 != sha):
         report = report_of(inst, *verify(inst, res))
         if res.replan is not None:
             report["note"] = NOT_CHECKED

@@ -263,7 +263,6 @@ class Bounds(unittest.TestCase):
             price([0, 5], {"A": [1]}, method="queyranne"),
             price([0, 5], {"A": [1]}, method="machine"),
             price([], {}, method="machine", step_us=1),
-            price([], {}, method="critical_path", sizes={"A": {"2": []}}),
             price([0, 5], {}, step_us=2),
             price([0, 5], {}, sizes={"a": {"2": [1]}}),
             price([0, 5], {}, sizes={"A": {"2": [1, 2]}}),
@@ -271,6 +270,7 @@ class Bounds(unittest.TestCase):
             with self.assertRaises(hv.Refused, msg=c):
                 bound_of(inst, c)
         for c in (
+            price([], {}, method="critical_path", sizes={"A": {"2": []}}),
             price([0, 5], {"A": [-1]}),
             price([0, 5], {"A": [0.5]}),
             price([0, 5], {"A": [1]}, path=1),
@@ -1573,11 +1573,16 @@ class Rules(unittest.TestCase):
                 {"path": True},
                 {"grid_us": [0]},
                 {"prices": {"A": []}},
-                {"sizes": {"A": {}}},
                 {"step_us": 1},
                 {"method": "queyranne"},
             ):
                 self.certificate(1, base, **changes)
+            for changes in (
+                {"sizes": {"A": {}}},
+                {"pools": [{"cpus": "A", "prices": [0]}]},
+                {"after": {"x": {"y": 0}}},
+            ):
+                self.certificate(2, base, **changes)
         self.certificate(0, self.gapped, path=True)
         self.certificate(2, self.gapped, path=0)
 

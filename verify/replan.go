@@ -122,9 +122,9 @@ func (rc *replanCheck) past(own *hare.Instance, prev *Previous) (*hare.Instance,
 	sha := wire.SHA256(before)
 	s, last := prev.Result.Schedule, prev.Result.Replan
 	switch at := prev.Result.InstanceSHA256; {
-	case at == sha, at == "":
 	case last != nil && last.InstanceSHA256 == sha:
-		s = last.Whole
+		s = last.Whole // also where the rest, on its own clock, is the same instance
+	case at == sha, at == "":
 	default:
 		rc.refuse(CodeInstance, "the previous result belongs to another instance: "+
 			"give the one that it was for, --previous-instance")

@@ -162,7 +162,7 @@ func check(inst *hare.Instance, res *hare.Result, prev *Previous, p *Proof) *Rep
 	switch {
 	case res == nil || res.Replan == nil:
 		return checkPlain(inst, res, sha, p)
-	case res.InstanceSHA256 == sha:
+	case res.InstanceSHA256 == sha && res.Replan.InstanceSHA256 != sha:
 		r := checkPlain(inst, res, sha, p)
 		r.Note = "its replan object was not checked: give the whole instance"
 		return r

@@ -231,7 +231,8 @@ func TestFlagsRefuseNothing(t *testing.T) {
 	zero := []string{"--work-limit", "--gap", "--seed", "--queue", "--grace", "--reset", "--restart", "--mtbf",
 		"--failures", "--switch", "--reshape", "--plan-latency", "--late-weight", "--per-rack", "generate --running",
 		"--solves", "--rate", "--body", "--stored", "--sessions", "--streams",
-		"solve --time-limit", "bound --time-limit", "whatif --time-limit", "explain --time-limit", "import --jobs"}
+		"solve --time-limit", "bound --time-limit", "whatif --time-limit", "explain --time-limit", "import --jobs",
+		"submit --retries"}
 	tried := 0
 	var walk func(c *cobra.Command)
 	walk = func(c *cobra.Command) {

@@ -1,0 +1,227 @@
+package ray
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+)
+
+// Dashboard is the HTTP interface of Ray's dashboard.
+type Dashboard struct {
+	// URL is where it listens, such as http://127.0.0.1:8265.
+	URL string
+	// Token is sent as bearer, where Ray asks for one; empty means none.
+	Token string
+	// HTTP makes the requests; nil means a client that waits for 15 s.
+	HTTP *http.Client
+}
+
+// maxAnswer limits the length of an answer.
+const maxAnswer = 256 << 20
+
+// AnswerError is an answer of Ray that refuses.
+type AnswerError struct {
+	Method, Path string
+	Status       int
+	Text         string // the last line of what Ray said
+}
+
+func (e *AnswerError) Error() string {
+	text := fmt.Sprintf("ray: %s %s: %d %s: %.300s", e.Method, e.Path, e.Status, http.StatusText(e.Status), e.Text)
+	if e.Status == http.StatusUnauthorized || e.Status == http.StatusForbidden {
+		text += " (this Ray asks for a token: give --token-file, or RAY_AUTH_TOKEN)"
+	}
+	return text
+}
+
+// patient is the client of dashboards that have none. Submissions take about a second.
+var patient = &http.Client{Timeout: 15 * time.Second}
+
+// ask makes a request and decodes the answer into out, unless out is nil.
+func (d *Dashboard) ask(ctx context.Context, method, path string, body, out any) error {
+	var text []byte
+	if body != nil {
+		var err error
+		if text, err = json.Marshal(body); err != nil {
+			return err
+		}
+	}
+	req, err := http.NewRequestWithContext(ctx, method, strings.TrimRight(d.URL, "/")+path, bytes.NewReader(text))
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	if d.Token != "" {
+		req.Header.Set("Authorization", "Bearer "+d.Token)
+	}
+	client := d.HTTP
+	if client == nil {
+		client = patient
+	}
+	res, err := client.Do(req)
+	if err != nil {
+		var wrapped *url.Error
+		if errors.As(err, &wrapped) {
+			err = wrapped.Err
+		}
+		return fmt.Errorf("ray: the dashboard at %s does not answer: %w", d.URL, err)
+	}
+	defer func() { _ = res.Body.Close() }()
+	answer, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer+1))
+	switch {
+	case err != nil:
+		return fmt.Errorf("ray: %s %s: %w", method, path, err)
+	case len(answer) > maxAnswer:
+		return fmt.Errorf("ray: %s %s: the answer is longer than %d MiB", method, path, maxAnswer>>20)
+	case res.StatusCode != http.StatusOK:
+		return &AnswerError{Method: method, Path: path, Status: res.StatusCode, Text: lastLine(string(answer))}
+	case out == nil:
+		return nil
+	}
+	if err := json.Unmarshal(answer, out); err != nil {
+		return fmt.Errorf("ray: %s %s: the answer is none of Ray's dashboard: %w", method, path, err)
+	}
+	return nil
+}
+
+// lastLine is where a traceback of Python says what failed.
+func lastLine(text string) string {
+	lines := strings.Split(strings.TrimRight(text, ".\n "), "\n")
+	return strings.TrimSpace(lines[len(lines)-1])
+}
+
+// rayJob is a job of Ray. Times are milliseconds.
+type rayJob struct {
+	SubmissionID string  `json:"submission_id"`
+	Status       string  `json:"status"`
+	Message      string  `json:"message"`
+	ErrorType    string  `json:"error_type"`
+	StartMs      float64 `json:"start_time"`
+	EndMs        float64 `json:"end_time"`
+	DriverNodeID string  `json:"driver_node_id"`
+}
+
+// ended says whether the job goes on no more.
+func (j *rayJob) ended() bool { return j.Status != "PENDING" && j.Status != "RUNNING" }
+
+// rayNode is a node of Ray.
+type rayNode struct {
+	NodeID    string             `json:"node_id"`
+	NodeName  string             `json:"node_name"`
+	NodeIP    string             `json:"node_ip"`
+	State     string             `json:"state"`
+	Resources map[string]float64 `json:"resources_total"`
+	Labels    map[string]string  `json:"labels"`
+}
+
+// submission is what Ray is told of a job.
+type submission struct {
+	SubmissionID string             `json:"submission_id"`
+	Entrypoint   string             `json:"entrypoint"`
+	GPUs         int64              `json:"entrypoint_num_gpus"`
+	Resources    map[string]float64 `json:"entrypoint_resources,omitempty"`
+	Labels       map[string]string  `json:"entrypoint_label_selector,omitempty"`
+	RuntimeEnv   map[string]any     `json:"runtime_env,omitempty"`
+	Metadata     map[string]string  `json:"metadata,omitempty"`
+}
+
+// session returns the name of Ray's session, which another has after a restart.
+func (d *Dashboard) session(ctx context.Context) (string, error) {
+	var v struct {
+		Session string `json:"session_name"`
+	}
+	return v.Session, d.ask(ctx, http.MethodGet, "/api/version", nil, &v)
+}
+
+// jobs lists the jobs that were submitted, by their submission IDs.
+func (d *Dashboard) jobs(ctx context.Context) (map[string]*rayJob, error) {
+	var list []*rayJob
+	if err := d.ask(ctx, http.MethodGet, "/api/jobs/", nil, &list); err != nil {
+		return nil, err
+	}
+	out := make(map[string]*rayJob, len(list))
+	for _, j := range list {
+		if j != nil && j.SubmissionID != "" {
+			out[j.SubmissionID] = j
+		}
+	}
+	return out, nil
+}
+
+// job asks for one job; nil means that Ray does not know it.
+func (d *Dashboard) job(ctx context.Context, id string) (*rayJob, error) {
+	var j rayJob
+	err := d.ask(ctx, http.MethodGet, "/api/jobs/"+escaped(id), nil, &j)
+	var answer *AnswerError
+	if errors.As(err, &answer) && answer.Status == http.StatusNotFound {
+		return nil, nil
+	}
+	return &j, err
+}
+
+// nodes lists the nodes.
+func (d *Dashboard) nodes(ctx context.Context) ([]rayNode, error) {
+	var answer struct {
+		Result bool
+		Msg    string
+		Data   struct {
+			Result struct {
+				Result []rayNode `json:"result"`
+			} `json:"result"`
+		}
+	}
+	if err := d.ask(ctx, http.MethodGet, "/api/v0/nodes?detail=1&limit=10000", nil, &answer); err != nil {
+		return nil, err
+	}
+	if !answer.Result {
+		return nil, fmt.Errorf("ray: the nodes cannot be read: %.300s", answer.Msg)
+	}
+	return answer.Data.Result.Result, nil
+}
+
+// usage tells how many GPUs of each node are in use, by node IDs, and when this was so. Ray writes it
+// every 5 s.
+func (d *Dashboard) usage(ctx context.Context) (gpus map[string]float64, atUs int64, err error) {
+	var answer struct {
+		Data struct {
+			ClusterStatus struct {
+				Time              float64 `json:"time"`
+				LoadMetricsReport struct {
+					UsageByNode map[string]map[string]json.RawMessage `json:"usageByNode"`
+				} `json:"loadMetricsReport"`
+			} `json:"clusterStatus"`
+		}
+	}
+	if err := d.ask(ctx, http.MethodGet, "/api/cluster_status", nil, &answer); err != nil {
+		return nil, 0, err
+	}
+	status := &answer.Data.ClusterStatus
+	gpus = map[string]float64{}
+	for id, of := range status.LoadMetricsReport.UsageByNode {
+		var pair [2]float64
+		if json.Unmarshal(of["GPU"], &pair) == nil {
+			gpus[id] = pair[0]
+		}
+	}
+	return gpus, int64(status.Time * 1e6), nil
+}
+
+func (d *Dashboard) submit(ctx context.Context, s *submission) error {
+	return d.ask(ctx, http.MethodPost, "/api/jobs/", s, nil)
+}
+
+func (d *Dashboard) stop(ctx context.Context, id string) error {
+	err := d.ask(ctx, http.MethodPost, "/api/jobs/"+escaped(id)+"/stop", nil, nil)
+	var answer *AnswerError
+	if errors.As(err, &answer) && answer.Status == http.StatusNotFound {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,403 @@
+// Package ray starts jobs on a Ray cluster by a plan. Ray has no order of jobs, and lets those that find
+// no room fail after a while; so the queue is Hare's own, a journal on disk, and Ray is given a job when
+// the plan starts it and its GPUs are free.
+package ray
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/hare-sched/hare/adapters/advice"
+	"github.com/hare-sched/hare/history"
+)
+
+// Config says what the helper does.
+type Config struct {
+	// Write lets the helper submit and stop jobs; otherwise it only says what it would submit.
+	Write bool
+	// PlanTime limits how long a plan may take; 0 means 5 s.
+	PlanTime time.Duration
+	// FallbackAfter is how long no plan must have come before jobs start first come, first served;
+	// 0 means a minute.
+	FallbackAfter time.Duration
+	// Keep is how long jobs that have ended stay in the journal; 0 means a week.
+	Keep time.Duration
+	// StateFile holds what the session of a server was told; empty means none.
+	StateFile string
+	// Speeds tell how long jobs take on other types; nil means those that Hare brings along.
+	Speeds *history.Speeds
+	Logger *slog.Logger // nil means slog.Default()
+}
+
+func (c *Config) validate() error {
+	if c.PlanTime < 0 || c.FallbackAfter < 0 || c.Keep < 0 {
+		return errors.New("ray: times must not be negative")
+	}
+	if c.PlanTime == 0 {
+		c.PlanTime = 5 * time.Second
+	}
+	if c.FallbackAfter == 0 {
+		c.FallbackAfter = time.Minute
+	}
+	if c.Keep == 0 {
+		c.Keep = 7 * 24 * time.Hour
+	}
+	if c.Speeds == nil {
+		c.Speeds = history.ShippedSpeeds()
+	}
+	if c.Logger == nil {
+		c.Logger = slog.Default()
+	}
+	return nil
+}
+
+// Helper is the loop. It is not safe for concurrent use, but for WriteMetrics.
+type Helper struct {
+	cfg       Config
+	dashboard *Dashboard
+	session   *advice.Session
+	journal   *Journal
+	now       func() time.Time
+	epoch     int64 // in which this process leads; 0 means that another does, or none
+	release   func()
+	lastPlan  time.Time
+	others    map[string]since
+	refusals  map[string]int  // by submission: how often Ray in good health did not take it
+	stopped   map[string]bool // by submission: the stop stands in the journal
+	byType    bool            // this Ray takes no selector of labels
+	metrics   counters
+	shared    sharedCounters
+}
+
+// New makes a helper. It asks nobody.
+func New(cfg Config, dashboard *Dashboard, advisor advice.Advisor, journal *Journal) (*Helper, error) {
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	session := &advice.Session{Advisor: advisor, StateFile: cfg.StateFile, Logger: cfg.Logger}
+	session.Resume()
+	h := &Helper{cfg: cfg, dashboard: dashboard, session: session, journal: journal, now: time.Now,
+		others: map[string]since{}, refusals: map[string]int{}, stopped: map[string]bool{}}
+	h.lastPlan = h.now()
+	return h, nil
+}
+
+// Lead tries to become the process that submits: false means that another one is. Each process that
+// leads has a higher epoch than the one before, and the journal takes nothing of an older one.
+func (h *Helper) Lead(ctx context.Context) (bool, error) {
+	if h.epoch > 0 {
+		return true, nil
+	}
+	release, led, err := tryLead(h.journal.dir)
+	if err != nil || !led {
+		return false, err
+	}
+	host, _ := os.Hostname()
+	err = h.journal.Update(ctx, 0, h.now(), func(q *Queue) ([]Record, error) {
+		return []Record{{Event: eventLead, Epoch: q.Epoch + 1, By: fmt.Sprintf("%s, process %d", host, os.Getpid())}}, nil
+	})
+	if err != nil {
+		release()
+		return false, err
+	}
+	h.epoch, h.release, h.lastPlan = h.journal.Queue.Epoch, release, h.now()
+	return true, nil
+}
+
+// Resign lets another process lead.
+func (h *Helper) Resign() {
+	if h.release != nil {
+		h.release()
+	}
+	h.epoch, h.release = 0, nil
+}
+
+// Start is a job that is submitted.
+type Start struct {
+	Job    string
+	Name   string
+	GPUs   int64
+	Node   string // empty means that Ray chooses
+	NodeID string
+	Type   string
+	Reason string
+}
+
+// Result is what a loop did.
+type Result struct {
+	Starts []Start // that were submitted, or would have been
+	// Ended lists the jobs whose end was read.
+	Ended                    []*Entry
+	Waiting, Active, NoRoom  int // NoRoom counts waiting jobs that no node could run
+	PlanError                error
+	InOrder                  bool // no plan came for long: first come, first served
+	SubmitErrors, StopErrors []error
+}
+
+// Step is one loop: it reads what Ray does, notes it, lets the session plan, and submits what starts. An
+// error means that Ray, or the directory of the queue, could not be read or written.
+func (h *Helper) Step(ctx context.Context) (*Result, error) {
+	began := time.Now()
+	h.metrics.Loops++
+	h.metrics.Leads = h.epoch > 0
+	result, err := h.step(ctx)
+	h.metrics.LoopSeconds = time.Since(began).Seconds()
+	if err != nil {
+		h.metrics.Failures++
+	} else {
+		h.metrics.LastSuccess = time.Now().Unix()
+	}
+	if errors.Is(err, errFenced) {
+		h.Resign()
+	}
+	h.shared.set(h.metrics)
+	return result, err
+}
+
+// update appends to the journal where this process leads; a dry run changes the queue in memory alone,
+// until the next loop.
+func (h *Helper) update(ctx context.Context, change func(*Queue) []Record) error {
+	if h.cfg.Write {
+		return h.journal.Update(ctx, h.epoch, h.now(), func(q *Queue) ([]Record, error) { return change(q), nil })
+	}
+	for _, r := range change(&h.journal.Queue) {
+		r.At = h.now().UTC().Format(time.RFC3339Nano)
+		if err := h.journal.Queue.apply(&r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (h *Helper) step(ctx context.Context) (*Result, error) {
+	if h.cfg.Write && h.epoch == 0 {
+		return nil, errFenced
+	}
+	if !h.cfg.Write {
+		h.journal.read = nil // a dry run changed the queue in memory
+	}
+	if err := h.journal.Refresh(); err != nil {
+		return nil, err
+	}
+	v, err := h.dashboard.read(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if slices.ContainsFunc(v.nodes, func(n *node) bool { return !n.selectable }) {
+		h.byType = true
+	}
+	before := map[string]State{}
+	for _, e := range h.journal.Queue.Entries {
+		before[e.ID] = e.State
+	}
+	if err := h.update(ctx, func(q *Queue) []Record { return h.follow(q, v) }); err != nil {
+		return nil, err
+	}
+	result := &Result{}
+	for _, e := range h.journal.Queue.Entries {
+		if e.State.Ended() && before[e.ID] != e.State {
+			result.Ended = append(result.Ended, e)
+			h.metrics.Ended++
+		}
+	}
+	if h.cfg.Write {
+		if result.StopErrors, err = h.stopCancelled(ctx, v); err != nil {
+			return nil, err
+		}
+		for _, e := range h.journal.Queue.active() {
+			if e.State == Starting && !e.Seen && v.jobs[e.SubmissionID()] == nil {
+				result.addSubmit(h.post(ctx, e))
+			}
+		}
+	}
+	q := &h.journal.Queue
+	v.count(q)
+	starts := h.plan(ctx, q, v, result)
+	if err := h.start(ctx, starts, result); err != nil {
+		return nil, err
+	}
+	for _, e := range q.Entries {
+		switch {
+		case e.State == Waiting:
+			result.Waiting++
+			if len(v.typesFor(&e.Spec)) == 0 {
+				result.NoRoom++
+			}
+		case !e.State.Ended():
+			result.Active++
+		}
+	}
+	h.metrics.Waiting, h.metrics.Active, h.metrics.NoRoom = result.Waiting, result.Active, result.NoRoom
+	if !h.cfg.Write {
+		return result, nil
+	}
+	return result, h.journal.Compact(ctx, h.epoch, h.now().Add(-h.cfg.Keep).UnixMicro(), h.now())
+}
+
+func (r *Result) addSubmit(err error) {
+	if err != nil {
+		r.SubmitErrors = append(r.SubmitErrors, err)
+	}
+}
+
+// plan chooses what starts now.
+func (h *Helper) plan(ctx context.Context, q *Queue, v *view, result *Result) (starts []Start) {
+	if len(v.nodes) == 0 {
+		result.PlanError = errors.New("no node with GPUs is alive")
+		return nil
+	}
+	planCtx, cancel := context.WithTimeout(ctx, h.cfg.PlanTime)
+	defer cancel()
+	began := time.Now()
+	plan, err := h.session.Plan(planCtx, v.forSession(q, h.now().UnixMicro(), h.others, h.cfg.Speeds))
+	h.metrics.PlanSeconds, h.metrics.Sessions = time.Since(began).Seconds(), h.session.Begun
+	if err != nil {
+		h.metrics.PlanFailures++
+		result.PlanError = err
+		if without := h.now().Sub(h.lastPlan); without >= h.cfg.FallbackAfter {
+			result.InOrder = true
+			h.metrics.InOrder++
+			return v.inOrder(q, fmt.Sprintf("first come, first served: no plan for %s", without.Round(time.Second)))
+		}
+		return nil
+	}
+	h.lastPlan = h.now()
+	for _, turn := range h.session.Turns(plan) {
+		e := q.Get(turn.ID)
+		if !turn.Now || e == nil || e.State != Waiting || len(turn.GPUs) == 0 || len(turn.GPUs[0]) == 0 {
+			continue
+		}
+		name, _, _ := strings.Cut(turn.GPUs[0][0], "/")
+		n := v.named(name)
+		if n == nil || !n.fits(&e.Spec) || n.free() < e.Spec.GPUs {
+			continue
+		}
+		n.ours += e.Spec.GPUs
+		starts = append(starts, Start{Job: e.ID, Name: e.Spec.Name, GPUs: e.Spec.GPUs, Node: n.name, NodeID: n.id,
+			Type: n.gpuType, Reason: fmt.Sprintf("turn %d in the plan, on %s", turn.Turn, n.gpuType)})
+	}
+	return starts
+}
+
+// start notes starts in the journal and then submits them. A job that was cancelled meanwhile is left
+// out.
+func (h *Helper) start(ctx context.Context, starts []Start, result *Result) error {
+	if len(starts) == 0 {
+		return nil
+	}
+	if !h.cfg.Write {
+		result.Starts = starts
+		return nil
+	}
+	session, err := h.dashboard.session(ctx)
+	if err != nil {
+		return err
+	}
+	var kept []Start
+	err = h.update(ctx, func(q *Queue) (records []Record) {
+		kept = kept[:0]
+		for _, s := range starts {
+			e := q.Get(s.Job)
+			if e == nil || e.State != Waiting || e.Cancel {
+				continue
+			}
+			kept = append(kept, s)
+			records = append(records, Record{Event: eventStart, Job: s.Job, Attempt: e.Attempt + 1, Node: s.Node,
+				NodeID: s.NodeID, Type: s.Type, Session: session, Reason: s.Reason})
+		}
+		return records
+	})
+	if err != nil {
+		return err
+	}
+	result.Starts = kept
+	h.metrics.Submitted += int64(len(kept))
+	for _, s := range kept {
+		h.cfg.Logger.Info("submit", "job", s.Job, "node", s.Node, "type", s.Type, "reason", s.Reason)
+		result.addSubmit(h.post(ctx, h.journal.Queue.Get(s.Job)))
+	}
+	return nil
+}
+
+// submissionOf is what Ray is told of an attempt.
+func (h *Helper) submissionOf(e *Entry) *submission {
+	s := &submission{SubmissionID: e.SubmissionID(), Entrypoint: e.Spec.Entrypoint, GPUs: e.Spec.GPUs,
+		Metadata: maps.Clone(e.Spec.Metadata), RuntimeEnv: maps.Clone(e.Spec.RuntimeEnv)}
+	switch {
+	case e.NodeID != "" && !h.byType:
+		s.Labels = map[string]string{nodeLabel: e.NodeID}
+	case e.Type != untyped && e.Type != "":
+		s.Resources = map[string]float64{typeResource + e.Type: 0.001}
+	}
+	if s.Metadata == nil {
+		s.Metadata = map[string]string{}
+	}
+	// hare import ray reads these.
+	s.Metadata["gpus"] = fmt.Sprint(e.Spec.GPUs)
+	s.Metadata["submitted"] = time.UnixMicro(e.SubmitUs).UTC().Format(time.RFC3339Nano)
+	for key, value := range map[string]string{"user": e.Spec.User, "name": e.Spec.Name, "hare": secondsText(&e.Spec)} {
+		if value != "" {
+			s.Metadata[key] = value
+		}
+	}
+	if s.RuntimeEnv == nil {
+		s.RuntimeEnv = map[string]any{}
+	}
+	vars := map[string]any{}
+	if given, ok := s.RuntimeEnv["env_vars"].(map[string]any); ok {
+		vars = maps.Clone(given)
+	}
+	vars["HARE_JOB"], vars["HARE_ATTEMPT"] = e.ID, fmt.Sprint(e.Attempt)
+	if e.Type != "" {
+		vars["HARE_GPU_TYPE"] = e.Type
+	}
+	s.RuntimeEnv["env_vars"] = vars
+	return s
+}
+
+// maxRefusals is how often Ray in good health may fail to take a job.
+const maxRefusals = 5
+
+// post submits an attempt that stands in the journal. An attempt that Ray has already is submitted: it
+// answers 500 then, as for any other fault, so that it is asked what it has. What remains unclear is
+// submitted again in the next loop, under the same name, which Ray takes once.
+func (h *Helper) post(ctx context.Context, e *Entry) error {
+	s := h.submissionOf(e)
+	h.journal.crash("before submit")
+	err := h.dashboard.submit(ctx, s)
+	h.journal.crash("after submit")
+	var answer *AnswerError
+	if err == nil || !errors.As(err, &answer) {
+		return err
+	}
+	if answer.Status == http.StatusBadRequest && s.Labels != nil &&
+		strings.Contains(answer.Text, "entrypoint_label_selector") {
+		h.byType = true
+		return fmt.Errorf("this Ray takes no selector of labels: jobs are sent to GPU types, not to nodes: %w", err)
+	}
+	if answer.Status == http.StatusUnauthorized || answer.Status == http.StatusForbidden {
+		return err
+	}
+	has, asked := h.dashboard.job(ctx, s.SubmissionID)
+	if asked != nil || has != nil {
+		return asked
+	}
+	h.refusals[s.SubmissionID]++
+	if answer.Status != http.StatusBadRequest && h.refusals[s.SubmissionID] < maxRefusals {
+		return fmt.Errorf("the job %s is not taken yet: %w", e.ID, err)
+	}
+	delete(h.refusals, s.SubmissionID)
+	now := h.now().UnixMicro()
+	return errors.Join(err, h.update(ctx, func(*Queue) []Record {
+		return []Record{{Event: eventEnd, Job: e.ID, State: Refused, EndUs: now,
+			Reason: "Ray does not take the job: " + answer.Text}}
+	}))
+}

@@ -1,0 +1,494 @@
+package ray
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/adapters/advice"
+)
+
+func (f *fakeRay) now() time.Time {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return time.UnixMicro(f.nowUs)
+}
+
+// submitTo adds a job of so many seconds on a V100, and twice as many on a T4.
+func submitTo(t *testing.T, f *fakeRay, dir, id string, gpus int64, seconds float64) {
+	t.Helper()
+	spec := &Spec{Entrypoint: "train", Name: id, User: "ann", GPUs: gpus, Retries: 3,
+		On: []TypeTime{{"V100", seconds}, {"T4", 2 * seconds}}}
+	j, err := OpenJournal(dir)
+	if err == nil {
+		_, err = Submit(t.Context(), j, id, spec, f.now())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// newHelper is another process that leads, once the one before has ended.
+func newHelper(t *testing.T, f *fakeRay, dir string, change func(*Config)) *Helper {
+	t.Helper()
+	j, err := OpenJournal(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := Config{Write: true, PlanTime: time.Hour, Logger: slog.New(slog.DiscardHandler)}
+	if change != nil {
+		change(&cfg)
+	}
+	h, err := New(cfg, &Dashboard{URL: f.server.URL}, &advice.InProcess{}, j)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.now = f.now
+	h.lastPlan = f.now()
+	if cfg.Write {
+		if led, err := h.Lead(t.Context()); err != nil || !led {
+			t.Fatalf("does not lead: %v", err)
+		}
+	}
+	t.Cleanup(h.Resign)
+	return h
+}
+
+func step(t *testing.T, h *Helper) *Result {
+	t.Helper()
+	r, err := h.Step(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func states(h *Helper) string {
+	var b strings.Builder
+	for _, e := range h.journal.Queue.Entries {
+		fmt.Fprintf(&b, "%s:%s ", e.ID, e.State)
+	}
+	return strings.TrimSpace(b.String())
+}
+
+// TestStartsWhatFits checks that jobs start by the plan, as far as they fit beside the work of others,
+// and that their ends are read.
+func TestStartsWhatFits(t *testing.T) {
+	f, dir := newFakeRay(t), t.TempDir()
+	f.addOthers("theirs", "bbbbbbbb02", 3, 50)
+	f.pass(5)
+	for i, seconds := range []float64{100, 90, 20, 10} {
+		submitTo(t, f, dir, fmt.Sprint("j", i), 1, seconds)
+	}
+	h := newHelper(t, f, dir, nil)
+	r := step(t, h)
+	if len(r.Starts) != 2 || r.Starts[0].Job != "j2" || r.Starts[1].Job != "j3" || r.PlanError != nil || r.Waiting != 2 {
+		t.Fatalf("%+v", r)
+	}
+	for range 100 {
+		f.pass(5)
+		step(t, h)
+	}
+	if got := states(h); got != "j0:succeeded j1:succeeded j2:succeeded j3:succeeded" {
+		t.Error(got)
+	}
+	for _, e := range h.journal.Queue.Entries {
+		if f.starts[e.ID] != 1 || f.done[e.ID] != 1 {
+			t.Errorf("%s began %d times and completed %d times", e.ID, f.starts[e.ID], f.done[e.ID])
+		}
+	}
+}
+
+// TestDryRunSubmitsNothing checks the default, also with another process that leads.
+func TestDryRunSubmitsNothing(t *testing.T) {
+	f, dir := newFakeRay(t), t.TempDir()
+	submitTo(t, f, dir, "a", 2, 10)
+	newHelper(t, f, dir, nil)
+	before, err := os.ReadFile(filepath.Join(dir, journalFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	dry := newHelper(t, f, dir, func(c *Config) { c.Write = false })
+	for range 2 {
+		if r := step(t, dry); len(r.Starts) != 1 || len(f.jobs) != 0 {
+			t.Fatalf("%+v, %d jobs in Ray", r, len(f.jobs))
+		}
+	}
+	if after, _ := os.ReadFile(filepath.Join(dir, journalFile)); string(after) != string(before) {
+		t.Errorf("the journal has become %s", after)
+	}
+}
+
+// TestOneLeads checks that of two processes one leads, and that one which was overtaken writes and
+// submits nothing.
+func TestOneLeads(t *testing.T) {
+	f, dir := newFakeRay(t), t.TempDir()
+	first := newHelper(t, f, dir, nil)
+	j, err := OpenJournal(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, err := New(Config{Write: true}, first.dashboard, &advice.InProcess{}, j)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if led, err := second.Lead(t.Context()); led || err != nil {
+		t.Fatalf("two lead: %v", err)
+	}
+	first.release() // as a file system that loses locks does: the first one still believes that it leads
+	if led, err := second.Lead(t.Context()); !led || err != nil {
+		t.Fatalf("nobody leads: %v", err)
+	}
+	defer second.Resign()
+	submitTo(t, f, dir, "a", 1, 10)
+	if _, err := first.Step(t.Context()); !errors.Is(err, errFenced) || len(f.jobs) > 0 {
+		t.Fatalf("%v, %d jobs in Ray", err, len(f.jobs))
+	}
+}
+
+// brokenAdvisor fails.
+type brokenAdvisor struct{ advice.InProcess }
+
+func (*brokenAdvisor) Apply(context.Context, []hare.Event) ([]hare.Answer, error) {
+	return nil, errors.New("down")
+}
+
+// TestFirstComeFirstServedWithoutPlan checks that jobs start in order after a while without plans, that
+// a wide job is not passed on its types, and that plans count again when they come.
+func TestFirstComeFirstServedWithoutPlan(t *testing.T) {
+	f, dir := newFakeRay(t), t.TempDir()
+	submitTo(t, f, dir, "a", 3, 1000)
+	submitTo(t, f, dir, "wide", 4, 10)
+	submitTo(t, f, dir, "c", 1, 10)
+	h := newHelper(t, f, dir, nil)
+	good := h.session.Advisor
+	h.session.Advisor = &brokenAdvisor{}
+	if r := step(t, h); len(r.Starts) > 0 || r.PlanError == nil {
+		t.Fatalf("%+v", r)
+	}
+	f.pass(61)
+	r := step(t, h)
+	if len(r.Starts) != 2 || r.Starts[0].Job != "a" || r.Starts[1].Job != "c" ||
+		r.Starts[1].Type != "V100" || !r.InOrder {
+		t.Fatalf("%+v", r)
+	}
+	f.pass(20)
+	submitTo(t, f, dir, "d", 1, 10)
+	h.session.Advisor = good
+	if r = step(t, h); r.PlanError != nil || len(r.Starts) != 1 || r.Starts[0].Job != "d" {
+		t.Fatalf("%+v", r)
+	}
+}
+
+// TestCancel checks jobs that wait, run, and stay pending in Ray, which forgets that it was to stop them.
+func TestCancel(t *testing.T) {
+	f, dir := newFakeRay(t), t.TempDir()
+	submitTo(t, f, dir, "runs", 4, 1000)
+	submitTo(t, f, dir, "pends", 2, 1000)
+	h := newHelper(t, f, dir, nil)
+	step(t, h)
+	f.addOthers("first", "aaaaaaaa01", 2, 300)
+	slices.Reverse(f.jobs) // Ray begins the other one before
+	f.pass(5)
+	submitTo(t, f, dir, "waits", 1, 1)
+	step(t, h)
+	for _, id := range []string{"runs", "pends", "waits"} {
+		if err := Cancel(t.Context(), h.journal, id, "ann", f.now()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := Cancel(t.Context(), h.journal, "none", "ann", f.now()); err == nil {
+		t.Error("a job that is not there was cancelled")
+	}
+	for range 200 {
+		f.pass(5)
+		step(t, h)
+	}
+	if got := states(h); got != "runs:cancelled pends:cancelled waits:cancelled" || f.done["runs"]+f.done["pends"] > 0 {
+		t.Error(got, f.done)
+	}
+	if err := Cancel(t.Context(), h.journal, "runs", "ann", f.now()); !errors.Is(err, ErrEnded) {
+		t.Errorf("again: %v", err)
+	}
+}
+
+// TestRayRestarts checks that jobs that Ray forgot run again, as often as they may.
+func TestRayRestarts(t *testing.T) {
+	f, dir := newFakeRay(t), t.TempDir()
+	submitTo(t, f, dir, "a", 1, 100)
+	h := newHelper(t, f, dir, nil)
+	for attempt := 1; attempt <= 4; attempt++ {
+		step(t, h)
+		f.pass(5)
+		step(t, h)
+		if f.starts["a"] != attempt {
+			t.Fatalf("began %d times, with Ray restarted %d times: %s", f.starts["a"], attempt-1, states(h))
+		}
+		f.mu.Lock()
+		f.jobs, f.restart = nil, f.restart+1
+		f.mu.Unlock()
+	}
+	step(t, h)
+	if got := states(h); got != "a:failed" {
+		t.Error(got)
+	}
+}
+
+// TestRayRefusesAJob checks that a job that Ray in good health never takes ends, and holds up no other.
+func TestRayRefusesAJob(t *testing.T) {
+	f, dir := newFakeRay(t), t.TempDir()
+	submitTo(t, f, dir, "bad", 1, 10)
+	h := newHelper(t, f, dir, nil)
+	f.fail = func(method, path string) (bool, bool) { return method == "POST", false }
+	for range maxRefusals {
+		f.pass(5)
+		step(t, h)
+	}
+	f.fail = nil
+	submitTo(t, f, dir, "good", 1, 10)
+	for range 10 {
+		f.pass(5)
+		step(t, h)
+	}
+	if got := states(h); got != "bad:refused good:succeeded" {
+		t.Error(got)
+	}
+}
+
+// TestHelperSurvives kills the helper at random points, while Ray fails, before or after it did what was
+// asked, others use GPUs and users cancel: each job that was not cancelled runs once to its end.
+func TestHelperSurvives(t *testing.T) {
+	kills := 0
+	for seed := range uint64(8) {
+		rng := rand.New(rand.NewPCG(seed, 7))
+		f, dir := newFakeRay(t), t.TempDir()
+		f.fail = func(string, string) (bool, bool) { return rng.IntN(60) == 0, rng.IntN(60) == 0 }
+		h := newHelper(t, f, dir, nil)
+		cancelled := map[string]bool{}
+		for i := range 160 {
+			f.pass(5)
+			switch rng.IntN(6) {
+			case 0:
+				if i < 60 {
+					submitTo(t, f, dir, fmt.Sprint("j", i), 1+rng.Int64N(4), 1+float64(rng.IntN(60)))
+				}
+			case 1:
+				if i < 60 {
+					f.addOthers(fmt.Sprint("other", i), f.nodes[rng.IntN(2)].id, 1, 30)
+				}
+			case 2:
+				if n := len(h.journal.Queue.Entries); n > 0 && rng.IntN(4) == 0 {
+					id := h.journal.Queue.Entries[rng.IntN(n)].ID
+					if Cancel(t.Context(), h.journal, id, "ann", f.now()) == nil {
+						cancelled[id] = true
+					}
+				}
+			}
+			if stepUntilKilled(t, h, rng.IntN(12)) {
+				kills++
+				h.Resign()
+				h = newHelper(t, f, dir, nil)
+			}
+		}
+		f.fail = nil
+		for i := 0; i < 300 && (i < 3 || h.metrics.Waiting+h.metrics.Active > 0); i++ {
+			f.pass(5)
+			step(t, h)
+		}
+		for _, e := range h.journal.Queue.Entries {
+			switch {
+			case cancelled[e.ID] && e.State.Ended() && f.starts[e.ID] <= 1:
+			case e.State != Succeeded || f.starts[e.ID] != 1 || f.done[e.ID] != 1:
+				t.Errorf("seed %d: %s is %s (%s), began %d times and completed %d times", seed, e.ID, e.State, e.Reason,
+					f.starts[e.ID], f.done[e.ID])
+			}
+		}
+	}
+	if kills < 50 {
+		t.Errorf("killed %d times only", kills)
+	}
+}
+
+// stepUntilKilled makes a loop that is cut off at the so-many-th point at which a kill makes a
+// difference; false where the loop passed fewer.
+func stepUntilKilled(t *testing.T, h *Helper, points int) (killed bool) {
+	defer func() {
+		if r := recover(); r != nil {
+			if r != "killed" {
+				panic(r)
+			}
+			killed = true
+		}
+	}()
+	h.journal.crash = func(string) {
+		if points--; points < 0 {
+			panic("killed")
+		}
+	}
+	_, err := h.Step(t.Context())
+	h.journal.crash = func(string) {}
+	var answer *AnswerError
+	if err != nil && !errors.As(err, &answer) {
+		t.Fatal(err)
+	}
+	return false
+}
+
+// TestJournal checks that lines that were cut off are left out, that others are refused by name, that
+// compacting keeps what matters, and that a submission may be repeated.
+func TestJournal(t *testing.T) {
+	f, dir := newFakeRay(t), t.TempDir()
+	path := filepath.Join(dir, journalFile)
+	for i := range 20 {
+		submitTo(t, f, dir, fmt.Sprint("j", i), 1, 10)
+	}
+	submitTo(t, f, dir, "j3", 1, 10)
+	h := newHelper(t, f, dir, nil)
+	if n := len(h.journal.Queue.Entries); n != 20 {
+		t.Fatalf("%d jobs", n)
+	}
+	if _, err := Submit(t.Context(), h.journal, "j3", &Spec{Entrypoint: "other", GPUs: 1}, f.now()); err == nil {
+		t.Error("another job has the same ID")
+	}
+	for range 40 {
+		f.pass(5)
+		step(t, h)
+	}
+	submitTo(t, f, dir, "late", 1, 10)
+	long, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, err := OpenJournal(dir) // reads on after the file was replaced
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.journal.compact = 0
+	if err := h.journal.Compact(t.Context(), h.epoch, f.now().UnixMicro(), f.now()); err != nil {
+		t.Fatal(err)
+	}
+	short, err := os.ReadFile(path)
+	if err != nil || len(short) >= len(long)/4 {
+		t.Fatalf("%d bytes have become %d: %v", len(long), len(short), err)
+	}
+	step(t, h)
+	if err := other.Refresh(); err != nil || other.Queue.Get("late") == nil || other.Queue.Epoch != h.epoch {
+		t.Fatalf("%+v, %v", other.Queue, err)
+	}
+	whole, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, append(whole, whole[:40]...), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	submitTo(t, f, dir, "later", 1, 10)
+	if err := other.Refresh(); err != nil || other.Queue.Get("later") == nil {
+		t.Fatalf("after a line that was cut off: %+v, %v", other.Queue, err)
+	}
+	if err := os.WriteFile(path, append([]byte("hello\n"), whole...), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := OpenJournal(dir); err == nil || !strings.Contains(err.Error(), ":1:") {
+		t.Errorf("a text that is no journal: %v", err)
+	}
+}
+
+// TestManySubmitAtOnce checks that no submission is lost beside others and a loop.
+func TestManySubmitAtOnce(t *testing.T) {
+	f, dir := newFakeRay(t), t.TempDir()
+	h := newHelper(t, f, dir, nil)
+	done := make(chan error)
+	for w := range 8 {
+		go func() {
+			j, err := OpenJournal(dir)
+			for i := 0; i < 10 && err == nil; i++ {
+				_, err = Submit(t.Context(), j, "", &Spec{Entrypoint: fmt.Sprint(w, i), GPUs: 1}, f.now())
+			}
+			done <- err
+		}()
+	}
+	for range 8 {
+		step(t, h)
+		if err := <-done; err != nil {
+			t.Fatal(err)
+		}
+	}
+	step(t, h)
+	if n := len(h.journal.Queue.Entries); n != 80 {
+		t.Errorf("%d jobs", n)
+	}
+}
+
+// TestRelease checks that all jobs go to Ray once, and that the commands which are printed carry them.
+func TestRelease(t *testing.T) {
+	f, dir := newFakeRay(t), t.TempDir()
+	for i := range 5 {
+		submitTo(t, f, dir, fmt.Sprint("j", i), 2, 10)
+	}
+	h := newHelper(t, f, dir, nil)
+	lines := h.Commands("http://head:8265")
+	if len(lines) != 5 || !strings.Contains(lines[0], "--submission-id j0 --entrypoint-num-gpus 2") ||
+		!strings.HasSuffix(lines[0], " -- train") {
+		t.Errorf("%q", lines)
+	}
+	for range 2 {
+		if _, err := h.Release(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(f.jobs) != 5 || len(h.Commands("")) != 0 {
+		t.Errorf("%d jobs are in Ray", len(f.jobs))
+	}
+}
+
+// TestSpecsAreChecked checks what users may give wrong.
+func TestSpecsAreChecked(t *testing.T) {
+	for name, spec := range map[string]Spec{
+		"/entrypoint":              {GPUs: 1},
+		"/gpus":                    {Entrypoint: "x"},
+		"/on/1":                    {Entrypoint: "x", GPUs: 1, On: []TypeTime{{"T4", 1}, {"t4", 2}}},
+		"/limit_s":                 {Entrypoint: "x", GPUs: 1, LimitS: -1},
+		"/retries":                 {Entrypoint: "x", GPUs: 1, Retries: -1},
+		"/runtime_env/working_dir": {Entrypoint: "x", GPUs: 1, RuntimeEnv: map[string]any{"working_dir": "."}},
+		"/runtime_env/env_vars":    {Entrypoint: "x", GPUs: 1, RuntimeEnv: map[string]any{"env_vars": 3}},
+	} {
+		var invalid *InvalidError
+		if err := spec.Validate(); !errors.As(err, &invalid) || invalid.Pointer != name {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	for _, text := range []string{"V100=0", "V100=x", "V100=-3s", "T4=1e300"} {
+		if on, err := ParseOn(text); err == nil {
+			t.Errorf("%s: %v", text, on)
+		}
+	}
+	if got := ShellLine([]string{"python", "a b.py", "it's", ""}); got != `python 'a b.py' 'it'"'"'s' ''` {
+		t.Error(got)
+	}
+}
+
+// TestMetrics checks that metrics are written.
+func TestMetrics(t *testing.T) {
+	f, dir := newFakeRay(t), t.TempDir()
+	submitTo(t, f, dir, "a", 1, 10)
+	h := newHelper(t, f, dir, nil)
+	step(t, h)
+	var b strings.Builder
+	if err := h.WriteMetrics(&b); err != nil || !strings.Contains(b.String(), "\nhare_ray_submitted_total 1\n") {
+		t.Errorf("%v: %s", err, b.String())
+	}
+	if err := h.WriteMetrics(io.Discard); err != nil {
+		t.Error(err)
+	}
+}

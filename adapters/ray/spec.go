@@ -1,0 +1,236 @@
+package ray
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"net/url"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/history"
+)
+
+// Spec is what a user wants to run.
+type Spec struct {
+	Entrypoint string `json:"entrypoint"` // a command line for the shell, as Ray takes it
+	Name       string `json:"name,omitempty"`
+	User       string `json:"user,omitempty"`
+	GPUs       int64  `json:"gpus"` // on one node
+	// On names the GPU types on which the job may run; nil means all. Seconds of 0 are not known.
+	On []TypeTime `json:"on,omitempty"`
+	// LimitS is the longest that the user expects the job to take; 0 means not known. Nothing ends a
+	// job at its limit.
+	LimitS float64 `json:"limit_s,omitempty"`
+	// Retries is how often a job that lost its node, or that Ray forgot, runs again.
+	Retries    int               `json:"retries,omitempty"`
+	RuntimeEnv map[string]any    `json:"runtime_env,omitempty"`
+	Metadata   map[string]string `json:"metadata,omitempty"`
+}
+
+// TypeTime is how long a job takes on a GPU type.
+type TypeTime struct {
+	Type    string  `json:"type"`
+	Seconds float64 `json:"seconds,omitempty"`
+}
+
+// maxSeconds is a year.
+const maxSeconds = 366 * 24 * 3600
+
+// ParseOn reads types with times, such as V100=3600s,T4=2h30m, or types alone.
+func ParseOn(text string) (on []TypeTime, err error) {
+	for part := range strings.SplitSeq(text, ",") {
+		name, value, timed := strings.Cut(strings.TrimSpace(part), "=")
+		t := TypeTime{Type: name}
+		if timed {
+			d, err := time.ParseDuration(value)
+			if seconds, plain := strconv.ParseFloat(value, 64); plain == nil && seconds < maxSeconds {
+				d, err = time.Duration(seconds*float64(time.Second)), nil
+			}
+			if t.Seconds = d.Seconds(); err != nil || !(t.Seconds > 0) {
+				return nil, fmt.Errorf("%.60q: the time on a type is a duration above 0, as in V100=3600s or T4=2h30m", part)
+			}
+		}
+		on = append(on, t)
+	}
+	return on, nil
+}
+
+// InvalidError says what is wrong with a job, or with what is asked of one.
+type InvalidError struct {
+	Pointer string // a JSON pointer into Spec; empty where nothing of it is at fault
+	Reason  string
+}
+
+func (e *InvalidError) Error() string {
+	if e.Pointer == "" {
+		return e.Reason
+	}
+	return e.Pointer + ": " + e.Reason
+}
+
+// uri is the beginning of a place from which the nodes of Ray can fetch files.
+var uri = regexp.MustCompile(`^[a-z][a-z0-9+.-]*://`)
+
+// Validate checks a specification.
+func (s *Spec) Validate() error {
+	bad := func(pointer, format string, args ...any) error {
+		return &InvalidError{Pointer: pointer, Reason: fmt.Sprintf(format, args...)}
+	}
+	switch {
+	case strings.TrimSpace(s.Entrypoint) == "":
+		return bad("/entrypoint", "is empty: give the command after --, as in -- python train.py")
+	case len(s.Entrypoint) > 64<<10:
+		return bad("/entrypoint", "is longer than 64 KiB")
+	case s.GPUs < 1 || s.GPUs > hare.MaxGPUs:
+		return bad("/gpus", "must be from 1 to %d: a job without GPUs needs no place in this queue", int64(hare.MaxGPUs))
+	case !(s.LimitS >= 0 && s.LimitS <= maxSeconds):
+		return bad("/limit_s", "must be from 0 to %d", maxSeconds)
+	case s.Retries < 0 || s.Retries > 100:
+		return bad("/retries", "must be from 0 to 100")
+	case len(s.Name) > 200 || len(s.User) > 200:
+		return bad("/name", "names of jobs and users have at most 200 bytes")
+	}
+	for i, t := range s.On {
+		pointer := fmt.Sprintf("/on/%d", i)
+		switch {
+		case t.Type == "" || len(t.Type) > 100:
+			return bad(pointer, "the name of a GPU type has 1 to 100 bytes")
+		case !(t.Seconds >= 0 && t.Seconds <= maxSeconds) || math.IsNaN(t.Seconds):
+			return bad(pointer, "seconds must be from 0 to %d", maxSeconds)
+		case slices.ContainsFunc(s.On[:i], func(o TypeTime) bool { return strings.EqualFold(o.Type, t.Type) }):
+			return bad(pointer, "the GPU type %s stands twice", t.Type)
+		}
+	}
+	if dir, ok := s.RuntimeEnv["working_dir"].(string); ok && !uri.MatchString(dir) {
+		return bad("/runtime_env/working_dir", "%.100q is a folder of this machine, and the job starts later on another: "+
+			"give a URI that the nodes can fetch, or leave working_dir out and change to a shared folder by "+
+			"-- sh -c 'cd /shared/folder && …'", dir)
+	}
+	if v, ok := s.RuntimeEnv["env_vars"]; ok {
+		if _, ok := v.(map[string]any); !ok {
+			return bad("/runtime_env/env_vars", "must be an object of texts")
+		}
+	}
+	text, err := json.Marshal(s)
+	if err != nil {
+		return bad("", "%v", err)
+	}
+	if len(text) > 512<<10 {
+		return bad("", "the job is longer than 512 KiB")
+	}
+	return nil
+}
+
+// jobID are the IDs that users may give: Ray takes them, and they stand in addresses.
+var jobID = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$`)
+
+// Submit adds a job to the queue and returns its ID when it is on disk. With an ID of the user, a second
+// submission of the same job does nothing, so that a submission may be repeated.
+func Submit(ctx context.Context, j *Journal, id string, spec *Spec, now time.Time) (string, error) {
+	if err := spec.Validate(); err != nil {
+		return "", err
+	}
+	if id != "" && !jobID.MatchString(id) {
+		return "", &InvalidError{Pointer: "/id", Reason: "must be letters, digits, dots, underscores and hyphens, at " +
+			"most 100, and begin with a letter or digit"}
+	}
+	given := id != ""
+	if !given {
+		var random [5]byte
+		if _, err := rand.Read(random[:]); err != nil {
+			return "", err
+		}
+		id = "hare-" + hex.EncodeToString(random[:])
+	}
+	return id, j.Update(ctx, 0, now, func(q *Queue) ([]Record, error) {
+		old := q.Get(id)
+		if old == nil {
+			return []Record{{Event: eventSubmitted, Job: id, Spec: spec}}, nil
+		}
+		a, _ := json.Marshal(&old.Spec) // cannot fail: Validate has done it
+		b, _ := json.Marshal(spec)
+		if !given || string(a) != string(b) {
+			return nil, &InvalidError{Pointer: "/id", Reason: fmt.Sprintf("the job %s is in the queue already and is "+
+				"another one: choose another ID", id)}
+		}
+		return nil, nil
+	})
+}
+
+// ErrEnded says that a job cannot be cancelled any more.
+var ErrEnded = errors.New("has ended")
+
+// Cancel notes that a job is to end. A job that waits has ended then; one that Ray has is stopped by the
+// process that leads.
+func Cancel(ctx context.Context, j *Journal, id, by string, now time.Time) error {
+	return j.Update(ctx, 0, now, func(q *Queue) ([]Record, error) {
+		e := q.Get(id)
+		switch {
+		case e == nil:
+			return nil, &InvalidError{Reason: fmt.Sprintf("no job %.100q is in the queue: hare ray jobs lists them", id)}
+		case e.State.Ended():
+			return nil, fmt.Errorf("the job %s %w: %s", id, ErrEnded, e.State)
+		case e.Cancel:
+			return nil, nil
+		}
+		return []Record{{Event: eventCancel, Job: id, By: by, Reason: "cancelled by " + by}}, nil
+	})
+}
+
+// allows says whether a job may run on a GPU type.
+func (s *Spec) allows(gpuType string) bool {
+	return len(s.On) == 0 ||
+		slices.ContainsFunc(s.On, func(t TypeTime) bool { return strings.EqualFold(t.Type, gpuType) })
+}
+
+// seconds returns the time on a type; 0 where it is not known.
+func (s *Spec) seconds(gpuType string) float64 {
+	for _, t := range s.On {
+		if strings.EqualFold(t.Type, gpuType) {
+			return t.Seconds
+		}
+	}
+	return 0
+}
+
+// forHistory is the job as history knows jobs.
+func (e *Entry) forHistory() *history.Job {
+	s := &e.Spec
+	j := &history.Job{ID: e.ID, Name: s.Name, User: s.User, SubmitUs: e.SubmitUs, LimitUs: int64(s.LimitS * 1e6),
+		GPUs: s.GPUs, Nodes: 1, PerTask: s.GPUs}
+	for _, t := range s.On {
+		if t.Seconds > 0 {
+			j.Seconds = append(j.Seconds, history.TypeSeconds{Type: t.Type, Us: max(1, int64(t.Seconds*1e6))})
+		}
+	}
+	slices.SortFunc(j.Seconds, func(a, b history.TypeSeconds) int { return strings.Compare(a.Type, b.Type) })
+	return j
+}
+
+// ShellLine joins arguments to a line that a shell takes apart again.
+func ShellLine(args []string) string {
+	quoted := make([]string, len(args))
+	for i, a := range args {
+		quoted[i] = a
+		if a == "" || strings.ContainsFunc(a, func(r rune) bool {
+			plain := r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' ||
+				strings.ContainsRune("%+,-./:=@_", r)
+			return !plain
+		}) {
+			quoted[i] = "'" + strings.ReplaceAll(a, "'", `'"'"'`) + "'"
+		}
+	}
+	return strings.Join(quoted, " ")
+}
+
+// escaped is an ID in a path.
+func escaped(id string) string { return url.PathEscape(id) }

@@ -1,0 +1,185 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hare-sched/hare/adapters/ray"
+)
+
+// readRuntimeEnv reads a runtime environment and adds variables; nil where there is nothing.
+func readRuntimeEnv(path string, vars []string) (map[string]any, error) {
+	var out map[string]any
+	if path != "" {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return nil, usageError{fmt.Errorf("--runtime-env: %w", err)}
+		}
+		if err := json.Unmarshal(text, &out); err != nil {
+			return nil, usageError{fmt.Errorf("--runtime-env: %s is no JSON object: %w", path, err)}
+		}
+	}
+	if len(vars) == 0 {
+		return out, nil
+	}
+	if out == nil {
+		out = map[string]any{}
+	}
+	set := map[string]any{}
+	if given, ok := out["env_vars"]; ok {
+		if set, ok = given.(map[string]any); !ok {
+			return nil, usageError{fmt.Errorf("--runtime-env: /env_vars of %s must be an object of texts", path)}
+		}
+	}
+	for _, v := range vars {
+		name, value, ok := strings.Cut(v, "=")
+		if !ok || name == "" {
+			return nil, usageError{fmt.Errorf("--env %.60q: must be NAME=VALUE", v)}
+		}
+		set[name] = value
+	}
+	out["env_vars"] = set
+	return out, nil
+}
+
+func rayJobsCommand() *cobra.Command {
+	var rq rayQueue
+	var all, asJSON bool
+	c := &cobra.Command{
+		Use:   "jobs --dir DIR [ID...]",
+		Short: "List the jobs of the queue for a Ray cluster",
+		Long: `Jobs lists the jobs that wait and run, as the queue on disk says: of jobs in Ray, what hare ray
+run has read last. With --all, those that have ended too, for a week (hare ray run --keep).`,
+		Example: `  hare ray jobs --dir /shared/queue
+  hare ray jobs --dir /shared/queue --all --json`,
+		RunE: func(c *cobra.Command, ids []string) error {
+			j, err := rq.open(false)
+			if err != nil {
+				return err
+			}
+			var entries []*ray.Entry
+			for _, id := range ids {
+				e := j.Queue.Get(id)
+				if e == nil {
+					return usageError{fmt.Errorf("no job %.100q is in the queue: hare ray jobs --all lists them", id)}
+				}
+				entries = append(entries, e)
+			}
+			for _, e := range j.Queue.Entries {
+				if len(ids) == 0 && (all || !e.State.Ended()) {
+					entries = append(entries, e)
+				}
+			}
+			if asJSON {
+				return printRayJSON(c.OutOrStdout(), entries)
+			}
+			return printRayJobs(c.OutOrStdout(), entries, time.Now())
+		},
+	}
+	rq.add(c)
+	c.Flags().BoolVar(&all, "all", false, "also jobs that have ended")
+	c.Flags().BoolVar(&asJSON, "json", false, "print a JSON array")
+	return c
+}
+
+func printRayJSON(w io.Writer, entries []*ray.Entry) error {
+	if entries == nil {
+		entries = []*ray.Entry{}
+	}
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	return e.Encode(entries)
+}
+
+func printRayJobs(w io.Writer, entries []*ray.Entry, now time.Time) error {
+	if len(entries) == 0 {
+		_, err := fmt.Fprintln(w, "no jobs")
+		return err
+	}
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "job\tname\tuser\tGPUs\tstate\ttype\tnode\twaited\tran\tlast change")
+	for _, e := range entries {
+		until := now.UnixMicro()
+		if e.State.Ended() {
+			until = e.EndUs
+		}
+		waited, ran := until-e.SubmitUs, int64(0)
+		if e.StartUs > 0 {
+			waited, ran = e.StartUs-e.SubmitUs, until-e.StartUs
+		}
+		state := string(e.State)
+		if e.Cancel && !e.State.Ended() {
+			state += ", is stopped"
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%s\t%s\t%s\t%s\t%s\t%s\n", e.ID, orNothing(e.Spec.Name), orNothing(e.Spec.User),
+			e.Spec.GPUs, state, orNothing(e.Type), orNothing(e.Node), shortTime(waited), shortTime(ran), orNothing(e.Reason))
+	}
+	return t.Flush()
+}
+
+func shortTime(us int64) string {
+	return (time.Duration(max(0, us)) * time.Microsecond).Round(time.Second).String()
+}
+
+func rayReleaseCommand() *cobra.Command {
+	var rq rayQueue
+	var ra rayAddress
+	var write bool
+	c := &cobra.Command{
+		Use:   "release --dir DIR",
+		Short: "Give all jobs of the queue to Ray, for the day when Hare is taken away",
+		Long: `Release prints, for each job that waits, the command of Ray that submits it, in order. With
+--write it submits them itself and notes this in the queue, so that none is submitted twice;
+hare ray run must have ended. Ray lets those fail that find no room for 15 minutes, unless its
+head was started with a greater RAY_JOB_START_TIMEOUT_SECONDS.`,
+		Example: `  hare ray release --dir /shared/queue > submit-all.sh
+  hare ray release --dir /shared/queue --write`,
+		Args: exactly(0, "no arguments"),
+		RunE: func(c *cobra.Command, _ []string) error {
+			d, err := ra.connect()
+			if err != nil {
+				return err
+			}
+			j, err := rq.open(false)
+			if err != nil {
+				return err
+			}
+			h, err := ray.New(ray.Config{Write: write}, d, nil, j)
+			if err != nil {
+				return err
+			}
+			if !write {
+				for _, line := range h.Commands(ra.address) {
+					if _, err := fmt.Fprintln(c.OutOrStdout(), line); err != nil {
+						return err
+					}
+				}
+				return nil
+			}
+			if led, err := h.Lead(c.Context()); err != nil || !led {
+				return errors.Join(err, errors.New("hare ray run uses this queue: end it first"))
+			}
+			defer h.Resign()
+			r, err := h.Release(c.Context())
+			if err != nil {
+				return err
+			}
+			if err := printStarts(c.OutOrStdout(), r.Starts, true); err != nil {
+				return err
+			}
+			return errors.Join(r.SubmitErrors...)
+		},
+	}
+	rq.add(c)
+	ra.add(c)
+	c.Flags().BoolVar(&write, "write", false, "submit the jobs (default: print the commands that would)")
+	return c
+}
