@@ -38,10 +38,10 @@ const (
 // early from there. Then it places each of the others where that costs least: at its
 // present place, at its previous place, or early (recreate). The returned plan never
 // costs more than start. The result depends on the clock only through ctx, whose end is
-// not an error. Where nodes matter, jobs wait for others or the objective is the makespan,
-// RuinAndRecreate returns start.
+// not an error. Where nodes matter, jobs wait for others, GPUs need setups, jobs have shapes
+// or the objective is the makespan, RuinAndRecreate returns start.
 func RuinAndRecreate(ctx context.Context, m *hare.Model, start *Plan, cfg RuinAndRecreateConfig) *Plan {
-	if m.Placed || hasAfter(m) || isMakespan(m) {
+	if m.Placed || hasAfter(m) || isMakespan(m) || hasSetups(m) || hasShapes(m) {
 		return start
 	}
 	rr := &ruinRecreate{m: m, cfg: &cfg, r: rand.New(rand.NewPCG(uint64(cfg.Seed), 0x737465616479)),

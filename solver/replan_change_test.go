@@ -101,6 +101,24 @@ func TestLostRoundThatIsNoLongerAsked(t *testing.T) {
 	}
 }
 
+// A job whose setup has begun is set up anew, and a job with shapes keeps one, also where moves have a price.
+func TestStabilityWithSetupsAndShapes(t *testing.T) {
+	for _, job := range []string{
+		`{"id": "setup", "tasks": 2, "on": {"V100": {"compute_s": 3, "switch_s": 1}}}`,
+		`{"id": "shapes", "rounds": 2, "release_s": 1, "shapes": [{"tasks": 2, "counts": 2, "on": {"V100": ` +
+			`{"compute_s": 3}}}, {"tasks": 3, "counts": 3, "on": {"V100": {"compute_s": 3}}}]}`,
+	} {
+		inst := scenario(t, "", job)
+		prev := planned(t, inst)
+		for _, stability := range []int64{0, 50_000, 1_000_000} {
+			res := replan(t, inst, hare.ReplanRequest{Previous: prev, AtUs: 500_000, StabilityMicro: stability})
+			if rep := verify.CheckReplan(inst, res, &verify.Previous{Result: prev}); !rep.OK {
+				t.Errorf("%s, stability %d: %s", inst.Jobs[0].ID, stability, rep)
+			}
+		}
+	}
+}
+
 // If a node has been removed from the instance, there is no schedule of the whole, and the
 // result says why. The rest can be planned again.
 func TestNodeTakenOut(t *testing.T) {
