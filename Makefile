@@ -48,7 +48,7 @@ slow := $(addprefix ./,verify sessions cmd/hare solver policy bench policy/task 
 # their tests too: explain, regret, policy, sim, online, verify, wire and the like. The solver
 # that explain and regret call is tested by itself.
 racy := $(wildcard api solver sessions solves greedy experiment internal/lp relax admission \
-	 access study whatif store store/sqlite service client)
+	 access study whatif store store/sqlite service client executor/worker)
 
 demo_instance = $(firstword $(filter-out %.result.json,$(wildcard examples/gavel-*.json)))
 
@@ -154,8 +154,9 @@ test-ray: build ## hare ray before a real Ray in a network namespace, 6 minutes:
 	scripts/ray-helper-test.sh bin/hare
 
 .PHONY: test-python
-test-python: ## the verifier in Python
+test-python: ## the verifier in Python, and the worker
 	$(PYTHON) -m unittest discover -s verify -p '*test*.py'
+	$(PYTHON) -m unittest discover -s worker/tests
 
 # Said before minutes of tests, not behind it.
 .PHONY: prerequisites-clients

@@ -1,0 +1,298 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/hare-sched/hare/executor/residency"
+)
+
+// device is one device of a node with the process that serves it.
+type device struct {
+	node  *Node
+	index int
+
+	// turn is held by the one call that is done.
+	turn     sync.Mutex
+	cache    *residency.Cache
+	attached map[string]bool // jobs that the process has mapped
+
+	// mu guards the fields below, which are also used outside a turn.
+	mu      sync.Mutex
+	process *process
+	failed  []string // jobs of which a prefetch failed, or that have ended
+	deaths  int      // of processes since the last answer
+	closed  bool
+}
+
+// maxBackoff is the longest rest after deaths.
+const maxBackoff = 30 * time.Second
+
+// backoff is how long a device rests when its process has died a number of times without doing
+// anything between.
+func backoff(first time.Duration, deaths int) time.Duration {
+	if deaths < 2 {
+		return 0
+	}
+	rest := first
+	for range deaths - 2 {
+		if rest *= 2; rest >= maxBackoff {
+			return maxBackoff
+		}
+	}
+	return min(rest, maxBackoff)
+}
+
+// do gives f a turn with a process that runs.
+func (d *device) do(ctx context.Context, f func(*process) error) error {
+	d.turn.Lock()
+	defer d.turn.Unlock()
+	p, err := d.alive(ctx)
+	if err != nil {
+		return err
+	}
+	err = f(p)
+	var crash *CrashError
+	var fault *FaultError
+	if errors.As(err, &fault) && fault.Kind == "device" {
+		p.kill()
+		<-p.ended
+	}
+	if err == nil || !errors.As(err, &crash) && ctx.Err() == nil {
+		d.mu.Lock()
+		d.deaths = 0
+		d.mu.Unlock()
+	}
+	return err
+}
+
+// alive returns the process of the device, a new one where the last has ended.
+func (d *device) alive(ctx context.Context) (*process, error) {
+	d.mu.Lock()
+	p, closed := d.process, d.closed
+	failed := d.failed
+	d.failed = nil
+	d.mu.Unlock()
+	if closed {
+		return nil, errors.New("worker: the node is closed")
+	}
+	for _, id := range failed {
+		d.cache.Forget(id)
+	}
+	if p != nil && !p.dead() {
+		return p, nil
+	}
+	d.mu.Lock()
+	d.process = nil
+	if p != nil {
+		d.deaths++
+	}
+	rest := backoff(d.node.cfg.Backoff, d.deaths)
+	d.mu.Unlock()
+	d.cache.Lost()
+	d.attached = map[string]bool{}
+	if rest > 0 {
+		wait := time.NewTimer(rest)
+		defer wait.Stop()
+		select {
+		case <-wait.C:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+	d.node.mu.Lock()
+	d.node.epoch++
+	epoch := d.node.epoch
+	d.node.mu.Unlock()
+	p, err := startProcess(ctx, &d.node.cfg, d.index, epoch)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if err != nil {
+		d.deaths++
+		return nil, err
+	}
+	if d.closed {
+		p.kill()
+		return nil, errors.New("worker: the node is closed")
+	}
+	d.process = p
+	return p, nil
+}
+
+// attach makes the job known to the process and its shared memory mapped there.
+func (d *device) attach(ctx context.Context, p *process, j *job) error {
+	if d.attached[j.ID] {
+		return nil
+	}
+	m, err := p.call(ctx, &Message{Type: Register, Job: j.ID, Module: j.Module, Directory: j.Directory,
+		Tasks: j.Tasks, Seed: j.Seed}, nil)
+	if err != nil {
+		return err
+	}
+	j.mu.Lock()
+	if j.segment == nil {
+		j.segment, err = newSegment(j.ID, m.StateBytes, m.GradientBytes, j.Tasks)
+	} else if m.StateBytes != j.segment.stateBytes {
+		err = &FaultError{Job: j.ID, Kind: "module", Reason: fmt.Sprintf("build() made a state of %d bytes, "+
+			"and of %d bytes before", m.StateBytes, j.segment.stateBytes)}
+	}
+	initialised := j.initialised
+	j.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	_, err = p.call(ctx, &Message{Type: Attach, Job: j.ID, Initialise: !initialised}, j.segment.file)
+	if err != nil {
+		return err
+	}
+	j.mu.Lock()
+	j.initialised = true
+	j.mu.Unlock()
+	d.attached[j.ID] = true
+	return nil
+}
+
+// room has the memory's policy make room for a job and keep what is needed next. before is what the
+// worker must do before the job runs, after is what may be done behind it. The worker copies
+// the state of the job itself when it needs it.
+func (d *device) room(j *job, version int64, next []residency.Model) (before, after []residency.Action, err error) {
+	actions, err := d.cache.Run(d.model(j, version), next)
+	var big *residency.TooBigError
+	if errors.As(err, &big) {
+		return nil, nil, &FaultError{Job: j.ID, Kind: "oom", Reason: err.Error(), FootprintBytes: d.cache.UsedBytes()}
+	}
+	own := slices.IndexFunc(actions, func(a residency.Action) bool {
+		return a.Job == j.ID && a.Type != residency.Evict
+	})
+	return actions[:own+1], actions[own+1:], err
+}
+
+func (d *device) model(j *job, version int64) residency.Model {
+	return residency.Model{Job: j.ID, Version: version, Bytes: j.segment.stateBytes}
+}
+
+// order asks the process to evict and to copy ahead, and does not wait for the answers.
+func (d *device) order(p *process, actions []residency.Action) {
+	for _, a := range actions {
+		switch {
+		case !d.attached[a.Job]:
+		case a.Type == residency.Evict:
+			p.send(&Message{Type: Evict, Job: a.Job}, nil, func(*Message, error) {})
+		case a.Type == residency.Prefetch || a.Type == residency.Refresh:
+			d.prefetch(p, a)
+		}
+	}
+}
+
+// run has the process compute a task.
+func (d *device) run(ctx context.Context, p *process, j *job, t Task, next []string) (Result, error) {
+	if err := d.attach(ctx, p, j); err != nil {
+		return Result{}, err
+	}
+	expected := d.expected(next)
+	for try := 0; ; try++ {
+		before, after, err := d.room(j, t.Round, expected)
+		if err != nil {
+			return Result{}, err
+		}
+		d.order(p, before[:max(0, len(before)-1)])
+		answer := p.begin(&Message{Type: Run, Job: j.ID, Round: t.Round, Task: t.Task, Version: t.Round}, nil)
+		d.order(p, after)
+		m, err := p.wait(ctx, answer)
+		var fault *FaultError
+		if err == nil {
+			return Result{Loss: m.Loss, ComputeS: m.ComputeS}, nil
+		}
+		if !errors.As(err, &fault) {
+			return Result{}, err
+		}
+		d.cache.Forget(j.ID)
+		if fault.Kind != "oom" || try > 0 {
+			return Result{}, err
+		}
+		d.order(p, d.cache.MakeRoom(j.ID, expected))
+	}
+}
+
+// expected returns the models of the next tasks that the process knows.
+func (d *device) expected(next []string) []residency.Model {
+	var models []residency.Model
+	for _, id := range next {
+		if j, err := d.node.job(id); err == nil && d.attached[id] {
+			models = append(models, d.model(j, j.committed()))
+		}
+	}
+	return models
+}
+
+// prefetch asks for a copy of a job's state, unless a step is about to replace the state.
+func (d *device) prefetch(p *process, a residency.Action) {
+	j, err := d.node.job(a.Job)
+	if err != nil || !j.copying.TryRLock() {
+		d.drop(a.Job)
+		return
+	}
+	if j.committed() != a.Version {
+		j.copying.RUnlock()
+		d.drop(a.Job)
+		return
+	}
+	p.send(&Message{Type: Prefetch, Job: a.Job, Version: a.Version}, nil, func(_ *Message, err error) {
+		j.copying.RUnlock()
+		if err != nil {
+			d.drop(a.Job)
+		}
+	})
+}
+
+// drop notes, for the next turn, that a job has no copy on the device.
+func (d *device) drop(id string) {
+	d.mu.Lock()
+	d.failed = append(d.failed, id)
+	d.mu.Unlock()
+}
+
+// forget tells the process that a job has ended.
+func (d *device) forget(id string) {
+	d.turn.Lock()
+	defer d.turn.Unlock()
+	d.cache.Forget(id)
+	d.mu.Lock()
+	p := d.process
+	d.mu.Unlock()
+	if p != nil && d.attached[id] {
+		delete(d.attached, id)
+		p.send(&Message{Type: Forget, Job: id}, nil, func(*Message, error) {})
+	}
+}
+
+// close ends the process and waits until it has ended.
+func (d *device) close() {
+	d.mu.Lock()
+	d.closed = true
+	p := d.process
+	d.mu.Unlock()
+	if p != nil {
+		p.kill()
+		<-p.ended
+	}
+	// No call is under way when close returns.
+	d.turn.Lock()
+	defer d.turn.Unlock()
+	d.attached = nil
+}
+
+// ownerOf returns the user to whom a file belongs.
+func ownerOf(info os.FileInfo) (int, bool) {
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return 0, false
+	}
+	return int(stat.Uid), true
+}
