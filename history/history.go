@@ -142,8 +142,10 @@ type Log struct {
 	Jobs         []Job
 	Reservations []Reservation
 	// NowUs is when the log ends: the time at which it was read, or its last event.
-	NowUs  int64
-	Report *Report
+	NowUs int64
+	// BeganUs is from when on a log of ReadRecorded tells all; 0 for what others tell.
+	BeganUs int64
+	Report  *Report
 
 	index map[string]int // of nodes by name, while texts are read
 	kube  *kubeLog       // while texts are read

@@ -20,6 +20,7 @@ import (
 // shadowFlags are the flags of shadow.
 type shadowFlags struct {
 	history        historyFlags
+	live           liveFlags
 	out, record    string
 	json, quiet    bool
 	anyType, split bool
@@ -42,18 +43,34 @@ rolling, which is told only what was known at each time, and with a plan in hind
 only reads: the files, or without files what the cluster's own commands tell, from --since on
 (7d by default).
 
+--live looks at the cluster every --interval and writes nothing but a log of what changes,
+for clusters that keep no history. It may be killed and begun again at any time. After
+hours or days, hare shadow report LOG compares as above.
+
 -o writes one HTML page that loads nothing from elsewhere. --record writes the instance
 and the schedules, so that hare verify checks each of them.`,
 		Example: `  hare shadow slurm --since 7d -o report.html
   hare shadow slurm jobs.txt nodes.txt --since 7d -o report.html
   hare shadow slurm jobs.txt nodes.txt --json > report.json
+  hare shadow --live kube --log shadow.ndjson
+  hare shadow report shadow.ndjson -o report.html
   hare shadow history jobs.csv -o report.html --record proof/
   hare verify proof/instance.json proof/hindsight.result.json`,
-		RunE: func(c *cobra.Command, args []string) error { return f.run(c.Context(), args, c.OutOrStdout()) },
+		RunE: func(c *cobra.Command, args []string) error {
+			if err := f.live.check(c, args); err != nil {
+				return err
+			}
+			if f.live.live {
+				return f.watch(c.Context(), args[0])
+			}
+			return f.run(c.Context(), args, c.OutOrStdout())
+		},
 	}
 	f.history.add(c)
 	f.history.addKube(c)
+	f.live.add(c)
 	flags := c.Flags()
+	flags.StringVar(&f.history.address, "address", "http://127.0.0.1:8265", "with --live ray: where Ray's dashboard is")
 	flags.StringVarP(&f.out, "output", "o", "", "write the page (HTML) to this file")
 	flags.StringVar(&f.record, "record", "", "write the instance and the schedules into this folder, for hare verify")
 	flags.BoolVar(&f.json, "json", false, "print the report as JSON")
@@ -73,9 +90,10 @@ and the schedules, so that hare verify checks each of them.`,
 }
 
 func (f *shadowFlags) run(ctx context.Context, args []string, w io.Writer) error {
-	if len(args) == 0 || len(args) == 1 && args[0] != "slurm" && args[0] != "kube" {
-		return usageError{fmt.Errorf("shadow takes a source (%s) and the files to read, of which slurm and kube can do "+
-			"without: see hare shadow --help", strings.Join(history.Sources, ", "))}
+	if len(args) == 0 || len(args) == 1 && args[0] != "slurm" && args[0] != "kube" &&
+		args[0] != "report" {
+		return usageError{fmt.Errorf("shadow takes a source (%s, report) and the files to read, of which slurm and kube "+
+			"can do without: see hare shadow --help", strings.Join(history.Sources, ", "))}
 	}
 	if f.backfill < time.Second {
 		return usageError{errors.New("--backfill must be at least 1s")}
@@ -83,7 +101,16 @@ func (f *shadowFlags) run(ctx context.Context, args []string, w io.Writer) error
 	if err := canBeFolder(f.record); err != nil {
 		return usageError{fmt.Errorf("--record: %w", err)}
 	}
-	log, err := f.history.fetch(ctx, args[0], args[1:])
+	var log *history.Log
+	var err error
+	switch {
+	case args[0] != "report":
+		log, err = f.history.fetch(ctx, args[0], args[1:])
+	case len(args) == 2:
+		log, err = f.history.readRecorded(args[1])
+	default:
+		err = usageError{errors.New("shadow report takes one log of hare shadow --live")}
+	}
 	if err != nil {
 		return err
 	}
