@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -188,14 +189,7 @@ func TestTaskEndsWithItsContext(t *testing.T) {
 	if _, err := node.Run(ctx, 0, worker.Task{Job: "hangs"}, nil); !errors.Is(err, context.Canceled) {
 		t.Errorf("the task that hangs: %v", err)
 	}
-	// An init process may not have taken the status of the child yet.
-	for {
-		status, err := os.ReadFile("/proc/" + string(child) + "/stat")
-		if err != nil || strings.Contains(string(status), ") Z ") {
-			break
-		}
-		time.Sleep(time.Millisecond)
-	}
+	waitForEnd(string(child))
 	if _, err := node.Run(t.Context(), 0, worker.Task{Job: "good"}, nil); err != nil {
 		t.Errorf("the next task: %v", err)
 	}
@@ -283,5 +277,68 @@ func TestNodeRefusesBadConfigurations(t *testing.T) {
 	node = newNode(t, worker.Config{Python: []string{interpreter(t, "sys"), "-I"}})
 	if err := node.Add(t.Context(), 0, j); err == nil || !strings.Contains(err.Error(), "hare_worker") {
 		t.Errorf("an interpreter without hare_worker: %v", err)
+	}
+}
+
+// A worker ends with its agent, however the agent dies, also in the midst of a task.
+func TestWorkersEndWithTheirAgent(t *testing.T) {
+	if dir := os.Getenv("HARE_TEST_AGENT"); dir != "" {
+		// This is the agent of the test below, in a process of its own.
+		node, err := worker.NewNode(worker.Config{Directory: filepath.Join(dir, "sockets"), Package: packageFolder(t),
+			Python: []string{*python}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := node.Add(t.Context(), 0, worker.Job{ID: "j", Module: "hangs", Directory: dir, Tasks: 1}); err != nil {
+			t.Fatal(err)
+		}
+		_, err = node.Run(t.Context(), 0, worker.Task{Job: "j"}, nil)
+		t.Fatal(err)
+	}
+	interpreter(t, "sys")
+	dir := modules(t, map[string]string{"hangs": good + "import os, time\ndef loss(p, b):\n" +
+		" open('DIR/part', 'w').write(str(os.getpid()))\n os.rename('DIR/part', 'DIR/pid')\n time.sleep(600)"})
+	text, err := os.ReadFile(filepath.Join(dir, "hangs.py"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text = []byte(strings.ReplaceAll(string(text), "DIR", dir))
+	if err := os.WriteFile(filepath.Join(dir, "hangs.py"), text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	agent := exec.Command(os.Args[0], "-test.run=^TestWorkersEndWithTheirAgent$", "-hare.python="+*python)
+	agent.Env = append(os.Environ(), "HARE_TEST_AGENT="+dir)
+	if err := agent.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	go func() {
+		_ = agent.Wait()
+		close(ended)
+	}()
+	var pid []byte
+	for len(pid) == 0 {
+		select {
+		case <-ended:
+			t.Fatal("the agent ended before its task began")
+		case <-time.After(5 * time.Millisecond):
+			pid, _ = os.ReadFile(filepath.Join(dir, "pid"))
+		}
+	}
+	if err := agent.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	<-ended
+	waitForEnd(string(pid))
+}
+
+// waitForEnd waits until a process has ended; an init process may not have taken its status yet.
+func waitForEnd(pid string) {
+	for {
+		status, err := os.ReadFile("/proc/" + pid + "/stat")
+		if err != nil || strings.Contains(string(status), ") Z ") {
+			return
+		}
+		time.Sleep(time.Millisecond)
 	}
 }

@@ -220,6 +220,11 @@ func ownDirectory(path string) error {
 // Add adds a job, whose module a worker of the device imports at once. A job that was added
 // already is left as it is.
 func (n *Node) Add(ctx context.Context, device int, j Job) error {
+	return n.add(ctx, device, j, func(*job) error { return nil })
+}
+
+// add adds a job when begin has set its state.
+func (n *Node) add(ctx context.Context, device int, j Job, begin func(*job) error) error {
 	if err := j.validate(); err != nil {
 		return err
 	}
@@ -238,23 +243,29 @@ func (n *Node) Add(ctx context.Context, device int, j Job) error {
 		return err
 	}
 	added := &job{Job: j, done: make([]*Result, j.Tasks)}
-	return d.do(ctx, func(p *process) error {
+	err = d.do(ctx, func(p *process) error {
 		if err := d.attach(ctx, p, added); err != nil {
-			if added.segment != nil {
-				_ = added.segment.close()
-			}
 			return err
 		}
+		err := begin(added)
 		n.mu.Lock()
 		defer n.mu.Unlock()
-		if _, ok := n.jobs[j.ID]; ok || n.closed {
-			_ = added.segment.close()
-			return &hare.InvalidError{Pointer: "/id", Code: "duplicate", Detail: fmt.Sprintf("job %.60q was added "+
+		if _, ok := n.jobs[j.ID]; err == nil && (ok || n.closed) {
+			err = &hare.InvalidError{Pointer: "/id", Code: "duplicate", Detail: fmt.Sprintf("job %.60q was added "+
 				"meanwhile", j.ID)}
+		}
+		if err != nil {
+			delete(d.attached, j.ID)
+			p.send(&Message{Type: Forget, Job: j.ID}, nil, func(*Message, error) {})
+			return err
 		}
 		n.jobs[j.ID] = added
 		return nil
 	})
+	if err != nil && added.segment != nil {
+		_ = added.segment.close()
+	}
+	return err
 }
 
 func (n *Node) device(i int) (*device, error) {
@@ -299,14 +310,20 @@ func (n *Node) State(id string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	state, _, err := j.copyState()
+	return state, err
+}
+
+// copyState returns a copy of the committed state and its version.
+func (j *job) copyState() ([]byte, int64, error) {
 	j.copying.RLock()
 	defer j.copying.RUnlock()
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if j.removed {
-		return nil, fmt.Errorf("%w: %.60q", ErrUnknownJob, id)
+		return nil, 0, fmt.Errorf("%w: %.60q", ErrUnknownJob, j.ID)
 	}
-	return j.segment.state(j.version), nil
+	return j.segment.state(j.version), j.version, nil
 }
 
 func (j *job) committed() int64 {

@@ -1,0 +1,180 @@
+package worker
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/go-json-experiment/json"
+)
+
+// checkpointForm is the first member of a checkpoint's header.
+const checkpointForm = "hare-checkpoint/v1"
+
+// checkpointHeader is the first line of a checkpoint, as JSON. The state follows it.
+type checkpointHeader struct {
+	Hare       string `json:"hare"`
+	Module     string `json:"module"`
+	Tasks      int    `json:"tasks"`
+	Seed       int64  `json:"seed"`
+	Version    int64  `json:"version"`
+	StateBytes int64  `json:"state_bytes"`
+	// SHA256 is the hash of the header with this member empty, its line break, and the state.
+	SHA256 string `json:"sha256"`
+}
+
+// CheckpointError says that a file is no checkpoint of a job.
+type CheckpointError struct{ Path, Reason string }
+
+func (e *CheckpointError) Error() string { return e.Path + ": " + e.Reason }
+
+// Save writes the committed state of a job to a file, from which Resume goes on. The file is
+// replaced as a whole, when the new one is on disk: where Save returns an error, the file is as it
+// was. Save returns the version that it wrote. Rounds may go on meanwhile.
+func (n *Node) Save(id, path string) (version int64, err error) {
+	j, err := n.job(id)
+	if err != nil {
+		return 0, err
+	}
+	state, version, err := j.copyState()
+	if err != nil {
+		return 0, err
+	}
+	h := checkpointHeader{Hare: checkpointForm, Module: j.Module, Tasks: j.Tasks, Seed: j.Seed, Version: version,
+		StateBytes: int64(len(state))}
+	if h.SHA256, err = h.hash(state); err != nil {
+		return 0, err
+	}
+	line, err := json.Marshal(&h)
+	if err != nil {
+		return 0, fmt.Errorf("worker: %w", err)
+	}
+	if err := replaceFile(path, append(line, '\n'), state); err != nil {
+		return 0, fmt.Errorf("worker: checkpoint of job %.60q: %w", id, err)
+	}
+	return version, nil
+}
+
+// hash returns what SHA256 must be.
+func (h checkpointHeader) hash(state []byte) (string, error) {
+	h.SHA256 = ""
+	line, err := json.Marshal(&h)
+	if err != nil {
+		return "", fmt.Errorf("worker: %w", err)
+	}
+	sum := sha256.New()
+	sum.Write(line)
+	sum.Write([]byte{'\n'})
+	sum.Write(state)
+	return hex.EncodeToString(sum.Sum(nil)), nil
+}
+
+// replaceFile writes parts to a file beside path and renames it when it is on disk.
+func replaceFile(path string, parts ...[]byte) (err error) {
+	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".part-*")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			_ = f.Close()
+			_ = os.Remove(f.Name())
+		}
+	}()
+	for _, part := range parts {
+		if _, err := f.Write(part); err != nil {
+			return err
+		}
+	}
+	if err := errors.Join(f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	if err := os.Rename(f.Name(), path); err != nil {
+		return err
+	}
+	directory, err := os.Open(filepath.Dir(path))
+	if err != nil {
+		return err
+	}
+	return errors.Join(directory.Sync(), directory.Close())
+}
+
+// Resume adds a job as Add does, in the state and round of a checkpoint. The job must have the
+// module, tasks and seed of the job that wrote it; its ID and folder may differ. A job that was
+// added already is left as it is. Resume returns the version that the job has.
+func (n *Node) Resume(ctx context.Context, device int, j Job, path string) (version int64, err error) {
+	h, state, err := readCheckpoint(path)
+	if err != nil {
+		return 0, err
+	}
+	if h.Module != j.Module || h.Tasks != j.Tasks || h.Seed != j.Seed {
+		return 0, &CheckpointError{path, fmt.Sprintf("is of a job with the module %.60q, %d tasks and seed %d; this job "+
+			"has %.60q, %d and %d", h.Module, h.Tasks, h.Seed, j.Module, j.Tasks, j.Seed)}
+	}
+	err = n.add(ctx, device, j, func(added *job) error {
+		if added.segment.stateBytes != h.StateBytes {
+			return &CheckpointError{path, fmt.Sprintf("has a state of %d bytes; build() makes one of %d", h.StateBytes,
+				added.segment.stateBytes)}
+		}
+		added.version = h.Version
+		return added.segment.write(h.Version, state)
+	})
+	if err != nil {
+		return 0, err
+	}
+	version, _, err = n.Version(j.ID)
+	return version, err
+}
+
+// readCheckpoint reads and checks a checkpoint.
+func readCheckpoint(path string) (*checkpointHeader, []byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, nil, fmt.Errorf("worker: %w", err)
+	}
+	defer f.Close()
+	r := bufio.NewReaderSize(f, 1<<16)
+	line, err := r.ReadSlice('\n')
+	if err != nil {
+		return nil, nil, &CheckpointError{path, "is no checkpoint: it has no header"}
+	}
+	h := new(checkpointHeader)
+	if err := json.Unmarshal(bytes.TrimSuffix(line, []byte{'\n'}), h, json.RejectUnknownMembers(true)); err != nil {
+		return nil, nil, &CheckpointError{path, fmt.Sprintf("is no checkpoint: %.200v", err)}
+	}
+	info, err := f.Stat()
+	switch {
+	case err != nil:
+		return nil, nil, fmt.Errorf("worker: %w", err)
+	case h.Hare != checkpointForm || h.Version < 0 || h.StateBytes < 1:
+		return nil, nil, &CheckpointError{path, fmt.Sprintf("is no checkpoint that this version reads: %.60q", h.Hare)}
+	case info.Size() != int64(len(line))+h.StateBytes:
+		return nil, nil, &CheckpointError{path, fmt.Sprintf("is cut or damaged: it has %d bytes, not %d", info.Size(),
+			int64(len(line))+h.StateBytes)}
+	}
+	state := make([]byte, h.StateBytes)
+	if _, err := io.ReadFull(r, state); err != nil {
+		return nil, nil, fmt.Errorf("worker: %s: %w", path, err)
+	}
+	sum, err := h.hash(state)
+	if err != nil {
+		return nil, nil, err
+	}
+	if sum != h.SHA256 {
+		return nil, nil, &CheckpointError{path, "is damaged: its hash is not that of its header"}
+	}
+	return h, state, nil
+}
+
+// write writes the state of a version into its slot, when no worker knows the job.
+func (s *segment) write(version int64, state []byte) error {
+	_, err := s.file.WriteAt(state, version%2*s.stateSlotBytes)
+	return err
+}
