@@ -378,7 +378,7 @@ func (p *Plan) completeOnNodes(ctx context.Context, m *hare.Model, kind string) 
 		}
 		moves := false
 		for i := range m.Jobs {
-			if stays[i] && len(m.Jobs[i].After) > 0 && firstStart(p.Jobs[i]) < readyAt(m, i, out.EndUs) {
+			if stays[i] && len(m.Jobs[i].After) > 0 && firstSetup(m, i, p.Jobs[i]) < readyAt(m, i, out.EndUs) {
 				stays[i], moves = false, true
 			}
 		}

@@ -119,6 +119,25 @@ func TestStabilityWithSetupsAndShapes(t *testing.T) {
 	}
 }
 
+// A job moves where the setup of its GPU would begin before the job for which it waits has ended.
+func TestSetupWaitsForAPredecessorThatMoves(t *testing.T) {
+	inst, err := wire.DecodeInstance(strings.NewReader(`{"hare": "instance/v1", "cluster": {"nodes": [`+
+		`{"name": "a", "cpus": 3, "gpus": {"A": 2}}]}, "jobs": [`+
+		`{"id": "first", "cpus_per_task": 2, "on": {"A": {"compute_s": 4, "switch_s": 2}}},`+
+		`{"id": "next", "after": ["first"], "weight": 0, "on": {"A": {"compute_s": 1, "switch_s": 1}}}]}`), wire.Limits{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	prev := &hare.Result{Objective: inst.Objective, Schedule: &hare.Schedule{Jobs: []string{"first", "next"},
+		Lanes: []hare.Lane{{GPU: "a/0", Job: []int32{0}, StartUs: []int64{2_000_000}},
+			{GPU: "a/1", Job: []int32{1}, StartUs: []int64{7_500_000}}}}}
+	// The setup of the first job begins again at 1 s, so that the job ends at 7 s and not at 6 s.
+	res := replan(t, inst, hare.ReplanRequest{Previous: prev, AtUs: 1_000_000, StabilityMicro: 1_000_000})
+	if rep := verify.CheckReplan(inst, res, &verify.Previous{Result: prev}); !rep.OK {
+		t.Error(rep)
+	}
+}
+
 // If a node has been removed from the instance, there is no schedule of the whole, and the
 // result says why. The rest can be planned again.
 func TestNodeTakenOut(t *testing.T) {
