@@ -82,10 +82,10 @@ func (d *device) alive(ctx context.Context) (*process, error) {
 	if closed {
 		return nil, errors.New("worker: the node is closed")
 	}
-	for _, id := range failed {
-		d.cache.Forget(id)
-	}
 	if p != nil && !p.dead() {
+		for _, id := range failed {
+			d.forgetCopy(p, id)
+		}
 		return p, nil
 	}
 	d.mu.Lock()
@@ -177,6 +177,12 @@ func (d *device) model(j *job, version int64) residency.Model {
 	return residency.Model{Job: j.ID, Version: version, Bytes: j.segment.stateBytes}
 }
 
+// forgetCopy has a copy dropped that a fault may have left in any state.
+func (d *device) forgetCopy(p *process, id string) {
+	d.cache.Forget(id)
+	d.order(p, []residency.Action{{Type: residency.Evict, Job: id}})
+}
+
 // order asks the process to evict and to copy ahead, and does not wait for the answers.
 func (d *device) order(p *process, actions []residency.Action) {
 	for _, a := range actions {
@@ -212,7 +218,7 @@ func (d *device) run(ctx context.Context, p *process, j *job, t Task, next []str
 		if !errors.As(err, &fault) {
 			return Result{}, err
 		}
-		d.cache.Forget(j.ID)
+		d.forgetCopy(p, j.ID)
 		if fault.Kind != "oom" || try > 0 {
 			return Result{}, err
 		}

@@ -138,6 +138,11 @@ func TestOutOfMemory(t *testing.T) {
 	if err := run("a"); err != nil {
 		t.Errorf("the device does not go on: %v", err)
 	}
+	// Both sides agree that no copy is left of a job whose task failed.
+	var fault *worker.FaultError
+	if err := run("always"); !errors.As(err, &fault) || fault.FootprintBytes != 8000 {
+		t.Errorf("the failed task holds what it held: %v", err)
+	}
 }
 
 // An error of the device itself ends the worker; the next task has a new one.

@@ -31,7 +31,8 @@ type Config struct {
 	Environment []string
 	// DeviceEnvironment, where not nil, is added to the environment of one worker.
 	DeviceEnvironment func(device int) []string
-	// MemoryBytes is the memory of each device for the state of jobs; zero means no limit.
+	// MemoryBytes is the memory of each device for the state of jobs, without what tasks
+	// need while they compute; zero means no limit.
 	MemoryBytes int64
 	// Residency decides which jobs stay there; nil means residency.Hare{}.
 	Residency residency.Policy

@@ -231,7 +231,7 @@ func TestKillsAndSwitchesChangeNoBit(t *testing.T) {
 				wanted, least = 3, 4
 			}
 			if backend.name == "torch" {
-				wanted = (wanted + 3) / 4 // PyTorch takes a second to start.
+				wanted, least = (wanted+3)/4, 4 // PyTorch takes seconds to start.
 			}
 			tr := &trainer{t: t, node: node, devices: 3, rng: rand.New(rand.NewPCG(1, 2))}
 			// The killer waits a random number of calls, never a time.
@@ -297,6 +297,39 @@ func TestKillsAndSwitchesChangeNoBit(t *testing.T) {
 					t.Errorf("%s: the state after %d rounds differs from that of the loop (%d and %d bytes)", j.ID, rounds,
 						len(got), len(want))
 				}
+			}
+		})
+	}
+}
+
+// The examples of the documentation train on two workers as in a loop.
+func TestExamplesTrain(t *testing.T) {
+	folder, err := filepath.Abs("../../worker/examples")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for module, needs := range map[string]string{"line": "array", "resnet": "torch"} {
+		t.Run(module, func(t *testing.T) {
+			if needs == "torch" && *kills < 100 {
+				t.Skip("PyTorch takes half a minute for this: give -hare.kills=100")
+			}
+			interpreter(t, needs)
+			t.Parallel()
+			node := newNode(t, worker.Config{Devices: 2})
+			j := worker.Job{ID: "j", Module: module, Directory: folder, Tasks: 4, Seed: 1}
+			if err := node.Add(t.Context(), 0, j); err != nil {
+				t.Fatal(err)
+			}
+			tr := &trainer{t: t, node: node, devices: 2, rng: rand.New(rand.NewPCG(5, 6))}
+			for round := range int64(3) {
+				tr.round([]worker.Job{j}, round)
+			}
+			got, err := node.State("j")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !bytes.Equal(got, loop(t, j, 3)) {
+				t.Error("the state differs from that of a loop")
 			}
 		})
 	}

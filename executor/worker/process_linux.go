@@ -256,8 +256,8 @@ func (p *process) give(m *Message) error {
 	return nil
 }
 
-// send sends a request; then is called once, by another goroutine, with the answer or an error.
-// then must not block.
+// send sends a request; then is called once, with the answer or an error, by the goroutine that reads
+// answers or by send itself. then must not block.
 func (p *process) send(m *Message, file *os.File, then func(*Message, error)) {
 	p.mu.Lock()
 	if p.pending == nil {

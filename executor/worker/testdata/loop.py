@@ -17,7 +17,7 @@ module = importlib.import_module(name)
 def plain():
     random.seed(seed_of(seed))
     parameters = module.build()
-    rate, momentum = module.optimiser()["learning_rate"], module.optimiser()["momentum"]
+    rate, momentum = module.optimiser()["learning_rate"], module.optimiser().get("momentum")
     velocity = {name: [0.0] * len(v) for name, v in parameters.items()}
     for r in range(rounds):
         total = None
@@ -29,9 +29,10 @@ def plain():
             else:
                 total = {name: [a + b for a, b in zip(total[name], gradients[name])] for name in total}
         for name in parameters:
-            velocity[name] = [g + momentum * v for g, v in zip(total[name], velocity[name])]
+            velocity[name] = [g + (momentum or 0) * v for g, v in zip(total[name], velocity[name])]
             parameters[name] = [p - rate * v for p, v in zip(parameters[name], velocity[name])]
-    return b"".join(array.array("d", v).tobytes() for part in (parameters, velocity) for v in part.values())
+    parts = (parameters, velocity) if momentum else (parameters,)
+    return b"".join(array.array("d", v).tobytes() for part in parts for v in part.values())
 
 
 def numpy():
@@ -39,7 +40,7 @@ def numpy():
 
     np.random.seed(seed_of(seed))
     parameters = module.build()
-    rate, momentum = module.optimiser()["learning_rate"], module.optimiser()["momentum"]
+    rate, momentum = module.optimiser()["learning_rate"], module.optimiser().get("momentum")
     velocity = {name: np.zeros_like(v) for name, v in parameters.items()}
     for r in range(rounds):
         total = None
