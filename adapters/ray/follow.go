@@ -105,6 +105,7 @@ func (h *Helper) ended(e *Entry, r *rayJob, nowUs int64) Record {
 // clip keeps the first 300 bytes of the first line.
 func clip(text string) string {
 	text, _, _ = strings.Cut(strings.TrimSpace(text), "\n")
+	text, _, _ = strings.Cut(text, ", last available logs") // which hare ray jobs does not show
 	if len(text) > 300 {
 		text = strings.ToValidUTF8(text[:300], "") + "…"
 	}

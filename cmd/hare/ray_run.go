@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
-	"net/http"
 	"os"
 	"path/filepath"
 	"text/tabwriter"
@@ -47,7 +45,7 @@ start first come, first served, since nobody else would start them.
 Exit codes: 0 done, 2 wrong use, 3 a loop failed (with --once).`,
 		Example: `  hare ray run --dir /shared/queue --once      # what would be submitted now
   hare ray run --dir /shared/queue --write
-  hare ray run --dir /shared/queue --write --address http://head:8265 --metrics 127.0.0.1:9106`,
+  hare ray run --dir /shared/queue --write --address http://head:8265 --metrics 127.0.0.1:9107`,
 		Args: exactly(0, "no arguments: see hare ray run --help"),
 		RunE: func(c *cobra.Command, _ []string) error { return rr.run(c) },
 	}
@@ -67,7 +65,7 @@ Exit codes: 0 done, 2 wrong use, 3 a loop failed (with --once).`,
 	f.DurationVar(&rr.cfg.Keep, "keep", 7*24*time.Hour, "how long jobs that have ended stay in a long queue")
 	f.StringVar(&rr.speeds, "speeds", "",
 		"relative speeds of GPU types, e.g. V100=1,T4=0.4 (default: those of hare import)")
-	f.StringVar(&rr.metrics, "metrics", "", "serve Prometheus metrics on this loopback address, e.g. 127.0.0.1:9106")
+	f.StringVar(&rr.metrics, "metrics", "", "serve Prometheus metrics on this loopback address, e.g. 127.0.0.1:9107")
 	positive(c, "plan-time", "fallback-after", "keep")
 	return c
 }
@@ -111,7 +109,7 @@ func (rr *rayRun) run(c *cobra.Command) error {
 	}
 	defer h.Resign()
 	if rr.metrics != "" {
-		stop, err := serveRayMetrics(rr.metrics, h.WriteMetrics)
+		stop, err := serveMetrics(rr.metrics, false, h.WriteMetrics)
 		if err != nil {
 			return err
 		}
@@ -221,25 +219,4 @@ func printStarts(w io.Writer, starts []ray.Start, write bool) error {
 			s.Reason)
 	}
 	return t.Flush()
-}
-
-// serveRayMetrics serves metrics on a loopback address until stop is called.
-func serveRayMetrics(address string, write func(io.Writer) error) (stop func(), err error) {
-	host, _, err := net.SplitHostPort(address)
-	if ip := net.ParseIP(host); err != nil || ip == nil || !ip.IsLoopback() {
-		return nil, usageError{fmt.Errorf("--metrics %.60q: must be a loopback address and a port, as in 127.0.0.1:9106",
-			address)}
-	}
-	l, err := net.Listen("tcp", address)
-	if err != nil {
-		return nil, err
-	}
-	mux := http.NewServeMux()
-	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
-		_ = write(w)
-	})
-	server := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second}
-	go func() { _ = server.Serve(l) }()
-	return func() { _ = server.Close() }, nil
 }
