@@ -27,6 +27,8 @@ type fakeKube struct {
 	// fail answers a request in place of the cluster where it returns an error or a status.
 	fail    func(method, path string) (int, error)
 	patches int // that changed something
+	// overheadS is how long a pod takes beside its seconds.
+	overheadS int64
 	events  int
 }
 
@@ -116,7 +118,7 @@ func (f *fakeKube) schedule() {
 		}
 		last := int64(0)
 		for i, name := range j.on {
-			last = max(last, j.podStartS[i]+j.seconds(f.node(name).gpuType))
+			last = max(last, j.podStartS[i]+f.overheadS+j.seconds(f.node(name).gpuType))
 		}
 		if f.nowS >= last {
 			j.endS = f.nowS
@@ -143,6 +145,16 @@ func (f *fakeKube) schedule() {
 			j.on, j.podStartS = append(j.on, f.nodes[k].name), append(j.podStartS, f.nowS)
 		}
 	}
+}
+
+// left counts the Jobs that have not ended.
+func (f *fakeKube) left() (n int) {
+	for _, j := range f.jobs {
+		if !j.deleted && j.endS == 0 {
+			n++
+		}
+	}
+	return n
 }
 
 func (f *fakeKube) touch(j *fakeJob) {
