@@ -143,7 +143,6 @@ oracle: highs ## agreement and known answers, the checks that take minutes, not 
 .PHONY: test-kube
 test-kube: build ## hare kube beside a real Kubernetes on loopback, a minute once it is built: see docs/kube.md
 	scripts/kube-helper-test.sh bin/hare ten
-	scripts/kube-helper-test.sh bin/hare kills
 
 .PHONY: test-slurm
 test-slurm: build ## hare slurm beside a real Slurm on loopback, 5 minutes: see docs/slurm.md

@@ -4,7 +4,7 @@
 #   scripts/kube-helper-test.sh HARE [ten|many|kills] [SEED]
 #
 # ten: ten Jobs of four GPUs, alone and helped. many: 200 mixed Jobs, alone and helped, seven minutes.
-# kills: ten Jobs while the helper is killed again and again. KUBE_BIN is where
+# kills: 200 Jobs while the helper is killed again and again, five minutes. KUBE_BIN is where
 # scripts/kube-cluster/build.sh has put the binaries (default: ~/.cache/hare/kube).
 set -euo pipefail
 HERE=$(cd "$(dirname "$0")" && pwd)
@@ -40,15 +40,15 @@ if [ "$WHICH" != kills ]; then
   echo "helped: $("$HERE/kube-jobs.py" "$API" "$WHICH" helped "$SEED")"
   exit
 fi
-# Each helper lives for up to a second; the next one waits until the lease of the one before has run out.
+# Each helper lives for some seconds; the next one waits until the lease of the one before has run out.
 ( kills=0
   while [ ! -e "$DIR/over" ]; do
     timeout -s KILL "$(awk -v r=$RANDOM 'BEGIN {print 3.2 + r / 32768 * 1.5}')" "$HARE" kube --api "$API" \
       --dir "$DIR/hare" --write --interval 1s --react 100ms --lease default/hare --lease-time 2s \
       >>"$DIR/helper.log" 2>&1 || true
     kills=$((kills + 1)); echo $kills >"$DIR/kills"
-  done ) & pids+=($!)
-echo "helped: $("$HERE/kube-jobs.py" "$API" ten helped)"
+  done ) 2>/dev/null & pids+=($!)
+echo "helped: $("$HERE/kube-jobs.py" "$API" many helped "$SEED")"
 touch "$DIR/over"
 echo "killed $(cat "$DIR/kills") times; Jobs that were let go:" \
   "$(kubectl get jobs -o json | jq '[.items[] | select(.spec.suspend | not)] | length')"

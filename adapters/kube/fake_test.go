@@ -29,7 +29,7 @@ type fakeKube struct {
 	patches int // that changed something
 	// overheadS is how long a pod takes beside its seconds.
 	overheadS int64
-	events  int
+	events    int
 }
 
 type fakeNode struct {
