@@ -38,30 +38,44 @@ func (ns *Nodes) Earliest(s Shape, types []int, tasks int64, use func(gpu int) U
 		Use
 		gpu int
 	}
-	lists := map[[2]int32][]release{}
+	// What a node without GPUs of the types gives back makes no room. The lists are by key, a node and a
+	// type; listOf has the number of a list plus 1.
+	counts := make([]bool, len(ns.nodes))
+	for n := range ns.nodes {
+		x := &ns.nodes[n]
+		counts[n] = slices.ContainsFunc(types, func(k int) bool { _, has := x.find(k); return has }) && sh.allows(n)
+	}
+	listOf := make([]int32, len(ns.nodes)*len(types))
+	var lists [][]release
 	var keys [][2]int32
-	byNode := map[int32][]Use{} // what other types of the node give back
+	byNode := make([][]Use, len(ns.nodes)) // what the GPUs of the node give back, those of other types too
 	for g := range ns.gpus {
 		x := &ns.gpus[g]
-		if !x.here || !sh.allows(int(x.node)) {
+		if !x.here || !counts[x.node] {
+			continue
+		}
+		k := slices.Index(types, int(x.gpuType))
+		if k < 0 && sh.cpuMilli+sh.memoryMiB == 0 {
 			continue
 		}
 		u := use(g)
 		if sh.cpuMilli+sh.memoryMiB > 0 && u.CPUMilli+u.MemoryMiB > 0 {
 			byNode[x.node] = append(byNode[x.node], u)
 		}
-		if u.Never || !slices.Contains(types, int(x.gpuType)) {
+		if u.Never || k < 0 {
 			continue
 		}
-		key := [2]int32{x.node, x.gpuType}
-		if lists[key] == nil {
-			keys = append(keys, key)
+		at := &listOf[int(x.node)*len(types)+k]
+		if *at == 0 {
+			keys = append(keys, [2]int32{x.node, x.gpuType})
+			lists = append(lists, make([]release, 0, ns.nodes[x.node].gpus))
+			*at = int32(len(keys))
 		}
-		lists[key] = append(lists[key], release{u, g})
+		lists[*at-1] = append(lists[*at-1], release{u, g})
 	}
 	var chances []chance
 	for i, key := range keys {
-		list, node := lists[key], &ns.nodes[key[0]]
+		list, node := lists[i], &ns.nodes[key[0]]
 		first, free := int32(list[0].gpu), 0
 		slices.SortFunc(list, func(a, b release) int { return cmp.Or(cmp.Compare(a.AtUs, b.AtUs), a.gpu-b.gpu) })
 		given := byNode[key[0]]
@@ -122,7 +136,7 @@ func (ns *Nodes) Earliest(s Shape, types []int, tasks int64, use func(gpu int) U
 		return 0, nil, false
 	}
 	for i, n := range used {
-		list := lists[keys[i]][:n*int(sh.gpus)]
+		list := lists[i][:n*int(sh.gpus)]
 		slices.SortFunc(list, func(a, b release) int { return a.gpu - b.gpu })
 		for _, r := range list {
 			gpus = append(gpus, r.gpu)

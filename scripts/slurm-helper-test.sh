@@ -1,12 +1,17 @@
 #!/usr/bin/env bash
 # What hare slurm does for a real Slurm (scripts/slurm-cluster.sh): make test-slurm.
 #
-#   scripts/slurm-helper-test.sh HARE [first|helped|killed|large …]
+#   scripts/slurm-helper-test.sh HARE [first|helped|killed|large …|mixed]
 #
 # first    16 jobs on 6 GPUs, as Slurm does it by itself; helped: with hare slurm beside it, which
 #          must have a mean completion of at most 9 s and less than the first; killed: hare slurm is
 #          killed 50 times meanwhile, and every job must run once
 # large    5,000 jobs wait: how long a loop takes, and how much time of slurmctld
+# mixed    200 jobs of 1 to 8 GPUs arrive on 24 GPUs of three types at a load of 1.2, first as Slurm
+#          does it alone and then with hare slurm, while helper, slurmctld and slurmds are killed and
+#          an operator drains nodes, cancels, changes limits and renames (about 12 minutes; not by
+#          default, and on a cluster of its own nodes). SEED changes the jobs; CALM=1 leaves the kills
+#          and the operator out
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 hare=$(realpath "$1")
@@ -15,6 +20,8 @@ parts=${*:-first helped killed large}
 export SLURM_TEST_DIR=${SLURM_TEST_DIR:-$(mktemp -d "${TMPDIR:-/tmp}/hare-slurm.XXXXXX")}
 eval "$("$here/slurm-cluster.sh" env)"
 out=$SLURM_TEST_DIR/out
+mixed_nodes="v100-0:v100:4 v100-1:v100:4 t4-0:t4:4 t4-1:t4:4 k80-0:k80:4 k80-1:k80:4"
+[ "$parts" != mixed ] || export SLURM_TEST_NODES=${SLURM_TEST_NODES:-$mixed_nodes}
 helper=
 finish() {
   [ -z "$helper" ] || kill "$helper" 2>/dev/null || true
@@ -94,6 +101,103 @@ kill_and_start() {
   fi
 }
 
+# jobs200 writes 200 lines "at width v100 t4 k80 limit": arrivals in seconds from the start, times by
+# type in seconds, limits in minutes. The GPU time of the jobs, at the mean speed of the three types, is
+# 1.2 times what 24 GPUs have until the last arrival.
+jobs200() {
+  awk -v seed="${SEED:-1}" 'BEGIN {
+    srand(seed)
+    for (i = 0; i < 200; i++) {
+      r = rand(); w[i] = r < 0.55 ? 1 : r < 0.8 ? 2 : r < 0.95 ? 4 : 8
+      t[i] = 1 + 18 * rand() ^ 3; f[i] = 1.3 + 1.7 * rand()
+      work += w[i] * t[i] * 3 / (1 + 1 / f[i] + 1 / f[i] ^ 2)
+    }
+    span = work / 24 / 1.2
+    for (i = 0; i < 200; i++) at[i] = span * rand()
+    for (i = 0; i < 200; i++) printf "%.1f %d %.1f %.1f %.1f %d\n", at[i], w[i], t[i], t[i] * f[i],
+      t[i] * f[i] * f[i], 2 + int(3 * rand() + t[i] * f[i] * f[i] / 60)
+  }' | sort -n
+}
+
+# disturb does something at random: kills the helper, slurmctld or a slurmd, or what operators do.
+drained=
+disturb() {
+  [ -z "${CALM:-}" ] || return 0
+  local id pid node nodes=(v100-0 v100-1 t4-0 t4-1 k80-0 k80-1)
+  done_to=$((done_to + 1))
+  node=${nodes[RANDOM % 6]}
+  case $((RANDOM % 8)) in
+    0 | 1 | 2) [ -z "$helper" ] || { stop; start; } ;;
+    3) pid=$(cat "$SLURM_TEST_DIR/run/slurmctld.pid")
+      kill -KILL "$pid"
+      while kill -0 "$pid" 2>/dev/null; do sleep 0.1; done
+      slurmctld -f "$SLURM_CONF" </dev/null >/dev/null 2>&1 || true ;;
+    4) pid=$(cat "$SLURM_TEST_DIR/run/slurmd-$node.pid")
+      kill -KILL "$pid" 2>/dev/null || true # its jobs go on, and the next slurmd finds them
+      while kill -0 "$pid" 2>/dev/null; do sleep 0.1; done
+      slurmd -N "$node" -f "$SLURM_CONF" </dev/null >/dev/null 2>&1 || true ;;
+    5) if [ -n "$drained" ]; then
+        scontrol update NodeName="$drained" State=RESUME || true
+        drained=
+      else
+        scontrol update NodeName="$node" State=DRAIN Reason=test || true
+        drained=$node
+      fi ;;
+    6) id=$(squeue -h -t PD -o %A | shuf -n 1) || true
+      [ -z "$id" ] || scontrol update JobId="$id" TimeLimit=9 JobName="$(squeue -h -j "$id" -o %j)-new" || true ;;
+    7) id=$(squeue -h -t PD -o %A | shuf -n 1) || true
+      if [ -n "$id" ] && scancel --state=PENDING "$id"; then cancelled="$cancelled $id"; fi ;;
+  esac 2>/dev/null
+}
+
+# mixed submits the 200 jobs as they arrive, and sets mean, the mean time from submission to end.
+mixed() {
+  local at w v t k limit begin now n=0 next=10 id shape left cancelled="" done_to=0 ended
+  rm -rf "$out"; mkdir -p "$out"
+  : >"$SLURM_TEST_DIR/submitted"
+  begin=$(date +%s.%N)
+  while read -r at w v t k limit; do
+    while :; do
+      now=$(awk -v b="$begin" -v n="$(date +%s.%N)" 'BEGIN {print n - b}')
+      awk -v a="$at" -v n="$now" 'BEGIN {exit !(n >= a)}' && break
+      if [ "$1" = disturbed ] && awk -v a="$next" -v n="$now" 'BEGIN {exit !(n >= a)}'; then
+        disturb
+        next=$((next + 4))
+      fi
+      sleep 0.1
+    done
+    n=$((n + 1))
+    shape=(--gres=gpu:"$w")
+    [ "$w" -lt 8 ] || shape=(-N 2 --ntasks-per-node=1 --gres=gpu:4)
+    for _ in $(seq 20); do # slurmctld may be dead for a moment
+      id=$(sbatch --parsable -D / -o "$out/%j" -J "j$n" --requeue "${shape[@]}" -t "$limit" \
+        --comment="hare={\"v100\":$v,\"t4\":$t,\"k80\":$k}" \
+        "$SLURM_TEST_DIR/job.sh" "v100=$v" "t4=$t" "k80=$k" 2>/dev/null) && break
+      sleep 0.5
+    done
+    echo "$id $(date +%s.%N)" >>"$SLURM_TEST_DIR/submitted"
+  done < <(jobs200)
+  [ -z "$drained" ] || scontrol update NodeName="$drained" State=RESUME
+  drained=
+  for _ in $(seq 900); do
+    left=$(timeout 10 squeue -h -o %A | wc -l) && [ "$left" = 0 ] && break
+    sleep 0.5
+  done
+  [ "$left" = 0 ] || { echo "jobs are held:"; squeue; exit 1; } >&2
+  # Each job that was not cancelled has one start and one end.
+  mean=$(while read -r id at; do
+    ended=$(awk '$2 == "end" {print $1}' "$out/$id" 2>/dev/null || true)
+    case " $cancelled " in *" $id "*) [ -z "$ended" ] && continue ;; esac
+    [ "$(wc -w <<<"$ended")" = 1 ] || { echo "job $id has ended $(wc -w <<<"$ended") times" >&2; continue; }
+    [ "$(grep -c ' start ' "$out/$id")" = 1 ] || echo "job $id has started more than once" >&2
+    echo "$at $ended"
+  done <"$SLURM_TEST_DIR/submitted" 2>"$SLURM_TEST_DIR/faults" |
+    awk '{s += $2 - $1} END {printf "%d jobs, mean completion %.1f s", NR, s / NR}')
+  echo "$1: $mean; $done_to disturbances, cancelled while waiting: $(wc -w <<<"$cancelled"); of 200 jobs" \
+    "lost or run twice: $(wc -l <"$SLURM_TEST_DIR/faults")"
+  [ ! -s "$SLURM_TEST_DIR/faults" ] || { cat "$SLURM_TEST_DIR/faults" >&2; exit 1; }
+}
+
 first=
 for part in $parts; do
   case $part in
@@ -113,6 +217,12 @@ for part in $parts; do
       while [ "$kills" -lt 50 ]; do kill_and_start; done
       stop
       echo "killed $kills times: mean completion $mean s, every job ran once" ;;
+    mixed)
+      mixed "Slurm alone"
+      start
+      mixed "with hare slurm"
+      if [ -z "${CALM:-}" ]; then mixed disturbed; fi
+      stop ;;
     large)
       for node in v100-0 t4-0 k80-0; do
         sbatch --parsable -D / -o /dev/null -w $node --gres=gpu:2 -t 60 --wrap 'sleep 3600' >/dev/null

@@ -66,19 +66,22 @@ func (r *rolling) reserveOnNodes(j *JobState, row *planner.Row, c planner.TypeCo
 		job     *JobState
 		gpuType int
 	}
-	ends := map[heldOnType]int64{}
-	endUs := func(o *JobState, g int) int64 {
+	ends := map[heldOnType]int64{} // of jobs with several GPUs
+	endUs := func(o *JobState, g int) (end int64) {
 		key := heldOnType{o, l.gpus[g].gpuType}
-		end, known := ends[key]
-		if known {
-			return end
+		if len(o.gpus) > 1 {
+			if end, known := ends[key]; known {
+				return end
+			}
 		}
 		if h, ok := r.heldOf(o, key.gpuType); ok {
 			if end = max(h.endUs, l.nowUs); h.startUs <= row.StartUs {
 				end += h.restUs
 			}
 		}
-		ends[key] = end
+		if len(o.gpus) > 1 {
+			ends[key] = end
+		}
 		return end
 	}
 	use := func(g int) placement.Use {
