@@ -220,7 +220,7 @@ func (nb *nodeBoard) placeRound(i int, round, ready int64, out *[]Block) (end in
 				best, bestEnd, pool = x, from[x]+md.SwitchUs+md.DurationUs(), ns.chosen[0].pool
 			}
 		}
-		if b, n, e := nb.stay(i, ready, left); n > 0 && (best < 0 || e <= bestEnd) {
+		if b, n, e := nb.stay(i, ready, left, bestEnd); n > 0 {
 			b.Round = round
 			*out = append(*out, b)
 			left -= n

@@ -251,8 +251,8 @@ type ownGPUs struct {
 }
 
 // stay places tasks of a round of relaxed job i, at most left, where the job ran before, and takes their
-// GPUs: those that end first. It returns no tasks where there is no place.
-func (nb *nodeBoard) stay(i int, ready, left int64) (b Block, tasks, end int64) {
+// GPUs: those that end first. It returns no tasks, and takes nothing, where none can end by latest.
+func (nb *nodeBoard) stay(i int, ready, left, latest int64) (b Block, tasks, end int64) {
 	own := nb.own[i]
 	if len(own) == 0 {
 		return Block{}, 0, never
@@ -275,7 +275,7 @@ func (nb *nodeBoard) stay(i int, ready, left int64) (b Block, tasks, end int64) 
 			best, start, end = len(kept)-1, s, e
 		}
 	}
-	if nb.own[i] = kept; best < 0 {
+	if nb.own[i] = kept; best < 0 || end > latest {
 		return Block{}, 0, never
 	}
 	o := &kept[best]
