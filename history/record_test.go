@@ -62,11 +62,11 @@ func (p *pretended) at(nowUs int64) *history.Log {
 // TestRecorderSurvives looks at a cluster in virtual time, is killed at random points, also in the
 // middle of a line, and still tells each job as it was.
 func TestRecorderSurvives(t *testing.T) {
-	for seed := range uint64(3) {
+	for seed := range uint64(2) {
 		rng := rand.New(rand.NewPCG(seed, 3))
 		p := drawCluster(rng, 60)
 		path := filepath.Join(t.TempDir(), "shadow.ndjson")
-		cfg := history.RecorderConfig{Source: "slurm", IntervalUs: 30e6}
+		cfg := history.RecorderConfig{Source: "slurm", IntervalUs: 60e6}
 		if seed%2 == 1 {
 			cfg.KeepUs = 1e15 // is made shorter each time, and loses nothing
 		}
@@ -79,7 +79,7 @@ func TestRecorderSurvives(t *testing.T) {
 			return r
 		}
 		r, kills := open(), 0
-		for ; now < recordStart+9000e6; now += 30e6 {
+		for ; now < recordStart+9000e6; now += 60e6 {
 			before, err := os.Stat(path)
 			if err != nil {
 				t.Fatal(err)
@@ -87,7 +87,7 @@ func TestRecorderSurvives(t *testing.T) {
 			if err := r.Record(p.at(now), now); err != nil {
 				t.Fatal(err)
 			}
-			if rng.IntN(5) > 0 {
+			if rng.IntN(3) > 0 {
 				continue
 			}
 			kills++
@@ -99,7 +99,7 @@ func TestRecorderSurvives(t *testing.T) {
 			}
 			r = open()
 		}
-		if err := r.Close(); err != nil || kills < 40 {
+		if err := r.Close(); err != nil || kills < 35 {
 			t.Fatalf("%d kills, %v", kills, err)
 		}
 		log := readRecorded(t, path)
@@ -117,8 +117,8 @@ func TestRecorderSurvives(t *testing.T) {
 			}
 		}
 		down := log.Nodes[1].Down
-		if len(down) != 1 || down[0].StartUs < p.downUs[0] || down[0].StartUs > p.downUs[0]+90e6 ||
-			down[0].EndUs < p.downUs[1] || down[0].EndUs > p.downUs[1]+90e6 {
+		if len(down) != 1 || down[0].StartUs < p.downUs[0] || down[0].StartUs > p.downUs[0]+180e6 ||
+			down[0].EndUs < p.downUs[1] || down[0].EndUs > p.downUs[1]+180e6 {
 			t.Errorf("seed %d: n1 was out of service in %v", seed, down)
 		}
 		if _, err := log.Build(history.Config{FromUs: log.BeganUs, Speeds: history.ShippedSpeeds()}); err != nil {
