@@ -214,7 +214,7 @@ func (h *Helper) choose(s *state, turns []advice.Turn, result *Result) (updates 
 		case wasRefused && h.now().Before(r.until):
 			turn.Why = "the API server refused it before"
 		case !h.fitsNow(s, j, t.Types[0]):
-			turn.Why = "its nodes lack room for its pods now"
+			turn.Why = "its nodes lack room for its pods now, or might when all pods that were let go are bound"
 		default:
 			updates = append(updates, h.update(j, t))
 		}
@@ -338,7 +338,8 @@ func (h *Helper) Release(ctx context.Context) (*Result, error) {
 		if !j.Spec.Suspend || !h.takesPart(j) {
 			continue
 		}
-		if why := h.whyNot(s, j); why != "" && !strings.HasPrefix(why, "has a node affinity") {
+		if why := h.whyNot(s, j); why != "" && why != unclearRule+j.Spec.Template.Spec.selects(h.cfg.TypeLabel).unclear &&
+			why != unclearRule+j.Spec.Template.Spec.unclear {
 			s.left[why]++
 			continue
 		}

@@ -2,6 +2,7 @@ package kube
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
@@ -417,5 +418,89 @@ func TestJournal(t *testing.T) {
 	if len(lines) != 2 || !strings.Contains(lines[0], `"event":"write","job":"default/job0"`) ||
 		!strings.Contains(lines[1], `"event":"conflict"`) || !strings.Contains(lines[1], "pretended") {
 		t.Errorf("%s", text)
+	}
+}
+
+// TestSpreadPods checks that a pod of four GPUs is not let go together with small ones that the
+// scheduler may spread over all nodes.
+func TestSpreadPods(t *testing.T) {
+	f := newFakeKube()
+	for _, n := range f.nodes[2:] {
+		n.cordoned = true
+	}
+	f.submit(4, 1, 4, 4, 4)
+	f.submit(1, 4, 4, 4, 4)
+	h := testHelper(t, f, nil)
+	if r := step(t, h); len(r.Updates) != 1 {
+		t.Errorf("%+v", r.Updates)
+	}
+	if r := step(t, h); len(r.Updates) != 0 { // the pods are not bound yet
+		t.Errorf("%+v", r.Updates)
+	}
+	f.run(1)
+	if r := step(t, h); len(r.Updates) != 1 {
+		t.Errorf("%+v", r.Updates)
+	}
+}
+
+// TestSuspendedAgain checks that a Job which somebody suspends after it was let go stays so.
+func TestSuspendedAgain(t *testing.T) {
+	f := newFakeKube()
+	j := f.submit(1, 1, 4, 4, 4)
+	h := testHelper(t, f, nil)
+	step(t, h)
+	j.suspend, j.annotations[StartedAnnotation] = true, "H100"
+	if r := step(t, h); len(r.Updates) != 0 || !j.suspend || len(r.Reasons()) != 1 {
+		t.Errorf("%+v, %v", r.Updates, r.Left)
+	}
+	delete(j.annotations, StartedAnnotation)
+	if r := step(t, h); len(r.Updates) != 1 || j.suspend {
+		t.Errorf("%+v, %v", r.Updates, r.Left)
+	}
+}
+
+// TestOneJobDoesNotStopOthers checks a Job that is absurdly wide, one of another controller, and rules
+// that the helper does not understand.
+func TestOneJobDoesNotStopOthers(t *testing.T) {
+	h := testHelper(t, newFakeKube(), nil)
+	var jobs []job
+	for _, text := range []string{
+		`"spec":{"suspend":true,"parallelism":2000000000,"template":{"spec":{SPEC}}}`,
+		`"spec":{"suspend":true,"template":{"spec":{SPEC,"affinity":{"podAntiAffinity":` +
+			`{"requiredDuringSchedulingIgnoredDuringExecution":[{}]}}}}}`,
+		`"spec":{"suspend":true,"template":{"spec":{SPEC,"topologySpreadConstraints":` +
+			`[{"whenUnsatisfiable":"DoNotSchedule"}]}}}`,
+		`"spec":{"suspend":true,"template":{"spec":{SPEC,"resourceClaims":[{}]}}}`,
+		`"spec":{"suspend":true,"template":{"spec":{"containers":[{"resources":{"limits":` +
+			`{"nvidia.com/gpu":1,"rdma/hca":1}}}]}}}`,
+		`"spec":{"suspend":true,"template":{"spec":{"containers":[{"ports":[{"hostPort":80}],"resources":{"limits":` +
+			`{"nvidia.com/gpu":1}}}]}}}`,
+		`"spec":{"suspend":true,"template":{"spec":{SPEC}}}`,
+		`"spec":{"suspend":true,"template":{"spec":{SPEC}}}`,
+	} {
+		spec := `"containers":[{"resources":{"limits":{"nvidia.com/gpu":1}}}]`
+		owner := ""
+		if len(jobs) == 6 {
+			owner = `,"ownerReferences":[{"kind":"JobSet","controller":true}]`
+		}
+		var j job
+		whole := fmt.Sprintf(`{"metadata":{"name":"j%d","uid":"u%d","annotations":{"hare.dev/managed":"true"}%s},%s}`,
+			len(jobs), len(jobs), owner, strings.Replace(text, "SPEC", spec, 1))
+		if err := json.Unmarshal([]byte(whole), &j); err != nil {
+			t.Fatalf("%s: %v", whole, err)
+		}
+		jobs = append(jobs, j)
+	}
+	var n node
+	if err := json.Unmarshal([]byte(`{"metadata":{"name":"a","labels":{"nvidia.com/gpu.product":"V100"}},"status":`+
+		`{"allocatable":{"nvidia.com/gpu":4}}}`), &n); err != nil {
+		t.Fatal(err)
+	}
+	s, err := h.arrange([]node{n}, nil, jobs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if h.forSession(s); len(s.waiting) != 1 || len(s.left) != 7 {
+		t.Errorf("%d wait, %v", len(s.waiting), s.left)
 	}
 }

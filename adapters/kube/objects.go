@@ -2,6 +2,7 @@ package kube
 
 import (
 	"cmp"
+	"encoding/json"
 	"maps"
 	"slices"
 	"strings"
@@ -37,6 +38,16 @@ type meta struct {
 
 func (m *meta) id() string { return m.Namespace + "/" + m.Name }
 
+// controller returns the kind of the object that controls this one; "" for none.
+func (m *meta) controller() string {
+	for _, r := range m.OwnerReferences {
+		if r.Controller {
+			return r.Kind
+		}
+	}
+	return ""
+}
+
 type condition struct {
 	Type, Status, Reason string
 	LastTransitionTime   time.Time
@@ -63,6 +74,55 @@ type podSpec struct {
 	history.PodSpec
 	Tolerations     []toleration
 	SchedulingGates []struct{ Name string }
+	// unclear names a rule of which the helper cannot tell whether nodes keep it; "" for none.
+	unclear string
+}
+
+// UnmarshalJSON reads a specification, and looks for rules that the helper does not understand.
+func (s *podSpec) UnmarshalJSON(text []byte) error {
+	type plain podSpec
+	if err := json.Unmarshal(text, (*plain)(s)); err != nil {
+		return err
+	}
+	type required struct {
+		Rules []json.RawMessage `json:"requiredDuringSchedulingIgnoredDuringExecution"`
+	}
+	var more struct {
+		Affinity                  struct{ PodAffinity, PodAntiAffinity required }
+		TopologySpreadConstraints []struct{ WhenUnsatisfiable string }
+		ResourceClaims            []json.RawMessage
+		Containers                []struct {
+			Ports     []struct{ HostPort int64 }
+			Resources struct{ Requests, Limits map[string]json.RawMessage }
+		}
+	}
+	if err := json.Unmarshal(text, &more); err != nil {
+		return err
+	}
+	switch {
+	case len(more.Affinity.PodAffinity.Rules)+len(more.Affinity.PodAntiAffinity.Rules) > 0:
+		s.unclear = "a required affinity to pods"
+	case len(more.ResourceClaims) > 0:
+		s.unclear = "claims of devices"
+	}
+	for _, c := range more.TopologySpreadConstraints {
+		if c.WhenUnsatisfiable != "ScheduleAnyway" {
+			s.unclear = "a required spread over the topology"
+		}
+	}
+	for _, c := range more.Containers {
+		if slices.ContainsFunc(c.Ports, func(p struct{ HostPort int64 }) bool { return p.HostPort > 0 }) {
+			s.unclear = "ports of nodes"
+		}
+		for _, list := range []map[string]json.RawMessage{c.Resources.Requests, c.Resources.Limits} {
+			for _, name := range slices.Sorted(maps.Keys(list)) {
+				if strings.Contains(name, "/") && !history.IsGPU(name) {
+					s.unclear = "pods that ask for " + name
+				}
+			}
+		}
+	}
+	return nil
 }
 
 type template struct {

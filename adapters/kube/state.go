@@ -25,6 +25,9 @@ type state struct {
 	pods  map[string][]*pod // by the UID of their Job, those that have not ended
 	done  map[string]int64  // by the UID of their Job, how many have succeeded
 	alone []*pod            // with GPUs, of no Job
+	// floating are pods with GPUs, of no Job, that wait for a node.
+	floating []*pod
+	flights  []*flight
 	// waiting are the jobs of jobs that may be let go, by the ID that the session knows.
 	waiting map[string]*job
 	// left says why suspended Jobs that asked to take part are left alone, by reason.
@@ -40,6 +43,9 @@ type room struct {
 	free                  history.Demand
 	podsFree              int64
 	cpuKnown, memoryKnown bool
+	// settled and settledPods are what is free beside the pods that are bound.
+	settled     history.Demand
+	settledPods int64
 }
 
 // held is what a pod needs of a node.
@@ -149,9 +155,11 @@ func (h *Helper) arrange(nodes []node, pods []pod, jobs []job) (*state, error) {
 		j := &jobs[i]
 		switch d := held(&j.Spec.Template.Spec); {
 		case d.GPUs == 0:
-		case d.GPUs*max(1, j.pods()) > hare.MaxGPUs:
-			return nil, fmt.Errorf("job %s wants %d GPUs: a job may have up to %d", j.Metadata.id(), d.GPUs*j.pods(),
-				hare.MaxGPUs)
+		case d.GPUs > hare.MaxGPUs || max(1, j.pods()) > hare.MaxGPUs/d.GPUs:
+			// One user's Job must not stop the others'. Its pods, where it has any, count by themselves.
+			if j.Spec.Suspend && h.takesPart(j) {
+				s.left[fmt.Sprintf("asks for more than %d GPUs", hare.MaxGPUs)]++
+			}
 		case j.ended():
 			s.over = append(s.over, j)
 		default:
@@ -177,7 +185,12 @@ func (h *Helper) arrange(nodes []node, pods []pod, jobs []job) (*state, error) {
 			s.pods[owner.Metadata.UID] = append(s.pods[owner.Metadata.UID], p)
 		case d.GPUs > 0 && p.Spec.NodeName != "":
 			s.alone = append(s.alone, p)
+		case d.GPUs > 0 && len(p.Spec.SchedulingGates) == 0 && p.Metadata.DeletionTimestamp == nil:
+			s.floating = append(s.floating, p)
 		}
+	}
+	for _, r := range s.nodes {
+		r.settled, r.settledPods = r.free, r.podsFree
 	}
 	slices.SortStableFunc(s.alone, func(a, b *pod) int { return before(&a.Metadata, &b.Metadata) })
 	return s, nil
@@ -245,6 +258,11 @@ func (h *Helper) whyNot(s *state, j *job) string {
 		return "is in a queue of Kueue, which starts it"
 	case j.Spec.ManagedBy != "" && j.Spec.ManagedBy != "kubernetes.io/job-controller":
 		return "is managed by " + j.Spec.ManagedBy
+	case m.controller() != "" && m.controller() != "CronJob":
+		return "belongs to a " + m.controller() + ", which starts it"
+	case m.Annotations[StartedAnnotation] != "":
+		return "was let go before, and somebody has suspended it: without the annotation " + StartedAnnotation +
+			" it takes part again"
 	case m.Annotations[HoldAnnotation] != "":
 		return "is held by the annotation " + HoldAnnotation
 	case len(s.pods[m.UID]) > 0:
@@ -258,10 +276,16 @@ func (h *Helper) whyNot(s *state, j *job) string {
 		return "runs its pods in turns: completions above parallelism"
 	}
 	if x := j.Spec.Template.Spec.selects(h.cfg.TypeLabel).unclear; x != "" {
-		return "has " + x
+		return unclearRule + x
+	}
+	if x := j.Spec.Template.Spec.unclear; x != "" {
+		return unclearRule + x
 	}
 	return ""
 }
+
+// unclearRule begins the reasons of which the helper cannot tell whether a Job fits.
+const unclearRule = "has "
 
 // takesPart says whether a Job's user or the operator opted in.
 func (h *Helper) takesPart(j *job) bool {
@@ -293,6 +317,11 @@ func (h *Helper) forSession(s *state) *advice.State {
 	}
 	for _, p := range s.alone {
 		out.Jobs = append(out.Jobs, h.podAlone(s, p))
+	}
+	for _, p := range s.floating {
+		if d := held(&p.Spec); h.placeOne(s, &p.Spec, d) != nil {
+			s.flights = append(s.flights, &flight{template: &p.Spec, need: d, pods: 1})
+		}
 	}
 	for _, j := range s.jobs {
 		if !j.Spec.Suspend || len(s.pods[j.Metadata.UID]) > 0 {
@@ -366,6 +395,7 @@ func (h *Helper) started(s *state, j *job) (jobs []advice.Job) {
 		}
 	}
 	n, startUs := s.done[j.Metadata.UID], us(j.Status.StartTime)
+	flying := int64(0)
 	for _, p := range s.pods[j.Metadata.UID] {
 		n++
 		if p.Spec.NodeName != "" {
@@ -373,12 +403,18 @@ func (h *Helper) started(s *state, j *job) (jobs []advice.Job) {
 			startUs = max(startUs, us(p.Status.StartTime))
 		} else if r := h.placeOne(s, template, d); r != nil {
 			add(r.name, d.GPUs)
+			flying++
 		}
 	}
 	for ; !j.Spec.Suspend && n < j.pods(); n++ { // pods that the Job controller makes soon
 		if r := h.placeOne(s, template, d); r != nil {
 			add(r.name, d.GPUs)
+			flying++
 		}
+	}
+	if flying > 0 {
+		s.flights = append(s.flights, &flight{template: template, need: d, pods: flying,
+			whole: j.Metadata.Annotations[StartedAnnotation] != ""})
 	}
 	for _, gpuType := range slices.Sorted(maps.Keys(on)) {
 		one := advice.Job{State: advice.Running, StartUs: cmp.Or(startUs, s.nowUs)}
@@ -410,7 +446,8 @@ func (h *Helper) placeOne(s *state, template *podSpec, d history.Demand) *room {
 	return nil
 }
 
-// fitsNow takes room for all pods of a job on nodes of a type, or none.
+// fitsNow takes room for all pods of a job on nodes of a type, or none, where they and all pods that are
+// let go and not bound yet might not find room.
 func (h *Helper) fitsNow(s *state, j *job, gpuType string) bool {
 	template := &j.Spec.Template.Spec
 	d, sel, left := held(template), template.selects(h.cfg.TypeLabel), j.pods()
@@ -424,12 +461,24 @@ func (h *Helper) fitsNow(s *state, j *job, gpuType string) bool {
 			}
 		}
 	}
-	if left > 0 {
-		for r, n := range taken {
-			r.take(d, -n)
+	if left == 0 {
+		// The patch sends the pods to the type, whichever others their template allows.
+		typed := *template
+		typed.NodeSelector = maps.Clone(template.NodeSelector)
+		if typed.NodeSelector == nil {
+			typed.NodeSelector = map[string]string{}
 		}
+		typed.NodeSelector[h.cfg.TypeLabel] = gpuType
+		s.flights = append(s.flights, &flight{template: &typed, need: d, pods: j.pods(), whole: true})
+		if s.safe(h.cfg.TypeLabel, gpuType) {
+			return true
+		}
+		s.flights = s.flights[:len(s.flights)-1]
 	}
-	return left == 0
+	for r, n := range taken {
+		r.take(d, -n)
+	}
+	return false
 }
 
 // maxLimitS is the longest deadline of a Job that counts: thirty years.
