@@ -219,8 +219,13 @@ for part in $parts; do
       echo "killed $kills times: mean completion $mean s, every job ran once" ;;
     mixed)
       mixed "Slurm alone"
+      first=$mean
       start
       mixed "with hare slurm"
+      awk -v m="${mean% s}" -v f="${first% s}" 'BEGIN {
+        sub(/.* /, "", m); sub(/.* /, "", f)
+        printf "mean completion %+.1f %%\n", 100 * (m / f - 1)
+        exit !(m <= 0.75 * f)}' || { echo "less than 25 % saved" >&2; exit 1; }
       if [ -z "${CALM:-}" ]; then mixed disturbed; fi
       stop ;;
     large)
