@@ -12,7 +12,8 @@ import (
 // A place where tasks could stay, but would end later than on other GPUs with a setup, takes no GPUs.
 func TestTasksThatCouldStayAndDoNot(t *testing.T) {
 	inst, err := wire.DecodeInstance(strings.NewReader(`{"hare": "instance/v1", "cluster": {"nodes": [`+
-		`{"name": "a", "gpus": {"A": 3}, "cpus": 3, "labels": {"disk": "ssd"}}, {"name": "b", "gpus": {"A": 1}}]}, "jobs": [`+
+		`{"name": "a", "gpus": {"A": 3}, "cpus": 3, "labels": {"disk": "ssd"}}, `+
+		`{"name": "b", "gpus": {"A": 1}}]}, "jobs": [`+
 		`{"id": "relaxed", "rounds": 4, "cpus_per_task": 1.5, "shapes": [`+
 		`{"tasks": 3, "on": {"A": {"compute_s": 2, "switch_s": 2}}},`+
 		`{"tasks": 2, "gpus_per_task": 2, "on": {"A": {"compute_s": 2}}}]},`+
