@@ -57,7 +57,7 @@ starts. Where the API server, the service or the planner is down, slow (--plan-t
 fails, nothing is written; suspended Jobs then wait, and "hare kube release --write"
 lets them go without Hare. In a pod the service account is used, elsewhere kubectl.
 
-Exit codes: 0 done, 1 the loop failed (with --once), 2 wrong use.`,
+Exit codes: 0 done, 2 wrong use, 3 a loop failed (with --once).`,
 		Example: `  hare kube --once                                  # what would be let go now
   hare kube --dir /var/lib/hare/kube --write         # a loop every 30 s
   hare kube release                                  # the Jobs that would wait for ever without Hare

@@ -63,7 +63,7 @@ write stands in the journal before it is made, with its reason and the old value
 --reset undoes what the journal says, where it still stands. Somebody else's value is left
 alone.
 
-Exit codes: 0 done, 1 the loop failed (with --once), 2 wrong use, or Slurm would
+Exit codes: 0 done, 3 a loop failed (with --once), 2 wrong use, or Slurm would
 ignore what is written.`,
 		Example: `  hare slurm --once                                  # what would be written now
   hare slurm --dir /var/lib/hare/slurm               # the same every 30 s, with logs
