@@ -55,11 +55,11 @@ func roundByRoundOver(types ...int16) jobPlan {
 type segment struct {
 	typ           int16
 	shape         uint8 // the shape of the rounds, as in jobPlan
+	stays         bool
 	pool, width   int32
 	round, rounds int64
 	start, end    int64 // in µs
 	lead          int64 // for how long before start the GPUs are held, see Block.LeadUs
-	stays         bool
 }
 
 // annealJob is what the search needs to know of a gang or rigid job.
