@@ -271,7 +271,7 @@ func (kf *kubeFlags) run(c *cobra.Command) error {
 		}
 		defer stopMetrics()
 	}
-	waits := false
+	waits, last := false, "-"
 	pause := func(ctx context.Context, longest time.Duration) bool { return h.Wait(ctx, longest, kf.react) }
 	return stepping(c, kf.interval, kf.once, pause, func(ctx context.Context) error {
 		result, err := h.Step(ctx)
@@ -286,6 +286,11 @@ func (kf *kubeFlags) run(c *cobra.Command) error {
 			return err
 		}
 		waits = false
+		now := waitingKey(result)
+		if len(result.Updates) == 0 && now == last {
+			return err // nothing has changed but the times
+		}
+		last = now
 		return errors.Join(err, kf.print(c.OutOrStdout(), result))
 	})
 }
@@ -335,6 +340,18 @@ func (kf *kubeFlags) print(w io.Writer, r *kube.Result) error {
 		}
 	}
 	return nil
+}
+
+// waitingKey tells apart results whose waiting Jobs differ, or why they wait.
+func waitingKey(r *kube.Result) string {
+	var b strings.Builder
+	for _, t := range r.Turns {
+		fmt.Fprint(&b, t.Job, t.Why, "\n")
+	}
+	for _, reason := range r.Reasons() {
+		fmt.Fprint(&b, r.Left[reason], reason, "\n")
+	}
+	return b.String()
 }
 
 func waitingTurns(r *kube.Result) (n int) {
