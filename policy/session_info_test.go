@@ -31,7 +31,7 @@ func ExampleSessionInfos() {
 	// with [slice_s]
 	// gavel_fifo nothing nothing false false
 	// hare_offline estimates future true true
-	// with [migration_s switch_s moves aside max_age_s plan_every_s guard kappa fifo_slowdown]
+	// with [migration_s switch_s moves aside max_age_s plan_every_s wait_for_plan guard kappa fifo_slowdown]
 	// hare_paper estimates future true false
 	// hgittins estimates nothing true false
 	// with [slowest_factor strict sticky by_arrival guard kappa fifo_slowdown]
@@ -40,7 +40,7 @@ func ExampleSessionInfos() {
 	// kueue nothing nothing false false
 	// kueue_strict nothing nothing false false
 	// rolling estimates nothing true true
-	// with [migration_s switch_s moves aside max_age_s plan_every_s guard kappa fifo_slowdown]
+	// with [migration_s switch_s moves aside max_age_s plan_every_s wait_for_plan guard kappa fifo_slowdown]
 	// sched_allox estimates sizes true false
 	// sched_homo estimates future true false
 	// slurm estimates sizes true false
