@@ -1,0 +1,211 @@
+// Package description has the documents of managed clusters: clusters, their jobs and their agents, and what
+// an agent and the server tell each other. Server, agent, clients and the specification share them.
+//
+// Durations are numbers of seconds and never instants, because the clocks of machines differ; the instants
+// in these documents are those of the server's clock, for people.
+package description
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// ProtocolVersion is the version of what agents and the server tell each other. The server refuses agents
+// of another version.
+const ProtocolVersion = 1
+
+// NewCluster asks for a cluster.
+type NewCluster struct {
+	// Name has letters, digits, ".", "_" and "-", begins with a letter or digit, and has at most 63 of them.
+	Name string `json:"name"`
+	// Policy is a policy of sessions; without it rolling decides.
+	Policy string `json:"policy,omitempty"`
+	// Parameters are the parameters of the policy.
+	Parameters parametersText `json:"parameters,omitempty"`
+} //	@name	NewCluster
+
+// Cluster is a managed cluster: agents, jobs, and the online session that decides for them.
+type Cluster struct {
+	Name       string         `json:"name"`
+	Created    time.Time      `json:"created" swaggertype:"string" format:"date-time"`
+	Policy     string         `json:"policy"`
+	Parameters parametersText `json:"parameters,omitempty"`
+	// Session is the ID of the online session; its log, plan and regret are those of the cluster.
+	// It is left out until the first agent has registered.
+	Session string `json:"session,omitempty"`
+	// Agents, GPUs and FreeGPUs count what is in service now.
+	Agents   int `json:"agents"`
+	GPUs     int `json:"gpus"`
+	FreeGPUs int `json:"free_gpus"`
+	// Jobs counts jobs by state.
+	Jobs map[JobState]int `json:"jobs"`
+} //	@name	ManagedCluster
+
+// ClusterList lists clusters by name.
+type ClusterList struct {
+	Clusters []*Cluster `json:"clusters"`
+} //	@name	ManagedClusterList
+
+// JobState says where a job stands.
+type JobState string
+
+// The states of jobs. The last three are final.
+const (
+	JobWaiting   JobState = "waiting"  // for GPUs
+	JobStarting  JobState = "starting" // its tasks are ordered, and not all of them run yet
+	JobRunning   JobState = "running"
+	JobStopping  JobState = "stopping" // its tasks were told to end
+	JobSucceeded JobState = "succeeded"
+	JobFailed    JobState = "failed"
+	JobCancelled JobState = "cancelled"
+)
+
+// Final says that the state is the last one of a job.
+func (s JobState) Final() bool { return s == JobSucceeded || s == JobFailed || s == JobCancelled }
+
+// NewJob asks for a job: a command, or rounds of a Python module.
+type NewJob struct {
+	// Name is for people; without it the job is called after its command or module.
+	Name string `json:"name,omitempty"`
+	// Command is the argument vector. No shell reads it.
+	Command []string `json:"command,omitempty"`
+	// Module is the Python module of a round job: it has build(), batch() and loss() (docs/worker.md).
+	Module string `json:"module,omitempty"`
+	// Config is what build() of the module is given.
+	Config json.RawMessage `json:"config,omitempty" swaggertype:"object"`
+	// Rounds is the number of rounds of a round job.
+	Rounds int64 `json:"rounds,omitempty"`
+	// Sync is relaxed or gang, of a round job.
+	Sync string `json:"sync,omitempty" enums:"relaxed,gang"`
+
+	// GPUs is the number of all GPUs of the job; 1 where it is left out. Of a round job it is the number of
+	// tasks of a round.
+	GPUs int `json:"gpus,omitempty"`
+	// GPUsPerTask is the number of GPUs of one process, all on one node. Without it each GPU has its own
+	// process.
+	GPUsPerTask int `json:"gpus_per_task,omitempty"`
+	// Nodes is the number of nodes that the job's GPUs are spread over, equally many on each. Without it
+	// they may be anywhere.
+	Nodes int `json:"nodes,omitempty"`
+	// On maps the types that the job may run on to the seconds that it (or one round) takes there; null means
+	// that the time is to be learned. Without On every type of the cluster will do.
+	On map[string]*float64 `json:"on,omitempty"`
+
+	// Env is added to the environment. Names that begin with HARE_ and those of torchrun are refused.
+	Env map[string]string `json:"env,omitempty"`
+	// Directory is the working directory on the nodes; without it the agent gives an empty one.
+	Directory string `json:"directory,omitempty"`
+	// CheckpointDirectory is given to the job as HARE_CHECKPOINT_DIR. Nodes must share it for jobs that move
+	// between nodes. Without it the agent gives one of its own.
+	CheckpointDirectory string `json:"checkpoint_directory,omitempty"`
+	// Retries is how often the job is started again after it has failed. A start that was lost with its node
+	// is repeated without being counted.
+	Retries int `json:"retries,omitempty"`
+	// GraceS is the time in seconds between SIGTERM and SIGKILL; 10 where it is left out.
+	GraceS *float64 `json:"grace_s,omitempty"`
+
+	// Weight is the weight of the job's completion time; 1 where it is left out.
+	Weight *float64 `json:"weight,omitempty"`
+	// EstimateS is the user's guess of the seconds that the job runs: a hint, never a limit.
+	EstimateS *float64 `json:"estimate_s,omitempty"`
+	// Class groups jobs whose durations are alike, such as those of a user or of a model.
+	Class map[string]string `json:"class,omitempty"`
+} //	@name	NewManagedJob
+
+// Job is a job of a cluster.
+type Job struct {
+	ID string `json:"id"`
+	NewJob
+	State JobState `json:"state" enums:"waiting,starting,running,stopping,succeeded,failed,cancelled"`
+	// Reason says in one line what the job waits for, why it failed, or who cancelled it.
+	Reason    string     `json:"reason,omitempty"`
+	Submitted time.Time  `json:"submitted" swaggertype:"string" format:"date-time"`
+	Started   *time.Time `json:"started,omitempty" swaggertype:"string" format:"date-time"` // of the last attempt
+	Ended     *time.Time `json:"ended,omitempty" swaggertype:"string" format:"date-time"`
+	// ExpectedInS and ExpectedEndInS are the seconds until the start and the end that the plan expects.
+	ExpectedInS    *float64 `json:"expected_in_s,omitempty"`
+	ExpectedEndInS *float64 `json:"expected_end_in_s,omitempty"`
+	// EarliestEndInS is the proved least number of seconds until the end, if what the plan knows is right.
+	EarliestEndInS *float64 `json:"earliest_end_in_s,omitempty"`
+	// Round is the next round of a round job.
+	Round int64 `json:"round,omitempty"`
+	// Loss is the last loss that a round job has reported; a text, because it may be NaN.
+	Loss string `json:"loss,omitempty"`
+	// Failures counts the attempts that failed; Lost counts those that were lost with their node.
+	Failures int `json:"failures,omitempty"`
+	Lost     int `json:"lost,omitempty"`
+	// Attempts are the starts of the job, the last one last. Lists have the last one alone.
+	Attempts []*Attempt `json:"attempts,omitempty"`
+} //	@name	ManagedJob
+
+// Attempt is one start of a job.
+type Attempt struct {
+	Attempt int64 `json:"attempt"` // from 1
+	// Result is succeeded, failed, lost or cancelled, and is left out while the attempt goes on.
+	Result  string      `json:"result,omitempty" enums:"succeeded,failed,lost,cancelled"`
+	Error   string      `json:"error,omitempty"`
+	Ordered time.Time   `json:"ordered" swaggertype:"string" format:"date-time"`
+	Ended   *time.Time  `json:"ended,omitempty" swaggertype:"string" format:"date-time"`
+	Tasks   []*TaskInfo `json:"tasks"`
+} //	@name	ManagedAttempt
+
+// TaskInfo is one process of an attempt.
+type TaskInfo struct {
+	Task  int       `json:"task"`
+	Agent string    `json:"agent"`
+	GPUs  []string  `json:"gpus"` // node/index
+	State TaskState `json:"state" enums:"ordered,running,ended,lost"`
+	// ExitCode is left out where the process has not ended, or was ended by a signal.
+	ExitCode *int   `json:"exit_code,omitempty"`
+	Signal   string `json:"signal,omitempty"`
+	Error    string `json:"error,omitempty"`
+} //	@name	ManagedTask
+
+// JobList lists jobs, the oldest first.
+type JobList struct {
+	Jobs []*Job `json:"jobs"`
+	// Next is what to give as after for the jobs that follow. It is left out at the end.
+	Next string `json:"next,omitempty"`
+} //	@name	ManagedJobList
+
+// Agent is an agent of a cluster: one node.
+type Agent struct {
+	Name    string `json:"name"`
+	Epoch   int64  `json:"epoch"`
+	Address string `json:"address,omitempty"`
+	Version string `json:"version"`
+	// State is ready, draining (runs what it has and gets nothing new), drained (has nothing left), or lost
+	// (its lease has run out).
+	State  string `json:"state" enums:"ready,draining,drained,lost"`
+	Reason string `json:"reason,omitempty"`
+	// SeenS is the number of seconds since the agent was last heard.
+	SeenS  float64           `json:"seen_s"`
+	Labels map[string]string `json:"labels,omitempty"`
+	// Devices are the GPUs of the node.
+	Devices []*Device `json:"devices"`
+} //	@name	Agent
+
+// Device is a GPU of an agent.
+type Device struct {
+	GPU  string `json:"gpu"` // node/index
+	Type string `json:"type"`
+	// UUID names the device for ever, where the driver gives one. Two agents may not claim the same one.
+	UUID string `json:"uuid,omitempty"`
+	// State is free, busy, or quarantined: a fault was seen, and nothing is started there.
+	State  string `json:"state" enums:"free,busy,quarantined"`
+	Reason string `json:"reason,omitempty"`
+	Job    string `json:"job,omitempty"`
+} //	@name	AgentDevice
+
+// AgentList lists agents by name.
+type AgentList struct {
+	Agents []*Agent `json:"agents"`
+} //	@name	AgentList
+
+// Drain asks that an agent gets nothing new.
+type Drain struct {
+	Reason string `json:"reason,omitempty"`
+} //	@name	Drain
+
+// The JSON form of the parameters of a policy.
+type parametersText = json.RawMessage

@@ -1,0 +1,173 @@
+package description
+
+// Registration is how an agent takes part: at its start, and again when it has lost its lease.
+type Registration struct {
+	Protocol int    `json:"protocol"` // ProtocolVersion
+	Version  string `json:"version"`  // of hare, for people
+	Name     string `json:"name"`     // of the node
+	// Address is what other nodes reach this one by, for MASTER_ADDR; without it the address that the request
+	// came from.
+	Address string `json:"address,omitempty"`
+	// Incarnation is a secret that the agent keeps in its directory. Whoever shows the secret of an agent whose
+	// lease runs is that agent, started again.
+	Incarnation string            `json:"incarnation"`
+	Labels      map[string]string `json:"labels,omitempty"`
+	CPUs        float64           `json:"cpus,omitempty"`
+	MemoryGiB   float64           `json:"memory_gib,omitempty"`
+	Devices     []AgentDevice     `json:"devices"`
+	// Holds are the tasks that the agent has, from an earlier epoch.
+	Holds []TaskReport `json:"holds,omitempty"`
+} //	@name	Registration
+
+// AgentDevice is a device as its agent sees it. Its GPU is called by the name of the node, "/", and its place
+// in the list of the registration, from 0.
+type AgentDevice struct {
+	Type string `json:"type"`
+	UUID string `json:"uuid,omitempty"`
+	// Fault says why nothing may be started there; "" means that the device is well.
+	Fault string `json:"fault,omitempty"`
+} //	@name	RegisteredDevice
+
+// Registered answers a registration.
+type Registered struct {
+	// Epoch rises with each registration of the same name. What the agent says from now on carries it.
+	Epoch int64 `json:"epoch"`
+	// LeaseS is how long the agent may go on, counted from when it sent the registration or a sync that was
+	// answered. When it has run out, all tasks must have ended at once: SIGKILL without grace.
+	LeaseS float64 `json:"lease_s"`
+	// Confirmed are those of Holds that go on, under the new epoch. The agent ends all others.
+	Confirmed []TaskID `json:"confirmed,omitempty"`
+	// LogLimitBytes is how much of one output of one task is kept.
+	LogLimitBytes int64 `json:"log_limit_bytes"`
+} //	@name	Registered
+
+// TaskID names a task of an attempt of a job.
+type TaskID struct {
+	Job     string `json:"job"`
+	Attempt int64  `json:"attempt"`
+	Task    int    `json:"task"`
+} //	@name	TaskID
+
+// TaskState says where a task of an attempt stands.
+type TaskState string
+
+// The states of tasks. The last two are final.
+const (
+	TaskOrdered TaskState = "ordered" // the agent has not said that it runs
+	TaskRunning TaskState = "running"
+	TaskEnded   TaskState = "ended" // its processes are gone, and how it ended is known
+	TaskLost    TaskState = "lost"  // its processes are gone, or never were, and nothing else is known
+)
+
+// TaskReport says where a task stands. A report of a final state says that no process of the task is left.
+type TaskReport struct {
+	TaskID
+	State    TaskState `json:"state" enums:"running,ended,lost"`
+	ExitCode *int      `json:"exit_code,omitempty"` // of an end that no signal brought
+	Signal   string    `json:"signal,omitempty"`    // such as SIGKILL
+	// Error is one line for people: why the process could not be started, or what it ended for.
+	Error string `json:"error,omitempty"`
+	// RanS is how long the task ran.
+	RanS float64 `json:"ran_s,omitempty"`
+	// Loss is the loss of a task of a round job; a text, because it may be NaN.
+	Loss string `json:"loss,omitempty"`
+} //	@name	TaskReport
+
+// Sync is what an agent tells the server again and again. It renews the lease.
+type Sync struct {
+	Epoch int64 `json:"epoch"`
+	// WaitS is how long the server may wait for orders before it answers.
+	WaitS float64 `json:"wait_s"`
+	// Reports are all reports that the server has not acknowledged, in order. Report number ReportsAfter+1
+	// is the first of them.
+	ReportsAfter int64        `json:"reports_after"`
+	Reports      []TaskReport `json:"reports,omitempty"`
+	// OrdersSeen is the number of the last order that the agent has noted durably. Orders up to it are not
+	// repeated.
+	OrdersSeen int64 `json:"orders_seen"`
+	// Faults maps the place of each device that is not well, from 0, to the reason.
+	Faults map[int]string `json:"faults,omitempty"`
+} //	@name	Sync
+
+// Synced answers a sync.
+type Synced struct {
+	LeaseS float64 `json:"lease_s"`
+	// ReportsSeen is the number of the last report that is durable.
+	ReportsSeen int64 `json:"reports_seen"`
+	// Orders are all orders after OrdersSeen, in order.
+	Orders []Order `json:"orders,omitempty"`
+} //	@name	Synced
+
+// Order tells an agent to start or to stop a task. Orders are numbered from 1 in each epoch.
+type Order struct {
+	Number int64  `json:"number"`
+	Type   string `json:"type" enums:"start,stop"`
+	TaskID
+	// GraceS is the time between SIGTERM and SIGKILL, of an order to stop and of every end of the task; 0
+	// means SIGKILL at once.
+	GraceS float64 `json:"grace_s"`
+	// Start is what is to be started; of an order to stop it is left out.
+	Start *Start `json:"start,omitempty"`
+} //	@name	Order
+
+// The types of orders.
+const (
+	OrderStart = "start"
+	OrderStop  = "stop"
+)
+
+// Start is what a task needs to start.
+type Start struct {
+	Name    string   `json:"name"`
+	Command []string `json:"command,omitempty"`
+	// Devices are places in the list of the registration, from 0.
+	Devices []int             `json:"devices"`
+	GPUType string            `json:"gpu_type"`
+	Env     map[string]string `json:"env,omitempty"`
+	// The variables of torchrun. MasterPort is a port that no other attempt of the same master has.
+	Rank           int    `json:"rank"`
+	WorldSize      int    `json:"world_size"`
+	LocalRank      int    `json:"local_rank"`
+	LocalWorldSize int    `json:"local_world_size"`
+	MasterAddress  string `json:"master_address"`
+	MasterPort     int    `json:"master_port"`
+
+	Directory           string `json:"directory,omitempty"`
+	CheckpointDirectory string `json:"checkpoint_directory,omitempty"`
+	// PretendS is how long a pretended device holds the task, where the job says its seconds.
+	PretendS float64 `json:"pretend_s,omitempty"`
+	// Rounds is what a task of a round job is; nil for commands.
+	Rounds *RoundStart `json:"rounds,omitempty"`
+} //	@name	Start
+
+// RoundStart is a task of a round job. Attempt numbers of round jobs rise with each start of a round.
+type RoundStart struct {
+	Module string         `json:"module"`
+	Config parametersText `json:"config,omitempty"`
+	Round  int64          `json:"round"`
+	Tasks  int            `json:"tasks"` // of a round
+	Rounds int64          `json:"rounds"`
+} //	@name	RoundStart
+
+// The outputs of a task.
+const (
+	StreamStdout = "stdout"
+	StreamStderr = "stderr"
+)
+
+// LogChunk says where the bytes of an uploaded piece of a log belong. It stands in the query of the request,
+// whose body is the bytes.
+type LogChunk struct {
+	Epoch int64 `json:"epoch"`
+	TaskID
+	Stream string `json:"stream"`
+	Offset int64  `json:"offset"`
+} //	@name	LogChunk
+
+// LogStored answers the upload of a piece of a log.
+type LogStored struct {
+	// Next is the offset of the first byte that the server has not stored.
+	Next int64 `json:"next"`
+	// Full says that the server stores no more of this log.
+	Full bool `json:"full,omitempty"`
+} //	@name	LogStored
