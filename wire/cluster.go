@@ -33,7 +33,7 @@ var clusterTable = NewTable("Cluster", "Cluster is a list of machines.",
 	if len(v.Topology) > 0 {
 		found.CheckTopology("", v.Cluster, func(n int) int { return v.d.nodes[v.Nodes[n].Name] })
 	}
-	if has.Has("nodes") && v.seen == 0 {
+	if has.Has("nodes") && v.seen == 0 && !v.d.mayBeEmpty {
 		found.Add("/nodes", "no_gpus", "the cluster has no GPUs: give at least one node with gpus")
 	}
 })

@@ -273,6 +273,8 @@ type instanceReader struct {
 	full     bool // the document has more than MaxGPUs, and the fault has been recorded
 	hasJobs  bool
 	bySpread bool // some time goes by the spread of a round
+	// mayBeEmpty allows a cluster without nodes.
+	mayBeEmpty bool
 	// These fields hold what is being read, so that reading a job allocates
 	// nothing.
 	jobDoc     jobDoc

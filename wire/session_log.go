@@ -70,6 +70,8 @@ func readClock(r *Reader, v *logHeaderDoc) error {
 
 func readSessionCluster(r *Reader, v *logHeaderDoc) error {
 	d := newInstanceReader(r, "")
+	// The session of a managed cluster begins without GPUs, and its log says so.
+	d.mayBeEmpty = v.form == LogForm
 	err := d.cluster()
 	v.Cluster = d.inst.Cluster
 	return err

@@ -122,3 +122,15 @@ func FuzzDecodeSession(f *testing.F) {
 		}
 	})
 }
+
+// The session of a managed cluster begins without GPUs. A request for a session does not.
+func TestLogOfAnEmptyCluster(t *testing.T) {
+	line := wire.AppendLogHeader(nil, &wire.LogHeader{Policy: "rolling", Clock: "server"})
+	h, err := wire.DecodeLogHeader(line)
+	if err != nil || len(h.Cluster.Nodes) != 0 {
+		t.Error(h, err)
+	}
+	if _, err := wire.DecodeSession([]byte(`{"cluster":{"nodes":[]}}`)); err == nil {
+		t.Error("a session without GPUs was asked for and not refused")
+	}
+}

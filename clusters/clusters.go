@@ -1,0 +1,351 @@
+package clusters
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/admission"
+	"github.com/hare-sched/hare/clusters/description"
+	"github.com/hare-sched/hare/clusters/ledger"
+	"github.com/hare-sched/hare/sessions"
+	"github.com/hare-sched/hare/store"
+)
+
+// ErrNoCluster says that there is no cluster of that name.
+var ErrNoCluster = errors.New("clusters: no such cluster")
+
+// ErrNoJob says that the cluster has no job of that ID.
+var ErrNoJob = errors.New("clusters: no such job")
+
+// ErrNoAgent says that the cluster has no agent of that name.
+var ErrNoAgent = errors.New("clusters: no such agent")
+
+// Config sizes Clusters. Zero is a valid value of each field but Store and Sessions.
+type Config struct {
+	// Store has the journals. It must not be the store of the sessions.
+	Store    store.SessionStore
+	Sessions *sessions.Sessions
+	// LogDir is the directory of the jobs' outputs; "" means a temporary one, gone with Close.
+	LogDir string
+	// LogLimit is how many bytes of one output of one task are kept; zero means 16 MiB.
+	LogLimit int64
+	// MaxClusters limits the clusters of all tenants; zero means 1,000.
+	MaxClusters int
+	// MaxJobs limits the jobs of a cluster that have not ended; zero means 100,000.
+	MaxJobs int
+	// Lease is how long an agent may go on without an answer; zero means 15 s. Kill is how long the server
+	// waits beyond that before it gives the agent's work away; zero means 5 s.
+	Lease, Kill time.Duration
+	// Tick is how often leases are looked at; zero means 1 s.
+	Tick time.Duration
+	// Now is the server's clock; nil means time.Now.
+	Now func() time.Time
+	// Logger gets what an operator has to act on; nil means that nothing is logged.
+	Logger *slog.Logger
+}
+
+func (c Config) withDefaults() Config {
+	number := func(n *time.Duration, d time.Duration) {
+		if *n <= 0 {
+			*n = d
+		}
+	}
+	number(&c.Lease, 15*time.Second)
+	number(&c.Kill, 5*time.Second)
+	number(&c.Tick, time.Second)
+	if c.LogLimit <= 0 {
+		c.LogLimit = 16 << 20
+	}
+	if c.MaxClusters <= 0 {
+		c.MaxClusters = 1000
+	}
+	if c.MaxJobs <= 0 {
+		c.MaxJobs = 100_000
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	return c
+}
+
+// Clusters are the managed clusters of one server. Safe for concurrent use.
+type Clusters struct {
+	cfg     Config
+	context context.Context // of the actors
+	cancel  context.CancelFunc
+	ownLogs bool
+
+	mu       sync.Mutex
+	clusters map[clusterKey]*Cluster
+	closed   bool
+}
+
+type clusterKey struct{ tenant, name string }
+
+// Cluster is one managed cluster. Safe for concurrent use.
+type Cluster struct {
+	parent  *Clusters
+	name    string
+	meta    store.Meta
+	cfg     storedConfig
+	session *sessions.Session
+	damage  error // the journal cannot be read; owned by the actor once it runs
+	inbox   chan *request
+	stop    chan struct{}
+	ended   chan struct{}
+	deleted bool // set before stop is closed
+
+	// Owned by the actor.
+	journal *journal
+	ledger  *ledger.Ledger // nil: must be read
+
+	mu        sync.Mutex
+	presences map[string]*presence
+	logs      map[string]*sync.Mutex // of outputs that are being written
+}
+
+// storedConfig is the stored form of what a cluster was created with.
+type storedConfig struct {
+	Tenant     string          `json:"tenant,omitempty"`
+	Name       string          `json:"name"`
+	Policy     string          `json:"policy"`
+	Parameters json.RawMessage `json:"parameters,omitempty"`
+	Session    string          `json:"session"`
+}
+
+// Open takes over the journals and starts the clusters that they describe.
+func Open(ctx context.Context, cfg Config) (*Clusters, error) {
+	cs := &Clusters{cfg: cfg.withDefaults(), clusters: map[clusterKey]*Cluster{}}
+	cs.context, cs.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	if cs.cfg.LogDir == "" {
+		dir, err := os.MkdirTemp("", "hare-logs-")
+		if err != nil {
+			return nil, err
+		}
+		cs.cfg.LogDir, cs.ownLogs = dir, true
+	}
+	metas, err := cfg.Store.Sessions(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, m := range metas {
+		c := cs.cluster(m)
+		if m.Checksum() != m.Sum {
+			c.damage = &store.CorruptError{Session: m.ID, What: "the checksum of its configuration does not fit"}
+		} else if err := json.Unmarshal(m.Config, &c.cfg); err != nil {
+			c.damage = &store.CorruptError{Session: m.ID, What: "its configuration: " + err.Error()}
+		} else if c.session, err = cfg.Sessions.Session(ctx, c.cfg.Tenant, c.cfg.Session); err != nil {
+			c.damage = fmt.Errorf("the session %s of cluster %q: %w", c.cfg.Session, c.cfg.Name, err)
+		}
+		c.name = c.cfg.Name
+		if c.damage == nil {
+			_ = c.load() // leases run from here on; the error is given to whoever asks
+		} else {
+			cs.cfg.Logger.Error("a cluster is damaged; the others go on", "cluster", c.name, "error", c.damage)
+		}
+		cs.clusters[clusterKey{c.cfg.Tenant, c.name}] = c
+		go c.run()
+	}
+	return cs, nil
+}
+
+func (cs *Clusters) cluster(m store.Meta) *Cluster {
+	return &Cluster{parent: cs, meta: m, inbox: make(chan *request, maxBatch), stop: make(chan struct{}),
+		ended: make(chan struct{}), presences: map[string]*presence{}, logs: map[string]*sync.Mutex{}}
+}
+
+var clusterName = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,62}$`)
+
+// Create makes a cluster of a tenant. An unknown policy and bad parameters give *hare.InvalidError, a name that
+// exists *ledger.Conflict.
+func (cs *Clusters) Create(ctx context.Context, tenant string, n *description.NewCluster) (*Cluster, error) {
+	if !clusterName.MatchString(n.Name) {
+		return nil, &hare.InvalidError{Pointer: "/name", Code: "bad_name",
+			Detail: `must be 1 to 63 of a–z, 0–9, ".", "_" and "-", with a letter or digit first`}
+	}
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	key := clusterKey{tenant, n.Name}
+	switch {
+	case cs.closed:
+		return nil, admission.ErrDraining
+	case cs.clusters[key] != nil:
+		return nil, &ledger.Conflict{Code: "cluster_exists", Detail: fmt.Sprintf("cluster %q exists", n.Name)}
+	case len(cs.clusters) >= cs.cfg.MaxClusters:
+		return nil, &admission.LimitError{What: "clusters", Limit: cs.cfg.MaxClusters}
+	}
+	session, err := cs.cfg.Sessions.Create(ctx, tenant, sessions.SessionConfig{Policy: n.Policy, Parameters: n.Parameters,
+		Clock: sessions.ClockServer})
+	if err != nil {
+		return nil, err
+	}
+	stored := storedConfig{tenant, n.Name, session.Info().Config.Policy, n.Parameters, session.ID()}
+	m := store.Meta{ID: strings.ToLower(rand.Text()), Created: cs.cfg.Now().Truncate(time.Microsecond).UTC()}
+	if m.Config, err = json.Marshal(&stored); err == nil {
+		m.Sum = m.Checksum()
+		err = cs.cfg.Store.Create(ctx, m)
+	}
+	if err != nil {
+		return nil, errors.Join(err, cs.cfg.Sessions.Delete(context.WithoutCancel(ctx), tenant, session.ID()))
+	}
+	c := cs.cluster(m)
+	c.name, c.cfg, c.session = n.Name, stored, session
+	cs.clusters[key] = c
+	go c.run()
+	return c, nil
+}
+
+// Cluster finds a cluster of a tenant, or returns ErrNoCluster.
+func (cs *Clusters) Cluster(tenant, name string) (*Cluster, error) {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	if cs.closed {
+		return nil, admission.ErrDraining
+	}
+	if c := cs.clusters[clusterKey{tenant, name}]; c != nil {
+		return c, nil
+	}
+	return nil, ErrNoCluster
+}
+
+// List describes the clusters of a tenant by name.
+func (cs *Clusters) List(ctx context.Context, tenant string) ([]*description.Cluster, error) {
+	cs.mu.Lock()
+	var found []*Cluster
+	for key, c := range cs.clusters {
+		if key.tenant == tenant {
+			found = append(found, c)
+		}
+	}
+	cs.mu.Unlock()
+	slices.SortFunc(found, func(a, b *Cluster) int { return strings.Compare(a.name, b.name) })
+	all := []*description.Cluster{}
+	for _, c := range found {
+		d, err := c.Describe(ctx)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, d)
+	}
+	return all, nil
+}
+
+// Delete removes a cluster in which no job waits or runs, with its session, journal and logs.
+func (cs *Clusters) Delete(ctx context.Context, tenant, name string) error {
+	c, err := cs.Cluster(tenant, name)
+	if err != nil {
+		return err
+	}
+	err = c.do(ctx, &request{prepare: func(l *ledger.Ledger) (*ledger.Record, error) {
+		if n := l.Unended(); n > 0 {
+			return nil, &ledger.Conflict{Code: "cluster_busy", Detail: fmt.Sprintf("%d jobs have not ended: cancel them, or "+
+				"wait", n)}
+		}
+		return nil, nil
+	}})
+	if err != nil && !errors.As(err, new(*store.CorruptError)) {
+		return err
+	}
+	cs.mu.Lock()
+	if cs.closed || cs.clusters[clusterKey{tenant, name}] != c {
+		cs.mu.Unlock()
+		return ErrNoCluster
+	}
+	delete(cs.clusters, clusterKey{tenant, name})
+	c.deleted = true
+	close(c.stop)
+	cs.mu.Unlock()
+	<-c.ended
+	err = cs.cfg.Store.Delete(ctx, c.meta.ID)
+	if c.session != nil {
+		err = errors.Join(err, cs.cfg.Sessions.Delete(ctx, tenant, c.session.ID()))
+	}
+	return errors.Join(err, os.RemoveAll(c.logDir()))
+}
+
+// Close ends the actors and closes the store of the journals. Agents go on until their leases run out.
+func (cs *Clusters) Close() error {
+	cs.mu.Lock()
+	if cs.closed {
+		cs.mu.Unlock()
+		return nil
+	}
+	cs.closed = true
+	for _, c := range cs.clusters {
+		close(c.stop)
+	}
+	cs.mu.Unlock()
+	cs.cancel()
+	for _, c := range cs.clusters {
+		<-c.ended
+	}
+	err := cs.cfg.Store.Close()
+	if cs.ownLogs {
+		err = errors.Join(err, os.RemoveAll(cs.cfg.LogDir))
+	}
+	return err
+}
+
+// endErr says why a cluster takes no more requests.
+func (c *Cluster) endErr() error {
+	c.parent.mu.Lock()
+	defer c.parent.mu.Unlock()
+	if c.deleted {
+		return ErrNoCluster
+	}
+	return admission.ErrDraining
+}
+
+func (c *Cluster) logDir() string { return filepath.Join(c.parent.cfg.LogDir, c.meta.ID) }
+
+// Describe describes the cluster.
+func (c *Cluster) Describe(ctx context.Context) (*description.Cluster, error) {
+	d := &description.Cluster{Name: c.name, Created: c.meta.Created, Policy: c.cfg.Policy, Parameters: c.cfg.Parameters,
+		Session: c.cfg.Session}
+	err := c.do(ctx, &request{prepare: func(*ledger.Ledger) (*ledger.Record, error) { return nil, nil },
+		after: func(l *ledger.Ledger) { l.Counts(d) }})
+	if err != nil {
+		return nil, err
+	}
+	return d, nil
+}
+
+// Agents describes the agents of the cluster by name.
+func (c *Cluster) Agents(ctx context.Context) (all []*description.Agent, err error) {
+	err = c.do(ctx, &request{prepare: func(*ledger.Ledger) (*ledger.Record, error) { return nil, nil },
+		after: func(l *ledger.Ledger) { all = l.Agents() }})
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := c.parent.cfg.Now()
+	for _, a := range all {
+		if p := c.presences[a.Name]; p != nil && !p.heard.IsZero() {
+			a.SeenS = now.Sub(p.heard).Seconds()
+		}
+	}
+	return all, err
+}
+
+// Drain keeps new work from an agent, or lets it have work again.
+func (c *Cluster) Drain(ctx context.Context, agent string, on bool, reason string) error {
+	return c.do(ctx, &request{prepare: func(l *ledger.Ledger) (*ledger.Record, error) {
+		if _, _, _, known := l.Agent(agent); !known {
+			return nil, ErrNoAgent
+		}
+		return &ledger.Record{Drain: &ledger.Drain{Agent: agent, On: on, Reason: reason}}, nil
+	}})
+}

@@ -1,0 +1,523 @@
+package clusters_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/clusters"
+	"github.com/hare-sched/hare/clusters/description"
+	"github.com/hare-sched/hare/clusters/ledger"
+	"github.com/hare-sched/hare/sessions"
+	"github.com/hare-sched/hare/store"
+)
+
+// server is a Clusters over stores that outlive it.
+type server struct {
+	t        *testing.T
+	journals *keptStore
+	logs     *keptStore
+	lease    time.Duration
+	sessions *sessions.Sessions
+	*clusters.Clusters
+}
+
+// keptStore ignores Close, as a disk does.
+type keptStore struct{ store.SessionStore }
+
+func (keptStore) Close() error { return nil }
+
+func newServer(t *testing.T, lease time.Duration) *server {
+	s := &server{t: t, journals: &keptStore{store.NewMemory()}, logs: &keptStore{store.NewMemory()}, lease: lease}
+	s.open()
+	t.Cleanup(s.close)
+	return s
+}
+
+func (s *server) open() {
+	var err error
+	if s.sessions, err = sessions.Open(context.Background(), sessions.Config{Store: s.logs}); err != nil {
+		s.t.Fatal(err)
+	}
+	s.Clusters, err = clusters.Open(context.Background(), clusters.Config{Store: s.journals, Sessions: s.sessions,
+		Logger: slog.New(slog.NewTextHandler(s.t.Output(), &slog.HandlerOptions{Level: slog.LevelError})),
+		LogDir: s.t.TempDir(), Lease: s.lease, Kill: s.lease / 4, Tick: s.lease / 20})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func (s *server) close() {
+	if err := errors.Join(s.Clusters.Close(), s.sessions.Close()); err != nil {
+		s.t.Error(err)
+	}
+}
+
+func (s *server) create(policy string) *clusters.Cluster {
+	c, err := s.Create(context.Background(), "", &description.NewCluster{Name: "lab", Policy: policy})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return c
+}
+
+func (s *server) cluster() *clusters.Cluster {
+	c, err := s.Cluster("", "lab")
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return c
+}
+
+func registration(name string, types ...string) *description.Registration {
+	r := &description.Registration{Protocol: description.ProtocolVersion, Name: name, Address: "127.0.0.1",
+		Incarnation: "incarnation of " + name}
+	for _, t := range types {
+		r.Devices = append(r.Devices, description.AgentDevice{Type: t})
+	}
+	return r
+}
+
+// node is an agent that does what it is told at once. Safe for one goroutine.
+type node struct {
+	r       *description.Registration
+	epoch   int64
+	orders  int64
+	reports []description.TaskReport
+	seen    int64
+	running map[description.TaskID]bool
+}
+
+func (n *node) register(t *testing.T, c *clusters.Cluster) {
+	t.Helper()
+	n.r.Holds = nil
+	for id := range n.running {
+		n.r.Holds = append(n.r.Holds, description.TaskReport{TaskID: id, State: description.TaskRunning})
+	}
+	answer, err := c.Register(t.Context(), n.r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.epoch, n.orders, n.seen, n.reports = answer.Epoch, 0, 0, nil
+	n.running = map[description.TaskID]bool{}
+	for _, id := range answer.Confirmed {
+		n.running[id] = true
+	}
+}
+
+func (n *node) report(r description.TaskReport) { n.reports = append(n.reports, r) }
+
+func (n *node) end(id description.TaskID, exit int) {
+	delete(n.running, id)
+	n.report(description.TaskReport{TaskID: id, State: description.TaskEnded, ExitCode: &exit, RanS: 0.5})
+}
+
+// sync tells what is to be told, and obeys.
+func (n *node) sync(c *clusters.Cluster, wait time.Duration) error {
+	answer, err := c.Sync(context.Background(), n.r.Name, &description.Sync{Epoch: n.epoch, WaitS: wait.Seconds(),
+		ReportsAfter: n.seen, Reports: n.reports, OrdersSeen: n.orders})
+	if err != nil {
+		return err
+	}
+	n.reports = n.reports[answer.ReportsSeen-n.seen:]
+	n.seen = answer.ReportsSeen
+	for _, o := range answer.Orders {
+		n.orders = o.Number
+		switch {
+		case o.Type == description.OrderStart:
+			if n.running == nil {
+				n.running = map[description.TaskID]bool{}
+			}
+			n.running[o.TaskID] = true
+			n.report(description.TaskReport{TaskID: o.TaskID, State: description.TaskRunning})
+		case n.running[o.TaskID]:
+			delete(n.running, o.TaskID)
+			n.report(description.TaskReport{TaskID: o.TaskID, State: description.TaskEnded, Signal: "SIGTERM"})
+		default:
+			n.report(description.TaskReport{TaskID: o.TaskID, State: description.TaskLost})
+		}
+	}
+	return nil
+}
+
+func submit(t *testing.T, c *clusters.Cluster, n *description.NewJob) string {
+	t.Helper()
+	if n.Command == nil {
+		n.Command = []string{"true"}
+	}
+	job, err := c.Submit(t.Context(), n, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return job.ID
+}
+
+// await syncs the nodes until the job is in a state.
+func await(t *testing.T, c *clusters.Cluster, id string, state description.JobState, nodes ...*node) *description.Job {
+	t.Helper()
+	for range 2000 {
+		job, err := c.Job(t.Context(), id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if job.State == state {
+			return job
+		}
+		for _, n := range nodes {
+			if err := n.sync(c, time.Millisecond); err != nil {
+				t.Fatal(err)
+			}
+		}
+		time.Sleep(time.Millisecond)
+	}
+	job, _ := c.Job(t.Context(), id)
+	t.Fatalf("job %s is %s (%s) and never became %s", id, job.State, job.Reason, state)
+	return nil
+}
+
+func TestAJobRunsToItsEnd(t *testing.T) {
+	for _, policy := range []string{"fifo", "hlas", "hgittins", "rolling"} {
+		s := newServer(t, time.Minute)
+		c := s.create(policy)
+		id := submit(t, c, &description.NewJob{GPUs: 2})
+		if job := await(t, c, id, description.JobWaiting); !strings.Contains(job.Reason, "first agent") {
+			t.Error(policy, job.Reason)
+		}
+		a, b := &node{r: registration("a", "V100")}, &node{r: registration("b", "V100")}
+		a.register(t, c)
+		if job, err := c.Job(t.Context(), id); err != nil || !strings.Contains(job.Reason, "wants 2 GPUs") {
+			t.Error(policy, job.Reason, err)
+		}
+		b.register(t, c)
+		job := await(t, c, id, description.JobRunning, a, b)
+		tasks := job.Attempts[0].Tasks
+		if len(tasks) != 2 || tasks[0].Agent == tasks[1].Agent {
+			t.Fatal(policy, tasks)
+		}
+		for _, n := range []*node{a, b} {
+			for id := range n.running {
+				n.end(id, 0)
+			}
+		}
+		await(t, c, id, description.JobSucceeded, a, b)
+		described, err := c.Describe(t.Context())
+		if err != nil || described.GPUs != 2 || described.FreeGPUs != 2 || described.Jobs[description.JobSucceeded] != 1 {
+			t.Errorf("%s: %+v, %v", policy, described, err)
+		}
+		s.close()
+		s.open()
+	}
+}
+
+// A job that fails is started again as often as it asks for, then fails with its reason.
+func TestRetries(t *testing.T) {
+	s := newServer(t, time.Minute)
+	c := s.create("hgittins")
+	a := &node{r: registration("a", "V100", "V100")}
+	a.register(t, c)
+	id := submit(t, c, &description.NewJob{GPUs: 2, Retries: 1})
+	for attempt := int64(1); attempt <= 2; attempt++ {
+		for len(a.running) < 2 {
+			if err := a.sync(c, time.Second); err != nil {
+				t.Fatal(err)
+			}
+		}
+		a.end(description.TaskID{Job: id, Attempt: attempt, Task: 1}, 3)
+		for len(a.running) > 0 { // the other task is told to end
+			if err := a.sync(c, time.Second); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	job := await(t, c, id, description.JobFailed, a)
+	if job.Reason != "task 1: exit code 3" || job.Failures != 2 || len(job.Attempts) != 2 {
+		t.Errorf("%+v", job)
+	}
+}
+
+// What an agent had whose lease has run out starts again on another one, and not before.
+func TestLostAgent(t *testing.T) {
+	s := newServer(t, 200*time.Millisecond)
+	c := s.create("hgittins")
+	a, b := &node{r: registration("a", "V100")}, &node{r: registration("b", "T4")}
+	a.register(t, c)
+	id := submit(t, c, &description.NewJob{})
+	await(t, c, id, description.JobRunning, a)
+	last := time.Now() // of the lease that a has at most
+	b.register(t, c)
+	job := await(t, c, id, description.JobRunning, b)
+	for len(job.Attempts) < 2 {
+		job = await(t, c, id, description.JobRunning, b)
+		time.Sleep(time.Millisecond)
+		if err := b.sync(c, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if took := time.Since(last); took < 250*time.Millisecond {
+		t.Errorf("the job was given away after %v", took)
+	}
+	if job.Attempts[0].Result != "lost" || job.Attempts[1].Tasks[0].Agent != "b" || job.Lost != 1 || job.Failures != 0 {
+		t.Errorf("%+v", job)
+	}
+	var stale *ledger.Conflict
+	if err := a.sync(c, 0); !errors.As(err, &stale) || stale.Code != "stale_epoch" {
+		t.Error(err)
+	}
+	a.register(t, c)
+	if len(a.running) != 0 {
+		t.Error("a lost task was confirmed")
+	}
+}
+
+func TestCancelAndDrain(t *testing.T) {
+	s := newServer(t, time.Minute)
+	c := s.create("hgittins")
+	a, b := &node{r: registration("a", "V100")}, &node{r: registration("b", "V100")}
+	a.register(t, c)
+	first, second := submit(t, c, &description.NewJob{}), submit(t, c, &description.NewJob{})
+	await(t, c, first, description.JobRunning, a)
+	if err := c.Drain(t.Context(), "a", true, "a fan"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Cancel(t.Context(), first, "ann"); err != nil {
+		t.Fatal(err)
+	}
+	job := await(t, c, first, description.JobCancelled, a)
+	if job.Reason != "cancelled by ann" {
+		t.Error(job.Reason)
+	}
+	agents, err := c.Agents(t.Context())
+	if err != nil || agents[0].State != "drained" || agents[0].Reason != "a fan" {
+		t.Error(agents[0], err)
+	}
+	if job, err := c.Job(t.Context(), second); err != nil || job.State != description.JobWaiting {
+		t.Error(job, err)
+	}
+	b.register(t, c)
+	await(t, c, second, description.JobRunning, a, b)
+	if err := c.Drain(t.Context(), "a", false, ""); err != nil {
+		t.Fatal(err)
+	}
+	third := submit(t, c, &description.NewJob{})
+	await(t, c, third, description.JobRunning, a, b)
+	if job, err := c.Cancel(t.Context(), third, ""); err != nil || job.State != description.JobStopping {
+		t.Error(job, err)
+	}
+	await(t, c, third, description.JobCancelled, a, b)
+}
+
+func TestRefusals(t *testing.T) {
+	s := newServer(t, time.Minute)
+	c := s.create("")
+	var es hare.InvalidErrors
+	for want, n := range map[string]description.NewJob{
+		"/command":          {},
+		"/gpus":             {Command: []string{"a"}, GPUs: -1},
+		"/gpus_per_task":    {Command: []string{"a"}, GPUs: 3, GPUsPerTask: 2},
+		"/nodes":            {Command: []string{"a"}, GPUs: 3, Nodes: 2},
+		"/env/RANK":         {Command: []string{"a"}, Env: map[string]string{"RANK": "1"}},
+		"/directory":        {Command: []string{"a"}, Directory: "here"},
+		"/module":           {Module: "train"},
+		"/retries":          {Command: []string{"a"}, Retries: -1},
+		"/command/1":        {Command: []string{"a", "b\x00"}},
+		"/env/HARE_~1TOKEN": {Command: []string{"a"}, Env: map[string]string{"HARE_/TOKEN": "1"}},
+	} {
+		_, err := c.Submit(t.Context(), &n, "")
+		if es = nil; !errors.As(err, &es) || es[0].Pointer != want {
+			t.Errorf("%s: %v", want, err)
+		}
+	}
+	a := &node{r: registration("a", "V100")}
+	a.r.Devices[0].UUID = "GPU-1"
+	a.register(t, c)
+	twin := registration("a", "V100")
+	twin.Incarnation = "another incarnation"
+	claimer := registration("b", "T4")
+	claimer.Devices[0].UUID = "GPU-1"
+	old := registration("old", "T4")
+	old.Protocol = 0
+	for want, r := range map[string]*description.Registration{"agent_exists": twin, "gpu_claimed": claimer} {
+		var conflict *ledger.Conflict
+		if _, err := c.Register(t.Context(), r); !errors.As(err, &conflict) || conflict.Code != want {
+			t.Errorf("%s: %v", want, err)
+		}
+	}
+	if _, err := c.Register(t.Context(), old); !errors.As(err, &es) || es[0].Code != "other_version" {
+		t.Error(err)
+	}
+	if _, err := s.Create(t.Context(), "", &description.NewCluster{Name: "lab"}); err == nil {
+		t.Error("two clusters have one name")
+	}
+	job, err := c.Submit(t.Context(), &description.NewJob{Command: []string{"a"}}, "key")
+	again, errAgain := c.Submit(t.Context(), &description.NewJob{Command: []string{"a"}}, "key")
+	if err != nil || errAgain != nil || job.ID != again.ID {
+		t.Error(err, errAgain)
+	}
+	if _, err := c.Submit(t.Context(), &description.NewJob{Command: []string{"b"}}, "key"); err == nil {
+		t.Error("a key was used for two jobs")
+	}
+}
+
+// Random jobs, ends, failures, cancels, restarts of agents and of the server: every job ends, none runs twice at
+// once, and GPUs hold one task each.
+func TestRandomClusters(t *testing.T) {
+	for seed := range uint64(6) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) { t.Parallel(); randomCluster(t, seed) })
+	}
+}
+
+func randomCluster(t *testing.T, seed uint64) {
+	rng := rand.New(rand.NewPCG(seed, 17))
+	s := newServer(t, time.Hour)
+	s.create([]string{"hgittins", "rolling", "fifo"}[seed%3])
+	nodes := []*node{{r: registration("a", "V100", "V100")}, {r: registration("b", "V100", "T4", "T4")},
+		{r: registration("c", "T4")}}
+	for _, n := range nodes {
+		n.register(t, s.cluster())
+	}
+	var ids []string
+	for range 300 {
+		c := s.cluster()
+		switch rng.IntN(12) {
+		case 0, 1, 2:
+			if len(ids) < 40 {
+				n := &description.NewJob{GPUs: 1 + rng.IntN(3), Retries: rng.IntN(3)}
+				if rng.IntN(4) == 0 {
+					n.GPUs, n.GPUsPerTask = 2, 2
+				}
+				ids = append(ids, submit(t, c, n))
+			}
+		case 3:
+			if len(ids) > 0 && rng.IntN(4) == 0 {
+				if _, err := c.Cancel(t.Context(), ids[rng.IntN(len(ids))], ""); err != nil {
+					t.Fatal(err)
+				}
+			}
+		case 4:
+			if rng.IntN(6) == 0 {
+				s.close()
+				s.open()
+			}
+		case 5:
+			if n := nodes[rng.IntN(3)]; rng.IntN(3) == 0 {
+				if rng.IntN(2) == 0 {
+					n.running = nil // the node restarted
+				}
+				n.register(t, c)
+			}
+		case 6:
+			if err := c.Drain(t.Context(), nodes[rng.IntN(3)].r.Name, rng.IntN(2) == 0, ""); err != nil {
+				t.Fatal(err)
+			}
+		case 7, 8:
+			n := nodes[rng.IntN(3)]
+			for id := range n.running {
+				n.end(id, max(0, rng.IntN(6)-4))
+				break
+			}
+		}
+		n := nodes[rng.IntN(3)]
+		if err := n.sync(s.cluster(), 0); err != nil {
+			t.Fatal(err)
+		}
+		checkHolders(t, s.cluster())
+	}
+	c := s.cluster()
+	for _, n := range nodes {
+		if err := c.Drain(t.Context(), n.r.Name, false, ""); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 3000 {
+		open := 0
+		for _, id := range ids {
+			if job, err := c.Job(t.Context(), id); err != nil {
+				t.Fatal(err)
+			} else if !job.State.Final() {
+				open++
+			}
+		}
+		if open == 0 {
+			return
+		}
+		for _, n := range nodes {
+			for id := range n.running {
+				n.end(id, 0)
+			}
+			if err := n.sync(c, time.Millisecond); err != nil {
+				t.Fatal(err)
+			}
+		}
+		checkHolders(t, c)
+	}
+	jobs, _ := c.Jobs(t.Context(), "", 100, "")
+	for _, j := range jobs.Jobs {
+		if !j.State.Final() {
+			t.Errorf("job %s is %s for ever: %s %+v", j.ID, j.State, j.Reason, j.NewJob)
+		}
+	}
+}
+
+// checkHolders checks that a GPU is held by one task that has not ended, and that live attempts are whole.
+func checkHolders(t *testing.T, c *clusters.Cluster) {
+	t.Helper()
+	list, err := c.Jobs(t.Context(), "", 1000, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	holder := map[string]string{}
+	for _, j := range list.Jobs {
+		for _, at := range j.Attempts {
+			if at.Result != "" {
+				continue
+			}
+			for _, task := range at.Tasks {
+				for _, gpu := range task.GPUs {
+					if other := holder[gpu]; other != "" {
+						t.Fatalf("GPU %s is held by %s and %s", gpu, other, j.ID)
+					}
+					holder[gpu] = j.ID
+				}
+			}
+		}
+	}
+}
+
+// Several callers at once: the race detector watches.
+func TestConcurrentCallers(t *testing.T) {
+	s := newServer(t, time.Minute)
+	c := s.create("hgittins")
+	var wait sync.WaitGroup
+	for i := range 4 {
+		n := &node{r: registration(fmt.Sprint("n", i), "V100", "V100")}
+		n.register(t, c)
+		wait.Go(func() {
+			for range 30 {
+				for id := range n.running {
+					n.end(id, 0)
+				}
+				if err := n.sync(c, 2*time.Millisecond); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+		wait.Go(func() {
+			for range 10 {
+				if _, err := c.Submit(context.Background(), &description.NewJob{Command: []string{"true"}}, ""); err != nil {
+					t.Error(err)
+				}
+				if _, err := c.Agents(context.Background()); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wait.Wait()
+}

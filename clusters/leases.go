@@ -1,0 +1,216 @@
+package clusters
+
+import (
+	"context"
+	"time"
+
+	"github.com/hare-sched/hare/clusters/description"
+	"github.com/hare-sched/hare/clusters/ledger"
+)
+
+// presence is what the server knows of an agent beside the journal, and a copy of what agents ask for again and
+// again, as of the last durable record.
+type presence struct {
+	epoch    int64
+	alive    bool
+	reports  int64
+	faults   map[int]string
+	orders   []description.Order
+	answered time.Time // when the server last gave the agent a lease
+	heard    time.Time
+	wake     chan struct{} // closed and replaced when orders or epoch have changed
+}
+
+func (p *presence) update(l *ledger.Ledger, name string) {
+	p.epoch, p.reports, p.alive, _ = l.Agent(name)
+	p.orders, p.faults = l.Orders(name), l.Faults(name)
+}
+
+// publish shows what agents ask for as of the durable state.
+func (c *Cluster) publish() {
+	changed := c.ledger.Changed()
+	if len(changed) == 0 {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, name := range changed {
+		p := c.presences[name]
+		if p == nil {
+			p = &presence{wake: make(chan struct{})}
+			c.presences[name] = p
+		}
+		p.update(c.ledger, name)
+		close(p.wake)
+		p.wake = make(chan struct{})
+	}
+}
+
+// overdue are the agents whose lease has run out, and with it the time in which they end their processes.
+func (c *Cluster) overdue() (names []string) {
+	for _, name := range c.ledger.AgentNames() {
+		if !c.leased(name) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// leased says whether the processes of an agent may still run.
+func (c *Cluster) leased(name string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	p := c.presences[name]
+	return p != nil && c.parent.cfg.Now().Sub(p.answered) <= c.parent.cfg.Lease+c.parent.cfg.Kill
+}
+
+// Register lets an agent take part. The error is hare.InvalidErrors, *ledger.Conflict, or one of the store's.
+func (c *Cluster) Register(ctx context.Context, r *description.Registration) (*description.Registered, error) {
+	if err := ledger.CheckRegistration(r); err != nil {
+		return nil, err
+	}
+	answer := &description.Registered{LeaseS: c.parent.cfg.Lease.Seconds(), LogLimitBytes: c.parent.cfg.LogLimit}
+	err := c.do(ctx, &request{
+		prepare: func(l *ledger.Ledger) (*ledger.Record, error) {
+			if err := l.Registrable(r, c.leased); err != nil {
+				return nil, err
+			}
+			// Until the answer is sent, the agent has no lease under the new epoch; from here on it may have one.
+			c.grantLease(r.Name)
+			return &ledger.Record{Register: &ledger.Register{Registration: *r}}, nil
+		},
+		after: func(l *ledger.Ledger) {
+			answer.Epoch, _, _, _ = l.Agent(r.Name)
+			answer.Confirmed = l.Confirmed(r.Name, r.Holds)
+			c.grantLease(r.Name)
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
+	return answer, nil
+}
+
+// grantLease notes that an agent is answered now.
+func (c *Cluster) grantLease(name string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	p := c.presences[name]
+	if p == nil {
+		p = &presence{wake: make(chan struct{})}
+		c.presences[name] = p
+	}
+	p.answered = c.parent.cfg.Now()
+	p.heard = p.answered
+}
+
+// Sync takes the reports of an agent, renews its lease, and answers with its orders: at once where there are
+// some, else after the time that the agent is ready to wait.
+func (c *Cluster) Sync(ctx context.Context, name string, s *description.Sync) (*description.Synced, error) {
+	p, err := c.present(name, s.Epoch)
+	if err != nil {
+		return nil, err
+	}
+	if int64(len(s.Reports))+s.ReportsAfter > p.reports || !sameFaults(s.Faults, p.faults) {
+		if err := c.takeReports(ctx, name, s); err != nil {
+			return nil, err
+		}
+	}
+	wait := time.Duration(min(max(s.WaitS, 0), c.parent.cfg.Lease.Seconds()/3) * float64(time.Second))
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	for last := false; ; {
+		answer, wake, err := c.synced(name, s)
+		if err != nil || answer != nil && (last || len(answer.Orders) > 0 || wait == 0) {
+			return answer, err
+		}
+		select {
+		case <-wake:
+		case <-timer.C:
+			last = true
+		case <-c.ended:
+			last = true
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// present returns a copy of what is known of an agent, or why it may not go on.
+func (c *Cluster) present(name string, epoch int64) (presence, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	p := c.presences[name]
+	switch {
+	case p == nil:
+		return presence{}, &ledger.Conflict{Code: "unknown_agent", Detail: "no agent of that name has registered: register"}
+	case p.epoch != epoch || !p.alive:
+		return presence{}, staleEpoch
+	}
+	p.heard = c.parent.cfg.Now()
+	return *p, nil
+}
+
+var staleEpoch = &ledger.Conflict{Code: "stale_epoch",
+	Detail: "the agent's epoch is over: end all of its tasks that are not confirmed, and register again"}
+
+// synced makes the answer to a sync and renews the lease with it.
+func (c *Cluster) synced(name string, s *description.Sync) (*description.Synced, <-chan struct{}, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	p := c.presences[name]
+	if p.epoch != s.Epoch || !p.alive {
+		return nil, nil, staleEpoch
+	}
+	answer := &description.Synced{LeaseS: c.parent.cfg.Lease.Seconds(), ReportsSeen: p.reports}
+	for i := range p.orders {
+		if p.orders[i].Number > s.OrdersSeen {
+			answer.Orders = append(answer.Orders, p.orders[i])
+		}
+	}
+	p.answered = c.parent.cfg.Now()
+	return answer, p.wake, nil
+}
+
+// takeReports records what is new in a sync.
+func (c *Cluster) takeReports(ctx context.Context, name string, s *description.Sync) error {
+	return c.do(ctx, &request{
+		prepare: func(l *ledger.Ledger) (*ledger.Record, error) {
+			epoch, seen, alive, _ := l.Agent(name)
+			if epoch != s.Epoch || !alive {
+				return nil, staleEpoch
+			}
+			rec := &ledger.SyncRecord{AgentEpoch: ledger.AgentEpoch{Agent: name, Epoch: epoch}, After: s.ReportsAfter}
+			if skip := seen - s.ReportsAfter; skip < 0 {
+				return nil, &ledger.Conflict{Code: "reports_missing", Detail: "the reports before the first are not known: " +
+					"register again"}
+			} else if skip < int64(len(s.Reports)) {
+				rec.After, rec.Reports = seen, s.Reports[skip:]
+			}
+			if !sameFaults(s.Faults, l.Faults(name)) {
+				rec.Faults = &s.Faults
+			}
+			if len(rec.Reports) == 0 && rec.Faults == nil {
+				return nil, nil
+			}
+			return &ledger.Record{Sync: rec}, nil
+		},
+		after: func(l *ledger.Ledger) {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			c.presences[name].update(l, name)
+		},
+	})
+}
+
+func sameFaults(a, b map[int]string) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i, why := range a {
+		if w, ok := b[i]; !ok || w != why {
+			return false
+		}
+	}
+	return true
+}

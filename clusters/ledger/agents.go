@@ -1,0 +1,200 @@
+package ledger
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/clusters/description"
+)
+
+// register begins the next epoch of an agent. The tasks that the agent holds go on where the cluster still
+// wants them; orders that it has not got are given again under the new epoch; tasks that it had and does not
+// hold any more are lost.
+func (l *Ledger) register(r *description.Registration) {
+	a := l.agents[r.Name]
+	if a == nil {
+		a = &agent{}
+		l.agents[r.Name] = a
+	} else if !sameDevices(a.Devices, r.Devices) {
+		l.expire(a)
+		for i := range a.devices {
+			l.forget(a, i)
+		}
+		a.devices = nil
+	}
+	a.Registration = *r
+	a.Holds = nil
+	a.epoch++
+	a.orders, a.lastOrder, a.reports = nil, 0, 0
+	a.lost = false
+	l.changed[a.Name] = true
+	fresh := false
+	for i := range r.Devices {
+		if i >= len(a.devices) {
+			a.devices = append(a.devices, device{})
+		}
+		if t := r.Devices[i].Type; !l.types[t] {
+			l.types[t], fresh = true, true
+		}
+	}
+	held := map[description.TaskID]*description.TaskReport{}
+	for i := range r.Holds {
+		held[r.Holds[i].TaskID] = &r.Holds[i]
+	}
+	l.eachTask(a, func(j *job, at *attempt, k int) {
+		t := &at.tasks[k]
+		id := j.taskID(at, k)
+		h := held[id]
+		switch {
+		case h != nil:
+			if at.stopping {
+				l.order(a, description.Order{Type: description.OrderStop, TaskID: id, GraceS: j.graceS()})
+			}
+			l.report(a, h)
+		case t.state == description.TaskOrdered && !at.stopping:
+			again := *t.started
+			t.started = l.order(a, again)
+		default:
+			if !at.stopping {
+				at.lost, at.error = true, fmt.Sprintf("agent %q came back without the task", a.Name)
+				l.stop(j, at)
+			}
+			l.finish(j, at, k, description.TaskLost)
+		}
+	})
+	l.faults(a, registeredFaults(r))
+	if fresh {
+		l.widen()
+	}
+}
+
+func registeredFaults(r *description.Registration) map[int]string {
+	faults := map[int]string{}
+	for i := range r.Devices {
+		if r.Devices[i].Fault != "" {
+			faults[i] = r.Devices[i].Fault
+		}
+	}
+	return faults
+}
+
+func sameDevices(a, b []description.AgentDevice) bool {
+	return slices.EqualFunc(a, b, func(x, y description.AgentDevice) bool { return x.Type == y.Type && x.UUID == y.UUID })
+}
+
+// forget takes a device from the session for good.
+func (l *Ledger) forget(a *agent, i int) {
+	if d := &a.devices[i]; d.inSession {
+		d.inSession = false
+		l.emit(hare.Event{Type: hare.EventGPULeft, GPU: a.gpu(i)})
+	}
+}
+
+// eachTask calls f with the tasks of an agent that are not final, by job and task.
+func (l *Ledger) eachTask(a *agent, f func(j *job, at *attempt, k int)) {
+	var jobs []*job
+	for i := range a.devices {
+		if j := a.devices[i].job; j != nil && !slices.Contains(jobs, j) {
+			jobs = append(jobs, j)
+		}
+	}
+	for _, j := range jobs {
+		at := j.live
+		for k := range at.tasks {
+			if t := &at.tasks[k]; t.agent == a && !t.final() {
+				f(j, at, k)
+			}
+		}
+	}
+}
+
+// narrow says whether a job that may run on every type arrived before a type was known.
+func (l *Ledger) narrow(j *job) bool { return len(j.spec.On) == 0 && j.knows < len(l.types) }
+
+// widen lets waiting jobs know a new type. The session learns it by a new arrival.
+func (l *Ledger) widen() {
+	for _, j := range l.byTime {
+		if !j.state.Final() && j.live == nil && l.narrow(j) {
+			l.void(j)
+			l.arrive(j)
+		}
+	}
+}
+
+// Confirmed are the tasks that an agent may go on with.
+func (l *Ledger) Confirmed(name string, holds []description.TaskReport) []description.TaskID {
+	var ids []description.TaskID
+	a := l.agents[name]
+	l.eachTask(a, func(j *job, at *attempt, k int) {
+		id := j.taskID(at, k)
+		if slices.ContainsFunc(holds, func(h description.TaskReport) bool { return h.TaskID == id }) {
+			ids = append(ids, id)
+		}
+	})
+	return ids
+}
+
+// expire takes what an agent has from it: its lease has run out, and all of its processes have ended.
+func (l *Ledger) expire(a *agent) {
+	if a.lost {
+		return
+	}
+	a.lost = true
+	l.changed[a.Name] = true
+	l.eachTask(a, func(j *job, at *attempt, k int) {
+		if !at.stopping {
+			at.lost, at.error = true, fmt.Sprintf("agent %q was lost", a.Name)
+			l.stop(j, at)
+		}
+		l.finish(j, at, k, description.TaskLost)
+	})
+	a.orders = nil
+	for i := range a.devices {
+		l.reconcile(a, i)
+	}
+}
+
+// sync takes the reports of an agent that are new.
+func (l *Ledger) sync(s *SyncRecord) error {
+	a, err := l.agentOf(s.AgentEpoch)
+	if err != nil {
+		return err
+	}
+	for i := range s.Reports {
+		if n := s.After + int64(i) + 1; n == a.reports+1 {
+			a.reports = n
+			l.report(a, &s.Reports[i])
+		}
+	}
+	if s.Faults != nil {
+		l.faults(a, *s.Faults)
+	}
+	return nil
+}
+
+// faults takes the devices of an agent that are not well. What runs there is lost.
+func (l *Ledger) faults(a *agent, faults map[int]string) {
+	for i := range a.devices {
+		d := &a.devices[i]
+		d.fault = faults[i]
+		if j := d.job; j != nil && d.fault != "" && !j.live.stopping {
+			j.live.lost, j.live.error = true, fmt.Sprintf("GPU %s: %s", a.gpu(i), d.fault)
+			l.stop(j, j.live)
+		}
+		l.reconcile(a, i)
+	}
+}
+
+// drain keeps new work from an agent, or ends that.
+func (l *Ledger) drain(d *Drain) error {
+	a := l.agents[d.Agent]
+	if a == nil {
+		return fmt.Errorf("ledger: no agent %q", d.Agent)
+	}
+	a.draining, a.drainReason = d.On, d.Reason
+	for i := range a.devices {
+		l.reconcile(a, i)
+	}
+	return nil
+}

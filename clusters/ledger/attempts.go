@@ -1,0 +1,353 @@
+package ledger
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/clusters/description"
+)
+
+// The ports that MASTER_PORT is taken from.
+const (
+	firstPort = 20_000
+	lastPort  = 29_999
+)
+
+// defaultGraceS is the time between SIGTERM and SIGKILL where a job does not say.
+const defaultGraceS = 10
+
+// assemble starts an attempt of the job where the session has given GPUs to all of its tasks.
+func (l *Ledger) assemble(j *job) {
+	if j.live != nil || j.state.Final() || j.cancelled != "" || slices.ContainsFunc(j.granted, func(g []string) bool {
+		return g == nil
+	}) {
+		return
+	}
+	at := &attempt{number: int64(len(j.attempts) + 1), tasks: make([]task, j.tasks), open: j.tasks,
+		orderedUs: l.nowUs}
+	local := map[*agent]int{}
+	for k, gpus := range j.granted {
+		t := &at.tasks[k]
+		t.state = description.TaskOrdered
+		for _, g := range gpus {
+			a, i := l.device(g)
+			if a == nil || a.devices[i].job != nil || a.lost {
+				return // the events that take it from the job are on their way
+			}
+			t.agent, t.devices = a, append(t.devices, i)
+		}
+		local[t.agent]++
+	}
+	j.attempts, j.live = append(j.attempts, at), at
+	clear(j.granted)
+	master := at.tasks[0].agent
+	port := l.nextPort(master)
+	rank := map[*agent]int{}
+	for k := range at.tasks {
+		t := &at.tasks[k]
+		for _, i := range t.devices {
+			t.agent.devices[i].job = j
+		}
+		start := &description.Start{Name: j.spec.Name, Command: j.spec.Command, Devices: t.devices,
+			GPUType: t.agent.Devices[t.devices[0]].Type, Env: j.spec.Env,
+			Rank: k, WorldSize: j.tasks, LocalRank: rank[t.agent], LocalWorldSize: local[t.agent],
+			MasterAddress: master.Address, MasterPort: port,
+			Directory: j.spec.Directory, CheckpointDirectory: j.spec.CheckpointDirectory}
+		if s := j.spec.On[start.GPUType]; s != nil {
+			start.PretendS = *s
+		}
+		rank[t.agent]++
+		t.started = l.order(t.agent, description.Order{Type: description.OrderStart, TaskID: j.taskID(at, k),
+			GraceS: j.graceS(), Start: start})
+	}
+	j.startedUs, j.reason = l.nowUs, ""
+	l.setState(j, description.JobStarting)
+}
+
+// nextPort is a port that no attempt of the master has, as long as fewer than 10,000 live.
+func (l *Ledger) nextPort(a *agent) int {
+	if a.port++; a.port < firstPort || a.port > lastPort {
+		a.port = firstPort
+	}
+	return a.port
+}
+
+func (j *job) graceS() float64 {
+	if j.spec.GraceS != nil {
+		return *j.spec.GraceS
+	}
+	return defaultGraceS
+}
+
+func (j *job) taskID(at *attempt, k int) description.TaskID {
+	return description.TaskID{Job: j.id, Attempt: at.number, Task: k}
+}
+
+// order adds an order for an agent.
+func (l *Ledger) order(a *agent, o description.Order) *description.Order {
+	a.lastOrder++
+	o.Number = a.lastOrder
+	l.changed[a.Name] = true
+	a.orders = append(a.orders, o)
+	return &o
+}
+
+// dropOrders forgets the orders of a task that is final.
+func (a *agent) dropOrders(id description.TaskID) {
+	a.orders = slices.DeleteFunc(a.orders, func(o description.Order) bool { return o.TaskID == id })
+}
+
+// stop tells all tasks of an attempt to end that have not.
+func (l *Ledger) stop(j *job, at *attempt) {
+	if at.stopping {
+		return
+	}
+	at.stopping = true
+	if at.open > 0 {
+		l.setState(j, description.JobStopping)
+	}
+	for k := range at.tasks {
+		if t := &at.tasks[k]; !t.final() {
+			l.order(t.agent, description.Order{Type: description.OrderStop, TaskID: j.taskID(at, k), GraceS: j.graceS()})
+		}
+	}
+}
+
+// report takes what an agent says of a task. What is said of a task that it does not have, or that is final, is
+// not used.
+func (l *Ledger) report(a *agent, r *description.TaskReport) {
+	j := l.jobs[r.Job]
+	if j == nil || j.live == nil || j.live.number != r.Attempt || r.Task < 0 || r.Task >= len(j.live.tasks) {
+		return
+	}
+	at := j.live
+	t := &at.tasks[r.Task]
+	if t.agent != a || t.final() {
+		return
+	}
+	switch r.State {
+	case description.TaskRunning:
+		if t.state != description.TaskRunning {
+			t.state = description.TaskRunning
+			if at.running++; at.running == len(at.tasks) && !at.stopping {
+				l.setState(j, description.JobRunning)
+			}
+		}
+	case description.TaskEnded, description.TaskLost:
+		t.exit, t.signal, t.error, t.ranUs = r.ExitCode, r.Signal, r.Error, int64(r.RanS*1e6)
+		bad := r.State == description.TaskLost || r.ExitCode == nil || *r.ExitCode != 0
+		if bad && !at.stopping {
+			at.failed, at.error = true, failure(j, r)
+		}
+		l.finish(j, at, r.Task, r.State)
+		if bad && j.live == at {
+			l.stop(j, at)
+		}
+	}
+}
+
+// failure says in one line how a task ended badly.
+func failure(j *job, r *description.TaskReport) string {
+	what := ""
+	if j.tasks > 1 {
+		what = fmt.Sprintf("task %d: ", r.Task)
+	}
+	switch {
+	case r.Error != "":
+		return what + r.Error
+	case r.Signal != "":
+		return what + "ended by " + r.Signal
+	case r.ExitCode != nil:
+		return fmt.Sprintf("%sexit code %d", what, *r.ExitCode)
+	}
+	return what + "lost"
+}
+
+// finish makes a task final, and closes the attempt with its last task.
+func (l *Ledger) finish(j *job, at *attempt, k int, state description.TaskState) {
+	t := &at.tasks[k]
+	t.state = state
+	t.agent.dropOrders(j.taskID(at, k))
+	if at.open--; at.open == 0 {
+		l.close(j, at)
+	}
+}
+
+// close ends an attempt of which no process is left: the session learns what came of it, and its devices are
+// given back.
+func (l *Ledger) close(j *job, at *attempt) {
+	j.live, at.endedUs = nil, l.nowUs
+	gone := false // a device of the attempt is not in service any more
+	for k := range at.tasks {
+		t := &at.tasks[k]
+		for _, i := range t.devices {
+			t.agent.devices[i].job = nil
+			gone = gone || !t.agent.wanted(i)
+		}
+	}
+	switch {
+	case j.cancelled != "":
+		at.result = "cancelled"
+		l.void(j)
+		l.end(j, description.JobCancelled, "cancelled"+byWhom(j.cancelled))
+	case !at.failed && !at.lost:
+		at.result = "succeeded"
+		for k := range at.tasks {
+			t := &at.tasks[k]
+			l.emit(hare.Event{Type: hare.EventTaskEnded, Job: j.id, Task: int64(k), GPU: t.agent.gpu(t.devices[0]),
+				ComputeUs: max(1, t.ranUs)})
+		}
+		l.emit(hare.Event{Type: hare.EventJobEnded, Job: j.id})
+		j.arrived = false
+		l.end(j, description.JobSucceeded, "")
+	default:
+		at.result = "lost"
+		if at.failed {
+			at.result = "failed"
+			j.failures++
+		} else {
+			j.lost++
+		}
+		switch {
+		case j.failures > j.spec.Retries:
+			l.void(j)
+			l.end(j, description.JobFailed, at.error)
+		case j.lost > maxLost:
+			l.void(j)
+			l.end(j, description.JobFailed, fmt.Sprintf("lost %d times with its nodes, the last time: %s", j.lost, at.error))
+		default:
+			l.setState(j, description.JobWaiting)
+			j.reason = fmt.Sprintf("starts again after attempt %d: %s", at.number, at.error)
+			switch {
+			case l.narrow(j):
+				l.void(j)
+				l.arrive(j)
+			case !gone:
+				t := &at.tasks[0]
+				l.emit(hare.Event{Type: hare.EventTaskFailed, Job: j.id, GPU: t.agent.gpu(t.devices[0])})
+			}
+		}
+	}
+	for k := range at.tasks {
+		t := &at.tasks[k]
+		for _, i := range t.devices {
+			l.reconcile(t.agent, i)
+		}
+	}
+}
+
+func byWhom(by string) string {
+	if by == "" || by == "-" {
+		return ""
+	}
+	return " by " + by
+}
+
+// void takes the job from the session.
+func (l *Ledger) void(j *job) {
+	if j.arrived {
+		l.emit(hare.Event{Type: hare.EventJobCancelled, Job: j.id})
+		j.arrived = false
+	}
+}
+
+// end makes the job final.
+func (l *Ledger) end(j *job, s description.JobState, reason string) {
+	j.reason, j.endedUs = reason, l.nowUs
+	clear(j.granted)
+	l.setState(j, s)
+}
+
+// submit adds a job. It arrives at the session once a GPU type is known.
+func (l *Ledger) submit(s *Submit) {
+	j := &job{id: fmt.Sprintf("j%d", len(l.byTime)+1), spec: s.Job, submittedUs: l.nowUs}
+	j.perTask = max(1, s.Job.GPUsPerTask)
+	gpus := max(1, s.Job.GPUs)
+	if s.Job.Nodes > 0 && s.Job.GPUsPerTask == 0 {
+		j.perTask = gpus / s.Job.Nodes
+	}
+	j.tasks = gpus / j.perTask
+	j.granted = make([][]string, j.tasks)
+	l.jobs[j.id] = j
+	l.byTime = append(l.byTime, j)
+	if s.Key != "" {
+		l.keys[s.Key] = j.id
+	}
+	l.setState(j, description.JobWaiting)
+	l.arrive(j)
+}
+
+// arrive brings a job to the session.
+func (l *Ledger) arrive(j *job) {
+	if a := Arrival(j.id, &j.spec, l.types); len(a.On) > 0 {
+		j.arrived, j.knows = true, len(l.types)
+		l.emit(hare.Event{Type: hare.EventJobArrived, Job: j.id, Arrived: a})
+	}
+}
+
+// Arrival is the job as it arrives at the session of a cluster with GPUs of these types.
+func Arrival(id string, spec *description.NewJob, types map[string]bool) *hare.Job {
+	gpus, perTask := max(1, spec.GPUs), max(1, spec.GPUsPerTask)
+	if spec.Nodes > 0 && spec.GPUsPerTask == 0 {
+		perTask = gpus / spec.Nodes
+	}
+	a := &hare.Job{ID: id, WeightMicro: 1e6, Sync: hare.Rigid, Tasks: int64(gpus / perTask),
+		DistinctNodes: spec.Nodes > 1}
+	if perTask > 1 {
+		a.GPUsPerTask = int64(perTask)
+	}
+	if spec.Weight != nil {
+		a.WeightMicro = micros(*spec.Weight)
+	}
+	on := spec.On
+	if len(on) == 0 {
+		on = map[string]*float64{}
+		for t := range types {
+			on[t] = nil
+		}
+	}
+	for _, t := range slices.Sorted(maps.Keys(on)) {
+		p := hare.Profile{Type: t}
+		if s := on[t]; s != nil {
+			p.ComputeUs = micros(*s)
+		}
+		a.On = append(a.On, p)
+	}
+	if spec.EstimateS != nil || len(spec.Class) > 0 {
+		a.Hints = &hare.JobHints{}
+		if spec.EstimateS != nil {
+			a.Hints.EstimateUs = micros(*spec.EstimateS)
+		}
+		for _, name := range slices.Sorted(maps.Keys(spec.Class)) {
+			a.Hints.Class = append(a.Hints.Class, hare.ClassLabel{Name: name, Value: spec.Class[name]})
+		}
+	}
+	return a
+}
+
+// micros rounds a number of seconds or a weight to units of 1e-6.
+func micros(x float64) int64 { return int64(x*1e6 + 0.5) }
+
+// cancel ends a job, or begins to end it.
+func (l *Ledger) cancel(c *Cancel) error {
+	j := l.jobs[c.Job]
+	if j == nil {
+		return fmt.Errorf("ledger: no job %q", c.Job)
+	}
+	if j.state.Final() || j.cancelled != "" {
+		return nil
+	}
+	if j.cancelled = c.By; c.By == "" {
+		j.cancelled = "-"
+	}
+	if j.live != nil {
+		j.reason = "is told to end" + byWhom(j.cancelled)
+		l.stop(j, j.live)
+		return nil
+	}
+	l.void(j)
+	l.end(j, description.JobCancelled, "cancelled"+byWhom(j.cancelled))
+	return nil
+}

@@ -1,0 +1,231 @@
+package ledger
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"net"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/clusters/description"
+)
+
+// Limits of what a job and an agent may say.
+const (
+	maxArguments = 1000
+	maxTextBytes = 128 << 10 // of all arguments, and of all variables
+	maxDevices   = 256
+	maxRetries   = 1000
+	maxGraceS    = 3600
+	maxSeconds   = 1e9
+)
+
+var (
+	nodeName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$`)
+	envName  = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+)
+
+// ReservedVariables are those of torchrun and of CUDA, which the agent sets.
+var ReservedVariables = []string{"RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT",
+	"CUDA_VISIBLE_DEVICES"}
+
+// Name is what a job is called that says no name of its own.
+func Name(j *description.NewJob) string {
+	switch {
+	case j.Name != "":
+		return j.Name
+	case len(j.Command) > 0:
+		return hare.Clip(j.Command[0][strings.LastIndexByte(j.Command[0], '/')+1:])
+	}
+	return hare.Clip(j.Module)
+}
+
+// CheckJob says what is wrong with a job by itself: hare.InvalidErrors with pointers, or nil.
+func CheckJob(j *description.NewJob) error {
+	var es hare.InvalidErrors
+	checkWork(&es, j)
+	checkGPUs(&es, j)
+	checkEnv(&es, j.Env)
+	if len(j.Name) > 200 || strings.ContainsFunc(j.Name, func(r rune) bool { return r < ' ' || r == 0x7f }) {
+		es.Add("/name", "bad_name", "must be at most 200 bytes without control characters")
+	}
+	for _, d := range []struct{ field, path string }{{"/directory", j.Directory},
+		{"/checkpoint_directory", j.CheckpointDirectory}} {
+		if d.path != "" && (!strings.HasPrefix(d.path, "/") || strings.ContainsRune(d.path, 0)) {
+			es.Add(d.field, "bad_path", "must be an absolute path on the nodes, such as /data/run1")
+		}
+	}
+	if j.Retries < 0 || j.Retries > maxRetries {
+		es.Add("/retries", "out_of_range", "must be between 0 and %d", maxRetries)
+	}
+	number := func(field string, x *float64, least, most float64) {
+		if x != nil && (math.IsNaN(*x) || *x < least || *x > most) {
+			es.Add(field, "out_of_range", "must be between %v and %v", least, most)
+		}
+	}
+	number("/grace_s", j.GraceS, 0, maxGraceS)
+	number("/weight", j.Weight, 0, maxSeconds)
+	number("/estimate_s", j.EstimateS, 1e-6, maxSeconds)
+	for _, t := range slices.Sorted(maps.Keys(j.On)) {
+		number("/on/"+hare.EscapePointer(t), j.On[t], 1e-6, maxSeconds)
+		if t == "" || len(t) > 100 {
+			es.Add("/on", "bad_name", "a GPU type has 1 to 100 bytes, such as V100")
+		}
+	}
+	if len(es) == 0 {
+		es.CheckHints("", Arrival("j", j, nil).Hints)
+	}
+	if len(es) > 0 {
+		return es
+	}
+	return nil
+}
+
+// checkWork checks what the job does.
+func checkWork(es *hare.InvalidErrors, j *description.NewJob) {
+	switch {
+	case j.Module != "":
+		es.Add("/module", "not_supported", "this version's agents run commands alone: run the module by its own command")
+	case len(j.Command) == 0 || j.Command[0] == "":
+		es.Add("/command", "missing_field", `needs the program and its arguments, such as ["python", "train.py"]`)
+	case len(j.Command) > maxArguments:
+		es.Add("/command", "too_many", "has %d arguments: at most %d are allowed", len(j.Command), maxArguments)
+	}
+	bytes := 0
+	for i, arg := range j.Command {
+		bytes += len(arg)
+		if strings.ContainsRune(arg, 0) {
+			es.Add(fmt.Sprintf("/command/%d", i), "bad_value", "has a zero byte")
+		}
+	}
+	if bytes > maxTextBytes {
+		es.Add("/command", "too_large", "has %d bytes: at most %d are allowed", bytes, maxTextBytes)
+	}
+	if j.Rounds != 0 || j.Sync != "" || len(j.Config) > 0 {
+		es.Add("/rounds", "not_allowed", "rounds, sync and config belong to round jobs: leave them out of a command")
+	}
+}
+
+// checkGPUs checks how many GPUs the job wants, and where.
+func checkGPUs(es *hare.InvalidErrors, j *description.NewJob) {
+	gpus, perTask := max(1, j.GPUs), j.GPUsPerTask
+	switch {
+	case j.GPUs < 0 || j.GPUs > hare.MaxGPUs:
+		es.Add("/gpus", "out_of_range", "must be between 1 and %d", hare.MaxGPUs)
+	case j.Nodes < 0 || j.Nodes > gpus:
+		es.Add("/nodes", "out_of_range", "must be between 1 and gpus (%d)", gpus)
+	case j.Nodes > 0 && gpus%j.Nodes != 0:
+		es.Add("/nodes", "bad_value", "%d GPUs cannot be spread equally over %d nodes", gpus, j.Nodes)
+	case perTask < 0 || perTask > gpus:
+		es.Add("/gpus_per_task", "out_of_range", "must be between 1 and gpus (%d)", gpus)
+	case perTask > 0 && gpus%perTask != 0:
+		es.Add("/gpus_per_task", "bad_value", "%d GPUs are no multiple of %d", gpus, perTask)
+	case perTask > 0 && j.Nodes > 0 && gpus/perTask != j.Nodes:
+		es.Add("/gpus_per_task", "bad_value", "%d GPUs on %d nodes are %d a task: one process a node", gpus, j.Nodes,
+			gpus/j.Nodes)
+	}
+}
+
+func checkEnv(es *hare.InvalidErrors, env map[string]string) {
+	bytes := 0
+	for _, name := range slices.Sorted(maps.Keys(env)) {
+		bytes += len(name) + len(env[name])
+		at := "/env/" + hare.EscapePointer(name)
+		switch {
+		case !envName.MatchString(name):
+			es.Add(at, "bad_name", "must be a name of letters, digits and _ that begins with no digit")
+		case strings.HasPrefix(name, "HARE_") || slices.Contains(ReservedVariables, name):
+			es.Add(at, "not_allowed", "is set by the agent: use another name")
+		case strings.ContainsRune(env[name], 0):
+			es.Add(at, "bad_value", "has a zero byte")
+		}
+	}
+	if bytes > maxTextBytes {
+		es.Add("/env", "too_large", "has %d bytes: at most %d are allowed", bytes, maxTextBytes)
+	}
+}
+
+// CheckRegistration says what is wrong with a registration by itself.
+func CheckRegistration(r *description.Registration) error {
+	var es hare.InvalidErrors
+	if r.Protocol != description.ProtocolVersion {
+		es.Add("/protocol", "other_version", "the agent (hare %s) speaks protocol %d and this server %d: install the same "+
+			"version of hare on both", hare.Clip(r.Version), r.Protocol, description.ProtocolVersion)
+		return es
+	}
+	if !nodeName.MatchString(r.Name) {
+		es.Add("/name", "bad_name", `must be 1 to 63 letters, digits, ".", "_" and "-", with a letter or digit first`)
+	}
+	if len(r.Incarnation) < 16 || len(r.Incarnation) > 100 {
+		es.Add("/incarnation", "bad_value", "must be a secret of 16 to 100 bytes")
+	}
+	if r.Address != "" && net.ParseIP(r.Address) == nil && !nodeName.MatchString(r.Address) {
+		es.Add("/address", "bad_value", "must be an IP address or a host name")
+	}
+	if len(r.Devices) == 0 || len(r.Devices) > maxDevices {
+		es.Add("/devices", "out_of_range", "has %d devices: an agent has 1 to %d", len(r.Devices), maxDevices)
+	}
+	uuids := map[string]bool{}
+	for i, d := range r.Devices {
+		at := fmt.Sprintf("/devices/%d", i)
+		if d.Type == "" || len(d.Type) > 100 {
+			es.Add(at+"/type", "bad_name", "a GPU type has 1 to 100 bytes, such as V100")
+		}
+		if d.UUID != "" && uuids[d.UUID] {
+			es.Add(at+"/uuid", "duplicate_id", "GPU %s stands twice", hare.Clip(d.UUID))
+		}
+		uuids[d.UUID] = true
+	}
+	if len(es) > 0 {
+		return es
+	}
+	return nil
+}
+
+// Conflict says why something cannot be done in the present state.
+type Conflict struct{ Code, Detail string }
+
+func (c *Conflict) Error() string { return c.Detail }
+
+// Registrable says why an agent may not register now: *Conflict, or nil. alive says that the lease of an agent
+// may still run.
+func (l *Ledger) Registrable(r *description.Registration, alive func(name string) bool) error {
+	a := l.agents[r.Name]
+	if a != nil && a.Incarnation != r.Incarnation && !a.lost && alive(r.Name) {
+		return &Conflict{"agent_exists", fmt.Sprintf("another agent is called %q and was heard %s: give --name, or wait "+
+			"until its lease has run out", r.Name, "lately")}
+	}
+	for _, o := range l.agents {
+		if o == a || o.lost && !alive(o.Name) {
+			continue
+		}
+		for i := range o.Devices {
+			for _, d := range r.Devices {
+				if d.UUID != "" && d.UUID == o.Devices[i].UUID {
+					return &Conflict{"gpu_claimed", fmt.Sprintf("GPU %s belongs to agent %q: end one of the two agents",
+						hare.Clip(d.UUID), o.Name)}
+				}
+			}
+		}
+	}
+	if a != nil && !sameDevices(a.Devices, r.Devices) && l.sharesAttempts(a) {
+		return &Conflict{"devices_busy", fmt.Sprintf("agent %q has other devices than before, and jobs that used them are "+
+			"still ending on other nodes: try again in some seconds", r.Name)}
+	}
+	return nil
+}
+
+// sharesAttempts says whether an attempt that has a device of the agent has tasks elsewhere that are not final.
+func (l *Ledger) sharesAttempts(a *agent) bool {
+	for i := range a.devices {
+		if j := a.devices[i].job; j != nil && slices.ContainsFunc(j.live.tasks, func(t task) bool {
+			return t.agent != a && !t.final()
+		}) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,256 @@
+package ledger
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/hare-sched/hare/clusters/description"
+)
+
+// Job describes a job with all its attempts, or with the last one alone; nil where there is none.
+func (l *Ledger) Job(id string, all bool) *description.Job {
+	j := l.jobs[id]
+	if j == nil {
+		return nil
+	}
+	d := &description.Job{ID: j.id, NewJob: j.spec, State: j.state, Reason: j.reason, Submitted: instant(j.submittedUs),
+		Started: instantOrNil(j.startedUs), Ended: instantOrNil(j.endedUs), Failures: j.failures, Lost: j.lost}
+	attempts := j.attempts
+	if n := len(attempts); n > 1 && !all {
+		attempts = attempts[n-1:]
+	}
+	for _, at := range attempts {
+		x := &description.Attempt{Attempt: at.number, Result: at.result, Error: at.error, Ordered: instant(at.orderedUs),
+			Ended: instantOrNil(at.endedUs)}
+		for k := range at.tasks {
+			t := &at.tasks[k]
+			info := &description.TaskInfo{Task: k, Agent: t.agent.Name, State: t.state, ExitCode: t.exit, Signal: t.signal,
+				Error: t.error}
+			for _, i := range t.devices {
+				info.GPUs = append(info.GPUs, t.agent.gpu(i))
+			}
+			x.Tasks = append(x.Tasks, info)
+		}
+		d.Attempts = append(d.Attempts, x)
+	}
+	return d
+}
+
+// Jobs describes at most limit jobs after the job of an ID, by submission; state "" means all. next is the ID
+// to go on after, "" at the end.
+func (l *Ledger) Jobs(after string, limit int, state description.JobState) (jobs []*description.Job, next string) {
+	n, _ := strconv.Atoi(strings.TrimPrefix(after, "j"))
+	jobs = []*description.Job{}
+	for i := max(0, n); i < len(l.byTime); i++ {
+		j := l.byTime[i]
+		if state != "" && j.state != state {
+			continue
+		}
+		if len(jobs) == limit {
+			return jobs, jobs[limit-1].ID
+		}
+		jobs = append(jobs, l.Job(j.id, false))
+	}
+	return jobs, ""
+}
+
+// JobOfKey is the job that was submitted with an Idempotency-Key; "" where there is none.
+func (l *Ledger) JobOfKey(key string) string { return l.keys[key] }
+
+// Unended counts the jobs that have not ended.
+func (l *Ledger) Unended() int {
+	return len(l.byTime) - l.counts[description.JobSucceeded] - l.counts[description.JobFailed] -
+		l.counts[description.JobCancelled]
+}
+
+// Agents describes the agents by name. What the server alone knows, when an agent was heard, is left out.
+func (l *Ledger) Agents() []*description.Agent {
+	all := []*description.Agent{}
+	for _, name := range slices.Sorted(maps.Keys(l.agents)) {
+		a := l.agents[name]
+		d := &description.Agent{Name: a.Name, Epoch: a.epoch, Address: a.Address, Version: a.Version, State: "ready",
+			Labels: a.Labels}
+		busy := false
+		for i := range a.devices {
+			x := &a.devices[i]
+			v := &description.Device{GPU: a.gpu(i), Type: a.Devices[i].Type, UUID: a.Devices[i].UUID, State: "free",
+				Reason: x.fault}
+			if x.fault != "" {
+				v.State = "quarantined"
+			}
+			if x.job != nil {
+				v.State, v.Job, busy = "busy", x.job.id, true
+			}
+			d.Devices = append(d.Devices, v)
+		}
+		switch {
+		case a.lost:
+			d.State = "lost"
+		case a.draining && busy:
+			d.State, d.Reason = "draining", a.drainReason
+		case a.draining:
+			d.State, d.Reason = "drained", a.drainReason
+		}
+		all = append(all, d)
+	}
+	return all
+}
+
+// Counts fills the numbers of a cluster's description.
+func (l *Ledger) Counts(c *description.Cluster) {
+	c.Jobs = map[description.JobState]int{}
+	for s, n := range l.counts {
+		if n > 0 {
+			c.Jobs[s] = n
+		}
+	}
+	for _, a := range l.agents {
+		if a.lost {
+			continue
+		}
+		c.Agents++
+		for i := range a.devices {
+			if a.devices[i].fault != "" {
+				continue
+			}
+			c.GPUs++
+			if a.devices[i].job == nil && !a.draining {
+				c.FreeGPUs++
+			}
+		}
+	}
+}
+
+// AgentNames are the names of the agents whose lease has not run out.
+func (l *Ledger) AgentNames() []string {
+	var names []string
+	for _, name := range slices.Sorted(maps.Keys(l.agents)) {
+		if !l.agents[name].lost {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// Agent returns the epoch of an agent, the number of its last report, and whether its lease has not run out;
+// known is false where no agent has the name.
+func (l *Ledger) Agent(name string) (epoch, reports int64, alive, known bool) {
+	a := l.agents[name]
+	if a == nil {
+		return 0, 0, false, false
+	}
+	return a.epoch, a.reports, !a.lost, true
+}
+
+// Faults are the devices of an agent that are known not to be well.
+func (l *Ledger) Faults(name string) map[int]string {
+	faults := map[int]string{}
+	for i, d := range l.agents[name].devices {
+		if d.fault != "" {
+			faults[i] = d.fault
+		}
+	}
+	return faults
+}
+
+// Orders are the orders of an agent whose tasks have not ended, by number.
+func (l *Ledger) Orders(name string) []description.Order { return slices.Clone(l.agents[name].orders) }
+
+// Changed are the agents that have other orders, or another epoch, than when Changed was last called.
+func (l *Ledger) Changed() []string {
+	names := slices.Sorted(maps.Keys(l.changed))
+	clear(l.changed)
+	return names
+}
+
+// HasTask says whether a job had the task in the attempt, and on which agent.
+func (l *Ledger) HasTask(id description.TaskID) (agent string, ok bool) {
+	j := l.jobs[id.Job]
+	if j == nil || id.Attempt < 1 || id.Attempt > int64(len(j.attempts)) {
+		return "", false
+	}
+	at := j.attempts[id.Attempt-1]
+	if id.Task < 0 || id.Task >= len(at.tasks) {
+		return "", false
+	}
+	return at.tasks[id.Task].agent.Name, true
+}
+
+// InSession says whether the session knows the job and has not started it.
+func (l *Ledger) InSession(id string) bool {
+	j := l.jobs[id]
+	return j != nil && j.arrived && j.live == nil
+}
+
+func instant(us int64) time.Time { return time.UnixMicro(us).UTC() }
+
+func instantOrNil(us int64) *time.Time {
+	if us == 0 {
+		return nil
+	}
+	t := instant(us)
+	return &t
+}
+
+// NextJob is the ID of the job that is submitted next.
+func (l *Ledger) NextJob() string { return "j" + strconv.Itoa(len(l.byTime)+1) }
+
+// JobsWait says whether a job waits that the session knows.
+func (l *Ledger) JobsWait() bool { return l.counts[description.JobWaiting] > 0 && len(l.types) > 0 }
+
+// WhyNot says what keeps a waiting job from ever starting on the cluster as it is; "" where nothing does.
+func (l *Ledger) WhyNot(id string) string {
+	j := l.jobs[id]
+	if j == nil || j.state != description.JobWaiting {
+		return ""
+	}
+	if len(l.types) == 0 {
+		return "waits for the first agent of the cluster: start hare agent on a node"
+	}
+	total, most := map[string]int{}, map[string]int{} // GPUs of a type: in all, and processes that fit
+	for _, a := range l.agents {
+		here := map[string]int{}
+		for i := range a.devices {
+			if a.wanted(i) {
+				here[a.Devices[i].Type]++
+			}
+		}
+		for t, n := range here {
+			total[t] += n
+			if fit := n / j.perTask; j.spec.Nodes > 1 {
+				most[t] += min(1, fit)
+			} else {
+				most[t] += fit
+			}
+		}
+	}
+	names, best := []string{}, 0
+	for _, t := range slices.Sorted(maps.Keys(total)) {
+		if _, ok := j.spec.On[t]; !ok && len(j.spec.On) > 0 {
+			continue
+		}
+		names = append(names, strconv.Itoa(total[t])+" "+t)
+		best = max(best, most[t])
+	}
+	if best >= j.tasks {
+		return ""
+	}
+	wants := strconv.Itoa(j.tasks*j.perTask) + " GPUs of one type"
+	if j.perTask > 1 {
+		wants += ", " + strconv.Itoa(j.perTask) + " a node"
+	}
+	if len(names) == 0 {
+		return "wants " + wants + " out of " + strings.Join(slices.Sorted(maps.Keys(j.spec.On)), ", ") +
+			": no GPU of these types is in service"
+	}
+	return "wants " + wants + ": in service are " + strings.Join(names, ", ")
+}
+
+// Closed says whether the attempt of a task has ended.
+func (l *Ledger) Closed(id description.TaskID) bool {
+	j := l.jobs[id.Job]
+	return j == nil || id.Attempt < 1 || id.Attempt > int64(len(j.attempts)) || j.attempts[id.Attempt-1].endedUs != 0
+}

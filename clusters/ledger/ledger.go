@@ -1,0 +1,328 @@
+// Package ledger is the state of a managed cluster as a function of its journal. Records go in; events for the
+// cluster's online session and orders for its agents come out. The package has no clock, no input or output
+// and no goroutine: the same records give the same events and orders, so that a server that was killed goes on
+// where its journal ends.
+package ledger
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/clusters/description"
+)
+
+// Record is one line of a journal. One of its pointers is set.
+type Record struct {
+	AtUs     int64           `json:"at"` // microseconds since 1970 by the server's clock
+	Submit   *Submit         `json:"submit,omitempty"`
+	Cancel   *Cancel         `json:"cancel,omitempty"`
+	Register *Register       `json:"register,omitempty"`
+	Expire   *AgentEpoch     `json:"expire,omitempty"`
+	Sync     *SyncRecord     `json:"sync,omitempty"`
+	Drain    *Drain          `json:"drain,omitempty"`
+	Answers  []SessionAnswer `json:"answers,omitempty"`
+	// Tick lets the session see that time has passed, so that it takes a plan that is ready.
+	Tick bool `json:"tick,omitempty"`
+}
+
+// Submit says that a job was submitted. Its ID follows from the jobs before.
+type Submit struct {
+	Job description.NewJob `json:"job"`
+	Key string             `json:"key,omitempty"` // Idempotency-Key
+}
+
+// Cancel says that somebody asked for the end of a job.
+type Cancel struct {
+	Job string `json:"job"`
+	By  string `json:"by,omitempty"`
+}
+
+// Register says that an agent took part, from here on with the next epoch.
+type Register struct {
+	description.Registration
+}
+
+// AgentEpoch names an agent that registered.
+type AgentEpoch struct {
+	Agent string `json:"agent"`
+	Epoch int64  `json:"epoch"`
+}
+
+// SyncRecord is what is new in a sync.
+type SyncRecord struct {
+	AgentEpoch
+	After   int64                    `json:"after"` // number of the report before the first
+	Reports []description.TaskReport `json:"reports,omitempty"`
+	// Faults are the devices that are not well; nil says that nothing has changed.
+	Faults *map[int]string `json:"faults,omitempty"`
+}
+
+// Drain says that an agent gets nothing new, or gets jobs again.
+type Drain struct {
+	Agent  string `json:"agent"`
+	On     bool   `json:"on"`
+	Reason string `json:"reason,omitempty"`
+}
+
+// SessionAnswer is the answer of the session to the first event that has none. Refused says why the session
+// did not take the event; the number of the event is then used by the next one.
+type SessionAnswer struct {
+	Refused   string     `json:"refused,omitempty"`
+	Decisions []Decision `json:"decisions,omitempty"`
+}
+
+// Decision is a start, or, without GPUs, the end of an earlier start.
+type Decision struct {
+	Job  string   `json:"job"`
+	Task int64    `json:"task"`
+	GPUs []string `json:"gpus,omitempty"`
+}
+
+// AnswerOf brings an answer of a session into the form of the journal.
+func AnswerOf(a hare.Answer) SessionAnswer {
+	var s SessionAnswer
+	for i := range a.Decisions {
+		d := &a.Decisions[i]
+		x := Decision{Job: d.Job, Task: d.Task}
+		if d.Type == hare.DecisionStart {
+			x.GPUs = d.GPUs()
+		}
+		s.Decisions = append(s.Decisions, x)
+	}
+	return s
+}
+
+// Ledger is the state of a cluster.
+type Ledger struct {
+	agents  map[string]*agent
+	jobs    map[string]*job
+	byTime  []*job            // by submission
+	keys    map[string]string // Idempotency-Key to job
+	waiting []hare.Event      // events without an answer, by number
+	seq     int64             // number of the last event that was answered
+	touched []*job            // jobs whose grants have changed since the session was last at rest
+	types   map[string]bool   // GPU types that an agent has had
+	counts  map[description.JobState]int
+	changed map[string]bool // agents whose orders have changed
+	nowUs   int64
+}
+
+// New is the ledger of an empty journal.
+func New() *Ledger {
+	return &Ledger{agents: map[string]*agent{}, jobs: map[string]*job{}, keys: map[string]string{},
+		types: map[string]bool{}, counts: map[description.JobState]int{},
+		changed: map[string]bool{}}
+}
+
+// maxLost is how often a job may be lost with a node before it fails, so that a job that takes its nodes down
+// does not do so for ever.
+const maxLost = 10
+
+type agent struct {
+	description.Registration
+	epoch       int64
+	lost        bool
+	draining    bool
+	drainReason string
+	devices     []device
+	orders      []description.Order // whose tasks are not final, by number
+	lastOrder   int64
+	reports     int64 // number of the last report of the epoch
+	port        int   // the last MASTER_PORT that was given out
+}
+
+type device struct {
+	fault     string
+	inSession bool
+	job       *job // whose live attempt holds the device
+}
+
+// wanted says whether new work may start there.
+func (a *agent) wanted(i int) bool { return !a.lost && !a.draining && a.devices[i].fault == "" }
+
+func (a *agent) gpu(i int) string { return a.Name + "/" + strconv.Itoa(i) }
+
+type job struct {
+	id          string
+	spec        description.NewJob
+	state       description.JobState
+	reason      string
+	submittedUs int64
+	startedUs   int64
+	endedUs     int64
+	arrived     bool // the session has the job
+	knows       int  // GPU types of the cluster when the job arrived
+	tasks       int
+	perTask     int
+	granted     [][]string // by task, the GPUs that the session gave and no attempt has taken
+	attempts    []*attempt
+	live        *attempt
+	failures    int
+	lost        int
+	cancelled   string // by whom
+}
+
+type attempt struct {
+	number    int64
+	tasks     []task
+	open      int // tasks that are not final
+	running   int // tasks that have run
+	stopping  bool
+	failed    bool // a task ended badly
+	lost      bool // a node or a device was lost
+	error     string
+	result    string
+	orderedUs int64
+	endedUs   int64
+}
+
+type task struct {
+	agent   *agent
+	devices []int
+	state   description.TaskState
+	started *description.Order
+	exit    *int
+	signal  string
+	error   string
+	ranUs   int64
+}
+
+func (t *task) final() bool {
+	return t.state == description.TaskEnded || t.state == description.TaskLost
+}
+
+func (l *Ledger) setState(j *job, s description.JobState) {
+	if j.state != "" {
+		l.counts[j.state]--
+	}
+	j.state = s
+	l.counts[s]++
+}
+
+// emit adds an event for the session.
+func (l *Ledger) emit(e hare.Event) { l.waiting = append(l.waiting, e) }
+
+// Events are the events that the session has not answered, as far as the journal knows. They are numbered from
+// the first event after those that it answered.
+func (l *Ledger) Events() []hare.Event {
+	all := slices.Clone(l.waiting)
+	for i := range all {
+		all[i].Seq = l.seq + 1 + int64(i)
+	}
+	return all
+}
+
+// Apply takes the next record of the journal. An error says that the record cannot follow those before.
+func (l *Ledger) Apply(r *Record) error {
+	l.nowUs = r.AtUs
+	switch {
+	case r.Submit != nil:
+		l.submit(r.Submit)
+	case r.Cancel != nil:
+		return l.cancel(r.Cancel)
+	case r.Register != nil:
+		l.register(&r.Register.Registration)
+	case r.Expire != nil:
+		a, err := l.agentOf(*r.Expire)
+		if err != nil {
+			return err
+		}
+		l.expire(a)
+	case r.Sync != nil:
+		return l.sync(r.Sync)
+	case r.Drain != nil:
+		return l.drain(r.Drain)
+	case r.Answers != nil:
+		return l.answers(r.Answers)
+	case r.Tick:
+		l.emit(hare.Event{Type: hare.EventTick})
+	default:
+		return fmt.Errorf("ledger: an empty record")
+	}
+	return nil
+}
+
+func (l *Ledger) agentOf(e AgentEpoch) (*agent, error) {
+	a := l.agents[e.Agent]
+	if a == nil || a.epoch != e.Epoch {
+		return nil, fmt.Errorf("ledger: no agent %q of epoch %d", e.Agent, e.Epoch)
+	}
+	return a, nil
+}
+
+// answers takes the answers to the first events that have none. When all events are answered, the session is
+// at rest, and what it gave is used.
+func (l *Ledger) answers(all []SessionAnswer) error {
+	if len(all) > len(l.waiting) {
+		return fmt.Errorf("ledger: %d answers to %d events", len(all), len(l.waiting))
+	}
+	events := l.waiting[:len(all)]
+	l.waiting = slices.Clone(l.waiting[len(all):])
+	for i := range all {
+		if all[i].Refused != "" {
+			l.refused(&events[i], all[i].Refused)
+			continue
+		}
+		l.seq++
+		for _, d := range all[i].Decisions {
+			l.grant(&d)
+		}
+	}
+	if len(l.waiting) > 0 {
+		return nil
+	}
+	touched := l.touched
+	l.touched = nil
+	for _, j := range touched {
+		l.assemble(j)
+	}
+	return nil
+}
+
+// refused handles an event that the session did not take. That of a job ends the job; others leave the session
+// as it was, and the state of the cluster here is what counts.
+func (l *Ledger) refused(e *hare.Event, why string) {
+	if j := l.jobs[e.Job]; j != nil && e.Type == hare.EventJobArrived && !j.state.Final() {
+		j.arrived = false
+		l.end(j, description.JobFailed, "the scheduler refused the job: "+why)
+	}
+}
+
+func (l *Ledger) grant(d *Decision) {
+	j := l.jobs[d.Job]
+	if j == nil || j.state.Final() || d.Task < 0 || d.Task >= int64(j.tasks) {
+		return // a start of a round that does not come any more
+	}
+	j.granted[d.Task] = d.GPUs
+	if !slices.Contains(l.touched, j) {
+		l.touched = append(l.touched, j)
+	}
+}
+
+// device finds the device of a name.
+func (l *Ledger) device(gpu string) (*agent, int) {
+	name, index, _ := strings.Cut(gpu, "/")
+	a := l.agents[name]
+	i, err := strconv.Atoi(index)
+	if a == nil || err != nil || i < 0 || i >= len(a.devices) {
+		return nil, 0
+	}
+	return a, i
+}
+
+// reconcile tells the session whether a device that nobody holds is in service.
+func (l *Ledger) reconcile(a *agent, i int) {
+	d := &a.devices[i]
+	if d.job != nil || d.inSession == a.wanted(i) {
+		return
+	}
+	d.inSession = a.wanted(i)
+	e := hare.Event{Type: hare.EventGPULeft, GPU: a.gpu(i)}
+	if d.inSession {
+		e.Type, e.GPUType = hare.EventGPUJoined, a.Devices[i].Type
+	}
+	l.emit(e)
+}

@@ -1,0 +1,118 @@
+package clusters
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"github.com/hare-sched/hare/clusters/description"
+	"github.com/hare-sched/hare/clusters/ledger"
+	"github.com/hare-sched/hare/store"
+)
+
+// PutLog stores a piece of an output of a task at its offset. Bytes that are stored already are not stored again;
+// a piece behind a gap is not stored. The answer says where to go on.
+func (c *Cluster) PutLog(ctx context.Context, agent string, at *description.LogChunk, body io.Reader) (
+	*description.LogStored, error) {
+	if _, err := c.present(agent, at.Epoch); err != nil {
+		return nil, err
+	}
+	if err := c.checkTask(ctx, at.TaskID, agent); err != nil {
+		return nil, err
+	}
+	path := c.logPath(at.TaskID, at.Stream)
+	unlock := c.lockLog(path)
+	defer unlock()
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return nil, fmt.Errorf("%w: %w", store.ErrStorage, err)
+	}
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", store.ErrStorage, err)
+	}
+	defer f.Close()
+	size, err := f.Seek(0, io.SeekEnd)
+	if err != nil {
+		return nil, err
+	}
+	stored := &description.LogStored{Next: size}
+	limit := c.parent.cfg.LogLimit + logSlack
+	if at.Offset <= size && size < limit {
+		if _, err := io.CopyN(io.Discard, body, size-at.Offset); err == nil {
+			n, err := io.Copy(f, io.LimitReader(body, limit-size))
+			stored.Next += n
+			if err != nil {
+				return nil, fmt.Errorf("%w: %w", store.ErrStorage, err)
+			}
+		} else if !errors.Is(err, io.EOF) {
+			return nil, err
+		}
+	}
+	stored.Full = stored.Next >= limit
+	return stored, nil
+}
+
+// logSlack is room beyond the limit of an output for the line that says what was dropped.
+const logSlack = 4096
+
+// checkTask says why an output is not that of a task of the agent.
+func (c *Cluster) checkTask(ctx context.Context, id description.TaskID, agent string) error {
+	return c.do(ctx, &request{prepare: func(l *ledger.Ledger) (*ledger.Record, error) {
+		if name, ok := l.HasTask(id); !ok || agent != "" && name != agent {
+			return nil, ErrNoJob
+		}
+		return nil, nil
+	}})
+}
+
+func (c *Cluster) logPath(id description.TaskID, stream string) string {
+	return filepath.Join(c.logDir(), id.Job, fmt.Sprintf("%d.%d.%s", id.Attempt, id.Task, stream))
+}
+
+// lockLog lets one writer at a time have an output.
+func (c *Cluster) lockLog(path string) (unlock func()) {
+	c.mu.Lock()
+	m := c.logs[path]
+	if m == nil {
+		m = &sync.Mutex{}
+		c.logs[path] = m
+	}
+	c.mu.Unlock()
+	m.Lock()
+	return m.Unlock
+}
+
+// OpenLog opens an output of a task from an offset. ended says that nothing follows what is stored. An output of
+// which nothing is stored is empty.
+func (c *Cluster) OpenLog(ctx context.Context, id description.TaskID, stream string, offset int64) (
+	r io.ReadCloser, ended bool, err error) {
+	err = c.do(ctx, &request{
+		prepare: func(l *ledger.Ledger) (*ledger.Record, error) {
+			if _, ok := l.HasTask(id); !ok {
+				return nil, ErrNoJob
+			}
+			return nil, nil
+		},
+		after: func(l *ledger.Ledger) { ended = l.Closed(id) },
+	})
+	if err != nil {
+		return nil, false, err
+	}
+	f, err := os.Open(c.logPath(id, stream))
+	if errors.Is(err, fs.ErrNotExist) {
+		return io.NopCloser(&io.LimitedReader{}), ended, nil
+	}
+	if err != nil {
+		return nil, false, err
+	}
+	if _, err := f.Seek(offset, io.SeekStart); err != nil {
+		_ = f.Close()
+		return nil, false, err
+	}
+	return f, ended, nil
+}
