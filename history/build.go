@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/wire"
@@ -106,6 +107,7 @@ func (l *Log) newBuilder(cfg Config) (*builder, error) {
 	}
 	rep := *l.Report
 	b := &builder{cfg: cfg, log: l, rep: &rep, nodes: slices.Clone(l.Nodes)}
+	b.rep.Warnings = slices.Clone(rep.Warnings)
 	b.rep.Assumed, b.rep.LeftOut, b.rep.Doubtful = slices.Clone(rep.Assumed), slices.Clone(rep.LeftOut),
 		slices.Clone(rep.Doubtful)
 	return b, nil
@@ -191,12 +193,35 @@ func (b *builder) build() (*Built, error) {
 	b.weigh(inst)
 	b.reserveOrSay(inst)
 	b.rep.Jobs = len(inst.Jobs)
+	b.warnIfSmall()
 	if err := inst.ValidateLong(); err != nil {
 		return nil, fmt.Errorf("history: the log gives no instance: %w", err)
 	}
 	out.Instance = inst
 	out.Happened = b.happened(inst)
 	return out, nil
+}
+
+// What a log should have at least, so that figures from it say something about the cluster: a day of the
+// week is unlike another, and the mean wait of a few jobs is chance.
+const (
+	fewJobs    = 100
+	fewHoursUs = 24 * 3600 * 1e6
+)
+
+// warnIfSmall says that the log has few jobs, or tells of little time.
+func (b *builder) warnIfSmall() {
+	var untilUs int64
+	for _, j := range b.jobs {
+		untilUs = max(untilUs, j.endUs)
+	}
+	length := untilUs - b.originUs
+	if len(b.jobs) >= fewJobs && length >= fewHoursUs {
+		return
+	}
+	b.rep.Warnings = append(b.rep.Warnings, fmt.Sprintf("the log is small: %d jobs in %v; figures from fewer than %d "+
+		"jobs or less than a day may say little about the cluster, a week is better", len(b.jobs),
+		(time.Duration(length)*time.Microsecond).Round(time.Second), fewJobs))
 }
 
 // listTypes lists the GPU types of all nodes.
@@ -319,14 +344,7 @@ func (b *builder) selectNodes(j *placedJob, out *hare.Job) {
 		out.Only = append(out.Only, hare.LabelValues{Label: "partition." + j.Partition, Values: []string{"yes"}})
 	}
 	out.Only, out.Exclude = append(out.Only, j.Only...), append(out.Exclude, j.Exclude...)
-	if len(j.NotNodes) > 0 {
-		out.Exclude = append(out.Exclude, hare.LabelValues{Label: hare.LabelNode, Values: j.NotNodes})
-	}
-	if n := len(j.OnlyNodes); n > 0 && int64(n) >= j.Nodes {
-		out.Only = append(out.Only, hare.LabelValues{Label: hare.LabelNode, Values: j.OnlyNodes})
-	} else if n > 0 {
-		b.rep.assume("must have some nodes among others: is not kept to these nodes", j.Place)
-	}
+	b.nameNodes(j, out)
 	if j.Features == "" {
 		b.sortOnly(out)
 		return
@@ -339,6 +357,44 @@ func (b *builder) selectNodes(j *placedJob, out *hare.Job) {
 	for _, f := range sortedList(strings.ReplaceAll(j.Features, "&", ",")) {
 		out.Only = append(out.Only, hare.LabelValues{Label: "feature." + f, Values: []string{"yes"}})
 	}
+}
+
+// nameNodes keeps a job to the nodes that it must have and off those that it must not have, as far as
+// where it ran does not speak against it: limits of a job may be changed while it waits.
+func (b *builder) nameNodes(j *placedJob, out *hare.Job) {
+	if len(j.NotNodes)+len(j.OnlyNodes) == 0 {
+		return
+	}
+	only, not := b.nodeNames(j, j.OnlyNodes), b.nodeNames(j, j.NotNodes)
+	for _, ref := range j.lanes {
+		name := b.nodes[ref.node].Name
+		if slices.Contains(not, name) || int64(len(only)) >= max(1, j.Nodes) && !slices.Contains(only, name) {
+			b.rep.doubt("ran on a node that its submission excludes: is not kept to the nodes that its submission names",
+				j.Place)
+			return
+		}
+	}
+	if len(not) > 0 {
+		out.Exclude = append(out.Exclude, hare.LabelValues{Label: hare.LabelNode, Values: not})
+	}
+	switch n := len(only); {
+	case n > 0 && int64(n) >= j.Nodes:
+		out.Only = append(out.Only, hare.LabelValues{Label: hare.LabelNode, Values: only})
+	case len(j.OnlyNodes) > 0:
+		b.rep.assume("must have some nodes among others: is not kept to these nodes", j.Place)
+	}
+}
+
+// nodeNames returns those of the names that nodes have.
+func (b *builder) nodeNames(j *placedJob, names []string) (known []string) {
+	for _, name := range names {
+		if _, ok := b.index[name]; ok {
+			known = append(known, name)
+			continue
+		}
+		b.rep.leaveOut("a node that a job excludes or must have is none of the cluster's", j.Place)
+	}
+	return known
 }
 
 // sortOnly orders the labels to which a job is kept.

@@ -2,6 +2,7 @@ package history
 
 import (
 	"bufio"
+	"bytes"
 	"cmp"
 	"encoding/csv"
 	"errors"
@@ -18,8 +19,8 @@ import (
 )
 
 // Columns are the columns of a table of jobs (docs/import.md). Only id and submit must be there.
-var Columns = []string{"id", "user", "name", "submit", "start", "end", "gpus", "nodes", "type", "limit", "state",
-	"gpus_per_task", "seconds"}
+var Columns = []string{"id", "user", "name", "submit", "start", "end", "gpus", "nodes", "type",
+	"requested_type", "limit", "state", "gpus_per_task", "seconds"}
 
 // NodeColumns are the columns of a table of nodes, one row for each GPU type of a node. Only node and
 // gpus must be there.
@@ -27,17 +28,22 @@ var NodeColumns = []string{"node", "type", "gpus", "cpus", "memory_mib"}
 
 // readCSV reads a table of jobs: a CSV text whose first row names Columns, in any order.
 func (l *Log) readCSV(name string, in *bufio.Reader, loc *time.Location) error {
-	r := csv.NewReader(in)
+	r := csv.NewReader(&shortLines{in: in})
 	at := func(i int) Place {
 		line, _ := r.FieldPos(i)
 		return Place{File: name, Line: line}
 	}
+	rows := -1
 	read := func() ([]string, error) {
 		row, err := r.Read()
 		var parse *csv.ParseError
 		if errors.As(err, &parse) {
 			return nil, &RowError{Place{File: name, Line: parse.Line}, parse.Err.Error()}
 		}
+		if err != nil && !errors.Is(err, io.EOF) {
+			return nil, &RowError{Place{File: name, Line: rows + 2}, err.Error()}
+		}
+		rows++
 		return row, err
 	}
 	header, err := read()
@@ -103,7 +109,14 @@ func (l *Log) readCSV(name string, in *bufio.Reader, loc *time.Location) error {
 			return &RowError{at(column[fault.column]), fault.column + ": " + fault.text}
 		}
 		j.Place = at(0)
-		l.Jobs = append(l.Jobs, j)
+		if _, ok := column["requested_type"]; ok {
+			j.Type = get("requested_type")
+		} else if j.Type != "" {
+			l.Report.assume("without a column requested_type, a job may use only the type that its row names", j.Place)
+		}
+		if err := l.addJob(&j); err != nil {
+			return &RowError{at(0), err.Error()}
+		}
 	}
 	for i, text := range header {
 		c := trace.Column{Name: text, Values: values[i]}
@@ -115,6 +128,22 @@ func (l *Log) readCSV(name string, in *bufio.Reader, loc *time.Location) error {
 	}
 	l.Report.Files = append(l.Report.Files, f)
 	return nil
+}
+
+// shortLines reads a text whose lines have at most maxLine bytes, so that no row takes all memory.
+type shortLines struct {
+	in   *bufio.Reader
+	line int // bytes of the line so far
+}
+
+func (s *shortLines) Read(p []byte) (int, error) {
+	n, err := s.in.Read(p)
+	if i := bytes.LastIndexByte(p[:n], '\n'); i >= 0 {
+		s.line = n - i - 1
+	} else if s.line += n; s.line > maxLine {
+		return n, fmt.Errorf("the line has more than %d bytes: it is no row of a table", maxLine)
+	}
+	return n, err
 }
 
 // cellFault says what is wrong with a column of a row; a text of "" means nothing.

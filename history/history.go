@@ -147,9 +147,13 @@ type Log struct {
 	BeganUs int64
 	Report  *Report
 
-	index map[string]int // of nodes by name, while texts are read
-	kube  *kubeLog       // while texts are read
-	ray   *rayLog        // while texts are read
+	index map[string]int    // of nodes by name, while texts are read
+	texts map[string]string // that jobs share, while texts are read
+	held  int               // nodes of all jobs, while texts are read
+
+	maxJobs int
+	kube    *kubeLog // while texts are read
+	ray     *rayLog  // while texts are read
 }
 
 // has says whether there is a node of a name, while texts are read.

@@ -53,10 +53,17 @@ func build(t *testing.T, log *history.Log, cfg history.Config) *history.Built {
 
 // TestSlurmTextAndJSONAgree reads what a real Slurm 22.05.8 wrote about 39 rows of jobs: arrays,
 // heterogeneous jobs, a requeue, a failed node, a drained node, a name with the delimiter in it. Text
-// and JSON give the same instance, the one in testdata.
+// and JSON give the same instance, the one in testdata, but for job 15: the JSON of this version does not
+// have its command line, --gpus-per-task=1 -n2.
 func TestSlurmTextAndJSONAgree(t *testing.T) {
 	text := build(t, read(t, "slurm", "sacct.txt", "nodes.txt", "events.txt"), history.Config{})
 	asJSON := build(t, read(t, "slurm", "events.txt", "sinfo.json", "sacct.json"), history.Config{})
+	for i := range asJSON.Instance.Jobs {
+		j := &asJSON.Instance.Jobs[i]
+		if j.ID == "15" && j.Tasks == 1 && j.GPUsPerTask == 2 {
+			j.Tasks, j.GPUsPerTask, j.CPUMilliPerTask, j.MemoryMiBPerTask = 2, 0, 1000, 64
+		}
+	}
 	var want, got bytes.Buffer
 	for _, one := range []struct {
 		to    *bytes.Buffer
@@ -134,7 +141,19 @@ func TestBadTexts(t *testing.T) {
 		{"hosts", "slurm", header + strings.ReplaceAll(row, "n1", "n[1-"), "f:2: nodelist: \"n[1-\" has [ without ]"},
 		{"resources", "slurm", header + strings.ReplaceAll(row, "gpu=1", "gpu=x"), "f:2: alloctres: \"gres/gpu=x\""},
 		{"twice", "slurm", "JobID|JobID|State\n", "f:1: column \"jobid\" is named twice"},
+		{"fields of rows", "slurm", header + "1|2\n3|4\n", "f:2: no row has as many fields as the first row: 8"},
+		{"long row", "slurm", header + strings.Repeat("|", 1<<21), "f:2: the line has more than 1048576 bytes"},
 		{"cut JSON", "slurm", `{"jobs":[{"job_id":1,`, "f#/jobs/0: byte 9: the JSON ends or breaks off here"},
+		{"line of JSON", "slurm", "{\n\"jobs\":[\n{\"job_id\":1},\n",
+			"f#/jobs/0: the state \"\" is not one that Slurm has (line 3)"},
+		{"list per task", "slurm", `{"jobs":[{"job_id":1,"job_state":"PENDING","tres_per_task":"gres:gpu:x:y"}]}`,
+			"f#/jobs/0: tres_per_task: \"gres:gpu:x:y\""},
+		{"excluded", "slurm", `{"jobs":[{"job_id":1,"job_state":"PENDING","excluded_nodes":"n[1-"}]}`,
+			"f#/jobs/0: \"n[1-\" has [ without ]"},
+		{"many arrays", "slurm", header + strings.Repeat("7_[0-99]|a|PENDING|2026-01-01T00:00:00|||gres/gpu=1|\n", 11),
+			"f:12: the texts have more than 1000 jobs"},
+		{"nodes of jobs", "slurm", header + strings.Repeat(strings.ReplaceAll(row, "n1", "n[0-99]"), 41),
+			"f:42: the jobs of the texts were on more than 4000 nodes together"},
 		{"JSON of something else", "slurm", `{"a":1}`, "f#: has no list of jobs or nodes"},
 		{"JSON without an ID", "slurm", `{"jobs":[{"name":"x"}]}`, "f#/jobs/0: job_id is missing"},
 		{"JSON number", "slurm", `{"jobs":[{"job_id":"seven"}]}`, "f#/jobs/0: \"seven\" is not a number"},
@@ -142,6 +161,7 @@ func TestBadTexts(t *testing.T) {
 		{"gres", "slurm", "NodeName=a Gres=gpu:v100:many\n", "f:1: Gres: \"gpu:v100:many\""},
 		{"no header", "history", "", "f:1: the text is empty: the first row names the columns id,user,name"},
 		{"no submit", "history", "id,gpus\n1,2\n", "f:1: there is no column submit"},
+		{"long row of a table", "history", strings.Repeat(",", 1<<21), "f:1: the line has more than 1048576 bytes"},
 		{"fields", "history", "id,submit,gpus\n1,2\n", "f:2: wrong number of fields"},
 		{"quotes", "history", "id,submit,gpus\n\"1,2,3\n", "f:2: extraneous or missing \" in quoted-field"},
 		{"gpus", "history", "id,submit,gpus\n1,2,many\n", "f:2: gpus: \"many\" is not a number of GPUs"},
@@ -150,11 +170,38 @@ func TestBadTexts(t *testing.T) {
 		{"source", "lsf", "", "history: unknown source \"lsf\": it must be one of slurm"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			_, err := history.Read(c.source, []trace.Source{{Name: "f", R: strings.NewReader(c.text)}}, history.ReadConfig{})
+			_, err := history.Read(c.source, []trace.Source{{Name: "f", R: strings.NewReader(c.text)}},
+				history.ReadConfig{MaxJobs: 1000})
 			if err == nil || !strings.HasPrefix(err.Error(), c.want) {
 				t.Errorf("got %v, want %s…", err, c.want)
 			}
 		})
+	}
+}
+
+// TestRequestedType reads tables with the type on which jobs ran and the type that they asked for.
+func TestRequestedType(t *testing.T) {
+	const with = "id,submit,start,end,gpus,nodes,type,requested_type\n" +
+		"a,1,1,9,1,n/0,v100,v100\nb,1,1,9,1,m/0,t4,\nc,1,9,12,1,m/0,t4,t4\n"
+	const without = "id,submit,start,end,gpus,nodes,type\na,1,1,9,1,n/0,v100\nb,1,1,9,1,m/0,t4\nc,1,9,12,1,m/0,t4\n"
+	for _, c := range []struct {
+		text string
+		free int // the types on which job b may run
+	}{{with, 2}, {without, 1}} {
+		log, err := history.Read("history", []trace.Source{{Name: "f", R: strings.NewReader(c.text)}}, history.ReadConfig{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		built := build(t, log, history.Config{})
+		want := map[string]int{"a": 1, "b": c.free, "c": 1}
+		for i := range built.Instance.Jobs {
+			if j := &built.Instance.Jobs[i]; len(j.On) != want[j.ID] {
+				t.Errorf("job %s may run on %+v", j.ID, j.On)
+			}
+		}
+		if says := strings.Contains(built.Report.String(), "without a column requested_type"); says != (c.free == 1) {
+			t.Error(built.Report)
+		}
 	}
 }
 

@@ -165,14 +165,20 @@ func (l *Log) kubeDocument(name, at string, d *json.Decoder, rows map[string]int
 	return nil
 }
 
-// jsonFault names file, pointer and byte of a fault of a JSON text.
+// jsonError is an error in a JSON text of which offset bytes were read.
+type jsonError struct {
+	*RowError
+	offset int64
+}
+
+// jsonFault names file, pointer and byte of a fault of a JSON text; Read adds the line.
 func jsonFault(name, pointer string, d *json.Decoder, err error) error {
 	var syntax *json.SyntaxError
+	row := &RowError{Place{File: name, At: pointer}, err.Error()}
 	if errors.As(err, &syntax) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		return &RowError{Place{File: name, At: pointer}, fmt.Sprintf("byte %d: the JSON ends or breaks off here: %v",
-			d.InputOffset(), err)}
+		row.Reason = fmt.Sprintf("byte %d: the JSON ends or breaks off here: %v", d.InputOffset(), err)
 	}
-	return &RowError{Place{File: name, At: pointer}, err.Error()}
+	return &jsonError{row, d.InputOffset()}
 }
 
 // addKube takes one object.

@@ -3,11 +3,13 @@ package history
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"errors"
 	"fmt"
 	"io"
 	"slices"
+	"sort"
 	"strings"
 	"time"
 
@@ -23,6 +25,8 @@ type ReadConfig struct {
 	Zone *time.Location
 	// TypeLabel is the label of Kubernetes' nodes that names the GPU type; "" means TypeLabels.
 	TypeLabel string
+	// MaxJobs limits the jobs of all texts; 0 means 1,000,000. The nodes of all jobs may be four times as many.
+	MaxJobs int
 }
 
 // Read reads the texts of one cluster and knows each by what it holds, in any order: for slurm those of
@@ -36,17 +40,18 @@ func Read(source string, texts []trace.Source, cfg ReadConfig) (*Log, error) {
 	if cfg.Zone == nil {
 		cfg.Zone = time.UTC
 	}
-	l := &Log{Source: source, Report: &Report{Source: source}}
+	l := &Log{Source: source, Report: &Report{Source: source}, maxJobs: cmp.Or(cfg.MaxJobs, maxJobs)}
 	for _, text := range texts {
-		limited := &io.LimitedReader{R: text.R, N: maxBytes + 1}
-		in := bufio.NewReaderSize(limited, 1<<16)
+		lines := &capped{r: text.R}
+		in := bufio.NewReaderSize(lines, 1<<16)
 		var err error
 		if magic, _ := in.Peek(2); bytes.Equal(magic, []byte{0x1f, 0x8b}) {
 			unzipped, zipErr := gzip.NewReader(in)
 			if zipErr != nil {
 				return nil, &RowError{Place{File: text.Name, Line: 1}, zipErr.Error()}
 			}
-			in = bufio.NewReaderSize(io.LimitReader(unzipped, maxBytes+1), 1<<16)
+			lines = &capped{r: unzipped}
+			in = bufio.NewReaderSize(lines, 1<<16)
 		}
 		switch source {
 		case "slurm":
@@ -60,11 +65,14 @@ func Read(source string, texts []trace.Source, cfg ReadConfig) (*Log, error) {
 		default:
 			err = fmt.Errorf("history: %s is not read by this version", source)
 		}
+		if at := (*jsonError)(nil); errors.As(err, &at) {
+			if line := lines.line(at.offset); line > 0 {
+				at.Reason += fmt.Sprintf(" (line %d)", line)
+			}
+			return nil, at.RowError
+		}
 		if err != nil {
 			return nil, err
-		}
-		if limited.N <= 0 {
-			return nil, fmt.Errorf("%s: more than %d MiB", text.Name, maxBytes>>20)
 		}
 	}
 	if l.kube != nil {
@@ -79,6 +87,95 @@ func Read(source string, texts []trace.Source, cfg ReadConfig) (*Log, error) {
 	}
 	l.settle()
 	return l, nil
+}
+
+// capped reads a text of at most maxBytes and knows where its last lines end.
+type capped struct {
+	r       io.Reader
+	n       int64   // bytes read
+	ends    []int64 // the offsets of line ends that are kept
+	dropped int     // line ends before these
+}
+
+// keptLines is how many line ends are kept at least.
+const keptLines = 1 << 20
+
+// errTooLong says that a text, unpacked, has more than maxBytes.
+var errTooLong = fmt.Errorf("the text has more than %d MiB: read a shorter time, or fewer columns", maxBytes>>20)
+
+func (c *capped) Read(p []byte) (int, error) {
+	if c.n > maxBytes {
+		return 0, errTooLong
+	}
+	n, err := c.r.Read(p)
+	for at := 0; ; {
+		i := bytes.IndexByte(p[at:n], '\n')
+		if i < 0 {
+			break
+		}
+		at += i + 1
+		c.ends = append(c.ends, c.n+int64(at))
+	}
+	if extra := len(c.ends) - keptLines; extra >= keptLines {
+		c.dropped += extra
+		c.ends = append(c.ends[:0], c.ends[extra:]...)
+	}
+	c.n += int64(n)
+	return n, err
+}
+
+// line returns the line, from 1, of the byte at an offset; 0 if the ends of the lines there are not kept.
+func (c *capped) line(offset int64) int {
+	i := sort.Search(len(c.ends), func(i int) bool { return c.ends[i] > offset })
+	if i == 0 && c.dropped > 0 {
+		return 0
+	}
+	return c.dropped + i + 1
+}
+
+// addJob adds a job to the log. Jobs share texts such as names of users and nodes, and hold no line of
+// the text that was read.
+func (l *Log) addJob(j *Job) error {
+	if len(l.Jobs) >= l.maxJobs {
+		return fmt.Errorf("the texts have more than %d jobs: read a shorter time", l.maxJobs)
+	}
+	if l.held += len(j.On); l.held/4 > l.maxJobs {
+		return fmt.Errorf("the jobs of the texts were on more than %d nodes together: read a shorter time", 4*l.maxJobs)
+	}
+	for _, text := range []*string{&j.Name, &j.User, &j.Account, &j.Partition, &j.QOS, &j.Reservation, &j.Type,
+		&j.Features} {
+		*text = l.keep(*text)
+	}
+	j.ID = strings.Clone(j.ID)
+	for i := range j.On {
+		j.On[i].Node, j.On[i].Type = l.keep(j.On[i].Node), l.keep(j.On[i].Type)
+	}
+	for i := range j.Seconds {
+		j.Seconds[i].Type = l.keep(j.Seconds[i].Type)
+	}
+	for _, list := range [][]string{j.OnlyNodes, j.NotNodes, j.After} {
+		for i := range list {
+			list[i] = l.keep(list[i])
+		}
+	}
+	l.Jobs = append(l.Jobs, *j)
+	return nil
+}
+
+// keep returns a text that all jobs with it share.
+func (l *Log) keep(text string) string {
+	if text == "" {
+		return ""
+	}
+	if l.texts == nil {
+		l.texts = map[string]string{}
+	}
+	kept, known := l.texts[text]
+	if !known {
+		kept = strings.Clone(text)
+		l.texts[kept] = kept
+	}
+	return kept
 }
 
 // readSlurm tells the kinds of texts apart by their first bytes.
@@ -137,7 +234,7 @@ func (l *Log) merge() {
 // settle gives attempts of a job names of their own, orders nodes and jobs, and finds the end of
 // the log.
 func (l *Log) settle() {
-	l.index = nil
+	l.index, l.texts, l.held = nil, nil, 0
 	slices.SortFunc(l.Nodes, func(a, b Node) int { return strings.Compare(a.Name, b.Name) })
 	slices.SortStableFunc(l.Jobs, func(a, b Job) int {
 		if a.SubmitUs != b.SubmitUs {

@@ -14,6 +14,8 @@ type Report struct {
 	Files  []File `json:"files"`
 	// Jobs are the jobs of the instance.
 	Jobs int `json:"jobs"`
+	// Warnings are what one should know before one goes by the figures.
+	Warnings []string `json:"warnings,omitempty"`
 	// Assumed says what the texts do not tell and the instance must have; LeftOut what the texts
 	// tell and the instance does not have; Doubtful what cannot have happened as it is told.
 	Assumed  []Note `json:"assumed,omitempty"`
@@ -56,6 +58,9 @@ func count(notes []Note, what string, first any) []Note {
 func (r *Report) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %d jobs\n", r.Source, r.Jobs)
+	for _, w := range r.Warnings {
+		fmt.Fprintf(&b, "  warning: %s\n", w)
+	}
 	for _, f := range r.Files {
 		fmt.Fprintf(&b, "  %s: %s, %d rows\n", f.Name, f.Kind, f.Rows)
 		if len(f.Used) > 0 {

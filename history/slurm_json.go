@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"math"
 	"reflect"
@@ -185,7 +184,11 @@ type slurmJob struct {
 	Features        string          `json:"features"`
 	Dependency      string          `json:"dependency"`
 	ResvName        string          `json:"resv_name"`
+	TresPerTask     string          `json:"tres_per_task"`
+	Tasks           slurmNumber     `json:"tasks"`
+	TasksPerNode    slurmNumber     `json:"tasks_per_node"`
 	Shared          slurmTexts      `json:"shared"`
+	Exclusive       slurmTexts      `json:"exclusive"`
 	StateReason     string          `json:"state_reason"`
 	Hold            bool            `json:"hold"`
 	ExcludedNodes   string          `json:"excluded_nodes"`
@@ -227,14 +230,7 @@ var jsonKinds = map[string]string{"jobs": "jobs of sacct or squeue --json", "nod
 // jobs, nodes or groups of nodes. It holds one member of the list at a time.
 func (l *Log) readSlurmJSON(name string, in *bufio.Reader) error {
 	d := json.NewDecoder(in)
-	fault := func(pointer string, err error) error {
-		var syntax *json.SyntaxError
-		if errors.As(err, &syntax) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-			return &RowError{Place{File: name, At: pointer}, fmt.Sprintf("byte %d: the JSON ends or breaks off here: %v",
-				d.InputOffset(), err)}
-		}
-		return &RowError{Place{File: name, At: pointer}, err.Error()}
-	}
+	fault := func(pointer string, err error) error { return jsonFault(name, pointer, d, err) }
 	if _, err := d.Token(); err != nil {
 		return fault("", err)
 	}
@@ -387,13 +383,15 @@ func (l *Log) addSlurmGroup(g *slurmGroup) error {
 
 // rawNumber reads a task number, which may be null or in an object.
 func rawNumber(text json.RawMessage) (n int64, set bool) {
-	if len(text) == 0 || bytes.Equal(text, []byte("null")) || bytes.Contains(text, []byte(`"set":false`)) ||
-		bytes.Contains(text, []byte(`"set": false`)) {
+	var v slurmNumber
+	if len(text) == 0 || bytes.Equal(text, []byte("null")) || v.UnmarshalJSON(text) != nil {
 		return 0, false
 	}
-	var v slurmNumber
-	if err := v.UnmarshalJSON(text); err != nil {
-		return 0, false
+	if text[0] == '{' {
+		var o struct{ Set bool }
+		if json.Unmarshal(text, &o) != nil || !o.Set {
+			return 0, false
+		}
 	}
 	return int64(v), true
 }
@@ -422,19 +420,9 @@ func (l *Log) addSlurmJob(v *slurmJob, place Place) error {
 		asked, got = v.TresReq, v.TresAlloc
 		j.User, j.Features, j.Reservation = v.UserName, v.Features, v.ResvName
 		j.After = dependencies(v.Dependency)
-		j.Exclusive = slices.ContainsFunc(v.Shared, func(word string) bool { return word == "none" || word == "exclusive" })
+		j.Exclusive = slices.Contains(v.Shared, "none") || slices.Contains(v.Shared, "exclusive") ||
+			slices.Contains(v.Exclusive, "true")
 		j.OnHold = v.Hold || strings.HasPrefix(v.StateReason, "JobHeld") || v.StateReason == "JobHoldMaxRequeue"
-	}
-	for _, list := range []struct {
-		text string
-		to   *[]string
-	}{{v.ExcludedNodes, &j.NotNodes}, {v.RequiredNodes, &j.OnlyNodes}} {
-		names, err := expandHosts(list.text)
-		if err != nil {
-			return err
-		}
-		slices.Sort(names)
-		*list.to = slices.Compact(names)
 	}
 	known := false
 	for _, word := range state {
@@ -468,17 +456,16 @@ func (l *Log) addSlurmJob(v *slurmJob, place Place) error {
 	if err != nil {
 		return err
 	}
+	told, err := v.submission()
+	if err != nil {
+		return err
+	}
+	if err := l.choose(&j, told); err != nil {
+		return err
+	}
 	if askedTres.gpus == 0 { // Slurm does not count GPUs without AccountingStorageTRES
-		per, byType, err := parseGres(strings.ReplaceAll(v.TresPerNode, "gres:", ""))
-		if err != nil {
+		if askedTres.gpus, askedTres.byType, err = v.gpus(); err != nil {
 			return err
-		}
-		askedTres.gpus, askedTres.byType = per*max(1, int64(v.NodeCount)), byType
-		for i := range askedTres.byType {
-			askedTres.byType[i].Count *= int(max(1, v.NodeCount))
-		}
-		if job, byType, err := parseGres(v.TresPerJob); err == nil && per == 0 {
-			askedTres.gpus, askedTres.byType = job, byType
 		}
 	}
 	names, err := expandHosts(v.Nodes)
@@ -491,14 +478,7 @@ func (l *Log) addSlurmJob(v *slurmJob, place Place) error {
 	if gotTres.gpus == 0 && j.StartUs > 0 {
 		gotTres.gpus, gotTres.byType = askedTres.gpus, askedTres.byType
 	}
-	submitLine := v.SubmitLine
-	if v.TresPerJob != "" {
-		submitLine += " --gpus=" + v.TresPerJob
-	}
-	if v.TresPerNode != "" {
-		submitLine += " --gres=" + v.TresPerNode
-	}
-	j.describe(askedTres, gotTres, max(int64(v.NodeCount), gotTres.nodes), submitLine)
+	j.describe(askedTres, gotTres, max(int64(v.NodeCount), gotTres.nodes), told)
 	if j.Seconds, err = parseSpeeds(string(v.Comment)); err != nil {
 		l.Report.leaveOut(fmt.Sprintf("speeds in a comment that cannot be read: %v", err), place)
 	}
@@ -525,8 +505,55 @@ func (l *Log) addSlurmJob(v *slurmJob, place Place) error {
 		base, _, _ := strings.Cut(j.ID, "_[")
 		return l.addPendingArray(t, j, base)
 	}
-	l.Jobs = append(l.Jobs, j)
-	return nil
+	return l.addJob(&j)
+}
+
+// submission returns what the job's command line and the members of squeue say.
+func (v *slurmJob) submission() (submission, error) {
+	told := readSubmission(v.SubmitLine)
+	told.gpus = told.gpus || v.TresPerJob != ""
+	told.nodes = told.nodes || v.TresPerNode != "" || v.TresPerTask != "" && v.TasksPerNode > 0
+	if told.perTask == 0 {
+		perTask, _, err := parseGres(v.TresPerTask)
+		if err != nil {
+			return told, fmt.Errorf("tres_per_task: %w", err)
+		}
+		told.perTask = perTask
+	}
+	for _, list := range []struct {
+		text string
+		to   *[]string
+	}{{v.ExcludedNodes, &told.exclude}, {v.RequiredNodes, &told.require}} {
+		if list.text != "" { // what stands now, which an operator may have changed
+			*list.to = []string{list.text}
+		}
+	}
+	return told, nil
+}
+
+// gpus returns the GPUs that a job of squeue asks for, by node, in all or by task.
+func (v *slurmJob) gpus() (gpus int64, byType []hare.TypeCount, err error) {
+	for _, by := range []struct {
+		member, text string
+		times        slurmNumber
+	}{{"tres_per_node", v.TresPerNode, v.NodeCount}, {"tres_per_job", v.TresPerJob, 1}, {"tres_per_task", v.TresPerTask,
+		v.Tasks}} {
+		if gpus, byType, err = parseGres(by.text); err != nil {
+			return 0, nil, fmt.Errorf("%s: %w", by.member, err)
+		}
+		if gpus == 0 {
+			continue
+		}
+		times := max(1, int64(by.times))
+		if gpus > hare.MaxGPUs || times > hare.MaxGPUs {
+			return 0, nil, fmt.Errorf("%s: %d times %d GPUs are more than a cluster has", by.member, times, gpus)
+		}
+		for i := range byType {
+			byType[i].Count *= int(times)
+		}
+		return gpus * times, byType, nil
+	}
+	return 0, nil, nil
 }
 
 // holdDetail says which GPUs of which types a job has on each node, from texts such as

@@ -38,6 +38,9 @@ func (l *Log) readScontrolNodes(name string, in *bufio.Reader) error {
 					return t.fault("node %.60q stands twice", value)
 				}
 				listed[value] = true
+				if len(listed) > maxHosts {
+					return t.fault("there are more than %d nodes", maxHosts)
+				}
 				n = l.node(value)
 				f.Rows++
 				continue

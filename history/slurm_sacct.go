@@ -63,9 +63,13 @@ func (l *Log) readSacct(name string, in *bufio.Reader, loc *time.Location) error
 		_, err := parseResources(t.get("alloctres"))
 		return err == nil
 	}
+	bad, good := Place{}, false // the first row with another number of fields
 	for {
 		more, err := t.next()
 		if errors.Is(err, errFields) {
+			if bad.Line == 0 {
+				bad = t.place()
+			}
 			l.Report.leaveOut("the row has another number of fields than the first row: a name or comment has the "+
 				"delimiter | or a line end (write the file with --delimiter=$'\\x1f')", t.place())
 			continue
@@ -79,6 +83,11 @@ func (l *Log) readSacct(name string, in *bufio.Reader, loc *time.Location) error
 		if err := l.sacctRow(t, loc); err != nil {
 			return err
 		}
+		good = true
+	}
+	if !good && bad.Line > 0 {
+		return &RowError{bad, fmt.Sprintf("no row has as many fields as the first row: %d; this is not what sacct -P writes",
+			len(t.names))}
 	}
 	l.Report.Files = append(l.Report.Files, t.report("sacct -P"))
 	return nil
@@ -135,7 +144,11 @@ func (l *Log) sacctRow(t *table, loc *time.Location) error {
 	if suspended := t.get("suspended"); strings.Trim(suspended, "0:-") != "" {
 		l.Report.doubt("the job was suspended for some of its time, which counts as work", t.place())
 	}
-	j.describe(asked, got, nodes, t.get("submitline"))
+	told := readSubmission(t.get("submitline"))
+	j.describe(asked, got, nodes, told)
+	if err := l.choose(&j, told); err != nil {
+		return t.fault("submitline: %v", err)
+	}
 	if j.Seconds, err = parseSpeeds(t.get("comment")); err != nil {
 		l.Report.leaveOut(fmt.Sprintf("speeds in a comment that cannot be read: %v", err), t.place())
 	}
@@ -149,12 +162,15 @@ func (l *Log) sacctRow(t *table, loc *time.Location) error {
 	if base, _, pending := strings.Cut(id, "_["); pending {
 		return l.addPendingArray(t, j, base)
 	}
-	l.Jobs = append(l.Jobs, j)
+	if err := l.addJob(&j); err != nil {
+		return t.fault("%v", err)
+	}
 	return nil
 }
 
-// describe sets what a job asked for: GPUs, nodes, type, CPUs and memory.
-func (j *Job) describe(asked, got resources, nodes int64, submitLine string) {
+// describe sets what a job asked for: GPUs, nodes, type, CPUs and memory. told is what its command line
+// and its tasks say.
+func (j *Job) describe(asked, got resources, nodes int64, told submission) {
 	r := got
 	if r.gpus == 0 {
 		r = asked
@@ -166,22 +182,28 @@ func (j *Job) describe(asked, got resources, nodes int64, submitLine string) {
 	if got.gpus > 0 && asked.gpus > 0 && got.gpus > asked.gpus {
 		j.Exclusive = true
 	}
-	words := strings.Fields(submitLine)
-	has := func(prefixes ...string) bool {
-		return slices.ContainsFunc(words, func(word string) bool {
-			return slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(word, p) })
-		})
-	}
-	j.Exclusive = j.Exclusive || has("--exclusive")
-	wholeNodes := has("-N", "--nodes", "--gres", "--gpus-per-node", "--gpus-per-task")
-	if has("--gpus=", "--gpus", "-G") && !wholeNodes || asked.nodes > 0 && j.Nodes > asked.nodes {
+	j.Exclusive = j.Exclusive || told.exclusive
+	switch {
+	case told.perTask > 0 && !told.nodes && j.GPUs%told.perTask == 0:
+		j.PerTask = told.perTask
+	case told.gpus && !told.nodes, asked.nodes > 0 && j.Nodes > asked.nodes:
 		j.PerTask = 1
 	}
-	for _, word := range words {
-		if list, ok := strings.CutPrefix(word, "--dependency="); ok {
-			j.After = append(j.After, dependencies(list)...)
-		}
+	j.After = append(j.After, told.after...)
+}
+
+// choose sets the nodes that a job must have and those that it must not have.
+func (l *Log) choose(j *Job, told submission) (err error) {
+	if j.NotNodes, err = hostSet(told.exclude); err != nil {
+		return err
 	}
+	if j.OnlyNodes, err = hostSet(told.require); err != nil {
+		return err
+	}
+	for _, option := range told.unread {
+		l.Report.leaveOut(option+" names a file of nodes, which the log does not have: the job is not kept to them", j.Place)
+	}
+	return nil
 }
 
 // dependencies returns the jobs of a list such as afterok:12:13,afterany:14. after alone waits for
@@ -212,7 +234,9 @@ func (j *Job) hold(names []string, got resources) {
 		if len(got.byType) == 1 && int64(got.byType[0].Count) == got.gpus {
 			h.Type = got.byType[0].Type
 		}
-		if n := int64(len(names)); n == 1 && len(got.byType) <= 1 || got.gpus%n == 0 && j.PerTask != 1 {
+		n := int64(len(names))
+		if alike := got.gpus%n == 0 && j.PerTask != 1 && got.gpus/n%max(1, j.PerTask) == 0; alike ||
+			n == 1 && len(got.byType) <= 1 {
 			h.GPUs = got.gpus / n
 		}
 		j.On = append(j.On, h)
@@ -288,7 +312,9 @@ func (l *Log) addPendingArray(t *table, j Job, base string) error {
 	}
 	for _, id := range numbers {
 		j.ID = id
-		l.Jobs = append(l.Jobs, j)
+		if err := l.addJob(&j); err != nil {
+			return t.fault("%v", err)
+		}
 	}
 	return nil
 }

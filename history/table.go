@@ -11,10 +11,11 @@ import (
 	"github.com/hare-sched/hare/trace"
 )
 
-// Limits of one text.
+// Limits of one text, and of the jobs of all texts: a year of a large cluster.
 const (
 	maxBytes = 1 << 30
 	maxLine  = 1 << 20
+	maxJobs  = 1_000_000
 )
 
 // table reads rows of fields that a delimiter separates, without quotes, below a row of names:
@@ -89,7 +90,7 @@ func (t *table) readLine() (string, error) {
 		case errors.Is(err, io.EOF):
 			return "", io.EOF
 		case !errors.Is(err, bufio.ErrBufferFull):
-			return "", fmt.Errorf("%s: %w", t.file, err)
+			return "", t.fault("%v", err)
 		}
 		if long = append(long, part...); len(long) > maxLine {
 			return "", t.fault("the line has more than %d bytes: it is no row of a table", maxLine)
