@@ -17,18 +17,20 @@ import (
 	"github.com/hare-sched/hare/admission"
 )
 
-// Role says what a key may do. Each role may also do all that the roles before it may.
+// Role says what a key may do. From RoleRead on, each role may also do all that the roles before it may, but for
+// RoleAgent.
 type Role int
 
 // The roles.
 const (
 	RoleNone  Role = iota
+	RoleAgent      // take part in the tenant's clusters as an agent, and nothing else
 	RoleRead       // look at the tenant's sessions, solves and other objects
 	RoleSolve      // also create, change and delete the tenant's objects
 	RoleAdmin      // also create and revoke keys of the tenant
 )
 
-var roleNames = []string{"none", "read", "solve", "admin"}
+var roleNames = []string{"none", "agent", "read", "solve", "admin"}
 
 func (r Role) String() string {
 	if r < 0 || int(r) >= len(roleNames) {
@@ -37,13 +39,13 @@ func (r Role) String() string {
 	return roleNames[r]
 }
 
-// ParseRole reads "read", "solve" or "admin".
+// ParseRole reads "agent", "read", "solve" or "admin".
 func ParseRole(name string) (Role, error) {
 	if i := slices.Index(roleNames, name); i > 0 {
 		return Role(i), nil
 	}
 	return RoleNone, &hare.InvalidError{Pointer: "/role", Code: "unknown_role",
-		Detail: fmt.Sprintf("%.40q must be read, solve or admin", name)}
+		Detail: fmt.Sprintf("%.40q must be agent, read, solve or admin", name)}
 }
 
 // Operator is the tenant of the keys that run the server: their admins see metrics and
@@ -106,9 +108,9 @@ func NewKey(tenant string, role Role, note string, now time.Time, lasts time.Dur
 	if err := CheckTenant(tenant); err != nil {
 		return "", k, err
 	}
-	if role < RoleRead || role > RoleAdmin {
+	if role < RoleAgent || role > RoleAdmin {
 		return "", k, &hare.InvalidError{Pointer: "/role", Code: "unknown_role",
-			Detail: "must be read, solve or admin"}
+			Detail: "must be agent, read, solve or admin"}
 	}
 	if len(note) > 200 || !utf8.ValidString(note) || strings.ContainsFunc(note, unicode.IsControl) {
 		return "", k, &hare.InvalidError{Pointer: "/note", Code: "bad_note",
@@ -226,7 +228,7 @@ func (s *KeySet) Check() error {
 		if err := CheckTenant(k.Tenant); err != nil {
 			return fmt.Errorf("key %d: %w", i, err)
 		}
-		if len(k.ID) != idLen || seen[k.ID] || k.Role < RoleRead || k.Role > RoleAdmin {
+		if len(k.ID) != idLen || seen[k.ID] || k.Role < RoleAgent || k.Role > RoleAdmin {
 			return fmt.Errorf("key %d: not an id of its own, or no role", i)
 		}
 		seen[k.ID] = true

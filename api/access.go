@@ -24,7 +24,7 @@ var openPaths = map[string]bool{
 }
 
 // authenticate answers requests whose key has a role that suffices: read for GET and
-// HEAD, solve for all other methods; handlers demand more with requireAdmin. The
+// HEAD, solve for all other methods, and agent for what agents do; handlers demand more with requireAdmin. The
 // context of the request is cancelled when its key is revoked or expires.
 func (s *server) authenticate(next http.Handler) http.Handler {
 	keys := s.cfg.Keys
@@ -45,7 +45,12 @@ func (s *server) authenticate(next http.Handler) http.Handler {
 		if rec, ok := w.(*recorder); ok {
 			rec.key, rec.tenant = key.ID, key.Tenant
 		}
-		if err := s.cfg.Quotas.Allow(key.Owner()); err != nil {
+		if key.Role == access.RoleAgent {
+			if !agentPath(r) {
+				s.fail(w, r, forbidden(access.RoleRead))
+				return
+			}
+		} else if err := s.cfg.Quotas.Allow(key.Owner()); err != nil {
 			s.fail(w, r, err)
 			return
 		}
@@ -53,7 +58,7 @@ func (s *server) authenticate(next http.Handler) http.Handler {
 		if r.Method == http.MethodGet || r.Method == http.MethodHead {
 			need = access.RoleRead
 		}
-		if key.Role < need {
+		if key.Role < need && key.Role != access.RoleAgent {
 			s.fail(w, r, forbidden(need))
 			return
 		}
@@ -62,6 +67,15 @@ func (s *server) authenticate(next http.Handler) http.Handler {
 		defer keys.Hold(key.ID, end)()
 		next.ServeHTTP(w, r.WithContext(ctx))
 	})
+}
+
+// agentPath says whether a request is one of those that agents make. Agents renew their leases all the time, so
+// that the tenant's limit of calls does not count them.
+func agentPath(r *http.Request) bool {
+	rest, ok := strings.CutPrefix(r.URL.Path, "/v1/clusters/")
+	parts := strings.Split(rest, "/")
+	return ok && r.Method == http.MethodPost && r.URL.RawPath == "" && len(parts) > 1 && parts[1] == "agents" &&
+		(len(parts) == 2 || len(parts) == 4 && (parts[3] == "sync" || parts[3] == "logs"))
 }
 
 // bearer returns the key of an Authorization header. It returns "" where there is no

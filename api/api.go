@@ -15,6 +15,7 @@ import (
 
 	"github.com/hare-sched/hare/access"
 	"github.com/hare-sched/hare/admission"
+	"github.com/hare-sched/hare/clusters"
 	"github.com/hare-sched/hare/service"
 	"github.com/hare-sched/hare/sessions"
 	"github.com/hare-sched/hare/solves"
@@ -59,6 +60,8 @@ type Config struct {
 	// Sessions are served under /v1/sessions; nil means that the server has no
 	// sessions.
 	Sessions *sessions.Sessions
+	// Clusters are served under /v1/clusters; nil means that the server manages no clusters.
+	Clusters *clusters.Clusters
 	// Solves keeps solves and is served under /v1/solves; nil means that a solve ends
 	// with its request.
 	Solves *solves.Solves
@@ -130,6 +133,7 @@ func New(svc *service.Service, cfg Config) http.Handler {
 	s.whatIfRoutes(r)
 	s.simulationRoutes(r)
 	s.sessionRoutes(r)
+	s.clusterRoutes(r)
 	s.keyRoutes(r)
 	r.Get("/v1/policies", s.handle(s.getPolicies))
 	r.Get("/v1/version", s.handle(s.version))

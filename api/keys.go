@@ -45,7 +45,7 @@ type keyJSON struct {
 	// ID is the public part of the key.
 	ID      string `json:"id"`
 	Tenant  string `json:"tenant"`
-	Role    string `json:"role" enums:"read,solve,admin"`
+	Role    string `json:"role" enums:"agent,read,solve,admin"`
 	State   string `json:"state" enums:"valid,expired,revoked"`
 	Created string `json:"created" format:"date-time"`
 	Expires string `json:"expires,omitempty" format:"date-time"`
@@ -64,9 +64,9 @@ type keyListJSON struct {
 type keyRequest struct {
 	// Tenant is the tenant of the key; left out, that of the caller. Other tenants are for keys of tenant "*".
 	Tenant string `json:"tenant,omitempty" maxLength:"63"`
-	// Role says what the key may do: read may look, solve may also create and delete, and admin may also create and
-	// revoke keys.
-	Role string `json:"role" enums:"read,solve,admin"`
+	// Role says what the key may do: agent may take part in clusters as an agent alone, read may look, solve may also
+	// create and delete, and admin may also create and revoke keys.
+	Role string `json:"role" enums:"agent,read,solve,admin"`
 	// ExpiresS is how long the key is valid, in seconds; 0 means for ever.
 	ExpiresS int64 `json:"expires_s,omitempty" minimum:"0" maximum:"3153600000" default:"0"`
 	// Note says what the key is for.
@@ -287,7 +287,12 @@ const maxSmallBody = 16 << 10
 
 // readSmall decodes the document of a key or a quota; unknown fields are refused.
 func (s *server) readSmall(w http.ResponseWriter, r *http.Request, into any) error {
-	text, err := s.readBody(w, r, maxSmallBody)
+	return s.readStrict(w, r, maxSmallBody, into)
+}
+
+// readStrict decodes a document of at most limit bytes; unknown fields are refused.
+func (s *server) readStrict(w http.ResponseWriter, r *http.Request, limit int64, into any) error {
+	text, err := s.readBody(w, r, limit)
 	if err != nil {
 		return err
 	}

@@ -115,6 +115,9 @@ func (s *server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	case solveProblem(err) != nil:
 		p := solveProblem(err)
 		s.problem(w, r, p.status, p.code, p.detail, nil)
+	case clusterProblem(err) != nil:
+		p := clusterProblem(err)
+		s.problem(w, r, p.status, p.code, p.detail, nil)
 	case sessionProblem(err) != nil:
 		p := sessionProblem(err)
 		switch p.status {

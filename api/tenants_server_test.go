@@ -3,6 +3,7 @@ package api_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -17,6 +18,7 @@ import (
 	"github.com/hare-sched/hare/access"
 	"github.com/hare-sched/hare/admission"
 	"github.com/hare-sched/hare/api"
+	"github.com/hare-sched/hare/clusters"
 	"github.com/hare-sched/hare/internal/haretest"
 	"github.com/hare-sched/hare/service"
 	"github.com/hare-sched/hare/sessions"
@@ -63,6 +65,8 @@ type keyedServer struct {
 	ring     *access.Keyring
 	quotas   *admission.Quotas
 	sessions *sessions.Sessions
+	clusters *clusters.Clusters
+	made     int // clusters
 	svc      *service.Service
 	solves   *solves.Solves
 	log      *haretest.Buffer
@@ -103,8 +107,13 @@ func newKeyedService(t testing.TB, quota admission.Quota, work service.Config,
 	if err != nil {
 		t.Fatal(err)
 	}
+	s.clusters, err = clusters.Open(t.Context(), clusters.Config{Store: store.NewMemory(), Sessions: s.sessions,
+		LogDir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
 	s.handler = api.New(s.svc, api.Config{
-		MaxBodyBytes: 1 << 20, Sessions: s.sessions, Solves: s.solves, Keys: s.ring, Quotas: s.quotas,
+		MaxBodyBytes: 1 << 20, Sessions: s.sessions, Clusters: s.clusters, Solves: s.solves, Keys: s.ring, Quotas: s.quotas,
 		Heartbeat: 50 * time.Millisecond,
 		Logger:    slog.New(slog.NewTextHandler(s.log, nil)),
 	})
@@ -120,7 +129,7 @@ func newKeyedService(t testing.TB, quota admission.Quota, work service.Config,
 		if err := s.solves.Close(); err != nil {
 			t.Error(err)
 		}
-		if err := s.sessions.Close(); err != nil {
+		if err := errors.Join(s.clusters.Close(), s.sessions.Close()); err != nil {
 			t.Error(err)
 		}
 	})
@@ -199,6 +208,25 @@ func (s *keyedServer) session(t testing.TB, key string) string {
 		t.Fatalf("%d %s", got.code, got.body)
 	}
 	return strings.TrimPrefix(got.header.Get("Location"), "/v1/sessions/")
+}
+
+// cluster makes a cluster of the tenant of a key, in which job j1 is ordered on agent a, and returns its name.
+func (s *keyedServer) cluster(t testing.TB, key string) string {
+	t.Helper()
+	s.made++
+	name := fmt.Sprint("c", s.made)
+	for path, body := range map[string]string{"agents": registration, "jobs": `{"command":["true"]}`} {
+		if got := s.call(t, key, "POST", "/v1/clusters/"+name+"/"+path, body); got.code >= 300 {
+			t.Fatalf("%d %s", got.code, got.body)
+		}
+	}
+	for {
+		got := s.call(t, key, "GET", "/v1/clusters/"+name+"/jobs/j1", "")
+		if strings.Contains(string(got.body), `"attempt":1`) {
+			return name
+		}
+		time.Sleep(time.Millisecond)
+	}
 }
 
 // solve submits a solve of the tenant of a key, waits for its end, and returns its

@@ -27,11 +27,17 @@ type guarded struct {
 	role     access.Role // RoleNone means that the route needs no key
 	operator bool
 	// the kind of thing that {id}, in the path or the body, or {tenant} names: session, solve, key, tenant
-	of   string
-	job  string // the name for {job}; "" where the path has none
-	body string
-	want int // the status for callers who may use the route on their own things
+	of    string
+	job   string // the name for {job}; "" where the path has none
+	query string
+	body  string
+	agent bool // agents may use the route, too
+	want  int  // the status for callers who may use the route on their own things
 }
+
+// registration is that of an agent called a.
+const registration = `{"protocol":1,"version":"test","name":"a","incarnation":"0123456789abcdef",` +
+	`"devices":[{"type":"V100"}]}`
 
 // guardedRoutes lists every route; the test fails for a route that is missing.
 func guardedRoutes(t *testing.T) map[string]guarded {
@@ -58,25 +64,49 @@ func guardedRoutes(t *testing.T) map[string]guarded {
 		"POST /v1/what-if": {role: solve, of: "solve",
 			body: `{"base":{"solve_id":"{id}"},"options":{"work_limit":1},"scenarios":[{"id":"x","scale_weights":{"bert":2}}]}`,
 			want: 200},
-		"POST /v1/simulations":             {role: solve, body: `{"policies":["srtf"],"generate":{"jobs":2}}`, want: 200},
-		"POST /v1/bounds":                  {role: solve, body: in + `,"method":"machine"}`, want: 200},
-		"POST /v1/verify":                  {role: solve, body: in + `}`, want: 422},
-		"POST /v1/sessions":                {role: solve, body: `{"cluster":` + twoGPUs + `}`, want: 201},
-		"GET /v1/sessions":                 {role: read, want: 200},
-		"GET /v1/sessions/{id}":            {role: read, of: "session", want: 200},
-		"DELETE /v1/sessions/{id}":         {role: solve, of: "session", want: 204},
-		"GET /v1/sessions/{id}/jobs/{job}": {role: read, of: "session", want: 404},
-		"GET /v1/sessions/{id}/plan":       {role: read, of: "session", want: 200},
-		"POST /v1/sessions/{id}/events":    {role: solve, of: "session", body: tick(1), want: 200},
-		"GET /v1/sessions/{id}/decisions":  {role: read, of: "session", want: 200},
-		"GET /v1/sessions/{id}/log":        {role: read, of: "session", want: 200},
-		"GET /v1/sessions/{id}/regret":     {role: read, of: "session", want: 200},
-		"GET /v1/sessions/{id}/schedule":   {role: read, of: "session", want: 200},
-		"GET /v1/keys":                     {role: admin, want: 200},
-		"POST /v1/keys":                    {role: admin, body: `{"role":"read"}`, want: 201},
-		"DELETE /v1/keys/{id}":             {role: admin, of: "key", want: 204},
-		"GET /v1/policies":                 {role: read, want: 200},
-		"GET /v1/quota":                    {role: read, want: 200},
+		"POST /v1/simulations": {role: solve,
+			body: `{"policies":["srtf"],"generate":{"jobs":2}}`, want: 200},
+		"POST /v1/bounds":                       {role: solve, body: in + `,"method":"machine"}`, want: 200},
+		"POST /v1/verify":                       {role: solve, body: in + `}`, want: 422},
+		"POST /v1/sessions":                     {role: solve, body: `{"cluster":` + twoGPUs + `}`, want: 201},
+		"GET /v1/sessions":                      {role: read, want: 200},
+		"GET /v1/sessions/{id}":                 {role: read, of: "session", want: 200},
+		"DELETE /v1/sessions/{id}":              {role: solve, of: "session", want: 204},
+		"GET /v1/sessions/{id}/jobs/{job}":      {role: read, of: "session", want: 404},
+		"GET /v1/sessions/{id}/plan":            {role: read, of: "session", want: 200},
+		"POST /v1/sessions/{id}/events":         {role: solve, of: "session", body: tick(1), want: 200},
+		"GET /v1/sessions/{id}/decisions":       {role: read, of: "session", want: 200},
+		"GET /v1/sessions/{id}/log":             {role: read, of: "session", want: 200},
+		"GET /v1/sessions/{id}/regret":          {role: read, of: "session", want: 200},
+		"GET /v1/sessions/{id}/schedule":        {role: read, of: "session", want: 200},
+		"POST /v1/clusters":                     {role: solve, body: `{"name":"{new}"}`, want: 201},
+		"GET /v1/clusters":                      {role: read, want: 200},
+		"GET /v1/clusters/{cluster}":            {role: read, of: "cluster", want: 200},
+		"DELETE /v1/clusters/{cluster}":         {role: solve, of: "cluster", want: 409},
+		"POST /v1/clusters/{cluster}/jobs":      {role: solve, body: `{"command":["true"]}`, want: 201},
+		"GET /v1/clusters/{cluster}/jobs":       {role: read, of: "cluster", want: 200},
+		"GET /v1/clusters/{cluster}/jobs/{job}": {role: read, of: "cluster", job: "j1", want: 200},
+		"POST /v1/clusters/{cluster}/jobs/{job}/cancel": {role: solve,
+			of: "cluster", job: "j1", want: 202},
+		"GET /v1/clusters/{cluster}/jobs/{job}/logs": {role: read,
+			of: "cluster", job: "j1", want: 200},
+		"GET /v1/clusters/{cluster}/agents":  {role: read, of: "cluster", want: 200},
+		"POST /v1/clusters/{cluster}/agents": {role: solve, agent: true, body: registration, want: 200},
+		"POST /v1/clusters/{cluster}/agents/{agent}/sync": {role: solve,
+			agent: true, of: "cluster",
+			body: `{"epoch":1,"wait_s":0,"reports_after":0,"orders_seen":0}`, want: 200},
+		"POST /v1/clusters/{cluster}/agents/{agent}/logs": {role: solve,
+			agent: true, of: "cluster",
+			query: "?epoch=1&job=j1&attempt=1&task=0&stream=stdout&offset=0", body: "hello", want: 200},
+		"POST /v1/clusters/{cluster}/agents/{agent}/drain": {role: solve,
+			of: "cluster", body: `{}`, want: 200},
+		"POST /v1/clusters/{cluster}/agents/{agent}/undrain": {role: solve,
+			of: "cluster", want: 200},
+		"GET /v1/keys":         {role: admin, want: 200},
+		"POST /v1/keys":        {role: admin, body: `{"role":"read"}`, want: 201},
+		"DELETE /v1/keys/{id}": {role: admin, of: "key", want: 204},
+		"GET /v1/policies":     {role: read, want: 200},
+		"GET /v1/quota":        {role: read, want: 200},
 		"PUT /v1/quotas/{tenant}": {role: admin, operator: true, of: "tenant", body: `{"sessions":100000}`,
 			want: 200},
 		"GET /metrics":      {role: admin, operator: true, want: 200},
@@ -129,6 +159,7 @@ func TestEveryRouteForEveryKey(t *testing.T) {
 		{name: "another secret", key: good[:len(good)-4] + "aaaa", code: "bad_key"},
 		{name: "revoked", key: revoked, code: "bad_key"},
 		{name: "expired", key: makeKey("a", access.RoleAdmin, -time.Hour), code: "bad_key"},
+		{name: "agent", key: makeKey("a", access.RoleAgent, 0), role: access.RoleAgent},
 		{name: "read", key: makeKey("a", access.RoleRead, time.Hour), role: access.RoleRead},
 		{name: "solve", key: makeKey("a", access.RoleSolve, 0), role: access.RoleSolve},
 		{name: "admin", key: good, role: access.RoleAdmin},
@@ -147,6 +178,10 @@ func TestEveryRouteForEveryKey(t *testing.T) {
 			owner, key = "b", other
 		}
 		switch {
+		case of == "cluster" && whose == "absent":
+			return "nobody"
+		case of == "cluster":
+			return s.cluster(t, key)
 		case of == "session" && whose == "absent":
 			return "abcdefghijklmnopqrstuvwxyz"
 		case of == "session":
@@ -175,13 +210,18 @@ func TestEveryRouteForEveryKey(t *testing.T) {
 				if whose != "own" && g.of == "" {
 					continue
 				}
-				path, body := pattern, g.body
+				path := pattern
+				body := strings.ReplaceAll(g.body, "{new}", fmt.Sprint("new", calls))
+				if g.of == "" {
+					path = strings.ReplaceAll(path, "{cluster}", fmt.Sprint("made", calls))
+				}
 				if g.of != "" {
 					named, job := thing(g.of, whose, c), "none"
 					if g.job != "" {
 						job = g.job
 					}
-					path = strings.NewReplacer("{id}", named, "{tenant}", named, "{job}", job).Replace(pattern)
+					path = strings.NewReplacer("{id}", named, "{tenant}", named, "{job}", job, "{cluster}", named,
+						"{agent}", "a").Replace(pattern) + g.query
 					body = strings.ReplaceAll(body, "{id}", named)
 				}
 				want, code := g.want, ""
@@ -189,8 +229,10 @@ func TestEveryRouteForEveryKey(t *testing.T) {
 				case g.role == access.RoleNone:
 				case c.code != "":
 					want, code = 401, c.code
-				case c.role < g.role, g.operator && !c.operator:
+				case c.role < g.role && !(g.agent && c.role == access.RoleAgent), g.operator && !c.operator:
 					want, code = 403, "forbidden"
+				case g.of == "cluster" && whose != "own":
+					want, code = 404, "no_cluster"
 				case g.of == "session" && whose != "own":
 					want, code = 404, "no_session"
 				case g.of == "solve" && whose != "own":
@@ -212,7 +254,7 @@ func TestEveryRouteForEveryKey(t *testing.T) {
 					seen = append(seen, got)
 				}
 			}
-			if g.of == "session" || g.of == "solve" || g.of == "key" && !c.operator {
+			if g.of == "session" || g.of == "solve" || g.of == "cluster" || g.of == "key" && !c.operator {
 				if a, b := faceless(seen[0]), faceless(seen[1]); a != b {
 					t.Errorf("%s, %s: another tenant's and nobody's differ:\n%s\n%s", route, c.name, a, b)
 				}

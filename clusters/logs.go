@@ -87,32 +87,60 @@ func (c *Cluster) lockLog(path string) (unlock func()) {
 	return m.Unlock
 }
 
-// OpenLog opens an output of a task from an offset. ended says that nothing follows what is stored. An output of
-// which nothing is stored is empty.
-func (c *Cluster) OpenLog(ctx context.Context, id description.TaskID, stream string, offset int64) (
-	r io.ReadCloser, ended bool, err error) {
-	err = c.do(ctx, &request{
-		prepare: func(l *ledger.Ledger) (*ledger.Record, error) {
-			if _, ok := l.HasTask(id); !ok {
-				return nil, ErrNoJob
-			}
-			return nil, nil
-		},
-		after: func(l *ledger.Ledger) { ended = l.Closed(id) },
-	})
+// LastAttempt is the number of the last attempt of a job; 0 where it has not started.
+func (c *Cluster) LastAttempt(ctx context.Context, job string) (attempt int64, err error) {
+	err = c.do(ctx, &request{prepare: func(l *ledger.Ledger) (*ledger.Record, error) {
+		d := l.Job(job, false)
+		if d == nil {
+			return nil, ErrNoJob
+		}
+		if n := len(d.Attempts); n > 0 {
+			attempt = d.Attempts[n-1].Attempt
+		}
+		return nil, nil
+	}})
+	return attempt, err
+}
+
+// CopyLog hands an output of a task from an offset on to write, piece by piece, and returns the number of bytes.
+// ended says that nothing follows. An output of which nothing is stored is empty.
+func (c *Cluster) CopyLog(ctx context.Context, id description.TaskID, stream string, offset int64,
+	write func(piece []byte) error) (n int64, ended bool, err error) {
+	err = c.do(ctx, &request{prepare: func(l *ledger.Ledger) (*ledger.Record, error) {
+		if _, ok := l.HasTask(id); !ok {
+			return nil, ErrNoJob
+		}
+		ended = l.Closed(id)
+		return nil, nil
+	}})
 	if err != nil {
-		return nil, false, err
+		return 0, false, err
 	}
 	f, err := os.Open(c.logPath(id, stream))
 	if errors.Is(err, fs.ErrNotExist) {
-		return io.NopCloser(&io.LimitedReader{}), ended, nil
+		return 0, ended, nil
 	}
 	if err != nil {
-		return nil, false, err
+		return 0, false, err
 	}
+	defer f.Close()
 	if _, err := f.Seek(offset, io.SeekStart); err != nil {
-		_ = f.Close()
-		return nil, false, err
+		return 0, false, err
 	}
-	return f, ended, nil
+	piece := make([]byte, 64<<10)
+	for {
+		k, err := f.Read(piece)
+		if k > 0 {
+			if err := write(piece[:k]); err != nil {
+				return n, false, err
+			}
+			n += int64(k)
+		}
+		if errors.Is(err, io.EOF) {
+			return n, ended, nil
+		}
+		if err != nil {
+			return n, false, err
+		}
+	}
 }

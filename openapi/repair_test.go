@@ -157,7 +157,7 @@ func (f *form) add(field *ast.Field) error {
 
 // strict lists the components that refuse unknown names.
 var strict = []string{
-	"KeyRequest", "Quota",
+	"KeyRequest", "Quota", "NewCluster", "NewManagedJob", "Registration", "Sync", "DrainRequest",
 }
 
 // repair corrects in place what swag cannot express or gets wrong.
@@ -171,6 +171,8 @@ func repair(spec map[string]any, forms map[string]form, examples map[string]any,
 		map[string]any{"name": "solves",
 			"description": "Solves that the server keeps: state, events, result and its views."},
 		map[string]any{"name": "sessions", "description": "Online sessions: events in, decisions out."},
+		map[string]any{"name": "clusters", "description": "Managed clusters: jobs that agents run, and their logs."},
+		map[string]any{"name": "agents", "description": "What the agents of managed clusters ask for."},
 		map[string]any{"name": "keys", "description": "API keys and quotas of tenants."},
 		map[string]any{"name": "server", "description": "The server itself."},
 		map[string]any{"name": "documentation", "description": "This interface, described."},

@@ -38,7 +38,7 @@ type Cluster struct {
 	GPUs     int `json:"gpus"`
 	FreeGPUs int `json:"free_gpus"`
 	// Jobs counts jobs by state.
-	Jobs map[JobState]int `json:"jobs"`
+	Jobs map[JobState]int `json:"jobs" swaggertype:"object,integer"`
 } //	@name	ManagedCluster
 
 // ClusterList lists clusters by name.
@@ -87,9 +87,9 @@ type NewJob struct {
 	// Nodes is the number of nodes that the job's GPUs are spread over, equally many on each. Without it
 	// they may be anywhere.
 	Nodes int `json:"nodes,omitempty"`
-	// On maps the types that the job may run on to the seconds that it (or one round) takes there; null means
+	// On maps the types that the job may run on to the seconds that it (or one round) takes there; 0 means
 	// that the time is to be learned. Without On every type of the cluster will do.
-	On map[string]*float64 `json:"on,omitempty"`
+	On map[string]float64 `json:"on,omitempty"`
 
 	// Env is added to the environment. Names that begin with HARE_ and those of torchrun are refused.
 	Env map[string]string `json:"env,omitempty"`
@@ -116,7 +116,8 @@ type NewJob struct {
 type Job struct {
 	ID string `json:"id"`
 	NewJob
-	State JobState `json:"state" enums:"waiting,starting,running,stopping,succeeded,failed,cancelled"`
+	// State is waiting, starting, running or stopping; or succeeded, failed or cancelled, which are final.
+	State JobState `json:"state" swaggertype:"string"`
 	// Reason says in one line what the job waits for, why it failed, or who cancelled it.
 	Reason    string     `json:"reason,omitempty"`
 	Submitted time.Time  `json:"submitted" swaggertype:"string" format:"date-time"`
@@ -154,7 +155,7 @@ type TaskInfo struct {
 	Task  int       `json:"task"`
 	Agent string    `json:"agent"`
 	GPUs  []string  `json:"gpus"` // node/index
-	State TaskState `json:"state" enums:"ordered,running,ended,lost"`
+	State TaskState `json:"state" swaggertype:"string" enums:"ordered,running,ended,lost"`
 	// ExitCode is left out where the process has not ended, or was ended by a signal.
 	ExitCode *int   `json:"exit_code,omitempty"`
 	Signal   string `json:"signal,omitempty"`
@@ -205,7 +206,7 @@ type AgentList struct {
 // Drain asks that an agent gets nothing new.
 type Drain struct {
 	Reason string `json:"reason,omitempty"`
-} //	@name	Drain
+} //	@name	DrainRequest
 
 // The JSON form of the parameters of a policy.
 type parametersText = json.RawMessage

@@ -62,7 +62,7 @@ const (
 // TaskReport says where a task stands. A report of a final state says that no process of the task is left.
 type TaskReport struct {
 	TaskID
-	State    TaskState `json:"state" enums:"running,ended,lost"`
+	State    TaskState `json:"state" swaggertype:"string" enums:"running,ended,lost"`
 	ExitCode *int      `json:"exit_code,omitempty"` // of an end that no signal brought
 	Signal   string    `json:"signal,omitempty"`    // such as SIGKILL
 	// Error is one line for people: why the process could not be started, or what it ended for.

@@ -50,14 +50,13 @@ func (l *Ledger) assemble(j *job) {
 		for _, i := range t.devices {
 			t.agent.devices[i].job = j
 		}
+		gpuType := t.agent.Devices[t.devices[0]].Type
 		start := &description.Start{Name: j.spec.Name, Command: j.spec.Command, Devices: t.devices,
-			GPUType: t.agent.Devices[t.devices[0]].Type, Env: j.spec.Env,
+			GPUType: gpuType, Env: j.spec.Env,
 			Rank: k, WorldSize: j.tasks, LocalRank: rank[t.agent], LocalWorldSize: local[t.agent],
+			PretendS:      j.spec.On[gpuType],
 			MasterAddress: master.Address, MasterPort: port,
 			Directory: j.spec.Directory, CheckpointDirectory: j.spec.CheckpointDirectory}
-		if s := j.spec.On[start.GPUType]; s != nil {
-			start.PretendS = *s
-		}
 		rank[t.agent]++
 		t.started = l.order(t.agent, description.Order{Type: description.OrderStart, TaskID: j.taskID(at, k),
 			GraceS: j.graceS(), Start: start})
@@ -303,17 +302,13 @@ func Arrival(id string, spec *description.NewJob, types map[string]bool) *hare.J
 	}
 	on := spec.On
 	if len(on) == 0 {
-		on = map[string]*float64{}
+		on = map[string]float64{}
 		for t := range types {
-			on[t] = nil
+			on[t] = 0
 		}
 	}
 	for _, t := range slices.Sorted(maps.Keys(on)) {
-		p := hare.Profile{Type: t}
-		if s := on[t]; s != nil {
-			p.ComputeUs = micros(*s)
-		}
-		a.On = append(a.On, p)
+		a.On = append(a.On, hare.Profile{Type: t, ComputeUs: micros(on[t])})
 	}
 	if spec.EstimateS != nil || len(spec.Class) > 0 {
 		a.Hints = &hare.JobHints{}

@@ -70,7 +70,8 @@ func CheckJob(j *description.NewJob) error {
 	number("/weight", j.Weight, 0, maxSeconds)
 	number("/estimate_s", j.EstimateS, 1e-6, maxSeconds)
 	for _, t := range slices.Sorted(maps.Keys(j.On)) {
-		number("/on/"+hare.EscapePointer(t), j.On[t], 1e-6, maxSeconds)
+		seconds := j.On[t]
+		number("/on/"+hare.EscapePointer(t), &seconds, 0, maxSeconds)
 		if t == "" || len(t) > 100 {
 			es.Add("/on", "bad_name", "a GPU type has 1 to 100 bytes, such as V100")
 		}

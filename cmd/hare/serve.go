@@ -10,12 +10,14 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"path/filepath"
 	"runtime"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/hare-sched/hare/api"
+	"github.com/hare-sched/hare/clusters"
 	"github.com/hare-sched/hare/service"
 	"github.com/hare-sched/hare/sessions"
 	"github.com/hare-sched/hare/solves"
@@ -44,6 +46,7 @@ func serveCommand() *cobra.Command {
 	var look observeFlags
 	var retain solves.Config
 	var retainMiB int64
+	var manage clusters.Config
 	c := &cobra.Command{
 		Use:   "serve",
 		Short: "Serve solves, bounds, verification, simulations and online sessions over HTTP",
@@ -114,6 +117,10 @@ then ends it with the best certified schedule and bound so far.`,
 			if err != nil {
 				return errors.Join(err, kept.Close())
 			}
+			clusters, err := openClusters(c.Context(), dataDir, sessions, manage, log)
+			if err != nil {
+				return errors.Join(err, sessions.Close())
+			}
 			retain.Service, retain.Store, retain.Logger, retain.Quotas = svc, store.NewMemorySolves(), log, quotas
 			if disk, ok := kept.(*sqlite.Store); ok {
 				retain.Store = disk
@@ -121,7 +128,7 @@ then ends it with the best certified schedule and bound so far.`,
 			retain.MaxBytes = retainMiB << 20
 			solves, err := solves.Open(c.Context(), retain)
 			if err != nil {
-				return errors.Join(err, sessions.Close())
+				return errors.Join(err, clusters.Close(), sessions.Close())
 			}
 			scheme := "http://"
 			address := l.Addr().String()
@@ -131,11 +138,12 @@ then ends it with the best certified schedule and bound so far.`,
 			log.Info("listening", "address", address, "docs", scheme+address+"/docs", "keys", keys != nil, "version", version,
 				"highs", engine.EngineVersion)
 			h := api.New(svc, seen.config(api.Config{MaxBodyBytes: bodyMiB << 20, EngineRestarts: engine.Restarts,
-				Sessions: sessions, Solves: solves, Keys: keys, Quotas: quotas}, engine, dataDir))
+				Sessions: sessions, Clusters: clusters, Solves: solves, Keys: keys, Quotas: quotas}, engine, dataDir))
 			idle := make([]byte, idleHeap)
 			defer runtime.KeepAlive(idle)
 			// The API ends its streams before solves and sessions close.
-			return errors.Join(api.Serve(c.Context(), l, h, svc, grace), solves.Close(), sessions.Close())
+			return errors.Join(api.Serve(c.Context(), l, h, svc, grace), solves.Close(), clusters.Close(),
+				sessions.Close())
 		},
 	}
 	f := c.Flags()
@@ -157,6 +165,8 @@ then ends it with the best certified schedule and bound so far.`,
 	f.DurationVar(&keep.PlanTime, "plan-time", 10*time.Second, "longest time that a plan of a session may take")
 	f.DurationVar(&keep.Idle, "idle", 5*time.Minute,
 		"unload a session from memory after this long without events, until its next event")
+	f.DurationVar(&manage.Lease, "agent-lease", 15*time.Second,
+		"how long an agent of a managed cluster goes on without an answer of this server before it ends its jobs")
 	who.flags(f)
 	f.Int64Var(&bodyMiB, "max-body", 64, "largest request body in MiB")
 	f.IntVar(&cfg.Running, "running", 0, "how many calls run at the same time (default: one for each core)")
@@ -165,7 +175,7 @@ then ends it with the best certified schedule and bound so far.`,
 	f.DurationVar(&grace, "grace", 10*time.Second, "how long running work may continue at shutdown")
 	_ = c.MarkFlagDirname("data-dir") // cannot fail: the flag exists
 	positive(c, "checkpoint", "retain-age", "retain-size", "max-sessions", "max-jobs", "snapshot-every", "idle",
-		"max-body", "running", "max-time", "planners", "plan-time")
+		"max-body", "running", "max-time", "planners", "plan-time", "agent-lease")
 	mebibytes(c, "retain-size", "max-body", "quota-body", "quota-stored")
 	positive(c, "quota-solves", "quota-rate", "quota-body", "quota-stored", "quota-sessions", "quota-streams")
 	return c
@@ -185,6 +195,21 @@ func openStore(ctx context.Context, dir string) (store.SessionStore, error) {
 		return nil, usageError{fmt.Errorf("--data-dir: %w", err)}
 	}
 	return kept, nil
+}
+
+// openClusters opens the managed clusters of a data directory, or such that end with the server where dir is "".
+func openClusters(ctx context.Context, dir string, sessions *sessions.Sessions, cfg clusters.Config,
+	log *slog.Logger) (*clusters.Clusters, error) {
+	cfg.Sessions, cfg.Logger, cfg.Store = sessions, log, store.NewMemory()
+	if dir != "" {
+		own := filepath.Join(dir, "clusters")
+		kept, err := openStore(ctx, own)
+		if err != nil {
+			return nil, err
+		}
+		cfg.Store, cfg.LogDir = kept, filepath.Join(own, "logs")
+	}
+	return clusters.Open(ctx, cfg)
 }
 
 // logDamage waits for the check of all pages, which runs in the background after a

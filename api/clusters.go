@@ -1,0 +1,379 @@
+package api
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/go-chi/chi/v5"
+
+	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/admission"
+	"github.com/hare-sched/hare/clusters"
+	"github.com/hare-sched/hare/clusters/description"
+	"github.com/hare-sched/hare/clusters/ledger"
+)
+
+// maxJobBody is the greatest size of the document of a job or a cluster.
+const maxJobBody = 1 << 20
+
+// clusterRoutes adds routes that exist also without Config.Clusters: they answer 404 then.
+func (s *server) clusterRoutes(r chi.Router) {
+	r.Post("/v1/clusters", s.handle(s.createCluster))
+	r.Get("/v1/clusters", s.handle(s.listClusters))
+	r.Get("/v1/clusters/{cluster}", s.handle(s.getCluster))
+	r.Delete("/v1/clusters/{cluster}", s.handle(s.deleteCluster))
+	r.Post("/v1/clusters/{cluster}/jobs", s.handle(s.submitJob))
+	r.Get("/v1/clusters/{cluster}/jobs", s.handle(s.listJobs, "state", "after", "limit"))
+	r.Get("/v1/clusters/{cluster}/jobs/{job}", s.handle(s.getClusterJob))
+	r.Post("/v1/clusters/{cluster}/jobs/{job}/cancel", s.handle(s.cancelJob))
+	r.Get("/v1/clusters/{cluster}/jobs/{job}/logs", uncompressed(s.handle(s.getJobLog, "task", "stream", "attempt",
+		"offset", "follow")))
+	r.Get("/v1/clusters/{cluster}/agents", s.handle(s.listAgents))
+	r.Post("/v1/clusters/{cluster}/agents", s.handle(s.registerAgent))
+	r.Post("/v1/clusters/{cluster}/agents/{agent}/sync", s.handle(s.syncAgent))
+	r.Post("/v1/clusters/{cluster}/agents/{agent}/logs", s.handle(s.putLog, "epoch", "job", "attempt", "task", "stream",
+		"offset"))
+	r.Post("/v1/clusters/{cluster}/agents/{agent}/drain", s.handle(s.drainAgent))
+	r.Post("/v1/clusters/{cluster}/agents/{agent}/undrain", s.handle(s.undrainAgent))
+}
+
+// clusterProblem maps the errors of package clusters; nil for all others.
+func clusterProblem(err error) *statusError {
+	var conflict *ledger.Conflict
+	switch {
+	case errors.As(err, &conflict):
+		return &statusError{http.StatusConflict, conflict.Code, conflict.Detail}
+	case errors.Is(err, clusters.ErrNoCluster):
+		return &statusError{http.StatusNotFound, "no_cluster", "there is no cluster of that name: GET /v1/clusters lists " +
+			"them"}
+	case errors.Is(err, clusters.ErrNoJob):
+		return &statusError{http.StatusNotFound, "no_such_job", "the cluster has no job of that id, or no such task of it"}
+	case errors.Is(err, clusters.ErrNoAgent):
+		return &statusError{http.StatusNotFound, "no_such_agent", "the cluster has no agent of that name"}
+	}
+	return nil
+}
+
+var errNoClusters = &statusError{http.StatusNotFound, "no_clusters", "this server manages no clusters"}
+
+// cluster returns the cluster of the path.
+func (s *server) cluster(r *http.Request) (*clusters.Cluster, error) {
+	if s.cfg.Clusters == nil {
+		return nil, errNoClusters
+	}
+	return s.cfg.Clusters.Cluster(tenantOf(r.Context()), chi.URLParam(r, "cluster"))
+}
+
+// clusterOrNew returns the cluster of the path, and makes it with the default policy where there is none: the
+// first agent or job of a cluster needs no step before it.
+func (s *server) clusterOrNew(r *http.Request) (*clusters.Cluster, error) {
+	c, err := s.cluster(r)
+	if !errors.Is(err, clusters.ErrNoCluster) {
+		return c, err
+	}
+	c, err = s.newCluster(r, &description.NewCluster{Name: chi.URLParam(r, "cluster")})
+	if conflict := (*ledger.Conflict)(nil); errors.As(err, &conflict) {
+		return s.cluster(r) // another request made it
+	}
+	return c, err
+}
+
+func (s *server) newCluster(r *http.Request, n *description.NewCluster) (*clusters.Cluster, error) {
+	if s.cfg.Clusters == nil {
+		return nil, errNoClusters
+	}
+	if !s.svc.Ready() {
+		return nil, admission.ErrDraining
+	}
+	c, err := s.cfg.Clusters.Create(r.Context(), tenantOf(r.Context()), n)
+	if fault := (*hare.InvalidError)(nil); errors.As(err, &fault) && fault.Pointer != "/name" &&
+		fault.Pointer != "/policy" {
+		err = &hare.InvalidError{Pointer: "/parameters" + fault.Pointer, Code: fault.Code, Detail: fault.Detail}
+	}
+	if err == nil {
+		s.cfg.Logger.Info("cluster created", "request_id", requestID(r.Context()), "cluster", n.Name)
+	}
+	return c, err
+}
+
+// createCluster makes a cluster.
+//
+//	@Summary		Make a managed cluster
+//	@Description	A cluster has agents, jobs and an online session that decides. A cluster that does not exist is
+//	@Description	also made, with the default policy, by its first agent or job.
+//	@Tags			clusters
+//	@ID				createCluster
+//	@Param			body	body	description.NewCluster	true	"its name, and how to decide"
+//	@Accept			json
+//	@Produce		json,application/problem+json
+//	@Success		201	{object}	description.Cluster	"the cluster; Location has its path"
+//	@Failure		400	{object}	openapi.Problem	"the body is not JSON, has a name twice, or is badly compressed"
+//	@Failure		404	{object}	openapi.Problem	"this server manages no clusters"
+//	@Failure		408	{object}	openapi.Problem	"the body took too long to arrive"
+//	@Failure		409	{object}	openapi.Problem	"a cluster of that name exists"
+//	@Failure		413	{object}	openapi.Problem	"the body is larger than the limit, which the problem states"
+//	@Failure		415	{object}	openapi.Problem	"the media type or the content coding is not supported"
+//	@Failure		422	{object}	openapi.Problem	"the document has faults, which the problem lists with their pointers"
+//	@Failure		429	{object}	openapi.Problem	"too many clusters or sessions exist: delete some"
+//	@Failure		500	{object}	openapi.Problem	"a defect of the server; its log has the request_id"
+//	@Failure		503	{object}	openapi.Problem	"busy or draining: Retry-After says when to try again"
+//	@Failure		507	{object}	openapi.Problem	"the disk is full"
+//	@Router			/v1/clusters [post]
+func (s *server) createCluster(w http.ResponseWriter, r *http.Request) error {
+	var n description.NewCluster
+	if err := s.readStrict(w, r, maxJobBody, &n); err != nil {
+		return err
+	}
+	c, err := s.newCluster(r, &n)
+	if err != nil {
+		return err
+	}
+	d, err := c.Describe(r.Context())
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Location", "/v1/clusters/"+n.Name)
+	return answerJSON(w, http.StatusCreated, d)
+}
+
+// listClusters lists the clusters.
+//
+//	@Summary		List the managed clusters
+//	@Tags			clusters
+//	@ID				listClusters
+//	@Produce		json,application/problem+json
+//	@Success		200	{object}	description.ClusterList	"all clusters of the tenant, by name"
+//	@Failure		404	{object}	openapi.Problem	"this server manages no clusters"
+//	@Failure		500	{object}	openapi.Problem	"a journal is damaged; the server's log has the request_id"
+//	@Failure		503	{object}	openapi.Problem	"the server is shutting down"
+//	@Router			/v1/clusters [get]
+func (s *server) listClusters(w http.ResponseWriter, r *http.Request) error {
+	if s.cfg.Clusters == nil {
+		return errNoClusters
+	}
+	all, err := s.cfg.Clusters.List(r.Context(), tenantOf(r.Context()))
+	if err != nil {
+		return err
+	}
+	return answerJSON(w, http.StatusOK, description.ClusterList{Clusters: all})
+}
+
+// getCluster describes a cluster.
+//
+//	@Summary		Describe a managed cluster
+//	@Description	session is the id of its online session: /v1/sessions/{id}/plan, …/regret and …/log are those of
+//	@Description	the cluster.
+//	@Tags			clusters
+//	@ID				getCluster
+//	@Param			cluster	path	string	true	"its name"
+//	@Produce		json,application/problem+json
+//	@Success		200	{object}	description.Cluster	"the cluster"
+//	@Failure		404	{object}	openapi.Problem	"no such cluster"
+//	@Failure		500	{object}	openapi.Problem	"the journal is damaged; the server's log has the request_id"
+//	@Failure		503	{object}	openapi.Problem	"the server is shutting down"
+//	@Router			/v1/clusters/{cluster} [get]
+func (s *server) getCluster(w http.ResponseWriter, r *http.Request) error {
+	c, err := s.cluster(r)
+	if err != nil {
+		return err
+	}
+	d, err := c.Describe(r.Context())
+	if err != nil {
+		return err
+	}
+	return answerJSON(w, http.StatusOK, d)
+}
+
+// deleteCluster removes a cluster.
+//
+//	@Summary		Delete a managed cluster
+//	@Description	Its session, journal and logs go with it. A cluster in which jobs wait or run is refused.
+//	@Tags			clusters
+//	@ID				deleteCluster
+//	@Param			cluster	path	string	true	"its name"
+//	@Produce		application/problem+json
+//	@Success		204	"it is gone"
+//	@Failure		404	{object}	openapi.Problem	"no such cluster"
+//	@Failure		409	{object}	openapi.Problem	"jobs of the cluster have not ended"
+//	@Failure		500	{object}	openapi.Problem	"a defect of the server; its log has the request_id"
+//	@Failure		503	{object}	openapi.Problem	"the server is shutting down"
+//	@Failure		507	{object}	openapi.Problem	"the disk is full"
+//	@Router			/v1/clusters/{cluster} [delete]
+func (s *server) deleteCluster(w http.ResponseWriter, r *http.Request) error {
+	if s.cfg.Clusters == nil {
+		return errNoClusters
+	}
+	name := chi.URLParam(r, "cluster")
+	if err := s.cfg.Clusters.Delete(r.Context(), tenantOf(r.Context()), name); err != nil {
+		return err
+	}
+	s.cfg.Logger.Info("cluster deleted", "request_id", requestID(r.Context()), "cluster", name)
+	w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+// submitJob submits a job.
+//
+//	@Summary		Submit a job to a managed cluster
+//	@Description	The job is on disk when the answer comes. It waits until the cluster's session gives it GPUs, then
+//	@Description	agents start its processes. With an Idempotency-Key the same request can be sent again.
+//	@Tags			clusters
+//	@ID				submitJob
+//	@Param			cluster			path	string				true	"its name; a cluster that does not exist is made"
+//	@Param			Idempotency-Key	header	string				false	"a name for this submission: sent again, it gives the same job"
+//	@Param			body			body	description.NewJob	true	"what to run, on how many GPUs"
+//	@Accept			json
+//	@Produce		json,application/problem+json
+//	@Success		201	{object}	description.Job	"the job; Location has its path"
+//	@Failure		400	{object}	openapi.Problem	"the body is not JSON, has a name twice, or is badly compressed"
+//	@Failure		404	{object}	openapi.Problem	"this server manages no clusters"
+//	@Failure		408	{object}	openapi.Problem	"the body took too long to arrive"
+//	@Failure		409	{object}	openapi.Problem	"the Idempotency-Key belongs to another job"
+//	@Failure		413	{object}	openapi.Problem	"the body is larger than the limit, which the problem states"
+//	@Failure		415	{object}	openapi.Problem	"the media type or the content coding is not supported"
+//	@Failure		422	{object}	openapi.Problem	"the document has faults, which the problem lists with their pointers"
+//	@Failure		429	{object}	openapi.Problem	"too many jobs of the cluster have not ended"
+//	@Failure		500	{object}	openapi.Problem	"a defect of the server; its log has the request_id"
+//	@Failure		503	{object}	openapi.Problem	"busy or draining: Retry-After says when to try again"
+//	@Failure		507	{object}	openapi.Problem	"the disk is full"
+//	@Router			/v1/clusters/{cluster}/jobs [post]
+func (s *server) submitJob(w http.ResponseWriter, r *http.Request) error {
+	key, err := idempotencyKey(r)
+	if err != nil {
+		return err
+	}
+	var n description.NewJob
+	if err := s.readStrict(w, r, maxJobBody, &n); err != nil {
+		return err
+	}
+	if err := ledger.CheckJob(&n); err != nil {
+		return err
+	}
+	c, err := s.clusterOrNew(r)
+	if err != nil {
+		return err
+	}
+	job, err := c.Submit(r.Context(), &n, key)
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Location", "/v1/clusters/"+chi.URLParam(r, "cluster")+"/jobs/"+job.ID)
+	return answerJSON(w, http.StatusCreated, job)
+}
+
+// jobStates are the values of ?state=.
+var jobStates = []description.JobState{description.JobWaiting, description.JobStarting, description.JobRunning,
+	description.JobStopping, description.JobSucceeded, description.JobFailed, description.JobCancelled}
+
+// listJobs lists jobs.
+//
+//	@Summary		List the jobs of a managed cluster
+//	@Tags			clusters
+//	@ID				listJobs
+//	@Param			cluster	path	string	true	"its name"
+//	@Param			state	query	string	false	"jobs of this state alone"	Enums(waiting, starting, running, stopping, succeeded, failed, cancelled)
+//	@Param			after	query	string	false	"the id of a job: those that were submitted later"
+//	@Param			limit	query	int		false	"1 to 1000, the most jobs to list: 1000 without it"
+//	@Produce		json,application/problem+json
+//	@Success		200	{object}	description.JobList	"jobs by submission, each with its last attempt"
+//	@Failure		400	{object}	openapi.Problem	"a parameter is invalid"
+//	@Failure		404	{object}	openapi.Problem	"no such cluster"
+//	@Failure		500	{object}	openapi.Problem	"the journal is damaged; the server's log has the request_id"
+//	@Failure		503	{object}	openapi.Problem	"the server is shutting down"
+//	@Router			/v1/clusters/{cluster}/jobs [get]
+func (s *server) listJobs(w http.ResponseWriter, r *http.Request) error {
+	c, err := s.cluster(r)
+	if err != nil {
+		return err
+	}
+	limit, err := number(r, "limit")
+	if err != nil || limit > maxListed || limit < 1 && r.URL.Query().Has("limit") {
+		return badQuery("?limit= must be a whole number from 1 to %d", maxListed)
+	}
+	if limit == 0 {
+		limit = maxListed
+	}
+	state := description.JobState(r.URL.Query().Get("state"))
+	if state != "" && !slices.Contains(jobStates, state) {
+		return badQuery("?state=%s must be one of %s", hare.Clip(string(state)),
+			strings.Trim(fmt.Sprint(jobStates), "[]"))
+	}
+	after := r.URL.Query().Get("after")
+	if after != "" && !jobID(after) {
+		return badQuery("?after= must be the id of a job, such as j17")
+	}
+	list, err := c.Jobs(r.Context(), after, int(limit), state)
+	if err != nil {
+		return err
+	}
+	return answerJSON(w, http.StatusOK, list)
+}
+
+// jobID says whether text has the form of the ID of a job: j and a number.
+func jobID(text string) bool {
+	digits, ok := strings.CutPrefix(text, "j")
+	return ok && digits != "" && len(digits) < 16 && digits[0] != '0' &&
+		!strings.ContainsFunc(digits, func(r rune) bool { return r < '0' || r > '9' })
+}
+
+// getClusterJob describes a job.
+//
+//	@Summary		Describe a job of a managed cluster
+//	@Description	reason says what it waits for, or why it failed. expected_in_s, expected_end_in_s and
+//	@Description	earliest_end_in_s are what the plan of the cluster's session expects and proves, where there is one.
+//	@Tags			clusters
+//	@ID				getClusterJob
+//	@Param			cluster	path	string	true	"its name"
+//	@Param			job		path	string	true	"the id of the job"
+//	@Produce		json,application/problem+json
+//	@Success		200	{object}	description.Job	"the job with all of its attempts"
+//	@Failure		404	{object}	openapi.Problem	"no such cluster, or no such job"
+//	@Failure		500	{object}	openapi.Problem	"the journal is damaged; the server's log has the request_id"
+//	@Failure		503	{object}	openapi.Problem	"the server is shutting down"
+//	@Router			/v1/clusters/{cluster}/jobs/{job} [get]
+func (s *server) getClusterJob(w http.ResponseWriter, r *http.Request) error {
+	c, err := s.cluster(r)
+	if err != nil {
+		return err
+	}
+	job, err := c.Job(r.Context(), chi.URLParam(r, "job"))
+	if err != nil {
+		return err
+	}
+	return answerJSON(w, http.StatusOK, job)
+}
+
+// cancelJob cancels a job.
+//
+//	@Summary		Cancel a job of a managed cluster
+//	@Description	A waiting job ends at once. The processes of a running one get SIGTERM, and SIGKILL after the
+//	@Description	job's grace. A job that has ended stays as it is.
+//	@Tags			clusters
+//	@ID				cancelJob
+//	@Param			cluster	path	string	true	"its name"
+//	@Param			job		path	string	true	"the id of the job"
+//	@Produce		json,application/problem+json
+//	@Success		202	{object}	description.Job	"the job as it is now"
+//	@Failure		404	{object}	openapi.Problem	"no such cluster, or no such job"
+//	@Failure		500	{object}	openapi.Problem	"the journal is damaged; the server's log has the request_id"
+//	@Failure		503	{object}	openapi.Problem	"the server is shutting down"
+//	@Failure		507	{object}	openapi.Problem	"the disk is full"
+//	@Router			/v1/clusters/{cluster}/jobs/{job}/cancel [post]
+func (s *server) cancelJob(w http.ResponseWriter, r *http.Request) error {
+	c, err := s.cluster(r)
+	if err != nil {
+		return err
+	}
+	by := ""
+	if key := callerOf(r.Context()); key != nil {
+		by = "key " + key.ID
+	}
+	job, err := c.Cancel(r.Context(), chi.URLParam(r, "job"), by)
+	if err != nil {
+		return err
+	}
+	return answerJSON(w, http.StatusAccepted, job)
+}
