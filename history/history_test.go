@@ -299,13 +299,19 @@ func TestRandomTables(t *testing.T) {
 
 // FuzzRead checks that no text makes the readers panic, and that an instance that they make is valid.
 func FuzzRead(f *testing.F) {
-	for _, name := range []string{"sacct.txt", "nodes.txt", "events.txt", "sacct.json", "sinfo.json", "squeue-now.json"} {
+	for _, name := range []string{"sacct.txt", "nodes.txt", "events.txt", "sacct.json", "sinfo.json", "squeue-now.json",
+		"sacct-v0.0.43.json", "nodes-v0.0.43.json"} {
 		text, err := os.ReadFile(filepath.Join("testdata", name))
 		if err != nil {
 			f.Fatal(err)
 		}
-		f.Add(true, text[:min(len(text), 6000)])
+		f.Add(true, text[:min(len(text), 8000)])
 	}
+	f.Add(true, []byte("ReservationName=r StartTime=2026-01-01T00:00:00 EndTime=2026-01-02T00:00:00 "+
+		"Nodes=n[1-2] Users=u\n"))
+	f.Add(true, []byte("JobID|JobName|State|Submit|Start|End|AllocTRES|NodeList|SubmitLine\n7_3|a|COMPLETED|"+
+		"2026-01-01T00:00:00|2026-01-01T00:00:01|2026-01-01T00:00:09|gres/gpu=2|n[1-2]|"+
+		"sbatch -x n3 -w n[1-2] --gpus-per-task=1 a"))
 	f.Add(false, []byte("id,submit,start,end,gpus,nodes,type,limit\na,1,2,3,2,n[1-2],v100,1-00:00:00\nb,1,,,1,,,\n"))
 	f.Fuzz(func(_ *testing.T, slurm bool, text []byte) {
 		source := "history"

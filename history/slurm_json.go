@@ -201,6 +201,10 @@ type slurmNode struct {
 	Gres       string
 	CPUs       slurmNumber
 	RealMemory slurmNumber `json:"real_memory"`
+	// What is for jobs of the CPUs, and what is not for jobs of the memory.
+	EffectiveCPUs     slurmNumber `json:"effective_cpus"`
+	SpecializedMemory slurmNumber `json:"specialized_memory"`
+
 	Features   slurmTexts
 	Partitions slurmTexts
 	State      slurmTexts
@@ -354,7 +358,8 @@ func (l *Log) addSlurmNode(v *slurmNode) error {
 	if err := n.set("Gres", v.Gres); err != nil {
 		return err
 	}
-	n.CPUMilli, n.MemoryMiB = int64(v.CPUs)*1000, int64(v.RealMemory)
+	n.CPUMilli = int64(cmp.Or(v.EffectiveCPUs, v.CPUs)) * 1000
+	n.MemoryMiB = max(0, int64(v.RealMemory)-int64(v.SpecializedMemory))
 	n.Features, n.Partitions = sortedList(v.Features.String()), sortedList(v.Partitions.String())
 	n.Out = startsNothing(slices.Concat(v.State, v.StateFlags))
 	return nil

@@ -76,18 +76,26 @@ func (n *Node) set(key, value string) error {
 			return err
 		}
 		n.setGPUs(gpus, byType)
-	case "CPUTot":
+	case "CPUTot", "CPUEfctv": // the second stands first, and is without the CPUs of Slurm's own
 		cpus, err := parseCount(value)
 		if err != nil {
 			return err
 		}
-		n.CPUMilli = cpus * 1000
+		if n.CPUMilli == 0 || key == "CPUEfctv" {
+			n.CPUMilli = cpus * 1000
+		}
 	case "RealMemory":
 		mib, err := parseMiB(value)
 		if err != nil {
 			return err
 		}
 		n.MemoryMiB = mib
+	case "MemSpecLimit": // is not for jobs, and stands behind RealMemory
+		mib, err := parseMiB(value)
+		if err != nil {
+			return err
+		}
+		n.MemoryMiB = max(0, n.MemoryMiB-mib)
 	case "AvailableFeatures", "ActiveFeatures":
 		n.Features = sortedList(value)
 	case "State":

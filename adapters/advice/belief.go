@@ -26,7 +26,10 @@ const (
 // can use none of the types. The caller adds where the job may run.
 func Spec(j *history.Job, types []string, speeds *history.Speeds) *hare.Job {
 	out := &hare.Job{ID: j.ID, WeightMicro: 1e6, Sync: hare.Rigid, Tasks: j.GPUs}
-	if j.PerTask != 1 && j.Nodes > 0 && j.GPUs%j.Nodes == 0 {
+	switch {
+	case j.PerTask > 1 && j.GPUs%j.PerTask == 0:
+		out.Tasks, out.GPUsPerTask = j.GPUs/j.PerTask, j.PerTask
+	case j.PerTask != 1 && j.Nodes > 0 && j.GPUs%j.Nodes == 0:
 		out.Tasks, out.DistinctNodes = j.Nodes, j.Nodes > 1
 		if g := j.GPUs / j.Nodes; g > 1 {
 			out.GPUsPerTask = g
@@ -61,6 +64,17 @@ func Spec(j *history.Job, types []string, speeds *history.Speeds) *hare.Job {
 	out.Hints = &hare.JobHints{EstimateUs: fastestUs, Class: []hare.ClassLabel{
 		{Name: "name", Value: short(j.Name)}, {Name: "user", Value: short(j.User)}}}
 	return out
+}
+
+// Demand adds to a job that Spec made what its tasks hold of the CPUs and the memory of their nodes, in
+// equal shares. A share is rounded down, so that a job that fills a node fits there.
+func Demand(spec *hare.Job, j *history.Job, cpus, memory bool) {
+	if cpus {
+		spec.CPUMilliPerTask = j.CPUMilli / spec.Tasks
+	}
+	if memory {
+		spec.MemoryMiBPerTask = j.MemoryMiB / spec.Tasks
+	}
 }
 
 // ExpectedUs is how long a job that Spec made is believed to take on a type; 0 where it cannot run there.

@@ -36,6 +36,9 @@ type toldJob struct {
 	Round   int64            `json:"round"`    // the round that runs
 	FromUs  int64            `json:"from_us"`  // when the round began, of the session
 	RoundUs map[string]int64 `json:"round_us"` // by type
+	// CPUMilli and MemoryMiB are what the session was told of each task.
+	CPUMilli  int64 `json:"cpu_milli,omitempty"`
+	MemoryMiB int64 `json:"memory_mib,omitempty"`
 	// Started says that the cluster runs the job, and that the session has it on the same nodes.
 	Started bool `json:"started"`
 }
@@ -62,6 +65,9 @@ type batch struct {
 	m      *mirror
 	events []hare.Event
 	held   map[string]bool // the GPUs that jobs have; nil until a running job arrives
+	// used are the thousandths of CPUs and MiB of memory that jobs have, by node.
+	used map[string][2]int64
+	has  map[string]*Node
 }
 
 func (b *batch) add(e hare.Event) {
@@ -78,20 +84,21 @@ func (b *batch) gate(gpus int64) {
 // The decisions that answer them belong to decided. It takes O(jobs + GPUs), apart from sorts.
 func (m *mirror) update(s *State) []hare.Event {
 	m.AtUs = max(m.AtUs, s.NowUs-m.OriginUs)
-	b := &batch{m: m}
-	b.gate(0)
 	nodes := s.nodes()
+	b := &batch{m: m, has: nodes}
+	b.gate(0)
 	wanted, ended, order := map[string]*Job{}, map[string]*Job{}, []string{}
-	for i := range s.Jobs {
-		j := &s.Jobs[i]
+	jobs := s.byType()
+	for i := range jobs {
+		j := &jobs[i]
 		if j.State == Ended || j.Spec == nil || j.State == Running && !runsIn(j, nodes) || wanted[j.Spec.ID] != nil {
 			continue // where its nodes are out of service, they take no other jobs
 		}
 		wanted[j.Spec.ID] = j
 		order = append(order, j.Spec.ID)
 	}
-	for i := range s.Jobs {
-		if j := &s.Jobs[i]; j.State == Ended && j.Spec != nil && wanted[j.Spec.ID] == nil {
+	for i := range jobs {
+		if j := &jobs[i]; j.State == Ended && j.Spec != nil && wanted[j.Spec.ID] == nil {
 			ended[j.Spec.ID] = j
 		}
 	}
@@ -230,11 +237,12 @@ func (m *mirror) changeNodes(b *batch, nodes map[string]*Node) {
 	}
 }
 
-func nodeText(n *Node) string { return fmt.Sprint(n.GPUs, n.Labels) }
+func nodeText(n *Node) string { return fmt.Sprint(n.GPUs, n.Labels, n.CPUMilli, n.MemoryMiB) }
 
 // sessionNode is a node as the session is told it.
 func sessionNode(n *Node) hare.Node {
-	out := hare.Node{Name: n.Name, GPUs: slices.Clone(n.GPUs), Labels: slices.Clone(n.Labels)}
+	out := hare.Node{Name: n.Name, GPUs: slices.Clone(n.GPUs), Labels: slices.Clone(n.Labels), CPUMilli: n.CPUMilli,
+		MemoryMiB: n.MemoryMiB}
 	if len(out.Labels) > hare.MaxLabels {
 		out.Labels = out.Labels[:hare.MaxLabels]
 	}
@@ -252,9 +260,21 @@ func (m *mirror) arrive(b *batch, j *Job) {
 	told := *spec
 	told.Users = []string{gateUser}
 	if j.State == Running {
-		if t.GPUs = b.take(j); t.GPUs == nil {
+		all := b.take(j)
+		if all == nil {
 			return // the cluster has given its GPUs to others too: the next reading tells
 		}
+		// It stays where it is: where it was allowed to go says nothing any more, and may have changed.
+		told.Only, told.Exclude = nil, nil
+		if t.GPUs = tasksOf(all, int(spec.TaskGPUs()), spec.DistinctNodes, b.m.typeOf); t.GPUs == nil {
+			told.Tasks, told.GPUsPerTask, told.DistinctNodes = int64(len(all)), 0, false
+			told.CPUMilliPerTask, told.MemoryMiBPerTask = 0, 0
+			t.GPUs = tasksOf(all, 1, false, b.m.typeOf)
+		}
+		if !b.fits(&told, t.GPUs) { // Slurm may let jobs share CPUs
+			told.CPUMilliPerTask, told.MemoryMiBPerTask = 0, 0
+		}
+		b.hold(t.GPUs, told.CPUMilliPerTask, told.MemoryMiBPerTask)
 		length := max(1, t.RoundUs[m.typeOf(t.GPUs[0][0])])
 		elapsed := max(0, m.AtUs-(j.StartUs-m.OriginUs))
 		t.Round, t.FromUs, t.Started = elapsed/length, m.AtUs-elapsed%length, true
@@ -263,23 +283,20 @@ func (m *mirror) arrive(b *batch, j *Job) {
 			told.Progress.GPUs = append(told.Progress.GPUs, gpus...)
 		}
 	}
+	t.CPUMilli, t.MemoryMiB = told.CPUMilliPerTask, told.MemoryMiBPerTask
 	m.Jobs[spec.ID] = t
 	b.add(hare.Event{Type: hare.EventJobArrived, Job: told.ID, Arrived: &told})
 }
 
-// take finds GPUs of the session for a job that runs, one list a task; nil where there are none.
-func (b *batch) take(j *Job) (tasks [][]string) {
+// take finds GPUs of the session for a job that runs; nil where there are none.
+func (b *batch) take(j *Job) (all []string) {
 	if b.held == nil {
-		b.held = map[string]bool{}
-		for _, t := range b.m.Jobs {
-			for _, gpus := range t.GPUs {
-				for _, gpu := range gpus {
-					b.held[gpu] = true
-				}
-			}
+		b.held, b.used = map[string]bool{}, map[string][2]int64{}
+		for _, id := range slices.Sorted(maps.Keys(b.m.Jobs)) {
+			t := b.m.Jobs[id]
+			b.hold(t.GPUs, t.CPUMilli, t.MemoryMiB)
 		}
 	}
-	var all []string
 	for _, h := range j.On {
 		left := h.GPUs
 		for _, gpuType := range slices.Sorted(maps.Keys(b.m.GPUs[h.Node])) {
@@ -294,14 +311,62 @@ func (b *batch) take(j *Job) (tasks [][]string) {
 			return nil
 		}
 	}
-	g := int(j.Spec.TaskGPUs())
-	if int64(len(all)) != j.Spec.Tasks*int64(g) {
+	if int64(len(all)) != j.Spec.Tasks*j.Spec.TaskGPUs() {
 		return nil
 	}
-	for _, gpu := range all {
-		b.held[gpu] = true
+	return all
+}
+
+// nodeOf is the node of a GPU.
+func nodeOf(gpu string) string {
+	node, _, _ := strings.Cut(gpu, "/")
+	return node
+}
+
+// hold notes what tasks have.
+func (b *batch) hold(tasks [][]string, cpuMilli, memoryMiB int64) {
+	for _, gpus := range tasks {
+		for _, gpu := range gpus {
+			b.held[gpu] = true
+		}
+		if len(gpus) > 0 && cpuMilli+memoryMiB > 0 {
+			u := b.used[nodeOf(gpus[0])]
+			b.used[nodeOf(gpus[0])] = [2]int64{u[0] + cpuMilli, u[1] + memoryMiB}
+		}
 	}
+}
+
+// fits says whether the nodes of tasks have CPUs and memory for them beside the other running jobs.
+func (b *batch) fits(spec *hare.Job, tasks [][]string) bool {
+	need := map[string]int64{}
+	for _, gpus := range tasks {
+		need[nodeOf(gpus[0])]++
+	}
+	for name, n := range need {
+		node, used := b.has[name], b.used[name]
+		if node == nil {
+			return false
+		}
+		if node.CPUMilli > 0 && used[0]+n*spec.CPUMilliPerTask > node.CPUMilli ||
+			node.MemoryMiB > 0 && used[1]+n*spec.MemoryMiBPerTask > node.MemoryMiB {
+			return false
+		}
+	}
+	return true
+}
+
+// tasksOf gives each task g of the GPUs; nil where a task would have GPUs of two nodes or types, or two
+// tasks that must be on distinct nodes would share one.
+func tasksOf(all []string, g int, distinct bool, typeOf func(string) string) (tasks [][]string) {
+	seen := map[string]bool{}
 	for ; len(all) > 0; all = all[g:] {
+		node, gpuType := nodeOf(all[0]), typeOf(all[0])
+		if distinct && seen[node] || slices.ContainsFunc(all[1:g], func(gpu string) bool {
+			return nodeOf(gpu) != node || typeOf(gpu) != gpuType
+		}) {
+			return nil
+		}
+		seen[node] = true
 		tasks = append(tasks, slices.Clone(all[:g]))
 	}
 	return tasks
@@ -330,5 +395,6 @@ func (m *mirror) decided(answers []hare.Answer) {
 
 // specText is what the session is told of a job, as text that changes with it.
 func specText(spec *hare.Job) string {
-	return fmt.Sprint(spec.On, spec.Tasks, spec.GPUsPerTask, spec.DistinctNodes, spec.Only)
+	return fmt.Sprint(spec.On, spec.Tasks, spec.GPUsPerTask, spec.DistinctNodes, spec.Only, spec.Exclude,
+		spec.CPUMilliPerTask, spec.MemoryMiBPerTask)
 }

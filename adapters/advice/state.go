@@ -1,6 +1,8 @@
 package advice
 
 import (
+	"slices"
+
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/history"
 )
@@ -19,6 +21,8 @@ type Node struct {
 	Name   string
 	GPUs   []hare.TypeCount
 	Labels []hare.Label // for the Only and Exclude of jobs; those beyond hare.MaxLabels are dropped
+	// CPUMilli and MemoryMiB are the thousandths of CPUs and the memory for jobs; 0 means no limit.
+	CPUMilli, MemoryMiB int64
 }
 
 // JobState says what the cluster does with a job.
@@ -42,6 +46,51 @@ type Job struct {
 	StartUs, EndUs int64 // since 1970
 	// On is where a running job is: nodes with counts of GPUs. An empty type means any.
 	On []history.Held
+}
+
+// byType returns the jobs, with a job for each type of those that run on several GPU types at once: a
+// rigid job of a session has one type.
+func (s *State) byType() []Job {
+	mixed := func(j Job) bool {
+		return j.State == Running && j.Spec != nil && len(typesOn(j.On)) > 1
+	}
+	if !slices.ContainsFunc(s.Jobs, mixed) {
+		return s.Jobs
+	}
+	var out []Job
+	for _, j := range s.Jobs {
+		if !mixed(j) {
+			out = append(out, j)
+			continue
+		}
+		for _, gpuType := range typesOn(j.On) {
+			part, spec := j, *j.Spec
+			part.On, spec.Tasks, spec.GPUsPerTask, spec.DistinctNodes = nil, 0, 0, false
+			for _, h := range j.On {
+				if h.Type == gpuType {
+					part.On = append(part.On, h)
+					spec.Tasks += h.GPUs
+				}
+			}
+			spec.ID += "@" + gpuType
+			spec.CPUMilliPerTask = j.Spec.CPUMilliPerTask / j.Spec.TaskGPUs()
+			spec.MemoryMiBPerTask = j.Spec.MemoryMiBPerTask / j.Spec.TaskGPUs()
+			part.Spec = &spec
+			out = append(out, part)
+		}
+	}
+	return out
+}
+
+// typesOn lists the GPU types of what a job holds, sorted.
+func typesOn(on []history.Held) (types []string) {
+	for _, h := range on {
+		if h.Type != "" && h.GPUs > 0 {
+			types = append(types, h.Type)
+		}
+	}
+	slices.Sort(types)
+	return slices.Compact(types)
 }
 
 // nodes returns the nodes with GPUs by name.

@@ -46,6 +46,8 @@ type fakeJob struct {
 	NodeCount    int64    `json:"node_count"`
 	Nice         int64    `json:"nice"`
 	GresDetail   []string `json:"gres_detail"`
+	Excluded     string   `json:"excluded_nodes"`
+	TresAlloc    string   `json:"tres_alloc_str"`
 	site, starts int64
 }
 
@@ -53,7 +55,8 @@ var errKilled = errors.New("killed")
 
 func newFakeSlurm() *fakeSlurm {
 	return &fakeSlurm{jobs: []*fakeJob{}, nodes: []*fakeNode{{"v100-0", "v100", 2, false}, {"t4-0", "t4", 2, false}},
-		config: "PriorityType = priority/multifactor\nPrioritySiteFactorPlugin = (null)\n", fail: map[string]error{},
+		config: "PriorityType = priority/multifactor\nPrioritySiteFactorPlugin = (null)\n" +
+			"SelectType = select/cons_tres\nSelectTypeParameters = CR_CORE_MEMORY\n", fail: map[string]error{},
 		nowS: 1_800_000_000}
 }
 
@@ -85,6 +88,14 @@ func (f *fakeSlurm) Run(_ context.Context, stdin []byte, name string, args ...st
 			}
 			fmt.Fprintf(&b, "NodeName=%s CPUTot=8 AvailableFeatures=%s Gres=gpu:%s:%d State=%s Partitions=gpu\n",
 				n.name, n.gpuType, n.gpuType, n.gpus, state)
+		}
+		return []byte(b.String()), nil
+	case "squeue -h -a -t PENDING -o %A|%x":
+		var b strings.Builder
+		for _, j := range f.jobs {
+			if j.State == "PENDING" {
+				fmt.Fprintf(&b, "%d|%s\n", j.ID, j.Excluded)
+			}
 		}
 		return []byte(b.String()), nil
 	case "squeue --json":

@@ -113,8 +113,10 @@ type Helper struct {
 	session  *advice.Session
 	journal  *Journal
 	now      func() time.Time
-	metrics  counters
-	shared   sharedCounters
+	// cpus and memory say that Slurm hands these out, as Check found.
+	cpus, memory bool
+	metrics      counters
+	shared       sharedCounters
 }
 
 // New makes a helper. It runs no command.
@@ -133,8 +135,8 @@ type RefusedError struct{ Reason, Remedy string }
 
 func (e *RefusedError) Error() string { return e.Reason + ": " + e.Remedy }
 
-// Check asks Slurm whether it would go by what the helper writes. The error is *RefusedError where
-// it would not.
+// Check asks Slurm whether it would go by what the helper writes, and whether it hands out CPUs and memory:
+// without Check, plans go by GPUs alone. The error is *RefusedError where Slurm would not.
 func (h *Helper) Check(ctx context.Context) error {
 	text, err := h.commands.Run(ctx, nil, "scontrol", "show", "config")
 	if err != nil {
@@ -145,6 +147,11 @@ func (h *Helper) Check(ctx context.Context) error {
 		if key, value, ok := strings.Cut(line, "="); ok {
 			values[strings.TrimSpace(key)] = strings.TrimSpace(value)
 		}
+	}
+	if values["SelectType"] != "select/linear" { // which gives whole nodes to jobs
+		unit := strings.ToUpper(values["SelectTypeParameters"])
+		h.cpus = strings.Contains(unit, "CR_CORE") || strings.Contains(unit, "CR_CPU") || strings.Contains(unit, "CR_SOCKET")
+		h.memory = strings.Contains(unit, "MEMORY")
 	}
 	if p := values["PriorityType"]; h.cfg.Order != OrderNone && p != "priority/multifactor" {
 		return &RefusedError{fmt.Sprintf("this Slurm has PriorityType=%s, under which it ignores what orders jobs", p),
@@ -223,6 +230,7 @@ func (h *Helper) step(ctx context.Context) (*Result, error) {
 			}
 		}
 	}
+	state.CPUs, state.Memory = h.cpus, h.memory
 	planCtx, cancel := context.WithTimeout(ctx, h.cfg.PlanTime)
 	defer cancel()
 	began := time.Now()

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -237,5 +238,35 @@ func TestJournalRepairsItsEnd(t *testing.T) {
 	}
 	if _, err := OpenJournal(path); err == nil || !strings.Contains(err.Error(), ":1:") {
 		t.Errorf("a text that is no journal: %v", err)
+	}
+}
+
+// TestNodesThatJobsExclude lets a job wait that excludes all nodes of the faster type: no constraint keeps it
+// to that type. Two jobs of 6 of 8 CPUs do not start beside each other.
+func TestNodesThatJobsExclude(t *testing.T) {
+	f := newFakeSlurm()
+	f.submit(10).Excluded = "v100-[0-1]"
+	for range 2 {
+		f.submit(100).TresAlloc = "cpu=6,mem=1G,node=1,billing=6"
+	}
+	h := testHelper(t, f, t.TempDir(), nil)
+	if err := h.Check(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	r, err := h.Step(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if f.jobs[0].Features != "t4" {
+		t.Errorf("the job that excludes v100-0 waits for %q", f.jobs[0].Features)
+	}
+	now := 0
+	for _, p := range r.Plan.Jobs {
+		if p.Running && slices.Equal(p.Types, []string{"v100"}) {
+			now++
+		}
+	}
+	if now != 1 {
+		t.Errorf("two jobs of 6 CPUs start on a node of 8: %+v", r.Plan.Jobs)
 	}
 }

@@ -42,8 +42,10 @@ func readQueue(ctx context.Context, commands Commands, nodes []byte) ([]byte, er
 		text, err := commands.Run(ctx, nil, "env", "SLURM_TIME_FORMAT=%s", "squeue", "-h", "-a", "-t", "all", "-O",
 			format.String())
 		if err == nil {
-			if document, err := queueJSON(text, mark); err == nil {
-				return document, nil
+			if excluded, err := readExcluded(ctx, commands); err == nil {
+				if document, err := queueJSON(text, mark, excluded); err == nil {
+					return document, nil
+				}
 			}
 		}
 		if ctx.Err() != nil {
@@ -51,6 +53,26 @@ func readQueue(ctx context.Context, commands Commands, nodes []byte) ([]byte, er
 		}
 	}
 	return commands.Run(ctx, nil, "squeue", "--json")
+}
+
+// readExcluded returns the nodes that waiting jobs must not have, by job: -O of squeue has no column for
+// them, but -o has.
+func readExcluded(ctx context.Context, commands Commands) (map[string]string, error) {
+	text, err := commands.Run(ctx, nil, "squeue", "-h", "-a", "-t", "PENDING", "-o", "%A|%x")
+	if err != nil {
+		return nil, err
+	}
+	excluded := map[string]string{}
+	for line := range strings.Lines(string(text)) {
+		id, nodes, ok := strings.Cut(strings.TrimSpace(line), "|")
+		if !ok {
+			return nil, errColumns
+		}
+		if nodes = strings.TrimSpace(nodes); nodes != "" && nodes != "(null)" && nodes != "N/A" {
+			excluded[id] = nodes
+		}
+	}
+	return excluded, nil
 }
 
 // oneTypeEach says whether each node has GPUs of one type at most, so that the node of a job tells
@@ -83,7 +105,7 @@ var errColumns = errors.New("slurm: the columns of squeue are not as asked")
 
 // queueJSON makes a document of the form of squeue --json from columns that end with a mark, which
 // users could not know when they named their jobs.
-func queueJSON(text []byte, mark string) ([]byte, error) {
+func queueJSON(text []byte, mark string, excluded map[string]string) ([]byte, error) {
 	values := strings.Split(string(text), mark)
 	n := len(queueColumns)
 	if strings.TrimSpace(values[len(values)-1]) != "" || (len(values)-1)%n != 0 {
@@ -103,6 +125,9 @@ func queueJSON(text []byte, mark string) ([]byte, error) {
 					return nil, err
 				}
 			}
+		}
+		if nodes := excluded[record[0]]; nodes != "" {
+			job["excluded_nodes"] = nodes
 		}
 		if err := finishJob(job); err != nil {
 			return nil, err
@@ -151,8 +176,8 @@ func setMember(job map[string]any, member, v string) error {
 	return nil
 }
 
-// finishJob turns GPUs by task into GPUs of the job, and refuses a running job on several nodes whose
-// columns do not tell how many GPUs it has on each.
+// finishJob turns what columns tell in another way than the JSON, and refuses a running job on several
+// nodes whose columns do not tell how many GPUs it has on each.
 func finishJob(job map[string]any) error {
 	if job["array_job_id"] == job["job_id"] && job["array_task_id"] == nil && job["array_task_string"] == nil {
 		delete(job, "array_job_id") // squeue gives a job that is no array its own number
@@ -161,22 +186,6 @@ func finishJob(job map[string]any) error {
 		job["tres_req_str"] = job["tres_alloc_str"]
 		delete(job, "tres_alloc_str")
 	}
-	perTask, _ := job["tres_per_task"].(string)
-	tasks, _ := job["tasks"].(int64)
-	if _, known := job["tres_per_job"]; !known && job["tres_per_node"] == nil && perTask != "" && tasks > 0 {
-		// gres:gpu:v100:2 of each task are that many times as many of the job
-		var parts []string
-		for _, part := range strings.Split(perTask, ",") {
-			cut := strings.LastIndexAny(part, ":=")
-			per, err := strconv.ParseInt(part[cut+1:], 10, 64)
-			if err != nil {
-				per, cut = 1, len(part)
-			}
-			parts = append(parts, part[:cut]+":"+strconv.FormatInt(per*tasks, 10))
-		}
-		job["tres_per_job"] = strings.Join(parts, ",")
-	}
-	delete(job, "tres_per_task")
 	nodes, _ := job["node_count"].(int64)
 	if job["job_state"] == "RUNNING" && nodes > 1 && job["tres_per_node"] == nil {
 		return errColumns

@@ -14,8 +14,11 @@ const oneType = "NodeName=n1 Gres=gpu:v100:2,shard:4 State=IDLE\nNodeName=n2 Gre
 type squeueOf func(column string) []string
 
 func (s squeueOf) Run(_ context.Context, _ []byte, name string, args ...string) ([]byte, error) {
-	if name == "squeue" {
+	if name == "squeue" && len(args) == 1 {
 		return []byte("json"), nil
+	}
+	if name == "squeue" {
+		return []byte("7|n[3-4]\n8|\n"), nil
 	}
 	if name != "env" {
 		return nil, errors.New(name + " is not pretended")
@@ -65,6 +68,9 @@ func TestQueueColumns(t *testing.T) {
 	if strings.Join(got, "\n") != strings.Join(want, "\n") {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
+	if not := s.Jobs[0].NotNodes; len(not) != 2 || not[0] != "n3" {
+		t.Errorf("job 7 excludes %v", not)
+	}
 	if len(s.Records) != 2 || s.Records[7].Comment != columns["Comment"][0] {
 		t.Errorf("records %v", s.Records)
 	}
@@ -93,7 +99,8 @@ func TestQueueFallsBack(t *testing.T) {
 		}
 	}
 	for _, text := range []string{"7~x", "\n", "7", strings.Repeat("7~x", len(queueColumns)+1)} {
-		if document, err := queueJSON([]byte(text), "~x"); err == nil && !strings.Contains(string(document), `"jobs":[]`) {
+		document, err := queueJSON([]byte(text), "~x", nil)
+		if err == nil && !strings.Contains(string(document), `"jobs":[]`) {
 			t.Errorf("%q gives %s", text, document)
 		}
 	}

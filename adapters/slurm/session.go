@@ -14,7 +14,7 @@ func (s *State) forSession(speeds *history.Speeds) *advice.State {
 	out := &advice.State{NowUs: s.NowUs}
 	for i := range s.Nodes {
 		if n := &s.Nodes[i]; n.InService {
-			out.Nodes = append(out.Nodes, sessionNode(n))
+			out.Nodes = append(out.Nodes, s.sessionNode(n))
 		}
 	}
 	types := s.typesOf()
@@ -34,7 +34,9 @@ func (s *State) forSession(speeds *history.Speeds) *advice.State {
 		if told.State == advice.Ended {
 			told.Spec = &hare.Job{ID: j.ID}
 		} else {
-			told.Spec = sessionJob(j, s.Nodes, types, speeds)
+			if told.Spec = sessionJob(j, s.Nodes, types, speeds); told.Spec != nil {
+				advice.Demand(told.Spec, &j.Job, s.CPUs, s.Memory)
+			}
 		}
 		out.Jobs = append(out.Jobs, told)
 	}
@@ -42,8 +44,14 @@ func (s *State) forSession(speeds *history.Speeds) *advice.State {
 }
 
 // sessionNode is a node as the session is told it.
-func sessionNode(n *Node) advice.Node {
+func (s *State) sessionNode(n *Node) advice.Node {
 	out := advice.Node{Name: n.Name, GPUs: n.GPUs}
+	if s.CPUs {
+		out.CPUMilli = n.CPUMilli
+	}
+	if s.Memory {
+		out.MemoryMiB = n.MemoryMiB
+	}
 	for _, f := range n.Features {
 		out.Labels = append(out.Labels, hare.Label{Name: "feature." + f, Value: "yes"})
 	}
@@ -63,8 +71,8 @@ func sessionJob(j *Job, nodes []Node, types []string, speeds *history.Speeds) *h
 		if len(n.GPUs) == 0 || !n.InService {
 			continue
 		}
-		if ok && !feature.admits(n.Features) || j.Partition != "" && len(n.Partitions) > 0 &&
-			!sharesPartition(j.Partition, n.Partitions) {
+		if slices.Contains(j.NotNodes, n.Name) || ok && !feature.admits(n.Features) ||
+			j.Partition != "" && len(n.Partitions) > 0 && !sharesPartition(j.Partition, n.Partitions) {
 			everywhere = false
 			continue
 		}
@@ -77,7 +85,23 @@ func sessionJob(j *Job, nodes []Node, types []string, speeds *history.Speeds) *h
 			can[h.Type] = true
 		}
 	}
+	only := int64(len(j.OnlyNodes)) >= max(1, j.Nodes) // all of its nodes are named
+	for t := range can {
+		if only && !slices.ContainsFunc(nodes, func(n Node) bool {
+			return slices.Contains(j.OnlyNodes, n.Name) && slices.ContainsFunc(n.GPUs, func(g hare.TypeCount) bool {
+				return g.Type == t
+			})
+		}) {
+			delete(can, t)
+		}
+	}
 	out := advice.Spec(&j.Job, slices.DeleteFunc(slices.Clone(types), func(t string) bool { return !can[t] }), speeds)
+	if out != nil && len(j.NotNodes) > 0 {
+		out.Exclude = []hare.LabelValues{{Label: hare.LabelNode, Values: j.NotNodes}}
+	}
+	if out != nil && only {
+		out.Only = append(out.Only, hare.LabelValues{Label: hare.LabelNode, Values: j.OnlyNodes})
+	}
 	if out == nil || everywhere {
 		return out
 	}

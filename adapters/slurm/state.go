@@ -23,6 +23,8 @@ type State struct {
 	Jobs []Job
 	// Records are the pending entries of Slurm's queue by ID; an array that waits is one entry.
 	Records map[int64]*Record
+	// CPUs and Memory say that Slurm gives a job no node that lacks them.
+	CPUs, Memory bool
 }
 
 // Node is a node in Slurm.
