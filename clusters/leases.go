@@ -2,6 +2,7 @@ package clusters
 
 import (
 	"context"
+	"maps"
 	"time"
 
 	"github.com/hare-sched/hare/clusters/description"
@@ -159,7 +160,8 @@ func (c *Cluster) synced(name string, s *description.Sync) (*description.Synced,
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	p := c.presences[name]
-	if p.epoch != s.Epoch || !p.alive {
+	// An agent whose lease has run out for so long that the actor may be giving its work away gets no new one.
+	if p.epoch != s.Epoch || !p.alive || c.parent.cfg.Now().Sub(p.answered) > c.parent.cfg.Lease+c.parent.cfg.Kill {
 		return nil, nil, staleEpoch
 	}
 	answer := &description.Synced{LeaseS: c.parent.cfg.Lease.Seconds(), ReportsSeen: p.reports}
@@ -188,7 +190,9 @@ func (c *Cluster) takeReports(ctx context.Context, name string, s *description.S
 				rec.After, rec.Reports = seen, s.Reports[skip:]
 			}
 			if !sameFaults(s.Faults, l.Faults(name)) {
-				rec.Faults = &s.Faults
+				faults := map[int]string{} // not nil, which would be read back as "nothing has changed"
+				maps.Copy(faults, s.Faults)
+				rec.Faults = &faults
 			}
 			if len(rec.Reports) == 0 && rec.Faults == nil {
 				return nil, nil

@@ -9,8 +9,8 @@ import (
 )
 
 // register begins the next epoch of an agent. The tasks that the agent holds go on where the cluster still
-// wants them; orders that it has not got are given again under the new epoch; tasks that it had and does not
-// hold any more are lost.
+// wants them. All others are lost, those too of which the agent has not said that they run: whether it has
+// started them is not known, and no task of an attempt starts twice.
 func (l *Ledger) register(r *description.Registration) {
 	a := l.agents[r.Name]
 	if a == nil {
@@ -43,7 +43,6 @@ func (l *Ledger) register(r *description.Registration) {
 		held[r.Holds[i].TaskID] = &r.Holds[i]
 	}
 	l.eachTask(a, func(j *job, at *attempt, k int) {
-		t := &at.tasks[k]
 		id := j.taskID(at, k)
 		h := held[id]
 		switch {
@@ -52,9 +51,6 @@ func (l *Ledger) register(r *description.Registration) {
 				l.order(a, description.Order{Type: description.OrderStop, TaskID: id, GraceS: j.graceS()})
 			}
 			l.report(a, h)
-		case t.state == description.TaskOrdered && !at.stopping:
-			again := *t.started
-			t.started = l.order(a, again)
 		default:
 			if !at.stopping {
 				at.lost, at.error = true, fmt.Sprintf("agent %q came back without the task", a.Name)

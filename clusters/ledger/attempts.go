@@ -58,7 +58,7 @@ func (l *Ledger) assemble(j *job) {
 			MasterAddress: master.Address, MasterPort: port,
 			Directory: j.spec.Directory, CheckpointDirectory: j.spec.CheckpointDirectory}
 		rank[t.agent]++
-		t.started = l.order(t.agent, description.Order{Type: description.OrderStart, TaskID: j.taskID(at, k),
+		l.order(t.agent, description.Order{Type: description.OrderStart, TaskID: j.taskID(at, k),
 			GraceS: j.graceS(), Start: start})
 	}
 	j.startedUs, j.reason = l.nowUs, ""

@@ -183,7 +183,6 @@ type task struct {
 	agent   *agent
 	devices []int
 	state   description.TaskState
-	started *description.Order
 	exit    *int
 	signal  string
 	error   string

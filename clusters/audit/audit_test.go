@@ -1,0 +1,87 @@
+package audit_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hare-sched/hare/clusters/audit"
+)
+
+var rules = audit.Rules{Lease: 15 * time.Second, Kill: 5 * time.Second}
+
+// Two agents, one job that is lost with the first one and succeeds on the second.
+const sound = `{"at":1000000,"submit":{"job":{"command":["true"]}}}
+{"at":2000000,"register":{"name":"a","devices":[{"type":"V100"}]}}
+{"at":2000001,"answers":[{"decisions":[{"job":"j1","task":0,"gpus":["a/0"]}]}]}
+{"at":3000000,"sync":{"agent":"a","epoch":1,"reports":[{"job":"j1","attempt":1,"task":0,"state":"running"}]}}
+{"at":4000000,"register":{"name":"b","devices":[{"type":"V100"}]}}
+{"at":23000000,"expire":{"agent":"a","epoch":1}}
+{"at":23000001,"answers":[{"decisions":[{"job":"j1","task":0,"gpus":["b/0"]}]}]}
+{"at":24000000,"sync":{"agent":"b","epoch":1,"reports":[{"job":"j1","attempt":2,"task":0,"state":"running"}]}}
+{"at":25000000,"sync":{"agent":"b","epoch":1,"after":1,"reports":[` +
+	`{"job":"j1","attempt":2,"task":0,"state":"ended","exit_code":0}]}}
+`
+
+func TestJournal(t *testing.T) {
+	report, err := audit.Journal(strings.NewReader(sound), rules)
+	want := audit.Report{Records: 9, Agents: 2, Jobs: 1, Attempts: 2, Lost: 1}
+	if err != nil || report != want {
+		t.Fatalf("%+v, %v", report, err)
+	}
+	lines := strings.SplitAfter(sound, "\n")
+	without := func(n int) string {
+		return strings.Join(lines[:n-1], "") + strings.Join(lines[n:], "")
+	}
+	for name, test := range map[string]struct{ journal, want string }{
+		"given away while it runs": {without(6), "is given GPUs while its attempt 1 runs"},
+		"given away too early":     {strings.Replace(sound, "23000000", "22900000", 1), "is lost 19.9s after"},
+		"an old epoch": {strings.Replace(sound, `"b","epoch":1,"after":1`, `"b","epoch":2,"after":1`, 1),
+			"after that epoch"},
+		"a report twice": {strings.Replace(sound, `"after":1`, `"after":0`, 1), "follows report"},
+		"after its end": {sound + `{"at":26000000,"sync":{"agent":"b","epoch":1,"after":2,"reports":` +
+			`[{"job":"j1","attempt":3,"task":0,"state":"running"}]}}`, "had succeeded"},
+		"a task twice": {sound + `{"at":26000000,"register":{"name":"a","devices":[{"type":"V100"}]}}` + "\n" +
+			`{"at":26000000,"sync":{"agent":"a","epoch":2,"after":0,"reports":` +
+			`[{"job":"j1","attempt":2,"task":0,"state":"running"}]}}`, `runs on agent "a" and ran on "b"`},
+		"GPUs of another agent": {strings.Replace(sound, `["b/0"]`, `["a/0"]`, 1), `was given GPUs of "a"`},
+		"GPUs of no agent":      {strings.Replace(sound, `["b/0"]`, `["c/0"]`, 1), "has never registered"},
+		"no such job":           {without(1), "never submitted"},
+	} {
+		if _, err := audit.Journal(strings.NewReader(test.journal), rules); err == nil ||
+			!strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, err := audit.Journal(strings.NewReader("{\n"), rules); err == nil {
+		t.Error("a line that is no record was taken")
+	}
+}
+
+func TestRuns(t *testing.T) {
+	at := func(s float64) time.Time { return time.Unix(0, int64(s*1e9)) }
+	runs := func() []audit.Run {
+		return []audit.Run{
+			{Agent: "a", Epoch: 1, Order: 1, Job: "j1", Attempt: 1, GPUs: []string{"a/0"}, Start: at(1), End: at(2)},
+			{Agent: "b", Epoch: 1, Order: 1, Job: "j1", Attempt: 2, GPUs: []string{"b/0"}, Start: at(2), End: at(3)},
+			{Agent: "a", Epoch: 1, Order: 3, Job: "j2", Attempt: 1, GPUs: []string{"a/0"}, Start: at(2), End: at(4)},
+			{Agent: "b", Epoch: 2, Order: 1, Job: "j2", Attempt: 1, Task: 1, GPUs: []string{"b/0"}, Start: at(3), End: at(4)},
+		}
+	}
+	if err := audit.Runs(runs()); err != nil {
+		t.Fatal(err)
+	}
+	for want, change := range map[string]func(r []audit.Run){
+		"attempt 1 ran on a until": func(r []audit.Run) { r[0].End = at(2.5) },
+		"GPU a/0 had job j1":       func(r []audit.Run) { r[0].End, r[1].Start, r[1].End = at(2.5), at(2.6), at(3) },
+		"ran twice":                func(r []audit.Run) { r[3].Task = 0 },
+		"started after attempt 2":  func(r []audit.Run) { r[0].Attempt, r[1].Attempt = 2, 1 },
+		"obeyed order":             func(r []audit.Run) { r[3].Epoch, r[3].Order = 1, 1 },
+	} {
+		changed := runs()
+		change(changed)
+		if err := audit.Runs(changed); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", want, err)
+		}
+	}
+}

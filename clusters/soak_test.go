@@ -1,0 +1,502 @@
+package clusters_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"log/slog"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/hare-sched/hare/clusters"
+	"github.com/hare-sched/hare/clusters/audit"
+	"github.com/hare-sched/hare/clusters/description"
+	"github.com/hare-sched/hare/clusters/ledger"
+	"github.com/hare-sched/hare/sessions"
+	"github.com/hare-sched/hare/store"
+)
+
+var soakSeeds = flag.Int("soak", 3, "how many seeds TestSoak runs: each has about ten kills of the server")
+
+// life is that of a server process: its stores obey until it ends.
+type life struct {
+	mu     sync.Mutex
+	rng    *rand.Rand
+	left   int // appends until it ends; negative: not counted
+	ended  bool
+	signal chan struct{}
+}
+
+var errKilled = fmt.Errorf("%w: the process was killed", store.ErrStorage)
+
+// write runs a write to a store, or not: the process may end just before it and just after.
+func (l *life) write(f func() error) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.ended {
+		return errKilled
+	}
+	l.left--
+	if l.left != 0 {
+		return f()
+	}
+	if l.rng.IntN(2) == 0 {
+		_ = f()
+	}
+	l.ended = true
+	close(l.signal)
+	return errKilled
+}
+
+func (l *life) over() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.ended
+}
+
+// mortal is a store of a process that may be killed.
+type mortal struct {
+	store.SessionStore
+	life *life
+}
+
+func (m *mortal) Close() error { return nil }
+
+func (m *mortal) Create(ctx context.Context, x store.Meta) error {
+	return m.life.write(func() error { return m.SessionStore.Create(ctx, x) })
+}
+
+func (m *mortal) Append(ctx context.Context, rows []store.Row) error {
+	return m.life.write(func() error { return m.SessionStore.Append(ctx, rows) })
+}
+
+func (m *mortal) SaveSnapshot(ctx context.Context, s store.Snapshot) error {
+	return m.life.write(func() error { return m.SessionStore.SaveSnapshot(ctx, s) })
+}
+
+func (m *mortal) Delete(ctx context.Context, id string) error {
+	return m.life.write(func() error { return m.SessionStore.Delete(ctx, id) })
+}
+
+const soakLease, soakKill = 15 * time.Second, 5 * time.Second
+
+// world is a server that is killed, a network that is cut, and agents that come and go.
+type world struct {
+	t              *testing.T
+	journals, logs store.SessionStore
+	logDir         string
+	seed           uint64
+
+	mu       sync.Mutex
+	rng      *rand.Rand
+	life     *life
+	sessions *sessions.Sessions
+	clusters *clusters.Clusters
+	calm     bool // nothing fails any more
+	runs     []audit.Run
+}
+
+func (w *world) number(n int) int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.rng.IntN(n)
+}
+
+func (w *world) chance(percent int) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return !w.calm && w.rng.IntN(100) < percent
+}
+
+func (w *world) open() {
+	l := &life{rng: rand.New(rand.NewPCG(w.seed, uint64(time.Now().UnixNano()))), left: -1, signal: make(chan struct{})}
+	if !w.calm {
+		l.left = 1 + w.number(200)
+	}
+	quiet := slog.New(slog.DiscardHandler)
+	s, err := sessions.Open(context.Background(), sessions.Config{Store: &mortal{w.logs, l}, Logger: quiet})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	cs, err := clusters.Open(context.Background(), clusters.Config{Store: &mortal{w.journals, l}, Sessions: s,
+		LogDir: w.logDir, Lease: soakLease, Kill: soakKill, Logger: quiet})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.life, w.sessions, w.clusters = l, s, cs
+}
+
+// reap ends the goroutines of a process that was killed; its stores refuse all that they still write.
+func (w *world) reap() {
+	w.life.mu.Lock()
+	w.life.ended = true
+	w.life.mu.Unlock()
+	_ = w.clusters.Close()
+	_ = w.sessions.Close()
+}
+
+// call runs a request to the cluster. Whoever asks a process that is killed meanwhile gets no answer.
+func (w *world) call(f func(c *clusters.Cluster) error) error {
+	w.mu.Lock()
+	cs, l := w.clusters, w.life
+	w.mu.Unlock()
+	c, err := cs.Cluster("", "lab")
+	if errors.Is(err, clusters.ErrNoCluster) {
+		if c, err = cs.Create(context.Background(), "", &description.NewCluster{Name: "lab",
+			Policy: []string{"hgittins", "fifo", "rolling"}[w.seed%3]}); err != nil {
+			c, err = cs.Cluster("", "lab")
+		}
+	}
+	if err == nil {
+		err = f(c)
+	}
+	if l.over() {
+		return errKilled
+	}
+	return err
+}
+
+// machine is a node with its agent: it keeps the rules of the protocol, and nothing else.
+type machine struct {
+	w    *world
+	name string
+	reg  *description.Registration
+
+	mu       sync.Mutex
+	epoch    int64
+	deadline time.Time
+	orders   int64
+	seen     int64
+	reports  []description.TaskReport
+	running  map[description.TaskID]*audit.Run
+	dead     time.Time // until when the machine is off
+}
+
+// end notes the end of a process that runs; the caller holds mu.
+func (m *machine) end(id description.TaskID) bool {
+	r := m.running[id]
+	if r == nil {
+		return false
+	}
+	delete(m.running, id)
+	r.End = time.Now()
+	m.w.mu.Lock()
+	defer m.w.mu.Unlock()
+	m.w.runs = append(m.w.runs, *r)
+	return true
+}
+
+func (m *machine) killAll() {
+	for id := range maps.Clone(m.running) {
+		m.end(id)
+	}
+}
+
+// lapse ends all that runs, as soon as the lease has run out.
+func (m *machine) lapse(stop <-chan struct{}) {
+	for {
+		select {
+		case <-stop:
+			return
+		case <-time.After(100 * time.Millisecond):
+		}
+		m.mu.Lock()
+		if !time.Now().Before(m.deadline) {
+			m.killAll()
+			m.epoch = 0
+		}
+		m.mu.Unlock()
+	}
+}
+
+func (m *machine) live(stop <-chan struct{}) {
+	for {
+		select {
+		case <-stop:
+			return
+		default:
+		}
+		switch {
+		case m.w.chance(1): // the machine loses power
+			m.mu.Lock()
+			m.killAll()
+			m.epoch = 0
+			m.mu.Unlock()
+			time.Sleep(time.Duration(m.w.number(60_000)) * time.Millisecond)
+		case m.w.chance(1): // the agent is restarted, its processes go on
+			m.mu.Lock()
+			m.epoch = 0
+			m.mu.Unlock()
+		case m.w.chance(1): // the network is cut
+			time.Sleep(time.Duration(m.w.number(40_000)) * time.Millisecond)
+		}
+		m.mu.Lock()
+		epoch := m.epoch
+		m.mu.Unlock()
+		if epoch == 0 {
+			m.register()
+		} else {
+			m.sync()
+		}
+		time.Sleep(time.Duration(10+m.w.number(200)) * time.Millisecond)
+	}
+}
+
+func (m *machine) register() {
+	m.mu.Lock()
+	r := *m.reg
+	for _, id := range slices.SortedFunc(maps.Keys(m.running), compareTasks) {
+		r.Holds = append(r.Holds, description.TaskReport{TaskID: id, State: description.TaskRunning})
+	}
+	m.mu.Unlock()
+	sent := time.Now()
+	var answer *description.Registered
+	err := m.w.call(func(c *clusters.Cluster) (err error) {
+		answer, err = c.Register(context.Background(), &r)
+		return err
+	})
+	if err != nil || m.w.chance(2) {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.epoch, m.orders, m.seen, m.reports = answer.Epoch, 0, 0, nil
+	m.deadline = sent.Add(time.Duration(answer.LeaseS * float64(time.Second)))
+	for id := range maps.Clone(m.running) {
+		if !slices.Contains(answer.Confirmed, id) {
+			m.end(id)
+		}
+	}
+	for _, id := range answer.Confirmed {
+		if m.running[id] == nil { // it ended since the request was sent
+			m.reports = append(m.reports, description.TaskReport{TaskID: id, State: description.TaskLost})
+		}
+	}
+}
+
+func compareTasks(a, b description.TaskID) int {
+	return slices.Compare([]string{a.Job, fmt.Sprint(a.Attempt), fmt.Sprint(a.Task)},
+		[]string{b.Job, fmt.Sprint(b.Attempt), fmt.Sprint(b.Task)})
+}
+
+func (m *machine) sync() {
+	m.mu.Lock()
+	s := &description.Sync{Epoch: m.epoch, WaitS: 2, ReportsAfter: m.seen, Reports: slices.Clone(m.reports),
+		OrdersSeen: m.orders}
+	if m.w.chance(1) {
+		s.Faults = map[int]string{0: "XID 79"}
+	}
+	m.mu.Unlock()
+	sent := time.Now()
+	var answer *description.Synced
+	err := m.w.call(func(c *clusters.Cluster) (err error) {
+		answer, err = c.Sync(context.Background(), m.name, s)
+		return err
+	})
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.epoch != s.Epoch {
+		return // the lease ran out meanwhile: the answer comes too late
+	}
+	var conflict *ledger.Conflict
+	if errors.As(err, &conflict) {
+		m.killAll()
+		m.epoch = 0
+	}
+	if err != nil || m.w.chance(2) {
+		return
+	}
+	m.deadline = sent.Add(time.Duration(answer.LeaseS * float64(time.Second)))
+	m.reports = m.reports[answer.ReportsSeen-m.seen:]
+	m.seen = answer.ReportsSeen
+	for _, o := range answer.Orders {
+		if o.Number <= m.orders {
+			continue
+		}
+		m.orders = o.Number
+		if o.Type == description.OrderStart {
+			m.start(&o)
+			continue
+		}
+		report := description.TaskReport{TaskID: o.TaskID, State: description.TaskLost}
+		if m.end(o.TaskID) {
+			report = description.TaskReport{TaskID: o.TaskID, State: description.TaskEnded, Signal: "SIGTERM"}
+		}
+		m.reports = append(m.reports, report)
+	}
+}
+
+func (m *machine) start(o *description.Order) {
+	run := &audit.Run{Agent: m.name, Epoch: m.epoch, Order: o.Number, Job: o.Job, Attempt: o.Attempt, Task: o.Task,
+		Start: time.Now()}
+	for _, i := range o.Start.Devices {
+		run.GPUs = append(run.GPUs, fmt.Sprintf("%s/%d", m.name, i))
+	}
+	m.running[o.TaskID] = run
+	m.reports = append(m.reports, description.TaskReport{TaskID: o.TaskID, State: description.TaskRunning})
+	exit := 0
+	if m.w.chance(10) {
+		exit = 1
+	}
+	ended := description.TaskReport{TaskID: o.TaskID, State: description.TaskEnded, ExitCode: &exit}
+	time.AfterFunc(time.Duration(100+m.w.number(20_000))*time.Millisecond, func() {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		if m.running[o.TaskID] == run && m.end(o.TaskID) && m.epoch != 0 {
+			ended.RanS = time.Since(run.Start).Seconds()
+			m.reports = append(m.reports, ended)
+		}
+	})
+}
+
+// TestSoak kills the server, cuts the network and switches machines off, in virtual time. Afterwards code that
+// knows nothing of the server and the agents looks at what ran, and at the journal.
+func TestSoak(t *testing.T) {
+	for seed := range uint64(*soakSeeds) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) { soak(t, seed) })
+		})
+	}
+}
+
+func soak(t *testing.T, seed uint64) {
+	w := &world{t: t, journals: store.NewMemory(), logs: store.NewMemory(), logDir: t.TempDir(), seed: seed,
+		rng: rand.New(rand.NewPCG(seed, 5))}
+	w.open()
+	stop := make(chan struct{})
+	var live sync.WaitGroup
+	for i, types := range [][]string{{"V100", "V100"}, {"V100", "T4", "T4"}, {"T4", "V100"}} {
+		m := &machine{w: w, name: fmt.Sprint("n", i), running: map[description.TaskID]*audit.Run{}}
+		m.reg = registration(m.name, types...)
+		live.Go(func() { m.live(stop) })
+		live.Go(func() { m.lapse(stop) })
+	}
+	submitted := map[string]string{} // keys to jobs
+	const jobs = 40
+	kills := 0
+	began := time.Now()
+	for step := 0; ; step++ {
+		time.Sleep(time.Duration(w.number(3000)) * time.Millisecond)
+		if w.life.over() || !w.calm && w.number(60) == 0 {
+			w.reap()
+			kills++
+			w.mu.Lock()
+			w.calm = len(submitted) == jobs && kills >= 10
+			w.mu.Unlock()
+			if w.number(2) == 0 {
+				time.Sleep(time.Duration(w.number(30_000)) * time.Millisecond)
+			}
+			w.open()
+			continue
+		}
+		if len(submitted) < jobs {
+			key := fmt.Sprint("key", len(submitted))
+			n := &description.NewJob{Command: []string{"true"}, GPUs: 1 + step%3, Retries: 3}
+			n.GPUs = 1 + len(submitted)%3
+			_ = w.call(func(c *clusters.Cluster) error {
+				job, err := c.Submit(context.Background(), n, key)
+				if err == nil {
+					submitted[key] = job.ID
+				}
+				return err
+			})
+			continue
+		}
+		if time.Since(began) > 2*time.Hour {
+			t.Error("jobs do not end")
+			break
+		}
+		if w.number(20) == 0 && !w.calm {
+			_ = w.call(func(c *clusters.Cluster) error {
+				_, err := c.Cancel(context.Background(), submitted[fmt.Sprint("key", w.number(jobs))], "")
+				return err
+			})
+		}
+		open := 1
+		_ = w.call(func(c *clusters.Cluster) error {
+			d, err := c.Describe(context.Background())
+			if err == nil {
+				open = d.Jobs[description.JobWaiting] + d.Jobs[description.JobStarting] + d.Jobs[description.JobRunning] +
+					d.Jobs[description.JobStopping]
+			}
+			return err
+		})
+		if open == 0 && kills >= 10 {
+			break
+		}
+	}
+	list := func() (all *description.JobList) {
+		if err := w.call(func(c *clusters.Cluster) (err error) {
+			all, err = c.Jobs(context.Background(), "", 1000, "")
+			return err
+		}); err != nil {
+			t.Error(err)
+			all = &description.JobList{}
+		}
+		return all
+	}
+	all := list()
+	close(stop)
+	live.Wait()
+	w.reap()
+	w.open()
+	if diff := cmp.Diff(all, list()); diff != "" {
+		t.Errorf("the journal gives another state: %s", diff)
+	}
+	w.reap()
+	if len(all.Jobs) != jobs {
+		t.Errorf("%d jobs were submitted and there are %d", jobs, len(all.Jobs))
+	}
+	lost := 0
+	for _, j := range all.Jobs {
+		lost += j.Lost
+		if !j.State.Final() {
+			t.Errorf("job %s is %s: %s", j.ID, j.State, j.Reason)
+		}
+	}
+	if err := audit.Runs(w.runs); err != nil {
+		t.Error(err)
+	}
+	lines := journalOf(t, w.journals)
+	report, err := audit.Journal(bytes.NewReader(lines), audit.Rules{Lease: soakLease, Kill: soakKill})
+	if err != nil {
+		t.Error(err)
+	}
+	t.Logf("%d kills, %d processes, %d jobs lost with nodes, %v, %+v", kills, len(w.runs), lost,
+		time.Since(began).Round(time.Second), report)
+}
+
+// journalOf returns the lines of the only journal of a store.
+func journalOf(t *testing.T, st store.SessionStore) []byte {
+	t.Helper()
+	metas, err := st.Sessions(t.Context())
+	if err != nil || len(metas) != 1 {
+		t.Fatal(metas, err)
+	}
+	var lines []byte
+	for seq := int64(1); ; {
+		rows, err := st.Rows(t.Context(), metas[0].ID, seq, store.ReadBytes)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(rows) == 0 {
+			return lines
+		}
+		for i := range rows {
+			lines = append(lines, rows[i].Data...)
+			seq = rows[i].Last + 1
+		}
+	}
+}
