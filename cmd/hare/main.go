@@ -134,7 +134,8 @@ or a fault of the machine, such as a full disk.`,
 		hashCommand(),
 		doctorCommand(), whatIfCommand(), serveCommand(), keyCommand(), healthCommand(), explainCommand(),
 		replayResultCommand(), onlineCommand(), backupCommand(), restoreCommand(), repairCommand(), benchCommand(),
-		simulateCommand(), experimentCommand(), estimateCommand(), workerCommand())
+		simulateCommand(), experimentCommand(), estimateCommand(), workerCommand(), submitCommand(), jobsCommand(),
+		logsCommand(), cancelCommand(), agentsCommand(), drainCommand(), undrainCommand(), clusterCommand())
 	return root
 }
 

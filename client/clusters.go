@@ -1,0 +1,106 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"strconv"
+
+	"github.com/hare-sched/hare/clusters/description"
+)
+
+func clusterPath(cluster, more string) string {
+	return "/v1/clusters/" + url.PathEscape(cluster) + more
+}
+
+func agentPath(cluster, agent, more string) string {
+	return clusterPath(cluster, "/agents/"+url.PathEscape(agent)+more)
+}
+
+// CreateCluster makes a managed cluster. A cluster that does not exist is also made, with the default policy, by
+// its first agent or job. The call is not retried when the network fails, since the server may have made the
+// cluster: Clusters lists it then.
+func (c *Client) CreateCluster(ctx context.Context, n *description.NewCluster) (*description.Cluster, error) {
+	return send[description.Cluster](ctx, c, call{path: "/v1/clusters"}, n)
+}
+
+// Clusters lists the managed clusters by name.
+func (c *Client) Clusters(ctx context.Context) ([]*description.Cluster, error) {
+	list, err := fetch[description.ClusterList](ctx, c, call{method: http.MethodGet, path: "/v1/clusters",
+		repeatable: true})
+	if err != nil {
+		return nil, err
+	}
+	return list.Clusters, nil
+}
+
+// Cluster describes a managed cluster.
+func (c *Client) Cluster(ctx context.Context, name string) (*description.Cluster, error) {
+	return fetch[description.Cluster](ctx, c, call{method: http.MethodGet, path: clusterPath(name, ""), repeatable: true})
+}
+
+// DeleteCluster removes a managed cluster in which no job waits or runs, with its session and its logs.
+func (c *Client) DeleteCluster(ctx context.Context, name string) error {
+	return c.remove(ctx, clusterPath(name, ""))
+}
+
+// Agents lists the agents of a cluster by name, with their GPUs.
+func (c *Client) Agents(ctx context.Context, cluster string) ([]*description.Agent, error) {
+	return agentsOf(fetch[description.AgentList](ctx, c, call{method: http.MethodGet,
+		path: clusterPath(cluster, "/agents"), repeatable: true}))
+}
+
+func agentsOf(list *description.AgentList, err error) ([]*description.Agent, error) {
+	if err != nil {
+		return nil, err
+	}
+	return list.Agents, nil
+}
+
+// Drain keeps new work from an agent: what runs there goes on. It returns all agents of the cluster.
+func (c *Client) Drain(ctx context.Context, cluster, agent, reason string) ([]*description.Agent, error) {
+	return agentsOf(send[description.AgentList](ctx, c, call{path: agentPath(cluster, agent, "/drain"),
+		repeatable: true}, description.Drain{Reason: reason}))
+}
+
+// Undrain ends Drain. It returns all agents of the cluster.
+func (c *Client) Undrain(ctx context.Context, cluster, agent string) ([]*description.Agent, error) {
+	return agentsOf(fetch[description.AgentList](ctx, c, call{method: http.MethodPost,
+		path: agentPath(cluster, agent, "/undrain"), repeatable: true}))
+}
+
+// RegisterAgent lets an agent take part in a cluster. Each registration gives the agent a new epoch, so that a
+// registration that is sent again does no harm.
+func (c *Client) RegisterAgent(ctx context.Context, cluster string, r *description.Registration) (
+	*description.Registered, error) {
+	return send[description.Registered](ctx, c, call{path: clusterPath(cluster, "/agents"), repeatable: true}, r)
+}
+
+// SyncAgent reports what an agent does, renews its lease and returns its orders. Where retries are allowed, the
+// lease counts from before the first try.
+func (c *Client) SyncAgent(ctx context.Context, cluster, agent string, s *description.Sync) (*description.Synced,
+	error) {
+	return send[description.Synced](ctx, c, call{path: agentPath(cluster, agent, "/sync"), repeatable: true}, s)
+}
+
+// PutLog uploads a piece of the output of a task, of at most 4 MiB.
+func (c *Client) PutLog(ctx context.Context, cluster, agent string, at *description.LogChunk, piece []byte) (
+	*description.LogStored, error) {
+	query := taskQuery(at.Attempt, at.Task, at.Stream, at.Offset)
+	query.Set("job", at.Job)
+	query.Set("epoch", strconv.FormatInt(at.Epoch, 10))
+	return fetch[description.LogStored](ctx, c, call{method: http.MethodPost, path: agentPath(cluster, agent, "/logs"),
+		query: query, body: piece, plain: true, repeatable: true,
+		header: http.Header{"Content-Type": {"application/octet-stream"}}})
+}
+
+// send posts a document and decodes the answer.
+func send[T any](ctx context.Context, c *Client, x call, document any) (*T, error) {
+	text, err := json.Marshal(document)
+	if err != nil {
+		return nil, err
+	}
+	x.method, x.body = http.MethodPost, text
+	return fetch[T](ctx, c, x)
+}

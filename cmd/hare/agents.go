@@ -1,0 +1,221 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hare-sched/hare/client"
+	"github.com/hare-sched/hare/clusters/description"
+)
+
+func agentsCommand() *cobra.Command {
+	var cf clusterFlags
+	var once bool
+	c := &cobra.Command{
+		Use:   "agents",
+		Short: "Show the nodes of a managed cluster, their GPUs and what runs there",
+		Long: `Agents shows the nodes of a cluster: one agent a node. On a terminal the table is drawn
+anew each second until Ctrl-C; --once, a pipe and --json print it once.
+
+States: ready; draining (runs what it has and gets nothing new); drained (has nothing
+left); lost (its lease has run out, and its jobs start elsewhere). A GPU in quarantine
+has shown a fault, and gets nothing until its agent says that it is well.`,
+		Example: `  hare agents
+  hare agents --cluster lab --json`,
+		Args: exactly(0, "no arguments"),
+		RunE: func(c *cobra.Command, _ []string) error {
+			ctx := c.Context()
+			r, err := cf.open(ctx)
+			if err != nil {
+				return err
+			}
+			defer r.Close()
+			if cf.json {
+				all, err := r.Agents(ctx, cf.cluster)
+				if err != nil {
+					return cf.clusterError(r, err)
+				}
+				return printDocument(c.OutOrStdout(), description.AgentList{Agents: all})
+			}
+			err = showLive(ctx, c.OutOrStdout(), once, func(int) (string, bool, error) {
+				all, err := r.Agents(ctx, cf.cluster)
+				return agentTable(all), false, err
+			})
+			if err != nil && ctx.Err() == nil {
+				err = cf.clusterError(r, err)
+			}
+			return err
+		},
+	}
+	cf.addCluster(c)
+	c.Flags().BoolVar(&once, "once", false, "print once, also on a terminal")
+	return c
+}
+
+// agentTable is the table of hare agents.
+func agentTable(all []*description.Agent) string {
+	if len(all) == 0 {
+		return "no agents: start hare agent on each node\n"
+	}
+	var out strings.Builder
+	w := tabwriter.NewWriter(&out, 0, 0, 2, ' ', 0)
+	_, _ = fmt.Fprintln(w, "NODE\tSTATE\tGPUS\tBUSY\tSEEN\tJOBS AND FAULTS")
+	for _, a := range all {
+		busy := 0
+		var notes []string
+		if a.Reason != "" {
+			notes = append(notes, plain(a.Reason))
+		}
+		jobs := map[string][]string{}
+		var order []string
+		for i, d := range a.Devices {
+			if d.Job != "" {
+				busy++
+				if jobs[d.Job] == nil {
+					order = append(order, d.Job)
+				}
+				jobs[d.Job] = append(jobs[d.Job], fmt.Sprint(i))
+			}
+			if d.State == "quarantined" || d.Reason != "" {
+				notes = append(notes, fmt.Sprintf("GPU %d %s: %s", i, d.State, plain(d.Reason)))
+			}
+		}
+		var runs []string
+		for _, id := range order {
+			runs = append(runs, id+" on "+strings.Join(jobs[id], ","))
+		}
+		_, _ = fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%s\t%s\n", plain(a.Name), a.State, gpusByType(a), busy, seen(a),
+			strings.Join(append(runs, notes...), "; "))
+	}
+	_ = w.Flush() // a strings.Builder takes everything
+	return out.String()
+}
+
+// gpusByType is V100=2,T4=2.
+func gpusByType(a *description.Agent) string {
+	count := map[string]int{}
+	var types []string
+	for _, d := range a.Devices {
+		if count[d.Type] == 0 {
+			types = append(types, d.Type)
+		}
+		count[d.Type]++
+	}
+	for i, t := range types {
+		types[i] = fmt.Sprintf("%s=%d", plain(t), count[t])
+	}
+	return strings.Join(types, ",")
+}
+
+func seen(a *description.Agent) string {
+	return briefTime(time.Duration(a.SeenS*float64(time.Second))) + " ago"
+}
+
+func drainCommand() *cobra.Command {
+	var cf clusterFlags
+	var reason string
+	var wait bool
+	c := &cobra.Command{
+		Use:   "drain NODE",
+		Short: "Give a node of a managed cluster nothing new",
+		Long: `Drain keeps new work from a node: what runs there goes on, and when it has ended the node
+is drained and can be stopped. The server keeps this until hare undrain, also when the
+agent or the server starts again.`,
+		Example: `  hare drain node3 --reason 'new fans' --wait && ssh node3 poweroff
+  hare undrain node3`,
+		Args: exactly(1, "the name of a node, which hare agents prints"),
+		RunE: func(c *cobra.Command, args []string) error {
+			ctx := c.Context()
+			r, err := cf.open(ctx)
+			if err != nil {
+				return err
+			}
+			defer r.Close()
+			all, err := r.Drain(ctx, cf.cluster, args[0], reason)
+			if err == nil && wait {
+				all, err = cf.drained(ctx, r, args[0])
+			}
+			return cf.printAgent(c, r, args[0], all, err)
+		},
+	}
+	cf.addCluster(c)
+	c.Flags().StringVar(&reason, "reason", "", "why, for those who see the node drained")
+	c.Flags().BoolVar(&wait, "wait", false, "wait until nothing runs on the node")
+	return c
+}
+
+// drained waits until nothing runs on a node.
+func (cf *clusterFlags) drained(ctx context.Context, r *remote, node string) ([]*description.Agent, error) {
+	for pause := 100 * time.Millisecond; ; pause = min(pause*3/2, 2*time.Second) {
+		all, err := r.Agents(ctx, cf.cluster)
+		if err != nil {
+			return nil, err
+		}
+		i := slices.IndexFunc(all, func(a *description.Agent) bool { return a.Name == node })
+		if i < 0 || all[i].State != "draining" {
+			return all, nil
+		}
+		if err := rest(ctx, pause); err != nil {
+			return nil, err
+		}
+	}
+}
+
+func undrainCommand() *cobra.Command {
+	var cf clusterFlags
+	c := &cobra.Command{
+		Use:     "undrain NODE",
+		Short:   "Let a node of a managed cluster have work again",
+		Long:    `Undrain ends hare drain: the node gets work again.`,
+		Example: `  hare undrain node3`,
+		Args:    exactly(1, "the name of a node, which hare agents prints"),
+		RunE: func(c *cobra.Command, args []string) error {
+			r, err := cf.open(c.Context())
+			if err != nil {
+				return err
+			}
+			defer r.Close()
+			all, err := r.Undrain(c.Context(), cf.cluster, args[0])
+			return cf.printAgent(c, r, args[0], all, err)
+		},
+	}
+	cf.addCluster(c)
+	return c
+}
+
+// printAgent prints in a line how an agent stands.
+func (cf *clusterFlags) printAgent(c *cobra.Command, r *remote, node string, all []*description.Agent,
+	err error) error {
+	if err != nil {
+		if c.Context().Err() != nil {
+			return err
+		}
+		var no *client.Problem
+		if errors.As(err, &no) && no.Code == "no_such_agent" {
+			return usageError{fmt.Errorf("cluster %s has no node %s: hare agents lists the nodes", cf.cluster, plain(node))}
+		}
+		return cf.clusterError(r, err)
+	}
+	for _, a := range all {
+		if a.Name != node {
+			continue
+		}
+		if cf.json {
+			return printDocument(c.OutOrStdout(), a)
+		}
+		text := a.Name + " is " + a.State
+		if a.Reason != "" {
+			text += ": " + plain(a.Reason)
+		}
+		_, err := fmt.Fprintln(c.OutOrStdout(), text)
+		return err
+	}
+	return nil
+}

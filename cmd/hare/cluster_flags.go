@@ -1,0 +1,121 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hare-sched/hare/client"
+)
+
+// clusterFlags are the flags of the commands that work on a managed cluster.
+type clusterFlags struct {
+	far     remoteFlags
+	cluster string
+	json    bool
+}
+
+func (cf *clusterFlags) add(c *cobra.Command) {
+	cf.far.add(c)
+	cf.far.server = cmp.Or(os.Getenv("HARE_SERVER"), defaultServer)
+	server := c.Flags().Lookup("server")
+	server.Usage, server.DefValue = "the server (default: the environment variable HARE_SERVER, or "+defaultServer+")", ""
+	c.Flags().BoolVar(&cf.json, "json", false, "print documents of the API instead of texts for people")
+}
+
+// addCluster adds also the flag that names the cluster.
+func (cf *clusterFlags) addCluster(c *cobra.Command) {
+	cf.add(c)
+	cf.cluster = os.Getenv("HARE_CLUSTER")
+	c.Flags().StringVar(&cf.cluster, "cluster", cf.cluster,
+		"the cluster (default: the environment variable HARE_CLUSTER, or the only cluster of the server)")
+	c.Flags().Lookup("cluster").DefValue = ""
+}
+
+const defaultServer = "http://127.0.0.1:8080"
+
+// connect connects to the server and fails at once where nobody listens.
+func (cf *clusterFlags) connect(ctx context.Context) (*remote, error) {
+	r, err := cf.far.connect()
+	if err != nil {
+		return nil, err
+	}
+	if err := r.reach(ctx); err != nil {
+		r.Close()
+		return nil, remoteError(r, "", err)
+	}
+	return r, nil
+}
+
+// open connects to the server and finds the cluster.
+func (cf *clusterFlags) open(ctx context.Context) (*remote, error) {
+	r, err := cf.connect(ctx)
+	if err != nil || cf.cluster != "" {
+		return r, err
+	}
+	all, err := r.Clusters(ctx)
+	switch {
+	case err != nil:
+		err = remoteError(r, "", err)
+	case len(all) == 1:
+		cf.cluster = all[0].Name
+		return r, nil
+	case len(all) == 0:
+		err = usageError{errors.New("--cluster is missing, and the server has no cluster yet: name the one to make")}
+	default:
+		names := make([]string, len(all))
+		for i, c := range all {
+			names[i] = c.Name
+		}
+		err = usageError{fmt.Errorf("--cluster is missing: the server has %s", strings.Join(names, ", "))}
+	}
+	r.Close()
+	return nil, err
+}
+
+// clusterError says what a user can do about an error of the server.
+func (cf *clusterFlags) clusterError(r *remote, err error) error {
+	var no *client.Problem
+	if errors.As(err, &no) && no.Code == "no_cluster" {
+		return usageError{fmt.Errorf("--cluster %s: the server %s has no cluster of that name: hare cluster list shows its "+
+			"clusters", cf.cluster, r.base)}
+	}
+	return remoteError(r, "", err)
+}
+
+// jobError is clusterError for a call that names a job.
+func (cf *clusterFlags) jobError(r *remote, id string, err error) error {
+	var no *client.Problem
+	if errors.As(err, &no) && no.Code == "no_such_job" {
+		return usageError{fmt.Errorf("cluster %s has no job %s, or no such process of it: hare jobs lists the jobs",
+			cf.cluster, plain(id))}
+	}
+	return cf.clusterError(r, err)
+}
+
+// printDocument prints a document of the API.
+func printDocument(w io.Writer, document any) error {
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	e.SetEscapeHTML(false)
+	return e.Encode(document)
+}
+
+// plain replaces what could steer a terminal in a text that others wrote.
+func plain(text string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) || r == utf8.RuneError {
+			return '?'
+		}
+		return r
+	}, text)
+}

@@ -1,0 +1,225 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hare-sched/hare/api"
+	"github.com/hare-sched/hare/clusters"
+	"github.com/hare-sched/hare/clusters/description"
+	"github.com/hare-sched/hare/service"
+	"github.com/hare-sched/hare/sessions"
+	"github.com/hare-sched/hare/solver"
+	"github.com/hare-sched/hare/store"
+)
+
+// managedServer serves managed clusters that have no agents.
+func managedServer(t *testing.T) string {
+	t.Helper()
+	kept, err := sessions.Open(t.Context(), sessions.Config{Store: store.NewMemory()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	managed, err := clusters.Open(t.Context(), clusters.Config{Store: store.NewMemory(), Sessions: kept})
+	if err != nil {
+		t.Fatal(err)
+	}
+	srv := httptest.NewServer(api.New(service.New(service.Config{Solver: solver.Config{Version: "test"}}),
+		api.Config{Sessions: kept, Clusters: managed}))
+	t.Cleanup(func() {
+		srv.Close()
+		if err := errors.Join(managed.Close(), kept.Close()); err != nil {
+			t.Error(err)
+		}
+	})
+	return srv.URL
+}
+
+func TestClusterCommands(t *testing.T) {
+	t.Setenv("HARE_SERVER", managedServer(t))
+	for _, step := range []struct {
+		args           string
+		code           int
+		stdout, stderr string // parts of what is printed; "" means nothing at all
+	}{
+		{"jobs", exitUsage, "", "--cluster is missing, and the server has no cluster yet"},
+		{"cluster list", 0, "no clusters: the first hare agent or hare submit makes one\n", ""},
+		{"cluster create A_b", exitUsage, "", "/name: must be 1 to 63 of"},
+		{"cluster create lab --policy best", exitUsage, "", "/policy: "},
+		{"cluster create lab --parameters {", exitUsage, "", "--parameters: must be a JSON object"},
+		{"cluster create lab --policy fifo", 0, "cluster lab is made, with the policy fifo\n", ""},
+		{"cluster create lab", exitUsage, "", `cluster "lab" exists`},
+		{"jobs", 0, "cluster lab: 0 agents, 0 of 0 GPUs free; no jobs\n", ""},
+		{"submit --gpus 2 --on V100,T4 --name bert -- python train.py --epochs 3", 0, "j1\n", ""},
+		{"submit --idempotency-key k -- sleep 5", 0, "j2\n", ""},
+		{"submit --idempotency-key k -- sleep 5", 0, "j2\n", ""},
+		{"submit --idempotency-key k -- sleep 6", exitUsage, "", "the Idempotency-Key belongs to another job"},
+		{"jobs j1", 0, "job j1 (bert): waiting: waits for the first agent of the cluster: start hare agent on a node\n" +
+			"  command       python train.py --epochs 3\n  wants         2 GPUs, on T4 or V100\n", ""},
+		{"jobs", 0, "waits for the first agent of the cluster: start hare agent on a " +
+			"node\n", ""},
+		{"jobs --state waiting", 0, "j2  sleep  waiting", ""},
+		{"jobs j7", exitUsage, "", "cluster lab has no job j7"},
+		{"jobs --cluster lib", exitUsage, "", "--cluster lib: the server "},
+		{"jobs --state done", exitUsage, "", `--state "done": must be one of waiting, `},
+		{"logs j1", exitNo, "", "hare: job j1 has not started: waits for the first agent"},
+		{"logs j7 --follow", exitUsage, "", "cluster lab has no job j7"},
+		{"logs j1 --stream out", exitUsage, "", `--stream "out": must be stdout or stderr`},
+		{"logs j1 --offset 5", exitUsage, "", "--offset counts the bytes of one output"},
+		{"agents", 0, "no agents: start hare agent on each node\n", ""},
+		{"drain n1", exitUsage, "", "cluster lab has no node n1: hare agents lists the nodes"},
+		{"submit", exitUsage, "", "hare submit needs a command behind --"},
+		{"submit --gpus 0 -- x", exitUsage, "", "--gpus must be positive"},
+		{"submit --gpus 3 --nodes 2 -- x", exitUsage, "", "/nodes: 3 GPUs cannot be spread equally over 2 nodes"},
+		{"submit --gpus 3 --gpus-per-node 2 -- x", exitUsage, "", "--gpus-per-node 2: 3 GPUs are no multiple of it"},
+		{"submit --on V100=3 -- x", exitUsage, "", "give seconds by --seconds V100=3"},
+		{"submit --seconds V100 -- x", exitUsage, "", "--seconds V100: must be a GPU type and a positive number"},
+		{"submit --seconds V100=NaN -- x", exitUsage, "", "--seconds V100=NaN: must be"},
+		{"submit --env HARE_TEST_NOT_SET -- x", exitUsage, "", "your environment has no such variable"},
+		{"submit --env RANK=1 -- x", exitUsage, "", "/env/RANK: is set by the agent"},
+		{"submit --dir here -- x", exitUsage, "", "/directory: must be an absolute path"},
+		{"submit --retries -1 -- x", exitUsage, "", "--retries must not be negative"},
+		{"submit --json --follow -- x", exitUsage, "", "take --wait with --json"},
+		{"cluster delete lab", exitUsage, "", "2 jobs have not ended: cancel them"},
+		{"cancel j1 j2 --wait", 0, "j1 cancelled\nj2 cancelled\n", ""},
+		{"cancel j1", 0, "j1 cancelled\n", ""},
+		{"cancel", exitUsage, "", "hare cancel takes the IDs of jobs"},
+		{"cluster show lab", 0, "cluster lab, policy fifo: 0 agents, 0 of 0 GPUs free; 2 cancelled\nsession ", ""},
+		{"cluster delete lab", 0, "cluster lab is deleted\n", ""},
+		{"cluster show lab", exitUsage, "", "has no cluster of that name"},
+	} {
+		out, errs, code := runHare(t, "", strings.Fields(step.args)...)
+		if code != step.code || !strings.Contains(out, step.stdout) || !strings.Contains(errs, step.stderr) ||
+			step.stdout == "" && out != "" || step.stderr == "" && errs != "" || strings.Count(errs, "\n") > 1 {
+			t.Errorf("hare %s: exit code %d\n%s%s", step.args, code, out, errs)
+		}
+	}
+}
+
+// TestSubmitFields checks that each flag of hare submit is the field that it should be.
+func TestSubmitFields(t *testing.T) {
+	t.Setenv("HARE_SERVER", managedServer(t))
+	t.Setenv("HARE_CLUSTER", "lab")
+	t.Setenv("OURS", "a b")
+	out, errs, code := runHare(t, "", "submit", "--json", "--gpus", "4", "--gpus-per-node", "2", "--gpus-per-task", "2",
+		"--on", "K80", "--seconds", "V100=3600,T4=9000.5", "--env", "OURS", "--env", "X=a,b=c", "--dir", "/d",
+		"--checkpoint-dir", "/c", "--retries", "3", "--grace", "1m", "--estimate", "2h", "--class", "user=ann",
+		"--weight", "2.5", "--name", "n", "--", "run", "--gpus", "7", "")
+	if code != 0 {
+		t.Fatal(errs)
+	}
+	var got description.Job
+	if err := json.Unmarshal([]byte(out), &got); err != nil {
+		t.Fatal(err)
+	}
+	text, err := json.Marshal(got.NewJob)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = `{"name":"n","command":["run","--gpus","7",""],"gpus":4,"gpus_per_task":2,"nodes":2,` +
+		`"on":{"K80":0,"T4":9000.5,"V100":3600},"env":{"OURS":"a b","X":"a,b=c"},"directory":"/d",` +
+		`"checkpoint_directory":"/c","retries":3,"grace_s":60,"weight":2.5,"estimate_s":7200,"class":{"user":"ann"}}`
+	if string(text) != want {
+		t.Errorf("got  %s\nwant %s", text, want)
+	}
+}
+
+var atNine = time.Date(2026, 11, 23, 9, 0, 0, 0, time.UTC)
+
+func exampleJob() *description.Job {
+	started, code := atNine.Add(12*time.Second), 1
+	lost := started.Add(90 * time.Second)
+	return &description.Job{ID: "j3", NewJob: description.NewJob{Name: "bert\x1b[31m", Command: []string{"sh", "-c",
+		"echo $RANK"}, GPUs: 2, GPUsPerTask: 1, Retries: 2}, State: description.JobRunning, Submitted: atNine,
+		Started: &started, Failures: 1,
+		Attempts: []*description.Attempt{
+			{Attempt: 1, Result: "failed", Error: "task 1: exit code 1", Ordered: started, Ended: &lost,
+				Tasks: []*description.TaskInfo{
+					{Task: 0, Agent: "n1", GPUs: []string{"n1/0"}, State: description.TaskEnded, Signal: "SIGTERM"},
+					{Task: 1, Agent: "n2", GPUs: []string{"n2/3"}, State: description.TaskEnded, ExitCode: &code}}},
+			{Attempt: 2, Ordered: lost, Tasks: []*description.TaskInfo{
+				{Task: 0, Agent: "n1", GPUs: []string{"n1/0"}, State: description.TaskRunning},
+				{Task: 1, Agent: "n1", GPUs: []string{"n1/1"}, State: description.TaskRunning}}},
+		}}
+}
+
+func TestJobText(t *testing.T) {
+	const want = `job j3 (bert?[31m): running
+  command       sh -c "echo $RANK"
+  wants         2 GPUs; retries: 1 of 2 used
+  submitted     2026-11-23 09:00:00 UTC, 2h00m ago
+  started       2026-11-23 09:00:12 UTC, after 12s
+  attempt 1     failed, 1m30s, on n1/0 n2/3: task 1: exit code 1
+    task 0      n1/0 ended: SIGTERM
+    task 1      n2/3 ended: exit code 1
+  attempt 2     goes on, 1h58m, on n1/0,1
+    task 0      n1/0 running
+    task 1      n1/1 running
+`
+	if got := jobText(exampleJob(), atNine.Add(2*time.Hour)); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
+
+func TestJobTable(t *testing.T) {
+	cluster := &description.Cluster{Name: "lab", Agents: 1, GPUs: 4, FreeGPUs: 2,
+		Jobs: map[description.JobState]int{description.JobRunning: 1}}
+	const want = `cluster lab: 1 agent, 2 of 4 GPUs free; 1 running
+ID  NAME        STATE    GPUS  TIME   WHERE AND WHY
+j3  bert?[31m  running  2     2m18s  n1/0,1; attempt 2
+7 jobs not shown: hare jobs --state, --once or --json
+`
+	got := jobTable(cluster, []*description.Job{exampleJob()}, 7, atNine.Add(150*time.Second))
+	if strings.Join(strings.Fields(got), " ") != strings.Join(strings.Fields(want), " ") {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
+
+func TestLatestJobsHaveRoom(t *testing.T) {
+	var jobs []*description.Job
+	for i, s := range []description.JobState{"failed", "waiting", "succeeded", "running", "failed"} {
+		jobs = append(jobs, &description.Job{ID: string(rune('a' + i)), State: s})
+	}
+	for room, want := range map[int]string{9: "abcde", 4: "bcde", 3: "bde", 2: "bd", 1: "d", 0: "d"} {
+		got := ""
+		for _, j := range latest(append([]*description.Job(nil), jobs...), room) {
+			got += j.ID
+		}
+		if got != want {
+			t.Errorf("room for %d: %s, want %s", room, got, want)
+		}
+	}
+}
+
+func TestAgentTable(t *testing.T) {
+	got := agentTable([]*description.Agent{
+		{Name: "n1", State: "draining", Reason: "new fans", SeenS: 0.4, Devices: []*description.Device{
+			{GPU: "n1/0", Type: "V100", State: "busy", Job: "j3"}, {GPU: "n1/1", Type: "V100", State: "busy", Job: "j3"},
+			{GPU: "n1/2", Type: "T4", State: "quarantined", Reason: "XID 79"}}},
+		{Name: "node2", State: "lost", SeenS: 4000, Devices: []*description.Device{{GPU: "node2/0", Type: "T4"}}}})
+	const want = `NODE   STATE     GPUS         BUSY  SEEN       JOBS AND FAULTS
+n1     draining  V100=2,T4=1  2     0s ago     j3 on 0,1; new fans; GPU 2 quarantined: XID 79
+node2  lost      T4=1         0     1h06m ago  
+`
+	if got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
+
+func TestLiveTableDrawsInPlace(t *testing.T) {
+	var out strings.Builder
+	table := liveTable{w: &out, width: 10, height: 4}
+	for _, text := range []string{"a\nb\nc\nd\n", "0123456789A\n"} {
+		if err := table.draw(text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const want = "\r\x1b[Ka\n\r\x1b[Kb\n\r\x1b[Kc\n\x1b[J" + "\x1b[3A\r\x1b[K012345678…\n\x1b[J"
+	if out.String() != want {
+		t.Errorf("%q", out.String())
+	}
+}

@@ -1,0 +1,407 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hare-sched/hare/clusters/description"
+)
+
+// jobStates are the states of jobs, the final ones last.
+var jobStates = []description.JobState{description.JobWaiting, description.JobStarting, description.JobRunning,
+	description.JobStopping, description.JobSucceeded, description.JobFailed, description.JobCancelled}
+
+func stateNames() []string {
+	names := make([]string, len(jobStates))
+	for i, s := range jobStates {
+		names[i] = string(s)
+	}
+	return names
+}
+
+func jobsCommand() *cobra.Command {
+	var cf clusterFlags
+	var once bool
+	var state string
+	c := &cobra.Command{
+		Use:   "jobs [ID]",
+		Short: "Show the jobs of a managed cluster, or one job with its attempts",
+		Long: `Jobs shows the jobs of a cluster, the oldest first: what each waits for, where it runs,
+how it ended. With an ID it shows one job: each of its attempts with nodes, GPUs, exit
+codes, and the line that says why it waits or failed.
+
+On a terminal the table is drawn anew each second, until Ctrl-C or until nothing changes
+any more; --once, a pipe and --json print it once.
+
+Of more than 1,000 jobs, those that have not ended are shown; --state names others.
+
+States: waiting (for GPUs), starting (its processes are being started), running,
+stopping (its processes were told to end), succeeded, failed, cancelled.`,
+		Example: `  hare jobs
+  hare jobs j7
+  hare jobs --cluster lab --state failed --once
+  hare jobs --json | jq '.jobs[] | select(.state == "waiting") | .reason'`,
+		Args: atMostOne("an ID of a job"),
+		RunE: func(c *cobra.Command, args []string) error {
+			if state != "" && !slices.Contains(stateNames(), state) {
+				return usageError{fmt.Errorf("--state %q: must be one of %s", state, strings.Join(stateNames(), ", "))}
+			}
+			if state != "" && len(args) == 1 {
+				return usageError{errors.New("--state is for the list: leave the ID out")}
+			}
+			r, err := cf.open(c.Context())
+			if err != nil {
+				return err
+			}
+			defer r.Close()
+			if len(args) == 1 {
+				err = cf.showJob(c.Context(), r, args[0], once, c.OutOrStdout())
+			} else {
+				err = cf.showJobs(c.Context(), r, description.JobState(state), once, c.OutOrStdout())
+			}
+			if err == nil || c.Context().Err() != nil {
+				return err
+			}
+			return cf.jobError(r, strings.Join(args, ""), err)
+		},
+	}
+	cf.addCluster(c)
+	c.Flags().BoolVar(&once, "once", false, "print once, also on a terminal")
+	c.Flags().StringVar(&state, "state", "", "show the jobs of this state alone")
+	choices(c, "state", stateNames()...)
+	return c
+}
+
+// atMostOne is exactly, for one argument that may be left out.
+func atMostOne(name string) cobra.PositionalArgs {
+	return func(c *cobra.Command, args []string) error {
+		if len(args) > 1 {
+			return usageError{fmt.Errorf("%s takes at most %s, got %d arguments (see %s --help)", c.CommandPath(), name,
+				len(args), c.CommandPath())}
+		}
+		return nil
+	}
+}
+
+// mostShown is the number of jobs up to which the table has those that have ended.
+const mostShown = 1000
+
+// collect returns the jobs to show, in the order of their submission. left counts the jobs that are left out.
+func (cf *clusterFlags) collect(ctx context.Context, r *remote, state description.JobState, all bool) (
+	jobs []*description.Job, cluster *description.Cluster, left int, err error) {
+	if cluster, err = r.Cluster(ctx, cf.cluster); err != nil {
+		return nil, nil, 0, err
+	}
+	total := 0
+	for _, n := range cluster.Jobs {
+		total += n
+	}
+	states := []description.JobState{state}
+	if state == "" && total > mostShown && !all {
+		states = jobStates[:4] // that have not ended
+	}
+	for _, s := range states {
+		for job, err := range r.ClusterJobs(ctx, cf.cluster, s) {
+			if err != nil {
+				return nil, nil, 0, err
+			}
+			jobs = append(jobs, job)
+		}
+	}
+	if len(states) > 1 {
+		slices.SortStableFunc(jobs, func(a, b *description.Job) int { return a.Submitted.Compare(b.Submitted) })
+	}
+	if state == "" {
+		left = total - len(jobs)
+	}
+	return jobs, cluster, max(0, left), nil
+}
+
+func (cf *clusterFlags) showJobs(ctx context.Context, r *remote, state description.JobState, once bool,
+	out io.Writer) error {
+	if cf.json {
+		jobs, _, _, err := cf.collect(ctx, r, state, true)
+		if err != nil {
+			return err
+		}
+		if jobs == nil {
+			jobs = []*description.Job{}
+		}
+		return printDocument(out, description.JobList{Jobs: jobs})
+	}
+	return showLive(ctx, out, once, func(height int) (string, bool, error) {
+		jobs, cluster, left, err := cf.collect(ctx, r, state, false)
+		if err != nil {
+			return "", false, err
+		}
+		if room := height - 3; height > 0 {
+			left += max(0, len(jobs)-room)
+			jobs = latest(jobs, room)
+		}
+		if err := cf.explain(ctx, r, jobs); err != nil {
+			return "", false, err
+		}
+		unended := slices.ContainsFunc(jobs, func(j *description.Job) bool { return !j.State.Final() })
+		return jobTable(cluster, jobs, left, time.Now()), !unended, nil
+	})
+}
+
+// mostExplained is how many jobs that wait are shown with the reason, for which each is asked for alone.
+const mostExplained = 10
+
+// explain adds to jobs that wait what they wait for.
+func (cf *clusterFlags) explain(ctx context.Context, r *remote, jobs []*description.Job) error {
+	asked := 0
+	for i, j := range jobs {
+		if j.State != description.JobWaiting || j.Reason != "" {
+			continue
+		}
+		if asked++; asked > mostExplained {
+			return nil
+		}
+		whole, err := r.ClusterJob(ctx, cf.cluster, j.ID)
+		if err != nil {
+			return err
+		}
+		jobs[i] = whole
+	}
+	return nil
+}
+
+// latest keeps as many jobs as there is room for: first those that have not ended, then the latest.
+func latest(jobs []*description.Job, room int) []*description.Job {
+	for _, drop := range []bool{true, false} {
+		for i := 0; i < len(jobs) && len(jobs) > max(room, 1); {
+			if jobs[i].State.Final() == drop {
+				jobs = slices.Delete(jobs, i, i+1)
+			} else {
+				i++
+			}
+		}
+	}
+	return jobs
+}
+
+// jobTable is the table of hare jobs.
+func jobTable(cluster *description.Cluster, jobs []*description.Job, left int, now time.Time) string {
+	var out strings.Builder
+	fmt.Fprintf(&out, "cluster %s: %s, %d of %s free; %s\n", cluster.Name, counted(cluster.Agents, "agent"),
+		cluster.FreeGPUs, counted(cluster.GPUs, "GPU"), stateCounts(cluster))
+	if len(jobs) > 0 {
+		w := tabwriter.NewWriter(&out, 0, 0, 2, ' ', 0)
+		_, _ = fmt.Fprintln(w, "ID\tNAME\tSTATE\tGPUS\tTIME\tWHERE AND WHY")
+		for _, j := range jobs {
+			_, _ = fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%s\t%s\n", j.ID, plain(j.Name), j.State, max(1, j.GPUs), jobTime(j, now),
+				whereAndWhy(j))
+		}
+		_ = w.Flush() // a strings.Builder takes everything
+	}
+	if left > 0 {
+		fmt.Fprintf(&out, "%s not shown: hare jobs --state, --once or --json\n", counted(left, "job"))
+	}
+	return out.String()
+}
+
+func counted(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return strconv.Itoa(n) + " " + what + "s"
+}
+
+func stateCounts(cluster *description.Cluster) string {
+	var parts []string
+	for _, s := range jobStates {
+		if n := cluster.Jobs[s]; n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", n, s))
+		}
+	}
+	if len(parts) == 0 {
+		return "no jobs"
+	}
+	return strings.Join(parts, ", ")
+}
+
+// jobTime is how long a job has waited, runs or ran.
+func jobTime(j *description.Job, now time.Time) string {
+	from, to := j.Submitted, now
+	if j.Started != nil {
+		from = *j.Started
+	}
+	if j.Ended != nil {
+		to = *j.Ended
+	}
+	return briefTime(to.Sub(from))
+}
+
+// briefTime prints a duration as people say it: 12s, 3m05s, 2h07m, 3d04h.
+func briefTime(d time.Duration) string {
+	s := int64(max(0, d).Round(time.Second) / time.Second)
+	switch {
+	case s < 60:
+		return fmt.Sprintf("%ds", s)
+	case s < 3600:
+		return fmt.Sprintf("%dm%02ds", s/60, s%60)
+	case s < 86400:
+		return fmt.Sprintf("%dh%02dm", s/3600, s/60%60)
+	}
+	return fmt.Sprintf("%dd%02dh", s/86400, s/3600%24)
+}
+
+// whereAndWhy says where a job runs and, in one line, what it waits for or why it failed.
+func whereAndWhy(j *description.Job) string {
+	var parts []string
+	if n := len(j.Attempts); n > 0 && (j.State != description.JobWaiting) {
+		parts = append(parts, places(j.Attempts[n-1]))
+	}
+	if j.Reason != "" && j.Reason != string(j.State) {
+		parts = append(parts, plain(j.Reason))
+	}
+	if tries := j.Failures + j.Lost; tries > 0 && !j.State.Final() {
+		parts = append(parts, fmt.Sprintf("attempt %d", tries+1))
+	}
+	return strings.Join(parts, "; ")
+}
+
+// places lists nodes with the indices of their GPUs: a 0,1 b 2.
+func places(at *description.Attempt) string {
+	var order []string
+	gpus := map[string][]string{}
+	for _, t := range at.Tasks {
+		if gpus[t.Agent] == nil {
+			order = append(order, t.Agent)
+		}
+		for _, g := range t.GPUs {
+			gpus[t.Agent] = append(gpus[t.Agent], g[strings.LastIndexByte(g, '/')+1:])
+		}
+	}
+	for i, name := range order {
+		order[i] = plain(name) + "/" + strings.Join(gpus[name], ",")
+	}
+	return strings.Join(order, " ")
+}
+
+// showJob shows one job.
+func (cf *clusterFlags) showJob(ctx context.Context, r *remote, id string, once bool, out io.Writer) error {
+	if cf.json {
+		job, err := r.ClusterJob(ctx, cf.cluster, id)
+		if err != nil {
+			return err
+		}
+		return printDocument(out, job)
+	}
+	return showLive(ctx, out, once, func(int) (string, bool, error) {
+		job, err := r.ClusterJob(ctx, cf.cluster, id)
+		if err != nil {
+			return "", false, err
+		}
+		return jobText(job, time.Now()), job.State.Final(), nil
+	})
+}
+
+// jobText describes a job and its attempts.
+func jobText(j *description.Job, now time.Time) string {
+	var out strings.Builder
+	fmt.Fprintf(&out, "job %s (%s): %s\n", j.ID, plain(j.Name), outcome(j))
+	row := func(name, format string, a ...any) {
+		fmt.Fprintf(&out, "  %-13s %s\n", name, fmt.Sprintf(format, a...))
+	}
+	row("command", "%s", commandText(j.Command))
+	row("wants", "%s", wants(j))
+	row("submitted", "%s, %s ago", j.Submitted.Format(time.DateTime+" MST"), briefTime(now.Sub(j.Submitted)))
+	if j.Started != nil {
+		row("started", "%s, after %s", j.Started.Format(time.DateTime+" MST"), briefTime(j.Started.Sub(j.Submitted)))
+	}
+	if j.Ended != nil {
+		row("ended", "%s", j.Ended.Format(time.DateTime+" MST"))
+	}
+	seconds := func(s float64) string { return briefTime(time.Duration(min(s, 1e9) * float64(time.Second))) }
+	if j.ExpectedInS != nil {
+		row("plan", "starts in about %s", seconds(*j.ExpectedInS))
+	}
+	if j.ExpectedEndInS != nil {
+		row("plan", "ends in about %s", seconds(*j.ExpectedEndInS))
+	}
+	if j.EarliestEndInS != nil {
+		row("", "and, if its times are right, not in less than %s", seconds(*j.EarliestEndInS))
+	}
+	for _, at := range j.Attempts {
+		row(fmt.Sprintf("attempt %d", at.Attempt), "%s", attemptText(at, now))
+		for _, t := range at.Tasks {
+			row(fmt.Sprintf("  task %d", t.Task), "%s %s%s", strings.Join(t.GPUs, ","), t.State, taskEnd(t))
+		}
+	}
+	return out.String()
+}
+
+// commandText is an argument vector as one would type it.
+func commandText(argv []string) string {
+	quoted := make([]string, len(argv))
+	for i, arg := range argv {
+		quoted[i] = arg
+		if arg == "" || strings.ContainsAny(arg, " \t\"'`$&|;<>()*?[]#~\\{}") || plain(arg) != arg {
+			quoted[i] = strconv.Quote(arg)
+		}
+	}
+	return strings.Join(quoted, " ")
+}
+
+// wants says what a job asks for.
+func wants(j *description.Job) string {
+	text := counted(max(1, j.GPUs), "GPU")
+	if j.GPUsPerTask > 1 {
+		text += fmt.Sprintf(", %d a process", j.GPUsPerTask)
+	}
+	if j.Nodes > 0 {
+		text += ", on " + counted(j.Nodes, "node")
+	}
+	var types []string
+	for t, s := range j.On {
+		if s > 0 {
+			t += fmt.Sprintf(" (%s s)", strconv.FormatFloat(s, 'f', -1, 64))
+		}
+		types = append(types, plain(t))
+	}
+	slices.Sort(types)
+	if len(types) > 0 {
+		text += ", on " + strings.Join(types, " or ")
+	}
+	if j.Retries > 0 {
+		text += fmt.Sprintf("; retries: %d of %d used", min(j.Failures, j.Retries), j.Retries)
+	}
+	return text
+}
+
+func attemptText(at *description.Attempt, now time.Time) string {
+	text, end := "goes on", now
+	if at.Ended != nil {
+		text, end = at.Result, *at.Ended
+	}
+	text += ", " + briefTime(end.Sub(at.Ordered)) + ", on " + places(at)
+	if at.Error != "" {
+		text += ": " + plain(at.Error)
+	}
+	return text
+}
+
+// taskEnd says how a process ended.
+func taskEnd(t *description.TaskInfo) string {
+	switch {
+	case t.Error != "":
+		return ": " + plain(t.Error)
+	case t.Signal != "":
+		return ": " + plain(t.Signal)
+	case t.ExitCode != nil:
+		return fmt.Sprintf(": exit code %d", *t.ExitCode)
+	}
+	return ""
+}

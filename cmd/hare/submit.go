@@ -1,0 +1,271 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hare-sched/hare/clusters/description"
+)
+
+// submitFlags are the flags of hare submit.
+type submitFlags struct {
+	clusterFlags
+	job          description.NewJob
+	perNode      int
+	on           []string
+	seconds      []string
+	env          []string
+	class        []string
+	weight       float64
+	grace        time.Duration
+	estimate     time.Duration
+	key          string
+	wait, follow bool
+}
+
+func submitCommand() *cobra.Command {
+	var sf submitFlags
+	c := &cobra.Command{
+		Use:   "submit [flags] -- COMMAND [ARGUMENT…]",
+		Short: "Run a command on GPUs of a managed cluster",
+		Long: `Submit hands a command to a managed cluster. The job waits until the cluster's policy
+gives it GPUs; then the agents of their nodes start it. Submit prints the job's ID and
+returns at once. The job is on the server's disk by then: it survives a crash of the
+server, and the end of your terminal.
+
+COMMAND is started as it stands, without a shell: write sh -c '…' where you want one.
+It runs in an empty directory of its own unless --dir names one, and must be on the
+nodes: nothing is copied there.
+
+Each GPU gets a process of its own, or each --gpus-per-task GPUs. All processes start
+together and end together. They find the variables of torchrun (RANK, WORLD_SIZE,
+LOCAL_RANK, MASTER_ADDR, …), CUDA_VISIBLE_DEVICES, and HARE_CHECKPOINT_DIR, where what
+they write outlives a restart.
+
+A command fails when a process ends with another exit code than 0, or by a signal; the
+others are ended then. It is started again --retries times. A start that is lost with
+its node is repeated in any case, so that the command must be able to begin again or to
+go on from its checkpoint.
+
+Exit codes: 0 submitted, or with --wait and --follow succeeded; 1 the job failed or was
+cancelled, or Ctrl-C came first (the job goes on); 2 wrong use.`,
+		Example: `  hare submit --cluster lab -- python train.py --epochs 3
+  hare submit --gpus 2 --on V100,T4 --name bert --follow -- python train.py
+  hare submit --gpus 16 --nodes 2 --gpus-per-task 8 -- torchrun-less-train.sh
+  hare submit --seconds V100=3600,T4=9000 --retries 3 --checkpoint-dir /shared/bert -- python train.py
+  ID=$(hare submit --gpus 1 -- sleep 60)`,
+		Args: func(c *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return usageError{errors.New("hare submit needs a command behind --, as in: hare submit --gpus 1 -- python " +
+					"train.py (see hare submit --help)")}
+			}
+			return nil
+		},
+		RunE: func(c *cobra.Command, args []string) error {
+			sf.job.Command = args
+			return sf.run(c)
+		},
+	}
+	sf.addCluster(c)
+	f := c.Flags()
+	f.SetInterspersed(false) // flags behind the command are the command's
+	f.StringVar(&sf.job.Name, "name", "", "what to call the job (default: its command)")
+	f.IntVar(&sf.job.GPUs, "gpus", 1, "GPUs in all")
+	f.IntVar(&sf.job.Nodes, "nodes", 0, "spread the GPUs equally over this many nodes")
+	f.IntVar(&sf.perNode, "gpus-per-node", 0, "spread the GPUs over nodes, this many on each")
+	f.IntVar(&sf.job.GPUsPerTask, "gpus-per-task", 0, "GPUs of one process, all on one node (default 1)")
+	f.StringSliceVar(&sf.on, "on", nil, "the GPU types that will do, as in V100,T4 (default: all of the cluster)")
+	f.StringSliceVar(&sf.seconds, "seconds", nil,
+		"how many seconds the job takes by type, as in V100=3600,T4=9000; a type that --on lacks is added")
+	f.StringArrayVar(&sf.env, "env", nil, "a variable of the job's environment, as in NAME=VALUE; NAME alone takes yours")
+	f.StringVar(&sf.job.Directory, "dir", "", "working directory on the nodes (default: an empty one)")
+	f.StringVar(&sf.job.CheckpointDirectory, "checkpoint-dir", "",
+		"directory for checkpoints that the nodes share (default: one of the job on the node)")
+	f.IntVar(&sf.job.Retries, "retries", 0, "how often to start the job again after it has failed")
+	f.DurationVar(&sf.grace, "grace", 10*time.Second, "time between SIGTERM and SIGKILL, as in 30s")
+	f.DurationVar(&sf.estimate, "estimate", 0, "how long you expect the job to run, as in 2h: a hint, never a limit")
+	f.StringArrayVar(&sf.class, "class", nil,
+		"a label of jobs whose durations are alike, as in user=ann; may be repeated")
+	f.Float64Var(&sf.weight, "weight", 1, "weight of the job's completion time")
+	f.StringVar(&sf.key, "idempotency-key", "",
+		"a name of this submission: given again, it gives the same job and no second one")
+	f.BoolVar(&sf.wait, "wait", false, "wait for the end of the job")
+	f.BoolVar(&sf.follow, "follow", false, "print what the job prints, and wait for its end")
+	positive(c, "gpus", "nodes", "gpus-per-node", "gpus-per-task", "estimate", "weight")
+	_ = c.MarkFlagDirname("dir") // cannot fail: the flag exists
+	_ = c.MarkFlagDirname("checkpoint-dir")
+	return c
+}
+
+func (sf *submitFlags) run(c *cobra.Command) error {
+	if err := sf.fill(c); err != nil {
+		return usageError{err}
+	}
+	if sf.json && sf.follow {
+		return usageError{errors.New("--follow prints what the job prints: take --wait with --json")}
+	}
+	ctx := c.Context()
+	r, err := sf.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	job, err := r.SubmitJob(ctx, sf.cluster, &sf.job, sf.key)
+	if err != nil {
+		return sf.clusterError(r, err)
+	}
+	follow := sf.wait || sf.follow
+	switch {
+	case sf.json && !follow:
+		return printDocument(c.OutOrStdout(), job)
+	case !follow:
+		_, err = fmt.Fprintln(c.OutOrStdout(), job.ID)
+		return err
+	}
+	_, _ = fmt.Fprintf(c.ErrOrStderr(), "hare: job %s is submitted to cluster %s\n", job.ID, sf.cluster)
+	l := logFlags{clusterFlags: sf.clusterFlags, follow: true}
+	if sf.follow {
+		err = l.copy(ctx, r, job.ID, c.OutOrStdout(), c.ErrOrStderr())
+	}
+	if err == nil {
+		job, err = sf.waitFor(ctx, r, job.ID)
+	}
+	if err != nil {
+		if ctx.Err() != nil {
+			_, _ = fmt.Fprintf(c.ErrOrStderr(), "hare: job %s goes on: hare logs --follow %s shows its output, hare cancel %s "+
+				"ends it\n", job.ID, job.ID, job.ID)
+			return errNo
+		}
+		return sf.clusterError(r, err)
+	}
+	return sf.ended(c.OutOrStdout(), c.ErrOrStderr(), job)
+}
+
+// fill turns flags into fields of the job.
+func (sf *submitFlags) fill(c *cobra.Command) (err error) {
+	j, given := &sf.job, c.Flags().Changed
+	if len(sf.on) > 0 || len(sf.seconds) > 0 {
+		j.On = map[string]float64{}
+	}
+	for _, t := range sf.on {
+		if strings.Contains(t, "=") {
+			return fmt.Errorf("--on %s: only names of GPU types: give seconds by --seconds %s", t, t)
+		}
+		j.On[t] = 0
+	}
+	for _, text := range sf.seconds {
+		t, number, _ := strings.Cut(text, "=")
+		s, err := strconv.ParseFloat(number, 64)
+		if err != nil || t == "" || !(s > 0) || math.IsInf(s, 0) {
+			return fmt.Errorf("--seconds %s: must be a GPU type and a positive number of seconds, as in V100=3600", text)
+		}
+		j.On[t] = s
+	}
+	if sf.perNode > 0 {
+		if j.GPUs%sf.perNode != 0 {
+			return fmt.Errorf("--gpus-per-node %d: %d GPUs are no multiple of it: change --gpus", sf.perNode, j.GPUs)
+		}
+		if n := j.GPUs / sf.perNode; j.Nodes != 0 && j.Nodes != n {
+			return fmt.Errorf("--gpus-per-node %d: %d GPUs are on %d nodes then, not on %d: leave --nodes out", sf.perNode,
+				j.GPUs, n, j.Nodes)
+		}
+		j.Nodes = j.GPUs / sf.perNode
+	}
+	if j.Env, err = pairs("--env", sf.env, os.LookupEnv); err != nil {
+		return err
+	}
+	if j.Class, err = pairs("--class", sf.class, nil); err != nil {
+		return err
+	}
+	if given("weight") {
+		j.Weight = &sf.weight
+	}
+	if given("grace") {
+		s := sf.grace.Seconds()
+		j.GraceS = &s
+	}
+	if given("estimate") {
+		s := sf.estimate.Seconds()
+		j.EstimateS = &s
+	}
+	return nil
+}
+
+// pairs reads NAME=VALUE texts; lookup, where not nil, gives the value of a NAME alone.
+func pairs(flag string, texts []string, lookup func(string) (string, bool)) (map[string]string, error) {
+	if len(texts) == 0 {
+		return nil, nil
+	}
+	all := map[string]string{}
+	for _, text := range texts {
+		name, value, found := strings.Cut(text, "=")
+		if !found && lookup != nil && name != "" {
+			if value, found = lookup(name); !found {
+				return nil, fmt.Errorf("%s %s: your environment has no such variable: write %s=VALUE", flag, name, name)
+			}
+		}
+		if !found || name == "" {
+			return nil, fmt.Errorf("%s %q: must be NAME=VALUE", flag, text)
+		}
+		if old, twice := all[name]; twice && old != value {
+			return nil, fmt.Errorf("%s %s stands twice, with different values", flag, name)
+		}
+		all[name] = value
+	}
+	return all, nil
+}
+
+// waitFor waits until a job has ended.
+func (cf *clusterFlags) waitFor(ctx context.Context, r *remote, id string) (*description.Job, error) {
+	for pause := 100 * time.Millisecond; ; pause = min(pause*3/2, 2*time.Second) {
+		job, err := r.ClusterJob(ctx, cf.cluster, id)
+		if err != nil || job.State.Final() {
+			return job, err
+		}
+		if err := rest(ctx, pause); err != nil {
+			return job, err
+		}
+	}
+}
+
+// rest waits for a while, or until ctx ends, which is an error.
+func rest(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-time.After(d):
+		return nil
+	}
+}
+
+// ended says how a job ended, and returns errNo where it did not succeed.
+func (cf *clusterFlags) ended(out, errs io.Writer, job *description.Job) error {
+	if cf.json {
+		if err := printDocument(out, job); err != nil {
+			return err
+		}
+	} else {
+		_, _ = fmt.Fprintf(errs, "hare: job %s %s\n", job.ID, outcome(job))
+	}
+	if job.State != description.JobSucceeded {
+		return errNo
+	}
+	return nil
+}
+
+// outcome says in a few words how a job stands or ended.
+func outcome(job *description.Job) string {
+	if job.Reason == "" || job.Reason == string(job.State) {
+		return string(job.State)
+	}
+	return string(job.State) + ": " + plain(job.Reason)
+}
