@@ -203,6 +203,9 @@ type Turn struct {
 	Turn   int      // from 1
 	Types  []string // the GPU types on which the plan has the job
 	StartS int64    // seconds from now; −1 where the plan does not say
+	// EndS is a time, in seconds from now, before which the job ends under no plan if it takes as long as is
+	// believed; −1 where nothing is known.
+	EndS int64
 	// Now says that the session has started the job, on these GPUs, by task.
 	Now  bool
 	GPUs [][]string
@@ -218,12 +221,15 @@ func (s *Session) Turns(plan *wire.SessionPlan) (turns []Turn) {
 		if t == nil || t.Started {
 			continue
 		}
-		turn := Turn{ID: p.Job, Turn: len(turns) + 1, Types: p.Types, StartS: -1}
+		turn := Turn{ID: p.Job, Turn: len(turns) + 1, Types: p.Types, StartS: -1, EndS: -1}
 		if len(t.GPUs) > 0 && len(t.GPUs[0]) > 0 {
 			turn.Types, turn.Now, turn.GPUs = []string{s.told.typeOf(t.GPUs[0][0])}, true, t.GPUs
 		}
 		if p.StartUs >= 0 {
 			turn.StartS = max(0, p.StartUs-plan.AtUs) / 1e6
+		}
+		if p.EarliestEndUs >= 0 {
+			turn.EndS = max(0, p.EarliestEndUs-plan.AtUs) / 1e6
 		}
 		turns = append(turns, turn)
 	}

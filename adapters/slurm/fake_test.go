@@ -172,6 +172,8 @@ func (f *fakeSlurm) update(text string) error {
 				j.Nice, err = strconv.ParseInt(value, 10, 64)
 			case "Features":
 				j.Features = value
+			case "Comment":
+				j.Comment = value
 			default:
 				err = fmt.Errorf("%s must not be written", key)
 			}

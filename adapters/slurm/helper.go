@@ -49,6 +49,9 @@ type Config struct {
 	// and QOS name those all of whose jobs take part.
 	OptIn           string
 	Partitions, QOS []string
+	// Predict adds to the comments of jobs that take part when the plan starts them, and a time before
+	// which they cannot end.
+	Predict bool
 	// MaxUpdates limits the values that one loop writes; 0 means 1000.
 	MaxUpdates int
 	// Range limits what is added to a priority; 0 means 1,000,000.
@@ -150,7 +153,9 @@ func (h *Helper) Check(ctx context.Context) error {
 	}
 	if values["SelectType"] != "select/linear" { // which gives whole nodes to jobs
 		unit := strings.ToUpper(values["SelectTypeParameters"])
-		h.cpus = strings.Contains(unit, "CR_CORE") || strings.Contains(unit, "CR_CPU") || strings.Contains(unit, "CR_SOCKET")
+		h.cpus = slices.ContainsFunc([]string{"CR_CORE", "CR_CPU", "CR_SOCKET"}, func(name string) bool {
+			return strings.Contains(unit, name)
+		})
 		h.memory = strings.Contains(unit, "MEMORY")
 	}
 	if p := values["PriorityType"]; h.cfg.Order != OrderNone && p != "priority/multifactor" {
@@ -274,7 +279,8 @@ func (h *Helper) write(ctx context.Context, event string, updates []Update) erro
 	return nil
 }
 
-// Reset undoes what the journal says that the helper wrote, where it still stands.
+// Reset undoes what the journal says that the helper wrote, where it still stands, and takes the helper's
+// notes out of the comments of waiting jobs.
 func (h *Helper) Reset(ctx context.Context) ([]Update, error) {
 	state, err := Read(ctx, h.commands, h.now)
 	if err != nil {
@@ -294,6 +300,11 @@ func (h *Helper) Reset(ctx context.Context) ([]Update, error) {
 				updates = append(updates, Update{Job: id, SubmitS: r.SubmitS, Field: field, Old: stands[field], New: own,
 					Reason: "reset", own: own})
 			}
+		}
+	}
+	for _, id := range sortedKeys(state.Records) {
+		if u, ok := unpredict(state.Records[id], "reset"); ok {
+			updates = append(updates, u)
 		}
 	}
 	if !h.cfg.Write || len(updates) == 0 {

@@ -17,7 +17,7 @@ import (
 type Update struct {
 	Job     int64  `json:"job"`
 	SubmitS int64  `json:"submit"`
-	Field   string `json:"field"` // SiteFactor, Nice, Features or Prefer
+	Field   string `json:"field"` // SiteFactor, Nice, Features, Prefer or Comment
 	Old     string `json:"old"`
 	New     string `json:"new"`
 	Reason  string `json:"reason"`
@@ -31,6 +31,7 @@ type entryAdvice struct {
 	turn   int // from 1
 	types  []string
 	startS int64 // seconds from now; −1 where the plan does not say
+	endS   int64 // seconds from now before which the job cannot end; −1 where nothing is known
 }
 
 // entriesOf makes turns of jobs turns of Slurm's entries. Tasks of an array are one entry, at the
@@ -47,7 +48,7 @@ func entriesOf(turns []advice.Turn, s *State) (list []entryAdvice) {
 		if !known {
 			k = len(list)
 			at[entry] = k
-			list = append(list, entryAdvice{entry: entry, turn: k + 1, startS: t.StartS})
+			list = append(list, entryAdvice{entry: entry, turn: k + 1, startS: t.StartS, endS: t.EndS})
 		}
 		for _, gpuType := range t.Types {
 			if !slices.Contains(list[k].types, gpuType) {
@@ -131,7 +132,7 @@ func (h *Helper) differences(s *State, told *advice.State, list []entryAdvice) (
 		turn[a.entry] = i
 	}
 	slices.SortStableFunc(updates, func(a, b Update) int { return cmp.Compare(turn[a.Job], turn[b.Job]) })
-	return updates
+	return append(updates, h.predictions(s, chosen, behindHead)...)
 }
 
 // headOf returns how many entries at the head of the plan are ordered, and after how many entries one
@@ -284,11 +285,12 @@ func (h *Helper) typeUpdate(r *Record, a entryAdvice, features map[string]string
 		own: own}, true
 }
 
-// script writes updates as commands for scontrol's standard input, one line a job.
+// script writes updates as commands for scontrol's standard input, one line a job, and another for its
+// comment, so that a comment that Slurm refuses costs nothing else.
 func script(updates []Update) []byte {
 	var b []byte
 	for i, u := range updates {
-		if i == 0 || updates[i-1].Job != u.Job {
+		if i == 0 || updates[i-1].Job != u.Job || u.Field == "Comment" {
 			if i > 0 {
 				b = append(b, '\n')
 			}

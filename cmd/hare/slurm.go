@@ -86,6 +86,8 @@ ignore what is written.`,
 	f.StringVar(&sf.cfg.OptIn, "comment", "hare", "jobs whose comment begins with this take part")
 	f.StringSliceVar(&sf.cfg.Partitions, "partition", nil, "all jobs of these partitions take part")
 	f.StringSliceVar(&sf.cfg.QOS, "qos", nil, "all jobs of these QOS take part")
+	f.BoolVar(&sf.cfg.Predict, "predict", false, "add to the comments of jobs that take part when the plan starts them "+
+		"and before when they cannot end; comments of others stay")
 	f.DurationVar(&sf.interval, "interval", 30*time.Second,
 		"time between loops; after failures up to ten times as long")
 	f.DurationVar(&sf.cfg.PlanTime, "plan-time", 5*time.Second, "how long a plan may take; a later one is not written")
