@@ -37,6 +37,7 @@ func (e usageError) Unwrap() error { return e.error }
 
 func main() {
 	lp.ServeIfWorker()
+	runTaskIfAsked()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second signal ends the process at once
 	code := run(ctx, os.Args[1:])
@@ -135,7 +136,7 @@ or a fault of the machine, such as a full disk.`,
 		doctorCommand(), whatIfCommand(), serveCommand(), keyCommand(), healthCommand(), explainCommand(),
 		replayResultCommand(), onlineCommand(), backupCommand(), restoreCommand(), repairCommand(), benchCommand(),
 		simulateCommand(), experimentCommand(), estimateCommand(), workerCommand(), submitCommand(), jobsCommand(),
-		logsCommand(), cancelCommand(), agentsCommand(), drainCommand(), undrainCommand(), clusterCommand())
+		logsCommand(), cancelCommand(), agentsCommand(), drainCommand(), undrainCommand(), clusterCommand(), agentCommand())
 	return root
 }
 

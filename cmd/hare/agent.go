@@ -1,0 +1,161 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hare-sched/hare/client"
+	"github.com/hare-sched/hare/executor"
+	"github.com/hare-sched/hare/executor/device"
+	"github.com/hare-sched/hare/executor/runner"
+)
+
+func agentCommand() *cobra.Command {
+	var far remoteFlags
+	var cfg executor.Config
+	var devices string
+	var labels []string
+	c := &cobra.Command{
+		Use:   "agent",
+		Short: "Run jobs of a managed cluster on this machine",
+		Long: `Agent takes part in a cluster of a server: it registers the GPUs of this machine, starts
+the jobs that the server gives it, keeps their outputs, and tells how they end. One
+agent runs on each machine.
+
+--devices V100=2,T4=2 pretends GPUs: jobs that say how long they take (hare submit
+--on V100=30) are played, --speed times faster, and others are run. --devices cpu=2
+does real work on cores.
+
+Each job has a process of its own beside the agent, so that the agent can be killed
+and started again while jobs go on. When the agent has not reached the server for the
+time of the server's --agent-lease, its jobs end, because the server gives them to
+other machines then. SIGTERM ends the agent and not its jobs.
+
+The agent never changes a setting of a GPU.`,
+		Example: `  hare agent --server http://127.0.0.1:8080 --cluster lab --devices V100=2,T4=2
+  hare agent --cluster lab --name gpu-17 --devices cpu=2 --directory /var/lib/hare-agent
+  hare agent --server https://hare.example --api-key-file agent.key --cluster lab`,
+		Args: exactly(0, "no arguments"),
+		RunE: func(c *cobra.Command, _ []string) error {
+			r, err := far.connect()
+			if err != nil {
+				return err
+			}
+			defer r.Close()
+			if cfg.Cluster == "" {
+				return usageError{errors.New("--cluster is missing: the cluster to take part in, such as lab; it is made " +
+					"where there is none")}
+			}
+			if cfg.Devices, err = openDevices(devices); err != nil {
+				return usageError{fmt.Errorf("--devices: %w", err)}
+			}
+			if cfg.Labels, err = labelMap(labels); err != nil {
+				return err
+			}
+			if err := nameAgent(&cfg); err != nil {
+				return err
+			}
+			self, err := os.Executable()
+			if err != nil {
+				return err
+			}
+			// The agent tries again by itself, because its lease counts from when it asked.
+			cfg.Server, cfg.Version, cfg.Runner = r.once, version, []string{self, runTask}
+			cfg.Logger = slog.New(slog.NewTextHandler(c.ErrOrStderr(), nil))
+			err = executor.Run(c.Context(), cfg)
+			if errors.As(err, new(*client.Problem)) {
+				return remoteError(r, "", err)
+			}
+			return err
+		},
+	}
+	far.add(c)
+	far.server = "http://127.0.0.1:8080"
+	server := c.Flags().Lookup("server")
+	server.Usage, server.DefValue = "the server", far.server
+	f := c.Flags()
+	f.StringVar(&cfg.Cluster, "cluster", os.Getenv("HARE_CLUSTER"), "the cluster to take part in (default: the "+
+		"environment variable HARE_CLUSTER)")
+	f.Lookup("cluster").DefValue = ""
+	f.StringVar(&cfg.Name, "name", "", "name of this node (default: the name of the machine)")
+	f.StringVar(&cfg.Address, "address", "", "address by which other nodes reach this one, for MASTER_ADDR (default: "+
+		"the one that the server sees)")
+	f.StringVar(&devices, "devices", "", "TYPE=NUMBER,… pretends GPUs, cpu=NUMBER works on cores (default: the GPUs "+
+		"that the driver lists)")
+	f.StringVar(&cfg.Directory, "directory", "", "where the agent keeps state, jobs and checkpoints (default: "+
+		"hare-agent/CLUSTER/NAME in the user's state directory)")
+	f.Float64Var(&cfg.Speed, "speed", 1, "how many times faster than they say jobs are played on pretended GPUs")
+	f.StringSliceVar(&labels, "label", nil, "label of the node, NAME=VALUE; may be given again")
+	f.StringSliceVar(&cfg.PassEnv, "pass-env", nil, "variables of the agent's environment that jobs get, too")
+	_ = c.MarkFlagDirname("directory") // cannot fail: the flag exists
+	positive(c, "speed")
+	return c
+}
+
+// openDevices opens the devices of the flag; without it, those of the driver.
+func openDevices(text string) (device.Source, error) {
+	if text != "" {
+		return device.Parse(text)
+	}
+	return nil, errors.New("this version finds no GPUs by itself: give what the machine has, such as V100=2 or cpu=2")
+}
+
+// nameAgent fills in what follows from the machine.
+func nameAgent(cfg *executor.Config) error {
+	if cfg.Name == "" {
+		host, err := os.Hostname()
+		if err != nil {
+			return usageError{fmt.Errorf("--name: the machine has no name: %w", err)}
+		}
+		cfg.Name, _, _ = strings.Cut(host, ".")
+	}
+	if cfg.Directory == "" {
+		state := os.Getenv("XDG_STATE_HOME")
+		if state == "" {
+			home, err := os.UserHomeDir()
+			if err != nil {
+				return usageError{fmt.Errorf("--directory: %w", err)}
+			}
+			state = filepath.Join(home, ".local", "state")
+		}
+		cfg.Directory = filepath.Join(state, "hare-agent", filepath.Base(cfg.Cluster), filepath.Base(cfg.Name))
+	}
+	var err error
+	cfg.Directory, err = filepath.Abs(cfg.Directory)
+	return err
+}
+
+// labelMap reads labels of the form NAME=VALUE.
+func labelMap(labels []string) (map[string]string, error) {
+	all := map[string]string{}
+	for _, l := range labels {
+		name, value, ok := strings.Cut(l, "=")
+		if !ok || name == "" {
+			return nil, usageError{fmt.Errorf("--label %q: must be NAME=VALUE", l)}
+		}
+		all[name] = value
+	}
+	return all, nil
+}
+
+// runTask is the argument with which an agent starts this program as the runner of a task.
+const runTask = "run-task"
+
+// runTaskIfAsked is the whole program where an agent has started it as the runner of a task. It comes before all
+// else, because the task waits for it.
+func runTaskIfAsked() {
+	if len(os.Args) != 3 || os.Args[1] != runTask {
+		return
+	}
+	if err := runner.Main(os.Args[2]); err != nil {
+		fmt.Fprintln(os.Stderr, "hare:", err)
+		os.Exit(exitInternal)
+	}
+	os.Exit(exitDone)
+}

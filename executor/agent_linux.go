@@ -1,0 +1,278 @@
+package executor
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/hare-sched/hare/client"
+	"github.com/hare-sched/hare/clusters/description"
+	"github.com/hare-sched/hare/executor/runner"
+)
+
+// Agent is the agent of a node.
+type Agent struct {
+	cfg         Config
+	context     context.Context
+	incarnation string
+	state       *state
+	processes   map[description.TaskID]*process
+	started     chan description.TaskID
+	endings     chan description.TaskReport
+	epoch       atomic.Int64
+	ready       atomic.Bool // it has registered
+	leaseUntil  time.Duration
+	logLimit    int64
+	faults      map[int]string
+}
+
+// The waits of an agent.
+const (
+	syncWaitS  = 5.0
+	faultEvery = time.Second
+	leastRetry = 100 * time.Millisecond
+	mostRetry  = 2 * time.Second
+)
+
+// Run takes part in a cluster until ctx ends. Tasks that run then go on until their lease runs out; an agent that is
+// started with the same directory before that goes on with them. An error says that the agent cannot take part at
+// all: its directory is in use, its name is taken, or the server is of another version.
+func Run(ctx context.Context, cfg Config) error {
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	if cfg.Speed <= 0 {
+		cfg.Speed = 1
+	}
+	a := &Agent{cfg: cfg, context: ctx, state: newState(), processes: map[description.TaskID]*process{},
+		started: make(chan description.TaskID), endings: make(chan description.TaskReport),
+		logLimit: 16 << 20, faults: map[int]string{}}
+	unlock, err := a.open()
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	if a.faults, err = cfg.Devices.Faults(ctx); err != nil {
+		return err
+	}
+	if err := a.adopt(); err != nil {
+		return err
+	}
+	for first := true; ; first = false {
+		if err := a.register(first); err != nil {
+			return a.end(err)
+		}
+		if err := a.take(); err != nil {
+			return a.end(err)
+		}
+	}
+}
+
+// end returns nil where the agent was told to end.
+func (a *Agent) end(err error) error {
+	if a.context.Err() == nil {
+		return err
+	}
+	if n := len(a.state.tasks); n > 0 {
+		a.cfg.Logger.Warn("the agent ends, and its tasks go on until their lease runs out: start it again to go on with "+
+			"them", "tasks", n, "seconds", int((a.leaseUntil - runner.Now()).Seconds()))
+	}
+	return nil
+}
+
+func (a *Agent) tasksDir() string { return filepath.Join(a.cfg.Directory, "tasks") }
+
+// open takes the agent's directory.
+func (a *Agent) open() (unlock func(), err error) {
+	if err := os.MkdirAll(a.tasksDir(), 0o700); err != nil {
+		return nil, err
+	}
+	lock, err := os.OpenFile(filepath.Join(a.cfg.Directory, "lock"), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		_ = lock.Close()
+		return nil, fmt.Errorf("another agent has the directory %s: give --directory", a.cfg.Directory)
+	}
+	path := filepath.Join(a.cfg.Directory, "incarnation")
+	text, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		text = []byte(strings.ToLower(rand.Text()))
+		err = os.WriteFile(path, text, 0o600)
+	}
+	if err != nil {
+		_ = lock.Close()
+		return nil, err
+	}
+	a.incarnation = strings.TrimSpace(string(text))
+	return func() { _ = lock.Close() }, nil
+}
+
+// register begins an epoch. It tries again until the server answers; a refusal ends the first registration.
+func (a *Agent) register(first bool) error {
+	for wait := leastRetry; ; wait = min(2*wait, mostRetry) {
+		told := a.state.holds()
+		sent := runner.Now()
+		answer, err := a.cfg.Server.RegisterAgent(a.context, a.cfg.Cluster, a.registration(told))
+		if err == nil {
+			a.epoch.Store(answer.Epoch)
+			a.extend(sent, answer.LeaseS)
+			a.logLimit = answer.LogLimitBytes
+			a.ready.Store(true)
+			a.do(a.state.registered(answer, told))
+			a.cfg.Logger.Info("registered", "cluster", a.cfg.Cluster, "agent", a.cfg.Name, "epoch", answer.Epoch, "devices",
+				len(a.cfg.Devices.Devices()), "tasks", len(answer.Confirmed))
+			return nil
+		}
+		var p *client.Problem
+		refused := errors.As(err, &p) && p.Status < 500 && p.Status != 429
+		if a.context.Err() != nil || refused && first {
+			return err
+		}
+		if wait == leastRetry || refused {
+			a.cfg.Logger.Warn("the agent cannot register: it tries again", "error", err)
+		}
+		if err := a.pause(wait); err != nil {
+			return err
+		}
+	}
+}
+
+// pause waits, and notes the ends of tasks meanwhile.
+func (a *Agent) pause(d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	for {
+		select {
+		case id := <-a.started:
+			a.state.running(id)
+		case end := <-a.endings:
+			a.do(a.state.ended(end))
+		case <-timer.C:
+			return nil
+		case <-a.context.Done():
+			return a.context.Err()
+		}
+	}
+}
+
+func (a *Agent) registration(holds []description.TaskReport) *description.Registration {
+	devices := a.cfg.Devices.Devices()
+	for i := range devices {
+		devices[i].Fault = a.faults[i]
+	}
+	return &description.Registration{Protocol: description.ProtocolVersion, Version: a.cfg.Version, Name: a.cfg.Name,
+		Address: a.cfg.Address, Incarnation: a.incarnation, Labels: a.cfg.Labels, Devices: devices, Holds: holds}
+}
+
+// extend lets the tasks go on that the server still wants. The lease counts from when the request was sent.
+func (a *Agent) extend(sent time.Duration, leaseS float64) {
+	a.leaseUntil = sent + time.Duration(leaseS*float64(time.Second))
+	for id, p := range a.processes {
+		if t := a.state.tasks[id]; t != nil && t.end == nil && !t.unwanted {
+			if err := runner.SetLease(p.dir, a.leaseUntil); err != nil {
+				a.cfg.Logger.Error("the lease of a task cannot be written: the task will end", "job", id.Job, "error", err)
+			}
+		}
+	}
+}
+
+// answer is what came of a sync.
+type answer struct {
+	sent   time.Duration
+	synced *description.Synced
+	err    error
+}
+
+// take takes orders until the epoch is over.
+func (a *Agent) take() error {
+	health := time.NewTicker(faultEvery)
+	defer health.Stop()
+	answers := make(chan answer, 1)
+	var cancel context.CancelFunc
+	again := time.After(0) // when the next sync may be sent
+	wait := leastRetry
+	for {
+		news := false
+		select {
+		case <-again:
+			again = nil
+			var ctx context.Context
+			ctx, cancel = context.WithCancel(a.context)
+			ask := a.state.sync(syncWaitS, a.faults)
+			go func() {
+				x := answer{sent: runner.Now()}
+				x.synced, x.err = a.cfg.Server.SyncAgent(ctx, a.cfg.Cluster, a.cfg.Name, ask)
+				answers <- x
+			}()
+		case x := <-answers:
+			interrupted := x.err != nil && errors.Is(x.err, context.Canceled) && a.context.Err() == nil
+			cancel()
+			cancel = nil
+			var p *client.Problem
+			switch {
+			case x.err == nil:
+				a.extend(x.sent, x.synced.LeaseS)
+				a.do(a.state.synced(x.synced))
+				wait, again = leastRetry, time.After(0)
+			case interrupted:
+				again = time.After(0)
+			case errors.As(x.err, &p) && p.Status < 500 && p.Status != 429:
+				a.cfg.Logger.Warn("the agent registers again", "reason", x.err)
+				return nil
+			default:
+				if wait == leastRetry {
+					a.cfg.Logger.Warn("the server does not answer: the agent tries again", "error", x.err)
+				}
+				again = time.After(wait)
+				wait = min(2*wait, mostRetry)
+			}
+		case id := <-a.started:
+			a.state.running(id)
+			news = true
+		case end := <-a.endings:
+			a.do(a.state.ended(end))
+			news = true
+		case <-health.C:
+			news = a.lookAtDevices()
+		case <-a.context.Done():
+			if cancel != nil {
+				cancel()
+				<-answers
+			}
+			return a.context.Err()
+		}
+		if news && cancel != nil {
+			cancel() // what is new is told at once
+		}
+	}
+}
+
+// lookAtDevices says whether the health of a device has changed.
+func (a *Agent) lookAtDevices() bool {
+	faults, err := a.cfg.Devices.Faults(a.context)
+	if err != nil {
+		a.cfg.Logger.Warn("the devices cannot be looked at", "error", err)
+		return false
+	}
+	changed := len(faults) != len(a.faults)
+	for i, why := range faults {
+		changed = changed || a.faults[i] != why
+		if a.faults[i] != why {
+			a.cfg.Logger.Error("a device is not well", "device", i, "reason", why)
+		}
+	}
+	a.faults = faults
+	return changed
+}

@@ -1,0 +1,37 @@
+package executor
+
+import (
+	"context"
+	"log/slog"
+
+	"github.com/hare-sched/hare/clusters/description"
+	"github.com/hare-sched/hare/executor/device"
+)
+
+// Server is what an agent asks of the server; *client.Client is one.
+type Server interface {
+	RegisterAgent(ctx context.Context, cluster string, r *description.Registration) (*description.Registered, error)
+	SyncAgent(ctx context.Context, cluster, agent string, s *description.Sync) (*description.Synced, error)
+	PutLog(ctx context.Context, cluster, agent string, at *description.LogChunk, piece []byte) (*description.LogStored,
+		error)
+}
+
+// Config is what an agent needs. Server, Cluster, Name, Directory, Devices and Runner must be given.
+type Config struct {
+	Server  Server
+	Cluster string
+	Name    string // of the node
+	Address string // that other nodes reach this one by; "" lets the server see
+	// Directory keeps what the agent needs after a restart, the tasks' directories and checkpoints. One agent at a
+	// time has it.
+	Directory string
+	Devices   device.Source
+	// Runner is the command that calls runner.Main with the directory that is added to it.
+	Runner  []string
+	PassEnv []string // names of variables that tasks get, beside the usual ones
+	// Speed is how many times faster than they say tasks are played on pretended devices; zero means 1.
+	Speed   float64
+	Labels  map[string]string
+	Version string
+	Logger  *slog.Logger // nil means that nothing is logged
+}

@@ -1,0 +1,173 @@
+package executor
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/hare-sched/hare/clusters/description"
+)
+
+// state is what an agent knows of its tasks and has to tell. It has no clock and no input or output; the actions
+// that it returns are for the agent to do, in order.
+type state struct {
+	epoch   int64
+	orders  int64 // number of the last order that was obeyed
+	seen    int64 // number of the last report that the server has
+	reports []description.TaskReport
+	tasks   map[description.TaskID]*taskState
+}
+
+// taskState is a task that the agent has, or had and still has to clean up.
+type taskState struct {
+	end      *description.TaskReport // nil while the task runs
+	unwanted bool                    // the server gave the task away: its end is not reported
+	reported int64                   // number of the report of its end
+}
+
+type actionKind int
+
+const (
+	actStart  actionKind = iota // start the task of the order
+	actStop                     // end the task with its grace
+	actKill                     // end the task at once
+	actForget                   // the server has its end: remove what is left of it
+)
+
+// action is something that the agent does.
+type action struct {
+	kind  actionKind
+	id    description.TaskID
+	order *description.Order // of actStart
+}
+
+func newState() *state { return &state{tasks: map[description.TaskID]*taskState{}} }
+
+// adopt adds a task of an earlier life of the agent.
+func (s *state) adopt(id description.TaskID) { s.tasks[id] = &taskState{} }
+
+// holds are the tasks that the agent tells when it registers.
+func (s *state) holds() (all []description.TaskReport) {
+	for _, id := range s.ids() {
+		switch t := s.tasks[id]; {
+		case t.unwanted:
+		case t.end != nil:
+			all = append(all, *t.end)
+		default:
+			all = append(all, description.TaskReport{TaskID: id, State: description.TaskRunning})
+		}
+	}
+	return all
+}
+
+// ids are the tasks in a fixed order.
+func (s *state) ids() []description.TaskID {
+	var ids []description.TaskID
+	for id := range s.tasks {
+		ids = append(ids, id)
+	}
+	slices.SortFunc(ids, func(a, b description.TaskID) int {
+		if c := strings.Compare(a.Job, b.Job); c != 0 {
+			return c
+		}
+		if a.Attempt != b.Attempt {
+			return int(a.Attempt - b.Attempt)
+		}
+		return a.Task - b.Task
+	})
+	return ids
+}
+
+// registered begins an epoch. told are the tasks that the registration held.
+func (s *state) registered(r *description.Registered, told []description.TaskReport) (todo []action) {
+	s.epoch, s.orders, s.seen, s.reports = r.Epoch, 0, 0, nil
+	ended := map[description.TaskID]bool{} // in the registration
+	for i := range told {
+		ended[told[i].TaskID] = told[i].State != description.TaskRunning
+	}
+	for _, id := range s.ids() {
+		t := s.tasks[id]
+		switch {
+		case t.end != nil && (ended[id] || t.unwanted):
+			todo = append(todo, action{kind: actForget, id: id})
+			delete(s.tasks, id)
+		case slices.Contains(r.Confirmed, id):
+			if t.end != nil { // it ended while the agent registered
+				s.report(t)
+			}
+		case t.end != nil:
+			todo = append(todo, action{kind: actForget, id: id})
+			delete(s.tasks, id)
+		case !t.unwanted:
+			t.unwanted = true
+			todo = append(todo, action{kind: actKill, id: id})
+		}
+	}
+	return todo
+}
+
+// synced takes the answer to a sync.
+func (s *state) synced(a *description.Synced) (todo []action) {
+	if n := min(a.ReportsSeen-s.seen, int64(len(s.reports))); n > 0 {
+		s.reports = slices.Clone(s.reports[n:])
+		s.seen += n
+	}
+	for _, id := range s.ids() {
+		if t := s.tasks[id]; t.reported > 0 && t.reported <= s.seen {
+			todo = append(todo, action{kind: actForget, id: id})
+			delete(s.tasks, id)
+		}
+	}
+	for i := range a.Orders {
+		o := &a.Orders[i]
+		if o.Number <= s.orders {
+			continue
+		}
+		s.orders = o.Number
+		t := s.tasks[o.TaskID]
+		switch {
+		case o.Type == description.OrderStart && t == nil && o.Start != nil:
+			s.tasks[o.TaskID] = &taskState{}
+			todo = append(todo, action{actStart, o.TaskID, o})
+		case o.Type == description.OrderStop && t == nil:
+			s.say(description.TaskReport{TaskID: o.TaskID, State: description.TaskLost})
+		case o.Type == description.OrderStop && t.end == nil:
+			todo = append(todo, action{kind: actStop, id: o.TaskID})
+		}
+	}
+	return todo
+}
+
+// running notes that a task was started.
+func (s *state) running(id description.TaskID) {
+	if t := s.tasks[id]; t != nil && t.end == nil && !t.unwanted {
+		s.say(description.TaskReport{TaskID: id, State: description.TaskRunning})
+	}
+}
+
+// ended notes that no process of a task is left.
+func (s *state) ended(end description.TaskReport) (todo []action) {
+	t := s.tasks[end.TaskID]
+	if t == nil || t.end != nil {
+		return nil
+	}
+	t.end = &end
+	if t.unwanted {
+		delete(s.tasks, end.TaskID)
+		return []action{{kind: actForget, id: end.TaskID}}
+	}
+	s.report(t)
+	return nil
+}
+
+func (s *state) report(t *taskState) {
+	s.say(*t.end)
+	t.reported = s.seen + int64(len(s.reports))
+}
+
+func (s *state) say(r description.TaskReport) { s.reports = append(s.reports, r) }
+
+// sync is what the agent tells the server now.
+func (s *state) sync(waitS float64, faults map[int]string) *description.Sync {
+	return &description.Sync{Epoch: s.epoch, WaitS: waitS, ReportsAfter: s.seen, Reports: slices.Clone(s.reports),
+		OrdersSeen: s.orders, Faults: faults}
+}

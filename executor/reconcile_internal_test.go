@@ -1,0 +1,84 @@
+package executor
+
+import (
+	"testing"
+
+	"github.com/hare-sched/hare/clusters/description"
+)
+
+func order(number int64, kind string, id description.TaskID) description.Order {
+	o := description.Order{Number: number, Type: kind, TaskID: id}
+	if kind == description.OrderStart {
+		o.Start = &description.Start{Name: "x"}
+	}
+	return o
+}
+
+func kinds(todo []action) (all []actionKind) {
+	for _, a := range todo {
+		all = append(all, a.kind)
+	}
+	return all
+}
+
+func TestOrdersAreObeyedOnce(t *testing.T) {
+	s := newState()
+	a, b := description.TaskID{Job: "j1", Attempt: 1}, description.TaskID{Job: "j2", Attempt: 1}
+	s.registered(&description.Registered{Epoch: 1}, nil)
+	orders := []description.Order{order(1, description.OrderStart, a), order(2, description.OrderStop, b)}
+	if todo := s.synced(&description.Synced{Orders: orders}); len(todo) != 1 || todo[0].kind != actStart {
+		t.Error(kinds(todo))
+	}
+	if todo := s.synced(&description.Synced{Orders: orders}); len(todo) != 0 {
+		t.Error("an order was obeyed twice", kinds(todo))
+	}
+	s.running(a)
+	// The task that the agent does not have is lost; the other one runs.
+	if ask := s.sync(1, nil); len(ask.Reports) != 2 || ask.Reports[0].State != description.TaskLost ||
+		ask.Reports[1].State != description.TaskRunning || ask.OrdersSeen != 2 {
+		t.Errorf("%+v", ask)
+	}
+	if todo := s.synced(&description.Synced{ReportsSeen: 2, Orders: []description.Order{
+		order(3, description.OrderStop, a)}}); len(todo) != 1 || todo[0].kind != actStop {
+		t.Error(kinds(todo))
+	}
+	s.ended(description.TaskReport{TaskID: a, State: description.TaskEnded, Signal: "SIGTERM"})
+	if ask := s.sync(1, nil); len(ask.Reports) != 1 || ask.ReportsAfter != 2 {
+		t.Errorf("%+v", ask)
+	}
+	if todo := s.synced(&description.Synced{ReportsSeen: 2}); len(todo) != 0 {
+		t.Error("a task was forgotten before its end was known", kinds(todo))
+	}
+	if todo := s.synced(&description.Synced{ReportsSeen: 3}); len(todo) != 1 || todo[0].kind != actForget ||
+		len(s.tasks) != 0 {
+		t.Error(kinds(todo))
+	}
+}
+
+// At a registration, tasks that are confirmed go on, others are killed, and ends that were told are forgotten.
+func TestRegistration(t *testing.T) {
+	s := newState()
+	id := func(n int64) description.TaskID { return description.TaskID{Job: "j1", Attempt: n} }
+	for n := range int64(4) {
+		s.adopt(id(n))
+	}
+	s.ended(description.TaskReport{TaskID: id(2), State: description.TaskEnded})
+	told := s.holds()
+	if len(told) != 4 || told[2].State != description.TaskEnded {
+		t.Fatalf("%+v", told)
+	}
+	s.ended(description.TaskReport{TaskID: id(3), State: description.TaskEnded}) // while the agent registers
+	todo := s.registered(&description.Registered{Epoch: 5, Confirmed: []description.TaskID{id(0), id(3)}}, told)
+	if len(todo) != 2 || todo[0].kind != actKill || todo[0].id != id(1) || todo[1].kind != actForget ||
+		todo[1].id != id(2) {
+		t.Error(todo)
+	}
+	if ask := s.sync(1, nil); ask.Epoch != 5 || len(ask.Reports) != 1 || ask.Reports[0].TaskID != id(3) {
+		t.Errorf("%+v", ask)
+	}
+	// The end of a task that was given away is not reported.
+	if todo := s.ended(description.TaskReport{TaskID: id(1), Signal: "SIGKILL"}); len(todo) != 1 ||
+		todo[0].kind != actForget || len(s.sync(1, nil).Reports) != 1 {
+		t.Error(kinds(todo))
+	}
+}

@@ -1,0 +1,89 @@
+// Package runner is the process that stands between an agent and one task. It starts the task's program, keeps its
+// outputs with a cap, ends all of its processes when it is told to or when the agent's lease runs out, and writes
+// down how the program ended. An agent that dies therefore breaks nothing: the agent that is started after it finds
+// the runner in the task's directory and goes on with it.
+//
+// The directory of a task has these files: spec.json (what to run; by the agent), lease (how long the task may go
+// on; by the agent), runner.json (the runner's process), stdout and stderr, and at the end exit.json.
+package runner
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+)
+
+// Names of files in the directory of a task.
+const (
+	specFile   = "spec.json"
+	leaseFile  = "lease"
+	runnerFile = "runner.json"
+	exitFile   = "exit.json"
+)
+
+// Spec is what a runner starts.
+type Spec struct {
+	Command   []string `json:"command"`
+	Env       []string `json:"env"` // the whole environment
+	Directory string   `json:"directory"`
+	GraceS    float64  `json:"grace_s"`    // from SIGTERM to SIGKILL
+	LogLimit  int64    `json:"log_limit"`  // bytes of one output
+	Token     string   `json:"token"`      // in the environment of every process of the task, as HARE_TASK_TOKEN
+	PretendS  float64  `json:"pretend_s"`  // above 0: nothing is run, and the task ends after this time
+	PretendOf float64  `json:"pretend_of"` // the time that the task is said to have run then
+}
+
+// Process names a process: its number is used again, its start time is not.
+type Process struct {
+	PID   int    `json:"pid"`
+	Start uint64 `json:"start"` // of /proc/PID/stat, in clock ticks since boot
+}
+
+// Exit says how a task ended.
+type Exit struct {
+	ExitCode *int    `json:"exit_code,omitempty"`
+	Signal   string  `json:"signal,omitempty"`
+	Error    string  `json:"error,omitempty"`
+	RanS     float64 `json:"ran_s"`
+}
+
+// writeFile writes a file at once: readers see the old content or the new one.
+func writeFile(dir, name string, v any, sync bool) error {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(dir, "."+name+"-")
+	if err != nil {
+		return err
+	}
+	if _, err = f.Write(text); err == nil && sync {
+		err = f.Sync()
+	}
+	if err2 := f.Close(); err == nil {
+		err = err2
+	}
+	if err == nil {
+		err = os.Rename(f.Name(), filepath.Join(dir, name))
+	}
+	if err != nil {
+		_ = os.Remove(f.Name())
+	}
+	return err
+}
+
+func readFile(dir, name string, v any) error {
+	text, err := os.ReadFile(filepath.Join(dir, name))
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(text, v)
+}
+
+// ReadExit reads how a task ended; an error that is fs.ErrNotExist says that it has not.
+func ReadExit(dir string) (e Exit, err error) {
+	return e, readFile(dir, exitFile, &e)
+}
+
+// WriteSpec writes what the runner of a directory starts.
+func WriteSpec(dir string, s *Spec) error { return writeFile(dir, specFile, s, false) }

@@ -1,0 +1,332 @@
+package runner
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// killTime is how long a runner tries to end processes that SIGKILL does not end at once.
+const killTime = 30 * time.Second
+
+// Main is a runner: it runs the task of a directory to its end. SIGTERM ends the task with its grace, SIGINT at
+// once. The error is one of the runner itself; how the task ended stands in the directory.
+func Main(dir string) error {
+	// The parent-death signal of the program is bound to the thread that starts it.
+	runtime.LockOSThread()
+	signals := make(chan os.Signal, 4)
+	signal.Notify(signals, unix.SIGTERM, unix.SIGINT)
+	signal.Ignore(unix.SIGHUP, unix.SIGPIPE)
+	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+		return err
+	}
+	var spec Spec
+	if err := readFile(dir, specFile, &spec); err != nil {
+		return err
+	}
+	if !Claim(dir) {
+		return nil // an agent gave the task up before it began
+	}
+	start, _ := startOf(os.Getpid())
+	if err := writeFile(dir, runnerFile, Process{os.Getpid(), start}, false); err != nil {
+		return err
+	}
+	t := &task{dir: dir, spec: &spec, begun: time.Now(), told: func() {}}
+	if os.Getenv(pipeVariable) != "" {
+		unix.CloseOnExec(pipeFD)
+		t.told = func() { _, _ = os.NewFile(pipeFD, "started").Write([]byte{1}) }
+	}
+	exit := t.run(signals)
+	return writeFile(dir, exitFile, exit, true)
+}
+
+type task struct {
+	dir   string
+	spec  *Spec
+	begun time.Time
+	told  func() // tells the agent that the program runs
+}
+
+// The agent reads from the other end of this descriptor when the program has started.
+const (
+	pipeVariable = "HARE_RUNNER_PIPE"
+	pipeFD       = 3
+)
+
+func (t *task) run(signals <-chan os.Signal) Exit {
+	if t.spec.PretendS > 0 {
+		return t.pretend(signals)
+	}
+	pid, outputs, err := t.start()
+	if err != nil {
+		return Exit{Error: err.Error()}
+	}
+	t.told()
+	ended := make(chan unix.WaitStatus, 1)
+	go reap(pid, ended)
+	exit := t.watch(pid, ended, signals)
+	exit.RanS = time.Since(t.begun).Seconds()
+	if err := killAll(os.Getpid(), t.spec.Token, killTime); err != nil && exit.Error == "" {
+		exit.Error = err.Error()
+	}
+	if err := outputs(); err != nil && exit.Error == "" {
+		exit.Error = "its output could not be kept: " + err.Error()
+	}
+	return exit
+}
+
+// start starts the program. outputs waits until all that it wrote is kept.
+func (t *task) start() (pid int, outputs func() error, err error) {
+	path, err := lookPath(t.spec.Command[0], t.spec.Env, t.spec.Directory)
+	if err != nil {
+		return 0, nil, err
+	}
+	null, err := os.Open(os.DevNull)
+	if err != nil {
+		return 0, nil, err
+	}
+	defer null.Close()
+	var kept sync.WaitGroup
+	errs := make([]error, 2)
+	files := []uintptr{null.Fd(), 0, 0}
+	var writers []*os.File
+	for i, name := range []string{"stdout", "stderr"} {
+		r, w, err := os.Pipe()
+		if err != nil {
+			return 0, nil, err
+		}
+		writers = append(writers, w)
+		files[i+1] = w.Fd()
+		kept.Go(func() {
+			defer r.Close()
+			errs[i] = keep(t.dir, name, t.spec.LogLimit, r)
+		})
+	}
+	defer func() {
+		for _, w := range writers {
+			_ = w.Close()
+		}
+	}()
+	pid, err = syscall.ForkExec(path, t.spec.Command, &syscall.ProcAttr{Dir: t.spec.Directory, Env: t.spec.Env,
+		Files: files, Sys: &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}})
+	if err != nil {
+		return 0, nil, fmt.Errorf("%s cannot be started: %w", t.spec.Command[0], err)
+	}
+	return pid, func() error { kept.Wait(); return errors.Join(errs...) }, nil
+}
+
+// lookPath finds the program as a shell would, in the PATH of the task.
+func lookPath(name string, env []string, dir string) (string, error) {
+	if strings.Contains(name, "/") {
+		if !filepath.IsAbs(name) {
+			name = filepath.Join(dir, name)
+		}
+		return name, executable(name)
+	}
+	for _, v := range env {
+		list, ok := strings.CutPrefix(v, "PATH=")
+		if !ok {
+			continue
+		}
+		for _, d := range filepath.SplitList(list) {
+			if path := filepath.Join(d, name); filepath.IsAbs(d) && executable(path) == nil {
+				return path, nil
+			}
+		}
+	}
+	return "", fmt.Errorf("%s: no such program in the PATH of the agent", name)
+}
+
+func executable(path string) error {
+	info, err := os.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("%s: no such program on this node", path)
+	case err != nil:
+		return err
+	case info.IsDir() || info.Mode()&0o111 == 0:
+		return fmt.Errorf("%s: is not executable", path)
+	}
+	return nil
+}
+
+// reap takes the end of the program, and of all other processes that become children of the runner.
+func reap(pid int, ended chan<- unix.WaitStatus) {
+	for {
+		var status unix.WaitStatus
+		got, err := unix.Wait4(-1, &status, 0, nil)
+		switch {
+		case errors.Is(err, unix.EINTR):
+		case errors.Is(err, unix.ECHILD):
+			time.Sleep(20 * time.Millisecond) // children may still come
+		case err != nil:
+			return
+		case got == pid && (status.Exited() || status.Signaled()):
+			ended <- status
+		}
+	}
+}
+
+// watch waits for the end of the program and ends it when it must end.
+func (t *task) watch(pid int, ended <-chan unix.WaitStatus, signals <-chan os.Signal) Exit {
+	var kill <-chan time.Time // when the grace is over
+	why := ""
+	lease := time.NewTimer(min(t.lease(), time.Second))
+	defer lease.Stop()
+	for {
+		select {
+		case status := <-ended:
+			exit := Exit{Error: why}
+			if status.Signaled() {
+				exit.Signal = unix.SignalName(status.Signal())
+			} else {
+				code := status.ExitStatus()
+				exit.ExitCode = &code
+			}
+			return exit
+		case sig := <-signals:
+			if sig == unix.SIGINT || t.spec.GraceS <= 0 {
+				t.kill(pid)
+			} else if kill == nil {
+				for _, p := range descendants(os.Getpid(), t.spec.Token) {
+					_ = unix.Kill(p, unix.SIGTERM)
+				}
+				kill = time.After(time.Duration(t.spec.GraceS * float64(time.Second)))
+			}
+		case <-kill:
+			t.kill(pid)
+		case <-lease.C:
+			left := t.lease()
+			if left <= 0 {
+				why = "the lease of the agent ran out"
+				t.kill(pid)
+				left = time.Second
+			}
+			lease.Reset(min(left, time.Second))
+		}
+	}
+}
+
+func (t *task) kill(pid int) {
+	_ = unix.Kill(-pid, unix.SIGKILL)
+	_ = unix.Kill(pid, unix.SIGKILL)
+	go func() { _ = killAll(os.Getpid(), t.spec.Token, killTime) }()
+}
+
+// lease is how long the task may go on.
+func (t *task) lease() time.Duration { return Lease(t.dir) }
+
+// pretend ends after the time that the task is said to take.
+func (t *task) pretend(signals <-chan os.Signal) Exit {
+	t.told()
+	end := time.NewTimer(time.Duration(t.spec.PretendS * float64(time.Second)))
+	lease := time.NewTimer(min(t.lease(), time.Second))
+	for {
+		select {
+		case <-end.C:
+			zero := 0
+			return Exit{ExitCode: &zero, RanS: t.spec.PretendOf}
+		case <-signals:
+			return Exit{Signal: "SIGTERM", RanS: time.Since(t.begun).Seconds()}
+		case <-lease.C:
+			left := t.lease()
+			if left <= 0 {
+				return Exit{Signal: "SIGKILL", Error: "the lease of the agent ran out", RanS: time.Since(t.begun).Seconds()}
+			}
+			lease.Reset(min(left, time.Second))
+		}
+	}
+}
+
+// Lease reads how long the task of a directory may go on; at most 0 where its lease has run out.
+func Lease(dir string) time.Duration {
+	text, err := os.ReadFile(filepath.Join(dir, leaseFile))
+	if err != nil {
+		return 0
+	}
+	until, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
+	if err != nil {
+		return time.Second // it is being written
+	}
+	return time.Duration(until) - bootTime()
+}
+
+// SetLease lets the task of a directory go on for some time from now on.
+func SetLease(dir string, until time.Duration) error {
+	text := fmt.Sprintf("%020d\n", int64(until))
+	f, err := os.OpenFile(filepath.Join(dir, leaseFile), os.O_WRONLY|os.O_CREATE, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteAt([]byte(text), 0)
+	return errors.Join(err, f.Close())
+}
+
+// Now is the time that SetLease counts in.
+func Now() time.Duration { return bootTime() }
+
+// Start starts the runner of a directory that has a spec and a lease. program is the runner with its arguments, to
+// which the directory is added. The runner lives on when the caller ends. started gives one byte when the program
+// runs, and ends without it where the program cannot be started; the caller closes it.
+func Start(program []string, dir string) (p *os.Process, started *os.File, err error) {
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer null.Close()
+	errs, err := os.OpenFile(filepath.Join(dir, "runner.log"), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer errs.Close()
+	started, tell, err := os.Pipe()
+	if err != nil {
+		return nil, nil, err
+	}
+	defer tell.Close()
+	argv := append(append([]string{}, program...), dir)
+	p, err = os.StartProcess(program[0], argv, &os.ProcAttr{Env: append(os.Environ(), pipeVariable+"=1"),
+		Files: []*os.File{null, null, errs, tell}, Sys: &syscall.SysProcAttr{Setsid: true}})
+	if err != nil {
+		return nil, nil, errors.Join(err, started.Close())
+	}
+	return p, started, nil
+}
+
+// Claim takes the right to run the task of a directory, which is given once: to its runner, or to an agent that
+// makes sure that the task does not run any more.
+func Claim(dir string) bool {
+	f, err := os.OpenFile(filepath.Join(dir, "claim"), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return false
+	}
+	return f.Close() == nil
+}
+
+// Find returns the runner of a directory; ok is false where it has ended or never began.
+func Find(dir string) (p Process, ok bool) {
+	if err := readFile(dir, runnerFile, &p); err != nil {
+		return p, false
+	}
+	return p, p.Alive()
+}
+
+// Clear ends what a runner that was killed has left behind.
+func Clear(dir string) error {
+	var spec Spec
+	if err := readFile(dir, specFile, &spec); err != nil || spec.Token == "" {
+		return err
+	}
+	return killAll(-1, spec.Token, killTime)
+}

@@ -1,0 +1,375 @@
+package executor
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/hare-sched/hare/clusters/description"
+	"github.com/hare-sched/hare/executor/runner"
+)
+
+// Times of the upload of outputs.
+const (
+	uploadEvery = 500 * time.Millisecond
+	// lastUpload is how long the report of an end waits for the rest of its outputs.
+	lastUpload = 5 * time.Second
+	chunkBytes = 1 << 20
+)
+
+// passed are the variables of the agent's environment that tasks get.
+var passed = []string{"PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "TZ", "TMPDIR", "LD_LIBRARY_PATH"}
+
+// process is a task with its runner.
+type process struct {
+	id     description.TaskID
+	dir    string
+	sent   [2]int64 // of stdout and stderr, what the server has
+	full   [2]bool
+	over   chan struct{} // closed when the runner has ended
+	forget atomic.Bool   // the outputs are not needed any more
+	done   chan struct{} // closed when the outputs were uploaded, or given up
+}
+
+// idFile keeps which task a directory belongs to.
+const idFile = "task.json"
+
+// dirName is the name of the directory of a task.
+func dirName(id description.TaskID) string {
+	return fmt.Sprintf("%s.%d.%d", id.Job, id.Attempt, id.Task)
+}
+
+// startTask makes the directory of a task and starts its runner. An error of the start stands in the directory as
+// its end.
+func (a *Agent) startTask(o *description.Order) (*process, error) {
+	p := &process{id: o.TaskID, dir: filepath.Join(a.tasksDir(), dirName(o.TaskID)), over: make(chan struct{}),
+		done: make(chan struct{})}
+	work := o.Start.Directory
+	if work == "" {
+		work = filepath.Join(p.dir, "work")
+	}
+	checkpoints := o.Start.CheckpointDirectory
+	if checkpoints == "" {
+		checkpoints = filepath.Join(a.cfg.Directory, "checkpoints", o.Job)
+	}
+	if err := os.MkdirAll(p.dir, 0o700); err != nil {
+		return nil, err
+	}
+	if o.Start.Directory == "" {
+		if err := os.MkdirAll(work, 0o700); err != nil {
+			return nil, err
+		}
+	}
+	if err := os.MkdirAll(checkpoints, 0o700); err != nil {
+		return nil, err
+	}
+	token := strings.ToLower(rand.Text())
+	spec := &runner.Spec{Command: o.Start.Command, Directory: work, GraceS: o.GraceS, LogLimit: a.logLimit, Token: token,
+		Env: a.environment(o, checkpoints, token)}
+	if a.cfg.Devices.Pretended() && o.Start.PretendS > 0 {
+		spec.PretendS, spec.PretendOf = o.Start.PretendS/a.cfg.Speed, o.Start.PretendS
+	}
+	text, err := json.Marshal(o.TaskID)
+	if err == nil {
+		err = os.WriteFile(filepath.Join(p.dir, idFile), text, 0o600)
+	}
+	if err == nil {
+		err = runner.SetLease(p.dir, a.leaseUntil)
+	}
+	if err == nil {
+		err = runner.WriteSpec(p.dir, spec)
+	}
+	if err != nil {
+		return nil, err
+	}
+	child, started, err := runner.Start(a.cfg.Runner, p.dir)
+	if err != nil {
+		return nil, err
+	}
+	go func() {
+		n, _ := started.Read(make([]byte, 1))
+		_ = started.Close()
+		if n == 1 {
+			select {
+			case a.started <- p.id:
+			case <-a.context.Done():
+			}
+		}
+	}()
+	go func() {
+		_, _ = child.Wait()
+		close(p.over)
+	}()
+	return p, nil
+}
+
+// environment is the whole environment of a task.
+func (a *Agent) environment(o *description.Order, checkpoints, token string) []string {
+	var env []string
+	for _, name := range slices.Concat(passed, a.cfg.PassEnv) {
+		if v, ok := os.LookupEnv(name); ok {
+			env = append(env, name+"="+v)
+		}
+	}
+	for name, v := range o.Start.Env {
+		env = append(env, name+"="+v)
+	}
+	var visible []string
+	for _, i := range o.Start.Devices {
+		if v := a.cfg.Devices.Visible(i); v != "" {
+			visible = append(visible, v)
+		}
+	}
+	s := o.Start
+	return append(env, "RANK="+strconv.Itoa(s.Rank), "WORLD_SIZE="+strconv.Itoa(s.WorldSize),
+		"LOCAL_RANK="+strconv.Itoa(s.LocalRank), "LOCAL_WORLD_SIZE="+strconv.Itoa(s.LocalWorldSize),
+		"MASTER_ADDR="+s.MasterAddress, "MASTER_PORT="+strconv.Itoa(s.MasterPort),
+		"CUDA_VISIBLE_DEVICES="+strings.Join(visible, ","),
+		"HARE_CLUSTER="+a.cfg.Cluster, "HARE_JOB="+o.Job, "HARE_ATTEMPT="+strconv.FormatInt(o.Attempt, 10),
+		"HARE_TASK="+strconv.Itoa(o.Task), "HARE_GPU_TYPE="+s.GPUType, "HARE_CHECKPOINT_DIR="+checkpoints,
+		"HARE_TASK_TOKEN="+token)
+}
+
+// adopt finds the tasks of an earlier life of the agent. A task whose runner was never started, or was killed, has
+// nothing left after adopt.
+func (a *Agent) adopt() error {
+	entries, err := os.ReadDir(a.tasksDir())
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		dir := filepath.Join(a.tasksDir(), e.Name())
+		var id description.TaskID
+		text, err := os.ReadFile(filepath.Join(dir, idFile))
+		if err == nil {
+			err = json.Unmarshal(text, &id)
+		}
+		_, ended := runner.ReadExit(dir)
+		if err != nil || runner.Claim(dir) && ended != nil {
+			// The agent was killed before the runner ran; from here on it does not run any more.
+			if err := os.RemoveAll(dir); err != nil {
+				return err
+			}
+			continue
+		}
+		p := &process{id: id, dir: dir, over: make(chan struct{}), done: make(chan struct{})}
+		a.state.adopt(id)
+		a.processes[id] = p
+		go func() {
+			await(dir)
+			close(p.over)
+		}()
+		go a.follow(p)
+		a.cfg.Logger.Info("a task of the agent's earlier life goes on", "job", id.Job, "attempt", id.Attempt, "task",
+			id.Task)
+	}
+	return nil
+}
+
+// await waits for the end of a runner that is not a child of this process.
+func await(dir string) {
+	for range 100 { // the runner may be about to say its number
+		if _, ok := runner.Find(dir); ok {
+			break
+		}
+		if _, err := runner.ReadExit(dir); err == nil {
+			return
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	for {
+		p, ok := runner.Find(dir)
+		if !ok {
+			return
+		}
+		fd, err := unix.PidfdOpen(p.PID, 0)
+		if err != nil {
+			time.Sleep(100 * time.Millisecond)
+			continue
+		}
+		if p.Alive() {
+			_, _ = unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, -1)
+		}
+		_ = unix.Close(fd)
+	}
+}
+
+// follow uploads the outputs of a task while it runs, and tells the agent its end once the outputs are uploaded.
+func (a *Agent) follow(p *process) {
+	defer close(p.done)
+	ticker := time.NewTicker(uploadEvery)
+	defer ticker.Stop()
+	for over := false; !over; {
+		select {
+		case <-p.over:
+			over = true
+		case <-ticker.C:
+			if a.ready.Load() {
+				_ = a.upload(a.context, p)
+			}
+		case <-a.context.Done():
+			return
+		}
+	}
+	end := a.endOf(p)
+	ctx, cancel := context.WithTimeout(a.context, lastUpload)
+	err := a.upload(ctx, p)
+	cancel()
+	select {
+	case a.endings <- end:
+	case <-a.context.Done():
+		return
+	}
+	for err != nil && !p.forget.Load() { // the rest follows the end
+		select {
+		case <-ticker.C:
+			err = a.upload(a.context, p)
+		case <-a.context.Done():
+			return
+		}
+	}
+}
+
+// endOf reads how a task ended whose runner has.
+func (a *Agent) endOf(p *process) description.TaskReport {
+	r := description.TaskReport{TaskID: p.id, State: description.TaskEnded}
+	e, err := runner.ReadExit(p.dir)
+	if err != nil {
+		if err := runner.Clear(p.dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			a.cfg.Logger.Error("processes of a task may be left", "job", p.id.Job, "error", err)
+		}
+		log, _ := os.ReadFile(filepath.Join(p.dir, "runner.log"))
+		r.State, r.Error = description.TaskLost, "the process that watches over the task was killed"
+		if text := strings.TrimSpace(string(log)); text != "" {
+			r.Error += ": " + text[:min(len(text), 200)]
+		}
+		return r
+	}
+	r.ExitCode, r.Signal, r.Error, r.RanS = e.ExitCode, e.Signal, e.Error, e.RanS
+	return r
+}
+
+// upload sends what is new in the outputs of a task.
+func (a *Agent) upload(ctx context.Context, p *process) error {
+	for i, stream := range []string{description.StreamStdout, description.StreamStderr} {
+		f, err := os.Open(filepath.Join(p.dir, stream))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		err = a.uploadStream(ctx, p, i, stream, f)
+		_ = f.Close()
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (a *Agent) uploadStream(ctx context.Context, p *process, i int, stream string, f *os.File) error {
+	piece := make([]byte, chunkBytes)
+	for !p.full[i] {
+		n, err := f.ReadAt(piece, p.sent[i])
+		if n == 0 {
+			if errors.Is(err, io.EOF) {
+				return nil
+			}
+			return err
+		}
+		stored, err := a.cfg.Server.PutLog(ctx, a.cfg.Cluster, a.cfg.Name, &description.LogChunk{Epoch: a.epoch.Load(),
+			TaskID: p.id, Stream: stream, Offset: p.sent[i]}, piece[:n])
+		if err != nil {
+			return err
+		}
+		if stored.Next <= p.sent[i] && !stored.Full {
+			return errors.New("the server stores nothing of the output")
+		}
+		p.sent[i], p.full[i] = stored.Next, stored.Full
+	}
+	return nil
+}
+
+// do does what the state asks for.
+func (a *Agent) do(todo []action) {
+	for _, x := range todo {
+		p := a.processes[x.id]
+		log := a.cfg.Logger.With("job", x.id.Job, "attempt", x.id.Attempt, "task", x.id.Task)
+		switch x.kind {
+		case actStart:
+			p, err := a.startTask(x.order)
+			if err != nil {
+				log.Error("a task cannot be started", "error", err)
+				a.state.ended(description.TaskReport{TaskID: x.id, State: description.TaskEnded, Error: err.Error()})
+				_ = os.RemoveAll(filepath.Join(a.tasksDir(), dirName(x.id)))
+				continue
+			}
+			log.Info("started", "name", x.order.Start.Name)
+			a.processes[x.id] = p
+			go a.follow(p)
+		case actStop, actKill:
+			sig := unix.SIGTERM
+			if x.kind == actKill {
+				sig = unix.SIGINT // the runner ends the task at once
+			}
+			log.Info("told to end", "signal", unix.SignalName(sig))
+			if p != nil {
+				go signalRunner(p, sig, log)
+			}
+		case actForget:
+			delete(a.processes, x.id)
+			if p != nil {
+				go a.remove(p)
+			}
+		}
+	}
+}
+
+// signalRunner sends a signal to a runner, which may only be starting.
+func signalRunner(p *process, sig unix.Signal, log *slog.Logger) {
+	for {
+		if r, ok := runner.Find(p.dir); ok {
+			if err := r.Signal(sig); err != nil && !errors.Is(err, unix.ESRCH) {
+				log.Error("a task cannot be told to end", "error", err)
+			}
+			return
+		}
+		select {
+		case <-p.over:
+			return
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+}
+
+// remove removes the directory of a task, once its outputs are uploaded, or after a minute.
+func (a *Agent) remove(p *process) {
+	select {
+	case <-p.done:
+	case <-time.After(time.Minute):
+		p.forget.Store(true)
+	case <-a.context.Done():
+		return
+	}
+	if err := os.RemoveAll(p.dir); err != nil {
+		a.cfg.Logger.Warn("the directory of a task cannot be removed", "directory", p.dir, "error", err)
+	}
+}
