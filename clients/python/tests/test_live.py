@@ -160,6 +160,57 @@ class Live(unittest.TestCase):
         self.assertEqual(started, [[], [("x", ["a/0", "a/1"])], [], [], [("y", ["b/0", "b/1"])]])
         self.hare.delete_session(s.id)
 
+    def test_managed_cluster(self):
+        """A job from its submission to its end, with the test as the agent of a node."""
+        lab = f"lab-{os.getpid()}-{os.environ.get('HARE_KEY', '')[:4].lower() or 'open'}".replace("_", "-")
+        self.assertEqual(self.hare.create_cluster(lab, policy="fifo").policy, "fifo")
+        with self.assertRaises(Problem) as caught:
+            self.hare.create_cluster(lab)
+        self.assertEqual(caught.exception.code, "cluster_exists")
+        job = self.hare.submit_job(lab, ["train", "--epochs", "3"], gpus=1, on={"T4": 0}, name="bert", key="one")
+        again = self.hare.submit_job(lab, ["train", "--epochs", "3"], gpus=1, on={"T4": 0}, name="bert", key="one")
+        self.assertEqual((job.id, job.state), (again.id, "waiting"))
+        with self.assertRaises(Problem) as caught:
+            list(self.hare.job_log(lab, job.id))
+        self.assertEqual(caught.exception.code, "not_started")
+        with self.assertRaises(TimeoutError):
+            self.hare.wait_job(lab, job.id, timeout=0.2)
+        with self.assertRaises(Problem) as caught:
+            self.hare.submit_job(lab, [])
+        self.assertEqual(caught.exception.errors[0]["pointer"], "/command")
+
+        def post(path, **more):
+            return self.hare._call("POST", f"/v1/clusters/{lab}/agents{path}", **more).json()
+
+        me = {"protocol": 1, "version": "test", "name": "n1", "incarnation": "0123456789abcdef"}
+        epoch = post("", json={**me, "devices": [{"type": "T4"}]})["epoch"]
+        sync = {"epoch": epoch, "wait_s": 2, "reports_after": 0, "orders_seen": 0}
+        orders = []
+        while not orders:
+            orders = post("/n1/sync", json=sync).get("orders", [])
+        task = {name: orders[0][name] for name in ("job", "attempt", "task")}
+        self.assertEqual(orders[0]["start"]["command"], ["train", "--epochs", "3"])
+        at = {**task, "epoch": epoch, "stream": "stdout"}
+        post("/n1/logs", params={**at, "offset": 0}, content=b"epoch 1\n")
+        follow = self.hare.job_log(lab, job.id, follow=True)
+        self.assertEqual(next(follow), b"epoch 1\n")
+        self.assertEqual([a.state for a in self.hare.drain(lab, "n1", "new fans")], ["draining"])
+        post("/n1/logs", params={**at, "offset": 8}, content=b"epoch 2\n")
+        report = {**task, "state": "ended", "exit_code": 0}
+        post("/n1/sync", json={**sync, "wait_s": 0, "orders_seen": orders[0]["number"], "reports": [report]})
+        self.assertEqual(b"".join(follow), b"epoch 2\n")
+        self.assertEqual(b"".join(self.hare.job_log(lab, job.id, offset=8)), b"epoch 2\n")
+        self.assertEqual(self.hare.wait_job(lab, job.id, timeout=60).state, "succeeded")
+        self.assertEqual([a.state for a in self.hare.agents(lab)], ["drained"])
+        self.assertEqual([a.state for a in self.hare.undrain(lab, "n1")], ["ready"])
+        self.assertEqual([j.name for j in self.hare.cluster_jobs(lab, "succeeded")], ["bert"])
+        self.assertEqual(self.hare.cancel_job(lab, job.id).state, "succeeded")
+        self.assertEqual(self.hare.cluster(lab).free_gpus, 1)
+        self.assertIn(lab, [c.name for c in self.hare.clusters()])
+        self.hare.delete_cluster(lab)
+        with self.assertRaises(Problem):
+            self.hare.cluster(lab)
+
     def test_plan_again(self):
         first = self.hare.solve(README)
         again = self.hare.solve(README, previous=first, at_s=5, stability=0.5)

@@ -1,11 +1,18 @@
 import { EventRefused, HareError, Problem } from "./errors.js";
 import { type Client, createClient } from "./generated/client/index.js";
 import type {
+  Agent,
+  AgentList,
   BoundResult,
   Cluster,
   Event as SessionEvent,
   Explanation,
   Instance,
+  ManagedCluster,
+  ManagedClusterList,
+  ManagedJob,
+  NewCluster,
+  NewManagedJob,
   Options,
   Policies,
   Policy,
@@ -104,6 +111,25 @@ export interface SessionAnswer {
 export const isDone = (solve: Pick<Solve, "status">): boolean =>
   solve.status !== "queued" && solve.status !== "running";
 
+/** Where to begin to read an output of a job of a managed cluster. */
+export interface LogPosition {
+  /** The process of the job; the default is 0. */
+  task?: number;
+  /** The default is stdout. */
+  stream?: "stdout" | "stderr";
+  /** From 1; the default is the last one. */
+  attempt?: number;
+  /** In bytes. */
+  offset?: number;
+  /** Waits for the start of the job, and goes on until the attempt has ended. */
+  follow?: boolean;
+  signal?: AbortSignal;
+}
+
+/** Tells whether a job of a managed cluster has ended. */
+export const jobEnded = (job: Pick<ManagedJob, "state">): boolean =>
+  job.state === "succeeded" || job.state === "failed" || job.state === "cancelled";
+
 const longPoll = 25; // seconds that one request waits for the end of a solve
 const maxBackoff = 10;
 const maxLine = 64 << 20;
@@ -116,11 +142,17 @@ interface Call {
   query?: Record<string, string | number>;
   repeatable?: boolean;
   signal?: AbortSignal | undefined;
+  onStart?: (response: Response) => void; // of a stream
 }
 
 /** An error of the network, not of the server. */
 class Broken extends HareError {
   override name = "Broken";
+}
+
+/** Nothing came on a stream for idleTimeout. */
+class Quiet extends Broken {
+  override name = "Quiet";
 }
 
 /** A client of one server. */
@@ -411,6 +443,123 @@ export class Hare {
     return this.remove(path("sessions", id));
   }
 
+  /** Resolves to the managed clusters by name. */
+  async clusters(): Promise<ManagedCluster[]> {
+    return (await this.json<ManagedClusterList>(path("clusters"))).clusters;
+  }
+
+  /**
+   * Makes a managed cluster. Its first agent or job also makes it, with the default policy. The call is not retried
+   * when the network fails.
+   */
+  createCluster(cluster: NewCluster): Promise<ManagedCluster> {
+    return this.json(path("clusters"), { method: "POST", body: cluster, repeatable: false });
+  }
+
+  /** Resolves to a managed cluster: what is in service, and how many jobs are in which state. */
+  cluster(name: string): Promise<ManagedCluster> {
+    return this.json(path("clusters", name));
+  }
+
+  /** Removes a managed cluster in which no job waits or runs, with its jobs and their logs. */
+  deleteCluster(name: string): Promise<void> {
+    return this.remove(path("clusters", name));
+  }
+
+  /** Submits a command to a managed cluster. The same call with the same key gives the same job. */
+  submitJob(cluster: string, job: NewManagedJob, key = newKey()): Promise<ManagedJob> {
+    const headers = { "Idempotency-Key": key };
+    return this.json(path("clusters", cluster, "jobs"), { method: "POST", body: job, headers });
+  }
+
+  /** Yields the jobs of a managed cluster, the oldest first and each with its last attempt. */
+  clusterJobs(cluster: string, state?: ManagedJob["state"]): AsyncGenerator<ManagedJob> {
+    return this.pages(path("clusters", cluster, "jobs"), "jobs", state === undefined ? {} : { state });
+  }
+
+  /** Resolves to a job of a managed cluster: what it waits for, where it runs, how its attempts ended. */
+  clusterJob(cluster: string, id: string, signal?: AbortSignal): Promise<ManagedJob> {
+    return this.json(path("clusters", cluster, "jobs", id), { signal });
+  }
+
+  /** Resolves once the job has ended. */
+  async waitJob(cluster: string, id: string, signal?: AbortSignal): Promise<ManagedJob> {
+    for (let pause = 0.1; ; pause = Math.min(pause * 1.5, 2)) {
+      const job = await this.clusterJob(cluster, id, signal);
+      if (jobEnded(job)) return job;
+      await sleep(pause, signal);
+    }
+  }
+
+  /** Ends a job, and resolves before its processes have ended. A job that has ended stays as it is. */
+  cancelJob(cluster: string, id: string): Promise<ManagedJob> {
+    return this.json(path("clusters", cluster, "jobs", id, "cancel"), { method: "POST" });
+  }
+
+  /**
+   * Yields what a process of a job has printed, in the last attempt or in the given one. A connection that breaks is
+   * resumed where it broke.
+   */
+  async *jobLog(cluster: string, id: string, from: LogPosition = {}): AsyncGenerator<Uint8Array> {
+    const { task = 0, stream = "stdout", follow = false, signal } = from;
+    let { attempt, offset = 0 } = from;
+    let last = !follow;
+    for (let failures = 0; ; ) {
+      const query: Record<string, string | number> = { task, stream, offset };
+      if (attempt !== undefined) query["attempt"] = attempt;
+      if (!last) query["follow"] = "true";
+      try {
+        const onStart = (response: Response) => {
+          attempt = Number(response.headers.get("Hare-Attempt")) || attempt;
+        };
+        const call = { query, headers: { Accept: "text/plain" }, signal, onStart };
+        for await (const body of this.stream(path("clusters", cluster, "jobs", id, "logs"), call)) {
+          for (;;) {
+            const next = await body.next().catch((e: unknown) => broken(e, signal));
+            if (next.done) break;
+            offset += next.value.byteLength;
+            failures = 0;
+            yield next.value;
+          }
+        }
+        if (last) return;
+      } catch (error) {
+        if (error instanceof Quiet) continue; // the job prints nothing
+        if (!follow || !(error instanceof Problem) || error.code !== "not_started") {
+          await this.again(error, true, failures++, signal);
+          continue;
+        }
+      }
+      // The job has not started, the attempt has ended, or the server is shutting down.
+      const job = await this.clusterJob(cluster, id, signal);
+      if (!job.attempts?.length) {
+        if (jobEnded(job)) return;
+        await sleep(0.5, signal);
+      } else if (job.attempts.some((a) => a.attempt === attempt && a.ended)) {
+        last = true;
+      } else {
+        await sleep(this.pause(0), signal);
+      }
+    }
+  }
+
+  /** Resolves to the agents of a managed cluster, one a node, by name. */
+  async agents(cluster: string): Promise<Agent[]> {
+    return (await this.json<AgentList>(path("clusters", cluster, "agents"))).agents;
+  }
+
+  /** Keeps new work from an agent: what runs there goes on. */
+  async drain(cluster: string, agent: string, reason?: string): Promise<Agent[]> {
+    const call = { method: "POST", body: { reason } };
+    return (await this.json<AgentList>(path("clusters", cluster, "agents", agent, "drain"), call)).agents;
+  }
+
+  /** Ends drain. */
+  async undrain(cluster: string, agent: string): Promise<Agent[]> {
+    const at = path("clusters", cluster, "agents", agent, "undrain");
+    return (await this.json<AgentList>(at, { method: "POST" })).agents;
+  }
+
   // Requests and retries.
 
   private async json<T>(at: string, call: Call = {}): Promise<T> {
@@ -470,10 +619,11 @@ export class Hare {
     call.signal?.addEventListener("abort", stop);
     if (call.signal?.aborted) stop();
     const { idleTimeout } = this.cfg;
-    const timedOut = () => own.abort(new Broken(`nothing came for ${idleTimeout} s`));
+    const timedOut = () => own.abort(new Quiet(`nothing came for ${idleTimeout} s`));
     let timer = setTimeout(timedOut, idleTimeout * 1000);
     try {
       const response = await this.once(at, { ...call, signal: own.signal });
+      call.onStart?.(response);
       if (!response.body) return;
       yield chunks(response.body, () => {
         clearTimeout(timer);

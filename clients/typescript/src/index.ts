@@ -4,10 +4,14 @@ export * from "./errors.js";
 /** Types and operations made from the specification. */
 export * as generated from "./generated/index.js";
 export type {
+  Agent,
   BoundResult,
   Cluster,
   Instance,
   Job,
+  ManagedCluster,
+  ManagedJob,
+  NewManagedJob,
   Options,
   Report,
   Result,

@@ -134,6 +134,52 @@ test("session", async () => {
   await assert.rejects(hare.session(s.id), { status: 404 });
 });
 
+// The test is the agent of a node.
+test("a job of a managed cluster", async () => {
+  const lab = `lab-ts-${process.pid}`;
+  assert.equal((await hare.createCluster({ name: lab, policy: "fifo" })).policy, "fifo");
+  const bert = { command: ["train"], gpus: 1, on: { T4: 0 }, name: "bert" };
+  const job = await hare.submitJob(lab, bert, "one");
+  assert.deepEqual([(await hare.submitJob(lab, bert, "one")).id, job.state], [job.id, "waiting"]);
+  await assert.rejects(hare.jobLog(lab, job.id).next(), { code: "not_started" });
+  await assert.rejects(hare.submitJob(lab, {}), (e) => e instanceof Problem && e.errors[0].pointer === "/command");
+
+  const call = { client: hare.api, path: { cluster: lab, agent: "n1" } };
+  const me = { protocol: 1, version: "test", name: "n1", incarnation: "0123456789abcdef" };
+  const { data: registered } = await generated.registerAgent({ ...call, body: { ...me, devices: [{ type: "T4" }] } });
+  const sync = { epoch: registered.epoch, wait_s: 2, reports_after: 0, orders_seen: 0 };
+  let orders;
+  while (!orders?.length) orders = (await generated.syncAgent({ ...call, body: sync })).data.orders;
+  const { job: id, attempt, task, number } = orders[0];
+  const print = async (offset, text) => {
+    const query = new URLSearchParams({ job: id, attempt, task, epoch: sync.epoch, stream: "stdout", offset });
+    const headers = process.env.HARE_KEY ? { Authorization: `Bearer ${process.env.HARE_KEY}` } : {};
+    const url = `${process.env.HARE_URL}/v1/clusters/${lab}/agents/n1/logs?${query}`;
+    assert.equal((await fetch(url, { method: "POST", body: text, headers })).status, 200);
+  };
+  await print(0, "epoch 1\n");
+  const follow = hare.jobLog(lab, job.id, { follow: true });
+  assert.equal(Buffer.from((await follow.next()).value).toString(), "epoch 1\n");
+  assert.deepEqual((await hare.drain(lab, "n1", "new fans")).map((a) => a.state), ["draining"]);
+  await print(8, "epoch 2\n");
+  const reports = [{ job: id, attempt, task, state: "ended", exit_code: 0 }];
+  await generated.syncAgent({ ...call, body: { ...sync, wait_s: 0, orders_seen: number, reports } });
+  let rest = "";
+  for await (const piece of follow) rest += Buffer.from(piece);
+  assert.equal(rest, "epoch 2\n");
+  assert.equal((await hare.waitJob(lab, job.id, AbortSignal.timeout(60_000))).state, "succeeded");
+  assert.deepEqual((await hare.agents(lab)).map((a) => a.state), ["drained"]);
+  assert.deepEqual((await hare.undrain(lab, "n1")).map((a) => a.state), ["ready"]);
+  const names = [];
+  for await (const j of hare.clusterJobs(lab, "succeeded")) names.push(j.name);
+  assert.deepEqual(names, ["bert"]);
+  assert.equal((await hare.cancelJob(lab, job.id)).state, "succeeded");
+  assert.equal((await hare.cluster(lab)).free_gpus, 1);
+  assert.ok((await hare.clusters()).some((c) => c.name === lab));
+  await hare.deleteCluster(lab);
+  await assert.rejects(hare.cluster(lab), { status: 404 });
+});
+
 test("plan of a session", async () => {
   const s = await hare.createSession(readme.cluster);
   assert.equal(s.policy, "rolling");

@@ -17,8 +17,11 @@ import httpx
 from . import generated
 from .errors import EventRefused, HareError, Problem, StreamBroken
 from .generated.models import (
+    Agent,
     BoundResult,
     Explanation,
+    ManagedCluster,
+    ManagedJob,
     Prices,
     Regret,
     Report,
@@ -37,6 +40,7 @@ Document = Mapping[str, Any] | Any
 LONG_POLL = 25  # seconds that one request waits for the end of a solve
 MAX_BACKOFF = 10.0
 MAX_LINE_BYTES = 64 << 20  # of a line or an event
+FINAL_STATES = ("succeeded", "failed", "cancelled")  # of jobs of managed clusters
 
 
 class Hare:
@@ -400,6 +404,129 @@ class Hare:
         """Ends a session and deletes its log."""
         self._delete(f"/v1/sessions/{_escape(id)}")
 
+    # Managed clusters
+
+    def clusters(self) -> list[ManagedCluster]:
+        """Returns the managed clusters by name."""
+        listed = _json(self._call("GET", "/v1/clusters", repeatable=True))
+        return [ManagedCluster.from_dict(c) for c in listed["clusters"]]
+
+    def create_cluster(self, name: str, **more: Any) -> ManagedCluster:
+        """Makes a managed cluster; more may have policy and parameters.
+
+        The first agent or job of a cluster also makes it, with the default policy.
+        The call is not retried when the network fails.
+        """
+        return ManagedCluster.from_dict(_json(self._call("POST", "/v1/clusters", json={"name": name, **more})))
+
+    def cluster(self, name: str) -> ManagedCluster:
+        """Returns a managed cluster: what is in service, and how many jobs are in which state."""
+        return ManagedCluster.from_dict(_json(self._call("GET", f"/v1/clusters/{_escape(name)}", repeatable=True)))
+
+    def delete_cluster(self, name: str) -> None:
+        """Removes a managed cluster in which no job waits or runs, with its jobs and their logs."""
+        self._delete(f"/v1/clusters/{_escape(name)}")
+
+    def submit_job(self, cluster: str, command: Iterable[str], *, key: str | None = None, **more: Any) -> ManagedJob:
+        """Submits a command to a managed cluster.
+
+        more may have gpus, on, name, env, retries and what else a job may say. The
+        same call with the same key gives the same job.
+        """
+        headers = {"Idempotency-Key": key or secrets.token_hex(16)}
+        body = {"command": list(command), **more}
+        path = f"/v1/clusters/{_escape(cluster)}/jobs"
+        return ManagedJob.from_dict(_json(self._call("POST", path, json=body, headers=headers, repeatable=True)))
+
+    def cluster_jobs(self, cluster: str, state: str | None = None) -> Iterator[ManagedJob]:
+        """Yields the jobs of a managed cluster, the oldest first and each with its last attempt."""
+        query = {} if state is None else {"state": state}
+        return map(ManagedJob.from_dict, self._pages(f"/v1/clusters/{_escape(cluster)}/jobs", "jobs", query))
+
+    def cluster_job(self, cluster: str, id: str) -> ManagedJob:
+        """Returns a job of a managed cluster: what it waits for, where it runs, how its attempts ended."""
+        return ManagedJob.from_dict(_json(self._call("GET", _job_path(cluster, id), repeatable=True)))
+
+    def wait_job(self, cluster: str, id: str, timeout: float | None = None) -> ManagedJob:
+        """Returns when the job has ended; raises TimeoutError after timeout seconds."""
+        end = None if timeout is None else time.monotonic() + timeout
+        pause = 0.1
+        while (job := self.cluster_job(cluster, id)).state not in FINAL_STATES:
+            if end is not None and time.monotonic() >= end:
+                raise TimeoutError(f"job {id} is {job.state}")
+            time.sleep(pause if end is None else min(pause, max(0, end - time.monotonic())))
+            pause = min(pause * 1.5, 2)
+        return job
+
+    def cancel_job(self, cluster: str, id: str) -> ManagedJob:
+        """Ends a job, and returns before its processes have ended; a job that has ended stays as it is."""
+        return ManagedJob.from_dict(_json(self._call("POST", f"{_job_path(cluster, id)}/cancel", repeatable=True)))
+
+    def job_log(
+        self,
+        cluster: str,
+        id: str,
+        *,
+        task: int = 0,
+        stream: str = "stdout",
+        attempt: int | None = None,
+        offset: int = 0,
+        follow: bool = False,
+    ) -> Iterator[bytes]:
+        """Yields what a process of a job has printed, in the last attempt or in the given one.
+
+        With follow it waits for the start of the job, and goes on until the attempt
+        has ended. A connection that breaks is resumed where it broke.
+        """
+        last, failures = not follow, 0
+        while True:
+            query: dict[str, Any] = {"task": task, "stream": stream, "offset": offset}
+            if attempt is not None:
+                query["attempt"] = attempt
+            if not last:
+                query["follow"] = "true"
+            try:
+                with self._stream(
+                    "GET", f"{_job_path(cluster, id)}/logs", params=query, headers={"Accept": "text/plain"}
+                ) as response:
+                    attempt = int(response.headers.get("Hare-Attempt", attempt or 0)) or None
+                    for piece in response.iter_bytes():
+                        offset, failures = offset + len(piece), 0
+                        yield piece
+                if last:
+                    return
+            except httpx.ReadTimeout:
+                continue  # the job prints nothing
+            except (Problem, httpx.TransportError) as e:
+                if not follow or not isinstance(e, Problem) or e.code != "not_started":
+                    self._again(e, True, failures)
+                    failures += 1
+                    continue
+            # The job has not started, the attempt has ended, or the server is shutting down.
+            job = self.cluster_job(cluster, id)
+            if not job.attempts:
+                if job.state in FINAL_STATES:
+                    return
+                time.sleep(0.5)
+            elif any(a.attempt == attempt and a.ended for a in job.attempts):
+                last = True
+            else:
+                time.sleep(self._pause(0))
+
+    def agents(self, cluster: str) -> list[Agent]:
+        """Returns the agents of a managed cluster, one a node, by name."""
+        return _agents(self._call("GET", f"/v1/clusters/{_escape(cluster)}/agents", repeatable=True))
+
+    def drain(self, cluster: str, agent: str, reason: str = "") -> list[Agent]:
+        """Keeps new work from an agent: what runs there goes on."""
+        path = f"/v1/clusters/{_escape(cluster)}/agents/{_escape(agent)}/drain"
+        return _agents(self._call("POST", path, json={"reason": reason} if reason else {}, repeatable=True))
+
+    def undrain(self, cluster: str, agent: str) -> list[Agent]:
+        """Ends drain."""
+        path = f"/v1/clusters/{_escape(cluster)}/agents/{_escape(agent)}/undrain"
+        return _agents(self._call("POST", path, repeatable=True))
+
     # Requests and retries
 
     def _send(
@@ -538,6 +665,14 @@ def _json(response: httpx.Response) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise HareError(f"{response.request.url.path} answered with something else than an object")
     return value
+
+
+def _agents(response: httpx.Response) -> list[Agent]:
+    return [Agent.from_dict(a) for a in _json(response)["agents"]]
+
+
+def _job_path(cluster: str, id: str) -> str:
+    return f"/v1/clusters/{_escape(cluster)}/jobs/{_escape(id)}"
 
 
 def _escape(part: str) -> str:
