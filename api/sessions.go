@@ -62,6 +62,19 @@ func (s *server) session(r *http.Request) (*sessions.Session, error) {
 	return s.cfg.Sessions.Session(r.Context(), tenantOf(r.Context()), chi.URLParam(r, "id"))
 }
 
+// ownSession is session for requests that change it. The session of a managed cluster is changed by the cluster alone.
+func (s *server) ownSession(r *http.Request) (*sessions.Session, error) {
+	session, err := s.session(r)
+	if err != nil || s.cfg.Clusters == nil {
+		return session, err
+	}
+	if name := s.cfg.Clusters.OfSession(tenantOf(r.Context()), session.ID()); name != "" {
+		return nil, &statusError{http.StatusConflict, "managed_session", fmt.Sprintf("the session is that of the managed "+
+			"cluster %q, which alone changes it: use /v1/clusters/%s", name, name)}
+	}
+	return session, nil
+}
+
 func describe(info sessions.Info) *description.Session {
 	d := &description.Session{
 		ID: info.ID, Created: info.Created.UTC(), Policy: info.Config.Policy,
@@ -283,12 +296,13 @@ func (s *server) getPlan(w http.ResponseWriter, r *http.Request) error {
 //	@Produce	application/problem+json
 //	@Success	204	"it is gone"
 //	@Failure	404	{object}	openapi.Problem	"no such session"
+//	@Failure	409	{object}	openapi.Problem	"the session is that of a managed cluster: delete the cluster"
 //	@Failure	500	{object}	openapi.Problem	"a defect of the server; its log has the request_id"
 //	@Failure	503	{object}	openapi.Problem	"draining"
 //	@Failure	507	{object}	openapi.Problem	"the disk refuses the write"
 //	@Router		/v1/sessions/{id} [delete]
 func (s *server) deleteSession(w http.ResponseWriter, r *http.Request) error {
-	session, err := s.session(r)
+	session, err := s.ownSession(r)
 	if err != nil {
 		return err
 	}

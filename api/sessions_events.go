@@ -53,6 +53,7 @@ const (
 //	@Produce		application/x-ndjson,application/problem+json
 //	@Success		200	{object}	openapi.Answer	"an answer a line"
 //	@Failure		404	{object}	openapi.Problem	"no such session"
+//	@Failure		409	{object}	openapi.Problem	"the session is that of a managed cluster, which alone changes it"
 //	@Failure		415	{object}	openapi.Problem	"the media type is not supported, or the body has a content coding"
 //	@Failure		500	{object}	openapi.Problem	"a defect, or a damaged log; the server's log has the request_id"
 //	@Failure		503	{object}	openapi.Problem	"draining, or too many streams are open: Retry-After says when to try again"
@@ -71,7 +72,7 @@ func (s *server) postEvents(w http.ResponseWriter, r *http.Request) error {
 		_ = control.SetReadDeadline(time.Now().Add(bodyWait))
 		_ = control.SetWriteDeadline(time.Now().Add(bodyWait))
 	}()
-	session, err := s.session(r)
+	session, err := s.ownSession(r)
 	if err != nil {
 		return err
 	}

@@ -34,7 +34,7 @@ var ErrNoAgent = errors.New("clusters: no such agent")
 
 // Config sizes Clusters. Zero is a valid value of each field but Store and Sessions.
 type Config struct {
-	// Store has the journals. It must not be the store of the sessions.
+	// Store has the journals: store.Journals of the store of the sessions, or a store of its own.
 	Store    store.SessionStore
 	Sessions *sessions.Sessions
 	// LogDir is the directory of the jobs' outputs; "" means a temporary one, gone with Close.
@@ -195,7 +195,8 @@ func (cs *Clusters) Create(ctx context.Context, tenant string, n *description.Ne
 		return nil, err
 	}
 	stored := storedConfig{tenant, n.Name, session.Info().Config.Policy, n.Parameters, session.ID()}
-	m := store.Meta{ID: strings.ToLower(rand.Text()), Created: cs.cfg.Now().Truncate(time.Microsecond).UTC()}
+	m := store.Meta{ID: store.JournalPrefix + strings.ToLower(rand.Text()),
+		Created: cs.cfg.Now().Truncate(time.Microsecond).UTC()}
 	if m.Config, err = json.Marshal(&stored); err == nil {
 		m.Sum = m.Checksum()
 		err = cs.cfg.Store.Create(ctx, m)
@@ -221,6 +222,18 @@ func (cs *Clusters) Cluster(tenant, name string) (*Cluster, error) {
 		return c, nil
 	}
 	return nil, ErrNoCluster
+}
+
+// OfSession is the name of the cluster of a tenant that decides by a session; "" where there is none.
+func (cs *Clusters) OfSession(tenant, session string) string {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	for key, c := range cs.clusters {
+		if key.tenant == tenant && c.cfg.Session == session {
+			return key.name
+		}
+	}
+	return ""
 }
 
 // List describes the clusters of a tenant by name.

@@ -15,6 +15,7 @@ type presence struct {
 	epoch    int64
 	alive    bool
 	reports  int64
+	devices  int
 	faults   map[int]string
 	orders   []description.Order
 	answered time.Time // when the server last gave the agent a lease
@@ -24,7 +25,7 @@ type presence struct {
 
 func (p *presence) update(l *ledger.Ledger, name string) {
 	p.epoch, p.reports, p.alive, _ = l.Agent(name)
-	p.orders, p.faults = l.Orders(name), l.Faults(name)
+	p.orders, p.faults, p.devices = l.Orders(name), l.Faults(name), l.Devices(name)
 }
 
 // publish shows what agents ask for as of the durable state.
@@ -110,6 +111,9 @@ func (c *Cluster) grantLease(name string) {
 func (c *Cluster) Sync(ctx context.Context, name string, s *description.Sync) (*description.Synced, error) {
 	p, err := c.present(name, s.Epoch)
 	if err != nil {
+		return nil, err
+	}
+	if err := ledger.CheckSync(s, p.devices); err != nil {
 		return nil, err
 	}
 	if int64(len(s.Reports))+s.ReportsAfter > p.reports || !sameFaults(s.Faults, p.faults) {

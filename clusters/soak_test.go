@@ -180,7 +180,6 @@ type machine struct {
 	seen     int64
 	reports  []description.TaskReport
 	running  map[description.TaskID]*audit.Run
-	dead     time.Time // until when the machine is off
 }
 
 // end notes the end of a process that runs; the caller holds mu.

@@ -179,7 +179,9 @@ func CheckRegistration(r *description.Registration) error {
 			es.Add(at+"/uuid", "duplicate_id", "GPU %s stands twice", hare.Clip(d.UUID))
 		}
 		uuids[d.UUID] = true
+		r.Devices[i].Fault = line(d.Fault)
 	}
+	checkReports(&es, "/holds", r.Holds)
 	if len(es) > 0 {
 		return es
 	}

@@ -156,6 +156,9 @@ func (l *Ledger) Faults(name string) map[int]string {
 	return faults
 }
 
+// Devices is the number of devices of an agent.
+func (l *Ledger) Devices(name string) int { return len(l.agents[name].devices) }
+
 // Orders are the orders of an agent whose tasks have not ended, by number.
 func (l *Ledger) Orders(name string) []description.Order { return slices.Clone(l.agents[name].orders) }
 

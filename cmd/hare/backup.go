@@ -17,8 +17,9 @@ func backupCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "backup DIR FILE",
 		Short: "Copy a data directory into one file, also while a server uses it",
-		Long: `Backup copies all solves and sessions of the data directory DIR into FILE, as they
-are at one moment, and checks every row of the copy. FILE appears only when the
+		Long: `Backup copies all solves, sessions and managed clusters of the data directory DIR
+into FILE, as they are at one moment, and checks every row of the copy. The outputs
+of clusters' jobs, in DIR/logs, are not copied. FILE appears only when the
 copy is complete, and an existing FILE is not overwritten.
 
 If sessions or solves are damaged, backup copies them as they are, names them and
@@ -148,9 +149,18 @@ func printContents(c *cobra.Command, path string) error {
 }
 
 func contents(metas []store.Meta, solves int) string {
-	events := int64(0)
+	events, journals := int64(0), 0
 	for _, m := range metas {
-		events += m.Last
+		if store.IsJournal(m.ID) {
+			journals++
+		} else {
+			events += m.Last
+		}
 	}
-	return fmt.Sprintf("%d sessions, %d events, %d solves, every checksum fits", len(metas), events, solves)
+	clusters := ""
+	if journals > 0 {
+		clusters = fmt.Sprintf(", %d managed clusters", journals)
+	}
+	return fmt.Sprintf("%d sessions, %d events, %d solves%s, every checksum fits", len(metas)-journals, events, solves,
+		clusters)
 }

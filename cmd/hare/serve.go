@@ -112,12 +112,16 @@ then ends it with the best certified schedule and bound so far.`,
 			if err != nil {
 				return errors.Join(err, kept.Close())
 			}
-			keep.Store, keep.Logger, keep.Quotas = api.NewTimedStore(kept), log, quotas
+			keep.Store, keep.Logger, keep.Quotas = api.NewTimedStore(store.WithoutJournals(kept)), log, quotas
 			sessions, err := sessions.Open(c.Context(), keep)
 			if err != nil {
 				return errors.Join(err, kept.Close())
 			}
-			clusters, err := openClusters(c.Context(), dataDir, sessions, manage, log)
+			manage.Store, manage.Sessions, manage.Logger = store.Journals(kept), sessions, log
+			if dataDir != "" {
+				manage.LogDir = filepath.Join(dataDir, "logs")
+			}
+			clusters, err := clusters.Open(c.Context(), manage)
 			if err != nil {
 				return errors.Join(err, sessions.Close())
 			}
@@ -195,21 +199,6 @@ func openStore(ctx context.Context, dir string) (store.SessionStore, error) {
 		return nil, usageError{fmt.Errorf("--data-dir: %w", err)}
 	}
 	return kept, nil
-}
-
-// openClusters opens the managed clusters of a data directory, or such that end with the server where dir is "".
-func openClusters(ctx context.Context, dir string, sessions *sessions.Sessions, cfg clusters.Config,
-	log *slog.Logger) (*clusters.Clusters, error) {
-	cfg.Sessions, cfg.Logger, cfg.Store = sessions, log, store.NewMemory()
-	if dir != "" {
-		own := filepath.Join(dir, "clusters")
-		kept, err := openStore(ctx, own)
-		if err != nil {
-			return nil, err
-		}
-		cfg.Store, cfg.LogDir = kept, filepath.Join(own, "logs")
-	}
-	return clusters.Open(ctx, cfg)
 }
 
 // logDamage waits for the check of all pages, which runs in the background after a

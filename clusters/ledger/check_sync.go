@@ -1,0 +1,76 @@
+package ledger
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+	"unicode"
+
+	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/clusters/description"
+)
+
+// Limits of what an agent may report.
+const (
+	maxReports   = 10_000
+	maxLineBytes = 500
+)
+
+// CheckSync says what is wrong with a sync of an agent with a number of devices: hare.InvalidErrors, or nil. Texts
+// for people and durations are brought within their limits instead, because an agent could only repeat them.
+func CheckSync(s *description.Sync, devices int) error {
+	var es hare.InvalidErrors
+	for _, n := range []struct {
+		field string
+		value int64
+	}{{"/reports_after", s.ReportsAfter}, {"/orders_seen", s.OrdersSeen}} {
+		if n.value < 0 || n.value > 1<<53 {
+			es.Add(n.field, "out_of_range", "must be between 0 and 2^53")
+		}
+	}
+	checkReports(&es, "/reports", s.Reports)
+	for _, i := range slices.Sorted(maps.Keys(s.Faults)) {
+		if i < 0 || i >= devices {
+			es.Add(fmt.Sprintf("/faults/%d", i), "out_of_range", "the agent registered %d devices, numbered from 0", devices)
+		}
+		if s.Faults[i] = line(s.Faults[i]); s.Faults[i] == "" {
+			s.Faults[i] = "the agent gives no reason"
+		}
+	}
+	if len(es) > 0 {
+		return es
+	}
+	return nil
+}
+
+func checkReports(es *hare.InvalidErrors, at string, reports []description.TaskReport) {
+	if len(reports) > maxReports {
+		es.Add(at, "too_many", "has %d reports: at most %d are allowed", len(reports), maxReports)
+		return
+	}
+	for i := range reports {
+		r := &reports[i]
+		switch r.State {
+		case description.TaskRunning, description.TaskEnded, description.TaskLost:
+		default:
+			es.Add(fmt.Sprintf("%s/%d/state", at, i), "bad_value", "must be running, ended or lost")
+		}
+		r.Error, r.Signal, r.Loss = line(r.Error), line(r.Signal), line(r.Loss)
+		if r.RanS = min(max(r.RanS, 0), maxSeconds); math.IsNaN(r.RanS) {
+			r.RanS = 0
+		}
+	}
+}
+
+// line makes a text one line of printable characters that is not too long.
+func line(text string) string {
+	text = strings.TrimSpace(strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return ' '
+	}, strings.ToValidUTF8(text, "\uFFFD")))
+	return hare.Cut(text, maxLineBytes)
+}
