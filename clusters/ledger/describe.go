@@ -242,6 +242,9 @@ func (l *Ledger) WhyNot(id string) string {
 		return ""
 	}
 	wants := strconv.Itoa(j.tasks*j.perTask) + " GPUs of one type"
+	if j.tasks*j.perTask == 1 {
+		wants = "1 GPU"
+	}
 	if j.perTask > 1 {
 		wants += ", " + strconv.Itoa(j.perTask) + " a node"
 	}

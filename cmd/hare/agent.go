@@ -29,7 +29,7 @@ the jobs that the server gives it, keeps their outputs, and tells how they end. 
 agent runs on each machine.
 
 --devices V100=2,T4=2 pretends GPUs: jobs that say how long they take (hare submit
---on V100=30) are played, --speed times faster, and others are run. --devices cpu=2
+--seconds V100=30) are played, --speed times faster, and others are run. --devices cpu=2
 does real work on cores.
 
 Each job has a process of its own beside the agent, so that the agent can be killed
@@ -76,9 +76,7 @@ The agent never changes a setting of a GPU.`,
 		},
 	}
 	far.add(c)
-	far.server = "http://127.0.0.1:8080"
-	server := c.Flags().Lookup("server")
-	server.Usage, server.DefValue = "the server", far.server
+	far.setDefault(c)
 	f := c.Flags()
 	f.StringVar(&cfg.Cluster, "cluster", os.Getenv("HARE_CLUSTER"), "the cluster to take part in (default: the "+
 		"environment variable HARE_CLUSTER)")

@@ -26,9 +26,7 @@ type clusterFlags struct {
 
 func (cf *clusterFlags) add(c *cobra.Command) {
 	cf.far.add(c)
-	cf.far.server = cmp.Or(os.Getenv("HARE_SERVER"), defaultServer)
-	server := c.Flags().Lookup("server")
-	server.Usage, server.DefValue = "the server (default: the environment variable HARE_SERVER, or "+defaultServer+")", ""
+	cf.far.setDefault(c)
 	c.Flags().BoolVar(&cf.json, "json", false, "print documents of the API instead of texts for people")
 }
 
@@ -41,7 +39,13 @@ func (cf *clusterFlags) addCluster(c *cobra.Command) {
 	c.Flags().Lookup("cluster").DefValue = ""
 }
 
-const defaultServer = "http://127.0.0.1:8080"
+// setDefault sets the server of a command that always works on one.
+func (rf *remoteFlags) setDefault(c *cobra.Command) {
+	const server = "http://127.0.0.1:8080"
+	rf.server = cmp.Or(os.Getenv("HARE_SERVER"), server)
+	f := c.Flags().Lookup("server")
+	f.Usage, f.DefValue = "the server (default: the environment variable HARE_SERVER, or "+server+")", ""
+}
 
 // connect connects to the server and fails at once where nobody listens.
 func (cf *clusterFlags) connect(ctx context.Context) (*remote, error) {

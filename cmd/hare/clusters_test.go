@@ -149,7 +149,7 @@ func exampleJob() *description.Job {
 
 func TestJobText(t *testing.T) {
 	const want = `job j3 (bert?[31m): running
-  command       sh -c "echo $RANK"
+  command       sh -c 'echo $RANK'
   wants         2 GPUs; retries: 1 of 2 used
   submitted     2026-11-23 09:00:00 UTC, 2h00m ago
   started       2026-11-23 09:00:12 UTC, after 12s

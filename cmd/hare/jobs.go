@@ -343,13 +343,16 @@ func jobText(j *description.Job, now time.Time) string {
 	return out.String()
 }
 
-// commandText is an argument vector as one would type it.
+// commandText is an argument vector as one would type it for a shell.
 func commandText(argv []string) string {
 	quoted := make([]string, len(argv))
 	for i, arg := range argv {
 		quoted[i] = arg
-		if arg == "" || strings.ContainsAny(arg, " \t\"'`$&|;<>()*?[]#~\\{}") || plain(arg) != arg {
+		switch {
+		case plain(arg) != arg:
 			quoted[i] = strconv.Quote(arg)
+		case arg == "" || strings.ContainsAny(arg, " \"'`$&|;<>()*?[]#~\\{}!"):
+			quoted[i] = "'" + strings.ReplaceAll(arg, "'", `'\''`) + "'"
 		}
 	}
 	return strings.Join(quoted, " ")

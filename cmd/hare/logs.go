@@ -101,6 +101,10 @@ func (l *logFlags) copy(ctx context.Context, r *remote, id string, out, errs io.
 		}
 		if attempt == 0 {
 			attempt = int64(len(job.Attempts))
+		} else if before := attempt - 2; attempt != l.attempt && before >= 0 && before < int64(len(job.Attempts)) {
+			failed := job.Attempts[before]
+			_, _ = fmt.Fprintf(errs, "hare: attempt %d %s: %s; attempt %d begins\n", failed.Attempt, failed.Result,
+				cmp.Or(plain(failed.Error), "no reason is known"), attempt)
 		}
 		if err := l.copyAttempt(ctx, r, id, attempt, streams, out, errs); err != nil {
 			return err
