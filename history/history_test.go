@@ -205,6 +205,31 @@ func TestRequestedType(t *testing.T) {
 	}
 }
 
+// TestGPUsOfNamedNodes counts the GPUs of nodes that only jobs name: the most held at once, and at least as many
+// as their numbers need.
+func TestGPUsOfNamedNodes(t *testing.T) {
+	for _, c := range []struct {
+		name, rows string
+		want       int
+	}{
+		{"at once", "a,1,1,9,1,n/0,v\nb,1,1,9,1,n/1,v\nc,9,9,12,1,n/1,v\n", 2},
+		{"highest number", "a,1,1,9,1,n/3,v\nb,1,1,9,1,n/1,v\n", 4},
+		{"without numbers", "a,1,1,9,2,n,v\nb,1,1,9,1,n,v\n", 3},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			text := "id,submit,start,end,gpus,nodes,type\n" + c.rows
+			log, err := history.Read("history", []trace.Source{{Name: "f", R: strings.NewReader(text)}}, history.ReadConfig{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			built := build(t, log, history.Config{})
+			if nodes := built.Instance.Cluster.Nodes; len(nodes) != 1 || nodes[0].GPUs[0].Count != c.want {
+				t.Errorf("nodes %+v, want %d GPUs", nodes, c.want)
+			}
+		})
+	}
+}
+
 // TestDoubtfulLogs checks what becomes of logs that no cluster can have made: what happened is refused
 // by the verifier, and the report says why.
 func TestDoubtfulLogs(t *testing.T) {

@@ -7,7 +7,8 @@ import (
 	"github.com/hare-sched/hare"
 )
 
-// completeNodes adds the nodes that only jobs name, with the most GPUs that jobs had there at once.
+// completeNodes adds the nodes that only jobs name, with the most GPUs that jobs had there at once, or
+// as many as the numbers of their GPUs need.
 func (b *builder) completeNodes() {
 	b.index = make(map[string]int, len(b.nodes))
 	for i := range b.nodes {
@@ -20,6 +21,7 @@ func (b *builder) completeNodes() {
 	}
 	type pool struct{ node, gpuType string }
 	edges := map[pool][]edge{}
+	numbered := map[pool]int64{} // one more than the highest number of a GPU there
 	var pools []pool
 	for _, j := range b.jobs {
 		for _, h := range j.On {
@@ -31,9 +33,6 @@ func (b *builder) completeNodes() {
 			if gpus == 0 {
 				gpus = (j.GPUs + int64(len(j.On)) - 1) / int64(len(j.On))
 			}
-			for _, n := range h.Numbers {
-				gpus = max(gpus, int64(n)+1)
-			}
 			p := pool{h.Node, cmp.Or(h.Type, j.Type, untyped)}
 			if edges[p] == nil {
 				pools = append(pools, p)
@@ -41,13 +40,16 @@ func (b *builder) completeNodes() {
 					"held there at once", h.Node)
 			}
 			edges[p] = append(edges[p], edge{j.startUs, gpus, 1}, edge{j.endUs, -gpus, 0})
+			for _, n := range h.Numbers {
+				numbered[p] = max(numbered[p], int64(n)+1)
+			}
 		}
 	}
 	for _, p := range pools {
 		slices.SortFunc(edges[p], func(a, c edge) int {
 			return cmp.Or(cmp.Compare(a.atUs, c.atUs), cmp.Compare(a.order, c.order))
 		})
-		var held, most int64
+		held, most := int64(0), numbered[p]
 		for _, e := range edges[p] {
 			held += e.gpus
 			most = max(most, held)
