@@ -30,6 +30,9 @@ func TestMain(m *testing.M) {
 	if os.Getenv(asHare) != "" {
 		main()
 	}
+	if dir := os.Getenv(witnessDir); dir != "" {
+		beWitness(dir)
+	}
 	os.Exit(m.Run())
 }
 

@@ -1,0 +1,275 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/hare-sched/hare/client"
+	"github.com/hare-sched/hare/clusters/description"
+)
+
+var (
+	executorKills = flag.Int("executor-kills", 30, "how many agents, runners, jobs and servers are killed")
+	executorSeed  = flag.Uint64("executor-seed", 1, "seed of the kills")
+)
+
+// killed is a cluster of processes that are killed at random: a server and agents with runners and jobs.
+type killed struct {
+	t       *testing.T
+	dir     string
+	address string
+	rng     *rand.Rand
+	client  *client.Client
+	server  *exec.Cmd
+	agents  []*exec.Cmd // nil: is not running
+	kills   map[string]int
+}
+
+const killedAgents = 2
+
+func newKilled(t *testing.T) *killed {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	k := &killed{t: t, dir: t.TempDir(), address: l.Addr().String(), rng: rand.New(rand.NewPCG(*executorSeed, 17)),
+		agents: make([]*exec.Cmd, killedAgents), kills: map[string]int{}}
+	_ = l.Close()
+	if err := os.Mkdir(k.witnesses(), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	// The client tries again for longer than the server is away.
+	if k.client, err = client.New(client.Config{URL: "http://" + k.address, Retries: 100}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(k.end)
+	k.serve()
+	for i := range k.agents {
+		k.agent(i)
+	}
+	return k
+}
+
+func (k *killed) witnesses() string { return filepath.Join(k.dir, "witnesses") }
+
+func (k *killed) start(logName string, args ...string) *exec.Cmd {
+	k.t.Helper()
+	c := command(args...)
+	c.Env = append(c.Env, "GOMAXPROCS=2")
+	log, err := os.OpenFile(filepath.Join(k.dir, logName), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	if err != nil {
+		k.t.Fatal(err)
+	}
+	defer log.Close()
+	c.Stdout, c.Stderr = log, log
+	if err := c.Start(); err != nil {
+		k.t.Fatal(err)
+	}
+	return c
+}
+
+func (k *killed) serve() {
+	k.server = k.start("server.log", "serve", "--listen", k.address, "--data-dir", filepath.Join(k.dir, "data"),
+		"--agent-lease", "3s")
+}
+
+func (k *killed) agent(i int) {
+	name := fmt.Sprintf("n%d", i)
+	k.agents[i] = k.start(name+".log", "agent", "--server", "http://"+k.address, "--cluster", "lab", "--name", name,
+		"--directory", filepath.Join(k.dir, name), "--devices", "cpu=2")
+}
+
+func kill9(c *exec.Cmd) {
+	if c == nil {
+		return
+	}
+	_ = c.Process.Kill()
+	_ = c.Wait()
+}
+
+// end ends all processes of the test.
+func (k *killed) end() {
+	for _, c := range append(k.agents, k.server) {
+		kill9(c)
+	}
+	for _, pid := range k.runners() {
+		_ = syscall.Kill(pid, syscall.SIGKILL)
+	}
+}
+
+// runners are the runners of the test's agents.
+func (k *killed) runners() (pids []int) {
+	files, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	if err != nil {
+		k.t.Error(err)
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		args := strings.Split(string(text), "\x00")
+		if err != nil || len(args) < 3 || args[1] != runTask || !strings.HasPrefix(args[2], k.dir+"/") {
+			continue
+		}
+		if pid, err := strconv.Atoi(filepath.Base(filepath.Dir(file))); err == nil {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+// jobs are the processes of jobs that run.
+func (k *killed) jobs() (pids []int) {
+	for _, w := range readWitnesses(k.t, k.witnesses()) {
+		environment, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", w.pid))
+		if err == nil && !w.ended && bytes.Contains(environment, []byte(witnessDir+"="+k.witnesses()+"\x00")) {
+			pids = append(pids, w.pid)
+		}
+	}
+	return pids
+}
+
+// kill kills something. long says that an agent stays away until its jobs are given to others.
+func (k *killed) kill(long bool) {
+	what := k.rng.IntN(20)
+	switch {
+	case long || what < 7:
+		i := k.rng.IntN(len(k.agents))
+		kill9(k.agents[i])
+		if long {
+			k.kills["agent, for longer than its lease"]++
+			time.Sleep(3*time.Second + 5*time.Second + 2*time.Second) // lease, kill time, and some
+		} else {
+			k.kills["agent"]++
+		}
+		k.agent(i)
+	case what < 13:
+		kill9(k.server)
+		k.kills["server"]++
+		k.serve()
+	default:
+		name, pids := "runner", k.runners()
+		if what > 16 {
+			name, pids = "job", k.jobs()
+		}
+		if len(pids) > 0 && syscall.Kill(pids[k.rng.IntN(len(pids))], syscall.SIGKILL) == nil {
+			k.kills[name]++
+		}
+	}
+}
+
+// submit submits a job of some processes.
+func (k *killed) submit(i int) (id string, lines int) {
+	self, err := os.Executable()
+	if err != nil {
+		k.t.Fatal(err)
+	}
+	lines = 5 + k.rng.IntN(20)
+	ctx, stop := context.WithTimeout(k.t.Context(), patience)
+	defer stop()
+	job, err := k.client.SubmitJob(ctx, "lab", &description.NewJob{Command: []string{self}, GPUs: 1 + k.rng.IntN(2),
+		Retries: 1000, Env: map[string]string{witnessDir: k.witnesses(), "WITNESS_LINES": strconv.Itoa(lines)}},
+		fmt.Sprint("job-", i))
+	if err != nil {
+		k.t.Fatal(err)
+	}
+	return job.ID, lines
+}
+
+// TestExecutorKills kills agents, runners, jobs and the server at random while jobs run. -executor-kills says how
+// often; scripts/executor-kills is the soak.
+func TestExecutorKills(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes half a minute")
+	}
+	k := newKilled(t)
+	lines := map[string]int{}
+	submit := func() {
+		id, n := k.submit(len(lines))
+		if lines[id] != 0 {
+			t.Fatalf("job %s is acknowledged twice", id)
+		}
+		lines[id] = n
+	}
+	for range 4 {
+		submit()
+	}
+	for i := range *executorKills {
+		submit()
+		time.Sleep(time.Duration(k.rng.IntN(400)) * time.Millisecond)
+		k.kill(i%100 == 15)
+	}
+	ctx, stop := context.WithTimeout(t.Context(), patience+time.Duration(*executorKills)*time.Second)
+	defer stop()
+	seen := seenCluster{lines: lines, logs: map[string]string{}}
+	for id := range lines {
+		for {
+			job, err := k.client.ClusterJob(ctx, "lab", id)
+			if err != nil {
+				t.Fatalf("%s: %v\n%s", id, err, k.lastLogs())
+			}
+			if job.State.Final() {
+				seen.jobs = append(seen.jobs, job)
+				break
+			}
+			if err := rest(ctx, 100*time.Millisecond); err != nil {
+				t.Fatalf("job %s does not end: %s\n%s", id, jobText(job, time.Now()), k.lastLogs())
+			}
+		}
+	}
+	for job, err := range k.client.ClusterJobs(ctx, "lab", "") {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if lines[job.ID] == 0 {
+			t.Errorf("job %s was never submitted", job.ID)
+		}
+	}
+	seen.witnesses = readWitnesses(t, k.witnesses())
+	for _, job := range seen.jobs {
+		for _, at := range job.Attempts {
+			for _, task := range at.Tasks {
+				var log bytes.Buffer
+				err := k.client.CopyLog(ctx, "lab", job.ID, &client.LogPosition{Attempt: at.Attempt, Task: task.Task}, &log)
+				if err != nil {
+					t.Fatal(err)
+				}
+				seen.logs[witnessName(job.ID, at.Attempt, task.Task)] = log.String()
+			}
+		}
+	}
+	faults := seen.check()
+	for _, fault := range faults {
+		t.Error(fault)
+	}
+	if len(faults) > 0 {
+		t.Log(k.lastLogs())
+	}
+	attempts := 0
+	for _, job := range seen.jobs {
+		attempts += len(job.Attempts)
+	}
+	t.Logf("%d jobs in %d attempts, %d processes; killed: %v", len(seen.jobs), attempts, len(seen.witnesses), k.kills)
+}
+
+// lastLogs are the ends of the logs of server and agents.
+func (k *killed) lastLogs() string {
+	var all strings.Builder
+	files, _ := filepath.Glob(filepath.Join(k.dir, "*.log"))
+	for _, file := range files {
+		text, _ := os.ReadFile(file)
+		fmt.Fprintf(&all, "== %s\n%s\n", filepath.Base(file), text[max(0, len(text)-3000):])
+	}
+	return all.String()
+}
