@@ -63,7 +63,8 @@ func colourNode(m *hare.Model, n int, blocks []jobBlock, lanes []hare.Lane, runs
 		free = free[:0]
 		from := b.takenFromUs()
 		for g := range until {
-			if m.GPUs[first+g].Type == m.Classes[b.Class].Type && until[g] <= from {
+			if m.GPUs[first+g].Type == m.Classes[b.Class].Type &&
+				(until[g] <= from || staysAfterRunning(m, b, first+g, lanes)) {
 				free = append(free, g)
 			}
 		}
@@ -80,6 +81,13 @@ func colourNode(m *hare.Model, n int, blocks []jobBlock, lanes []hare.Lane, runs
 		}
 	}
 	return nil
+}
+
+// staysAfterRunning says whether a block stays on GPU g from the end of the work that runs there at time 0.
+// The block holds the GPU from that end on even where the GPU's first window opens later.
+func staysAfterRunning(m *hare.Model, b jobBlock, g int, lanes []hare.Lane) bool {
+	return b.Stays && len(lanes[g].Job) == 0 && b.takenFromUs() >= m.Jobs[b.job].RunsUntilUs &&
+		slices.Contains(m.Jobs[b.job].RunsOn, int32(g))
 }
 
 // compareBool orders false before true.

@@ -48,3 +48,31 @@ func TestRunningGangNeedsNoSetups(t *testing.T) {
 		t.Errorf("value %v, %s, %v", res.Value, res.Termination, res.Reasons)
 	}
 }
+
+// A gang goes on, as planned, on the GPU on which its first round runs until the node leaves service. The
+// blocks of the plan hold the GPU from the end of that round on, before its next window opens.
+func TestReplanStaysAcrossWindows(t *testing.T) {
+	inst, err := wire.DecodeInstance(strings.NewReader(`{"hare": "instance/v1", "cluster": {"nodes": [
+	  {"name": "a", "gpus": {"A": 1}, "in_service_s": [[0, 3], [5, null]]}]},
+	  "jobs": [{"id": "g", "sync": "gang", "rounds": 2, "tasks": 1, "on": {"A": {"compute_s": 2, "switch_s": 1}}}]}`),
+		wire.Limits{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	opt := hare.Options{WorkLimit: 1000}
+	prev, err := solver.Solve(t.Context(), inst, opt, solver.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	res, err := solver.Replan(t.Context(), inst, hare.ReplanRequest{Previous: prev, AtUs: 2_000_000, HasAt: true,
+		StabilityMicro: 50_000}, opt, solver.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if rep := verify.CheckReplan(inst, res, &verify.Previous{Result: prev, Instance: inst}); !rep.OK {
+		t.Error(rep)
+	}
+	if p := res.Replan; p.Rest.Jobs[0].Progress == nil || !p.Rest.Jobs[0].Running() || len(p.Moved) > 0 {
+		t.Errorf("the gang does not run at 2 s, or it moves: %+v", p)
+	}
+}
