@@ -145,8 +145,9 @@ test-kube: build ## hare kube beside a real Kubernetes on loopback, a minute onc
 	scripts/kube-helper-test.sh bin/hare ten
 
 .PHONY: test-slurm
-test-slurm: build ## hare slurm beside a real Slurm on loopback, 5 minutes: see docs/slurm.md
+test-slurm: build ## hare slurm beside a real Slurm on loopback, 6 minutes: see docs/slurm.md
 	scripts/slurm-helper-test.sh bin/hare
+	scripts/slurm-round-trip.py bin/hare 120
 
 .PHONY: test-ray
 test-ray: build ## hare ray before a real Ray in a network namespace, 6 minutes: see docs/ray.md

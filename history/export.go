@@ -15,6 +15,8 @@ import (
 type ExportConfig struct {
 	// OriginUs is time 0 of the instance, in microseconds since 1970; 0 means 2026-01-05T00:00:00Z.
 	OriginUs int64
+	// JSON writes Slurm's jobs as sacct --json does, in place of sacct -P.
+	JSON bool
 	// Create makes a file of the export.
 	Create func(name string) (io.WriteCloser, error)
 }
@@ -37,7 +39,14 @@ func Export(source string, inst *hare.Instance, happened *hare.Result, cfg Expor
 	var err error
 	switch source {
 	case "slurm":
-		err = e.slurm()
+		if cfg.JSON {
+			err = e.sacctJSON()
+		} else {
+			err = e.sacct()
+		}
+		if err == nil {
+			err = e.slurmNodes()
+		}
 	case "kube":
 		err = e.kube()
 	case "ray":

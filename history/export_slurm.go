@@ -3,18 +3,20 @@ package history
 import (
 	"bufio"
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/hare-sched/hare"
 )
 
-// slurm writes jobs.txt (sacct -P), nodes.txt (scontrol show node) and events.txt (sacctmgr -P show event).
-func (e *exporter) slurm() error {
+// sacct writes jobs.txt (sacct -P).
+func (e *exporter) sacct() error {
 	e.seconds()
-	err := e.write("jobs.txt", len(e.inst.Jobs), func(out io.Writer) error {
+	return e.write("jobs.txt", len(e.inst.Jobs), func(out io.Writer) error {
 		w := bufio.NewWriter(out)
 		fields := strings.Split(SacctFields, ",")
 		fmt.Fprintln(w, strings.Join(fields, "\x1f"))
@@ -30,10 +32,60 @@ func (e *exporter) slurm() error {
 		}
 		return w.Flush()
 	})
-	if err != nil {
-		return err
+}
+
+// sacctJSON writes jobs.json (sacct --json), in which the numbers of jobs are numbers.
+func (e *exporter) sacctJSON() error {
+	e.seconds()
+	return e.write("jobs.json", len(e.inst.Jobs), func(out io.Writer) error {
+		w := bufio.NewWriter(out)
+		fmt.Fprint(w, `{"jobs":[`)
+		comma := ""
+		for i := range e.inst.Jobs {
+			text, err := json.Marshal(e.sacctObject(i))
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(w, "%s\n%s", comma, text)
+			comma = ","
+		}
+		fmt.Fprint(w, "\n],\"errors\":[],\"warnings\":[]}\n")
+		return w.Flush()
+	})
+}
+
+// sacctObject is a job in the form of data_parser/v0.0.43, with the members that are read.
+func (e *exporter) sacctObject(i int) object {
+	j, r := &e.inst.Jobs[i], &e.runs[i]
+	row := e.sacctFields(j, r)
+	number, err := strconv.ParseInt(j.ID, 10, 32)
+	if err != nil || number <= 0 || itoa(number) != j.ID {
+		number = int64(i) + 1
+		e.rep.assume("names of jobs are numbers, in the order of the instance", j.ID)
 	}
-	err = e.write("nodes.txt", len(e.inst.Cluster.Nodes), func(out io.Writer) error {
+	return object{"job_id": number, "name": row["JobName"], "user": row["User"], "account": row["Account"],
+		"partition": row["Partition"], "constraints": row["Constraints"], "nodes": row["NodeList"],
+		"submit_line": row["SubmitLine"], "comment": object{"administrator": "", "job": row["Comment"], "system": ""},
+		"state": object{"current": []string{"COMPLETED"}, "reason": "None"},
+		"time": object{"submission": r.submitUs / 1e6, "eligible": r.submitUs / 1e6, "start": r.startUs / 1e6,
+			"end": r.endUs / 1e6, "limit": object{"set": false, "infinite": true, "number": 0}},
+		"tres": object{"allocated": tresObjects(row["AllocTRES"]), "requested": tresObjects(row["ReqTRES"])}}
+}
+
+// tresObjects turns resources in the form of sacct -P into those of its JSON.
+func tresObjects(text string) (list []object) {
+	for _, part := range strings.Split(text, ",") {
+		name, value, _ := strings.Cut(part, "=")
+		count, _ := strconv.ParseInt(strings.TrimSuffix(value, "M"), 10, 64)
+		kind, rest, _ := strings.Cut(name, "/")
+		list = append(list, object{"type": kind, "name": rest, "count": count})
+	}
+	return list
+}
+
+// slurmNodes writes nodes.txt (scontrol show node) and events.txt (sacctmgr -P show event).
+func (e *exporter) slurmNodes() error {
+	err := e.write("nodes.txt", len(e.inst.Cluster.Nodes), func(out io.Writer) error {
 		w := bufio.NewWriter(out)
 		for i := range e.inst.Cluster.Nodes {
 			e.scontrolNode(w, &e.inst.Cluster.Nodes[i])
@@ -145,11 +197,12 @@ func (e *exporter) sacctFields(j *hare.Job, r *exportRun) map[string]string {
 	if len(only) > 1 {
 		e.rep.leaveOut("several types, but not all, that a job may use", j.ID)
 	}
+	submit := "sbatch"
 	switch {
 	case j.GPUsPerTask <= 1 && j.Tasks > 1 && !j.DistinctNodes:
-		row["SubmitLine"] = fmt.Sprintf("sbatch --gpus=%d", j.Tasks)
+		submit += fmt.Sprintf(" --gpus=%d", j.Tasks)
 	case j.Tasks > 1 && !j.DistinctNodes:
-		e.rep.leaveOut("several tasks of several GPUs that may share a node", j.ID)
+		submit += fmt.Sprintf(" -n %d --gpus-per-task=%d", j.Tasks, j.GPUsPerTask)
 	}
 	for _, o := range j.Only {
 		f, p := "", ""
@@ -161,12 +214,21 @@ func (e *exporter) sacctFields(j *hare.Job, r *exportRun) map[string]string {
 			constraints = append(constraints, f)
 		case p != "" && row["Partition"] == "":
 			row["Partition"] = p
+		case o.Label == hare.LabelNode && len(o.Values) >= len(nodes):
+			submit += " -w " + strings.Join(o.Values, ",")
 		default:
-			e.rep.leaveOut("nodes that a job selects by more than features and a partition", j.ID)
+			e.rep.leaveOut("nodes that a job selects by more than features, a partition and names", j.ID)
 		}
 	}
-	if len(j.Exclude) > 0 {
-		e.rep.leaveOut("nodes that a job excludes", j.ID)
+	for _, o := range j.Exclude {
+		if o.Label == hare.LabelNode {
+			submit += " -x " + strings.Join(o.Values, ",")
+			continue
+		}
+		e.rep.leaveOut("nodes that a job excludes by labels", j.ID)
+	}
+	if submit != "sbatch" {
+		row["SubmitLine"] = submit
 	}
 	row["Constraints"] = strings.Join(constraints, "&")
 	return row

@@ -75,13 +75,48 @@ func drawRun(rng *rand.Rand) (*hare.Instance, *hare.Result) {
 	return inst, res
 }
 
+// placeJobs gives nodes and jobs CPUs and memory, and lets some jobs name nodes that they must have or
+// must not have.
+func placeJobs(inst *hare.Instance, res *hare.Result) {
+	ran := make([]string, len(inst.Jobs))
+	for _, l := range res.Schedule.Lanes {
+		for _, j := range l.Job {
+			ran[j], _, _ = strings.Cut(l.GPU, "/")
+		}
+	}
+	for i := range inst.Cluster.Nodes {
+		inst.Cluster.Nodes[i].CPUMilli, inst.Cluster.Nodes[i].MemoryMiB = 32000, 64<<10
+	}
+	for i := range inst.Jobs {
+		j := &inst.Jobs[i]
+		j.CPUMilliPerTask, j.MemoryMiBPerTask = 2000, 1000
+		other := fmt.Sprint("n", (ran[i][1]-'0'+1)%3)
+		switch i % 4 {
+		case 0:
+			j.Only = []hare.LabelValues{{Label: hare.LabelNode, Values: []string{ran[i]}}}
+		case 1:
+			j.Exclude = []hare.LabelValues{{Label: hare.LabelNode, Values: []string{other}}}
+		}
+	}
+}
+
 // TestRoundTrip exports what jobs did in each form and reads the texts back: the instance is the same, but
 // for what the form does not tell, and the verifier accepts what happened.
 func TestRoundTrip(t *testing.T) {
 	const originUs = 1_767_571_200 * 1_000_000
-	for _, source := range history.Sources {
+	for _, source := range append(history.Sources, "slurm --json") {
 		for seed := range uint64(8) {
 			inst, res := drawRun(rand.New(rand.NewPCG(seed, 8)))
+			source, asJSON := strings.CutSuffix(source, " --json")
+			if asJSON { // in which names of jobs are numbers
+				for i := range inst.Jobs {
+					inst.Jobs[i].ID = fmt.Sprint(i + 100)
+					res.Jobs[i].ID, res.Schedule.Jobs[i] = inst.Jobs[i].ID, inst.Jobs[i].ID
+				}
+			}
+			if source == "slurm" { // which tells nodes that jobs name, and CPUs and memory
+				placeJobs(inst, res)
+			}
 			if source == "ray" { // Ray has no tasks of several GPUs
 				for i := range inst.Jobs {
 					inst.Jobs[i].Tasks, inst.Jobs[i].GPUsPerTask = max(1, inst.Jobs[i].GPUsPerTask), 0
@@ -89,7 +124,7 @@ func TestRoundTrip(t *testing.T) {
 			}
 			var texts []trace.Source
 			files := map[string]*memoryFile{}
-			rep, err := history.Export(source, inst, res, history.ExportConfig{
+			rep, err := history.Export(source, inst, res, history.ExportConfig{JSON: asJSON,
 				Create: func(name string) (io.WriteCloser, error) {
 					files[name] = &memoryFile{}
 					return files[name], nil

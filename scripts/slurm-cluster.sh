@@ -7,11 +7,13 @@
 #   scripts/slurm-cluster.sh env    print the setting that Slurm's commands need
 #
 # SLURM_TEST_DIR (default: a directory below the temporary one), SLURM_TEST_PORT (17600 and some
-# above), SLURM_TEST_NODES ("name:type:gpus …") and SLURM_TEST_PRIORITY change it.
+# above), SLURM_TEST_NODES ("name:type:gpus …") and SLURM_TEST_PRIORITY change it. With
+# SLURM_TEST_ACCOUNTING=1 it has slurmdbd with a MariaDB of its own, so that sacct works.
 set -euo pipefail
 
 dir=${SLURM_TEST_DIR:-${TMPDIR:-/tmp}/hare-slurm-test-$(id -u)}
 port=${SLURM_TEST_PORT:-17600}
+accounting=${SLURM_TEST_ACCOUNTING:-}
 nodes=${SLURM_TEST_NODES:-"v100-0:v100:2 t4-0:t4:2 k80-0:k80:2"}
 export SLURM_CONF=$dir/slurm.conf
 
@@ -19,11 +21,72 @@ missing=
 for tool in slurmctld slurmd munged scontrol; do
   command -v "$tool" >/dev/null || missing=yes
 done
+if [ -n "$accounting" ]; then
+  for tool in slurmdbd mariadbd mariadb-install-db; do
+    command -v "$tool" >/dev/null && continue
+    echo "Slurm's accounting is not installed: apt-get install --no-install-recommends slurmdbd mariadb-server" >&2
+    exit 3
+  done
+fi
 if [ -n "$missing" ] && [ "${1:-}" != env ]; then
   echo "Slurm is not installed: apt-get install --no-install-recommends slurmctld slurmd slurm-client" \
     "slurm-wlm-basic-plugins munge" >&2
   exit 3
 fi
+
+# accounting_lines prints the lines of slurm.conf about accounting, and writes slurmdbd.conf.
+accounting_lines() {
+  if [ -z "$accounting" ]; then
+    echo AccountingStorageType=accounting_storage/none
+    return
+  fi
+  (umask 077 && cat >"$dir/slurmdbd.conf") <<CONF
+AuthType=auth/munge
+AuthInfo=socket=$dir/run/munge.sock
+DbdHost=$(hostname -s)
+DbdAddr=127.0.0.1
+DbdPort=$((port + 1))
+SlurmUser=$1
+LogFile=$dir/log/slurmdbd.log
+PidFile=$dir/run/slurmdbd.pid
+StorageType=accounting_storage/mysql
+StorageHost=127.0.0.1
+StoragePort=$((port + 2))
+StorageUser=slurm
+StoragePass=slurm
+StorageLoc=slurm_acct_db
+PluginDir=$(dirname "$(find /usr/lib /usr/lib64 -name auth_munge.so 2>/dev/null | head -1)")
+CONF
+  local tres spec
+  tres=$(for spec in $nodes; do spec=${spec#*:}; echo ",gres/gpu:${spec%%:*}"; done | sort -u | tr -d '\n')
+  echo AccountingStorageType=accounting_storage/slurmdbd
+  echo AccountingStorageHost=127.0.0.1
+  echo "AccountingStoragePass=$dir/run/munge.sock"
+  echo AccountingStoragePort=$((port + 1))
+  echo "AccountingStorageTRES=gres/gpu$tres"
+  echo AccountingStoreFlags=job_comment
+}
+
+# start_accounting starts a MariaDB that listens on loopback alone, and slurmdbd.
+start_accounting() {
+  [ -n "$accounting" ] || return 0
+  mariadb-install-db --no-defaults --auth-root-authentication-method=normal --user="$(id -un)" --datadir="$dir/db" \
+    >"$dir/log/mariadb-install.log" 2>&1
+  mariadbd --no-defaults --user="$(id -un)" --datadir="$dir/db" --socket="$dir/run/db.sock" --port=$((port + 2)) \
+    --bind-address=127.0.0.1 --pid-file="$dir/run/mariadbd.pid" --innodb-buffer-pool-size=128M \
+    --innodb-flush-log-at-trx-commit=0 </dev/null >"$dir/log/mariadbd.log" 2>&1 &
+  wait_for mariadb-admin --no-defaults --socket="$dir/run/db.sock" -u root ping
+  mariadb --no-defaults --socket="$dir/run/db.sock" -u root \
+    -e "create user slurm@'127.0.0.1' identified by 'slurm'; grant all on slurm_acct_db.* to slurm@'127.0.0.1'"
+  slurmdbd </dev/null >/dev/null 2>&1
+  wait_for timeout 5 sacctmgr -n -i show cluster
+}
+
+wait_for() {
+  for _ in $(seq 150); do "$@" >/dev/null 2>&1 && return 0; sleep 0.2; done
+  echo "${1} did not come up; the logs are in $dir/log" >&2
+  return 1
+}
 
 write_configuration() {
   mkdir -p "$dir"/{state,log,run,gpu,spool}
@@ -55,7 +118,7 @@ SwitchType=switch/none
 ProctrackType=proctrack/linuxproc
 TaskPlugin=task/none
 JobAcctGatherType=jobacct_gather/none
-AccountingStorageType=accounting_storage/none
+$(accounting_lines "$me")
 MailProg=/bin/true
 SelectType=select/cons_tres
 SelectTypeParameters=CR_Core_Memory
@@ -87,6 +150,7 @@ up() {
   write_configuration
   munged --force --key-file="$dir/munge.key" --socket="$dir/run/munge.sock" --pid-file="$dir/run/munged.pid" \
     --log-file="$dir/log/munged.log" --seed-file="$dir/run/munge.seed" </dev/null >/dev/null 2>&1
+  start_accounting
   slurmctld -i -c -f "$SLURM_CONF" </dev/null >/dev/null 2>&1
   local spec want
   for spec in $nodes; do slurmd -N "${spec%%:*}" -f "$SLURM_CONF" </dev/null >/dev/null 2>&1; done
@@ -106,7 +170,8 @@ down() {
     timeout 20 squeue -h -o %A | sort -u | timeout 20 xargs -r scancel -Q || true
     for _ in $(seq 25); do [ -z "$(timeout 5 squeue -h -t R,CG -o %A)" ] && break; sleep 0.2; done
   fi
-  for file in "$dir"/run/slurmd-*.pid "$dir/run/slurmctld.pid" "$dir/run/munged.pid"; do
+  for file in "$dir"/run/slurmd-*.pid "$dir/run/slurmctld.pid" "$dir/run/slurmdbd.pid" \
+    "$dir/run/mariadbd.pid" "$dir/run/munged.pid"; do
     [ -s "$file" ] || continue
     pid=$(cat "$file")
     kill "$pid" 2>/dev/null || continue

@@ -340,6 +340,7 @@ seven jobs or more. hare import uses these ratios by itself.`,
 // exportCommand writes what happened as a cluster would tell it.
 func exportCommand() *cobra.Command {
 	var folder, origin string
+	var asJSON bool
 	c := &cobra.Command{
 		Use:   "export FORM INSTANCE RESULT",
 		Short: "Write a schedule as Slurm, Kubernetes, Ray or a table of jobs would tell it",
@@ -348,13 +349,16 @@ hare import --happened, as texts that hare import reads: of sacct, scontrol and 
 kubectl (kube), of Ray's dashboard (ray), or as tables of jobs and nodes (history). Jobs must be rigid,
 or gangs that keep their GPUs from begin to end. What a form cannot tell is counted on standard error.`,
 		Example: `  hare simulate --policy fifo --instance week.json --record runs
-  hare export slurm week.json runs/fifo.json -o week
+  hare export slurm runs/instance.json runs/fifo.result.json -o week
   hare import slurm week/*.txt --since 2026-01-05 -o again.json`,
 		Args: exactly(3, "a form, an instance and a result"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			if !slices.Contains(history.Sources, args[0]) {
 				return usageError{fmt.Errorf("%.60q is no form: it must be one of %s", args[0],
 					strings.Join(history.Sources, ", "))}
+			}
+			if asJSON && args[0] != "slurm" {
+				return usageError{fmt.Errorf("--json chooses between two forms of Slurm's jobs: leave it out with %s", args[0])}
 			}
 			originUs, err := history.ParseTime(origin, time.UTC)
 			if err != nil {
@@ -371,7 +375,7 @@ or gangs that keep their GPUs from begin to end. What a form cannot tell is coun
 			if err := os.MkdirAll(folder, 0o755); err != nil {
 				return err
 			}
-			rep, err := history.Export(args[0], inst, res, history.ExportConfig{OriginUs: originUs,
+			rep, err := history.Export(args[0], inst, res, history.ExportConfig{OriginUs: originUs, JSON: asJSON,
 				Create: func(name string) (io.WriteCloser, error) { return os.Create(filepath.Join(folder, name)) }})
 			if err != nil {
 				return usageError{err}
@@ -381,6 +385,7 @@ or gangs that keep their GPUs from begin to end. What a form cannot tell is coun
 		},
 	}
 	c.Flags().StringVarP(&folder, "output", "o", "export", "folder for the texts")
+	c.Flags().BoolVar(&asJSON, "json", false, "with slurm: jobs as sacct --json tells them, in place of sacct -P")
 	c.Flags().StringVar(&origin, "origin", "2026-01-05", "when time 0 of the instance is")
 	return c
 }
