@@ -208,7 +208,7 @@ func playOnline(ctx context.Context, built *history.Built, cfg OnlineConfig,
 	ended := 0
 	log := func(rec wire.Record) error {
 		if rec.Event.Type == hare.EventJobEnded {
-			if ended++; progress != nil && ended*20/len(ran) > (ended-1)*20/len(ran) {
+			if ended++; progress != nil && ended*100/len(ran) > (ended-1)*100/len(ran) {
 				progress("hare", float64(ended)/float64(len(ran)))
 			}
 		}

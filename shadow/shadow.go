@@ -35,9 +35,17 @@ type Config struct {
 	Draws int
 	// Version is the version of Hare; empty means "dev".
 	Version string
-	// Progress is called when a part begins and as the part goes on, with its name and the share that
-	// is done; it may be nil.
+	// Progress is called when a part of Parts begins and as the part goes on, with its name and the share
+	// that is done, from the goroutine of Compare; it may be nil.
 	Progress func(part string, done float64)
+}
+
+// Parts names the parts of Compare, in order.
+func (c *Config) Parts() []string {
+	if c.Splits {
+		return []string{"slurm", "hare", "hindsight", "splits", "figures"}
+	}
+	return []string{"slurm", "hare", "hindsight", "figures"}
 }
 
 // Schedules are the schedules behind a report, for the verifier.
@@ -95,7 +103,7 @@ func (cp *comparison) run() (*Report, *Schedules, error) {
 	cp.describe(was)
 
 	cp.begin("slurm")
-	replayed, err := newReplay(cp.built, was, cp.cfg.Slurm).run(cp.ctx)
+	replayed, err := newReplay(cp.built, was, cp.cfg.Slurm).run(cp.ctx, cp.cfg.Progress)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -122,8 +130,9 @@ func (cp *comparison) run() (*Report, *Schedules, error) {
 		{&cp.rep.Happened, was, cp.built.Happened}, {&cp.rep.Slurm, replayed, cp.out.Slurm},
 		{&cp.rep.Online, online, cp.out.Hare}, {&cp.rep.Hindsight, best, cp.out.Hindsight},
 	}
-	for _, r := range rows {
+	for x, r := range rows {
 		cp.fill(r.row, r.of, r.res)
+		cp.report("figures", x+1, len(rows)+1)
 	}
 	cp.compareJobs(was, replayed, online)
 	cp.rep.Losses.Happened = cp.idle(was)
@@ -131,9 +140,12 @@ func (cp *comparison) run() (*Report, *Schedules, error) {
 	return cp.rep, &cp.out, nil
 }
 
-func (cp *comparison) begin(part string) {
+func (cp *comparison) begin(part string) { cp.report(part, 0, 1) }
+
+// report says that so many steps of a part are done.
+func (cp *comparison) report(part string, done, steps int) {
 	if cp.cfg.Progress != nil {
-		cp.cfg.Progress(part, 0)
+		cp.cfg.Progress(part, float64(done)/float64(steps))
 	}
 }
 
@@ -223,6 +235,7 @@ func (cp *comparison) hindsight() error {
 	if err != nil {
 		return err
 	}
+	cp.report("splits", 1, 2)
 	pooled, err := solve(pooled(cp.inst), res.Schedule)
 	if err != nil {
 		return err

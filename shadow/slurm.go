@@ -148,7 +148,7 @@ func (rp *replay) turns() []turn {
 
 // run plays all jobs to their ends. It takes O(events × (queue + nodes)) at worst; jobs of the same
 // shape are tested once in a run of backfill.
-func (rp *replay) run(ctx context.Context) (*outcome, error) {
+func (rp *replay) run(ctx context.Context, progress func(part string, done float64)) (*outcome, error) {
 	arrivals := make([]int, 0, len(rp.inst.Jobs))
 	turns := rp.turns()
 	for i := range rp.inst.Jobs {
@@ -162,7 +162,8 @@ func (rp *replay) run(ctx context.Context) (*outcome, error) {
 		return cmp.Or(cmp.Compare(rp.inst.Jobs[a].ReleaseUs, rp.inst.Jobs[b].ReleaseUs),
 			cmp.Compare(rp.built.Jobs[a].SubmitUs, rp.built.Jobs[b].SubmitUs))
 	})
-	backfillUs := rp.cfg.BackfillUs
+	backfillUs, all := rp.cfg.BackfillUs, len(arrivals)
+	told := 0 // how many percent of the jobs had arrived when progress was called last
 	for steps := 0; ; steps++ {
 		if steps%64 == 0 && ctx.Err() != nil {
 			return nil, ctx.Err()
@@ -192,6 +193,10 @@ func (rp *replay) run(ctx context.Context) (*outcome, error) {
 		}
 		for ; len(arrivals) > 0 && rp.inst.Jobs[arrivals[0]].ReleaseUs <= rp.nowUs; arrivals = arrivals[1:] {
 			rp.waiting, rp.changed = append(rp.waiting, arrivals[0]), true
+		}
+		if come := all - len(arrivals); progress != nil && come*100/all > told {
+			told = come * 100 / all
+			progress("slurm", float64(come)/float64(all))
 		}
 		rp.schedule()
 		if rp.nowUs >= backfillUs {

@@ -130,10 +130,9 @@ func (f *shadowFlags) run(ctx context.Context, args []string, w io.Writer) error
 		cfg.Online.LatencyUs = -1
 	}
 	if !f.quiet {
-		began := time.Now()
-		cfg.Progress = func(part string, done float64) {
-			fmt.Fprintf(os.Stderr, "shadow: %s %.0f %% at %.1f s\n", part, 100*done, time.Since(began).Seconds())
-		}
+		lines := &partLines{w: os.Stderr, command: "shadow", parts: cfg.Parts(), now: time.Now}
+		defer lines.watch()()
+		cfg.Progress = lines.tell
 	}
 	rep, schedules, err := shadow.Compare(ctx, built, cfg)
 	if errors.Is(err, shadow.ErrNoJob) {
