@@ -150,6 +150,33 @@ fits,1003,1200,1220,1,n/1,30
 	}
 }
 
+// TestUnfairSimulation checks that the report says where a cluster had other rules than Slurm's.
+func TestUnfairSimulation(t *testing.T) {
+	for _, c := range []struct {
+		name, row string // a job that the cluster let wait for nothing or started at once
+		unfair    bool
+	}{{"held", "a,0,3600,3660,1,n/0,60", true}, {"at once", "a,0,0,3660,1,n/0,4000", false}} {
+		t.Run(c.name, func(t *testing.T) {
+			built := table(t, "id,submit,start,end,gpus,nodes,limit\n"+c.row+"\n", history.Config{})
+			rep, _, err := shadow.Compare(t.Context(), built, shadow.Config{WorkLimit: 50})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var text, page bytes.Buffer
+			if err := rep.Text(&text); err != nil {
+				t.Fatal(err)
+			}
+			if err := rep.Page(&page); err != nil {
+				t.Fatal(err)
+			}
+			if strings.Contains(text.String(), "so far off") != c.unfair ||
+				strings.Contains(page.String(), "misses something") != c.unfair {
+				t.Errorf("%s", &text)
+			}
+		})
+	}
+}
+
 // TestIntervals checks that days drawn anew give an interval around the figure, and the same twice.
 func TestIntervals(t *testing.T) {
 	var text strings.Builder

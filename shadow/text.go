@@ -67,6 +67,16 @@ func (r *Report) sentences() []string {
 	return out
 }
 
+// fairWithin is how far the mean completion of the simulated Slurm may be from what happened before the
+// report advises against comparing Hare with what happened.
+const fairWithin = 0.1
+
+// unfair says whether the simulated Slurm is far from what happened.
+func (r *Report) unfair() bool {
+	off := r.Check.MeanCompletion
+	return off != nil && math.Abs(*off) > fairWithin
+}
+
 // check says how far the simulated Slurm is from what happened.
 func (r *Report) check() string {
 	ch := &r.Check
@@ -74,10 +84,14 @@ func (r *Report) check() string {
 	if ch.AnyType {
 		types = "jobs without a type on any"
 	}
-	return fmt.Sprintf("simulated Slurm (%s) against what happened: mean wait %s instead of %s (%s), p95 wait %s, mean "+
+	text := fmt.Sprintf("simulated Slurm (%s) against what happened: mean wait %s instead of %s (%s), p95 wait %s, mean "+
 		"completion %s; %.0f %% of the jobs start within a minute of when they did", types,
 		duration(r.Slurm.MeanWaitS), duration(r.Happened.MeanWaitS), fractionText(ch.MeanWait, true),
 		fractionText(ch.P95Wait, true), fractionText(ch.MeanCompletion, true), 100*ch.WithinMinute)
+	if r.unfair() {
+		text += "; this is so far off that Hare is better compared with the simulated Slurm"
+	}
+	return text
 }
 
 // sentence says by how much a mean changes.
@@ -85,13 +99,13 @@ func (in *Interval) sentence() string {
 	if in.Value == nil {
 		return "without a figure, as there was none"
 	}
-	change := func(x float64) string { return signed(-x) }
+	less := func(x float64) string { return signed(-x) }
 	if in.Low == nil || in.High == nil {
-		return fmt.Sprintf("%s (no interval: %s)", change(*in.Value),
+		return fmt.Sprintf("%s (no interval: %s)", less(*in.Value),
 			plural(in.Days, "day"))
 	}
-	return fmt.Sprintf("%s (95 %% interval over %d days: %s to %s)", change(*in.Value), in.Days, change(*in.High),
-		change(*in.Low))
+	return fmt.Sprintf("%s (95 %% interval over %d days: %s to %s)", less(*in.Value), in.Days, less(*in.High),
+		less(*in.Low))
 }
 
 // plural counts things.
@@ -119,6 +133,14 @@ func fractionText(x *float64, sign bool) string {
 		return signed(*x)
 	}
 	return fmt.Sprintf("%.1f %%", 100**x)
+}
+
+// change writes seconds that may be negative.
+func change(s float64) string {
+	if s < 0 {
+		return "−" + duration(-s)
+	}
+	return duration(s)
 }
 
 // duration writes seconds for people, with about three digits.
