@@ -101,6 +101,9 @@ func (f *shadowFlags) run(ctx context.Context, args []string, w io.Writer) error
 	if err := canBeFolder(f.record); err != nil {
 		return usageError{fmt.Errorf("--record: %w", err)}
 	}
+	if err := canBeOutput(f.out); err != nil {
+		return usageError{fmt.Errorf("-o: %w", err)}
+	}
 	var log *history.Log
 	var err error
 	switch {

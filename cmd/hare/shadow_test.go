@@ -40,6 +40,8 @@ func TestShadowRefuses(t *testing.T) {
 		{[]string{"shadow", "history", good, "--backfill", "1ms"}, "--backfill must be at least 1s"},
 		{[]string{"shadow", "history", good, "--since", "9s", "-q"}, "every job of the window already ran"},
 		{[]string{"shadow", "history", good, "--dependencies", "--record", good}, "is not a folder"},
+		{[]string{"shadow", "history", good, "-o", filepath.Join(dir, "none", "x.html")}, "no file can be written in"},
+		{[]string{"shadow", "history", good, "-o", dir}, "is a folder"},
 	} {
 		_, stderr, code := runHare(t, "", c.args...)
 		if code != 2 || !strings.Contains(stderr, c.want) || strings.Count(stderr, "\n") != 1 {
