@@ -150,7 +150,10 @@ func (ns *Nodes) Leave(number int) {
 }
 
 func (n *node) find(gpuType int) (at int, ok bool) {
-	return slices.BinarySearchFunc(n.types, gpuType, func(t gpusOfType, k int) int { return cmp.Compare(t.gpuType, k) })
+	for at < len(n.types) && n.types[at].gpuType < gpuType { // a node has few types
+		at++
+	}
+	return at, at < len(n.types) && n.types[at].gpuType == gpuType
 }
 
 func (gt *gpusOfType) put(g int32) {
@@ -308,6 +311,19 @@ func (ns *Nodes) Room(s Shape, gpuType int, most int64, avoid Avoid) int64 {
 		}
 	}
 	return sum
+}
+
+// FreeGPUs is how many GPUs of a type are free on the nodes that may be used, and how many of them are on one node
+// at most. It takes O(nodes).
+func (ns *Nodes) FreeGPUs(gpuType int, avoid Avoid) (sum, onOne int64) {
+	for n := range ns.nodes {
+		x := &ns.nodes[n]
+		if at, ok := x.find(gpuType); ok && len(x.types[at].free) > 0 && !avoid(int32(n)) {
+			free := int64(len(x.types[at].free))
+			sum, onOne = sum+free, max(onOne, free)
+		}
+	}
+	return sum, onOne
 }
 
 // Most is how many tasks of a shape would fit on the GPUs of a type in service if all were

@@ -269,7 +269,7 @@ func (r *rolling) reservation(j *JobState, row *planner.Row, c planner.TypeCount
 		room += loose[0].count
 	}
 	if room >= c.Count {
-		return gpuReservation{made: true, shadowUs: atUs, extra: room - c.Count}
+		return gpuReservation{made: true, shadowUs: atUs, extra: room - c.Count, chunk: math.MaxInt64}
 	}
 	// Then those that are free next.
 	skip := func(h *heldGPUs) bool { return h.job == j || h.job.turns.touched }
@@ -307,7 +307,7 @@ func (r *rolling) reservation(j *JobState, row *planner.Row, c planner.TypeCount
 	if room < c.Count {
 		return gpuReservation{made: true, shadowUs: math.MaxInt64}
 	}
-	return gpuReservation{made: true, shadowUs: atUs, extra: room - c.Count}
+	return gpuReservation{made: true, shadowUs: atUs, extra: room - c.Count, chunk: math.MaxInt64}
 }
 
 // heldOf are the GPUs of a type that a job holds; false where it holds none.

@@ -12,10 +12,13 @@ import (
 // goes by nodes: EASY backfill. Other jobs run on these nodes only if they end before.
 type nodeReservation map[int32]int64 // the time until which a node may be used
 
-// keep adds the nodes of GPUs.
+// keep adds the nodes of GPUs. A node that is kept for two jobs may be used until the first of them needs it.
 func (nr nodeReservation) keep(l *ListScheduler, gpus []int, untilUs int64) {
 	for _, g := range gpus {
-		nr[l.nodes.Node(g)] = untilUs
+		n := l.nodes.Node(g)
+		if sooner, kept := nr[n]; !kept || untilUs < sooner {
+			nr[n] = untilUs
+		}
 	}
 }
 

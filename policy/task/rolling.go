@@ -154,6 +154,7 @@ type rolling struct {
 	free     []int64 // GPUs of each type
 	reserved []gpuReservation
 	onNodes  nodeReservation
+	noRoom   map[needOnNodes][]tasksUntil // of this assignment
 }
 
 // followedPlan is what the policy keeps of the last plan beside the claims.

@@ -15,6 +15,8 @@ type gpuReservation struct {
 	made     bool
 	shadowUs int64 // when that job is expected to start
 	extra    int64 // GPUs that the job leaves then
+	// chunk is how many of the extra GPUs are on one node at most, where the scheduler goes by nodes.
+	chunk int64
 }
 
 // assign starts the rounds whose turn it is, and then what fits beside.
@@ -40,6 +42,7 @@ func (r *rolling) assign(l *ListScheduler) {
 func (r *rolling) begin(l *ListScheduler) {
 	r.l = l
 	r.free, r.reserved, r.onNodes, l.onQuotas = r.free[:0], r.reserved[:0], nil, nil
+	clear(r.noRoom)
 	for t := range l.types {
 		r.free = append(r.free, int64(len(l.free[t])))
 		r.reserved = append(r.reserved, gpuReservation{})
@@ -127,11 +130,8 @@ func (r *rolling) fits(j *JobState, types []planner.TypeCount) bool {
 		if r.free[c.Type] < c.Count || v.made && endUs > v.shadowUs && v.extra < c.Count {
 			return false
 		}
-		if l := r.l; l.nodes != nil && len(types) == 1 {
-			n := c.Count / j.spec.TaskGPUs()
-			if l.nodes.Room(j.shape, c.Type, n, r.onNodes.avoid(endUs)) < n {
-				return false
-			}
+		if r.l.nodes != nil && len(types) == 1 && !r.nodesHaveRoom(j, c, endUs) {
+			return false
 		}
 	}
 	if r.l.nodes != nil && len(types) > 1 {

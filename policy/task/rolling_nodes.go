@@ -30,10 +30,43 @@ func (r *rolling) startOnNodes(j *JobState, types []planner.TypeCount, endUs int
 		}
 	}
 	for _, g := range gpus {
-		r.free[l.gpus[g].gpuType]--
+		t := l.gpus[g].gpuType
+		r.free[t]--
+		if _, kept := r.onNodes[l.nodes.Node(g)]; !kept && r.reserved[t].made {
+			r.reserved[t].extra--
+		}
 	}
 	r.takeExtra(j, types, endUs)
 	l.startGPUs(j, gpus)
+}
+
+// needOnNodes are jobs whose tasks need the same of nodes with GPUs of a type.
+type needOnNodes struct {
+	shape   placement.Shape
+	gpuType int
+}
+
+// tasksUntil is a number of tasks that run until a time.
+type tasksUntil struct{ tasks, endUs int64 }
+
+// nodesHaveRoom reports whether nodes have room for the tasks of a job until endUs. During an assignment room only
+// becomes less, so that what had none has none: nodes are looked at once for jobs that need the same.
+func (r *rolling) nodesHaveRoom(j *JobState, c planner.TypeCount, endUs int64) bool {
+	need, n := needOnNodes{j.shape, c.Type}, c.Count/j.spec.TaskGPUs()
+	for _, f := range r.noRoom[need] {
+		if n >= f.tasks && endUs >= f.endUs {
+			return false
+		}
+	}
+	if r.l.nodes.Room(j.shape, c.Type, n, r.onNodes.avoid(endUs)) >= n {
+		return true
+	}
+	if r.noRoom == nil {
+		r.noRoom = map[needOnNodes][]tasksUntil{}
+	}
+	failed := slices.DeleteFunc(r.noRoom[need], func(f tasksUntil) bool { return f.tasks >= n && f.endUs >= endUs })
+	r.noRoom[need] = append(failed, tasksUntil{n, endUs})
+	return false
 }
 
 // startMixedOnNodes starts a round on GPUs of several types where they fit.
@@ -93,13 +126,14 @@ func (r *rolling) reserveOnNodes(j *JobState, row *planner.Row, c planner.TypeCo
 	}
 	at, gpus, ok := l.nodes.Earliest(j.shape, []int{c.Type}, c.Count/j.spec.TaskGPUs(), use)
 	if !ok {
-		return gpuReservation{made: true, shadowUs: math.MaxInt64, extra: math.MaxInt64}
+		return gpuReservation{made: true, shadowUs: math.MaxInt64, extra: math.MaxInt64, chunk: math.MaxInt64}
 	}
-	v := gpuReservation{made: true, shadowUs: max(at, notBeforeUs, l.nowUs), extra: math.MaxInt64}
+	v := gpuReservation{made: true, shadowUs: max(at, notBeforeUs, l.nowUs)}
 	if r.onNodes == nil {
 		r.onNodes = nodeReservation{}
 	}
 	r.onNodes.keep(l, gpus, v.shadowUs)
+	v.extra, v.chunk = l.nodes.FreeGPUs(c.Type, func(node int32) bool { _, kept := r.onNodes[node]; return kept })
 	return v
 }
 

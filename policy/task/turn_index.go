@@ -71,6 +71,7 @@ type turnEntry struct {
 // needs at least.
 type turnNeeds struct {
 	tasks   int64 // GPUs that a start takes
+	perTask int64 // of these, GPUs that must be on one node
 	waits   bool
 	strays  bool  // whether the job runs elsewhere than its row says
 	rowUs   int64 // for how long a start on the row's GPUs would hold them
@@ -94,8 +95,8 @@ type turnSum struct {
 
 // reset is the summary of no entry, for so many types.
 func (ts *turnSum) reset(types int) {
-	*ts = turnSum{slackUs: ts.slackUs, turnNeeds: turnNeeds{tasks: math.MaxInt64, rowUs: math.MaxInt64,
-		density: math.Inf(1), onUs: ts.onUs}}
+	*ts = turnSum{slackUs: ts.slackUs, turnNeeds: turnNeeds{tasks: math.MaxInt64, perTask: math.MaxInt64,
+		rowUs: math.MaxInt64, density: math.Inf(1), onUs: ts.onUs}}
 	if len(ts.onUs) != types {
 		ts.onUs, ts.slackUs = make([]int64, types), make([]int64, types)
 	}
@@ -110,6 +111,7 @@ func (ti *turnIndex) join(chunks []*chunk[turnEntry, turnSum], sum *turnSum) {
 		of := &c.sum
 		sum.waits, sum.strays, sum.cheapest = sum.waits || of.waits, sum.strays || of.strays, sum.cheapest|of.cheapest
 		sum.tasks, sum.rowUs, sum.density = min(sum.tasks, of.tasks), min(sum.rowUs, of.rowUs), min(sum.density, of.density)
+		sum.perTask = min(sum.perTask, of.perTask)
 		for t := range sum.onUs {
 			sum.onUs[t], sum.slackUs[t] = min(sum.onUs[t], of.onUs[t]), max(sum.slackUs[t], of.slackUs[t])
 		}
@@ -131,6 +133,7 @@ func (te *turnEntry) addTo(sum *turnSum) {
 	}
 	sum.waits = true
 	sum.tasks, sum.rowUs, sum.density = min(sum.tasks, te.tasks), min(sum.rowUs, te.rowUs), min(sum.density, te.density)
+	sum.perTask = min(sum.perTask, te.perTask)
 	sum.cheapest |= te.cheapest
 	for t, us := range te.onUs {
 		if us < math.MaxInt64 {
@@ -371,8 +374,8 @@ func (ti *turnIndex) onUs(r *rolling, j *JobState, modes []mode, on *[]int64, sl
 // entry is that of a job with rows, or of a job without rows that waits.
 func (ti *turnIndex) entry(r *rolling, j *JobState) (groupOfTurns, turnEntry, bool) {
 	ready := j.ready() > 0
-	e := turnEntry{job: j, turnNeeds: turnNeeds{tasks: j.width(), waits: ready && len(j.gpus) == 0,
-		density: math.Inf(1)}}
+	e := turnEntry{job: j, turnNeeds: turnNeeds{tasks: j.width(), perTask: j.spec.TaskGPUs(),
+		waits: ready && len(j.gpus) == 0, density: math.Inf(1)}}
 	row := j.nextRow()
 	if row == nil {
 		return ti.fillEntry(r, j, e)
@@ -439,7 +442,8 @@ func (ti *turnIndex) newcomer(r *rolling, j *JobState) (groupOfTurns, turnEntry,
 	if !r.cfg.Aside || !r.isNew(j) || j.ready() == 0 || len(j.gpus) > 0 || j.taskByTask() {
 		return groupOfTurns{}, turnEntry{}, false
 	}
-	e := turnEntry{job: j, turnNeeds: turnNeeds{tasks: j.width(), waits: true, density: math.Inf(1)}}
+	e := turnEntry{job: j, turnNeeds: turnNeeds{tasks: j.width(), perTask: j.spec.TaskGPUs(), waits: true,
+		density: math.Inf(1)}}
 	key := groupOfTurns{kind: newTurns, width: bits.Len64(uint64(e.tasks))}
 	if ti.cell < 0 { // the entry only says that there are newcomers
 		return key, e, true

@@ -119,7 +119,7 @@ func (r *wholeRolling) reservation(j *JobState, row *planner.Row, c planner.Type
 	if room < c.Count {
 		return gpuReservation{made: true, shadowUs: math.MaxInt64}
 	}
-	return gpuReservation{made: true, shadowUs: atUs, extra: room - c.Count}
+	return gpuReservation{made: true, shadowUs: atUs, extra: room - c.Count, chunk: math.MaxInt64}
 }
 
 // fill lets jobs that wait run a round on GPUs that nobody is due on before the round

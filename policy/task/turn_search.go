@@ -147,29 +147,29 @@ func (g *turnGroup) open(r *rolling) bool { return r.anyOf(g.types) }
 
 // rowFits reports whether jobs may start on GPUs of all types of the group, which they would
 // hold for us, if each type needs some GPUs.
-func (g *turnGroup) rowFits(r *rolling, gpus, us int64) bool {
+func (g *turnGroup) rowFits(r *rolling, gpus, perTask, us int64) bool {
 	if g.types&(g.types-1) != 0 {
 		gpus = 1 // of each type some, and of all together the job's tasks
 	}
 	for types := g.types; types != 0; types &= types - 1 {
-		if !r.fitsFor(bits.TrailingZeros64(types), gpus, us) {
+		if !r.fitsFor(bits.TrailingZeros64(types), gpus, perTask, us) {
 			return false
 		}
 	}
 	return true
 }
 
-// fitsFor reports whether GPUs of a type are free, and come back after us before they are
-// due to a job that goes before.
-func (r *rolling) fitsFor(gpuType int, gpus, us int64) bool {
+// fitsFor reports whether GPUs of a type are free, perTask of them on one node, and come back after us before they
+// are due to a job that goes before.
+func (r *rolling) fitsFor(gpuType int, gpus, perTask, us int64) bool {
 	v := &r.reserved[gpuType]
-	return r.free[gpuType] >= gpus && (!v.made || v.extra >= gpus || us <= v.shadowUs-r.l.nowUs)
+	return r.free[gpuType] >= gpus && (!v.made || v.extra >= gpus && v.chunk >= perTask || us <= v.shadowUs-r.l.nowUs)
 }
 
 // fitsSomewhere reports whether a start on GPUs of some type fits.
-func (r *rolling) fitsSomewhere(gpus int64, onUs []int64) bool {
-	for t, us := range onUs {
-		if us < math.MaxInt64 && r.fitsFor(t, gpus, us) {
+func (r *rolling) fitsSomewhere(needs *turnNeeds) bool {
+	for t, us := range needs.onUs {
+		if us < math.MaxInt64 && r.fitsFor(t, needs.tasks, needs.perTask, us) {
 			return true
 		}
 	}
@@ -194,7 +194,7 @@ func (atTurn) group(g *turnGroup, r *rolling) bool {
 	case g.list.empty():
 		return false
 	case g.kind == plannedTurns:
-		return g.open(r) || g.rowFits(r, g.least(), 0)
+		return g.open(r) || g.rowFits(r, g.least(), 1, 0)
 	case g.kind == taskTurns:
 		return true
 	}
@@ -230,11 +230,11 @@ func (atTurn) may(g *turnGroup, r *rolling, needs *turnNeeds) bool {
 		if g.open(r) {
 			return needs.waits || needs.strays
 		}
-		return needs.waits && g.rowFits(r, needs.tasks, needs.rowUs)
+		return needs.waits && g.rowFits(r, needs.tasks, needs.perTask, needs.rowUs)
 	case taskTurns:
-		return needs.waits && r.fitsSomewhere(needs.tasks, needs.onUs)
+		return needs.waits && r.fitsSomewhere(needs)
 	}
-	return r.anyOf(needs.cheapest) || r.fitsSomewhere(needs.tasks, needs.onUs)
+	return r.anyOf(needs.cheapest) || r.fitsSomewhere(needs)
 }
 
 // toFill tests for jobs that may run a round elsewhere than the plan says, or without a
@@ -259,11 +259,11 @@ func (toFill) may(g *turnGroup, r *rolling, needs *turnNeeds, slackUs func(gpuTy
 	case !needs.waits:
 		return false
 	case g.kind == plannedTurns:
-		return g.fitsBefore(r, needs.tasks, needs.onUs, slackUs)
+		return g.fitsBefore(r, needs, slackUs)
 	case g.kind == fillMixed && r.sumFree() >= needs.tasks:
 		return true
 	}
-	return r.fitsSomewhere(needs.tasks, needs.onUs)
+	return r.fitsSomewhere(needs)
 }
 
 func (r *rolling) sumFree() (sum int64) {
@@ -276,7 +276,7 @@ func (r *rolling) sumFree() (sum int64) {
 // fitsBefore reports whether a round fits on GPUs of some type and ends before the job's
 // turn: before GPUs of the row's types are expected to be free, or, where slackUs is the
 // latest start of the round on a type, before the start of the row.
-func (g *turnGroup) fitsBefore(r *rolling, gpus int64, onUs []int64, slackUs func(gpuType int) int64) bool {
+func (g *turnGroup) fitsBefore(r *rolling, needs *turnNeeds, slackUs func(gpuType int) int64) bool {
 	shadowUs := int64(math.MinInt64)
 	for types := g.types; types != 0; types &= types - 1 {
 		if v := &r.reserved[bits.TrailingZeros64(types)]; v.made {
@@ -284,12 +284,12 @@ func (g *turnGroup) fitsBefore(r *rolling, gpus int64, onUs []int64, slackUs fun
 		}
 	}
 	nowUs := r.l.nowUs
-	for t, us := range onUs {
+	for t, us := range needs.onUs {
 		if us == math.MaxInt64 {
 			continue
 		}
 		inTime := nowUs <= shadowUs && us <= shadowUs-nowUs || slackUs(t) >= nowUs
-		if inTime && r.fitsFor(t, gpus, us) {
+		if inTime && r.fitsFor(t, needs.tasks, needs.perTask, us) {
 			return true
 		}
 	}
