@@ -357,14 +357,20 @@ func (p *Plan) complete(ctx context.Context, m *hare.Model, kind string) (*Plan,
 // completeOnNodes is complete where nodes matter or jobs wait for others. It takes a list
 // schedule for each time that a job of p must move because of the jobs for which it waits.
 func (p *Plan) completeOnNodes(ctx context.Context, m *hare.Model, kind string) (*Plan, error) {
-	items := Order(m, nil, kind)
 	stays := make([]bool, len(m.Jobs))
 	for i := range stays {
 		stays[i] = len(p.Jobs[i]) > 0
 	}
+	return p.completeInOrder(ctx, m, newNodeLayout(m), Order(m, nil, kind), stays)
+}
+
+// completeInOrder is completeOnNodes for some jobs of p, those that stay. Items gives the order of the
+// others. It changes stays.
+func (p *Plan) completeInOrder(ctx context.Context, m *hare.Model, layout *nodeLayout, items []Item,
+	stays []bool) (*Plan, error) {
 	for {
 		out := &Plan{Jobs: make([][]Block, len(m.Jobs)), EndUs: make([]int64, len(m.Jobs))}
-		nb := newNodeBoard(m, newNodeLayout(m))
+		nb := newNodeBoard(m, layout)
 		for i := range m.Jobs {
 			out.EndUs[i] = earliestStart(&m.Jobs[i])
 			if stays[i] {

@@ -18,9 +18,9 @@ type RuinAndRecreateConfig struct {
 	DescentOnly bool
 	// Previous is the plan before the change; a job without blocks had no place.
 	Previous *Plan
-	// MoveCost returns the cost of having job i at blocks instead of its previous place, in
-	// 1e-12 weight-seconds.
-	MoveCost func(i int, blocks []Block) float64
+	// MoveCost returns the cost of having job i at blocks in these shapes instead of its previous
+	// place, in 1e-12 weight-seconds.
+	MoveCost func(i int, blocks []Block, shapes JobShapes) float64
 }
 
 const (
@@ -39,10 +39,11 @@ const (
 // present place, at its previous place, or early (recreate). The returned plan never
 // costs more than start. The result depends on the clock only through ctx, whose end is
 // not an error. Where nodes matter, jobs wait for others, GPUs need setups, jobs have shapes
-// or the objective is the makespan, RuinAndRecreate returns start.
+// or the objective is the makespan, a step chooses which jobs stay at their previous places and in which
+// order the others are placed beside them: see staySearch.
 func RuinAndRecreate(ctx context.Context, m *hare.Model, start *Plan, cfg RuinAndRecreateConfig) *Plan {
 	if m.Placed || hasAfter(m) || isMakespan(m) || hasSetups(m) || hasShapes(m) {
-		return start
+		return searchStays(ctx, m, start, &cfg)
 	}
 	rr := &ruinRecreate{m: m, cfg: &cfg, r: rand.New(rand.NewPCG(uint64(cfg.Seed), 0x737465616479)),
 		plan:     &Plan{Jobs: slices.Clone(start.Jobs), EndUs: slices.Clone(start.EndUs)},
@@ -92,7 +93,7 @@ type placement struct {
 
 func (rr *ruinRecreate) costOf(i int, blocks []Block, end int64) float64 {
 	j := &rr.m.Jobs[i]
-	cost := float64(j.WeightMicro)*float64(end-j.ReleaseUs) + rr.cfg.MoveCost(i, blocks)
+	cost := float64(j.WeightMicro)*float64(end-j.ReleaseUs) + rr.cfg.MoveCost(i, blocks, JobShapes{})
 	if j.LateWeightMicro > 0 && end > j.DeadlineUs {
 		cost += float64(j.LateWeightMicro) * float64(end-j.DeadlineUs)
 	}

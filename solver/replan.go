@@ -252,8 +252,8 @@ func (ss *stabilitySearch) choose(ctx context.Context, s *solve) {
 			p = greedy.RuinAndRecreate(share, s.model, p, greedy.RuinAndRecreateConfig{
 				Seed: s.opt.Seed + int64(n*8+k)<<32, Moves: max(1,
 					moves/int64(runs)), Previous: ss.previous, DescentOnly: k == 0,
-				MoveCost: func(i int, blocks []greedy.Block) float64 {
-					return price * ss.moveCost(s.model, i, blocks, greedy.JobShapes{})
+				MoveCost: func(i int, blocks []greedy.Block, shapes greedy.JobShapes) float64 {
+					return price * ss.moveCost(s.model, i, blocks, shapes)
 				},
 			})
 			if share.Err() != nil {
