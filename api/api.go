@@ -119,6 +119,9 @@ func New(svc *service.Service, cfg Config) http.Handler {
 	if cfg.Sessions != nil {
 		s.met.registerSessions(cfg.Sessions)
 	}
+	if cfg.Clusters != nil {
+		s.met.registry.MustRegister(newClusterCollector(cfg.Clusters))
+	}
 	svc.SetHooks(s.hooks())
 	s.metrics = MetricsHandler(s.met.registry)
 	r := chi.NewRouter()

@@ -51,6 +51,9 @@ func clusterProblem(err error) *statusError {
 			"them"}
 	case errors.Is(err, clusters.ErrNoJob):
 		return &statusError{http.StatusNotFound, "no_such_job", "the cluster has no job of that id, or no such task of it"}
+	case errors.Is(err, clusters.ErrLogRemoved):
+		return &statusError{http.StatusGone, "log_removed", "the outputs of the job were removed to make room for " +
+			"those of later jobs: hare serve --logs says how much is kept"}
 	case errors.Is(err, clusters.ErrNoAgent):
 		return &statusError{http.StatusNotFound, "no_such_agent", "the cluster has no agent of that name"}
 	}

@@ -271,6 +271,7 @@ func (s *server) setDrain(w http.ResponseWriter, r *http.Request, on bool, reaso
 //	@Success		200	{string}	string	"bytes of the output"
 //	@Failure		400	{object}	openapi.Problem	"a parameter is invalid"
 //	@Failure		404	{object}	openapi.Problem	"no such cluster, no such job, or it has not started"
+//	@Failure		410	{object}	openapi.Problem	"the outputs of the job were removed to make room"
 //	@Failure		500	{object}	openapi.Problem	"a defect of the server; its log has the request_id"
 //	@Failure		503	{object}	openapi.Problem	"draining, or too many streams are open: Retry-After says when to try again"
 //	@Router			/v1/clusters/{cluster}/jobs/{job}/logs [get]

@@ -106,6 +106,14 @@ func TestManagedCluster(t *testing.T) {
 		t.Errorf("%+v", cluster)
 	}
 
+	_, metrics, _ := s.call(t, "GET", "/metrics", "")
+	for _, line := range []string{"hare_clusters 1\n", "hare_cluster_gpus_free 2\n", "hare_cluster_log_bytes_total 21\n",
+		`hare_cluster_jobs{state="succeeded"} 1`, "hare_cluster_leases_lost_total 0\n"} {
+		if !strings.Contains(metrics, line) {
+			t.Errorf("the metrics lack %q", line)
+		}
+	}
+
 	// The cluster alone changes its session; everybody may read the session.
 	s.ask(t, http.StatusOK, "GET", "/v1/sessions/"+cluster.Session, "", nil)
 	var problem struct{ Code, Detail string }

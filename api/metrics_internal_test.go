@@ -20,6 +20,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/clusters"
 	"github.com/hare-sched/hare/service"
 	"github.com/hare-sched/hare/sessions"
 	"github.com/hare-sched/hare/solver"
@@ -34,6 +35,11 @@ func observedServer(t *testing.T, tenants int) (*server, http.Handler) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = sessions.Close() })
+	managed, err := clusters.Open(t.Context(), clusters.Config{Store: store.NewMemory(), Sessions: sessions})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = managed.Close() })
 	svc := service.New(service.Config{Solver: solver.Config{Version: "test"}})
 	cfg := Config{
 		Sessions: sessions, MetricTenants: tenants, StoreBytes: func() int64 { return 1 },
@@ -43,6 +49,7 @@ func observedServer(t *testing.T, tenants int) (*server, http.Handler) {
 	}
 	s := &server{svc: svc, cfg: cfg, met: newMetrics(svc, &cfg), calls: make(chan struct{}, 1)}
 	s.met.registerSessions(sessions)
+	cfg.Registry.MustRegister(newClusterCollector(managed))
 	s.metrics = MetricsHandler(cfg.Registry)
 	svc.SetHooks(s.hooks())
 	h := chi.NewRouter()

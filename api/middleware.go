@@ -88,8 +88,11 @@ func (s *server) observe(next http.Handler) http.Handler {
 			s.met.request(r.Context(), route, r.Method, rec.tenant, rec.status, took)
 			nameSpan(r.Context(), r.Method, route, requestID(r.Context()), rec.tenant)
 			level := slog.LevelInfo
-			if rec.status == http.StatusInternalServerError {
+			switch {
+			case rec.status == http.StatusInternalServerError:
 				level = slog.LevelError
+			case agentPath(r) && (rec.status == http.StatusOK || rec.status == statusClientGone):
+				level = slog.LevelDebug // agents ask all the time, and end a request when they have news
 			}
 			line := append(about(r.Context()), "method", r.Method,
 				"route", route, "status", rec.status, "bytes", rec.bytes, "seconds", took.Seconds())

@@ -39,7 +39,7 @@ func newSessionMetrics(registry *prometheus.Registry) sessionMetrics {
 			"reading an event to its durable answer.", Buckets: []float64{.0001, .0002, .0005, .001, .002, .005, .01, .02, .05,
 			.1, .5, 2}}),
 		streams: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "hare_session_streams",
-			Help: "Open streams of events or of decisions."}, []string{"of"}),
+			Help: "Open streams of events, of decisions or of logs."}, []string{"of"}),
 		plans: counter("hare_session_plans_total", "Plans of sessions by outcome; a plan that was made is taken, refused "+
 			"or dropped afterwards.", "outcome"),
 		planTimes: histogram("hare_session_plan_seconds", "Time to make a plan of a session, failed plans included.",

@@ -162,6 +162,7 @@ func (c *Cluster) turn(batch []*request, answers []ledger.SessionAnswer, ticked 
 		for _, name := range c.overdue() {
 			epoch, _, _, _ := c.ledger.Agent(name)
 			err = errors.Join(err, record(&ledger.Record{Expire: &ledger.AgentEpoch{Agent: name, Epoch: epoch}}))
+			c.parent.counts.expired.Add(1)
 			c.parent.cfg.Logger.Warn("an agent is lost", "cluster", c.name, "agent", name)
 		}
 		if c.planReady() {
@@ -169,11 +170,15 @@ func (c *Cluster) turn(batch []*request, answers []ledger.SessionAnswer, ticked 
 		}
 	}
 	if err == nil && len(records) > 0 {
-		err = c.journal.append(context.WithoutCancel(c.parent.context), records)
+		if err = c.journal.append(context.WithoutCancel(c.parent.context), records); err == nil {
+			c.parent.counts.commits.Add(1)
+			c.parent.counts.records.Add(int64(len(records)))
+		}
 	}
 	if err != nil {
 		// The state is ahead of the journal: it is read again.
 		c.ledger = nil
+		c.parent.counts.failures.Add(1)
 		c.parent.cfg.Logger.Error("the journal of a cluster cannot be written", "cluster", c.name, "error", err)
 	} else {
 		c.publish()

@@ -41,6 +41,9 @@ type Config struct {
 	LogDir string
 	// LogLimit is how many bytes of one output of one task are kept; zero means 16 MiB.
 	LogLimit int64
+	// MaxLogs is how many bytes of outputs a cluster keeps. Beyond it the outputs of the jobs that were submitted
+	// first and have ended are removed. Zero means 10 GiB.
+	MaxLogs int64
 	// MaxClusters limits the clusters of all tenants; zero means 1,000.
 	MaxClusters int
 	// MaxJobs limits the jobs of a cluster that have not ended; zero means 100,000.
@@ -68,6 +71,9 @@ func (c Config) withDefaults() Config {
 	if c.LogLimit <= 0 {
 		c.LogLimit = 16 << 20
 	}
+	if c.MaxLogs <= 0 {
+		c.MaxLogs = 10 << 30
+	}
 	if c.MaxClusters <= 0 {
 		c.MaxClusters = 1000
 	}
@@ -89,6 +95,7 @@ type Clusters struct {
 	context context.Context // of the actors
 	cancel  context.CancelFunc
 	ownLogs bool
+	counts  counters
 
 	mu       sync.Mutex
 	clusters map[clusterKey]*Cluster
@@ -116,7 +123,8 @@ type Cluster struct {
 
 	mu        sync.Mutex
 	presences map[string]*presence
-	logs      map[string]*sync.Mutex // of outputs that are being written
+	logs      [64]sync.Mutex // of outputs that are being written, by the hash of their path
+	room      logRoom
 }
 
 // storedConfig is the stored form of what a cluster was created with.
@@ -166,7 +174,7 @@ func Open(ctx context.Context, cfg Config) (*Clusters, error) {
 
 func (cs *Clusters) cluster(m store.Meta) *Cluster {
 	return &Cluster{parent: cs, meta: m, inbox: make(chan *request, maxBatch), stop: make(chan struct{}),
-		ended: make(chan struct{}), presences: map[string]*presence{}, logs: map[string]*sync.Mutex{}}
+		ended: make(chan struct{}), presences: map[string]*presence{}}
 }
 
 var clusterName = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,62}$`)

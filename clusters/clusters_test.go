@@ -25,6 +25,7 @@ type server struct {
 	journals *keptStore
 	logs     *keptStore
 	lease    time.Duration
+	maxLogs  int64
 	sessions *sessions.Sessions
 	*clusters.Clusters
 }
@@ -48,7 +49,7 @@ func (s *server) open() {
 	}
 	s.Clusters, err = clusters.Open(context.Background(), clusters.Config{Store: s.journals, Sessions: s.sessions,
 		Logger: slog.New(slog.NewTextHandler(s.t.Output(), &slog.HandlerOptions{Level: slog.LevelError})),
-		LogDir: s.t.TempDir(), Lease: s.lease, Kill: s.lease / 4, Tick: s.lease / 20})
+		LogDir: s.t.TempDir(), MaxLogs: s.maxLogs, Lease: s.lease, Kill: s.lease / 4, Tick: s.lease / 20})
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -520,4 +521,57 @@ func TestConcurrentCallers(t *testing.T) {
 		})
 	}
 	wait.Wait()
+}
+
+// Outputs of the jobs that ended first make room for those of later jobs; those of a job that runs stay.
+func TestLogRoom(t *testing.T) {
+	s := newServer(t, time.Minute)
+	s.close()
+	s.maxLogs = 1000
+	s.open()
+	c := s.create("fifo")
+	a := &node{r: registration("a", "V100")}
+	a.register(t, c)
+	put := func(id description.TaskID, offset int64, n int) *description.LogStored {
+		t.Helper()
+		stored, err := c.PutLog(t.Context(), "a", &description.LogChunk{Epoch: a.epoch, TaskID: id,
+			Stream: description.StreamStdout, Offset: offset}, strings.NewReader(strings.Repeat("x", n)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return stored
+	}
+	read := func(id description.TaskID) (int64, error) {
+		n, _, err := c.CopyLog(t.Context(), id, description.StreamStdout, 0, func([]byte) error { return nil })
+		return n, err
+	}
+	var ids []description.TaskID
+	for range 3 {
+		job := submit(t, c, &description.NewJob{})
+		await(t, c, job, description.JobRunning, a)
+		id := description.TaskID{Job: job, Attempt: 1}
+		ids = append(ids, id)
+		if stored := put(id, 0, 400); stored.Next != 400 || stored.Full {
+			t.Errorf("%+v", stored)
+		}
+		if job != "j3" {
+			a.end(id, 0)
+			await(t, c, job, description.JobSucceeded, a)
+		}
+	}
+	if _, err := read(ids[0]); !errors.Is(err, clusters.ErrLogRemoved) {
+		t.Error(err)
+	}
+	for _, id := range ids[1:] {
+		if n, err := read(id); n != 400 || err != nil {
+			t.Error(id, n, err)
+		}
+	}
+	if stored := put(ids[2], 400, 700); stored.Next != 400 || !stored.Full {
+		t.Errorf("%+v", stored) // outputs were removed a moment ago, and are not looked for again so soon
+	}
+	stats := s.Stats(t.Context())
+	if stats.LogsRemoved != 1 || stats.LogBytes != 1200 || stats.Jobs[description.JobSucceeded] != 2 || stats.GPUs != 1 {
+		t.Errorf("%+v", stats)
+	}
 }

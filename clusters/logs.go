@@ -4,11 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"sync"
 
 	"github.com/hare-sched/hare/clusters/description"
 	"github.com/hare-sched/hare/clusters/ledger"
@@ -44,17 +44,46 @@ func (c *Cluster) PutLog(ctx context.Context, agent string, at *description.LogC
 	limit := c.parent.cfg.LogLimit + logSlack
 	if at.Offset <= size && size < limit {
 		if _, err := io.CopyN(io.Discard, body, size-at.Offset); err == nil {
-			n, err := io.Copy(f, io.LimitReader(body, limit-size))
-			stored.Next += n
-			if err != nil {
-				return nil, fmt.Errorf("%w: %w", store.ErrStorage, err)
+			if err := c.extendLog(ctx, f, io.LimitReader(body, limit-size), stored); err != nil {
+				return nil, err
 			}
 		} else if !errors.Is(err, io.EOF) {
 			return nil, err
 		}
 	}
-	stored.Full = stored.Next >= limit
+	stored.Full = stored.Full || stored.Next >= limit
 	return stored, nil
+}
+
+// extendLog writes to the end of an output, piece by piece, as far as there is room.
+func (c *Cluster) extendLog(ctx context.Context, f *os.File, body io.Reader, stored *description.LogStored) error {
+	piece := make([]byte, 64<<10)
+	for {
+		n, err := io.ReadFull(body, piece)
+		if n > 0 {
+			ok, bad := c.reserve(ctx, int64(n))
+			if bad != nil {
+				return bad
+			}
+			if !ok {
+				stored.Full = true
+				return nil
+			}
+			written, bad := f.Write(piece[:n])
+			stored.Next += int64(written)
+			c.parent.counts.logBytes.Add(int64(written))
+			if bad != nil {
+				c.room.unused(int64(n - written))
+				return fmt.Errorf("%w: %w", store.ErrStorage, bad)
+			}
+		}
+		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
 }
 
 // logSlack is room beyond the limit of an output for the line that says what was dropped.
@@ -76,13 +105,9 @@ func (c *Cluster) logPath(id description.TaskID, stream string) string {
 
 // lockLog lets one writer at a time have an output.
 func (c *Cluster) lockLog(path string) (unlock func()) {
-	c.mu.Lock()
-	m := c.logs[path]
-	if m == nil {
-		m = &sync.Mutex{}
-		c.logs[path] = m
-	}
-	c.mu.Unlock()
+	h := fnv.New32a()
+	_, _ = io.WriteString(h, path)
+	m := &c.logs[h.Sum32()%uint32(len(c.logs))]
 	m.Lock()
 	return m.Unlock
 }
@@ -118,6 +143,9 @@ func (c *Cluster) CopyLog(ctx context.Context, id description.TaskID, stream str
 	}
 	f, err := os.Open(c.logPath(id, stream))
 	if errors.Is(err, fs.ErrNotExist) {
+		if _, err := os.Stat(filepath.Join(c.logDir(), id.Job, removedFile)); err == nil {
+			return 0, true, ErrLogRemoved
+		}
 		return 0, ended, nil
 	}
 	if err != nil {

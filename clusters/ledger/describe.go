@@ -182,6 +182,12 @@ func (l *Ledger) HasTask(id description.TaskID) (agent string, ok bool) {
 	return at.tasks[id.Task].agent.Name, true
 }
 
+// Final says whether a job has ended.
+func (l *Ledger) Final(id string) bool {
+	j := l.jobs[id]
+	return j != nil && j.state.Final()
+}
+
 // InSession says whether the session knows the job and has not started it.
 func (l *Ledger) InSession(id string) bool {
 	j := l.jobs[id]

@@ -47,6 +47,7 @@ func serveCommand() *cobra.Command {
 	var retain solves.Config
 	var retainMiB int64
 	var manage clusters.Config
+	var logsMiB int64
 	c := &cobra.Command{
 		Use:   "serve",
 		Short: "Serve solves, bounds, verification, simulations and online sessions over HTTP",
@@ -117,6 +118,7 @@ then ends it with the best certified schedule and bound so far.`,
 			if err != nil {
 				return errors.Join(err, kept.Close())
 			}
+			manage.MaxLogs = logsMiB << 20
 			manage.Store, manage.Sessions, manage.Logger = store.Journals(kept), sessions, log
 			if dataDir != "" {
 				manage.LogDir = filepath.Join(dataDir, "logs")
@@ -171,6 +173,7 @@ then ends it with the best certified schedule and bound so far.`,
 		"unload a session from memory after this long without events, until its next event")
 	f.DurationVar(&manage.Lease, "agent-lease", 15*time.Second,
 		"how long an agent of a managed cluster goes on without an answer of this server before it ends its jobs")
+	f.Int64Var(&logsMiB, "logs", 10<<10, "how many MiB of outputs of jobs a managed cluster keeps; the oldest go first")
 	who.flags(f)
 	f.Int64Var(&bodyMiB, "max-body", 64, "largest request body in MiB")
 	f.IntVar(&cfg.Running, "running", 0, "how many calls run at the same time (default: one for each core)")
@@ -179,8 +182,9 @@ then ends it with the best certified schedule and bound so far.`,
 	f.DurationVar(&grace, "grace", 10*time.Second, "how long running work may continue at shutdown")
 	_ = c.MarkFlagDirname("data-dir") // cannot fail: the flag exists
 	positive(c, "checkpoint", "retain-age", "retain-size", "max-sessions", "max-jobs", "snapshot-every", "idle",
-		"max-body", "running", "max-time", "planners", "plan-time", "agent-lease")
-	mebibytes(c, "retain-size", "max-body", "quota-body", "quota-stored")
+		"max-body", "running", "max-time", "planners", "plan-time", "agent-lease",
+		"logs")
+	mebibytes(c, "retain-size", "logs", "max-body", "quota-body", "quota-stored")
 	positive(c, "quota-solves", "quota-rate", "quota-body", "quota-stored", "quota-sessions", "quota-streams")
 	return c
 }

@@ -1,0 +1,51 @@
+package clusters
+
+import (
+	"context"
+	"sync/atomic"
+
+	"github.com/hare-sched/hare/clusters/description"
+)
+
+// counters count what happened since the server started.
+type counters struct{ records, commits, failures, expired, logBytes, logsRemoved atomic.Int64 }
+
+// Stats are the numbers of all clusters of a server.
+type Stats struct {
+	Clusters, Agents, GPUs, FreeGPUs int
+	// Silent counts the clusters that gave no answer: their journal is damaged, or the disk is slow.
+	Silent int
+	Jobs   map[description.JobState]int
+	// What follows is counted since the server started: records that became durable, the commits that they were
+	// made durable with, commits that failed, leases that ran out, bytes of outputs stored, and jobs whose outputs
+	// were removed to make room.
+	Records, Commits, Failures, Expired, LogBytes, LogsRemoved int64
+}
+
+// Stats counts. Clusters that do not answer until ctx ends are counted as silent.
+func (cs *Clusters) Stats(ctx context.Context) Stats {
+	cs.mu.Lock()
+	all := make([]*Cluster, 0, len(cs.clusters))
+	for _, c := range cs.clusters {
+		all = append(all, c)
+	}
+	cs.mu.Unlock()
+	n := &cs.counts
+	s := Stats{Clusters: len(all), Jobs: map[description.JobState]int{}, Records: n.records.Load(),
+		Commits: n.commits.Load(), Failures: n.failures.Load(), Expired: n.expired.Load(), LogBytes: n.logBytes.Load(),
+		LogsRemoved: n.logsRemoved.Load()}
+	for _, c := range all {
+		d, err := c.Describe(ctx)
+		if err != nil {
+			s.Silent++
+			continue
+		}
+		s.Agents += d.Agents
+		s.GPUs += d.GPUs
+		s.FreeGPUs += d.FreeGPUs
+		for state, jobs := range d.Jobs {
+			s.Jobs[state] += jobs
+		}
+	}
+	return s
+}
