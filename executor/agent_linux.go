@@ -68,6 +68,7 @@ func Run(ctx context.Context, cfg Config) error {
 	if err := a.adopt(); err != nil {
 		return err
 	}
+	releaseProgram()
 	for first := true; ; first = false {
 		if err := a.register(first); err != nil {
 			return a.end(err)
