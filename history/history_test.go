@@ -179,6 +179,23 @@ func TestBadTexts(t *testing.T) {
 	}
 }
 
+// TestUnknownSplits reads a job with GPUs on two nodes, of which sacct does not tell how many on each, beside
+// one that starts in the same second: the first gets what the second leaves.
+func TestUnknownSplits(t *testing.T) {
+	const jobs = "JobID|State|Submit|Start|End|AllocTRES|NodeList|SubmitLine\n" +
+		"1|COMPLETED|2026-01-01T00:00:01|2026-01-01T00:00:01|2026-01-01T00:00:09|gres/gpu=3|n[1-2]|sbatch --gpus=3 a\n" +
+		"2|COMPLETED|2026-01-01T00:00:01|2026-01-01T00:00:01|2026-01-01T00:00:09|gres/gpu=1|n1|sbatch --gpus=1 a\n"
+	const nodes = "NodeName=n1 Gres=gpu:v100:2\nNodeName=n2 Gres=gpu:v100:2\n"
+	log, err := history.Read("slurm", []trace.Source{{Name: "f", R: strings.NewReader(jobs)},
+		{Name: "g", R: strings.NewReader(nodes)}}, history.ReadConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if built := build(t, log, history.Config{}); len(built.Report.Doubtful) > 0 {
+		t.Error(built.Report)
+	}
+}
+
 // TestRequestedType reads tables with the type on which jobs ran and the type that they asked for.
 func TestRequestedType(t *testing.T) {
 	const with = "id,submit,start,end,gpus,nodes,type,requested_type\n" +

@@ -82,7 +82,7 @@ func (b *builder) place() {
 			}
 		}
 	}
-	for _, j := range b.jobs {
+	for _, j := range placeOrder(b.jobs) {
 		left := j.GPUs
 		for _, h := range j.On {
 			left -= h.GPUs
@@ -112,6 +112,27 @@ func (b *builder) place() {
 			b.take(j, node, h, want, &lanes[node])
 		}
 	}
+}
+
+// placeOrder returns the jobs with those first, of each run of jobs with the same start, of which the log
+// tells how many GPUs they had on each node. The others get what these leave.
+func placeOrder(jobs []*placedJob) []*placedJob {
+	order := slices.Clone(jobs)
+	unknown := func(j *placedJob) int {
+		if slices.ContainsFunc(j.On, func(h Held) bool { return h.GPUs == 0 }) {
+			return 1
+		}
+		return 0
+	}
+	for from := 0; from < len(order); {
+		to := from + 1
+		for to < len(order) && order[to].startUs == order[from].startUs {
+			to++
+		}
+		slices.SortStableFunc(order[from:to], func(a, c *placedJob) int { return cmp.Compare(unknown(a), unknown(c)) })
+		from = to
+	}
+	return order
 }
 
 // take gives a job so many GPUs of a node.
