@@ -13,20 +13,22 @@ import (
 	"github.com/hare-sched/hare/client"
 	"github.com/hare-sched/hare/executor"
 	"github.com/hare-sched/hare/executor/device"
+	"github.com/hare-sched/hare/executor/nvml"
 	"github.com/hare-sched/hare/executor/runner"
 )
 
 func agentCommand() *cobra.Command {
 	var far remoteFlags
 	var cfg executor.Config
-	var devices string
+	var devices, library string
 	var labels []string
 	c := &cobra.Command{
 		Use:   "agent",
 		Short: "Run jobs of a managed cluster on this machine",
 		Long: `Agent takes part in a cluster of a server: it registers the GPUs of this machine, starts
 the jobs that the server gives it, keeps their outputs, and tells how they end. One
-agent runs on each machine.
+agent runs on each machine. It finds NVIDIA's GPUs by NVML, and keeps jobs from those
+that have a fault.
 
 --devices V100=2,T4=2 pretends GPUs: jobs that say how long they take (hare submit
 --seconds V100=30) are played, --speed times faster, and others are run. --devices cpu=2
@@ -52,7 +54,17 @@ The agent never changes a setting of a GPU.`,
 				return usageError{errors.New("--cluster is missing: the cluster to take part in, such as lab; it is made " +
 					"where there is none")}
 			}
-			if cfg.Devices, err = openDevices(devices); err != nil {
+			cfg.Logger = slog.New(slog.NewTextHandler(c.ErrOrStderr(), nil))
+			self, err := os.Executable()
+			if err != nil {
+				return err
+			}
+			if devices != "" {
+				cfg.Devices, err = device.Parse(devices)
+			} else {
+				cfg.Devices, err = nvml.Open(c.Context(), []string{self, watchGPUs, library}, cfg.Logger)
+			}
+			if err != nil {
 				return usageError{fmt.Errorf("--devices: %w", err)}
 			}
 			if cfg.Labels, err = labelMap(labels); err != nil {
@@ -61,13 +73,8 @@ The agent never changes a setting of a GPU.`,
 			if err := nameAgent(&cfg); err != nil {
 				return err
 			}
-			self, err := os.Executable()
-			if err != nil {
-				return err
-			}
 			// The agent tries again by itself, because its lease counts from when it asked.
 			cfg.Server, cfg.Version, cfg.Runner = r.once, version, []string{self, runTask}
-			cfg.Logger = slog.New(slog.NewTextHandler(c.ErrOrStderr(), nil))
 			err = executor.Run(c.Context(), cfg)
 			if errors.As(err, new(*client.Problem)) {
 				return remoteError(r, "", err)
@@ -86,6 +93,7 @@ The agent never changes a setting of a GPU.`,
 		"the one that the server sees)")
 	f.StringVar(&devices, "devices", "", "TYPE=NUMBER,… pretends GPUs, cpu=NUMBER works on cores (default: the GPUs "+
 		"that the driver lists)")
+	f.StringVar(&library, "nvml", "", "path of NVIDIA's library NVML (default: the one of the system)")
 	f.StringVar(&cfg.Directory, "directory", "", "where the agent keeps state, jobs and checkpoints (default: "+
 		"hare-agent/CLUSTER/NAME in the user's state directory)")
 	f.Float64Var(&cfg.Speed, "speed", 1, "how many times faster than they say jobs are played on pretended GPUs")
@@ -94,14 +102,6 @@ The agent never changes a setting of a GPU.`,
 	_ = c.MarkFlagDirname("directory") // cannot fail: the flag exists
 	positive(c, "speed")
 	return c
-}
-
-// openDevices opens the devices of the flag; without it, those of the driver.
-func openDevices(text string) (device.Source, error) {
-	if text != "" {
-		return device.Parse(text)
-	}
-	return nil, errors.New("this version finds no GPUs by itself: give what the machine has, such as V100=2 or cpu=2")
 }
 
 // nameAgent fills in what follows from the machine.
@@ -144,6 +144,20 @@ func labelMap(labels []string) (map[string]string, error) {
 
 // runTask is the argument with which an agent starts this program as the runner of a task.
 const runTask = "run-task"
+
+// watchGPUs is the argument with which an agent starts this program as the process that calls NVML.
+const watchGPUs = "watch-gpus"
+
+// watchGPUsIfAsked is the whole program where an agent has started it to watch over the GPUs.
+func watchGPUsIfAsked() {
+	if len(os.Args) != 3 || os.Args[1] != watchGPUs {
+		return
+	}
+	if err := nvml.Serve(os.Stdout, os.Args[2]); err != nil { // the agent has ended
+		os.Exit(exitInternal)
+	}
+	os.Exit(exitDone)
+}
 
 // runTaskIfAsked is the whole program where an agent has started it as the runner of a task. It comes before all
 // else, because the task waits for it.
