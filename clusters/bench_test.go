@@ -12,6 +12,7 @@ import (
 	"github.com/hare-sched/hare/clusters"
 	"github.com/hare-sched/hare/clusters/description"
 	"github.com/hare-sched/hare/sessions"
+	"github.com/hare-sched/hare/store"
 	"github.com/hare-sched/hare/store/sqlite"
 )
 
@@ -26,23 +27,8 @@ func BenchmarkAgents(b *testing.B) {
 
 func benchmarkAgents(b *testing.B, policy string) {
 	const agents, submitters = 500, 512
-	dir := b.TempDir()
-	open := func(name string) *sqlite.Store {
-		st, err := sqlite.Open(b.Context(), filepath.Join(dir, name))
-		if err != nil {
-			b.Fatal(err)
-		}
-		return st
-	}
-	s, err := sessions.Open(b.Context(), sessions.Config{Store: open("sessions"), MaxJobs: 1 << 20})
-	if err != nil {
-		b.Fatal(err)
-	}
+	s, cs := openBench(b, b.TempDir())
 	defer s.Close()
-	cs, err := clusters.Open(b.Context(), clusters.Config{Store: open("clusters"), Sessions: s, LogDir: dir})
-	if err != nil {
-		b.Fatal(err)
-	}
 	defer cs.Close()
 	c, err := cs.Create(b.Context(), "", &description.NewCluster{Name: "lab", Policy: policy})
 	if err != nil {
@@ -107,25 +93,7 @@ func benchmarkAgents(b *testing.B, policy string) {
 func BenchmarkOpen(b *testing.B) {
 	const jobs = 100_000
 	dir := b.TempDir()
-	open := func() (*sessions.Sessions, *clusters.Clusters) {
-		store := func(name string) *sqlite.Store {
-			st, err := sqlite.Open(b.Context(), filepath.Join(dir, name))
-			if err != nil {
-				b.Fatal(err)
-			}
-			return st
-		}
-		s, err := sessions.Open(b.Context(), sessions.Config{Store: store("sessions"), MaxJobs: 1 << 20})
-		if err != nil {
-			b.Fatal(err)
-		}
-		cs, err := clusters.Open(b.Context(), clusters.Config{Store: store("clusters"), Sessions: s, LogDir: dir})
-		if err != nil {
-			b.Fatal(err)
-		}
-		return s, cs
-	}
-	s, cs := open()
+	s, cs := openBench(b, dir)
 	c, err := cs.Create(b.Context(), "", &description.NewCluster{Name: "lab", Policy: "fifo"})
 	if err != nil {
 		b.Fatal(err)
@@ -168,7 +136,7 @@ func BenchmarkOpen(b *testing.B) {
 		_ = cs.Close()
 		_ = s.Close()
 		b.StartTimer()
-		s, cs = open()
+		s, cs = openBench(b, dir)
 		c, err := cs.Cluster("", "lab")
 		if err != nil {
 			b.Fatal(err)
@@ -179,4 +147,23 @@ func BenchmarkOpen(b *testing.B) {
 	}
 	_ = cs.Close()
 	_ = s.Close()
+}
+
+// openBench opens sessions and clusters over one store on disk, as hare serve does.
+func openBench(b *testing.B, dir string) (*sessions.Sessions, *clusters.Clusters) {
+	b.Helper()
+	st, err := sqlite.Open(b.Context(), dir)
+	if err != nil {
+		b.Fatal(err)
+	}
+	s, err := sessions.Open(b.Context(), sessions.Config{Store: store.WithoutJournals(st), MaxJobs: 1 << 20})
+	if err != nil {
+		b.Fatal(err)
+	}
+	cs, err := clusters.Open(b.Context(), clusters.Config{Store: store.Journals(st), Sessions: s,
+		LogDir: filepath.Join(dir, "logs")})
+	if err != nil {
+		b.Fatal(err)
+	}
+	return s, cs
 }

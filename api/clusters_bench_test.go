@@ -1,0 +1,126 @@
+package api_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/hare-sched/hare/api"
+	"github.com/hare-sched/hare/clusters"
+	"github.com/hare-sched/hare/clusters/description"
+	"github.com/hare-sched/hare/service"
+	"github.com/hare-sched/hare/sessions"
+	"github.com/hare-sched/hare/solver"
+	"github.com/hare-sched/hare/store"
+	"github.com/hare-sched/hare/store/sqlite"
+)
+
+// BenchmarkAgentsOverHTTP is BenchmarkAgents of package clusters with requests over loopback: agents, submitters and
+// the server share the process.
+func BenchmarkAgentsOverHTTP(b *testing.B) {
+	for _, policy := range []string{"fifo", "hgittins", "rolling"} {
+		b.Run(policy, func(b *testing.B) { benchmarkHTTPAgents(b, policy) })
+	}
+}
+
+func benchmarkHTTPAgents(b *testing.B, policy string) {
+	const agents, submitters = 500, 256
+	st, err := sqlite.Open(b.Context(), b.TempDir())
+	if err != nil {
+		b.Fatal(err)
+	}
+	kept, err := sessions.Open(b.Context(), sessions.Config{Store: store.WithoutJournals(st), MaxJobs: 1 << 20})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer kept.Close()
+	managed, err := clusters.Open(b.Context(), clusters.Config{Store: store.Journals(st), Sessions: kept,
+		LogDir: b.TempDir()})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer managed.Close()
+	srv := httptest.NewServer(api.New(service.New(service.Config{Solver: solver.Config{Version: "test"}}),
+		api.Config{MaxBodyBytes: 1 << 20, Sessions: kept, Clusters: managed}))
+	defer srv.Close()
+	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: agents + submitters}}
+	post := func(path string, body, into any) {
+		text, err := json.Marshal(body)
+		if err != nil {
+			b.Error(err)
+			return
+		}
+		resp, err := client.Post(srv.URL+path, "application/json", bytes.NewReader(text))
+		if err != nil {
+			b.Error(err)
+			return
+		}
+		defer resp.Body.Close()
+		if resp.StatusCode >= 300 {
+			b.Error(path, resp.Status)
+		}
+		if err := json.NewDecoder(resp.Body).Decode(into); err != nil {
+			b.Error(err)
+		}
+	}
+	post("/v1/clusters", &description.NewCluster{Name: "lab", Policy: policy}, &description.Cluster{})
+	var ended atomic.Int64
+	over := make(chan struct{})
+	var group, ready sync.WaitGroup
+	exit := 0
+	for i := range agents {
+		r := &description.Registration{Protocol: description.ProtocolVersion, Name: fmt.Sprintf("n%03d", i),
+			Incarnation: "an incarnation", Address: "127.0.0.1"}
+		r.Incarnation = fmt.Sprintf("incarnation %08d", i)
+		for k := range 8 {
+			r.Devices = append(r.Devices, description.AgentDevice{Type: []string{"V100", "T4"}[k/4]})
+		}
+		ready.Add(1)
+		group.Go(func() {
+			var me description.Registered
+			post("/v1/clusters/lab/agents", r, &me)
+			ready.Done()
+			ask := description.Sync{Epoch: me.Epoch, WaitS: 2}
+			for {
+				var told description.Synced
+				post("/v1/clusters/lab/agents/"+r.Name+"/sync", &ask, &told)
+				ask.Reports, ask.ReportsAfter = nil, told.ReportsSeen
+				for i := range told.Orders {
+					o := &told.Orders[i]
+					ask.OrdersSeen = o.Number
+					ask.Reports = append(ask.Reports, description.TaskReport{TaskID: o.TaskID, State: description.TaskRunning},
+						description.TaskReport{TaskID: o.TaskID, State: description.TaskEnded, ExitCode: &exit, RanS: 1})
+					if ended.Add(1) == int64(b.N) {
+						close(over)
+					}
+				}
+				select {
+				case <-over:
+					if len(ask.Reports) == 0 || b.Failed() {
+						return
+					}
+				default:
+				}
+			}
+		})
+	}
+	ready.Wait()
+	b.ResetTimer()
+	var next atomic.Int64
+	for range submitters {
+		group.Go(func() {
+			for next.Add(1) <= int64(b.N) {
+				post("/v1/clusters/lab/jobs", &description.NewJob{Command: []string{"true"}}, &description.Job{})
+			}
+		})
+	}
+	<-over
+	b.StopTimer()
+	b.ReportMetric(5*float64(b.N)/b.Elapsed().Seconds(), "events/s")
+	group.Wait()
+}
