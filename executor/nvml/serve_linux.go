@@ -26,9 +26,10 @@ type library struct {
 
 // event is nvmlEventData_t.
 type event struct {
-	device               uintptr
-	kind, data           uint64
-	gpuInstance, compute uint32
+	device uintptr
+	_      uint64 // the kind: errors alone are asked for
+	data   uint64 // the number of the error
+	_, _   uint32 // of MIG instances
 }
 
 // Codes and kinds of NVML.
