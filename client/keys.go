@@ -12,7 +12,7 @@ import (
 type Key struct {
 	ID      string    `json:"id"` // the public part of the key
 	Tenant  string    `json:"tenant"`
-	Role    string    `json:"role"`  // read, solve or admin
+	Role    string    `json:"role"`  // agent, read, solve or admin
 	State   string    `json:"state"` // valid, expired or revoked
 	Created time.Time `json:"created"`
 	Expires time.Time `json:"expires"` // zero means never
@@ -24,7 +24,7 @@ type Key struct {
 // KeyRequest describes a key to create.
 type KeyRequest struct {
 	Tenant string // "" means the caller's tenant; only keys of tenant "*" may name another
-	Role   string // read, solve or admin
+	Role   string // agent, read, solve or admin
 	Lasts  time.Duration
 	Note   string
 }

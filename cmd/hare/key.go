@@ -22,9 +22,10 @@ func keyCommand() *cobra.Command {
 		Long: `Key changes the keys in the data directory of a server. A running server uses the
 changed keys within a second.
 
-Each key belongs to a tenant and has a role: read lets it see the tenant's solves
-and sessions; solve also lets it create and delete them; admin also lets it create
-and revoke keys of the tenant over HTTP. Keys of tenant "*" are the operator's: with
+Each key belongs to a tenant and has a role: agent lets it take part in the tenant's
+clusters as hare agent, and do nothing else; read lets it see the tenant's solves,
+sessions and clusters; solve also lets it create and delete them, and submit jobs; admin
+also lets it create and revoke keys of the tenant over HTTP. Keys of tenant "*" are the operator's: with
 role admin they see the metrics and manage the keys of all tenants.`,
 		Example: `  hare key create --data-dir /var/lib/hare --tenant vision --role solve --expires 90d
   hare key list --data-dir /var/lib/hare
@@ -105,7 +106,7 @@ cannot be shown again.`,
 	}
 	f := c.Flags()
 	f.StringVar(&tenant, "tenant", "", `tenant of the key: a-z, 0-9 and .-_, or "*" for the operator`)
-	f.StringVar(&role, "role", "", "role of the key: read, solve or admin")
+	f.StringVar(&role, "role", "", "role of the key: agent, read, solve or admin")
 	f.StringVar(&expires, "expires", "", "how long the key is valid, e.g. 90d or 12h (default: for ever)")
 	f.StringVar(&note, "note", "", "what the key is for")
 	return c

@@ -38,8 +38,8 @@ func showLive(ctx context.Context, w io.Writer, once bool, render func(height in
 	t := liveTable{w: w}
 	for {
 		var err error
-		if t.width, t.height, err = term.GetSize(int(f.Fd())); err != nil {
-			t.width, t.height = 80, 24
+		if t.width, t.height, err = term.GetSize(int(f.Fd())); err != nil || t.width < 1 || t.height < 2 {
+			t.width, t.height = 80, 24 // some terminals do not say their size
 		}
 		text, final, err := render(t.height - 1)
 		if err == nil {
