@@ -60,8 +60,12 @@ func (c *Cluster) run() {
 		if c.ledger != nil && len(c.ledger.Events()) > 0 && retry == nil {
 			var err error
 			if answers, err = c.ask(); err != nil {
-				c.parent.cfg.Logger.Error("the session of a cluster does not answer: it is asked again", "cluster", c.name,
-					"session", c.session.ID(), "error", err)
+				what := "the session of a cluster does not answer: it is asked again"
+				if errors.As(err, new(*sessions.ConflictError)) || errors.As(err, new(*sessions.SequenceError)) {
+					what = "the session of a cluster does not fit its journal, so that no job starts: restore a backup, which has " +
+						"both, or delete the cluster"
+				}
+				c.parent.cfg.Logger.Error(what, "cluster", c.name, "session", c.session.ID(), "error", err)
 				retry = time.After(time.Second)
 			}
 		}
