@@ -188,7 +188,7 @@ func (dec *decoder) reserve(k int16, j int32, segments []segment) {
 	if nl := dec.p.nodes; nl != nil {
 		for i := range segments {
 			if x := &segments[i]; nl.column[x.typ] == k {
-				nl.reserve(dec.capacities[k], dec.p.jobs[j].form(x.shape), x.typ, x.pool, int64(x.width), x.start, x.end, x.lead)
+				nl.reserve(dec.capacities[k], dec.p.jobs[j].form(x.shape), x.typ, x.pool, x.width, x.start, x.end, x.lead)
 			}
 		}
 		return
@@ -196,7 +196,7 @@ func (dec *decoder) reserve(k int16, j int32, segments []segment) {
 	for i := range segments {
 		if x := &segments[i]; x.typ == k {
 			s := &dec.capacities[k][x.pool]
-			s.reserve(s.index(x.start), x.start, x.end, int64(x.width))
+			s.reserve(s.index(x.start), x.start, x.end, x.width)
 		}
 	}
 }
@@ -332,7 +332,12 @@ func (dec *decoder) step() bool {
 		return dec.stepMultiType(j, plan)
 	}
 	dec.work++
-	end, ok := dec.finder.placeFrom(dec.form(j), dec.readyAt(j), plan, dec.capacities)
+	form := dec.form(j)
+	ready := form.release
+	if len(form.before) > 0 {
+		ready = dec.readyAt(j)
+	}
+	end, ok := dec.finder.placeFrom(form, ready, plan, dec.capacities)
 	if !ok {
 		return false
 	}

@@ -127,7 +127,7 @@ func (dec *decoder) toPlan() *Plan {
 		out.EndUs[j.index] = dec.end[i]
 		for _, s := range dec.segments[i] {
 			hold := j.form(s.shape).dur[s.typ]
-			b := Block{Width: s.width, Tasks: 1, Round: s.round, Rounds: s.rounds, StartUs: s.start, PeriodUs: hold,
+			b := Block{Width: int32(s.width), Tasks: 1, Round: s.round, Rounds: s.rounds, StartUs: s.start, PeriodUs: hold,
 				HoldUs: hold}
 			byPool[s.typ][s.pool] = append(byPool[s.typ][s.pool], poolBlock{j.index, b})
 		}

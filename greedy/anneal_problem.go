@@ -51,12 +51,14 @@ func roundByRoundOver(types ...int16) jobPlan {
 	return p
 }
 
-// segment is a run of consecutive rounds of one job on width GPUs of a pool.
+// segment is a run of consecutive rounds of one job on width GPUs of a pool. The search compares
+// segments often, which is quick because no bytes between the fields are unused.
 type segment struct {
 	typ           int16
 	shape         uint8 // the shape of the rounds, as in jobPlan
 	stays         bool
-	pool, width   int32
+	pool          int32
+	width         int64
 	round, rounds int64
 	start, end    int64 // in µs
 	lead          int64 // for how long before start the GPUs are held, see Block.LeadUs

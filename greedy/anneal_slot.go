@@ -45,7 +45,11 @@ func (sf *slotFinder) earliest(j *annealJob, k int16, tr typeCapacity, from, hol
 	if sf.nodes != nil {
 		return sf.nodes.earliest(j, k, tr, from, hold, 0)
 	}
-	need := j.width
+	return sf.earliestInPools(k, tr, from, hold, j.width)
+}
+
+// earliestInPools is earliest where nodes do not matter.
+func (sf *slotFinder) earliestInPools(k int16, tr typeCapacity, from, hold, need int64) int64 {
 	if len(tr) == 1 {
 		sf.width[0] = need
 		start, _ := sf.earliestInPool(k, tr[0], from, hold, need)
@@ -91,9 +95,8 @@ func (sf *slotFinder) appendSegment(k int16, shape uint8, pools int, width []int
 	}
 	for i, w := range width[:pools] {
 		if w > 0 {
-			sf.segments = append(sf.segments, segment{typ: k, shape: shape, pool: int32(i), width: int32(w), round: round,
-				rounds: rounds,
-				start:  start, end: end})
+			sf.segments = append(sf.segments, segment{typ: k, shape: shape, pool: int32(i), width: w, round: round,
+				rounds: rounds, start: start, end: end})
 		}
 	}
 }
@@ -133,23 +136,33 @@ func (sf *slotFinder) placeContiguous(j *annealJob, k int16, capacities []typeCa
 // placeAfter is placeContiguous where setups may begin at ready, before from.
 func (sf *slotFinder) placeAfter(j *annealJob, k int16, capacities []typeCapacity, round, rounds, ready,
 	from int64) (end int64, ok bool) {
-	if j.setups != nil && sf.nodes != nil {
-		return sf.placeBlock(j, k, capacities, round, rounds, ready, from)
-	}
-	if j.levels != nil && sf.nodes != nil {
-		return sf.placeContiguousByLevel(j, k, capacities, round, rounds, from)
+	if sf.nodes != nil {
+		return sf.placeAfterOnNodes(j, k, capacities, round, rounds, ready, from)
 	}
 	hold := rounds * j.dur[k]
-	tc := sf.capacityOf(k, capacities)
-	start := sf.earliest(j, k, tc, from, hold)
+	start := sf.earliestInPools(k, capacities[k], from, hold, j.width)
 	if start == never {
 		return 0, false
 	}
-	if sf.nodes != nil {
-		sf.appendOnNodes(k, j, sf.nodes.chosen, round, rounds, start, start+hold)
-		return start + hold, true
-	}
 	sf.appendSegment(k, j.shape, len(capacities[k]), sf.width, round, rounds, start, start+hold)
+	return start + hold, true
+}
+
+// placeAfterOnNodes is placeAfter where nodes matter.
+func (sf *slotFinder) placeAfterOnNodes(j *annealJob, k int16, capacities []typeCapacity, round, rounds, ready,
+	from int64) (end int64, ok bool) {
+	switch {
+	case j.setups != nil:
+		return sf.placeBlock(j, k, capacities, round, rounds, ready, from)
+	case j.levels != nil:
+		return sf.placeContiguousByLevel(j, k, capacities, round, rounds, from)
+	}
+	hold := rounds * j.dur[k]
+	start := sf.earliest(j, k, sf.capacityOf(k, capacities), from, hold)
+	if start == never {
+		return 0, false
+	}
+	sf.appendOnNodes(k, j, sf.nodes.chosen, round, rounds, start, start+hold)
 	return start + hold, true
 }
 
@@ -262,7 +275,7 @@ func (sf *slotFinder) appendOnNodes(k int16, j *annealJob, chosen []nodeTasks, r
 	}
 	for _, c := range chosen {
 		sf.segments = append(sf.segments, segment{typ: k, shape: j.shape, pool: c.pool,
-			width: int32(int64(c.tasks) * j.gpus), round: round, rounds: rounds, start: start, end: end})
+			width: int64(c.tasks) * j.gpus, round: round, rounds: rounds, start: start, end: end})
 	}
 }
 

@@ -185,7 +185,7 @@ func (nb *nodeBoard) take(j *annealJob, segments []segment) []Block {
 func (nl *nodeLayout) blockOf(s *segment) Block {
 	p := &nl.pools[s.typ][s.pool]
 	hold := (s.end - s.start) / s.rounds
-	return Block{Class: p.class, Node: p.node, Width: s.width, Tasks: 1, Round: s.round, Rounds: s.rounds,
+	return Block{Class: p.class, Node: p.node, Width: int32(s.width), Tasks: 1, Round: s.round, Rounds: s.rounds,
 		StartUs: s.start, PeriodUs: hold, HoldUs: hold, LeadUs: s.lead, Stays: s.stays}
 }
 
