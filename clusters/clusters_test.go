@@ -575,3 +575,31 @@ func TestLogRoom(t *testing.T) {
 		t.Errorf("%+v", stats)
 	}
 }
+
+// The GPUs of a node join at once, so that a job that waits takes the type that it asks for first; its processes see
+// all of its GPUs on the node.
+func TestWholeNodesJoin(t *testing.T) {
+	s := newServer(t, time.Minute)
+	c := s.create("fifo")
+	id := submit(t, c, &description.NewJob{GPUs: 2, On: map[string]float64{"V100": 10, "T4": 100}})
+	a := &node{r: registration("a", "T4", "T4", "V100", "V100")}
+	a.register(t, c)
+	for len(a.running) < 2 {
+		answer, err := c.Sync(t.Context(), "a", &description.Sync{Epoch: a.epoch, WaitS: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, o := range answer.Orders {
+			if o.Start.GPUType != "V100" || fmt.Sprint(o.Start.LocalDevices) != "[2 3]" || o.Start.LocalRank != o.Task {
+				t.Errorf("%+v", o.Start)
+			}
+		}
+		if err := a.sync(c, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	job, err := c.Job(t.Context(), id)
+	if err != nil || job.Attempts[0].Tasks[0].GPUs[0] != "a/2" {
+		t.Error(job, err)
+	}
+}

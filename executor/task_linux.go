@@ -129,7 +129,11 @@ func (a *Agent) environment(o *description.Order, checkpoints, token string) []s
 		env = append(env, name+"="+v)
 	}
 	var visible []string
-	for _, i := range o.Start.Devices {
+	devices := o.Start.LocalDevices
+	if len(devices) == 0 {
+		devices = o.Start.Devices
+	}
+	for _, i := range devices {
 		if v := a.cfg.Devices.Visible(i); v != "" {
 			visible = append(visible, v)
 		}

@@ -121,9 +121,13 @@ type Start struct {
 	Name    string   `json:"name"`
 	Command []string `json:"command,omitempty"`
 	// Devices are places in the list of the registration, from 0.
-	Devices []int             `json:"devices"`
-	GPUType string            `json:"gpu_type"`
-	Env     map[string]string `json:"env,omitempty"`
+	Devices []int `json:"devices"`
+	// LocalDevices are those of all tasks of the job on the node, by rank; it is left out where each task has several
+	// devices, or where the task is alone. A process sees them all and takes the one of its LOCAL_RANK, as under
+	// torchrun.
+	LocalDevices []int             `json:"local_devices,omitempty"`
+	GPUType      string            `json:"gpu_type"`
+	Env          map[string]string `json:"env,omitempty"`
 	// The variables of torchrun. MasterPort is a port that no other attempt of the same master has.
 	Rank           int    `json:"rank"`
 	WorldSize      int    `json:"world_size"`

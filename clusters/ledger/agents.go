@@ -146,9 +146,7 @@ func (l *Ledger) expire(a *agent) {
 		l.finish(j, at, k, description.TaskLost)
 	})
 	a.orders = nil
-	for i := range a.devices {
-		l.reconcile(a, i)
-	}
+	l.reconcileAll(a)
 }
 
 // sync takes the reports of an agent that are new.
@@ -178,8 +176,8 @@ func (l *Ledger) faults(a *agent, faults map[int]string) {
 			j.live.lost, j.live.error = true, fmt.Sprintf("GPU %s: %s", a.gpu(i), d.fault)
 			l.stop(j, j.live)
 		}
-		l.reconcile(a, i)
 	}
+	l.reconcileAll(a)
 }
 
 // drain keeps new work from an agent, or ends that.
@@ -189,8 +187,6 @@ func (l *Ledger) drain(d *Drain) error {
 		return fmt.Errorf("ledger: no agent %q", d.Agent)
 	}
 	a.draining, a.drainReason = d.On, d.Reason
-	for i := range a.devices {
-		l.reconcile(a, i)
-	}
+	l.reconcileAll(a)
 	return nil
 }

@@ -28,6 +28,7 @@ func (l *Ledger) assemble(j *job) {
 	at := &attempt{number: int64(len(j.attempts) + 1), tasks: make([]task, j.tasks), open: j.tasks,
 		orderedUs: l.nowUs}
 	local := map[*agent]int{}
+	devices := map[*agent][]int{} // of all tasks, where each has one
 	for k, gpus := range j.granted {
 		t := &at.tasks[k]
 		t.state = description.TaskOrdered
@@ -39,6 +40,9 @@ func (l *Ledger) assemble(j *job) {
 			t.agent, t.devices = a, append(t.devices, i)
 		}
 		local[t.agent]++
+		if j.perTask == 1 {
+			devices[t.agent] = append(devices[t.agent], t.devices...)
+		}
 	}
 	j.attempts, j.live = append(j.attempts, at), at
 	clear(j.granted)
@@ -57,6 +61,9 @@ func (l *Ledger) assemble(j *job) {
 			PretendS:      j.spec.On[gpuType],
 			MasterAddress: master.Address, MasterPort: port,
 			Directory: j.spec.Directory, CheckpointDirectory: j.spec.CheckpointDirectory}
+		if local[t.agent] > 1 {
+			start.LocalDevices = devices[t.agent]
+		}
 		rank[t.agent]++
 		l.order(t.agent, description.Order{Type: description.OrderStart, TaskID: j.taskID(at, k),
 			GraceS: j.graceS(), Start: start})

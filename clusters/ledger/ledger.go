@@ -312,6 +312,47 @@ func (l *Ledger) device(gpu string) (*agent, int) {
 	return a, i
 }
 
+// reconcileAll is reconcile of all devices of an agent. A whole node joins at once, so that a job that waits can
+// choose among its GPUs.
+func (l *Ledger) reconcileAll(a *agent) {
+	var gpus []hare.TypeCount
+	for i := range a.devices {
+		if d := &a.devices[i]; d.job != nil || d.inSession || !a.wanted(i) {
+			gpus = nil
+			break
+		}
+		if n := len(gpus); n > 0 && gpus[n-1].Type == a.Devices[i].Type {
+			gpus[n-1].Count++
+		} else {
+			gpus = append(gpus, hare.TypeCount{Type: a.Devices[i].Type, Count: 1})
+		}
+	}
+	// The session numbers the GPUs of a node by their types' names.
+	if len(a.devices) > 1 && len(gpus) > 0 && slices.IsSortedFunc(gpus, func(x, y hare.TypeCount) int {
+		return strings.Compare(x.Type, y.Type)
+	}) && !twice(gpus) {
+		for i := range a.devices {
+			a.devices[i].inSession = true
+		}
+		l.emit(hare.Event{Type: hare.EventNodeJoined,
+			Change: &hare.Change{Node: &hare.Node{Name: a.Name, GPUs: gpus}}})
+		return
+	}
+	for i := range a.devices {
+		l.reconcile(a, i)
+	}
+}
+
+// twice says whether a type stands in two places of a sorted list.
+func twice(gpus []hare.TypeCount) bool {
+	for i := range gpus[1:] {
+		if gpus[i].Type == gpus[i+1].Type {
+			return true
+		}
+	}
+	return false
+}
+
 // reconcile tells the session whether a device that nobody holds is in service.
 func (l *Ledger) reconcile(a *agent, i int) {
 	d := &a.devices[i]

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -49,6 +50,7 @@ func Parse(text string) (Source, error) {
 			return nil, fmt.Errorf("%q mixes cores and pretended GPUs: give one of the two to an agent", text)
 		}
 	}
+	slices.Sort(f.types) // as the server numbers the GPUs of a node
 	return f, nil
 }
 

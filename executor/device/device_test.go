@@ -13,7 +13,7 @@ func TestParse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if d := s.Devices(); len(d) != 3 || d[0].Type != "V100" || d[2].Type != "T4" || s.Visible(2) != "2" ||
+	if d := s.Devices(); len(d) != 3 || d[0].Type != "T4" || d[2].Type != "V100" || s.Visible(2) != "2" ||
 		!s.Pretended() {
 		t.Error(d)
 	}
