@@ -184,7 +184,9 @@ func playOnline(ctx context.Context, built *history.Built, cfg OnlineConfig,
 	if !ok {
 		return nil, errors.New("shadow: there is no policy rolling")
 	}
-	rolling := task.RollingConfig{Aside: true, PlanEveryUs: every, MaxAgeUs: 20 * every}
+	// A plan that has not seen the last changes sends new jobs, which cannot move later, to slow types that
+	// happen to be free. From twice the latency on hgittins decides, which is better at that.
+	rolling := task.RollingConfig{Aside: true, PlanEveryUs: every, MaxAgeUs: max(60e6, 2*cfg.LatencyUs)}
 	if cfg.LatencyUs < 0 {
 		rolling = task.RollingConfig{}
 	}
