@@ -52,8 +52,8 @@ func ShippedSpeeds() *Speeds { return &Speeds{shipped: shippedSpeeds} }
 var typeWords = []string{"h200", "h100", "a100", "v100", "p100", "l40s", "a6000", "a5000", "rtx6000", "l40", "a40",
 	"a30", "a10", "k80", "k40", "p40", "t4", "l4", "p4", "m60"}
 
-// typeWord returns the word by which a type such as Tesla-V100-SXM2-16GB is told; "" if there is none.
-func typeWord(name string) string {
+// TypeWord returns the word by which a type such as Tesla-V100-SXM2-16GB is told; "" if there is none.
+func TypeWord(name string) string {
 	parts := strings.FieldsFunc(strings.ToLower(name), func(r rune) bool {
 		return (r < 'a' || r > 'z') && (r < '0' || r > '9')
 	})
@@ -72,7 +72,7 @@ func (s *Speeds) speed(gpuType string) (speed float64, how string) {
 	if v, ok := s.Table[strings.ToLower(gpuType)]; ok {
 		return v, "by the table of speeds that was given"
 	}
-	if v, ok := s.shipped[typeWord(gpuType)]; ok {
+	if v, ok := s.shipped[TypeWord(gpuType)]; ok {
 		return v, "by the speeds that Hare brings along"
 	}
 	return 0, ""

@@ -93,14 +93,19 @@ func slower(j *history.Job, speeds *history.Speeds, a, b string) bool {
 	return us < 1_000_000
 }
 
-// secondsOn is the time that the job's comment gives for a type.
-func secondsOn(j *history.Job, gpuType string) int64 {
+// secondsOn is the time that the job's comment gives for a type, by its name or else by the word for it, such as v100
+// for Tesla-V100-SXM2-16GB.
+func secondsOn(j *history.Job, gpuType string) (us int64) {
+	word := history.TypeWord(gpuType)
 	for _, d := range j.Seconds {
 		if strings.EqualFold(d.Type, gpuType) {
 			return d.Us
 		}
+		if word != "" && strings.EqualFold(d.Type, word) {
+			us = d.Us
+		}
 	}
-	return 0
+	return us
 }
 
 // short cuts a label of a class to the length that sessions take.

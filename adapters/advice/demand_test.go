@@ -88,3 +88,16 @@ func demandingJobs(cpus, memory bool, state advice.JobState) (*advice.Session, *
 	}
 	return &advice.Session{Advisor: &advice.InProcess{}, Logger: slog.New(slog.DiscardHandler)}, now
 }
+
+// Seconds may be given by the whole name of a type, or by the word for it.
+func TestSecondsByShortNames(t *testing.T) {
+	types := []string{"Tesla-T4", "Tesla-V100-SXM2-16GB", "Tesla-V100-SXM2-32GB"}
+	j := &history.Job{ID: "j", GPUs: 1, Seconds: []history.TypeSeconds{{Type: "V100", Us: 40e6}, {Type: "t4", Us: 90e6},
+		{Type: "tesla-v100-sxm2-32gb", Us: 30e6}}}
+	spec := advice.Spec(j, types, history.ShippedSpeeds())
+	for i, want := range []int64{90, 40, 30} {
+		if p := spec.On[i]; p.Type != types[i] || p.ComputeUs*40 != spec.On[1].ComputeUs*want {
+			t.Errorf("%+v", spec.On)
+		}
+	}
+}

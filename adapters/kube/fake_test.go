@@ -30,6 +30,7 @@ type fakeKube struct {
 	// overheadS is how long a pod takes beside its seconds.
 	overheadS int64
 	events    int
+	expected  []string // Events that say when a Job is expected to start
 }
 
 type fakeNode struct {
@@ -190,7 +191,11 @@ func (f *fakeKube) Do(_ context.Context, method, path, contentType string, body 
 	case strings.HasPrefix(u.Path, "/apis/coordination.k8s.io/v1/namespaces/default/leases"):
 		return f.leases(method, body)
 	case method == http.MethodPost && u.Path == "/apis/events.k8s.io/v1/namespaces/default/events":
-		f.events++
+		if strings.Contains(string(body), "HareExpected") {
+			f.expected = append(f.expected, string(body))
+		} else {
+			f.events++
+		}
 		return http.StatusCreated, []byte(`{}`), nil
 	}
 	return http.StatusNotFound, []byte(`{"message":"not pretended"}`), nil

@@ -79,7 +79,9 @@ type Helper struct {
 	now     func() time.Time
 	// versions are of the lists that were read last, by path.
 	versions map[string]string
-	refused  map[string]refusal // by UID, Jobs that the API server did not let go
+	refused  map[string]refusal   // by UID, Jobs that the API server did not let go
+	told     map[string]time.Time // by UID, the start that a Job's user was last told to expect
+	toldAt   time.Time            // when users were last told
 	metrics  counters
 	shared   sharedCounters
 }
@@ -104,7 +106,7 @@ func New(cfg Config, api API, advisor advice.Advisor, journal *Journal) (*Helper
 	session := &advice.Session{Advisor: advisor, StateFile: cfg.StateFile, Logger: cfg.Logger}
 	session.Resume()
 	return &Helper{cfg: cfg, api: api, session: session, journal: journal, now: time.Now,
-		refused: map[string]refusal{}}, nil
+		refused: map[string]refusal{}, told: map[string]time.Time{}}, nil
 }
 
 // Update is one Job that the helper lets go, or would let go.
@@ -194,7 +196,53 @@ func (h *Helper) step(ctx context.Context) (*Result, error) {
 			result.Updates = append(result.Updates, updates[i])
 		}
 	}
+	h.tellExpected(ctx, s, result)
 	return result, nil
+}
+
+// Limits of the Events that say when a Job is expected to start.
+const (
+	tellEvery        = 30 * time.Second
+	mostExpectations = 20          // at a time
+	leastChange      = time.Minute // that is worth another Event
+	changedShare     = 5           // the change must also be a fifth of the wait
+)
+
+// tellExpected tells the users of Jobs that wait, by Events, when the plan expects them to start: at first, and
+// again where the expectation has changed by much.
+func (h *Helper) tellExpected(ctx context.Context, s *state, result *Result) {
+	now, sent := h.now(), 0
+	if !h.cfg.Events || !h.cfg.Write || now.Sub(h.toldAt) < tellEvery {
+		return
+	}
+	h.toldAt = now
+	waiting := map[string]bool{}
+	for i := range result.Turns {
+		t := &result.Turns[i]
+		j := s.waiting[t.Job]
+		if j == nil || t.Why == "" || t.StartS < 0 {
+			continue
+		}
+		uid := j.Metadata.UID
+		waiting[uid] = true
+		start := now.Add(time.Duration(t.StartS) * time.Second)
+		before, known := h.told[uid]
+		if change := start.Sub(before).Abs(); known && (change < leastChange || change < start.Sub(now)/changedShare) {
+			continue
+		}
+		if sent++; sent > mostExpectations {
+			continue // the others are told later
+		}
+		h.told[uid] = start
+		note := fmt.Sprintf("Hare expects the Job to start in %s on %s, if jobs take as long as believed and nobody comes",
+			(time.Duration(t.StartS) * time.Second).Round(time.Second), strings.Join(t.Types, " or "))
+		h.event(ctx, &Update{Job: t.Job, UID: uid}, "HareExpected", "Plan", note)
+	}
+	for uid := range h.told {
+		if !waiting[uid] {
+			delete(h.told, uid)
+		}
+	}
 }
 
 // choose finds the Jobs that the plan starts now and that there is room for.
@@ -269,7 +317,7 @@ func (h *Helper) let(ctx context.Context, u *Update) (done bool, err error) {
 		if h.cfg.Write {
 			h.metrics.Updates++
 			h.cfg.Logger.Info("let go", "job", u.Job, "type", u.Type, "reason", u.Reason)
-			h.event(ctx, u)
+			h.event(ctx, u, "HareStarted", "Unsuspend", "Hare let the Job go on "+u.Type+": "+u.Reason)
 		}
 		return true, nil
 	case status == 0, status == http.StatusTooManyRequests, status >= 500:
@@ -300,8 +348,8 @@ func (h *Helper) note(event string, u *Update, err error) {
 	}
 }
 
-// event tells a Job's user, by an Event, why and where it was let go. Nothing depends on it.
-func (h *Helper) event(ctx context.Context, u *Update) {
+// event tells a Job's user something by an Event. Nothing depends on it.
+func (h *Helper) event(ctx context.Context, u *Update, reason, action, note string) {
 	if !h.cfg.Events {
 		return
 	}
@@ -312,9 +360,9 @@ func (h *Helper) event(ctx context.Context, u *Update) {
 		"metadata":            map[string]any{"generateName": "hare-", "namespace": namespace},
 		"eventTime":           at,
 		"type":                "Normal",
-		"reason":              "HareStarted",
-		"action":              "Unsuspend",
-		"note":                "Hare let the Job go on " + u.Type + ": " + u.Reason,
+		"reason":              reason,
+		"action":              action,
+		"note":                note,
 		"reportingController": "hare.dev/kube",
 		"reportingInstance":   "hare",
 		"regarding": map[string]any{"apiVersion": "batch/v1", "kind": "Job", "namespace": namespace, "name": name,

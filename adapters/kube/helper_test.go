@@ -53,6 +53,9 @@ func TestLetsGoWhatFits(t *testing.T) {
 	if len(r.Updates) != 6 || f.patches != 6 || f.events != 6 || len(r.Turns) != 10 {
 		t.Fatalf("%d updates, %d patches, %d events, %d turns", len(r.Updates), f.patches, f.events, len(r.Turns))
 	}
+	if n := len(f.expected); n != 4 || !strings.Contains(f.expected[0], "Hare expects the Job to start in ") {
+		t.Errorf("%d Jobs were told when they start: %.300s", n, f.expected)
+	}
 	if r = step(t, h); len(r.Updates) > 0 { // the pods are not made yet
 		t.Errorf("before the pods are there: %+v", r.Updates)
 	}

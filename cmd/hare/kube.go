@@ -79,7 +79,8 @@ Exit codes: 0 done, 2 wrong use, 3 a loop failed (with --once).`,
 	f.DurationVar(&kf.react, "react", time.Second, "time from a change of Jobs or pods to the next loop, in which "+
 		"further changes come together; 0s waits for the whole interval")
 	f.DurationVar(&kf.cfg.PlanTime, "plan-time", 5*time.Second, "how long a plan may take; a later one is not written")
-	f.BoolVar(&kf.cfg.Events, "events", true, "with --write: tell users by an Event why and where a Job was let go")
+	f.BoolVar(&kf.cfg.Events, "events", true, "with --write: tell users by Events when a Job is expected to "+
+		"start, and why and where it was let go")
 	f.StringVar(&kf.speeds, "speeds", "",
 		"relative speeds of GPU types, e.g. Tesla-V100-SXM2-16GB=1,Tesla-T4=0.4 (default: those of hare import)")
 	f.StringVar(&kf.lease, "lease", "", "NAMESPACE/NAME of the Lease by which several helpers agree who writes "+
