@@ -184,6 +184,14 @@ func TestJobsRun(t *testing.T) {
 	if out := output(t, s, good, 1, "stderr"); out != "err\n" {
 		t.Errorf("%q", out)
 	}
+	// A variable of the job takes the place of the agent's, and stands there once.
+	t.Setenv("LANG", "C")
+	own := submit(t, s, description.NewJob{Env: map[string]string{"LANG": "C.UTF-8"}},
+		`tr '\0' '\n' </proc/$$/environ | grep ^LANG=`)
+	await(t, s, own, description.JobSucceeded)
+	if out := output(t, s, own, 1, "stdout"); out != "LANG=C.UTF-8\n" {
+		t.Errorf("%q", out)
+	}
 	// The second attempt finds what the first one saved.
 	again := submit(t, s, description.NewJob{Retries: 1},
 		`if [ -e $HARE_CHECKPOINT_DIR/state ]; then exit 0; fi; echo 1 > $HARE_CHECKPOINT_DIR/state; exit 9`)

@@ -9,6 +9,7 @@ import (
 	"io"
 	"io/fs"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -119,14 +120,17 @@ func (a *Agent) startTask(o *description.Order) (*process, error) {
 
 // environment is the whole environment of a task.
 func (a *Agent) environment(o *description.Order, checkpoints, token string) []string {
-	var env []string
+	// A name stands in the list once: of two, most programs take the first.
+	own := map[string]string{}
 	for _, name := range slices.Concat(passed, a.cfg.PassEnv) {
 		if v, ok := os.LookupEnv(name); ok {
-			env = append(env, name+"="+v)
+			own[name] = v
 		}
 	}
-	for name, v := range o.Start.Env {
-		env = append(env, name+"="+v)
+	maps.Copy(own, o.Start.Env)
+	var env []string
+	for _, name := range slices.Sorted(maps.Keys(own)) {
+		env = append(env, name+"="+own[name])
 	}
 	var visible []string
 	devices := o.Start.LocalDevices
