@@ -128,10 +128,12 @@ func (a *Agent) register(first bool) error {
 		answer, err := a.cfg.Server.RegisterAgent(a.context, a.cfg.Cluster, a.registration(told))
 		if err == nil {
 			a.epoch.Store(answer.Epoch)
+			// The state first: a task that the server does not confirm gets no more time.
+			todo := a.state.registered(answer, told)
 			a.extend(sent, answer.LeaseS)
 			a.logLimit = answer.LogLimitBytes
 			a.ready.Store(true)
-			a.do(a.state.registered(answer, told))
+			a.do(todo)
 			a.cfg.Logger.Info("registered", "cluster", a.cfg.Cluster, "agent", a.cfg.Name, "epoch", answer.Epoch, "devices",
 				len(a.cfg.Devices.Devices()), "tasks", len(answer.Confirmed))
 			return nil
