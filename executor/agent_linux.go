@@ -29,6 +29,7 @@ type Agent struct {
 	processes   map[description.TaskID]*process
 	started     chan description.TaskID
 	endings     chan description.TaskReport
+	spares      chan *runner.Spare // at most one runner that waits for a task
 	epoch       atomic.Int64
 	ready       atomic.Bool // it has registered
 	leaseUntil  time.Duration
@@ -56,7 +57,7 @@ func Run(ctx context.Context, cfg Config) error {
 	}
 	a := &Agent{cfg: cfg, context: ctx, state: newState(), processes: map[description.TaskID]*process{},
 		started: make(chan description.TaskID), endings: make(chan description.TaskReport),
-		logLimit: 16 << 20, faults: map[int]string{}}
+		spares: make(chan *runner.Spare, 1), logLimit: 16 << 20, faults: map[int]string{}}
 	unlock, err := a.open()
 	if err != nil {
 		return err
@@ -68,7 +69,9 @@ func Run(ctx context.Context, cfg Config) error {
 	if err := a.adopt(); err != nil {
 		return err
 	}
-	releaseProgram()
+	runner.ReleaseProgram()
+	go a.prepare()
+	defer a.dismiss()
 	for first := true; ; first = false {
 		if err := a.register(first); err != nil {
 			return a.end(err)
@@ -76,6 +79,32 @@ func Run(ctx context.Context, cfg Config) error {
 		if err := a.take(); err != nil {
 			return a.end(err)
 		}
+	}
+}
+
+// prepare keeps a runner ready for the next task.
+func (a *Agent) prepare() {
+	s, err := runner.Prepare(a.cfg.Runner)
+	if err != nil {
+		a.cfg.Logger.Warn("no runner can be kept ready", "error", err)
+		return
+	}
+	select {
+	case a.spares <- s:
+		if a.context.Err() != nil {
+			a.dismiss()
+		}
+	default:
+		_ = s.Close() // there is one
+	}
+}
+
+// dismiss ends the runner that is ready.
+func (a *Agent) dismiss() {
+	select {
+	case s := <-a.spares:
+		_ = s.Close()
+	default:
 	}
 }
 
@@ -206,6 +235,9 @@ func (a *Agent) take() error {
 	var cancel context.CancelFunc
 	again := time.After(0) // when the next sync may be sent
 	wait := leastRetry
+	// A sync that waits for orders is broken off where there is news to tell. The one that tells the news does not wait
+	// and is not broken off, so that the lease is renewed however much there is to tell.
+	urgent, waits := false, true
 	for {
 		news := false
 		select {
@@ -213,7 +245,12 @@ func (a *Agent) take() error {
 			again = nil
 			var ctx context.Context
 			ctx, cancel = context.WithCancel(a.context)
-			ask := a.state.sync(syncWaitS, a.faults)
+			waits, urgent = !urgent, false
+			waitS := syncWaitS
+			if !waits {
+				waitS = 0
+			}
+			ask := a.state.sync(waitS, a.faults)
 			go func() {
 				x := answer{sent: runner.Now()}
 				x.synced, x.err = a.cfg.Server.SyncAgent(ctx, a.cfg.Cluster, a.cfg.Name, ask)
@@ -230,7 +267,7 @@ func (a *Agent) take() error {
 				a.do(a.state.synced(x.synced))
 				wait, again = leastRetry, time.After(0)
 			case interrupted:
-				again = time.After(0)
+				urgent, again = true, time.After(0)
 			case errors.As(x.err, &p) && p.Status < 500 && p.Status != 429:
 				a.cfg.Logger.Warn("the agent registers again", "reason", x.err)
 				return nil
@@ -256,8 +293,8 @@ func (a *Agent) take() error {
 			}
 			return a.context.Err()
 		}
-		if news && cancel != nil {
-			cancel() // what is new is told at once
+		if news && cancel != nil && waits {
+			cancel()
 		}
 	}
 }

@@ -39,6 +39,7 @@ var passed = []string{"PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_AL
 type process struct {
 	id     description.TaskID
 	dir    string
+	piece  []byte   // of an output, while it is uploaded
 	sent   [2]int64 // of stdout and stderr, what the server has
 	full   [2]bool
 	over   chan struct{} // closed when the runner has ended
@@ -97,7 +98,7 @@ func (a *Agent) startTask(o *description.Order) (*process, error) {
 	if err != nil {
 		return nil, err
 	}
-	child, started, err := runner.Start(a.cfg.Runner, p.dir)
+	child, started, err := a.startRunner(p.dir)
 	if err != nil {
 		return nil, err
 	}
@@ -116,6 +117,21 @@ func (a *Agent) startTask(o *description.Order) (*process, error) {
 		close(p.over)
 	}()
 	return p, nil
+}
+
+// startRunner starts the runner of a directory: the one that is ready, or a new one.
+func (a *Agent) startRunner(dir string) (*os.Process, *os.File, error) {
+	defer func() { go a.prepare() }()
+	select {
+	case s := <-a.spares:
+		child, started, err := s.Run(dir)
+		if err == nil {
+			return child, started, nil
+		}
+		a.cfg.Logger.Warn("the runner that was kept ready is gone", "error", err)
+	default:
+	}
+	return runner.Start(a.cfg.Runner, dir)
 }
 
 // environment is the whole environment of a task.
@@ -294,9 +310,15 @@ func (a *Agent) upload(ctx context.Context, p *process) error {
 }
 
 func (a *Agent) uploadStream(ctx context.Context, p *process, i int, stream string, f *os.File) error {
-	piece := make([]byte, chunkBytes)
+	info, err := f.Stat()
+	if err != nil || info.Size() <= p.sent[i] {
+		return err
+	}
+	if p.piece == nil {
+		p.piece = make([]byte, chunkBytes)
+	}
 	for !p.full[i] {
-		n, err := f.ReadAt(piece, p.sent[i])
+		n, err := f.ReadAt(p.piece, p.sent[i])
 		if n == 0 {
 			if errors.Is(err, io.EOF) {
 				return nil
@@ -304,7 +326,7 @@ func (a *Agent) uploadStream(ctx context.Context, p *process, i int, stream stri
 			return err
 		}
 		stored, err := a.cfg.Server.PutLog(ctx, a.cfg.Cluster, a.cfg.Name, &description.LogChunk{Epoch: a.epoch.Load(),
-			TaskID: p.id, Stream: stream, Offset: p.sent[i]}, piece[:n])
+			TaskID: p.id, Stream: stream, Offset: p.sent[i]}, p.piece[:n])
 		if err != nil {
 			return err
 		}

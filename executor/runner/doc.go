@@ -19,6 +19,7 @@ const (
 	leaseFile  = "lease"
 	runnerFile = "runner.json"
 	exitFile   = "exit.json"
+	logFile    = "runner.log" // what the runner itself has to say
 )
 
 // Spec is what a runner starts.

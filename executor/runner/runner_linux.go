@@ -3,6 +3,7 @@ package runner
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"os/signal"
@@ -17,7 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// killTime is how long a runner tries to end processes that SIGKILL does not end at once.
+// killTime is how long a runner tries to end processes that SIGKILL does not end at once, before it says so.
 const killTime = 30 * time.Second
 
 // Main is a runner: it runs the task of a directory to its end. SIGTERM ends the task with its grace, SIGINT at
@@ -30,6 +31,12 @@ func Main(dir string) error {
 	signal.Ignore(unix.SIGHUP, unix.SIGPIPE)
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return err
+	}
+	if dir == spareArgument {
+		var err error
+		if dir, err = waitForTask(); err != nil || dir == "" {
+			return err
+		}
 	}
 	var spec Spec
 	if err := readFile(dir, specFile, &spec); err != nil {
@@ -77,8 +84,14 @@ func (t *task) run(signals <-chan os.Signal) Exit {
 	go reap(pid, ended)
 	exit := t.watch(pid, ended, signals)
 	exit.RanS = time.Since(t.begun).Seconds()
-	if err := killAll(os.Getpid(), t.spec.Token, killTime); err != nil && exit.Error == "" {
-		exit.Error = err.Error()
+	// The end of the task says that its GPUs are free. Processes that SIGKILL does not end, as in a driver that hangs,
+	// still have them.
+	for {
+		err := killAll(os.Getpid(), t.spec.Token, killTime)
+		if err == nil {
+			break
+		}
+		fmt.Fprintln(os.Stderr, "hare:", err)
 	}
 	if err := outputs(); err != nil && exit.Error == "" {
 		exit.Error = "its output could not be kept: " + err.Error()
@@ -88,6 +101,9 @@ func (t *task) run(signals <-chan os.Signal) Exit {
 
 // start starts the program. outputs waits until all that it wrote is kept.
 func (t *task) start() (pid int, outputs func() error, err error) {
+	if len(t.spec.Command) == 0 {
+		return 0, nil, errors.New("the task has no command")
+	}
 	path, err := lookPath(t.spec.Command[0], t.spec.Env, t.spec.Directory)
 	if err != nil {
 		return 0, nil, err
@@ -285,23 +301,92 @@ func Start(program []string, dir string) (p *os.Process, started *os.File, err e
 		return nil, nil, err
 	}
 	defer null.Close()
-	errs, err := os.OpenFile(filepath.Join(dir, "runner.log"), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	errs, err := os.OpenFile(filepath.Join(dir, logFile), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
 	if err != nil {
 		return nil, nil, err
 	}
 	defer errs.Close()
+	return start(program, dir, []*os.File{null, null, errs})
+}
+
+// start starts a runner with an argument and three files.
+func start(program []string, argument string, files []*os.File) (p *os.Process, started *os.File, err error) {
 	started, tell, err := os.Pipe()
 	if err != nil {
 		return nil, nil, err
 	}
 	defer tell.Close()
-	argv := append(append([]string{}, program...), dir)
+	argv := append(append([]string{}, program...), argument)
 	p, err = os.StartProcess(program[0], argv, &os.ProcAttr{Env: append(os.Environ(), pipeVariable+"=1"),
-		Files: []*os.File{null, null, errs, tell}, Sys: &syscall.SysProcAttr{Setsid: true}})
+		Files: append(files, tell), Sys: &syscall.SysProcAttr{Setsid: true}})
 	if err != nil {
 		return nil, nil, errors.Join(err, started.Close())
 	}
 	return p, started, nil
+}
+
+// spareArgument stands in place of the directory of a runner that is told it later.
+const spareArgument = "-"
+
+// waitForTask reads the directory of its task from standard input; "" says that there will be none.
+func waitForTask() (dir string, err error) {
+	ReleaseProgram()
+	text, err := io.ReadAll(os.Stdin)
+	dir, whole := strings.CutSuffix(string(text), "\n")
+	if err != nil || !whole {
+		return "", err
+	}
+	log, err := os.OpenFile(filepath.Join(dir, logFile), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	if err != nil {
+		return "", err
+	}
+	defer log.Close()
+	return dir, unix.Dup3(int(log.Fd()), 2, 0)
+}
+
+// Spare is a runner that has no task yet: the start of the program, which takes longer than all else of a task's
+// start, is behind it.
+type Spare struct {
+	process *os.Process
+	in      *os.File
+	started *os.File
+}
+
+// Prepare starts a spare runner. It ends when the caller ends or calls Close.
+func Prepare(program []string) (*Spare, error) {
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer null.Close()
+	out, in, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	defer out.Close()
+	p, started, err := start(program, spareArgument, []*os.File{out, null, null})
+	if err != nil {
+		return nil, errors.Join(err, in.Close())
+	}
+	return &Spare{p, in, started}, nil
+}
+
+// Run gives a spare its task, as Start does. Where the error is not nil, the spare has none.
+func (s *Spare) Run(dir string) (p *os.Process, started *os.File, err error) {
+	if _, err = s.in.WriteString(dir + "\n"); err == nil {
+		err = s.in.Close()
+	}
+	if err != nil {
+		return nil, nil, errors.Join(err, s.Close())
+	}
+	return s.process, s.started, nil
+}
+
+// Close ends a spare that has no task.
+func (s *Spare) Close() error {
+	_ = s.in.Close()
+	_, err := s.process.Wait()
+	return errors.Join(err, s.started.Close())
 }
 
 // Claim takes the right to run the task of a directory, which is given once: to its runner, or to an agent that

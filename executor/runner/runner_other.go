@@ -16,6 +16,21 @@ func Main(string) error { return errLinux }
 // Start starts a runner, on Linux alone.
 func Start([]string, string) (p *os.Process, started *os.File, err error) { return nil, nil, errLinux }
 
+// Spare is a runner without a task, on Linux alone.
+type Spare struct{}
+
+// Prepare starts a spare runner, on Linux alone.
+func Prepare([]string) (*Spare, error) { return nil, errLinux }
+
+// Run gives a spare its task, on Linux alone.
+func (*Spare) Run(string) (p *os.Process, started *os.File, err error) { return nil, nil, errLinux }
+
+// Close ends a spare, on Linux alone.
+func (*Spare) Close() error { return errLinux }
+
+// ReleaseProgram gives memory back, on Linux alone.
+func ReleaseProgram() {}
+
 // Find finds a runner, on Linux alone.
 func Find(string) (p Process, ok bool) { return p, false }
 

@@ -1,4 +1,4 @@
-package executor
+package runner
 
 import (
 	"bufio"
@@ -9,10 +9,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// releaseProgram gives the pages of the program and its libraries back that the start has touched, which are most of
-// an idle agent's memory. They are unchanged copies of files: what is needed again is mapped again. It does nothing
-// where the system does not say which pages are unchanged.
-func releaseProgram() {
+// ReleaseProgram gives the pages of the program and its libraries back that its start has touched, which are most
+// of the memory of an idle process. They are unchanged copies of files: what is needed again is mapped again. It
+// does nothing where the system does not say which pages are unchanged.
+func ReleaseProgram() {
 	f, err := os.Open("/proc/self/smaps")
 	if err != nil {
 		return
