@@ -131,6 +131,9 @@ func TestManagedClusterRefusals(t *testing.T) {
 	s := newClusterServer(t, clusters.Config{MaxJobs: 2})
 	s.ask(t, http.StatusOK, "POST", "/v1/clusters/lab/agents", labAgent, nil)
 	agent := func(old, new string) string { return strings.Replace(labAgent, old, new, 1) }
+	report := func(rest string) string {
+		return `{"epoch":1,"reports":[{"job":"j1","attempt":1,"task":0,"state":"lost"` + rest + `}]}`
+	}
 	for _, test := range []struct {
 		method, path, body string
 		status             int
@@ -150,18 +153,22 @@ func TestManagedClusterRefusals(t *testing.T) {
 		{"POST", "/v1/clusters/lab/jobs", `{"command":["a"],"gpus":-1}`, 422, "/gpus"},
 		{"POST", "/v1/clusters/lab/jobs", `{"command":"a"}`, 422, "/command"},
 		{"POST", "/v1/clusters/lab/jobs", `{`, 400, ""},
+		{"POST", "/v1/clusters/lab/jobs", `{"command":["a"],"name":null}`, 422, "/name"},
 		{"POST", "/v1/clusters/LAB/jobs", `{"command":["a"]}`, 422, "/name"},
 		{"POST", "/v1/clusters/lab/jobs/j9/cancel", "", 404, "no_such_job"},
 		{"POST", "/v1/clusters/lab/agents", agent("0123456789abcdef", "0123456789abcdeg"), 409, "agent_exists"},
 		{"POST", "/v1/clusters/lab/agents", agent(`"protocol":1`, `"protocol":2`), 422, "/protocol"},
 		{"POST", "/v1/clusters/lab/agents", agent(`"a"`, `"a/b"`), 422, "/name"},
 		{"POST", "/v1/clusters/lab/agents/a/sync", `{"epoch":7}`, 409, "stale_epoch"},
-		{"POST", "/v1/clusters/lab/agents/a/sync", `{"epoch":1,"reports_after":9,"reports":[{"state":"lost"}]}`, 409,
+		{"POST", "/v1/clusters/lab/agents/a/sync", strings.Replace(report(""), "{", `{"reports_after":9,`, 1), 409,
 			"reports_missing"},
-		{"POST", "/v1/clusters/lab/agents/a/sync", `{"epoch":1,"reports_after":-9,"reports":[{}]}`, 422, "/reports_after"},
+		{"POST", "/v1/clusters/lab/agents/a/sync", `{"epoch":1,"reports_after":-9}`, 422, "/reports_after"},
+		{"POST", "/v1/clusters/lab/agents/a/sync", report(`,"error":null`), 422, "/reports/0/error"},
+		{"POST", "/v1/clusters/lab/agents/a/sync", `{"epoch":1,"reports":[{"job":"j1"}]}`, 422, "missing_field"},
+		{"POST", "/v1/clusters", `{}`, 422, "missing_field"},
 		{"POST", "/v1/clusters/lab/agents/a/sync", `{"epoch":1,"orders_seen":-1}`, 422, "/orders_seen"},
 		{"POST", "/v1/clusters/lab/agents/a/sync", `{"epoch":1,"faults":{"2":"XID 79"}}`, 422, "/faults/2"},
-		{"POST", "/v1/clusters/lab/agents/a/sync", `{"epoch":1,"reports":[{"state":"odd"}]}`, 422, "/reports/0/state"},
+		{"POST", "/v1/clusters/lab/agents/a/sync", strings.Replace(report(""), "lost", "odd", 1), 422, "/reports/0/state"},
 		{"POST", "/v1/clusters/lab/agents/b/sync", `{"epoch":1}`, 409, "unknown_agent"},
 		{"POST", "/v1/clusters/lab/agents/b/drain", ``, 404, "no_such_agent"},
 		{"POST", "/v1/clusters/lab/agents/a/logs?epoch=1&job=j1&attempt=1&task=0&offset=0", "x", 404, "no_such_job"},

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
+	"reflect"
 	"time"
 
 	"github.com/go-chi/chi/v5"
@@ -290,7 +291,8 @@ func (s *server) readSmall(w http.ResponseWriter, r *http.Request, into any) err
 	return s.readStrict(w, r, maxSmallBody, into)
 }
 
-// readStrict decodes a document of at most limit bytes; unknown fields are refused.
+// readStrict decodes a document of at most limit bytes into a struct. Fields that are
+// unknown, missing or null are refused.
 func (s *server) readStrict(w http.ResponseWriter, r *http.Request, limit int64, into any) error {
 	text, err := s.readBody(w, r, limit)
 	if err != nil {
@@ -304,7 +306,7 @@ func (s *server) readStrict(w http.ResponseWriter, r *http.Request, limit int64,
 	var syntactic *jsontext.SyntacticError
 	switch {
 	case err == nil:
-		return nil
+		return checkForm(text, reflect.TypeOf(into).Elem(), "")
 	case errors.As(err, &semantic) && errors.Is(err, json.ErrUnknownName):
 		return &hare.InvalidError{Pointer: string(semantic.JSONPointer), Code: "unknown_field", Detail: "is not known here"}
 	case errors.As(err, &semantic):

@@ -191,6 +191,7 @@ func TestSession(t *testing.T) {
 		{"schedule", at + "/schedule",
 			[]string{`"verified":false`, `"why":"no job has ended`, `"compute_end_s":1.2,"sync_end_s":1.3`}},
 		{"log", at + "/log?after=3", []string{`{"event":{"seq":4,`}},
+		{"log after all numbers", at + "/log?after=9223372036854775807", []string{""}},
 	} {
 		code, text, _ := s.call(t, "GET", c.path, "")
 		for _, want := range c.want {

@@ -48,7 +48,7 @@ func sharpenParameter(p map[string]any) {
 		schema["minLength"] = json.Number("1")
 	}
 	switch p["name"] {
-	case "after":
+	case "after", "epoch", "attempt", "task", "offset":
 		if schema["type"] == "integer" {
 			schema["minimum"] = json.Number("0")
 			schema["format"] = "int64"

@@ -3,6 +3,7 @@ package sessions
 import (
 	"context"
 	"iter"
+	"math"
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/store"
@@ -31,7 +32,7 @@ func (s *Session) Log(ctx context.Context, after int64) iter.Seq2[wire.Record, e
 
 func (s *Session) read(ctx context.Context, after int64, live bool) iter.Seq2[wire.Record, error] {
 	return func(yield func(wire.Record, error) bool) {
-		after := max(0, after)
+		after := min(max(0, after), math.MaxInt64-1) // there is a next one
 		links := store.Chain{Session: s.id, Last: after, SumUnknown: true}
 		if after == 0 {
 			links.SumUnknown, links.Sum = false, s.meta.Sum

@@ -77,14 +77,14 @@ type TaskReport struct {
 type Sync struct {
 	Epoch int64 `json:"epoch"`
 	// WaitS is how long the server may wait for orders before it answers.
-	WaitS float64 `json:"wait_s"`
+	WaitS float64 `json:"wait_s,omitempty"`
 	// Reports are all reports that the server has not acknowledged, in order. Report number ReportsAfter+1
 	// is the first of them.
-	ReportsAfter int64        `json:"reports_after"`
+	ReportsAfter int64        `json:"reports_after,omitempty"`
 	Reports      []TaskReport `json:"reports,omitempty"`
 	// OrdersSeen is the number of the last order that the agent has noted durably. Orders up to it are not
 	// repeated.
-	OrdersSeen int64 `json:"orders_seen"`
+	OrdersSeen int64 `json:"orders_seen,omitempty"`
 	// Faults maps the place of each device that is not well, from 0, to the reason.
 	Faults map[int]string `json:"faults,omitempty"`
 } //	@name	Sync
