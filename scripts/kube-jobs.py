@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """Submits Jobs to a Kubernetes with pretended nodes and prints how they went.
 
-usage: kube-jobs.py ADDRESS ten|many TOUCHED [SEED]
+usage: kube-jobs.py ADDRESS ten|many TOUCHED [SEED [QUEUE]]
 
 ADDRESS is of kubectl proxy. ten: ten Jobs of four GPUs at once. many: 200 Jobs of mixed widths and
 lengths within two minutes, load 1.2 on 24 GPUs of three types. TOUCHED is helped, where the Jobs
-are suspended and wait for hare kube, or alone, where the cluster starts them itself.
+are suspended and wait for hare kube, or alone, where the cluster starts them itself. With QUEUE the
+Jobs are in this LocalQueue of Kueue.
 """
 import calendar
 import json
@@ -28,10 +29,10 @@ def unix(stamp):
     return calendar.timegm(time.strptime(stamp, "%Y-%m-%dT%H:%M:%SZ"))
 
 
-def job(name, pods, gpus, seconds, suspend):
+def job(name, pods, gpus, seconds, suspend, queue):
     return {
         "apiVersion": "batch/v1", "kind": "Job",
-        "metadata": {"name": name, "annotations": {
+        "metadata": {"name": name, "labels": {"kueue.x-k8s.io/queue-name": queue} if queue else {}, "annotations": {
             "hare.dev/managed": "true",
             "hare.dev/seconds": json.dumps({TYPES[t]: s for t, s in seconds.items()})}},
         "spec": {"suspend": suspend, "completionMode": "Indexed", "completions": pods, "parallelism": pods,
@@ -62,6 +63,7 @@ def workload(which, seed):
 def main():
     which, touched = sys.argv[2], sys.argv[3]
     seed = int(sys.argv[4]) if len(sys.argv) > 4 else 1
+    queue = sys.argv[5] if len(sys.argv) > 5 else ""
     jobs = "/apis/batch/v1/namespaces/default/jobs"
     call("DELETE", jobs + "?propagationPolicy=Background")
     while call("GET", "/api/v1/namespaces/default/pods?limit=1")["items"]:
@@ -69,7 +71,7 @@ def main():
     rows, begin = workload(which, seed), time.time()
     for i, (at, pods, gpus, seconds) in enumerate(rows):
         time.sleep(max(0, begin + at - time.time()))
-        call("POST", jobs, job(f"j{i}", pods, gpus, seconds, touched == "helped"))
+        call("POST", jobs, job(f"j{i}", pods, gpus, seconds, touched == "helped" or queue != "", queue))
     times = []
     while len(times) < len(rows):
         time.sleep(0.5)

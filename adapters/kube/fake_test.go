@@ -219,8 +219,9 @@ func (f *fakeKube) nodeObjects() (all []any) {
 			spec["taints"] = []any{map[string]any{"key": n.taint, "effect": "NoSchedule"}}
 		}
 		all = append(all, map[string]any{
-			"metadata": map[string]any{"name": n.name, "labels": map[string]string{typeLabel: n.gpuType}},
-			"spec":     spec,
+			"metadata": map[string]any{"name": n.name, "labels": map[string]string{typeLabel: n.gpuType,
+				"kubernetes.io/os": "linux"}},
+			"spec": spec,
 			"status": map[string]any{"allocatable": map[string]string{"nvidia.com/gpu": fmt.Sprint(n.gpus), "cpu": "8",
 				"pods": "110"}, "conditions": []any{map[string]any{"type": "Ready", "status": "True"}}},
 		})

@@ -1,6 +1,7 @@
 // Package kube helps a Kubernetes that runs: it reads nodes, pods and Jobs, lets a session plan by the
 // policy rolling, and lets suspended Jobs that take part go, each on the GPU type of the plan, when
-// there is room for all of their pods. It never suspends, stops or deletes anything.
+// there is room for all of their pods. It never suspends, stops or deletes anything. Under Kueue it
+// writes Workloads alone: the GPU type of those that start next, and the order of queues that opted in.
 package kube
 
 import (
@@ -25,6 +26,8 @@ import (
 type Config struct {
 	// Write lets Jobs go. Otherwise the API server checks each write and does nothing (dryRun=All).
 	Write bool
+	// Kueue makes the helper read and write the Workloads of Kueue in place of Jobs.
+	Kueue bool
 	// TypeLabel is the label of nodes that names their GPU type; "" means nvidia.com/gpu.product.
 	TypeLabel string
 	// Namespaces are those whose suspended Jobs take part without the annotation ManagedAnnotation.
@@ -84,6 +87,9 @@ type Helper struct {
 	toldAt   time.Time            // when users were last told
 	metrics  counters
 	shared   sharedCounters
+
+	kueueVersion string               // of Kueue's objects
+	chosenAt     map[string]time.Time // by UID, when the type of a Workload that waits was chosen
 }
 
 // refusal is a Job that could not be let go.
@@ -106,7 +112,7 @@ func New(cfg Config, api API, advisor advice.Advisor, journal *Journal) (*Helper
 	session := &advice.Session{Advisor: advisor, StateFile: cfg.StateFile, Logger: cfg.Logger}
 	session.Resume()
 	return &Helper{cfg: cfg, api: api, session: session, journal: journal, now: time.Now,
-		refused: map[string]refusal{}, told: map[string]time.Time{}}, nil
+		refused: map[string]refusal{}, told: map[string]time.Time{}, chosenAt: map[string]time.Time{}}, nil
 }
 
 // Update is one Job that the helper lets go, or would let go.
@@ -118,7 +124,10 @@ type Update struct {
 	New    string `json:"new"`
 	Reason string `json:"reason"`
 	path   string
-	patch  []byte
+	patch  []byte // of a Job
+
+	work       *workload // that is patched; nil for Jobs
+	operations []patchOperation
 }
 
 // Turn is what the plan says of a Job that waits.
@@ -135,7 +144,9 @@ type Result struct {
 	Turns   []Turn   // the jobs that wait, in the order of the plan
 	// Left says why suspended Jobs that opted in were left alone, by reason.
 	Left map[string]int
-	Plan *wire.SessionPlan
+	// Unordered names the ClusterQueues whose order the helper leaves alone, and why.
+	Unordered []string
+	Plan      *wire.SessionPlan
 	// Leads says whether this helper may write; others only plan.
 	Leads bool
 }
@@ -183,6 +194,13 @@ func (h *Helper) step(ctx context.Context) (*Result, error) {
 	}
 	result.Plan, result.Left = plan, s.left
 	updates := h.choose(s, h.session.Turns(plan), result)
+	if h.cfg.Kueue {
+		// First what was chosen in vain is taken back, and the order is set; then types are chosen, by which
+		// Kueue may admit Workloads at once.
+		updates = slices.Concat(h.undoChoices(s, result), h.order(s, result), updates)
+		updates = updates[:min(len(updates), h.cfg.MaxUpdates)]
+		h.forget(s)
+	}
 	h.metrics.Waiting, h.metrics.LeftAlone = int64(len(s.waiting)), 0
 	for _, n := range s.left {
 		h.metrics.LeftAlone += int64(n)
@@ -247,6 +265,7 @@ func (h *Helper) tellExpected(ctx context.Context, s *state, result *Result) {
 
 // choose finds the Jobs that the plan starts now and that there is room for.
 func (h *Helper) choose(s *state, turns []advice.Turn, result *Result) (updates []Update) {
+	kept := h.keepChoices(s)
 	for _, t := range turns {
 		j := s.waiting[t.ID]
 		if j == nil {
@@ -255,14 +274,18 @@ func (h *Helper) choose(s *state, turns []advice.Turn, result *Result) (updates 
 		turn := Turn{Job: t.ID, Types: t.Types, StartS: t.StartS}
 		r, wasRefused := h.refused[j.Metadata.UID]
 		switch {
+		case kept[t.ID]: // was chosen before, and waits for Kueue
 		case !t.Now:
 			turn.Why = "its turn comes later"
 		case len(updates) >= h.cfg.MaxUpdates:
 			turn.Why = "a loop lets no more Jobs go"
 		case wasRefused && h.now().Before(r.until):
-			turn.Why = "the API server refused it before"
+			turn.Why = "the API server refused it before, or Kueue did not admit it on the type chosen"
 		case !h.fitsNow(s, j, t.Types[0]):
 			turn.Why = "its nodes lack room for its pods now, or might when all pods that were let go are bound"
+		case j.work != nil:
+			updates = append(updates, h.chooseType(j, t.Types[0], fmt.Sprintf("turn %d in the plan, %d pods fit on %s now",
+				t.Turn, j.pods(), t.Types[0])))
 		default:
 			updates = append(updates, h.update(j, t))
 		}
@@ -310,14 +333,29 @@ func (h *Helper) let(ctx context.Context, u *Update) (done bool, err error) {
 			return false, fmt.Errorf("nothing is written: %w", err)
 		}
 	}
-	err = call(ctx, h.api, http.MethodPatch, path, "application/merge-patch+json", u.patch, nil)
+	patch, kind := u.patch, "application/merge-patch+json"
+	var after struct {
+		Metadata struct{ ResourceVersion string }
+	}
+	if u.work != nil {
+		patch, kind = u.jsonPatch(), "application/json-patch+json"
+	}
+	err = call(ctx, h.api, http.MethodPatch, path, kind, patch, &after)
 	switch status := statusOf(err); {
 	case err == nil:
 		delete(h.refused, u.UID)
 		if h.cfg.Write {
 			h.metrics.Updates++
-			h.cfg.Logger.Info("let go", "job", u.Job, "type", u.Type, "reason", u.Reason)
-			h.event(ctx, u, "HareStarted", "Unsuspend", "Hare let the Job go on "+u.Type+": "+u.Reason)
+			h.cfg.Logger.Info("written", "job", u.Job, "old", u.Old, "new", u.New, "reason", u.Reason)
+			switch {
+			case u.work == nil:
+				h.event(ctx, u, "HareStarted", "Unsuspend", "Hare let the Job go on "+u.Type+": "+u.Reason)
+			case u.Type != "":
+				h.event(ctx, u, "HareChose", "ChooseType", "Hare chose "+u.Type+" for the Workload: "+u.Reason)
+			}
+			if u.work != nil && after.Metadata.ResourceVersion != "" {
+				u.work.Metadata.ResourceVersion = after.Metadata.ResourceVersion
+			}
 		}
 		return true, nil
 	case status == 0, status == http.StatusTooManyRequests, status >= 500:
@@ -340,7 +378,7 @@ func (h *Helper) let(ctx context.Context, u *Update) (done bool, err error) {
 
 // note says in log and journal that a write had no effect.
 func (h *Helper) note(event string, u *Update, err error) {
-	h.cfg.Logger.Warn("the API server did not let a Job go", "job", u.Job, "error", err.Error())
+	h.cfg.Logger.Warn("the API server did not take a write", "job", u.Job, "error", err.Error())
 	if h.cfg.Write {
 		if err := h.journal.record(event, u, err, h.now()); err != nil {
 			h.cfg.Logger.Warn("the journal cannot be written", "error", err.Error())
@@ -354,6 +392,10 @@ func (h *Helper) event(ctx context.Context, u *Update, reason, action, note stri
 		return
 	}
 	namespace, name, _ := strings.Cut(u.Job, "/")
+	apiVersion, kind := "batch/v1", "Job"
+	if h.cfg.Kueue {
+		apiVersion, kind = "kueue.x-k8s.io/"+h.kueueVersion, "Workload"
+	}
 	at := h.now().UTC().Format("2006-01-02T15:04:05.000000Z07:00")
 	text, _ := json.Marshal(map[string]any{
 		"apiVersion": "events.k8s.io/v1", "kind": "Event",
@@ -365,7 +407,7 @@ func (h *Helper) event(ctx context.Context, u *Update, reason, action, note stri
 		"note":                note,
 		"reportingController": "hare.dev/kube",
 		"reportingInstance":   "hare",
-		"regarding": map[string]any{"apiVersion": "batch/v1", "kind": "Job", "namespace": namespace, "name": name,
+		"regarding": map[string]any{"apiVersion": apiVersion, "kind": kind, "namespace": namespace, "name": name,
 			"uid": u.UID},
 	})
 	path := "/apis/events.k8s.io/v1/namespaces/" + url.PathEscape(namespace) + "/events?" + fieldManager
@@ -375,13 +417,32 @@ func (h *Helper) event(ctx context.Context, u *Update, reason, action, note stri
 }
 
 // Release is for the day when Hare is taken away: it finds the suspended Jobs that take part, the oldest
-// first, and lets them go without a choice of their GPU type where Write is set.
+// first, and lets them go without a choice of their GPU type where Write is set. Under Kueue it takes back
+// what was written on Workloads that wait.
 func (h *Helper) Release(ctx context.Context) (*Result, error) {
 	s, err := h.read(ctx)
 	if err != nil {
 		return nil, err
 	}
 	result := &Result{Leads: true, Left: s.left}
+	if h.cfg.Kueue {
+		updates := h.releaseWorkloads(s)
+		for i := range updates {
+			if i >= h.cfg.MaxUpdates {
+				result.Turns = append(result.Turns, Turn{Job: updates[i].Job, StartS: -1,
+					Why: "one call changes no more Workloads"})
+				continue
+			}
+			done, err := h.let(ctx, &updates[i])
+			if err != nil {
+				return result, err
+			}
+			if done {
+				result.Updates = append(result.Updates, updates[i])
+			}
+		}
+		return result, nil
+	}
 	for _, j := range s.jobs {
 		if !j.Spec.Suspend || !h.takesPart(j) {
 			continue

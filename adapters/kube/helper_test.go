@@ -499,7 +499,7 @@ func TestOneJobDoesNotStopOthers(t *testing.T) {
 		`{"allocatable":{"nvidia.com/gpu":4}}}`), &n); err != nil {
 		t.Fatal(err)
 	}
-	s, err := h.arrange([]node{n}, nil, jobs)
+	s, err := h.arrange([]node{n}, nil, jobs, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

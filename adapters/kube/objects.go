@@ -179,6 +179,16 @@ type job struct {
 		Conditions                []condition
 		Active                    int64
 	}
+	// work is the Workload of Kueue that this job is made of; nil for Jobs.
+	work *workload
+}
+
+// podsUID is the UID of the object that owns the job's pods.
+func (j *job) podsUID() string {
+	if j.work != nil {
+		return j.work.rootUID()
+	}
+	return j.Metadata.UID
 }
 
 // pods is how many pods of the job run at the same time.

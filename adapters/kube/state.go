@@ -22,8 +22,8 @@ type state struct {
 	nodes []*room           // in service and with GPUs, by name
 	jobs  []*job            // that have not ended, with GPUs, the oldest first
 	over  []*job            // that have ended
-	pods  map[string][]*pod // by the UID of their Job, those that have not ended
-	done  map[string]int64  // by the UID of their Job, how many have succeeded
+	pods  map[string][]*pod // by job.podsUID, those that have not ended
+	done  map[string]int64  // by job.podsUID, how many have succeeded
 	alone []*pod            // with GPUs, of no Job
 	// floating are pods with GPUs, of no Job, that wait for a node.
 	floating []*pod
@@ -31,7 +31,10 @@ type state struct {
 	// waiting are the jobs of jobs that may be let go, by the ID that the session knows.
 	waiting map[string]*job
 	// left says why suspended Jobs that asked to take part are left alone, by reason.
-	left map[string]int
+	left      map[string]int
+	unordered map[*clusterQueue]bool // of Result.Unordered
+	// roots maps the UID of each Job to that of the object that owns it, such as a JobSet.
+	roots map[string]string
 }
 
 // room is a node with what is free on it.
@@ -80,7 +83,7 @@ const (
 	jobsPath  = "/apis/batch/v1/jobs"
 )
 
-// read asks the API server for nodes, pods and Jobs. It only reads.
+// read asks the API server for nodes, pods and Jobs, and under Kueue for its objects. It only reads.
 func (h *Helper) read(ctx context.Context) (*state, error) {
 	nodes, _, err := list[node](ctx, h.api, nodesPath)
 	if err != nil {
@@ -95,7 +98,20 @@ func (h *Helper) read(ctx context.Context) (*state, error) {
 		return nil, err
 	}
 	h.versions = map[string]string{podsPath: podsVersion, jobsPath: jobsVersion}
-	return h.arrange(nodes, pods, jobs)
+	roots := map[string]string{}
+	if h.cfg.Kueue {
+		for i := range jobs {
+			for _, r := range jobs[i].Metadata.OwnerReferences {
+				if r.Controller {
+					roots[jobs[i].Metadata.UID] = r.UID
+				}
+			}
+		}
+		if jobs, err = h.readWorkloads(ctx, nodes, jobs); err != nil {
+			return nil, err
+		}
+	}
+	return h.arrange(nodes, pods, jobs, roots)
 }
 
 // Wait waits for a time, or until a Job or a pod has changed since the last reading, and then for settle, in
@@ -135,9 +151,10 @@ func (h *Helper) Wait(ctx context.Context, longest, settle time.Duration) bool {
 }
 
 // arrange makes a state of what was read.
-func (h *Helper) arrange(nodes []node, pods []pod, jobs []job) (*state, error) {
+func (h *Helper) arrange(nodes []node, pods []pod, jobs []job, roots map[string]string) (*state, error) {
 	s := &state{nowUs: h.now().UnixMicro(), pods: map[string][]*pod{}, done: map[string]int64{},
-		waiting: map[string]*job{}, left: map[string]int{}}
+		waiting: map[string]*job{}, left: map[string]int{}, roots: roots,
+		unordered: map[*clusterQueue]bool{}}
 	rooms := map[string]*room{}
 	for i := range nodes {
 		r, err := h.room(&nodes[i])
@@ -163,7 +180,7 @@ func (h *Helper) arrange(nodes []node, pods []pod, jobs []job) (*state, error) {
 		case j.ended():
 			s.over = append(s.over, j)
 		default:
-			byUID[j.Metadata.UID] = j
+			byUID[j.podsUID()] = j
 			s.jobs = append(s.jobs, j)
 		}
 	}
@@ -172,7 +189,7 @@ func (h *Helper) arrange(nodes []node, pods []pod, jobs []job) (*state, error) {
 		p := &pods[i]
 		if p.over() {
 			if p.Status.Phase == "Succeeded" {
-				s.done[p.owner()]++
+				s.done[s.owner(p)]++
 			}
 			continue
 		}
@@ -180,9 +197,9 @@ func (h *Helper) arrange(nodes []node, pods []pod, jobs []job) (*state, error) {
 		if r := rooms[p.Spec.NodeName]; r != nil {
 			r.take(d, 1)
 		}
-		switch owner := byUID[p.owner()]; {
+		switch owner := byUID[s.owner(p)]; {
 		case owner != nil:
-			s.pods[owner.Metadata.UID] = append(s.pods[owner.Metadata.UID], p)
+			s.pods[owner.podsUID()] = append(s.pods[owner.podsUID()], p)
 		case d.GPUs > 0 && p.Spec.NodeName != "":
 			s.alone = append(s.alone, p)
 		case d.GPUs > 0 && len(p.Spec.SchedulingGates) == 0 && p.Metadata.DeletionTimestamp == nil:
@@ -194,6 +211,15 @@ func (h *Helper) arrange(nodes []node, pods []pod, jobs []job) (*state, error) {
 	}
 	slices.SortStableFunc(s.alone, func(a, b *pod) int { return before(&a.Metadata, &b.Metadata) })
 	return s, nil
+}
+
+// owner is the UID of the job that a pod belongs to, and not of a Job that this has made.
+func (s *state) owner(p *pod) string {
+	owner := p.owner()
+	if root, ok := s.roots[owner]; ok {
+		return root
+	}
+	return owner
 }
 
 // room reads a node; nil where it takes no pods with GPUs.
@@ -250,6 +276,9 @@ func taintsValue(taints []taint) string {
 
 // whyNot says why the helper does not let a suspended Job go; "" where it may.
 func (h *Helper) whyNot(s *state, j *job) string {
+	if j.work != nil {
+		return h.whyNotWorkload(s, j)
+	}
 	m := &j.Metadata
 	switch {
 	case m.DeletionTimestamp != nil:
@@ -265,7 +294,7 @@ func (h *Helper) whyNot(s *state, j *job) string {
 			" it takes part again"
 	case m.Annotations[HoldAnnotation] != "":
 		return "is held by the annotation " + HoldAnnotation
-	case len(s.pods[m.UID]) > 0:
+	case len(s.pods[j.podsUID()]) > 0:
 		return "has been suspended, and its pods are still there"
 	case len(j.Spec.Template.Spec.SchedulingGates) > 0:
 		return "has scheduling gates"
@@ -275,6 +304,11 @@ func (h *Helper) whyNot(s *state, j *job) string {
 	if j.Spec.Completions != nil && j.Spec.Parallelism != nil && *j.Spec.Completions > *j.Spec.Parallelism {
 		return "runs its pods in turns: completions above parallelism"
 	}
+	return h.unclear(j)
+}
+
+// unclear says which rule of a job's pods the helper does not understand; "" for none.
+func (h *Helper) unclear(j *job) string {
 	if x := j.Spec.Template.Spec.selects(h.cfg.TypeLabel).unclear; x != "" {
 		return unclearRule + x
 	}
@@ -289,7 +323,8 @@ const unclearRule = "has "
 
 // takesPart says whether a Job's user or the operator opted in.
 func (h *Helper) takesPart(j *job) bool {
-	return j.Metadata.Annotations[ManagedAnnotation] == "true" || slices.Contains(h.cfg.Namespaces, j.Metadata.Namespace)
+	return j.Metadata.Annotations[ManagedAnnotation] == "true" ||
+		j.work != nil && j.work.managed || slices.Contains(h.cfg.Namespaces, j.Metadata.Namespace)
 }
 
 // forSession is the cluster as the session is told it. It also places the pods that wait for a node, of
@@ -324,7 +359,7 @@ func (h *Helper) forSession(s *state) *advice.State {
 		}
 	}
 	for _, j := range s.jobs {
-		if !j.Spec.Suspend || len(s.pods[j.Metadata.UID]) > 0 {
+		if !j.Spec.Suspend || len(s.pods[j.podsUID()]) > 0 {
 			out.Jobs = append(out.Jobs, h.started(s, j)...)
 			continue
 		}
@@ -394,9 +429,9 @@ func (h *Helper) started(s *state, j *job) (jobs []advice.Job) {
 			on[r.gpuType][node] += gpus
 		}
 	}
-	n, startUs := s.done[j.Metadata.UID], us(j.Status.StartTime)
+	n, startUs := s.done[j.podsUID()], us(j.Status.StartTime)
 	flying := int64(0)
-	for _, p := range s.pods[j.Metadata.UID] {
+	for _, p := range s.pods[j.podsUID()] {
 		n++
 		if p.Spec.NodeName != "" {
 			add(p.Spec.NodeName, held(&p.Spec).GPUs)
@@ -527,7 +562,7 @@ func (h *Helper) spec(s *state, j *job) *hare.Job {
 		places[r.gpuType] += r.gpus / held(template).GPUs
 	}
 	types := maps.Clone(places)
-	maps.DeleteFunc(types, func(_ string, n int64) bool { return n < j.pods() })
+	maps.DeleteFunc(types, func(gpuType string, n int64) bool { return n < j.pods() || !j.admits(gpuType) })
 	l := h.logged(j)
 	out := tasks(advice.Spec(&l, slices.Sorted(maps.Keys(types)), h.cfg.Speeds), held(template).GPUs, j.pods())
 	if out == nil {

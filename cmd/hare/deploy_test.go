@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/oasdiff/yaml"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // lastWords is the time that api.Serve allows for the last answers.
@@ -177,70 +179,88 @@ func TestKubernetesManifest(t *testing.T) {
 	}
 }
 
+// argsOf are the arguments of the first container of a deployment.
+func argsOf(deployment map[string]any) (args []string) {
+	for _, a := range anyList(within(deployment, "spec", "template", "spec", "containers", 0, "args")) {
+		args = append(args, a.(string))
+	}
+	return args
+}
+
+// flagsOf parses the arguments of hare kube and lists the flags that they set, by name.
+func flagsOf(t *testing.T, c *cobra.Command, args []string) string {
+	t.Helper()
+	if len(args) == 0 || args[0] != "kube" {
+		t.Fatalf("the command is %q", args)
+	}
+	if err := c.ParseFlags(args[1:]); err != nil || len(c.Flags().Args()) > 0 {
+		t.Fatalf("%q: %v", args, err)
+	}
+	var set []string
+	c.Flags().Visit(func(f *pflag.Flag) { set = append(set, f.Name+"="+f.Value.String()) })
+	return strings.Join(set, " ")
+}
+
+// within is a part of a document.
+func within(x any, path ...any) any {
+	for _, step := range path {
+		switch step := step.(type) {
+		case string:
+			x = x.(map[string]any)[step]
+		case int:
+			x = x.([]any)[step]
+		}
+	}
+	return x
+}
+
 // TestKubeManifests checks that hare accepts the command of the manifests of hare kube, that they give it
 // the rights that it uses, and that the admission policy is about the account that they make.
 func TestKubeManifests(t *testing.T) {
-	read := func(name string) (documents []map[string]any) {
+	read := func(name string) []map[string]any {
 		t.Helper()
 		text, err := os.ReadFile("../../deploy/kube/" + name)
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, part := range strings.Split(string(text), "\n---\n") {
-			var d map[string]any
-			if _, err := yaml.Unmarshal([]byte(part), &d, yaml.DecodeOpts{}); err != nil {
-				t.Fatalf("%s: %v", name, err)
-			}
-			documents = append(documents, d)
-		}
-		return documents
+		return documentsOf(t, string(text))
 	}
-	at := func(x any, path ...any) any {
-		for _, step := range path {
-			switch step := step.(type) {
-			case string:
-				x = x.(map[string]any)[step]
-			case int:
-				x = x.([]any)[step]
-			}
-		}
-		return x
-	}
-	pod := at(read("deployment.yaml")[0], "spec", "template", "spec")
-	var args []string
-	for _, a := range at(pod, "containers", 0, "args").([]any) {
-		args = append(args, a.(string))
-	}
+	deployment := read("deployment.yaml")[0]
 	c := kubeCommand()
-	if err := c.ParseFlags(args[1:]); err != nil || args[0] != "kube" || len(c.Flags().Args()) > 0 {
-		t.Errorf("%q: %v", args, err)
-	}
+	flagsOf(t, c, argsOf(deployment))
 	if c.Flags().Lookup("write").Changed {
 		t.Error("the manifest writes: it must begin as a dry run")
 	}
-	account := at(pod, "serviceAccountName").(string)
-	rights := map[string]bool{}
-	for _, d := range read("rbac.yaml") {
-		for _, rule := range anyList(d["rules"]) {
-			for _, resource := range anyList(at(rule, "resources")) {
-				for _, verb := range anyList(at(rule, "verbs")) {
-					rights[resource.(string)+" "+verb.(string)] = true
+	account := within(deployment, "spec", "template", "spec", "serviceAccountName").(string)
+	common := "nodes list, pods list, pods watch, jobs list, jobs watch, events create, leases create, leases get, " +
+		"leases update"
+	for name, needs := range map[string]string{"rbac.yaml": "jobs patch", "kueue-rbac.yaml": "workloads list, " +
+		"workloads watch, workloads patch, clusterqueues list, localqueues list, resourceflavors list"} {
+		rights := map[string]bool{}
+		for _, d := range read(name) {
+			for _, rule := range anyList(d["rules"]) {
+				for _, resource := range anyList(within(rule, "resources")) {
+					for _, verb := range anyList(within(rule, "verbs")) {
+						rights[resource.(string)+" "+verb.(string)] = true
+					}
 				}
 			}
 		}
-	}
-	for _, right := range []string{"nodes list", "pods list", "pods watch", "jobs list", "jobs watch", "jobs patch",
-		"events create", "leases create", "leases get", "leases update"} {
-		if !rights[right] {
-			t.Errorf("the role lacks %s", right)
+		for _, right := range strings.Split(common+", "+needs, ", ") {
+			if !rights[right] {
+				t.Errorf("%s lacks %s", name, right)
+			}
+		}
+		for right := range rights {
+			if strings.HasSuffix(right, "delete") || strings.HasSuffix(right, "*") || strings.HasPrefix(right, "secrets") {
+				t.Errorf("%s has %s", name, right)
+			}
+		}
+		if name == "kueue-rbac.yaml" && rights["jobs patch"] {
+			t.Error("under Kueue hare kube may change Jobs")
 		}
 	}
-	for right := range rights {
-		if strings.HasSuffix(right, "delete") || strings.HasSuffix(right, "*") || strings.HasPrefix(right, "secrets") {
-			t.Errorf("the role has %s", right)
-		}
-	}
-	policy := at(read("admission-policy.yaml")[0], "spec", "matchConditions", 0, "expression").(string)
+	policy := within(read("admission-policy.yaml")[0], "spec", "matchConditions", 0, "expression").(string)
 	if !strings.Contains(policy, `"system:serviceaccount:hare:`+account+`"`) {
 		t.Errorf("the policy is about %s, the account is %s", policy, account)
 	}

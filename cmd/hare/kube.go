@@ -53,13 +53,17 @@ The seconds say how long the Job takes on each type, where that is known. Withou
 as taking a quarter of its activeDeadlineSeconds until the Jobs that end tell better.
 
 Hare never suspends, stops or deletes anything, and leaves alone Jobs that Kueue
-starts. Where the API server, the service or the planner is down, slow (--plan-time) or
-fails, nothing is written; suspended Jobs then wait, and "hare kube release --write"
-lets them go without Hare. In a pod the service account is used, elsewhere kubectl.
+starts. With --kueue it does the opposite: it chooses the GPU type of Kueue's Workloads
+that start next, orders ClusterQueues that opted in, and touches no Job.
+
+Where the API server, the service or the planner is down, slow (--plan-time) or fails,
+nothing is written; suspended Jobs then wait, and "hare kube release --write" lets them
+go without Hare. In a pod the service account is used, elsewhere kubectl.
 
 Exit codes: 0 done, 2 wrong use, 3 a loop failed (with --once).`,
 		Example: `  hare kube --once                                  # what would be let go now
   hare kube --dir /var/lib/hare/kube --write         # a loop every 30 s
+  hare kube --kueue --once                           # under Kueue: types and order of its Workloads
   hare kube release                                  # the Jobs that would wait for ever without Hare
   hare kube release --write                          # let them go`,
 		Args: exactly(0, "no arguments: see hare kube --help"),
@@ -98,6 +102,7 @@ func (kf *kubeFlags) connection(c *cobra.Command) {
 	f.StringVar(&kf.api, "api", "", "address of an API server or proxy that asks for no key, e.g. http://127.0.0.1:8001")
 	f.StringVar(&kf.context, "context", "", "context of kubectl")
 	f.StringVar(&kf.kubeconfig, "kubeconfig", "", "configuration of kubectl")
+	f.BoolVar(&kf.cfg.Kueue, "kueue", false, "work on the Workloads of Kueue in place of Jobs")
 	f.BoolVar(&kf.write, "write", false, "let Jobs go (default: let the API server check that they could be)")
 	f.BoolVar(&kf.json, "json", false, "print what was done as JSON, a line a loop")
 	f.StringSliceVar(&kf.cfg.Namespaces, "namespace", nil,
@@ -112,7 +117,8 @@ func (kf *kubeFlags) release() *cobra.Command {
 		Short: "Let the Jobs that wait for Hare go without it, the oldest first",
 		Long: `Release is for the day when Hare is taken away: suspended Jobs that take part would wait for
 ever. It lists them; with --write it lets them go, on any GPU type, and the scheduler of the cluster
-starts them in its own order. Run it again where --max-updates left some.`,
+starts them in its own order. With --kueue it takes back the types and
+priorities of the Workloads that wait. Run it again where --max-updates left some.`,
 		Example: "  hare kube release\n  hare kube release --write --max-updates 1000",
 		Args:    exactly(0, "no arguments: see hare kube release --help"),
 	}
@@ -130,7 +136,11 @@ starts them in its own order. Run it again where --max-updates left some.`,
 			err = errors.Join(err, rf.print(c.OutOrStdout(), result))
 		}
 		if err == nil && len(result.Updates) == 0 {
-			_, err = fmt.Fprintln(c.OutOrStdout(), "no suspended Job waits for Hare")
+			nothing := "no suspended Job waits for Hare"
+			if rf.cfg.Kueue {
+				nothing = "no Workload that waits has a type or a priority of Hare"
+			}
+			_, err = fmt.Fprintln(c.OutOrStdout(), nothing)
 		}
 		return err
 	}
@@ -301,17 +311,11 @@ func (kf *kubeFlags) print(w io.Writer, r *kube.Result) error {
 	if kf.json {
 		return json.NewEncoder(w).Encode(map[string]any{"updates": r.Updates, "turns": r.Turns, "left": r.Left})
 	}
-	verb := "would let go (--write does)"
-	if kf.write {
-		verb = "let go"
-	}
-	fmt.Fprintf(w, "%s %d of %d suspended Jobs that take part\n", verb, len(r.Updates), len(r.Updates)+waitingTurns(r))
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	if len(r.Updates) > 0 {
-		fmt.Fprintln(t, "Job\tGPU type\twhy")
-	}
-	for _, u := range r.Updates {
-		fmt.Fprintf(t, "%s\t%s\t%s\n", u.Job, orNothing(u.Type), u.Reason)
+	if kf.cfg.Kueue {
+		kf.printWorkloads(w, t, r)
+	} else {
+		kf.printJobs(w, t, r)
 	}
 	if err := t.Flush(); err != nil {
 		return err
@@ -341,6 +345,40 @@ func (kf *kubeFlags) print(w io.Writer, r *kube.Result) error {
 		}
 	}
 	return nil
+}
+
+// printJobs shows the Jobs that were let go.
+func (kf *kubeFlags) printJobs(w, t io.Writer, r *kube.Result) {
+	verb := "would let go (--write does)"
+	if kf.write {
+		verb = "let go"
+	}
+	fmt.Fprintf(w, "%s %d of %d suspended Jobs that take part\n", verb, len(r.Updates), len(r.Updates)+waitingTurns(r))
+	if len(r.Updates) > 0 {
+		fmt.Fprintln(t, "Job\tGPU type\twhy")
+	}
+	for _, u := range r.Updates {
+		fmt.Fprintf(t, "%s\t%s\t%s\n", u.Job, orNothing(u.Type), u.Reason)
+	}
+}
+
+// printWorkloads shows the writes on Workloads.
+func (kf *kubeFlags) printWorkloads(w, t io.Writer, r *kube.Result) {
+	verb := "would change (--write does)"
+	if kf.write {
+		verb = "changed"
+	}
+	fmt.Fprintf(w, "%s %d times a type or a priority; %d Workloads that take part wait\n", verb, len(r.Updates),
+		len(r.Turns))
+	for _, why := range r.Unordered {
+		fmt.Fprintf(w, "order left alone: %s\n", why)
+	}
+	if len(r.Updates) > 0 {
+		fmt.Fprintln(t, "Workload\tfrom\tto\twhy")
+	}
+	for _, u := range r.Updates {
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", u.Job, u.Old, u.New, u.Reason)
+	}
 }
 
 // waitingKey tells apart results whose waiting Jobs differ, or why they wait.
