@@ -28,6 +28,7 @@ type Agent struct {
 	state       *state
 	processes   map[description.TaskID]*process
 	started     chan description.TaskID
+	progress    chan description.TaskReport // of round jobs
 	endings     chan description.TaskReport
 	spares      chan *runner.Spare // at most one runner that waits for a task
 	epoch       atomic.Int64
@@ -56,8 +57,9 @@ func Run(ctx context.Context, cfg Config) error {
 		cfg.Speed = 1
 	}
 	a := &Agent{cfg: cfg, context: ctx, state: newState(), processes: map[description.TaskID]*process{},
-		started: make(chan description.TaskID), endings: make(chan description.TaskReport),
-		spares: make(chan *runner.Spare, 1), logLimit: 16 << 20, faults: map[int]string{}}
+		started: make(chan description.TaskID), progress: make(chan description.TaskReport),
+		endings: make(chan description.TaskReport),
+		spares:  make(chan *runner.Spare, 1), logLimit: 16 << 20, faults: map[int]string{}}
 	unlock, err := a.open()
 	if err != nil {
 		return err
@@ -189,6 +191,8 @@ func (a *Agent) pause(d time.Duration) error {
 		select {
 		case id := <-a.started:
 			a.state.running(id)
+		case r := <-a.progress:
+			a.state.progressed(r)
 		case end := <-a.endings:
 			a.do(a.state.ended(end))
 		case <-timer.C:
@@ -280,6 +284,9 @@ func (a *Agent) take() error {
 			}
 		case id := <-a.started:
 			a.state.running(id)
+			news = true
+		case r := <-a.progress:
+			a.state.progressed(r)
 			news = true
 		case end := <-a.endings:
 			a.do(a.state.ended(end))

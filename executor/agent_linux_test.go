@@ -20,13 +20,21 @@ import (
 	"github.com/hare-sched/hare/clusters/ledger"
 	"github.com/hare-sched/hare/executor"
 	"github.com/hare-sched/hare/executor/device"
+	"github.com/hare-sched/hare/executor/rounds"
 	"github.com/hare-sched/hare/executor/runner"
 	"github.com/hare-sched/hare/sessions"
 	"github.com/hare-sched/hare/store"
 )
 
-// TestMain lets the test binary be the runner.
+// TestMain lets the test binary be the runner, and the program of round jobs.
 func TestMain(m *testing.M) {
+	if len(os.Args) == 3 && os.Args[1] == "run-rounds" {
+		if err := rounds.Main(os.Args[2]); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
 	if len(os.Args) == 3 && os.Args[1] == "run-task" {
 		if err := runner.Main(os.Args[2]); err != nil {
 			fmt.Fprintln(os.Stderr, err)
@@ -113,7 +121,8 @@ func agent(t *testing.T, s *server, name, dir, devices string) (stop func()) {
 	ended := make(chan error, 1)
 	go func() {
 		ended <- executor.Run(ctx, executor.Config{Server: s, Cluster: "lab", Name: name, Address: "127.0.0.1",
-			Directory: dir, Devices: source, Runner: []string{os.Args[0], "run-task"}, Speed: 100,
+			Directory: dir, Devices: source, Runner: []string{os.Args[0], "run-task"},
+			RoundRunner: []string{os.Args[0], "run-rounds"}, Speed: 100,
 			Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})
 	}()
 	var once atomic.Bool

@@ -27,7 +27,12 @@ type Config struct {
 	Directory string
 	Devices   device.Source
 	// Runner is the command that calls runner.Main with the directory that is added to it.
-	Runner  []string
+	Runner []string
+	// RoundRunner is the command that calls rounds.Main with the directory that is added to it. Without it round jobs
+	// fail.
+	RoundRunner []string
+	// Python is the command of the interpreter of round jobs; empty means python3.
+	Python  []string
 	PassEnv []string // names of variables that tasks get, beside the usual ones
 	// Speed is how many times faster than they say tasks are played on pretended devices; zero means 1.
 	Speed   float64

@@ -144,6 +144,13 @@ func (s *state) running(id description.TaskID) {
 	}
 }
 
+// progressed notes how far a round job is.
+func (s *state) progressed(r description.TaskReport) {
+	if t := s.tasks[r.TaskID]; t != nil && t.end == nil && !t.unwanted {
+		s.say(r)
+	}
+}
+
 // ended notes that no process of a task is left.
 func (s *state) ended(end description.TaskReport) (todo []action) {
 	t := s.tasks[end.TaskID]

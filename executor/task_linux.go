@@ -21,6 +21,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/hare-sched/hare/clusters/description"
+	"github.com/hare-sched/hare/executor/rounds"
 	"github.com/hare-sched/hare/executor/runner"
 )
 
@@ -42,9 +43,10 @@ type process struct {
 	piece  []byte   // of an output, while it is uploaded
 	sent   [2]int64 // of stdout and stderr, what the server has
 	full   [2]bool
-	over   chan struct{} // closed when the runner has ended
-	forget atomic.Bool   // the outputs are not needed any more
-	done   chan struct{} // closed when the outputs were uploaded, or given up
+	over   chan struct{}   // closed when the runner has ended
+	forget atomic.Bool     // the outputs are not needed any more
+	said   rounds.Progress // of a round job, what the server was told last
+	done   chan struct{}   // closed when the outputs were uploaded, or given up
 }
 
 // idFile keeps which task a directory belongs to.
@@ -80,7 +82,11 @@ func (a *Agent) startTask(o *description.Order) (*process, error) {
 		return nil, err
 	}
 	token := strings.ToLower(rand.Text())
-	spec := &runner.Spec{Command: o.Start.Command, Directory: work, GraceS: o.GraceS, LogLimit: a.logLimit, Token: token,
+	command, err := a.command(o, p.dir, work, checkpoints)
+	if err != nil {
+		return nil, err
+	}
+	spec := &runner.Spec{Command: command, Directory: work, GraceS: o.GraceS, LogLimit: a.logLimit, Token: token,
 		Env: a.environment(o, checkpoints, token)}
 	if a.cfg.Devices.Pretended() && o.Start.PretendS > 0 {
 		spec.PretendS, spec.PretendOf = o.Start.PretendS/a.cfg.Speed, o.Start.PretendS
@@ -119,6 +125,29 @@ func (a *Agent) startTask(o *description.Order) (*process, error) {
 	return p, nil
 }
 
+// command is what the runner of a task starts: the command of the job, or the program that trains a round job.
+func (a *Agent) command(o *description.Order, dir, work, checkpoints string) ([]string, error) {
+	r := o.Start.Rounds
+	if r == nil {
+		return o.Start.Command, nil
+	}
+	if len(a.cfg.RoundRunner) == 0 {
+		return nil, errors.New("the agent runs no round jobs")
+	}
+	return slices.Concat(a.cfg.RoundRunner, []string{dir}), rounds.WriteSpec(dir, &rounds.Spec{Job: o.Job,
+		Module: r.Module, Directory: work, Tasks: r.Tasks, Rounds: r.Rounds, Seed: r.Seed, Gang: r.Gang,
+		GPUs: a.visible(o.Start.Devices), Checkpoint: filepath.Join(checkpoints, r.Checkpoint), Python: a.cfg.Python})
+}
+
+// visible is how CUDA calls each of the devices; "" where it does not know one.
+func (a *Agent) visible(devices []int) []string {
+	names := make([]string, len(devices))
+	for k, i := range devices {
+		names[k] = a.cfg.Devices.Visible(i)
+	}
+	return names
+}
+
 // startRunner starts the runner of a directory: the one that is ready, or a new one.
 func (a *Agent) startRunner(dir string) (*os.Process, *os.File, error) {
 	defer func() { go a.prepare() }()
@@ -148,16 +177,11 @@ func (a *Agent) environment(o *description.Order, checkpoints, token string) []s
 	for _, name := range slices.Sorted(maps.Keys(own)) {
 		env = append(env, name+"="+own[name])
 	}
-	var visible []string
 	devices := o.Start.LocalDevices
 	if len(devices) == 0 {
 		devices = o.Start.Devices
 	}
-	for _, i := range devices {
-		if v := a.cfg.Devices.Visible(i); v != "" {
-			visible = append(visible, v)
-		}
-	}
+	visible := slices.DeleteFunc(a.visible(devices), func(v string) bool { return v == "" })
 	s := o.Start
 	return append(env, "RANK="+strconv.Itoa(s.Rank), "WORLD_SIZE="+strconv.Itoa(s.WorldSize),
 		"LOCAL_RANK="+strconv.Itoa(s.LocalRank), "LOCAL_WORLD_SIZE="+strconv.Itoa(s.LocalWorldSize),
@@ -246,6 +270,7 @@ func (a *Agent) follow(p *process) {
 			over = true
 		case <-ticker.C:
 			if a.ready.Load() {
+				a.tellProgress(p)
 				_ = a.upload(a.context, p)
 			}
 		case <-a.context.Done():
@@ -271,9 +296,25 @@ func (a *Agent) follow(p *process) {
 	}
 }
 
+// tellProgress tells the server how far a round job is, where that has changed.
+func (a *Agent) tellProgress(p *process) {
+	now, err := rounds.ReadProgress(p.dir)
+	if err != nil || now == p.said || now.Round == 0 {
+		return
+	}
+	select {
+	case a.progress <- description.TaskReport{TaskID: p.id, State: description.TaskRunning, Round: now.Round,
+		Loss: now.Loss}:
+		p.said = now
+	case <-a.context.Done():
+	}
+}
+
 // endOf reads how a task ended whose runner has.
 func (a *Agent) endOf(p *process) description.TaskReport {
 	r := description.TaskReport{TaskID: p.id, State: description.TaskEnded}
+	far, _ := rounds.ReadProgress(p.dir) // a command has none
+	r.Round, r.Loss = far.Round, far.Loss
 	e, err := runner.ReadExit(p.dir)
 	if err != nil {
 		if err := runner.Clear(p.dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -287,6 +328,9 @@ func (a *Agent) endOf(p *process) description.TaskReport {
 		return r
 	}
 	r.ExitCode, r.Signal, r.Error, r.RanS = e.ExitCode, e.Signal, e.Error, e.RanS
+	if r.Error == "" && (r.ExitCode == nil || *r.ExitCode != 0) {
+		r.Error = far.Error
+	}
 	return r
 }
 

@@ -64,9 +64,11 @@ type record struct {
 	At     int64 `json:"at"`
 	Submit *struct {
 		Job struct {
-			GPUs        int `json:"gpus"`
-			GPUsPerTask int `json:"gpus_per_task"`
-			Nodes       int `json:"nodes"`
+			Module      string `json:"module"`
+			Rounds      int64  `json:"rounds"`
+			GPUs        int    `json:"gpus"`
+			GPUsPerTask int    `json:"gpus_per_task"`
+			Nodes       int    `json:"nodes"`
 		} `json:"job"`
 	} `json:"submit"`
 	Cancel *struct {
@@ -106,6 +108,7 @@ type taskReport struct {
 	Task     int    `json:"task"`
 	State    string `json:"state"`
 	ExitCode *int   `json:"exit_code"`
+	Round    int64  `json:"round"`
 }
 
 type agent struct {
@@ -128,13 +131,16 @@ type job struct {
 	disturbed bool             // since the session gave the GPUs of gpus, one of them was not well
 	gpus      map[int][]string // by task, what the session gave last
 	attempts  map[int64]*attempt
-	running   map[key]string // tasks that were said to run and may still do so, to their agents
+	rounds    int64            // of a round job; 0 for a command
+	saved     map[string]int64 // by agent, the greatest round that it has said stands in the checkpoint
+	running   map[key]string   // tasks that were said to run and may still do so, to their agents
 }
 
 type attempt struct {
 	agents map[int]string // by task, the agent that reported it
 	final  map[int]bool
-	good   int // tasks that ended with 0
+	good   int   // tasks that ended with 0
+	round  int64 // that was reported last
 }
 
 type checker struct {
@@ -164,7 +170,11 @@ func (c *checker) take(r *record) {
 		if s.Nodes > 0 && s.GPUsPerTask == 0 {
 			perTask = gpus / s.Nodes
 		}
+		if s.Module != "" {
+			perTask = gpus // one program trains on all of them
+		}
 		c.jobs[fmt.Sprintf("j%d", len(c.jobs)+1)] = &job{tasks: gpus / perTask, gpus: map[int][]string{},
+			rounds: s.Rounds, saved: map[string]int64{},
 			attempts: map[int64]*attempt{}, running: map[key]string{}}
 	case r.Cancel != nil:
 		if c.jobs[r.Cancel.Job] == nil {
@@ -308,6 +318,7 @@ func (c *checker) task(name string, t *taskReport) {
 		}
 		return
 	}
+	c.round(j, at, name, t)
 	if t.State == "running" {
 		c.run(j, k, at, name)
 		return
@@ -323,6 +334,29 @@ func (c *checker) task(name string, t *taskReport) {
 		}
 	}
 	c.ended(j, k)
+}
+
+// round takes how far a round job is: no round that an agent has said to be saved is lost on that agent, none comes
+// after the last one, and a job has not succeeded before it. A report without a round says nothing of them, such as
+// that of a pretended GPU.
+func (c *checker) round(j *job, at *attempt, name string, t *taskReport) {
+	if t.Round == 0 {
+		return
+	}
+	switch {
+	case t.Round > j.rounds:
+		c.violation("job %s has %d rounds, and round %d is said to be done", t.Job, j.rounds, t.Round)
+	case t.Round < at.round:
+		c.violation("attempt %d of job %s is said to be behind round %d after round %d", t.Attempt, t.Job, t.Round,
+			at.round)
+	case t.Round < j.saved[name]:
+		c.violation("attempt %d of job %s is behind round %d on agent %q, which had saved round %d", t.Attempt, t.Job,
+			t.Round, name, j.saved[name])
+	case t.State == "ended" && t.ExitCode != nil && *t.ExitCode == 0 && t.Round < j.rounds:
+		c.violation("attempt %d of job %s ended with 0 behind round %d of %d", t.Attempt, t.Job, t.Round, j.rounds)
+	}
+	at.round = t.Round
+	j.saved[name] = max(j.saved[name], t.Round)
 }
 
 // run takes the report that a task runs.

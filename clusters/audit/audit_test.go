@@ -58,6 +58,35 @@ func TestJournal(t *testing.T) {
 	}
 }
 
+// A round job that is killed on its agent goes on there, and is done on another one.
+func TestRounds(t *testing.T) {
+	const rounds = `{"at":1,"submit":{"job":{"module":"line","rounds":9,"gpus":2}}}
+{"at":2,"register":{"name":"a","devices":[{"type":"V100"},{"type":"V100"}]}}
+{"at":3,"answers":[{"decisions":[{"job":"j1","task":0,"gpus":["a/0","a/1"]}]}]}
+{"at":4,"sync":{"agent":"a","epoch":1,"reports":[{"job":"j1","attempt":1,"task":0,"state":"running","round":4}]}}
+{"at":5,"sync":{"agent":"a","epoch":1,"after":1,"reports":[` +
+		`{"job":"j1","attempt":1,"task":0,"state":"lost","round":5}]}}
+{"at":6,"sync":{"agent":"a","epoch":1,"after":2,"reports":[` +
+		`{"job":"j1","attempt":2,"task":0,"state":"running","round":5}]}}
+{"at":7,"sync":{"agent":"a","epoch":1,"after":3,"reports":[` +
+		`{"job":"j1","attempt":2,"task":0,"state":"ended","exit_code":0,"round":9}]}}
+`
+	if _, err := audit.Journal(strings.NewReader(rounds), rules); err != nil {
+		t.Fatal(err)
+	}
+	for want, change := range map[string][2]string{
+		"has 8 rounds":                     {`"rounds":9`, `"rounds":8`},
+		"behind round 3 after round 4":     {`"lost","round":5`, `"lost","round":3`},
+		"which had saved round 5":          {`"running","round":5`, `"running","round":4`},
+		"ended with 0 behind round 8 of 9": {`"round":9}`, `"round":8}`},
+	} {
+		_, err := audit.Journal(strings.NewReader(strings.Replace(rounds, change[0], change[1], 1)), rules)
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", want, err)
+		}
+	}
+}
+
 func TestRuns(t *testing.T) {
 	at := func(s float64) time.Time { return time.Unix(0, int64(s*1e9)) }
 	runs := func() []audit.Run {

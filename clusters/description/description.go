@@ -75,11 +75,15 @@ type NewJob struct {
 	Config json.RawMessage `json:"config,omitempty" swaggertype:"object"`
 	// Rounds is the number of rounds of a round job.
 	Rounds int64 `json:"rounds,omitempty"`
-	// Sync is relaxed or gang, of a round job.
+	// Tasks is the number of tasks of a round; as many as gpus where it is left out. Their gradients are summed.
+	Tasks int `json:"tasks,omitempty"`
+	// Sync says where the tasks of a round run: relaxed, where it is left out, gives each to whichever of the
+	// job's GPUs is free, and gang gives each a GPU of its own, so that tasks equals gpus.
 	Sync string `json:"sync,omitempty" enums:"relaxed,gang"`
+	// Seed is the seed of the first parameters and of all tasks of a round job.
+	Seed int64 `json:"seed,omitempty"`
 
-	// GPUs is the number of all GPUs of the job; 1 where it is left out. Of a round job it is the number of
-	// tasks of a round.
+	// GPUs is the number of all GPUs of the job; 1 where it is left out. Those of a round job are on one node.
 	GPUs int `json:"gpus,omitempty"`
 	// GPUsPerTask is the number of GPUs of one process, all on one node. Without it each GPU has its own
 	// process.
@@ -128,9 +132,9 @@ type Job struct {
 	ExpectedEndInS *float64 `json:"expected_end_in_s,omitempty"`
 	// EarliestEndInS is the proved least number of seconds until the end, if what the plan knows is right.
 	EarliestEndInS *float64 `json:"earliest_end_in_s,omitempty"`
-	// Round is the next round of a round job.
+	// Round is the number of rounds of a round job that are done and stand in its checkpoint.
 	Round int64 `json:"round,omitempty"`
-	// Loss is the last loss that a round job has reported; a text, because it may be NaN.
+	// Loss is that of the last of these rounds, the mean of its tasks; a text, because it may be NaN.
 	Loss string `json:"loss,omitempty"`
 	// Failures counts the attempts that failed; Lost counts those that were lost with their node.
 	Failures int `json:"failures,omitempty"`

@@ -69,7 +69,9 @@ type TaskReport struct {
 	Error string `json:"error,omitempty"`
 	// RanS is how long the task ran.
 	RanS float64 `json:"ran_s,omitempty"`
-	// Loss is the loss of a task of a round job; a text, because it may be NaN.
+	// Round is how many rounds of a round job stand in its checkpoint.
+	Round int64 `json:"round,omitempty"`
+	// Loss is that of the last of these rounds; a text, because it may be NaN.
 	Loss string `json:"loss,omitempty"`
 } //	@name	TaskReport
 
@@ -140,17 +142,19 @@ type Start struct {
 	CheckpointDirectory string `json:"checkpoint_directory,omitempty"`
 	// PretendS is how long a pretended device holds the task, where the job says its seconds.
 	PretendS float64 `json:"pretend_s,omitempty"`
-	// Rounds is what a task of a round job is; nil for commands.
+	// Rounds is what a round job trains; nil for commands.
 	Rounds *RoundStart `json:"rounds,omitempty"`
 } //	@name	Start
 
-// RoundStart is a task of a round job. Attempt numbers of round jobs rise with each start of a round.
+// RoundStart is what a round job trains, on all devices of the start.
 type RoundStart struct {
-	Module string         `json:"module"`
-	Config parametersText `json:"config,omitempty"`
-	Round  int64          `json:"round"`
-	Tasks  int            `json:"tasks"` // of a round
-	Rounds int64          `json:"rounds"`
+	Module string `json:"module"`
+	Tasks  int    `json:"tasks"` // of a round
+	Rounds int64  `json:"rounds"`
+	Seed   int64  `json:"seed,omitempty"`
+	Gang   bool   `json:"gang,omitempty"`
+	// Checkpoint is the name of the job's file in the checkpoint directory. No other job has the same name.
+	Checkpoint string `json:"checkpoint"`
 } //	@name	RoundStart
 
 // The outputs of a task.

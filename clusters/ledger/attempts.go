@@ -58,7 +58,7 @@ func (l *Ledger) assemble(j *job) {
 		start := &description.Start{Name: j.spec.Name, Command: j.spec.Command, Devices: t.devices,
 			GPUType: gpuType, Env: j.spec.Env,
 			Rank: k, WorldSize: j.tasks, LocalRank: rank[t.agent], LocalWorldSize: local[t.agent],
-			PretendS:      j.spec.On[gpuType],
+			PretendS: seconds(&j.spec, gpuType), Rounds: j.roundStart(),
 			MasterAddress: master.Address, MasterPort: port,
 			Directory: j.spec.Directory, CheckpointDirectory: j.spec.CheckpointDirectory}
 		if local[t.agent] > 1 {
@@ -132,6 +132,9 @@ func (l *Ledger) report(a *agent, r *description.TaskReport) {
 	t := &at.tasks[r.Task]
 	if t.agent != a || t.final() {
 		return
+	}
+	if r.Round > 0 {
+		j.round, j.loss = r.Round, r.Loss
 	}
 	switch r.State {
 	case description.TaskRunning:
@@ -215,14 +218,19 @@ func (l *Ledger) close(j *job, at *attempt) {
 			j.failures++
 		} else {
 			j.lost++
+			if j.round > j.lostRound {
+				j.vain = 0
+			}
+			j.vain++
+			j.lostRound = j.round
 		}
 		switch {
 		case j.failures > j.spec.Retries:
 			l.void(j)
 			l.end(j, description.JobFailed, at.error)
-		case j.lost > maxLost:
+		case j.vain > maxLost:
 			l.void(j)
-			l.end(j, description.JobFailed, fmt.Sprintf("lost %d times with its nodes, the last time: %s", j.lost, at.error))
+			l.end(j, description.JobFailed, fmt.Sprintf("lost %d times with its nodes, the last time: %s", j.vain, at.error))
 		default:
 			l.setState(j, description.JobWaiting)
 			j.reason = fmt.Sprintf("starts again after attempt %d: %s", at.number, at.error)
@@ -269,12 +277,7 @@ func (l *Ledger) end(j *job, s description.JobState, reason string) {
 // submit adds a job. It arrives at the session once a GPU type is known.
 func (l *Ledger) submit(s *Submit) {
 	j := &job{id: fmt.Sprintf("j%d", len(l.byTime)+1), spec: s.Job, submittedUs: l.nowUs}
-	j.perTask = max(1, s.Job.GPUsPerTask)
-	gpus := max(1, s.Job.GPUs)
-	if s.Job.Nodes > 0 && s.Job.GPUsPerTask == 0 {
-		j.perTask = gpus / s.Job.Nodes
-	}
-	j.tasks = gpus / j.perTask
+	j.tasks, j.perTask = processes(&s.Job)
 	j.granted = make([][]string, j.tasks)
 	l.jobs[j.id] = j
 	l.byTime = append(l.byTime, j)
@@ -295,11 +298,8 @@ func (l *Ledger) arrive(j *job) {
 
 // Arrival is the job as it arrives at the session of a cluster with GPUs of these types.
 func Arrival(id string, spec *description.NewJob, types map[string]bool) *hare.Job {
-	gpus, perTask := max(1, spec.GPUs), max(1, spec.GPUsPerTask)
-	if spec.Nodes > 0 && spec.GPUsPerTask == 0 {
-		perTask = gpus / spec.Nodes
-	}
-	a := &hare.Job{ID: id, WeightMicro: 1e6, Sync: hare.Rigid, Tasks: int64(gpus / perTask),
+	tasks, perTask := processes(spec)
+	a := &hare.Job{ID: id, WeightMicro: 1e6, Sync: hare.Rigid, Tasks: int64(tasks),
 		DistinctNodes: spec.Nodes > 1}
 	if perTask > 1 {
 		a.GPUsPerTask = int64(perTask)
@@ -315,7 +315,7 @@ func Arrival(id string, spec *description.NewJob, types map[string]bool) *hare.J
 		}
 	}
 	for _, t := range slices.Sorted(maps.Keys(on)) {
-		a.On = append(a.On, hare.Profile{Type: t, ComputeUs: micros(on[t])})
+		a.On = append(a.On, hare.Profile{Type: t, ComputeUs: micros(seconds(spec, t))})
 	}
 	if spec.EstimateS != nil || len(spec.Class) > 0 {
 		a.Hints = &hare.JobHints{}
@@ -327,6 +327,45 @@ func Arrival(id string, spec *description.NewJob, types map[string]bool) *hare.J
 		}
 	}
 	return a
+}
+
+// processes is how many processes a job has, and how many GPUs each of them. A round job has one process.
+func processes(spec *description.NewJob) (tasks, perTask int) {
+	gpus, perTask := max(1, spec.GPUs), max(1, spec.GPUsPerTask)
+	switch {
+	case spec.Module != "":
+		perTask = gpus
+	case spec.Nodes > 0 && spec.GPUsPerTask == 0:
+		perTask = gpus / spec.Nodes
+	}
+	return gpus / perTask, perTask
+}
+
+// seconds is how long the job says that it takes on a type; 0 means that it does not say.
+func seconds(spec *description.NewJob, gpuType string) float64 {
+	if spec.Module != "" {
+		return spec.On[gpuType] * float64(spec.Rounds)
+	}
+	return spec.On[gpuType]
+}
+
+// roundStart is what a round job trains; nil for a command. The name of the checkpoint has the time of the
+// submission, so that a job of another cluster, or of a deleted one of the same name, does not go on from it.
+func (j *job) roundStart() *description.RoundStart {
+	if j.spec.Module == "" {
+		return nil
+	}
+	return &description.RoundStart{Module: j.spec.Module, Tasks: RoundTasks(&j.spec), Rounds: j.spec.Rounds,
+		Seed: j.spec.Seed, Gang: j.spec.Sync == SyncGang,
+		Checkpoint: fmt.Sprintf("%s-%d.hare", j.id, j.submittedUs)}
+}
+
+// RoundTasks is the number of tasks of a round of a round job.
+func RoundTasks(spec *description.NewJob) int {
+	if spec.Tasks > 0 {
+		return spec.Tasks
+	}
+	return max(1, spec.GPUs)
 }
 
 // micros rounds a number of seconds or a weight to units of 1e-6.

@@ -21,11 +21,21 @@ const (
 	maxRetries   = 1000
 	maxGraceS    = 3600
 	maxSeconds   = 1e9
+	maxRounds    = 1 << 40
+	maxTasks     = 1 << 16 // of a round
+)
+
+// How the tasks of a round are given to the GPUs of a round job.
+const (
+	SyncRelaxed = "relaxed"
+	SyncGang    = "gang"
 )
 
 var (
 	nodeName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$`)
 	envName  = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+
+	moduleName = envName
 )
 
 // ReservedVariables are those of torchrun and of CUDA, which the agent sets.
@@ -89,7 +99,8 @@ func CheckJob(j *description.NewJob) error {
 func checkWork(es *hare.InvalidErrors, j *description.NewJob) {
 	switch {
 	case j.Module != "":
-		es.Add("/module", "not_supported", "this version's agents run commands alone: run the module by its own command")
+		checkRounds(es, j)
+		return
 	case len(j.Command) == 0 || j.Command[0] == "":
 		es.Add("/command", "missing_field", `needs the program and its arguments, such as ["python", "train.py"]`)
 	case len(j.Command) > maxArguments:
@@ -105,8 +116,51 @@ func checkWork(es *hare.InvalidErrors, j *description.NewJob) {
 	if bytes > maxTextBytes {
 		es.Add("/command", "too_large", "has %d bytes: at most %d are allowed", bytes, maxTextBytes)
 	}
-	if j.Rounds != 0 || j.Sync != "" || len(j.Config) > 0 {
-		es.Add("/rounds", "not_allowed", "rounds, sync and config belong to round jobs: leave them out of a command")
+	if j.Rounds != 0 || j.Tasks != 0 || j.Seed != 0 || j.Sync != "" || len(j.Config) > 0 {
+		es.Add("/rounds", "not_allowed", "rounds, tasks, seed, sync and config belong to round jobs: leave them out of a "+
+			"command")
+	}
+}
+
+// checkRounds checks what a round job does.
+func checkRounds(es *hare.InvalidErrors, j *description.NewJob) {
+	if len(j.Command) > 0 {
+		es.Add("/command", "not_allowed", "a job has a command or a module, and not both")
+	}
+	if !moduleName.MatchString(j.Module) || len(j.Module) > 256 {
+		es.Add("/module", "bad_name", "must be the name of a Python module in directory, without .py, such as line")
+	}
+	if j.Directory == "" {
+		es.Add("/directory", "missing_field", "needs the directory on the nodes that has the module, such as /data/jobs")
+	}
+	if len(j.Config) > 0 {
+		es.Add("/config", "not_supported", "build() has no argument in this version: give env, or write the settings into "+
+			"the module")
+	}
+	gpus := max(1, j.GPUs)
+	switch {
+	case j.Rounds < 1 || j.Rounds > maxRounds:
+		es.Add("/rounds", "out_of_range", "must be between 1 and %d", int64(maxRounds))
+	case j.Sync != "" && j.Sync != SyncRelaxed && j.Sync != SyncGang:
+		es.Add("/sync", "bad_value", "must be relaxed or gang")
+	case j.Tasks < 0 || j.Tasks > maxTasks:
+		es.Add("/tasks", "out_of_range", "must be between 1 and %d", maxTasks)
+	case j.Sync == SyncGang && RoundTasks(j) != gpus:
+		es.Add("/tasks", "bad_value", "a gang has one task for each of its %d GPUs: leave tasks out, or take sync relaxed",
+			gpus)
+	case RoundTasks(j) < gpus:
+		es.Add("/tasks", "bad_value", "%d tasks leave some of %d GPUs without work: ask for fewer gpus", j.Tasks, gpus)
+	case j.Seed < -(1<<53) || j.Seed > 1<<53:
+		es.Add("/seed", "out_of_range", "must be between -2^53 and 2^53")
+	case gpus > maxDevices:
+		es.Add("/gpus", "out_of_range", "the GPUs of a round job are on one node, which has at most %d", maxDevices)
+	case j.Nodes > 1 || j.GPUsPerTask > 0:
+		es.Add("/nodes", "not_allowed", "the GPUs of a round job are on one node: leave nodes and gpus_per_task out")
+	}
+	for _, t := range slices.Sorted(maps.Keys(j.On)) {
+		if all := seconds(j, t); all > maxSeconds {
+			es.Add("/on/"+hare.EscapePointer(t), "out_of_range", "%v s for all rounds are more than %v", all, maxSeconds)
+		}
 	}
 }
 

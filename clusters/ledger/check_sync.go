@@ -57,6 +57,7 @@ func checkReports(es *hare.InvalidErrors, at string, reports []description.TaskR
 		default:
 			es.Add(fmt.Sprintf("%s/%d/state", at, i), "bad_value", "must be running, ended or lost")
 		}
+		r.Round = max(0, r.Round)
 		r.Error, r.Signal, r.Loss = line(r.Error), line(r.Signal), line(r.Loss)
 		if r.RanS = min(max(r.RanS, 0), maxSeconds); math.IsNaN(r.RanS) {
 			r.RanS = 0

@@ -17,7 +17,8 @@ func (l *Ledger) Job(id string, all bool) *description.Job {
 		return nil
 	}
 	d := &description.Job{ID: j.id, NewJob: j.spec, State: j.state, Reason: j.reason, Submitted: instant(j.submittedUs),
-		Started: instantOrNil(j.startedUs), Ended: instantOrNil(j.endedUs), Failures: j.failures, Lost: j.lost}
+		Started: instantOrNil(j.startedUs), Ended: instantOrNil(j.endedUs), Failures: j.failures, Lost: j.lost,
+		Round: j.round, Loss: j.loss}
 	attempts := j.attempts
 	if n := len(attempts); n > 1 && !all {
 		attempts = attempts[n-1:]

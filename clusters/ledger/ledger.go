@@ -118,7 +118,7 @@ func New() *Ledger {
 }
 
 // maxLost is how often a job may be lost with a node before it fails, so that a job that takes its nodes down
-// does not do so for ever.
+// does not do so for ever. A round job that has saved rounds since it was lost begins to count anew.
 const maxLost = 10
 
 type agent struct {
@@ -162,6 +162,10 @@ type job struct {
 	live        *attempt
 	failures    int
 	lost        int
+	vain        int    // how often it was lost since it has last saved a round
+	lostRound   int64  // the round in which it was lost last
+	round       int64  // that an agent has reported last, of a round job
+	loss        string // of that round
 	cancelled   string // by whom
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/hare-sched/hare/executor"
 	"github.com/hare-sched/hare/executor/device"
 	"github.com/hare-sched/hare/executor/nvml"
+	"github.com/hare-sched/hare/executor/rounds"
 	"github.com/hare-sched/hare/executor/runner"
 )
 
@@ -75,6 +76,7 @@ The agent never changes a setting of a GPU.`,
 			}
 			// The agent tries again by itself, because its lease counts from when it asked.
 			cfg.Server, cfg.Version, cfg.Runner = r.once, version, []string{self, runTask}
+			cfg.RoundRunner = []string{self, runRounds}
 			err = executor.Run(c.Context(), cfg)
 			if errors.As(err, new(*client.Problem)) {
 				return remoteError(r, "", err)
@@ -99,6 +101,8 @@ The agent never changes a setting of a GPU.`,
 	f.Float64Var(&cfg.Speed, "speed", 1, "how many times faster than they say jobs are played on pretended GPUs")
 	f.StringSliceVar(&labels, "label", nil, "label of the node, NAME=VALUE; may be given again")
 	f.StringSliceVar(&cfg.PassEnv, "pass-env", nil, "variables of the agent's environment that jobs get, too")
+	f.StringSliceVar(&cfg.Python, "python", []string{"python3"}, "interpreter of round jobs, which finds the package "+
+		"hare-worker")
 	_ = c.MarkFlagDirname("directory") // cannot fail: the flag exists
 	positive(c, "speed")
 	return c
@@ -145,6 +149,9 @@ func labelMap(labels []string) (map[string]string, error) {
 // runTask is the argument with which an agent starts this program as the runner of a task.
 const runTask = "run-task"
 
+// runRounds is the argument with which the runner of a task starts this program as the program of a round job.
+const runRounds = "run-rounds"
+
 // watchGPUs is the argument with which an agent starts this program as the process that calls NVML.
 const watchGPUs = "watch-gpus"
 
@@ -168,6 +175,18 @@ func runTaskIfAsked() {
 	if err := runner.Main(os.Args[2]); err != nil {
 		fmt.Fprintln(os.Stderr, "hare:", err)
 		os.Exit(exitInternal)
+	}
+	os.Exit(exitDone)
+}
+
+// runRoundsIfAsked is the whole program where it trains a round job.
+func runRoundsIfAsked() {
+	if len(os.Args) != 3 || os.Args[1] != runRounds {
+		return
+	}
+	if err := rounds.Main(os.Args[2]); err != nil {
+		fmt.Fprintln(os.Stderr, "hare:", err)
+		os.Exit(exitNo)
 	}
 	os.Exit(exitDone)
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/hare-sched/hare/clusters/description"
+	"github.com/hare-sched/hare/clusters/ledger"
 )
 
 // jobStates are the states of jobs, the final ones last.
@@ -315,7 +316,12 @@ func jobText(j *description.Job, now time.Time) string {
 	row := func(name, format string, a ...any) {
 		fmt.Fprintf(&out, "  %-13s %s\n", name, fmt.Sprintf(format, a...))
 	}
-	row("command", "%s", commandText(j.Command))
+	if j.Module != "" {
+		row("module", "%s in %s", plain(j.Module), plain(j.Directory))
+		row("rounds", "%s", roundsText(j))
+	} else {
+		row("command", "%s", commandText(j.Command))
+	}
 	row("wants", "%s", wants(j))
 	row("submitted", "%s, %s ago", j.Submitted.Format(time.DateTime+" MST"), briefTime(now.Sub(j.Submitted)))
 	if j.Started != nil {
@@ -341,6 +347,19 @@ func jobText(j *description.Job, now time.Time) string {
 		}
 	}
 	return out.String()
+}
+
+// roundsText says how far a round job is.
+func roundsText(j *description.Job) string {
+	text := fmt.Sprintf("%d of %d saved", j.Round, j.Rounds)
+	if j.Loss != "" {
+		text += ", the last one with loss " + plain(j.Loss)
+	}
+	tasks, sync := ledger.RoundTasks(&j.NewJob), ledger.SyncRelaxed
+	if j.Sync != "" {
+		sync = j.Sync
+	}
+	return text + fmt.Sprintf("; %s a round, %s", counted(tasks, "task"), sync)
 }
 
 // commandText is an argument vector as one would type it for a shell.

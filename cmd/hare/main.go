@@ -38,6 +38,7 @@ func (e usageError) Unwrap() error { return e.error }
 func main() {
 	lp.ServeIfWorker()
 	runTaskIfAsked()
+	runRoundsIfAsked()
 	watchGPUsIfAsked()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second signal ends the process at once

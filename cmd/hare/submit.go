@@ -7,6 +7,7 @@ import (
 	"io"
 	"math"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -14,12 +15,14 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/hare-sched/hare/clusters/description"
+	"github.com/hare-sched/hare/clusters/ledger"
 )
 
 // submitFlags are the flags of hare submit.
 type submitFlags struct {
 	clusterFlags
 	job          description.NewJob
+	directory    string
 	perNode      int
 	on           []string
 	seconds      []string
@@ -35,8 +38,8 @@ type submitFlags struct {
 func submitCommand() *cobra.Command {
 	var sf submitFlags
 	c := &cobra.Command{
-		Use:   "submit [flags] -- COMMAND [ARGUMENT…]",
-		Short: "Run a command on GPUs of a managed cluster",
+		Use:   "submit [flags] -- COMMAND [ARGUMENT…] | submit [flags] --module NAME --directory DIR --rounds N",
+		Short: "Run a command, or rounds of a Python module, on GPUs of a managed cluster",
 		Long: `Submit hands a command to a managed cluster. The job waits until the cluster's policy
 gives it GPUs; then the agents of their nodes start it. Submit prints the job's ID and
 returns at once. The job is on the server's disk by then: it survives a crash of the
@@ -56,15 +59,24 @@ others are ended then. It is started again --retries times. A start that is lost
 its node is repeated in any case, so that the command must be able to begin again or to
 go on from its checkpoint.
 
+--module submits a round job instead of a command: in each of --rounds rounds --tasks
+tasks compute a gradient each on --gpus GPUs of one node; the gradients are summed in the
+order of the tasks, and the optimiser makes one step (docs/worker.md). The job goes on
+from its last checkpoint when it is started again.
+
 Exit codes: 0 submitted, or with --wait and --follow succeeded; 1 the job failed or was
 cancelled, or Ctrl-C came first (the job goes on); 2 wrong use.`,
 		Example: `  hare submit --cluster lab -- python train.py --epochs 3
   hare submit --gpus 2 --on V100,T4 --name bert --follow -- python train.py
   hare submit --gpus 16 --nodes 2 --gpus-per-task 8 -- torchrun-less-train.sh
   hare submit --seconds V100=3600,T4=9000 --retries 3 --checkpoint-dir /shared/bert -- python train.py
-  ID=$(hare submit --gpus 1 -- sleep 60)`,
+  ID=$(hare submit --gpus 1 -- sleep 60)
+  hare submit --module line --directory worker/examples --rounds 4 --gpus 2 --sync relaxed`,
 		Args: func(c *cobra.Command, args []string) error {
-			if len(args) == 0 {
+			switch {
+			case len(args) > 0 && sf.job.Module != "":
+				return usageError{fmt.Errorf("hare submit takes a command or --module, and not both: leave %q out", args[0])}
+			case len(args) == 0 && sf.job.Module == "":
 				return usageError{errors.New("hare submit needs a command behind --, as in: hare submit --gpus 1 -- python " +
 					"train.py (see hare submit --help)")}
 			}
@@ -79,13 +91,21 @@ cancelled, or Ctrl-C came first (the job goes on); 2 wrong use.`,
 	f := c.Flags()
 	f.SetInterspersed(false) // flags behind the command are the command's
 	f.StringVar(&sf.job.Name, "name", "", "what to call the job (default: its command)")
+	f.StringVar(&sf.job.Module, "module", "", "Python module of a round job, without .py")
+	f.StringVar(&sf.directory, "directory", "",
+		"directory on the nodes that has the module; a relative path is taken from here")
+	f.Int64Var(&sf.job.Rounds, "rounds", 0, "rounds of a round job")
+	f.IntVar(&sf.job.Tasks, "tasks", 0, "tasks of a round (default: as many as GPUs)")
+	f.StringVar(&sf.job.Sync, "sync", "", "relaxed: a task of a round runs on whichever of the job's GPUs is free; "+
+		"gang: each has its own GPU (default relaxed)")
+	f.Int64Var(&sf.job.Seed, "seed", 0, "seed of the first parameters and of all tasks of a round job")
 	f.IntVar(&sf.job.GPUs, "gpus", 1, "GPUs in all")
 	f.IntVar(&sf.job.Nodes, "nodes", 0, "spread the GPUs equally over this many nodes")
 	f.IntVar(&sf.perNode, "gpus-per-node", 0, "spread the GPUs over nodes, this many on each")
 	f.IntVar(&sf.job.GPUsPerTask, "gpus-per-task", 0, "GPUs of one process, all on one node (default 1)")
 	f.StringSliceVar(&sf.on, "on", nil, "the GPU types that will do, as in V100,T4 (default: all of the cluster)")
 	f.StringSliceVar(&sf.seconds, "seconds", nil,
-		"how many seconds the job takes by type, as in V100=3600,T4=9000; a type that --on lacks is added")
+		"how many seconds the job, or a round, takes by type, as in V100=3600,T4=9000; a type that --on lacks is added")
 	f.StringArrayVar(&sf.env, "env", nil, "a variable of the job's environment, as in NAME=VALUE; NAME alone takes yours")
 	f.StringVar(&sf.job.Directory, "dir", "", "working directory on the nodes (default: an empty one)")
 	f.StringVar(&sf.job.CheckpointDirectory, "checkpoint-dir", "",
@@ -100,7 +120,10 @@ cancelled, or Ctrl-C came first (the job goes on); 2 wrong use.`,
 		"a name of this submission: given again, it gives the same job and no second one")
 	f.BoolVar(&sf.wait, "wait", false, "wait for the end of the job")
 	f.BoolVar(&sf.follow, "follow", false, "print what the job prints, and wait for its end")
-	positive(c, "gpus", "nodes", "gpus-per-node", "gpus-per-task", "estimate", "weight")
+	anyValue(c, "seed")
+	choices(c, "sync", ledger.SyncRelaxed, ledger.SyncGang)
+	_ = c.MarkFlagDirname("directory")
+	positive(c, "rounds", "tasks", "gpus", "nodes", "gpus-per-node", "gpus-per-task", "estimate", "weight")
 	_ = c.MarkFlagDirname("dir") // cannot fail: the flag exists
 	_ = c.MarkFlagDirname("checkpoint-dir")
 	return c
@@ -153,6 +176,9 @@ func (sf *submitFlags) run(c *cobra.Command) error {
 // fill turns flags into fields of the job.
 func (sf *submitFlags) fill(c *cobra.Command) (err error) {
 	j, given := &sf.job, c.Flags().Changed
+	if err := sf.fillRounds(given); err != nil {
+		return err
+	}
 	if len(sf.on) > 0 || len(sf.seconds) > 0 {
 		j.On = map[string]float64{}
 	}
@@ -198,6 +224,31 @@ func (sf *submitFlags) fill(c *cobra.Command) (err error) {
 		j.EstimateS = &s
 	}
 	return nil
+}
+
+// fillRounds fills in what a round job needs.
+func (sf *submitFlags) fillRounds(given func(string) bool) (err error) {
+	j := &sf.job
+	if j.Module == "" {
+		for _, name := range []string{"directory", "rounds", "tasks", "sync", "seed"} {
+			if given(name) {
+				return fmt.Errorf("--%s belongs to a round job: give --module, too", name)
+			}
+		}
+		return nil
+	}
+	switch {
+	case given("directory") && given("dir"):
+		return errors.New("--dir and --directory name the same: leave --dir out")
+	case given("directory"):
+		j.Directory, err = filepath.Abs(sf.directory)
+	case !given("dir"):
+		return errors.New("--module needs --directory: the directory on the nodes that has the module")
+	}
+	if j.Rounds == 0 {
+		return errors.New("--module needs --rounds: how many rounds to train")
+	}
+	return err
 }
 
 // pairs reads NAME=VALUE texts; lookup, where not nil, gives the value of a NAME alone.

@@ -1,0 +1,92 @@
+// Package rounds is the program of a round job: it trains a module on the GPUs of one attempt, and goes on from the
+// last checkpoint of the attempts before. An agent starts it as it starts any command, so that it ends when it is
+// told to, and when the agent's lease runs out.
+//
+// The directory of the attempt has rounds.json (what to train; by the agent) and progress.json (how far it is; by
+// this program).
+package rounds
+
+import (
+	"encoding/json"
+	"math"
+	"os"
+	"path/filepath"
+	"strconv"
+)
+
+// Names of files in the directory of an attempt.
+const (
+	specFile     = "rounds.json"
+	progressFile = "progress.json"
+)
+
+// Spec is what a round job is.
+type Spec struct {
+	Job       string `json:"job"`
+	Module    string `json:"module"`
+	Directory string `json:"directory"` // that has the module
+	Tasks     int    `json:"tasks"`     // of a round
+	Rounds    int64  `json:"rounds"`
+	Seed      int64  `json:"seed"`
+	// Gang says that task i of each round runs on GPU i. Without it a task runs on whichever GPU is free.
+	Gang bool `json:"gang"`
+	// GPUs are what each worker finds as CUDA_VISIBLE_DEVICES; "" stands for a device that CUDA does not know.
+	GPUs []string `json:"gpus"`
+	// Checkpoint is the path of the file that outlives the attempt.
+	Checkpoint string `json:"checkpoint"`
+	// Python is the command of the interpreter; empty means python3.
+	Python []string `json:"python,omitempty"`
+}
+
+// Progress is how far a round job is.
+type Progress struct {
+	// Round is the number of rounds that the checkpoint has.
+	Round int64 `json:"round"`
+	// Loss is that of the last of these rounds: the mean of its tasks. It is "NaN" where the loss of a task was
+	// infinite or not a number, and "" where no round was computed in the attempt.
+	Loss string `json:"loss,omitempty"`
+	// Error says in a line why the job cannot go on.
+	Error string `json:"error,omitempty"`
+}
+
+// WriteSpec writes what the program trains that is started with the directory.
+func WriteSpec(dir string, s *Spec) error { return writeFile(dir, specFile, s) }
+
+// ReadProgress reads how far the program of a directory is; an error that is fs.ErrNotExist says that it has not
+// said anything.
+func ReadProgress(dir string) (p Progress, err error) {
+	text, err := os.ReadFile(filepath.Join(dir, progressFile))
+	if err != nil {
+		return p, err
+	}
+	return p, json.Unmarshal(text, &p)
+}
+
+// meanLoss is the mean of the losses of a round's tasks, as a text.
+func meanLoss(losses []*float64) string {
+	sum := 0.0
+	for _, x := range losses {
+		if x == nil {
+			return "NaN"
+		}
+		sum += *x
+	}
+	mean := sum / float64(len(losses))
+	if math.IsInf(mean, 0) {
+		return "NaN"
+	}
+	return strconv.FormatFloat(mean, 'g', 6, 64)
+}
+
+// writeFile writes a file at once: readers see the old content or the new one.
+func writeFile(dir, name string, v any) error {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	part := filepath.Join(dir, "."+name)
+	if err := os.WriteFile(part, text, 0o600); err != nil {
+		return err
+	}
+	return os.Rename(part, filepath.Join(dir, name))
+}

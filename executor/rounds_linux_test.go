@@ -1,0 +1,223 @@
+package executor_test
+
+import (
+	"bytes"
+	"encoding/hex"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/hare-sched/hare/clusters/description"
+	"github.com/hare-sched/hare/executor/runner"
+)
+
+var roundKills = flag.Int("hare.roundkills", 4, "how many agents, runners, programs and workers are killed")
+
+// slowLine is the example line whose rounds take some milliseconds.
+const slowLine = `import time
+from line import build, optimiser, loss
+import line
+
+BACKEND = "plain"
+
+def batch(round, task):
+    time.sleep(0.005)
+    return line.batch(round, task)
+`
+
+// moduleFolder is a folder with round jobs, and the variables with which Python finds the worker.
+func moduleFolder(t *testing.T) (dir string, env map[string]string) {
+	t.Helper()
+	out, err := exec.Command("python3", "-c", "import sys; assert sys.version_info >= (3, 11)").CombinedOutput()
+	if err != nil {
+		t.Skipf("no Python 3.11: %v: %s", err, out)
+	}
+	dir = t.TempDir()
+	line, err := os.ReadFile("../worker/examples/line.py")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{"line.py": string(line), "slow.py": slowLine,
+		"broken.py": "import no_such_module\n", "dies.py": "import os\nfrom line import *\ndef loss(p, b): os._exit(3)\n",
+		"nan.py": "from line import *\nimport line\ndef loss(p, b): return float('nan'), line.loss(p, b)[1]\n"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	source, err := filepath.Abs("../worker/src")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir, map[string]string{"PYTHONPATH": source}
+}
+
+func submitRounds(t *testing.T, s *server, n *description.NewJob) string {
+	t.Helper()
+	job, err := s.Submit(t.Context(), n, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return job.ID
+}
+
+// expectLoop compares the state of a checkpoint with that of a plain loop, bit for bit.
+func expectLoop(t *testing.T, checkpoints string, n *description.NewJob, tasks int) {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(checkpoints, "*.hare"))
+	if err != nil || len(files) != 1 {
+		t.Fatalf("%v %v", files, err)
+	}
+	text, err := os.ReadFile(files[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	header, state, _ := bytes.Cut(text, []byte("\n"))
+	if !bytes.Contains(header, []byte(`"version":`+fmt.Sprint(n.Rounds)+`,`)) {
+		t.Errorf("the checkpoint is %s", header)
+	}
+	cmd := exec.Command("python3", "worker/testdata/loop.py", n.Directory, n.Module, fmt.Sprint(tasks),
+		fmt.Sprint(n.Seed), fmt.Sprint(n.Rounds))
+	cmd.Env = append(os.Environ(), "PYTHONPATH="+n.Env["PYTHONPATH"], "PYTHONDONTWRITEBYTECODE=1")
+	cmd.Stderr = os.Stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want, err := hex.DecodeString(strings.TrimSpace(string(out))); err != nil || !bytes.Equal(state, want) {
+		t.Errorf("the state %x differs from that of a loop: %x (%v)", state, want, err)
+	}
+}
+
+func TestRoundJobs(t *testing.T) {
+	dir, env := moduleFolder(t)
+	s := newServer(t, time.Minute)
+	home := t.TempDir()
+	agent(t, s, "a", home, "cpu=2")
+	relaxed := &description.NewJob{Module: "line", Directory: dir, Env: env, Rounds: 5, Tasks: 3, GPUs: 2, Seed: 7}
+	id := submitRounds(t, s, relaxed)
+	job := await(t, s, id, description.JobSucceeded, description.JobFailed)
+	if job.State != description.JobSucceeded || job.Round != 5 || job.Loss == "" ||
+		len(job.Attempts[0].Tasks[0].GPUs) != 2 {
+		t.Fatalf("%+v", job)
+	}
+	expectLoop(t, filepath.Join(home, "checkpoints", id), relaxed, 3)
+	gang := &description.NewJob{Module: "nan", Directory: dir, Env: env, Rounds: 2, GPUs: 2, Sync: "gang"}
+	id = submitRounds(t, s, gang)
+	if job := await(t, s, id, description.JobSucceeded, description.JobFailed); job.Loss != "NaN" || job.Round != 2 {
+		t.Errorf("%+v", job)
+	}
+	expectLoop(t, filepath.Join(home, "checkpoints", id), gang, 2)
+	for module, want := range map[string]string{
+		"broken": "module: broken.py:1: ModuleNotFoundError: No module named 'no_such_module'",
+		"absent": "module: ModuleNotFoundError: No module named 'absent'",
+	} {
+		id := submitRounds(t, s, &description.NewJob{Module: module, Directory: dir, Env: env, Rounds: 2})
+		if job := await(t, s, id, description.JobFailed, description.JobSucceeded); job.Reason != want {
+			t.Errorf("%s: %s", module, job.Reason)
+		}
+	}
+}
+
+// A job whose agents, runners, programs and workers are killed ends with the parameters of a plain loop.
+func TestRoundJobIsKilled(t *testing.T) {
+	dir, env := moduleFolder(t)
+	s := newServer(t, time.Minute)
+	home, checkpoints := t.TempDir(), t.TempDir()
+	stop := agent(t, s, "a", home, "cpu=2")
+	kills := *roundKills
+	if testing.Short() {
+		kills = min(kills, 2)
+	}
+	n := &description.NewJob{Module: "slow", Directory: dir, Env: env, Rounds: int64(50 * (kills + 1)), Tasks: 3, GPUs: 2,
+		Seed: 3, Retries: 1000, CheckpointDirectory: checkpoints}
+	id := submitRounds(t, s, n)
+	rng := rand.New(rand.NewPCG(1, 17))
+	done := map[string]int{}
+	last := int64(0)
+	for range kills {
+		// The job has gone on since the last kill.
+		for {
+			job, err := s.Job(t.Context(), id)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if job.State.Final() {
+				t.Fatalf("the job ended after %v: %+v", done, job)
+			}
+			if job.Round < last {
+				t.Errorf("round %d follows round %d", job.Round, last)
+			}
+			if job.Round > last {
+				last = job.Round
+				break
+			}
+			time.Sleep(5 * time.Millisecond)
+		}
+		switch x := rng.IntN(4); x {
+		case 0:
+			stop()
+			stop = agent(t, s, "a", home, "cpu=2")
+			done["agent"]++
+		default:
+			what := []string{"runner", "run-rounds", "hare_worker"}[x-1]
+			pids := processesOf(t, checkpoints, what)
+			if x == 1 {
+				pids = runnersOf(t, home)
+			}
+			for _, pid := range pids {
+				if syscall.Kill(pid, syscall.SIGKILL) == nil {
+					done[what]++
+					break
+				}
+			}
+		}
+	}
+	job := await(t, s, id, description.JobSucceeded, description.JobFailed)
+	if job.State != description.JobSucceeded || job.Round != n.Rounds {
+		t.Fatalf("%+v", job)
+	}
+	expectLoop(t, checkpoints, n, 3)
+	t.Logf("killed %v, %d attempts, %d rounds", done, len(job.Attempts), job.Round)
+}
+
+// runnersOf are the runners of an agent's tasks.
+func runnersOf(t *testing.T, home string) (pids []int) {
+	t.Helper()
+	dirs, err := filepath.Glob(filepath.Join(home, "tasks", "*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range dirs {
+		if p, ok := runner.Find(dir); ok {
+			pids = append(pids, p.PID)
+		}
+	}
+	return pids
+}
+
+// processesOf are the processes of a job, which has its checkpoints for itself, whose arguments have a word.
+func processesOf(t *testing.T, checkpoints, word string) (pids []int) {
+	t.Helper()
+	files, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		args, _ := os.ReadFile(file)
+		environment, _ := os.ReadFile(filepath.Join(filepath.Dir(file), "environ"))
+		ours := bytes.Contains(environment, []byte("HARE_CHECKPOINT_DIR="+checkpoints+"\x00"))
+		if pid, err := strconv.Atoi(filepath.Base(filepath.Dir(file))); err == nil && ours &&
+			bytes.Contains(args, []byte(word)) {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
