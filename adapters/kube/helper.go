@@ -90,6 +90,9 @@ type Helper struct {
 
 	kueueVersion string               // of Kueue's objects
 	chosenAt     map[string]time.Time // by UID, when the type of a Workload that waits was chosen
+
+	setsSeen   map[*setKind]bool // kinds that were listed before
+	setsWarned map[*setKind]bool // kinds that this account may not list, and the log says so
 }
 
 // refusal is a Job that could not be let go.
@@ -112,7 +115,8 @@ func New(cfg Config, api API, advisor advice.Advisor, journal *Journal) (*Helper
 	session := &advice.Session{Advisor: advisor, StateFile: cfg.StateFile, Logger: cfg.Logger}
 	session.Resume()
 	return &Helper{cfg: cfg, api: api, session: session, journal: journal, now: time.Now,
-		refused: map[string]refusal{}, told: map[string]time.Time{}, chosenAt: map[string]time.Time{}}, nil
+		refused: map[string]refusal{}, told: map[string]time.Time{}, chosenAt: map[string]time.Time{},
+		setsSeen: map[*setKind]bool{}, setsWarned: map[*setKind]bool{}}, nil
 }
 
 // Update is one Job that the helper lets go, or would let go.
@@ -124,7 +128,8 @@ type Update struct {
 	New    string `json:"new"`
 	Reason string `json:"reason"`
 	path   string
-	patch  []byte // of a Job
+	patch  []byte // of what is not a Workload
+	of     *job   // nil for Workloads
 
 	work       *workload // that is patched; nil for Jobs
 	operations []patchOperation
@@ -254,7 +259,7 @@ func (h *Helper) tellExpected(ctx context.Context, s *state, result *Result) {
 		h.told[uid] = start
 		note := fmt.Sprintf("Hare expects the Job to start in %s on %s, if jobs take as long as believed and nobody comes",
 			(time.Duration(t.StartS) * time.Second).Round(time.Second), strings.Join(t.Types, " or "))
-		h.event(ctx, &Update{Job: t.Job, UID: uid}, "HareExpected", "Plan", note)
+		h.event(ctx, &Update{Job: t.Job, UID: uid, of: j}, "HareExpected", "Plan", note)
 	}
 	for uid := range h.told {
 		if !waiting[uid] {
@@ -305,14 +310,13 @@ func (h *Helper) update(j *job, t advice.Turn) Update {
 			"spec": map[string]any{"nodeSelector": map[string]string{h.cfg.TypeLabel: gpuType}}}},
 	}
 	text, _ := json.Marshal(patch) // maps of strings are always JSON
-	return Update{Job: j.Metadata.id(), UID: j.Metadata.UID, Type: gpuType, Old: "suspended",
+	if j.sets != nil {
+		text = j.goPatch(h.cfg.TypeLabel, gpuType)
+	}
+	return Update{Job: j.id(), UID: j.Metadata.UID, Type: gpuType, Old: "suspended",
 		New:    h.cfg.TypeLabel + "=" + gpuType,
 		Reason: fmt.Sprintf("turn %d in the plan, %d pods fit on %s now", t.Turn, j.pods(), gpuType),
-		path:   jobPath(&j.Metadata), patch: text}
-}
-
-func jobPath(m *meta) string {
-	return "/apis/batch/v1/namespaces/" + url.PathEscape(m.Namespace) + "/jobs/" + url.PathEscape(m.Name)
+		path:   j.path(), patch: text, of: j}
 }
 
 // fieldManager is the name under which the API server knows the helper's writes.
@@ -337,8 +341,11 @@ func (h *Helper) let(ctx context.Context, u *Update) (done bool, err error) {
 	var after struct {
 		Metadata struct{ ResourceVersion string }
 	}
-	if u.work != nil {
+	switch {
+	case u.work != nil:
 		patch, kind = u.jsonPatch(), "application/json-patch+json"
+	case u.of.sets != nil:
+		kind = "application/json-patch+json"
 	}
 	err = call(ctx, h.api, http.MethodPatch, path, kind, patch, &after)
 	switch status := statusOf(err); {
@@ -393,8 +400,11 @@ func (h *Helper) event(ctx context.Context, u *Update, reason, action, note stri
 	}
 	namespace, name, _ := strings.Cut(u.Job, "/")
 	apiVersion, kind := "batch/v1", "Job"
-	if h.cfg.Kueue {
+	switch {
+	case h.cfg.Kueue:
 		apiVersion, kind = "kueue.x-k8s.io/"+h.kueueVersion, "Workload"
+	case u.of != nil && u.of.sets != nil:
+		namespace, apiVersion, kind = u.of.Metadata.Namespace, u.of.sets.kind.version, u.of.sets.kind.kind
 	}
 	at := h.now().UTC().Format("2006-01-02T15:04:05.000000Z07:00")
 	text, _ := json.Marshal(map[string]any{
@@ -454,8 +464,11 @@ func (h *Helper) Release(ctx context.Context) (*Result, error) {
 		}
 		text, _ := json.Marshal(map[string]any{"metadata": map[string]any{"resourceVersion": j.Metadata.ResourceVersion},
 			"spec": map[string]any{"suspend": false}})
-		u := Update{Job: j.Metadata.id(), UID: j.Metadata.UID, Old: "suspended", New: "let go", Reason: "release",
-			path: jobPath(&j.Metadata), patch: text}
+		if j.sets != nil {
+			text = j.goPatch("", "")
+		}
+		u := Update{Job: j.id(), UID: j.Metadata.UID, Old: "suspended", New: "let go", Reason: "release",
+			path: j.path(), patch: text, of: j}
 		if len(result.Updates) >= h.cfg.MaxUpdates {
 			result.Turns = append(result.Turns, Turn{Job: u.Job, StartS: -1, Why: "one call lets no more Jobs go"})
 			continue

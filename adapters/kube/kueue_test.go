@@ -111,8 +111,28 @@ func (f *fakeKueue) patchWork(name string, dryRun bool, body []byte) (int, []byt
 	if err := json.Unmarshal(body, &operations); err != nil || i < 0 {
 		return http.StatusBadRequest, []byte(`{"message":"no patch"}`), nil
 	}
+	w, fault := applied(f.works[i], operations)
+	if fault != "" {
+		return http.StatusUnprocessableEntity, []byte(`{"message":"` + fault + `"}`), nil
+	}
 	text, _ := json.Marshal(f.works[i])
-	var w map[string]any
+	if is, _ := json.Marshal(w["status"]); strings.Contains(string(is), "QuotaReserved") {
+		return http.StatusUnprocessableEntity, []byte(`{"message":"field is immutable"}`), nil
+	}
+	if dryRun {
+		return http.StatusOK, text, nil
+	}
+	f.version++
+	f.writes++
+	w["metadata"].(map[string]any)["resourceVersion"] = strconv.Itoa(f.version)
+	f.works[i] = w
+	text, _ = json.Marshal(w)
+	return http.StatusOK, text, nil
+}
+
+// applied makes a JSON patch of a copy of an object, and says why it cannot; "" where it can.
+func applied(object map[string]any, operations []patchOperation) (w map[string]any, fault string) {
+	text, _ := json.Marshal(object)
 	_ = json.Unmarshal(text, &w)
 	for _, o := range operations {
 		steps := strings.Split(o.Path, "/")[1:]
@@ -131,29 +151,18 @@ func (f *fakeKueue) patchWork(name string, dryRun bool, body []byte) (int, []byt
 			m, ok := in.(map[string]any)
 			_, there := m[s]
 			switch {
-			case !ok, o.Op == "remove" && !there:
-				return http.StatusUnprocessableEntity, []byte(`{"message":"no such path"}`), nil
+			case !ok, (o.Op == "remove" || o.Op == "replace") && !there:
+				return nil, "no such path"
 			case o.Op == "test" && m[s] != o.Value:
-				return http.StatusUnprocessableEntity, []byte(`{"message":"test failed"}`), nil
-			case o.Op == "add":
+				return nil, "test failed"
+			case o.Op == "add", o.Op == "replace":
 				m[s] = o.Value
 			case o.Op == "remove":
 				delete(m, s)
 			}
 		}
 	}
-	if is, _ := json.Marshal(w["status"]); strings.Contains(string(is), "QuotaReserved") {
-		return http.StatusUnprocessableEntity, []byte(`{"message":"field is immutable"}`), nil
-	}
-	if dryRun {
-		return http.StatusOK, text, nil
-	}
-	f.version++
-	f.writes++
-	w["metadata"].(map[string]any)["resourceVersion"] = strconv.Itoa(f.version)
-	f.works[i] = w
-	text, _ = json.Marshal(w)
-	return http.StatusOK, text, nil
+	return w, ""
 }
 
 // work reads a Workload of the pretended cluster.

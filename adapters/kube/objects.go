@@ -181,6 +181,8 @@ type job struct {
 	}
 	// work is the Workload of Kueue that this job is made of; nil for Jobs.
 	work *workload
+	// sets is what this job is made of where it is a JobSet or PyTorchJob; nil for others.
+	sets *podSets
 }
 
 // podsUID is the UID of the object that owns the job's pods.

@@ -107,9 +107,12 @@ func (h *Helper) read(ctx context.Context) (*state, error) {
 				}
 			}
 		}
-		if jobs, err = h.readWorkloads(ctx, nodes, jobs); err != nil {
-			return nil, err
-		}
+		jobs, err = h.readWorkloads(ctx, nodes, jobs)
+	} else {
+		jobs, err = h.readSets(ctx, jobs, roots)
+	}
+	if err != nil {
+		return nil, err
 	}
 	return h.arrange(nodes, pods, jobs, roots)
 }
@@ -179,6 +182,11 @@ func (h *Helper) arrange(nodes []node, pods []pod, jobs []job, roots map[string]
 			}
 		case j.ended():
 			s.over = append(s.over, j)
+		case j.sets != nil && j.sets.why != "":
+			// Its pods are not all alike, or not there at the same time: they count by themselves.
+			if j.Spec.Suspend {
+				s.jobs = append(s.jobs, j)
+			}
 		default:
 			byUID[j.podsUID()] = j
 			s.jobs = append(s.jobs, j)
@@ -188,7 +196,7 @@ func (h *Helper) arrange(nodes []node, pods []pod, jobs []job, roots map[string]
 	for i := range pods {
 		p := &pods[i]
 		if p.over() {
-			if p.Status.Phase == "Succeeded" {
+			if p.Status.Phase == "Succeeded" && held(&p.Spec).GPUs > 0 {
 				s.done[s.owner(p)]++
 			}
 			continue
@@ -198,7 +206,7 @@ func (h *Helper) arrange(nodes []node, pods []pod, jobs []job, roots map[string]
 			r.take(d, 1)
 		}
 		switch owner := byUID[s.owner(p)]; {
-		case owner != nil:
+		case owner != nil && d.GPUs > 0: // others, such as a master's, are not among job.pods
 			s.pods[owner.podsUID()] = append(s.pods[owner.podsUID()], p)
 		case d.GPUs > 0 && p.Spec.NodeName != "":
 			s.alone = append(s.alone, p)
@@ -298,6 +306,8 @@ func (h *Helper) whyNot(s *state, j *job) string {
 		return "has been suspended, and its pods are still there"
 	case len(j.Spec.Template.Spec.SchedulingGates) > 0:
 		return "has scheduling gates"
+	case j.sets != nil && j.sets.why != "":
+		return j.sets.why
 	case j.pods() < 1:
 		return "has a parallelism of 0"
 	}
@@ -379,7 +389,7 @@ func (h *Helper) forSession(s *state) *advice.State {
 		out.Jobs = append(out.Jobs, advice.Job{Spec: spec, State: advice.Waiting})
 	}
 	for _, j := range s.over {
-		out.Jobs = append(out.Jobs, advice.Job{Spec: &hare.Job{ID: j.Metadata.id()}, State: advice.Ended,
+		out.Jobs = append(out.Jobs, advice.Job{Spec: &hare.Job{ID: j.id()}, State: advice.Ended,
 			Completed: is(j.Status.Conditions, "Complete"), EndUs: cmp.Or(us(j.Status.CompletionTime), s.nowUs)})
 	}
 	return out
@@ -522,7 +532,7 @@ const maxLimitS = 30 * 366 * 24 * 3600
 // logged is the job as package history knows jobs.
 func (h *Helper) logged(j *job) history.Job {
 	d, n := held(&j.Spec.Template.Spec), j.pods()
-	out := history.Job{ID: j.Metadata.id(), Name: j.Metadata.Name, User: j.Metadata.Namespace, GPUs: d.GPUs * n,
+	out := history.Job{ID: j.id(), Name: j.Metadata.Name, User: j.Metadata.Namespace, GPUs: d.GPUs * n,
 		PerTask: d.GPUs, LimitUs: max(0, min(j.Spec.ActiveDeadlineSeconds, maxLimitS)) * 1e6}
 	for _, a := range []map[string]string{j.Metadata.Annotations, j.Spec.Template.Metadata.Annotations} {
 		if text := a[history.SecondsAnnotation]; text != "" && out.Seconds == nil {

@@ -50,7 +50,8 @@ when it is created suspended, with an annotation:
     suspend: true
 
 The seconds say how long the Job takes on each type, where that is known. Without them, a Job counts
-as taking a quarter of its activeDeadlineSeconds until the Jobs that end tell better.
+as taking a quarter of its activeDeadlineSeconds until the Jobs that end tell better. JobSets and
+PyTorchJobs that are created suspended take part in the same way.
 
 Hare never suspends, stops or deletes anything, and leaves alone Jobs that Kueue
 starts. With --kueue it does the opposite: it chooses the GPU type of Kueue's Workloads
