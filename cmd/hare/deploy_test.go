@@ -234,7 +234,8 @@ func TestKubeManifests(t *testing.T) {
 	account := within(deployment, "spec", "template", "spec", "serviceAccountName").(string)
 	common := "nodes list, pods list, pods watch, jobs list, jobs watch, events create, leases create, leases get, " +
 		"leases update"
-	for name, needs := range map[string]string{"rbac.yaml": "jobs patch", "kueue-rbac.yaml": "workloads list, " +
+	for name, needs := range map[string]string{"rbac.yaml": "jobs patch, jobsets list, jobsets watch, " +
+		"jobsets patch, pytorchjobs list, pytorchjobs watch, pytorchjobs patch", "kueue-rbac.yaml": "workloads list, " +
 		"workloads watch, workloads patch, clusterqueues list, localqueues list, resourceflavors list"} {
 		rights := map[string]bool{}
 		for _, d := range read(name) {
@@ -260,9 +261,19 @@ func TestKubeManifests(t *testing.T) {
 			t.Error("under Kueue hare kube may change Jobs")
 		}
 	}
-	policy := within(read("admission-policy.yaml")[0], "spec", "matchConditions", 0, "expression").(string)
-	if !strings.Contains(policy, `"system:serviceaccount:hare:`+account+`"`) {
-		t.Errorf("the policy is about %s, the account is %s", policy, account)
+	policies := 0
+	for _, d := range read("admission-policy.yaml") {
+		if d["kind"] != "ValidatingAdmissionPolicy" {
+			continue
+		}
+		policies++
+		policy := within(d, "spec", "matchConditions", 0, "expression").(string)
+		if !strings.Contains(policy, `"system:serviceaccount:hare:`+account+`"`) {
+			t.Errorf("the policy is about %s, the account is %s", policy, account)
+		}
+	}
+	if policies != 2 {
+		t.Errorf("%d policies, want one for Jobs and one for JobSets and PyTorchJobs", policies)
 	}
 }
 
