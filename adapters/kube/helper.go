@@ -92,7 +92,7 @@ type Helper struct {
 	chosenAt     map[string]time.Time // by UID, when the type of a Workload that waits was chosen
 
 	setsSeen   map[*setKind]bool // kinds that were listed before
-	setsWarned map[*setKind]bool // kinds that this account may not list, and the log says so
+	setsWarned map[string]bool   // kinds that this account may not list, and UIDs of what cannot be read
 }
 
 // refusal is a Job that could not be let go.
@@ -116,7 +116,7 @@ func New(cfg Config, api API, advisor advice.Advisor, journal *Journal) (*Helper
 	session.Resume()
 	return &Helper{cfg: cfg, api: api, session: session, journal: journal, now: time.Now,
 		refused: map[string]refusal{}, told: map[string]time.Time{}, chosenAt: map[string]time.Time{},
-		setsSeen: map[*setKind]bool{}, setsWarned: map[*setKind]bool{}}, nil
+		setsSeen: map[*setKind]bool{}, setsWarned: map[string]bool{}}, nil
 }
 
 // Update is one Job that the helper lets go, or would let go.
@@ -356,7 +356,7 @@ func (h *Helper) let(ctx context.Context, u *Update) (done bool, err error) {
 			h.cfg.Logger.Info("written", "job", u.Job, "old", u.Old, "new", u.New, "reason", u.Reason)
 			switch {
 			case u.work == nil:
-				h.event(ctx, u, "HareStarted", "Unsuspend", "Hare let the Job go on "+u.Type+": "+u.Reason)
+				h.event(ctx, u, "HareStarted", "Unsuspend", "Hare let the "+u.of.kind()+" go on "+u.Type+": "+u.Reason)
 			case u.Type != "":
 				h.event(ctx, u, "HareChose", "ChooseType", "Hare chose "+u.Type+" for the Workload: "+u.Reason)
 			}

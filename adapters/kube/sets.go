@@ -3,6 +3,7 @@ package kube
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -167,8 +168,8 @@ func (h *Helper) readSets(ctx context.Context, jobs []job, roots map[string]stri
 		objects, version, err := list[setObject](ctx, h.api, k.listPath())
 		switch status := statusOf(err); {
 		case status == http.StatusNotFound && !h.setsSeen[k], status == http.StatusForbidden && !h.setsSeen[k]:
-			if status == http.StatusForbidden && !h.setsWarned[k] {
-				h.setsWarned[k] = true
+			if status == http.StatusForbidden && !h.setsWarned[k.plural] {
+				h.setsWarned[k.plural] = true
 				h.cfg.Logger.Warn("this account may not list "+k.plural+": they are left alone", "error", err.Error())
 			}
 			continue
@@ -180,7 +181,10 @@ func (h *Helper) readSets(ctx context.Context, jobs []job, roots map[string]stri
 		for i := range objects {
 			j, err := objects[i].job(k)
 			if err != nil { // one user's object must not stop the others'; its pods count by themselves
-				h.cfg.Logger.Warn("a "+k.kind+" cannot be read", "name", objects[i].Metadata.id(), "error", err.Error())
+				if m := &objects[i].Metadata; !h.setsWarned[m.UID] {
+					h.setsWarned[m.UID] = true
+					h.cfg.Logger.Warn("a "+k.kind+" cannot be read, and is left alone", "name", m.id(), "error", err.Error())
+				}
 				continue
 			}
 			known[j.Metadata.UID] = true
@@ -203,7 +207,11 @@ func (h *Helper) readSets(ctx context.Context, jobs []job, roots map[string]stri
 func (o *setObject) job(k *setKind) (job, error) {
 	s := &podSets{kind: k}
 	if len(o.Spec) > 0 {
-		if err := k.read(o.Spec, s); err != nil {
+		err := k.read(o.Spec, s)
+		if wrong := (*json.UnmarshalTypeError)(nil); errors.As(err, &wrong) {
+			err = fmt.Errorf("spec.%s: must not be a %s", wrong.Field, wrong.Value)
+		}
+		if err != nil {
 			return job{}, err
 		}
 	}
@@ -239,6 +247,14 @@ func (j *job) id() string {
 		return strings.ToLower(j.sets.kind.kind) + ":" + j.Metadata.id()
 	}
 	return j.Metadata.id()
+}
+
+// kind is what users call a job that is no Workload.
+func (j *job) kind() string {
+	if j.sets != nil {
+		return j.sets.kind.kind
+	}
+	return "Job"
 }
 
 // path is where the API server has the job.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"slices"
 	"strconv"
@@ -274,6 +275,23 @@ func TestSetsLeftAlone(t *testing.T) {
 		if !slices.ContainsFunc(r.Reasons(), func(reason string) bool { return strings.Contains(reason, part) }) {
 			t.Errorf("nothing says %q: %v", part, r.Left)
 		}
+	}
+}
+
+// TestUnreadableSets checks that a JobSet which cannot be read stops nobody else, and that the log says so
+// once.
+func TestUnreadableSets(t *testing.T) {
+	f, h := setsHelper(t, true)
+	f.jobSet("broken", 1, 1, 1)["spec"] = map[string]any{"suspend": true, "replicatedJobs": 7}
+	f.jobSet("empty", 1, 1, 1)["spec"] = nil
+	f.jobSet("good", 1, 1, 1)
+	var log strings.Builder
+	h.cfg.Logger = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	step(t, h)
+	step(t, h)
+	if f.writes != 1 || strings.Count(log.String(), "\n") != 1 ||
+		!strings.Contains(log.String(), "default/broken") || !strings.Contains(log.String(), "must not be a number") {
+		t.Errorf("%d writes, and the log says %s", f.writes, &log)
 	}
 }
 
