@@ -118,12 +118,16 @@ func agent(t *testing.T, s *server, name, dir, devices string) (stop func()) {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
+	ended := make(chan struct{})
 	go func() {
-		ended <- executor.Run(ctx, executor.Config{Server: s, Cluster: "lab", Name: name, Address: "127.0.0.1",
+		err := executor.Run(ctx, executor.Config{Server: s, Cluster: "lab", Name: name, Address: "127.0.0.1",
 			Directory: dir, Devices: source, Runner: []string{os.Args[0], "run-task"},
 			RoundRunner: []string{os.Args[0], "run-rounds"}, Speed: 100,
 			Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})
+		if err != nil {
+			t.Errorf("agent %s: %v", name, err)
+		}
+		close(ended)
 	}()
 	var once atomic.Bool
 	stop = func() {
@@ -131,9 +135,7 @@ func agent(t *testing.T, s *server, name, dir, devices string) (stop func()) {
 			return
 		}
 		cancel()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
+		<-ended
 	}
 	t.Cleanup(stop)
 	return stop

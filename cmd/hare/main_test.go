@@ -26,6 +26,7 @@ const patience = time.Minute
 const asHare = "HARE_TEST_AS_HARE"
 
 func TestMain(m *testing.M) {
+	runRoundsIfAsked()
 	lp.ServeIfWorker() // without it, results would be those of an engine that cannot start
 	if os.Getenv(asHare) != "" {
 		main()
