@@ -174,7 +174,11 @@ type jsonError struct {
 // jsonFault names file, pointer and byte of a fault of a JSON text; Read adds the line.
 func jsonFault(name, pointer string, d *json.Decoder, err error) error {
 	var syntax *json.SyntaxError
+	var wrong *json.UnmarshalTypeError
 	row := &RowError{Place{File: name, At: pointer}, err.Error()}
+	if errors.As(err, &wrong) { // Go's words name Go's types
+		row.Reason = strings.TrimPrefix(wrong.Field+": must not be a "+wrong.Value, ": ")
+	}
 	if errors.As(err, &syntax) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		row.Reason = fmt.Sprintf("byte %d: the JSON ends or breaks off here: %v", d.InputOffset(), err)
 	}

@@ -103,6 +103,8 @@ func TestBadKube(t *testing.T) {
 		{"list", "[]", "f#: is no object of Kubernetes"},
 		{"cut", `{"kind":"List","items":[{"kind":"Pod",`, "f#/items/0: byte 24: the JSON ends or breaks off here"},
 		{"other JSON", `{"a":1}`, "f#: has no kind"},
+		{"wrong type", `{"kind":"List","items":[{"kind":"JobSet","spec":{"replicatedJobs":7}}]}`,
+			"f#/items/0: Spec.ReplicatedJobs: must not be a number"},
 		{"items", `{"items":{}}`, "f#/items: is not a list"},
 		{"amount", `{"kind":"NodeList","items":[{"metadata":{"name":"n"},"status":{"capacity":{"cpu":"many"}}}]}`,
 			`f#/items/0: "many" is not an amount such as 500m`},
