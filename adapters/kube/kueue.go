@@ -367,7 +367,7 @@ func pointer(steps ...string) string {
 	return b.String()
 }
 
-// workUpdate is a write of a Workload. The test of the resourceVersion makes it fail where somebody else
+// workUpdate is a write of a Workload. The resourceVersion makes it fail with a conflict where somebody else
 // has changed the Workload since it was read.
 func (h *Helper) workUpdate(j *job, was, now, reason string, operations []patchOperation) Update {
 	m := &j.work.Metadata
@@ -378,7 +378,7 @@ func (h *Helper) workUpdate(j *job, was, now, reason string, operations []patchO
 
 // jsonPatch is the patch of a Workload, whose version may have changed by an earlier patch of the loop.
 func (u *Update) jsonPatch() []byte {
-	text, _ := json.Marshal(append([]patchOperation{{"test", "/metadata/resourceVersion",
+	text, _ := json.Marshal(append([]patchOperation{{"replace", "/metadata/resourceVersion",
 		u.work.Metadata.ResourceVersion}}, u.operations...)) // strings, numbers and maps of strings are always JSON
 	return text
 }

@@ -104,7 +104,7 @@ func (f *fakeKueue) Do(ctx context.Context, method, path, contentType string, bo
 	return http.StatusOK, text, err
 }
 
-// patchWork makes a JSON patch as RFC 6902 says, for the operations test, add and remove.
+// patchWork makes a JSON patch as RFC 6902 says.
 func (f *fakeKueue) patchWork(name string, dryRun bool, body []byte) (int, []byte, error) {
 	i := slices.IndexFunc(f.works, func(w map[string]any) bool { return w["metadata"].(map[string]any)["name"] == name })
 	var operations []patchOperation
@@ -114,6 +114,10 @@ func (f *fakeKueue) patchWork(name string, dryRun bool, body []byte) (int, []byt
 	w, fault := applied(f.works[i], operations)
 	if fault != "" {
 		return http.StatusUnprocessableEntity, []byte(`{"message":"` + fault + `"}`), nil
+	}
+	version := func(w map[string]any) any { return w["metadata"].(map[string]any)["resourceVersion"] }
+	if version(w) != version(f.works[i]) {
+		return http.StatusConflict, []byte(`{"message":"the object has been modified"}`), nil
 	}
 	text, _ := json.Marshal(f.works[i])
 	if is, _ := json.Marshal(w["status"]); strings.Contains(string(is), "QuotaReserved") {
