@@ -133,7 +133,9 @@ func (a *Agent) open() (unlock func(), err error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+	// A process that an agent was about to start when it ended has the lock, too, until its program runs.
+	err = patiently(func() error { return unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB) })
+	if err != nil {
 		_ = lock.Close()
 		return nil, fmt.Errorf("another agent has the directory %s: give --directory", a.cfg.Directory)
 	}
@@ -149,6 +151,18 @@ func (a *Agent) open() (unlock func(), err error) {
 	}
 	a.incarnation = strings.TrimSpace(string(text))
 	return func() { _ = lock.Close() }, nil
+}
+
+// patiently calls f until it gives no error, for half a second at most: for what a process that is about to end, or
+// to run its program, stands in the way of.
+func patiently(f func() error) (err error) {
+	for range 50 {
+		if err = f(); err == nil {
+			return nil
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	return err
 }
 
 // register begins an epoch. It tries again until the server answers; a refusal ends the first registration.

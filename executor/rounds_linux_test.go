@@ -124,6 +124,11 @@ func TestRoundJobs(t *testing.T) {
 			t.Errorf("%s: %s", module, job.Reason)
 		}
 	}
+	id = submitRounds(t, s, &description.NewJob{Module: "line", Directory: dir + "/no", Env: env, Rounds: 2})
+	job = await(t, s, id, description.JobFailed, description.JobSucceeded)
+	if job.Reason != "the node has no directory "+dir+"/no" {
+		t.Error(job.Reason)
+	}
 }
 
 // A job whose agents, runners, programs and workers are killed ends with the parameters of a plain loop.

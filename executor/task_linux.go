@@ -91,6 +91,9 @@ func (a *Agent) startTask(o *description.Order) (*process, error) {
 	if a.cfg.Devices.Pretended() && o.Start.PretendS > 0 {
 		spec.PretendS, spec.PretendOf = o.Start.PretendS/a.cfg.Speed, o.Start.PretendS
 	}
+	if info, err := os.Stat(work); spec.PretendS == 0 && (err != nil || !info.IsDir()) {
+		return nil, fmt.Errorf("the node has no directory %s", work)
+	}
 	text, err := json.Marshal(o.TaskID)
 	if err == nil {
 		err = os.WriteFile(filepath.Join(p.dir, idFile), text, 0o600)
@@ -211,8 +214,9 @@ func (a *Agent) adopt() error {
 		}
 		_, ended := runner.ReadExit(dir)
 		if err != nil || runner.Claim(dir) && ended != nil {
-			// The agent was killed before the runner ran; from here on it does not run any more.
-			if err := os.RemoveAll(dir); err != nil {
+			// The agent was killed before the runner ran; from here on it does not run any more. A runner that sees so
+			// just now may still write a line into the directory.
+			if err := patiently(func() error { return os.RemoveAll(dir) }); err != nil {
 				return err
 			}
 			continue
