@@ -73,6 +73,9 @@ type Cluster struct {
 	Topology []string
 	// Reservations keep jobs off nodes, in the order of the document.
 	Reservations []Reservation
+	// Bandwidths are sorted by level, and GPUTypes by type (docs/levels.md, "Bandwidth and memory").
+	Bandwidths []LevelBandwidth
+	GPUTypes   []GPUType
 }
 
 // Node is one machine. Its GPU number i is named Name/i; the numbers run through GPUs in

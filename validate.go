@@ -50,6 +50,7 @@ func (inst *Instance) validate(long bool) error {
 		}
 	}
 	all.CheckTopology("/cluster", &inst.Cluster, func(n int) int { return n })
+	all.CheckHardware("/cluster", &inst.Cluster)
 	if len(inst.Cluster.Nodes) == 0 {
 		all.Add("/cluster/nodes", "no_gpus", "the cluster has no GPUs: give at least one node with gpus")
 	}

@@ -90,7 +90,8 @@ func (de *DecisionError) Error() string {
 // must be made with it. GPUs with windows of service and busy GPUs are left out: Run
 // sends gpu_joined and gpu_left for them.
 func Cluster(inst *hare.Instance) *hare.Cluster {
-	c := &hare.Cluster{Topology: inst.Cluster.Topology}
+	c := &hare.Cluster{Topology: inst.Cluster.Topology, Bandwidths: inst.Cluster.Bandwidths,
+		GPUTypes: inst.Cluster.GPUTypes}
 	for _, n := range inst.Cluster.Nodes {
 		if alwaysInService(&n) {
 			c.Nodes = append(c.Nodes, n)

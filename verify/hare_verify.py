@@ -315,6 +315,7 @@ def want(value, expected, where):
 # -------------------------------------------------------------------- instance
 
 INSTANCE = ("hare", "name", "objective", "cluster", "quota", "jobs")
+CLUSTER = ("nodes", "reservations", "topology", "bandwidth_gbps", "gpu_types")
 NODE = ("name", "count", "gpus", "in_service_s", "busy", "cpus", "memory_mib", "labels")
 JOB = (
     "id", "weight", "release_s", "rounds", "tasks", "sync", "mix", "on", "gpus_per_task", "cpus_per_task",
@@ -793,6 +794,7 @@ class Instance:
 
     objective, reservations, quotas, topology = "weighted_jct", (), (), ()
     levels = ("node", "any")
+    bandwidths, gpu_types = {}, {}
 
     def __init__(self, docs):
         doc = members(docs[0], INSTANCE, "")
@@ -803,7 +805,7 @@ class Instance:
         as_string(doc.get("name", ""), "/name", empty=True)
         self.gpus, self.nodes, self.devices, self.jobs = {}, [], [], []
         self.names = set()
-        cluster = members(doc.get("cluster"), ("nodes", "reservations", "topology"), "/cluster")
+        cluster = members(doc.get("cluster"), CLUSTER, "/cluster")
         at = "/cluster/reservations"
         self.reservations = [
             Reservation(x, "%s/%d" % (at, i)) for i, x in enumerate(as_array(cluster.get("reservations", []), at))
@@ -814,6 +816,7 @@ class Instance:
         for i, n in enumerate(as_array(cluster.get("nodes"), "/cluster/nodes")):
             self.read_node(n, "/cluster/nodes/%d" % i)
         self.read_topology(cluster.get("topology", []), "/cluster/topology")
+        self.read_hardware(cluster)
         if not self.gpus:
             raise Bad("/cluster/nodes: the cluster has no GPUs")
         if "jobs" in doc and len(docs) > 1:
@@ -853,6 +856,24 @@ class Instance:
                 if label not in node.labels:
                     raise Bad("%s/%d: node %s lacks the label" % (where, i, quoted(node.name)))
         self.topology, self.levels = tuple(labels), ("node",) + tuple(reversed(labels)) + ("any",)
+
+    def read_hardware(self, cluster):
+        """Bandwidths and GPU types change nothing that is checked; the hash has them."""
+        at = "/cluster/bandwidth_gbps"
+        self.bandwidths = {
+            level: millis(value, pointer(at, level), 1)
+            for level, value in as_object(cluster.get("bandwidth_gbps", {}), at).items()
+        }
+        for level in self.bandwidths:
+            if level not in self.levels:
+                raise Bad("%s: there is no such level" % pointer(at, level))
+        at, self.gpu_types = "/cluster/gpu_types", {}
+        for kind, doc in as_object(cluster.get("gpu_types", {}), at).items():
+            where = pointer(at, as_string(kind, at))
+            doc = members(doc, ("memory_gib",), where)
+            if "memory_gib" not in doc:
+                raise Bad("%s/memory_gib: is missing" % where)
+            self.gpu_types[kind] = {"memory_milli_gib": millis(doc["memory_gib"], where + "/memory_gib", 1)}
 
     def domain(self, node, level):
         """Equal for the nodes of a domain of a level: nodes share one if they agree in its
@@ -1210,6 +1231,10 @@ class Instance:
         }
         if self.topology:
             form["cluster"]["topology"] = list(self.topology)
+        if self.bandwidths:
+            form["cluster"]["bandwidth_mbps"] = self.bandwidths
+        if self.gpu_types:
+            form["cluster"]["gpu_types"] = self.gpu_types
         if self.reservations:
             form["cluster"]["reservations"] = [r.canonical() for r in self.reservations]
         if self.quotas:

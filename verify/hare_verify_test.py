@@ -1165,6 +1165,31 @@ class Levels(unittest.TestCase):
                 hv.Instance([doc])
             self.assertTrue(str(caught.exception).startswith("/cluster/topology"), str(caught.exception))
 
+    def test_hardware_counts_for_the_hash_alone(self):
+        def equipped(**fields):
+            doc = in_zones([{}])
+            doc["cluster"].update(hv.documents(json.dumps(fields))[0])
+            return hv.Instance([doc])
+
+        self.assertEqual(equipped().sha256(), equipped(bandwidth_gbps={}, gpu_types={}).sha256())
+        # The hash is that of TestHardwareRoundTrip in package wire.
+        full = equipped(
+            bandwidth_gbps={"zone": 100, "node": 300.25, "any": 25}, gpu_types={"A": {"memory_gib": 0.5}}
+        )
+        self.assertEqual(full.sha256(), "740eb0d3a2d98d8ece22a764995c314f922ec3892ad57b079ae976fdaab2c5cb")
+        for at, fields in (
+            ("/cluster/bandwidth_gbps/row", {"bandwidth_gbps": {"row": 1}}),
+            ("/cluster/bandwidth_gbps/any", {"bandwidth_gbps": {"any": 0}}),
+            ("/cluster/bandwidth_gbps/any", {"bandwidth_gbps": {"any": -1}}),
+            ("/cluster/bandwidth_gbps/any", {"bandwidth_gbps": {"any": "NaN"}}),
+            ("/cluster/bandwidth_gbps", {"bandwidth_gbps": 10}),
+            ("/cluster/gpu_types/A/memory_gib", {"gpu_types": {"A": {}}}),
+            ("/cluster/gpu_types/A/memory_gib", {"gpu_types": {"A": {"memory_gib": 0}}}),
+        ):
+            with self.assertRaises(hv.Bad) as caught:
+                equipped(**fields)
+            self.assertTrue(str(caught.exception).startswith(at), (fields, str(caught.exception)))
+
     def test_equal_meanings(self):
         sync = lambda s: {"on": {"A": {"compute_s": 1, "sync_s": s}}}
         for a, b in (

@@ -15,13 +15,15 @@ import (
 // as integer millionths, and arrays in their order. A window that is always open is
 // [0,null]. The name of the instance and the hints of jobs are left out, since they change
 // no schedule, value or bound. The fields of docs/nodes.md, docs/running.md, docs/levels.md,
-// docs/dependencies.md and docs/shapes.md are left out where they have their default, thousandths of CPUs are
-// integers cpus_milli, the values of a label in a selector and users are always an array,
-// predecessors are always objects, and levels with the time of the next coarser one are left
-// out. Canonical takes O(size).
+// docs/dependencies.md and docs/shapes.md are left out where they have their default, thousandths
+// of CPUs are integers cpus_milli, bandwidths are whole bandwidth_mbps, memory of GPU types is
+// memory_milli_gib, the values of a label in a selector and users are always an array, predecessors
+// are always objects, and levels with the time of the next coarser one are left out. Canonical
+// takes O(size).
 func Canonical(inst *hare.Instance) []byte {
 	b := make([]byte, 0, 256*len(inst.Jobs)+1024)
-	b = append(b, `{"cluster":{"nodes":[`...)
+	b = appendCanonicalHardware(append(b, `{"cluster":{`...), &inst.Cluster)
+	b = append(b, `"nodes":[`...)
 	for i := range inst.Cluster.Nodes {
 		n := &inst.Cluster.Nodes[i]
 		if i > 0 {

@@ -29,9 +29,14 @@ var clusterTable = NewTable("Cluster", "Cluster is a list of machines.",
 		About("topology are labels that all nodes have, coarse ones first. The levels are node, these labels, and any: "+
 			"nodes share a domain of a label if they agree in the label and in all coarser ones.").
 		Example([]string{"zone", "rack"}),
+	bandwidthField(),
+	gpuTypesField(),
 ).Check(func(v *clusterDoc, has Members, found *hare.InvalidErrors) {
 	if len(v.Topology) > 0 {
 		found.CheckTopology("", v.Cluster, func(n int) int { return v.d.nodes[v.Nodes[n].Name] })
+	}
+	if has.Sound {
+		found.CheckHardware("", v.Cluster)
 	}
 	if has.Has("nodes") && v.seen == 0 && !v.d.mayBeEmpty {
 		found.Add("/nodes", "no_gpus", "the cluster has no GPUs: give at least one node with gpus")

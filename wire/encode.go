@@ -32,6 +32,12 @@ func EncodeInstance(w io.Writer, inst *hare.Instance) error {
 	if len(inst.Cluster.Topology) > 0 {
 		line = appendList(append(line, ",\n  \"topology\":"...), inst.Cluster.Topology, appendString)
 	}
+	if len(inst.Cluster.Bandwidths) > 0 {
+		line = appendBandwidths(append(line, ",\n  \"bandwidth_gbps\":"...), inst.Cluster.Bandwidths)
+	}
+	if len(inst.Cluster.GPUTypes) > 0 {
+		line = appendGPUTypes(append(line, ",\n  \"gpu_types\":"...), inst.Cluster.GPUTypes)
+	}
 	line = append(line, '}')
 	if len(inst.Quota) > 0 {
 		line = appendQuota(append(line, ",\n \"quota\":"...), inst.Quota)
