@@ -387,9 +387,13 @@ func wants(j *description.Job) string {
 		text += ", on " + counted(j.Nodes, "node")
 	}
 	var types []string
+	each := ""
+	if j.Module != "" {
+		each = " a round"
+	}
 	for t, s := range j.On {
 		if s > 0 {
-			t += fmt.Sprintf(" (%s s)", strconv.FormatFloat(s, 'f', -1, 64))
+			t += fmt.Sprintf(" (%s s%s)", strconv.FormatFloat(s, 'f', -1, 64), each)
 		}
 		types = append(types, plain(t))
 	}
