@@ -1,13 +1,15 @@
 """The switcher against streams that record what is ordered by events, and find each read of a
 group before its copy has ended, and each use of memory that another stream still reads."""
 
+import importlib.util
 import os
 import random
 import sys
 import unittest
+from unittest import mock
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "src"))
-from hare_worker import streams, switching  # noqa: E402
+from hare_worker import backend, bench_switch, streams, switch_models, switching  # noqa: E402
 from hare_worker.streams import COMPUTE, IN, OUT  # noqa: E402
 
 
@@ -193,6 +195,69 @@ class Switching(unittest.TestCase):
         device = RecordedStreams()
         with self.assertRaisesRegex(streams.OutOfMemory, "takes 8 bytes, there are 7"):
             switching.Switcher(device, 7).begin(Counter(device, "a", [4, 4]))
+
+
+class Bench(unittest.TestCase):
+    def test_circuit(self):
+        for n in range(2, 9):
+            walk = bench_switch.circuit(n)
+            pairs = list(zip(walk, walk[1:]))
+            self.assertEqual(sorted(pairs), [(a, b) for a in range(n) for b in range(n) if a != b])
+
+    def test_summary(self):
+        values = [float(x) for x in range(100, 0, -1)]
+        self.assertEqual(bench_switch.summary(values), {"p50_ms": 50500.0, "p99_ms": 99000.0, "repetitions": 100})
+        self.assertEqual(bench_switch.summary([2.0])["p99_ms"], 2000.0)
+
+    def test_each_mechanism_is_off_once(self):
+        for name in ("early_cleaning", "grouping", "prefetch", "residency"):
+            self.assertEqual([m for m, s in bench_switch.METHODS.items() if s.get(name) is False],
+                             ["no " + name.replace("_", " ")])
+
+    def test_missing_packages(self):
+        with mock.patch("importlib.util.find_spec", lambda name: None if name == "timm" else 1):
+            with self.assertRaisesRegex(backend.UserError, "missing: timm. Install with: pip install timm"):
+                switch_models.paper()
+
+
+@unittest.skipUnless(importlib.util.find_spec("torch"), "PyTorch is not installed")
+class Torch(unittest.TestCase):
+    """On the CPU: parameters after tasks under switches equal those of a plain loop, bit for bit."""
+
+    def test_same_parameters(self):
+        import torch
+
+        from hare_worker import torch_model, torch_streams
+
+        def net(seed):
+            torch.manual_seed(seed)
+            return torch.nn.Sequential(
+                torch.nn.Linear(8, 8), torch.nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0, batch_first=True),
+                torch.nn.Linear(8, 3), torch.nn.Linear(8, 3))[:3]
+
+        batch = (torch.ones(2, 4, 8),)
+        device = torch_streams.TorchStreams()
+        for settings in ({}, {"early_cleaning": False}, {"prefetch": False}, {"residency": False}):
+            models = [torch_model.TorchModel(str(s), net(s), device, 200) for s in (1, 2)]
+            self.assertGreater(len(models[0].groups), 3)
+            switcher = switching.Switcher(device, models[0].bytes, **settings)
+            for _ in range(5):
+                for i, model in enumerate(models):
+                    model.task(switcher, batch, models[1 - i])
+            switcher.close()
+            for s, model in zip((1, 2), models):
+                plain = net(s)
+                momentum = [torch.zeros_like(p) for p in plain.parameters()]
+                for _ in range(5):
+                    plain.zero_grad()
+                    plain(*batch).square().mean().backward()
+                    with torch.no_grad():
+                        for p, m in zip(plain.parameters(), momentum):
+                            m.mul_(torch_model.MOMENTUM).add_(p.grad)
+                            p.add_(m, alpha=-torch_model.RATE)
+                flat = torch.cat([p.detach().reshape(-1) for p in plain.parameters()])
+                held = torch.cat([g.host[: g.host.numel() // 2] for g in model.groups])
+                self.assertTrue(torch.equal(flat, held), settings)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,129 @@
+package bench
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+)
+
+// Switches are the measured switches between models on one device, as the module
+// hare_worker.bench_switch prints them.
+type Switches struct {
+	// Set names the models: "paper", "small" or "plain".
+	Set    string       `json:"set"`
+	Device SwitchDevice `json:"device"`
+	// Repetitions is how often each pair was measured under each method, and Complete whether
+	// that is as often as was asked for.
+	Repetitions int     `json:"repetitions"`
+	Complete    bool    `json:"complete"`
+	Seconds     float64 `json:"seconds"`
+	GroupBytes  int64   `json:"group_bytes"`
+	// CopyBytesPerS is the rate of pinned copies to the device, where copies were timed.
+	CopyBytesPerS *float64       `json:"copy_bytes_per_s"`
+	Models        []SwitchModel  `json:"models"`
+	Methods       []SwitchMethod `json:"methods"`
+}
+
+// SwitchDevice says on what switches were measured. Torch is absent where models need none, and
+// Load is the load of the machine, averaged over a minute, when the run ended.
+type SwitchDevice struct {
+	Name   string  `json:"name"`
+	Kind   string  `json:"kind"`
+	Python string  `json:"python"`
+	Torch  *string `json:"torch"`
+	Load   float64 `json:"load"`
+}
+
+// SwitchModel is a model of the set.
+type SwitchModel struct {
+	Name string `json:"name"`
+	// Bytes is the size of parameters and optimiser, copied in so many Groups.
+	Bytes  int64 `json:"bytes"`
+	Groups int   `json:"groups"`
+	// TaskMs is the median time of a task whose model is on the device.
+	TaskMs float64 `json:"task_ms"`
+	// SameResult says whether losses did not change where the model was copied away between tasks.
+	SameResult bool `json:"same_result"`
+}
+
+// SwitchMethod has the costs of all switches under one method, in milliseconds.
+type SwitchMethod struct {
+	Method string  `json:"method"`
+	P50Ms  float64 `json:"p50_ms"`
+	P99Ms  float64 `json:"p99_ms"`
+	// GapP50Ms is the time between the last kernel of one task and the first of the next; only
+	// GPUs can tell it.
+	GapP50Ms *float64     `json:"gap_p50_ms,omitempty"`
+	Pairs    []SwitchPair `json:"pairs"`
+}
+
+// SwitchPair has the costs of switches from one model to another. From is empty for new
+// processes, to which it makes no difference.
+type SwitchPair struct {
+	From        string  `json:"from"`
+	To          string  `json:"to"`
+	P50Ms       float64 `json:"p50_ms"`
+	P99Ms       float64 `json:"p99_ms"`
+	Repetitions int     `json:"repetitions"`
+}
+
+// ReadSwitches reads the result of hare_worker.bench_switch.
+func ReadSwitches(r io.Reader) (*Switches, error) {
+	var s Switches
+	d := json.NewDecoder(r)
+	d.DisallowUnknownFields()
+	if err := d.Decode(&s); err != nil {
+		return nil, fmt.Errorf("the result of the switches is no JSON of this version: %w", err)
+	}
+	if len(s.Models) == 0 || len(s.Methods) == 0 || s.Repetitions < 1 {
+		return nil, fmt.Errorf("the result of the switches has %d models, %d methods and %d repetitions",
+			len(s.Models), len(s.Methods), s.Repetitions)
+	}
+	return &s, nil
+}
+
+// Write prints two tables in Markdown: the methods, and the models.
+func (s *Switches) Write(w io.Writer) error {
+	out := &lineWriter{w: w}
+	out.printf("%s, %d repetitions of %d pairs in %.0f s, load %.2f", s.Device.Name, s.Repetitions,
+		len(s.Models)*(len(s.Models)-1), s.Seconds, s.Device.Load)
+	if s.Device.Torch != nil {
+		out.printf(", PyTorch %s on %s", *s.Device.Torch, s.Device.Kind)
+	}
+	if s.CopyBytesPerS != nil {
+		out.printf(", pinned copies at %.1f GB/s", *s.CopyBytesPerS/1e9)
+	}
+	out.printf("\n")
+	if !s.Complete {
+		out.printf("The time ended before all repetitions were made.\n")
+	}
+	out.printf("\n| method | switch p50, ms | p99, ms | measured |\n|---|---|---|---|\n")
+	for i := range s.Methods {
+		m, measured := &s.Methods[i], 0
+		for _, p := range m.Pairs {
+			measured += p.Repetitions
+		}
+		out.printf("| %s | %.2f | %.2f | %d |\n", m.Method, m.P50Ms, m.P99Ms, measured)
+	}
+	out.printf("\n| model | MB with optimiser | groups | task, ms | same losses |\n|---|---|---|---|---|\n")
+	for _, m := range s.Models {
+		same := "yes"
+		if !m.SameResult {
+			same = "no"
+		}
+		out.printf("| %s | %.1f | %d | %.2f | %s |\n", m.Name, float64(m.Bytes)/1e6, m.Groups, m.TaskMs, same)
+	}
+	return out.err
+}
+
+// lineWriter keeps the first error.
+type lineWriter struct {
+	w   io.Writer
+	err error
+}
+
+func (lw *lineWriter) printf(format string, args ...any) {
+	if lw.err == nil {
+		_, lw.err = fmt.Fprintf(lw.w, format, args...)
+	}
+}

@@ -1,0 +1,158 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"os/exec"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hare-sched/hare/bench"
+	"github.com/hare-sched/hare/plot"
+	"github.com/hare-sched/hare/worker"
+)
+
+// switchFlags are the flags of bench switch.
+type switchFlags struct {
+	set, device, python, out, svg string
+	repetitions                   int
+	limit                         time.Duration
+	json, quiet                   bool
+}
+
+func benchSwitchCommand() *cobra.Command {
+	var s switchFlags
+	c := &cobra.Command{
+		Use:   "switch",
+		Short: "Measure what a switch between models costs on a device, by mechanism and against baselines",
+		Long: `Switch runs a task of one model and then one of another, for all ordered pairs, and
+prints what the switch costs beyond the two tasks: with early cleaning, grouping,
+prefetch and residency, with each of these off, and by the baselines of a new
+process, standby processes and PipeSwitch's scheme.
+
+The set paper has eight models, among them VGG19 and BERT-base, with random weights;
+its packages are torch, torchvision, timm, transformers, torchaudio and
+torch_geometric. The set small needs torch alone, plain nothing but Python. The binary
+brings its Python code along.`,
+		Example: `  hare bench switch --device cuda --svg switch.svg -o switch.json
+  hare bench switch --set small --device cpu --repetitions 5
+  hare bench switch --set plain --device cpu --json`,
+		Args: exactly(0, "no arguments"),
+		RunE: func(c *cobra.Command, _ []string) error { return s.run(c.Context(), c.OutOrStdout()) },
+	}
+	f := c.Flags()
+	f.StringVar(&s.set, "set", "paper", "the models: paper, small or plain")
+	f.StringVar(&s.device, "device", "cuda", "the device of PyTorch: cpu, cuda or cuda:N")
+	f.StringVar(&s.python, "python", "python3", "the Python that has the packages")
+	f.IntVar(&s.repetitions, "repetitions", 30, "how often each pair is measured under each method")
+	f.DurationVar(&s.limit, "limit", 8*time.Minute, "the time of the whole run; repetitions that do not fit are left out")
+	f.StringVarP(&s.out, "out", "o", "", "write JSON to this file too")
+	f.StringVar(&s.svg, "svg", "", "draw the methods into this file")
+	f.BoolVar(&s.json, "json", false, "print JSON instead of tables")
+	f.BoolVarP(&s.quiet, "quiet", "q", false, "print no progress")
+	choices(c, "set", "paper", "small", "plain")
+	positive(c, "repetitions", "limit")
+	return c
+}
+
+func (s *switchFlags) run(ctx context.Context, w io.Writer) error {
+	if !slices.Contains([]string{"paper", "small", "plain"}, s.set) {
+		return usageError{fmt.Errorf("--set %q: it must be paper, small or plain", s.set)}
+	}
+	number, isCUDA := strings.CutPrefix(s.device, "cuda:")
+	if _, err := strconv.ParseUint(number, 10, 8); s.device != "cpu" && s.device != "cuda" && (!isCUDA || err != nil) {
+		return usageError{fmt.Errorf("--device %q: it must be cpu, cuda or cuda:N", s.device)}
+	}
+	if s.set == "plain" && s.device != "cpu" {
+		return usageError{errors.New("--set plain needs --device cpu: its models run without PyTorch")}
+	}
+	for _, name := range []string{s.out, s.svg} {
+		if err := canBeOutput(name); err != nil {
+			return err
+		}
+	}
+	result, err := s.measure(ctx)
+	if err != nil {
+		return err
+	}
+	encoded, err := json.MarshalIndent(result, "", "  ")
+	if err != nil {
+		return err
+	}
+	encoded = append(encoded, '\n')
+	if s.out != "" {
+		if err := writeOut(s.out, func(w io.Writer) error { _, err := w.Write(encoded); return err }); err != nil {
+			return err
+		}
+	}
+	if s.svg != "" {
+		if err := writeOut(s.svg, func(w io.Writer) error { return drawSwitches(w, result) }); err != nil {
+			return err
+		}
+	}
+	if s.json {
+		_, err := w.Write(encoded)
+		return err
+	}
+	return result.Write(w)
+}
+
+// measure runs the Python code that the binary brings along.
+func (s *switchFlags) measure(ctx context.Context) (*bench.Switches, error) {
+	dir, err := os.MkdirTemp("", "hare-switch-")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	if err := worker.Extract(dir); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, s.limit, fmt.Errorf("the run did not end within --limit %v", s.limit))
+	defer cancel()
+	// A tenth of the time is for what is under way when no repetition fits any more.
+	cmd := exec.CommandContext(ctx, s.python, "-m", "hare_worker.bench_switch", "--set", s.set, "--device", s.device,
+		"--repetitions", strconv.Itoa(s.repetitions),
+		"--minutes", strconv.FormatFloat(0.9*s.limit.Minutes(), 'g', -1, 64))
+	cmd.Env = append(os.Environ(), "PYTHONPATH="+dir+string(os.PathListSeparator)+os.Getenv("PYTHONPATH"))
+	cmd.WaitDelay = 5 * time.Second
+	var out, said bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, io.Writer(&said)
+	if !s.quiet {
+		cmd.Stderr = io.MultiWriter(&said, os.Stderr)
+	} else {
+		cmd.Args = append(cmd.Args, "--quiet")
+	}
+	if err := cmd.Run(); err != nil {
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		if exit := (*exec.ExitError)(nil); !errors.As(err, &exit) {
+			return nil, fmt.Errorf("--python %s: install Python 3.11 or name another: %w", s.python, err)
+		}
+		lines := strings.Split(strings.TrimSpace(said.String()), "\n")
+		return nil, fmt.Errorf("bench switch: %s", lines[len(lines)-1])
+	}
+	return bench.ReadSwitches(&out)
+}
+
+// drawSwitches draws the median of each method. Costs below zero, which noise makes, are drawn as
+// zero and printed as they are.
+func drawSwitches(w io.Writer, s *bench.Switches) error {
+	bars := &plot.Bars{Mark: math.NaN(), Legend: "median cost of a switch in ms"}
+	for _, m := range s.Methods {
+		bars.Bars = append(bars.Bars, plot.Bar{Name: m.Method, Value: max(m.P50Ms, 0),
+			Note: strconv.FormatFloat(m.P50Ms, 'f', 2, 64)})
+	}
+	title := "Switches between " + strconv.Itoa(len(s.Models)) + " models on " + s.Device.Name
+	return bars.SVG(w, plot.Options{Title: title})
+}

@@ -1,0 +1,82 @@
+"""The models of hare bench switch, all with random weights: those of the paper, and small ones
+of PyTorch alone. Each function returns a module and the arguments of its forward pass."""
+
+import importlib.util
+
+from . import backend
+
+# By the name of the package that is imported; what pip calls it.
+PACKAGES = {"torch": "torch", "torchvision": "torchvision", "timm": "timm", "transformers": "transformers",
+            "torchaudio": "torchaudio", "torch_geometric": "torch_geometric"}
+
+
+def require(names) -> None:
+    missing = [n for n in names if importlib.util.find_spec(n) is None]
+    if missing:
+        raise backend.UserError(f"missing: {', '.join(missing)}. Install with: pip install "
+                                f"{' '.join(PACKAGES[n] for n in missing)}; or measure small models by --set small")
+
+
+def paper() -> dict:
+    require(PACKAGES)
+    import timm
+    import torch
+
+    def image(name, side, count):
+        return timm.create_model(name, pretrained=False), (torch.randn(count, 3, side, side),)
+
+    def bert():
+        import transformers
+        config = transformers.BertConfig()
+        return transformers.BertModel(config), (torch.randint(0, config.vocab_size, (4, 64)),)
+
+    def transformer():
+        return torch.nn.Transformer(512, 8, 6, 6, batch_first=True), (torch.randn(8, 32, 512), torch.randn(8, 32, 512))
+
+    def deep_speech():
+        import torchaudio
+        return torchaudio.models.DeepSpeech(n_feature=161), (torch.randn(4, 1, 100, 161),)
+
+    def graph(convolution):
+        import torch_geometric.nn
+        kind = getattr(torch_geometric.nn, convolution)
+
+        class Net(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.first, self.second = kind(602, 256), kind(256, 41)
+
+            def forward(self, x, edges):
+                return self.second(torch.relu(self.first(x, edges)), edges)
+
+        return Net(), (torch.randn(2048, 602), torch.randint(0, 2048, (2, 20480)))
+
+    return {"VGG19": lambda: image("vgg19", 224, 4), "ResNet50": lambda: image("resnet50", 224, 4),
+            "InceptionV3": lambda: image("inception_v3", 299, 4), "BERT-base": bert, "Transformer": transformer,
+            "DeepSpeech": deep_speech, "FastGCN": lambda: graph("GCNConv"), "GraphSAGE": lambda: graph("SAGEConv")}
+
+
+def small() -> dict:
+    require(["torch"])
+    import torch
+
+    def dense(width, depth):
+        layers = [x for _ in range(depth) for x in (torch.nn.Linear(width, width), torch.nn.ReLU())]
+        return torch.nn.Sequential(*layers), (torch.randn(8, width),)
+
+    def image():
+        return torch.nn.Sequential(
+            torch.nn.Conv2d(3, 16, 3), torch.nn.BatchNorm2d(16), torch.nn.ReLU(), torch.nn.AdaptiveAvgPool2d(4),
+            torch.nn.Flatten(), torch.nn.Linear(256, 64)), (torch.randn(4, 3, 16, 16),)
+
+    def attention():
+        layer = torch.nn.TransformerEncoderLayer(64, 4, 128, batch_first=True, dropout=0.0)
+        return torch.nn.TransformerEncoder(layer, 2), (torch.randn(4, 8, 64),)
+
+    return {"dense-64": lambda: dense(64, 4), "dense-256": lambda: dense(256, 4), "image": image,
+            "attention": attention}
+
+
+def plain() -> dict:
+    """Models without PyTorch, by the sizes of their groups."""
+    return {f"plain-{n}": [n << 10] * n for n in (4, 8, 16)}
