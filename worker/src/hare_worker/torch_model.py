@@ -39,7 +39,8 @@ class TorchModel(switching.Model):
         for p in self.parameters:
             p.data = p.data.new_empty(0)
 
-    def task(self, switcher: switching.Switcher, batch: tuple, following: switching.Model | None = None) -> torch.Tensor:
+    def task(self, switcher: switching.Switcher, batch: tuple,
+             following: switching.Model | None = None) -> torch.Tensor:
         """Launches a forward and a backward pass and the step, and returns the loss on the device."""
         self.switcher = switcher
         self.left = [len(m) for m in self.members]
