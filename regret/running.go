@@ -107,9 +107,9 @@ func relax(j *hare.Job) {
 }
 
 // settle gives an instance the topology, where jobs of the session go by levels, and its times by
-// spread their form.
+// spread their form. Bandwidths and GPU types are left out, because no bound goes by them.
 func (h *Hindsight) settle(inst *hare.Instance) {
-	inst.Cluster.Topology = nil
+	inst.Cluster.Topology, inst.Cluster.Bandwidths, inst.Cluster.GPUTypes = nil, nil, nil
 	if slices.ContainsFunc(h.jobs, func(j *pastJob) bool { return usesLevels(j.job) }) {
 		inst.Cluster.Topology = h.cluster.Topology
 		inst.SettleLevels()

@@ -270,8 +270,9 @@ func (d *instanceReader) clusterAlone() (lines bool, err error) {
 	}
 	form, seen := "", 0
 	hasNodes, hasCluster, before := false, false, len(d.faults)
-	hasTopology := false
-	err = d.Object([]string{"nodes", "topology", "cluster"}, func(name string) (bool, error) {
+	hasTopology, beside := false, ""
+	known := []string{"nodes", "topology", "bandwidth_gbps", "gpu_types", "cluster"}
+	err = d.Object(known, func(name string) (bool, error) {
 		switch name {
 		case "nodes":
 			hasNodes = true
@@ -279,6 +280,12 @@ func (d *instanceReader) clusterAlone() (lines bool, err error) {
 		case "topology":
 			hasTopology = true
 			return true, d.topology()
+		case "bandwidth_gbps":
+			beside = name
+			return true, readBandwidths(d.Reader, &d.inst.Cluster.Bandwidths)
+		case "gpu_types":
+			beside = name
+			return true, readGPUTypes(d.Reader, &d.inst.Cluster.GPUTypes)
 		case "cluster":
 			hasCluster = true
 			return true, d.cluster()
@@ -315,6 +322,8 @@ func (d *instanceReader) clusterAlone() (lines bool, err error) {
 		found.Add("/nodes", "not_allowed", `"nodes" stands beside "cluster": give one of them`)
 	case hasTopology && hasCluster:
 		found.Add("/topology", "not_allowed", `"topology" stands beside "cluster": give it in the cluster`)
+	case beside != "" && hasCluster:
+		found.Add("/"+beside, "not_allowed", "%q stands beside \"cluster\": give it in the cluster", beside)
 	case form != "" && form != InstanceForm:
 		found.Add("/hare", "unknown_form", "must be %q", InstanceForm)
 	case !hasNodes && !hasCluster:
@@ -322,6 +331,9 @@ func (d *instanceReader) clusterAlone() (lines bool, err error) {
 			`{"V100": 4}}]}, or a whole instance`)
 	case hasNodes && seen == 0:
 		found.Add("/nodes", "no_gpus", "the cluster has no GPUs: give at least one node with gpus")
+	}
+	if hasNodes && !hasCluster && len(d.faults) == before {
+		found.CheckHardware("", &d.inst.Cluster)
 	}
 	if hasNodes && hasTopology {
 		found.CheckTopology("", &d.inst.Cluster, func(n int) int { return d.nodes[d.inst.Cluster.Nodes[n].Name] })

@@ -110,3 +110,36 @@ func TestBandwidthOfALevel(t *testing.T) {
 		t.Error("the memory of a GPU is wrong")
 	}
 }
+
+// A cluster of a session has the fields in each of its forms, and names what is wrong with them.
+func TestHardwareOfAClusterAlone(t *testing.T) {
+	const (
+		fields = `"topology":["rack"],"bandwidth_gbps":{"rack":100},"gpu_types":{"A":{"memory_gib":16}}`
+		nodes  = `"nodes":[{"name":"a","gpus":{"A":2},"labels":{"rack":"r"}}]`
+	)
+	var first *hare.Cluster
+	for _, text := range []string{`{` + fields + `,` + nodes + `}`, `{` + nodes + `,` + fields + `}`,
+		`{"cluster":{` + fields + `,` + nodes + `}}`} {
+		c, err := wire.DecodeCluster(strings.NewReader(text), wire.Limits{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if first == nil {
+			first = c
+		}
+		if diff := cmp.Diff(first, c); diff != "" || len(c.Bandwidths) != 1 || len(c.GPUTypes) != 1 {
+			t.Errorf("%s: %v, %s", text, c, diff)
+		}
+	}
+	for text, want := range map[string]string{
+		`{` + nodes + `,"bandwidth_gbps":{"row":1}}`:                     "/bandwidth_gbps/row: there is no level",
+		`{` + nodes + `,"bandwidth_gbps":{"any":0}}`:                     "/bandwidth_gbps/any: 0 must be between",
+		`{` + nodes + `,"gpu_types":{"A":{}}}`:                           `/gpu_types/A: "memory_gib" is missing`,
+		`{"cluster":{` + nodes + `},"gpu_types":{"A":{"memory_gib":1}}}`: `/gpu_types: "gpu_types" stands beside "cluster"`,
+	} {
+		if _, err := wire.DecodeCluster(strings.NewReader(text), wire.Limits{}); err == nil ||
+			!strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}

@@ -20,7 +20,7 @@ func generateCommand() *cobra.Command {
 	var philly trace.PhillyConfig
 	var nodes trace.PhillyNodesConfig
 	var openb trace.OpenbLikeConfig
-	var gpus, like, out, deadlines string
+	var gpus, like, out, deadlines, bandwidth, memory string
 	var lateWeight float64
 	var widths, shapes []int
 	var change, setup time.Duration
@@ -109,6 +109,9 @@ GPUs, and with --switch a GPU is set up before another job. Equal seeds and opti
 				}
 				inst, err = trace.PhillyLike(philly)
 			}
+			if err == nil {
+				err = addHardware(&inst.Cluster, bandwidth, memory)
+			}
 			if err == nil && deadlines != "" {
 				err = addDeadlines(inst, deadlines, lateWeight, cfg.Seed)
 			}
@@ -127,8 +130,9 @@ GPUs, and with --switch a GPU is set up before another job. Equal seeds and opti
 				return usageError{err}
 			}
 			if like == "philly" && strings.HasSuffix(strings.TrimSuffix(strings.TrimSuffix(out, ".gz"), ".zst"), ".csv") {
-				if deadlines != "" || shapes != nil || setup > 0 {
-					return usageError{errors.New("a Philly trace has no deadlines, shapes or setups: write an instance (.json)")}
+				if deadlines != "" || shapes != nil || setup > 0 || bandwidth != "" || memory != "" {
+					return usageError{errors.New("a Philly trace has no deadlines, shapes, setups, bandwidths or memory: " +
+						"write an instance (.json)")}
 				}
 				if len(inst.Cluster.Nodes) > 1 {
 					return usageError{errors.New("a Philly trace knows one GPU type: give one, or write an instance (.json)")}
@@ -174,6 +178,9 @@ GPUs, and with --switch a GPU is set up before another job. Equal seeds and opti
 	f.DurationVar(&change, "reshape", 0,
 		"with --shapes and --sync gang: shapes may change between rounds, with this time between them (0s: at once)")
 	f.DurationVar(&setup, "switch", 0, "the time that a GPU takes to be set up for another job")
+	f.StringVar(&bandwidth, "bandwidth", "",
+		"gigabits per second by level: node (inside one), rack (with --per-rack) and any, e.g. node=300,any=25")
+	f.StringVar(&memory, "gpu-memory", "", "GiB of a GPU by type, e.g. V100=16,T4=16")
 	f.Uint64Var(&cfg.Seed, "seed", 1, "seed: equal seeds give equal instances")
 	f.StringVar(&cfg.Name, "name", "", "name of the instance (default: from jobs and seed)")
 	f.StringVarP(&out, "output", "o", "", "write to this file (.gz, .zst compress; with --like, .csv writes a trace)")
