@@ -128,7 +128,7 @@ func (s *switchFlags) measure(ctx context.Context) (*bench.Switches, error) {
 	var out, said bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, io.Writer(&said)
 	if !s.quiet {
-		cmd.Stderr = io.MultiWriter(&said, os.Stderr)
+		cmd.Stderr = io.MultiWriter(&said, &progressLines{w: os.Stderr})
 	} else {
 		cmd.Args = append(cmd.Args, "--quiet")
 	}
@@ -143,6 +143,32 @@ func (s *switchFlags) measure(ctx context.Context) (*bench.Switches, error) {
 		return nil, fmt.Errorf("bench switch: %s", lines[len(lines)-1])
 	}
 	return bench.ReadSwitches(&out)
+}
+
+// switchProgress begins the lines of Python that say how far it is. Its other lines are errors, the
+// last of which becomes the error of the command, and warnings of libraries.
+const switchProgress = "bench switch: "
+
+// progressLines passes whole lines on that tell of progress.
+type progressLines struct {
+	w    io.Writer
+	part []byte
+}
+
+func (pl *progressLines) Write(p []byte) (int, error) {
+	pl.part = append(pl.part, p...)
+	for {
+		line, rest, whole := bytes.Cut(pl.part, []byte("\n"))
+		if !whole {
+			return len(p), nil
+		}
+		if bytes.HasPrefix(line, []byte(switchProgress)) {
+			if _, err := fmt.Fprintf(pl.w, "%s\n", line); err != nil {
+				return 0, err
+			}
+		}
+		pl.part = append([]byte(nil), rest...)
+	}
 }
 
 // drawSwitches draws the median of each method. Costs below zero, which noise makes, are drawn as

@@ -63,6 +63,9 @@ func TestBenchSwitch(t *testing.T) {
 			}
 		}
 	}
+	if strings.Contains(stderr, switchProgress) {
+		t.Errorf("progress under --quiet: %s", stderr)
+	}
 	for _, m := range got.Models {
 		if !m.SameResult {
 			t.Errorf("%s: other losses under switches", m.Name)

@@ -17,7 +17,8 @@ from typing import Any
 
 from . import backend, streams, switch_models, switching
 
-GROUP_BYTES = 8 << 20
+# The size of groups in MiB, by the set of models. The groups of plain models are given.
+GROUP_MIB = {"paper": 8, "small": 0.1, "plain": 8}
 # What is off, for each method of one process. "warm" has room for all models. Under the others but
 # "no residency" the memory is that of the greater of the two models, so that both do not fit.
 METHODS: dict[str, dict[str, Any]] = {
@@ -398,7 +399,7 @@ def describe(bench: Bench, device: str) -> dict[str, Any]:
 
 def say(arguments: argparse.Namespace, words: str) -> None:
     if not arguments.quiet:
-        print(words, file=sys.stderr, flush=True)
+        print(f"bench switch: {words}", file=sys.stderr, flush=True)
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -407,10 +408,12 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--device", default="cpu", help="cpu, cuda or cuda:N (cpu)")
     parser.add_argument("--repetitions", type=int, default=30, help="of each pair and method (30)")
     parser.add_argument("--minutes", type=float, default=7.5, help="no repetition begins that would end later (7.5)")
-    parser.add_argument("--group-mib", type=float, default=GROUP_BYTES / (1 << 20), help="the size of groups (8)")
+    parser.add_argument("--group-mib", type=float, help="the size of groups (8; small models 0.1)")
     parser.add_argument("--quiet", action="store_true", help="say nothing on the way")
     parser.add_argument("--one-task", help=argparse.SUPPRESS)
     arguments = parser.parse_args(argv)
+    if arguments.group_mib is None:
+        arguments.group_mib = GROUP_MIB[arguments.set]
     if arguments.repetitions < 1 or not arguments.minutes > 0 or not arguments.group_mib > 0:
         parser.error("--repetitions, --minutes and --group-mib must be positive")
     if arguments.set == "plain" and arguments.device != "cpu":

@@ -10,11 +10,11 @@ PACKAGES = {"torch": "torch", "torchvision": "torchvision", "timm": "timm", "tra
             "torchaudio": "torchaudio", "torch_geometric": "torch_geometric"}
 
 
-def require(names) -> None:
+def require(names, instead="--set small") -> None:
     missing = [n for n in names if importlib.util.find_spec(n) is None]
     if missing:
         raise backend.UserError(f"missing: {', '.join(missing)}. Install with: pip install "
-                                f"{' '.join(PACKAGES[n] for n in missing)}; or measure small models by --set small")
+                                f"{' '.join(PACKAGES[n] for n in missing)}; or measure other models by {instead}")
 
 
 def paper() -> dict:
@@ -57,7 +57,7 @@ def paper() -> dict:
 
 
 def small() -> dict:
-    require(["torch"])
+    require(["torch"], "--set plain --device cpu")
     import torch
 
     def dense(width, depth):
