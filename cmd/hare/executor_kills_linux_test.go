@@ -18,6 +18,7 @@ import (
 
 	"github.com/hare-sched/hare/client"
 	"github.com/hare-sched/hare/clusters/description"
+	"github.com/hare-sched/hare/executor/runner"
 )
 
 var (
@@ -110,20 +111,15 @@ func (k *killed) end() {
 	}
 }
 
-// runners are the runners of the test's agents.
+// runners are the runners of tasks of the test's agents.
 func (k *killed) runners() (pids []int) {
-	files, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	dirs, err := filepath.Glob(filepath.Join(k.dir, "*", "tasks", "*"))
 	if err != nil {
 		k.t.Error(err)
 	}
-	for _, file := range files {
-		text, err := os.ReadFile(file)
-		args := strings.Split(string(text), "\x00")
-		if err != nil || len(args) < 3 || args[1] != runTask || !strings.HasPrefix(args[2], k.dir+"/") {
-			continue
-		}
-		if pid, err := strconv.Atoi(filepath.Base(filepath.Dir(file))); err == nil {
-			pids = append(pids, pid)
+	for _, dir := range dirs {
+		if p, ok := runner.Find(dir); ok {
+			pids = append(pids, p.PID)
 		}
 	}
 	return pids
