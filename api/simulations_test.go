@@ -246,7 +246,7 @@ func TestSimulationQueues(t *testing.T) {
 	go func() {
 		req, _ := http.NewRequestWithContext(ctx, "POST", srv.URL+"/v1/simulations",
 			strings.NewReader(`{"policies":["gavel:max_min_fairness_perf"],`+
-				`"trace":{"name":"gavel_trace_continuous5600_single.csv"}}`))
+				`"trace":{"name":"gavel_trace_continuous5600_single.csv"},"repeat":100}`))
 		if resp, err := srv.Client().Do(req); err == nil {
 			_ = resp.Body.Close()
 		}
