@@ -20,7 +20,9 @@ import (
 
 // Ray's metadata of a job are texts by name. These names mean something to Hare.
 const (
-	rayGPUs      = "gpus"      // how many GPUs the job takes, its tasks and actors together
+	rayGPUs      = "gpus" // how many GPUs the job takes, its tasks and actors together
+	rayCPUs      = "cpus" // how many CPUs it takes beside them
+	rayMemory    = "memory_mib"
 	rayUser      = "user"      // who submitted the job
 	rayName      = "name"      // what the job is called, for learning speeds
 	raySubmitted = "submitted" // when the job was submitted, where it waited outside of Ray
@@ -38,9 +40,8 @@ type rayJob struct {
 	StartTime    float64 `json:"start_time"`
 	EndTime      float64 `json:"end_time"`
 	DriverNodeID string  `json:"driver_node_id"`
-	// These two are in what a job was submitted with, which some versions return too.
+	// It is in what a job was submitted with, which some versions return too.
 	EntrypointGPUs float64 `json:"entrypoint_num_gpus"`
-	EntrypointCPUs float64 `json:"entrypoint_num_cpus"`
 }
 
 // rayNode holds the members of a node of /nodes?view=summary and of /api/v0/nodes.
@@ -331,6 +332,19 @@ func (l *Log) addRayJob(r *rayLog, v *rayJob, place Place) error {
 		}
 	} else if j.GPUs == 0 && v.EntrypointGPUs > 0 && v.EntrypointGPUs <= hare.MaxGPUs {
 		j.GPUs = int64(math.Ceil(v.EntrypointGPUs))
+	}
+	if text := v.Metadata[rayCPUs]; text != "" {
+		n, err := strconv.ParseFloat(text, 64)
+		if err != nil || !(n >= 0 && n <= hare.MaxPerTask/1000) {
+			return fmt.Errorf("metadata.%s: %.40q is not a number of CPUs", rayCPUs, text)
+		}
+		j.CPUMilli = int64(math.Round(n * 1000))
+	}
+	if text := v.Metadata[rayMemory]; text != "" {
+		if j.MemoryMiB, err = strconv.ParseInt(text, 10, 64); err != nil || j.MemoryMiB < 0 ||
+			j.MemoryMiB > hare.MaxPerTask {
+			return fmt.Errorf("metadata.%s: %.40q is not a number of MiB", rayMemory, text)
+		}
 	}
 	if node := r.nodes[v.DriverNodeID]; len(j.On) == 0 && j.GPUs > 0 && node != "" && j.State != Pending {
 		if n := l.node(node); len(n.GPUs) == 1 && int64(n.GPUs[0].Count) >= j.GPUs {

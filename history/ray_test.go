@@ -19,7 +19,7 @@ const rayJobs = `[
 {"type":"SUBMISSION","job_id":"02000000","submission_id":"vgg","status":"RUNNING","entrypoint":"python vgg.py",
  "start_time":1795303600000,"end_time":null,"driver_node_id":"aa","metadata":{}},
 {"type":"SUBMISSION","job_id":null,"submission_id":"late","status":"PENDING","entrypoint":"python vgg.py",
- "start_time":1795303700000,"end_time":null,"metadata":{"gpus":"4","user":"ben"}},
+ "start_time":1795303700000,"end_time":null,"metadata":{"gpus":"4","user":"ben","cpus":"12.5","memory_mib":"2048"}},
 {"type":"DRIVER","job_id":"04000000","submission_id":null,"status":"FAILED","entrypoint":"","start_time":1795303800000,
  "end_time":1795303900000,"metadata":null,"runtime_env":{},"driver_node_id":"bb"}]`
 
@@ -87,6 +87,10 @@ func TestBadRay(t *testing.T) {
 		{"list", `{"data":{"summary":{}}}`, "f#/data/summary: is not a list"},
 		{"status", `[{"submission_id":"a","status":"ASLEEP"}]`, `f#/0: job "a": the status "ASLEEP" is not one`},
 		{"no ID", `[{"status":"RUNNING"}]`, `f#/0: job "": has neither`},
+		{"CPUs", `[{"submission_id":"a","status":"RUNNING","metadata":{"cpus":"some"}}]`,
+			`f#/0: job "a": metadata.cpus: "some" is not a number of CPUs`},
+		{"memory", `[{"submission_id":"a","status":"RUNNING","metadata":{"memory_mib":"-1"}}]`,
+			`f#/0: job "a": metadata.memory_mib: "-1" is not a number of MiB`},
 		{"time", `[{"submission_id":"a","status":"RUNNING","start_time":1e300}]`, `f#/0: job "a": the time 1e+300 ms`},
 		{"gpus", `[{"submission_id":"a","status":"RUNNING","metadata":{"gpus":"all"}}]`,
 			`f#/0: job "a": metadata.gpus: "all" is not a number of GPUs`},

@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
 # What hare ray does for a real Ray: make test-ray.
 #
-#   scripts/ray-helper-test.sh HARE [jobs]
+#   scripts/ray-helper-test.sh HARE [jobs [cpus]]     cpus alone: 40 s
 #
 # Starts a Ray with pretended GPUs of three types in a network namespace with nothing but lo, and gives
 # it a queue of mixed jobs (default 24), each of which takes as long as the GPU type on which it runs says:
 #
 # first    by hare ray run without plans (--server with nobody there): first come, first served
+# cpus     two jobs whose CPUs or memory together exceed a node's, and one without: never both at once
 # helped   by hare ray run; the mean completion must be less than the first
 # killed   the same, with hare ray run killed 50 times meanwhile; every job must run once
 #
@@ -33,7 +34,8 @@ dir=$HARE_RAY_INSIDE
 ip link set lo up
 export RAY_USAGE_STATS_ENABLED=0 HARE_RAY_DIR=$dir/queue
 node() { # name, GPUs, more arguments
-  "$RAY" start --node-ip-address 127.0.0.1 --num-cpus 8 --num-gpus "$2" --resources "{\"accelerator_type:$1\":1}" \
+  "$RAY" start --node-ip-address 127.0.0.1 --num-cpus 8 --memory 8589934592 --num-gpus "$2" \
+    --resources "{\"accelerator_type:$1\":1}" \
     --labels "ray.io/accelerator-type=$1" --object-store-memory 80000000 --disable-usage-stats "${@:3}" \
     >>"$dir/ray.log" 2>&1
 }
@@ -97,6 +99,23 @@ report() { # what
   last=$mean
 }
 wait_for_ends() { for _ in $(seq 3000); do [ "$(ended)" -ge "$jobs" ] && break; sleep 0.2; done; }
+
+# Jobs of 6 of the 8 CPUs, or of 6 of the 8 GiB, of the node with the two V100.
+for what in "--cpus 6" "--memory-mib 6144"; do
+  rm -rf "$HARE_RAY_DIR"; mkdir -p "$HARE_RAY_DIR"; : >"$dir/out"
+  # shellcheck disable=SC2086
+  for i in 1 2; do
+    "$hare" ray submit --id "wide-$i${what%% *}" $what --on V100=4 -- "$dir/job.sh" "$dir/out" V100=4 >/dev/null
+  done
+  "$hare" ray submit --id "plain${what%% *}" --on V100=2 -- "$dir/job.sh" "$dir/out" V100=2 >/dev/null
+  start
+  for _ in $(seq 300); do [ "$("$hare" ray jobs | head -1)" = "no jobs" ] && break; sleep 0.2; done
+  stop
+  [ "$(ended)" = 3 ] && [ "$(grep -o '"event":"\(start\|end\)".*"job":"wide' "$HARE_RAY_DIR/journal.ndjson" |
+    cut -d'"' -f4 | tr '\n' ' ')" = "start end start end " ] || { cat "$HARE_RAY_DIR/journal.ndjson"; exit 1; } >&2
+  echo "two jobs with $what were not in Ray at once"
+done
+[ "${3:-}" = cpus ] && exit
 
 submit_all first
 start --server http://127.0.0.1:9

@@ -19,29 +19,51 @@ const untyped = "gpu"
 // othersLimitUs is four times as long as work of others is believed to take, of which nothing is known.
 const othersLimitUs = 4 * 3600 * 1_000_000
 
+// amount is what a node has, or what is held of it.
+type amount struct{ gpus, cpuMilli, memoryMiB int64 }
+
+func (a amount) plus(b amount) amount {
+	return amount{a.gpus + b.gpus, a.cpuMilli + b.cpuMilli, a.memoryMiB + b.memoryMiB}
+}
+
+// minus returns what is left, none of it below 0.
+func (a amount) minus(b amount) amount {
+	return amount{max(0, a.gpus-b.gpus), max(0, a.cpuMilli-b.cpuMilli), max(0, a.memoryMiB-b.memoryMiB)}
+}
+
+// least returns the lesser of each.
+func (a amount) least(b amount) amount {
+	return amount{min(a.gpus, b.gpus), min(a.cpuMilli, b.cpuMilli), min(a.memoryMiB, b.memoryMiB)}
+}
+
+// covers says whether b has room in a.
+func (a amount) covers(b amount) bool {
+	return a.gpus >= b.gpus && a.cpuMilli >= b.cpuMilli && a.memoryMiB >= b.memoryMiB
+}
+
 // node is a node of Ray with GPUs.
 type node struct {
 	id, name, gpuType string
-	gpus              int64
-	others            int64 // GPUs that work of others uses
-	ours              int64 // GPUs that jobs of the queue hold
-	selectable        bool  // a label tells the ID, by which a job can be sent to the node
+	has               amount
+	others            amount // that work of others uses
+	ours              amount // that jobs of the queue hold
+	selectable        bool   // a label tells the ID, by which a job can be sent to the node
 }
 
-func (n *node) free() int64 { return n.gpus - n.others - n.ours }
+func (n *node) free() amount { return n.has.minus(n.others).minus(n.ours) }
 
 // view is what Ray told in one loop.
 type view struct {
 	session string
 	jobs    map[string]*rayJob
 	nodes   []*node // those that are alive, by name
-	used    map[string]float64
+	used    map[string]amount
 	usedUs  int64
 	byID    map[string]*node
 }
 
-// read asks Ray. Jobs come before the use of GPUs, so that a job that ends in between counts as running
-// for one loop more, and its GPUs not as those of others.
+// read asks Ray. Jobs come before the use of nodes, so that a job that ends in between counts as running
+// for one loop more, and what it has not as that of others.
 func (d *Dashboard) read(ctx context.Context) (*view, error) {
 	v := &view{}
 	var err error
@@ -73,7 +95,9 @@ func newNode(r *rayNode) *node {
 	if r.State != "ALIVE" || !(gpus >= 1 && gpus <= hare.MaxGPUs) || r.NodeID == "" {
 		return nil
 	}
-	n := &node{id: r.NodeID, gpuType: r.Labels["ray.io/accelerator-type"], gpus: int64(gpus)}
+	n := &node{id: r.NodeID, gpuType: r.Labels["ray.io/accelerator-type"], has: amount{gpus: int64(gpus),
+		cpuMilli:  whole(math.Floor(r.Resources["CPU"]*1000 + 1e-6)),
+		memoryMiB: whole(math.Floor(r.Resources["memory"] / mib))}}
 	n.name = cmp.Or(r.NodeName, r.NodeIP, "node") + "-" + r.NodeID[:min(8, len(r.NodeID))]
 	n.name = strings.ReplaceAll(n.name, "/", "_")
 	n.selectable = r.Labels[nodeLabel] == r.NodeID
@@ -86,6 +110,16 @@ func newNode(r *rayNode) *node {
 		n.gpuType = untyped
 	}
 	return n
+}
+
+const mib = 1 << 20
+
+// whole is a number that Ray tells, within what sessions take of a node.
+func whole(x float64) int64 {
+	if !(x > 0) {
+		return 0
+	}
+	return int64(min(x, hare.MaxPerTask))
 }
 
 // Ray's names for the ID of a node, and for the resource that tells the type of its GPUs.
@@ -114,7 +148,7 @@ func (v *view) named(name string) *node {
 }
 
 // fits says whether the node could run a job if nothing else ran there.
-func (n *node) fits(s *Spec) bool { return n.gpus >= s.GPUs && s.allows(n.gpuType) }
+func (n *node) fits(s *Spec) bool { return n.has.covers(s.needs()) && s.allows(n.gpuType) }
 
 // typesFor lists the types of the nodes that could run a job, sorted.
 func (v *view) typesFor(s *Spec) (types []string) {
@@ -130,46 +164,90 @@ func (v *view) typesFor(s *Spec) (types []string) {
 // count sets what each node has in use: by jobs of the queue, and by others. Ray tells the use a few
 // seconds late, so that jobs that ended since then are still in it.
 func (v *view) count(q *Queue) {
-	told := map[string]int64{}
+	told := map[string]amount{}
 	for _, n := range v.nodes {
-		n.ours = 0
+		n.ours = amount{}
 	}
 	for _, e := range q.Entries {
 		n := v.node(e.NodeID)
 		switch {
 		case n == nil:
 		case !e.State.Ended() && e.State != Waiting:
-			n.ours += e.Spec.GPUs
-			told[n.id] += e.Spec.GPUs
+			n.ours = n.ours.plus(e.Spec.needs())
+			told[n.id] = told[n.id].plus(e.Spec.needs())
 		case e.State.Ended() && e.EndUs+1_500_000 > v.usedUs && e.StartUs > 0:
-			told[n.id] += e.Spec.GPUs
+			told[n.id] = told[n.id].plus(e.Spec.needs())
 		}
 	}
 	for _, n := range v.nodes {
-		n.others = max(0, int64(math.Ceil(v.used[n.id]-1e-6))-told[n.id])
-		n.others = max(0, min(n.others, n.gpus-n.ours))
+		n.others = v.used[n.id].minus(told[n.id]).least(n.has.minus(n.ours))
 	}
 }
 
-// since remembers from when on others use so many GPUs of a node.
-type since struct{ gpus, fromUs int64 }
+// others is what work of others uses of a node, as it was told.
+type others struct {
+	gpus, fromUs int64 // so many GPUs, since then
+	// steady are the CPUs and the memory that they used all the time of the last window, by which a session
+	// counts. What is used for less is looked at when jobs start alone: tasks of Ray come and go by seconds,
+	// and each change of a node is told to the session.
+	steady, least amount
+	windowUs      int64 // when the window began
+}
 
-// forSession is the cluster as a session is told it.
-func (v *view) forSession(q *Queue, nowUs int64, others map[string]since, speeds *history.Speeds) *advice.State {
+// othersWindowUs is how long use of CPUs by others must last to count as steady.
+const othersWindowUs = 60 * 1_000_000
+
+// see takes what others use now.
+func (o *others) see(now amount, nowUs int64) {
+	if o.gpus != now.gpus {
+		o.gpus, o.fromUs = now.gpus, nowUs
+	}
+	switch {
+	case o.windowUs == 0:
+		o.steady, o.least, o.windowUs = now, now, nowUs
+	case nowUs-o.windowUs >= othersWindowUs:
+		o.steady, o.least, o.windowUs = o.least.least(now), now, nowUs
+	default:
+		o.least = o.least.least(now)
+	}
+}
+
+// demands says whether jobs of the queue that have not ended ask for CPUs, and for memory.
+func (q *Queue) demands() (cpus, memory bool) {
+	for _, e := range q.Entries {
+		if !e.State.Ended() {
+			cpus, memory = cpus || e.Spec.CPUs > 0, memory || e.Spec.MemoryMiB > 0
+		}
+	}
+	return cpus, memory
+}
+
+// forSession is the cluster as a session is told it. CPUs and memory are in it where jobs ask for them.
+func (v *view) forSession(q *Queue, nowUs int64, seen map[string]*others, speeds *history.Speeds) *advice.State {
 	out := &advice.State{NowUs: nowUs}
+	cpus, memory := q.demands()
 	for _, n := range v.nodes {
-		out.Nodes = append(out.Nodes, advice.Node{Name: n.name,
-			GPUs: []hare.TypeCount{{Type: n.gpuType, Count: int(n.gpus)}}})
-		if n.others == 0 {
-			delete(others, n.id)
+		o := seen[n.id]
+		if o == nil {
+			o = &others{}
+			seen[n.id] = o
+		}
+		o.see(n.others, nowUs)
+		told := advice.Node{Name: n.name, GPUs: []hare.TypeCount{{Type: n.gpuType, Count: int(n.has.gpus)}}}
+		left := n.has.minus(o.steady)
+		if cpus {
+			told.CPUMilli = max(1, left.cpuMilli) // 0 would be no limit
+		}
+		if memory {
+			told.MemoryMiB = max(1, left.memoryMiB)
+		}
+		out.Nodes = append(out.Nodes, told)
+		if o.gpus == 0 {
 			continue
 		}
-		if others[n.id].gpus != n.others {
-			others[n.id] = since{n.others, nowUs}
-		}
-		j := &history.Job{ID: "others on " + n.name, GPUs: n.others, Nodes: 1, PerTask: n.others, LimitUs: othersLimitUs}
+		j := &history.Job{ID: "others on " + n.name, GPUs: o.gpus, Nodes: 1, PerTask: o.gpus, LimitUs: othersLimitUs}
 		out.Jobs = append(out.Jobs, advice.Job{Spec: advice.Spec(j, []string{n.gpuType}, speeds), State: advice.Running,
-			StartUs: others[n.id].fromUs, On: []history.Held{{Node: n.name, Type: n.gpuType, GPUs: n.others}}})
+			StartUs: o.fromUs, On: []history.Held{{Node: n.name, Type: n.gpuType, GPUs: o.gpus}}})
 	}
 	for _, e := range q.Entries {
 		told := advice.Job{StartUs: e.StartUs, EndUs: e.EndUs, Completed: e.State == Succeeded}
@@ -194,7 +272,9 @@ func (v *view) forSession(q *Queue, nowUs int64, others map[string]since, speeds
 				types = append(types, n.gpuType)
 			}
 		}
-		told.Spec = advice.Spec(e.forHistory(), types, speeds)
+		if told.Spec = advice.Spec(e.forHistory(), types, speeds); told.Spec != nil {
+			advice.Demand(told.Spec, e.forHistory(), cpus, memory)
+		}
 		out.Jobs = append(out.Jobs, told)
 	}
 	return out
@@ -207,7 +287,8 @@ func (v *view) inOrder(q *Queue, why string) (starts []Start) {
 	for _, e := range q.waiting() {
 		var best *node
 		for _, n := range v.nodes {
-			if n.fits(&e.Spec) && n.free() >= e.Spec.GPUs && !closed[n.gpuType] && (best == nil || better(&e.Spec, n, best)) {
+			if n.fits(&e.Spec) && n.free().covers(e.Spec.needs()) && !closed[n.gpuType] &&
+				(best == nil || better(&e.Spec, n, best)) {
 				best = n
 			}
 		}
@@ -217,7 +298,7 @@ func (v *view) inOrder(q *Queue, why string) (starts []Start) {
 			}
 			continue
 		}
-		best.ours += e.Spec.GPUs
+		best.ours = best.ours.plus(e.Spec.needs())
 		starts = append(starts, Start{Job: e.ID, Name: e.Spec.Name, GPUs: e.Spec.GPUs, Node: best.name, NodeID: best.id,
 			Type: best.gpuType, Reason: why})
 	}
@@ -230,5 +311,5 @@ func better(s *Spec, a, b *node) bool {
 	if x != y && x > 0 && y > 0 {
 		return x < y
 	}
-	return a.free() < b.free()
+	return a.free().gpus < b.free().gpus
 }

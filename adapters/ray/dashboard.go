@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"net/url"
 	"strings"
@@ -126,6 +127,8 @@ type submission struct {
 	SubmissionID string             `json:"submission_id"`
 	Entrypoint   string             `json:"entrypoint"`
 	GPUs         int64              `json:"entrypoint_num_gpus"`
+	CPUs         float64            `json:"entrypoint_num_cpus,omitempty"`
+	Memory       int64              `json:"entrypoint_memory,omitempty"` // bytes
 	Resources    map[string]float64 `json:"entrypoint_resources,omitempty"`
 	Labels       map[string]string  `json:"entrypoint_label_selector,omitempty"`
 	RuntimeEnv   map[string]any     `json:"runtime_env,omitempty"`
@@ -186,9 +189,9 @@ func (d *Dashboard) nodes(ctx context.Context) ([]rayNode, error) {
 	return answer.Data.Result.Result, nil
 }
 
-// usage tells how many GPUs of each node are in use, by node IDs, and when this was so. Ray writes it
+// usage tells what of each node is in use, by node IDs, rounded up, and when this was so. Ray writes it
 // every 5 s.
-func (d *Dashboard) usage(ctx context.Context) (gpus map[string]float64, atUs int64, err error) {
+func (d *Dashboard) usage(ctx context.Context) (used map[string]amount, atUs int64, err error) {
 	var answer struct {
 		Data struct {
 			ClusterStatus struct {
@@ -203,14 +206,18 @@ func (d *Dashboard) usage(ctx context.Context) (gpus map[string]float64, atUs in
 		return nil, 0, err
 	}
 	status := &answer.Data.ClusterStatus
-	gpus = map[string]float64{}
+	used = map[string]amount{}
 	for id, of := range status.LoadMetricsReport.UsageByNode {
-		var pair [2]float64
-		if json.Unmarshal(of["GPU"], &pair) == nil {
-			gpus[id] = pair[0]
+		in := func(resource string, units float64) int64 {
+			var pair [2]float64 // used, and in all
+			if json.Unmarshal(of[resource], &pair) != nil {
+				return 0
+			}
+			return whole(math.Ceil(pair[0]*units - 1e-6))
 		}
+		used[id] = amount{gpus: in("GPU", 1), cpuMilli: in("CPU", 1000), memoryMiB: in("memory", 1.0/mib)}
 	}
-	return gpus, int64(status.Time * 1e6), nil
+	return used, int64(status.Time * 1e6), nil
 }
 
 func (d *Dashboard) submit(ctx context.Context, s *submission) error {

@@ -19,7 +19,7 @@ type fakeRay struct {
 	restart int
 	nodes   []fakeNode
 	jobs    []*fakeJob
-	usage   map[string]int64 // as told
+	usage   map[string]amount // as told
 	usageUs int64
 	fail    func(method, path string) (before, after bool) // answers 500, before or after the effect
 	starts  map[string]int                                 // by HARE_JOB: how often the program began
@@ -29,7 +29,7 @@ type fakeRay struct {
 
 type fakeNode struct {
 	id, gpuType string
-	gpus        int64
+	has         amount
 	dead        bool
 }
 
@@ -42,8 +42,9 @@ type fakeJob struct {
 }
 
 func newFakeRay(t *testing.T) *fakeRay {
-	f := &fakeRay{nowUs: 1_800_000_000e6, usage: map[string]int64{}, starts: map[string]int{}, done: map[string]int{},
-		nodes: []fakeNode{{id: "aaaaaaaa01", gpuType: "V100", gpus: 2}, {id: "bbbbbbbb02", gpuType: "T4", gpus: 4}}}
+	f := &fakeRay{nowUs: 1_800_000_000e6, usage: map[string]amount{}, starts: map[string]int{}, done: map[string]int{},
+		nodes: []fakeNode{{id: "aaaaaaaa01", gpuType: "V100", has: amount{2, 16_000, 64 << 10}},
+			{id: "bbbbbbbb02", gpuType: "T4", has: amount{4, 16_000, 64 << 10}}}}
 	f.server = httptest.NewServer(f)
 	t.Cleanup(f.server.Close)
 	return f
@@ -96,13 +97,16 @@ func (f *fakeRay) answer(r *http.Request) (status int, answer any) {
 				state = "DEAD"
 			}
 			list = append(list, object{"node_id": n.id, "node_name": "127.0.0.1", "state": state,
-				"resources_total": object{"GPU": n.gpus, "accelerator_type:" + n.gpuType: 1}, "labels": object{nodeLabel: n.id}})
+				"resources_total": object{"GPU": n.has.gpus, "CPU": float64(n.has.cpuMilli) / 1000,
+					"memory": float64(n.has.memoryMiB)*mib + 1000, "accelerator_type:" + n.gpuType: 1},
+				"labels": object{nodeLabel: n.id}})
 		}
 		return 200, object{"result": true, "data": object{"result": object{"result": list}}}
 	case r.URL.Path == "/api/cluster_status":
 		use := object{}
 		for id, n := range f.usage {
-			use[id] = object{"GPU": []float64{float64(n), 8}}
+			use[id] = object{"GPU": []float64{float64(n.gpus), 8}, "CPU": []float64{float64(n.cpuMilli) / 1000, 16},
+				"memory": []float64{float64(n.memoryMiB) * mib, 64 << 30}}
 		}
 		return 200, object{"result": true, "data": object{"clusterStatus": object{"time": float64(f.usageUs) / 1e6,
 			"loadMetricsReport": object{"usageByNode": use}}}}
@@ -161,14 +165,14 @@ func (f *fakeRay) pass(seconds float64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.nowUs += int64(seconds * 1e6)
-	used := map[string]int64{}
+	used := map[string]amount{}
 	for _, j := range f.jobs {
 		if j.status == "RUNNING" && f.nowUs-j.startUs >= int64(j.seconds[f.typeOf(j.node)]*1e6) {
 			j.status, j.endUs = "SUCCEEDED", f.nowUs
 			f.done[j.hareJob()]++
 		}
 		if j.status == "RUNNING" {
-			used[j.node] += j.GPUs
+			used[j.node] = used[j.node].plus(j.needs())
 		}
 		if j.status == "PENDING" && f.nowUs-j.submitUs > 900e6 {
 			j.status, j.errorType, j.endUs = "FAILED", startTimeout, f.nowUs
@@ -177,20 +181,24 @@ func (f *fakeRay) pass(seconds float64) {
 	for _, j := range f.jobs {
 		for _, n := range f.nodes {
 			wanted := j.Labels[nodeLabel]
-			if j.status != "PENDING" || n.dead || used[n.id]+j.GPUs > n.gpus || wanted != "" && wanted != n.id {
+			if j.status != "PENDING" || n.dead || !n.has.minus(used[n.id]).covers(j.needs()) || wanted != "" && wanted != n.id {
 				continue
 			}
 			if !slices.Contains([]string{"", fmt.Sprint(n.gpuType)}, typeWanted(&j.submission)) {
 				continue
 			}
 			j.status, j.node, j.startUs = "RUNNING", n.id, f.nowUs
-			used[n.id] += j.GPUs
+			used[n.id] = used[n.id].plus(j.needs())
 			f.starts[j.hareJob()]++
 		}
 	}
 	if f.nowUs-f.usageUs >= 5e6 {
 		f.usage, f.usageUs = used, f.nowUs
 	}
+}
+
+func (j *fakeJob) needs() amount {
+	return amount{j.GPUs, int64(j.CPUs * 1000), j.Memory / mib}
 }
 
 func typeWanted(s *submission) string {
@@ -211,9 +219,14 @@ func (f *fakeRay) typeOf(id string) string {
 
 // addOthers submits a job of somebody else, which runs at once.
 func (f *fakeRay) addOthers(name, node string, gpus int64, seconds float64) {
+	f.addOthersWith(name, node, submission{GPUs: gpus}, seconds)
+}
+
+func (f *fakeRay) addOthersWith(name, node string, s submission, seconds float64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	j := &fakeJob{status: "PENDING", submitUs: f.nowUs, seconds: map[string]float64{f.typeOf(node): seconds}}
-	j.SubmissionID, j.GPUs, j.Labels = name, gpus, map[string]string{nodeLabel: node}
+	j := &fakeJob{submission: s, status: "PENDING", submitUs: f.nowUs,
+		seconds: map[string]float64{f.typeOf(node): seconds}}
+	j.SubmissionID, j.Labels = name, map[string]string{nodeLabel: node}
 	f.jobs = append(f.jobs, j)
 }

@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -69,10 +70,10 @@ type Helper struct {
 	epoch     int64 // in which this process leads; 0 means that another does, or none
 	release   func()
 	lastPlan  time.Time
-	others    map[string]since
-	refusals  map[string]int  // by submission: how often Ray in good health did not take it
-	stopped   map[string]bool // by submission: the stop stands in the journal
-	byType    bool            // this Ray takes no selector of labels
+	others    map[string]*others // by the IDs of nodes
+	refusals  map[string]int     // by submission: how often Ray in good health did not take it
+	stopped   map[string]bool    // by submission: the stop stands in the journal
+	byType    bool               // this Ray takes no selector of labels
 	metrics   counters
 	shared    sharedCounters
 }
@@ -85,7 +86,7 @@ func New(cfg Config, dashboard *Dashboard, advisor advice.Advisor, journal *Jour
 	session := &advice.Session{Advisor: advisor, StateFile: cfg.StateFile, Logger: cfg.Logger}
 	session.Resume()
 	h := &Helper{cfg: cfg, dashboard: dashboard, session: session, journal: journal, now: time.Now,
-		others: map[string]since{}, refusals: map[string]int{}, stopped: map[string]bool{}}
+		others: map[string]*others{}, refusals: map[string]int{}, stopped: map[string]bool{}}
 	h.lastPlan = h.now()
 	return h, nil
 }
@@ -277,10 +278,10 @@ func (h *Helper) plan(ctx context.Context, q *Queue, v *view, result *Result) (s
 		}
 		name, _, _ := strings.Cut(turn.GPUs[0][0], "/")
 		n := v.named(name)
-		if n == nil || !n.fits(&e.Spec) || n.free() < e.Spec.GPUs {
+		if n == nil || !n.fits(&e.Spec) || !n.free().covers(e.Spec.needs()) {
 			continue
 		}
-		n.ours += e.Spec.GPUs
+		n.ours = n.ours.plus(e.Spec.needs())
 		starts = append(starts, Start{Job: e.ID, Name: e.Spec.Name, GPUs: e.Spec.GPUs, Node: n.name, NodeID: n.id,
 			Type: n.gpuType, Reason: fmt.Sprintf("turn %d in the plan, on %s", turn.Turn, n.gpuType)})
 	}
@@ -330,6 +331,7 @@ func (h *Helper) start(ctx context.Context, starts []Start, result *Result) erro
 // submissionOf is what Ray is told of an attempt.
 func (h *Helper) submissionOf(e *Entry) *submission {
 	s := &submission{SubmissionID: e.SubmissionID(), Entrypoint: e.Spec.Entrypoint, GPUs: e.Spec.GPUs,
+		CPUs: e.Spec.CPUs, Memory: e.Spec.MemoryMiB * mib,
 		Metadata: maps.Clone(e.Spec.Metadata), RuntimeEnv: maps.Clone(e.Spec.RuntimeEnv)}
 	switch {
 	case e.NodeID != "" && !h.byType:
@@ -343,6 +345,12 @@ func (h *Helper) submissionOf(e *Entry) *submission {
 	// hare import ray reads these.
 	s.Metadata["gpus"] = fmt.Sprint(e.Spec.GPUs)
 	s.Metadata["submitted"] = time.UnixMicro(e.SubmitUs).UTC().Format(time.RFC3339Nano)
+	if e.Spec.CPUs > 0 {
+		s.Metadata["cpus"] = strconv.FormatFloat(e.Spec.CPUs, 'g', -1, 64)
+	}
+	if e.Spec.MemoryMiB > 0 {
+		s.Metadata["memory_mib"] = fmt.Sprint(e.Spec.MemoryMiB)
+	}
 	for key, value := range map[string]string{"user": e.Spec.User, "name": e.Spec.Name, "hare": secondsText(&e.Spec)} {
 		if value != "" {
 			s.Metadata[key] = value

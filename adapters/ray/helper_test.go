@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -27,8 +28,13 @@ func (f *fakeRay) now() time.Time {
 // submitTo adds a job of so many seconds on a V100, and twice as many on a T4.
 func submitTo(t *testing.T, f *fakeRay, dir, id string, gpus int64, seconds float64) {
 	t.Helper()
-	spec := &Spec{Entrypoint: "train", Name: id, User: "ann", GPUs: gpus, Retries: 3,
-		On: []TypeTime{{"V100", seconds}, {"T4", 2 * seconds}}}
+	submitSpec(t, f, dir, id, Spec{GPUs: gpus, On: []TypeTime{{"V100", seconds}, {"T4", 2 * seconds}}})
+}
+
+func submitSpec(t *testing.T, f *fakeRay, dir, id string, s Spec) {
+	t.Helper()
+	spec := &s
+	s.Entrypoint, s.Name, s.User, s.Retries = "train", id, "ann", 3
 	j, err := OpenJournal(dir)
 	if err == nil {
 		_, err = Submit(t.Context(), j, id, spec, f.now())
@@ -105,6 +111,96 @@ func TestStartsWhatFits(t *testing.T) {
 	for _, e := range h.journal.Queue.Entries {
 		if f.starts[e.ID] != 1 || f.done[e.ID] != 1 {
 			t.Errorf("%s began %d times and completed %d times", e.ID, f.starts[e.ID], f.done[e.ID])
+		}
+	}
+}
+
+// TestCPUsAndMemory checks that jobs are submitted where their CPUs and their memory fit too: beside jobs of
+// the queue, and beside work of others that uses no GPU, whether it has lasted or has just begun.
+func TestCPUsAndMemory(t *testing.T) {
+	for name, want := range map[string]Spec{"cpus": {CPUs: 10}, "memory": {MemoryMiB: 40 << 10},
+		"memory and a fraction of a CPU": {MemoryMiB: 40 << 10, CPUs: 0.5}} {
+		t.Run(name, func(t *testing.T) {
+			f, dir := newFakeRay(t), t.TempDir()
+			want.GPUs = 1
+			want.On = []TypeTime{{"V100", 10}}
+			submitSpec(t, f, dir, "one", want)
+			submitSpec(t, f, dir, "two", want) // the node has a GPU for it, and no more
+			submitTo(t, f, dir, "plain", 1, 8)
+			h := newHelper(t, f, dir, nil)
+			started := func(ids string) {
+				t.Helper()
+				r := step(t, h)
+				var got []string
+				for _, s := range r.Starts {
+					got = append(got, s.Job)
+				}
+				if slices.Sort(got); strings.Join(got, " ") != ids || r.PlanError != nil {
+					t.Errorf("started %v, not %s: %+v", got, ids, r)
+				}
+				f.pass(5)
+			}
+			started("one plain")
+			if s := f.get("one"); s.CPUs != want.CPUs || s.Memory != want.MemoryMiB*mib {
+				t.Errorf("%+v", s.submission)
+			}
+			// until lets loops pass in which nothing starts, until a job has ended in Ray.
+			until := func(id string) {
+				t.Helper()
+				for n := 0; f.get(id).status != "SUCCEEDED"; n++ {
+					if n == 100 {
+						t.Fatalf("%s does not end", id)
+					}
+					started("")
+				}
+			}
+			until("one")
+			started("two")
+			until("two")
+			// Others use what the next job needs, for seconds and for minutes.
+			for i, seconds := range []float64{6, 120} {
+				theirs, next := fmt.Sprint("theirs", i), fmt.Sprint("next", i)
+				f.addOthersWith(theirs, "aaaaaaaa01", submission{CPUs: 10, Memory: 40 << 30}, seconds)
+				f.pass(5)
+				submitSpec(t, f, dir, next, want)
+				until(theirs)
+				for n := 0; f.get(next) == nil; n++ {
+					if r := step(t, h); n == 20 || r.PlanError != nil {
+						t.Fatalf("%s does not start: %+v", next, r)
+					}
+					f.pass(5)
+				}
+				until(next)
+			}
+		})
+	}
+}
+
+// TestNoNodeWithEnough checks a job that needs more CPUs than any node has, and one that needs memory where
+// Ray tells of none.
+func TestNoNodeWithEnough(t *testing.T) {
+	f, dir := newFakeRay(t), t.TempDir()
+	for i := range f.nodes {
+		f.nodes[i].has.memoryMiB = 0
+	}
+	submitSpec(t, f, dir, "cpus", Spec{GPUs: 1, CPUs: 17})
+	submitSpec(t, f, dir, "memory", Spec{GPUs: 1, MemoryMiB: 10})
+	submitTo(t, f, dir, "plain", 1, 10)
+	h := newHelper(t, f, dir, nil)
+	if r := step(t, h); r.NoRoom != 2 || len(r.Starts) != 1 || r.Starts[0].Job != "plain" {
+		t.Errorf("%+v", r)
+	}
+}
+
+// TestSteadyUse checks that only use by others that lasts changes what a session is told of a node.
+func TestSteadyUse(t *testing.T) {
+	var o others
+	for i, c := range []struct {
+		now, steady int64
+	}{{8, 8}, {2, 8}, {9, 8}, {5, 8}, {7, 2}, {6, 2}, {6, 2}, {6, 2}, {9, 6}} {
+		o.see(amount{cpuMilli: c.now}, 1+int64(i)*othersWindowUs/4)
+		if o.steady.cpuMilli != c.steady {
+			t.Errorf("reading %d: %+v", i, o)
 		}
 	}
 }
@@ -433,12 +529,15 @@ func TestManySubmitAtOnce(t *testing.T) {
 // TestRelease checks that all jobs go to Ray once, and that the commands which are printed carry them.
 func TestRelease(t *testing.T) {
 	f, dir := newFakeRay(t), t.TempDir()
-	for i := range 5 {
+	for i := range 4 {
 		submitTo(t, f, dir, fmt.Sprint("j", i), 2, 10)
 	}
+	submitSpec(t, f, dir, "j4", Spec{GPUs: 1, CPUs: 2.5, MemoryMiB: 3})
 	h := newHelper(t, f, dir, nil)
 	lines := h.Commands("http://head:8265")
-	if len(lines) != 5 || !strings.Contains(lines[0], "--submission-id j0 --entrypoint-num-gpus 2") ||
+	if len(lines) != 5 || !strings.Contains(lines[0], "--submission-id j0 --entrypoint-num-gpus 2 --entrypoint-res") ||
+		!strings.Contains(lines[4], "--entrypoint-num-gpus 1 --entrypoint-num-cpus 2.5 --entrypoint-memory 3145728 ") ||
+		!strings.Contains(lines[4], `"cpus":"2.5"`) || !strings.Contains(lines[4], `"memory_mib":"3"`) ||
 		!strings.HasSuffix(lines[0], " -- train") {
 		t.Errorf("%q", lines)
 	}
@@ -457,6 +556,8 @@ func TestSpecsAreChecked(t *testing.T) {
 	for name, spec := range map[string]Spec{
 		"/entrypoint":              {GPUs: 1},
 		"/gpus":                    {Entrypoint: "x"},
+		"/cpus":                    {Entrypoint: "x", GPUs: 1, CPUs: math.NaN()},
+		"/memory_mib":              {Entrypoint: "x", GPUs: 1, MemoryMiB: -1},
 		"/on/1":                    {Entrypoint: "x", GPUs: 1, On: []TypeTime{{"T4", 1}, {"t4", 2}}},
 		"/limit_s":                 {Entrypoint: "x", GPUs: 1, LimitS: -1},
 		"/retries":                 {Entrypoint: "x", GPUs: 1, Retries: -1},

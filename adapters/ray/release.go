@@ -51,6 +51,12 @@ func (h *Helper) Commands(address string) []string {
 		s := h.submissionOf(&next)
 		args := []string{"ray", "job", "submit", "--no-wait", "--address", address, "--submission-id", s.SubmissionID,
 			"--entrypoint-num-gpus", fmt.Sprint(s.GPUs)}
+		if s.CPUs > 0 {
+			args = append(args, "--entrypoint-num-cpus", fmt.Sprint(s.CPUs))
+		}
+		if s.Memory > 0 {
+			args = append(args, "--entrypoint-memory", fmt.Sprint(s.Memory))
+		}
 		for _, part := range []struct {
 			flag  string
 			value any

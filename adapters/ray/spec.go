@@ -25,6 +25,9 @@ type Spec struct {
 	Name       string `json:"name,omitempty"`
 	User       string `json:"user,omitempty"`
 	GPUs       int64  `json:"gpus"` // on one node
+	// CPUs and MemoryMiB are reserved on that node beside the GPUs; 0 reserves none.
+	CPUs      float64 `json:"cpus,omitempty"`
+	MemoryMiB int64   `json:"memory_mib,omitempty"`
 	// On names the GPU types on which the job may run; nil means all. Seconds of 0 are not known.
 	On []TypeTime `json:"on,omitempty"`
 	// LimitS is the longest that the user expects the job to take; 0 means not known. Nothing ends a
@@ -42,8 +45,10 @@ type TypeTime struct {
 	Seconds float64 `json:"seconds,omitempty"`
 }
 
-// maxSeconds is a year.
-const maxSeconds = 366 * 24 * 3600
+const (
+	maxSeconds = 366 * 24 * 3600 // a year
+	maxCPUs    = hare.MaxPerTask / 1000
+)
 
 // ParseOn reads types with times, such as V100=3600s,T4=2h30m, or types alone.
 func ParseOn(text string) (on []TypeTime, err error) {
@@ -92,6 +97,10 @@ func (s *Spec) Validate() error {
 		return bad("/entrypoint", "is longer than 64 KiB")
 	case s.GPUs < 1 || s.GPUs > hare.MaxGPUs:
 		return bad("/gpus", "must be from 1 to %d: a job without GPUs needs no place in this queue", int64(hare.MaxGPUs))
+	case !(s.CPUs >= 0 && s.CPUs <= maxCPUs) || s.CPUs > 0 && s.CPUs < 0.001:
+		return bad("/cpus", "must be from 0.001 to %d, or 0 for none", maxCPUs)
+	case s.MemoryMiB < 0 || s.MemoryMiB > hare.MaxPerTask:
+		return bad("/memory_mib", "must be from 1 to %d, or 0 for none", int64(hare.MaxPerTask))
 	case !(s.LimitS >= 0 && s.LimitS <= maxSeconds):
 		return bad("/limit_s", "must be from 0 to %d", maxSeconds)
 	case s.Retries < 0 || s.Retries > 100:
@@ -192,6 +201,11 @@ func (s *Spec) allows(gpuType string) bool {
 		slices.ContainsFunc(s.On, func(t TypeTime) bool { return strings.EqualFold(t.Type, gpuType) })
 }
 
+// needs is what the job holds of a node.
+func (s *Spec) needs() amount {
+	return amount{gpus: s.GPUs, cpuMilli: int64(math.Round(s.CPUs * 1000)), memoryMiB: s.MemoryMiB}
+}
+
 // seconds returns the time on a type; 0 where it is not known.
 func (s *Spec) seconds(gpuType string) float64 {
 	for _, t := range s.On {
@@ -206,7 +220,7 @@ func (s *Spec) seconds(gpuType string) float64 {
 func (e *Entry) forHistory() *history.Job {
 	s := &e.Spec
 	j := &history.Job{ID: e.ID, Name: s.Name, User: s.User, SubmitUs: e.SubmitUs, LimitUs: int64(s.LimitS * 1e6),
-		GPUs: s.GPUs, Nodes: 1, PerTask: s.GPUs}
+		GPUs: s.GPUs, Nodes: 1, PerTask: s.GPUs, CPUMilli: s.needs().cpuMilli, MemoryMiB: s.MemoryMiB}
 	for _, t := range s.On {
 		if t.Seconds > 0 {
 			j.Seconds = append(j.Seconds, history.TypeSeconds{Type: t.Type, Us: max(1, int64(t.Seconds*1e6))})

@@ -155,6 +155,9 @@ name have ended.`,
 	rq.add(c)
 	f := c.Flags()
 	f.Int64Var(&spec.GPUs, "gpus", 1, "GPUs of the job, on one node")
+	f.Float64Var(&spec.CPUs, "cpus", 0, "CPUs that are reserved for the job on that node (default: none)")
+	f.Int64Var(&spec.MemoryMiB, "memory-mib", 0,
+		"MiB of memory that are reserved for the job on that node (default: none)")
 	f.StringVar(&on, "on", "", "GPU types on which the job may run, with times, as in V100=3600s,T4=2h30m (default: all)")
 	f.StringVar(&spec.Name, "name", "", "name; jobs of one user and name are expected to take as long as each other")
 	f.StringVar(&spec.User, "user", userName(), "user")
@@ -164,7 +167,8 @@ name have ended.`,
 	f.StringVar(&envFile, "runtime-env", "", "file with Ray's runtime environment, as JSON")
 	f.StringArrayVar(&env, "env", nil, "environment variable NAME=VALUE of the job; may be repeated")
 	f.StringVar(&id, "id", "", "ID of the job, so that a submission may be repeated (default: a random one)")
-	positive(c, "gpus", "limit")
+	positive(c, "gpus", "limit", "cpus", "memory-mib")
+	mebibytes(c, "memory-mib")
 	return c
 }
 
