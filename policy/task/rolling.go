@@ -41,8 +41,8 @@ type RollingConfig struct {
 	// time with fewer. Zero means 1 s, and a negative number makes a plan at each change.
 	PlanEveryUs int64
 	// WaitForPlan is for plans that are made aside, and for sessions whose starts are hard to undo:
-	// while a plan is due, nothing starts, until MaxAgeUs has passed. Only what the guard is due to
-	// start does.
+	// while a plan is due and may be made by PlanEveryUs, nothing starts, until MaxAgeUs has passed.
+	// Only what the guard is due to start does.
 	WaitForPlan bool
 
 	name string // "" means rolling
@@ -276,9 +276,11 @@ func (r *rolling) tooOld(l *ListScheduler) bool {
 	return ok && l.nowUs-sinceUs > r.cfg.MaxAgeUs
 }
 
-// waitsForPlan reports whether nothing starts because a plan is due.
+// waitsForPlan reports whether nothing starts because a plan is due. A plan that is due and may
+// not be made yet is not waited for: it would be asked for after a later event, and where nothing
+// starts there may be none.
 func (r *rolling) waitsForPlan(l *ListScheduler) bool {
-	return r.cfg.WaitForPlan && r.due() && !r.tooOld(l)
+	return r.cfg.WaitForPlan && r.due() && r.paced(l.nowUs) && !r.tooOld(l)
 }
 
 // roundEndUs is when the round of a job that runs is expected to end, now or later.

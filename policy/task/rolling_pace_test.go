@@ -61,3 +61,45 @@ func TestPaceOfPlans(t *testing.T) {
 		}
 	}
 }
+
+// A job that arrives when the pace lets no plan be made starts by the last one, with wait_for_plan too:
+// nobody would ask for a plan before the next event.
+func TestPacedPlanIsNotWaitedFor(t *testing.T) {
+	cluster := &hare.Cluster{Nodes: []hare.Node{{Name: "a", GPUs: []hare.TypeCount{{Type: "A", Count: 2 * planBurst}}}}}
+	session := rollingSession(RollingConfig{})
+	p, err := session.Open(cluster, []byte(`{"aside": true, "wait_for_plan": true, "plan_every_s": 100}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	made := 0
+	for i := range int64(planBurst + 3) {
+		id := fmt.Sprint("j", i)
+		started, err := p.Step(i, []hare.Event{{Type: hare.EventJobArrived, Job: id, Arrived: &hare.Job{ID: id,
+			WeightMicro: 1e6, Tasks: 1, Sync: hare.Gang, On: []hare.Profile{{Type: "A", ComputeUs: 3e6}}}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		waits := len(started) == 0
+		if q := p.(*Rolling).Ask(); q != nil {
+			plan, err := q.Answer(t.Context())
+			if err == nil {
+				err = p.(*Rolling).Take(plan)
+			}
+			if err == nil {
+				started, err = p.Step(i, []hare.Event{{Type: hare.EventTick}})
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !waits || len(started) == 0 {
+				t.Errorf("job %d: it waits for its plan: %t; then %+v", i, waits, started)
+			}
+			made++
+		} else if waits {
+			t.Errorf("job %d waits for a plan that may not be made", i)
+		}
+	}
+	if made != planBurst {
+		t.Errorf("%d plans", made)
+	}
+}
