@@ -178,7 +178,8 @@ func (h *Helper) step(ctx context.Context) (*Result, error) {
 	if h.cfg.Lease != nil && h.cfg.Write {
 		leads, err := h.cfg.Lease.Hold(ctx, h.api)
 		if err != nil {
-			return nil, fmt.Errorf("lease %s: %w", h.cfg.Lease.Name, err)
+			return nil, fmt.Errorf("the Lease %s/%s, by which helpers agree who writes: %w (--lease names another, or none)",
+				h.cfg.Lease.Namespace, h.cfg.Lease.Name, err)
 		}
 		if result.Leads = leads; !leads {
 			return result, nil

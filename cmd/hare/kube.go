@@ -88,8 +88,8 @@ Exit codes: 0 done, 2 wrong use, 3 a loop failed (with --once).`,
 		"start, and why and where it was let go")
 	f.StringVar(&kf.speeds, "speeds", "",
 		"relative speeds of GPU types, e.g. Tesla-V100-SXM2-16GB=1,Tesla-T4=0.4 (default: those of hare import)")
-	f.StringVar(&kf.lease, "lease", "", "NAMESPACE/NAME of the Lease by which several helpers agree who writes "+
-		"(default: hare-kube in the namespace of the pod; elsewhere none)")
+	f.StringVar(&kf.lease, "lease", "", "NAMESPACE/NAME of the Lease by which several helpers agree who writes, "+
+		"or none (default: hare-kube, in the namespace of the pod or else in default)")
 	f.DurationVar(&kf.leaseTime, "lease-time", 0, "how long a lease lasts that is not renewed (default: three intervals)")
 	f.StringVar(&kf.metrics, "metrics", "", "serve Prometheus metrics on this address, e.g. 127.0.0.1:9106")
 	positive(c, "plan-time", "max-updates", "interval")
@@ -229,7 +229,10 @@ func (kf *kubeFlags) connect(c *cobra.Command) (api kube.API, stop func(), err e
 	return proxy, stop, nil
 }
 
-// leaseOf reads --lease, or finds the namespace of the pod.
+// podNamespace holds the namespace of a pod.
+const podNamespace = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
+
+// leaseOf reads --lease, or finds the namespace of the pod; nil means that no lease is asked for.
 func (kf *kubeFlags) leaseOf() (*kube.Lease, error) {
 	holder, _ := os.Hostname()
 	l := &kube.Lease{Name: "hare-kube", Holder: fmt.Sprintf("%s_%d", holder, os.Getpid()), Duration: kf.leaseTime}
@@ -239,18 +242,20 @@ func (kf *kubeFlags) leaseOf() (*kube.Lease, error) {
 	if l.Duration < kf.interval*3/2 {
 		return nil, fmt.Errorf("--lease-time must be at least one and a half intervals, %s", kf.interval*3/2)
 	}
+	if kf.lease == "none" {
+		return nil, nil
+	}
 	if kf.lease != "" {
 		var ok bool
 		if l.Namespace, l.Name, ok = strings.Cut(kf.lease, "/"); !ok || l.Namespace == "" || l.Name == "" {
-			return nil, fmt.Errorf("--lease %.80q: give NAMESPACE/NAME", kf.lease)
+			return nil, fmt.Errorf("--lease %.80q: give NAMESPACE/NAME, or none", kf.lease)
 		}
 		return l, nil
 	}
-	text, err := os.ReadFile("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
-	if err != nil {
-		return nil, nil // in no pod
+	l.Namespace = "default"
+	if text, err := os.ReadFile(podNamespace); err == nil && kf.api == "" && kf.context == "" && kf.kubeconfig == "" {
+		l.Namespace = strings.TrimSpace(string(text))
 	}
-	l.Namespace = strings.TrimSpace(string(text))
 	return l, nil
 }
 

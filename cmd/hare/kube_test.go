@@ -61,3 +61,33 @@ func TestKube(t *testing.T) {
 		}
 	}
 }
+
+// TestKubeLease checks that helpers outside of pods agree by a Lease, too, and that one whose user may
+// not have it is told of --lease.
+func TestKubeLease(t *testing.T) {
+	status, asked := http.StatusOK, 0
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/apis/coordination.k8s.io/v1/namespaces/default/leases/hare-kube" {
+			asked++
+			w.WriteHeader(status)
+			_, _ = w.Write([]byte(`{"metadata": {"resourceVersion": "7"}, "spec": {"holderIdentity": "another",
+				"leaseDurationSeconds": 60}}`))
+			return
+		}
+		_, _ = w.Write([]byte(`{"items": []}`))
+	}))
+	defer server.Close()
+	run := []string{"kube", "--api", server.URL, "--once", "--write", "--dir", t.TempDir()}
+	if out, errs, code := runHare(t, "", run...); code != 0 || !strings.Contains(out, "another helper holds the lease") {
+		t.Errorf("%d: %s%s", code, out, errs)
+	}
+	status = http.StatusForbidden
+	if out, errs, code := runHare(t, "", run...); code != 3 || !strings.Contains(errs, "--lease names another, or none") {
+		t.Errorf("%d: %s%s", code, out, errs)
+	}
+	before := asked
+	if out, errs, _ := runHare(t, "", append(run, "--lease", "none")...); asked != before ||
+		!strings.Contains(errs, "no node with GPUs") {
+		t.Errorf("%s%s", out, errs)
+	}
+}
