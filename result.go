@@ -15,6 +15,7 @@ const (
 	TerminationGap        = "gap"
 	TerminationWorkLimit  = "work_limit"
 	TerminationDeadline   = "deadline"
+	TerminationMethod     = "method" // the plan of Options.Method, which is not searched on
 	TerminationCancelled  = "cancelled"
 	TerminationInfeasible = "infeasible"
 	TerminationNoSchedule = "no_schedule"
@@ -74,6 +75,9 @@ type Options struct {
 	Detail    string // lanes (the default), jobs, none, tasks
 	// Objective takes the place of the instance's objective; "" leaves that.
 	Objective string
+	// Method makes the plan in place of the engine's own search: a policy or another paper's
+	// scheduler, by name. The bound is the engine's all the same. "" means the search.
+	Method string
 	// Degrade allows a busy server to answer with a greedy schedule and a coarse bound
 	// instead of a refusal.
 	Degrade bool

@@ -155,9 +155,9 @@ func (s *server) listSolves(w http.ResponseWriter, r *http.Request) error {
 		solves.StatusCancelled, solves.StatusFailed); err != nil {
 		return err
 	}
-	if f.Termination, err = oneOf("termination", hare.TerminationOptimal, hare.TerminationGap, hare.TerminationWorkLimit,
-		hare.TerminationDeadline,
-		hare.TerminationCancelled, hare.TerminationInfeasible, hare.TerminationNoSchedule); err != nil {
+	if f.Termination, err = oneOf("termination", hare.TerminationOptimal, hare.TerminationGap,
+		hare.TerminationWorkLimit, hare.TerminationMethod, hare.TerminationDeadline, hare.TerminationCancelled,
+		hare.TerminationInfeasible, hare.TerminationNoSchedule); err != nil {
 		return err
 	}
 	if sum, err := hex.DecodeString(f.InstanceSHA256); q.Has("instance_sha256") &&

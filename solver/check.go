@@ -19,6 +19,9 @@ func Check(inst *hare.Instance, opt hare.Options, cfg Config) error {
 	if err := checkPlaced(inst, s.opt); err != nil {
 		return err
 	}
+	if _, err := findMethod(s.opt.Method, cfg.Methods); err != nil {
+		return err
+	}
 	for _, o := range []struct{ field, method string }{{"bound", s.opt.Bound}, {"order", s.opt.Order}} {
 		if cfg.LP == nil && (o.method == relax.MethodQueyranne || o.method == relax.MethodPaper) {
 			return &hare.InvalidError{Pointer: "/options/" + o.field, Code: "no_lp_engine", Detail: o.method +

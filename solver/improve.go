@@ -52,8 +52,8 @@ func (s *solve) updateIncumbent(plan *greedy.Plan, err error) {
 }
 
 // searches reports whether the schedule is improved after its assignment. The schedules
-// of the papers' plain rules are not improved.
-func (s *solve) searches() bool { return s.opt.Assign == string(greedy.Insertion) }
+// of the papers' plain rules and of methods are not improved.
+func (s *solve) searches() bool { return s.opt.Assign == string(greedy.Insertion) && s.method == nil }
 
 func (s *solve) assign(ctx context.Context, guide *hare.Relaxation) {
 	s.event(PhaseAssign, true)

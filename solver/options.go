@@ -2,11 +2,13 @@ package solver
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/greedy"
 	"github.com/hare-sched/hare/relax"
+	"github.com/hare-sched/hare/wire"
 )
 
 // DefaultGap is the gap at which a solve stops if the caller names none.
@@ -58,6 +60,13 @@ func CheckOptions(opt hare.Options) error {
 		return bad("assign", "unknown rule %q; known: earliest_available, earliest_finish, insertion", opt.Assign)
 	case opt.Objective != "" && !oneOf(opt.Objective, hare.Objectives()...):
 		return bad("objective", "unknown objective %q; known: %v", opt.Objective, hare.Objectives())
+	case opt.Method != "" && !oneOf(opt.Method, wire.PlanMethods()...):
+		hint := ""
+		if near := hare.Nearest(opt.Method, wire.PlanMethods()); near != "" {
+			hint = fmt.Sprintf(": did you mean %q?", near)
+		}
+		return bad("method", "unknown method %.60q%s; known: %s", opt.Method, hint,
+			strings.Join(wire.PlanMethods(), ", "))
 	case !oneOf(opt.Detail, "none", "jobs", "lanes", "tasks"):
 		return bad("detail", "unknown detail %q; known: none, jobs, lanes, tasks", opt.Detail)
 	}

@@ -26,6 +26,9 @@ import (
 func Replan(ctx context.Context, inst *hare.Instance, req hare.ReplanRequest, opt hare.Options,
 	cfg Config) (*hare.Result, error) {
 	began := time.Now()
+	if err := replansBySearch(opt); err != nil {
+		return nil, err
+	}
 	before, sched, err := previousSchedule(inst, &req)
 	if err != nil {
 		return nil, err
@@ -85,6 +88,9 @@ func Replan(ctx context.Context, inst *hare.Instance, req hare.ReplanRequest, op
 // CheckRequest returns the error with which Replan would refuse a request, before any
 // work.
 func CheckRequest(inst *hare.Instance, req hare.ReplanRequest, opt hare.Options, cfg Config) error {
+	if err := replansBySearch(opt); err != nil {
+		return err
+	}
 	before, sched, err := previousSchedule(inst, &req)
 	if err != nil {
 		return err

@@ -65,6 +65,8 @@ type Config struct {
 	// Start is a schedule of the instance from which the search begins if its own first
 	// schedule is no better; nil means none. A schedule that breaks a constraint is ignored.
 	Start *hare.Schedule
+	// Methods are what the option method may name.
+	Methods []Method
 	// Ablation turns parts off, to measure what each is worth.
 	Ablation Ablation
 	// Restarts returns the number of restarts of the LP workers so far. A solve during which
@@ -121,6 +123,10 @@ func newSolve(ctx context.Context, inst *hare.Instance, opt hare.Options, cfg Co
 		return nil, err
 	}
 	if err := checkPlaced(inst, s.opt); err != nil {
+		return nil, err
+	}
+	var err error
+	if s.method, err = findMethod(s.opt.Method, cfg.Methods); err != nil {
 		return nil, err
 	}
 	if s.cfg.Restarts != nil {
@@ -232,6 +238,8 @@ type solve struct {
 	phase     string
 
 	start     *greedy.Plan     // the caller's schedule; nil without one
+	method    *Method          // makes the plan in place of the search; nil for the search
+	made      *hare.Schedule   // by method; nil before
 	stability *stabilitySearch // only for plans for the rest of an earlier plan, else nil
 }
 
@@ -245,7 +253,11 @@ func (s *solve) run() (*hare.Result, error) {
 	defer s.watchCancel()()
 	work, cancel := s.context(1 - s.limits.reserve)
 	defer cancel()
-	if err := s.firstSchedule(work); err != nil {
+	if s.method != nil {
+		if err := s.byMethod(work); err != nil {
+			return nil, err
+		}
+	} else if err := s.firstSchedule(work); err != nil {
 		return nil, err
 	}
 	guide, err := s.relaxations(work)
@@ -257,7 +269,13 @@ func (s *solve) run() (*hare.Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.assign(work, guide)
+	if s.method == nil {
+		s.assign(work, guide)
+	}
+	if s.incumbent == nil && s.method != nil {
+		s.res.Termination = hare.TerminationNoSchedule
+		return s.finish()
+	}
 	if s.incumbent == nil {
 		s.res.Termination = hare.TerminationNoSchedule
 		s.res.Reasons = append(s.res.Reasons, hare.Reason{Code: "no_schedule",
@@ -426,9 +444,12 @@ func (s *solve) finish() (*hare.Result, error) {
 		r.Certificate = s.best.rel.Certificate
 	}
 	if s.incumbent != nil {
-		sched, err := s.incumbent.Schedule(s.model)
-		if err != nil {
-			return nil, fmt.Errorf("solver: %w", err)
+		sched := s.made
+		if sched == nil {
+			var err error
+			if sched, err = s.incumbent.Schedule(s.model); err != nil {
+				return nil, fmt.Errorf("solver: %w", err)
+			}
 		}
 		v := s.incumbent.Value(s.model)
 		s.value = v
@@ -474,6 +495,8 @@ func (s *solve) terminate() {
 		r.Termination, s.cut = hare.TerminationCancelled, true
 	case s.cut:
 		r.Termination = hare.TerminationDeadline
+	case s.method != nil:
+		r.Termination = hare.TerminationMethod
 	default:
 		r.Termination = hare.TerminationWorkLimit
 	}

@@ -61,6 +61,7 @@ type StoredOptions struct {
 	Assign    string        `json:"assign"`
 	Detail    string        `json:"detail"`
 	Objective string        `json:"objective,omitempty"`
+	Method    string        `json:"method,omitempty"`
 	Degrade   bool          `json:"degrade,omitempty"`
 }
 

@@ -21,6 +21,7 @@ type Options struct {
 	Assign    string // insertion, earliest_finish or earliest_available
 	Detail    string // lanes, jobs, none or tasks
 	Objective string // weighted_jct, jct_and_tardiness or makespan; empty: that of the instance
+	Method    string // makes the plan in place of the search, one of PlanMethods; empty: the search
 	// Degrade allows a busy server to answer with a greedy schedule and a coarse bound
 	// instead of refusing the solve.
 	Degrade bool
@@ -51,7 +52,7 @@ func (o *Options) Over(defaults hare.Options) hare.Options {
 	}
 	out.Bound, out.Order = cmp.Or(o.Bound, out.Bound), cmp.Or(o.Order, out.Order)
 	out.Assign, out.Detail = cmp.Or(o.Assign, out.Assign), cmp.Or(o.Detail, out.Detail)
-	out.Objective = cmp.Or(o.Objective, out.Objective)
+	out.Objective, out.Method = cmp.Or(o.Objective, out.Objective), cmp.Or(o.Method, out.Method)
 	return out
 }
 
@@ -83,6 +84,9 @@ var optionsTable = NewTable("Options", "Options of a solve; each may be left out
 	Choice("objective", func(o *Options) *string { return &o.Objective }, hare.Objectives()...).
 		About("objective takes the place of that of the instance; the result is then that of the instance with this "+
 			"objective."),
+	Choice("method", func(o *Options) *string { return &o.Method }, PlanMethods()...).
+		About("method makes the plan in place of the search: a policy, which decides as the jobs come, or another "+
+			"paper's scheduler. The bound is the same as without."),
 	orGiven(Bool("degrade", func(o *Options) *bool { return &o.Degrade })).
 		About("degrade allows a server that has too much to do to answer with a greedy schedule and a coarse bound, "+
 			"in place of a refusal."),
@@ -120,8 +124,8 @@ var alwaysWritten = []string{"time_limit_s", "work_limit", "seed", "bound", "ord
 // OptionsJSON returns the JSON form of options, with every option.
 func OptionsJSON(o hare.Options) json.RawMessage {
 	return optionsTable.Append(nil, &Options{TimeLimit: o.TimeLimit, WorkLimit: o.WorkLimit, Gap: &o.Gap, Seed: &o.Seed,
-		Bound: o.Bound, Order: o.Order, Assign: o.Assign, Detail: o.Detail, Objective: o.Objective, Degrade: o.Degrade,
-		Given: alwaysWritten})
+		Bound: o.Bound, Order: o.Order, Assign: o.Assign, Detail: o.Detail, Objective: o.Objective, Method: o.Method,
+		Degrade: o.Degrade, Given: alwaysWritten})
 }
 
 func readGap(r *Reader, o *Options) error {

@@ -40,7 +40,8 @@ var resultTable = NewTable("Result", "Result is the answer to a solve. Later ver
 		With("enum", []string{hare.StatusSucceeded, hare.StatusCancelled, hare.StatusFailed}).
 		About("status of the solve."),
 	String("termination", func(v *resultDoc) *string { return &v.Termination }).Needed().
-		With("enum", []string{"optimal", "gap", "work_limit", "deadline", "cancelled", "infeasible", "no_schedule"}).
+		With("enum", []string{"optimal", "gap", "work_limit", "method", "deadline", "cancelled", "infeasible",
+			"no_schedule"}).
 		About("termination says why the solve stopped."),
 	Bool("reproducible", func(v *resultDoc) *bool { return &v.Reproducible }).Needed().
 		About("reproducible: the clock decided nothing, so that the same call gives the same bytes, timing excepted."),
@@ -288,6 +289,7 @@ var infoOptionsTable = NewTable("", "",
 	infoString("assign", func(o *hare.Options) *string { return &o.Assign }),
 	infoString("detail", func(o *hare.Options) *string { return &o.Detail }),
 	infoString("objective", func(o *hare.Options) *string { return &o.Objective }),
+	infoString("method", func(o *hare.Options) *string { return &o.Method }),
 ).Open()
 
 func appendAmountOrNull(b []byte, a *hare.Amount) []byte {

@@ -146,6 +146,8 @@ func stopWords(termination string) string {
 		return "gap reached"
 	case hare.TerminationWorkLimit:
 		return "work limit"
+	case hare.TerminationMethod:
+		return "the method's plan"
 	case hare.TerminationDeadline:
 		return "time limit"
 	}

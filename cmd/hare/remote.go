@@ -119,7 +119,7 @@ func (rem *remote) submit(ctx context.Context, inst *hare.Instance, opt hare.Opt
 	return rem.Submit(ctx, client.Request{Instance: inst, Options: wire.Options{
 		TimeLimit: opt.TimeLimit, WorkLimit: opt.WorkLimit, Gap: &opt.Gap, Seed: &opt.Seed,
 		Bound: opt.Bound, Order: opt.Order, Assign: opt.Assign, Detail: opt.Detail, Objective: opt.Objective,
-		Degrade: opt.Degrade,
+		Method: opt.Method, Degrade: opt.Degrade,
 	}})
 }
 

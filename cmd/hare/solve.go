@@ -14,6 +14,7 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/internal/lp"
+	"github.com/hare-sched/hare/method"
 	"github.com/hare-sched/hare/relax"
 	"github.com/hare-sched/hare/solver"
 	"github.com/hare-sched/hare/wire"
@@ -43,13 +44,17 @@ on the server.
 --order chooses the order of the first schedule: price, queyranne, paper,
 critical_path, machine, wspt or arrival. --assign chooses how tasks get GPUs:
 insertion, from which the search starts, or one of the simple rules earliest_finish
-and earliest_available, the rule of the paper.`,
+and earliest_available, the rule of the paper.
+
+--method lets a policy make the plan instead, as it would decide while the jobs come,
+beside the same bound: how far is what another scheduler does from the best?`,
 		Example: `  hare solve instance.json -o result.json
   hare solve instance.json.gz --time-limit 2s --gap 0.05 | jq .gap
   hare solve tomorrow.json --warm today.result.json   # most jobs are the same
   hare solve instance.json --previous result.json --at 3600 --stability 0.1 -o new.json
   hare solve instance.json --order paper --assign earliest_available   # the paper's rule
   hare solve instance.json --server http://127.0.0.1:8080 -o result.json   # a server solves
+  hare solve instance.json --method srtf                # what another scheduler would do
   zcat instance.json.gz | hare solve - -o result.json.zst`,
 		Args: exactly(1, "one instance file"),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -109,6 +114,8 @@ and earliest_available, the rule of the paper.`,
 	f.StringVar(&opt.Assign, "assign", "insertion", "assignment: insertion, earliest_finish, earliest_available")
 	f.StringVar(&opt.Objective, "objective", "",
 		"in place of the instance's objective: weighted_jct, jct_and_tardiness, makespan")
+	f.StringVar(&opt.Method, "method", "",
+		"what makes the plan in place of the search: a policy, such as srtf (default: the search)")
 	f.StringVar(&opt.Detail, "detail", "lanes", "how much to print: none, jobs, lanes, tasks")
 	f.StringVar(&warm, "warm", "", "start from the prices of this result, for the same or a similar instance")
 	again.add(c)
@@ -120,6 +127,7 @@ and earliest_available, the rule of the paper.`,
 	choices(c, "assign", "insertion", "earliest_finish", "earliest_available")
 	choices(c, "detail", "none", "jobs", "lanes", "tasks")
 	choices(c, "objective", hare.Objectives()...)
+	choices(c, "method", wire.PlanMethods()...)
 	anyValue(c, "seed")
 	return c
 }
@@ -192,7 +200,7 @@ func printReasons(termination string, reasons []hare.Reason) {
 // startEngine starts the LP workers; without them the Go engine solves all linear
 // programs.
 func startEngine() (solver.Config, func()) {
-	cfg := solver.Config{Version: version}
+	cfg := solver.Config{Version: version, Methods: method.All()}
 	pool, err := newPool()
 	if err != nil {
 		return cfg, func() {}
