@@ -26,12 +26,14 @@ type Quota struct {
 	Sessions int `json:"sessions,omitempty" minimum:"0"`
 	// Streams limits the open streams of events and decisions.
 	Streams int `json:"streams,omitempty" minimum:"0"`
+	// Jobs limits the jobs of managed clusters that have not ended.
+	Jobs int `json:"jobs,omitempty" minimum:"0"`
 } //	@name	Quota
 
 // DefaultQuota has the defaults of a server for the fields that are zero in the quota
 // with which the server starts.
 var DefaultQuota = Quota{Solves: 16, Rate: 100, BodyBytes: math.MaxInt64, StoredBytes: 10 << 30, Sessions: 1000,
-	Streams: 256}
+	Streams: 256, Jobs: 100_000}
 
 // Check refuses fields that are negative or not a number.
 func (quota Quota) Check() error {
@@ -41,7 +43,7 @@ func (quota Quota) Check() error {
 	}{
 		{"solves", float64(quota.Solves)}, {"rate", quota.Rate}, {"body_bytes", float64(quota.BodyBytes)},
 		{"stored_bytes", float64(quota.StoredBytes)}, {"sessions", float64(quota.Sessions)},
-		{"streams", float64(quota.Streams)},
+		{"streams", float64(quota.Streams)}, {"jobs", float64(quota.Jobs)},
 	} {
 		if !(f.v >= 0) || math.IsInf(f.v, 0) {
 			return &hare.InvalidError{Pointer: "/" + f.name, Code: "out_of_range", Detail: "must not be negative"}
@@ -55,7 +57,7 @@ func (quota Quota) Or(d Quota) Quota {
 	return Quota{
 		Solves: or(quota.Solves, d.Solves), Rate: or(quota.Rate, d.Rate), BodyBytes: or(quota.BodyBytes, d.BodyBytes),
 		StoredBytes: or(quota.StoredBytes, d.StoredBytes), Sessions: or(quota.Sessions, d.Sessions),
-		Streams: or(quota.Streams, d.Streams),
+		Streams: or(quota.Streams, d.Streams), Jobs: or(quota.Jobs, d.Jobs),
 	}
 }
 
@@ -68,7 +70,7 @@ func or[T int | int64 | float64](v, d T) T {
 
 // QuotaError says that a tenant has reached a quota.
 type QuotaError struct {
-	Code  string // quota_solves, quota_rate, quota_stored_bytes, quota_sessions or quota_streams
+	Code  string // quota_solves, quota_rate, quota_stored_bytes, quota_sessions, quota_streams or quota_jobs
 	Limit float64
 	What  string
 	// After is when to try again. Where something must end first, After is a guess.
@@ -98,6 +100,7 @@ type usage struct {
 	streams  int
 	sessions int
 	stored   int64
+	jobs     int
 }
 
 // NewQuotas returns the quotas that set gives to tenants, with the zero fields
@@ -112,13 +115,13 @@ func NewQuotas(defaults Quota, set func(tenant string) Quota) *Quotas {
 // Of returns the quota of a tenant, with all zero fields filled.
 func (qs *Quotas) Of(tenant string) Quota {
 	if qs == nil {
-		return Quota{math.MaxInt, math.Inf(1), math.MaxInt64, math.MaxInt64, math.MaxInt, math.MaxInt}
+		return Quota{math.MaxInt, math.Inf(1), math.MaxInt64, math.MaxInt64, math.MaxInt, math.MaxInt,
+			math.MaxInt}
 	}
 	return qs.set(tenant).Or(qs.defaults)
 }
 
-// Usage returns what a tenant uses. Only the fields Solves, StoredBytes, Sessions
-// and Streams are set.
+// Usage returns what a tenant uses. The fields Rate and BodyBytes are not set.
 func (qs *Quotas) Usage(tenant string) (u Quota) {
 	if qs == nil {
 		return u
@@ -126,7 +129,8 @@ func (qs *Quotas) Usage(tenant string) (u Quota) {
 	qs.mu.Lock()
 	defer qs.mu.Unlock()
 	if have := qs.used[tenant]; have != nil {
-		u = Quota{Solves: have.solves, StoredBytes: have.stored, Sessions: have.sessions, Streams: have.streams}
+		u = Quota{Solves: have.solves, StoredBytes: have.stored, Sessions: have.sessions, Streams: have.streams,
+			Jobs: have.jobs}
 	}
 	return u
 }
@@ -140,7 +144,7 @@ func (qs *Quotas) usageOf(tenant string) *usage {
 	if len(qs.used) >= qs.sweep {
 		for t, u := range qs.used {
 			idle := u.limiter == nil || u.limiter.Tokens() >= float64(u.limiter.Burst())
-			if idle && u.solves+u.streams+u.sessions == 0 && u.stored == 0 {
+			if idle && u.solves+u.streams+u.sessions+u.jobs == 0 && u.stored == 0 {
 				delete(qs.used, t)
 			}
 		}
@@ -249,6 +253,31 @@ func (qs *Quotas) Room(tenant string) error {
 	defer qs.mu.Unlock()
 	if u := qs.used[tenant]; u != nil && u.stored >= limit {
 		return &QuotaError{Code: "quota_stored_bytes", Limit: float64(limit), What: "stored bytes", After: time.Minute}
+	}
+	return nil
+}
+
+// Jobs adds to the number of jobs of managed clusters of a tenant that have not ended; n may be negative.
+func (qs *Quotas) Jobs(tenant string, n int) {
+	if qs == nil || n == 0 {
+		return
+	}
+	qs.mu.Lock()
+	defer qs.mu.Unlock()
+	qs.usageOf(tenant).jobs += n
+}
+
+// JobRoom returns a *QuotaError where a tenant may submit no further job to its managed clusters.
+func (qs *Quotas) JobRoom(tenant string) error {
+	if qs == nil {
+		return nil
+	}
+	limit := qs.Of(tenant).Jobs
+	qs.mu.Lock()
+	defer qs.mu.Unlock()
+	if u := qs.used[tenant]; u != nil && u.jobs >= limit {
+		return &QuotaError{Code: "quota_jobs", Limit: float64(limit), What: "jobs of clusters that have not ended",
+			After: time.Minute}
 	}
 	return nil
 }

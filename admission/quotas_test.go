@@ -78,7 +78,7 @@ func TestQuotasHold(t *testing.T) {
 
 func TestQuotaCheck(t *testing.T) {
 	for _, q := range []admission.Quota{{Solves: -1}, {Rate: math.NaN()}, {Rate: math.Inf(1)}, {Rate: -1},
-		{BodyBytes: -1}, {StoredBytes: -1}, {Sessions: -1}, {Streams: -1}} {
+		{BodyBytes: -1}, {StoredBytes: -1}, {Sessions: -1}, {Streams: -1}, {Jobs: -1}} {
 		if q.Check() == nil {
 			t.Errorf("%+v is taken", q)
 		}

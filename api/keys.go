@@ -210,13 +210,15 @@ type usedJSON struct {
 	StoredBytes int64 `json:"stored_bytes"`
 	Sessions    int   `json:"sessions"`
 	Streams     int   `json:"streams"`
+	// Jobs are those of managed clusters that have not ended.
+	Jobs int `json:"jobs"`
 } //	@name	QuotaUsed
 
 func (s *server) quotaOf(tenant, owner string) quotaJSON {
 	q := s.cfg.Quotas.Of(owner)
 	q.BodyBytes = min(q.BodyBytes, s.cfg.MaxBodyBytes)
 	u := s.cfg.Quotas.Usage(owner)
-	return quotaJSON{tenant, q, usedJSON{u.Solves, u.StoredBytes, u.Sessions, u.Streams}}
+	return quotaJSON{tenant, q, usedJSON{u.Solves, u.StoredBytes, u.Sessions, u.Streams, u.Jobs}}
 }
 
 // getQuota answers with the quota of the caller's tenant.

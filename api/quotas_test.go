@@ -217,3 +217,36 @@ func TestGuessing(t *testing.T) {
 		t.Error("another address:", got)
 	}
 }
+
+// TestQuotaOfJobs checks that jobs of all clusters of a tenant count until they end, and that other tenants go
+// on.
+func TestQuotaOfJobs(t *testing.T) {
+	s := newKeyedServer(t, admission.Quota{Jobs: 2})
+	a, _ := s.key(t, "a", access.RoleSolve, 0)
+	b, _ := s.key(t, "b", access.RoleSolve, 0)
+	submit := func(key, cluster string) reply {
+		t.Helper()
+		return s.call(t, key, "POST", "/v1/clusters/"+cluster+"/jobs", `{"command":["true"]}`)
+	}
+	for _, cluster := range []string{"one", "two"} {
+		if got := submit(a, cluster); got.code != http.StatusCreated {
+			t.Fatalf("%d %s", got.code, got.body)
+		}
+	}
+	got := submit(a, "one")
+	if got.code != http.StatusTooManyRequests || got.problem() != "quota_jobs" || got.header.Get("Retry-After") == "" {
+		t.Errorf("%d %s", got.code, got.body)
+	}
+	if got := submit(b, "one"); got.code != http.StatusCreated {
+		t.Errorf("another tenant: %d %s", got.code, got.body)
+	}
+	if got := s.call(t, a, "GET", "/v1/quota", ""); !strings.Contains(string(got.body), `"jobs":2}}`) {
+		t.Errorf("%s", got.body)
+	}
+	if got := s.call(t, a, "POST", "/v1/clusters/two/jobs/j1/cancel", ""); got.code >= 300 {
+		t.Fatalf("%d %s", got.code, got.body)
+	}
+	if got := submit(a, "one"); got.code != http.StatusCreated {
+		t.Errorf("after a cancellation: %d %s", got.code, got.body)
+	}
+}

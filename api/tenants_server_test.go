@@ -108,7 +108,7 @@ func newKeyedService(t testing.TB, quota admission.Quota, work service.Config,
 		t.Fatal(err)
 	}
 	s.clusters, err = clusters.Open(t.Context(), clusters.Config{Store: store.NewMemory(), Sessions: s.sessions,
-		LogDir: t.TempDir()})
+		Quotas: s.quotas, LogDir: t.TempDir()})
 	if err != nil {
 		t.Fatal(err)
 	}

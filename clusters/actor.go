@@ -150,6 +150,7 @@ func (c *Cluster) turn(batch []*request, answers []ledger.SessionAnswer, ticked 
 			return err
 		}
 		records = append(records, r)
+		c.count()
 		return nil
 	}
 	var err error
@@ -199,6 +200,13 @@ func (c *Cluster) turn(batch []*request, answers []ledger.SessionAnswer, ticked 
 	}
 }
 
+// count tells the quotas how many jobs have not ended.
+func (c *Cluster) count() {
+	n := c.ledger.Unended()
+	c.parent.cfg.Quotas.Jobs(c.cfg.Tenant, n-c.counted)
+	c.counted = n
+}
+
 // planReady says whether the session has a plan that only an event would bring into force while jobs wait.
 func (c *Cluster) planReady() bool {
 	if !c.ledger.JobsWait() || len(c.ledger.Events()) > 0 {
@@ -222,6 +230,7 @@ func (c *Cluster) load() error {
 		return err
 	}
 	c.journal, c.ledger = j, l
+	c.count()
 	l.Changed()
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -48,6 +48,8 @@ type Config struct {
 	MaxClusters int
 	// MaxJobs limits the jobs of a cluster that have not ended; zero means 100,000.
 	MaxJobs int
+	// Quotas count the jobs of each tenant that have not ended; nil means no quotas.
+	Quotas *admission.Quotas
 	// Lease is how long an agent may go on without an answer; zero means 15 s. Kill is how long the server
 	// waits beyond that before it gives the agent's work away; zero means 5 s.
 	Lease, Kill time.Duration
@@ -120,6 +122,7 @@ type Cluster struct {
 	// Owned by the actor.
 	journal *journal
 	ledger  *ledger.Ledger // nil: must be read
+	counted int            // the jobs that Config.Quotas has been told of
 
 	mu        sync.Mutex
 	presences map[string]*presence
@@ -292,6 +295,7 @@ func (cs *Clusters) Delete(ctx context.Context, tenant, name string) error {
 	close(c.stop)
 	cs.mu.Unlock()
 	<-c.ended
+	cs.cfg.Quotas.Jobs(tenant, -c.counted)
 	err = cs.cfg.Store.Delete(ctx, c.meta.ID)
 	if c.session != nil {
 		err = errors.Join(err, cs.cfg.Sessions.Delete(ctx, tenant, c.session.ID()))

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/admission"
 	"github.com/hare-sched/hare/clusters"
 	"github.com/hare-sched/hare/clusters/description"
 	"github.com/hare-sched/hare/clusters/ledger"
@@ -27,6 +28,7 @@ type server struct {
 	lease    time.Duration
 	maxLogs  int64
 	sessions *sessions.Sessions
+	quotas   *admission.Quotas // of this opening
 	*clusters.Clusters
 }
 
@@ -47,7 +49,9 @@ func (s *server) open() {
 	if s.sessions, err = sessions.Open(context.Background(), sessions.Config{Store: s.logs}); err != nil {
 		s.t.Fatal(err)
 	}
+	s.quotas = admission.NewQuotas(admission.Quota{}, nil)
 	s.Clusters, err = clusters.Open(context.Background(), clusters.Config{Store: s.journals, Sessions: s.sessions,
+		Quotas: s.quotas,
 		Logger: slog.New(slog.NewTextHandler(s.t.Output(), &slog.HandlerOptions{Level: slog.LevelError})),
 		LogDir: s.t.TempDir(), MaxLogs: s.maxLogs, Lease: s.lease, Kill: s.lease / 4, Tick: s.lease / 20})
 	if err != nil {
@@ -312,6 +316,34 @@ func TestCancelAndDrain(t *testing.T) {
 		t.Error(job, err)
 	}
 	await(t, c, third, description.JobCancelled, a, b)
+}
+
+// TestJobsCountForQuotas checks that jobs count until they end, also after a restart.
+func TestJobsCountForQuotas(t *testing.T) {
+	s := newServer(t, time.Minute)
+	s.create("fifo")
+	count := func(want int) {
+		t.Helper()
+		if got := s.quotas.Usage("").Jobs; got != want {
+			t.Errorf("%d jobs count, want %d", got, want)
+		}
+	}
+	first := submit(t, s.cluster(), &description.NewJob{Command: []string{"true"}, GPUs: 1})
+	second := submit(t, s.cluster(), &description.NewJob{Command: []string{"true"}, GPUs: 1})
+	count(2)
+	for left, id := range []string{second, first} {
+		if _, err := s.cluster().Cancel(t.Context(), id, "test"); err != nil {
+			t.Fatal(err)
+		}
+		count(1 - left)
+		s.close()
+		s.open()
+		count(1 - left)
+	}
+	if err := s.Delete(t.Context(), "", "lab"); err != nil {
+		t.Fatal(err)
+	}
+	count(0)
 }
 
 func TestRefusals(t *testing.T) {

@@ -32,6 +32,9 @@ func (c *Cluster) Submit(ctx context.Context, n *description.NewJob, key string)
 			if l.Unended() >= c.parent.cfg.MaxJobs {
 				return nil, &admission.LimitError{What: "jobs of the cluster that have not ended", Limit: c.parent.cfg.MaxJobs}
 			}
+			if err := c.parent.cfg.Quotas.JobRoom(c.cfg.Tenant); err != nil {
+				return nil, err
+			}
 			id = l.NextJob()
 			return &ledger.Record{Submit: &ledger.Submit{Job: spec, Key: key}}, nil
 		},

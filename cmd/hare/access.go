@@ -44,6 +44,7 @@ func (a *accessFlags) flags(f *pflag.FlagSet) {
 	f.Int64Var(&a.storedMiB, "quota-stored", d.StoredBytes>>20, "with keys: most MiB that a tenant may store")
 	f.IntVar(&a.quota.Sessions, "quota-sessions", d.Sessions, "with keys: most sessions of a tenant")
 	f.IntVar(&a.quota.Streams, "quota-streams", d.Streams, "with keys: most open streams of a tenant")
+	f.IntVar(&a.quota.Jobs, "quota-jobs", d.Jobs, "with keys: most jobs of a tenant's clusters that have not ended")
 }
 
 // check refuses flags that would let anybody use the server or read its traffic.

@@ -233,11 +233,11 @@ server's default, which hare serve --quota-… sets.`,
 				}
 				return fmt.Sprint(n) + unit
 			}
-			_, err = fmt.Fprintf(c.OutOrStdout(), "%s: solves %s, rate %s, body %s, stored %s, sessions %s, streams %s\n",
-				args[0],
+			_, err = fmt.Fprintf(c.OutOrStdout(),
+				"%s: solves %s, rate %s, body %s, stored %s, sessions %s, streams %s, jobs %s\n", args[0],
 				text(q.Solves, q.Solves == 0, ""), text(q.Rate, q.Rate == 0, "/s"), text(bodyMiB, bodyMiB == 0, " MiB"),
 				text(storedMiB, storedMiB == 0, " MiB"), text(q.Sessions, q.Sessions == 0, ""),
-				text(q.Streams, q.Streams == 0, ""))
+				text(q.Streams, q.Streams == 0, ""), text(q.Jobs, q.Jobs == 0, ""))
 			return err
 		},
 	}
@@ -248,6 +248,7 @@ server's default, which hare serve --quota-… sets.`,
 	f.Int64Var(&storedMiB, "stored", 0, "most MiB of stored solves and sessions")
 	f.IntVar(&q.Sessions, "sessions", 0, "most sessions")
 	f.IntVar(&q.Streams, "streams", 0, "most open streams")
+	f.IntVar(&q.Jobs, "jobs", 0, "most jobs of managed clusters that have not ended")
 	mebibytes(c, "body", "stored")
 	return c
 }

@@ -234,7 +234,7 @@ func TestFlagsRefuseNothing(t *testing.T) {
 	// The help of these flags explains the meaning of zero.
 	zero := []string{"--work-limit", "--gap", "--seed", "--queue", "--grace", "--reset", "--restart", "--mtbf",
 		"--failures", "--switch", "--reshape", "--plan-latency", "--late-weight", "--per-rack", "generate --running",
-		"--solves", "--rate", "--body", "--stored", "--sessions", "--streams",
+		"--solves", "--rate", "--body", "--stored", "--sessions", "--streams", "quota --jobs",
 		"solve --time-limit", "bound --time-limit", "whatif --time-limit", "explain --time-limit", "import --jobs",
 		"submit --retries", "logs --task", "logs --offset", "kube --react", "kube --lease-time"}
 	tried := 0

@@ -119,7 +119,7 @@ then ends it with the best certified schedule and bound so far.`,
 				return errors.Join(err, kept.Close())
 			}
 			manage.MaxLogs = logsMiB << 20
-			manage.Store, manage.Sessions, manage.Logger = store.Journals(kept), sessions, log
+			manage.Store, manage.Sessions, manage.Logger, manage.Quotas = store.Journals(kept), sessions, log, quotas
 			if dataDir != "" {
 				manage.LogDir = filepath.Join(dataDir, "logs")
 			}
@@ -185,7 +185,8 @@ then ends it with the best certified schedule and bound so far.`,
 		"max-body", "running", "max-time", "planners", "plan-time", "agent-lease",
 		"logs")
 	mebibytes(c, "retain-size", "logs", "max-body", "quota-body", "quota-stored")
-	positive(c, "quota-solves", "quota-rate", "quota-body", "quota-stored", "quota-sessions", "quota-streams")
+	positive(c, "quota-solves", "quota-rate", "quota-body", "quota-stored", "quota-sessions", "quota-streams",
+		"quota-jobs")
 	return c
 }
 
