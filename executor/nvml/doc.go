@@ -10,11 +10,41 @@ import "strings"
 // once a second, which of them are not well.
 type message struct {
 	Devices []found        `json:"devices,omitempty"`
-	Faults  map[int]string `json:"faults,omitempty"`
+	Faults  map[int]string `json:"faults,omitempty"` // which stay until a person has seen to the device
+	Passing map[int]string `json:"passing,omitempty"`
 	Error   string         `json:"error,omitempty"` // why there are no devices
 }
 
-// found is a GPU.
+// A GPU whose hardware slows it down against heat for hotFor in one go is not well, until it has not been slowed
+// down for coolFor. Both are counted in looks, of about a second each.
+const (
+	hotFor  = 60
+	coolFor = 120
+)
+
+// heat counts the looks at a GPU.
+type heat struct {
+	looks int  // in a row that were as the last one
+	hot   bool // at the last look
+	fault bool
+}
+
+// look takes whether the GPU is slowed down, and reports whether it counts as not well.
+func (h *heat) look(hot bool) bool {
+	if hot != h.hot {
+		h.hot, h.looks = hot, 0
+	}
+	h.looks++
+	switch {
+	case hot && h.looks >= hotFor:
+		h.fault = true
+	case !hot && h.looks >= coolFor:
+		h.fault = false
+	}
+	return h.fault
+}
+
+// found is a GPU, or an instance of one that is divided (MIG).
 type found struct {
 	Name string `json:"name"`
 	UUID string `json:"uuid"`
@@ -32,8 +62,12 @@ var fatal = map[uint64]string{
 	120: "the GPU's system processor failed",
 }
 
-// TypeOf is the short name of a GPU's type, such as V100 for "Tesla V100-SXM2-16GB".
+// TypeOf is the short name of a GPU's type, such as V100 for "Tesla V100-SXM2-16GB", and A100-1g.5gb for the
+// instance "NVIDIA A100-SXM4-40GB MIG 1g.5gb".
 func TypeOf(product string) string {
+	if whole, profile, divided := strings.Cut(product, " MIG "); divided {
+		return TypeOf(whole) + "-" + strings.ReplaceAll(profile, " ", "-")
+	}
 	words := strings.FieldsFunc(product, func(r rune) bool { return r == ' ' || r == '-' || r == '/' })
 	line := ""
 	for _, w := range words {

@@ -89,6 +89,86 @@ func TestFaults(t *testing.T) {
 	}
 }
 
+// TestErrorsOfMemory checks errors that the driver counts, and bad rows that cannot be replaced.
+func TestErrorsOfMemory(t *testing.T) {
+	s, order := source(t, fake(t))
+	await(t, s, 0)
+	order("ecc 1 5\n")
+	if f := await(t, s, 1); f[1] != "2 uncorrectable ECC errors since its agent began" {
+		t.Error(f)
+	}
+	order("rows 0\n")
+	if f := await(t, s, 2); !strings.Contains(f[0], "no rows are left") {
+		t.Error(f)
+	}
+}
+
+// TestInstances checks that a GPU which is divided is offered by its instances, and that its faults are theirs.
+func TestInstances(t *testing.T) {
+	s, order := source(t, fake(t, "-DMIG"))
+	d := s.Devices()
+	if len(d) != 3 || d[0].Type != "H100-1g.10gb" || d[1].Type != d[0].Type || d[2].Type != "T4" ||
+		s.Visible(1) != "MIG-fake-1" {
+		t.Fatal(d)
+	}
+	order("xid 0 79\n")
+	if f := await(t, s, 2); f[2] != "" || f[0] != f[1] {
+		t.Error(f)
+	}
+	if _, err := Open(t.Context(), []string{os.Args[0], "nvml", fake(t, "-DMIG", "-DEMPTY")},
+		slog.New(slog.DiscardHandler)); err != nil {
+		t.Error(err) // the other GPU is there
+	}
+}
+
+// TestHeat counts looks: a GPU is not well after a minute of heat in one go, and well after two minutes without.
+func TestHeat(t *testing.T) {
+	var h heat
+	for at, c := range []struct {
+		looks     int
+		hot, want bool
+	}{{hotFor - 1, true, false}, {1, false, false},
+		{hotFor - 1, true, false}, {1, true, true}, {coolFor - 1, false, true},
+		{1, true, true}, {coolFor - 1, false, true}, {1, false, false}, {hotFor, true, true}} {
+		for range c.looks {
+			if got := h.look(c.hot); got != c.want && h.looks == c.looks {
+				t.Errorf("step %d: %t", at, got)
+			}
+		}
+	}
+}
+
+// TestHotGPU looks at a GPU whose heat comes and goes.
+func TestHotGPU(t *testing.T) {
+	lib := fake(t)
+	orders := filepath.Join(t.TempDir(), "orders")
+	t.Setenv("FAKE_NVML", orders)
+	if err := os.WriteFile(orders, []byte("hot 1\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	x, _, err := newWatch(lib)
+	if err != nil {
+		t.Fatal(err)
+	}
+	see := func(looks int) string {
+		for range looks {
+			x.passing = map[int]string{}
+			x.lookAt(0)
+			x.lookAt(1)
+		}
+		return fmt.Sprint(x.passing, x.faults)
+	}
+	if got := see(hotFor); got != "map[1:it is slowed down by its temperature] map[]" {
+		t.Error(got)
+	}
+	if err := os.Remove(orders); err != nil {
+		t.Fatal(err)
+	}
+	if got := see(coolFor); got != "map[] map[]" {
+		t.Error(got)
+	}
+}
+
 // A library that crashes or hangs takes no agent with it: its process is started again.
 func TestBrokenDrivers(t *testing.T) {
 	s, order := source(t, fake(t, "-DOLD")) // without events
@@ -121,7 +201,8 @@ func TestTypeOf(t *testing.T) {
 		"Tesla V100-SXM2-16GB": "V100", "NVIDIA A100-SXM4-40GB": "A100", "NVIDIA H100 80GB HBM3": "H100",
 		"Tesla T4": "T4", "NVIDIA L4": "L4", "NVIDIA GeForce RTX 3090": "RTX3090", "Quadro RTX 6000": "RTX6000",
 		"NVIDIA TITAN RTX": "RTX", "NVIDIA GH200 480GB": "GH200", "Graphics Device": "Graphics-Device",
-		"NVIDIA A10G": "A10G", "Tesla K80": "K80", "NVIDIA H200": "H200",
+		"NVIDIA A100-SXM4-40GB MIG 1g.5gb": "A100-1g.5gb",
+		"NVIDIA A10G":                      "A10G", "Tesla K80": "K80", "NVIDIA H200": "H200",
 	} {
 		if got := TypeOf(product); got != want {
 			t.Errorf("%s: %s, want %s", product, got, want)

@@ -3,8 +3,10 @@ package nvml
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"math"
 	"time"
 
 	"github.com/ebitengine/purego"
@@ -22,6 +24,14 @@ type library struct {
 	register    func(device uintptr, events uint64, set uintptr) int32
 	wait        func(set uintptr, e *event, timeoutMs uint32) int32
 	errorString func(code int32) string
+
+	slowedBy  func(device uintptr, reasons *uint64) int32
+	eccErrors func(device uintptr, kind, since uint32, n *uint64) int32
+	rows      func(device uintptr, corrected, uncorrected, pending, failed *uint32) int32
+
+	migMode  func(device uintptr, now, later *uint32) int32
+	migMost  func(device uintptr, n *uint32) int32
+	instance func(device uintptr, i uint32, instance *uintptr) int32
 }
 
 // event is nvmlEventData_t.
@@ -39,6 +49,13 @@ const (
 	gpuIsLost     = 15
 	resetRequired = 16
 	xidErrors     = 8 // nvmlEventTypeXidCriticalError
+
+	uncorrected = 1 // nvmlMemoryErrorType_t
+	sinceLoaded = 0 // nvmlEccCounterType_t: since the driver was loaded
+
+	// slowedByHeat is nvmlClocksEventReasonHwThermalSlowdown: the hardware has reduced the clocks by a factor
+	// of two or more.
+	slowedByHeat = 0x40
 )
 
 // open loads NVML. An error names what is missing.
@@ -66,6 +83,12 @@ func openLibrary(path string) (*library, error) {
 		{"nvmlDeviceRegisterEvents", &l.register, false},
 		{"nvmlEventSetWait_v2", &l.wait, false},
 		{"nvmlErrorString", &l.errorString, false},
+		{"nvmlDeviceGetCurrentClocksThrottleReasons", &l.slowedBy, false},
+		{"nvmlDeviceGetTotalEccErrors", &l.eccErrors, false},
+		{"nvmlDeviceGetRemappedRows", &l.rows, false},
+		{"nvmlDeviceGetMigMode", &l.migMode, false},
+		{"nvmlDeviceGetMaxMigDeviceCount", &l.migMost, false},
+		{"nvmlDeviceGetMigDeviceHandleByIndex", &l.instance, false},
 	} {
 		at, err := purego.Dlsym(handle, f.symbol)
 		switch {
@@ -99,7 +122,7 @@ func Serve(w io.Writer, path string) error {
 	watch.register()
 	for {
 		watch.look()
-		if err := out.Encode(message{Faults: watch.faults}); err != nil {
+		if err := out.Encode(message{Faults: watch.faults, Passing: watch.passing}); err != nil {
 			return err
 		}
 	}
@@ -108,10 +131,19 @@ func Serve(w io.Writer, path string) error {
 // watch is what the process keeps about the devices.
 type watch struct {
 	lib     *library
-	devices []uintptr
+	devices []watched
 	faults  map[int]string
+	passing map[int]string
 	events  uintptr
 	hears   bool // events come
+}
+
+// watched is a device: a GPU, or an instance of one.
+type watched struct {
+	handle uintptr
+	whole  uintptr // the GPU, which has the errors and the heat
+	heat   heat
+	ecc    uint64 // the errors that the GPU had at first
 }
 
 func newWatch(path string) (*watch, []found, error) {
@@ -139,21 +171,51 @@ func newWatch(path string) (*watch, []found, error) {
 	var all []found
 	for i := range n {
 		var device uintptr
-		name, uuid := make([]byte, 96), make([]byte, 96)
-		code := l.byIndex(i, &device)
-		if code == success {
-			code = l.name(device, &name[0], uint32(len(name)))
-		}
-		if code == success {
-			code = l.uuid(device, &uuid[0], uint32(len(uuid)))
-		}
-		if err := check(fmt.Sprintf("GPU %d", i), code); err != nil {
+		if err := check(fmt.Sprintf("GPU %d", i), l.byIndex(i, &device)); err != nil {
 			return nil, nil, err
 		}
-		x.devices = append(x.devices, device)
-		all = append(all, found{cString(name), cString(uuid)})
+		instances, divided := l.instances(device)
+		if !divided {
+			instances = []uintptr{device}
+		}
+		for _, at := range instances {
+			name, uuid := make([]byte, 96), make([]byte, 96)
+			code := l.name(at, &name[0], uint32(len(name)))
+			if code == success {
+				code = l.uuid(at, &uuid[0], uint32(len(uuid)))
+			}
+			if err := check(fmt.Sprintf("GPU %d", i), code); err != nil {
+				return nil, nil, err
+			}
+			d := watched{handle: at, whole: device}
+			if l.eccErrors == nil || l.eccErrors(device, uncorrected, sinceLoaded, &d.ecc) != success {
+				d.ecc = math.MaxUint64 // it does not count them
+			}
+			x.devices = append(x.devices, d)
+			all = append(all, found{cString(name), cString(uuid)})
+		}
+	}
+	if len(all) == 0 {
+		return nil, nil, errors.New("the GPUs are in MIG mode and have no instances: make some with nvidia-smi mig, or " +
+			"name the devices by --devices")
 	}
 	return x, all, nil
+}
+
+// instances lists the instances of a GPU that is divided. Programs cannot use such a GPU as a whole.
+func (l *library) instances(device uintptr) (all []uintptr, divided bool) {
+	var now, later, most uint32
+	if l.migMode == nil || l.migMost == nil || l.instance == nil || l.migMode(device, &now, &later) != success ||
+		now != 1 || l.migMost(device, &most) != success {
+		return nil, false
+	}
+	for i := range most {
+		var at uintptr
+		if l.instance(device, i, &at) == success { // otherwise there is none of this number
+			all = append(all, at)
+		}
+	}
+	return all, true
 }
 
 func cString(b []byte) string {
@@ -167,8 +229,10 @@ func (x *watch) register() {
 	if l.newEvents == nil || l.register == nil || l.wait == nil || l.newEvents(&x.events) != success {
 		return
 	}
-	for _, d := range x.devices {
-		x.hears = l.register(d, xidErrors, x.events) == success || x.hears
+	for i, d := range x.devices {
+		if i == 0 || x.devices[i-1].whole != d.whole {
+			x.hears = l.register(d.whole, xidErrors, x.events) == success || x.hears
+		}
 	}
 }
 
@@ -184,19 +248,38 @@ func (x *watch) look() {
 			break
 		}
 		for i, d := range x.devices {
-			if why := fatal[e.data]; d == e.device && why != "" {
+			if why := fatal[e.data]; d.whole == e.device && why != "" {
 				x.faults[i] = fmt.Sprintf("XID %d: %s", e.data, why)
 			}
 		}
 	}
 	time.Sleep(time.Until(until))
-	if x.lib.memory == nil {
-		return
+	x.passing = map[int]string{}
+	for i := range x.devices {
+		x.lookAt(i)
 	}
-	for i, d := range x.devices {
+}
+
+// lookAt notes whether a device is well now. What the driver does not tell counts as well.
+func (x *watch) lookAt(i int) {
+	l, d := x.lib, &x.devices[i]
+	if l.memory != nil {
 		var info [3]uint64
-		if code := x.lib.memory(d, &info); code == gpuIsLost || code == resetRequired {
-			x.faults[i] = x.lib.text(code)
+		if code := l.memory(d.handle, &info); code == gpuIsLost || code == resetRequired {
+			x.faults[i] = l.text(code)
 		}
+	}
+	if n := uint64(0); d.ecc < math.MaxUint64 &&
+		l.eccErrors(d.whole, uncorrected, sinceLoaded, &n) == success && n > d.ecc {
+		x.faults[i] = fmt.Sprintf("%d uncorrectable ECC errors since its agent began", n-d.ecc)
+	}
+	var rows [4]uint32
+	if l.rows != nil && l.rows(d.whole, &rows[0], &rows[1], &rows[2], &rows[3]) == success && rows[3] != 0 {
+		x.faults[i] = "its memory has errors, and no rows are left to take the place of bad ones"
+	}
+	var reasons uint64
+	slowed := l.slowedBy != nil && l.slowedBy(d.whole, &reasons) == success && reasons&slowedByHeat != 0
+	if d.heat.look(slowed) {
+		x.passing[i] = "it is slowed down by its temperature"
 	}
 }

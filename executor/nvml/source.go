@@ -30,9 +30,10 @@ type Source struct {
 	silent  time.Duration
 	devices []description.AgentDevice
 
-	mu     sync.Mutex
-	heard  time.Time
-	faults map[int]string // what was heard; an error that needs a reset stays
+	mu      sync.Mutex
+	heard   time.Time
+	faults  map[int]string // what was heard; an error that needs a reset stays
+	passing map[int]string // what was said last of faults that pass by themselves
 }
 
 // Open finds the GPUs. program is the command that calls Serve; it runs until ctx ends. The error says why there are
@@ -127,6 +128,7 @@ func (s *Source) take(m *message, first chan<- error) {
 	for i, why := range m.Faults {
 		s.faults[i] = why
 	}
+	s.passing = m.Passing
 	if m.Devices == nil {
 		return
 	}
@@ -173,7 +175,11 @@ func (s *Source) Pretended() bool { return false }
 func (s *Source) Faults(context.Context) (map[int]string, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	faults := maps.Clone(s.faults)
+	faults := maps.Clone(s.passing)
+	if faults == nil {
+		faults = map[int]string{}
+	}
+	maps.Copy(faults, s.faults)
 	if time.Since(s.heard) > s.silent {
 		for i := range s.devices {
 			if faults[i] == "" {
