@@ -379,16 +379,19 @@ func TestRefusals(t *testing.T) {
 	twin.Incarnation = "another incarnation"
 	claimer := registration("b", "T4")
 	claimer.Devices[0].UUID = "GPU-1"
-	old := registration("old", "T4")
-	old.Protocol = 0
 	for want, r := range map[string]*description.Registration{"agent_exists": twin, "gpu_claimed": claimer} {
 		var conflict *ledger.Conflict
 		if _, err := c.Register(t.Context(), r); !errors.As(err, &conflict) || conflict.Code != want {
 			t.Errorf("%s: %v", want, err)
 		}
 	}
-	if _, err := c.Register(t.Context(), old); !errors.As(err, &es) || es[0].Code != "other_version" {
-		t.Error(err)
+	for _, version := range []int{0, description.ProtocolVersion - 1, description.ProtocolVersion + 1} {
+		other := registration("other", "T4")
+		other.Protocol = version
+		es = nil
+		if _, err := c.Register(t.Context(), other); !errors.As(err, &es) || es[0].Code != "other_version" {
+			t.Errorf("an agent of protocol %d: %v", version, err)
+		}
 	}
 	if _, err := s.Create(t.Context(), "", &description.NewCluster{Name: "lab"}); err == nil {
 		t.Error("two clusters have one name")
