@@ -76,7 +76,11 @@ func (c *Cluster) Job(ctx context.Context, id string) (job *description.Job, err
 		after: func(l *ledger.Ledger) {
 			job, waits = l.Job(id, true), l.InSession(id)
 			if job.State == description.JobWaiting {
-				if why := l.WhyNot(id); why != "" {
+				why := l.WhyNot(id)
+				if why == "" {
+					why = l.Pinned(id)
+				}
+				if why != "" {
 					job.Reason, waits = why, false
 				}
 			}

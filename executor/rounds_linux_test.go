@@ -131,6 +131,50 @@ func TestRoundJobs(t *testing.T) {
 	}
 }
 
+// A round job that is started again goes back to the node that has its checkpoint, where the nodes share nothing.
+func TestRoundJobGoesBackToItsCheckpoint(t *testing.T) {
+	dir, env := moduleFolder(t)
+	s := newServer(t, time.Minute)
+	homes := map[string]string{"a": t.TempDir(), "b": t.TempDir()}
+	agent(t, s, "b", homes["b"], "cpu=1")
+	n := &description.NewJob{Module: "slow", Directory: dir, Env: env, Rounds: 120, Tasks: 2, Retries: 10}
+	id := submitRounds(t, s, n)
+	saved := func(more int64) {
+		t.Helper()
+		for begun := time.Now(); ; time.Sleep(5 * time.Millisecond) {
+			job, err := s.Job(t.Context(), id)
+			if err != nil || job.State.Final() || time.Since(begun) > time.Minute {
+				t.Fatalf("the job does not go on behind round %d: %+v %v", more, job, err)
+			}
+			if job.Round > more {
+				return
+			}
+		}
+	}
+	saved(0)
+	agent(t, s, "a", homes["a"], "cpu=1")
+	for range 2 {
+		job, err := s.Job(t.Context(), id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, pid := range processesOf(t, filepath.Join(homes["b"], "checkpoints", id), "run-rounds") {
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+		}
+		saved(job.Round)
+	}
+	job := await(t, s, id, description.JobSucceeded, description.JobFailed)
+	if job.State != description.JobSucceeded || len(job.Attempts) < 3 {
+		t.Fatalf("%+v", job)
+	}
+	for _, at := range job.Attempts {
+		if at.Tasks[0].Agent != "b" {
+			t.Errorf("attempt %d was on node %s", at.Attempt, at.Tasks[0].Agent)
+		}
+	}
+	expectLoop(t, filepath.Join(homes["b"], "checkpoints", id), n, 2)
+}
+
 // A job whose agents, runners, programs and workers are killed ends with the parameters of a plain loop.
 func TestRoundJobIsKilled(t *testing.T) {
 	dir, env := moduleFolder(t)

@@ -187,6 +187,7 @@ func (l *Ledger) drain(d *Drain) error {
 		return fmt.Errorf("ledger: no agent %q", d.Agent)
 	}
 	a.draining, a.drainReason = d.On, d.Reason
+	l.unpin()
 	l.reconcileAll(a)
 	return nil
 }

@@ -135,6 +135,7 @@ func (l *Ledger) report(a *agent, r *description.TaskReport) {
 	}
 	if r.Round > 0 {
 		j.round, j.loss = r.Round, r.Loss
+		j.saved(at, r.Round)
 	}
 	switch r.State {
 	case description.TaskRunning:
@@ -224,6 +225,9 @@ func (l *Ledger) close(j *job, at *attempt) {
 			j.vain++
 			j.lostRound = j.round
 		}
+		if at.saved {
+			j.trainedUs += max(0, at.endedUs-at.orderedUs)
+		}
 		switch {
 		case j.failures > j.spec.Retries:
 			l.void(j)
@@ -235,6 +239,7 @@ func (l *Ledger) close(j *job, at *attempt) {
 			l.setState(j, description.JobWaiting)
 			j.reason = fmt.Sprintf("starts again after attempt %d: %s", at.number, at.error)
 			switch {
+			case l.pinned(j):
 			case l.narrow(j):
 				l.void(j)
 				l.arrive(j)
@@ -291,6 +296,7 @@ func (l *Ledger) submit(s *Submit) {
 // arrive brings a job to the session.
 func (l *Ledger) arrive(j *job) {
 	if a := Arrival(j.id, &j.spec, l.types); len(a.On) > 0 {
+		a.Only = j.only()
 		j.arrived, j.knows = true, len(l.types)
 		l.emit(hare.Event{Type: hare.EventJobArrived, Job: j.id, Arrived: a})
 	}

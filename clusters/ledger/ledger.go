@@ -107,6 +107,7 @@ type Ledger struct {
 	types   map[string]bool   // GPU types that an agent has had
 	counts  map[description.JobState]int
 	changed map[string]bool // agents whose orders have changed
+	pins    []*job          // round jobs that wait, or have waited, for nodes with their checkpoint
 	nowUs   int64
 }
 
@@ -167,6 +168,12 @@ type job struct {
 	round       int64  // that an agent has reported last, of a round job
 	loss        string // of that round
 	cancelled   string // by whom
+
+	// Of a round job without a directory that the nodes share:
+	savedRound int64    // the most rounds that stand in a checkpoint
+	holders    []*agent // that have this checkpoint
+	trainedUs  int64    // how long the attempts ran that have saved rounds
+	pin        *pin     // nil: the job may start anywhere
 }
 
 type attempt struct {
@@ -177,6 +184,7 @@ type attempt struct {
 	stopping  bool
 	failed    bool // a task ended badly
 	lost      bool // a node or a device was lost
+	saved     bool // a task has said that rounds are saved
 	error     string
 	result    string
 	orderedUs int64
@@ -241,6 +249,7 @@ func (l *Ledger) Apply(r *Record) error {
 	case r.Answers != nil:
 		return l.answers(r.Answers)
 	case r.Tick:
+		l.unpin()
 		l.emit(hare.Event{Type: hare.EventTick})
 	default:
 		return fmt.Errorf("ledger: an empty record")

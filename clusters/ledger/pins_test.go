@@ -1,0 +1,158 @@
+package ledger_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/clusters/description"
+	"github.com/hare-sched/hare/clusters/ledger"
+)
+
+// driver drives a ledger by hand: it stands for the session and for the agents.
+type driver struct {
+	t *testing.T
+	*ledger.Ledger
+	nowUs   int64
+	reports map[string]int64
+	arrived *hare.Job // of the last job_arrived
+	voids   int       // of job_cancelled
+}
+
+func newDriver(t *testing.T, agents ...string) *driver {
+	d := &driver{t: t, Ledger: ledger.New(), nowUs: 1e15, reports: map[string]int64{}}
+	for _, name := range agents {
+		d.register(name)
+	}
+	return d
+}
+
+func (d *driver) apply(r *ledger.Record) {
+	d.t.Helper()
+	r.AtUs = d.nowUs
+	if err := d.Apply(r); err != nil {
+		d.t.Fatal(err)
+	}
+}
+
+func (d *driver) register(name string) {
+	d.t.Helper()
+	d.reports[name] = 0
+	d.apply(&ledger.Record{Register: &ledger.Register{Registration: description.Registration{Name: name,
+		Devices: []description.AgentDevice{{Type: "V100"}, {Type: "V100"}}}}})
+	d.decide()
+}
+
+// decide answers all events, and the last one of them by giving the GPUs to the tasks of the job, in order.
+func (d *driver) decide(gpus ...[]string) {
+	d.t.Helper()
+	for {
+		events := d.Events()
+		if len(events) == 0 {
+			return
+		}
+		answers := make([]ledger.SessionAnswer, len(events))
+		for i := range events {
+			switch events[i].Type {
+			case hare.EventJobArrived:
+				d.arrived = events[i].Arrived
+			case hare.EventJobCancelled:
+				d.voids++
+			}
+		}
+		for k := range gpus {
+			last := &answers[len(answers)-1]
+			last.Decisions = append(last.Decisions, ledger.Decision{Job: d.arrived.ID, Task: int64(k), GPUs: gpus[k]})
+		}
+		gpus = nil
+		d.apply(&ledger.Record{Answers: answers})
+	}
+}
+
+func (d *driver) report(name string, r description.TaskReport) {
+	d.t.Helper()
+	epoch, _, _, _ := d.Agent(name)
+	d.apply(&ledger.Record{Sync: &ledger.SyncRecord{AgentEpoch: ledger.AgentEpoch{Agent: name, Epoch: epoch},
+		After: d.reports[name], Reports: []description.TaskReport{r}}})
+	d.reports[name]++
+}
+
+// fail has a task run, save rounds and fail after a number of seconds.
+func (d *driver) fail(name string, id description.TaskID, round, seconds int64) {
+	d.t.Helper()
+	d.report(name, description.TaskReport{TaskID: id, State: description.TaskRunning, Round: round})
+	d.nowUs += seconds * 1e6
+	one := 1
+	d.report(name, description.TaskReport{TaskID: id, State: description.TaskEnded, ExitCode: &one, Round: round})
+}
+
+// nodes are those that the job may start on; "" means any.
+func (d *driver) nodes() string {
+	if len(d.arrived.Only) == 0 {
+		return ""
+	}
+	return strings.Join(d.arrived.Only[0].Values, " ")
+}
+
+func (d *driver) expect(nodes string) {
+	d.t.Helper()
+	if got := d.nodes(); got != nodes {
+		d.t.Errorf("the job may start on %q, not on %q", got, nodes)
+	}
+}
+
+func roundJob() description.NewJob {
+	return description.NewJob{Module: "line", Directory: "/jobs", Rounds: 100, GPUs: 2, Retries: 100}
+}
+
+func TestRoundJobReturnsToItsCheckpoint(t *testing.T) {
+	d := newDriver(t, "a", "b", "c")
+	d.apply(&ledger.Record{Submit: &ledger.Submit{Job: roundJob()}})
+	d.decide([]string{"b/0", "b/1"})
+	d.expect("")
+	// Nothing is saved: it may go anywhere.
+	d.fail("b", description.TaskID{Job: "j1", Attempt: 1}, 0, 60)
+	d.decide([]string{"b/0", "b/1"})
+	d.expect("")
+	// It goes back to b, and a repetition does not bring it to the session anew.
+	d.fail("b", description.TaskID{Job: "j1", Attempt: 2}, 5, 60)
+	d.decide()
+	d.expect("b")
+	if why := d.Pinned("j1"); !strings.HasPrefix(why, "waits for b with the checkpoint behind round 5, until ") {
+		t.Error(why)
+	}
+	// It waits as long as it has trained, and then goes anywhere.
+	if d.PinsEnd(d.nowUs+60e6-1) || !d.PinsEnd(d.nowUs+60e6) {
+		t.Error("the job does not wait for 60 s")
+	}
+	d.apply(&ledger.Record{Tick: true})
+	d.decide()
+	d.expect("b")
+	d.nowUs += 60e6
+	d.apply(&ledger.Record{Tick: true})
+	d.decide([]string{"c/0", "c/1"})
+	d.expect("")
+	if d.PinsEnd(d.nowUs+1e12) || d.Pinned("j1") != "" {
+		t.Error("the job is still pinned")
+	}
+	// It began anew on c. The checkpoint of b is worth more until c has as many rounds.
+	d.fail("c", description.TaskID{Job: "j1", Attempt: 3}, 4, 10)
+	d.decide([]string{"b/0", "b/1"})
+	d.expect("b")
+	d.fail("b", description.TaskID{Job: "j1", Attempt: 4}, 6, 10)
+	voids := d.voids
+	d.decide([]string{"b/0", "b/1"})
+	if d.expect("b"); d.voids != voids {
+		t.Error("the job went back to the session although nothing has changed")
+	}
+	// A lost node is waited for; one that is drained is not.
+	d.report("b", description.TaskReport{TaskID: description.TaskID{Job: "j1", Attempt: 5},
+		State: description.TaskRunning, Round: 7})
+	d.nowUs += 1e6
+	d.apply(&ledger.Record{Expire: &ledger.AgentEpoch{Agent: "b", Epoch: 1}})
+	d.decide()
+	d.expect("b")
+	d.apply(&ledger.Record{Drain: &ledger.Drain{Agent: "b", On: true}})
+	d.decide()
+	d.expect("")
+}
