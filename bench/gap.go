@@ -39,6 +39,9 @@ type GapConfig struct {
 	// Progress is called before each run and Row after each run. Both may be nil.
 	Progress func(GapProgress)
 	Row      func(*GapRow)
+	// Known are the best values and bounds by the hash of the instance; rows say how far they are from
+	// them. Nil means that none are known.
+	Known map[string]*Best
 }
 
 // GapProgress says what runs next.
@@ -74,6 +77,11 @@ type GapRow struct {
 	BoundHolds bool         `json:"bound_holds"`
 	// Gap is value/bound − 1 of this row alone; null without a useful bound.
 	Gap *float64 `json:"gap"`
+	// OverBest is the value over the best known one, minus 1, and UnderBest the best known bound over the
+	// bound, minus 1: the share of the plan in the gap, and that of the bound. Null where nothing is known,
+	// below 0 where this row is better.
+	OverBest  *float64 `json:"over_best_value"`
+	UnderBest *float64 `json:"under_best_bound"`
 	// Curve lists what was known at which time of the run.
 	Curve []GapPoint `json:"curve,omitempty"`
 }
@@ -157,6 +165,7 @@ func RunGap(ctx context.Context, cfg GapConfig) (*GapReport, error) {
 			return rep, fmt.Errorf("%s: %s: %w", r.c.Name, r.method, err)
 		}
 		row.Gap = gapOf(row.Value, row.Bound)
+		row.compare(cfg.Known[sha])
 		rep.Rows = append(rep.Rows, row)
 		if cfg.Row != nil {
 			cfg.Row(row)

@@ -60,6 +60,16 @@ func GapSet(name, dir string, seeds []uint64) ([]GapCase, error) {
 	return nil, fmt.Errorf("unknown set %q; it must be %s or %s", name, GapSixty, GapFigures)
 }
 
+// FileCase is an instance of a file, such as jitter-301.json: its cell is the name without a number at its end.
+func FileCase(path string, inst *hare.Instance) GapCase {
+	name, _, _ := strings.Cut(filepath.Base(path), ".")
+	cell := strings.TrimRight(strings.TrimRight(name, "0123456789"), "-")
+	if cell == "" {
+		cell = name
+	}
+	return GapCase{Name: name, Cell: cell, Make: func() (*hare.Instance, error) { return inst, nil }}
+}
+
 // generator is trace.Generate with jobs of one or of mixed rules.
 type generator struct {
 	jobs int

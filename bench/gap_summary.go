@@ -17,6 +17,9 @@ type GapSummary struct {
 	Worst     *float64 `json:"worst_gap"`
 	// WorstSeconds is the longest run.
 	WorstSeconds float64 `json:"worst_seconds"`
+	// OverBest and UnderBest are medians of those of the rows; null where no row has any.
+	OverBest  *float64 `json:"median_over_best_value"`
+	UnderBest *float64 `json:"median_under_best_bound"`
 }
 
 // Summary returns a row for each cell and limit, with cells in the order of the rows.
@@ -28,7 +31,7 @@ func (r *GapReport) Summary() []GapSummary {
 	at := map[key]int{}
 	order := map[string]int{}
 	var out []GapSummary
-	var gaps [][]float64
+	var gaps, over, under [][]float64
 	for _, row := range r.Rows {
 		if row.Method != GapHare {
 			continue
@@ -41,17 +44,30 @@ func (r *GapReport) Summary() []GapSummary {
 			i = len(out)
 			at[key{row.Cell, row.LimitS}] = i
 			out, gaps = append(out, GapSummary{Cell: row.Cell, LimitS: row.LimitS}), append(gaps, nil)
+			over, under = append(over, nil), append(under, nil)
 		}
 		gap := math.Inf(1)
 		if row.Gap != nil {
 			gap = *row.Gap
 		}
 		gaps[i] = append(gaps[i], gap)
+		if row.OverBest != nil {
+			over[i] = append(over[i], *row.OverBest)
+		}
+		if row.UnderBest != nil {
+			under[i] = append(under[i], *row.UnderBest)
+		}
 		out[i].Instances++
 		out[i].WorstSeconds = max(out[i].WorstSeconds, row.Seconds)
 	}
 	for i := range out {
 		out[i].Median, out[i].Worst = finite(median(gaps[i])), finite(slices.Max(gaps[i]))
+		if len(over[i]) > 0 {
+			out[i].OverBest = finite(median(over[i]))
+		}
+		if len(under[i]) > 0 {
+			out[i].UnderBest = finite(median(under[i]))
+		}
 	}
 	slices.SortStableFunc(out, func(a, b GapSummary) int {
 		return cmp.Or(cmp.Compare(order[a.Cell], order[b.Cell]), cmp.Compare(a.LimitS, b.LimitS))

@@ -34,17 +34,20 @@ func (r *GapReport) WriteJSON(w io.Writer) error {
 func (r *GapReport) WriteCSV(w io.Writer) error {
 	c := csv.NewWriter(w)
 	lines := [][]string{{"instance", "cell", "jobs", "gpus", "method", "model", "limit_s", "seconds", "termination",
-		"value", "bound", "bound_holds", "gap"}}
+		"value", "bound", "bound_holds", "gap", "over_best_value", "under_best_bound"}}
 	for _, row := range r.Rows {
-		gap := ""
-		if row.Gap != nil {
-			gap = strconv.FormatFloat(*row.Gap, 'g', 6, 64)
+		number := func(x *float64) string {
+			if x == nil {
+				return ""
+			}
+			return strconv.FormatFloat(*x, 'g', 6, 64)
 		}
 		lines = append(lines, []string{row.Instance, row.Cell, strconv.Itoa(row.Jobs), strconv.Itoa(row.GPUs),
 			row.Method,
 			row.Model,
 			figure(row.LimitS), strconv.FormatFloat(row.Seconds, 'f', 3, 64), row.Termination, exact(row.Value),
-			exact(row.Bound), strconv.FormatBool(row.BoundHolds), gap})
+			exact(row.Bound), strconv.FormatBool(row.BoundHolds), number(row.Gap), number(row.OverBest),
+			number(row.UnderBest)})
 	}
 	return errors.Join(c.WriteAll(lines), c.Error())
 }
@@ -76,6 +79,7 @@ func (r *GapReport) WriteMarkdown(w io.Writer) error {
 		b.WriteString("\nInterrupted: runs are missing.\n")
 	}
 	r.writeSummary(b)
+	r.writeShares(b)
 	if all := r.Comparisons(); len(all) > 0 {
 		b.WriteString("\n| instance | limit, s | gap | CP-SAT's best model | its value over Hare's | over Hare's " +
 			"best " +
@@ -140,6 +144,20 @@ func (r *GapReport) writeSummary(b *bufio.Writer) {
 	}
 }
 
+// writeShares writes, for each cell and limit of which better values or bounds are known, how far the median run
+// is from them.
+func (r *GapReport) writeShares(b *bufio.Writer) {
+	head := "\n| cell | limit, s | gap | value over best known | bound under best known |\n|---|---|---|---|---|\n"
+	for _, s := range r.Summary() {
+		if s.OverBest == nil && s.UnderBest == nil {
+			continue
+		}
+		fmt.Fprintf(b, "%s| %s | %s | %s | %s | %s |\n", head, s.Cell, figure(s.LimitS), Percent(s.Median),
+			signed(s.OverBest), signed(s.UnderBest))
+		head = ""
+	}
+}
+
 func dash(s string) string {
 	if s == "" {
 		return "–"
@@ -176,10 +194,13 @@ func (row *GapRow) Line() string {
 	if row.Model != "" {
 		method += " " + row.Model
 	}
-	return fmt.Sprintf("%-32s %-13s %6s s  value %-12s bound %-12s gap %7s %%  %s, %.2f s",
+	known := ""
+	if row.OverBest != nil || row.UnderBest != nil {
+		known = fmt.Sprintf("; best known: value %s, bound %s", signed(row.OverBest), signed(row.UnderBest))
+	}
+	return fmt.Sprintf("%-32s %-13s %6s s  value %-12s bound %-12s gap %7s %%  %s, %.2f s%s",
 		row.Instance, method, figure(row.LimitS), short(row.Value), short(row.Bound), Percent(row.Gap),
-		row.Termination,
-		row.Seconds)
+		row.Termination, row.Seconds, known)
 }
 
 // WriteDir writes results.json, results.csv, results.md and the pictures into a folder,

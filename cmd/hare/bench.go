@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -40,6 +41,8 @@ models on a GPU costs (switch).`,
 // gapFlags are the flags of bench gap.
 type gapFlags struct {
 	set, times, only, seeds, dir, out, python string
+	record                                    string
+	files                                     []string
 	against, without                          []string
 	seed                                      int64
 	workers                                   int
@@ -50,15 +53,19 @@ type gapFlags struct {
 func gapCommand() *cobra.Command {
 	var g gapFlags
 	c := &cobra.Command{
-		Use:   "gap",
+		Use:   "gap [INSTANCE...]",
 		Short: "Measure how close plans come to the proved bound, also for CP-SAT and an interval LP",
-		Long: `Gap solves each instance of a set with each time limit, and prints one line for
+		Long: `Gap solves each instance of a set, or each of the files, with each time limit, and prints one line for
 each run and a table of the median and the greatest gap. A limit covers the whole
 call: linear programs, search, and the verification of the plan.
 
 The set sixty is frozen: 60 instances with rules, arrivals, sizes, traces and nodes
 that pause. The set figures has the files of testdata/instances and their variants,
 each with limits of its own; --seeds adds instances of the same generators.
+
+Where bench/best.csv has the best known value and bound of an instance, lines and
+tables say how far each run is from them: where the rest of the gap is. --record FILE
+writes such a table with what was found better, and by which command.
 
 --against cpsat also runs the models of bench/cpsat.py with the same limits and
 workers; it needs OR-Tools (make cpsat). --against interval-lp solves the linear
@@ -68,9 +75,10 @@ finished runs are printed and written.`,
   hare bench gap --set figures --seeds 1-10 --json > figures.json
   hare bench gap --only 'zero-20' --times 2,30 --against cpsat,interval-lp
   hare bench gap --set figures --times 2 --without prices   # what a part is worth
+  hare bench gap jitter-1.json jitter-2.json --times 60 --record bench/best.csv
   hare bench gap --list`,
-		Args: exactly(0, "no arguments"),
-		RunE: func(c *cobra.Command, _ []string) error {
+		RunE: func(c *cobra.Command, args []string) error {
+			g.files = args
 			cfg, err := g.config(c)
 			if err != nil {
 				return err
@@ -95,6 +103,8 @@ finished runs are printed and written.`,
 	f.StringVar(&g.python, "python", filepath.Join(".venv", "bin", "python"), "interpreter that has OR-Tools")
 	f.StringVar(&g.dir, "instances", filepath.Join("testdata", "instances"),
 		"folder of the frozen files, for --set figures")
+	f.StringVar(&g.record, "record", "",
+		"write the best known values and bounds, with what was found better, into this file")
 	f.StringVarP(&g.out, "output", "o", "", "write results.json, results.csv, results.md and pictures into this folder")
 	f.BoolVar(&g.json, "json", false, "print the results as JSON instead of lines and tables")
 	f.BoolVar(&g.list, "list", false, "list the instances with their hashes and run nothing")
@@ -114,6 +124,12 @@ func (gf *gapFlags) config(c *cobra.Command) (cfg bench.GapConfig, err error) {
 	if gf.set != bench.GapFigures && gf.seeds != "" {
 		return bad("--seeds goes with --set figures")
 	}
+	if len(gf.files) > 0 && c.Flags().Changed("set") {
+		return bad("give instances or --set, not both")
+	}
+	if cfg.Known, err = bench.Known(); err != nil {
+		return cfg, err
+	}
 	seeds, err := parseSeeds(gf.seeds)
 	if err != nil {
 		return bad("--seeds %w", err)
@@ -125,6 +141,16 @@ func (gf *gapFlags) config(c *cobra.Command) (cfg bench.GapConfig, err error) {
 	cases, err := bench.GapSet(gf.set, gf.dir, seeds)
 	if err != nil {
 		return bad("--set: %w", err)
+	}
+	if len(gf.files) > 0 {
+		cases = nil
+	}
+	for _, path := range gf.files {
+		inst, err := readInstance(path)
+		if err != nil {
+			return cfg, err
+		}
+		cases = append(cases, bench.FileCase(path, inst))
 	}
 	limits, err := bench.ParseLimits("0.1,1,2")
 	if c.Flags().Changed("times") {
@@ -234,6 +260,11 @@ func (gf *gapFlags) run(ctx context.Context, w io.Writer, cfg bench.GapConfig) e
 	if failed != nil && len(rep.Rows) == 0 {
 		return failed
 	}
+	if gf.record != "" {
+		if err := gf.recordBest(rep, cfg.Known); err != nil {
+			return errors.Join(failed, err)
+		}
+	}
 	// Finished runs are written even if an error or Ctrl-C ended the others.
 	if gf.out != "" {
 		if err := rep.WriteDir(gf.out); err != nil {
@@ -255,4 +286,35 @@ func (gf *gapFlags) run(ctx context.Context, w io.Writer, cfg bench.GapConfig) e
 		return errors.Join(err, errNo)
 	}
 	return err
+}
+
+// recordBest writes what is known now. The file's own table counts beside the one of this program.
+func (gf *gapFlags) recordBest(rep *bench.GapReport, known map[string]*bench.Best) error {
+	text, err := os.ReadFile(gf.record)
+	switch {
+	case err == nil:
+		if known, err = bench.ReadBest(bytes.NewReader(text)); err != nil {
+			return fmt.Errorf("%s: %w", gf.record, err)
+		}
+	case !errors.Is(err, os.ErrNotExist):
+		return err
+	}
+	changed := rep.Improve(known, func(row *bench.GapRow) string {
+		command := "hare bench gap"
+		switch {
+		case len(gf.files) > 0:
+			command += " " + row.Instance + ".json"
+		case gf.set == bench.GapFigures:
+			command += " --set figures --only '^" + row.Instance + "$'"
+		default:
+			command += " --only '^" + row.Instance + "$'"
+		}
+		command += fmt.Sprintf(" --times %g --seed %d --workers %d", row.LimitS, rep.Seed, rep.Workers)
+		if row.Method == bench.GapCPSAT {
+			command += " --against cpsat"
+		}
+		return command
+	})
+	fmt.Fprintf(os.Stderr, "hare: %d best values and bounds are new in %s\n", changed, gf.record)
+	return writeOut(gf.record, func(w io.Writer) error { return bench.WriteBest(w, known) })
 }

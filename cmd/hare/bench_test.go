@@ -24,7 +24,8 @@ func TestBenchGapRefuses(t *testing.T) {
 		"--against gurobi":               "--against gurobi: it must be cpsat or interval-lp",
 		"--against cpsat --python /none": "make cpsat",
 		"--lp-limit 0s":                  "--lp-limit must be above 0",
-		"instance.json":                  "takes no arguments",
+		"instance.json":                  "no such file",
+		"--set sixty instance.json":      "give instances or --set, not both",
 		"--tims 2":                       "unknown flag",
 	} {
 		stdout, stderr, code := runHare(t, "", append([]string{"bench", "gap"}, strings.Fields(args)...)...)
