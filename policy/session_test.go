@@ -23,7 +23,7 @@ func TestSessionPolicies(t *testing.T) {
 	names := policy.SessionNames()
 	if want := []string{"easy_backfill", "fifo", "gandiva", "gavel_fifo", "hare_offline", "hare_paper",
 		"hgittins", "hlas",
-		"kueue", "kueue_strict", "rolling", "sched_allox", "sched_homo", "slurm", "srtf", "themis", "tiresias",
+		"kueue", "kueue_strict", "rolling", "sampling", "sched_allox", "sched_homo", "slurm", "srtf", "themis", "tiresias",
 		"tiresias_gittins"}; !slices.Equal(names, want) {
 		t.Errorf("sessions run %s", names)
 	}

@@ -62,7 +62,8 @@ func TestSizesAreNotTold(t *testing.T) {
 		t.Fatal(err)
 	}
 	inst.Jobs = inst.Jobs[:25]
-	names := []string{"easy_backfill", "hare_offline", "hare_paper", "rolling", "sched_allox", "sched_homo", "slurm",
+	names := []string{"easy_backfill", "hare_offline", "hare_paper", "rolling", "sampling",
+		"sched_allox", "sched_homo", "slurm",
 		"srtf", "themis", "tiresias_gittins"}
 	req := &simulation.Request{Policies: names, Instance: inst, Sizes: simulation.SizesEstimates}
 	rep, err := study.Simulate(t.Context(), req, study.Config{})

@@ -5,7 +5,7 @@ package wire
 func PlanMethods() []string {
 	return []string{
 		"easy_backfill", "fifo", "gandiva", "gavel_fifo", "hare_offline", "hare_paper",
-		"hgittins", "hlas", "kueue", "kueue_strict", "rolling", "sched_allox",
+		"hgittins", "hlas", "kueue", "kueue_strict", "rolling", "sampling", "sched_allox",
 		"sched_homo", "slurm", "srtf", "themis", "tiresias", "tiresias_gittins",
 	}
 }

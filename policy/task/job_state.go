@@ -38,9 +38,10 @@ type JobState struct {
 	groupAt              int
 	touched              bool // whether the job is in waitingJobs.touched
 
-	promise *promise // of backfill by estimates; nil before the job is the first that waits
-	claim   *claim   // of rolling
-	planned float64  // of replanned, the time at which half of the job is done
+	promise *promise  // of backfill by estimates; nil before the job is the first that waits
+	claim   *claim    // of rolling
+	share   *gpuShare // of sampling
+	planned float64   // of replanned, the time at which half of the job is done
 	guarded guarded
 	turns   jobTurns // of rolling
 	// measured are the times of rounds, for rules that learn speeds.

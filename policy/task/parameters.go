@@ -71,7 +71,18 @@ var parametersOf = map[string][]Parameter{
 	}, guardParameters...),
 	"tiresias":         tiresiasParameters,
 	"tiresias_gittins": tiresiasParameters,
-	"gandiva":          {{"slice_s", "number", "s", int64(60), "how long a job keeps its GPUs in its turn"}},
+	"sampling": {
+		{"draws", "integer", "", int64(64), "numbers of GPUs of all jobs that are drawn for each placement"},
+		{"skip", "number", "", 0.5, "the share of the draws, from 0 to below 1, for which no market is held"},
+		{"drawing", "string", "", "near", "near draws around the best numbers of GPUs for mean speeds, uniform evenly " +
+			"among all"},
+		{"valuation", "string", "", "saving", "what a GPU is worth to a job: saving, the time that it saves, or " +
+			"throughput"},
+		{"only_placed", "boolean", "", false, "whether GPUs idle rather than help jobs to which the placement does not " +
+			"give them"},
+		{"whole_rounds", "boolean", "", false, "whether relaxed jobs are placed only with GPUs for all tasks of a round"},
+	},
+	"gandiva": {{"slice_s", "number", "s", int64(60), "how long a job keeps its GPUs in its turn"}},
 	"slurm": {
 		{"age", "number", "", int64(1000), "weight of the age factor, from 0 on"},
 		{"size", "number", "", int64(1000), "weight of the size factor, from 0 on"},

@@ -51,6 +51,8 @@ type Config struct {
 	Seed int64
 	// HGittins is for hgittins.
 	HGittins HGittinsConfig
+	// Sampling is for sampling; Seed is the seed of its draws.
+	Sampling SamplingConfig
 	// Rolling is for rolling.
 	Rolling RollingConfig
 	// OneNode makes list schedulers (all policies except hlas, fifo and the plans) start a
@@ -292,6 +294,11 @@ var policies = []Info{
 	{"kueue_strict", "gang FIFO as in Kueue, in which a gang that does not fit blocks all others", without(kueue(true))},
 	{"rolling", "a plan at each arrival, end and change of GPUs, followed by type and order; sizes are learned",
 		rollingMaker},
+	{"sampling", "divides the GPUs among the jobs by sampled numbers of GPUs and a matching market",
+		Learned{FromSizes(func(c *hare.Cluster, s JobSizes, cfg Config) (online.Policy, error) {
+			cfg.Sampling.Market.Seed = uint64(cfg.Seed)
+			return NewSampling(c, s, cfg.Sampling), nil
+		}), SessionOf(parseSampling)}},
 	{"sched_allox", "the Hare paper's Sched_Allox: whole jobs matched to types and places in line",
 		Learned{FromSizes(func(c *hare.Cluster, s JobSizes, _ Config) (online.Policy, error) {
 			return NewSchedAlloX(c, s), nil

@@ -1,0 +1,417 @@
+package task
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"math"
+	"slices"
+
+	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/market"
+	"github.com/hare-sched/hare/online"
+)
+
+// SamplingConfig tunes NewSampling. The zero value is the default.
+type SamplingConfig struct {
+	// Market are the settings of each placement; zero values mean the defaults of package market.
+	Market market.Config
+	// OnlyPlaced leaves GPUs idle that no job has by the placement, or whose job waits for its
+	// round; otherwise other jobs use them meanwhile where that makes no round slower.
+	OnlyPlaced bool
+	// WholeRounds places a relaxed job only with GPUs for all tasks of a round; otherwise a job is
+	// placed with any number of GPUs, as in the paper.
+	WholeRounds bool
+}
+
+// NewSampling is sampling-based placement (Liu, Wang, Huang, Pan, IEEE TPDS 2024): at each arrival,
+// end of a job and change of the GPUs the GPUs are divided anew among the jobs that are there, by
+// sampled categories and a matching market (package market). It knows how long jobs take; in sessions
+// it goes by estimates.
+//
+// [I] The paper places a batch once, on workers that each job holds until it ends. Here an iteration
+// is a round, its samples are the tasks, and a GPU's throughput is a task over the time of compute
+// and synchronisation; the exchange of parameters is in that time, so that D is 0. A relaxed job has
+// some GPUs of each type, its tasks start one by one on them, and a slow GPU gets none that the
+// faster ones would have ended before, which is the proportional workload in whole tasks. Gangs and
+// rigid jobs need as many GPUs as they have: they get the type on which the market gives them most,
+// if it has room, and the others divide what is left. Where jobs need more GPUs than there are, those
+// with the least weighted GPU-time left are placed, and the others wait.
+//
+// A placement takes the time of market.Sample, twice where there are gangs and relaxed jobs; an event
+// without a placement O(jobs × types + GPUs).
+func NewSampling(cluster *hare.Cluster, sizes JobSizes, cfg SamplingConfig) *ListScheduler {
+	return NewListScheduler(cluster, cfg.rule(sizes.Rounds))
+}
+
+// rule is the rule for the rounds of each job; nil means that they are learned.
+func (cfg SamplingConfig) rule(rounds map[string]int64) Rule {
+	s := &sampling{cfg: cfg}
+	return Rule{
+		Name: "sampling", Rounds: rounds, LearnSizes: rounds == nil,
+		Priority: func(_ *ListScheduler, j *JobState) float64 { return float64(j.serial) },
+		prepare:  s.prepare, assign: s.assign,
+		left:    func(*ListScheduler, *JobState, bool) { s.due = true },
+		resized: func(*ListScheduler) { s.due = true },
+		state:   s.encode, restore: s.decode,
+	}
+}
+
+// parseSampling reads {"draws": 64, "skip": 0.5, "drawing": "near", "valuation": "saving",
+// "only_placed": false, "whole_rounds": false}.
+func parseSampling(parameters []byte) (Rule, error) {
+	form := struct {
+		Draws      *int             `json:"draws"`
+		Skip       *float64         `json:"skip"`
+		Drawing    market.Drawing   `json:"drawing"`
+		Valuation  market.Valuation `json:"valuation"`
+		OnlyPlaced bool             `json:"only_placed"`
+		Whole      bool             `json:"whole_rounds"`
+	}{}
+	if err := online.DecodeParameters(parameters, &form); err != nil {
+		return Rule{}, err
+	}
+	cfg := SamplingConfig{Market: market.Config{Drawing: form.Drawing, Valuation: form.Valuation},
+		OnlyPlaced: form.OnlyPlaced, WholeRounds: form.Whole}
+	if form.Draws != nil {
+		if *form.Draws < 1 || *form.Draws > maxDraws {
+			return Rule{}, invalid("/draws", "out_of_range", "sampling: draws is %d: it must be from 1 to %d", *form.Draws,
+				maxDraws)
+		}
+		cfg.Market.Draws = *form.Draws
+	}
+	if form.Skip != nil {
+		if !(*form.Skip >= 0 && *form.Skip < 1) {
+			return Rule{}, invalid("/skip", "out_of_range", "sampling: skip is %v: it must be from 0 to below 1", *form.Skip)
+		}
+		if cfg.Market.Skip = *form.Skip; cfg.Market.Skip == 0 {
+			cfg.Market.Skip = -1
+		}
+	}
+	switch form.Drawing {
+	case "", market.Near, market.Uniform:
+	default:
+		return Rule{}, invalid("/drawing", "unknown_value", "sampling: drawing is %.60q: use %s or %s", form.Drawing,
+			market.Near, market.Uniform)
+	}
+	switch form.Valuation {
+	case "", market.Saving, market.Throughput:
+	default:
+		return Rule{}, invalid("/valuation", "unknown_value", "sampling: valuation is %.60q: use %s or %s", form.Valuation,
+			market.Saving, market.Throughput)
+	}
+	return cfg.rule(nil), nil
+}
+
+const (
+	// maxDraws limits the time of a placement in a session.
+	maxDraws = 10000
+	// maxPlaced is the most jobs of one placement.
+	maxPlaced = 2000
+)
+
+// sampling is the state beyond that of list scheduling; the shares are those of the jobs.
+type sampling struct {
+	cfg SamplingConfig
+	due bool // whether something has changed since the last placement
+}
+
+// gpuShare is a job's part of the placement.
+type gpuShare struct {
+	place int   // in the order of the placement, from 0
+	gpus  []int // by type, as many as the job may hold
+}
+
+// of is the number of GPUs of a type that the job may hold.
+func (g *gpuShare) of(gpuType int) int {
+	if g == nil || gpuType >= len(g.gpus) {
+		return 0
+	}
+	return g.gpus[gpuType]
+}
+
+// prepare places the jobs anew where something has changed.
+func (s *sampling) prepare(l *ListScheduler) {
+	if !s.due {
+		return
+	}
+	s.due = false
+	free := slices.Clone(l.inService)
+	jobs := s.choose(l, free)
+	for place, j := range jobs {
+		j.share = &gpuShare{place: place, gpus: make([]int, len(l.types))}
+	}
+	var fixed, divided []*JobState // by whether one type has all GPUs of a job
+	for _, j := range jobs {
+		if j.spec.Sync == hare.Relaxed || j.spec.Mix {
+			divided = append(divided, j)
+		} else {
+			fixed = append(fixed, j)
+		}
+	}
+	if len(fixed) > 0 {
+		s.placeFixed(l, jobs, fixed, free)
+	}
+	// What the fixed jobs have taken can leave too little for the last of the others.
+	room := sum(free)
+	for i, j := range divided {
+		if room -= s.leastGPUs(l, j); room < 0 {
+			for _, late := range divided[i:] {
+				late.share = nil
+			}
+			divided = divided[:i]
+			break
+		}
+	}
+	counts := s.market(l, divided, free)
+	for i, j := range divided {
+		if counts == nil {
+			j.share = nil
+		} else {
+			copy(j.share.gpus, counts[i])
+		}
+	}
+}
+
+func sum(of []int) int {
+	n := 0
+	for _, k := range of {
+		n += k
+	}
+	return n
+}
+
+// leastGPUs is the number of GPUs with which a job is placed at least.
+func (s *sampling) leastGPUs(l *ListScheduler, j *JobState) int {
+	all, _ := l.room(j)
+	if j.spec.Sync == hare.Relaxed && (!s.cfg.WholeRounds || int64(all) < j.spec.Tasks) {
+		return j.taskGPUs()
+	}
+	return int(j.width())
+}
+
+// choose chooses the jobs to place, in the order of their places: those that hold GPUs for good
+// first, and then by the GPU-time that they have left over their weight.
+func (s *sampling) choose(l *ListScheduler, inService []int) []*JobState {
+	var jobs []*JobState
+	key := map[*JobState]float64{}
+	for _, j := range l.jobs {
+		j.share = nil
+		if j.finished || !l.fitsWhenEmpty(j) {
+			continue
+		}
+		key[j] = float64(j.RoundsLeft()) * float64(l.RoundUs(j)) * float64(j.width()) / max(1, float64(j.spec.WeightMicro))
+		if j.spec.Sync == hare.Rigid && len(j.gpus) > 0 {
+			key[j] = -1
+		}
+		jobs = append(jobs, j)
+	}
+	slices.SortStableFunc(jobs, func(a, b *JobState) int { return cmp.Compare(key[a], key[b]) })
+	room := sum(inService)
+	chosen := jobs[:0]
+	for _, j := range jobs {
+		if n := s.leastGPUs(l, j); n <= room && len(chosen) < maxPlaced {
+			chosen, room = append(chosen, j), room-n
+		}
+	}
+	return chosen
+}
+
+// placeFixed gives each fixed job one type, and takes its GPUs from what is free.
+func (s *sampling) placeFixed(l *ListScheduler, jobs, fixed []*JobState, free []int) {
+	var counts [][]int
+	if len(l.types) > 1 {
+		counts = s.market(l, jobs, free)
+	}
+	for i, j := range jobs {
+		if j.spec.Sync == hare.Relaxed || j.spec.Mix {
+			continue
+		}
+		best, most, n := -1, -1, int(j.width())
+		for _, m := range j.modes { // the fastest first
+			t := m.gpuType
+			given := 0
+			if counts != nil {
+				given = counts[i][t]
+			}
+			if j.spec.Sync == hare.Rigid && len(j.gpus) > 0 && l.gpus[j.gpus[0]].gpuType == t {
+				given = math.MaxInt // it stays
+			}
+			if free[t] >= n && l.most(j, t) >= j.spec.Tasks && given > most {
+				best, most = t, given
+			}
+		}
+		if best < 0 {
+			j.share = nil
+			continue
+		}
+		j.share.gpus[best] = n
+		free[best] -= n
+	}
+}
+
+// market divides free GPUs among jobs; nil where no category can be matched.
+func (s *sampling) market(l *ListScheduler, jobs []*JobState, free []int) [][]int {
+	p := &market.Problem{}
+	for _, n := range free {
+		p.Classes = append(p.Classes, market.Class{Workers: n})
+	}
+	for _, j := range jobs {
+		x := market.Job{Weight: max(1, float64(j.spec.WeightMicro)), Iterations: float64(max(1, j.RoundsLeft())),
+			Samples: float64(j.spec.Tasks), Least: s.leastGPUs(l, j), Most: int(min(j.width(), math.MaxInt32)),
+			Rate: make([]float64, len(free))}
+		for _, m := range j.modes {
+			us := m.durationUs
+			if us == 0 {
+				us = l.RoundUs(j)
+			}
+			x.Rate[m.gpuType] = 1e6 / float64(max(1, us)) / float64(j.taskGPUs())
+		}
+		p.Jobs = append(p.Jobs, x)
+	}
+	got, err := market.Sample(context.Background(), p, s.cfg.Market)
+	if err != nil || len(jobs) == 0 {
+		return nil
+	}
+	return got.Counts
+}
+
+// assign starts tasks on the GPUs that the placement gives their jobs, and then, as long as no job
+// waits for GPUs that others still hold, on the GPUs that are left over.
+func (s *sampling) assign(l *ListScheduler) {
+	l.reserved, l.onNodes, l.onQuotas = reservation{}, nil, nil
+	if !l.anyFree() {
+		return
+	}
+	var placed, others []*JobState
+	for _, j := range l.jobs {
+		switch {
+		case j.ready() == 0:
+		case j.share != nil:
+			placed = append(placed, j)
+		default:
+			others = append(others, j)
+		}
+	}
+	slices.SortFunc(placed, func(a, b *JobState) int { return cmp.Compare(a.share.place, b.share.place) })
+	waits := false
+	for _, j := range placed {
+		l.openRound(j)
+		switch {
+		case j.hold == hare.Relaxed:
+			s.startTasks(l, j, false)
+		case j.spec.Mix && s.sharesAreFree(l, j):
+			l.tryStart(j)
+		case !j.spec.Mix:
+			for _, m := range j.modes {
+				if int64(j.share.of(m.gpuType)) == j.width() && l.canUse(j, m, j.spec.Tasks) {
+					l.startOn(j, m, j.spec.Tasks)
+					break
+				}
+			}
+		}
+		if j.hold != hare.Relaxed && j.ready() > 0 && (l.nodes == nil || !l.heldByQuota(j)) {
+			waits = true
+		}
+	}
+	idle := !slices.ContainsFunc(l.jobs, func(j *JobState) bool { return j.active > 0 || len(j.gpus) > 0 })
+	if !idle && (waits || s.cfg.OnlyPlaced) {
+		return
+	}
+	if !idle {
+		for _, j := range placed {
+			if j.hold == hare.Relaxed {
+				s.startTasks(l, j, true)
+			}
+		}
+	}
+	for _, of := range [][]*JobState{placed, others} {
+		if idle || len(of) > 0 && of[0].share == nil {
+			for _, j := range of {
+				for j.ready() > 0 && l.tryStart(j) {
+				}
+			}
+		}
+	}
+}
+
+// sharesAreFree reports whether a gang that mixes types finds the GPUs of its share free.
+func (s *sampling) sharesAreFree(l *ListScheduler, j *JobState) bool {
+	for t, n := range j.share.gpus {
+		if len(l.free[t]) < n {
+			return false
+		}
+	}
+	return true
+}
+
+// startTasks starts tasks of a relaxed job on the GPUs of its share, the fastest types first, or
+// with beyond set on other GPUs that are not slower than any of its share.
+func (s *sampling) startTasks(l *ListScheduler, j *JobState, beyond bool) {
+	held := make([]int, len(l.types))
+	for _, g := range j.gpus {
+		held[l.gpus[g].gpuType]++
+	}
+	n := j.taskGPUs()
+	slowest := -1
+	for i, m := range j.modes {
+		if j.share.of(m.gpuType) > 0 {
+			slowest = i
+		}
+	}
+	faster := int64(0) // GPUs of the share of faster types, in tasks
+	for i, m := range j.modes {
+		if i > slowest && beyond {
+			return
+		}
+		for j.ready() > 0 && (beyond || held[m.gpuType]+n <= j.share.of(m.gpuType)) && l.canUse(j, m, 1) {
+			// The faster GPUs are busy. They end all tasks that wait in so many turns more.
+			if turns := (j.ready() + faster - 1) / max(1, faster); faster > 0 &&
+				m.durationUs > 0 && m.durationUs >= j.modes[i-1].durationUs*(turns+1) {
+				break
+			}
+			l.startOn(j, m, 1)
+			held[m.gpuType] += n
+		}
+		faster += int64(j.share.of(m.gpuType) / n)
+	}
+}
+
+// samplingSnapshot is the state of sampling. Shares are those of the jobs in the order of arrival,
+// each with its place and then its GPUs by type; empty where a job has none.
+type samplingSnapshot struct {
+	Due    bool    `json:"due"`
+	Shares [][]int `json:"shares"`
+}
+
+func (s *sampling) encode(l *ListScheduler) any {
+	out := samplingSnapshot{Due: s.due}
+	for _, j := range l.jobs {
+		var share []int
+		if j.share != nil {
+			share = append([]int{j.share.place}, j.share.gpus...)
+		}
+		out.Shares = append(out.Shares, share)
+	}
+	return out
+}
+
+func (s *sampling) decode(l *ListScheduler, state json.RawMessage) bool {
+	var in samplingSnapshot
+	if decodeState(state, &in) != nil || len(in.Shares) != len(l.jobs) {
+		return false
+	}
+	s.due = in.Due
+	seen := map[int]bool{}
+	for i, share := range in.Shares {
+		if len(share) == 0 {
+			continue
+		}
+		if len(share)-1 > len(l.types) || seen[share[0]] || slices.Min(share) < 0 || slices.Max(share) > hare.MaxGPUs {
+			return false
+		}
+		seen[share[0]] = true
+		l.jobs[i].share = &gpuShare{place: share[0], gpus: share[1:]}
+	}
+	return true
+}
