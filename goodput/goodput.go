@@ -46,6 +46,9 @@ const least = 1e-8
 
 // overlapS is how long a pass and the exchange of gradients take together.
 func (p *Params) overlapS(passS, exchangeS float64) float64 {
+	if p.Overlap == 1 {
+		return passS + exchangeS
+	}
 	long, short := math.Max(passS, exchangeS), math.Min(passS, exchangeS)
 	return long * math.Pow(1+math.Pow(short/long, p.Overlap), 1/p.Overlap)
 }

@@ -150,7 +150,7 @@ func (info Info) New(cfg lease.Config) any {
 	case Lease:
 		return info.lease.New(cfg)
 	case Elastic:
-		return info.elastic.New()
+		return info.elastic.New(cfg.Seed)
 	}
 	return nil
 }

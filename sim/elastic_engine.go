@@ -8,6 +8,10 @@ import (
 	"strconv"
 )
 
+// maxIdle is how many intervals a policy that chooses batches may leave an empty cluster to
+// jobs that wait, with no job to come.
+const maxIdle = 1000
+
 // elasticEngine is the state of the cluster between two intervals.
 type elasticEngine struct {
 	name    string
@@ -15,6 +19,7 @@ type elasticEngine struct {
 	cfg     ElasticConfig
 	specs   []ElasticJob
 	policy  ElasticPolicy
+	batches BatchPolicy // the policy, or nil where it chooses no batches
 
 	nowS          int64
 	intervals     int64 // intervals in which jobs were in the system
@@ -27,6 +32,7 @@ type elasticEngine struct {
 	state         ElasticState
 	busyS, lostS  float64 // GPU-seconds held, and those of them spent in restarts
 	moves, stops  int64
+	idle          int64 // intervals without a job that holds GPUs, up to now
 }
 
 // elasticJobState is one job.
@@ -34,12 +40,19 @@ type elasticJobState struct {
 	held        []NodeGPUs
 	gpus        int
 	restartS    int64 // what is left of the restart
+	placement   []int
+	local       int // samples of a pass on each GPU
+	passes      int
+	passS       float64 // time of a pass with the exchange of gradients
+	syncS       float64 // time of the exchange
 	stepS       float64
 	batch       int // samples of a step, as split over the GPUs
+	attainedS   float64
 	progress    float64
 	epoch       int
 	gain        float64
 	endProgress float64 // progress at which the epoch ends
+	ended       bool    // whether an epoch has ended since the batch was chosen
 	known       bool    // whether gain and endProgress are of this batch and epoch
 	startS      int64
 	endS        int64 // below 0: the job has not ended
@@ -59,6 +72,7 @@ func newElasticEngine(name string, cluster ElasticCluster, jobs []ElasticJob, po
 		e.jobs[i].startS, e.jobs[i].endS = -1, -1
 	}
 	e.state.Nodes = cluster.Nodes
+	e.batches, _ = policy.(BatchPolicy)
 	return e
 }
 
@@ -107,7 +121,11 @@ func (ee *elasticEngine) run(i int32) error {
 	j.restartS -= wait
 	leftS -= wait
 	ee.lostS += float64(wait) * float64(j.gpus)
+	trained := leftS > 0 && ee.batches != nil
 	for leftS > 0 && j.endS < 0 {
+		if err := ee.tune(i); err != nil {
+			return err
+		}
 		if !j.known {
 			var err error
 			if j.gain, j.endProgress, _, err = spec.Training.Epoch(j.batch, j.epoch); err != nil {
@@ -130,6 +148,7 @@ func (ee *elasticEngine) run(i int32) error {
 		j.progress = j.endProgress
 		leftS -= took
 		j.known = false
+		j.ended = true
 		if j.epoch++; j.epoch == spec.Epochs {
 			j.endS = ee.nowS + ee.cfg.IntervalS - leftS
 			if int(i) >= ee.cfg.First && int(i) <= ee.cfg.Last {
@@ -141,7 +160,68 @@ func (ee *elasticEngine) run(i int32) error {
 	if j.endS >= 0 {
 		heldS -= leftS
 	}
+	j.attainedS += float64(heldS) * float64(j.gpus)
 	ee.busyS += float64(heldS) * float64(j.gpus)
+	if trained && j.endS < 0 {
+		return ee.split(i)
+	}
+	return nil
+}
+
+// tune tells a policy that chooses batches what the job measures, after the batch was chosen
+// anew if an epoch has ended.
+func (ee *elasticEngine) tune(i int32) error {
+	j, spec := &ee.jobs[i], &ee.specs[i]
+	if ee.batches == nil {
+		return nil
+	}
+	if j.ended {
+		j.ended = false
+		if err := ee.split(i); err != nil {
+			return err
+		}
+	}
+	training, ok := spec.Training.(GradientTraining)
+	if !ok {
+		return fmt.Errorf("sim: job %.60q: policy %s chooses batches, and no gradients were measured", spec.ID, ee.name)
+	}
+	seen := TrainingStep{Nodes: len(j.placement), GPUs: j.gpus, Local: j.local, StepS: j.passS, SyncS: j.syncS}
+	var err error
+	if seen.Sqr, seen.Variance, err = training.Gradients(j.batch, j.epoch); err == nil {
+		err = ee.batches.Observe(spec, int(i), seen)
+	}
+	if err != nil {
+		return fmt.Errorf("sim: job %.60q at %d s, epoch %d with batches of %d: %w", spec.ID, ee.nowS, j.epoch, j.batch,
+			err)
+	}
+	return nil
+}
+
+// split splits the batch of a job over its GPUs, or lets a policy that chooses batches do so.
+func (ee *elasticEngine) split(i int32) error {
+	j, spec := &ee.jobs[i], &ee.specs[i]
+	local, passes := 0, 0
+	if ee.batches != nil && !spec.FixedBatch {
+		local, passes = ee.batches.Split(spec, int(i), j.placement)
+	} else {
+		local, passes = spec.Split(j.gpus)
+	}
+	if local < 1 || passes < 1 {
+		return fmt.Errorf("sim: job %.60q at %d s: policy %s splits a step into %d passes of %d samples", spec.ID,
+			ee.nowS, ee.name, passes, local)
+	}
+	if j.stepS > 0 && local == j.local && passes == j.passes {
+		return nil
+	}
+	j.local, j.passes, j.batch, j.known = local, passes, j.gpus*local*passes, false
+	var err error
+	if j.passS, j.syncS, err = spec.Training.Step(j.placement, local); err != nil {
+		return fmt.Errorf("sim: job %.60q at %d s, as policy %s places it: %w", spec.ID, ee.nowS, ee.name, err)
+	}
+	j.stepS = j.passS + float64(float64(j.passS-j.syncS)*float64(passes-1))
+	if !(j.stepS > 0 && j.stepS <= math.MaxFloat64) {
+		return fmt.Errorf("sim: job %.60q at %d s: a step of %v s", spec.ID, ee.nowS, j.stepS)
+	}
 	return nil
 }
 
@@ -157,7 +237,8 @@ func (ee *elasticEngine) allocate(ctx context.Context) error {
 	ee.state.Jobs = ee.state.Jobs[:0]
 	for _, i := range ee.present {
 		ee.state.Jobs = append(ee.state.Jobs, ElasticView{ElasticJob: &ee.specs[i], Number: int(i),
-			Epoch: ee.jobs[i].epoch, Held: ee.jobs[i].held})
+			Epoch: ee.jobs[i].epoch, Held: ee.jobs[i].held, AttainedS: ee.jobs[i].attainedS,
+			Restarts: ee.jobs[i].restarts})
 	}
 	all, err := ee.policy.Allocate(ctx, &ee.state)
 	if err != nil {
@@ -183,7 +264,11 @@ func (ee *elasticEngine) allocate(ctx context.Context) error {
 			}
 		}
 	}
-	if given == 0 && ee.arrived == len(ee.specs) {
+	if ee.idle++; given > 0 || ee.arrived < len(ee.specs) {
+		ee.idle = 0
+	}
+	// A search by chance may find nothing for a job that has just arrived.
+	if ee.idle > 0 && (ee.batches == nil || ee.idle > maxIdle) {
 		return fmt.Errorf("%w: policy %s at %d s gives job %.60q nothing on an empty cluster", ErrStalled, ee.name,
 			ee.nowS, ee.specs[ee.present[0]].ID)
 	}
@@ -218,7 +303,7 @@ func (ee *elasticEngine) count(i int32, held []NodeGPUs) error {
 
 // move gives a job GPUs that differ from those that it holds, or none.
 func (ee *elasticEngine) move(i int32, held []NodeGPUs) error {
-	j, spec := &ee.jobs[i], &ee.specs[i]
+	j := &ee.jobs[i]
 	if j.gpus > 0 {
 		j.preemptions++
 		ee.stops++
@@ -228,20 +313,14 @@ func (ee *elasticEngine) move(i int32, held []NodeGPUs) error {
 	if len(held) == 0 {
 		return nil
 	}
-	var placement []int
+	j.placement = j.placement[:0]
 	for _, h := range held {
 		j.gpus += h.GPUs
-		placement = append(placement, h.GPUs)
+		j.placement = append(j.placement, h.GPUs)
 	}
-	local, passes := spec.Split(j.gpus)
-	j.batch = j.gpus * local * passes
-	stepS, syncS, err := spec.Training.Step(placement, local)
-	if err != nil {
-		return fmt.Errorf("sim: job %.60q at %d s, as policy %s places it: %w", spec.ID, ee.nowS, ee.name, err)
-	}
-	j.stepS = stepS + float64(float64(stepS-syncS)*float64(passes-1))
-	if !(j.stepS > 0 && j.stepS <= math.MaxFloat64) {
-		return fmt.Errorf("sim: job %.60q at %d s: a step of %v s", spec.ID, ee.nowS, j.stepS)
+	j.stepS, j.ended = 0, false
+	if err := ee.split(i); err != nil {
+		return err
 	}
 	if j.startS < 0 {
 		j.startS = ee.nowS

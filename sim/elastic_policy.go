@@ -15,17 +15,20 @@ type ElasticJob struct {
 	GPUs     int     // number that the job asks for, for policies of fixed width; ≥ 1
 	MaxGPUs  int     // the most GPUs over which the batch can be split; ≥ 1
 	Batch    int     // samples of a step, over all GPUs; ≥ 1
-	Epochs   int     // number of epochs; ≥ 1
-	Limits   BatchLimits
-	Training Training
+	// FixedBatch says that policies which choose batches must keep Batch, at GPUs up to MaxGPUs.
+	FixedBatch bool
+	Epochs     int // number of epochs; ≥ 1
+	Limits     BatchLimits
+	Training   Training
 	// Kind names what the job trains.
 	Kind string
 }
 
-// BatchLimits bound batches. All are at least 1.
+// BatchLimits bound batches. All are at least 1, apart from MinLocal.
 type BatchLimits struct {
 	Init     int // largest batch of a step that one GPU does without accumulation
 	Max      int // largest batch of a step
+	MinLocal int // least batch of a pass on one GPU, for policies that choose batches; zero means 1
 	MaxLocal int // largest batch of a pass on one GPU
 }
 
@@ -76,6 +79,9 @@ type ElasticView struct {
 	// Held lists the GPUs that the job holds; nil means none. A policy that returns the
 	// same list lets the job go on; another order of nodes is a move.
 	Held []NodeGPUs
+	// AttainedS is the time that the job held GPUs, times their number, restarts included.
+	AttainedS float64
+	Restarts  int64 // changes of GPUs after the first allocation
 }
 
 // ElasticState is what a policy decides on. The state belongs to the engine and is
@@ -91,4 +97,31 @@ type ElasticState struct {
 // than a node has.
 type ElasticPolicy interface {
 	Allocate(ctx context.Context, s *ElasticState) ([][]NodeGPUs, error)
+}
+
+// BatchPolicy is an ElasticPolicy that also chooses the batches of jobs, and learns how fast
+// they train. Numbers are those of ElasticView.
+type BatchPolicy interface {
+	ElasticPolicy
+	// Split splits a step over the GPUs of a placement: each GPU does local samples in each of
+	// the passes, of which the last also exchanges gradients. The engine asks when the job's
+	// GPUs change, at the end of its epochs and at the end of every interval.
+	Split(job *ElasticJob, number int, placement []int) (local, passes int)
+	// Observe tells what a job that trains measures, before its progress counts.
+	Observe(job *ElasticJob, number int, seen TrainingStep) error
+}
+
+// TrainingStep is what a job measures of its steps.
+type TrainingStep struct {
+	Nodes, GPUs, Local int
+	StepS, SyncS       float64 // of a pass, as Training.Step has them
+	Sqr, Variance      float64 // of the gradients, as GradientTraining has them
+}
+
+// GradientTraining is a Training whose gradients were measured. BatchPolicy needs it.
+type GradientTraining interface {
+	Training
+	// Gradients returns the square and the variance of the gradients of steps of a batch in
+	// an epoch.
+	Gradients(batch, epoch int) (sqr, variance float64, err error)
 }

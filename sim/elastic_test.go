@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -263,4 +264,82 @@ type shortPolicy struct{}
 
 func (shortPolicy) Allocate(context.Context, *ElasticState) ([][]NodeGPUs, error) {
 	return make([][]NodeGPUs, 1), nil
+}
+
+// coAdaptive gives the first job a GPU, starts it with one pass of 8, and lets it do two passes of
+// 8 after it has measured anything.
+type coAdaptive struct {
+	seen  []TrainingStep
+	views []ElasticView
+}
+
+func (co *coAdaptive) Allocate(_ context.Context, s *ElasticState) ([][]NodeGPUs, error) {
+	co.views = append(co.views, s.Jobs...)
+	if s.NowS < 120 {
+		return make([][]NodeGPUs, len(s.Jobs)), nil
+	}
+	return [][]NodeGPUs{on(0, 1)}, nil
+}
+
+func (co *coAdaptive) Split(*ElasticJob, int, []int) (local, passes int) {
+	return 8, min(2, len(co.seen)+1)
+}
+
+func (co *coAdaptive) Observe(_ *ElasticJob, _ int, seen TrainingStep) error {
+	co.seen = append(co.seen, seen)
+	return nil
+}
+
+// gradients is plain with gradients whose square is the batch and whose variance is the epoch.
+type gradients struct{ plain }
+
+func (*gradients) Gradients(batch, epoch int) (sqr, variance float64, err error) {
+	return float64(batch), float64(epoch), nil
+}
+
+// The job arrives at 60 s, when it gets nothing, and holds a GPU from 120 s on. It trains from 150 s:
+// with 8 samples a second, 30 of its 40 steps are done by 180 s. Then it makes two steps of progress
+// in 1.75 s, so that its first epoch takes 8.75 s more, which are rounded to 9, and the other
+// 20 steps 17.5 s, rounded to 18.
+func TestElasticBatches(t *testing.T) {
+	p := &coAdaptive{}
+	j := elasticJob("a", 60, 40, 60)
+	j.Training = &gradients{plain{second, .25, 8, []float64{40, 60}}}
+	o := playElastic(t, []int{2}, []ElasticJob{j}, p, ElasticConfig{})
+	if r := o.Jobs[0]; r.StartS != 120 || r.EndS != 180+9+18 {
+		t.Errorf("record %+v", r)
+	}
+	want := []TrainingStep{{1, 1, 8, 1, .25, 8, 0}, {1, 1, 8, 1, .25, 16, 0}, {1, 1, 8, 1, .25, 16, 1}}
+	if !slices.Equal(p.seen, want) {
+		t.Errorf("observed %v, by hand %v", p.seen, want)
+	}
+	if v := p.views[2]; v.AttainedS != 60 || v.Restarts != 0 {
+		t.Errorf("view %+v", v)
+	}
+	// A job with a fixed batch keeps its own, in two passes of 8.
+	j.FixedBatch, j.Batch, p = true, 16, &coAdaptive{}
+	if playElastic(t, []int{2}, []ElasticJob{j}, p, ElasticConfig{}); p.seen[0].Sqr != 16 {
+		t.Errorf("observed %v", p.seen)
+	}
+	// Without gradients, a policy cannot choose batches.
+	j.Training = &plain{second, .25, 8, []float64{40, 60}}
+	if _, err := RunElastic(context.Background(), "test", ElasticCluster{"T4", []int{2}}, []ElasticJob{j}, p,
+		ElasticConfig{}); err == nil || !strings.Contains(err.Error(), "no gradients were measured") {
+		t.Errorf("no gradients: %v", err)
+	}
+}
+
+// idlePolicy never gives a GPU, though it chooses batches.
+type idlePolicy struct{ coAdaptive }
+
+func (*idlePolicy) Allocate(_ context.Context, s *ElasticState) ([][]NodeGPUs, error) {
+	return make([][]NodeGPUs, len(s.Jobs)), nil
+}
+
+func TestElasticIdle(t *testing.T) {
+	_, err := RunElastic(context.Background(), "test", ElasticCluster{"T4", []int{1}},
+		[]ElasticJob{elasticJob("a", 0, 10)}, &idlePolicy{}, ElasticConfig{})
+	if !errors.Is(err, ErrStalled) {
+		t.Errorf("%v", err)
+	}
 }

@@ -76,9 +76,8 @@ func (rq *request) readElastic(in *jobsInput, p policy.Info, others bool) error 
 		a := j.Training
 		in.elastic.jobs = append(in.elastic.jobs, sim.ElasticJob{
 			ID: j.ID, Kind: a.Application, ArrivalS: j.ArrivalS, Weight: 1, GPUs: j.GPUs, MaxGPUs: j.MaxGPUs,
-			Batch:  j.Batch,
-			Epochs: a.Epochs,
-			Limits: sim.BatchLimits{Init: a.InitBatch, Max: a.MaxBatch, MaxLocal: a.MaxLocal}, Training: a,
+			Batch: j.Batch, FixedBatch: j.FixedBatch, Epochs: a.Epochs, Training: a,
+			Limits: sim.BatchLimits{Init: a.InitBatch, Max: a.MaxBatch, MinLocal: a.MinLocal, MaxLocal: a.MaxLocal},
 		})
 	}
 	return nil

@@ -16,7 +16,9 @@ type ElasticJob struct {
 	GPUs     int // the GPUs that the job asked for
 	MaxGPUs  int // the greatest number of GPUs over which its batch can be divided
 	Batch    int // the samples of a step, over all GPUs
-	Training *Training
+	// FixedBatch says that policies that choose batches keep Batch.
+	FixedBatch bool
+	Training   *Training
 }
 
 // Elastic is a Pollux workload with the measurements of its applications.
@@ -61,7 +63,7 @@ func ShippedElasticTables() (t ElasticTables, err error) {
 
 // Two facts are in the code of Pollux's simulator and not in its tables: passes of
 // yolov3 have at most 8 samples, though larger ones were measured, and ncf never gets
-// more than one GPU, as it needs less.
+// more than one GPU, as it needs less; its batch is fixed, too.
 const (
 	polluxYoloLocal = 8
 	polluxNCFGPUs   = 1
@@ -382,7 +384,7 @@ func (e *Elastic) readJobs(src Source) error {
 		}
 		j.MaxGPUs = max(1, j.Batch/a.MinLocal)
 		if a.Application == "ncf" {
-			j.MaxGPUs = polluxNCFGPUs
+			j.MaxGPUs, j.FixedBatch = polluxNCFGPUs, true
 		}
 		e.Jobs = append(e.Jobs, j)
 		return nil

@@ -35,7 +35,7 @@ func TestElasticJobs(t *testing.T) {
 	if a.Epochs != 2 || a.InitBatch != 10 || a.MaxBatch != 30 || a.MinLocal != 10 || a.MaxLocal != 40 {
 		t.Errorf("training %+v", a)
 	}
-	want := []ElasticJob{{"y", 5, 1, 1, 10, a}, {"x", 60, 2, 2, 20, a}}
+	want := []ElasticJob{{"y", 5, 1, 1, 10, false, a}, {"x", 60, 2, 2, 20, false, a}}
 	if len(e.Jobs) != 2 || e.Jobs[0] != want[0] || e.Jobs[1] != want[1] {
 		t.Errorf("jobs %+v", e.Jobs)
 	}

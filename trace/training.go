@@ -159,11 +159,28 @@ func placementKey(placement []int) string {
 // are none for other batches. The rules are those of Pollux (OSDI 2021) and its simulator.
 // Epoch takes O(batches).
 func (tr *Training) Epoch(batch, epoch int) (gain, endProgress, endSteps float64, err error) {
+	at, err := tr.epochRow(batch, epoch)
+	if err != nil {
+		return 0, 0, 0, err
+	}
+	scale := float64(batch) / float64(tr.InitBatch)
+	return (at.variance + at.sqr) / (at.variance/scale + at.sqr), tr.ends[epoch], at.steps, nil
+}
+
+// Gradients returns the square and the variance of the gradients of steps of a batch in an
+// epoch, interpolated as for Epoch.
+func (tr *Training) Gradients(batch, epoch int) (sqr, variance float64, err error) {
+	at, err := tr.epochRow(batch, epoch)
+	return at.sqr, at.variance, err
+}
+
+// epochRow interpolates the rows of an epoch.
+func (tr *Training) epochRow(batch, epoch int) (epochRow, error) {
 	if epoch < 0 || epoch >= tr.Epochs {
-		return 0, 0, 0, fmt.Errorf("%s has %d epochs, numbered from 0, and no %d", tr.Application, tr.Epochs, epoch)
+		return epochRow{}, fmt.Errorf("%s has %d epochs, numbered from 0, and no %d", tr.Application, tr.Epochs, epoch)
 	}
 	if batch < tr.InitBatch || batch > tr.MaxBatch {
-		return 0, 0, 0, fmt.Errorf("%s was trained with batches of %d to %d, not %d", tr.Application, tr.InitBatch,
+		return epochRow{}, fmt.Errorf("%s was trained with batches of %d to %d, not %d", tr.Application, tr.InitBatch,
 			tr.MaxBatch, batch)
 	}
 	i, same := slices.BinarySearch(tr.batches, batch)
@@ -177,6 +194,5 @@ func (tr *Training) Epoch(batch, epoch int) (gain, endProgress, endSteps float64
 		at.steps, at.sqr, at.variance = between(below.steps, at.steps), between(below.sqr, at.sqr),
 			between(below.variance, at.variance)
 	}
-	scale := float64(batch) / float64(tr.InitBatch)
-	return (at.variance + at.sqr) / (at.variance/scale + at.sqr), tr.ends[epoch], at.steps, nil
+	return at, nil
 }

@@ -12,8 +12,8 @@ type Info struct {
 	Sizes bool
 	// Text says in a line what the policy does.
 	Text string
-	// New makes a fresh policy.
-	New func() sim.ElasticPolicy
+	// New makes a fresh policy. The seed is of policies that search by chance.
+	New func(seed uint64) sim.ElasticPolicy
 }
 
 // All lists the elastic policies by name.
@@ -21,9 +21,17 @@ func All() []Info { return append([]Info(nil), policies...) }
 
 var policies = []Info{
 	{"optimus", true, "each GPU to the job whose remaining time it shortens most, in even parts of few nodes",
-		func() sim.ElasticPolicy { return &optimus{paper: true} }},
+		func(uint64) sim.ElasticPolicy { return &optimus{paper: true} }},
+	{"pollux", false, "GPUs and batches by goodput, a model of which is fitted while jobs run; a genetic search",
+		func(seed uint64) sim.ElasticPolicy {
+			p, err := NewPollux(PolluxConfig{}, seed)
+			if err != nil {
+				panic(err) // the zero configuration is valid
+			}
+			return p
+		}},
 	{"pollux:optimus", true, "the same in Pollux's form, on the nodes with most free GPUs",
-		func() sim.ElasticPolicy { return &optimus{} }},
+		func(uint64) sim.ElasticPolicy { return &optimus{} }},
 	{"pollux:tiresias", false, "two queues by GPUs × time, at the widths asked for",
-		func() sim.ElasticPolicy { return &polluxTiresias{} }},
+		func(uint64) sim.ElasticPolicy { return &polluxTiresias{} }},
 }
