@@ -38,7 +38,8 @@ func TestPolluxBatch(t *testing.T) {
 	if local, passes := p.Split(job, 0, []int{1}); local != 32 || passes < 2 {
 		t.Errorf("noisy: %d passes of %d", passes, local)
 	}
-	if local, passes := pollux(t, PolluxConfig{KeepBatch: true}, 1).Split(job, 0, []int{2, 2}); local != 32 || passes != 1 {
+	kept := pollux(t, PolluxConfig{KeepBatch: true}, 1)
+	if local, passes := kept.Split(job, 0, []int{2, 2}); local != 32 || passes != 1 {
 		t.Errorf("kept: %d passes of %d", passes, local)
 	}
 }
