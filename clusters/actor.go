@@ -51,6 +51,7 @@ func (c *Cluster) do(ctx context.Context, r *request) error {
 // then tells the session what follows.
 func (c *Cluster) run() {
 	defer close(c.ended)
+	defer c.saving.Wait()
 	tick := time.NewTicker(c.parent.cfg.Tick)
 	defer tick.Stop()
 	var retry <-chan time.Time // set while the session does not answer
@@ -187,6 +188,7 @@ func (c *Cluster) turn(batch []*request, answers []ledger.SessionAnswer, ticked 
 		c.parent.cfg.Logger.Error("the journal of a cluster cannot be written", "cluster", c.name, "error", err)
 	} else {
 		c.publish()
+		c.saveSnapshot()
 	}
 	for _, r := range batch {
 		switch {
@@ -198,6 +200,32 @@ func (c *Cluster) turn(batch []*request, answers []ledger.SessionAnswer, ticked 
 		}
 		close(r.done)
 	}
+}
+
+// saveSnapshot saves a snapshot where the journal has grown by enough, beside what the actor goes on with. A snapshot
+// that is lost makes the next opening take longer, and nothing else.
+func (c *Cluster) saveSnapshot() {
+	if !c.busy.CompareAndSwap(false, true) {
+		return
+	}
+	failed := func(err error) {
+		c.parent.cfg.Logger.Warn("a snapshot of a cluster was not saved: until the next one, opening takes longer",
+			"cluster", c.name, "error", err)
+	}
+	snapshot, err := c.journal.snapshot(c.ledger, c.parent.cfg.SnapshotBytes)
+	if err != nil {
+		failed(err)
+	}
+	if snapshot == nil {
+		c.busy.Store(false)
+		return
+	}
+	c.saving.Go(func() {
+		defer c.busy.Store(false)
+		if err := c.parent.cfg.Store.SaveSnapshot(context.WithoutCancel(c.parent.context), snapshot()); err != nil {
+			failed(err)
+		}
+	})
 }
 
 // count tells the quotas how many jobs have not ended.

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/hare-sched/hare"
@@ -53,6 +54,8 @@ type Config struct {
 	// Lease is how long an agent may go on without an answer; zero means 15 s. Kill is how long the server
 	// waits beyond that before it gives the agent's work away; zero means 5 s.
 	Lease, Kill time.Duration
+	// SnapshotBytes is how many bytes a journal grows by, at least, between two snapshots; zero means 2 MiB.
+	SnapshotBytes int
 	// Tick is how often leases are looked at; zero means 1 s.
 	Tick time.Duration
 	// Now is the server's clock; nil means time.Now.
@@ -81,6 +84,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.MaxJobs <= 0 {
 		c.MaxJobs = 100_000
+	}
+	if c.SnapshotBytes <= 0 {
+		c.SnapshotBytes = 2 << 20
 	}
 	if c.Now == nil {
 		c.Now = time.Now
@@ -123,6 +129,8 @@ type Cluster struct {
 	journal *journal
 	ledger  *ledger.Ledger // nil: must be read
 	counted int            // the jobs that Config.Quotas has been told of
+	saving  sync.WaitGroup // for the snapshot that is being saved, if any
+	busy    atomic.Bool    // a snapshot is being saved
 
 	mu        sync.Mutex
 	presences map[string]*presence

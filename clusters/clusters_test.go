@@ -22,13 +22,14 @@ import (
 
 // server is a Clusters over stores that outlive it.
 type server struct {
-	t        *testing.T
-	journals *keptStore
-	logs     *keptStore
-	lease    time.Duration
-	maxLogs  int64
-	sessions *sessions.Sessions
-	quotas   *admission.Quotas // of this opening
+	t             *testing.T
+	journals      *keptStore
+	logs          *keptStore
+	lease         time.Duration
+	maxLogs       int64
+	snapshotBytes int
+	sessions      *sessions.Sessions
+	quotas        *admission.Quotas // of this opening
 	*clusters.Clusters
 }
 
@@ -53,7 +54,8 @@ func (s *server) open() {
 	s.Clusters, err = clusters.Open(context.Background(), clusters.Config{Store: s.journals, Sessions: s.sessions,
 		Quotas: s.quotas,
 		Logger: slog.New(slog.NewTextHandler(s.t.Output(), &slog.HandlerOptions{Level: slog.LevelError})),
-		LogDir: s.t.TempDir(), MaxLogs: s.maxLogs, Lease: s.lease, Kill: s.lease / 4, Tick: s.lease / 20})
+		LogDir: s.t.TempDir(), MaxLogs: s.maxLogs,
+		SnapshotBytes: s.snapshotBytes, Lease: s.lease, Kill: s.lease / 4, Tick: s.lease / 20})
 	if err != nil {
 		s.t.Fatal(err)
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	"github.com/hare-sched/hare/clusters/ledger"
@@ -11,33 +12,89 @@ import (
 )
 
 // journal is the durable list of the records of a cluster: rows of JSON lines in a store of logs, each row with
-// the checksum of the row before.
+// the checksum of the row before. Snapshots spare reading all of them; each follows from the rows before it.
 type journal struct {
 	store store.SessionStore
 	links store.Chain
+	atUs  int64 // of the last record
+	// fresh is how many bytes of rows have no snapshot, and size has the bytes of the last snapshot.
+	fresh, size int
 }
 
-// openJournal reads a journal from its beginning and returns the state at its end.
+// openJournal reads the newest snapshot that can be used, and the rows behind it, and returns the state at the end
+// of the journal. Where no snapshot can be used, the whole journal gives the same state.
 func openJournal(ctx context.Context, st store.SessionStore, m *store.Meta) (*journal, *ledger.Ledger, error) {
-	j := &journal{store: st, links: store.Chain{Session: m.ID, Sum: m.Sum}}
-	l := ledger.New()
+	snapshots, err := st.Snapshots(ctx, m.ID)
+	if err != nil && !errors.As(err, new(*store.CorruptError)) {
+		return nil, nil, err
+	}
+	last := int64(0) // that is known to have been durable
+	for i := range snapshots {
+		s := &snapshots[i]
+		if s.Session != m.ID || s.Checksum() != s.Sum {
+			continue
+		}
+		last = max(last, s.Seq)
+		l, err := ledger.Restore(s.State)
+		if err != nil {
+			continue // as of another version
+		}
+		j := &journal{store: st, links: store.Chain{Session: m.ID, Last: s.Seq, Sum: s.Chain}, atUs: s.AtUs,
+			size: len(s.State)}
+		if err = j.find(ctx); err == nil {
+			err = j.read(ctx, l)
+		}
+		if err == nil && j.links.Last >= last {
+			return j, l, nil
+		}
+		if err != nil && !errors.As(err, new(*store.CorruptError)) {
+			return nil, nil, err
+		}
+	}
+	j, l := &journal{store: st, links: store.Chain{Session: m.ID, Sum: m.Sum}}, ledger.New()
+	if err := j.read(ctx, l); err != nil {
+		return nil, nil, err
+	}
+	if j.links.Last < last {
+		return nil, nil, &store.CorruptError{Session: m.ID, Seq: j.links.Last + 1, What: "the end of the log is missing"}
+	}
+	return j, l, nil
+}
+
+// find checks that the journal has the row that ends where its links do.
+func (j *journal) find(ctx context.Context) error {
+	rows, err := j.store.Rows(ctx, j.links.Session, j.links.Last, 1)
+	if err != nil {
+		return err
+	}
+	if len(rows) == 0 || rows[0].Last != j.links.Last || rows[0].Sum != j.links.Sum ||
+		rows[0].Checksum() != rows[0].Sum {
+		return &store.CorruptError{Session: j.links.Session, Seq: j.links.Last,
+			What: "the log does not lead to the snapshot"}
+	}
+	return nil
+}
+
+// read applies the rows behind the links to a ledger.
+func (j *journal) read(ctx context.Context, l *ledger.Ledger) error {
 	for {
-		rows, err := st.Rows(ctx, m.ID, j.links.Last+1, store.ReadBytes)
+		rows, err := j.store.Rows(ctx, j.links.Session, j.links.Last+1, store.ReadBytes)
 		if err != nil || len(rows) == 0 {
-			return j, l, err
+			return err
 		}
 		for i := range rows {
 			if err := j.links.Next(&rows[i]); err != nil {
-				return nil, nil, err
+				return err
 			}
-			if err := replay(l, &rows[i]); err != nil {
-				return nil, nil, &store.CorruptError{Session: m.ID, Seq: rows[i].First, What: err.Error()}
+			if err := j.replay(l, &rows[i]); err != nil {
+				return &store.CorruptError{Session: j.links.Session, Seq: rows[i].First, What: err.Error()}
 			}
+			j.fresh += len(rows[i].Data)
 		}
 	}
 }
 
-func replay(l *ledger.Ledger, row *store.Row) error {
+func (j *journal) replay(l *ledger.Ledger, row *store.Row) error {
 	n := row.First
 	for line := range bytes.Lines(row.Data) {
 		var r ledger.Record
@@ -47,6 +104,7 @@ func replay(l *ledger.Ledger, row *store.Row) error {
 		if err := l.Apply(&r); err != nil {
 			return fmt.Errorf("record %d: %w", n, err)
 		}
+		j.atUs = r.AtUs
 		n++
 	}
 	if n != row.Last+1 {
@@ -70,5 +128,28 @@ func (j *journal) append(ctx context.Context, records []*ledger.Record) error {
 	if err := j.store.Append(ctx, []store.Row{row}); err != nil {
 		return err
 	}
+	j.atUs = records[len(records)-1].AtUs
+	j.fresh += len(row.Data)
 	return j.links.Next(&row)
+}
+
+// snapshot is a snapshot of the ledger at the end of the journal, without its state and checksum, and a function
+// that adds these and may run beside the ledger. It is nil where the journal has grown by less than least bytes, or
+// by less than the last snapshot, so that writing snapshots never takes longer than writing the journal.
+func (j *journal) snapshot(l *ledger.Ledger, least int) (func() store.Snapshot, error) {
+	if j.fresh < max(least, j.size) {
+		return nil, nil
+	}
+	state, err := l.Snapshot()
+	if err != nil {
+		return nil, err
+	}
+	j.fresh, j.size = 0, state.Size()
+	s := store.Snapshot{Session: j.links.Session, Seq: j.links.Last, AtUs: j.atUs, Jobs: int64(l.Unended()),
+		Chain: j.links.Sum}
+	return func() store.Snapshot {
+		s.State = state.Bytes()
+		s.Sum = s.Checksum()
+		return s
+	}, nil
 }

@@ -128,7 +128,7 @@ func (w *world) open() {
 		w.t.Fatal(err)
 	}
 	cs, err := clusters.Open(context.Background(), clusters.Config{Store: &mortal{w.journals, l}, Sessions: s,
-		LogDir: w.logDir, Lease: soakLease, Kill: soakKill, Logger: quiet})
+		LogDir: w.logDir, SnapshotBytes: 4 << 10, Lease: soakLease, Kill: soakKill, Logger: quiet})
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -111,7 +111,7 @@ func (l *Ledger) narrow(j *job) bool { return len(j.spec.On) == 0 && j.knows < l
 // widen lets waiting jobs know a new type. The session learns it by a new arrival.
 func (l *Ledger) widen() {
 	for _, j := range l.byTime {
-		if !j.state.Final() && j.live == nil && l.narrow(j) {
+		if j != nil && !j.state.Final() && j.live == nil && l.narrow(j) {
 			l.void(j)
 			l.arrive(j)
 		}

@@ -277,11 +277,12 @@ func (l *Ledger) end(j *job, s description.JobState, reason string) {
 	j.reason, j.endedUs = reason, l.nowUs
 	clear(j.granted)
 	l.setState(j, s)
+	l.ended = append(l.ended, j)
 }
 
 // submit adds a job. It arrives at the session once a GPU type is known.
 func (l *Ledger) submit(s *Submit) {
-	j := &job{id: fmt.Sprintf("j%d", len(l.byTime)+1), spec: s.Job, submittedUs: l.nowUs}
+	j := &job{id: l.NextJob(), spec: s.Job, key: s.Key, submittedUs: l.nowUs}
 	j.tasks, j.perTask = processes(&s.Job)
 	j.granted = make([][]string, j.tasks)
 	l.jobs[j.id] = j
@@ -380,6 +381,9 @@ func micros(x float64) int64 { return int64(x*1e6 + 0.5) }
 // cancel ends a job, or begins to end it.
 func (l *Ledger) cancel(c *Cancel) error {
 	j := l.jobs[c.Job]
+	if j == nil && l.past.has(number(c.Job)-1) {
+		return nil
+	}
 	if j == nil {
 		return fmt.Errorf("ledger: no job %q", c.Job)
 	}

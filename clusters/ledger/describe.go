@@ -12,7 +12,7 @@ import (
 
 // Job describes a job with all its attempts, or with the last one alone; nil where there is none.
 func (l *Ledger) Job(id string, all bool) *description.Job {
-	j := l.jobs[id]
+	j := l.find(id)
 	if j == nil {
 		return nil
 	}
@@ -46,14 +46,19 @@ func (l *Ledger) Jobs(after string, limit int, state description.JobState) (jobs
 	n, _ := strconv.Atoi(strings.TrimPrefix(after, "j"))
 	jobs = []*description.Job{}
 	for i := max(0, n); i < len(l.byTime); i++ {
-		j := l.byTime[i]
-		if state != "" && j.state != state {
+		var s description.JobState
+		if j := l.byTime[i]; j != nil {
+			s = j.state
+		} else {
+			s = l.past.state(i)
+		}
+		if state != "" && s != state {
 			continue
 		}
 		if len(jobs) == limit {
 			return jobs, jobs[limit-1].ID
 		}
-		jobs = append(jobs, l.Job(j.id, false))
+		jobs = append(jobs, l.Job(jobID(i+1), false))
 	}
 	return jobs, ""
 }
@@ -172,7 +177,7 @@ func (l *Ledger) Changed() []string {
 
 // HasTask says whether a job had the task in the attempt, and on which agent.
 func (l *Ledger) HasTask(id description.TaskID) (agent string, ok bool) {
-	j := l.jobs[id.Job]
+	j := l.find(id.Job)
 	if j == nil || id.Attempt < 1 || id.Attempt > int64(len(j.attempts)) {
 		return "", false
 	}
@@ -186,7 +191,7 @@ func (l *Ledger) HasTask(id description.TaskID) (agent string, ok bool) {
 // Final says whether a job has ended.
 func (l *Ledger) Final(id string) bool {
 	j := l.jobs[id]
-	return j != nil && j.state.Final()
+	return j != nil && j.state.Final() || j == nil && l.past.has(number(id)-1)
 }
 
 // InSession says whether the session knows the job and has not started it.
@@ -206,7 +211,7 @@ func instantOrNil(us int64) *time.Time {
 }
 
 // NextJob is the ID of the job that is submitted next.
-func (l *Ledger) NextJob() string { return "j" + strconv.Itoa(len(l.byTime)+1) }
+func (l *Ledger) NextJob() string { return jobID(len(l.byTime) + 1) }
 
 // JobsWait says whether a job waits that the session knows.
 func (l *Ledger) JobsWait() bool { return l.counts[description.JobWaiting] > 0 && len(l.types) > 0 }
@@ -265,5 +270,8 @@ func (l *Ledger) WhyNot(id string) string {
 // Closed says whether the attempt of a task has ended.
 func (l *Ledger) Closed(id description.TaskID) bool {
 	j := l.jobs[id.Job]
+	if j == nil && l.past.has(number(id.Job)-1) {
+		return true
+	}
 	return j == nil || id.Attempt < 1 || id.Attempt > int64(len(j.attempts)) || j.attempts[id.Attempt-1].endedUs != 0
 }

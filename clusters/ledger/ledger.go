@@ -99,7 +99,9 @@ func AnswerOf(a hare.Answer) SessionAnswer {
 type Ledger struct {
 	agents  map[string]*agent
 	jobs    map[string]*job
-	byTime  []*job            // by submission
+	byTime  []*job // by submission; nil where the archive has the job
+	ended   []*job // that the archive does not have yet, by their end
+	past    archive
 	keys    map[string]string // Idempotency-Key to job
 	waiting []hare.Event      // events without an answer, by number
 	seq     int64             // number of the last event that was answered
@@ -168,6 +170,7 @@ type job struct {
 	round       int64  // that an agent has reported last, of a round job
 	loss        string // of that round
 	cancelled   string // by whom
+	key         string // Idempotency-Key
 
 	// Of a round job without a directory that the nodes share:
 	savedRound int64    // the most rounds that stand in a checkpoint

@@ -1,0 +1,327 @@
+package ledger
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/hare-sched/hare/clusters/description"
+)
+
+// randomRecord is a record that may follow in the journal of a ledger; nil where the one that was drawn may not.
+func randomRecord(rng *rand.Rand, l *Ledger) *Record {
+	names := slices.Sorted(maps.Keys(l.agents))
+	alive := l.AgentNames()
+	switch n := rng.IntN(100); {
+	case n < 12:
+		return &Record{Submit: randomSubmit(rng)}
+	case n < 15 && len(l.byTime) > 0:
+		return &Record{Cancel: &Cancel{Job: jobID(1 + rng.IntN(len(l.byTime))), By: []string{"", "ann"}[rng.IntN(2)]}}
+	case n < 20 || len(names) == 0:
+		return randomRegister(rng, l)
+	case n < 22 && len(alive) > 0:
+		name := alive[rng.IntN(len(alive))]
+		return &Record{Expire: &AgentEpoch{name, l.agents[name].epoch}}
+	case n < 25:
+		return &Record{Drain: &Drain{names[rng.IntN(len(names))], rng.IntN(3) == 0, "fans"}}
+	case n < 27:
+		return &Record{Tick: true}
+	case n < 60 && len(alive) > 0:
+		return randomSync(rng, l.agents[alive[rng.IntN(len(alive))]])
+	case len(l.waiting) > 0:
+		return randomAnswers(rng, l)
+	}
+	return nil
+}
+
+func randomSubmit(rng *rand.Rand) *Submit {
+	s := &Submit{Job: description.NewJob{Name: "job", Command: []string{"true"}, GPUs: 1 + rng.IntN(3),
+		Retries: rng.IntN(3), Env: map[string]string{"A": fmt.Sprint(rng.IntN(9))}}}
+	if rng.IntN(3) == 0 {
+		s.Job.Command, s.Job.Module, s.Job.Directory, s.Job.Rounds = nil, "line", "/jobs", 100
+		s.Job.GPUs, s.Job.Retries = 1, 5
+	}
+	if rng.IntN(3) == 0 {
+		s.Job.On = map[string]float64{[]string{"V100", "T4"}[rng.IntN(2)]: 1.5}
+	}
+	if rng.IntN(2) == 0 {
+		s.Key = fmt.Sprint("key", rng.Uint64())
+	}
+	return s
+}
+
+func randomRegister(rng *rand.Rand, l *Ledger) *Record {
+	r := description.Registration{Protocol: 1, Name: fmt.Sprint("n", rng.IntN(4)), Incarnation: "one of sixteen bytes",
+		Labels: map[string]string{"rack": "r1"}}
+	for i := range 2 + rng.IntN(6)/5 {
+		r.Devices = append(r.Devices, description.AgentDevice{Type: []string{"V100", "T4"}[i%2]})
+	}
+	if a := l.agents[r.Name]; a != nil {
+		l.eachTask(a, func(j *job, at *attempt, k int) {
+			if rng.IntN(4) > 0 {
+				r.Holds = append(r.Holds, description.TaskReport{TaskID: j.taskID(at, k), State: description.TaskRunning})
+			}
+		})
+	}
+	if l.Registrable(&r, func(string) bool { return true }) != nil {
+		return nil
+	}
+	return &Record{Register: &Register{r}}
+}
+
+func randomSync(rng *rand.Rand, a *agent) *Record {
+	s := &SyncRecord{AgentEpoch: AgentEpoch{a.Name, a.epoch}, After: a.reports}
+	for _, o := range a.orders {
+		r := description.TaskReport{TaskID: o.TaskID, State: description.TaskRunning, RanS: rng.Float64()}
+		if n := rng.IntN(5); n == 0 || o.Type == description.OrderStop {
+			exit := []int{0, 1}[rng.IntN(2)]
+			r.State, r.ExitCode = description.TaskEnded, &exit
+		} else if n == 1 {
+			r.State, r.Signal, r.Error = description.TaskEnded, "SIGKILL", "out of memory"
+		}
+		if o.Start != nil && o.Start.Rounds != nil {
+			r.Round, r.Loss = 1+rng.Int64N(100), "NaN"
+		}
+		s.Reports = append(s.Reports, r)
+	}
+	if rng.IntN(10) == 0 {
+		s.Faults = &map[int]string{}
+		if rng.IntN(2) == 0 {
+			s.Faults = &map[int]string{rng.IntN(len(a.devices)): "XID 79"}
+		}
+	}
+	return &Record{Sync: s}
+}
+
+// randomAnswers answers some events, and gives GPUs to a job with the last one.
+func randomAnswers(rng *rand.Rand, l *Ledger) *Record {
+	answers := make([]SessionAnswer, 1+rng.IntN(len(l.waiting)))
+	if rng.IntN(3) > 0 {
+		answers = make([]SessionAnswer, len(l.waiting))
+	}
+	if rng.IntN(20) == 0 {
+		answers[0].Refused = "no"
+	}
+	last := &answers[len(answers)-1]
+	taken := map[string]bool{}
+	for _, j := range l.byTime {
+		for k := range j.granted {
+			for _, g := range j.granted[k] {
+				taken[g] = true
+			}
+		}
+	}
+	var free []string
+	for _, name := range slices.Sorted(maps.Keys(l.agents)) {
+		for i, d := range l.agents[name].devices {
+			if g := l.agents[name].gpu(i); d.inSession && d.job == nil && !taken[g] {
+				free = append(free, g)
+			}
+		}
+	}
+	for _, j := range l.byTime {
+		if !j.arrived || j.live != nil || j.state.Final() || slices.ContainsFunc(j.granted, func(g []string) bool {
+			return g != nil
+		}) {
+			continue
+		}
+		if n := j.tasks * j.perTask; j.perTask == 1 && n <= len(free) {
+			for k := range n - rng.IntN(5)/4 { // sometimes the last task gets nothing
+				last.Decisions = append(last.Decisions, Decision{Job: j.id, Task: int64(k), GPUs: []string{free[k]}})
+			}
+			free = free[n:]
+		}
+	}
+	return &Record{Answers: answers}
+}
+
+// randomJournal is a journal of n records, as they are read from the disk.
+func randomJournal(t *testing.T, rng *rand.Rand, n int) []Record {
+	t.Helper()
+	l := New()
+	var all []Record
+	for at := int64(1e15); len(all) < n; at += rng.Int64N(60e6) {
+		r := randomRecord(rng, l)
+		if r == nil {
+			continue
+		}
+		r.AtUs = at
+		line, err := json.Marshal(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var read Record
+		if err := json.Unmarshal(line, &read); err != nil {
+			t.Fatal(err)
+		}
+		if err := l.Apply(&read); err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, read)
+	}
+	return all
+}
+
+// TestSnapshotsStandForTheJournal checks on random journals that a snapshot and the records behind it give the state
+// of the whole journal, and that the random journals set each field of the state.
+func TestSnapshotsStandForTheJournal(t *testing.T) {
+	seen := map[string]bool{}
+	for seed := range uint64(4) {
+		rng := rand.New(rand.NewPCG(seed, 17))
+		records := randomJournal(t, rng, 600)
+		whole, other := New(), New()
+		for i := range records {
+			if err := whole.Apply(&records[i]); err != nil {
+				t.Fatal(err)
+			}
+			if err := other.Apply(&records[i]); err != nil {
+				t.Fatalf("seed %d: record %d behind a snapshot: %v", seed, i, err)
+			}
+			if rng.IntN(60) > 0 {
+				continue
+			}
+			other = restored(t, other)
+			look(whole, seen)
+			if diff := compare(whole, other); diff != "" {
+				t.Fatalf("seed %d: another state after record %d: %s", seed, i, diff)
+			}
+		}
+	}
+	for _, v := range []any{Ledger{}, agent{}, device{}, job{}, attempt{}, task{}, pin{}} {
+		for i := range reflect.TypeOf(v).NumField() {
+			if name := reflect.TypeOf(v).Name() + "." + reflect.TypeOf(v).Field(i).Name; !seen[name] {
+				t.Errorf("the random journals never set %s: let them, and save it in snapshots", name)
+			}
+		}
+	}
+}
+
+func restored(t *testing.T, l *Ledger) *Ledger {
+	t.Helper()
+	s, err := l.Snapshot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	data := s.Bytes()
+	back, err := Restore(data)
+	if err != nil {
+		t.Fatalf("%v in %s", err, data)
+	}
+	if len(data) != s.Size() {
+		t.Errorf("%d bytes and not %d", len(data), s.Size())
+	}
+	return back
+}
+
+// look notes which fields are set; those of the archive are set in each ledger that has been restored.
+func look(l *Ledger, seen map[string]bool) {
+	note := func(v reflect.Value) {
+		for i := range v.NumField() {
+			if !v.Field(i).IsZero() {
+				seen[v.Type().Name()+"."+v.Type().Field(i).Name] = true
+			}
+		}
+	}
+	note(reflect.ValueOf(*l))
+	seen["Ledger.past"] = true
+	for _, a := range l.agents {
+		note(reflect.ValueOf(*a))
+		for _, d := range a.devices {
+			note(reflect.ValueOf(d))
+		}
+	}
+	for _, j := range l.jobs {
+		note(reflect.ValueOf(*j))
+		if j.pin != nil {
+			note(reflect.ValueOf(*j.pin))
+		}
+		for _, at := range j.attempts {
+			note(reflect.ValueOf(*at))
+			for _, x := range at.tasks {
+				note(reflect.ValueOf(x))
+			}
+		}
+	}
+}
+
+// compare says how two states differ. What Apply does not look at is left out: where jobs that have ended stand, and
+// that they are among those that the next answer or tick forgets.
+func compare(a, b *Ledger) string {
+	options := cmp.Options{cmp.AllowUnexported(agent{}, device{}, job{}, attempt{}, task{}, pin{}),
+		cmpopts.EquateEmpty()}
+	links := cmp.Options{options, cmp.Comparer(func(x, y *agent) bool { return x.Name == y.Name }),
+		cmp.Comparer(func(x, y *job) bool { return x == nil && y == nil || x != nil && y != nil && x.id == y.id })}
+	open := func(jobs []*job) []int {
+		return numbers(slices.DeleteFunc(slices.Clone(jobs), func(j *job) bool { return j.state.Final() }))
+	}
+	counts := func(l *Ledger) map[description.JobState]int {
+		all := maps.Clone(l.counts)
+		maps.DeleteFunc(all, func(_ description.JobState, n int) bool { return n == 0 })
+		return all
+	}
+	diff := cmp.Diff([]any{a.keys, a.waiting, a.seq, a.types, counts(a), a.nowUs, len(a.byTime), open(a.touched),
+		open(a.pins), slices.Sorted(maps.Keys(a.agents))},
+		[]any{b.keys, b.waiting, b.seq, b.types, counts(b), b.nowUs, len(b.byTime), open(b.touched), open(b.pins),
+			slices.Sorted(maps.Keys(b.agents))}, options)
+	for name := range a.agents {
+		diff += cmp.Diff(*a.agents[name], *b.agents[name], links)
+	}
+	for i := range a.byTime {
+		id := jobID(i + 1)
+		x, y := a.find(id), b.find(id)
+		diff += cmp.Diff(*x, *y, links)
+		diff += cmp.Diff(a.Job(id, true), b.Job(id, true))
+		if k := (description.TaskID{Job: id, Attempt: 1}); a.Final(id) != b.Final(id) || a.Closed(k) != b.Closed(k) {
+			diff += id + " is final or closed in one of them\n"
+		}
+	}
+	one, _ := a.Jobs("", 1000, description.JobFailed)
+	two, _ := b.Jobs("", 1000, description.JobFailed)
+	return diff + cmp.Diff(one, two)
+}
+
+func TestBadSnapshots(t *testing.T) {
+	l := New()
+	for _, r := range randomJournal(t, rand.New(rand.NewPCG(1, 1)), 400) {
+		if err := l.Apply(&r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s, err := l.Snapshot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	good := s.Bytes()
+	for _, bad := range []string{"", "{}\n", "x\n", `{"Version":2}` + "\n", `{"Version":1,"Other":2}` + "\n",
+		string(good[:len(good)-1]), string(good) + "\x01", `{"Version":1,"Touched":[1]}` + "\n",
+		`{"Version":1,"Jobs":[{"ID":2,"Spec":{},"State":"waiting"}]}` + "\n"} {
+		if _, err := Restore([]byte(bad)); err == nil {
+			t.Errorf("%.60q is taken", bad)
+		}
+	}
+}
+
+// FuzzRestore checks that no bytes make Restore, or whoever looks at the jobs, panic.
+func FuzzRestore(f *testing.F) {
+	l := New()
+	f.Add([]byte(`{"Version":1}` + "\n"))
+	if s, err := l.Snapshot(); err == nil {
+		f.Add(s.Bytes())
+	}
+	f.Add([]byte(`{"Version":1}` + "\n\x01\x01\x01\x00\x02\x07\x00\x02\x00\xfd\xff{}\x03\x00"))
+	f.Fuzz(func(_ *testing.T, data []byte) {
+		l, err := Restore(data)
+		if err != nil {
+			return
+		}
+		_, _ = l.Jobs("", 10, "")
+		_ = l.Agents()
+	})
+}
