@@ -25,7 +25,8 @@ type mirror struct {
 	Seq      int64                          `json:"seq"`       // the last event
 	Nodes    map[string]string              `json:"nodes"`     // by name, what was told of each
 	Jobs     map[string]*toldJob            `json:"jobs"`
-	GPUs     map[string]map[string][]string `json:"gpus"` // of nodes and types, the names of the GPUs
+	GPUs     map[string]map[string][]string `json:"gpus"`             // of nodes and types, the names of the GPUs
+	Quotas   map[string]hare.Quota          `json:"quotas,omitempty"` // by quotaKey
 }
 
 // toldJob is a job that the session knows.
@@ -104,6 +105,7 @@ func (m *mirror) update(s *State) []hare.Event {
 	}
 	m.leave(b, wanted, ended)
 	m.changeNodes(b, nodes)
+	m.changeQuotas(b, s.Quotas)
 	for _, state := range []JobState{Running, Waiting} {
 		for _, id := range order {
 			if j := wanted[id]; j.State == state && m.Jobs[id] == nil {
@@ -114,6 +116,30 @@ func (m *mirror) update(s *State) []hare.Event {
 	b.gate(hare.MaxGPUs)
 	b.add(hare.Event{Type: hare.EventTick})
 	return b.events
+}
+
+// quotaKey tells the quotas of a session apart.
+func quotaKey(q *hare.Quota) string { return fmt.Sprintf("%q %q", q.User, q.Types) }
+
+// changeQuotas tells which quotas came, went or changed.
+func (m *mirror) changeQuotas(b *batch, quotas []hare.Quota) {
+	now := map[string]hare.Quota{}
+	for i := range quotas {
+		now[quotaKey(&quotas[i])] = quotas[i]
+	}
+	for _, key := range slices.Sorted(maps.Keys(m.Quotas)) {
+		if _, there := now[key]; !there {
+			gone := m.Quotas[key]
+			gone.GPUs = hare.MaxGPUs
+			b.add(hare.Event{Type: hare.EventSetQuota, Change: &hare.Change{Quota: &gone}})
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(now)) {
+		if q := now[key]; m.Quotas[key].GPUs != q.GPUs || m.Quotas[key].User == "" {
+			b.add(hare.Event{Type: hare.EventSetQuota, Change: &hare.Change{Quota: &q}})
+		}
+	}
+	m.Quotas = now
 }
 
 // runsIn says whether all nodes of a running job are in service.
@@ -128,7 +154,7 @@ func runsIn(j *Job, nodes map[string]*Node) bool {
 func (m *mirror) leave(b *batch, wanted, ended map[string]*Job) {
 	for _, id := range slices.Sorted(maps.Keys(m.Jobs)) {
 		t, j := m.Jobs[id], wanted[id]
-		if j != nil && t.Spec == specText(j.Spec) {
+		if j != nil && t.Spec == jobText(j) {
 			switch {
 			case j.State == Waiting && t.GPUs == nil:
 				continue
@@ -253,12 +279,16 @@ func sessionNode(n *Node) hare.Node {
 // arrive tells a job that waits, or that the cluster has started, with its GPUs.
 func (m *mirror) arrive(b *batch, j *Job) {
 	spec := j.Spec
-	t := &toldJob{Spec: specText(spec), RoundUs: map[string]int64{}}
+	t := &toldJob{Spec: jobText(j), RoundUs: map[string]int64{}}
 	for _, p := range spec.On {
 		t.RoundUs[p.Type] = p.ComputeUs
 	}
 	told := *spec
 	told.Users = []string{gateUser}
+	if j.Queue != "" {
+		told.Users = append(told.Users, j.Queue)
+		slices.Sort(told.Users)
+	}
 	if j.State == Running {
 		all := b.take(j)
 		if all == nil {
@@ -393,8 +423,13 @@ func (m *mirror) decided(answers []hare.Answer) {
 	}
 }
 
-// specText is what the session is told of a job, as text that changes with it.
-func specText(spec *hare.Job) string {
+// jobText is what the session is told of a job, as text that changes with it.
+func jobText(j *Job) string {
+	spec := j.Spec
+	text := ""
+	if j.Queue != "" {
+		text = " " + j.Queue
+	}
 	return fmt.Sprint(spec.On, spec.Tasks, spec.GPUsPerTask, spec.DistinctNodes, spec.Only, spec.Exclude,
-		spec.CPUMilliPerTask, spec.MemoryMiBPerTask)
+		spec.CPUMilliPerTask, spec.MemoryMiBPerTask) + text
 }

@@ -14,6 +14,8 @@ type State struct {
 	// Jobs are the jobs with GPUs that wait or run or have ended lately, the longest waiting first.
 	// Of several jobs with one ID, the first one that has not ended counts.
 	Jobs []Job
+	// Quotas limit the GPUs of jobs by Job.Queue, which is the user of a quota, on the quota's types.
+	Quotas []hare.Quota
 }
 
 // Node is a node in service.
@@ -44,6 +46,8 @@ type Job struct {
 	// Completed says that an ended job has done what it was to do.
 	Completed      bool
 	StartUs, EndUs int64 // since 1970
+	// Queue names whose quotas count the job; empty means none.
+	Queue string
 	// On is where a running job is: nodes with counts of GPUs. An empty type means any.
 	On []history.Held
 }

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/history"
 )
 
@@ -95,6 +96,21 @@ type clusterQueue struct {
 type queueFlavor struct {
 	labels map[string]string // of the flavor's nodes
 	gpus   int64             // of the quota; −1 where the cohort lends more
+	// several says that other flavors of the queue have this type too.
+	several bool
+}
+
+// queueUser is the user of the quotas of a ClusterQueue in the session.
+func (q *clusterQueue) queueUser() string { return "ClusterQueue " + q.Metadata.Name }
+
+// quotas are those that a plan goes by: of the types of which one flavor tells how many GPUs there are.
+func (q *clusterQueue) quotas() (quotas []hare.Quota) {
+	for _, gpuType := range slices.Sorted(maps.Keys(q.types)) {
+		if f := q.types[gpuType]; f.gpus >= 0 && !f.several {
+			quotas = append(quotas, hare.Quota{User: q.queueUser(), Types: []string{gpuType}, GPUs: min(f.gpus, hare.MaxGPUs)})
+		}
+	}
+	return quotas
 }
 
 type localQueue struct {
@@ -240,9 +256,12 @@ func (q *clusterQueue) offer(types map[string]string, flavors []resourceFlavor) 
 			if q.Spec.CohortName+q.Spec.Cohort != "" {
 				offer.gpus = -1
 			}
-			if before, ok := q.types[gpuType]; !ok || offer.gpus > before.gpus && before.gpus >= 0 {
-				q.types[gpuType] = offer
+			before, ok := q.types[gpuType]
+			if !ok || offer.gpus > before.gpus && before.gpus >= 0 {
+				before = offer
 			}
+			before.several = ok
+			q.types[gpuType] = before
 		}
 	}
 }

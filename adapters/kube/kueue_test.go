@@ -296,6 +296,43 @@ func TestKueueLeavesAlone(t *testing.T) {
 	}
 }
 
+// TestKueueQuotas checks that the plan goes by the quotas: of four Workloads of two GPUs, the flavor with the
+// fastest GPUs has the quota for one, and that with the second fastest for one more. With more quota, two go to
+// the four fastest GPUs.
+func TestKueueQuotas(t *testing.T) {
+	f := newFakeKueue()
+	quota := func(flavor int, gpus string) {
+		group := f.queue["spec"].(map[string]any)["resourceGroups"].([]any)[0].(map[string]any)
+		resources := group["flavors"].([]any)[flavor].(map[string]any)["resources"].([]any)
+		resources[0].(map[string]any)["nominalQuota"] = gpus
+	}
+	quota(0, "3") // V100
+	quota(2, "2") // H100
+	for range 4 {
+		f.submitWork(2)
+	}
+	h := kueueHelper(t, f)
+	step(t, h)
+	count := func() (types map[string]int) {
+		types = map[string]int{}
+		for i := range f.works {
+			types[f.work(t, i).chosen()]++
+		}
+		return types
+	}
+	if types := count(); types["H100"] != 1 || types["V100"] != 1 {
+		t.Errorf("%v", types)
+	}
+	quota(2, "8")
+	f.nowS += int64(admissionWait.Seconds()) + 1
+	step(t, h)
+	f.nowS += int64(firstRefusalWait.Seconds()) + 1
+	step(t, h)
+	if types := count(); types["H100"] != 2 {
+		t.Errorf("with more quota: %v", types)
+	}
+}
+
 // TestKueueTakesBack checks that a type is taken back where Kueue does not admit the Workload, that the
 // user's own selectors stay, and that what runs is not touched.
 func TestKueueTakesBack(t *testing.T) {

@@ -368,9 +368,17 @@ func (h *Helper) forSession(s *state) *advice.State {
 			s.flights = append(s.flights, &flight{template: &p.Spec, need: d, pods: 1})
 		}
 	}
+	queues := map[*clusterQueue]bool{}
 	for _, j := range s.jobs {
+		if q := j.clusterQueue(); q != nil && !queues[q] {
+			queues[q] = true
+			out.Quotas = append(out.Quotas, q.quotas()...)
+		}
 		if !j.Spec.Suspend || len(s.pods[j.podsUID()]) > 0 {
-			out.Jobs = append(out.Jobs, h.started(s, j)...)
+			for _, one := range h.started(s, j) {
+				one.Queue = j.queueUser()
+				out.Jobs = append(out.Jobs, one)
+			}
 			continue
 		}
 		if !h.takesPart(j) {
@@ -386,13 +394,29 @@ func (h *Helper) forSession(s *state) *advice.State {
 			continue
 		}
 		s.waiting[spec.ID] = j
-		out.Jobs = append(out.Jobs, advice.Job{Spec: spec, State: advice.Waiting})
+		out.Jobs = append(out.Jobs, advice.Job{Spec: spec, State: advice.Waiting, Queue: j.queueUser()})
 	}
 	for _, j := range s.over {
 		out.Jobs = append(out.Jobs, advice.Job{Spec: &hare.Job{ID: j.id()}, State: advice.Ended,
 			Completed: is(j.Status.Conditions, "Complete"), EndUs: cmp.Or(us(j.Status.CompletionTime), s.nowUs)})
 	}
 	return out
+}
+
+// clusterQueue is the queue of a Workload; nil without Kueue, or where there is none.
+func (j *job) clusterQueue() *clusterQueue {
+	if j.work == nil {
+		return nil
+	}
+	return j.work.queue
+}
+
+// queueUser is clusterQueue.queueUser, or empty.
+func (j *job) queueUser() string {
+	if q := j.clusterQueue(); q != nil {
+		return q.queueUser()
+	}
+	return ""
 }
 
 // podAlone is a pod of nobody's Job, or of another kind of owner, as a job that runs.
