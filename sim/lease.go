@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 )
 
 // LeaseConfig tunes RunLeases. The zero value is Gavel's setting.
@@ -51,6 +52,18 @@ type LeaseProgress struct {
 type LeaseCluster struct {
 	Types []string
 	GPUs  []int // by type
+	// NodeSize is the number of GPUs of a node, by type; the last node of a type may have
+	// fewer. Nil, or 0 for a type, means that all GPUs of a type are on one node. A node
+	// has GPUs of one type.
+	NodeSize []int
+}
+
+// GPUsPerNode is the number of GPUs of a node of the type.
+func (lc *LeaseCluster) GPUsPerNode(gpuType int) int {
+	if gpuType < len(lc.NodeSize) && lc.NodeSize[gpuType] > 0 {
+		return lc.NodeSize[gpuType]
+	}
+	return lc.GPUs[gpuType]
 }
 
 // AllocationError says that a policy made an allocation that is not possible.
@@ -150,6 +163,10 @@ func checkLeases(c LeaseCluster, jobs []LeaseJob) error {
 	if len(c.Types) == 0 || len(c.Types) != len(c.GPUs) {
 		return errors.New("sim: a cluster needs types, and a number of GPUs for each")
 	}
+	if len(c.NodeSize) != 0 && len(c.NodeSize) != len(c.Types) || slices.ContainsFunc(c.NodeSize,
+		func(n int) bool { return n < 0 }) {
+		return errors.New("sim: the sizes of nodes must be one for each GPU type, and not negative")
+	}
 	for k := range c.Types {
 		if c.GPUs[k] < 1 || k > 0 && c.Types[k] <= c.Types[k-1] {
 			return fmt.Errorf("sim: GPU type %.60q: types must rise, with GPUs of each", c.Types[k])
@@ -163,6 +180,16 @@ func checkLeases(c LeaseCluster, jobs []LeaseJob) error {
 		case !(j.Weight > 0) || j.GPUs < 1 || j.Steps < 1 || j.Steps > maxLeaseSteps || len(j.Rate) != len(c.Types):
 			return fmt.Errorf("sim: job %.60q: weight, GPUs and steps must be positive, with a rate for each type",
 				j.ID)
+		}
+		if j.SpreadRate != nil && len(j.SpreadRate) != len(c.Types) {
+			return fmt.Errorf("sim: job %.60q: rates on several nodes are for %d types of %d", j.ID, len(j.SpreadRate),
+				len(c.Types))
+		}
+		for k, r := range j.SpreadRate {
+			if !(r >= 0 && r <= math.MaxFloat64) {
+				return fmt.Errorf("sim: job %.60q: its rate on several nodes of %.60q is not a number from 0", j.ID,
+					c.Types[k])
+			}
 		}
 		if j.Rounds && j.Steps%int64(j.GPUs) != 0 {
 			return fmt.Errorf("sim: job %.60q: %d steps are no whole rounds of %d GPUs", j.ID, j.Steps, j.GPUs)

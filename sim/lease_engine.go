@@ -18,6 +18,7 @@ type leaseEngine struct {
 	specs   []LeaseJob
 	shares  SharePolicy // either shares
 	holds   HoldPolicy  // or holds is set
+	mixed   bool        // holds is a MixedHoldPolicy
 	traits  LeaseTraits
 	draws   *Twister
 
@@ -92,10 +93,11 @@ type unit struct {
 // lease is the lease of one unit in the current round.
 type lease struct {
 	slot  int32
-	kind  int // type
+	kind  int // type; the slowest of several
 	endS  float64
 	steps [2]int64 // steps of a and b
 	cut   bool     // whether a fault ended the lease
+	rates [2]float64
 }
 
 // leaseEnd is the end of a lease, for sorting.
@@ -119,13 +121,15 @@ func newLeaseEngine(name string, cluster LeaseCluster, jobs []LeaseJob, policy a
 		e.shares, e.traits = p, p.LeaseTraits()
 	case HoldPolicy:
 		e.holds = p
+		_, e.mixed = policy.(MixedHoldPolicy)
 	default:
 		return nil, fmt.Errorf("sim: policy %s does not decide on leases", name)
 	}
 	if e.traits.Pairs && cfg.PairRates == nil {
 		return nil, fmt.Errorf("sim: policy %s makes jobs share GPUs and needs their rates, which are missing", name)
 	}
-	e.state = LeaseState{Types: cluster.Types, GPUs: cluster.GPUs, PairRates: cfg.PairRates}
+	e.state = LeaseState{Types: cluster.Types, GPUs: cluster.GPUs, NodeSize: cluster.NodeSize,
+		PairRates: cfg.PairRates}
 	var gpus int32
 	for k := n - 1; k >= 0; k-- {
 		e.typeOrder = append(e.typeOrder, k)
@@ -331,7 +335,19 @@ func (le *leaseEngine) endLease(l *lease) {
 	}
 	u.timeS[l.kind] += span
 	le.workerS[l.kind] += span
-	le.busyS[l.kind] += span * float64(u.gpus)
+	le.busy(l, span)
+}
+
+// busy counts the time of a lease for the types of its GPUs.
+func (le *leaseEngine) busy(l *lease, span float64) {
+	u := &le.units[l.slot]
+	if !le.mixed {
+		le.busyS[l.kind] += span * float64(u.gpus)
+		return
+	}
+	for _, g := range u.held {
+		le.busyS[le.typeOf(g)] += span
+	}
 }
 
 // members are the n jobs of a unit.

@@ -184,14 +184,10 @@ func (le *leaseEngine) cut(l *lease, gpus []int32, restartS float64) {
 	u := &le.units[l.slot]
 	members, n := u.members()
 	for i, number := range members[:n] {
-		rate := u.rate[l.kind]
-		if i == 1 {
-			rate = u.rateB[l.kind]
-		}
 		if !le.cfg.KeepSteps {
 			l.steps[i] = 0
 		} else {
-			l.steps[i] = min(l.steps[i], whole(&le.specs[number], int64(max(0, rate*(atS-le.nowS-restartS)))))
+			l.steps[i] = min(l.steps[i], whole(&le.specs[number], int64(max(0, l.rates[i]*(atS-le.nowS-restartS)))))
 		}
 	}
 }
@@ -238,7 +234,7 @@ func (le *leaseEngine) endCut(l *lease, span float64) {
 		le.stats.lostS += span * float64(u.gpus)
 		return
 	}
-	le.busyS[l.kind] += span * float64(u.gpus)
+	le.busy(l, span)
 	members, n := u.members()
 	for i, number := range members[:n] {
 		j := &le.jobs[number]

@@ -20,6 +20,11 @@ type LeaseJob struct {
 	// Rate is in steps a second of the whole gang, by GPU type as in
 	// LeaseState.Types; 0 where the job cannot run.
 	Rate []float64
+	// SpreadRate is Rate where the GPUs of the gang are on more than one node; nil means
+	// that the rate is Rate there, too. A HoldPolicy must not spread a job over nodes with
+	// GPUs for which SpreadRate is 0; a SharePolicy, which does not see nodes, may do so, and
+	// the job then runs at Rate.
+	SpreadRate []float64
 	// Kind names what the job trains; measurements of jobs that share GPUs refer to it.
 	Kind string
 	// SLO limits the time of the job, as a multiple of its time alone on GPUs of the
@@ -54,6 +59,8 @@ type LeaseState struct {
 	Types []string // in ascending order
 	GPUs  []int    // by type, including the GPUs that are out of service
 	Jobs  []LeaseView
+	// NodeSize is LeaseCluster.NodeSize.
+	NodeSize []int
 	// Out lists the GPUs that are out of service, by number. A HoldPolicy must not lend
 	// these; a SharePolicy need not consider them.
 	Out []int32
@@ -104,9 +111,18 @@ type HoldPolicy interface {
 	Hold(ctx context.Context, s *LeaseState, previous []Hold) ([]Hold, error)
 }
 
+// MixedHoldPolicy is a HoldPolicy that may give a job GPUs of several types. The job then
+// runs at the rate of the slowest of them.
+type MixedHoldPolicy interface {
+	HoldPolicy
+	// MixesTypes has no effect.
+	MixesTypes()
+}
+
 // Hold is one job with the GPUs that it holds for a round: as many as it needs, all of
-// one type on which it has a rate. GPUs are numbered consecutively in the order of the
-// types.
+// one type unless the policy is a MixedHoldPolicy, and of types on which the job has a
+// rate. GPUs are numbered consecutively in the order of the types, and nodes of a type
+// are consecutive.
 type Hold struct {
 	Job  int // index into LeaseState.Jobs
 	GPUs []int32

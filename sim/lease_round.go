@@ -329,19 +329,23 @@ func (le *leaseEngine) checkHold(h Hold) (kind int, err error) {
 			return 0, refuse(le.gpuName(g, k), "is out of service and was allocated to job %.60q", j.ID)
 		case le.given(g) || slices.Contains(h.GPUs[:i], g):
 			return 0, refuse(le.gpuName(g, k), "allocated twice, the second time to job %.60q", j.ID)
-		case kind >= 0 && k != kind:
+		case kind >= 0 && k != kind && !le.mixed:
 			return 0, refuse(le.gpuName(g, k), "job %.60q holds %s GPUs and needs one type", j.ID,
 				le.cluster.Types[kind])
 		case j.Rate[k] == 0:
 			return 0, refuse(le.gpuName(g, k), "job %.60q cannot run on this type", j.ID)
 		}
-		kind = k
+		if kind < 0 || j.Rate[k] < j.Rate[kind] {
+			kind = k
+		}
 	}
 	switch {
 	case len(h.GPUs) != j.GPUs:
 		return 0, refuse("of any type", "job %.60q got %d and needs %d at once", j.ID, len(h.GPUs), j.GPUs)
 	case le.jobs[j.Number].picked == le.rounds+1:
 		return 0, refuse(le.gpuName(h.GPUs[0], kind), "job %.60q holds GPUs already in this round", j.ID)
+	case le.ratesOn(&le.units[le.jobs[j.Number].slot], kind, h.GPUs)[0] == 0:
+		return 0, refuse(le.gpuName(h.GPUs[0], kind), "job %.60q cannot run on several nodes of this type", j.ID)
 	}
 	return kind, nil
 }

@@ -31,11 +31,9 @@ func (le *leaseEngine) start(slot int32, kind int, gpus []int32) {
 		}
 		le.lastOn[g] = who
 	}
+	l.rates = le.ratesOn(u, kind, gpus)
 	for i, number := range members[:n] {
-		rate := u.rate[kind]
-		if i == 1 {
-			rate = u.rateB[kind]
-		}
+		rate := l.rates[i]
 		j := &le.jobs[number]
 		l.steps[i] = le.specs[number].Steps - j.stepsRun
 		if most := rate * (le.cfg.LeaseS - restartS); most < float64(l.steps[i]) {
@@ -50,6 +48,40 @@ func (le *leaseEngine) start(slot int32, kind int, gpus []int32) {
 		le.cut(&l, gpus, restartS)
 	}
 	le.running = append(le.running, l)
+}
+
+// ratesOn are the rates of the jobs of a unit on its GPUs, of which those of type kind are
+// the slowest.
+func (le *leaseEngine) ratesOn(u *unit, kind int, gpus []int32) [2]float64 {
+	rates := [2]float64{u.rate[kind], u.rateB[kind]}
+	spread := le.specs[u.a].SpreadRate
+	if u.b != none || spread == nil || !le.spread(gpus) {
+		return rates
+	}
+	rates[0] = spread[kind]
+	for _, g := range gpus {
+		rates[0] = min(rates[0], spread[le.typeOf(g)])
+	}
+	if le.holds == nil && rates[0] == 0 {
+		rates[0] = u.rate[kind]
+	}
+	return rates
+}
+
+// spread says whether GPUs are on more than one node.
+func (le *leaseEngine) spread(gpus []int32) bool {
+	for _, g := range gpus[1:] {
+		if le.nodeOf(g) != le.nodeOf(gpus[0]) {
+			return true
+		}
+	}
+	return false
+}
+
+// nodeOf gives the type of a GPU and the number of its node within the type.
+func (le *leaseEngine) nodeOf(gpu int32) [2]int {
+	k := le.typeOf(gpu)
+	return [2]int{k, int(gpu-le.base[k]) / le.cluster.GPUsPerNode(k)}
 }
 
 // whole rounds steps down to whole rounds for a job with rounds.

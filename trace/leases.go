@@ -22,14 +22,18 @@ type RatedJob struct {
 	Rate     []float64 // in steps per second, by RatedTrace.Types; 0 means not measured
 	SLO      float64   // as a multiple of the job's time alone; 0 means none
 	Entity   *Entity   // nil means none
+	// SpreadRate is Rate where the GPUs are on several servers; nil if the table has no
+	// column placement.
+	SpreadRate []float64
 }
 
 // RatedTrace is a trace with the rates of its jobs on the types of a cluster.
 type RatedTrace struct {
-	Types []string // sorted
-	GPUs  []int    // by type
-	Jobs  []RatedJob
-	pairs map[pairKey][2]float64 // nil without measurements
+	Types  []string // sorted
+	GPUs   []int    // by type
+	Jobs   []RatedJob
+	spread rateTable              // rates on several servers; nil if the table does not tell
+	pairs  map[pairKey][2]float64 // nil without measurements
 
 	entities map[string]*Entity
 }
@@ -44,7 +48,7 @@ type pairKey struct {
 // job_type, total_steps, scale_factor and priority_weight, or Gavel's own form (ten fields
 // between tabs and no header). The table has the columns job_type, scale_factor, gpu_type
 // and steps_per_second, which is the sum over the GPUs. Rows of the table with the placement
-// unconsolidated are ignored. The table may have the columns other_job_type and
+// unconsolidated give RatedJob.SpreadRate. The table may have the columns other_job_type and
 // other_steps_per_second; a row with an other_job_type is about two jobs that share their
 // GPUs. The shipped file gavel_throughputs_colocated.csv has these columns, and Gavel's rates
 // with all digits. Arrivals and rates are read as the nearest float64. Jobs are sorted by
@@ -102,6 +106,9 @@ func (rt *RatedTrace) table(src Source, gpus []hare.TypeCount) (rateTable, error
 		return nil, err
 	}
 	_, placed := t.column["placement"]
+	if placed {
+		rt.spread = rateTable{}
+	}
 	_, paired := t.column["other_job_type"]
 	if paired {
 		if _, ok := t.column["other_steps_per_second"]; !ok {
@@ -115,9 +122,6 @@ func (rt *RatedTrace) table(src Source, gpus []hare.TypeCount) (rateTable, error
 			return nil, err
 		} else if !ok {
 			break
-		}
-		if placed && t.text("placement") == "unconsolidated" {
-			continue
 		}
 		gpuType := canonicalType(strings.Clone(t.text("gpu_type")))
 		if !slices.Contains(known, gpuType) {
@@ -150,14 +154,18 @@ func (rt *RatedTrace) table(src Source, gpus []hare.TypeCount) (rateTable, error
 			rt.pairs[k] = both
 			continue
 		}
-		if rates[jobType] == nil {
-			rates[jobType] = map[int][]float64{}
+		into := rates
+		if placed && t.text("placement") == "unconsolidated" {
+			into = rt.spread
 		}
-		if rates[jobType][scale] == nil {
-			rates[jobType][scale] = make([]float64, len(rt.Types))
+		if into[jobType] == nil {
+			into[jobType] = map[int][]float64{}
+		}
+		if into[jobType][scale] == nil {
+			into[jobType][scale] = make([]float64, len(rt.Types))
 		}
 		if k := slices.Index(rt.Types, gpuType); k >= 0 {
-			rates[jobType][scale][k] = rate
+			into[jobType][scale][k] = rate
 		}
 	}
 	slices.Sort(known)
@@ -176,6 +184,11 @@ func (rt *RatedTrace) job(t *table, rates rateTable) (RatedJob, error) {
 	}
 	if j.Rate, ok = byScale[j.GPUs]; !ok {
 		return j, t.errorAt("scale_factor", "%s was not measured on %d GPUs", truncate(j.Kind), j.GPUs)
+	}
+	if rt.spread != nil {
+		if j.SpreadRate = rt.spread[j.Kind][j.GPUs]; j.SpreadRate == nil {
+			j.SpreadRate = make([]float64, len(rt.Types))
+		}
 	}
 	if j.Steps, err = t.count("total_steps", 1); err != nil {
 		return j, err

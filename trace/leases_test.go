@@ -33,8 +33,8 @@ func TestReadRated(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := fmt.Sprint(r.Types, r.GPUs,
-		r.Jobs); got != "[K80 V100] [1 2] [{a GAN 0.25 1 1 9 [2 0] 0 <nil>} {b LM 7.5 5 1 100 [1.25 10.12345678901234] 0 "+
-		"<nil>} {c LM 7.5 1 2 3 [0 18] 0 <nil>}]" {
+		r.Jobs); got != "[K80 V100] [1 2] [{a GAN 0.25 1 1 9 [2 0] 0 <nil> []} {b LM 7.5 5 1 100 [1.25 10.12345678901234] "+
+		"0 <nil> []} {c LM 7.5 1 2 3 [0 18] 0 <nil> []}]" {
 		t.Error(got)
 	}
 	if a, b := r.PairRates("LM", "GAN", 1, 0); a != 0.75 || b != 0.5 {
@@ -173,5 +173,19 @@ func TestNativeTrace(t *testing.T) {
 		if _, err := readRated(f.jobs, ratedTable); err == nil || !strings.Contains(err.Error(), f.want) {
 			t.Errorf("%q: %v, want %s", f.jobs, err, f.want)
 		}
+	}
+}
+
+// A table with the column placement gives rates on several servers, too; those that it lacks are 0.
+func TestReadRatedOnSeveralServers(t *testing.T) {
+	r, err := readRated(ratedHeader+"a,0,LM,100,1,1\nb,1,LM,100,2,1\n",
+		"job_type,scale_factor,gpu_type,placement,steps_per_second\nLM,2,v100,consolidated,18\n"+
+			"LM,2,v100,unconsolidated,11\nLM,1,k80,consolidated,2\nLM,1,v100,,3\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := fmt.Sprint(r.Jobs[0].Rate, r.Jobs[0].SpreadRate, r.Jobs[1].Rate,
+		r.Jobs[1].SpreadRate); got != "[2 3] [0 0] [0 18] [0 11]" {
+		t.Error(got)
 	}
 }

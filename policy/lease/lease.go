@@ -31,6 +31,8 @@ type Config struct {
 	// Prices are what an hour of a GPU costs, by type, for the policies of cost;
 	// nil means GavelPrices.
 	Prices map[string]float64
+	// Hadar are the settings of hadar.
+	Hadar HadarConfig
 }
 
 // Info describes a policy.
@@ -106,6 +108,8 @@ var policies = []Info{
 		func(c Config) any { return &gavelDuration{solver: c.Solver} }},
 	{"gavel:min_total_duration_perf", Needs{LP: true, Sizes: true}, "least time until all could end",
 		func(c Config) any { return &gavelDuration{perf: true, solver: c.Solver} }},
+	{"hadar", Needs{Sizes: true}, "greatest payoff at prices that rise as nodes fill; gangs may mix types",
+		func(c Config) any { return newHadar(c.Hadar) }},
 }
 
 // Lacks says what a policy with these needs requires of the jobs and some jobs do not
