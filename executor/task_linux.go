@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"maps"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -137,9 +138,14 @@ func (a *Agent) command(o *description.Order, dir, work, checkpoints string) ([]
 	if len(a.cfg.RoundRunner) == 0 {
 		return nil, errors.New("the agent runs no round jobs")
 	}
-	return slices.Concat(a.cfg.RoundRunner, []string{dir}), rounds.WriteSpec(dir, &rounds.Spec{Job: o.Job,
-		Module: r.Module, Directory: work, Tasks: r.Tasks, Rounds: r.Rounds, Seed: r.Seed, Gang: r.Gang,
-		GPUs: a.visible(o.Start.Devices), Checkpoint: filepath.Join(checkpoints, r.Checkpoint), Python: a.cfg.Python})
+	spec := &rounds.Spec{Job: o.Job, Module: r.Module, Directory: work, Tasks: r.Tasks, Rounds: r.Rounds, Seed: r.Seed,
+		Gang: r.Gang, GPUs: a.visible(o.Start.Devices), Checkpoint: filepath.Join(checkpoints, r.Checkpoint),
+		Python: a.cfg.Python}
+	if s := o.Start; s.WorldSize > 1 {
+		spec.Peers = &rounds.Peers{Rank: s.Rank, Nodes: s.WorldSize, Secret: r.Secret,
+			Address: net.JoinHostPort(s.MasterAddress, strconv.Itoa(s.MasterPort)), Shared: s.CheckpointDirectory != ""}
+	}
+	return slices.Concat(a.cfg.RoundRunner, []string{dir}), rounds.WriteSpec(dir, spec)
 }
 
 // visible is how CUDA calls each of the devices; "" where it does not know one.

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 )
 
@@ -69,6 +70,7 @@ type record struct {
 			GPUs        int    `json:"gpus"`
 			GPUsPerTask int    `json:"gpus_per_task"`
 			Nodes       int    `json:"nodes"`
+			Shared      string `json:"checkpoint_directory"`
 		} `json:"job"`
 	} `json:"submit"`
 	Cancel *struct {
@@ -132,6 +134,7 @@ type job struct {
 	gpus      map[int][]string // by task, what the session gave last
 	attempts  map[int64]*attempt
 	rounds    int64            // of a round job; 0 for a command
+	copied    bool             // each node of a round job keeps a copy of the checkpoint
 	saved     map[string]int64 // by agent, the greatest round that it has said stands in the checkpoint
 	running   map[key]string   // tasks that were said to run and may still do so, to their agents
 }
@@ -171,10 +174,10 @@ func (c *checker) take(r *record) {
 			perTask = gpus / s.Nodes
 		}
 		if s.Module != "" {
-			perTask = gpus // one program trains on all of them
+			perTask = gpus / max(1, s.Nodes) // one program a node trains on all of them
 		}
 		c.jobs[fmt.Sprintf("j%d", len(c.jobs)+1)] = &job{tasks: gpus / perTask, gpus: map[int][]string{},
-			rounds: s.Rounds, saved: map[string]int64{},
+			rounds: s.Rounds, copied: s.Nodes > 1 && s.Shared == "", saved: map[string]int64{},
 			attempts: map[int64]*attempt{}, running: map[key]string{}}
 	case r.Cancel != nil:
 		if c.jobs[r.Cancel.Job] == nil {
@@ -337,7 +340,8 @@ func (c *checker) task(name string, t *taskReport) {
 }
 
 // round takes how far a round job is: no round that an agent has said to be saved is lost on that agent, none comes
-// after the last one, and a job has not succeeded before it. A report without a round says nothing of them, such as
+// after the last one, and a job has not succeeded before it. What a job on several nodes that share nothing has saved
+// is saved on each of them. A report without a round says nothing of them, such as
 // that of a pretended GPU.
 func (c *checker) round(j *job, at *attempt, name string, t *taskReport) {
 	if t.Round == 0 {
@@ -349,14 +353,26 @@ func (c *checker) round(j *job, at *attempt, name string, t *taskReport) {
 	case t.Round < at.round:
 		c.violation("attempt %d of job %s is said to be behind round %d after round %d", t.Attempt, t.Job, t.Round,
 			at.round)
-	case t.Round < j.saved[name]:
-		c.violation("attempt %d of job %s is behind round %d on agent %q, which had saved round %d", t.Attempt, t.Job,
-			t.Round, name, j.saved[name])
 	case t.State == "ended" && t.ExitCode != nil && *t.ExitCode == 0 && t.Round < j.rounds:
 		c.violation("attempt %d of job %s ended with 0 behind round %d of %d", t.Attempt, t.Job, t.Round, j.rounds)
 	}
 	at.round = t.Round
-	j.saved[name] = max(j.saved[name], t.Round)
+	holders := []string{name}
+	if j.copied {
+		for _, other := range at.agents {
+			if other != name && !slices.Contains(holders, other) {
+				holders = append(holders, other)
+			}
+		}
+		slices.Sort(holders)
+	}
+	for _, holder := range holders {
+		if t.Round < j.saved[holder] {
+			c.violation("attempt %d of job %s is behind round %d on agent %q, which had saved round %d", t.Attempt, t.Job,
+				t.Round, holder, j.saved[holder])
+		}
+		j.saved[holder] = max(j.saved[holder], t.Round)
+	}
 }
 
 // run takes the report that a task runs.

@@ -87,6 +87,36 @@ func TestRounds(t *testing.T) {
 	}
 }
 
+// What a job on two nodes has saved is saved on both, unless the nodes share a directory and either one says so.
+func TestRoundsOfSeveralNodes(t *testing.T) {
+	const rounds = `{"at":1,"submit":{"job":{"module":"line","rounds":9,"gpus":2,"nodes":2}}}
+{"at":2,"register":{"name":"a","devices":[{"type":"V100"}]}}
+{"at":2,"register":{"name":"b","devices":[{"type":"V100"}]}}
+{"at":2,"register":{"name":"c","devices":[{"type":"V100"}]}}
+{"at":3,"answers":[{"decisions":[{"job":"j1","task":0,"gpus":["a/0"]},{"job":"j1","task":1,"gpus":["b/0"]}]}]}
+{"at":4,"sync":{"agent":"b","epoch":1,"reports":[{"job":"j1","attempt":1,"task":1,"state":"running"}]}}
+{"at":5,"sync":{"agent":"a","epoch":1,"reports":[{"job":"j1","attempt":1,"task":0,"state":"running","round":4},` +
+		`{"job":"j1","attempt":1,"task":0,"state":"lost"}]}}
+{"at":6,"sync":{"agent":"b","epoch":1,"after":1,"reports":[{"job":"j1","attempt":1,"task":1,"state":"lost"}]}}
+{"at":7,"answers":[{"decisions":[{"job":"j1","task":0,"gpus":["b/0"]},{"job":"j1","task":1,"gpus":["c/0"]}]}]}
+{"at":8,"sync":{"agent":"b","epoch":1,"after":2,"reports":[` +
+		`{"job":"j1","attempt":2,"task":0,"state":"running","round":4}]}}
+`
+	if _, err := audit.Journal(strings.NewReader(rounds), rules); err != nil {
+		t.Fatal(err)
+	}
+	lost := strings.Replace(rounds, `"attempt":2,"task":0,"state":"running","round":4`,
+		`"attempt":2,"task":0,"state":"running","round":3`, 1)
+	want := `attempt 2 of job j1 is behind round 3 on agent "b", which had saved round 4`
+	if _, err := audit.Journal(strings.NewReader(lost), rules); err == nil || !strings.Contains(err.Error(), want) {
+		t.Error(err)
+	}
+	shared := strings.Replace(lost, `"nodes":2`, `"nodes":2,"checkpoint_directory":"/shared"`, 1)
+	if _, err := audit.Journal(strings.NewReader(shared), rules); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestRuns(t *testing.T) {
 	at := func(s float64) time.Time { return time.Unix(0, int64(s*1e9)) }
 	runs := func() []audit.Run {

@@ -83,7 +83,8 @@ type NewJob struct {
 	// Seed is the seed of the first parameters and of all tasks of a round job.
 	Seed int64 `json:"seed,omitempty"`
 
-	// GPUs is the number of all GPUs of the job; 1 where it is left out. Those of a round job are on one node.
+	// GPUs is the number of all GPUs of the job; 1 where it is left out. Those of a round job are on one node, or spread
+	// equally over nodes.
 	GPUs int `json:"gpus,omitempty"`
 	// GPUsPerTask is the number of GPUs of one process, all on one node. Without it each GPU has its own
 	// process.

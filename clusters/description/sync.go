@@ -146,7 +146,8 @@ type Start struct {
 	Rounds *RoundStart `json:"rounds,omitempty"`
 } //	@name	Start
 
-// RoundStart is what a round job trains, on all devices of the start.
+// RoundStart is what a round job trains, on the devices of all starts of the attempt. The program of rank 0 holds the
+// parameters, and listens at the master's address and port for the others.
 type RoundStart struct {
 	Module string `json:"module"`
 	Tasks  int    `json:"tasks"` // of a round
@@ -155,6 +156,8 @@ type RoundStart struct {
 	Gang   bool   `json:"gang,omitempty"`
 	// Checkpoint is the name of the job's file in the checkpoint directory. No other job has the same name.
 	Checkpoint string `json:"checkpoint"`
+	// Secret is what the programs of the attempt know each other by; it is left out where the job has one node.
+	Secret string `json:"secret,omitempty"`
 } //	@name	RoundStart
 
 // The outputs of a task.

@@ -1,6 +1,9 @@
 package ledger
 
 import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"maps"
 	"slices"
@@ -48,6 +51,10 @@ func (l *Ledger) assemble(j *job) {
 	clear(j.granted)
 	master := at.tasks[0].agent
 	port := l.nextPort(master)
+	training := j.roundStart()
+	if training != nil && j.tasks > 1 {
+		training.Secret = secretOf(master, j.id, at.number)
+	}
 	rank := map[*agent]int{}
 	for k := range at.tasks {
 		t := &at.tasks[k]
@@ -58,7 +65,7 @@ func (l *Ledger) assemble(j *job) {
 		start := &description.Start{Name: j.spec.Name, Command: j.spec.Command, Devices: t.devices,
 			GPUType: gpuType, Env: j.spec.Env,
 			Rank: k, WorldSize: j.tasks, LocalRank: rank[t.agent], LocalWorldSize: local[t.agent],
-			PretendS: seconds(&j.spec, gpuType), Rounds: j.roundStart(),
+			PretendS: seconds(&j.spec, gpuType), Rounds: training,
 			MasterAddress: master.Address, MasterPort: port,
 			Directory: j.spec.Directory, CheckpointDirectory: j.spec.CheckpointDirectory}
 		if local[t.agent] > 1 {
@@ -336,12 +343,12 @@ func Arrival(id string, spec *description.NewJob, types map[string]bool) *hare.J
 	return a
 }
 
-// processes is how many processes a job has, and how many GPUs each of them. A round job has one process.
+// processes is how many processes a job has, and how many GPUs each of them. A round job has one process a node.
 func processes(spec *description.NewJob) (tasks, perTask int) {
 	gpus, perTask := max(1, spec.GPUs), max(1, spec.GPUsPerTask)
 	switch {
 	case spec.Module != "":
-		perTask = gpus
+		perTask = gpus / max(1, spec.Nodes)
 	case spec.Nodes > 0 && spec.GPUsPerTask == 0:
 		perTask = gpus / spec.Nodes
 	}
@@ -365,6 +372,14 @@ func (j *job) roundStart() *description.RoundStart {
 	return &description.RoundStart{Module: j.spec.Module, Tasks: RoundTasks(&j.spec), Rounds: j.spec.Rounds,
 		Seed: j.spec.Seed, Gang: j.spec.Sync == SyncGang,
 		Checkpoint: fmt.Sprintf("%s-%d.hare", j.id, j.submittedUs)}
+}
+
+// secretOf is what the programs of an attempt know each other by. It follows from a secret that nobody but the agent
+// of the master and the server know, so that the journal gives the same one whenever it is read.
+func secretOf(master *agent, job string, attempt int64) string {
+	mac := hmac.New(sha256.New, []byte(master.Incarnation))
+	fmt.Fprintf(mac, "hare rounds %s.%d", job, attempt)
+	return hex.EncodeToString(mac.Sum(nil))
 }
 
 // RoundTasks is the number of tasks of a round of a round job.

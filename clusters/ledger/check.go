@@ -137,7 +137,7 @@ func checkRounds(es *hare.InvalidErrors, j *description.NewJob) {
 		es.Add("/config", "not_supported", "build() has no argument in this version: give env, or write the settings into "+
 			"the module")
 	}
-	gpus := max(1, j.GPUs)
+	gpus, nodes := max(1, j.GPUs), max(1, j.Nodes)
 	switch {
 	case j.Rounds < 1 || j.Rounds > maxRounds:
 		es.Add("/rounds", "out_of_range", "must be between 1 and %d", int64(maxRounds))
@@ -152,10 +152,11 @@ func checkRounds(es *hare.InvalidErrors, j *description.NewJob) {
 		es.Add("/tasks", "bad_value", "%d tasks leave some of %d GPUs without work: ask for fewer gpus", j.Tasks, gpus)
 	case j.Seed < -(1<<53) || j.Seed > 1<<53:
 		es.Add("/seed", "out_of_range", "must be between -2^53 and 2^53")
-	case gpus > maxDevices:
-		es.Add("/gpus", "out_of_range", "the GPUs of a round job are on one node, which has at most %d", maxDevices)
-	case j.Nodes > 1 || j.GPUsPerTask > 0:
-		es.Add("/nodes", "not_allowed", "the GPUs of a round job are on one node: leave nodes and gpus_per_task out")
+	case gpus > maxDevices*nodes:
+		es.Add("/gpus", "out_of_range", "a node has at most %d GPUs: spread those of the job over nodes", maxDevices)
+	case j.GPUsPerTask > 0:
+		es.Add("/gpus_per_task", "not_allowed", "a round job has one program a node, which has all of its GPUs there: leave "+
+			"gpus_per_task out")
 	}
 	for _, t := range slices.Sorted(maps.Keys(j.On)) {
 		if all := seconds(j, t); all > maxSeconds {

@@ -1,6 +1,8 @@
 package ledger_test
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -155,4 +157,56 @@ func TestRoundJobReturnsToItsCheckpoint(t *testing.T) {
 	d.apply(&ledger.Record{Drain: &ledger.Drain{Agent: "b", On: true}})
 	d.decide()
 	d.expect("")
+}
+
+// Where a job has several nodes, so few others may be among them that one has the checkpoint.
+func TestRoundJobOfSeveralNodesReachesItsCheckpoint(t *testing.T) {
+	d := newDriver(t, "a", "b", "c", "d", "e")
+	job := roundJob()
+	job.GPUs, job.Nodes = 4, 2
+	d.apply(&ledger.Record{Submit: &ledger.Submit{Job: job}})
+	d.decide([]string{"d/0", "d/1"}, []string{"c/0", "c/1"})
+	first, second := description.TaskID{Job: "j1", Attempt: 1}, description.TaskID{Job: "j1", Attempt: 1, Task: 1}
+	d.report("c", description.TaskReport{TaskID: second, State: description.TaskRunning})
+	d.report("d", description.TaskReport{TaskID: first, State: description.TaskRunning, Round: 3})
+	d.nowUs += 30e6
+	d.apply(&ledger.Record{Expire: &ledger.AgentEpoch{Agent: "d", Epoch: 1}})
+	d.report("c", description.TaskReport{TaskID: second, State: description.TaskLost})
+	d.decide()
+	d.expect("a c d") // any two of them have c or d
+	if names := strings.Fields(d.nodes()); !slices.IsSorted(names) {
+		t.Error(names)
+	}
+}
+
+// The same records give the same events, whatever the order of maps.
+func TestPinsAreDeterministic(t *testing.T) {
+	var first string
+	for range 20 {
+		d := newDriver(t, "a", "b", "c", "d", "e", "f")
+		job := roundJob()
+		job.GPUs, job.Nodes = 6, 3
+		d.apply(&ledger.Record{Submit: &ledger.Submit{Job: job}})
+		d.decide([]string{"d/0", "d/1"}, []string{"c/0", "c/1"}, []string{"e/0", "e/1"})
+		d.report("d", description.TaskReport{TaskID: description.TaskID{Job: "j1", Attempt: 1},
+			State: description.TaskRunning, Round: 3})
+		for k, name := range []string{"d", "c", "e"} {
+			d.report(name, description.TaskReport{TaskID: description.TaskID{Job: "j1", Attempt: 1, Task: k},
+				State: description.TaskLost})
+		}
+		all := ""
+		for _, e := range d.Events() {
+			all += fmt.Sprint(e.Type, e.Job, e.GPU, " ")
+		}
+		d.decide()
+		if all += d.nodes(); first == "" {
+			first = all
+		}
+		if all != first {
+			t.Fatalf("%s\n%s", all, first)
+		}
+	}
+	if !strings.HasSuffix(first, "a b c d e") {
+		t.Error(first)
+	}
 }

@@ -60,9 +60,9 @@ its node is repeated in any case, so that the command must be able to begin agai
 go on from its checkpoint.
 
 --module submits a round job instead of a command: in each of --rounds rounds --tasks
-tasks compute a gradient each on --gpus GPUs of one node; the gradients are summed in the
-order of the tasks, and the optimiser makes one step (docs/worker.md). The job goes on
-from its last checkpoint when it is started again.
+tasks compute a gradient each on --gpus GPUs of one node, or of --nodes nodes; the
+gradients are summed in the order of the tasks, and the optimiser makes one step
+(docs/worker.md). The job goes on from its last checkpoint when it is started again.
 
 Exit codes: 0 submitted, or with --wait and --follow succeeded; 1 the job failed or was
 cancelled, or Ctrl-C came first (the job goes on); 2 wrong use.`,

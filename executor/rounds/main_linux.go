@@ -24,6 +24,8 @@ const (
 	restSaves = 10
 	// maxSocketPath is the length of the path of a socket directory that workers can use.
 	maxSocketPath = 75
+	// lastSave is how long the other nodes may take to keep the last checkpoint of a job that is told to end.
+	lastSave = 2 * time.Second
 )
 
 // trainer trains one job.
@@ -31,6 +33,9 @@ type trainer struct {
 	dir  string
 	spec Spec
 	node *worker.Node
+	home *home // of the program that holds the parameters of a job on several nodes
+	// slots are the devices of the job, those of the other nodes too.
+	slots []slot
 
 	saved    Progress
 	saveTook time.Duration
@@ -74,6 +79,25 @@ func (t *trainer) run(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, t.node.Close()) }()
+	for d := range t.spec.GPUs {
+		t.slots = append(t.slots, func(ctx context.Context, round int64, task int) (*float64, error) {
+			r, err := t.node.Run(ctx, d, worker.Task{Job: t.spec.Job, Round: round, Task: task}, nil)
+			return r.Loss, err
+		})
+	}
+	if p := t.spec.Peers; p != nil {
+		if p.Rank > 0 {
+			return t.help(ctx)
+		}
+		if t.home, err = newHome(&t.spec, t.node); err != nil {
+			return err
+		}
+		defer t.home.close()
+		if err := t.home.gather(ctx); err != nil {
+			return err
+		}
+		t.slots = append(t.slots, t.home.slots()...)
+	}
 	round, err := t.begin(ctx)
 	if err != nil {
 		return err
@@ -89,23 +113,32 @@ func (t *trainer) run(ctx context.Context) (err error) {
 		if round+1 < t.spec.Rounds && time.Since(t.savedAt) < restSaves*t.saveTook {
 			continue
 		}
-		if err := t.save(); err != nil {
+		if err := t.save(ctx); err != nil {
 			return err
 		}
 	}
 	if err == nil {
-		return nil
+		return t.home.finish(ctx)
 	}
 	if now, _, stale := t.node.Version(t.spec.Job); stale == nil && now > t.saved.Round {
-		err = errors.Join(err, t.save())
+		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastSave)
+		defer cancel()
+		err = errors.Join(err, t.save(last))
 	}
 	return err
 }
 
+// slot computes a task on a device, of this node or another, and returns its loss.
+type slot func(ctx context.Context, round int64, task int) (*float64, error)
+
+// job is the job as workers know it.
+func (s *Spec) job() worker.Job {
+	return worker.Job{ID: s.Job, Module: s.Module, Directory: s.Directory, Tasks: s.Tasks, Seed: s.Seed}
+}
+
 // begin adds the job, in the state of its checkpoint where it has one, and returns the round that it is in.
 func (t *trainer) begin(ctx context.Context) (round int64, err error) {
-	j := worker.Job{ID: t.spec.Job, Module: t.spec.Module, Directory: t.spec.Directory, Tasks: t.spec.Tasks,
-		Seed: t.spec.Seed}
+	j := t.spec.job()
 	err = again(ctx, 3, func() error {
 		if _, err := os.Stat(t.spec.Checkpoint); err != nil {
 			if errors.Is(err, fs.ErrNotExist) {
@@ -125,11 +158,11 @@ func (t *trainer) begin(ctx context.Context) (round int64, err error) {
 // round computes the tasks of a round on all devices, and makes the step.
 func (t *trainer) round(ctx context.Context, round int64) error {
 	losses := make([]*float64, t.spec.Tasks)
-	errs := make([]error, len(t.spec.GPUs))
+	errs := make([]error, len(t.slots))
 	var next atomic.Int64
 	var failed atomic.Bool
 	var all sync.WaitGroup
-	for d := range t.spec.GPUs {
+	for d := range t.slots {
 		all.Go(func() {
 			for done := 0; !failed.Load(); done++ {
 				task := d
@@ -142,8 +175,8 @@ func (t *trainer) round(ctx context.Context, round int64) error {
 					return
 				}
 				errs[d] = again(ctx, maxCrashes, func() error {
-					r, err := t.node.Run(ctx, d, worker.Task{Job: t.spec.Job, Round: round, Task: task}, nil)
-					losses[task] = r.Loss
+					loss, err := t.slots[d](ctx, round, task)
+					losses[task] = loss
 					return err
 				})
 				if errs[d] != nil {
@@ -195,10 +228,13 @@ func footprint(f *worker.FaultError) string {
 	return fmt.Sprintf(" (with %d bytes of models on the device)", f.FootprintBytes)
 }
 
-// save writes the checkpoint, and then says how far the job is.
-func (t *trainer) save() error {
+// save writes the checkpoint, on all nodes of the job, and then says how far the job is.
+func (t *trainer) save(ctx context.Context) error {
 	begun := time.Now()
 	round, err := t.node.Save(t.spec.Job, t.spec.Checkpoint)
+	if err == nil {
+		err = t.home.keep(ctx)
+	}
 	if err != nil {
 		return err
 	}

@@ -36,6 +36,21 @@ type Spec struct {
 	Checkpoint string `json:"checkpoint"`
 	// Python is the command of the interpreter; empty means python3.
 	Python []string `json:"python,omitempty"`
+	// Peers are the programs of the other nodes of the attempt; nil where the job has one node.
+	Peers *Peers `json:"peers,omitempty"`
+}
+
+// Peers says how the programs of the nodes of an attempt find each other. That of rank 0 holds the parameters and
+// makes the steps; the others compute tasks for it.
+type Peers struct {
+	Rank  int `json:"rank"`
+	Nodes int `json:"nodes"`
+	// Address is the host and port at which the program of rank 0 listens.
+	Address string `json:"address"`
+	// Secret is known to the programs of the attempt alone.
+	Secret string `json:"secret"`
+	// Shared says that all nodes see the same file under Checkpoint. Without it each node keeps a copy.
+	Shared bool `json:"shared,omitempty"`
 }
 
 // Progress is how far a round job is.

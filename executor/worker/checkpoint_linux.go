@@ -133,6 +133,28 @@ func (n *Node) Resume(ctx context.Context, device int, j Job, path string) (vers
 	return version, err
 }
 
+// ReadCheckpoint reads a checkpoint for another node, and returns its version and its bytes. The error is a
+// *CheckpointError where the file is no checkpoint, or is damaged.
+func ReadCheckpoint(path string) (version int64, content []byte, err error) {
+	h, _, err := readCheckpoint(path)
+	if err != nil {
+		return 0, nil, err
+	}
+	if content, err = os.ReadFile(path); err != nil {
+		return 0, nil, fmt.Errorf("worker: %w", err)
+	}
+	return h.Version, content, nil
+}
+
+// WriteCheckpoint writes the bytes of a checkpoint that another node has read. The file is replaced as a whole, when
+// the new one is on disk.
+func WriteCheckpoint(path string, content []byte) error {
+	if err := replaceFile(path, content); err != nil {
+		return fmt.Errorf("worker: checkpoint: %w", err)
+	}
+	return nil
+}
+
 // readCheckpoint reads and checks a checkpoint.
 func readCheckpoint(path string) (*checkpointHeader, []byte, error) {
 	f, err := os.Open(path)

@@ -182,6 +182,7 @@ type job struct {
 	mu          sync.Mutex
 	initialised bool // the shared memory has version 0
 	removed     bool
+	adopted     bool  // the state came from another node
 	version     int64 // the committed version, which is the number of rounds done
 	done        []*Result
 }

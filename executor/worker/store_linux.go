@@ -20,6 +20,7 @@ type segment struct {
 	file                       *os.File
 	memory                     []byte
 	stateBytes, stateSlotBytes int64
+	gradientBytes              int64
 }
 
 func aligned(n int64) int64 { return (n + align - 1) / align * align }
@@ -38,7 +39,7 @@ func newSegment(job string, stateBytes, gradientBytes int64, tasks int) (*segmen
 		return nil, fmt.Errorf("worker: shared memory of job %.60q: %w", job, err)
 	}
 	s := &segment{file: os.NewFile(uintptr(fd), "hare-job"), stateBytes: stateBytes,
-		stateSlotBytes: aligned(stateBytes)}
+		stateSlotBytes: aligned(stateBytes), gradientBytes: gradientBytes}
 	err = unix.Ftruncate(fd, size)
 	if err == nil {
 		_, err = unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, unix.F_SEAL_SHRINK|unix.F_SEAL_GROW|unix.F_SEAL_SEAL)
@@ -57,6 +58,11 @@ func newSegment(job string, stateBytes, gradientBytes int64, tasks int) (*segmen
 func (s *segment) state(version int64) []byte {
 	at := version % 2 * s.stateSlotBytes
 	return append([]byte(nil), s.memory[at:at+s.stateBytes]...)
+}
+
+// gradientAt is where the gradient of a task begins.
+func (s *segment) gradientAt(task int) int64 {
+	return 2*s.stateSlotBytes + int64(task)*aligned(s.gradientBytes)
 }
 
 func (s *segment) close() error {

@@ -1,0 +1,355 @@
+package rounds
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/hare-sched/hare/executor/worker"
+)
+
+const (
+	// patience is how long a node may be out of reach of the one that holds the parameters before the attempt fails.
+	// The server learns sooner of a node that is lost, and of a program that has ended.
+	patience = 2 * time.Minute
+	// greeting is how long a connection may take until its hello.
+	greeting = 10 * time.Second
+	// silence is how long the other end may leave what was sent without an acknowledgement.
+	silence = 30 * time.Second
+	// maxBroken is how often in a row a connection may end at one request.
+	maxBroken = 100
+)
+
+// home is the program that holds the parameters of a job on several nodes, as it sees the others.
+type home struct {
+	spec     *Spec
+	node     *worker.Node
+	listener net.Listener
+	peers    []*peer // by rank − 1
+	own      int64   // round of the own checkpoint; −1 where there is none
+
+	mu      sync.Mutex
+	state   []byte // of stateOf
+	stateOf int64
+}
+
+// peer is the program of another node. Safe for concurrent use.
+type peer struct {
+	rank int
+
+	mu      sync.Mutex
+	link    *link
+	round   int64         // of its checkpoint, as it said first; −1 where there is none
+	changed chan struct{} // closed when link has changed
+}
+
+// newHome listens for the other nodes.
+func newHome(spec *Spec, node *worker.Node) (*home, error) {
+	h := &home{spec: spec, node: node, stateOf: -1}
+	var err error
+	if h.own, err = ownRound(spec.Checkpoint); err != nil {
+		return nil, err
+	}
+	settings, err := secure(spec.Peers.Secret, sideHome)
+	if err != nil {
+		return nil, err
+	}
+	_, port, err := net.SplitHostPort(spec.Peers.Address)
+	if err != nil {
+		return nil, err
+	}
+	for k := 1; k < spec.Peers.Nodes; k++ {
+		h.peers = append(h.peers, &peer{rank: k, changed: make(chan struct{})})
+	}
+	listener, err := net.Listen("tcp", net.JoinHostPort("", port))
+	if err != nil {
+		return nil, fmt.Errorf("the node cannot listen for the others: %w", err)
+	}
+	h.listener = listener
+	go h.accept(settings)
+	return h, nil
+}
+
+// ownRound is the round of the checkpoint of this node; −1 where there is none that can be read.
+func ownRound(path string) (int64, error) {
+	round, _, err := worker.ReadCheckpoint(path)
+	var bad *worker.CheckpointError
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return -1, nil
+	case errors.As(err, &bad):
+		fmt.Fprintln(os.Stderr, "hare: a checkpoint of another node is taken, where there is one:", bad)
+		return -1, nil
+	case err != nil:
+		return 0, err
+	}
+	return round, nil
+}
+
+// accept takes connections until the listener is closed.
+func (h *home) accept(settings *tls.Config) {
+	room := make(chan struct{}, 16) // of connections that have not said hello
+	for {
+		conn, err := h.listener.Accept()
+		if err != nil {
+			return
+		}
+		room <- struct{}{}
+		go func() {
+			defer func() { <-room }()
+			if err := h.greet(conn, settings); err != nil {
+				_ = conn.Close()
+				fmt.Fprintf(os.Stderr, "hare: a connection from %s is refused: %v\n", conn.RemoteAddr(), err)
+			}
+		}()
+	}
+}
+
+// greet reads the hello of a connection, and gives the connection to its peer.
+func (h *home) greet(conn net.Conn, settings *tls.Config) error {
+	watch(conn)
+	secured := tls.Server(conn, settings)
+	if err := secured.SetDeadline(time.Now().Add(greeting)); err != nil {
+		return err
+	}
+	r := bufio.NewReaderSize(secured, 1<<16)
+	f, err := readFrame(r, 0)
+	switch {
+	case err != nil:
+		return err
+	case f.Kind != kindHello || f.Job != h.spec.Job || f.Rank < 1 || f.Rank > len(h.peers):
+		return &frameError{"its hello is that of another job"}
+	case f.Version != linkVersion:
+		return fmt.Errorf("rank %d has another version of hare: install the same one on all nodes", f.Rank)
+	}
+	if err := secured.SetDeadline(time.Time{}); err != nil {
+		return err
+	}
+	l := newLink(secured, worker.MaxJobBytes)
+	go l.read(r)
+	p := h.peers[f.Rank-1]
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.link != nil {
+		p.link.end(errors.New("it has connected anew"))
+	} else {
+		p.round = f.Round
+	}
+	p.link = l
+	close(p.changed)
+	p.changed = make(chan struct{})
+	return nil
+}
+
+// watch ends a connection whose other end is gone.
+func watch(conn net.Conn) {
+	c, ok := conn.(*net.TCPConn)
+	if !ok {
+		return
+	}
+	_ = c.SetKeepAliveConfig(net.KeepAliveConfig{Enable: true, Idle: 10 * time.Second, Interval: 5 * time.Second,
+		Count: 4})
+	if raw, err := c.SyscallConn(); err == nil {
+		_ = raw.Control(func(fd uintptr) {
+			_ = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, int(silence.Milliseconds()))
+		})
+	}
+}
+
+// await returns a connection of the peer that is not over.
+func (p *peer) await(ctx context.Context) (*link, error) {
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	for {
+		p.mu.Lock()
+		l, changed := p.link, p.changed
+		p.mu.Unlock()
+		if l != nil {
+			select {
+			case <-l.over:
+			default:
+				return l, nil
+			}
+		}
+		select {
+		case <-changed:
+		case <-timer.C:
+			return nil, fmt.Errorf("the program of rank %d has not been heard for %v: can its node reach this one?", p.rank,
+				patience)
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// do calls f with a connection, and again with the next one where the connection has ended.
+func (p *peer) do(ctx context.Context, f func(*link) error) error {
+	for n := 1; ; n++ {
+		l, err := p.await(ctx)
+		if err != nil {
+			return err
+		}
+		err = f(l)
+		var over *linkError
+		if !errors.As(err, &over) || n == maxBroken {
+			return err
+		}
+		fmt.Fprintf(os.Stderr, "hare: rank %d: %v\n", p.rank, over)
+	}
+}
+
+// ask sends a request to the peer and returns the answer.
+func (p *peer) ask(ctx context.Context, f *frame) (answer *frame, err error) {
+	err = p.do(ctx, func(l *link) error {
+		answer, err = l.call(ctx, &frame{header: f.header, payload: f.payload})
+		return err
+	})
+	return answer, err
+}
+
+// each calls f with all peers at the same time.
+func (h *home) each(f func(*peer) error) error {
+	errs := make([]error, len(h.peers))
+	var all sync.WaitGroup
+	for k, p := range h.peers {
+		all.Go(func() { errs[k] = f(p) })
+	}
+	all.Wait()
+	return errors.Join(errs...)
+}
+
+// gather waits for all nodes, and takes the checkpoint of the one that is furthest.
+func (h *home) gather(ctx context.Context) error {
+	err := h.each(func(p *peer) error {
+		_, err := p.await(ctx)
+		return err
+	})
+	if err != nil || h.spec.Peers.Shared {
+		return err
+	}
+	best := h.own
+	var from *peer
+	for _, p := range h.peers {
+		p.mu.Lock()
+		if p.round > best {
+			best, from = p.round, p
+		}
+		p.mu.Unlock()
+	}
+	if from == nil {
+		return nil
+	}
+	f, err := from.ask(ctx, &frame{header: header{Kind: kindFetch}})
+	if err != nil {
+		return err
+	}
+	fmt.Printf("takes the checkpoint behind %d rounds from the node of rank %d\n", best, from.rank)
+	return worker.WriteCheckpoint(h.spec.Checkpoint, f.payload)
+}
+
+// slots are the devices of the other nodes, as many on each as here, by rank.
+func (h *home) slots() (all []slot) {
+	for _, p := range h.peers {
+		for d := range h.spec.GPUs {
+			all = append(all, func(ctx context.Context, round int64, task int) (*float64, error) {
+				return h.run(ctx, p, d, round, task)
+			})
+		}
+	}
+	return all
+}
+
+// run has a device of another node compute a task, and takes the gradient.
+func (h *home) run(ctx context.Context, p *peer, device int, round int64, task int) (loss *float64, err error) {
+	err = p.do(ctx, func(l *link) error {
+		if err := h.bring(ctx, l, round); err != nil {
+			return err
+		}
+		f, err := l.call(ctx, &frame{header: header{Kind: kindRun, Round: round, Task: task, Device: device}})
+		if err != nil {
+			return err
+		}
+		loss = f.Loss
+		return h.node.Deliver(worker.Task{Job: h.spec.Job, Round: round, Task: task},
+			worker.Result{Loss: f.Loss, ComputeS: f.ComputeS}, f.payload)
+	})
+	return loss, err
+}
+
+// bring sends the state of a round where the other side does not have it.
+func (h *home) bring(ctx context.Context, l *link, round int64) error {
+	l.bring.Lock()
+	defer l.bring.Unlock()
+	if l.round == round {
+		return nil
+	}
+	state, err := h.stateAt(round)
+	if err != nil {
+		return err
+	}
+	if _, err := l.call(ctx, &frame{header: header{Kind: kindState, Round: round}, payload: state}); err != nil {
+		return err
+	}
+	l.round = round
+	return nil
+}
+
+// stateAt is the state of the present round, of which all peers have one copy.
+func (h *home) stateAt(round int64) ([]byte, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.stateOf != round {
+		state, err := h.node.State(h.spec.Job)
+		if err != nil {
+			return nil, err
+		}
+		h.state, h.stateOf = state, round
+	}
+	return h.state, nil
+}
+
+// keep has all nodes keep the checkpoint, where they do not share it.
+func (h *home) keep(ctx context.Context) error {
+	if h == nil || h.spec.Peers.Shared {
+		return nil
+	}
+	_, content, err := worker.ReadCheckpoint(h.spec.Checkpoint)
+	if err != nil {
+		return err
+	}
+	return h.each(func(p *peer) error {
+		_, err := p.ask(ctx, &frame{header: header{Kind: kindCheckpoint}, payload: content})
+		return err
+	})
+}
+
+// finish tells all nodes that the last round is done.
+func (h *home) finish(ctx context.Context) error {
+	if h == nil {
+		return nil
+	}
+	return h.each(func(p *peer) error {
+		_, err := p.ask(ctx, &frame{header: header{Kind: kindEnd}})
+		return err
+	})
+}
+
+// close ends all connections.
+func (h *home) close() {
+	_ = h.listener.Close()
+	for _, p := range h.peers {
+		p.mu.Lock()
+		if p.link != nil {
+			p.link.end(net.ErrClosed)
+		}
+		p.mu.Unlock()
+	}
+}

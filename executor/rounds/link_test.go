@@ -1,0 +1,166 @@
+package rounds
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/tls"
+	"encoding/binary"
+	"errors"
+	"io"
+	"net"
+	"strings"
+	"testing"
+	"time"
+)
+
+func frameBytes(t testing.TB, f *frame) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	if err := writeFrame(&b, f); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+func TestFrames(t *testing.T) {
+	loss := 0.1
+	sent := &frame{header: header{Kind: kindRun, Number: 7, Round: 3, Task: 2, Loss: &loss}, payload: []byte("gradient")}
+	good := frameBytes(t, sent)
+	got, err := readFrame(bytes.NewReader(good), 8)
+	if err != nil || string(got.payload) != "gradient" || *got.Loss != loss || got.Number != 7 || got.Task != 2 {
+		t.Fatalf("%+v %v", got, err)
+	}
+	for n := range good {
+		_, err := readFrame(bytes.NewReader(good[:n]), 8)
+		if !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+			t.Errorf("cut to %d bytes: %v", n, err)
+		}
+	}
+	flipped := bytes.Clone(good)
+	flipped[len(flipped)-1] ^= 1
+	for name, text := range map[string][]byte{
+		"another checksum": flipped,
+		"a long header":    binary.BigEndian.AppendUint32(nil, maxHeader+1),
+		"no header":        make([]byte, 4),
+		"no JSON":          append(binary.BigEndian.AppendUint32(nil, 3), "abc"...),
+		"too many bytes":   frameBytes(t, &frame{payload: make([]byte, 9)}),
+		"negative bytes":   append(binary.BigEndian.AppendUint32(nil, 12), `{"bytes":-1}`...),
+	} {
+		var bad *frameError
+		if _, err := readFrame(bytes.NewReader(text), 8); !errors.As(err, &bad) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func FuzzFrame(f *testing.F) {
+	f.Add(frameBytes(f, &frame{header: header{Kind: kindHello, Rank: 1}}))
+	f.Add(frameBytes(f, &frame{header: header{Kind: kindState, Round: 2}, payload: []byte("state")}))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		got, err := readFrame(bytes.NewReader(text), 1<<16)
+		if err != nil {
+			return
+		}
+		again, err := readFrame(bytes.NewReader(frameBytes(t, got)), 1<<16)
+		if err != nil || !bytes.Equal(again.payload, got.payload) || again.Kind != got.Kind {
+			t.Fatalf("%+v %+v %v", got, again, err)
+		}
+	})
+}
+
+// pair is a connection between two sides, with what each side's handshake said.
+func pair(t *testing.T, server, client *tls.Config) (errServer, errClient error) {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	b, err := net.Dial("tcp", listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	a, err := listener.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.Close()
+	done := make(chan error, 1)
+	go func() {
+		c := tls.Server(a, server)
+		err := c.HandshakeContext(t.Context())
+		if err == nil {
+			if _, err = c.Read(make([]byte, 1)); err == nil {
+				_, err = c.Write([]byte("y"))
+			}
+		}
+		_ = a.Close()
+		done <- err
+	}()
+	c := tls.Client(b, client)
+	if errClient = c.HandshakeContext(t.Context()); errClient == nil {
+		if _, errClient = c.Write([]byte("x")); errClient == nil {
+			// A server that refuses says so after the client's handshake.
+			_, errClient = c.Read(make([]byte, 1))
+		}
+	}
+	_ = b.Close()
+	return <-done, errClient
+}
+
+func TestStrangersAreRefused(t *testing.T) {
+	settings := func(secret, side string) *tls.Config {
+		c, err := secure(secret, side)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	home := settings("secret", sideHome)
+	if errServer, errClient := pair(t, home, settings("secret", sideHelper)); errServer != nil || errClient != nil {
+		t.Error(errServer, errClient)
+	}
+	for name, stranger := range map[string]*tls.Config{
+		"another secret": settings("other", sideHelper),
+		"the same side":  settings("secret", sideHome),
+		"no key":         {InsecureSkipVerify: true, MinVersion: tls.VersionTLS13},
+	} {
+		if errServer, _ := pair(t, home, stranger); errServer == nil {
+			t.Errorf("%s was taken by the node with the parameters", name)
+		}
+	}
+	if _, errClient := pair(t, settings("other", sideHome), settings("secret", sideHelper)); errClient == nil {
+		t.Error("a helper took a node with another secret")
+	}
+}
+
+// A request whose connection ends is told so, and an answer that nobody asked for ends the connection.
+func TestLinkEnds(t *testing.T) {
+	a, b := net.Pipe()
+	defer b.Close()
+	l := newLink(a, 1<<10)
+	go l.read(bufio.NewReader(a))
+	answered := make(chan error, 1)
+	go func() {
+		_, err := l.call(t.Context(), &frame{header: header{Kind: kindFetch}})
+		answered <- err
+	}()
+	f, err := readFrame(b, 0)
+	if err != nil || f.Kind != kindFetch || f.Number != 1 {
+		t.Fatal(f, err)
+	}
+	if err := writeFrame(b, &frame{header: header{Kind: kindFetch, Number: 9}}); err != nil {
+		t.Fatal(err)
+	}
+	var over *linkError
+	if err := <-answered; !errors.As(err, &over) || !strings.Contains(err.Error(), "request 9, which nobody waits for") {
+		t.Error(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if _, err := l.call(ctx, &frame{header: header{Kind: kindFetch}}); !errors.As(err, &over) {
+		t.Error(err)
+	}
+}
