@@ -51,6 +51,10 @@ type Config struct {
 	// Passes is how many markets are held for a category, each with the values at the matching
 	// before; zero means 2. Under Throughput values do not change, so that one is held.
 	Passes int
+	// Tries is how many changes of one or two workers are tried on the matchings, the best first, of
+	// which those that lower a Score are made: markets do not see what the exchange of parameters
+	// takes. Zero means 100,000, negative none.
+	Tries int
 	// Seed is that of the draws.
 	Seed uint64
 }
@@ -74,6 +78,9 @@ func (cfg Config) defaults() (Config, error) {
 	}
 	if cfg.Valuation == Throughput {
 		cfg.Passes = 1
+	}
+	if cfg.Tries == 0 {
+		cfg.Tries = 100_000
 	}
 	var es hare.InvalidErrors
 	if cfg.Draws < 0 || cfg.Draws > 1<<20 {
@@ -100,7 +107,8 @@ func (cfg Config) defaults() (Config, error) {
 	return cfg, nil
 }
 
-// Placement is the best matching that was found.
+// Placement is the best matching that was found, with the changes that lowered its Score. Prices are
+// those of the market before the changes.
 type Placement struct {
 	Category []int
 	Matching
@@ -109,6 +117,8 @@ type Placement struct {
 	// Markets is the number of markets that were held, and Skipped that of drawn categories for
 	// which none was.
 	Markets, Skipped int
+	// Changes is the number of changes after the market.
+	Changes int
 }
 
 // Sample places jobs: it draws categories (K_1, …, K_n) of jobs with K_i workers, holds the matching
@@ -116,7 +126,7 @@ type Placement struct {
 // given out, as far as the jobs can use them. The same problem, settings and seed give the same
 // placement. It takes
 // O(N n log n) for N draws of n jobs, and the time of Market.Match for each category that is not
-// skipped. Errors are hare.InvalidErrors, or those of the context.
+// skipped, and O(C) for each of Config.Tries. Errors are hare.InvalidErrors, or those of the context.
 func Sample(ctx context.Context, p *Problem, cfg Config) (*Placement, error) {
 	cfg, err := cfg.defaults()
 	if err != nil {
@@ -145,25 +155,36 @@ func Sample(ctx context.Context, p *Problem, cfg Config) (*Placement, error) {
 	}
 	slices.SortStableFunc(all, func(a, b drawn) int { return cmp.Compare(a.estimate, b.estimate) })
 	m := NewMarket(p)
-	best := &Placement{Score: math.Inf(1)}
+	var held []*Placement
 	for i, d := range all {
-		if i >= keep && best.Counts != nil {
+		if i >= keep && len(held) > 0 {
 			break
 		}
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		s.hold(m, d.category, best)
-		best.Skipped = len(all) - i - 1
+		held = s.hold(m, d.category, held)
+		s.skipped = len(all) - i - 1
 	}
-	if best.Counts == nil {
+	if len(held) == 0 {
 		// Jobs that run on few classes can make every drawn category impossible. The one with the
 		// least workers is then as likely as any.
-		if s.hold(m, s.least(), best); best.Counts == nil {
+		if held = s.hold(m, s.least(), held); len(held) == 0 {
 			return nil, hare.InvalidErrors{{Pointer: "/jobs", Code: "no_category", Detail: "no drawn category can be " +
 				"matched, because the jobs compete for classes that are too small: place fewer jobs"}}
 		}
 	}
+	slices.SortStableFunc(held, func(a, b *Placement) int { return cmp.Compare(a.Score, b.Score) })
+	best := held[0]
+	for _, h := range held {
+		if err := s.improve(ctx, h); err != nil {
+			return nil, err
+		}
+		if h.Score < best.Score {
+			best = h
+		}
+	}
+	best.Markets, best.Skipped = s.markets, s.skipped
 	return best, nil
 }
 
@@ -177,13 +198,16 @@ type sampler struct {
 	total    int
 	base     []float64 // K_i at the best of the relaxed categories, up to a factor
 	share    []float64
+	tries    int // that improve has left
+	markets  int // held
+	skipped  int
 }
 
 func newSampler(p *Problem, cfg Config) *sampler {
 	n := len(p.Jobs)
 	s := &sampler{p: p, cfg: cfg, rng: rand.New(rand.NewPCG(cfg.Seed, 0x6d61726b6574)), // "market" in ASCII
 		mean: make([]float64, n), slowness: make([]float64, n), most: make([]int, n), base: make([]float64, n),
-		share: make([]float64, n)}
+		share: make([]float64, n), tries: cfg.Tries}
 	for i := range p.Jobs {
 		j := &p.Jobs[i]
 		workers := 0.0
@@ -373,8 +397,9 @@ func (s *sampler) estimate(category []int) float64 {
 	return sum
 }
 
-// hold holds the markets of a category and keeps the matching where it is the best.
-func (s *sampler) hold(m *Market, category []int, best *Placement) {
+// hold holds the markets of a category and appends the best of their matchings.
+func (s *sampler) hold(m *Market, category []int, held []*Placement) []*Placement {
+	best := &Placement{Score: math.Inf(1)}
 	at := make([]float64, len(category)) // Σρ of each job
 	for i, k := range category {
 		at[i] = float64(k) * s.mean[i]
@@ -387,19 +412,23 @@ func (s *sampler) hold(m *Market, category []int, best *Placement) {
 			}
 			return j.Weight * j.Iterations * j.Samples * j.Rate[c] / (at[i] * at[i])
 		})
-		best.Markets++
+		s.markets++
 		if !ok {
-			return
+			return held
 		}
 		if score := s.p.Score(got.Counts); score < best.Score {
 			best.Category, best.Matching, best.Score = category, *got, score
 		}
-		for i, held := range got.Counts {
+		for i, counts := range got.Counts {
 			rate := 0.0
-			for c, n := range held {
+			for c, n := range counts {
 				rate += float64(n) * s.p.Jobs[i].Rate[c]
 			}
 			at[i] = math.Sqrt(at[i] * rate) // halfway, lest two jobs change places for ever
 		}
 	}
+	if best.Counts == nil {
+		return held
+	}
+	return append(held, best)
 }

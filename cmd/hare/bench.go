@@ -27,14 +27,15 @@ func benchCommand() *cobra.Command {
 		Use:   "bench",
 		Short: "Measure Hare and compare it with other methods",
 		Long: `Bench measures Hare on fixed or generated instances: how close plans come to the
-proved bound (gap), how fast the simulator is (simulate), and what a switch between
-models on a GPU costs (switch).`,
+proved bound (gap), how fast the simulator is (simulate), what a switch between
+models on a GPU costs (switch), and how close sampled placements come to the best
+(placement).`,
 		Example: `  hare bench gap --times 0.1,1 --only 'zero-20'
   hare bench simulate --jobs 10000`,
 		Args: exactly(0, "a subcommand"),
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	c.AddCommand(gapCommand(), benchSimulateCommand(), benchSwitchCommand())
+	c.AddCommand(gapCommand(), benchSimulateCommand(), benchSwitchCommand(), benchPlacementCommand())
 	return c
 }
 

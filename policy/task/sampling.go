@@ -46,6 +46,9 @@ func NewSampling(cluster *hare.Cluster, sizes JobSizes, cfg SamplingConfig) *Lis
 
 // rule is the rule for the rounds of each job; nil means that they are learned.
 func (cfg SamplingConfig) rule(rounds map[string]int64) Rule {
+	if cfg.Market.Tries == 0 {
+		cfg.Market.Tries = -1 // markets see everything here, because D is 0
+	}
 	s := &sampling{cfg: cfg}
 	return Rule{
 		Name: "sampling", Rounds: rounds, LearnSizes: rounds == nil,

@@ -1,0 +1,52 @@
+package main
+
+import (
+	"errors"
+	"os"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/hare-sched/hare/bench"
+)
+
+func benchPlacementCommand() *cobra.Command {
+	var cfg bench.PlacementConfig
+	var quiet bool
+	c := &cobra.Command{
+		Use:   "placement",
+		Short: "Compare sampled placements of jobs with the best ones",
+		Long: `Placement divides the workers of small random problems among their jobs by
+sampled categories and a matching market, with several settings and numbers of
+draws, and prints how far the results are from the optimum, how fair they are and
+what they take. It then places 200 jobs on 2,000 workers. docs/placement.md says
+how the placement works.`,
+		Example: `  hare bench placement
+  hare bench placement --problems 5 --draws 64`,
+		Args: exactly(0, "no arguments"),
+		RunE: func(c *cobra.Command, _ []string) error {
+			if cfg.Problems < 2 || cfg.Problems > 10_000 {
+				return usageError{errors.New("--problems must be from 2 to 10000")}
+			}
+			for _, n := range cfg.Draws {
+				if n < 1 || n > 1<<20 {
+					return usageError{errors.New("--draws must be from 1 to 1048576")}
+				}
+			}
+			live := newProgressLine(os.Stderr, !quiet && term.IsTerminal(int(os.Stderr.Fd())))
+			defer live.end()
+			cfg.Progress = func(done, total int) { live.text("%d of %d problems", done, total) }
+			r, err := bench.Placement(c.Context(), cfg)
+			if err != nil {
+				return err
+			}
+			live.end()
+			return r.Markdown(c.OutOrStdout())
+		},
+	}
+	f := c.Flags()
+	f.IntVar(&cfg.Problems, "problems", 30, "number of small problems")
+	f.IntSliceVar(&cfg.Draws, "draws", []int{1, 4, 16, 64, 256}, "numbers of categories that are drawn")
+	f.BoolVarP(&quiet, "quiet", "q", false, "print no progress line")
+	return c
+}
