@@ -108,7 +108,7 @@ type Info struct {
 // All lists the experiments.
 func All() []Info {
 	return []Info{
-		weightedJCT, algorithm1, cdf, gpuSweep, jobSweep, heterogeneity, mix, syncs,
+		weightedJCT, algorithm1, cdf, gpuSweep, jobSweep, heterogeneity, mix, syncs, placements,
 		streams, hintedStreams, hgittinsRules, guards, kappas, slowdowns, planLatency, planEvery, disturbedStreams,
 		clairvoyance, thresholds, starvation, switchCost, profileErrors, stragglers, faults,
 	}
