@@ -155,7 +155,7 @@ func checkRounds(es *hare.InvalidErrors, j *description.NewJob) {
 	case gpus > maxDevices*nodes:
 		es.Add("/gpus", "out_of_range", "a node has at most %d GPUs: spread those of the job over nodes", maxDevices)
 	case j.GPUsPerTask > 0:
-		es.Add("/gpus_per_task", "not_allowed", "a round job has one program a node, which has all of its GPUs there: leave "+
+		es.Add("/gpus_per_task", "not_allowed", "a round job has one program a node, with all of its GPUs there: leave "+
 			"gpus_per_task out")
 	}
 	for _, t := range slices.Sorted(maps.Keys(j.On)) {
