@@ -28,6 +28,7 @@ type server struct {
 	lease         time.Duration
 	maxLogs       int64
 	snapshotBytes int
+	now           func() time.Time
 	sessions      *sessions.Sessions
 	quotas        *admission.Quotas // of this opening
 	*clusters.Clusters
@@ -55,7 +56,7 @@ func (s *server) open() {
 		Quotas: s.quotas,
 		Logger: slog.New(slog.NewTextHandler(s.t.Output(), &slog.HandlerOptions{Level: slog.LevelError})),
 		LogDir: s.t.TempDir(), MaxLogs: s.maxLogs,
-		SnapshotBytes: s.snapshotBytes, Lease: s.lease, Kill: s.lease / 4, Tick: s.lease / 20})
+		SnapshotBytes: s.snapshotBytes, Now: s.now, Lease: s.lease, Kill: s.lease / 4, Tick: s.lease / 20})
 	if err != nil {
 		s.t.Fatal(err)
 	}

@@ -35,6 +35,7 @@ type killed struct {
 	client  *client.Client
 	server  *exec.Cmd
 	agents  []*exec.Cmd // nil: is not running
+	nets    []*network  // of the agents
 	kills   map[string]int
 }
 
@@ -59,6 +60,7 @@ func newKilled(t *testing.T) *killed {
 	t.Cleanup(k.end)
 	k.serve()
 	for i := range k.agents {
+		k.nets = append(k.nets, newNetwork(t, k.address))
 		k.agent(i)
 	}
 	return k
@@ -89,7 +91,7 @@ func (k *killed) serve() {
 
 func (k *killed) agent(i int) {
 	name := fmt.Sprintf("n%d", i)
-	k.agents[i] = k.start(name+".log", "agent", "--server", "http://"+k.address, "--cluster", "lab", "--name", name,
+	k.agents[i] = k.start(name+".log", "agent", "--server", "http://"+k.nets[i].l.Addr().String(), "--cluster", "lab", "--name", name,
 		"--directory", filepath.Join(k.dir, name), "--devices", "cpu=2")
 }
 
@@ -165,6 +167,27 @@ func (k *killed) kill(long bool) {
 	}
 }
 
+// cut cuts the network of an agent for a while, which ends while other things are killed. long says that the agent's
+// jobs are given to others meanwhile.
+func (k *killed) cut(long bool) {
+	n, how := k.nets[k.rng.IntN(len(k.nets))], flow(1+k.rng.IntN(len(flowNames)-1))
+	n.mu.Lock()
+	already := n.flow != flows
+	n.mu.Unlock()
+	if already {
+		return
+	}
+	wait := time.Duration(k.rng.IntN(5000)) * time.Millisecond
+	name := "network " + flowNames[how]
+	if long {
+		how = held + flow(k.rng.IntN(2)) // requests of the old lease come late, or answers
+		wait, name = 10*time.Second, "network "+flowNames[how]+" for longer than a lease"
+	}
+	k.kills[name]++
+	n.set(how)
+	time.AfterFunc(wait, func() { n.set(flows) })
+}
+
 // submit submits a job of some processes.
 func (k *killed) submit(i int) (id string, lines int) {
 	self, err := os.Executable()
@@ -183,7 +206,8 @@ func (k *killed) submit(i int) (id string, lines int) {
 	return job.ID, lines
 }
 
-// TestExecutorKills kills agents, runners, jobs and the server at random while jobs run. -executor-kills says how
+// TestExecutorKills kills agents, runners, jobs and the server at random while jobs run, and cuts the networks of
+// the agents. -executor-kills says how
 // often; scripts/executor-kills is the soak.
 func TestExecutorKills(t *testing.T) {
 	if testing.Short() {
@@ -205,6 +229,9 @@ func TestExecutorKills(t *testing.T) {
 		submit()
 		time.Sleep(time.Duration(k.rng.IntN(400)) * time.Millisecond)
 		k.kill(i%100 == 15)
+		if i%3 == 0 {
+			k.cut(i%30 == 0)
+		}
 	}
 	ctx, stop := context.WithTimeout(t.Context(), patience+time.Duration(*executorKills)*time.Second)
 	defer stop()

@@ -275,7 +275,7 @@ func Lease(dir string) time.Duration {
 	if err != nil {
 		return time.Second // it is being written
 	}
-	return time.Duration(until) - bootTime()
+	return time.Duration(max(until, 0)) - bootTime()
 }
 
 // SetLease lets the task of a directory go on for some time from now on.
