@@ -35,6 +35,7 @@ type Agent struct {
 	ready       atomic.Bool // it has registered
 	leaseUntil  time.Duration
 	logLimit    int64
+	cgroup      string // the directory in which tasks get cgroups; "" where they get none
 	faults      map[int]string
 }
 
@@ -59,7 +60,7 @@ func Run(ctx context.Context, cfg Config) error {
 	a := &Agent{cfg: cfg, context: ctx, state: newState(), processes: map[description.TaskID]*process{},
 		started: make(chan description.TaskID), progress: make(chan description.TaskReport),
 		endings: make(chan description.TaskReport),
-		spares:  make(chan *runner.Spare, 1), logLimit: 16 << 20, faults: map[int]string{}}
+		spares:  make(chan *runner.Spare, 1), logLimit: 16 << 20, faults: map[int]string{}, cgroup: runner.CgroupParent()}
 	unlock, err := a.open()
 	if err != nil {
 		return err

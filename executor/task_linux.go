@@ -88,7 +88,8 @@ func (a *Agent) startTask(o *description.Order) (*process, error) {
 		return nil, err
 	}
 	spec := &runner.Spec{Command: command, Directory: work, GraceS: o.GraceS, LogLimit: a.logLimit, Token: token,
-		Env: a.environment(o, checkpoints, token)}
+		Cgroup: a.cgroup,
+		Env:    a.environment(o, checkpoints, token)}
 	if a.cfg.Devices.Pretended() && o.Start.PretendS > 0 {
 		spec.PretendS, spec.PretendOf = o.Start.PretendS/a.cfg.Speed, o.Start.PretendS
 	}

@@ -18,10 +18,16 @@ func FuzzAgentDocuments(f *testing.F) {
 			`"task":0,"state":"ended","exit_code":0,"ran_s":3.5,"round":4,"loss":"NaN"}]}`))
 	f.Add(uint64(2), []byte(`{"protocol":2,"name":"n0","incarnation":"one of sixteen bytes","devices":[{"type":"V100"},`+
 		`{"type":"T4"}]}`), []byte(`{"epoch":2,"reports":[{"job":"j2","attempt":1,"task":7,"state":"lost","signal":"x"}]}`))
+	journals := map[uint64][]Record{}
+	journal := func(t *testing.T, seed uint64) []Record {
+		if journals[seed] == nil {
+			journals[seed] = randomJournal(t, rand.New(rand.NewPCG(seed, 3)), 100)
+		}
+		return journals[seed]
+	}
 	f.Fuzz(func(t *testing.T, seed uint64, registration, sync []byte) {
-		rng := rand.New(rand.NewPCG(seed%64, 3))
 		l := New()
-		for _, r := range randomJournal(t, rng, 120) {
+		for _, r := range journal(t, seed%64) {
 			if err := l.Apply(&r); err != nil {
 				t.Fatal(err)
 			}

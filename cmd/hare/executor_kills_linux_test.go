@@ -37,11 +37,14 @@ type killed struct {
 	agents  []*exec.Cmd // nil: is not running
 	nets    []*network  // of the agents
 	kills   map[string]int
+	// wrap is what a command is run as; nil means as it is.
+	wrap func(c *exec.Cmd, args []string) *exec.Cmd
 }
 
 const killedAgents = 2
 
-func newKilled(t *testing.T) *killed {
+// newCluster is a cluster without processes.
+func newCluster(t *testing.T) *killed {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -58,6 +61,12 @@ func newKilled(t *testing.T) *killed {
 		t.Fatal(err)
 	}
 	t.Cleanup(k.end)
+	return k
+}
+
+func newKilled(t *testing.T) *killed {
+	t.Helper()
+	k := newCluster(t)
 	k.serve()
 	for i := range k.agents {
 		k.nets = append(k.nets, newNetwork(t, k.address))
@@ -72,6 +81,9 @@ func (k *killed) start(logName string, args ...string) *exec.Cmd {
 	k.t.Helper()
 	c := command(args...)
 	c.Env = append(c.Env, "GOMAXPROCS=2")
+	if k.wrap != nil {
+		c = k.wrap(c, args)
+	}
 	log, err := os.OpenFile(filepath.Join(k.dir, logName), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
 	if err != nil {
 		k.t.Fatal(err)
@@ -91,8 +103,8 @@ func (k *killed) serve() {
 
 func (k *killed) agent(i int) {
 	name := fmt.Sprintf("n%d", i)
-	k.agents[i] = k.start(name+".log", "agent", "--server", "http://"+k.nets[i].l.Addr().String(), "--cluster", "lab", "--name", name,
-		"--directory", filepath.Join(k.dir, name), "--devices", "cpu=2")
+	k.agents[i] = k.start(name+".log", "agent", "--server", "http://"+k.nets[i].l.Addr().String(), "--cluster", "lab",
+		"--name", name, "--directory", filepath.Join(k.dir, name), "--devices", "cpu=2")
 }
 
 func kill9(c *exec.Cmd) {

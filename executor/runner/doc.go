@@ -27,11 +27,13 @@ type Spec struct {
 	Command   []string `json:"command"`
 	Env       []string `json:"env"` // the whole environment
 	Directory string   `json:"directory"`
-	GraceS    float64  `json:"grace_s"`    // from SIGTERM to SIGKILL
-	LogLimit  int64    `json:"log_limit"`  // bytes of one output
-	Token     string   `json:"token"`      // in the environment of every process of the task, as HARE_TASK_TOKEN
-	PretendS  float64  `json:"pretend_s"`  // above 0: nothing is run, and the task ends after this time
-	PretendOf float64  `json:"pretend_of"` // the time that the task is said to have run then
+	GraceS    float64  `json:"grace_s"`   // from SIGTERM to SIGKILL
+	LogLimit  int64    `json:"log_limit"` // bytes of one output
+	// Cgroup is the directory of the cgroup below which the task gets its own; "" means that it gets none.
+	Cgroup    string  `json:"cgroup,omitempty"`
+	Token     string  `json:"token"`      // in the environment of every process of the task, as HARE_TASK_TOKEN
+	PretendS  float64 `json:"pretend_s"`  // above 0: nothing is run, and the task ends after this time
+	PretendOf float64 `json:"pretend_of"` // the time that the task is said to have run then
 }
 
 // Process names a process: its number is used again, its start time is not.

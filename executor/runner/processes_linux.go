@@ -62,14 +62,22 @@ func (p Process) Signal(sig unix.Signal) error {
 	return unix.PidfdSendSignal(fd, sig, nil, 0)
 }
 
-// descendants lists the processes below pid, and those that have the token in their environment.
-func descendants(pid int, token string) (pids []int) {
+// family is what the processes of a task have in common.
+type family struct {
+	ancestor int    // they are below this process
+	token    string // or have this in their environment
+	cgroup   string // or are in this cgroup; "" where the task has none
+}
+
+// members lists the processes of a task.
+func (f family) members() (pids []int) {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
 		return nil
 	}
 	parents := map[int]int{}
 	self := os.Getpid()
+	token := f.token
 	mark := []byte(tokenVariable + "=" + token + "\x00")
 	var all []int
 	for _, e := range entries {
@@ -89,10 +97,16 @@ func descendants(pid int, token string) (pids []int) {
 		parents[p], _ = strconv.Atoi(string(fields[1]))
 		all = append(all, p)
 	}
+	inside := map[int]bool{}
+	if f.cgroup != "" {
+		for _, p := range inCgroup(f.cgroup) {
+			inside[p] = true
+		}
+	}
 	for _, p := range all {
-		below := false
+		below := inside[p]
 		for q, n := p, 0; q > 1 && n < 1000; q, n = parents[q], n+1 {
-			if parents[q] == pid {
+			if parents[q] == f.ancestor {
 				below = true
 				break
 			}
@@ -108,10 +122,13 @@ func descendants(pid int, token string) (pids []int) {
 	return pids
 }
 
-// killAll ends the processes below pid and those with the token, until none is left or the time is over.
-func killAll(pid int, token string, limit time.Duration) error {
+// kill ends the processes of a task, until none is left or the time is over.
+func (f family) kill(limit time.Duration) error {
 	for until := time.Now().Add(limit); ; {
-		left := descendants(pid, token)
+		if f.cgroup != "" {
+			killCgroup(f.cgroup)
+		}
+		left := f.members()
 		if len(left) == 0 {
 			return nil
 		}

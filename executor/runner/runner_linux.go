@@ -54,8 +54,22 @@ func Main(dir string) error {
 		unix.CloseOnExec(pipeFD)
 		t.told = func() { _, _ = os.NewFile(pipeFD, "started").Write([]byte{1}) }
 	}
-	exit := t.run(signals)
-	return writeFile(dir, exitFile, exit, true)
+	return t.writeExit(t.run(signals))
+}
+
+// writeExit writes down how the task ended. Where the disk is full, it waits for space as long as the lease runs: the
+// work of the task is done, and would be done again.
+func (t *task) writeExit(exit Exit) error {
+	for said := false; ; said = true {
+		err := writeFile(t.dir, exitFile, exit, true)
+		if !errors.Is(err, unix.ENOSPC) && !errors.Is(err, unix.EDQUOT) || t.lease() <= 0 {
+			return err
+		}
+		if !said {
+			fmt.Fprintln(os.Stderr, "hare: the end of the task waits for space on the disk:", err)
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
 }
 
 type task struct {
@@ -63,6 +77,8 @@ type task struct {
 	spec  *Spec
 	begun time.Time
 	told  func() // tells the agent that the program runs
+	// cgroup is the directory of the task's cgroup; "" where it has none.
+	cgroup string
 }
 
 // The agent reads from the other end of this descriptor when the program has started.
@@ -87,12 +103,13 @@ func (t *task) run(signals <-chan os.Signal) Exit {
 	// The end of the task says that its GPUs are free. Processes that SIGKILL does not end, as in a driver that hangs,
 	// still have them.
 	for {
-		err := killAll(os.Getpid(), t.spec.Token, killTime)
+		err := t.family().kill(killTime)
 		if err == nil {
 			break
 		}
 		fmt.Fprintln(os.Stderr, "hare:", err)
 	}
+	removeCgroup(t.cgroup)
 	if err := outputs(); err != nil && exit.Error == "" {
 		exit.Error = "its output could not be kept: " + err.Error()
 	}
@@ -134,12 +151,42 @@ func (t *task) start() (pid int, outputs func() error, err error) {
 			_ = w.Close()
 		}
 	}()
-	pid, err = syscall.ForkExec(path, t.spec.Command, &syscall.ProcAttr{Dir: t.spec.Directory, Env: t.spec.Env,
-		Files: files, Sys: &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}})
+	attr := &syscall.ProcAttr{Dir: t.spec.Directory, Env: t.spec.Env, Files: files,
+		Sys: &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}}
+	if pid, err = t.forkInCgroup(path, attr); pid == 0 {
+		pid, err = syscall.ForkExec(path, t.spec.Command, attr)
+	}
 	if err != nil {
+		removeCgroup(t.cgroup)
 		return 0, nil, fmt.Errorf("%s cannot be started: %w", t.spec.Command[0], err)
 	}
 	return pid, func() error { kept.Wait(); return errors.Join(errs...) }, nil
+}
+
+// forkInCgroup starts the program in a cgroup of its own, from its first instruction on. It returns 0 where the task
+// is to have none, or where the kernel makes none: the task runs without, and the log of the runner says why.
+func (t *task) forkInCgroup(path string, attr *syscall.ProcAttr) (pid int, err error) {
+	dir := t.spec.cgroup()
+	if dir == "" {
+		return 0, nil
+	}
+	if err = os.Mkdir(dir, 0o700); err == nil {
+		var f *os.File
+		if f, err = os.Open(dir); err == nil {
+			defer f.Close()
+			sys := *attr.Sys
+			sys.UseCgroupFD, sys.CgroupFD = true, int(f.Fd())
+			inside := *attr
+			inside.Sys = &sys
+			if pid, err = syscall.ForkExec(path, t.spec.Command, &inside); err == nil {
+				t.cgroup = dir
+				return pid, nil
+			}
+		}
+		removeCgroup(dir)
+	}
+	fmt.Fprintln(os.Stderr, "hare: the task runs without a cgroup:", err)
+	return 0, nil
 }
 
 // lookPath finds the program as a shell would, in the PATH of the task.
@@ -215,7 +262,7 @@ func (t *task) watch(pid int, ended <-chan unix.WaitStatus, signals <-chan os.Si
 			if sig == unix.SIGINT || t.spec.GraceS <= 0 {
 				t.kill(pid)
 			} else if kill == nil {
-				for _, p := range descendants(os.Getpid(), t.spec.Token) {
+				for _, p := range t.family().members() {
 					_ = unix.Kill(p, unix.SIGTERM)
 				}
 				kill = time.After(time.Duration(t.spec.GraceS * float64(time.Second)))
@@ -237,8 +284,11 @@ func (t *task) watch(pid int, ended <-chan unix.WaitStatus, signals <-chan os.Si
 func (t *task) kill(pid int) {
 	_ = unix.Kill(-pid, unix.SIGKILL)
 	_ = unix.Kill(pid, unix.SIGKILL)
-	go func() { _ = killAll(os.Getpid(), t.spec.Token, killTime) }()
+	go func() { _ = t.family().kill(killTime) }()
 }
+
+// family has the processes of the task: all below the runner, which gets those whose parents have ended.
+func (t *task) family() family { return family{os.Getpid(), t.spec.Token, t.cgroup} }
 
 // lease is how long the task may go on.
 func (t *task) lease() time.Duration { return Lease(t.dir) }
@@ -413,5 +463,9 @@ func Clear(dir string) error {
 	if err := readFile(dir, specFile, &spec); err != nil || spec.Token == "" {
 		return err
 	}
-	return killAll(-1, spec.Token, killTime)
+	if err := (family{-1, spec.Token, spec.cgroup()}).kill(killTime); err != nil {
+		return err
+	}
+	removeCgroup(spec.cgroup())
+	return nil
 }

@@ -222,3 +222,50 @@ func TestPretendedTask(t *testing.T) {
 		t.Errorf("%+v", e)
 	}
 }
+
+// What leaves its session, clears its environment and loses its runner ends with its cgroup.
+func TestCgroupEndsAll(t *testing.T) {
+	parent := runner.CgroupParent()
+	if parent == "" {
+		t.Skip("this machine lets this user make no cgroups")
+	}
+	script := `setsid env -i /bin/sh -c 'echo $$ > child; while :; do /bin/sleep 1; done' & echo $$ > main; ` +
+		`while :; do sleep 1; done`
+	own := func(s *runner.Spec) { s.Cgroup, s.GraceS = parent, 0.2 }
+	dir := start(t, script, own)
+	await(t, dir, "child")
+	await(t, dir, "main")
+	groups := func() []string {
+		all, err := filepath.Glob(filepath.Join(parent, fmt.Sprintf("hare-%d-*", os.Getpid())))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return all
+	}
+	if len(groups()) != 1 {
+		t.Errorf("a task has the cgroups %v", groups())
+	}
+	if err := find(t, dir).Signal(unix.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	gone(t, dir, "main")
+	if err := runner.Clear(dir); err != nil {
+		t.Fatal(err)
+	}
+	gone(t, dir, "child")
+	// A task that is told to end, and one that ends by itself, leave nothing either.
+	dir = start(t, script, own)
+	await(t, dir, "child")
+	if err := find(t, dir).Signal(unix.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	exit(t, dir)
+	gone(t, dir, "child")
+	dir = start(t, `mkdir `+filepath.Join(parent, "hare-*", "own")+`; echo done`, own)
+	if e := exit(t, dir); e.ExitCode == nil {
+		t.Errorf("%+v", e)
+	}
+	if left := groups(); len(left) > 0 {
+		t.Errorf("cgroups are left: %v", left)
+	}
+}
