@@ -304,6 +304,35 @@ func TestAgentIsCutOff(t *testing.T) {
 	}
 }
 
+// A task that ends with the lease of its agent is lost and has not failed, also where the agent comes back before the
+// server has given the task away, and tells of its end.
+func TestLeaseIsOverForAMoment(t *testing.T) {
+	s := newServer(t, time.Second)
+	agent(t, s, "a", t.TempDir(), "cpu=1")
+	files := t.TempDir()
+	id := submit(t, s, description.NewJob{}, fmt.Sprintf(`cd %s; echo $$ > pid.$HARE_ATTEMPT; `+
+		`while [ $HARE_ATTEMPT = 1 ]; do sleep 0.02; done`, files))
+	await(t, s, id, description.JobRunning)
+	pid := ""
+	for pid == "" {
+		text, _ := os.ReadFile(filepath.Join(files, "pid.1"))
+		pid = strings.TrimSpace(string(text))
+		time.Sleep(time.Millisecond)
+	}
+	s.cut.Store(true)
+	for {
+		if _, err := os.Stat("/proc/" + pid); err != nil {
+			break
+		}
+		time.Sleep(time.Millisecond)
+	}
+	s.cut.Store(false)
+	job := await(t, s, id, description.JobSucceeded, description.JobFailed)
+	if job.State != description.JobSucceeded || job.Lost != 1 || job.Failures != 0 {
+		t.Errorf("%s: %s; lost %d times, failed %d times", job.State, job.Reason, job.Lost, job.Failures)
+	}
+}
+
 func TestPretendedDevices(t *testing.T) {
 	s := newServer(t, time.Minute)
 	agent(t, s, "a", t.TempDir(), "V100=2,T4=2")

@@ -339,6 +339,9 @@ func (a *Agent) endOf(p *process) description.TaskReport {
 		return r
 	}
 	r.ExitCode, r.Signal, r.Error, r.RanS = e.ExitCode, e.Signal, e.Error, e.RanS
+	if e.Error == runner.LeaseOver {
+		r.State = description.TaskLost // which is no failure of the task
+	}
 	if r.Error == "" && (r.ExitCode == nil || *r.ExitCode != 0) {
 		r.Error = far.Error
 	}

@@ -156,7 +156,12 @@ func (l *Ledger) report(a *agent, r *description.TaskReport) {
 		t.exit, t.signal, t.error, t.ranUs = r.ExitCode, r.Signal, r.Error, int64(r.RanS*1e6)
 		bad := r.State == description.TaskLost || r.ExitCode == nil || *r.ExitCode != 0
 		if bad && !at.stopping {
-			at.failed, at.error = true, failure(j, r)
+			at.error = failure(j, r)
+			if r.State == description.TaskLost {
+				at.lost = true // not by its own fault: with its runner, or with the lease of its agent
+			} else {
+				at.failed = true
+			}
 		}
 		l.finish(j, at, r.Task, r.State)
 		if bad && j.live == at {

@@ -50,6 +50,9 @@ type Exit struct {
 	RanS     float64 `json:"ran_s"`
 }
 
+// LeaseOver is the error of a task that was ended because the lease of its agent had run out.
+const LeaseOver = "the lease of the agent ran out"
+
 // writeFile writes a file at once: readers see the old content or the new one.
 func writeFile(dir, name string, v any, sync bool) error {
 	text, err := json.Marshal(v)

@@ -272,7 +272,7 @@ func (t *task) watch(pid int, ended <-chan unix.WaitStatus, signals <-chan os.Si
 		case <-lease.C:
 			left := t.lease()
 			if left <= 0 {
-				why = "the lease of the agent ran out"
+				why = LeaseOver
 				t.kill(pid)
 				left = time.Second
 			}
@@ -308,7 +308,7 @@ func (t *task) pretend(signals <-chan os.Signal) Exit {
 		case <-lease.C:
 			left := t.lease()
 			if left <= 0 {
-				return Exit{Signal: "SIGKILL", Error: "the lease of the agent ran out", RanS: time.Since(t.begun).Seconds()}
+				return Exit{Signal: "SIGKILL", Error: LeaseOver, RanS: time.Since(t.begun).Seconds()}
 			}
 			lease.Reset(min(left, time.Second))
 		}
