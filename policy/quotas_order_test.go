@@ -35,7 +35,7 @@ func heldByQuota() *hare.Instance {
 // starts as soon as the quota has room.
 func TestQuotasHoldNobodyElseBack(t *testing.T) {
 	guard := task.GuardConfig{Kappa: 0.1}
-	cfg := task.Config{HGittins: task.HGittinsConfig{Guard: guard},
+	cfg := task.Config{ASRPT: task.ASRPTConfig{Eager: true}, HGittins: task.HGittinsConfig{Guard: guard},
 		Rolling: task.RollingConfig{Guard: guard, Work: planner.Work{Moves: -1, Cells: 4, Effort: 0.1}}}
 	for _, info := range task.All() {
 		if info.Knows() == task.Future {

@@ -25,7 +25,7 @@ func TestFindNamesTheNearest(t *testing.T) {
 	for name, want := range map[string]string{
 		"gavel:fifo_pref": `did you mean "gavel:fifo_perf"?`,
 		"isolated":        `did you mean "gavel:isolated"?`,
-		"qqqqqqqq":        "The policies are easy_backfill, fifo, gandiva, gavel:allox, gavel:fifo,",
+		"qqqqqqqq":        "The policies are asrpt, easy_backfill, fifo, gandiva, gavel:allox, gavel:fifo,",
 		"tiresas":         `did you mean "tiresias"?`,
 	} {
 		if _, err := policy.Find(name); err == nil || !strings.Contains(err.Error(), want) {

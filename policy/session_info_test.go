@@ -25,6 +25,8 @@ func ExampleSessionInfos() {
 		}
 	}
 	// Output:
+	// asrpt estimates sizes true false
+	// with [delay_s heavy near pass eager trust]
 	// easy_backfill estimates sizes true false
 	// fifo nothing nothing false false
 	// gandiva nothing nothing false false

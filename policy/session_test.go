@@ -21,7 +21,7 @@ var small = &hare.Cluster{Nodes: []hare.Node{
 // its name.
 func TestSessionPolicies(t *testing.T) {
 	names := policy.SessionNames()
-	if want := []string{"easy_backfill", "fifo", "gandiva", "gavel_fifo", "hare_offline", "hare_paper",
+	if want := []string{"asrpt", "easy_backfill", "fifo", "gandiva", "gavel_fifo", "hare_offline", "hare_paper",
 		"hgittins", "hlas",
 		"kueue", "kueue_strict", "rolling", "sampling", "sched_allox", "sched_homo", "slurm", "srtf", "themis", "tiresias",
 		"tiresias_gittins"}; !slices.Equal(names, want) {

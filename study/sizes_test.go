@@ -62,7 +62,7 @@ func TestSizesAreNotTold(t *testing.T) {
 		t.Fatal(err)
 	}
 	inst.Jobs = inst.Jobs[:25]
-	names := []string{"easy_backfill", "hare_offline", "hare_paper", "rolling", "sampling",
+	names := []string{"asrpt", "easy_backfill", "hare_offline", "hare_paper", "rolling", "sampling",
 		"sched_allox", "sched_homo", "slurm",
 		"srtf", "themis", "tiresias_gittins"}
 	req := &simulation.Request{Policies: names, Instance: inst, Sizes: simulation.SizesEstimates}

@@ -4,7 +4,7 @@ package wire
 // test compares them.
 func PlanMethods() []string {
 	return []string{
-		"easy_backfill", "fifo", "gandiva", "gavel_fifo", "hare_offline", "hare_paper",
+		"asrpt", "easy_backfill", "fifo", "gandiva", "gavel_fifo", "hare_offline", "hare_paper",
 		"hgittins", "hlas", "kueue", "kueue_strict", "rolling", "sampling", "sched_allox",
 		"sched_homo", "slurm", "srtf", "themis", "tiresias", "tiresias_gittins",
 	}

@@ -41,6 +41,7 @@ type JobState struct {
 	promise *promise  // of backfill by estimates; nil before the job is the first that waits
 	claim   *claim    // of rolling
 	share   *gpuShare // of sampling
+	srpt    *srptJob  // of asrpt
 	planned float64   // of replanned, the time at which half of the job is done
 	guarded guarded
 	turns   jobTurns // of rolling

@@ -53,6 +53,18 @@ var tiresiasParameters = []Parameter{
 
 // parametersOf are the parameters of policies in sessions; the others have none.
 var parametersOf = map[string][]Parameter{
+	"asrpt": {
+		{"delay_s", "number", "s", int64(300), "how long a job that is heavy on communication waits for GPUs that are " +
+			"near together; 0 not at all"},
+		{"heavy", "number", "", 1.5, "how many times longer a round of such a job takes on GPUs far apart, at least 1"},
+		{"near", "number", "", 1.1, "how many times longer than at best a round of such a job may take on GPUs at " +
+			"hand for it to start at once, at least 1"},
+		{"pass", "boolean", "", false, "whether jobs pass one that does not fit"},
+		{"eager", "boolean", "", false, "whether jobs that the virtual machine has not completed start on GPUs that would " +
+			"idle"},
+		{"trust", "boolean", "", false, "whether estimate_s of a job is its size; otherwise estimates count as far as " +
+			"those of jobs that ended were right"},
+	},
 	"hlas": {
 		{"queues", "integer", "", int64(2), "queues by attained service"},
 		{"thresholds_s", "numbers", "gpu_s", []int64{3600}, "attained service on the reference type at which jobs leave a " +

@@ -51,6 +51,8 @@ type Config struct {
 	Seed int64
 	// HGittins is for hgittins.
 	HGittins HGittinsConfig
+	// ASRPT is for asrpt.
+	ASRPT ASRPTConfig
 	// Sampling is for sampling; Seed is the seed of its draws.
 	Sampling SamplingConfig
 	// Rolling is for rolling.
@@ -240,6 +242,10 @@ func without(r Rule) FromEvents {
 }
 
 var policies = []Info{
+	{"asrpt", "whole jobs in the order in which one virtual machine completes them, the shortest first",
+		Learned{FromSizes(func(c *hare.Cluster, s JobSizes, cfg Config) (online.Policy, error) {
+			return NewASRPT(c, s, cfg.ASRPT), nil
+		}), SessionOf(parseASRPT)}},
 	{"easy_backfill", "first come first served with EASY backfill",
 		Learned{FromSizes(func(c *hare.Cluster, s JobSizes, _ Config) (online.Policy, error) { return NewEASY(c, s), nil }),
 			SessionOf(withoutParameters(func() Rule { return easy(nil) }))}},

@@ -1,0 +1,104 @@
+package task_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/policy/task"
+	"github.com/hare-sched/hare/sim"
+)
+
+// lone is a cluster of so many GPUs of type A with rigid jobs, each with its release in seconds, tasks
+// and rounds of one second.
+func lone(gpus int, jobs ...[3]int64) *hare.Instance {
+	inst := &hare.Instance{Objective: hare.ObjectiveWeightedJCT, Cluster: hare.Cluster{Nodes: []hare.Node{
+		{Name: "a", GPUs: []hare.TypeCount{{Type: "A", Count: gpus}}}}}}
+	for i, j := range jobs {
+		inst.Jobs = append(inst.Jobs, hare.Job{ID: fmt.Sprint("j", i), WeightMicro: 1e6, ReleaseUs: j[0] * 1e6,
+			Tasks: j[1], Rounds: j[2], Sync: hare.Rigid, On: []hare.Profile{{Type: "A", ComputeUs: 1e6}}})
+	}
+	return inst
+}
+
+// apart is a cluster of two nodes of two GPUs with jobs whose rounds take 1 s on one node and 3 s on two.
+func apart(jobs ...[3]int64) *hare.Instance {
+	inst := lone(2, jobs...)
+	inst.Cluster.Nodes = append(inst.Cluster.Nodes, hare.Node{Name: "b", GPUs: inst.Cluster.Nodes[0].GPUs})
+	for i := range inst.Jobs {
+		inst.Jobs[i].On = []hare.Profile{{Type: "A", ComputeUs: 5e5, SyncUs: 25e5,
+			SyncAt: []hare.LevelSync{{Level: "any", SyncUs: 25e5}, {Level: "node", SyncUs: 5e5}}}}
+	}
+	return inst
+}
+
+// shared is a cluster on which GPUs become free on different nodes.
+func shared() *hare.Instance {
+	return apart([3]int64{0, 1, 4}, [3]int64{0, 1, 8}, [3]int64{0, 1, 6}, [3]int64{1, 2, 2})
+}
+
+// The runs are worked by hand. They say when each job starts and ends.
+func TestASRPTByHand(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		inst *hare.Instance
+		cfg  task.ASRPTConfig
+		want string
+	}{
+		// j0 starts on the idle cluster. j1 and j2 follow by SRPT: the virtual machine interrupts j1 for j2.
+		{"one GPU", lone(1, [3]int64{0, 1, 4}, [3]int64{1, 1, 3}, [3]int64{2, 1, 1}), task.ASRPTConfig{},
+			"j0 0-4 j1 5-8 j2 4-5"},
+		// Four GPUs. j0 takes two of them at once. The virtual machine does the 4 GPU-seconds of j2 by 1
+		// and the 8 of j1 by 3. The other two GPUs idle until 1.
+		{"a wait for the virtual machine", lone(4, [3]int64{0, 2, 9}, [3]int64{0, 2, 4}, [3]int64{0, 2, 2}),
+			task.ASRPTConfig{}, "j0 0-9 j1 3-7 j2 1-3"},
+		{"eager", lone(4, [3]int64{0, 2, 9}, [3]int64{0, 2, 4}, [3]int64{0, 2, 2}),
+			task.ASRPTConfig{Eager: true}, "j0 0-9 j1 0-4 j2 4-6"},
+		// j1 needs all GPUs and completes virtually at 2, and j2 at 3. j2 passes j1 only where jobs pass.
+		{"a wide job blocks", lone(4, [3]int64{0, 1, 5}, [3]int64{0, 4, 2}, [3]int64{0, 2, 4}),
+			task.ASRPTConfig{}, "j0 0-5 j1 5-7 j2 7-11"},
+		{"a wide job is passed", lone(4, [3]int64{0, 1, 5}, [3]int64{0, 4, 2}, [3]int64{0, 2, 4}),
+			task.ASRPTConfig{Pass: true}, "j0 0-5 j1 8-10 j2 4-8"},
+		// j0 and j1 have a node, j2 half of the other. At 4 the GPUs of j3 lie on two nodes, where a round takes
+		// 3 s. At 6 j2 ends, and j3 has a node for itself. j3 has completed virtually at 2.
+		{"a delay", shared(), task.ASRPTConfig{Eager: true}, "j0 0-4 j1 0-8 j2 0-6 j3 6-8"},
+		{"a short delay", shared(), task.ASRPTConfig{Eager: true, DelayUs: 3e6}, "j0 0-4 j1 0-8 j2 0-6 j3 5-11"},
+		{"no delay", shared(), task.ASRPTConfig{Eager: true, DelayUs: -1}, "j0 0-4 j1 0-8 j2 0-6 j3 4-10"},
+		{"far is near", shared(), task.ASRPTConfig{Eager: true, Near: 3}, "j0 0-4 j1 0-8 j2 0-6 j3 4-10"},
+		{"not heavy", shared(), task.ASRPTConfig{Eager: true, Heavy: 3.1}, "j0 0-4 j1 0-8 j2 0-6 j3 4-10"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var got []string
+			out, err := sim.Run(t.Context(), c.inst, task.NewASRPT(&c.inst.Cluster, task.SizesOf(c.inst), c.cfg), sim.Config{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, j := range out.Jobs {
+				got = append(got, fmt.Sprintf("%s %d-%d", j.ID, j.StartUs/1e6, j.EndUs/1e6))
+			}
+			if s := strings.Join(got, " "); s != c.want {
+				t.Errorf("got  %s\nwant %s", s, c.want)
+			}
+		})
+	}
+}
+
+// Parameters are read as documented, and those that cannot be are refused with pointers.
+func TestASRPTParameters(t *testing.T) {
+	info, _ := task.Find("asrpt")
+	session, _ := info.Session()
+	for _, c := range []struct{ parameters, want string }{
+		{`{"delay_s": 0.5, "heavy": 2, "near": 1, "pass": true, "eager": true, "trust": true}`, ""},
+		{`{"delay_s": 0}`, ""},
+		{`{"delay_s": -1}`, "/delay_s: asrpt: delay_s is -1"},
+		{`{"heavy": 0.9}`, "/heavy: asrpt: heavy is 0.9"},
+		{`{"near": 1e9}`, "/near: asrpt: near is 1e+09"},
+		{`{"tau": 1}`, "/tau"},
+	} {
+		_, err := session.Open(&lone(2).Cluster, []byte(c.parameters))
+		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%s: %v, want %q", c.parameters, err, c.want)
+		}
+	}
+}
