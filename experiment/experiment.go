@@ -103,6 +103,9 @@ type Info struct {
 	cdf      bool // the pictures are CDFs of the JCT
 	schemes  []Scheme
 	cases    func(set) ([]Case, error)
+	// leaseSchemes and leaseCases are in the place of schemes and cases for policies of leases.
+	leaseSchemes []leaseScheme
+	leaseCases   func(scale int) ([]leaseCase, error)
 }
 
 // All lists the experiments.
@@ -110,7 +113,7 @@ func All() []Info {
 	return []Info{
 		weightedJCT, algorithm1, cdf, gpuSweep, jobSweep, heterogeneity, mix, syncs, placements,
 		streams, hintedStreams, hgittinsRules, guards, kappas, slowdowns, planLatency, planEvery, disturbedStreams,
-		clairvoyance, thresholds, starvation, switchCost, profileErrors, stragglers, faults,
+		clairvoyance, thresholds, starvation, switchCost, profileErrors, stragglers, faults, hadars,
 	}
 }
 

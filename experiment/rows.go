@@ -45,7 +45,7 @@ func (r *Report) Rows() []Row {
 				groups = append(groups, x.Group)
 			}
 			rows = append(rows, Row{Group: x.Group, Variant: x.Variant, Scheme: x.Scheme, X: x.X,
-				Knows: string(x.Policy.Knows())})
+				Knows: string(x.Policy.Knows)})
 		}
 		y, m := &rows[i], x.Metrics
 		y.Instances++

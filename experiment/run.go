@@ -23,7 +23,7 @@ type Run struct {
 	Group, Variant, Instance, Scheme string
 	X                                float64
 	Seed                             uint64
-	Policy                           task.Info
+	Policy                           policy.Info
 	Metrics                          *sim.Metrics
 	// Bound is the certified bound on the weighted JCT, in weight-seconds; 0 without one.
 	Bound float64
@@ -51,6 +51,9 @@ type Report struct {
 // report. The errors are those of the policies, the simulator, Config.Check and ctx. After
 // an error there is no report.
 func (info Info) Run(ctx context.Context, cfg Config) (*Report, error) {
+	if info.OfLeases() {
+		return info.runLeases(ctx, &cfg)
+	}
 	p, err := info.prepare(&cfg)
 	if err != nil {
 		return nil, err
@@ -88,6 +91,10 @@ func (info Info) Run(ctx context.Context, cfg Config) (*Report, error) {
 
 // Size returns the number of bounds and runs of the experiment, which is Progress.Total.
 func (info Info) Size(cfg Config) (int, error) {
+	if info.OfLeases() {
+		cases, err := info.prepareLeases(&cfg)
+		return len(cases) * len(info.leaseSchemes), err
+	}
 	p, err := info.prepare(&cfg)
 	if err != nil {
 		return 0, err
@@ -106,12 +113,20 @@ type prepared struct {
 
 func (p *prepared) size() int { return len(p.instances) + len(p.cases)*len(p.schemes) }
 
-// prepare fills in defaults and makes the instances.
-func (info Info) prepare(cfg *Config) (*prepared, error) {
+// check refuses numbers out of range.
+func (cfg *Config) check() error {
 	if cfg.Scale < 0 || cfg.Repeat < 0 || cfg.Parallel < 0 || cfg.Scale > 1000 || cfg.Repeat > 10_000 ||
 		cfg.Parallel > 1000 {
-		return nil, fmt.Errorf("experiment: scale %d, repeat %d, parallel %d: must be from 0 to 1000, 10000 and 1000",
+		return fmt.Errorf("experiment: scale %d, repeat %d, parallel %d: must be from 0 to 1000, 10000 and 1000",
 			cfg.Scale, cfg.Repeat, cfg.Parallel)
+	}
+	return nil
+}
+
+// prepare fills in defaults and makes the instances.
+func (info Info) prepare(cfg *Config) (*prepared, error) {
+	if err := cfg.check(); err != nil {
+		return nil, err
 	}
 	if cfg.Solver.BoundWork == 0 {
 		cfg.Solver.BoundWork = boundWork
@@ -183,6 +198,10 @@ func (cfg *Config) one(ctx context.Context, c *Case, s *Scheme, info task.Info, 
 	if tc.Parameters != nil && tc.Rolling.Aside {
 		tc.Parameters = policy.PlansAside(s.Policy, tc.Parameters)
 	}
+	about, err := policy.Find(s.Policy)
+	if err != nil {
+		return nil, err
+	}
 	p, err := newPolicy(ctx, c, info, tc)
 	if err != nil {
 		return nil, err
@@ -193,7 +212,7 @@ func (cfg *Config) one(ctx context.Context, c *Case, s *Scheme, info task.Info, 
 	}
 	run := &Run{
 		Group: c.Group, Variant: c.Variant, Instance: c.Inst.Name, Scheme: s.name(), X: c.X, Seed: c.Seed,
-		Policy: info, Metrics: out.Metrics(c.Inst),
+		Policy: about, Metrics: out.Metrics(c.Inst),
 	}
 	run.LongJCTS, run.WorstSlowdown = longest(c.Inst, out)
 	if out.Varied > 0 {

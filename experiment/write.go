@@ -58,7 +58,7 @@ func (r *Report) CSV(w io.Writer) error {
 		m := x.Metrics
 		lines = append(lines, []string{
 			x.Group, strconv.FormatFloat(x.X, 'g', -1, 64), x.Variant, strconv.FormatUint(x.Seed,
-				10), x.Instance, x.Scheme, x.Policy.Name, string(x.Policy.Knows()),
+				10), x.Instance, x.Scheme, x.Policy.Name, string(x.Policy.Knows),
 			f(m.WeightedJCTS), f(x.Bound), f(x.Ratio), f(x.Lower), f(m.MeanJCTS), f(x.MeanOver), f(m.P50JCTS),
 			f(m.P90JCTS), f(m.P99JCTS), f(m.MakespanS),
 			f(m.Utilization), f(m.MeanWaitS), f(m.P99WaitS), f(m.MeanSlowdown), f(m.P99Slowdown), f(x.WorstSlowdown),

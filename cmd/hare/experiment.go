@@ -61,6 +61,9 @@ every one, list describes them.`,
 				return nil
 			}
 			infos := experiment.All()
+			if args[0] == "all" && (g.names != nil || g.files != nil) {
+				infos = slices.DeleteFunc(infos, experiment.Info.OfLeases)
+			}
 			if args[0] != "all" {
 				x, err := experiment.Find(args[0])
 				if err != nil {

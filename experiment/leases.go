@@ -1,0 +1,179 @@
+package experiment
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/hare-sched/hare/policy"
+	"github.com/hare-sched/hare/policy/lease"
+	"github.com/hare-sched/hare/sim"
+	"github.com/hare-sched/hare/trace"
+)
+
+// leaseScheme is a policy of leases with its settings.
+type leaseScheme struct {
+	Policy string
+	Name   string // in tables; empty means Policy
+	Config lease.Config
+}
+
+func (ls *leaseScheme) name() string {
+	if ls.Name != "" {
+		return ls.Name
+	}
+	return ls.Policy
+}
+
+// leaseCase is a trace with rates, on a cluster.
+type leaseCase struct {
+	Group   string
+	Cluster sim.LeaseCluster
+	Jobs    []sim.LeaseJob
+	Config  sim.LeaseConfig
+}
+
+// OfLeases says that the experiment compares policies of leases. Its cases and policies cannot be
+// replaced, its instances are traces as they are, and its runs have no bound.
+func (info Info) OfLeases() bool { return info.leaseCases != nil }
+
+func (info Info) prepareLeases(cfg *Config) ([]leaseCase, error) {
+	if cfg.Policies != nil || cfg.Instances != nil {
+		return nil, fmt.Errorf("experiment %s compares policies of leases on traces: policies and instances cannot "+
+			"be replaced", info.Name)
+	}
+	if err := cfg.check(); err != nil {
+		return nil, err
+	}
+	cases, err := info.leaseCases(max(1, cfg.Scale))
+	if err != nil {
+		return nil, fmt.Errorf("experiment %s: %w", info.Name, err)
+	}
+	return cases, nil
+}
+
+// runLeases is Run for policies of leases.
+func (info Info) runLeases(ctx context.Context, cfg *Config) (*Report, error) {
+	cases, err := info.prepareLeases(cfg)
+	if err != nil {
+		return nil, err
+	}
+	runs := make([]Run, len(cases)*len(info.leaseSchemes))
+	w := &work{ctx: ctx, cfg: cfg, total: len(runs)}
+	err = w.each(len(runs), func(i int) error {
+		c, s := &cases[i/len(info.leaseSchemes)], &info.leaseSchemes[i%len(info.leaseSchemes)]
+		w.begin("%s: %s", c.Group, s.name())
+		p, err := policy.Find(s.Policy)
+		if err != nil {
+			return err
+		}
+		with := s.Config
+		if cfg.Solver.LP != nil {
+			with.Solver = &policy.Programs{Primary: cfg.Solver.LP}
+		}
+		out, err := sim.RunLeases(ctx, s.Policy, c.Cluster, c.Jobs, p.New(with), c.Config)
+		if err != nil {
+			return fmt.Errorf("%s: %s: %w", c.Group, s.name(), err)
+		}
+		m := out.Metrics(c.Cluster, c.Jobs)
+		if m.MakespanS == 0 {
+			m.MakespanS = out.TotalS
+		}
+		if out.Dropped > 0 {
+			return fmt.Errorf("%s: %s: %w", c.Group, s.name(), errDropped)
+		}
+		runs[i] = Run{Group: c.Group, Instance: c.Group, Scheme: s.name(), Policy: p, Metrics: m}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("experiment %s: %w", info.Name, err)
+	}
+	compare(runs)
+	return &Report{Info: info, Runs: runs}, nil
+}
+
+// errDropped says that a run has jobs that no mean would count.
+var errDropped = errors.New("jobs were dropped")
+
+// hadars are the schemes and traces for Hadar.
+var hadars = Info{
+	Name:  "hadar",
+	Title: "Hadar beside Gavel's policies, and what each of its choices is worth",
+	Text: "Gavel's traces with Gavel's rates, measured on one server and across servers, on nodes of four GPUs of " +
+		"one type, in rounds of 360 s of which a gang on new GPUs loses 10 s. Each line below Gavel's policies " +
+		"changes one choice of hadar.",
+	Published: "Hadar: 2.5 times better mean JCT than Gavel (IPDPS 2024), 1.20 times better total duration than " +
+		"Gavel (arXiv 2503.10918, 2025), on clusters and traces that are not public in full.",
+	measures: []measure{meanJCT, p99Slowdown},
+	leaseSchemes: []leaseScheme{
+		{Policy: "hadar"},
+		{Policy: "gavel:max_min_fairness_perf"}, {Policy: "gavel:min_total_duration_perf"},
+		{Policy: "gavel:finish_time_fairness_perf"}, {Policy: "gavel:fifo_perf"},
+		hadarOf("utility inverse_remaining", lease.HadarConfig{Utility: lease.InverseRemaining}),
+		hadarOf("utility least_attained", lease.HadarConfig{Utility: lease.LeastAttained}),
+		hadarOf("utility speed", lease.HadarConfig{Utility: lease.EffectiveSpeed}),
+		hadarOf("utility longest_first", lease.HadarConfig{Utility: lease.LongestFirst}),
+		hadarOf("η = 16", lease.HadarConfig{Eta: 16}),
+		hadarOf("beam 1", lease.HadarConfig{Beam: 1}),
+		hadarOf("beam 16", lease.HadarConfig{Beam: 16}),
+		hadarOf("by arrival", lease.HadarConfig{ByArrival: true}),
+		hadarOf("one type", lease.HadarConfig{OneType: true}),
+		hadarOf("one node", lease.HadarConfig{OneNode: true}),
+		hadarOf("GPUs idle", lease.HadarConfig{Strict: true}),
+	},
+	leaseCases: func(scale int) ([]leaseCase, error) {
+		var cases []leaseCase
+		for _, x := range []struct {
+			name string
+			gpus int // of each of three types
+			jobs int
+		}{
+			{"generated500_multi", 8, 500}, {"max_min_fairness", 8, 96}, {"generated1000_single", 8, 1000},
+			{"generated500_multi", 36, 500}, {"continuous5600_single", 36, 1000},
+		} {
+			c, err := ratedCase(x.name, x.gpus, max(2, x.jobs/scale))
+			if err != nil {
+				return nil, err
+			}
+			cases = append(cases, c)
+		}
+		return cases, nil
+	},
+}
+
+func hadarOf(name string, cfg lease.HadarConfig) leaseScheme {
+	return leaseScheme{Policy: "hadar", Name: "hadar, " + name, Config: lease.Config{Hadar: cfg}}
+}
+
+// ratedCase is the first jobs of a trace of Gavel's on so many GPUs of each of three types. Steps are
+// rounded up to whole rounds of the gang, so that no job is dropped.
+func ratedCase(name string, gpus, jobs int) (leaseCase, error) {
+	source, err := trace.Shipped(name)
+	if err != nil {
+		return leaseCase{}, err
+	}
+	table, err := trace.Shipped("gavel_throughputs.csv")
+	if err != nil {
+		return leaseCase{}, err
+	}
+	types, err := trace.ParseGPUs(fmt.Sprintf("v100=%[1]d,p100=%[1]d,k80=%[1]d", gpus))
+	if err != nil {
+		return leaseCase{}, err
+	}
+	rated, err := trace.ReadRated(source, table, types)
+	if err != nil {
+		return leaseCase{}, err
+	}
+	c := leaseCase{
+		Group:   fmt.Sprintf("%s, %d GPUs of each type", name, gpus),
+		Cluster: sim.LeaseCluster{Types: rated.Types, GPUs: rated.GPUs, NodeSize: []int{4, 4, 4}},
+		Config:  sim.LeaseConfig{RestartS: 10},
+	}
+	for _, j := range rated.Jobs[:min(jobs, len(rated.Jobs))] {
+		gpus := int64(j.GPUs)
+		c.Jobs = append(c.Jobs, sim.LeaseJob{ID: j.ID, ArrivalS: j.ArrivalS, Weight: j.Weight, GPUs: j.GPUs,
+			Steps: (j.Steps + gpus - 1) / gpus * gpus, Rounds: true, Rate: j.Rate, SpreadRate: j.SpreadRate,
+			Kind: j.Kind})
+	}
+	return c, nil
+}
