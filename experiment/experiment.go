@@ -5,8 +5,6 @@ package experiment
 
 import (
 	"encoding/json"
-	"fmt"
-	"strings"
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/policy/task"
@@ -117,11 +115,14 @@ func All() []Info {
 	}
 }
 
-// Names lists the names of the experiments.
+// Names lists the names of the experiments and the measurements.
 func Names() []string {
 	var names []string
 	for _, x := range All() {
 		names = append(names, x.Name)
+	}
+	for _, m := range Measurements() {
+		names = append(names, m.Name)
 	}
 	return names
 }
@@ -133,12 +134,7 @@ func Find(name string) (Info, error) {
 			return x, nil
 		}
 	}
-	hint := "."
-	if best := hare.Nearest(name, Names()); best != "" {
-		hint = fmt.Sprintf(": did you mean %q?", best)
-	}
-	return Info{}, fmt.Errorf("unknown experiment %.60q%s The experiments are %s", name, hint, strings.Join(Names(),
-		", "))
+	return Info{}, unknown(name)
 }
 
 // named returns the schemes of policies with default settings.

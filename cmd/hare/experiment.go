@@ -43,7 +43,7 @@ before its figures are printed. docs/experiments.md says which published figures
 were reproduced.
 
 Experiments: ` + strings.Join(experiment.Names(), ", ") + `; all runs
-every one, list describes them.`,
+every one that has bounds (not ` + strings.Join(measurementNames(), " and ") + `), list describes them.`,
 		Example: `  hare experiment list
   hare experiment weighted-jct -o out/
   hare experiment all --parallel 2 -o out/
@@ -58,7 +58,16 @@ every one, list describes them.`,
 						return err
 					}
 				}
+				for _, m := range experiment.Measurements() {
+					if _, err := fmt.Fprintf(c.OutOrStdout(), "%s\n  %s. %s\n  %s\n", m.Name, m.Title, m.Text,
+						m.Published); err != nil {
+						return err
+					}
+				}
 				return nil
+			}
+			if m, ok := experiment.FindMeasurement(args[0]); ok {
+				return g.measure(c.Context(), c.OutOrStdout(), m)
 			}
 			infos := experiment.All()
 			if args[0] == "all" && (g.names != nil || g.files != nil) {
@@ -145,6 +154,39 @@ func (ef *experimentFlags) run(ctx context.Context, w io.Writer, infos []experim
 		_, err = experiment.WriteIndex(ef.out, infos)
 	}
 	return err
+}
+
+func measurementNames() []string {
+	var names []string
+	for _, m := range experiment.Measurements() {
+		names = append(names, m.Name)
+	}
+	return names
+}
+
+// measure runs a measurement and writes its tables.
+func (ef *experimentFlags) measure(ctx context.Context, w io.Writer, m experiment.Measurement) error {
+	cfg, err := ef.config()
+	if err != nil {
+		return err
+	}
+	if _, err := m.Size(cfg); err != nil {
+		return usageError{err}
+	}
+	live := newProgressLine(os.Stderr, !ef.quiet && term.IsTerminal(int(os.Stderr.Fd())))
+	defer live.end()
+	cfg.Progress = func(p experiment.Progress) { live.text("%s  %d of %d runs  %s", m.Name, p.Done, p.Total, p.Text) }
+	r, err := m.Run(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	live.end()
+	if ef.out != "" {
+		if _, err := r.Write(ef.out); err != nil {
+			return err
+		}
+	}
+	return r.Markdown(w)
 }
 
 // config builds the configuration from the flags.

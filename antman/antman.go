@@ -1,0 +1,171 @@
+// Package antman simulates AntMan: jobs whose GPUs are guaranteed, and opportunistic jobs that
+// use the memory and the compute which the guaranteed jobs leave on the same GPUs.
+//
+// Source: AntMan (Xiao et al., OSDI 2020), of which we know the mechanism and not the code. The
+// model of sharing is ours and is stated at Config: what a GPU does when two jobs run on it is
+// described by the share of time that each job keeps the GPU busy, and by how much memory it
+// holds.
+package antman
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+)
+
+// Job is a gang that trains on GPUs of one type.
+type Job struct {
+	ID       string
+	ArrivalS float64
+	GPUs     int     // ≥ 1
+	WorkS    float64 // time that the job takes alone, > 0
+	// Busy is the share of time, above 0 and at most 1, that the job alone keeps a GPU busy.
+	Busy      float64
+	MemoryGiB float64 // of each of its GPUs, ≥ 0
+	// Opportunistic jobs have no GPUs of their own. Others are guaranteed: each of their GPUs holds no
+	// other guaranteed job.
+	Opportunistic bool
+}
+
+// Cluster is a number of equal GPUs on equal nodes.
+type Cluster struct {
+	Nodes, NodeGPUs int
+	MemoryGiB       float64 // of a GPU
+}
+
+// Sharing says how GPUs are shared.
+type Sharing string
+
+const (
+	// Managed is AntMan: the local coordinator of a GPU gives an opportunistic job what the
+	// guaranteed job leaves. The opportunistic job keeps in the memory of the host what does not fit.
+	Managed Sharing = "managed"
+	// Unmanaged lets the jobs of a GPU compete for it. Each is as slow as its busy time and that of
+	// the others make it, and a job starts only where its memory fits.
+	Unmanaged Sharing = "unmanaged"
+	// Exclusive gives a GPU to one job. Opportunistic jobs wait in the same queue as the others.
+	Exclusive Sharing = "exclusive"
+)
+
+// Config is the model of sharing. All of its figures are assumptions, which Run's callers sweep.
+type Config struct {
+	Sharing Sharing // empty means Managed
+	// MaxBusy is the busy time of a GPU up to which an opportunistic job may join; zero means 0.8.
+	// An opportunistic job takes the GPUs with the least busy time.
+	MaxBusy float64
+	// Interference is by what fraction a job is slowed by the mere presence of another one on its GPU,
+	// beyond the GPU's busy time; zero means none.
+	Interference float64
+	// HostSlowdown is by how much an opportunistic job is slowed if all of its memory is on the host;
+	// for a part it counts in proportion. A job at HostSlowdown 1 takes twice as long. Zero means 1,
+	// negative none.
+	HostSlowdown float64
+	// Opportunists is how many opportunistic jobs may share a GPU; zero means 1.
+	Opportunists int
+}
+
+func (c *Config) validate() error {
+	if c.Sharing == "" {
+		c.Sharing = Managed
+	}
+	if c.MaxBusy == 0 {
+		c.MaxBusy = 0.8
+	}
+	if c.HostSlowdown == 0 {
+		c.HostSlowdown = 1
+	}
+	c.HostSlowdown = math.Max(0, c.HostSlowdown)
+	if c.Opportunists == 0 {
+		c.Opportunists = 1
+	}
+	switch {
+	case c.Sharing != Managed && c.Sharing != Unmanaged && c.Sharing != Exclusive:
+		return fmt.Errorf("antman: sharing %.60q is not %s, %s or %s", c.Sharing, Managed, Unmanaged, Exclusive)
+	case !(c.MaxBusy > 0 && c.MaxBusy <= 1):
+		return errors.New("antman: the greatest busy time that lets a job join is a fraction above 0")
+	case !(c.Interference >= 0 && c.Interference <= 100), !(c.HostSlowdown <= 1000):
+		return errors.New("antman: interference is from 0 to 100, the slowdown of host memory at most 1000")
+	case c.Opportunists < 0:
+		return errors.New("antman: the number of opportunistic jobs of a GPU must not be negative")
+	}
+	return nil
+}
+
+func check(cluster Cluster, jobs []Job) error {
+	if cluster.Nodes < 1 || cluster.NodeGPUs < 1 || cluster.Nodes > 1<<20/cluster.NodeGPUs || !(cluster.MemoryGiB > 0) ||
+		math.IsInf(cluster.MemoryGiB, 1) {
+		return errors.New("antman: a cluster needs nodes, up to 2^20 GPUs, and memory")
+	}
+	for i := range jobs {
+		j := &jobs[i]
+		finite := func(v float64) bool { return v >= 0 && v <= 1e12 }
+		switch {
+		case !finite(j.ArrivalS) || i > 0 && j.ArrivalS < jobs[i-1].ArrivalS:
+			return fmt.Errorf("antman: job %.60q: arrivals must not be negative nor fall", j.ID)
+		case !finite(j.WorkS) || j.WorkS == 0 || !(j.Busy > 0 && j.Busy <= 1) || !finite(j.MemoryGiB):
+			return fmt.Errorf("antman: job %.60q: work must be above 0, busy above 0 and at most 1, memory not negative",
+				j.ID)
+		case j.GPUs < 1 || j.GPUs > cluster.Nodes*cluster.NodeGPUs:
+			return fmt.Errorf("antman: job %.60q needs %d GPUs, the cluster has %d", j.ID, j.GPUs,
+				cluster.Nodes*cluster.NodeGPUs)
+		case j.MemoryGiB > cluster.MemoryGiB:
+			return fmt.Errorf("antman: job %.60q needs %v GiB of a GPU, which has %v", j.ID, j.MemoryGiB,
+				cluster.MemoryGiB)
+		}
+	}
+	return nil
+}
+
+// Record is what became of a job.
+type Record struct {
+	ID            string
+	Opportunistic bool
+	// StartS is the first start. Slowdown is the time from start to end over the time alone.
+	ArrivalS, StartS, EndS, Slowdown float64
+}
+
+// Outcome is the result of a run.
+type Outcome struct {
+	Records []Record // by job
+	// Busy and Memory are the shares of the GPUs' time and memory that were in use until MakespanS. A
+	// GPU counts at most as wholly busy.
+	Busy, Memory float64
+	MakespanS    float64
+}
+
+// Run simulates jobs, which are in the order of their arrival. Guaranteed jobs start first come,
+// first served: while the first has no room, none starts. They take free GPUs on the nodes with the
+// fewest free ones that hold the whole job, or else on the nodes with most; and they may take GPUs
+// on which opportunistic jobs run. Opportunistic jobs start wherever enough GPUs have room, in
+// the order of arrival, those that do not fit being passed over. They stay on their GPUs until they
+// end. Under Managed, guaranteed jobs therefore start as if there were no opportunistic jobs, and
+// without Interference they end so, too. Under Unmanaged a guaranteed job also waits for memory.
+//
+// Between two events, arrivals and ends, rates are constant. A guaranteed job runs at 1/(1 +
+// Interference) where it shares a GPU, and an opportunistic one in the time that is left:
+//
+//	(1 − busy of the guaranteed job · its rate) / busy of the opportunistic jobs, at most 1
+//
+// less Interference and the slowdown of host memory. A job of several GPUs runs at the least rate
+// of these. Run takes O(events · (jobs in the system + GPUs)) and is deterministic.
+func Run(ctx context.Context, cluster Cluster, jobs []Job, cfg Config) (*Outcome, error) {
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	if err := check(cluster, jobs); err != nil {
+		return nil, err
+	}
+	r := newRun(cluster, jobs, cfg)
+	for r.ended < len(jobs) {
+		if err := ctx.Err(); err != nil {
+			return nil, fmt.Errorf("antman: %w", err)
+		}
+		r.arrive()
+		r.start()
+		if err := r.advance(); err != nil {
+			return nil, err
+		}
+	}
+	return r.outcome(), nil
+}

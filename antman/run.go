@@ -1,0 +1,303 @@
+package antman
+
+import (
+	"cmp"
+	"errors"
+	"math"
+	"slices"
+)
+
+// run is the state of a simulation.
+type run struct {
+	cluster Cluster
+	cfg     Config
+	jobs    []Job
+	states  []jobState
+	gpus    []gpuState
+
+	nowS            float64
+	arrived, ended  int
+	guaranteed      []int // queues of jobs that wait
+	opportunistic   []int
+	running         []int
+	busyS, memoryS  float64 // integrals over time of the busy GPUs and of the GiB in use
+	order, eligible []int   // memory of placements
+}
+
+type jobState struct {
+	held          []int   // GPUs, by number
+	leftS         float64 // what is left of WorkS
+	rate          float64
+	startS, endsS float64
+}
+
+// gpuState is what runs on a GPU.
+type gpuState struct {
+	guaranteed    int // job, or none
+	opportunistic []int
+}
+
+const none = -1
+
+func newRun(cluster Cluster, jobs []Job, cfg Config) *run {
+	r := &run{cluster: cluster, cfg: cfg, jobs: jobs, states: make([]jobState, len(jobs)),
+		gpus: make([]gpuState, cluster.Nodes*cluster.NodeGPUs)}
+	for i := range r.states {
+		r.states[i] = jobState{leftS: jobs[i].WorkS, startS: -1}
+	}
+	for g := range r.gpus {
+		r.gpus[g].guaranteed = none
+	}
+	return r
+}
+
+// owns says whether a job has GPUs for itself.
+func (r *run) owns(i int) bool { return !r.jobs[i].Opportunistic || r.cfg.Sharing == Exclusive }
+
+func (r *run) arrive() {
+	for r.arrived < len(r.jobs) && r.jobs[r.arrived].ArrivalS <= r.nowS {
+		if r.owns(r.arrived) {
+			r.guaranteed = append(r.guaranteed, r.arrived)
+		} else {
+			r.opportunistic = append(r.opportunistic, r.arrived)
+		}
+		r.arrived++
+	}
+}
+
+// start starts the jobs that have room.
+func (r *run) start() {
+	for len(r.guaranteed) > 0 {
+		i := r.guaranteed[0]
+		held := r.own(i)
+		if held == nil {
+			break
+		}
+		for _, g := range held {
+			r.gpus[g].guaranteed = i
+		}
+		r.begin(i, held)
+		r.guaranteed = r.guaranteed[1:]
+	}
+	r.opportunistic = slices.DeleteFunc(r.opportunistic, func(i int) bool {
+		held := r.leftOver(i)
+		if held == nil {
+			return false
+		}
+		for _, g := range held {
+			r.gpus[g].opportunistic = append(r.gpus[g].opportunistic, i)
+		}
+		r.begin(i, held)
+		return true
+	})
+}
+
+func (r *run) begin(i int, held []int) {
+	r.states[i].held, r.states[i].startS = held, r.nowS
+	r.running = append(r.running, i)
+}
+
+// own returns GPUs for a guaranteed job, or nil: of the node with the fewest GPUs that hold the
+// job, or of the nodes with the most.
+func (r *run) own(i int) []int {
+	free := make([]int, r.cluster.Nodes)
+	total, best := 0, none
+	for g := range r.gpus {
+		if r.gpus[g].guaranteed == none && r.hasMemory(g, i) {
+			free[g/r.cluster.NodeGPUs]++
+			total++
+		}
+	}
+	need := r.jobs[i].GPUs
+	if total < need {
+		return nil
+	}
+	r.order = r.order[:0]
+	for n := range free {
+		r.order = append(r.order, n)
+		if free[n] >= need && (best == none || free[n] < free[best]) {
+			best = n
+		}
+	}
+	nodes := r.order
+	if best != none {
+		nodes = []int{best}
+	} else {
+		slices.SortStableFunc(nodes, func(a, b int) int { return free[b] - free[a] })
+	}
+	var held []int
+	for _, n := range nodes {
+		first := len(held)
+		for g := n * r.cluster.NodeGPUs; g < (n+1)*r.cluster.NodeGPUs; g++ {
+			if r.gpus[g].guaranteed == none && r.hasMemory(g, i) {
+				held = append(held, g)
+			}
+		}
+		// GPUs without opportunistic jobs come first.
+		slices.SortStableFunc(held[first:], func(a, b int) int {
+			return len(r.gpus[a].opportunistic) - len(r.gpus[b].opportunistic)
+		})
+		if len(held) >= need {
+			return held[:need]
+		}
+	}
+	return nil
+}
+
+// hasMemory says whether a guaranteed job finds its memory on a GPU. Opportunistic jobs make
+// room under Managed; otherwise nothing moves.
+func (r *run) hasMemory(g, i int) bool {
+	if r.cfg.Sharing != Unmanaged {
+		return true
+	}
+	return r.memory(g)+r.jobs[i].MemoryGiB <= r.cluster.MemoryGiB
+}
+
+// memory is what the jobs of a GPU would like to hold.
+func (r *run) memory(g int) float64 {
+	sum := 0.
+	if o := r.gpus[g].guaranteed; o != none {
+		sum = r.jobs[o].MemoryGiB
+	}
+	for _, o := range r.gpus[g].opportunistic {
+		sum += r.jobs[o].MemoryGiB
+	}
+	return sum
+}
+
+// busy is the busy time that the jobs of a GPU would like to have.
+func (r *run) busy(g int) float64 {
+	sum := 0.
+	if o := r.gpus[g].guaranteed; o != none {
+		sum = r.jobs[o].Busy
+	}
+	for _, o := range r.gpus[g].opportunistic {
+		sum += r.jobs[o].Busy
+	}
+	return sum
+}
+
+// leftOver returns the GPUs with the least busy time for an opportunistic job, or nil where too few
+// have room.
+func (r *run) leftOver(i int) []int {
+	r.eligible = r.eligible[:0]
+	for g := range r.gpus {
+		s := &r.gpus[g]
+		if len(s.opportunistic) >= r.cfg.Opportunists || r.busy(g) > r.cfg.MaxBusy ||
+			r.cfg.Sharing == Unmanaged && r.memory(g)+r.jobs[i].MemoryGiB > r.cluster.MemoryGiB {
+			continue
+		}
+		r.eligible = append(r.eligible, g)
+	}
+	if len(r.eligible) < r.jobs[i].GPUs {
+		return nil
+	}
+	slices.SortStableFunc(r.eligible, func(a, b int) int { return cmp.Compare(r.busy(a), r.busy(b)) })
+	return slices.Clone(r.eligible[:r.jobs[i].GPUs])
+}
+
+// rateOn is how fast a job runs on one of its GPUs.
+func (r *run) rateOn(i, g int) float64 {
+	s := &r.gpus[g]
+	owner := s.guaranteed
+	count := len(s.opportunistic)
+	if owner != none {
+		count++
+	}
+	presence := 1.
+	if count > 1 {
+		presence = 1 / (1 + r.cfg.Interference)
+	}
+	if r.cfg.Sharing == Unmanaged {
+		return presence / math.Max(1, r.busy(g))
+	}
+	if owner == i {
+		return presence
+	}
+	left, memory, busy, wanted := 1., r.cluster.MemoryGiB, 0., 0.
+	if owner != none {
+		left -= r.jobs[owner].Busy * presence
+		memory -= r.jobs[owner].MemoryGiB
+	}
+	for _, o := range s.opportunistic {
+		busy += r.jobs[o].Busy
+		wanted += r.jobs[o].MemoryGiB
+	}
+	rate := presence * math.Min(1, left/busy)
+	if wanted > memory {
+		rate /= 1 + r.cfg.HostSlowdown*(wanted-memory)/wanted
+	}
+	return math.Max(0, rate)
+}
+
+var errStalled = errors.New("antman: jobs wait for ever: no job that runs makes progress")
+
+// advance sets the rates and goes on to the next event.
+func (r *run) advance() error {
+	next := math.Inf(1)
+	if r.arrived < len(r.jobs) {
+		next = r.jobs[r.arrived].ArrivalS
+	}
+	for _, i := range r.running {
+		s := &r.states[i]
+		s.rate = math.Inf(1)
+		for _, g := range s.held {
+			s.rate = math.Min(s.rate, r.rateOn(i, g))
+		}
+		s.endsS = math.Inf(1)
+		if s.rate > 0 {
+			s.endsS = r.nowS + s.leftS/s.rate
+		}
+		next = math.Min(next, s.endsS)
+	}
+	if math.IsInf(next, 1) {
+		return errStalled
+	}
+	span := next - r.nowS
+	for g := range r.gpus {
+		r.count(g, span)
+	}
+	r.nowS = next
+	r.running = slices.DeleteFunc(r.running, func(i int) bool {
+		s := &r.states[i]
+		if s.leftS = math.Max(0, s.leftS-span*s.rate); s.endsS > next {
+			return false
+		}
+		for _, g := range s.held {
+			if r.gpus[g].guaranteed == i {
+				r.gpus[g].guaranteed = none
+			}
+			r.gpus[g].opportunistic = slices.DeleteFunc(r.gpus[g].opportunistic, func(o int) bool { return o == i })
+		}
+		r.ended++
+		return true
+	})
+	return nil
+}
+
+// count adds a span of time to the use of a GPU.
+func (r *run) count(g int, span float64) {
+	busy := 0.
+	s := &r.gpus[g]
+	if o := s.guaranteed; o != none {
+		busy = r.jobs[o].Busy * r.states[o].rate
+	}
+	for _, o := range s.opportunistic {
+		busy += r.jobs[o].Busy * r.states[o].rate
+	}
+	r.busyS += span * math.Min(1, busy)
+	r.memoryS += span * math.Min(r.cluster.MemoryGiB, r.memory(g))
+}
+
+func (r *run) outcome() *Outcome {
+	o := &Outcome{MakespanS: r.nowS}
+	for i := range r.jobs {
+		j, s := &r.jobs[i], &r.states[i]
+		o.Records = append(o.Records, Record{ID: j.ID, Opportunistic: j.Opportunistic, ArrivalS: j.ArrivalS,
+			StartS: s.startS, EndS: s.endsS, Slowdown: (s.endsS - s.startS) / j.WorkS})
+	}
+	if all := r.nowS * float64(len(r.gpus)); all > 0 {
+		o.Busy, o.Memory = r.busyS/all, r.memoryS/(all*r.cluster.MemoryGiB)
+	}
+	return o
+}

@@ -1,0 +1,212 @@
+package experiment
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/hare-sched/hare"
+)
+
+// Measurement is an experiment outside of the model of instances, whose runs have no bound: its
+// result is tables.
+type Measurement struct {
+	Name string
+	// Title, Text and Published are as in Info.
+	Title, Text, Published string
+	// plan lists the runs of the measurement, in the order of its rows.
+	plan func(cfg *Config) ([]measured, error)
+}
+
+// measured is a run of a measurement: a row of the table of a group, with its seed.
+type measured struct {
+	group, row string
+	seed       uint64
+	run        func(context.Context) ([]figure, error)
+}
+
+// figure is what a run measures.
+type figure struct {
+	name   string
+	value  float64
+	digits int
+}
+
+// Measured is the result of a measurement.
+type Measured struct {
+	Measurement Measurement
+	runs        []measured
+	figures     [][]figure // by run
+}
+
+// Measurements lists the measurements.
+func Measurements() []Measurement { return []Measurement{polluxMeasurement, antmanMeasurement} }
+
+// FindMeasurement returns the named measurement; ok is false where there is none.
+func FindMeasurement(name string) (m Measurement, ok bool) {
+	i := slices.IndexFunc(Measurements(), func(m Measurement) bool { return m.Name == name })
+	if i < 0 {
+		return Measurement{}, false
+	}
+	return Measurements()[i], true
+}
+
+// Size returns the number of runs, which is Progress.Total.
+func (m Measurement) Size(cfg Config) (int, error) {
+	runs, err := m.prepare(&cfg)
+	return len(runs), err
+}
+
+func (m Measurement) prepare(cfg *Config) ([]measured, error) {
+	if cfg.Scale < 0 || cfg.Repeat < 0 || cfg.Parallel < 0 || cfg.Scale > 1000 || cfg.Repeat > 10_000 ||
+		cfg.Parallel > 1000 {
+		return nil, fmt.Errorf("experiment: scale %d, repeat %d, parallel %d: must be from 0 to 1000, 10000 and 1000",
+			cfg.Scale, cfg.Repeat, cfg.Parallel)
+	}
+	if cfg.Policies != nil || cfg.Parameters != nil || cfg.Instances != nil || cfg.PlanLatencyUs != 0 {
+		return nil, fmt.Errorf("experiment %s compares settings of its own: leave out policies, parameters, instances "+
+			"and the latency of plans", m.Name)
+	}
+	cfg.Scale, cfg.FirstSeed = max(1, cfg.Scale), max(1, cfg.FirstSeed)
+	if cfg.Repeat == 0 {
+		cfg.Repeat = 5
+	}
+	return m.plan(cfg)
+}
+
+// Run makes the runs. The same configuration gives the same figures. Of Config, Scale, Repeat,
+// FirstSeed, Parallel and Progress count; others are refused or have no effect.
+func (m Measurement) Run(ctx context.Context, cfg Config) (*Measured, error) {
+	runs, err := m.prepare(&cfg)
+	if err != nil {
+		return nil, err
+	}
+	out := &Measured{Measurement: m, runs: runs, figures: make([][]figure, len(runs))}
+	w := &work{ctx: ctx, cfg: &cfg, total: len(runs)}
+	err = w.each(len(runs), func(i int) error {
+		w.begin("%s, seed %d", runs[i].row, runs[i].seed)
+		var err error
+		if out.figures[i], err = runs[i].run(ctx); err != nil {
+			return fmt.Errorf("%s: %w", runs[i].row, err)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("experiment %s: %w", m.Name, err)
+	}
+	return out, nil
+}
+
+// tables has a table for each group, with a row for the runs of a name and means over seeds.
+func (me *Measured) tables() []table {
+	var all []table
+	for i := 0; i < len(me.runs); {
+		group := me.runs[i].group
+		t := table{Caption: group, Heads: []string{"setting", "runs"}, Texts: 1}
+		for _, f := range me.figures[i] {
+			t.Heads = append(t.Heads, f.name)
+		}
+		for i < len(me.runs) && me.runs[i].group == group {
+			n := 1
+			for i+n < len(me.runs) && me.runs[i+n].group == group && me.runs[i+n].row == me.runs[i].row {
+				n++
+			}
+			cells := []string{me.runs[i].row, fmt.Sprint(n)}
+			for k, f := range me.figures[i] {
+				var values []float64
+				for _, row := range me.figures[i : i+n] {
+					values = append(values, row[k].value)
+				}
+				cells = append(cells, overSeeds(values, f.digits))
+			}
+			t.Rows = append(t.Rows, cells)
+			i += n
+		}
+		all = append(all, t)
+	}
+	return all
+}
+
+// overSeeds is the mean of values with their range, where they differ.
+func overSeeds(values []float64, digits int) string {
+	sum := 0.
+	for _, v := range values {
+		sum += v
+	}
+	text := func(v float64) string { return fmt.Sprintf("%.*f", digits, v) }
+	mean, low, high := text(sum/float64(len(values))), text(slices.Min(values)), text(slices.Max(values))
+	if math.IsNaN(sum) {
+		return "–"
+	}
+	if low == high {
+		return mean
+	}
+	return fmt.Sprintf("%s (%s to %s)", mean, low, high)
+}
+
+// Markdown writes the tables.
+func (me *Measured) Markdown(w io.Writer) error {
+	b := bufio.NewWriter(w)
+	m := &me.Measurement
+	fmt.Fprintf(b, "# %s\n\n%s\n%s\n", m.Title, m.Text, m.Published)
+	for _, t := range me.tables() {
+		fmt.Fprintf(b, "\n%s\n\n| %s |\n|%s\n", t.Caption, strings.Join(t.Heads, " | "),
+			strings.Repeat("---|", len(t.Heads)))
+		for _, cells := range t.Rows {
+			fmt.Fprintf(b, "| %s |\n", strings.Join(cells, " | "))
+		}
+	}
+	return b.Flush()
+}
+
+// CSV writes a header and a line for each figure of each run.
+func (me *Measured) CSV(w io.Writer) error {
+	c := csv.NewWriter(w)
+	lines := [][]string{{"group", "setting", "seed", "figure", "value"}}
+	for i, r := range me.runs {
+		for _, f := range me.figures[i] {
+			lines = append(lines, []string{r.group, r.row, fmt.Sprint(r.seed), f.name, fmt.Sprintf("%.6f", f.value)})
+		}
+	}
+	return c.WriteAll(lines)
+}
+
+// Write writes NAME.csv and NAME.md into a folder, which it makes if necessary, and returns the
+// paths of the files.
+func (me *Measured) Write(dir string) ([]string, error) {
+	if err := os.MkdirAll(dir, 0o777); err != nil {
+		return nil, fmt.Errorf("experiment: %w", err)
+	}
+	var files []string
+	put := func(ending string, write func(io.Writer) error) error {
+		var b bytes.Buffer
+		if err := write(&b); err != nil {
+			return err
+		}
+		name := filepath.Join(dir, me.Measurement.Name+ending)
+		files = append(files, name)
+		return os.WriteFile(name, b.Bytes(), 0o666)
+	}
+	if err := errors.Join(put(".csv", me.CSV), put(".md", me.Markdown)); err != nil {
+		return nil, fmt.Errorf("experiment: %w", err)
+	}
+	return files, nil
+}
+
+// unknown is the error of a name that no experiment has.
+func unknown(name string) error {
+	hint := "."
+	if best := hare.Nearest(name, Names()); best != "" {
+		hint = fmt.Sprintf(": did you mean %q?", best)
+	}
+	return fmt.Errorf("unknown experiment %.60q%s The experiments are %s", name, hint, strings.Join(Names(), ", "))
+}
