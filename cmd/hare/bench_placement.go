@@ -48,5 +48,6 @@ how the placement works.`,
 	f.IntVar(&cfg.Problems, "problems", 30, "number of small problems")
 	f.IntSliceVar(&cfg.Draws, "draws", []int{1, 4, 16, 64, 256}, "numbers of categories that are drawn")
 	f.BoolVarP(&quiet, "quiet", "q", false, "print no progress line")
+	positive(c, "problems")
 	return c
 }
