@@ -184,9 +184,9 @@ func TestCompared(t *testing.T) {
 		t.Fatal(err)
 	}
 	text, err := os.ReadFile(index)
-	for _, name := range experiment.Names() {
-		if err != nil || !strings.Contains(string(text), `href="`+name+`.html"`) {
-			t.Errorf("no link to %s, %v", name, err)
+	for _, x := range experiment.All() {
+		if err != nil || !strings.Contains(string(text), `href="`+x.Name+`.html"`) {
+			t.Errorf("no link to %s, %v", x.Name, err)
 		}
 	}
 }

@@ -21,7 +21,7 @@ func TestSolveMethod(t *testing.T) {
 		want string
 		args []string
 	}{
-		{`did you mean "srtf"`, []string{"--method", "srft"}},
+		{`did you mean "srtf"`, []string{"--method", "srtff"}},
 		{"not for the rest of a plan", []string{"--method", "srtf", "--previous", result, "--at", "1"}},
 	} {
 		if out, errs, code := runHare(t, "", append([]string{"solve", instance}, c.args...)...); code != 2 ||

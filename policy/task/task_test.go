@@ -241,7 +241,9 @@ func TestTwiceAllocatedGPURefused(t *testing.T) {
 			On: long}},
 	}
 	for _, p := range task.All() {
-		out, err := sim.Run(t.Context(), inst, twice{fresh(t, p, inst, task.Config{})}, sim.Config{Name: p.Name})
+		// Otherwise y waits under asrpt for its turn on the virtual machine until x has ended.
+		cfg := task.Config{ASRPT: task.ASRPTConfig{Eager: true}}
+		out, err := sim.Run(t.Context(), inst, twice{fresh(t, p, inst, cfg)}, sim.Config{Name: p.Name})
 		if _, ok := errors.AsType[*sim.DecisionError](err); !ok || out != nil {
 			t.Errorf("%s: %v, %v", p.Name, out, err)
 			continue
