@@ -139,29 +139,32 @@ func TestRoundJobGoesBackToItsCheckpoint(t *testing.T) {
 	agent(t, s, "b", homes["b"], "cpu=1")
 	n := &description.NewJob{Module: "slow", Directory: dir, Env: env, Rounds: 120, Tasks: 2, Retries: 10}
 	id := submitRounds(t, s, n)
-	saved := func(more int64) {
+	// saved waits until so many attempts have begun and a round more is saved, and returns the rounds.
+	saved := func(attempts int, more int64) int64 {
 		t.Helper()
 		for begun := time.Now(); ; time.Sleep(5 * time.Millisecond) {
 			job, err := s.Job(t.Context(), id)
 			if err != nil || job.State.Final() || time.Since(begun) > time.Minute {
 				t.Fatalf("the job does not go on behind round %d: %+v %v", more, job, err)
 			}
-			if job.Round > more {
-				return
+			if job.Round > more && len(job.Attempts) >= attempts {
+				return job.Round
 			}
 		}
 	}
-	saved(0)
+	rounds := saved(1, 0)
 	agent(t, s, "a", homes["a"], "cpu=1")
-	for range 2 {
-		job, err := s.Job(t.Context(), id)
-		if err != nil {
-			t.Fatal(err)
+	for kill := range 2 {
+		killed := false
+		for begun := time.Now(); !killed; time.Sleep(5 * time.Millisecond) { // its program may not have begun yet
+			if time.Since(begun) > time.Minute {
+				t.Fatal("the program of the job is not found")
+			}
+			for _, pid := range processesOf(t, filepath.Join(homes["b"], "checkpoints", id), "run-rounds") {
+				killed = syscall.Kill(pid, syscall.SIGKILL) == nil
+			}
 		}
-		for _, pid := range processesOf(t, filepath.Join(homes["b"], "checkpoints", id), "run-rounds") {
-			_ = syscall.Kill(pid, syscall.SIGKILL)
-		}
-		saved(job.Round)
+		rounds = saved(kill+2, rounds)
 	}
 	job := await(t, s, id, description.JobSucceeded, description.JobFailed)
 	if job.State != description.JobSucceeded || len(job.Attempts) < 3 {
