@@ -99,8 +99,10 @@ type Held struct {
 	Node string
 	// Type is the GPU type; "" means that it is not known, or that the job had no GPU there.
 	Type string
-	// GPUs counts the GPUs; 0 means that it is not known.
-	GPUs int64
+	// GPUs counts the GPUs; 0 means that it is not known. Assumed says that the log tells only how many
+	// the job had on all its nodes, and that they divide evenly.
+	GPUs    int64
+	Assumed bool `json:",omitempty"`
 	// Numbers are the numbers of the GPUs on the node; nil means that they are not known.
 	Numbers []int
 }

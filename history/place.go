@@ -82,28 +82,37 @@ func (b *builder) place() {
 			}
 		}
 	}
+	free := func(j *placedJob, h Held) (free int64) {
+		for _, g := range lanes[b.index[h.Node]] {
+			if g.untilUs <= j.startUs && (h.Type == "" || g.gpuType == h.Type) {
+				free++
+			}
+		}
+		return free
+	}
 	for _, j := range placeOrder(b.jobs) {
+		on := j.On
+		if slices.ContainsFunc(on, func(h Held) bool { return h.Assumed && free(j, h) < h.GPUs }) {
+			on = slices.Clone(on)
+			for x := range on {
+				on[x].GPUs = 0
+			}
+		}
 		left := j.GPUs
-		for _, h := range j.On {
+		for _, h := range on {
 			left -= h.GPUs
 		}
-		for x, h := range j.On {
+		for x, h := range on {
 			node := b.index[h.Node]
 			want := h.GPUs
 			if want == 0 { // what is left, over the nodes that follow, as many as are free here
 				follow := int64(0)
-				for _, other := range j.On[x+1:] {
+				for _, other := range on[x+1:] {
 					if other.GPUs == 0 {
 						follow++
 					}
 				}
-				free := int64(0)
-				for _, g := range lanes[node] {
-					if g.untilUs <= j.startUs && (h.Type == "" || g.gpuType == h.Type) {
-						free++
-					}
-				}
-				want = max(1, min(free, left-follow))
+				want = max(1, min(free(j, h), left-follow))
 				if follow == 0 {
 					want = max(1, left)
 				}
@@ -115,11 +124,17 @@ func (b *builder) place() {
 }
 
 // placeOrder returns the jobs with those first, of each run of jobs with the same start, of which the log
-// tells how many GPUs they had on each node. The others get what these leave.
+// tells how many GPUs they had on each node, then those of which it is assumed. The others get what these
+// leave.
 func placeOrder(jobs []*placedJob) []*placedJob {
 	order := slices.Clone(jobs)
 	unknown := func(j *placedJob) int {
-		if slices.ContainsFunc(j.On, func(h Held) bool { return h.GPUs == 0 }) {
+		switch {
+		case j.GPUs == int64(len(j.On)): // one on each
+			return 0
+		case slices.ContainsFunc(j.On, func(h Held) bool { return h.GPUs == 0 }):
+			return 2
+		case slices.ContainsFunc(j.On, func(h Held) bool { return h.Assumed }):
 			return 1
 		}
 		return 0

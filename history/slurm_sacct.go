@@ -224,8 +224,8 @@ func dependencies(list string) (ids []string) {
 	return ids
 }
 
-// hold says on which nodes a job was. Where GPUs are of one type and alike on all nodes, their
-// numbers by node are known; the rest is found with the nodes at hand (see Build).
+// hold says on which nodes a job was. Numbers by node are known on one node; where they divide evenly, they
+// are assumed to be alike; the rest is found with the nodes at hand (see Build).
 func (j *Job) hold(names []string, got resources) {
 	slices.Sort(names)
 	names = slices.Compact(names)
@@ -237,7 +237,7 @@ func (j *Job) hold(names []string, got resources) {
 		n := int64(len(names))
 		if alike := got.gpus%n == 0 && j.PerTask != 1 && got.gpus/n%max(1, j.PerTask) == 0; alike ||
 			n == 1 && len(got.byType) <= 1 {
-			h.GPUs = got.gpus / n
+			h.GPUs, h.Assumed = got.gpus/n, n > 1
 		}
 		j.On = append(j.On, h)
 	}

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # What hare ray does for a real Ray: make test-ray.
 #
-#   scripts/ray-helper-test.sh HARE [jobs [cpus]]     cpus alone: 40 s
+#   scripts/ray-helper-test.sh HARE [jobs [cpus|disturbed]]     cpus alone: 40 s
 #
 # Starts a Ray with pretended GPUs of three types in a network namespace with nothing but lo, and gives
 # it a queue of mixed jobs (default 24), each of which takes as long as the GPU type on which it runs says:
@@ -10,6 +10,8 @@
 # cpus     two jobs whose CPUs or memory together exceed a node's, and one without: never both at once
 # helped   by hare ray run; the mean completion must be less than the first
 # killed   the same, with hare ray run killed 50 times meanwhile; every job must run once
+# disturbed  not by default: while helper and nodes are killed and begin again, others take GPUs, and an
+#          operator cancels jobs that wait and stops, in Ray, jobs that run, every other job must end once
 #
 # Ray is the one of the environment variable RAY, or on the PATH.
 set -euo pipefail
@@ -84,12 +86,13 @@ stop() {
 }
 trap stop EXIT
 ended() { grep -c ' end ' "$dir/out" || true; }
+idle() { # waits until hare ray has no jobs
+  for _ in $(seq 600); do [ "$("$hare" ray jobs | head -1)" = "no jobs" ] && return; sleep 0.2; done
+  return 1
+}
 report() { # what
   local mean
-  for _ in $(seq 600); do
-    [ "$("$hare" ray jobs | head -1)" = "no jobs" ] && break
-    sleep 0.2
-  done
+  idle || true
   stop
   [ "$(ended)" = "$jobs" ] || { echo "$1: $(ended) of $jobs jobs ended"; "$hare" ray jobs; exit 1; } >&2
   [ -z "$(awk '$2 == "start" {print $3}' "$dir/out" | sort | uniq -d)" ] || { echo "$1: a job ran twice"; exit 1; } >&2
@@ -98,7 +101,63 @@ report() { # what
     for (t in n) printf "%s %d ", t, n[t]}' "$dir/out")"
   last=$mean
 }
-wait_for_ends() { for _ in $(seq 3000); do [ "$(ended)" -ge "$jobs" ] && break; sleep 0.2; done; }
+wait_for_ends() { for _ in $(seq $((3000 + 30 * jobs))); do [ "$(ended)" -ge "$jobs" ] && break; sleep 0.2; done; }
+
+# disturb does one of seven things at random. The jobs that it ends are in the file ended.
+touch "$dir/ended"
+disturb() {
+  local job type=$([ $((RANDOM % 2)) = 0 ] && echo T4 || echo K80) port=21000
+  [ "$type" = T4 ] || port=22000
+  case $((RANDOM % 6)) in
+    0 | 1) stop; start ;;
+    2)
+      pkill -KILL -f "raylet/raylet.*accelerator_type:$type" || return 0
+      echo "$(date +%s.%N) node $type" >>"$dir/nodes"
+      node "$type" 2 --address 127.0.0.1:6379 --min-worker-port $port --max-worker-port $((port + 999)) ;;
+    3)
+      job=$("$hare" ray jobs | awk '/ waiting / {print $1}' | shuf -n 1)
+      [ -z "$job" ] || { "$hare" ray cancel "$job" >/dev/null && echo "$job" >>"$dir/ended"; } ;;
+    4)
+      job=$(curl -s 127.0.0.1:8265/api/jobs/ | jq -r '.[] | select(.status == "RUNNING" and .metadata.hare) |
+        .submission_id + " " + .metadata.hare' | shuf -n 1)
+      [ -z "$job" ] || { curl -s -X POST "127.0.0.1:8265/api/jobs/${job% *}/stop" >/dev/null
+        echo "${job#* }" >>"$dir/ended"; } ;;
+    5)
+      curl -s 127.0.0.1:8265/api/jobs/ -H 'content-type: application/json' \
+        -d '{"entrypoint": "sleep 8", "entrypoint_num_gpus": 1}' >/dev/null ;;
+  esac
+  disturbances=$((disturbances + 1))
+}
+if [ "${3:-}" = disturbed ]; then
+  RANDOM=${SEED:-1} disturbances=0
+  submit_all disturbed
+  start
+  while sleep 4; do
+    [ "$("$hare" ray jobs | head -1)" = "no jobs" ] && break
+    [ $((SECONDS)) -lt $((120 + 15 * jobs)) ] || { "$hare" ray jobs; echo "jobs are left"; exit 1; } >&2
+    disturb
+  done
+  idle
+  stop
+  "$hare" ray jobs --all --json | jq -r '.[].state' | sort | uniq -c
+  awk -v jobs="$jobs" -v by="$disturbances" -v killed="$(wc -l <"$dir/nodes" 2>/dev/null || echo 0)" '
+    FILENAME ~ /ended$/ {gone[$1]; next}
+    $2 == "start" {starts[$3]++}
+    $2 == "end" {ends[$3]++}
+    END {
+      for (i = 1; i <= jobs; i++) {
+        j = "disturbed-" i
+        if (j in gone) {stopped++; if (ends[j] > 1) bad = bad " " j}
+        else if (ends[j] == 1) once++
+        else bad = bad " " j ":" ends[j] + 0
+        again += starts[j] > 1
+      }
+      printf "disturbed %d times, %d nodes killed: %d jobs ended once, %d were cancelled or stopped, %d began again\n",
+        by, killed, once, stopped, again
+      if (bad) {print "lost or ended twice:" bad; exit 1}
+    }' "$dir/ended" "$dir/out"
+  exit
+fi
 
 # Jobs of 6 of the 8 CPUs, or of 6 of the 8 GiB, of the node with the two V100.
 for what in "--cpus 6" "--memory-mib 6144"; do
@@ -109,7 +168,7 @@ for what in "--cpus 6" "--memory-mib 6144"; do
   done
   "$hare" ray submit --id "plain${what%% *}" --on V100=2 -- "$dir/job.sh" "$dir/out" V100=2 >/dev/null
   start
-  for _ in $(seq 300); do [ "$("$hare" ray jobs | head -1)" = "no jobs" ] && break; sleep 0.2; done
+  idle || true
   stop
   [ "$(ended)" = 3 ] && [ "$(grep -o '"event":"\(start\|end\)".*"job":"wide' "$HARE_RAY_DIR/journal.ndjson" |
     cut -d'"' -f4 | tr '\n' ' ')" = "start end start end " ] || { cat "$HARE_RAY_DIR/journal.ndjson"; exit 1; } >&2
@@ -132,7 +191,7 @@ awk -v m="$last" -v f="$first" 'BEGIN {exit !(m < f)}' || { echo "not less than 
 submit_all killed
 start
 for _ in $(seq 50); do
-  sleep "0.$((RANDOM % 9 + 1))"
+  sleep "$((RANDOM % (jobs / 24 + 1))).$((RANDOM % 9 + 1))"
   stop
   start
 done

@@ -95,7 +95,9 @@ write_configuration() {
   local plugins me host i=0 spec name type gpus g
   plugins=$(dirname "$(find /usr/lib /usr/lib64 -name auth_munge.so 2>/dev/null | head -1)")
   me=$(id -un) host=$(hostname -s)
-  echo CgroupMountpoint=/sys/fs/cgroup >"$dir/cgroup.conf"
+  # slurmd looks for cgroups even if no plugin uses them; 24.05 and later can be told not to.
+  if [[ $(slurmctld -V) < "slurm-wlm 24.05" ]]; then echo CgroupMountpoint=/sys/fs/cgroup; else echo CgroupPlugin=disabled; fi \
+    >"$dir/cgroup.conf"
   : >"$dir/gres.conf"
   cat >"$SLURM_CONF" <<CONF
 ClusterName=test
