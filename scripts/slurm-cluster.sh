@@ -92,12 +92,13 @@ write_configuration() {
   mkdir -p "$dir"/{state,log,run,gpu,spool}
   chmod 755 "$dir" "$dir/run"
   [ -s "$dir/munge.key" ] || (umask 077 && head -c 128 /dev/urandom >"$dir/munge.key")
-  local plugins me host i=0 spec name type gpus g
+  local plugins cgroups me host i=0 spec name type gpus g
   plugins=$(dirname "$(find /usr/lib /usr/lib64 -name auth_munge.so 2>/dev/null | head -1)")
   me=$(id -un) host=$(hostname -s)
   # slurmd looks for cgroups even if no plugin uses them; 24.05 and later can be told not to.
-  if [[ $(slurmctld -V) < "slurm-wlm 24.05" ]]; then echo CgroupMountpoint=/sys/fs/cgroup; else echo CgroupPlugin=disabled; fi \
-    >"$dir/cgroup.conf"
+  cgroups=CgroupPlugin=disabled
+  [[ $(slurmctld -V) < "slurm-wlm 24.05" ]] && cgroups=CgroupMountpoint=/sys/fs/cgroup
+  echo "$cgroups" >"$dir/cgroup.conf"
   : >"$dir/gres.conf"
   cat >"$SLURM_CONF" <<CONF
 ClusterName=test

@@ -64,7 +64,7 @@ func TestQueueColumns(t *testing.T) {
 		got = append(got, fmt.Sprintf("%s %q %d GPUs %d min %v", j.ID, j.Name, j.GPUs, j.LimitUs/60e6, j.On))
 	}
 	want := []string{`7 "two\nlines" 8 GPUs 1440 min []`, `8_1 "9~9" 1 GPUs 0 min []`, `8_2 "9~9" 1 GPUs 0 min []`,
-		`8_3 "9~9" 1 GPUs 0 min []`, `8_5 "9~9" 1 GPUs 0 min []`, `9 "q\"uote" 1 GPUs 3 min [{n2 t4 1 []}]`}
+		`8_3 "9~9" 1 GPUs 0 min []`, `8_5 "9~9" 1 GPUs 0 min []`, `9 "q\"uote" 1 GPUs 3 min [{n2 t4 1 false []}]`}
 	if strings.Join(got, "\n") != strings.Join(want, "\n") {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}

@@ -24,6 +24,9 @@ const (
 	greeting = 10 * time.Second
 	// silence is how long the other end may leave what was sent without an acknowledgement.
 	silence = 30 * time.Second
+	// farewell is how long a node that was told of the end, whose connection ended then, may take to connect anew. One
+	// that has not heard it does so at once, and one that has is gone.
+	farewell = 10 * time.Second
 	// maxBroken is how often in a row a connection may end at one request.
 	maxBroken = 100
 )
@@ -164,8 +167,8 @@ func watch(conn net.Conn) {
 	}
 }
 
-// await returns a connection of the peer that is not over.
-func (p *peer) await(ctx context.Context) (*link, error) {
+// await returns a connection of the peer that is not over. It is an unheardError that there was none for so long.
+func (p *peer) await(ctx context.Context, patience time.Duration) (*link, error) {
 	timer := time.NewTimer(patience)
 	defer timer.Stop()
 	for {
@@ -182,18 +185,27 @@ func (p *peer) await(ctx context.Context) (*link, error) {
 		select {
 		case <-changed:
 		case <-timer.C:
-			return nil, fmt.Errorf("the program of rank %d has not been heard for %v: can its node reach this one?", p.rank,
-				patience)
+			return nil, &unheardError{p.rank, patience}
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}
 	}
 }
 
+// unheardError says that a peer has had no connection for some time.
+type unheardError struct {
+	rank int
+	time time.Duration
+}
+
+func (e *unheardError) Error() string {
+	return fmt.Sprintf("the program of rank %d has not been heard for %v: can its node reach this one?", e.rank, e.time)
+}
+
 // do calls f with a connection, and again with the next one where the connection has ended.
 func (p *peer) do(ctx context.Context, f func(*link) error) error {
 	for n := 1; ; n++ {
-		l, err := p.await(ctx)
+		l, err := p.await(ctx, patience)
 		if err != nil {
 			return err
 		}
@@ -229,7 +241,7 @@ func (h *home) each(f func(*peer) error) error {
 // gather waits for all nodes, and takes the checkpoint of the one that is furthest.
 func (h *home) gather(ctx context.Context) error {
 	err := h.each(func(p *peer) error {
-		_, err := p.await(ctx)
+		_, err := p.await(ctx, patience)
 		return err
 	})
 	if err != nil || h.spec.Peers.Shared {
@@ -336,10 +348,29 @@ func (h *home) finish(ctx context.Context) error {
 	if h == nil {
 		return nil
 	}
-	return h.each(func(p *peer) error {
-		_, err := p.ask(ctx, &frame{header: header{Kind: kindEnd}})
-		return err
-	})
+	return h.each(func(p *peer) error { return p.finish(ctx, farewell) })
+}
+
+// finish tells the peer that the last round is done. A peer that was told, and does not come back after its connection
+// has ended, has heard it.
+func (p *peer) finish(ctx context.Context, farewell time.Duration) error {
+	wait := patience
+	for {
+		l, err := p.await(ctx, wait)
+		if err != nil {
+			var unheard *unheardError
+			if wait == farewell && errors.As(err, &unheard) {
+				return nil
+			}
+			return err
+		}
+		_, err = l.call(ctx, &frame{header: header{Kind: kindEnd}})
+		var over *linkError
+		if !errors.As(err, &over) {
+			return err
+		}
+		wait = farewell
+	}
 }
 
 // close ends all connections.

@@ -198,19 +198,24 @@ func (l *link) call(ctx context.Context, f *frame) (*frame, error) {
 	if err := l.send(f); err != nil {
 		l.end(err)
 	}
+	var a *frame
 	select {
-	case a := <-answer:
-		if a.Kind != f.Kind {
-			err := &frameError{fmt.Sprintf("the answer %q to %q", a.Kind, f.Kind)}
-			l.end(err)
-			return nil, &linkError{err}
-		}
-		return a, nil
+	case a = <-answer:
 	case <-l.over:
-		return nil, &linkError{l.err}
+		select {
+		case a = <-answer: // its last one, which came before the end
+		default:
+			return nil, &linkError{l.err}
+		}
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
+	if a.Kind != f.Kind {
+		err := &frameError{fmt.Sprintf("the answer %q to %q", a.Kind, f.Kind)}
+		l.end(err)
+		return nil, &linkError{err}
+	}
+	return a, nil
 }
 
 // send writes a frame; frames of several goroutines follow one another.

@@ -164,3 +164,35 @@ func TestLinkEnds(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// hasty is a connection whose other side has answered, and is gone, before a request is known to be written.
+type hasty struct {
+	net.Conn
+	gone <-chan struct{}
+}
+
+func (h *hasty) Write(b []byte) (int, error) {
+	n, err := h.Conn.Write(b)
+	<-h.gone
+	return n, err
+}
+
+// TestLastAnswerCounts reads an answer behind which the connection ends at once: every time, not by chance.
+func TestLastAnswerCounts(t *testing.T) {
+	for range 50 {
+		a, b := net.Pipe()
+		h := &hasty{Conn: a}
+		l := newLink(h, 1<<10)
+		h.gone = l.over
+		go l.read(bufio.NewReader(a))
+		go func() {
+			defer b.Close()
+			if f, err := readFrame(b, 0); err == nil {
+				_ = writeFrame(b, f)
+			}
+		}()
+		if _, err := l.call(t.Context(), &frame{header: header{Kind: kindEnd}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
