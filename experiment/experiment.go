@@ -111,7 +111,7 @@ func All() []Info {
 	return []Info{
 		weightedJCT, algorithm1, cdf, gpuSweep, jobSweep, heterogeneity, mix, syncs, placements,
 		streams, hintedStreams, hgittinsRules, guards, kappas, slowdowns, planLatency, planEvery, disturbedStreams,
-		clairvoyance, thresholds, starvation, switchCost, profileErrors, stragglers, faults, hadars,
+		clairvoyance, thresholds, starvation, switchCost, profileErrors, stragglers, faults, hadars, hadarEs,
 	}
 }
 

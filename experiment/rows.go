@@ -89,6 +89,8 @@ var (
 	overBound = measure{name: "value/bound", digits: 3, of: func(y *Row) sim.Stat { return y.Ratio },
 		bounded: true}
 	lower    = measure{name: "first policy lower by %", digits: 1, of: func(y *Row) sim.Stat { return y.Lower }}
+	makespan = measure{name: "makespan s", of: func(y *Row) sim.Stat { return y.MakespanS }}
+	use      = measure{name: "use %", of: func(y *Row) sim.Stat { return y.Utilization }}
 	meanJCT  = measure{name: "mean JCT s", of: func(y *Row) sim.Stat { return y.MeanJCTS }}
 	meanOver = measure{name: "mean JCT over the first's", digits: 2,
 		of: func(y *Row) sim.Stat { return y.MeanOver }}
@@ -125,8 +127,7 @@ func (info *Info) columns() []measure {
 	all := []measure{
 		weighted, overBound, lower, meanJCT,
 		{name: "p90 s", of: func(y *Row) sim.Stat { return y.P90JCTS }},
-		{name: "makespan s", of: func(y *Row) sim.Stat { return y.MakespanS }},
-		{name: "use %", of: func(y *Row) sim.Stat { return y.Utilization }},
+		makespan, use,
 		{name: "mean rho", digits: 2, of: func(y *Row) sim.Stat { return y.MeanRho }},
 		{name: "Jain", digits: 2, of: func(y *Row) sim.Stat { return y.Jain }},
 		{name: "switches", of: func(y *Row) sim.Stat { return y.Switches }},

@@ -37,6 +37,8 @@ type LeaseConfig struct {
 	First, Last int
 	// PairRates is LeaseState.PairRates.
 	PairRates func(a, b *LeaseJob, gpuType int) (float64, float64)
+	// Fork says how the copies of a job progress under a ForkingHoldPolicy.
+	Fork LeaseFork
 	// Progress, where not nil, is called after every 256th round.
 	Progress func(LeaseProgress)
 }
@@ -149,6 +151,10 @@ func (lc *LeaseConfig) validate(jobs int) error {
 		return errors.New("sim: a lease must be longer than 0 and at most 1e9 s")
 	case !(lc.RestartS >= 0 && lc.RestartS < lc.LeaseS):
 		return errors.New("sim: the restart cost must not be negative and must be less than a lease")
+	case !(lc.Fork.MergeS >= 0 && lc.RestartS+lc.Fork.MergeS < lc.LeaseS):
+		return errors.New("sim: merging copies must not take a negative time, and with a restart less than a lease")
+	case !(lc.Fork.Efficiency >= 0 && lc.Fork.Efficiency <= 1):
+		return errors.New("sim: the efficiency of copies must be above 0 and at most 1; 0 means 1")
 	case lc.First < 0 || lc.Last >= jobs || lc.First > lc.Last:
 		return fmt.Errorf("sim: jobs %d to %d are not a window of %d jobs, which are numbered from 0", lc.First,
 			lc.Last, jobs)

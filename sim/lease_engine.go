@@ -19,6 +19,7 @@ type leaseEngine struct {
 	shares  SharePolicy // either shares
 	holds   HoldPolicy  // or holds is set
 	mixed   bool        // holds is a MixedHoldPolicy
+	forks   bool        // holds is a ForkingHoldPolicy
 	traits  LeaseTraits
 	draws   *Twister
 
@@ -29,9 +30,10 @@ type leaseEngine struct {
 	arrived              int // number of jobs that have arrived
 	counted, left, ended int // jobs of the window, those of them that have not ended, all ended jobs
 	jobs                 []leaseJobState
-	units                []unit  // by slot
-	vacant               []int32 // vacant slots
-	order                []int32 // slots in use, in the order of entry
+	ranOn                map[[2]int]bool // a job and a type on which one of its copies ran
+	units                []unit          // by slot
+	vacant               []int32         // vacant slots
+	order                []int32         // slots in use, in the order of entry
 	running              []lease
 	ends                 []leaseEnd // ends of running, the latest first
 	before               []int32    // slots that ran in the last round and have not ended
@@ -85,6 +87,7 @@ type unit struct {
 	held     []int32 // GPUs of the last lease
 	heldType int
 	heldIn   int64 // round of the last lease, plus 1; 0 means never
+	copies   int   // of the last lease; 0 means 1
 	// These are by type: the time received since shares were computed, the deficit, the
 	// share, and the rates of a and b.
 	timeS, deficitS, share, rate, rateB []float64
@@ -98,6 +101,8 @@ type lease struct {
 	steps [2]int64 // steps of a and b
 	cut   bool     // whether a fault ended the lease
 	rates [2]float64
+	// copies are the copies of the job, where there are several; steps[0] is what they do for the job.
+	copies []leaseCopy
 }
 
 // leaseEnd is the end of a lease, for sorting.
@@ -122,6 +127,7 @@ func newLeaseEngine(name string, cluster LeaseCluster, jobs []LeaseJob, policy a
 	case HoldPolicy:
 		e.holds = p
 		_, e.mixed = policy.(MixedHoldPolicy)
+		_, e.forks = policy.(ForkingHoldPolicy)
 	default:
 		return nil, fmt.Errorf("sim: policy %s does not decide on leases", name)
 	}
@@ -263,7 +269,7 @@ func (le *leaseEngine) newUnit(a, b int32, gpus int) int32 {
 	for _, v := range [][]float64{u.timeS, u.deficitS, u.share, u.rate, u.rateB} {
 		clear(v)
 	}
-	u.a, u.b, u.gpus, u.known, u.held, u.heldIn = a, b, gpus, false, u.held[:0], 0
+	u.a, u.b, u.gpus, u.known, u.held, u.heldIn, u.copies = a, b, gpus, false, u.held[:0], 0, 0
 	return slot
 }
 
@@ -341,6 +347,12 @@ func (le *leaseEngine) endLease(l *lease) {
 // busy counts the time of a lease for the types of its GPUs.
 func (le *leaseEngine) busy(l *lease, span float64) {
 	u := &le.units[l.slot]
+	if l.copies != nil {
+		for _, c := range l.copies {
+			le.busyS[c.kind] += c.busyS * float64(u.gpus)
+		}
+		return
+	}
 	if !le.mixed {
 		le.busyS[l.kind] += span * float64(u.gpus)
 		return

@@ -119,6 +119,14 @@ type MixedHoldPolicy interface {
 	MixesTypes()
 }
 
+// ForkingHoldPolicy is a HoldPolicy that may run several copies of a job at the same time, as
+// Hold.Copies says.
+type ForkingHoldPolicy interface {
+	HoldPolicy
+	// ForksJobs has no effect.
+	ForksJobs()
+}
+
 // Hold is one job with the GPUs that it holds for a round: as many as it needs, all of
 // one type unless the policy is a MixedHoldPolicy, and of types on which the job has a
 // rate. GPUs are numbered consecutively in the order of the types, and nodes of a type
@@ -126,4 +134,8 @@ type MixedHoldPolicy interface {
 type Hold struct {
 	Job  int // index into LeaseState.Jobs
 	GPUs []int32
+	// Copies is the number of copies of the job; 0 means 1. Each copy has as many GPUs as the job needs,
+	// one copy after the other in GPUs, all on a node on which no other copy of the job is. Only a
+	// ForkingHoldPolicy may give more than one; LeaseFork says how copies progress.
+	Copies int
 }

@@ -289,7 +289,7 @@ func (le *leaseEngine) chooseHolds(ctx context.Context) error {
 	for i := range le.state.Jobs {
 		u := &le.units[le.jobs[le.state.Jobs[i].Number].slot]
 		if le.rounds > 0 && u.heldIn == le.rounds {
-			le.holding = append(le.holding, Hold{Job: i, GPUs: u.held})
+			le.holding = append(le.holding, Hold{Job: i, GPUs: u.held, Copies: u.copies})
 		}
 	}
 	holds, err := le.holds.Hold(ctx, &le.state, le.holding)
@@ -304,7 +304,11 @@ func (le *leaseEngine) chooseHolds(ctx context.Context) error {
 		le.give(h.GPUs)
 		job := le.state.Jobs[h.Job].Number
 		le.jobs[job].picked = le.rounds + 1
-		le.start(le.jobs[job].slot, k, h.GPUs)
+		if h.Copies > 1 {
+			le.startCopies(le.jobs[job].slot, k, h)
+		} else {
+			le.start(le.jobs[job].slot, k, h.GPUs)
+		}
 	}
 	le.sortLeases()
 	return nil
@@ -329,7 +333,7 @@ func (le *leaseEngine) checkHold(h Hold) (kind int, err error) {
 			return 0, refuse(le.gpuName(g, k), "is out of service and was allocated to job %.60q", j.ID)
 		case le.given(g) || slices.Contains(h.GPUs[:i], g):
 			return 0, refuse(le.gpuName(g, k), "allocated twice, the second time to job %.60q", j.ID)
-		case kind >= 0 && k != kind && !le.mixed:
+		case kind >= 0 && k != kind && !le.mixed && h.Copies <= 1:
 			return 0, refuse(le.gpuName(g, k), "job %.60q holds %s GPUs and needs one type", j.ID,
 				le.cluster.Types[kind])
 		case j.Rate[k] == 0:
@@ -340,10 +344,13 @@ func (le *leaseEngine) checkHold(h Hold) (kind int, err error) {
 		}
 	}
 	switch {
-	case len(h.GPUs) != j.GPUs:
-		return 0, refuse("of any type", "job %.60q got %d and needs %d at once", j.ID, len(h.GPUs), j.GPUs)
+	case h.Copies < 0 || h.Copies > len(le.taken) || len(h.GPUs) != max(1, h.Copies)*j.GPUs:
+		return 0, refuse("of any type", "job %.60q got %d and needs %d at once, for each of %d copies", j.ID, len(h.GPUs),
+			j.GPUs, max(1, h.Copies))
 	case le.jobs[j.Number].picked == le.rounds+1:
 		return 0, refuse(le.gpuName(h.GPUs[0], kind), "job %.60q holds GPUs already in this round", j.ID)
+	case h.Copies > 1:
+		return kind, le.checkCopies(h, j)
 	case le.ratesOn(&le.units[le.jobs[j.Number].slot], kind, h.GPUs)[0] == 0:
 		return 0, refuse(le.gpuName(h.GPUs[0], kind), "job %.60q cannot run on several nodes of this type", j.ID)
 	}

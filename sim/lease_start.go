@@ -19,18 +19,12 @@ func (le *leaseEngine) start(slot int32, kind int, gpus []int32) {
 		u.held = append(u.held[:0], gpus...)
 		restartS = le.cfg.RestartS
 	}
-	u.heldType, u.heldIn = kind, le.rounds+1
+	u.heldType, u.heldIn, u.copies = kind, le.rounds+1, 0
 	le.stats.leases++
 	l := lease{slot: slot, kind: kind, endS: le.nowS}
 	members, n := u.members()
 	le.stats.switchS += restartS * float64(len(gpus))
-	who := int64(u.a+1)<<32 | int64(u.b+1)
-	for _, g := range gpus {
-		if le.lastOn[g] != 0 && le.lastOn[g] != who {
-			le.stats.switches++
-		}
-		le.lastOn[g] = who
-	}
+	le.putOn(u, gpus)
 	l.rates = le.ratesOn(u, kind, gpus)
 	for i, number := range members[:n] {
 		rate := l.rates[i]
@@ -48,6 +42,17 @@ func (le *leaseEngine) start(slot int32, kind int, gpus []int32) {
 		le.cut(&l, gpus, restartS)
 	}
 	le.running = append(le.running, l)
+}
+
+// putOn counts the GPUs that change their job.
+func (le *leaseEngine) putOn(u *unit, gpus []int32) {
+	who := int64(u.a+1)<<32 | int64(u.b+1)
+	for _, g := range gpus {
+		if le.lastOn[g] != 0 && le.lastOn[g] != who {
+			le.stats.switches++
+		}
+		le.lastOn[g] = who
+	}
 }
 
 // ratesOn are the rates of the jobs of a unit on its GPUs, of which those of type kind are

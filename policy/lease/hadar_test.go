@@ -245,11 +245,11 @@ func TestHadarByHand(t *testing.T) {
 		cfg  HadarConfig
 		want string
 	}{
-		{HadarConfig{Strict: true}, "[{1 [0]} {2 [2]}]"},
-		{HadarConfig{}, "[{0 [1]} {1 [0]} {2 [2]}]"},
-		{HadarConfig{Eta: 2, Strict: true}, "[{0 [1]} {1 [0]} {2 [2]}]"}, // 1/320 · 32^½ is below 1/40
+		{HadarConfig{Strict: true}, "[{1 [0] 0} {2 [2] 0}]"},
+		{HadarConfig{}, "[{0 [1] 0} {1 [0] 0} {2 [2] 0}]"},
+		{HadarConfig{Eta: 2, Strict: true}, "[{0 [1] 0} {1 [0] 0} {2 [2] 0}]"}, // 1/320 · 32^½ is below 1/40
 		// In the order of arrival, c comes first, then a, then b at 1/40.
-		{HadarConfig{Strict: true, ByArrival: true}, "[{0 [0]} {1 [2]} {2 [1]}]"},
+		{HadarConfig{Strict: true, ByArrival: true}, "[{0 [0] 0} {1 [2] 0} {2 [1] 0}]"},
 	} {
 		ha := newHadar(x.cfg)
 		holds, err := ha.Hold(t.Context(), s, nil)
@@ -281,12 +281,12 @@ func TestHadarMixesAndSpreads(t *testing.T) {
 		cfg        HadarConfig
 		want       string
 	}{
-		{"mixed", []int{2, 2}, []int{2, 2}, HadarConfig{}, "[{0 [0 1 2 3]}]"},
+		{"mixed", []int{2, 2}, []int{2, 2}, HadarConfig{}, "[{0 [0 1 2 3] 0}]"},
 		{"one type", []int{2, 2}, []int{2, 2}, HadarConfig{OneType: true}, "[]"},
-		{"two fast nodes", []int{4, 4}, []int{4, 2}, HadarConfig{}, "[{0 [4 5 6 7]}]"},
-		{"one node", []int{4, 4}, []int{4, 2}, HadarConfig{OneNode: true}, "[{0 [0 1 2 3]}]"},
-		{"one fast node", []int{4, 4}, []int{4, 4}, HadarConfig{}, "[{0 [4 5 6 7]}]"},
-		{"slow node", []int{4, 2}, []int{4, 2}, HadarConfig{}, "[{0 [0 1 2 3]}]"},
+		{"two fast nodes", []int{4, 4}, []int{4, 2}, HadarConfig{}, "[{0 [4 5 6 7] 0}]"},
+		{"one node", []int{4, 4}, []int{4, 2}, HadarConfig{OneNode: true}, "[{0 [0 1 2 3] 0}]"},
+		{"one fast node", []int{4, 4}, []int{4, 4}, HadarConfig{}, "[{0 [4 5 6 7] 0}]"},
+		{"slow node", []int{4, 2}, []int{4, 2}, HadarConfig{}, "[{0 [0 1 2 3] 0}]"},
 	} {
 		s := &sim.LeaseState{Types: []string{"K80", "V100"}, GPUs: x.gpus, NodeSize: x.size,
 			Jobs: []sim.LeaseView{{LeaseJob: job, StepsLeft: 100}}}

@@ -31,8 +31,9 @@ type Config struct {
 	// Prices are what an hour of a GPU costs, by type, for the policies of cost;
 	// nil means GavelPrices.
 	Prices map[string]float64
-	// Hadar are the settings of hadar.
-	Hadar HadarConfig
+	// Hadar are the settings of hadar, and HadarE those of hadare.
+	Hadar  HadarConfig
+	HadarE HadarEConfig
 }
 
 // Info describes a policy.
@@ -110,6 +111,8 @@ var policies = []Info{
 		func(c Config) any { return &gavelDuration{perf: true, solver: c.Solver} }},
 	{"hadar", Needs{Sizes: true}, "greatest payoff at prices that rise as nodes fill; gangs may mix types",
 		func(c Config) any { return newHadar(c.Hadar) }},
+	{"hadare", Needs{Sizes: true}, "as hadar, with copies of jobs on the nodes that are left",
+		func(c Config) any { return newHadarE(c.HadarE) }},
 }
 
 // Lacks says what a policy with these needs requires of the jobs and some jobs do not
