@@ -53,10 +53,10 @@ func serveFlags(t *testing.T, args []string) (grace time.Duration, flags map[str
 	return grace, flags
 }
 
-// TestSystemdUnit checks that hare accepts the command of the unit, and that
-// systemd waits longer than a server needs to end.
-func TestSystemdUnit(t *testing.T) {
-	text, err := os.ReadFile("../../deploy/systemd/hare.service")
+// unitOf reads the settings of a unit of systemd.
+func unitOf(t *testing.T, name string) map[string]string {
+	t.Helper()
+	text, err := os.ReadFile("../../deploy/systemd/" + name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,6 +66,37 @@ func TestSystemdUnit(t *testing.T) {
 			settings[name] = value
 		}
 	}
+	return settings
+}
+
+// TestSystemdUnitOfAgents checks that hare accepts the command of the unit, and that jobs outlive the agent and one
+// another.
+func TestSystemdUnitOfAgents(t *testing.T) {
+	settings := unitOf(t, "hare-agent.service")
+	args := strings.Fields(settings["ExecStart"])[1:]
+	c, flags, err := newRoot().Find(args)
+	if err != nil || c.Name() != "agent" {
+		t.Fatalf("%q: %v", args, err)
+	}
+	if err := c.ParseFlags(flags); err != nil || c.Flags().NArg() > 0 {
+		t.Fatalf("%q: %v", args, err)
+	}
+	home := "/var/lib/" + settings["StateDirectory"]
+	if d := c.Flags().Lookup("directory").Value.String(); !strings.HasPrefix(d, home+"/") {
+		t.Errorf("--directory %s is not in %s", d, home)
+	}
+	for name, want := range map[string]string{"KillMode": "process", "Delegate": "yes", "OOMPolicy": "continue",
+		"Restart": "always"} {
+		if settings[name] != want {
+			t.Errorf("%s=%s, not %s", name, settings[name], want)
+		}
+	}
+}
+
+// TestSystemdUnit checks that hare accepts the command of the unit, and that
+// systemd waits longer than a server needs to end.
+func TestSystemdUnit(t *testing.T) {
+	settings := unitOf(t, "hare.service")
 	args := strings.Fields(settings["ExecStart"])
 	grace, flags := serveFlags(t, args[1:])
 	stop, err := strconv.Atoi(settings["TimeoutStopSec"])

@@ -276,11 +276,12 @@ func TestNodeRefusesBadConfigurations(t *testing.T) {
 	}
 	node := newNode(t, worker.Config{Python: []string{"/no/such/python"}})
 	j := worker.Job{ID: "j", Module: "linear", Directory: jobsFolder(t), Tasks: 1}
-	if err := node.Add(t.Context(), 0, j); err == nil || !strings.Contains(err.Error(), "no such file") {
+	if err := node.Add(t.Context(), 0, j); err == nil || !strings.Contains(err.Error(), "no such file") ||
+		!strings.Contains(err.Error(), "--python") {
 		t.Errorf("no interpreter: %v", err)
 	}
 	node = newNode(t, worker.Config{Python: []string{interpreter(t, "sys"), "-I"}})
-	if err := node.Add(t.Context(), 0, j); err == nil || !strings.Contains(err.Error(), "hare_worker") {
+	if err := node.Add(t.Context(), 0, j); err == nil || !strings.Contains(err.Error(), "pip install ./worker") {
 		t.Errorf("an interpreter without hare_worker: %v", err)
 	}
 }

@@ -89,7 +89,8 @@ func startProcess(ctx context.Context, cfg *Config, device int, epoch int64) (*p
 	p.cmd.WaitDelay = time.Second
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
 	if err := p.cmd.Start(); err != nil {
-		return nil, fmt.Errorf("worker: start: %w", err)
+		return nil, fmt.Errorf("worker: start: %w: install Python on this node, or name an interpreter that is there "+
+			"(hare agent --python)", err)
 	}
 	exited := make(chan struct{})
 	go func() {
@@ -134,11 +135,18 @@ func startProcess(ctx context.Context, cfg *Config, device int, epoch int64) (*p
 		if errors.As(err, &protocol) {
 			return nil, &CrashError{Reason: err.Error()}
 		}
+		if strings.HasSuffix(p.said.last(), noWorker) {
+			return nil, fmt.Errorf("worker: %s has no package hare-worker: install it on this node by pip install "+
+				"./worker in Hare's source, or name an interpreter that has it (hare agent --python)", cfg.Python[0])
+		}
 		return nil, &CrashError{Reason: p.epitaph()}
 	}
 	go p.read(exited)
 	return p, nil
 }
+
+// noWorker is the end of what an interpreter says that does not find the package.
+const noWorker = "No module named hare_worker"
 
 func checkHello(hello *Message, epoch int64) error {
 	switch {
