@@ -108,7 +108,7 @@ func TestCopiesThatCannotBe(t *testing.T) {
 	}{
 		"no fork":       {lending{"a": {0, 1, 2, 3}}, "got 4 and needs 2 at once"},
 		"too few":       {forking{sim.Hold{GPUs: []int32{0, 1, 2}, Copies: 2}}, "got 3 and needs 2 at once, for each of 2"},
-		"same node":     {forking{sim.Hold{GPUs: []int32{0, 2, 1, 3}, Copies: 2}}, "copy 0 of job \"a\" needs 2 GPUs of a node"},
+		"same node":     {forking{sim.Hold{GPUs: []int32{0, 2, 1, 3}, Copies: 2}}, `copy 0 of job "a" needs 2 GPUs`},
 		"negative":      {forking{sim.Hold{GPUs: []int32{0, 1}, Copies: -1}}, "copies"},
 		"far too many":  {forking{sim.Hold{GPUs: []int32{0, 1}, Copies: 1 << 62}}, "copies"},
 		"a GPU twice":   {forking{sim.Hold{GPUs: []int32{0, 1, 1, 2}, Copies: 2}}, "allocated twice"},
