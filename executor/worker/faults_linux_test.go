@@ -284,6 +284,15 @@ func TestNodeRefusesBadConfigurations(t *testing.T) {
 	if err := node.Add(t.Context(), 0, j); err == nil || !strings.Contains(err.Error(), "pip install ./worker") {
 		t.Errorf("an interpreter without hare_worker: %v", err)
 	}
+	// This program gives the worker another version of the protocol and then starts it.
+	start := "import sys, runpy, hare_worker.wire as w; w.PROTOCOL = 99; " +
+		"sys.argv = sys.argv[2:]; runpy.run_module('hare_worker', run_name='__main__')"
+	node = newNode(t, worker.Config{Python: []string{interpreter(t, "sys"), "-c", start}})
+	var crash *worker.CrashError
+	if err := node.Add(t.Context(), 0, j); err == nil || errors.As(err, &crash) ||
+		!strings.Contains(err.Error(), "speaks version 99 of the protocol") {
+		t.Errorf("a hare_worker of another version: %v", err)
+	}
 }
 
 // A worker ends with its agent, however the agent dies, also in the midst of a task.

@@ -131,6 +131,10 @@ func startProcess(ctx context.Context, cfg *Config, device int, epoch int64) (*p
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
+		var version *versionError
+		if errors.As(err, &version) {
+			return nil, fmt.Errorf("worker: the package hare-worker of %s %w", cfg.Python[0], version)
+		}
 		var protocol *ProtocolError
 		if errors.As(err, &protocol) {
 			return nil, &CrashError{Reason: err.Error()}
@@ -148,6 +152,15 @@ func startProcess(ctx context.Context, cfg *Config, device int, epoch int64) (*p
 // noWorker is the end of what an interpreter says that does not find the package.
 const noWorker = "No module named hare_worker"
 
+// versionError says that the package hare-worker is that of another version of Hare. Another process would say
+// the same, so that this is not a *CrashError.
+type versionError struct{ got int }
+
+func (e *versionError) Error() string {
+	return fmt.Sprintf("speaks version %d of the protocol and this agent version %d: install on this node that of the "+
+		"agent's version (pip install ./worker in Hare's source)", e.got, Protocol)
+}
+
 func checkHello(hello *Message, epoch int64) error {
 	switch {
 	case hello.Type != Hello || hello.Seq != 0:
@@ -155,8 +168,7 @@ func checkHello(hello *Message, epoch int64) error {
 	case hello.Epoch != epoch:
 		return protocolErrorf("a worker of epoch %d, not %d", hello.Epoch, epoch)
 	case hello.Protocol != Protocol:
-		return protocolErrorf("a worker with version %d of the protocol, not %d: install the hare-worker of this "+
-			"version", hello.Protocol, Protocol)
+		return &versionError{got: hello.Protocol}
 	}
 	return nil
 }
