@@ -38,6 +38,9 @@ type Config struct {
 	// Parallel is the number of runs that go on side by side; zero means 1. The report does
 	// not depend on Parallel.
 	Parallel int
+	// Unfinished is a file that keeps the figures of the runs of a Measurement as they end, so that a
+	// measurement that was interrupted goes on with the runs that are left. Empty means none.
+	Unfinished string
 	// Check is called with each run as a result with its certificate, before the figures of
 	// the run are kept. Up to Parallel goroutines call Check at once. Nil checks nothing. The
 	// command hare experiment sets Check to the verifier.

@@ -1,7 +1,6 @@
 package experiment
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/csv"
@@ -15,6 +14,7 @@ import (
 	"strings"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/plot"
 )
 
 // Measurement is an experiment outside of the model of instances, whose runs have no bound: its
@@ -25,6 +25,10 @@ type Measurement struct {
 	Title, Text, Published string
 	// plan lists the runs of the measurement, in the order of its rows.
 	plan func(cfg *Config) ([]measured, error)
+	// tables replaces the tables of means with the range over seeds; nil keeps them. picture is drawn
+	// beside the tables; nil means none.
+	tables  func(*Measured) ([]table, error)
+	picture func(*Measured) (picture, error)
 }
 
 // measured is a run of a measurement: a row of the table of a group, with its seed.
@@ -41,15 +45,23 @@ type figure struct {
 	digits int
 }
 
+// cannotPlay is the error of a run that there cannot be. The other runs go on.
+type cannotPlay struct{ reason string }
+
+func (e *cannotPlay) Error() string { return e.reason }
+
 // Measured is the result of a measurement.
 type Measured struct {
 	Measurement Measurement
 	runs        []measured
-	figures     [][]figure // by run
+	figures     [][]figure // by run; none where the run cannot be
+	reasons     []string   // by run, why it cannot be
 }
 
 // Measurements lists the measurements.
-func Measurements() []Measurement { return []Measurement{polluxMeasurement, antmanMeasurement} }
+func Measurements() []Measurement {
+	return []Measurement{everything, polluxMeasurement, antmanMeasurement}
+}
 
 // FindMeasurement returns the named measurement; ok is false where there is none.
 func FindMeasurement(name string) (m Measurement, ok bool) {
@@ -83,22 +95,37 @@ func (m Measurement) prepare(cfg *Config) ([]measured, error) {
 	return m.plan(cfg)
 }
 
-// Run makes the runs. The same configuration gives the same figures. Of Config, Scale, Repeat,
-// FirstSeed, Parallel and Progress count; others are refused or have no effect.
+// Run makes the runs. The same configuration gives the same figures. Of Config, Solver, Scale, Repeat,
+// FirstSeed, Parallel, Unfinished and Progress count; others are refused or have no effect.
 func (m Measurement) Run(ctx context.Context, cfg Config) (*Measured, error) {
 	runs, err := m.prepare(&cfg)
 	if err != nil {
 		return nil, err
 	}
-	out := &Measured{Measurement: m, runs: runs, figures: make([][]figure, len(runs))}
+	out := &Measured{Measurement: m, runs: runs, figures: make([][]figure, len(runs)), reasons: make([]string, len(runs))}
+	kept, err := openUnfinished(&cfg, m.Name, runs)
+	if err != nil {
+		return nil, fmt.Errorf("experiment %s: %w", m.Name, err)
+	}
+	defer kept.close()
 	w := &work{ctx: ctx, cfg: &cfg, total: len(runs)}
 	err = w.each(len(runs), func(i int) error {
-		w.begin("%s, seed %d", runs[i].row, runs[i].seed)
-		var err error
-		if out.figures[i], err = runs[i].run(ctx); err != nil {
-			return fmt.Errorf("%s: %w", runs[i].row, err)
+		if r, ok := kept.of(i); ok {
+			out.figures[i], out.reasons[i] = r.figures(), r.Reason
+			w.skip()
+			return nil
 		}
-		return nil
+		w.begin("%s, seed %d", runs[i].row, runs[i].seed)
+		found, err := runs[i].run(ctx)
+		var cannot *cannotPlay
+		if errors.As(err, &cannot) {
+			out.reasons[i], err = cannot.reason, nil
+		}
+		if err != nil {
+			return fmt.Errorf("%s, %s, seed %d: %w", runs[i].group, runs[i].row, runs[i].seed, err)
+		}
+		out.figures[i] = found
+		return kept.add(&runs[i], found, out.reasons[i])
 	})
 	if err != nil {
 		return nil, fmt.Errorf("experiment %s: %w", m.Name, err)
@@ -107,7 +134,10 @@ func (m Measurement) Run(ctx context.Context, cfg Config) (*Measured, error) {
 }
 
 // tables has a table for each group, with a row for the runs of a name and means over seeds.
-func (me *Measured) tables() []table {
+func (me *Measured) tables() ([]table, error) {
+	if me.Measurement.tables != nil {
+		return me.Measurement.tables(me)
+	}
 	var all []table
 	for i := 0; i < len(me.runs); {
 		group := me.runs[i].group
@@ -133,7 +163,7 @@ func (me *Measured) tables() []table {
 		}
 		all = append(all, t)
 	}
-	return all
+	return all, nil
 }
 
 // overSeeds is the mean of values with their range, where they differ.
@@ -155,17 +185,11 @@ func overSeeds(values []float64, digits int) string {
 
 // Markdown writes the tables.
 func (me *Measured) Markdown(w io.Writer) error {
-	b := bufio.NewWriter(w)
-	m := &me.Measurement
-	fmt.Fprintf(b, "# %s\n\n%s\n%s\n", m.Title, m.Text, m.Published)
-	for _, t := range me.tables() {
-		fmt.Fprintf(b, "\n%s\n\n| %s |\n|%s\n", t.Caption, strings.Join(t.Heads, " | "),
-			strings.Repeat("---|", len(t.Heads)))
-		for _, cells := range t.Rows {
-			fmt.Fprintf(b, "| %s |\n", strings.Join(cells, " | "))
-		}
+	tables, err := me.tables()
+	if err != nil {
+		return err
 	}
-	return b.Flush()
+	return writeMarkdown(w, me.Measurement.Title, me.Measurement.Text, me.Measurement.Published, tables)
 }
 
 // CSV writes a header and a line for each figure of each run.
@@ -180,8 +204,9 @@ func (me *Measured) CSV(w io.Writer) error {
 	return c.WriteAll(lines)
 }
 
-// Write writes NAME.csv and NAME.md into a folder, which it makes if necessary, and returns the
-// paths of the files.
+// Write writes NAME.csv and NAME.md into a folder, which it makes if necessary, and NAME.html, NAME-1.svg
+// and NAME-1.png where the measurement has a picture. It removes the file of an unfinished run, and
+// returns the paths of the files.
 func (me *Measured) Write(dir string) ([]string, error) {
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return nil, fmt.Errorf("experiment: %w", err)
@@ -196,7 +221,17 @@ func (me *Measured) Write(dir string) ([]string, error) {
 		files = append(files, name)
 		return os.WriteFile(name, b.Bytes(), 0o666)
 	}
-	if err := errors.Join(put(".csv", me.CSV), put(".md", me.Markdown)); err != nil {
+	err := errors.Join(put(".csv", me.CSV), put(".md", me.Markdown))
+	if err == nil && me.Measurement.picture != nil {
+		var p picture
+		if p, err = me.Measurement.picture(me); err == nil {
+			options := plot.Options{Title: me.Measurement.Title, Width: 1000}
+			err = errors.Join(put(".html", me.HTML),
+				put("-1.svg", func(w io.Writer) error { return p.SVG(w, options) }),
+				put("-1.png", func(w io.Writer) error { return p.PNG(w, options) }))
+		}
+	}
+	if err != nil {
 		return nil, fmt.Errorf("experiment: %w", err)
 	}
 	return files, nil

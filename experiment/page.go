@@ -8,11 +8,12 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/hare-sched/hare/plot"
 	"github.com/hare-sched/hare/web"
 )
 
 var pages = template.Must(template.New("").Parse(`{{define "head"}}<h1>{{.Title}}</h1>{{.Theme}}
-{{end}}{{define "page"}}{{template "head" .}}<p>{{.Info.Text}}</p><p>{{.Info.Published}}</p>
+{{end}}{{define "page"}}{{template "head" .}}<p>{{.Text}}</p><p>{{.Published}}</p>
 {{range .Pictures}}<figure tabindex="0">{{.}}</figure>
 {{end}}{{range .Tables}}{{$t := .}}<div class="wide" tabindex="0"><table><caption>{{.Caption}}</caption>
 <thead><tr>{{range $i, $h := .Heads}}<th class="wrap{{if lt $i $t.Texts}} w{{end}}">{{$h}}</th>{{end}}</tr></thead>
@@ -36,21 +37,47 @@ func document(w io.Writer, name, title string, data any) error {
 
 // HTML writes one page with pictures and tables. The page makes no request.
 func (r *Report) HTML(w io.Writer) error {
-	data := struct {
-		Title    string
-		Theme    template.HTML
-		Info     Info
-		Pictures []template.HTML
-		Tables   []table
-	}{Title: r.Info.Title, Theme: web.ThemeButton, Info: r.Info, Tables: r.tables()}
-	for i, p := range r.pictures() {
-		var b bytes.Buffer
-		if err := p.SVG(&b, r.options(i)); err != nil {
+	return writePage(w, report{Title: r.Info.Title, Text: r.Info.Text, Published: r.Info.Published, Tables: r.tables()},
+		r.pictures(), r.options)
+}
+
+// HTML writes one page with the picture, where there is one, and the tables. The page makes no request.
+func (me *Measured) HTML(w io.Writer) error {
+	tables, err := me.tables()
+	if err != nil {
+		return err
+	}
+	m := &me.Measurement
+	var pictures []picture
+	if m.picture != nil {
+		p, err := m.picture(me)
+		if err != nil {
 			return err
 		}
-		data.Pictures = append(data.Pictures, template.HTML(b.String())) // package plot escapes texts
+		pictures = append(pictures, p)
 	}
-	return document(w, "page", data.Title, data)
+	return writePage(w, report{Title: m.Title, Text: m.Text, Published: m.Published, Tables: tables}, pictures,
+		func(int) plot.Options { return plot.Options{Title: m.Title, Width: 1000} })
+}
+
+// report is what a page shows.
+type report struct {
+	Title, Text, Published string
+	Theme                  template.HTML
+	Pictures               []template.HTML
+	Tables                 []table
+}
+
+func writePage(w io.Writer, r report, pictures []picture, options func(int) plot.Options) error {
+	r.Theme = web.ThemeButton
+	for i, p := range pictures {
+		var b bytes.Buffer
+		if err := p.SVG(&b, options(i)); err != nil {
+			return err
+		}
+		r.Pictures = append(r.Pictures, template.HTML(b.String())) // package plot escapes texts
+	}
+	return document(w, "page", r.Title, r)
 }
 
 // WriteIndex writes index.html, which links the pages of the experiments, into the folder

@@ -256,6 +256,13 @@ func (w *work) begin(format string, a ...any) {
 	w.begun++
 }
 
+// skip counts a run that needs not begin.
+func (w *work) skip() {
+	w.mu.Lock()
+	w.begun++
+	w.mu.Unlock()
+}
+
 // each calls do for 0 to n − 1, in Config.Parallel goroutines. After an error no further
 // call begins. Of several errors, each returns the error of the least index.
 func (w *work) each(n int, do func(int) error) error {

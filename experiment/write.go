@@ -71,9 +71,13 @@ func (r *Report) CSV(w io.Writer) error {
 
 // Markdown writes the tables, with means over instances.
 func (r *Report) Markdown(w io.Writer) error {
+	return writeMarkdown(w, r.Info.Title, r.Info.Text, r.Info.Published, r.tables())
+}
+
+func writeMarkdown(w io.Writer, title, text, published string, tables []table) error {
 	b := bufio.NewWriter(w)
-	fmt.Fprintf(b, "# %s\n\n%s\n%s\n", r.Info.Title, r.Info.Text, r.Info.Published)
-	for _, t := range r.tables() {
+	fmt.Fprintf(b, "# %s\n\n%s\n%s\n", title, text, published)
+	for _, t := range tables {
 		fmt.Fprintf(b, "\n%s\n\n| %s |\n|%s\n", t.Caption, strings.Join(t.Heads, " | "), strings.Repeat("---|",
 			len(t.Heads)))
 		for _, cells := range t.Rows {

@@ -112,8 +112,15 @@ disturb() {
     0 | 1) stop; start ;;
     2)
       pkill -KILL -f "raylet/raylet.*accelerator_type:$type" || return 0
-      for job in $(pgrep -f "$dir/job.sh"); do # the programs of the node end with it
-        tr '\0' '\n' <"/proc/$job/environ" 2>/dev/null | grep -qx "HARE_GPU_TYPE=$type" && kill -KILL "$job" || true
+      # The programs of the node end with it, and before each the process of Ray that would report its end.
+      for job in $(pgrep -f "$dir/job.sh"); do
+        { tr '\0' '\n' <"/proc/$job/environ"; } 2>/dev/null | grep -qx "HARE_GPU_TYPE=$type" || continue
+        above=$job
+        until [ "${above:-1}" -le 1 ] || ps -o args= -p "$above" | grep -q '^ray::'; do
+          above=$({ ps -o ppid= -p "$above" || true; } | tr -d ' ')
+        done
+        [ "${above:-1}" -le 1 ] || kill -KILL "$above" 2>/dev/null || true
+        kill -KILL "$job" 2>/dev/null || true
       done
       echo "$type" >>"$dir/nodes"
       node "$type" 2 --address 127.0.0.1:6379 --min-worker-port $port --max-worker-port $((port + 999)) ;;

@@ -43,7 +43,7 @@ before its figures are printed. docs/experiments.md says which published figures
 were reproduced.
 
 Experiments: ` + strings.Join(experiment.Names(), ", ") + `; all runs
-every one that has bounds (not ` + strings.Join(measurementNames(), " and ") + `), list describes them.`,
+every one of the papers' with bounds (not ` + strings.Join(measurementNames(), ", ") + `), list describes them.`,
 		Example: `  hare experiment list
   hare experiment weighted-jct -o out/
   hare experiment all --parallel 2 -o out/
@@ -173,9 +173,30 @@ func (ef *experimentFlags) measure(ctx context.Context, w io.Writer, m experimen
 	if _, err := m.Size(cfg); err != nil {
 		return usageError{err}
 	}
+	if ef.out != "" {
+		if err := os.MkdirAll(ef.out, 0o777); err != nil {
+			return err
+		}
+		cfg.Unfinished = filepath.Join(ef.out, m.Name+".unfinished")
+	}
 	live := newProgressLine(os.Stderr, !ef.quiet && term.IsTerminal(int(os.Stderr.Fd())))
 	defer live.end()
-	cfg.Progress = func(p experiment.Progress) { live.text("%s  %d of %d runs  %s", m.Name, p.Done, p.Total, p.Text) }
+	var stop func()
+	cfg.Solver, stop = startEngine()
+	defer stop()
+	cfg.Solver.Version = longVersion()
+	began, before := time.Now(), -1
+	cfg.Progress = func(p experiment.Progress) {
+		if before < 0 {
+			before = p.Done // runs that the file of an unfinished measurement has
+		}
+		left := "?"
+		if p.Done > before {
+			each := time.Since(began) / time.Duration(p.Done-before)
+			left = (each * time.Duration(p.Total-p.Done)).Round(time.Second).String()
+		}
+		live.text("%s  %d of %d runs  about %s left  %s", m.Name, p.Done, p.Total, left, p.Text)
+	}
 	r, err := m.Run(ctx, cfg)
 	if err != nil {
 		return err
@@ -183,6 +204,9 @@ func (ef *experimentFlags) measure(ctx context.Context, w io.Writer, m experimen
 	live.end()
 	if ef.out != "" {
 		if _, err := r.Write(ef.out); err != nil {
+			return err
+		}
+		if err := experiment.RemoveUnfinished(cfg.Unfinished); err != nil {
 			return err
 		}
 	}

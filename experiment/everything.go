@@ -1,0 +1,239 @@
+package experiment
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"sync"
+
+	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/policy"
+	"github.com/hare-sched/hare/policy/lease"
+	"github.com/hare-sched/hare/sim"
+	"github.com/hare-sched/hare/solver"
+	"github.com/hare-sched/hare/study"
+	"github.com/hare-sched/hare/study/simulation"
+	"github.com/hare-sched/hare/trace"
+)
+
+// everything plays all policies of the registry. Its traces and clusters were fixed before its first run.
+var everything = Measurement{
+	Name:  "everything",
+	Title: "Every policy of Hare on four traces, beside the certified bound",
+	Text: "Each seed draws jobs of a trace with replacement, which keep their times of arrival. Policies of tasks " +
+		"and of leases play the same gangs, whose steps are merged into rounds of at most a minute, and leases are " +
+		"whole rounds. The bound holds for all plans of these gangs. Policies that let jobs share GPUs, or need " +
+		"deadlines or entities, play the steps themselves on Gavel's and Shockwave's traces, and elastic ones the " +
+		"measured epochs of Pollux's, so that no bound holds for them. --scale divides the jobs.",
+	Published: "None: the papers compare few policies each, on traces of their own.",
+	plan:      planEverything,
+	tables:    everythingTables,
+	picture:   everythingPicture,
+}
+
+// drawnTrace is a trace of which jobs are drawn.
+type drawnTrace struct {
+	name, file, format   string
+	id, arrivals, widths string // columns; a trace without names has no id
+	jobs, widest         int    // wider jobs are not drawn
+	gpus                 string
+	rated                bool // the trace gives steps and not durations
+}
+
+// drawnTraces are jobs of one GPU, jobs that come nearly at once, jobs of which only the durations are
+// known, and jobs whose widths can change.
+var drawnTraces = []drawnTrace{
+	{name: "Gavel", file: "gavel_trace_generated1000_single.csv", format: "gavel", id: "job_id", arrivals: "arrival_s",
+		widths: "scale_factor", jobs: 200, widest: 1, gpus: "v100=4,p100=4,k80=4", rated: true},
+	{name: "Shockwave", file: "shockwave_trace_220.csv", format: "shockwave", id: "job_id", arrivals: "arrival_s",
+		widths: "scale_factor", jobs: 110, widest: 8, gpus: "v100=12,p100=12,k80=12", rated: true},
+	{name: "Philly", file: "philly_week_2017-10-02.csv", format: "philly", arrivals: "arrival_s",
+		widths: "num_gpus", jobs: 200, widest: 16, gpus: "GPU=16"},
+	{name: "Pollux", file: "pollux_workload_6.csv", format: "pollux", id: "name", arrivals: "time",
+		widths: "num_replicas", jobs: 160, widest: 64, gpus: "T4=64"},
+}
+
+// boundRow is the row of the bounds.
+const boundRow = "certified bound"
+
+// The figures of a run; bounds have the first alone.
+const (
+	weightedMean = "weighted mean JCT s"
+	plainMean    = "mean JCT s"
+	p99          = "p99 JCT s"
+	utilization  = "use %"
+)
+
+func planEverything(cfg *Config) ([]measured, error) {
+	var runs []measured
+	for i := range drawnTraces {
+		t := &drawnTraces[i]
+		drawn := make([]func() (*drawnJobs, error), cfg.Repeat)
+		for k := range drawn {
+			drawn[k] = sync.OnceValues(func() (*drawnJobs, error) {
+				return t.draw(cfg.FirstSeed+uint64(k), max(2, t.jobs/cfg.Scale))
+			})
+		}
+		add := func(row string, run func(context.Context, uint64, *drawnJobs) ([]figure, error)) {
+			for k := range drawn {
+				seed := cfg.FirstSeed + uint64(k)
+				runs = append(runs, measured{t.name, row, seed, func(ctx context.Context) ([]figure, error) {
+					jobs, err := drawn[k]()
+					if err != nil {
+						return nil, err
+					}
+					return run(ctx, seed, jobs)
+				}})
+			}
+		}
+		add(boundRow, func(ctx context.Context, _ uint64, jobs *drawnJobs) ([]figure, error) {
+			return jobs.bound(ctx, cfg.Solver)
+		})
+		for _, info := range policy.All() {
+			add(info.Name, func(ctx context.Context, seed uint64, jobs *drawnJobs) ([]figure, error) {
+				return jobs.play(ctx, info, study.Config{Solver: cfg.Solver}, seed)
+			})
+		}
+	}
+	return runs, nil
+}
+
+// drawnJobs are the jobs of a seed, as a text of the trace's format and as an instance.
+type drawnJobs struct {
+	of   *drawnTrace
+	text []byte
+	inst *hare.Instance
+}
+
+// draw draws rows of the trace with replacement. For the policies that need them, it draws deadlines of
+// 1.2, 2 or 10 times the time alone, as Gavel's own generator does, and one of five entities.
+func (t *drawnTrace) draw(seed uint64, jobs int) (*drawnJobs, error) {
+	source, err := trace.Shipped(t.file)
+	if err != nil {
+		return nil, err
+	}
+	rows, err := csv.NewReader(source.R).ReadAll()
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", t.file, err)
+	}
+	at := map[string]int{}
+	for i, head := range rows[0] {
+		at[head] = i
+	}
+	usable := slices.DeleteFunc(rows[1:], func(row []string) bool {
+		width, err := strconv.Atoi(row[at[t.widths]])
+		duration, ok := at["duration_s"]
+		return err != nil || width > t.widest || ok && row[duration] == "0"
+	})
+	random := rand.New(rand.NewPCG(seed, 0))
+	lines := [][]string{rows[0]}
+	for range jobs {
+		lines = append(lines, slices.Clone(usable[random.IntN(len(usable))]))
+	}
+	slices.SortStableFunc(lines[1:], func(a, b []string) int {
+		x, _ := strconv.ParseFloat(a[at[t.arrivals]], 64)
+		y, _ := strconv.ParseFloat(b[at[t.arrivals]], 64)
+		return cmp.Compare(x, y)
+	})
+	if t.rated {
+		lines[0] = append(slices.Clone(lines[0]), "entity", "entity_policy")
+	}
+	for i, line := range lines[1:] {
+		if t.id != "" {
+			line[at[t.id]] = fmt.Sprintf("%d-of-%s", i, line[at[t.id]])
+		}
+		if t.rated {
+			line[at["slo"]] = []string{"1.2", "2", "10"}[random.IntN(3)]
+			lines[i+1] = append(line, fmt.Sprint("e", random.IntN(5)), "fairness")
+		}
+	}
+	d := &drawnJobs{of: t}
+	var text bytes.Buffer
+	if err := csv.NewWriter(&text).WriteAll(lines); err != nil {
+		return nil, err
+	}
+	d.text = text.Bytes()
+	gpus, err := trace.ParseGPUs(t.gpus)
+	if err != nil {
+		return nil, err
+	}
+	d.inst, _, err = trace.Import(t.format, trace.ImportConfig{
+		Trace:  trace.Source{Name: t.name, R: bytes.NewReader(d.text)},
+		Config: trace.Config{GPUs: gpus, Sync: "gang", Long: true},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("%s, seed %d: %w", t.file, seed, err)
+	}
+	return d, nil
+}
+
+// bound is the certified bound on the weighted mean JCT of the instance, without linear programs, so that
+// it is the same everywhere.
+func (d *drawnJobs) bound(ctx context.Context, cfg solver.Config) ([]figure, error) {
+	cfg.LP, cfg.BoundWork = nil, boundWork
+	rel, err := solver.Bound(ctx, d.inst, hare.MethodPrice, cfg)
+	if err != nil {
+		return nil, err
+	}
+	weights := 0.
+	for i := range d.inst.Jobs {
+		weights += float64(d.inst.Jobs[i].WeightMicro) / 1e6
+	}
+	return []figure{{weightedMean, rel.Bound.RoundDown().Float() / weights, 1}}, nil
+}
+
+// lacking are the codes of what a trace lacks for a policy.
+var lacking = []string{"no_pair_rates", "lacking", "no_price", "wide_job", "not_elastic"}
+
+// play is the run of a policy. The error is a *cannotPlay where the trace lacks what the policy needs.
+func (d *drawnJobs) play(ctx context.Context, info policy.Info, cfg study.Config, seed uint64) ([]figure, error) {
+	rq := &simulation.Request{Policies: []string{info.Name}, Seed: int64(seed)}
+	if d.of.playsText(info) {
+		gpus, err := trace.ParseGPUs(d.of.gpus)
+		if err != nil {
+			return nil, err
+		}
+		rq.GPUs, rq.Trace = gpus, &simulation.Trace{Name: d.of.name, Text: d.text, Format: d.of.format}
+	} else {
+		rq.Instance = d.inst
+	}
+	out, err := study.Simulate(ctx, rq, cfg)
+	var fault *hare.InvalidError
+	if errors.As(err, &fault) && slices.Contains(lacking, fault.Code) {
+		return nil, &cannotPlay{fault.Detail}
+	}
+	if err != nil {
+		return nil, err
+	}
+	run := &out.Runs[0]
+	if run.Dropped > 0 {
+		return nil, errDropped
+	}
+	return []figure{{weightedMean, run.WeightedMeanJCTS, 1}, {plainMean, run.MeanJCTS, 1}, {p99, run.P99JCTS, 0},
+		{utilization, 100 * run.Utilization, 1}}, nil
+}
+
+// playsText says that the policy plays the trace itself and not the gangs of the bound.
+func (t *drawnTrace) playsText(info policy.Info) bool {
+	if info.Engine == policy.Elastic {
+		return t.format == "pollux"
+	}
+	return t.rated && (info.Needs.PairRates || info.Needs.Entities || info.Needs.SLOs)
+}
+
+// bounded says that no run of the policy can be below the bound: it runs the gangs of the instance, each
+// round once.
+func (t *drawnTrace) bounded(info policy.Info) bool {
+	if info.Engine == policy.Lease {
+		if _, forks := info.New(lease.Config{}).(sim.ForkingHoldPolicy); forks {
+			return false
+		}
+	}
+	return !t.playsText(info)
+}
