@@ -1,8 +1,10 @@
 package relax
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
+	"sync/atomic"
 	"testing"
 
 	"github.com/hare-sched/hare"
@@ -60,5 +62,31 @@ func TestMovedWeightClosesTheGap(t *testing.T) {
 	t.Logf("sums of gaps: %.3f, and %.3f without", gap, gapWithout)
 	if gap > gapWithout/2 {
 		t.Errorf("sums of gaps: %.3f, and %.3f without moved weights", gap, gapWithout)
+	}
+}
+
+// endsAfter is a context that ends when Err has been called a number of times.
+type endsAfter struct {
+	context.Context
+	left *atomic.Int64
+}
+
+func (c endsAfter) Err() error {
+	if c.left.Add(-1) < 0 {
+		return context.DeadlineExceeded
+	}
+	return nil
+}
+
+// The prices of jobs with predecessors can be asked for whenever the context ends, also before a first step.
+func TestContextEndsWithPredecessors(t *testing.T) {
+	inst := randomPipelines(rand.New(rand.NewPCG(1, 5)))
+	for calls := range int64(60) {
+		ctx := endsAfter{t.Context(), new(atomic.Int64)}
+		ctx.left.Store(calls)
+		_, err := Run(ctx, hare.NewModel(inst), Config{Workers: 1, Cells: 24})
+		if err != nil {
+			t.Fatalf("after %d calls: %v", calls, err)
+		}
 	}
 }

@@ -134,6 +134,7 @@ func multigridAscent(ctx context.Context, ev *evaluator, cfg *Config, report fun
 		}
 		next := &ascent{ev: ev, grid: grid, caps: pr.capacity(grid), cur: from, best: newPrices(grid, pr.ascentRows()),
 			delta: l.delta}
+		next.best.moved = pr.share(0) // for when the context ends before a first step
 		next.minGain = cfg.MinGain * float64(l.cells) / defaultCells
 		next.progress = make([][]float64, len(pr.jobs))
 		flat := make([]float64, len(pr.jobs)*len(grid))
