@@ -43,8 +43,10 @@ type Agent struct {
 const (
 	syncWaitS  = 5.0
 	faultEvery = time.Second
-	leastRetry = 100 * time.Millisecond
-	mostRetry  = 2 * time.Second
+	// releaseAfter is after how many looks at the devices without a task the memory of the program is given back.
+	releaseAfter = 5
+	leastRetry   = 100 * time.Millisecond
+	mostRetry    = 2 * time.Second
 )
 
 // Run takes part in a cluster until ctx ends. Tasks that run then go on until their lease runs out; an agent that is
@@ -257,6 +259,7 @@ func (a *Agent) take() error {
 	// A sync that waits for orders is broken off where there is news to tell. The one that tells the news does not wait
 	// and is not broken off, so that the lease is renewed however much there is to tell.
 	urgent, waits := false, true
+	idle := 0 // looks at the devices since a task was there
 	for {
 		news := false
 		select {
@@ -305,9 +308,15 @@ func (a *Agent) take() error {
 			news = true
 		case end := <-a.endings:
 			a.do(a.state.ended(end))
-			news = true
+			news, idle = true, 0
 		case <-health.C:
 			news = a.lookAtDevices()
+			if idle++; len(a.processes) > 0 {
+				idle = 0
+			}
+			if idle == releaseAfter { // what starts, registrations and tasks have touched
+				runner.ReleaseProgram()
+			}
 		case <-a.context.Done():
 			if cancel != nil {
 				cancel()
