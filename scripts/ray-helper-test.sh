@@ -69,7 +69,7 @@ submit_all() {
       k = v * (1.5 + 3 * rand())
       printf "%d %d %.1f %.1f %d\n", i, v, t, k, rand() < 0.2 ? 2 : 1}}' |
     while read -r i v t k gpus; do
-      "$hare" ray submit --id "$1-$i" --name "j$i" --gpus "$gpus" --on "V100=$v,T4=$t,K80=$k" -- \
+      "$hare" ray submit --id "$1-$i" --name "j$i" --retries 20 --gpus "$gpus" --on "V100=$v,T4=$t,K80=$k" -- \
         "$dir/job.sh" "$dir/out" "V100=$v" "T4=$t" "K80=$k" >/dev/null
     done
   begin=$(date +%s.%N)
