@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/hare-sched/hare/bench"
+	"github.com/hare-sched/hare/market"
 )
 
 // No placement is better than the optimum, and those of the default settings are near it.
@@ -28,5 +29,24 @@ func TestPlacement(t *testing.T) {
 	}
 	if _, err := bench.Placement(t.Context(), bench.PlacementConfig{Draws: []int{0}}); err == nil {
 		t.Error("0 draws were accepted")
+	}
+}
+
+// A job whose workers are on two nodes becomes faster when the last of them leaves the second node.
+// Moves of single workers alone leave the first of these problems 49 % above the optimum.
+func TestPlacementLeavesNodes(t *testing.T) {
+	for _, seed := range []uint64{27, 15, 7, 4} {
+		p := bench.RandomPlacement(seed, 6, 3, 10, 4e8)
+		got, err := market.Sample(t.Context(), p, market.Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, best, err := market.Exact(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got.Score < best*(1-1e-12) || got.Score > 1.04*best {
+			t.Errorf("seed %d: %g times the optimum", seed, got.Score/best)
+		}
 	}
 }

@@ -51,9 +51,10 @@ type Config struct {
 	// Passes is how many markets are held for a category, each with the values at the matching
 	// before; zero means 2. Under Throughput values do not change, so that one is held.
 	Passes int
-	// Tries is how many changes of one or two workers are tried on the matchings, the best first, of
-	// which those that lower a Score are made: markets do not see what the exchange of parameters
-	// takes. Zero means 100,000, negative none.
+	// Tries is how many changes are tried on the matchings, the best first, of which those that lower a
+	// Score are made: markets do not see what the exchange of parameters takes. A change moves a worker
+	// or exchanges two, and moves up to two nodes of workers of jobs that exchange parameters. Zero
+	// means 100,000, negative none.
 	Tries int
 	// Seed is that of the draws.
 	Seed uint64
