@@ -206,6 +206,9 @@ func importCommand() *cobra.Command {
 				return usageError{fmt.Errorf("import takes a format (%s) and perhaps a trace file",
 					strings.Join(trace.Formats(), ", "))}
 			}
+			if err := trace.CheckFormat(args[0]); err != nil {
+				return usageError{fmt.Errorf("%w; history, kube, ray and slurm import what a cluster tells", err)}
+			}
 			return nil
 		},
 		ValidArgs: trace.Formats(),
