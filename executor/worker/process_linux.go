@@ -141,7 +141,8 @@ func startProcess(ctx context.Context, cfg *Config, device int, epoch int64) (*p
 		}
 		if strings.HasSuffix(p.said.last(), noWorker) {
 			return nil, fmt.Errorf("worker: %s has no package hare-worker: install it on this node by pip install "+
-				"./worker in Hare's source, or name an interpreter that has it (hare agent --python)", cfg.Python[0])
+				"./worker in Hare's source, name an interpreter that has it (hare agent --python), or, where PYTHONPATH "+
+				"leads to it, pass that on (--pass-env PYTHONPATH)", cfg.Python[0])
 		}
 		return nil, &CrashError{Reason: p.epitaph()}
 	}
