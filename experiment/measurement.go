@@ -79,10 +79,8 @@ func (m Measurement) Size(cfg Config) (int, error) {
 }
 
 func (m Measurement) prepare(cfg *Config) ([]measured, error) {
-	if cfg.Scale < 0 || cfg.Repeat < 0 || cfg.Parallel < 0 || cfg.Scale > 1000 || cfg.Repeat > 10_000 ||
-		cfg.Parallel > 1000 {
-		return nil, fmt.Errorf("experiment: scale %d, repeat %d, parallel %d: must be from 0 to 1000, 10000 and 1000",
-			cfg.Scale, cfg.Repeat, cfg.Parallel)
+	if err := cfg.check(); err != nil {
+		return nil, err
 	}
 	if cfg.Policies != nil || cfg.Parameters != nil || cfg.Instances != nil || cfg.PlanLatencyUs != 0 {
 		return nil, fmt.Errorf("experiment %s compares settings of its own: leave out policies, parameters, instances "+
