@@ -41,6 +41,12 @@ const (
 	// Managed is AntMan: the local coordinator of a GPU gives an opportunistic job what the
 	// guaranteed job leaves. The opportunistic job keeps in the memory of the host what does not fit.
 	Managed Sharing = "managed"
+	// Throttled is AntMan with its feedback: nothing is kept for the guaranteed job of a GPU. A
+	// coordinator measures its slowdown every ControlS seconds, and halves the compute that the
+	// opportunistic jobs of its GPUs may take where the slowdown is above Tolerance. Otherwise they may
+	// take ControlStep more of a GPU, up to what they use. They begin with none when the guaranteed job
+	// starts. Memory is that of Managed.
+	Throttled Sharing = "throttled"
 	// Unmanaged lets the jobs of a GPU compete for it. Each is as slow as its busy time and that of
 	// the others make it, and a job starts only where its memory fits.
 	Unmanaged Sharing = "unmanaged"
@@ -61,6 +67,13 @@ type Config struct {
 	// for a part it counts in proportion. A job at HostSlowdown 1 takes twice as long. Zero means 1,
 	// negative none.
 	HostSlowdown float64
+	// ControlS is the time between two measurements under Throttled in seconds, at least 0.001; zero
+	// means 10.
+	ControlS float64
+	// ControlStep is a share of a GPU; zero means 0.05.
+	ControlStep float64
+	// Tolerance is the slowdown, less 1, up to which a guaranteed job is not slow; zero means 0.01.
+	Tolerance float64
 	// Opportunists is how many opportunistic jobs may share a GPU; zero means 1.
 	Opportunists int
 }
@@ -79,9 +92,23 @@ func (c *Config) validate() error {
 	if c.Opportunists == 0 {
 		c.Opportunists = 1
 	}
+	if c.ControlS == 0 {
+		c.ControlS = 10
+	}
+	if c.ControlStep == 0 {
+		c.ControlStep = 0.05
+	}
+	if c.Tolerance == 0 {
+		c.Tolerance = 0.01
+	}
 	switch {
-	case c.Sharing != Managed && c.Sharing != Unmanaged && c.Sharing != Exclusive:
-		return fmt.Errorf("antman: sharing %.60q is not %s, %s or %s", c.Sharing, Managed, Unmanaged, Exclusive)
+	case c.Sharing != Managed && c.Sharing != Throttled && c.Sharing != Unmanaged && c.Sharing != Exclusive:
+		return fmt.Errorf("antman: sharing %.60q is not %s, %s, %s or %s", c.Sharing, Managed, Throttled, Unmanaged,
+			Exclusive)
+	case !(c.ControlS >= 0.001 && c.ControlS <= 1e6), !(c.ControlStep > 0 && c.ControlStep <= 1), !(c.Tolerance > 0 &&
+		c.Tolerance <= 100):
+		return errors.New("antman: measurements are 0.001 to 1000000 s apart, a step is a fraction above 0, and the " +
+			"tolerated slowdown above 0 and at most 100")
 	case !(c.MaxBusy > 0 && c.MaxBusy <= 1):
 		return errors.New("antman: the greatest busy time that lets a job join is a fraction above 0")
 	case !(c.Interference >= 0 && c.Interference <= 100), !(c.HostSlowdown <= 1000):
@@ -142,8 +169,9 @@ type Outcome struct {
 // end. Under Managed, guaranteed jobs therefore start as if there were no opportunistic jobs, and
 // without Interference they end so, too. Under Unmanaged a guaranteed job also waits for memory.
 //
-// Between two events, arrivals and ends, rates are constant. A guaranteed job runs at 1/(1 +
-// Interference) where it shares a GPU, and an opportunistic one in the time that is left:
+// Between two events, which are arrivals, ends and the measurements of Throttled, rates are constant.
+// Under Managed, a guaranteed job runs at 1/(1 + Interference) where it shares a GPU, and an
+// opportunistic one in the time that is left:
 //
 //	(1 − busy of the guaranteed job · its rate) / busy of the opportunistic jobs, at most 1
 //

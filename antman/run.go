@@ -17,7 +17,8 @@ type run struct {
 
 	nowS            float64
 	arrived, ended  int
-	guaranteed      []int // queues of jobs that wait
+	measured        float64 // the number of the next measurement of slowdowns under Throttled
+	guaranteed      []int   // queues of jobs that wait
 	opportunistic   []int
 	running         []int
 	busyS, memoryS  float64 // integrals over time of the busy GPUs and of the GiB in use
@@ -35,6 +36,7 @@ type jobState struct {
 type gpuState struct {
 	guaranteed    int // job, or none
 	opportunistic []int
+	share         float64 // of the compute, which opportunistic jobs may take under Throttled
 }
 
 const none = -1
@@ -74,7 +76,7 @@ func (r *run) start() {
 			break
 		}
 		for _, g := range held {
-			r.gpus[g].guaranteed = i
+			r.gpus[g].guaranteed, r.gpus[g].share = i, 0
 		}
 		r.begin(i, held)
 		r.guaranteed = r.guaranteed[1:]
@@ -208,6 +210,9 @@ func (r *run) rateOn(i, g int) float64 {
 	if count > 1 {
 		presence = 1 / (1 + r.cfg.Interference)
 	}
+	if r.cfg.Sharing == Throttled && owner != none && len(s.opportunistic) > 0 {
+		return r.throttledRate(i, g)
+	}
 	if r.cfg.Sharing == Unmanaged {
 		return presence / math.Max(1, r.busy(g))
 	}
@@ -230,6 +235,54 @@ func (r *run) rateOn(i, g int) float64 {
 	return math.Max(0, rate)
 }
 
+// throttledRate is how fast a job runs on a GPU with a guaranteed and opportunistic jobs under
+// Throttled. The opportunistic jobs keep the GPU busy for a share u of the time at most. All jobs
+// are slowed by the sum of the busy times where it is above 1, and the guaranteed job is also slowed by
+// Interference in proportion to u.
+func (r *run) throttledRate(i, g int) float64 {
+	s, wanted, memory := &r.gpus[g], 0., 0.
+	for _, o := range s.opportunistic {
+		wanted += r.jobs[o].Busy
+		memory += r.jobs[o].MemoryGiB
+	}
+	u := math.Min(s.share, wanted)
+	rate := 1 / math.Max(1, r.jobs[s.guaranteed].Busy+u)
+	if i == s.guaranteed {
+		return rate / (1 + r.cfg.Interference*u)
+	}
+	rate *= u / wanted / (1 + r.cfg.Interference)
+	if room := r.cluster.MemoryGiB - r.jobs[s.guaranteed].MemoryGiB; memory > room {
+		rate /= 1 + r.cfg.HostSlowdown*(memory-room)/memory
+	}
+	return rate
+}
+
+// throttles says whether the coordinator of a GPU has jobs to measure.
+func (r *run) throttles(g int) bool {
+	s := &r.gpus[g]
+	return r.cfg.Sharing == Throttled && s.guaranteed != none && len(s.opportunistic) > 0
+}
+
+// control changes the shares of opportunistic jobs by the slowdowns of guaranteed jobs.
+func (r *run) control() {
+	for g := range r.gpus {
+		if !r.throttles(g) {
+			continue
+		}
+		s := &r.gpus[g]
+		if 1 > r.states[s.guaranteed].rate*(1+r.cfg.Tolerance) {
+			s.share /= 2
+		} else {
+			wanted := 0.
+			for _, o := range s.opportunistic {
+				wanted += r.jobs[o].Busy
+			}
+			// A share beyond what is wanted would be taken at once by the next job that joins.
+			s.share = math.Max(s.share, math.Min(wanted, s.share+r.cfg.ControlStep))
+		}
+	}
+}
+
 var errStalled = errors.New("antman: jobs wait for ever: no job that runs makes progress")
 
 // advance sets the rates and goes on to the next event.
@@ -250,7 +303,17 @@ func (r *run) advance() error {
 		}
 		next = math.Min(next, s.endsS)
 	}
-	if math.IsInf(next, 1) {
+	measures := math.Inf(1)
+	for g := range r.gpus {
+		if r.throttles(g) {
+			for r.measured = math.Max(r.measured, math.Floor(r.nowS/r.cfg.ControlS)); r.measured*r.cfg.ControlS <= r.nowS; {
+				r.measured++
+			}
+			measures = r.measured * r.cfg.ControlS
+			break
+		}
+	}
+	if next = math.Min(next, measures); math.IsInf(next, 1) {
 		return errStalled
 	}
 	span := next - r.nowS
@@ -258,6 +321,9 @@ func (r *run) advance() error {
 		r.count(g, span)
 	}
 	r.nowS = next
+	if next == measures {
+		r.control()
+	}
 	r.running = slices.DeleteFunc(r.running, func(i int) bool {
 		s := &r.states[i]
 		if s.leftS = math.Max(0, s.leftS-span*s.rate); s.endsS > next {

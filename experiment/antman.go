@@ -44,6 +44,7 @@ func planAntman(cfg *Config) ([]measured, error) {
 	add(sharing, "exclusive GPUs", antman.Config{Sharing: antman.Exclusive})
 	add(sharing, "unmanaged sharing", antman.Config{Sharing: antman.Unmanaged})
 	add(sharing, "managed sharing (AntMan)", antman.Config{})
+	add(sharing, "sharing throttled by measured slowdown", antman.Config{Sharing: antman.Throttled})
 	for _, v := range []struct {
 		row string
 		c   antman.Config
@@ -58,6 +59,19 @@ func planAntman(cfg *Config) ([]measured, error) {
 		{"interference of 20 %", antman.Config{Interference: .2}},
 	} {
 		add(parts, v.row, v.c)
+	}
+	for _, v := range []struct {
+		row string
+		c   antman.Config
+	}{
+		{"as above: every 10 s, steps of 5 %, slow above 1 %", antman.Config{}},
+		{"every 60 s", antman.Config{ControlS: 60}},
+		{"steps of 20 %", antman.Config{ControlStep: .2}},
+		{"slow above 5 %", antman.Config{Tolerance: .05}},
+		{"interference of 20 %", antman.Config{Interference: .2}},
+	} {
+		v.c.Sharing = antman.Throttled
+		add("settings of throttled sharing", v.row, v.c)
 	}
 	return runs, nil
 }
