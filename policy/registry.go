@@ -5,6 +5,7 @@ package policy
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -153,6 +154,17 @@ func (info Info) New(cfg lease.Config) any {
 		return info.elastic.New(cfg.Seed)
 	}
 	return nil
+}
+
+// Configure adds parameters, a JSON object, to the settings with which New makes a policy of leases. Errors are
+// *hare.InvalidError with pointers into the object.
+func (info Info) Configure(cfg lease.Config, parameters []byte) (lease.Config, error) {
+	cfg, err := info.lease.Configure(cfg, parameters)
+	var fault *lease.ParameterError
+	if errors.As(err, &fault) {
+		err = &hare.InvalidError{Pointer: fault.Pointer, Code: fault.Code, Detail: fault.Detail}
+	}
+	return cfg, err
 }
 
 // CheckRules refuses an instance with rules by which simulations under the policy do not go, with a

@@ -5,11 +5,12 @@ import (
 	"fmt"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/policy/lease"
 	"github.com/hare-sched/hare/policy/task"
 )
 
 // SimulationParameters checks parameters of the named policy for simulations, and returns those
-// with which the policy is made (task.Config.Parameters). Simulations take the parameters that
+// with which the policy is made (task.Config.Parameters, Info.Configure). Simulations take the parameters that
 // sessions take, but for aside, which the simulator decides: aside says whether it makes plans
 // late. estimates says whether policies of tasks are told no sizes. Errors are
 // *hare.InvalidError with pointers into the parameters.
@@ -21,8 +22,12 @@ func SimulationParameters(name string, parameters []byte, estimates, aside bool)
 	if err != nil {
 		return refuse("", "%v", err)
 	}
+	if info.Engine == Lease {
+		_, err := info.Configure(lease.Config{}, parameters)
+		return parameters, err
+	}
 	if info.Engine != Task {
-		return refuse("", "policy %s has no parameters: they are for policies that place tasks", name)
+		return refuse("", "policy %s has no parameters", name)
 	}
 	session, ok := info.task.Session()
 	if _, learned := info.task.Maker.(task.Learned); !ok || learned && !estimates {

@@ -74,3 +74,31 @@ func TestParameters(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// Policies of leases take parameters of their own, and what merging costs is charged by the engine too.
+func TestParametersOfLeases(t *testing.T) {
+	mean := func(policy, parameters string) float64 {
+		t.Helper()
+		req := &simulation.Request{Policies: []string{policy}, GPUs: []hare.TypeCount{{Type: "V100", Count: 2},
+			{Type: "P100", Count: 2}, {Type: "K80", Count: 2}},
+			Trace: &simulation.Trace{Name: "gavel_trace_small_test.csv"}}
+		if parameters != "" {
+			req.Parameters = map[string]json.RawMessage{policy: json.RawMessage(parameters)}
+		}
+		rep, err := study.Simulate(t.Context(), req, study.Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return rep.Runs[0].MeanJCTS
+	}
+	hadar, hadare := mean("hadar", ""), mean("hadare", "")
+	if same := mean("hadar", `{"beam":4,"eta":1,"utility":"inverse_jct"}`); same != hadar {
+		t.Errorf("%v with default parameters, %v without parameters", same, hadar)
+	}
+	if other := mean("hadar", `{"utility":"longest_first"}`); other == hadar {
+		t.Errorf("longest first: %v, by default %v", other, hadar)
+	}
+	if dear := mean("hadare", `{"merge_share":0.5,"efficiency":0.5}`); dear < hadare {
+		t.Errorf("dear copies: %v, free copies %v", dear, hadare)
+	}
+}

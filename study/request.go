@@ -164,7 +164,7 @@ func (rq *request) checkParameters(bad func(pointer, code, format string, a ...a
 	}
 }
 
-// parametersOf are the parameters with which a policy of tasks is made; nil means none.
+// parametersOf are the parameters with which a policy is made; nil means none.
 func (rq *request) parametersOf(name string) (json.RawMessage, error) {
 	if rq.Parameters[name] == nil {
 		return nil, nil

@@ -354,6 +354,16 @@ func (s *series) playLeases(ctx context.Context, r *simulatedRun, info policy.In
 		}
 	}
 	with := lease.Config{Seed: r.run.Seed, Prices: s.req.priceByType()}
+	parameters, err := s.req.parametersOf(info.Name)
+	if err != nil {
+		return nil, err
+	}
+	if parameters != nil {
+		if with, err = info.Configure(with, parameters); err != nil {
+			return nil, err
+		}
+		cfg.Fork = sim.LeaseFork{MergeS: with.HadarE.MergeShare * cfg.LeaseS, Efficiency: with.HadarE.Efficiency}
+	}
 	lp := policy.Programs{Primary: s.cfg.Solver.LP}
 	if info.Needs.LP {
 		r.run.LP = BuiltInLP

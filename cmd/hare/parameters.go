@@ -7,7 +7,7 @@ import (
 	"github.com/hare-sched/hare/wire"
 )
 
-const parametersUsage = `JSON file with parameters of policies of tasks, as hare online takes them, by the policy's ` +
+const parametersUsage = `JSON file with parameters of policies, as hare online takes them, by the policy's ` +
 	`name: {"rolling": {"fifo_slowdown": 1}}`
 
 // readParameters reads a file with the parameters of policies by name; no name gives nil.

@@ -1,0 +1,45 @@
+package lease
+
+import (
+	"errors"
+	"strings"
+	"testing"
+)
+
+func TestConfigure(t *testing.T) {
+	for _, c := range []struct{ policy, parameters, pointer, want string }{
+		{"hadar", `{"beam": 1.5}`, "/beam", "a whole number"},
+		{"hadar", `{"beam": -1}`, "/beam", "from 1 to"},
+		{"hadar", `{"eta": 0.1}`, "/eta", "from 0.25"},
+		{"hadar", `{"strict": "yes"}`, "/strict", "true or false"},
+		{"hadar", `{"strict": null}`, "/strict", "true or false"},
+		{"hadar", `{"utility": "best"}`, "/utility", "inverse_jct"},
+		{"hadar", `{"a~/b": 1}`, "/a~0~1b", "it has utility, eta"},
+		{"hadar", `{"copies": 1}`, "/copies", "no parameter"},
+		{"hadar", `[]`, "", "a JSON object"},
+		{"hadar", `null`, "", "a JSON object"},
+		{"hadare", `{"copies": -1}`, "/copies", "copies at most"},
+		{"hadare", `{"merge_share": 1}`, "/merge_share", "less than 1"},
+		{"hadare", `{"efficiency": 2}`, "/efficiency", "at most 1"},
+		{"hadare", `{"one_node": 1}`, "/one_node", "true or false"},
+		{"gavel:fifo", `{}`, "", "has no parameters"},
+	} {
+		info, ok := Find(c.policy)
+		if !ok {
+			t.Fatal(c.policy)
+		}
+		_, err := info.Configure(Config{}, []byte(c.parameters))
+		var fault *ParameterError
+		if !errors.As(err, &fault) || fault.Pointer != c.pointer || !strings.Contains(fault.Detail, c.want) {
+			t.Errorf("%s %s: %v", c.policy, c.parameters, err)
+		}
+	}
+	info, _ := Find("hadare")
+	got, err := info.Configure(Config{Seed: 7}, []byte(`{"utility": "speed", "eta": 2, "beam": 8, "by_arrival": true,
+		"one_type": true, "one_node": true, "strict": true, "copies": 3, "merge_share": 0.25, "efficiency": 0.5}`))
+	want := HadarEConfig{Hadar: HadarConfig{EffectiveSpeed, 2, 8, true, true, true, true}, MaxCopies: 3, MergeShare: 0.25,
+		Efficiency: 0.5}
+	if err != nil || got.Seed != 7 || got.HadarE != want || got.Hadar != (HadarConfig{}) {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
