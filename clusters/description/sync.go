@@ -73,6 +73,10 @@ type TaskReport struct {
 	Round int64 `json:"round,omitempty"`
 	// Loss is that of the last of these rounds; a text, because it may be NaN.
 	Loss string `json:"loss,omitempty"`
+	// Port is where other nodes reach the home of a relaxed round job.
+	Port int `json:"port,omitempty"`
+	// SyncS is how long the gradient of a task of a relaxed round job took to its home, after RanS.
+	SyncS float64 `json:"sync_s,omitempty"`
 } //	@name	TaskReport
 
 // Sync is what an agent tells the server again and again. It renews the lease.
@@ -103,19 +107,28 @@ type Synced struct {
 // Order tells an agent to start or to stop a task. Orders are numbered from 1 in each epoch.
 type Order struct {
 	Number int64  `json:"number"`
-	Type   string `json:"type" enums:"start,stop"`
+	Type   string `json:"type" enums:"start,stop,home,compute"`
 	TaskID
 	// GraceS is the time between SIGTERM and SIGKILL, of an order to stop and of every end of the task; 0
 	// means SIGKILL at once.
 	GraceS float64 `json:"grace_s"`
 	// Start is what is to be started; of an order to stop it is left out.
 	Start *Start `json:"start,omitempty"`
+	// Home is what an order of this type is to hold.
+	Home *HomeStart `json:"home,omitempty"`
+	// Compute is what an order of this type is to compute.
+	Compute *Compute `json:"compute,omitempty"`
 } //	@name	Order
 
 // The types of orders.
 const (
 	OrderStart = "start"
 	OrderStop  = "stop"
+	// OrderHome has the node hold the parameters of a relaxed round job, for an attempt; the task is number 0.
+	OrderHome = "home"
+	// OrderCompute has a device compute one task of a round of a relaxed round job; the tasks of an attempt are
+	// numbered from 1, and one that is given out again has a new number.
+	OrderCompute = "compute"
 )
 
 // Start is what a task needs to start.
@@ -159,6 +172,33 @@ type RoundStart struct {
 	// Secret is what the programs of the attempt know each other by; it is left out where the job has one node.
 	Secret string `json:"secret,omitempty"`
 } //	@name	RoundStart
+
+// HomeStart is what the home of a relaxed round job holds: the node that has the parameters, takes the gradients of
+// all tasks, makes the steps, and saves. The home needs no device of the cluster. Its first report, of state running,
+// names the port at which the other nodes reach it and the rounds of the checkpoint that it begins with; later ones
+// say how many rounds are saved. Its end with exit code 0 says that all rounds are saved.
+type HomeStart struct {
+	Name                string `json:"name"`
+	RoundStart                 // what is trained, with the secret of the attempt
+	Directory           string `json:"directory,omitempty"`
+	CheckpointDirectory string `json:"checkpoint_directory,omitempty"`
+} //	@name	HomeStart
+
+// Compute is one task of a round. The device takes the parameters from the home once the home has made the steps of
+// all rounds before, and brings it the gradient. The report of its end with exit code 0 says that the home has the
+// gradient; RanS is how long the device was busy, and SyncS what passed from then on.
+type Compute struct {
+	Round  int64 `json:"round"` // from 0, counted over all attempts
+	Task   int   `json:"task"`  // of the round, from 0
+	Device int   `json:"device"`
+	// Address is the host and port of the home.
+	Address    string `json:"address"`
+	GPUType    string `json:"gpu_type"`
+	RoundStart        // as the home has it
+	Directory  string `json:"directory,omitempty"`
+	// PretendS is how long a pretended device holds the task, where the job says its seconds.
+	PretendS float64 `json:"pretend_s,omitempty"`
+} //	@name	Compute
 
 // The outputs of a task.
 const (
