@@ -36,7 +36,7 @@ type guarded struct {
 }
 
 // registration is that of an agent called a.
-const registration = `{"protocol":2,"version":"test","name":"a","incarnation":"0123456789abcdef",` +
+const registration = `{"protocol":3,"version":"test","name":"a","incarnation":"0123456789abcdef",` +
 	`"devices":[{"type":"V100"}]}`
 
 // guardedRoutes lists every route; the test fails for a route that is missing.

@@ -11,8 +11,8 @@ import (
 )
 
 // ProtocolVersion is the version of what agents and the server tell each other. The server refuses agents
-// of another version: one of version 1 would take the start of a round job for an empty command.
-const ProtocolVersion = 2
+// of another version: one of version 2 would leave the orders home and compute out.
+const ProtocolVersion = 3
 
 // NewCluster asks for a cluster.
 type NewCluster struct {

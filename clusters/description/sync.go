@@ -177,11 +177,17 @@ type RoundStart struct {
 // all tasks, makes the steps, and saves. The home needs no device of the cluster. Its first report, of state running,
 // names the port at which the other nodes reach it and the rounds of the checkpoint that it begins with; later ones
 // say how many rounds are saved. Its end with exit code 0 says that all rounds are saved.
+//
+// A home that is played gets no gradients: its first report names port 0, the server counts its rounds by the tasks
+// that have ended and tells it to stop behind the last one, and it ends with exit code 0.
 type HomeStart struct {
-	Name                string `json:"name"`
-	RoundStart                 // what is trained, with the secret of the attempt
-	Directory           string `json:"directory,omitempty"`
-	CheckpointDirectory string `json:"checkpoint_directory,omitempty"`
+	Name                string            `json:"name"`
+	RoundStart                            // what is trained, with the secret of the attempt
+	Directory           string            `json:"directory,omitempty"`
+	CheckpointDirectory string            `json:"checkpoint_directory,omitempty"`
+	Env                 map[string]string `json:"env,omitempty"`
+	// Pretend is set where the job says its seconds: agents of pretended devices play its home, as they do its tasks.
+	Pretend bool `json:"pretend,omitempty"`
 } //	@name	HomeStart
 
 // Compute is one task of a round. The device takes the parameters from the home once the home has made the steps of
@@ -192,10 +198,11 @@ type Compute struct {
 	Task   int   `json:"task"`  // of the round, from 0
 	Device int   `json:"device"`
 	// Address is the host and port of the home.
-	Address    string `json:"address"`
-	GPUType    string `json:"gpu_type"`
-	RoundStart        // as the home has it
-	Directory  string `json:"directory,omitempty"`
+	Address    string            `json:"address"`
+	GPUType    string            `json:"gpu_type"`
+	RoundStart                   // as the home has it
+	Directory  string            `json:"directory,omitempty"`
+	Env        map[string]string `json:"env,omitempty"`
 	// PretendS is how long a pretended device holds the task, where the job says its seconds.
 	PretendS float64 `json:"pretend_s,omitempty"`
 } //	@name	Compute

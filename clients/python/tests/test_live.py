@@ -182,7 +182,7 @@ class Live(unittest.TestCase):
         def post(path, **more):
             return self.hare._call("POST", f"/v1/clusters/{lab}/agents{path}", **more).json()
 
-        me = {"protocol": 2, "version": "test", "name": "n1", "incarnation": "0123456789abcdef"}
+        me = {"protocol": 3, "version": "test", "name": "n1", "incarnation": "0123456789abcdef"}
         epoch = post("", json={**me, "devices": [{"type": "T4"}]})["epoch"]
         sync = {"epoch": epoch, "wait_s": 2, "reports_after": 0, "orders_seen": 0}
         orders = []
