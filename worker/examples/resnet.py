@@ -6,6 +6,7 @@ from torch import nn
 from torch.nn import functional
 
 BACKEND = "torch"
+LAYERWISE = True  # parameters are read by the layers that have them alone
 CLASSES, BATCH, TASKS = 10, 16, 4
 
 

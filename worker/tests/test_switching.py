@@ -224,6 +224,18 @@ class Bench(unittest.TestCase):
 class Torch(unittest.TestCase):
     """On the CPU: parameters after tasks under switches equal those of a plain loop, bit for bit."""
 
+    def test_cuda_without_a_number_is_the_current_device(self):
+        import torch
+
+        from hare_worker import torch_streams
+
+        chosen = []
+        with mock.patch.multiple(torch.cuda, current_device=lambda: 3, current_stream=mock.Mock(), Stream=mock.Mock(),
+                                 set_device=lambda d: chosen.append(torch.cuda._utils._get_device_index(d))):
+            self.assertEqual(torch_streams.TorchStreams("cuda").device, torch.device("cuda", 3))
+            self.assertEqual(torch_streams.TorchStreams("cuda:1").device, torch.device("cuda", 1))
+        self.assertEqual(chosen, [3, 1])
+
     def test_same_parameters(self):
         import torch
 

@@ -12,7 +12,8 @@ def main():
     parser = argparse.ArgumentParser(prog="hare_worker", description=__doc__)
     parser.add_argument("--socket", required=True, help="the Unix socket of the agent")
     parser.add_argument("--epoch", type=int, required=True, help="the number of this start")
-    parser.add_argument("--device", default="cpu", help="the device of PyTorch")
+    parser.add_argument("--device", default="auto",
+                        help="the device of PyTorch; auto is CUDA where PyTorch finds it")
     arguments = parser.parse_args()
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:

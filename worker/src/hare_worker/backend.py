@@ -33,8 +33,18 @@ def seed_of(seed, *place):
 class Options:
     """What a job is run with, beside its module."""
 
-    def __init__(self, tasks, seed=0, device="cpu"):
+    def __init__(self, tasks, seed=0, device="auto"):
         self.tasks, self.seed, self.device = tasks, seed, device
+
+
+class HostBackend:
+    """What backends need not do whose device is the host."""
+
+    def attached(self, view):
+        """The job's shared memory is mapped."""
+
+    def forgotten(self):
+        """The job has ended, and its memory is about to be unmapped."""
 
 
 def sgd_settings(module):

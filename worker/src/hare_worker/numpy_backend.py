@@ -8,7 +8,7 @@ import numpy as np
 from . import backend
 
 
-class Backend:
+class Backend(backend.HostBackend):
     def __init__(self, module, options):
         self.module, self.options = module, options
         self.rate, self.momentum = backend.sgd_settings(module)
@@ -49,7 +49,7 @@ class Backend:
             for name in self.like:
                 next(arrays)[1][...] = part[name]
 
-    def gradient(self, round_, task, view):
+    def gradient(self, round_, task, view, meanwhile=None):
         seed = backend.seed_of(self.options.seed, round_, task)
         np.random.seed(seed)
         random.seed(seed)

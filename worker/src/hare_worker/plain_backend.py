@@ -7,7 +7,7 @@ import random
 from . import backend
 
 
-class Backend:
+class Backend(backend.HostBackend):
     def __init__(self, module, options):
         self.module, self.options = module, options
         self.rate, self.momentum = backend.sgd_settings(module)
@@ -40,7 +40,7 @@ class Backend:
                 numbers.extend(values)
         view[: self.state_bytes] = numbers.tobytes()
 
-    def gradient(self, round_, task, view):
+    def gradient(self, round_, task, view, meanwhile=None):
         random.seed(backend.seed_of(self.options.seed, round_, task))
         result = self.module.loss(self.parameters, self.module.batch(round_, task))
         value, gradients = backend.value_and_gradients(result, self.parameters)

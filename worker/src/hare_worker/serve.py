@@ -1,5 +1,6 @@
 """The loop of a worker: reads requests of its agent one after another and answers each."""
 
+import collections
 import importlib
 import mmap
 import os
@@ -37,6 +38,7 @@ class Job:
             os.close(file)
         memory.madvise(mmap.MADV_DONTFORK)
         self.memory = memoryview(memory)
+        self.backend.attached(self.memory)
         self.slots = [self.memory[i * state : (i + 1) * state] for i in range(2)]
         at = 2 * state
         self.gradients = [self.memory[at + i * gradient : at + (i + 1) * gradient] for i in range(self.tasks)]
@@ -59,36 +61,57 @@ class Worker:
         self.connection, self.epoch, self.device = connection, epoch, device
         self.seq = 0
         self.jobs = {}
+        self.waiting = collections.deque()  # requests that have come and are not answered
+        self.answers = []  # of requests that were done during a task, to be sent behind its own
 
     def run(self):
         """Answers requests until the agent closes the connection or asks to end."""
         self.connection.send({"type": "hello", "epoch": self.epoch, "seq": 0, "protocol": wire.PROTOCOL,
                               "pid": os.getpid()})
         while True:
-            request = self.connection.receive()
+            request = self.waiting.popleft() if self.waiting else self.connection.receive()
             if request is None:
                 return
-            kind = text(request, "type")
-            if request.get("epoch") != self.epoch:
-                raise wire.ProtocolError(f"a request of epoch {request.get('epoch')} in epoch {self.epoch}")
-            if request.get("seq") != self.seq + 1:
-                raise wire.ProtocolError(f"request {request.get('seq')} after request {self.seq}")
-            self.seq += 1
-            answer = {"epoch": self.epoch, "seq": self.seq, "job": request.get("job", "")}
-            handler = HANDLERS.get(kind)
-            if handler is None:
-                raise wire.ProtocolError(f"a request of the unknown type {kind!r}")
-            try:
-                answer.update(handler(self, request))
-            except wire.ProtocolError:
-                raise
-            except MemoryError as e:
-                answer.update(self.fault("oom", e))
-            except (Exception, SystemExit) as e:
-                answer.update(self.fault(kind_of(e), e))
-            self.connection.send(answer)
-            if kind == "shutdown":
+            self.connection.send(self.answer(request))
+            for answer in self.answers:
+                self.connection.send(answer)
+            self.answers = []
+            if request["type"] == "shutdown":
                 return
+
+    def answer(self, request):
+        """Does what a request asks for."""
+        kind = text(request, "type")
+        if request.get("epoch") != self.epoch:
+            raise wire.ProtocolError(f"a request of epoch {request.get('epoch')} in epoch {self.epoch}")
+        if request.get("seq") != self.seq + 1:
+            raise wire.ProtocolError(f"request {request.get('seq')} after request {self.seq}")
+        self.seq += 1
+        answer = {"epoch": self.epoch, "seq": self.seq, "job": request.get("job", "")}
+        handler = HANDLERS.get(kind)
+        if handler is None:
+            raise wire.ProtocolError(f"a request of the unknown type {kind!r}")
+        try:
+            answer.update(handler(self, request))
+        except wire.ProtocolError:
+            raise
+        except MemoryError as e:
+            answer.update(self.fault("oom", e))
+        except (Exception, SystemExit) as e:
+            answer.update(self.fault(kind_of(e), e))
+        return answer
+
+    def meanwhile(self, job):
+        """Does what the agent has asked for behind a task, while the device computes the backward pass of the
+        task: other jobs leave, and the next one comes."""
+        while not self.waiting:
+            request = self.connection.receive(wait=False)
+            if request is None:
+                return
+            if request.get("type") not in ("evict", "prefetch") or request.get("job") == job:
+                self.waiting.append(request)
+                return
+            self.answers.append(self.answer(request))
 
     def fault(self, kind, e):
         footprint = sum(j.backend.state_bytes for j in self.jobs.values() if j.version is not None)
@@ -116,7 +139,7 @@ class Worker:
         round_, task = whole(request, "round", 0, 1 << 53), whole(request, "task", 0, job.tasks - 1)
         job.bring(whole(request, "version", 0, 1 << 53))
         begin = time.perf_counter()
-        loss = job.backend.gradient(round_, task, job.gradients[task])
+        loss = job.backend.gradient(round_, task, job.gradients[task], lambda: self.meanwhile(request["job"]))
         return {"type": "done", "loss": wire.finite(loss), "compute_s": time.perf_counter() - begin}
 
     def step(self, request):
@@ -139,7 +162,9 @@ class Worker:
         return {"type": "evicted"}
 
     def forget(self, request):
-        self.jobs.pop(text(request, "job"), None)
+        job = self.jobs.pop(text(request, "job"), None)
+        if job is not None and job.memory is not None:
+            job.backend.forgotten()
         return {"type": "forgotten"}
 
     def shutdown(self, _):

@@ -5,7 +5,7 @@ import math
 
 import torch
 
-from . import streams, switching, torch_streams
+from . import streams, switching, torch_groups, torch_streams
 
 RATE, MOMENTUM = 1e-3, 0.9
 
@@ -31,7 +31,7 @@ class TorchModel(switching.Model):
         self.left = [0] * len(groups)  # gradients that are not complete
         self.gradients: list[torch.Tensor | None] = [None] * len(groups)
         self.switcher: switching.Switcher | None = None
-        self.handles = [self._on_gradient(p) for p in self.parameters]
+        self.handles = [torch_groups.on_gradient(p, self._complete) for p in self.parameters]
         for layer in module.modules():
             if layer._parameters:  # It may read the parameters of the layers inside it without calling them.
                 of = sorted({self.group_of[p] for p in layer.parameters() if p in self.group_of})
@@ -94,15 +94,6 @@ class TorchModel(switching.Model):
     def _need(self, groups: list[int]) -> None:
         for i in groups:
             self.switcher.need(i)
-
-    def _on_gradient(self, p: torch.nn.Parameter):
-        """Has _complete called when the gradient of p is whole, and returns what must be kept."""
-        if hasattr(p, "register_post_accumulate_grad_hook"):
-            return p.register_post_accumulate_grad_hook(self._complete)
-        # Before PyTorch 2.1: a hook on the node that adds to p.grad.
-        node = p.expand_as(p).grad_fn.next_functions[0][0]
-        node.register_hook(lambda *_: self._complete(p))
-        return node
 
     def _complete(self, p: torch.Tensor) -> None:
         i = self.group_of[p]

@@ -25,29 +25,35 @@ class Connection:
         self.files = []
         refuse_foreigners(sock)
 
-    def receive(self):
-        """The next object, or None where the other side has closed between two frames."""
-        head = self._take(4, at_start=True)
+    def receive(self, wait=True):
+        """The next object, or None where the other side has closed between two frames. Without wait, None
+        where no whole frame has come yet."""
+        head = self._take(4, at_start=True, wait=wait, keep=True)
         if head is None:
             return None
         (length,) = struct.unpack(">I", head)
         if not 2 <= length <= MAX_FRAME:
             raise ProtocolError(f"a frame of {length} bytes; there may be 2 to {MAX_FRAME}")
-        return decode(bytes(self._take(length)))
+        body = self._take(4 + length, wait=wait)
+        return None if body is None else decode(bytes(body[4:]))
 
-    def _take(self, n, at_start=False):
+    def _take(self, n, at_start=False, wait=True, keep=False):
         while len(self.buffer) < n:
-            data, files, flags, _ = socket.recv_fds(self.sock, 1 << 16, 4)
+            try:
+                data, files, flags, _ = socket.recv_fds(self.sock, 1 << 16, 4, 0 if wait else socket.MSG_DONTWAIT)
+            except BlockingIOError:
+                return None
             self.files += files
             if flags & socket.MSG_CTRUNC:
                 raise ProtocolError("too many file descriptors beside one frame")
             if not data:
-                if at_start and not self.buffer:
+                if not wait or at_start and not self.buffer:
                     return None
                 raise ProtocolError("the connection ended inside a frame")
             self.buffer += data
         taken = self.buffer[:n]
-        del self.buffer[:n]
+        if not keep:
+            del self.buffer[:n]
         return taken
 
     def take_file(self):
