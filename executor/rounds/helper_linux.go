@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/hare-sched/hare/executor/link"
 	"github.com/hare-sched/hare/executor/worker"
 )
 
@@ -26,7 +27,7 @@ type helper struct {
 // help computes tasks for the program of rank 0 until that says that the last round is done. Where the connection
 // ends, it is made again: a node that is lost is noticed by the server, which ends the attempt.
 func (t *trainer) help(ctx context.Context) error {
-	settings, err := secure(t.spec.Peers.Secret, sideHelper)
+	settings, err := link.Secure(t.spec.Peers.Secret, link.SideHelper)
 	if err != nil {
 		return err
 	}
@@ -75,7 +76,7 @@ func (h *helper) serve(ctx context.Context, conn net.Conn) (said, over bool, err
 	defer conn.Close()
 	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
 	defer stop()
-	watch(conn)
+	link.Watch(conn)
 	secured := tls.Client(conn, h.settings)
 	round := int64(-1)
 	if !h.spec.Peers.Shared {
@@ -83,8 +84,8 @@ func (h *helper) serve(ctx context.Context, conn net.Conn) (said, over bool, err
 			return false, false, &helpError{err}
 		}
 	}
-	l := newLink(secured, worker.MaxJobBytes)
-	err = l.send(&frame{header: header{Kind: kindHello, Version: linkVersion, Job: h.spec.Job, Rank: h.spec.Peers.Rank,
+	l := link.New(secured, worker.MaxJobBytes)
+	err = l.Send(&link.Frame{Header: link.Header{Kind: link.Hello, Version: link.Version, Job: h.spec.Job, Rank: h.spec.Peers.Rank,
 		Round: round}})
 	if err != nil {
 		return false, false, err
@@ -94,7 +95,7 @@ func (h *helper) serve(ctx context.Context, conn net.Conn) (said, over bool, err
 	r := bufio.NewReaderSize(secured, 1<<16)
 	bad := make(chan error, 1)
 	for {
-		f, err := readFrame(r, l.most)
+		f, err := link.ReadFrame(r, worker.MaxJobBytes)
 		if err != nil {
 			select {
 			case e := <-bad:
@@ -107,7 +108,7 @@ func (h *helper) serve(ctx context.Context, conn net.Conn) (said, over bool, err
 		answer := func() bool {
 			payload, err := h.answer(ctx, f)
 			if err == nil {
-				err = l.send(&frame{header: f.header, payload: payload})
+				err = l.Send(&link.Frame{Header: f.Header, Payload: payload})
 				if err != nil { // the connection is over, as the reader sees, too
 					_ = conn.Close()
 				}
@@ -131,7 +132,7 @@ func (h *helper) serve(ctx context.Context, conn net.Conn) (said, over bool, err
 }
 
 // answer does what a request asks for, and makes its header that of the answer.
-func (h *helper) answer(ctx context.Context, f *frame) (payload []byte, err error) {
+func (h *helper) answer(ctx context.Context, f *link.Frame) (payload []byte, err error) {
 	switch f.Kind {
 	case kindFetch:
 		f.Round, payload, err = worker.ReadCheckpoint(h.spec.Checkpoint)
@@ -140,21 +141,21 @@ func (h *helper) answer(ctx context.Context, f *frame) (payload []byte, err erro
 		if err := h.add(); err != nil {
 			return nil, err
 		}
-		return nil, h.node.Adopt(h.spec.Job, f.Round, f.payload)
+		return nil, h.node.Adopt(h.spec.Job, f.Round, f.Payload)
 	case kindRun:
 		return h.compute(ctx, f)
 	case kindCheckpoint:
-		return nil, worker.WriteCheckpoint(h.spec.Checkpoint, f.payload)
+		return nil, worker.WriteCheckpoint(h.spec.Checkpoint, f.Payload)
 	case kindEnd:
 		return nil, nil
 	}
-	return nil, &frameError{fmt.Sprintf("the unknown request %.20q", f.Kind)}
+	return nil, &link.FrameError{Reason: fmt.Sprintf("the unknown request %.20q", f.Kind)}
 }
 
 // compute computes the gradient of a task.
-func (h *helper) compute(ctx context.Context, f *frame) ([]byte, error) {
+func (h *helper) compute(ctx context.Context, f *link.Frame) ([]byte, error) {
 	if f.Device < 0 || f.Device >= len(h.spec.GPUs) {
-		return nil, &frameError{fmt.Sprintf("device %d of %d", f.Device, len(h.spec.GPUs))}
+		return nil, &link.FrameError{Reason: fmt.Sprintf("device %d of %d", f.Device, len(h.spec.GPUs))}
 	}
 	t := worker.Task{Job: h.spec.Job, Round: f.Round, Task: f.Task}
 	err := again(ctx, maxCrashes, func() error {

@@ -11,8 +11,7 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sys/unix"
-
+	"github.com/hare-sched/hare/executor/link"
 	"github.com/hare-sched/hare/executor/worker"
 )
 
@@ -22,8 +21,6 @@ const (
 	patience = 2 * time.Minute
 	// greeting is how long a connection may take until its hello.
 	greeting = 10 * time.Second
-	// silence is how long the other end may leave what was sent without an acknowledgement.
-	silence = 30 * time.Second
 	// farewell is how long a node that was told of the end, whose connection ended then, may take to connect anew. One
 	// that has not heard it does so at once, and one that has is gone.
 	farewell = 10 * time.Second
@@ -44,12 +41,29 @@ type home struct {
 	stateOf int64
 }
 
+// The requests of the program that holds the parameters. It asks, and the others answer.
+const (
+	kindFetch      link.Kind = "fetch"      // asks for the checkpoint
+	kindState      link.Kind = "state"      // brings the state of a round
+	kindRun        link.Kind = "run"        // asks for the gradient of a task
+	kindCheckpoint link.Kind = "checkpoint" // brings a checkpoint to be kept
+	kindEnd        link.Kind = "end"        // the job has done its last round
+)
+
+// connection is one to the program of another node.
+type connection struct {
+	*link.Link
+	// bring is held while the state of a round is sent. round is the one that the other side has; −1 is none.
+	bring sync.Mutex
+	round int64
+}
+
 // peer is the program of another node. Safe for concurrent use.
 type peer struct {
 	rank int
 
 	mu      sync.Mutex
-	link    *link
+	link    *connection
 	round   int64         // of its checkpoint, as it said first; −1 where there is none
 	changed chan struct{} // closed when link has changed
 }
@@ -61,7 +75,7 @@ func newHome(spec *Spec, node *worker.Node) (*home, error) {
 	if h.own, err = ownRound(spec.Checkpoint); err != nil {
 		return nil, err
 	}
-	settings, err := secure(spec.Peers.Secret, sideHome)
+	settings, err := link.Secure(spec.Peers.Secret, link.SideHome)
 	if err != nil {
 		return nil, err
 	}
@@ -118,31 +132,31 @@ func (h *home) accept(settings *tls.Config) {
 
 // greet reads the hello of a connection, and gives the connection to its peer.
 func (h *home) greet(conn net.Conn, settings *tls.Config) error {
-	watch(conn)
+	link.Watch(conn)
 	secured := tls.Server(conn, settings)
 	if err := secured.SetDeadline(time.Now().Add(greeting)); err != nil {
 		return err
 	}
 	r := bufio.NewReaderSize(secured, 1<<16)
-	f, err := readFrame(r, 0)
+	f, err := link.ReadFrame(r, 0)
 	switch {
 	case err != nil:
 		return err
-	case f.Kind != kindHello || f.Job != h.spec.Job || f.Rank < 1 || f.Rank > len(h.peers):
-		return &frameError{"its hello is that of another job"}
-	case f.Version != linkVersion:
+	case f.Kind != link.Hello || f.Job != h.spec.Job || f.Rank < 1 || f.Rank > len(h.peers):
+		return &link.FrameError{Reason: "its hello is that of another job"}
+	case f.Version != link.Version:
 		return fmt.Errorf("rank %d has another version of hare: install the same one on all nodes", f.Rank)
 	}
 	if err := secured.SetDeadline(time.Time{}); err != nil {
 		return err
 	}
-	l := newLink(secured, worker.MaxJobBytes)
-	go l.read(r)
+	l := &connection{Link: link.New(secured, worker.MaxJobBytes), round: -1}
+	go l.Read(r)
 	p := h.peers[f.Rank-1]
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.link != nil {
-		p.link.end(errors.New("it has connected anew"))
+		p.link.End(errors.New("it has connected anew"))
 	} else {
 		p.round = f.Round
 	}
@@ -152,23 +166,8 @@ func (h *home) greet(conn net.Conn, settings *tls.Config) error {
 	return nil
 }
 
-// watch ends a connection whose other end is gone.
-func watch(conn net.Conn) {
-	c, ok := conn.(*net.TCPConn)
-	if !ok {
-		return
-	}
-	_ = c.SetKeepAliveConfig(net.KeepAliveConfig{Enable: true, Idle: 10 * time.Second, Interval: 5 * time.Second,
-		Count: 4})
-	if raw, err := c.SyscallConn(); err == nil {
-		_ = raw.Control(func(fd uintptr) {
-			_ = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, int(silence.Milliseconds()))
-		})
-	}
-}
-
 // await returns a connection of the peer that is not over. It is an unheardError that there was none for so long.
-func (p *peer) await(ctx context.Context, patience time.Duration) (*link, error) {
+func (p *peer) await(ctx context.Context, patience time.Duration) (*connection, error) {
 	timer := time.NewTimer(patience)
 	defer timer.Stop()
 	for {
@@ -177,7 +176,7 @@ func (p *peer) await(ctx context.Context, patience time.Duration) (*link, error)
 		p.mu.Unlock()
 		if l != nil {
 			select {
-			case <-l.over:
+			case <-l.Over():
 			default:
 				return l, nil
 			}
@@ -203,14 +202,14 @@ func (e *unheardError) Error() string {
 }
 
 // do calls f with a connection, and again with the next one where the connection has ended.
-func (p *peer) do(ctx context.Context, f func(*link) error) error {
+func (p *peer) do(ctx context.Context, f func(*connection) error) error {
 	for n := 1; ; n++ {
 		l, err := p.await(ctx, patience)
 		if err != nil {
 			return err
 		}
 		err = f(l)
-		var over *linkError
+		var over *link.OverError
 		if !errors.As(err, &over) || n == maxBroken {
 			return err
 		}
@@ -219,9 +218,9 @@ func (p *peer) do(ctx context.Context, f func(*link) error) error {
 }
 
 // ask sends a request to the peer and returns the answer.
-func (p *peer) ask(ctx context.Context, f *frame) (answer *frame, err error) {
-	err = p.do(ctx, func(l *link) error {
-		answer, err = l.call(ctx, &frame{header: f.header, payload: f.payload})
+func (p *peer) ask(ctx context.Context, f *link.Frame) (answer *link.Frame, err error) {
+	err = p.do(ctx, func(l *connection) error {
+		answer, err = l.Call(ctx, &link.Frame{Header: f.Header, Payload: f.Payload})
 		return err
 	})
 	return answer, err
@@ -259,12 +258,12 @@ func (h *home) gather(ctx context.Context) error {
 	if from == nil {
 		return nil
 	}
-	f, err := from.ask(ctx, &frame{header: header{Kind: kindFetch}})
+	f, err := from.ask(ctx, &link.Frame{Header: link.Header{Kind: kindFetch}})
 	if err != nil {
 		return err
 	}
 	fmt.Printf("takes the checkpoint behind %d rounds from the node of rank %d\n", best, from.rank)
-	return worker.WriteCheckpoint(h.spec.Checkpoint, f.payload)
+	return worker.WriteCheckpoint(h.spec.Checkpoint, f.Payload)
 }
 
 // slots are the devices of the other nodes, as many on each as here, by rank.
@@ -281,23 +280,23 @@ func (h *home) slots() (all []slot) {
 
 // run has a device of another node compute a task, and takes the gradient.
 func (h *home) run(ctx context.Context, p *peer, device int, round int64, task int) (loss *float64, err error) {
-	err = p.do(ctx, func(l *link) error {
+	err = p.do(ctx, func(l *connection) error {
 		if err := h.bring(ctx, l, round); err != nil {
 			return err
 		}
-		f, err := l.call(ctx, &frame{header: header{Kind: kindRun, Round: round, Task: task, Device: device}})
+		f, err := l.Call(ctx, &link.Frame{Header: link.Header{Kind: kindRun, Round: round, Task: task, Device: device}})
 		if err != nil {
 			return err
 		}
 		loss = f.Loss
 		return h.node.Deliver(worker.Task{Job: h.spec.Job, Round: round, Task: task},
-			worker.Result{Loss: f.Loss, ComputeS: f.ComputeS}, f.payload)
+			worker.Result{Loss: f.Loss, ComputeS: f.ComputeS}, f.Payload)
 	})
 	return loss, err
 }
 
 // bring sends the state of a round where the other side does not have it.
-func (h *home) bring(ctx context.Context, l *link, round int64) error {
+func (h *home) bring(ctx context.Context, l *connection, round int64) error {
 	l.bring.Lock()
 	defer l.bring.Unlock()
 	if l.round == round {
@@ -307,7 +306,7 @@ func (h *home) bring(ctx context.Context, l *link, round int64) error {
 	if err != nil {
 		return err
 	}
-	if _, err := l.call(ctx, &frame{header: header{Kind: kindState, Round: round}, payload: state}); err != nil {
+	if _, err := l.Call(ctx, &link.Frame{Header: link.Header{Kind: kindState, Round: round}, Payload: state}); err != nil {
 		return err
 	}
 	l.round = round
@@ -338,7 +337,7 @@ func (h *home) keep(ctx context.Context) error {
 		return err
 	}
 	return h.each(func(p *peer) error {
-		_, err := p.ask(ctx, &frame{header: header{Kind: kindCheckpoint}, payload: content})
+		_, err := p.ask(ctx, &link.Frame{Header: link.Header{Kind: kindCheckpoint}, Payload: content})
 		return err
 	})
 }
@@ -364,8 +363,8 @@ func (p *peer) finish(ctx context.Context, farewell time.Duration) error {
 			}
 			return err
 		}
-		_, err = l.call(ctx, &frame{header: header{Kind: kindEnd}})
-		var over *linkError
+		_, err = l.Call(ctx, &link.Frame{Header: link.Header{Kind: kindEnd}})
+		var over *link.OverError
 		if !errors.As(err, &over) {
 			return err
 		}
@@ -379,7 +378,7 @@ func (h *home) close() {
 	for _, p := range h.peers {
 		p.mu.Lock()
 		if p.link != nil {
-			p.link.end(net.ErrClosed)
+			p.link.End(net.ErrClosed)
 		}
 		p.mu.Unlock()
 	}

@@ -5,24 +5,26 @@ import (
 	"net"
 	"testing"
 	"time"
+
+	"github.com/hare-sched/hare/executor/link"
 )
 
 // TestFarewell tells a program of the end that goes without a word: the job has ended all the same.
 func TestFarewell(t *testing.T) {
 	a, b := net.Pipe()
-	l := newLink(a, 1<<10)
-	go l.read(bufio.NewReader(a))
-	heard := make(chan kind, 1)
+	l := link.New(a, 1<<10)
+	go l.Read(bufio.NewReader(a))
+	heard := make(chan link.Kind, 1)
 	go func() {
 		defer b.Close()
-		f, err := readFrame(b, 0)
+		f, err := link.ReadFrame(b, 0)
 		if err != nil {
 			t.Error(err)
-			f = new(frame)
+			f = new(link.Frame)
 		}
 		heard <- f.Kind
 	}()
-	p := &peer{rank: 1, link: l, changed: make(chan struct{})}
+	p := &peer{rank: 1, link: &connection{Link: l, round: -1}, changed: make(chan struct{})}
 	if err := p.finish(t.Context(), time.Millisecond); err != nil {
 		t.Error(err)
 	}

@@ -1,4 +1,4 @@
-package rounds
+package link
 
 import (
 	"crypto/ed25519"
@@ -12,10 +12,10 @@ import (
 	"time"
 )
 
-// The two sides of a connection, each with a key of its own.
+// The sides of a connection, each with a key of its own.
 const (
-	sideHome   = "home"   // holds the parameters
-	sideHelper = "helper" // computes for it
+	SideHome   = "home"   // holds the parameters
+	SideHelper = "helper" // computes for it
 )
 
 // keyOf derives the key of a side from the secret of the attempt, so that whoever knows the secret knows both keys.
@@ -28,12 +28,12 @@ func keyOf(secret, side string) ed25519.PrivateKey {
 // errStranger says that the other side does not know the secret of the attempt.
 var errStranger = errors.New("the other side does not know the secret of the attempt")
 
-// secure is the configuration of a side: TLS 1.3, in which each side proves that it has its key. No clock and no
+// Secure is the configuration of a side: TLS 1.3, in which each side proves that it has its key. No clock and no
 // authority is asked, because machines' clocks differ and the keys live as long as the attempt.
-func secure(secret, side string) (*tls.Config, error) {
-	other := sideHome
-	if side == sideHome {
-		other = sideHelper
+func Secure(secret, side string) (*tls.Config, error) {
+	other := SideHome
+	if side == SideHome {
+		other = SideHelper
 	}
 	own := keyOf(secret, side)
 	peer, ok := keyOf(secret, other).Public().(ed25519.PublicKey)

@@ -1,4 +1,4 @@
-package rounds
+package link
 
 import (
 	"bufio"
@@ -14,10 +14,10 @@ import (
 	"time"
 )
 
-func frameBytes(t testing.TB, f *frame) []byte {
+func frameBytes(t testing.TB, f *Frame) []byte {
 	t.Helper()
 	var b bytes.Buffer
-	if err := writeFrame(&b, f); err != nil {
+	if err := WriteFrame(&b, f); err != nil {
 		t.Fatal(err)
 	}
 	return b.Bytes()
@@ -25,14 +25,14 @@ func frameBytes(t testing.TB, f *frame) []byte {
 
 func TestFrames(t *testing.T) {
 	loss := 0.1
-	sent := &frame{header: header{Kind: kindRun, Number: 7, Round: 3, Task: 2, Loss: &loss}, payload: []byte("gradient")}
+	sent := &Frame{Header: Header{Kind: "run", Number: 7, Round: 3, Task: 2, Loss: &loss}, Payload: []byte("gradient")}
 	good := frameBytes(t, sent)
-	got, err := readFrame(bytes.NewReader(good), 8)
-	if err != nil || string(got.payload) != "gradient" || *got.Loss != loss || got.Number != 7 || got.Task != 2 {
+	got, err := ReadFrame(bytes.NewReader(good), 8)
+	if err != nil || string(got.Payload) != "gradient" || *got.Loss != loss || got.Number != 7 || got.Task != 2 {
 		t.Fatalf("%+v %v", got, err)
 	}
 	for n := range good {
-		_, err := readFrame(bytes.NewReader(good[:n]), 8)
+		_, err := ReadFrame(bytes.NewReader(good[:n]), 8)
 		if !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
 			t.Errorf("cut to %d bytes: %v", n, err)
 		}
@@ -44,26 +44,26 @@ func TestFrames(t *testing.T) {
 		"a long header":    binary.BigEndian.AppendUint32(nil, maxHeader+1),
 		"no header":        make([]byte, 4),
 		"no JSON":          append(binary.BigEndian.AppendUint32(nil, 3), "abc"...),
-		"too many bytes":   frameBytes(t, &frame{payload: make([]byte, 9)}),
+		"too many bytes":   frameBytes(t, &Frame{Payload: make([]byte, 9)}),
 		"negative bytes":   append(binary.BigEndian.AppendUint32(nil, 12), `{"bytes":-1}`...),
 	} {
-		var bad *frameError
-		if _, err := readFrame(bytes.NewReader(text), 8); !errors.As(err, &bad) {
+		var bad *FrameError
+		if _, err := ReadFrame(bytes.NewReader(text), 8); !errors.As(err, &bad) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 }
 
 func FuzzFrame(f *testing.F) {
-	f.Add(frameBytes(f, &frame{header: header{Kind: kindHello, Rank: 1}}))
-	f.Add(frameBytes(f, &frame{header: header{Kind: kindState, Round: 2}, payload: []byte("state")}))
+	f.Add(frameBytes(f, &Frame{Header: Header{Kind: Hello, Rank: 1}}))
+	f.Add(frameBytes(f, &Frame{Header: Header{Kind: "state", Round: 2}, Payload: []byte("state")}))
 	f.Fuzz(func(t *testing.T, text []byte) {
-		got, err := readFrame(bytes.NewReader(text), 1<<16)
+		got, err := ReadFrame(bytes.NewReader(text), 1<<16)
 		if err != nil {
 			return
 		}
-		again, err := readFrame(bytes.NewReader(frameBytes(t, got)), 1<<16)
-		if err != nil || !bytes.Equal(again.payload, got.payload) || again.Kind != got.Kind {
+		again, err := ReadFrame(bytes.NewReader(frameBytes(t, got)), 1<<16)
+		if err != nil || !bytes.Equal(again.Payload, got.Payload) || again.Kind != got.Kind {
 			t.Fatalf("%+v %+v %v", got, again, err)
 		}
 	})
@@ -112,26 +112,26 @@ func pair(t *testing.T, server, client *tls.Config) (errServer, errClient error)
 
 func TestStrangersAreRefused(t *testing.T) {
 	settings := func(secret, side string) *tls.Config {
-		c, err := secure(secret, side)
+		c, err := Secure(secret, side)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return c
 	}
-	home := settings("secret", sideHome)
-	if errServer, errClient := pair(t, home, settings("secret", sideHelper)); errServer != nil || errClient != nil {
+	home := settings("secret", SideHome)
+	if errServer, errClient := pair(t, home, settings("secret", SideHelper)); errServer != nil || errClient != nil {
 		t.Error(errServer, errClient)
 	}
 	for name, stranger := range map[string]*tls.Config{
-		"another secret": settings("other", sideHelper),
-		"the same side":  settings("secret", sideHome),
+		"another secret": settings("other", SideHelper),
+		"the same side":  settings("secret", SideHome),
 		"no key":         {InsecureSkipVerify: true, MinVersion: tls.VersionTLS13},
 	} {
 		if errServer, _ := pair(t, home, stranger); errServer == nil {
 			t.Errorf("%s was taken by the node with the parameters", name)
 		}
 	}
-	if _, errClient := pair(t, settings("other", sideHome), settings("secret", sideHelper)); errClient == nil {
+	if _, errClient := pair(t, settings("other", SideHome), settings("secret", SideHelper)); errClient == nil {
 		t.Error("a helper took a node with another secret")
 	}
 }
@@ -140,27 +140,27 @@ func TestStrangersAreRefused(t *testing.T) {
 func TestLinkEnds(t *testing.T) {
 	a, b := net.Pipe()
 	defer b.Close()
-	l := newLink(a, 1<<10)
-	go l.read(bufio.NewReader(a))
+	l := New(a, 1<<10)
+	go l.Read(bufio.NewReader(a))
 	answered := make(chan error, 1)
 	go func() {
-		_, err := l.call(t.Context(), &frame{header: header{Kind: kindFetch}})
+		_, err := l.Call(t.Context(), &Frame{Header: Header{Kind: "fetch"}})
 		answered <- err
 	}()
-	f, err := readFrame(b, 0)
-	if err != nil || f.Kind != kindFetch || f.Number != 1 {
+	f, err := ReadFrame(b, 0)
+	if err != nil || f.Kind != "fetch" || f.Number != 1 {
 		t.Fatal(f, err)
 	}
-	if err := writeFrame(b, &frame{header: header{Kind: kindFetch, Number: 9}}); err != nil {
+	if err := WriteFrame(b, &Frame{Header: Header{Kind: "fetch", Number: 9}}); err != nil {
 		t.Fatal(err)
 	}
-	var over *linkError
+	var over *OverError
 	if err := <-answered; !errors.As(err, &over) || !strings.Contains(err.Error(), "request 9, which nobody waits for") {
 		t.Error(err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	if _, err := l.call(ctx, &frame{header: header{Kind: kindFetch}}); !errors.As(err, &over) {
+	if _, err := l.Call(ctx, &Frame{Header: Header{Kind: "fetch"}}); !errors.As(err, &over) {
 		t.Error(err)
 	}
 }
@@ -182,16 +182,16 @@ func TestLastAnswerCounts(t *testing.T) {
 	for range 50 {
 		a, b := net.Pipe()
 		h := &hasty{Conn: a}
-		l := newLink(h, 1<<10)
+		l := New(h, 1<<10)
 		h.gone = l.over
-		go l.read(bufio.NewReader(a))
+		go l.Read(bufio.NewReader(a))
 		go func() {
 			defer b.Close()
-			if f, err := readFrame(b, 0); err == nil {
-				_ = writeFrame(b, f)
+			if f, err := ReadFrame(b, 0); err == nil {
+				_ = WriteFrame(b, f)
 			}
 		}()
-		if _, err := l.call(t.Context(), &frame{header: header{Kind: kindEnd}}); err != nil {
+		if _, err := l.Call(t.Context(), &Frame{Header: Header{Kind: "end"}}); err != nil {
 			t.Fatal(err)
 		}
 	}
