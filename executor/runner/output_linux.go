@@ -10,10 +10,10 @@ import (
 // tailBytes is how much of the end of an output is kept that is longer than its limit.
 const tailBytes = 64 << 10
 
-// keep copies an output to a file of the directory until the output ends. Of an output that is longer than limit
+// Keep copies an output to a file of the directory until the output ends. Of an output that is longer than limit
 // the beginning and the last bytes are kept, with a line between them that says how much is missing. It takes no
 // memory but a buffer, however much is written.
-func keep(dir, name string, limit int64, from io.Reader) error {
+func Keep(dir, name string, limit int64, from io.Reader) error {
 	f, err := os.OpenFile(filepath.Join(dir, name), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
 	if err != nil {
 		_, _ = io.Copy(io.Discard, from) // the task must not wait for a reader

@@ -143,7 +143,7 @@ func (t *task) start() (pid int, outputs func() error, err error) {
 		files[i+1] = w.Fd()
 		kept.Go(func() {
 			defer r.Close()
-			errs[i] = keep(t.dir, name, t.spec.LogLimit, r)
+			errs[i] = Keep(t.dir, name, t.spec.LogLimit, r)
 		})
 	}
 	defer func() {

@@ -131,7 +131,7 @@ func (d *device) attach(ctx context.Context, p *process, j *job) error {
 		return nil
 	}
 	m, err := p.call(ctx, &Message{Type: Register, Job: j.ID, Module: j.Module, Directory: j.Directory,
-		Tasks: j.Tasks, Seed: j.Seed}, nil)
+		Tasks: j.Tasks, Seed: j.Seed, Environment: j.Environment}, nil)
 	if err != nil {
 		return err
 	}
@@ -276,6 +276,25 @@ func (d *device) forget(id string) {
 		delete(d.attached, id)
 		p.send(&Message{Type: Forget, Job: id}, nil, func(*Message, error) {})
 	}
+}
+
+// release ends the process, which is no death, and waits until it has ended.
+func (d *device) release() {
+	if err := d.node.Kill(d.index); err != nil {
+		return
+	}
+	d.turn.Lock()
+	defer d.turn.Unlock()
+	d.mu.Lock()
+	p := d.process
+	d.process, d.deaths, d.failed = nil, 0, nil
+	d.mu.Unlock()
+	if p != nil {
+		p.kill()
+		<-p.ended
+	}
+	d.cache.Lost()
+	d.attached = nil
 }
 
 // close ends the process and waits until it has ended.

@@ -10,7 +10,7 @@ import (
 )
 
 // Protocol is the version of the protocol; a worker of another version is refused.
-const Protocol = 1
+const Protocol = 2
 
 // MaxFrame is the most bytes of JSON in a frame.
 const MaxFrame = 1 << 20
@@ -65,9 +65,11 @@ type Message struct {
 	Directory string `json:"directory,omitzero"`
 	Tasks     int    `json:"tasks,omitzero"`
 	Seed      int64  `json:"seed,omitzero"`
-	Round     int64  `json:"round,omitzero"`
-	Task      int    `json:"task,omitzero"`
-	Version   int64  `json:"version,omitzero"`
+	// Environment is that of a job, as NAME=value.
+	Environment []string `json:"environment,omitzero"`
+	Round       int64    `json:"round,omitzero"`
+	Task        int      `json:"task,omitzero"`
+	Version     int64    `json:"version,omitzero"`
 	// Initialise asks that the state of build() be written to the shared memory.
 	Initialise bool `json:"initialise,omitzero"`
 

@@ -108,6 +108,13 @@ type Job struct {
 	Tasks int
 	// Seed is the seed of the initial parameters and of every task.
 	Seed int64
+	// Environment is what the module finds in its environment beside that of the worker, as NAME=value.
+	Environment []string
+}
+
+func (j *Job) equal(o *Job) bool {
+	return j.ID == o.ID && j.Module == o.Module && j.Directory == o.Directory && j.Tasks == o.Tasks && j.Seed == o.Seed &&
+		slices.Equal(j.Environment, o.Environment)
 }
 
 func (j *Job) validate() error {
@@ -233,7 +240,7 @@ func (n *Node) add(ctx context.Context, device int, j Job, begin func(*job) erro
 	n.mu.Lock()
 	was, ok := n.jobs[j.ID]
 	n.mu.Unlock()
-	if ok && was.Job == j {
+	if ok && was.equal(&j) {
 		return nil
 	}
 	if ok {
@@ -481,6 +488,17 @@ func (n *Node) Kill(device int) error {
 	if d.process != nil {
 		d.process.kill()
 	}
+	return nil
+}
+
+// Release ends the worker of a device, so that nothing of it is in the device's memory any more, and returns when it has
+// ended. What it computes fails with a *CrashError. The next call for the device starts another one.
+func (n *Node) Release(device int) error {
+	d, err := n.device(device)
+	if err != nil {
+		return err
+	}
+	d.release()
 	return nil
 }
 

@@ -45,7 +45,7 @@ func TestGreetingsOfOtherWorkersAreRefused(t *testing.T) {
 	}
 	for name, change := range map[string]func(*Message){
 		"another epoch":    func(m *Message) { m.Epoch = 2 },
-		"another protocol": func(m *Message) { m.Protocol = 2 },
+		"another protocol": func(m *Message) { m.Protocol = 1 },
 		"an answer":        func(m *Message) { m.Type, m.Seq = Done, 1 },
 	} {
 		m := good

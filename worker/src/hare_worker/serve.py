@@ -1,6 +1,7 @@
 """The loop of a worker: reads requests of its agent one after another and answers each."""
 
 import collections
+import contextlib
 import importlib
 import mmap
 import os
@@ -19,9 +20,11 @@ class Job:
     def __init__(self, request, device):
         self.tasks = whole(request, "tasks", 1, 1 << 20)
         self.directory = text(request, "directory")
-        self.module = load_module(text(request, "module"), self.directory)
+        self.variables = dict(pair.split("=", 1) for pair in request.get("environment", []))
         options = backend.Options(self.tasks, whole(request, "seed", -(1 << 53), 1 << 53), device)
-        self.backend = backend.load_backend(self.module, options)
+        with self.environment():
+            self.module = load_module(text(request, "module"), self.directory)
+            self.backend = backend.load_backend(self.module, options)
         self.version = None  # of the copy in the device's memory; None where there is no copy
         self.memory = None
 
@@ -47,6 +50,20 @@ class Job:
         # The agent decides what stays on the device, and has not yet asked for this job.
         self.version = None
         self.backend.drop()
+
+    @contextlib.contextmanager
+    def environment(self):
+        """What the user's module finds in its environment, which other jobs of the process do not."""
+        before = {name: os.environ.get(name) for name in self.variables}
+        os.environ.update(self.variables)
+        try:
+            yield
+        finally:
+            for name, value in before.items():
+                if value is None:
+                    os.environ.pop(name, None)
+                else:
+                    os.environ[name] = value
 
     def bring(self, version):
         """Copies the state with a version into the device's memory, unless it is there."""
@@ -139,7 +156,8 @@ class Worker:
         round_, task = whole(request, "round", 0, 1 << 53), whole(request, "task", 0, job.tasks - 1)
         job.bring(whole(request, "version", 0, 1 << 53))
         begin = time.perf_counter()
-        loss = job.backend.gradient(round_, task, job.gradients[task], lambda: self.meanwhile(request["job"]))
+        with job.environment():
+            loss = job.backend.gradient(round_, task, job.gradients[task], lambda: self.meanwhile(request["job"]))
         return {"type": "done", "loss": wire.finite(loss), "compute_s": time.perf_counter() - begin}
 
     def step(self, request):

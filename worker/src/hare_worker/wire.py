@@ -8,7 +8,7 @@ import os
 import socket
 import struct
 
-PROTOCOL = 1
+PROTOCOL = 2
 MAX_FRAME = 1 << 20
 
 
