@@ -85,8 +85,8 @@ func (h *helper) serve(ctx context.Context, conn net.Conn) (said, over bool, err
 		}
 	}
 	l := link.New(secured, worker.MaxJobBytes)
-	err = l.Send(&link.Frame{Header: link.Header{Kind: link.Hello, Version: link.Version, Job: h.spec.Job, Rank: h.spec.Peers.Rank,
-		Round: round}})
+	err = l.Send(&link.Frame{Header: link.Header{Kind: link.Hello, Version: link.Version, Job: h.spec.Job,
+		Rank: h.spec.Peers.Rank, Round: round}})
 	if err != nil {
 		return false, false, err
 	}

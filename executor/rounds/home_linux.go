@@ -306,7 +306,8 @@ func (h *home) bring(ctx context.Context, l *connection, round int64) error {
 	if err != nil {
 		return err
 	}
-	if _, err := l.Call(ctx, &link.Frame{Header: link.Header{Kind: kindState, Round: round}, Payload: state}); err != nil {
+	_, err = l.Call(ctx, &link.Frame{Header: link.Header{Kind: kindState, Round: round}, Payload: state})
+	if err != nil {
 		return err
 	}
 	l.round = round

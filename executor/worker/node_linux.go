@@ -491,8 +491,8 @@ func (n *Node) Kill(device int) error {
 	return nil
 }
 
-// Release ends the worker of a device, so that nothing of it is in the device's memory any more, and returns when it has
-// ended. What it computes fails with a *CrashError. The next call for the device starts another one.
+// Release ends the worker of a device, so that nothing of the worker is in the device's memory any more, and returns
+// when the worker has ended. What it computes fails with a *CrashError. The next call for the device starts another.
 func (n *Node) Release(device int) error {
 	d, err := n.device(device)
 	if err != nil {
