@@ -171,7 +171,7 @@ func (c *Cluster) turn(batch []*request, answers []ledger.SessionAnswer, ticked 
 			c.parent.counts.expired.Add(1)
 			c.parent.cfg.Logger.Warn("an agent is lost", "cluster", c.name, "agent", name)
 		}
-		if c.planReady() || c.ledger.PinsEnd(c.parent.cfg.Now().UnixMicro()) {
+		if c.planReady() || c.wakeDue() || c.ledger.PinsEnd(c.parent.cfg.Now().UnixMicro()) {
 			err = errors.Join(err, record(&ledger.Record{Tick: true}))
 		}
 	}
@@ -242,6 +242,15 @@ func (c *Cluster) planReady() bool {
 	}
 	report, err := c.session.PlanReport(c.parent.context)
 	return err == nil && report != nil && report.State == "ready"
+}
+
+// wakeDue says whether the policy of the session wants to decide at a time that has come, while jobs wait.
+func (c *Cluster) wakeDue() bool {
+	if !c.ledger.JobsWait() || len(c.ledger.Events()) > 0 {
+		return false
+	}
+	due, err := c.session.WakeDue(c.parent.context)
+	return err == nil && due
 }
 
 // load reads the journal.

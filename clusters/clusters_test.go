@@ -646,3 +646,19 @@ func TestWholeNodesJoin(t *testing.T) {
 		t.Error(job, err)
 	}
 }
+
+// A virtual completion of asrpt is no event of the cluster: the job that may start then does so by a tick.
+func TestTicksForThePolicy(t *testing.T) {
+	s := newServer(t, time.Second)
+	c, err := s.Create(t.Context(), "", &description.NewCluster{Name: "lab", Policy: "asrpt",
+		Parameters: []byte(`{"trust": true}`)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := &node{r: registration("a", "V100", "V100")}
+	n.register(t, c)
+	first := submit(t, c, &description.NewJob{EstimateS: new(1000.)})
+	await(t, c, first, description.JobRunning, n)
+	second := submit(t, c, &description.NewJob{EstimateS: new(0.4)}) // the virtual machine has two GPUs
+	await(t, c, second, description.JobRunning, n)
+}

@@ -2,6 +2,7 @@ package experiment
 
 import (
 	"context"
+	"math"
 	"math/rand/v2"
 
 	"github.com/hare-sched/hare"
@@ -37,6 +38,14 @@ func (to *told) Step(nowUs int64, events []hare.Event) ([]hare.Decision, error) 
 		e.Arrived = &j
 	}
 	return to.policy.Step(nowUs, to.events)
+}
+
+// WakeUs is online.Waker.WakeUs of the policy, where it wants ticks.
+func (to *told) WakeUs() int64 {
+	if w, ok := to.policy.(interface{ WakeUs() int64 }); ok {
+		return w.WakeUs()
+	}
+	return math.MaxInt64
 }
 
 // toldPlanned is a told for the policy that follows plans, so that the simulator makes the

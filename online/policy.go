@@ -35,6 +35,16 @@ type Durable interface {
 	AppendSnapshot(b []byte) []byte
 }
 
+// Waker is a policy that may decide at times at which nothing happens on the cluster.
+type Waker interface {
+	Policy
+	// WakeUs is the first time after the last step at which an event of type EventTick would let the
+	// policy decide something, if nothing else happens before, or math.MaxInt64 where there is none. It
+	// follows from the policy's state, so that a host that sends a tick then, or later, or never, can
+	// replay its log.
+	WakeUs() int64
+}
+
 // RefusedError says which event of a step could not be applied, and why.
 type RefusedError struct {
 	Index int // index of the event in the step

@@ -36,6 +36,9 @@ type Status struct {
 	RunningTasks int64         `json:"running_tasks"`
 	Queues       []QueueStatus `json:"queues"`
 	GPUs         []TypeStatus  `json:"gpus"`
+	// WakeUs is when an event tick would let the policy decide, if nothing happens before. It is left out
+	// where the policy wants no tick.
+	WakeUs int64 `json:"wake_us,omitempty"`
 } //	@name	SessionStatus
 
 // QueueStatus is one queue. The queue that is served first stands first.

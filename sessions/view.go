@@ -40,5 +40,16 @@ func (s *Session) Explain(ctx context.Context, job string) (status online.JobSta
 	return status, found, err
 }
 
+// WakeDue reports whether the policy wants a tick at a time that the server's clock has passed
+// (online.Waker). It is false for sessions whose clock is that of their events, which only the client knows.
+func (s *Session) WakeDue(ctx context.Context) (due bool, err error) {
+	err = s.look(ctx, func(a *actor) {
+		if w, ok := a.policy.(online.Waker); ok && a.session.cfg.Clock == ClockServer {
+			due = w.WakeUs() <= a.serverUs()
+		}
+	})
+	return due && err == nil, err
+}
+
 // Store returns the store of the logs.
 func (ss *Sessions) Store() store.SessionStore { return ss.cfg.Store }

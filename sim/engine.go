@@ -27,6 +27,7 @@ type engine struct {
 	name   string // name of the policy
 	// planner makes the plans of a policy that follows plans.
 	planner planner
+	wakes   wakes
 
 	nowUs      int64
 	seq        int64 // number of the last event
@@ -199,6 +200,7 @@ func newEngine(inst *hare.Instance, policy online.Policy, cfg Config) (*engine, 
 	if e.planner, err = newPlanner(policy, cfg.PlanLatencyUs); err != nil {
 		return nil, err
 	}
+	e.wakes = newWakes(policy)
 	e.vary, err = newVariation(&cfg)
 	return e, err
 }
@@ -210,6 +212,9 @@ func (e *engine) process(h occurrence) error {
 	}
 	if h.atUs > hare.MaxExact {
 		return fmt.Errorf("sim: the plan goes on beyond %s s", hare.FormatMicros(hare.MaxExact))
+	}
+	if h.kind() == policyWakes {
+		return e.wake(h.atUs)
 	}
 	e.nowUs = h.atUs
 	switch h.kind() {

@@ -14,6 +14,7 @@ const (
 	gpuJoins
 	faultEnds
 	jobArrives
+	policyWakes // the policy asked for a tick
 )
 
 // occurrence is an event that will take place unless its task is lost before.

@@ -26,6 +26,9 @@ func (e *engine) notify() error {
 	if e.planner.policy != nil {
 		e.planner.ask(e.nowUs)
 	}
+	if e.wakes.policy != nil {
+		e.askWake()
+	}
 	if e.log != nil {
 		if err := e.log(wire.Record{Event: e.events[0], Plan: plan, Decisions: decisions}); err != nil {
 			return err

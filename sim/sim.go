@@ -117,7 +117,8 @@ func alwaysInService(n *hare.Node) bool { return n.Windows == nil && len(n.Busy)
 // (each in the order of their starts; the end of a job follows that of its last
 // task), failures, GPUs that leave (windows of service, then faults), those that
 // fail or return by chance, GPUs that join (by their order in the cluster), jobs
-// that arrive (in the order of the instance). Every event is a step of its own, so the
+// that arrive (in the order of the instance), ticks for which the policy asked
+// (online.Waker). Every event is a step of its own, so the
 // same instance, policy and cfg always give the same events.
 //
 // Errors are *hare.InvalidError of cfg, *DecisionError, ErrStalled, and the errors of the

@@ -51,15 +51,15 @@ func (cfg ASRPTConfig) withDefaults() ASRPTConfig {
 // while where the GPUs at hand lie far apart. The policy knows how long jobs take; in sessions it goes by
 // estimates, and those of jobs that have arrived stay what they were at the arrival.
 //
-// [V] The virtual machine, the start after the virtual completion, no preemption on the cluster, the
-// delay of jobs that are heavy on communication. [S] The virtual size: iterations × α_min × GPUs, with
-// α_min the time of an iteration on GPUs as near together as can be; α_max is that on GPUs which are all
-// apart. [I] The values of the thresholds and of τ; the speed of the virtual machine is the number of GPUs
-// in service, whatever their types; times on the fastest type in service that is wide enough; jobs behind
-// one that is delayed may pass it, and jobs behind one that does not fit may not (ASRPTConfig.Pass); an
-// idle cluster starts the job that is the first on the virtual machine at once. The policy acts at events
-// alone: a virtual completion or the end of a delay takes effect at the next arrival, end of a round or
-// tick. A job that lost its GPUs has the place in the queue that it had.
+// [V] The virtual machine, the start after the virtual completion, no preemption on the cluster, the delay of
+// jobs that are heavy on communication. [S] The virtual size: iterations × α_min × GPUs, with α_min the time
+// of an iteration on GPUs as near together as can be; α_max is that on GPUs which are all apart. [I] The
+// values of the thresholds and of τ; the speed of the virtual machine is the number of GPUs in service,
+// whatever their types; times on the fastest type in service that is wide enough; jobs behind one that is
+// delayed may pass it, and jobs behind one that does not fit may not (ASRPTConfig.Pass); an idle cluster
+// starts the job that is the first on the virtual machine at once. The policy asks for ticks at virtual
+// completions and ends of delays while a GPU is free (online.Waker). A job that lost its GPUs has the place in
+// the queue that it had.
 //
 // An event takes O(log jobs) for each job that arrives, completes or starts, and O(types) beside; with
 // Pass, or where jobs are delayed, O(jobs) that are completed and wait.
@@ -73,7 +73,7 @@ func (cfg ASRPTConfig) rule(rounds map[string]int64) Rule {
 	return Rule{
 		Name: "asrpt", Hold: hare.Rigid, Strict: !cfg.Pass, Rounds: rounds, LearnSizes: rounds == nil,
 		Priority: func(_ *ListScheduler, j *JobState) float64 { return float64(j.serial) },
-		prepare:  a.prepare, assign: a.assign, touched: a.touched, left: a.left,
+		prepare:  a.prepare, assign: a.assign, touched: a.touched, left: a.left, wake: a.wake,
 		state: a.encode, restore: a.decode,
 	}
 }
@@ -156,7 +156,7 @@ func (a *asrpt) touched(l *ListScheduler, j *JobState) {
 	}
 	if x.known && x.place == 0 && j.startedUs >= 0 { // the job starts before its virtual completion
 		a.machine.remove(&x.virtual)
-		a.complete(j)
+		a.complete(j, a.machine.nowUs)
 	}
 	if x.queued && j.ready() == 0 && !a.starting {
 		a.dequeue(j)
@@ -164,6 +164,14 @@ func (a *asrpt) touched(l *ListScheduler, j *JobState) {
 	if l.nowUs > a.machine.nowUs && (l.nowUs >= a.machine.nextUs() || l.nowUs >= a.delayedUntil()) {
 		l.changed = true
 	}
+}
+
+// wake is when the virtual machine completes the next job, or the next delay ends, where some GPU is free.
+func (a *asrpt) wake(l *ListScheduler) int64 {
+	if !l.anyFree() {
+		return math.MaxInt64
+	}
+	return min(a.machine.nextUs(), a.delayedUntil())
 }
 
 // delayedUntil is when the next delay of a job in the queue may end, or math.MaxInt64.
@@ -188,7 +196,7 @@ func (a *asrpt) untilUs(j *JobState) int64 { return add(j.srpt.completedUs, a.cf
 
 // prepare lets the virtual machine go on, and looks at the jobs that may have begun to wait.
 func (a *asrpt) prepare(l *ListScheduler) {
-	a.machine.advance(l.nowUs, func(m *machineJob) { a.complete(m.job) })
+	a.machine.advance(l.nowUs, func(m *machineJob, atUs int64) { a.complete(m.job, atUs) })
 	a.machine.speed = int64(l.GPUs())
 	for _, j := range a.noted {
 		x := j.srpt
@@ -201,7 +209,7 @@ func (a *asrpt) prepare(l *ListScheduler) {
 			a.machine.add(&x.virtual)
 			if j.startedUs >= 0 { // the job ran when it came
 				a.machine.remove(&x.virtual)
-				a.complete(j)
+				a.complete(j, a.machine.nowUs)
 			}
 		}
 		if x.place > 0 {
@@ -221,10 +229,10 @@ func (a *asrpt) size(l *ListScheduler, j *JobState) int64 {
 	return max(1, times(us, j.width()))
 }
 
-// complete gives a job that has left the virtual machine the next place in the queue.
-func (a *asrpt) complete(j *JobState) {
+// complete gives a job that has left the virtual machine at a time the next place in the queue.
+func (a *asrpt) complete(j *JobState, atUs int64) {
 	a.places++
-	j.srpt.place, j.srpt.completedUs = a.places, a.machine.nowUs
+	j.srpt.place, j.srpt.completedUs = a.places, atUs
 	a.enqueue(j)
 }
 

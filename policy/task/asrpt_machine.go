@@ -25,9 +25,10 @@ type machineJob struct {
 	at     int   // in the heap, or −1
 }
 
-// advance goes on to a time. completed is called with the jobs that end until then, in their order.
-func (m *singleMachine) advance(nowUs int64, completed func(*machineJob)) {
-	work := times(nowUs-m.nowUs, m.speed)
+// advance goes on to a time. completed is called with the jobs that end until then, in their order, and with
+// when each ends, rounded up to a microsecond.
+func (m *singleMachine) advance(nowUs int64, completed func(j *machineJob, atUs int64)) {
+	work, done, beganUs := times(nowUs-m.nowUs, m.speed), int64(0), m.nowUs
 	m.nowUs = nowUs
 	for len(m.jobs) > 0 {
 		first := m.jobs[0]
@@ -36,9 +37,10 @@ func (m *singleMachine) advance(nowUs int64, completed func(*machineJob)) {
 			return
 		}
 		work -= first.left
+		done += first.left
 		first.left = 0
 		m.remove(first)
-		completed(first)
+		completed(first, add(beganUs, mulDivUp(done, 1, m.speed)))
 	}
 }
 

@@ -52,8 +52,8 @@ func TestSingleMachineIsBest(t *testing.T) {
 			released[i], left[i] = rng.Int64N(8), 1+rng.Int64N(5)
 		}
 		m, got, ended := singleMachine{speed: 1}, int64(0), 0
-		note := func(now int64) func(*machineJob) {
-			return func(*machineJob) { got, ended = got+now, ended+1 }
+		note := func(now int64) func(*machineJob, int64) {
+			return func(*machineJob, int64) { got, ended = got+now, ended+1 }
 		}
 		for now := int64(0); ended < n; now++ {
 			m.advance(now, note(now))
@@ -75,15 +75,21 @@ func TestSingleMachineIsBest(t *testing.T) {
 // A leap over many completions gives the same order as small steps, and nextUs says when to come back.
 func TestSingleMachineLeaps(t *testing.T) {
 	run := func(step int64) (order []int) {
+		note := func(j *machineJob, atUs int64) {
+			order = append(order, j.serial)
+			if want := []int64{20, 4, 7, 44}[j.serial]; atUs != want { // 60, 10, 20 and 130 over 3, rounded up
+				t.Errorf("steps of %d: job %d ends at %d, want %d", step, j.serial, atUs, want)
+			}
+		}
 		m := singleMachine{speed: 3}
 		for i, left := range []int64{40, 10, 10, 70} {
 			m.add(&machineJob{serial: i, left: left})
 		}
 		for m.nowUs < 60 {
 			if step == 0 {
-				m.advance(min(60, m.nextUs()), func(j *machineJob) { order = append(order, j.serial) })
+				m.advance(min(60, m.nextUs()), note)
 			} else {
-				m.advance(m.nowUs+step, func(j *machineJob) { order = append(order, j.serial) })
+				m.advance(m.nowUs+step, note)
 			}
 		}
 		return order

@@ -33,6 +33,15 @@ func apart(jobs ...[3]int64) *hare.Instance {
 	return inst
 }
 
+// inOneRound puts the rounds of the first n jobs into one each.
+func inOneRound(inst *hare.Instance, n int) *hare.Instance {
+	for i := range inst.Jobs[:n] {
+		j := &inst.Jobs[i]
+		j.On, j.Rounds = []hare.Profile{{Type: "A", ComputeUs: 1e6 * j.Rounds}}, 1
+	}
+	return inst
+}
+
 // shared is a cluster on which GPUs become free on different nodes.
 func shared() *hare.Instance {
 	return apart([3]int64{0, 1, 4}, [3]int64{0, 1, 8}, [3]int64{0, 1, 6}, [3]int64{1, 2, 2})
@@ -64,6 +73,12 @@ func TestASRPTByHand(t *testing.T) {
 		// 3 s. At 6 j2 ends, and j3 has a node for itself. j3 has completed virtually at 2.
 		{"a delay", shared(), task.ASRPTConfig{Eager: true}, "j0 0-4 j1 0-8 j2 0-6 j3 6-8"},
 		{"a short delay", shared(), task.ASRPTConfig{Eager: true, DelayUs: 3e6}, "j0 0-4 j1 0-8 j2 0-6 j3 5-11"},
+		// Nothing happens at 5, when the delay of j3 ends, but the tick for which the policy asks.
+		{"a delay ends alone", inOneRound(shared(), 3), task.ASRPTConfig{Eager: true, DelayUs: 3e6},
+			"j0 0-4 j1 0-8 j2 0-6 j3 5-11"},
+		// The virtual machine completes j1 at 4, while j0 has one round.
+		{"a virtual completion alone", inOneRound(lone(2, [3]int64{0, 1, 12}, [3]int64{0, 1, 8}), 2), task.ASRPTConfig{},
+			"j0 0-12 j1 4-12"},
 		{"no delay", shared(), task.ASRPTConfig{Eager: true, DelayUs: -1}, "j0 0-4 j1 0-8 j2 0-6 j3 4-10"},
 		{"far is near", shared(), task.ASRPTConfig{Eager: true, Near: 3}, "j0 0-4 j1 0-8 j2 0-6 j3 4-10"},
 		{"not heavy", shared(), task.ASRPTConfig{Eager: true, Heavy: 3.1}, "j0 0-4 j1 0-8 j2 0-6 j3 4-10"},

@@ -3,6 +3,7 @@ package task
 import (
 	"cmp"
 	"encoding/json"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -65,6 +66,8 @@ type Rule struct {
 	// touched is called where a job begins or ceases to wait, to run or to be there, and where
 	// its GPUs change; nil does nothing.
 	touched func(*ListScheduler, *JobState)
+	// wake is when a tick would let the rule decide, or math.MaxInt64; nil means never.
+	wake func(*ListScheduler) int64
 	// sticky lets a job take the GPUs of its last round first.
 	sticky bool
 	// slowest is how many times slower than on the best type in service a round may be;
@@ -134,6 +137,7 @@ type ListScheduler struct {
 var (
 	_ online.Durable    = (*ListScheduler)(nil)
 	_ online.Observable = (*ListScheduler)(nil)
+	_ online.Waker      = (*ListScheduler)(nil)
 )
 
 // gpuState is the state of one GPU; a vacant slot has no name.
@@ -237,6 +241,14 @@ func (l *ListScheduler) Step(nowUs int64, events []hare.Event) ([]hare.Decision,
 		l.guardWaits()
 	}
 	return l.out, nil
+}
+
+// WakeUs is online.Waker.WakeUs. Only rules that say so want ticks.
+func (l *ListScheduler) WakeUs() int64 {
+	if l.rule.wake == nil {
+		return math.MaxInt64
+	}
+	return l.rule.wake(l)
 }
 
 func (l *ListScheduler) prepare() {

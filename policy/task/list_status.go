@@ -36,6 +36,9 @@ func (l *ListScheduler) Status() online.Status {
 		}
 	}
 	slices.SortFunc(s.GPUs, func(a, b online.TypeStatus) int { return strings.Compare(a.Type, b.Type) })
+	if us := l.WakeUs(); us < math.MaxInt64 {
+		s.WakeUs = us
+	}
 	return s
 }
 
