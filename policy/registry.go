@@ -5,7 +5,6 @@ package policy
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -17,6 +16,7 @@ import (
 	"github.com/hare-sched/hare/policy/elastic"
 	"github.com/hare-sched/hare/policy/lease"
 	"github.com/hare-sched/hare/policy/task"
+	"github.com/hare-sched/hare/sim"
 )
 
 // Engine is the kind of simulation that a policy decides for.
@@ -151,20 +151,34 @@ func (info Info) New(cfg lease.Config) any {
 	case Lease:
 		return info.lease.New(cfg)
 	case Elastic:
-		return info.elastic.New(cfg.Seed)
+		p, err := info.elastic.New(elastic.Config{Seed: cfg.Seed})
+		if err != nil {
+			panic(err) // the zero settings are valid
+		}
+		return p
 	}
 	return nil
+}
+
+// NewElastic makes a fresh policy that changes widths, and errs where the policy does not, or where the settings
+// are not valid.
+func (info Info) NewElastic(cfg elastic.Config) (sim.ElasticPolicy, error) {
+	if info.Engine != Elastic {
+		return nil, fmt.Errorf("policy %s changes no widths", info.Name)
+	}
+	return info.elastic.New(cfg)
 }
 
 // Configure adds parameters, a JSON object, to the settings with which New makes a policy of leases. Errors are
 // *hare.InvalidError with pointers into the object.
 func (info Info) Configure(cfg lease.Config, parameters []byte) (lease.Config, error) {
-	cfg, err := info.lease.Configure(cfg, parameters)
-	var fault *lease.ParameterError
-	if errors.As(err, &fault) {
-		err = &hare.InvalidError{Pointer: fault.Pointer, Code: fault.Code, Detail: fault.Detail}
-	}
-	return cfg, err
+	return info.lease.Configure(cfg, parameters)
+}
+
+// ConfigureElastic adds parameters, a JSON object, to the settings with which NewElastic makes a policy. Errors are
+// *hare.InvalidError with pointers into the object.
+func (info Info) ConfigureElastic(cfg elastic.Config, parameters []byte) (elastic.Config, error) {
+	return info.elastic.Configure(cfg, parameters)
 }
 
 // CheckRules refuses an instance with rules by which simulations under the policy do not go, with a

@@ -3,9 +3,12 @@ package policy
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/policy/elastic"
 	"github.com/hare-sched/hare/policy/lease"
+	"github.com/hare-sched/hare/policy/settings"
 	"github.com/hare-sched/hare/policy/task"
 )
 
@@ -22,12 +25,13 @@ func SimulationParameters(name string, parameters []byte, estimates, aside bool)
 	if err != nil {
 		return refuse("", "%v", err)
 	}
-	if info.Engine == Lease {
+	switch info.Engine {
+	case Lease:
 		_, err := info.Configure(lease.Config{}, parameters)
 		return parameters, err
-	}
-	if info.Engine != Task {
-		return refuse("", "policy %s has no parameters", name)
+	case Elastic:
+		_, err := info.ConfigureElastic(elastic.Config{}, parameters)
+		return parameters, err
 	}
 	session, ok := info.task.Session()
 	if _, learned := info.task.Maker.(task.Learned); !ok || learned && !estimates {
@@ -47,4 +51,30 @@ func SimulationParameters(name string, parameters []byte, estimates, aside bool)
 		parameters = PlansAside(name, parameters)
 	}
 	return parameters, nil
+}
+
+// SimulationParameterList lists the parameters that the policy takes in simulations. Policies of tasks that are told
+// sizes take theirs only where they go by estimates.
+func (info Info) SimulationParameterList() []task.Parameter {
+	switch info.Engine {
+	case Lease:
+		return listed(info.lease.Parameters())
+	case Elastic:
+		return listed(info.elastic.Parameters())
+	}
+	if _, ok := info.task.Session(); !ok {
+		return nil
+	}
+	return slices.DeleteFunc(info.task.Parameters(), func(p task.Parameter) bool { return p.Name == "aside" })
+}
+
+func listed[C any](all []settings.Setting[C]) []task.Parameter {
+	out := make([]task.Parameter, len(all))
+	for i, s := range all {
+		out[i] = task.Parameter{Name: s.Name, Type: s.Type, Unit: s.Unit, Default: s.Default, Text: s.Text}
+		if s.Type != "boolean" {
+			out[i].Text += "; " + s.Range()
+		}
+	}
+	return out
 }

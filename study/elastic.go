@@ -8,7 +8,7 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/policy"
-	"github.com/hare-sched/hare/policy/lease"
+	"github.com/hare-sched/hare/policy/elastic"
 	"github.com/hare-sched/hare/sim"
 	"github.com/hare-sched/hare/study/simulation"
 	"github.com/hare-sched/hare/trace"
@@ -133,13 +133,23 @@ func (rq *request) elasticCluster() (sim.ElasticCluster, error) {
 // playElastic runs an elastic policy.
 func (s *series) playElastic(ctx context.Context, r *simulatedRun, info policy.Info,
 	in *elasticInput) (*sim.Metrics, error) {
-	p, ok := info.New(lease.Config{Seed: r.run.Seed}).(sim.ElasticPolicy)
-	if !ok {
-		return nil, fmt.Errorf("policy %s changes no widths", info.Name)
+	with := elastic.Config{Seed: r.run.Seed}
+	parameters, err := s.req.parametersOf(info.Name)
+	if err != nil {
+		return nil, err
+	}
+	if parameters != nil {
+		if with, err = info.ConfigureElastic(with, parameters); err != nil {
+			return nil, err
+		}
+	}
+	p, err := info.NewElastic(with)
+	if err != nil {
+		return nil, err
 	}
 	// Validate has checked that the times are whole seconds.
 	cfg := sim.ElasticConfig{IntervalS: s.req.IntervalS, RestartS: s.req.restartUs() / 1e6, First: int(s.req.First),
-		Last: int(s.req.Last)}
+		Last: int(s.req.Last), Interference: with.Interference}
 	if s.cfg.Progress != nil {
 		cfg.Progress = func(p sim.LeaseProgress) {
 			s.progress(r, p.NowS, int64(p.Done), p.Rounds, false)

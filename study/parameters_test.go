@@ -102,3 +102,43 @@ func TestParametersOfLeases(t *testing.T) {
 		t.Errorf("dear copies: %v, free copies %v", dear, hadare)
 	}
 }
+
+// Elastic policies take parameters of their own; those of the engine are charged by the engine.
+func TestParametersOfElasticPolicies(t *testing.T) {
+	mean := func(policy, parameters string) float64 {
+		t.Helper()
+		req := &simulation.Request{Policies: []string{policy}, Trace: &simulation.Trace{Name: "pollux_workload_6.csv"},
+			Last: 60}
+		if policy == "pollux" {
+			req.Last = 7
+		}
+		if parameters != "" {
+			req.Parameters = map[string]json.RawMessage{policy: json.RawMessage(parameters)}
+		}
+		rep, err := study.Simulate(t.Context(), req, study.Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return rep.Runs[0].MeanJCTS
+	}
+	const quick = `"population":8,"generations":3,"max_gpus":4`
+	for _, c := range []struct{ policy, same, other string }{
+		{"pollux", `{` + quick + `}`, `{` + quick + `,"keep_batch":true}`},
+		{"pollux", `{"power":-1,"restart_penalty_s":30,"interference":0,` + quick + `}`, `{"power":1,` + quick + `}`},
+		{"pollux:tiresias", `{"threshold_s":57600}`, `{"threshold_s":60}`},
+		{"pollux:optimus", `{"interference":0}`, `{"interference":0.5}`},
+		{"optimus", `{"young":0.95}`, `{"young":0.1}`},
+	} {
+		plain := ""
+		if c.policy == "pollux" {
+			plain = `{` + quick + `}`
+		}
+		want := mean(c.policy, plain)
+		if got := mean(c.policy, c.same); got != want {
+			t.Errorf("%s: %v with %s, %v by default", c.policy, got, c.same, want)
+		}
+		if got := mean(c.policy, c.other); got == want {
+			t.Errorf("%s: %s changes nothing", c.policy, c.other)
+		}
+	}
+}

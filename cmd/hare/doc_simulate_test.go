@@ -22,5 +22,5 @@ func TestSimulatePage(t *testing.T) {
 	if _, err := pool.Ready(t.Context()); err != nil {
 		t.Skip(err) // the figures of the page need HiGHS
 	}
-	checkPage(t, "../../docs/simulate.md", changingSpeed, 19)
+	checkPage(t, "../../docs/simulate.md", changingSpeed, 22)
 }

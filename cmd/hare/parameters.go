@@ -7,8 +7,8 @@ import (
 	"github.com/hare-sched/hare/wire"
 )
 
-const parametersUsage = `JSON file with parameters of policies, as hare online takes them, by the policy's ` +
-	`name: {"rolling": {"fifo_slowdown": 1}}`
+const parametersUsage = `JSON file with parameters of policies, as hare simulate policies lists them, by the ` +
+	`policy's name: {"rolling": {"fifo_slowdown": 1}}`
 
 // readParameters reads a file with the parameters of policies by name; no name gives nil.
 func readParameters(name string) (map[string]json.RawMessage, error) {

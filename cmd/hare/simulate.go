@@ -62,6 +62,7 @@ Policies: ` + strings.Join(policy.Names(), ", ") + `.
 Policies of leases (gavel:…) lend GPUs to gangs for a fixed time. Elastic policies
 (pollux:…) change the number of GPUs of a running job. All other policies place
 single tasks; each of their runs is verified before its figures are printed.
+hare simulate policies lists them with their parameters (--parameters).
 docs/simulate.md is a guide; docs/policies.md, docs/elastic.md and
 docs/task-policies.md say what each policy does and assumes.
 
@@ -89,6 +90,7 @@ so do the policies of tasks that otherwise know how long every job takes.`,
 			return f.run(c.Context(), c.OutOrStdout())
 		},
 	}
+	c.AddCommand(simulatePoliciesCommand())
 	flags := c.Flags()
 	flags.StringSliceVar(&f.policies, "policy", nil, "the policies to compare, separated by commas")
 	flags.StringVar(&f.trace, "trace", "gavel_trace_max_min_fairness.csv", "the jobs: a file, or a shipped trace")

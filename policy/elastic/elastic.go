@@ -12,8 +12,8 @@ type Info struct {
 	Sizes bool
 	// Text says in a line what the policy does.
 	Text string
-	// New makes a fresh policy. The seed is of policies that search by chance.
-	New func(seed uint64) sim.ElasticPolicy
+	// New makes a fresh policy. The error says what is wrong with the settings.
+	New func(Config) (sim.ElasticPolicy, error)
 }
 
 // All lists the elastic policies by name.
@@ -21,17 +21,17 @@ func All() []Info { return append([]Info(nil), policies...) }
 
 var policies = []Info{
 	{"optimus", true, "each GPU to the job whose remaining time it shortens most, in even parts of few nodes",
-		func(uint64) sim.ElasticPolicy { return &optimus{paper: true} }},
+		func(c Config) (sim.ElasticPolicy, error) { return &optimus{paper: true, young: c.Young}, nil }},
 	{"pollux", false, "GPUs and batches by goodput, a model of which is fitted while jobs run; a genetic search",
-		func(seed uint64) sim.ElasticPolicy {
-			p, err := NewPollux(PolluxConfig{}, seed)
+		func(c Config) (sim.ElasticPolicy, error) {
+			p, err := NewPollux(c.Pollux, c.Seed)
 			if err != nil {
-				panic(err) // the zero configuration is valid
+				return nil, err
 			}
-			return p
+			return p, nil
 		}},
 	{"pollux:optimus", true, "the same in Pollux's form, on the nodes with most free GPUs",
-		func(uint64) sim.ElasticPolicy { return &optimus{} }},
+		func(Config) (sim.ElasticPolicy, error) { return &optimus{}, nil }},
 	{"pollux:tiresias", false, "two queues by GPUs × time, at the widths asked for",
-		func(uint64) sim.ElasticPolicy { return &polluxTiresias{} }},
+		func(c Config) (sim.ElasticPolicy, error) { return &polluxTiresias{thresholdS: c.ThresholdS}, nil }},
 }

@@ -1,6 +1,7 @@
 package elastic
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -32,6 +33,7 @@ import (
 // GPUs, also where nodes are not.
 type optimus struct {
 	paper bool
+	young float64 // as Config.Young
 	times map[stepKey]float64
 }
 
@@ -111,7 +113,7 @@ func (opt *optimus) widths(s *sim.ElasticState) ([]int, error) {
 		then, err := opt.stepS(j.ElasticJob, widths[i]+1, perNode)
 		gains[i] = (now - then) * steps[i]
 		if opt.paper && j.Epoch == 0 {
-			gains[i] *= youngFactor
+			gains[i] *= cmp.Or(opt.young, youngFactor)
 		}
 		return err
 	}

@@ -2,6 +2,7 @@ package elastic
 
 import (
 	"context"
+	"math"
 	"slices"
 
 	"github.com/hare-sched/hare/sim"
@@ -24,8 +25,9 @@ const tiresiasThresholdS = 16 * 3600
 // skew: a job takes the nodes with most free GPUs, the first of equals, whole or
 // as far as it needs; time of restarts counts as executed.
 type polluxTiresias struct {
-	queues [2][]*tiresiasJob
-	jobs   map[int]*tiresiasJob // by number
+	thresholdS float64 // as Config.ThresholdS
+	queues     [2][]*tiresiasJob
+	jobs       map[int]*tiresiasJob // by number
 }
 
 type tiresiasJob struct {
@@ -91,6 +93,13 @@ func (pt *polluxTiresias) update(s *sim.ElasticState) {
 			return j.at < 0
 		})
 	}
+	thresholdS := pt.thresholdS
+	switch {
+	case thresholdS == 0:
+		thresholdS = tiresiasThresholdS
+	case thresholdS < 0:
+		thresholdS = math.Inf(1)
+	}
 	// Jobs that are demoted at one time are demoted in the order of arrival.
 	for i := range s.Jobs {
 		j := pt.jobs[s.Jobs[i].Number]
@@ -101,7 +110,7 @@ func (pt *polluxTiresias) update(s *sim.ElasticState) {
 		}
 		before := j.ranS * float64(s.Jobs[i].GPUs)
 		j.ranS += spanS
-		if now := j.ranS * float64(s.Jobs[i].GPUs); before < tiresiasThresholdS && now >= tiresiasThresholdS {
+		if now := j.ranS * float64(s.Jobs[i].GPUs); before < thresholdS && now >= thresholdS {
 			pt.queues[0] = slices.DeleteFunc(pt.queues[0], func(o *tiresiasJob) bool { return o == j })
 			pt.queues[1] = append(pt.queues[1], j)
 		}

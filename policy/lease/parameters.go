@@ -1,83 +1,51 @@
 package lease
 
 import (
-	"encoding/json"
-	"fmt"
-	"maps"
 	"slices"
-	"strings"
+
+	"github.com/hare-sched/hare/policy/settings"
 )
 
-// ParameterError says what is wrong with a parameter. Pointer is a JSON pointer into the parameters.
-type ParameterError struct{ Pointer, Code, Detail string }
-
-func (e *ParameterError) Error() string { return e.Pointer + ": " + e.Detail }
-
-// parameter is a setting of a policy in JSON: where its value is in a Config.
-type parameter struct {
-	name, kind string // kind says what a value looks like
-	field      func(*Config) any
-}
-
-func hadarParameters(of func(*Config) *HadarConfig) []parameter {
-	return []parameter{
-		{"utility", "a string", func(c *Config) any { return &of(c).Utility }},
-		{"eta", "a number", func(c *Config) any { return &of(c).Eta }},
-		{"beam", "a whole number", func(c *Config) any { return &of(c).Beam }},
-		{"by_arrival", "true or false", func(c *Config) any { return &of(c).ByArrival }},
-		{"one_type", "true or false", func(c *Config) any { return &of(c).OneType }},
-		{"one_node", "true or false", func(c *Config) any { return &of(c).OneNode }},
-		{"strict", "true or false", func(c *Config) any { return &of(c).Strict }},
+func hadarParameters(of func(*Config) *HadarConfig) []settings.Setting[Config] {
+	flag := func(name, text string, field func(*HadarConfig) *bool) settings.Setting[Config] {
+		return settings.Flag(name, text, func(c *Config) *bool { return field(of(c)) })
+	}
+	return []settings.Setting[Config]{
+		settings.Choice("utility", []HadarUtility{InverseJCT, InverseRemaining, EffectiveSpeed, LongestFirst,
+			LeastAttained}, "what a job is worth", func(c *Config) *HadarUtility { return &of(c).Utility }),
+		settings.Number("eta", "", 1, .25, 1e9, "divides the least price",
+			func(c *Config, v float64) { of(c).Eta = v }),
+		settings.Integer("beam", 4, 1, maxHadarBeam, "how many partial allocations the dual subroutine keeps",
+			func(c *Config) *int { return &of(c).Beam }),
+		flag("by_arrival", "whether jobs choose in the order of arrival and not by falling utility of a GPU",
+			func(c *HadarConfig) *bool { return &c.ByArrival }),
+		flag("one_type", "whether GPUs of a job are of one type", func(c *HadarConfig) *bool { return &c.OneType }),
+		flag("one_node", "whether GPUs of a job are on one node where a node is large enough",
+			func(c *HadarConfig) *bool { return &c.OneNode }),
+		flag("strict", "whether GPUs that cost more than they are worth to all waiting jobs stay idle",
+			func(c *HadarConfig) *bool { return &c.Strict }),
 	}
 }
 
-// parametersOf are the parameters of policies; the others have none.
-var parametersOf = map[string][]parameter{
+// parametersOf are the parameters of policies in simulations; the others have none.
+var parametersOf = map[string][]settings.Setting[Config]{
 	"hadar": hadarParameters(func(c *Config) *HadarConfig { return &c.Hadar }),
 	"hadare": append(hadarParameters(func(c *Config) *HadarConfig { return &c.HadarE.Hadar }),
-		parameter{"copies", "a whole number", func(c *Config) any { return &c.HadarE.MaxCopies }},
-		parameter{"merge_share", "a number", func(c *Config) any { return &c.HadarE.MergeShare }},
-		parameter{"efficiency", "a number", func(c *Config) any { return &c.HadarE.Efficiency }}),
+		settings.Integer("copies", 0, 0, 1<<20, "the most copies of a job; 0 for one on each node",
+			func(c *Config) *int { return &c.HadarE.MaxCopies }),
+		settings.Number("merge_share", "", 0, 0, .99, "the part of a lease that merging the parameters of copies takes",
+			func(c *Config, v float64) { c.HadarE.MergeShare = v }),
+		settings.Number("efficiency", "", 1, .01, 1, "what a step of a copy is worth beside a step of a job without copies",
+			func(c *Config, v float64) { c.HadarE.Efficiency = v })),
 }
 
-// Configure adds parameters, a JSON object, to cfg. Errors are *ParameterError.
+// Parameters are those of the policy in simulations.
+func (info Info) Parameters() []settings.Setting[Config] {
+	return slices.Clone(parametersOf[info.Name])
+}
+
+// Configure adds parameters, a JSON object, to cfg. The error is *hare.InvalidError.
 func (info Info) Configure(cfg Config, parameters []byte) (Config, error) {
-	known := parametersOf[info.Name]
-	refuse := func(pointer, code, format string, a ...any) (Config, error) {
-		return cfg, &ParameterError{pointer, code, fmt.Sprintf(format, a...)}
-	}
-	if len(known) == 0 {
-		return refuse("", "not_allowed", "policy %s has no parameters", info.Name)
-	}
-	var given map[string]json.RawMessage
-	if err := json.Unmarshal(parameters, &given); err != nil || given == nil {
-		return refuse("", "invalid_type", "the parameters of %s are a JSON object", info.Name)
-	}
-	var names []string
-	for _, p := range known {
-		names = append(names, p.name)
-	}
-	for _, name := range slices.Sorted(maps.Keys(given)) {
-		pointer := "/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(name)
-		i := slices.Index(names, name)
-		if i < 0 {
-			return refuse(pointer, "unknown_member", "%s has no parameter %.60q; it has %s", info.Name, name,
-				strings.Join(names, ", "))
-		}
-		value := known[i].field(&cfg)
-		if string(given[name]) == "null" || json.Unmarshal(given[name], value) != nil {
-			return refuse(pointer, "invalid_type", "%s of %s is %s", name, info.Name, known[i].kind)
-		}
-		if err := checkParameters(&cfg); err != nil {
-			return refuse(pointer, "out_of_range", "%v", err)
-		}
-	}
-	return cfg, nil
-}
-
-func checkParameters(cfg *Config) error {
-	if err := cfg.Hadar.Check(); err != nil {
-		return err
-	}
-	return cfg.HadarE.Check()
+	err := settings.Read(info.Name, parametersOf[info.Name], &cfg, parameters)
+	return cfg, err
 }

@@ -4,23 +4,32 @@ import (
 	"errors"
 	"strings"
 	"testing"
+
+	"github.com/hare-sched/hare"
 )
 
 func TestConfigure(t *testing.T) {
 	for _, c := range []struct{ policy, parameters, pointer, want string }{
 		{"hadar", `{"beam": 1.5}`, "/beam", "a whole number"},
 		{"hadar", `{"beam": -1}`, "/beam", "from 1 to"},
+		{"hadar", `{"beam": 0}`, "/beam", "from 1 to"},
 		{"hadar", `{"eta": 0.1}`, "/eta", "from 0.25"},
 		{"hadar", `{"strict": "yes"}`, "/strict", "true or false"},
 		{"hadar", `{"strict": null}`, "/strict", "true or false"},
 		{"hadar", `{"utility": "best"}`, "/utility", "inverse_jct"},
+		{"hadar", `{"utility": ""}`, "/utility", "inverse_jct"},
 		{"hadar", `{"a~/b": 1}`, "/a~0~1b", "it has utility, eta"},
 		{"hadar", `{"copies": 1}`, "/copies", "no parameter"},
+		{"hadar", `{"utilty": "speed"}`, "/utilty", `did you mean "utility"?`},
+		{"hadar", `{"beam": 1, "beam": 2}`, "", "twice"},
+		{"hadar", `{"beam": 1}}`, "", "a JSON object"},
 		{"hadar", `[]`, "", "a JSON object"},
 		{"hadar", `null`, "", "a JSON object"},
-		{"hadare", `{"copies": -1}`, "/copies", "copies at most"},
-		{"hadare", `{"merge_share": 1}`, "/merge_share", "less than 1"},
-		{"hadare", `{"efficiency": 2}`, "/efficiency", "at most 1"},
+		{"hadar", `{"beam": `, "", "a JSON object"},
+		{"hadare", `{"copies": -1}`, "/copies", "from 0 to"},
+		{"hadare", `{"merge_share": 1}`, "/merge_share", "from 0 to 0.99"},
+		{"hadare", `{"efficiency": 2}`, "/efficiency", "from 0.01 to 1"},
+		{"hadare", `{"efficiency": 0}`, "/efficiency", "from 0.01 to 1"},
 		{"hadare", `{"one_node": 1}`, "/one_node", "true or false"},
 		{"gavel:fifo", `{}`, "", "has no parameters"},
 	} {
@@ -29,7 +38,7 @@ func TestConfigure(t *testing.T) {
 			t.Fatal(c.policy)
 		}
 		_, err := info.Configure(Config{}, []byte(c.parameters))
-		var fault *ParameterError
+		var fault *hare.InvalidError
 		if !errors.As(err, &fault) || fault.Pointer != c.pointer || !strings.Contains(fault.Detail, c.want) {
 			t.Errorf("%s %s: %v", c.policy, c.parameters, err)
 		}

@@ -64,8 +64,8 @@ type Request struct {
 	// PlanLatencyUs is how long the plans of policies that follow plans take. 0 means that
 	// they are there at once.
 	PlanLatencyUs int64
-	// Parameters are those of policies of tasks, by name, as in sessions, and those of hadar and hadare: each is a
-	// JSON object.
+	// Parameters are those of policies of tasks, by name, as in sessions, and those that other policies have in
+	// simulations alone: each is a JSON object.
 	Parameters map[string]json.RawMessage
 	// Sizes is SizesExact (the default) or SizesEstimates.
 	Sizes string
@@ -220,7 +220,8 @@ var Form = wire.NewTable("SimulationRequest",
 		readParameters, writeParameters).
 		About("parameters are those of policies of tasks, by the policy's name, as a session takes them (GET "+
 			"/v1/policies); aside is left out, since plan_latency_s decides it. Policies that are told sizes take "+
-			"theirs only with sizes estimates. hadar and hadare have parameters of their own.").
+			"theirs only with sizes estimates. Policies of leases and elastic policies have some of their own, "+
+			"which hare simulate policies NAME lists.").
 		Example(wire.Schema{"rolling": wire.Schema{"fifo_slowdown": 1}}),
 	wire.OneOf("sizes", func(r *Request) *string { return &r.Sizes }, SizesExact, SizesEstimates).
 		About("sizes estimates tells no policy of tasks how long jobs take: those that know sizes or the future go by "+

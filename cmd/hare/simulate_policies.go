@@ -1,0 +1,90 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hare-sched/hare/policy"
+	"github.com/hare-sched/hare/policy/task"
+)
+
+// simulatedPolicy is what simulate policies --json prints of a policy.
+type simulatedPolicy struct {
+	Name       string           `json:"name"`
+	Engine     policy.Engine    `json:"engine"`
+	Knows      task.Knowledge   `json:"knows"`
+	Text       string           `json:"text"`
+	Parameters []task.Parameter `json:"parameters"`
+}
+
+func simulatePoliciesCommand() *cobra.Command {
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "policies [NAME]",
+		Short: "List the policies of simulations, or the parameters of one",
+		Long: `Policies lists the policies that simulations take, of all engines, with what each
+is told beyond the events, and the parameters that --parameters takes.
+
+With NAME, policies prints the parameters of that policy, with units and defaults.
+Policies of tasks that know sizes take parameters only with --sizes estimates.`,
+		Example: `  hare simulate policies
+  hare simulate policies pollux
+  echo '{"pollux": {"power": -4, "interference": 0.25}}' > parameters.json
+  hare simulate --policy pollux --trace pollux_workload_6.csv --parameters parameters.json`,
+		Args: func(c *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				return exactly(1, "at most one policy")(c, args)
+			}
+			return nil
+		},
+		RunE: func(c *cobra.Command, args []string) error {
+			infos := policy.All()
+			if len(args) > 0 {
+				info, err := policy.Find(args[0])
+				if err != nil {
+					return usageError{err}
+				}
+				infos = []policy.Info{info}
+			}
+			var all []simulatedPolicy
+			for _, p := range infos {
+				s := simulatedPolicy{p.Name, p.Engine, p.Knows, p.Text, p.SimulationParameterList()}
+				if s.Parameters == nil {
+					s.Parameters = []task.Parameter{}
+				}
+				all = append(all, s)
+			}
+			switch {
+			case asJSON:
+				e := json.NewEncoder(c.OutOrStdout())
+				e.SetEscapeHTML(false)
+				return e.Encode(map[string]any{"policies": all})
+			case len(args) > 0:
+				return printParameters(c.OutOrStdout(), &policy.SessionInfo{Name: all[0].Name, Text: all[0].Text,
+					Parameters: all[0].Parameters})
+			}
+			return printSimulatedPolicies(c.OutOrStdout(), all)
+		},
+	}
+	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return c
+}
+
+// printSimulatedPolicies prints a line for each policy.
+func printSimulatedPolicies(w io.Writer, all []simulatedPolicy) error {
+	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
+	_, _ = fmt.Fprintln(t, "policy\tengine\tknows\tparameters") // Flush returns the error
+	for _, p := range all {
+		var names []string
+		for _, x := range p.Parameters {
+			names = append(names, x.Name)
+		}
+		_, _ = fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", p.Name, p.Engine, p.Knows, strings.Join(names, ", "))
+	}
+	return t.Flush()
+}
