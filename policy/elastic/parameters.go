@@ -34,8 +34,8 @@ var parametersOf = map[string][]settings.Setting[Config]{
 				c.Pollux.Power = FairGeometric
 			}
 		}),
-		settings.Number("restart_penalty_s", "s", 30, 0, 1e9, "what a restart is taken to cost a job in the search; what it "+
-			"does cost is the restart of the simulation", func(c *Config, v float64) {
+		settings.Number("restart_penalty_s", "s", 30, 0, 1e9, "what a restart is taken to cost a job in the search; what "+
+			"it does cost is the restart of the simulation", func(c *Config, v float64) {
 			if c.Pollux.RestartS = v; v == 0 {
 				c.Pollux.RestartS = -1
 			}

@@ -14,7 +14,8 @@ func Example() {
 	}
 	known := []settings.Setting[config]{
 		settings.Integer("beam", 4, 1, 100, "partial solutions that are kept", func(c *config) *int { return &c.beam }),
-		settings.Choice("rule", []string{"first", "best"}, "which node a job takes", func(c *config) *string { return &c.rule }),
+		settings.Choice("rule", []string{"first", "best"}, "which node a job takes",
+			func(c *config) *string { return &c.rule }),
 	}
 	c := config{beam: 4, rule: "first"}
 	fmt.Println(settings.Read("mine", known, &c, []byte(`{"beam": 8}`)))
