@@ -1,0 +1,326 @@
+// Package jobgraph models how a neural network is trained on several GPUs: a graph whose vertices are the
+// GPUs' parts of the network, and whose edges carry activations between stages and all-reduces between
+// replicas. It says how long an iteration takes where the vertices are placed, and places them: Heavy-Edge,
+// first fit, and the best placement by trying all. It is pure and knows no jobs, policies or clocks.
+//
+// After A-SRPT (arXiv 2501.05563), whose graph and Heavy-Edge placement we know from its abstract and from
+// second sources. docs/job-graphs.md has the formulas and says which parts are our own assumptions.
+package jobgraph
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/hare-sched/hare/internal/saturating"
+)
+
+// Document holds models, and configurations in which they are trained.
+type Document struct {
+	Models         []Model
+	Configurations []Configuration
+}
+
+// Model is a neural network as a chain of layers.
+type Model struct {
+	Name   string
+	Layers []Layer
+	// GradientBytes are all-reduced for each parameter; zero means 2, half precision.
+	GradientBytes int64
+	// StateBytes are kept on a GPU for each parameter; zero means 16: parameters and gradients in half
+	// precision, and parameters and both moments of Adam in single precision.
+	StateBytes int64
+}
+
+// Layer is a layer, or several equal ones that follow each other. All times and bytes are for one sample.
+type Layer struct {
+	Name  string
+	Count int64 // how many such layers follow each other; zero means 1
+	// Parameters of one layer.
+	Parameters int64
+	// ActivationBytes go to the next layer; as many bytes of gradients come back.
+	ActivationBytes int64
+	// StoredBytes are kept from the forward to the backward pass; zero means ActivationBytes, as where
+	// activations are computed again.
+	StoredBytes int64
+	// TensorBytes are all-reduced between the ranks of a tensor-parallel replica; zero means four times
+	// ActivationBytes, as in Megatron-LM: twice forward and twice backward.
+	TensorBytes int64
+	On          []LayerTime // by GPU type, sorted
+}
+
+// LayerTime is how long a layer takes on a GPU type, in nanoseconds for one sample.
+type LayerTime struct {
+	Type                  string
+	ForwardNs, BackwardNs int64
+}
+
+// Configuration says how a model is trained.
+type Configuration struct {
+	Name, Model string
+	Samples     int64 // of an iteration: the global batch
+	// MicroBatches are the parts in which the samples of a replica go through the pipeline; zero means 1.
+	// They are needed for the memory alone: the time of an iteration is that of a full pipeline.
+	MicroBatches int64
+	Stages       []Stage // of the pipeline; their layers follow each other and are all layers of the model
+}
+
+// Stage is consecutive layers of a model, on Replicas × Tensor GPUs.
+type Stage struct {
+	Layers int64
+	// Replicas share the samples evenly (data parallelism); zero means 1.
+	Replicas int64
+	// Tensor is how many GPUs share each layer of a replica (tensor parallelism); zero means 1.
+	Tensor int64
+}
+
+// Vertex is what one GPU of a job does: a rank of a replica of a stage. Without tensor parallelism a vertex
+// is a replica of a stage.
+type Vertex struct{ Stage, Replica, Rank int }
+
+// Edge joins two vertices. Bytes cross it in an iteration, in both directions together.
+type Edge struct {
+	A, B  int
+	Bytes int64
+}
+
+// Graph is a configuration of a model. A Graph is not changed after it was made.
+type Graph struct {
+	Name     string
+	Kinds    []string // the GPU types on which all layers have times, sorted
+	Vertices []Vertex // by stage, replica, rank
+	Edges    []Edge   // by A, then B, each pair once
+
+	stages  []builtStage
+	links   [][]link // by vertex: all edges
+	flows   [][]link // by vertex: bytes of activations or gradients that it sends in an iteration
+	rings   []ring
+	ringsOf [][]int32
+}
+
+// builtStage is what a vertex of a stage computes and keeps.
+type builtStage struct {
+	computeUs   []int64 // by kind
+	memoryBytes int64
+}
+
+// link leads to a vertex.
+type link struct {
+	to    int
+	bytes int64
+}
+
+// ring is an all-reduce of some vertices, of which each sends bytes to the next one.
+type ring struct {
+	members []int
+	bytes   int64
+}
+
+// GPUs is how many GPUs the configuration takes.
+func (g *Graph) GPUs() int { return len(g.Vertices) }
+
+// MemoryBytes is what a GPU needs for a vertex of a stage: the state of its parameters, and the activations
+// of the micro-batches that are under way there.
+func (g *Graph) MemoryBytes(stage int) int64 { return g.stages[stage].memoryBytes }
+
+// build makes the graph of a valid configuration. Micro-batch k of n is under way on stage s of S for at
+// most min(n, S − s) micro-batches at once (one forward, one backward).
+func build(m *Model, c *Configuration) *Graph {
+	g := &Graph{Name: c.Name, Kinds: kindsOf(m)}
+	layers := m.flat()
+	first := make([]int, len(c.Stages)) // the first vertex of each stage
+	for s := range c.Stages {
+		st := &c.Stages[s]
+		own := layers[:st.Layers]
+		layers = layers[st.Layers:]
+		first[s] = len(g.Vertices)
+		replicas, tensor := int(one(st.Replicas)), int(one(st.Tensor))
+		g.stages = append(g.stages, g.stageOf(m, c, s, own))
+		for r := range replicas {
+			for q := range tensor {
+				g.Vertices = append(g.Vertices, Vertex{s, r, q})
+			}
+		}
+		var parameters, tensorBytes int64
+		for _, l := range own {
+			parameters = saturating.Add(parameters, l.Parameters)
+			tensorBytes = saturating.Add(tensorBytes, l.tensorBytes())
+		}
+		perReplica := c.Samples / int64(replicas)
+		for r := range replicas {
+			g.addRing(members(first[s]+r*tensor, 1, tensor), saturating.Mul(tensorBytes, perReplica))
+		}
+		for q := range tensor {
+			g.addRing(members(first[s]+q, tensor, replicas),
+				saturating.Mul(parameters, m.gradientBytes())/int64(tensor))
+		}
+		if s > 0 {
+			g.addFlows(c, s, first[s-1], first[s], c.Stages[s-1].lastActivation(m, c, s))
+		}
+	}
+	g.finish()
+	return g
+}
+
+// stageOf is what the vertices of a stage compute and keep.
+func (g *Graph) stageOf(m *Model, c *Configuration, s int, own []*Layer) builtStage {
+	st := &c.Stages[s]
+	replicas, tensor, parts := one(st.Replicas), one(st.Tensor), one(c.MicroBatches)
+	b := builtStage{computeUs: make([]int64, len(g.Kinds))}
+	var parameters, stored int64
+	ns := make([]int64, len(g.Kinds))
+	for _, l := range own {
+		parameters = saturating.Add(parameters, l.Parameters)
+		stored = saturating.Add(stored, l.storedBytes())
+		for k, kind := range g.Kinds {
+			t := l.on(kind)
+			ns[k] = saturating.Add(ns[k], saturating.Add(t.ForwardNs, t.BackwardNs))
+		}
+	}
+	for k := range ns {
+		b.computeUs[k] = saturating.MulDivUp(ns[k], c.Samples/replicas, 1000*tensor)
+	}
+	underWay := min(parts, int64(len(c.Stages)-s))
+	b.memoryBytes = saturating.Add(saturating.Mul(parameters, m.stateBytes())/tensor,
+		saturating.MulDivUp(saturating.Mul(stored, c.Samples/replicas), underWay, parts*tensor))
+	return b
+}
+
+// lastActivation is what the stage before s sends for one sample.
+func (st *Stage) lastActivation(m *Model, c *Configuration, s int) int64 {
+	at := int64(0)
+	for i := range c.Stages[:s] {
+		at += c.Stages[i].Layers
+	}
+	return m.flat()[at-1].ActivationBytes
+}
+
+// addFlows joins the vertices of two stages: replica i of r has the samples from i/r to (i+1)/r, and sends
+// each replica of the next stage the part that is also that one's; the ranks of replicas likewise send and
+// take equal parts of an activation.
+func (g *Graph) addFlows(c *Configuration, s, from, to int, bytesPerSample int64) {
+	a, b := &c.Stages[s-1], &c.Stages[s]
+	all := saturating.Mul(bytesPerSample, c.Samples)
+	ra, ta, rb, tb := one(a.Replicas), one(a.Tensor), one(b.Replicas), one(b.Tensor)
+	for i := range ra {
+		for j := range rb {
+			for q := range ta {
+				for p := range tb {
+					part := saturating.MulDivUp(saturating.MulDivUp(all, overlap(i, ra, j, rb), ra*rb),
+						overlap(q, ta, p, tb), ta*tb)
+					if part > 0 {
+						g.addFlow(from+int(i*ta+q), to+int(j*tb+p), part)
+					}
+				}
+			}
+		}
+	}
+}
+
+// overlap is how much of [i/n, (i+1)/n) is in [j/m, (j+1)/m), in 1/(n·m).
+func overlap(i, n, j, m int64) int64 { return max(0, min((i+1)*m, (j+1)*n)-max(i*m, j*n)) }
+
+func (g *Graph) addFlow(a, b int, bytes int64) {
+	for len(g.flows) < len(g.Vertices) {
+		g.flows = append(g.flows, nil)
+	}
+	g.flows[a] = append(g.flows[a], link{b, bytes})
+	g.flows[b] = append(g.flows[b], link{a, bytes})
+}
+
+// members are n vertices from first on.
+func members(first, step, n int) []int {
+	all := make([]int, n)
+	for i := range all {
+		all[i] = first + i*step
+	}
+	return all
+}
+
+// addRing adds an all-reduce of so many bytes of each member: on a ring of n, each sends 2(n−1)/n of them
+// (Patarasuk and Yuan 2009).
+func (g *Graph) addRing(of []int, bytes int64) {
+	n := int64(len(of))
+	if n < 2 || bytes == 0 {
+		return
+	}
+	g.rings = append(g.rings, ring{of, saturating.MulDivUp(bytes, 2*(n-1), n)})
+}
+
+// finish makes the edges.
+func (g *Graph) finish() {
+	n := len(g.Vertices)
+	g.links, g.ringsOf = make([][]link, n), make([][]int32, n)
+	for len(g.flows) < n {
+		g.flows = append(g.flows, nil)
+	}
+	var all []Edge
+	add := func(a, b int, bytes int64) { all = append(all, Edge{min(a, b), max(a, b), bytes}) }
+	for a := range g.flows {
+		for _, f := range g.flows[a] {
+			add(a, f.to, f.bytes)
+		}
+	}
+	for r := range g.rings {
+		of := g.rings[r].members
+		for i, v := range of {
+			g.ringsOf[v] = append(g.ringsOf[v], int32(r))
+			add(v, of[(i+1)%len(of)], g.rings[r].bytes)
+		}
+	}
+	slices.SortStableFunc(all, func(x, y Edge) int { return cmp.Or(cmp.Compare(x.A, y.A), cmp.Compare(x.B, y.B)) })
+	for _, e := range all {
+		if last := len(g.Edges) - 1; last >= 0 && g.Edges[last].A == e.A && g.Edges[last].B == e.B {
+			g.Edges[last].Bytes = saturating.Add(g.Edges[last].Bytes, e.Bytes)
+			continue
+		}
+		g.Edges = append(g.Edges, e)
+	}
+	for _, e := range g.Edges {
+		g.links[e.A] = append(g.links[e.A], link{e.B, e.Bytes})
+		g.links[e.B] = append(g.links[e.B], link{e.A, e.Bytes})
+	}
+}
+
+// flat lists the layers one by one.
+func (m *Model) flat() []*Layer {
+	var all []*Layer
+	for i := range m.Layers {
+		for range one(m.Layers[i].Count) {
+			all = append(all, &m.Layers[i])
+		}
+	}
+	return all
+}
+
+// kindsOf lists the types on which all layers have times.
+func kindsOf(m *Model) []string {
+	var kinds []string
+	for _, t := range m.Layers[0].On {
+		if !slices.ContainsFunc(m.Layers, func(l Layer) bool { return l.on(t.Type) == nil }) {
+			kinds = append(kinds, t.Type)
+		}
+	}
+	return kinds
+}
+
+func (l *Layer) on(kind string) *LayerTime {
+	for i := range l.On {
+		if l.On[i].Type == kind {
+			return &l.On[i]
+		}
+	}
+	return nil
+}
+
+func (l *Layer) storedBytes() int64 { return cmp.Or(l.StoredBytes, l.ActivationBytes) }
+
+func (l *Layer) tensorBytes() int64 {
+	return cmp.Or(l.TensorBytes, saturating.Mul(4, l.ActivationBytes))
+}
+
+func (m *Model) gradientBytes() int64 { return cmp.Or(m.GradientBytes, 2) }
+
+func (m *Model) stateBytes() int64 { return cmp.Or(m.StateBytes, 16) }
+
+// one is n, or 1 where n is left out.
+func one(n int64) int64 { return max(1, n) }
