@@ -33,7 +33,7 @@ func (t *trainer) help(ctx context.Context) error {
 	}
 	h := &helper{trainer: t, settings: settings}
 	h.add = sync.OnceValue(func() error {
-		return again(ctx, 3, func() error { return t.node.Add(ctx, 0, t.spec.job()) })
+		return worker.Again(ctx, 3, func() error { return t.node.Add(ctx, 0, t.spec.job()) })
 	})
 	go func() { _ = h.add() }() // while the nodes find each other
 	for heard := time.Now(); ; {
@@ -158,7 +158,7 @@ func (h *helper) compute(ctx context.Context, f *link.Frame) ([]byte, error) {
 		return nil, &link.FrameError{Reason: fmt.Sprintf("device %d of %d", f.Device, len(h.spec.GPUs))}
 	}
 	t := worker.Task{Job: h.spec.Job, Round: f.Round, Task: f.Task}
-	err := again(ctx, maxCrashes, func() error {
+	err := worker.Again(ctx, maxCrashes, func() error {
 		r, err := h.node.Run(ctx, f.Device, t, nil)
 		f.Loss, f.ComputeS = r.Loss, r.ComputeS
 		return err

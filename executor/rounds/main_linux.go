@@ -139,7 +139,7 @@ func (s *Spec) job() worker.Job {
 // begin adds the job, in the state of its checkpoint where it has one, and returns the round that it is in.
 func (t *trainer) begin(ctx context.Context) (round int64, err error) {
 	j := t.spec.job()
-	err = again(ctx, 3, func() error {
+	err = worker.Again(ctx, 3, func() error {
 		if _, err := os.Stat(t.spec.Checkpoint); err != nil {
 			if errors.Is(err, fs.ErrNotExist) {
 				return t.node.Add(ctx, 0, j)
@@ -174,7 +174,7 @@ func (t *trainer) round(ctx context.Context, round int64) error {
 				if task >= t.spec.Tasks {
 					return
 				}
-				errs[d] = again(ctx, maxCrashes, func() error {
+				errs[d] = worker.Again(ctx, maxCrashes, func() error {
 					loss, err := t.slots[d](ctx, round, task)
 					losses[task] = loss
 					return err
@@ -191,41 +191,11 @@ func (t *trainer) round(ctx context.Context, round int64) error {
 			return err
 		}
 	}
-	t.loss = meanLoss(losses)
-	return again(ctx, maxCrashes, func() error {
+	t.loss = worker.MeanLoss(losses)
+	return worker.Again(ctx, maxCrashes, func() error {
 		_, err := t.node.Step(ctx, 0, t.spec.Job, round)
 		return err
 	})
-}
-
-// again calls f until its worker does not die, at most a number of times.
-func again(ctx context.Context, most int, f func() error) error {
-	for n := 1; ; n++ {
-		err := f()
-		var crash *worker.CrashError
-		var fault *worker.FaultError
-		if errors.As(err, &fault) {
-			if fault.Kind != "device" || n == most {
-				return errors.New(fault.Kind + ": " + fault.Reason + footprint(fault))
-			}
-		} else if !errors.As(err, &crash) {
-			return err
-		}
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		if n == most {
-			return fmt.Errorf("the worker died %d times in a row at the same call, the last time: %s", n, crash.Reason)
-		}
-		fmt.Fprintln(os.Stderr, "hare: a worker is started again:", err)
-	}
-}
-
-func footprint(f *worker.FaultError) string {
-	if f.Kind != "oom" {
-		return ""
-	}
-	return fmt.Sprintf(" (with %d bytes of models on the device)", f.FootprintBytes)
 }
 
 // save writes the checkpoint, on all nodes of the job, and then says how far the job is.

@@ -8,10 +8,8 @@ package rounds
 
 import (
 	"encoding/json"
-	"math"
 	"os"
 	"path/filepath"
-	"strconv"
 )
 
 // Names of files in the directory of an attempt.
@@ -75,22 +73,6 @@ func ReadProgress(dir string) (p Progress, err error) {
 		return p, err
 	}
 	return p, json.Unmarshal(text, &p)
-}
-
-// meanLoss is the mean of the losses of a round's tasks, as a text.
-func meanLoss(losses []*float64) string {
-	sum := 0.0
-	for _, x := range losses {
-		if x == nil {
-			return "NaN"
-		}
-		sum += *x
-	}
-	mean := sum / float64(len(losses))
-	if math.IsInf(mean, 0) {
-		return "NaN"
-	}
-	return strconv.FormatFloat(mean, 'g', 6, 64)
 }
 
 // writeFile writes a file at once: readers see the old content or the new one.

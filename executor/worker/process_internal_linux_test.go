@@ -12,7 +12,7 @@ import (
 // A process of another user is not let in, even where the file system would let it.
 func TestForeignProcessesAreRefused(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "socket")
-	l, err := listen(path)
+	l, err := Listen(path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -21,7 +21,7 @@ func TestForeignProcessesAreRefused(t *testing.T) {
 	}
 	accepted := make(chan error, 1)
 	go func() {
-		_, err := accept(l, os.Geteuid()+1)
+		_, err := Accept(l, os.Geteuid()+1)
 		accepted <- err
 	}()
 	conn, err := net.Dial("unix", path)

@@ -74,7 +74,7 @@ type call struct {
 // startProcess starts a worker and waits for its greeting. ctx ends the start, not the process.
 func startProcess(ctx context.Context, cfg *Config, device int, epoch int64) (*process, error) {
 	path := filepath.Join(cfg.Directory, fmt.Sprintf("worker-%d-%d", device, epoch))
-	listener, err := listen(path)
+	listener, err := Listen(path)
 	if err != nil {
 		return nil, err
 	}
@@ -109,7 +109,7 @@ func startProcess(ctx context.Context, cfg *Config, device int, epoch int64) (*p
 		case <-dead:
 		}
 	}()
-	p.conn, err = accept(listener, os.Geteuid())
+	p.conn, err = Accept(listener, os.Geteuid())
 	close(dead)
 	if err == nil {
 		var hello *Message
@@ -174,8 +174,8 @@ func checkHello(hello *Message, epoch int64) error {
 	return nil
 }
 
-// listen makes the socket of one process; only this user may connect.
-func listen(path string) (*net.UnixListener, error) {
+// Listen makes a socket; only this user may connect.
+func Listen(path string) (*net.UnixListener, error) {
 	if len(path) > 100 {
 		return nil, fmt.Errorf("worker: the path of the socket has more than 100 bytes: %s", path)
 	}
@@ -190,8 +190,8 @@ func listen(path string) (*net.UnixListener, error) {
 	return l, nil
 }
 
-// accept waits for a process of user uid. Connections of others are closed.
-func accept(l *net.UnixListener, uid int) (*net.UnixConn, error) {
+// Accept waits for a process of user uid. Connections of others are closed.
+func Accept(l *net.UnixListener, uid int) (*net.UnixConn, error) {
 	for {
 		conn, err := l.AcceptUnix()
 		if err != nil {
