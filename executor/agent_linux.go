@@ -30,7 +30,11 @@ type Agent struct {
 	started     chan description.TaskID
 	progress    chan description.TaskReport // of round jobs
 	endings     chan description.TaskReport
-	spares      chan *runner.Spare // at most one runner that waits for a task
+	pool        *poolOf
+	plays       map[description.TaskID]*time.Timer // homes and tasks of rounds that are played
+	played      chan description.TaskReport        // their ends
+	uses        map[description.TaskID][]int       // the devices of the tasks that have processes of their own
+	spares      chan *runner.Spare                 // at most one runner that waits for a task
 	epoch       atomic.Int64
 	ready       atomic.Bool // it has registered
 	leaseUntil  time.Duration
@@ -62,7 +66,10 @@ func Run(ctx context.Context, cfg Config) error {
 	a := &Agent{cfg: cfg, context: ctx, state: newState(), processes: map[description.TaskID]*process{},
 		started: make(chan description.TaskID), progress: make(chan description.TaskReport),
 		endings: make(chan description.TaskReport),
-		spares:  make(chan *runner.Spare, 1), logLimit: 16 << 20, faults: map[int]string{}, cgroup: runner.CgroupParent()}
+		plays:   map[description.TaskID]*time.Timer{}, played: make(chan description.TaskReport),
+		uses:   map[description.TaskID][]int{},
+		spares: make(chan *runner.Spare, 1), logLimit: 16 << 20, faults: map[int]string{}, cgroup: runner.CgroupParent()}
+	a.pool = newPoolOf(a)
 	unlock, err := a.open()
 	if err != nil {
 		return err
@@ -72,6 +79,12 @@ func Run(ctx context.Context, cfg Config) error {
 		return err
 	}
 	if err := a.adopt(); err != nil {
+		return err
+	}
+	if err := a.pool.adopt(); err != nil {
+		return err
+	}
+	if err := a.sweep(); err != nil {
 		return err
 	}
 	runner.ReleaseProgram()
@@ -211,7 +224,11 @@ func (a *Agent) pause(d time.Duration) error {
 		case r := <-a.progress:
 			a.state.progressed(r)
 		case end := <-a.endings:
-			a.do(a.state.ended(end))
+			a.over(end)
+		case e := <-a.pool.events:
+			a.pool.take(e)
+		case end := <-a.played:
+			a.curtain(end)
 		case <-timer.C:
 			return nil
 		case <-a.context.Done():
@@ -232,8 +249,9 @@ func (a *Agent) registration(holds []description.TaskReport) *description.Regist
 // extend lets the tasks go on that the server still wants. The lease counts from when the request was sent.
 func (a *Agent) extend(sent time.Duration, leaseS float64) {
 	a.leaseUntil = sent + time.Duration(leaseS*float64(time.Second))
+	a.pool.extend(a.leaseUntil)
 	for id, p := range a.processes {
-		if t := a.state.tasks[id]; t != nil && t.end == nil && !t.unwanted {
+		if t := a.state.tasks[id]; t != nil && t.end == nil && !t.unwanted && t.order == description.OrderStart {
 			if err := runner.SetLease(p.dir, a.leaseUntil); err != nil {
 				a.cfg.Logger.Error("the lease of a task cannot be written: the task will end", "job", id.Job, "error", err)
 			}
@@ -307,11 +325,17 @@ func (a *Agent) take() error {
 			a.state.progressed(r)
 			news = true
 		case end := <-a.endings:
-			a.do(a.state.ended(end))
+			a.over(end)
 			news, idle = true, 0
+		case e := <-a.pool.events:
+			news = a.pool.take(e)
+		case end := <-a.played:
+			a.curtain(end)
+			news = true
 		case <-health.C:
 			news = a.lookAtDevices()
-			if idle++; len(a.processes) > 0 {
+			a.pool.look()
+			if idle++; len(a.processes) > 0 || a.pool.phase != poolNone {
 				idle = 0
 			}
 			if idle == releaseAfter { // what starts, registrations and tasks have touched
@@ -330,6 +354,15 @@ func (a *Agent) take() error {
 	}
 }
 
+// over notes that no process of a task is left, nor anything of a home.
+func (a *Agent) over(end description.TaskReport) {
+	a.do(a.state.ended(end))
+	if _, ok := a.uses[end.TaskID]; ok {
+		delete(a.uses, end.TaskID)
+		a.pool.hold()
+	}
+}
+
 // lookAtDevices says whether the health of a device has changed.
 func (a *Agent) lookAtDevices() bool {
 	faults, err := a.cfg.Devices.Faults(a.context)
@@ -345,5 +378,8 @@ func (a *Agent) lookAtDevices() bool {
 		}
 	}
 	a.faults = faults
+	if changed {
+		a.pool.hold()
+	}
 	return changed
 }

@@ -20,16 +20,24 @@ import (
 	"github.com/hare-sched/hare/clusters/ledger"
 	"github.com/hare-sched/hare/executor"
 	"github.com/hare-sched/hare/executor/device"
+	"github.com/hare-sched/hare/executor/pool"
 	"github.com/hare-sched/hare/executor/rounds"
 	"github.com/hare-sched/hare/executor/runner"
 	"github.com/hare-sched/hare/sessions"
 	"github.com/hare-sched/hare/store"
 )
 
-// TestMain lets the test binary be the runner, and the program of round jobs.
+// TestMain lets the test binary be the runner, the program of round jobs, and the pool.
 func TestMain(m *testing.M) {
 	if len(os.Args) == 3 && os.Args[1] == "run-rounds" {
 		if err := rounds.Main(os.Args[2]); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	if len(os.Args) == 3 && os.Args[1] == "run-pool" {
+		if err := pool.Main(os.Args[2]); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
@@ -112,6 +120,11 @@ func newServer(t *testing.T, lease time.Duration) *server {
 
 // agent runs an agent until stop is called, which leaves its tasks alone.
 func agent(t *testing.T, s *server, name, dir, devices string) (stop func()) {
+	return agentOf(t, s, name, dir, devices, 0)
+}
+
+// agentOf runs an agent whose devices have a memory for the models of relaxed jobs.
+func agentOf(t *testing.T, s executor.Server, name, dir, devices string, modelBytes int64) (stop func()) {
 	t.Helper()
 	source, err := device.Parse(devices)
 	if err != nil {
@@ -121,9 +134,10 @@ func agent(t *testing.T, s *server, name, dir, devices string) (stop func()) {
 	ended := make(chan struct{})
 	go func() {
 		err := executor.Run(ctx, executor.Config{Server: s, Cluster: "lab", Name: name, Address: "127.0.0.1",
-			Directory: dir, Devices: source, Runner: []string{os.Args[0], "run-task"},
-			RoundRunner: []string{os.Args[0], "run-rounds"}, Speed: 100,
-			Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})
+			Directory: dir, Devices: source, ModelBytes: modelBytes, Runner: []string{os.Args[0], "run-task"},
+			RoundRunner: []string{os.Args[0], "run-rounds"}, PoolRunner: []string{os.Args[0], "run-pool"}, Speed: 100,
+			PassEnv: []string{"PYTHONPATH"},
+			Logger:  slog.New(slog.NewTextHandler(io.Discard, nil))})
 		if err != nil {
 			t.Errorf("agent %s: %v", name, err)
 		}

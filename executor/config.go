@@ -31,6 +31,12 @@ type Config struct {
 	// RoundRunner is the command that calls rounds.Main with the directory that is added to it. Without it round jobs
 	// fail.
 	RoundRunner []string
+	// PoolRunner is the command that calls pool.Main with the directory that is added to it. Without it relaxed round
+	// jobs fail.
+	PoolRunner []string
+	// ModelBytes is the memory of each device for the parameters of relaxed round jobs and what their optimisers
+	// remember; zero means no limit.
+	ModelBytes int64
 	// Python is the command of the interpreter of round jobs; empty means python3.
 	Python  []string
 	PassEnv []string // names of variables that tasks get, beside the usual ones

@@ -19,6 +19,8 @@ type state struct {
 
 // taskState is a task that the agent has, or had and still has to clean up.
 type taskState struct {
+	order    string                  // the type of the order that has begun it
+	last     *description.TaskReport // of a home that runs: what was said of it last
 	end      *description.TaskReport // nil while the task runs
 	unwanted bool                    // the server gave the task away: its end is not reported
 	reported int64                   // number of the report of its end
@@ -27,7 +29,7 @@ type taskState struct {
 type actionKind int
 
 const (
-	actStart  actionKind = iota // start the task of the order
+	actStart  actionKind = iota // start the task or home of the order, or compute its task
 	actStop                     // end the task with its grace
 	actKill                     // end the task at once
 	actForget                   // the server has its end: remove what is left of it
@@ -37,13 +39,14 @@ const (
 type action struct {
 	kind  actionKind
 	id    description.TaskID
-	order *description.Order // of actStart
+	order *description.Order // of actStart, and of actStop
+	began string             // the type of the order that has begun the task
 }
 
 func newState() *state { return &state{tasks: map[description.TaskID]*taskState{}} }
 
 // adopt adds a task of an earlier life of the agent.
-func (s *state) adopt(id description.TaskID) { s.tasks[id] = &taskState{} }
+func (s *state) adopt(id description.TaskID, order string) { s.tasks[id] = &taskState{order: order} }
 
 // holds are the tasks that the agent tells when it registers.
 func (s *state) holds() (all []description.TaskReport) {
@@ -52,6 +55,9 @@ func (s *state) holds() (all []description.TaskReport) {
 		case t.unwanted:
 		case t.end != nil:
 			all = append(all, *t.end)
+		case t.last != nil:
+			all = append(all, *t.last)
+		case t.order == description.OrderHome: // without a port it would be taken for one that is played
 		default:
 			all = append(all, description.TaskReport{TaskID: id, State: description.TaskRunning})
 		}
@@ -88,18 +94,18 @@ func (s *state) registered(r *description.Registered, told []description.TaskRep
 		t := s.tasks[id]
 		switch {
 		case t.end != nil && (ended[id] || t.unwanted):
-			todo = append(todo, action{kind: actForget, id: id})
+			todo = append(todo, t.action(actForget, id))
 			delete(s.tasks, id)
 		case slices.Contains(r.Confirmed, id):
 			if t.end != nil { // it ended while the agent registered
 				s.report(t)
 			}
 		case t.end != nil:
-			todo = append(todo, action{kind: actForget, id: id})
+			todo = append(todo, t.action(actForget, id))
 			delete(s.tasks, id)
 		case !t.unwanted:
 			t.unwanted = true
-			todo = append(todo, action{kind: actKill, id: id})
+			todo = append(todo, t.action(actKill, id))
 		}
 	}
 	return todo
@@ -113,7 +119,7 @@ func (s *state) synced(a *description.Synced) (todo []action) {
 	}
 	for _, id := range s.ids() {
 		if t := s.tasks[id]; t.reported > 0 && t.reported <= s.seen {
-			todo = append(todo, action{kind: actForget, id: id})
+			todo = append(todo, t.action(actForget, id))
 			delete(s.tasks, id)
 		}
 	}
@@ -125,16 +131,27 @@ func (s *state) synced(a *description.Synced) (todo []action) {
 		s.orders = o.Number
 		t := s.tasks[o.TaskID]
 		switch {
-		case o.Type == description.OrderStart && t == nil && o.Start != nil:
-			s.tasks[o.TaskID] = &taskState{}
-			todo = append(todo, action{actStart, o.TaskID, o})
+		case begins(o) && t == nil:
+			t = &taskState{order: o.Type}
+			s.tasks[o.TaskID] = t
+			todo = append(todo, action{actStart, o.TaskID, o, o.Type})
 		case o.Type == description.OrderStop && t == nil:
 			s.say(description.TaskReport{TaskID: o.TaskID, State: description.TaskLost})
 		case o.Type == description.OrderStop && t.end == nil:
-			todo = append(todo, action{kind: actStop, id: o.TaskID})
+			todo = append(todo, action{actStop, o.TaskID, o, t.order})
 		}
 	}
 	return todo
+}
+
+// begins says whether an order begins a task, and has what that needs.
+func begins(o *description.Order) bool {
+	return o.Type == description.OrderStart && o.Start != nil || o.Type == description.OrderHome && o.Home != nil ||
+		o.Type == description.OrderCompute && o.Compute != nil
+}
+
+func (t *taskState) action(kind actionKind, id description.TaskID) action {
+	return action{kind: kind, id: id, began: t.order}
 }
 
 // running notes that a task was started.
@@ -144,9 +161,12 @@ func (s *state) running(id description.TaskID) {
 	}
 }
 
-// progressed notes how far a round job is.
+// progressed notes that a home or a task of a round runs, or how far a round job is.
 func (s *state) progressed(r description.TaskReport) {
 	if t := s.tasks[r.TaskID]; t != nil && t.end == nil && !t.unwanted {
+		if t.order == description.OrderHome {
+			t.last = &r
+		}
 		s.say(r)
 	}
 }
@@ -160,7 +180,7 @@ func (s *state) ended(end description.TaskReport) (todo []action) {
 	t.end = &end
 	if t.unwanted {
 		delete(s.tasks, end.TaskID)
-		return []action{{kind: actForget, id: end.TaskID}}
+		return []action{t.action(actForget, end.TaskID)}
 	}
 	s.report(t)
 	return nil

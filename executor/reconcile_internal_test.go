@@ -60,7 +60,7 @@ func TestRegistration(t *testing.T) {
 	s := newState()
 	id := func(n int64) description.TaskID { return description.TaskID{Job: "j1", Attempt: n} }
 	for n := range int64(4) {
-		s.adopt(id(n))
+		s.adopt(id(n), description.OrderStart)
 	}
 	s.ended(description.TaskReport{TaskID: id(2), State: description.TaskEnded})
 	told := s.holds()

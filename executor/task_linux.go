@@ -44,14 +44,26 @@ type process struct {
 	piece  []byte   // of an output, while it is uploaded
 	sent   [2]int64 // of stdout and stderr, what the server has
 	full   [2]bool
-	over   chan struct{}   // closed when the runner has ended
-	forget atomic.Bool     // the outputs are not needed any more
-	said   rounds.Progress // of a round job, what the server was told last
-	done   chan struct{}   // closed when the outputs were uploaded, or given up
+	over   chan struct{}           // closed when the runner has ended
+	forget atomic.Bool             // the outputs are not needed any more
+	home   bool                    // of a relaxed round job, which has no runner: its outputs are in the directory
+	end    *description.TaskReport // of a home that has ended
+	said   rounds.Progress         // of a round job, what the server was told last
+	done   chan struct{}           // closed when the outputs were uploaded, or given up
 }
 
-// idFile keeps which task a directory belongs to.
-const idFile = "task.json"
+// idFile keeps which task a directory belongs to, and which devices the task has. homeFile is in place of it for a
+// home of a relaxed round job.
+const (
+	idFile   = "task.json"
+	homeFile = "home.json"
+)
+
+// kept is the content of idFile.
+type kept struct {
+	description.TaskID
+	Devices []int `json:"devices,omitempty"`
+}
 
 // dirName is the name of the directory of a task.
 func dirName(id description.TaskID) string {
@@ -96,7 +108,7 @@ func (a *Agent) startTask(o *description.Order) (*process, error) {
 	if info, err := os.Stat(work); spec.PretendS == 0 && (err != nil || !info.IsDir()) {
 		return nil, fmt.Errorf("the node has no directory %s", work)
 	}
-	text, err := json.Marshal(o.TaskID)
+	text, err := json.Marshal(&kept{o.TaskID, o.Start.Devices})
 	if err == nil {
 		err = os.WriteFile(filepath.Join(p.dir, idFile), text, 0o600)
 	}
@@ -173,20 +185,25 @@ func (a *Agent) startRunner(dir string) (*os.Process, *os.File, error) {
 	return runner.Start(a.cfg.Runner, dir)
 }
 
-// environment is the whole environment of a task.
-func (a *Agent) environment(o *description.Order, checkpoints, token string) []string {
+// passedOn are the variables of the agent's environment that all tasks get, with those of a job.
+func (a *Agent) passedOn(own map[string]string) (env []string) {
 	// A name stands in the list once: of two, most programs take the first.
-	own := map[string]string{}
+	all := map[string]string{}
 	for _, name := range slices.Concat(passed, a.cfg.PassEnv) {
 		if v, ok := os.LookupEnv(name); ok {
-			own[name] = v
+			all[name] = v
 		}
 	}
-	maps.Copy(own, o.Start.Env)
-	var env []string
-	for _, name := range slices.Sorted(maps.Keys(own)) {
-		env = append(env, name+"="+own[name])
+	maps.Copy(all, own)
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		env = append(env, name+"="+all[name])
 	}
+	return env
+}
+
+// environment is the whole environment of a task.
+func (a *Agent) environment(o *description.Order, checkpoints, token string) []string {
+	env := a.passedOn(o.Start.Env)
 	devices := o.Start.LocalDevices
 	if len(devices) == 0 {
 		devices = o.Start.Devices
@@ -214,11 +231,15 @@ func (a *Agent) adopt() error {
 	}
 	for _, e := range entries {
 		dir := filepath.Join(a.tasksDir(), e.Name())
-		var id description.TaskID
+		if _, err := os.Stat(filepath.Join(dir, homeFile)); err == nil {
+			continue
+		}
+		var task kept
 		text, err := os.ReadFile(filepath.Join(dir, idFile))
 		if err == nil {
-			err = json.Unmarshal(text, &id)
+			err = json.Unmarshal(text, &task)
 		}
+		id := task.TaskID
 		_, ended := runner.ReadExit(dir)
 		if err != nil || runner.Claim(dir) && ended != nil {
 			// The agent was killed before the runner ran; from here on it does not run any more. A runner that sees so
@@ -229,8 +250,8 @@ func (a *Agent) adopt() error {
 			continue
 		}
 		p := &process{id: id, dir: dir, over: make(chan struct{}), done: make(chan struct{})}
-		a.state.adopt(id)
-		a.processes[id] = p
+		a.state.adopt(id, description.OrderStart)
+		a.processes[id], a.uses[id] = p, task.Devices
 		go func() {
 			await(dir)
 			close(p.over)
@@ -288,7 +309,12 @@ func (a *Agent) follow(p *process) {
 			return
 		}
 	}
-	end := a.endOf(p)
+	var end description.TaskReport
+	if p.home {
+		end = *p.end
+	} else {
+		end = a.endOf(p)
+	}
 	ctx, cancel := context.WithTimeout(a.context, lastUpload)
 	err := a.upload(ctx, p)
 	cancel()
@@ -399,21 +425,24 @@ func (a *Agent) uploadStream(ctx context.Context, p *process, i int, stream stri
 // do does what the state asks for.
 func (a *Agent) do(todo []action) {
 	for _, x := range todo {
+		if x.began != description.OrderStart {
+			a.doRelaxed(x)
+			continue
+		}
 		p := a.processes[x.id]
 		log := a.cfg.Logger.With("job", x.id.Job, "attempt", x.id.Attempt, "task", x.id.Task)
 		switch x.kind {
 		case actStart:
-			p, err := a.startTask(x.order)
-			if err != nil {
-				log.Error("a task cannot be started", "error", err)
-				a.state.ended(description.TaskReport{TaskID: x.id, State: description.TaskEnded, Error: err.Error()})
-				_ = os.RemoveAll(filepath.Join(a.tasksDir(), dirName(x.id)))
+			a.uses[x.id] = x.order.Start.Devices
+			if !a.pool.makeWay(x.order) {
+				a.begin(x.order)
+			}
+		case actStop, actKill:
+			if p == nil && a.pool.giveUp(x.id) {
+				delete(a.uses, x.id)
+				a.state.ended(description.TaskReport{TaskID: x.id, State: description.TaskEnded, Signal: "SIGTERM"})
 				continue
 			}
-			log.Info("started", "name", x.order.Start.Name)
-			a.processes[x.id] = p
-			go a.follow(p)
-		case actStop, actKill:
 			sig := unix.SIGTERM
 			if x.kind == actKill {
 				sig = unix.SIGINT // the runner ends the task at once
@@ -429,6 +458,22 @@ func (a *Agent) do(todo []action) {
 			}
 		}
 	}
+}
+
+// begin starts a task that has a process of its own.
+func (a *Agent) begin(o *description.Order) {
+	log := a.cfg.Logger.With("job", o.Job, "attempt", o.Attempt, "task", o.Task)
+	p, err := a.startTask(o)
+	if err != nil {
+		log.Error("a task cannot be started", "error", err)
+		delete(a.uses, o.TaskID)
+		a.state.ended(description.TaskReport{TaskID: o.TaskID, State: description.TaskEnded, Error: err.Error()})
+		_ = os.RemoveAll(filepath.Join(a.tasksDir(), dirName(o.TaskID)))
+		return
+	}
+	log.Info("started", "name", o.Start.Name)
+	a.processes[o.TaskID] = p
+	go a.follow(p)
 }
 
 // signalRunner sends a signal to a runner, which may only be starting.

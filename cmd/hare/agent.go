@@ -14,6 +14,7 @@ import (
 	"github.com/hare-sched/hare/executor"
 	"github.com/hare-sched/hare/executor/device"
 	"github.com/hare-sched/hare/executor/nvml"
+	"github.com/hare-sched/hare/executor/pool"
 	"github.com/hare-sched/hare/executor/rounds"
 	"github.com/hare-sched/hare/executor/runner"
 )
@@ -22,6 +23,7 @@ func agentCommand() *cobra.Command {
 	var far remoteFlags
 	var cfg executor.Config
 	var devices, library string
+	var modelGiB float64
 	var labels []string
 	c := &cobra.Command{
 		Use:   "agent",
@@ -76,7 +78,8 @@ The agent never changes a setting of a GPU.`,
 			}
 			// The agent tries again by itself, because its lease counts from when it asked.
 			cfg.Server, cfg.Version, cfg.Runner = r.once, version, []string{self, runTask}
-			cfg.RoundRunner = []string{self, runRounds}
+			cfg.RoundRunner, cfg.PoolRunner = []string{self, runRounds}, []string{self, runPool}
+			cfg.ModelBytes = int64(modelGiB * (1 << 30))
 			err = executor.Run(c.Context(), cfg)
 			if errors.As(err, new(*client.Problem)) {
 				return remoteError(r, "", err)
@@ -103,6 +106,8 @@ The agent never changes a setting of a GPU.`,
 	f.StringSliceVar(&cfg.PassEnv, "pass-env", nil, "variables of the agent's environment that jobs get, too")
 	f.StringSliceVar(&cfg.Python, "python", []string{"python3"}, "interpreter of round jobs, which finds the package "+
 		"hare-worker")
+	f.Float64Var(&modelGiB, "model-memory", 0, "GiB of each GPU for the parameters of relaxed round jobs and what their "+
+		"optimisers remember, without what tasks need while they compute; others leave (0: no limit)")
 	_ = c.MarkFlagDirname("directory") // cannot fail: the flag exists
 	positive(c, "speed")
 	return c
@@ -152,6 +157,9 @@ const runTask = "run-task"
 // runRounds is the argument with which the runner of a task starts this program as the program of a round job.
 const runRounds = "run-rounds"
 
+// runPool is the argument with which a runner starts this program as the process that computes for relaxed round jobs.
+const runPool = "run-pool"
+
 // watchGPUs is the argument with which an agent starts this program as the process that calls NVML.
 const watchGPUs = "watch-gpus"
 
@@ -185,6 +193,18 @@ func runRoundsIfAsked() {
 		return
 	}
 	if err := rounds.Main(os.Args[2]); err != nil {
+		fmt.Fprintln(os.Stderr, "hare:", err)
+		os.Exit(exitNo)
+	}
+	os.Exit(exitDone)
+}
+
+// runPoolIfAsked is the whole program where it computes for relaxed round jobs.
+func runPoolIfAsked() {
+	if len(os.Args) != 3 || os.Args[1] != runPool {
+		return
+	}
+	if err := pool.Main(os.Args[2]); err != nil {
 		fmt.Fprintln(os.Stderr, "hare:", err)
 		os.Exit(exitNo)
 	}

@@ -39,6 +39,7 @@ func main() {
 	lp.ServeIfWorker()
 	runTaskIfAsked()
 	runRoundsIfAsked()
+	runPoolIfAsked()
 	watchGPUsIfAsked()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second signal ends the process at once

@@ -27,6 +27,7 @@ const asHare = "HARE_TEST_AS_HARE"
 
 func TestMain(m *testing.M) {
 	runRoundsIfAsked()
+	runPoolIfAsked()
 	lp.ServeIfWorker() // without it, results would be those of an engine that cannot start
 	if os.Getenv(asHare) != "" {
 		main()

@@ -323,6 +323,15 @@ func (n *Node) State(id string) ([]byte, error) {
 	return state, err
 }
 
+// StateAt returns what State does, and the version of the state.
+func (n *Node) StateAt(id string) ([]byte, int64, error) {
+	j, err := n.job(id)
+	if err != nil {
+		return nil, 0, err
+	}
+	return j.copyState()
+}
+
 // copyState returns a copy of the committed state and its version.
 func (j *job) copyState() ([]byte, int64, error) {
 	j.copying.RLock()

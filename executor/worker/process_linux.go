@@ -197,12 +197,20 @@ func Accept(l *net.UnixListener, uid int) (*net.UnixConn, error) {
 		if err != nil {
 			return nil, err
 		}
-		peer, err := peerOf(conn)
-		if err == nil && int(peer.Uid) == uid {
+		if CheckPeer(conn, uid) == nil {
 			return conn, nil
 		}
 		_ = conn.Close()
 	}
+}
+
+// CheckPeer refuses a connection to a process of another user than uid.
+func CheckPeer(conn *net.UnixConn, uid int) error {
+	peer, err := peerOf(conn)
+	if err == nil && int(peer.Uid) != uid {
+		err = fmt.Errorf("the other end belongs to user %d", peer.Uid)
+	}
+	return err
 }
 
 func peerOf(conn *net.UnixConn) (*unix.Ucred, error) {

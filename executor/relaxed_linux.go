@@ -1,0 +1,136 @@
+package executor
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/hare-sched/hare/clusters/description"
+	"github.com/hare-sched/hare/executor/pool"
+	"github.com/hare-sched/hare/executor/runner"
+)
+
+// doRelaxed does what the state asks for of a home or a task of a relaxed round job.
+func (a *Agent) doRelaxed(x action) {
+	timer, played := a.plays[x.id]
+	switch x.kind {
+	case actStart:
+		a.startRelaxed(x.order)
+	case actStop, actKill:
+		switch {
+		case played && timer.Stop():
+			a.curtain(stopped(x))
+		case played: // its end is on the way
+		case x.kind == actStop:
+			a.pool.stop(x.id, x.order.GraceS)
+		default:
+			a.pool.kill(x.id)
+		}
+	case actForget:
+		if !played {
+			a.pool.forget(x.id)
+		}
+		if p := a.processes[x.id]; p != nil {
+			delete(a.processes, x.id)
+			go a.remove(p)
+		}
+	}
+}
+
+// startRelaxed gives a home or task to the pool, or plays it.
+func (a *Agent) startRelaxed(o *description.Order) {
+	pretended := a.cfg.Devices.Pretended()
+	switch {
+	case pretended && o.Type == description.OrderHome && o.Home.Pretend:
+		a.plays[o.TaskID] = time.NewTimer(endless)
+		a.state.progressed(description.TaskReport{TaskID: o.TaskID, State: description.TaskRunning})
+		return
+	case pretended && o.Type == description.OrderCompute && o.Compute.PretendS > 0:
+		a.play(o)
+		return
+	case len(a.cfg.PoolRunner) == 0:
+		a.fail(o.TaskID, "the agent runs no round jobs")
+		return
+	}
+	q := &pool.Request{Type: pool.Compute, Order: o}
+	if o.Type == description.OrderHome {
+		p, err := a.openHome(o.TaskID)
+		if err != nil {
+			a.fail(o.TaskID, err.Error())
+			return
+		}
+		a.processes[o.TaskID] = p
+		go a.follow(p)
+		q.Type, q.Output = pool.Home, p.dir
+		checkpoints := o.Home.CheckpointDirectory
+		if checkpoints == "" {
+			checkpoints = filepath.Join(a.cfg.Directory, "checkpoints", o.Job)
+		}
+		q.Checkpoint = filepath.Join(checkpoints, o.Home.Checkpoint)
+		a.cfg.Logger.Info("the node is the home of a job", "job", o.Job, "attempt", o.Attempt, "name", o.Home.Name)
+	}
+	a.pool.start(q)
+}
+
+// fail reports that a home or task cannot be had on this node.
+func (a *Agent) fail(id description.TaskID, why string) {
+	a.cfg.Logger.Error("a task of a round job cannot be had", "job", id.Job, "attempt", id.Attempt, "task", id.Task,
+		"error", why)
+	a.do(a.state.ended(description.TaskReport{TaskID: id, State: description.TaskEnded, Error: why}))
+}
+
+// openHome makes the directory of a home's outputs.
+func (a *Agent) openHome(id description.TaskID) (*process, error) {
+	p := &process{id: id, dir: filepath.Join(a.tasksDir(), dirName(id)), home: true, over: make(chan struct{}),
+		done: make(chan struct{})}
+	if err := os.MkdirAll(p.dir, 0o700); err != nil {
+		return nil, err
+	}
+	text, err := json.Marshal(id)
+	if err == nil {
+		err = os.WriteFile(filepath.Join(p.dir, homeFile), text, 0o600)
+	}
+	return p, err
+}
+
+// endless is the time of what ends when it is told to.
+const endless = 1 << 62
+
+// play has a pretended device hold a task of a round for as long as the task is said to take.
+func (a *Agent) play(o *description.Order) {
+	seconds := o.Compute.PretendS
+	code := 0
+	end := description.TaskReport{TaskID: o.TaskID, State: description.TaskEnded, ExitCode: &code, RanS: seconds}
+	a.plays[o.TaskID] = time.AfterFunc(time.Duration(seconds/a.cfg.Speed*float64(time.Second)), func() {
+		select {
+		case a.played <- end:
+		case <-a.context.Done():
+		}
+	})
+}
+
+// stopped is how what is played ends that is told to.
+func stopped(x action) description.TaskReport {
+	end := description.TaskReport{TaskID: x.id, State: description.TaskEnded, Signal: "SIGTERM"}
+	switch {
+	case x.kind == actKill:
+		end.Signal = "SIGKILL"
+	case x.began == description.OrderHome:
+		code := 0
+		end.Signal, end.ExitCode = "", &code
+	}
+	return end
+}
+
+// curtain notes the end of what was played.
+func (a *Agent) curtain(end description.TaskReport) {
+	if a.plays[end.TaskID] == nil {
+		return
+	}
+	delete(a.plays, end.TaskID)
+	if a.leaseUntil > 0 && runner.Now() > a.leaseUntil { // as a runner would have ended it then
+		end = description.TaskReport{TaskID: end.TaskID, State: description.TaskLost, Error: runner.LeaseOver}
+	}
+	a.do(a.state.ended(end))
+}

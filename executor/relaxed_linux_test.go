@@ -1,0 +1,170 @@
+package executor_test
+
+import (
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/hare-sched/hare/clusters/description"
+	"github.com/hare-sched/hare/executor/runner"
+)
+
+var relaxedKills = flag.Int("hare.relaxedkills", 4, "how many agents, pools and workers are killed under relaxed jobs")
+
+// relaxedModules is a folder with round jobs that workers of agents can train.
+func relaxedModules(t *testing.T) string {
+	t.Helper()
+	dir, env := moduleFolder(t)
+	t.Setenv("PYTHONPATH", env["PYTHONPATH"])
+	return dir
+}
+
+// relaxed is a job of the folder.
+func relaxed(id, module, dir string, tasks int, rounds int64) *relaxedJob {
+	return &relaxedJob{id: id, dir: dir, start: description.RoundStart{Module: module, Tasks: tasks, Rounds: rounds,
+		Seed: int64(len(id)), Checkpoint: id + ".hare"}}
+}
+
+// expectLoops compares the checkpoints of jobs with plain loops.
+func (o *orders) expectLoops(dir string) {
+	o.t.Helper()
+	for _, j := range o.jobs {
+		n := &description.NewJob{Module: j.start.Module, Directory: dir, Rounds: j.start.Rounds, Seed: j.start.Seed,
+			Env: map[string]string{"PYTHONPATH": os.Getenv("PYTHONPATH")}}
+		expectLoop(o.t, j.checkpoints, n, j.start.Tasks)
+	}
+}
+
+func TestRelaxedJobsShareDevices(t *testing.T) {
+	dir := relaxedModules(t)
+	o := newOrders(t, 1)
+	for _, name := range []string{"a", "b"} {
+		agentOf(t, o, name, t.TempDir(), "cpu=2", 0)
+	}
+	for k := range 3 {
+		j := relaxed(fmt.Sprintf("j%d", k+1), "slow", dir, 3+k, 40)
+		j.checkpoints = t.TempDir()
+		o.add(j)
+	}
+	o.await("all jobs end", time.Minute, o.over)
+	o.expectLoops(dir)
+	both := false
+	for _, j := range o.jobs {
+		nodes := map[string]bool{}
+		for at := range j.used {
+			nodes[at[:1]] = true
+		}
+		both = both || len(nodes) == 2
+		if len(j.used) < 2 || !j.done || j.attempt != 1 {
+			t.Errorf("job %s ran on %v in %d attempts (%s)", j.id, j.used, j.attempt, j.failed)
+		}
+		log := o.logs[description.TaskID{Job: j.id, Attempt: 1}]
+		if n := strings.Count(log, "\n"); n != 40 || !strings.Contains(log, "round 39: loss "+j.loss+"\n") {
+			t.Errorf("job %s printed %d lines: %s", j.id, n, log)
+		}
+	}
+	switches := 0
+	for _, jobs := range o.sequence {
+		switches += len(slices.Compact(jobs)) - 1
+	}
+	if !both || switches < 30 {
+		t.Errorf("a job used both nodes: %v; devices went %d times from a job to another one", both, switches)
+	}
+}
+
+// TestRelaxedJobsAreKilled kills agents, pools, their runners and workers while three jobs share four devices, each
+// with memory for about two of their models.
+func TestRelaxedJobsAreKilled(t *testing.T) {
+	dir := relaxedModules(t)
+	o := newOrders(t, 2)
+	names := []string{"a", "b"}
+	homes, stops := map[string]string{}, map[string]func(){}
+	start := func(name string) { stops[name] = agentOf(t, o, name, homes[name], "cpu=2", 40) }
+	for _, name := range names {
+		homes[name] = t.TempDir()
+		start(name)
+	}
+	kills := *relaxedKills
+	if testing.Short() {
+		kills = min(kills, 2)
+	}
+	for k := range 3 {
+		j := relaxed(fmt.Sprintf("j%d", k+1), "slow", dir, []int{4, 1, 3}[k], int64(12*(kills+1)))
+		j.checkpoints = t.TempDir()
+		o.add(j)
+	}
+	rng := rand.New(rand.NewPCG(1, 17))
+	done := map[string]int{}
+	last := int64(-1)
+	for range kills {
+		ended := false
+		o.await("the jobs go on", time.Minute, func() bool {
+			sum := int64(0)
+			for _, j := range o.jobs {
+				sum += j.saved
+			}
+			ended = o.over()
+			if sum > last+2 || ended {
+				last = sum
+				return true
+			}
+			return false
+		})
+		if ended {
+			break
+		}
+		name := names[rng.IntN(2)]
+		switch what := []string{"agent", "runner", "pool", "worker"}[rng.IntN(4)]; what {
+		case "agent":
+			stops[name]()
+			start(name)
+			done[what]++
+		case "runner":
+			if p, ok := runner.Find(filepath.Join(homes[name], "pool")); ok && syscall.Kill(p.PID, syscall.SIGKILL) == nil {
+				done[what]++
+			}
+		default:
+			word := map[string]string{"pool": "run-pool", "worker": "hare_worker"}[what]
+			if pids := poolProcesses(t, homes[name], word); len(pids) > 0 &&
+				syscall.Kill(pids[rng.IntN(len(pids))], syscall.SIGKILL) == nil {
+				done[what]++
+			}
+		}
+	}
+	o.await("all jobs end", 2*time.Minute, o.over)
+	o.expectLoops(dir)
+	attempts := 0
+	for _, j := range o.jobs {
+		attempts += int(j.attempt)
+		if j.failed != "" {
+			t.Errorf("job %s failed: %s", j.id, j.failed)
+		}
+	}
+	t.Logf("killed %v; %d attempts", done, attempts)
+}
+
+// poolProcesses are the processes of an agent's pool whose arguments have a word.
+func poolProcesses(t *testing.T, home, word string) (pids []int) {
+	t.Helper()
+	files, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		args, _ := os.ReadFile(file)
+		cwd, _ := os.Readlink(filepath.Join(filepath.Dir(file), "cwd"))
+		pid := 0
+		if _, err := fmt.Sscanf(filepath.Base(filepath.Dir(file)), "%d", &pid); err == nil &&
+			strings.Contains(string(args), word) && strings.HasPrefix(cwd, home) {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
