@@ -86,7 +86,8 @@ func (s *server) registerAgent(w http.ResponseWriter, r *http.Request) error {
 //
 //	@Summary		Report as an agent, renew the lease and get orders
 //	@Description	The answer comes at once where there are orders, else after wait_s. Reports and orders are
-//	@Description	repeated until the other side has seen them, so that a request can be sent again.
+//	@Description	repeated until the other side has seen them, so that a request can be sent again. A server whose disk
+//	@Description	is full renews the lease and notes no report.
 //	@Tags			agents
 //	@ID				syncAgent
 //	@Param			cluster	path	string				true	"its name"
@@ -104,7 +105,6 @@ func (s *server) registerAgent(w http.ResponseWriter, r *http.Request) error {
 //	@Failure		422	{object}	openapi.Problem	"the document has faults, which the problem lists with their pointers"
 //	@Failure		500	{object}	openapi.Problem	"a defect of the server; its log has the request_id"
 //	@Failure		503	{object}	openapi.Problem	"busy or draining: Retry-After says when to try again"
-//	@Failure		507	{object}	openapi.Problem	"the disk is full: nothing of the reports is noted"
 //	@Router			/v1/clusters/{cluster}/agents/{agent}/sync [post]
 func (s *server) syncAgent(w http.ResponseWriter, r *http.Request) error {
 	c, err := s.cluster(r)

@@ -2,11 +2,13 @@ package clusters
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"time"
 
 	"github.com/hare-sched/hare/clusters/description"
 	"github.com/hare-sched/hare/clusters/ledger"
+	"github.com/hare-sched/hare/store"
 )
 
 // presence is what the server knows of an agent beside the journal, and a copy of what agents ask for again and
@@ -117,7 +119,8 @@ func (c *Cluster) Sync(ctx context.Context, name string, s *description.Sync) (*
 		return nil, err
 	}
 	if int64(len(s.Reports))+s.ReportsAfter > p.reports || !sameFaults(s.Faults, p.faults) {
-		if err := c.takeReports(ctx, name, s); err != nil {
+		// Where the disk takes no report, the agent keeps its lease and tells it again.
+		if err := c.takeReports(ctx, name, s); err != nil && !errors.Is(err, store.ErrStorage) {
 			return nil, err
 		}
 	}
