@@ -74,8 +74,20 @@ func (s *server) authenticate(next http.Handler) http.Handler {
 func agentPath(r *http.Request) bool {
 	rest, ok := strings.CutPrefix(r.URL.Path, "/v1/clusters/")
 	parts := strings.Split(rest, "/")
-	return ok && r.Method == http.MethodPost && r.URL.RawPath == "" && len(parts) > 1 && parts[1] == "agents" &&
-		(len(parts) == 2 || len(parts) == 4 && (parts[3] == "sync" || parts[3] == "logs"))
+	if !ok || r.URL.RawPath != "" || len(parts) < 2 || parts[1] != "agents" {
+		return false
+	}
+	what := ""
+	if len(parts) == 4 {
+		what = parts[3]
+	}
+	switch r.Method {
+	case http.MethodPost:
+		return len(parts) == 2 || what == "sync" || what == "logs" || what == "checkpoints"
+	case http.MethodGet:
+		return what == "checkpoints"
+	}
+	return false
 }
 
 // bearer returns the key of an Authorization header. It returns "" where there is no

@@ -36,6 +36,10 @@ func (s *server) clusterRoutes(r chi.Router) {
 	r.Post("/v1/clusters/{cluster}/agents/{agent}/sync", s.handle(s.syncAgent))
 	r.Post("/v1/clusters/{cluster}/agents/{agent}/logs", s.handle(s.putLog, "epoch", "job", "attempt", "task", "stream",
 		"offset"))
+	r.Post("/v1/clusters/{cluster}/agents/{agent}/checkpoints", s.handle(s.putCheckpoint, "epoch", "job", "attempt",
+		"round", "bytes", "sha256", "offset"))
+	r.Get("/v1/clusters/{cluster}/agents/{agent}/checkpoints", uncompressed(s.handle(s.getCheckpoint, "epoch", "job",
+		"attempt", "sha256", "offset")))
 	r.Post("/v1/clusters/{cluster}/agents/{agent}/drain", s.handle(s.drainAgent))
 	r.Post("/v1/clusters/{cluster}/agents/{agent}/undrain", s.handle(s.undrainAgent))
 }
@@ -54,6 +58,8 @@ func clusterProblem(err error) *statusError {
 	case errors.Is(err, clusters.ErrLogRemoved):
 		return &statusError{http.StatusGone, "log_removed", "the outputs of the job were removed to make room for " +
 			"those of later jobs: hare serve --logs says how much is kept"}
+	case errors.Is(err, clusters.ErrNoCheckpoint):
+		return &statusError{http.StatusNotFound, "no_checkpoint", "the server does not have that copy of the checkpoint"}
 	case errors.Is(err, clusters.ErrNoAgent):
 		return &statusError{http.StatusNotFound, "no_such_agent", "the cluster has no agent of that name"}
 	}

@@ -54,6 +54,10 @@ func newClusterCollector(cs *clusters.Clusters) *clusterCollector {
 		func(s *clusters.Stats) float64 { return float64(s.LogBytes) })
 	add("hare_cluster_logs_removed_total", "Jobs whose outputs were removed to make room.", count,
 		func(s *clusters.Stats) float64 { return float64(s.LogsRemoved) })
+	add("hare_cluster_copies_total", "Copies of checkpoints of round jobs that became durable.", count,
+		func(s *clusters.Stats) float64 { return float64(s.Copies) })
+	add("hare_cluster_copy_bytes_total", "Bytes of such copies that were stored.", count,
+		func(s *clusters.Stats) float64 { return float64(s.CopyBytes) })
 	return c
 }
 

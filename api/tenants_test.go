@@ -98,6 +98,12 @@ func guardedRoutes(t *testing.T) map[string]guarded {
 		"POST /v1/clusters/{cluster}/agents/{agent}/logs": {role: solve,
 			agent: true, of: "cluster",
 			query: "?epoch=1&job=j1&attempt=1&task=0&stream=stdout&offset=0", body: "hello", want: 200},
+		"POST /v1/clusters/{cluster}/agents/{agent}/checkpoints": {role: solve,
+			agent: true, of: "cluster", query: "?epoch=1&job=j1&attempt=1&round=1&bytes=5&offset=0&sha256=" +
+				strings.Repeat("0", 64), body: "hello", want: 404}, // j1 is no round job
+		"GET /v1/clusters/{cluster}/agents/{agent}/checkpoints": {role: solve,
+			agent: true, of: "cluster", query: "?epoch=1&job=j1&attempt=1&offset=0&sha256=" + strings.Repeat("0", 64),
+			want: 404},
 		"POST /v1/clusters/{cluster}/agents/{agent}/drain": {role: solve,
 			of: "cluster", body: `{}`, want: 200},
 		"POST /v1/clusters/{cluster}/agents/{agent}/undrain": {role: solve,

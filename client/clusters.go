@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"encoding/json"
+	"io"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -93,6 +94,36 @@ func (c *Client) PutLog(ctx context.Context, cluster, agent string, at *descript
 	return fetch[description.LogStored](ctx, c, call{method: http.MethodPost, path: agentPath(cluster, agent, "/logs"),
 		query: query, body: piece, plain: true, repeatable: true,
 		header: http.Header{"Content-Type": {"application/octet-stream"}}})
+}
+
+// PutCheckpoint brings a piece of the checkpoint of a round job, of at most 4 MiB.
+func (c *Client) PutCheckpoint(ctx context.Context, cluster, agent string, at *description.CheckpointChunk,
+	piece []byte) (*description.CheckpointStored, error) {
+	query := checkpointQuery(at)
+	query.Set("round", strconv.FormatInt(at.Round, 10))
+	query.Set("bytes", strconv.FormatInt(at.Bytes, 10))
+	return fetch[description.CheckpointStored](ctx, c, call{method: http.MethodPost,
+		path: agentPath(cluster, agent, "/checkpoints"), query: query, body: piece, plain: true, repeatable: true,
+		header: http.Header{"Content-Type": {"application/octet-stream"}}})
+}
+
+// GetCheckpoint returns a piece of the server's copy of the checkpoint of a round job, from an offset on, and no bytes
+// at its end. The round and the size of the copy are not used.
+func (c *Client) GetCheckpoint(ctx context.Context, cluster, agent string, at *description.CheckpointChunk) (
+	piece []byte, err error) {
+	err = c.do(ctx, call{method: http.MethodGet, path: agentPath(cluster, agent, "/checkpoints"),
+		query: checkpointQuery(at), repeatable: true, header: http.Header{"Accept": {"application/octet-stream"}},
+		take: func(resp *http.Response) (err error) {
+			piece, err = io.ReadAll(io.LimitReader(resp.Body, 4<<20))
+			return err
+		}})
+	return piece, err
+}
+
+func checkpointQuery(at *description.CheckpointChunk) url.Values {
+	return url.Values{"epoch": {strconv.FormatInt(at.Epoch, 10)}, "job": {at.Job},
+		"attempt": {strconv.FormatInt(at.Attempt, 10)}, "sha256": {at.SHA256},
+		"offset": {strconv.FormatInt(at.Offset, 10)}}
 }
 
 // send posts a document and decodes the answer.

@@ -45,6 +45,11 @@ type Config struct {
 	// MaxLogs is how many bytes of outputs a cluster keeps. Beyond it the outputs of the jobs that were submitted
 	// first and have ended are removed. Zero means 10 GiB.
 	MaxLogs int64
+	// CheckpointDir is the directory of the copies of round jobs' checkpoints; "" means checkpoints in LogDir.
+	CheckpointDir string
+	// MaxCheckpoints is how many bytes of these copies a cluster keeps, the one that is being brought beside the one that
+	// it takes the place of. Zero means 10 GiB; less, that the server keeps none.
+	MaxCheckpoints int64
 	// MaxClusters limits the clusters of all tenants; zero means 1,000.
 	MaxClusters int
 	// MaxJobs limits the jobs of a cluster that have not ended; zero means 100,000.
@@ -78,6 +83,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.MaxLogs <= 0 {
 		c.MaxLogs = 10 << 30
+	}
+	if c.MaxCheckpoints == 0 {
+		c.MaxCheckpoints = 10 << 30
 	}
 	if c.MaxClusters <= 0 {
 		c.MaxClusters = 1000
@@ -136,6 +144,7 @@ type Cluster struct {
 	presences map[string]*presence
 	logs      [64]sync.Mutex // of outputs that are being written, by the hash of their path
 	room      logRoom
+	copies    copies
 }
 
 // storedConfig is the stored form of what a cluster was created with.
@@ -158,6 +167,9 @@ func Open(ctx context.Context, cfg Config) (*Clusters, error) {
 		}
 		cs.cfg.LogDir, cs.ownLogs = dir, true
 	}
+	if cs.cfg.CheckpointDir == "" {
+		cs.cfg.CheckpointDir = filepath.Join(cs.cfg.LogDir, "checkpoints")
+	}
 	metas, err := cfg.Store.Sessions(ctx)
 	if err != nil {
 		return nil, err
@@ -179,13 +191,15 @@ func Open(ctx context.Context, cfg Config) (*Clusters, error) {
 		}
 		cs.clusters[clusterKey{c.cfg.Tenant, c.name}] = c
 		go c.run()
+		go c.sweep()
 	}
 	return cs, nil
 }
 
 func (cs *Clusters) cluster(m store.Meta) *Cluster {
 	return &Cluster{parent: cs, meta: m, inbox: make(chan *request, maxBatch), stop: make(chan struct{}),
-		ended: make(chan struct{}), presences: map[string]*presence{}}
+		ended: make(chan struct{}), presences: map[string]*presence{},
+		copies: copies{parts: map[string]int64{}, problems: map[string]string{}}}
 }
 
 var clusterName = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,62}$`)
@@ -227,6 +241,7 @@ func (cs *Clusters) Create(ctx context.Context, tenant string, n *description.Ne
 	c.name, c.cfg, c.session = n.Name, stored, session
 	cs.clusters[key] = c
 	go c.run()
+	go c.sweep()
 	return c, nil
 }
 
@@ -308,7 +323,7 @@ func (cs *Clusters) Delete(ctx context.Context, tenant, name string) error {
 	if c.session != nil {
 		err = errors.Join(err, cs.cfg.Sessions.Delete(ctx, tenant, c.session.ID()))
 	}
-	return errors.Join(err, os.RemoveAll(c.logDir()))
+	return errors.Join(err, os.RemoveAll(c.logDir()), os.RemoveAll(c.copyDir()))
 }
 
 // Close ends the actors and closes the store of the journals. Agents go on until their leases run out.

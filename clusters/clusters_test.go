@@ -27,6 +27,8 @@ type server struct {
 	logs          *keptStore
 	lease         time.Duration
 	maxLogs       int64
+	copyDir       string
+	maxCopies     int64
 	snapshotBytes int
 	now           func() time.Time
 	sessions      *sessions.Sessions
@@ -55,7 +57,7 @@ func (s *server) open() {
 	s.Clusters, err = clusters.Open(context.Background(), clusters.Config{Store: s.journals, Sessions: s.sessions,
 		Quotas: s.quotas,
 		Logger: slog.New(slog.NewTextHandler(s.t.Output(), &slog.HandlerOptions{Level: slog.LevelError})),
-		LogDir: s.t.TempDir(), MaxLogs: s.maxLogs,
+		LogDir: s.t.TempDir(), MaxLogs: s.maxLogs, CheckpointDir: s.copyDir, MaxCheckpoints: s.maxCopies,
 		SnapshotBytes: s.snapshotBytes, Now: s.now, Lease: s.lease, Kill: s.lease / 4, Tick: s.lease / 20})
 	if err != nil {
 		s.t.Fatal(err)

@@ -86,8 +86,12 @@ func (c *Cluster) Job(ctx context.Context, id string) (job *description.Job, err
 			}
 		},
 	})
-	if err != nil || job.State.Final() {
-		return job, err
+	if err != nil {
+		return nil, err
+	}
+	job.CopyProblem = c.copyProblem(id)
+	if job.State.Final() {
+		return job, nil
 	}
 	if waits {
 		if status, found, err := c.session.Explain(ctx, id); err == nil && found {

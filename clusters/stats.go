@@ -8,7 +8,7 @@ import (
 )
 
 // counters count what happened since the server started.
-type counters struct{ records, commits, failures, expired, logBytes, logsRemoved atomic.Int64 }
+type counters struct{ records, commits, failures, expired, logBytes, logsRemoved, copies, copyBytes atomic.Int64 }
 
 // Stats are the numbers of all clusters of a server.
 type Stats struct {
@@ -17,9 +17,9 @@ type Stats struct {
 	Silent int
 	Jobs   map[description.JobState]int
 	// What follows is counted since the server started: records that became durable, the commits that they were
-	// made durable with, commits that failed, leases that ran out, bytes of outputs stored, and jobs whose outputs
-	// were removed to make room.
-	Records, Commits, Failures, Expired, LogBytes, LogsRemoved int64
+	// made durable with, commits that failed, leases that ran out, bytes of outputs stored, jobs whose outputs were
+	// removed to make room, copies of checkpoints that became durable, and bytes of copies stored.
+	Records, Commits, Failures, Expired, LogBytes, LogsRemoved, Copies, CopyBytes int64
 }
 
 // Stats counts. Clusters that do not answer until ctx ends are counted as silent.
@@ -33,7 +33,7 @@ func (cs *Clusters) Stats(ctx context.Context) Stats {
 	n := &cs.counts
 	s := Stats{Clusters: len(all), Jobs: map[description.JobState]int{}, Records: n.records.Load(),
 		Commits: n.commits.Load(), Failures: n.failures.Load(), Expired: n.expired.Load(), LogBytes: n.logBytes.Load(),
-		LogsRemoved: n.logsRemoved.Load()}
+		LogsRemoved: n.logsRemoved.Load(), Copies: n.copies.Load(), CopyBytes: n.copyBytes.Load()}
 	for _, c := range all {
 		d, err := c.Describe(ctx)
 		if err != nil {

@@ -41,6 +41,7 @@ type Agent struct {
 	logLimit    int64
 	cgroup      string // the directory in which tasks get cgroups; "" where they get none
 	faults      map[int]string
+	copying     chan struct{} // has one token: whoever has it may read and send a piece of a checkpoint
 }
 
 // The waits of an agent.
@@ -63,13 +64,18 @@ func Run(ctx context.Context, cfg Config) error {
 	if cfg.Speed <= 0 {
 		cfg.Speed = 1
 	}
+	if cfg.CopyEvery == 0 {
+		cfg.CopyEvery = 5 * time.Second
+	}
 	a := &Agent{cfg: cfg, context: ctx, state: newState(), processes: map[description.TaskID]*process{},
 		started: make(chan description.TaskID), progress: make(chan description.TaskReport),
 		endings: make(chan description.TaskReport),
 		plays:   map[description.TaskID]*time.Timer{}, played: make(chan description.TaskReport),
 		uses:   map[description.TaskID][]int{},
-		spares: make(chan *runner.Spare, 1), logLimit: 16 << 20, faults: map[int]string{}, cgroup: runner.CgroupParent()}
+		spares: make(chan *runner.Spare, 1), logLimit: 16 << 20, faults: map[int]string{}, cgroup: runner.CgroupParent(),
+		copying: make(chan struct{}, 1)}
 	a.pool = newPoolOf(a)
+	a.copying <- struct{}{}
 	unlock, err := a.open()
 	if err != nil {
 		return err

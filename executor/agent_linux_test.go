@@ -56,7 +56,8 @@ func TestMain(m *testing.M) {
 // server is a cluster that agents reach without a network; cut makes it unreachable.
 type server struct {
 	*clusters.Cluster
-	cut atomic.Bool
+	copyDir string
+	cut     atomic.Bool
 }
 
 var errCut = errors.New("the network is cut")
@@ -96,13 +97,34 @@ func (s *server) PutLog(ctx context.Context, _, agent string, at *description.Lo
 	return answered(s, v, err)
 }
 
+func (s *server) PutCheckpoint(ctx context.Context, _, agent string, at *description.CheckpointChunk, piece []byte) (
+	*description.CheckpointStored, error) {
+	v, err := s.Cluster.PutCheckpoint(ctx, agent, at, bytes.NewReader(piece))
+	return answered(s, v, err)
+}
+
+func (s *server) GetCheckpoint(ctx context.Context, _, agent string, at *description.CheckpointChunk) ([]byte, error) {
+	f, err := s.OpenCheckpoint(ctx, agent, at)
+	if errors.Is(err, clusters.ErrNoCheckpoint) {
+		err = &client.Problem{Status: 404, Code: "no_checkpoint", Detail: err.Error()}
+	}
+	if err != nil {
+		return answered[[]byte](s, nil, err)
+	}
+	defer f.Close()
+	piece, err := io.ReadAll(io.LimitReader(f, 4<<20))
+	return answered(s, piece, err)
+}
+
 func newServer(t *testing.T, lease time.Duration) *server {
 	kept, err := sessions.Open(t.Context(), sessions.Config{Store: store.NewMemory()})
 	if err != nil {
 		t.Fatal(err)
 	}
+	copies := t.TempDir()
 	all, err := clusters.Open(t.Context(), clusters.Config{Store: store.NewMemory(), Sessions: kept, LogDir: t.TempDir(),
-		Lease: lease, Kill: time.Second, Tick: 50 * time.Millisecond})
+		CheckpointDir: copies,
+		Lease:         lease, Kill: time.Second, Tick: 50 * time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -115,7 +137,7 @@ func newServer(t *testing.T, lease time.Duration) *server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &server{Cluster: c}
+	return &server{Cluster: c, copyDir: copies}
 }
 
 // agent runs an agent until stop is called, which leaves its tasks alone.
@@ -136,8 +158,9 @@ func agentOf(t *testing.T, s executor.Server, name, dir, devices string, modelBy
 		err := executor.Run(ctx, executor.Config{Server: s, Cluster: "lab", Name: name, Address: "127.0.0.1",
 			Directory: dir, Devices: source, ModelBytes: modelBytes, Runner: []string{os.Args[0], "run-task"},
 			RoundRunner: []string{os.Args[0], "run-rounds"}, PoolRunner: []string{os.Args[0], "run-pool"}, Speed: 100,
-			PassEnv: []string{"PYTHONPATH"},
-			Logger:  slog.New(slog.NewTextHandler(io.Discard, nil))})
+			CopyEvery: 100 * time.Millisecond,
+			PassEnv:   []string{"PYTHONPATH"},
+			Logger:    slog.New(slog.NewTextHandler(io.Discard, nil))})
 		if err != nil {
 			t.Errorf("agent %s: %v", name, err)
 		}

@@ -3,6 +3,7 @@ package executor
 import (
 	"context"
 	"log/slog"
+	"time"
 
 	"github.com/hare-sched/hare/clusters/description"
 	"github.com/hare-sched/hare/executor/device"
@@ -14,6 +15,9 @@ type Server interface {
 	SyncAgent(ctx context.Context, cluster, agent string, s *description.Sync) (*description.Synced, error)
 	PutLog(ctx context.Context, cluster, agent string, at *description.LogChunk, piece []byte) (*description.LogStored,
 		error)
+	PutCheckpoint(ctx context.Context, cluster, agent string, at *description.CheckpointChunk, piece []byte) (
+		*description.CheckpointStored, error)
+	GetCheckpoint(ctx context.Context, cluster, agent string, at *description.CheckpointChunk) ([]byte, error)
 }
 
 // Config is what an agent needs. Server, Cluster, Name, Directory, Devices and Runner must be given.
@@ -41,8 +45,11 @@ type Config struct {
 	Python  []string
 	PassEnv []string // names of variables that tasks get, beside the usual ones
 	// Speed is how many times faster than they say tasks are played on pretended devices; zero means 1.
-	Speed   float64
-	Labels  map[string]string
-	Version string
-	Logger  *slog.Logger // nil means that nothing is logged
+	Speed float64
+	// CopyEvery is how long lies between two copies of a round job's checkpoint that are brought to the server, at the
+	// least; zero means 5 s, and less that none are brought.
+	CopyEvery time.Duration
+	Labels    map[string]string
+	Version   string
+	Logger    *slog.Logger // nil means that nothing is logged
 }

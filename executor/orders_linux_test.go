@@ -360,3 +360,14 @@ func (o *orders) over() bool {
 	}
 	return len(o.tasks) == 0
 }
+
+func (o *orders) PutCheckpoint(context.Context, string, string, *description.CheckpointChunk, []byte) (
+	*description.CheckpointStored, error) {
+	return nil, errNoCopies
+}
+
+func (o *orders) GetCheckpoint(context.Context, string, string, *description.CheckpointChunk) ([]byte, error) {
+	return nil, errNoCopies
+}
+
+var errNoCopies = &client.Problem{Status: 409, Code: "checkpoints_off"}

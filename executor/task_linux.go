@@ -154,6 +154,12 @@ func (a *Agent) command(o *description.Order, dir, work, checkpoints string) ([]
 	spec := &rounds.Spec{Job: o.Job, Module: r.Module, Directory: work, Tasks: r.Tasks, Rounds: r.Rounds, Seed: r.Seed,
 		Gang: r.Gang, GPUs: a.visible(o.Start.Devices), Checkpoint: filepath.Join(checkpoints, r.Checkpoint),
 		Python: a.cfg.Python}
+	first := o.Start.Rank == 0 && o.Start.CheckpointDirectory == ""
+	spec.Copied = first && a.cfg.CopyEvery > 0
+	if first && r.Copy != nil {
+		x := rounds.Copy(*r.Copy)
+		spec.Fetch = &x
+	}
 	if s := o.Start; s.WorldSize > 1 {
 		spec.Peers = &rounds.Peers{Rank: s.Rank, Nodes: s.WorldSize, Secret: r.Secret,
 			Address: net.JoinHostPort(s.MasterAddress, strconv.Itoa(s.MasterPort)), Shared: s.CheckpointDirectory != ""}
@@ -257,6 +263,7 @@ func (a *Agent) adopt() error {
 			close(p.over)
 		}()
 		go a.follow(p)
+		go a.exchange(p)
 		a.cfg.Logger.Info("a task of the agent's earlier life goes on", "job", id.Job, "attempt", id.Attempt, "task",
 			id.Task)
 	}
@@ -474,6 +481,7 @@ func (a *Agent) begin(o *description.Order) {
 	log.Info("started", "name", o.Start.Name)
 	a.processes[o.TaskID] = p
 	go a.follow(p)
+	go a.exchange(p)
 }
 
 // signalRunner sends a signal to a runner, which may only be starting.

@@ -90,6 +90,11 @@ type record struct {
 		Reports []taskReport      `json:"reports"`
 		Faults  map[string]string `json:"faults"`
 	} `json:"sync"`
+	Copy *struct {
+		Job     string `json:"job"`
+		Attempt int64  `json:"attempt"`
+		Round   int64  `json:"round"`
+	} `json:"copy"`
 	Answers []struct {
 		Decisions []struct {
 			Job  string   `json:"job"`
@@ -136,6 +141,8 @@ type job struct {
 	rounds    int64            // of a round job; 0 for a command
 	copied    bool             // each node of a round job keeps a copy of the checkpoint
 	saved     map[string]int64 // by agent, the greatest round that it has said stands in the checkpoint
+	copyRound int64            // of the server's copy of the checkpoint, which
+	copyBy    int64            // this attempt has brought
 	running   map[key]string   // tasks that were said to run and may still do so, to their agents
 }
 
@@ -189,6 +196,8 @@ func (c *checker) take(r *record) {
 		c.expire(r)
 	case r.Sync != nil:
 		c.sync(r)
+	case r.Copy != nil:
+		c.copy(r)
 	}
 	for i := range r.Answers {
 		for _, d := range r.Answers[i].Decisions {
@@ -356,6 +365,10 @@ func (c *checker) round(j *job, at *attempt, name string, t *taskReport) {
 	case t.State == "ended" && t.ExitCode != nil && *t.ExitCode == 0 && t.Round < j.rounds:
 		c.violation("attempt %d of job %s ended with 0 behind round %d of %d", t.Attempt, t.Job, t.Round, j.rounds)
 	}
+	if t.Attempt > j.copyBy && t.Round < j.copyRound {
+		c.violation("attempt %d of job %s is behind round %d, and the server had a copy behind round %d", t.Attempt, t.Job,
+			t.Round, j.copyRound)
+	}
 	at.round = t.Round
 	holders := []string{name}
 	if j.copied {
@@ -373,6 +386,26 @@ func (c *checker) round(j *job, at *attempt, name string, t *taskReport) {
 		}
 		j.saved[holder] = max(j.saved[holder], t.Round)
 	}
+}
+
+// copy takes that the server has another copy of a checkpoint, which an attempt that may run has brought, or none.
+func (c *checker) copy(r *record) {
+	j := c.jobs[r.Copy.Job]
+	switch {
+	case j == nil || j.rounds == 0:
+		c.violation("the server has a checkpoint of job %q, which is no round job", r.Copy.Job)
+		return
+	case r.Copy.Round == 0:
+	case r.Copy.Round <= j.copyRound || r.Copy.Round > j.rounds || r.Copy.Attempt < j.copyBy:
+		c.violation("the copy behind round %d of job %s, by attempt %d, follows the one behind round %d, by attempt %d",
+			r.Copy.Round, r.Copy.Job, r.Copy.Attempt, j.copyRound, j.copyBy)
+	}
+	for n := range j.attempts {
+		if n > r.Copy.Attempt && r.Copy.Round > 0 {
+			c.violation("attempt %d of job %s has brought a checkpoint after attempt %d", r.Copy.Attempt, r.Copy.Job, n)
+		}
+	}
+	j.copyRound, j.copyBy = r.Copy.Round, r.Copy.Attempt
 }
 
 // run takes the report that a task runs.

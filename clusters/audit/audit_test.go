@@ -144,3 +144,37 @@ func TestRuns(t *testing.T) {
 		}
 	}
 }
+
+// A round job on another node begins with the copy that the server has of its checkpoint.
+func TestCopies(t *testing.T) {
+	const copied = `{"at":1,"submit":{"job":{"module":"line","rounds":9}}}
+{"at":2,"register":{"name":"a","devices":[{"type":"V100"}]}}
+{"at":2,"register":{"name":"b","devices":[{"type":"V100"}]}}
+{"at":3,"answers":[{"decisions":[{"job":"j1","task":0,"gpus":["a/0"]}]}]}
+{"at":4,"sync":{"agent":"a","epoch":1,"reports":[{"job":"j1","attempt":1,"task":0,"state":"running","round":4}]}}
+{"at":5,"copy":{"job":"j1","attempt":1,"round":4}}
+{"at":6,"sync":{"agent":"a","epoch":1,"after":1,"reports":[{"job":"j1","attempt":1,"task":0,"state":"lost"}]}}
+{"at":7,"answers":[{"decisions":[{"job":"j1","task":0,"gpus":["b/0"]}]}]}
+{"at":8,"sync":{"agent":"b","epoch":1,"reports":[{"job":"j1","attempt":2,"task":0,"state":"running","round":5}]}}
+`
+	if _, err := audit.Journal(strings.NewReader(copied), rules); err != nil {
+		t.Fatal(err)
+	}
+	for name, test := range map[string]struct{ journal, want string }{
+		"began anew": {strings.Replace(copied, `"round":5`, `"round":3`, 1), "the server had a copy behind round 4"},
+		"too late": {copied + `{"at":9,"copy":{"job":"j1","attempt":1,"round":6}}`,
+			"has brought a checkpoint after attempt 2"},
+		"older":  {copied + `{"at":9,"copy":{"job":"j1","attempt":2,"round":4}}`, "follows the one behind round 4"},
+		"no job": {copied + `{"at":9,"copy":{"job":"j2","attempt":2,"round":4}}`, "which is no round job"},
+	} {
+		if _, err := audit.Journal(strings.NewReader(test.journal), rules); err == nil ||
+			!strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	lost := strings.Replace(copied, `{"at":7,`, `{"at":7,"copy":{"job":"j1"}}`+"\n"+`{"at":7,`, 1)
+	lost = strings.Replace(lost, `"round":5`, `"round":3`, 1)
+	if _, err := audit.Journal(strings.NewReader(lost), rules); err != nil {
+		t.Error(err)
+	}
+}

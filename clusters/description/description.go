@@ -11,7 +11,8 @@ import (
 )
 
 // ProtocolVersion is the version of what agents and the server tell each other. The server refuses agents
-// of another version: one of version 2 would leave the orders home and compute out.
+// of another version: one of version 2 would leave the orders home and compute out, and begin
+// anew where the server has a copy of the checkpoint.
 const ProtocolVersion = 3
 
 // NewCluster asks for a cluster.
@@ -137,6 +138,10 @@ type Job struct {
 	Round int64 `json:"round,omitempty"`
 	// Loss is that of the last of these rounds, the mean of its tasks; a text, because it may be NaN.
 	Loss string `json:"loss,omitempty"`
+	// CopyRound is the number of rounds that stand in the copy that the server keeps of the checkpoint.
+	CopyRound int64 `json:"copy_round,omitempty"`
+	// CopyProblem says why the server has no newer copy, where it was offered one.
+	CopyProblem string `json:"copy_problem,omitempty"`
 	// Failures counts the attempts that failed; Lost counts those that were lost with their node.
 	Failures int `json:"failures,omitempty"`
 	Lost     int `json:"lost,omitempty"`

@@ -21,7 +21,8 @@ func TestProtocol(t *testing.T) {
 	b := &strings.Builder{}
 	fmt.Fprintf(b, "protocol %d\n", description.ProtocolVersion)
 	for _, v := range []any{description.Registration{}, description.Registered{}, description.Sync{},
-		description.Synced{}, description.LogChunk{}, description.LogStored{}} {
+		description.Synced{}, description.LogChunk{}, description.LogStored{},
+		description.CheckpointChunk{}, description.CheckpointStored{}} {
 		members(b, reflect.TypeOf(v).Name(), reflect.TypeOf(v))
 	}
 	if *update {

@@ -171,6 +171,9 @@ type RoundStart struct {
 	Checkpoint string `json:"checkpoint"`
 	// Secret is what the programs of the attempt know each other by; it is left out where the job has one node.
 	Secret string `json:"secret,omitempty"`
+	// Copy is the copy of the checkpoint that the server has. The program of rank 0 begins with it where its node has
+	// none that is as new.
+	Copy *CheckpointCopy `json:"copy,omitempty"`
 } //	@name	RoundStart
 
 // HomeStart is what the home of a relaxed round job holds: the node that has the parameters, takes the gradients of
@@ -207,6 +210,14 @@ type Compute struct {
 	PretendS float64 `json:"pretend_s,omitempty"`
 } //	@name	Compute
 
+// CheckpointCopy is a copy of the checkpoint of a round job that the server keeps.
+type CheckpointCopy struct {
+	Attempt int64  `json:"attempt"` // that has brought it
+	Round   int64  `json:"round"`   // the number of rounds that stand in it
+	Bytes   int64  `json:"bytes"`
+	SHA256  string `json:"sha256"` // of the whole file, in hexadecimal digits
+} //	@name	CheckpointCopy
+
 // The outputs of a task.
 const (
 	StreamStdout = "stdout"
@@ -229,3 +240,20 @@ type LogStored struct {
 	// Full says that the server stores no more of this log.
 	Full bool `json:"full,omitempty"`
 } //	@name	LogStored
+
+// CheckpointChunk says where the bytes of a piece of a checkpoint belong, which the agent of the program of rank 0
+// brings. It stands in the query of the request, whose body is the bytes.
+type CheckpointChunk struct {
+	Epoch int64  `json:"epoch"`
+	Job   string `json:"job"`
+	CheckpointCopy
+	Offset int64 `json:"offset"`
+} //	@name	CheckpointChunk
+
+// CheckpointStored answers a piece of a checkpoint.
+type CheckpointStored struct {
+	// Next is the offset of the first byte that the server has not stored.
+	Next int64 `json:"next"`
+	// Complete says that the server has the whole copy durably, and that it has taken the place of the one before.
+	Complete bool `json:"complete,omitempty"`
+} //	@name	CheckpointStored

@@ -65,7 +65,7 @@ func (l *Ledger) assemble(j *job) {
 		start := &description.Start{Name: j.spec.Name, Command: j.spec.Command, Devices: t.devices,
 			GPUType: gpuType, Env: j.spec.Env,
 			Rank: k, WorldSize: j.tasks, LocalRank: rank[t.agent], LocalWorldSize: local[t.agent],
-			PretendS: seconds(&j.spec, gpuType), Rounds: training,
+			PretendS: seconds(&j.spec, gpuType), Rounds: of(training, k, j),
 			MasterAddress: master.Address, MasterPort: port,
 			Directory: j.spec.Directory, CheckpointDirectory: j.spec.CheckpointDirectory}
 		if local[t.agent] > 1 {

@@ -19,6 +19,9 @@ func (l *Ledger) Job(id string, all bool) *description.Job {
 	d := &description.Job{ID: j.id, NewJob: j.spec, State: j.state, Reason: j.reason, Submitted: instant(j.submittedUs),
 		Started: instantOrNil(j.startedUs), Ended: instantOrNil(j.endedUs), Failures: j.failures, Lost: j.lost,
 		Round: j.round, Loss: j.loss}
+	if j.copy != nil {
+		d.CopyRound = j.copy.Round
+	}
 	attempts := j.attempts
 	if n := len(attempts); n > 1 && !all {
 		attempts = attempts[n-1:]

@@ -24,6 +24,7 @@ type Record struct {
 	Sync     *SyncRecord     `json:"sync,omitempty"`
 	Drain    *Drain          `json:"drain,omitempty"`
 	Answers  []SessionAnswer `json:"answers,omitempty"`
+	Copy     *Copied         `json:"copy,omitempty"`
 	// Tick lets the session see that time has passed, so that it takes a plan that is ready.
 	Tick bool `json:"tick,omitempty"`
 }
@@ -65,6 +66,12 @@ type Drain struct {
 	Agent  string `json:"agent"`
 	On     bool   `json:"on"`
 	Reason string `json:"reason,omitempty"`
+}
+
+// Copied says that the server has a copy of the checkpoint of a round job; of round 0, that it has none any more.
+type Copied struct {
+	Job string `json:"job"`
+	description.CheckpointCopy
 }
 
 // SessionAnswer is the answer of the session to the first event that has none. Refused says why the session
@@ -173,10 +180,11 @@ type job struct {
 	key         string // Idempotency-Key
 
 	// Of a round job without a directory that the nodes share:
-	savedRound int64    // the most rounds that stand in a checkpoint
-	holders    []*agent // that have this checkpoint
-	trainedUs  int64    // how long the attempts ran that have saved rounds
-	pin        *pin     // nil: the job may start anywhere
+	savedRound int64                       // the most rounds that stand in a checkpoint
+	holders    []*agent                    // that have this checkpoint
+	trainedUs  int64                       // how long the attempts ran that have saved rounds
+	pin        *pin                        // nil: the job may start anywhere
+	copy       *description.CheckpointCopy // of the server; nil where it has none
 }
 
 type attempt struct {
@@ -251,6 +259,8 @@ func (l *Ledger) Apply(r *Record) error {
 		return l.drain(r.Drain)
 	case r.Answers != nil:
 		return l.answers(r.Answers)
+	case r.Copy != nil:
+		l.copied(r.Copy)
 	case r.Tick:
 		l.unpin()
 		l.emit(hare.Event{Type: hare.EventTick})

@@ -36,14 +36,14 @@ func (j *job) saved(at *attempt, round int64) {
 }
 
 // pinned restricts a round job, of which an attempt has just ended, to nodes that reach its checkpoint. The job waits
-// for them as long as its attempts have trained, which is what it would lose elsewhere, and 10 minutes at most: the
-// wait and the training that is repeated are never more than twice the smaller of the two. It says whether the job
-// has arrived at the session anew.
+// for them as long as its attempts have trained for the rounds that it would lose elsewhere, which are those that no
+// copy of the server has, and 10 minutes at most: the wait and the training that is repeated are never more than twice
+// the smaller of the two. It says whether the job has arrived at the session anew.
 func (l *Ledger) pinned(j *job) bool {
 	was := j.pin
 	j.pin = nil
 	if nodes := l.reach(j); nodes != nil {
-		j.pin = &pin{nodes, l.nowUs + min(j.trainedUs, maxPinUs)}
+		j.pin = &pin{nodes, l.nowUs + min(j.lacksUs(), maxPinUs)}
 		if !slices.Contains(l.pins, j) {
 			l.pins = append(l.pins, j)
 		}
@@ -60,7 +60,7 @@ func (l *Ledger) pinned(j *job) bool {
 // where nobody who has the checkpoint takes jobs. A job of n nodes may have n − 1 others beside those that have the
 // checkpoint, so that one of its nodes has the checkpoint.
 func (l *Ledger) reach(j *job) []string {
-	if j.savedRound == 0 || j.spec.CheckpointDirectory != "" {
+	if j.savedRound == 0 || j.spec.CheckpointDirectory != "" || j.copy != nil && j.copy.Round >= j.savedRound {
 		return nil
 	}
 	var nodes []string
@@ -146,6 +146,10 @@ func (l *Ledger) Pinned(id string) string {
 		names = append(names, a.Name)
 	}
 	slices.Sort(names)
-	return fmt.Sprintf("waits for %s with the checkpoint behind round %d, until %s, and starts elsewhere then",
-		strings.Join(names, " or "), j.savedRound, instant(j.pin.untilUs).Format(time.DateTime+" MST"))
+	from := ""
+	if j.copy != nil {
+		from = fmt.Sprintf(", from the copy behind round %d", j.copy.Round)
+	}
+	return fmt.Sprintf("waits for %s with the checkpoint behind round %d, until %s, and starts elsewhere then%s",
+		strings.Join(names, " or "), j.savedRound, instant(j.pin.untilUs).Format(time.DateTime+" MST"), from)
 }

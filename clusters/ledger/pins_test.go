@@ -210,3 +210,53 @@ func TestPinsAreDeterministic(t *testing.T) {
 		t.Error(first)
 	}
 }
+
+// A job waits for the nodes with its checkpoint as long as the rounds are worth that the server's copy lacks.
+func TestCopiesShortenTheWait(t *testing.T) {
+	d := newDriver(t, "a", "b")
+	d.apply(&ledger.Record{Submit: &ledger.Submit{Job: roundJob()}})
+	d.decide([]string{"b/0", "b/1"})
+	if _, ok := d.MayCopy("a", "j1", 1); ok {
+		t.Error("an agent that does not run the job may bring its checkpoint")
+	}
+	if _, ok := d.MayCopy("b", "j1", 1); !ok {
+		t.Error("the agent of the job may not bring its checkpoint")
+	}
+	copied := func(attempt, round int64) {
+		d.apply(&ledger.Record{Copy: &ledger.Copied{Job: "j1", CheckpointCopy: description.CheckpointCopy{
+			Attempt: attempt, Round: round, Bytes: 9, SHA256: "abc"}}})
+	}
+	copied(1, 6)
+	d.fail("b", description.TaskID{Job: "j1", Attempt: 1}, 8, 60)
+	if _, ok := d.MayCopy("b", "j1", 1); ok {
+		t.Error("the checkpoint of an attempt that has ended may be brought")
+	}
+	d.decide()
+	d.expect("b")
+	if d.PinsEnd(d.nowUs+15e6-1) || !d.PinsEnd(d.nowUs+15e6) { // 2 of 8 rounds in 60 s
+		t.Error("the job does not wait for 15 s")
+	}
+	if why := d.Pinned("j1"); !strings.HasSuffix(why, ", and starts elsewhere then, from the copy behind round 6") {
+		t.Error(why)
+	}
+	d.nowUs += 15e6
+	d.apply(&ledger.Record{Tick: true})
+	d.decide([]string{"a/0", "a/1"})
+	orders := d.Orders("a")
+	if x := orders[0].Start.Rounds.Copy; x == nil || x.Round != 6 || x.SHA256 != "abc" {
+		t.Errorf("the order to start names the copy %+v", x)
+	}
+	copied(2, 8)
+	d.fail("a", description.TaskID{Job: "j1", Attempt: 2}, 8, 10)
+	d.decide([]string{"b/0", "b/1"})
+	if d.expect(""); d.Job("j1", false).CopyRound != 8 {
+		t.Error(d.Job("j1", false))
+	}
+	// A copy that is lost counts no more.
+	d.fail("b", description.TaskID{Job: "j1", Attempt: 3}, 8, 10)
+	copied(0, 0)
+	d.decide()
+	if d.expect("b"); d.Job("j1", false).CopyRound != 0 || len(d.Copies()) > 0 {
+		t.Error(d.Job("j1", false))
+	}
+}

@@ -105,26 +105,27 @@ type (
 		Spec        description.NewJob
 		Key         string `json:",omitempty"`
 		State       description.JobState
-		Reason      string         `json:",omitempty"`
-		SubmittedUs int64          `json:",omitempty"`
-		StartedUs   int64          `json:",omitempty"`
-		EndedUs     int64          `json:",omitempty"`
-		Arrived     bool           `json:",omitempty"`
-		Knows       int            `json:",omitempty"`
-		Granted     [][]string     `json:",omitempty"` // of a job that has not ended
-		Attempts    []savedAttempt `json:",omitempty"`
-		Live        bool           `json:",omitempty"` // the last attempt goes on
-		Failures    int            `json:",omitempty"`
-		Lost        int            `json:",omitempty"`
-		Vain        int            `json:",omitempty"`
-		LostRound   int64          `json:",omitempty"`
-		Round       int64          `json:",omitempty"`
-		Loss        string         `json:",omitempty"`
-		Cancelled   string         `json:",omitempty"`
-		SavedRound  int64          `json:",omitempty"`
-		Holders     []string       `json:",omitempty"`
-		Pin         *savedPin      `json:",omitempty"`
-		TrainedUs   int64          `json:",omitempty"`
+		Reason      string                      `json:",omitempty"`
+		SubmittedUs int64                       `json:",omitempty"`
+		StartedUs   int64                       `json:",omitempty"`
+		EndedUs     int64                       `json:",omitempty"`
+		Arrived     bool                        `json:",omitempty"`
+		Knows       int                         `json:",omitempty"`
+		Granted     [][]string                  `json:",omitempty"` // of a job that has not ended
+		Attempts    []savedAttempt              `json:",omitempty"`
+		Live        bool                        `json:",omitempty"` // the last attempt goes on
+		Failures    int                         `json:",omitempty"`
+		Lost        int                         `json:",omitempty"`
+		Vain        int                         `json:",omitempty"`
+		LostRound   int64                       `json:",omitempty"`
+		Round       int64                       `json:",omitempty"`
+		Loss        string                      `json:",omitempty"`
+		Cancelled   string                      `json:",omitempty"`
+		SavedRound  int64                       `json:",omitempty"`
+		Holders     []string                    `json:",omitempty"`
+		Pin         *savedPin                   `json:",omitempty"`
+		TrainedUs   int64                       `json:",omitempty"`
+		Copy        *description.CheckpointCopy `json:",omitempty"`
 	}
 	savedPin struct {
 		Nodes   []string
@@ -182,7 +183,8 @@ func (j *job) encoded() savedJob {
 	s := savedJob{ID: number(j.id), Spec: j.spec, Key: j.key, State: j.state, Reason: j.reason,
 		SubmittedUs: j.submittedUs, StartedUs: j.startedUs, EndedUs: j.endedUs, Arrived: j.arrived, Knows: j.knows,
 		Live: j.live != nil, Failures: j.failures, Lost: j.lost, Vain: j.vain, LostRound: j.lostRound, Round: j.round,
-		Loss: j.loss, Cancelled: j.cancelled, SavedRound: j.savedRound, TrainedUs: j.trainedUs}
+		Loss: j.loss, Cancelled: j.cancelled, SavedRound: j.savedRound, TrainedUs: j.trainedUs,
+		Copy: j.copy}
 	if slices.ContainsFunc(j.granted, func(g []string) bool { return g != nil }) {
 		s.Granted = j.granted
 	}
@@ -264,7 +266,8 @@ func (l *Ledger) decoded(s *savedJob) (*job, error) {
 	j := &job{id: jobID(s.ID), spec: s.Spec, key: s.Key, state: s.State, reason: s.Reason, submittedUs: s.SubmittedUs,
 		startedUs: s.StartedUs, endedUs: s.EndedUs, arrived: s.Arrived, knows: s.Knows, granted: s.Granted,
 		failures: s.Failures, lost: s.Lost, vain: s.Vain, lostRound: s.LostRound, round: s.Round, loss: s.Loss,
-		cancelled: s.Cancelled, savedRound: s.SavedRound, trainedUs: s.TrainedUs}
+		cancelled: s.Cancelled, savedRound: s.SavedRound, trainedUs: s.TrainedUs,
+		copy: s.Copy}
 	j.tasks, j.perTask = processes(&s.Spec)
 	if j.granted == nil {
 		j.granted = make([][]string, j.tasks)

@@ -31,8 +31,11 @@ func randomRecord(rng *rand.Rand, l *Ledger) *Record {
 		return &Record{Expire: &AgentEpoch{name, l.agents[name].epoch}}
 	case n < 25:
 		return &Record{Drain: &Drain{names[rng.IntN(len(names))], rng.IntN(3) == 0, "fans"}}
-	case n < 27:
+	case n < 26:
 		return &Record{Tick: true}
+	case n < 27 && len(l.byTime) > 0:
+		x := description.CheckpointCopy{Attempt: 1, Round: rng.Int64N(9), Bytes: 9, SHA256: "abc"}
+		return &Record{Copy: &Copied{jobID(1 + rng.IntN(len(l.byTime))), x}}
 	case n < 60 && len(alive) > 0:
 		return randomSync(rng, l.agents[alive[rng.IntN(len(alive))]])
 	case len(l.waiting) > 0:

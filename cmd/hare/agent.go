@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -80,6 +81,9 @@ The agent never changes a setting of a GPU.`,
 			cfg.Server, cfg.Version, cfg.Runner = r.once, version, []string{self, runTask}
 			cfg.RoundRunner, cfg.PoolRunner = []string{self, runRounds}, []string{self, runPool}
 			cfg.ModelBytes = int64(modelGiB * (1 << 30))
+			if cfg.CopyEvery == 0 {
+				cfg.CopyEvery = -1
+			}
 			err = executor.Run(c.Context(), cfg)
 			if errors.As(err, new(*client.Problem)) {
 				return remoteError(r, "", err)
@@ -108,6 +112,8 @@ The agent never changes a setting of a GPU.`,
 		"hare-worker")
 	f.Float64Var(&modelGiB, "model-memory", 0, "GiB of each GPU for the parameters of relaxed round jobs and what their "+
 		"optimisers remember, without what tasks need while they compute; others leave (0: no limit)")
+	f.DurationVar(&cfg.CopyEvery, "copy-every", 5*time.Second, "how often at most the checkpoint of a round job that "+
+		"nodes do not share goes to the server; 0 means never")
 	_ = c.MarkFlagDirname("directory") // cannot fail: the flag exists
 	positive(c, "speed")
 	return c

@@ -19,7 +19,8 @@ func backupCommand() *cobra.Command {
 		Short: "Copy a data directory into one file, also while a server uses it",
 		Long: `Backup copies all solves, sessions and managed clusters of the data directory DIR
 into FILE, as they are at one moment, and checks every row of the copy. The outputs
-of clusters' jobs, in DIR/logs, are not copied. FILE appears only when the
+of clusters' jobs, in DIR/logs, and the copies of their checkpoints, in
+DIR/checkpoints, are not copied: agents bring new ones. FILE appears only when the
 copy is complete, and an existing FILE is not overwritten.
 
 If sessions or solves are damaged, backup copies them as they are, names them and

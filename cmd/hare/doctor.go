@@ -2,12 +2,16 @@ package main
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"math"
 	"net"
 	"os"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"time"
@@ -33,13 +37,16 @@ func doctorCommand() *cobra.Command {
 		Short: "Check what Hare needs on this machine, and name the remedy for what is missing",
 		Long: `Doctor checks the LP engine, memory, the address and the directories that hare
 serve would use. In the data directory it reads and checks every solve, every
-session and the keys, also while a server uses the directory. Each problem is
+session, the keys and the copies of checkpoints, also while a server uses the directory. Each problem is
 printed with its remedy. Doctor exits with 1 if it finds a problem.`,
 		Example: "  hare doctor\n  hare doctor --listen 127.0.0.1:9000 --data-dir /var/lib/hare",
 		Args:    exactly(0, "no arguments"),
 		RunE: func(c *cobra.Command, _ []string) error {
 			checks := []check{engineCheck(c.Context()), memoryCheck(), dirCheck(dataDir), sessionsCheck(c.Context(), dataDir),
 				keysCheck(dataDir), portCheck(listen), coreCheck()}
+			if k, ok := checkpointsCheck(dataDir); ok {
+				checks = append(checks, k)
+			}
 			if cert != "" {
 				checks = append(checks, certificateCheck(cert, time.Now()))
 			}
@@ -166,6 +173,45 @@ func sessionsCheck(ctx context.Context, dir string) check {
 	}
 	k.ok, k.found = true, fmt.Sprintf("%s, %.1f MiB", contents(metas, len(solves)), float64(v.Bytes())/(1<<20))
 	return k
+}
+
+// checkpointsCheck reads the copies of round jobs' checkpoints, whose names end with their hashes. ok is false where
+// there are none.
+func checkpointsCheck(dir string) (k check, ok bool) {
+	k = check{name: "checkpoints", remedy: "remove the file: the agent of the job brings another copy; where the node " +
+		"is lost, the job begins anew"}
+	files, err := filepath.Glob(filepath.Join(dir, "checkpoints", "*", "*", "*"))
+	if err != nil || len(files) == 0 {
+		return k, false
+	}
+	bytes, count := int64(0), 0
+	for _, path := range files {
+		if strings.HasSuffix(path, ".part") {
+			continue // is being brought
+		}
+		f, err := os.Open(path)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // a newer one has taken its place
+		}
+		if err != nil {
+			k.found = err.Error()
+			return k, true
+		}
+		h := sha256.New()
+		n, err := io.Copy(h, f)
+		_ = f.Close()
+		if err == nil && !strings.HasSuffix(path, "-"+hex.EncodeToString(h.Sum(nil))) {
+			err = fmt.Errorf("%s is damaged: its SHA-256 is not that of its name", path)
+		}
+		if err != nil {
+			k.found = err.Error()
+			return k, true
+		}
+		bytes, count = bytes+n, count+1
+	}
+	k.ok, k.found = true, fmt.Sprintf("%d copies of round jobs, %.1f MiB, every checksum fits", count,
+		float64(bytes)/(1<<20))
+	return k, true
 }
 
 func portCheck(listen string) check {

@@ -319,6 +319,9 @@ func jobText(j *description.Job, now time.Time) string {
 	if j.Module != "" {
 		row("module", "%s in %s", plain(j.Module), plain(j.Directory))
 		row("rounds", "%s", roundsText(j))
+		if text := copyText(j); text != "" {
+			row("copy", "%s", text)
+		}
 	} else {
 		row("command", "%s", commandText(j.Command))
 	}
@@ -360,6 +363,18 @@ func roundsText(j *description.Job) string {
 		sync = j.Sync
 	}
 	return text + fmt.Sprintf("; %s a round, %s", counted(tasks, "task"), sync)
+}
+
+// copyText says what the server has of the checkpoint of a round job.
+func copyText(j *description.Job) string {
+	var parts []string
+	if j.CopyRound > 0 {
+		parts = append(parts, fmt.Sprintf("the cluster has the checkpoint behind round %d", j.CopyRound))
+	}
+	if j.CopyProblem != "" {
+		parts = append(parts, "no newer one: "+plain(j.CopyProblem))
+	}
+	return strings.Join(parts, "; ")
 }
 
 // commandText is an argument vector as one would type it for a shell.

@@ -237,7 +237,8 @@ func TestFlagsRefuseNothing(t *testing.T) {
 		"--failures", "--switch", "--reshape", "--plan-latency", "--late-weight", "--per-rack", "generate --running",
 		"--solves", "--rate", "--body", "--stored", "--sessions", "--streams", "quota --jobs",
 		"solve --time-limit", "bound --time-limit", "whatif --time-limit", "explain --time-limit", "import --jobs",
-		"submit --retries", "logs --task", "logs --offset", "kube --react", "kube --lease-time"}
+		"submit --retries", "logs --task", "logs --offset", "kube --react", "kube --lease-time", "serve --checkpoints",
+		"agent --copy-every"}
 	tried := 0
 	var walk func(c *cobra.Command)
 	walk = func(c *cobra.Command) {

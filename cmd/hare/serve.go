@@ -47,7 +47,7 @@ func serveCommand() *cobra.Command {
 	var retain solves.Config
 	var retainMiB int64
 	var manage clusters.Config
-	var logsMiB int64
+	var logsMiB, checkpointsMiB int64
 	c := &cobra.Command{
 		Use:   "serve",
 		Short: "Serve solves, bounds, verification, simulations and online sessions over HTTP",
@@ -119,9 +119,13 @@ then ends it with the best certified schedule and bound so far.`,
 				return errors.Join(err, kept.Close())
 			}
 			manage.MaxLogs = logsMiB << 20
+			if manage.MaxCheckpoints = checkpointsMiB << 20; checkpointsMiB == 0 {
+				manage.MaxCheckpoints = -1
+			}
 			manage.Store, manage.Sessions, manage.Logger, manage.Quotas = store.Journals(kept), sessions, log, quotas
 			if dataDir != "" {
 				manage.LogDir = filepath.Join(dataDir, "logs")
+				manage.CheckpointDir = filepath.Join(dataDir, "checkpoints")
 			}
 			clusters, err := clusters.Open(c.Context(), manage)
 			if err != nil {
@@ -174,6 +178,8 @@ then ends it with the best certified schedule and bound so far.`,
 	f.DurationVar(&manage.Lease, "agent-lease", 15*time.Second,
 		"how long an agent of a managed cluster goes on without an answer of this server before it ends its jobs")
 	f.Int64Var(&logsMiB, "logs", 10<<10, "how many MiB of outputs of jobs a managed cluster keeps; the oldest go first")
+	f.Int64Var(&checkpointsMiB, "checkpoints", 10<<10, "how many MiB of copies of round jobs' checkpoints a managed "+
+		"cluster keeps; 0 means none")
 	who.flags(f)
 	f.Int64Var(&bodyMiB, "max-body", 64, "largest request body in MiB")
 	f.IntVar(&cfg.Running, "running", 0, "how many calls run at the same time (default: one for each core)")
@@ -184,7 +190,7 @@ then ends it with the best certified schedule and bound so far.`,
 	positive(c, "checkpoint", "retain-age", "retain-size", "max-sessions", "max-jobs", "snapshot-every", "idle",
 		"max-body", "running", "max-time", "planners", "plan-time", "agent-lease",
 		"logs")
-	mebibytes(c, "retain-size", "logs", "max-body", "quota-body", "quota-stored")
+	mebibytes(c, "retain-size", "logs", "checkpoints", "max-body", "quota-body", "quota-stored")
 	positive(c, "quota-solves", "quota-rate", "quota-body", "quota-stored", "quota-sessions", "quota-streams",
 		"quota-jobs")
 	return c

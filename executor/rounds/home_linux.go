@@ -34,7 +34,6 @@ type home struct {
 	node     *worker.Node
 	listener net.Listener
 	peers    []*peer // by rank − 1
-	own      int64   // round of the own checkpoint; −1 where there is none
 
 	mu      sync.Mutex
 	state   []byte // of stateOf
@@ -71,10 +70,6 @@ type peer struct {
 // newHome listens for the other nodes.
 func newHome(spec *Spec, node *worker.Node) (*home, error) {
 	h := &home{spec: spec, node: node, stateOf: -1}
-	var err error
-	if h.own, err = ownRound(spec.Checkpoint); err != nil {
-		return nil, err
-	}
 	settings, err := link.Secure(spec.Peers.Secret, link.SideHome)
 	if err != nil {
 		return nil, err
@@ -246,7 +241,10 @@ func (h *home) gather(ctx context.Context) error {
 	if err != nil || h.spec.Peers.Shared {
 		return err
 	}
-	best := h.own
+	best, err := ownRound(h.spec.Checkpoint)
+	if err != nil {
+		return err
+	}
 	var from *peer
 	for _, p := range h.peers {
 		p.mu.Lock()

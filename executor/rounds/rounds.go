@@ -2,8 +2,8 @@
 // last checkpoint of the attempts before. An agent starts it as it starts any command, so that it ends when it is
 // told to, and when the agent's lease runs out.
 //
-// The directory of the attempt has rounds.json (what to train; by the agent) and progress.json (how far it is; by
-// this program).
+// The directory of the attempt has rounds.json (what to train; by the agent), progress.json (how far it is; by
+// this program) and, where the agent gets a checkpoint first, fetched.json (that it has; by the agent).
 package rounds
 
 import (
@@ -16,6 +16,7 @@ import (
 const (
 	specFile     = "rounds.json"
 	progressFile = "progress.json"
+	fetchedFile  = "fetched.json"
 )
 
 // Spec is what a round job is.
@@ -34,8 +35,26 @@ type Spec struct {
 	Checkpoint string `json:"checkpoint"`
 	// Python is the command of the interpreter; empty means python3.
 	Python []string `json:"python,omitempty"`
+	// Copied says that the agent brings copies of the checkpoint to the server.
+	Copied bool `json:"copied,omitempty"`
+	// Fetch is the copy of the server that the agent gets before the program begins; nil where there is none.
+	Fetch *Copy `json:"fetch,omitempty"`
 	// Peers are the programs of the other nodes of the attempt; nil where the job has one node.
 	Peers *Peers `json:"peers,omitempty"`
+}
+
+// Copy is a copy of a checkpoint that the server keeps.
+type Copy struct {
+	Attempt int64  `json:"attempt"`
+	Round   int64  `json:"round"`
+	Bytes   int64  `json:"bytes"`
+	SHA256  string `json:"sha256"`
+}
+
+// Fetched says that the agent has got the copy, or has found that there is none.
+type Fetched struct {
+	// Error says in a line why the job cannot begin.
+	Error string `json:"error,omitempty"`
 }
 
 // Peers says how the programs of the nodes of an attempt find each other. That of rank 0 holds the parameters and
@@ -65,14 +84,34 @@ type Progress struct {
 // WriteSpec writes what the program trains that is started with the directory.
 func WriteSpec(dir string, s *Spec) error { return writeFile(dir, specFile, s) }
 
+// ReadSpec reads what the program of a directory trains; an error that is fs.ErrNotExist says that it is no round job.
+func ReadSpec(dir string) (s Spec, err error) {
+	err = readFile(dir, specFile, &s)
+	return s, err
+}
+
+// WriteFetched lets the program of a directory begin.
+func WriteFetched(dir string, f *Fetched) error { return writeFile(dir, fetchedFile, f) }
+
+// ReadFetched reads whether the program of a directory may begin; an error that is fs.ErrNotExist says that not yet.
+func ReadFetched(dir string) (f Fetched, err error) {
+	err = readFile(dir, fetchedFile, &f)
+	return f, err
+}
+
 // ReadProgress reads how far the program of a directory is; an error that is fs.ErrNotExist says that it has not
 // said anything.
 func ReadProgress(dir string) (p Progress, err error) {
-	text, err := os.ReadFile(filepath.Join(dir, progressFile))
+	err = readFile(dir, progressFile, &p)
+	return p, err
+}
+
+func readFile(dir, name string, v any) error {
+	text, err := os.ReadFile(filepath.Join(dir, name))
 	if err != nil {
-		return p, err
+		return err
 	}
-	return p, json.Unmarshal(text, &p)
+	return json.Unmarshal(text, v)
 }
 
 // writeFile writes a file at once: readers see the old content or the new one.

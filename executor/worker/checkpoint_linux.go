@@ -99,7 +99,11 @@ func replaceFile(path string, parts ...[]byte) (err error) {
 	if err := os.Rename(f.Name(), path); err != nil {
 		return err
 	}
-	directory, err := os.Open(filepath.Dir(path))
+	return syncDirectory(filepath.Dir(path))
+}
+
+func syncDirectory(path string) error {
+	directory, err := os.Open(path)
 	if err != nil {
 		return err
 	}
@@ -163,20 +167,14 @@ func readCheckpoint(path string) (*checkpointHeader, []byte, error) {
 	}
 	defer f.Close()
 	r := bufio.NewReaderSize(f, 1<<16)
-	line, err := r.ReadSlice('\n')
+	h, line, err := readHeader(r, path)
 	if err != nil {
-		return nil, nil, &CheckpointError{path, "is no checkpoint: it has no header"}
-	}
-	h := new(checkpointHeader)
-	if err := json.Unmarshal(bytes.TrimSuffix(line, []byte{'\n'}), h, json.RejectUnknownMembers(true)); err != nil {
-		return nil, nil, &CheckpointError{path, fmt.Sprintf("is no checkpoint: %.200v", err)}
+		return nil, nil, err
 	}
 	info, err := f.Stat()
 	switch {
 	case err != nil:
 		return nil, nil, fmt.Errorf("worker: %w", err)
-	case h.Hare != checkpointForm || h.Version < 0 || h.StateBytes < 1:
-		return nil, nil, &CheckpointError{path, fmt.Sprintf("is no checkpoint that this version reads: %.60q", h.Hare)}
 	case info.Size() != int64(len(line))+h.StateBytes:
 		return nil, nil, &CheckpointError{path, fmt.Sprintf("is cut or damaged: it has %d bytes, not %d", info.Size(),
 			int64(len(line))+h.StateBytes)}
@@ -193,6 +191,79 @@ func readCheckpoint(path string) (*checkpointHeader, []byte, error) {
 		return nil, nil, &CheckpointError{path, "is damaged: its hash is not that of its header"}
 	}
 	return h, state, nil
+}
+
+// readHeader reads the first line of a checkpoint.
+func readHeader(r *bufio.Reader, path string) (h *checkpointHeader, line []byte, err error) {
+	if line, err = r.ReadSlice('\n'); err != nil {
+		return nil, nil, &CheckpointError{path, "is no checkpoint: it has no header"}
+	}
+	h = new(checkpointHeader)
+	if err := json.Unmarshal(bytes.TrimSuffix(line, []byte{'\n'}), h, json.RejectUnknownMembers(true)); err != nil {
+		return nil, nil, &CheckpointError{path, fmt.Sprintf("is no checkpoint: %.200v", err)}
+	}
+	if h.Hare != checkpointForm || h.Version < 0 || h.StateBytes < 1 {
+		return nil, nil, &CheckpointError{path, fmt.Sprintf("is no checkpoint that this version reads: %.60q", h.Hare)}
+	}
+	return h, line, nil
+}
+
+// CheckpointVersion reads the version of a checkpoint from the beginning of an open file, and not the state.
+func CheckpointVersion(f *os.File) (int64, error) {
+	h, _, err := readHeader(bufio.NewReaderSize(f, 1<<16), f.Name())
+	if err != nil {
+		return 0, err
+	}
+	return h.Version, nil
+}
+
+// VerifyCheckpoint checks a checkpoint, a piece at a time, and returns its version. The error is a *CheckpointError
+// where the file is no checkpoint, or is damaged.
+func VerifyCheckpoint(path string) (version int64, err error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return 0, fmt.Errorf("worker: %w", err)
+	}
+	defer f.Close()
+	r := bufio.NewReaderSize(f, 1<<16)
+	h, _, err := readHeader(r, path)
+	if err != nil {
+		return 0, err
+	}
+	want := h.SHA256
+	h.SHA256 = ""
+	line, err := json.Marshal(h)
+	if err != nil {
+		return 0, fmt.Errorf("worker: %w", err)
+	}
+	sum := sha256.New()
+	sum.Write(append(line, '\n'))
+	n, err := io.Copy(sum, r)
+	switch {
+	case err != nil:
+		return 0, fmt.Errorf("worker: %s: %w", path, err)
+	case n != h.StateBytes || hex.EncodeToString(sum.Sum(nil)) != want:
+		return 0, &CheckpointError{path, "is cut or damaged: its hash is not that of its header"}
+	}
+	return h.Version, nil
+}
+
+// MoveCheckpoint renames a file beside path, when it is on disk, and makes the new name durable.
+func MoveCheckpoint(part, path string) error {
+	f, err := os.Open(part)
+	if err == nil {
+		err = errors.Join(f.Sync(), f.Close())
+	}
+	if err == nil {
+		err = os.Rename(part, path)
+	}
+	if err == nil {
+		err = syncDirectory(filepath.Dir(path))
+	}
+	if err != nil {
+		return fmt.Errorf("worker: checkpoint: %w", err)
+	}
+	return nil
 }
 
 // write writes the state of a version into its slot, when no worker knows the job.

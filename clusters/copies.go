@@ -1,0 +1,432 @@
+package clusters
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/hare-sched/hare/clusters/description"
+	"github.com/hare-sched/hare/clusters/ledger"
+	"github.com/hare-sched/hare/store"
+)
+
+// ErrNoCheckpoint says that the server does not have the copy of a checkpoint that an agent asks for.
+var ErrNoCheckpoint = errors.New("clusters: no such copy of a checkpoint")
+
+const (
+	// keepCopies is how long the copies of a job that has ended are kept, where nothing else needs the room.
+	keepCopies = time.Hour
+	// sweepEvery is how often it is looked for copies of jobs that have ended.
+	sweepEvery = time.Minute
+	partSuffix = ".part"
+)
+
+// copies are the copies of checkpoints of round jobs that a cluster keeps, in a directory for each job. A copy is
+// called by its attempt, its round and its SHA-256 hash; while it is brought, .part follows.
+type copies struct {
+	locks [16]sync.Mutex // of jobs, by number
+
+	mu       sync.Mutex
+	parts    map[string]int64  // by job, the bytes that the copy will have that is being brought
+	problems map[string]string // by job, why the last one was not kept
+}
+
+func (c *Cluster) copyDir() string { return filepath.Join(c.parent.cfg.CheckpointDir, c.meta.ID) }
+
+func copyName(x *description.CheckpointCopy) string {
+	return fmt.Sprintf("%d-%d-%s", x.Attempt, x.Round, x.SHA256)
+}
+
+// PutCheckpoint stores a piece of a checkpoint at its offset, and takes the whole in the place of the copy before it
+// once the last piece is there and the hash is right. Bytes that are stored already are not stored again. The answer
+// says where to go on.
+func (c *Cluster) PutCheckpoint(ctx context.Context, agent string, at *description.CheckpointChunk, body io.Reader) (
+	*description.CheckpointStored, error) {
+	old, err := c.mayCopy(ctx, agent, at)
+	if err != nil {
+		return nil, err
+	}
+	piece, err := io.ReadAll(body)
+	if err != nil {
+		return nil, err
+	}
+	m := &c.copies.locks[len(at.Job)%16^int(at.Job[len(at.Job)-1])%16]
+	m.Lock()
+	defer m.Unlock()
+	stored := &description.CheckpointStored{}
+	switch {
+	case old != nil && *old == at.CheckpointCopy:
+		return &description.CheckpointStored{Next: at.Bytes, Complete: true}, nil
+	case old != nil && at.Round <= old.Round:
+		return nil, &ledger.Conflict{Code: "old_checkpoint", Detail: fmt.Sprintf("the server has the checkpoint behind "+
+			"round %d: bring a later one", old.Round)}
+	}
+	if err = c.storePiece(ctx, at, piece, stored); err == nil && stored.Next == at.Bytes {
+		err = c.takeCopy(ctx, agent, at)
+		stored.Complete = err == nil
+	}
+	c.noteProblem(at.Job, err)
+	if err != nil {
+		return nil, err
+	}
+	return stored, nil
+}
+
+// mayCopy says why an agent may not bring or get the checkpoint of an attempt, or returns the copy that is there.
+func (c *Cluster) mayCopy(ctx context.Context, agent string, at *description.CheckpointChunk) (
+	old *description.CheckpointCopy, err error) {
+	if c.parent.cfg.MaxCheckpoints < 0 {
+		return nil, &ledger.Conflict{Code: "checkpoints_off", Detail: "the server keeps no checkpoints: hare serve " +
+			"--checkpoints is 0"}
+	}
+	if _, err := c.present(agent, at.Epoch); err != nil {
+		return nil, err
+	}
+	err = c.do(ctx, &request{prepare: func(l *ledger.Ledger) (*ledger.Record, error) {
+		ok := false
+		if old, ok = l.MayCopy(agent, at.Job, at.Attempt); !ok {
+			return nil, ErrNoJob
+		}
+		return nil, nil
+	}})
+	return old, err
+}
+
+// storePiece writes a piece to the end of the part of a copy.
+func (c *Cluster) storePiece(ctx context.Context, at *description.CheckpointChunk, piece []byte,
+	stored *description.CheckpointStored) (err error) {
+	dir := filepath.Join(c.copyDir(), at.Job)
+	whole := filepath.Join(dir, copyName(&at.CheckpointCopy))
+	if info, err := os.Stat(whole); err == nil && info.Size() == at.Bytes {
+		stored.Next = at.Bytes // the server ended before it could note so
+		return nil
+	}
+	info, err := os.Stat(whole + partSuffix)
+	if errors.Is(err, fs.ErrNotExist) {
+		if err := c.makeRoom(ctx, at); err != nil {
+			return err
+		}
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return fmt.Errorf("%w: %w", store.ErrStorage, err)
+		}
+		if err := removeOthers(dir, partSuffix, ""); err != nil {
+			return fmt.Errorf("%w: %w", store.ErrStorage, err)
+		}
+	} else if err != nil {
+		return fmt.Errorf("%w: %w", store.ErrStorage, err)
+	} else {
+		stored.Next = info.Size()
+	}
+	skip := stored.Next - at.Offset
+	if skip < 0 || skip > int64(len(piece)) {
+		return nil
+	}
+	piece = piece[skip:][:min(int64(len(piece))-skip, at.Bytes-stored.Next)]
+	f, err := os.OpenFile(whole+partSuffix, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	if err != nil {
+		return fmt.Errorf("%w: %w", store.ErrStorage, err)
+	}
+	n, err := f.Write(piece)
+	stored.Next += int64(n)
+	if err = errors.Join(err, f.Close()); err != nil {
+		// A disk that is full is not to be filled by half a copy.
+		return fmt.Errorf("%w: %w", store.ErrStorage, errors.Join(err, os.Remove(whole+partSuffix)))
+	}
+	c.parent.counts.copyBytes.Add(int64(n))
+	return nil
+}
+
+// takeCopy makes a copy durable of which all bytes are there, notes it in the journal, and removes the one before.
+func (c *Cluster) takeCopy(ctx context.Context, agent string, at *description.CheckpointChunk) error {
+	dir := filepath.Join(c.copyDir(), at.Job)
+	whole := filepath.Join(dir, copyName(&at.CheckpointCopy))
+	if _, err := os.Stat(whole); err != nil {
+		if err := settle(whole, at.SHA256); err != nil {
+			return err
+		}
+	}
+	err := c.do(ctx, &request{prepare: func(l *ledger.Ledger) (*ledger.Record, error) {
+		if _, ok := l.MayCopy(agent, at.Job, at.Attempt); !ok {
+			return nil, ErrNoJob
+		}
+		return &ledger.Record{Copy: &ledger.Copied{Job: at.Job, CheckpointCopy: at.CheckpointCopy}}, nil
+	}})
+	if err != nil {
+		return err
+	}
+	c.copies.mu.Lock()
+	delete(c.copies.parts, at.Job)
+	c.copies.mu.Unlock()
+	c.parent.counts.copies.Add(1)
+	if err := removeOthers(dir, "", filepath.Base(whole)); err != nil {
+		c.parent.cfg.Logger.Warn("an old copy of a checkpoint cannot be removed", "cluster", c.name, "job", at.Job,
+			"error", err)
+	}
+	return nil
+}
+
+// settle makes the part of a copy the copy, where its hash is right; else it removes the part.
+func settle(whole, sum string) error {
+	f, err := os.OpenFile(whole+partSuffix, os.O_RDWR, 0)
+	if err != nil {
+		return fmt.Errorf("%w: %w", store.ErrStorage, err)
+	}
+	defer f.Close()
+	got, err := hashOf(f)
+	if err == nil && got != sum {
+		return errors.Join(&ledger.Conflict{Code: "damaged_checkpoint", Detail: "the checkpoint has arrived damaged, its " +
+			"SHA-256 is " + got + ": bring it again"}, os.Remove(whole+partSuffix))
+	}
+	if err == nil {
+		err = f.Sync()
+	}
+	if err == nil {
+		err = os.Rename(whole+partSuffix, whole)
+	}
+	if err == nil {
+		err = syncDirectories(filepath.Dir(whole))
+	}
+	if err != nil {
+		return fmt.Errorf("%w: %w", store.ErrStorage, err)
+	}
+	return nil
+}
+
+// syncDirectories makes the names in a directory durable, and those of the two directories above it.
+func syncDirectories(dir string) error {
+	for range 3 {
+		d, err := os.Open(dir)
+		if err != nil {
+			return err
+		}
+		if err := errors.Join(d.Sync(), d.Close()); err != nil {
+			return err
+		}
+		dir = filepath.Dir(dir)
+	}
+	return nil
+}
+
+func hashOf(r io.Reader) (string, error) {
+	h := sha256.New()
+	if _, err := io.Copy(h, r); err != nil {
+		return "", err
+	}
+	return hex.EncodeToString(h.Sum(nil)), nil
+}
+
+// removeOthers removes the files of a directory that end with a suffix, all but one.
+func removeOthers(dir, suffix, but string) error {
+	entries, err := os.ReadDir(dir)
+	for _, e := range entries {
+		if e.Name() != but && strings.HasSuffix(e.Name(), suffix) {
+			err = errors.Join(err, os.Remove(filepath.Join(dir, e.Name())))
+		}
+	}
+	return err
+}
+
+// noteProblem keeps for people why a copy was not stored, and says so once.
+func (c *Cluster) noteProblem(job string, err error) {
+	var conflict *ledger.Conflict
+	text := ""
+	switch {
+	case errors.Is(err, store.ErrStorage):
+		text = "the disk of the server does not take it: " + err.Error()
+		if errors.Is(err, syscall.ENOSPC) {
+			text = "the disk of the server is full"
+		}
+	case errors.As(err, &conflict):
+		text = conflict.Detail
+	case err != nil:
+		return
+	}
+	c.copies.mu.Lock()
+	defer c.copies.mu.Unlock()
+	if text == c.copies.problems[job] {
+		return
+	}
+	delete(c.copies.problems, job)
+	if text != "" {
+		c.copies.problems[job] = text
+		c.parent.cfg.Logger.Warn("no copy of the checkpoint of a job is kept; the job goes on", "cluster", c.name,
+			"job", job, "reason", text)
+	}
+}
+
+func (c *Cluster) copyProblem(job string) string {
+	c.copies.mu.Lock()
+	defer c.copies.mu.Unlock()
+	return c.copies.problems[job]
+}
+
+// makeRoom sees that the copy that is to be brought fits beside all others, and the one that it takes the place of.
+func (c *Cluster) makeRoom(ctx context.Context, at *description.CheckpointChunk) error {
+	c.copies.mu.Lock()
+	defer c.copies.mu.Unlock()
+	most := c.parent.cfg.MaxCheckpoints
+	used, err := c.copiesUse(at.Job)
+	if err == nil && used+at.Bytes > most {
+		c.copies.mu.Unlock()
+		err = c.removeCopies(ctx, 0)
+		c.copies.mu.Lock()
+		if err == nil {
+			used, err = c.copiesUse(at.Job)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("%w: %w", store.ErrStorage, err)
+	}
+	if used+at.Bytes > most {
+		return &ledger.Conflict{Code: "checkpoint_too_large", Detail: fmt.Sprintf("the checkpoint has %s, and %s are used "+
+			"of the %s for checkpoints of the cluster, where the last one stays until the next one is there: raise hare "+
+			"serve --checkpoints", mebibytes(at.Bytes), mebibytes(used), mebibytes(most))}
+	}
+	c.copies.parts[at.Job] = at.Bytes
+	return nil
+}
+
+func mebibytes(n int64) string { return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20)) }
+
+// copiesUse adds up the bytes of all copies, and of those that are being brought, but for that of a job. The caller
+// has the lock.
+func (c *Cluster) copiesUse(job string) (used int64, err error) {
+	for id, bytes := range c.copies.parts {
+		if id != job {
+			used += bytes
+		}
+	}
+	err = filepath.WalkDir(c.copyDir(), func(path string, d fs.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err != nil || d.IsDir() || strings.HasSuffix(path, partSuffix) {
+			return err
+		}
+		info, err := d.Info()
+		if err == nil {
+			used += info.Size()
+		}
+		return err
+	})
+	return used, err
+}
+
+// removeCopies removes the copies of jobs that have ended for some time.
+func (c *Cluster) removeCopies(ctx context.Context, ended time.Duration) error {
+	entries, err := os.ReadDir(c.copyDir())
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	old := map[string]bool{}
+	if err == nil && len(entries) > 0 {
+		err = c.do(ctx, &request{prepare: func(l *ledger.Ledger) (*ledger.Record, error) {
+			for _, e := range entries {
+				d := l.Job(e.Name(), false)
+				old[e.Name()] = d == nil || d.Ended != nil && c.parent.cfg.Now().Sub(*d.Ended) >= ended
+			}
+			return nil, nil
+		}})
+	}
+	for _, e := range entries {
+		if err == nil && old[e.Name()] {
+			err = os.RemoveAll(filepath.Join(c.copyDir(), e.Name()))
+			c.copies.mu.Lock()
+			delete(c.copies.parts, e.Name())
+			delete(c.copies.problems, e.Name())
+			c.copies.mu.Unlock()
+		}
+	}
+	return err
+}
+
+// sweep forgets copies that are gone, as after a backup was restored, and then removes those of jobs that have ended.
+func (c *Cluster) sweep() {
+	ctx := c.parent.context
+	var all []ledger.Copied
+	if err := c.do(ctx, &request{prepare: func(l *ledger.Ledger) (*ledger.Record, error) {
+		all = l.Copies()
+		return nil, nil
+	}}); err != nil {
+		return
+	}
+	for i := range all {
+		x := &all[i]
+		info, err := os.Stat(filepath.Join(c.copyDir(), x.Job, copyName(&x.CheckpointCopy)))
+		switch {
+		case c.parent.cfg.MaxCheckpoints < 0:
+			_ = c.forgetCopy(ctx, x.Job, &x.CheckpointCopy, "hare serve --checkpoints is 0")
+		case errors.Is(err, fs.ErrNotExist) || err == nil && info.Size() != x.Bytes:
+			_ = c.forgetCopy(ctx, x.Job, &x.CheckpointCopy, "is not there")
+		}
+	}
+	tick := time.NewTicker(sweepEvery)
+	defer tick.Stop()
+	for {
+		if err := c.removeCopies(ctx, keepCopies); err != nil && ctx.Err() == nil {
+			c.parent.cfg.Logger.Warn("old copies of checkpoints cannot be removed", "cluster", c.name, "error", err)
+		}
+		select {
+		case <-tick.C:
+		case <-c.ended:
+			return
+		}
+	}
+}
+
+// forgetCopy notes that a copy is lost, where it is still the one that counts.
+func (c *Cluster) forgetCopy(ctx context.Context, job string, lost *description.CheckpointCopy, why string) error {
+	c.parent.cfg.Logger.Error("a copy of a checkpoint is lost: the job begins anew where its nodes have none", "cluster",
+		c.name, "job", job, "round", lost.Round, "reason", why)
+	return c.do(ctx, &request{prepare: func(l *ledger.Ledger) (*ledger.Record, error) {
+		for _, x := range l.Copies() {
+			if x.Job == job && x.CheckpointCopy == *lost {
+				return &ledger.Record{Copy: &ledger.Copied{Job: job}}, nil
+			}
+		}
+		return nil, nil
+	}})
+}
+
+// OpenCheckpoint opens the copy of the checkpoint for an attempt that begins with it, at an offset. A copy that is not
+// the one with the hash gives ErrNoCheckpoint, and so does one that is damaged, from the first byte on.
+func (c *Cluster) OpenCheckpoint(ctx context.Context, agent string, at *description.CheckpointChunk) (io.ReadCloser,
+	error) {
+	now, err := c.mayCopy(ctx, agent, at)
+	if err != nil {
+		return nil, err
+	}
+	if now == nil || now.SHA256 != at.SHA256 {
+		return nil, ErrNoCheckpoint
+	}
+	f, err := os.Open(filepath.Join(c.copyDir(), at.Job, copyName(now)))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, errors.Join(ErrNoCheckpoint, c.forgetCopy(ctx, at.Job, now, "is not there"))
+	}
+	if err != nil {
+		return nil, err
+	}
+	if at.Offset == 0 {
+		sum, err := hashOf(f)
+		if err == nil && sum != now.SHA256 {
+			return nil, errors.Join(ErrNoCheckpoint, f.Close(), c.forgetCopy(ctx, at.Job, now, "is damaged"))
+		}
+		if err != nil {
+			return nil, errors.Join(err, f.Close())
+		}
+	}
+	if _, err := f.Seek(at.Offset, io.SeekStart); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}

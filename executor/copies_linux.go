@@ -1,0 +1,266 @@
+package executor
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"time"
+
+	"github.com/hare-sched/hare/client"
+	"github.com/hare-sched/hare/clusters/description"
+	"github.com/hare-sched/hare/executor/rounds"
+)
+
+const (
+	// restCopies is how many times as long as it works an agent rests from bringing copies of checkpoints.
+	restCopies = 9
+	// retryCopy is the wait after a copy that the server did not take, or did not have.
+	retryCopy = time.Second
+	// fullCopy is the wait after the server's disk did not take a copy, and refusedCopy after the server has said that it
+	// keeps no such copy.
+	fullCopy    = 10 * time.Second
+	refusedCopy = time.Minute
+	// maxFetches is how often a copy is got that arrives damaged.
+	maxFetches = 3
+)
+
+// exchange gets the copy of the checkpoint that a round job begins with, and then brings its checkpoints to the
+// server, the newest one at a time.
+func (a *Agent) exchange(p *process) {
+	spec, err := rounds.ReadSpec(p.dir)
+	if err != nil {
+		return // a command, or a program that is not told to
+	}
+	ctx, stop := context.WithCancel(a.context)
+	defer stop()
+	go func() {
+		select {
+		case <-p.over:
+			stop()
+		case <-ctx.Done():
+		}
+	}()
+	if spec.Fetch != nil {
+		if _, err := rounds.ReadFetched(p.dir); errors.Is(err, fs.ErrNotExist) {
+			f := a.fetch(ctx, p, &spec)
+			if ctx.Err() != nil {
+				return
+			}
+			if err := rounds.WriteFetched(p.dir, f); err != nil {
+				a.cfg.Logger.Error("a round job cannot begin", "job", p.id.Job, "error", err)
+			}
+		}
+	}
+	if !spec.Copied {
+		return
+	}
+	brought, problem := int64(0), ""
+	if spec.Fetch != nil {
+		brought = spec.Fetch.Round
+	}
+	for wait := time.Duration(0); pause(ctx, max(wait, retryCopy)); {
+		wait = 0
+		if now, err := rounds.ReadProgress(p.dir); err != nil || now.Round <= brought || !a.ready.Load() {
+			continue
+		}
+		round, err := a.bring(ctx, p, &spec, brought)
+		var refused *client.Problem
+		switch {
+		case ctx.Err() != nil:
+			return
+		case err == nil:
+			brought, wait, problem = max(brought, round), a.cfg.CopyEvery, ""
+			continue
+		case errors.As(err, &refused) && (refused.Code == "stale_epoch" || refused.Code == "unknown_agent"):
+			continue // the agent registers again
+		case errors.As(err, &refused) && refused.Status >= 500:
+			wait = fullCopy
+		case errors.As(err, &refused):
+			wait = refusedCopy
+		}
+		if text := err.Error(); text != problem {
+			problem = text
+			a.cfg.Logger.Warn("the server has no copy of a checkpoint; the job goes on", "job", p.id.Job, "error", err)
+		}
+	}
+}
+
+// pause waits, and says whether ctx goes on.
+func pause(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// seldom calls f, and lets nobody else do so for some times as long.
+func (a *Agent) seldom(ctx context.Context, f func() error) error {
+	select {
+	case <-a.copying:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	begun := time.Now()
+	err := f()
+	time.AfterFunc(restCopies*time.Since(begun), func() { a.copying <- struct{}{} })
+	return err
+}
+
+// bring brings the checkpoint of a job to the server, where it has more rounds, and returns its rounds. The file is
+// read to its end though a newer one may take its place meanwhile.
+func (a *Agent) bring(ctx context.Context, p *process, spec *rounds.Spec, more int64) (round int64, err error) {
+	f, err := os.Open(spec.Checkpoint)
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	if round, err = rounds.CheckpointRound(f); err != nil || round <= more {
+		return round, err
+	}
+	info, err := f.Stat()
+	if err != nil {
+		return 0, err
+	}
+	at := &description.CheckpointChunk{Job: p.id.Job, CheckpointCopy: description.CheckpointCopy{Attempt: p.id.Attempt,
+		Round: round, Bytes: info.Size()}}
+	h, piece := sha256.New(), make([]byte, chunkBytes)
+	for offset := int64(0); offset < at.Bytes; offset += int64(len(piece)) {
+		err := a.seldom(ctx, func() error {
+			n, err := f.ReadAt(piece[:min(int64(len(piece)), at.Bytes-offset)], offset)
+			h.Write(piece[:n])
+			return err
+		})
+		if err != nil && !errors.Is(err, io.EOF) {
+			return 0, err
+		}
+	}
+	at.SHA256 = hex.EncodeToString(h.Sum(nil))
+	for {
+		var stored *description.CheckpointStored
+		err := a.seldom(ctx, func() error {
+			n, err := f.ReadAt(piece[:min(int64(len(piece)), at.Bytes-at.Offset)], at.Offset)
+			if err != nil && !errors.Is(err, io.EOF) {
+				return err
+			}
+			at.Epoch = a.epoch.Load()
+			stored, err = a.cfg.Server.PutCheckpoint(ctx, a.cfg.Cluster, a.cfg.Name, at, piece[:n])
+			return err
+		})
+		if err != nil {
+			return 0, err
+		}
+		if stored.Complete {
+			return round, nil
+		}
+		if stored.Next < 0 || stored.Next >= at.Bytes {
+			return 0, errors.New("the server does not say what it has of the checkpoint")
+		}
+		at.Offset = stored.Next
+	}
+}
+
+// fetch gets the copy of the checkpoint that a job begins with, where the node has none that is as new.
+func (a *Agent) fetch(ctx context.Context, p *process, spec *rounds.Spec) *rounds.Fetched {
+	failed := func(err error) *rounds.Fetched {
+		return &rounds.Fetched{Error: fmt.Sprintf("the copy of the checkpoint behind round %d cannot be kept here: %v",
+			spec.Fetch.Round, err)}
+	}
+	switch has, err := rounds.HasRound(spec.Checkpoint, spec.Fetch.Round); {
+	case err != nil:
+		return failed(err)
+	case has:
+		return &rounds.Fetched{}
+	}
+	part := spec.Checkpoint + ".copy"
+	lost := func(why string) *rounds.Fetched {
+		a.cfg.Logger.Warn("the server's copy of a checkpoint cannot be had: the job begins with what its nodes have", "job",
+			p.id.Job, "round", spec.Fetch.Round, "reason", why)
+		_ = os.Remove(part)
+		return &rounds.Fetched{}
+	}
+	for n := 1; ; {
+		err := a.download(ctx, p, spec, part)
+		var refused *client.Problem
+		var local *fs.PathError
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case err == nil:
+			if err := rounds.TakeCheckpoint(part, spec.Checkpoint, spec.Fetch.Round); err != nil {
+				return failed(err)
+			}
+			a.cfg.Logger.Info("a round job goes on from the server's copy", "job", p.id.Job, "round", spec.Fetch.Round,
+				"bytes", spec.Fetch.Bytes)
+			return &rounds.Fetched{}
+		case errors.Is(err, errDamaged):
+			if n++; n > maxFetches {
+				return lost(err.Error())
+			}
+		case errors.As(err, &refused) && (refused.Status == 404 || refused.Code == "checkpoints_off"):
+			return lost(err.Error())
+		case errors.As(err, &local):
+			_ = os.Remove(part)
+			return failed(err)
+		}
+		if !pause(ctx, retryCopy) {
+			return nil
+		}
+	}
+}
+
+var errDamaged = errors.New("it arrives damaged")
+
+// download gets what is missing of a copy, and checks its hash.
+func (a *Agent) download(ctx context.Context, p *process, spec *rounds.Spec, part string) error {
+	f, err := os.OpenFile(part, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	size, err := f.Seek(0, io.SeekEnd)
+	if err != nil {
+		return err
+	}
+	if size > spec.Fetch.Bytes {
+		if size = 0; f.Truncate(0) != nil {
+			return errDamaged
+		}
+	}
+	at := &description.CheckpointChunk{Job: p.id.Job, CheckpointCopy: description.CheckpointCopy(*spec.Fetch),
+		Offset: size}
+	at.Attempt = p.id.Attempt
+	for at.Offset < spec.Fetch.Bytes {
+		if !a.ready.Load() {
+			return errors.New("the agent has not registered")
+		}
+		at.Epoch = a.epoch.Load()
+		piece, err := a.cfg.Server.GetCheckpoint(ctx, a.cfg.Cluster, a.cfg.Name, at)
+		if err != nil {
+			return err
+		}
+		if len(piece) == 0 || int64(len(piece)) > spec.Fetch.Bytes-at.Offset {
+			return errors.Join(errDamaged, f.Truncate(0))
+		}
+		n, err := f.WriteAt(piece, at.Offset)
+		if at.Offset += int64(n); err != nil {
+			return err
+		}
+	}
+	h := sha256.New()
+	if _, err := io.Copy(h, io.NewSectionReader(f, 0, at.Offset)); err != nil {
+		return err
+	}
+	if hex.EncodeToString(h.Sum(nil)) != spec.Fetch.SHA256 {
+		return errors.Join(errDamaged, f.Truncate(0))
+	}
+	return nil
+}
