@@ -198,12 +198,14 @@ func TestLayoutTable(t *testing.T) {
 // derives the rest of a plan.
 var verifierTakes = map[string][]string{
 	modulePath: {
-		"AfterWeight", "Amount", "AmountFromBig", "Busy", "Certificate", "Cluster", "Entry", "Forever",
+		"AfterWeight", "Amount", "AmountFromBig", "BranchNode", "Busy", "Certificate", "Cluster", "Entry", "Forever",
 		"FormatMicros", "Gang", "Instance", "Job", "Label", "Lane",
 		"LabelValues", "LevelSync",
-		"LostWork", "MaxExact", "MaxGPUs", "MethodCriticalPath", "MethodMachine", "MethodPrice", "Node",
+		"LostWork", "MaxBranchDomains", "MaxBranchNodes", "MaxExact", "MaxGPUs", "MethodBranch",
+		"MethodCriticalPath", "MethodMachine", "MethodPrice", "Node",
 		"ObjectiveJCTAndTardiness", "ObjectiveMakespan", "ObjectiveWeightedJCT", "PerAll", "PerNode", "Pool", "PoolCPUs",
-		"PoolGPUs", "PoolMemory", "PoolQuota", "PoolSize", "Predecessor", "Product", "Progress", "Quota", "Reservation",
+		"PoolGPUs", "PoolMemory", "PoolQuota", "PoolSize", "Predecessor", "PriceSet", "Product", "Progress",
+		"Quota", "Reservation",
 		"Profile", "Relaxed", "RenamedGPU", "Replan", "Result", "Rigid", "Schedule", "Shape", "SizePrices", "StartedWork",
 		"StatedReplan",
 		"TerminationOptimal", "TypeCount", "TypePrices", "Window",

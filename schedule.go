@@ -58,11 +58,12 @@ const (
 	MethodPrice        = "price"
 	MethodCriticalPath = "critical_path"
 	MethodMachine      = "machine"
+	MethodBranch       = "branch"
 )
 
 // Certificate proves a lower bound on the objective of an instance (docs/design.md,
-// section 2). Path, GridUs and the fields after it belong to the price method only;
-// docs/certificate.md says how each method is evaluated.
+// section 2). Path, GridUs and the fields after it belong to the price method, and some of them
+// to the branch method; docs/certificate.md says how each method is evaluated.
 type Certificate struct {
 	Method         string
 	Path           bool
@@ -85,6 +86,38 @@ type Certificate struct {
 	// After are the weights that are moved along dependencies, sorted by job, then by
 	// predecessor.
 	After []AfterWeight
+	// PriceSets and Tree belong to the branch method (docs/branch.md), which has Path, GridUs, Prices
+	// and Sizes too. The leaves of Tree name prices by number: 0 are those of GridUs, Prices and
+	// Sizes, and n is PriceSets[n-1].
+	PriceSets []PriceSet
+	Tree      []BranchNode // in preorder
+}
+
+// HasPrices says whether the certificate has a grid and prices, which prove a bound by themselves.
+func (c *Certificate) HasPrices() bool { return c.Method == MethodPrice || c.Method == MethodBranch }
+
+// MaxBranchNodes limits the nodes of a tree, and MaxBranchDomains the nodes times the jobs times
+// the types of the cluster.
+const (
+	MaxBranchNodes   = 1 << 17
+	MaxBranchDomains = 1 << 24
+)
+
+// PriceSet are prices on a grid of their own, as in Certificate.
+type PriceSet struct {
+	GridUs []int64
+	Prices []TypePrices // sorted by type
+	Sizes  []SizePrices // sorted by type and tasks
+}
+
+// BranchNode is a node of a tree that covers all schedules of rigid jobs. A node with a Type has
+// two children: the schedules in which the job is on this type, and those in which it is not. A
+// node with a Job and no Type has those in which the job starts by StartUs, and those in which it
+// starts later. A node without a Job is a leaf with the number of its prices.
+type BranchNode struct {
+	Job, Type string
+	StartUs   int64
+	Prices    int
 }
 
 // AfterWeight is λ: the weight, in units of 1e-6, that a certificate moves from a job to one for

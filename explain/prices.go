@@ -23,7 +23,7 @@ const PricesMeaning = "bound_fall is an upper limit on how far the bound, not th
 
 // HasPrices says that the bound of a result is made of prices.
 func HasPrices(res *hare.Result) bool {
-	return res.Certificate != nil && res.Certificate.Method == hare.MethodPrice
+	return res.Certificate != nil && res.Certificate.HasPrices()
 }
 
 // PricesOf reads the prices of a result's certificate, and computes the bound

@@ -21,6 +21,7 @@ type limits struct {
 	stepWork                float64 // see relax.Config
 	maxLPs                  int     // see relax.Config
 	moves                   int64
+	evaluations             int64 // of branch and bound; 0 means no limit
 	large                   bool
 	unpriced                bool // the work does not pay for any prices
 }
@@ -180,7 +181,17 @@ func (s *solve) setLimits() {
 			l.cells = min(48, l.cells)
 		}
 	}
-	l.moves = max(1, int64(work-ascents))
+	l.evaluations = tinyEvaluations
+	left := work - ascents
+	s.limits = l
+	if s.opt.WorkLimit > 0 && s.branches() {
+		l.evaluations = int64(max(1, branchWork*left/workPerCall/n))
+		left *= 1 - branchWork
+	}
+	if s.opt.TimeLimit > 0 && s.opt.WorkLimit == 0 {
+		l.evaluations = 0
+	}
+	l.moves = max(1, int64(left))
 	if s.opt.TimeLimit > 0 && s.opt.WorkLimit == 0 {
 		l.moves = 1 << 50
 	}

@@ -18,7 +18,7 @@ type Prices struct {
 // NewPrices reads a certificate that verify.Bound accepts for the instance of m. It
 // returns nil if the certificate has no prices.
 func NewPrices(m *hare.Model, c *hare.Certificate) *Prices {
-	if c == nil || c.Method != hare.MethodPrice {
+	if c == nil || !c.HasPrices() {
 		return nil
 	}
 	return &Prices{m, newPriceCurves(m, c), c.Path}

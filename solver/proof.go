@@ -63,7 +63,7 @@ func (s *solve) keepBound(rel *hare.Relaxation) {
 		return
 	}
 	rel.Certificate.InstanceSHA256 = s.res.InstanceSHA256
-	if rel.Method != hare.MethodPrice {
+	if !rel.Certificate.HasPrices() {
 		s.best = proven{rel: rel}
 		return
 	}

@@ -24,6 +24,7 @@ const (
 	PhaseBound   = "bound"   // finds prices for the certificate
 	PhasePlan    = "plan"    // finds prices for the search
 	PhaseImprove = "improve" // runs the search
+	PhaseBranch  = "branch"  // divides the schedules into cases, to prove the best one optimal
 	PhaseVerify  = "verify"  // runs the independent check
 )
 
@@ -34,6 +35,7 @@ type Event struct {
 	Left    time.Duration // the time until the deadline; negative without a deadline
 	Value   *hare.Amount  // the value of the incumbent; nil without one
 	Bound   *hare.Amount  // the best bound so far; nil without one
+	Nodes   int           // the nodes of the tree of PhaseBranch so far
 }
 
 // Config holds the settings beside the options. Its zero value is useful.
@@ -84,6 +86,7 @@ type Ablation struct {
 	PlanWarmStart bool // starting the plan's ascent from the bound's prices
 	SearchPrices  bool // prices in the search
 	Search        bool
+	Branch        bool // branch and bound of small instances of rigid jobs
 }
 
 // Solve returns the best certified pair of schedule and bound. A limit or the end of ctx
@@ -236,6 +239,7 @@ type solve struct {
 	proofTime time.Duration   // the time that its proof took
 	quit      context.Context // ends when the caller cancels
 	phase     string
+	treeNodes int // of branch and bound
 
 	start     *greedy.Plan     // the caller's schedule; nil without one
 	method    *Method          // makes the plan in place of the search; nil for the search
@@ -291,7 +295,10 @@ func (s *solve) run() (*hare.Result, error) {
 		cancel()
 		s.limits.reserve = whole
 	} else {
-		s.improve(work, guide)
+		s.improveAndBranch(work, guide)
+	}
+	if s.fault != nil {
+		return nil, s.fault
 	}
 	if s.stability != nil {
 		s.stability.choose(work, s)
@@ -523,6 +530,9 @@ func (s *solve) event(phase string, now bool) {
 	if s.incumbent != nil {
 		v := s.value
 		e.Value = &v
+	}
+	if phase == PhaseBranch {
+		e.Nodes = s.treeNodes
 	}
 	e.Bound = s.best.amount()
 	if !s.best.atLeast(s.shown.rel) {

@@ -44,7 +44,12 @@ func prove(ctx context.Context, inst *hare.Instance, c *hare.Certificate) (*prov
 	if c.Objective != inst.Objective {
 		return nil, fmt.Errorf("the certificate's objective %.40q is not the instance's %q", c.Objective, inst.Objective)
 	}
+	if c.Method != hare.MethodBranch && len(c.Tree)+len(c.PriceSets) > 0 {
+		return nil, fmt.Errorf("a %.40q certificate has no tree and no price sets", c.Method)
+	}
 	switch c.Method {
+	case hare.MethodBranch:
+		return branchBound(ctx, inst, newSupply(inst, nil), c)
 	case hare.MethodPrice:
 		if inst.Objective == hare.ObjectiveMakespan {
 			return makespanBound(ctx, inst, newSupply(inst, c.Pools), c)

@@ -27,7 +27,7 @@ var ErrNoCharges = errors.New("verify: there are no prices at which single jobs 
 
 // NewCharges reads the prices of a certificate for an instance. It computes no φ.
 func NewCharges(inst *hare.Instance, c *hare.Certificate) (*Charges, error) {
-	if c == nil || c.Method != hare.MethodPrice || inst.Objective == hare.ObjectiveMakespan {
+	if c == nil || !c.HasPrices() || inst.Objective == hare.ObjectiveMakespan {
 		return nil, ErrNoCharges
 	}
 	if err := plausible(inst); err != nil {

@@ -49,6 +49,9 @@ MOST_DIGITS = 400  # characters of a number
 MOST_WEIGHT = 1 << 62  # of all jobs together, in micro-units
 MOST_WORK = 1 << 33  # of the knapsacks, and of the steps, of a certificate
 MOST_SECOND = 1 << 62  # of what a second of a round costs, in 1e-9 weight-seconds
+MOST_NODES = 1 << 17  # of a tree
+MOST_CASES = 1 << 24  # nodes of a tree, times jobs, times types of the cluster
+MOST_SWEEPS = 100  # over the jobs of a case
 MOST_STEPS = 1 << 22  # of a job that is bounded round by round
 FOREVER = 1 << 62  # the end of an open window; above every time
 MOST_HELD = 1 << 40  # thousandths of CPUs, and MiB, of a node and of a task
@@ -1739,7 +1742,7 @@ def check_rigid(j, entries, faults):
 # ---------------------------------------------------------------- certificates
 
 CERTIFICATE = tuple(
-    "hare method path instance_sha256 objective bound grid_us prices sizes step_us pools after".split()
+    "hare method path instance_sha256 objective bound grid_us prices sizes step_us pools after price_sets tree".split()
 )
 POOL = ("type", "cpus", "memory", "quota", "per", "only", "prices", "sizes")
 
@@ -1804,17 +1807,8 @@ class Certificate:
             if not BOUND.fullmatch(text) or text == "-0.000000":
                 raise Bad("%s/bound: must be a decimal with six places in a string, such as \"12.500000\"" % where)
             self.bound = Fraction(text)
-        self.grid = [integer(t, where + "/grid_us") for t in as_array(doc.get("grid_us", []), where + "/grid_us")]
-        self.prices = {}
-        for kind, row in as_object(doc.get("prices", {}), where + "/prices").items():
-            at = pointer(where + "/prices", as_string(kind, where + "/prices"))
-            self.prices[kind] = [integer(x, at) for x in as_array(row, at)]
-        self.sizes = {}  # by type and number of GPUs
+        self.read_prices(doc, where)
         self.has_data = bool(self.grid or doc.get("prices") or doc.get("sizes") or "step_us" in doc)
-        for kind, rows in as_object(doc.get("sizes", {}), where + "/sizes").items():
-            at = pointer(where + "/sizes", as_string(kind, where + "/sizes"))
-            for size, row in read_sizes(rows, at, 2).items():
-                self.sizes[kind, size] = row
         at = where + "/pools"
         self.pools = [Pool(x, "%s/%d" % (at, i)) for i, x in enumerate(as_array(doc.get("pools", []), at))]
         self.after = {}  # the weight that is moved, by job and predecessor
@@ -1823,10 +1817,56 @@ class Certificate:
             for before, weight in as_object(row, at).items():
                 self.after[name, before] = integer(weight, pointer(at, before))
         for name, given in (("sizes", doc.get("sizes")), ("pools", self.pools), ("after", self.after)):
-            if given and self.method != "price":
+            if given and self.method != "price" and (name != "sizes" or self.method != "branch"):
                 raise Bad("%s/%s: belongs to certificates of the method price" % (where, name))
         self.has_data = self.has_data or bool(self.pools or self.after)
         self.step = integer(doc["step_us"], where + "/step_us", 1) if "step_us" in doc else None
+        at = where + "/price_sets"
+        self.sets = [PriceSet(x, "%s/%d" % (at, i)) for i, x in enumerate(as_array(doc.get("price_sets", []), at))]
+        at = where + "/tree"
+        self.tree = [read_branch(x, "%s/%d" % (at, i)) for i, x in enumerate(as_array(doc.get("tree", []), at))]
+        if (self.sets or self.tree) and self.method != "branch":
+            raise Bad("%s: belongs to certificates of the method branch" % at)
+
+    def read_prices(self, doc, where):
+        self.grid = [integer(t, where + "/grid_us") for t in as_array(doc.get("grid_us", []), where + "/grid_us")]
+        self.prices = {}
+        for kind, row in as_object(doc.get("prices", {}), where + "/prices").items():
+            at = pointer(where + "/prices", as_string(kind, where + "/prices"))
+            self.prices[kind] = [integer(x, at) for x in as_array(row, at)]
+        self.sizes = {}  # by type and number of GPUs
+        for kind, rows in as_object(doc.get("sizes", {}), where + "/sizes").items():
+            at = pointer(where + "/sizes", as_string(kind, where + "/sizes"))
+            for size, row in read_sizes(rows, at, 2).items():
+                self.sizes[kind, size] = row
+
+
+class PriceSet(Certificate):
+    """Prices of leaves on a grid of their own, read as those of a certificate."""
+
+    pools, step = (), None
+
+    def __init__(self, doc, where):
+        members(doc, ("grid_us", "prices", "sizes"), where)
+        if "grid_us" not in doc:
+            raise Bad('%s: "grid_us" is missing' % where)
+        self.read_prices(doc, where)
+
+
+# A node of a tree: a job and a type, a job and a start, or the number of the prices of a leaf.
+Branch = namedtuple("Branch", "job kind start prices")
+
+
+def read_branch(doc, where):
+    members(doc, ("job", "type", "start_us", "prices"), where)
+    if set(doc) == {"prices"}:
+        return Branch(None, None, None, integer(doc["prices"], where + "/prices", 0, MOST_NODES))
+    if set(doc) not in ({"job", "type"}, {"job", "start_us"}):
+        raise Bad("%s: is no node of a tree" % where)
+    job = as_string(doc["job"], where + "/job")
+    if "type" in doc:
+        return Branch(job, as_string(doc["type"], where + "/type"), None, None)
+    return Branch(job, None, integer(doc["start_us"], where + "/start_us"), None)
 
 
 def bound_of(inst, c):
@@ -1834,6 +1874,8 @@ def bound_of(inst, c):
     seconds: a pair (numerator, denominator). Raises Refused where it proves none."""
     if c.objective != inst.objective:
         raise Refused("the certificate is for the objective %s" % quoted(c.objective))
+    if c.method == "branch":
+        return tree_bound(inst, c)
     if c.method == "price":
         return makespan_bound(inst, c) if inst.objective == "makespan" else price_bound(inst, c)
     if c.method not in ("critical_path", "machine"):
@@ -2449,6 +2491,222 @@ def rigid_phi(cost, start, path, grid, length, row, by=None):
     if by is not None:
         starts = {s for s in starts if s + length <= by}
     return min((cost.at(s + length) + until(s + length) - until(s) for s in starts), default=None)
+
+
+class Tree:
+    """The cases of a branch certificate. A case is a dict {(job, type): (first, last)} of the
+    starts, in whole microseconds, that jobs may still have, by index and name.
+
+    Among the best schedules take those of the least sum of starts; of these one in which
+    equal jobs start in the order of the instance. It is in one leaf, and no rule of shrink
+    drops it: no job of it can start a microsecond earlier by itself."""
+
+    def __init__(self, inst, c):
+        self.inst, self.jobs, self.kinds = inst, inst.jobs, sorted(inst.supply)
+        self.check(c)
+        self.gpus = {}  # by type: [(time, how many more)]
+        for kind in self.kinds:
+            times, levels = inst.supply[kind]
+            more = [(t, n - before) for t, n, before in zip(times, levels, [0] + levels)]
+            self.gpus[kind] = [(t, n) for t, n in more if n or not t]
+            if any(n < 0 for _, n in more):
+                raise Refused("some GPUs of type %s leave, for which the method branch has no proof" % quoted(kind))
+        self.length = {}  # of a job on a type
+        for i, j in enumerate(self.jobs):
+            for kind, p in j.on.items():
+                if kind in self.gpus and inst.peak(kind) >= j.tasks:
+                    self.length[i, kind] = j.rounds * (p.compute + p.sync)
+            if not any((i, kind) in self.length for kind in self.kinds):
+                raise Refused("job %s can never run" % quoted(j.id))
+        events = [t for steps in self.gpus.values() for t, _ in steps] + [j.release for j in self.jobs]
+        longest = [max(self.length.get((i, k), 0) for k in self.kinds) for i in range(len(self.jobs))]
+        self.last = max(events) + sum(longest)
+        self.earlier, self.later, seen = {}, {}, {}  # the nearest equal job
+        for i, j in enumerate(self.jobs):
+            key = (j.weight, j.release, j.tasks, tuple(self.length.get((i, k)) for k in self.kinds))
+            if key in seen:
+                self.earlier[i], self.later[seen[key]] = seen[key], i
+            seen[key] = i
+        self.costs = {}  # of a second and up to each grid point, by prices, type and tasks
+
+    def check(self, c):
+        """Refuses what the method does not cover, and trees that take too long."""
+        inst, self.sets = self.inst, [c] + c.sets
+        if c.step is not None or c.pools or c.after:
+            raise Refused("the method branch has no step, pools or after")
+        if inst.objective != "weighted_jct" or inst.placed:
+            raise Refused("the method branch covers neither other objectives nor nodes that matter")
+        for j in self.jobs:
+            if j.sync != "rigid" or j.shaped() or j.done or j.running or j.after or j.durations:
+                raise Refused("the method branch covers rigid jobs alone, without other rules: not %s" % quoted(j.id))
+        nodes, each = len(c.tree), len(self.jobs) * len(self.kinds)
+        if nodes > MOST_NODES or nodes * each > MOST_CASES:
+            raise Refused("a tree of %d nodes is too large to check" % nodes)
+        for prices in self.sets:
+            check_prices(inst, prices)
+        points = max(len(x.grid) for x in self.sets)
+        patterns = max(sum(len(row) * (1 + inst.peak(kind)) for (kind, _), row in x.sizes.items()) for x in self.sets)
+        if nodes * (each * (len(self.jobs) + points) + patterns) > MOST_WORK:
+            raise Refused("a tree of %d nodes takes too long to check" % nodes)
+
+    def root(self):
+        return {(i, kind): (self.jobs[i].release, self.last) for i, kind in self.length}
+
+    def cut(self, case, i, keep):
+        """The case with keep(kind, first, last) in place of the starts of job i."""
+        out = dict(case)
+        for kind in self.kinds:
+            if (i, kind) in out:
+                first, last = keep(kind, *out[i, kind])
+                out[i, kind] = first, last
+                if first > last:
+                    del out[i, kind]
+        return out
+
+    def parts(self, case, node, names):
+        """The two parts of a case."""
+        if node.job not in names:
+            raise Refused("tree: there is no job %s" % quoted(node.job))
+        i, nothing = names[node.job], (0, -1)
+        if node.kind is None:
+            return (self.cut(case, i, lambda kind, a, b: (a, min(b, node.start))),
+                    self.cut(case, i, lambda kind, a, b: (max(a, node.start + 1), b)))
+        if node.kind not in self.gpus:
+            raise Refused("tree: the cluster has no type %s" % quoted(node.kind))
+        return (self.cut(case, i, lambda kind, a, b: (a, b) if kind == node.kind else nothing),
+                self.cut(case, i, lambda kind, a, b: nothing if kind == node.kind else (a, b)))
+
+    def kept(self, case, i):
+        """(type, from, to): when job i surely runs, or None."""
+        kinds = [kind for kind in self.kinds if (i, kind) in case]
+        if len(kinds) != 1:
+            return None
+        first, last = case[i, kinds[0]]
+        end = first + self.length[i, kinds[0]]
+        return (kinds[0], last, end) if last < end else None
+
+    def free(self, case, kind, but=None):
+        """[(from, to, GPUs of a type beside those that jobs surely hold)]; but a job's own."""
+        changes = dict(self.gpus[kind])
+        for i, j in enumerate(self.jobs):
+            sure = self.kept(case, i)
+            if i != but and sure and sure[0] == kind:
+                changes[sure[1]] = changes.get(sure[1], 0) - j.tasks
+                changes[sure[2]] = changes.get(sure[2], 0) + j.tasks
+        times = sorted(changes)
+        return list(zip(times, times[1:] + [FOREVER], accumulate(changes[t] for t in times)))
+
+    def shrink(self, case):
+        """Drops starts that the schedule of the proof has not; None where a job has none."""
+        case = dict(case)
+        for _ in range(MOST_SWEEPS):
+            before = dict(case)
+            for i in range(len(self.jobs)):
+                for kind in self.kinds:
+                    if (i, kind) in case:
+                        case[i, kind] = self.tighter(case, i, kind)
+                        if case[i, kind][0] > case[i, kind][1]:
+                            del case[i, kind]
+                if not any((i, kind) in case for kind in self.kinds):
+                    return None
+            if case == before:
+                break
+        return case
+
+    def tighter(self, case, i, kind):
+        """The first and last start of job i on a type."""
+        (first, last), length, need = case[i, kind], self.length[i, kind], self.jobs[i].tasks
+        full = [(a, b) for a, b, n in self.free(case, kind, i) if n < need]
+        for a, b in full:
+            if a < first + length and first < b:
+                first = b
+        for a, b in reversed(full):
+            if a < last + length and last < b:
+                last = a - length
+        if i in self.earlier:
+            first = max(first, min([a for a, _ in self.of(case, self.earlier[i])], default=FOREVER))
+        if i in self.later:
+            last = min(last, max([b for _, b in self.of(case, self.later[i])], default=-1))
+        touches = [(self.jobs[i].release,) * 2] + [(t, t) for t, _ in self.gpus[kind]]
+        for o in range(len(self.jobs)):
+            if o != i and (o, kind) in case:
+                touches.append(tuple(t + self.length[o, kind] for t in case[o, kind]))
+        within = [(max(a, first), min(b, last)) for a, b in touches]
+        within = [(a, b) for a, b in within if a <= b]
+        if not within:
+            return 0, -1
+        return min(a for a, _ in within), max(b for _, b in within)
+
+    def of(self, case, i):
+        """The first and last starts of a job on the types that are left."""
+        return [case[i, kind] for kind in self.kinds if (i, kind) in case]
+
+    def price(self, case, number):
+        """What prices prove for the schedules of a case, in 1e-15 weight-seconds."""
+        prices, total = self.sets[number], 0
+        for i, j in enumerate(self.jobs):
+            values = []
+            for kind in self.kinds:
+                if (i, kind) in case:
+                    values.append(self.block(case, i, kind, number))
+            total += min(values) - 1000 * j.weight * j.release
+        free = [0] * (len(prices.grid) - 1)
+        for kind in self.kinds:
+            parts = [(a, max(0, n)) for a, _, n in self.free(case, kind)]
+            stays = stretches(([a for a, _ in parts], [n for _, n in parts]), prices.grid)
+            sizes = [(k, row) for (of, k), row in prices.sizes.items() if of == kind]
+            total -= pool_price(stays, prices.prices.get(kind, free), sizes)
+        return total
+
+    def block(self, case, i, kind, number):
+        """The least w C + price of job i on a type; when it surely runs it pays nothing."""
+        j, prices, (first, last), length = self.jobs[i], self.sets[number], case[i, kind], self.length[i, kind]
+        key = number, kind, j.tasks
+        if key not in self.costs:
+            row = prices.sizes.get((kind, j.tasks))
+            if row is None:
+                row = [j.tasks * x for x in prices.prices.get(kind, ())] or [0] * (len(prices.grid) - 1)
+            paid = [0]
+            for g, x in enumerate(row):
+                paid.append(paid[-1] + x * (prices.grid[g + 1] - prices.grid[g]))
+            self.costs[key] = row + [0], paid
+        row, paid = self.costs[key]
+
+        def until(t):
+            g = bisect_right(prices.grid, t) - 1
+            return paid[g] + row[g] * (t - prices.grid[g])
+
+        starts = {first, last}.union(prices.grid, (t - length for t in prices.grid))
+        cost = min(1000 * j.weight * (s + length) + until(s + length) - until(s)
+                   for s in starts if first <= s <= last)
+        sure = self.kept(case, i)
+        return cost - (until(sure[2]) - until(sure[1]) if sure else 0)
+
+
+def tree_bound(inst, c):
+    """The least bound of the leaves of a tree."""
+    tree, least = Tree(inst, c), None
+    names = {j.id: i for i, j in enumerate(inst.jobs)}
+    cases = [tree.root()]
+    for node in c.tree:
+        if not cases:
+            raise Refused("tree: something follows the last leaf")
+        case = cases.pop()
+        case = None if case is None else tree.shrink(case)
+        if node.job is not None:
+            parts = tree.parts(case or {}, node, names)
+            cases += (None, None) if case is None else reversed(parts)
+            continue
+        if node.prices > len(c.sets):
+            raise Refused("tree: there are no prices %d" % node.prices)
+        if case is not None:
+            value = tree.price(case, node.prices)
+            least = value if least is None else min(least, value)
+    if cases:
+        raise Refused("tree: %d parts have no leaf" % len(cases))
+    if least is None:
+        raise Refused("tree: no leaf has a schedule")
+    return least, 10**15
 
 
 def fluid_of(j, cost, start, path, grid, modes):

@@ -30,7 +30,7 @@ const maxPhis = 1 << 18
 // NewPrices takes a certificate of method price. NewPrices does not modify the
 // certificate, and the caller must not do so later.
 func NewPrices(c *hare.Certificate) (*Prices, error) {
-	if c == nil || c.Method != hare.MethodPrice {
+	if c == nil || !c.HasPrices() {
 		return nil, errors.New("verify: these are no prices")
 	}
 	return &Prices{cert: c, phis: map[string]*big.Rat{}}, nil
@@ -330,7 +330,7 @@ type TypeTotal struct {
 // which is always in service, if each φ stays the same. The result has an entry for each
 // type of the cluster, sorted by type.
 func OneMore(inst *hare.Instance, c *hare.Certificate) ([]TypeTotal, error) {
-	if c == nil || c.Method != hare.MethodPrice || c.Objective == hare.ObjectiveMakespan {
+	if c == nil || !c.HasPrices() || c.Objective == hare.ObjectiveMakespan {
 		return nil, errors.New("verify: these are no prices of a weighted sum")
 	}
 	if err := plausible(inst); err != nil {

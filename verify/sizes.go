@@ -9,13 +9,8 @@ import (
 // several GPUs held together have prices of their own. The cost of the pools is added.
 func (pc *priceCertificate) capacity() *big.Int {
 	total := new(big.Int)
-	for _, p := range pc.cert.Prices {
-		if len(pc.sizes[p.Type]) == 0 {
-			total.Add(total, pc.supply.capacities[p.Type].cost(pc.cert.GridUs, p.Nanos))
-		}
-	}
-	for kind, sizes := range pc.sizes {
-		total.Add(total, pc.patterns(kind, sizes))
+	for kind, gpus := range pc.supply.capacities {
+		total.Add(total, pc.costOf(kind, gpus))
 	}
 	if len(pc.cert.Pools) > 0 {
 		total.Add(total, pc.poolsCost())
@@ -23,10 +18,20 @@ func (pc *priceCertificate) capacity() *big.Int {
 	return total
 }
 
+// costOf returns the price of some GPUs of a type.
+func (pc *priceCertificate) costOf(kind string, s *typeCapacity) *big.Int {
+	if sizes := pc.sizes[kind]; len(sizes) > 0 {
+		return pc.patterns(kind, sizes, s)
+	}
+	if curve := pc.curves[resource{kind, 1}]; curve != nil {
+		return s.cost(pc.cert.GridUs, curve.prices)
+	}
+	return new(big.Int)
+}
+
 // patterns returns ∫ F over the grid. A table gives F for every M of a cell, and is
 // valid until prices change. It takes O(cells · GPUs · sizes).
-func (pc *priceCertificate) patterns(kind string, sizes []int64) *big.Int {
-	s := pc.supply.capacities[kind]
+func (pc *priceCertificate) patterns(kind string, sizes []int64, s *typeCapacity) *big.Int {
 	k := knapsack{peak: s.peak()}
 	total := new(big.Int)
 	known := -1 // the cell of the table

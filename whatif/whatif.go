@@ -248,7 +248,7 @@ func (w *whatIf) solveBase(ctx context.Context) error {
 	}
 	r := w.result
 	w.sha = wire.SHA256(w.base)
-	if c := r.Certificate; c != nil && c.Method == hare.MethodPrice {
+	if c := r.Certificate; c != nil && c.HasPrices() {
 		var err error
 		if w.prices, err = verify.NewPrices(c); err != nil {
 			return err

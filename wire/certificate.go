@@ -1,12 +1,9 @@
 package wire
 
 import (
-	"cmp"
 	"encoding/json"
 	"regexp"
-	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/hare-sched/hare"
 )
@@ -21,13 +18,17 @@ type certificateDoc struct {
 var integers = ListOf(Schema{"type": "integer", "format": "int64"})
 
 var certificateTable = NewTable("Certificate", "Certificate proves the bound: anyone can recompute it.",
+	append(priceFields, treeFields...)...).Check(checkCertificate)
+
+var priceFields = []Field[certificateDoc]{
 	NewField("hare", Schema{"type": "string", "enum": []string{CertificateForm}},
 		func(r *Reader, v *certificateDoc) error { return r.String(&v.form) },
 		func(b []byte, _ *certificateDoc) []byte { return appendString(b, CertificateForm) }).Needed().
 		About("hare names the form."),
 	String("method", func(v *certificateDoc) *string { return &v.Method }).Needed().
-		With("enum", []string{hare.MethodPrice, hare.MethodCriticalPath, hare.MethodMachine}).
-		About("method of the bound. Only price needs the fields from grid_us on."),
+		With("enum", []string{hare.MethodPrice, hare.MethodCriticalPath, hare.MethodMachine,
+			hare.MethodBranch}).
+		About("method of the bound. Only price and branch need the fields from grid_us on."),
 	NewField("path", Schema{"type": "boolean"},
 		func(r *Reader, v *certificateDoc) error { return r.Bool(&v.Path) },
 		ofPrices(func(b []byte, c *hare.Certificate) []byte { return strconv.AppendBool(b, c.Path) })).
@@ -47,12 +48,17 @@ var certificateTable = NewTable("Certificate", "Certificate proves the bound: an
 		func(r *Reader, v *certificateDoc) error { return r.column(&v.GridUs, hare.MaxExact) },
 		ofPrices(func(b []byte, c *hare.Certificate) []byte { return appendColumn(b, c.GridUs) })).
 		About("grid_us are the ends of the price cells, from 0."),
-	NewField("prices", MapOf(integers), readTypePrices,
+	NewField("prices", MapOf(integers),
+		func(r *Reader, v *certificateDoc) error { return readTypePrices(r, &v.Prices) },
 		ofPrices(func(b []byte, c *hare.Certificate) []byte { return appendTypePrices(b, c.Prices) })).
 		About("prices by GPU type, one a cell, in 1e-9 weight-seconds per GPU-second; a type left out has price 0."),
-	NewField("sizes", MapOf(MapOf(integers)), readSizes,
+	NewField("sizes", MapOf(MapOf(integers)),
+		func(r *Reader, v *certificateDoc) (err error) {
+			v.sizes, err = readSizes(r, &v.Sizes)
+			return err
+		},
 		ofPrices(func(b []byte, c *hare.Certificate) []byte { return appendSizes(b, c.Sizes) })).
-		About("sizes by GPU type and number of tasks: what gang and rigid jobs pay for so many GPUs together, one a "+
+		About("sizes by GPU type and number of tasks: what gang and rigid jobs pay for so many GPUs together, one a " +
 			"cell, in 1e-9 weight-seconds per second."),
 	NewField("step_us", Schema{"type": "integer", "format": "int64"},
 		func(r *Reader, v *certificateDoc) error { return r.Integer(&v.StepUs, 1, hare.MaxExact) },
@@ -84,30 +90,36 @@ var certificateTable = NewTable("Certificate", "Certificate proves the bound: an
 	NewField("after", MapOf(MapOf(Schema{"type": "integer", "format": "int64"})), readAfterWeights,
 		ofPrices(func(b []byte, c *hare.Certificate) []byte { return appendAfterWeights(b, c.After) })).
 		About("after by job and predecessor: the weight, in 1e-6, that is moved from the job to the predecessor."),
-).Check(func(v *certificateDoc, _ Members, found *hare.InvalidErrors) {
-	slices.SortFunc(v.Sizes, func(a, b hare.SizePrices) int {
-		return cmp.Or(strings.Compare(a.Type, b.Type), cmp.Compare(a.Tasks, b.Tasks))
-	})
-	slices.SortFunc(v.Prices, func(a, b hare.TypePrices) int { return strings.Compare(a.Type, b.Type) })
-	if v.sizes && v.Method != hare.MethodPrice {
-		found.Add("/sizes", "not_allowed", "belongs to certificates of method price")
+}
+
+func checkCertificate(v *certificateDoc, _ Members, found *hare.InvalidErrors) {
+	sortPrices(v.Prices, v.Sizes)
+	ofPrice, ofBranch := v.Method == hare.MethodPrice, v.Method == hare.MethodBranch
+	if v.sizes && !ofPrice && !ofBranch {
+		found.Add("/sizes", "not_allowed", "belongs to certificates of methods price and branch")
 	}
-	if len(v.After) > 0 && v.Method != hare.MethodPrice {
+	if len(v.After) > 0 && !ofPrice {
 		found.Add("/after", "not_allowed", "belongs to certificates of method price")
 	}
-	if len(v.Pools) > 0 && v.Method != hare.MethodPrice {
+	if len(v.Pools) > 0 && !ofPrice {
 		found.Add("/pools", "not_allowed", "belongs to certificates of method price")
+	}
+	if len(v.PriceSets) > 0 && !ofBranch {
+		found.Add("/price_sets", "not_allowed", "belongs to certificates of method branch")
+	}
+	if len(v.Tree) > 0 && !ofBranch {
+		found.Add("/tree", "not_allowed", "belongs to certificates of method branch")
 	}
 	if v.form != CertificateForm {
 		found.Add("/hare", "unknown_form", "must be %q", CertificateForm)
 	}
-})
+}
 
-// ofPrices makes an encoder that writes a field only for certificates of method
-// price.
+// ofPrices makes an encoder that writes a field only for certificates of methods
+// price and branch.
 func ofPrices(write func([]byte, *hare.Certificate) []byte) func([]byte, *certificateDoc) []byte {
 	return func(b []byte, v *certificateDoc) []byte {
-		if v.Method != hare.MethodPrice {
+		if !v.HasPrices() {
 			return b
 		}
 		return write(b, v.Certificate)
@@ -153,11 +165,11 @@ func readBound(r *Reader, v *certificateDoc) error {
 	return nil
 }
 
-func readTypePrices(r *Reader, v *certificateDoc) error {
+func readTypePrices(r *Reader, to *[]hare.TypePrices) error {
 	return r.Object(nil, func(kind string) (bool, error) {
 		p := hare.TypePrices{Type: kind}
 		err := r.column(&p.Nanos, hare.MaxExact)
-		v.Prices = append(v.Prices, p)
+		*to = append(*to, p)
 		return true, err
 	})
 }
@@ -174,15 +186,17 @@ func appendTypePrices(b []byte, prices []hare.TypePrices) []byte {
 	return append(b, '}')
 }
 
-func readSizes(r *Reader, v *certificateDoc) error {
-	return r.Object(nil, func(kind string) (bool, error) {
-		v.sizes = true
-		return true, r.Object(nil, func(tasks string) (bool, error) { return true, readSize(r, v, kind, tasks) })
+// readSizes reads prices by type and number of tasks; any says that there is a type.
+func readSizes(r *Reader, to *[]hare.SizePrices) (any bool, err error) {
+	err = r.Object(nil, func(kind string) (bool, error) {
+		any = true
+		return true, r.Object(nil, func(tasks string) (bool, error) { return true, readSize(r, to, kind, tasks) })
 	})
+	return any, err
 }
 
 // readSize reads the prices of a number of tasks on a GPU type.
-func readSize(r *Reader, v *certificateDoc, kind, tasks string) error {
+func readSize(r *Reader, to *[]hare.SizePrices, kind, tasks string) error {
 	n, bad := strconv.ParseInt(tasks, 10, 64)
 	if bad != nil || n < 2 || n > hare.MaxTasks(hare.Gang) || strconv.FormatInt(n, 10) != tasks {
 		if err := r.Skip(); err != nil {
@@ -193,7 +207,7 @@ func readSize(r *Reader, v *certificateDoc, kind, tasks string) error {
 	}
 	p := hare.SizePrices{Type: kind, Tasks: n}
 	err := r.column(&p.Nanos, hare.MaxExact)
-	v.Sizes = append(v.Sizes, p)
+	*to = append(*to, p)
 	return err
 }
 

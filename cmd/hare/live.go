@@ -32,6 +32,9 @@ func (pl *progressLine) event(e solver.Event) {
 	if e.Value != nil && e.Bound != nil && e.Bound.Sign() > 0 {
 		parts = append(parts, fmt.Sprintf("gap %.2f %%", 100*(e.Value.Float()/e.Bound.Float()-1)))
 	}
+	if e.Nodes > 0 {
+		parts = append(parts, fmt.Sprintf("%d nodes", e.Nodes))
+	}
 	if e.Left >= 0 {
 		parts = append(parts, fmt.Sprintf("%.1f s left", e.Left.Seconds()))
 	}

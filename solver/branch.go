@@ -1,0 +1,162 @@
+package solver
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/branch"
+	"github.com/hare-sched/hare/greedy"
+	"github.com/hare-sched/hare/verify"
+)
+
+// Branch and bound proves the optimum of most instances of up to tinyJobs rigid jobs. It comes
+// after a share of the time for the search, whose plan prunes the tree, and has the rest.
+const (
+	tinyJobs        = 16
+	tinyShare       = 0.3    // of the time that is left, for the search
+	tinyEvaluations = 30_000 // without a limit: about a second on one core
+	fewEvaluations  = 3_000  // where the gap that was asked for is reached
+	branchWork      = 0.25   // the share of a work limit
+)
+
+// branches says whether branch and bound follows the search.
+func (s *solve) branches() bool {
+	return s.opt.Bound == hare.MethodPrice && s.searches() && s.stability == nil && !s.limits.unpriced &&
+		!s.cfg.Ablation.Branch && !s.cfg.Ablation.Search && len(s.model.Jobs) > 1 && len(s.model.Jobs) <= tinyJobs &&
+		branch.New(s.model) != nil
+}
+
+// improveAndBranch improves the incumbent, and proves it optimal where that is possible.
+func (s *solve) improveAndBranch(ctx context.Context, guide *hare.Relaxation) {
+	if !s.branches() {
+		s.improve(ctx, guide)
+		return
+	}
+	first, cancel := ctx, context.CancelFunc(func() {})
+	if left := s.timeLeft(); s.opt.TimeLimit > 0 {
+		first, cancel = context.WithTimeout(ctx, time.Duration(tinyShare*float64(left)))
+	}
+	cut := s.cut
+	s.improve(first, guide)
+	cancel()
+	if ctx.Err() != nil || s.optimal() {
+		return
+	}
+	s.cut = cut // the search did not end with the time of the solve
+	most := s.limits.evaluations
+	if s.gapReached() && (most == 0 || most > fewEvaluations) {
+		most = fewEvaluations // a proof may cost next to nothing
+	}
+	s.branch(ctx, most)
+	if s.opt.TimeLimit > 0 && ctx.Err() == nil && !s.gapReached() {
+		s.improve(ctx, guide)
+	}
+}
+
+// optimal reports whether the bound is the value.
+func (s *solve) optimal() bool {
+	gap, ok := gapOf(s.value, s.best.rel)
+	return ok && gap.Sign() == 0
+}
+
+// timeLeft returns the time until the reserve begins.
+func (s *solve) timeLeft() time.Duration {
+	return time.Duration(float64(s.opt.TimeLimit)*(1-s.limits.reserve)) - time.Since(s.began)
+}
+
+// branch raises the bound by branch and bound, with so many evaluations of prices at most, and takes
+// over a better plan.
+func (s *solve) branch(ctx context.Context, evaluations int64) {
+	pr := branch.New(s.model)
+	prices := s.best.rel
+	if pr == nil || s.incumbent == nil || prices == nil || prices.Method != hare.MethodPrice ||
+		len(prices.Certificate.Pools) > 0 {
+		return
+	}
+	s.event(PhaseBranch, true)
+	cfg := branch.Config{Places: s.places(), Prices: prices.Certificate, Evaluations: evaluations}
+	cfg.Report = func(nodes int, bound float64) {
+		s.treeNodes = nodes
+		s.event(PhaseBranch, false)
+	}
+	out := branch.Run(ctx, pr, cfg)
+	s.treeNodes = out.Nodes
+	s.event(PhaseBranch, true)
+	if ctx.Err() != nil {
+		s.cut = true
+	}
+	if out.Places != nil {
+		if p := s.planOf(out.Places); p != nil {
+			s.updateIncumbent(p, nil)
+		}
+	}
+	if out.Certificate == nil || out.Bound.Cmp(prices.Bound) <= 0 {
+		return
+	}
+	s.keepBound(&hare.Relaxation{Method: hare.MethodBranch, Certified: true, Bound: out.Bound,
+		Certificate: out.Certificate, Progress: prices.Progress, GridUs: prices.GridUs, Prices: prices.Prices})
+}
+
+// places returns where the rigid jobs of the incumbent run.
+func (s *solve) places() []branch.Place {
+	out := make([]branch.Place, len(s.model.Jobs))
+	for i, blocks := range s.incumbent.Jobs {
+		b := &blocks[0]
+		out[i] = branch.Place{Type: s.model.Classes[b.Class].Type, StartUs: b.StartUs}
+	}
+	return out
+}
+
+// planOf gives rigid jobs at places their GPUs; nil if they do not fit, which is a defect.
+func (s *solve) planOf(places []branch.Place) *greedy.Plan {
+	m := s.model
+	free := make([]int64, len(m.GPUs)) // from when on
+	for _, c := range m.Classes {
+		for _, g := range c.GPUs {
+			free[g] = c.Windows[0].StartUs
+		}
+	}
+	order := make([]int, len(places))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortFunc(order, func(a, b int) int {
+		return cmp.Or(cmp.Compare(places[a].StartUs, places[b].StartUs), cmp.Compare(a, b))
+	})
+	sched := &hare.Schedule{}
+	for i := range m.Jobs {
+		sched.Jobs = append(sched.Jobs, s.inst.Jobs[i].ID)
+	}
+	for g := range m.GPUs {
+		sched.Lanes = append(sched.Lanes, hare.Lane{GPU: m.GPUs[g].ID})
+	}
+	for _, i := range order {
+		j, p := &m.Jobs[i], places[i]
+		period := j.Modes[slices.IndexFunc(j.Modes, func(md hare.Mode) bool { return md.Type == p.Type })].DurationUs()
+		left := j.Tasks
+		for g := range m.GPUs {
+			if left == 0 || m.GPUs[g].Type != p.Type || free[g] > p.StartUs {
+				continue
+			}
+			l := &sched.Lanes[g]
+			l.Job, l.Round, l.Rounds = append(l.Job, int32(i)), append(l.Round, 0), append(l.Rounds, j.Rounds)
+			l.Tasks, l.PeriodUs = append(l.Tasks, 1), append(l.PeriodUs, period)
+			l.StartUs = append(l.StartUs, p.StartUs)
+			free[g] = p.StartUs + j.Rounds*period
+			left--
+		}
+	}
+	value, _, faults := verify.ScheduleValue(s.inst, sched)
+	if len(faults) > 0 {
+		s.fault = fmt.Errorf("solver: %w: a plan of branch and bound: %v", ErrUnverified, faults[0])
+		return nil
+	}
+	if plan := greedy.FromSchedule(m, sched); plan != nil && plan.Value(m).Cmp(value) == 0 {
+		return plan
+	}
+	return nil
+}

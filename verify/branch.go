@@ -1,0 +1,452 @@
+package verify
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/big"
+	"slices"
+
+	"github.com/hare-sched/hare"
+)
+
+// A certificate of the method branch is a tree whose leaves cover all schedules that matter
+// (docs/branch.md). treeOf checks what the method demands of the instance.
+
+// rigidJob is a job of a tree; length has its time by type of the tree, and 0 where no GPUs of the
+// type ever suffice.
+type rigidJob struct {
+	spec   *hare.Job
+	length []int64
+	twin   int // the nearest equal job of lower index; −1 for none
+}
+
+// branchTree is a tree whose nodes are visited one after another.
+type branchTree struct {
+	kinds  []string        // sorted
+	supply []*typeCapacity // by type: GPUs in service, which only become more
+	jobs   []rigidJob
+	heirs  []int          // by job: the nearest equal job of higher index; −1 for none
+	byID   map[string]int // the index of a job
+	last   int64          // by this time all jobs have started in some optimal schedule
+	prices []*priceCertificate
+}
+
+// starts are the first and last start of each job on each type that are still possible: entry job ·
+// types + type. A pair with first > last has none.
+type starts struct{ first, last []int64 }
+
+func (st *starts) clone() *starts {
+	return &starts{slices.Clone(st.first), slices.Clone(st.last)}
+}
+
+// sweeps limits how often narrow looks at all jobs.
+const sweeps = 100
+
+// branchBound returns the least bound of the leaves of a tree (docs/branch.md). It takes
+// O(nodes · jobs · types · (jobs + cells)) for some sweeps a node.
+func branchBound(ctx context.Context, inst *hare.Instance, s *supply, c *hare.Certificate) (*proved, error) {
+	if c.StepUs != 0 || len(c.Pools)+len(c.After) > 0 {
+		return nil, errors.New("a branch certificate has no step or pools, and moves no weight")
+	}
+	t, err := newBranchTree(inst, s, c)
+	if err != nil {
+		return nil, err
+	}
+	var least *big.Int
+	open := []*starts{t.all()}
+	for n := range c.Tree {
+		if len(open) == 0 {
+			return nil, fmt.Errorf("entry %d of tree belongs to no node", n)
+		}
+		if n%64 == 0 && ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		node := &c.Tree[n]
+		now := open[len(open)-1]
+		open = open[:len(open)-1]
+		possible := t.narrow(now)
+		if node.Job == "" {
+			if node.Prices < 0 || node.Prices >= len(t.prices) {
+				return nil, fmt.Errorf("entry %d of tree has prices %d of %d", n, node.Prices, len(t.prices))
+			}
+			if !possible {
+				continue
+			}
+			if v := t.leaf(now, t.prices[node.Prices]); least == nil || v.Cmp(least) < 0 {
+				least = v
+			}
+			continue
+		}
+		first, second, err := t.divide(now, node)
+		if err != nil {
+			return nil, fmt.Errorf("entry %d of tree: %w", n, err)
+		}
+		open = append(open, second, first)
+	}
+	if len(open) > 0 {
+		return nil, fmt.Errorf("tree ends before its last %d nodes", len(open))
+	}
+	if least == nil {
+		return nil, errors.New("no leaf of the tree has a schedule, which cannot be")
+	}
+	return &proved{low: new(big.Rat).SetFrac(least, big.NewInt(unit))}, nil
+}
+
+// newBranchTree refuses instances that the method does not cover, and trees that take too long.
+func newBranchTree(inst *hare.Instance, s *supply, c *hare.Certificate) (*branchTree, error) {
+	if inst.Objective != hare.ObjectiveWeightedJCT || s.placed {
+		return nil, errors.New("a branch certificate is neither for other objectives nor for nodes that matter")
+	}
+	t := &branchTree{byID: map[string]int{}}
+	for kind, tc := range s.capacities {
+		if !slices.IsSorted(tc.level) {
+			return nil, fmt.Errorf("a branch certificate is for GPUs that stay: some of type %.40q leave", kind)
+		}
+		t.kinds = append(t.kinds, kind)
+	}
+	slices.Sort(t.kinds)
+	for _, kind := range t.kinds {
+		tc := s.capacities[kind].changes()
+		t.supply = append(t.supply, tc)
+		t.last = max(t.last, tc.at[len(tc.at)-1])
+	}
+	sum := int64(0)
+	for i := range inst.Jobs {
+		job := &inst.Jobs[i]
+		if !plainRigid(job) {
+			return nil, fmt.Errorf("a branch certificate is for rigid jobs without further rules, which job %.40q is not",
+				job.ID)
+		}
+		r := rigidJob{spec: job, length: make([]int64, len(t.kinds)), twin: -1}
+		longest := int64(0)
+		for _, p := range job.On {
+			if k, ok := slices.BinarySearch(t.kinds, p.Type); ok && t.supply[k].most >= job.Tasks {
+				length, fits := mul(job.Rounds, p.ComputeUs+p.SyncUs)
+				if !fits {
+					return nil, errLong(job)
+				}
+				r.length[k] = length
+				longest = max(longest, length)
+			}
+		}
+		if longest == 0 {
+			return nil, errNever
+		}
+		if sum += longest; sum > hare.MaxExact {
+			return nil, errLong(job)
+		}
+		t.last = max(t.last, job.ReleaseUs)
+		t.byID[job.ID] = i
+		t.jobs = append(t.jobs, r)
+	}
+	t.last += sum
+	t.findTwins()
+	return t, t.addPrices(inst, s, c)
+}
+
+// plainRigid says that a job is rigid, and one block of the same length wherever it starts.
+func plainRigid(job *hare.Job) bool {
+	if job.Sync != hare.Rigid || job.Shapes != nil || len(job.After)+len(job.Durations) > 0 {
+		return false
+	}
+	if p := job.Progress; p != nil && (p.RoundsDone > 0 || len(p.GPUs) > 0) {
+		return false
+	}
+	return !slices.ContainsFunc(job.On, func(p hare.Profile) bool { return p.SwitchUs > 0 })
+}
+
+// findTwins finds equal jobs; they may be taken to start in the order of their indices.
+func (t *branchTree) findTwins() {
+	last := map[string]int{}
+	t.heirs = make([]int, len(t.jobs))
+	for i := range t.jobs {
+		j := &t.jobs[i]
+		t.heirs[i] = -1
+		key := fmt.Sprint(j.spec.WeightMicro, j.spec.ReleaseUs, j.spec.Tasks, j.length)
+		if before, ok := last[key]; ok {
+			j.twin, t.heirs[before] = before, i
+		}
+		last[key] = i
+	}
+}
+
+// addPrices reads the price sets, and refuses a tree that takes too long.
+func (t *branchTree) addPrices(inst *hare.Instance, s *supply, c *hare.Certificate) error {
+	nodes, each := len(c.Tree), len(t.jobs)*len(t.kinds)
+	if nodes > hare.MaxBranchNodes || nodes*each > hare.MaxBranchDomains {
+		return fmt.Errorf("a tree of %d nodes is too large to check for %d jobs", nodes, len(t.jobs))
+	}
+	sets := append([]hare.PriceSet{{GridUs: c.GridUs, Prices: c.Prices, Sizes: c.Sizes}}, c.PriceSets...)
+	points, patterns := 0, int64(0)
+	for x, set := range sets {
+		pc, err := newPriceCertificate(inst, s,
+			&hare.Certificate{GridUs: set.GridUs, Prices: set.Prices, Sizes: set.Sizes})
+		if err != nil {
+			return fmt.Errorf("prices %d: %w", x, err)
+		}
+		points = max(points, len(set.GridUs))
+		work := int64(0)
+		for _, size := range set.Sizes {
+			work += int64(len(size.Nanos)) * (1 + s.capacities[size.Type].peak())
+		}
+		patterns = max(patterns, work)
+		t.prices = append(t.prices, pc)
+	}
+	work := times(int64(each), int64(len(t.jobs)+points))
+	if work.Add(work, big.NewInt(patterns)).Mul(work, big.NewInt(int64(nodes))).Cmp(big.NewInt(maxPriceWork)) > 0 {
+		return fmt.Errorf("a tree of %d nodes takes too long to check for %d jobs", nodes, len(t.jobs))
+	}
+	return nil
+}
+
+// all returns the starts at the root.
+func (t *branchTree) all() *starts {
+	st := &starts{}
+	for i := range t.jobs {
+		for _, length := range t.jobs[i].length {
+			last := t.last
+			if length == 0 {
+				last = -1
+			}
+			st.first, st.last = append(st.first, t.jobs[i].spec.ReleaseUs), append(st.last, last)
+		}
+	}
+	return st
+}
+
+// divide returns the two parts of a node.
+func (t *branchTree) divide(st *starts, node *hare.BranchNode) (first, second *starts, err error) {
+	i, ok := t.byID[node.Job]
+	if !ok {
+		return nil, nil, fmt.Errorf("there is no job %.40q", node.Job)
+	}
+	first, second = st.clone(), st.clone()
+	base := i * len(t.kinds)
+	if node.Type == "" {
+		for x := base; x < base+len(t.kinds); x++ {
+			first.last[x] = min(first.last[x], node.StartUs)
+			second.first[x] = max(second.first[x], node.StartUs+1)
+		}
+		return first, second, nil
+	}
+	on, ok := slices.BinarySearch(t.kinds, node.Type)
+	if !ok {
+		return nil, nil, fmt.Errorf("the cluster has no type %.40q", node.Type)
+	}
+	for k := range t.kinds {
+		if k == on {
+			second.last[base+k] = -1
+		} else {
+			first.last[base+k] = -1
+		}
+	}
+	return first, second, nil
+}
+
+// whole returns the only type on which a job has starts, or −1.
+func (t *branchTree) whole(st *starts, i int) int {
+	found := -1
+	for k := range t.kinds {
+		if x := i*len(t.kinds) + k; st.first[x] <= st.last[x] {
+			if found >= 0 {
+				return -1
+			}
+			found = k
+		}
+	}
+	return found
+}
+
+// core returns the time in which job i runs on type k in every schedule with these starts; from ≥ to
+// means that there is none.
+func (t *branchTree) core(st *starts, i, k int) (from, to int64) {
+	if t.whole(st, i) != k {
+		return 0, 0
+	}
+	x := i*len(t.kinds) + k
+	return st.last[x], st.first[x] + t.jobs[i].length[k]
+}
+
+// left returns the GPUs of type k that are free beside the cores of all jobs but one.
+func (t *branchTree) left(st *starts, k, but int) *typeCapacity {
+	deltas := map[int64]int64{0: 0}
+	level := int64(0)
+	for i, at := range t.supply[k].at {
+		deltas[at] += t.supply[k].level[i] - level
+		level = t.supply[k].level[i]
+	}
+	for i := range t.jobs {
+		if from, to := t.core(st, i, k); i != but && from < to {
+			deltas[from] -= t.jobs[i].spec.Tasks
+			deltas[to] += t.jobs[i].spec.Tasks
+		}
+	}
+	return newTypeCapacity(deltas)
+}
+
+// atLeastNone says that none is free where cores need more GPUs than there are; no schedule is then in the node.
+func atLeastNone(tc *typeCapacity) *typeCapacity {
+	for i, level := range tc.level {
+		tc.level[i] = max(0, level)
+	}
+	return tc
+}
+
+// narrow removes starts that no schedule of the proof in docs/branch.md has. It returns false if
+// some job has none left.
+func (t *branchTree) narrow(st *starts) bool {
+	for range sweeps {
+		changed := false
+		for i := range t.jobs {
+			some := false
+			for k := range t.kinds {
+				x := i*len(t.kinds) + k
+				if st.first[x] > st.last[x] {
+					continue
+				}
+				first, last := t.narrowed(st, i, k)
+				changed = changed || first != st.first[x] || last != st.last[x]
+				st.first[x], st.last[x] = first, last
+				some = some || first <= last
+			}
+			if !some {
+				return false
+			}
+		}
+		if !changed {
+			break
+		}
+	}
+	return true
+}
+
+// narrowed returns the first and last start of job i on type k, or first > last.
+func (t *branchTree) narrowed(st *starts, i, k int) (first, last int64) {
+	x := i*len(t.kinds) + k
+	first, last = st.first[x], st.last[x]
+	job := &t.jobs[i]
+	// A stretch with too few GPUs ends before the block or begins after it.
+	free := t.left(st, k, i)
+	until := func(s int) int64 {
+		if s+1 < len(free.at) {
+			return free.at[s+1]
+		}
+		return math.MaxInt64
+	}
+	for s, from := range free.at {
+		if free.level[s] < job.spec.Tasks && from-first < job.length[k] && first < until(s) {
+			first = until(s)
+		}
+	}
+	for s := len(free.at) - 1; s >= 0; s-- {
+		if free.level[s] < job.spec.Tasks && free.at[s]-last < job.length[k] && last < until(s) {
+			last = free.at[s] - job.length[k]
+		}
+	}
+	if o := job.twin; o >= 0 {
+		first = max(first, t.extreme(st, o, false))
+	}
+	if o := t.heirs[i]; o >= 0 {
+		last = min(last, t.extreme(st, o, true))
+	}
+	if first > last {
+		return first, last
+	}
+	return t.touching(st, i, k, first, last)
+}
+
+// extreme returns the last or the first start of a job on any type.
+func (t *branchTree) extreme(st *starts, i int, last bool) int64 {
+	out := int64(-1)
+	for k := range t.kinds {
+		x := i*len(t.kinds) + k
+		switch {
+		case st.first[x] > st.last[x]:
+		case last:
+			out = max(out, st.last[x])
+		case out < 0 || st.first[x] < out:
+			out = st.first[x]
+		}
+	}
+	return out
+}
+
+// touching returns the first and last start from first to last at which job i could not start 1 µs
+// earlier: at its release, when GPUs of type k come, or when another job may end there. It returns
+// first > last if there is none.
+func (t *branchTree) touching(st *starts, i, k int, first, last int64) (from, to int64) {
+	from, to = math.MaxInt64, -1
+	meet := func(a, b int64) {
+		if a, b = max(a, first), min(b, last); a <= b {
+			from, to = min(from, a), max(to, b)
+		}
+	}
+	meet(t.jobs[i].spec.ReleaseUs, t.jobs[i].spec.ReleaseUs)
+	for _, at := range t.supply[k].at {
+		meet(at, at)
+	}
+	for o := range t.jobs {
+		if x := o*len(t.kinds) + k; o != i && st.first[x] <= st.last[x] {
+			meet(st.first[x]+t.jobs[o].length[k], st.last[x]+t.jobs[o].length[k])
+		}
+	}
+	return from, to
+}
+
+// leaf returns what prices prove for schedules with these starts, in 1e-15 weight-seconds.
+func (t *branchTree) leaf(st *starts, pc *priceCertificate) *big.Int {
+	total := new(big.Int)
+	for i := range t.jobs {
+		var phi *big.Int
+		for k := range t.kinds {
+			if x := i*len(t.kinds) + k; st.first[x] <= st.last[x] {
+				if v := t.block(st, pc, i, k); phi == nil || v.Cmp(phi) < 0 {
+					phi = v
+				}
+			}
+		}
+		total.Add(total, phi)
+		spec := t.jobs[i].spec
+		total.Sub(total, times(spec.WeightMicro, 1000, spec.ReleaseUs))
+	}
+	for k, kind := range t.kinds {
+		total.Sub(total, pc.costOf(kind, atLeastNone(t.left(st, k, -1))))
+	}
+	return total
+}
+
+// block returns the least w C + price of job i on type k, where its core costs nothing.
+func (t *branchTree) block(st *starts, pc *priceCertificate, i, k int) *big.Int {
+	job, x := &t.jobs[i], i*len(t.kinds)+k
+	units, curve := job.spec.Tasks, pc.curves[resource{t.kinds[k], 1}]
+	if own := pc.curves[resource{t.kinds[k], job.spec.Tasks}]; own != nil {
+		units, curve = 1, own
+	}
+	length := job.length[k]
+	var best *big.Int
+	try := func(start int64) {
+		if start < st.first[x] || start > st.last[x] {
+			return
+		}
+		v := curve.upTo(start + length)
+		v.Sub(v, curve.upTo(start)).Mul(v, big.NewInt(units))
+		if v.Add(v, times(job.spec.WeightMicro, 1000, start+length)); best == nil || v.Cmp(best) < 0 {
+			best = v
+		}
+	}
+	try(st.first[x])
+	try(st.last[x])
+	if curve != nil {
+		for _, g := range curve.grid {
+			try(g)
+			try(g - length)
+		}
+	}
+	if from, to := t.core(st, i, k); from < to {
+		free := curve.upTo(to)
+		best.Sub(best, free.Sub(free, curve.upTo(from)).Mul(free, big.NewInt(units)))
+	}
+	return best
+}

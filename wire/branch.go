@@ -1,0 +1,130 @@
+package wire
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/hare-sched/hare"
+)
+
+// priceSetDoc is a set of prices of a certificate while it is read or written.
+type priceSetDoc struct {
+	*hare.PriceSet
+}
+
+var priceSetTable = NewTable("PriceSet", "PriceSet are prices on a grid of their own, for leaves of a tree.",
+	NewField("grid_us", integers,
+		func(r *Reader, v *priceSetDoc) error { return r.column(&v.GridUs, hare.MaxExact) },
+		func(b []byte, v *priceSetDoc) []byte { return appendColumn(b, v.GridUs) }).Needed().
+		About("grid_us are the ends of the price cells, from 0."),
+	NewField("prices", MapOf(integers),
+		func(r *Reader, v *priceSetDoc) error { return readTypePrices(r, &v.Prices) },
+		func(b []byte, v *priceSetDoc) []byte {
+			if len(v.Prices) == 0 {
+				return b
+			}
+			return appendTypePrices(b, v.Prices)
+		}).
+		About("prices by GPU type, as in the certificate. Left out: 0."),
+	NewField("sizes", MapOf(MapOf(integers)),
+		func(r *Reader, v *priceSetDoc) error {
+			_, err := readSizes(r, &v.Sizes)
+			return err
+		},
+		func(b []byte, v *priceSetDoc) []byte { return appendSizes(b, v.Sizes) }).
+		About("sizes by GPU type and number of tasks, as in the certificate."),
+).Check(func(v *priceSetDoc, _ Members, _ *hare.InvalidErrors) { sortPrices(v.Prices, v.Sizes) })
+
+// sortPrices sorts prices as a certificate has them.
+func sortPrices(prices []hare.TypePrices, sizes []hare.SizePrices) {
+	slices.SortFunc(prices, func(a, b hare.TypePrices) int { return strings.Compare(a.Type, b.Type) })
+	slices.SortFunc(sizes, func(a, b hare.SizePrices) int {
+		return cmp.Or(strings.Compare(a.Type, b.Type), cmp.Compare(a.Tasks, b.Tasks))
+	})
+}
+
+// branchDoc is a node of a tree while it is read or written.
+type branchDoc struct {
+	*hare.BranchNode
+}
+
+var branchTable = NewTable("BranchNode",
+	"BranchNode is a node of a tree, in preorder. A node with job and type is followed by the schedules with the job "+
+		"on the type and by those without; one with job and start_us by those in which the job starts by then and by "+
+		"those in which it starts later; one with prices is a leaf.",
+	String("job", func(v *branchDoc) *string { return &v.Job }).About("job by which the schedules are divided."),
+	String("type", func(v *branchDoc) *string { return &v.Type }).
+		About("type on which the job is in the first part and not in the second."),
+	NewField("start_us", Schema{"type": "integer", "format": "int64", "minimum": 0},
+		func(r *Reader, v *branchDoc) error { return r.Integer(&v.StartUs, 0, hare.MaxExact) },
+		func(b []byte, v *branchDoc) []byte {
+			if v.Job == "" || v.Type != "" {
+				return b
+			}
+			return appendInt(b, v.StartUs)
+		}).
+		About("start_us is the latest start in the first part."),
+	NewField("prices", Schema{"type": "integer", "format": "int64", "minimum": 0},
+		func(r *Reader, v *branchDoc) error {
+			number := int64(0)
+			err := r.Integer(&number, 0, hare.MaxBranchNodes)
+			v.Prices = int(number)
+			return err
+		},
+		func(b []byte, v *branchDoc) []byte {
+			if v.Job != "" {
+				return b
+			}
+			return appendInt(b, int64(v.Prices))
+		}).
+		About("prices of a leaf: 0 are those of the certificate itself, n is price set n, counted from 1."),
+).Check(func(v *branchDoc, has Members, found *hare.InvalidErrors) {
+	form := []bool{has.Has("job"), has.Has("type"), has.Has("start_us"), has.Has("prices")}
+	for _, f := range [][]bool{{true, true, false, false}, {true, false, true, false}, {false, false, false, true}} {
+		if slices.Equal(f, form) {
+			return
+		}
+	}
+	found.Add("", "bad_node", `is no node: give "job" and "type", "job" and "start_us", or "prices"`)
+})
+
+// readList reads an array of objects of a table.
+func readList[T, D any](r *Reader, to *[]T, t *Table[D], doc func(*T) *D) error {
+	return r.Array(func(int) error {
+		var x T
+		err := t.Read(r, doc(&x))
+		*to = append(*to, x)
+		return err
+	})
+}
+
+// treeFields are the fields of certificates of the method branch alone.
+var treeFields = []Field[certificateDoc]{
+	NewField("price_sets", ListOf(RefTo(priceSetTable)),
+		func(r *Reader, v *certificateDoc) error {
+			return readList(r, &v.PriceSets, priceSetTable, func(s *hare.PriceSet) *priceSetDoc { return &priceSetDoc{s} })
+		},
+		func(b []byte, v *certificateDoc) []byte {
+			if v.Method != hare.MethodBranch || len(v.PriceSets) == 0 {
+				return b
+			}
+			return appendList(b, v.PriceSets, func(b []byte, s hare.PriceSet) []byte {
+				return priceSetTable.Append(b, &priceSetDoc{&s})
+			})
+		}).
+		About("price_sets are further prices, which leaves of the tree name by number, from 1."),
+	NewField("tree", ListOf(RefTo(branchTable)),
+		func(r *Reader, v *certificateDoc) error {
+			return readList(r, &v.Tree, branchTable, func(n *hare.BranchNode) *branchDoc { return &branchDoc{n} })
+		},
+		func(b []byte, v *certificateDoc) []byte {
+			if v.Method != hare.MethodBranch {
+				return b
+			}
+			return appendList(b, v.Tree, func(b []byte, n hare.BranchNode) []byte {
+				return branchTable.Append(b, &branchDoc{&n})
+			})
+		}).
+		About("tree covers all schedules of rigid jobs; each leaf has the prices that bound its schedules."),
+}
