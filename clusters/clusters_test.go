@@ -103,6 +103,7 @@ type node struct {
 	reports []description.TaskReport
 	seen    int64
 	running map[description.TaskID]bool
+	obey    func(o *description.Order) // takes orders about relaxed round jobs but for stops; nil: there are none
 }
 
 func (n *node) register(t *testing.T, c *clusters.Cluster) {
@@ -147,6 +148,8 @@ func (n *node) sync(c *clusters.Cluster, wait time.Duration) error {
 			}
 			n.running[o.TaskID] = true
 			n.report(description.TaskReport{TaskID: o.TaskID, State: description.TaskRunning})
+		case o.Type == description.OrderHome || o.Type == description.OrderCompute:
+			n.obey(&o)
 		case n.running[o.TaskID]:
 			delete(n.running, o.TaskID)
 			n.report(description.TaskReport{TaskID: o.TaskID, State: description.TaskEnded, Signal: "SIGTERM"})
@@ -159,7 +162,7 @@ func (n *node) sync(c *clusters.Cluster, wait time.Duration) error {
 
 func submit(t *testing.T, c *clusters.Cluster, n *description.NewJob) string {
 	t.Helper()
-	if n.Command == nil {
+	if n.Command == nil && n.Module == "" {
 		n.Command = []string{"true"}
 	}
 	job, err := c.Submit(t.Context(), n, "")
@@ -367,7 +370,7 @@ func TestRefusals(t *testing.T) {
 		"/tasks":            {Module: "train", Directory: "/jobs", Rounds: 1, GPUs: 2, Tasks: 3, Sync: "gang"},
 		"/sync":             {Module: "train", Directory: "/jobs", Rounds: 1, Sync: "bsp"},
 		"/config":           {Module: "train", Directory: "/jobs", Rounds: 1, Config: []byte("{}")},
-		"/on/V100":          {Module: "train", Directory: "/jobs", Rounds: 1e9, On: map[string]float64{"V100": 2}},
+		"/on/V100":          {Module: "train", Directory: "/jobs", Rounds: 1e9, GPUs: 1, On: map[string]float64{"V100": 2}},
 		"/retries":          {Command: []string{"a"}, Retries: -1},
 		"/command/1":        {Command: []string{"a", "b\x00"}},
 		"/env/HARE_~1TOKEN": {Command: []string{"a"}, Env: map[string]string{"HARE_/TOKEN": "1"}},

@@ -86,7 +86,8 @@ func newCopier(t *testing.T, maxCopies int64) *copier {
 	c := s.create("fifo")
 	k := &copier{t: t, s: s, node: &node{r: registration("a", "V100")}, attempt: 1}
 	k.register(t, c)
-	job, err := c.Submit(t.Context(), &description.NewJob{Module: "line", Directory: "/jobs", Rounds: 9, Retries: 9}, "")
+	job, err := c.Submit(t.Context(), &description.NewJob{Module: "line", Directory: "/jobs", Rounds: 9, GPUs: 1,
+		Retries: 9}, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -197,7 +198,7 @@ func TestRoomOfCopies(t *testing.T) {
 	}
 	k.end(description.TaskID{Job: k.job, Attempt: 1}, 0)
 	await(t, c, k.job, description.JobSucceeded, k.node)
-	next, err := c.Submit(t.Context(), &description.NewJob{Module: "line", Directory: "/jobs", Rounds: 9}, "")
+	next, err := c.Submit(t.Context(), &description.NewJob{Module: "line", Directory: "/jobs", Rounds: 9, GPUs: 1}, "")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,13 +17,15 @@ func (c *Cluster) Submit(ctx context.Context, n *description.NewJob, key string)
 	if err := ledger.CheckJob(n); err != nil {
 		return nil, err
 	}
-	spec := *n
+	spec := ledger.WithSync(*n)
 	spec.Name = ledger.Name(n)
+	asked := spec // as an older version would have kept it
+	asked.Sync = n.Sync
 	id := ""
 	err = c.do(ctx, &request{
 		prepare: func(l *ledger.Ledger) (*ledger.Record, error) {
 			if id = l.JobOfKey(key); key != "" && id != "" {
-				if !sameJob(&l.Job(id, false).NewJob, &spec) {
+				if job := &l.Job(id, false).NewJob; !sameJob(job, &spec) && !sameJob(job, &asked) {
 					return nil, &ledger.Conflict{Code: "key_reused", Detail: "the Idempotency-Key belongs to another job: take a " +
 						"new one"}
 				}
@@ -36,7 +38,7 @@ func (c *Cluster) Submit(ctx context.Context, n *description.NewJob, key string)
 				return nil, err
 			}
 			id = l.NextJob()
-			return &ledger.Record{Submit: &ledger.Submit{Job: spec, Key: key}}, nil
+			return &ledger.Record{Submit: &ledger.Submit{Job: spec, Key: key, Shares: ledger.Shares(&spec)}}, nil
 		},
 		after: func(l *ledger.Ledger) { job = l.Job(id, true) },
 	})

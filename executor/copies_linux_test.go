@@ -127,7 +127,7 @@ func readOutput(t *testing.T, s *server, id string, attempt int64) string {
 func TestDamagedCopyIsRefused(t *testing.T) {
 	dir, env, open := gatedModule(t)
 	l := newLab(t, 2*time.Second, "cpu=1", "a")
-	n := &description.NewJob{Module: "gated", Directory: dir, Env: env, Rounds: 30, Tasks: 3, Seed: 3}
+	n := &description.NewJob{Module: "gated", Directory: dir, Env: env, Rounds: 30, Tasks: 3, GPUs: 1, Seed: 3}
 	id := submitRounds(t, l.server, n)
 	l.awaitJob(id, "a copy", func(j *description.Job) bool { return j.CopyRound > 0 })
 	l.loseNode("a")

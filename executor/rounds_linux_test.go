@@ -119,12 +119,13 @@ func TestRoundJobs(t *testing.T) {
 		"broken": "module: broken.py:1: ModuleNotFoundError: No module named 'no_such_module'",
 		"absent": "module: ModuleNotFoundError: No module named 'absent'",
 	} {
-		id := submitRounds(t, s, &description.NewJob{Module: module, Directory: dir, Env: env, Rounds: 2})
+		id := submitRounds(t, s, &description.NewJob{Module: module, Directory: dir, Env: env, Rounds: 2, GPUs: 1})
 		if job := await(t, s, id, description.JobFailed, description.JobSucceeded); job.Reason != want {
 			t.Errorf("%s: %s", module, job.Reason)
 		}
 	}
-	id = submitRounds(t, s, &description.NewJob{Module: "line", Directory: dir + "/no", Env: env, Rounds: 2})
+	id = submitRounds(t, s, &description.NewJob{Module: "line", Directory: dir + "/no", Env: env, Rounds: 2,
+		GPUs: 1})
 	job = await(t, s, id, description.JobFailed, description.JobSucceeded)
 	if job.Reason != "the node has no directory "+dir+"/no" {
 		t.Error(job.Reason)
@@ -137,7 +138,8 @@ func TestRoundJobGoesBackToItsCheckpoint(t *testing.T) {
 	s := newServer(t, time.Minute)
 	homes := map[string]string{"a": t.TempDir(), "b": t.TempDir()}
 	agent(t, s, "b", homes["b"], "cpu=1")
-	n := &description.NewJob{Module: "slow", Directory: dir, Env: env, Rounds: 120, Tasks: 2, Retries: 10}
+	n := &description.NewJob{Module: "slow", Directory: dir, Env: env, Rounds: 120, Tasks: 2, GPUs: 1,
+		Retries: 10}
 	id := submitRounds(t, s, n)
 	// saved waits until so many attempts have begun and a round more is saved, and returns the rounds.
 	saved := func(attempts int, more int64) int64 {

@@ -78,14 +78,16 @@ type NewJob struct {
 	Rounds int64 `json:"rounds,omitempty"`
 	// Tasks is the number of tasks of a round; as many as gpus where it is left out. Their gradients are summed.
 	Tasks int `json:"tasks,omitempty"`
-	// Sync says where the tasks of a round run: relaxed, where it is left out, gives each to whichever of the
-	// job's GPUs is free, and gang gives each a GPU of its own, so that tasks equals gpus.
-	Sync string `json:"sync,omitempty" enums:"relaxed,gang"`
+	// Sync says where the tasks of a round run. Relaxed gives each to any GPU of the job's types, on any node; the job
+	// shares GPUs with other jobs round by round, and takes no gpus, nodes and gpus_per_task. Rigid gives each to
+	// whichever is free of the job's own GPUs, which it has until its end. Gang gives each a GPU of its own, so that
+	// tasks equals gpus. Without sync a job that says gpus or nodes is rigid, and another one relaxed.
+	Sync string `json:"sync,omitempty" enums:"relaxed,rigid,gang"`
 	// Seed is the seed of the first parameters and of all tasks of a round job.
 	Seed int64 `json:"seed,omitempty"`
 
 	// GPUs is the number of all GPUs of the job; 1 where it is left out. Those of a round job are on one node, or spread
-	// equally over nodes.
+	// equally over nodes. A relaxed round job has none of its own.
 	GPUs int `json:"gpus,omitempty"`
 	// GPUsPerTask is the number of GPUs of one process, all on one node. Without it each GPU has its own
 	// process.
@@ -93,8 +95,9 @@ type NewJob struct {
 	// Nodes is the number of nodes that the job's GPUs are spread over, equally many on each. Without it
 	// they may be anywhere.
 	Nodes int `json:"nodes,omitempty"`
-	// On maps the types that the job may run on to the seconds that it (or one round) takes there; 0 means
-	// that the time is to be learned. Without On every type of the cluster will do.
+	// On maps the types that the job may run on to the seconds that it takes there: the whole of a command, a round of
+	// a rigid or gang round job, one task of a relaxed one. 0 means that the time is to be learned. Without On every
+	// type of the cluster will do.
 	On map[string]float64 `json:"on,omitempty"`
 
 	// Env is added to the environment. Names that begin with HARE_ and those of torchrun are refused.
@@ -145,6 +148,12 @@ type Job struct {
 	// Failures counts the attempts that failed; Lost counts those that were lost with their node.
 	Failures int `json:"failures,omitempty"`
 	Lost     int `json:"lost,omitempty"`
+	// Home is the node that holds the parameters of a relaxed round job, while an attempt goes on.
+	Home string `json:"home,omitempty"`
+	// TasksOut is the number of tasks of a relaxed round job that have GPUs now; they stand in the last attempt.
+	TasksOut int `json:"tasks_out,omitempty"`
+	// TasksOn counts the tasks of a relaxed round job that have ended, by GPU type, over all attempts.
+	TasksOn map[string]int64 `json:"tasks_on,omitempty" swaggertype:"object,integer"`
 	// Attempts are the starts of the job, the last one last. Lists have the last one alone.
 	Attempts []*Attempt `json:"attempts,omitempty"`
 } //	@name	ManagedJob
@@ -152,20 +161,26 @@ type Job struct {
 // Attempt is one start of a job.
 type Attempt struct {
 	Attempt int64 `json:"attempt"` // from 1
-	// Result is succeeded, failed, lost or cancelled, and is left out while the attempt goes on.
-	Result  string      `json:"result,omitempty" enums:"succeeded,failed,lost,cancelled"`
+	// Result is succeeded, failed, lost, cancelled, or moved (from a node that was drained), and is left out while the
+	// attempt goes on.
+	Result  string      `json:"result,omitempty" enums:"succeeded,failed,lost,cancelled,moved"`
 	Error   string      `json:"error,omitempty"`
 	Ordered time.Time   `json:"ordered" swaggertype:"string" format:"date-time"`
 	Ended   *time.Time  `json:"ended,omitempty" swaggertype:"string" format:"date-time"`
 	Tasks   []*TaskInfo `json:"tasks"`
 } //	@name	ManagedAttempt
 
-// TaskInfo is one process of an attempt.
+// TaskInfo is one process of an attempt. Task 0 of a relaxed round job is its home, without GPUs; its other tasks are
+// those of rounds that have a GPU now.
 type TaskInfo struct {
-	Task  int       `json:"task"`
-	Agent string    `json:"agent"`
-	GPUs  []string  `json:"gpus"` // node/index
-	State TaskState `json:"state" swaggertype:"string" enums:"ordered,running,ended,lost"`
+	Task  int      `json:"task"`
+	Agent string   `json:"agent"`
+	GPUs  []string `json:"gpus"` // node/index
+	// State of a task of a round is waiting until the home runs.
+	State TaskState `json:"state" swaggertype:"string" enums:"waiting,ordered,running,ended,lost"`
+	// Round is that of a task of a round, and RoundTask its place there, both from 0.
+	Round     *int64 `json:"round,omitempty"`
+	RoundTask *int   `json:"round_task,omitempty"`
 	// ExitCode is left out where the process has not ended, or was ended by a signal.
 	ExitCode *int   `json:"exit_code,omitempty"`
 	Signal   string `json:"signal,omitempty"`
@@ -192,6 +207,8 @@ type Agent struct {
 	// SeenS is the number of seconds since the agent was last heard.
 	SeenS  float64           `json:"seen_s"`
 	Labels map[string]string `json:"labels,omitempty"`
+	// Homes are the relaxed round jobs whose parameters the node holds.
+	Homes []string `json:"homes,omitempty"`
 	// Devices are the GPUs of the node.
 	Devices []*Device `json:"devices"`
 } //	@name	Agent

@@ -53,6 +53,8 @@ type TaskState string
 
 // The states of tasks. The last two are final.
 const (
+	// TaskWaiting is that of a task of a round that has a GPU and waits for the home of its job to run.
+	TaskWaiting TaskState = "waiting"
 	TaskOrdered TaskState = "ordered" // the agent has not said that it runs
 	TaskRunning TaskState = "running"
 	TaskEnded   TaskState = "ended" // its processes are gone, and how it ended is known

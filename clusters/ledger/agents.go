@@ -47,12 +47,12 @@ func (l *Ledger) register(r *description.Registration) {
 		h := held[id]
 		switch {
 		case h != nil:
-			if at.stopping {
-				l.order(a, description.Order{Type: description.OrderStop, TaskID: id, GraceS: j.graceS()})
+			if at.ends(j, k) {
+				l.order(a, description.Order{Type: description.OrderStop, TaskID: id, GraceS: j.graceOf(k)})
 			}
 			l.report(a, h)
 		default:
-			if !at.stopping {
+			if !at.stopping && (k == 0 || !j.relaxed) {
 				at.lost, at.error = true, fmt.Sprintf("agent %q came back without the task", a.Name)
 				l.stop(j, at)
 			}
@@ -60,6 +60,7 @@ func (l *Ledger) register(r *description.Registration) {
 		}
 	})
 	l.faults(a, registeredFaults(r))
+	l.unawait()
 	if fresh {
 		l.widen()
 	}
@@ -87,7 +88,16 @@ func (l *Ledger) forget(a *agent, i int) {
 	}
 }
 
-// eachTask calls f with the tasks of an agent that are not final, by job and task.
+// ends says whether a task of an attempt was told to end.
+func (at *attempt) ends(j *job, k int) bool {
+	if j.relaxed && k > 0 {
+		i, found := at.find(k)
+		return found && at.out[i].stopping
+	}
+	return at.stopping || at.complete && at.port == 0
+}
+
+// eachTask calls f with the tasks of an agent that were ordered and are not final, by job and task.
 func (l *Ledger) eachTask(a *agent, f func(j *job, at *attempt, k int)) {
 	var jobs []*job
 	for i := range a.devices {
@@ -95,10 +105,26 @@ func (l *Ledger) eachTask(a *agent, f func(j *job, at *attempt, k int)) {
 			jobs = append(jobs, j)
 		}
 	}
+	for _, j := range a.homes {
+		if !slices.Contains(jobs, j) {
+			jobs = append(jobs, j)
+		}
+	}
 	for _, j := range jobs {
 		at := j.live
+		var computes []int
+		for i := range at.out {
+			if c := &at.out[i]; c.agent == a && c.state != description.TaskWaiting {
+				computes = append(computes, c.number)
+			}
+		}
 		for k := range at.tasks {
 			if t := &at.tasks[k]; t.agent == a && !t.final() {
+				f(j, at, k)
+			}
+		}
+		for _, k := range computes {
+			if _, found := at.find(k); found {
 				f(j, at, k)
 			}
 		}
@@ -111,7 +137,7 @@ func (l *Ledger) narrow(j *job) bool { return len(j.spec.On) == 0 && j.knows < l
 // widen lets waiting jobs know a new type. The session learns it by a new arrival.
 func (l *Ledger) widen() {
 	for _, j := range l.byTime {
-		if j != nil && !j.state.Final() && j.live == nil && l.narrow(j) {
+		if j != nil && !j.state.Final() && j.live == nil && l.narrow(j) && (!j.relaxed || j.pin == nil) {
 			l.void(j)
 			l.arrive(j)
 		}
@@ -138,8 +164,16 @@ func (l *Ledger) expire(a *agent) {
 	}
 	a.lost = true
 	l.changed[a.Name] = true
+	for i := range a.devices {
+		if j := a.devices[i].job; j != nil && j.relaxed {
+			if k := slices.IndexFunc(j.live.out, func(c compute) bool { return c.agent == a && c.device == i }); k >= 0 &&
+				j.live.out[k].state == description.TaskWaiting {
+				l.drop(j, j.live, k)
+			}
+		}
+	}
 	l.eachTask(a, func(j *job, at *attempt, k int) {
-		if !at.stopping {
+		if !at.stopping && (k == 0 || !j.relaxed) {
 			at.lost, at.error = true, fmt.Sprintf("agent %q was lost", a.Name)
 			l.stop(j, at)
 		}
@@ -172,6 +206,12 @@ func (l *Ledger) faults(a *agent, faults map[int]string) {
 	for i := range a.devices {
 		d := &a.devices[i]
 		d.fault = faults[i]
+		if d.job != nil && d.job.relaxed {
+			if d.fault != "" {
+				l.stopOn(d.job, a, i)
+			}
+			continue
+		}
 		if j := d.job; j != nil && d.fault != "" && !j.live.stopping {
 			j.live.lost, j.live.error = true, fmt.Sprintf("GPU %s: %s", a.gpu(i), d.fault)
 			l.stop(j, j.live)
@@ -188,6 +228,20 @@ func (l *Ledger) drain(d *Drain) error {
 	}
 	a.draining, a.drainReason = d.On, d.Reason
 	l.unpin()
+	if d.On {
+		l.moveHomes(a)
+	}
 	l.reconcileAll(a)
 	return nil
+}
+
+// moveHomes ends the homes on an agent that is drained whose checkpoint another node can go on from. They save first.
+// Others stay until their jobs end.
+func (l *Ledger) moveHomes(a *agent) {
+	for _, j := range slices.Clone(a.homes) {
+		if at := j.live; j.spec.CheckpointDirectory != "" && !at.stopping && !at.complete {
+			at.moved, at.error = true, fmt.Sprintf("agent %q is drained", a.Name)
+			l.stop(j, at)
+		}
+	}
 }

@@ -94,6 +94,14 @@ func (j *job) graceS() float64 {
 	return defaultGraceS
 }
 
+// graceOf is that of a task of an attempt.
+func (j *job) graceOf(k int) float64 {
+	if j.relaxed && k > 0 {
+		return 0
+	}
+	return j.graceS()
+}
+
 func (j *job) taskID(at *attempt, k int) description.TaskID {
 	return description.TaskID{Job: j.id, Attempt: at.number, Task: k}
 }
@@ -121,10 +129,16 @@ func (l *Ledger) stop(j *job, at *attempt) {
 	if at.open > 0 {
 		l.setState(j, description.JobStopping)
 	}
+	if j.relaxed {
+		l.release(j, at)
+	}
 	for k := range at.tasks {
 		if t := &at.tasks[k]; !t.final() {
 			l.order(t.agent, description.Order{Type: description.OrderStop, TaskID: j.taskID(at, k), GraceS: j.graceS()})
 		}
+	}
+	if j.relaxed && at.open == 0 {
+		l.close(j, at)
 	}
 }
 
@@ -132,7 +146,14 @@ func (l *Ledger) stop(j *job, at *attempt) {
 // not used.
 func (l *Ledger) report(a *agent, r *description.TaskReport) {
 	j := l.jobs[r.Job]
-	if j == nil || j.live == nil || j.live.number != r.Attempt || r.Task < 0 || r.Task >= len(j.live.tasks) {
+	if j == nil || j.live == nil || j.live.number != r.Attempt || r.Task < 0 {
+		return
+	}
+	if j.relaxed && r.Task > 0 {
+		l.reportCompute(a, j, r)
+		return
+	}
+	if r.Task >= len(j.live.tasks) {
 		return
 	}
 	at := j.live
@@ -152,9 +173,15 @@ func (l *Ledger) report(a *agent, r *description.TaskReport) {
 				l.setState(j, description.JobRunning)
 			}
 		}
+		if j.relaxed {
+			l.homeRuns(j, at, r)
+		}
 	case description.TaskEnded, description.TaskLost:
 		t.exit, t.signal, t.error, t.ranUs = r.ExitCode, r.Signal, r.Error, int64(r.RanS*1e6)
 		bad := r.State == description.TaskLost || r.ExitCode == nil || *r.ExitCode != 0
+		if early := j.relaxed && !bad && r.Round > 0 && r.Round < j.spec.Rounds; early && !at.stopping {
+			bad, r.Error = true, fmt.Sprintf("the home ended behind round %d of %d", r.Round, j.spec.Rounds)
+		}
 		if bad && !at.stopping {
 			at.error = failure(j, r)
 			if r.State == description.TaskLost {
@@ -164,8 +191,12 @@ func (l *Ledger) report(a *agent, r *description.TaskReport) {
 			}
 		}
 		l.finish(j, at, r.Task, r.State)
-		if bad && j.live == at {
+		switch {
+		case j.live != at:
+		case bad:
 			l.stop(j, at)
+		case j.relaxed && !at.stopping:
+			l.homeEnded(j, at)
 		}
 	}
 }
@@ -173,7 +204,7 @@ func (l *Ledger) report(a *agent, r *description.TaskReport) {
 // failure says in one line how a task ended badly.
 func failure(j *job, r *description.TaskReport) string {
 	what := ""
-	if j.tasks > 1 {
+	if j.tasks > 1 || j.relaxed && r.Task > 0 {
 		what = fmt.Sprintf("task %d: ", r.Task)
 	}
 	switch {
@@ -189,6 +220,12 @@ func failure(j *job, r *description.TaskReport) string {
 
 // finish makes a task final, and closes the attempt with its last task.
 func (l *Ledger) finish(j *job, at *attempt, k int, state description.TaskState) {
+	if j.relaxed && k > 0 {
+		if i, found := at.find(k); found {
+			l.endCompute(j, at, i, &description.TaskReport{State: state})
+		}
+		return
+	}
 	t := &at.tasks[k]
 	t.state = state
 	t.agent.dropOrders(j.taskID(at, k))
@@ -208,28 +245,34 @@ func (l *Ledger) close(j *job, at *attempt) {
 			t.agent.devices[i].job = nil
 			gone = gone || !t.agent.wanted(i)
 		}
+		if j.relaxed {
+			t.agent.homes = slices.DeleteFunc(t.agent.homes, func(x *job) bool { return x == j })
+		}
 	}
 	switch {
 	case j.cancelled != "":
 		at.result = "cancelled"
 		l.void(j)
 		l.end(j, description.JobCancelled, "cancelled"+byWhom(j.cancelled))
-	case !at.failed && !at.lost:
+	case !at.failed && !at.lost && !at.moved:
 		at.result = "succeeded"
 		for k := range at.tasks {
-			t := &at.tasks[k]
-			l.emit(hare.Event{Type: hare.EventTaskEnded, Job: j.id, Task: int64(k), GPU: t.agent.gpu(t.devices[0]),
-				ComputeUs: max(1, t.ranUs)})
+			if t := &at.tasks[k]; !j.relaxed {
+				l.emit(hare.Event{Type: hare.EventTaskEnded, Job: j.id, Task: int64(k), GPU: t.agent.gpu(t.devices[0]),
+					ComputeUs: max(1, t.ranUs)})
+			}
 		}
-		l.emit(hare.Event{Type: hare.EventJobEnded, Job: j.id})
-		j.arrived = false
+		l.leaveSession(j)
 		l.end(j, description.JobSucceeded, "")
 	default:
 		at.result = "lost"
-		if at.failed {
+		switch {
+		case at.failed:
 			at.result = "failed"
 			j.failures++
-		} else {
+		case at.moved && !at.lost:
+			at.result = "moved"
+		default:
 			j.lost++
 			if j.round > j.lostRound {
 				j.vain = 0
@@ -251,6 +294,8 @@ func (l *Ledger) close(j *job, at *attempt) {
 			l.setState(j, description.JobWaiting)
 			j.reason = fmt.Sprintf("starts again after attempt %d: %s", at.number, at.error)
 			switch {
+			case j.relaxed:
+				l.place(j)
 			case l.pinned(j):
 			case l.narrow(j):
 				l.void(j)
@@ -295,6 +340,10 @@ func (l *Ledger) end(j *job, s description.JobState, reason string) {
 // submit adds a job. It arrives at the session once a GPU type is known.
 func (l *Ledger) submit(s *Submit) {
 	j := &job{id: l.NextJob(), spec: s.Job, key: s.Key, submittedUs: l.nowUs}
+	if Shares(&j.spec) && !s.Shares {
+		j.spec.Sync = SyncRigid
+	}
+	j.relaxed = Shares(&j.spec)
 	j.tasks, j.perTask = processes(&s.Job)
 	j.granted = make([][]string, j.tasks)
 	l.jobs[j.id] = j
@@ -322,6 +371,9 @@ func Arrival(id string, spec *description.NewJob, types map[string]bool) *hare.J
 		DistinctNodes: spec.Nodes > 1}
 	if perTask > 1 {
 		a.GPUsPerTask = int64(perTask)
+	}
+	if Shares(spec) {
+		a.Sync, a.Tasks = hare.Relaxed, int64(RoundTasks(spec))
 	}
 	if spec.Weight != nil {
 		a.WeightMicro = micros(*spec.Weight)
@@ -360,9 +412,10 @@ func processes(spec *description.NewJob) (tasks, perTask int) {
 	return gpus / perTask, perTask
 }
 
-// seconds is how long the job says that it takes on a type; 0 means that it does not say.
+// seconds is how long the job, or a task of a round of a relaxed job, says that it takes on a type; 0 means that it
+// does not say.
 func seconds(spec *description.NewJob, gpuType string) float64 {
-	if spec.Module != "" {
+	if spec.Module != "" && !Shares(spec) {
 		return spec.On[gpuType] * float64(spec.Rounds)
 	}
 	return spec.On[gpuType]

@@ -25,11 +25,24 @@ const (
 	maxTasks     = 1 << 16 // of a round
 )
 
-// How the tasks of a round are given to the GPUs of a round job.
+// How the tasks of a round are given to GPUs.
 const (
-	SyncRelaxed = "relaxed"
-	SyncGang    = "gang"
+	SyncRelaxed = "relaxed" // each to any GPU that the session gives; GPUs are shared with other jobs round by round
+	SyncRigid   = "rigid"   // each to whichever is free of the job's own GPUs
+	SyncGang    = "gang"    // task i to GPU i of the job's own
 )
+
+// WithSync is a job with the sync that it has where it says none: relaxed for a round job that says neither gpus nor
+// nodes, and rigid for one that does.
+func WithSync(j description.NewJob) description.NewJob {
+	if j.Module != "" && j.Sync == "" {
+		j.Sync = SyncRelaxed
+		if j.GPUs != 0 || j.Nodes != 0 {
+			j.Sync = SyncRigid
+		}
+	}
+	return j
+}
 
 var (
 	nodeName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$`)
@@ -54,8 +67,10 @@ func Name(j *description.NewJob) string {
 }
 
 // CheckJob says what is wrong with a job by itself: hare.InvalidErrors with pointers, or nil.
-func CheckJob(j *description.NewJob) error {
+func CheckJob(n *description.NewJob) error {
 	var es hare.InvalidErrors
+	resolved := WithSync(*n)
+	j := &resolved
 	checkWork(&es, j)
 	checkGPUs(&es, j)
 	checkEnv(&es, j.Env)
@@ -141,12 +156,18 @@ func checkRounds(es *hare.InvalidErrors, j *description.NewJob) {
 	switch {
 	case j.Rounds < 1 || j.Rounds > maxRounds:
 		es.Add("/rounds", "out_of_range", "must be between 1 and %d", int64(maxRounds))
-	case j.Sync != "" && j.Sync != SyncRelaxed && j.Sync != SyncGang:
-		es.Add("/sync", "bad_value", "must be relaxed or gang")
+	case j.Sync != SyncRelaxed && j.Sync != SyncRigid && j.Sync != SyncGang:
+		es.Add("/sync", "bad_value", "must be relaxed, rigid or gang")
+	case j.Sync == SyncRelaxed && j.GPUs != 0:
+		es.Add("/gpus", "not_allowed", relaxedRemedy, "gpus")
+	case j.Sync == SyncRelaxed && j.Nodes != 0:
+		es.Add("/nodes", "not_allowed", relaxedRemedy, "nodes")
+	case j.Sync == SyncRelaxed && j.GPUsPerTask != 0:
+		es.Add("/gpus_per_task", "not_allowed", relaxedRemedy, "gpus_per_task")
 	case j.Tasks < 0 || j.Tasks > maxTasks:
 		es.Add("/tasks", "out_of_range", "must be between 1 and %d", maxTasks)
 	case j.Sync == SyncGang && RoundTasks(j) != gpus:
-		es.Add("/tasks", "bad_value", "a gang has one task for each of its %d GPUs: leave tasks out, or take sync relaxed",
+		es.Add("/tasks", "bad_value", "a gang has one task for each of its %d GPUs: leave tasks out, or take sync rigid",
 			gpus)
 	case RoundTasks(j) < gpus:
 		es.Add("/tasks", "bad_value", "%d tasks leave some of %d GPUs without work: ask for fewer gpus", j.Tasks, gpus)
@@ -164,6 +185,9 @@ func checkRounds(es *hare.InvalidErrors, j *description.NewJob) {
 		}
 	}
 }
+
+const relaxedRemedy = "a relaxed job shares the GPUs of the cluster round by round: leave %s out, or take sync " +
+	"rigid for GPUs of its own"
 
 // checkGPUs checks how many GPUs the job wants, and where.
 func checkGPUs(es *hare.InvalidErrors, j *description.NewJob) {
@@ -279,7 +303,7 @@ func (l *Ledger) Registrable(r *description.Registration, alive func(name string
 // sharesAttempts says whether an attempt that has a device of the agent has tasks elsewhere that are not final.
 func (l *Ledger) sharesAttempts(a *agent) bool {
 	for i := range a.devices {
-		if j := a.devices[i].job; j != nil && slices.ContainsFunc(j.live.tasks, func(t task) bool {
+		if j := a.devices[i].job; j != nil && !j.relaxed && slices.ContainsFunc(j.live.tasks, func(t task) bool {
 			return t.agent != a && !t.final()
 		}) {
 			return true

@@ -59,8 +59,13 @@ func checkReports(es *hare.InvalidErrors, at string, reports []description.TaskR
 		}
 		r.Round = max(0, r.Round)
 		r.Error, r.Signal, r.Loss = line(r.Error), line(r.Signal), line(r.Loss)
-		if r.RanS = min(max(r.RanS, 0), maxSeconds); math.IsNaN(r.RanS) {
-			r.RanS = 0
+		for _, s := range []*float64{&r.RanS, &r.SyncS} {
+			if *s = min(max(*s, 0), maxSeconds); math.IsNaN(*s) {
+				*s = 0
+			}
+		}
+		if r.Port < 0 || r.Port > 65535 {
+			es.Add(fmt.Sprintf("%s/%d/port", at, i), "out_of_range", "must be between 0 and 65535")
 		}
 	}
 }

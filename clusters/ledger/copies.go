@@ -37,7 +37,7 @@ func (l *Ledger) copied(c *Copied) {
 		return
 	}
 	j.copy = nil
-	if j.live == nil && j.arrived {
+	if j.live == nil && j.arrived && !j.relaxed {
 		l.pinned(j)
 	}
 }

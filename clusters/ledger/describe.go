@@ -18,9 +18,12 @@ func (l *Ledger) Job(id string, all bool) *description.Job {
 	}
 	d := &description.Job{ID: j.id, NewJob: j.spec, State: j.state, Reason: j.reason, Submitted: instant(j.submittedUs),
 		Started: instantOrNil(j.startedUs), Ended: instantOrNil(j.endedUs), Failures: j.failures, Lost: j.lost,
-		Round: j.round, Loss: j.loss}
+		Round: j.round, Loss: j.loss, TasksOn: maps.Clone(j.counted)}
 	if j.copy != nil {
 		d.CopyRound = j.copy.Round
+	}
+	if j.relaxed && j.live != nil {
+		d.Home, d.TasksOut = j.live.tasks[0].agent.Name, len(j.live.out)
 	}
 	attempts := j.attempts
 	if n := len(attempts); n > 1 && !all {
@@ -37,6 +40,12 @@ func (l *Ledger) Job(id string, all bool) *description.Job {
 				info.GPUs = append(info.GPUs, t.agent.gpu(i))
 			}
 			x.Tasks = append(x.Tasks, info)
+		}
+		for i := range at.out {
+			c := &at.out[i]
+			round, task := at.base+c.round, c.task
+			x.Tasks = append(x.Tasks, &description.TaskInfo{Task: c.number, Agent: c.agent.Name, State: c.state, Round: &round,
+				GPUs: []string{c.agent.gpu(c.device)}, RoundTask: &task})
 		}
 		d.Attempts = append(d.Attempts, x)
 	}
@@ -82,7 +91,10 @@ func (l *Ledger) Agents() []*description.Agent {
 		a := l.agents[name]
 		d := &description.Agent{Name: a.Name, Epoch: a.epoch, Address: a.Address, Version: a.Version, State: "ready",
 			Labels: a.Labels}
-		busy := false
+		busy := len(a.homes) > 0
+		for _, j := range a.homes {
+			d.Homes = append(d.Homes, j.id)
+		}
 		for i := range a.devices {
 			x := &a.devices[i]
 			v := &description.Device{GPU: a.gpu(i), Type: a.Devices[i].Type, UUID: a.Devices[i].UUID, State: "free",
@@ -185,6 +197,9 @@ func (l *Ledger) HasTask(id description.TaskID) (agent string, ok bool) {
 		return "", false
 	}
 	at := j.attempts[id.Attempt-1]
+	if i, found := at.find(id.Task); found {
+		return at.out[i].agent.Name, true
+	}
 	if id.Task < 0 || id.Task >= len(at.tasks) {
 		return "", false
 	}
@@ -197,10 +212,11 @@ func (l *Ledger) Final(id string) bool {
 	return j != nil && j.state.Final() || j == nil && l.past.has(number(id)-1)
 }
 
-// InSession says whether the session knows the job and has not started it.
+// InSession says whether the session knows the job and has not started it, or has given no GPU to the round that comes
+// next.
 func (l *Ledger) InSession(id string) bool {
 	j := l.jobs[id]
-	return j != nil && j.arrived && j.live == nil
+	return j != nil && j.arrived && (j.live == nil || j.relaxed && len(j.live.out) == 0)
 }
 
 func instant(us int64) time.Time { return time.UnixMicro(us).UTC() }
@@ -216,8 +232,15 @@ func instantOrNil(us int64) *time.Time {
 // NextJob is the ID of the job that is submitted next.
 func (l *Ledger) NextJob() string { return jobID(len(l.byTime) + 1) }
 
-// JobsWait says whether a job waits that the session knows.
-func (l *Ledger) JobsWait() bool { return l.counts[description.JobWaiting] > 0 && len(l.types) > 0 }
+// JobsWait says whether a job may wait that the session knows: of relaxed round jobs also one that runs.
+func (l *Ledger) JobsWait() bool {
+	for _, a := range l.agents {
+		if len(a.homes) > 0 {
+			return true
+		}
+	}
+	return l.counts[description.JobWaiting] > 0 && len(l.types) > 0
+}
 
 // WhyNot says what keeps a waiting job from ever starting on the cluster as it is; "" where nothing does.
 func (l *Ledger) WhyNot(id string) string {

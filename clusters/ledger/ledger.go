@@ -27,12 +27,28 @@ type Record struct {
 	Copy     *Copied         `json:"copy,omitempty"`
 	// Tick lets the session see that time has passed, so that it takes a plan that is ready.
 	Tick bool `json:"tick,omitempty"`
+	// Ordered are the homes and the tasks of relaxed round jobs that were ordered by the record. Apply writes them down
+	// for whoever checks the journal, and reads them never.
+	Ordered []Ordered `json:"ordered,omitempty"`
+}
+
+// Ordered is a home, which is task 0 of its attempt, or a task of a round.
+type Ordered struct {
+	Job     string `json:"job"`
+	Attempt int64  `json:"attempt"`
+	Task    int    `json:"task,omitempty"`
+	On      string `json:"on"` // the node of a home, the GPU of a task
+	Round   int64  `json:"round,omitempty"`
+	Of      int    `json:"of,omitempty"` // the place of the task in its round
 }
 
 // Submit says that a job was submitted. Its ID follows from the jobs before.
 type Submit struct {
 	Job description.NewJob `json:"job"`
 	Key string             `json:"key,omitempty"` // Idempotency-Key
+	// Shares says of a round job of sync relaxed that it shares GPUs with other jobs round by round. Journals from
+	// before such jobs were there call jobs relaxed that have their GPUs until their end, which are rigid.
+	Shares bool `json:"shares,omitempty"`
 }
 
 // Cancel says that somebody asked for the end of a job.
@@ -83,9 +99,10 @@ type SessionAnswer struct {
 
 // Decision is a start, or, without GPUs, the end of an earlier start.
 type Decision struct {
-	Job  string   `json:"job"`
-	Task int64    `json:"task"`
-	GPUs []string `json:"gpus,omitempty"`
+	Job   string   `json:"job"`
+	Round int64    `json:"round,omitempty"`
+	Task  int64    `json:"task"`
+	GPUs  []string `json:"gpus,omitempty"`
 }
 
 // AnswerOf brings an answer of a session into the form of the journal.
@@ -93,7 +110,7 @@ func AnswerOf(a hare.Answer) SessionAnswer {
 	var s SessionAnswer
 	for i := range a.Decisions {
 		d := &a.Decisions[i]
-		x := Decision{Job: d.Job, Task: d.Task}
+		x := Decision{Job: d.Job, Round: d.Round, Task: d.Task}
 		if d.Type == hare.DecisionStart {
 			x.GPUs = d.GPUs()
 		}
@@ -118,6 +135,7 @@ type Ledger struct {
 	changed map[string]bool // agents whose orders have changed
 	pins    []*job          // round jobs that wait, or have waited, for nodes with their checkpoint
 	nowUs   int64
+	ordered []Ordered // by the record that is being applied
 }
 
 // New is the ledger of an empty journal.
@@ -140,8 +158,9 @@ type agent struct {
 	devices     []device
 	orders      []description.Order // whose tasks are not final, by number
 	lastOrder   int64
-	reports     int64 // number of the last report of the epoch
-	port        int   // the last MASTER_PORT that was given out
+	reports     int64  // number of the last report of the epoch
+	port        int    // the last MASTER_PORT that was given out
+	homes       []*job // relaxed round jobs whose live attempt has its home here, by number
 }
 
 type device struct {
@@ -185,6 +204,12 @@ type job struct {
 	trainedUs  int64                       // how long the attempts ran that have saved rounds
 	pin        *pin                        // nil: the job may start anywhere
 	copy       *description.CheckpointCopy // of the server; nil where it has none
+
+	// Of a relaxed round job, which shares GPUs round by round:
+	relaxed  bool
+	grants   []grant          // starts that the session gave and no attempt has taken
+	counted  map[string]int64 // tasks that have ended, by GPU type
+	anywhere bool             // it has waited long enough for the node with its checkpoint
 }
 
 type attempt struct {
@@ -200,6 +225,18 @@ type attempt struct {
 	result    string
 	orderedUs int64
 	endedUs   int64
+
+	// Of a relaxed round job, whose only task is its home:
+	out      []compute // the tasks of rounds that a GPU has, by number
+	last     int       // number of the last one that was given out
+	ready    bool      // the home has said that it runs
+	port     int       // of the home; 0 where the home is played
+	base     int64     // the job's round that is round 0 of the session
+	round    int64     // of the session
+	done     []int     // the tasks of the round that have ended, ascending
+	vain     int       // tasks that were lost since one has ended
+	moved    bool      // the home leaves a node that is drained
+	complete bool      // the tasks of all rounds have ended, or the checkpoint has all rounds
 }
 
 type task struct {
@@ -240,6 +277,12 @@ func (l *Ledger) Events() []hare.Event {
 // Apply takes the next record of the journal. An error says that the record cannot follow those before.
 func (l *Ledger) Apply(r *Record) error {
 	l.nowUs = r.AtUs
+	err := l.apply(r)
+	r.Ordered, l.ordered = l.ordered, nil
+	return err
+}
+
+func (l *Ledger) apply(r *Record) error {
 	switch {
 	case r.Submit != nil:
 		l.submit(r.Submit)
@@ -292,6 +335,7 @@ func (l *Ledger) answers(all []SessionAnswer) error {
 			continue
 		}
 		l.seq++
+		l.answered(&events[i])
 		for _, d := range all[i].Decisions {
 			l.grant(&d)
 		}
@@ -302,7 +346,11 @@ func (l *Ledger) answers(all []SessionAnswer) error {
 	touched := l.touched
 	l.touched = nil
 	for _, j := range touched {
-		l.assemble(j)
+		if j.relaxed {
+			l.share(j)
+		} else {
+			l.assemble(j)
+		}
 	}
 	return nil
 }
@@ -318,10 +366,16 @@ func (l *Ledger) refused(e *hare.Event, why string) {
 
 func (l *Ledger) grant(d *Decision) {
 	j := l.jobs[d.Job]
-	if j == nil || j.state.Final() || d.Task < 0 || d.Task >= int64(j.tasks) {
+	switch {
+	case j == nil || j.state.Final():
 		return // a start of a round that does not come any more
+	case j.relaxed:
+		l.grantTask(j, d)
+	case d.Task < 0 || d.Task >= int64(j.tasks):
+		return
+	default:
+		j.granted[d.Task] = d.GPUs
 	}
-	j.granted[d.Task] = d.GPUs
 	if !slices.Contains(l.touched, j) {
 		l.touched = append(l.touched, j)
 	}

@@ -120,7 +120,7 @@ func (l *Ledger) unpin() {
 		if !l.pinEnds(j, l.nowUs) {
 			return j.pin == nil || j.live != nil || j.state.Final()
 		}
-		j.pin = nil
+		j.pin, j.anywhere = nil, j.relaxed
 		l.void(j)
 		l.arrive(j)
 		return true
@@ -129,8 +129,8 @@ func (l *Ledger) unpin() {
 
 // only are the nodes that the session may give a job.
 func (j *job) only() []hare.LabelValues {
-	if j.pin == nil {
-		return nil
+	if j.pin == nil || j.relaxed {
+		return nil // the home of a relaxed job needs no GPU
 	}
 	return []hare.LabelValues{{Label: hare.LabelNode, Values: j.pin.nodes}}
 }

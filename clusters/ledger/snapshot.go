@@ -13,7 +13,7 @@ import (
 
 // snapshotVersion rises whenever a ledger of an earlier version cannot be read any more, or would mean something
 // else. Snapshots of other versions are refused, and the whole journal is read instead.
-const snapshotVersion = 1
+const snapshotVersion = 3
 
 // Snapshot is the state of a ledger at one moment. It does not change while the ledger goes on.
 type Snapshot struct {
@@ -126,6 +126,15 @@ type (
 		Pin         *savedPin                   `json:",omitempty"`
 		TrainedUs   int64                       `json:",omitempty"`
 		Copy        *description.CheckpointCopy `json:",omitempty"`
+
+		Grants   []savedGrant     `json:",omitempty"`
+		Counted  map[string]int64 `json:",omitempty"`
+		Anywhere bool             `json:",omitempty"`
+	}
+	savedGrant struct {
+		Round int64 `json:",omitempty"`
+		Task  int   `json:",omitempty"`
+		GPU   string
 	}
 	savedPin struct {
 		Nodes   []string
@@ -142,6 +151,27 @@ type (
 		Result    string `json:",omitempty"`
 		OrderedUs int64  `json:",omitempty"`
 		EndedUs   int64  `json:",omitempty"`
+
+		Out      []savedCompute `json:",omitempty"`
+		Last     int            `json:",omitempty"`
+		Ready    bool           `json:",omitempty"`
+		Port     int            `json:",omitempty"`
+		Base     int64          `json:",omitempty"`
+		Round    int64          `json:",omitempty"`
+		Done     []int          `json:",omitempty"`
+		Vain     int            `json:",omitempty"`
+		Moved    bool           `json:",omitempty"`
+		Complete bool           `json:",omitempty"`
+	}
+	savedCompute struct {
+		Number   int
+		Round    int64 `json:",omitempty"`
+		Task     int   `json:",omitempty"`
+		Agent    string
+		Device   int `json:",omitempty"`
+		State    description.TaskState
+		Stopping bool `json:",omitempty"`
+		Gone     bool `json:",omitempty"`
 	}
 	savedTask struct {
 		Agent   string
@@ -184,7 +214,10 @@ func (j *job) encoded() savedJob {
 		SubmittedUs: j.submittedUs, StartedUs: j.startedUs, EndedUs: j.endedUs, Arrived: j.arrived, Knows: j.knows,
 		Live: j.live != nil, Failures: j.failures, Lost: j.lost, Vain: j.vain, LostRound: j.lostRound, Round: j.round,
 		Loss: j.loss, Cancelled: j.cancelled, SavedRound: j.savedRound, TrainedUs: j.trainedUs,
-		Copy: j.copy}
+		Counted: maps.Clone(j.counted), Anywhere: j.anywhere, Copy: j.copy}
+	for _, g := range j.grants {
+		s.Grants = append(s.Grants, savedGrant{g.round, g.task, g.gpu})
+	}
 	if slices.ContainsFunc(j.granted, func(g []string) bool { return g != nil }) {
 		s.Granted = j.granted
 	}
@@ -196,7 +229,11 @@ func (j *job) encoded() savedJob {
 	}
 	for _, at := range j.attempts {
 		x := savedAttempt{Running: at.running, Stopping: at.stopping, Failed: at.failed, Lost: at.lost, Saved: at.saved,
-			Error: at.error, Result: at.result, OrderedUs: at.orderedUs, EndedUs: at.endedUs}
+			Error: at.error, Result: at.result, OrderedUs: at.orderedUs, EndedUs: at.endedUs, Last: at.last, Ready: at.ready,
+			Port: at.port, Base: at.base, Round: at.round, Done: at.done, Vain: at.vain, Moved: at.moved, Complete: at.complete}
+		for _, c := range at.out {
+			x.Out = append(x.Out, savedCompute{c.number, c.round, c.task, c.agent.Name, c.device, c.state, c.stopping, c.gone})
+		}
 		for _, t := range at.tasks {
 			x.Tasks = append(x.Tasks, savedTask{t.agent.Name, t.devices, t.state, t.exit, t.signal, t.error, t.ranUs})
 		}
@@ -266,8 +303,11 @@ func (l *Ledger) decoded(s *savedJob) (*job, error) {
 	j := &job{id: jobID(s.ID), spec: s.Spec, key: s.Key, state: s.State, reason: s.Reason, submittedUs: s.SubmittedUs,
 		startedUs: s.StartedUs, endedUs: s.EndedUs, arrived: s.Arrived, knows: s.Knows, granted: s.Granted,
 		failures: s.Failures, lost: s.Lost, vain: s.Vain, lostRound: s.LostRound, round: s.Round, loss: s.Loss,
-		cancelled: s.Cancelled, savedRound: s.SavedRound, trainedUs: s.TrainedUs,
-		copy: s.Copy}
+		cancelled: s.Cancelled, savedRound: s.SavedRound, trainedUs: s.TrainedUs, counted: s.Counted, anywhere: s.Anywhere,
+		relaxed: Shares(&s.Spec), copy: s.Copy}
+	for _, g := range s.Grants {
+		j.grants = append(j.grants, grant{g.Round, g.Task, g.GPU})
+	}
 	j.tasks, j.perTask = processes(&s.Spec)
 	if j.granted == nil {
 		j.granted = make([][]string, j.tasks)
@@ -285,7 +325,12 @@ func (l *Ledger) decoded(s *savedJob) (*job, error) {
 	for i := range s.Attempts {
 		x := &s.Attempts[i]
 		at := &attempt{number: int64(i + 1), running: x.Running, stopping: x.Stopping, failed: x.Failed, lost: x.Lost,
-			saved: x.Saved, error: x.Error, result: x.Result, orderedUs: x.OrderedUs, endedUs: x.EndedUs}
+			saved: x.Saved, error: x.Error, result: x.Result, orderedUs: x.OrderedUs, endedUs: x.EndedUs, last: x.Last,
+			ready: x.Ready, port: x.Port, base: x.Base, round: x.Round, done: x.Done, vain: x.Vain, moved: x.Moved,
+			complete: x.Complete}
+		if j.relaxed && len(x.Tasks) != 1 {
+			return nil, fmt.Errorf("an attempt of job %s has %d homes", j.id, len(x.Tasks))
+		}
 		for _, y := range x.Tasks {
 			t := task{l.agents[y.Agent], y.Devices, y.State, y.Exit, y.Signal, y.Error, y.RanUs}
 			if t.agent == nil {
@@ -296,6 +341,14 @@ func (l *Ledger) decoded(s *savedJob) (*job, error) {
 			}
 			at.tasks = append(at.tasks, t)
 		}
+		for _, y := range x.Out {
+			c := compute{y.Number, y.Round, y.Task, l.agents[y.Agent], y.Device, y.State, y.Stopping, y.Gone}
+			if c.agent == nil {
+				return nil, fmt.Errorf("job %s has a task on %q, which is no agent", j.id, y.Agent)
+			}
+			at.open++
+			at.out = append(at.out, c)
+		}
 		j.attempts = append(j.attempts, at)
 	}
 	if s.Live {
@@ -303,6 +356,9 @@ func (l *Ledger) decoded(s *savedJob) (*job, error) {
 			return nil, fmt.Errorf("job %s runs without an attempt", j.id)
 		}
 		j.live = j.attempts[len(j.attempts)-1]
+		if j.relaxed {
+			j.live.tasks[0].agent.addHome(j)
+		}
 	}
 	if len(j.granted) != j.tasks {
 		return nil, fmt.Errorf("job %s has grants of %d tasks and not %d", j.id, len(j.granted), j.tasks)

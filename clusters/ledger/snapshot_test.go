@@ -50,6 +50,11 @@ func randomSubmit(rng *rand.Rand) *Submit {
 	if rng.IntN(3) == 0 {
 		s.Job.Command, s.Job.Module, s.Job.Directory, s.Job.Rounds = nil, "line", "/jobs", 100
 		s.Job.GPUs, s.Job.Retries = 1, 5
+		if rng.IntN(3) > 0 {
+			s.Job.Sync, s.Shares, s.Job.GPUs, s.Job.Tasks = SyncRelaxed, true, 0, 1+rng.IntN(3)
+			s.Job.Rounds = 1 + rng.Int64N(5)
+			s.Job.CheckpointDirectory = []string{"", "", "/shared"}[rng.IntN(3)]
+		}
 	}
 	if rng.IntN(3) == 0 {
 		s.Job.On = map[string]float64{[]string{"V100", "T4"}[rng.IntN(2)]: 1.5}
@@ -92,6 +97,17 @@ func randomSync(rng *rand.Rand, a *agent) *Record {
 		if o.Start != nil && o.Start.Rounds != nil {
 			r.Round, r.Loss = 1+rng.Int64N(100), "NaN"
 		}
+		if o.Home != nil {
+			if r.State != description.TaskRunning && rng.IntN(10) > 0 {
+				r.State = description.TaskRunning
+			}
+			if r.Port = rng.IntN(3) * 4711; rng.IntN(4) == 0 {
+				r.Round = rng.Int64N(o.Home.Rounds + 1)
+			}
+		}
+		if exit := 0; o.Compute != nil && rng.IntN(4) > 0 {
+			r.State, r.ExitCode = description.TaskEnded, &exit
+		}
 		s.Reports = append(s.Reports, r)
 	}
 	if rng.IntN(10) == 0 {
@@ -130,6 +146,10 @@ func randomAnswers(rng *rand.Rand, l *Ledger) *Record {
 		}
 	}
 	for _, j := range l.byTime {
+		if j.relaxed {
+			free = randomGrants(rng, j, last, free)
+			continue
+		}
 		if !j.arrived || j.live != nil || j.state.Final() || slices.ContainsFunc(j.granted, func(g []string) bool {
 			return g != nil
 		}) {
@@ -143,6 +163,39 @@ func randomAnswers(rng *rand.Rand, l *Ledger) *Record {
 		}
 	}
 	return &Record{Answers: answers}
+}
+
+// randomGrants gives some tasks of the round of a relaxed job to GPUs, and takes one back at times.
+func randomGrants(rng *rand.Rand, j *job, last *SessionAnswer, free []string) []string {
+	if !j.arrived {
+		return free
+	}
+	taken := map[int]bool{}
+	for _, g := range j.grants {
+		taken[g.task] = true
+	}
+	round := int64(0)
+	if j.live != nil {
+		round = j.live.round
+		for _, k := range j.live.done {
+			taken[k] = rng.IntN(10) > 0
+		}
+		for _, c := range j.live.out {
+			if !c.gone {
+				taken[c.task] = true
+			}
+		}
+	}
+	for k := range RoundTasks(&j.spec) {
+		switch {
+		case taken[k] && rng.IntN(30) == 0:
+			last.Decisions = append(last.Decisions, Decision{Job: j.id, Round: round, Task: int64(k)})
+		case !taken[k] && len(free) > 0 && rng.IntN(8) > 0:
+			last.Decisions = append(last.Decisions, Decision{Job: j.id, Round: round, Task: int64(k), GPUs: free[:1]})
+			free = free[1:]
+		}
+	}
+	return free
 }
 
 // randomJournal is a journal of n records, as they are read from the disk.
@@ -197,7 +250,8 @@ func TestSnapshotsStandForTheJournal(t *testing.T) {
 			}
 		}
 	}
-	for _, v := range []any{Ledger{}, agent{}, device{}, job{}, attempt{}, task{}, pin{}} {
+	for _, v := range []any{Ledger{}, agent{}, device{}, job{}, attempt{}, task{}, pin{}, grant{},
+		compute{}} {
 		for i := range reflect.TypeOf(v).NumField() {
 			if name := reflect.TypeOf(v).Name() + "." + reflect.TypeOf(v).Field(i).Name; !seen[name] {
 				t.Errorf("the random journals never set %s: let them, and save it in snapshots", name)
@@ -233,7 +287,7 @@ func look(l *Ledger, seen map[string]bool) {
 		}
 	}
 	note(reflect.ValueOf(*l))
-	seen["Ledger.past"] = true
+	seen["Ledger.past"], seen["Ledger.ordered"] = true, true // the latter is empty between records
 	for _, a := range l.agents {
 		note(reflect.ValueOf(*a))
 		for _, d := range a.devices {
@@ -245,7 +299,13 @@ func look(l *Ledger, seen map[string]bool) {
 		if j.pin != nil {
 			note(reflect.ValueOf(*j.pin))
 		}
+		for _, g := range j.grants {
+			note(reflect.ValueOf(g))
+		}
 		for _, at := range j.attempts {
+			for _, c := range at.out {
+				note(reflect.ValueOf(c))
+			}
 			note(reflect.ValueOf(*at))
 			for _, x := range at.tasks {
 				note(reflect.ValueOf(x))
@@ -257,7 +317,7 @@ func look(l *Ledger, seen map[string]bool) {
 // compare says how two states differ. What Apply does not look at is left out: where jobs that have ended stand, and
 // that they are among those that the next answer or tick forgets.
 func compare(a, b *Ledger) string {
-	options := cmp.Options{cmp.AllowUnexported(agent{}, device{}, job{}, attempt{}, task{}, pin{}),
+	options := cmp.Options{cmp.AllowUnexported(agent{}, device{}, job{}, attempt{}, task{}, pin{}, grant{}, compute{}),
 		cmpopts.EquateEmpty()}
 	links := cmp.Options{options, cmp.Comparer(func(x, y *agent) bool { return x.Name == y.Name }),
 		cmp.Comparer(func(x, y *job) bool { return x == nil && y == nil || x != nil && y != nil && x.id == y.id })}
@@ -302,9 +362,9 @@ func TestBadSnapshots(t *testing.T) {
 		t.Fatal(err)
 	}
 	good := s.Bytes()
-	for _, bad := range []string{"", "{}\n", "x\n", `{"Version":2}` + "\n", `{"Version":1,"Other":2}` + "\n",
-		string(good[:len(good)-1]), string(good) + "\x01", `{"Version":1,"Touched":[1]}` + "\n",
-		`{"Version":1,"Jobs":[{"ID":2,"Spec":{},"State":"waiting"}]}` + "\n"} {
+	for _, bad := range []string{"", "{}\n", "x\n", `{"Version":4}` + "\n", `{"Version":3,"Other":2}` + "\n",
+		string(good[:len(good)-1]), string(good) + "\x01", `{"Version":3,"Touched":[1]}` + "\n",
+		`{"Version":3,"Jobs":[{"ID":2,"Spec":{},"State":"waiting"}]}` + "\n"} {
 		if _, err := Restore([]byte(bad)); err == nil {
 			t.Errorf("%.60q is taken", bad)
 		}
@@ -314,11 +374,11 @@ func TestBadSnapshots(t *testing.T) {
 // FuzzRestore checks that no bytes make Restore, or whoever looks at the jobs, panic.
 func FuzzRestore(f *testing.F) {
 	l := New()
-	f.Add([]byte(`{"Version":1}` + "\n"))
+	f.Add([]byte(`{"Version":3}` + "\n"))
 	if s, err := l.Snapshot(); err == nil {
 		f.Add(s.Bytes())
 	}
-	f.Add([]byte(`{"Version":1}` + "\n\x01\x01\x01\x00\x02\x07\x00\x02\x00\xfd\xff{}\x03\x00"))
+	f.Add([]byte(`{"Version":3}` + "\n\x01\x01\x01\x00\x02\x07\x00\x02\x00\xfd\xff{}\x03\x00"))
 	f.Fuzz(func(_ *testing.T, data []byte) {
 		l, err := Restore(data)
 		if err != nil {
