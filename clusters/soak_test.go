@@ -103,6 +103,11 @@ type world struct {
 	clusters *clusters.Clusters
 	calm     bool // nothing fails any more
 	runs     []audit.Run
+
+	homesMu  sync.Mutex // after the mu of a machine
+	homes    map[string]*soakHome
+	shared   map[string]int64 // the rounds of checkpoints in the directory that the machines share
+	computed int
 }
 
 func (w *world) number(n int) int {
@@ -180,6 +185,7 @@ type machine struct {
 	seen     int64
 	reports  []description.TaskReport
 	running  map[description.TaskID]*audit.Run
+	disk     map[string]int64 // the rounds of its checkpoints
 }
 
 // end notes the end of a process that runs; the caller holds mu.
@@ -189,6 +195,7 @@ func (m *machine) end(id description.TaskID) bool {
 		return false
 	}
 	delete(m.running, id)
+	m.forgetHome(id)
 	r.End = time.Now()
 	m.w.mu.Lock()
 	defer m.w.mu.Unlock()
@@ -256,7 +263,11 @@ func (m *machine) register() {
 	m.mu.Lock()
 	r := *m.reg
 	for _, id := range slices.SortedFunc(maps.Keys(m.running), compareTasks) {
-		r.Holds = append(r.Holds, description.TaskReport{TaskID: id, State: description.TaskRunning})
+		h := m.hold(id)
+		r.Holds = append(r.Holds, h)
+		if h.State == description.TaskEnded {
+			m.end(id)
+		}
 	}
 	m.mu.Unlock()
 	sent := time.Now()
@@ -278,7 +289,7 @@ func (m *machine) register() {
 		}
 	}
 	for _, id := range answer.Confirmed {
-		if m.running[id] == nil { // it ended since the request was sent
+		if m.running[id] == nil && m.hold(id).State == description.TaskRunning { // it ended since the request was sent
 			m.reports = append(m.reports, description.TaskReport{TaskID: id, State: description.TaskLost})
 		}
 	}
@@ -291,6 +302,7 @@ func compareTasks(a, b description.TaskID) int {
 
 func (m *machine) sync() {
 	m.mu.Lock()
+	m.collect()
 	s := &description.Sync{Epoch: m.epoch, WaitS: 2, ReportsAfter: m.seen, Reports: slices.Clone(m.reports),
 		OrdersSeen: m.orders}
 	if m.w.chance(1) {
@@ -324,13 +336,21 @@ func (m *machine) sync() {
 			continue
 		}
 		m.orders = o.Number
-		if o.Type == description.OrderStart {
+		switch o.Type {
+		case description.OrderStart:
 			m.start(&o)
+			continue
+		case description.OrderHome:
+			m.home(&o)
+			continue
+		case description.OrderCompute:
+			m.compute(&o)
 			continue
 		}
 		report := description.TaskReport{TaskID: o.TaskID, State: description.TaskLost}
+		m.stopped(o.TaskID, &report)
 		if m.end(o.TaskID) {
-			report = description.TaskReport{TaskID: o.TaskID, State: description.TaskEnded, Signal: "SIGTERM"}
+			report.State, report.Signal = description.TaskEnded, "SIGTERM"
 		}
 		m.reports = append(m.reports, report)
 	}
@@ -372,12 +392,13 @@ func TestSoak(t *testing.T) {
 
 func soak(t *testing.T, seed uint64) {
 	w := &world{t: t, journals: store.NewMemory(), logs: store.NewMemory(), logDir: t.TempDir(), seed: seed,
-		rng: rand.New(rand.NewPCG(seed, 5))}
+		rng: rand.New(rand.NewPCG(seed, 5)), homes: map[string]*soakHome{}, shared: map[string]int64{}}
 	w.open()
 	stop := make(chan struct{})
 	var live sync.WaitGroup
 	for i, types := range [][]string{{"V100", "V100"}, {"V100", "T4", "T4"}, {"T4", "V100"}} {
-		m := &machine{w: w, name: fmt.Sprint("n", i), running: map[description.TaskID]*audit.Run{}}
+		m := &machine{w: w, name: fmt.Sprint("n", i), running: map[description.TaskID]*audit.Run{},
+			disk: map[string]int64{}}
 		m.reg = registration(m.name, types...)
 		live.Go(func() { m.live(stop) })
 		live.Go(func() { m.lapse(stop) })
@@ -404,6 +425,9 @@ func soak(t *testing.T, seed uint64) {
 			key := fmt.Sprint("key", len(submitted))
 			n := &description.NewJob{Command: []string{"true"}, GPUs: 1 + step%3, Retries: 3}
 			n.GPUs = 1 + len(submitted)%3
+			if i := len(submitted); i%2 == 0 {
+				n = soakRounds(i / 2)
+			}
 			_ = w.call(func(c *clusters.Cluster) error {
 				job, err := c.Submit(context.Background(), n, key)
 				if err == nil {
@@ -422,6 +446,16 @@ func soak(t *testing.T, seed uint64) {
 				_, err := c.Cancel(context.Background(), submitted[fmt.Sprint("key", w.number(jobs))], "")
 				return err
 			})
+		}
+		if w.calm || w.number(20) == 0 {
+			on := w.number(3) == 0 && !w.calm
+			for i := range 3 {
+				if w.calm || i == w.number(3) {
+					_ = w.call(func(c *clusters.Cluster) error {
+						return c.Drain(context.Background(), fmt.Sprint("n", i), on, "fans")
+					})
+				}
+			}
 		}
 		open := 1
 		_ = w.call(func(c *clusters.Cluster) error {
@@ -473,7 +507,8 @@ func soak(t *testing.T, seed uint64) {
 	if err != nil {
 		t.Error(err)
 	}
-	t.Logf("%d kills, %d processes, %d jobs lost with nodes, %v, %+v", kills, len(w.runs), lost,
+	t.Logf("%d kills, %d processes, %d of them tasks of rounds, %d jobs lost with nodes, %v, %+v", kills,
+		len(w.runs), w.computed, lost,
 		time.Since(began).Round(time.Second), report)
 }
 

@@ -27,6 +27,7 @@ type Report struct {
 	Jobs     int
 	Attempts int // that a report of an agent names
 	Lost     int // leases that ran out
+	Tasks    int // of rounds of relaxed round jobs that have ended with 0
 }
 
 // Violation is one thing that must not have happened.
@@ -64,13 +65,17 @@ func Journal(r io.Reader, rules Rules) (Report, error) {
 type record struct {
 	At     int64 `json:"at"`
 	Submit *struct {
-		Job struct {
-			Module      string `json:"module"`
-			Rounds      int64  `json:"rounds"`
-			GPUs        int    `json:"gpus"`
-			GPUsPerTask int    `json:"gpus_per_task"`
-			Nodes       int    `json:"nodes"`
-			Shared      string `json:"checkpoint_directory"`
+		Shares bool `json:"shares"`
+		Job    struct {
+			Module      string             `json:"module"`
+			Sync        string             `json:"sync"`
+			Tasks       int                `json:"tasks"`
+			On          map[string]float64 `json:"on"`
+			Rounds      int64              `json:"rounds"`
+			GPUs        int                `json:"gpus"`
+			GPUsPerTask int                `json:"gpus_per_task"`
+			Nodes       int                `json:"nodes"`
+			Shared      string             `json:"checkpoint_directory"`
 		} `json:"job"`
 	} `json:"submit"`
 	Cancel *struct {
@@ -102,6 +107,7 @@ type record struct {
 			GPUs []string `json:"gpus"`
 		} `json:"decisions"`
 	} `json:"answers"`
+	Ordered []ordered `json:"ordered"`
 }
 
 type agentEpoch struct {
@@ -116,6 +122,7 @@ type taskReport struct {
 	State    string `json:"state"`
 	ExitCode *int   `json:"exit_code"`
 	Round    int64  `json:"round"`
+	Port     int    `json:"port"`
 }
 
 type agent struct {
@@ -144,6 +151,7 @@ type job struct {
 	copyRound int64            // of the server's copy of the checkpoint, which
 	copyBy    int64            // this attempt has brought
 	running   map[key]string   // tasks that were said to run and may still do so, to their agents
+	sharing   *sharing         // nil but for relaxed round jobs
 }
 
 type attempt struct {
@@ -162,10 +170,12 @@ type checker struct {
 	holders map[string]key // by GPU, the task that runs there
 	lost    int
 	named   int
+	tasks   int
 }
 
 func (c *checker) report() Report {
-	return Report{Records: c.line, Agents: len(c.agents), Jobs: len(c.jobs), Attempts: c.named, Lost: c.lost}
+	return Report{Records: c.line, Agents: len(c.agents), Jobs: len(c.jobs), Attempts: c.named, Lost: c.lost,
+		Tasks: c.tasks}
 }
 
 func (c *checker) violation(format string, args ...any) {
@@ -183,9 +193,16 @@ func (c *checker) take(r *record) {
 		if s.Module != "" {
 			perTask = gpus / max(1, s.Nodes) // one program a node trains on all of them
 		}
-		c.jobs[fmt.Sprintf("j%d", len(c.jobs)+1)] = &job{tasks: gpus / perTask, gpus: map[int][]string{},
+		j := &job{tasks: gpus / perTask, gpus: map[int][]string{},
 			rounds: s.Rounds, copied: s.Nodes > 1 && s.Shared == "", saved: map[string]int64{},
 			attempts: map[int64]*attempt{}, running: map[key]string{}}
+		if s.Module != "" && s.Sync == "relaxed" && r.Submit.Shares {
+			j.tasks, j.sharing = 1, &sharing{tasks: max(1, s.Tasks), over: true}
+			for _, seconds := range s.On {
+				j.sharing.played = j.sharing.played || seconds > 0
+			}
+		}
+		c.jobs[fmt.Sprintf("j%d", len(c.jobs)+1)] = j
 	case r.Cancel != nil:
 		if c.jobs[r.Cancel.Job] == nil {
 			c.violation("job %q is cancelled and was never submitted", r.Cancel.Job)
@@ -203,6 +220,9 @@ func (c *checker) take(r *record) {
 		for _, d := range r.Answers[i].Decisions {
 			c.decision(d.Job, d.Task, d.GPUs)
 		}
+	}
+	for i := range r.Ordered {
+		c.order(&r.Ordered[i])
 	}
 }
 
@@ -239,6 +259,9 @@ func (c *checker) mayRun(h *taskReport, name string) bool {
 	if j == nil {
 		return false
 	}
+	if j.sharing != nil {
+		return true
+	}
 	if _, ok := j.running[key{h.Job, h.Attempt, h.Task}]; ok {
 		return true
 	}
@@ -269,7 +292,8 @@ func (c *checker) expire(r *record) {
 
 // release notes that the tasks of an agent have ended, but for those that it holds.
 func (c *checker) release(name string, held map[key]bool) {
-	for _, j := range c.jobs {
+	for id, j := range c.jobs {
+		c.releaseShared(id, j, name, held)
 		for k, on := range j.running {
 			if on == name && !held[k] {
 				c.ended(j, k)
@@ -313,6 +337,10 @@ func (c *checker) task(name string, t *taskReport) {
 	j := c.jobs[t.Job]
 	if j == nil {
 		return // an agent may say what it likes
+	}
+	if j.sharing != nil {
+		c.sharedTask(j, name, t)
+		return
 	}
 	k := key{t.Job, t.Attempt, t.Task}
 	at := j.attempts[t.Attempt]
@@ -446,6 +474,10 @@ func (c *checker) decision(id string, task int, gpus []string) {
 	j := c.jobs[id]
 	if j == nil {
 		c.violation("job %q is given GPUs and was never submitted", id)
+		return
+	}
+	if j.sharing != nil {
+		c.sharedDecision(id, j, task, gpus)
 		return
 	}
 	if len(gpus) == 0 || j.succeeded != 0 {
