@@ -60,7 +60,7 @@ func (k *killed) wideJob() (n *description.NewJob, gate string) {
 		}
 	}
 	gate = filepath.Join(k.dir, "gate")
-	return &description.NewJob{Module: "wide", Directory: modules, Rounds: 24, Seed: 5,
+	return &description.NewJob{Module: "wide", Directory: modules, Rounds: 24, GPUs: 1, Seed: 5,
 		Env: map[string]string{"PYTHONPATH": source, "GATE": gate}}, gate
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -201,7 +202,7 @@ func jobTable(cluster *description.Cluster, jobs []*description.Job, left int, n
 		w := tabwriter.NewWriter(&out, 0, 0, 2, ' ', 0)
 		_, _ = fmt.Fprintln(w, "ID\tNAME\tSTATE\tGPUS\tTIME\tWHERE AND WHY")
 		for _, j := range jobs {
-			_, _ = fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%s\t%s\n", j.ID, plain(j.Name), j.State, max(1, j.GPUs), jobTime(j, now),
+			_, _ = fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%s\t%s\n", j.ID, plain(j.Name), j.State, gpusOf(j), jobTime(j, now),
 				whereAndWhy(j))
 		}
 		_ = w.Flush() // a strings.Builder takes everything
@@ -210,6 +211,14 @@ func jobTable(cluster *description.Cluster, jobs []*description.Job, left int, n
 		fmt.Fprintf(&out, "%s not shown: hare jobs --state, --once or --json\n", counted(left, "job"))
 	}
 	return out.String()
+}
+
+// gpusOf is how many GPUs a job wants, or, of a relaxed round job, has now.
+func gpusOf(j *description.Job) int {
+	if ledger.Shares(&j.NewJob) {
+		return j.TasksOut
+	}
+	return max(1, j.GPUs)
 }
 
 func counted(n int, what string) string {
@@ -273,7 +282,7 @@ func whereAndWhy(j *description.Job) string {
 	return strings.Join(parts, "; ")
 }
 
-// places lists nodes with the indices of their GPUs: a 0,1 b 2.
+// places lists nodes with the indices of their GPUs: a/0,1 b/2. The home of a relaxed round job has none.
 func places(at *description.Attempt) string {
 	var order []string
 	gpus := map[string][]string{}
@@ -286,7 +295,9 @@ func places(at *description.Attempt) string {
 		}
 	}
 	for i, name := range order {
-		order[i] = plain(name) + "/" + strings.Join(gpus[name], ",")
+		if order[i] = plain(name); len(gpus[name]) > 0 {
+			order[i] += "/" + strings.Join(gpus[name], ",")
+		}
 	}
 	return strings.Join(order, " ")
 }
@@ -326,6 +337,9 @@ func jobText(j *description.Job, now time.Time) string {
 		row("command", "%s", commandText(j.Command))
 	}
 	row("wants", "%s", wants(j))
+	if len(j.TasksOn) > 0 {
+		row("tasks", "%s", tasksOn(j))
+	}
 	row("submitted", "%s, %s ago", j.Submitted.Format(time.DateTime+" MST"), briefTime(now.Sub(j.Submitted)))
 	if j.Started != nil {
 		row("started", "%s, after %s", j.Started.Format(time.DateTime+" MST"), briefTime(j.Started.Sub(j.Submitted)))
@@ -346,7 +360,14 @@ func jobText(j *description.Job, now time.Time) string {
 	for _, at := range j.Attempts {
 		row(fmt.Sprintf("attempt %d", at.Attempt), "%s", attemptText(at, now))
 		for _, t := range at.Tasks {
-			row(fmt.Sprintf("  task %d", t.Task), "%s %s%s", strings.Join(t.GPUs, ","), t.State, taskEnd(t))
+			switch {
+			case t.Round != nil && t.RoundTask != nil:
+				row("  GPU", "%s: task %d of round %d, %s", plain(strings.Join(t.GPUs, ",")), *t.RoundTask, *t.Round, t.State)
+			case len(t.GPUs) == 0:
+				row("  home", "%s %s%s", plain(t.Agent), t.State, taskEnd(t))
+			default:
+				row(fmt.Sprintf("  task %d", t.Task), "%s %s%s", strings.Join(t.GPUs, ","), t.State, taskEnd(t))
+			}
 		}
 	}
 	return out.String()
@@ -358,7 +379,7 @@ func roundsText(j *description.Job) string {
 	if j.Loss != "" {
 		text += ", the last one with loss " + plain(j.Loss)
 	}
-	tasks, sync := ledger.RoundTasks(&j.NewJob), ledger.SyncRelaxed
+	tasks, sync := ledger.RoundTasks(&j.NewJob), ledger.SyncRigid // of jobs from before there were others
 	if j.Sync != "" {
 		sync = j.Sync
 	}
@@ -375,6 +396,15 @@ func copyText(j *description.Job) string {
 		parts = append(parts, "no newer one: "+plain(j.CopyProblem))
 	}
 	return strings.Join(parts, "; ")
+}
+
+// tasksOn says how many tasks of a relaxed round job have ended on each GPU type.
+func tasksOn(j *description.Job) string {
+	var parts []string
+	for _, t := range slices.Sorted(maps.Keys(j.TasksOn)) {
+		parts = append(parts, fmt.Sprintf("%d on %s", j.TasksOn[t], plain(t)))
+	}
+	return strings.Join(parts, ", ") + " have ended"
 }
 
 // commandText is an argument vector as one would type it for a shell.
@@ -394,7 +424,11 @@ func commandText(argv []string) string {
 
 // wants says what a job asks for.
 func wants(j *description.Job) string {
+	relaxed := ledger.Shares(&j.NewJob)
 	text := counted(max(1, j.GPUs), "GPU")
+	if relaxed {
+		text = "GPUs round by round"
+	}
 	if j.GPUsPerTask > 1 {
 		text += fmt.Sprintf(", %d a process", j.GPUsPerTask)
 	}
@@ -403,7 +437,10 @@ func wants(j *description.Job) string {
 	}
 	var types []string
 	each := ""
-	if j.Module != "" {
+	switch {
+	case relaxed:
+		each = " a task"
+	case j.Module != "":
 		each = " a round"
 	}
 	for t, s := range j.On {

@@ -60,9 +60,11 @@ its node is repeated in any case, so that the command must be able to begin agai
 go on from its checkpoint.
 
 --module submits a round job instead of a command: in each of --rounds rounds --tasks
-tasks compute a gradient each on --gpus GPUs of one node, or of --nodes nodes; the
-gradients are summed in the order of the tasks, and the optimiser makes one step
-(docs/worker.md). The job goes on from its last checkpoint when it is started again.
+tasks compute a gradient each; the gradients are summed in the order of the tasks, and
+the optimiser makes one step (docs/worker.md). The tasks go to whichever GPUs of the
+cluster the policy gives, task by task: types mix, and jobs share GPUs round by round.
+With --gpus, on one node or on --nodes, the job has GPUs of its own until its end. The
+job goes on from its last checkpoint when it is started again.
 
 Exit codes: 0 submitted, or with --wait and --follow succeeded; 1 the job failed or was
 cancelled, or Ctrl-C came first (the job goes on); 2 wrong use.`,
@@ -71,7 +73,8 @@ cancelled, or Ctrl-C came first (the job goes on); 2 wrong use.`,
   hare submit --gpus 16 --nodes 2 --gpus-per-task 8 -- torchrun-less-train.sh
   hare submit --seconds V100=3600,T4=9000 --retries 3 --checkpoint-dir /shared/bert -- python train.py
   ID=$(hare submit --gpus 1 -- sleep 60)
-  hare submit --module line --directory worker/examples --rounds 4 --gpus 2 --sync relaxed`,
+  hare submit --module line --directory worker/examples --rounds 4 --tasks 8
+  hare submit --module line --directory worker/examples --rounds 4 --gpus 2`,
 		Args: func(c *cobra.Command, args []string) error {
 			switch {
 			case len(args) > 0 && sf.job.Module != "":
@@ -95,17 +98,19 @@ cancelled, or Ctrl-C came first (the job goes on); 2 wrong use.`,
 	f.StringVar(&sf.directory, "directory", "",
 		"directory on the nodes that has the module; a relative path is taken from here")
 	f.Int64Var(&sf.job.Rounds, "rounds", 0, "rounds of a round job")
-	f.IntVar(&sf.job.Tasks, "tasks", 0, "tasks of a round (default: as many as GPUs)")
-	f.StringVar(&sf.job.Sync, "sync", "", "relaxed: a task of a round runs on whichever of the job's GPUs is free; "+
-		"gang: each has its own GPU (default relaxed)")
+	f.IntVar(&sf.job.Tasks, "tasks", 0, "tasks of a round (default: as many as --gpus, or 1)")
+	f.StringVar(&sf.job.Sync, "sync", "", "relaxed: a task of a round runs on any GPU of the cluster, which jobs "+
+		"share; rigid: on whichever is free of the job's own GPUs; gang: task i on GPU i (default relaxed, or rigid with "+
+		"--gpus or --nodes)")
 	f.Int64Var(&sf.job.Seed, "seed", 0, "seed of the first parameters and of all tasks of a round job")
-	f.IntVar(&sf.job.GPUs, "gpus", 1, "GPUs in all")
+	f.IntVar(&sf.job.GPUs, "gpus", 1, "GPUs in all; a relaxed round job has none of its own")
 	f.IntVar(&sf.job.Nodes, "nodes", 0, "spread the GPUs equally over this many nodes")
 	f.IntVar(&sf.perNode, "gpus-per-node", 0, "spread the GPUs over nodes, this many on each")
 	f.IntVar(&sf.job.GPUsPerTask, "gpus-per-task", 0, "GPUs of one process, all on one node (default 1)")
 	f.StringSliceVar(&sf.on, "on", nil, "the GPU types that will do, as in V100,T4 (default: all of the cluster)")
 	f.StringSliceVar(&sf.seconds, "seconds", nil,
-		"how many seconds the job, or a round, takes by type, as in V100=3600,T4=9000; a type that --on lacks is added")
+		"how many seconds the job takes by type, as in V100=3600,T4=9000: a command, a round of a rigid or gang round job, "+
+			"a task of a relaxed one; a type that --on lacks is added")
 	f.StringArrayVar(&sf.env, "env", nil, "a variable of the job's environment, as in NAME=VALUE; NAME alone takes yours")
 	f.StringVar(&sf.job.Directory, "dir", "", "working directory on the nodes (default: an empty one)")
 	f.StringVar(&sf.job.CheckpointDirectory, "checkpoint-dir", "",
@@ -121,7 +126,7 @@ cancelled, or Ctrl-C came first (the job goes on); 2 wrong use.`,
 	f.BoolVar(&sf.wait, "wait", false, "wait for the end of the job")
 	f.BoolVar(&sf.follow, "follow", false, "print what the job prints, and wait for its end")
 	anyValue(c, "seed")
-	choices(c, "sync", ledger.SyncRelaxed, ledger.SyncGang)
+	choices(c, "sync", ledger.SyncRelaxed, ledger.SyncRigid, ledger.SyncGang)
 	_ = c.MarkFlagDirname("directory")
 	positive(c, "rounds", "tasks", "gpus", "nodes", "gpus-per-node", "gpus-per-task", "estimate", "weight")
 	_ = c.MarkFlagDirname("dir") // cannot fail: the flag exists
@@ -236,6 +241,17 @@ func (sf *submitFlags) fillRounds(given func(string) bool) (err error) {
 			}
 		}
 		return nil
+	}
+	if !given("gpus") && !given("gpus-per-node") && (j.Sync == "" && j.Nodes == 0 || j.Sync == ledger.SyncRelaxed) {
+		j.GPUs = 0 // a relaxed job has none of its own
+	}
+	if j.Sync == ledger.SyncRelaxed {
+		for _, name := range []string{"gpus", "nodes", "gpus-per-node", "gpus-per-task"} {
+			if given(name) {
+				return fmt.Errorf("--sync relaxed: the job shares the GPUs of the cluster round by round: leave --%s out, or "+
+					"take --sync rigid for GPUs of its own", name)
+			}
+		}
 	}
 	switch {
 	case given("directory") && given("dir"):
