@@ -82,3 +82,41 @@ func TestRegistration(t *testing.T) {
 		t.Error(kinds(todo))
 	}
 }
+
+// Homes and tasks of rounds are begun and stopped as other tasks are; a home is told to the server with its port alone.
+func TestRelaxedOrders(t *testing.T) {
+	s := newState()
+	s.registered(&description.Registered{Epoch: 1}, nil)
+	home, task := description.TaskID{Job: "j1", Attempt: 1}, description.TaskID{Job: "j1", Attempt: 1, Task: 7}
+	orders := []description.Order{{Number: 1, Type: description.OrderHome, TaskID: home, Home: &description.HomeStart{}},
+		{Number: 2, Type: description.OrderCompute, TaskID: task, Compute: &description.Compute{}},
+		{Number: 3, Type: description.OrderCompute, TaskID: description.TaskID{Job: "j2"}}, // which lacks what it says
+		{Number: 4, Type: description.OrderStop, TaskID: task, GraceS: 2}}
+	todo := s.synced(&description.Synced{Orders: orders})
+	if len(todo) != 3 || todo[0].began != description.OrderHome || todo[1].kind != actStart || todo[1].order != &orders[1] ||
+		todo[2].kind != actStop || todo[2].began != description.OrderCompute || todo[2].order.GraceS != 2 {
+		t.Fatalf("%+v", todo)
+	}
+	if held := s.holds(); len(held) != 1 || held[0].TaskID != task {
+		t.Errorf("a home without a port is told: %+v", held)
+	}
+	s.progressed(description.TaskReport{TaskID: home, State: description.TaskRunning, Port: 30001, Round: 4})
+	if held := s.holds(); len(held) != 2 || held[0].Port != 30001 || held[0].Round != 4 {
+		t.Errorf("%+v", held)
+	}
+	code := 0
+	s.ended(description.TaskReport{TaskID: task, State: description.TaskEnded, ExitCode: &code, RanS: 3, SyncS: 1})
+	ask := s.sync(0, nil)
+	if len(ask.Reports) != 2 || ask.Reports[1].SyncS != 1 {
+		t.Errorf("%+v", ask.Reports)
+	}
+	if todo := s.synced(&description.Synced{ReportsSeen: 2}); len(todo) != 1 || todo[0].kind != actForget ||
+		todo[0].began != description.OrderCompute {
+		t.Errorf("%+v", todo)
+	}
+	// The home is not confirmed: it is killed, and its end is not told.
+	if todo := s.registered(&description.Registered{Epoch: 2}, s.holds()); len(todo) != 1 || todo[0].kind != actKill ||
+		todo[0].began != description.OrderHome || len(s.holds()) != 0 {
+		t.Errorf("%+v", todo)
+	}
+}

@@ -7,40 +7,71 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"syscall"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/hare-sched/hare/executor/worker"
 )
 
-// outbox sends messages over a connection in order, without making the sender wait.
+// outbox sends messages over a connection in order, without making the sender wait: what the connection does not take
+// at once is sent by a goroutine.
 type outbox struct {
 	conn *net.UnixConn
+	raw  syscall.RawConn
 
 	mu     sync.Mutex
-	queue  []any
+	out    []byte // of the message that is sent
+	queue  []byte // what is left to send
+	busy   bool   // the goroutine sends
 	wake   chan struct{}
 	closed bool
 }
 
 func newOutbox(conn *net.UnixConn) *outbox {
 	o := &outbox{conn: conn, wake: make(chan struct{}, 1)}
+	o.raw, _ = conn.SyscallConn() // an error is that of a closed connection, which writing shows
 	go o.write()
 	return o
 }
 
 func newReader(conn *net.UnixConn) *bufio.Reader { return bufio.NewReaderSize(conn, 1<<16) }
 
-// send queues a message.
+// send sends a message, or queues it.
 func (o *outbox) send(v any) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.closed {
 		return
 	}
-	o.queue = append(o.queue, v)
+	out, err := appendMessage(o.out[:0], v)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "hare:", err)
+		return
+	}
+	o.out = out
+	if !o.busy && len(o.queue) == 0 && o.raw != nil {
+		out = out[o.now(out):]
+	}
+	if len(out) == 0 {
+		return
+	}
+	o.queue = append(o.queue, out...)
 	select {
 	case o.wake <- struct{}{}:
 	default:
 	}
+}
+
+// now sends what the connection takes at once.
+func (o *outbox) now(b []byte) (sent int) {
+	_ = o.raw.Write(func(fd uintptr) bool {
+		if n, err := unix.Write(int(fd), b); err == nil {
+			sent = n
+		}
+		return true
+	})
+	return sent
 }
 
 // close ends the connection. What was not sent is told to the next agent.
@@ -55,22 +86,19 @@ func (o *outbox) close() {
 }
 
 func (o *outbox) write() {
-	var b []byte
 	for range o.wake {
-		o.mu.Lock()
-		queue := o.queue
-		o.queue = nil
-		o.mu.Unlock()
-		b = b[:0]
-		var err error
-		for _, v := range queue {
-			if b, err = appendMessage(b, v); err != nil {
-				fmt.Fprintln(os.Stderr, "hare:", err)
+		for {
+			o.mu.Lock()
+			b := o.queue
+			o.queue, o.busy = nil, len(b) > 0
+			o.mu.Unlock()
+			if len(b) == 0 {
+				break
 			}
-		}
-		if _, err := o.conn.Write(b); err != nil {
-			o.close()
-			return
+			if _, err := o.conn.Write(b); err != nil {
+				o.close()
+				return
+			}
 		}
 	}
 }

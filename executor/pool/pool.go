@@ -16,6 +16,8 @@ import (
 	"os"
 	"path/filepath"
 
+	fastjson "github.com/go-json-experiment/json"
+
 	"github.com/hare-sched/hare/clusters/description"
 )
 
@@ -134,7 +136,7 @@ func readMessage(r io.Reader, v any) error {
 	if _, err := io.ReadFull(r, text); err != nil {
 		return &MessageError{"the connection ended inside a message"}
 	}
-	if err := json.Unmarshal(text, v); err != nil {
+	if err := fastjson.Unmarshal(text, v); err != nil { // every task waits for this
 		return &MessageError{fmt.Sprintf("what came is no message: %.100v", err)}
 	}
 	return nil

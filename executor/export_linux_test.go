@@ -1,0 +1,10 @@
+package executor
+
+import "time"
+
+// SetPoolIdle says how long the pool stays that has nothing to do, and returns what undoes that. No agent may run.
+func SetPoolIdle(d time.Duration) (undo func()) {
+	was := poolIdle
+	poolIdle = d
+	return func() { poolIdle = was }
+}
