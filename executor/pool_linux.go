@@ -553,6 +553,7 @@ func (o *poolOf) takeOver(c *pool.Client, r *description.TaskReport) {
 		if p, err := a.openHome(r.TaskID); err == nil {
 			a.processes[r.TaskID] = p
 			go a.follow(p)
+			go a.exchange(p)
 		}
 	}
 	if r.State == description.TaskEnded || r.State == description.TaskLost {

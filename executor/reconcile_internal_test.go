@@ -83,7 +83,8 @@ func TestRegistration(t *testing.T) {
 	}
 }
 
-// Homes and tasks of rounds are begun and stopped as other tasks are; a home is told to the server with its port alone.
+// Homes and tasks of rounds are begun and stopped as other tasks are; a home is told to the server with its port
+// alone.
 func TestRelaxedOrders(t *testing.T) {
 	s := newState()
 	s.registered(&description.Registered{Epoch: 1}, nil)
@@ -93,8 +94,9 @@ func TestRelaxedOrders(t *testing.T) {
 		{Number: 3, Type: description.OrderCompute, TaskID: description.TaskID{Job: "j2"}}, // which lacks what it says
 		{Number: 4, Type: description.OrderStop, TaskID: task, GraceS: 2}}
 	todo := s.synced(&description.Synced{Orders: orders})
-	if len(todo) != 3 || todo[0].began != description.OrderHome || todo[1].kind != actStart || todo[1].order != &orders[1] ||
-		todo[2].kind != actStop || todo[2].began != description.OrderCompute || todo[2].order.GraceS != 2 {
+	if len(todo) != 3 || todo[0].began != description.OrderHome || todo[1].kind != actStart ||
+		todo[1].order != &orders[1] || todo[2].kind != actStop ||
+		todo[2].began != description.OrderCompute || todo[2].order.GraceS != 2 {
 		t.Fatalf("%+v", todo)
 	}
 	if held := s.holds(); len(held) != 1 || held[0].TaskID != task {

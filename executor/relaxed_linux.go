@@ -8,6 +8,7 @@ import (
 
 	"github.com/hare-sched/hare/clusters/description"
 	"github.com/hare-sched/hare/executor/pool"
+	"github.com/hare-sched/hare/executor/rounds"
 	"github.com/hare-sched/hare/executor/runner"
 )
 
@@ -55,22 +56,39 @@ func (a *Agent) startRelaxed(o *description.Order) {
 	}
 	q := &pool.Request{Type: pool.Compute, Order: o}
 	if o.Type == description.OrderHome {
+		checkpoints := o.Home.CheckpointDirectory
+		if checkpoints == "" {
+			checkpoints = filepath.Join(a.cfg.Directory, "checkpoints", o.Job)
+		}
+		q.Checkpoint = filepath.Join(checkpoints, o.Home.Checkpoint)
 		p, err := a.openHome(o.TaskID)
+		if err == nil {
+			err = os.MkdirAll(checkpoints, 0o700)
+		}
+		if err == nil && o.Home.CheckpointDirectory == "" {
+			err = rounds.WriteSpec(p.dir, a.copied(o, q.Checkpoint))
+		}
 		if err != nil {
 			a.fail(o.TaskID, err.Error())
 			return
 		}
 		a.processes[o.TaskID] = p
 		go a.follow(p)
+		go a.exchange(p)
 		q.Type, q.Output = pool.Home, p.dir
-		checkpoints := o.Home.CheckpointDirectory
-		if checkpoints == "" {
-			checkpoints = filepath.Join(a.cfg.Directory, "checkpoints", o.Job)
-		}
-		q.Checkpoint = filepath.Join(checkpoints, o.Home.Checkpoint)
 		a.cfg.Logger.Info("the node is the home of a job", "job", o.Job, "attempt", o.Attempt, "name", o.Home.Name)
 	}
 	a.pool.start(q)
+}
+
+// copied says which copies of the checkpoint of a home the agent gets and brings.
+func (a *Agent) copied(o *description.Order, checkpoint string) *rounds.Spec {
+	s := &rounds.Spec{Job: o.Job, Checkpoint: checkpoint, Copied: a.cfg.CopyEvery > 0}
+	if o.Home.Copy != nil {
+		x := rounds.Copy(*o.Home.Copy)
+		s.Fetch = &x
+	}
+	return s
 }
 
 // fail reports that a home or task cannot be had on this node.

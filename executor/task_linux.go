@@ -343,7 +343,7 @@ func (a *Agent) follow(p *process) {
 // tellProgress tells the server how far a round job is, where that has changed.
 func (a *Agent) tellProgress(p *process) {
 	now, err := rounds.ReadProgress(p.dir)
-	if err != nil || now == p.said || now.Round == 0 {
+	if err != nil || now == p.said || now.Round == 0 || p.home { // the pool tells that of homes
 		return
 	}
 	select {

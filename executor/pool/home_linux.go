@@ -16,6 +16,7 @@ import (
 
 	"github.com/hare-sched/hare/clusters/description"
 	"github.com/hare-sched/hare/executor/link"
+	"github.com/hare-sched/hare/executor/rounds"
 	"github.com/hare-sched/hare/executor/runner"
 	"github.com/hare-sched/hare/executor/worker"
 )
@@ -116,6 +117,11 @@ func (h *home) run(ctx context.Context) error {
 	})
 	defer kept.Wait()
 	defer out.Close()
+	if h.order.Copy != nil && h.order.CheckpointDirectory == "" {
+		if err := rounds.AwaitCopy(ctx, h.output, out); err != nil {
+			return err
+		}
+	}
 	begun, err := h.begin(ctx)
 	if err != nil {
 		return err
@@ -239,7 +245,7 @@ func (h *home) save() error {
 	}
 	h.saved, h.savedAt = round, time.Now()
 	h.saveTook = h.savedAt.Sub(begun)
-	return nil
+	return rounds.WriteProgress(h.output, &rounds.Progress{Round: round, Loss: h.loss})
 }
 
 // await waits until the home has made the steps of all rounds before one, and returns how many it has made.

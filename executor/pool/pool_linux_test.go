@@ -43,7 +43,8 @@ type process struct {
 // start starts a process with CPU devices.
 func start(t testing.TB, devices int) *process {
 	t.Helper()
-	if out, err := exec.Command("python3", "-c", "import sys; assert sys.version_info >= (3, 11)").CombinedOutput(); err != nil {
+	out, err := exec.Command("python3", "-c", "import sys; assert sys.version_info >= (3, 11)").CombinedOutput()
+	if err != nil {
 		t.Skipf("no Python 3.11: %v: %s", err, out)
 	}
 	source, err := filepath.Abs("../../worker/src")
@@ -243,6 +244,7 @@ func TestStrangersAreRefused(t *testing.T) {
 		return err
 	}
 	right := link.Header{Kind: link.Hello, Version: link.Version, Job: "j1", Attempt: 1}
+	old := link.Header{Kind: link.Hello, Job: "j1", Attempt: 1}
 	for name, c := range map[string]struct {
 		cfg   *tls.Config
 		name  string
@@ -253,7 +255,7 @@ func TestStrangersAreRefused(t *testing.T) {
 		"another secret":  {bad, "j1.1.hare.invalid", right, "does not know the secret"},
 		"another job":     {good, "j2.1.hare.invalid", right, "tls"},
 		"another hello":   {good, "j1.1.hare.invalid", link.Header{Kind: link.Hello, Job: "j2"}, "is not here"},
-		"another version": {good, "j1.1.hare.invalid", link.Header{Kind: link.Hello, Job: "j1", Attempt: 1}, "another version"},
+		"another version": {good, "j1.1.hare.invalid", old, "another version"},
 	} {
 		if err := try(c.cfg, c.name, c.hello); c.want == "" != (err == nil) || err != nil &&
 			!strings.Contains(err.Error(), c.want) {
@@ -302,8 +304,8 @@ func TestTasksEnd(t *testing.T) {
 	}
 }
 
-// BenchmarkEmptyTask is the round trip of a task of a relaxed job that computes nothing, from the agent's request until
-// the report of its end.
+// BenchmarkEmptyTask is the round trip of a task of a relaxed job that computes nothing, from the agent's request
+// until the report of its end.
 func BenchmarkEmptyTask(b *testing.B) {
 	p := start(b, 1)
 	s, port := p.home("j1", "empty", 1<<16, 1)

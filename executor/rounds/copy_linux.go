@@ -1,12 +1,40 @@
 package rounds
 
 import (
+	"context"
 	"errors"
+	"fmt"
+	"io"
 	"io/fs"
 	"os"
+	"time"
 
 	"github.com/hare-sched/hare/executor/worker"
 )
+
+// AwaitCopy waits until the agent has got the copy of the checkpoint that the server has, and says so where that took
+// long.
+func AwaitCopy(ctx context.Context, dir string, out io.Writer) error {
+	for begun := time.Now(); ; {
+		f, err := ReadFetched(dir)
+		switch {
+		case err == nil && f.Error != "":
+			return errors.New(f.Error)
+		case err == nil:
+			if s := time.Since(begun).Seconds(); s > 1 {
+				_, err = fmt.Fprintf(out, "the server's copy of the checkpoint was here after %.0f s\n", s)
+			}
+			return err
+		case !errors.Is(err, fs.ErrNotExist):
+			return err
+		}
+		select {
+		case <-time.After(20 * time.Millisecond):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
 
 // CheckpointRound is the number of rounds that stand in a checkpoint that is open, as its header says. It does not
 // read the state. The error is a *worker.CheckpointError where the file is no checkpoint.

@@ -94,8 +94,10 @@ func (t *trainer) run(ctx context.Context) (err error) {
 		}
 		defer t.home.close()
 	}
-	if err := t.awaitCopy(ctx); err != nil {
-		return err
+	if t.spec.Fetch != nil {
+		if err := AwaitCopy(ctx, t.dir, os.Stdout); err != nil {
+			return err
+		}
 	}
 	if t.home != nil {
 		if err := t.home.gather(ctx); err != nil {
@@ -131,30 +133,6 @@ func (t *trainer) run(ctx context.Context) (err error) {
 		err = errors.Join(err, t.save(last))
 	}
 	return err
-}
-
-// awaitCopy waits until the agent has got the copy of the checkpoint that the server has.
-func (t *trainer) awaitCopy(ctx context.Context) error {
-	for begun := time.Now(); t.spec.Fetch != nil; {
-		f, err := ReadFetched(t.dir)
-		switch {
-		case err == nil && f.Error != "":
-			return errors.New(f.Error)
-		case err == nil:
-			if s := time.Since(begun).Seconds(); s > 1 {
-				fmt.Printf("the server's copy of the checkpoint was here after %.0f s\n", s)
-			}
-			return nil
-		case !errors.Is(err, fs.ErrNotExist):
-			return err
-		}
-		select {
-		case <-time.After(20 * time.Millisecond):
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-	return nil
 }
 
 // slot computes a task on a device, of this node or another, and returns its loss.
