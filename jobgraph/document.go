@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/internal/saturating"
 	"github.com/hare-sched/hare/wire"
 )
 
@@ -220,13 +221,13 @@ func (d *Document) Graphs(c *hare.Cluster) ([]*Graph, *Network, error) {
 				hare.Clip(cfg.Model), g.Kinds)
 			continue
 		}
-		if s := g.tooLarge(net, there); s >= 0 {
+		if s := g.tooLarge(c, there); s >= 0 {
 			found.Add(fmt.Sprintf("%s/stages/%d", at, s), "no_memory", "a GPU of the stage needs %s GiB, and the largest has "+
 				"%s: give the stage fewer layers, or more replicas, tensor or micro_batches", gib(g.stages[s].memoryBytes),
-				hare.FormatMillis(g.largest(net, there)))
+				hare.FormatMillis(g.largest(c, there)))
 			continue
 		}
-		g.keep(func(k string) bool { return g.Fits(k, net) })
+		g.keep(func(k string) bool { return g.fits(k, c) })
 		all = append(all, g)
 	}
 	if len(found) > 0 {
@@ -237,13 +238,13 @@ func (d *Document) Graphs(c *hare.Cluster) ([]*Graph, *Network, error) {
 
 // tooLarge is the first stage that fits no type of the graph that is there, or, where no type fits all stages,
 // the one that needs most; −1 where some type fits all.
-func (g *Graph) tooLarge(net *Network, there []string) int {
+func (g *Graph) tooLarge(c *hare.Cluster, there []string) int {
 	for s := range g.stages {
-		if !slices.ContainsFunc(g.Kinds, func(k string) bool { return slices.Contains(there, k) && g.fits(s, k, net) }) {
+		if !slices.ContainsFunc(g.Kinds, func(k string) bool { return slices.Contains(there, k) && g.stageFits(s, k, c) }) {
 			return s
 		}
 	}
-	if slices.ContainsFunc(g.Kinds, func(k string) bool { return slices.Contains(there, k) && g.Fits(k, net) }) {
+	if slices.ContainsFunc(g.Kinds, func(k string) bool { return slices.Contains(there, k) && g.fits(k, c) }) {
 		return -1
 	}
 	most := 0
@@ -255,13 +256,28 @@ func (g *Graph) tooLarge(net *Network, there []string) int {
 	return most
 }
 
-func (g *Graph) largest(net *Network, there []string) (milliGiB int64) {
+func (g *Graph) largest(c *hare.Cluster, there []string) (milliGiB int64) {
 	for _, k := range g.Kinds {
 		if slices.Contains(there, k) {
-			milliGiB = max(milliGiB, net.memoryMilliG(k))
+			milliGiB = max(milliGiB, c.GPUMemoryMilliGiB(k))
 		}
 	}
 	return milliGiB
+}
+
+// fits reports whether a GPU of a type has memory for each stage. A memory that is not known is enough.
+func (g *Graph) fits(kind string, c *hare.Cluster) bool {
+	for s := range g.stages {
+		if !g.stageFits(s, kind, c) {
+			return false
+		}
+	}
+	return true
+}
+
+func (g *Graph) stageFits(stage int, kind string, c *hare.Cluster) bool {
+	has := c.GPUMemoryMilliGiB(kind)
+	return has == 0 || g.stages[stage].memoryBytes <= saturating.MulDivUp(has, 1<<30, 1000)
 }
 
 // keep keeps the times on some types.

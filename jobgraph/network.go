@@ -9,39 +9,46 @@ import (
 
 // Network says what a cluster carries between two of its nodes, and inside one.
 type Network struct {
-	levels       *hare.Levels
-	mbps         []int64 // by level
-	slow, fast   int64   // the least and the greatest of mbps
-	memoryMilliG func(kind string) int64
+	level      func(a, b int) int // the finest level of which one domain has two nodes
+	mbps       []int64            // by level
+	slow, fast int64              // the least and the greatest of mbps
 }
 
 // NewNetwork takes the bandwidths of a valid cluster (docs/levels.md). Where some level has none, the error
 // is a *hare.InvalidError with a pointer into the cluster.
 func NewNetwork(c *hare.Cluster) (*Network, error) {
-	n := &Network{levels: hare.NewLevels(c), memoryMilliG: c.GPUMemoryMilliGiB}
-	for level := range n.levels.Names {
-		mbps := c.BandwidthMbps(n.levels, level)
+	levels := hare.NewLevels(c)
+	var all []int64
+	for level := range levels.Names {
+		mbps := c.BandwidthMbps(levels, level)
 		if mbps == 0 {
 			return nil, &hare.InvalidError{Pointer: "/cluster/bandwidth_gbps", Code: "missing_field",
 				Detail: "job graphs need the bandwidth between nodes and inside them, e.g. {\"node\": 300, \"any\": 25}"}
 		}
-		n.mbps = append(n.mbps, mbps)
+		all = append(all, mbps)
 	}
-	n.slow, n.fast = slices.Min(n.mbps), slices.Max(n.mbps)
-	return n, nil
+	return NetworkOf(all, func(a, b int) int { return levels.Join(0, a, b) }), nil
 }
 
-// between is the bandwidth between GPUs of two nodes, or of one.
-func (n *Network) between(a, b int) int64 { return n.mbps[n.levels.Join(0, a, b)] }
+// NetworkOf is the network of nodes that come and go: mbps are the megabits per second by level, from fine to
+// coarse and at least 1, and level tells the finest level of which one domain has two nodes.
+func NetworkOf(mbps []int64, level func(a, b int) int) *Network {
+	return &Network{level: level, mbps: mbps, slow: slices.Min(mbps), fast: slices.Max(mbps)}
+}
 
-// alike reports whether all other nodes are as far from one node as from another.
-func (n *Network) alike(a, b int) bool {
-	for level := 1; level < len(n.mbps); level++ {
-		if n.levels.Domain(level, a) != n.levels.Domain(level, b) {
-			return false
-		}
-	}
-	return true
+// Mbps are the megabits per second by level, from fine to coarse; they must not be written to.
+func (n *Network) Mbps() []int64 { return n.mbps }
+
+// between is the bandwidth between GPUs of two nodes, or of one.
+func (n *Network) between(a, b int) int64 { return n.mbps[n.level(a, b)] }
+
+// alike reports whether all other nodes are as far from one node as from another: no two nodes are nearer.
+func (n *Network) alike(a, b int) bool { return n.level(a, b) <= 1 }
+
+// Training is a job that trains by a graph.
+type Training struct {
+	Graph      *Graph
+	Iterations int64 // of a round
 }
 
 // us is how long bytes take at so many megabits, which are bits a microsecond.
@@ -112,19 +119,4 @@ func (n *Network) slowest(of, nodes []int) int64 {
 		}
 	}
 	return least
-}
-
-// Fits reports whether a GPU of a type has memory for each stage. A memory that is not known is enough.
-func (g *Graph) Fits(kind string, net *Network) bool {
-	for s := range g.stages {
-		if !g.fits(s, kind, net) {
-			return false
-		}
-	}
-	return true
-}
-
-func (g *Graph) fits(stage int, kind string, net *Network) bool {
-	has := net.memoryMilliG(kind)
-	return has == 0 || g.stages[stage].memoryBytes <= saturating.MulDivUp(has, 1<<30, 1000)
 }

@@ -259,6 +259,14 @@ func (ns *Nodes) pickMixedAt(s Shape, types []int, tasks int64, avoid Avoid) []i
 	return nil
 }
 
+// Apart is the finest level of which one domain has two nodes.
+func (ns *Nodes) Apart(a, b int32) (level int) {
+	for ns.domain(level, a) != ns.domain(level, b) {
+		level++
+	}
+	return level
+}
+
 // Spread is the finest level of which one domain has all of some GPUs.
 func (ns *Nodes) Spread(gpus []int) (spread int) {
 	for _, g := range gpus {

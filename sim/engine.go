@@ -28,6 +28,7 @@ type engine struct {
 	// planner makes the plans of a policy that follows plans.
 	planner planner
 	wakes   wakes
+	placed  placedTimes
 
 	nowUs      int64
 	seq        int64 // number of the last event
@@ -200,7 +201,7 @@ func newEngine(inst *hare.Instance, policy online.Policy, cfg Config) (*engine, 
 	if e.planner, err = newPlanner(policy, cfg.PlanLatencyUs); err != nil {
 		return nil, err
 	}
-	e.wakes = newWakes(policy)
+	e.wakes, e.placed.us = newWakes(policy), cfg.PlacedUs
 	e.vary, err = newVariation(&cfg)
 	return e, err
 }

@@ -73,11 +73,14 @@ func (e *engine) notify() error {
 				return e.refuse(e.firstOf(ji), reason)
 			}
 		}
+		if e.placed.us != nil && e.inst.Jobs[ji].Sync != hare.Relaxed {
+			e.setPlaced(ji)
+		}
 		if e.vary != nil {
 			if err := e.beginGang(ji); err != nil {
 				return err
 			}
-		} else if levels {
+		} else if e.together(ji) {
 			e.beginSpread(ji)
 		}
 	}
@@ -176,7 +179,7 @@ func (e *engine) start(d *hare.Decision) (reason string) {
 		return reason
 	}
 	if e.vary == nil {
-		if !e.levels || !e.hasLevels(ji) {
+		if !e.together(ji) {
 			e.begin(slot, e.nowUs, 0)
 		}
 	} else if spec.Sync == hare.Relaxed {

@@ -56,6 +56,13 @@ type Config struct {
 	// Stretch, Failures and Network; job is an index of the instance's jobs.
 	Times func(job int, round, task int64, gpuType string) TaskTimes
 
+	// PlacedUs, where not nil, gives how long a round of a gang or rigid job takes where its tasks are, in
+	// place of the profile and of the spread: nodes has the node of each task, as an index of the cluster's
+	// nodes, and is valid until PlacedUs returns. A time that is not positive keeps those of the profile.
+	// What follows from Stretch, Failures, Network and Times comes after. As with these, there is no schedule
+	// of the instance then.
+	PlacedUs func(job int, nodes []int, gpuType string) int64
+
 	// Window selects the jobs that the figures are about. The run goes on until all jobs
 	// have ended, so that its schedule is complete.
 	Window Window

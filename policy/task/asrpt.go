@@ -7,121 +7,7 @@ import (
 	"slices"
 
 	"github.com/hare-sched/hare"
-	"github.com/hare-sched/hare/online"
 )
-
-// ASRPTConfig tunes NewASRPT. The zero value is the default.
-type ASRPTConfig struct {
-	// DelayUs is τ, how long a job that is heavy on communication waits for GPUs that are near
-	// together, from its virtual completion on. Zero means 300 s, below zero not at all.
-	DelayUs int64
-	// Heavy is the least α_max/α_min of jobs that are heavy on communication, at least 1. Zero
-	// means 1.5.
-	Heavy float64
-	// Near is the largest α/α_min of GPUs on which such a job starts at once, at least 1. Zero
-	// means 1.1.
-	Near float64
-	// Pass lets jobs pass one that does not fit; otherwise the first job that does not fit keeps
-	// all behind it from starting.
-	Pass bool
-	// Eager starts jobs that the virtual machine has not completed on GPUs that no completed job
-	// can use, the shortest first; otherwise such GPUs idle while other jobs run.
-	Eager bool
-	// Trust takes estimate_s of a job as its size, where the policy is told no sizes. Otherwise an
-	// estimate counts as far as those of jobs that ended were right.
-	Trust bool
-}
-
-func (cfg ASRPTConfig) withDefaults() ASRPTConfig {
-	if cfg.DelayUs == 0 {
-		cfg.DelayUs = 300e6
-	}
-	if cfg.Heavy == 0 {
-		cfg.Heavy = 1.5
-	}
-	if cfg.Near == 0 {
-		cfg.Near = 1.1
-	}
-	return cfg
-}
-
-// NewASRPT is A-SRPT (arXiv 2501.05563): a virtual machine with the speed of all GPUs does each job by
-// preemptive SRPT, and the jobs start on the cluster, as gangs that keep their GPUs until they end, in the
-// order in which the virtual machine completes them. A job that is heavy on communication waits for a
-// while where the GPUs at hand lie far apart. The policy knows how long jobs take; in sessions it goes by
-// estimates, and those of jobs that have arrived stay what they were at the arrival.
-//
-// [V] The virtual machine, the start after the virtual completion, no preemption on the cluster, the delay of
-// jobs that are heavy on communication. [S] The virtual size: iterations × α_min × GPUs, with α_min the time
-// of an iteration on GPUs as near together as can be; α_max is that on GPUs which are all apart. [I] The
-// values of the thresholds and of τ; the speed of the virtual machine is the number of GPUs in service,
-// whatever their types; times on the fastest type in service that is wide enough; jobs behind one that is
-// delayed may pass it, and jobs behind one that does not fit may not (ASRPTConfig.Pass); an idle cluster
-// starts the job that is the first on the virtual machine at once. The policy asks for ticks at virtual
-// completions and ends of delays while a GPU is free (online.Waker). A job that lost its GPUs has the place in
-// the queue that it had.
-//
-// An event takes O(log jobs) for each job that arrives, completes or starts, and O(types) beside; with
-// Pass, or where jobs are delayed, O(jobs) that are completed and wait.
-func NewASRPT(cluster *hare.Cluster, sizes JobSizes, cfg ASRPTConfig) *ListScheduler {
-	return NewListScheduler(cluster, cfg.rule(sizes.Rounds))
-}
-
-// rule is the rule for the rounds of each job; nil means that they are learned.
-func (cfg ASRPTConfig) rule(rounds map[string]int64) Rule {
-	a := &asrpt{cfg: cfg.withDefaults()}
-	return Rule{
-		Name: "asrpt", Hold: hare.Rigid, Strict: !cfg.Pass, Rounds: rounds, LearnSizes: rounds == nil,
-		Priority: func(_ *ListScheduler, j *JobState) float64 { return float64(j.serial) },
-		prepare:  a.prepare, assign: a.assign, touched: a.touched, left: a.left, wake: a.wake,
-		state: a.encode, restore: a.decode,
-	}
-}
-
-// parseASRPT reads {"delay_s": 300, "heavy": 1.5, "near": 1.1, "pass": false, "eager": false,
-// "trust": false}.
-func parseASRPT(parameters []byte) (Rule, error) {
-	form := struct {
-		DelayS *json.Number `json:"delay_s"`
-		Heavy  *float64     `json:"heavy"`
-		Near   *float64     `json:"near"`
-		Pass   bool         `json:"pass"`
-		Eager  bool         `json:"eager"`
-		Trust  bool         `json:"trust"`
-	}{}
-	if err := online.DecodeParameters(parameters, &form); err != nil {
-		return Rule{}, err
-	}
-	cfg := ASRPTConfig{Pass: form.Pass, Eager: form.Eager, Trust: form.Trust}
-	if form.DelayS != nil {
-		us, err := hare.ParseMicros(form.DelayS.String())
-		if err != nil || us < 0 || us > hare.MaxExact {
-			return Rule{}, invalid("/delay_s", "out_of_range", "asrpt: delay_s is %.60s: it must be from 0 to %s, with at "+
-				"most six decimals", *form.DelayS, hare.FormatMicros(hare.MaxExact))
-		}
-		if cfg.DelayUs = us; us == 0 {
-			cfg.DelayUs = -1
-		}
-	}
-	for _, ratio := range []struct {
-		name  string
-		given *float64
-		value *float64
-	}{{"heavy", form.Heavy, &cfg.Heavy}, {"near", form.Near, &cfg.Near}} {
-		if ratio.given == nil {
-			continue
-		}
-		if !(*ratio.given >= 1 && *ratio.given <= maxRatio) {
-			return Rule{}, invalid("/"+ratio.name, "out_of_range", "asrpt: %s is %v: it must be from 1 to %d", ratio.name,
-				*ratio.given, int64(maxRatio))
-		}
-		*ratio.value = *ratio.given
-	}
-	return cfg.rule(nil), nil
-}
-
-// maxRatio is the greatest ratio of times of an iteration.
-const maxRatio = 1_000_000
 
 // asrpt is the state beyond that of list scheduling. All of it but starting follows from the events, the
 // starts and the times of schedules, so that recorded starts leave the same state.
@@ -132,6 +18,7 @@ type asrpt struct {
 	queue    []*JobState   // the jobs that are completed virtually and wait, by place
 	noted    []*JobState   // jobs that may have begun to wait
 	starting bool          // whether the queue is gone through
+	placing  placing
 }
 
 // srptJob is what asrpt keeps of a job.
@@ -222,7 +109,7 @@ func (a *asrpt) prepare(l *ListScheduler) {
 
 // size is the work of a job that arrives on the virtual machine.
 func (a *asrpt) size(l *ListScheduler, j *JobState) int64 {
-	us := times(j.RoundsLeft(), l.RoundUs(j))
+	us := times(j.RoundsLeft(), a.leastUs(l, j))
 	if h := j.spec.Hints; a.cfg.Trust && l.belief != nil && h != nil && h.EstimateUs > 0 {
 		us = h.EstimateUs
 	}
@@ -336,6 +223,7 @@ func (a *asrpt) starts(l *ListScheduler, j *JobState) bool {
 // blocks the others.
 func (a *asrpt) startQueue(l *ListScheduler) (blocked bool) {
 	a.starting = true
+	l.reserved, l.onNodes, l.onQuotas = reservation{}, nil, nil
 	kept := a.queue[:0]
 	for i, j := range a.queue {
 		if blocked || !l.anyFree() {
@@ -350,7 +238,13 @@ func (a *asrpt) startQueue(l *ListScheduler) (blocked bool) {
 		}
 		if j.ready() > 0 {
 			kept = append(kept, j)
-			blocked = !a.cfg.Pass && (l.nodes == nil || !l.heldByQuota(j))
+			switch {
+			case a.cfg.Pass || l.nodes != nil && l.heldByQuota(j):
+			case !a.cfg.Backfill:
+				blocked = true
+			case l.reserved.forJob == nil:
+				l.reserve(j)
+			}
 			continue
 		}
 		j.srpt.queued = false
@@ -358,52 +252,6 @@ func (a *asrpt) startQueue(l *ListScheduler) (blocked bool) {
 	clear(a.queue[len(kept):])
 	a.queue, a.starting = kept, false
 	return blocked
-}
-
-// waits reports whether a job is heavy on communication and waits for GPUs that are nearer together than
-// those at hand.
-func (a *asrpt) waits(l *ListScheduler, j *JobState) bool {
-	if a.cfg.DelayUs < 0 || l.nodes == nil || j.startedUs >= 0 || j.spread.syncUs == nil || a.idle(l) ||
-		j.srpt.place > 0 && l.nowUs >= a.untilUs(j) {
-		return false
-	}
-	least := l.RoundUs(j)
-	if float64(a.longestUs(l, j, least)) < a.cfg.Heavy*float64(least) {
-		return false
-	}
-	us := a.atHandUs(l, j)
-	return float64(us) > a.cfg.Near*float64(least)
-}
-
-// longestUs is α_max of a job on the type on which α_min is least.
-func (a *asrpt) longestUs(l *ListScheduler, j *JobState, least int64) int64 {
-	for _, m := range j.modes {
-		if m.durationUs == least {
-			for i := range j.spec.On {
-				if p := &j.spec.On[i]; p.Type == l.types[m.gpuType] {
-					return p.ComputeUs + p.SyncUs
-				}
-			}
-		}
-	}
-	return 0
-}
-
-// atHandUs is how long a round of a job takes on the free GPUs that it would get, 0 where it would get
-// none.
-func (a *asrpt) atHandUs(l *ListScheduler, j *JobState) int64 {
-	for _, m := range j.modes {
-		if !l.canUse(j, m, j.spec.Tasks) {
-			continue
-		}
-		gpus := l.pick(j, m.gpuType, j.spec.Tasks, l.avoid(j, m))
-		for i := range j.spec.On {
-			if p := &j.spec.On[i]; len(gpus) > 0 && p.Type == l.types[m.gpuType] {
-				return p.ComputeUs + l.nodes.SyncUs(p, l.nodes.Spread(gpus))
-			}
-		}
-	}
-	return 0
 }
 
 // asrptSnapshot is the state of asrpt, with the jobs in the order of arrival.
@@ -438,7 +286,7 @@ func (a *asrpt) decode(l *ListScheduler, state json.RawMessage) bool {
 		in.Places < 0 {
 		return false
 	}
-	*a = asrpt{cfg: a.cfg, places: in.Places, machine: singleMachine{nowUs: in.NowUs, speed: int64(l.GPUs())}}
+	*a = asrpt{cfg: a.cfg, placing: a.placing, places: in.Places, machine: singleMachine{nowUs: in.NowUs, speed: int64(l.GPUs())}}
 	completedUs := map[int64]int64{}
 	var places []int64
 	for i, s := range in.Jobs {

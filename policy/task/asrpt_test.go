@@ -69,6 +69,12 @@ func TestASRPTByHand(t *testing.T) {
 			task.ASRPTConfig{}, "j0 0-5 j1 5-7 j2 7-11"},
 		{"a wide job is passed", lone(4, [3]int64{0, 1, 5}, [3]int64{0, 4, 2}, [3]int64{0, 2, 4}),
 			task.ASRPTConfig{Pass: true}, "j0 0-5 j1 8-10 j2 4-8"},
+		// The virtual machine completes j1, which needs all GPUs, at 1, j3 at 2.5 and j2 at 4.75. j3 ends at 4.5, before
+		// j0 does, and passes j1. j2 would delay j1.
+		{"backfill", lone(4, [3]int64{0, 1, 5}, [3]int64{0, 4, 1}, [3]int64{0, 3, 3}, [3]int64{0, 3, 2}),
+			task.ASRPTConfig{Backfill: true}, "j0 0-5 j1 5-6 j2 6-9 j3 2-4"},
+		{"no backfill", lone(4, [3]int64{0, 1, 5}, [3]int64{0, 4, 1}, [3]int64{0, 3, 3}, [3]int64{0, 3, 2}),
+			task.ASRPTConfig{}, "j0 0-5 j1 5-6 j2 8-11 j3 6-8"},
 		// j0 and j1 have a node, j2 half of the other. At 4 the GPUs of j3 lie on two nodes, where a round takes
 		// 3 s. At 6 j2 ends, and j3 has a node for itself. j3 has completed virtually at 2.
 		{"a delay", shared(), task.ASRPTConfig{Eager: true}, "j0 0-4 j1 0-8 j2 0-6 j3 6-8"},

@@ -15,7 +15,7 @@ import (
 // arriveOnNodes counts a job that arrives and is not among the others yet, and begins to go by
 // nodes where the job is the first one with rules about them.
 func (l *ListScheduler) arriveOnNodes(j *JobState) {
-	matters := placement.Matters(j.spec)
+	matters := l.placedByNode(j)
 	if matters {
 		l.placedJobs++
 	}
@@ -28,13 +28,18 @@ func (l *ListScheduler) arriveOnNodes(j *JobState) {
 	j.shape = l.nodes.Add(j.spec)
 }
 
+// placedByNode reports whether a job has rules about nodes, or the rule places it by node.
+func (l *ListScheduler) placedByNode(j *JobState) bool {
+	return placement.Matters(j.spec) || l.rule.picks != nil
+}
+
 // leaveNodes forgets a job that holds nothing.
 func (l *ListScheduler) leaveNodes(j *JobState) {
 	if l.nodes == nil {
 		return
 	}
 	l.nodes.Drop(j.shape)
-	if !placement.Matters(j.spec) {
+	if !l.placedByNode(j) {
 		return
 	}
 	if l.placedJobs--; l.placedJobs == 0 && len(l.quotas) == 0 {
@@ -123,6 +128,11 @@ func (l *ListScheduler) roomNow(j *JobState, gpuType int, limit int64) int64 {
 func (l *ListScheduler) pick(j *JobState, gpuType int, n int64, avoid placement.Avoid) []int {
 	if l.rule.sticky && n == j.spec.Tasks && l.lastIsFree(j, gpuType, avoid) {
 		return j.last
+	}
+	if l.rule.picks != nil && n == j.spec.Tasks {
+		if gpus := l.rule.picks(l, j, gpuType, avoid); gpus != nil {
+			return gpus
+		}
 	}
 	gpus := l.nodes.Pick(nil, j.shape, gpuType, n, avoid)
 	if int64(len(gpus)) < n*j.spec.TaskGPUs() {

@@ -66,6 +66,9 @@ type Rule struct {
 	// touched is called where a job begins or ceases to wait, to run or to be there, and where
 	// its GPUs change; nil does nothing.
 	touched func(*ListScheduler, *JobState)
+	// picks chooses the GPUs of a type for all tasks of a round, in the order of the tasks, where there is room
+	// for them; nil for the best fit. Where the rule has picks, the scheduler goes by nodes.
+	picks func(l *ListScheduler, j *JobState, gpuType int, avoid placement.Avoid) []int
 	// wake is when a tick would let the rule decide, or math.MaxInt64; nil means never.
 	wake func(*ListScheduler) int64
 	// sticky lets a job take the GPUs of its last round first.

@@ -1,0 +1,209 @@
+package task
+
+import (
+	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/jobgraph"
+	"github.com/hare-sched/hare/placement"
+)
+
+// placing is what asrpt knows of places: the network, and α_min of the graphs on the GPUs in service.
+type placing struct {
+	net      *jobgraph.Network // between nodes of l.nodes; nil without graphs
+	capacity int64             // of the scheduler, when least was found
+	least    map[leastKey]int64
+}
+
+// leastKey is a graph on a GPU type.
+type leastKey struct {
+	graph   *jobgraph.Graph
+	gpuType int
+}
+
+// withNetwork takes the bandwidths of a cluster where jobs have graphs.
+func (cfg ASRPTConfig) withNetwork(cluster *hare.Cluster) ASRPTConfig {
+	if cfg.Graphs != nil && cluster != nil {
+		if net, err := jobgraph.NewNetwork(cluster); err == nil {
+			cfg.mbps = net.Mbps()
+		}
+	}
+	if cfg.mbps == nil {
+		cfg.Graphs = nil // without bandwidths nothing follows from graphs
+	}
+	return cfg
+}
+
+// training is the graph of a job and its iterations of a round; nil where the job has none.
+func (a *asrpt) training(j *JobState) *jobgraph.Training {
+	t, ok := a.cfg.Graphs[j.spec.ID]
+	if !ok || int64(t.Graph.GPUs()) != j.spec.Tasks || j.spec.TaskGPUs() != 1 {
+		return nil
+	}
+	return &t
+}
+
+// network is that of the nodes of the scheduler.
+func (a *asrpt) network(l *ListScheduler) *jobgraph.Network {
+	if a.placing.net == nil {
+		a.placing.net = jobgraph.NetworkOf(a.cfg.mbps, func(x, y int) int { return l.nodes.Apart(int32(x), int32(y)) })
+	}
+	return a.placing.net
+}
+
+// leastUs is how long a round of a job takes with α_min, on the type on which that is least.
+func (a *asrpt) leastUs(l *ListScheduler, j *JobState) int64 {
+	us, _ := a.leastOn(l, j)
+	return us
+}
+
+// leastOn is leastUs with the type; −1 where there is none.
+func (a *asrpt) leastOn(l *ListScheduler, j *JobState) (us int64, gpuType int) {
+	gpuType = -1
+	t := a.training(j)
+	if t == nil {
+		us = l.RoundUs(j)
+		for _, m := range j.modes {
+			if m.durationUs == us {
+				return us, m.gpuType
+			}
+		}
+		return us, -1
+	}
+	for _, m := range j.modes {
+		if on := times(a.consolidatedUs(l, t.Graph, m.gpuType), t.Iterations); on > 0 && (gpuType < 0 || on < us) {
+			us, gpuType = on, m.gpuType
+		}
+	}
+	if gpuType < 0 {
+		us = l.RoundUs(j)
+	}
+	return us, gpuType
+}
+
+// consolidatedUs is α_min: α of Heavy-Edge if all GPUs of a type in service are free, or 0 where they are too
+// few.
+func (a *asrpt) consolidatedUs(l *ListScheduler, g *jobgraph.Graph, gpuType int) int64 {
+	p := &a.placing
+	if p.least == nil || p.capacity != l.capacity {
+		p.least, p.capacity = map[leastKey]int64{}, l.capacity
+	}
+	us, known := p.least[leastKey{g, gpuType}]
+	if !known {
+		var servers []jobgraph.Server
+		for i := range l.gpus {
+			if x := &l.gpus[i]; x.inService && x.gpuType == gpuType {
+				servers = addServer(servers, int(l.nodes.Node(i)))
+			}
+		}
+		if nodes := g.HeavyEdge(servers); nodes != nil {
+			us = g.IterationUs(l.types[gpuType], nodes, a.network(l))
+		}
+		p.least[leastKey{g, gpuType}] = us
+	}
+	return us
+}
+
+// addServer counts a free GPU of a node. GPUs of a node mostly come one after another.
+func addServer(servers []jobgraph.Server, node int) []jobgraph.Server {
+	for i := len(servers) - 1; i >= 0; i-- {
+		if servers[i].Node == node {
+			servers[i].Free++
+			return servers
+		}
+	}
+	return append(servers, jobgraph.Server{Node: node, Free: 1})
+}
+
+// pick is Rule.picks: the GPUs of a job with a graph by Heavy-Edge, or by first fit. It takes what HeavyEdge
+// takes, and O(free GPUs · nodes).
+func (a *asrpt) pick(l *ListScheduler, j *JobState, gpuType int, avoid placement.Avoid) []int {
+	t := a.training(j)
+	if t == nil {
+		return nil
+	}
+	var servers []jobgraph.Server
+	for _, g := range l.free[gpuType] {
+		if n := l.nodes.Node(g); avoid == nil || !avoid(n) {
+			servers = addServer(servers, int(n))
+		}
+	}
+	nodes := []int(nil)
+	if a.cfg.FirstFit {
+		nodes = t.Graph.FirstFit(servers)
+	} else {
+		nodes = t.Graph.HeavyEdge(servers)
+	}
+	if nodes == nil {
+		return nil
+	}
+	gpus, next := make([]int, 0, len(nodes)), map[int]int{} // the place among the free GPUs, by node
+	for _, n := range nodes {
+		at := next[n]
+		for int(l.nodes.Node(l.free[gpuType][at])) != n {
+			at++
+		}
+		gpus = append(gpus, l.free[gpuType][at])
+		next[n] = at + 1
+	}
+	if l.nodes.Check(j.shape, gpus) != "" {
+		return nil
+	}
+	return gpus
+}
+
+// waits reports whether a job is heavy on communication and waits for GPUs that are nearer together than
+// those at hand.
+func (a *asrpt) waits(l *ListScheduler, j *JobState) bool {
+	if a.cfg.DelayUs < 0 || l.nodes == nil || j.startedUs >= 0 || a.idle(l) ||
+		j.srpt.place > 0 && l.nowUs >= a.untilUs(j) {
+		return false
+	}
+	t := a.training(j)
+	if t == nil && j.spread.syncUs == nil {
+		return false
+	}
+	least, gpuType := a.leastOn(l, j)
+	if gpuType < 0 || float64(a.mostUs(l, j, t, gpuType)) < a.cfg.Heavy*float64(least) {
+		return false
+	}
+	return float64(a.atHandUs(l, j, t)) > a.cfg.Near*float64(least)
+}
+
+// mostUs is how long a round of a job takes on a type with α_max.
+func (a *asrpt) mostUs(l *ListScheduler, j *JobState, t *jobgraph.Training, gpuType int) int64 {
+	if t != nil {
+		return times(t.Graph.MostUs(l.types[gpuType], a.network(l)), t.Iterations)
+	}
+	for i := range j.spec.On {
+		if p := &j.spec.On[i]; p.Type == l.types[gpuType] {
+			return p.ComputeUs + p.SyncUs
+		}
+	}
+	return 0
+}
+
+// atHandUs is how long a round of a job takes on the free GPUs that it would get, 0 where it would get
+// none.
+func (a *asrpt) atHandUs(l *ListScheduler, j *JobState, t *jobgraph.Training) int64 {
+	for _, m := range j.modes {
+		if !l.canUse(j, m, j.spec.Tasks) {
+			continue
+		}
+		gpus := l.pick(j, m.gpuType, j.spec.Tasks, l.avoid(j, m))
+		if len(gpus) == 0 {
+			continue
+		}
+		if t != nil {
+			nodes := make([]int, len(gpus))
+			for i, g := range gpus {
+				nodes[i] = int(l.nodes.Node(g))
+			}
+			return times(t.Graph.IterationUs(l.types[m.gpuType], nodes, a.network(l)), t.Iterations)
+		}
+		for i := range j.spec.On {
+			if p := &j.spec.On[i]; p.Type == l.types[m.gpuType] {
+				return p.ComputeUs + l.nodes.SyncUs(p, l.nodes.Spread(gpus))
+			}
+		}
+	}
+	return 0
+}

@@ -1,0 +1,117 @@
+package task_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/jobgraph"
+	"github.com/hare-sched/hare/policy/task"
+	"github.com/hare-sched/hare/sim"
+)
+
+// networked gives a cluster 100 bytes a microsecond inside nodes and 10 between them.
+func networked(inst *hare.Instance) *hare.Instance {
+	inst.Cluster.Bandwidths = []hare.LevelBandwidth{{Level: "any", Mbps: 80}, {Level: "node", Mbps: 800}}
+	return inst
+}
+
+// trained gives job n of an instance a graph, with 1,000 iterations a round. Its profile has the least times.
+func trained(t *testing.T, inst *hare.Instance, n int, layers []jobgraph.Layer, c jobgraph.Configuration) (
+	map[string]jobgraph.Training, *jobgraph.Network) {
+	t.Helper()
+	c.Name, c.Model = "c", "m"
+	d := &jobgraph.Document{Models: []jobgraph.Model{{Name: "m", Layers: layers}}, Configurations: []jobgraph.Configuration{c}}
+	graphs, net, err := d.Graphs(&inst.Cluster)
+	if err != nil {
+		t.Fatal(err)
+	}
+	j := &inst.Jobs[n]
+	j.On = []hare.Profile{{Type: "A", ComputeUs: graphs[0].LeastUs("A", net) * 1000}}
+	return map[string]jobgraph.Training{j.ID: {Graph: graphs[0], Iterations: 1000}}, net
+}
+
+// placed is Config.PlacedUs of jobs with graphs.
+func placed(inst *hare.Instance, graphs map[string]jobgraph.Training, net *jobgraph.Network) sim.Config {
+	return sim.Config{PlacedUs: func(job int, nodes []int, gpuType string) int64 {
+		g, ok := graphs[inst.Jobs[job].ID]
+		if !ok {
+			return 0
+		}
+		return g.Graph.IterationUs(gpuType, nodes, net) * g.Iterations
+	}}
+}
+
+func layerOn(forwardUs, backwardUs int64) []jobgraph.LayerTime {
+	return []jobgraph.LayerTime{{Type: "A", ForwardNs: forwardUs * 1000, BackwardNs: backwardUs * 1000}}
+}
+
+// A pipeline of two stages of two replicas on two nodes of two GPUs. A replica sends 100,000 B to the next stage,
+// which is 1 ms inside a node and 10 ms between two. Heavy-Edge puts a replica of each stage on each node:
+// 0.12 + 1 + 0.8 ms for the all-reduce of 8,000 B between nodes. First fit puts the stages on different nodes:
+// 0.12 + 10 + 0.08 ms.
+func TestASRPTPlacesByHeavyEdge(t *testing.T) {
+	for _, c := range []struct {
+		cfg  task.ASRPTConfig
+		want int64
+	}{{task.ASRPTConfig{}, 2 * 1_920_000}, {task.ASRPTConfig{FirstFit: true}, 2 * 10_200_000}} {
+		inst := networked(apart([3]int64{0, 4, 2}))
+		graphs, net := trained(t, inst, 0, []jobgraph.Layer{{Parameters: 1000, ActivationBytes: 50_000, On: layerOn(10, 20)},
+			{Parameters: 4000, On: layerOn(20, 40)}}, jobgraph.Configuration{Samples: 4, Stages: []jobgraph.Stage{
+			{Layers: 1, Replicas: 2}, {Layers: 1, Replicas: 2}}})
+		c.cfg.Graphs = graphs
+		p := task.NewASRPT(&inst.Cluster, task.SizesOf(inst), c.cfg)
+		out, err := sim.Run(t.Context(), inst, p, placed(inst, graphs, net))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := out.Jobs[0].EndUs; got != c.want {
+			t.Errorf("first fit %v: ends at %d, want %d", c.cfg.FirstFit, got, c.want)
+		}
+		if out.Schedule != nil {
+			t.Error("a run with other times than the profile's has a schedule")
+		}
+	}
+}
+
+// Two replicas that compute for 0.4 ms and exchange 10,000 B: 0.5 ms inside a node and 1.4 ms on two, so that
+// α_max/α_min is 2.8. The other jobs are those of shared: at 4 the free GPUs are on two nodes, and from 6 on a
+// node is free.
+func TestASRPTDelaysJobsWithGraphs(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		cfg  task.ASRPTConfig
+		want string
+	}{
+		{"delay", task.ASRPTConfig{Eager: true}, "6.0-8.0"},
+		{"short delay", task.ASRPTConfig{Eager: true, DelayUs: 3e6}, "5.0-10.6"},
+		{"no delay", task.ASRPTConfig{Eager: true, DelayUs: -1}, "4.0-9.6"},
+		{"far is near", task.ASRPTConfig{Eager: true, Near: 2.8}, "4.0-9.6"},
+		{"not heavy", task.ASRPTConfig{Eager: true, Heavy: 2.81}, "4.0-9.6"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			inst := networked(inOneRound(shared(), 3))
+			inst.Jobs[3].Rounds = 4
+			graphs, net := trained(t, inst, 3, []jobgraph.Layer{{Parameters: 5000, On: layerOn(100, 300)}},
+				jobgraph.Configuration{Samples: 2, Stages: []jobgraph.Stage{{Layers: 1, Replicas: 2}}})
+			c.cfg.Graphs = graphs
+			p := task.NewASRPT(&inst.Cluster, task.SizesOf(inst), c.cfg)
+			out, err := sim.Run(t.Context(), inst, p, placed(inst, graphs, net))
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := fmt.Sprintf("%.1f-%.1f", float64(out.Jobs[3].StartUs)/1e6, float64(out.Jobs[3].EndUs)/1e6)
+			if got != c.want {
+				t.Errorf("got %s, want %s", got, c.want)
+			}
+			var others []string
+			for _, j := range out.Jobs[:3] {
+				others = append(others, fmt.Sprintf("%d-%d", j.StartUs/1e6, j.EndUs/1e6))
+			}
+			if s := strings.Join(others, " "); s != "0-4 0-8 0-6" {
+				t.Errorf("the others run at %s", s)
+			}
+		})
+	}
+}
