@@ -20,6 +20,7 @@ func invalid(pointer, code, format string, a ...any) *hare.InvalidError {
 // necessity: withdrawals, and starts of jobs that keep their GPUs. A refused event
 // changes nothing, not even the time.
 func (l *ListScheduler) apply(nowUs int64, e *hare.Event) *hare.InvalidError {
+	l.typicalUs = 0 // nothing that was asked for between events may change what follows
 	if nowUs < l.nowUs || nowUs > hare.MaxExact {
 		return invalid("/at_s", "time_out_of_order", "%s must lie between %s, the time of the event before, and %s",
 			hare.FormatMicros(nowUs), hare.FormatMicros(l.nowUs), hare.FormatMicros(hare.MaxExact))

@@ -124,7 +124,7 @@ type ListScheduler struct {
 	reserved  reservation
 	waiting   waitingJobs
 	belief    *sizeBelief // nil without Rule.LearnSizes
-	typicalUs int64       // RoundUs where no speed is known, with Rule.LearnSizes
+	typicalUs int64       // RoundUs where no speed is known, with Rule.LearnSizes; 0 until it is asked for
 	guard     guard
 
 	described  placement.Described
@@ -258,7 +258,7 @@ func (l *ListScheduler) prepare() {
 	l.expectSpreads()
 	if l.belief != nil {
 		l.belief.learn(l)
-		l.typicalUs = l.meanRoundUs()
+		l.typicalUs = 0
 	}
 	if l.rule.prepare != nil {
 		l.rule.prepare(l)
@@ -502,6 +502,9 @@ func (l *ListScheduler) RoundUs(j *JobState) int64 {
 		return least
 	case any > 0:
 		return any
+	}
+	if l.typicalUs == 0 && l.belief != nil {
+		l.typicalUs = l.meanRoundUs() // mostly nobody asks, and it takes O(jobs)
 	}
 	return l.typicalUs
 }

@@ -294,9 +294,6 @@ func (l *ListScheduler) restore(s *schedulerSnapshot) bool {
 		}
 	}
 	l.changed, l.spreadAt = false, l.capacity
-	if l.belief != nil {
-		l.typicalUs = l.meanRoundUs()
-	}
 	if !l.restoreGuard(s) {
 		return false
 	}
