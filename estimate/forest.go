@@ -29,8 +29,7 @@ type ForestConfig struct {
 // Forest is a random forest of regression trees (Breiman 2001): each tree is grown on a
 // bootstrap sample, and the prediction is the mean of the trees. Splits minimise the sum
 // of squared errors. Categories are split in the order of their means, which is best
-// (Fisher 1958). Values are floating-point numbers, which may differ between machines in
-// the last place: a Forest advises people and decides nothing in a session.
+// (Fisher 1958). Products are rounded before they are added, so that all machines agree.
 type Forest struct {
 	trees      []tree
 	categories []bool
@@ -102,7 +101,7 @@ func NewForest(t *Table, cfg ForestConfig) (*Forest, error) {
 	for j := range n {
 		if votes[j] > 0 {
 			off := sums[j]/float64(votes[j]) - t.Target[j]
-			f.outOfBag += off * off
+			f.outOfBag += float64(off * off)
 			judged++
 		}
 	}
@@ -175,7 +174,7 @@ type split struct {
 func (g *grower) grow(sample []int) {
 	sum, n := 0.0, 0.0
 	for _, j := range sample {
-		sum += g.times[j] * g.table.Target[j]
+		sum += float64(g.times[j] * g.table.Target[j])
 		n += g.times[j]
 	}
 	at := len(g.tree)
@@ -225,17 +224,17 @@ func (g *grower) try(column int, sample []int, sum, n float64, best *split) {
 	}
 	slices.SortFunc(g.ranked, func(a, b ranked) int { return cmp.Or(cmp.Compare(a.value, b.value), a.job-b.job) })
 	left, drawn := 0.0, 0.0
-	before := sum * sum / n
+	before := float64(sum*sum) / n
 	place := -1
 	for i := range len(sample) - 1 {
 		times := g.times[g.ranked[i].job]
-		left += times * g.table.Target[g.ranked[i].job]
+		left += float64(times * g.table.Target[g.ranked[i].job])
 		drawn += times
 		if i+1 < g.cfg.MinLeaf || len(sample)-i-1 < g.cfg.MinLeaf || g.ranked[i].value == g.ranked[i+1].value {
 			continue
 		}
 		right := sum - left
-		if gain := left*left/drawn + right*right/(n-drawn) - before; gain > best.gain {
+		if gain := float64(left*left)/drawn + float64(right*right)/(n-drawn) - before; gain > best.gain {
 			*best = split{column: column, limit: (g.ranked[i].value + g.ranked[i+1].value) / 2, gain: gain}
 			place = i
 		}
@@ -253,7 +252,7 @@ func (g *grower) means(column int, sample []int) map[float64]float64 {
 	sums, counts := map[float64]float64{}, map[float64]float64{}
 	for _, j := range sample {
 		v := g.table.Columns[column][j]
-		sums[v] += g.times[j] * g.table.Target[j]
+		sums[v] += float64(g.times[j] * g.table.Target[j])
 		counts[v] += g.times[j]
 	}
 	for v, n := range counts {

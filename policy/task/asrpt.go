@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/estimate"
 )
 
 // asrpt is the state beyond that of list scheduling. All of it but starting follows from the events, the
@@ -19,6 +20,7 @@ type asrpt struct {
 	noted    []*JobState   // jobs that may have begun to wait
 	starting bool          // whether the queue is gone through
 	placing  placing
+	forest   estimate.SizeForest // where sizes are predicted by it, or by the median
 }
 
 // srptJob is what asrpt keeps of a job.
@@ -109,11 +111,48 @@ func (a *asrpt) prepare(l *ListScheduler) {
 
 // size is the work of a job that arrives on the virtual machine.
 func (a *asrpt) size(l *ListScheduler, j *JobState) int64 {
-	us := times(j.RoundsLeft(), a.leastUs(l, j))
+	us := times(a.rounds(l, j), a.leastUs(l, j))
 	if h := j.spec.Hints; a.cfg.Trust && l.belief != nil && h != nil && h.EstimateUs > 0 {
 		us = h.EstimateUs
 	}
 	return max(1, times(us, j.width()))
+}
+
+// rounds is how many rounds a job that arrives is believed to have left, at least 1.
+func (a *asrpt) rounds(l *ListScheduler, j *JobState) int64 {
+	all := int64(0)
+	switch a.cfg.Predict {
+	case SizesForest:
+		all = a.forest.Predict(labelsOf(j), numbersOf(j))
+	case SizesMedian:
+		all = a.forest.Median()
+	default:
+		return j.RoundsLeft()
+	}
+	if all == 0 {
+		return firstRounds // nothing has ended
+	}
+	return max(1, all-j.round)
+}
+
+// labelsOf is the class of a job for a forest.
+func labelsOf(j *JobState) (all []estimate.Label) {
+	if h := j.spec.Hints; h != nil {
+		for _, l := range h.Class {
+			all = append(all, estimate.Label(l))
+		}
+	}
+	return all
+}
+
+// numbersOf are the numbers of a job for a forest: its GPUs, and the logarithms of a round on its fastest type
+// and of its estimate.
+func numbersOf(j *JobState) []int64 {
+	estimateUs := int64(0)
+	if h := j.spec.Hints; h != nil {
+		estimateUs = h.EstimateUs
+	}
+	return []int64{j.width(), estimate.Log2(max(1, j.fastestUs())), estimate.Log2(max(1, estimateUs))}
 }
 
 // complete gives a job that has left the virtual machine at a time the next place in the queue.
@@ -143,7 +182,10 @@ func (a *asrpt) dequeue(j *JobState) {
 func byPlace(j *JobState, place int64) int { return cmp.Compare(j.srpt.place, place) }
 
 // left forgets a job that ended or was cancelled.
-func (a *asrpt) left(_ *ListScheduler, j *JobState, _ bool) {
+func (a *asrpt) left(_ *ListScheduler, j *JobState, ended bool) {
+	if a.cfg.Predict != SizesTold && ended && j.round > 0 {
+		a.forest.Ended(labelsOf(j), numbersOf(j), j.round)
+	}
 	if x := j.srpt; x.known && x.place == 0 {
 		a.machine.remove(&x.virtual)
 		x.known = false
@@ -163,7 +205,11 @@ func (a *asrpt) assign(l *ListScheduler) {
 		if j == nil || !a.starts(l, j) {
 			return
 		}
+		before := j.ready()
 		for j.ready() > 0 && l.tryStart(j) {
+		}
+		if j.ready() == before { // what is free is reserved
+			return
 		}
 	}
 }
@@ -259,6 +305,8 @@ type asrptSnapshot struct {
 	NowUs  int64             `json:"now_us"`
 	Places int64             `json:"places"`
 	Jobs   []srptJobSnapshot `json:"jobs"`
+	// Forest is of rules that predict sizes by it.
+	Forest *estimate.SizeForestSnapshot `json:"forest,omitempty"`
 }
 
 // srptJobSnapshot is what asrpt keeps of a job. A job without a size has neither Left nor Place.
@@ -277,6 +325,9 @@ func (a *asrpt) encode(l *ListScheduler) any {
 		}
 		out.Jobs = append(out.Jobs, s)
 	}
+	if a.cfg.Predict != SizesTold {
+		out.Forest = a.forest.Snapshot()
+	}
 	return out
 }
 
@@ -286,7 +337,11 @@ func (a *asrpt) decode(l *ListScheduler, state json.RawMessage) bool {
 		in.Places < 0 {
 		return false
 	}
-	*a = asrpt{cfg: a.cfg, placing: a.placing, places: in.Places, machine: singleMachine{nowUs: in.NowUs, speed: int64(l.GPUs())}}
+	*a = asrpt{cfg: a.cfg, placing: a.placing, places: in.Places,
+		machine: singleMachine{nowUs: in.NowUs, speed: int64(l.GPUs())}}
+	if (a.cfg.Predict != SizesTold) != (in.Forest != nil) || in.Forest != nil && !a.forest.Restore(in.Forest) {
+		return false
+	}
 	completedUs := map[int64]int64{}
 	var places []int64
 	for i, s := range in.Jobs {

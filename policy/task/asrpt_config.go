@@ -36,9 +36,26 @@ type ASRPTConfig struct {
 	// Trust takes estimate_s of a job as its size, where the policy is told no sizes. Otherwise an
 	// estimate counts as far as those of jobs that ended were right.
 	Trust bool
+	// Predict is what tells the size of a job that arrives; SizesTold is the zero value. With another value
+	// the policy does not use the sizes that it is told.
+	Predict SizePrediction
 
 	mbps []int64 // by level, where there are graphs
 }
+
+// SizePrediction says by what asrpt predicts the size of a job that arrives.
+type SizePrediction string
+
+const (
+	// SizesTold takes the sizes that the policy is told, or where it is told none, what is believed by the
+	// sizes of the jobs that ended, their classes and estimates.
+	SizesTold SizePrediction = ""
+	// SizesForest predicts the rounds by a random forest (estimate.SizeForest) of the jobs that ended: of
+	// their classes, widths and lengths of a round. A job of no class that was seen has the median.
+	SizesForest SizePrediction = "forest"
+	// SizesMedian takes the median of the rounds of the jobs that ended for all.
+	SizesMedian SizePrediction = "none"
+)
 
 func (cfg ASRPTConfig) withDefaults() ASRPTConfig {
 	if cfg.DelayUs == 0 {
@@ -78,8 +95,11 @@ func NewASRPT(cluster *hare.Cluster, sizes JobSizes, cfg ASRPTConfig) *ListSched
 // rule is the rule for the rounds of each job; nil means that they are learned.
 func (cfg ASRPTConfig) rule(rounds map[string]int64) Rule {
 	a := &asrpt{cfg: cfg.withDefaults()}
+	if cfg.Predict != SizesTold {
+		rounds = nil
+	}
 	r := Rule{
-		Name: "asrpt", Hold: hare.Rigid, Strict: !cfg.Pass, Rounds: rounds, LearnSizes: rounds == nil,
+		Name: "asrpt", Hold: hare.Rigid, Strict: !cfg.Pass && !cfg.Backfill, Rounds: rounds, LearnSizes: rounds == nil,
 		Priority: func(_ *ListScheduler, j *JobState) float64 { return float64(j.serial) },
 		prepare:  a.prepare, assign: a.assign, touched: a.touched, left: a.left, wake: a.wake,
 		state: a.encode, restore: a.decode,
@@ -90,21 +110,32 @@ func (cfg ASRPTConfig) rule(rounds map[string]int64) Rule {
 	return r
 }
 
-// parseASRPT reads {"delay_s": 300, "heavy": 1.5, "near": 1.1, "pass": false, "eager": false,
-// "trust": false}.
+// parseASRPT reads {"delay_s": 300, "heavy": 1.5, "near": 1.1, "pass": false, "backfill": false, "eager": false,
+// "trust": false, "predict": "belief"}.
 func parseASRPT(parameters []byte) (Rule, error) {
 	form := struct {
-		DelayS *json.Number `json:"delay_s"`
-		Heavy  *float64     `json:"heavy"`
-		Near   *float64     `json:"near"`
-		Pass   bool         `json:"pass"`
-		Eager  bool         `json:"eager"`
-		Trust  bool         `json:"trust"`
+		DelayS   *json.Number `json:"delay_s"`
+		Heavy    *float64     `json:"heavy"`
+		Near     *float64     `json:"near"`
+		Pass     bool         `json:"pass"`
+		Backfill bool         `json:"backfill"`
+		Eager    bool         `json:"eager"`
+		Trust    bool         `json:"trust"`
+		Predict  string       `json:"predict"`
 	}{}
 	if err := online.DecodeParameters(parameters, &form); err != nil {
 		return Rule{}, err
 	}
-	cfg := ASRPTConfig{Pass: form.Pass, Eager: form.Eager, Trust: form.Trust}
+	cfg := ASRPTConfig{Pass: form.Pass, Backfill: form.Backfill, Eager: form.Eager, Trust: form.Trust,
+		Predict: SizePrediction(form.Predict)}
+	switch form.Predict {
+	case "", "belief":
+		cfg.Predict = SizesTold
+	case string(SizesForest), string(SizesMedian):
+	default:
+		return Rule{}, invalid("/predict", "out_of_range", "asrpt: predict is %q: use belief, forest or none",
+			hare.Clip(form.Predict))
+	}
 	if form.DelayS != nil {
 		us, err := hare.ParseMicros(form.DelayS.String())
 		if err != nil || us < 0 || us > hare.MaxExact {

@@ -7,6 +7,8 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/jobgraph"
+	"github.com/hare-sched/hare/online"
+	"github.com/hare-sched/hare/policy/policytest"
 	"github.com/hare-sched/hare/policy/task"
 	"github.com/hare-sched/hare/sim"
 )
@@ -22,7 +24,8 @@ func trained(t *testing.T, inst *hare.Instance, n int, layers []jobgraph.Layer, 
 	map[string]jobgraph.Training, *jobgraph.Network) {
 	t.Helper()
 	c.Name, c.Model = "c", "m"
-	d := &jobgraph.Document{Models: []jobgraph.Model{{Name: "m", Layers: layers}}, Configurations: []jobgraph.Configuration{c}}
+	d := &jobgraph.Document{Models: []jobgraph.Model{{Name: "m", Layers: layers}},
+		Configurations: []jobgraph.Configuration{c}}
 	graphs, net, err := d.Graphs(&inst.Cluster)
 	if err != nil {
 		t.Fatal(err)
@@ -114,4 +117,66 @@ func TestASRPTDelaysJobsWithGraphs(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Under hostile events every choice of asrpt makes feasible decisions, and a restored policy makes those of one
+// that was never interrupted.
+func TestASRPTSurvivesHostileEvents(t *testing.T) {
+	info, _ := task.Find("asrpt")
+	session, _ := info.Session()
+	for _, parameters := range []string{`{"predict": "forest", "backfill": true}`,
+		`{"predict": "none", "delay_s": 2}`, `{"pass": true, "eager": true}`, `{"backfill": true, "eager": true}`} {
+		t.Run(parameters, func(t *testing.T) {
+			policytest.Run(t, policytest.Subject{Runs: 6, Restore: session.Restore,
+				Open: func(c *hare.Cluster, _ []hare.Job) (online.Policy, error) {
+					return session.Open(c, []byte(parameters))
+				}})
+		})
+	}
+}
+
+// Jobs of user ann have 10 rounds and those of bob 2, and none of them comes before another has ended but the last
+// two: bob's starts first where the forest knows him, and where all jobs have the median, which is 10, ann's does,
+// who came first.
+func TestASRPTPredictsByForest(t *testing.T) {
+	for _, c := range []struct{ predict, want string }{{"forest", "bob"}, {"none", "ann"}, {"belief", "bob"}} {
+		inst := lone(1)
+		add := func(releaseS int64, user string) {
+			rounds := map[string]int64{"ann": 10, "bob": 2, "own": 5}[user]
+			inst.Jobs = append(inst.Jobs, hare.Job{ID: fmt.Sprint("j", len(inst.Jobs)), WeightMicro: 1e6, Tasks: 1,
+				Rounds: rounds, ReleaseUs: releaseS * 1e6, Sync: hare.Rigid, On: []hare.Profile{{Type: "A", ComputeUs: 1e6}},
+				Hints: &hare.JobHints{Class: []hare.ClassLabel{{Name: "user", Value: user}}}})
+		}
+		for i := range int64(60) {
+			add(20*i, []string{"ann", "ann", "bob"}[i%3])
+		}
+		add(1200, "own") // keeps the GPU while the two wait
+		add(1201, "ann")
+		add(1202, "bob")
+		p, err := info(t, "asrpt").Open(&inst.Cluster, []byte(`{"predict": "`+c.predict+`"}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, err := sim.Run(t.Context(), inst, p, sim.Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := "ann"
+		if out.Jobs[62].StartUs < out.Jobs[61].StartUs {
+			got = "bob"
+		}
+		if got != c.want {
+			t.Errorf("%s: %s starts first, want %s", c.predict, got, c.want)
+		}
+	}
+}
+
+func info(t *testing.T, name string) task.Session {
+	t.Helper()
+	i, _ := task.Find(name)
+	s, ok := i.Session()
+	if !ok {
+		t.Fatalf("%s has no sessions", name)
+	}
+	return s
 }

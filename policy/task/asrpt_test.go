@@ -111,7 +111,8 @@ func TestASRPTParameters(t *testing.T) {
 	session, _ := info.Session()
 	for _, c := range []struct{ parameters, want string }{
 		{`{"delay_s": 0.5, "heavy": 2, "near": 1, "pass": true, "eager": true, "trust": true}`, ""},
-		{`{"delay_s": 0}`, ""},
+		{`{"delay_s": 0, "backfill": true, "predict": "forest"}`, ""},
+		{`{"predict": "oracle"}`, "/predict: asrpt: predict is \"oracle\": use belief, forest or none"},
 		{`{"delay_s": -1}`, "/delay_s: asrpt: delay_s is -1"},
 		{`{"heavy": 0.9}`, "/heavy: asrpt: heavy is 0.9"},
 		{`{"near": 1e9}`, "/near: asrpt: near is 1e+09"},

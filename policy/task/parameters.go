@@ -60,10 +60,13 @@ var parametersOf = map[string][]Parameter{
 		{"near", "number", "", 1.1, "how many times longer than at best a round of such a job may take on GPUs at " +
 			"hand for it to start at once, at least 1"},
 		{"pass", "boolean", "", false, "whether jobs pass one that does not fit"},
+		{"backfill", "boolean", "", false, "whether jobs pass one that does not fit where they do not delay it (EASY)"},
 		{"eager", "boolean", "", false, "whether jobs that the virtual machine has not completed start on GPUs that would " +
 			"idle"},
 		{"trust", "boolean", "", false, "whether estimate_s of a job is its size; otherwise estimates count as far as " +
 			"those of jobs that ended were right"},
+		{"predict", "string", "", "belief", "what tells the size of a job that arrives: belief, what is believed by jobs " +
+			"that ended, classes and estimates; forest, a random forest of classes and widths; none, the median of all jobs"},
 	},
 	"hlas": {
 		{"queues", "integer", "", int64(2), "queues by attained service"},
