@@ -21,7 +21,7 @@ func TestSimulatePolicies(t *testing.T) {
 	for _, p := range got.Policies {
 		parameters[p.Name] = len(p.Parameters)
 	}
-	if parameters["pollux"] != 9 || parameters["hadar"] != 7 || parameters["gavel:fifo"] != 0 ||
+	if parameters["pollux"] != 9 || parameters["hadar"] != 8 || parameters["gavel:fifo"] != 0 ||
 		parameters["slurm"] != 4 {
 		t.Errorf("numbers of parameters: %v", parameters)
 	}

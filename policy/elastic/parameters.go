@@ -44,17 +44,17 @@ var parametersOf = map[string][]settings.Setting[Config]{
 			func(c *Config) *bool { return &c.Pollux.Crowded }),
 		settings.Flag("keep_batch", "whether each job keeps the batch with which it was submitted",
 			func(c *Config) *bool { return &c.Pollux.KeepBatch }),
-		settings.Integer("max_gpus", 64, 1, 1<<12, "the most GPUs of a job", func(c *Config) *int {
-			return &c.Pollux.MaxGPUs
+		settings.Integer("max_gpus", 64, 1, 1<<12, "the most GPUs of a job", func(c *Config, v int) {
+			c.Pollux.MaxGPUs = v
 		}),
-		settings.Integer("max_nodes", 16, 1, 1<<12, "the most nodes of a job", func(c *Config) *int {
-			return &c.Pollux.MaxNodes
+		settings.Integer("max_nodes", 16, 1, 1<<12, "the most nodes of a job", func(c *Config, v int) {
+			c.Pollux.MaxNodes = v
 		}),
-		settings.Integer("population", 100, 2, 1e4, "states of the genetic search", func(c *Config) *int {
-			return &c.Pollux.Population
+		settings.Integer("population", 100, 2, 1e4, "states of the genetic search", func(c *Config, v int) {
+			c.Pollux.Population = v
 		}),
-		settings.Integer("generations", 100, 1, 1e6, "generations of the genetic search", func(c *Config) *int {
-			return &c.Pollux.Generations
+		settings.Integer("generations", 100, 1, 1e6, "generations of the genetic search", func(c *Config, v int) {
+			c.Pollux.Generations = v
 		}),
 		interference,
 	},

@@ -26,6 +26,9 @@ type HadarConfig struct {
 	OneType bool
 	// OneNode spreads no job over nodes if a node of some type is large enough for the job.
 	OneNode bool
+	// Exchanges is how many times in a round another job chooses first, in search of a greater sum of utilities;
+	// zero means 16, negative none. Strict rounds have none.
+	Exchanges int
 	// Strict leaves GPUs idle whose price exceeds the utility of all jobs that wait, unless all
 	// GPUs would be idle.
 	Strict bool
@@ -38,6 +41,7 @@ type HadarUtility string
 // service is in GPU-seconds at the greatest rate.
 const (
 	InverseJCT       HadarUtility = "inverse_jct"       // w / (time since arrival + time left)
+	InverseSlowdown  HadarUtility = "inverse_slowdown"  // w · time of all steps at the greatest rate / the same
 	InverseRemaining HadarUtility = "inverse_remaining" // w / time left
 	EffectiveSpeed   HadarUtility = "speed"             // w · speed
 	LongestFirst     HadarUtility = "longest_first"     // speed · time left at the greatest rate
@@ -47,10 +51,10 @@ const (
 // Check says what is wrong with the settings.
 func (hc HadarConfig) Check() error {
 	switch hc.Utility {
-	case "", InverseRemaining, InverseJCT, EffectiveSpeed, LongestFirst, LeastAttained:
+	case "", InverseSlowdown, InverseRemaining, InverseJCT, EffectiveSpeed, LongestFirst, LeastAttained:
 	default:
-		return fmt.Errorf("hadar: unknown utility %.60q: %s, %s, %s, %s or %s", string(hc.Utility), InverseJCT,
-			InverseRemaining, EffectiveSpeed, LongestFirst, LeastAttained)
+		return fmt.Errorf("hadar: unknown utility %.60q: %s, %s, %s, %s, %s or %s", string(hc.Utility), InverseJCT,
+			InverseSlowdown, InverseRemaining, EffectiveSpeed, LongestFirst, LeastAttained)
 	}
 	if hc.Eta != 0 && !(hc.Eta >= 0.25 && hc.Eta <= 1e9) {
 		return fmt.Errorf("hadar: eta %v: must be from 0.25 to 1e9", hc.Eta)
@@ -74,15 +78,17 @@ const maxHadarBeam = 10_000
 // the payoff is above zero, or skips the job. The subroutine keeps the Beam best partial
 // allocations, of those with equal use of the nodes one (this is the memo), and ends with the
 // greatest sum of payoffs. Then, unless Strict, jobs without GPUs take those left, in the same
-// order: each takes the GPUs of its greatest utility, of these the cheapest. A job keeps its
-// GPUs where the allocation allows.
+// order: each takes the GPUs of its greatest utility, of these the cheapest. At last, up to
+// Exchanges times, another job chooses first, before the jobs that have GPUs, at these prices or at
+// prices that only decide between equal utilities; what has the greater sum of utilities stays. A job
+// keeps its GPUs where the allocation allows.
 //
 // Source: Hadar (IPDPS 2024; arXiv 2503.10918), of which only abstract and introduction were at
 // hand: the framing is the paper's, the subroutine is from secondary sources, and the choices
 // of HadarConfig are ours. The paper's cost of communication is here the lower rate of a job
 // on several nodes (sim.LeaseJob.SpreadRate), and so a lower utility.
 //
-// Hold is O(jobs · (log jobs + Beam · types · cells)) where cells is the number of different
+// Hold is O(jobs · (log jobs + (Beam + Exchanges) · types · cells)) where cells is the number of different
 // fillings of nodes, at most types · GPUs of a node, and O(nodes) more per chosen job.
 type hadar struct {
 	cfg     HadarConfig
@@ -104,6 +110,9 @@ func newHadar(cfg HadarConfig) *hadar {
 	}
 	if cfg.Beam == 0 {
 		cfg.Beam = 4
+	}
+	if cfg.Exchanges == 0 {
+		cfg.Exchanges = 16
 	}
 	return &hadar{cfg: cfg}
 }
@@ -237,6 +246,8 @@ func (ha *hadar) utility(j *sim.LeaseView, rate float64) float64 {
 		return j.Weight * rate / fastest
 	case LongestFirst:
 		return rate / fastest * float64(j.StepsLeft) / fastest
+	case InverseSlowdown:
+		return j.Weight * float64(j.Steps) / fastest / (ha.now - j.ArrivalS + left)
 	case LeastAttained:
 		servedS := float64(j.Steps-j.StepsLeft) / fastest * float64(j.GPUs)
 		return j.Weight * rate / fastest / (3600 + servedS)

@@ -14,6 +14,7 @@ type hadarState struct {
 	levels [][]hadarLevel // by class, by rising given; read only, because states share them
 	free   int            // number of GPUs that are not given
 	payoff float64
+	worth  float64 // sum of the utilities of the jobs that have GPUs
 	last   *hadarChoice
 }
 
@@ -49,8 +50,8 @@ func (ha *hadar) choose(ctx context.Context) ([]hadarChoice, error) {
 		for _, st := range beam {
 			full = full && st.free == 0
 			next = append(next, st)
-			if takes, payoff := ha.findAllocation(&ha.queue[i], &st); takes != nil && payoff > 0 {
-				next = append(next, ha.give(&st, i, takes, payoff))
+			if o := ha.findAllocation(&ha.queue[i], &st, 1); o.takes != nil && o.payoff > 0 {
+				next = append(next, ha.give(&st, i, o))
 			}
 		}
 		if full {
@@ -60,22 +61,7 @@ func (ha *hadar) choose(ctx context.Context) ([]hadarChoice, error) {
 	}
 	best := beam[0]
 	if !ha.cfg.Strict || best.last == nil {
-		ha.discount()
-		taken := make([]bool, len(ha.queue))
-		for c := best.last; c != nil; c = c.before {
-			taken[c.job] = true
-		}
-		for i := range ha.queue {
-			if best.free == 0 {
-				break
-			}
-			if taken[i] {
-				continue
-			}
-			if takes, payoff := ha.findAllocation(&ha.queue[i], &best); takes != nil {
-				best = ha.give(&best, i, takes, payoff)
-			}
-		}
+		best = ha.exchange(&first, ha.giveLeft(best))
 	}
 	var chosen []hadarChoice
 	for c := best.last; c != nil; c = c.before {
@@ -85,18 +71,80 @@ func (ha *hadar) choose(ctx context.Context) ([]hadarChoice, error) {
 	return chosen, nil
 }
 
-// discount scales prices down until they only decide between equal utilities: the GPUs that
-// are left would idle otherwise.
-func (ha *hadar) discount() {
-	for i := range ha.classes {
-		for given := range ha.classes[i].price {
-			ha.classes[i].price[given] *= fillPrice
+// giveLeft gives the GPUs that are left to jobs without GPUs, in the order of the queue, at prices that only decide
+// between equal utilities: these GPUs would idle otherwise.
+func (ha *hadar) giveLeft(st hadarState) hadarState {
+	taken := make([]bool, len(ha.queue))
+	for c := st.last; c != nil; c = c.before {
+		taken[c.job] = true
+	}
+	for i := range ha.queue {
+		if st.free == 0 {
+			break
+		}
+		if taken[i] {
+			continue
+		}
+		if o := ha.findAllocation(&ha.queue[i], &st, fillPrice); o.takes != nil {
+			st = ha.give(&st, i, o)
 		}
 	}
+	return st
 }
 
 // fillPrice makes prices small beside utilities, but no ties in float64.
 const fillPrice = 1e-9
+
+// exchange looks for more utility in all by another order of choice: one job comes before those that have GPUs, a
+// job without GPUs if there is one that was not tried. Each order is tried at full and at small prices.
+func (ha *hadar) exchange(empty *hadarState, best hadarState) hadarState {
+	for tries := ha.cfg.Exchanges; tries > 0; {
+		var chosen []int
+		for c := best.last; c != nil; c = c.before {
+			chosen = append(chosen, c.job)
+		}
+		slices.Reverse(chosen)
+		var firsts []int
+		for i := 0; i < len(ha.queue) && 2*len(firsts) < tries; i++ {
+			if !slices.Contains(chosen, i) {
+				firsts = append(firsts, i)
+			}
+		}
+		firsts = append(firsts, chosen...)
+		better := false
+		for i := 0; i < len(firsts) && !better; i++ {
+			for _, factor := range []float64{1, fillPrice} {
+				if tries--; tries < 0 {
+					return best
+				}
+				if st := ha.inOrder(*empty, firsts[i], chosen, factor); st.worth > best.worth*(1+1e-12) {
+					best, better = st, true
+				}
+			}
+		}
+		if !better {
+			break
+		}
+	}
+	return best
+}
+
+// inOrder gives jobs GPUs in the order in which they were chosen, but for one that comes first. Jobs without GPUs
+// follow.
+func (ha *hadar) inOrder(st hadarState, first int, chosen []int, factor float64) hadarState {
+	offer := func(i int) {
+		if o := ha.findAllocation(&ha.queue[i], &st, factor); o.takes != nil {
+			st = ha.give(&st, i, o)
+		}
+	}
+	offer(first)
+	for _, i := range chosen {
+		if i != first {
+			offer(i)
+		}
+	}
+	return ha.giveLeft(st)
+}
 
 // prune keeps the states of greatest payoff, one of those that use the nodes alike.
 func (ha *hadar) prune(states []hadarState) []hadarState {
@@ -119,9 +167,10 @@ func (st *hadarState) alike(other *hadarState) bool {
 }
 
 // give is the state after a job has taken GPUs.
-func (ha *hadar) give(st *hadarState, job int, takes []hadarTake, payoff float64) hadarState {
-	out := hadarState{levels: slices.Clone(st.levels), free: st.free, payoff: st.payoff + payoff,
-		last: &hadarChoice{before: st.last, job: job, takes: takes}}
+func (ha *hadar) give(st *hadarState, job int, o hadarOffer) hadarState {
+	takes := o.takes
+	out := hadarState{levels: slices.Clone(st.levels), free: st.free, payoff: st.payoff + o.payoff,
+		worth: st.worth + o.worth, last: &hadarChoice{before: st.last, job: job, takes: takes}}
 	for i, t := range takes {
 		if !slices.ContainsFunc(takes[:i], func(o hadarTake) bool { return o.class == t.class }) {
 			out.levels[t.class] = slices.Clone(out.levels[t.class])
@@ -147,21 +196,22 @@ func moveNode(levels []hadarLevel, from, to int) []hadarLevel {
 	return levels
 }
 
-// findAllocation returns the allocation of greatest payoff for a job, and nil if none is
-// possible. Prices do not rise within an allocation. For each type, from the fastest to the
+// findAllocation returns the allocation of greatest payoff for a job, at prices times factor, and one without takes
+// if none is possible. Prices do not rise within an allocation. For each type, from the fastest to the
 // slowest, the candidates are the cheapest node of the type with room for the whole job, and the
 // cheapest GPUs of this type and all faster ones on any nodes. No other allocation has a
 // greater payoff at these prices: if the slowest type of the best one is k, the cheapest GPUs of
 // types at least as fast cost no more and are no slower. Ties go to the earlier candidate, and so
 // to faster types and single nodes.
-func (ha *hadar) findAllocation(j *hadarJob, st *hadarState) (takes []hadarTake, payoff float64) {
+func (ha *hadar) findAllocation(j *hadarJob, st *hadarState, factor float64) (best hadarOffer) {
 	gpus := j.view.GPUs
 	if st.free < gpus {
-		return nil, 0
+		return best
 	}
 	consider := func(rate, cost float64, offer func() []hadarTake) {
-		if p := ha.utility(j.view, rate) - cost; takes == nil || p > payoff {
-			takes, payoff = offer(), p
+		worth := ha.utility(j.view, rate)
+		if p := worth - cost*factor; best.takes == nil || p > best.payoff {
+			best = hadarOffer{offer(), p, worth}
 		}
 	}
 	for _, k := range j.byRate {
@@ -172,11 +222,11 @@ func (ha *hadar) findAllocation(j *hadarJob, st *hadarState) (takes []hadarTake,
 		}
 	}
 	if gpus == 1 || ha.cfg.OneNode && ha.fitsNode(j) {
-		return takes, payoff
+		return best
 	}
 	for _, k := range j.byRate {
 		rate := j.spreadRate(k)
-		if rate <= 0 || takes != nil && ha.utility(j.view, rate) <= payoff {
+		if rate <= 0 || best.takes != nil && ha.utility(j.view, rate) <= best.payoff {
 			continue // even free GPUs would not be better
 		}
 		ha.readCells(st, j, k)
@@ -192,7 +242,13 @@ func (ha *hadar) findAllocation(j *hadarJob, st *hadarState) (takes []hadarTake,
 			consider(rate, cost, func() []hadarTake { return ha.spreadTakes(gpus) })
 		}
 	}
-	return takes, payoff
+	return best
+}
+
+// hadarOffer is an allocation of a job, its payoff, and the utility of the job on it.
+type hadarOffer struct {
+	takes         []hadarTake
+	payoff, worth float64
 }
 
 // spreadRate is the rate of the job on several nodes with GPUs of a type.

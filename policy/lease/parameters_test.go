@@ -44,9 +44,11 @@ func TestConfigure(t *testing.T) {
 		}
 	}
 	info, _ := Find("hadare")
-	got, err := info.Configure(Config{Seed: 7}, []byte(`{"utility": "speed", "eta": 2, "beam": 8, "by_arrival": true,
-		"one_type": true, "one_node": true, "strict": true, "copies": 3, "merge_share": 0.25, "efficiency": 0.5}`))
-	want := HadarEConfig{Hadar: HadarConfig{EffectiveSpeed, 2, 8, true, true, true, true}, MaxCopies: 3, MergeShare: 0.25,
+	got, err := info.Configure(Config{Seed: 7}, []byte(`{"utility": "speed", "eta": 2, "beam": 8, "exchanges": 0,
+		"by_arrival": true, "one_type": true, "one_node": true, "strict": true, "copies": 3, "merge_share": 0.25,
+		"efficiency": 0.5}`))
+	want := HadarEConfig{Hadar: HadarConfig{Utility: EffectiveSpeed, Eta: 2, Beam: 8, Exchanges: -1, ByArrival: true,
+		OneType: true, OneNode: true, Strict: true}, MaxCopies: 3, MergeShare: 0.25,
 		Efficiency: 0.5}
 	if err != nil || got.Seed != 7 || got.HadarE != want || got.Hadar != (HadarConfig{}) {
 		t.Errorf("%+v, %v", got, err)

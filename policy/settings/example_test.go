@@ -13,7 +13,7 @@ func Example() {
 		rule string
 	}
 	known := []settings.Setting[config]{
-		settings.Integer("beam", 4, 1, 100, "partial solutions that are kept", func(c *config) *int { return &c.beam }),
+		settings.Integer("beam", 4, 1, 100, "partial solutions that are kept", func(c *config, v int) { c.beam = v }),
 		settings.Choice("rule", []string{"first", "best"}, "which node a job takes",
 			func(c *config) *string { return &c.rule }),
 	}

@@ -48,13 +48,13 @@ func Number[C any](name, unit string, zero, least, most float64, text string, in
 // plain writes a number without an exponent.
 func plain(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
 
-// Integer is a setting from least to most. field is where the value goes.
-func Integer[C any](name string, zero, least, most int, text string, field func(*C) *int) Setting[C] {
+// Integer is a setting from least to most. into keeps a value.
+func Integer[C any](name string, zero, least, most int, text string, into func(*C, int)) Setting[C] {
 	return Setting[C]{name, "integer", "", zero, text, fmt.Sprintf("a whole number from %d to %d", least, most),
 		func(c *C, value []byte) bool {
 			v, ok := decode[int](value)
 			if ok = ok && v >= least && v <= most; ok {
-				*field(c) = v
+				into(c, v)
 			}
 			return ok
 		}}
@@ -155,4 +155,9 @@ func Read[C any](policy string, known []Setting[C], c *C, given []byte) error {
 		return notObject
 	}
 	return nil
+}
+
+// Refuse is the error for a value that another one rules out. pointer is into the object.
+func Refuse(pointer, format string, a ...any) error {
+	return &hare.InvalidError{Pointer: pointer, Code: "out_of_range", Detail: fmt.Sprintf(format, a...)}
 }
