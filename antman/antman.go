@@ -11,15 +11,20 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 )
 
-// Job is a gang that trains on GPUs of one type.
+// Job is a gang. All its GPUs are of one type.
 type Job struct {
 	ID       string
 	ArrivalS float64
 	GPUs     int     // ≥ 1
 	WorkS    float64 // time that the job takes alone, > 0
+	// WorkByType, where not nil, is the time by GPU type in place of WorkS; 0 means that the job never runs on GPUs
+	// of the type.
+	WorkByType []float64
 	// Busy is the share of time, above 0 and at most 1, that the job alone keeps a GPU busy.
 	Busy      float64
 	MemoryGiB float64 // of each of its GPUs, ≥ 0
@@ -28,10 +33,37 @@ type Job struct {
 	Opportunistic bool
 }
 
-// Cluster is a number of equal GPUs on equal nodes.
+// Cluster is a number of equal GPUs on equal nodes, or of the nodes of Unlike.
 type Cluster struct {
 	Nodes, NodeGPUs int
 	MemoryGiB       float64 // of a GPU
+	// Unlike, where not nil, lists the nodes in place of the fields above.
+	Unlike []Node
+}
+
+// Node is a node with GPUs of one type. Types are numbered from 0.
+type Node struct {
+	Type, GPUs int
+	MemoryGiB  float64 // of a GPU
+}
+
+// nodes lists the nodes.
+func (c *Cluster) nodes() []Node {
+	if c.Unlike != nil {
+		return c.Unlike
+	}
+	return slices.Repeat([]Node{{0, c.NodeGPUs, c.MemoryGiB}}, c.Nodes)
+}
+
+// workS is the time that the job takes alone on GPUs of a type, 0 where it never runs there.
+func (j *Job) workS(gpuType int) float64 {
+	switch {
+	case j.WorkByType == nil:
+		return j.WorkS
+	case gpuType < len(j.WorkByType):
+		return j.WorkByType[gpuType]
+	}
+	return 0
 }
 
 // Sharing says how GPUs are shared.
@@ -120,35 +152,66 @@ func (c *Config) validate() error {
 }
 
 func check(cluster Cluster, jobs []Job) error {
-	if cluster.Nodes < 1 || cluster.NodeGPUs < 1 || cluster.Nodes > 1<<20/cluster.NodeGPUs || !(cluster.MemoryGiB > 0) ||
-		math.IsInf(cluster.MemoryGiB, 1) {
-		return errors.New("antman: a cluster needs nodes, up to 2^20 GPUs, and memory")
+	const needs = "antman: a cluster needs nodes, up to 2^20 GPUs, and memory"
+	if cluster.Unlike == nil && (cluster.Nodes < 1 || cluster.NodeGPUs < 1 ||
+		cluster.Nodes > maxGPUs/cluster.NodeGPUs) {
+		return errors.New(needs)
 	}
+	nodes := cluster.nodes()
+	total, has, memory := 0, map[int]int{}, map[int]float64{} // GPUs and the least memory of one by type
+	for _, n := range nodes {
+		if n.Type < 0 || n.GPUs < 1 || n.GPUs > maxGPUs-total || !(n.MemoryGiB > 0) || math.IsInf(n.MemoryGiB, 1) {
+			return errors.New(needs)
+		}
+		if least, ok := memory[n.Type]; !ok || n.MemoryGiB < least {
+			memory[n.Type] = n.MemoryGiB
+		}
+		total += n.GPUs
+		has[n.Type] += n.GPUs
+	}
+	if total == 0 {
+		return errors.New(needs)
+	}
+	types := slices.Sorted(maps.Keys(has))
 	for i := range jobs {
 		j := &jobs[i]
 		finite := func(v float64) bool { return v >= 0 && v <= 1e12 }
 		switch {
 		case !finite(j.ArrivalS) || i > 0 && j.ArrivalS < jobs[i-1].ArrivalS:
 			return fmt.Errorf("antman: job %.60q: arrivals must not be negative nor fall", j.ID)
-		case !finite(j.WorkS) || j.WorkS == 0 || !(j.Busy > 0 && j.Busy <= 1) || !finite(j.MemoryGiB):
+		case j.WorkByType == nil && (!finite(j.WorkS) || j.WorkS == 0) || slices.ContainsFunc(j.WorkByType,
+			func(s float64) bool { return !finite(s) }) || !(j.Busy > 0 && j.Busy <= 1) || !finite(j.MemoryGiB):
 			return fmt.Errorf("antman: job %.60q: work must be above 0, busy above 0 and at most 1, memory not negative",
 				j.ID)
-		case j.GPUs < 1 || j.GPUs > cluster.Nodes*cluster.NodeGPUs:
-			return fmt.Errorf("antman: job %.60q needs %d GPUs, the cluster has %d", j.ID, j.GPUs,
-				cluster.Nodes*cluster.NodeGPUs)
-		case j.MemoryGiB > cluster.MemoryGiB:
-			return fmt.Errorf("antman: job %.60q needs %v GiB of a GPU, which has %v", j.ID, j.MemoryGiB,
-				cluster.MemoryGiB)
+		case j.GPUs < 1:
+			return fmt.Errorf("antman: job %.60q needs %d GPUs", j.ID, j.GPUs)
+		}
+		wide, fits, gpus, most := false, false, 0, 0.
+		for _, k := range types {
+			if j.workS(k) > 0 {
+				gpus, most = max(gpus, has[k]), max(most, memory[k])
+				wide = wide || j.GPUs <= has[k]
+				fits = fits || j.GPUs <= has[k] && j.MemoryGiB <= memory[k]
+			}
+		}
+		switch {
+		case !wide:
+			return fmt.Errorf("antman: job %.60q needs %d GPUs of a type on which it runs, the cluster has %d", j.ID, j.GPUs,
+				gpus)
+		case !fits:
+			return fmt.Errorf("antman: job %.60q needs %v GiB of a GPU, which has %v", j.ID, j.MemoryGiB, most)
 		}
 	}
 	return nil
 }
 
+const maxGPUs = 1 << 20
+
 // Record is what became of a job.
 type Record struct {
 	ID            string
 	Opportunistic bool
-	// StartS is the first start. Slowdown is the time from start to end over the time alone.
+	// StartS is the first start. Slowdown is the time from start to end over the time alone on GPUs of the same type.
 	ArrivalS, StartS, EndS, Slowdown float64
 }
 
@@ -158,13 +221,18 @@ type Outcome struct {
 	// Busy and Memory are the shares of the GPUs' time and memory that were in use until MakespanS. A
 	// GPU counts at most as wholly busy.
 	Busy, Memory float64
-	MakespanS    float64
+	// HeldS are the GPU-seconds, by type, in which some job was on a GPU.
+	HeldS []float64
+	// Switches counts how often a job began on a GPU on which the last one that began was another.
+	Switches  int64
+	MakespanS float64
 }
 
 // Run simulates jobs, which are in the order of their arrival. Guaranteed jobs start first come,
 // first served: while the first has no room, none starts. They take free GPUs on the nodes with the
 // fewest free ones that hold the whole job, or else on the nodes with most; and they may take GPUs
-// on which opportunistic jobs run. Opportunistic jobs start wherever enough GPUs have room, in
+// on which opportunistic jobs run. Of several types of GPUs, a job takes the one on which it is fastest of those
+// with room. Opportunistic jobs start wherever enough GPUs have room, in
 // the order of arrival, those that do not fit being passed over. They stay on their GPUs until they
 // end. Under Managed, guaranteed jobs therefore start as if there were no opportunistic jobs, and
 // without Interference they end so, too. Under Unmanaged a guaranteed job also waits for memory.

@@ -152,9 +152,36 @@ func TestBusyAdds(t *testing.T) {
 	}
 }
 
+// A fast GPU of 16 GiB and two slow ones of 8 GiB, on nodes of their own. Guaranteed jobs a and b take the fast GPU
+// and a slow one, although b is four times slower there; c needs two GPUs, of which only the slow type has two, and
+// waits for b; d needs 10 GiB and waits for a. The opportunistic job e joins the fast GPU, where the least time is
+// left, but not before d is there: jobs are served in the order of arrival, and a leaves it 0.5 of the GPU.
+func TestUnlikeGPUsByHand(t *testing.T) {
+	c := Cluster{Unlike: []Node{{0, 1, 16}, {1, 1, 8}, {1, 1, 8}}}
+	jobs := []Job{
+		{ID: "a", GPUs: 1, WorkByType: []float64{10, 40}, Busy: .5, MemoryGiB: 4},
+		{ID: "b", GPUs: 1, WorkByType: []float64{10, 40}, Busy: .5, MemoryGiB: 4},
+		{ID: "c", GPUs: 2, WorkByType: []float64{10, 30}, Busy: .5, MemoryGiB: 4},
+		{ID: "d", GPUs: 1, WorkByType: []float64{5, 20}, Busy: .5, MemoryGiB: 10},
+		{ID: "e", GPUs: 1, WorkByType: []float64{6, 0}, Busy: .5, MemoryGiB: 4, Opportunistic: true},
+	}
+	o := play(t, c, jobs, Config{})
+	for i, want := range []struct{ start, end float64 }{{0, 10}, {0, 40}, {40, 70}, {40, 45}, {0, 6}} {
+		if r := o.Records[i]; !near(r.StartS, want.start) || !near(r.EndS, want.end) || !near(r.Slowdown, 1) {
+			t.Errorf("%s runs from %v to %v, by hand %v, slowdown %v", r.ID, r.StartS, r.EndS, want, r.Slowdown)
+		}
+	}
+	if o.Switches != 3 { // e on the GPU of a, d on that of e, and c on that of b
+		t.Errorf("%d switches", o.Switches)
+	}
+	if !near(o.HeldS[0], 10+5) || !near(o.HeldS[1], 40+60) {
+		t.Errorf("held %v", o.HeldS)
+	}
+}
+
 func TestRefusals(t *testing.T) {
 	ok := Job{ID: "a", GPUs: 1, WorkS: 1, Busy: 1}
-	c := Cluster{1, 1, 16}
+	c := Cluster{Nodes: 1, NodeGPUs: 1, MemoryGiB: 16}
 	bad := func(change func(*Job)) []Job {
 		j := ok
 		change(&j)
@@ -167,6 +194,8 @@ func TestRefusals(t *testing.T) {
 		"busy":   bad(func(j *Job) { j.Busy = 1.5 }),
 		"memory": bad(func(j *Job) { j.MemoryGiB = 17 }),
 		"nan":    bad(func(j *Job) { j.ArrivalS = math.NaN() }),
+		"types":  bad(func(j *Job) { j.WorkByType = []float64{0, 1} }),
+		"time":   bad(func(j *Job) { j.WorkByType = []float64{-1} }),
 		"order":  {{ID: "a", ArrivalS: 2, GPUs: 1, WorkS: 1, Busy: 1}, ok},
 	} {
 		if _, err := Run(context.Background(), c, jobs, Config{}); err == nil {
@@ -179,7 +208,8 @@ func TestRefusals(t *testing.T) {
 			t.Errorf("%+v: no error", cfg)
 		}
 	}
-	for _, c := range []Cluster{{}, {1, 1, 0}, {1 << 20, 2, 1}} {
+	for _, c := range []Cluster{{}, {Nodes: 1, NodeGPUs: 1}, {Nodes: 1 << 20, NodeGPUs: 2, MemoryGiB: 1},
+		{Unlike: []Node{}}, {Unlike: []Node{{-1, 1, 1}}}, {Unlike: []Node{{0, 0, 1}}}, {Unlike: []Node{{0, 1, 0}}}} {
 		if _, err := Run(context.Background(), c, []Job{ok}, Config{}); err == nil {
 			t.Errorf("%+v: no error", c)
 		}

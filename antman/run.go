@@ -9,25 +9,31 @@ import (
 
 // run is the state of a simulation.
 type run struct {
-	cluster Cluster
-	cfg     Config
-	jobs    []Job
-	states  []jobState
-	gpus    []gpuState
+	nodes  []Node
+	first  []int // the first GPU of each node
+	types  int
+	cfg    Config
+	jobs   []Job
+	states []jobState
+	gpus   []gpuState
 
-	nowS            float64
-	arrived, ended  int
-	measured        float64 // the number of the next measurement of slowdowns under Throttled
-	guaranteed      []int   // queues of jobs that wait
-	opportunistic   []int
-	running         []int
-	busyS, memoryS  float64 // integrals over time of the busy GPUs and of the GiB in use
-	order, eligible []int   // memory of placements
+	nowS           float64
+	arrived, ended int
+	measured       float64 // the number of the next measurement of slowdowns under Throttled
+	guaranteed     []int   // queues of jobs that wait
+	opportunistic  []int
+	running        []int
+	busyS, memoryS float64 // integrals over time of the busy GPUs and of the GiB in use
+	heldS          []float64
+	switches       int64
+	order          []int   // memory of placements
+	eligible       [][]int // by type, the GPUs that an opportunistic job may join, those with the least busy time first
+	stale          bool    // whether eligible is to be listed anew
 }
 
 type jobState struct {
 	held          []int   // GPUs, by number
-	leftS         float64 // what is left of WorkS
+	leftS         float64 // what is left of the time alone
 	rate          float64
 	startS, endsS float64
 }
@@ -37,19 +43,25 @@ type gpuState struct {
 	guaranteed    int // job, or none
 	opportunistic []int
 	share         float64 // of the compute, which opportunistic jobs may take under Throttled
+	gpuType       int
+	last          int // the job that began last, or none
+	memoryGiB     float64
 }
 
 const none = -1
 
 func newRun(cluster Cluster, jobs []Job, cfg Config) *run {
-	r := &run{cluster: cluster, cfg: cfg, jobs: jobs, states: make([]jobState, len(jobs)),
-		gpus: make([]gpuState, cluster.Nodes*cluster.NodeGPUs)}
+	r := &run{nodes: cluster.nodes(), cfg: cfg, jobs: jobs, states: make([]jobState, len(jobs))}
 	for i := range r.states {
-		r.states[i] = jobState{leftS: jobs[i].WorkS, startS: -1}
+		r.states[i] = jobState{startS: -1}
 	}
-	for g := range r.gpus {
-		r.gpus[g].guaranteed = none
+	for _, n := range r.nodes {
+		r.types = max(r.types, n.Type+1)
+		r.first = append(r.first, len(r.gpus))
+		fresh := gpuState{guaranteed: none, last: none, gpuType: n.Type, memoryGiB: n.MemoryGiB}
+		r.gpus = append(r.gpus, slices.Repeat([]gpuState{fresh}, n.GPUs)...)
 	}
+	r.heldS, r.eligible = make([]float64, r.types), make([][]int, r.types)
 	return r
 }
 
@@ -81,6 +93,7 @@ func (r *run) start() {
 		r.begin(i, held)
 		r.guaranteed = r.guaranteed[1:]
 	}
+	r.stale = true
 	r.opportunistic = slices.DeleteFunc(r.opportunistic, func(i int) bool {
 		held := r.leftOver(i)
 		if held == nil {
@@ -90,24 +103,58 @@ func (r *run) start() {
 			r.gpus[g].opportunistic = append(r.gpus[g].opportunistic, i)
 		}
 		r.begin(i, held)
+		r.stale = true
 		return true
 	})
 }
 
 func (r *run) begin(i int, held []int) {
-	r.states[i].held, r.states[i].startS = held, r.nowS
+	s := &r.states[i]
+	s.held, s.startS, s.leftS = held, r.nowS, r.jobs[i].workS(r.gpus[held[0]].gpuType)
 	r.running = append(r.running, i)
+	for _, g := range held {
+		if r.gpus[g].last != none {
+			r.switches++
+		}
+		r.gpus[g].last = i
+	}
 }
 
-// own returns GPUs for a guaranteed job, or nil: of the node with the fewest GPUs that hold the
-// job, or of the nodes with the most.
+// byTime lists the GPU types on which a job runs, the fastest first.
+func (r *run) byTime(i int) []int {
+	var types []int
+	for k := range r.types {
+		if r.jobs[i].workS(k) > 0 {
+			types = append(types, k)
+		}
+	}
+	slices.SortStableFunc(types, func(a, b int) int { return cmp.Compare(r.jobs[i].workS(a), r.jobs[i].workS(b)) })
+	return types
+}
+
+// own returns GPUs for a guaranteed job, or nil: of the fastest type that has enough.
 func (r *run) own(i int) []int {
-	free := make([]int, r.cluster.Nodes)
+	for _, k := range r.byTime(i) {
+		if held := r.ownOf(i, k); held != nil {
+			return held
+		}
+	}
+	return nil
+}
+
+// ownOf returns GPUs of a type: of the node with the fewest GPUs that hold the job, or of the nodes with the most.
+func (r *run) ownOf(i, gpuType int) []int {
+	free := make([]int, len(r.nodes))
 	total, best := 0, none
-	for g := range r.gpus {
-		if r.gpus[g].guaranteed == none && r.hasMemory(g, i) {
-			free[g/r.cluster.NodeGPUs]++
-			total++
+	for n := range r.nodes {
+		if r.nodes[n].Type != gpuType {
+			continue
+		}
+		for g := r.first[n]; g < r.first[n]+r.nodes[n].GPUs; g++ {
+			if r.gpus[g].guaranteed == none && r.hasMemory(g, i) {
+				free[n]++
+				total++
+			}
 		}
 	}
 	need := r.jobs[i].GPUs
@@ -130,8 +177,8 @@ func (r *run) own(i int) []int {
 	var held []int
 	for _, n := range nodes {
 		first := len(held)
-		for g := n * r.cluster.NodeGPUs; g < (n+1)*r.cluster.NodeGPUs; g++ {
-			if r.gpus[g].guaranteed == none && r.hasMemory(g, i) {
+		for g := r.first[n]; g < r.first[n]+r.nodes[n].GPUs; g++ {
+			if free[n] > 0 && r.gpus[g].guaranteed == none && r.hasMemory(g, i) {
 				held = append(held, g)
 			}
 		}
@@ -150,9 +197,9 @@ func (r *run) own(i int) []int {
 // room under Managed; otherwise nothing moves.
 func (r *run) hasMemory(g, i int) bool {
 	if r.cfg.Sharing != Unmanaged {
-		return true
+		return r.jobs[i].MemoryGiB <= r.gpus[g].memoryGiB
 	}
-	return r.memory(g)+r.jobs[i].MemoryGiB <= r.cluster.MemoryGiB
+	return r.memory(g)+r.jobs[i].MemoryGiB <= r.gpus[g].memoryGiB
 }
 
 // memory is what the jobs of a GPU would like to hold.
@@ -182,20 +229,41 @@ func (r *run) busy(g int) float64 {
 // leftOver returns the GPUs with the least busy time for an opportunistic job, or nil where too few
 // have room.
 func (r *run) leftOver(i int) []int {
-	r.eligible = r.eligible[:0]
-	for g := range r.gpus {
-		s := &r.gpus[g]
-		if len(s.opportunistic) >= r.cfg.Opportunists || r.busy(g) > r.cfg.MaxBusy ||
-			r.cfg.Sharing == Unmanaged && r.memory(g)+r.jobs[i].MemoryGiB > r.cluster.MemoryGiB {
+	if r.stale {
+		r.listEligible()
+	}
+	for _, k := range r.byTime(i) {
+		if len(r.eligible[k]) < r.jobs[i].GPUs {
 			continue
 		}
-		r.eligible = append(r.eligible, g)
+		var held []int
+		for _, g := range r.eligible[k] {
+			if r.hasMemory(g, i) {
+				if held = append(held, g); len(held) == r.jobs[i].GPUs {
+					return held
+				}
+			}
+		}
 	}
-	if len(r.eligible) < r.jobs[i].GPUs {
-		return nil
+	return nil
+}
+
+// listEligible lists the GPUs that an opportunistic job may join.
+func (r *run) listEligible() {
+	r.stale = false
+	busy := make([]float64, len(r.gpus))
+	for k := range r.eligible {
+		r.eligible[k] = r.eligible[k][:0]
 	}
-	slices.SortStableFunc(r.eligible, func(a, b int) int { return cmp.Compare(r.busy(a), r.busy(b)) })
-	return slices.Clone(r.eligible[:r.jobs[i].GPUs])
+	for g := range r.gpus {
+		s := &r.gpus[g]
+		if busy[g] = r.busy(g); len(s.opportunistic) < r.cfg.Opportunists && busy[g] <= r.cfg.MaxBusy {
+			r.eligible[s.gpuType] = append(r.eligible[s.gpuType], g)
+		}
+	}
+	for _, all := range r.eligible {
+		slices.SortStableFunc(all, func(a, b int) int { return cmp.Compare(busy[a], busy[b]) })
+	}
 }
 
 // rateOn is how fast a job runs on one of its GPUs.
@@ -219,7 +287,7 @@ func (r *run) rateOn(i, g int) float64 {
 	if owner == i {
 		return presence
 	}
-	left, memory, busy, wanted := 1., r.cluster.MemoryGiB, 0., 0.
+	left, memory, busy, wanted := 1., s.memoryGiB, 0., 0.
 	if owner != none {
 		left -= r.jobs[owner].Busy * presence
 		memory -= r.jobs[owner].MemoryGiB
@@ -251,7 +319,7 @@ func (r *run) throttledRate(i, g int) float64 {
 		return rate / (1 + r.cfg.Interference*u)
 	}
 	rate *= u / wanted / (1 + r.cfg.Interference)
-	if room := r.cluster.MemoryGiB - r.jobs[s.guaranteed].MemoryGiB; memory > room {
+	if room := s.memoryGiB - r.jobs[s.guaranteed].MemoryGiB; memory > room {
 		rate /= 1 + r.cfg.HostSlowdown*(memory-room)/memory
 	}
 	return rate
@@ -352,18 +420,25 @@ func (r *run) count(g int, span float64) {
 		busy += r.jobs[o].Busy * r.states[o].rate
 	}
 	r.busyS += span * math.Min(1, busy)
-	r.memoryS += span * math.Min(r.cluster.MemoryGiB, r.memory(g))
+	r.memoryS += span * math.Min(s.memoryGiB, r.memory(g))
+	if s.guaranteed != none || len(s.opportunistic) > 0 {
+		r.heldS[s.gpuType] += span
+	}
 }
 
 func (r *run) outcome() *Outcome {
-	o := &Outcome{MakespanS: r.nowS}
+	o := &Outcome{MakespanS: r.nowS, HeldS: r.heldS, Switches: r.switches}
 	for i := range r.jobs {
 		j, s := &r.jobs[i], &r.states[i]
 		o.Records = append(o.Records, Record{ID: j.ID, Opportunistic: j.Opportunistic, ArrivalS: j.ArrivalS,
-			StartS: s.startS, EndS: s.endsS, Slowdown: (s.endsS - s.startS) / j.WorkS})
+			StartS: s.startS, EndS: s.endsS, Slowdown: (s.endsS - s.startS) / j.workS(r.gpus[s.held[0]].gpuType)})
 	}
-	if all := r.nowS * float64(len(r.gpus)); all > 0 {
-		o.Busy, o.Memory = r.busyS/all, r.memoryS/(all*r.cluster.MemoryGiB)
+	memory := 0.
+	for g := range r.gpus {
+		memory += r.gpus[g].memoryGiB
+	}
+	if r.nowS > 0 {
+		o.Busy, o.Memory = r.busyS/(r.nowS*float64(len(r.gpus))), r.memoryS/(r.nowS*memory)
 	}
 	return o
 }

@@ -230,6 +230,9 @@ func (t *drawnTrace) playsText(info policy.Info) bool {
 // bounded says that no run of the policy can be below the bound: it runs the gangs of the instance, each
 // round once.
 func (t *drawnTrace) bounded(info policy.Info) bool {
+	if info.Engine == policy.Shared {
+		return false
+	}
 	if info.Engine == policy.Lease {
 		if _, forks := info.New(lease.Config{}).(sim.ForkingHoldPolicy); forks {
 			return false

@@ -15,6 +15,7 @@ import (
 	"github.com/hare-sched/hare/online"
 	"github.com/hare-sched/hare/policy/elastic"
 	"github.com/hare-sched/hare/policy/lease"
+	"github.com/hare-sched/hare/policy/sharing"
 	"github.com/hare-sched/hare/policy/task"
 	"github.com/hare-sched/hare/sim"
 )
@@ -24,11 +25,13 @@ type Engine string
 
 // Lease policies lend GPUs for a fixed time; see sim.SharePolicy and
 // sim.HoldPolicy. Task policies place tasks; see online.Policy. Elastic
-// policies change widths; see sim.ElasticPolicy.
+// policies change widths; see sim.ElasticPolicy. Policies of the engine Shared let jobs
+// share GPUs; the engine is antman.Run.
 const (
 	Lease   Engine = "lease"
 	Task    Engine = "task"
 	Elastic Engine = "elastic"
+	Shared  Engine = "shared"
 )
 
 // Info describes a policy of any engine.
@@ -45,6 +48,7 @@ type Info struct {
 	task    task.Info
 	lease   lease.Info
 	elastic elastic.Info
+	sharing sharing.Info
 }
 
 // All lists the policies of all engines, by name.
@@ -66,6 +70,9 @@ var registry = sync.OnceValue(func() []Info {
 	for _, p := range elastic.All() {
 		out = append(out, Info{Name: p.Name, Engine: Elastic, Needs: lease.Needs{Sizes: p.Sizes},
 			Knows: knows(p.Sizes), Text: p.Text, elastic: p})
+	}
+	for _, p := range sharing.All() {
+		out = append(out, Info{Name: p.Name, Engine: Shared, Knows: task.Nothing, Text: p.Text, sharing: p})
 	}
 	for _, p := range task.All() {
 		sizes := p.Knows() == task.Sizes || p.Knows() == task.Future
@@ -145,7 +152,7 @@ func nearest(name string, names []string) string {
 }
 
 // New makes a fresh policy that lends GPUs, a sim.SharePolicy or a
-// sim.HoldPolicy, or a sim.ElasticPolicy; nil where the engine is Task.
+// sim.HoldPolicy, or a sim.ElasticPolicy; nil where the engine is Task or Shared.
 func (info Info) New(cfg lease.Config) any {
 	switch info.Engine {
 	case Lease:
@@ -179,6 +186,12 @@ func (info Info) Configure(cfg lease.Config, parameters []byte) (lease.Config, e
 // *hare.InvalidError with pointers into the object.
 func (info Info) ConfigureElastic(cfg elastic.Config, parameters []byte) (elastic.Config, error) {
 	return info.elastic.Configure(cfg, parameters)
+}
+
+// ConfigureShared adds parameters, a JSON object, to the settings of a policy that lets jobs share GPUs. Errors are
+// *hare.InvalidError with pointers into the object.
+func (info Info) ConfigureShared(cfg sharing.Config, parameters []byte) (sharing.Config, error) {
+	return info.sharing.Configure(cfg, parameters)
 }
 
 // CheckRules refuses an instance with rules by which simulations under the policy do not go, with a

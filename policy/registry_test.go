@@ -7,6 +7,7 @@ import (
 
 	"github.com/hare-sched/hare/policy"
 	"github.com/hare-sched/hare/policy/lease"
+	gpusharing "github.com/hare-sched/hare/policy/sharing"
 	"github.com/hare-sched/hare/policy/task"
 	"github.com/hare-sched/hare/sim"
 )
@@ -25,7 +26,7 @@ func TestFindNamesTheNearest(t *testing.T) {
 	for name, want := range map[string]string{
 		"gavel:fifo_pref": `did you mean "gavel:fifo_perf"?`,
 		"isolated":        `did you mean "gavel:isolated"?`,
-		"qqqqqqqq":        "The policies are asrpt, easy_backfill, fifo, gandiva, gavel:allox, gavel:fifo,",
+		"qqqqqqqq":        "The policies are antman, asrpt, easy_backfill, fifo, gandiva, gavel:allox, gavel:fifo,",
 		"tiresas":         `did you mean "tiresias"?`,
 	} {
 		if _, err := policy.Find(name); err == nil || !strings.Contains(err.Error(), want) {
@@ -37,6 +38,13 @@ func TestFindNamesTheNearest(t *testing.T) {
 		found, err := policy.Find(p.Name)
 		if err != nil || found.Text == "" || i > 0 && names[i-1] >= p.Name {
 			t.Errorf("%s: %v", p.Name, err)
+		}
+		if p.Engine == policy.Shared {
+			if cfg, err := p.ConfigureShared(gpusharing.Default(1), []byte(`{"opportunistic": 1}`)); err != nil ||
+				cfg.Opportunistic != 1 || p.New(lease.Config{}) != nil {
+				t.Errorf("%s: %+v, %v", p.Name, cfg, err)
+			}
+			continue
 		}
 		engine := policy.Task
 		switch p.New(lease.Config{}).(type) {

@@ -114,6 +114,10 @@ func forSession(name string) (task.Session, error) {
 	if err != nil {
 		return refuse("unknown_policy", "%q is not known", name)
 	}
+	if info.Engine == Shared {
+		return refuse("not_online", "%q runs in simulations alone: jobs share GPUs, and a session gives a GPU to one task "+
+			"at a time", name)
+	}
 	if info.Engine != Task {
 		return refuse("not_online", "%q runs in simulations alone: it changes what gangs hold at fixed intervals, "+
 			"and a session places tasks", name)

@@ -9,6 +9,7 @@ import (
 	"github.com/hare-sched/hare/policy/elastic"
 	"github.com/hare-sched/hare/policy/lease"
 	"github.com/hare-sched/hare/policy/settings"
+	"github.com/hare-sched/hare/policy/sharing"
 	"github.com/hare-sched/hare/policy/task"
 )
 
@@ -31,6 +32,10 @@ func SimulationParameters(name string, parameters []byte, estimates, aside bool)
 		return parameters, err
 	case Elastic:
 		_, err := info.ConfigureElastic(elastic.Config{}, parameters)
+		return parameters, err
+	}
+	if info.Engine == Shared {
+		_, err := info.ConfigureShared(sharing.Default(0), parameters)
 		return parameters, err
 	}
 	session, ok := info.task.Session()
@@ -61,6 +66,8 @@ func (info Info) SimulationParameterList() []task.Parameter {
 		return listed(info.lease.Parameters())
 	case Elastic:
 		return listed(info.elastic.Parameters())
+	case Shared:
+		return listed(info.sharing.Parameters())
 	}
 	if _, ok := info.task.Session(); !ok {
 		return nil

@@ -176,6 +176,14 @@ func (rq *request) checkElastic(infos []policy.Info, bad func(pointer, code, for
 	if rq.restartUs()%1e6 != 0 {
 		bad("/restart_s", "not_whole", "restarts of elastic jobs take a whole number of seconds")
 	}
+	rq.disturbances(func(what, at string) {
+		bad(at, "not_simulated", "policy %s changes the widths of jobs, and with that %s are not simulated", infos[i].Name,
+			what)
+	})
+}
+
+// disturbances calls found with what disturbs the cluster or its tasks, and where the request says so.
+func (rq *request) disturbances(found func(what, at string)) {
 	for _, c := range []struct {
 		what, at string
 		given    bool
@@ -186,8 +194,7 @@ func (rq *request) checkElastic(infos []policy.Info, bad func(pointer, code, for
 		{"stragglers", "/stragglers", rq.Stragglers},
 	} {
 		if c.given {
-			bad(c.at, "not_simulated", "policy %s changes the widths of jobs, and with that %s are not simulated",
-				infos[i].Name, c.what)
+			found(c.what, c.at)
 		}
 	}
 }

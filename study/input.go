@@ -30,6 +30,7 @@ type jobsInput struct {
 	merged  *sim.Merged // of tasks, or nil
 	leases  *leaseInput
 	elastic *elasticInput
+	shared  *sharedInput
 	notes   []string
 }
 
@@ -43,7 +44,8 @@ func micros(us int64) time.Duration { return time.Duration(us) * time.Microsecon
 
 // input reads or generates the jobs of a repeat.
 func (rq *request) input(infos []policy.Info, repeat int) (*jobsInput, error) {
-	tasks := slices.ContainsFunc(infos, func(p policy.Info) bool { return p.Engine == policy.Task })
+	shared := slices.IndexFunc(infos, func(p policy.Info) bool { return p.Engine == policy.Shared })
+	tasks := shared >= 0 || slices.ContainsFunc(infos, func(p policy.Info) bool { return p.Engine == policy.Task })
 	leases := slices.ContainsFunc(infos, func(p policy.Info) bool { return p.Engine == policy.Lease })
 	in := &jobsInput{}
 	var err error
@@ -81,7 +83,10 @@ func (rq *request) input(infos []policy.Info, repeat int) (*jobsInput, error) {
 	if err != nil {
 		return nil, err
 	}
-	return in, rq.checkInput(in, infos)
+	if err := rq.checkInput(in, infos); err != nil || shared < 0 {
+		return in, err
+	}
+	return in, rq.readShared(in, infos[shared])
 }
 
 // checkInput finds faults of the jobs that the request's policies cannot use.

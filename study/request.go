@@ -123,6 +123,7 @@ func Validate(req *simulation.Request) error {
 	r.checkPrices(bad)
 	r.checkWorld(infos, bad)
 	r.checkElastic(infos, bad)
+	r.checkShared(infos, bad)
 	if faults != nil {
 		return faults
 	}

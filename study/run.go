@@ -60,7 +60,7 @@ func Simulate(ctx context.Context, doc *simulation.Request, cfg Config) (*Report
 		return nil, err
 	}
 	rep := NewReport(doc)
-	rep.Notes = slices.Concat(first.notes, first.speedNote(), req.worldNote(), req.parametersNote(),
+	rep.Notes = slices.Concat(first.notes, first.speedNote(), req.worldNote(), req.parametersNote(), s.sharedNote(first),
 		req.sizesNote(first, s.infos))
 	rep.Played = &simulation.Played{Jobs: req.jobsText(), Cluster: first.clusterText(), Seed: uint64(req.Seed)}
 	if req.Generate == nil {
@@ -187,6 +187,8 @@ func (s *series) simulate(ctx context.Context, i int) (err error) {
 		m, err = s.playTasks(ctx, r, info, in)
 	case policy.Elastic:
 		m, err = s.playElastic(ctx, r, info, in.elastic)
+	case policy.Shared:
+		m, err = s.playShared(ctx, r, info, in.shared)
 	default:
 		m, err = s.playLeases(ctx, r, info, in.leases)
 	}

@@ -21,7 +21,7 @@ func (rq *request) checkWorld(infos []policy.Info, bad func(pointer, code, forma
 		bad("/plan_latency_s", "out_of_range", "a plan takes from 0 to 2^53 µs")
 	}
 	for _, p := range infos {
-		if p.Engine != policy.Lease { // of elastic policies checkElastic says what is not there
+		if p.Engine != policy.Lease { // checkElastic and checkShared say what is not there for others
 			continue
 		}
 		var what, at string

@@ -60,8 +60,8 @@ the GPUs and fairness. The same input and seed give the same figures.
 Policies: ` + strings.Join(policy.Names(), ", ") + `.
 
 Policies of leases (gavel:…) lend GPUs to gangs for a fixed time. Elastic policies
-(pollux:…) change the number of GPUs of a running job. All other policies place
-single tasks; each of their runs is verified before its figures are printed.
+(pollux:…) change the number of GPUs of a running job. Under antman jobs share GPUs.
+All other policies place single tasks; each of their runs is verified before its figures are printed.
 hare simulate policies lists them with their parameters (--parameters).
 docs/simulate.md is a guide; docs/policies.md, docs/elastic.md and
 docs/task-policies.md say what each policy does and assumes.

@@ -15,9 +15,9 @@ type Answer struct {
 // were not dropped. Percentiles are those of the nearest rank.
 type Run struct {
 	Policy string `json:"policy"`
-	// Engine is task, which places tasks, lease, which lends GPUs to gangs for a fixed time, or elastic, which changes
-	// how many GPUs a job has.
-	Engine string `json:"engine" enums:"task,lease,elastic"`
+	// Engine is task, which places tasks, lease, which lends GPUs to gangs for a fixed time, elastic, which changes
+	// how many GPUs a job has, or shared, which lets jobs share GPUs.
+	Engine string `json:"engine" enums:"task,lease,elastic,shared"`
 	// Knows names what the policy knows beyond the events so far.
 	Knows string `json:"knows"`
 	Seed  uint64 `json:"seed"`
@@ -181,7 +181,7 @@ type Bound struct {
 // Means has the means of one policy over its repeats.
 type Means struct {
 	Policy  string `json:"policy"`
-	Engine  string `json:"engine" enums:"task,lease,elastic"`
+	Engine  string `json:"engine" enums:"task,lease,elastic,shared"`
 	Repeats int64  `json:"repeats"`
 	// Figures are the means by name. A run has fields of the same names.
 	Figures map[string]MeanInterval `json:"figures"`

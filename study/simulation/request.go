@@ -220,7 +220,7 @@ var Form = wire.NewTable("SimulationRequest",
 		readParameters, writeParameters).
 		About("parameters are those of policies of tasks, by the policy's name, as a session takes them (GET "+
 			"/v1/policies); aside is left out, since plan_latency_s decides it. Policies that are told sizes take "+
-			"theirs only with sizes estimates. Policies of leases and elastic policies have some of their own, "+
+			"theirs only with sizes estimates. Policies of leases, elastic policies and antman have some of their own, "+
 			"which hare simulate policies NAME lists.").
 		Example(wire.Schema{"rolling": wire.Schema{"fifo_slowdown": 1}}),
 	wire.OneOf("sizes", func(r *Request) *string { return &r.Sizes }, SizesExact, SizesEstimates).
