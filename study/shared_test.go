@@ -20,8 +20,9 @@ func sharedInstance(kind string) *hare.Instance {
 			On:    []hare.Profile{{Type: "V100", ComputeUs: 9e6, SyncUs: 1e6}},
 			Hints: &hare.JobHints{Class: []hare.ClassLabel{{Name: "antman", Value: kind}}}}
 	}
-	return &hare.Instance{Objective: hare.ObjectiveWeightedJCT, Cluster: hare.Cluster{Nodes: []hare.Node{{Name: "a", GPUs: []hare.TypeCount{{Type: "V100",
-		Count: 1}}}}, GPUTypes: []hare.GPUType{{Type: "V100", MemoryMilliGiB: 16000}}},
+	node := hare.Node{Name: "a", GPUs: []hare.TypeCount{{Type: "V100", Count: 1}}}
+	return &hare.Instance{Objective: hare.ObjectiveWeightedJCT, Cluster: hare.Cluster{Nodes: []hare.Node{node},
+		GPUTypes: []hare.GPUType{{Type: "V100", MemoryMilliGiB: 16000}}},
 		Jobs: []hare.Job{job("a", 10, "guaranteed"), job("b", 9, kind)}}
 }
 

@@ -68,7 +68,7 @@ type Info struct {
 
 // All lists the policies by name.
 func All() []Info {
-	return []Info{{"antman", "guaranteed jobs hold GPUs, opportunistic ones use the time and memory that are left of these"}}
+	return []Info{{"antman", "guaranteed jobs hold GPUs, opportunistic ones use what time and memory these leave"}}
 }
 
 var parametersOf = map[string][]settings.Setting[Config]{"antman": {
