@@ -37,6 +37,8 @@ type killed struct {
 	agents  []*exec.Cmd // nil: is not running
 	nets    []*network  // of the agents
 	kills   map[string]int
+	// agentArgs are further arguments of the agents.
+	agentArgs []string
 	// wrap is what a command is run as; nil means as it is.
 	wrap func(c *exec.Cmd, args []string) *exec.Cmd
 }
@@ -64,9 +66,10 @@ func newCluster(t *testing.T) *killed {
 	return k
 }
 
-func newKilled(t *testing.T) *killed {
+func newKilled(t *testing.T, agentArgs ...string) *killed {
 	t.Helper()
 	k := newCluster(t)
+	k.agentArgs = agentArgs
 	k.serve()
 	for i := range k.agents {
 		k.nets = append(k.nets, newNetwork(t, k.address))
@@ -103,8 +106,9 @@ func (k *killed) serve() {
 
 func (k *killed) agent(i int) {
 	name := fmt.Sprintf("n%d", i)
-	k.agents[i] = k.start(name+".log", "agent", "--server", "http://"+k.nets[i].l.Addr().String(), "--cluster", "lab",
-		"--name", name, "--directory", filepath.Join(k.dir, name), "--devices", "cpu=2")
+	args := []string{"agent", "--server", "http://" + k.nets[i].l.Addr().String(), "--cluster", "lab",
+		"--name", name, "--directory", filepath.Join(k.dir, name), "--devices", "cpu=2"}
+	k.agents[i] = k.start(name+".log", append(args, k.agentArgs...)...)
 }
 
 func kill9(c *exec.Cmd) {
@@ -125,13 +129,17 @@ func (k *killed) end() {
 	}
 }
 
-// runners are the runners of tasks of the test's agents.
+// runners are the runners of tasks and pools of the test's agents.
 func (k *killed) runners() (pids []int) {
 	dirs, err := filepath.Glob(filepath.Join(k.dir, "*", "tasks", "*"))
 	if err != nil {
 		k.t.Error(err)
 	}
-	for _, dir := range dirs {
+	pools, err := filepath.Glob(filepath.Join(k.dir, "*", "pool"))
+	if err != nil {
+		k.t.Error(err)
+	}
+	for _, dir := range append(dirs, pools...) {
 		if p, ok := runner.Find(dir); ok {
 			pids = append(pids, p.PID)
 		}

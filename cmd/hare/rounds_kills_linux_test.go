@@ -42,27 +42,9 @@ func TestRoundKills(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes ten seconds")
 	}
-	if err := exec.Command("python3", "-c", "import sys; assert sys.version_info >= (3, 11)").Run(); err != nil {
-		t.Skip("no Python 3.11")
-	}
+	source := workerSource(t)
 	k := newKilled(t)
-	modules, checkpoints := filepath.Join(k.dir, "modules"), filepath.Join(k.dir, "checkpoints")
-	source, err := filepath.Abs("../../worker/src")
-	if err != nil {
-		t.Fatal(err)
-	}
-	line, err := os.ReadFile("../../worker/examples/line.py")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Mkdir(modules, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	for name, text := range map[string]string{"line.py": string(line), "slow.py": trainSlowly} {
-		if err := os.WriteFile(filepath.Join(modules, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
+	modules, checkpoints := k.modules(), filepath.Join(k.dir, "checkpoints")
 	n := &description.NewJob{Module: "slow", Directory: modules, CheckpointDirectory: checkpoints, GPUs: 2, Tasks: 3,
 		Rounds: int64(40 * (*roundKills + 1)), Seed: 5, Retries: 1000, Env: map[string]string{"PYTHONPATH": source}}
 	job, err := k.client.SubmitJob(t.Context(), "lab", n, "")
@@ -98,31 +80,69 @@ func TestRoundKills(t *testing.T) {
 	if job.State != description.JobSucceeded || job.Round != n.Rounds {
 		t.Fatalf("%s\n%s", jobText(job, time.Now()), k.lastLogs())
 	}
-	files, err := filepath.Glob(filepath.Join(checkpoints, "*.hare"))
-	if err != nil || len(files) != 1 {
-		t.Fatal(files, err)
-	}
-	saved, err := os.ReadFile(files[0])
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, state, _ := bytes.Cut(saved, []byte("\n"))
-	loop := exec.Command("python3", "../../executor/worker/testdata/loop.py", modules, "slow", "3", "5",
-		fmt.Sprint(n.Rounds))
-	loop.Env = append(os.Environ(), "PYTHONPATH="+source, "PYTHONDONTWRITEBYTECODE=1")
-	out, err := loop.Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if want, err := hex.DecodeString(strings.TrimSpace(string(out))); err != nil || !bytes.Equal(state, want) {
-		t.Errorf("the parameters %x are not those of a loop: %x (%v)", state, want, err)
-	}
+	k.expectLoop(job, checkpoints, source)
 	kill9(k.server)
 	report, err := audit.Journal(bytes.NewReader(k.journal()), audit.Rules{Lease: 3 * time.Second, Kill: 5 * time.Second})
 	if err != nil {
 		t.Error(err)
 	}
 	t.Logf("%d rounds in %d attempts; killed: %v; %+v", n.Rounds, len(job.Attempts), k.kills, report)
+}
+
+// workerSource is where Python finds the package of workers.
+func workerSource(t *testing.T) string {
+	t.Helper()
+	if err := exec.Command("python3", "-c", "import sys; assert sys.version_info >= (3, 11)").Run(); err != nil {
+		t.Skip("no Python 3.11")
+	}
+	source, err := filepath.Abs("../../worker/src")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return source
+}
+
+// modules is a folder with the example line, and slow, which is line with tasks that take 10 ms.
+func (k *killed) modules() string {
+	k.t.Helper()
+	modules := filepath.Join(k.dir, "modules")
+	line, err := os.ReadFile("../../worker/examples/line.py")
+	if err != nil {
+		k.t.Fatal(err)
+	}
+	if err := os.Mkdir(modules, 0o700); err != nil {
+		k.t.Fatal(err)
+	}
+	for name, text := range map[string]string{"line.py": string(line), "slow.py": trainSlowly} {
+		if err := os.WriteFile(filepath.Join(modules, name), []byte(text), 0o600); err != nil {
+			k.t.Fatal(err)
+		}
+	}
+	return modules
+}
+
+// expectLoop compares the only checkpoint of a directory with what a plain loop gives, bit for bit.
+func (k *killed) expectLoop(job *description.Job, checkpoints, source string) {
+	k.t.Helper()
+	files, err := filepath.Glob(filepath.Join(checkpoints, "*.hare"))
+	if err != nil || len(files) != 1 {
+		k.t.Fatal(files, err)
+	}
+	saved, err := os.ReadFile(files[0])
+	if err != nil {
+		k.t.Fatal(err)
+	}
+	_, state, _ := bytes.Cut(saved, []byte("\n"))
+	loop := exec.Command("python3", "../../executor/worker/testdata/loop.py", job.Directory, job.Module,
+		fmt.Sprint(job.Tasks), fmt.Sprint(job.Seed), fmt.Sprint(job.Rounds))
+	loop.Env = append(os.Environ(), "PYTHONPATH="+source, "PYTHONDONTWRITEBYTECODE=1")
+	out, err := loop.Output()
+	if err != nil {
+		k.t.Fatal(err)
+	}
+	if want, err := hex.DecodeString(strings.TrimSpace(string(out))); err != nil || !bytes.Equal(state, want) {
+		k.t.Errorf("the parameters %x of job %s are not those of a loop: %x (%v)", state, job.ID, want, err)
+	}
 }
 
 // killRound kills one of the processes that a round job depends on.

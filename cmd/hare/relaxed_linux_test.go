@@ -1,0 +1,234 @@
+package main
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/hare-sched/hare/clusters/audit"
+	"github.com/hare-sched/hare/clusters/description"
+)
+
+var relaxedKills = flag.Int("relaxed-kills", 4, "how many agents, servers, pools, their runners and workers are "+
+	"killed under three relaxed jobs")
+
+// aboutTwoModels is the --model-memory of devices that have room for two models of the example line.
+const aboutTwoModels = "0.0000000373" // 40 bytes
+
+// relaxedJobs submits three jobs with different numbers of tasks a round.
+func (k *killed) relaxedJobs(rounds int64) (jobs []*description.Job) {
+	k.t.Helper()
+	modules := k.modules()
+	for i, tasks := range []int{3, 2, 4} {
+		checkpoints := filepath.Join(k.dir, fmt.Sprintf("checkpoints%d", i))
+		job, err := k.client.SubmitJob(k.t.Context(), "lab", &description.NewJob{Module: "slow", Directory: modules,
+			CheckpointDirectory: checkpoints, Tasks: tasks, Rounds: rounds, Seed: int64(i), Retries: 1000, Sync: "relaxed"}, "")
+		if err != nil {
+			k.t.Fatal(err)
+		}
+		jobs = append(jobs, job)
+	}
+	return jobs
+}
+
+// look asks for the jobs anew, and says whether all have ended.
+func (k *killed) look(jobs []*description.Job) (final bool) {
+	k.t.Helper()
+	final = true
+	for i, j := range jobs {
+		now, err := k.client.ClusterJob(k.t.Context(), "lab", j.ID)
+		if err != nil {
+			k.t.Fatalf("%v\n%s", err, k.lastLogs())
+		}
+		if now.Round < j.Round {
+			k.t.Errorf("job %s: round %d follows round %d, and the checkpoints are shared", j.ID, now.Round, j.Round)
+		}
+		jobs[i] = now
+		final = final && now.State.Final()
+	}
+	return final
+}
+
+// expectTrained checks that jobs have succeeded with the parameters of loops, and the journal.
+func (k *killed) expectTrained(jobs []*description.Job, source string) (attempts int, report any) {
+	k.t.Helper()
+	for i, j := range jobs {
+		if j.State != description.JobSucceeded || j.Round != j.Rounds {
+			k.t.Fatalf("%s\n%s", jobText(j, time.Now()), k.lastLogs())
+		}
+		k.expectLoop(j, filepath.Join(k.dir, fmt.Sprintf("checkpoints%d", i)), source)
+		attempts += len(j.Attempts)
+	}
+	kill9(k.server)
+	rules := audit.Rules{Lease: 3 * time.Second, Kill: 5 * time.Second}
+	checked, err := audit.Journal(bytes.NewReader(k.journal()), rules)
+	if err != nil {
+		k.t.Error(err)
+	}
+	return attempts, checked
+}
+
+// TestRelaxedJobsShareGPUs trains three jobs on the GPUs of two nodes at the same time: GPUs go from one job to
+// another again and again, each job uses GPUs of both nodes, and the parameters are those of plain loops.
+func TestRelaxedJobsShareGPUs(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes some seconds")
+	}
+	source := workerSource(t)
+	t.Setenv("PYTHONPATH", source)
+	k := newCluster(t)
+	k.agentArgs = []string{"--pass-env", "PYTHONPATH", "--model-memory", aboutTwoModels}
+	k.serve()
+	for begun := time.Now(); ; time.Sleep(20 * time.Millisecond) {
+		_, err := k.client.CreateCluster(t.Context(), &description.NewCluster{Name: "lab", Policy: "hlas"})
+		if err == nil {
+			break
+		}
+		if time.Since(begun) > patience { // the server starts
+			t.Fatal(err)
+		}
+	}
+	for i := range k.agents {
+		k.nets = append(k.nets, newNetwork(t, k.address))
+		k.agent(i)
+	}
+	jobs := k.relaxedJobs(60)
+	uses := map[string][]string{} // of each GPU, the jobs that had it
+	nodes := map[string]map[string]bool{}
+	shown := ""
+	for begun := time.Now(); !k.look(jobs); time.Sleep(5 * time.Millisecond) {
+		if time.Since(begun) > patience {
+			t.Fatalf("the jobs do not end: %s\n%s", jobText(jobs[0], time.Now()), k.lastLogs())
+		}
+		for _, j := range jobs {
+			if len(j.Attempts) == 0 {
+				continue
+			}
+			at := j.Attempts[len(j.Attempts)-1]
+			for _, task := range at.Tasks {
+				for _, gpu := range task.GPUs {
+					uses[gpu] = append(uses[gpu], j.ID)
+					if nodes[j.ID] == nil {
+						nodes[j.ID] = map[string]bool{}
+					}
+					nodes[j.ID][task.Agent] = true
+				}
+			}
+			if text := jobText(j, time.Now()); strings.Contains(text, "home  ") && strings.Contains(text, " of round ") &&
+				j.Round > 0 {
+				shown = text
+			}
+		}
+	}
+	switches := 0
+	for _, had := range uses {
+		for i := range had[1:] {
+			if had[i] != had[i+1] {
+				switches++
+			}
+		}
+	}
+	if switches < 20 {
+		t.Errorf("GPUs went from one job to another %d times", switches)
+	}
+	for _, j := range jobs {
+		if len(nodes[j.ID]) != 2 {
+			t.Errorf("job %s used GPUs of %v", j.ID, nodes[j.ID])
+		}
+		if j.TasksOn["cpu"] < j.Rounds*int64(j.Tasks) {
+			t.Errorf("%d tasks of job %s have ended", j.TasksOn["cpu"], j.ID)
+		}
+	}
+	if !strings.Contains(shown, "60 saved") {
+		t.Errorf("hare jobs ID shows no home with rounds: %s", shown)
+	}
+	out, _, code := runHare(t, "", "logs", "--server", "http://"+k.address, "--cluster", "lab", jobs[1].ID)
+	if code != 0 || strings.Count(out, "round ") != 60 || !strings.HasSuffix(out, "loss "+jobs[1].Loss+"\n") {
+		t.Errorf("%d %q, the last loss was %s", code, out, jobs[1].Loss)
+	}
+	attempts, report := k.expectTrained(jobs, source)
+	t.Logf("%d switches seen, %d attempts; %+v", switches, attempts, report)
+}
+
+// TestRelaxedKills kills agents, the server, pools, their runners and workers at random while three relaxed jobs share
+// the GPUs of two nodes, each time after they have gone on. The parameters are those of plain loops.
+func TestRelaxedKills(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes ten seconds")
+	}
+	source := workerSource(t)
+	t.Setenv("PYTHONPATH", source)
+	k := newKilled(t, "--pass-env", "PYTHONPATH", "--model-memory", aboutTwoModels)
+	jobs := k.relaxedJobs(int64(10 * (*relaxedKills + 1)))
+	begun, last := time.Now(), int64(0)
+	for killed := 0; !k.look(jobs); {
+		if time.Since(begun) > patience+time.Duration(*relaxedKills)*10*time.Second {
+			text := ""
+			for _, j := range jobs {
+				text += jobText(j, time.Now())
+			}
+			t.Fatalf("the jobs do not end: %s\n%s", text, k.lastLogs())
+		}
+		sum := int64(0)
+		for _, j := range jobs {
+			sum += j.Round
+		}
+		if sum == last || killed == *relaxedKills {
+			time.Sleep(20 * time.Millisecond)
+			continue
+		}
+		last = sum
+		k.killRelaxed(killed%50 == 49)
+		killed++
+	}
+	attempts, report := k.expectTrained(jobs, source)
+	t.Logf("%d rounds in %d attempts in %.0f s; killed: %v; %+v", 3*jobs[0].Rounds, attempts, time.Since(begun).Seconds(),
+		k.kills, report)
+}
+
+// killRelaxed kills one of the processes that relaxed jobs depend on.
+func (k *killed) killRelaxed(long bool) {
+	what := []string{"agent", "server", "runner", runPool, "hare_worker"}[k.rng.IntN(5)]
+	switch {
+	case long:
+		k.kill(true)
+	case what == "agent":
+		i := k.rng.IntN(len(k.agents))
+		kill9(k.agents[i])
+		k.kills[what]++
+		k.agent(i)
+	case what == "server":
+		kill9(k.server)
+		k.kills[what]++
+		k.serve()
+	default:
+		pids := k.runners()
+		if what != "runner" {
+			pids = k.poolProcesses(what)
+		}
+		if len(pids) > 0 && syscall.Kill(pids[k.rng.IntN(len(pids))], syscall.SIGKILL) == nil {
+			k.kills[what]++
+		}
+	}
+}
+
+// poolProcesses are the processes of the agents' pools whose arguments have a word.
+func (k *killed) poolProcesses(word string) (pids []int) {
+	files, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+	for _, file := range files {
+		args, _ := os.ReadFile(file)
+		cwd, _ := os.Readlink(filepath.Join(filepath.Dir(file), "cwd"))
+		pid := 0
+		if _, err := fmt.Sscan(filepath.Base(filepath.Dir(file)), &pid); err == nil &&
+			bytes.Contains(args, []byte("\x00"+word)) && strings.HasPrefix(cwd, k.dir) {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}

@@ -1,0 +1,248 @@
+package executor
+
+import (
+	"crypto/rand"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/hare-sched/hare/clusters/description"
+	"github.com/hare-sched/hare/executor/pool"
+	"github.com/hare-sched/hare/executor/runner"
+)
+
+// launch starts the process. One that ended at once rests first.
+func (o *poolOf) launch() {
+	o.to(poolStarting)
+	o.life++
+	o.killed = false
+	if o.deaths > 1 {
+		rest := min(100*time.Millisecond<<min(o.deaths, 10), poolRest)
+		life := o.life
+		time.AfterFunc(rest, func() { o.tell(poolEvent{life: life, again: true}) })
+		return
+	}
+	o.launchNow()
+}
+
+func (o *poolOf) launchNow() {
+	o.begun = time.Now()
+	over, err := o.spawn()
+	if err != nil {
+		o.agent.cfg.Logger.Error("the process that computes for relaxed round jobs cannot be started", "error", err)
+		life := o.life
+		go o.tell(poolEvent{life: life, gone: true, why: err.Error()})
+		return
+	}
+	go o.watch(o.life, over)
+	go o.connect(o.life, over)
+}
+
+// spawn writes the directory of the process and starts its runner. over is closed when the runner has ended.
+func (o *poolOf) spawn() (over chan struct{}, err error) {
+	a := o.agent
+	if err := os.RemoveAll(o.dir); err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(o.dir, 0o700); err != nil {
+		return nil, err
+	}
+	spec := &pool.Spec{Python: a.cfg.Python, MemoryBytes: a.cfg.ModelBytes, LogLimit: a.logLimit}
+	for i, d := range a.cfg.Devices.Devices() {
+		spec.Devices = append(spec.Devices, pool.Device{Type: d.Type, Visible: a.cfg.Devices.Visible(i)})
+	}
+	token := strings.ToLower(rand.Text())
+	run := &runner.Spec{Command: slices.Concat(a.cfg.PoolRunner, []string{o.dir}), Directory: o.dir, LogLimit: 1 << 20,
+		Token: token, Cgroup: a.cgroup, Env: append(a.passedOn(nil), "HARE_TASK_TOKEN="+token)}
+	err = pool.WriteSpec(o.dir, spec)
+	if err == nil {
+		err = runner.SetLease(o.dir, a.leaseUntil)
+	}
+	if err == nil {
+		err = runner.WriteSpec(o.dir, run)
+	}
+	if err != nil {
+		return nil, err
+	}
+	child, started, err := a.startRunner(o.dir)
+	if err != nil {
+		return nil, err
+	}
+	_ = started.Close()
+	over = make(chan struct{})
+	go func() {
+		_, _ = child.Wait()
+		close(over)
+	}()
+	return over, nil
+}
+
+// watch tells the agent when no process of the pool is left.
+func (o *poolOf) watch(life int, over <-chan struct{}) {
+	<-over
+	if o.agent.context.Err() != nil {
+		return // the next life of the agent sees to it
+	}
+	e, err := runner.ReadExit(o.dir)
+	why := e.Error
+	if err != nil {
+		if err := runner.Clear(o.dir); err != nil && !errors.Is(err, os.ErrNotExist) {
+			o.agent.cfg.Logger.Error("processes of the pool may be left", "error", err)
+		}
+		why = "the process that watches over the pool was killed"
+	}
+	if why == "" {
+		why = "the process that computes for relaxed round jobs has ended"
+		if e.Signal != "" {
+			why += " by " + e.Signal
+		}
+		if text, _ := os.ReadFile(filepath.Join(o.dir, description.StreamStderr)); len(text) > 0 {
+			lines := strings.Split(strings.TrimSpace(string(text)), "\n")
+			last := lines[len(lines)-1]
+			why += ": " + last[:min(len(last), 200)]
+		}
+	}
+	if err := patiently(func() error { return os.RemoveAll(o.dir) }); err != nil {
+		o.agent.cfg.Logger.Warn("the directory of the pool cannot be removed", "error", err)
+	}
+	o.tell(poolEvent{life: life, gone: true, why: why})
+}
+
+// connect connects to the process when it listens.
+func (o *poolOf) connect(life int, over <-chan struct{}) {
+	for {
+		c, err := pool.Dial(o.dir)
+		if err == nil {
+			o.tell(poolEvent{life: life, client: c})
+			o.listen(life, c)
+			return
+		}
+		select {
+		case <-over:
+			return
+		case <-o.agent.context.Done():
+			return
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+}
+
+// listen gives the events of the process to the agent.
+func (o *poolOf) listen(life int, c *pool.Client) {
+	defer c.Close()
+	for {
+		e, err := c.Receive()
+		if err != nil {
+			return // the end of the process follows
+		}
+		o.tell(poolEvent{life: life, event: e})
+	}
+}
+
+// adopt connects to the process of an earlier life of the agent, and takes over what it has.
+func (o *poolOf) adopt() error {
+	_, ended := runner.ReadExit(o.dir)
+	if _, err := os.Stat(o.dir); err != nil || runner.Claim(o.dir) && ended != nil {
+		// There is none, or the agent was killed before it ran.
+		return patiently(func() error { return os.RemoveAll(o.dir) })
+	}
+	over := make(chan struct{})
+	go func() {
+		await(o.dir)
+		close(over)
+	}()
+	o.to(poolEnding)
+	o.life++
+	go o.watch(o.life, over)
+	c := o.dial(over)
+	if c == nil {
+		o.end9("it does not answer the agent that was started again")
+		return nil
+	}
+	for {
+		e, err := c.Receive()
+		if err != nil {
+			o.end9("it does not answer the agent that was started again")
+			return nil
+		}
+		if e.Type == pool.Ready {
+			break
+		}
+		if r := e.Report; r != nil {
+			o.takeOver(c, r)
+		}
+	}
+	o.client = c
+	o.to(poolUp)
+	o.hold()
+	go o.listen(o.life, c)
+	return nil
+}
+
+// dial connects to a process that may have ended; nil where it has, or does not answer.
+func (o *poolOf) dial(over <-chan struct{}) *pool.Client {
+	patience := time.After(poolObeys)
+	for {
+		if c, err := pool.Dial(o.dir); err == nil {
+			return c
+		}
+		select {
+		case <-over:
+			return nil
+		case <-patience:
+			return nil
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+}
+
+// takeOver goes on with a home or task. A home that has not said its port is given up, because the server must not
+// hear of it without.
+func (o *poolOf) takeOver(c *pool.Client, r *description.TaskReport) {
+	home := r.Task == 0
+	if home && r.State == description.TaskOrdered {
+		c.Send(&pool.Request{Type: pool.Kill, Task: &r.TaskID})
+		return
+	}
+	a := o.agent
+	o.has[r.TaskID] = true
+	a.state.adopt(r.TaskID, description.OrderCompute)
+	if home {
+		a.state.tasks[r.TaskID].order = description.OrderHome
+		a.state.tasks[r.TaskID].last = r
+		if p, err := a.openHome(r.TaskID); err == nil {
+			a.processes[r.TaskID] = p
+			go a.follow(p)
+			go a.exchange(p)
+		}
+	}
+	if r.State == description.TaskEnded || r.State == description.TaskLost {
+		go o.tell(poolEvent{life: o.life, event: &pool.Event{Type: pool.Report, Report: r}})
+	}
+	a.cfg.Logger.Info("a round job of the agent's earlier life goes on", "job", r.Job, "attempt", r.Attempt, "task",
+		r.Task)
+}
+
+// sweep removes the outputs of homes that the pool does not have.
+func (a *Agent) sweep() error {
+	dirs, err := filepath.Glob(filepath.Join(a.tasksDir(), "*", homeFile))
+	if err != nil {
+		return err
+	}
+	for _, file := range dirs {
+		dir := filepath.Dir(file)
+		mine := false
+		for _, p := range a.processes {
+			mine = mine || p.home && p.dir == dir
+		}
+		if !mine {
+			if err := os.RemoveAll(dir); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
