@@ -204,7 +204,8 @@ func (j *job) secretStart(at *attempt) *description.RoundStart {
 }
 
 // settle begins an attempt of a relaxed job with its home: on the node with the checkpoint, else on the node that has
-// the most of the GPUs that were given. It says whether there is a home.
+// the most of the GPUs that were given, and of several such nodes on one with few homes. It says whether there is a
+// home.
 func (l *Ledger) settle(j *job) bool {
 	home, wait := l.homeOf(j)
 	if wait {
@@ -220,7 +221,8 @@ func (l *Ledger) settle(j *job) bool {
 			if a == nil || a.lost {
 				continue
 			}
-			if given[a]++; home == nil || given[a] > given[home] {
+			if given[a]++; home == nil || given[a] > given[home] ||
+				given[a] == given[home] && len(a.homes) < len(home.homes) {
 				home = a
 			}
 		}

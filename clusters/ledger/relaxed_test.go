@@ -141,6 +141,17 @@ func TestRelaxedJob(t *testing.T) {
 	d.same("orders", d.orders("a")+d.orders("b"), "")
 }
 
+func TestHomesAreSpread(t *testing.T) {
+	d := newDriver(t, "a", "b")
+	d.submitRelaxed(relaxedJob())
+	d.submitRelaxed(relaxedJob())
+	other := func(task int64, gpu string) ledger.Decision {
+		return ledger.Decision{Job: "j2", Task: task, GPUs: []string{gpu}}
+	}
+	d.events(start(0, 0, "a/0"), start(0, 1, "b/0"), other(0, "a/1"), other(1, "b/1"))
+	d.same("orders", d.orders("a")+", "+d.orders("b"), "home j1.1.0, home j2.1.0")
+}
+
 // A home that begins behind the last round needs no task.
 func TestRelaxedJobThatWasDone(t *testing.T) {
 	d := newDriver(t, "a", "b")

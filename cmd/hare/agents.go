@@ -91,6 +91,9 @@ func agentTable(all []*description.Agent) string {
 		for _, id := range order {
 			runs = append(runs, id+" on "+strings.Join(jobs[id], ","))
 		}
+		if len(a.Homes) > 0 {
+			runs = append(runs, "home of "+strings.Join(a.Homes, ","))
+		}
 		_, _ = fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%s\t%s\n", plain(a.Name), a.State, gpusByType(a), busy, seen(a),
 			strings.Join(append(runs, notes...), "; "))
 	}

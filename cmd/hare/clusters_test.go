@@ -83,6 +83,9 @@ func TestClusterCommands(t *testing.T) {
 		{"submit --env RANK=1 -- x", exitUsage, "", "/env/RANK: is set by the agent"},
 		{"submit --dir here -- x", exitUsage, "", "/directory: must be an absolute path"},
 		{"submit --retries -1 -- x", exitUsage, "", "--retries must not be negative"},
+		{"submit --module m --directory d --rounds 1 --sync relaxed --gpus 2", exitUsage, "",
+			"leave --gpus out, or take --sync rigid for GPUs of its own"},
+		{"submit --module m --directory d --rounds 1 --sync bsp", exitUsage, "", "/sync: must be relaxed, rigid or gang"},
 		{"submit --json --follow -- x", exitUsage, "", "take --wait with --json"},
 		{"cluster delete lab", exitUsage, "", "2 jobs have not ended: cancel them"},
 		{"cancel j1 j2 --wait", 0, "j1 cancelled\nj2 cancelled\n", ""},
@@ -128,6 +131,26 @@ func TestSubmitFields(t *testing.T) {
 	}
 }
 
+// TestSubmitSync checks that round jobs ask for GPUs of their own only where a flag says so.
+func TestSubmitSync(t *testing.T) {
+	t.Setenv("HARE_SERVER", managedServer(t))
+	t.Setenv("HARE_CLUSTER", "lab")
+	for flags, want := range map[string][2]any{
+		"":                           {"relaxed", 0},
+		"--tasks 4 --sync relaxed":   {"relaxed", 0},
+		"--tasks 4 --gpus 2":         {"rigid", 2},
+		"--tasks 4 --sync rigid":     {"rigid", 1},
+		"--sync gang":                {"gang", 1},
+		"--gpus 2 --gpus-per-node 1": {"rigid", 2},
+	} {
+		out, errs, code := runHare(t, "", strings.Fields("submit --json --module m --directory d --rounds 1 "+flags)...)
+		var got description.Job
+		if err := json.Unmarshal([]byte(out), &got); code != 0 || err != nil || got.Sync != want[0] || got.GPUs != want[1] {
+			t.Errorf("%s: %s %s", flags, out, errs)
+		}
+	}
+}
+
 var atNine = time.Date(2026, 11, 23, 9, 0, 0, 0, time.UTC)
 
 func exampleJob() *description.Job {
@@ -165,6 +188,38 @@ func TestJobText(t *testing.T) {
 	}
 }
 
+// relaxedJob is a relaxed round job with a home and two tasks of round 7.
+func relaxedJob() *description.Job {
+	round, first, second := int64(7), 0, 3
+	return &description.Job{ID: "j4", NewJob: description.NewJob{Name: "line", Module: "line", Directory: "/jobs",
+		Rounds: 20, Tasks: 4, Sync: "relaxed", On: map[string]float64{"V100": 2, "T4": 0}}, State: description.JobRunning,
+		Submitted: atNine, Started: &atNine, Round: 6, Loss: "0.25", Home: "n1", TasksOut: 2,
+		TasksOn: map[string]int64{"V100": 20, "T4": 8},
+		Attempts: []*description.Attempt{{Attempt: 1, Ordered: atNine, Tasks: []*description.TaskInfo{
+			{Task: 0, Agent: "n1", State: description.TaskRunning},
+			{Task: 29, Agent: "n2", GPUs: []string{"n2/1"}, State: description.TaskRunning, Round: &round, RoundTask: &first},
+			{Task: 32, Agent: "n1", GPUs: []string{"n1/0"}, State: description.TaskOrdered, Round: &round,
+				RoundTask: &second}}}}}
+}
+
+func TestRelaxedJobText(t *testing.T) {
+	const want = `job j4 (line): running
+  module        line in /jobs
+  rounds        6 of 20 saved, the last one with loss 0.25; 4 tasks a round, relaxed
+  wants         GPUs round by round, on T4 or V100 (2 s a task)
+  tasks         8 on T4, 20 on V100 have ended
+  submitted     2026-11-23 09:00:00 UTC, 2h00m ago
+  started       2026-11-23 09:00:00 UTC, after 0s
+  attempt 1     goes on, 2h00m, on n1/0 n2/1
+    home        n1 running
+    GPU         n2/1: task 0 of round 7, running
+    GPU         n1/0: task 3 of round 7, ordered
+`
+	if got := jobText(relaxedJob(), atNine.Add(2*time.Hour)); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
+
 func TestJobTable(t *testing.T) {
 	cluster := &description.Cluster{Name: "lab", Agents: 1, GPUs: 4, FreeGPUs: 2,
 		Jobs: map[description.JobState]int{description.JobRunning: 1}}
@@ -197,12 +252,13 @@ func TestLatestJobsHaveRoom(t *testing.T) {
 
 func TestAgentTable(t *testing.T) {
 	got := agentTable([]*description.Agent{
-		{Name: "n1", State: "draining", Reason: "new fans", SeenS: 0.4, Devices: []*description.Device{
-			{GPU: "n1/0", Type: "V100", State: "busy", Job: "j3"}, {GPU: "n1/1", Type: "V100", State: "busy", Job: "j3"},
-			{GPU: "n1/2", Type: "T4", State: "quarantined", Reason: "XID 79"}}},
+		{Name: "n1", State: "draining", Reason: "new fans", SeenS: 0.4, Homes: []string{"j4", "j5"},
+			Devices: []*description.Device{{GPU: "n1/0", Type: "V100", State: "busy", Job: "j3"},
+				{GPU: "n1/1", Type: "V100", State: "busy", Job: "j3"},
+				{GPU: "n1/2", Type: "T4", State: "quarantined", Reason: "XID 79"}}},
 		{Name: "node2", State: "lost", SeenS: 4000, Devices: []*description.Device{{GPU: "node2/0", Type: "T4"}}}})
 	const want = `NODE   STATE     GPUS         BUSY  SEEN       JOBS AND FAULTS
-n1     draining  V100=2,T4=1  2     0s ago     j3 on 0,1; new fans; GPU 2 quarantined: XID 79
+n1     draining  V100=2,T4=1  2     0s ago     j3 on 0,1; home of j4,j5; new fans; GPU 2 quarantined: XID 79
 node2  lost      T4=1         0     1h06m ago  
 `
 	if got != want {

@@ -287,7 +287,7 @@ func places(at *description.Attempt) string {
 	var order []string
 	gpus := map[string][]string{}
 	for _, t := range at.Tasks {
-		if gpus[t.Agent] == nil {
+		if !slices.Contains(order, t.Agent) {
 			order = append(order, t.Agent)
 		}
 		for _, g := range t.GPUs {
