@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"strconv"
 	"sync"
 	"syscall"
 	"time"
@@ -29,7 +30,7 @@ type key struct {
 func keyOf(id description.TaskID) key { return key{id.Job, id.Attempt} }
 
 // name is how workers and the node know the job.
-func (k key) name() string { return fmt.Sprintf("%s.%d", k.job, k.attempt) }
+func (k key) name() string { return k.job + "." + strconv.FormatInt(k.attempt, 10) }
 
 // Pool is the process of a node. Safe for concurrent use.
 type Pool struct {
