@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/hare-sched/hare/clusters/description"
@@ -49,6 +50,9 @@ func (a *Agent) startRelaxed(o *description.Order) {
 		return
 	case pretended && o.Type == description.OrderCompute && o.Compute.PretendS > 0:
 		a.play(o)
+		return
+	case o.Type == description.OrderCompute && strings.HasSuffix(o.Compute.Address, ":0"):
+		a.fail(o.TaskID, "pretended GPUs play the home of the job, and this node would compute: name types with --on")
 		return
 	case len(a.cfg.PoolRunner) == 0:
 		a.fail(o.TaskID, "the agent runs no round jobs")

@@ -77,6 +77,7 @@ func (p *Pool) startHome(q *Request) {
 	}
 	go func() {
 		defer cancel()
+		begun := time.Now()
 		err := h.run(ctx)
 		h.end()
 		signal := ""
@@ -90,7 +91,7 @@ func (p *Pool) startHome(q *Request) {
 		}
 		p.say(h.entry, func(r *description.TaskReport) {
 			ended(r, err, signal)
-			r.Round, r.Loss = h.saved, h.loss
+			r.Round, r.Loss, r.RanS = h.saved, h.loss, time.Since(begun).Seconds()
 		})
 	}()
 }

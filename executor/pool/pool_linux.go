@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"sync"
 	"syscall"
@@ -64,6 +65,9 @@ const maxSocketPath = 75
 func Main(dir string) (err error) {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
+	if os.Getenv("GOMAXPROCS") == "" { // the workers want cores, too, and a task comes through sooner with fewer threads
+		runtime.GOMAXPROCS(max(1, runtime.NumCPU()/2))
+	}
 	text, err := os.ReadFile(filepath.Join(dir, specFile))
 	if err != nil {
 		return err
