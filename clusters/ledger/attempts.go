@@ -295,6 +295,7 @@ func (l *Ledger) close(j *job, at *attempt) {
 			j.reason = fmt.Sprintf("starts again after attempt %d: %s", at.number, at.error)
 			switch {
 			case j.relaxed:
+				l.release(j, at) // where the home was lost between two rounds, the session has the job
 				l.place(j)
 			case l.pinned(j):
 			case l.narrow(j):

@@ -269,6 +269,17 @@ func TestHomeIsLost(t *testing.T) {
 }
 
 // What the module does wrong fails the attempt.
+// A home that is lost while no task has a GPU takes the job from the session before the job arrives again.
+func TestHomeIsLostBetweenRounds(t *testing.T) {
+	d := begun(t, relaxedJob())
+	d.ended("b", of(1, 2), 0)
+	d.ended("a", of(1, 1), 0)
+	d.same("events", d.events(), "task_ended j1 0.1 b/0, task_ended j1 0.0 a/1")
+	d.report("a", description.TaskReport{TaskID: of(1, 0), State: description.TaskLost})
+	d.same("events", d.events(start(0, 0, "b/1"), start(0, 1, "b/0")), "job_cancelled j1, job_arrived j1")
+	d.same("orders of b", d.orders("b"), "home j1.2.0")
+}
+
 func TestRelaxedJobFails(t *testing.T) {
 	d := begun(t, relaxedJob())
 	exit := 1

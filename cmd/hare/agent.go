@@ -111,11 +111,11 @@ The agent never changes a setting of a GPU.`,
 	f.StringSliceVar(&cfg.Python, "python", []string{"python3"}, "interpreter of round jobs, which finds the package "+
 		"hare-worker")
 	f.Float64Var(&modelGiB, "model-memory", 0, "GiB of each GPU for the parameters of relaxed round jobs and what their "+
-		"optimisers remember, without what tasks need while they compute; others leave (0: no limit)")
+		"optimisers remember, without what tasks need while they compute (default: no limit)")
 	f.DurationVar(&cfg.CopyEvery, "copy-every", 5*time.Second, "how often at most the checkpoint of a round job that "+
 		"nodes do not share goes to the server; 0 means never")
 	_ = c.MarkFlagDirname("directory") // cannot fail: the flag exists
-	positive(c, "speed")
+	positive(c, "speed", "model-memory")
 	return c
 }
 
