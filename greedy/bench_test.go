@@ -44,7 +44,7 @@ func benched(b *testing.B, grainUs int64) *keySearch {
 	s.chooseResidual(start, make([]bool, len(m.Jobs)))
 	s.bestValue = weighted(s.m, s.best.EndUs)
 	s.prepare(rel)
-	s.evaluateStart()
+	s.evaluateStart(startLambdas[:])
 	return s
 }
 

@@ -1,6 +1,7 @@
 package greedy
 
 import (
+	"cmp"
 	"context"
 	"math"
 	"math/rand/v2"
@@ -163,8 +164,21 @@ const (
 	pricedShare, maxPriceWeight = 0.75, 1.2
 )
 
-// startLambdas are the weights of the prices, equal for all jobs, in the first states.
-var startLambdas = [...]float64{0.8, 0.6, 0.4, 0.25}
+// The first states have the keys of the relaxation, mixed with the order by Smith's ratio: a relaxation with
+// arrivals does many jobs side by side, of which a schedule had better finish the short ones first.
+var (
+	// startMixes are the shares of the order by Smith's ratio.
+	startMixes = [...]float64{0, 0.15, 0.3, 0.6, 1}
+	// startLambdas are the weights of the prices, equal for all jobs. Those with a share of Smith's order have one of
+	// the first mixedLambdas weights.
+	startLambdas = [...]float64{0.8, 0.5, 0.25, 0}
+)
+
+const (
+	mixedLambdas = 2
+	// A share is the last one that is tried where its best value is above the best one by startMargin.
+	startMargin = 0.01
+)
 
 // state is what a plan is decoded from. Rows of keys are never changed in place.
 type state struct {
@@ -205,7 +219,7 @@ func (ks *keySearch) run(rel *hare.Relaxation) {
 		return
 	}
 	ks.prepare(rel)
-	value, raw := ks.evaluateStart()
+	value, raw := ks.chooseStart()
 	top := state{slices.Clone(ks.keys), slices.Clone(ks.lambda), value}
 	chain, stale := value, 0
 	for !math.IsInf(value, 1) && !ks.budget.over() &&
@@ -285,23 +299,92 @@ func (ks *keySearch) justifyStart() {
 	ks.updateIncumbent(t)
 }
 
-// evaluateStart evaluates the first states and returns the values of the best one,
-// justified and as decoded; +Inf if the budget ends before.
-func (ks *keySearch) evaluateStart() (value, raw float64) {
-	n := len(startLambdas)
-	if ks.guide == nil {
-		n = 1
+// chooseStart evaluates the first states, takes the best one, and returns its values, justified and as decoded; +Inf
+// where there is none.
+func (ks *keySearch) chooseStart() (value, raw float64) {
+	value = math.Inf(1)
+	var best state
+	relaxed, smith := ks.keys, ks.smithKeys()
+	for n, share := range startMixes {
+		if n > 0 && ks.budget.over() {
+			break
+		}
+		ks.keys, ks.lambda = mixKeys(relaxed, smith, share), nil
+		ks.sort()
+		lambdas := startLambdas[:]
+		if n > 0 {
+			lambdas = lambdas[:mixedLambdas]
+		}
+		if ks.guide == nil {
+			lambdas = []float64{0}
+		}
+		v, r := ks.evaluateStart(lambdas)
+		if v < value {
+			value, raw, best = v, r, state{ks.keys, ks.lambda, v}
+		} else if v > value*(1+startMargin) {
+			break
+		}
 	}
+	if math.IsInf(value, 1) {
+		return value, raw
+	}
+	ks.keys, ks.lambda, ks.bestJustified = best.keys, best.lambda, value
+	ks.sort()
+	return value, raw
+}
+
+// smithKeys are keys in the order of Smith's ratio, spread evenly over the time of the keys of the relaxation.
+func (ks *keySearch) smithKeys() [][]float64 {
+	span := ks.span()
+	order := make([]int, len(ks.keys))
+	ratios := make([]float64, len(ks.keys))
+	for i := range order {
+		order[i], ratios[i] = i, smithRatio(&ks.m.Jobs[i])
+	}
+	slices.SortStableFunc(order, func(x, y int) int { return cmp.Compare(ratios[x], ratios[y]) })
+	keys := make([][]float64, len(ks.keys))
+	for at, i := range order {
+		keys[i] = make([]float64, len(ks.keys[i]))
+		for r := range keys[i] {
+			keys[i][r] = span * float64(at+1) / float64(len(order))
+		}
+	}
+	return keys
+}
+
+// mixKeys returns (1 − share) · x + share · y.
+func mixKeys(x, y [][]float64, share float64) [][]float64 {
+	keys := make([][]float64, len(x))
+	for i := range x {
+		keys[i] = make([]float64, len(x[i]))
+		for r := range keys[i] {
+			keys[i][r] = (1-share)*x[i][r] + share*y[i][r]
+		}
+	}
+	return keys
+}
+
+// span is the greatest key.
+func (ks *keySearch) span() (span float64) {
+	for _, row := range ks.keys {
+		span = max(span, row[len(row)-1])
+	}
+	return span
+}
+
+// evaluateStart evaluates the present keys with weights of the prices, of which the best one stays, and returns the
+// values of that state, justified and as decoded; +Inf if the budget ends before.
+func (ks *keySearch) evaluateStart(weights []float64) (value, raw float64) {
+	n := len(weights)
 	lambdas := make([][]float64, n)
 	for x := range n {
 		lambdas[x] = make([]float64, len(ks.keys))
-		if ks.guide != nil {
-			for i := range lambdas[x] {
-				lambdas[x][i] = startLambdas[x]
-			}
+		for i := range lambdas[x] {
+			lambdas[x][i] = weights[x]
 		}
 		ks.trials[x].jobs = ks.trials[x].jobs[:0]
 	}
+	ks.bestJustified = 0 // one pass of justification for each
 	ks.runTrials(n, func(x int) {
 		ks.trials[x].prices = lambdas[x]
 		ks.trials[x].evaluate(ks, math.Inf(1))
@@ -319,8 +402,7 @@ func (ks *keySearch) evaluateStart() (value, raw float64) {
 			value, raw, ks.lambda = t.value, t.raw, slices.Clone(lambdas[x])
 		}
 	}
-	if !math.IsInf(value, 1) {
-		ks.bestJustified = value
+	if !math.IsInf(value, 1) && value < ks.bestValue*(1+startMargin) {
 		t := &ks.trials[at]
 		t.work = 0
 		t.justifyWhileBetter(ks, maxJustifyPasses)

@@ -123,10 +123,7 @@ func (ks *keySearch) drawMove(t *trial) {
 	if ks.guide != nil {
 		kinds = 5
 	}
-	span := 0.0
-	for _, row := range ks.keys {
-		span = max(span, row[len(row)-1])
-	}
+	span := ks.span()
 	for range 1 + ks.r.IntN(4) {
 		i := ks.r.IntN(len(ks.keys))
 		if slices.Contains(t.jobs, i) {
