@@ -1,27 +1,26 @@
 package pool
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/hare-sched/hare/clusters/description"
+	"github.com/hare-sched/hare/executor/worker"
 )
 
-// TestModelsTakeTurns has three jobs take turns on a device with memory for two of their models: models leave, and the
-// next one is copied ahead behind the task before, because the pool has seen which job follows which.
-func TestModelsTakeTurns(t *testing.T) {
+// testPool is a pool in this process, with one device of a memory.
+func testPool(t *testing.T, memory int64) *Pool {
+	t.Helper()
 	if err := exec.Command("python3", "-c", "import sys; assert sys.version_info >= (3, 11)").Run(); err != nil {
 		t.Skip("no Python 3.11")
 	}
 	source, err := filepath.Abs("../../worker/src")
-	if err != nil {
-		t.Fatal(err)
-	}
-	examples, err := filepath.Abs("../../worker/examples")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -30,32 +29,48 @@ func TestModelsTakeTurns(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer os.RemoveAll(sockets)
-	p, err := newPool(&Spec{Devices: []Device{{Type: "cpu"}}, MemoryBytes: 40, LogLimit: 1 << 20}, sockets)
+	p, err := newPool(&Spec{Devices: []Device{{Type: "cpu"}}, MemoryBytes: memory, LogLimit: 1 << 20}, sockets)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() {
+	t.Cleanup(func() {
 		if err := p.close(); err != nil {
 			t.Error(err)
 		}
-	}()
-	state := func(id description.TaskID) description.TaskReport {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		return p.entries[id].report
+		_ = os.RemoveAll(sockets)
+	})
+	return p
+}
+
+func examplesOf(t *testing.T) string {
+	t.Helper()
+	examples, err := filepath.Abs("../../worker/examples")
+	if err != nil {
+		t.Fatal(err)
 	}
-	until := func(id description.TaskID, s description.TaskState) description.TaskReport {
-		t.Helper()
-		for begun := time.Now(); ; time.Sleep(time.Millisecond) {
-			if r := state(id); r.State == s {
-				return r
-			}
-			if time.Since(begun) > time.Minute {
-				t.Fatalf("%+v is never %s", state(id), s)
-			}
+	return examples
+}
+
+// until waits until a home or task stands in a state.
+func (p *Pool) until(t *testing.T, id description.TaskID, s description.TaskState) description.TaskReport {
+	t.Helper()
+	for begun := time.Now(); ; time.Sleep(time.Millisecond) {
+		p.mu.Lock()
+		r := p.entries[id].report
+		p.mu.Unlock()
+		if r.State == s {
+			return r
+		}
+		if time.Since(begun) > time.Minute {
+			t.Fatalf("%+v is never %s", r, s)
 		}
 	}
+}
+
+// TestModelsTakeTurns has three jobs take turns on a device with memory for two of their models: models leave, and the
+// next one is copied ahead behind the task before, because the pool has seen which job follows which.
+func TestModelsTakeTurns(t *testing.T) {
+	p := testPool(t, 40)
 	const jobs, rounds = 3, 8
 	starts := make([]description.RoundStart, jobs)
 	name := func(j int) description.TaskID { return description.TaskID{Job: fmt.Sprint("j", j), Attempt: 1} }
@@ -64,27 +79,44 @@ func TestModelsTakeTurns(t *testing.T) {
 		starts[j] = description.RoundStart{Module: "line", Tasks: 1, Rounds: rounds, Secret: "s"}
 		p.startHome(&Request{Type: Home, Checkpoint: filepath.Join(dir, fmt.Sprint(j)), Output: t.TempDir(),
 			Order: &description.Order{TaskID: name(j), Home: &description.HomeStart{RoundStart: starts[j],
-				Directory: examples}}})
-		until(name(j), description.TaskRunning)
+				Directory: examplesOf(t)}}})
+		p.until(t, name(j), description.TaskRunning)
 	}
 	for r := range int64(rounds) {
 		for j := range jobs {
 			id := name(j)
 			id.Task = int(r) + 1
 			p.startCompute(&description.Order{TaskID: id, Compute: &description.Compute{Round: r, RoundStart: starts[j],
-				Directory: examples}})
-			if end := until(id, description.TaskEnded); end.ExitCode == nil || *end.ExitCode != 0 {
+				Directory: examplesOf(t)}})
+			if end := p.until(t, id, description.TaskEnded); end.ExitCode == nil || *end.ExitCode != 0 {
 				t.Fatalf("%+v", end)
 			}
 		}
 	}
 	for j := range jobs {
-		if end := until(name(j), description.TaskEnded); end.Round != rounds {
+		if end := p.until(t, name(j), description.TaskEnded); end.Round != rounds {
 			t.Errorf("%+v", end)
 		}
 	}
 	c, err := p.node.Counts(0)
 	if err != nil || c.Evictions < 3 || c.Prefetches < 3 {
 		t.Errorf("%+v %v", c, err)
+	}
+}
+
+// A task whose home cannot be reached is lost after some time, and the pool forgets its job.
+func TestHomeOutOfReach(t *testing.T) {
+	was := patience
+	patience = 300 * time.Millisecond
+	defer func() { patience = was }()
+	p := testPool(t, 0)
+	id := description.TaskID{Job: "j1", Attempt: 1, Task: 1}
+	p.startCompute(&description.Order{TaskID: id, Compute: &description.Compute{Address: "127.0.0.1:1",
+		Directory: examplesOf(t), RoundStart: description.RoundStart{Module: "line", Tasks: 1, Rounds: 1, Secret: "s"}}})
+	if end := p.until(t, id, description.TaskLost); !strings.Contains(end.Error, "cannot be reached at 127.0.0.1:1") {
+		t.Errorf("%+v", end)
+	}
+	if _, _, err := p.node.Version("j1.1"); !errors.Is(err, worker.ErrUnknownJob) {
+		t.Errorf("the job is kept: %v", err)
 	}
 }
