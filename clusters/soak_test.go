@@ -3,6 +3,7 @@ package clusters_test
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -503,6 +504,7 @@ func soak(t *testing.T, seed uint64) {
 		t.Error(err)
 	}
 	lines := journalOf(t, w.journals)
+	expectSameOrders(t, lines)
 	report, err := audit.Journal(bytes.NewReader(lines), audit.Rules{Lease: soakLease, Kill: soakKill})
 	if err != nil {
 		t.Error(err)
@@ -510,6 +512,25 @@ func soak(t *testing.T, seed uint64) {
 	t.Logf("%d kills, %d processes, %d of them tasks of rounds, %d jobs lost with nodes, %v, %+v", kills,
 		len(w.runs), w.computed, lost,
 		time.Since(began).Round(time.Second), report)
+}
+
+// expectSameOrders checks that a journal that is read anew orders the homes and tasks that it ordered.
+func expectSameOrders(t *testing.T, lines []byte) {
+	t.Helper()
+	l := ledger.New()
+	for line := range bytes.Lines(lines) {
+		var r ledger.Record
+		if err := json.Unmarshal(line, &r); err != nil {
+			t.Fatal(err)
+		}
+		ordered := r.Ordered
+		if err := l.Apply(&r); err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Equal(ordered, r.Ordered) {
+			t.Fatalf("another time a record orders %+v: %s", r.Ordered, line)
+		}
+	}
 }
 
 // journalOf returns the lines of the only journal of a store.
