@@ -268,7 +268,6 @@ func TestHomeIsLost(t *testing.T) {
 	}
 }
 
-// What the module does wrong fails the attempt.
 // A home that is lost while no task has a GPU takes the job from the session before the job arrives again.
 func TestHomeIsLostBetweenRounds(t *testing.T) {
 	d := begun(t, relaxedJob())
@@ -280,6 +279,7 @@ func TestHomeIsLostBetweenRounds(t *testing.T) {
 	d.same("orders of b", d.orders("b"), "home j1.2.0")
 }
 
+// What the module does wrong fails the attempt.
 func TestRelaxedJobFails(t *testing.T) {
 	d := begun(t, relaxedJob())
 	exit := 1
