@@ -32,11 +32,11 @@ func relaxed(id, module, dir string, tasks int, rounds int64) *relaxedJob {
 		Seed: int64(len(id)), Checkpoint: id + ".hare"}}
 }
 
-// expectLoops compares the checkpoints of jobs with plain loops.
+// expectLoops compares the checkpoints of jobs with plain loops of line, which computes what slow computes.
 func (o *orders) expectLoops(dir string) {
 	o.t.Helper()
 	for _, j := range o.jobs {
-		n := &description.NewJob{Module: j.start.Module, Directory: dir, Rounds: j.start.Rounds, Seed: j.start.Seed,
+		n := &description.NewJob{Module: "line", Directory: dir, Rounds: j.start.Rounds, Seed: j.start.Seed,
 			Env: map[string]string{"PYTHONPATH": os.Getenv("PYTHONPATH")}}
 		expectLoop(o.t, j.checkpoints, n, j.start.Tasks)
 	}
