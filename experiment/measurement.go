@@ -60,7 +60,7 @@ type Measured struct {
 
 // Measurements lists the measurements.
 func Measurements() []Measurement {
-	return []Measurement{everything, polluxMeasurement, antmanMeasurement}
+	return []Measurement{everything, asrptMeasurement, polluxMeasurement, antmanMeasurement}
 }
 
 // FindMeasurement returns the named measurement; ok is false where there is none.

@@ -18,6 +18,7 @@ type asrpt struct {
 	places   int64         // places in the queue that were given
 	queue    []*JobState   // the jobs that are completed virtually and wait, by place
 	noted    []*JobState   // jobs that may have begun to wait
+	delayed  []*JobState   // the jobs of the queue with a farUs, by it
 	starting bool          // whether the queue is gone through
 	placing  placing
 	forest   estimate.SizeForest // where sizes are predicted by it, or by the median
@@ -30,13 +31,15 @@ type srptJob struct {
 	virtual      machineJob
 	place        int64 // in the queue, from 1 on; 0 while the virtual machine has the job
 	completedUs  int64 // when the job came by its place
+	// farUs is when the job could first have started, on GPUs too far apart, since it is in the queue; or −1.
+	farUs int64
 }
 
 // touched notes a job that came, or whose round has begun or ended, and asks for a schedule where the
 // virtual machine has completed a job or a delay has ended.
 func (a *asrpt) touched(l *ListScheduler, j *JobState) {
 	if j.srpt == nil {
-		j.srpt = &srptJob{}
+		j.srpt = &srptJob{farUs: -1}
 	}
 	x := j.srpt
 	if !x.noted {
@@ -63,25 +66,38 @@ func (a *asrpt) wake(l *ListScheduler) int64 {
 	return min(a.machine.nextUs(), a.delayedUntil())
 }
 
-// delayedUntil is when the next delay of a job in the queue may end, or math.MaxInt64.
+// delayedUntil is when the next delay of a job in the queue ends after the last schedule, or math.MaxInt64.
 func (a *asrpt) delayedUntil() int64 {
-	if a.cfg.DelayUs < 0 {
-		return math.MaxInt64
-	}
-	at, _ := slices.BinarySearchFunc(a.queue, a.machine.nowUs, func(j *JobState, nowUs int64) int {
-		if a.untilUs(j) <= nowUs {
-			return -1
+	for _, j := range a.delayed {
+		if us := a.untilUs(j); us > a.machine.nowUs {
+			return us
 		}
-		return 1
-	})
-	if at == len(a.queue) {
-		return math.MaxInt64
 	}
-	return a.untilUs(a.queue[at])
+	return math.MaxInt64
 }
 
-// untilUs is when the delay of a completed job ends.
-func (a *asrpt) untilUs(j *JobState) int64 { return add(j.srpt.completedUs, a.cfg.DelayUs) }
+// untilUs is when the delay of a job ends that has begun to wait for GPUs nearer together.
+func (a *asrpt) untilUs(j *JobState) int64 { return add(j.srpt.farUs, a.cfg.DelayUs) }
+
+// after notes the jobs in the queue that could start now, and wait for GPUs nearer together.
+func (a *asrpt) after(l *ListScheduler) {
+	if a.cfg.DelayUs < 0 || len(a.queue) == 0 || !l.anyFree() {
+		return
+	}
+	l.reserved, l.onNodes, l.onQuotas = reservation{}, nil, nil // there are none where starts are adopted
+	for _, j := range a.queue {
+		switch {
+		case !l.fitsWhenEmpty(j):
+		case a.waits(l, j):
+			if j.srpt.farUs < 0 {
+				j.srpt.farUs = l.nowUs
+				a.delayed = append(a.delayed, j)
+			}
+		case !a.cfg.Pass && !a.cfg.Backfill:
+			return // it does not fit and blocks the others
+		}
+	}
+}
 
 // prepare lets the virtual machine go on, and looks at the jobs that may have begun to wait.
 func (a *asrpt) prepare(l *ListScheduler) {
@@ -176,7 +192,16 @@ func (a *asrpt) enqueue(j *JobState) {
 func (a *asrpt) dequeue(j *JobState) {
 	at, _ := slices.BinarySearchFunc(a.queue, j.srpt.place, byPlace)
 	a.queue = slices.Delete(a.queue, at, at+1)
+	a.unqueued(j)
+}
+
+// unqueued forgets what is kept of a job while it is in the queue.
+func (a *asrpt) unqueued(j *JobState) {
 	j.srpt.queued = false
+	if j.srpt.farUs >= 0 {
+		j.srpt.farUs = -1
+		a.delayed = slices.DeleteFunc(a.delayed, func(o *JobState) bool { return o == j })
+	}
 }
 
 func byPlace(j *JobState, place int64) int { return cmp.Compare(j.srpt.place, place) }
@@ -293,7 +318,7 @@ func (a *asrpt) startQueue(l *ListScheduler) (blocked bool) {
 			}
 			continue
 		}
-		j.srpt.queued = false
+		a.unqueued(j)
 	}
 	clear(a.queue[len(kept):])
 	a.queue, a.starting = kept, false
@@ -314,6 +339,8 @@ type srptJobSnapshot struct {
 	Left        int64 `json:"left,omitempty"`
 	Place       int64 `json:"place,omitempty"`
 	CompletedUs int64 `json:"completed_us,omitempty"`
+	// FarUs is left out where the job has none.
+	FarUs *int64 `json:"far_us,omitempty"`
 }
 
 func (a *asrpt) encode(l *ListScheduler) any {
@@ -322,6 +349,9 @@ func (a *asrpt) encode(l *ListScheduler) any {
 		s := srptJobSnapshot{Place: j.srpt.place, CompletedUs: j.srpt.completedUs}
 		if j.srpt.known && s.Place == 0 {
 			s.Left = j.srpt.virtual.left
+		}
+		if j.srpt.farUs >= 0 {
+			s.FarUs = &j.srpt.farUs
 		}
 		out.Jobs = append(out.Jobs, s)
 	}
@@ -351,13 +381,20 @@ func (a *asrpt) decode(l *ListScheduler, state json.RawMessage) bool {
 			s.CompletedUs > in.NowUs {
 			return false
 		}
-		j.srpt = &srptJob{place: s.Place, completedUs: s.CompletedUs, known: s.Left > 0 || s.Place > 0}
+		j.srpt = &srptJob{place: s.Place, completedUs: s.CompletedUs, known: s.Left > 0 || s.Place > 0, farUs: -1}
 		j.srpt.virtual = machineJob{job: j, serial: j.serial, left: s.Left, at: -1}
 		switch {
 		case s.Place > 0:
 			completedUs[s.Place] = s.CompletedUs
 			places = append(places, s.Place)
 			a.enqueue(j)
+			if s.FarUs != nil {
+				if !j.srpt.queued || *s.FarUs < 0 || *s.FarUs > in.NowUs {
+					return false
+				}
+				j.srpt.farUs = *s.FarUs
+				a.delayed = append(a.delayed, j)
+			}
 		case s.Left > 0:
 			a.machine.add(&j.srpt.virtual)
 		default:
@@ -365,6 +402,9 @@ func (a *asrpt) decode(l *ListScheduler, state json.RawMessage) bool {
 			a.noted = append(a.noted, j)
 		}
 	}
+	slices.SortStableFunc(a.delayed, func(x, y *JobState) int {
+		return cmp.Or(cmp.Compare(x.srpt.farUs, y.srpt.farUs), cmp.Compare(x.srpt.place, y.srpt.place))
+	})
 	slices.Sort(places)
 	return slices.IsSortedFunc(places, func(x, y int64) int { return cmp.Compare(completedUs[x], completedUs[y]) })
 }

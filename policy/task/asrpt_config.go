@@ -11,7 +11,7 @@ import (
 // ASRPTConfig tunes NewASRPT. The zero value is the default.
 type ASRPTConfig struct {
 	// DelayUs is τ, how long a job that is heavy on communication waits for GPUs that are near
-	// together, from its virtual completion on. Zero means 300 s, below zero not at all.
+	// together, from when it could first start on others. Zero means 300 s, below zero not at all.
 	DelayUs int64
 	// Heavy is the least α_max/α_min of jobs that are heavy on communication, at least 1. Zero
 	// means 1.5.
@@ -50,6 +50,8 @@ const (
 	// SizesTold takes the sizes that the policy is told, or where it is told none, what is believed by the
 	// sizes of the jobs that ended, their classes and estimates.
 	SizesTold SizePrediction = ""
+	// SizesBelief takes what is believed where the policy is told sizes, too.
+	SizesBelief SizePrediction = "belief"
 	// SizesForest predicts the rounds by a random forest (estimate.SizeForest) of the jobs that ended: of
 	// their classes, widths and lengths of a round. A job of no class that was seen has the median.
 	SizesForest SizePrediction = "forest"
@@ -94,14 +96,17 @@ func NewASRPT(cluster *hare.Cluster, sizes JobSizes, cfg ASRPTConfig) *ListSched
 
 // rule is the rule for the rounds of each job; nil means that they are learned.
 func (cfg ASRPTConfig) rule(rounds map[string]int64) Rule {
-	a := &asrpt{cfg: cfg.withDefaults()}
 	if cfg.Predict != SizesTold {
 		rounds = nil
 	}
+	if cfg.Predict == SizesBelief {
+		cfg.Predict = SizesTold
+	}
+	a := &asrpt{cfg: cfg.withDefaults()}
 	r := Rule{
 		Name: "asrpt", Hold: hare.Rigid, Strict: !cfg.Pass && !cfg.Backfill, Rounds: rounds, LearnSizes: rounds == nil,
 		Priority: func(_ *ListScheduler, j *JobState) float64 { return float64(j.serial) },
-		prepare:  a.prepare, assign: a.assign, touched: a.touched, left: a.left, wake: a.wake,
+		prepare:  a.prepare, assign: a.assign, touched: a.touched, left: a.left, wake: a.wake, after: a.after,
 		state: a.encode, restore: a.decode,
 	}
 	if cfg.Graphs != nil {
@@ -129,9 +134,7 @@ func parseASRPT(parameters []byte) (Rule, error) {
 	cfg := ASRPTConfig{Pass: form.Pass, Backfill: form.Backfill, Eager: form.Eager, Trust: form.Trust,
 		Predict: SizePrediction(form.Predict)}
 	switch form.Predict {
-	case "", "belief":
-		cfg.Predict = SizesTold
-	case string(SizesForest), string(SizesMedian):
+	case "", string(SizesBelief), string(SizesForest), string(SizesMedian):
 	default:
 		return Rule{}, invalid("/predict", "out_of_range", "asrpt: predict is %q: use belief, forest or none",
 			hare.Clip(form.Predict))

@@ -88,7 +88,7 @@ func TestASRPTDelaysJobsWithGraphs(t *testing.T) {
 		want string
 	}{
 		{"delay", task.ASRPTConfig{Eager: true}, "6.0-8.0"},
-		{"short delay", task.ASRPTConfig{Eager: true, DelayUs: 3e6}, "5.0-10.6"},
+		{"short delay", task.ASRPTConfig{Eager: true, DelayUs: 1e6}, "5.0-10.6"},
 		{"no delay", task.ASRPTConfig{Eager: true, DelayUs: -1}, "4.0-9.6"},
 		{"far is near", task.ASRPTConfig{Eager: true, Near: 2.8}, "4.0-9.6"},
 		{"not heavy", task.ASRPTConfig{Eager: true, Heavy: 2.81}, "4.0-9.6"},

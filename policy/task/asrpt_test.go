@@ -78,9 +78,9 @@ func TestASRPTByHand(t *testing.T) {
 		// j0 and j1 have a node, j2 half of the other. At 4 the GPUs of j3 lie on two nodes, where a round takes
 		// 3 s. At 6 j2 ends, and j3 has a node for itself. j3 has completed virtually at 2.
 		{"a delay", shared(), task.ASRPTConfig{Eager: true}, "j0 0-4 j1 0-8 j2 0-6 j3 6-8"},
-		{"a short delay", shared(), task.ASRPTConfig{Eager: true, DelayUs: 3e6}, "j0 0-4 j1 0-8 j2 0-6 j3 5-11"},
+		{"a short delay", shared(), task.ASRPTConfig{Eager: true, DelayUs: 1e6}, "j0 0-4 j1 0-8 j2 0-6 j3 5-11"},
 		// Nothing happens at 5, when the delay of j3 ends, but the tick for which the policy asks.
-		{"a delay ends alone", inOneRound(shared(), 3), task.ASRPTConfig{Eager: true, DelayUs: 3e6},
+		{"a delay ends alone", inOneRound(shared(), 3), task.ASRPTConfig{Eager: true, DelayUs: 1e6},
 			"j0 0-4 j1 0-8 j2 0-6 j3 5-11"},
 		// The virtual machine completes j1 at 4, while j0 has one round.
 		{"a virtual completion alone", inOneRound(lone(2, [3]int64{0, 1, 12}, [3]int64{0, 1, 8}), 2), task.ASRPTConfig{},

@@ -39,6 +39,7 @@ func (l *ListScheduler) Adopt(nowUs int64, event hare.Event, decisions []hare.De
 	}
 	if scheduled {
 		l.makePromise()
+		l.afterSchedule()
 	}
 	l.guardWaits()
 	return nil

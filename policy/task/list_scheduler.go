@@ -55,6 +55,9 @@ type Rule struct {
 	prepare func(*ListScheduler)
 	// assign replaces the choice by priorities; nil does not.
 	assign func(*ListScheduler)
+	// after is called after a schedule, and where recorded decisions were adopted instead of one; nil does
+	// nothing.
+	after func(*ListScheduler)
 	// left is called when a job ends or is cancelled, and resized when a job arrives or
 	// GPUs join or leave; nil does nothing.
 	left    func(l *ListScheduler, j *JobState, ended bool)
@@ -240,6 +243,7 @@ func (l *ListScheduler) Step(nowUs int64, events []hare.Event) ([]hare.Decision,
 			l.guardShow()
 			l.openQuotas()
 			l.makePromise()
+			l.afterSchedule()
 		}
 		l.guardWaits()
 	}
@@ -252,6 +256,12 @@ func (l *ListScheduler) WakeUs() int64 {
 		return math.MaxInt64
 	}
 	return l.rule.wake(l)
+}
+
+func (l *ListScheduler) afterSchedule() {
+	if l.rule.after != nil {
+		l.rule.after(l)
+	}
 }
 
 func (l *ListScheduler) prepare() {
