@@ -154,10 +154,7 @@ func pickOf(rng *rand.Rand, shares []float64) int {
 func (d *graphJobs) add(i int, r *recurring, s float64) {
 	const kind = "V100"
 	g := r.graph
-	leastUs, mostUs, computeUs := g.LeastUs(kind, d.net), g.MostUs(kind, d.net), int64(0)
-	for stage := range g.Vertices[len(g.Vertices)-1].Stage + 1 {
-		computeUs = max(computeUs, g.ComputeUs(kind, stage))
-	}
+	leastUs, mostUs, computeUs := g.LeastUs(kind, d.net), g.MostUs(kind, d.net), g.LongestComputeUs(kind)
 	n := max(1, int64(graphRoundUs)/leastUs) // iterations of a round
 	id := fmt.Sprintf("j%03d", i)
 	d.graphs[id] = jobgraph.Training{Graph: g, Iterations: n}

@@ -123,6 +123,15 @@ func Read(r io.Reader, lim wire.Limits) (*Document, error) {
 	return &d.Document, nil
 }
 
+// ReadPart reads a document that stands at a pointer of another one.
+func ReadPart(text []byte, pointer string) (*Document, error) {
+	var d document
+	if err := documentTable.Decode(wire.NewPartReader(text, pointer), &d); err != nil {
+		return nil, err
+	}
+	return &d.Document, nil
+}
+
 // Append appends the document as Read reads it.
 func (d *Document) Append(b []byte) []byte {
 	return documentTable.Append(b, &document{*d, DocumentForm})

@@ -83,6 +83,15 @@ func (g *Graph) ComputeUs(kind string, stage int) int64 {
 	return 0
 }
 
+// LongestComputeUs is the longest time for which a vertex computes in an iteration, 0 where the type has no
+// times.
+func (g *Graph) LongestComputeUs(kind string) (longest int64) {
+	for s := range g.stages {
+		longest = max(longest, g.ComputeUs(kind, s))
+	}
+	return longest
+}
+
 func (g *Graph) iteration(kind string, between func(a, b int) int64, slowest func([]int) int64) (longest int64) {
 	k := slices.Index(g.Kinds, kind)
 	if k < 0 {

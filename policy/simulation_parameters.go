@@ -2,8 +2,10 @@ package policy
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/policy/elastic"
@@ -50,7 +52,11 @@ func SimulationParameters(name string, parameters []byte, estimates, aside bool)
 	}
 	small := &hare.Cluster{Nodes: []hare.Node{{Name: "a", GPUs: []hare.TypeCount{{Type: "GPU", Count: 1}}}}}
 	if _, err := session.Open(small, parameters); err != nil {
-		return nil, err
+		var fault *hare.InvalidError
+		if !errors.As(err, &fault) || given["graphs"] == nil || !strings.HasPrefix(fault.Pointer, "/graphs") {
+			return nil, err
+		}
+		// Whether job graphs can be is for the cluster of the simulation to say.
 	}
 	if aside {
 		parameters = PlansAside(name, parameters)

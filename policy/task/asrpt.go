@@ -332,6 +332,8 @@ type asrptSnapshot struct {
 	Jobs   []srptJobSnapshot `json:"jobs"`
 	// Forest is of rules that predict sizes by it.
 	Forest *estimate.SizeForestSnapshot `json:"forest,omitempty"`
+	// Hardware is of rules with graphs.
+	Hardware *graphHardware `json:"hardware,omitempty"`
 }
 
 // srptJobSnapshot is what asrpt keeps of a job. A job without a size has neither Left nor Place.
@@ -344,7 +346,7 @@ type srptJobSnapshot struct {
 }
 
 func (a *asrpt) encode(l *ListScheduler) any {
-	out := asrptSnapshot{NowUs: a.machine.nowUs, Places: a.places}
+	out := asrptSnapshot{NowUs: a.machine.nowUs, Places: a.places, Hardware: a.placing.hardware}
 	for _, j := range l.jobs {
 		s := srptJobSnapshot{Place: j.srpt.place, CompletedUs: j.srpt.completedUs}
 		if j.srpt.known && s.Place == 0 {
@@ -369,6 +371,10 @@ func (a *asrpt) decode(l *ListScheduler, state json.RawMessage) bool {
 	}
 	*a = asrpt{cfg: a.cfg, placing: a.placing, places: in.Places,
 		machine: singleMachine{nowUs: in.NowUs, speed: int64(l.GPUs())}}
+	if h := in.Hardware; (a.cfg.Named != nil) != (h != nil) ||
+		h != nil && (!slices.Equal(h.Topology, l.described.Topology()) || a.equip(h) != nil) {
+		return false
+	}
 	if (a.cfg.Predict != SizesTold) != (in.Forest != nil) || in.Forest != nil && !a.forest.Restore(in.Forest) {
 		return false
 	}

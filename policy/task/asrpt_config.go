@@ -2,6 +2,7 @@ package task
 
 import (
 	"encoding/json"
+	"errors"
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/jobgraph"
@@ -31,6 +32,9 @@ type ASRPTConfig struct {
 	// Graphs are the graphs of jobs, by ID, with the iterations of a round; nil means that there are none. A
 	// job with a graph has as many tasks as the graph has vertices, and the cluster must have bandwidths.
 	Graphs map[string]jobgraph.Training
+	// Named are graphs for sessions, in which the label graph of a job's class names its configuration, and
+	// a round has as many iterations as fit its compute time. Nil means that there are none.
+	Named *jobgraph.Document
 	// FirstFit places jobs with graphs by first fit and not by Heavy-Edge.
 	FirstFit bool
 	// Trust takes estimate_s of a job as its size, where the policy is told no sizes. Otherwise an
@@ -109,14 +113,17 @@ func (cfg ASRPTConfig) rule(rounds map[string]int64) Rule {
 		prepare:  a.prepare, assign: a.assign, touched: a.touched, left: a.left, wake: a.wake, after: a.after,
 		state: a.encode, restore: a.decode,
 	}
-	if cfg.Graphs != nil {
+	if cfg.Graphs != nil || cfg.Named != nil {
 		r.picks = a.pick
+	}
+	if cfg.Named != nil {
+		r.opened = a.open
 	}
 	return r
 }
 
 // parseASRPT reads {"delay_s": 300, "heavy": 1.5, "near": 1.1, "pass": false, "backfill": false, "eager": false,
-// "trust": false, "predict": "belief"}.
+// "trust": false, "predict": "belief", "first_fit": false, "graphs": {…}}.
 func parseASRPT(parameters []byte) (Rule, error) {
 	form := struct {
 		DelayS   *json.Number `json:"delay_s"`
@@ -127,12 +134,21 @@ func parseASRPT(parameters []byte) (Rule, error) {
 		Eager    bool         `json:"eager"`
 		Trust    bool         `json:"trust"`
 		Predict  string       `json:"predict"`
+		FirstFit bool         `json:"first_fit"`
+
+		Graphs json.RawMessage `json:"graphs"`
 	}{}
 	if err := online.DecodeParameters(parameters, &form); err != nil {
 		return Rule{}, err
 	}
 	cfg := ASRPTConfig{Pass: form.Pass, Backfill: form.Backfill, Eager: form.Eager, Trust: form.Trust,
-		Predict: SizePrediction(form.Predict)}
+		Predict: SizePrediction(form.Predict), FirstFit: form.FirstFit}
+	if form.Graphs != nil {
+		var err error
+		if cfg.Named, err = jobgraph.ReadPart(form.Graphs, "/graphs"); err != nil {
+			return Rule{}, firstFault(err)
+		}
+	}
 	switch form.Predict {
 	case "", string(SizesBelief), string(SizesForest), string(SizesMedian):
 	default:
@@ -164,6 +180,15 @@ func parseASRPT(parameters []byte) (Rule, error) {
 		*ratio.value = *ratio.given
 	}
 	return cfg.rule(nil), nil
+}
+
+// firstFault is the first of several faults: sessions report one.
+func firstFault(err error) error {
+	var all hare.InvalidErrors
+	if errors.As(err, &all) && len(all) > 0 {
+		return all[0]
+	}
+	return err
 }
 
 // maxRatio is the greatest ratio of times of an iteration.

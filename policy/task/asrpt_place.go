@@ -1,6 +1,10 @@
 package task
 
 import (
+	"errors"
+	"slices"
+	"strings"
+
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/jobgraph"
 	"github.com/hare-sched/hare/placement"
@@ -11,6 +15,54 @@ type placing struct {
 	net      *jobgraph.Network // between nodes of l.nodes; nil without graphs
 	capacity int64             // of the scheduler, when least was found
 	least    map[leastKey]int64
+	named    map[string]*jobgraph.Graph // of sessions
+	hardware *graphHardware             // of which named was made
+}
+
+// graphHardware is what graphs need of the cluster of a session.
+type graphHardware struct {
+	Topology   []string              `json:"topology,omitempty"`
+	Bandwidths []hare.LevelBandwidth `json:"bandwidths"`
+	GPUTypes   []hare.GPUType        `json:"gpu_types,omitempty"`
+	Types      []string              `json:"types"`
+}
+
+// open makes the graphs of a session on its cluster.
+func (a *asrpt) open(cluster *hare.Cluster) error {
+	h := &graphHardware{cluster.Topology, cluster.Bandwidths, cluster.GPUTypes, nil}
+	for _, n := range cluster.Nodes {
+		for _, g := range n.GPUs {
+			if !slices.Contains(h.Types, g.Type) {
+				h.Types = append(h.Types, g.Type)
+			}
+		}
+	}
+	return a.equip(h)
+}
+
+// equip makes the graphs for what a cluster has.
+func (a *asrpt) equip(h *graphHardware) error {
+	c := &hare.Cluster{Topology: h.Topology, Bandwidths: h.Bandwidths, GPUTypes: h.GPUTypes}
+	n := hare.Node{Name: "n"}
+	for _, t := range h.Types {
+		n.GPUs = append(n.GPUs, hare.TypeCount{Type: t, Count: 1})
+	}
+	c.Nodes = append(c.Nodes, n)
+	graphs, net, err := a.cfg.Named.Graphs(c)
+	if err != nil {
+		err = firstFault(err)
+		var fault *hare.InvalidError
+		if errors.As(err, &fault) {
+			return &hare.InvalidError{Pointer: "/graphs" + strings.TrimPrefix(fault.Pointer, "/cluster/bandwidth_gbps"),
+				Code: fault.Code, Detail: fault.Detail}
+		}
+		return err
+	}
+	a.cfg.mbps, a.placing.hardware, a.placing.named = net.Mbps(), h, map[string]*jobgraph.Graph{}
+	for _, g := range graphs {
+		a.placing.named[g.Name] = g
+	}
+	return nil
 }
 
 // leastKey is a graph on a GPU type.
@@ -35,10 +87,33 @@ func (cfg ASRPTConfig) withNetwork(cluster *hare.Cluster) ASRPTConfig {
 // training is the graph of a job and its iterations of a round; nil where the job has none.
 func (a *asrpt) training(j *JobState) *jobgraph.Training {
 	t, ok := a.cfg.Graphs[j.spec.ID]
+	if a.placing.named != nil {
+		t, ok = a.namedBy(j)
+	}
 	if !ok || int64(t.Graph.GPUs()) != j.spec.Tasks || j.spec.TaskGPUs() != 1 {
 		return nil
 	}
 	return &t
+}
+
+// namedBy is the training of a job by its class, and by its compute time on the first type of its profile on
+// which the graph has times.
+func (a *asrpt) namedBy(j *JobState) (jobgraph.Training, bool) {
+	if j.spec.Hints == nil {
+		return jobgraph.Training{}, false
+	}
+	at := slices.IndexFunc(j.spec.Hints.Class, func(l hare.ClassLabel) bool { return l.Name == "graph" })
+	if at < 0 || a.placing.named[j.spec.Hints.Class[at].Value] == nil {
+		return jobgraph.Training{}, false
+	}
+	g := a.placing.named[j.spec.Hints.Class[at].Value]
+	for i := range j.spec.On {
+		p := &j.spec.On[i]
+		if us := g.LongestComputeUs(p.Type); us > 0 && p.ComputeUs > 0 {
+			return jobgraph.Training{Graph: g, Iterations: max(1, p.ComputeUs/us)}, true
+		}
+	}
+	return jobgraph.Training{Graph: g, Iterations: 1}, true
 }
 
 // network is that of the nodes of the scheduler.

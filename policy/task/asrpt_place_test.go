@@ -1,7 +1,9 @@
 package task_test
 
 import (
+	"bytes"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -179,4 +181,97 @@ func info(t *testing.T, name string) task.Session {
 		t.Fatalf("%s has no sessions", name)
 	}
 	return s
+}
+
+// restored restores its policy from a snapshot after each step.
+type restored struct {
+	t       *testing.T
+	policy  online.Durable
+	restore func([]byte) (online.Durable, error)
+}
+
+// Step is online.Policy.Step.
+func (r *restored) Step(nowUs int64, events []hare.Event) ([]hare.Decision, error) {
+	ds, err := r.policy.Step(nowUs, events)
+	ds = slices.Clone(ds)
+	state := r.policy.AppendSnapshot(nil)
+	again, bad := r.restore(state)
+	if bad != nil {
+		r.t.Fatal(bad)
+	}
+	if !bytes.Equal(again.AppendSnapshot(nil), state) {
+		r.t.Fatalf("at %d: the restored policy has another state", nowUs)
+	}
+	r.policy = again
+	return ds, err
+}
+
+// WakeUs is online.Waker.WakeUs.
+func (r *restored) WakeUs() int64 { return r.policy.(online.Waker).WakeUs() }
+
+// A session has graphs by the classes of its jobs: the delays of TestASRPTDelaysJobsWithGraphs come about there, too,
+// and a policy that is restored after each event makes the same decisions.
+func TestASRPTGraphsInSessions(t *testing.T) {
+	document := jobgraph.Document{Models: []jobgraph.Model{{Name: "m", Layers: []jobgraph.Layer{{Parameters: 5000,
+		On: layerOn(100, 300)}}}}, Configurations: []jobgraph.Configuration{{Name: "two", Model: "m", Samples: 2,
+		Stages: []jobgraph.Stage{{Layers: 1, Replicas: 2}}}}}
+	for _, c := range []struct{ parameters, want string }{
+		{`"trust": true`, "6.0-8.0"}, {`"trust": true, "delay_s": 1`, "5.0-10.6"}, {`"trust": true, "delay_s": 0`, "4.0-9.6"},
+	} {
+		for _, again := range []bool{false, true} {
+			inst := networked(inOneRound(shared(), 3))
+			for i, s := range []int64{4, 8, 6, 2} {
+				inst.Jobs[i].Hints = &hare.JobHints{EstimateUs: s * 1e6}
+			}
+			inst.Jobs[3].Rounds = 4
+			inst.Jobs[3].On = []hare.Profile{{Type: "A", ComputeUs: 4e5, SyncUs: 1e5}} // 1,000 iterations
+			inst.Jobs[3].Hints.Class = []hare.ClassLabel{{Name: "graph", Value: "two"}}
+			s := info(t, "asrpt")
+			p, err := s.Open(&inst.Cluster, []byte(`{"eager": true, `+c.parameters+`, "graphs": `+
+				string(document.Append(nil))+`}`))
+			if err != nil {
+				t.Fatal(err)
+			}
+			graphs, net, err := document.Graphs(&inst.Cluster)
+			if err != nil {
+				t.Fatal(err)
+			}
+			rules := placed(inst, map[string]jobgraph.Training{"j3": {Graph: graphs[0], Iterations: 1000}}, net)
+			var policy online.Policy = p
+			if again {
+				policy = &restored{t, p, s.Restore}
+			}
+			out, err := sim.Run(t.Context(), inst, policy, rules)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := fmt.Sprintf("%.1f-%.1f", float64(out.Jobs[3].StartUs)/1e6, float64(out.Jobs[3].EndUs)/1e6); got != c.want {
+				t.Errorf("%s, restored %v: %s, want %s", c.parameters, again, got, c.want)
+			}
+		}
+	}
+}
+
+// What is wrong with graphs is refused when the session is opened, with a pointer into the parameters.
+func TestASRPTRefusesGraphs(t *testing.T) {
+	const good = `{"hare": "job-graphs/v1", "models": [{"name": "m", "layers": [{"parameters": 9000000000, "on": {"A": ` +
+		`{"forward_us": 1, "backward_us": 2}}}]}], "configurations": [{"name": "c", "model": "m", "samples": 4, ` +
+		`"stages": [{"layers": 1, "tensor": 2}]}]}`
+	small := networked(lone(2)).Cluster
+	small.GPUTypes = []hare.GPUType{{Type: "A", MemoryMilliGiB: 16_000}}
+	for _, c := range []struct {
+		cluster      *hare.Cluster
+		graphs, want string
+	}{
+		{&networked(lone(2)).Cluster, good, ""},
+		{&lone(2).Cluster, good, "/graphs: job graphs need the bandwidth"},
+		{&small, good, "/graphs/configurations/0/stages/0: a GPU of the stage needs 67.056 GiB, and the largest has 16"},
+		{&networked(lone(2)).Cluster, strings.Replace(good, `"samples"`, `"sample"`, 1), "/graphs/configurations/0/sample"},
+		{&networked(lone(2)).Cluster, `7`, "/graphs"},
+	} {
+		_, err := info(t, "asrpt").Open(c.cluster, []byte(`{"graphs": `+c.graphs+`}`))
+		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("got %v, want %q", err, c.want)
+		}
+	}
 }

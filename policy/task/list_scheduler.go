@@ -93,6 +93,9 @@ type Rule struct {
 	speeds *learnedSpeeds
 	// guard is the guard against starvation; the zero value means none.
 	guard guardRule
+	// opened is called with the cluster of a session that is opened; nil does nothing. What it makes must be
+	// part of the state.
+	opened func(*hare.Cluster) error
 	// parameters are those of the session, as JSON, for snapshots.
 	parameters []byte
 }

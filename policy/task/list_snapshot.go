@@ -190,6 +190,11 @@ func OpenListScheduler(cluster *hare.Cluster, parameters []byte, rule func(param
 	if len(bytes.TrimSpace(parameters)) > 0 {
 		r.parameters = slices.Clone(parameters)
 	}
+	if r.opened != nil {
+		if err := r.opened(cluster); err != nil {
+			return nil, err
+		}
+	}
 	return NewListScheduler(cluster, r), nil
 }
 

@@ -5,7 +5,7 @@ import "slices"
 // Parameter is a parameter of a policy in sessions.
 type Parameter struct {
 	Name string `json:"name"`
-	// Type is the type of its JSON value: number, integer, boolean, string or numbers, an
+	// Type is the type of its JSON value: number, integer, boolean, string, object or numbers, an
 	// array of numbers.
 	Type string `json:"type"`
 	// Unit is s, gpu_s (GPU-seconds), or empty.
@@ -65,6 +65,8 @@ var parametersOf = map[string][]Parameter{
 			"idle"},
 		{"trust", "boolean", "", false, "whether estimate_s of a job is its size; otherwise estimates count as far as " +
 			"those of jobs that ended were right"},
+		{"graphs", "object", "", nil, "a document of job graphs; the label graph of a job's class names its configuration"},
+		{"first_fit", "boolean", "", false, "whether jobs with graphs are placed by first fit and not by Heavy-Edge"},
 		{"predict", "string", "", "belief", "what tells the size of a job that arrives: belief, what is believed by jobs " +
 			"that ended, classes and estimates; forest, a random forest of classes and widths; none, the median of all jobs"},
 	},
