@@ -22,14 +22,15 @@ var asrptMeasurement = Measurement{
 	Name:  "asrpt",
 	Title: "A-SRPT beside other policies, and what each of its choices is worth",
 	Text: "Draws of three traces as in everything, on which GPUs are alike wherever they are; and 160 jobs with " +
-		"graphs on 16 nodes of 4 V100 (32 GiB, 300 Gb/s inside nodes, 25 between them), which are drawn by seed: built-in " +
+		"graphs on 16 nodes of 4 V100 (32 GiB, 300 Gb/s inside nodes, 25 between them), drawn by seed: built-in " +
 		"configurations of 1 to 16 GPUs, 24 recurring jobs that make up nine tenths, whose lengths vary by a fifth (the " +
-		"standard deviation of the logarithm), half an hour in the mean, and as much work as the GPUs do while jobs arrive. " +
+		"standard deviation of the logarithm), half an hour in the mean, and as much work as the GPUs do while jobs " +
+		"arrive. " +
 		"A round is about a minute of iterations and takes as long as the graph says where it runs; policies that do not " +
 		"go by graphs are told two times, on one node and on several, and put jobs near together by them. Lines below " +
 		"asrpt change one choice. --scale divides the jobs, and the nodes down to 4.",
-	Published: "A-SRPT (arXiv 2501.05563): completion times lower by 23 to 41 % than those of its baselines, on a cluster " +
-		"and a trace of its own (the figure is from a second source).",
+	Published: "A-SRPT (arXiv 2501.05563): completion times lower by 23 to 41 % than those of its baselines, on a " +
+		"cluster and a trace of its own (the figure is from a second source).",
 	plan:    planASRPT,
 	tables:  asrptTables,
 	picture: asrptPicture,

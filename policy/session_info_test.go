@@ -26,7 +26,7 @@ func ExampleSessionInfos() {
 	}
 	// Output:
 	// asrpt estimates sizes true false
-	// with [delay_s heavy near pass eager trust]
+	// with [delay_s heavy near pass backfill eager trust graphs first_fit predict]
 	// easy_backfill estimates sizes true false
 	// fifo nothing nothing false false
 	// gandiva nothing nothing false false

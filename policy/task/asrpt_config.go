@@ -143,7 +143,7 @@ func parseASRPT(parameters []byte) (Rule, error) {
 	}
 	cfg := ASRPTConfig{Pass: form.Pass, Backfill: form.Backfill, Eager: form.Eager, Trust: form.Trust,
 		Predict: SizePrediction(form.Predict), FirstFit: form.FirstFit}
-	if form.Graphs != nil {
+	if form.Graphs != nil && string(form.Graphs) != "null" {
 		var err error
 		if cfg.Named, err = jobgraph.ReadPart(form.Graphs, "/graphs"); err != nil {
 			return Rule{}, firstFault(err)

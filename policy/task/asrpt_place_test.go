@@ -216,7 +216,8 @@ func TestASRPTGraphsInSessions(t *testing.T) {
 		On: layerOn(100, 300)}}}}, Configurations: []jobgraph.Configuration{{Name: "two", Model: "m", Samples: 2,
 		Stages: []jobgraph.Stage{{Layers: 1, Replicas: 2}}}}}
 	for _, c := range []struct{ parameters, want string }{
-		{`"trust": true`, "6.0-8.0"}, {`"trust": true, "delay_s": 1`, "5.0-10.6"}, {`"trust": true, "delay_s": 0`, "4.0-9.6"},
+		{`"trust": true`, "6.0-8.0"}, {`"trust": true, "delay_s": 1`, "5.0-10.6"},
+		{`"trust": true, "delay_s": 0`, "4.0-9.6"},
 	} {
 		for _, again := range []bool{false, true} {
 			inst := networked(inOneRound(shared(), 3))
@@ -245,7 +246,8 @@ func TestASRPTGraphsInSessions(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := fmt.Sprintf("%.1f-%.1f", float64(out.Jobs[3].StartUs)/1e6, float64(out.Jobs[3].EndUs)/1e6); got != c.want {
+			j := &out.Jobs[3]
+			if got := fmt.Sprintf("%.1f-%.1f", float64(j.StartUs)/1e6, float64(j.EndUs)/1e6); got != c.want {
 				t.Errorf("%s, restored %v: %s, want %s", c.parameters, again, got, c.want)
 			}
 		}
