@@ -21,6 +21,10 @@ type compute struct {
 	key   key
 	order *description.Compute
 	entry *entry
+	// since is when the device has begun to compute; the zero time says that it does not. said says that the agent
+	// knows. The pool's mu guards them.
+	since time.Time
+	said  bool
 }
 
 // source is where a task takes the parameters from, and where it brings the gradient.
@@ -39,11 +43,10 @@ func (c *compute) task() worker.Task {
 func (p *Pool) startCompute(o *description.Order) {
 	ctx, cancel := context.WithCancel(context.Background())
 	c := &compute{pool: p, key: keyOf(o.TaskID), order: o.Compute}
-	computing := false // guarded by p.mu
 	stop := func(grace time.Duration) {
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		if computing { // which only the end of the worker would break off
+		if !c.since.IsZero() { // which only the end of the worker would break off
 			time.AfterFunc(grace, cancel)
 		} else {
 			cancel()
@@ -67,7 +70,7 @@ func (p *Pool) startCompute(o *description.Order) {
 			if err != nil || stale {
 				return err
 			}
-			result, err := c.run(ctx, &computing, &ran)
+			result, err := c.run(ctx, &ran)
 			if err != nil {
 				return err
 			}
@@ -101,22 +104,19 @@ func (p *Pool) startCompute(o *description.Order) {
 }
 
 // run computes the gradient on the device of the task, and says for how long the device was busy.
-func (c *compute) run(ctx context.Context, computing *bool, ran *time.Duration) (result worker.Result, err error) {
+func (c *compute) run(ctx context.Context, ran *time.Duration) (result worker.Result, err error) {
 	p, t := c.pool, c.task()
 	err = p.use(ctx, &wait{device: c.order.Device, job: t.Job, task: true}, func(device int) error {
 		p.mu.Lock()
 		d := p.turns.devices[device]
-		*computing = true
+		begun := time.Now()
+		c.since = begun
+		p.computing[c] = true
 		d.undelivered++
 		d.began(t.Job)
 		d.orders = slices.DeleteFunc(d.orders, func(x *compute) bool { return x == c })
 		next := d.next(c)
 		p.mu.Unlock()
-		long := time.AfterFunc(longTask, func() {
-			p.say(c.entry, func(r *description.TaskReport) { r.State = description.TaskRunning })
-		})
-		defer long.Stop()
-		begun := time.Now()
 		err := worker.Again(ctx, maxCrashes, func() error {
 			if p.heldNow(device) {
 				return &lostError{"another program has the device"}
@@ -127,11 +127,31 @@ func (c *compute) run(ctx context.Context, computing *bool, ran *time.Duration) 
 		})
 		*ran = max(time.Since(begun), 1)
 		p.mu.Lock()
-		*computing = false
+		c.since = time.Time{}
+		delete(p.computing, c)
 		p.mu.Unlock()
 		return err
 	})
 	return result, err
+}
+
+// tellLong tells the agent of tasks that compute for long. Tasks have no timers of their own, because short ones come
+// through sooner without.
+func (p *Pool) tellLong() {
+	for range time.Tick(longTask / 2) {
+		var long []*entry
+		p.mu.Lock()
+		for c := range p.computing {
+			if !c.said && time.Since(c.since) > longTask {
+				c.said = true
+				long = append(long, c.entry)
+			}
+		}
+		p.mu.Unlock()
+		for _, e := range long {
+			p.say(e, func(r *description.TaskReport) { r.State = description.TaskRunning })
+		}
+	}
 }
 
 // sourceOf finds where a task takes its parameters from, and keeps the job in the node until leave is called. The

@@ -120,3 +120,38 @@ func TestHomeOutOfReach(t *testing.T) {
 		t.Errorf("the job is kept: %v", err)
 	}
 }
+
+// The agent is told of a task that computes for longer than a second, and a stop waits for it within its grace.
+func TestLongTask(t *testing.T) {
+	p := testPool(t, 0)
+	go p.tellLong()
+	dir := t.TempDir()
+	text := "import time\nBACKEND = 'plain'\ndef build(): return {'x': [0.0]}\n" +
+		"def batch(r, t): time.sleep(2)\ndef loss(p, b): return 0.0, {'x': [0.0]}\n"
+	if err := os.WriteFile(filepath.Join(dir, "long.py"), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := description.RoundStart{Module: "long", Tasks: 2, Rounds: 1, Secret: "s"}
+	home := description.TaskID{Job: "j1", Attempt: 1}
+	p.startHome(&Request{Type: Home, Checkpoint: filepath.Join(dir, "c"), Output: t.TempDir(),
+		Order: &description.Order{TaskID: home, Home: &description.HomeStart{RoundStart: s, Directory: dir}}})
+	p.until(t, home, description.TaskRunning)
+	task := func(number int, grace time.Duration) description.TaskReport {
+		t.Helper()
+		id := description.TaskID{Job: "j1", Attempt: 1, Task: number}
+		p.startCompute(&description.Order{TaskID: id, Compute: &description.Compute{Task: number - 1, RoundStart: s,
+			Directory: dir}})
+		p.until(t, id, description.TaskRunning)
+		p.mu.Lock()
+		stop := p.entries[id].stop
+		p.mu.Unlock()
+		stop(grace)
+		return p.until(t, id, description.TaskEnded)
+	}
+	if end := task(1, time.Minute); end.ExitCode == nil || *end.ExitCode != 0 || end.RanS < 2 {
+		t.Errorf("%+v", end)
+	}
+	if end := task(2, time.Millisecond); end.Signal != "SIGKILL" || end.RanS > 1.9 {
+		t.Errorf("%+v", end)
+	}
+}

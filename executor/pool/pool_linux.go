@@ -44,7 +44,9 @@ type Pool struct {
 	homes   map[key]*home
 	helpers map[key]*helper
 	entries map[description.TaskID]*entry
-	agent   *outbox // nil where no agent is connected
+	// computing are the tasks that devices compute just then.
+	computing map[*compute]bool
+	agent     *outbox // nil where no agent is connected
 	// listener is where the nodes that compute for homes of this one connect; nil until there is a home.
 	listener net.Listener
 	ended    chan struct{} // closed when the agent has asked for the end
@@ -92,6 +94,7 @@ func Main(dir string) (err error) {
 	}
 	defer listener.Close()
 	go p.acceptAgents(listener)
+	go p.tellLong()
 	select {
 	case <-ctx.Done():
 	case <-p.ended:
@@ -101,7 +104,7 @@ func Main(dir string) (err error) {
 
 func newPool(spec *Spec, sockets string) (*Pool, error) {
 	p := &Pool{spec: spec, freed: make(chan struct{}), homes: map[key]*home{}, helpers: map[key]*helper{},
-		entries: map[description.TaskID]*entry{}, ended: make(chan struct{})}
+		entries: map[description.TaskID]*entry{}, computing: map[*compute]bool{}, ended: make(chan struct{})}
 	for _, d := range spec.Devices {
 		p.turns.devices = append(p.turns.devices, &device{kind: d.Type, after: map[string][]string{}})
 	}
