@@ -30,3 +30,31 @@ func mustPriceBy(t *testing.T, inst *hare.Instance, method string) float64 {
 	t.Helper()
 	return mustPrice(t, inst, Config{Method: method, Workers: 1}).Bound.Float()
 }
+
+// A plan that charges for idle GPUs sees a smaller cluster: its jobs are done later.
+func TestIdleChargeDelaysPlans(t *testing.T) {
+	gpus, err := trace.ParseGPUs("V100=8,T4=8")
+	if err != nil {
+		t.Fatal(err)
+	}
+	inst, err := trace.Generate(trace.GenerateConfig{Jobs: 20, GPUs: gpus, Seed: 2, Sync: "relaxed"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	meanEnd := func(idle float64) (mean float64) {
+		rel, err := Run(t.Context(), hare.NewModel(inst), Config{SyncAsCompute: 1, IdleCharge: idle, Workers: 1, Cells: 48})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, pts := range rel.Progress {
+			mean += pts[len(pts)-1].TimeUs / float64(len(rel.Progress))
+		}
+		return mean
+	}
+	if without, with := meanEnd(0), meanEnd(0.2); with < 1.05*without {
+		t.Errorf("the mean end is %.0f without and %.0f with a charge of 0.2; want it much later", without, with)
+	}
+	if _, err := Run(t.Context(), hare.NewModel(inst), Config{IdleCharge: 0.1, Workers: 1}); err == nil {
+		t.Error("a bound with a charge would be false: want an error")
+	}
+}

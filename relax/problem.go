@@ -83,6 +83,7 @@ type problem struct {
 	written       *hare.Model
 	writtenModes  [][]roundMode
 	syncAsCompute float64        // the share of synchronisation that is charged as compute
+	idleCharge    float64        // see Config.IdleCharge
 	step          int64          // δ, or 0 without bounding round by round
 	rows          []row          // of the oracle: types, then sizes
 	dualFeasible  []dualFeasible // the rows of the ascent behind those of types
@@ -99,7 +100,12 @@ type problem struct {
 // bounds, positive only for plans (docs/design.md, section 3). It returns false if a job
 // has no round time, since such a job is infeasible; pr.infeasible is then the error.
 func newProblem(m *hare.Model, beta float64) (pr *problem, ok bool) {
-	pr = &problem{model: m, syncAsCompute: beta}
+	return newPlanProblem(m, beta, 0)
+}
+
+// newPlanProblem is newProblem where each relaxed job pays for idle GPUs too, as Config.IdleCharge says.
+func newPlanProblem(m *hare.Model, beta, idle float64) (pr *problem, ok bool) {
+	pr = &problem{model: m, syncAsCompute: beta, idleCharge: idle}
 	return pr, pr.compile()
 }
 
@@ -141,6 +147,9 @@ func (pr *problem) compile() (ok bool) {
 			}
 			f := mode{kind: md.Type, level: int16(md.level), shape: int16(md.shape), top: md.Type, row: md.Type}
 			f.setTimes(mj.Sync, p, s, gpus, counts)
+			if mj.Sync == hare.Relaxed {
+				f.held *= 1 + pr.idleCharge
+			}
 			j.modes = append(j.modes, f)
 		}
 		sortModes(j.modes)

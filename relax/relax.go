@@ -65,6 +65,9 @@ type Config struct {
 	// SyncAsCompute is the share of synchronisation that is charged as compute. A relaxation
 	// with SyncAsCompute > 0 guides schedules and bounds nothing.
 	SyncAsCompute float64
+	// IdleCharge is the share of its use that each relaxed job pays in addition, for GPUs that rounds
+	// of unequal lengths leave idle between them. It may be positive only with SyncAsCompute > 0.
+	IdleCharge float64
 	// Steps says how much work the price method spends on bounding relaxed jobs round by
 	// round: 0 none, 1 at the final prices, 2 also for choosing the prices of small
 	// instances.
@@ -108,10 +111,9 @@ func (c *Config) validate() error {
 		c.Cells = defaultCells
 	}
 	if c.Effort < 0 || c.Cells < 0 || c.SyncAsCompute < 0 || c.SyncAsCompute > 1 || c.Workers < 0 || c.Steps < 0 ||
-		c.StepWork < 0 {
-		return fmt.Errorf("relax: effort %g, cells %d, plan %g, workers %d, steps %d: must not be negative, plan "+
-			"at most 1",
-			c.Effort, c.Cells, c.SyncAsCompute, c.Workers, c.Steps)
+		c.StepWork < 0 || c.IdleCharge < 0 || c.IdleCharge > 0 && c.SyncAsCompute == 0 {
+		return fmt.Errorf("relax: effort %g, cells %d, plan %g, idle %g, workers %d, steps %d: must not be negative, plan "+
+			"at most 1, idle 0 without plan", c.Effort, c.Cells, c.SyncAsCompute, c.IdleCharge, c.Workers, c.Steps)
 	}
 	return nil
 }
@@ -125,7 +127,7 @@ func Run(ctx context.Context, m *hare.Model, cfg Config) (*hare.Relaxation, erro
 	if cfg.Expected {
 		return runExpected(ctx, m, cfg)
 	}
-	pr, ok := newProblem(m, cfg.SyncAsCompute)
+	pr, ok := newPlanProblem(m, cfg.SyncAsCompute, cfg.IdleCharge)
 	if !ok {
 		return nil, pr.infeasible
 	}

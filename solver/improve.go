@@ -108,24 +108,21 @@ func (s *solve) improve(ctx context.Context, guide *hare.Relaxation) {
 		s.cut = true
 		return // the search would end before its first plan
 	}
+	charge, guide := s.choosePlan(ctx, guide, left)
 	plans := 1
-	if s.opt.TimeLimit > 0 && s.limits.syncShare > 0 && guide != nil && s.opt.Order == hare.MethodPrice &&
-		!s.cfg.Ablation.PlanPrices {
+	if s.plansPay(guide) {
 		each := secondsForExtraPlan * float64(len(s.model.Jobs)) * 1e9
-		plans = int(min(float64(len(planSyncShares)), max(1, left()/each)))
+		plans = int(min(float64(len(chargeSteps)), max(1, left()/each)))
 	}
 	for n := range plans {
 		if n > 0 {
 			if ctx.Err() != nil || s.gapReached() {
 				break
 			}
-			s.event(PhasePlan, true)
-			share, cancel := context.WithTimeout(ctx, time.Duration(left()/float64(4*(plans-n))))
-			if other := s.price(share, planSyncShares[n], s.limits.planEffort, 2*s.limits.planCells,
-				guide); other != nil {
+			if other := s.otherPlan(ctx, charge.plus(chargeSteps[n]), 2*s.limits.planCells, guide,
+				left()/float64(4*(plans-n))); other != nil {
 				guide = other
 			}
-			cancel()
 		}
 		s.search(ctx, guide, int64(n), left()/float64(plans-n))
 	}

@@ -11,15 +11,15 @@ import (
 // from the size of the instance and the options. Without a time limit, the result depends on
 // the limits and not on the clock.
 type limits struct {
-	boundEffort, planEffort float64 // the factors of the numbers of iterations of the ascents
-	minGain                 float64 // the least gain of a step of the ascents, as a share; 0 makes all steps
-	boundShare, planShare   float64 // the shares of the time limit by which the ascents end
-	reserve                 float64 // the share kept for verification and encoding
-	syncShare               float64 // the share of synchronisation charged in the plan
-	cells, planCells        int     // the numbers of cells of the finest grids
-	steps                   int     // see relax.Config
-	stepWork                float64 // see relax.Config
-	maxLPs                  int     // see relax.Config
+	boundEffort, planEffort float64    // the factors of the numbers of iterations of the ascents
+	minGain                 float64    // the least gain of a step of the ascents, as a share; 0 makes all steps
+	boundShare, planShare   float64    // the shares of the time limit by which the ascents end
+	reserve                 float64    // the share kept for verification and encoding
+	charge                  planCharge // of the first plan for the search
+	cells, planCells        int        // the numbers of cells of the finest grids
+	steps                   int        // see relax.Config
+	stepWork                float64    // see relax.Config
+	maxLPs                  int        // see relax.Config
 	moves                   int64
 	evaluations             int64 // of branch and bound; 0 means no limit
 	large                   bool
@@ -63,12 +63,6 @@ const stepWorkPerUnit = 4000
 // an LP takes as long as 1,000 placements.
 const workPerLP = 1000
 
-// planSyncShares are the shares of synchronisation that plans charge as compute, one
-// after another if the time allows secondsForExtraPlan for each job.
-var planSyncShares = [...]float64{0.5, 0.35, 0.65, 0.5}
-
-const secondsForExtraPlan = 0.035
-
 // These constants are the default search effort in units of work: one job placed once by
 // the search. To place all rounds of a relaxed job takes far longer than to try another
 // place for a gang or rigid job.
@@ -106,7 +100,7 @@ func (s *solve) setLimits() {
 	l := limits{boundEffort: 1, planEffort: 0.7, boundShare: 0.35, planShare: 0.55, reserve: 0.04, cells: 96,
 		planCells: 96}
 	if relaxed {
-		l.syncShare = 0.5
+		l.charge = s.firstCharge()
 	}
 	l.large = tasks > 500_000 || n > 5000
 	if n > 1000 {

@@ -360,7 +360,7 @@ func (s *solve) relaxations(ctx context.Context) (guide *hare.Relaxation, err er
 	}
 	if (s.opt.Bound == hare.MethodPrice || s.opt.Order == hare.MethodPrice) && !s.limits.unpriced {
 		share, cancel := s.context(s.limits.boundShare)
-		rel := s.price(share, 0, s.limits.boundEffort, s.limits.cells, warmStart(s.model, s.cfg.WarmPrices))
+		rel := s.price(share, planCharge{}, s.limits.boundEffort, s.limits.cells, warmStart(s.model, s.cfg.WarmPrices))
 		cancel()
 		s.keepBound(rel)
 		if s.opt.Order == hare.MethodPrice {
@@ -374,7 +374,7 @@ func (s *solve) relaxations(ctx context.Context) (guide *hare.Relaxation, err er
 					from = nil
 				}
 				share, cancel := s.context(s.limits.planShare)
-				guide = s.price(share, s.limits.syncShare, s.limits.planEffort, s.limits.planCells, from)
+				guide = s.price(share, s.limits.charge, s.limits.planEffort, s.limits.planCells, from)
 				cancel()
 				s.keepBound(guide)
 			}
@@ -389,7 +389,8 @@ func (s *solve) relaxations(ctx context.Context) (guide *hare.Relaxation, err er
 }
 
 // price finds prices, starting from those of another relaxation if there is one.
-func (s *solve) price(ctx context.Context, beta, effort float64, cells int, from *hare.Relaxation) *hare.Relaxation {
+func (s *solve) price(ctx context.Context, charge planCharge, effort float64, cells int,
+	from *hare.Relaxation) *hare.Relaxation {
 	// The effort of the ascent then depends on the number of cores.
 	s.clocked = s.clocked || s.opt.TimeLimit > 0
 	var improved func(*hare.Relaxation)
@@ -403,8 +404,9 @@ func (s *solve) price(ctx context.Context, beta, effort float64, cells int, from
 	}
 	rel, err := relax.Run(ctx, s.model, relax.Config{
 		Improved: improved, WantImproved: s.boundDue, Quit: s.quit.Done(), LP: s.cfg.LP, Workers: s.cfg.Workers,
-		SyncAsCompute: beta, Effort: effort, WarmStart: from, MinGain: s.limits.minGain, Cells: cells,
-		Steps: s.limits.steps, StepWork: s.limits.stepWork, MaxLPs: s.limits.maxLPs, NoSizes: s.cfg.Ablation.Sizes,
+		SyncAsCompute: charge.sync, IdleCharge: charge.idle, Effort: effort, WarmStart: from, Cells: cells,
+		MinGain: s.limits.minGain,
+		Steps:   s.limits.steps, StepWork: s.limits.stepWork, MaxLPs: s.limits.maxLPs, NoSizes: s.cfg.Ablation.Sizes,
 		Report: func(float64) { s.event(s.phase, false) },
 	})
 	if ctx.Err() != nil {

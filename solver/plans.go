@@ -1,0 +1,129 @@
+package solver
+
+import (
+	"context"
+	"time"
+
+	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/greedy"
+)
+
+// planCharge says how a plan for the search charges relaxed jobs for GPU-time that nobody can use: sync is
+// the share of synchronisation that is charged as compute, and idle is the share of a job's use that is
+// charged in addition. A bound charges nothing.
+type planCharge struct{ sync, idle float64 }
+
+// The charges of plans lie on a line: up to 1 the number is the share of synchronisation, and what exceeds 1
+// is the share of use. Where all jobs are there at the beginning, zeroCharge is best. Where jobs arrive over
+// time, the best charge is often about spreadCharge, since jobs that would be late on the busy cluster must
+// be planned as late; but it differs between instances. Fewer jobs than fewForCharges do not keep a cluster
+// busy, and zeroCharge serves them as well.
+const (
+	zeroCharge    = 0.5
+	spreadCharge  = 1.0
+	mixedCharge   = 1.1
+	fewForCharges = 20
+)
+
+// chargeSteps are added to the charge of the best plan for further plans, one after another if the time
+// allows secondsForExtraPlan for each job.
+var chargeSteps = [...]float64{0, -0.15, 0.15, 0}
+
+const secondsForExtraPlan = 0.035
+
+// A charge is tried if the time allows secondsForTrial for each job. A trial places all jobs a few times
+// (trialMoves) by a plan, and is won if the value falls by the share trialGain.
+const (
+	secondsForTrial = 0.003
+	trialMoves      = 12
+	trialGain       = 5e-4
+)
+
+func chargeAt(x float64) planCharge { return planCharge{min(1, x), max(0, x-1)} }
+
+// at returns the place of the charge on the line.
+func (pc planCharge) at() float64 { return pc.sync + pc.idle }
+
+func (pc planCharge) plus(x float64) planCharge { return chargeAt(max(0.05, pc.at()+x)) }
+
+// firstCharge returns the charge of the first plan of a model with relaxed jobs.
+func (s *solve) firstCharge() planCharge {
+	first, last, others := int64(-1), int64(0), false
+	for i := range s.model.Jobs {
+		j := &s.model.Jobs[i]
+		if first < 0 || j.ReleaseUs < first {
+			first = j.ReleaseUs
+		}
+		last = max(last, j.ReleaseUs)
+		others = others || j.Sync != hare.Relaxed
+	}
+	switch {
+	case last == first || len(s.model.Jobs) < fewForCharges:
+		return chargeAt(zeroCharge)
+	case others:
+		return chargeAt(mixedCharge)
+	}
+	return chargeAt(spreadCharge)
+}
+
+// plansPay reports whether plans other than that of guide may be worth their time.
+func (s *solve) plansPay(guide *hare.Relaxation) bool {
+	return s.opt.TimeLimit > 0 && s.limits.charge.sync > 0 && guide != nil && s.opt.Order == hare.MethodPrice &&
+		!s.cfg.Ablation.PlanPrices
+}
+
+// choosePlan tries plans of other charges if there is time for them, and returns the best one.
+func (s *solve) choosePlan(ctx context.Context, guide *hare.Relaxation,
+	left func() float64) (planCharge, *hare.Relaxation) {
+	best := s.limits.charge
+	least := secondsForTrial * float64(len(s.model.Jobs)) * 1e9
+	if !s.plansPay(guide) || best != chargeAt(spreadCharge) || s.limits.large || left() < 3*least {
+		return best, guide
+	}
+	s.tryPlan(ctx, guide)
+	for _, step := range []float64{0.1, 0.1} {
+		if !s.tryCharge(ctx, best.plus(step), &best, &guide, left()) {
+			break
+		}
+	}
+	if best == s.limits.charge && left() > 2*least {
+		s.tryCharge(ctx, chargeAt(zeroCharge), &best, &guide, left())
+	}
+	return best, guide
+}
+
+// tryCharge makes a plan of a charge and keeps both if the plan is better than those before.
+func (s *solve) tryCharge(ctx context.Context, charge planCharge, best *planCharge, guide **hare.Relaxation,
+	left float64) bool {
+	if ctx.Err() != nil || s.gapReached() {
+		return false
+	}
+	other := s.otherPlan(ctx, charge, s.limits.planCells, *guide, left/4)
+	if other == nil || !s.tryPlan(ctx, other) {
+		return false
+	}
+	*best, *guide = charge, other
+	return true
+}
+
+// otherPlan makes a plan of a charge within span nanoseconds, from another plan.
+func (s *solve) otherPlan(ctx context.Context, charge planCharge, cells int, from *hare.Relaxation,
+	span float64) *hare.Relaxation {
+	s.event(PhasePlan, true)
+	share, cancel := context.WithTimeout(ctx, time.Duration(span))
+	defer cancel()
+	return s.price(share, charge, s.limits.planEffort, cells, from)
+}
+
+// tryPlan improves the incumbent by few placements in the order of guide, and reports whether they gain
+// much.
+func (s *solve) tryPlan(ctx context.Context, guide *hare.Relaxation) bool {
+	before := s.value.Float()
+	plan, _, err := greedy.Improve(ctx, s.model, guide, s.incumbent, greedy.ImproveConfig{
+		Seed: s.opt.Seed, Moves: trialMoves * int64(len(s.model.Jobs)), Workers: s.cfg.Workers})
+	if err != nil {
+		return false
+	}
+	s.updateIncumbent(plan, nil)
+	return s.value.Float() < before*(1-trialGain)
+}

@@ -1,0 +1,57 @@
+package solver
+
+import (
+	"testing"
+
+	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/trace"
+)
+
+func TestChargesLieOnALine(t *testing.T) {
+	for _, c := range []struct {
+		at   float64
+		want planCharge
+	}{{0.5, planCharge{0.5, 0}}, {1, planCharge{1, 0}}, {1.25, planCharge{1, 0.25}}} {
+		got := chargeAt(c.at)
+		if got != c.want || got.at() != c.at {
+			t.Errorf("the charge at %g is %v, at %g; want %v", c.at, got, got.at(), c.want)
+		}
+	}
+	if got := chargeAt(0.1).plus(-1); got.sync <= 0 {
+		t.Errorf("a plan must charge something, since a relaxation that charges nothing is a bound; got %v", got)
+	}
+}
+
+// Arrivals decide what the first plan charges: of jobs that arrive over time more than of jobs that are all
+// there at time 0, nothing where no job is relaxed, and where jobs are few no more than at time 0.
+func TestFirstCharge(t *testing.T) {
+	for _, c := range []struct {
+		sync, arrivals string
+		jobs           int
+		want           float64
+	}{
+		{"relaxed", "none", 20, zeroCharge}, {"relaxed", "uniform:400", 20, spreadCharge},
+		{"mixed", "uniform:400", 20, mixedCharge}, {"rigid", "uniform:400", 20, 0},
+		{"relaxed", "uniform:400", 19, zeroCharge},
+	} {
+		sync := c.sync
+		if sync == "mixed" {
+			sync = "relaxed"
+		}
+		inst, err := trace.Generate(trace.GenerateConfig{Jobs: c.jobs, Seed: 1, Sync: sync, Arrivals: c.arrivals})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.sync == "mixed" {
+			inst.Jobs[0].Sync = hare.Rigid
+		}
+		s, err := newSolve(t.Context(), inst, hare.Options{}, Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.setLimits()
+		if got := s.limits.charge.at(); got != c.want {
+			t.Errorf("%s jobs, arrivals %s: the first plan charges %g, want %g", c.sync, c.arrivals, got, c.want)
+		}
+	}
+}
