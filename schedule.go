@@ -108,6 +108,14 @@ type PriceSet struct {
 	GridUs []int64
 	Prices []TypePrices // sorted by type
 	Sizes  []SizePrices // sorted by type and tasks
+	Jobs   []JobPrices  // sorted by job and type
+}
+
+// JobPrices are the prices of all GPUs that one job holds on a type together, one for each grid cell,
+// in 1e-9 weight-seconds per second. Each is ≥ 0.
+type JobPrices struct {
+	Job, Type string
+	Nanos     []int64
 }
 
 // BranchNode is a node of a tree that covers all schedules of rigid jobs. A node with a Type has

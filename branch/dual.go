@@ -7,15 +7,16 @@ import (
 	"github.com/hare-sched/hare"
 )
 
-// Prices are prices by row and cell: of a second of a whole job of so many tasks on a type.
+// Prices are prices by row and cell, of a second of a whole job on a type.
 type Prices struct {
 	at [][]float64
 }
 
-// row is a type and a number of tasks.
+// row says of which job and type a row of prices is; size is the number of tasks.
 type row struct {
 	kind int
 	size int64
+	job  int
 }
 
 // dual evaluates bounds at prices.
@@ -29,15 +30,17 @@ type dual struct {
 
 	cum         [][]float64
 	grad        [][]float64
-	compul      []segment
+	segments    []segment // of capacity
 	best        []float64
-	choice      []int32
 	pick        []int     // type by job
 	start       []float64 // by job
 	phi         []float64
 	only        []int
 	terms       float64 // the sum of the terms of the last value
 	evaluations int64
+	take        []bool  // by place in in and GPUs: the job is in the dearest set
+	cuts        []int64 // times at which the sets of capacity change
+	in          []int   // the rows that may be in the dearest set
 }
 
 func newDual(pr *Problem, grid []int64) *dual {
@@ -55,12 +58,9 @@ func newDual(pr *Problem, grid []int64) *dual {
 			if pr.jobs[i].length[k] == 0 {
 				continue
 			}
-			r := slices.Index(e.rows, row{k, pr.jobs[i].tasks})
-			if r < 0 {
-				r = len(e.rows)
-				e.rows = append(e.rows, row{k, pr.jobs[i].tasks})
-				e.rowsOf[k] = append(e.rowsOf[k], r)
-			}
+			r := len(e.rows)
+			e.rows = append(e.rows, row{k, pr.jobs[i].tasks, i})
+			e.rowsOf[k] = append(e.rowsOf[k], r)
 			e.rowOf[x] = r
 		}
 	}
@@ -77,7 +77,7 @@ func newDual(pr *Problem, grid []int64) *dual {
 		}
 	}
 	e.best = make([]float64, most+1)
-	e.choice = make([]int32, most+1)
+	e.take = make([]bool, len(pr.jobs)*int(most+1))
 	e.pick = make([]int, len(pr.jobs))
 	e.start = make([]float64, len(pr.jobs))
 	e.phi = make([]float64, len(pr.jobs))
@@ -115,10 +115,10 @@ func (e *dual) transfer(c *hare.Certificate) *Prices {
 		single[t.Type] = t.Nanos
 	}
 	for _, t := range c.Sizes {
-		sizes[row{slices.Index(e.pr.model.Types, t.Type), t.Tasks}] = t.Nanos
+		sizes[row{slices.Index(e.pr.model.Types, t.Type), t.Tasks, 0}] = t.Nanos
 	}
 	for r, to := range e.rows {
-		nanos, times := sizes[to], 1.0
+		nanos, times := sizes[row{to.kind, to.size, 0}], 1.0
 		if nanos == nil {
 			nanos, times = single[e.pr.model.Types[to.kind]], float64(to.size)
 		}
@@ -328,137 +328,96 @@ func (e *dual) cheapest(p *Prices, r int, w, l, lo, hi float64) (cost, start flo
 	return cost, start
 }
 
-// capacity returns what the capacity of type k that is not certainly taken costs.
+// capacity returns what the capacity of type k costs that is not certainly taken: at each time the
+// dearest set of jobs that may run then and fit.
 func (e *dual) capacity(d *domain, p *Prices, k int, want bool) float64 {
-	rows := e.rowsOf[k]
-	if len(rows) == 0 {
-		return 0
+	pr, kinds, most := e.pr, len(e.pr.types), len(e.best)
+	seg := e.pr.profile(e.segments, d, e.only, k, -1)
+	e.segments = seg
+	// The times at which jobs may begin to run, or no longer run, and their cores.
+	cuts := e.cuts[:0]
+	for _, s := range seg {
+		cuts = append(cuts, s.from)
 	}
-	e.compul = e.pr.profile(e.compul, d, e.only, k, -1)
+	for _, r := range e.rowsOf[k] {
+		i := e.rows[r].job
+		if x := i*kinds + k; d.lo[x] <= d.hi[x] {
+			cuts = append(cuts, d.lo[x], d.hi[x]+pr.jobs[i].length[k])
+		}
+	}
+	slices.Sort(cuts)
+	cuts = slices.Compact(cuts)
+	e.cuts = cuts
 	total := 0.0
-	seg := e.compul
-	s := 0
-	G := len(e.grid) - 1
-	for g := range G {
+	s, c := 0, 0
+	for g := range len(e.grid) - 1 {
 		t, end := e.grid[g], e.grid[g+1]
-		filled := int64(-1)
 		for t < end {
 			for s+1 < len(seg) && seg[s+1].from <= t {
 				s++
 			}
+			for c < len(cuts) && cuts[c] <= t {
+				c++
+			}
 			next := end
-			if s+1 < len(seg) {
-				next = min(next, seg[s+1].from)
+			if c < len(cuts) {
+				next = min(next, cuts[c])
 			}
-			if free := seg[s].free; free > 0 {
-				if free > filled {
-					for c := filled + 1; c <= free; c++ {
-						if c == 0 {
-							e.best[0] = 0
-							continue
-						}
-						e.best[c], e.choice[c] = e.best[c-1], -1
-						for _, r := range rows {
-							if z := e.rows[r].size; z <= c {
-								if v := e.best[c-z] + p.at[r][g]; v > e.best[c] {
-									e.best[c], e.choice[c] = v, int32(r)
-								}
-							}
-						}
-					}
-					filled = free
-				}
-				length := float64(next - t)
-				total += e.best[free] * length
-				if want {
-					for c := free; c > 0; {
-						r := e.choice[c]
-						if r < 0 {
-							c--
-							continue
-						}
-						e.grad[r][g] -= length
-						c -= e.rows[r].size
-					}
-				}
-			}
+			free := seg[s].free
+			length := float64(next - t)
+			from := t
 			t = next
+			if free <= 0 {
+				continue
+			}
+			in := e.in[:0]
+			clear(e.best[:free+1])
+			held := int64(0)
+			sum := 0.0
+			for _, r := range e.rowsOf[k] {
+				price, z, i := p.at[r][g], e.rows[r].size, e.rows[r].job
+				x := i*kinds + k
+				length := pr.jobs[i].length[k]
+				away := price <= 0 || z > free || d.lo[x] > d.hi[x] || d.lo[x] > from || d.hi[x]+length <= from
+				if away || e.only[i] == k && d.hi[x] <= from && from < d.lo[x]+length {
+					continue
+				}
+				in = append(in, r)
+				held += z
+				sum += price
+			}
+			e.in = in
+			if held <= free {
+				total += sum * length
+				if want {
+					for _, r := range in {
+						e.grad[r][g] -= length
+					}
+				}
+				continue
+			}
+			for y, r := range in {
+				price, z := p.at[r][g], e.rows[r].size
+				take := e.take[y*most : (y+1)*most]
+				for c := free; c >= z; c-- {
+					if v := e.best[c-z] + price; v > e.best[c] {
+						e.best[c], take[c] = v, true
+					} else {
+						take[c] = false
+					}
+				}
+			}
+			total += e.best[free] * length
+			if want {
+				c := free
+				for y := len(in) - 1; y >= 0; y-- {
+					if z := e.rows[in[y]].size; c >= z && e.take[y*most+int(c)] {
+						e.grad[in[y]][g] -= length
+						c -= z
+					}
+				}
+			}
 		}
 	}
 	return total
-}
-
-// climb raises the bound from the prices from until it reaches target or so many steps are made. It
-// returns what the best prices prove, rounded, and these prices.
-func (e *dual) climb(d *domain, from *Prices, target float64, steps int) (bound float64, best *Prices) {
-	best, cur, dir := from.clone(), from.clone(), e.newPrices()
-	value, delta, since, fresh := math.Inf(-1), 0.0, 0, true
-	goal := target + 2*margin*math.Abs(target)
-	for n := range steps {
-		v := e.value(d, cur, true)
-		if v > value {
-			value, since = v, 0
-			best.copyFrom(cur)
-			if v-2*margin*e.terms >= goal {
-				break
-			}
-			if n == 0 {
-				delta = min(0.1, max(1e-4, (target-v)/math.Abs(target)))
-			}
-		} else if since++; since >= patience {
-			if delta *= nearer; delta < minDelta {
-				break
-			}
-			since, fresh = 0, true
-			cur.copyFrom(best)
-			continue
-		}
-		for r := range dir.at {
-			for g, x := range e.grad[r] {
-				if fresh {
-					dir.at[r][g] = x
-				} else {
-					dir.at[r][g] += deflect * (x - dir.at[r][g])
-				}
-			}
-		}
-		fresh = false
-		if !e.step(cur, dir, value+delta*math.Abs(value)-v+1) {
-			break
-		}
-	}
-	best.round()
-	return e.least(d, best), best
-}
-
-// step moves prices along dir so far that the value would rise by gain if it were linear. It returns
-// false if the prices are the best ones.
-func (e *dual) step(cur, dir *Prices, gain float64) bool {
-	dearest := 0.0 // of one GPU
-	for r := range cur.at {
-		dearest = max(dearest, slices.Max(cur.at[r])/float64(e.rows[r].size))
-	}
-	rate := func(r, g int) float64 {
-		if cur.at[r][g] <= 0 && dir.at[r][g] <= 0 {
-			return 0
-		}
-		size := float64(e.rows[r].size)
-		return (cur.at[r][g] + floorPre*dearest*size + 1e-3) * size / (e.gridF[g+1] - e.gridF[g])
-	}
-	norm := 0.0
-	for r := range cur.at {
-		for g, x := range dir.at[r] {
-			norm += rate(r, g) * x * x
-		}
-	}
-	if norm <= 0 {
-		return false
-	}
-	length := gain / norm
-	for r := range cur.at {
-		for g, x := range dir.at[r] {
-			cur.at[r][g] = max(0, cur.at[r][g]+length*rate(r, g)*x)
-		}
-	}
-	return true
 }

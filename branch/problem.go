@@ -5,7 +5,6 @@ package branch
 
 import (
 	"math"
-	"math/bits"
 	"slices"
 
 	"github.com/hare-sched/hare"
@@ -80,13 +79,8 @@ func New(m *hare.Model) *Problem {
 		pr.latest = max(pr.latest, j.release)
 		pr.jobs = append(pr.jobs, j)
 	}
-	weights := int64(0)
 	for i := range pr.jobs {
 		pr.latest += slices.Max(pr.jobs[i].length)
-		weights += pr.jobs[i].weight
-	}
-	if hi, lo := bits.Mul64(uint64(weights), uint64(pr.latest)); hi > 0 || lo > 1<<61 {
-		return nil
 	}
 	pr.findTwins()
 	return pr

@@ -6,6 +6,7 @@ import (
 	"context"
 	"math"
 	"math/big"
+	"math/bits"
 	"slices"
 	"strings"
 
@@ -14,20 +15,21 @@ import (
 
 // These constants were chosen on testdata/instances/rigid-9-*.json.gz.
 const (
-	rootSteps = 400 // of the ascent at the root
-	nodeSteps = 20  // at other nodes
-	gridCells = 48
-	deflect   = 0.5  // the share of the newest supergradient in the direction
-	patience  = 6    // steps without a better value before the target moves nearer
-	nearer    = 0.6  // by which factor
+	rootSteps = 2000 // of the ascent at the root
+	nodeSteps = 20   // at other nodes
+	gridCells = 96
+	deflect   = 0.7  // the share of the newest supergradient in the direction
+	patience  = 40   // steps without a better value before the target moves nearer
+	nearer    = 0.7  // by which factor
+	ambition  = 0.02 // how far the target lies above the first value at most, as a share
 	minDelta  = 1e-6 // delta at which an ascent ends
 	floorPre  = 0.03 // the least price in the preconditioner, as a share of the greatest one
 	kept      = 8    // prices that closed nodes lately, which are tried first
 )
 
-// maxNumbers limits the prices of a certificate, and maxNodes the nodes of its tree.
+// maxNumbers limits the prices that are found, of which a certificate has a part, and maxNodes the nodes of its tree.
 const (
-	maxNumbers = 400_000
+	maxNumbers = 1 << 20
 	maxNodes   = 60_000
 )
 
@@ -47,8 +49,10 @@ type Config struct {
 	Places []Place
 	// Prices is a certificate of the instance by prices, from which the search starts.
 	Prices *hare.Certificate
-	// Evaluations limits the number of times that all jobs are priced; zero means no limit.
+	// Evaluations limits the number of times that all jobs are priced, and Nodes that of the nodes of
+	// the tree; zero means no limit.
 	Evaluations int64
+	Nodes       int
 	// Report is called after each node with the number of nodes and the least bound, in 1e-12
 	// weight-seconds. It may be nil.
 	Report func(nodes int, bound float64)
@@ -145,29 +149,32 @@ type search struct {
 	open   queue
 	lately []*Prices // that closed nodes lately
 	nodes  int
+	climbs int // each of which finds new prices
 }
 
 // Run bounds the instance by branch and bound until the best schedule is proved optimal, or a limit
 // is reached. The same configuration gives the same outcome unless ctx ends.
 func Run(ctx context.Context, pr *Problem, cfg Config) *Outcome {
-	s := &search{pr: pr, cfg: &cfg, target: pr.value(cfg.Places)}
+	s := &search{pr: pr, cfg: &cfg}
+	var ok bool
+	if s.target, ok = pr.value(cfg.Places); !ok {
+		return &Outcome{}
+	}
 	last := int64(1)
 	for i, p := range cfg.Places {
 		last = max(last, p.StartUs+pr.jobs[i].length[p.Type])
 	}
-	grid := []int64{0}
-	for g := range gridCells {
-		x := float64(g+1) / gridCells
-		if t := int64(float64(last) * x * (0.4 + 0.6*x)); t > grid[len(grid)-1] {
-			grid = append(grid, t)
-		}
-	}
+	grid := pr.grid(cfg.Prices.GridUs, last)
 	if len(grid) < 2 {
 		return &Outcome{}
 	}
 	s.dual = newDual(pr, grid)
-	root := s.node(s.dual.transfer(cfg.Prices), pr.root(), rootSteps)
-	for len(s.open) > 0 && s.nodes < maxNodes && ctx.Err() == nil && !s.spent() {
+	most := maxNodes
+	if cfg.Nodes > 0 {
+		most = min(most, cfg.Nodes)
+	}
+	root := s.node(ctx, s.dual.transfer(cfg.Prices), pr.root(), rootSteps)
+	for len(s.open) > 0 && s.nodes < most && ctx.Err() == nil && !s.spent() {
 		n := heap.Pop(&s.open).(*node)
 		if s.closed(n.bound) {
 			continue // a better schedule was found
@@ -181,10 +188,31 @@ func Run(ctx context.Context, pr *Problem, cfg Config) *Outcome {
 		}
 		n.split = by
 		for x, d := range pr.sides(&n.d, by) {
-			n.below[x] = s.node(n.prices, d, nodeSteps)
+			n.below[x] = s.node(ctx, n.prices, d, nodeSteps)
 		}
 	}
 	return s.outcome(root)
+}
+
+// grid returns some of the points of a grid of prices, which is denser where prices change.
+func (pr *Problem) grid(points []int64, last int64) []int64 {
+	cells := len(points) - 1
+	if cells < gridCells/2 {
+		grid := []int64{0}
+		for g := range gridCells {
+			x := float64(g+1) / float64(gridCells)
+			if t := int64(float64(last) * x * (0.4 + 0.6*x)); t > grid[len(grid)-1] {
+				grid = append(grid, t)
+			}
+		}
+		return grid
+	}
+	n := min(cells, gridCells)
+	grid := make([]int64, n+1)
+	for g := range grid {
+		grid[g] = points[g*cells/n]
+	}
+	return grid
 }
 
 // goal is the bound, in floats, at which a node is closed.
@@ -194,11 +222,12 @@ func (s *search) goal() float64 { return float64(s.target) }
 func (s *search) closed(bound float64) bool { return bound >= s.goal() }
 
 func (s *search) spent() bool {
-	return s.cfg.Evaluations > 0 && s.dual.evaluations >= s.cfg.Evaluations
+	return s.cfg.Evaluations > 0 && s.dual.evaluations >= s.cfg.Evaluations ||
+		s.climbs*len(s.dual.rows)*len(s.dual.grid) > maxNumbers
 }
 
 // node bounds a part of the schedules, starting from prices, and queues it unless it is closed.
-func (s *search) node(from *Prices, d domain, steps int) *node {
+func (s *search) node(ctx context.Context, from *Prices, d domain, steps int) *node {
 	pr := s.pr
 	s.nodes++
 	n := &node{d: d}
@@ -225,7 +254,11 @@ func (s *search) node(from *Prices, d domain, steps int) *node {
 			return n
 		}
 	}
-	n.bound, n.prices = s.dual.climb(&n.d, from, s.goal(), steps)
+	if left := s.cfg.Evaluations - s.dual.evaluations; s.cfg.Evaluations > 0 && int64(steps) > left {
+		steps = int(max(1, left))
+	}
+	s.climbs++
+	n.bound, n.prices = s.dual.climb(ctx, &n.d, from, s.goal(), steps)
 	if s.closed(n.bound) {
 		s.lately = append([]*Prices{n.prices}, s.lately[:min(len(s.lately), kept-1)]...)
 		return n
@@ -234,14 +267,24 @@ func (s *search) node(from *Prices, d domain, steps int) *node {
 	return n
 }
 
-// value returns Σ w (C − a) of places, in 1e-12 weight-seconds.
-func (pr *Problem) value(places []Place) int64 {
-	sum := int64(0)
+// value returns Σ w (C − a) of places, in 1e-12 weight-seconds, or false if it is too large.
+func (pr *Problem) value(places []Place) (sum int64, ok bool) {
 	for i, p := range places {
 		j := &pr.jobs[i]
-		sum += j.weight * (p.StartUs + j.length[p.Type] - j.release)
+		if sum, ok = addCost(sum, j.weight, p.StartUs+j.length[p.Type]-j.release); !ok {
+			return 0, false
+		}
 	}
-	return sum
+	return sum, true
+}
+
+// addCost returns sum + weight · time, or false if that is above 2^62.
+func addCost(sum, weight, time int64) (int64, bool) {
+	hi, lo := bits.Mul64(uint64(weight), uint64(time))
+	if hi > 0 || lo > 1<<62-uint64(sum) {
+		return 0, false
+	}
+	return sum + int64(lo), true
 }
 
 // leastEnds returns Σ w (C − a) if each job had its earliest end, in 1e-12 weight-seconds, and the
@@ -265,7 +308,10 @@ func (pr *Problem) leastEnds(d *domain) (sum int64, places []Place) {
 			}
 		}
 		single = single && starts == 1
-		sum += j.weight * (end - j.release)
+		var ok bool
+		if sum, ok = addCost(sum, j.weight, end-j.release); !ok {
+			return math.MaxInt64, nil
+		}
 	}
 	if !single {
 		places = nil
@@ -292,20 +338,16 @@ func (s *search) outcome(root *node) *Outcome {
 	}
 	out.Bound, _ = hare.AmountFromBig(big.NewInt(bound))
 	w.cert.Bound = out.Bound.Bound6()
-	if w.numbers > maxNumbers {
-		return out
-	}
 	out.Certificate = w.cert
 	return out
 }
 
 // writer turns a tree into a certificate.
 type writer struct {
-	s       *search
-	cert    *hare.Certificate
-	least   float64
-	index   map[*Prices]int
-	numbers int
+	s     *search
+	cert  *hare.Certificate
+	least float64
+	index map[*Prices]int
 }
 
 // write appends a node and what is below it. A node whose own bound is no less than the bound of the
@@ -336,7 +378,6 @@ func (w *writer) prices(n *node) int {
 	set := hare.PriceSet{GridUs: []int64{0, 1}}
 	if n.prices != nil {
 		set = w.s.dual.set(n.prices)
-		w.numbers += len(set.GridUs) * (len(set.Prices) + len(set.Sizes))
 	}
 	w.cert.PriceSets = append(w.cert.PriceSets, set)
 	w.index[n.prices] = len(w.cert.PriceSets)
@@ -351,19 +392,13 @@ func (e *dual) set(p *Prices) hare.PriceSet {
 		for g, x := range p.at[r] {
 			nanos[g] = int64(math.Round(x * nano))
 		}
-		if slices.Max(nanos) == 0 {
-			continue
-		}
-		kind := e.pr.model.Types[row.kind]
-		if row.size == 1 {
-			set.Prices = append(set.Prices, hare.TypePrices{Type: kind, Nanos: nanos})
-		} else {
-			set.Sizes = append(set.Sizes, hare.SizePrices{Type: kind, Tasks: row.size, Nanos: nanos})
+		if slices.Max(nanos) > 0 {
+			set.Jobs = append(set.Jobs, hare.JobPrices{Job: e.pr.model.Instance.Jobs[row.job].ID,
+				Type: e.pr.model.Types[row.kind], Nanos: nanos})
 		}
 	}
-	slices.SortFunc(set.Prices, func(a, b hare.TypePrices) int { return strings.Compare(a.Type, b.Type) })
-	slices.SortFunc(set.Sizes, func(a, b hare.SizePrices) int {
-		return cmp.Or(strings.Compare(a.Type, b.Type), cmp.Compare(a.Tasks, b.Tasks))
+	slices.SortFunc(set.Jobs, func(a, b hare.JobPrices) int {
+		return cmp.Or(strings.Compare(a.Job, b.Job), strings.Compare(a.Type, b.Type))
 	})
 	return set
 }

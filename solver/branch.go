@@ -13,20 +13,26 @@ import (
 	"github.com/hare-sched/hare/verify"
 )
 
-// Branch and bound proves the optimum of most instances of up to tinyJobs rigid jobs. It comes
-// after a share of the time for the search, whose plan prunes the tree, and has the rest.
+// Branch and bound comes after a share of the time for the search, whose plan prunes the tree. It
+// proves the optimum of most instances of up to ten rigid jobs, and of some of up to treeJobs. Of more
+// jobs, up to rootJobs, the root alone is bounded, by prices of each job.
 const (
-	tinyJobs        = 16
-	tinyShare       = 0.3    // of the time that is left, for the search
-	tinyEvaluations = 30_000 // without a limit: about a second on one core
-	fewEvaluations  = 3_000  // where the gap that was asked for is reached
-	branchWork      = 0.25   // the share of a work limit
+	treeJobs     = 24
+	rootJobs     = 64
+	rootWork     = 1 << 13 // the most jobs times GPUs
+	treeShare    = 0.6     // of the time that is left after the search's part, where there may be a tree
+	rootShare    = 0.35    // where there is only a root
+	provingShare = 0.25    // the share of that for the proof by package verify
+	evaluations  = 8_000   // without a limit
+	fewer        = 3_000   // where the gap that was asked for is reached
+	branchWork   = 0.25    // the share of a work limit
 )
 
 // branches says whether branch and bound follows the search.
 func (s *solve) branches() bool {
+	jobs, gpus := len(s.model.Jobs), len(s.model.GPUs)
 	return s.opt.Bound == hare.MethodPrice && s.searches() && s.stability == nil && !s.limits.unpriced &&
-		!s.cfg.Ablation.Branch && !s.cfg.Ablation.Search && len(s.model.Jobs) > 1 && len(s.model.Jobs) <= tinyJobs &&
+		!s.cfg.Ablation.Branch && !s.cfg.Ablation.Search && jobs > 1 && jobs <= rootJobs && jobs*gpus <= rootWork &&
 		branch.New(s.model) != nil
 }
 
@@ -36,9 +42,13 @@ func (s *solve) improveAndBranch(ctx context.Context, guide *hare.Relaxation) {
 		s.improve(ctx, guide)
 		return
 	}
+	share := treeShare
+	if len(s.model.Jobs) > treeJobs {
+		share = rootShare
+	}
 	first, cancel := ctx, context.CancelFunc(func() {})
-	if left := s.timeLeft(); s.opt.TimeLimit > 0 {
-		first, cancel = context.WithTimeout(ctx, time.Duration(tinyShare*float64(left)))
+	if s.opt.TimeLimit > 0 {
+		first, cancel = context.WithTimeout(ctx, time.Duration((1-share)*float64(s.timeLeft())))
 	}
 	cut := s.cut
 	s.improve(first, guide)
@@ -48,8 +58,8 @@ func (s *solve) improveAndBranch(ctx context.Context, guide *hare.Relaxation) {
 	}
 	s.cut = cut // the search did not end with the time of the solve
 	most := s.limits.evaluations
-	if s.gapReached() && (most == 0 || most > fewEvaluations) {
-		most = fewEvaluations // a proof may cost next to nothing
+	if s.gapReached() && (most == 0 || most > fewer) {
+		most = fewer // a proof may cost next to nothing
 	}
 	s.branch(ctx, most)
 	if s.opt.TimeLimit > 0 && ctx.Err() == nil && !s.gapReached() {
@@ -78,15 +88,23 @@ func (s *solve) branch(ctx context.Context, evaluations int64) {
 		return
 	}
 	s.event(PhaseBranch, true)
+	part, cancel := ctx, context.CancelFunc(func() {})
+	if s.opt.TimeLimit > 0 {
+		part, cancel = context.WithTimeout(ctx, time.Duration((1-provingShare)*float64(s.timeLeft())))
+	}
+	defer cancel()
 	cfg := branch.Config{Places: s.places(), Prices: prices.Certificate, Evaluations: evaluations}
 	cfg.Report = func(nodes int, bound float64) {
 		s.treeNodes = nodes
 		s.event(PhaseBranch, false)
 	}
-	out := branch.Run(ctx, pr, cfg)
+	if len(s.model.Jobs) > treeJobs {
+		cfg.Nodes = 1
+	}
+	out := branch.Run(part, pr, cfg)
 	s.treeNodes = out.Nodes
 	s.event(PhaseBranch, true)
-	if ctx.Err() != nil {
+	if part.Err() != nil {
 		s.cut = true
 	}
 	if out.Places != nil {

@@ -175,7 +175,7 @@ func (s *solve) setLimits() {
 			l.cells = min(48, l.cells)
 		}
 	}
-	l.evaluations = tinyEvaluations
+	l.evaluations = evaluations
 	left := work - ascents
 	s.limits = l
 	if s.opt.WorkLimit > 0 && s.branches() {

@@ -30,7 +30,8 @@ func TestGapReportAddsUp(t *testing.T) {
 				}
 			}
 			t.Run(fmt.Sprint(seed, sync), func(t *testing.T) {
-				res, err := Solve(t.Context(), inst, hare.Options{WorkLimit: 3000}, Config{})
+				res, err := Solve(t.Context(), inst, hare.Options{WorkLimit: 3000},
+					Config{Ablation: Ablation{Branch: true}}) // a tree has no report
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -31,6 +31,7 @@ type branchTree struct {
 	byID   map[string]int // the index of a job
 	last   int64          // by this time all jobs have started in some optimal schedule
 	prices []*priceCertificate
+	own    []map[int]*priceCurve // by prices: what a job pays on a type, by job · types + type
 }
 
 // starts are the first and last start of each job on each type that are still possible: entry job ·
@@ -74,7 +75,7 @@ func branchBound(ctx context.Context, inst *hare.Instance, s *supply, c *hare.Ce
 			if !possible {
 				continue
 			}
-			if v := t.leaf(now, t.prices[node.Prices]); least == nil || v.Cmp(least) < 0 {
+			if v := t.leaf(now, node.Prices); least == nil || v.Cmp(least) < 0 {
 				least = v
 			}
 			continue
@@ -191,14 +192,58 @@ func (t *branchTree) addPrices(inst *hare.Instance, s *supply, c *hare.Certifica
 		for _, size := range set.Sizes {
 			work += int64(len(size.Nanos)) * (1 + s.capacities[size.Type].peak())
 		}
+		own, err := t.ownPrices(&set)
+		if err != nil {
+			return fmt.Errorf("prices %d: %w", x, err)
+		}
+		for _, p := range set.Jobs {
+			work += int64(len(p.Nanos)+6*len(t.jobs)) * (1 + s.capacities[p.Type].peak())
+		}
 		patterns = max(patterns, work)
-		t.prices = append(t.prices, pc)
+		t.prices, t.own = append(t.prices, pc), append(t.own, own)
 	}
 	work := times(int64(each), int64(len(t.jobs)+points))
 	if work.Add(work, big.NewInt(patterns)).Mul(work, big.NewInt(int64(nodes))).Cmp(big.NewInt(maxPriceWork)) > 0 {
 		return fmt.Errorf("a tree of %d nodes takes too long to check for %d jobs", nodes, len(t.jobs))
 	}
 	return nil
+}
+
+// ownPrices reads the prices of single jobs.
+func (t *branchTree) ownPrices(set *hare.PriceSet) (map[int]*priceCurve, error) {
+	if len(set.Jobs) == 0 {
+		return nil, nil
+	}
+	own := map[int]*priceCurve{}
+	dearest, most := int64(0), int64(len(set.Jobs))
+	for _, p := range set.Jobs {
+		i, known := t.byID[p.Job]
+		k, ok := slices.BinarySearch(t.kinds, p.Type)
+		if !known || !ok {
+			return nil, fmt.Errorf("there is no job %.40q or no type %.40q", p.Job, p.Type)
+		}
+		if err := fitCells(p.Nanos, len(set.GridUs)-1); err != nil {
+			return nil, fmt.Errorf("job %.40q on %.40q has %w", p.Job, p.Type, err)
+		}
+		if own[i*len(t.kinds)+k] != nil {
+			return nil, fmt.Errorf("job %.40q on %.40q stands twice", p.Job, p.Type)
+		}
+		own[i*len(t.kinds)+k] = newPriceCurve(set.GridUs, p.Nanos)
+		dearest = max(dearest, slices.Max(p.Nanos))
+	}
+	for _, p := range set.Prices {
+		dearest = max(dearest, slices.Max(p.Nanos))
+	}
+	for _, p := range set.Sizes {
+		dearest = max(dearest, slices.Max(p.Nanos))
+	}
+	for k := range t.supply {
+		most = max(most, int64(len(set.Jobs))+t.supply[k].most)
+	}
+	if times(dearest, most).Cmp(big.NewInt(1<<62)) > 0 {
+		return nil, errors.New("prices of jobs are too large")
+	}
+	return own, nil
 }
 
 // all returns the starts at the root.
@@ -396,13 +441,14 @@ func (t *branchTree) touching(st *starts, i, k int, first, last int64) (from, to
 }
 
 // leaf returns what prices prove for schedules with these starts, in 1e-15 weight-seconds.
-func (t *branchTree) leaf(st *starts, pc *priceCertificate) *big.Int {
+func (t *branchTree) leaf(st *starts, number int) *big.Int {
+	pc := t.prices[number]
 	total := new(big.Int)
 	for i := range t.jobs {
 		var phi *big.Int
 		for k := range t.kinds {
 			if x := i*len(t.kinds) + k; st.first[x] <= st.last[x] {
-				if v := t.block(st, pc, i, k); phi == nil || v.Cmp(phi) < 0 {
+				if v := t.block(st, number, i, k); phi == nil || v.Cmp(phi) < 0 {
 					phi = v
 				}
 			}
@@ -412,29 +458,109 @@ func (t *branchTree) leaf(st *starts, pc *priceCertificate) *big.Int {
 		total.Sub(total, times(spec.WeightMicro, 1000, spec.ReleaseUs))
 	}
 	for k, kind := range t.kinds {
-		total.Sub(total, pc.costOf(kind, atLeastNone(t.left(st, k, -1))))
+		free := atLeastNone(t.left(st, k, -1))
+		if t.own[number] != nil {
+			total.Sub(total, t.dearestSets(st, number, k, free))
+		} else {
+			total.Sub(total, pc.costOf(kind, free))
+		}
+	}
+	return total
+}
+
+// dearestSets returns the price of the GPUs of type k that are free beside cores, where jobs have
+// prices of their own: at each instant, that of the dearest of what fits into these GPUs. A job with
+// its own price counts once, and only when it may run there beside its core.
+func (t *branchTree) dearestSets(st *starts, number, k int, free *typeCapacity) *big.Int {
+	pc, own := t.prices[number], t.own[number]
+	grid := pc.cert.GridUs
+	cuts := slices.Concat(grid, free.at)
+	var listed []int // jobs
+	for i := range t.jobs {
+		x := i*len(t.kinds) + k
+		if own[x] == nil || st.first[x] > st.last[x] {
+			continue
+		}
+		listed = append(listed, i)
+		from, to := t.core(st, i, k)
+		cuts = append(cuts, st.first[x], st.last[x]+t.jobs[i].length[k], from, to)
+	}
+	slices.Sort(cuts)
+	cuts = slices.Compact(cuts)
+	total, step := new(big.Int), 0
+	for c, from := range cuts[:len(cuts)-1] {
+		if from < 0 || from >= grid[len(grid)-1] {
+			continue
+		}
+		for step+1 < len(free.at) && free.at[step+1] <= from {
+			step++
+		}
+		cell, exact := slices.BinarySearch(grid, from)
+		if !exact {
+			cell--
+		}
+		best := make([]int64, free.level[step]+1)
+		raise := func(gpus, price int64, n int64) {
+			if n >= gpus {
+				best[n] = max(best[n], best[n-gpus]+price)
+			}
+		}
+		for n := range int64(len(best)) {
+			if curve := pc.curves[resource{t.kinds[k], 1}]; curve != nil {
+				raise(1, curve.prices[cell], n)
+			}
+			for _, gpus := range pc.sizes[t.kinds[k]] {
+				raise(gpus, pc.curves[resource{t.kinds[k], gpus}].prices[cell], n)
+			}
+			if n > 0 {
+				best[n] = max(best[n], best[n-1])
+			}
+		}
+		for _, i := range listed {
+			x := i*len(t.kinds) + k
+			if from < st.first[x] || from >= st.last[x]+t.jobs[i].length[k] {
+				continue
+			}
+			if a, b := t.core(st, i, k); a <= from && from < b {
+				continue
+			}
+			for n := int64(len(best)) - 1; n >= t.jobs[i].spec.Tasks; n-- {
+				raise(t.jobs[i].spec.Tasks, own[x].prices[cell], n)
+			}
+		}
+		total.Add(total, times(best[len(best)-1], cuts[c+1]-from))
 	}
 	return total
 }
 
 // block returns the least w C + price of job i on type k, where its core costs nothing.
-func (t *branchTree) block(st *starts, pc *priceCertificate, i, k int) *big.Int {
-	job, x := &t.jobs[i], i*len(t.kinds)+k
+func (t *branchTree) block(st *starts, number, i, k int) *big.Int {
+	pc, job, x := t.prices[number], &t.jobs[i], i*len(t.kinds)+k
 	units, curve := job.spec.Tasks, pc.curves[resource{t.kinds[k], 1}]
 	if own := pc.curves[resource{t.kinds[k], job.spec.Tasks}]; own != nil {
 		units, curve = 1, own
 	}
+	if own := t.own[number][x]; own != nil {
+		units, curve = 1, own
+	}
 	length := job.length[k]
-	var best *big.Int
+	// Floats drop the starts whose cost is not near the least cost; each cost is exact within a few
+	// units of 2^-53 of size.
+	type block struct {
+		start int64
+		cost  float64
+	}
+	var all []block
+	least, size := math.Inf(1), 0.0
 	try := func(start int64) {
 		if start < st.first[x] || start > st.last[x] {
 			return
 		}
-		v := curve.upTo(start + length)
-		v.Sub(v, curve.upTo(start)).Mul(v, big.NewInt(units))
-		if v.Add(v, times(job.spec.WeightMicro, 1000, start+length)); best == nil || v.Cmp(best) < 0 {
-			best = v
-		}
+		cost, spent := float64(job.spec.WeightMicro)*1000*float64(start+length), curve.upToF(start+length)
+		v := cost + float64(units)*(spent-curve.upToF(start))
+		size = max(size, cost+float64(units)*spent)
+		least = min(least, v)
+		all = append(all, block{start, v})
 	}
 	try(st.first[x])
 	try(st.last[x])
@@ -442,6 +568,17 @@ func (t *branchTree) block(st *starts, pc *priceCertificate, i, k int) *big.Int 
 		for _, g := range curve.grid {
 			try(g)
 			try(g - length)
+		}
+	}
+	var best *big.Int
+	for _, b := range all {
+		if b.cost > least+size*0x1p-48 {
+			continue
+		}
+		v := curve.upTo(b.start + length)
+		v.Sub(v, curve.upTo(b.start)).Mul(v, big.NewInt(units))
+		if v.Add(v, times(job.spec.WeightMicro, 1000, b.start+length)); best == nil || v.Cmp(best) < 0 {
+			best = v
 		}
 	}
 	if from, to := t.core(st, i, k); from < to {

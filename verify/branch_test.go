@@ -67,7 +67,7 @@ func randomRigid(r *rand.Rand) *hare.Instance {
 }
 
 // randomPriceSet returns random prices, or none.
-func randomPriceSet(r *rand.Rand, inst *hare.Instance) hare.PriceSet {
+func randomPriceSet(r *rand.Rand, inst *hare.Instance, ofJobs bool) hare.PriceSet {
 	set := hare.PriceSet{GridUs: []int64{0}}
 	for range 1 + r.IntN(6) {
 		set.GridUs = append(set.GridUs, set.GridUs[len(set.GridUs)-1]+int64(1+r.IntN(1_500_000)))
@@ -91,17 +91,26 @@ func randomPriceSet(r *rand.Rand, inst *hare.Instance) hare.PriceSet {
 			}
 		}
 	}
+	if ofJobs {
+		for i := range inst.Jobs {
+			for _, p := range inst.Jobs[i].On {
+				if r.IntN(3) > 0 {
+					set.Jobs = append(set.Jobs, hare.JobPrices{Job: inst.Jobs[i].ID, Type: p.Type, Nanos: row(inst.Jobs[i].Tasks)})
+				}
+			}
+		}
+	}
 	return set
 }
 
 // randomTree returns a certificate with a random tree, in which most splits are at times when blocks
 // may begin.
 func randomTree(r *rand.Rand, inst *hare.Instance) *hare.Certificate {
-	top := randomPriceSet(r, inst)
+	top := randomPriceSet(r, inst, false)
 	c := &hare.Certificate{Method: hare.MethodBranch, Path: r.IntN(2) == 0, Objective: inst.Objective,
 		GridUs: top.GridUs, Prices: top.Prices, Sizes: top.Sizes}
-	for range r.IntN(3) {
-		c.PriceSets = append(c.PriceSets, randomPriceSet(r, inst))
+	for range r.IntN(4) {
+		c.PriceSets = append(c.PriceSets, randomPriceSet(r, inst, r.IntN(3) > 0))
 	}
 	var grow func(depth int)
 	grow = func(depth int) {
@@ -200,10 +209,12 @@ func TestFalseReadingsOfTreesAreKilled(t *testing.T) {
 		{"equal jobs apart", treeReading{twinsApart: true}},
 		{"equal but for the weight", treeReading{twinsOfSize: true}},
 		{"ends on other types", treeReading{otherTypes: true}},
+		{"jobs that do not count", treeReading{jobNever: true}},
+		{"jobs that count from their last start on", treeReading{jobLate: true}},
 	}
 	r := rand.New(rand.NewPCG(19, 5))
 	killed := make([]int, len(readings))
-	for range 150 {
+	for range 250 {
 		inst := randomRigid(r)
 		opt, ok, done := brute.Optimum(inst, 100_000)
 		if !ok || !done {

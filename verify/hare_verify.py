@@ -1834,7 +1834,7 @@ class Certificate:
         for kind, row in as_object(doc.get("prices", {}), where + "/prices").items():
             at = pointer(where + "/prices", as_string(kind, where + "/prices"))
             self.prices[kind] = [integer(x, at) for x in as_array(row, at)]
-        self.sizes = {}  # by type and number of GPUs
+        self.sizes, self.own = {}, {}  # by type and number of GPUs
         for kind, rows in as_object(doc.get("sizes", {}), where + "/sizes").items():
             at = pointer(where + "/sizes", as_string(kind, where + "/sizes"))
             for size, row in read_sizes(rows, at, 2).items():
@@ -1842,15 +1842,20 @@ class Certificate:
 
 
 class PriceSet(Certificate):
-    """Prices of leaves on a grid of their own, read as those of a certificate."""
+    """Prices of leaves on a grid of their own, read as those of a certificate; own are
+    those of single jobs, by job and type."""
 
     pools, step = (), None
 
     def __init__(self, doc, where):
-        members(doc, ("grid_us", "prices", "sizes"), where)
+        members(doc, ("grid_us", "prices", "sizes", "jobs"), where)
         if "grid_us" not in doc:
             raise Bad('%s: "grid_us" is missing' % where)
         self.read_prices(doc, where)
+        for name, rows in as_object(doc.get("jobs", {}), where + "/jobs").items():
+            at = pointer(where + "/jobs", as_string(name, where + "/jobs", empty=True))
+            for kind, row in as_object(rows, at).items():
+                self.own[name, kind] = [integer(x, pointer(at, kind)) for x in as_array(row, pointer(at, kind))]
 
 
 # A node of a tree: a job and a type, a job and a start, or the number of the prices of a leaf.
@@ -2542,12 +2547,29 @@ class Tree:
         nodes, each = len(c.tree), len(self.jobs) * len(self.kinds)
         if nodes > MOST_NODES or nodes * each > MOST_CASES:
             raise Refused("a tree of %d nodes is too large to check" % nodes)
+        patterns = 0
         for prices in self.sets:
             check_prices(inst, prices)
+            self.check_own(prices)
+            work = sum(len(row) * (1 + inst.peak(kind)) for (kind, _), row in prices.sizes.items())
+            patterns = max(patterns, work + sum((len(row) + 6 * len(self.jobs)) * (1 + inst.peak(kind))
+                                                for (_, kind), row in prices.own.items()))
         points = max(len(x.grid) for x in self.sets)
-        patterns = max(sum(len(row) * (1 + inst.peak(kind)) for (kind, _), row in x.sizes.items()) for x in self.sets)
         if nodes * (each * (len(self.jobs) + points) + patterns) > MOST_WORK:
             raise Refused("a tree of %d nodes takes too long to check" % nodes)
+
+    def check_own(self, prices):
+        names, most = {j.id for j in self.jobs}, 0
+        for (name, kind), row in prices.own.items():
+            if name not in names or kind not in self.inst.supply:
+                raise Refused("prices of jobs: there is no job %s or no type %s" % (quoted(name), quoted(kind)))
+            if len(row) != len(prices.grid) - 1:
+                raise Refused("prices of job %s: %d for %d cells" % (quoted(name), len(row), len(prices.grid) - 1))
+        if prices.own:
+            rows = [*prices.own.values(), *prices.prices.values(), *prices.sizes.values()]
+            most = max(map(max, rows)) * (len(prices.own) + max(self.inst.peak(kind) for kind in self.kinds))
+        if most > MOST_SECOND:
+            raise Refused("prices of jobs are too large")
 
     def root(self):
         return {(i, kind): (self.jobs[i].release, self.last) for i, kind in self.length}
@@ -2655,15 +2677,47 @@ class Tree:
             parts = [(a, max(0, n)) for a, _, n in self.free(case, kind)]
             stays = stretches(([a for a, _ in parts], [n for _, n in parts]), prices.grid)
             sizes = [(k, row) for (of, k), row in prices.sizes.items() if of == kind]
-            total -= pool_price(stays, prices.prices.get(kind, free), sizes)
+            if prices.own:
+                total -= self.sets_price(case, prices, kind, parts, [(1, prices.prices.get(kind, free))] + sizes)
+            else:
+                total -= pool_price(stays, prices.prices.get(kind, free), sizes)
         return total
+
+    def sets_price(self, case, prices, kind, parts, goods):
+        """∫ of the dearest that fits into the free GPUs of a type, [(from, GPUs)]: goods, as
+        often as wanted, and jobs with prices of their own, each once while it may run
+        beside its core."""
+        cuts, jobs = set(prices.grid).union(a for a, _ in parts), []
+        for i, j in enumerate(self.jobs):
+            row = prices.own.get((j.id, kind))
+            if row is None or (i, kind) not in case:
+                continue
+            opens, closes = case[i, kind][0], case[i, kind][1] + self.length[i, kind]
+            sure = self.kept(case, i)
+            away = sure[1:] if sure else (closes, closes)
+            jobs.append((j.tasks, row, opens, closes, away))
+            cuts.update((opens, closes) + away)
+        cuts = sorted(t for t in cuts if 0 <= t <= prices.grid[-1])
+        begins, paid = [a for a, _ in parts], 0
+        for t, end in zip(cuts, cuts[1:]):
+            g = bisect_right(prices.grid, t) - 1
+            room = parts[bisect_right(begins, t) - 1][1]
+            table = [0] * (room + 1)
+            for n in range(1, room + 1):
+                table[n] = max([table[n - 1]] + [table[n - k] + row[g] for k, row in goods if k <= n])
+            for k, row, opens, closes, away in jobs:
+                if opens <= t < closes and not away[0] <= t < away[1]:
+                    for n in range(room, k - 1, -1):
+                        table[n] = max(table[n], table[n - k] + row[g])
+            paid += table[room] * (end - t)
+        return paid
 
     def block(self, case, i, kind, number):
         """The least w C + price of job i on a type; when it surely runs it pays nothing."""
         j, prices, (first, last), length = self.jobs[i], self.sets[number], case[i, kind], self.length[i, kind]
-        key = number, kind, j.tasks
+        key = number, kind, (j.id,) if (j.id, kind) in prices.own else j.tasks
         if key not in self.costs:
-            row = prices.sizes.get((kind, j.tasks))
+            row = prices.own.get((j.id, kind), prices.sizes.get((kind, j.tasks)))
             if row is None:
                 row = [j.tasks * x for x in prices.prices.get(kind, ())] or [0] * (len(prices.grid) - 1)
             paid = [0]

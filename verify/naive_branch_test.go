@@ -22,6 +22,8 @@ type treeReading struct {
 	noRelease   bool // blocks do not touch their release
 	twinsApart  bool // equal jobs start one after another
 	twinsOfSize bool // jobs of unlike weights are equal
+	jobNever    bool // jobs with their own prices do not count
+	jobLate     bool // jobs with their own prices count from their last start on
 	otherTypes  bool // ends of blocks on other types alone are touched
 }
 
@@ -360,7 +362,19 @@ func (n *naiveTree) leaf(d map[int]map[string]interval, number int) float64 {
 		}
 		return 0
 	}
-	pays := func(tasks int64, kind string, g int) float64 {
+	own := func(i int, kind string) []int64 {
+		for _, p := range set.Jobs {
+			if p.Job == n.inst.Jobs[i].ID && p.Type == kind {
+				return p.Nanos
+			}
+		}
+		return nil
+	}
+	pays := func(i int, kind string, g int) float64 {
+		if row := own(i, kind); row != nil {
+			return float64(row[g])
+		}
+		tasks := n.inst.Jobs[i].Tasks
 		for _, p := range set.Sizes {
 			if p.Type == kind && p.Tasks == tasks {
 				return float64(p.Nanos[g])
@@ -382,7 +396,7 @@ func (n *naiveTree) leaf(d map[int]map[string]interval, number int) float64 {
 		best := math.Inf(1)
 		for kind, v := range d[i] {
 			length := n.length(i, kind)
-			price := func(g int) float64 { return pays(j.Tasks, kind, g) }
+			price := func(g int) float64 { return pays(i, kind, g) }
 			starts := []int64{v.from, v.to}
 			for _, t := range set.GridUs {
 				starts = append(starts, t, t-length)
@@ -402,6 +416,12 @@ func (n *naiveTree) leaf(d map[int]map[string]interval, number int) float64 {
 	}
 	for _, kind := range n.kinds {
 		times := append(n.changes(d, kind), math.MaxInt64)
+		for i := range n.inst.Jobs {
+			if v, ok := d[i][kind]; ok {
+				times = append(times, v.from, v.to, v.to+n.length(i, kind))
+			}
+		}
+		slices.Sort(times)
 		for x := range len(times) - 1 {
 			m := max(0, n.free(d, kind, times[x], -1))
 			total -= over(times[x], times[x+1], func(g int) float64 {
@@ -412,6 +432,20 @@ func (n *naiveTree) leaf(d map[int]map[string]interval, number int) float64 {
 						if p.Type == kind && p.Tasks <= c {
 							best[c] = max(best[c], best[c-p.Tasks]+float64(p.Nanos[g]))
 						}
+					}
+				}
+				for i := range n.inst.Jobs {
+					v, ok := d[i][kind]
+					row, t, need := own(i, kind), times[x], n.inst.Jobs[i].Tasks
+					if n.r.jobLate {
+						v.from = v.to
+					}
+					if c := n.core(d, i, kind); !ok || row == nil || n.r.jobNever || t < v.from || t >= v.to+n.length(i, kind) ||
+						c.from <= t && t < c.to {
+						continue
+					}
+					for c := m; c >= need; c-- {
+						best[c] = max(best[c], best[c-need]+float64(row[g]))
 					}
 				}
 				return best[m]

@@ -34,7 +34,49 @@ var priceSetTable = NewTable("PriceSet", "PriceSet are prices on a grid of their
 		},
 		func(b []byte, v *priceSetDoc) []byte { return appendSizes(b, v.Sizes) }).
 		About("sizes by GPU type and number of tasks, as in the certificate."),
-).Check(func(v *priceSetDoc, _ Members, _ *hare.InvalidErrors) { sortPrices(v.Prices, v.Sizes) })
+	NewField("jobs", MapOf(MapOf(integers)), readJobPrices, appendJobPrices).
+		About("jobs by job and GPU type: what the job pays for all of its GPUs together, one a cell, in place of prices "+
+			"and sizes."),
+).Check(func(v *priceSetDoc, _ Members, _ *hare.InvalidErrors) {
+	sortPrices(v.Prices, v.Sizes)
+	slices.SortFunc(v.Jobs, func(a, b hare.JobPrices) int {
+		return cmp.Or(strings.Compare(a.Job, b.Job), strings.Compare(a.Type, b.Type))
+	})
+})
+
+func readJobPrices(r *Reader, v *priceSetDoc) error {
+	return r.Object(nil, func(job string) (bool, error) {
+		return true, r.Object(nil, func(kind string) (bool, error) {
+			p := hare.JobPrices{Job: job, Type: kind}
+			err := r.column(&p.Nanos, hare.MaxExact)
+			v.Jobs = append(v.Jobs, p)
+			return true, err
+		})
+	})
+}
+
+// appendJobPrices appends an object {job: {type: prices}}; the prices must be sorted.
+func appendJobPrices(b []byte, v *priceSetDoc) []byte {
+	for i, p := range v.Jobs {
+		switch {
+		case i == 0:
+			b = append(b, '{')
+		case p.Job != v.Jobs[i-1].Job:
+			b = append(b, `},`...)
+		default:
+			b = append(b, ',')
+		}
+		if i == 0 || p.Job != v.Jobs[i-1].Job {
+			b = append(appendString(b, p.Job), `:{`...)
+		}
+		b = append(appendString(b, p.Type), ':')
+		b = appendColumn(b, p.Nanos)
+	}
+	if len(v.Jobs) > 0 {
+		b = append(b, `}}`...)
+	}
+	return b
+}
 
 // sortPrices sorts prices as a certificate has them.
 func sortPrices(prices []hare.TypePrices, sizes []hare.SizePrices) {
