@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"encoding/hex"
 	"fmt"
 	"os"
 	"os/exec"
@@ -39,53 +38,13 @@ def loss(parameters, batch):
 // wideJob writes the modules of a round job with large checkpoints. It returns the job and the file that it waits for.
 func (k *killed) wideJob() (n *description.NewJob, gate string) {
 	k.t.Helper()
-	if err := exec.Command("python3", "-c", "import sys; assert sys.version_info >= (3, 11)").Run(); err != nil {
-		k.t.Skip("no Python 3.11")
-	}
-	modules := filepath.Join(k.dir, "modules")
-	source, err := filepath.Abs("../../worker/src")
-	if err != nil {
+	modules, env := k.modules(), map[string]string{"PYTHONPATH": workerSource(k.t)}
+	if err := os.WriteFile(filepath.Join(modules, "wide.py"), []byte(trainWide), 0o600); err != nil {
 		k.t.Fatal(err)
-	}
-	line, err := os.ReadFile("../../worker/examples/line.py")
-	if err != nil {
-		k.t.Fatal(err)
-	}
-	if err := os.Mkdir(modules, 0o700); err != nil {
-		k.t.Fatal(err)
-	}
-	for name, text := range map[string]string{"line.py": string(line), "wide.py": trainWide} {
-		if err := os.WriteFile(filepath.Join(modules, name), []byte(text), 0o600); err != nil {
-			k.t.Fatal(err)
-		}
 	}
 	gate = filepath.Join(k.dir, "gate")
-	return &description.NewJob{Module: "wide", Directory: modules, Rounds: 24, GPUs: 1, Seed: 5,
-		Env: map[string]string{"PYTHONPATH": source, "GATE": gate}}, gate
-}
-
-// expectWide compares the checkpoint of a directory with a loop.
-func (k *killed) expectWide(checkpoints string, n *description.NewJob) {
-	k.t.Helper()
-	files, err := filepath.Glob(filepath.Join(checkpoints, "*.hare"))
-	if err != nil || len(files) != 1 {
-		k.t.Fatal(files, err)
-	}
-	saved, err := os.ReadFile(files[0])
-	if err != nil {
-		k.t.Fatal(err)
-	}
-	_, state, _ := bytes.Cut(saved, []byte("\n"))
-	loop := exec.Command("python3", "../../executor/worker/testdata/loop.py", n.Directory, n.Module, "1",
-		fmt.Sprint(n.Seed), fmt.Sprint(n.Rounds))
-	loop.Env = append(os.Environ(), "PYTHONPATH="+n.Env["PYTHONPATH"], "PYTHONDONTWRITEBYTECODE=1")
-	out, err := loop.Output()
-	if err != nil {
-		k.t.Fatal(err)
-	}
-	if want, err := hex.DecodeString(strings.TrimSpace(string(out))); err != nil || !bytes.Equal(state, want) {
-		k.t.Errorf("the %d bytes of parameters are not those of a loop (%v)", len(state), err)
-	}
+	env["GATE"] = gate
+	return &description.NewJob{Module: "wide", Directory: modules, Rounds: 24, GPUs: 1, Tasks: 1, Seed: 5, Env: env}, gate
 }
 
 // TestCopyOutlivesServerAndNode kills the server while a checkpoint is brought to it, and then takes the node with all
@@ -155,7 +114,7 @@ func TestCopyOutlivesServerAndNode(t *testing.T) {
 	if job.State != description.JobSucceeded || job.Round != n.Rounds || len(job.Attempts) != 2 {
 		t.Fatalf("%s\n%s", jobText(job, time.Now()), k.lastLogs())
 	}
-	k.expectWide(filepath.Join(k.dir, "n1", "checkpoints", job.ID), n)
+	k.expectLoop(job, filepath.Join(k.dir, "n1", "checkpoints", job.ID), n.Env["PYTHONPATH"])
 	var out bytes.Buffer
 	if err := k.client.CopyLog(ctx, "lab", job.ID, &client.LogPosition{}, &out); err != nil ||
 		!strings.Contains(out.String(), "goes on from the checkpoint behind ") {
@@ -254,7 +213,7 @@ func TestCopyOnFullDisk(t *testing.T) {
 	if job.State != description.JobSucceeded || job.Round != n.Rounds || len(job.Attempts) != 1 {
 		t.Fatalf("%s\n%s", jobText(job, time.Now()), k.lastLogs())
 	}
-	k.expectWide(filepath.Join(k.dir, "n0", "checkpoints", job.ID), n)
+	k.expectLoop(job, filepath.Join(k.dir, "n0", "checkpoints", job.ID), n.Env["PYTHONPATH"])
 }
 
 // isUp is nil once the server answers and has the agent.

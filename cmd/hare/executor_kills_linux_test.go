@@ -130,12 +130,17 @@ func (k *killed) end() {
 }
 
 // runners are the runners of tasks and pools of the test's agents.
-func (k *killed) runners() (pids []int) {
-	dirs, err := filepath.Glob(filepath.Join(k.dir, "*", "tasks", "*"))
+func (k *killed) runners() (pids []int) { return k.runnersAt("*") }
+
+// runnersOf are those of one agent.
+func (k *killed) runnersOf(i int) []int { return k.runnersAt(fmt.Sprintf("n%d", i)) }
+
+func (k *killed) runnersAt(name string) (pids []int) {
+	dirs, err := filepath.Glob(filepath.Join(k.dir, name, "tasks", "*"))
 	if err != nil {
 		k.t.Error(err)
 	}
-	pools, err := filepath.Glob(filepath.Join(k.dir, "*", "pool"))
+	pools, err := filepath.Glob(filepath.Join(k.dir, name, "pool"))
 	if err != nil {
 		k.t.Error(err)
 	}
