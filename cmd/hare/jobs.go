@@ -276,6 +276,9 @@ func whereAndWhy(j *description.Job) string {
 	if j.Reason != "" && j.Reason != string(j.State) {
 		parts = append(parts, plain(j.Reason))
 	}
+	if j.Loss == "NaN" {
+		parts = append(parts, fmt.Sprintf("round %d has the loss NaN", j.Round))
+	}
 	if tries := j.Failures + j.Lost; tries > 0 && !j.State.Final() {
 		parts = append(parts, fmt.Sprintf("attempt %d", tries+1))
 	}

@@ -227,7 +227,7 @@ func (h *home) round(ctx context.Context, round int64, out io.Writer) error {
 	h.notify()
 	h.mu.Unlock()
 	h.loss = worker.MeanLoss(losses)
-	_, err = fmt.Fprintf(out, "round %d: loss %s\n", round, h.loss)
+	_, err = fmt.Fprintln(out, worker.LossLine(round, losses))
 	return err
 }
 

@@ -56,3 +56,23 @@ func MeanLoss(losses []*float64) string {
 	}
 	return strconv.FormatFloat(mean, 'g', 6, 64)
 }
+
+// LossLine is the line that says what a round came to. It names a task whose loss is missing.
+func LossLine(round int64, losses []*float64) string {
+	line := fmt.Sprintf("round %d: loss %s", round, MeanLoss(losses))
+	first, more := -1, 0
+	for task, x := range losses {
+		if x == nil && first < 0 {
+			first = task
+		} else if x == nil {
+			more++
+		}
+	}
+	switch {
+	case first < 0:
+		return line
+	case more > 0:
+		return fmt.Sprintf("%s: that of task %d and of %d more is infinite or not a number", line, first, more)
+	}
+	return fmt.Sprintf("%s: that of task %d is infinite or not a number", line, first)
+}
