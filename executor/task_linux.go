@@ -94,6 +94,11 @@ func (a *Agent) startTask(o *description.Order) (*process, error) {
 	if err := os.MkdirAll(checkpoints, 0o700); err != nil {
 		return nil, err
 	}
+	if s := o.Start; s.Rank == 0 && s.WorldSize > 1 && s.PretendS == 0 {
+		if err := checkPort(s.MasterPort); err != nil {
+			return nil, err
+		}
+	}
 	token := strings.ToLower(rand.Text())
 	command, err := a.command(o, p.dir, work, checkpoints)
 	if err != nil {
@@ -162,9 +167,29 @@ func (a *Agent) command(o *description.Order, dir, work, checkpoints string) ([]
 	}
 	if s := o.Start; s.WorldSize > 1 {
 		spec.Peers = &rounds.Peers{Rank: s.Rank, Nodes: s.WorldSize, Secret: r.Secret,
-			Address: net.JoinHostPort(s.MasterAddress, strconv.Itoa(s.MasterPort)), Shared: s.CheckpointDirectory != ""}
+			Address: net.JoinHostPort(s.MasterAddress, strconv.Itoa(s.MasterPort)), Shared: s.CheckpointDirectory != "",
+			PatienceS: a.cfg.NodePatience.Seconds()}
 	}
 	return slices.Concat(a.cfg.RoundRunner, []string{dir}), rounds.WriteSpec(dir, spec)
+}
+
+// portError says that MASTER_PORT cannot be listened at.
+type portError struct {
+	port int
+	err  error
+}
+
+func (e *portError) Error() string {
+	return fmt.Sprintf("MASTER_PORT is %d, at which the node cannot listen: %v", e.port, e.err)
+}
+
+// checkPort says why the first process of an attempt cannot listen at a port.
+func checkPort(port int) error {
+	l, err := net.Listen("tcp", ":"+strconv.Itoa(port))
+	if err != nil {
+		return &portError{port, err}
+	}
+	return l.Close()
 }
 
 // visible is how CUDA calls each of the devices; "" where it does not know one.
@@ -343,7 +368,8 @@ func (a *Agent) follow(p *process) {
 // tellProgress tells the server how far a round job is, where that has changed.
 func (a *Agent) tellProgress(p *process) {
 	now, err := rounds.ReadProgress(p.dir)
-	if err != nil || now == p.said || now.Round == 0 || p.home { // the pool tells that of homes
+	if err != nil || now.Round == 0 || now.Round == p.said.Round && now.Loss == p.said.Loss ||
+		p.home { // the pool tells that of homes
 		return
 	}
 	select {
@@ -376,7 +402,7 @@ func (a *Agent) endOf(p *process) description.TaskReport {
 		r.State = description.TaskLost // which is no failure of the task
 	}
 	if r.Error == "" && (r.ExitCode == nil || *r.ExitCode != 0) {
-		r.Error = far.Error
+		r.Error, r.Apart = far.Error, far.Apart
 	}
 	return r
 }
@@ -474,7 +500,11 @@ func (a *Agent) begin(o *description.Order) {
 	if err != nil {
 		log.Error("a task cannot be started", "error", err)
 		delete(a.uses, o.TaskID)
-		a.state.ended(description.TaskReport{TaskID: o.TaskID, State: description.TaskEnded, Error: err.Error()})
+		end := description.TaskReport{TaskID: o.TaskID, State: description.TaskEnded, Error: err.Error()}
+		if errors.As(err, new(*portError)) {
+			end.State = description.TaskLost // the next attempt has another port
+		}
+		a.state.ended(end)
 		_ = os.RemoveAll(filepath.Join(a.tasksDir(), dirName(o.TaskID)))
 		return
 	}

@@ -69,6 +69,8 @@ type TaskReport struct {
 	Signal   string    `json:"signal,omitempty"`    // such as SIGKILL
 	// Error is one line for people: why the process could not be started, or what it ended for.
 	Error string `json:"error,omitempty"`
+	// Apart are the tasks of the attempt whose programs the program of this one did not reach, and ended for it.
+	Apart []int `json:"apart,omitempty"`
 	// RanS is how long the task ran.
 	RanS float64 `json:"ran_s,omitempty"`
 	// Round is how many rounds of a round job stand in its checkpoint.

@@ -183,8 +183,9 @@ func (l *Ledger) report(a *agent, r *description.TaskReport) {
 			bad, r.Error = true, fmt.Sprintf("the home ended behind round %d of %d", r.Round, j.spec.Rounds)
 		}
 		if bad && !at.stopping {
-			at.error = failure(j, r)
-			if r.State == description.TaskLost {
+			what, elsewhere := l.parted(j, at, r)
+			at.error = what + failure(j, r)
+			if r.State == description.TaskLost || elsewhere {
 				at.lost = true // not by its own fault: with its runner, or with the lease of its agent
 			} else {
 				at.failed = true
@@ -359,7 +360,7 @@ func (l *Ledger) submit(s *Submit) {
 // arrive brings a job to the session.
 func (l *Ledger) arrive(j *job) {
 	if a := Arrival(j.id, &j.spec, l.types); len(a.On) > 0 {
-		a.Only = j.only()
+		a.Only, a.Exclude = j.only(), j.exclude()
 		j.arrived, j.knows = true, len(l.types)
 		l.emit(hare.Event{Type: hare.EventJobArrived, Job: j.id, Arrived: a})
 	}

@@ -57,7 +57,9 @@ func checkReports(es *hare.InvalidErrors, at string, reports []description.TaskR
 		default:
 			es.Add(fmt.Sprintf("%s/%d/state", at, i), "bad_value", "must be running, ended or lost")
 		}
-		r.Round = max(0, r.Round)
+		if r.Round = max(0, r.Round); len(r.Apart) > maxDevices {
+			r.Apart = r.Apart[:maxDevices]
+		}
 		r.Error, r.Signal, r.Loss = line(r.Error), line(r.Signal), line(r.Loss)
 		for _, s := range []*float64{&r.RanS, &r.SyncS} {
 			if *s = min(max(*s, 0), maxSeconds); math.IsNaN(*s) {

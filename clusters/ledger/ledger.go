@@ -203,6 +203,7 @@ type job struct {
 	holders    []*agent                    // that have this checkpoint
 	trainedUs  int64                       // how long the attempts ran that have saved rounds
 	pin        *pin                        // nil: the job may start anywhere
+	apart      []pair                      // nodes of its attempts that did not reach each other
 	copy       *description.CheckpointCopy // of the server; nil where it has none
 
 	// Of a relaxed round job, which shares GPUs round by round:

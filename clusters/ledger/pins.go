@@ -15,7 +15,8 @@ const maxPinUs = 10 * 60 * 1e6
 
 // pin is where a round job starts again: on nodes of which one has the last checkpoint, until a time.
 type pin struct {
-	nodes   []string // sorted
+	nodes   []string // sorted; nil: any
+	away    []string // sorted: that the job keeps away from
 	untilUs int64
 }
 
@@ -42,13 +43,19 @@ func (j *job) saved(at *attempt, round int64) {
 func (l *Ledger) pinned(j *job) bool {
 	was := j.pin
 	j.pin = nil
-	if nodes := l.reach(j); nodes != nil {
-		j.pin = &pin{nodes, l.nowUs + min(j.lacksUs(), maxPinUs)}
+	away := l.away(j)
+	nodes := l.reach(j)
+	if nodes != nil || away != nil {
+		j.pin = &pin{nodes, away, l.nowUs + maxPinUs}
+		if nodes != nil {
+			j.pin.untilUs = l.nowUs + min(j.lacksUs(), maxPinUs)
+		}
 		if !slices.Contains(l.pins, j) {
 			l.pins = append(l.pins, j)
 		}
 	}
-	if j.pin == nil && was == nil || j.pin != nil && was != nil && slices.Equal(j.pin.nodes, was.nodes) && j.arrived {
+	if j.pin == nil && was == nil || j.pin != nil && was != nil && slices.Equal(j.pin.nodes, was.nodes) &&
+		slices.Equal(j.pin.away, was.away) && j.arrived {
 		return false
 	}
 	l.void(j)
@@ -64,8 +71,9 @@ func (l *Ledger) reach(j *job) []string {
 		return nil
 	}
 	var nodes []string
+	away := l.away(j)
 	for _, a := range j.holders {
-		if !a.draining {
+		if !a.draining && !slices.Contains(away, a.Name) {
 			nodes = append(nodes, a.Name)
 		}
 	}
@@ -74,7 +82,7 @@ func (l *Ledger) reach(j *job) []string {
 	}
 	var others []*agent
 	for _, a := range l.agents {
-		if !a.lost && !a.draining && !slices.Contains(j.holders, a) {
+		if !a.lost && !a.draining && !slices.Contains(j.holders, a) && !slices.Contains(away, a.Name) {
 			others = append(others, a)
 		}
 	}
@@ -111,7 +119,8 @@ func (l *Ledger) PinsEnd(nowUs int64) bool {
 
 // pinEnds says whether a job that waits goes to any node from now on.
 func (l *Ledger) pinEnds(j *job, nowUs int64) bool {
-	return j.pin != nil && j.live == nil && !j.state.Final() && (nowUs >= j.pin.untilUs || l.reach(j) == nil)
+	return j.pin != nil && j.live == nil && !j.state.Final() && (nowUs >= j.pin.untilUs ||
+		len(j.pin.nodes) > 0 && l.reach(j) == nil || len(j.pin.away) > 0 && !l.enough(j, j.pin.away))
 }
 
 // unpin lets the jobs go to any node whose time is over.
@@ -129,7 +138,7 @@ func (l *Ledger) unpin() {
 
 // only are the nodes that the session may give a job.
 func (j *job) only() []hare.LabelValues {
-	if j.pin == nil || j.relaxed {
+	if j.pin == nil || j.relaxed || j.pin.nodes == nil {
 		return nil // the home of a relaxed job needs no GPU
 	}
 	return []hare.LabelValues{{Label: hare.LabelNode, Values: j.pin.nodes}}
@@ -138,7 +147,7 @@ func (j *job) only() []hare.LabelValues {
 // Pinned says for which nodes a round job waits that has its checkpoint there; "" where it waits for none.
 func (l *Ledger) Pinned(id string) string {
 	j := l.jobs[id]
-	if j == nil || j.pin == nil || j.state != description.JobWaiting {
+	if j == nil || j.pin == nil || j.pin.nodes == nil || j.state != description.JobWaiting {
 		return ""
 	}
 	var names []string

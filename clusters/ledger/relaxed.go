@@ -279,7 +279,7 @@ func (l *Ledger) place(j *job) {
 
 // await keeps a relaxed job from the session while the node with its checkpoint is lost.
 func (l *Ledger) await(j *job) {
-	j.pin = &pin{l.reach(j), l.nowUs + min(j.lacksUs(), maxPinUs)}
+	j.pin = &pin{nodes: l.reach(j), untilUs: l.nowUs + min(j.lacksUs(), maxPinUs)}
 	if !slices.Contains(l.pins, j) {
 		l.pins = append(l.pins, j)
 	}

@@ -126,6 +126,7 @@ type (
 		Pin         *savedPin                   `json:",omitempty"`
 		TrainedUs   int64                       `json:",omitempty"`
 		Copy        *description.CheckpointCopy `json:",omitempty"`
+		Apart       []savedPair                 `json:",omitempty"`
 
 		Grants   []savedGrant     `json:",omitempty"`
 		Counted  map[string]int64 `json:",omitempty"`
@@ -138,7 +139,12 @@ type (
 	}
 	savedPin struct {
 		Nodes   []string
+		Away    []string `json:",omitempty"`
 		UntilUs int64
+	}
+	savedPair struct {
+		First, Second string
+		AtUs          int64
 	}
 	savedAttempt struct {
 		Tasks     []savedTask
@@ -224,8 +230,11 @@ func (j *job) encoded() savedJob {
 	for _, a := range j.holders {
 		s.Holders = append(s.Holders, a.Name)
 	}
+	for _, p := range j.apart {
+		s.Apart = append(s.Apart, savedPair{p.first, p.second, p.atUs})
+	}
 	if j.pin != nil {
-		s.Pin = &savedPin{j.pin.nodes, j.pin.untilUs}
+		s.Pin = &savedPin{j.pin.nodes, j.pin.away, j.pin.untilUs}
 	}
 	for _, at := range j.attempts {
 		x := savedAttempt{Running: at.running, Stopping: at.stopping, Failed: at.failed, Lost: at.lost, Saved: at.saved,
@@ -319,8 +328,11 @@ func (l *Ledger) decoded(s *savedJob) (*job, error) {
 		}
 		j.holders = append(j.holders, a)
 	}
+	for _, p := range s.Apart {
+		j.apart = append(j.apart, pair{p.First, p.Second, p.AtUs})
+	}
 	if s.Pin != nil {
-		j.pin = &pin{s.Pin.Nodes, s.Pin.UntilUs}
+		j.pin = &pin{s.Pin.Nodes, s.Pin.Away, s.Pin.UntilUs}
 	}
 	for i := range s.Attempts {
 		x := &s.Attempts[i]

@@ -66,7 +66,7 @@ func randomSubmit(rng *rand.Rand) *Submit {
 }
 
 func randomRegister(rng *rand.Rand, l *Ledger) *Record {
-	r := description.Registration{Protocol: 1, Name: fmt.Sprint("n", rng.IntN(4)), Incarnation: "one of sixteen bytes",
+	r := description.Registration{Protocol: 1, Name: fmt.Sprint("n", rng.IntN(6)), Incarnation: "one of sixteen bytes",
 		Labels: map[string]string{"rack": "r1"}}
 	for i := range 2 + rng.IntN(6)/5 {
 		r.Devices = append(r.Devices, description.AgentDevice{Type: []string{"V100", "T4"}[i%2]})
@@ -93,6 +93,9 @@ func randomSync(rng *rand.Rand, a *agent) *Record {
 			r.State, r.ExitCode = description.TaskEnded, &exit
 		} else if n == 1 {
 			r.State, r.Signal, r.Error = description.TaskEnded, "SIGKILL", "out of memory"
+		}
+		if r.State == description.TaskEnded {
+			r.Apart = []int{rng.IntN(3), rng.IntN(3)}
 		}
 		if o.Start != nil && o.Start.Rounds != nil {
 			r.Round, r.Loss = 1+rng.Int64N(100), "NaN"
@@ -229,7 +232,7 @@ func randomJournal(t *testing.T, rng *rand.Rand, n int) []Record {
 // of the whole journal, and that the random journals set each field of the state.
 func TestSnapshotsStandForTheJournal(t *testing.T) {
 	seen := map[string]bool{}
-	for seed := range uint64(4) {
+	for seed := range uint64(6) {
 		rng := rand.New(rand.NewPCG(seed, 17))
 		records := randomJournal(t, rng, 600)
 		whole, other := New(), New()
@@ -250,7 +253,7 @@ func TestSnapshotsStandForTheJournal(t *testing.T) {
 			}
 		}
 	}
-	for _, v := range []any{Ledger{}, agent{}, device{}, job{}, attempt{}, task{}, pin{}, grant{},
+	for _, v := range []any{Ledger{}, agent{}, device{}, job{}, attempt{}, task{}, pin{}, pair{}, grant{},
 		compute{}} {
 		for i := range reflect.TypeOf(v).NumField() {
 			if name := reflect.TypeOf(v).Name() + "." + reflect.TypeOf(v).Field(i).Name; !seen[name] {
@@ -299,6 +302,9 @@ func look(l *Ledger, seen map[string]bool) {
 		if j.pin != nil {
 			note(reflect.ValueOf(*j.pin))
 		}
+		for _, p := range j.apart {
+			note(reflect.ValueOf(p))
+		}
 		for _, g := range j.grants {
 			note(reflect.ValueOf(g))
 		}
@@ -317,7 +323,8 @@ func look(l *Ledger, seen map[string]bool) {
 // compare says how two states differ. What Apply does not look at is left out: where jobs that have ended stand, and
 // that they are among those that the next answer or tick forgets.
 func compare(a, b *Ledger) string {
-	options := cmp.Options{cmp.AllowUnexported(agent{}, device{}, job{}, attempt{}, task{}, pin{}, grant{}, compute{}),
+	options := cmp.Options{cmp.AllowUnexported(agent{}, device{}, job{}, attempt{}, task{}, pin{}, pair{}, grant{},
+		compute{}),
 		cmpopts.EquateEmpty()}
 	links := cmp.Options{options, cmp.Comparer(func(x, y *agent) bool { return x.Name == y.Name }),
 		cmp.Comparer(func(x, y *job) bool { return x == nil && y == nil || x != nil && y != nil && x.id == y.id })}

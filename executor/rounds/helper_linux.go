@@ -55,8 +55,9 @@ func (t *trainer) help(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		if time.Since(heard) > patience {
-			return fmt.Errorf("the node that holds the parameters cannot be reached at %s: %w", t.spec.Peers.Address, err)
+		if wait := t.spec.Peers.patience(); time.Since(heard) > wait {
+			return fmt.Errorf("the node that holds the parameters cannot be reached at %s: %w (%w)", t.spec.Peers.Address, err,
+				&unheardError{0, wait})
 		}
 		select {
 		case <-time.After(redial):

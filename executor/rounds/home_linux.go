@@ -16,9 +16,9 @@ import (
 )
 
 const (
-	// patience is how long a node may be out of reach of the one that holds the parameters before the attempt fails.
-	// The server learns sooner of a node that is lost, and of a program that has ended.
-	patience = 2 * time.Minute
+	// defaultPatience is Peers.PatienceS where it is zero. The server learns sooner of a node that is lost, and of a
+	// program that has ended.
+	defaultPatience = 2 * time.Minute
 	// greeting is how long a connection may take until its hello.
 	greeting = 10 * time.Second
 	// farewell is how long a node that was told of the end, whose connection ended then, may take to connect anew. One
@@ -59,7 +59,8 @@ type connection struct {
 
 // peer is the program of another node. Safe for concurrent use.
 type peer struct {
-	rank int
+	rank     int
+	patience time.Duration
 
 	mu      sync.Mutex
 	link    *connection
@@ -79,7 +80,7 @@ func newHome(spec *Spec, node *worker.Node) (*home, error) {
 		return nil, err
 	}
 	for k := 1; k < spec.Peers.Nodes; k++ {
-		h.peers = append(h.peers, &peer{rank: k, changed: make(chan struct{})})
+		h.peers = append(h.peers, &peer{rank: k, patience: spec.Peers.patience(), changed: make(chan struct{})})
 	}
 	listener, err := net.Listen("tcp", net.JoinHostPort("", port))
 	if err != nil {
@@ -196,10 +197,25 @@ func (e *unheardError) Error() string {
 	return fmt.Sprintf("the program of rank %d has not been heard for %v: can its node reach this one?", e.rank, e.time)
 }
 
+// apart are the ranks that an error says to be out of reach.
+func apart(err error) (ranks []int) {
+	switch e := err.(type) {
+	case *unheardError:
+		return []int{e.rank}
+	case interface{ Unwrap() []error }:
+		for _, x := range e.Unwrap() {
+			ranks = append(ranks, apart(x)...)
+		}
+	case interface{ Unwrap() error }:
+		return apart(e.Unwrap())
+	}
+	return ranks
+}
+
 // do calls f with a connection, and again with the next one where the connection has ended.
 func (p *peer) do(ctx context.Context, f func(*connection) error) error {
 	for n := 1; ; n++ {
-		l, err := p.await(ctx, patience)
+		l, err := p.await(ctx, p.patience)
 		if err != nil {
 			return err
 		}
@@ -235,7 +251,7 @@ func (h *home) each(f func(*peer) error) error {
 // gather waits for all nodes, and takes the checkpoint of the one that is furthest.
 func (h *home) gather(ctx context.Context) error {
 	err := h.each(func(p *peer) error {
-		_, err := p.await(ctx, patience)
+		_, err := p.await(ctx, p.patience)
 		return err
 	})
 	if err != nil || h.spec.Peers.Shared {
@@ -352,7 +368,7 @@ func (h *home) finish(ctx context.Context) error {
 // finish tells the peer that the last round is done. A peer that was told, and does not come back after its connection
 // has ended, has heard it.
 func (p *peer) finish(ctx context.Context, farewell time.Duration) error {
-	wait := patience
+	wait := p.patience
 	for {
 		l, err := p.await(ctx, wait)
 		if err != nil {

@@ -41,6 +41,7 @@ type trainer struct {
 	saveTook time.Duration
 	savedAt  time.Time
 	loss     string // of the last round that was computed
+	line     string // that says so
 }
 
 // Main trains the round job of a directory until its last round, and returns nil then. SIGTERM and SIGINT end it
@@ -57,7 +58,7 @@ func Main(dir string) error {
 		err = t.run(ctx)
 	}
 	if err != nil && ctx.Err() == nil {
-		t.saved.Error = err.Error()
+		t.saved.Error, t.saved.Apart = err.Error(), apart(err)
 		if w := writeFile(dir, progressFile, &t.saved); w != nil {
 			err = errors.Join(err, w)
 		}
@@ -116,7 +117,7 @@ func (t *trainer) run(ctx context.Context) (err error) {
 		if err = t.round(ctx, round); err != nil {
 			break
 		}
-		fmt.Printf("round %d: loss %s\n", round, t.loss)
+		fmt.Println(t.line)
 		if round+1 < t.spec.Rounds && time.Since(t.savedAt) < restSaves*t.saveTook {
 			continue
 		}
@@ -198,7 +199,7 @@ func (t *trainer) round(ctx context.Context, round int64) error {
 			return err
 		}
 	}
-	t.loss = worker.MeanLoss(losses)
+	t.loss, t.line = worker.MeanLoss(losses), worker.LossLine(round, losses)
 	return worker.Again(ctx, maxCrashes, func() error {
 		_, err := t.node.Step(ctx, 0, t.spec.Job, round)
 		return err

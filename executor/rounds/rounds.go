@@ -10,6 +10,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"time"
 )
 
 // Names of files in the directory of an attempt.
@@ -68,6 +69,16 @@ type Peers struct {
 	Secret string `json:"secret"`
 	// Shared says that all nodes see the same file under Checkpoint. Without it each node keeps a copy.
 	Shared bool `json:"shared,omitempty"`
+	// PatienceS is how long in seconds a node may be out of reach of the one that holds the parameters before the attempt
+	// fails; zero means 120.
+	PatienceS float64 `json:"patience_s,omitempty"`
+}
+
+func (p *Peers) patience() time.Duration {
+	if p.PatienceS > 0 {
+		return time.Duration(p.PatienceS * float64(time.Second))
+	}
+	return defaultPatience
 }
 
 // Progress is how far a round job is.
@@ -79,6 +90,8 @@ type Progress struct {
 	Loss string `json:"loss,omitempty"`
 	// Error says in a line why the job cannot go on.
 	Error string `json:"error,omitempty"`
+	// Apart are the ranks that Error says to be out of reach.
+	Apart []int `json:"apart,omitempty"`
 }
 
 // WriteSpec writes what the program trains that is started with the directory.

@@ -1,0 +1,39 @@
+package executor_test
+
+import (
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hare-sched/hare/clusters/description"
+)
+
+// An attempt whose MASTER_PORT another process of the node has is not counted, and the next one has another port.
+func TestMasterPortIsTaken(t *testing.T) {
+	s := newServer(t, time.Minute)
+	agent(t, s, "a", t.TempDir(), "cpu=2")
+	port := func(id string) string {
+		job := await(t, s, id, description.JobSucceeded, description.JobFailed)
+		if job.State != description.JobSucceeded || job.Failures != 0 {
+			t.Fatalf("%+v", job)
+		}
+		return strings.TrimSpace(readOutput(t, s, id, int64(len(job.Attempts))))
+	}
+	const script = `echo $MASTER_PORT`
+	first := port(submit(t, s, description.NewJob{GPUs: 2}, script))
+	next := strings.TrimSuffix(first, first[len(first)-1:]) + string(first[len(first)-1]+1)
+	l, err := net.Listen("tcp", ":"+next)
+	if err != nil {
+		t.Skip("another process has the port, too")
+	}
+	defer l.Close()
+	id := submit(t, s, description.NewJob{GPUs: 2}, script)
+	if got := port(id); got == next {
+		t.Errorf("a job has the port %s, which is taken", got)
+	}
+	job, err := s.Job(t.Context(), id)
+	if err != nil || job.Lost == 0 || !strings.Contains(job.Attempts[0].Error, "MASTER_PORT is "+next) {
+		t.Errorf("%+v %v", job, err)
+	}
+}
