@@ -342,8 +342,21 @@ func (h *home) stateAt(round int64) ([]byte, error) {
 	return h.state, nil
 }
 
-// keep has all nodes keep the checkpoint, where they do not share it.
-func (h *home) keep(ctx context.Context) error {
+// spread has the nodes keep the checkpoint of a round that had another one when the attempt began, so that each of
+// them has what is said to be saved.
+func (h *home) spread(ctx context.Context, round int64) error {
+	if round == 0 {
+		return nil
+	}
+	return h.keep(ctx, func(p *peer) bool {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		return p.round != round
+	})
+}
+
+// keep has nodes keep the checkpoint, where they do not share it.
+func (h *home) keep(ctx context.Context, which func(*peer) bool) error {
 	if h == nil || h.spec.Peers.Shared {
 		return nil
 	}
@@ -352,6 +365,9 @@ func (h *home) keep(ctx context.Context) error {
 		return err
 	}
 	return h.each(func(p *peer) error {
+		if !which(p) {
+			return nil
+		}
 		_, err := p.ask(ctx, &link.Frame{Header: link.Header{Kind: kindCheckpoint}, Payload: content})
 		return err
 	})

@@ -110,6 +110,9 @@ func (t *trainer) run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	if err := t.home.spread(ctx, round); err != nil {
+		return err
+	}
 	if err := t.say(Progress{Round: round}); err != nil {
 		return err
 	}
@@ -211,7 +214,7 @@ func (t *trainer) save(ctx context.Context) error {
 	begun := time.Now()
 	round, err := t.node.Save(t.spec.Job, t.spec.Checkpoint)
 	if err == nil {
-		err = t.home.keep(ctx)
+		err = t.home.keep(ctx, func(*peer) bool { return true })
 	}
 	if err != nil {
 		return err
