@@ -146,7 +146,8 @@ func agent(t *testing.T, s *server, name, dir, devices string) (stop func()) {
 }
 
 // agentOf runs an agent whose devices have a memory for the models of relaxed jobs.
-func agentOf(t *testing.T, s executor.Server, name, dir, devices string, modelBytes int64) (stop func()) {
+func agentOf(t *testing.T, s executor.Server, name, dir, devices string, modelBytes int64,
+	with ...func(*executor.Config)) (stop func()) {
 	t.Helper()
 	source, err := device.Parse(devices)
 	if err != nil {
@@ -155,13 +156,16 @@ func agentOf(t *testing.T, s executor.Server, name, dir, devices string, modelBy
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
 	go func() {
-		err := executor.Run(ctx, executor.Config{Server: s, Cluster: "lab", Name: name, Address: "127.0.0.1",
+		cfg := executor.Config{Server: s, Cluster: "lab", Name: name, Address: "127.0.0.1",
 			Directory: dir, Devices: source, ModelBytes: modelBytes, Runner: []string{os.Args[0], "run-task"},
 			RoundRunner: []string{os.Args[0], "run-rounds"}, PoolRunner: []string{os.Args[0], "run-pool"}, Speed: 100,
 			CopyEvery: 100 * time.Millisecond,
 			PassEnv:   []string{"PYTHONPATH"},
-			Logger:    slog.New(slog.NewTextHandler(io.Discard, nil))})
-		if err != nil {
+			Logger:    slog.New(slog.NewTextHandler(io.Discard, nil))}
+		for _, f := range with {
+			f(&cfg)
+		}
+		if err := executor.Run(ctx, cfg); err != nil {
 			t.Errorf("agent %s: %v", name, err)
 		}
 		close(ended)

@@ -49,8 +49,8 @@ func (l *Ledger) parted(j *job, at *attempt, r *description.TaskReport) (what st
 func (l *Ledger) recent(p *pair) bool { return l.nowUs-p.atUs < maxPinUs }
 
 // away are the nodes that a job keeps away from, sorted, so that it has none of the pairs of the last minutes. Of each
-// pair it is the node that is in more of them, or else the one of the greater rank. Nodes that are needed because there
-// are too few others are left out.
+// pair it is the node that is in more of them, or else the one of the greater rank. Nodes that are needed because
+// there are too few others are left out.
 func (l *Ledger) away(j *job) (names []string) {
 	var pairs []pair
 	for _, p := range j.apart {

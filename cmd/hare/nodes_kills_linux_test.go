@@ -18,9 +18,9 @@ import (
 var nodeKills = flag.Int("node-kills", 4, "how many servers, agents, runners, programs, workers and whole nodes are "+
 	"killed under round jobs on several nodes")
 
-// TestNodeKills trains two jobs on two nodes each, of three that share nothing, and kills what they depend on at random,
-// also whole nodes with all of their files, each time after the job has gone on. The parameters on all nodes are those
-// of a plain loop, and the journal shows that no round was lost.
+// TestNodeKills trains two jobs on two nodes each, of three that share nothing, and kills what they depend on at
+// random, also whole nodes with all of their files, each time after the job has gone on. The parameters on all nodes
+// are those of a plain loop, and the journal shows that no round was lost.
 func TestNodeKills(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes half a minute")
@@ -117,8 +117,8 @@ func agentNumber(name string) (i int) {
 	return i
 }
 
-// killOfNodes kills one of the processes that an attempt on several nodes depends on, or all of a node: what comes next
-// of kinds.
+// killOfNodes kills one of the processes that an attempt on several nodes depends on, or all of a node: what comes
+// next of kinds.
 func (k *killed) killOfNodes(at *description.Attempt, kinds *[]string) {
 	k.t.Helper()
 	name := at.Tasks[k.rng.IntN(len(at.Tasks))].Agent
