@@ -111,7 +111,12 @@ func (s *seenCluster) check() (faults []string) {
 	onGPU := map[string][]*witness{}
 	known := map[string]bool{}
 	for _, job := range s.jobs {
-		if job.State != description.JobSucceeded {
+		end := "succeeded"
+		switch {
+		case job.State == description.JobSucceeded:
+		case job.State == description.JobFailed && job.Retries == 0:
+			end = "failed" // a process of the job was killed, which is no loss with a node
+		default:
 			fault("job %s, which always succeeds in the end, is %s: %s", job.ID, job.State, job.Reason)
 		}
 		var before int64 // the last sign of life of earlier attempts
@@ -119,8 +124,14 @@ func (s *seenCluster) check() (faults []string) {
 			if at.Attempt != int64(i+1) {
 				fault("job %s: attempt %d stands at place %d", job.ID, at.Attempt, i+1)
 			}
-			if last := i == len(job.Attempts)-1; last != (at.Result == "succeeded") {
+			last := i == len(job.Attempts)-1
+			if last != (at.Result == end) || !last && job.Retries == 0 && at.Result != "lost" {
 				fault("job %s: attempt %d of %d is %q", job.ID, at.Attempt, len(job.Attempts), at.Result)
+			}
+			if last && end == "failed" && !slices.ContainsFunc(at.Tasks, func(x *description.TaskInfo) bool {
+				return x.Signal == "SIGKILL" && x.State == description.TaskEnded
+			}) {
+				fault("job %s has failed, and nobody has killed a process of it: %s", job.ID, at.Error)
 			}
 			latest := before
 			for _, task := range at.Tasks {
@@ -193,24 +204,31 @@ func TestExecutorCheckFindsFaults(t *testing.T) {
 			witnesses: map[string]*witness{
 				"j1.1.0": {name: "j1.1.0", pid: 7, first: 10, last: 20, lines: 1},
 				"j1.2.0": {name: "j1.2.0", pid: 8, first: 30, last: 50, lines: 2, ended: true}},
-			jobs: []*description.Job{{ID: "j1", State: description.JobSucceeded, Attempts: []*description.Attempt{
-				{Attempt: 1, Result: "lost", Tasks: []*description.TaskInfo{
-					{GPUs: []string{"n/0"}, State: description.TaskLost}}},
-				{Attempt: 2, Result: "succeeded", Tasks: []*description.TaskInfo{
-					{GPUs: []string{"n/0"}, State: description.TaskEnded, ExitCode: &code}}}}}}}
+			jobs: []*description.Job{{ID: "j1", State: description.JobSucceeded,
+				NewJob: description.NewJob{Retries: 1}, Attempts: []*description.Attempt{
+					{Attempt: 1, Result: "lost", Tasks: []*description.TaskInfo{
+						{GPUs: []string{"n/0"}, State: description.TaskLost}}},
+					{Attempt: 2, Result: "succeeded", Tasks: []*description.TaskInfo{
+						{GPUs: []string{"n/0"}, State: description.TaskEnded, ExitCode: &code}}}}}}}
 	}
 	if faults := sound().check(); len(faults) > 0 {
 		t.Fatal(faults)
 	}
 	for want, break_ := range map[string]func(s *seenCluster){
 		"which always succeeds in the end, is failed": func(s *seenCluster) { s.jobs[0].State = description.JobFailed },
-		"began 0 ms before an earlier attempt ended":  func(s *seenCluster) { s.witnesses["j1.1.0"].last = 35 },
-		"had j1.1.0 and j1.2.0 at the same time":      func(s *seenCluster) { s.witnesses["j1.1.0"].last = 31 },
-		"succeeded and never ran":                     func(s *seenCluster) { delete(s.witnesses, "j1.2.0") },
-		"succeeded and did not come to its end":       func(s *seenCluster) { s.witnesses["j1.2.0"].ended = false },
-		"ran, and no document knows of it":            func(s *seenCluster) { s.witnesses["j1.3.0"] = &witness{} },
-		"is incomplete: 7 of 14 bytes":                func(s *seenCluster) { s.logs["j1.2.0"] = "line 0\n" },
-		"is not what it printed":                      func(s *seenCluster) { s.logs["j1.1.0"] = "line 0\nline 0\n" },
+		"nobody has killed a process of it": func(s *seenCluster) {
+			s.jobs[0].State, s.jobs[0].Retries, s.jobs[0].Attempts[1].Result = description.JobFailed, 0, "failed"
+		},
+		`attempt 1 of 2 is "failed"`: func(s *seenCluster) {
+			s.jobs[0].Retries, s.jobs[0].Attempts[0].Result = 0, "failed"
+		},
+		"began 0 ms before an earlier attempt ended": func(s *seenCluster) { s.witnesses["j1.1.0"].last = 35 },
+		"had j1.1.0 and j1.2.0 at the same time":     func(s *seenCluster) { s.witnesses["j1.1.0"].last = 31 },
+		"succeeded and never ran":                    func(s *seenCluster) { delete(s.witnesses, "j1.2.0") },
+		"succeeded and did not come to its end":      func(s *seenCluster) { s.witnesses["j1.2.0"].ended = false },
+		"ran, and no document knows of it":           func(s *seenCluster) { s.witnesses["j1.3.0"] = &witness{} },
+		"is incomplete: 7 of 14 bytes":               func(s *seenCluster) { s.logs["j1.2.0"] = "line 0\n" },
+		"is not what it printed":                     func(s *seenCluster) { s.logs["j1.1.0"] = "line 0\nline 0\n" },
 		"ended with 1 lines printed, and 0 are kept": func(s *seenCluster) {
 			s.logs["j1.1.0"] = ""
 			s.jobs[0].Attempts[0].Tasks[0].State = description.TaskEnded

@@ -223,7 +223,7 @@ func (k *killed) submit(i int) (id string, lines int) {
 	ctx, stop := context.WithTimeout(k.t.Context(), patience)
 	defer stop()
 	job, err := k.client.SubmitJob(ctx, "lab", &description.NewJob{Command: []string{self}, GPUs: 1 + k.rng.IntN(2),
-		Retries: 1000, Env: map[string]string{witnessDir: k.witnesses(), "WITNESS_LINES": strconv.Itoa(lines)}},
+		Retries: []int{0, 1000, 1000}[i%3], Env: map[string]string{witnessDir: k.witnesses(), "WITNESS_LINES": strconv.Itoa(lines)}},
 		fmt.Sprint("job-", i))
 	if err != nil {
 		k.t.Fatal(err)
@@ -304,11 +304,21 @@ func TestExecutorKills(t *testing.T) {
 	if len(faults) > 0 {
 		t.Log(k.lastLogs())
 	}
-	attempts := 0
+	attempts, failed, lost := 0, 0, 0
 	for _, job := range seen.jobs {
 		attempts += len(job.Attempts)
+		if job.State == description.JobFailed {
+			failed++
+		}
+		if job.Retries == 0 && job.Lost > 0 {
+			lost++
+		}
 	}
-	t.Logf("%d jobs in %d attempts, %d processes; killed: %v", len(seen.jobs), attempts, len(seen.witnesses), k.kills)
+	if failed > k.kills["job"] {
+		t.Errorf("%d jobs have failed, and processes were killed %d times", failed, k.kills["job"])
+	}
+	t.Logf("%d jobs in %d attempts, %d processes; of those with no retries %d have failed and %d were lost and started "+
+		"again; killed: %v", len(seen.jobs), attempts, len(seen.witnesses), failed, lost, k.kills)
 }
 
 // lastLogs are the ends of the logs of server and agents.
