@@ -31,10 +31,13 @@ var chargeSteps = [...]float64{0, -0.15, 0.15, 0}
 
 const secondsForExtraPlan = 0.035
 
+// triedCharges are tried one after another.
+var triedCharges = [...]float64{zeroCharge, 1.1, 1.2}
+
 // A charge is tried if the time allows secondsForTrial for each job. A trial places all jobs a few times
 // (trialMoves) by a plan, and is won if the value falls by the share trialGain.
 const (
-	secondsForTrial = 0.003
+	secondsForTrial = 0.0045
 	trialMoves      = 12
 	trialGain       = 5e-4
 )
@@ -72,33 +75,32 @@ func (s *solve) plansPay(guide *hare.Relaxation) bool {
 		!s.cfg.Ablation.PlanPrices
 }
 
-// choosePlan tries plans of other charges if there is time for them, and returns the best one.
+// choosePlan tries plans of other charges while there is time for them, and returns the best one. A plan of
+// less charge that does not win is followed by plans of more.
 func (s *solve) choosePlan(ctx context.Context, guide *hare.Relaxation,
 	left func() float64) (planCharge, *hare.Relaxation) {
 	best := s.limits.charge
 	least := secondsForTrial * float64(len(s.model.Jobs)) * 1e9
-	if !s.plansPay(guide) || best != chargeAt(spreadCharge) || s.limits.large || left() < 3*least {
+	if !s.plansPay(guide) || best != chargeAt(spreadCharge) || s.limits.large || left() < least {
 		return best, guide
 	}
 	s.tryPlan(ctx, guide)
-	for _, step := range []float64{0.1, 0.1} {
-		if !s.tryCharge(ctx, best.plus(step), &best, &guide, left()) {
+	for _, at := range triedCharges {
+		if left() < least || ctx.Err() != nil || s.gapReached() {
 			break
 		}
-	}
-	if best == s.limits.charge && left() > 2*least {
-		s.tryCharge(ctx, chargeAt(zeroCharge), &best, &guide, left())
+		won := s.tryCharge(ctx, chargeAt(at), &best, &guide, left()/4)
+		if won != (at > spreadCharge) {
+			break // less charge has won, or more has lost
+		}
 	}
 	return best, guide
 }
 
 // tryCharge makes a plan of a charge and keeps both if the plan is better than those before.
 func (s *solve) tryCharge(ctx context.Context, charge planCharge, best *planCharge, guide **hare.Relaxation,
-	left float64) bool {
-	if ctx.Err() != nil || s.gapReached() {
-		return false
-	}
-	other := s.otherPlan(ctx, charge, s.limits.planCells, *guide, left/4)
+	span float64) bool {
+	other := s.otherPlan(ctx, charge, s.limits.planCells, *guide, span)
 	if other == nil || !s.tryPlan(ctx, other) {
 		return false
 	}

@@ -1,7 +1,9 @@
 package solver
 
 import (
+	"slices"
 	"testing"
+	"time"
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/trace"
@@ -53,5 +55,43 @@ func TestFirstCharge(t *testing.T) {
 		if got := s.limits.charge.at(); got != c.want {
 			t.Errorf("%s jobs, arrivals %s: the first plan charges %g, want %g", c.sync, c.arrivals, got, c.want)
 		}
+	}
+}
+
+// Trials of other charges never make the incumbent worse, and what they return is one of the tried charges with
+// a plan.
+func TestTrialsOfPlansKeepTheBest(t *testing.T) {
+	inst, err := trace.Generate(trace.GenerateConfig{Jobs: 20, Seed: 3, Sync: "relaxed", Arrivals: "uniform:400"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := newSolve(t.Context(), inst, hare.Options{TimeLimit: time.Minute}, Config{Workers: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.setLimits()
+	s.limits.boundEffort, s.limits.planEffort, s.limits.cells = 0.2, 0.2, 48
+	s.quit = t.Context()
+	guide, err := s.relaxations(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.assign(t.Context(), guide)
+	before, calls := s.value, 0
+	charge, best := s.choosePlan(t.Context(), guide, func() float64 { calls++; return 1e12 })
+	if best == nil || charge.at() != spreadCharge && !slices.Contains(triedCharges[:], charge.at()) {
+		t.Errorf("the trials chose the charge %v and the plan %p", charge, best)
+	}
+	if calls < 3 {
+		t.Errorf("the time left was asked for %d times: no charge was tried", calls)
+	}
+	if s.value.Cmp(before) > 0 || s.incumbent.Value(s.model).Cmp(s.value) != 0 {
+		t.Errorf("the value is %v after the trials and was %v; the incumbent's is %v", s.value, before,
+			s.incumbent.Value(s.model))
+	}
+	// Without the time for a trial nothing changes.
+	if again, same := s.choosePlan(t.Context(), guide, func() float64 { return 0 }); again != s.limits.charge ||
+		same != guide {
+		t.Error("a plan was tried without time for it")
 	}
 }
