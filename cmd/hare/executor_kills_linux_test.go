@@ -223,7 +223,8 @@ func (k *killed) submit(i int) (id string, lines int) {
 	ctx, stop := context.WithTimeout(k.t.Context(), patience)
 	defer stop()
 	job, err := k.client.SubmitJob(ctx, "lab", &description.NewJob{Command: []string{self}, GPUs: 1 + k.rng.IntN(2),
-		Retries: []int{0, 1000, 1000}[i%3], Env: map[string]string{witnessDir: k.witnesses(), "WITNESS_LINES": strconv.Itoa(lines)}},
+		Retries: []int{0, 1000, 1000}[i%3],
+		Env:     map[string]string{witnessDir: k.witnesses(), "WITNESS_LINES": strconv.Itoa(lines)}},
 		fmt.Sprint("job-", i))
 	if err != nil {
 		k.t.Fatal(err)
