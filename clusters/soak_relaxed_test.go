@@ -20,7 +20,8 @@ type soakHome struct {
 	saved   int64
 	got     map[int]bool
 	reports []description.TaskReport // that its agent has not taken
-	over    bool                     // all rounds are saved
+	over    bool                     // all rounds are saved, or it has died
+	end     description.TaskReport   // where it is over
 }
 
 // disk is where a home saves: what a machine that loses power keeps.
@@ -76,9 +77,19 @@ func (h *soakHome) finish() {
 	}
 	h.save()
 	exit := 0
-	r := h.report(description.TaskEnded)
-	r.ExitCode, h.over = &exit, true
-	h.reports = append(h.reports, r)
+	h.end = h.report(description.TaskEnded)
+	h.end.ExitCode, h.over = &exit, true
+	h.reports = append(h.reports, h.end)
+}
+
+// dies ends a home before it has all rounds.
+func (h *soakHome) dies() {
+	h.over = true
+	h.end = description.TaskReport{TaskID: h.id, State: description.TaskLost}
+	if exit := 1; h.machine.w.number(3) == 0 {
+		h.end.State, h.end.ExitCode = description.TaskEnded, &exit
+	}
+	h.reports = append(h.reports, h.end)
 }
 
 // gradient brings a home the gradient of a task, and says whether it took it; again says that it had it.
@@ -87,7 +98,7 @@ func (w *world) gradient(id description.TaskID, c *description.Compute) (taken, 
 	defer w.homesMu.Unlock()
 	h := w.homes[id.Job]
 	switch {
-	case h == nil || !h.ready || h.id.Attempt != id.Attempt:
+	case h == nil || !h.ready || h.over || h.id.Attempt != id.Attempt:
 		return false, false
 	case h.start.Secret != c.Secret || c.Tasks != h.start.Tasks || c.Task >= c.Tasks || c.Round >= c.Rounds:
 		w.t.Errorf("task %+v does not fit its home %+v", c, h.start)
@@ -108,6 +119,9 @@ func (w *world) gradient(id description.TaskID, c *description.Compute) (taken, 
 		h.reports = append(h.reports, h.report(description.TaskRunning))
 	}
 	h.finish()
+	if !h.over && w.chance(3) {
+		h.dies()
+	}
 	return true, false
 }
 
@@ -163,7 +177,7 @@ func (m *machine) compute(o *description.Order) {
 func (m *machine) stopped(id description.TaskID, r *description.TaskReport) {
 	m.w.homesMu.Lock()
 	defer m.w.homesMu.Unlock()
-	if h := m.w.homes[id.Job]; h != nil && h.id == id && h.ready {
+	if h := m.w.homes[id.Job]; h != nil && h.id == id && h.ready && !h.over {
 		h.save()
 		r.Round, r.Loss = h.saved, "0.5"
 	}
@@ -197,10 +211,7 @@ func (m *machine) hold(id description.TaskID) description.TaskReport {
 	if h := m.w.homes[id.Job]; h != nil && h.id == id {
 		h.reports = nil
 		if h.over {
-			exit := 0
-			r := h.report(description.TaskEnded)
-			r.ExitCode = &exit
-			return r
+			return h.end
 		}
 		return h.report(description.TaskRunning)
 	}

@@ -266,7 +266,7 @@ func (m *machine) register() {
 	for _, id := range slices.SortedFunc(maps.Keys(m.running), compareTasks) {
 		h := m.hold(id)
 		r.Holds = append(r.Holds, h)
-		if h.State == description.TaskEnded {
+		if h.State != description.TaskRunning {
 			m.end(id)
 		}
 	}

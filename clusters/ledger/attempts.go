@@ -335,6 +335,7 @@ func (l *Ledger) void(j *job) {
 func (l *Ledger) end(j *job, s description.JobState, reason string) {
 	j.reason, j.endedUs = reason, l.nowUs
 	clear(j.granted)
+	j.grants = nil
 	l.setState(j, s)
 	l.ended = append(l.ended, j)
 }
