@@ -2,6 +2,7 @@ package jobgraph
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -16,10 +17,13 @@ const DocumentForm = "job-graphs/v1"
 
 // Limits of a document.
 const (
-	maxLayers  = 10_000 // of a model, each of several like ones counted
-	maxGPUs    = 1024   // of a configuration
-	maxBytes   = 1 << 50
-	maxSamples = 1 << 24
+	maxModels         = 256
+	maxConfigurations = 256
+	maxLayers         = 10_000 // of a model, each of several like ones counted
+	maxGPUs           = 256    // of a configuration
+	maxTypes          = 64     // of a layer
+	maxBytes          = 1 << 50
+	maxSamples        = 1 << 24
 )
 
 // Form is what a specification says of documents.
@@ -80,6 +84,9 @@ var timeTable = wire.NewTable("JobGraphTime", "JobGraphTime is how long a layer 
 
 func readTimes(r *wire.Reader, l *Layer) error {
 	err := r.Object(nil, func(kind string) (bool, error) {
+		if len(l.On) == maxTypes {
+			return true, errors.Join(r.Skip(), r.Fault("too_many", "a layer has times on at most %d GPU types", maxTypes))
+		}
 		t := LayerTime{Type: kind}
 		err := timeTable.Read(r, &t)
 		l.On = append(l.On, t)
@@ -139,6 +146,15 @@ func (d *Document) Append(b []byte) []byte {
 
 // check finds what is wrong with a document beyond the forms of its fields.
 func (d *Document) check(found *hare.InvalidErrors) {
+	if len(d.Models) > maxModels {
+		found.Add("/models", "too_many", "has %d models: at most %d are allowed", len(d.Models), maxModels)
+		return
+	}
+	if len(d.Configurations) > maxConfigurations {
+		found.Add("/configurations", "too_many", "has %d configurations: at most %d are allowed", len(d.Configurations),
+			maxConfigurations)
+		return
+	}
 	names := map[string]bool{}
 	layers := map[string]int64{}
 	for i := range d.Models {

@@ -127,6 +127,7 @@ func (g *Graph) MemoryBytes(stage int) int64 { return g.stages[stage].memoryByte
 func build(m *Model, c *Configuration) *Graph {
 	g := &Graph{Name: c.Name, Kinds: kindsOf(m)}
 	layers := m.flat()
+	sent := int64(0)                    // what the layer before the stage sends for one sample
 	first := make([]int, len(c.Stages)) // the first vertex of each stage
 	for s := range c.Stages {
 		st := &c.Stages[s]
@@ -154,8 +155,9 @@ func build(m *Model, c *Configuration) *Graph {
 				saturating.Mul(parameters, m.gradientBytes())/int64(tensor))
 		}
 		if s > 0 {
-			g.addFlows(c, s, first[s-1], first[s], c.Stages[s-1].lastActivation(m, c, s))
+			g.addFlows(c, s, first[s-1], first[s], sent)
 		}
+		sent = own[len(own)-1].ActivationBytes
 	}
 	g.finish()
 	return g
@@ -183,15 +185,6 @@ func (g *Graph) stageOf(m *Model, c *Configuration, s int, own []*Layer) builtSt
 	b.memoryBytes = saturating.Add(saturating.Mul(parameters, m.stateBytes())/tensor,
 		saturating.MulDivUp(saturating.Mul(stored, c.Samples/replicas), underWay, parts*tensor))
 	return b
-}
-
-// lastActivation is what the stage before s sends for one sample.
-func (st *Stage) lastActivation(m *Model, c *Configuration, s int) int64 {
-	at := int64(0)
-	for i := range c.Stages[:s] {
-		at += c.Stages[i].Layers
-	}
-	return m.flat()[at-1].ActivationBytes
 }
 
 // addFlows joins the vertices of two stages: replica i of r has the samples from i/r to (i+1)/r, and sends

@@ -233,6 +233,8 @@ func TestRefusals(t *testing.T) {
 			"/configurations/0/stages/0/replicas: 4 samples cannot be shared evenly"},
 		{"no memory", head + `{"name": "c", "model": "m", "samples": 4, "stages": [{"layers": 1}, {"layers": 1}]}]}`,
 			"/configurations/0/stages/0: a GPU of the stage needs 59.605 GiB, and the largest has 40"},
+		{"too wide", head + `{"name": "c", "model": "m", "samples": 512, "stages": [{"layers": 1, "replicas": 256}, ` +
+			`{"layers": 1}]}]}`, "/configurations/0/stages: the stages take 257 GPUs: at most 256 are allowed"},
 		{"other form", strings.Replace(head, "job-graphs/v1", "v2", 1) + `]}`, "/hare"},
 		{"twice", head + `{"name": "c", "model": "m", "samples": 4, "stages": [{"layers": 2, "tensor": 4}]}, ` +
 			`{"name": "c", "model": "m", "samples": 4, "stages": [{"layers": 2, "tensor": 4}]}]}`, "/configurations/1/name"},
