@@ -62,7 +62,8 @@ func newAnnealing(ap *annealProblem, cfg *ImproveConfig) *annealing {
 	return &annealing{p: ap, cfg: cfg, budget: cfg.Moves, decoder: newDecoder(ap)}
 }
 
-func (an *annealing) stats() (s Stats) {
+func (an *annealing) stats() Stats {
+	s := an.before
 	for _, w := range an.walkers {
 		s.Moves += w.decoder.work
 		s.Evaluations += w.stats.Evaluations
@@ -85,9 +86,12 @@ type annealing struct {
 	cfg      *ImproveConfig
 	budget   int64 // the number of jobs that may still be placed
 	walkers  []*walker
-	value    hare.Amount // the value of the incumbent: the best of start and the states found
-	tie      float64     // under makespan: the sum of the ends of the incumbent
-	hasValue bool        // whether there is an incumbent
+	before   Stats        // of the chains before walkers
+	sampler  *pairSampler // nil before the first chains
+	mean     float64      // the mean cost of the jobs in the state from which the first chains start
+	value    hare.Amount  // the value of the incumbent: the best of start and the states found
+	tie      float64      // under makespan: the sum of the ends of the incumbent
+	hasValue bool         // whether there is an incumbent
 	// key and plan are the best state found. Both are nil until there is one.
 	key  []int64
 	plan []jobPlan
@@ -153,15 +157,6 @@ func (an *annealing) done() bool {
 	return an.cfg.StopAt != 0 && an.hasValue && an.value.Float() <= an.cfg.StopAt
 }
 
-// share returns the used share of the budget, from 0 to 1.
-func (an *annealing) share() float64 {
-	s := 1 - float64(an.budget)/float64(max(1, an.cfg.Moves))
-	if an.cfg.Elapsed != nil {
-		s = max(s, an.cfg.Elapsed())
-	}
-	return min(1, max(0, s))
-}
-
 // findInitialState finds the best state to start from. List scheduling may take a tenth
 // of the work or a third of the time, but always makes at least one schedule.
 func (an *annealing) findInitialState(ctx context.Context, rel *hare.Relaxation) {
@@ -195,6 +190,10 @@ func (an *annealing) findInitialState(ctx context.Context, rel *hare.Relaxation)
 		}
 	}
 	l := newListScheduler(p)
+	most := an.cfg.Moves / 10
+	if an.staged() && an.cfg.Elapsed == nil {
+		most = min(listWork*int64(len(p.jobs)), an.cfg.Moves) // the same for each limit
+	}
 	plans := make([]jobPlan, len(p.jobs))
 	lambdas := []float64{0.9, 1, 0.8}
 	if p.price == nil {
@@ -202,7 +201,7 @@ func (an *annealing) findInitialState(ctx context.Context, rel *hare.Relaxation)
 	}
 	ranks := p.priorities(rel)
 	for n := range len(ranks) * len(lambdas) * 2 {
-		if (n > 0 || share < 1.0/3) && (l.work >= an.cfg.Moves/10 || ctx.Err() != nil ||
+		if (n > 0 || share < 1.0/3) && (l.work >= most || ctx.Err() != nil ||
 			an.cfg.Elapsed != nil && an.cfg.Elapsed() > share) {
 			break
 		}
@@ -220,37 +219,62 @@ func (an *annealing) findInitialState(ctx context.Context, rel *hare.Relaxation)
 	an.budget -= l.work
 }
 
-// runChains anneals from the initial state. The chains run one after another or in
-// parallel, in epochs of equal work, so that the result does not depend on how many of
-// them run at a time.
+// runChains improves the initial state.
 func (an *annealing) runChains(ctx context.Context) {
-	p := an.p
-	n, chains := float64(len(p.jobs)), int64(an.cfg.Chains)
-	for i := range an.cfg.Chains {
-		r := rand.New(rand.NewPCG(uint64(an.cfg.Seed), uint64(i)+1))
-		an.walkers = append(an.walkers, newWalker(p, nil, an.key, an.plan, r))
-	}
-	mean := an.walkers[0].value / n
-	if p.makespan {
-		mean = makespanScale * an.walkers[0].value
-	}
-	mn := newPairSampler(p, max(samplerScale*mean, math.SmallestNonzeroFloat64))
-	for _, w := range an.walkers {
-		w.sampler = mn
-	}
-	hot, cold := an.cfg.Heat*startTemperature*mean/n, an.cfg.Heat*endTemperature*mean/n
-	if p.spread {
-		hot, cold = spreadTemperature*hot, spreadTemperature*cold
+	if an.staged() {
+		an.runStages(ctx)
+		return
 	}
 	// A search over few jobs places them cheaply and soon meets a local optimum. It restarts
 	// the cooling several times.
-	cycles := math.Floor(min(8, max(1, 200/n)))
-	stretch := min(max(500, 400_000/int64(len(p.jobs))), max(1, an.budget/(40*chains)))
+	an.cool(ctx, 0, 0, an.cfg.Moves, math.Floor(min(8, max(1, 200/float64(len(an.p.jobs))))))
+}
+
+// start gives n chains a state and generators of their own.
+func (an *annealing) start(n int, stage int64, key []int64, plan []jobPlan) {
+	an.before, an.walkers = an.stats(), nil
+	for i := range n {
+		r := rand.New(rand.NewPCG(uint64(an.cfg.Seed), uint64(stage)<<32|uint64(i)+1))
+		w := newWalker(an.p, an.sampler, key, plan, r)
+		w.exchanges = an.staged()
+		an.walkers = append(an.walkers, w)
+	}
+	if an.sampler != nil {
+		return
+	}
+	an.mean = an.walkers[0].value / float64(len(an.p.jobs))
+	if an.p.makespan {
+		an.mean = makespanScale * an.walkers[0].value
+	}
+	an.sampler = newPairSampler(an.p, max(samplerScale*an.mean, math.SmallestNonzeroFloat64))
+	for _, w := range an.walkers {
+		w.sampler = an.sampler
+	}
+}
+
+// temperatures returns the temperatures at the begin and the end of a cooling.
+func (an *annealing) temperatures() (hot, cold float64) {
+	n := float64(len(an.p.jobs))
+	hot, cold = an.cfg.Heat*startTemperature*an.mean/n, an.cfg.Heat*endTemperature*an.mean/n
+	if an.p.spread {
+		hot, cold = spreadTemperature*hot, spreadTemperature*cold
+	}
+	return hot, cold
+}
+
+// cool anneals from the best state until the budget is end; the temperature follows the used share of work. The
+// chains run one after another or in parallel, in epochs of equal work, so that the result does not depend on how
+// many of them run at a time. The cooling is repeated cycles times.
+func (an *annealing) cool(ctx context.Context, stage, end, work int64, cycles float64) {
+	chains := int64(an.cfg.Chains)
+	an.start(an.cfg.Chains, stage, an.key, an.plan)
+	hot, cold := an.temperatures()
+	stretch := min(max(500, 400_000/int64(len(an.p.jobs))), max(1, (an.budget-end)/(40*chains)))
 	met := 0
-	for an.budget > 0 && ctx.Err() == nil && !an.done() {
-		share := an.share()
-		if an.cfg.Elapsed != nil && share >= 1 {
-			break
+	for an.budget > end && !an.over(ctx) {
+		share := min(1, max(0, 1-float64(an.budget-end)/float64(work)))
+		if an.cfg.Elapsed != nil {
+			share = max(share, an.cfg.Elapsed())
 		}
 		phase := share * cycles
 		phase -= min(math.Floor(phase), cycles-1)
@@ -260,11 +284,17 @@ func (an *annealing) runChains(ctx context.Context) {
 			met = next
 			an.exchange(t)
 		}
-		an.runEpoch(ctx, t, min(stretch, (an.budget+chains-1)/chains))
+		same := func(int) float64 { return t }
+		an.runEpoch(ctx, same, min(stretch, (min(an.budget, an.budget-end)+chains-1)/chains))
 		an.collectBest()
-		if an.cfg.Checkpoint != nil {
-			an.cfg.Checkpoint(an.checkpoint)
-		}
+		an.offerCheckpoint()
+	}
+}
+
+// offerCheckpoint offers the best state to the caller.
+func (an *annealing) offerCheckpoint() {
+	if an.cfg.Checkpoint != nil {
+		an.cfg.Checkpoint(an.checkpoint)
 	}
 }
 
@@ -314,13 +344,13 @@ const (
 	makespanScale = 0.3
 )
 
-// runEpoch lets each chain place about work jobs at temperature t.
-func (an *annealing) runEpoch(ctx context.Context, t float64, work int64) {
+// runEpoch lets each chain place about work jobs at its temperature.
+func (an *annealing) runEpoch(ctx context.Context, temperature func(chain int) float64, work int64) {
 	before := int64(0)
 	for _, w := range an.walkers {
 		before += w.decoder.work
 	}
-	runParallel(an.cfg.Workers, len(an.walkers), func(x int) { an.walkers[x].run(ctx, t, work) })
+	runParallel(an.cfg.Workers, len(an.walkers), func(x int) { an.walkers[x].run(ctx, temperature(x), work) })
 	for _, w := range an.walkers {
 		before -= w.decoder.work
 	}

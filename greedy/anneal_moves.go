@@ -74,6 +74,10 @@ type walker struct {
 	bestEnd  []int64
 	improved bool // whether best is better than at the last collectBest
 	stats    Stats
+	// exchanges says whether the moves include those of exchangeTypes. They pay for tempering, whose hot
+	// replicas accept many of them.
+	exchanges bool
+	changes   [2 * mostExchanged]change // of exchangeTypes
 }
 
 func newWalker(ap *annealProblem, sampler *pairSampler, key []int64, plan []jobPlan, r *rand.Rand) *walker {
@@ -104,6 +108,8 @@ func (w *walker) run(ctx context.Context, t float64, work int64) {
 			delta, ok = w.shift()
 		case x < 6:
 			delta, ok = w.swap()
+		case x < 9 && w.exchanges:
+			delta, ok = w.exchangeTypes()
 		default:
 			delta, ok = w.reassign()
 		}
@@ -229,6 +235,58 @@ func (w *walker) swap() (delta float64, ok bool) {
 		return 0, false
 	}
 	return d.move(change{a, d.key[b], pb.in(pa.shape)}, change{b, d.key[a], pa.in(pb.shape)})
+}
+
+// mostExchanged is the greatest number of jobs that go each way in an exchange of types.
+const mostExchanged = 2
+
+// exchangeTypes exchanges the types of one or two consecutive jobs of a type and one or two of another type that
+// are near in the order: a wide job often takes the place of two narrow ones.
+func (w *walker) exchangeTypes() (delta float64, ok bool) {
+	d := w.decoder
+	a := int32(w.r.IntN(len(d.key)))
+	types := d.typesFor(a)
+	if len(types) < 2 {
+		return 0, false
+	}
+	from, to := d.plan[a].types[0], types[w.r.IntN(len(types))]
+	n := len(d.seq[d.p.column[to]])
+	if from == to || n == 0 {
+		return 0, false
+	}
+	at := d.find(d.p.column[from], a)
+	back := w.nearbyPosition(min(d.find(d.p.column[to], a), n-1), n)
+	m := 0
+	add := func(from, to int16, at int) bool {
+		seq := d.seq[d.p.column[from]]
+		for count := 1 + w.r.IntN(mostExchanged); count > 0 && at < len(seq); at, count = at+1, count-1 {
+			j := seq[at].job
+			p := d.plan[j]
+			if p.types[0] != from || !slices.Contains(d.typesFor(j), to) {
+				return false
+			}
+			p.types[0] = to
+			w.changes[m] = change{j, d.key[j], p}
+			m++
+		}
+		return true
+	}
+	if !add(from, to, at) || !add(to, from, back) {
+		return 0, false
+	}
+	return d.move(w.changes[:m]...)
+}
+
+// typesFor returns the types on which job j may be with the kind of plan that it has; nil for a plan over
+// several types.
+func (dec *decoder) typesFor(j int32) []int16 {
+	switch p := &dec.plan[j]; {
+	case p.n > 1 || p.kind == split:
+		return nil
+	case p.kind == roundByRound:
+		return dec.form(j).roundTypes
+	}
+	return dec.form(j).contiguousTypes
 }
 
 // reassign gives a job another plan: contiguous on a type that the sampler draws, or,

@@ -122,7 +122,9 @@ func TestTrialsEqualWholeDecodes(t *testing.T) {
 			if given {
 				w.decoder.abortAbove = 0
 			}
-			switch r.IntN(3) {
+			switch r.IntN(4) {
+			case 3:
+				delta, ok = w.exchangeTypes()
 			case 0:
 				delta, ok = w.shift()
 			case 1:

@@ -40,6 +40,8 @@ type ImproveConfig struct {
 	// model, or nil. unitGuide is then the relaxation whose progress counts units.
 	shaped    *hare.Model
 	unitGuide *hare.Relaxation
+	// staged lets the annealing of few jobs go by stages, which do not depend on the limits.
+	staged bool
 }
 
 // Stats counts what a search did.
@@ -69,6 +71,7 @@ func Improve(ctx context.Context, m *hare.Model, rel *hare.Relaxation, start *Pl
 		// plan apart by jobs. Classes of GPUs stand for nodes here.
 		return improveOnNodes(ctx, m, rel, start, cfg)
 	case len(filler) == 0:
+		cfg.staged = cfg.Heat == 0 && cfg.Chains == 0
 		return anneal(ctx, m, rel, start, cfg)
 	case len(annealed) > 0 && rel != nil:
 		return searchMixed(ctx, m, rel, start, cfg, filler, annealed)
