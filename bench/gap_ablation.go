@@ -22,6 +22,7 @@ var parts = []ablationPart{
 	{"warm", func(w *solver.Ablation) { w.PlanWarmStart = true }},
 	{"prices", func(w *solver.Ablation) { w.SearchPrices = true }},
 	{"search", func(w *solver.Ablation) { w.Search = true }},
+	{"branch", func(w *solver.Ablation) { w.Branch = true }},
 }
 
 // Parts returns the names of the parts that can be turned off.

@@ -7,14 +7,23 @@ import (
 )
 
 // climb raises the bound from the prices from until it reaches target or so many steps are made. It
-// returns what the best prices prove, rounded, and these prices.
-func (e *dual) climb(ctx context.Context, d *domain, from *Prices, target float64, steps int) (float64, *Prices) {
+// returns what the best prices prove, rounded, and these prices. Where enough is set, it also ends when
+// steps bring the target little nearer.
+func (e *dual) climb(ctx context.Context, d *domain, from *Prices, target float64, steps int,
+	enough bool) (float64, *Prices) {
 	best, cur, dir := from.clone(), from.clone(), e.newPrices()
 	value, delta, since, fresh := math.Inf(-1), 0.0, 0, true
+	before := 0.0 // the value so many steps ago
 	goal := target + 2*margin*math.Abs(target)
 	for n := range steps {
 		if n > 0 && ctx.Err() != nil {
 			break
+		}
+		if enough && n%lookback == 0 {
+			if n > 0 && target-value > worth*(target-before) {
+				break
+			}
+			before = value
 		}
 		v := e.value(d, cur, true)
 		if v > value {

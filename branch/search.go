@@ -13,15 +13,17 @@ import (
 	"github.com/hare-sched/hare"
 )
 
-// These constants were chosen on testdata/instances/rigid-9-*.json.gz.
+// These constants were chosen on rigid-9-1 to 6 of testdata/instances, and on rigid instances of 20 and 40 jobs.
 const (
-	rootSteps = 2000 // of the ascent at the root
+	rootSteps = 3000 // of the ascent at the root
 	nodeSteps = 20   // at other nodes
 	gridCells = 96
 	deflect   = 0.7  // the share of the newest supergradient in the direction
-	patience  = 40   // steps without a better value before the target moves nearer
-	nearer    = 0.7  // by which factor
+	patience  = 60   // steps without a better value before the target moves nearer
+	nearer    = 0.8  // by which factor
 	ambition  = 0.02 // how far the target lies above the first value at most, as a share
+	lookback  = 100  // where a tree follows, an ascent ends if in so many steps
+	worth     = 0.9  // the distance to the target does not fall to this share of itself
 	minDelta  = 1e-6 // delta at which an ascent ends
 	floorPre  = 0.03 // the least price in the preconditioner, as a share of the greatest one
 	kept      = 8    // prices that closed nodes lately, which are tried first
@@ -258,7 +260,7 @@ func (s *search) node(ctx context.Context, from *Prices, d domain, steps int) *n
 		steps = int(max(1, left))
 	}
 	s.climbs++
-	n.bound, n.prices = s.dual.climb(ctx, &n.d, from, s.goal(), steps)
+	n.bound, n.prices = s.dual.climb(ctx, &n.d, from, s.goal(), steps, s.cfg.Nodes != 1)
 	if s.closed(n.bound) {
 		s.lately = append([]*Prices{n.prices}, s.lately[:min(len(s.lately), kept-1)]...)
 		return n

@@ -26,11 +26,15 @@ const (
 	evaluations  = 8_000   // without a limit
 	fewer        = 3_000   // where the gap that was asked for is reached
 	branchWork   = 0.25    // the share of a work limit
+	rootSeconds  = 0.02    // the time for each job below which the search has all of it
 )
 
 // branches says whether branch and bound follows the search.
 func (s *solve) branches() bool {
 	jobs, gpus := len(s.model.Jobs), len(s.model.GPUs)
+	if t := s.opt.TimeLimit.Seconds(); t > 0 && jobs > treeJobs && t < rootSeconds*float64(jobs) {
+		return false
+	}
 	return s.opt.Bound == hare.MethodPrice && s.searches() && s.stability == nil && !s.limits.unpriced &&
 		!s.cfg.Ablation.Branch && !s.cfg.Ablation.Search && jobs > 1 && jobs <= rootJobs && jobs*gpus <= rootWork &&
 		branch.New(s.model) != nil
