@@ -19,14 +19,16 @@ import (
 const (
 	treeJobs     = 24
 	rootJobs     = 64
-	rootWork     = 1 << 13 // the most jobs times GPUs
-	treeShare    = 0.6     // of the time that is left after the search's part, where there may be a tree
-	rootShare    = 0.35    // where there is only a root
-	provingShare = 0.25    // the share of that for the proof by package verify
-	evaluations  = 8_000   // without a limit
-	fewer        = 3_000   // where the gap that was asked for is reached
-	branchWork   = 0.25    // the share of a work limit
-	rootSeconds  = 0.02    // the time for each job below which the search has all of it
+	rootWork     = 1 << 13                // the most jobs times GPUs
+	treeShare    = 0.6                    // of the time that is left after the search's part, where there may be a tree
+	rootShare    = 0.35                   // where there is only a root
+	provingShare = 0.25                   // the share of that for the proof by package verify
+	evaluations  = 8_000                  // without a limit
+	fewer        = 3_000                  // where the gap that was asked for is reached
+	branchWork   = 0.25                   // the share of a work limit
+	searchSpan   = 100 * time.Millisecond // for each job, until a tree is tried
+	longTree     = 10 * time.Second       // a tree that takes longer leaves time to the search
+	rootSeconds  = 0.02                   // the time for each job below which the search has all of it
 )
 
 // branches says whether branch and bound follows the search.
@@ -52,7 +54,12 @@ func (s *solve) improveAndBranch(ctx context.Context, guide *hare.Relaxation) {
 	}
 	first, cancel := ctx, context.CancelFunc(func() {})
 	if s.opt.TimeLimit > 0 {
-		first, cancel = context.WithTimeout(ctx, time.Duration((1-share)*float64(s.timeLeft())))
+		span := time.Duration((1 - share) * float64(s.timeLeft()))
+		if len(s.model.Jobs) <= treeJobs {
+			// The search of so few jobs ends soon, and goes on where the tree leaves time.
+			span = min(span, time.Duration(len(s.model.Jobs))*searchSpan)
+		}
+		first, cancel = context.WithTimeout(ctx, span)
 	}
 	cut := s.cut
 	s.improve(first, guide)
@@ -94,7 +101,11 @@ func (s *solve) branch(ctx context.Context, evaluations int64) {
 	s.event(PhaseBranch, true)
 	part, cancel := ctx, context.CancelFunc(func() {})
 	if s.opt.TimeLimit > 0 {
-		part, cancel = context.WithTimeout(ctx, time.Duration((1-provingShare)*float64(s.timeLeft())))
+		span := (1 - provingShare) * float64(s.timeLeft())
+		if span > float64(longTree) {
+			span = max(float64(longTree), treeShare*span)
+		}
+		part, cancel = context.WithTimeout(ctx, time.Duration(span))
 	}
 	defer cancel()
 	cfg := branch.Config{Places: s.places(), Prices: prices.Certificate, Evaluations: evaluations}
