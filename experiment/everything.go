@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/csv"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -30,7 +31,7 @@ var everything = Measurement{
 		"and of leases play the same gangs, whose steps are merged into rounds of at most a minute, and leases are " +
 		"whole rounds. The bound holds for all plans of these gangs. Policies that let jobs share GPUs, or need " +
 		"deadlines or entities, play the steps themselves on Gavel's and Shockwave's traces, and elastic ones the " +
-		"measured epochs of Pollux's, so that no bound holds for them. --scale divides the jobs.",
+		"measured epochs of Pollux's, so that no bound holds for them. Variants of asrpt are told no sizes. --scale divides the jobs.",
 	Published: "None: the papers compare few policies each, on traces of their own.",
 	plan:      planEverything,
 	tables:    everythingTables,
@@ -59,6 +60,35 @@ var drawnTraces = []drawnTrace{
 		widths: "num_replicas", jobs: 160, widest: 64, gpus: "T4=64"},
 }
 
+// playedPolicy is a row of the table: a policy of the registry, or a variant of one.
+type playedPolicy struct {
+	row        string
+	info       policy.Info
+	parameters string // of the policy, as JSON; empty means none
+	estimates  bool   // whether the policy is told no sizes
+}
+
+// knows is what the policy goes by beside the events.
+func (pp *playedPolicy) knows() string { return string(pp.info.KnowsOf(pp.estimates)) }
+
+// playedPolicies are all policies of the registry, and A-SRPT by what predicts sizes: by the jobs that ended, by a
+// random forest, and by nothing.
+func playedPolicies() ([]playedPolicy, error) {
+	var all []playedPolicy
+	for _, info := range policy.All() {
+		all = append(all, playedPolicy{row: info.Name, info: info})
+	}
+	info, err := policy.Find("asrpt")
+	if err != nil {
+		return nil, err
+	}
+	for _, v := range [][2]string{{"asrpt, sizes believed", `{}`}, {"asrpt, forest", `{"predict":"forest"}`},
+		{"asrpt, no prediction", `{"predict":"none"}`}} {
+		all = append(all, playedPolicy{v[0], info, v[1], true})
+	}
+	return all, nil
+}
+
 // boundRow is the row of the bounds.
 const boundRow = "certified bound"
 
@@ -71,6 +101,10 @@ const (
 )
 
 func planEverything(cfg *Config) ([]measured, error) {
+	policies, err := playedPolicies()
+	if err != nil {
+		return nil, err
+	}
 	var runs []measured
 	for i := range drawnTraces {
 		t := &drawnTraces[i]
@@ -95,9 +129,9 @@ func planEverything(cfg *Config) ([]measured, error) {
 		add(boundRow, func(ctx context.Context, _ uint64, jobs *drawnJobs) ([]figure, error) {
 			return jobs.bound(ctx, cfg.Solver)
 		})
-		for _, info := range policy.All() {
-			add(info.Name, func(ctx context.Context, seed uint64, jobs *drawnJobs) ([]figure, error) {
-				return jobs.play(ctx, info, study.Config{Solver: cfg.Solver}, seed)
+		for _, p := range policies {
+			add(p.row, func(ctx context.Context, seed uint64, jobs *drawnJobs) ([]figure, error) {
+				return jobs.play(ctx, &p, study.Config{Solver: cfg.Solver}, seed)
 			})
 		}
 	}
@@ -192,9 +226,15 @@ func (d *drawnJobs) bound(ctx context.Context, cfg solver.Config) ([]figure, err
 var lacking = []string{"no_pair_rates", "lacking", "no_price", "wide_job", "not_elastic"}
 
 // play is the run of a policy. The error is a *cannotPlay where the trace lacks what the policy needs.
-func (d *drawnJobs) play(ctx context.Context, info policy.Info, cfg study.Config, seed uint64) ([]figure, error) {
-	rq := &simulation.Request{Policies: []string{info.Name}, Seed: int64(seed)}
-	if d.of.playsText(info) {
+func (d *drawnJobs) play(ctx context.Context, p *playedPolicy, cfg study.Config, seed uint64) ([]figure, error) {
+	rq := &simulation.Request{Policies: []string{p.info.Name}, Seed: int64(seed)}
+	if p.estimates {
+		rq.Sizes = simulation.SizesEstimates
+	}
+	if p.parameters != "" {
+		rq.Parameters = map[string]json.RawMessage{p.info.Name: json.RawMessage(p.parameters)}
+	}
+	if d.of.playsText(p.info) {
 		gpus, err := trace.ParseGPUs(d.of.gpus)
 		if err != nil {
 			return nil, err

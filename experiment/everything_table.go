@@ -7,13 +7,12 @@ import (
 	"slices"
 
 	"github.com/hare-sched/hare/plot"
-	"github.com/hare-sched/hare/policy"
 	"github.com/hare-sched/hare/sim"
 )
 
 // policyRow is a policy over the traces.
 type policyRow struct {
-	info  policy.Info
+	playedPolicy
 	cells []policyCell // by trace
 	// overall is the geometric mean over the traces of value over bound, by seed; N is 0 where a trace has
 	// none.
@@ -37,6 +36,10 @@ func everythingRows(me *Measured) (rows []policyRow, bounds []sim.Stat, err erro
 		group string
 		seed  uint64
 	}
+	policies, err := playedPolicies()
+	if err != nil {
+		return nil, nil, err
+	}
 	boundOf := map[key]float64{}
 	at := map[string]int{}
 	bounds = make([]sim.Stat, len(drawnTraces))
@@ -53,11 +56,8 @@ func everythingRows(me *Measured) (rows []policyRow, bounds []sim.Stat, err erro
 		if !ok {
 			k = len(rows)
 			at[r.row], logs[r.row] = k, map[uint64][]float64{}
-			info, err := policy.Find(r.row)
-			if err != nil {
-				return nil, nil, err
-			}
-			rows = append(rows, policyRow{info: info, cells: make([]policyCell, len(drawnTraces))})
+			p := slices.IndexFunc(policies, func(p playedPolicy) bool { return p.row == r.row })
+			rows = append(rows, policyRow{playedPolicy: policies[p], cells: make([]policyCell, len(drawnTraces))})
 		}
 		c := &rows[k].cells[trace]
 		if c.reason = me.reasons[i]; c.reason != "" {
@@ -89,7 +89,7 @@ func everythingRows(me *Measured) (rows []policyRow, bounds []sim.Stat, err erro
 		if (a.overall.N > 0) != (b.overall.N > 0) {
 			return cmp.Compare(b.overall.N, a.overall.N)
 		}
-		return cmp.Or(cmp.Compare(a.overall.Mean, b.overall.Mean), cmp.Compare(a.info.Name, b.info.Name))
+		return cmp.Or(cmp.Compare(a.overall.Mean, b.overall.Mean), cmp.Compare(a.row, b.row))
 	})
 	return rows, bounds, nil
 }
@@ -114,12 +114,12 @@ func everythingTables(me *Measured) ([]table, error) {
 	t.Rows = append(t.Rows, first)
 	for i := range rows {
 		r := &rows[i]
-		cells := []string{r.info.Name, string(r.info.Engine), string(r.info.Knows), cell(r.overall, 2, true)}
+		cells := []string{r.row, string(r.info.Engine), r.knows(), cell(r.overall, 2, true)}
 		for k := range r.cells {
 			c := &r.cells[k]
 			cells = append(cells, cell(c.value, 0, true), cell(c.ratio, 2, true))
 			if c.reason != "" {
-				why.Rows = append(why.Rows, []string{r.info.Name, drawnTraces[k].name, c.reason})
+				why.Rows = append(why.Rows, []string{r.row, drawnTraces[k].name, c.reason})
 			}
 		}
 		t.Rows = append(t.Rows, cells)
@@ -139,7 +139,7 @@ func everythingPicture(me *Measured) (picture, error) {
 		p.Series = append(p.Series, drawnTraces[k].name)
 	}
 	for i := range rows {
-		r := plot.DotRow{Name: rows[i].info.Name}
+		r := plot.DotRow{Name: rows[i].row}
 		if rows[i].overall.N > 0 {
 			r.Note = cell(rows[i].overall, 2, false)
 		}

@@ -44,7 +44,7 @@ func ExampleSessionInfos() {
 	// rolling estimates nothing true true
 	// with [migration_s switch_s moves aside max_age_s plan_every_s wait_for_plan guard kappa fifo_slowdown]
 	// sampling estimates sizes true false
-	// with [draws skip drawing valuation only_placed whole_rounds]
+	// with [draws skip drawing valuation only_placed whole_rounds ring]
 	// sched_allox estimates sizes true false
 	// sched_homo estimates future true false
 	// slurm estimates sizes true false

@@ -50,7 +50,9 @@ func SimulationParameters(name string, parameters []byte, estimates, aside bool)
 			return refuse("/aside", "a simulation makes plans aside where they take time (plan_latency_s)")
 		}
 	}
-	small := &hare.Cluster{Nodes: []hare.Node{{Name: "a", GPUs: []hare.TypeCount{{Type: "GPU", Count: 1}}}}}
+	// What the cluster must have is checked where it is known.
+	small := &hare.Cluster{Nodes: []hare.Node{{Name: "a", GPUs: []hare.TypeCount{{Type: "GPU", Count: 1}}}},
+		Bandwidths: []hare.LevelBandwidth{{Level: "any", Mbps: 1}}}
 	if _, err := session.Open(small, parameters); err != nil {
 		var fault *hare.InvalidError
 		if !errors.As(err, &fault) || given["graphs"] == nil || !strings.HasPrefix(fault.Pointer, "/graphs") {

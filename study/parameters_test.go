@@ -142,3 +142,19 @@ func TestParametersOfElasticPolicies(t *testing.T) {
 		}
 	}
 }
+
+// A parameter that the cluster rules out is refused with its place in the request.
+func TestParametersThatNeedBandwidths(t *testing.T) {
+	req := &simulation.Request{Policies: []string{"sampling"}, Instance: gangs(hare.Relaxed),
+		Sizes:      simulation.SizesEstimates,
+		Parameters: map[string]json.RawMessage{"sampling": json.RawMessage(`{"ring":true}`)}}
+	_, err := study.Simulate(t.Context(), req, study.Config{})
+	var fault *hare.InvalidError
+	if !errors.As(err, &fault) || fault.Pointer != "/parameters/sampling/ring" {
+		t.Error(err)
+	}
+	req.Instance.Cluster.Bandwidths = []hare.LevelBandwidth{{Level: "any", Mbps: 25000}}
+	if _, err := study.Simulate(t.Context(), req, study.Config{}); err != nil {
+		t.Error(err)
+	}
+}

@@ -9,6 +9,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/online"
 	"github.com/hare-sched/hare/policy"
@@ -281,6 +283,11 @@ func (s *series) playTasks(ctx context.Context, r *simulatedRun, info policy.Inf
 	p, err := info.NewTask(ctx, inst, task.Config{LP: s.cfg.Solver.LP, Seed: int64(r.run.Seed),
 		Rolling:    task.RollingConfig{Aside: s.req.PlanLatencyUs > 0},
 		Parameters: parameters, Estimates: s.req.estimates()})
+	var fault *hare.InvalidError
+	if parameters != nil && errors.As(err, &fault) {
+		return nil, invalidAt(string(jsontext.Pointer("/parameters").AppendToken(info.Name))+fault.Pointer, fault.Code, "%s",
+			fault.Detail)
+	}
 	if err != nil {
 		return nil, err
 	}

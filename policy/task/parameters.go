@@ -98,6 +98,8 @@ var parametersOf = map[string][]Parameter{
 		{"only_placed", "boolean", "", false, "whether GPUs idle rather than help jobs to which the placement does not " +
 			"give them"},
 		{"whole_rounds", "boolean", "", false, "whether relaxed jobs are placed only with GPUs for all tasks of a round"},
+		{"ring", "boolean", "", false, "whether relaxed jobs are taken to exchange parameters in a ring over the " +
+			"bandwidths of the cluster, so that fewer GPUs synchronise faster"},
 	},
 	"gandiva": {{"slice_s", "number", "s", int64(60), "how long a job keeps its GPUs in its turn"}},
 	"slurm": {

@@ -22,6 +22,9 @@ type SamplingConfig struct {
 	// WholeRounds places a relaxed job only with GPUs for all tasks of a round; otherwise a job is
 	// placed with any number of GPUs, as in the paper.
 	WholeRounds bool
+	// Ring lets relaxed jobs exchange parameters in a ring over the bandwidths of the cluster, which must have one
+	// between nodes; otherwise the exchange is a part of a task's time.
+	Ring bool
 }
 
 // NewSampling is sampling-based placement (Liu, Wang, Huang, Pan, IEEE TPDS 2024): at each arrival,
@@ -31,7 +34,10 @@ type SamplingConfig struct {
 //
 // [I] The paper places a batch once, on workers that each job holds until it ends. Here an iteration
 // is a round, its samples are the tasks, and a GPU's throughput is a task over the time of compute
-// and synchronisation; the exchange of parameters is in that time, so that D is 0. A relaxed job has
+// and synchronisation; the exchange of parameters is in that time, so that D is 0. With
+// Ring, D of a relaxed job is what makes the ring of all its K tasks as long as its
+// synchronisation, s r K / (2(K − 1)) with the bandwidth r between nodes, and the throughput is that of
+// compute alone: the job then loses less on fewer GPUs. A relaxed job has
 // some GPUs of each type, its tasks start one by one on them, and a slow GPU gets none that the
 // faster ones would have ended before, which is the proportional workload in whole tasks. Gangs and
 // rigid jobs need as many GPUs as they have: they get the type on which the market gives them most,
@@ -41,17 +47,23 @@ type SamplingConfig struct {
 // A placement takes the time of market.Sample, twice where there are gangs and relaxed jobs; an event
 // without a placement O(jobs × types + GPUs).
 func NewSampling(cluster *hare.Cluster, sizes JobSizes, cfg SamplingConfig) *ListScheduler {
-	return NewListScheduler(cluster, cfg.rule(sizes.Rounds))
+	r := cfg.rule(sizes.Rounds)
+	if r.opened(cluster) != nil { // without bandwidths
+		cfg.Ring = false
+		r = cfg.rule(sizes.Rounds)
+	}
+	return NewListScheduler(cluster, r)
 }
 
 // rule is the rule for the rounds of each job; nil means that they are learned.
 func (cfg SamplingConfig) rule(rounds map[string]int64) Rule {
 	if cfg.Market.Tries == 0 {
-		cfg.Market.Tries = -1 // markets see everything here, because D is 0
+		cfg.Market.Tries = -1 // the market alone: a placement is made at each arrival and end
 	}
 	s := &sampling{cfg: cfg}
 	return Rule{
-		Name: "sampling", Rounds: rounds, LearnSizes: rounds == nil,
+		opened: s.readRing,
+		Name:   "sampling", Rounds: rounds, LearnSizes: rounds == nil,
 		Priority: func(_ *ListScheduler, j *JobState) float64 { return float64(j.serial) },
 		prepare:  s.prepare, assign: s.assign,
 		left:    func(*ListScheduler, *JobState, bool) { s.due = true },
@@ -61,7 +73,7 @@ func (cfg SamplingConfig) rule(rounds map[string]int64) Rule {
 }
 
 // parseSampling reads {"draws": 64, "skip": 0.5, "drawing": "near", "valuation": "saving",
-// "only_placed": false, "whole_rounds": false}.
+// "only_placed": false, "whole_rounds": false, "ring": false}.
 func parseSampling(parameters []byte) (Rule, error) {
 	form := struct {
 		Draws      *int             `json:"draws"`
@@ -70,12 +82,13 @@ func parseSampling(parameters []byte) (Rule, error) {
 		Valuation  market.Valuation `json:"valuation"`
 		OnlyPlaced bool             `json:"only_placed"`
 		Whole      bool             `json:"whole_rounds"`
+		Ring       bool             `json:"ring"`
 	}{}
 	if err := online.DecodeParameters(parameters, &form); err != nil {
 		return Rule{}, err
 	}
 	cfg := SamplingConfig{Market: market.Config{Drawing: form.Drawing, Valuation: form.Valuation},
-		OnlyPlaced: form.OnlyPlaced, WholeRounds: form.Whole}
+		OnlyPlaced: form.OnlyPlaced, WholeRounds: form.Whole, Ring: form.Ring}
 	if form.Draws != nil {
 		if *form.Draws < 1 || *form.Draws > maxDraws {
 			return Rule{}, invalid("/draws", "out_of_range", "sampling: draws is %d: it must be from 1 to %d", *form.Draws,
@@ -115,8 +128,46 @@ const (
 
 // sampling is the state beyond that of list scheduling; the shares are those of the jobs.
 type sampling struct {
-	cfg SamplingConfig
-	due bool // whether something has changed since the last placement
+	cfg  SamplingConfig
+	due  bool // whether something has changed since the last placement
+	ring *samplingRing
+}
+
+// samplingRing is what a ring of GPUs goes by; nil where the cluster says nothing of bandwidths between nodes.
+type samplingRing struct {
+	InsideBps  float64        `json:"inside_bps"` // bytes a second between the GPUs of a node
+	BetweenBps float64        `json:"between_bps"`
+	PerNode    map[string]int `json:"per_node"` // the most GPUs of a type on one node
+}
+
+// readRing reads the bandwidths of a cluster. One that is not known for the GPUs of a node is that between nodes.
+func (s *sampling) readRing(c *hare.Cluster) error {
+	if !s.cfg.Ring {
+		return nil
+	}
+	levels := hare.NewLevels(c)
+	between := c.BandwidthMbps(levels, levels.Any())
+	if between == 0 {
+		return invalid("/ring", "not_known", "sampling: a ring needs the bandwidth between nodes: give the cluster "+
+			`bandwidth_gbps with "any"`)
+	}
+	const bps = 1e6 / 8
+	s.ring = &samplingRing{float64(c.BandwidthMbps(levels, 0)) * bps, float64(between) * bps, map[string]int{}}
+	for i := range c.Nodes {
+		for _, g := range c.Nodes[i].GPUs {
+			s.ring.PerNode[g.Type] = max(s.ring.PerNode[g.Type], g.Count)
+		}
+	}
+	return nil
+}
+
+// bytes is D of a relaxed job, of which a task takes computeUs and synchronises for the rest of durationUs.
+func (sr *samplingRing) bytes(j *JobState, m *mode) float64 {
+	k := float64(j.spec.Tasks)
+	if sr == nil || j.spec.Sync != hare.Relaxed || k < 2 || m.computeUs == 0 || m.durationUs <= m.computeUs {
+		return 0
+	}
+	return float64(m.durationUs-m.computeUs) / 1e6 * sr.BetweenBps * k / (2 * (k - 1))
 }
 
 // gpuShare is a job's part of the placement.
@@ -256,17 +307,28 @@ func (s *sampling) placeFixed(l *ListScheduler, jobs, fixed []*JobState, free []
 // market divides free GPUs among jobs; nil where no category can be matched.
 func (s *sampling) market(l *ListScheduler, jobs []*JobState, free []int) [][]int {
 	p := &market.Problem{}
-	for _, n := range free {
-		p.Classes = append(p.Classes, market.Class{Workers: n})
+	for t, n := range free {
+		c := market.Class{Workers: n}
+		if s.ring != nil {
+			c.PerNode, c.InsideBps, c.BetweenBps = s.ring.PerNode[l.types[t]], s.ring.InsideBps, s.ring.BetweenBps
+		}
+		p.Classes = append(p.Classes, c)
 	}
 	for _, j := range jobs {
 		x := market.Job{Weight: max(1, float64(j.spec.WeightMicro)), Iterations: float64(max(1, j.RoundsLeft())),
 			Samples: float64(j.spec.Tasks), Least: s.leastGPUs(l, j), Most: int(min(j.width(), math.MaxInt32)),
 			Rate: make([]float64, len(free))}
-		for _, m := range j.modes {
+		for i := range j.modes { // the fastest first
+			m := &j.modes[i]
 			us := m.durationUs
 			if us == 0 {
 				us = l.RoundUs(j)
+			}
+			if i == 0 {
+				x.Bytes = s.ring.bytes(j, m)
+			}
+			if x.Bytes > 0 && m.computeUs > 0 {
+				us = m.computeUs
 			}
 			x.Rate[m.gpuType] = 1e6 / float64(max(1, us)) / float64(j.taskGPUs())
 		}
@@ -383,12 +445,13 @@ func (s *sampling) startTasks(l *ListScheduler, j *JobState, beyond bool) {
 // samplingSnapshot is the state of sampling. Shares are those of the jobs in the order of arrival,
 // each with its place and then its GPUs by type; empty where a job has none.
 type samplingSnapshot struct {
-	Due    bool    `json:"due"`
-	Shares [][]int `json:"shares"`
+	Due    bool          `json:"due"`
+	Shares [][]int       `json:"shares"`
+	Ring   *samplingRing `json:"ring,omitempty"`
 }
 
 func (s *sampling) encode(l *ListScheduler) any {
-	out := samplingSnapshot{Due: s.due}
+	out := samplingSnapshot{Due: s.due, Ring: s.ring}
 	for _, j := range l.jobs {
 		var share []int
 		if j.share != nil {
@@ -404,7 +467,11 @@ func (s *sampling) decode(l *ListScheduler, state json.RawMessage) bool {
 	if decodeState(state, &in) != nil || len(in.Shares) != len(l.jobs) {
 		return false
 	}
-	s.due = in.Due
+	s.due, s.ring = in.Due, in.Ring
+	if r := in.Ring; r != nil && !(r.InsideBps > 0 && r.BetweenBps > 0 && r.InsideBps <= math.MaxFloat64 &&
+		r.BetweenBps <= math.MaxFloat64) {
+		return false
+	}
 	seen := map[int]bool{}
 	for i, share := range in.Shares {
 		if len(share) == 0 {
