@@ -157,7 +157,7 @@ func (d *drawnJobs) variant(ctx context.Context, v *asrptVariant, cfg *Config, s
 		return nil, err
 	}
 	if info.Engine == policy.Lease {
-		return d.play(ctx, info, study.Config{Solver: cfg.Solver}, seed)
+		return d.play(ctx, &playedPolicy{row: info.Name, info: info}, study.Config{Solver: cfg.Solver}, seed)
 	}
 	return playASRPT(ctx, d.inst, v, cfg, sim.Config{Name: v.name()}, nil)
 }

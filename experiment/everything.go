@@ -31,7 +31,8 @@ var everything = Measurement{
 		"and of leases play the same gangs, whose steps are merged into rounds of at most a minute, and leases are " +
 		"whole rounds. The bound holds for all plans of these gangs. Policies that let jobs share GPUs, or need " +
 		"deadlines or entities, play the steps themselves on Gavel's and Shockwave's traces, and elastic ones the " +
-		"measured epochs of Pollux's, so that no bound holds for them. Variants of asrpt are told no sizes. --scale divides the jobs.",
+		"measured epochs of Pollux's, so that no bound holds for them. Variants of asrpt are told no sizes. --scale " +
+		"divides the jobs.",
 	Published: "None: the papers compare few policies each, on traces of their own.",
 	plan:      planEverything,
 	tables:    everythingTables,

@@ -46,9 +46,6 @@ type Rule struct {
 
 	// review is called for each waiting job before its priority; nil does nothing.
 	review func(*ListScheduler, *JobState)
-	// opened is called with the cluster of a session before it begins, and not where one is restored; it may refuse
-	// the cluster. nil does nothing.
-	opened func(*hare.Cluster) error
 	// plan is called with all waiting jobs before review; nil does nothing.
 	plan func(*ListScheduler, []*JobState)
 	// started is called before a job starts tasks on GPUs of a type; nil does nothing.
