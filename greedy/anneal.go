@@ -273,7 +273,7 @@ func (an *annealing) cool(ctx context.Context, stage, end, work int64, cycles fl
 	met := 0
 	for an.budget > end && !an.over(ctx) {
 		share := min(1, max(0, 1-float64(an.budget-end)/float64(work)))
-		if an.cfg.Elapsed != nil {
+		if an.cfg.Elapsed != nil && !an.staged() {
 			share = max(share, an.cfg.Elapsed())
 		}
 		phase := share * cycles
