@@ -177,7 +177,7 @@ var (
 const (
 	mixedLambdas = 2
 	// A share is the last one that is tried where its best value is above the best one by startMargin.
-	startMargin = 0.01
+	startMargin = 0.002
 )
 
 // state is what a plan is decoded from. Rows of keys are never changed in place.
