@@ -176,8 +176,10 @@ var (
 
 const (
 	mixedLambdas = 2
-	// A share is the last one that is tried where its best value is above the best one by startMargin.
-	startMargin = 0.002
+	// A share is the last one that is tried where its best value is above the best one by startMargin, or by
+	// startMarginJobs divided by the number of jobs: trying another one takes longer with more jobs.
+	startMargin     = 0.01
+	startMarginJobs = 0.4
 )
 
 // state is what a plan is decoded from. Rows of keys are never changed in place.
@@ -304,6 +306,7 @@ func (ks *keySearch) justifyStart() {
 func (ks *keySearch) chooseStart() (value, raw float64) {
 	value = math.Inf(1)
 	var best state
+	margin := min(startMargin, startMarginJobs/float64(len(ks.keys)))
 	relaxed, smith := ks.keys, ks.smithKeys()
 	for n, share := range startMixes {
 		if n > 0 && ks.budget.over() {
@@ -321,7 +324,7 @@ func (ks *keySearch) chooseStart() (value, raw float64) {
 		v, r := ks.evaluateStart(lambdas)
 		if v < value {
 			value, raw, best = v, r, state{ks.keys, ks.lambda, v}
-		} else if v > value*(1+startMargin) {
+		} else if v > value*(1+margin) {
 			break
 		}
 	}
