@@ -8,8 +8,11 @@ GO ?= go
 PYTHON ?= python3
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
-# Tests link HiGHS with a run path into .highs; bin/hare gets one beside itself.
-highs_for_tests   := PKG_CONFIG_PATH=$(CURDIR)/.highs/lib/pkgconfig
+# Tests link HiGHS with a run path into .highs; bin/hare gets one beside itself. What pkg-config says of that path is
+# no part of the build cache's key, but the flags are: without a flag of their own, tests of one checkout would link the
+# library of another one, which may be gone.
+checkout          := $(firstword $(shell printf %s '$(CURDIR)' | cksum))
+highs_for_tests   := PKG_CONFIG_PATH=$(CURDIR)/.highs/lib/pkgconfig CGO_CFLAGS='-O2 -g -DHARE_CHECKOUT=$(checkout)'
 highs_for_release := PKG_CONFIG_PATH=$(CURDIR)/.highs/release/pkgconfig
 # What pkg-config says is no part of the build cache's key. So the binary has a
 # name of its own there, or it would get the run path of tests, and is told where

@@ -90,7 +90,9 @@ build() {
 
 binary() {
     hare=${HARE:-$cache/hare}
+    # The flag is the Makefile's, which says what it is for.
     [ -n "${HARE:-}" ] || PKG_CONFIG_PATH=$root/.highs/lib/pkgconfig CGO_ENABLED=1 \
+        CGO_CFLAGS="-O2 -g -DHARE_CHECKOUT=$(printf %s "$root" | cksum | cut -d' ' -f1)" \
         "${GO:-go}" build -o "$cache/hare" ./cmd/hare
 }
 
