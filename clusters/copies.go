@@ -77,6 +77,9 @@ func (c *Cluster) PutCheckpoint(ctx context.Context, agent string, at *descripti
 	}
 	c.noteProblem(at.Job, err)
 	if err != nil {
+		c.copies.mu.Lock()
+		delete(c.copies.parts, at.Job) // what is on the disk counts all the same
+		c.copies.mu.Unlock()
 		return nil, err
 	}
 	return stored, nil
@@ -107,15 +110,21 @@ func (c *Cluster) storePiece(ctx context.Context, at *description.CheckpointChun
 	stored *description.CheckpointStored) (err error) {
 	dir := filepath.Join(c.copyDir(), at.Job)
 	whole := filepath.Join(dir, copyName(&at.CheckpointCopy))
-	if info, err := os.Stat(whole); err == nil && info.Size() == at.Bytes {
+	if intact(whole, at) {
 		stored.Next = at.Bytes // the server ended before it could note so
 		return nil
 	}
 	info, err := os.Stat(whole + partSuffix)
-	if errors.Is(err, fs.ErrNotExist) {
-		if err := c.makeRoom(ctx, at); err != nil {
+	if err == nil && info.Size() > at.Bytes {
+		return errors.Join(&ledger.Conflict{Code: "damaged_checkpoint", Detail: fmt.Sprintf("the server has %d bytes of "+
+			"the checkpoint, and it is said to have %d: bring it again", info.Size(), at.Bytes)}, os.Remove(whole+partSuffix))
+	}
+	if err == nil || errors.Is(err, fs.ErrNotExist) {
+		if err := c.makeRoom(ctx, at, err == nil); err != nil {
 			return err
 		}
+	}
+	if errors.Is(err, fs.ErrNotExist) {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			return fmt.Errorf("%w: %w", store.ErrStorage, err)
 		}
@@ -150,7 +159,7 @@ func (c *Cluster) storePiece(ctx context.Context, at *description.CheckpointChun
 func (c *Cluster) takeCopy(ctx context.Context, agent string, at *description.CheckpointChunk) error {
 	dir := filepath.Join(c.copyDir(), at.Job)
 	whole := filepath.Join(dir, copyName(&at.CheckpointCopy))
-	if _, err := os.Stat(whole); err != nil {
+	if !intact(whole, at) {
 		if err := settle(whole, at.SHA256); err != nil {
 			return err
 		}
@@ -202,9 +211,25 @@ func settle(whole, sum string) error {
 	return nil
 }
 
-// syncDirectories makes the names in a directory durable, and those of the two directories above it.
+// intact says whether a file is the whole of a copy and has its hash.
+func intact(whole string, at *description.CheckpointChunk) bool {
+	info, err := os.Stat(whole)
+	if err != nil || info.Size() != at.Bytes {
+		return false
+	}
+	f, err := os.Open(whole)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	sum, err := hashOf(f)
+	return err == nil && sum == at.SHA256
+}
+
+// syncDirectories makes the names in the directory of a job durable, and those of it and of the two directories above
+// it, of the cluster and of all copies.
 func syncDirectories(dir string) error {
-	for range 3 {
+	for range 4 {
 		d, err := os.Open(dir)
 		if err != nil {
 			return err
@@ -268,86 +293,6 @@ func (c *Cluster) copyProblem(job string) string {
 	c.copies.mu.Lock()
 	defer c.copies.mu.Unlock()
 	return c.copies.problems[job]
-}
-
-// makeRoom sees that the copy that is to be brought fits beside all others, and the one that it takes the place of.
-func (c *Cluster) makeRoom(ctx context.Context, at *description.CheckpointChunk) error {
-	c.copies.mu.Lock()
-	defer c.copies.mu.Unlock()
-	most := c.parent.cfg.MaxCheckpoints
-	used, err := c.copiesUse(at.Job)
-	if err == nil && used+at.Bytes > most {
-		c.copies.mu.Unlock()
-		err = c.removeCopies(ctx, 0)
-		c.copies.mu.Lock()
-		if err == nil {
-			used, err = c.copiesUse(at.Job)
-		}
-	}
-	if err != nil {
-		return fmt.Errorf("%w: %w", store.ErrStorage, err)
-	}
-	if used+at.Bytes > most {
-		return &ledger.Conflict{Code: "checkpoint_too_large", Detail: fmt.Sprintf("the checkpoint has %s, and %s are used "+
-			"of the %s for checkpoints of the cluster, where the last one stays until the next one is there: raise hare "+
-			"serve --checkpoints", mebibytes(at.Bytes), mebibytes(used), mebibytes(most))}
-	}
-	c.copies.parts[at.Job] = at.Bytes
-	return nil
-}
-
-func mebibytes(n int64) string { return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20)) }
-
-// copiesUse adds up the bytes of all copies, and of those that are being brought, but for that of a job. The caller
-// has the lock.
-func (c *Cluster) copiesUse(job string) (used int64, err error) {
-	for id, bytes := range c.copies.parts {
-		if id != job {
-			used += bytes
-		}
-	}
-	err = filepath.WalkDir(c.copyDir(), func(path string, d fs.DirEntry, err error) error {
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil
-		}
-		if err != nil || d.IsDir() || strings.HasSuffix(path, partSuffix) {
-			return err
-		}
-		info, err := d.Info()
-		if err == nil {
-			used += info.Size()
-		}
-		return err
-	})
-	return used, err
-}
-
-// removeCopies removes the copies of jobs that have ended for some time.
-func (c *Cluster) removeCopies(ctx context.Context, ended time.Duration) error {
-	entries, err := os.ReadDir(c.copyDir())
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	old := map[string]bool{}
-	if err == nil && len(entries) > 0 {
-		err = c.do(ctx, &request{prepare: func(l *ledger.Ledger) (*ledger.Record, error) {
-			for _, e := range entries {
-				d := l.Job(e.Name(), false)
-				old[e.Name()] = d == nil || d.Ended != nil && c.parent.cfg.Now().Sub(*d.Ended) >= ended
-			}
-			return nil, nil
-		}})
-	}
-	for _, e := range entries {
-		if err == nil && old[e.Name()] {
-			err = os.RemoveAll(filepath.Join(c.copyDir(), e.Name()))
-			c.copies.mu.Lock()
-			delete(c.copies.parts, e.Name())
-			delete(c.copies.problems, e.Name())
-			c.copies.mu.Unlock()
-		}
-	}
-	return err
 }
 
 // sweep forgets copies that are gone, as after a backup was restored, and then removes those of jobs that have ended.
