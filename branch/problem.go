@@ -45,15 +45,15 @@ func New(m *hare.Model) *Problem {
 	if m.Instance.FirstRule(0) != "" || m.Placed || m.Instance.Objective != hare.ObjectiveWeightedJCT {
 		return nil
 	}
+	for c := range m.Classes {
+		if w := m.Classes[c].Windows; len(w) > 1 || len(w) == 1 && w[0].EndUs != hare.Forever {
+			return nil // a GPU leaves, though another one may come in its place
+		}
+	}
 	pr := &Problem{model: m}
 	for k := range m.Types {
 		var t kind
-		last := int64(-1)
 		for _, s := range m.Capacity(k) {
-			if s.Count < last {
-				return nil
-			}
-			last = s.Count
 			t.at, t.free = append(t.at, s.FromUs), append(t.free, s.Count)
 			pr.latest = max(pr.latest, s.FromUs)
 		}

@@ -62,7 +62,7 @@ type Config struct {
 
 // Outcome is what Run found.
 type Outcome struct {
-	// Certificate proves Bound; nil if the tree proves no more than Config.Prices.
+	// Certificate proves Bound; nil if the values or prices of the instance are too large for a tree.
 	Certificate *hare.Certificate
 	Bound       hare.Amount
 	// Places are those of a better schedule than Config.Places, or nil.
@@ -81,7 +81,7 @@ type node struct {
 	below  [2]*node // nil for a leaf
 }
 
-// queue has the nodes that are not closed, the least bound first, then the oldest.
+// queue has the nodes that are not closed, the least bound first.
 type queue []*node
 
 func (q queue) Len() int           { return len(q) }
@@ -171,7 +171,7 @@ func Run(ctx context.Context, pr *Problem, cfg Config) *Outcome {
 		return &Outcome{}
 	}
 	s.dual = newDual(pr, grid)
-	most := maxNodes
+	most := min(maxNodes, hare.MaxBranchDomains/max(1, len(pr.jobs)*len(pr.types)))
 	if cfg.Nodes > 0 {
 		most = min(most, cfg.Nodes)
 	}

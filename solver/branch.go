@@ -3,7 +3,6 @@ package solver
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"slices"
 	"time"
 
@@ -13,14 +12,14 @@ import (
 	"github.com/hare-sched/hare/verify"
 )
 
-// Branch and bound comes after a share of the time for the search, whose plan prunes the tree. It
+// Branch and bound comes after a first part of the search, whose plan prunes the tree. It
 // proves the optimum of most instances of up to ten rigid jobs, and of some of up to treeJobs. Of more
 // jobs, up to rootJobs, the root alone is bounded, by prices of each job.
 const (
 	treeJobs     = 24
 	rootJobs     = 64
 	rootWork     = 1 << 13                // the most jobs times GPUs
-	treeShare    = 0.6                    // of the time that is left after the search's part, where there may be a tree
+	treeShare    = 0.6                    // of the time after the price bound, where there may be a tree
 	rootShare    = 0.35                   // where there is only a root
 	provingShare = 0.25                   // the share of that for the proof by package verify
 	evaluations  = 8_000                  // without a limit
@@ -53,7 +52,8 @@ func (s *solve) improveAndBranch(ctx context.Context, guide *hare.Relaxation) {
 		share = rootShare
 	}
 	first, cancel := ctx, context.CancelFunc(func() {})
-	if s.opt.TimeLimit > 0 {
+	clocked := s.opt.TimeLimit > 0 && s.opt.WorkLimit == 0
+	if clocked {
 		span := time.Duration((1 - share) * float64(s.timeLeft()))
 		if len(s.model.Jobs) <= treeJobs {
 			// The search of so few jobs ends soon, and goes on where the tree leaves time.
@@ -73,7 +73,7 @@ func (s *solve) improveAndBranch(ctx context.Context, guide *hare.Relaxation) {
 		most = fewer // a proof may cost next to nothing
 	}
 	s.branch(ctx, most)
-	if s.opt.TimeLimit > 0 && ctx.Err() == nil && !s.gapReached() {
+	if clocked && ctx.Err() == nil && !s.gapReached() {
 		s.improve(ctx, guide)
 	}
 }
@@ -93,9 +93,8 @@ func (s *solve) timeLeft() time.Duration {
 // over a better plan.
 func (s *solve) branch(ctx context.Context, evaluations int64) {
 	pr := branch.New(s.model)
-	prices := s.best.rel
-	if pr == nil || s.incumbent == nil || prices == nil || prices.Method != hare.MethodPrice ||
-		len(prices.Certificate.Pools) > 0 {
+	prices := s.priced
+	if pr == nil || s.incumbent == nil || prices == nil || len(prices.Certificate.Pools) > 0 {
 		return
 	}
 	s.event(PhaseBranch, true)
@@ -127,7 +126,7 @@ func (s *solve) branch(ctx context.Context, evaluations int64) {
 			s.updateIncumbent(p, nil)
 		}
 	}
-	if out.Certificate == nil || out.Bound.Cmp(prices.Bound) <= 0 {
+	if out.Certificate == nil {
 		return
 	}
 	s.keepBound(&hare.Relaxation{Method: hare.MethodBranch, Certified: true, Bound: out.Bound,
@@ -149,8 +148,12 @@ func (s *solve) planOf(places []branch.Place) *greedy.Plan {
 	m := s.model
 	free := make([]int64, len(m.GPUs)) // from when on
 	for _, c := range m.Classes {
+		from := hare.Forever
+		if len(c.Windows) > 0 {
+			from = c.Windows[0].StartUs
+		}
 		for _, g := range c.GPUs {
-			free[g] = c.Windows[0].StartUs
+			free[g] = from
 		}
 	}
 	order := make([]int, len(places))
@@ -185,7 +188,6 @@ func (s *solve) planOf(places []branch.Place) *greedy.Plan {
 	}
 	value, _, faults := verify.ScheduleValue(s.inst, sched)
 	if len(faults) > 0 {
-		s.fault = fmt.Errorf("solver: %w: a plan of branch and bound: %v", ErrUnverified, faults[0])
 		return nil
 	}
 	if plan := greedy.FromSchedule(m, sched); plan != nil && plan.Value(m).Cmp(value) == 0 {

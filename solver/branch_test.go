@@ -4,6 +4,7 @@ import (
 	"compress/gzip"
 	"context"
 	"os"
+	"strings"
 	"testing"
 
 	"github.com/hare-sched/hare"
@@ -42,6 +43,36 @@ func TestNineRigidJobsAreProvedOptimal(t *testing.T) {
 		}
 		if rep := verify.Check(inst, res); !rep.OK {
 			t.Errorf("%s: %s", name, rep)
+		}
+	}
+}
+
+// A tree follows where GPUs stay, also beside one that never comes into service, and none where one GPU leaves as
+// another comes: the blocks of its schedules might find no GPU.
+func TestTreesWhereGPUsComeAndGo(t *testing.T) {
+	for _, test := range []struct{ nodes, jobs, value, method string }{
+		{`{"name":"a","gpus":{"A":3},"in_service_s":[[0,10]]},{"name":"b","gpus":{"A":3},"in_service_s":[[10,null]]}`,
+			`{"id":"x","sync":"rigid","tasks":2,"on":{"A":{"compute_s":8}}},
+			{"id":"y","sync":"rigid","tasks":2,"on":{"A":{"compute_s":8}}}`, "26", hare.MethodPrice},
+		{`{"name":"a","gpus":{"A":1},"in_service_s":[[0,5]],"busy":[{"gpu":0,"until_s":9}]},{"name":"b","gpus":{"A":3}}`,
+			`{"id":"x","sync":"rigid","tasks":2,"on":{"A":{"compute_s":8}}},
+			{"id":"y","sync":"rigid","on":{"A":{"compute_s":3}}},
+			{"id":"z","weight":3,"sync":"rigid","tasks":2,"on":{"A":{"compute_s":5}}}`, "31", hare.MethodBranch},
+	} {
+		inst, err := wire.DecodeInstance(strings.NewReader(`{"hare":"instance/v1","cluster":{"nodes":[`+test.nodes+
+			`]},"jobs":[`+test.jobs+`]}`), wire.Limits{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		res, err := solver.Solve(context.Background(), inst, hare.Options{WorkLimit: 20_000}, solver.Config{Workers: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if res.Value.String() != test.value || res.Certificate.Method != test.method {
+			t.Errorf("value %v by %s, want %s by %s", res.Value, res.Certificate.Method, test.value, test.method)
+		}
+		if rep := verify.Check(inst, res); !rep.OK {
+			t.Error(rep)
 		}
 	}
 }

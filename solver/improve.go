@@ -100,7 +100,7 @@ func (s *solve) improve(ctx context.Context, guide *hare.Relaxation) {
 		return
 	}
 	began := time.Now()
-	defer func() { s.res.Timing.Improve = time.Since(began) }()
+	defer func() { s.res.Timing.Improve += time.Since(began) }()
 	left := func() float64 {
 		return float64(s.opt.TimeLimit)*(1-s.limits.reserve) - float64(time.Since(s.began))
 	}

@@ -228,11 +228,12 @@ type solve struct {
 	limits    limits
 	incumbent *greedy.Plan
 	value     hare.Amount
-	best      proven // the best bound
-	shown     proven // the best bound on the way
-	fault     error  // a bound could not be proved, which is a defect
-	cut       bool   // the clock or the caller ended some work
-	clocked   bool   // the clock or the number of cores influenced some work
+	best      proven           // the best bound
+	priced    *hare.Relaxation // the best certified bound by prices; nil without one
+	shown     proven           // the best bound on the way
+	fault     error            // a bound could not be proved, which is a defect
+	cut       bool             // the clock or the caller ended some work
+	clocked   bool             // the clock or the number of cores influenced some work
 	lastEvent time.Time
 	listTime  time.Duration   // the time that the first list schedule of a large instance took
 	shownAt   time.Time       // when a bound on the way was shown
@@ -363,6 +364,9 @@ func (s *solve) relaxations(ctx context.Context) (guide *hare.Relaxation, err er
 		rel := s.price(share, planCharge{}, s.limits.boundEffort, s.limits.cells, warmStart(s.model, s.cfg.WarmPrices))
 		cancel()
 		s.keepBound(rel)
+		if rel != nil && rel.Certified {
+			s.priced = rel
+		}
 		if s.opt.Order == hare.MethodPrice {
 			guide = rel
 			// Without relaxed jobs the prices are the same, but on a coarser grid more steps are
@@ -377,6 +381,9 @@ func (s *solve) relaxations(ctx context.Context) (guide *hare.Relaxation, err er
 				guide = s.price(share, s.limits.charge, s.limits.planEffort, s.limits.planCells, from)
 				cancel()
 				s.keepBound(guide)
+				if guide != nil && guide.Certified && (s.priced == nil || guide.Bound.Cmp(s.priced.Bound) > 0) {
+					s.priced = guide
+				}
 			}
 			if s.cfg.Ablation.SearchPrices && guide != nil {
 				blind := *guide
