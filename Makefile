@@ -9,8 +9,8 @@ PYTHON ?= python3
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
 # Tests link HiGHS with a run path into .highs; bin/hare gets one beside itself. What pkg-config says of that path is
-# no part of the build cache's key, but the flags are: without a flag of their own, tests of one checkout would link the
-# library of another one, which may be gone.
+# no part of the build cache's key, but flags are: without one of their own, tests of one checkout would link the
+# library of another, which may be gone.
 checkout          := $(firstword $(shell printf %s '$(CURDIR)' | cksum))
 highs_for_tests   := PKG_CONFIG_PATH=$(CURDIR)/.highs/lib/pkgconfig CGO_CFLAGS='-O2 -g -DHARE_CHECKOUT=$(checkout)'
 highs_for_release := PKG_CONFIG_PATH=$(CURDIR)/.highs/release/pkgconfig
