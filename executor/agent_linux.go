@@ -363,8 +363,13 @@ func (a *Agent) take() error {
 // over notes that no process of a task is left, nor anything of a home.
 func (a *Agent) over(end description.TaskReport) {
 	a.do(a.state.ended(end))
-	if _, ok := a.uses[end.TaskID]; ok {
-		delete(a.uses, end.TaskID)
+	a.free(end.TaskID)
+}
+
+// free gives the devices of a task that has, or was to have, a process of its own back to the pool.
+func (a *Agent) free(id description.TaskID) {
+	if _, ok := a.uses[id]; ok {
+		delete(a.uses, id)
 		a.pool.hold()
 	}
 }

@@ -139,12 +139,15 @@ func (o *orders) place() {
 		k := todo[o.rng.IntN(len(todo))]
 		j.number++
 		j.out[k] = true
+		address := "" // as a server says of a home that is played
+		if j.port > 0 {
+			address = net.JoinHostPort("127.0.0.1", strconv.Itoa(j.port))
+		}
 		id := description.TaskID{Job: j.id, Attempt: j.attempt, Task: j.number}
 		o.tasks[id] = &placedTask{at.agent, at.device, j, k}
 		o.order(at.agent, description.Order{Type: description.OrderCompute, TaskID: id, GraceS: 5,
 			Compute: &description.Compute{Round: j.round, Task: k, Device: at.device, RoundStart: j.start, Directory: j.dir,
-				Env: j.env, PretendS: j.pretendS, GPUType: "cpu",
-				Address: net.JoinHostPort("127.0.0.1", strconv.Itoa(j.port))}})
+				Env: j.env, PretendS: j.pretendS, GPUType: "cpu", Address: address}})
 	}
 }
 

@@ -214,7 +214,9 @@ func (o *poolOf) take(e poolEvent) (news bool) {
 		}
 		o.queue = nil
 	case e.event != nil && e.event.Type == pool.Held:
+		waiting := len(o.starts)
 		o.begin(e.event.Number)
+		return len(o.starts) < waiting // one may have failed at once
 	case e.event != nil && e.event.Report != nil:
 		return o.report(e.event.Report)
 	case e.gone:
@@ -229,6 +231,9 @@ func (o *poolOf) report(r *description.TaskReport) (news bool) {
 	final := r.State == description.TaskEnded || r.State == description.TaskLost
 	switch {
 	case !o.has[r.TaskID]: // the server has its end, or does not want it
+		if o.client == nil {
+			return false // the next process does not know it
+		}
 		if final {
 			o.client.Send(&pool.Request{Type: pool.Forget, Task: &r.TaskID})
 		} else if r.State == description.TaskOrdered {

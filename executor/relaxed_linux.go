@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/hare-sched/hare/clusters/description"
@@ -48,10 +47,13 @@ func (a *Agent) startRelaxed(o *description.Order) {
 		a.plays[o.TaskID] = time.NewTimer(endless)
 		a.state.progressed(description.TaskReport{TaskID: o.TaskID, State: description.TaskRunning})
 		return
+	case pretended && o.Type == description.OrderCompute && o.Compute.PretendS > 0 && o.Compute.Address != "":
+		a.fail(o.TaskID, "a node with real GPUs is the home of the job, and this node would play: name types with --on")
+		return
 	case pretended && o.Type == description.OrderCompute && o.Compute.PretendS > 0:
 		a.play(o)
 		return
-	case o.Type == description.OrderCompute && strings.HasSuffix(o.Compute.Address, ":0"):
+	case o.Type == description.OrderCompute && o.Compute.Address == "": // a home that is played has no port
 		a.fail(o.TaskID, "pretended GPUs play the home of the job, and this node would compute: name types with --on")
 		return
 	case len(a.cfg.PoolRunner) == 0:
@@ -73,6 +75,7 @@ func (a *Agent) startRelaxed(o *description.Order) {
 			err = rounds.WriteSpec(p.dir, a.copied(o, q.Checkpoint))
 		}
 		if err != nil {
+			_ = os.RemoveAll(filepath.Join(a.tasksDir(), dirName(o.TaskID)))
 			a.fail(o.TaskID, err.Error())
 			return
 		}

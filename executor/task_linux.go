@@ -472,7 +472,7 @@ func (a *Agent) do(todo []action) {
 			}
 		case actStop, actKill:
 			if p == nil && a.pool.giveUp(x.id) {
-				delete(a.uses, x.id)
+				a.free(x.id)
 				a.state.ended(description.TaskReport{TaskID: x.id, State: description.TaskEnded, Signal: "SIGTERM"})
 				continue
 			}
@@ -499,7 +499,7 @@ func (a *Agent) begin(o *description.Order) {
 	p, err := a.startTask(o)
 	if err != nil {
 		log.Error("a task cannot be started", "error", err)
-		delete(a.uses, o.TaskID)
+		a.free(o.TaskID)
 		end := description.TaskReport{TaskID: o.TaskID, State: description.TaskEnded, Error: err.Error()}
 		if errors.As(err, new(*portError)) {
 			end.State = description.TaskLost // the next attempt has another port
