@@ -132,8 +132,8 @@ func cut(err error) error {
 // Link is a connection on which requests are answered. Safe for concurrent use.
 type Link struct {
 	conn  net.Conn
-	most  int64 // bytes of a frame that is received
-	write sync.Mutex
+	most  int64         // bytes of a frame that is received
+	write chan struct{} // has a token while a frame is written
 
 	mu      sync.Mutex
 	number  int64
@@ -144,7 +144,8 @@ type Link struct {
 
 // New returns a connection whose frames have at most a number of bytes.
 func New(conn net.Conn, most int64) *Link {
-	return &Link{conn: conn, most: most, pending: map[int64]chan *Frame{}, over: make(chan struct{})}
+	return &Link{conn: conn, most: most, write: make(chan struct{}, 1), pending: map[int64]chan *Frame{},
+		over: make(chan struct{})}
 }
 
 // Over is closed when the connection is over.
@@ -190,7 +191,8 @@ func (e *OverError) Error() string { return "the connection is over: " + e.err.E
 func (e *OverError) Unwrap() error { return e.err }
 
 // Call asks and waits for the answer, which has the kind of the request. The error is an *OverError where the
-// connection has ended before.
+// connection has ended before. Where ctx ends while the request is written, the connection ends, because the other
+// side cannot know where the next frame begins.
 func (l *Link) Call(ctx context.Context, f *Frame) (*Frame, error) {
 	answer := make(chan *Frame, 1)
 	l.mu.Lock()
@@ -198,8 +200,11 @@ func (l *Link) Call(ctx context.Context, f *Frame) (*Frame, error) {
 	f.Number = l.number
 	l.pending[f.Number] = answer
 	l.mu.Unlock()
-	if err := l.Send(f); err != nil {
-		l.End(err)
+	if err := l.send(ctx, f); err != nil {
+		l.mu.Lock()
+		delete(l.pending, f.Number)
+		l.mu.Unlock()
+		return nil, err
 	}
 	var a *Frame
 	select {
@@ -221,9 +226,33 @@ func (l *Link) Call(ctx context.Context, f *Frame) (*Frame, error) {
 	return a, nil
 }
 
+// send writes a request. An error says that ctx has ended; one of the connection ends that.
+func (l *Link) send(ctx context.Context, f *Frame) error {
+	select {
+	case l.write <- struct{}{}:
+	case <-l.over:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	defer func() { <-l.write }()
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	written := context.AfterFunc(ctx, func() { l.End(ctx.Err()) })
+	err := WriteFrame(l.conn, f)
+	if !written() {
+		return ctx.Err()
+	}
+	if err != nil {
+		l.End(err)
+	}
+	return nil
+}
+
 // Send writes a frame; frames of several goroutines follow one another.
 func (l *Link) Send(f *Frame) error {
-	l.write.Lock()
-	defer l.write.Unlock()
+	l.write <- struct{}{}
+	defer func() { <-l.write }()
 	return WriteFrame(l.conn, f)
 }

@@ -196,3 +196,42 @@ func TestLastAnswerCounts(t *testing.T) {
 		}
 	}
 }
+
+// A request that the other side does not take ends with its context, and so does one that waits behind it.
+func TestCallEndsWithItsContext(t *testing.T) {
+	a, b := net.Pipe() // which takes nothing that is not read
+	defer b.Close()
+	l := New(a, 1<<10)
+	go l.Read(bufio.NewReader(a))
+	first, endFirst := context.WithCancel(t.Context())
+	second, endSecond := context.WithCancel(t.Context())
+	defer endSecond()
+	calls := [2]chan error{make(chan error, 1), make(chan error, 1)}
+	call := func(k int, ctx context.Context) {
+		_, err := l.Call(ctx, &Frame{Header: Header{Kind: "fetch"}})
+		calls[k] <- err
+	}
+	go call(0, first)
+	for len(l.write) == 0 {
+		time.Sleep(time.Millisecond)
+	}
+	go call(1, second)
+	endSecond()
+	if err := <-calls[1]; !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	select {
+	case <-l.Over():
+		t.Error("a request that was not written has ended the connection")
+	default:
+	}
+	endFirst()
+	if err := <-calls[0]; !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	<-l.Over()
+	var over *OverError
+	if _, err := l.Call(t.Context(), &Frame{Header: Header{Kind: "fetch"}}); !errors.As(err, &over) {
+		t.Error(err)
+	}
+}

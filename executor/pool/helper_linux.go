@@ -253,8 +253,12 @@ func (p *Pool) acceptHelpers(listener net.Listener) {
 	settings := &tls.Config{MinVersion: tls.VersionTLS13, GetConfigForClient: p.configFor}
 	for {
 		conn, err := listener.Accept()
-		if err != nil {
+		if errors.Is(err, net.ErrClosed) {
 			return
+		}
+		if err != nil { // there are too many open files
+			time.Sleep(acceptRest)
+			continue
 		}
 		room <- struct{}{}
 		go func() {

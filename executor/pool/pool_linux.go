@@ -162,12 +162,19 @@ func (p *Pool) close() error {
 	return p.node.Close()
 }
 
+// acceptRest is how long no connection is taken after one could not be.
+const acceptRest = 100 * time.Millisecond
+
 // acceptAgents serves the agent that has connected last.
 func (p *Pool) acceptAgents(l *net.UnixListener) {
 	for {
 		conn, err := worker.Accept(l, os.Geteuid())
-		if err != nil {
+		if errors.Is(err, net.ErrClosed) {
 			return
+		}
+		if err != nil { // there are too many open files
+			time.Sleep(acceptRest)
+			continue
 		}
 		out := newOutbox(conn)
 		p.mu.Lock()
