@@ -122,7 +122,7 @@ func (pr *Problem) root() domain {
 const none = -1
 
 // maxSweeps limits the sweeps of narrow.
-const maxSweeps = 100
+const maxSweeps = 8
 
 // segment is a stretch of time with so many GPUs free beside the parts that jobs certainly hold.
 type segment struct {

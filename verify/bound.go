@@ -250,41 +250,9 @@ func eachDemand(ctx context.Context, ds []demand, of func(*demand) (*big.Rat, er
 // newPriceCertificate refuses a certificate that is not a grid with a price for each of
 // its cells.
 func newPriceCertificate(inst *hare.Instance, s *supply, c *hare.Certificate) (*priceCertificate, error) {
-	if len(c.GridUs) < 2 || c.GridUs[0] != 0 {
-		return nil, errors.New("grid_us must start with 0 and have at least one cell")
-	}
-	if c.StepUs < 0 {
-		return nil, errors.New("step_us must not be negative")
-	}
-	for i := 1; i < len(c.GridUs); i++ {
-		if c.GridUs[i] <= c.GridUs[i-1] || c.GridUs[i] > hare.MaxExact {
-			return nil, fmt.Errorf("grid_us must rise, up to 2^53: entry %d does not", i)
-		}
-		if c.StepUs > 0 && c.GridUs[i]%c.StepUs != 0 {
-			return nil, fmt.Errorf("entry %d of grid_us is no multiple of step_us", i)
-		}
-	}
-	m := &priceCertificate{cert: c, supply: s, curves: map[resource]*priceCurve{}, sizes: map[string][]int64{},
-		seconds: map[string]pricedSecond{}}
-	for _, p := range c.Prices {
-		if err := m.addPrices("prices", resource{p.Type, 1}, p.Nanos); err != nil {
-			return nil, err
-		}
-	}
-	var work uint64 // the work of the knapsacks
-	for _, p := range c.Sizes {
-		if p.Tasks < 2 || p.Tasks > hare.MaxGPUs {
-			return nil, fmt.Errorf("sizes have %d GPUs: 2 to %d may be held together", p.Tasks, hare.MaxGPUs)
-		}
-		if err := m.addPrices("sizes", resource{p.Type, p.Tasks}, p.Nanos); err != nil {
-			return nil, err
-		}
-		// Each factor is at most 2^21, and the product at most 2^53 in any memory.
-		if work += uint64(len(p.Nanos)) * uint64(s.capacities[p.Type].peak()+1); work > maxPriceWork {
-			return nil, fmt.Errorf("a grid of %d cells is too fine to check with %d sizes", len(c.GridUs)-1,
-				len(c.Sizes))
-		}
-		m.sizes[p.Type] = append(m.sizes[p.Type], p.Tasks)
+	m, work, err := readPrices(s, c)
+	if err != nil {
+		return nil, err
 	}
 	if err := m.addPools(inst, work); err != nil {
 		return nil, err
@@ -304,6 +272,46 @@ func newPriceCertificate(inst *hare.Instance, s *supply, c *hare.Certificate) (*
 		return nil, fmt.Errorf("a grid of %d cells is too fine to check for %d jobs", len(c.GridUs)-1, len(inst.Jobs))
 	}
 	return m, nil
+}
+
+// readPrices reads the grid, prices and sizes of a certificate; work is that of the knapsacks.
+func readPrices(s *supply, c *hare.Certificate) (m *priceCertificate, work uint64, err error) {
+	if len(c.GridUs) < 2 || c.GridUs[0] != 0 {
+		return nil, 0, errors.New("grid_us must start with 0 and have at least one cell")
+	}
+	if c.StepUs < 0 {
+		return nil, 0, errors.New("step_us must not be negative")
+	}
+	for i := 1; i < len(c.GridUs); i++ {
+		if c.GridUs[i] <= c.GridUs[i-1] || c.GridUs[i] > hare.MaxExact {
+			return nil, 0, fmt.Errorf("grid_us must rise, up to 2^53: entry %d does not", i)
+		}
+		if c.StepUs > 0 && c.GridUs[i]%c.StepUs != 0 {
+			return nil, 0, fmt.Errorf("entry %d of grid_us is no multiple of step_us", i)
+		}
+	}
+	m = &priceCertificate{cert: c, supply: s, curves: map[resource]*priceCurve{}, sizes: map[string][]int64{},
+		seconds: map[string]pricedSecond{}}
+	for _, p := range c.Prices {
+		if err := m.addPrices("prices", resource{p.Type, 1}, p.Nanos); err != nil {
+			return nil, 0, err
+		}
+	}
+	for _, p := range c.Sizes {
+		if p.Tasks < 2 || p.Tasks > hare.MaxGPUs {
+			return nil, 0, fmt.Errorf("sizes have %d GPUs: 2 to %d may be held together", p.Tasks, hare.MaxGPUs)
+		}
+		if err := m.addPrices("sizes", resource{p.Type, p.Tasks}, p.Nanos); err != nil {
+			return nil, 0, err
+		}
+		// Each factor is at most 2^21, and the product at most 2^53 in any memory.
+		if work += uint64(len(p.Nanos)) * uint64(s.capacities[p.Type].peak()+1); work > maxPriceWork {
+			return nil, 0, fmt.Errorf("a grid of %d cells is too fine to check with %d sizes", len(c.GridUs)-1,
+				len(c.Sizes))
+		}
+		m.sizes[p.Type] = append(m.sizes[p.Type], p.Tasks)
+	}
+	return m, work, nil
 }
 
 // addPrices adds the prices of a resource; field is their field in the document.

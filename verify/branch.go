@@ -19,7 +19,8 @@ import (
 type rigidJob struct {
 	spec   *hare.Job
 	length []int64
-	twin   int // the nearest equal job of lower index; −1 for none
+	kinds  []int // types with a length
+	twin   int   // the nearest equal job of lower index; −1 for none
 }
 
 // branchTree is a tree whose nodes are visited one after another.
@@ -30,8 +31,17 @@ type branchTree struct {
 	heirs  []int          // by job: the nearest equal job of higher index; −1 for none
 	byID   map[string]int // the index of a job
 	last   int64          // by this time all jobs have started in some optimal schedule
-	prices []*priceCertificate
-	own    []map[int]*priceCurve // by prices: what a job pays on a type, by job · types + type
+	pairs  int64          // of a job and a type on which it may run
+	prices []treePrices
+	spent  *big.Int // work of the leaves so far
+}
+
+// treePrices are the prices of leaves.
+type treePrices struct {
+	*priceCertificate
+	own  map[int]*priceCurve // what a job pays on a type, by job · types + type
+	rows []int64             // how many own has, by type
+	work *big.Int            // of a leaf
 }
 
 // starts are the first and last start of each job on each type that are still possible: entry job ·
@@ -42,11 +52,12 @@ func (st *starts) clone() *starts {
 	return &starts{slices.Clone(st.first), slices.Clone(st.last)}
 }
 
-// sweeps limits how often narrow looks at all jobs.
-const sweeps = 100
+// sweeps limits how often narrow looks at all jobs. Package branch has the same number, as the search
+// must know what a node keeps here.
+const sweeps = 8
 
-// branchBound returns the least bound of the leaves of a tree (docs/branch.md). It takes
-// O(nodes · jobs · types · (jobs + cells)) for some sweeps a node.
+// branchBound returns the least bound of the leaves of a tree (docs/branch.md). The work of its nodes and
+// that of its leaves are each at most maxPriceWork.
 func branchBound(ctx context.Context, inst *hare.Instance, s *supply, c *hare.Certificate) (*proved, error) {
 	if c.StepUs != 0 || len(c.Pools)+len(c.After) > 0 {
 		return nil, errors.New("a branch certificate has no step or pools, and moves no weight")
@@ -61,13 +72,13 @@ func branchBound(ctx context.Context, inst *hare.Instance, s *supply, c *hare.Ce
 		if len(open) == 0 {
 			return nil, fmt.Errorf("entry %d of tree belongs to no node", n)
 		}
-		if n%64 == 0 && ctx.Err() != nil {
-			return nil, ctx.Err()
-		}
 		node := &c.Tree[n]
 		now := open[len(open)-1]
 		open = open[:len(open)-1]
-		possible := t.narrow(now)
+		possible := t.narrow(ctx, now)
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
 		if node.Job == "" {
 			if node.Prices < 0 || node.Prices >= len(t.prices) {
 				return nil, fmt.Errorf("entry %d of tree has prices %d of %d", n, node.Prices, len(t.prices))
@@ -75,7 +86,10 @@ func branchBound(ctx context.Context, inst *hare.Instance, s *supply, c *hare.Ce
 			if !possible {
 				continue
 			}
-			if v := t.leaf(now, node.Prices); least == nil || v.Cmp(least) < 0 {
+			if t.spent.Add(t.spent, t.prices[node.Prices].work).Cmp(big.NewInt(maxPriceWork)) > 0 {
+				return nil, fmt.Errorf("the leaves of the tree take too long to check, up to entry %d", n)
+			}
+			if v := t.leaf(ctx, now, node.Prices); least == nil || v.Cmp(least) < 0 {
 				least = v
 			}
 			continue
@@ -100,7 +114,14 @@ func newBranchTree(inst *hare.Instance, s *supply, c *hare.Certificate) (*branch
 	if inst.Objective != hare.ObjectiveWeightedJCT || s.placed {
 		return nil, errors.New("a branch certificate is neither for other objectives nor for nodes that matter")
 	}
-	t := &branchTree{byID: map[string]int{}}
+	nodes, each := len(c.Tree), len(inst.Jobs)*len(s.capacities)
+	if nodes == 0 || len(c.PriceSets) > nodes {
+		return nil, fmt.Errorf("a tree of %d nodes has %d price_sets, which are too many", nodes, len(c.PriceSets))
+	}
+	if nodes > hare.MaxBranchNodes || each > hare.MaxBranchDomains || nodes*each > hare.MaxBranchDomains {
+		return nil, fmt.Errorf("a tree of %d nodes is too large to check for %d jobs", nodes, len(inst.Jobs))
+	}
+	t := &branchTree{byID: map[string]int{}, spent: new(big.Int)}
 	for kind, tc := range s.capacities {
 		if !slices.IsSorted(tc.level) {
 			return nil, fmt.Errorf("a branch certificate is for GPUs that stay: some of type %.40q leave", kind)
@@ -108,9 +129,11 @@ func newBranchTree(inst *hare.Instance, s *supply, c *hare.Certificate) (*branch
 		t.kinds = append(t.kinds, kind)
 	}
 	slices.Sort(t.kinds)
+	most := 0 // changes of a type
 	for _, kind := range t.kinds {
 		tc := s.capacities[kind].changes()
 		t.supply = append(t.supply, tc)
+		most = max(most, len(tc.at))
 		t.last = max(t.last, tc.at[len(tc.at)-1])
 	}
 	sum := int64(0)
@@ -129,6 +152,7 @@ func newBranchTree(inst *hare.Instance, s *supply, c *hare.Certificate) (*branch
 					return nil, errLong(job)
 				}
 				r.length[k] = length
+				r.kinds = append(r.kinds, k)
 				longest = max(longest, length)
 			}
 		}
@@ -139,12 +163,18 @@ func newBranchTree(inst *hare.Instance, s *supply, c *hare.Certificate) (*branch
 			return nil, errLong(job)
 		}
 		t.last = max(t.last, job.ReleaseUs)
+		slices.Sort(r.kinds)
+		t.pairs += int64(len(r.kinds))
 		t.byID[job.ID] = i
 		t.jobs = append(t.jobs, r)
 	}
 	t.last += sum
+	work := times(int64(nodes), sweeps*t.pairs+int64(len(t.kinds)), t.pairs+int64(most))
+	if work.Cmp(big.NewInt(maxPriceWork)) > 0 {
+		return nil, fmt.Errorf("a tree of %d nodes takes too long to check for %d jobs", nodes, len(t.jobs))
+	}
 	t.findTwins()
-	return t, t.addPrices(inst, s, c)
+	return t, t.addPrices(s, c)
 }
 
 // plainRigid says that a job is rigid, and one block of the same length wherever it starts.
@@ -173,38 +203,30 @@ func (t *branchTree) findTwins() {
 	}
 }
 
-// addPrices reads the price sets, and refuses a tree that takes too long.
-func (t *branchTree) addPrices(inst *hare.Instance, s *supply, c *hare.Certificate) error {
-	nodes, each := len(c.Tree), len(t.jobs)*len(t.kinds)
-	if nodes > hare.MaxBranchNodes || nodes*each > hare.MaxBranchDomains {
-		return fmt.Errorf("a tree of %d nodes is too large to check for %d jobs", nodes, len(t.jobs))
-	}
+// addPrices reads the price sets.
+func (t *branchTree) addPrices(s *supply, c *hare.Certificate) error {
 	sets := append([]hare.PriceSet{{GridUs: c.GridUs, Prices: c.Prices, Sizes: c.Sizes}}, c.PriceSets...)
-	points, patterns := 0, int64(0)
 	for x, set := range sets {
-		pc, err := newPriceCertificate(inst, s,
-			&hare.Certificate{GridUs: set.GridUs, Prices: set.Prices, Sizes: set.Sizes})
+		pc, _, err := readPrices(s, &hare.Certificate{GridUs: set.GridUs, Prices: set.Prices, Sizes: set.Sizes})
 		if err != nil {
 			return fmt.Errorf("prices %d: %w", x, err)
-		}
-		points = max(points, len(set.GridUs))
-		work := int64(0)
-		for _, size := range set.Sizes {
-			work += int64(len(size.Nanos)) * (1 + s.capacities[size.Type].peak())
 		}
 		own, err := t.ownPrices(&set)
 		if err != nil {
 			return fmt.Errorf("prices %d: %w", x, err)
 		}
-		for _, p := range set.Jobs {
-			work += int64(len(p.Nanos)+6*len(t.jobs)) * (1 + s.capacities[p.Type].peak())
+		p := treePrices{priceCertificate: pc, own: own, rows: make([]int64, len(t.kinds))}
+		for at := range own {
+			p.rows[at%len(t.kinds)]++
 		}
-		patterns = max(patterns, work)
-		t.prices, t.own = append(t.prices, pc), append(t.own, own)
-	}
-	work := times(int64(each), int64(len(t.jobs)+points))
-	if work.Add(work, big.NewInt(patterns)).Mul(work, big.NewInt(int64(nodes))).Cmp(big.NewInt(maxPriceWork)) > 0 {
-		return fmt.Errorf("a tree of %d nodes takes too long to check for %d jobs", nodes, len(t.jobs))
+		p.work = times(t.pairs+int64(len(t.kinds)), int64(len(set.GridUs)))
+		for k, kind := range t.kinds {
+			if goods := p.rows[k] + int64(len(pc.sizes[kind])); goods > 0 {
+				cuts := len(set.GridUs) - 1 + len(t.supply[k].at) + 6*len(t.jobs)
+				p.work.Add(p.work, times(int64(cuts), 1+t.supply[k].most, goods+1))
+			}
+		}
+		t.prices = append(t.prices, p)
 	}
 	return nil
 }
@@ -293,7 +315,7 @@ func (t *branchTree) divide(st *starts, node *hare.BranchNode) (first, second *s
 // whole returns the only type on which a job has starts, or −1.
 func (t *branchTree) whole(st *starts, i int) int {
 	found := -1
-	for k := range t.kinds {
+	for _, k := range t.jobs[i].kinds {
 		if x := i*len(t.kinds) + k; st.first[x] <= st.last[x] {
 			if found >= 0 {
 				return -1
@@ -340,9 +362,12 @@ func atLeastNone(tc *typeCapacity) *typeCapacity {
 }
 
 // narrow removes starts that no schedule of the proof in docs/branch.md has. It returns false if
-// some job has none left.
-func (t *branchTree) narrow(st *starts) bool {
+// some job has none left. It stops early when ctx ends.
+func (t *branchTree) narrow(ctx context.Context, st *starts) bool {
 	for range sweeps {
+		if ctx.Err() != nil {
+			break
+		}
 		changed := false
 		for i := range t.jobs {
 			some := false
@@ -405,7 +430,7 @@ func (t *branchTree) narrowed(st *starts, i, k int) (first, last int64) {
 // extreme returns the last or the first start of a job on any type.
 func (t *branchTree) extreme(st *starts, i int, last bool) int64 {
 	out := int64(-1)
-	for k := range t.kinds {
+	for _, k := range t.jobs[i].kinds {
 		x := i*len(t.kinds) + k
 		switch {
 		case st.first[x] > st.last[x]:
@@ -440,13 +465,13 @@ func (t *branchTree) touching(st *starts, i, k int, first, last int64) (from, to
 	return from, to
 }
 
-// leaf returns what prices prove for schedules with these starts, in 1e-15 weight-seconds.
-func (t *branchTree) leaf(st *starts, number int) *big.Int {
-	pc := t.prices[number]
+// leaf returns what prices prove for schedules with these starts, in 1e-15 weight-seconds; nothing of
+// use if ctx ends.
+func (t *branchTree) leaf(ctx context.Context, st *starts, number int) *big.Int {
 	total := new(big.Int)
 	for i := range t.jobs {
 		var phi *big.Int
-		for k := range t.kinds {
+		for _, k := range t.jobs[i].kinds {
 			if x := i*len(t.kinds) + k; st.first[x] <= st.last[x] {
 				if v := t.block(st, number, i, k); phi == nil || v.Cmp(phi) < 0 {
 					phi = v
@@ -458,11 +483,14 @@ func (t *branchTree) leaf(st *starts, number int) *big.Int {
 		total.Sub(total, times(spec.WeightMicro, 1000, spec.ReleaseUs))
 	}
 	for k, kind := range t.kinds {
+		if ctx.Err() != nil {
+			break
+		}
 		free := atLeastNone(t.left(st, k, -1))
-		if t.own[number] != nil {
-			total.Sub(total, t.dearestSets(st, number, k, free))
+		if t.prices[number].rows[k] > 0 {
+			total.Sub(total, t.dearestSets(ctx, st, number, k, free))
 		} else {
-			total.Sub(total, pc.costOf(kind, free))
+			total.Sub(total, t.prices[number].costOf(kind, free))
 		}
 	}
 	return total
@@ -471,24 +499,35 @@ func (t *branchTree) leaf(st *starts, number int) *big.Int {
 // dearestSets returns the price of the GPUs of type k that are free beside cores, where jobs have
 // prices of their own: at each instant, that of the dearest of what fits into these GPUs. A job with
 // its own price counts once, and only when it may run there beside its core.
-func (t *branchTree) dearestSets(st *starts, number, k int, free *typeCapacity) *big.Int {
-	pc, own := t.prices[number], t.own[number]
+func (t *branchTree) dearestSets(ctx context.Context, st *starts, number, k int, free *typeCapacity) *big.Int {
+	pc := t.prices[number]
 	grid := pc.cert.GridUs
 	cuts := slices.Concat(grid, free.at)
-	var listed []int // jobs
+	type job struct {
+		tasks       int64
+		opens, ends int64 // of the time in which it may run
+		from, to    int64 // its core
+		prices      []int64
+	}
+	var listed []job
 	for i := range t.jobs {
 		x := i*len(t.kinds) + k
-		if own[x] == nil || st.first[x] > st.last[x] {
+		if pc.own[x] == nil || st.first[x] > st.last[x] {
 			continue
 		}
-		listed = append(listed, i)
-		from, to := t.core(st, i, k)
-		cuts = append(cuts, st.first[x], st.last[x]+t.jobs[i].length[k], from, to)
+		j := job{tasks: t.jobs[i].spec.Tasks, opens: st.first[x], ends: st.last[x] + t.jobs[i].length[k],
+			prices: pc.own[x].prices}
+		j.from, j.to = t.core(st, i, k)
+		listed = append(listed, j)
+		cuts = append(cuts, j.opens, j.ends, j.from, j.to)
 	}
 	slices.Sort(cuts)
 	cuts = slices.Compact(cuts)
 	total, step := new(big.Int), 0
 	for c, from := range cuts[:len(cuts)-1] {
+		if ctx.Err() != nil {
+			break
+		}
 		if from < 0 || from >= grid[len(grid)-1] {
 			continue
 		}
@@ -516,16 +555,12 @@ func (t *branchTree) dearestSets(st *starts, number, k int, free *typeCapacity) 
 				best[n] = max(best[n], best[n-1])
 			}
 		}
-		for _, i := range listed {
-			x := i*len(t.kinds) + k
-			if from < st.first[x] || from >= st.last[x]+t.jobs[i].length[k] {
+		for _, j := range listed {
+			if from < j.opens || from >= j.ends || j.from <= from && from < j.to {
 				continue
 			}
-			if a, b := t.core(st, i, k); a <= from && from < b {
-				continue
-			}
-			for n := int64(len(best)) - 1; n >= t.jobs[i].spec.Tasks; n-- {
-				raise(t.jobs[i].spec.Tasks, own[x].prices[cell], n)
+			for n := int64(len(best)) - 1; n >= j.tasks; n-- {
+				raise(j.tasks, j.prices[cell], n)
 			}
 		}
 		total.Add(total, times(best[len(best)-1], cuts[c+1]-from))
@@ -540,7 +575,7 @@ func (t *branchTree) block(st *starts, number, i, k int) *big.Int {
 	if own := pc.curves[resource{t.kinds[k], job.spec.Tasks}]; own != nil {
 		units, curve = 1, own
 	}
-	if own := t.own[number][x]; own != nil {
+	if own := pc.own[x]; own != nil {
 		units, curve = 1, own
 	}
 	length := job.length[k]

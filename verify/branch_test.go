@@ -133,6 +133,10 @@ func randomTree(r *rand.Rand, inst *hare.Instance) *hare.Certificate {
 		grow(depth - 1)
 	}
 	grow(r.IntN(7))
+	c.PriceSets = c.PriceSets[:min(len(c.PriceSets), len(c.Tree))]
+	for n := range c.Tree {
+		c.Tree[n].Prices = min(c.Tree[n].Prices, len(c.PriceSets))
+	}
 	return c
 }
 
@@ -171,7 +175,7 @@ func TestBoundsByBranching(t *testing.T) {
 			}
 			most = max(most, ratFloat(low))
 			alone := *cert
-			alone.Tree = []hare.BranchNode{{}}
+			alone.Tree, alone.PriceSets = []hare.BranchNode{{}}, nil
 			if b, err := verify.Bound(inst, &alone); err == nil {
 				root = max(root, ratFloat(b))
 			}

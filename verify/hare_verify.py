@@ -51,7 +51,7 @@ MOST_WORK = 1 << 33  # of the knapsacks, and of the steps, of a certificate
 MOST_SECOND = 1 << 62  # of what a second of a round costs, in 1e-9 weight-seconds
 MOST_NODES = 1 << 17  # of a tree
 MOST_CASES = 1 << 24  # nodes of a tree, times jobs, times types of the cluster
-MOST_SWEEPS = 100  # over the jobs of a case
+MOST_SWEEPS = 8  # over the jobs of a case; the search has the same number
 MOST_STEPS = 1 << 22  # of a job that is bounded round by round
 FOREVER = 1 << 62  # the end of an open window; above every time
 MOST_HELD = 1 << 40  # thousandths of CPUs, and MiB, of a node and of a task
@@ -1097,6 +1097,7 @@ class Instance:
     def find_supply(self):
         self.times = None
         self.sha, self.supply, self.groups, self.found, self.fits, self.by_name = None, {}, None, {}, {}, None
+        self.peaks = {}
         self.lasting = {}
         cpus, memory = any(n.cpus for n in self.nodes), any(n.memory for n in self.nodes)
         self.placed = bool(self.reservations or self.quotas) or any(
@@ -1220,7 +1221,9 @@ class Instance:
 
     def peak(self, kind):
         """The greatest M_k(t)."""
-        return max(self.supply[kind][1]) if kind in self.supply else 0
+        if kind not in self.peaks:
+            self.peaks[kind] = max(self.supply[kind][1]) if kind in self.supply else 0
+        return self.peaks[kind]
 
     def sha256(self):
         """Of the canonical form: RFC 8785 with everything explicit, no name."""
@@ -2517,11 +2520,13 @@ class Tree:
             if any(n < 0 for _, n in more):
                 raise Refused("some GPUs of type %s leave, for which the method branch has no proof" % quoted(kind))
         self.length = {}  # of a job on a type
+        self.types = []  # by job, those on which it may run
         for i, j in enumerate(self.jobs):
             for kind, p in j.on.items():
                 if kind in self.gpus and inst.peak(kind) >= j.tasks:
                     self.length[i, kind] = j.rounds * (p.compute + p.sync)
-            if not any((i, kind) in self.length for kind in self.kinds):
+            self.types.append(sorted(kind for kind in j.on if (i, kind) in self.length))
+            if not self.types[i]:
                 raise Refused("job %s can never run" % quoted(j.id))
         events = [t for steps in self.gpus.values() for t, _ in steps] + [j.release for j in self.jobs]
         longest = [max(self.length.get((i, k), 0) for k in self.kinds) for i in range(len(self.jobs))]
@@ -2532,7 +2537,9 @@ class Tree:
             if key in seen:
                 self.earlier[i], self.later[seen[key]] = seen[key], i
             seen[key] = i
-        self.costs = {}  # of a second and up to each grid point, by prices, type and tasks
+        self.costs, self.number = {}, 0  # of a second and up to each grid point, of one set, by row
+        self.works, self.spent = [], 0
+        self.check_work(c)
 
     def check(self, c):
         """Refuses what the method does not cover, and trees that take too long."""
@@ -2545,18 +2552,32 @@ class Tree:
             if j.sync != "rigid" or j.shaped() or j.done or j.running or j.after or j.durations:
                 raise Refused("the method branch covers rigid jobs alone, without other rules: not %s" % quoted(j.id))
         nodes, each = len(c.tree), len(self.jobs) * len(self.kinds)
+        if not nodes or len(c.sets) > nodes:
+            raise Refused("a tree of %d nodes has %d price_sets, which are too many" % (nodes, len(c.sets)))
         if nodes > MOST_NODES or nodes * each > MOST_CASES:
             raise Refused("a tree of %d nodes is too large to check" % nodes)
-        patterns = 0
+
+    def check_work(self, c):
+        """Refuses sets that are no prices, and a tree whose cases take too long; works are
+        those of a leaf, by its prices."""
+        pairs, kinds, jobs = len(self.length), len(self.kinds), len(self.jobs)
+        most = max(map(len, self.gpus.values()))
+        if len(c.tree) * (MOST_SWEEPS * pairs + kinds) * (pairs + most) > MOST_WORK:
+            raise Refused("a tree of %d nodes takes too long to check" % len(c.tree))
         for prices in self.sets:
-            check_prices(inst, prices)
+            check_prices(self.inst, prices)
             self.check_own(prices)
-            work = sum(len(row) * (1 + inst.peak(kind)) for (kind, _), row in prices.sizes.items())
-            patterns = max(patterns, work + sum((len(row) + 6 * len(self.jobs)) * (1 + inst.peak(kind))
-                                                for (_, kind), row in prices.own.items()))
-        points = max(len(x.grid) for x in self.sets)
-        if nodes * (each * (len(self.jobs) + points) + patterns) > MOST_WORK:
-            raise Refused("a tree of %d nodes takes too long to check" % nodes)
+            prices.goods, prices.rows = {}, {}  # by type
+            for kind, size in sorted(prices.sizes):
+                prices.goods.setdefault(kind, []).append((size, prices.sizes[kind, size]))
+            for _, kind in prices.own:
+                prices.rows[kind] = prices.rows.get(kind, 0) + 1
+            work = (pairs + kinds) * len(prices.grid)
+            for kind in set(prices.goods).union(prices.rows):
+                cuts = len(prices.grid) - 1 + len(self.gpus[kind]) + 6 * jobs
+                goods = 1 + prices.rows.get(kind, 0) + len(prices.goods.get(kind, ()))
+                work += cuts * (1 + self.inst.peak(kind)) * goods
+            self.works.append(work)
 
     def check_own(self, prices):
         names, most = {j.id for j in self.jobs}, 0
@@ -2600,7 +2621,7 @@ class Tree:
 
     def kept(self, case, i):
         """(type, from, to): when job i surely runs, or None."""
-        kinds = [kind for kind in self.kinds if (i, kind) in case]
+        kinds = [kind for kind in self.types[i] if (i, kind) in case]
         if len(kinds) != 1:
             return None
         first, last = case[i, kinds[0]]
@@ -2624,12 +2645,12 @@ class Tree:
         for _ in range(MOST_SWEEPS):
             before = dict(case)
             for i in range(len(self.jobs)):
-                for kind in self.kinds:
+                for kind in self.types[i]:
                     if (i, kind) in case:
                         case[i, kind] = self.tighter(case, i, kind)
                         if case[i, kind][0] > case[i, kind][1]:
                             del case[i, kind]
-                if not any((i, kind) in case for kind in self.kinds):
+                if not any((i, kind) in case for kind in self.types[i]):
                     return None
             if case == before:
                 break
@@ -2661,23 +2682,28 @@ class Tree:
 
     def of(self, case, i):
         """The first and last starts of a job on the types that are left."""
-        return [case[i, kind] for kind in self.kinds if (i, kind) in case]
+        return [case[i, kind] for kind in self.types[i] if (i, kind) in case]
 
     def price(self, case, number):
         """What prices prove for the schedules of a case, in 1e-15 weight-seconds."""
         prices, total = self.sets[number], 0
+        self.spent += self.works[number]
+        if self.spent > MOST_WORK:
+            raise Refused("the leaves of the tree take too long to check")
+        if number != self.number:
+            self.costs, self.number = {}, number
         for i, j in enumerate(self.jobs):
             values = []
-            for kind in self.kinds:
+            for kind in self.types[i]:
                 if (i, kind) in case:
-                    values.append(self.block(case, i, kind, number))
+                    values.append(self.block(case, i, kind, prices))
             total += min(values) - 1000 * j.weight * j.release
         free = [0] * (len(prices.grid) - 1)
         for kind in self.kinds:
             parts = [(a, max(0, n)) for a, _, n in self.free(case, kind)]
             stays = stretches(([a for a, _ in parts], [n for _, n in parts]), prices.grid)
-            sizes = [(k, row) for (of, k), row in prices.sizes.items() if of == kind]
-            if prices.own:
+            sizes = prices.goods.get(kind, [])
+            if kind in prices.rows:
                 total -= self.sets_price(case, prices, kind, parts, [(1, prices.prices.get(kind, free))] + sizes)
             else:
                 total -= pool_price(stays, prices.prices.get(kind, free), sizes)
@@ -2712,14 +2738,17 @@ class Tree:
             paid += table[room] * (end - t)
         return paid
 
-    def block(self, case, i, kind, number):
+    def block(self, case, i, kind, prices):
         """The least w C + price of job i on a type; when it surely runs it pays nothing."""
-        j, prices, (first, last), length = self.jobs[i], self.sets[number], case[i, kind], self.length[i, kind]
-        key = number, kind, (j.id,) if (j.id, kind) in prices.own else j.tasks
+        j, (first, last), length = self.jobs[i], case[i, kind], self.length[i, kind]
+        row, units, key = prices.own.get((j.id, kind)), 1, (kind, j.id)
+        if row is None:
+            row, key = prices.sizes.get((kind, j.tasks)), (kind, j.tasks)
+        if row is None:
+            row, units, key = prices.prices.get(kind), j.tasks, (kind, 1)
+        if row is None:
+            row, units, key = [0] * (len(prices.grid) - 1), 0, None
         if key not in self.costs:
-            row = prices.own.get((j.id, kind), prices.sizes.get((kind, j.tasks)))
-            if row is None:
-                row = [j.tasks * x for x in prices.prices.get(kind, ())] or [0] * (len(prices.grid) - 1)
             paid = [0]
             for g, x in enumerate(row):
                 paid.append(paid[-1] + x * (prices.grid[g + 1] - prices.grid[g]))
@@ -2728,7 +2757,7 @@ class Tree:
 
         def until(t):
             g = bisect_right(prices.grid, t) - 1
-            return paid[g] + row[g] * (t - prices.grid[g])
+            return units * (paid[g] + row[g] * (t - prices.grid[g]))
 
         starts = {first, last}.union(prices.grid, (t - length for t in prices.grid))
         cost = min(1000 * j.weight * (s + length) + until(s + length) - until(s)

@@ -725,6 +725,29 @@ def on_nodes(*jobs, **node):
     return hv.documents(json.dumps(doc))[0]
 
 
+class Trees(unittest.TestCase):
+    def test_memory(self):
+        """Rows of prices are kept for one set at a time, one for all jobs of a type that pay by GPU."""
+        inst = instance(
+            {
+                "hare": "instance/v1",
+                "cluster": cluster(A=8),
+                "jobs": [
+                    {"id": str(k), "rounds": 1, "tasks": k, "sync": "rigid", "on": {"A": {"compute_s": 1}}}
+                    for k in range(1, 9)
+                ],
+            }
+        )
+        row = [5] * 100
+        sets = [{"grid_us": list(range(101)), "prices": {"A": row}, "jobs": {"1": {"A": row}}} for _ in range(3)]
+        doc = price(list(range(101)), {"A": row}, method="branch", price_sets=sets)
+        doc["tree"] = [{"job": "1", "type": "A"}, {"job": "2", "type": "A"}] + [{"prices": n} for n in (1, 2, 3)]
+        tree = hv.Tree(inst, hv.Certificate(hv.documents(json.dumps(doc))[0], ""))
+        for n, rows in ((0, 1), (1, 2), (2, 2), (3, 2), (1, 2)):
+            tree.price(tree.root(), n)
+            self.assertEqual(len(tree.costs), rows)
+
+
 class Nodes(unittest.TestCase):
     def test_examples(self):
         for name in ("nodes", "distinct"):

@@ -230,7 +230,7 @@ func (n *naiveTree) changes(d map[int]map[string]interval, kind string) []int64 
 }
 
 func (n *naiveTree) shrink(d map[int]map[string]interval) bool {
-	for range 100 {
+	for range 8 {
 		changed := false
 		for i := range n.inst.Jobs {
 			for _, kind := range n.kinds {

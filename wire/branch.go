@@ -125,11 +125,23 @@ var branchTable = NewTable("BranchNode",
 	form := []bool{has.Has("job"), has.Has("type"), has.Has("start_us"), has.Has("prices")}
 	for _, f := range [][]bool{{true, true, false, false}, {true, false, true, false}, {false, false, false, true}} {
 		if slices.Equal(f, form) {
+			refuseEmpty(v, has, found)
 			return
 		}
 	}
 	found.Add("", "bad_node", `is no node: give "job" and "type", "job" and "start_us", or "prices"`)
 })
+
+// refuseEmpty refuses names without a character: a node without a job is a leaf, and one without a type is
+// divided by start.
+func refuseEmpty(v *branchDoc, has Members, found *hare.InvalidErrors) {
+	if has.Has("job") && v.Job == "" {
+		found.Add("/job", "bad_name", "must not be empty")
+	}
+	if has.Has("type") && v.Type == "" {
+		found.Add("/type", "bad_name", "must not be empty")
+	}
+}
 
 // readList reads an array of objects of a table.
 func readList[T, D any](r *Reader, to *[]T, t *Table[D], doc func(*T) *D) error {
