@@ -21,7 +21,7 @@ type device struct {
 	// turn is held by the one call that is done.
 	turn     sync.Mutex
 	cache    *residency.Cache
-	attached map[string]bool // jobs that the process has mapped
+	attached map[string]*job // that the process has mapped, by ID
 
 	// mu guards the fields below, which are also used outside a turn.
 	mu      sync.Mutex
@@ -29,6 +29,10 @@ type device struct {
 	failed  []string // jobs of which a prefetch failed, or that have ended
 	deaths  int      // of processes since the last answer
 	closed  bool
+	// releasing counts calls that wait for the end of the process: none is started meanwhile. starting ends the start of
+	// one that is under way, and is nil otherwise.
+	releasing int
+	starting  context.CancelFunc
 }
 
 // maxBackoff is the longest rest after deaths.
@@ -88,47 +92,69 @@ func (d *device) alive(ctx context.Context) (*process, error) {
 		}
 		return p, nil
 	}
+	start, cancel := context.WithCancel(ctx)
+	defer cancel()
 	d.mu.Lock()
 	d.process = nil
 	if p != nil {
 		d.deaths++
 	}
 	rest := backoff(d.node.cfg.Backoff, d.deaths)
+	d.starting = cancel
+	if d.releasing > 0 || d.closed {
+		cancel()
+	}
 	d.mu.Unlock()
 	d.cache.Lost()
-	d.attached = map[string]bool{}
-	if rest > 0 {
-		wait := time.NewTimer(rest)
-		defer wait.Stop()
-		select {
-		case <-wait.C:
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		}
-	}
-	d.node.mu.Lock()
-	d.node.epoch++
-	epoch := d.node.epoch
-	d.node.mu.Unlock()
-	p, err := startProcess(ctx, &d.node.cfg, d.index, epoch)
+	d.attached = map[string]*job{}
+	p, err := d.start(start, rest)
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if err != nil {
+	d.starting = nil
+	switch {
+	case d.closed:
+		if err == nil {
+			p.kill()
+		}
+		return nil, errors.New("worker: the node is closed")
+	case err != nil && ctx.Err() != nil:
+		return nil, err
+	case err != nil && start.Err() != nil:
+		return nil, &CrashError{Reason: "its device was released before it had started"}
+	case err != nil:
 		d.deaths++
 		return nil, err
-	}
-	if d.closed {
-		p.kill()
-		return nil, errors.New("worker: the node is closed")
 	}
 	d.process = p
 	return p, nil
 }
 
+// start starts a process after a rest.
+func (d *device) start(ctx context.Context, rest time.Duration) (*process, error) {
+	wait := time.NewTimer(rest)
+	defer wait.Stop()
+	select {
+	case <-wait.C:
+	case <-ctx.Done():
+	}
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	d.node.mu.Lock()
+	d.node.epoch++
+	epoch := d.node.epoch
+	d.node.mu.Unlock()
+	return startProcess(ctx, &d.node.cfg, d.index, epoch)
+}
+
 // attach makes the job known to the process and its shared memory mapped there.
 func (d *device) attach(ctx context.Context, p *process, j *job) error {
-	if d.attached[j.ID] {
+	was := d.attached[j.ID]
+	if was == j {
 		return nil
+	}
+	if was != nil { // a job with this ID that has ended
+		d.detach(p, was)
 	}
 	m, err := p.call(ctx, &Message{Type: Register, Job: j.ID, Module: j.Module, Directory: j.Directory,
 		Tasks: j.Tasks, Seed: j.Seed, Environment: j.Environment}, nil)
@@ -154,7 +180,7 @@ func (d *device) attach(ctx context.Context, p *process, j *job) error {
 	j.mu.Lock()
 	j.initialised = true
 	j.mu.Unlock()
-	d.attached[j.ID] = true
+	d.attached[j.ID] = j
 	return nil
 }
 
@@ -187,7 +213,7 @@ func (d *device) forgetCopy(p *process, id string) {
 func (d *device) order(p *process, actions []residency.Action) {
 	for _, a := range actions {
 		switch {
-		case !d.attached[a.Job]:
+		case d.attached[a.Job] == nil:
 		case a.Type == residency.Evict:
 			p.send(&Message{Type: Evict, Job: a.Job}, nil, func(*Message, error) {})
 		case a.Type == residency.Prefetch || a.Type == residency.Refresh:
@@ -230,27 +256,31 @@ func (d *device) run(ctx context.Context, p *process, j *job, t Task, next []str
 func (d *device) expected(next []string) []residency.Model {
 	var models []residency.Model
 	for _, id := range next {
-		if j, err := d.node.job(id); err == nil && d.attached[id] {
+		if j, err := d.node.job(id); err == nil && d.attached[id] == j {
 			models = append(models, d.model(j, j.committed()))
 		}
 	}
 	return models
 }
 
-// prefetch asks for a copy of a job's state, unless a step is about to replace the state.
+// prefetch asks for a copy of a job's state, unless a step is about to replace the state. The worker may make the copy
+// much later, behind the task of another job, and the job goes on meanwhile. The next step writes the other slot; what
+// replaces the slot of the copy makes its version an old one, and workers never use a copy of another version than
+// that which they are asked for.
 func (d *device) prefetch(p *process, a residency.Action) {
-	j, err := d.node.job(a.Job)
-	if err != nil || !j.copying.TryRLock() {
-		d.drop(a.Job)
-		return
-	}
-	if j.committed() != a.Version {
+	j := d.attached[a.Job]
+	fresh := j.copying.TryRLock()
+	if fresh {
+		j.mu.Lock()
+		fresh = !j.removed && j.version == a.Version
+		j.mu.Unlock()
 		j.copying.RUnlock()
+	}
+	if !fresh {
 		d.drop(a.Job)
 		return
 	}
 	p.send(&Message{Type: Prefetch, Job: a.Job, Version: a.Version}, nil, func(_ *Message, err error) {
-		j.copying.RUnlock()
 		if err != nil {
 			d.drop(a.Job)
 		}
@@ -264,28 +294,49 @@ func (d *device) drop(id string) {
 	d.mu.Unlock()
 }
 
-// forget tells the process that a job has ended.
-func (d *device) forget(id string) {
-	d.turn.Lock()
-	defer d.turn.Unlock()
-	d.cache.Forget(id)
-	d.mu.Lock()
-	p := d.process
-	d.mu.Unlock()
-	if p != nil && d.attached[id] {
-		delete(d.attached, id)
-		p.send(&Message{Type: Forget, Job: id}, nil, func(*Message, error) {})
+// forget tells the process that a job has ended: at once where the device does nothing, and otherwise behind that.
+func (d *device) forget(j *job) {
+	tell := func() {
+		defer d.turn.Unlock()
+		d.mu.Lock()
+		p := d.process
+		d.mu.Unlock()
+		if p != nil && d.attached[j.ID] == j {
+			d.detach(p, j)
+		}
 	}
-}
-
-// release ends the process, which is no death, and waits until it has ended.
-func (d *device) release() {
-	if err := d.node.Kill(d.index); err != nil {
+	if d.turn.TryLock() {
+		tell()
 		return
 	}
+	go func() {
+		d.turn.Lock()
+		tell()
+	}()
+}
+
+// detach has the process forget a job that it has mapped.
+func (d *device) detach(p *process, j *job) {
+	d.cache.Forget(j.ID)
+	delete(d.attached, j.ID)
+	p.send(&Message{Type: Forget, Job: j.ID}, nil, func(*Message, error) {})
+}
+
+// release ends the process, also one that is being started, which is no death, and waits until it has ended.
+func (d *device) release() {
+	d.mu.Lock()
+	d.releasing++
+	if d.starting != nil {
+		d.starting()
+	}
+	if d.process != nil {
+		d.process.kill()
+	}
+	d.mu.Unlock()
 	d.turn.Lock()
 	defer d.turn.Unlock()
 	d.mu.Lock()
+	d.releasing--
 	p := d.process
 	d.process, d.deaths, d.failed = nil, 0, nil
 	d.mu.Unlock()
@@ -301,6 +352,9 @@ func (d *device) release() {
 func (d *device) close() {
 	d.mu.Lock()
 	d.closed = true
+	if d.starting != nil {
+		d.starting()
+	}
 	p := d.process
 	d.mu.Unlock()
 	if p != nil {

@@ -252,7 +252,12 @@ func (n *Node) add(ctx context.Context, device int, j Job, begin func(*job) erro
 		return err
 	}
 	added := &job{Job: j, done: make([]*Result, j.Tasks)}
+	meanwhile := &hare.InvalidError{Pointer: "/id", Code: "duplicate", Detail: fmt.Sprintf("job %.60q was added "+
+		"meanwhile", j.ID)}
 	err = d.do(ctx, func(p *process) error {
+		if _, err := n.job(j.ID); err == nil {
+			return meanwhile
+		}
 		if err := d.attach(ctx, p, added); err != nil {
 			return err
 		}
@@ -260,12 +265,10 @@ func (n *Node) add(ctx context.Context, device int, j Job, begin func(*job) erro
 		n.mu.Lock()
 		defer n.mu.Unlock()
 		if _, ok := n.jobs[j.ID]; err == nil && (ok || n.closed) {
-			err = &hare.InvalidError{Pointer: "/id", Code: "duplicate", Detail: fmt.Sprintf("job %.60q was added "+
-				"meanwhile", j.ID)}
+			err = meanwhile
 		}
 		if err != nil {
-			delete(d.attached, j.ID)
-			p.send(&Message{Type: Forget, Job: j.ID}, nil, func(*Message, error) {})
+			d.detach(p, added)
 			return err
 		}
 		n.jobs[j.ID] = added
@@ -463,26 +466,31 @@ func (n *Node) Step(ctx context.Context, device int, id string, round int64) (in
 	return version, err
 }
 
-// Remove forgets a job and frees its shared memory.
+// Remove forgets a job and frees its memory. It waits for nothing: where a task of the job runs, or a device computes
+// for another job, memory is freed behind that.
 func (n *Node) Remove(id string) error {
-	j, err := n.job(id)
-	if err != nil {
-		return err
-	}
 	n.mu.Lock()
+	j, ok := n.jobs[id]
 	delete(n.jobs, id)
 	n.mu.Unlock()
-	for _, d := range n.devices {
-		d.forget(id)
-	}
-	j.copying.Lock()
-	defer j.copying.Unlock()
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	if j.removed {
+	if !ok {
 		return fmt.Errorf("%w: %.60q", ErrUnknownJob, id)
 	}
+	j.mu.Lock()
 	j.removed = true
+	j.mu.Unlock()
+	for _, d := range n.devices {
+		d.forget(j)
+	}
+	if !j.copying.TryLock() {
+		go func() {
+			j.copying.Lock()
+			defer j.copying.Unlock()
+			_ = j.segment.close()
+		}()
+		return nil
+	}
+	defer j.copying.Unlock()
 	return j.segment.close()
 }
 

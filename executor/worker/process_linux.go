@@ -99,7 +99,10 @@ func startProcess(ctx context.Context, cfg *Config, device int, epoch int64) (*p
 	}()
 	started, cancel := context.WithTimeout(ctx, cfg.StartTimeout)
 	defer cancel()
-	stop := context.AfterFunc(started, func() { _ = listener.Close() })
+	stop := context.AfterFunc(started, func() {
+		_ = listener.Close()
+		p.kill()
+	})
 	defer stop()
 	dead := make(chan struct{})
 	go func() {
