@@ -31,7 +31,13 @@ func (n *Node) Adopt(id string, version int64, state []byte) error {
 	if err := j.segment.write(version, state); err != nil {
 		return fmt.Errorf("worker: %w", err)
 	}
-	// Version 0 of another node counts, and not what build() made here. No task has run before the first adoption.
+	// Version 0 of another node counts, and not what build() made here. No task has run before the first adoption, but
+	// what build() made may have been copied ahead as version 0.
+	if !j.adopted && version == j.version {
+		for _, d := range n.devices {
+			d.drop(id)
+		}
+	}
 	j.version, j.adopted = version, true
 	clear(j.done)
 	return nil

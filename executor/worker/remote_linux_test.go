@@ -66,3 +66,26 @@ func TestGradientsOfAnotherNode(t *testing.T) {
 		t.Errorf("the state differs from that of a loop: %v", err)
 	}
 }
+
+// A copy ahead of what build() made is not used when version 0 comes from another node.
+func TestAdoptedStateReplacesCopies(t *testing.T) {
+	node := newNode(t, worker.Config{})
+	dir := modules(t, map[string]string{"given": "BACKEND = 'plain'\ndef build(): return {'x': [1.0]}\n" +
+		"def batch(r, t): return t\ndef loss(p, b): return p['x'][0], {'x': [0.0]}\n"})
+	j := worker.Job{ID: "j", Module: "given", Directory: dir, Tasks: 1}
+	if err := node.Add(t.Context(), 0, j); err != nil {
+		t.Fatal(err)
+	}
+	occupy(t, node, "j")()
+	state, err := node.State("j")
+	if err != nil {
+		t.Fatal(err)
+	}
+	clear(state)
+	if err := node.Adopt("j", 0, state); err != nil {
+		t.Fatal(err)
+	}
+	if r, err := node.Run(t.Context(), 0, worker.Task{Job: "j"}, nil); err != nil || r.Loss == nil || *r.Loss != 0 {
+		t.Errorf("the task had another state: %+v, %v", r, err)
+	}
+}
