@@ -118,12 +118,14 @@ func (h *home) run(ctx context.Context) error {
 	})
 	defer kept.Wait()
 	defer out.Close()
-	if h.order.Copy != nil && h.order.CheckpointDirectory == "" {
-		if err := rounds.AwaitCopy(ctx, h.output, out); err != nil {
-			return err
+	begun, err := h.untilStopped(ctx, func(ctx context.Context) (int64, error) {
+		if h.order.Copy != nil && h.order.CheckpointDirectory == "" {
+			if err := rounds.AwaitCopy(ctx, h.output, out); err != nil {
+				return 0, err
+			}
 		}
-	}
-	begun, err := h.begin(ctx)
+		return h.begin(ctx)
+	})
 	if err != nil {
 		return err
 	}
@@ -167,6 +169,20 @@ func (h *home) run(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// untilStopped calls f, whose context ends when the home is told to end: it has nothing to save yet.
+func (h *home) untilStopped(ctx context.Context, f func(context.Context) (int64, error)) (int64, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() {
+		select {
+		case <-h.stopping:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	return f(ctx)
 }
 
 // begin adds the job to the node, in the state of its checkpoint where there is one.
