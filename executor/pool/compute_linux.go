@@ -84,6 +84,9 @@ func (p *Pool) startCompute(o *description.Order) {
 		if errors.As(err, &stale) && stale.Current > c.order.Round {
 			err = nil
 		}
+		if errors.Is(err, worker.ErrUnknownJob) { // its home has ended meanwhile
+			err = errGone
+		}
 		signal := ""
 		if ctx.Err() != nil {
 			signal = unix.SignalName(unix.SIGKILL)

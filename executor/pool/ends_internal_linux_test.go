@@ -1,13 +1,51 @@
 package pool
 
 import (
+	"context"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/hare-sched/hare/clusters/description"
 )
+
+// A task whose home has ended while the task waited for its device is lost, which is no failure of the job.
+func TestTaskAfterItsHome(t *testing.T) {
+	p := testPool(t, 0)
+	s := description.RoundStart{Module: "line", Tasks: 2, Rounds: 2, Secret: "s"}
+	home := description.TaskID{Job: "j1", Attempt: 1}
+	p.startHome(&Request{Type: Home, Checkpoint: filepath.Join(t.TempDir(), "c"), Output: t.TempDir(),
+		Order: &description.Order{TaskID: home, Home: &description.HomeStart{RoundStart: s, Directory: examplesOf(t)}}})
+	p.until(t, home, description.TaskRunning)
+	taken, free := make(chan struct{}), make(chan struct{})
+	go func() {
+		_ = p.use(context.Background(), &wait{device: 0, job: "j2"}, func(int) error {
+			close(taken)
+			<-free
+			return nil
+		})
+	}()
+	<-taken
+	id := description.TaskID{Job: "j1", Attempt: 1, Task: 1}
+	p.startCompute(&description.Order{TaskID: id, Compute: &description.Compute{RoundStart: s,
+		Directory: examplesOf(t)}})
+	for waits := false; !waits; time.Sleep(time.Millisecond) {
+		p.mu.Lock()
+		waits = len(p.turns.waiting) == 1
+		p.mu.Unlock()
+	}
+	p.mu.Lock()
+	kill := p.entries[home].kill
+	p.mu.Unlock()
+	kill()
+	p.until(t, home, description.TaskEnded)
+	close(free)
+	if end := p.until(t, id, description.TaskLost); !strings.Contains(end.Error, "home of the job has ended") {
+		t.Errorf("%+v", end)
+	}
+}
 
 // A home that is told to end while its module is imported ends at once, because there is nothing to save.
 func TestHomeStopsBeforeItRuns(t *testing.T) {
