@@ -101,6 +101,9 @@ func TestExpectedJobs(t *testing.T) {
 	}
 	x.forget("e.1")
 	x.forget("a.1")
+	if d.last != "" {
+		t.Errorf("%s is still the last job", d.last)
+	}
 	if next := d.next(of("b")); !slices.Equal(next, []string{"c.1", "a.1", "f.1"}) {
 		t.Error(next)
 	}

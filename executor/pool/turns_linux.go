@@ -128,6 +128,9 @@ func (d *device) next(c *compute) (jobs []string) {
 // forget forgets a job that the node does not have any more.
 func (t *turns) forget(job string) {
 	for _, d := range t.devices {
+		if d.last == job {
+			d.last = ""
+		}
 		delete(d.after, job)
 		for before, after := range d.after {
 			d.after[before] = slices.DeleteFunc(after, func(j string) bool { return j == job })
