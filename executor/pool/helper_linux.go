@@ -129,16 +129,16 @@ func (h *helper) has() int64 {
 	return h.version
 }
 
-// add makes the job known to the node, by the worker of the device that is to compute its first task.
+// add makes the job known to the node, by the worker of the device that is to compute its first task, or, where that
+// one is busy, of any other: tasks of the job on other devices wait for it.
 func (h *helper) add(ctx context.Context, c *compute) error {
 	job := jobOf(h.key, &c.order.RoundStart, c.order.Directory, c.order.Env)
 	if info, err := os.Stat(job.Directory); err != nil || !info.IsDir() {
 		return fmt.Errorf("the node has no directory %s", job.Directory)
 	}
 	return worker.Again(ctx, 3, func() error {
-		return h.pool.use(ctx, &wait{device: c.order.Device, job: job.ID}, func(device int) error {
-			return h.pool.node.Add(ctx, device, job)
-		})
+		w := &wait{device: anyDevice, prefer: c.order.Device, types: true, job: job.ID}
+		return h.pool.use(ctx, w, func(device int) error { return h.pool.node.Add(ctx, device, job) })
 	})
 }
 

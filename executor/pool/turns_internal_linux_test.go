@@ -57,6 +57,11 @@ func TestDevicesOfSteps(t *testing.T) {
 	if i := got(x.ask(&wait{device: anyDevice, prefer: 0, job: "c"})); i != 0 {
 		t.Errorf("device %d", i)
 	}
+	x.devices[0].busy, x.devices[1].busy = true, true
+	if i := got(x.ask(&wait{device: anyDevice, prefer: 0, types: true, job: "h"})); i != 2 {
+		t.Errorf("a call that any type will do for has device %d", i)
+	}
+	x.devices[2].busy = false
 	late := x.ask(&wait{device: anyDevice, prefer: anyDevice, job: "a"})
 	if i := got(late); i >= 0 {
 		t.Errorf("a step of a T4 was made on device %d", i)

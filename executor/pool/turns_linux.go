@@ -40,8 +40,9 @@ const (
 
 // wait is a call that waits for its device.
 type wait struct {
-	device int // or anyDevice
-	prefer int // of several, where none has just computed for the job
+	device int  // or anyDevice
+	prefer int  // of several, where none has just computed for the job
+	types  bool // devices of several types will do, too
 	job    string
 	task   bool
 	turn   chan int // gets the device
@@ -68,7 +69,7 @@ func (t *turns) ready(w *wait) (int, bool) {
 	kind, best := "", -1
 	for i, d := range t.devices[:host] {
 		// Of several types the first one makes the steps as long as it is there, because types round differently.
-		if d.held || kind != "" && d.kind != kind {
+		if d.held || !w.types && kind != "" && d.kind != kind {
 			continue
 		}
 		kind = d.kind
