@@ -45,22 +45,26 @@ func (a *Agent) exchange(p *process) {
 		case <-ctx.Done():
 		}
 	}()
+	has := false // as many rounds as the server's copy
 	if spec.Fetch != nil {
 		if _, err := rounds.ReadFetched(p.dir); errors.Is(err, fs.ErrNotExist) {
-			f := a.fetch(ctx, p, &spec)
+			var f *rounds.Fetched
+			f, has = a.fetch(ctx, p, &spec)
 			if ctx.Err() != nil {
 				return
 			}
 			if err := rounds.WriteFetched(p.dir, f); err != nil {
 				a.cfg.Logger.Error("a round job cannot begin", "job", p.id.Job, "error", err)
 			}
+		} else if spec.Copied { // the agent has started again
+			has, _ = rounds.HasRound(spec.Checkpoint, spec.Fetch.Round)
 		}
 	}
 	if !spec.Copied {
 		return
 	}
 	brought, problem := int64(0), ""
-	if spec.Fetch != nil {
+	if has {
 		brought = spec.Fetch.Round
 	}
 	for wait := time.Duration(0); pause(ctx, max(wait, retryCopy)); {
@@ -82,6 +86,8 @@ func (a *Agent) exchange(p *process) {
 			wait = fullCopy
 		case errors.As(err, &refused):
 			wait = refusedCopy
+		case rounds.Damaged(err):
+			wait = a.cfg.CopyEvery // the next one takes its place
 		}
 		if text := err.Error(); text != problem {
 			problem = text
@@ -115,16 +121,20 @@ func (a *Agent) seldom(ctx context.Context, f func() error) error {
 	return err
 }
 
-// bring brings the checkpoint of a job to the server, where it has more rounds, and returns its rounds. The file is
-// read to its end though a newer one may take its place meanwhile.
+// bring brings the checkpoint of a job to the server, where it has more rounds and is not damaged, and returns its
+// rounds. The file is read to its end though a newer one may take its place meanwhile.
 func (a *Agent) bring(ctx context.Context, p *process, spec *rounds.Spec, more int64) (round int64, err error) {
 	f, err := os.Open(spec.Checkpoint)
 	if err != nil {
 		return 0, err
 	}
 	defer f.Close()
-	if round, err = rounds.CheckpointRound(f); err != nil || round <= more {
-		return round, err
+	check, err := rounds.NewCheckpointCheck(f)
+	if err != nil {
+		return 0, err
+	}
+	if round = check.Version; round <= more {
+		return round, nil
 	}
 	info, err := f.Stat()
 	if err != nil {
@@ -133,15 +143,19 @@ func (a *Agent) bring(ctx context.Context, p *process, spec *rounds.Spec, more i
 	at := &description.CheckpointChunk{Job: p.id.Job, CheckpointCopy: description.CheckpointCopy{Attempt: p.id.Attempt,
 		Round: round, Bytes: info.Size()}}
 	h, piece := sha256.New(), make([]byte, chunkBytes)
+	both := io.MultiWriter(h, check)
 	for offset := int64(0); offset < at.Bytes; offset += int64(len(piece)) {
 		err := a.seldom(ctx, func() error {
 			n, err := f.ReadAt(piece[:min(int64(len(piece)), at.Bytes-offset)], offset)
-			h.Write(piece[:n])
+			_, _ = both.Write(piece[:n])
 			return err
 		})
 		if err != nil && !errors.Is(err, io.EOF) {
 			return 0, err
 		}
+	}
+	if err := check.Err(); err != nil {
+		return 0, err
 	}
 	at.SHA256 = hex.EncodeToString(h.Sum(nil))
 	for {
@@ -168,24 +182,25 @@ func (a *Agent) bring(ctx context.Context, p *process, spec *rounds.Spec, more i
 	}
 }
 
-// fetch gets the copy of the checkpoint that a job begins with, where the node has none that is as new.
-func (a *Agent) fetch(ctx context.Context, p *process, spec *rounds.Spec) *rounds.Fetched {
-	failed := func(err error) *rounds.Fetched {
+// fetch gets the copy of the checkpoint that a job begins with, where the node has none that is as new, and says
+// whether it has one then.
+func (a *Agent) fetch(ctx context.Context, p *process, spec *rounds.Spec) (f *rounds.Fetched, has bool) {
+	failed := func(err error) (*rounds.Fetched, bool) {
 		return &rounds.Fetched{Error: fmt.Sprintf("the copy of the checkpoint behind round %d cannot be kept here: %v",
-			spec.Fetch.Round, err)}
+			spec.Fetch.Round, err)}, false
 	}
 	switch has, err := rounds.HasRound(spec.Checkpoint, spec.Fetch.Round); {
 	case err != nil:
 		return failed(err)
 	case has:
-		return &rounds.Fetched{}
+		return &rounds.Fetched{}, true
 	}
 	part := spec.Checkpoint + ".copy"
-	lost := func(why string) *rounds.Fetched {
+	lost := func(why string) (*rounds.Fetched, bool) {
 		a.cfg.Logger.Warn("the server's copy of a checkpoint cannot be had: the job begins with what its nodes have", "job",
 			p.id.Job, "round", spec.Fetch.Round, "reason", why)
 		_ = os.Remove(part)
-		return &rounds.Fetched{}
+		return &rounds.Fetched{}, false
 	}
 	for n := 1; ; {
 		err := a.download(ctx, p, spec, part)
@@ -193,14 +208,18 @@ func (a *Agent) fetch(ctx context.Context, p *process, spec *rounds.Spec) *round
 		var local *fs.PathError
 		switch {
 		case ctx.Err() != nil:
-			return nil
+			return nil, false
 		case err == nil:
-			if err := rounds.TakeCheckpoint(part, spec.Checkpoint, spec.Fetch.Round); err != nil {
+			err := rounds.TakeCheckpoint(part, spec.Checkpoint, spec.Fetch.Round)
+			if rounds.Damaged(err) {
+				return lost(err.Error()) // it was damaged when it was brought
+			}
+			if err != nil {
 				return failed(err)
 			}
 			a.cfg.Logger.Info("a round job goes on from the server's copy", "job", p.id.Job, "round", spec.Fetch.Round,
 				"bytes", spec.Fetch.Bytes)
-			return &rounds.Fetched{}
+			return &rounds.Fetched{}, true
 		case errors.Is(err, errDamaged):
 			if n++; n > maxFetches {
 				return lost(err.Error())
@@ -212,7 +231,7 @@ func (a *Agent) fetch(ctx context.Context, p *process, spec *rounds.Spec) *round
 			return failed(err)
 		}
 		if !pause(ctx, retryCopy) {
-			return nil
+			return nil, false
 		}
 	}
 }

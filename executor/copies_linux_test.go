@@ -1,10 +1,15 @@
 package executor_test
 
 import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -123,7 +128,7 @@ func readOutput(t *testing.T, s *server, id string, attempt int64) string {
 	return all.String()
 }
 
-// A copy that is damaged is not used: the job begins anew, and says so.
+// A copy that is damaged is not used: the job begins anew, and says so, and the next copy takes its place.
 func TestDamagedCopyIsRefused(t *testing.T) {
 	dir, env, open := gatedModule(t)
 	l := newLab(t, 2*time.Second, "cpu=1", "a")
@@ -146,6 +151,8 @@ func TestDamagedCopyIsRefused(t *testing.T) {
 	}
 	l.homes["b"] = t.TempDir()
 	l.start("b")
+	l.awaitJob(id, "that the copy is lost", func(j *description.Job) bool { return j.CopyRound == 0 })
+	l.awaitJob(id, "a copy of the second attempt", func(j *description.Job) bool { return j.CopyRound > 0 })
 	open(true)
 	job := l.awaitJob(id, "the end", func(j *description.Job) bool { return j.State.Final() })
 	if job.State != description.JobSucceeded || len(job.Attempts) != 2 {
@@ -155,4 +162,87 @@ func TestDamagedCopyIsRefused(t *testing.T) {
 		t.Error(out)
 	}
 	expectLoop(t, l.checkpoints("b", id), n, 3)
+}
+
+// spoiler is a server for agents that takes no checkpoints, or damages those that are brought and says the hash that
+// they have then, as an agent would that does not look at them.
+type spoiler struct {
+	*server
+	refuse, spoil atomic.Bool
+}
+
+func (s *spoiler) PutCheckpoint(ctx context.Context, cluster, agent string, at *description.CheckpointChunk,
+	piece []byte) (*description.CheckpointStored, error) {
+	if s.refuse.Load() {
+		return nil, errors.New("it takes none")
+	}
+	bad := *at
+	if s.spoil.Load() && at.Bytes == int64(len(piece)) { // the checkpoints here are one piece
+		piece = slices.Clone(piece)
+		piece[len(piece)-1] ^= 1
+		sum := sha256.Sum256(piece)
+		bad.SHA256 = hex.EncodeToString(sum[:])
+	}
+	return s.server.PutCheckpoint(ctx, cluster, agent, &bad, piece)
+}
+
+// A copy that was damaged before it was brought does not fail the job, which begins anew.
+func TestCopyOfDamagedCheckpoint(t *testing.T) {
+	dir, env, open := gatedModule(t)
+	l := newLab(t, 2*time.Second, "cpu=1")
+	bad := &spoiler{server: l.server}
+	bad.spoil.Store(true)
+	l.homes["a"] = t.TempDir()
+	l.stop["a"] = agentOf(t, bad, "a", l.homes["a"], "cpu=1", 0)
+	n := &description.NewJob{Module: "gated", Directory: dir, Env: env, Rounds: 30, Tasks: 3, GPUs: 1, Seed: 3}
+	id := submitRounds(t, l.server, n)
+	l.awaitJob(id, "a copy", func(j *description.Job) bool { return j.CopyRound > 0 })
+	l.loseNode("a")
+	l.homes["b"] = t.TempDir()
+	l.start("b")
+	open(true)
+	job := l.awaitJob(id, "the end", func(j *description.Job) bool { return j.State.Final() })
+	if job.State != description.JobSucceeded || len(job.Attempts) != 2 {
+		t.Fatalf("%+v", job)
+	}
+	expectLoop(t, l.checkpoints("b", id), n, 3)
+}
+
+// A checkpoint that is damaged on its node is not brought.
+func TestDamagedCheckpointIsNotBrought(t *testing.T) {
+	dir, env, open := gatedModule(t)
+	l := newLab(t, time.Minute, "cpu=1")
+	s := &spoiler{server: l.server}
+	s.refuse.Store(true)
+	l.homes["a"] = t.TempDir()
+	l.stop["a"] = agentOf(t, s, "a", l.homes["a"], "cpu=1", 0)
+	n := &description.NewJob{Module: "gated", Directory: dir, Env: env, Rounds: 30, Tasks: 3, GPUs: 1, Seed: 3}
+	id := submitRounds(t, l.server, n)
+	l.awaitJob(id, "a checkpoint", func(j *description.Job) bool { return j.Round > 0 })
+	time.Sleep(2 * time.Second) // for the rounds before the gate, which take milliseconds
+	files, err := filepath.Glob(filepath.Join(l.checkpoints("a", id), "*.hare"))
+	if err != nil || len(files) != 1 {
+		t.Fatal(files, err)
+	}
+	content, err := os.ReadFile(files[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	content[len(content)-1] ^= 1
+	bad := filepath.Join(t.TempDir(), "bad")
+	if os.WriteFile(bad, content, 0o600) != nil || os.Rename(bad, files[0]) != nil {
+		t.Fatal("the checkpoint cannot be damaged")
+	}
+	time.Sleep(500 * time.Millisecond) // for what was read before
+	s.refuse.Store(false)
+	time.Sleep(2500 * time.Millisecond) // an agent tries again after a second
+	if job, err := l.Job(t.Context(), id); err != nil || job.CopyRound != 0 {
+		t.Errorf("%+v %v", job, err)
+	}
+	open(true)
+	if job := await(t, l.server, id, description.JobSucceeded, description.JobFailed); job.State !=
+		description.JobSucceeded {
+		t.Errorf("%+v", job)
+	}
+	expectLoop(t, l.checkpoints("a", id), n, 3)
 }

@@ -36,14 +36,20 @@ func AwaitCopy(ctx context.Context, dir string, out io.Writer) error {
 	}
 }
 
-// CheckpointRound is the number of rounds that stand in a checkpoint that is open, as its header says. It does not
-// read the state. The error is a *worker.CheckpointError where the file is no checkpoint.
-func CheckpointRound(f *os.File) (int64, error) { return worker.CheckpointVersion(f) }
+// NewCheckpointCheck reads the header of a checkpoint that is open, with its rounds as Version, and checks
+// what is written to it afterwards. It does not read the state. Damaged says so of the error where the file is no
+// checkpoint.
+func NewCheckpointCheck(f *os.File) (*worker.CheckpointCheck, error) {
+	return worker.NewCheckpointCheck(f)
+}
+
+// Damaged says whether an error means that a file is no checkpoint, or a damaged one.
+func Damaged(err error) bool { return errors.As(err, new(*worker.CheckpointError)) }
 
 // HasRound says whether a file is a checkpoint that is not damaged, with so many rounds or more.
 func HasRound(path string, round int64) (bool, error) {
 	own, err := worker.VerifyCheckpoint(path)
-	if errors.Is(err, fs.ErrNotExist) || errors.As(err, new(*worker.CheckpointError)) {
+	if errors.Is(err, fs.ErrNotExist) || Damaged(err) {
 		return false, nil
 	}
 	return err == nil && own >= round, err

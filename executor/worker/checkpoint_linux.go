@@ -8,6 +8,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"hash"
 	"io"
 	"os"
 	"path/filepath"
@@ -208,13 +209,48 @@ func readHeader(r *bufio.Reader, path string) (h *checkpointHeader, line []byte,
 	return h, line, nil
 }
 
-// CheckpointVersion reads the version of a checkpoint from the beginning of an open file, and not the state.
-func CheckpointVersion(f *os.File) (int64, error) {
-	h, _, err := readHeader(bufio.NewReaderSize(f, 1<<16), f.Name())
+// A CheckpointCheck checks a checkpoint that is written to it from its beginning, in pieces of any size.
+type CheckpointCheck struct {
+	Version int64
+
+	path, want    string
+	stateBytes, n int64
+	header        int // bytes of it that are still to come
+	sum           hash.Hash
+}
+
+// NewCheckpointCheck reads the header of an open file, wherever the file is read otherwise. The error is a
+// *CheckpointError where the file is no checkpoint.
+func NewCheckpointCheck(f *os.File) (*CheckpointCheck, error) {
+	h, line, err := readHeader(bufio.NewReaderSize(io.NewSectionReader(f, 0, 1<<16), 1<<16), f.Name())
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
-	return h.Version, nil
+	c := &CheckpointCheck{Version: h.Version, path: f.Name(), want: h.SHA256, stateBytes: h.StateBytes,
+		header: len(line), sum: sha256.New()}
+	h.SHA256 = ""
+	if line, err = json.Marshal(h); err != nil {
+		return nil, fmt.Errorf("worker: %w", err)
+	}
+	c.sum.Write(append(line, '\n'))
+	return c, nil
+}
+
+// Write takes the next piece of the file. It returns no error.
+func (c *CheckpointCheck) Write(piece []byte) (int, error) {
+	skip := min(c.header, len(piece))
+	c.header -= skip
+	c.n += int64(len(piece) - skip)
+	c.sum.Write(piece[skip:])
+	return len(piece), nil
+}
+
+// Err is a *CheckpointError where what was written is not the whole checkpoint, or is damaged.
+func (c *CheckpointCheck) Err() error {
+	if c.n != c.stateBytes || hex.EncodeToString(c.sum.Sum(nil)) != c.want {
+		return &CheckpointError{c.path, "is cut or damaged: its hash is not that of its header"}
+	}
+	return nil
 }
 
 // VerifyCheckpoint checks a checkpoint, a piece at a time, and returns its version. The error is a *CheckpointError
@@ -225,27 +261,17 @@ func VerifyCheckpoint(path string) (version int64, err error) {
 		return 0, fmt.Errorf("worker: %w", err)
 	}
 	defer f.Close()
-	r := bufio.NewReaderSize(f, 1<<16)
-	h, _, err := readHeader(r, path)
+	c, err := NewCheckpointCheck(f)
 	if err != nil {
 		return 0, err
 	}
-	want := h.SHA256
-	h.SHA256 = ""
-	line, err := json.Marshal(h)
-	if err != nil {
-		return 0, fmt.Errorf("worker: %w", err)
-	}
-	sum := sha256.New()
-	sum.Write(append(line, '\n'))
-	n, err := io.Copy(sum, r)
-	switch {
-	case err != nil:
+	if _, err := io.Copy(c, f); err != nil {
 		return 0, fmt.Errorf("worker: %s: %w", path, err)
-	case n != h.StateBytes || hex.EncodeToString(sum.Sum(nil)) != want:
-		return 0, &CheckpointError{path, "is cut or damaged: its hash is not that of its header"}
 	}
-	return h.Version, nil
+	if err := c.Err(); err != nil {
+		return 0, err
+	}
+	return c.Version, nil
 }
 
 // MoveCheckpoint renames a file beside path, when it is on disk, and makes the new name durable.

@@ -63,6 +63,12 @@ func TestJobGoesOnFromItsCheckpoint(t *testing.T) {
 		if _, err := second.Resume(t.Context(), 0, j, bad); !errors.As(err, &checkpoint) {
 			t.Errorf("%s: %v", name, err)
 		}
+		if _, err := worker.VerifyCheckpoint(bad); !errors.As(err, &checkpoint) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if v, err := worker.VerifyCheckpoint(path); err != nil || v != 5 {
+		t.Errorf("the checkpoint is behind round %d, %v", v, err)
 	}
 	for i := range whole {
 		if i%7 == 0 || i > len(whole)-3 {
