@@ -8,3 +8,10 @@ func SetPoolIdle(d time.Duration) (undo func()) {
 	poolIdle = d
 	return func() { poolIdle = was }
 }
+
+// SetPoolObeys says how long the pool may take to answer, and returns what undoes that. No agent may run.
+func SetPoolObeys(d time.Duration) (undo func()) {
+	was := poolObeys
+	poolObeys = d
+	return func() { poolObeys = was }
+}

@@ -35,6 +35,7 @@ type poolOf struct {
 	begun   time.Time
 	deaths  int // in a row, soon after the start
 	killed  bool
+	obeys   time.Duration // poolObeys
 }
 
 type poolPhase int
@@ -55,7 +56,9 @@ type waiting struct {
 // poolEvent is what happens to a process of the pool.
 type poolEvent struct {
 	life   int
-	client *pool.Client // it listens now
+	client *pool.Client              // it listens now
+	told   []*description.TaskReport // what it had when the client connected
+	deaf   bool                      // it cannot be reached
 	event  *pool.Event
 	gone   bool // no process is left
 	why    string
@@ -65,18 +68,21 @@ type poolEvent struct {
 const (
 	// poolStart is how long the pool may take to listen, and to leave devices to other programs.
 	poolStart = 30 * time.Second
-	// poolObeys is how long the pool may take to end what it was told to end, beyond the grace.
-	poolObeys = 15 * time.Second
 	// poolRest is the most time between two starts of a pool that ends at once.
 	poolRest = 10 * time.Second
 )
 
-// poolIdle is how long the pool stays that has nothing to do. It is a variable for tests.
-var poolIdle = time.Minute
+// Variables for tests.
+var (
+	// poolIdle is how long the pool stays that has nothing to do.
+	poolIdle = time.Minute
+	// poolObeys is how long the pool may take to answer, and to end what it was told to end, beyond the grace.
+	poolObeys = 15 * time.Second
+)
 
 func newPoolOf(a *Agent) *poolOf {
 	return &poolOf{agent: a, dir: filepath.Join(a.cfg.Directory, "pool"), has: map[description.TaskID]bool{},
-		late: map[description.TaskID]time.Time{}, events: make(chan poolEvent)}
+		late: map[description.TaskID]time.Time{}, events: make(chan poolEvent), obeys: poolObeys}
 }
 
 // tell gives an event to the goroutine of the agent.
@@ -110,7 +116,7 @@ func (o *poolOf) start(q *pool.Request) {
 // stop tells a home or task to end.
 func (o *poolOf) stop(id description.TaskID, graceS float64) {
 	if o.has[id] {
-		o.late[id] = time.Now().Add(time.Duration(graceS*float64(time.Second)) + poolObeys)
+		o.late[id] = time.Now().Add(time.Duration(graceS*float64(time.Second)) + o.obeys)
 		o.send(&pool.Request{Type: pool.Stop, Task: &id, GraceS: graceS})
 	}
 }
@@ -118,7 +124,7 @@ func (o *poolOf) stop(id description.TaskID, graceS float64) {
 // kill ends a home or task at once.
 func (o *poolOf) kill(id description.TaskID) {
 	if o.has[id] {
-		o.late[id] = time.Now().Add(poolObeys)
+		o.late[id] = time.Now().Add(o.obeys)
 		o.send(&pool.Request{Type: pool.Kill, Task: &id})
 	}
 }
@@ -189,8 +195,8 @@ func (o *poolOf) begin(hold int64) {
 
 // extend lets the process go on until a time.
 func (o *poolOf) extend(until time.Duration) {
-	if o.phase == poolNone {
-		return
+	if o.phase != poolStarting && o.phase != poolUp || o.killed {
+		return // a process that is to end gets no more time
 	}
 	if err := runner.SetLease(o.dir, until); err != nil && !errors.Is(err, os.ErrNotExist) {
 		o.agent.cfg.Logger.Error("the lease of the pool cannot be written: its tasks will end", "error", err)
@@ -200,11 +206,18 @@ func (o *poolOf) extend(until time.Duration) {
 // take notes what has happened, and says whether there is news for the server.
 func (o *poolOf) take(e poolEvent) (news bool) {
 	if e.life != o.life {
+		if e.client != nil {
+			e.client.Close()
+		}
 		return false
 	}
 	switch {
 	case e.again:
 		o.launchNow()
+	case e.deaf:
+		o.end9("it cannot be reached")
+	case e.client != nil && o.client != nil:
+		return o.again(e.client, e.told)
 	case e.client != nil:
 		o.client = e.client
 		o.to(poolUp)
@@ -224,6 +237,36 @@ func (o *poolOf) take(e poolEvent) (news bool) {
 		return true
 	}
 	return false
+}
+
+// again goes on over another connection: what was asked over the last one may not have come through.
+func (o *poolOf) again(c *pool.Client, told []*description.TaskReport) (news bool) {
+	o.agent.cfg.Logger.Warn("the agent has connected to the pool again")
+	o.client = c
+	has := map[description.TaskID]bool{}
+	for _, r := range told {
+		has[r.TaskID] = true
+		news = o.report(r) || news
+	}
+	for _, id := range o.agent.state.ids() {
+		if t := o.agent.state.tasks[id]; o.has[id] && !has[id] && t.end == nil {
+			delete(o.late, id)
+			news = o.end(description.TaskReport{TaskID: id, State: description.TaskLost, Round: o.round(id),
+				Error: "the connection to the pool broke off"}) || news
+		}
+	}
+	for id, by := range o.late {
+		if grace := time.Until(by) - o.obeys; grace > 0 {
+			c.Send(&pool.Request{Type: pool.Stop, Task: &id, GraceS: grace.Seconds()})
+		} else {
+			c.Send(&pool.Request{Type: pool.Kill, Task: &id})
+		}
+	}
+	o.hold()
+	if o.phase == poolEnding {
+		c.Send(&pool.Request{Type: pool.End})
+	}
+	return news
 }
 
 // report takes what the process says of a home or task.
@@ -335,7 +378,7 @@ func (o *poolOf) look() {
 			o.end9("it does not answer")
 		}
 	case poolEnding:
-		if since > poolObeys {
+		if since > o.obeys {
 			o.end9("it did not end")
 		}
 	case poolNone:

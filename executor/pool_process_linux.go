@@ -1,6 +1,7 @@
 package executor
 
 import (
+	"context"
 	"crypto/rand"
 	"errors"
 	"os"
@@ -38,7 +39,7 @@ func (o *poolOf) launchNow() {
 		return
 	}
 	go o.watch(o.life, over)
-	go o.connect(o.life, over)
+	go o.connect(o.life, over, nil)
 }
 
 // spawn writes the directory of the process and starts its runner. over is closed when the runner has ended.
@@ -111,34 +112,78 @@ func (o *poolOf) watch(life int, over <-chan struct{}) {
 	o.tell(poolEvent{life: life, gone: true, why: why})
 }
 
-// connect connects to the process when it listens.
-func (o *poolOf) connect(life int, over <-chan struct{}) {
-	for {
-		c, err := pool.Dial(o.dir)
-		if err == nil {
-			o.tell(poolEvent{life: life, client: c})
+// maxBroken is how many connections in a row may end early before the process is killed.
+const maxBroken = 5
+
+// connect connects to the process when it listens, and again where a connection ends and the process does not: another
+// process of the user may have connected. One that cannot be reached for long is killed.
+func (o *poolOf) connect(life int, over <-chan struct{}, c *pool.Client) {
+	patience := poolStart + poolRest
+	for broken := 0; ; {
+		begun := time.Now()
+		if c != nil {
 			o.listen(life, c)
-			return
+			patience = o.obeys
+			if broken++; time.Since(begun) > poolRest {
+				broken = 1
+			}
+		}
+		var has []*description.TaskReport
+		if broken <= maxBroken {
+			c, has = o.dial(over, patience)
 		}
 		select {
 		case <-over:
-			return
 		case <-o.agent.context.Done():
+		default:
+			if c != nil && broken <= maxBroken {
+				o.tell(poolEvent{life: life, client: c, told: has})
+				continue
+			}
+			o.tell(poolEvent{life: life, deaf: true})
 			return
-		case <-time.After(5 * time.Millisecond):
 		}
+		if c != nil {
+			c.Close()
+		}
+		return
 	}
 }
 
-// listen gives the events of the process to the agent.
+// listen gives the events of the process to the agent, until the connection ends.
 func (o *poolOf) listen(life int, c *pool.Client) {
 	defer c.Close()
 	for {
 		e, err := c.Receive()
 		if err != nil {
-			return // the end of the process follows
+			return
 		}
 		o.tell(poolEvent{life: life, event: e})
+	}
+}
+
+// dial connects to a process, and hears what it has; nil where it has ended, or does not answer.
+func (o *poolOf) dial(over <-chan struct{}, patience time.Duration) (*pool.Client, []*description.TaskReport) {
+	for begun := time.Now(); ; {
+		select {
+		case <-over:
+			return nil, nil
+		case <-o.agent.context.Done():
+			return nil, nil
+		default:
+		}
+		if c, err := pool.Dial(o.dir); err == nil {
+			stop := context.AfterFunc(o.agent.context, c.Close)
+			has, err := c.Greeting(patience - time.Since(begun))
+			if stop(); err == nil {
+				return c, has
+			}
+			c.Close()
+		}
+		if time.Since(begun) > patience {
+			return nil, nil
+		}
+		time.Sleep(5 * time.Millisecond)
 	}
 }
 
@@ -157,46 +202,26 @@ func (o *poolOf) adopt() error {
 	o.to(poolEnding)
 	o.life++
 	go o.watch(o.life, over)
-	c := o.dial(over)
+	c, has := o.dial(over, o.obeys)
 	if c == nil {
+		// The server hears of the tasks as lost when the agent registers: they must not run any more then.
 		o.end9("it does not answer the agent that was started again")
+		select {
+		case <-over:
+		case <-time.After(poolStart):
+			o.agent.cfg.Logger.Error("the pool does not end")
+		case <-o.agent.context.Done():
+		}
 		return nil
 	}
-	for {
-		e, err := c.Receive()
-		if err != nil {
-			o.end9("it does not answer the agent that was started again")
-			return nil
-		}
-		if e.Type == pool.Ready {
-			break
-		}
-		if r := e.Report; r != nil {
-			o.takeOver(c, r)
-		}
+	for _, r := range has {
+		o.takeOver(c, r)
 	}
 	o.client = c
 	o.to(poolUp)
 	o.hold()
-	go o.listen(o.life, c)
+	go o.connect(o.life, over, c)
 	return nil
-}
-
-// dial connects to a process that may have ended; nil where it has, or does not answer.
-func (o *poolOf) dial(over <-chan struct{}) *pool.Client {
-	patience := time.After(poolObeys)
-	for {
-		if c, err := pool.Dial(o.dir); err == nil {
-			return c
-		}
-		select {
-		case <-over:
-			return nil
-		case <-patience:
-			return nil
-		case <-time.After(5 * time.Millisecond):
-		}
-	}
 }
 
 // takeOver goes on with a home or task. A home that has not said its port is given up, because the server must not

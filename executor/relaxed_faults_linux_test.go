@@ -1,13 +1,17 @@
 package executor_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/hare-sched/hare/clusters/description"
+	"github.com/hare-sched/hare/executor"
+	"github.com/hare-sched/hare/executor/pool"
 )
 
 // A command that cannot be started, or is given up while the pool leaves its device, does not keep the device.
@@ -84,4 +88,77 @@ func TestHomeThatCannotBegin(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(home, "pool")); err == nil {
 		t.Error("there is a pool")
 	}
+}
+
+// Other processes that connect to the pool end neither the job nor the pool.
+func TestAgentConnectsAgain(t *testing.T) {
+	dir := relaxedModules(t)
+	o := newOrders(t, 11)
+	home := t.TempDir()
+	agentOf(t, o, "a", home, "cpu=2", 0)
+	j := relaxed("j1", "slow", dir, 3, 80)
+	j.checkpoints = t.TempDir()
+	o.add(j)
+	round := int64(0)
+	for range 4 {
+		o.await("the job goes on", 20*time.Second, func() bool { return j.round > round+2 })
+		o.mu.Lock()
+		round = j.round
+		o.mu.Unlock()
+		c, err := pool.Dial(filepath.Join(home, "pool"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.Greeting(20 * time.Second); err != nil {
+			t.Error(err)
+		}
+		for err == nil { // until the agent is back
+			_, err = c.Receive()
+		}
+		c.Close()
+	}
+	o.await("the job ends", time.Minute, o.over)
+	if !j.done || j.attempt != 1 {
+		t.Errorf("%d attempts; %s", j.attempt, j.failed)
+	}
+	o.expectLoops(dir)
+}
+
+// An agent that finds a pool that does not answer ends it before the server gives its tasks to others.
+func TestPoolThatDoesNotAnswer(t *testing.T) {
+	defer executor.SetPoolObeys(300 * time.Millisecond)()
+	dir := relaxedModules(t)
+	o := newOrders(t, 12)
+	home := t.TempDir()
+	stop := agentOf(t, o, "a", home, "cpu=2", 0)
+	j := relaxed("j1", "slow", dir, 3, 60)
+	j.checkpoints = t.TempDir()
+	o.add(j)
+	o.await("the job runs", time.Minute, func() bool { return j.round > 3 })
+	stop()
+	pids := poolProcesses(t, home, "run-pool")
+	for _, pid := range pids {
+		if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
+			t.Error(err)
+		}
+	}
+	epoch := o.agents["a"].epoch
+	stop = agentOf(t, o, "a", home, "cpu=2", 0)
+	defer stop()
+	o.await("the agent registers", 20*time.Second, func() bool {
+		if o.agents["a"].epoch == epoch {
+			return false
+		}
+		for _, pid := range pids {
+			if _, err := os.Stat(fmt.Sprintf("/proc/%d", pid)); err == nil {
+				t.Error("the pool is there when the agent registers")
+			}
+		}
+		return true
+	})
+	o.await("the job ends", time.Minute, o.over)
+	if len(pids) == 0 || !j.done || j.attempt < 2 {
+		t.Errorf("%v %d attempts; %s", pids, j.attempt, j.failed)
+	}
+	o.expectLoops(dir)
 }

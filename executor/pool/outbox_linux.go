@@ -8,9 +8,11 @@ import (
 	"path/filepath"
 	"sync"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/hare-sched/hare/clusters/description"
 	"github.com/hare-sched/hare/executor/worker"
 )
 
@@ -138,6 +140,24 @@ func (c *Client) Receive() (*Event, error) {
 		return nil, err
 	}
 	return e, nil
+}
+
+// Greeting waits, for some time at most, until the process has told of each home and task that it has.
+func (c *Client) Greeting(patience time.Duration) (has []*description.TaskReport, err error) {
+	if err := c.conn.SetReadDeadline(time.Now().Add(patience)); err != nil {
+		return nil, err
+	}
+	for {
+		e, err := c.Receive()
+		switch {
+		case err != nil:
+			return nil, err
+		case e.Type == Ready:
+			return has, c.conn.SetReadDeadline(time.Time{})
+		case e.Report != nil:
+			has = append(has, e.Report)
+		}
+	}
 }
 
 // Close ends the connection, and not the process.

@@ -209,6 +209,12 @@ func (p *Pool) serveAgent(conn *net.UnixConn, out *outbox) {
 			}
 			return
 		}
+		p.mu.Lock()
+		current := p.agent == out
+		p.mu.Unlock()
+		if !current {
+			return // the next connection has been told what there is: nothing may follow from here
+		}
 		p.do(q, out)
 	}
 }
