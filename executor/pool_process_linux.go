@@ -3,6 +3,7 @@ package executor
 import (
 	"context"
 	"crypto/rand"
+	"encoding/json"
 	"errors"
 	"os"
 	"path/filepath"
@@ -251,7 +252,7 @@ func (o *poolOf) takeOver(c *pool.Client, r *description.TaskReport) {
 		r.Task)
 }
 
-// sweep removes the outputs of homes that the pool does not have.
+// sweep removes the outputs of homes that the pool does not have, when the server has them.
 func (a *Agent) sweep() error {
 	dirs, err := filepath.Glob(filepath.Join(a.tasksDir(), "*", homeFile))
 	if err != nil {
@@ -263,11 +264,24 @@ func (a *Agent) sweep() error {
 		for _, p := range a.processes {
 			mine = mine || p.home && p.dir == dir
 		}
-		if !mine {
+		if mine {
+			continue
+		}
+		p := &process{dir: dir, home: true, over: make(chan struct{}), done: make(chan struct{})}
+		text, err := os.ReadFile(file)
+		if err == nil {
+			err = json.Unmarshal(text, &p.id)
+		}
+		if err != nil || filepath.Base(dir) != dirName(p.id) { // the agent was killed before it was written
 			if err := os.RemoveAll(dir); err != nil {
 				return err
 			}
+			continue
 		}
+		p.end = &description.TaskReport{TaskID: p.id, State: description.TaskLost}
+		close(p.over)
+		go a.follow(p)
+		go a.remove(p)
 	}
 	return nil
 }

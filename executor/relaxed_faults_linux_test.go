@@ -162,3 +162,26 @@ func TestPoolThatDoesNotAnswer(t *testing.T) {
 	}
 	o.expectLoops(dir)
 }
+
+// What a home printed before the node was killed comes to the server when the agent is started again.
+func TestOutputOfALostHome(t *testing.T) {
+	o := newOrders(t, 13)
+	home := t.TempDir()
+	dir := filepath.Join(home, "tasks", "j1.1.0")
+	broken := filepath.Join(home, "tasks", "j2.1.0")
+	for at, text := range map[string]string{dir: `{"job":"j1","attempt":1,"task":0}`, broken: "{"} {
+		if err := os.MkdirAll(at, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		for name, text := range map[string]string{"home.json": text, "stdout": "round 0\n"} {
+			if err := os.WriteFile(filepath.Join(at, name), []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	agentOf(t, o, "a", home, "cpu=1", 0)
+	o.await("the output is there and the directories are gone", 20*time.Second, func() bool {
+		left, err := os.ReadDir(filepath.Join(home, "tasks"))
+		return err == nil && len(left) == 0 && o.logs[description.TaskID{Job: "j1", Attempt: 1}] == "round 0\n"
+	})
+}
