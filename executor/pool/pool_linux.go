@@ -277,9 +277,10 @@ func (p *Pool) hold(q *Request, out *outbox) {
 			for {
 				_ = p.node.Release(i) // the node has the device
 				p.mu.Lock()
-				busy, freed := p.turns.devices[i].busy, p.freed
+				d, freed := p.turns.devices[i], p.freed
+				over := !d.busy || !d.held // a later request may give the device back
 				p.mu.Unlock()
-				if !busy {
+				if over {
 					return
 				}
 				select {

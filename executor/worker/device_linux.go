@@ -55,6 +55,7 @@ func backoff(first time.Duration, deaths int) time.Duration {
 
 // do gives f a turn with a process that runs.
 func (d *device) do(ctx context.Context, f func(*process) error) error {
+	d.yield(ctx)
 	d.turn.Lock()
 	defer d.turn.Unlock()
 	p, err := d.alive(ctx)
@@ -74,6 +75,20 @@ func (d *device) do(ctx context.Context, f func(*process) error) error {
 		d.mu.Unlock()
 	}
 	return err
+}
+
+// yield lets releases have their turns first. Calls that are made again at once would take all turns, and fail each
+// time.
+func (d *device) yield(ctx context.Context) {
+	for ctx.Err() == nil {
+		d.mu.Lock()
+		waits := d.releasing > 0
+		d.mu.Unlock()
+		if !waits {
+			return
+		}
+		time.Sleep(time.Millisecond)
+	}
 }
 
 // alive returns the process of the device, a new one where the last has ended.

@@ -145,7 +145,7 @@ test("a job of a managed cluster", async () => {
   await assert.rejects(hare.submitJob(lab, {}), (e) => e instanceof Problem && e.errors[0].pointer === "/command");
 
   const call = { client: hare.api, path: { cluster: lab, agent: "n1" } };
-  const me = { protocol: 2, version: "test", name: "n1", incarnation: "0123456789abcdef" };
+  const me = { protocol: 3, version: "test", name: "n1", incarnation: "0123456789abcdef" };
   const { data: registered } = await generated.registerAgent({ ...call, body: { ...me, devices: [{ type: "T4" }] } });
   const sync = { epoch: registered.epoch, wait_s: 2, reports_after: 0, orders_seen: 0 };
   let orders;
