@@ -58,7 +58,7 @@ func (s *server) putCheckpoint(w http.ResponseWriter, r *http.Request) error {
 	case err != nil:
 		return err
 	case at.Round < 1 || at.Bytes < 1 || at.Offset > at.Bytes:
-		return badQuery("?round= and ?bytes= must be at least 1, and ?offset= at most ?bytes=")
+		return badName("?round= and ?bytes= must be at least 1, and ?offset= at most ?bytes=")
 	}
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(s.cfg.BodyTime))
 	stored, err := c.PutCheckpoint(r.Context(), chi.URLParam(r, "agent"), at,
@@ -131,11 +131,16 @@ func checkpointQuery(r *http.Request) (at *description.CheckpointChunk, err erro
 	case err != nil:
 		return nil, err
 	case !jobID(at.Job):
-		return nil, badQuery("?job= must be the id of a job, such as j17")
+		return nil, badName("?job= must be the id of a job, such as j17")
 	case !sha256Text(at.SHA256):
-		return nil, badQuery("?sha256= must have 64 hexadecimal digits, in lower case")
+		return nil, badName("?sha256= must have 64 hexadecimal digits, in lower case")
 	}
 	return at, nil
+}
+
+// badName refuses a text that the specification allows and no checkpoint has.
+func badName(detail string) error {
+	return &statusError{http.StatusNotFound, "bad_query", detail}
 }
 
 func sha256Text(text string) bool {
