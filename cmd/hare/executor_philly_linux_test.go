@@ -8,10 +8,8 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -19,7 +17,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/hare-sched/hare/client"
 	"github.com/hare-sched/hare/clusters/description"
 	"github.com/hare-sched/hare/policy"
 	"github.com/hare-sched/hare/policy/task"
@@ -98,47 +95,10 @@ func TestAgentsDecideAsTheSimulatorOnPhilly(t *testing.T) {
 // playPhilly plays the jobs in a cluster for each policy and returns the logs of the sessions.
 func playPhilly(t *testing.T, jobs []phillyJob) map[string][]byte {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	url, dir := "http://"+l.Addr().String(), t.TempDir()
-	_ = l.Close()
-	start := func(args ...string) {
-		c := command(args...)
-		if err := c.Start(); err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { endProcess(c) })
-	}
-	start("serve", "--listen", l.Addr().String())
-	c, err := client.New(client.Config{URL: url, Retries: 100})
-	if err != nil {
-		t.Fatal(err)
-	}
 	span := time.Duration(jobs[len(jobs)-1].arrival/phillySpeed) * time.Second
 	ctx, stop := context.WithTimeout(t.Context(), 3*patience+2*span)
 	defer stop()
-	if _, err := c.Version(ctx); err != nil {
-		t.Fatal(err)
-	}
-	for _, name := range tracedPolicies {
-		if _, err := c.CreateCluster(ctx, &description.NewCluster{Name: name, Policy: name}); err != nil {
-			t.Fatal(err)
-		}
-		start("agent", "--server", url, "--cluster", name, "--name", "n1", "--directory", filepath.Join(dir, name),
-			"--devices", fmt.Sprintf("GPU=%d", phillyGPUs), "--speed", fmt.Sprint(phillySpeed))
-	}
-	for _, name := range tracedPolicies {
-		for x := (&description.Cluster{}); x.GPUs < phillyGPUs; {
-			if err := rest(ctx, 20*time.Millisecond); err != nil {
-				t.Fatal(err)
-			}
-			if x, err = c.Cluster(ctx, name); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
+	c, url := tracedClusters(ctx, t, fmt.Sprintf("GPU=%d", phillyGPUs), phillyGPUs, phillySpeed)
 	begun := time.Now()
 	for _, j := range jobs {
 		at := time.Duration(float64(j.arrival-jobs[0].arrival) / phillySpeed * float64(time.Second))
@@ -157,6 +117,7 @@ func playPhilly(t *testing.T, jobs []phillyJob) map[string][]byte {
 	for _, name := range tracedPolicies {
 		var x *description.Cluster
 		for {
+			var err error
 			if x, err = c.Cluster(ctx, name); err != nil {
 				t.Fatal(err)
 			}

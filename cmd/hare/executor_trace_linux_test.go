@@ -95,6 +95,28 @@ func TestAgentsDecideAsTheSimulator(t *testing.T) {
 // playTrace plays the jobs under each policy, in a cluster each, and returns the order of jobs on each GPU.
 func playTrace(t *testing.T, speed int) map[string]map[string][]string {
 	t.Helper()
+	ctx, stop := context.WithTimeout(t.Context(), 3*patience)
+	defer stop()
+	c, _ := tracedClusters(ctx, t, "T4=2,V100=1", 3, speed)
+	all := map[string]map[string][]string{}
+	for _, policy := range tracedPolicies {
+		for _, j := range tracedJobs {
+			if _, err := c.SubmitJob(ctx, policy, &description.NewJob{Command: []string{"train"}, GPUs: j.gpus, On: j.on},
+				""); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for _, policy := range tracedPolicies {
+		all[policy] = playedOrder(t, ctx, c, policy)
+	}
+	return all
+}
+
+// tracedClusters starts a server at url, and for each of tracedPolicies a cluster of its name, with an agent that
+// pretends devices with so many GPUs. It returns when all GPUs are in service.
+func tracedClusters(ctx context.Context, t *testing.T, devices string, gpus, speed int) (c *client.Client, url string) {
+	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -109,12 +131,9 @@ func playTrace(t *testing.T, speed int) map[string]map[string][]string {
 		t.Cleanup(func() { endProcess(c) })
 	}
 	start("serve", "--listen", l.Addr().String())
-	c, err := client.New(client.Config{URL: url, Retries: 100})
-	if err != nil {
+	if c, err = client.New(client.Config{URL: url, Retries: 100}); err != nil {
 		t.Fatal(err)
 	}
-	ctx, stop := context.WithTimeout(t.Context(), 3*patience)
-	defer stop()
 	if _, err := c.Version(ctx); err != nil {
 		t.Fatal(err)
 	}
@@ -123,11 +142,10 @@ func playTrace(t *testing.T, speed int) map[string]map[string][]string {
 			t.Fatal(err)
 		}
 		start("agent", "--server", url, "--cluster", policy, "--name", "n1", "--directory", filepath.Join(dir, policy),
-			"--devices", "T4=2,V100=1", "--speed", fmt.Sprint(speed))
+			"--devices", devices, "--speed", fmt.Sprint(speed))
 	}
-	all := map[string]map[string][]string{}
 	for _, policy := range tracedPolicies {
-		for x := (&description.Cluster{}); x.GPUs < 3; {
+		for x := (&description.Cluster{}); x.GPUs < gpus; {
 			if err := rest(ctx, 20*time.Millisecond); err != nil {
 				t.Fatal(err)
 			}
@@ -135,17 +153,8 @@ func playTrace(t *testing.T, speed int) map[string]map[string][]string {
 				t.Fatal(err)
 			}
 		}
-		for _, j := range tracedJobs {
-			if _, err := c.SubmitJob(ctx, policy, &description.NewJob{Command: []string{"train"}, GPUs: j.gpus, On: j.on},
-				""); err != nil {
-				t.Fatal(err)
-			}
-		}
 	}
-	for _, policy := range tracedPolicies {
-		all[policy] = playedOrder(t, ctx, c, policy)
-	}
-	return all
+	return c, url
 }
 
 func endProcess(c *exec.Cmd) {

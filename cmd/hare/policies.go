@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/hare-sched/hare/policy"
+	"github.com/hare-sched/hare/policy/task"
 )
 
 func policiesCommand() *cobra.Command {
@@ -30,12 +31,7 @@ GET /v1/policies of a server answers with the document that --json prints.`,
 		Example: `  hare online policies
   hare online policies rolling
   hare online policies --json | jq '.policies[].name'`,
-		Args: func(c *cobra.Command, args []string) error {
-			if len(args) > 1 {
-				return exactly(1, "at most one policy")(c, args)
-			}
-			return nil
-		},
+		Args: atMostOnePolicy,
 		RunE: func(c *cobra.Command, args []string) error {
 			infos := policy.SessionInfos()
 			if len(args) > 0 {
@@ -50,9 +46,7 @@ GET /v1/policies of a server answers with the document that --json prints.`,
 			}
 			switch {
 			case asJSON:
-				e := json.NewEncoder(c.OutOrStdout())
-				e.SetEscapeHTML(false)
-				return e.Encode(map[string]any{"policies": infos})
+				return encodePolicies(c.OutOrStdout(), infos)
 			case len(args) > 0:
 				return printParameters(c.OutOrStdout(), &infos[0])
 			}
@@ -63,15 +57,33 @@ GET /v1/policies of a server answers with the document that --json prints.`,
 	return c
 }
 
+func atMostOnePolicy(c *cobra.Command, args []string) error {
+	if len(args) > 1 {
+		return exactly(1, "at most one policy")(c, args)
+	}
+	return nil
+}
+
+// encodePolicies prints policies as one document of JSON.
+func encodePolicies(w io.Writer, policies any) error {
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	return e.Encode(map[string]any{"policies": policies})
+}
+
+func parameterNames(parameters []task.Parameter) string {
+	var names []string
+	for _, x := range parameters {
+		names = append(names, x.Name)
+	}
+	return strings.Join(names, ", ")
+}
+
 // printPolicies prints a line for each policy.
 func printPolicies(w io.Writer, infos []policy.SessionInfo) error {
 	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
 	_, _ = fmt.Fprintln(t, "policy\tsizes\thints\tsimulations\tparameters") // Flush returns the error
 	for _, p := range infos {
-		var names []string
-		for _, x := range p.Parameters {
-			names = append(names, x.Name)
-		}
 		name := p.Name
 		if p.Default {
 			name += " (default)"
@@ -80,7 +92,7 @@ func printPolicies(w io.Writer, infos []policy.SessionInfo) error {
 		if p.Hints {
 			hints = "yes"
 		}
-		_, _ = fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", name, p.Sizes, hints, p.SimulatedSizes, strings.Join(names, ", "))
+		_, _ = fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", name, p.Sizes, hints, p.SimulatedSizes, parameterNames(p.Parameters))
 	}
 	return t.Flush()
 }

@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -184,38 +183,12 @@ func TestRelaxedKills(t *testing.T) {
 			continue
 		}
 		last = sum
-		k.killRelaxed(killed%50 == 49)
+		k.killOne(killed%50 == 49, runPool, k.poolProcesses)
 		killed++
 	}
 	attempts, report := k.expectTrained(jobs, source)
 	t.Logf("%d rounds in %d attempts in %.0f s; killed: %v; %+v", 3*jobs[0].Rounds, attempts, time.Since(begun).Seconds(),
 		k.kills, report)
-}
-
-// killRelaxed kills one of the processes that relaxed jobs depend on.
-func (k *killed) killRelaxed(long bool) {
-	what := []string{"agent", "server", "runner", runPool, "hare_worker"}[k.rng.IntN(5)]
-	switch {
-	case long:
-		k.kill(true)
-	case what == "agent":
-		i := k.rng.IntN(len(k.agents))
-		kill9(k.agents[i])
-		k.kills[what]++
-		k.agent(i)
-	case what == "server":
-		kill9(k.server)
-		k.kills[what]++
-		k.serve()
-	default:
-		pids := k.runners()
-		if what != "runner" {
-			pids = k.poolProcesses(what)
-		}
-		if len(pids) > 0 && syscall.Kill(pids[k.rng.IntN(len(pids))], syscall.SIGKILL) == nil {
-			k.kills[what]++
-		}
-	}
 }
 
 // poolProcesses are the processes of the agents' pools whose arguments have a word.

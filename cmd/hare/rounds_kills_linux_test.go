@@ -16,7 +16,6 @@ import (
 
 	"github.com/hare-sched/hare/clusters/audit"
 	"github.com/hare-sched/hare/clusters/description"
-	"github.com/hare-sched/hare/executor/runner"
 	"github.com/hare-sched/hare/store"
 	"github.com/hare-sched/hare/store/sqlite"
 )
@@ -152,7 +151,13 @@ func (k *killed) expectLoop(job *description.Job, checkpoints, source string) {
 
 // killRound kills one of the processes that a round job depends on.
 func (k *killed) killRound(checkpoints string, long bool) {
-	what := []string{"agent", "server", "runner", runRounds, "hare_worker"}[k.rng.IntN(5)]
+	k.killOne(long, runRounds, func(what string) []int { return roundProcesses(checkpoints, what) })
+}
+
+// killOne kills an agent, for longer than its lease or not, the server, a runner, a program or a worker. processes
+// finds those of the last two, whose arguments have a word.
+func (k *killed) killOne(long bool, program string, processes func(word string) []int) {
+	what := []string{"agent", "server", "runner", program, "hare_worker"}[k.rng.IntN(5)]
 	switch {
 	case long:
 		k.kill(true)
@@ -166,14 +171,9 @@ func (k *killed) killRound(checkpoints string, long bool) {
 		k.kills[what]++
 		k.serve()
 	default:
-		pids := roundProcesses(checkpoints, what)
-		if what == "runner" {
-			dirs, _ := filepath.Glob(filepath.Join(k.dir, "n*", "tasks", "*"))
-			for _, dir := range dirs {
-				if p, ok := runner.Find(dir); ok {
-					pids = append(pids, p.PID)
-				}
-			}
+		pids := k.runners()
+		if what != "runner" {
+			pids = processes(what)
 		}
 		if len(pids) > 0 && syscall.Kill(pids[k.rng.IntN(len(pids))], syscall.SIGKILL) == nil {
 			k.kills[what]++

@@ -1,10 +1,8 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
-	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
@@ -36,12 +34,7 @@ Policies of tasks that know sizes take parameters only with --sizes estimates.`,
   hare simulate policies pollux
   echo '{"pollux": {"power": -4, "interference": 0.25}}' > parameters.json
   hare simulate --policy pollux --trace pollux_workload_6.csv --parameters parameters.json`,
-		Args: func(c *cobra.Command, args []string) error {
-			if len(args) > 1 {
-				return exactly(1, "at most one policy")(c, args)
-			}
-			return nil
-		},
+		Args: atMostOnePolicy,
 		RunE: func(c *cobra.Command, args []string) error {
 			infos := policy.All()
 			if len(args) > 0 {
@@ -61,9 +54,7 @@ Policies of tasks that know sizes take parameters only with --sizes estimates.`,
 			}
 			switch {
 			case asJSON:
-				e := json.NewEncoder(c.OutOrStdout())
-				e.SetEscapeHTML(false)
-				return e.Encode(map[string]any{"policies": all})
+				return encodePolicies(c.OutOrStdout(), all)
 			case len(args) > 0:
 				return printParameters(c.OutOrStdout(), &policy.SessionInfo{Name: all[0].Name, Text: all[0].Text,
 					Parameters: all[0].Parameters})
@@ -80,11 +71,7 @@ func printSimulatedPolicies(w io.Writer, all []simulatedPolicy) error {
 	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
 	_, _ = fmt.Fprintln(t, "policy\tengine\tknows\tparameters") // Flush returns the error
 	for _, p := range all {
-		var names []string
-		for _, x := range p.Parameters {
-			names = append(names, x.Name)
-		}
-		_, _ = fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", p.Name, p.Engine, p.Knows, strings.Join(names, ", "))
+		_, _ = fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", p.Name, p.Engine, p.Knows, parameterNames(p.Parameters))
 	}
 	return t.Flush()
 }

@@ -21,12 +21,8 @@ import (
 	"github.com/hare-sched/hare/executor/worker"
 )
 
-const (
-	// restSaves is how many times the duration of the last save lies between two saves, at the least.
-	restSaves = 10
-	// sayEvery is how often the agent is told of a save, at the most; of the last one it is told in any case.
-	sayEvery = 500 * time.Millisecond
-)
+// sayEvery is how often the agent is told of a save, at the most; of the last one it is told in any case.
+const sayEvery = 500 * time.Millisecond
 
 // errGone says that a home has ended.
 var errGone = &lostError{"the home of the job has ended"}
@@ -109,7 +105,6 @@ func (h *home) run(ctx context.Context) error {
 		return err
 	}
 	from, out := io.Pipe()
-	defer out.Close()
 	var kept sync.WaitGroup
 	kept.Go(func() {
 		if err := runner.Keep(h.output, description.StreamStdout, h.pool.spec.LogLimit, from); err != nil {
@@ -157,7 +152,7 @@ func (h *home) run(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if round+1 < h.order.Rounds && time.Since(h.savedAt) < restSaves*h.saveTook {
+		if round+1 < h.order.Rounds && time.Since(h.savedAt) < rounds.RestSaves*h.saveTook {
 			continue
 		}
 		if err := h.save(); err != nil {

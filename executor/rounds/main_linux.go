@@ -20,8 +20,8 @@ import (
 const (
 	// maxCrashes is how often a worker may die at the same call before the job ends.
 	maxCrashes = 8
-	// restSaves is how many times the duration of the last save lies between two saves, at the least.
-	restSaves = 10
+	// RestSaves is how many times the duration of the last save lies between two saves, at the least.
+	RestSaves = 10
 	// maxSocketPath is the length of the path of a socket directory that workers can use.
 	maxSocketPath = 75
 	// lastSave is how long the other nodes may take to keep the last checkpoint of a job that is told to end.
@@ -121,7 +121,7 @@ func (t *trainer) run(ctx context.Context) (err error) {
 			break
 		}
 		fmt.Println(t.line)
-		if round+1 < t.spec.Rounds && time.Since(t.savedAt) < restSaves*t.saveTook {
+		if round+1 < t.spec.Rounds && time.Since(t.savedAt) < RestSaves*t.saveTook {
 			continue
 		}
 		if err := t.save(ctx); err != nil {
