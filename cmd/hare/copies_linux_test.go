@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -130,6 +131,8 @@ func TestCopyOutlivesServerAndNode(t *testing.T) {
 	}
 	doctor("ok    checkpoints      1 copies of round jobs, 2.1 MiB, every checksum fits")
 	files, err := filepath.Glob(filepath.Join(k.dir, "data", "checkpoints", "*", job.ID, "*"))
+	// A copy that was under way when the job ended is no copy.
+	files = slices.DeleteFunc(files, func(file string) bool { return strings.HasSuffix(file, ".part") })
 	if err != nil || len(files) != 1 || os.Truncate(files[0], 1000) != nil {
 		t.Fatal(files, err)
 	}
