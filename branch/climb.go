@@ -6,9 +6,9 @@ import (
 	"slices"
 )
 
-// climb raises the bound from the prices from until it reaches target or so many steps are made. It
-// returns what the best prices prove, rounded, and these prices. Where enough is set, it also ends when
-// steps bring the target little nearer.
+// climb raises the bound, beginning with the prices from, until the bound reaches target or so many steps
+// are made. It returns the bound that the best prices prove, rounded, and these prices. Where enough is set,
+// climb also ends when lookback steps have brought the bound little nearer to the target.
 func (e *dual) climb(ctx context.Context, d *domain, from *Prices, target float64, steps int,
 	enough bool) (float64, *Prices) {
 	best, cur, dir := from.clone(), from.clone(), e.newPrices()

@@ -20,10 +20,10 @@ const (
 	gridCells = 96
 	deflect   = 0.7  // the share of the newest supergradient in the direction
 	patience  = 60   // steps without a better value before the target moves nearer
-	nearer    = 0.8  // by which factor
+	nearer    = 0.8  // the factor by which the target then moves nearer
 	ambition  = 0.02 // how far the target lies above the first value at most, as a share
-	lookback  = 100  // where a tree follows, an ascent ends if in so many steps
-	worth     = 0.9  // the distance to the target does not fall to this share of itself
+	lookback  = 100  // the steps after which an ascent that a tree follows looks at its progress
+	worth     = 0.9  // such an ascent ends if more than this share of the distance to the target is left
 	minDelta  = 1e-6 // delta at which an ascent ends
 	floorPre  = 0.03 // the least price in the preconditioner, as a share of the greatest one
 	kept      = 8    // prices that closed nodes lately, which are tried first

@@ -26,7 +26,7 @@ var ErrNoCheckpoint = errors.New("clusters: no such copy of a checkpoint")
 const (
 	// keepCopies is how long the copies of a job that has ended are kept, where nothing else needs the room.
 	keepCopies = time.Hour
-	// sweepEvery is how often it is looked for copies of jobs that have ended.
+	// sweepEvery is how often the server removes copies of jobs that have ended.
 	sweepEvery = time.Minute
 	partSuffix = ".part"
 )

@@ -234,7 +234,7 @@ func (a *Agent) pause(d time.Duration) error {
 		case e := <-a.pool.events:
 			a.pool.take(e)
 		case end := <-a.played:
-			a.curtain(end)
+			a.playEnded(end)
 		case <-timer.C:
 			return nil
 		case <-a.context.Done():
@@ -336,7 +336,7 @@ func (a *Agent) take() error {
 		case e := <-a.pool.events:
 			news = a.pool.take(e)
 		case end := <-a.played:
-			a.curtain(end)
+			a.playEnded(end)
 			news = true
 		case <-health.C:
 			news = a.lookAtDevices()

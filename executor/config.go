@@ -49,8 +49,8 @@ type Config struct {
 	// CopyEvery is how long lies between two copies of a round job's checkpoint that are brought to the server, at the
 	// least; zero means 5 s, and less that none are brought.
 	CopyEvery time.Duration
-	// NodePatience is how long a node of a round job may be out of reach of the one that holds the parameters; zero means
-	// two minutes.
+	// NodePatience is how long a node of a rigid job or a gang may be out of reach of the node that holds the parameters;
+	// zero means two minutes. Nodes of relaxed jobs always wait two minutes.
 	NodePatience time.Duration
 	Labels       map[string]string
 	Version      string

@@ -25,7 +25,7 @@ const (
 	// keeps no such copy.
 	fullCopy    = 10 * time.Second
 	refusedCopy = time.Minute
-	// maxFetches is how often a copy is got that arrives damaged.
+	// maxFetches is how many times a copy is fetched that arrives damaged each time.
 	maxFetches = 3
 )
 
@@ -34,7 +34,7 @@ const (
 func (a *Agent) exchange(p *process) {
 	spec, err := rounds.ReadSpec(p.dir)
 	if err != nil {
-		return // a command, or a program that is not told to
+		return // a command, or a job whose checkpoints are not copied
 	}
 	ctx, stop := context.WithCancel(a.context)
 	defer stop()
@@ -108,7 +108,8 @@ func pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// seldom calls f, and lets nobody else do so for some times as long.
+// seldom calls f, and afterwards keeps all copying of this agent waiting for restCopies times as long as the call
+// took.
 func (a *Agent) seldom(ctx context.Context, f func() error) error {
 	select {
 	case <-a.copying:

@@ -215,7 +215,7 @@ func (o *poolOf) take(e poolEvent) (news bool) {
 	case e.again:
 		o.launchNow()
 	case e.deaf:
-		o.end9("it cannot be reached")
+		o.killPool("it cannot be reached")
 	case e.client != nil && o.client != nil:
 		return o.again(e.client, e.told)
 	case e.client != nil:
@@ -366,27 +366,27 @@ func (o *poolOf) look() {
 		}
 		for id, by := range o.late {
 			if now.After(by) {
-				o.end9(fmt.Sprintf("job %s did not end", id.Job))
+				o.killPool(fmt.Sprintf("job %s did not end", id.Job))
 				return
 			}
 		}
 		if len(o.starts) > 0 && since > poolStart {
-			o.end9("it did not leave its devices")
+			o.killPool("it did not leave its devices")
 		}
 	case poolStarting:
 		if since > poolStart+poolRest {
-			o.end9("it does not answer")
+			o.killPool("it does not answer")
 		}
 	case poolEnding:
 		if since > o.obeys {
-			o.end9("it did not end")
+			o.killPool("it did not end")
 		}
 	case poolNone:
 	}
 }
 
-// end9 kills the process.
-func (o *poolOf) end9(why string) {
+// killPool kills the process of the pool.
+func (o *poolOf) killPool(why string) {
 	if o.killed {
 		return
 	}

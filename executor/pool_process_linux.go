@@ -206,7 +206,7 @@ func (o *poolOf) adopt() error {
 	c, has := o.dial(over, o.obeys)
 	if c == nil {
 		// The server hears of the tasks as lost when the agent registers: they must not run any more then.
-		o.end9("it does not answer the agent that was started again")
+		o.killPool("it does not answer the agent that was started again")
 		select {
 		case <-over:
 		case <-time.After(poolStart):

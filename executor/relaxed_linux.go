@@ -21,7 +21,7 @@ func (a *Agent) doRelaxed(x action) {
 	case actStop, actKill:
 		switch {
 		case played && timer.Stop():
-			a.curtain(stopped(x))
+			a.playEnded(stopped(x))
 		case played: // its end is on the way
 		case x.kind == actStop:
 			a.pool.stop(x.id, x.order.GraceS)
@@ -44,7 +44,7 @@ func (a *Agent) startRelaxed(o *description.Order) {
 	pretended := a.cfg.Devices.Pretended()
 	switch {
 	case pretended && o.Type == description.OrderHome && o.Home.Pretend:
-		a.plays[o.TaskID] = time.NewTimer(endless)
+		a.plays[o.TaskID] = time.NewTimer(untilStopped)
 		a.state.progressed(description.TaskReport{TaskID: o.TaskID, State: description.TaskRunning})
 		return
 	case pretended && o.Type == description.OrderCompute && o.Compute.PretendS > 0 && o.Compute.Address != "":
@@ -119,8 +119,8 @@ func (a *Agent) openHome(id description.TaskID) (*process, error) {
 	return p, err
 }
 
-// endless is the time of what ends when it is told to.
-const endless = 1 << 62
+// untilStopped is the duration of a played home, which ends only when the server stops it.
+const untilStopped = 1 << 62
 
 // play has a pretended device hold a task of a round for as long as the task is said to take.
 func (a *Agent) play(o *description.Order) {
@@ -135,7 +135,7 @@ func (a *Agent) play(o *description.Order) {
 	})
 }
 
-// stopped is how what is played ends that is told to.
+// stopped reports the end of a played home or task that was told to end.
 func stopped(x action) description.TaskReport {
 	end := description.TaskReport{TaskID: x.id, State: description.TaskEnded, Signal: "SIGTERM"}
 	switch {
@@ -148,8 +148,8 @@ func stopped(x action) description.TaskReport {
 	return end
 }
 
-// curtain notes the end of what was played.
-func (a *Agent) curtain(end description.TaskReport) {
+// playEnded notes the end of a home or task that a pretended device played.
+func (a *Agent) playEnded(end description.TaskReport) {
 	if a.plays[end.TaskID] == nil {
 		return
 	}

@@ -22,8 +22,8 @@ func newWakes(policy online.Policy) wakes {
 	return w
 }
 
-// askWake notes when the policy wants a tick after a step. A time that is not after now is no wish: a tick at
-// the time of the step would find the same state.
+// askWake notes when the policy wants a tick after a step. A time that is not after now is ignored,
+// because a tick at the time of the step would find the same state.
 func (e *engine) askWake() {
 	w := &e.wakes
 	if w.askedUs = w.policy.WakeUs(); w.askedUs <= e.nowUs || w.askedUs > hare.MaxExact {
@@ -32,8 +32,7 @@ func (e *engine) askWake() {
 	e.queueWake()
 }
 
-// queueWake puts the wish of the policy into the event queue, where no earlier occurrence is there to do so
-// later.
+// queueWake puts the tick that the policy asks for into the event queue, unless the queue has an earlier one.
 func (e *engine) queueWake() {
 	w := &e.wakes
 	if w.askedUs >= w.queuedUs {

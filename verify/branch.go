@@ -28,7 +28,7 @@ type branchTree struct {
 	kinds  []string        // sorted
 	supply []*typeCapacity // by type: GPUs in service, which only become more
 	jobs   []rigidJob
-	heirs  []int          // by job: the nearest equal job of higher index; −1 for none
+	later  []int          // by job: the nearest equal job of higher index; −1 for none
 	byID   map[string]int // the index of a job
 	last   int64          // by this time all jobs have started in some optimal schedule
 	pairs  int64          // of a job and a type on which it may run
@@ -191,13 +191,13 @@ func plainRigid(job *hare.Job) bool {
 // findTwins finds equal jobs; they may be taken to start in the order of their indices.
 func (t *branchTree) findTwins() {
 	last := map[string]int{}
-	t.heirs = make([]int, len(t.jobs))
+	t.later = make([]int, len(t.jobs))
 	for i := range t.jobs {
 		j := &t.jobs[i]
-		t.heirs[i] = -1
+		t.later[i] = -1
 		key := fmt.Sprint(j.spec.WeightMicro, j.spec.ReleaseUs, j.spec.Tasks, j.length)
 		if before, ok := last[key]; ok {
-			j.twin, t.heirs[before] = before, i
+			j.twin, t.later[before] = before, i
 		}
 		last[key] = i
 	}
@@ -418,7 +418,7 @@ func (t *branchTree) narrowed(st *starts, i, k int) (first, last int64) {
 	if o := job.twin; o >= 0 {
 		first = max(first, t.extreme(st, o, false))
 	}
-	if o := t.heirs[i]; o >= 0 {
+	if o := t.later[i]; o >= 0 {
 		last = min(last, t.extreme(st, o, true))
 	}
 	if first > last {

@@ -114,8 +114,9 @@ The agent never changes a setting of a GPU.`,
 		"optimisers remember, without what tasks need while they compute (default: no limit)")
 	f.DurationVar(&cfg.CopyEvery, "copy-every", 5*time.Second, "how often at most the checkpoint of a round job that "+
 		"nodes do not share goes to the server; 0 means never")
-	f.DurationVar(&cfg.NodePatience, "node-patience", 2*time.Minute, "how long a node of a round job may be out of "+
-		"reach of the one that holds the parameters before the attempt ends")
+	f.DurationVar(&cfg.NodePatience, "node-patience", 2*time.Minute, "how long a node of a rigid or gang "+
+		"round job may be out of reach of the one that holds the parameters before the attempt ends (relaxed jobs: always "+
+		"two minutes)")
 	_ = c.MarkFlagDirname("directory") // cannot fail: the flag exists
 	positive(c, "node-patience", "speed", "model-memory")
 	return c

@@ -115,7 +115,7 @@ func playTrace(t *testing.T, speed int) map[string]map[string][]string {
 
 // tracedClusters starts a server at url, and for each of tracedPolicies a cluster of its name, with an agent that
 // pretends devices with so many GPUs. It returns when all GPUs are in service.
-func tracedClusters(ctx context.Context, t *testing.T, devices string, gpus, speed int) (c *client.Client, url string) {
+func tracedClusters(ctx context.Context, t *testing.T, devices string, gpus, speed int) (*client.Client, string) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -131,7 +131,8 @@ func tracedClusters(ctx context.Context, t *testing.T, devices string, gpus, spe
 		t.Cleanup(func() { endProcess(c) })
 	}
 	start("serve", "--listen", l.Addr().String())
-	if c, err = client.New(client.Config{URL: url, Retries: 100}); err != nil {
+	c, err := client.New(client.Config{URL: url, Retries: 100})
+	if err != nil {
 		t.Fatal(err)
 	}
 	if _, err := c.Version(ctx); err != nil {

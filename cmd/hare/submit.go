@@ -99,9 +99,9 @@ cancelled, or Ctrl-C came first (the job goes on); 2 wrong use.`,
 		"directory on the nodes that has the module; a relative path is taken from here")
 	f.Int64Var(&sf.job.Rounds, "rounds", 0, "rounds of a round job")
 	f.IntVar(&sf.job.Tasks, "tasks", 0, "tasks of a round (default: as many as --gpus, or 1)")
-	f.StringVar(&sf.job.Sync, "sync", "", "relaxed: a task of a round runs on any GPU of the cluster, which jobs "+
-		"share; rigid: on whichever is free of the job's own GPUs; gang: task i on GPU i (default relaxed, or rigid with "+
-		"--gpus or --nodes)")
+	f.StringVar(&sf.job.Sync, "sync", "", "relaxed: a task of a round runs on any GPU of the types of --on, and "+
+		"jobs share these GPUs; rigid: on whichever is free of the job's own GPUs; gang: task i on GPU i (default relaxed, "+
+		"or rigid with --gpus or --nodes)")
 	f.Int64Var(&sf.job.Seed, "seed", 0, "seed of the first parameters and of all tasks of a round job")
 	f.IntVar(&sf.job.GPUs, "gpus", 1, "GPUs in all; a relaxed round job has none of its own")
 	f.IntVar(&sf.job.Nodes, "nodes", 0, "spread the GPUs equally over this many nodes")
