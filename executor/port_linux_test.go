@@ -2,6 +2,7 @@ package executor_test
 
 import (
 	"net"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -18,11 +19,15 @@ func TestMasterPortIsTaken(t *testing.T) {
 		if job.State != description.JobSucceeded || job.Failures != 0 {
 			t.Fatalf("%+v", job)
 		}
-		return strings.TrimSpace(readOutput(t, s, id, int64(len(job.Attempts))))
+		return strings.TrimSpace(output(t, s, id, int64(len(job.Attempts)), "stdout"))
 	}
 	const script = `echo $MASTER_PORT`
 	first := port(submit(t, s, description.NewJob{GPUs: 2}, script))
-	next := strings.TrimSuffix(first, first[len(first)-1:]) + string(first[len(first)-1]+1)
+	number, err := strconv.Atoi(first)
+	if err != nil {
+		t.Fatal(err)
+	}
+	next := strconv.Itoa(number + 1)
 	l, err := net.Listen("tcp", ":"+next)
 	if err != nil {
 		t.Skip("another process has the port, too")
