@@ -77,10 +77,10 @@ func TestParameters(t *testing.T) {
 
 // Policies of leases take parameters of their own, and what merging costs is charged by the engine too.
 func TestParametersOfLeases(t *testing.T) {
-	mean := func(policy, parameters string) float64 {
+	mean := func(policy, parameters string, each int) float64 {
 		t.Helper()
-		req := &simulation.Request{Policies: []string{policy}, GPUs: []hare.TypeCount{{Type: "V100", Count: 2},
-			{Type: "P100", Count: 2}, {Type: "K80", Count: 2}},
+		req := &simulation.Request{Policies: []string{policy}, GPUs: []hare.TypeCount{{Type: "V100", Count: each},
+			{Type: "P100", Count: each}, {Type: "K80", Count: each}},
 			Trace: &simulation.Trace{Name: "gavel_trace_small_test.csv"}}
 		if parameters != "" {
 			req.Parameters = map[string]json.RawMessage{policy: json.RawMessage(parameters)}
@@ -91,15 +91,20 @@ func TestParametersOfLeases(t *testing.T) {
 		}
 		return rep.Runs[0].MeanJCTS
 	}
-	hadar, hadare := mean("hadar", ""), mean("hadare", "")
-	if same := mean("hadar", `{"beam":4,"eta":1,"utility":"inverse_jct"}`); same != hadar {
+	const few, many = 2, 16
+	hadar := mean("hadar", "", few)
+	if same := mean("hadar", `{"beam":4,"eta":1,"utility":"inverse_jct"}`, few); same != hadar {
 		t.Errorf("%v with default parameters, %v without parameters", same, hadar)
 	}
-	if other := mean("hadar", `{"utility":"longest_first"}`); other == hadar {
+	if other := mean("hadar", `{"utility":"longest_first"}`, few); other == hadar {
 		t.Errorf("longest first: %v, by default %v", other, hadar)
 	}
-	if dear := mean("hadare", `{"merge_share":0.5,"efficiency":0.5}`); dear < hadare {
-		t.Errorf("dear copies: %v, free copies %v", dear, hadare)
+	// With many GPUs jobs have copies: they gain less where a copy computes less, and none are made where merging takes
+	// half of the time.
+	plain, free := mean("hadar", "", many), mean("hadare", "", many)
+	dear, none := mean("hadare", `{"efficiency":0.5}`, many), mean("hadare", `{"merge_share":0.5}`, many)
+	if free >= dear || dear >= none || none != plain {
+		t.Errorf("free copies %v, dear copies %v, copies that are too dear %v, no copies %v", free, dear, none, plain)
 	}
 }
 
