@@ -167,7 +167,7 @@ func TestHeavyEdgeLoss(t *testing.T) {
 				sum += free[n].Free
 			}
 		}
-		_, best := g.Best("A", free, net)
+		oracle, best := g.Best("A", free, net)
 		us := func(nodes []int) int64 {
 			used := map[int]int{}
 			for _, n := range nodes {
@@ -179,6 +179,9 @@ func TestHeavyEdgeLoss(t *testing.T) {
 				}
 			}
 			return g.IterationUs("A", nodes, net)
+		}
+		if n := us(oracle); n != best {
+			t.Errorf("seed %d: the best placement takes %d, and is said to take %d", seed, n, best)
 		}
 		h, f := us(g.HeavyEdge(free)), us(g.FirstFit(free))
 		if least, most := g.LeastUs("A", net), g.MostUs("A", net); best < least || h < best || f < best || h > most ||
