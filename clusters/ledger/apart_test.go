@@ -1,7 +1,6 @@
 package ledger_test
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 
@@ -92,19 +91,19 @@ func TestNodesAreTriedAgain(t *testing.T) {
 	}
 }
 
-// What an agent says of tasks that are not there is not used.
+// What an agent says of tasks that are not there, or of its own, is not used.
 func TestApartIsChecked(t *testing.T) {
-	d := newDriver(t, "a", "b", "c")
-	d.apply(&ledger.Record{Submit: &ledger.Submit{Job: twoNodes()}})
-	d.decide([]string{"a/0", "a/1"}, []string{"b/0", "b/1"})
-	for _, other := range []int{-1, 0, 2, 1 << 40} {
-		r := &description.Sync{Reports: []description.TaskReport{{State: description.TaskEnded, Apart: []int{other}}}}
-		if err := ledger.CheckSync(r, 2); err != nil {
-			t.Error(err)
+	for _, other := range []int{-1, 0, 2, 7, 1 << 40} {
+		d := newDriver(t, "a", "b", "c")
+		d.apply(&ledger.Record{Submit: &ledger.Submit{Job: twoNodes()}})
+		d.decide([]string{"a/0", "a/1"}, []string{"b/0", "b/1"})
+		d.part(1, [2]string{"a", "b"}, 0, other)
+		if job := d.Job("j1", true); job.State != description.JobFailed || job.Reason != "task 0: no way" {
+			t.Errorf("task 0 does not reach task %d: the job is %s: %s", other, job.State, job.Reason)
 		}
 	}
-	d.part(1, [2]string{"a", "b"}, 0, 7)
-	if job := d.Job("j1", true); job.State != description.JobFailed || job.Reason != "task 0: no way" {
-		t.Errorf("%s", fmt.Sprint(job.State, job.Reason))
+	long := &description.Sync{Reports: []description.TaskReport{{State: description.TaskEnded, Apart: make([]int, 1e6)}}}
+	if err := ledger.CheckSync(long, 2); err != nil || len(long.Reports[0].Apart) > 1000 {
+		t.Errorf("%d tasks are said to be out of reach: %v", len(long.Reports[0].Apart), err)
 	}
 }
