@@ -155,6 +155,27 @@ class Streamed(unittest.TestCase):
             found += play(LateStreams(seed, (streams.COMPUTE,)), self.directory, seed) != plain
         self.assertEqual(found, 4)
 
+    def carried(self, seed, drop, blind=()):
+        """What is saved of tensors behind a load for which no kernel has waited, or which are dropped then."""
+        late = LateStreams(seed, blind)
+        groups = torch_groups.Groups(late, 0, [torch.zeros(32) for _ in range(4)])
+        there, back = bytes(range(256)) * 2, memoryview(bytearray(512))
+        groups.load(memoryview(bytearray(there)))
+        if drop:
+            groups.need_all()
+        groups.save(back)
+        if drop:
+            groups.drop()
+            late.synchronise(streams.IN)
+        late.synchronise(streams.OUT)
+        return bytes(back) == there
+
+    def test_missing_waits_of_copies_are_found(self):
+        """Copies from the device wait for those to it, and memory that is given back waits for copies from it."""
+        for stream, drop in ((streams.OUT, False), (streams.IN, True)):
+            self.assertTrue(all(self.carried(seed, drop) for seed in range(40)), stream)
+            self.assertFalse(all(self.carried(seed, drop, (stream,)) for seed in range(40)), stream)
+
     def test_a_second_backward_pass_adds_up(self):
         late = LateStreams(1)
         weight = torch.nn.Parameter(torch.ones(4))
