@@ -5,6 +5,7 @@ package online
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/hare-sched/hare"
 )
@@ -41,8 +42,17 @@ type Waker interface {
 	// WakeUs is the first time after the last step at which an event of type EventTick would let the
 	// policy decide something, if nothing else happens before, or math.MaxInt64 where there is none. It
 	// follows from the policy's state, so that a host that sends a tick then, or later, or never, can
-	// replay its log.
+	// replay its log. A time that is not after the last step is that of a tick which is due.
 	WakeUs() int64
+}
+
+// WakeUs is Waker.WakeUs of a policy, or math.MaxInt64 where the policy never asks for a tick. Policies that pass
+// events on to another one are Wakers by it.
+func WakeUs(p Policy) int64 {
+	if w, ok := p.(Waker); ok {
+		return w.WakeUs()
+	}
+	return math.MaxInt64
 }
 
 // RefusedError says which event of a step could not be applied, and why.

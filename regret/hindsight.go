@@ -218,7 +218,7 @@ func (h *Hindsight) job(id string) (*pastJob, error) {
 
 func (h *Hindsight) event(e *hare.Event) error {
 	switch e.Type {
-	case hare.EventTick:
+	case hare.EventTick: // a tick is of the policy that asked for it; see replayPolicy.WakeUs
 		return nil
 	case hare.EventGPUJoined:
 		h.join(e.GPU, e.GPUType, e.AtUs)

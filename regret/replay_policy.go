@@ -23,7 +23,8 @@ type plannedReplayPolicy struct {
 }
 
 var (
-	_ online.Policy  = (*replayPolicy)(nil)
+	_ online.Waker   = (*replayPolicy)(nil)
+	_ online.Waker   = (*plannedReplayPolicy)(nil)
 	_ online.Planned = (*plannedReplayPolicy)(nil)
 )
 
@@ -31,6 +32,13 @@ var (
 func (p *plannedReplayPolicy) Step(nowUs int64, events []hare.Event) ([]hare.Decision, error) {
 	return p.told.Step(nowUs, events)
 }
+
+// WakeUs is online.Waker.WakeUs of the policy.
+func (p *plannedReplayPolicy) WakeUs() int64 { return p.told.WakeUs() }
+
+// WakeUs is online.Waker.WakeUs of the policy: the replay sends the ticks that this policy asks for, not those of
+// the session.
+func (rp *replayPolicy) WakeUs() int64 { return online.WakeUs(rp.Policy) }
 
 // learning returns a policy that is told what the policy of the session was told.
 func (rp *replay) learning(p online.Policy) online.Policy {

@@ -92,6 +92,27 @@ func TestReplayUnderTheSamePolicy(t *testing.T) {
 	}
 }
 
+// A replay sends the ticks for which its policy asks. The virtual machine of asrpt completes j1, of which it
+// expects more rounds than one, while nothing happens: j0 computes for a day in one round.
+func TestReplaySendsTicks(t *testing.T) {
+	inst := &hare.Instance{Objective: hare.ObjectiveWeightedJCT, Cluster: hare.Cluster{Nodes: []hare.Node{v100("a", 2)}}}
+	for i, us := range []int64{86_400e6, 8e6} {
+		inst.Jobs = append(inst.Jobs, hare.Job{ID: fmt.Sprint("j", i), WeightMicro: 1e6, Tasks: 1, Rounds: 1,
+			Sync: hare.Rigid, On: []hare.Profile{{Type: "V100", ComputeUs: us}}})
+	}
+	s := play(t, inst, "asrpt", sim.Config{})
+	if start := s.outcome.Jobs[1].StartUs; start == 0 || start >= 86_400e6 {
+		t.Fatalf("j1 starts at %d", start)
+	}
+	r := *s.report
+	if err := r.Against(t.Context(), s.h, "asrpt", nil, policy.OpenSession); err != nil {
+		t.Fatal(err)
+	}
+	if r.Replay.Figures != r.Replay.Session {
+		t.Errorf("%+v happened, the replay gives %+v", r.Replay.Session, r.Replay.Figures)
+	}
+}
+
 // twice lets compute take up to twice as long.
 type twice struct{}
 
