@@ -22,12 +22,17 @@ func newWakes(policy online.Policy) wakes {
 	return w
 }
 
-// askWake notes when the policy wants a tick after a step. A time that is not after now is ignored,
-// because a tick at the time of the step would find the same state.
+// askWake notes when the policy wants a tick after a step. A time that is not after now is that of a tick which
+// is due: the policy decided nothing in the step, as where the compute of a task ended that keeps its GPU. After
+// a tick such a time is ignored, because another tick would find the same state.
 func (e *engine) askWake() {
 	w := &e.wakes
-	if w.askedUs = w.policy.WakeUs(); w.askedUs <= e.nowUs || w.askedUs > hare.MaxExact {
+	w.askedUs = w.policy.WakeUs()
+	switch {
+	case w.askedUs > hare.MaxExact || w.askedUs <= e.nowUs && e.events[0].Type == hare.EventTick:
 		w.askedUs = math.MaxInt64
+	case w.askedUs < e.nowUs:
+		w.askedUs = e.nowUs
 	}
 	e.queueWake()
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/online"
 	"github.com/hare-sched/hare/sim"
 	"github.com/hare-sched/hare/wire"
 )
@@ -43,6 +44,37 @@ func (la *late) WakeUs() int64 {
 		return math.MaxInt64
 	}
 	return la.dueUs[0]
+}
+
+// impatient is first come, first served, and always says that a tick is due.
+type impatient struct{ *online.FIFO }
+
+// WakeUs is online.Waker.WakeUs.
+func (impatient) WakeUs() int64 { return 0 }
+
+// A tick that is due follows each other event once.
+func TestDueTicksFollowOnce(t *testing.T) {
+	inst := &hare.Instance{Objective: hare.ObjectiveWeightedJCT, Cluster: hare.Cluster{Nodes: []hare.Node{
+		{Name: "a", GPUs: []hare.TypeCount{{Type: "A", Count: 1}}}}}}
+	for i := range int64(2) {
+		inst.Jobs = append(inst.Jobs, hare.Job{ID: fmt.Sprint("j", i), WeightMicro: 1e6, ReleaseUs: i * 1e6, Tasks: 1,
+			Rounds: 1, Sync: hare.Rigid, On: []hare.Profile{{Type: "A", ComputeUs: 4e6}}})
+	}
+	p, err := online.NewFIFO(&inst.Cluster)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var log []string
+	if _, err := sim.Run(t.Context(), inst, impatient{p}, sim.Config{Log: func(r wire.Record) error {
+		log = append(log, fmt.Sprintf("%d %v", r.Event.AtUs/1e6, r.Event.Type))
+		return nil
+	}}); err != nil {
+		t.Fatal(err)
+	}
+	want := "0 job_arrived, 0 tick, 1 job_arrived, 1 tick, 4 task_ended, 4 job_ended, 4 tick, 8 task_ended, 8 job_ended"
+	if got := strings.Join(log, ", "); got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
 }
 
 // The run is worked by hand: a job of 4 s comes at 0, one of 1 s at 1, and one of 2 s at 20, and each may start

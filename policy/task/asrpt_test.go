@@ -47,6 +47,14 @@ func shared() *hare.Instance {
 	return apart([3]int64{0, 1, 4}, [3]int64{0, 1, 8}, [3]int64{0, 1, 6}, [3]int64{1, 2, 2})
 }
 
+// synchronising is a cluster of two GPUs on which a relaxed job computes for 4 s and synchronises for 8 s, beside
+// a job of 8 s.
+func synchronising() *hare.Instance {
+	inst := inOneRound(lone(2, [3]int64{0, 1, 4}, [3]int64{0, 1, 8}), 2)
+	inst.Jobs[0].Sync, inst.Jobs[0].On[0].SyncUs = hare.Relaxed, 8e6
+	return inst
+}
+
 // The runs are worked by hand. They say when each job starts and ends.
 func TestASRPTByHand(t *testing.T) {
 	for _, c := range []struct {
@@ -85,6 +93,8 @@ func TestASRPTByHand(t *testing.T) {
 		// The virtual machine completes j1 at 4, while j0 has one round.
 		{"a virtual completion alone", inOneRound(lone(2, [3]int64{0, 1, 12}, [3]int64{0, 1, 8}), 2), task.ASRPTConfig{},
 			"j0 0-12 j1 4-12"},
+		// The virtual machine completes j1 at 4, when the compute of j0 ends, which frees no GPU.
+		{"a virtual completion with another event", synchronising(), task.ASRPTConfig{}, "j0 0-12 j1 4-12"},
 		{"no delay", shared(), task.ASRPTConfig{Eager: true, DelayUs: -1}, "j0 0-4 j1 0-8 j2 0-6 j3 4-10"},
 		{"far is near", shared(), task.ASRPTConfig{Eager: true, Near: 3}, "j0 0-4 j1 0-8 j2 0-6 j3 4-10"},
 		{"not heavy", shared(), task.ASRPTConfig{Eager: true, Heavy: 3.1}, "j0 0-4 j1 0-8 j2 0-6 j3 4-10"},
