@@ -79,12 +79,15 @@ func (a *asrpt) delayedUntil() int64 {
 // untilUs is when the delay of a job ends that has begun to wait for GPUs nearer together.
 func (a *asrpt) untilUs(j *JobState) int64 { return add(j.srpt.farUs, a.cfg.DelayUs) }
 
-// after notes the jobs in the queue that could start now, and wait for GPUs nearer together.
+// after notes the jobs in the queue that could start now, and wait for GPUs nearer together. It goes through the
+// queue as startQueue does, with the same reservations, so that no delay begins while a reservation or a quota keeps
+// a job from starting.
 func (a *asrpt) after(l *ListScheduler) {
 	if a.cfg.DelayUs < 0 || len(a.queue) == 0 || !l.anyFree() {
 		return
 	}
 	l.reserved, l.onNodes, l.onQuotas = reservation{}, nil, nil // there are none where starts are adopted
+	defer l.openQuotas()
 	for _, j := range a.queue {
 		switch {
 		case !l.fitsWhenEmpty(j):
@@ -93,8 +96,11 @@ func (a *asrpt) after(l *ListScheduler) {
 				j.srpt.farUs = l.nowUs
 				a.delayed = append(a.delayed, j)
 			}
-		case !a.cfg.Pass && !a.cfg.Backfill:
+		case a.cfg.Pass || l.nodes != nil && l.heldByQuota(j):
+		case !a.cfg.Backfill:
 			return // it does not fit and blocks the others
+		case l.reserved.forJob == nil:
+			l.reserve(j)
 		}
 	}
 }

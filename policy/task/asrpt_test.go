@@ -55,6 +55,29 @@ func synchronising() *hare.Instance {
 	return inst
 }
 
+// behindAQuota is shared with a job at the head of the queue, whose user has the quota of the job that runs until 8.
+func behindAQuota() *hare.Instance {
+	inst := inOneRound(shared(), 3)
+	inst.Quota = []hare.Quota{{User: "ann", GPUs: 1}}
+	inst.Jobs = append(inst.Jobs, inst.Jobs[0])
+	inst.Jobs[4].ID, inst.Jobs[4].ReleaseUs, inst.Jobs[4].On = "j4", 1e6, []hare.Profile{{Type: "A", ComputeUs: 1e6}}
+	inst.Jobs[1].Users, inst.Jobs[4].Users = []string{"ann"}, []string{"ann"}
+	return inst
+}
+
+// behindAReservation is a cluster of three nodes of two GPUs. j0, j1 and j2 hold one GPU of each for 30 s, and j3 the
+// other one of node c until 4. j4 needs all other GPUs for a second, and j5 two of them, for 3 s on one node and 9 s
+// on two.
+func behindAReservation() *hare.Instance {
+	inst := apart([3]int64{0, 1, 30}, [3]int64{0, 1, 30}, [3]int64{0, 1, 30}, [3]int64{0, 1, 4}, [3]int64{1, 3, 1},
+		[3]int64{1, 2, 3})
+	inst.Cluster.Nodes = append(inst.Cluster.Nodes, hare.Node{Name: "c", GPUs: inst.Cluster.Nodes[0].GPUs})
+	for i, node := range []string{"a", "b", "c", "c"} {
+		inst.Jobs[i].Only = []hare.LabelValues{{Label: hare.LabelNode, Values: []string{node}}}
+	}
+	return inOneRound(inst, 5)
+}
+
 // The runs are worked by hand. They say when each job starts and ends.
 func TestASRPTByHand(t *testing.T) {
 	for _, c := range []struct {
@@ -95,6 +118,13 @@ func TestASRPTByHand(t *testing.T) {
 			"j0 0-12 j1 4-12"},
 		// The virtual machine completes j1 at 4, when the compute of j0 ends, which frees no GPU.
 		{"a virtual completion with another event", synchronising(), task.ASRPTConfig{}, "j0 0-12 j1 4-12"},
+		// j4 is the first in the queue and waits for its quota until 8, and does not keep the delay of j3 from ending at 5.
+		{"a delay behind a quota", behindAQuota(), task.ASRPTConfig{Eager: true, DelayUs: 1e6},
+			"j0 0-4 j1 0-8 j2 0-6 j3 5-11 j4 8-9"},
+		// Until 4 the GPUs of a and b are reserved for j4. j5 could start on them from 5 on, when j4 has ended, and waits
+		// until 7.
+		{"a delay behind a reservation", behindAReservation(), task.ASRPTConfig{Eager: true, Backfill: true, DelayUs: 2e6},
+			"j0 0-30 j1 0-30 j2 0-30 j3 0-4 j4 4-5 j5 7-16"},
 		{"no delay", shared(), task.ASRPTConfig{Eager: true, DelayUs: -1}, "j0 0-4 j1 0-8 j2 0-6 j3 4-10"},
 		{"far is near", shared(), task.ASRPTConfig{Eager: true, Near: 3}, "j0 0-4 j1 0-8 j2 0-6 j3 4-10"},
 		{"not heavy", shared(), task.ASRPTConfig{Eager: true, Heavy: 3.1}, "j0 0-4 j1 0-8 j2 0-6 j3 4-10"},
