@@ -313,6 +313,30 @@ func (ns *Nodes) Room(s Shape, gpuType int, most int64, avoid Avoid) int64 {
 	return sum
 }
 
+// RoomOn is how many tasks of a shape fit on the free GPUs of a type of one node now, beside quotas.
+func (ns *Nodes) RoomOn(s Shape, gpuType int, node int32) int64 {
+	sh, x := &ns.shapes[s], &ns.nodes[node]
+	at, ok := x.find(gpuType)
+	if !ok || !sh.allows(int(node)) {
+		return 0
+	}
+	return sh.room(x, int64(len(x.types[at].free)), x.cpuMilli, x.memoryMiB)
+}
+
+// MostOn is RoomOn if all GPUs of the node in service were free.
+func (ns *Nodes) MostOn(s Shape, gpuType int, node int32) int64 {
+	sh, x := &ns.shapes[s], &ns.nodes[node]
+	at, ok := x.find(gpuType)
+	if !ok || !sh.allows(int(node)) {
+		return 0
+	}
+	return sh.room(x, x.types[at].inService, 0, 0)
+}
+
+// Key names what tasks of a shape need: two shapes with the same key need the same of the same nodes, also where
+// one of them was dropped before the other was added.
+func (ns *Nodes) Key(s Shape) string { return ns.shapes[s].key }
+
 // FreeGPUs is how many GPUs of a type are free on the nodes that may be used, and how many of them are on one node
 // at most. It takes O(nodes).
 func (ns *Nodes) FreeGPUs(gpuType int, avoid Avoid) (sum, onOne int64) {

@@ -65,11 +65,15 @@ func (a *asrpt) equip(h *graphHardware) error {
 	return nil
 }
 
-// leastKey is a graph on a GPU type.
+// leastKey is a graph on a GPU type, on the nodes that the tasks of a shape may use (placement.Nodes.Key).
 type leastKey struct {
 	graph   *jobgraph.Graph
 	gpuType int
+	shape   string
 }
+
+// maxLeast is how many values of α_min are kept.
+const maxLeast = 1 << 14
 
 // withNetwork takes the bandwidths of a cluster where jobs have graphs.
 func (cfg ASRPTConfig) withNetwork(cluster *hare.Cluster) ASRPTConfig {
@@ -144,7 +148,7 @@ func (a *asrpt) leastOn(l *ListScheduler, j *JobState) (us int64, gpuType int) {
 		return us, -1
 	}
 	for _, m := range j.modes {
-		if on := times(a.consolidatedUs(l, t.Graph, m.gpuType), t.Iterations); on > 0 && (gpuType < 0 || on < us) {
+		if on := times(a.consolidatedUs(l, j, t.Graph, m.gpuType), t.Iterations); on > 0 && (gpuType < 0 || on < us) {
 			us, gpuType = on, m.gpuType
 		}
 	}
@@ -154,53 +158,65 @@ func (a *asrpt) leastOn(l *ListScheduler, j *JobState) (us int64, gpuType int) {
 	return us, gpuType
 }
 
-// consolidatedUs is α_min: α of Heavy-Edge if all GPUs of a type in service are free, or 0 where they are too
-// few.
-func (a *asrpt) consolidatedUs(l *ListScheduler, g *jobgraph.Graph, gpuType int) int64 {
+// consolidatedUs is α_min of the graph of a job: α of Heavy-Edge if all GPUs of a type in service are free on the
+// nodes that the job may use, or 0 where they are too few.
+func (a *asrpt) consolidatedUs(l *ListScheduler, j *JobState, g *jobgraph.Graph, gpuType int) int64 {
 	p := &a.placing
-	if p.least == nil || p.capacity != l.capacity {
+	if p.least == nil || p.capacity != l.capacity || len(p.least) >= maxLeast {
 		p.least, p.capacity = map[leastKey]int64{}, l.capacity
 	}
-	us, known := p.least[leastKey{g, gpuType}]
+	key := leastKey{g, gpuType, l.nodes.Key(j.shape)}
+	us, known := p.least[key]
 	if !known {
-		var servers []jobgraph.Server
+		var all []int
 		for i := range l.gpus {
 			if x := &l.gpus[i]; x.inService && x.gpuType == gpuType {
-				servers = addServer(servers, int(l.nodes.Node(i)))
+				all = append(all, i)
 			}
 		}
+		servers := a.servers(l, all, func(node int32) int64 { return l.nodes.MostOn(j.shape, gpuType, node) })
 		if nodes := g.HeavyEdge(servers); nodes != nil {
 			us = g.IterationUs(l.types[gpuType], nodes, a.network(l))
 		}
-		p.least[leastKey{g, gpuType}] = us
+		p.least[key] = us
 	}
 	return us
 }
 
-// addServer counts a free GPU of a node. GPUs of a node mostly come one after another.
-func addServer(servers []jobgraph.Server, node int) []jobgraph.Server {
-	for i := len(servers) - 1; i >= 0; i-- {
-		if servers[i].Node == node {
-			servers[i].Free++
-			return servers
+// servers are the nodes of GPUs, in the order of their first ones, each with as many of the GPUs as it has room for.
+// It takes O(GPUs + nodes).
+func (a *asrpt) servers(l *ListScheduler, gpus []int, room func(node int32) int64) (all []jobgraph.Server) {
+	left := slices.Repeat([]int64{-1}, l.nodes.Len()) // room by node; −1 where no GPU of it came
+	at := make([]int, l.nodes.Len())
+	for _, g := range gpus {
+		n := l.nodes.Node(g)
+		if left[n] < 0 {
+			if left[n] = room(n); left[n] > 0 {
+				at[n] = len(all)
+				all = append(all, jobgraph.Server{Node: int(n)})
+			}
+		}
+		if left[n] > 0 {
+			left[n]--
+			all[at[n]].Free++
 		}
 	}
-	return append(servers, jobgraph.Server{Node: node, Free: 1})
+	return all
 }
 
-// pick is Rule.picks: the GPUs of a job with a graph by Heavy-Edge, or by first fit. It takes what HeavyEdge
-// takes, and O(free GPUs · nodes).
+// pick is Rule.picks: the GPUs of a job with a graph by Heavy-Edge, or by first fit, on the nodes that the job may
+// use. It takes what HeavyEdge takes, and O(free GPUs · nodes).
 func (a *asrpt) pick(l *ListScheduler, j *JobState, gpuType int, avoid placement.Avoid) []int {
 	t := a.training(j)
 	if t == nil {
 		return nil
 	}
-	var servers []jobgraph.Server
-	for _, g := range l.free[gpuType] {
-		if n := l.nodes.Node(g); avoid == nil || !avoid(n) {
-			servers = addServer(servers, int(n))
+	servers := a.servers(l, l.free[gpuType], func(node int32) int64 {
+		if avoid != nil && avoid(node) {
+			return 0
 		}
-	}
+		return l.nodes.RoomOn(j.shape, gpuType, node)
+	})
 	nodes := []int(nil)
 	if a.cfg.FirstFit {
 		nodes = t.Graph.FirstFit(servers)

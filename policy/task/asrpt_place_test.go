@@ -80,6 +80,56 @@ func TestASRPTPlacesByHeavyEdge(t *testing.T) {
 	}
 }
 
+// The job of TestASRPTPlacesByHeavyEdge keeps its placement beside nodes with more free GPUs that it may not use: one
+// that it excludes, and one that has CPUs for one of its tasks alone.
+func TestASRPTPlacesGraphsOnNodesOfTheJob(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		rule func(*hare.Job, *hare.Node)
+	}{
+		{"excluded", func(j *hare.Job, n *hare.Node) {
+			j.Exclude = []hare.LabelValues{{Label: hare.LabelNode, Values: []string{n.Name}}}
+		}},
+		{"without CPUs", func(j *hare.Job, n *hare.Node) { j.CPUMilliPerTask, n.CPUMilli = 1000, 500 }},
+	} {
+		inst := networked(apart([3]int64{0, 4, 2}))
+		inst.Cluster.Nodes = append(inst.Cluster.Nodes, hare.Node{Name: "c", GPUs: []hare.TypeCount{{Type: "A", Count: 3}}})
+		c.rule(&inst.Jobs[0], &inst.Cluster.Nodes[2])
+		graphs, net := trained(t, inst, 0, []jobgraph.Layer{{Parameters: 1000, ActivationBytes: 50_000, On: layerOn(10, 20)},
+			{Parameters: 4000, On: layerOn(20, 40)}}, jobgraph.Configuration{Samples: 4, Stages: []jobgraph.Stage{
+			{Layers: 1, Replicas: 2}, {Layers: 1, Replicas: 2}}})
+		p := task.NewASRPT(&inst.Cluster, task.SizesOf(inst), task.ASRPTConfig{Graphs: graphs})
+		out, err := sim.Run(t.Context(), inst, p, placed(inst, graphs, net))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := out.Jobs[0].EndUs; got != 2*1_920_000 {
+			t.Errorf("%s: ends at %d, want %d", c.name, got, 2*1_920_000)
+		}
+	}
+}
+
+// A job with a graph does not wait for GPUs that it cannot have together: each node has CPUs for one of the two
+// replicas of TestASRPTDelaysJobsWithGraphs, so that α_min is 1.4 ms, too.
+func TestASRPTDelaysNoGraphsForNodesOfOthers(t *testing.T) {
+	inst := networked(inOneRound(shared(), 3))
+	inst.Jobs[3].Rounds = 4
+	graphs, net := trained(t, inst, 3, []jobgraph.Layer{{Parameters: 5000, On: layerOn(100, 300)}},
+		jobgraph.Configuration{Samples: 2, Stages: []jobgraph.Stage{{Layers: 1, Replicas: 2}}})
+	inst.Jobs[3].CPUMilliPerTask = 1000
+	for i := range inst.Cluster.Nodes {
+		inst.Cluster.Nodes[i].CPUMilli = 1500
+	}
+	p := task.NewASRPT(&inst.Cluster, task.SizesOf(inst), task.ASRPTConfig{Eager: true, Graphs: graphs})
+	out, err := sim.Run(t.Context(), inst, p, placed(inst, graphs, net))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if j := &out.Jobs[3]; j.StartUs != 4e6 || j.EndUs != 9_600_000 {
+		t.Errorf("runs from %d to %d", j.StartUs, j.EndUs)
+	}
+}
+
 // Two replicas that compute for 0.4 ms and exchange 10,000 B: 0.5 ms inside a node and 1.4 ms on two, so that
 // α_max/α_min is 2.8. The other jobs are those of shared: at 4 the free GPUs are on two nodes, and from 6 on a
 // node is free.
