@@ -72,7 +72,7 @@ func Builtin() *Document {
 		m := slices.IndexFunc(d.Models, func(m Model) bool { return m.Name == model })
 		d.Configurations = append(d.Configurations, Configuration{
 			Name: fmt.Sprintf("%s/p%dd%dt%d", model, stages, replicas, tensor), Model: model, Samples: samples,
-			MicroBatches: parts, Stages: evenly(int64(len(d.Models[m].flat())), stages, replicas, tensor)})
+			MicroBatches: parts, Stages: evenly(d.Models[m].layers(), stages, replicas, tensor)})
 	}
 	for _, gpus := range []int64{1, 2, 4, 8, 16} {
 		add("resnet-50", 64*gpus, 1, 1, gpus, 1)

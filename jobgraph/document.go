@@ -163,10 +163,10 @@ func (d *Document) check(found *hare.InvalidErrors) {
 			found.Add(at+"/name", "duplicate_id", "%q is empty or another model's: %s", hare.Clip(m.Name), giveName)
 		}
 		names[m.Name] = true
-		n := int64(0)
-		for k := range m.Layers {
-			n += one(m.Layers[k].Count)
+		if !checkModel(at, m, found) {
+			continue
 		}
+		n := m.layers()
 		switch {
 		case n == 0 || n > maxLayers:
 			found.Add(at+"/layers", "out_of_range", "a model has 1 to %d layers, not %d", maxLayers, n)
@@ -191,11 +191,59 @@ func (d *Document) check(found *hare.InvalidErrors) {
 			}
 			continue
 		}
-		d.checkStages(at+"/stages", c, n, found)
+		c.checkStages(at, n, found)
 	}
 }
 
-func (d *Document) checkStages(at string, c *Configuration, layers int64, found *hare.InvalidErrors) {
+// checkRange finds a number that no document may have: documents made in Go were not read field by field.
+func checkRange(pointer string, n, least, most int64, found *hare.InvalidErrors) bool {
+	if n < least || n > most {
+		found.Add(pointer, "out_of_range", "is %d: it must be from %d to %d", n, least, most)
+		return false
+	}
+	return true
+}
+
+// checkModel finds numbers of a model that are out of range, and times that are not sorted.
+func checkModel(at string, m *Model, found *hare.InvalidErrors) bool {
+	ok := checkRange(at+"/gradient_bytes", m.GradientBytes, 0, 64, found)
+	ok = checkRange(at+"/state_bytes", m.StateBytes, 0, 256, found) && ok
+	if len(m.Layers) > maxLayers {
+		found.Add(at+"/layers", "out_of_range", "a model has 1 to %d layers, not %d", maxLayers, len(m.Layers))
+		return false
+	}
+	for k := range m.Layers {
+		l, layer := &m.Layers[k], fmt.Sprintf("%s/layers/%d", at, k)
+		ok = checkRange(layer+"/count", l.Count, 0, maxLayers, found) && ok
+		ok = checkRange(layer+"/parameters", l.Parameters, 0, maxBytes, found) && ok
+		ok = checkRange(layer+"/activation_bytes", l.ActivationBytes, 0, maxBytes, found) && ok
+		ok = checkRange(layer+"/stored_bytes", l.StoredBytes, 0, maxBytes, found) && ok
+		ok = checkRange(layer+"/tensor_bytes", l.TensorBytes, 0, maxBytes, found) && ok
+		for i, t := range l.On {
+			ok = checkRange(layer+"/on", t.ForwardNs, 0, maxBytes, found) &&
+				checkRange(layer+"/on", t.BackwardNs, 0, maxBytes, found) && ok
+			if i > 0 && l.On[i-1].Type >= t.Type {
+				found.Add(layer+"/on", "bad_value", "the times are not sorted by GPU type, each once")
+				ok = false
+			}
+		}
+	}
+	return ok
+}
+
+func (c *Configuration) checkStages(at string, layers int64, found *hare.InvalidErrors) {
+	ok := checkRange(at+"/samples", c.Samples, 1, maxSamples, found)
+	ok = checkRange(at+"/micro_batches", c.MicroBatches, 0, maxSamples, found) && ok
+	at += "/stages"
+	for s := range c.Stages {
+		st, stage := &c.Stages[s], fmt.Sprintf("%s/%d", at, s)
+		ok = checkRange(stage+"/layers", st.Layers, 1, maxLayers, found) && ok
+		ok = checkRange(stage+"/replicas", st.Replicas, 0, maxGPUs, found) && ok
+		ok = checkRange(stage+"/tensor", st.Tensor, 0, maxGPUs, found) && ok
+	}
+	if !ok {
+		return
+	}
 	sum, gpus := int64(0), int64(0)
 	for s := range c.Stages {
 		st := &c.Stages[s]

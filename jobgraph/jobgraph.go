@@ -126,13 +126,13 @@ func (g *Graph) MemoryBytes(stage int) int64 { return g.stages[stage].memoryByte
 // most min(n, S − s) micro-batches at once (one forward, one backward).
 func build(m *Model, c *Configuration) *Graph {
 	g := &Graph{Name: c.Name, Kinds: kindsOf(m)}
-	layers := m.flat()
+	layers := m.runs()
 	sent := int64(0)                    // what the layer before the stage sends for one sample
 	first := make([]int, len(c.Stages)) // the first vertex of each stage
 	for s := range c.Stages {
 		st := &c.Stages[s]
-		own := layers[:st.Layers]
-		layers = layers[st.Layers:]
+		var own []run
+		own, layers = split(layers, st.Layers)
 		first[s] = len(g.Vertices)
 		replicas, tensor := int(one(st.Replicas)), int(one(st.Tensor))
 		g.stages = append(g.stages, g.stageOf(m, c, s, own))
@@ -142,9 +142,9 @@ func build(m *Model, c *Configuration) *Graph {
 			}
 		}
 		var parameters, tensorBytes int64
-		for _, l := range own {
-			parameters = saturating.Add(parameters, l.Parameters)
-			tensorBytes = saturating.Add(tensorBytes, l.tensorBytes())
+		for _, r := range own {
+			parameters = saturating.Add(parameters, saturating.Mul(r.layers, r.of.Parameters))
+			tensorBytes = saturating.Add(tensorBytes, saturating.Mul(r.layers, r.of.tensorBytes()))
 		}
 		perReplica := c.Samples / int64(replicas)
 		for r := range replicas {
@@ -157,25 +157,28 @@ func build(m *Model, c *Configuration) *Graph {
 		if s > 0 {
 			g.addFlows(c, s, first[s-1], first[s], sent)
 		}
-		sent = own[len(own)-1].ActivationBytes
+		sent = own[len(own)-1].of.ActivationBytes
 	}
 	g.finish()
 	return g
 }
 
 // stageOf is what the vertices of a stage compute and keep.
-func (g *Graph) stageOf(m *Model, c *Configuration, s int, own []*Layer) builtStage {
+func (g *Graph) stageOf(m *Model, c *Configuration, s int, own []run) builtStage {
 	st := &c.Stages[s]
 	replicas, tensor, parts := one(st.Replicas), one(st.Tensor), one(c.MicroBatches)
 	b := builtStage{computeUs: make([]int64, len(g.Kinds))}
 	var parameters, stored int64
 	ns := make([]int64, len(g.Kinds))
-	for _, l := range own {
-		parameters = saturating.Add(parameters, l.Parameters)
-		stored = saturating.Add(stored, l.storedBytes())
-		for k, kind := range g.Kinds {
-			t := l.on(kind)
-			ns[k] = saturating.Add(ns[k], saturating.Add(t.ForwardNs, t.BackwardNs))
+	for _, r := range own {
+		parameters = saturating.Add(parameters, saturating.Mul(r.layers, r.of.Parameters))
+		stored = saturating.Add(stored, saturating.Mul(r.layers, r.of.storedBytes()))
+		k := 0
+		for _, t := range r.of.On { // it has all kinds, and both are sorted
+			if k < len(ns) && t.Type == g.Kinds[k] {
+				ns[k] = saturating.Add(ns[k], saturating.Mul(r.layers, saturating.Add(t.ForwardNs, t.BackwardNs)))
+				k++
+			}
 		}
 	}
 	for k := range ns {
@@ -274,35 +277,61 @@ func (g *Graph) finish() {
 	}
 }
 
-// flat lists the layers one by one.
-func (m *Model) flat() []*Layer {
-	var all []*Layer
+// run is equal layers that follow each other.
+type run struct {
+	of     *Layer
+	layers int64
+}
+
+// runs lists the layers.
+func (m *Model) runs() []run {
+	all := make([]run, len(m.Layers))
 	for i := range m.Layers {
-		for range one(m.Layers[i].Count) {
-			all = append(all, &m.Layers[i])
-		}
+		all[i] = run{&m.Layers[i], one(m.Layers[i].Count)}
 	}
 	return all
 }
 
-// kindsOf lists the types on which all layers have times.
+// layers is how many layers there are.
+func (m *Model) layers() (n int64) {
+	for i := range m.Layers {
+		n += one(m.Layers[i].Count)
+	}
+	return n
+}
+
+// split takes the first n layers, of which there are as many, from the others. It does not modify all.
+func split(all []run, n int64) (first, rest []run) {
+	for i, r := range all {
+		if r.layers < n {
+			n -= r.layers
+			continue
+		}
+		first = append(slices.Clone(all[:i]), run{r.of, n})
+		if rest = all[i+1:]; r.layers > n {
+			rest = append([]run{{r.of, r.layers - n}}, rest...)
+		}
+		break
+	}
+	return first, rest
+}
+
+// kindsOf lists the types on which all layers have times. It takes O(layers · types) for layers that are not equal.
 func kindsOf(m *Model) []string {
 	var kinds []string
 	for _, t := range m.Layers[0].On {
-		if !slices.ContainsFunc(m.Layers, func(l Layer) bool { return l.on(t.Type) == nil }) {
-			kinds = append(kinds, t.Type)
-		}
+		kinds = append(kinds, t.Type)
+	}
+	for i := range m.Layers[1:] {
+		on, at := m.Layers[1+i].On, 0
+		kinds = slices.DeleteFunc(kinds, func(kind string) bool { // both are sorted
+			for at < len(on) && on[at].Type < kind {
+				at++
+			}
+			return at == len(on) || on[at].Type != kind
+		})
 	}
 	return kinds
-}
-
-func (l *Layer) on(kind string) *LayerTime {
-	for i := range l.On {
-		if l.On[i].Type == kind {
-			return &l.On[i]
-		}
-	}
-	return nil
 }
 
 func (l *Layer) storedBytes() int64 { return cmp.Or(l.StoredBytes, l.ActivationBytes) }
