@@ -2,10 +2,8 @@ package policy
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/policy/elastic"
@@ -18,8 +16,8 @@ import (
 // SimulationParameters checks parameters of the named policy for simulations, and returns those
 // with which the policy is made (task.Config.Parameters, Info.Configure). Simulations take the parameters that
 // sessions take, but for aside, which the simulator decides: aside says whether it makes plans
-// late. estimates says whether policies of tasks are told no sizes. Errors are
-// *hare.InvalidError with pointers into the parameters.
+// late. estimates says whether policies of tasks are told no sizes. What a cluster must have for the parameters, such
+// as bandwidths, is refused when the policy is made. Errors are *hare.InvalidError with pointers into the parameters.
 func SimulationParameters(name string, parameters []byte, estimates, aside bool) (json.RawMessage, error) {
 	refuse := func(pointer, format string, a ...any) (json.RawMessage, error) {
 		return nil, &hare.InvalidError{Pointer: pointer, Code: "not_allowed", Detail: fmt.Sprintf(format, a...)}
@@ -50,15 +48,8 @@ func SimulationParameters(name string, parameters []byte, estimates, aside bool)
 			return refuse("/aside", "a simulation makes plans aside where they take time (plan_latency_s)")
 		}
 	}
-	// What the cluster must have is checked where it is known.
-	small := &hare.Cluster{Nodes: []hare.Node{{Name: "a", GPUs: []hare.TypeCount{{Type: "GPU", Count: 1}}}},
-		Bandwidths: []hare.LevelBandwidth{{Level: "any", Mbps: 1}}}
-	if _, err := session.Open(small, parameters); err != nil {
-		var fault *hare.InvalidError
-		if !errors.As(err, &fault) || given["graphs"] == nil || !strings.HasPrefix(fault.Pointer, "/graphs") {
-			return nil, err
-		}
-		// Whether job graphs can be is for the cluster of the simulation to say.
+	if err := session.Check(parameters); err != nil {
+		return nil, err
 	}
 	if aside {
 		parameters = PlansAside(name, parameters)

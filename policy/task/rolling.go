@@ -402,6 +402,10 @@ func rollingSession(cfg RollingConfig) Session {
 				return RestoreListScheduler(snapshot, rule)
 			})
 		},
+		Check: func(parameters []byte) error {
+			_, err := parseRolling(cfg, parameters)
+			return err
+		},
 	}
 }
 

@@ -12,6 +12,8 @@ type Session struct {
 	Open func(cluster *hare.Cluster, parameters []byte) (online.Durable, error)
 	// Restore makes the policy of which a snapshot was taken.
 	Restore func(snapshot []byte) (online.Durable, error)
+	// Check says what Open would refuse of parameters on every cluster. Errors are *hare.InvalidError.
+	Check func(parameters []byte) error
 }
 
 // Learned makes a policy that is told in simulations how long jobs take, or which jobs
@@ -53,10 +55,18 @@ func SessionOf(rule func(parameters []byte) (Rule, error)) Session {
 		Restore: func(snapshot []byte) (online.Durable, error) {
 			return durable(RestoreListScheduler(snapshot, rule))
 		},
+		Check: func(parameters []byte) error {
+			_, err := rule(parameters)
+			return err
+		},
 	}
 }
 
 // withoutParameters is a rule for sessions that has no parameters.
 func withoutParameters(rule func() Rule) func(parameters []byte) (Rule, error) {
-	return func(parameters []byte) (Rule, error) { return rule(), online.DecodeParameters(parameters, &struct{}{}) }
+	return func(parameters []byte) (Rule, error) { return rule(), checkNoParameters(parameters) }
+}
+
+func checkNoParameters(parameters []byte) error {
+	return online.DecodeParameters(parameters, &struct{}{})
 }

@@ -255,12 +255,13 @@ var policies = []Info{
 		},
 		Session: Session{
 			Open: func(c *hare.Cluster, parameters []byte) (online.Durable, error) {
-				if err := online.DecodeParameters(parameters, &struct{}{}); err != nil {
+				if err := checkNoParameters(parameters); err != nil {
 					return nil, err
 				}
 				return durable(online.NewFIFO(c))
 			},
 			Restore: func(snapshot []byte) (online.Durable, error) { return durable(online.RestoreFIFO(snapshot)) },
+			Check:   checkNoParameters,
 		},
 	}},
 	{"gandiva", "time slicing in turn", FromRule(
@@ -294,6 +295,10 @@ var policies = []Info{
 				return durable(online.NewHLAS(c, cfg))
 			},
 			Restore: func(snapshot []byte) (online.Durable, error) { return durable(online.RestoreHLAS(snapshot)) },
+			Check: func(parameters []byte) error {
+				_, err := online.ParseHLASConfig(parameters)
+				return err
+			},
 		},
 	}},
 	{"kueue", "gang FIFO as in Kueue, which skips gangs that do not fit", without(kueue(false))},
