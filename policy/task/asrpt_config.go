@@ -94,8 +94,17 @@ func (cfg ASRPTConfig) withDefaults() ASRPTConfig {
 //
 // An event takes O(log jobs) for each job that arrives, completes or starts, and O(types) beside; with
 // Pass, or where jobs are delayed, O(jobs) that are completed and wait.
-func NewASRPT(cluster *hare.Cluster, sizes JobSizes, cfg ASRPTConfig) *ListScheduler {
-	return NewListScheduler(cluster, cfg.withNetwork(cluster).rule(sizes.Rounds))
+//
+// With graphs the cluster must have bandwidths; errors are *hare.InvalidError.
+func NewASRPT(cluster *hare.Cluster, sizes JobSizes, cfg ASRPTConfig) (*ListScheduler, error) {
+	if cfg.Graphs != nil {
+		net, err := jobgraph.NewNetwork(cluster)
+		if err != nil {
+			return nil, err
+		}
+		cfg.mbps = net.Mbps()
+	}
+	return newOpened(cluster, cfg.rule(sizes.Rounds))
 }
 
 // rule is the rule for the rounds of each job; nil means that they are learned.

@@ -75,19 +75,6 @@ type leastKey struct {
 // maxLeast is how many values of α_min are kept.
 const maxLeast = 1 << 14
 
-// withNetwork takes the bandwidths of a cluster where jobs have graphs.
-func (cfg ASRPTConfig) withNetwork(cluster *hare.Cluster) ASRPTConfig {
-	if cfg.Graphs != nil && cluster != nil {
-		if net, err := jobgraph.NewNetwork(cluster); err == nil {
-			cfg.mbps = net.Mbps()
-		}
-	}
-	if cfg.mbps == nil {
-		cfg.Graphs = nil // without bandwidths nothing follows from graphs
-	}
-	return cfg
-}
-
 // training is the graph of a job and its iterations of a round; nil where the job has none.
 func (a *asrpt) training(j *JobState) *jobgraph.Training {
 	t, ok := a.cfg.Graphs[j.spec.ID]

@@ -66,7 +66,7 @@ func TestASRPTPlacesByHeavyEdge(t *testing.T) {
 			{Parameters: 4000, On: layerOn(20, 40)}}, jobgraph.Configuration{Samples: 4, Stages: []jobgraph.Stage{
 			{Layers: 1, Replicas: 2}, {Layers: 1, Replicas: 2}}})
 		c.cfg.Graphs = graphs
-		p := task.NewASRPT(&inst.Cluster, task.SizesOf(inst), c.cfg)
+		p := newASRPT(t, inst, c.cfg)
 		out, err := sim.Run(t.Context(), inst, p, placed(inst, graphs, net))
 		if err != nil {
 			t.Fatal(err)
@@ -98,7 +98,7 @@ func TestASRPTPlacesGraphsOnNodesOfTheJob(t *testing.T) {
 		graphs, net := trained(t, inst, 0, []jobgraph.Layer{{Parameters: 1000, ActivationBytes: 50_000, On: layerOn(10, 20)},
 			{Parameters: 4000, On: layerOn(20, 40)}}, jobgraph.Configuration{Samples: 4, Stages: []jobgraph.Stage{
 			{Layers: 1, Replicas: 2}, {Layers: 1, Replicas: 2}}})
-		p := task.NewASRPT(&inst.Cluster, task.SizesOf(inst), task.ASRPTConfig{Graphs: graphs})
+		p := newASRPT(t, inst, task.ASRPTConfig{Graphs: graphs})
 		out, err := sim.Run(t.Context(), inst, p, placed(inst, graphs, net))
 		if err != nil {
 			t.Fatal(err)
@@ -120,7 +120,7 @@ func TestASRPTDelaysNoGraphsForNodesOfOthers(t *testing.T) {
 	for i := range inst.Cluster.Nodes {
 		inst.Cluster.Nodes[i].CPUMilli = 1500
 	}
-	p := task.NewASRPT(&inst.Cluster, task.SizesOf(inst), task.ASRPTConfig{Eager: true, Graphs: graphs})
+	p := newASRPT(t, inst, task.ASRPTConfig{Eager: true, Graphs: graphs})
 	out, err := sim.Run(t.Context(), inst, p, placed(inst, graphs, net))
 	if err != nil {
 		t.Fatal(err)
@@ -151,7 +151,7 @@ func TestASRPTDelaysJobsWithGraphs(t *testing.T) {
 			graphs, net := trained(t, inst, 3, []jobgraph.Layer{{Parameters: 5000, On: layerOn(100, 300)}},
 				jobgraph.Configuration{Samples: 2, Stages: []jobgraph.Stage{{Layers: 1, Replicas: 2}}})
 			c.cfg.Graphs = graphs
-			p := task.NewASRPT(&inst.Cluster, task.SizesOf(inst), c.cfg)
+			p := newASRPT(t, inst, c.cfg)
 			out, err := sim.Run(t.Context(), inst, p, placed(inst, graphs, net))
 			if err != nil {
 				t.Fatal(err)

@@ -1,11 +1,15 @@
 package task_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/jobgraph"
+	"github.com/hare-sched/hare/online"
 	"github.com/hare-sched/hare/policy/task"
 	"github.com/hare-sched/hare/sim"
 )
@@ -20,6 +24,15 @@ func lone(gpus int, jobs ...[3]int64) *hare.Instance {
 			Tasks: j[1], Rounds: j[2], Sync: hare.Rigid, On: []hare.Profile{{Type: "A", ComputeUs: 1e6}}})
 	}
 	return inst
+}
+
+func newASRPT(t *testing.T, inst *hare.Instance, cfg task.ASRPTConfig) online.Policy {
+	t.Helper()
+	p, err := task.NewASRPT(&inst.Cluster, task.SizesOf(inst), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
 }
 
 // apart is a cluster of two nodes of two GPUs with jobs whose rounds take 1 s on one node and 3 s on two.
@@ -131,7 +144,7 @@ func TestASRPTByHand(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var got []string
-			out, err := sim.Run(t.Context(), c.inst, task.NewASRPT(&c.inst.Cluster, task.SizesOf(c.inst), c.cfg), sim.Config{})
+			out, err := sim.Run(t.Context(), c.inst, newASRPT(t, c.inst, c.cfg), sim.Config{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -163,4 +176,33 @@ func TestASRPTParameters(t *testing.T) {
 			t.Errorf("%s: %v, want %q", c.parameters, err, c.want)
 		}
 	}
+}
+
+// What goes by bandwidths is refused on clusters that have none.
+func TestBandwidthsAreNeeded(t *testing.T) {
+	inst := lone(2, [3]int64{0, 1, 1})
+	named := &jobgraph.Document{}
+	for pointer, err := range map[string]error{
+		"/cluster/bandwidth_gbps": madeWith(inst, task.Config{ASRPT: task.ASRPTConfig{
+			Graphs: map[string]jobgraph.Training{"j0": {}}}}, "asrpt"),
+		"/graphs": madeWith(inst, task.Config{ASRPT: task.ASRPTConfig{Named: named}}, "asrpt"),
+		"/ring":   madeWith(inst, task.Config{Sampling: task.SamplingConfig{Ring: true}}, "sampling"),
+	} {
+		var fault *hare.InvalidError
+		if !errors.As(err, &fault) || fault.Pointer != pointer {
+			t.Errorf("got %v, want %s", err, pointer)
+		}
+	}
+	cfg := task.Config{ASRPT: task.ASRPTConfig{Named: named}, Sampling: task.SamplingConfig{Ring: true}}
+	for _, name := range []string{"asrpt", "sampling"} {
+		if err := madeWith(networked(inst), cfg, name); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func madeWith(inst *hare.Instance, cfg task.Config, name string) error {
+	info, _ := task.Find(name)
+	_, err := info.New(context.Background(), inst, cfg)
+	return err
 }

@@ -166,6 +166,16 @@ type gpuState struct {
 	switched bool
 }
 
+// newOpened is NewListScheduler for a rule that goes by what the cluster has.
+func newOpened(cluster *hare.Cluster, r Rule) (*ListScheduler, error) {
+	if r.opened != nil {
+		if err := r.opened(cluster); err != nil {
+			return nil, err
+		}
+	}
+	return NewListScheduler(cluster, r), nil
+}
+
 // NewListScheduler makes a scheduler for a valid cluster. GPUs without windows of
 // service and without work are in service at once; the others when they join.
 func NewListScheduler(cluster *hare.Cluster, r Rule) *ListScheduler {

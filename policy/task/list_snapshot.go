@@ -190,12 +190,7 @@ func OpenListScheduler(cluster *hare.Cluster, parameters []byte, rule func(param
 	if len(bytes.TrimSpace(parameters)) > 0 {
 		r.parameters = slices.Clone(parameters)
 	}
-	if r.opened != nil {
-		if err := r.opened(cluster); err != nil {
-			return nil, err
-		}
-	}
-	return NewListScheduler(cluster, r), nil
+	return newOpened(cluster, r)
 }
 
 // RestoreListScheduler makes the scheduler of which a snapshot was taken; rule is

@@ -46,13 +46,10 @@ type SamplingConfig struct {
 //
 // A placement takes the time of market.Sample, twice where there are gangs and relaxed jobs; an event
 // without a placement O(jobs × types + GPUs).
-func NewSampling(cluster *hare.Cluster, sizes JobSizes, cfg SamplingConfig) *ListScheduler {
-	r := cfg.rule(sizes.Rounds)
-	if r.opened(cluster) != nil { // without bandwidths
-		cfg.Ring = false
-		r = cfg.rule(sizes.Rounds)
-	}
-	return NewListScheduler(cluster, r)
+//
+// With Ring the cluster must have a bandwidth between nodes; errors are *hare.InvalidError.
+func NewSampling(cluster *hare.Cluster, sizes JobSizes, cfg SamplingConfig) (*ListScheduler, error) {
+	return newOpened(cluster, cfg.rule(sizes.Rounds))
 }
 
 // rule is the rule for the rounds of each job; nil means that they are learned.

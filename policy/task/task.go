@@ -244,7 +244,7 @@ func without(r Rule) FromEvents {
 var policies = []Info{
 	{"asrpt", "whole jobs in the order in which one virtual machine completes them, the shortest first",
 		Learned{FromSizes(func(c *hare.Cluster, s JobSizes, cfg Config) (online.Policy, error) {
-			return NewASRPT(c, s, cfg.ASRPT), nil
+			return orNil(NewASRPT(c, s, cfg.ASRPT))
 		}), SessionOf(parseASRPT)}},
 	{"easy_backfill", "first come first served with EASY backfill",
 		Learned{FromSizes(func(c *hare.Cluster, s JobSizes, _ Config) (online.Policy, error) { return NewEASY(c, s), nil }),
@@ -308,7 +308,7 @@ var policies = []Info{
 	{"sampling", "divides the GPUs among the jobs by sampled numbers of GPUs and a matching market",
 		Learned{FromSizes(func(c *hare.Cluster, s JobSizes, cfg Config) (online.Policy, error) {
 			cfg.Sampling.Market.Seed = uint64(cfg.Seed)
-			return NewSampling(c, s, cfg.Sampling), nil
+			return orNil(NewSampling(c, s, cfg.Sampling))
 		}), SessionOf(parseSampling)}},
 	{"sched_allox", "the Hare paper's Sched_Allox: whole jobs matched to types and places in line",
 		Learned{FromSizes(func(c *hare.Cluster, s JobSizes, _ Config) (online.Policy, error) {
