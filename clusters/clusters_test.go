@@ -414,6 +414,23 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
+// Parameters that need bandwidths are refused: a managed cluster has none.
+func TestClustersHaveNoBandwidths(t *testing.T) {
+	s := newServer(t, time.Minute)
+	for _, c := range []struct{ policy, parameters, pointer string }{
+		{"sampling", `{"ring": true}`, "/ring"},
+		{"asrpt", `{"graphs": {"hare": "job-graphs/v1", "models": [], "configurations": []}}`, "/graphs"},
+	} {
+		_, err := s.Create(t.Context(), "", &description.NewCluster{Name: "lab", Policy: c.policy,
+			Parameters: []byte(c.parameters)})
+		var fault *hare.InvalidError
+		if !errors.As(err, &fault) || !strings.HasSuffix(fault.Pointer, c.pointer) ||
+			!strings.Contains(fault.Detail, "bandwidth") {
+			t.Errorf("%s: %v", c.policy, err)
+		}
+	}
+}
+
 // Random jobs, ends, failures, cancels, restarts of agents and of the server: every job ends, none runs twice at
 // once, and GPUs hold one task each.
 func TestRandomClusters(t *testing.T) {
