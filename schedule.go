@@ -118,7 +118,7 @@ type JobPrices struct {
 	Nanos     []int64
 }
 
-// BranchNode is a node of a tree that covers all schedules of rigid jobs. A node with a Type has
+// BranchNode is a node of a tree that covers all schedules. A node with a Type has
 // two children: the schedules in which the job is on this type, and those in which it is not. A
 // node with a Job and no Type has those in which the job starts by StartUs, and those in which it
 // starts later. A node without a Job is a leaf with the number of its prices.

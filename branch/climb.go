@@ -7,10 +7,9 @@ import (
 )
 
 // climb raises the bound, beginning with the prices from, until the bound reaches target or so many steps
-// are made. It returns the bound that the best prices prove, rounded, and these prices. Where enough is set,
-// climb also ends when lookback steps have brought the bound little nearer to the target.
-func (e *dual) climb(ctx context.Context, d *domain, from *Prices, target float64, steps int,
-	enough bool) (float64, *Prices) {
+// are made, or lookback steps have brought the bound little nearer to the target. It returns the bound that the best
+// prices prove, rounded, and these prices.
+func (e *dual) climb(ctx context.Context, d *domain, from *Prices, target float64, steps int) (float64, *Prices) {
 	best, cur, dir := from.clone(), from.clone(), e.newPrices()
 	value, delta, since, fresh := math.Inf(-1), 0.0, 0, true
 	before := 0.0 // the value so many steps ago
@@ -19,7 +18,7 @@ func (e *dual) climb(ctx context.Context, d *domain, from *Prices, target float6
 		if n > 0 && ctx.Err() != nil {
 			break
 		}
-		if enough && n%lookback == 0 {
+		if n%lookback == 0 {
 			if n > 0 && target-value > worth*(target-before) {
 				break
 			}

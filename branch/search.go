@@ -51,10 +51,8 @@ type Config struct {
 	Places []Place
 	// Prices is a certificate of the instance by prices, from which the search starts.
 	Prices *hare.Certificate
-	// Evaluations limits the number of times that all jobs are priced, and Nodes that of the nodes of
-	// the tree; zero means no limit.
+	// Evaluations limits the number of times that all jobs are priced; zero means no limit.
 	Evaluations int64
-	Nodes       int
 	// Report is called after each node with the number of nodes and the least bound, in 1e-12
 	// weight-seconds. It may be nil.
 	Report func(nodes int, bound float64)
@@ -172,9 +170,6 @@ func Run(ctx context.Context, pr *Problem, cfg Config) *Outcome {
 	}
 	s.dual = newDual(pr, grid)
 	most := min(maxNodes, hare.MaxBranchDomains/max(1, len(pr.jobs)*len(pr.types)))
-	if cfg.Nodes > 0 {
-		most = min(most, cfg.Nodes)
-	}
 	root := s.node(ctx, s.dual.transfer(cfg.Prices), pr.root(), rootSteps)
 	for len(s.open) > 0 && s.nodes < most && ctx.Err() == nil && !s.spent() {
 		n := heap.Pop(&s.open).(*node)
@@ -260,7 +255,7 @@ func (s *search) node(ctx context.Context, from *Prices, d domain, steps int) *n
 		steps = int(max(1, left))
 	}
 	s.climbs++
-	n.bound, n.prices = s.dual.climb(ctx, &n.d, from, s.goal(), steps, s.cfg.Nodes != 1)
+	n.bound, n.prices = s.dual.climb(ctx, &n.d, from, s.goal(), steps)
 	if s.closed(n.bound) {
 		s.lately = append([]*Prices{n.prices}, s.lately[:min(len(s.lately), kept-1)]...)
 		return n

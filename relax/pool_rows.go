@@ -167,7 +167,7 @@ func (pr *problem) oracleRows() []row {
 	rows := make([]row, len(pr.pools.composites))
 	for c := range rows {
 		x := &pr.pools.composites[c]
-		rows[c] = row{pr.rows[x.top].kind, x.gpus}
+		rows[c] = row{kind: pr.rows[x.top].kind, gpus: x.gpus}
 	}
 	return rows
 }

@@ -14,6 +14,7 @@ import (
 type row struct {
 	kind int
 	gpus int64
+	job  int // of whose own price it is, counted from 1; 0 for a price of all jobs
 }
 
 // dualFeasible is the dual feasible function u_m on a type: u_m(x) = x if (m+1)x is an
@@ -47,7 +48,7 @@ const (
 // of it and sizes add nothing.
 func (pr *problem) addRows() {
 	for k := range pr.caps {
-		pr.rows = append(pr.rows, row{k, 1})
+		pr.rows = append(pr.rows, row{kind: k, gpus: 1})
 	}
 	if pr.syncAsCompute > 0 {
 		return
@@ -71,8 +72,8 @@ func (pr *problem) addRows() {
 		}
 		pr.dualFeasible = append(pr.dualFeasible, packs...)
 		for _, n := range sizes[k] {
-			at[row{k, n}] = len(pr.rows)
-			pr.rows = append(pr.rows, row{k, n})
+			at[row{kind: k, gpus: n}] = len(pr.rows)
+			pr.rows = append(pr.rows, row{kind: k, gpus: n})
 		}
 	}
 	if len(at) == 0 {
@@ -81,7 +82,7 @@ func (pr *problem) addRows() {
 	for i := range pr.jobs {
 		for m := range pr.jobs[i].modes {
 			md := &pr.jobs[i].modes[m]
-			if r, ok := at[row{md.kind, pr.unitGPUs(i, md)}]; ok {
+			if r, ok := at[row{kind: md.kind, gpus: pr.unitGPUs(i, md)}]; ok {
 				md.top, md.row = r, r
 			}
 		}
@@ -348,6 +349,10 @@ func (pr *problem) capacityCost(grid []int64, nanos [][]int64) []*big.Int {
 	for k, steps := range pr.caps {
 		sum := new(big.Int)
 		costs[k] = sum
+		if pr.pricesJobs() {
+			costs[k] = pr.costOfSets(k, grid, nanos)
+			continue
+		}
 		var tasks []int64
 		var rows [][]int64
 		for r, to := range pr.rows {

@@ -27,7 +27,7 @@ func TestSizesByHand(t *testing.T) {
 			On: []hare.Profile{{Type: "A", ComputeUs: 1_000_000}}})
 	}
 	pr, _ := newProblem(hare.NewModel(inst), 0)
-	if len(pr.rows) != 2 || pr.rows[1] != (row{0, 2}) {
+	if len(pr.rows) != 2 || pr.rows[1] != (row{gpus: 2}) {
 		t.Fatalf("rows %v", pr.rows)
 	}
 	bound, err := newEvaluator(pr, 1).exactBound(context.Background(), []int64{0, 1_000_000},

@@ -9,36 +9,52 @@ import (
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/branch"
 	"github.com/hare-sched/hare/greedy"
+	"github.com/hare-sched/hare/relax"
 	"github.com/hare-sched/hare/verify"
 )
 
 // Branch and bound comes after a first part of the search, whose plan prunes the tree. It
-// proves the optimum of most instances of up to ten rigid jobs, and of some of up to treeJobs. Of more
-// jobs, up to rootJobs, the root alone is bounded, by prices of each job.
+// proves the optimum of most instances of up to ten rigid jobs, and of some of up to treeJobs. Other instances of gang
+// and rigid jobs are bounded by prices of each job.
 const (
 	treeJobs     = 24
-	rootJobs     = 64
-	rootWork     = 1 << 13                // the most jobs times GPUs
+	treeWork     = 1 << 13                // the most jobs times GPUs of a tree
 	treeShare    = 0.6                    // of the time after the price bound, where there may be a tree
-	rootShare    = 0.35                   // where there is only a root
+	rootShare    = 0.35                   // where there are only prices of jobs
 	provingShare = 0.25                   // the share of that for the proof by package verify
 	evaluations  = 8_000                  // without a limit
+	rootPricings = 60_000                 // without a limit: how often a job is priced where there is no tree
 	fewer        = 3_000                  // where the gap that was asked for is reached
 	branchWork   = 0.25                   // the share of a work limit
 	searchSpan   = 100 * time.Millisecond // for each job, until a tree is tried
 	longTree     = 10 * time.Second       // a tree that takes longer leaves time to the search
 	rootSeconds  = 0.02                   // the time for each job below which the search has all of it
+	// A step of prices of jobs on 96 cells takes rootStep for each job. The grid is finer where there is time for
+	// rootSteps.
+	rootStep  = 15 * time.Microsecond
+	rootSteps = 1000
+	rootCells = 96
+	mostCells = 384
 )
 
-// branches says whether branch and bound follows the search.
+// grows says whether a tree may follow the search.
+func (s *solve) grows() bool {
+	jobs := len(s.model.Jobs)
+	return jobs > 1 && jobs <= treeJobs && jobs*len(s.model.GPUs) <= treeWork && branch.New(s.model) != nil
+}
+
+// branches says whether branch and bound, or prices of jobs, follow the search.
 func (s *solve) branches() bool {
-	jobs, gpus := len(s.model.Jobs), len(s.model.GPUs)
-	if t := s.opt.TimeLimit.Seconds(); t > 0 && jobs > treeJobs && t < rootSeconds*float64(jobs) {
+	if s.opt.Bound != hare.MethodPrice || !s.searches() || s.stability.chargesMoves() || s.limits.unpriced ||
+		s.cfg.Ablation.Branch || s.cfg.Ablation.Search {
 		return false
 	}
-	return s.opt.Bound == hare.MethodPrice && s.searches() && s.stability == nil && !s.limits.unpriced &&
-		!s.cfg.Ablation.Branch && !s.cfg.Ablation.Search && jobs > 1 && jobs <= rootJobs && jobs*gpus <= rootWork &&
-		branch.New(s.model) != nil
+	if s.grows() {
+		return true
+	}
+	jobs := len(s.model.Jobs)
+	t := s.opt.TimeLimit.Seconds()
+	return (t == 0 || jobs <= treeJobs || t >= rootSeconds*float64(jobs)) && relax.PricesJobs(s.model)
 }
 
 // improveAndBranch improves the incumbent, and proves it optimal where that is possible.
@@ -47,15 +63,15 @@ func (s *solve) improveAndBranch(ctx context.Context, guide *hare.Relaxation) {
 		s.improve(ctx, guide)
 		return
 	}
-	share := treeShare
-	if len(s.model.Jobs) > treeJobs {
+	tree, share := s.grows(), treeShare
+	if !tree {
 		share = rootShare
 	}
 	first, cancel := ctx, context.CancelFunc(func() {})
 	clocked := s.opt.TimeLimit > 0 && s.opt.WorkLimit == 0
 	if clocked {
 		span := time.Duration((1 - share) * float64(s.timeLeft()))
-		if len(s.model.Jobs) <= treeJobs {
+		if tree {
 			// The search of so few jobs ends soon, and goes on where the tree leaves time.
 			span = min(span, time.Duration(len(s.model.Jobs))*searchSpan)
 		}
@@ -72,7 +88,11 @@ func (s *solve) improveAndBranch(ctx context.Context, guide *hare.Relaxation) {
 	if s.gapReached() && (most == 0 || most > fewer) {
 		most = fewer // a proof may cost next to nothing
 	}
-	s.branch(ctx, most)
+	if tree {
+		s.branch(ctx, most)
+	} else {
+		s.priceJobs(ctx, int(most))
+	}
 	if clocked && ctx.Err() == nil && !s.gapReached() {
 		s.improve(ctx, guide)
 	}
@@ -112,9 +132,6 @@ func (s *solve) branch(ctx context.Context, evaluations int64) {
 		s.treeNodes = nodes
 		s.event(PhaseBranch, false)
 	}
-	if len(s.model.Jobs) > treeJobs {
-		cfg.Nodes = 1
-	}
 	out := branch.Run(part, pr, cfg)
 	s.treeNodes = out.Nodes
 	s.event(PhaseBranch, true)
@@ -131,6 +148,36 @@ func (s *solve) branch(ctx context.Context, evaluations int64) {
 	}
 	s.keepBound(&hare.Relaxation{Method: hare.MethodBranch, Certified: true, Bound: out.Bound,
 		Certificate: out.Certificate, Progress: prices.Progress, GridUs: prices.GridUs, Prices: prices.Prices})
+}
+
+// priceJobs raises the bound by prices of jobs, in so many steps at most; zero means no limit.
+func (s *solve) priceJobs(ctx context.Context, steps int) {
+	if s.incumbent == nil || s.priced == nil || len(s.priced.Certificate.Pools) > 0 {
+		return
+	}
+	s.event(PhaseBranch, true)
+	cfg := relax.JobPricesConfig{Target: s.value.Float(), Steps: steps, Cells: rootCells, Workers: s.cfg.Workers,
+		Quit: s.quit.Done()}
+	part, cancel := ctx, context.CancelFunc(func() {})
+	if s.opt.TimeLimit > 0 {
+		span := time.Duration((1 - provingShare) * float64(s.timeLeft()))
+		part, cancel = context.WithTimeout(ctx, span)
+		step := rootStep * time.Duration(len(s.model.Jobs))
+		for cfg.Cells < mostCells && span > 2*rootSteps*step*time.Duration(cfg.Cells/rootCells) {
+			cfg.Cells *= 2
+		}
+	}
+	defer cancel()
+	if s.opt.TimeLimit == 0 && s.opt.WorkLimit == 0 {
+		cfg.Steps = min(steps, rootPricings/len(s.model.Jobs))
+	}
+	rel := relax.JobPrices(part, s.model, s.priced, cfg)
+	if part.Err() != nil {
+		s.cut = true
+	}
+	if rel != nil {
+		s.keepBound(rel)
+	}
 }
 
 // places returns where the rigid jobs of the incumbent run.

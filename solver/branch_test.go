@@ -47,17 +47,20 @@ func TestNineRigidJobsAreProvedOptimal(t *testing.T) {
 	}
 }
 
-// A tree follows where GPUs stay, also beside one that never comes into service, and none where one GPU leaves as
-// another comes: the blocks of its schedules might find no GPU.
+// A tree follows where GPUs stay, also beside one that never comes into service. Where one GPU leaves as another comes
+// the blocks of its schedules might find no GPU, and only one leaf follows.
 func TestTreesWhereGPUsComeAndGo(t *testing.T) {
-	for _, test := range []struct{ nodes, jobs, value, method string }{
+	for _, test := range []struct {
+		nodes, jobs, value string
+		divided            bool
+	}{
 		{`{"name":"a","gpus":{"A":3},"in_service_s":[[0,10]]},{"name":"b","gpus":{"A":3},"in_service_s":[[10,null]]}`,
 			`{"id":"x","sync":"rigid","tasks":2,"on":{"A":{"compute_s":8}}},
-			{"id":"y","sync":"rigid","tasks":2,"on":{"A":{"compute_s":8}}}`, "26", hare.MethodPrice},
+			{"id":"y","sync":"rigid","tasks":2,"on":{"A":{"compute_s":8}}}`, "26", false},
 		{`{"name":"a","gpus":{"A":1},"in_service_s":[[0,5]],"busy":[{"gpu":0,"until_s":9}]},{"name":"b","gpus":{"A":3}}`,
 			`{"id":"x","sync":"rigid","tasks":2,"on":{"A":{"compute_s":8}}},
 			{"id":"y","sync":"rigid","on":{"A":{"compute_s":3}}},
-			{"id":"z","weight":3,"sync":"rigid","tasks":2,"on":{"A":{"compute_s":5}}}`, "31", hare.MethodBranch},
+			{"id":"z","weight":3,"sync":"rigid","tasks":2,"on":{"A":{"compute_s":5}}}`, "31", true},
 	} {
 		inst, err := wire.DecodeInstance(strings.NewReader(`{"hare":"instance/v1","cluster":{"nodes":[`+test.nodes+
 			`]},"jobs":[`+test.jobs+`]}`), wire.Limits{})
@@ -68,8 +71,10 @@ func TestTreesWhereGPUsComeAndGo(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if res.Value.String() != test.value || res.Certificate.Method != test.method {
-			t.Errorf("value %v by %s, want %s by %s", res.Value, res.Certificate.Method, test.value, test.method)
+		if res.Value.String() != test.value || res.Certificate.Method != hare.MethodBranch ||
+			len(res.Certificate.Tree) > 1 != test.divided {
+			t.Errorf("value %v by %s with %d nodes, want %s, divided: %v", res.Value, res.Certificate.Method,
+				len(res.Certificate.Tree), test.value, test.divided)
 		}
 		if rep := verify.Check(inst, res); !rep.OK {
 			t.Error(rep)

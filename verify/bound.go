@@ -177,8 +177,9 @@ type priceCertificate struct {
 	cert   *hare.Certificate
 	supply *supply
 	curves map[resource]*priceCurve
-	sizes  map[string][]int64 // by type: the numbers of GPUs with a price of their own
-	spent  atomic.Int64       // the steps counted against maxPriceWork
+	sizes  map[string][]int64     // by type: the numbers of GPUs with a price of their own
+	own    map[ownKey]*priceCurve // what a job pays that has prices of its own
+	spent  atomic.Int64           // the steps counted against maxPriceWork
 	// quotaPools are the numbers of the pools of quotas.
 	quotaPools []int32
 
@@ -378,6 +379,9 @@ func (pc *priceCertificate) payByType(job *hare.Job, cs []typeChoice) {
 		c.units, c.curve = job.Tasks, pc.curves[resource{c.kind, 1}]
 		// Relaxed tasks and parts of mixing gangs use single GPUs.
 		if own := pc.curves[resource{c.kind, job.Tasks}]; own != nil && job.Sync != hare.Relaxed && !job.Mix {
+			c.units, c.curve = 1, own
+		}
+		if own := pc.own[ownKey{job.ID, c.kind}]; own != nil {
 			c.units, c.curve = 1, own
 		}
 	}

@@ -62,6 +62,15 @@ func branchBound(ctx context.Context, inst *hare.Instance, s *supply, c *hare.Ce
 	if c.StepUs != 0 || len(c.Pools)+len(c.After) > 0 {
 		return nil, errors.New("a branch certificate has no step or pools, and moves no weight")
 	}
+	if inst.Objective != hare.ObjectiveWeightedJCT || s.placed {
+		return nil, errors.New("a branch certificate is neither for other objectives nor for nodes that matter")
+	}
+	if err := divisible(inst, s); err != nil {
+		if len(c.Tree) == 1 && c.Tree[0].Job == "" && len(c.PriceSets) <= 1 {
+			return leafBound(ctx, inst, s, c)
+		}
+		return nil, err
+	}
 	t, err := newBranchTree(inst, s, c)
 	if err != nil {
 		return nil, err
@@ -109,11 +118,22 @@ func branchBound(ctx context.Context, inst *hare.Instance, s *supply, c *hare.Ce
 	return &proved{low: new(big.Rat).SetFrac(least, big.NewInt(unit))}, nil
 }
 
-// newBranchTree refuses instances that the method does not cover, and trees that take too long.
-func newBranchTree(inst *hare.Instance, s *supply, c *hare.Certificate) (*branchTree, error) {
-	if inst.Objective != hare.ObjectiveWeightedJCT || s.placed {
-		return nil, errors.New("a branch certificate is neither for other objectives nor for nodes that matter")
+// addKinds adds the types of the cluster, sorted, and returns the most changes of a type.
+func (t *branchTree) addKinds(s *supply) (most int) {
+	for kind := range s.capacities {
+		t.kinds = append(t.kinds, kind)
 	}
+	slices.Sort(t.kinds)
+	for _, kind := range t.kinds {
+		tc := s.capacities[kind].changes()
+		t.supply = append(t.supply, tc)
+		most = max(most, len(tc.at))
+	}
+	return most
+}
+
+// newBranchTree refuses trees that take too long.
+func newBranchTree(inst *hare.Instance, s *supply, c *hare.Certificate) (*branchTree, error) {
 	nodes, each := len(c.Tree), len(inst.Jobs)*len(s.capacities)
 	if nodes == 0 || len(c.PriceSets) > nodes {
 		return nil, fmt.Errorf("a tree of %d nodes has %d price_sets, which are too many", nodes, len(c.PriceSets))
@@ -122,27 +142,13 @@ func newBranchTree(inst *hare.Instance, s *supply, c *hare.Certificate) (*branch
 		return nil, fmt.Errorf("a tree of %d nodes is too large to check for %d jobs", nodes, len(inst.Jobs))
 	}
 	t := &branchTree{byID: map[string]int{}, spent: new(big.Int)}
-	for kind, tc := range s.capacities {
-		if !slices.IsSorted(tc.level) {
-			return nil, fmt.Errorf("a branch certificate is for GPUs that stay: some of type %.40q leave", kind)
-		}
-		t.kinds = append(t.kinds, kind)
-	}
-	slices.Sort(t.kinds)
-	most := 0 // changes of a type
-	for _, kind := range t.kinds {
-		tc := s.capacities[kind].changes()
-		t.supply = append(t.supply, tc)
-		most = max(most, len(tc.at))
+	most := t.addKinds(s)
+	for _, tc := range t.supply {
 		t.last = max(t.last, tc.at[len(tc.at)-1])
 	}
 	sum := int64(0)
 	for i := range inst.Jobs {
 		job := &inst.Jobs[i]
-		if !plainRigid(job) {
-			return nil, fmt.Errorf("a branch certificate is for rigid jobs without further rules, which job %.40q is not",
-				job.ID)
-		}
 		r := rigidJob{spec: job, length: make([]int64, len(t.kinds)), twin: -1}
 		longest := int64(0)
 		for _, p := range job.On {
@@ -177,17 +183,6 @@ func newBranchTree(inst *hare.Instance, s *supply, c *hare.Certificate) (*branch
 	return t, t.addPrices(s, c)
 }
 
-// plainRigid says that a job is rigid, and one block of the same length wherever it starts.
-func plainRigid(job *hare.Job) bool {
-	if job.Sync != hare.Rigid || job.Shapes != nil || len(job.After)+len(job.Durations) > 0 {
-		return false
-	}
-	if p := job.Progress; p != nil && (p.RoundsDone > 0 || len(p.GPUs) > 0) {
-		return false
-	}
-	return !slices.ContainsFunc(job.On, func(p hare.Profile) bool { return p.SwitchUs > 0 })
-}
-
 // findTwins finds equal jobs; they may be taken to start in the order of their indices.
 func (t *branchTree) findTwins() {
 	last := map[string]int{}
@@ -205,8 +200,7 @@ func (t *branchTree) findTwins() {
 
 // addPrices reads the price sets.
 func (t *branchTree) addPrices(s *supply, c *hare.Certificate) error {
-	sets := append([]hare.PriceSet{{GridUs: c.GridUs, Prices: c.Prices, Sizes: c.Sizes}}, c.PriceSets...)
-	for x, set := range sets {
+	for x, set := range priceSets(c) {
 		pc, _, err := readPrices(s, &hare.Certificate{GridUs: set.GridUs, Prices: set.Prices, Sizes: set.Sizes})
 		if err != nil {
 			return fmt.Errorf("prices %d: %w", x, err)
@@ -488,7 +482,7 @@ func (t *branchTree) leaf(ctx context.Context, st *starts, number int) *big.Int 
 		}
 		free := atLeastNone(t.left(st, k, -1))
 		if t.prices[number].rows[k] > 0 {
-			total.Sub(total, t.dearestSets(ctx, st, number, k, free))
+			total.Sub(total, t.prices[number].dearestSets(ctx, kind, free, t.listed(st, number, k)))
 		} else {
 			total.Sub(total, t.prices[number].costOf(kind, free))
 		}
@@ -496,76 +490,16 @@ func (t *branchTree) leaf(ctx context.Context, st *starts, number int) *big.Int 
 	return total
 }
 
-// dearestSets returns the price of the GPUs of type k that are free beside cores, where jobs have
-// prices of their own: at each instant, that of the dearest of what fits into these GPUs. A job with
-// its own price counts once, and only when it may run there beside its core.
-func (t *branchTree) dearestSets(ctx context.Context, st *starts, number, k int, free *typeCapacity) *big.Int {
-	pc := t.prices[number]
-	grid := pc.cert.GridUs
-	cuts := slices.Concat(grid, free.at)
-	type job struct {
-		tasks       int64
-		opens, ends int64 // of the time in which it may run
-		from, to    int64 // its core
-		prices      []int64
-	}
-	var listed []job
+// listed returns the jobs with prices of their own that may run on type k.
+func (t *branchTree) listed(st *starts, number, k int) (out []once) {
 	for i := range t.jobs {
 		x := i*len(t.kinds) + k
-		if pc.own[x] == nil || st.first[x] > st.last[x] {
-			continue
+		if own := t.prices[number].own[x]; own != nil && st.first[x] <= st.last[x] {
+			from, to := t.core(st, i, k)
+			out = append(out, once{t.jobs[i].spec.Tasks, st.first[x], st.last[x] + t.jobs[i].length[k], from, to, own.prices})
 		}
-		j := job{tasks: t.jobs[i].spec.Tasks, opens: st.first[x], ends: st.last[x] + t.jobs[i].length[k],
-			prices: pc.own[x].prices}
-		j.from, j.to = t.core(st, i, k)
-		listed = append(listed, j)
-		cuts = append(cuts, j.opens, j.ends, j.from, j.to)
 	}
-	slices.Sort(cuts)
-	cuts = slices.Compact(cuts)
-	total, step := new(big.Int), 0
-	for c, from := range cuts[:len(cuts)-1] {
-		if ctx.Err() != nil {
-			break
-		}
-		if from < 0 || from >= grid[len(grid)-1] {
-			continue
-		}
-		for step+1 < len(free.at) && free.at[step+1] <= from {
-			step++
-		}
-		cell, exact := slices.BinarySearch(grid, from)
-		if !exact {
-			cell--
-		}
-		best := make([]int64, free.level[step]+1)
-		raise := func(gpus, price int64, n int64) {
-			if n >= gpus {
-				best[n] = max(best[n], best[n-gpus]+price)
-			}
-		}
-		for n := range int64(len(best)) {
-			if curve := pc.curves[resource{t.kinds[k], 1}]; curve != nil {
-				raise(1, curve.prices[cell], n)
-			}
-			for _, gpus := range pc.sizes[t.kinds[k]] {
-				raise(gpus, pc.curves[resource{t.kinds[k], gpus}].prices[cell], n)
-			}
-			if n > 0 {
-				best[n] = max(best[n], best[n-1])
-			}
-		}
-		for _, j := range listed {
-			if from < j.opens || from >= j.ends || j.from <= from && from < j.to {
-				continue
-			}
-			for n := int64(len(best)) - 1; n >= j.tasks; n-- {
-				raise(j.tasks, j.prices[cell], n)
-			}
-		}
-		total.Add(total, times(best[len(best)-1], cuts[c+1]-from))
-	}
-	return total
+	return out
 }
 
 // block returns the least w C + price of job i on type k, where its core costs nothing.

@@ -343,18 +343,22 @@ func TestForgedTrees(t *testing.T) {
 	}
 }
 
-// branchDocuments returns optimal plans of tiny instances of rigid jobs with trees: one that states
-// just what it proves, and one that states the least decimal above.
+// branchDocuments returns optimal plans of tiny instances: of rigid jobs with trees, and of gang and rigid jobs with
+// trees of one leaf. Of each, one document states just what is proved, and one the least decimal above.
 func branchDocuments(t *testing.T) (out []documents) {
-	for seed := range uint64(60) {
+	for seed := range uint64(75) {
 		r := rand.New(rand.NewPCG(seed+otherDocuments(), 47))
 		inst := randomRigid(r)
+		cert := randomTree(r, inst)
+		if seed%3 == 2 {
+			inst = randomGangs(r)
+			cert = randomLeaf(r, inst)
+		}
 		value, plan, done := brute.OptimumOnNodes(inst, 20_000)
 		if !done || plan == nil {
 			continue
 		}
 		optimum := hare.Product(1, value)
-		cert := randomTree(r, inst)
 		low, err := verify.Bound(inst, cert)
 		if err != nil {
 			t.Fatalf("seed %d: %v", seed, err)

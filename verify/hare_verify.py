@@ -1848,7 +1848,7 @@ class PriceSet(Certificate):
     """Prices of leaves on a grid of their own, read as those of a certificate; own are
     those of single jobs, by job and type."""
 
-    pools, step = (), None
+    pools, step, after, path = (), None, {}, True
 
     def __init__(self, doc, where):
         members(doc, ("grid_us", "prices", "sizes", "jobs"), where)
@@ -2196,6 +2196,7 @@ def price_bound(inst, c):
             cost = Cost(weights[j.id], j.late, j.deadline)
         values = []
         for shape, modes in priced_modes(inst, c, j, rows):
+            modes = [(x, units, c.own.get((j.id, x.kind), row)) for x, units, row in modes]
             if j.sync == "rigid":
                 rounds = shape.rounds(j.left)
                 values += [(rigid_phi(cost, start, path, c.grid, rounds * (x.compute + x.sync), row), 1)
@@ -2255,7 +2256,36 @@ def all_capacity(inst, c):
     for kind in sorted(inst.supply):
         stays = stretches(inst.supply[kind], grid)
         sizes = [(k, row) for (of, k), row in c.sizes.items() if of == kind]
-        paid += pool_price(stays, c.prices.get(kind, free), sizes)
+        jobs = [(j.tasks, c.own[j.id, kind], j.release, FOREVER, (0, 0)) for j in inst.jobs if (j.id, kind) in c.own]
+        if jobs:
+            parts = list(zip(*inst.supply[kind]))
+            paid += sets_price(grid, parts, [(1, c.prices.get(kind, free))] + sizes, jobs)
+        else:
+            paid += pool_price(stays, c.prices.get(kind, free), sizes)
+    return paid
+
+
+def sets_price(grid, parts, goods, jobs):
+    """∫ of the dearest that fits into GPUs of a type, [(from, GPUs)]: goods, as often as wanted,
+    and jobs with prices of their own, (tasks, prices, from, until, core), each once while it may
+    run beside its core."""
+    cuts = set(grid).union(t for t, _ in parts)
+    for _, _, opens, closes, core in jobs:
+        cuts.update((opens, closes) + core)
+    cuts = sorted(t for t in cuts if 0 <= t <= grid[-1])
+    begins, paid = [a for a, _ in parts], 0
+    for t, end in zip(cuts, cuts[1:]):
+        g = bisect_right(grid, t) - 1
+        at = bisect_right(begins, t) - 1
+        room = parts[at][1] if at >= 0 else 0
+        table = [0] * (room + 1)
+        for n in range(1, room + 1):
+            table[n] = max([table[n - 1]] + [table[n - k] + row[g] for k, row in goods if k <= n])
+        for k, row, opens, closes, core in jobs:
+            if row[g] and opens <= t < closes and not core[0] <= t < core[1]:
+                for n in range(room, k - 1, -1):
+                    table[n] = max(table[n], table[n - k] + row[g])
+        paid += table[room] * (end - t)
     return paid
 
 
@@ -2518,7 +2548,7 @@ class Tree:
             more = [(t, n - before) for t, n, before in zip(times, levels, [0] + levels)]
             self.gpus[kind] = [(t, n) for t, n in more if n or not t]
             if any(n < 0 for _, n in more):
-                raise Refused("some GPUs of type %s leave, for which the method branch has no proof" % quoted(kind))
+                raise Refused("a tree of several nodes is for GPUs that stay: some of %s leave" % quoted(kind))
         self.length = {}  # of a job on a type
         self.types = []  # by job, those on which it may run
         for i, j in enumerate(self.jobs):
@@ -2543,14 +2573,10 @@ class Tree:
 
     def check(self, c):
         """Refuses what the method does not cover, and trees that take too long."""
-        inst, self.sets = self.inst, [c] + c.sets
-        if c.step is not None or c.pools or c.after:
-            raise Refused("the method branch has no step, pools or after")
-        if inst.objective != "weighted_jct" or inst.placed:
-            raise Refused("the method branch covers neither other objectives nor nodes that matter")
+        self.sets = [c] + c.sets
         for j in self.jobs:
-            if j.sync != "rigid" or j.shaped() or j.done or j.running or j.after or j.durations:
-                raise Refused("the method branch covers rigid jobs alone, without other rules: not %s" % quoted(j.id))
+            if j.sync != "rigid":
+                raise Refused("a tree of several nodes covers rigid jobs alone: not %s" % quoted(j.id))
         nodes, each = len(c.tree), len(self.jobs) * len(self.kinds)
         if not nodes or len(c.sets) > nodes:
             raise Refused("a tree of %d nodes has %d price_sets, which are too many" % (nodes, len(c.sets)))
@@ -2566,7 +2592,7 @@ class Tree:
             raise Refused("a tree of %d nodes takes too long to check" % len(c.tree))
         for prices in self.sets:
             check_prices(self.inst, prices)
-            self.check_own(prices)
+            check_own(self.inst, prices)
             prices.goods, prices.rows = {}, {}  # by type
             for kind, size in sorted(prices.sizes):
                 prices.goods.setdefault(kind, []).append((size, prices.sizes[kind, size]))
@@ -2578,19 +2604,6 @@ class Tree:
                 goods = 1 + prices.rows.get(kind, 0) + len(prices.goods.get(kind, ()))
                 work += cuts * (1 + self.inst.peak(kind)) * goods
             self.works.append(work)
-
-    def check_own(self, prices):
-        names, most = {j.id for j in self.jobs}, 0
-        for (name, kind), row in prices.own.items():
-            if name not in names or kind not in self.inst.supply:
-                raise Refused("prices of jobs: there is no job %s or no type %s" % (quoted(name), quoted(kind)))
-            if len(row) != len(prices.grid) - 1:
-                raise Refused("prices of job %s: %d for %d cells" % (quoted(name), len(row), len(prices.grid) - 1))
-        if prices.own:
-            rows = [*prices.own.values(), *prices.prices.values(), *prices.sizes.values()]
-            most = max(map(max, rows)) * (len(prices.own) + max(self.inst.peak(kind) for kind in self.kinds))
-        if most > MOST_SECOND:
-            raise Refused("prices of jobs are too large")
 
     def root(self):
         return {(i, kind): (self.jobs[i].release, self.last) for i, kind in self.length}
@@ -2704,39 +2717,20 @@ class Tree:
             stays = stretches(([a for a, _ in parts], [n for _, n in parts]), prices.grid)
             sizes = prices.goods.get(kind, [])
             if kind in prices.rows:
-                total -= self.sets_price(case, prices, kind, parts, [(1, prices.prices.get(kind, free))] + sizes)
+                goods = [(1, prices.prices.get(kind, free))] + sizes
+                total -= sets_price(prices.grid, parts, goods, list(self.own_rows(case, prices, kind)))
             else:
                 total -= pool_price(stays, prices.prices.get(kind, free), sizes)
         return total
 
-    def sets_price(self, case, prices, kind, parts, goods):
-        """∫ of the dearest that fits into the free GPUs of a type, [(from, GPUs)]: goods, as
-        often as wanted, and jobs with prices of their own, each once while it may run
-        beside its core."""
-        cuts, jobs = set(prices.grid).union(a for a, _ in parts), []
+    def own_rows(self, case, prices, kind):
+        """The jobs of sets_price."""
         for i, j in enumerate(self.jobs):
             row = prices.own.get((j.id, kind))
-            if row is None or (i, kind) not in case:
-                continue
-            opens, closes = case[i, kind][0], case[i, kind][1] + self.length[i, kind]
-            sure = self.kept(case, i)
-            away = sure[1:] if sure else (closes, closes)
-            jobs.append((j.tasks, row, opens, closes, away))
-            cuts.update((opens, closes) + away)
-        cuts = sorted(t for t in cuts if 0 <= t <= prices.grid[-1])
-        begins, paid = [a for a, _ in parts], 0
-        for t, end in zip(cuts, cuts[1:]):
-            g = bisect_right(prices.grid, t) - 1
-            room = parts[bisect_right(begins, t) - 1][1]
-            table = [0] * (room + 1)
-            for n in range(1, room + 1):
-                table[n] = max([table[n - 1]] + [table[n - k] + row[g] for k, row in goods if k <= n])
-            for k, row, opens, closes, away in jobs:
-                if opens <= t < closes and not away[0] <= t < away[1]:
-                    for n in range(room, k - 1, -1):
-                        table[n] = max(table[n], table[n - k] + row[g])
-            paid += table[room] * (end - t)
-        return paid
+            if row is not None and (i, kind) in case:
+                opens, closes = case[i, kind][0], case[i, kind][1] + self.length[i, kind]
+                sure = self.kept(case, i)
+                yield j.tasks, row, opens, closes, sure[1:] if sure else (closes, closes)
 
     def block(self, case, i, kind, prices):
         """The least w C + price of job i on a type; when it surely runs it pays nothing."""
@@ -2766,8 +2760,53 @@ class Tree:
         return cost - (until(sure[2]) - until(sure[1]) if sure else 0)
 
 
+def check_own(inst, prices):
+    names, most = {j.id for j in inst.jobs}, 0
+    for (name, kind), row in prices.own.items():
+        if name not in names or kind not in inst.supply:
+            raise Refused("prices of jobs: there is no job %s or no type %s" % (quoted(name), quoted(kind)))
+        if len(row) != len(prices.grid) - 1:
+            raise Refused("prices of job %s: %d for %d cells" % (quoted(name), len(row), len(prices.grid) - 1))
+    if prices.own:
+        rows = [*prices.own.values(), *prices.prices.values(), *prices.sizes.values()]
+        most = max(map(max, rows)) * (len(prices.own) + max(map(inst.peak, inst.supply)))
+    if most > MOST_SECOND:
+        raise Refused("prices of jobs are too large")
+
+
+def leaf_bound(inst, c):
+    """What the prices of the only leaf prove where schedules cannot be divided: jobs with prices
+    of their own are each in the dearest set once, from their release on."""
+    sets, work = [c] + c.sets, 0
+    if c.tree[0].prices >= len(sets):
+        raise Refused("tree: there are no prices %d" % c.tree[0].prices)
+    for prices in sets:
+        check_prices(inst, prices)
+        check_own(inst, prices)
+    chosen = sets[c.tree[0].prices]
+    for kind in {kind for _, kind in chosen.own}:
+        cuts = len(chosen.grid) - 1 + len(inst.supply[kind][0]) + len(inst.jobs)
+        goods = 1 + sum(of == kind for _, of in chosen.own) + sum(of == kind for of, _ in chosen.sizes)
+        work += cuts * (1 + inst.peak(kind)) * goods
+    if work > MOST_WORK:
+        raise Refused("the prices of jobs take too long to check")
+    chosen.path = True
+    return price_bound(inst, chosen)
+
+
 def tree_bound(inst, c):
     """The least bound of the leaves of a tree."""
+    if c.step is not None or c.pools or c.after:
+        raise Refused("the method branch has no step, pools or after")
+    if inst.objective != "weighted_jct" or inst.placed:
+        raise Refused("the method branch covers neither other objectives nor nodes that matter")
+    for j in inst.jobs:
+        if j.sync == "relaxed" or j.mix or j.shaped() or j.done or j.running or j.after or j.durations:
+            raise Refused("the method branch covers gang and rigid jobs without other rules: not %s" % quoted(j.id))
+    leave = any(b < a for _, levels in inst.supply.values() for a, b in zip(levels, levels[1:]))
+    single = len(c.tree) == 1 and c.tree[0].job is None and len(c.sets) <= 1
+    if single and (leave or any(j.sync != "rigid" for j in inst.jobs)):
+        return leaf_bound(inst, c)
     tree, least = Tree(inst, c), None
     names = {j.id: i for i, j in enumerate(inst.jobs)}
     cases = [tree.root()]

@@ -1,0 +1,299 @@
+package relax
+
+import (
+	"context"
+	"math"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/hare-sched/hare"
+)
+
+// jobAscent climbs in the prices of jobs. Prices are those of one GPU of the job.
+type jobAscent struct {
+	ev   *evaluator
+	pr   *problem
+	grid []float64
+	cuts []jobCut
+	// first is the first of cuts by cell.
+	first []int
+	rows  [][]int // of jobs by type
+	sums  []float64
+	sets  []jobSets // scratch by worker
+}
+
+// jobCut is a stretch of a cell with so many GPUs of a type.
+type jobCut struct {
+	kind, cell  int
+	end, length float64
+	free        int64
+}
+
+// jobSets is scratch memory for the dearest set of jobs.
+type jobSets struct {
+	in   []int
+	best []float64
+	take []bool
+}
+
+// newJobAscent prepares an ascent on so many cells of a grid at most.
+func newJobAscent(pr *problem, points []int64, cells, workers int) *jobAscent {
+	cells = min(cells, len(points)-1)
+	a := &jobAscent{ev: newEvaluator(pr, workers), pr: pr, grid: make([]float64, cells+1)}
+	for g := range a.grid {
+		a.grid[g] = float64(points[g*(len(points)-1)/cells])
+	}
+	a.rows = make([][]int, len(pr.caps))
+	for r, to := range pr.rows {
+		if to.job > 0 {
+			a.rows[to.kind] = append(a.rows[to.kind], r)
+		}
+	}
+	a.sets = make([]jobSets, len(a.ev.oracles))
+	a.sums = make([]float64, cells)
+	a.first = make([]int, cells+1)
+	for g := range cells {
+		for k, steps := range pr.caps {
+			for x, s := range steps {
+				end := a.grid[g+1]
+				if x+1 < len(steps) {
+					end = min(end, float64(steps[x+1].FromUs))
+				}
+				if l := end - max(a.grid[g], float64(s.FromUs)); l > 0 && s.Count > 0 {
+					a.cuts = append(a.cuts, jobCut{k, g, end, l, s.Count})
+				}
+			}
+		}
+		a.first[g+1] = len(a.cuts)
+	}
+	return a
+}
+
+// transfer returns the prices of a certificate on the grid of the ascent.
+func (a *jobAscent) transfer(c *hare.Certificate) *prices {
+	from := &prices{}
+	for _, t := range c.GridUs {
+		from.grid = append(from.grid, float64(t))
+	}
+	perGPU := map[row][]float64{}
+	add := func(kind string, gpus int64, nanos []int64) {
+		out := make([]float64, len(nanos))
+		for g, x := range nanos {
+			out[g] = float64(x) / float64(gpus)
+		}
+		perGPU[row{kind: slices.Index(a.pr.model.Types, kind), gpus: gpus}] = out
+	}
+	for _, p := range c.Prices {
+		add(p.Type, 1, p.Nanos)
+	}
+	for _, p := range c.Sizes {
+		add(p.Type, p.Tasks, p.Nanos)
+	}
+	for _, r := range a.pr.rows {
+		at := perGPU[row{kind: r.kind, gpus: r.gpus}]
+		if at == nil {
+			at = perGPU[row{kind: r.kind, gpus: 1}]
+		}
+		if at == nil || r.job == 0 {
+			at = make([]float64, len(c.GridUs)-1) // nobody pays for single GPUs
+		}
+		from.at = append(from.at, at)
+	}
+	return transfer(from, a.grid)
+}
+
+// value returns the dual at prices, and adds its supergradient to grad, which is zero. A job counts in all of the cell
+// in which it comes, so that the value may be less than what the prices prove.
+func (a *jobAscent) value(ctx context.Context, pi *prices, grad [][]float64) (float64, error) {
+	pr, e := a.pr, a.ev
+	pi.integrate()
+	version := e.nextVersion()
+	err := e.each(ctx, func(o *oracle, c, lo, hi int) {
+		ch := &e.chunks[c]
+		ch.phi = 0
+		o.setPrices(pi, version)
+		var ans answer
+		ans.uses, ans.progress = o.uses, o.progress
+		for i := lo; i < hi && ctx.Err() == nil; i++ {
+			e.answer(i, o, &ans)
+			ch.phi += ans.phi
+			for _, u := range ans.uses {
+				grad[u.row][u.cell] += u.amount // of this job alone
+			}
+		}
+		o.uses, o.progress = ans.uses, ans.progress
+	})
+	if err != nil {
+		return 0, err
+	}
+	a.eachBlock(func(js *jobSets, g int) {
+		a.sums[g] = 0
+		for x := a.first[g]; x < a.first[g+1]; x++ {
+			a.sums[g] += js.dearest(a, &a.cuts[x], pi, grad)
+		}
+	})
+	v := -pr.wa
+	for c := range e.chunks {
+		v += e.chunks[c].phi
+	}
+	for _, x := range a.sums {
+		v -= x
+	}
+	return v, nil
+}
+
+// eachBlock calls f for each cell, on all workers.
+func (a *jobAscent) eachBlock(f func(js *jobSets, g int)) {
+	var next atomic.Int64
+	var wg sync.WaitGroup
+	for w := range a.sets {
+		wg.Go(func() {
+			for {
+				from := int(next.Add(jobBlock)) - jobBlock
+				if from >= len(a.sums) {
+					return
+				}
+				for g := from; g < min(from+jobBlock, len(a.sums)); g++ {
+					f(&a.sets[w], g)
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// dearest returns what the dearest set of jobs pays that fits into the GPUs of a cut, and takes the set off grad.
+func (js *jobSets) dearest(a *jobAscent, c *jobCut, pi *prices, grad [][]float64) float64 {
+	pr := a.pr
+	in := js.in[:0]
+	held, sum := int64(0), 0.0
+	for _, r := range a.rows[c.kind] {
+		n := pr.rows[r].gpus
+		if p := pi.at[r][c.cell]; p > 0 && n <= c.free && pr.jobs[pr.rows[r].job-1].a < c.end {
+			in = append(in, r)
+			held += n
+			sum += p * float64(n)
+		}
+	}
+	js.in = in
+	if held <= c.free {
+		for _, r := range in {
+			grad[r][c.cell] -= c.length * float64(pr.rows[r].gpus)
+		}
+		return c.length * sum
+	}
+	n := int(c.free) + 1
+	js.best = slices.Grow(js.best[:0], n)[:n]
+	best := js.best
+	clear(best)
+	if len(js.take) < len(in)*n {
+		js.take = make([]bool, len(in)*n)
+	}
+	for y, r := range in {
+		z := int(pr.rows[r].gpus)
+		p := pi.at[r][c.cell] * float64(z)
+		take := js.take[y*n : (y+1)*n]
+		for x := n - 1; x >= z; x-- {
+			if v := best[x-z] + p; v > best[x] {
+				best[x], take[x] = v, true
+			} else {
+				take[x] = false
+			}
+		}
+	}
+	x := n - 1
+	for y := len(in) - 1; y >= 0; y-- {
+		z := int(pr.rows[in[y]].gpus)
+		if x >= z && js.take[y*n+x] {
+			grad[in[y]][c.cell] -= c.length * float64(z)
+			x -= z
+		}
+	}
+	return c.length * best[n-1]
+}
+
+// climb makes deflected, preconditioned supergradient steps of Polyak's length, and returns the best prices; nil
+// without a step.
+func (a *jobAscent) climb(ctx context.Context, cur *prices, cfg JobPricesConfig) (best *prices) {
+	rows := len(a.pr.rows)
+	grad, dir := newPrices(a.grid, rows).at, newPrices(a.grid, rows).at
+	target := cfg.Target / unit
+	value, delta, since, fresh := math.Inf(-1), 0.0, 0, true
+	for n := 0; cfg.Steps == 0 || n < cfg.Steps; n++ {
+		for r := range grad {
+			clear(grad[r])
+		}
+		v, err := a.value(ctx, cur, grad)
+		if err != nil {
+			break
+		}
+		if v > value {
+			value, since = v, 0
+			if best == nil {
+				best = newPrices(a.grid, rows)
+				delta = min(mostAmbition, max(leastAmbition, jobAmbition/float64(len(a.pr.jobs))))
+			}
+			best.copyFrom(cur)
+			if v >= target {
+				break
+			}
+		} else if since++; since >= jobPatience {
+			if delta *= jobNearer; delta < minDelta {
+				break
+			}
+			since, fresh = 0, true
+			cur.copyFrom(best)
+			continue
+		}
+		for r := range dir {
+			for g, x := range grad[r] {
+				if fresh {
+					dir[r][g] = x
+				} else {
+					dir[r][g] += jobDeflect * (x - dir[r][g])
+				}
+			}
+		}
+		fresh = false
+		if !a.step(cur, dir, value+delta*math.Abs(value)-v+1) {
+			break
+		}
+	}
+	return best
+}
+
+// step moves prices along dir so far that the value would rise by gain if it were linear. It returns false if the
+// prices are the best ones.
+func (a *jobAscent) step(cur *prices, dir [][]float64, gain float64) bool {
+	dearest := 0.0
+	for r := range cur.at {
+		dearest = max(dearest, slices.Max(cur.at[r]))
+	}
+	rate := func(r, g int) float64 {
+		if cur.at[r][g] <= 0 && dir[r][g] <= 0 {
+			return 0
+		}
+		return (cur.at[r][g] + jobFloor*dearest + 1) / float64(a.pr.rows[r].gpus) / (a.grid[g+1] - a.grid[g])
+	}
+	norm := 0.0
+	for r := range dir {
+		for g, x := range dir[r] {
+			if x != 0 {
+				norm += rate(r, g) * x * x
+			}
+		}
+	}
+	if norm <= 0 {
+		return false
+	}
+	length := gain / norm
+	for r := range dir {
+		for g, x := range dir[r] {
+			if x != 0 {
+				cur.at[r][g] = max(0, cur.at[r][g]+length*rate(r, g)*x)
+			}
+		}
+	}
+	return true
+}

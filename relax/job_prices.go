@@ -1,0 +1,188 @@
+package relax
+
+import (
+	"cmp"
+	"context"
+	"math"
+	"math/big"
+	"slices"
+	"strings"
+
+	"github.com/hare-sched/hare"
+)
+
+// JobPricesConfig tunes JobPrices.
+type JobPricesConfig struct {
+	// Target is the value of a schedule, in weight-seconds; the ascent ends where the bound reaches it.
+	Target float64
+	// Cells is the finest grid; zero means 96.
+	Cells int
+	// Steps limits the steps of the ascent, each of which prices all jobs once; zero means no limit.
+	Steps int
+	// Workers is the number of goroutines; zero means GOMAXPROCS. The result does not depend on it.
+	Workers int
+	// Quit ends the exact evaluation of the bound, as in Config.
+	Quit <-chan struct{}
+}
+
+// These constants were chosen on instances of 40 and 200 gang or rigid jobs.
+const (
+	jobDeflect  = 0.7   // the share of the newest supergradient in the direction
+	jobPatience = 15    // steps without a better value before the target moves nearer
+	jobNearer   = 0.7   // the factor by which the target then moves nearer
+	jobFloor    = 0.03  // the least price in the preconditioner, as a share of the greatest one
+	jobBlock    = 4     // the cells that a goroutine takes at once
+	maxJobRows  = 1_000 // the most pairs of a job and a type with a price of their own
+	// The first target lies above the first value by jobAmbition over the number of jobs, but by no more than
+	// mostAmbition and no less than leastAmbition, as shares.
+	jobAmbition   = 0.8
+	mostAmbition  = 0.02
+	leastAmbition = 0.004
+)
+
+// PricesJobs reports whether JobPrices takes a model: all of its jobs are gang or rigid and hold GPUs of one type at a
+// time, neither nodes nor shapes matter, and there are not too many.
+func PricesJobs(m *hare.Model) bool {
+	if m.Placed || m.Instance.Objective != hare.ObjectiveWeightedJCT || m.Instance.FirstRule(0) != "" {
+		return false
+	}
+	rows := 0
+	for i := range m.Jobs {
+		j := &m.Jobs[i]
+		if j.Sync == hare.Relaxed || j.Mix || j.RunsUntilUs > 0 {
+			return false
+		}
+		rows += len(j.Modes)
+	}
+	return rows <= maxJobRows
+}
+
+// JobPrices raises the bound of a relaxation with prices, by a price for each job on each type, until ctx ends.
+// The certificate is a tree of one leaf (docs/branch.md, "One leaf"). A step takes O(jobs · cells · GPUs).
+// JobPrices returns nil where the model is not one of PricesJobs, or where ctx ends before the first step.
+func JobPrices(ctx context.Context, m *hare.Model, from *hare.Relaxation, cfg JobPricesConfig) *hare.Relaxation {
+	if !PricesJobs(m) || from == nil || from.Certificate == nil || len(from.Certificate.GridUs) < 2 {
+		return nil
+	}
+	pr, ok := newProblem(m, 0)
+	if !ok {
+		return nil
+	}
+	pr.addJobRows()
+	a := newJobAscent(pr, from.Certificate.GridUs, cmp.Or(cfg.Cells, defaultCells), cfg.Workers)
+	cur := a.transfer(from.Certificate)
+	best := a.climb(ctx, cur, cfg)
+	if best == nil {
+		return nil
+	}
+	return a.certified(ctx, best, from, cfg.Quit)
+}
+
+// addJobRows gives each job rows of its own in place of those of sizes.
+func (pr *problem) addJobRows() {
+	pr.dropSizes()
+	for i := range pr.jobs {
+		for m := range pr.jobs[i].modes {
+			md := &pr.jobs[i].modes[m]
+			md.top, md.row = len(pr.rows), len(pr.rows)
+			pr.rows = append(pr.rows, row{md.kind, pr.unitGPUs(i, md), i + 1})
+		}
+	}
+	pr.shareTrailing()
+}
+
+// pricesJobs reports whether the rows are those of addJobRows.
+func (pr *problem) pricesJobs() bool { return len(pr.rows) > 0 && pr.rows[len(pr.rows)-1].job > 0 }
+
+// costOfSets returns what the dearest sets of jobs pay for the GPUs of type k, each job at most once and from its
+// release on, in 1e-15 weight-seconds.
+func (pr *problem) costOfSets(k int, grid []int64, nanos [][]int64) *big.Int {
+	total := new(big.Int)
+	steps := pr.caps[k]
+	var rows []int
+	cuts := slices.Clone(grid)
+	for _, s := range steps {
+		cuts = append(cuts, s.FromUs)
+	}
+	for r, to := range pr.rows {
+		if to.job > 0 && to.kind == k {
+			rows = append(rows, r)
+			cuts = append(cuts, int64(pr.jobs[to.job-1].a))
+		}
+	}
+	slices.Sort(cuts)
+	cuts = slices.Compact(cuts)
+	cell, step := 0, 0
+	var best []int64
+	for x, from := range cuts {
+		if from >= grid[len(grid)-1] {
+			break
+		}
+		for grid[cell+1] <= from {
+			cell++
+		}
+		for step+1 < len(steps) && steps[step+1].FromUs <= from {
+			step++
+		}
+		if steps[step].FromUs > from {
+			continue
+		}
+		free := steps[step].Count
+		best = slices.Grow(best[:0], int(free)+1)[:free+1]
+		clear(best)
+		for _, r := range rows {
+			to, p := pr.rows[r], nanos[r][cell]
+			if p == 0 || pr.jobs[to.job-1].a > float64(from) {
+				continue
+			}
+			for n := free; n >= to.gpus; n-- {
+				best[n] = max(best[n], best[n-to.gpus]+p)
+			}
+		}
+		total.Add(total, product(1, best[free], cuts[x+1]-from))
+	}
+	return total
+}
+
+// certified returns the relaxation with the certificate of the prices and the bound that they prove.
+func (a *jobAscent) certified(ctx context.Context, best *prices, from *hare.Relaxation,
+	quit <-chan struct{}) *hare.Relaxation {
+	pr := a.pr
+	grid := make([]int64, len(a.grid))
+	for g, t := range a.grid {
+		grid[g] = int64(t)
+	}
+	set := hare.PriceSet{GridUs: grid}
+	most := float64(hare.MaxExact) // so that the prices of a set of jobs add up in 63 bits
+	for k := range pr.caps {
+		gpus := slices.MaxFunc(pr.caps[k], func(x, y hare.Step) int { return cmp.Compare(x.Count, y.Count) }).Count
+		most = min(most, math.Floor((1<<62)/float64(int64(len(pr.rows))+gpus)))
+	}
+	nanos := make([][]int64, len(pr.rows))
+	for r, to := range pr.rows {
+		nanos[r] = make([]int64, len(grid)-1)
+		if to.job == 0 {
+			continue
+		}
+		for g, x := range best.at[r] {
+			nanos[r][g] = int64(min(math.Round(x*float64(to.gpus)), most))
+		}
+		if slices.Max(nanos[r]) > 0 {
+			job := pr.model.Instance.Jobs[pr.index[to.job-1]].ID
+			set.Jobs = append(set.Jobs, hare.JobPrices{Job: job, Type: pr.model.Types[to.kind], Nanos: nanos[r]})
+		}
+	}
+	slices.SortFunc(set.Jobs, func(x, y hare.JobPrices) int {
+		return cmp.Or(strings.Compare(x.Job, y.Job), strings.Compare(x.Type, y.Type))
+	})
+	ev, cancel := evaluation(ctx, &Config{Quit: quit})
+	defer cancel()
+	bound, err := a.ev.exactBound(ev, grid, nanos, 0)
+	if err != nil {
+		return nil
+	}
+	c := from.Certificate
+	rel := &hare.Relaxation{Method: hare.MethodBranch, Progress: from.Progress, GridUs: from.GridUs, Prices: from.Prices}
+	return pr.certified(rel, &hare.Certificate{GridUs: c.GridUs, Prices: c.Prices, Sizes: c.Sizes, Path: c.Path,
+		PriceSets: []hare.PriceSet{set}, Tree: []hare.BranchNode{{Prices: 1}}}, bound)
+}

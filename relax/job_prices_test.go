@@ -1,0 +1,92 @@
+package relax
+
+import (
+	"math/big"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"testing"
+
+	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/bench/brute"
+	"github.com/hare-sched/hare/verify"
+)
+
+// Bounds by prices of jobs are what their certificates prove, no more than the optimum, the same on any number of
+// cores, and on some instances more than without such prices.
+func TestPricesOfJobs(t *testing.T) {
+	r := rand.New(rand.NewPCG(20, 1))
+	priced, better, tight := 0, 0, 0
+	for i := range 250 {
+		inst := brute.Random(r)
+		for x := range inst.Jobs {
+			j := &inst.Jobs[x]
+			if j.Mix = false; j.Sync == hare.Relaxed {
+				j.Sync = hare.Gang
+			}
+		}
+		m := hare.NewModel(inst)
+		if !PricesJobs(m) {
+			continue
+		}
+		from, err := Run(t.Context(), m, Config{Workers: 1, Cells: 24})
+		if err != nil {
+			continue // some job has no room
+		}
+		cfg := JobPricesConfig{Target: 1e6, Steps: 60, Workers: 1}
+		rel := JobPrices(t.Context(), m, from, cfg)
+		cfg.Workers = 3
+		if other := JobPrices(t.Context(), m, from, cfg); rel == nil || !reflect.DeepEqual(rel, other) {
+			t.Fatalf("instance %d: %+v, with more workers %+v", i, rel, other)
+		}
+		priced++
+		proved, err := verify.Bound(inst, rel.Certificate)
+		if err != nil {
+			t.Fatalf("instance %d: %v", i, err)
+		}
+		stated, _ := new(big.Rat).SetString(rel.Certificate.Bound)
+		divided := !slices.ContainsFunc(inst.Jobs, func(j hare.Job) bool { return j.Sync != hare.Rigid })
+		more := new(big.Rat).Sub(proved, stated)
+		if more.Sign() < 0 || more.Cmp(big.NewRat(1, 1e6)) >= 0 && !divided {
+			t.Errorf("instance %d: the certificate states %s and proves %s", i, rel.Certificate.Bound, proved.FloatString(9))
+		}
+		opt, ok, done := brute.Optimum(inst, 20_000)
+		if !ok || !done {
+			continue
+		}
+		if optimum := hare.Product(1, opt); rel.Bound.Cmp(optimum) > 0 {
+			t.Errorf("instance %d: bound %v above the optimum %v", i, rel.Bound, optimum)
+		} else if rel.Bound.Float() > 0.9999*optimum.Float() {
+			tight++
+		}
+		if rel.Bound.Cmp(from.Bound) > 0 {
+			better++
+		}
+	}
+	t.Logf("%d instances, %d bounds better than without prices of jobs, %d about the optimum", priced, better, tight)
+	if priced < 100 || better < 20 || tight < 20 {
+		t.Errorf("only %d instances, %d better bounds, %d about the optimum", priced, better, tight)
+	}
+}
+
+// Instances that prices of jobs do not cover are refused, and an ascent without time finds nothing.
+func TestNoPricesOfJobs(t *testing.T) {
+	r := rand.New(rand.NewPCG(20, 2))
+	refused := 0
+	for range 100 {
+		inst := brute.Random(r)
+		m := hare.NewModel(inst)
+		wants := !slices.ContainsFunc(inst.Jobs, func(j hare.Job) bool { return j.Sync == hare.Relaxed || j.Mix })
+		if got := PricesJobs(m); got && !wants {
+			t.Errorf("%+v is priced", inst)
+		} else if !got {
+			refused++
+			if rel := JobPrices(t.Context(), m, &hare.Relaxation{}, JobPricesConfig{Steps: 1}); rel != nil {
+				t.Errorf("%+v has prices", inst)
+			}
+		}
+	}
+	if refused == 0 {
+		t.Error("nothing was refused")
+	}
+}
