@@ -64,6 +64,12 @@ func NewForest(t *Table, cfg ForestConfig) (*Forest, error) {
 			return nil, errTable
 		}
 	}
+	return newForest(t, cfg), nil
+}
+
+// newForest is NewForest of a table that is known to be whole.
+func newForest(t *Table, cfg ForestConfig) *Forest {
+	n := len(t.Target)
 	if cfg.Trees == 0 {
 		cfg.Trees = 100
 	}
@@ -106,7 +112,7 @@ func NewForest(t *Table, cfg ForestConfig) (*Forest, error) {
 		}
 	}
 	f.outOfBag /= float64(max(1, judged))
-	return f, nil
+	return f
 }
 
 // OutOfBag is the mean squared error of each job under the trees that did not see it.

@@ -112,7 +112,7 @@ func (sf *SizeForest) grow(n int) {
 		}
 		t.Target = append(t.Target, float64(r.Size))
 	}
-	sf.forest, _ = NewForest(t, ForestConfig{Trees: forestTrees, MinLeaf: forestLeaf, Seed: uint64(n)})
+	sf.forest = newForest(t, ForestConfig{Trees: forestTrees, MinLeaf: forestLeaf, Seed: uint64(n)})
 }
 
 // columns are valid until the next call.
