@@ -110,7 +110,8 @@ type Config struct {
 	Opportunists int
 }
 
-func (c *Config) validate() error {
+// WithDefaults puts the defaults in the place of zeros.
+func (c Config) WithDefaults() Config {
 	if c.Sharing == "" {
 		c.Sharing = Managed
 	}
@@ -133,6 +134,11 @@ func (c *Config) validate() error {
 	if c.Tolerance == 0 {
 		c.Tolerance = 0.01
 	}
+	return c
+}
+
+func (c *Config) validate() error {
+	*c = c.WithDefaults()
 	switch {
 	case c.Sharing != Managed && c.Sharing != Throttled && c.Sharing != Unmanaged && c.Sharing != Exclusive:
 		return fmt.Errorf("antman: sharing %.60q is not %s, %s, %s or %s", c.Sharing, Managed, Throttled, Unmanaged,

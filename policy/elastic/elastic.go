@@ -21,7 +21,7 @@ func All() []Info { return append([]Info(nil), policies...) }
 
 var policies = []Info{
 	{"optimus", true, "each GPU to the job whose remaining time it shortens most, in even parts of few nodes",
-		func(c Config) (sim.ElasticPolicy, error) { return &optimus{paper: true, young: c.Young}, nil }},
+		func(c Config) (sim.ElasticPolicy, error) { return newOptimus(true, c.Young), nil }},
 	{"pollux", false, "GPUs and batches by goodput, a model of which is fitted while jobs run; a genetic search",
 		func(c Config) (sim.ElasticPolicy, error) {
 			p, err := NewPollux(c.Pollux, c.Seed)
@@ -31,7 +31,7 @@ var policies = []Info{
 			return p, nil
 		}},
 	{"pollux:optimus", true, "the same in Pollux's form, on the nodes with most free GPUs",
-		func(Config) (sim.ElasticPolicy, error) { return &optimus{}, nil }},
+		func(Config) (sim.ElasticPolicy, error) { return newOptimus(false, 0), nil }},
 	{"pollux:tiresias", false, "two queues by GPUs × time, at the widths asked for",
-		func(c Config) (sim.ElasticPolicy, error) { return &polluxTiresias{thresholdS: c.ThresholdS}, nil }},
+		func(c Config) (sim.ElasticPolicy, error) { return newPolluxTiresias(c.ThresholdS), nil }},
 }

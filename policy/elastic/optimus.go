@@ -33,8 +33,13 @@ import (
 // GPUs, also where nodes are not.
 type optimus struct {
 	paper bool
-	young float64 // as Config.Young
+	young float64
 	times map[stepKey]float64
+}
+
+// newOptimus makes the policy; young is Config.Young.
+func newOptimus(paper bool, young float64) *optimus {
+	return &optimus{paper: paper, young: cmp.Or(young, youngFactor)}
 }
 
 // polluxNodeGPUs is the number of GPUs of a node that Pollux's Optimus assumes when it
@@ -113,7 +118,7 @@ func (opt *optimus) widths(s *sim.ElasticState) ([]int, error) {
 		then, err := opt.stepS(j.ElasticJob, widths[i]+1, perNode)
 		gains[i] = (now - then) * steps[i]
 		if opt.paper && j.Epoch == 0 {
-			gains[i] *= cmp.Or(opt.young, youngFactor)
+			gains[i] *= opt.young
 		}
 		return err
 	}

@@ -1,7 +1,9 @@
 package elastic
 
 import (
+	"encoding/json"
 	"errors"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -57,12 +59,33 @@ func TestConfigure(t *testing.T) {
 	if _, err := find("pollux").New(Config{Pollux: PolluxConfig{Power: 101}}); err == nil {
 		t.Error("a power of 101 is valid")
 	}
-	// The default that is shown changes nothing.
+}
+
+// The default that is shown of each parameter is that of the policy.
+func TestShownDefaults(t *testing.T) {
 	for _, p := range All() {
+		shown := map[string]any{}
 		for _, s := range p.Parameters() {
 			if s.Name == "" || s.Text == "" || s.Range() == "" || s.Default == nil {
 				t.Errorf("%s: %+v", p.Name, s)
 			}
+			shown[s.Name] = s.Default
+		}
+		text, err := json.Marshal(shown)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cfg, err := p.Configure(Config{Seed: 7}, text)
+		if err != nil {
+			t.Fatalf("%s: %v", p.Name, err)
+		}
+		got, err := p.New(cfg)
+		if err != nil {
+			t.Fatalf("%s: %v", p.Name, err)
+		}
+		want, err := p.New(Config{Seed: 7})
+		if err != nil || cfg.Interference != 0 || !reflect.DeepEqual(got, want) {
+			t.Errorf("%s with %s is\n%+v, want\n%+v, %v", p.Name, text, got, want, err)
 		}
 	}
 }

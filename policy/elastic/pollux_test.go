@@ -103,7 +103,7 @@ func TestPolluxOptimusWidths(t *testing.T) {
 func TestPolluxOptimusPlacement(t *testing.T) {
 	wide := &table{[]float64{0, 10, 6, 5, 4.9}, 5}
 	flat := &table{[]float64{0, 1, 1, 1, 1}, 5}
-	p := &optimus{}
+	p := newOptimus(false, 0)
 	s := &sim.ElasticState{Nodes: []int{2, 2}, Jobs: []sim.ElasticView{elastic(0, 1, wide), elastic(1, 1, flat)}}
 	allocate(t, p, s, at(1, 2, 0, 1), at(0, 1))
 	s.Jobs = append(s.Jobs, elastic(2, 1, flat))
@@ -114,7 +114,7 @@ func TestPolluxOptimusPlacement(t *testing.T) {
 // 19,200 s the first job has had 57,600 GPU-seconds and moves to the lower queue. The second now
 // comes first and runs beside the third; the first no longer fits.
 func TestPolluxTiresias(t *testing.T) {
-	p := &polluxTiresias{}
+	p := newPolluxTiresias(0)
 	s := &sim.ElasticState{Nodes: []int{2, 2}, Jobs: []sim.ElasticView{elastic(0, 3, nil), elastic(1, 2, nil),
 		elastic(2, 1, nil)}}
 	s.NowS = 60
@@ -134,7 +134,7 @@ func TestPolluxTiresias(t *testing.T) {
 
 // Time without GPUs does not count as executed.
 func TestPolluxTiresiasWaits(t *testing.T) {
-	p := &polluxTiresias{}
+	p := newPolluxTiresias(0)
 	s := &sim.ElasticState{NowS: 60, Nodes: []int{4}, Jobs: []sim.ElasticView{elastic(0, 4, nil), elastic(1, 4, nil)}}
 	allocate(t, p, s, at(0, 4), nil)
 	s.NowS = 60 + 14400 // the first job moves to the lower queue
@@ -160,13 +160,13 @@ func TestOptimusYoung(t *testing.T) {
 		paper bool
 		want  [2]int
 	}{{true, [2]int{1, 2}}, {false, [2]int{2, 1}}} {
-		got, err := (&optimus{paper: c.paper}).widths(s)
+		got, err := newOptimus(c.paper, 0).widths(s)
 		if err != nil || got[0] != c.want[0] || got[1] != c.want[1] {
 			t.Errorf("%d: widths %v, by hand %v; %v", i, got, c.want, err)
 		}
 	}
 	b.epochSteps, s.Jobs[1].Epoch = 3, 0
-	if got, err := (&optimus{paper: true}).widths(s); err != nil || got[0] != 2 || got[1] != 1 {
+	if got, err := newOptimus(true, 0).widths(s); err != nil || got[0] != 2 || got[1] != 1 {
 		t.Errorf("both young: widths %v; %v", got, err)
 	}
 }

@@ -25,7 +25,7 @@ const tiresiasThresholdS = 16 * 3600
 // skew: a job takes the nodes with most free GPUs, the first of equals, whole or
 // as far as it needs; time of restarts counts as executed.
 type polluxTiresias struct {
-	thresholdS float64 // as Config.ThresholdS
+	thresholdS float64
 	queues     [2][]*tiresiasJob
 	jobs       map[int]*tiresiasJob // by number
 }
@@ -38,6 +38,17 @@ type tiresiasJob struct {
 }
 
 var _ sim.ElasticPolicy = (*polluxTiresias)(nil)
+
+// newPolluxTiresias makes the policy; thresholdS is Config.ThresholdS.
+func newPolluxTiresias(thresholdS float64) *polluxTiresias {
+	switch {
+	case thresholdS == 0:
+		thresholdS = tiresiasThresholdS
+	case thresholdS < 0:
+		thresholdS = math.Inf(1)
+	}
+	return &polluxTiresias{thresholdS: thresholdS}
+}
 
 // Allocate is O(jobs + moved jobs × nodes²).
 func (pt *polluxTiresias) Allocate(_ context.Context, s *sim.ElasticState) ([][]sim.NodeGPUs, error) {
@@ -93,13 +104,6 @@ func (pt *polluxTiresias) update(s *sim.ElasticState) {
 			return j.at < 0
 		})
 	}
-	thresholdS := pt.thresholdS
-	switch {
-	case thresholdS == 0:
-		thresholdS = tiresiasThresholdS
-	case thresholdS < 0:
-		thresholdS = math.Inf(1)
-	}
 	// Jobs that are demoted at one time are demoted in the order of arrival.
 	for i := range s.Jobs {
 		j := pt.jobs[s.Jobs[i].Number]
@@ -110,7 +114,7 @@ func (pt *polluxTiresias) update(s *sim.ElasticState) {
 		}
 		before := j.ranS * float64(s.Jobs[i].GPUs)
 		j.ranS += spanS
-		if now := j.ranS * float64(s.Jobs[i].GPUs); before < thresholdS && now >= thresholdS {
+		if now := j.ranS * float64(s.Jobs[i].GPUs); before < pt.thresholdS && now >= pt.thresholdS {
 			pt.queues[0] = slices.DeleteFunc(pt.queues[0], func(o *tiresiasJob) bool { return o == j })
 			pt.queues[1] = append(pt.queues[1], j)
 		}

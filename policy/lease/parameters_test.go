@@ -1,7 +1,9 @@
 package lease
 
 import (
+	"encoding/json"
 	"errors"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -52,5 +54,39 @@ func TestConfigure(t *testing.T) {
 		Efficiency: 0.5}
 	if err != nil || got.Seed != 7 || got.HadarE != want || got.Hadar != (HadarConfig{}) {
 		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+// The default that is shown of each parameter is that of the policy.
+func TestShownDefaults(t *testing.T) {
+	for _, p := range All() {
+		shown := map[string]any{}
+		for _, s := range p.Parameters() {
+			if s.Name == "" || s.Text == "" || s.Range() == "" || s.Default == nil {
+				t.Errorf("%s: %+v", p.Name, s)
+			}
+			shown[s.Name] = s.Default
+		}
+		if len(shown) == 0 {
+			continue
+		}
+		text, err := json.Marshal(shown)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := p.Configure(Config{Seed: 7}, text)
+		var want Config
+		want.HadarE.Efficiency = got.HadarE.Efficiency
+		if p.Name == "hadare" && got.HadarE.Efficiency != 1 { // as where it is zero
+			t.Errorf("efficiency %v", got.HadarE.Efficiency)
+		}
+		if err != nil || newHadar(got.Hadar).cfg != newHadar(want.Hadar).cfg ||
+			newHadar(got.HadarE.Hadar).cfg != newHadar(want.HadarE.Hadar).cfg {
+			t.Errorf("%s with %s: %+v, %v", p.Name, text, got, err)
+		}
+		got.Seed, got.Hadar, got.HadarE.Hadar = 0, HadarConfig{}, HadarConfig{}
+		if !reflect.DeepEqual(got, want) {
+			t.Errorf("%s with %s: %+v", p.Name, text, got)
+		}
 	}
 }

@@ -1,6 +1,7 @@
 package sharing
 
 import (
+	"encoding/json"
 	"errors"
 	"math"
 	"reflect"
@@ -36,14 +37,29 @@ func TestConfigure(t *testing.T) {
 	if err != nil || got != want {
 		t.Errorf("%+v, %v", got, err)
 	}
-	same := Default(7)
+}
+
+// The default that is shown of each parameter is that of the policy.
+func TestShownDefaults(t *testing.T) {
+	info := All()[0]
+	shown := map[string]any{}
 	for _, s := range info.Parameters() {
 		if s.Default == nil || s.Text == "" {
 			t.Errorf("%+v", s)
 		}
+		shown[s.Name] = s.Default
 	}
-	if same, err = info.Configure(same, []byte(`{}`)); err != nil || same != Default(7) {
-		t.Errorf("%+v, %v", same, err)
+	for _, parameters := range []map[string]any{{}, shown} {
+		text, err := json.Marshal(parameters)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := info.Configure(Default(7), text)
+		want := Default(7)
+		got.AntMan, want.AntMan = got.AntMan.WithDefaults(), want.AntMan.WithDefaults()
+		if err != nil || got != want {
+			t.Errorf("%s gives %+v, want %+v, %v", text, got, want, err)
+		}
 	}
 }
 
