@@ -219,7 +219,8 @@ func clusterCounts(c *hare.Cluster) ([]hare.TypeCount, error) {
 		n := &c.Nodes[i]
 		if n.Windows != nil || len(n.Busy) > 0 {
 			return nil, invalidAt(fmt.Sprintf("/cluster/nodes/%d", i), "not_steady",
-				"leases are of GPUs that are always in service, and those of node %.60q are not", n.Name)
+				"policies that lease or share GPUs, or change widths, have GPUs that are always in service, and those of node "+
+					"%.60q are not: leave in_service_s and busy out, or compare policies of tasks alone", n.Name)
 		}
 		for _, g := range n.GPUs {
 			at := slices.IndexFunc(counts, func(c hare.TypeCount) bool { return c.Type == g.Type })

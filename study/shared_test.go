@@ -87,6 +87,8 @@ func TestSharedRefusals(t *testing.T) {
 		at, detail string
 	}{
 		{func(r *simulation.Request) { r.Stragglers = true }, "/stragglers", "share GPUs"},
+		{func(r *simulation.Request) { r.Instance.Cluster.Nodes[0].Windows = []hare.Window{{EndUs: 5e6}} },
+			"/cluster/nodes/0", "share GPUs"},
 		{func(r *simulation.Request) { r.Instance = sharedInstance("best") }, "/instance/jobs/1/class/antman", "guaranteed"},
 		{func(r *simulation.Request) { r.Instance.Jobs[1].WeightMicro = 0 }, "/instance/jobs/1/weight", "weighs nothing"},
 		{func(r *simulation.Request) { r.Parameters = map[string]json.RawMessage{"antman": []byte(`{"x":1}`)} },
