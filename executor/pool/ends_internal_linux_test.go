@@ -59,9 +59,12 @@ func TestHomeStopsBeforeItRuns(t *testing.T) {
 	p.startHome(&Request{Type: Home, Checkpoint: filepath.Join(dir, "c"), Output: t.TempDir(),
 		Order: &description.Order{TaskID: home, Home: &description.HomeStart{Directory: dir,
 			RoundStart: description.RoundStart{Module: "slow", Tasks: 1, Rounds: 1, Secret: "s"}}}})
-	for from := time.Now(); time.Since(from) < 30*time.Second; time.Sleep(time.Millisecond) {
+	for from := time.Now(); ; time.Sleep(time.Millisecond) {
 		if _, err := os.Stat(filepath.Join(dir, "begun")); err == nil {
 			break
+		}
+		if time.Since(from) > 30*time.Second {
+			t.Fatal("the module is not imported")
 		}
 	}
 	p.mu.Lock()

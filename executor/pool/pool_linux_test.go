@@ -71,6 +71,11 @@ func start(t testing.TB, devices int) *process {
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()
 	t.Cleanup(func() {
+		if p.client == nil { // nobody can tell it to end
+			_ = cmd.Process.Kill()
+			<-ended
+			return
+		}
 		p.client.Send(&pool.Request{Type: pool.End})
 		select {
 		case err := <-ended:
@@ -80,6 +85,7 @@ func start(t testing.TB, devices int) *process {
 		case <-time.After(20 * time.Second):
 			t.Error("the process does not end")
 			_ = cmd.Process.Kill()
+			<-ended
 		}
 		p.client.Close()
 	})

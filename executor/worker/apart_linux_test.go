@@ -135,9 +135,12 @@ func TestReleaseEndsAStart(t *testing.T) {
 	go func() {
 		added <- node.Add(t.Context(), 0, worker.Job{ID: "j", Module: "linear", Directory: jobsFolder(t), Tasks: 1})
 	}()
-	for from := time.Now(); time.Since(from) < 30*time.Second; time.Sleep(time.Millisecond) {
+	for from := time.Now(); ; time.Sleep(time.Millisecond) {
 		if _, err := os.Stat(begun); err == nil {
 			break
+		}
+		if time.Since(from) > 30*time.Second {
+			t.Fatal("the worker is not started")
 		}
 	}
 	if err := in(t, "Release", func() error { return node.Release(0) }); err != nil {
