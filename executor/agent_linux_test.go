@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -14,6 +15,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/hare-sched/hare/client"
 	"github.com/hare-sched/hare/clusters"
@@ -201,8 +204,39 @@ func agentOf(t *testing.T, s executor.Server, name, dir, devices string, modelBy
 		cancel()
 		<-ended
 	}
-	t.Cleanup(stop)
+	t.Cleanup(func() {
+		stop()
+		endTasks(t, dir)
+	})
 	return stop
+}
+
+// endTasks ends what an agent that has ended has left running.
+func endTasks(t *testing.T, home string) {
+	t.Helper()
+	for _, dir := range append(tasksOf(t, home), filepath.Join(home, "pool")) {
+		if p, ok := runner.Find(dir); ok {
+			_ = p.Signal(unix.SIGKILL)
+			for begun := time.Now(); p.Alive(); time.Sleep(time.Millisecond) {
+				if time.Since(begun) > time.Minute {
+					t.Fatalf("process %d of %s lives on", p.PID, dir)
+				}
+			}
+		}
+		if err := runner.Clear(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			t.Error(err)
+		}
+	}
+}
+
+// tasksOf are the directories of an agent's tasks.
+func tasksOf(t *testing.T, home string) []string {
+	t.Helper()
+	dirs, err := filepath.Glob(filepath.Join(home, "tasks", "*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dirs
 }
 
 func submit(t *testing.T, s *server, n description.NewJob, script string) string {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/hare-sched/hare/clusters/description"
 	"github.com/hare-sched/hare/executor"
+	"github.com/hare-sched/hare/executor/executortest"
 )
 
 // Nodes that reach the server and not each other: the attempt ends in a clear line within the time that is stated, the
@@ -77,5 +78,5 @@ func TestRoundJobOnNodesThatDoNotReachEachOther(t *testing.T) {
 			t.Errorf("attempt %d ran for %v: %s", at.Attempt, d, at.Error)
 		}
 	}
-	expectLoop(t, homes[last[0].Agent]+"/checkpoints/"+id, n, 3)
+	executortest.ExpectLoop(t, homes[last[0].Agent]+"/checkpoints/"+id, n, 3)
 }

@@ -1,20 +1,25 @@
 package executor_test
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/hare-sched/hare/clusters/description"
+	"github.com/hare-sched/hare/executor"
+	"github.com/hare-sched/hare/executor/executortest"
 )
 
 // loseNode ends an agent with all that runs there, and removes its files.
@@ -35,38 +40,6 @@ func (l *lab) loseNode(name string) {
 	}
 }
 
-// gated is the example line, which waits at round 20 until a file is there.
-const gated = `import os, time
-from line import build, optimiser, loss
-import line
-
-BACKEND = "plain"
-
-def batch(round, task):
-    while round >= 20 and not os.path.exists(os.environ.get("GATE", "/")):
-        time.sleep(0.01)
-    return line.batch(round, task)
-`
-
-// gatedModule is moduleFolder with the module gated, and a function that opens its gate, or closes it.
-func gatedModule(t *testing.T) (dir string, env map[string]string, open func(bool)) {
-	t.Helper()
-	dir, env = moduleFolder(t)
-	if err := os.WriteFile(filepath.Join(dir, "gated.py"), []byte(gated), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	env["GATE"] = filepath.Join(t.TempDir(), "gate")
-	return dir, env, func(on bool) {
-		err := os.Remove(env["GATE"])
-		if on {
-			err = os.WriteFile(env["GATE"], nil, 0o600)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-}
-
 // awaitJob waits until something holds of a job that has not ended.
 func (l *lab) awaitJob(id, what string, holds func(j *description.Job) bool) *description.Job {
 	l.t.Helper()
@@ -83,10 +56,11 @@ func (l *lab) awaitJob(id, what string, holds func(j *description.Job) bool) *de
 
 // A job whose nodes are lost with all that they had goes on from the copy that the server has, bit for bit.
 func TestRoundJobGoesOnFromTheCopy(t *testing.T) {
-	dir, env, open := gatedModule(t)
+	dir, env := moduleFolder(t)
 	for _, nodes := range []int{1, 2} {
+		g := executortest.NewGate(t, env, 20)
 		l := newLab(t, 2*time.Second, "cpu=1", []string{"a", "b"}[:nodes]...)
-		n := &description.NewJob{Module: "gated", Directory: dir, Env: env, Rounds: 40, Tasks: 3, GPUs: nodes, Nodes: nodes,
+		n := &description.NewJob{Module: "slow", Directory: dir, Env: env, Rounds: 40, Tasks: 3, GPUs: nodes, Nodes: nodes,
 			Seed: 3}
 		id := submitRounds(t, l.server, n)
 		before := l.awaitJob(id, "a copy", func(j *description.Job) bool { return j.CopyRound > 0 })
@@ -97,7 +71,7 @@ func TestRoundJobGoesOnFromTheCopy(t *testing.T) {
 			l.homes[name] = t.TempDir()
 			l.start(name)
 		}
-		open(true)
+		g.Open()
 		job := l.awaitJob(id, "the end", func(j *description.Job) bool { return j.State.Final() })
 		if job.State != description.JobSucceeded || job.Round != n.Rounds || len(job.Attempts) != 2 ||
 			job.CopyRound < before.CopyRound {
@@ -106,33 +80,20 @@ func TestRoundJobGoesOnFromTheCopy(t *testing.T) {
 		if nodes > 1 {
 			l.expectCopies(job, n, 3)
 		} else {
-			expectLoop(t, l.checkpoints("c", id), n, 3)
+			executortest.ExpectLoop(t, l.checkpoints("c", id), n, 3)
 		}
-		open(false)
-		output := readOutput(t, l.server, id, 2)
-		if !strings.Contains(output, "goes on from the checkpoint behind ") {
-			t.Errorf("the second attempt began anew: %s", output)
+		if out := output(t, l.server, id, 2, "stdout"); !strings.Contains(out, "goes on from the checkpoint behind ") {
+			t.Errorf("the second attempt began anew: %s", out)
 		}
 	}
-}
-
-// readOutput reads what the first task of an attempt has printed.
-func readOutput(t *testing.T, s *server, id string, attempt int64) string {
-	t.Helper()
-	var all strings.Builder
-	_, _, err := s.CopyLog(t.Context(), description.TaskID{Job: id, Attempt: attempt}, description.StreamStdout, 0,
-		func(piece []byte) error { all.Write(piece); return nil })
-	if err != nil {
-		t.Fatal(err)
-	}
-	return all.String()
 }
 
 // A copy that is damaged is not used: the job begins anew, and says so, and the next copy takes its place.
 func TestDamagedCopyIsRefused(t *testing.T) {
-	dir, env, open := gatedModule(t)
+	dir, env := moduleFolder(t)
+	g := executortest.NewGate(t, env, 20)
 	l := newLab(t, 2*time.Second, "cpu=1", "a")
-	n := &description.NewJob{Module: "gated", Directory: dir, Env: env, Rounds: 30, Tasks: 3, GPUs: 1, Seed: 3}
+	n := &description.NewJob{Module: "slow", Directory: dir, Env: env, Rounds: 30, Tasks: 3, GPUs: 1, Seed: 3}
 	id := submitRounds(t, l.server, n)
 	l.awaitJob(id, "a copy", func(j *description.Job) bool { return j.CopyRound > 0 })
 	l.loseNode("a")
@@ -153,26 +114,28 @@ func TestDamagedCopyIsRefused(t *testing.T) {
 	l.start("b")
 	l.awaitJob(id, "that the copy is lost", func(j *description.Job) bool { return j.CopyRound == 0 })
 	l.awaitJob(id, "a copy of the second attempt", func(j *description.Job) bool { return j.CopyRound > 0 })
-	open(true)
+	g.Open()
 	job := l.awaitJob(id, "the end", func(j *description.Job) bool { return j.State.Final() })
 	if job.State != description.JobSucceeded || len(job.Attempts) != 2 {
 		t.Fatalf("%+v", job)
 	}
-	if out := readOutput(t, l.server, id, 2); strings.Contains(out, "goes on from") {
+	if out := output(t, l.server, id, 2, "stdout"); strings.Contains(out, "goes on from") {
 		t.Error(out)
 	}
-	expectLoop(t, l.checkpoints("b", id), n, 3)
+	executortest.ExpectLoop(t, l.checkpoints("b", id), n, 3)
 }
 
 // spoiler is a server for agents that takes no checkpoints, or damages those that are brought and says the hash that
-// they have then, as an agent would that does not look at them.
+// they have then, as an agent would that does not look at them. It counts the pieces that it has damaged, and all.
 type spoiler struct {
 	*server
-	refuse, spoil atomic.Bool
+	refuse, spoil   atomic.Bool
+	spoiled, pieces atomic.Int64
 }
 
 func (s *spoiler) PutCheckpoint(ctx context.Context, cluster, agent string, at *description.CheckpointChunk,
 	piece []byte) (*description.CheckpointStored, error) {
+	s.pieces.Add(1)
 	if s.refuse.Load() {
 		return nil, errors.New("it takes none")
 	}
@@ -182,44 +145,86 @@ func (s *spoiler) PutCheckpoint(ctx context.Context, cluster, agent string, at *
 		piece[len(piece)-1] ^= 1
 		sum := sha256.Sum256(piece)
 		bad.SHA256 = hex.EncodeToString(sum[:])
+		s.spoiled.Add(1)
 	}
 	return s.server.PutCheckpoint(ctx, cluster, agent, &bad, piece)
 }
 
 // A copy that was damaged before it was brought does not fail the job, which begins anew.
 func TestCopyOfDamagedCheckpoint(t *testing.T) {
-	dir, env, open := gatedModule(t)
+	dir, env := moduleFolder(t)
+	g := executortest.NewGate(t, env, 20)
 	l := newLab(t, 2*time.Second, "cpu=1")
 	bad := &spoiler{server: l.server}
 	bad.spoil.Store(true)
 	l.homes["a"] = t.TempDir()
 	l.stop["a"] = agentOf(t, bad, "a", l.homes["a"], "cpu=1", 0)
-	n := &description.NewJob{Module: "gated", Directory: dir, Env: env, Rounds: 30, Tasks: 3, GPUs: 1, Seed: 3}
+	n := &description.NewJob{Module: "slow", Directory: dir, Env: env, Rounds: 30, Tasks: 3, GPUs: 1, Seed: 3}
 	id := submitRounds(t, l.server, n)
 	l.awaitJob(id, "a copy", func(j *description.Job) bool { return j.CopyRound > 0 })
 	l.loseNode("a")
+	if n, all := bad.spoiled.Load(), bad.pieces.Load(); n == 0 || n < all {
+		t.Fatalf("%d of %d pieces of copies are damaged", n, all)
+	}
 	l.homes["b"] = t.TempDir()
 	l.start("b")
-	open(true)
+	g.Open()
 	job := l.awaitJob(id, "the end", func(j *description.Job) bool { return j.State.Final() })
 	if job.State != description.JobSucceeded || len(job.Attempts) != 2 {
 		t.Fatalf("%+v", job)
 	}
-	expectLoop(t, l.checkpoints("b", id), n, 3)
+	if out := output(t, l.server, id, 2, "stdout"); strings.Contains(out, "goes on from") {
+		t.Error(out)
+	}
+	executortest.ExpectLoop(t, l.checkpoints("b", id), n, 3)
+}
+
+// said are the lines that an agent has logged.
+type said struct {
+	mu    sync.Mutex
+	lines bytes.Buffer
+}
+
+func (s *said) Write(b []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.lines.Write(b)
+}
+
+// await waits until a line has all words.
+func (s *said) await(t *testing.T, words ...string) {
+	t.Helper()
+	for begun := time.Now(); ; time.Sleep(5 * time.Millisecond) {
+		s.mu.Lock()
+		text := s.lines.String()
+		s.mu.Unlock()
+		for line := range strings.Lines(text) {
+			if !slices.ContainsFunc(words, func(word string) bool { return !strings.Contains(line, word) }) {
+				return
+			}
+		}
+		if time.Since(begun) > time.Minute {
+			t.Fatalf("the agent never says %q:\n%s", words, text)
+		}
+	}
 }
 
 // A checkpoint that is damaged on its node is not brought.
 func TestDamagedCheckpointIsNotBrought(t *testing.T) {
-	dir, env, open := gatedModule(t)
+	dir, env := moduleFolder(t)
+	g := executortest.NewGate(t, env, 20)
 	l := newLab(t, time.Minute, "cpu=1")
 	s := &spoiler{server: l.server}
 	s.refuse.Store(true)
+	var log said
 	l.homes["a"] = t.TempDir()
-	l.stop["a"] = agentOf(t, s, "a", l.homes["a"], "cpu=1", 0)
-	n := &description.NewJob{Module: "gated", Directory: dir, Env: env, Rounds: 30, Tasks: 3, GPUs: 1, Seed: 3}
+	l.stop["a"] = agentOf(t, s, "a", l.homes["a"], "cpu=1", 0, func(c *executor.Config) {
+		c.Logger = slog.New(slog.NewTextHandler(&log, nil))
+	})
+	n := &description.NewJob{Module: "slow", Directory: dir, Env: env, Rounds: 30, Tasks: 3, GPUs: 1, Seed: 3}
 	id := submitRounds(t, l.server, n)
-	l.awaitJob(id, "a checkpoint", func(j *description.Job) bool { return j.Round > 0 })
-	time.Sleep(2 * time.Second) // for the rounds before the gate, which take milliseconds
+	l.awaitJob(id, "the gate", func(*description.Job) bool { return g.Reached() })
+	log.await(t, "the server has no copy", "it takes none")
 	files, err := filepath.Glob(filepath.Join(l.checkpoints("a", id), "*.hare"))
 	if err != nil || len(files) != 1 {
 		t.Fatal(files, err)
@@ -229,20 +234,27 @@ func TestDamagedCheckpointIsNotBrought(t *testing.T) {
 		t.Fatal(err)
 	}
 	content[len(content)-1] ^= 1
-	bad := filepath.Join(t.TempDir(), "bad")
-	if os.WriteFile(bad, content, 0o600) != nil || os.Rename(bad, files[0]) != nil {
-		t.Fatal("the checkpoint cannot be damaged")
+	replace := func(content []byte) {
+		t.Helper()
+		bad := filepath.Join(t.TempDir(), "bad")
+		if os.WriteFile(bad, content, 0o600) != nil || os.Rename(bad, files[0]) != nil {
+			t.Fatal("the checkpoint cannot be damaged")
+		}
 	}
-	time.Sleep(500 * time.Millisecond) // for what was read before
+	replace(content)
+	log.await(t, "the server has no copy", "its hash is not that of its header")
+	// The agent has no earlier content in its hands any more, and the server would take a copy.
+	pieces := s.pieces.Load()
 	s.refuse.Store(false)
-	time.Sleep(2500 * time.Millisecond) // an agent tries again after a second
-	if job, err := l.Job(t.Context(), id); err != nil || job.CopyRound != 0 {
-		t.Errorf("%+v %v", job, err)
+	replace([]byte("no checkpoint\n")) // an agent that has tried again says something else
+	log.await(t, "the server has no copy", "is no checkpoint")
+	if job, err := l.Job(t.Context(), id); err != nil || job.CopyRound != 0 || s.pieces.Load() != pieces {
+		t.Errorf("%d pieces are brought: %+v %v", s.pieces.Load()-pieces, job, err)
 	}
-	open(true)
+	g.Open()
 	if job := await(t, l.server, id, description.JobSucceeded, description.JobFailed); job.State !=
 		description.JobSucceeded {
 		t.Errorf("%+v", job)
 	}
-	expectLoop(t, l.checkpoints("a", id), n, 3)
+	executortest.ExpectLoop(t, l.checkpoints("a", id), n, 3)
 }

@@ -57,6 +57,7 @@ type relaxedJob struct {
 	env         map[string]string
 	pretendS    float64
 	homes       []string // the agents that may be its home; any where it is empty
+	hold        int64    // the round that is not begun before hold is 0; 0 means that all are
 
 	attempt int64
 	home    string
@@ -84,6 +85,16 @@ func (o *orders) add(j *relaxedJob) {
 	defer o.mu.Unlock()
 	j.used = map[string]int{}
 	o.jobs = append(o.jobs, j)
+	o.place()
+}
+
+// letGo lets all jobs come to their ends.
+func (o *orders) letGo() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, j := range o.jobs {
+		j.hold = 0
+	}
 	o.place()
 }
 
@@ -120,7 +131,7 @@ func (o *orders) place() {
 		var ready []*relaxedJob
 		for _, j := range o.jobs {
 			if j.port >= 0 && j.home != "" && !j.done && j.failed == "" && j.round < j.start.Rounds &&
-				len(j.out) < len(j.left) {
+				(j.hold == 0 || j.round < j.hold) && len(j.out) < len(j.left) {
 				ready = append(ready, j)
 			}
 		}
@@ -167,6 +178,14 @@ func (o *orders) orderHome(j *relaxedJob) {
 	o.order(j.home, description.Order{Type: description.OrderHome, TaskID: id, GraceS: 5, Home: &description.HomeStart{
 		Name: j.id, RoundStart: j.start, Directory: j.dir, CheckpointDirectory: j.checkpoints, Env: j.env,
 		Pretend: j.pretendS > 0}})
+}
+
+// has says whether an agent has a task that has not ended.
+func (o *orders) has(agent string, id description.TaskID) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	p := o.tasks[id]
+	return p != nil && p.agent == agent
 }
 
 func (o *orders) busy(agent string, device int) bool {

@@ -3,13 +3,13 @@ package executor_test
 import (
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/hare-sched/hare/clusters/description"
 	"github.com/hare-sched/hare/executor"
+	"github.com/hare-sched/hare/executor/executortest"
 )
 
 // What a relaxed job does wrong is one line, and the pool goes on.
@@ -75,14 +75,12 @@ func TestPoolMakesWayForCommands(t *testing.T) {
 	o.add(j)
 	o.await("the job runs", time.Minute, func() bool { return j.round > 3 })
 	command := description.TaskID{Job: "j2", Attempt: 1}
-	workers := func() (n int) {
-		for _, pid := range poolProcesses(t, home, "hare_worker") {
-			args, _ := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "cmdline"))
-			if strings.Contains(string(args), "/worker-0-") { // of the device; that of the host may stay
-				n++
-			}
-		}
-		return n
+	seen := filepath.Join(t.TempDir(), "seen") // the command ends when its device was looked at
+	workers := func() int {
+		return len(executortest.Processes(t, func(p *executortest.Process) bool {
+			// The worker of the device; that of the host may stay.
+			return p.HasWord("hare_worker") && p.IsIn(home) && strings.Contains(p.Arguments(), "/worker-0-")
+		}))
 	}
 	if workers() == 0 {
 		t.Error("no worker is seen while the job runs")
@@ -93,13 +91,19 @@ func TestPoolMakesWayForCommands(t *testing.T) {
 		}
 		o.tasks[command] = &placedTask{agent: "a", device: 0}
 		o.order("a", description.Order{Type: description.OrderStart, TaskID: command, GraceS: 1, Start: &description.Start{
-			Name: "x", Command: []string{"sh", "-c", "echo begun; sleep 0.5"}, Devices: []int{0}, WorldSize: 1,
-			LocalWorldSize: 1}})
+			Name: "x", Command: []string{"sh", "-c", "echo begun; while [ ! -e " + seen + " ]; do sleep 0.01; done"},
+			Devices: []int{0}, WorldSize: 1, LocalWorldSize: 1}})
 		return true
 	})
 	o.await("the command runs", time.Minute, func() bool { return o.logs[command] != "" })
 	if n := workers(); n > 0 {
 		t.Errorf("%d workers of the pool are on the device of a command", n)
+	}
+	if !o.has("a", command) {
+		t.Error("the command has ended before its device was looked at")
+	}
+	if err := os.WriteFile(seen, nil, 0o600); err != nil {
+		t.Fatal(err)
 	}
 	o.await("both end", time.Minute, o.over)
 	o.expectLoops(dir)

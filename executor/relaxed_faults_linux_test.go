@@ -1,9 +1,11 @@
 package executor_test
 
 import (
+	"bytes"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -98,10 +100,19 @@ func TestAgentConnectsAgain(t *testing.T) {
 	agentOf(t, o, "a", home, "cpu=2", 0)
 	j := relaxed("j1", "slow", dir, 3, 80)
 	j.checkpoints = t.TempDir()
+	const ahead = 10
+	j.hold = ahead
 	o.add(j)
 	round := int64(0)
 	for range 4 {
-		o.await("the job goes on", 20*time.Second, func() bool { return j.round > round+2 })
+		// The job does not end before, however long a connection takes.
+		o.await("the job goes on", 20*time.Second, func() bool {
+			if j.round <= round+2 {
+				return false
+			}
+			j.hold = j.round + ahead
+			return true
+		})
 		o.mu.Lock()
 		round = j.round
 		o.mu.Unlock()
@@ -117,6 +128,7 @@ func TestAgentConnectsAgain(t *testing.T) {
 		}
 		c.Close()
 	}
+	o.letGo()
 	o.await("the job ends", time.Minute, o.over)
 	if !j.done || j.attempt != 1 {
 		t.Errorf("%d attempts; %s", j.attempt, j.failed)
@@ -141,6 +153,7 @@ func TestPoolThatDoesNotAnswer(t *testing.T) {
 		if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
 			t.Error(err)
 		}
+		awaitStop(t, pid)
 	}
 	epoch := o.agents["a"].epoch
 	stop = agentOf(t, o, "a", home, "cpu=2", 0)
@@ -161,6 +174,24 @@ func TestPoolThatDoesNotAnswer(t *testing.T) {
 		t.Errorf("%v %d attempts; %s", pids, j.attempt, j.failed)
 	}
 	o.expectLoops(dir)
+}
+
+// awaitStop waits until all threads of a process have stopped: on a busy machine they go on for a while after SIGSTOP.
+func awaitStop(t *testing.T, pid int) {
+	t.Helper()
+	for begun := time.Now(); ; time.Sleep(time.Millisecond) {
+		threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/[0-9]*/stat", pid))
+		runs := slices.ContainsFunc(threads, func(thread string) bool {
+			text, err := os.ReadFile(thread)
+			return err == nil && !bytes.Contains(text, []byte(") T "))
+		})
+		if err != nil || len(threads) == 0 || time.Since(begun) > time.Minute {
+			t.Fatalf("process %d does not stop: %v", pid, err)
+		}
+		if !runs {
+			return
+		}
+	}
 }
 
 // What a home printed before the node was killed comes to the server when the agent is started again.

@@ -8,11 +8,11 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/hare-sched/hare/clusters/description"
+	"github.com/hare-sched/hare/executor/executortest"
 	"github.com/hare-sched/hare/executor/runner"
 )
 
@@ -38,7 +38,7 @@ func (o *orders) expectLoops(dir string) {
 	for _, j := range o.jobs {
 		n := &description.NewJob{Module: "line", Directory: dir, Rounds: j.start.Rounds, Seed: j.start.Seed,
 			Env: map[string]string{"PYTHONPATH": os.Getenv("PYTHONPATH")}}
-		expectLoop(o.t, j.checkpoints, n, j.start.Tasks)
+		executortest.ExpectLoop(o.t, j.checkpoints, n, j.start.Tasks)
 	}
 }
 
@@ -98,28 +98,27 @@ func TestRelaxedJobsAreKilled(t *testing.T) {
 	for k := range 3 {
 		j := relaxed(fmt.Sprintf("j%d", k+1), "slow", dir, []int{4, 1, 3}[k], int64(12*(kills+1)))
 		j.checkpoints = t.TempDir()
+		j.hold = j.start.Rounds - 1 // no job ends before all is killed
 		o.add(j)
 	}
 	rng := rand.New(rand.NewPCG(1, 17))
 	done := map[string]int{}
 	last := int64(-1)
 	for range kills {
-		ended := false
 		o.await("the jobs go on", time.Minute, func() bool {
-			sum := int64(0)
+			sum, waiting := int64(0), 0
 			for _, j := range o.jobs {
 				sum += j.saved
+				if j.round == j.hold {
+					waiting++
+				}
 			}
-			ended = o.over()
-			if sum > last+2 || ended {
-				last = sum
-				return true
+			if sum <= last+2 && waiting < len(o.jobs) {
+				return false
 			}
-			return false
+			last = sum
+			return true
 		})
-		if ended {
-			break
-		}
 		name := names[rng.IntN(2)]
 		switch what := []string{"agent", "runner", "pool", "worker"}[rng.IntN(4)]; what {
 		case "agent":
@@ -127,19 +126,25 @@ func TestRelaxedJobsAreKilled(t *testing.T) {
 			start(name)
 			done[what]++
 		case "runner":
-			if p, ok := runner.Find(filepath.Join(homes[name], "pool")); ok && syscall.Kill(p.PID, syscall.SIGKILL) == nil {
-				done[what]++
-			}
+			executortest.KillOne(t, rng, func() (pids []int) {
+				if p, ok := runner.Find(filepath.Join(homes[name], "pool")); ok {
+					pids = append(pids, p.PID)
+				}
+				return pids
+			})
+			done[what]++
 		default:
 			word := map[string]string{"pool": "run-pool", "worker": "hare_worker"}[what]
-			if pids := poolProcesses(t, homes[name], word); len(pids) > 0 &&
-				syscall.Kill(pids[rng.IntN(len(pids))], syscall.SIGKILL) == nil {
-				done[what]++
-			}
+			executortest.KillOne(t, rng, func() []int { return poolProcesses(t, homes[name], word) })
+			done[what]++
 		}
 	}
+	o.letGo()
 	o.await("all jobs end", 2*time.Minute, o.over)
 	o.expectLoops(dir)
+	if n := executortest.SumOf(done); n != kills {
+		t.Errorf("%d kills, not %d: %v", n, kills, done)
+	}
 	attempts := 0
 	for _, j := range o.jobs {
 		attempts += int(j.attempt)
@@ -150,21 +155,8 @@ func TestRelaxedJobsAreKilled(t *testing.T) {
 	t.Logf("killed %v; %d attempts", done, attempts)
 }
 
-// poolProcesses are the processes of an agent's pool whose arguments have a word.
-func poolProcesses(t *testing.T, home, word string) (pids []int) {
+// poolProcesses are the processes of an agent's pool with an argument that begins with a word.
+func poolProcesses(t *testing.T, home, word string) []int {
 	t.Helper()
-	files, err := filepath.Glob("/proc/[0-9]*/cmdline")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, file := range files {
-		args, _ := os.ReadFile(file)
-		cwd, _ := os.Readlink(filepath.Join(filepath.Dir(file), "cwd"))
-		pid := 0
-		if _, err := fmt.Sscanf(filepath.Base(filepath.Dir(file)), "%d", &pid); err == nil &&
-			strings.Contains(string(args), word) && strings.HasPrefix(cwd, home) {
-			pids = append(pids, pid)
-		}
-	}
-	return pids
+	return executortest.Processes(t, func(p *executortest.Process) bool { return p.HasWord(word) && p.IsIn(home) })
 }

@@ -1,62 +1,34 @@
 package executor_test
 
 import (
-	"bytes"
-	"encoding/hex"
 	"flag"
-	"fmt"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"strconv"
-	"strings"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/hare-sched/hare/clusters/description"
+	"github.com/hare-sched/hare/executor/executortest"
 	"github.com/hare-sched/hare/executor/runner"
 )
 
 var roundKills = flag.Int("hare.roundkills", 3, "how many agents, runners, programs and workers are killed")
 
-// slowLine is the example line whose rounds take some milliseconds.
-const slowLine = `import time
-from line import build, optimiser, loss
-import line
-
-BACKEND = "plain"
-
-def batch(round, task):
-    time.sleep(0.005)
-    return line.batch(round, task)
-`
-
 // moduleFolder is a folder with round jobs, and the variables with which Python finds the worker.
 func moduleFolder(t *testing.T) (dir string, env map[string]string) {
 	t.Helper()
-	out, err := exec.Command("python3", "-c", "import sys; assert sys.version_info >= (3, 11)").CombinedOutput()
-	if err != nil {
-		t.Skipf("no Python 3.11: %v: %s", err, out)
-	}
+	path := executortest.Python(t)
 	dir = t.TempDir()
-	line, err := os.ReadFile("../worker/examples/line.py")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, text := range map[string]string{"line.py": string(line), "slow.py": slowLine,
-		"broken.py": "import no_such_module\n", "dies.py": "import os\nfrom line import *\ndef loss(p, b): os._exit(3)\n",
-		"nan.py": "from line import *\nimport line\ndef loss(p, b): return float('nan'), line.loss(p, b)[1]\n"} {
+	executortest.Modules(t, dir)
+	for name, text := range map[string]string{"broken.py": "import no_such_module\n",
+		"dies.py": "import os\nfrom line import *\ndef loss(p, b): os._exit(3)\n",
+		"nan.py":  "from line import *\nimport line\ndef loss(p, b): return float('nan'), line.loss(p, b)[1]\n"} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	source, err := filepath.Abs("../worker/src")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return dir, map[string]string{"PYTHONPATH": source}
+	return dir, map[string]string{"PYTHONPATH": path}
 }
 
 func submitRounds(t *testing.T, s *server, n *description.NewJob) string {
@@ -66,34 +38,6 @@ func submitRounds(t *testing.T, s *server, n *description.NewJob) string {
 		t.Fatal(err)
 	}
 	return job.ID
-}
-
-// expectLoop compares the state of a checkpoint with that of a plain loop, bit for bit.
-func expectLoop(t *testing.T, checkpoints string, n *description.NewJob, tasks int) {
-	t.Helper()
-	files, err := filepath.Glob(filepath.Join(checkpoints, "*.hare"))
-	if err != nil || len(files) != 1 {
-		t.Fatalf("%v %v", files, err)
-	}
-	text, err := os.ReadFile(files[0])
-	if err != nil {
-		t.Fatal(err)
-	}
-	header, state, _ := bytes.Cut(text, []byte("\n"))
-	if !bytes.Contains(header, []byte(`"version":`+fmt.Sprint(n.Rounds)+`,`)) {
-		t.Errorf("the checkpoint is %s", header)
-	}
-	cmd := exec.Command("python3", "worker/testdata/loop.py", n.Directory, n.Module, fmt.Sprint(tasks),
-		fmt.Sprint(n.Seed), fmt.Sprint(n.Rounds))
-	cmd.Env = append(os.Environ(), "PYTHONPATH="+n.Env["PYTHONPATH"], "PYTHONDONTWRITEBYTECODE=1")
-	cmd.Stderr = os.Stderr
-	out, err := cmd.Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if want, err := hex.DecodeString(strings.TrimSpace(string(out))); err != nil || !bytes.Equal(state, want) {
-		t.Errorf("the state %x differs from that of a loop: %x (%v)", state, want, err)
-	}
 }
 
 func TestRoundJobs(t *testing.T) {
@@ -108,13 +52,13 @@ func TestRoundJobs(t *testing.T) {
 		len(job.Attempts[0].Tasks[0].GPUs) != 2 {
 		t.Fatalf("%+v", job)
 	}
-	expectLoop(t, filepath.Join(home, "checkpoints", id), relaxed, 3)
+	executortest.ExpectLoop(t, filepath.Join(home, "checkpoints", id), relaxed, 3)
 	gang := &description.NewJob{Module: "nan", Directory: dir, Env: env, Rounds: 2, GPUs: 2, Sync: "gang"}
 	id = submitRounds(t, s, gang)
 	if job := await(t, s, id, description.JobSucceeded, description.JobFailed); job.Loss != "NaN" || job.Round != 2 {
 		t.Errorf("%+v", job)
 	}
-	expectLoop(t, filepath.Join(home, "checkpoints", id), gang, 2)
+	executortest.ExpectLoop(t, filepath.Join(home, "checkpoints", id), gang, 2)
 	for module, want := range map[string]string{
 		"broken": "module: broken.py:1: ModuleNotFoundError: No module named 'no_such_module'",
 		"absent": "module: ModuleNotFoundError: No module named 'absent'",
@@ -140,6 +84,7 @@ func TestRoundJobGoesBackToItsCheckpoint(t *testing.T) {
 	agent(t, s, "b", homes["b"], "cpu=1")
 	n := &description.NewJob{Module: "slow", Directory: dir, Env: env, Rounds: 120, Tasks: 2, GPUs: 1,
 		Retries: 10}
+	g := executortest.NewGate(t, env, n.Rounds-1) // the job does not end before its programs are killed
 	id := submitRounds(t, s, n)
 	// saved waits until so many attempts have begun and a round more is saved, and returns the rounds.
 	saved := func(attempts int, more int64) int64 {
@@ -149,25 +94,22 @@ func TestRoundJobGoesBackToItsCheckpoint(t *testing.T) {
 			if err != nil || job.State.Final() || time.Since(begun) > time.Minute {
 				t.Fatalf("the job does not go on behind round %d: %+v %v", more, job, err)
 			}
-			if job.Round > more && len(job.Attempts) >= attempts {
+			on := job.Round > more || g.Reached() && time.Since(begun) > atGate
+			if on && len(job.Attempts) >= attempts {
 				return job.Round
 			}
 		}
 	}
 	rounds := saved(1, 0)
 	agent(t, s, "a", homes["a"], "cpu=1")
+	rng := rand.New(rand.NewPCG(3, 17))
 	for kill := range 2 {
-		killed := false
-		for begun := time.Now(); !killed; time.Sleep(5 * time.Millisecond) { // its program may not have begun yet
-			if time.Since(begun) > time.Minute {
-				t.Fatal("the program of the job is not found")
-			}
-			for _, pid := range processesOf(t, filepath.Join(homes["b"], "checkpoints", id), "run-rounds") {
-				killed = syscall.Kill(pid, syscall.SIGKILL) == nil
-			}
-		}
+		executortest.KillOne(t, rng, func() []int {
+			return processesOf(t, filepath.Join(homes["b"], "checkpoints", id), "run-rounds")
+		})
 		rounds = saved(kill+2, rounds)
 	}
+	g.Open()
 	job := await(t, s, id, description.JobSucceeded, description.JobFailed)
 	if job.State != description.JobSucceeded || len(job.Attempts) < 3 {
 		t.Fatalf("%+v", job)
@@ -177,7 +119,7 @@ func TestRoundJobGoesBackToItsCheckpoint(t *testing.T) {
 			t.Errorf("attempt %d was on node %s", at.Attempt, at.Tasks[0].Agent)
 		}
 	}
-	expectLoop(t, filepath.Join(homes["b"], "checkpoints", id), n, 2)
+	executortest.ExpectLoop(t, filepath.Join(homes["b"], "checkpoints", id), n, 2)
 }
 
 // A job whose agents, runners, programs and workers are killed ends with the parameters of a plain loop.
@@ -192,6 +134,7 @@ func TestRoundJobIsKilled(t *testing.T) {
 	}
 	n := &description.NewJob{Module: "slow", Directory: dir, Env: env, Rounds: int64(40 * (kills + 1)), Tasks: 3, GPUs: 2,
 		Seed: 3, Retries: 1000, CheckpointDirectory: checkpoints}
+	g := executortest.NewGate(t, env, n.Rounds-1) // the job does not end before all is killed
 	id := submitRounds(t, s, n)
 	rng := rand.New(rand.NewPCG(1, 17))
 	done := map[string]int{}
@@ -212,7 +155,7 @@ func TestRoundJobIsKilled(t *testing.T) {
 			if job.Round < last {
 				t.Errorf("round %d follows round %d", job.Round, last)
 			}
-			if job.Round > last {
+			if job.Round > last || g.Reached() && time.Since(begun) > atGate {
 				last = job.Round
 				break
 			}
@@ -225,18 +168,16 @@ func TestRoundJobIsKilled(t *testing.T) {
 			done["agent"]++
 		default:
 			what := []string{"runner", "run-rounds", "hare_worker"}[x-1]
-			pids := processesOf(t, checkpoints, what)
-			if x == 1 {
-				pids = runnersOf(t, home)
-			}
-			for _, pid := range pids {
-				if syscall.Kill(pid, syscall.SIGKILL) == nil {
-					done[what]++
-					break
+			executortest.KillOne(t, rng, func() []int {
+				if what == "runner" {
+					return runnersOf(t, home)
 				}
-			}
+				return processesOf(t, checkpoints, what)
+			})
+			done[what]++
 		}
 	}
+	g.Open()
 	job, err := s.Job(t.Context(), id)
 	for begun := time.Now(); err == nil && !job.State.Final() && time.Since(begun) < 2*time.Minute; {
 		time.Sleep(5 * time.Millisecond)
@@ -245,18 +186,20 @@ func TestRoundJobIsKilled(t *testing.T) {
 	if err != nil || job.State != description.JobSucceeded || job.Round != n.Rounds {
 		t.Fatalf("%+v", job)
 	}
-	expectLoop(t, checkpoints, n, 3)
+	executortest.ExpectLoop(t, checkpoints, n, 3)
+	if sum := executortest.SumOf(done); sum != kills {
+		t.Errorf("%d kills, not %d: %v", sum, kills, done)
+	}
 	t.Logf("killed %v, %d attempts, %d rounds", done, len(job.Attempts), job.Round)
 }
+
+// atGate is how long a job that has come to its gate may save nothing: the rounds before the gate may not be saved.
+const atGate = 5 * time.Second
 
 // runnersOf are the runners of an agent's tasks.
 func runnersOf(t *testing.T, home string) (pids []int) {
 	t.Helper()
-	dirs, err := filepath.Glob(filepath.Join(home, "tasks", "*"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, dir := range dirs {
+	for _, dir := range tasksOf(t, home) {
 		if p, ok := runner.Find(dir); ok {
 			pids = append(pids, p.PID)
 		}
@@ -264,21 +207,11 @@ func runnersOf(t *testing.T, home string) (pids []int) {
 	return pids
 }
 
-// processesOf are the processes of a job, which has its checkpoints for itself, whose arguments have a word.
-func processesOf(t *testing.T, checkpoints, word string) (pids []int) {
+// processesOf are the processes of a job, which has its checkpoints for itself, with an argument that begins with a
+// word.
+func processesOf(t *testing.T, checkpoints, word string) []int {
 	t.Helper()
-	files, err := filepath.Glob("/proc/[0-9]*/cmdline")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, file := range files {
-		args, _ := os.ReadFile(file)
-		environment, _ := os.ReadFile(filepath.Join(filepath.Dir(file), "environ"))
-		ours := bytes.Contains(environment, []byte("HARE_CHECKPOINT_DIR="+checkpoints+"\x00"))
-		if pid, err := strconv.Atoi(filepath.Base(filepath.Dir(file))); err == nil && ours &&
-			bytes.Contains(args, []byte(word)) {
-			pids = append(pids, pid)
-		}
-	}
-	return pids
+	return executortest.Processes(t, func(p *executortest.Process) bool {
+		return p.HasWord(word) && p.KeepsIn(checkpoints)
+	})
 }

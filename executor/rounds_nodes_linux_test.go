@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/hare-sched/hare/clusters/description"
+	"github.com/hare-sched/hare/executor/executortest"
 )
 
 // lab is a cluster of agents whose nodes share nothing.
@@ -47,7 +48,7 @@ func (l *lab) expectCopies(job *description.Job, n *description.NewJob, tasks in
 	for k, task := range at.Tasks {
 		dir := l.checkpoints(task.Agent, job.ID)
 		if k == 0 {
-			expectLoop(l.t, dir, n, tasks)
+			executortest.ExpectLoop(l.t, dir, n, tasks)
 		}
 		files, _ := filepath.Glob(filepath.Join(dir, "*.hare"))
 		if len(files) != 1 {
@@ -98,6 +99,7 @@ func TestRoundJobOnSeveralNodesIsKilled(t *testing.T) {
 	}
 	n := &description.NewJob{Module: "slow", Directory: dir, Env: env, Rounds: int64(30 * (kills + 1)), Tasks: 5, GPUs: 2,
 		Nodes: 2, Seed: 3, Retries: 1000}
+	g := executortest.NewGate(t, env, n.Rounds-1) // the job does not end before all is killed
 	id := submitRounds(t, l.server, n)
 	rng := rand.New(rand.NewPCG(2, 17))
 	done := map[string]int{}
@@ -115,13 +117,14 @@ func TestRoundJobOnSeveralNodesIsKilled(t *testing.T) {
 			if job.Round < last {
 				t.Errorf("round %d follows round %d", job.Round, last)
 			}
-			if job.Round > last {
+			if job.Round > last || g.Reached() && time.Since(begun) > atGate {
 				last = job.Round
 				break
 			}
 		}
-		tasks := job.Attempts[len(job.Attempts)-1].Tasks
-		name := tasks[rng.IntN(len(tasks))].Agent
+		task := rng.IntN(n.Nodes)
+		nodeOf := func(job *description.Job) string { return job.Attempts[len(job.Attempts)-1].Tasks[task].Agent }
+		name := nodeOf(job)
 		switch x := rng.IntN(5); x {
 		case 0:
 			l.stop[name]()
@@ -144,18 +147,20 @@ func TestRoundJobOnSeveralNodesIsKilled(t *testing.T) {
 			done["node"]++
 		default:
 			what := []string{"runner", "run-rounds", "hare_worker"}[x-2]
-			pids := processesOf(t, l.checkpoints(name, id), what)
-			if what == "runner" {
-				pids = runnersOf(t, l.homes[name])
-			}
-			for _, pid := range pids {
-				if syscall.Kill(pid, syscall.SIGKILL) == nil {
-					done[what]++
-					break
+			executortest.KillOne(t, rng, func() []int {
+				now, err := l.Job(t.Context(), id)
+				if err != nil {
+					t.Fatal(err)
 				}
-			}
+				if what == "runner" {
+					return runnersOf(t, l.homes[nodeOf(now)])
+				}
+				return processesOf(t, l.checkpoints(nodeOf(now), id), what)
+			})
+			done[what]++
 		}
 	}
+	g.Open()
 	job, err := l.Job(t.Context(), id)
 	for begun := time.Now(); err == nil && !job.State.Final() && time.Since(begun) < 2*time.Minute; {
 		time.Sleep(5 * time.Millisecond)
@@ -165,5 +170,8 @@ func TestRoundJobOnSeveralNodesIsKilled(t *testing.T) {
 		t.Fatalf("%+v %v", job, err)
 	}
 	l.expectCopies(job, n, 5)
+	if sum := executortest.SumOf(done); sum != kills {
+		t.Errorf("%d kills, not %d: %v", sum, kills, done)
+	}
 	t.Logf("killed %v, %s", done, fmt.Sprint(len(job.Attempts), " attempts, ", job.Round, " rounds"))
 }
