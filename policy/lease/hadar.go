@@ -27,7 +27,7 @@ type HadarConfig struct {
 	// OneNode spreads no job over nodes if a node of some type is large enough for the job.
 	OneNode bool
 	// Exchanges is how many times in a round another job chooses first, in search of a greater sum of utilities;
-	// zero means 16, negative none. Strict rounds have none.
+	// zero means 16, negative none. A strict round has none, unless all of its GPUs would be idle.
 	Exchanges int
 	// Strict leaves GPUs idle whose price exceeds the utility of all jobs that wait, unless all
 	// GPUs would be idle.
@@ -77,11 +77,11 @@ const maxHadarBeam = 10_000
 // payoff, which is the utility of the job less the price of its GPUs, and either takes it, if
 // the payoff is above zero, or skips the job. The subroutine keeps the Beam best partial
 // allocations, of those with equal use of the nodes one (this is the memo), and ends with the
-// greatest sum of payoffs. Then, unless Strict, jobs without GPUs take those left, in the same
-// order: each takes the GPUs of its greatest utility, of these the cheapest. At last, up to
-// Exchanges times, another job chooses first, before the jobs that have GPUs, at these prices or at
-// prices that only decide between equal utilities; what has the greater sum of utilities stays. A job
-// keeps its GPUs where the allocation allows.
+// greatest sum of payoffs. Then jobs without GPUs take those left, in the same order: each takes the
+// GPUs of its greatest utility, of these the cheapest. At last, up to Exchanges times, another job chooses
+// first, before the jobs that have GPUs, at these prices or at prices that only decide between equal
+// utilities; what has the greater sum of utilities stays. Strict leaves these two steps out where some job has
+// GPUs already. A job keeps its GPUs where the allocation allows.
 //
 // Source: Hadar (IPDPS 2024; arXiv 2503.10918), of which only abstract and introduction were at
 // hand: the framing is the paper's, the subroutine is from secondary sources, and the choices

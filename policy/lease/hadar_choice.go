@@ -95,8 +95,9 @@ func (ha *hadar) giveLeft(st hadarState) hadarState {
 // fillPrice makes prices small beside utilities, but no ties in float64.
 const fillPrice = 1e-9
 
-// exchange looks for more utility in all by another order of choice: one job comes before those that have GPUs, a
-// job without GPUs if there is one that was not tried. Each order is tried at full and at small prices.
+// exchange looks for more utility in all by another order of choice: one job comes before those that have GPUs. First
+// come jobs without GPUs, in the order of the queue, then those that have some. Each order is tried at full and at
+// small prices, the first that is better takes the place of the best one, and the search begins again from there.
 func (ha *hadar) exchange(empty *hadarState, best hadarState) hadarState {
 	for tries := ha.cfg.Exchanges; tries > 0; {
 		var chosen []int
