@@ -47,3 +47,52 @@ func BenchmarkASRPTArrival(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkASRPTStart is the end of a job and the start of the next ones on its GPUs, where 10,000 jobs are completed
+// virtually and wait for 64 GPUs.
+func BenchmarkASRPTStart(b *testing.B) {
+	const jobs, gpus, ids = 10_000, 64, 1 << 18
+	for _, c := range []struct {
+		name string
+		cfg  ASRPTConfig
+	}{{"default", ASRPTConfig{}}, {"backfill", ASRPTConfig{Backfill: true}}, {"pass", ASRPTConfig{Pass: true}}} {
+		b.Run(c.name, func(b *testing.B) {
+			sizes := map[string]int64{}
+			for i := range ids {
+				sizes[fmt.Sprint(i)] = int64(1 + i*7919%1000)
+			}
+			cluster := &hare.Cluster{Nodes: []hare.Node{{Name: "a", GPUs: []hare.TypeCount{{Type: "A", Count: gpus}}}}}
+			l := NewListScheduler(cluster, c.cfg.rule(sizes))
+			at, n := int64(0), 0
+			var runs []string
+			step := func(us int64, e hare.Event) {
+				at += us
+				ds, err := l.Step(at, []hare.Event{e})
+				if err != nil {
+					b.Fatal(err)
+				}
+				for _, d := range ds {
+					if d.Type == hare.DecisionStart && d.Task == 0 {
+						runs = append(runs, d.Job)
+					}
+				}
+			}
+			arrive := func() {
+				id := fmt.Sprint(n)
+				step(1e10, hare.Event{Type: hare.EventJobArrived, Job: id, Arrived: &hare.Job{ID: id, WeightMicro: 1e6,
+					Tasks: int64(1 + n%8), Sync: hare.Rigid, On: []hare.Profile{{Type: "A", ComputeUs: 60e6}}}})
+				n = (n + 1) % ids
+			}
+			for range jobs {
+				arrive()
+			}
+			for b.Loop() {
+				step(1000, hare.Event{Type: hare.EventJobCancelled, Job: runs[0]})
+				b.StopTimer()
+				runs = runs[1:]
+				arrive()
+				b.StartTimer()
+			}
+		})
+	}
+}
