@@ -138,8 +138,11 @@ func planASRPT(cfg *Config) ([]measured, error) {
 			return jobs.bound(ctx, cfg.Solver)
 		})
 		for _, v := range asrptVariants() {
-			if lease := v.policy[:min(6, len(v.policy))] == "gavel:"; v.graphs && g.name != graphsGroup ||
-				lease && g.name == graphsGroup {
+			info, err := policy.Find(v.policy)
+			if err != nil {
+				return nil, err
+			}
+			if graphs := g.name == graphsGroup; v.graphs && !graphs || info.Engine == policy.Lease && graphs {
 				continue
 			}
 			add(v.name(), func(ctx context.Context, seed uint64, jobs asrptJobs) ([]figure, error) {
