@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"sync"
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/plot"
@@ -118,22 +117,7 @@ func asrptGroups(scale int) []asrptGroup {
 func planASRPT(cfg *Config) ([]measured, error) {
 	var runs []measured
 	for _, g := range asrptGroups(cfg.Scale) {
-		drawn := make([]func() (asrptJobs, error), cfg.Repeat)
-		for k := range drawn {
-			drawn[k] = sync.OnceValues(func() (asrptJobs, error) { return g.draw(cfg.FirstSeed + uint64(k)) })
-		}
-		add := func(row string, run func(context.Context, uint64, asrptJobs) ([]figure, error)) {
-			for k := range drawn {
-				seed := cfg.FirstSeed + uint64(k)
-				runs = append(runs, measured{g.name, row, seed, func(ctx context.Context) ([]figure, error) {
-					jobs, err := drawn[k]()
-					if err != nil {
-						return nil, err
-					}
-					return run(ctx, seed, jobs)
-				}})
-			}
-		}
+		add := rowsOf(&runs, cfg, g.name, g.draw)
 		add(boundRow, func(ctx context.Context, _ uint64, jobs asrptJobs) ([]figure, error) {
 			return jobs.bound(ctx, cfg.Solver)
 		})

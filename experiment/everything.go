@@ -83,7 +83,7 @@ func playedPolicies() ([]playedPolicy, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, v := range [][2]string{{"asrpt, sizes believed", `{}`}, {"asrpt, forest", `{"predict":"forest"}`},
+	for _, v := range [][2]string{{"asrpt, sizes believed", `{}`},
 		{"asrpt, no prediction", `{"predict":"none"}`}} {
 		all = append(all, playedPolicy{v[0], info, v[1], true})
 	}
@@ -109,24 +109,9 @@ func planEverything(cfg *Config) ([]measured, error) {
 	var runs []measured
 	for i := range drawnTraces {
 		t := &drawnTraces[i]
-		drawn := make([]func() (*drawnJobs, error), cfg.Repeat)
-		for k := range drawn {
-			drawn[k] = sync.OnceValues(func() (*drawnJobs, error) {
-				return t.draw(cfg.FirstSeed+uint64(k), max(2, t.jobs/cfg.Scale))
-			})
-		}
-		add := func(row string, run func(context.Context, uint64, *drawnJobs) ([]figure, error)) {
-			for k := range drawn {
-				seed := cfg.FirstSeed + uint64(k)
-				runs = append(runs, measured{t.name, row, seed, func(ctx context.Context) ([]figure, error) {
-					jobs, err := drawn[k]()
-					if err != nil {
-						return nil, err
-					}
-					return run(ctx, seed, jobs)
-				}})
-			}
-		}
+		add := rowsOf(&runs, cfg, t.name, func(seed uint64) (*drawnJobs, error) {
+			return t.draw(seed, max(2, t.jobs/cfg.Scale))
+		})
 		add(boundRow, func(ctx context.Context, _ uint64, jobs *drawnJobs) ([]figure, error) {
 			return jobs.bound(ctx, cfg.Solver)
 		})
@@ -137,6 +122,28 @@ func planEverything(cfg *Config) ([]measured, error) {
 		}
 	}
 	return runs, nil
+}
+
+// rowsOf returns a function that adds the runs of a row to those of a group, one for each seed. Jobs are drawn once for
+// all rows, when the first run needs them.
+func rowsOf[J any](runs *[]measured, cfg *Config, group string, draw func(seed uint64) (J, error)) (
+	add func(row string, run func(ctx context.Context, seed uint64, jobs J) ([]figure, error))) {
+	drawn := make([]func() (J, error), cfg.Repeat)
+	for k := range drawn {
+		drawn[k] = sync.OnceValues(func() (J, error) { return draw(cfg.FirstSeed + uint64(k)) })
+	}
+	return func(row string, run func(context.Context, uint64, J) ([]figure, error)) {
+		for k := range drawn {
+			seed := cfg.FirstSeed + uint64(k)
+			*runs = append(*runs, measured{group, row, seed, func(ctx context.Context) ([]figure, error) {
+				jobs, err := drawn[k]()
+				if err != nil {
+					return nil, err
+				}
+				return run(ctx, seed, jobs)
+			}})
+		}
+	}
 }
 
 // drawnJobs are the jobs of a seed, as a text of the trace's format and as an instance.
