@@ -72,8 +72,8 @@ type playedPolicy struct {
 // knows is what the policy goes by beside the events.
 func (pp *playedPolicy) knows() string { return string(pp.info.KnowsOf(pp.estimates)) }
 
-// playedPolicies are all policies of the registry, and A-SRPT by what predicts sizes: by the jobs that ended, by a
-// random forest, and by nothing.
+// playedPolicies are all policies of the registry, and A-SRPT by what predicts sizes: by the jobs that ended, and by
+// nothing. The jobs have no classes, so that a random forest would have nothing to go by.
 func playedPolicies() ([]playedPolicy, error) {
 	var all []playedPolicy
 	for _, info := range policy.All() {
@@ -124,8 +124,8 @@ func planEverything(cfg *Config) ([]measured, error) {
 	return runs, nil
 }
 
-// rowsOf returns a function that adds the runs of a row to those of a group, one for each seed. Jobs are drawn once for
-// all rows, when the first run needs them.
+// rowsOf returns a function that adds the runs of a row to those of a group, one for each seed. Jobs are drawn once
+// for all rows, when the first run needs them.
 func rowsOf[J any](runs *[]measured, cfg *Config, group string, draw func(seed uint64) (J, error)) (
 	add func(row string, run func(ctx context.Context, seed uint64, jobs J) ([]figure, error))) {
 	drawn := make([]func() (J, error), cfg.Repeat)

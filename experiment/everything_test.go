@@ -20,7 +20,7 @@ import (
 func TestEverything(t *testing.T) {
 	cfg := Config{Scale: 40, Repeat: 1, Parallel: 2}
 	text := measuredText(t, everything, cfg)
-	variants := []string{boundRow, "asrpt, forest", "asrpt, no prediction", "asrpt, sizes believed"}
+	variants := []string{boundRow, "asrpt, no prediction", "asrpt, sizes believed"}
 	for _, name := range append(policy.Names(), variants...) {
 		if !strings.Contains(text, "| "+name+" |") {
 			t.Errorf("no row %s", name)
