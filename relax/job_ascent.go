@@ -2,6 +2,7 @@ package relax
 
 import (
 	"context"
+	"maps"
 	"math"
 	"slices"
 	"sync"
@@ -18,7 +19,7 @@ type jobAscent struct {
 	cuts []jobCut
 	// first is the first of cuts by cell.
 	first []int
-	rows  [][]int // of jobs by type
+	rows  [][][]int // of jobs, by type and by number of GPUs
 	sums  []float64
 	sets  []jobSets // scratch by worker
 }
@@ -30,9 +31,15 @@ type jobCut struct {
 	free        int64
 }
 
+// pricedJob is a job by its row, and what it pays a second for all of its GPUs.
+type pricedJob struct {
+	row   int
+	price float64
+}
+
 // jobSets is scratch memory for the dearest set of jobs.
 type jobSets struct {
-	in   []int
+	in   []pricedJob
 	best []float64
 	take []bool
 }
@@ -44,10 +51,16 @@ func newJobAscent(pr *problem, points []int64, cells, workers int) *jobAscent {
 	for g := range a.grid {
 		a.grid[g] = float64(points[g*(len(points)-1)/cells])
 	}
-	a.rows = make([][]int, len(pr.caps))
-	for r, to := range pr.rows {
-		if to.job > 0 {
-			a.rows[to.kind] = append(a.rows[to.kind], r)
+	a.rows = make([][][]int, len(pr.caps))
+	for k := range a.rows {
+		bySize := map[int64][]int{}
+		for r, to := range pr.rows {
+			if to.job > 0 && to.kind == k {
+				bySize[to.gpus] = append(bySize[to.gpus], r)
+			}
+		}
+		for _, n := range slices.Sorted(maps.Keys(bySize)) {
+			a.rows[k] = append(a.rows[k], bySize[n])
 		}
 	}
 	a.sets = make([]jobSets, len(a.ev.oracles))
@@ -165,21 +178,30 @@ func (a *jobAscent) eachBlock(f func(js *jobSets, g int)) {
 
 // dearest returns what the dearest set of jobs pays that fits into the GPUs of a cut, and takes the set off grad.
 func (js *jobSets) dearest(a *jobAscent, c *jobCut, pi *prices, grad [][]float64) float64 {
-	pr := a.pr
 	in := js.in[:0]
 	held, sum := int64(0), 0.0
-	for _, r := range a.rows[c.kind] {
-		n := pr.rows[r].gpus
-		if p := pi.at[r][c.cell]; p > 0 && n <= c.free && pr.jobs[pr.rows[r].job-1].a < c.end {
-			in = append(in, r)
-			held += n
-			sum += p * float64(n)
+	for _, rows := range a.rows[c.kind] {
+		n, from := a.pr.rows[rows[0]].gpus, len(in)
+		if n > c.free {
+			break
+		}
+		for _, r := range rows {
+			if p := pi.at[r][c.cell]; p > 0 && a.pr.jobs[a.pr.rows[r].job-1].a < c.end {
+				in = append(in, pricedJob{r, p * float64(n)})
+				sum += p * float64(n)
+			}
+		}
+		// Of jobs of one size only the dearest can be in the set.
+		held += n * int64(len(in)-from)
+		if most := int(c.free / n); len(in)-from > most {
+			dearestFirst(in[from:], most)
+			in = in[:from+most]
 		}
 	}
 	js.in = in
 	if held <= c.free {
-		for _, r := range in {
-			grad[r][c.cell] -= c.length * float64(pr.rows[r].gpus)
+		for _, x := range in {
+			grad[x.row][c.cell] -= c.length * float64(a.pr.rows[x.row].gpus)
 		}
 		return c.length * sum
 	}
@@ -190,9 +212,8 @@ func (js *jobSets) dearest(a *jobAscent, c *jobCut, pi *prices, grad [][]float64
 	if len(js.take) < len(in)*n {
 		js.take = make([]bool, len(in)*n)
 	}
-	for y, r := range in {
-		z := int(pr.rows[r].gpus)
-		p := pi.at[r][c.cell] * float64(z)
+	for y := range in {
+		z, p := int(a.pr.rows[in[y].row].gpus), in[y].price
 		take := js.take[y*n : (y+1)*n]
 		for x := n - 1; x >= z; x-- {
 			if v := best[x-z] + p; v > best[x] {
@@ -204,13 +225,41 @@ func (js *jobSets) dearest(a *jobAscent, c *jobCut, pi *prices, grad [][]float64
 	}
 	x := n - 1
 	for y := len(in) - 1; y >= 0; y-- {
-		z := int(pr.rows[in[y]].gpus)
+		z := int(a.pr.rows[in[y].row].gpus)
 		if x >= z && js.take[y*n+x] {
-			grad[in[y]][c.cell] -= c.length * float64(z)
+			grad[in[y].row][c.cell] -= c.length * float64(z)
 			x -= z
 		}
 	}
 	return c.length * best[n-1]
+}
+
+// dearestFirst moves the dearest n jobs to the front, in expected time O(jobs).
+func dearestFirst(in []pricedJob, n int) {
+	for lo, hi := 0, len(in)-1; lo < hi; {
+		pivot := in[(lo+hi)/2].price
+		x, y := lo, hi
+		for x <= y {
+			for in[x].price > pivot {
+				x++
+			}
+			for in[y].price < pivot {
+				y--
+			}
+			if x <= y {
+				in[x], in[y] = in[y], in[x]
+				x, y = x+1, y-1
+			}
+		}
+		switch {
+		case n-1 <= y:
+			hi = y
+		case n-1 >= x:
+			lo = x
+		default:
+			return
+		}
+	}
 }
 
 // climb makes deflected, preconditioned supergradient steps of Polyak's length, and returns the best prices; nil
