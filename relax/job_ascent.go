@@ -21,7 +21,10 @@ type jobAscent struct {
 	first []int
 	rows  [][][]int // of jobs, by type and by number of GPUs
 	sums  []float64
-	sets  []jobSets // scratch by worker
+	norms []float64 // by block of rows
+	// perTime is 1 over the length of a cell.
+	perTime []float64
+	sets    []jobSets // scratch by worker
 }
 
 // jobCut is a stretch of a cell with so many GPUs of a type.
@@ -64,9 +67,11 @@ func newJobAscent(pr *problem, points []int64, cells, workers int) *jobAscent {
 		}
 	}
 	a.sets = make([]jobSets, len(a.ev.oracles))
-	a.sums = make([]float64, cells)
+	a.sums, a.perTime = make([]float64, cells), make([]float64, cells)
+	a.norms = make([]float64, (len(pr.rows)+rowBlock-1)/rowBlock)
 	a.first = make([]int, cells+1)
 	for g := range cells {
+		a.perTime[g] = 1 / (a.grid[g+1] - a.grid[g])
 		for k, steps := range pr.caps {
 			for x, s := range steps {
 				end := a.grid[g+1]
@@ -116,11 +121,14 @@ func (a *jobAscent) transfer(c *hare.Certificate) *prices {
 	return transfer(from, a.grid)
 }
 
-// value returns the dual at prices, and adds its supergradient to grad, which is zero. A job counts in all of the cell
+// value returns the dual at prices, and its supergradient in grad. A job counts in all of the cell
 // in which it comes, so that the value may be less than what the prices prove.
 func (a *jobAscent) value(ctx context.Context, pi *prices, grad [][]float64) (float64, error) {
 	pr, e := a.pr, a.ev
 	pi.integrate()
+	for r := range grad {
+		clear(grad[r])
+	}
 	version := e.nextVersion()
 	err := e.each(ctx, func(o *oracle, c, lo, hi int) {
 		ch := &e.chunks[c]
@@ -140,10 +148,12 @@ func (a *jobAscent) value(ctx context.Context, pi *prices, grad [][]float64) (fl
 	if err != nil {
 		return 0, err
 	}
-	a.eachBlock(func(js *jobSets, g int) {
-		a.sums[g] = 0
-		for x := a.first[g]; x < a.first[g+1]; x++ {
-			a.sums[g] += js.dearest(a, &a.cuts[x], pi, grad)
+	a.each(len(a.sums), cellBlock, func(w, from, to int) {
+		for g := from; g < to; g++ {
+			a.sums[g] = 0
+			for x := a.first[g]; x < a.first[g+1]; x++ {
+				a.sums[g] += a.sets[w].dearest(a, &a.cuts[x], pi, grad)
+			}
 		}
 	})
 	v := -pr.wa
@@ -156,20 +166,18 @@ func (a *jobAscent) value(ctx context.Context, pi *prices, grad [][]float64) (fl
 	return v, nil
 }
 
-// eachBlock calls f for each cell, on all workers.
-func (a *jobAscent) eachBlock(f func(js *jobSets, g int)) {
+// each calls f for blocks of the numbers below n, on all workers; w is the worker's number.
+func (a *jobAscent) each(n, block int, f func(w, from, to int)) {
 	var next atomic.Int64
 	var wg sync.WaitGroup
 	for w := range a.sets {
 		wg.Go(func() {
 			for {
-				from := int(next.Add(jobBlock)) - jobBlock
-				if from >= len(a.sums) {
+				from := int(next.Add(int64(block))) - block
+				if from >= n {
 					return
 				}
-				for g := from; g < min(from+jobBlock, len(a.sums)); g++ {
-					f(&a.sets[w], g)
-				}
+				f(w, from, min(from+block, n))
 			}
 		})
 	}
@@ -270,9 +278,6 @@ func (a *jobAscent) climb(ctx context.Context, cur *prices, cfg JobPricesConfig)
 	target := cfg.Target / unit
 	value, delta, since, fresh := math.Inf(-1), 0.0, 0, true
 	for n := 0; cfg.Steps == 0 || n < cfg.Steps; n++ {
-		for r := range grad {
-			clear(grad[r])
-		}
 		v, err := a.value(ctx, cur, grad)
 		if err != nil {
 			break
@@ -295,21 +300,29 @@ func (a *jobAscent) climb(ctx context.Context, cur *prices, cfg JobPricesConfig)
 			cur.copyFrom(best)
 			continue
 		}
-		for r := range dir {
-			for g, x := range grad[r] {
-				if fresh {
-					dir[r][g] = x
-				} else {
-					dir[r][g] += jobDeflect * (x - dir[r][g])
-				}
-			}
-		}
+		a.turn(dir, grad, fresh)
 		fresh = false
 		if !a.step(cur, dir, value+delta*math.Abs(value)-v+1) {
 			break
 		}
 	}
 	return best
+}
+
+// turn turns the direction towards a supergradient, or makes it the direction.
+func (a *jobAscent) turn(dir, grad [][]float64, fresh bool) {
+	share := jobDeflect
+	if fresh {
+		share = 1
+	}
+	a.each(len(dir), rowBlock, func(_, from, to int) {
+		for r := from; r < to; r++ {
+			row := dir[r]
+			for g, x := range grad[r] {
+				row[g] += share * (x - row[g])
+			}
+		}
+	})
 }
 
 // step moves prices along dir so far that the value would rise by gain if it were linear. It returns false if the
@@ -319,30 +332,38 @@ func (a *jobAscent) step(cur *prices, dir [][]float64, gain float64) bool {
 	for r := range cur.at {
 		dearest = max(dearest, slices.Max(cur.at[r]))
 	}
-	rate := func(r, g int) float64 {
-		if cur.at[r][g] <= 0 && dir[r][g] <= 0 {
-			return 0
-		}
-		return (cur.at[r][g] + jobFloor*dearest + 1) / float64(a.pr.rows[r].gpus) / (a.grid[g+1] - a.grid[g])
-	}
-	norm := 0.0
-	for r := range dir {
-		for g, x := range dir[r] {
-			if x != 0 {
-				norm += rate(r, g) * x * x
+	floor := jobFloor*dearest + 1
+	// A price moves by length · (price + floor) · dir / (GPUs · length of the cell).
+	a.each(len(dir), rowBlock, func(_, from, to int) {
+		sum := 0.0
+		for r := from; r < to; r++ {
+			part := 0.0
+			for g, x := range dir[r] {
+				if p := cur.at[r][g]; p > 0 || x > 0 {
+					part += (p + floor) * a.perTime[g] * x * x
+				}
 			}
+			sum += part / float64(a.pr.rows[r].gpus)
 		}
+		a.norms[from/rowBlock] = sum
+	})
+	norm := 0.0
+	for _, x := range a.norms {
+		norm += x
 	}
 	if norm <= 0 {
 		return false
 	}
-	length := gain / norm
-	for r := range dir {
-		for g, x := range dir[r] {
-			if x != 0 {
-				cur.at[r][g] = max(0, cur.at[r][g]+length*rate(r, g)*x)
+	a.each(len(dir), rowBlock, func(_, from, to int) {
+		for r := from; r < to; r++ {
+			length := gain / norm / float64(a.pr.rows[r].gpus)
+			row := cur.at[r]
+			for g, x := range dir[r] {
+				if p := row[g]; p > 0 || x > 0 {
+					row[g] = max(0, p+length*(p+floor)*a.perTime[g]*x)
+				}
 			}
 		}
-	}
+	})
 	return true
 }

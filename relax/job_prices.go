@@ -31,7 +31,8 @@ const (
 	jobPatience = 15    // steps without a better value before the target moves nearer
 	jobNearer   = 0.7   // the factor by which the target then moves nearer
 	jobFloor    = 0.03  // the least price in the preconditioner, as a share of the greatest one
-	jobBlock    = 4     // the cells that a goroutine takes at once
+	cellBlock   = 4     // the cells that a goroutine takes at once
+	rowBlock    = 64    // the rows of prices that a goroutine takes at once
 	maxJobRows  = 1_000 // the most pairs of a job and a type with a price of their own
 	// The first target lies above the first value by jobAmbition over the number of jobs, but by no more than
 	// mostAmbition and no less than leastAmbition, as shares.
