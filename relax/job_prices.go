@@ -184,6 +184,12 @@ func (a *jobAscent) certified(ctx context.Context, best *prices, from *hare.Rela
 	}
 	c := from.Certificate
 	rel := &hare.Relaxation{Method: hare.MethodBranch, Progress: from.Progress, GridUs: from.GridUs, Prices: from.Prices}
+	for i, phi := range a.ev.phi {
+		rel.Phi = append(rel.Phi, (phi-pr.jobs[i].w*pr.jobs[i].a)*unit)
+	}
+	for _, c := range a.ev.capacity {
+		rel.Capacity = append(rel.Capacity, c*unit)
+	}
 	return pr.certified(rel, &hare.Certificate{GridUs: c.GridUs, Prices: c.Prices, Sizes: c.Sizes, Path: c.Path,
 		PriceSets: []hare.PriceSet{set}, Tree: []hare.BranchNode{{Prices: 1}}}, bound)
 }

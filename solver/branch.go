@@ -13,15 +13,15 @@ import (
 	"github.com/hare-sched/hare/verify"
 )
 
-// Branch and bound comes after a first part of the search, whose plan prunes the tree. It
-// proves the optimum of most instances of up to ten rigid jobs, and of some of up to treeJobs. Other instances of gang
-// and rigid jobs are bounded by prices of each job.
+// Branch and bound comes after a first part of the search, whose plan prunes the tree. It proves the optimum of most
+// instances of up to ten rigid jobs, and of some of up to treeJobs. Other instances of gang and rigid jobs are bounded by
+// prices of each job, before the search.
 const (
 	treeJobs     = 24
 	treeWork     = 1 << 13                // the most jobs times GPUs of a tree
 	treeShare    = 0.6                    // of the time after the price bound, where there may be a tree
-	rootShare    = 0.35                   // where there are only prices of jobs
-	provingShare = 0.25                   // the share of that for the proof by package verify
+	rootShare    = 0.25                   // of the time after the price bound, for prices of jobs
+	provingShare = 0.25                   // the share of the time of a tree for the proof by package verify
 	evaluations  = 8_000                  // without a limit
 	rootPricings = 60_000                 // without a limit: how often a job is priced where there is no tree
 	fewer        = 3_000                  // where the gap that was asked for is reached
@@ -57,24 +57,27 @@ func (s *solve) branches() bool {
 	return (t == 0 || jobs <= treeJobs || t >= rootSeconds*float64(jobs)) && relax.PricesJobs(s.model)
 }
 
-// improveAndBranch improves the incumbent, and proves it optimal where that is possible.
+// improveAndBranch improves the incumbent, and raises the bound: by prices of jobs before the search, or by branch and
+// bound behind a part of it.
 func (s *solve) improveAndBranch(ctx context.Context, guide *hare.Relaxation) {
-	if !s.branches() {
-		s.improve(ctx, guide)
+	switch {
+	case !s.branches():
+	case s.grows():
+		s.improveAndGrow(ctx, guide)
 		return
+	default:
+		s.priceJobs(ctx)
 	}
-	tree, share := s.grows(), treeShare
-	if !tree {
-		share = rootShare
-	}
+	s.improve(ctx, guide)
+}
+
+// improveAndGrow improves the incumbent, and proves it optimal where that is possible.
+func (s *solve) improveAndGrow(ctx context.Context, guide *hare.Relaxation) {
 	first, cancel := ctx, context.CancelFunc(func() {})
 	clocked := s.opt.TimeLimit > 0 && s.opt.WorkLimit == 0
 	if clocked {
-		span := time.Duration((1 - share) * float64(s.timeLeft()))
-		if tree {
-			// The search of so few jobs ends soon, and goes on where the tree leaves time.
-			span = min(span, time.Duration(len(s.model.Jobs))*searchSpan)
-		}
+		// The search of so few jobs ends soon, and goes on where the tree leaves time.
+		span := min(time.Duration((1-treeShare)*float64(s.timeLeft())), time.Duration(len(s.model.Jobs))*searchSpan)
 		first, cancel = context.WithTimeout(ctx, span)
 	}
 	cut := s.cut
@@ -84,18 +87,19 @@ func (s *solve) improveAndBranch(ctx context.Context, guide *hare.Relaxation) {
 		return
 	}
 	s.cut = cut // the search did not end with the time of the solve
+	s.branch(ctx, s.pricings())
+	if clocked && ctx.Err() == nil && !s.gapReached() {
+		s.improve(ctx, guide)
+	}
+}
+
+// pricings returns how often all jobs may be priced; zero means no limit.
+func (s *solve) pricings() int64 {
 	most := s.limits.evaluations
 	if s.gapReached() && (most == 0 || most > fewer) {
 		most = fewer // a proof may cost next to nothing
 	}
-	if tree {
-		s.branch(ctx, most)
-	} else {
-		s.priceJobs(ctx, int(most))
-	}
-	if clocked && ctx.Err() == nil && !s.gapReached() {
-		s.improve(ctx, guide)
-	}
+	return most
 }
 
 // optimal reports whether the bound is the value.
@@ -150,17 +154,17 @@ func (s *solve) branch(ctx context.Context, evaluations int64) {
 		Certificate: out.Certificate, Progress: prices.Progress, GridUs: prices.GridUs, Prices: prices.Prices})
 }
 
-// priceJobs raises the bound by prices of jobs, in so many steps at most; zero means no limit.
-func (s *solve) priceJobs(ctx context.Context, steps int) {
+// priceJobs raises the bound by prices of jobs.
+func (s *solve) priceJobs(ctx context.Context) {
 	if s.incumbent == nil || s.priced == nil || len(s.priced.Certificate.Pools) > 0 {
 		return
 	}
 	s.event(PhaseBranch, true)
-	cfg := relax.JobPricesConfig{Target: s.value.Float(), Steps: steps, Cells: rootCells, Workers: s.cfg.Workers,
+	cfg := relax.JobPricesConfig{Target: s.value.Float(), Steps: int(s.pricings()), Cells: rootCells, Workers: s.cfg.Workers,
 		Quit: s.quit.Done()}
 	part, cancel := ctx, context.CancelFunc(func() {})
 	if s.opt.TimeLimit > 0 {
-		span := time.Duration((1 - provingShare) * float64(s.timeLeft()))
+		span := time.Duration(rootShare * float64(s.timeLeft()))
 		part, cancel = context.WithTimeout(ctx, span)
 		step := rootStep * time.Duration(len(s.model.Jobs))
 		for cfg.Cells < mostCells && span > 2*rootSteps*step*time.Duration(cfg.Cells/rootCells) {
@@ -169,10 +173,10 @@ func (s *solve) priceJobs(ctx context.Context, steps int) {
 	}
 	defer cancel()
 	if s.opt.TimeLimit == 0 && s.opt.WorkLimit == 0 {
-		cfg.Steps = min(steps, rootPricings/len(s.model.Jobs))
+		cfg.Steps = min(cfg.Steps, rootPricings/len(s.model.Jobs))
 	}
 	rel := relax.JobPrices(part, s.model, s.priced, cfg)
-	if part.Err() != nil {
+	if ctx.Err() != nil {
 		s.cut = true
 	}
 	if rel != nil {

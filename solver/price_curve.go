@@ -63,6 +63,45 @@ func (pcs *priceCurves) ofJob(k int, j *hare.ModelJob) *priceCurve {
 	return &pcs.types[k]
 }
 
+// jobCurves are the price curves of jobs, some of which have prices of their own.
+type jobCurves struct {
+	m     *hare.Model
+	rest  *priceCurves
+	ofOwn map[[2]int]*priceCurve // by type and job
+}
+
+// newJobCurves reads the prices of a certificate, or those of its only leaf.
+func newJobCurves(m *hare.Model, c *hare.Certificate) *jobCurves {
+	jc := &jobCurves{m: m, ofOwn: map[[2]int]*priceCurve{}}
+	if len(c.Tree) != 1 || c.Tree[0].Prices == 0 {
+		jc.rest = newPriceCurves(m, c)
+		return jc
+	}
+	set := &c.PriceSets[c.Tree[0].Prices-1]
+	jc.rest = newPriceCurves(m, &hare.Certificate{GridUs: set.GridUs, Prices: set.Prices, Sizes: set.Sizes})
+	rows := map[[2]string]*hare.JobPrices{}
+	for x := range set.Jobs {
+		rows[[2]string{set.Jobs[x].Type, set.Jobs[x].Job}] = &set.Jobs[x]
+	}
+	for i := range m.Jobs {
+		for k, name := range m.Types {
+			if p := rows[[2]string{name, m.Instance.Jobs[i].ID}]; p != nil {
+				curve := newPriceCurve(set.GridUs, p.Nanos, m.Jobs[i].Tasks)
+				jc.ofOwn[[2]int{k, i}] = &curve
+			}
+		}
+	}
+	return jc
+}
+
+// of returns the price curve of a GPU of type k that job i pays.
+func (jc *jobCurves) of(k, i int) *priceCurve {
+	if own := jc.ofOwn[[2]int{k, i}]; own != nil {
+		return own
+	}
+	return jc.rest.ofJob(k, &jc.m.Jobs[i])
+}
+
 // cell returns the cell of t; the last cell is endless and free.
 func (pc *priceCurve) cell(at int64) int {
 	return sort.Search(len(pc.grid), func(i int) bool { return pc.grid[i] > at }) - 1

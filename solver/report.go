@@ -14,9 +14,8 @@ import (
 // and no term is negative. report takes O(blocks · cells); a run of rounds is one block.
 func (s *solve) report() *hare.GapReport {
 	rel := s.best.rel
-	if rel == nil || rel.Certificate == nil || rel.Certificate.Method != hare.MethodPrice ||
-		len(rel.Phi) != len(s.model.Jobs) {
-		return nil
+	if rel == nil || rel.Certificate == nil || len(rel.Phi) != len(s.model.Jobs) {
+		return nil // trees and bounds without prices have no φ
 	}
 	m, p := s.model, s.incumbent
 	if m.Placed || p.Shapes != nil || s.inst.FirstRule(hare.RuleProgress|hare.RuleDurations) != "" ||
@@ -24,7 +23,7 @@ func (s *solve) report() *hare.GapReport {
 		return nil // jobs also pay in pools, and gangs by the sum of their GPUs
 	}
 	rep := &hare.GapReport{}
-	tariffs := newPriceCurves(m, rel.Certificate)
+	tariffs := newJobCurves(m, rel.Certificate)
 	used := make([]float64, len(m.Types))
 	for i := range m.Jobs {
 		j := &m.Jobs[i]
@@ -32,7 +31,7 @@ func (s *solve) report() *hare.GapReport {
 		for x := range p.Jobs[i] {
 			b := &p.Jobs[i][x]
 			k := m.Classes[b.Class].Type
-			paid := float64(b.Width) * tariffs.ofJob(k, j).ofRuns(b.StartUs, b.PeriodUs, b.Rounds, b.HoldUs)
+			paid := float64(b.Width) * tariffs.of(k, i).ofRuns(b.StartUs, b.PeriodUs, b.Rounds, b.HoldUs)
 			used[k] += paid
 			cost += paid
 		}

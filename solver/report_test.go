@@ -30,14 +30,17 @@ func TestGapReportAddsUp(t *testing.T) {
 				}
 			}
 			t.Run(fmt.Sprint(seed, sync), func(t *testing.T) {
-				res, err := Solve(t.Context(), inst, hare.Options{WorkLimit: 3000},
-					Config{Ablation: Ablation{Branch: true}}) // a tree has no report
+				res, err := Solve(t.Context(), inst, hare.Options{WorkLimit: 6_000},
+					Config{Ablation: Ablation{Branch: sync == hare.Rigid}}) // a tree has no report
 				if err != nil {
 					t.Fatal(err)
 				}
 				g := res.GapReport
 				if g == nil {
 					t.Fatal("no report")
+				}
+				if (res.Certificate.Method == hare.MethodBranch) != (sync == hare.Gang) {
+					t.Errorf("the bound is by %s", res.Certificate.Method)
 				}
 				gap := res.Value.Float() - res.Bound.Float()
 				if math.Abs(g.Excess-gap) > 1e-4*gap+1e-5 || math.Abs(g.ReducedCost+g.IdleCapacity-g.Excess) > 1e-5 {
