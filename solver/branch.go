@@ -14,8 +14,8 @@ import (
 )
 
 // Branch and bound comes after a first part of the search, whose plan prunes the tree. It proves the optimum of most
-// instances of up to ten rigid jobs, and of some of up to treeJobs. Other instances of gang and rigid jobs are bounded by
-// prices of each job, before the search.
+// instances of up to ten rigid jobs, and of some of up to treeJobs. Other instances of gang and rigid jobs are bounded
+// by prices of each job, before the search.
 const (
 	treeJobs     = 24
 	treeWork     = 1 << 13                // the most jobs times GPUs of a tree
@@ -160,8 +160,8 @@ func (s *solve) priceJobs(ctx context.Context) {
 		return
 	}
 	s.event(PhaseBranch, true)
-	cfg := relax.JobPricesConfig{Target: s.value.Float(), Steps: int(s.pricings()), Cells: rootCells, Workers: s.cfg.Workers,
-		Quit: s.quit.Done()}
+	cfg := relax.JobPricesConfig{Target: s.value.Float(), Steps: int(s.pricings()), Cells: rootCells,
+		Workers: s.cfg.Workers, Quit: s.quit.Done()}
 	part, cancel := ctx, context.CancelFunc(func() {})
 	if s.opt.TimeLimit > 0 {
 		span := time.Duration(rootShare * float64(s.timeLeft()))
