@@ -60,8 +60,8 @@ type Config struct {
 	Seed uint64
 }
 
-// defaults fills in the defaults and refuses settings that mean nothing.
-func (cfg Config) defaults() (Config, error) {
+// WithDefaults fills in the defaults and refuses settings that mean nothing.
+func (cfg Config) WithDefaults() (Config, error) {
 	if cfg.Draws == 0 {
 		cfg.Draws = 64
 	}
@@ -129,7 +129,7 @@ type Placement struct {
 // O(N n log n) for N draws of n jobs, and the time of Market.Match for each category that is not
 // skipped, and O(C) for each of Config.Tries. Errors are hare.InvalidErrors, or those of the context.
 func Sample(ctx context.Context, p *Problem, cfg Config) (*Placement, error) {
-	cfg, err := cfg.defaults()
+	cfg, err := cfg.WithDefaults()
 	if err != nil {
 		return nil, fmt.Errorf("market: settings: %w", err)
 	}

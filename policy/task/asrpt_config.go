@@ -131,9 +131,18 @@ func (cfg ASRPTConfig) rule(rounds map[string]int64) Rule {
 	return r
 }
 
-// parseASRPT reads {"delay_s": 300, "heavy": 1.5, "near": 1.1, "pass": false, "backfill": false, "eager": false,
-// "trust": false, "predict": "belief", "first_fit": false, "graphs": {…}}.
+// parseASRPT is the rule for the parameters of a session.
 func parseASRPT(parameters []byte) (Rule, error) {
+	cfg, err := readASRPT(parameters)
+	if err != nil {
+		return Rule{}, err
+	}
+	return cfg.rule(nil), nil
+}
+
+// readASRPT reads {"delay_s": 300, "heavy": 1.5, "near": 1.1, "pass": false, "backfill": false, "eager": false,
+// "trust": false, "predict": "belief", "first_fit": false, "graphs": {…}}.
+func readASRPT(parameters []byte) (cfg ASRPTConfig, err error) {
 	form := struct {
 		DelayS   *json.Number `json:"delay_s"`
 		Heavy    *float64     `json:"heavy"`
@@ -147,27 +156,26 @@ func parseASRPT(parameters []byte) (Rule, error) {
 
 		Graphs json.RawMessage `json:"graphs"`
 	}{}
-	if err := online.DecodeParameters(parameters, &form); err != nil {
-		return Rule{}, err
+	if err = online.DecodeParameters(parameters, &form); err != nil {
+		return cfg, err
 	}
-	cfg := ASRPTConfig{Pass: form.Pass, Backfill: form.Backfill, Eager: form.Eager, Trust: form.Trust,
+	cfg = ASRPTConfig{Pass: form.Pass, Backfill: form.Backfill, Eager: form.Eager, Trust: form.Trust,
 		Predict: SizePrediction(form.Predict), FirstFit: form.FirstFit}
 	if form.Graphs != nil && string(form.Graphs) != "null" {
-		var err error
 		if cfg.Named, err = jobgraph.ReadPart(form.Graphs, "/graphs"); err != nil {
-			return Rule{}, firstFault(err)
+			return cfg, firstFault(err)
 		}
 	}
 	switch form.Predict {
 	case "", string(SizesBelief), string(SizesForest), string(SizesMedian):
 	default:
-		return Rule{}, invalid("/predict", "out_of_range", "asrpt: predict is %q: use belief, forest or none",
+		return cfg, invalid("/predict", "out_of_range", "asrpt: predict is %q: use belief, forest or none",
 			hare.Clip(form.Predict))
 	}
 	if form.DelayS != nil {
 		us, err := hare.ParseMicros(form.DelayS.String())
 		if err != nil || us < 0 || us > hare.MaxExact {
-			return Rule{}, invalid("/delay_s", "out_of_range", "asrpt: delay_s is %.60s: it must be from 0 to %s, with at "+
+			return cfg, invalid("/delay_s", "out_of_range", "asrpt: delay_s is %.60s: it must be from 0 to %s, with at "+
 				"most six decimals", *form.DelayS, hare.FormatMicros(hare.MaxExact))
 		}
 		if cfg.DelayUs = us; us == 0 {
@@ -183,12 +191,12 @@ func parseASRPT(parameters []byte) (Rule, error) {
 			continue
 		}
 		if !(*ratio.given >= 1 && *ratio.given <= maxRatio) {
-			return Rule{}, invalid("/"+ratio.name, "out_of_range", "asrpt: %s is %v: it must be from 1 to %d", ratio.name,
+			return cfg, invalid("/"+ratio.name, "out_of_range", "asrpt: %s is %v: it must be from 1 to %d", ratio.name,
 				*ratio.given, int64(maxRatio))
 		}
 		*ratio.value = *ratio.given
 	}
-	return cfg.rule(nil), nil
+	return cfg, nil
 }
 
 // firstFault is the first of several faults: sessions report one.

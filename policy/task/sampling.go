@@ -69,9 +69,18 @@ func (cfg SamplingConfig) rule(rounds map[string]int64) Rule {
 	}
 }
 
-// parseSampling reads {"draws": 64, "skip": 0.5, "drawing": "near", "valuation": "saving",
-// "only_placed": false, "whole_rounds": false, "ring": false}.
+// parseSampling is the rule for the parameters of a session.
 func parseSampling(parameters []byte) (Rule, error) {
+	cfg, err := readSampling(parameters)
+	if err != nil {
+		return Rule{}, err
+	}
+	return cfg.rule(nil), nil
+}
+
+// readSampling reads {"draws": 64, "skip": 0.5, "drawing": "near", "valuation": "saving",
+// "only_placed": false, "whole_rounds": false, "ring": false}.
+func readSampling(parameters []byte) (cfg SamplingConfig, err error) {
 	form := struct {
 		Draws      *int             `json:"draws"`
 		Skip       *float64         `json:"skip"`
@@ -81,21 +90,21 @@ func parseSampling(parameters []byte) (Rule, error) {
 		Whole      bool             `json:"whole_rounds"`
 		Ring       bool             `json:"ring"`
 	}{}
-	if err := online.DecodeParameters(parameters, &form); err != nil {
-		return Rule{}, err
+	if err = online.DecodeParameters(parameters, &form); err != nil {
+		return cfg, err
 	}
-	cfg := SamplingConfig{Market: market.Config{Drawing: form.Drawing, Valuation: form.Valuation},
+	cfg = SamplingConfig{Market: market.Config{Drawing: form.Drawing, Valuation: form.Valuation},
 		OnlyPlaced: form.OnlyPlaced, WholeRounds: form.Whole, Ring: form.Ring}
 	if form.Draws != nil {
 		if *form.Draws < 1 || *form.Draws > maxDraws {
-			return Rule{}, invalid("/draws", "out_of_range", "sampling: draws is %d: it must be from 1 to %d", *form.Draws,
+			return cfg, invalid("/draws", "out_of_range", "sampling: draws is %d: it must be from 1 to %d", *form.Draws,
 				maxDraws)
 		}
 		cfg.Market.Draws = *form.Draws
 	}
 	if form.Skip != nil {
 		if !(*form.Skip >= 0 && *form.Skip < 1) {
-			return Rule{}, invalid("/skip", "out_of_range", "sampling: skip is %v: it must be from 0 to below 1", *form.Skip)
+			return cfg, invalid("/skip", "out_of_range", "sampling: skip is %v: it must be from 0 to below 1", *form.Skip)
 		}
 		if cfg.Market.Skip = *form.Skip; cfg.Market.Skip == 0 {
 			cfg.Market.Skip = -1
@@ -104,16 +113,16 @@ func parseSampling(parameters []byte) (Rule, error) {
 	switch form.Drawing {
 	case "", market.Near, market.Uniform:
 	default:
-		return Rule{}, invalid("/drawing", "unknown_value", "sampling: drawing is %.60q: use %s or %s", form.Drawing,
+		return cfg, invalid("/drawing", "unknown_value", "sampling: drawing is %.60q: use %s or %s", form.Drawing,
 			market.Near, market.Uniform)
 	}
 	switch form.Valuation {
 	case "", market.Saving, market.Throughput:
 	default:
-		return Rule{}, invalid("/valuation", "unknown_value", "sampling: valuation is %.60q: use %s or %s", form.Valuation,
+		return cfg, invalid("/valuation", "unknown_value", "sampling: valuation is %.60q: use %s or %s", form.Valuation,
 			market.Saving, market.Throughput)
 	}
-	return cfg.rule(nil), nil
+	return cfg, nil
 }
 
 const (
