@@ -10,6 +10,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -74,6 +75,17 @@ func TestAgentsDecideAsTheSimulatorOnPhilly(t *testing.T) {
 	jobs := readPhilly(t, *phillyJobs)
 	for cluster, log := range playPhilly(t, jobs) {
 		played, times := readPlayed(t, log)
+		var late []int64 // by which jobs took longer than they say, in microseconds
+		for i, j := range jobs {
+			x := times[fmt.Sprint("j", i+1)]
+			late = append(late, x.ended-x.started-int64(j.duration)*1e6/phillySpeed)
+		}
+		slices.Sort(late)
+		// Clocks may differ by a millisecond, and an end is seen some hundredths of a second late, more on a busy machine.
+		if late[0] < -1e3 || late[len(late)/2] > 2e6 {
+			t.Errorf("%s: jobs took between %d and %d µs longer than they say, half of them more than %d", cluster, late[0],
+				late[len(late)-1], late[len(late)/2])
+		}
 		got := simulatePhilly(t, cluster, jobs, times)
 		waited := 0
 		for _, x := range times {
