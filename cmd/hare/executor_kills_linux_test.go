@@ -45,17 +45,29 @@ type killed struct {
 
 const killedAgents = 2
 
+// ownAddress is an address of this machine at which nobody listens. Systems give ports from 61000 on neither to
+// connections nor to those who listen at port 0, so that a server that is killed finds its port free when it comes
+// back.
+func ownAddress(t *testing.T) string {
+	t.Helper()
+	for n := range 4500 {
+		address := fmt.Sprintf("127.0.0.1:%d", 61_000+(os.Getpid()*41+n)%4500)
+		if l, err := net.Listen("tcp", address); err == nil {
+			_ = l.Close()
+			return address
+		}
+	}
+	t.Fatal("no port from 61000 on is free")
+	return ""
+}
+
 // newCluster is a cluster without processes.
 func newCluster(t *testing.T) *killed {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	k := &killed{t: t, dir: t.TempDir(), address: l.Addr().String(), rng: rand.New(rand.NewPCG(*executorSeed, 17)),
+	k := &killed{t: t, dir: t.TempDir(), address: ownAddress(t), rng: rand.New(rand.NewPCG(*executorSeed, 17)),
 		agents: make([]*exec.Cmd, killedAgents), kills: map[string]int{}}
-	_ = l.Close()
-	if err := os.Mkdir(k.witnesses(), 0o700); err != nil {
+	var err error
+	if err = os.Mkdir(k.witnesses(), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	// The client tries again for longer than the server is away.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -117,12 +116,7 @@ func playTrace(t *testing.T, speed int) map[string]map[string][]string {
 // pretends devices with so many GPUs. It returns when all GPUs are in service.
 func tracedClusters(ctx context.Context, t *testing.T, devices string, gpus, speed int) (*client.Client, string) {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	url, dir := "http://"+l.Addr().String(), t.TempDir()
-	_ = l.Close()
+	url, dir := serve(t, time.Hour).url, t.TempDir()
 	start := func(args ...string) {
 		c := command(args...)
 		if err := c.Start(); err != nil {
@@ -130,7 +124,6 @@ func tracedClusters(ctx context.Context, t *testing.T, devices string, gpus, spe
 		}
 		t.Cleanup(func() { endProcess(c) })
 	}
-	start("serve", "--listen", l.Addr().String())
 	c, err := client.New(client.Config{URL: url, Retries: 100})
 	if err != nil {
 		t.Fatal(err)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/hare-sched/hare/clusters/audit"
 	"github.com/hare-sched/hare/clusters/description"
+	"github.com/hare-sched/hare/executor/executortest"
 )
 
 var nodeKills = flag.Int("node-kills", 4, "how many servers, agents, runners, programs, workers and whole nodes are "+
@@ -25,7 +26,7 @@ func TestNodeKills(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes half a minute")
 	}
-	source := workerSource(t)
+	path := executortest.Python(t)
 	k := newCluster(t)
 	k.agentArgs = []string{"--devices", "cpu=3"}
 	k.agents = nil
@@ -33,14 +34,17 @@ func TestNodeKills(t *testing.T) {
 	for range 3 {
 		k.join()
 	}
-	modules, env := k.modules(), map[string]string{"PYTHONPATH": source}
+	modules := k.modules()
 	jobs := []*description.NewJob{
 		{Module: "slow", GPUs: 4, Nodes: 2, Sync: "gang", Tasks: 4, Seed: 5},
 		{Module: "slow", GPUs: 2, Nodes: 2, Tasks: 5, Seed: 6},
 	}
 	var ids []string
+	var gates []*executortest.Gate // the jobs do not end before all is killed
 	for _, n := range jobs {
-		n.Directory, n.Env, n.Retries, n.Rounds = modules, env, 1000, int64(40*(*nodeKills/2+1))
+		n.Directory, n.Retries, n.Rounds = modules, 1000, int64(40*(*nodeKills/2+1))
+		n.Env = map[string]string{"PYTHONPATH": path, "TASK_S": "0.01"}
+		gates = append(gates, executortest.NewGate(t, n.Env, n.Rounds-1))
 		job, err := k.client.SubmitJob(t.Context(), "lab", n, "")
 		if err != nil {
 			t.Fatal(err)
@@ -61,22 +65,27 @@ func TestNodeKills(t *testing.T) {
 		return job
 	}
 	kinds := []string{wholeNode, "server", "agent", "runner"} // at first
-	for killed := 0; killed < *nodeKills; {
+	for killed, gone := 0, begun; killed < *nodeKills; {
 		i := killed % len(jobs)
 		job := look(i)
 		if job.State.Final() {
-			if job = look(1 - i); job.State.Final() {
-				break
-			}
-			i = 1 - i
+			t.Fatalf("the job ended before its gate was open: %s\n%s", jobText(job, time.Now()), k.lastLogs())
 		}
-		if job.Round <= last[i] || len(job.Attempts) == 0 {
+		stuck := gates[i].Reached() && time.Since(gone) > atGate
+		if len(job.Attempts) == 0 || job.Round <= last[i] && !stuck {
 			time.Sleep(20 * time.Millisecond)
 			continue
 		}
-		last[i] = job.Round
-		k.killOfNodes(job.Attempts[len(job.Attempts)-1], &kinds)
+		last[i] = max(last[i], job.Round)
+		k.killOfNodes(func() *description.Attempt {
+			job := look(i)
+			return job.Attempts[len(job.Attempts)-1]
+		}, &kinds)
+		gone = time.Now()
 		killed++
+	}
+	for _, gate := range gates {
+		gate.Open()
 	}
 	attempts := 0
 	for i, n := range jobs {
@@ -89,8 +98,11 @@ func TestNodeKills(t *testing.T) {
 		}
 		attempts += len(job.Attempts)
 		for _, task := range job.Attempts[len(job.Attempts)-1].Tasks {
-			k.expectLoop(job, filepath.Join(k.dir, task.Agent, "checkpoints", job.ID), source)
+			executortest.ExpectLoop(t, filepath.Join(k.dir, task.Agent, "checkpoints", job.ID), &job.NewJob, job.Tasks)
 		}
+	}
+	if n := executortest.SumOf(k.kills); n != *nodeKills {
+		t.Errorf("%d kills, not %d: %v", n, *nodeKills, k.kills)
 	}
 	kill9(k.server)
 	report, err := audit.Journal(bytes.NewReader(k.journal()), audit.Rules{Lease: 3 * time.Second, Kill: 5 * time.Second})
@@ -117,11 +129,12 @@ func agentNumber(name string) (i int) {
 	return i
 }
 
-// killOfNodes kills one of the processes that an attempt on several nodes depends on, or all of a node: what comes
-// next of kinds.
-func (k *killed) killOfNodes(at *description.Attempt, kinds *[]string) {
+// killOfNodes kills one of the processes that the last attempt of a job on two nodes depends on, or all of a node:
+// what comes next of kinds.
+func (k *killed) killOfNodes(last func() *description.Attempt, kinds *[]string) {
 	k.t.Helper()
-	name := at.Tasks[k.rng.IntN(len(at.Tasks))].Agent
+	task := k.rng.IntN(2)
+	name := last().Tasks[task].Agent
 	i := agentNumber(name)
 	if len(*kinds) == 0 { // all of them, in a random order
 		*kinds = []string{"server", "agent", "runner", runRounds, "hare_worker", "node", wholeNode}
@@ -147,13 +160,13 @@ func (k *killed) killOfNodes(at *description.Attempt, kinds *[]string) {
 		}
 		k.join()
 	default:
-		pids := k.processesOf(i, what)
-		if what == "runner" {
-			pids = k.runnersOf(i)
-		}
-		if len(pids) == 0 || syscall.Kill(pids[k.rng.IntN(len(pids))], syscall.SIGKILL) != nil {
-			return
-		}
+		executortest.KillOne(k.t, k.rng, func() []int {
+			i := agentNumber(last().Tasks[task].Agent)
+			if what == "runner" {
+				return k.runnersOf(i)
+			}
+			return k.processesOf(i, what)
+		})
 	}
 	k.kills[what]++
 }
@@ -167,18 +180,8 @@ func (k *killed) killNode(i int) {
 	}
 }
 
-// processesOf are the processes of jobs on a node whose arguments have a word.
-func (k *killed) processesOf(i int, word string) (pids []int) {
-	files, _ := filepath.Glob("/proc/[0-9]*/environ")
-	at := []byte(fmt.Sprintf("HARE_CHECKPOINT_DIR=%s/n%d/", k.dir, i))
-	for _, file := range files {
-		environment, _ := os.ReadFile(file)
-		args, _ := os.ReadFile(filepath.Join(filepath.Dir(file), "cmdline"))
-		pid := 0
-		_, _ = fmt.Sscanf(filepath.Base(filepath.Dir(file)), "%d", &pid)
-		if pid > 0 && bytes.Contains(args, []byte("\x00"+word)) && bytes.Contains(environment, at) {
-			pids = append(pids, pid)
-		}
-	}
-	return pids
+// processesOf are the processes of jobs on a node with an argument that begins with a word.
+func (k *killed) processesOf(i int, word string) []int {
+	k.t.Helper()
+	return roundProcesses(k.t, filepath.Join(k.dir, fmt.Sprintf("n%d", i)), word)
 }

@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"flag"
 	"fmt"
-	"os"
+	"maps"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -12,6 +12,7 @@ import (
 
 	"github.com/hare-sched/hare/clusters/audit"
 	"github.com/hare-sched/hare/clusters/description"
+	"github.com/hare-sched/hare/executor/executortest"
 )
 
 var relaxedKills = flag.Int("relaxed-kills", 4, "how many agents, servers, pools, their runners and workers are "+
@@ -20,14 +21,19 @@ var relaxedKills = flag.Int("relaxed-kills", 4, "how many agents, servers, pools
 // aboutTwoModels is the --model-memory of devices that have room for two models of the example line.
 const aboutTwoModels = "0.0000000373" // 40 bytes
 
-// relaxedJobs submits three jobs with different numbers of tasks a round.
-func (k *killed) relaxedJobs(rounds int64) (jobs []*description.Job) {
+// relaxedJobs submits three jobs with different numbers of tasks a round, and variables for the first.
+func (k *killed) relaxedJobs(rounds int64, first map[string]string) (jobs []*description.Job) {
 	k.t.Helper()
 	modules := k.modules()
 	for i, tasks := range []int{3, 2, 4} {
 		checkpoints := filepath.Join(k.dir, fmt.Sprintf("checkpoints%d", i))
+		env := map[string]string{"TASK_S": "0.01"}
+		if i == 0 {
+			maps.Copy(env, first)
+		}
 		job, err := k.client.SubmitJob(k.t.Context(), "lab", &description.NewJob{Module: "slow", Directory: modules,
-			CheckpointDirectory: checkpoints, Tasks: tasks, Rounds: rounds, Seed: int64(i), Retries: 1000, Sync: "relaxed"}, "")
+			CheckpointDirectory: checkpoints, Tasks: tasks, Rounds: rounds, Seed: int64(i), Retries: 1000, Sync: "relaxed",
+			Env: env}, "")
 		if err != nil {
 			k.t.Fatal(err)
 		}
@@ -55,13 +61,13 @@ func (k *killed) look(jobs []*description.Job) (final bool) {
 }
 
 // expectTrained checks that jobs have succeeded with the parameters of loops, and the journal.
-func (k *killed) expectTrained(jobs []*description.Job, source string) (attempts int, report any) {
+func (k *killed) expectTrained(jobs []*description.Job) (attempts int, report any) {
 	k.t.Helper()
 	for i, j := range jobs {
 		if j.State != description.JobSucceeded || j.Round != j.Rounds {
 			k.t.Fatalf("%s\n%s", jobText(j, time.Now()), k.lastLogs())
 		}
-		k.expectLoop(j, filepath.Join(k.dir, fmt.Sprintf("checkpoints%d", i)), source)
+		executortest.ExpectLoop(k.t, filepath.Join(k.dir, fmt.Sprintf("checkpoints%d", i)), &j.NewJob, j.Tasks)
 		attempts += len(j.Attempts)
 	}
 	kill9(k.server)
@@ -79,8 +85,7 @@ func TestRelaxedJobsShareGPUs(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes some seconds")
 	}
-	source := workerSource(t)
-	t.Setenv("PYTHONPATH", source)
+	t.Setenv("PYTHONPATH", executortest.Python(t))
 	k := newCluster(t)
 	k.agentArgs = []string{"--pass-env", "PYTHONPATH", "--model-memory", aboutTwoModels}
 	k.serve()
@@ -97,7 +102,7 @@ func TestRelaxedJobsShareGPUs(t *testing.T) {
 		k.nets = append(k.nets, newNetwork(t, k.address))
 		k.agent(i)
 	}
-	jobs := k.relaxedJobs(60)
+	jobs := k.relaxedJobs(60, nil)
 	uses := map[string][]string{} // of each GPU, the jobs that had it
 	nodes := map[string]map[string]bool{}
 	shown := ""
@@ -151,7 +156,7 @@ func TestRelaxedJobsShareGPUs(t *testing.T) {
 	if code != 0 || strings.Count(out, "round ") != 60 || !strings.HasSuffix(out, "loss "+jobs[1].Loss+"\n") {
 		t.Errorf("%d %q, the last loss was %s", code, out, jobs[1].Loss)
 	}
-	attempts, report := k.expectTrained(jobs, source)
+	attempts, report := k.expectTrained(jobs)
 	t.Logf("%d switches seen, %d attempts; %+v", switches, attempts, report)
 }
 
@@ -161,12 +166,13 @@ func TestRelaxedKills(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes ten seconds")
 	}
-	source := workerSource(t)
-	t.Setenv("PYTHONPATH", source)
+	t.Setenv("PYTHONPATH", executortest.Python(t))
 	k := newKilled(t, "--pass-env", "PYTHONPATH", "--model-memory", aboutTwoModels)
-	jobs := k.relaxedJobs(int64(10 * (*relaxedKills + 1)))
+	rounds, held := int64(10*(*relaxedKills+1)), map[string]string{}
+	gate := executortest.NewGate(t, held, rounds-1) // the first job does not end before all is killed
+	jobs := k.relaxedJobs(rounds, held)
 	begun, last := time.Now(), int64(0)
-	for killed := 0; !k.look(jobs); {
+	for killed, gone := 0, begun; !k.look(jobs); {
 		if time.Since(begun) > patience+time.Duration(*relaxedKills)*10*time.Second {
 			text := ""
 			for _, j := range jobs {
@@ -178,30 +184,28 @@ func TestRelaxedKills(t *testing.T) {
 		for _, j := range jobs {
 			sum += j.Round
 		}
-		if sum == last || killed == *relaxedKills {
+		stuck := gate.Reached() && time.Since(gone) > atGate
+		if killed == *relaxedKills || sum == last && !stuck {
 			time.Sleep(20 * time.Millisecond)
 			continue
 		}
 		last = sum
 		k.killOne(killed%50 == 49, runPool, k.poolProcesses)
-		killed++
+		gone = time.Now()
+		if killed++; killed == *relaxedKills {
+			gate.Open()
+		}
 	}
-	attempts, report := k.expectTrained(jobs, source)
+	if n := executortest.SumOf(k.kills); n != *relaxedKills {
+		t.Errorf("%d kills, not %d: %v", n, *relaxedKills, k.kills)
+	}
+	attempts, report := k.expectTrained(jobs)
 	t.Logf("%d rounds in %d attempts in %.0f s; killed: %v; %+v", 3*jobs[0].Rounds, attempts, time.Since(begun).Seconds(),
 		k.kills, report)
 }
 
-// poolProcesses are the processes of the agents' pools whose arguments have a word.
-func (k *killed) poolProcesses(word string) (pids []int) {
-	files, _ := filepath.Glob("/proc/[0-9]*/cmdline")
-	for _, file := range files {
-		args, _ := os.ReadFile(file)
-		cwd, _ := os.Readlink(filepath.Join(filepath.Dir(file), "cwd"))
-		pid := 0
-		if _, err := fmt.Sscan(filepath.Base(filepath.Dir(file)), &pid); err == nil &&
-			bytes.Contains(args, []byte("\x00"+word)) && strings.HasPrefix(cwd, k.dir) {
-			pids = append(pids, pid)
-		}
-	}
-	return pids
+// poolProcesses are the processes of the agents' pools with an argument that begins with a word.
+func (k *killed) poolProcesses(word string) []int {
+	k.t.Helper()
+	return executortest.Processes(k.t, func(p *executortest.Process) bool { return p.HasWord(word) && p.IsIn(k.dir) })
 }
