@@ -373,6 +373,13 @@ func (o *orders) await(what string, patience time.Duration, condition func() boo
 	}
 }
 
+// log is what a task has printed, as far as the server has it.
+func (o *orders) log(id description.TaskID) string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.logs[id]
+}
+
 // over says that all jobs have ended, and agents have nothing left.
 func (o *orders) over() bool {
 	for _, j := range o.jobs {

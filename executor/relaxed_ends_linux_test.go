@@ -136,7 +136,7 @@ func TestHomeIsStopped(t *testing.T) {
 		}
 	}
 	o.expectLoops(dir)
-	if log := o.logs[description.TaskID{Job: "j1", Attempt: 2}]; !strings.HasPrefix(log, "goes on from the checkpoint") {
+	if log := o.log(description.TaskID{Job: "j1", Attempt: 2}); !strings.HasPrefix(log, "goes on from the checkpoint") {
 		t.Error(log)
 	}
 	for begun := time.Now(); ; time.Sleep(10 * time.Millisecond) {

@@ -65,7 +65,7 @@ func TestRelaxedJobsShareDevices(t *testing.T) {
 		if len(j.used) < 2 || !j.done || j.attempt != 1 {
 			t.Errorf("job %s ran on %v in %d attempts (%s)", j.id, j.used, j.attempt, j.failed)
 		}
-		log := o.logs[description.TaskID{Job: j.id, Attempt: 1}]
+		log := o.log(description.TaskID{Job: j.id, Attempt: 1})
 		if n := strings.Count(log, "\n"); n != 40 || !strings.Contains(log, "round 39: loss "+j.loss+"\n") {
 			t.Errorf("job %s printed %d lines: %s", j.id, n, log)
 		}
