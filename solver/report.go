@@ -14,8 +14,8 @@ import (
 // and no term is negative. report takes O(blocks · cells); a run of rounds is one block.
 func (s *solve) report() *hare.GapReport {
 	rel := s.best.rel
-	if rel == nil || rel.Certificate == nil || len(rel.Phi) != len(s.model.Jobs) {
-		return nil // trees and bounds without prices have no φ
+	if rel == nil || len(rel.Phi) != len(s.model.Jobs) || len(rel.Capacity) != len(s.model.Types) {
+		return nil // trees and bounds without prices have no such parts
 	}
 	m, p := s.model, s.incumbent
 	if m.Placed || p.Shapes != nil || s.inst.FirstRule(hare.RuleProgress|hare.RuleDurations) != "" ||
