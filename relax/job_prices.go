@@ -44,7 +44,10 @@ const (
 // PricesJobs reports whether JobPrices takes a model: all of its jobs are gang or rigid and hold GPUs of one type at a
 // time, neither nodes nor shapes matter, and there are not too many.
 func PricesJobs(m *hare.Model) bool {
-	if len(m.Jobs) == 0 || m.Placed || m.Instance.Objective != hare.ObjectiveWeightedJCT || m.Instance.FirstRule(0) != "" {
+	if len(m.Jobs) == 0 || m.Placed {
+		return false
+	}
+	if m.Instance.Objective != hare.ObjectiveWeightedJCT || m.Instance.FirstRule(0) != "" {
 		return false
 	}
 	rows := 0
