@@ -76,7 +76,8 @@ func TestDeviceThatIsNotWell(t *testing.T) {
 	if why := becomes("free"); why != "" {
 		t.Errorf("a GPU that is well has the reason %q", why)
 	}
-	both := await(t, s, submit(t, s, description.NewJob{GPUs: 2}, "exit 0"), description.JobSucceeded, description.JobFailed)
+	id = submit(t, s, description.NewJob{GPUs: 2}, "exit 0")
+	both := await(t, s, id, description.JobSucceeded, description.JobFailed)
 	if both.State != description.JobSucceeded {
 		t.Errorf("%+v", both)
 	}
