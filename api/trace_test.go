@@ -181,9 +181,19 @@ func TestTraceOfASolve(t *testing.T) {
   solve
     assign
     bound
+    assign
+    bound
+    plan
+    assign
+    bound
     plan
     assign
     improve
+    bound
+    plan
+    assign
+    improve
+    bound
     verify
   encode
 `; got != want {

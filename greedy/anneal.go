@@ -192,7 +192,11 @@ func (an *annealing) findInitialState(ctx context.Context, rel *hare.Relaxation)
 	l := newListScheduler(p)
 	most := an.cfg.Moves / 10
 	if an.staged() && an.cfg.Elapsed == nil {
-		most = min(listWork*int64(len(p.jobs)), an.cfg.Moves) // the same for each limit
+		each := int64(listWorkOfMany)
+		if an.tempers() {
+			each = listWork
+		}
+		most = min(each*int64(len(p.jobs)), an.cfg.Moves) // the same for each limit
 	}
 	plans := make([]jobPlan, len(p.jobs))
 	lambdas := []float64{0.9, 1, 0.8}
@@ -236,7 +240,7 @@ func (an *annealing) start(n int, stage int64, key []int64, plan []jobPlan) {
 	for i := range n {
 		r := rand.New(rand.NewPCG(uint64(an.cfg.Seed), uint64(stage)<<32|uint64(i)+1))
 		w := newWalker(an.p, an.sampler, key, plan, r)
-		w.exchanges = an.staged()
+		w.exchanges = an.tempers()
 		an.walkers = append(an.walkers, w)
 	}
 	if an.sampler != nil {

@@ -16,8 +16,12 @@ const (
 	stagedJobs = 100
 	// coolingWork is the work of the first annealing, for each job.
 	coolingWork = 60
-	// listWork is the work of list scheduling under a work limit, for each job.
-	listWork = 100
+	// coolingWorkOfMany is the same with more jobs than stagedJobs, where annealing follows annealing.
+	coolingWorkOfMany = 15
+	// listWork is the work of list scheduling under a work limit, for each job, and listWorkOfMany that with more
+	// jobs than stagedJobs.
+	listWork       = 100
+	listWorkOfMany = 10
 	// replicas is the number of replicas of tempering, and replicaWork the work of each between two exchanges,
 	// for each job.
 	replicas    = 8
@@ -28,16 +32,34 @@ const (
 )
 
 // staged reports whether the search goes by stages.
-func (an *annealing) staged() bool { return an.cfg.staged && len(an.p.jobs) <= stagedJobs }
+func (an *annealing) staged() bool { return an.cfg.staged && (an.cfg.Continual || an.tempers()) }
 
-// runStages anneals and tempers in turns.
+// tempers reports whether there is tempering between the annealings of a search by stages.
+func (an *annealing) tempers() bool { return an.cfg.staged && len(an.p.jobs) <= stagedJobs }
+
+// runStages anneals, and tempers in turns where that pays.
 func (an *annealing) runStages(ctx context.Context) {
-	t := an.newTempering(an.key, an.plan)
-	work := coolingWork * int64(len(an.p.jobs))
+	var t *tempering
+	work := coolingWorkOfMany * int64(len(an.p.jobs))
+	if an.tempers() {
+		t = an.newTempering(an.key, an.plan)
+		work = coolingWork * int64(len(an.p.jobs))
+	}
 	for stage := int64(1); !an.over(ctx); stage++ {
+		before := an.budget
 		an.cool(ctx, stage, an.budget-work, work, 1)
-		t.takeOver(an)
-		an.temper(ctx, t, an.budget-work)
+		if t != nil {
+			t.takeOver(an)
+			an.temper(ctx, t, an.budget-work)
+		}
+		if an.cfg.Between != nil && !an.over(ctx) {
+			taken, stopAt, ok := an.cfg.Between(an.checkpoint, before-an.budget, an.budget)
+			if !ok {
+				return
+			}
+			an.budget -= taken
+			an.cfg.StopAt = stopAt
+		}
 		work *= 2
 	}
 }
@@ -79,6 +101,7 @@ func (t *tempering) takeOver(an *annealing) {
 	if cold := t.walkers[0]; best.best < cold.value {
 		cold.decoder.load(best.bestKey, best.bestPlan) // this state was decoded before, so it fits
 		cold.value = cold.decoder.value()
+		an.budget -= int64(len(an.p.jobs))
 	}
 }
 
@@ -98,7 +121,11 @@ func (an *annealing) temper(ctx context.Context, t *tempering, end int64) {
 	an.before, an.walkers = an.stats(), t.walkers
 	work := replicaWork * int64(len(an.p.jobs))
 	for ; an.budget > end && !an.over(ctx); t.epoch++ {
-		an.runEpoch(ctx, func(x int) float64 { return t.temperature[x] }, min(work, (an.budget+replicas-1)/replicas))
+		most := an.budget
+		if an.cfg.Continual {
+			most = min(most, an.budget-end) // the stage does not overrun
+		}
+		an.runEpoch(ctx, func(x int) float64 { return t.temperature[x] }, min(work, (most+replicas-1)/replicas))
 		an.collectBest()
 		for i := t.epoch % 2; i+1 < replicas; i += 2 {
 			a, b := t.walkers[i], t.walkers[i+1]

@@ -36,6 +36,13 @@ type ImproveConfig struct {
 	// Elapsed returns the used share of the time budget, from 0 to 1. It is nil if only
 	// Moves limits the search.
 	Elapsed func() float64
+	// Continual makes the search the beginning of one without an end: a search with more moves goes on where one with
+	// fewer has ended, so that its plan is never worse. It is for searches that Moves alone ends.
+	Continual bool
+	// Between is called between the stages of a Continual search of gang and rigid jobs, with the moves of the last
+	// stage and those that are left. It returns how many moves its own work is worth and the new StopAt, or false to
+	// end the search. It may be nil.
+	Between func(best func() *Plan, stage, left int64) (taken int64, stopAt float64, ok bool)
 	// shaped is the model with all shapes of jobs where these may get other shapes than those of the
 	// model, or nil. unitGuide is then the relaxation whose progress counts units.
 	shaped    *hare.Model
@@ -55,6 +62,9 @@ func Improve(ctx context.Context, m *hare.Model, rel *hare.Relaxation, start *Pl
 	cfg ImproveConfig) (*Plan, Stats, error) {
 	if cfg.Moves == 0 {
 		cfg.Moves = 100_000
+	}
+	if cfg.Continual && !continues(m, rel, start) {
+		return improveInRounds(ctx, m, rel, start, cfg)
 	}
 	if hasShapes(m) {
 		return improveInShapes(ctx, m, rel, start, cfg)

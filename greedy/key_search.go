@@ -47,8 +47,12 @@ func (ks *keySearch) search(rel *hare.Relaxation, start *Plan) (*Plan, Stats, er
 		}
 		return ks.bestPlan(start)
 	}
+	ks.cool(start)
 	ks.run(rel)
 	ks.stats.Moves = ks.cfg.Moves - ks.budget.left
+	if ks.cycle.settles {
+		return ks.cycle.settled, ks.stats, nil
+	}
 	if best := ks.checkpoint(); best != nil {
 		return best, ks.stats, nil
 	}
@@ -203,6 +207,7 @@ type keySearch struct {
 	stats         Stats
 	best          *Plan
 	bestValue     float64
+	cycle         coolingCycle
 	checkpoint    func() *Plan // returns the best plan in µs, nil while that is the start
 	bestJustified float64      // the least value after one justification
 	guide         *priceGuide  // nil without prices
@@ -229,6 +234,7 @@ func (ks *keySearch) run(rel *hare.Relaxation) {
 		if ks.cfg.Checkpoint != nil {
 			ks.cfg.Checkpoint(ks.checkpoint)
 		}
+		ks.settle()
 		if stale++; stale > patience {
 			// If the order finds no place, the next step restarts again.
 			if v, w := ks.restart(&top); !math.IsInf(v, 1) {
@@ -240,7 +246,7 @@ func (ks *keySearch) run(rel *hare.Relaxation) {
 			ks.drawMove(&ks.trials[x])
 		}
 		ks.runTrials(trialsPerStep, func(x int) { ks.trials[x].evaluate(ks, raw*justifyThreshold) })
-		temperature := max(1, relaxedStartTemperature/float64(len(ks.keys))*value*(1-ks.budget.share()))
+		temperature := max(1, relaxedStartTemperature/float64(len(ks.keys))*value*(1-ks.cooled()))
 		for x := range ks.trials {
 			t := &ks.trials[x]
 			ks.updateIncumbent(t)
@@ -322,6 +328,7 @@ func (ks *keySearch) chooseStart() (value, raw float64) {
 			lambdas = []float64{0}
 		}
 		v, r := ks.evaluateStart(lambdas)
+		ks.settle()
 		if v < value {
 			value, raw, best = v, r, state{ks.keys, ks.lambda, v}
 		} else if v > value*(1+margin) {
@@ -426,7 +433,7 @@ func (ks *keySearch) runTrials(n int, do func(x int)) {
 
 // updateIncumbent keeps the plan of a trial if it is the best so far.
 func (ks *keySearch) updateIncumbent(t *trial) {
-	if t.plan == nil || t.final >= ks.bestValue {
+	if t.plan == nil || t.final >= ks.bestValue || ks.cfg.Continual && t.final >= ks.bestValue*(1-sureGain) {
 		return
 	}
 	ks.best, ks.bestValue = t.plan.fromUnits(1), t.final

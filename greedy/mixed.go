@@ -88,6 +88,11 @@ func searchMixed(ctx context.Context, m *hare.Model, rel *hare.Relaxation, start
 			ms.cfg.Checkpoint(func() *Plan { return ms.best.fromUnits(1) })
 		}
 	}
+	if cfg.Continual {
+		ms.searchContinually(peek)
+		ms.stats.Moves = cfg.Moves - ms.left
+		return ms.best, ms.stats, nil
+	}
 	found := false
 	for n, share := range candidateShares {
 		if ms.over() {

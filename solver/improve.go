@@ -124,16 +124,20 @@ func (s *solve) improve(ctx context.Context, guide *hare.Relaxation) {
 				guide = other
 			}
 		}
-		s.search(ctx, guide, int64(n), left()/float64(plans-n))
+		s.search(ctx, guide, s.searchConfig(int64(n)), left()/float64(plans-n))
 	}
 }
 
-// search improves the incumbent for about span nanoseconds, or until the work is done.
-func (s *solve) search(ctx context.Context, guide *hare.Relaxation, n int64, span float64) {
+// searchConfig configures the n-th search.
+func (s *solve) searchConfig(n int64) greedy.ImproveConfig {
+	return greedy.ImproveConfig{Seed: s.opt.Seed + n<<32, Moves: s.limits.moves, Workers: s.cfg.Workers}
+}
+
+// search improves the incumbent for about span nanoseconds, or until the work is done. It returns that work.
+func (s *solve) search(ctx context.Context, guide *hare.Relaxation, cfg greedy.ImproveConfig, span float64) int64 {
 	s.event(PhaseImprove, true)
 	s.offerCheckpoint(nil)
 	began := time.Now()
-	cfg := greedy.ImproveConfig{Seed: s.opt.Seed + n<<32, Moves: s.limits.moves, Workers: s.cfg.Workers}
 	cfg.Report = func(v hare.Amount) {
 		if v.Cmp(s.value) < 0 {
 			s.value = v
@@ -143,19 +147,20 @@ func (s *solve) search(ctx context.Context, guide *hare.Relaxation, n int64, spa
 	if s.cfg.Checkpoint != nil {
 		cfg.Checkpoint = s.offerCheckpoint
 	}
-	if s.best.rel != nil && s.best.rel.Bound.Sign() > 0 {
-		cfg.StopAt = s.best.rel.Bound.Float() * (1 + s.opt.Gap)
-	}
+	cfg.StopAt = s.stopAt()
 	if s.opt.TimeLimit > 0 {
 		s.clocked = true
 		cfg.Elapsed = func() float64 { return float64(time.Since(began)) / max(1, span) }
 	}
-	plan, _, err := greedy.Improve(ctx, s.model, guide, s.incumbent, cfg)
+	plan, stats, err := greedy.Improve(ctx, s.model, guide, s.incumbent, cfg)
 	if ctx.Err() != nil {
 		s.cut = true
 	}
 	if err == nil {
-		s.incumbent = plan
-		s.value = plan.Value(s.model)
+		s.value = s.incumbent.Value(s.model) // Between may have found a better plan
+		if v := plan.Value(s.model); v.Cmp(s.value) <= 0 {
+			s.incumbent, s.value = plan, v
+		}
 	}
+	return stats.Moves
 }

@@ -31,7 +31,8 @@ func TestSolveExamplesOfRules(t *testing.T) {
 			t.Fatal(err)
 		}
 		inst := decodeNodes(t, string(x.Instance))
-		res, err := solver.Solve(context.Background(), inst, hare.Options{Gap: 1e-9, WorkLimit: 20_000}, solver.Config{})
+		opt := hare.Options{Gap: 1e-9, WorkLimit: 40_000, Seed: 3}
+		res, err := solver.Solve(context.Background(), inst, opt, solver.Config{})
 		if err != nil || res.Value == nil {
 			t.Errorf("%s: %v", name, err)
 			continue

@@ -277,6 +277,11 @@ func (s *solve) run() (*hare.Result, error) {
 	if s.method == nil {
 		s.assign(work, guide)
 	}
+	if s.rungs() && s.incumbent != nil {
+		if err := s.climbRungs(work, guide); err != nil {
+			return nil, err
+		}
+	}
 	if s.incumbent == nil && s.method != nil {
 		s.res.Termination = hare.TerminationNoSchedule
 		return s.finish()
@@ -288,7 +293,9 @@ func (s *solve) run() (*hare.Result, error) {
 				"windows or split the jobs"})
 		return s.finish()
 	}
-	if s.stability.chargesMoves() {
+	if s.rungs() {
+		// The search has gone with the prices.
+	} else if s.stability.chargesMoves() {
 		whole := s.limits.reserve
 		s.limits.reserve += stabilityShare * (1 - whole)
 		work, cancel := s.context(1 - s.limits.reserve)
@@ -359,40 +366,54 @@ func (s *solve) relaxations(ctx context.Context) (guide *hare.Relaxation, err er
 			s.cut = true
 		}
 	}
-	if (s.opt.Bound == hare.MethodPrice || s.opt.Order == hare.MethodPrice) && !s.limits.unpriced {
-		share, cancel := s.context(s.limits.boundShare)
-		rel := s.price(share, planCharge{}, s.limits.boundEffort, s.limits.cells, warmStart(s.model, s.cfg.WarmPrices))
-		cancel()
-		s.keepBound(rel)
-		if rel != nil && rel.Certified {
-			s.priced = rel
-		}
-		if s.opt.Order == hare.MethodPrice {
-			guide = rel
-			// Without relaxed jobs the prices are the same, but on a coarser grid more steps are
-			// averaged for the order.
-			if s.searches() && ctx.Err() == nil && !s.cfg.Ablation.PlanPrices {
-				s.event(PhasePlan, true)
-				from := rel
-				if s.cfg.Ablation.PlanWarmStart {
-					from = nil
-				}
-				share, cancel := s.context(s.limits.planShare)
-				guide = s.price(share, s.limits.charge, s.limits.planEffort, s.limits.planCells, from)
-				cancel()
-				s.keepBound(guide)
-				if guide != nil && guide.Certified && (s.priced == nil || guide.Bound.Cmp(s.priced.Bound) > 0) {
-					s.priced = guide
-				}
-			}
-			if s.cfg.Ablation.SearchPrices && guide != nil {
-				blind := *guide
-				blind.GridUs, blind.Prices = nil, nil
-				guide = &blind
-			}
-		}
+	if s.pricesWanted() && !s.limits.unpriced && !s.rungs() {
+		guide = s.priceAndPlan(ctx, guide, warmStart(s.model, s.cfg.WarmPrices))
 	}
 	return guide, s.fault
+}
+
+// pricesWanted reports whether the bound or the search goes by prices.
+func (s *solve) pricesWanted() bool {
+	return s.opt.Bound == hare.MethodPrice || s.opt.Order == hare.MethodPrice
+}
+
+// priceAndPlan finds prices for the bound and for the search, from those of another relaxation if there is one, and
+// returns the guide of the search.
+func (s *solve) priceAndPlan(ctx context.Context, guide, from *hare.Relaxation) *hare.Relaxation {
+	share, cancel := s.context(s.limits.boundShare)
+	rel := s.price(share, planCharge{}, s.limits.boundEffort, s.limits.cells, from)
+	cancel()
+	s.keepPrices(rel)
+	if s.opt.Order != hare.MethodPrice {
+		return guide
+	}
+	guide = rel
+	// Without relaxed jobs the prices are the same, but on a coarser grid more steps are
+	// averaged for the order.
+	if s.searches() && ctx.Err() == nil && !s.cfg.Ablation.PlanPrices {
+		s.event(PhasePlan, true)
+		if from = rel; s.cfg.Ablation.PlanWarmStart {
+			from = nil
+		}
+		share, cancel := s.context(s.limits.planShare)
+		guide = s.price(share, s.limits.charge, s.limits.planEffort, s.limits.planCells, from)
+		cancel()
+		s.keepPrices(guide)
+	}
+	if s.cfg.Ablation.SearchPrices && guide != nil {
+		blind := *guide
+		blind.GridUs, blind.Prices = nil, nil
+		guide = &blind
+	}
+	return guide
+}
+
+// keepPrices keeps the best certified bound, and the best of those by prices for branch and bound.
+func (s *solve) keepPrices(rel *hare.Relaxation) {
+	s.keepBound(rel)
+	if rel != nil && rel.Certified && (s.priced == nil || rel.Bound.Cmp(s.priced.Bound) > 0) {
+		s.priced = rel
+	}
 }
 
 // price finds prices, starting from those of another relaxation if there is one.
