@@ -34,6 +34,7 @@ const (
 	rootStep  = 15 * time.Microsecond
 	rootSteps = 1000
 	rootCells = 96
+	setCalls  = 4 // the oracle calls that a job's part of a step takes as long as
 	mostCells = 384
 )
 
@@ -100,6 +101,15 @@ func (s *solve) pricings() int64 {
 		most = fewer // a proof may cost next to nothing
 	}
 	return most
+}
+
+// evaluationWork is the work of an evaluation of all jobs, by a tree or by prices of jobs, which takes longer.
+func (s *solve) evaluationWork() float64 {
+	each := float64(max(1, len(s.model.Jobs))) * workPerCall
+	if !s.grows() {
+		each *= setCalls
+	}
+	return each
 }
 
 // optimal reports whether the bound is the value.

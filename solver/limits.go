@@ -179,7 +179,7 @@ func (s *solve) setLimits() {
 	left := work - ascents
 	s.limits = l
 	if s.opt.WorkLimit > 0 && s.branches() {
-		l.evaluations = int64(max(1, branchWork*left/workPerCall/n))
+		l.evaluations = int64(max(1, branchWork*left/s.evaluationWork()))
 		left *= 1 - branchWork
 	}
 	if s.opt.TimeLimit > 0 && s.opt.WorkLimit == 0 {

@@ -112,11 +112,9 @@ func (s *solve) searchOn(ctx context.Context, guide *hare.Relaxation, cfg greedy
 
 // lastSearch spends the rest of the work on the search and, for gang and rigid jobs, on branch and bound or on prices
 // of jobs.
-
 func (s *solve) lastSearch(ctx context.Context, guide *hare.Relaxation, left float64) {
-	n := float64(max(1, len(s.model.Jobs)))
 	branches := s.branches()
-	each := n * workPerCall // of an evaluation
+	each := s.evaluationWork()
 	if cost := firstSteps * each; branches && !s.grows() && !s.gapReached() && left >= 2*cost {
 		left -= cost
 		s.branchOrPrice(ctx, firstSteps)
