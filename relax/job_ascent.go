@@ -166,8 +166,13 @@ func (a *jobAscent) value(ctx context.Context, pi *prices, grad [][]float64) (fl
 	return v, nil
 }
 
-// each calls f for blocks of the numbers below n, on all workers; w is the worker's number.
+// each calls f for blocks of the numbers below n, on all workers, or at once where there are few rows; w is the
+// worker's number.
 func (a *jobAscent) each(n, block int, f func(w, from, to int)) {
+	if len(a.pr.rows) <= rowBlock {
+		f(0, 0, n)
+		return
+	}
 	var next atomic.Int64
 	var wg sync.WaitGroup
 	for w := range a.sets {

@@ -34,7 +34,7 @@ const (
 	rootStep  = 15 * time.Microsecond
 	rootSteps = 1000
 	rootCells = 96
-	setCalls  = 4 // the oracle calls that a job's part of a step takes as long as
+	setCalls  = 16 // the oracle calls that stand for the part of a job in a step
 	mostCells = 384
 )
 

@@ -12,7 +12,7 @@ import (
 
 // The parts of a gap report add up to value − bound, for every kind of job.
 func TestGapReportAddsUp(t *testing.T) {
-	seeds := uint64(12)
+	seeds := uint64(6)
 	if testing.Short() {
 		seeds = 1
 	}
@@ -30,7 +30,7 @@ func TestGapReportAddsUp(t *testing.T) {
 				}
 			}
 			t.Run(fmt.Sprint(seed, sync), func(t *testing.T) {
-				res, err := Solve(t.Context(), inst, hare.Options{WorkLimit: 6_000},
+				res, err := Solve(t.Context(), inst, hare.Options{WorkLimit: 3_000},
 					Config{Ablation: Ablation{Branch: sync == hare.Rigid}}) // a tree has no report
 				if err != nil {
 					t.Fatal(err)

@@ -41,7 +41,7 @@ const (
 	// of its evaluations where the search is over.
 	branchShare      = 0.3
 	firstEvaluations = 400
-	firstSteps       = 100 // of prices of jobs, before the search
+	firstSteps       = 50 // of prices of jobs, before the search
 )
 
 // rungs reports whether the solve climbs the ladder. The schedules of plain rules are not improved; a search that

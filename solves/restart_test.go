@@ -81,9 +81,9 @@ func untimed(t *testing.T, res *hare.Result) string {
 // no solve ends worse than its last checkpoint.
 func TestSolvesSurviveACrashAtAnyWrite(t *testing.T) {
 	ctx := t.Context()
-	most, work := int64(12), int64(40_000)
+	most, work := int64(12), int64(20_000)
 	if testing.Short() {
-		most, work = 8, 10_000
+		most, work = 8, 4_000
 	}
 	rng := rand.New(rand.NewPCG(1, 3))
 	var limits [6]int64
