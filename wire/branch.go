@@ -180,5 +180,5 @@ var treeFields = []Field[certificateDoc]{
 				return branchTable.Append(b, &branchDoc{&n})
 			})
 		}).
-		About("tree covers all schedules of rigid jobs; each leaf has the prices that bound its schedules."),
+		About("tree covers all schedules; each leaf has the prices that bound its schedules."),
 }
