@@ -42,7 +42,7 @@ const (
 )
 
 // PricesJobs reports whether JobPrices takes a model: all of its jobs are gang or rigid and hold GPUs of one type at a
-// time, neither nodes nor shapes matter, and there are not too many.
+// time, neither nodes nor shapes matter, and there are not too many jobs and GPUs.
 func PricesJobs(m *hare.Model) bool {
 	if len(m.Jobs) == 0 || m.Placed {
 		return false
@@ -50,15 +50,22 @@ func PricesJobs(m *hare.Model) bool {
 	if m.Instance.Objective != hare.ObjectiveWeightedJCT || m.Instance.FirstRule(0) != "" {
 		return false
 	}
-	rows := 0
+	most := make([]int64, len(m.Types)) // GPUs
+	for k := range most {
+		most[k] = hare.MostRoom(m.Capacity(k))
+	}
+	rows, steps := 0, int64(0)
 	for i := range m.Jobs {
 		j := &m.Jobs[i]
 		if j.Sync == hare.Relaxed || j.Mix || j.RunsUntilUs > 0 {
 			return false
 		}
 		rows += len(j.Modes)
+		for _, md := range j.Modes {
+			steps += most[md.Type]
+		}
 	}
-	return rows <= maxJobRows
+	return rows <= maxJobRows && steps <= maxKnapsack
 }
 
 // JobPrices raises the bound of a relaxation with prices, by a price for each job on each type, until ctx ends.
@@ -159,8 +166,7 @@ func (a *jobAscent) certified(ctx context.Context, best *prices, from *hare.Rela
 	set := hare.PriceSet{GridUs: grid}
 	most := float64(hare.MaxExact) // so that the prices of a set of jobs add up in 63 bits
 	for k := range pr.caps {
-		gpus := slices.MaxFunc(pr.caps[k], func(x, y hare.Step) int { return cmp.Compare(x.Count, y.Count) }).Count
-		most = min(most, math.Floor((1<<62)/float64(int64(len(pr.rows))+gpus)))
+		most = min(most, math.Floor((1<<62)/float64(int64(len(pr.rows))+hare.MostRoom(pr.caps[k]))))
 	}
 	nanos := make([][]int64, len(pr.rows))
 	for r, to := range pr.rows {

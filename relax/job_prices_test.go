@@ -89,4 +89,14 @@ func TestNoPricesOfJobs(t *testing.T) {
 	if refused == 0 {
 		t.Error("nothing was refused")
 	}
+	// Sets of many jobs on many GPUs would take longer than any limit, and much memory.
+	wide := &hare.Instance{Objective: hare.ObjectiveWeightedJCT, Cluster: hare.Cluster{Nodes: []hare.Node{{Name: "n",
+		GPUs: []hare.TypeCount{{Type: "A", Count: maxKnapsack / 2}}}}}}
+	for x := range 3 {
+		wide.Jobs = append(wide.Jobs, hare.Job{ID: string(rune('a' + x)), WeightMicro: 1e6, Rounds: 1, Tasks: 40_000,
+			Sync: hare.Gang, On: []hare.Profile{{Type: "A", ComputeUs: 1e6}}})
+		if got := PricesJobs(hare.NewModel(wide)); got != (x < 2) {
+			t.Errorf("%d wide jobs are priced: %v", x+1, got)
+		}
+	}
 }

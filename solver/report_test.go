@@ -12,7 +12,7 @@ import (
 
 // The parts of a gap report add up to value − bound, for every kind of job.
 func TestGapReportAddsUp(t *testing.T) {
-	seeds := uint64(6)
+	seeds := uint64(12)
 	if testing.Short() {
 		seeds = 1
 	}
