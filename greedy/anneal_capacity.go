@@ -82,14 +82,14 @@ next:
 	}
 	tr := make(typeCapacity, len(pools))
 	for i, p := range pools {
-		free := &profile{times: []int64{0}, free: []int32{0}}
+		free := fullyBusy()
 		for _, c := range p.classes {
 			for _, w := range m.Classes[c].Windows {
 				free.add(w.StartUs, w.EndUs, int32(len(m.Classes[c].GPUs)))
 			}
 		}
-		for n, t := range free.times {
-			tr[i] = append(tr[i], step{t, int64(free.free[n])})
+		for n := range free.steps() {
+			tr[i] = append(tr[i], step{free.time(n), int64(free.count(n))})
 		}
 	}
 	return pools, tr

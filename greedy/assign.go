@@ -218,14 +218,14 @@ func (av *availability) placeRuns(i int, big []bool) (blocks []Block, end int64,
 
 // profile returns the free GPUs of class c after everything that is placed on them.
 func (av *availability) profile(c int32) *profile {
-	p := &profile{times: []int64{0}, free: []int32{0}}
+	p := fullyBusy()
 	step := func(t int64, free int) {
 		last := len(p.times) - 1
 		switch {
 		case p.times[last] == t:
 			p.free[last] = int32(free)
 		case p.free[last] != int32(free):
-			p.times, p.free = append(p.times, t), append(p.free, int32(free))
+			p.times, p.free, p.split = append(p.times, t), append(p.free, int32(free)), last+2
 		}
 	}
 	free := av.free[c]

@@ -41,9 +41,9 @@ func newMergedProfile(res *residual, j *hare.ModelJob, t int64) (*mergedProfile,
 			x := p.index(t)
 			at := int32(len(mp.classes))
 			mp.classes, mp.mode, mp.step = append(mp.classes, c), append(mp.mode, i), append(mp.step, x+1)
-			v.free = append(v.free, p.free[x])
-			if x+1 < len(p.times) {
-				mp.pending.push(event{p.times[x+1], at})
+			v.free = append(v.free, p.count(x))
+			if x+1 < p.steps() {
+				mp.pending.push(event{p.time(x + 1), at})
 			}
 		}
 	}
@@ -62,9 +62,9 @@ func (mp *mergedProfile) time(x int) int64 {
 			at := mp.pending[0].at
 			p := mp.b.profiles[mp.classes[at]]
 			i := mp.step[at]
-			mp.at, mp.free = append(mp.at, at), append(mp.free, p.free[i])
-			if mp.step[at]++; i+1 < len(p.times) {
-				mp.pending.replace(event{p.times[i+1], at})
+			mp.at, mp.free = append(mp.at, at), append(mp.free, p.count(i))
+			if mp.step[at]++; i+1 < p.steps() {
+				mp.pending.replace(event{p.time(i + 1), at})
 			} else {
 				mp.pending.pop()
 			}
@@ -76,7 +76,7 @@ func (mp *mergedProfile) time(x int) int64 {
 // remaining returns the number of steps of the profiles from the start on.
 func (mp *mergedProfile) remaining() (n int64) {
 	for at, c := range mp.classes {
-		n += int64(len(mp.b.profiles[c].times) - mp.step[at])
+		n += int64(mp.b.profiles[c].steps() - mp.step[at])
 	}
 	return n
 }

@@ -107,13 +107,13 @@ func (nl *nodeLayout) addClasses() {
 		if len(class.Windows) == 0 {
 			continue
 		}
-		k, free := class.Type, &profile{times: []int64{0}, free: []int32{0}}
+		k, free := class.Type, fullyBusy()
 		for _, w := range class.Windows {
 			free.add(w.StartUs, w.EndUs, int32(len(class.GPUs)))
 		}
 		var fn stepFunction
-		for n, t := range free.times {
-			fn = append(fn, step{t, int64(free.free[n])})
+		for n := range free.steps() {
+			fn = append(fn, step{free.time(n), int64(free.count(n))})
 		}
 		nl.poolAt[k][c] = int32(len(nl.pools[k]))
 		nl.all[k] = append(nl.all[k], int32(len(nl.pools[k])))

@@ -2,6 +2,7 @@ package greedy
 
 import (
 	"math"
+	"slices"
 
 	"github.com/hare-sched/hare"
 )
@@ -9,18 +10,24 @@ import (
 // never is later than every time of a schedule.
 const never = int64(math.MaxInt64)
 
-// profile is the number of free GPUs of a class over time: free[i] from times[i] to
-// times[i+1]. times[0] is 0.
+// profile is the number of free GPUs of a class over time: step i holds from its time to that
+// of step i+1, and step 0 begins at 0. Steps are stored in arrays with a gap (a gap buffer) where the
+// last change was, since the next change is mostly close to it.
 type profile struct {
 	times []int64
 	free  []int32
+	// The steps below split are stored at their own index, the others gap entries behind.
+	split, gap int
 	// hint is the step at which the last search ended; the next search mostly continues from
 	// there.
 	hint int
 }
 
+// fullyBusy returns a profile without a free GPU.
+func fullyBusy() *profile { return &profile{times: []int64{0}, free: []int32{0}, split: 1} }
+
 func newProfile(c *hare.Class) *profile {
-	pr := &profile{times: []int64{0}, free: []int32{0}}
+	pr := fullyBusy()
 	for _, w := range c.Windows {
 		pr.add(w.StartUs, w.EndUs, int32(len(c.GPUs)))
 	}
@@ -30,27 +37,41 @@ func newProfile(c *hare.Class) *profile {
 func (pr *profile) copyFrom(q *profile) {
 	pr.times = append(pr.times[:0], q.times...)
 	pr.free = append(pr.free[:0], q.free...)
-	pr.hint = 0
+	pr.split, pr.gap, pr.hint = q.split, q.gap, 0
 }
+
+// steps returns the number of steps.
+func (pr *profile) steps() int { return len(pr.times) - pr.gap }
+
+// at returns where step i is stored.
+func (pr *profile) at(i int) int {
+	if i >= pr.split {
+		i += pr.gap
+	}
+	return i
+}
+
+func (pr *profile) time(i int) int64  { return pr.times[pr.at(i)] }
+func (pr *profile) count(i int) int32 { return pr.free[pr.at(i)] }
 
 // index returns the step that holds at t ≥ 0. It is an exponential search from the last
 // step, since successive searches are close in time. It takes O(log distance).
 func (pr *profile) index(t int64) int {
-	n := len(pr.times)
+	n := pr.steps()
 	lo := min(pr.hint, n-1)
 	hi := lo + 1
-	if pr.times[lo] <= t {
-		for step := 1; hi < n && pr.times[hi] <= t; step *= 2 {
+	if pr.time(lo) <= t {
+		for step := 1; hi < n && pr.time(hi) <= t; step *= 2 {
 			lo, hi = hi, min(n, hi+step)
 		}
 	} else {
-		for step := 1; pr.times[lo] > t; step *= 2 {
+		for step := 1; pr.time(lo) > t; step *= 2 {
 			lo, hi = max(0, lo-step), lo
 		}
 	}
 	for hi-lo > 1 {
 		mid := int(uint(lo+hi) / 2)
-		if pr.times[mid] <= t {
+		if pr.time(mid) <= t {
 			lo = mid
 		} else {
 			hi = mid
@@ -60,116 +81,125 @@ func (pr *profile) index(t int64) int {
 	return lo
 }
 
+// splitAt moves the gap in front of step i and widens it to at least two entries. It takes
+// O(steps between the old and the new place), amortised.
+func (pr *profile) splitAt(i int) {
+	if pr.gap < 2 {
+		n, more := pr.steps(), 16+len(pr.times)/2
+		pr.times = slices.Grow(pr.times, more)[:n+pr.gap+more]
+		pr.free = slices.Grow(pr.free, more)[:n+pr.gap+more]
+		copy(pr.times[pr.split+pr.gap+more:], pr.times[pr.split+pr.gap:n+pr.gap])
+		copy(pr.free[pr.split+pr.gap+more:], pr.free[pr.split+pr.gap:n+pr.gap])
+		pr.gap += more
+	}
+	switch s, g := pr.split, pr.gap; {
+	case i < s:
+		copy(pr.times[i+g:], pr.times[i:s])
+		copy(pr.free[i+g:], pr.free[i:s])
+	case i > s:
+		copy(pr.times[s:], pr.times[s+g:i+g])
+		copy(pr.free[s:], pr.free[s+g:i+g])
+	}
+	pr.split = i
+}
+
 // add changes the free count by n within [from, to). Steps that no longer change the
-// count are removed. It takes O(steps within + steps behind that must move).
+// count are removed. It takes O(steps within + steps from the last change), amortised.
 func (pr *profile) add(from, to int64, n int32) {
 	if from >= to || n == 0 {
 		return
 	}
 	i := pr.index(from)
-	j := i + 1
-	for j < len(pr.times) && pr.times[j] < to {
+	j, size := i+1, pr.steps()
+	for j < size && pr.time(j) < to {
 		j++
 	}
+	pr.splitAt(j)
+	// Steps i to j−1 end in front of the gap.
 	before := pr.free[j-1] // this count also holds from to on
-	// first and last say whether a step is added (1) or removed (−1) at from and at to.
-	first, last := 0, 0
-	if pr.times[i] < from {
-		first = 1
-	} else if i > 0 && pr.free[i-1] == pr.free[i]+n {
-		first = -1
-	}
-	tail := j
-	if j == len(pr.times) {
+	switch {
+	case j == size:
 		if to != never {
-			last = 1
+			pr.times[j], pr.free[j] = to, before
+			pr.split, pr.gap = j+1, pr.gap-1
 		}
-	} else if pr.times[j] != to {
-		last = 1
-	} else if pr.free[j] == before+n {
-		last, tail = -1, j+1
+	case pr.times[j+pr.gap] != to:
+		pr.times[j], pr.free[j] = to, before
+		pr.split, pr.gap = j+1, pr.gap-1
+	case pr.free[j+pr.gap] == before+n:
+		pr.gap++
 	}
-	opened := pr.free[i] + n
-	for x := i + max(0, first); x < j; x++ {
+	for x := i + 1; x < j; x++ {
 		pr.free[x] += n
 	}
-	size := len(pr.times)
-	if by := first + last; by > 0 {
-		pr.times = append(pr.times, 0, 0)[:size+by]
-		pr.free = append(pr.free, 0, 0)[:size+by]
+	// Step i is divided, changed, or joined with the one before.
+	switch {
+	case pr.times[i] < from:
+		copy(pr.times[i+2:pr.split+1], pr.times[i+1:pr.split])
+		copy(pr.free[i+2:pr.split+1], pr.free[i+1:pr.split])
+		pr.times[i+1], pr.free[i+1] = from, pr.free[i]+n
+		pr.split, pr.gap = pr.split+1, pr.gap-1
+	case i > 0 && pr.free[i-1] == pr.free[i]+n:
+		copy(pr.times[i:pr.split-1], pr.times[i+1:pr.split])
+		copy(pr.free[i:pr.split-1], pr.free[i+1:pr.split])
+		pr.split, pr.gap = pr.split-1, pr.gap+1
+	default:
+		pr.free[i] += n
 	}
-	if first > 0 {
-		pr.shiftSteps(tail, size, first+last)
-		pr.shiftSteps(i+1, j, first)
-		pr.times[i+1], pr.free[i+1] = from, opened
-	} else {
-		pr.shiftSteps(i-first, j, first)
-		pr.shiftSteps(tail, size, first+last)
-	}
-	if last > 0 {
-		pr.times[j+first], pr.free[j+first] = to, before
-	}
-	pr.times, pr.free = pr.times[:size+first+last], pr.free[:size+first+last]
 	pr.hint = max(0, i-1)
-}
-
-// shiftSteps moves the steps from … to−1 by so many positions.
-func (pr *profile) shiftSteps(from, to, by int) {
-	if by != 0 && from < to {
-		copy(pr.times[from+by:], pr.times[from:to])
-		copy(pr.free[from+by:], pr.free[from:to])
-	}
 }
 
 // earliest returns the first start between from and limit at which at least need GPUs
 // are free for hold, and how many are free. The start is never if there is none. It
 // takes O(steps passed).
 func (pr *profile) earliest(from, limit, hold int64, need int32) (start int64, count int32) {
-	i := pr.index(from)
+	pr.splitAt(pr.index(from))
+	times, free := pr.times[pr.split+pr.gap:], pr.free[pr.split+pr.gap:]
+	free = free[:len(times)]
 	start = from
-	for {
+	for i := 0; ; {
 		// Steps with too few free GPUs are skipped.
-		for pr.free[i] < need {
+		for free[i] < need {
 			i++
-			if i == len(pr.times) {
+			if i == len(times) {
 				return never, 0
 			}
-			if start = pr.times[i]; start > limit {
+			if start = times[i]; start > limit {
 				return never, 0
 			}
 		}
-		count = pr.free[i]
+		count = free[i]
 		end := start + hold
 		j := i + 1
-		for ; j < len(pr.times) && pr.times[j] < end; j++ {
-			if pr.free[j] < need {
+		for ; j < len(times) && times[j] < end; j++ {
+			if free[j] < need {
 				break
 			}
-			count = min(count, pr.free[j])
+			count = min(count, free[j])
 		}
-		if j == len(pr.times) || pr.times[j] >= end {
+		if j == len(times) || times[j] >= end {
 			return start, count
 		}
 		i = j
-		start = pr.times[i]
+		start = times[i]
 	}
 }
 
 // minFree returns the smallest free count within [from, from+hold).
 func (pr *profile) minFree(from, hold int64) int32 {
 	i := pr.index(from)
-	n := pr.free[i]
-	for i++; n > 0 && i < len(pr.times) && pr.times[i] < from+hold; i++ {
-		n = min(n, pr.free[i])
+	n := pr.count(i)
+	for i++; n > 0 && i < pr.steps() && pr.time(i) < from+hold; i++ {
+		n = min(n, pr.count(i))
 	}
 	return n
 }
 
 // freeUntil returns the time until which at least need GPUs stay free from t on.
 func (pr *profile) freeUntil(t int64, need int32) int64 {
-	for i := pr.index(t); i < len(pr.times); i++ {
-		if pr.free[i] < need {
-			return max(t, pr.times[i])
+	for i := pr.index(t); i < pr.steps(); i++ {
+		if pr.count(i) < need {
+			return max(t, pr.time(i))
 		}
 	}
 	return never
@@ -177,9 +207,9 @@ func (pr *profile) freeUntil(t int64, need int32) int64 {
 
 // nextIncrease returns the first time after t at which more GPUs become free, or never.
 func (pr *profile) nextIncrease(t int64) int64 {
-	for i := pr.index(t) + 1; i < len(pr.times); i++ {
-		if pr.free[i] > pr.free[i-1] {
-			return pr.times[i]
+	for i := pr.index(t) + 1; i < pr.steps(); i++ {
+		if pr.count(i) > pr.count(i-1) {
+			return pr.time(i)
 		}
 	}
 	return never
@@ -192,19 +222,21 @@ func (pr *profile) latest(from, by, hold int64, need int32) (start int64, count 
 		return never, 0
 	}
 	i := pr.index(by - 1)
+	pr.splitAt(i + 1)
+	times, free := pr.times[:i+1], pr.free[:i+1]
 	for end := by; ; {
 		if start = end - hold; start < from {
 			return never, 0
 		}
-		count = pr.free[i]
-		for pr.free[i] >= need && pr.times[i] > start {
+		count = free[i]
+		for free[i] >= need && times[i] > start {
 			i--
-			count = min(count, pr.free[i])
+			count = min(count, free[i])
 		}
 		if count >= need {
 			return start, count
 		}
-		if end = pr.times[i]; i == 0 {
+		if end = times[i]; i == 0 {
 			return never, 0
 		}
 		i--
