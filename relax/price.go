@@ -156,10 +156,10 @@ func multigridAscent(ctx context.Context, ev *evaluator, cfg *Config, report fun
 			steps += next.climb(ctx, most, report)
 		}
 		next.tooShort = steps < minAveragedSteps
-		if a != nil && next.tooShort {
-			if next.value <= a.value {
-				break
-			}
+		if a != nil && (next.tooShort || next.minGain > 0) && next.value <= a.value {
+			break
+		}
+		if next.tooShort {
 			next.coarser = a // too few steps for an average, so the coarser grid's average is used
 		}
 		gain := math.Inf(1)

@@ -205,8 +205,10 @@ func (pr *problem) price(ctx context.Context, cfg *Config) *hare.Relaxation {
 		rel.Bound = a.roundedBound()
 	default:
 		step := pr.step
-		if step > 0 && cfg.StepWork > 0 && pr.stepWork(a.grid[len(a.grid)-1]) > cfg.StepWork {
-			step = 0
+		if step > 0 {
+			if work := pr.stepWork(a.grid[len(a.grid)-1]); work == 0 || cfg.StepWork > 0 && work > cfg.StepWork {
+				step = 0
+			}
 		}
 		a.certify(ctx, cfg, rel, step)
 	}

@@ -396,9 +396,9 @@ func (e *evaluator) bestStep(gain, value *big.Rat) int64 {
 // loadWork is the work of preparing one step of a type's prices.
 const loadWork = 10
 
-// stepWork returns the greatest work of the recursions of all jobs at prices up to end.
+// stepWork returns the greatest work of the recursions of all jobs at prices up to end; 0 where no job is
+// bounded so.
 func (pr *problem) stepWork(end float64) (work float64) {
-	work = loadWork * float64(len(pr.caps)) * end / float64(pr.step)
 	for _, j := range pr.stepJobs(pr.step, int64(end)) {
 		if j != nil {
 			moves := float64(len(j.modes))
@@ -409,6 +409,9 @@ func (pr *problem) stepWork(end float64) (work float64) {
 			}
 			work += float64(j.rounds+len(j.modes)) * moves * end / float64(pr.step)
 		}
+	}
+	if work > 0 {
+		work += loadWork * float64(len(pr.caps)) * end / float64(pr.step)
 	}
 	return work
 }
@@ -425,7 +428,7 @@ func (a *ascent) climbWithSteps(ctx context.Context, cfg *Config, report func(fl
 	if cfg.StepWork > 0 {
 		first, all = min(first, cfg.StepWork), min(all, stepWorkFactor*cfg.StepWork)
 	}
-	if pr.stepWork(a.grid[len(a.grid)-1]) > first {
+	if work := pr.stepWork(a.grid[len(a.grid)-1]); work == 0 || work > first {
 		return
 	}
 	grad := make([]float64, len(a.best.at)*(len(a.grid)-1))
