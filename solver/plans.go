@@ -16,13 +16,16 @@ type planCharge struct{ sync, idle float64 }
 // The charges of plans lie on a line: up to 1 the number is the share of synchronisation, and what exceeds 1
 // is the share of use. Where all jobs are there at the beginning, zeroCharge is best. Where jobs arrive over
 // time, the best charge is often about spreadCharge, since jobs that would be late on the busy cluster must
-// be planned as late; but it differs between instances. Fewer jobs than fewForCharges do not keep a cluster
-// busy, and zeroCharge serves them as well.
+// be planned as late; but it differs between instances. Where the times are multiples of a long unit, rounds
+// end together, fewer GPUs idle between them, and unitCharge is better. Fewer jobs than fewForCharges do not
+// keep a cluster busy, and zeroCharge serves them as well.
 const (
 	zeroCharge    = 0.5
-	spreadCharge  = 1.0
-	mixedCharge   = 1.1
+	unitCharge    = 0.8
+	spreadCharge  = 1.05
+	mixedCharge   = 1.2
 	fewForCharges = 20
+	longUnit      = 32 // a unit is long if tasks compute for less than so many units on average
 )
 
 // chargeSteps are added to the charge of the best plan for further plans, one after another if the time
@@ -31,8 +34,12 @@ var chargeSteps = [...]float64{0, -0.15, 0.15, 0}
 
 const secondsForExtraPlan = 0.035
 
-// triedCharges are tried one after another.
-var triedCharges = [...]float64{zeroCharge, 1.1, 1.2}
+// lessCharges are tried one after another, each where the one before has won, and then moreCharges if none of them
+// has; each is a step from the first charge.
+var (
+	lessCharges = []float64{-0.25, -0.45}
+	moreCharges = []float64{0.1, 0.2}
+)
 
 // A charge is tried if the time allows secondsForTrial for each job. A trial places all jobs a few times
 // (trialMoves) by a plan, and is won if the value falls by the share trialGain.
@@ -52,8 +59,13 @@ func (pc planCharge) plus(x float64) planCharge { return chargeAt(max(0.05, pc.a
 // firstCharge returns the charge of the first plan of a model with relaxed jobs.
 func (s *solve) firstCharge() planCharge {
 	first, last, others := int64(-1), int64(0), false
+	unit, total, modes := int64(0), int64(0), int64(0)
 	for i := range s.model.Jobs {
 		j := &s.model.Jobs[i]
+		for _, md := range j.Modes {
+			unit = gcd(gcd(unit, md.ComputeUs), md.SyncUs)
+			total, modes = total+md.ComputeUs/1000, modes+1
+		}
 		if first < 0 || j.ReleaseUs < first {
 			first = j.ReleaseUs
 		}
@@ -65,8 +77,17 @@ func (s *solve) firstCharge() planCharge {
 		return chargeAt(zeroCharge)
 	case others:
 		return chargeAt(mixedCharge)
+	case total/max(1, modes) < longUnit*unit/1000:
+		return chargeAt(unitCharge)
 	}
 	return chargeAt(spreadCharge)
+}
+
+func gcd(a, b int64) int64 {
+	for b != 0 {
+		a, b = b, a%b
+	}
+	return a
 }
 
 // plansPay reports whether plans other than that of guide may be worth their time.
@@ -75,23 +96,27 @@ func (s *solve) plansPay(guide *hare.Relaxation) bool {
 		!s.cfg.Ablation.PlanPrices
 }
 
-// choosePlan tries plans of other charges while there is time for them, and returns the best one. A plan of
-// less charge that does not win is followed by plans of more.
+// choosePlan tries plans of other charges while there is time for them, and returns the best one.
 func (s *solve) choosePlan(ctx context.Context, guide *hare.Relaxation,
 	left func() float64) (planCharge, *hare.Relaxation) {
-	best := s.limits.charge
+	first, best := s.limits.charge, s.limits.charge
 	least := secondsForTrial * float64(len(s.model.Jobs)) * 1e9
-	if !s.plansPay(guide) || best != chargeAt(spreadCharge) || s.limits.large || left() < least {
+	if !s.plansPay(guide) || first != chargeAt(spreadCharge) && first != chargeAt(unitCharge) || s.limits.large ||
+		left() < least {
 		return best, guide
 	}
 	s.tryPlan(ctx, guide)
-	for _, at := range triedCharges {
-		if left() < least || ctx.Err() != nil || s.gapReached() {
-			break
+	for _, charges := range [][]float64{lessCharges, moreCharges} {
+		for _, step := range charges {
+			if left() < least || ctx.Err() != nil || s.gapReached() {
+				return best, guide
+			}
+			if !s.tryCharge(ctx, first.plus(step), &best, &guide, left()/4) {
+				break
+			}
 		}
-		won := s.tryCharge(ctx, chargeAt(at), &best, &guide, left()/4)
-		if won != (at > spreadCharge) {
-			break // less charge has won, or more has lost
+		if best != first {
+			break // less charge has won
 		}
 	}
 	return best, guide

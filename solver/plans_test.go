@@ -25,27 +25,32 @@ func TestChargesLieOnALine(t *testing.T) {
 }
 
 // Arrivals decide what the first plan charges: of jobs that arrive over time more than of jobs that are all
-// there at time 0, nothing where no job is relaxed, and where jobs are few no more than at time 0.
+// there at time 0, most where times have no common unit, nothing where no job is relaxed, and where jobs are
+// few no more than at time 0.
 func TestFirstCharge(t *testing.T) {
 	for _, c := range []struct {
 		sync, arrivals string
 		jobs           int
 		want           float64
 	}{
-		{"relaxed", "none", 20, zeroCharge}, {"relaxed", "uniform:400", 20, spreadCharge},
+		{"relaxed", "none", 20, zeroCharge}, {"relaxed", "uniform:400", 20, unitCharge},
+		{"odd", "uniform:400", 20, spreadCharge},
 		{"mixed", "uniform:400", 20, mixedCharge}, {"rigid", "uniform:400", 20, 0},
 		{"relaxed", "uniform:400", 19, zeroCharge},
 	} {
 		sync := c.sync
-		if sync == "mixed" {
+		if sync == "mixed" || sync == "odd" {
 			sync = "relaxed"
 		}
 		inst, err := trace.Generate(trace.GenerateConfig{Jobs: c.jobs, Seed: 1, Sync: sync, Arrivals: c.arrivals})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if c.sync == "mixed" {
+		switch c.sync {
+		case "mixed":
 			inst.Jobs[0].Sync = hare.Rigid
+		case "odd":
+			inst.Jobs[0].On[0].ComputeUs += 1000
 		}
 		s, err := newSolve(t.Context(), inst, hare.Options{}, Config{})
 		if err != nil {
@@ -78,8 +83,10 @@ func TestTrialsOfPlansKeepTheBest(t *testing.T) {
 	}
 	s.assign(t.Context(), guide)
 	before, calls := s.value, 0
+	first := s.limits.charge
 	charge, best := s.choosePlan(t.Context(), guide, func() float64 { calls++; return 1e12 })
-	if best == nil || charge.at() != spreadCharge && !slices.Contains(triedCharges[:], charge.at()) {
+	tried := func(step float64) bool { return charge == first.plus(step) }
+	if best == nil || charge != first && !slices.ContainsFunc(slices.Concat(lessCharges, moreCharges), tried) {
 		t.Errorf("the trials chose the charge %v and the plan %p", charge, best)
 	}
 	if calls < 3 {
