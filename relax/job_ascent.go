@@ -1,8 +1,8 @@
 package relax
 
 import (
+	"cmp"
 	"context"
-	"maps"
 	"math"
 	"slices"
 	"sync"
@@ -17,34 +17,25 @@ type jobAscent struct {
 	pr   *problem
 	grid []float64
 	cuts []jobCut
-	// first is the first of cuts by cell.
-	first []int
-	rows  [][][]int // of jobs, by type and by number of GPUs
-	sums  []float64
-	norms []float64 // by block of rows
+	// first is the first of cuts by type and cell.
+	first     []int
+	rows      [][]int // of jobs, by type, by rising number of GPUs
+	divisible []bool  // by type: whether each number of GPUs divides the next
+	// A job may run, and has prices and a direction, from cell lo to before hi alone, by row.
+	lo, hi []int
+	sums   []float64 // what the dearest sets pay by cell
+	norms  []float64 // by block of rows
+	tops   []float64 // the greatest price by block of rows
 	// perTime is 1 over the length of a cell.
 	perTime []float64
 	sets    []jobSets // scratch by worker
+	trace   func(n int, v float64)
 }
 
 // jobCut is a stretch of a cell with so many GPUs of a type.
 type jobCut struct {
-	kind, cell  int
 	end, length float64
 	free        int64
-}
-
-// pricedJob is a job by its row, and what it pays a second for all of its GPUs.
-type pricedJob struct {
-	row   int
-	price float64
-}
-
-// jobSets is scratch memory for the dearest set of jobs.
-type jobSets struct {
-	in   []pricedJob
-	best []float64
-	take []bool
 }
 
 // newJobAscent prepares an ascent on so many cells of a grid at most.
@@ -54,37 +45,46 @@ func newJobAscent(pr *problem, points []int64, cells, workers int) *jobAscent {
 	for g := range a.grid {
 		a.grid[g] = float64(points[g*(len(points)-1)/cells])
 	}
-	a.rows = make([][][]int, len(pr.caps))
-	for k := range a.rows {
-		bySize := map[int64][]int{}
-		for r, to := range pr.rows {
-			if to.job > 0 && to.kind == k {
-				bySize[to.gpus] = append(bySize[to.gpus], r)
-			}
+	a.rows, a.divisible = make([][]int, len(pr.caps)), make([]bool, len(pr.caps))
+	a.lo, a.hi = make([]int, len(pr.rows)), make([]int, len(pr.rows))
+	for r, to := range pr.rows {
+		if to.job > 0 {
+			a.rows[to.kind] = append(a.rows[to.kind], r)
+			a.lo[r] = min(cells, cellOf(a.grid, pr.jobs[to.job-1].a))
+			a.hi[r] = a.lo[r]
 		}
-		for _, n := range slices.Sorted(maps.Keys(bySize)) {
-			a.rows[k] = append(a.rows[k], bySize[n])
+	}
+	for k, rows := range a.rows {
+		slices.SortStableFunc(rows, func(x, y int) int { return cmp.Compare(pr.rows[x].gpus, pr.rows[y].gpus) })
+		a.divisible[k] = true
+		for i := range rows {
+			if i > 0 && pr.rows[rows[i]].gpus%pr.rows[rows[i-1]].gpus > 0 {
+				a.divisible[k] = false
+			}
 		}
 	}
 	a.sets = make([]jobSets, len(a.ev.oracles))
 	a.sums, a.perTime = make([]float64, cells), make([]float64, cells)
-	a.norms = make([]float64, (len(pr.rows)+rowBlock-1)/rowBlock)
-	a.first = make([]int, cells+1)
+	blocks := (len(pr.rows) + rowBlock - 1) / rowBlock
+	a.norms, a.tops = make([]float64, blocks), make([]float64, blocks)
 	for g := range cells {
 		a.perTime[g] = 1 / (a.grid[g+1] - a.grid[g])
-		for k, steps := range pr.caps {
+	}
+	for _, steps := range pr.caps {
+		for g := range cells {
+			a.first = append(a.first, len(a.cuts))
 			for x, s := range steps {
 				end := a.grid[g+1]
 				if x+1 < len(steps) {
 					end = min(end, float64(steps[x+1].FromUs))
 				}
 				if l := end - max(a.grid[g], float64(s.FromUs)); l > 0 && s.Count > 0 {
-					a.cuts = append(a.cuts, jobCut{k, g, end, l, s.Count})
+					a.cuts = append(a.cuts, jobCut{end, l, s.Count})
 				}
 			}
 		}
-		a.first[g+1] = len(a.cuts)
 	}
+	a.first = append(a.first, len(a.cuts))
 	return a
 }
 
@@ -122,25 +122,31 @@ func (a *jobAscent) transfer(c *hare.Certificate) *prices {
 }
 
 // value returns the dual at prices, and its supergradient in grad. A job counts in all of the cell
-// in which it comes, so that the value may be less than what the prices prove.
-func (a *jobAscent) value(ctx context.Context, pi *prices, grad [][]float64) (float64, error) {
+// in which it comes, so that the value may be less than what the prices prove. Prices may be trimmed first, which
+// leaves φ as it is.
+func (a *jobAscent) value(ctx context.Context, pi *prices, grad [][]float64, trim bool) (float64, error) {
 	pr, e := a.pr, a.ev
-	pi.integrate()
-	for r := range grad {
-		clear(grad[r])
-	}
 	version := e.nextVersion()
-	err := e.each(ctx, func(o *oracle, c, lo, hi int) {
+	err := e.each(ctx, func(o *oracle, c, from, to int) {
 		ch := &e.chunks[c]
 		ch.phi = 0
 		o.setPrices(pi, version)
 		var ans answer
 		ans.uses, ans.progress = o.uses, o.progress
-		for i := lo; i < hi && ctx.Err() == nil; i++ {
+		for i := from; i < to && ctx.Err() == nil; i++ {
+			for m := range pr.jobs[i].modes {
+				r := pr.jobs[i].modes[m].row
+				pi.integrateRow(r)
+				clear(grad[r][a.lo[r]:a.hi[r]])
+			}
 			e.answer(i, o, &ans)
 			ch.phi += ans.phi
+			if trim {
+				a.trim(i, pi, ans.phi)
+			}
 			for _, u := range ans.uses {
 				grad[u.row][u.cell] += u.amount // of this job alone
+				a.hi[u.row] = max(a.hi[u.row], int(u.cell)+1)
 			}
 		}
 		o.uses, o.progress = ans.uses, ans.progress
@@ -148,14 +154,8 @@ func (a *jobAscent) value(ctx context.Context, pi *prices, grad [][]float64) (fl
 	if err != nil {
 		return 0, err
 	}
-	a.each(len(a.sums), cellBlock, func(w, from, to int) {
-		for g := from; g < to; g++ {
-			a.sums[g] = 0
-			for x := a.first[g]; x < a.first[g+1]; x++ {
-				a.sums[g] += a.sets[w].dearest(a, &a.cuts[x], pi, grad)
-			}
-		}
-	})
+	clear(a.sums)
+	a.each(len(a.sums), cellBlock, func(w, from, to int) { a.dearest(&a.sets[w], from, to, pi, grad) })
 	v := -pr.wa
 	for c := range e.chunks {
 		v += e.chunks[c].phi
@@ -166,11 +166,46 @@ func (a *jobAscent) value(ctx context.Context, pi *prices, grad [][]float64) (fl
 	return v, nil
 }
 
-// each calls f for blocks of the numbers below n, on all workers, or at once where there are few rows; w is the
+// dearest adds to sums what the dearest sets of jobs pay in the cells of a block, and takes the sets off grad.
+func (a *jobAscent) dearest(js *jobSets, from, to int, pi *prices, grad [][]float64) {
+	for k, rows := range a.rows {
+		for g := range js.cells {
+			js.cells[g] = js.cells[g][:0]
+		}
+		for _, r := range rows {
+			n := a.pr.rows[r].gpus
+			for g := max(from, a.lo[r]); g < min(to, a.hi[r]); g++ {
+				if p := pi.at[r][g]; p > 0 {
+					js.cells[g-from] = append(js.cells[g-from], pricedJob{p * float64(n), int32(r), int32(n)})
+				}
+			}
+		}
+		for g := from; g < to; g++ {
+			x := k*len(a.sums) + g
+			for _, c := range a.cuts[a.first[x]:a.first[x+1]] {
+				in := js.in[:0]
+				for _, y := range js.cells[g-from] {
+					if c.end >= a.grid[g+1] || a.pr.jobs[a.pr.rows[y.row].job-1].a < c.end {
+						in = append(in, y)
+					}
+				}
+				js.in = in
+				a.sums[g] += c.length * js.choose(in, c.free, a.divisible[k])
+				for _, r := range js.chosen {
+					grad[r][g] -= c.length * float64(a.pr.rows[r].gpus)
+				}
+			}
+		}
+	}
+}
+
+// each calls f for blocks of the numbers below n, on all workers, or on one where there are few rows; w is the
 // worker's number.
 func (a *jobAscent) each(n, block int, f func(w, from, to int)) {
 	if len(a.pr.rows) <= rowBlock {
-		f(0, 0, n)
+		for from := 0; from < n; from += block {
+			f(0, from, min(from+block, n))
+		}
 		return
 	}
 	var next atomic.Int64
@@ -189,112 +224,43 @@ func (a *jobAscent) each(n, block int, f func(w, from, to int)) {
 	wg.Wait()
 }
 
-// dearest returns what the dearest set of jobs pays that fits into the GPUs of a cut, and takes the set off grad.
-func (js *jobSets) dearest(a *jobAscent, c *jobCut, pi *prices, grad [][]float64) float64 {
-	in := js.in[:0]
-	held, sum := int64(0), 0.0
-	for _, rows := range a.rows[c.kind] {
-		n, from := a.pr.rows[rows[0]].gpus, len(in)
-		if n > c.free {
-			break
-		}
-		for _, r := range rows {
-			if p := pi.at[r][c.cell]; p > 0 && a.pr.jobs[a.pr.rows[r].job-1].a < c.end {
-				in = append(in, pricedJob{r, p * float64(n)})
-				sum += p * float64(n)
-			}
-		}
-		// Of jobs of one size only the dearest can be in the set.
-		held += n * int64(len(in)-from)
-		if most := int(c.free / n); len(in)-from > most {
-			dearestFirst(in[from:], most)
-			in = in[:from+most]
-		}
-	}
-	js.in = in
-	if held <= c.free {
-		for _, x := range in {
-			grad[x.row][c.cell] -= c.length * float64(a.pr.rows[x.row].gpus)
-		}
-		return c.length * sum
-	}
-	n := int(c.free) + 1
-	js.best = slices.Grow(js.best[:0], n)[:n]
-	best := js.best
-	clear(best)
-	if len(js.take) < len(in)*n {
-		js.take = make([]bool, len(in)*n)
-	}
-	for y := range in {
-		z, p := int(a.pr.rows[in[y].row].gpus), in[y].price
-		take := js.take[y*n : (y+1)*n]
-		for x := n - 1; x >= z; x-- {
-			if v := best[x-z] + p; v > best[x] {
-				best[x], take[x] = v, true
-			} else {
-				take[x] = false
-			}
-		}
-	}
-	x := n - 1
-	for y := len(in) - 1; y >= 0; y-- {
-		z := int(a.pr.rows[in[y].row].gpus)
-		if x >= z && js.take[y*n+x] {
-			grad[in[y].row][c.cell] -= c.length * float64(z)
-			x -= z
-		}
-	}
-	return c.length * best[n-1]
-}
-
-// dearestFirst moves the dearest n jobs to the front, in expected time O(jobs).
-func dearestFirst(in []pricedJob, n int) {
-	for lo, hi := 0, len(in)-1; lo < hi; {
-		pivot := in[(lo+hi)/2].price
-		x, y := lo, hi
-		for x <= y {
-			for in[x].price > pivot {
-				x++
-			}
-			for in[y].price < pivot {
-				y--
-			}
-			if x <= y {
-				in[x], in[y] = in[y], in[x]
-				x, y = x+1, y-1
-			}
-		}
-		switch {
-		case n-1 <= y:
-			hi = y
-		case n-1 >= x:
-			lo = x
-		default:
-			return
-		}
-	}
-}
-
 // climb makes deflected, preconditioned supergradient steps of Polyak's length, and returns the best prices; nil
-// without a step.
+// without a step. The dual is also taken at averages of the prices, which swing about their best less than they do.
 func (a *jobAscent) climb(ctx context.Context, cur *prices, cfg JobPricesConfig) (best *prices) {
 	rows := len(a.pr.rows)
 	grad, dir := newPrices(a.grid, rows).at, newPrices(a.grid, rows).at
+	other, mean := newPrices(a.grid, rows), newPrices(a.grid, rows)
+	for _, pi := range []*prices{cur, other, mean} {
+		pi.integrate()
+	}
 	target := cfg.Target / unit
 	value, delta, since, fresh := math.Inf(-1), 0.0, 0, true
-	for n := 0; cfg.Steps == 0 || n < cfg.Steps; n++ {
-		v, err := a.value(ctx, cur, grad)
+	for n := 1; cfg.Steps == 0 || n <= cfg.Steps; n++ {
+		if n%meanSteps == 0 {
+			v, err := a.value(ctx, mean, grad, false)
+			if err != nil {
+				break
+			}
+			if v > value {
+				value, since = v, 0
+				if a.copyPrices(best, mean); v >= target {
+					break
+				}
+			}
+			continue
+		}
+		v, err := a.value(ctx, cur, grad, n == 1)
 		if err != nil {
 			break
 		}
+		a.average(mean, cur, fresh)
+		from := cur
 		if v > value {
-			value, since = v, 0
-			if best == nil {
-				best = newPrices(a.grid, rows)
+			if value, since = v, 0; best == nil {
+				best = other
 				delta = min(mostAmbition, max(leastAmbition, jobAmbition/float64(len(a.pr.jobs))))
 			}
-			best.copyFrom(cur)
-			if v >= target {
+			if best, cur = cur, best; v >= target {
 				break
 			}
 		} else if since++; since >= jobPatience {
@@ -302,55 +268,95 @@ func (a *jobAscent) climb(ctx context.Context, cur *prices, cfg JobPricesConfig)
 				break
 			}
 			since, fresh = 0, true
-			cur.copyFrom(best)
+			a.copyPrices(cur, best)
 			continue
 		}
-		a.turn(dir, grad, fresh)
+		a.turn(dir, grad, from, fresh)
 		fresh = false
-		if !a.step(cur, dir, value+delta*math.Abs(value)-v+1) {
+		if !a.step(cur, from, dir, value+delta*math.Abs(value)-v+1) {
 			break
 		}
 	}
 	return best
 }
 
-// turn turns the direction towards a supergradient, or makes it the direction.
-func (a *jobAscent) turn(dir, grad [][]float64, fresh bool) {
-	share := jobDeflect
-	if fresh {
+// trim takes back the prices of job i, whose best schedule costs phi, from when on it costs more just to end: there
+// they keep no other schedule from being the best one.
+func (a *jobAscent) trim(i int, pi *prices, phi float64) {
+	j := &a.pr.jobs[i]
+	for m := range j.modes {
+		r := j.modes[m].row
+		row := pi.at[r]
+		clear(row[:a.lo[r]])
+		for hi := len(row); ; hi-- {
+			if hi == a.lo[r] || row[hi-1] > 0 && j.cost(a.grid[hi-1]) < phi {
+				a.hi[r] = hi
+				break
+			}
+			row[hi-1] = 0
+		}
+	}
+}
+
+// copyPrices copies prices within what jobs may use.
+func (a *jobAscent) copyPrices(to, from *prices) {
+	for r := range to.at {
+		copy(to.at[r][a.lo[r]:a.hi[r]], from.at[r][a.lo[r]:a.hi[r]])
+	}
+}
+
+// average moves mean towards prices, or begins it with them.
+func (a *jobAscent) average(mean, pi *prices, first bool) {
+	share := meanShare
+	if first {
 		share = 1
 	}
-	a.each(len(dir), rowBlock, func(_, from, to int) {
+	a.each(len(mean.at), rowBlock, func(_, from, to int) {
 		for r := from; r < to; r++ {
-			row := dir[r]
-			for g, x := range grad[r] {
-				row[g] += share * (x - row[g])
+			row := mean.at[r]
+			for g := a.lo[r]; g < a.hi[r]; g++ {
+				row[g] += share * (pi.at[r][g] - row[g])
 			}
 		}
 	})
 }
 
-// step moves prices along dir so far that the value would rise by gain if it were linear. It returns false if the
-// prices are the best ones.
-func (a *jobAscent) step(cur *prices, dir [][]float64, gain float64) bool {
-	dearest := 0.0
-	for r := range cur.at {
-		dearest = max(dearest, slices.Max(cur.at[r]))
+// turn turns the direction towards a supergradient, or makes it the direction.
+func (a *jobAscent) turn(dir, grad [][]float64, at *prices, fresh bool) {
+	share := jobDeflect
+	if fresh {
+		share = 1
 	}
-	floor := jobFloor*dearest + 1
-	// A price moves by length · (price + floor) · dir / (GPUs · length of the cell).
 	a.each(len(dir), rowBlock, func(_, from, to int) {
-		sum := 0.0
+		top := 0.0
 		for r := from; r < to; r++ {
-			part := 0.0
-			for g, x := range dir[r] {
-				if p := cur.at[r][g]; p > 0 || x > 0 {
+			row := dir[r]
+			for g := a.lo[r]; g < a.hi[r]; g++ {
+				row[g] += share * (grad[r][g] - row[g])
+				top = max(top, at.at[r][g])
+			}
+		}
+		a.tops[from/rowBlock] = top
+	})
+}
+
+// step sets prices to those at from, moved along dir so far that the value would rise by gain if it were linear. It
+// returns false if the prices are the best ones.
+func (a *jobAscent) step(to, at *prices, dir [][]float64, gain float64) bool {
+	floor := jobFloor*slices.Max(a.tops) + 1
+	// A price moves by length · (price + floor) · dir / (GPUs · length of the cell).
+	a.each(len(dir), rowBlock, func(_, first, end int) {
+		sum := 0.0
+		for r := first; r < end; r++ {
+			part, row := 0.0, at.at[r]
+			for g := a.lo[r]; g < a.hi[r]; g++ {
+				if p, x := row[g], dir[r][g]; p > 0 || x > 0 {
 					part += (p + floor) * a.perTime[g] * x * x
 				}
 			}
 			sum += part / float64(a.pr.rows[r].gpus)
 		}
-		a.norms[from/rowBlock] = sum
+		a.norms[first/rowBlock] = sum
 	})
 	norm := 0.0
 	for _, x := range a.norms {
@@ -359,14 +365,16 @@ func (a *jobAscent) step(cur *prices, dir [][]float64, gain float64) bool {
 	if norm <= 0 {
 		return false
 	}
-	a.each(len(dir), rowBlock, func(_, from, to int) {
-		for r := from; r < to; r++ {
+	a.each(len(dir), rowBlock, func(_, first, end int) {
+		for r := first; r < end; r++ {
 			length := gain / norm / float64(a.pr.rows[r].gpus)
-			row := cur.at[r]
-			for g, x := range dir[r] {
-				if p := row[g]; p > 0 || x > 0 {
-					row[g] = max(0, p+length*(p+floor)*a.perTime[g]*x)
+			row, out := at.at[r], to.at[r]
+			for g := a.lo[r]; g < a.hi[r]; g++ {
+				p, x := row[g], dir[r][g]
+				if p > 0 || x > 0 {
+					p = max(0, p+length*(p+floor)*a.perTime[g]*x)
 				}
+				out[g] = p
 			}
 		}
 	})

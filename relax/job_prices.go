@@ -31,7 +31,9 @@ const (
 	jobPatience = 15    // steps without a better value before the target moves nearer
 	jobNearer   = 0.7   // the factor by which the target then moves nearer
 	jobFloor    = 0.03  // the least price in the preconditioner, as a share of the greatest one
-	cellBlock   = 4     // the cells that a goroutine takes at once
+	meanShare   = 0.1   // the share of the newest prices in their average
+	meanSteps   = 10    // of so many values one is that of the average
+	cellBlock   = 8     // the cells that a goroutine takes at once
 	rowBlock    = 64    // the rows of prices that a goroutine takes at once
 	maxJobRows  = 1_000 // the most pairs of a job and a type with a price of their own
 	// The first target lies above the first value by jobAmbition over the number of jobs, but by no more than
@@ -69,7 +71,9 @@ func PricesJobs(m *hare.Model) bool {
 }
 
 // JobPrices raises the bound of a relaxation with prices, by a price for each job on each type, until ctx ends.
-// The certificate is a tree of one leaf (docs/branch.md, "One leaf"). A step takes O(jobs · cells · GPUs).
+// The certificate is a tree of one leaf (docs/branch.md, "One leaf"). Where, on each type, each number of GPUs of a job
+// divides the next greater one, a step takes O(pairs · cells · log jobs) for rigid jobs on pairs of a job and a type,
+// and else O(pairs · cells · GPUs). Gangs add their oracles.
 // JobPrices returns nil where the model is not one of PricesJobs, or where ctx ends before the first step.
 func JobPrices(ctx context.Context, m *hare.Model, from *hare.Relaxation, cfg JobPricesConfig) *hare.Relaxation {
 	if !PricesJobs(m) || from == nil || from.Certificate == nil || len(from.Certificate.GridUs) < 2 {

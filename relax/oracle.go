@@ -25,11 +25,16 @@ func (pi *prices) integrate() {
 		if len(pi.cum[k]) != len(row)+1 {
 			pi.cum[k] = make([]float64, len(row)+1)
 		}
-		c := 0.0
-		for g, x := range row {
-			c += x * (pi.grid[g+1] - pi.grid[g])
-			pi.cum[k][g+1] = c
-		}
+		pi.integrateRow(k)
+	}
+}
+
+// integrateRow is integrate for a row that had been integrated before.
+func (pi *prices) integrateRow(k int) {
+	c, cum := 0.0, pi.cum[k]
+	for g, x := range pi.at[k] {
+		c += x * (pi.grid[g+1] - pi.grid[g])
+		cum[g+1] = c
 	}
 }
 
