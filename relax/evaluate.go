@@ -25,6 +25,7 @@ type evaluator struct {
 	workers int
 	oracles []*oracle
 	chunks  []chunk
+	size    int       // the number of jobs of a chunk
 	version int64     // of the prices
 	cutoffs []float64 // of each job's last answer
 	rows    *rowMap   // of the last grid; nil without sizes
@@ -51,6 +52,11 @@ type chunk struct {
 }
 
 func newEvaluator(pr *problem, workers int) *evaluator {
+	return newChunkedEvaluator(pr, workers, chunkSize(len(pr.jobs)))
+}
+
+// newChunkedEvaluator is newEvaluator with chunks of so many jobs.
+func newChunkedEvaluator(pr *problem, workers, size int) *evaluator {
 	if workers <= 0 {
 		workers = runtime.GOMAXPROCS(0)
 	}
@@ -58,7 +64,7 @@ func newEvaluator(pr *problem, workers int) *evaluator {
 	for range workers {
 		e.oracles = append(e.oracles, &oracle{})
 	}
-	size := chunkSize(len(pr.jobs))
+	e.size = size
 	e.chunks = make([]chunk, (len(pr.jobs)+size-1)/size)
 	return e
 }
@@ -67,7 +73,7 @@ func newEvaluator(pr *problem, workers int) *evaluator {
 func (e *evaluator) each(ctx context.Context, f func(o *oracle, c, lo, hi int)) error {
 	var next atomic.Int64
 	var wg sync.WaitGroup
-	size := chunkSize(len(e.pr.jobs))
+	size := e.size
 	run := func(o *oracle) {
 		for ctx.Err() == nil {
 			c := int(next.Add(1)) - 1

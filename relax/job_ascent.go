@@ -29,6 +29,8 @@ type jobAscent struct {
 	// perTime is 1 over the length of a cell.
 	perTime []float64
 	sets    []jobSets // scratch by worker
+	best    *prices
+	bound   float64 // the value at best
 	trace   func(n int, v float64)
 }
 
@@ -41,7 +43,7 @@ type jobCut struct {
 // newJobAscent prepares an ascent on so many cells of a grid at most.
 func newJobAscent(pr *problem, points []int64, cells, workers int) *jobAscent {
 	cells = min(cells, len(points)-1)
-	a := &jobAscent{ev: newEvaluator(pr, workers), pr: pr, grid: make([]float64, cells+1)}
+	a := &jobAscent{ev: newChunkedEvaluator(pr, workers, jobBlock), pr: pr, grid: make([]float64, cells+1)}
 	for g := range a.grid {
 		a.grid[g] = float64(points[g*(len(points)-1)/cells])
 	}
@@ -224,60 +226,81 @@ func (a *jobAscent) each(n, block int, f func(w, from, to int)) {
 	wg.Wait()
 }
 
-// climb makes deflected, preconditioned supergradient steps of Polyak's length, and returns the best prices; nil
-// without a step. The dual is also taken at averages of the prices, which swing about their best less than they do.
-func (a *jobAscent) climb(ctx context.Context, cur *prices, cfg JobPricesConfig) (best *prices) {
+// climb makes up to so many deflected, preconditioned supergradient steps of Polyak's length, and leaves the best
+// prices in best; nil without a step. It returns the number of steps. The dual is also taken at averages of the prices,
+// which swing about their best less than they do. Prices may be trimmed in the first step.
+func (a *jobAscent) climb(ctx context.Context, cur *prices, target float64, most int, trim bool) (steps int) {
 	rows := len(a.pr.rows)
 	grad, dir := newPrices(a.grid, rows).at, newPrices(a.grid, rows).at
 	other, mean := newPrices(a.grid, rows), newPrices(a.grid, rows)
 	for _, pi := range []*prices{cur, other, mean} {
 		pi.integrate()
 	}
-	target := cfg.Target / unit
-	value, delta, since, fresh := math.Inf(-1), 0.0, 0, true
-	for n := 1; cfg.Steps == 0 || n <= cfg.Steps; n++ {
-		if n%meanSteps == 0 {
-			v, err := a.value(ctx, mean, grad, false)
-			if err != nil {
-				break
-			}
-			if v > value {
-				value, since = v, 0
-				if a.copyPrices(best, mean); v >= target {
-					break
-				}
-			}
-			continue
+	delta, since, fresh := 0.0, 0, true
+	for ; steps < most; steps++ {
+		at, averaged := cur, steps%meanSteps == meanSteps-1
+		if averaged {
+			at = mean
 		}
-		v, err := a.value(ctx, cur, grad, n == 1)
+		v, err := a.value(ctx, at, grad, trim && steps == 0)
 		if err != nil {
 			break
 		}
-		a.average(mean, cur, fresh)
-		from := cur
-		if v > value {
-			if value, since = v, 0; best == nil {
-				best = other
-				delta = min(mostAmbition, max(leastAmbition, jobAmbition/float64(len(a.pr.jobs))))
+		better := a.best == nil || v > a.bound
+		if better {
+			a.bound, since = v, 0
+		}
+		if averaged {
+			if better {
+				a.copyPrices(a.best, mean)
 			}
-			if best, cur = cur, best; v >= target {
-				break
-			}
-		} else if since++; since >= jobPatience {
-			if delta *= jobNearer; delta < minDelta {
-				break
-			}
-			since, fresh = 0, true
-			a.copyPrices(cur, best)
 			continue
 		}
-		a.turn(dir, grad, from, fresh)
+		a.average(mean, cur, fresh)
+		switch {
+		case a.best == nil:
+			delta = min(mostAmbition, max(leastAmbition, jobAmbition/float64(len(a.pr.jobs))))
+			a.best, cur = cur, other
+		case better:
+			a.best, cur = cur, a.best
+		default:
+			if since++; since >= jobPatience {
+				if delta *= jobNearer; delta < minDelta {
+					return steps + 1
+				}
+				since, fresh = 0, true
+				a.copyPrices(cur, a.best)
+				continue
+			}
+		}
+		if a.bound >= target {
+			return steps + 1
+		}
+		a.turn(dir, grad, at, fresh)
 		fresh = false
-		if !a.step(cur, from, dir, value+delta*math.Abs(value)-v+1) {
-			break
+		if !a.step(cur, at, dir, a.bound+delta*math.Abs(a.bound)-v+1) {
+			return steps + 1
 		}
 	}
-	return best
+	return steps
+}
+
+// refined returns the best prices of a coarser ascent on the grid of this one.
+func (a *jobAscent) refined(coarse *jobAscent) *prices {
+	out := newPrices(a.grid, len(a.pr.rows))
+	for r, row := range coarse.best.at {
+		g := 0
+		for x := range out.at[r] {
+			for g+1 < len(row) && coarse.grid[g+1] <= a.grid[x] {
+				g++
+			}
+			if out.at[r][x] = row[g]; row[g] > 0 && x >= a.lo[r] {
+				a.hi[r] = x + 1
+			}
+		}
+		clear(out.at[r][:a.lo[r]])
+	}
+	return out
 }
 
 // trim takes back the prices of job i, whose best schedule costs phi, from when on it costs more just to end: there

@@ -27,13 +27,16 @@ type JobPricesConfig struct {
 
 // These constants were chosen on instances of 40 and 200 gang or rigid jobs.
 const (
-	jobDeflect  = 0.7   // the share of the newest supergradient in the direction
-	jobPatience = 15    // steps without a better value before the target moves nearer
-	jobNearer   = 0.7   // the factor by which the target then moves nearer
-	jobFloor    = 0.03  // the least price in the preconditioner, as a share of the greatest one
+	jobDeflect  = 0.7  // the share of the newest supergradient in the direction
+	jobPatience = 15   // steps without a better value before the target moves nearer
+	jobNearer   = 0.7  // the factor by which the target then moves nearer
+	jobFloor    = 0.03 // the least price in the preconditioner, as a share of the greatest one
+	jobCells    = 96
+	jobSteps    = 200
 	meanShare   = 0.1   // the share of the newest prices in their average
 	meanSteps   = 10    // of so many values one is that of the average
 	cellBlock   = 8     // the cells that a goroutine takes at once
+	jobBlock    = 4     // the jobs that a goroutine takes at once
 	rowBlock    = 64    // the rows of prices that a goroutine takes at once
 	maxJobRows  = 1_000 // the most pairs of a job and a type with a price of their own
 	// The first target lies above the first value by jobAmbition over the number of jobs, but by no more than
@@ -84,13 +87,38 @@ func JobPrices(ctx context.Context, m *hare.Model, from *hare.Relaxation, cfg Jo
 		return nil
 	}
 	pr.addJobRows()
-	a := newJobAscent(pr, from.Certificate.GridUs, cmp.Or(cfg.Cells, defaultCells), cfg.Workers)
-	cur := a.transfer(from.Certificate)
-	best := a.climb(ctx, cur, cfg)
-	if best == nil {
+	a := pr.climbJobs(ctx, from.Certificate, cfg)
+	if a == nil {
 		return nil
 	}
-	return a.certified(ctx, best, from, cfg.Quit)
+	return a.certified(ctx, from, cfg.Quit)
+}
+
+// climbJobs climbs on finer and finer grids, and returns the last ascent with a step; nil without one.
+func (pr *problem) climbJobs(ctx context.Context, from *hare.Certificate, cfg JobPricesConfig) (a *jobAscent) {
+	finest := cmp.Or(cfg.Cells, defaultCells)
+	steps, target := cmp.Or(cfg.Steps, math.MaxInt), cfg.Target/unit
+	for cells := min(jobCells, finest); ; cells *= 2 {
+		next := newJobAscent(pr, from.GridUs, cells, cfg.Workers)
+		last := 2*cells > finest || cells >= len(from.GridUs)-1
+		most := steps
+		if !last {
+			most = min(steps, jobSteps)
+		}
+		var cur *prices
+		if a == nil {
+			cur = next.transfer(from)
+		} else {
+			cur = next.refined(a)
+		}
+		steps -= next.climb(ctx, cur, target, most, a == nil)
+		if next.best == nil {
+			return a
+		}
+		if a = next; last || steps == 0 || ctx.Err() != nil || a.bound >= target {
+			return a
+		}
+	}
 }
 
 // addJobRows gives each job rows of its own in place of those of sizes.
@@ -159,9 +187,8 @@ func (pr *problem) costOfSets(k int, grid []int64, nanos [][]int64) *big.Int {
 	return total
 }
 
-// certified returns the relaxation with the certificate of the prices and the bound that they prove.
-func (a *jobAscent) certified(ctx context.Context, best *prices, from *hare.Relaxation,
-	quit <-chan struct{}) *hare.Relaxation {
+// certified returns the relaxation with the certificate of the best prices and the bound that they prove.
+func (a *jobAscent) certified(ctx context.Context, from *hare.Relaxation, quit <-chan struct{}) *hare.Relaxation {
 	pr := a.pr
 	grid := make([]int64, len(a.grid))
 	for g, t := range a.grid {
@@ -178,7 +205,7 @@ func (a *jobAscent) certified(ctx context.Context, best *prices, from *hare.Rela
 		if to.job == 0 {
 			continue
 		}
-		for g, x := range best.at[r] {
+		for g, x := range a.best.at[r] {
 			nanos[r][g] = int64(min(math.Round(x*float64(to.gpus)), most))
 		}
 		if slices.Max(nanos[r]) > 0 {

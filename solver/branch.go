@@ -23,19 +23,15 @@ const (
 	rootShare    = 0.25                   // of the time after the price bound, for prices of jobs
 	provingShare = 0.25                   // the share of the time of a tree for the proof by package verify
 	evaluations  = 8_000                  // without a limit
-	rootPricings = 60_000                 // without a limit: how often a job is priced where there is no tree
+	rootPricings = 120_000                // without a limit: how often a job is priced where there is no tree
 	fewer        = 3_000                  // where the gap that was asked for is reached
 	branchWork   = 0.25                   // the share of a work limit
 	searchSpan   = 100 * time.Millisecond // for each job, until a tree is tried
 	longTree     = 10 * time.Second       // a tree that takes longer leaves time to the search
-	rootSeconds  = 0.02                   // the time for each job below which the search has all of it
-	// A step of prices of jobs on 96 cells takes rootStep for each job. The grid is finer where there is time for
-	// rootSteps.
-	rootStep  = 15 * time.Microsecond
-	rootSteps = 1000
-	rootCells = 96
-	setCalls  = 16 // the oracle calls that stand for the part of a job in a step
-	mostCells = 384
+	rootSeconds  = 0.005                  // the time for each job below which the search has all of it
+	rootCells    = 96                     // the grid of prices of jobs
+	timedCells   = 384                    // the finest one where there is a time limit
+	setCalls     = 10                     // the oracle calls that stand for the part of a job in a step
 )
 
 // grows says whether a tree may follow the search.
@@ -174,11 +170,9 @@ func (s *solve) priceJobs(ctx context.Context) {
 		Workers: s.cfg.Workers, Quit: s.quit.Done()}
 	part, cancel := ctx, context.CancelFunc(func() {})
 	if s.opt.TimeLimit > 0 {
-		span := time.Duration(rootShare * float64(s.timeLeft()))
-		part, cancel = context.WithTimeout(ctx, span)
-		step := rootStep * time.Duration(len(s.model.Jobs))
-		for cfg.Cells < mostCells && span > 2*rootSteps*step*time.Duration(cfg.Cells/rootCells) {
-			cfg.Cells *= 2
+		part, cancel = context.WithTimeout(ctx, time.Duration(rootShare*float64(s.timeLeft())))
+		if s.opt.WorkLimit == 0 {
+			cfg.Cells = timedCells
 		}
 	}
 	defer cancel()
