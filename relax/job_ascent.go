@@ -31,7 +31,6 @@ type jobAscent struct {
 	sets    []jobSets // scratch by worker
 	best    *prices
 	bound   float64 // the value at best
-	trace   func(n int, v float64)
 }
 
 // jobCut is a stretch of a cell with so many GPUs of a type.
@@ -227,8 +226,8 @@ func (a *jobAscent) each(n, block int, f func(w, from, to int)) {
 }
 
 // climb makes up to so many deflected, preconditioned supergradient steps of Polyak's length, and leaves the best
-// prices in best; nil without a step. It returns the number of steps. The dual is also taken at averages of the prices,
-// which swing about their best less than they do. Prices may be trimmed in the first step.
+// prices in best; nil without a step. It returns the number of steps. The dual is also taken at averages of the
+// prices, which swing about their best less than they do. Prices may be trimmed in the first step.
 func (a *jobAscent) climb(ctx context.Context, cur *prices, target float64, most int, trim bool) (steps int) {
 	rows := len(a.pr.rows)
 	grad, dir := newPrices(a.grid, rows).at, newPrices(a.grid, rows).at
