@@ -44,9 +44,9 @@ var (
 // A charge is tried if the time allows secondsForTrial for each job. A trial places all jobs a few times
 // (trialMoves) by a plan, and is won if the value falls by the share trialGain.
 const (
-	secondsForTrial = 0.0045
+	secondsForTrial = 0.02
 	trialMoves      = 12
-	trialGain       = 5e-4
+	trialGain       = 3e-3
 )
 
 func chargeAt(x float64) planCharge { return planCharge{min(1, x), max(0, x-1)} }
