@@ -28,7 +28,9 @@ const (
 	branchWork   = 0.25                   // the share of a work limit
 	searchSpan   = 100 * time.Millisecond // for each job, until a tree is tried
 	longTree     = 10 * time.Second       // a tree that takes longer leaves time to the search
-	rootSeconds  = 0.005                  // the time for each job below which the search has all of it
+	rootSeconds  = 0.01                   // the time for each job below which the search has all of it
+	keptSeconds  = 0.005                  // the time for each job that prices of jobs leave to the search
+	leastSeconds = 0.001                  // the time for each job in which they gain something
 	rootCells    = 96                     // the grid of prices of jobs
 	timedCells   = 384                    // the finest one where there is a time limit
 	setCalls     = 10                     // the oracle calls that stand for the part of a job in a step
@@ -165,22 +167,30 @@ func (s *solve) priceJobs(ctx context.Context) {
 	if s.incumbent == nil || s.priced == nil || len(s.priced.Certificate.Pools) > 0 {
 		return
 	}
-	s.event(PhaseBranch, true)
 	cfg := relax.JobPricesConfig{Target: s.value.Float(), Steps: int(s.pricings()), Cells: rootCells,
 		Workers: s.cfg.Workers, Quit: s.quit.Done()}
 	part, cancel := ctx, context.CancelFunc(func() {})
 	if s.opt.TimeLimit > 0 {
-		part, cancel = context.WithTimeout(ctx, time.Duration(rootShare*float64(s.timeLeft())))
+		left, jobs := s.timeLeft().Seconds(), float64(len(s.model.Jobs))
+		span := rootShare * left
 		if s.opt.WorkLimit == 0 {
 			cfg.Cells = timedCells
+			if jobs > treeJobs {
+				// A busy machine may have left less time than the limit promises.
+				if span = min(span, left-keptSeconds*jobs); span < leastSeconds*jobs {
+					return
+				}
+			}
 		}
+		part, cancel = context.WithTimeout(ctx, time.Duration(span*float64(time.Second)))
 	}
 	defer cancel()
 	if s.opt.TimeLimit == 0 && s.opt.WorkLimit == 0 {
 		cfg.Steps = min(cfg.Steps, rootPricings/len(s.model.Jobs))
 	}
+	s.event(PhaseBranch, true)
 	rel := relax.JobPrices(part, s.model, s.priced, cfg)
-	if ctx.Err() != nil {
+	if ctx.Err() != nil || s.opt.WorkLimit > 0 && part.Err() != nil {
 		s.cut = true
 	}
 	if rel != nil {
