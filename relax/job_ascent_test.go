@@ -35,13 +35,16 @@ func manyJobs(r *rand.Rand, jobs int, sync func() hare.Sync, widths []int64, pau
 	return inst
 }
 
-// With more rows than one goroutine takes, jobs that arrive, GPUs that pause, and widths that do and do not divide each
-// other, prices of jobs have the same bytes on any number of cores, prove what they state, and more than the prices
-// that they come from. More steps never lower the bound, also where they go on on a finer grid.
+// With more rows than one goroutine takes, jobs that arrive, GPUs that pause, and widths that do and do not divide
+// each other, prices of jobs have the same bytes on any number of cores, prove what they state, and more than the
+// prices that they come from. More steps never lower the bound, also where they go on on a finer grid.
 func TestPricesOfManyJobs(t *testing.T) {
 	r := rand.New(rand.NewPCG(22, 1))
 	sync := func() hare.Sync { return []hare.Sync{hare.Gang, hare.Rigid}[r.IntN(2)] }
 	for x, widths := range [][]int64{{1, 2, 4, 8}, {2, 3, 5}, {1, 4, 16}, {1, 2, 4, 6}} {
+		if testing.Short() && x > 1 {
+			break // for the race detector two will do
+		}
 		inst := manyJobs(r, 50, sync, widths, x%2 > 0)
 		m := hare.NewModel(inst)
 		from, err := Run(t.Context(), m, Config{Workers: 2, Cells: 192, Effort: 0.5})
