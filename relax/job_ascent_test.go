@@ -37,7 +37,7 @@ func manyJobs(r *rand.Rand, jobs int, sync func() hare.Sync, widths []int64, pau
 
 // With more rows than one goroutine takes, jobs that arrive, GPUs that pause, and widths that do and do not divide
 // each other, prices of jobs have the same bytes on any number of cores, prove what they state, and more than the
-// prices that they come from. More steps never lower the bound, also where they go on on a finer grid.
+// prices that they come from. Here more steps do not lower the bound, also where they go on on a finer grid.
 func TestPricesOfManyJobs(t *testing.T) {
 	r := rand.New(rand.NewPCG(22, 1))
 	sync := func() hare.Sync { return []hare.Sync{hare.Gang, hare.Rigid}[r.IntN(2)] }
