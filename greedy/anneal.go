@@ -191,7 +191,7 @@ func (an *annealing) findInitialState(ctx context.Context, rel *hare.Relaxation)
 	}
 	l := newListScheduler(p)
 	most := an.cfg.Moves / 10
-	if an.staged() && an.cfg.Elapsed == nil {
+	if an.staged() {
 		each := int64(listWorkOfMany)
 		if an.tempers() {
 			each = listWork

@@ -2,9 +2,10 @@ package greedy
 
 import "github.com/hare-sched/hare"
 
-// A continual search by keys cools in cycles, each with twice the work of the one before, so that no temperature
-// depends on the limit. Where the search rounds times, the best plan is justified to the true releases at the same
-// places under each limit, which are settlements: a plan that is better before may be worse after that.
+// A search by keys that is continual or goes by the clock cools in cycles, each with twice the work of the one
+// before, so that no temperature depends on the limit. Where a continual search rounds times, the best plan is
+// justified to the true releases at the same places under each limit, which are settlements: a plan that is better
+// before may be worse after that.
 const (
 	firstCycle  = 25 // the work of the first cycle, for each job
 	settlements = 8  // in a cycle
@@ -35,7 +36,7 @@ func (ks *keySearch) cool(start *Plan) {
 
 // cooled returns how far the search has cooled, from 0 to 1.
 func (ks *keySearch) cooled() float64 {
-	if !ks.cfg.Continual {
+	if !ks.cfg.Continual && ks.cfg.Elapsed == nil {
 		return ks.budget.share()
 	}
 	c := &ks.cycle

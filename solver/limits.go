@@ -22,6 +22,7 @@ type limits struct {
 	maxLPs                  int        // see relax.Config
 	moves                   int64
 	evaluations             int64 // of branch and bound; 0 means no limit
+	samePlan                bool  // the plan comes first, and is the same for all limits above some
 	large                   bool
 	unpriced                bool // the work does not pay for any prices
 }
@@ -81,6 +82,9 @@ const (
 // With a time limit, an ascent continues as long as a hundredth of the time raises the
 // bound by minGainShare of it; the search gets the rest. A step on the finest grid takes
 // stepSeconds for each job on one core.
+//
+// The plan for the search comes first, with an effort that does not depend on the limit, where that takes no more
+// than samePlanShare of it: a search with more time then goes on where one with less has ended.
 const (
 	minGainShare = 4e-5
 	stepSeconds  = 1e-5
@@ -88,6 +92,11 @@ const (
 	timedShare   = 0.3 // the share of the time for which an ascent is planned
 	minEffort    = 0.5 // the least factor of its effort
 	maxEffort    = 3   // the greatest factor of its effort
+
+	samePlanShare = 0.1
+	samePlanLeast = 0.7 // the least factor of its effort
+	samePlanMost  = 2
+	samePlanJobs  = 140 // the number of jobs for which the factor would be 1
 )
 
 func (s *solve) setLimits() {
@@ -130,7 +139,12 @@ func (s *solve) setLimits() {
 		l.minGain = minGainShare * 100 * step
 		l.cells *= 4 // finer grids, as far as they pay
 		l.boundEffort = min(maxEffort, max(minEffort, timedShare/(fullSteps*step)))
-		l.planEffort = l.boundEffort
+		same := min(samePlanMost, max(samePlanLeast, samePlanJobs/n)) // the effort
+		if l.samePlan = !l.large && same*fullSteps*step <= samePlanShare; l.samePlan {
+			l.planEffort, l.planShare, l.boundShare = same, l.boundShare, l.planShare
+		} else {
+			l.planEffort = l.boundEffort
+		}
 		l.boundShare *= 1 - l.reserve
 		l.planShare *= 1 - l.reserve
 		if l.large && s.model.Placed {

@@ -18,7 +18,7 @@ import (
 	"github.com/hare-sched/hare/wire"
 )
 
-// These are the phases of a solve, in order.
+// These are the phases of a solve, in order. With enough time PhasePlan comes before PhaseBound.
 const (
 	PhaseAssign  = "assign"  // makes a first schedule
 	PhaseBound   = "bound"   // finds prices for the certificate
@@ -380,25 +380,32 @@ func (s *solve) pricesWanted() bool {
 // priceAndPlan finds prices for the bound and for the search, from those of another relaxation if there is one, and
 // returns the guide of the search.
 func (s *solve) priceAndPlan(ctx context.Context, guide, from *hare.Relaxation) *hare.Relaxation {
+	plans := s.opt.Order == hare.MethodPrice && s.searches() && !s.cfg.Ablation.PlanPrices
+	var first *hare.Relaxation
+	if plans && s.limits.samePlan {
+		first = s.plan(ctx, s.limits.planShare, s.limits.planEffort, from)
+		from = first
+	}
+	s.event(PhaseBound, true)
 	share, cancel := s.context(s.limits.boundShare)
 	rel := s.price(share, planCharge{}, s.limits.boundEffort, s.limits.cells, from)
 	cancel()
 	s.keepPrices(rel)
-	if s.opt.Order != hare.MethodPrice {
+	switch {
+	case s.opt.Order != hare.MethodPrice:
 		return guide
+	case first != nil:
+		guide = first
+	default:
+		guide = rel
 	}
-	guide = rel
 	// Without relaxed jobs the prices are the same, but on a coarser grid more steps are
 	// averaged for the order.
-	if s.searches() && ctx.Err() == nil && !s.cfg.Ablation.PlanPrices {
-		s.event(PhasePlan, true)
+	if plans && first == nil && ctx.Err() == nil {
 		if from = rel; s.cfg.Ablation.PlanWarmStart {
 			from = nil
 		}
-		share, cancel := s.context(s.limits.planShare)
-		guide = s.price(share, s.limits.charge, s.limits.planEffort, s.limits.planCells, from)
-		cancel()
-		s.keepPrices(guide)
+		guide = s.plan(ctx, s.limits.planShare, s.limits.planEffort, from)
 	}
 	if s.cfg.Ablation.SearchPrices && guide != nil {
 		blind := *guide
@@ -406,6 +413,22 @@ func (s *solve) priceAndPlan(ctx context.Context, guide, from *hare.Relaxation) 
 		guide = &blind
 	}
 	return guide
+}
+
+// plan finds prices for the search until a share of the time is over, from those of another relaxation if there is
+// one.
+func (s *solve) plan(ctx context.Context, share, effort float64, from *hare.Relaxation) *hare.Relaxation {
+	s.event(PhasePlan, true)
+	until, cancel := s.context(share)
+	defer cancel()
+	gain := s.limits.minGain
+	if s.limits.samePlan {
+		s.limits.minGain = 0
+	}
+	rel := s.price(until, s.limits.charge, effort, s.limits.planCells, from)
+	s.limits.minGain = gain
+	s.keepPrices(rel)
+	return rel
 }
 
 // keepPrices keeps the best certified bound, and the best of those by prices for branch and bound.
