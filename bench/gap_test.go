@@ -67,6 +67,36 @@ func TestGapSummary(t *testing.T) {
 	}
 }
 
+// Longer limits are compared with the next shorter ones of the same instance.
+func TestGapLonger(t *testing.T) {
+	rep := &GapReport{Rows: []*GapRow{
+		gapRow("a", "z", GapHare, 4, 112, 99),
+		gapRow("a", "z", GapHare, 1, 120, 100),
+		gapRow("a", "z", GapHare, 2, 110, 100),
+		gapRow("b", "z", GapHare, 1, 1000, 100),
+		gapRow("b", "z", GapHare, 2, 1001, 100),
+		gapRow("b", "z", GapHare, 8, 0, 0), // no plan
+		gapRow("c", "z", GapHare, 1, 100, 90),
+		gapRow("a", "z", GapCPSAT, 8, 999, 1),
+	}}
+	l := rep.Longer()
+	if l == nil || l.Pairs != 3 || l.Values != 2 || l.Bounds != 2 {
+		t.Fatalf("got %+v, want 3 pairs, 2 values and 2 bounds", l)
+	}
+	var text bytes.Buffer
+	if err := rep.WriteMarkdown(&text); err != nil {
+		t.Fatal(err)
+	}
+	want := "With the next longer limit, 2 of 3 values were no higher and 2 bounds no lower, but for 0.1 %; " +
+		"at worst 1.82 and 1.02 %."
+	if !strings.Contains(text.String(), want) {
+		t.Errorf("no %q in\n%s", want, &text)
+	}
+	if l := (&GapReport{Rows: rep.Rows[6:7]}).Longer(); l != nil {
+		t.Errorf("one run gave %+v", l)
+	}
+}
+
 func TestGapComparisons(t *testing.T) {
 	blocks, restricted := gapRow("a", "z", GapCPSAT, 1, 150, 50), gapRow("a", "z", GapCPSAT, 1, 140, 90)
 	blocks.Model, restricted.Model, restricted.BoundHolds = "tasks", "rounds", false

@@ -26,8 +26,9 @@ func (r *GapReport) WriteJSON(w io.Writer) error {
 	return e.Encode(struct {
 		*GapReport
 		Summary     []GapSummary    `json:"summary"`
+		Longer      *GapLonger      `json:"longer,omitempty"`
 		Comparisons []GapComparison `json:"comparisons,omitempty"`
-	}{r, r.Summary(), r.Comparisons()})
+	}{r, r.Summary(), r.Longer(), r.Comparisons()})
 }
 
 // WriteCSV writes the rows, without curves.
@@ -79,6 +80,7 @@ func (r *GapReport) WriteMarkdown(w io.Writer) error {
 		b.WriteString("\nInterrupted: runs are missing.\n")
 	}
 	r.writeSummary(b)
+	r.writeLonger(b)
 	r.writeShares(b)
 	if all := r.Comparisons(); len(all) > 0 {
 		b.WriteString("\n| instance | limit, s | gap | CP-SAT's best model | its value over Hare's | over Hare's " +
