@@ -58,7 +58,8 @@ func (r *GapReport) Longer() *GapLonger {
 // writeLonger writes what Longer found.
 func (r *GapReport) writeLonger(b *bufio.Writer) {
 	if l := r.Longer(); l != nil {
-		fmt.Fprintf(b, "\nWith the next longer limit, %d of %d values were no higher and %d bounds no lower, but for 0.1 %%; "+
-			"at worst %s and %s %%.\n", l.Values, l.Pairs, l.Bounds, Percent(&l.WorstValue), Percent(&l.WorstBound))
+		fmt.Fprintf(b, "\nWith the next longer limit, %d of %d values were no higher and %d bounds no lower, "+
+			"but for 0.1 %%; at worst %s and %s %%.\n",
+			l.Values, l.Pairs, l.Bounds, Percent(&l.WorstValue), Percent(&l.WorstBound))
 	}
 }
