@@ -14,11 +14,9 @@ const (
 // minUnits is the least number of units in a horizon if releases are rounded.
 const minUnits = 2000
 
-// commonUnit returns the largest unit of time, in µs, that divides all compute and
-// synchronisation times of m. If it does not divide all releases and windows, a smaller
-// unit is returned, so that rounding them costs little within horizon. It takes O(jobs ·
-// types + windows · log).
-func commonUnit(m *hare.Model, horizon int64) int64 {
+// TimeUnit returns the largest unit of time, in µs, that divides all compute and synchronisation times of m; 1 without
+// jobs. It takes O(jobs · types · log).
+func TimeUnit(m *hare.Model) int64 {
 	common := func(unit, t int64) int64 {
 		for t != 0 {
 			unit, t = t, unit%t
@@ -34,7 +32,17 @@ func commonUnit(m *hare.Model, horizon int64) int64 {
 			return 1
 		}
 	}
-	unit = max(1, unit)
+	return max(1, unit)
+}
+
+// commonUnit returns the unit of TimeUnit. If it does not divide all releases and windows, a smaller
+// unit is returned, so that rounding them costs little within horizon. It takes O(jobs ·
+// types + windows · log).
+func commonUnit(m *hare.Model, horizon int64) int64 {
+	unit := TimeUnit(m)
+	if unit == 1 {
+		return 1
+	}
 	exact := true
 	for i := range m.Jobs {
 		exact = exact && m.Jobs[i].ReleaseUs%unit == 0 && m.Jobs[i].DeadlineUs%unit == 0

@@ -151,7 +151,8 @@ func (pr *profile) add(from, to int64, n int32) {
 
 // earliest returns the first start between from and limit at which at least need GPUs
 // are free for hold, and how many are free. The start is never if there is none. It
-// takes O(steps passed).
+// moves the gap out of the steps that are passed, and takes O(steps passed + steps from the last
+// change).
 func (pr *profile) earliest(from, limit, hold int64, need int32) (start int64, count int32) {
 	pr.splitAt(pr.index(from))
 	times, free := pr.times[pr.split+pr.gap:], pr.free[pr.split+pr.gap:]
@@ -216,7 +217,8 @@ func (pr *profile) nextIncrease(t int64) int64 {
 }
 
 // latest returns the last start ≥ from such that start + hold ≤ by and at least need
-// GPUs are free, and how many are free. The start is never if there is none.
+// GPUs are free, and how many are free. The start is never if there is none. It moves the gap as
+// earliest does.
 func (pr *profile) latest(from, by, hold int64, need int32) (start int64, count int32) {
 	if by-hold < from {
 		return never, 0

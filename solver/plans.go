@@ -59,11 +59,10 @@ func (pc planCharge) plus(x float64) planCharge { return chargeAt(max(0.05, pc.a
 // firstCharge returns the charge of the first plan of a model with relaxed jobs.
 func (s *solve) firstCharge() planCharge {
 	first, last, others := int64(-1), int64(0), false
-	unit, total, modes := int64(0), int64(0), int64(0)
+	total, modes := int64(0), int64(0)
 	for i := range s.model.Jobs {
 		j := &s.model.Jobs[i]
 		for _, md := range j.Modes {
-			unit = gcd(gcd(unit, md.ComputeUs), md.SyncUs)
 			total, modes = total+md.ComputeUs/1000, modes+1
 		}
 		if first < 0 || j.ReleaseUs < first {
@@ -77,17 +76,10 @@ func (s *solve) firstCharge() planCharge {
 		return chargeAt(zeroCharge)
 	case others:
 		return chargeAt(mixedCharge)
-	case total/max(1, modes) < longUnit*unit/1000:
+	case total/max(1, modes) < longUnit*greedy.TimeUnit(s.model)/1000:
 		return chargeAt(unitCharge)
 	}
 	return chargeAt(spreadCharge)
-}
-
-func gcd(a, b int64) int64 {
-	for b != 0 {
-		a, b = b, a%b
-	}
-	return a
 }
 
 // plansPay reports whether plans other than that of guide may be worth their time.
@@ -139,7 +131,7 @@ func (s *solve) otherPlan(ctx context.Context, charge planCharge, cells int, fro
 	s.event(PhasePlan, true)
 	share, cancel := context.WithTimeout(ctx, time.Duration(span))
 	defer cancel()
-	return s.price(share, charge, s.limits.planEffort, cells, from)
+	return s.price(share, charge, s.limits.planEffort, s.limits.minGain, cells, from)
 }
 
 // tryPlan improves the incumbent by few placements in the order of guide, and reports whether they gain

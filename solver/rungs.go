@@ -192,7 +192,7 @@ func (s *solve) lateBounds(ctx context.Context, work, left float64) error {
 		}
 		before := s.best.rel.Bound.Float()
 		s.limitRung(1, cells, work)
-		s.keepPrices(s.price(ctx, planCharge{}, 1, cells, s.priced))
+		s.keepPrices(s.price(ctx, planCharge{}, 1, s.limits.minGain, cells, s.priced))
 		if s.fault != nil || cells == 384 && s.best.rel.Bound.Float() < (1+lateGain)*before {
 			break
 		}

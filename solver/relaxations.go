@@ -1,0 +1,149 @@
+package solver
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/relax"
+)
+
+// relaxations finds the certified bound and the guide of the search.
+func (s *solve) relaxations(ctx context.Context) (guide *hare.Relaxation, err error) {
+	s.event(PhaseBound, true)
+	began := time.Now()
+	defer func() { s.res.Timing.Relax = time.Since(began) }()
+	background := context.WithoutCancel(ctx)
+	for _, method := range []string{hare.MethodCriticalPath, hare.MethodMachine} {
+		if method == hare.MethodMachine && s.inst.Objective == hare.ObjectiveMakespan {
+			continue
+		}
+		rel, err := relax.Run(background, s.model, relax.Config{Method: method, Workers: s.cfg.Workers})
+		if err != nil {
+			return nil, fmt.Errorf("bound: %w", err)
+		}
+		s.keepBound(rel)
+		if method == s.opt.Order {
+			guide = rel
+		}
+	}
+	for _, method := range []string{s.opt.Bound, s.opt.Order} {
+		if method != relax.MethodQueyranne && method != relax.MethodPaper || guide != nil && guide.Method == method {
+			continue
+		}
+		rel, err := relax.Run(ctx, s.model, relax.Config{Method: method, LP: s.cfg.LP, Workers: s.cfg.Workers})
+		switch {
+		case err == nil:
+			s.keepBound(rel)
+			if method == s.opt.Order {
+				guide = rel
+			}
+		case ctx.Err() == nil && s.cfg.LP == nil:
+			return nil, &hare.InvalidError{Pointer: "/options/bound", Code: "no_lp_engine", Detail: err.Error()}
+		default:
+			s.cut = true
+		}
+	}
+	if s.pricesWanted() && !s.limits.unpriced && !s.rungs() {
+		guide = s.priceAndPlan(ctx, guide, warmStart(s.model, s.cfg.WarmPrices))
+	}
+	return guide, s.fault
+}
+
+// pricesWanted reports whether the bound or the search goes by prices.
+func (s *solve) pricesWanted() bool {
+	return s.opt.Bound == hare.MethodPrice || s.opt.Order == hare.MethodPrice
+}
+
+// priceAndPlan finds prices for the bound and for the search, from those of another relaxation if there is one, and
+// returns the guide of the search.
+func (s *solve) priceAndPlan(ctx context.Context, guide, from *hare.Relaxation) *hare.Relaxation {
+	plans := s.opt.Order == hare.MethodPrice && s.searches() && !s.cfg.Ablation.PlanPrices
+	var first *hare.Relaxation
+	if plans && s.limits.samePlan {
+		first = s.plan(from)
+		from = first
+	}
+	s.event(PhaseBound, true)
+	share, cancel := s.context(s.limits.boundShare)
+	rel := s.price(share, planCharge{}, s.limits.boundEffort, s.limits.minGain, s.limits.cells, from)
+	cancel()
+	s.keepPrices(rel)
+	switch {
+	case s.opt.Order != hare.MethodPrice:
+		return guide
+	case first != nil:
+		guide = first
+	default:
+		guide = rel
+	}
+	// Without relaxed jobs the prices are the same, but on a coarser grid more steps are
+	// averaged for the order.
+	if plans && first == nil && ctx.Err() == nil {
+		if from = rel; s.cfg.Ablation.PlanWarmStart {
+			from = nil
+		}
+		guide = s.plan(from)
+	}
+	if s.cfg.Ablation.SearchPrices && guide != nil {
+		blind := *guide
+		blind.GridUs, blind.Prices = nil, nil
+		guide = &blind
+	}
+	return guide
+}
+
+// plan finds prices for the search, from those of another relaxation if there is one. A plan that is the same under
+// each limit makes all of its steps.
+func (s *solve) plan(from *hare.Relaxation) *hare.Relaxation {
+	s.event(PhasePlan, true)
+	share, cancel := s.context(s.limits.planShare)
+	defer cancel()
+	gain := s.limits.minGain
+	if s.limits.samePlan {
+		gain = 0
+	}
+	rel := s.price(share, s.limits.charge, s.limits.planEffort, gain, s.limits.planCells, from)
+	s.keepPrices(rel)
+	return rel
+}
+
+// keepPrices keeps the best certified bound, and the best of those by prices for branch and bound.
+func (s *solve) keepPrices(rel *hare.Relaxation) {
+	s.keepBound(rel)
+	if rel != nil && rel.Certified && (s.priced == nil || rel.Bound.Cmp(s.priced.Bound) > 0) {
+		s.priced = rel
+	}
+}
+
+// price finds prices, starting from those of another relaxation if there is one; effort and gain are those of
+// relax.Config.
+func (s *solve) price(ctx context.Context, charge planCharge, effort, gain float64, cells int,
+	from *hare.Relaxation) *hare.Relaxation {
+	// The effort of the ascent then depends on the number of cores.
+	s.clocked = s.clocked || s.opt.TimeLimit > 0
+	var improved func(*hare.Relaxation)
+	if s.cfg.Progress != nil || s.cfg.Checkpoint != nil {
+		// These bounds are only shown: the answer must not depend on who watches.
+		improved = func(rel *hare.Relaxation) {
+			s.showBound(rel)
+			s.shownAt = time.Now()
+			s.event(s.phase, true)
+		}
+	}
+	rel, err := relax.Run(ctx, s.model, relax.Config{
+		Improved: improved, WantImproved: s.boundDue, Quit: s.quit.Done(), LP: s.cfg.LP, Workers: s.cfg.Workers,
+		SyncAsCompute: charge.sync, IdleCharge: charge.idle, Effort: effort, WarmStart: from, Cells: cells,
+		MinGain: gain,
+		Steps:   s.limits.steps, StepWork: s.limits.stepWork, MaxLPs: s.limits.maxLPs, NoSizes: s.cfg.Ablation.Sizes,
+		Report: func(float64) { s.event(s.phase, false) },
+	})
+	if ctx.Err() != nil {
+		s.cut = true
+	}
+	if err != nil {
+		return nil
+	}
+	return rel
+}
