@@ -58,3 +58,27 @@ func TestIdleChargeDelaysPlans(t *testing.T) {
 		t.Error("a bound with a charge would be false: want an error")
 	}
 }
+
+// An ascent that ends its grids early proves about the greatest value that it has reached on any of them.
+func TestFinerGridsKeepTheBound(t *testing.T) {
+	gpus, err := trace.ParseGPUs("V100=8,T4=8")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for seed := range uint64(12) {
+		inst, err := trace.Generate(trace.GenerateConfig{Jobs: 40, GPUs: gpus, Seed: seed, Sync: "relaxed",
+			Arrivals: "uniform:4000"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		most := 0.0
+		rel, err := Run(t.Context(), hare.NewModel(inst), Config{Cells: 384, MinGain: 3e-5, Workers: 1,
+			Report: func(v float64) { most = max(most, v) }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if b := rel.Bound.Float(); b < most*(1-1e-6) {
+			t.Errorf("seed %d: the bound %f is below the value %f on a coarser grid", seed, b, most)
+		}
+	}
+}

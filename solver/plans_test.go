@@ -1,6 +1,7 @@
 package solver
 
 import (
+	"reflect"
 	"slices"
 	"testing"
 	"time"
@@ -100,5 +101,32 @@ func TestTrialsOfPlansKeepTheBest(t *testing.T) {
 	if again, same := s.choosePlan(t.Context(), guide, func() float64 { return 0 }); again != s.limits.charge ||
 		same != guide {
 		t.Error("a plan was tried without time for it")
+	}
+}
+
+// The plan for the search is the same under each limit that leaves it enough time, and a short limit has one of
+// its own.
+func TestPlanOfLongLimitsIsTheSame(t *testing.T) {
+	inst, err := trace.Generate(trace.GenerateConfig{Jobs: 20, Seed: 3, Sync: "relaxed", Arrivals: "uniform:400"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	plan := func(limit time.Duration) (*solve, *hare.Relaxation) {
+		s, err := newSolve(t.Context(), inst, hare.Options{TimeLimit: limit}, Config{Workers: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.setLimits()
+		s.quit = t.Context()
+		return s, s.plan(nil)
+	}
+	_, minute := plan(time.Minute)
+	long, hour := plan(time.Hour)
+	if !long.limits.samePlan || minute == nil || hour == nil ||
+		!reflect.DeepEqual(minute.Prices, hour.Prices) || !reflect.DeepEqual(minute.Progress, hour.Progress) {
+		t.Errorf("the plans of a minute and of an hour differ: same %v", long.limits.samePlan)
+	}
+	if short, _ := plan(time.Millisecond); short.limits.samePlan {
+		t.Error("a limit of 1 ms leaves time for the plan of long limits")
 	}
 }
