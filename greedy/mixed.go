@@ -32,20 +32,12 @@ type mixedSearch struct {
 // search for relaxed jobs places one.
 const annealRate = 200
 
-// surrogate says how a filler job is represented in the annealing: as a job of sync
-// whose tasks count the given share of synchronisation as compute.
-type surrogate struct {
-	sync      hare.Sync
-	syncShare float64
-}
+// candidateShares are the shares of the budget by which each candidate is annealed and finished: a first one, so that
+// there is a plan soon, and a good one. The rest is used to fill the better one better.
+var candidateShares = [...]float64{0.04, 0.5}
 
-// surrogates are used for the first candidates in turn. A gang surrogate may pause and
-// change its type.
-var surrogates = [...]surrogate{{hare.Rigid, 0.5}, {hare.Gang, 0.5}, {hare.Rigid, 1}, {hare.Gang, 0.2}}
-
-// candidateShares are the shares of the budget by which each candidate is finished. The
-// rest is used to fill the best candidate better.
-var candidateShares = [...]float64{0.06, 0.14, 0.28, 0.5}
+// manyJobs is the number of jobs above which the first candidate takes too long and is left out.
+const manyJobs = 500
 
 // blendWeights are the weights of the surrogate plan in the orders that are tried for
 // it.
@@ -98,13 +90,16 @@ func searchMixed(ctx context.Context, m *hare.Model, rel *hare.Relaxation, start
 		if ms.over() {
 			break
 		}
+		if n == 0 && len(m.Jobs) > manyJobs {
+			continue
+		}
 		found = ms.candidate(n, share) || found
 		peek()
 	}
 	switch {
 	case ms.over():
 	case !found || ms.best == nil || len(ms.m.Jobs) <= fewJobs:
-		// No surrogate has a place, or there are so few jobs that nearly all orders can be
+		// The surrogates have no place, or there are so few jobs that nearly all orders can be
 		// tried.
 		cfg := ms.part(1)
 		cfg.StopAt, cfg.Report, cfg.Checkpoint = ms.cfg.StopAt, ms.cfg.Report, ms.cfg.Checkpoint
@@ -148,14 +143,14 @@ func (ms *mixedSearch) part(share float64) ImproveConfig {
 	return cfg
 }
 
-// candidate makes a plan from one annealing with the n-th surrogate. It returns false if
-// the annealing finds no place.
+// candidate makes a plan from the n-th annealing. It returns false if the annealing finds no
+// place.
 func (ms *mixedSearch) candidate(n int, share float64) bool {
 	from := ms.used()
 	cfg := ms.part(from + annealShare*max(0, share-from))
 	cfg.Seed += int64(n) << 32
 	cfg.Moves = max(annealRate*cfg.Moves, int64(50*len(ms.m.Jobs)))
-	surrogatePlan, stats, err := anneal(ms.ctx, ms.surrogateModel(surrogates[n%len(surrogates)]), ms.rel, nil, cfg)
+	surrogatePlan, stats, err := anneal(ms.ctx, ms.surrogateModel(), ms.rel, nil, cfg)
 	ms.stats.Accepted += stats.Accepted
 	ms.stats.Evaluations += stats.Evaluations
 	ms.stats.Moves += stats.Moves
@@ -174,8 +169,10 @@ func (ms *mixedSearch) candidate(n int, share float64) bool {
 	return true
 }
 
-// surrogateModel returns the model with the filler jobs replaced by surrogates.
-func (ms *mixedSearch) surrogateModel(kind surrogate) *hare.Model {
+// surrogateModel returns the model with the filler jobs replaced by surrogates, which are gangs that hold their GPUs
+// while they synchronise. Relaxed jobs seldom fill these times of each other: with a smaller share of them, the
+// annealing makes plans that cannot be filled.
+func (ms *mixedSearch) surrogateModel() *hare.Model {
 	m := *ms.m
 	m.Jobs = slices.Clone(m.Jobs)
 	size := make([]int64, len(m.Types))
@@ -192,11 +189,11 @@ func (ms *mixedSearch) surrogateModel(kind surrogate) *hare.Model {
 		}
 		width := min(j.Tasks, widest)
 		each := (j.Tasks + width - 1) / width
-		j.Tasks, j.Sync, j.Mix = width, kind.sync, false
+		j.Tasks, j.Sync, j.Mix = width, hare.Gang, false
 		j.Modes = slices.Clone(j.Modes)
 		for x := range j.Modes {
 			md := &j.Modes[x]
-			md.ComputeUs, md.SyncUs = each*md.ComputeUs+int64(kind.syncShare*float64(md.SyncUs)), 0
+			md.ComputeUs *= each
 		}
 	}
 	return &m

@@ -19,7 +19,6 @@ func (ms *mixedSearch) searchContinually(peek func()) {
 		}
 		part := *whole
 		part.Moves = work
-		part.Seed += int64(n/len(surrogates)) << 40
 		ms.cfg, ms.left = &part, work
 		ms.candidate(n, 1)
 		left -= work - ms.left
