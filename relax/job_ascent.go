@@ -30,7 +30,8 @@ type jobAscent struct {
 	perTime []float64
 	sets    []jobSets // scratch by worker
 	best    *prices
-	bound   float64 // the value at best
+	bound   float64             // the value at best
+	report  func(bound float64) // is told bound in weight-seconds when it rises; nil where nobody asks
 }
 
 // jobCut is a stretch of a cell with so many GPUs of a type.
@@ -247,7 +248,9 @@ func (a *jobAscent) climb(ctx context.Context, cur *prices, target float64, most
 		}
 		better := a.best == nil || v > a.bound
 		if better {
-			a.bound, since = v, 0
+			if a.bound, since = v, 0; a.report != nil {
+				a.report(v * unit)
+			}
 		}
 		if averaged {
 			if better {

@@ -98,7 +98,7 @@ func BenchmarkJobPrices(b *testing.B) {
 			pr, _ := newProblem(m, 0)
 			pr.addJobRows()
 			for b.Loop() {
-				if pr.climbJobs(b.Context(), from.Certificate, JobPricesConfig{Target: 1e9, Steps: 100, Workers: 1}) == nil {
+				if pr.climbJobs(b.Context(), from, JobPricesConfig{Target: 1e9, Steps: 100, Workers: 1}) == nil {
 					b.Fatal("no prices")
 				}
 			}

@@ -23,6 +23,10 @@ type JobPricesConfig struct {
 	Workers int
 	// Quit ends the exact evaluation of the bound, as in Config.
 	Quit <-chan struct{}
+	// Report is told the bound in floating point when it rises, in weight-seconds; it may be nil.
+	Report func(bound float64)
+	// Improved gets the relaxation on each grid but the last one, at the cost of an exact evaluation; it may be nil.
+	Improved func(*hare.Relaxation)
 }
 
 // These constants were chosen on instances of 40 and 200 gang or rigid jobs.
@@ -87,7 +91,7 @@ func JobPrices(ctx context.Context, m *hare.Model, from *hare.Relaxation, cfg Jo
 		return nil
 	}
 	pr.addJobRows()
-	a := pr.climbJobs(ctx, from.Certificate, cfg)
+	a := pr.climbJobs(ctx, from, cfg)
 	if a == nil {
 		return nil
 	}
@@ -95,19 +99,21 @@ func JobPrices(ctx context.Context, m *hare.Model, from *hare.Relaxation, cfg Jo
 }
 
 // climbJobs climbs on finer and finer grids, and returns the last ascent with a step; nil without one.
-func (pr *problem) climbJobs(ctx context.Context, from *hare.Certificate, cfg JobPricesConfig) (a *jobAscent) {
+func (pr *problem) climbJobs(ctx context.Context, from *hare.Relaxation, cfg JobPricesConfig) (a *jobAscent) {
 	finest := cmp.Or(cfg.Cells, defaultCells)
 	steps, target := cmp.Or(cfg.Steps, math.MaxInt), cfg.Target/unit
+	points := refinedTo(from.Certificate.GridUs, finest)
 	for cells := min(jobCells, finest); ; cells *= 2 {
-		next := newJobAscent(pr, from.GridUs, cells, cfg.Workers)
-		last := 2*cells > finest || cells >= len(from.GridUs)-1
+		next := newJobAscent(pr, points, cells, cfg.Workers)
+		next.report = cfg.Report
+		last := 2*cells > finest || cells >= len(points)-1
 		most := steps
 		if !last {
 			most = min(steps, jobSteps)
 		}
 		var cur *prices
 		if a == nil {
-			cur = next.transfer(from)
+			cur = next.transfer(from.Certificate)
 		} else {
 			cur = next.refined(a)
 		}
@@ -118,7 +124,28 @@ func (pr *problem) climbJobs(ctx context.Context, from *hare.Certificate, cfg Jo
 		if a = next; last || steps == 0 || ctx.Err() != nil || a.bound >= target {
 			return a
 		}
+		if cfg.Improved != nil {
+			if rel := a.certified(ctx, from, cfg.Quit); rel != nil {
+				cfg.Improved(rel)
+			}
+		}
 	}
+}
+
+// refinedTo halves the cells of a grid until there are so many or more, as far as they are longer than 1 µs.
+func refinedTo(grid []int64, cells int) []int64 {
+	for last := 0; len(grid)-1 < cells && len(grid) > last; {
+		last = len(grid)
+		halves := grid[:1:1]
+		for g, to := range grid[1:] {
+			if middle := grid[g] + (to-grid[g])/2; middle > grid[g] {
+				halves = append(halves, middle)
+			}
+			halves = append(halves, to)
+		}
+		grid = halves
+	}
+	return grid
 }
 
 // addJobRows gives each job rows of its own in place of those of sizes.

@@ -100,3 +100,46 @@ func TestNoPricesOfJobs(t *testing.T) {
 		}
 	}
 }
+
+// Cells are halved until there are enough of them, and stay where they are 1 µs long.
+func TestRefinedTo(t *testing.T) {
+	for _, test := range []struct {
+		grid  []int64
+		cells int
+		want  []int64
+	}{
+		{[]int64{0, 8, 12}, 2, []int64{0, 8, 12}},
+		{[]int64{0, 8, 12}, 3, []int64{0, 4, 8, 10, 12}},
+		{[]int64{0, 8, 12}, 5, []int64{0, 2, 4, 6, 8, 9, 10, 11, 12}},
+		{[]int64{0, 1, 4}, 100, []int64{0, 1, 2, 3, 4}},
+	} {
+		before := slices.Clone(test.grid)
+		if got := refinedTo(test.grid, test.cells); !slices.Equal(got, test.want) || !slices.Equal(test.grid, before) {
+			t.Errorf("%v with %d cells: %v, and the grid is %v", before, test.cells, got, test.grid)
+		}
+	}
+}
+
+// A relaxation on few cells does not keep prices of jobs from finer grids, each but the last of which is told.
+func TestJobPricesRefineCoarseGrids(t *testing.T) {
+	gangs := func() hare.Sync { return hare.Gang }
+	m := hare.NewModel(manyJobs(rand.New(rand.NewPCG(8, 1)), 30, gangs, []int64{1, 2, 4}, false))
+	from, err := Run(t.Context(), m, Config{Effort: 0.5, Cells: 24})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var told []hare.Amount
+	best := 0.0
+	rel := JobPrices(t.Context(), m, from, JobPricesConfig{Target: 1e9, Cells: 384, Steps: 420,
+		Report:   func(bound float64) { best = max(best, bound) },
+		Improved: func(rel *hare.Relaxation) { told = append(told, rel.Bound) }})
+	if rel == nil || len(rel.Certificate.PriceSets[0].GridUs) != 385 || len(told) != 2 {
+		t.Fatalf("%d bounds on the way to %v", len(told), rel)
+	}
+	if from.Bound.Cmp(told[0]) >= 0 || told[0].Cmp(told[1]) > 0 || told[1].Cmp(rel.Bound) > 0 {
+		t.Errorf("the bounds %v, %v and %v", from.Bound, told, rel.Bound)
+	}
+	if exact := rel.Bound.Float(); best > exact*1.001 || best < exact*0.999 {
+		t.Errorf("the bound in floating point is %v, the exact one %v", best, exact)
+	}
+}

@@ -22,6 +22,7 @@ func (s *solve) offerCheckpoint(plan func() *greedy.Plan) {
 		}
 		plan = func() *greedy.Plan { return s.stability.kept }
 	}
+	s.takeShown()
 	s.cfg.Checkpoint(func() (*hare.Result, error) {
 		// The copy is finished as the solve would be.
 		c, res := *s, *s.res

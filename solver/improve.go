@@ -130,7 +130,8 @@ func (s *solve) improve(ctx context.Context, guide *hare.Relaxation) {
 
 // searchConfig configures the n-th search.
 func (s *solve) searchConfig(n int64) greedy.ImproveConfig {
-	return greedy.ImproveConfig{Seed: s.opt.Seed + n<<32, Moves: s.limits.moves, Workers: s.cfg.Workers}
+	return greedy.ImproveConfig{Seed: s.opt.Seed + n<<32, Moves: s.limits.moves, Workers: s.limits.workers,
+		Chains: s.limits.chains}
 }
 
 // search improves the incumbent for about span nanoseconds, or until the work is done. It returns that work.
@@ -150,7 +151,12 @@ func (s *solve) search(ctx context.Context, guide *hare.Relaxation, cfg greedy.I
 	cfg.StopAt = s.stopAt()
 	if s.opt.TimeLimit > 0 {
 		s.clocked = true
-		cfg.Elapsed = func() float64 { return float64(time.Since(began)) / max(1, span) }
+		cfg.Elapsed = func() float64 {
+			if s.gapReachedBeside() {
+				return 1
+			}
+			return float64(time.Since(began)) / max(1, span)
+		}
 	}
 	plan, stats, err := greedy.Improve(ctx, s.model, guide, s.incumbent, cfg)
 	if ctx.Err() != nil {

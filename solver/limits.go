@@ -1,8 +1,6 @@
 package solver
 
 import (
-	"runtime"
-
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/greedy"
 )
@@ -25,6 +23,7 @@ type limits struct {
 	samePlan                bool  // the plan comes first, and is the same for all limits above some
 	large                   bool
 	unpriced                bool // the work does not pay for any prices
+	workers, chains         int  // of the search; see greedy.ImproveConfig
 }
 
 // taskSeconds and jobSeconds estimate the time of the last phase for each task and for each
@@ -107,7 +106,7 @@ func (s *solve) setLimits() {
 		relaxed = relaxed || s.model.Jobs[i].Sync == hare.Relaxed
 	}
 	l := limits{boundEffort: 1, planEffort: 0.7, boundShare: 0.35, planShare: 0.55, reserve: 0.04, cells: 96,
-		planCells: 96}
+		planCells: 96, workers: s.cfg.Workers}
 	if relaxed {
 		l.charge = s.firstCharge()
 	}
@@ -131,10 +130,7 @@ func (s *solve) setLimits() {
 		if usable := (1 - l.reserve) * s.opt.TimeLimit.Seconds(); usable < n*secondsForPlan {
 			l.boundShare, l.planShare = 0.7, 0.7
 		}
-		cores := s.cfg.Workers
-		if cores <= 0 {
-			cores = runtime.GOMAXPROCS(0)
-		}
+		cores := s.cores()
 		step := n * stepSeconds / float64(cores) / s.opt.TimeLimit.Seconds()
 		l.minGain = minGainShare * 100 * step
 		l.cells *= 4 // finer grids, as far as they pay

@@ -64,6 +64,9 @@ func (s *solve) priceAndPlan(ctx context.Context, guide, from *hare.Relaxation) 
 	if plans && s.limits.samePlan {
 		first = s.plan(from)
 		from = first
+		if s.planBounds(first) {
+			return first
+		}
 	}
 	s.event(PhaseBound, true)
 	share, cancel := s.context(s.limits.boundShare)

@@ -240,7 +240,8 @@ type solve struct {
 	proofTime time.Duration   // the time that its proof took
 	quit      context.Context // ends when the caller cancels
 	phase     string
-	treeNodes int // of branch and bound
+	treeNodes int           // of branch and bound
+	beside    *besidePrices // nil but while prices are found beside the search
 
 	start     *greedy.Plan     // the caller's schedule; nil without one
 	method    *Method          // makes the plan in place of the search; nil for the search
@@ -448,6 +449,7 @@ func (s *solve) event(phase string, now bool) {
 	if phase == PhaseBranch {
 		e.Nodes = s.treeNodes
 	}
+	s.takeShown()
 	e.Bound = s.best.amount()
 	if !s.best.atLeast(s.shown.rel) {
 		e.Bound = s.shown.amount()

@@ -1,0 +1,146 @@
+package solver
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"runtime"
+	"sync/atomic"
+	"time"
+
+	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/relax"
+	"github.com/hare-sched/hare/verify"
+)
+
+// The annealing of many jobs has two chains of trials and no use for a third core, which finds prices of jobs at the
+// same time. Gangs take long to place, so that each is tried few times: one chain then comes as far as two, and leaves
+// the second core as well.
+const (
+	besideJobs   = 100    // more jobs than are searched by stages, whose replicas use all cores
+	mostChains   = 2      // of trials
+	exactSeconds = 1.2e-3 // the time for each job in which one core computes the bound exactly and proves it
+	exactShare   = 0.4    // the most of the time for that
+	shownLeast   = 10 * time.Second
+	gapMargin    = 1e-5 // of the value: a bound in floating point may be above the exact one
+)
+
+// besidePrices is what is found beside the search.
+type besidePrices struct {
+	bound atomic.Uint64          // in floating point, in weight-seconds; 0 without one
+	shown atomic.Pointer[proven] // a bound on the way
+}
+
+// pricesBeside reports whether prices of jobs are found beside the search.
+func (s *solve) pricesBeside() bool {
+	return s.besidePays() && s.incumbent != nil && !s.gapReached() && s.priced != nil &&
+		len(s.priced.Certificate.Pools) == 0
+}
+
+// besidePays reports whether the search leaves a core to prices of jobs.
+func (s *solve) besidePays() bool {
+	gangs := 0
+	for i := range s.model.Jobs {
+		if s.model.Jobs[i].Sync == hare.Gang {
+			gangs++
+		}
+	}
+	least := mostChains + 1 // cores
+	if 2*gangs >= len(s.model.Jobs) {
+		least = mostChains
+	}
+	return s.opt.TimeLimit > 0 && s.opt.WorkLimit == 0 && s.cores() >= least && len(s.model.Jobs) > besideJobs
+}
+
+// planBounds reports whether prices of jobs soon raise the bound of a plan for the search above that of an ascent for
+// the bound. In a quarter of a short limit they do so only for few jobs.
+func (s *solve) planBounds(plan *hare.Relaxation) bool {
+	return plan != nil && plan.Certified && s.branches() && !s.grows() &&
+		(s.besidePays() || len(s.model.Jobs) <= besideJobs)
+}
+
+// cores returns the number of goroutines that may run at a time.
+func (s *solve) cores() int {
+	if s.cfg.Workers > 0 {
+		return s.cfg.Workers
+	}
+	return runtime.GOMAXPROCS(0)
+}
+
+// improveBesidePrices improves the incumbent while other cores raise the bound by prices of jobs.
+func (s *solve) improveBesidePrices(ctx context.Context, guide *hare.Relaxation) {
+	left := s.timeLeft().Seconds()
+	exact := min(exactShare*left, exactSeconds*float64(len(s.model.Jobs)))
+	part, cancel := context.WithTimeout(ctx, time.Duration((left-exact)*float64(time.Second)))
+	defer cancel()
+	chains := min(mostChains, s.cores()-1)
+	s.limits.workers, s.limits.chains = chains, chains
+	s.beside = &besidePrices{}
+	found := make(chan error, 1)
+	var end proven
+	go func(bp *besidePrices, from *hare.Relaxation, target float64) {
+		var err error
+		end, err = s.priceJobsBeside(part, bp, from, target, s.cores()-chains)
+		found <- err
+	}(s.beside, s.priced, s.value.Float())
+	s.improve(ctx, guide)
+	s.cut = s.cut || part.Err() != nil
+	cancel() // the search may have reached the gap
+	err := <-found
+	s.takeShown()
+	s.limits.workers, s.limits.chains, s.beside = s.cfg.Workers, 0, nil
+	switch {
+	case s.cancelled(): // the answer is the bound that was shown
+	case err != nil:
+		s.fault = err
+	case !s.best.atLeast(end.rel):
+		s.best = end
+	}
+}
+
+// priceJobsBeside finds prices of jobs and proves their bound. It runs beside the solving goroutine, and only reads
+// what that one does not change.
+func (s *solve) priceJobsBeside(ctx context.Context, bp *besidePrices, from *hare.Relaxation, target float64,
+	workers int) (proven, error) {
+	prove := func(rel *hare.Relaxation) (proven, error) {
+		rel.Certificate.InstanceSHA256 = s.res.InstanceSHA256
+		proof, err := verify.Prove(s.quit, s.inst, rel.Certificate)
+		if err != nil && !s.cancelled() {
+			return proven{}, fmt.Errorf("solver: %w: %w", ErrUnverified, err)
+		}
+		return proven{rel, proof}, nil
+	}
+	cfg := relax.JobPricesConfig{Target: target, Cells: timedCells, Workers: workers, Quit: s.quit.Done(),
+		Report: func(bound float64) { bp.bound.Store(math.Float64bits(bound)) }}
+	if s.opt.TimeLimit >= shownLeast {
+		cfg.Improved = func(rel *hare.Relaxation) {
+			if shown, err := prove(rel); err == nil && shown.proof != nil {
+				bp.shown.Store(&shown)
+			}
+		}
+	}
+	rel := relax.JobPrices(ctx, s.model, from, cfg)
+	if rel == nil {
+		return proven{}, nil
+	}
+	return prove(rel)
+}
+
+// takeShown takes over the bound on the way that was found beside the search.
+func (s *solve) takeShown() {
+	if s.beside == nil {
+		return
+	}
+	if p := s.beside.shown.Load(); p != nil && !s.shown.atLeast(p.rel) {
+		s.shown = *p
+	}
+}
+
+// gapReachedBeside reports whether the bound that is found beside the search reaches the gap that was asked for.
+func (s *solve) gapReachedBeside() bool {
+	if s.beside == nil {
+		return false
+	}
+	bound := math.Float64frombits(s.beside.bound.Load())
+	return bound > 0 && s.value.Float() <= bound*(1+s.opt.Gap-gapMargin)
+}

@@ -1,0 +1,135 @@
+package solver
+
+import (
+	"context"
+	"math"
+	"testing"
+	"time"
+
+	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/trace"
+)
+
+func manyGangs(t *testing.T) *hare.Instance {
+	inst, err := trace.Generate(trace.GenerateConfig{Jobs: 120, Seed: 5, Sync: "gang", Arrivals: "uniform:1200"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return inst
+}
+
+// With two cores one searches while the other raises the bound above that of the plan. A gap that this bound reaches
+// ends the search.
+func TestPricesBesideTheSearch(t *testing.T) {
+	inst := manyGangs(t)
+	var first *hare.Amount
+	watch := func(e Event) {
+		if e.Phase == PhaseImprove && first == nil {
+			first = e.Bound
+		}
+	}
+	began := time.Now()
+	res, err := Solve(t.Context(), inst, hare.Options{TimeLimit: 1500 * time.Millisecond},
+		Config{Workers: 2, Progress: watch})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if took := time.Since(began); took > 5*time.Second {
+		t.Errorf("a solve of 1.5 s took %v", took)
+	}
+	if res.Certificate.Method != hare.MethodBranch || first == nil || res.Bound.Cmp(*first) <= 0 ||
+		res.Termination != hare.TerminationDeadline {
+		t.Fatalf("method %s, bound %v, at first %v, stopped by %s", res.Certificate.Method, res.Bound, first,
+			res.Termination)
+	}
+	gap := res.Value.Float()/res.Bound.Float() - 1
+	res, err = Solve(t.Context(), inst, hare.Options{TimeLimit: 6 * time.Second, Gap: gap + 0.003}, Config{Workers: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if res.Termination != hare.TerminationGap || res.Timing.Total > 5800*time.Millisecond {
+		t.Errorf("the gap %.4f is not reached soon: stopped by %s after %v", gap+0.003, res.Termination, res.Timing.Total)
+	}
+}
+
+// A solve that is cancelled has the best bound that was found beside its search until then.
+func TestCancelWhilePricesAreFoundBeside(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var first, last *hare.Amount
+	began := time.Now()
+	watch := func(e Event) {
+		if e.Phase != PhaseImprove {
+			return
+		}
+		if first == nil {
+			first = e.Bound
+		}
+		if last = e.Bound; last.Cmp(*first) > 0 {
+			cancel()
+		}
+	}
+	res, err := Solve(ctx, manyGangs(t), hare.Options{TimeLimit: time.Minute}, Config{Workers: 2, Progress: watch})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if took := time.Since(began); took > 50*time.Second {
+		t.Errorf("no better bound was shown for %v", took)
+	}
+	if res.Termination != hare.TerminationCancelled || res.Bound.Cmp(*last) < 0 || res.Bound.Cmp(*first) <= 0 {
+		t.Errorf("stopped by %s with the bound %v, at first %v, at last %v", res.Termination, res.Bound, first, last)
+	}
+}
+
+// Prices are found beside the search only where cores, jobs and time allow it.
+func TestWhenPricesAreFoundBeside(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		opt  hare.Options
+		sync string
+		jobs int
+		cfg  Config
+		want bool
+	}{
+		{"gangs on two cores", hare.Options{TimeLimit: 2 * time.Second}, "gang", 120, Config{Workers: 2}, true},
+		{"gangs on one core", hare.Options{TimeLimit: 2 * time.Second}, "gang", 120, Config{Workers: 1}, false},
+		{"rigid on two cores", hare.Options{TimeLimit: 2 * time.Second}, "rigid", 120, Config{Workers: 2}, false},
+		{"rigid on three cores", hare.Options{TimeLimit: 2 * time.Second}, "rigid", 120, Config{Workers: 3}, true},
+		{"few gangs", hare.Options{TimeLimit: 2 * time.Second}, "gang", 40, Config{Workers: 2}, false},
+		{"a work limit", hare.Options{TimeLimit: 2 * time.Second, WorkLimit: 1000}, "gang", 120, Config{Workers: 2}, false},
+		{"a gap that is reached", hare.Options{TimeLimit: 2 * time.Second, Gap: 1}, "gang", 120, Config{Workers: 2}, false},
+	} {
+		inst, err := trace.Generate(trace.GenerateConfig{Jobs: test.jobs, Seed: 5, Sync: test.sync})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := newSolve(t.Context(), inst, test.opt, test.cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.setLimits()
+		defer s.watchCancel()()
+		guide, err := s.relaxations(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.assign(t.Context(), guide)
+		if got := s.pricesBeside(); got != test.want {
+			t.Errorf("%s: %t", test.name, got)
+		}
+	}
+}
+
+// A gap is reached beside the search just where the bound that was told reaches it.
+func TestGapReachedBeside(t *testing.T) {
+	s := &solve{opt: hare.Options{Gap: 0.02}, value: hare.Product(102_000_000, 1_000_000)}
+	if s.gapReachedBeside() {
+		t.Error("a gap is reached without a search beside")
+	}
+	s.beside = &besidePrices{}
+	for bound, want := range map[float64]bool{0: false, 99.9: false, 100.01: true} {
+		if s.beside.bound.Store(math.Float64bits(bound)); s.gapReachedBeside() != want {
+			t.Errorf("value %v, bound %v: not %t", s.value, bound, want)
+		}
+	}
+}
