@@ -9,9 +9,9 @@ import (
 	"github.com/hare-sched/hare"
 )
 
-// annealChains is the number of Markov chains that start from the same state, if the
+// AnnealingChains is the number of Markov chains that start from the same state, if the
 // configuration names none.
-const annealChains = 2
+const AnnealingChains = 2
 
 // anneal improves a schedule of gang and rigid jobs. First, list scheduling by the
 // prices of rel makes states in several orders; then simulated annealing searches from
@@ -57,7 +57,7 @@ func newAnnealing(ap *annealProblem, cfg *ImproveConfig) *annealing {
 		cfg.Heat = 1
 	}
 	if cfg.Chains == 0 {
-		cfg.Chains = annealChains
+		cfg.Chains = AnnealingChains
 	}
 	return &annealing{p: ap, cfg: cfg, budget: cfg.Moves, decoder: newDecoder(ap)}
 }

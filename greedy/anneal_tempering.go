@@ -11,15 +11,15 @@ import (
 // therefore goes on where one with a lower limit ended, and its value is not higher. On some instances annealing
 // finds better arrangements of the wide jobs, on others tempering.
 const (
-	// stagedJobs is the greatest number of jobs that are searched by stages. With more jobs, all of the work is
+	// StagedJobs is the greatest number of jobs that are searched by stages. With more jobs, all of the work is
 	// better spent on one cooling: on arrivals-200 with gang jobs, tempering gave 0.5 % more for equal work.
-	stagedJobs = 100
+	StagedJobs = 100
 	// coolingWork is the work of the first annealing, for each job.
 	coolingWork = 60
-	// coolingWorkOfMany is the same with more jobs than stagedJobs, where annealing follows annealing.
+	// coolingWorkOfMany is the same with more jobs than StagedJobs, where annealing follows annealing.
 	coolingWorkOfMany = 15
 	// listWork is the work of list scheduling under a work limit, for each job, and listWorkOfMany that with more
-	// jobs than stagedJobs.
+	// jobs than StagedJobs.
 	listWork       = 100
 	listWorkOfMany = 10
 	// replicas is the number of replicas of tempering, and replicaWork the work of each between two exchanges,
@@ -35,7 +35,7 @@ const (
 func (an *annealing) staged() bool { return an.cfg.staged && (an.cfg.Continual || an.tempers()) }
 
 // tempers reports whether there is tempering between the annealings of a search by stages.
-func (an *annealing) tempers() bool { return an.cfg.staged && len(an.p.jobs) <= stagedJobs }
+func (an *annealing) tempers() bool { return an.cfg.staged && len(an.p.jobs) <= StagedJobs }
 
 // runStages anneals, and tempers in turns where that pays.
 func (an *annealing) runStages(ctx context.Context) {

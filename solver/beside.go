@@ -2,27 +2,24 @@ package solver
 
 import (
 	"context"
-	"fmt"
 	"math"
 	"runtime"
 	"sync/atomic"
 	"time"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/greedy"
 	"github.com/hare-sched/hare/relax"
-	"github.com/hare-sched/hare/verify"
 )
 
 // The annealing of many jobs has two chains of trials and no use for a third core, which finds prices of jobs at the
 // same time. Gangs take long to place, so that each is tried few times: one chain then comes as far as two, and leaves
 // the second core as well.
 const (
-	besideJobs   = 100    // more jobs than are searched by stages, whose replicas use all cores
-	mostChains   = 2      // of trials
-	exactSeconds = 1.2e-3 // the time for each job in which one core computes the bound exactly and proves it
-	exactShare   = 0.4    // the most of the time for that
-	shownLeast   = 10 * time.Second
-	gapMargin    = 1e-5 // of the value: a bound in floating point may be above the exact one
+	exactSeconds = 1.2e-3           // the time for each job in which one core computes the bound exactly and proves it
+	exactShare   = 0.4              // the most of the time for that
+	shownLeast   = 10 * time.Second // shorter limits do not pay for bounds on the way
+	gapMargin    = 1e-5             // of the value: a bound in floating point may be above the exact one
 )
 
 // besidePrices is what is found beside the search.
@@ -45,18 +42,19 @@ func (s *solve) besidePays() bool {
 			gangs++
 		}
 	}
-	least := mostChains + 1 // cores
+	// Up to StagedJobs are searched by stages, whose replicas use all cores.
+	least := greedy.AnnealingChains + 1 // cores
 	if 2*gangs >= len(s.model.Jobs) {
-		least = mostChains
+		least = greedy.AnnealingChains
 	}
-	return s.opt.TimeLimit > 0 && s.opt.WorkLimit == 0 && s.cores() >= least && len(s.model.Jobs) > besideJobs
+	return s.opt.TimeLimit > 0 && s.opt.WorkLimit == 0 && s.cores() >= least && len(s.model.Jobs) > greedy.StagedJobs
 }
 
 // planBounds reports whether prices of jobs soon raise the bound of a plan for the search above that of an ascent for
 // the bound. In a quarter of a short limit they do so only for few jobs.
 func (s *solve) planBounds(plan *hare.Relaxation) bool {
 	return plan != nil && plan.Certified && s.branches() && !s.grows() &&
-		(s.besidePays() || len(s.model.Jobs) <= besideJobs)
+		(s.besidePays() || len(s.model.Jobs) <= greedy.StagedJobs)
 }
 
 // cores returns the number of goroutines that may run at a time.
@@ -73,57 +71,44 @@ func (s *solve) improveBesidePrices(ctx context.Context, guide *hare.Relaxation)
 	exact := min(exactShare*left, exactSeconds*float64(len(s.model.Jobs)))
 	part, cancel := context.WithTimeout(ctx, time.Duration((left-exact)*float64(time.Second)))
 	defer cancel()
-	chains := min(mostChains, s.cores()-1)
+	chains := min(greedy.AnnealingChains, s.cores()-1)
 	s.limits.workers, s.limits.chains = chains, chains
-	s.beside = &besidePrices{}
-	found := make(chan error, 1)
-	var end proven
-	go func(bp *besidePrices, from *hare.Relaxation, target float64) {
-		var err error
-		end, err = s.priceJobsBeside(part, bp, from, target, s.cores()-chains)
-		found <- err
-	}(s.beside, s.priced, s.value.Float())
+	bp, from, target := &besidePrices{}, s.priced, s.value.Float()
+	s.beside = bp
+	found := make(chan proven, 1)
+	go func() { found <- s.priceJobsBeside(part, bp, from, target, s.cores()-chains) }()
 	s.improve(ctx, guide)
 	s.cut = s.cut || part.Err() != nil
 	cancel() // the search may have reached the gap
-	err := <-found
+	end := <-found
 	s.takeShown()
 	s.limits.workers, s.limits.chains, s.beside = s.cfg.Workers, 0, nil
-	switch {
-	case s.cancelled(): // the answer is the bound that was shown
-	case err != nil:
-		s.fault = err
-	case !s.best.atLeast(end.rel):
+	if end.proof != nil && !s.best.atLeast(end.rel) {
 		s.best = end
 	}
 }
 
-// priceJobsBeside finds prices of jobs and proves their bound. It runs beside the solving goroutine, and only reads
-// what that one does not change.
+// priceJobsBeside finds prices of jobs and proves their bound; the answer has no proof where none was found. It runs
+// beside the solving goroutine, and reads only what the solving goroutine does not change.
 func (s *solve) priceJobsBeside(ctx context.Context, bp *besidePrices, from *hare.Relaxation, target float64,
-	workers int) (proven, error) {
-	prove := func(rel *hare.Relaxation) (proven, error) {
-		rel.Certificate.InstanceSHA256 = s.res.InstanceSHA256
-		proof, err := verify.Prove(s.quit, s.inst, rel.Certificate)
-		if err != nil && !s.cancelled() {
-			return proven{}, fmt.Errorf("solver: %w: %w", ErrUnverified, err)
+	workers int) proven {
+	prove := func(rel *hare.Relaxation) proven {
+		if rel == nil {
+			return proven{}
 		}
-		return proven{rel, proof}, nil
+		proof, _ := s.prove(rel) // of a tree, which is no error where it is too large to check
+		return proven{rel, proof}
 	}
 	cfg := relax.JobPricesConfig{Target: target, Cells: timedCells, Workers: workers, Quit: s.quit.Done(),
 		Report: func(bound float64) { bp.bound.Store(math.Float64bits(bound)) }}
 	if s.opt.TimeLimit >= shownLeast {
 		cfg.Improved = func(rel *hare.Relaxation) {
-			if shown, err := prove(rel); err == nil && shown.proof != nil {
+			if shown := prove(rel); shown.proof != nil {
 				bp.shown.Store(&shown)
 			}
 		}
 	}
-	rel := relax.JobPrices(ctx, s.model, from, cfg)
-	if rel == nil {
-		return proven{}, nil
-	}
-	return prove(rel)
+	return prove(relax.JobPrices(ctx, s.model, from, cfg))
 }
 
 // takeShown takes over the bound on the way that was found beside the search.

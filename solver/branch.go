@@ -15,7 +15,7 @@ import (
 
 // Branch and bound comes after a first part of the search, whose plan prunes the tree. It proves the optimum of most
 // instances of up to ten rigid jobs, and of some of up to treeJobs. Other instances of gang and rigid jobs are bounded
-// by prices of each job, before the search or, where it cannot use all cores, beside it.
+// by prices of each job, before the search or, where the search cannot use all cores, beside the search.
 const (
 	treeJobs     = 24
 	treeWork     = 1 << 13                // the most jobs times GPUs of a tree

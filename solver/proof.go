@@ -62,8 +62,8 @@ func (s *solve) keepBound(rel *hare.Relaxation) {
 	if s.best.atLeast(rel) {
 		return
 	}
-	rel.Certificate.InstanceSHA256 = s.res.InstanceSHA256
 	if !rel.Certificate.HasPrices() {
+		rel.Certificate.InstanceSHA256 = s.res.InstanceSHA256
 		s.best = proven{rel: rel}
 		return
 	}
@@ -85,7 +85,6 @@ func (s *solve) showBound(rel *hare.Relaxation) {
 	if s.shown.atLeast(rel) {
 		return
 	}
-	rel.Certificate.InstanceSHA256 = s.res.InstanceSHA256
 	began := time.Now()
 	if proof := s.proveBound(rel); proof != nil {
 		s.shown = proven{rel, proof}
@@ -103,18 +102,29 @@ func (s *solve) boundDue() bool {
 	return time.Since(s.shownAt) >= max(50*time.Millisecond, showShare*s.proofTime)
 }
 
-// proveBound returns nil if the caller cancels first, or if it sets s.fault.
+// proveBound proves a bound, and returns nil without a proof. A proof that fails is a fault of the solve.
 func (s *solve) proveBound(rel *hare.Relaxation) *verify.Proof {
+	proof, err := s.prove(rel)
+	if err != nil {
+		s.fault = err
+	}
+	return proof
+}
+
+// prove proves a bound. It returns nil without an error if the caller cancels first, or if a tree is too large to
+// check. It reads only what no phase of a solve changes, so that any goroutine may call it.
+func (s *solve) prove(rel *hare.Relaxation) (*verify.Proof, error) {
+	rel.Certificate.InstanceSHA256 = s.res.InstanceSHA256
 	proof, err := verify.Prove(s.quit, s.inst, rel.Certificate)
 	switch {
 	case s.cancelled():
-		return nil // the caller has cancelled, so the answer is the bound that was shown
+		return nil, nil // the caller has cancelled, so the answer is the bound that was shown
 	case err != nil && rel.Method == hare.MethodBranch:
-		return nil // the tree is too large to check; the bound by prices stays
+		return nil, nil // the tree is too large to check; the bound by prices stays
 	case err != nil:
-		s.fault = fmt.Errorf("solver: %w: %w", ErrUnverified, err)
+		return nil, fmt.Errorf("solver: %w: %w", ErrUnverified, err)
 	}
-	return proof
+	return proof, nil
 }
 
 // adoptShownBound replaces the bound of the answer by the best bound on the way if the
