@@ -160,7 +160,8 @@ export async function keepsTheRules(browser: Browser, address: string): Promise<
       const turned = await ground(page);
       assert.notEqual(turned, grounds[grounds.length - 1], `${where}: the switch changes nothing`);
       if (size === "desk") {
-        // Chromium under load loses what a page stores when the page is loaded again within milliseconds.
+        // Chromium under load may lose for good what a page stores within milliseconds before the page is loaded
+        // again, so that the button is then pressed again.
         for (let again = 0; again < 5; again++) {
           await page.waitForTimeout(100 * again);
           await page.reload();
