@@ -1,0 +1,190 @@
+package clusters_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/hare-sched/hare/admission"
+	"github.com/hare-sched/hare/clusters"
+	"github.com/hare-sched/hare/clusters/description"
+	"github.com/hare-sched/hare/sessions"
+	"github.com/hare-sched/hare/store"
+)
+
+// server is a Clusters over stores that outlive it.
+type server struct {
+	t             *testing.T
+	journals      *keptStore
+	logs          *keptStore
+	lease         time.Duration
+	maxLogs       int64
+	copyDir       string
+	maxCopies     int64
+	snapshotBytes int
+	now           func() time.Time
+	sessions      *sessions.Sessions
+	quotas        *admission.Quotas // of this opening
+	*clusters.Clusters
+}
+
+// keptStore ignores Close, as a disk does.
+type keptStore struct{ store.SessionStore }
+
+func (keptStore) Close() error { return nil }
+
+func newServer(t *testing.T, lease time.Duration) *server {
+	s := &server{t: t, journals: &keptStore{store.NewMemory()}, logs: &keptStore{store.NewMemory()}, lease: lease}
+	s.open()
+	t.Cleanup(s.close)
+	return s
+}
+
+func (s *server) open() {
+	var err error
+	if s.sessions, err = sessions.Open(context.Background(), sessions.Config{Store: s.logs}); err != nil {
+		s.t.Fatal(err)
+	}
+	s.quotas = admission.NewQuotas(admission.Quota{}, nil)
+	s.Clusters, err = clusters.Open(context.Background(), clusters.Config{Store: s.journals, Sessions: s.sessions,
+		Quotas: s.quotas,
+		Logger: slog.New(slog.NewTextHandler(s.t.Output(), &slog.HandlerOptions{Level: slog.LevelError})),
+		LogDir: s.t.TempDir(), MaxLogs: s.maxLogs, CheckpointDir: s.copyDir, MaxCheckpoints: s.maxCopies,
+		SnapshotBytes: s.snapshotBytes, Now: s.now, Lease: s.lease, Kill: s.lease / 4, Tick: s.lease / 20})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func (s *server) close() {
+	if err := errors.Join(s.Clusters.Close(), s.sessions.Close()); err != nil {
+		s.t.Error(err)
+	}
+}
+
+func (s *server) create(policy string) *clusters.Cluster {
+	c, err := s.Create(context.Background(), "", &description.NewCluster{Name: "lab", Policy: policy})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return c
+}
+
+func (s *server) cluster() *clusters.Cluster {
+	c, err := s.Cluster("", "lab")
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return c
+}
+
+func registration(name string, types ...string) *description.Registration {
+	r := &description.Registration{Protocol: description.ProtocolVersion, Name: name, Address: "127.0.0.1",
+		Incarnation: "incarnation of " + name}
+	for _, t := range types {
+		r.Devices = append(r.Devices, description.AgentDevice{Type: t})
+	}
+	return r
+}
+
+// node is an agent that does what it is told at once. Safe for one goroutine.
+type node struct {
+	r       *description.Registration
+	epoch   int64
+	orders  int64
+	reports []description.TaskReport
+	seen    int64
+	running map[description.TaskID]bool
+	obey    func(o *description.Order) // takes orders about relaxed round jobs but for stops; nil: there are none
+}
+
+func (n *node) register(t *testing.T, c *clusters.Cluster) {
+	t.Helper()
+	n.r.Holds = nil
+	for id := range n.running {
+		n.r.Holds = append(n.r.Holds, description.TaskReport{TaskID: id, State: description.TaskRunning})
+	}
+	answer, err := c.Register(t.Context(), n.r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.epoch, n.orders, n.seen, n.reports = answer.Epoch, 0, 0, nil
+	n.running = map[description.TaskID]bool{}
+	for _, id := range answer.Confirmed {
+		n.running[id] = true
+	}
+}
+
+func (n *node) report(r description.TaskReport) { n.reports = append(n.reports, r) }
+
+func (n *node) end(id description.TaskID, exit int) {
+	delete(n.running, id)
+	n.report(description.TaskReport{TaskID: id, State: description.TaskEnded, ExitCode: &exit, RanS: 0.5})
+}
+
+// sync tells what is to be told, and obeys.
+func (n *node) sync(c *clusters.Cluster, wait time.Duration) error {
+	answer, err := c.Sync(context.Background(), n.r.Name, &description.Sync{Epoch: n.epoch, WaitS: wait.Seconds(),
+		ReportsAfter: n.seen, Reports: n.reports, OrdersSeen: n.orders})
+	if err != nil {
+		return err
+	}
+	n.reports = n.reports[answer.ReportsSeen-n.seen:]
+	n.seen = answer.ReportsSeen
+	for _, o := range answer.Orders {
+		n.orders = o.Number
+		switch {
+		case o.Type == description.OrderStart:
+			if n.running == nil {
+				n.running = map[description.TaskID]bool{}
+			}
+			n.running[o.TaskID] = true
+			n.report(description.TaskReport{TaskID: o.TaskID, State: description.TaskRunning})
+		case o.Type == description.OrderHome || o.Type == description.OrderCompute:
+			n.obey(&o)
+		case n.running[o.TaskID]:
+			delete(n.running, o.TaskID)
+			n.report(description.TaskReport{TaskID: o.TaskID, State: description.TaskEnded, Signal: "SIGTERM"})
+		default:
+			n.report(description.TaskReport{TaskID: o.TaskID, State: description.TaskLost})
+		}
+	}
+	return nil
+}
+
+func submit(t *testing.T, c *clusters.Cluster, n *description.NewJob) string {
+	t.Helper()
+	if n.Command == nil && n.Module == "" {
+		n.Command = []string{"true"}
+	}
+	job, err := c.Submit(t.Context(), n, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return job.ID
+}
+
+// await syncs the nodes until the job is in a state.
+func await(t *testing.T, c *clusters.Cluster, id string, state description.JobState, nodes ...*node) *description.Job {
+	t.Helper()
+	for range 2000 {
+		job, err := c.Job(t.Context(), id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if job.State == state {
+			return job
+		}
+		for _, n := range nodes {
+			if err := n.sync(c, time.Millisecond); err != nil {
+				t.Fatal(err)
+			}
+		}
+		time.Sleep(time.Millisecond)
+	}
+	job, _ := c.Job(t.Context(), id)
+	t.Fatalf("job %s is %s (%s) and never became %s", id, job.State, job.Reason, state)
+	return nil
+}
