@@ -1,0 +1,163 @@
+package verify
+
+import (
+	"context"
+	"math"
+)
+
+// sweeps limits how often narrow looks at all jobs. Package branch has the same number, as the search
+// must know what a node keeps here.
+const sweeps = 8
+
+// whole returns the only type on which a job has starts, or −1.
+func (t *branchTree) whole(st *starts, i int) int {
+	found := -1
+	for _, k := range t.jobs[i].kinds {
+		if x := i*len(t.kinds) + k; st.first[x] <= st.last[x] {
+			if found >= 0 {
+				return -1
+			}
+			found = k
+		}
+	}
+	return found
+}
+
+// core returns the time in which job i runs on type k in every schedule with these starts; from ≥ to
+// means that there is none.
+func (t *branchTree) core(st *starts, i, k int) (from, to int64) {
+	if t.whole(st, i) != k {
+		return 0, 0
+	}
+	x := i*len(t.kinds) + k
+	return st.last[x], st.first[x] + t.jobs[i].length[k]
+}
+
+// left returns the GPUs of type k that are free beside the cores of all jobs but one.
+func (t *branchTree) left(st *starts, k, but int) *typeCapacity {
+	deltas := map[int64]int64{0: 0}
+	level := int64(0)
+	for i, at := range t.supply[k].at {
+		deltas[at] += t.supply[k].level[i] - level
+		level = t.supply[k].level[i]
+	}
+	for i := range t.jobs {
+		if from, to := t.core(st, i, k); i != but && from < to {
+			deltas[from] -= t.jobs[i].spec.Tasks
+			deltas[to] += t.jobs[i].spec.Tasks
+		}
+	}
+	return newTypeCapacity(deltas)
+}
+
+// atLeastNone says that none is free where cores need more GPUs than there are; no schedule is then in the node.
+func atLeastNone(tc *typeCapacity) *typeCapacity {
+	for i, level := range tc.level {
+		tc.level[i] = max(0, level)
+	}
+	return tc
+}
+
+// narrow removes starts that no schedule of the proof in docs/branch.md has. It returns false if
+// some job has none left. It stops early when ctx ends.
+func (t *branchTree) narrow(ctx context.Context, st *starts) bool {
+	for range sweeps {
+		if ctx.Err() != nil {
+			break
+		}
+		changed := false
+		for i := range t.jobs {
+			some := false
+			for k := range t.kinds {
+				x := i*len(t.kinds) + k
+				if st.first[x] > st.last[x] {
+					continue
+				}
+				first, last := t.narrowed(st, i, k)
+				changed = changed || first != st.first[x] || last != st.last[x]
+				st.first[x], st.last[x] = first, last
+				some = some || first <= last
+			}
+			if !some {
+				return false
+			}
+		}
+		if !changed {
+			break
+		}
+	}
+	return true
+}
+
+// narrowed returns the first and last start of job i on type k, or first > last.
+func (t *branchTree) narrowed(st *starts, i, k int) (first, last int64) {
+	x := i*len(t.kinds) + k
+	first, last = st.first[x], st.last[x]
+	job := &t.jobs[i]
+	// A stretch with too few GPUs ends before the block or begins after it.
+	free := t.left(st, k, i)
+	until := func(s int) int64 {
+		if s+1 < len(free.at) {
+			return free.at[s+1]
+		}
+		return math.MaxInt64
+	}
+	for s, from := range free.at {
+		if free.level[s] < job.spec.Tasks && from-first < job.length[k] && first < until(s) {
+			first = until(s)
+		}
+	}
+	for s := len(free.at) - 1; s >= 0; s-- {
+		if free.level[s] < job.spec.Tasks && free.at[s]-last < job.length[k] && last < until(s) {
+			last = free.at[s] - job.length[k]
+		}
+	}
+	if o := job.twin; o >= 0 {
+		first = max(first, t.extreme(st, o, false))
+	}
+	if o := t.later[i]; o >= 0 {
+		last = min(last, t.extreme(st, o, true))
+	}
+	if first > last {
+		return first, last
+	}
+	return t.touching(st, i, k, first, last)
+}
+
+// extreme returns the last or the first start of a job on any type.
+func (t *branchTree) extreme(st *starts, i int, last bool) int64 {
+	out := int64(-1)
+	for _, k := range t.jobs[i].kinds {
+		x := i*len(t.kinds) + k
+		switch {
+		case st.first[x] > st.last[x]:
+		case last:
+			out = max(out, st.last[x])
+		case out < 0 || st.first[x] < out:
+			out = st.first[x]
+		}
+	}
+	return out
+}
+
+// touching returns the first and last start from first to last at which job i could not start 1 µs
+// earlier: at its release, when GPUs of type k come, or when another job may end there. It returns
+// first > last if there is none.
+func (t *branchTree) touching(st *starts, i, k int, first, last int64) (from, to int64) {
+	from, to = math.MaxInt64, -1
+	meet := func(a, b int64) {
+		if a, b = max(a, first), min(b, last); a <= b {
+			from, to = min(from, a), max(to, b)
+		}
+	}
+	meet(t.jobs[i].spec.ReleaseUs, t.jobs[i].spec.ReleaseUs)
+	for _, at := range t.supply[k].at {
+		meet(at, at)
+	}
+	for o := range t.jobs {
+		if x := o*len(t.kinds) + k; o != i && st.first[x] <= st.last[x] {
+			meet(st.first[x]+t.jobs[o].length[k], st.last[x]+t.jobs[o].length[k])
+		}
+	}
+	return from, to
+}
