@@ -31,6 +31,8 @@ type jobAscent struct {
 	sets    []jobSets // scratch by worker
 	best    *prices
 	bound   float64             // the value at best
+	delta   float64             // how far the target lies above the bound, as a share of it
+	missed  bool                // whether a target was ever too far
 	report  func(bound float64) // is told bound in weight-seconds when it rises; nil where nobody asks
 }
 
@@ -92,9 +94,9 @@ func newJobAscent(pr *problem, points []int64, cells, workers int) *jobAscent {
 
 // transfer returns the prices of a certificate on the grid of the ascent.
 func (a *jobAscent) transfer(c *hare.Certificate) *prices {
-	from := &prices{}
-	for _, t := range c.GridUs {
-		from.grid = append(from.grid, float64(t))
+	grid := make([]float64, len(c.GridUs))
+	for g, t := range c.GridUs {
+		grid[g] = float64(t)
 	}
 	perGPU := map[row][]float64{}
 	add := func(kind string, gpus int64, nanos []int64) {
@@ -110,17 +112,59 @@ func (a *jobAscent) transfer(c *hare.Certificate) *prices {
 	for _, p := range c.Sizes {
 		add(p.Type, p.Tasks, p.Nanos)
 	}
-	for _, r := range a.pr.rows {
-		at := perGPU[row{kind: r.kind, gpus: r.gpus}]
-		if at == nil {
-			at = perGPU[row{kind: r.kind, gpus: 1}]
-		}
-		if at == nil || r.job == 0 {
-			at = make([]float64, len(c.GridUs)-1) // nobody pays for single GPUs
-		}
-		from.at = append(from.at, at)
+	room := make([][]int64, len(a.pr.caps)) // the most GPUs in each cell of the certificate
+	for k, steps := range a.pr.caps {
+		room[k] = maxCapacity(steps, grid)
 	}
-	return transfer(from, a.grid)
+	out := newPrices(a.grid, len(a.pr.rows))
+	for r, to := range a.pr.rows {
+		at := perGPU[row{kind: to.kind, gpus: to.gpus}]
+		if at == nil {
+			at = perGPU[row{kind: to.kind, gpus: 1}]
+		}
+		if at == nil || to.job == 0 {
+			continue // nobody pays for single GPUs
+		}
+		a.hi[r] = len(out.at[r])
+		means(out.at[r], a.grid, at, grid, func(g int) bool { return room[to.kind][g] >= to.gpus })
+	}
+	a.closeCells(out)
+	return out
+}
+
+// means sets the cells of out to the mean price over time of the open cells of another grid.
+func means(out, outGrid, at, grid []float64, open func(g int) bool) {
+	g := 0
+	for c := range out {
+		from, to := outGrid[c], outGrid[c+1]
+		for g > 0 && grid[g] > from {
+			g--
+		}
+		sum, length := 0.0, 0.0
+		for ; g < len(at) && grid[g] < to; g++ {
+			if l := min(grid[g+1], to) - max(grid[g], from); l > 0 && open(g) {
+				sum, length = sum+l*at[g], length+l
+			}
+		}
+		g = min(g, len(at)-1)
+		if length > 0 {
+			out[c] = sum / length
+		}
+	}
+}
+
+// closeCells raises the prices of jobs to prohibitive ones in the cells where they have no room, which costs nothing.
+func (a *jobAscent) closeCells(pi *prices) {
+	for k, rows := range a.rows {
+		room := maxCapacity(a.pr.caps[k], a.grid)
+		for _, r := range rows {
+			for g := a.lo[r]; g < a.hi[r]; g++ {
+				if room[g] < a.pr.rows[r].gpus {
+					pi.at[r][g] = a.pr.prohibitivePrice(r, a.grid[len(a.grid)-1])
+				}
+			}
+		}
+	}
 }
 
 // value returns the dual at prices, and its supergradient in grad. A job counts in all of the cell
@@ -236,7 +280,7 @@ func (a *jobAscent) climb(ctx context.Context, cur *prices, target float64, most
 	for _, pi := range []*prices{cur, other, mean} {
 		pi.integrate()
 	}
-	delta, since, fresh := 0.0, 0, true
+	since, fresh := 0, true
 	for ; steps < most; steps++ {
 		at, averaged := cur, steps%meanSteps == meanSteps-1
 		if averaged {
@@ -255,19 +299,25 @@ func (a *jobAscent) climb(ctx context.Context, cur *prices, target float64, most
 		if averaged {
 			if better {
 				a.copyPrices(a.best, mean)
+				if !a.missed {
+					a.delta = min(farthestTarget, jobFarther*a.delta)
+				}
 			}
 			continue
 		}
 		a.average(mean, cur, fresh)
 		switch {
 		case a.best == nil:
-			delta = min(mostAmbition, max(leastAmbition, jobAmbition/float64(len(a.pr.jobs))))
+			if a.delta == 0 {
+				a.delta = min(mostAmbition, max(leastAmbition, jobAmbition/float64(len(a.pr.jobs))))
+			}
 			a.best, cur = cur, other
 		case better:
 			a.best, cur = cur, a.best
 		default:
 			if since++; since >= jobPatience {
-				if delta *= jobNearer; delta < minDelta {
+				a.missed = true
+				if a.delta *= jobNearer; a.delta < minDelta {
 					return steps + 1
 				}
 				since, fresh = 0, true
@@ -280,15 +330,16 @@ func (a *jobAscent) climb(ctx context.Context, cur *prices, target float64, most
 		}
 		a.turn(dir, grad, at, fresh)
 		fresh = false
-		if !a.step(cur, at, dir, a.bound+delta*math.Abs(a.bound)-v+1) {
+		if !a.step(cur, at, dir, a.bound+a.delta*math.Abs(a.bound)-v+1) {
 			return steps + 1
 		}
 	}
 	return steps
 }
 
-// refined returns the best prices of a coarser ascent on the grid of this one.
+// refined goes on from a coarser ascent: it returns its best prices on the grid of this one.
 func (a *jobAscent) refined(coarse *jobAscent) *prices {
+	a.delta, a.missed = max(coarse.delta, leastRefined), coarse.missed
 	out := newPrices(a.grid, len(a.pr.rows))
 	for r, row := range coarse.best.at {
 		g := 0
@@ -302,6 +353,7 @@ func (a *jobAscent) refined(coarse *jobAscent) *prices {
 		}
 		clear(out.at[r][:a.lo[r]])
 	}
+	a.closeCells(out)
 	return out
 }
 
@@ -357,8 +409,9 @@ func (a *jobAscent) turn(dir, grad [][]float64, at *prices, fresh bool) {
 		for r := from; r < to; r++ {
 			row := dir[r]
 			for g := a.lo[r]; g < a.hi[r]; g++ {
-				row[g] += share * (grad[r][g] - row[g])
-				top = max(top, at.at[r][g])
+				if row[g] += share * (grad[r][g] - row[g]); row[g] != 0 {
+					top = max(top, at.at[r][g]) // but for prohibitive prices, which never move
+				}
 			}
 		}
 		a.tops[from/rowBlock] = top

@@ -84,6 +84,24 @@ func TestPricesOfManyJobs(t *testing.T) {
 	}
 }
 
+// On coarser cells than those of the prices that it starts from, an ascent starts near their bound, also where jobs have
+// no room for a while: their prices at these times do not count before and after them.
+func TestJobPricesStartOnCoarserCells(t *testing.T) {
+	rigid := func() hare.Sync { return hare.Rigid }
+	for seed := range uint64(5) {
+		inst := manyJobs(rand.New(rand.NewPCG(9, seed)), 40, rigid, []int64{1, 4, 16}, true)
+		m := hare.NewModel(inst)
+		from, err := Run(t.Context(), m, Config{Cells: 384})
+		if err != nil {
+			t.Fatal(err)
+		}
+		rel := JobPrices(t.Context(), m, from, JobPricesConfig{Target: 1e9, Cells: jobCells, Steps: 1})
+		if rel == nil || rel.Bound.Float() < 0.85*from.Bound.Float() {
+			t.Errorf("seed %d: the bound of the prices is %v, and the ascent starts with %v", seed, from.Bound, rel)
+		}
+	}
+}
+
 // BenchmarkJobPrices takes steps of the ascent of prices of 200 jobs.
 func BenchmarkJobPrices(b *testing.B) {
 	for _, sync := range []hare.Sync{hare.Rigid, hare.Gang} {

@@ -44,10 +44,14 @@ const (
 	rowBlock    = 64    // the rows of prices that a goroutine takes at once
 	maxJobRows  = 1_000 // the most pairs of a job and a type with a price of their own
 	// The first target lies above the first value by jobAmbition over the number of jobs, but by no more than
-	// mostAmbition and no less than leastAmbition, as shares.
-	jobAmbition   = 0.8
-	mostAmbition  = 0.02
-	leastAmbition = 0.004
+	// mostAmbition and no less than leastAmbition, as shares. Until a target is missed, it moves farther by the factor
+	// jobFarther with each better average, up to farthestTarget. On a finer grid it is leastRefined away or more.
+	jobFarther     = 1.2
+	farthestTarget = 0.05
+	leastRefined   = 1e-3
+	jobAmbition    = 0.8
+	mostAmbition   = 0.02
+	leastAmbition  = 0.004
 )
 
 // PricesJobs reports whether JobPrices takes a model: all of its jobs are gang or rigid and hold GPUs of one type at a
