@@ -13,8 +13,7 @@ import (
 )
 
 // The annealing of many jobs has two chains of trials and no use for a third core, which finds prices of jobs at the
-// same time. Gangs take long to place, so that each is tried few times: one chain then comes as far as two, and leaves
-// the second core as well.
+// same time. On two cores, one chain comes about as far in the whole time as two in what such prices would leave.
 const (
 	exactSeconds = 1.2e-3           // the time for each job in which one core computes the bound exactly and proves it
 	exactShare   = 0.4              // the most of the time for that
@@ -36,18 +35,8 @@ func (s *solve) pricesBeside() bool {
 
 // besidePays reports whether the search leaves a core to prices of jobs.
 func (s *solve) besidePays() bool {
-	gangs := 0
-	for i := range s.model.Jobs {
-		if s.model.Jobs[i].Sync == hare.Gang {
-			gangs++
-		}
-	}
 	// Up to StagedJobs are searched by stages, whose replicas use all cores.
-	least := greedy.AnnealingChains + 1 // cores
-	if 2*gangs >= len(s.model.Jobs) {
-		least = greedy.AnnealingChains
-	}
-	return s.opt.TimeLimit > 0 && s.opt.WorkLimit == 0 && s.cores() >= least && len(s.model.Jobs) > greedy.StagedJobs
+	return s.opt.TimeLimit > 0 && s.opt.WorkLimit == 0 && s.cores() > 1 && len(s.model.Jobs) > greedy.StagedJobs
 }
 
 // planBounds reports whether prices of jobs soon raise the bound of a plan for the search above that of an ascent for

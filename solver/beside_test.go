@@ -105,8 +105,7 @@ func TestWhenPricesAreFoundBeside(t *testing.T) {
 	}{
 		{"gangs on two cores", hare.Options{TimeLimit: limit}, "gang", 120, Config{Workers: 2}, true},
 		{"gangs on one core", hare.Options{TimeLimit: limit}, "gang", 120, Config{Workers: 1}, false},
-		{"rigid on two cores", hare.Options{TimeLimit: limit}, "rigid", 120, Config{Workers: 2}, false},
-		{"rigid on three cores", hare.Options{TimeLimit: limit}, "rigid", 120, Config{Workers: 3}, true},
+		{"rigid on two cores", hare.Options{TimeLimit: limit}, "rigid", 120, Config{Workers: 2}, true},
 		{"few gangs", hare.Options{TimeLimit: limit}, "gang", 40, Config{Workers: 2}, false},
 		{"a work limit", hare.Options{TimeLimit: limit, WorkLimit: 1000}, "gang", 120, Config{Workers: 2}, false},
 		{"a gap that is reached", hare.Options{TimeLimit: limit, Gap: 1}, "gang", 120, Config{Workers: 2}, false},
