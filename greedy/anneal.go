@@ -262,8 +262,34 @@ func (an *annealing) temperatures() (hot, cold float64) {
 	hot, cold = an.cfg.Heat*startTemperature*an.mean/n, an.cfg.Heat*endTemperature*an.mean/n
 	if an.p.spread {
 		hot, cold = spreadTemperature*hot, spreadTemperature*cold
+		if !an.tempers() && an.p.wide() {
+			hot, cold = wideTemperature*hot, wideTemperature*cold
+		}
 	}
 	return hot, cold
+}
+
+// wide reports whether rigid jobs need much of a type on average, so that few of them run at a time: an order with
+// fewer gaps between them is then far from the present one.
+func (ap *annealProblem) wide() bool {
+	if ap.gangs {
+		return false
+	}
+	size := make([]int64, len(ap.m.Types)) // GPUs
+	for k := range size {
+		size[k] = hare.MostRoom(ap.m.Capacity(k))
+	}
+	sum := 0.0
+	for i := range ap.jobs {
+		widest := int64(1)
+		for k, dur := range ap.jobs[i].dur {
+			if dur > 0 {
+				widest = max(widest, size[k])
+			}
+		}
+		sum += float64(ap.jobs[i].width) / float64(widest)
+	}
+	return sum >= wideShare*float64(len(ap.jobs))
 }
 
 // cool anneals from the best state until the budget is end; the temperature follows the used share of work. The
@@ -342,8 +368,12 @@ const (
 	startTemperature  = 4.0
 	endTemperature    = 0.2
 	spreadTemperature = 3.0
-	samplerScale      = 0.03
-	abortMargin       = 0.15
+	// wideTemperature is for rigid jobs that come over time and need the share wideShare of a type on average. On 12
+	// instances of 200 such jobs, values after 2 s were 2 % lower with it.
+	wideTemperature = 8.0
+	wideShare       = 0.3
+	samplerScale    = 0.03
+	abortMargin     = 0.15
 	// makespanScale is what stands for the mean w (C − a) under makespan, in makespans.
 	makespanScale = 0.3
 )
