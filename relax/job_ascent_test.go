@@ -84,8 +84,8 @@ func TestPricesOfManyJobs(t *testing.T) {
 	}
 }
 
-// On coarser cells than those of the prices that it starts from, an ascent starts near their bound, also where jobs have
-// no room for a while: their prices at these times do not count before and after them.
+// On coarser cells than those of the prices that it starts from, an ascent starts near their bound, also where jobs
+// have no room for a while: their prices at these times do not count before and after them.
 func TestJobPricesStartOnCoarserCells(t *testing.T) {
 	rigid := func() hare.Sync { return hare.Rigid }
 	for seed := range uint64(5) {
