@@ -98,6 +98,7 @@ binary() {
 
 # serve FLAG... starts the server and sets url to its address.
 serve() {
+    : >"$cache/serve.log" # the shell in the background may come to it late
     "$hare" serve --listen 127.0.0.1:0 "$@" 2>"$cache/serve.log" &
     server=$!
     for _ in $(seq 200); do
