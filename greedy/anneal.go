@@ -368,7 +368,7 @@ const (
 	startTemperature  = 4.0
 	endTemperature    = 0.2
 	spreadTemperature = 3.0
-	// wideTemperature is for rigid jobs that come over time and need the share wideShare of a type on average. On 12
+	// wideTemperature is for rigid jobs that come over time and need the share wideShare of a type on average. On 13
 	// instances of 200 such jobs, values after 2 s were 2 % lower with it.
 	wideTemperature = 8.0
 	wideShare       = 0.3
