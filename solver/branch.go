@@ -29,6 +29,7 @@ const (
 	searchSpan   = 100 * time.Millisecond // for each job, until a tree is tried
 	longTree     = 10 * time.Second       // a tree that takes longer leaves time to the search
 	rootSeconds  = 0.01                   // the time for each job below which the search has all of it
+	sideSeconds  = 0.004                  // the same where the prices are found beside the search
 	keptSeconds  = 0.005                  // the time for each job that prices of jobs leave to the search
 	leastSeconds = 0.001                  // the time for each job in which they gain something
 	rootCells    = 96                     // the grid of prices of jobs
@@ -52,8 +53,12 @@ func (s *solve) branches() bool {
 		return true
 	}
 	jobs := len(s.model.Jobs)
+	least := rootSeconds
+	if s.besidePays() {
+		least = sideSeconds
+	}
 	t := s.opt.TimeLimit.Seconds()
-	return (t == 0 || jobs <= treeJobs || t >= rootSeconds*float64(jobs)) && relax.PricesJobs(s.model)
+	return (t == 0 || jobs <= treeJobs || t >= least*float64(jobs)) && relax.PricesJobs(s.model)
 }
 
 // improveAndBranch improves the incumbent, and raises the bound: by prices of jobs before the search, or by branch and
