@@ -12,7 +12,7 @@ type ImproveConfig struct {
 	Seed int64
 	// Moves limits the work: one move is one job placed once. Zero means 100,000.
 	Moves int64
-	// Heat multiplies the temperatures of simulated annealing; zero means 1. Less heat
+	// Heat multiplies the temperatures of simulated annealing; zero means a usual heat. Less heat
 	// stays nearer to the start, which pays for a start that is nearly as good as this work
 	// can make it.
 	Heat float64

@@ -132,7 +132,8 @@ func (a *jobAscent) transfer(c *hare.Certificate) *prices {
 	return out
 }
 
-// means sets the cells of out to the mean price over time of the open cells of another grid.
+// means sets each price of out to the mean, over time, of the prices in the open cells of another grid; without such
+// cells the price stays.
 func means(out, outGrid, at, grid []float64, open func(g int) bool) {
 	g := 0
 	for c := range out {
@@ -158,9 +159,10 @@ func (a *jobAscent) closeCells(pi *prices) {
 	for k, rows := range a.rows {
 		room := maxCapacity(a.pr.caps[k], a.grid)
 		for _, r := range rows {
+			price := a.pr.prohibitivePrice(r, a.grid[len(a.grid)-1])
 			for g := a.lo[r]; g < a.hi[r]; g++ {
 				if room[g] < a.pr.rows[r].gpus {
-					pi.at[r][g] = a.pr.prohibitivePrice(r, a.grid[len(a.grid)-1])
+					pi.at[r][g] = price
 				}
 			}
 		}
@@ -410,7 +412,7 @@ func (a *jobAscent) turn(dir, grad [][]float64, at *prices, fresh bool) {
 			row := dir[r]
 			for g := a.lo[r]; g < a.hi[r]; g++ {
 				if row[g] += share * (grad[r][g] - row[g]); row[g] != 0 {
-					top = max(top, at.at[r][g]) // but for prohibitive prices, which never move
+					top = max(top, at.at[r][g]) // prohibitive prices never move, and do not count
 				}
 			}
 		}
