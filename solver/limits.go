@@ -14,6 +14,7 @@ type limits struct {
 	boundShare, planShare   float64    // the shares of the time limit by which the ascents end
 	reserve                 float64    // the share kept for verification and encoding
 	charge                  planCharge // of the first plan for the search
+	chargeVaries            bool       // whether other charges may be better
 	cells, planCells        int        // the numbers of cells of the finest grids
 	steps                   int        // see relax.Config
 	stepWork                float64    // see relax.Config
@@ -108,7 +109,7 @@ func (s *solve) setLimits() {
 	l := limits{boundEffort: 1, planEffort: 0.7, boundShare: 0.35, planShare: 0.55, reserve: 0.04, cells: 96,
 		planCells: 96, workers: s.cfg.Workers}
 	if relaxed {
-		l.charge = s.firstCharge()
+		l.charge, l.chargeVaries = s.firstCharge()
 	}
 	l.large = tasks > 500_000 || n > 5000
 	if n > 1000 {

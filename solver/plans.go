@@ -2,6 +2,7 @@ package solver
 
 import (
 	"context"
+	"math"
 	"time"
 
 	"github.com/hare-sched/hare"
@@ -24,6 +25,10 @@ const (
 	unitCharge    = 0.8
 	spreadCharge  = 1.05
 	mixedCharge   = 1.2
+	chargeSize    = 180
+	chargeFall    = 0.45
+	leastZero     = 0.2
+	leastSpread   = 0.5
 	fewForCharges = 20
 	longUnit      = 32 // a unit is long if tasks compute for less than so many units on average
 )
@@ -56,8 +61,8 @@ func (pc planCharge) at() float64 { return pc.sync + pc.idle }
 
 func (pc planCharge) plus(x float64) planCharge { return chargeAt(max(0.05, pc.at()+x)) }
 
-// firstCharge returns the charge of the first plan of a model with relaxed jobs.
-func (s *solve) firstCharge() planCharge {
+// firstCharge returns the charge of the first plan of a model with relaxed jobs, and whether others may be better.
+func (s *solve) firstCharge() (charge planCharge, varies bool) {
 	first, last, others := int64(-1), int64(0), false
 	total, modes := int64(0), int64(0)
 	for i := range s.model.Jobs {
@@ -71,15 +76,19 @@ func (s *solve) firstCharge() planCharge {
 		last = max(last, j.ReleaseUs)
 		others = others || j.Sync != hare.Relaxed
 	}
+	size := math.Sqrt(float64(len(s.model.Jobs)) * float64(len(s.model.GPUs)))
+	less := chargeFall * math.Log(max(1, size/chargeSize))
 	switch {
-	case last == first || len(s.model.Jobs) < fewForCharges:
-		return chargeAt(zeroCharge)
+	case others && (last == first || len(s.model.Jobs) < fewForCharges):
+		return chargeAt(zeroCharge), false
 	case others:
-		return chargeAt(mixedCharge)
+		return chargeAt(mixedCharge), false
+	case last == first || len(s.model.Jobs) < fewForCharges:
+		return chargeAt(max(leastZero, zeroCharge-less)), false
 	case total/max(1, modes) < longUnit*greedy.TimeUnit(s.model)/1000:
-		return chargeAt(unitCharge)
+		return chargeAt(max(leastSpread, unitCharge-less)), true
 	}
-	return chargeAt(spreadCharge)
+	return chargeAt(max(leastSpread, spreadCharge-less)), true
 }
 
 // plansPay reports whether plans other than that of guide may be worth their time.
@@ -93,8 +102,7 @@ func (s *solve) choosePlan(ctx context.Context, guide *hare.Relaxation,
 	left func() float64) (planCharge, *hare.Relaxation) {
 	first, best := s.limits.charge, s.limits.charge
 	least := secondsForTrial * float64(len(s.model.Jobs)) * 1e9
-	if !s.plansPay(guide) || first != chargeAt(spreadCharge) && first != chargeAt(unitCharge) || s.limits.large ||
-		left() < least {
+	if !s.plansPay(guide) || !s.limits.chargeVaries || s.limits.large || left() < least {
 		return best, guide
 	}
 	s.tryPlan(ctx, guide)

@@ -1,6 +1,7 @@
 package solver
 
 import (
+	"math"
 	"reflect"
 	"slices"
 	"testing"
@@ -27,7 +28,7 @@ func TestChargesLieOnALine(t *testing.T) {
 
 // Arrivals decide what the first plan charges: of jobs that arrive over time more than of jobs that are all
 // there at time 0, most where times have no common unit, nothing where no job is relaxed, and where jobs are
-// few no more than at time 0.
+// few no more than at time 0. Of many relaxed jobs it charges less, but not where others are among them.
 func TestFirstCharge(t *testing.T) {
 	for _, c := range []struct {
 		sync, arrivals string
@@ -38,6 +39,9 @@ func TestFirstCharge(t *testing.T) {
 		{"odd", "uniform:400", 20, spreadCharge},
 		{"mixed", "uniform:400", 20, mixedCharge}, {"rigid", "uniform:400", 20, 0},
 		{"relaxed", "uniform:400", 19, zeroCharge},
+		{"relaxed", "none", 2000, leastZero}, {"relaxed", "uniform:400", 2000, leastSpread},
+		{"odd", "uniform:400", 400, spreadCharge - chargeFall*math.Log(math.Sqrt(400*160)/chargeSize)},
+		{"mixed", "none", 2000, zeroCharge}, {"mixed", "uniform:400", 2000, mixedCharge},
 	} {
 		sync := c.sync
 		if sync == "mixed" || sync == "odd" {
