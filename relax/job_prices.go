@@ -37,12 +37,13 @@ const (
 	jobFloor    = 0.03 // the least price in the preconditioner, as a share of the greatest one
 	jobCells    = 96
 	jobSteps    = 200
-	meanShare   = 0.1   // the share of the newest prices in their average
-	meanSteps   = 10    // of so many values one is that of the average
-	cellBlock   = 8     // the cells that a goroutine takes at once
-	jobBlock    = 4     // the jobs that a goroutine takes at once
-	rowBlock    = 64    // the rows of prices that a goroutine takes at once
-	maxJobRows  = 1_000 // the most pairs of a job and a type with a price of their own
+	meanShare   = 0.1     // the share of the newest prices in their average
+	meanSteps   = 10      // of so many values one is that of the average
+	cellBlock   = 8       // the cells that a goroutine takes at once
+	jobBlock    = 4       // the jobs that a goroutine takes at once
+	rowBlock    = 64      // the rows of prices that a goroutine takes at once
+	maxJobRows  = 3_000   // the most pairs of a job and a type with a price of their own
+	maxPairGPUs = 1 << 18 // the most GPUs of the types of all pairs together
 	// The first target lies above the first value by jobAmbition over the number of jobs, but by no more than
 	// mostAmbition and no less than leastAmbition, as shares. Until a target is missed, it moves farther by the factor
 	// jobFarther with each better average, up to farthestTarget. On a finer grid it is leastRefined away or more.
@@ -78,7 +79,7 @@ func PricesJobs(m *hare.Model) bool {
 			steps += most[md.Type]
 		}
 	}
-	return rows <= maxJobRows && steps <= maxKnapsack
+	return rows <= maxJobRows && steps <= maxPairGPUs
 }
 
 // JobPrices raises the bound of a relaxation with prices, by a price for each job on each type, until ctx ends.

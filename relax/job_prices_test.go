@@ -91,7 +91,7 @@ func TestNoPricesOfJobs(t *testing.T) {
 	}
 	// Sets of many jobs on many GPUs would take longer than any limit, and much memory.
 	wide := &hare.Instance{Objective: hare.ObjectiveWeightedJCT, Cluster: hare.Cluster{Nodes: []hare.Node{{Name: "n",
-		GPUs: []hare.TypeCount{{Type: "A", Count: maxKnapsack / 2}}}}}}
+		GPUs: []hare.TypeCount{{Type: "A", Count: maxPairGPUs / 2}}}}}}
 	for x := range 3 {
 		wide.Jobs = append(wide.Jobs, hare.Job{ID: string(rune('a' + x)), WeightMicro: 1e6, Rounds: 1, Tasks: 40_000,
 			Sync: hare.Gang, On: []hare.Profile{{Type: "A", ComputeUs: 1e6}}})
