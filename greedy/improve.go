@@ -36,6 +36,9 @@ type ImproveConfig struct {
 	// Elapsed returns the used share of the time budget, from 0 to 1. It is nil if only
 	// Moves limits the search.
 	Elapsed func() float64
+	// JobSeconds is the time of the search for each job, where Elapsed goes by a clock; zero means that it is not
+	// known.
+	JobSeconds float64
 	// Continual makes the search the beginning of one without an end: a search with more moves goes on where one with
 	// fewer has ended, so that its plan is never worse. It is for searches that Moves alone ends.
 	Continual bool
@@ -84,6 +87,7 @@ func Improve(ctx context.Context, m *hare.Model, rel *hare.Relaxation, start *Pl
 		cfg.staged = cfg.Heat == 0 && cfg.Chains == 0 && cfg.shaped == nil
 		return anneal(ctx, m, rel, start, cfg)
 	case len(annealed) > 0 && rel != nil:
+		cfg.JobSeconds = 0 // the annealing has only a part of it
 		return searchMixed(ctx, m, rel, start, cfg, filler, annealed)
 	}
 	return searchRelaxed(ctx, m, rel, start, cfg, bigJobs(m, maxTasksByRound))

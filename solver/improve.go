@@ -151,6 +151,7 @@ func (s *solve) search(ctx context.Context, guide *hare.Relaxation, cfg greedy.I
 	cfg.StopAt = s.stopAt()
 	if s.opt.TimeLimit > 0 {
 		s.clocked = true
+		cfg.JobSeconds = span / 1e9 / float64(max(1, len(s.model.Jobs)))
 		cfg.Elapsed = func() float64 {
 			if s.gapReachedBeside() {
 				return 1
