@@ -1,12 +1,10 @@
 package executor
 
 import (
-	"context"
 	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"log/slog"
 	"maps"
@@ -24,14 +22,6 @@ import (
 	"github.com/hare-sched/hare/clusters/description"
 	"github.com/hare-sched/hare/executor/rounds"
 	"github.com/hare-sched/hare/executor/runner"
-)
-
-// Times of the upload of outputs.
-const (
-	uploadEvery = 500 * time.Millisecond
-	// lastUpload is how long the report of an end waits for the rest of its outputs.
-	lastUpload = 5 * time.Second
-	chunkBytes = 1 << 20
 )
 
 // passed are the variables of the agent's environment that tasks get.
@@ -321,138 +311,6 @@ func await(dir string) {
 		}
 		_ = unix.Close(fd)
 	}
-}
-
-// follow uploads the outputs of a task while it runs, and tells the agent its end once the outputs are uploaded.
-func (a *Agent) follow(p *process) {
-	defer close(p.done)
-	ticker := time.NewTicker(uploadEvery)
-	defer ticker.Stop()
-	for over := false; !over; {
-		select {
-		case <-p.over:
-			over = true
-		case <-ticker.C:
-			if a.ready.Load() {
-				a.tellProgress(p)
-				_ = a.upload(a.context, p)
-			}
-		case <-a.context.Done():
-			return
-		}
-	}
-	var end description.TaskReport
-	if p.home {
-		end = *p.end
-	} else {
-		end = a.endOf(p)
-	}
-	ctx, cancel := context.WithTimeout(a.context, lastUpload)
-	err := a.upload(ctx, p)
-	cancel()
-	select {
-	case a.endings <- end:
-	case <-a.context.Done():
-		return
-	}
-	for err != nil && !p.forget.Load() { // the rest follows the end
-		select {
-		case <-ticker.C:
-			err = a.upload(a.context, p)
-		case <-a.context.Done():
-			return
-		}
-	}
-}
-
-// tellProgress tells the server how far a round job is, where that has changed.
-func (a *Agent) tellProgress(p *process) {
-	now, err := rounds.ReadProgress(p.dir)
-	if err != nil || now.Round == 0 || now.Round == p.said.Round && now.Loss == p.said.Loss ||
-		p.home { // the pool tells that of homes
-		return
-	}
-	select {
-	case a.progress <- description.TaskReport{TaskID: p.id, State: description.TaskRunning, Round: now.Round,
-		Loss: now.Loss}:
-		p.said = now
-	case <-a.context.Done():
-	}
-}
-
-// endOf reads how a task ended whose runner has.
-func (a *Agent) endOf(p *process) description.TaskReport {
-	r := description.TaskReport{TaskID: p.id, State: description.TaskEnded}
-	far, _ := rounds.ReadProgress(p.dir) // a command has none
-	r.Round, r.Loss = far.Round, far.Loss
-	e, err := runner.ReadExit(p.dir)
-	if err != nil {
-		if err := runner.Clear(p.dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			a.cfg.Logger.Error("processes of a task may be left", "job", p.id.Job, "error", err)
-		}
-		log, _ := os.ReadFile(filepath.Join(p.dir, "runner.log"))
-		r.State, r.Error = description.TaskLost, "the process that watches over the task was killed"
-		if text := strings.TrimSpace(string(log)); text != "" {
-			r.Error += ": " + text[:min(len(text), 200)]
-		}
-		return r
-	}
-	r.ExitCode, r.Signal, r.Error, r.RanS = e.ExitCode, e.Signal, e.Error, e.RanS
-	if e.Error == runner.LeaseOver {
-		r.State = description.TaskLost // which is no failure of the task
-	}
-	if r.Error == "" && (r.ExitCode == nil || *r.ExitCode != 0) {
-		r.Error, r.Apart = far.Error, far.Apart
-	}
-	return r
-}
-
-// upload sends what is new in the outputs of a task.
-func (a *Agent) upload(ctx context.Context, p *process) error {
-	for i, stream := range []string{description.StreamStdout, description.StreamStderr} {
-		f, err := os.Open(filepath.Join(p.dir, stream))
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
-		if err != nil {
-			return err
-		}
-		err = a.uploadStream(ctx, p, i, stream, f)
-		_ = f.Close()
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (a *Agent) uploadStream(ctx context.Context, p *process, i int, stream string, f *os.File) error {
-	info, err := f.Stat()
-	if err != nil || info.Size() <= p.sent[i] {
-		return err
-	}
-	if p.piece == nil {
-		p.piece = make([]byte, chunkBytes)
-	}
-	for !p.full[i] {
-		n, err := f.ReadAt(p.piece, p.sent[i])
-		if n == 0 {
-			if errors.Is(err, io.EOF) {
-				return nil
-			}
-			return err
-		}
-		stored, err := a.cfg.Server.PutLog(ctx, a.cfg.Cluster, a.cfg.Name, &description.LogChunk{Epoch: a.epoch.Load(),
-			TaskID: p.id, Stream: stream, Offset: p.sent[i]}, p.piece[:n])
-		if err != nil {
-			return err
-		}
-		if stored.Next <= p.sent[i] && !stored.Full {
-			return errors.New("the server stores nothing of the output")
-		}
-		p.sent[i], p.full[i] = stored.Next, stored.Full
-	}
-	return nil
 }
 
 // do does what the state asks for.
