@@ -27,10 +27,20 @@ func Methods() []string {
 // bound.
 var ErrInfeasible = errors.New("relax: a job can never run")
 
-// NoRoomError is ErrInfeasible for a job whose nodes never have room for long enough.
-type NoRoomError struct{ Job string }
+// NoRoomError is ErrInfeasible for a job for which there never is room, or not for long enough.
+type NoRoomError struct {
+	Job   string
+	Round bool   // whether there never is room for a round; else only not for all of them
+	why   string // there never is, in words; may be ""
+}
 
 func (nr *NoRoomError) Error() string {
+	switch {
+	case nr.why != "":
+		return fmt.Sprintf("%v: %s", ErrInfeasible, nr.why)
+	case nr.Round:
+		return fmt.Sprintf("%v: job %q: there never is room for a round", ErrInfeasible, nr.Job)
+	}
 	return fmt.Sprintf("%v: job %q: its nodes never have room for long enough", ErrInfeasible, nr.Job)
 }
 

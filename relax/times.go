@@ -1,7 +1,6 @@
 package relax
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/hare-sched/hare"
@@ -33,10 +32,11 @@ func (pr *problem) addTimes(peak []int64) (kept [][]roundMode, ok bool) {
 		}
 		least, fits := leastTime(mj, modes[i])
 		if !fits {
-			pr.infeasible = ErrInfeasible
+			never := &NoRoomError{Job: m.Instance.Jobs[i].ID, Round: true}
 			if m.Placed {
-				pr.infeasible = fmt.Errorf("%w: %s", ErrInfeasible, whyNoRoom(m, i))
+				never.why = whyNoRoom(m, i)
 			}
+			pr.infeasible = never
 			return nil, false
 		}
 		if setup := leastSetup(mj, modes[i]); setup > 0 {
@@ -49,7 +49,7 @@ func (pr *problem) addTimes(peak []int64) (kept [][]roundMode, ok bool) {
 		path[i] = start[i] + least
 		if leasts[i] = least; m.Placed {
 			if start[i], path[i] = pr.inRoom(mj, modes[i], start[i]); path[i] == endless {
-				pr.infeasible = &NoRoomError{m.Instance.Jobs[i].ID}
+				pr.infeasible = &NoRoomError{Job: m.Instance.Jobs[i].ID}
 				return nil, false
 			}
 		}

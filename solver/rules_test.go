@@ -144,6 +144,21 @@ func TestSolveSaysWhyRulesForbidAJob(t *testing.T) {
 	}
 }
 
+// A gang that may mix types can never run where these never have room for it at the same time, although each has some
+// at one time: the bound finds it.
+func TestSolveSaysThatTypesHaveNoRoomAtOnce(t *testing.T) {
+	inst := decodeNodes(t, `{"hare":"instance/v1","cluster":{"nodes":[
+		{"name":"a","gpus":{"A":2},"cpus":2,"busy":[{"gpu":0,"until_s":3},{"gpu":1,"until_s":3}]},
+		{"name":"b","gpus":{"B":1},"cpus":2,"in_service_s":[[0,3]]}]},"jobs":[
+		{"id":"x","sync":"gang","mix":true,"rounds":1,"tasks":3,"cpus_per_task":1,
+		"on":{"A":{"compute_s":1},"B":{"compute_s":1}}}]}`)
+	res, err := solver.Solve(context.Background(), inst, hare.Options{WorkLimit: 100}, solver.Config{})
+	if err != nil || res.Termination != hare.TerminationInfeasible || len(res.Reasons) != 1 ||
+		res.Reasons[0].Pointer != "/jobs/0" || res.Reasons[0].Code != "never_together" {
+		t.Errorf("%v, %+v", err, res)
+	}
+}
+
 // A job whose rounds all fit a window, though not together, can never run: the bound finds it.
 func TestSolveSaysThatRoundsDoNotFit(t *testing.T) {
 	inst := decodeNodes(t, `{"hare":"instance/v1","cluster":{"nodes":[{"name":"a","gpus":{"A":2},"cpus":2,

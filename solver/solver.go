@@ -268,7 +268,7 @@ func (s *solve) run() (*hare.Result, error) {
 	}
 	guide, err := s.relaxations(work)
 	if never := (*relax.NoRoomError)(nil); errors.As(err, &never) && s.incumbent == nil {
-		s.res.Termination, s.res.Reasons, s.res.Reproducible = hare.TerminationInfeasible, s.noRoom(never.Job), true
+		s.res.Termination, s.res.Reasons, s.res.Reproducible = hare.TerminationInfeasible, s.noRoom(never), true
 		s.res.Timing.Total = time.Since(s.began)
 		return s.res, nil
 	}
@@ -323,12 +323,18 @@ func (s *solve) context(share float64) (context.Context, context.CancelFunc) {
 	return context.WithDeadline(s.parent, s.began.Add(time.Duration(share*float64(s.opt.TimeLimit))))
 }
 
-// noRoom is the reason for which a job can never run whose nodes have no room for long enough.
-func (s *solve) noRoom(job string) []hare.Reason {
-	i := slices.IndexFunc(s.inst.Jobs, func(j hare.Job) bool { return j.ID == job })
-	return []hare.Reason{{Pointer: fmt.Sprintf("/jobs/%d", i), Job: job, Code: "window_too_short",
-		Detail: "the nodes that the job may use never have room for all of its rounds: lengthen windows of service, " +
-			"shorten reservations or the rounds, or add nodes"}}
+// noRoom is the reason for which a job can never run for which there never is room, or not for long enough.
+func (s *solve) noRoom(never *relax.NoRoomError) []hare.Reason {
+	i := slices.IndexFunc(s.inst.Jobs, func(j hare.Job) bool { return j.ID == never.Job })
+	r := hare.Reason{Pointer: fmt.Sprintf("/jobs/%d", i), Job: never.Job}
+	if never.Round {
+		r.Code, r.Detail = "never_together", "the GPUs that the job may use never have room for all tasks of a round that "+
+			"must be there at once: widen windows of service, lower \"tasks\", or use sync relaxed"
+	} else {
+		r.Code, r.Detail = "window_too_short", "the nodes that the job may use never have room for all of its rounds: "+
+			"lengthen windows of service, shorten reservations or the rounds, or add nodes"
+	}
+	return []hare.Reason{r}
 }
 
 // gapReached reports whether the requested gap is met.
