@@ -135,6 +135,9 @@ func (s *solve) setLimits() {
 		step := n * stepSeconds / float64(cores) / s.opt.TimeLimit.Seconds()
 		l.minGain = minGainShare * 100 * step
 		l.cells *= 4 // finer grids, as far as they pay
+		if relaxed && !l.large {
+			l.planCells *= 2 // prices of gang and rigid jobs guide no better on finer grids
+		}
 		l.boundEffort = min(maxEffort, max(minEffort, timedShare/(fullSteps*step)))
 		same := min(samePlanMost, max(samePlanLeast, samePlanJobs/n)) // the effort
 		if l.samePlan = !l.large && same*fullSteps*step <= samePlanShare; l.samePlan {
