@@ -87,7 +87,7 @@ func Improve(ctx context.Context, m *hare.Model, rel *hare.Relaxation, start *Pl
 		cfg.staged = cfg.Heat == 0 && cfg.Chains == 0 && cfg.shaped == nil
 		return anneal(ctx, m, rel, start, cfg)
 	case len(annealed) > 0 && rel != nil:
-		cfg.JobSeconds = 0 // the annealing has only a part of it
+		cfg.JobSeconds = 0 // the annealing has only a part of the time
 		return searchMixed(ctx, m, rel, start, cfg, filler, annealed)
 	}
 	return searchRelaxed(ctx, m, rel, start, cfg, bigJobs(m, maxTasksByRound))

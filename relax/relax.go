@@ -27,11 +27,11 @@ func Methods() []string {
 // bound.
 var ErrInfeasible = errors.New("relax: a job can never run")
 
-// NoRoomError is ErrInfeasible for a job for which there never is room, or not for long enough.
+// NoRoomError is ErrInfeasible for a job that never finds room, for one round or for all of its rounds.
 type NoRoomError struct {
 	Job   string
-	Round bool   // whether there never is room for a round; else only not for all of them
-	why   string // there never is, in words; may be ""
+	Round bool   // whether there never is room for one round; else there never is for long enough for all rounds
+	why   string // why there is no room for a round; "" where no words are at hand
 }
 
 func (nr *NoRoomError) Error() string {

@@ -19,7 +19,9 @@ type planCharge struct{ sync, idle float64 }
 // time, the best charge is often about spreadCharge, since jobs that would be late on the busy cluster must
 // be planned as late; but it differs between instances. Where the times are multiples of a long unit, rounds
 // end together, fewer GPUs idle between them, and unitCharge is better. Fewer jobs than fewForCharges do not
-// keep a cluster busy, and zeroCharge serves them as well.
+// keep a cluster busy, and zeroCharge serves them as well. Many relaxed jobs without others fill more of what
+// each of them leaves idle: the charge falls by chargeFall for each factor e by which the root of jobs · GPUs
+// exceeds chargeSize, down to leastZero for jobs that are there at the beginning and to leastSpread for others.
 const (
 	zeroCharge    = 0.5
 	unitCharge    = 0.8
@@ -78,12 +80,13 @@ func (s *solve) firstCharge() (charge planCharge, varies bool) {
 	}
 	size := math.Sqrt(float64(len(s.model.Jobs)) * float64(len(s.model.GPUs)))
 	less := chargeFall * math.Log(max(1, size/chargeSize))
+	atOnce := last == first || len(s.model.Jobs) < fewForCharges
 	switch {
-	case others && (last == first || len(s.model.Jobs) < fewForCharges):
+	case others && atOnce:
 		return chargeAt(zeroCharge), false
 	case others:
 		return chargeAt(mixedCharge), false
-	case last == first || len(s.model.Jobs) < fewForCharges:
+	case atOnce:
 		return chargeAt(max(leastZero, zeroCharge-less)), false
 	case total/max(1, modes) < longUnit*greedy.TimeUnit(s.model)/1000:
 		return chargeAt(max(leastSpread, unitCharge-less)), true

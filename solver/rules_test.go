@@ -154,7 +154,7 @@ func TestSolveSaysThatTypesHaveNoRoomAtOnce(t *testing.T) {
 		"on":{"A":{"compute_s":1},"B":{"compute_s":1}}}]}`)
 	res, err := solver.Solve(context.Background(), inst, hare.Options{WorkLimit: 100}, solver.Config{})
 	if err != nil || res.Termination != hare.TerminationInfeasible || len(res.Reasons) != 1 ||
-		res.Reasons[0].Pointer != "/jobs/0" || res.Reasons[0].Code != "never_together" {
+		res.Reasons[0].Pointer != "/jobs/0/tasks" || res.Reasons[0].Code != "never_together" {
 		t.Errorf("%v, %+v", err, res)
 	}
 }

@@ -323,11 +323,13 @@ func (s *solve) context(share float64) (context.Context, context.CancelFunc) {
 	return context.WithDeadline(s.parent, s.began.Add(time.Duration(share*float64(s.opt.TimeLimit))))
 }
 
-// noRoom is the reason for which a job can never run for which there never is room, or not for long enough.
+// noRoom says why a job can never run: there never is room for a round of the job, or never for long enough for all
+// rounds.
 func (s *solve) noRoom(never *relax.NoRoomError) []hare.Reason {
 	i := slices.IndexFunc(s.inst.Jobs, func(j hare.Job) bool { return j.ID == never.Job })
 	r := hare.Reason{Pointer: fmt.Sprintf("/jobs/%d", i), Job: never.Job}
 	if never.Round {
+		r.Pointer += "/tasks"
 		r.Code, r.Detail = "never_together", "the GPUs that the job may use never have room for all tasks of a round that "+
 			"must be there at once: widen windows of service, lower \"tasks\", or use sync relaxed"
 	} else {
