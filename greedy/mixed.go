@@ -9,8 +9,8 @@ import (
 )
 
 // mixedSearch searches for instances that have gang or rigid jobs as well as others.
-// Annealing places the gang and rigid jobs beside surrogates of the others; then a
-// search for relaxed jobs places those in the capacity that is left.
+// Annealing places the gang and rigid jobs beside surrogates of the others, which then take the places of their
+// surrogates; or a search for relaxed jobs places them in the capacity that is left.
 type mixedSearch struct {
 	ctx   context.Context
 	m     *hare.Model
@@ -26,6 +26,8 @@ type mixedSearch struct {
 	filler, annealed []int
 	rest             *hare.Model // the model with the filler jobs only
 	progress         [][]hare.Point
+	// placesServe says that the places of surrogates were better than those that the search for relaxed jobs found.
+	placesServe bool
 }
 
 // annealRate is the number of jobs that the annealing places in the time in which the
@@ -36,8 +38,15 @@ const annealRate = 200
 // there is a plan soon, and a good one. The rest is used to fill the better one better.
 var candidateShares = [...]float64{0.04, 0.5}
 
-// manyJobs is the number of jobs above which the first candidate takes too long and is left out.
-const manyJobs = 500
+// lastShare is the share of the budget that ends the last candidate where the places of surrogates serve.
+const lastShare = 0.95
+
+// manyJobs is the number of jobs above which the first candidate takes too long and is left out. The places of
+// surrogates are then taken to serve up to mostForPlaces jobs, and not to serve more.
+const (
+	manyJobs      = 500
+	mostForPlaces = 1000
+)
 
 // blendWeights are the weights of the surrogate plan in the orders that are tried for
 // it.
@@ -47,8 +56,12 @@ var blendWeights = [...]float64{0.5, 1}
 // the keys of all jobs, gang and rigid jobs too.
 const fewJobs = 12
 
-// annealShare is the share of a candidate's budget for the annealing.
-const annealShare = 0.6
+// annealShare is the share of a candidate's budget for the annealing, and placesShare the one where the places of
+// surrogates serve: the rest is for justification.
+const (
+	annealShare = 0.6
+	placesShare = 0.97
+)
 
 // splitJobs returns the jobs that annealing cannot place, and the others.
 func splitJobs(m *hare.Model) (filler, annealed []int) {
@@ -91,13 +104,17 @@ func searchMixed(ctx context.Context, m *hare.Model, rel *hare.Relaxation, start
 			break
 		}
 		if n == 0 && len(m.Jobs) > manyJobs {
+			ms.placesServe = len(m.Jobs) <= mostForPlaces && !arriveTogether(m)
 			continue
+		}
+		if ms.placesServe {
+			share = lastShare
 		}
 		found = ms.candidate(n, share) || found
 		peek()
 	}
 	switch {
-	case ms.over():
+	case ms.over() || ms.placesServe && found:
 	case !found || ms.best == nil || len(ms.m.Jobs) <= fewJobs:
 		// The surrogates have no place, or there are so few jobs that nearly all orders can be
 		// tried.
@@ -143,14 +160,19 @@ func (ms *mixedSearch) part(share float64) ImproveConfig {
 	return cfg
 }
 
-// candidate makes a plan from the n-th annealing. It returns false if the annealing finds no
+// candidate makes plans from the n-th annealing. It returns false if the annealing finds no
 // place.
 func (ms *mixedSearch) candidate(n int, share float64) bool {
 	from := ms.used()
-	cfg := ms.part(from + annealShare*max(0, share-from))
+	part := annealShare
+	if ms.placesServe {
+		part = placesShare
+	}
+	cfg := ms.part(from + part*max(0, share-from))
+	gangs := gangSurrogates(ms.m, ms.filler)
 	cfg.Seed += int64(n) << 32
 	cfg.Moves = max(annealRate*cfg.Moves, int64(50*len(ms.m.Jobs)))
-	surrogatePlan, stats, err := anneal(ms.ctx, ms.surrogateModel(), ms.rel, nil, cfg)
+	surrogatePlan, stats, err := anneal(ms.ctx, gangs, ms.rel, nil, cfg)
 	ms.stats.Accepted += stats.Accepted
 	ms.stats.Evaluations += stats.Evaluations
 	ms.stats.Moves += stats.Moves
@@ -158,45 +180,47 @@ func (ms *mixedSearch) candidate(n int, share float64) bool {
 	if err != nil || surrogatePlan == nil {
 		return false
 	}
+	tried := ms.takePlaces(gangs, surrogatePlan)
+	if tried && ms.placesServe {
+		return true
+	}
+	ms.placesServe = tried && len(ms.m.Jobs) > fewJobs && !arriveTogether(ms.m)
 	from = ms.used()
 	for x, weight := range blendWeights {
 		progress := ms.blendProgress(surrogatePlan, weight)
 		cfg := ms.part(from + max(0, share-from)*float64(x+1)/float64(len(blendWeights)))
-		if ms.fill(surrogatePlan, nil, ms.fillerRelaxation(progress), cfg) || ms.progress == nil {
+		better := ms.fill(surrogatePlan, nil, ms.fillerRelaxation(progress), cfg)
+		ms.placesServe = ms.placesServe && !better
+		if better || ms.progress == nil {
 			ms.progress = progress
 		}
 	}
 	return true
 }
 
-// surrogateModel returns the model with the filler jobs replaced by surrogates, which are gangs that hold their GPUs
-// while they synchronise. Relaxed jobs seldom fill these times of each other: with a smaller share of them, the
-// annealing makes plans that cannot be filled.
-func (ms *mixedSearch) surrogateModel() *hare.Model {
-	m := *ms.m
-	m.Jobs = slices.Clone(m.Jobs)
-	size := make([]int64, len(m.Types))
-	for c := range m.Classes {
-		if len(m.Classes[c].Windows) > 0 {
-			size[m.Classes[c].Type] += int64(len(m.Classes[c].GPUs))
-		}
+// takePlaces puts the filler jobs at the places of their surrogates in plan, and justifies the result. It returns
+// false where that is no plan, or one of too many blocks.
+func (ms *mixedSearch) takePlaces(gangs *hare.Model, plan *Plan) bool {
+	if slices.Contains(ms.big, true) || len(ms.m.Jobs) > mostForPlaces {
+		return false
 	}
 	for _, i := range ms.filler {
-		j := &m.Jobs[i]
-		widest := int64(1)
-		for _, md := range j.Modes {
-			widest = max(widest, size[md.Type])
-		}
-		width := min(j.Tasks, widest)
-		each := (j.Tasks + width - 1) / width
-		j.Tasks, j.Sync, j.Mix = width, hare.Gang, false
-		j.Modes = slices.Clone(j.Modes)
-		for x := range j.Modes {
-			md := &j.Modes[x]
-			md.ComputeUs *= each
+		if ms.m.Jobs[i].Sync != hare.Relaxed && ms.m.Jobs[i].Tasks > gangs.Jobs[i].Tasks {
+			return false // this gang needs several types at once
 		}
 	}
-	return &m
+	ms.justifyAndKeep(atPlacesOfGangs(ms.m, gangs, plan))
+	return true
+}
+
+// arriveTogether reports whether all jobs are released at the same time.
+func arriveTogether(m *hare.Model) bool {
+	for i := range m.Jobs {
+		if m.Jobs[i].ReleaseUs != m.Jobs[0].ReleaseUs {
+			return false
+		}
+	}
+	return true
 }
 
 // blendProgress returns the progress of the filler jobs, interpolated between that in
@@ -275,6 +299,9 @@ func (ms *mixedSearch) justifyAndKeep(p *Plan) bool {
 	for before := math.Inf(1); ms.ctx.Err() == nil; {
 		v := weighted(ms.m, p.EndUs)
 		if v >= before*(1-1e-5) {
+			break
+		}
+		if before < math.Inf(1) && ms.used() >= 1 {
 			break
 		}
 		before = v

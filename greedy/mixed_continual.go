@@ -8,7 +8,8 @@ const (
 )
 
 // searchContinually makes one candidate after another, each with twice the work of the one before, and after each
-// candidate spends as much work on filling the best one better. A candidate begins where both fit into the limit.
+// candidate spends as much work on filling the best one better, unless the places of surrogates serve. A candidate
+// begins where both fit into the limit.
 func (ms *mixedSearch) searchContinually(peek func()) {
 	left, whole := ms.cfg.Moves, ms.cfg
 	work := firstCandidate * int64(len(ms.m.Jobs))
@@ -22,7 +23,7 @@ func (ms *mixedSearch) searchContinually(peek func()) {
 		ms.cfg, ms.left = &part, work
 		ms.candidate(n, 1)
 		left -= work - ms.left
-		if ms.best != nil && ms.progress != nil {
+		if ms.best != nil && ms.progress != nil && !ms.placesServe {
 			ms.left = work
 			ms.fill(ms.best, ms.best, ms.fillerRelaxation(ms.progress), ms.part(0.95))
 			left -= work - ms.left
