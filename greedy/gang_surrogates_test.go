@@ -2,6 +2,7 @@ package greedy
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"testing"
 
@@ -80,4 +81,74 @@ func TestPlacesServeWhereJobsArrive(t *testing.T) {
 		t.Errorf("the value went from %s to %s", first, ms.value)
 	}
 	accept(t, m, ms.best, "places of gangs")
+}
+
+// Relaxed jobs are annealed as gangs where they synchronise little and are narrow.
+func TestGangsPay(t *testing.T) {
+	for _, c := range []struct {
+		name                string
+		sync                float64 // as a share of the compute time
+		tasks               int64   // of 40 GPUs
+		span                int64   // between two releases
+		pays                bool
+		wantSync, wantWidth float64
+	}{
+		{"little", 0.05, 4, 1_000_000, true, 0.05 / 1.05, 0.1},
+		{"together", 0.05, 4, 0, false, 0.05 / 1.05, 0.1},
+		{"together, less", 0.03, 4, 0, true, 0.03 / 1.03, 0.1},
+		{"much", 0.1, 4, 1_000_000, false, 0.1 / 1.1, 0.1},
+		{"wide", 0.05, 20, 1_000_000, false, 0.05 / 1.05, 0.5},
+	} {
+		inst := loadInstance(t, "standard-200")
+		inst.Jobs = inst.Jobs[:20]
+		for i := range inst.Jobs {
+			j := &inst.Jobs[i]
+			j.Tasks, j.ReleaseUs = c.tasks, c.span*int64(i)
+		}
+		m := hare.NewModel(inst)
+		for i := range m.Classes {
+			m.Classes[i].GPUs = m.Classes[i].GPUs[:min(40, len(m.Classes[i].GPUs))]
+		}
+		for i := range m.Jobs {
+			for k := range m.Jobs[i].Modes {
+				md := &m.Jobs[i].Modes[k]
+				md.SyncUs = int64(c.sync * float64(md.ComputeUs))
+			}
+		}
+		if pays := gangsPay(m); pays != c.pays {
+			t.Errorf("%s: pays: %t", c.name, pays)
+		}
+		if sync, width := shares(m); math.Abs(sync-c.wantSync) > 1e-3 || math.Abs(width-c.wantWidth) > 1e-3 {
+			t.Errorf("%s: shares %g and %g, want %g and %g", c.name, sync, width, c.wantSync, c.wantWidth)
+		}
+	}
+}
+
+// The annealing of gangs never makes a plan of relaxed jobs worse, and mostly makes that of a list better.
+func TestImproveAsGangs(t *testing.T) {
+	plans, better := 0, 0
+	for seed := uint64(1); seed <= 60; seed++ {
+		r := rand.New(rand.NewPCG(seed, 33))
+		inst := randomGangs(r, 3+r.IntN(15), seed%3 > 0).Instance
+		for i := range inst.Jobs {
+			inst.Jobs[i].Sync, inst.Jobs[i].Mix = hare.Relaxed, false
+		}
+		m := hare.NewModel(inst)
+		start, err := Assign(t.Context(), m, Order(m, nil, "wspt"), Insertion)
+		if err != nil {
+			continue
+		}
+		plans++
+		p := improveAsGangs(t.Context(), m, relaxation(m), start, &ImproveConfig{Seed: int64(seed), Moves: 1000})
+		accept(t, m, p, fmt.Sprint("seed ", seed))
+		switch p.Value(m).Cmp(start.Value(m)) {
+		case 1:
+			t.Fatalf("seed %d: %s after %s", seed, p.Value(m), start.Value(m))
+		case -1:
+			better++
+		}
+	}
+	if plans < 40 || better < plans/3 {
+		t.Errorf("better in %d of %d", better, plans)
+	}
 }
