@@ -131,19 +131,22 @@ func gpusByType(m *hare.Model) []int64 {
 	return size
 }
 
-// improveAsGangs anneals gangs in the place of the jobs of m, which are all relaxed, and lets these take the places of
-// their gangs. The plan that it returns is never worse than start.
+// improveAsGangs anneals gangs in the place of the jobs of m, of which the annealing can place none itself, and lets
+// these take the places of their gangs. The plan that it returns is never worse than start.
 func improveAsGangs(ctx context.Context, m *hare.Model, rel *hare.Relaxation, start *Plan, cfg *ImproveConfig) *Plan {
 	ms := &mixedSearch{ctx: ctx, m: m, rel: rel, cfg: cfg, left: cfg.Moves, big: bigJobs(m, maxTasksByRound),
 		best: start, value: start.Value(m)}
 	for i := range m.Jobs {
 		ms.filler = append(ms.filler, i)
 	}
+	if slices.Contains(ms.big, true) {
+		return start
+	}
 	gangs := gangSurrogates(m, ms.filler)
 	for _, share := range [...]float64{probeShare, asGangsShare} {
 		before := ms.best
 		part := ms.part(share)
-		part.Moves = max(part.Moves, annealRate*part.Moves)
+		part.Moves *= annealRate
 		plan, _, err := anneal(ctx, gangs, rel, nil, part)
 		if err != nil || plan == nil || !ms.takePlaces(gangs, plan) || ms.best == before || ms.over() {
 			break

@@ -90,7 +90,7 @@ func Improve(ctx context.Context, m *hare.Model, rel *hare.Relaxation, start *Pl
 		cfg.JobSeconds = 0 // the annealing has only a part of the time
 		return searchMixed(ctx, m, rel, start, cfg, filler, annealed)
 	}
-	if cfg.Elapsed != nil && start != nil && gangsPay(m) {
+	if cfg.Elapsed != nil && !cfg.Continual && start != nil && gangsPay(m) {
 		start = improveAsGangs(ctx, m, rel, start, &cfg)
 	}
 	return searchRelaxed(ctx, m, rel, start, cfg, bigJobs(m, maxTasksByRound))
