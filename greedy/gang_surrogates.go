@@ -8,9 +8,10 @@ import (
 	"github.com/hare-sched/hare"
 )
 
-// gangSurrogates returns m with gangs in the place of some jobs, which hold their GPUs while they synchronise. A job
-// with more tasks than the widest type has GPUs becomes a gang of that width, whose GPUs take several tasks of a
-// round one after another.
+// gangSurrogates returns m with gangs in the place of some jobs. The gangs hold their GPUs while they synchronise:
+// relaxed jobs seldom fill these times of each other, and with a smaller share of them the annealing makes plans that
+// cannot be filled. A job with more tasks than its largest type has GPUs becomes a gang of that width, whose GPUs take
+// several tasks of a round one after another.
 func gangSurrogates(m *hare.Model, jobs []int) *hare.Model {
 	gangs := *m
 	gangs.Jobs = slices.Clone(m.Jobs)
@@ -32,7 +33,8 @@ func gangSurrogates(m *hare.Model, jobs []int) *hare.Model {
 	return &gangs
 }
 
-// atPlacesOfGangs returns the plan of the relaxed jobs of m at the places of their surrogates in plan, round by round.
+// atPlacesOfGangs returns plan with the relaxed jobs of m at the places of their surrogates, round by round. It takes
+// time and memory in proportion to the rounds, so that no job may be one that is placed as runs.
 func atPlacesOfGangs(m, gangs *hare.Model, plan *Plan) *Plan {
 	p := &Plan{Jobs: slices.Clone(plan.Jobs), EndUs: slices.Clone(plan.EndUs)}
 	for i := range m.Jobs {
@@ -91,13 +93,13 @@ func gangsPay(m *hare.Model) bool {
 	if arriveTogether(m) {
 		most = mostSyncTogether
 	}
-	sync, width := shares(m)
+	sync, width := syncAndWidth(m)
 	return len(m.Jobs) <= mostForPlaces && sync <= most && width <= mostWidth
 }
 
-// shares returns the share of synchronisation in the GPU-time of all jobs, each on its fastest type, and the share of
-// the GPUs of its largest type that a round takes, on average over this GPU-time.
-func shares(m *hare.Model) (sync, width float64) {
+// syncAndWidth returns the share of synchronisation in the GPU-time of all jobs, each on its fastest type, and the
+// share of the GPUs of its largest type that a round takes, on average over this GPU-time.
+func syncAndWidth(m *hare.Model) (sync, width float64) {
 	size := gpusByType(m)
 	all := 0.0
 	for i := range m.Jobs {
