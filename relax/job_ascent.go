@@ -19,8 +19,10 @@ type jobAscent struct {
 	cuts []jobCut
 	// first is the first of cuts by type and cell.
 	first     []int
-	rows      [][]int // of jobs, by type, by rising number of GPUs
-	divisible []bool  // by type: whether each number of GPUs divides the next
+	rows      [][]int   // of jobs, by type, by rising number of GPUs
+	divisible []bool    // by type: whether each number of GPUs divides the next
+	single    bool      // whether some job pays prices of single GPUs, whose rows come first, by type
+	scale     []float64 // by row: its GPUs, or the most of the type for single GPUs
 	// A job may run, and has prices and a direction, from cell lo to before hi alone, by row.
 	lo, hi []int
 	sums   []float64 // what the dearest sets pay by cell
@@ -51,7 +53,16 @@ func newJobAscent(pr *problem, points []int64, cells, workers int) *jobAscent {
 	}
 	a.rows, a.divisible = make([][]int, len(pr.caps)), make([]bool, len(pr.caps))
 	a.lo, a.hi = make([]int, len(pr.rows)), make([]int, len(pr.rows))
+	for i := range pr.jobs {
+		for m := range pr.jobs[i].modes {
+			a.single = a.single || pr.rows[pr.jobs[i].modes[m].row].job == 0
+		}
+	}
 	for r, to := range pr.rows {
+		a.scale = append(a.scale, float64(to.gpus))
+		if to.job == 0 && a.single {
+			a.hi[r], a.scale[r] = cells, float64(max(1, hare.MostRoom(pr.caps[to.kind])))
+		}
 		if to.job > 0 {
 			a.rows[to.kind] = append(a.rows[to.kind], r)
 			a.lo[r] = min(cells, cellOf(a.grid, pr.jobs[to.job-1].a))
@@ -122,8 +133,8 @@ func (a *jobAscent) transfer(c *hare.Certificate) *prices {
 		if at == nil {
 			at = perGPU[row{kind: to.kind, gpus: 1}]
 		}
-		if at == nil || to.job == 0 {
-			continue // nobody pays for single GPUs
+		if at == nil || to.job == 0 && !a.single {
+			continue
 		}
 		a.hi[r] = len(out.at[r])
 		means(out.at[r], a.grid, at, grid, func(g int) bool { return room[to.kind][g] >= to.gpus })
@@ -175,17 +186,28 @@ func (a *jobAscent) closeCells(pi *prices) {
 func (a *jobAscent) value(ctx context.Context, pi *prices, grad [][]float64, trim bool) (float64, error) {
 	pr, e := a.pr, a.ev
 	version := e.nextVersion()
+	types, cells := len(pr.caps), len(a.sums)
+	if a.single {
+		for k := range types {
+			pi.integrateRow(k)
+		}
+	}
 	err := e.each(ctx, func(o *oracle, c, from, to int) {
 		ch := &e.chunks[c]
 		ch.phi = 0
+		if a.single {
+			ch.use = slices.Grow(ch.use[:0], types*cells)[:types*cells]
+			clear(ch.use)
+		}
 		o.setPrices(pi, version)
 		var ans answer
 		ans.uses, ans.progress = o.uses, o.progress
 		for i := from; i < to && ctx.Err() == nil; i++ {
 			for m := range pr.jobs[i].modes {
-				r := pr.jobs[i].modes[m].row
-				pi.integrateRow(r)
-				clear(grad[r][a.lo[r]:a.hi[r]])
+				if r := pr.jobs[i].modes[m].row; r >= types {
+					pi.integrateRow(r)
+					clear(grad[r][a.lo[r]:a.hi[r]])
+				}
 			}
 			e.answer(i, o, &ans)
 			ch.phi += ans.phi
@@ -193,6 +215,10 @@ func (a *jobAscent) value(ctx context.Context, pi *prices, grad [][]float64, tri
 				a.trim(i, pi, ans.phi)
 			}
 			for _, u := range ans.uses {
+				if int(u.row) < types {
+					ch.use[int(u.row)*cells+int(u.cell)] += u.amount
+					continue
+				}
 				grad[u.row][u.cell] += u.amount // of this job alone
 				a.hi[u.row] = max(a.hi[u.row], int(u.cell)+1)
 			}
@@ -201,6 +227,16 @@ func (a *jobAscent) value(ctx context.Context, pi *prices, grad [][]float64, tri
 	})
 	if err != nil {
 		return 0, err
+	}
+	if a.single {
+		for k := range types {
+			clear(grad[k])
+			for c := range e.chunks {
+				for g, u := range e.chunks[c].use[k*cells : (k+1)*cells] {
+					grad[k][g] += u
+				}
+			}
+		}
 	}
 	clear(a.sums)
 	a.each(len(a.sums), cellBlock, func(w, from, to int) { a.dearest(&a.sets[w], from, to, pi, grad) })
@@ -214,7 +250,8 @@ func (a *jobAscent) value(ctx context.Context, pi *prices, grad [][]float64, tri
 	return v, nil
 }
 
-// dearest adds to sums what the dearest sets of jobs pay in the cells of a block, and takes the sets off grad.
+// dearest adds to sums what the dearest sets of jobs and single GPUs pay in the cells of a block, and takes the sets
+// off grad.
 func (a *jobAscent) dearest(js *jobSets, from, to int, pi *prices, grad [][]float64) {
 	for k, rows := range a.rows {
 		for g := range js.cells {
@@ -223,7 +260,7 @@ func (a *jobAscent) dearest(js *jobSets, from, to int, pi *prices, grad [][]floa
 		for _, r := range rows {
 			n := a.pr.rows[r].gpus
 			for g := max(from, a.lo[r]); g < min(to, a.hi[r]); g++ {
-				if p := pi.at[r][g]; p > 0 {
+				if p := pi.at[r][g] - pi.at[k][g]; p > 0 {
 					js.cells[g-from] = append(js.cells[g-from], pricedJob{p * float64(n), int32(r), int32(n)})
 				}
 			}
@@ -238,9 +275,15 @@ func (a *jobAscent) dearest(js *jobSets, from, to int, pi *prices, grad [][]floa
 					}
 				}
 				js.in = in
-				a.sums[g] += c.length * js.choose(in, c.free, a.divisible[k])
+				a.sums[g] += c.length * (js.choose(in, c.free, a.divisible[k]) + float64(c.free)*pi.at[k][g])
+				left := float64(c.free)
 				for _, r := range js.chosen {
-					grad[r][g] -= c.length * float64(a.pr.rows[r].gpus)
+					n := float64(a.pr.rows[r].gpus)
+					grad[r][g] -= c.length * n
+					left -= n
+				}
+				if a.single {
+					grad[k][g] -= c.length * left
 				}
 			}
 		}
@@ -365,6 +408,9 @@ func (a *jobAscent) trim(i int, pi *prices, phi float64) {
 	j := &a.pr.jobs[i]
 	for m := range j.modes {
 		r := j.modes[m].row
+		if r < len(a.pr.caps) {
+			continue
+		}
 		row := pi.at[r]
 		clear(row[:a.lo[r]])
 		for hi := len(row); ; hi-- {
@@ -424,7 +470,7 @@ func (a *jobAscent) turn(dir, grad [][]float64, at *prices, fresh bool) {
 // returns false if the prices are the best ones.
 func (a *jobAscent) step(to, at *prices, dir [][]float64, gain float64) bool {
 	floor := jobFloor*slices.Max(a.tops) + 1
-	// A price moves by length · (price + floor) · dir / (GPUs · length of the cell).
+	// A price moves by length · (price + floor) · dir / (scale · length of the cell).
 	a.each(len(dir), rowBlock, func(_, first, end int) {
 		sum := 0.0
 		for r := first; r < end; r++ {
@@ -434,7 +480,7 @@ func (a *jobAscent) step(to, at *prices, dir [][]float64, gain float64) bool {
 					part += (p + floor) * a.perTime[g] * x * x
 				}
 			}
-			sum += part / float64(a.pr.rows[r].gpus)
+			sum += part / a.scale[r]
 		}
 		a.norms[first/rowBlock] = sum
 	})
@@ -447,7 +493,7 @@ func (a *jobAscent) step(to, at *prices, dir [][]float64, gain float64) bool {
 	}
 	a.each(len(dir), rowBlock, func(_, first, end int) {
 		for r := first; r < end; r++ {
-			length := gain / norm / float64(a.pr.rows[r].gpus)
+			length := gain / norm / a.scale[r]
 			row, out := at.at[r], to.at[r]
 			for g := a.lo[r]; g < a.hi[r]; g++ {
 				p, x := row[g], dir[r][g]

@@ -40,8 +40,9 @@ func manyJobs(r *rand.Rand, jobs int, sync func() hare.Sync, widths []int64, pau
 // prices that they come from. Here more steps do not lower the bound, also where they go on on a finer grid.
 func TestPricesOfManyJobs(t *testing.T) {
 	r := rand.New(rand.NewPCG(22, 1))
-	sync := func() hare.Sync { return []hare.Sync{hare.Gang, hare.Rigid}[r.IntN(2)] }
+	syncs := []hare.Sync{hare.Gang, hare.Rigid, hare.Relaxed}
 	for x, widths := range [][]int64{{1, 2, 4, 8}, {2, 3, 5}, {1, 4, 16}, {1, 2, 4, 6}} {
+		sync := func() hare.Sync { return syncs[r.IntN(2+x%2)] }
 		if testing.Short() && x > 1 {
 			break // for the race detector two will do
 		}

@@ -55,8 +55,8 @@ const (
 	leastAmbition  = 0.004
 )
 
-// PricesJobs reports whether JobPrices takes a model: all of its jobs are gang or rigid and hold GPUs of one type at a
-// time, neither nodes nor shapes matter, and there are not too many jobs and GPUs.
+// PricesJobs reports whether JobPrices takes a model: its gang and rigid jobs hold GPUs of one type at a time, neither
+// nodes nor shapes matter, and there are not too many jobs and GPUs.
 func PricesJobs(m *hare.Model) bool {
 	if len(m.Jobs) == 0 || m.Placed {
 		return false
@@ -71,7 +71,7 @@ func PricesJobs(m *hare.Model) bool {
 	rows, steps := 0, int64(0)
 	for i := range m.Jobs {
 		j := &m.Jobs[i]
-		if j.Sync == hare.Relaxed || j.Mix || j.RunsUntilUs > 0 {
+		if j.Mix || j.RunsUntilUs > 0 {
 			return false
 		}
 		rows += len(j.Modes)
@@ -157,6 +157,10 @@ func refinedTo(grid []int64, cells int) []int64 {
 func (pr *problem) addJobRows() {
 	pr.dropSizes()
 	for i := range pr.jobs {
+		if pr.jobs[i].sync == hare.Relaxed {
+			pr.addRoundModes(i)
+			continue
+		}
 		for m := range pr.jobs[i].modes {
 			md := &pr.jobs[i].modes[m]
 			md.top, md.row = len(pr.rows), len(pr.rows)
@@ -204,7 +208,9 @@ func (pr *problem) costOfSets(k int, grid []int64, nanos [][]int64) *big.Int {
 		}
 		free := steps[step].Count
 		best = slices.Grow(best[:0], int(free)+1)[:free+1]
-		clear(best)
+		for n := range best {
+			best[n] = int64(n) * nanos[k][cell] // single GPUs
+		}
 		for _, r := range rows {
 			to, p := pr.rows[r], nanos[r][cell]
 			if p == 0 || pr.jobs[to.job-1].a > float64(from) {
@@ -234,13 +240,18 @@ func (a *jobAscent) certified(ctx context.Context, from *hare.Relaxation, quit <
 	nanos := make([][]int64, len(pr.rows))
 	for r, to := range pr.rows {
 		nanos[r] = make([]int64, len(grid)-1)
-		if to.job == 0 {
+		if to.job == 0 && !a.single {
 			continue
 		}
 		for g, x := range a.best.at[r] {
 			nanos[r][g] = int64(min(math.Round(x*float64(to.gpus)), most))
 		}
-		if slices.Max(nanos[r]) > 0 {
+		if to.job == 0 {
+			set.Prices = append(set.Prices, hare.TypePrices{Type: pr.model.Types[to.kind], Nanos: nanos[r]})
+			continue
+		}
+		// A relaxed job without a price has other rounds.
+		if slices.Max(nanos[r]) > 0 || pr.jobs[to.job-1].sync == hare.Relaxed {
 			job := pr.model.Instance.Jobs[pr.index[to.job-1]].ID
 			set.Jobs = append(set.Jobs, hare.JobPrices{Job: job, Type: pr.model.Types[to.kind], Nanos: nanos[r]})
 		}

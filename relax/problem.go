@@ -31,8 +31,9 @@ type mode struct {
 	each  float64 // the time of one unit: d, or d/u where a round does u units
 	top   int     // the row of the prices of types and sizes
 	row   int     // the row of the oracle's prices, which is top without pools
-	p, d  float64 // the compute time and the compute + sync time of one task
-	s     float64
+	p, d  float64 // the compute time of one task, and the time of a round: compute + sync, or more if it is loose
+	s     float64 // the time before in which its price is the least one
+	ahead float64 // the time ahead, too, of a loose round
 	// trailingID numbers the trailing minima that jobs with the same row, synchronisation
 	// and release share; −1 means that no other job shares it.
 	trailingID int
@@ -246,14 +247,14 @@ const maxSharedTrailing = 4096
 // shareTrailing numbers the trailing minima that several jobs share.
 func (pr *problem) shareTrailing() {
 	type key struct {
-		row  int
-		s, a float64
+		row         int
+		s, ahead, a float64
 	}
 	of := func(j *job, md *mode) key {
 		if j.sync != hare.Relaxed {
-			return key{md.row, 0, j.a}
+			return key{md.row, 0, 0, j.a}
 		}
-		return key{md.row, md.s, j.a}
+		return key{md.row, md.s, md.ahead, j.a}
 	}
 	seen := map[key]int{}
 	each := func(f func(j *job, md *mode)) {

@@ -31,7 +31,8 @@ func (o *oracle) loadTrailing(j *job) {
 			s = md.s
 		}
 		if md.trailingID < 0 {
-			o.ownTrailing[i] = trailingMinimum(o.ownTrailing[i][:0], o.pi.grid, o.pi.at[md.row], s, j.a, &o.window)
+			o.ownTrailing[i] = trailingMinimum(o.ownTrailing[i][:0], o.pi.grid, o.pi.at[md.row], s+md.ahead, j.a, &o.window)
+			o.ownTrailing[i] = ahead(o.ownTrailing[i], md.ahead, j.a)
 			o.trailing = append(o.trailing, o.ownTrailing[i])
 			continue
 		}
@@ -40,7 +41,8 @@ func (o *oracle) loadTrailing(j *job) {
 		}
 		t := &o.sharedTrailing[md.trailingID]
 		if t.version != o.version {
-			t.steps = trailingMinimum(t.steps[:0], o.pi.grid, o.pi.at[md.row], s, j.a, &o.window)
+			t.steps = trailingMinimum(t.steps[:0], o.pi.grid, o.pi.at[md.row], s+md.ahead, j.a, &o.window)
+			t.steps = ahead(t.steps, md.ahead, j.a)
 			t.version = o.version
 		}
 		o.trailing = append(o.trailing, t.steps)

@@ -58,7 +58,14 @@ func (s *solve) branches() bool {
 		least = sideSeconds
 	}
 	t := s.opt.TimeLimit.Seconds()
-	return (t == 0 || jobs <= treeJobs || t >= least*float64(jobs)) && relax.PricesJobs(s.model)
+	return (t == 0 || jobs <= treeJobs || t >= least*float64(jobs)) && relax.PricesJobs(s.model) &&
+		(!s.relaxes() || t > 0 && s.opt.WorkLimit == 0 && jobs <= greedy.StagedJobs && relax.PricesPay(s.model))
+}
+
+// relaxes reports whether some job is relaxed. Prices of such jobs are found for few jobs, where rounds are wide and
+// the clock ends the search: with more jobs the search needs the time.
+func (s *solve) relaxes() bool {
+	return slices.ContainsFunc(s.model.Jobs, func(j hare.ModelJob) bool { return j.Sync == hare.Relaxed })
 }
 
 // improveAndBranch improves the incumbent, and raises the bound: by prices of jobs before the search, or by branch and

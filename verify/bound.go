@@ -80,6 +80,10 @@ type typeChoice struct {
 	curve   *priceCurve // the price of one unit; nil if the type is free
 	setup   int64       // the setup of a GPU
 	does    int64       // the units of the job that a round does; 0 means 1
+	// loose says that a round is loose (docs/branch.md, "Relaxed jobs in one leaf"): it takes d, and pays the least
+	// price from back before until ahead.
+	loose       bool
+	back, ahead int64
 }
 
 // errNever is returned for infeasible jobs, because no finite bound has a meaning then.
@@ -349,6 +353,9 @@ func (pc *priceCertificate) phi(d *demand) (*big.Rat, error) {
 	}
 	if job.Sync == hare.Rigid {
 		return rigidPhi(job, cs, path, math.MaxInt64)
+	}
+	if job.Sync == hare.Relaxed && len(pc.own) > 0 {
+		cs = pc.tightAndLoose(job, cs, d.least/job.Rounds)
 	}
 	phi := fluidPhi(job, cs, pc.cert.GridUs, path)
 	if job.Sync == hare.Relaxed && pc.cert.StepUs > 0 {

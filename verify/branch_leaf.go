@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"math/big"
 	"slices"
 
@@ -58,9 +59,8 @@ func leafBound(ctx context.Context, inst *hare.Instance, s *supply, c *hare.Cert
 	t.addKinds(s)
 	for i := range inst.Jobs {
 		job := &inst.Jobs[i]
-		if job.Sync == hare.Relaxed || job.Mix || !plain(job) {
-			return nil, fmt.Errorf("a branch certificate is for gang and rigid jobs without further rules, which job %.40q "+
-				"is not", job.ID)
+		if job.Mix || !plain(job) {
+			return nil, fmt.Errorf("a branch certificate is for jobs without further rules, which job %.40q is not", job.ID)
 		}
 		t.jobs = append(t.jobs, rigidJob{spec: job})
 		t.byID[job.ID] = i
@@ -192,4 +192,38 @@ func (pc *priceCertificate) dearestSets(ctx context.Context, kind string, free *
 		total.Add(total, times(best[len(best)-1], cuts[c+1]-from))
 	}
 	return total
+}
+
+// tightAndLoose returns the modes of a relaxed job: tight and loose rounds on the types on which it has a price of its
+// own, and the usual ones on the others (docs/branch.md, "Relaxed jobs in one leaf"). No round takes less than tau.
+func (pc *priceCertificate) tightAndLoose(job *hare.Job, cs []typeChoice, tau int64) []typeChoice {
+	var out []typeChoice
+	for i := range cs {
+		c := cs[i]
+		if pc.own[ownKey{job.ID, c.kind}] == nil {
+			out = append(out, c)
+			continue
+		}
+		if c.count >= job.Tasks {
+			out = append(out, c)
+		}
+		if job.Tasks == 1 {
+			continue
+		}
+		all, ok := mul(c.p, max(2, (job.Tasks+c.count-1)/c.count))
+		if all += c.s; !ok {
+			all = math.MaxInt64
+		}
+		mixed := int64(math.MaxInt64)
+		for y := range cs {
+			if y != i {
+				mixed = min(mixed, max(c.d, cs[y].d))
+			}
+		}
+		l := typeChoice{kind: c.kind, p: c.p, s: c.s, d: max(c.d, tau, min(all, mixed)), count: c.count, units: job.Tasks,
+			curve: pc.curves[resource{c.kind, 1}], loose: true}
+		l.back, l.ahead = max(c.d, l.d-c.p), max(c.p, l.d-c.d)
+		out = append(out, l)
+	}
+	return out
 }

@@ -55,6 +55,66 @@ type leafReading struct {
 	greedy    bool // the dearest job first
 	block     bool // a gang runs without a break
 	halves    bool // half of a job counts
+	relaxedReading
+}
+
+// relaxedReading is a reading of "Relaxed jobs in one leaf"; each field makes it a false one.
+type relaxedReading struct {
+	tightOnly  bool // no loose rounds
+	threeTimes bool // loose rounds of one type take three times the compute time
+	noMixing   bool // loose rounds are of one type
+	onlyBack   bool // loose rounds pay the prices before them alone
+	onlySync   bool // loose rounds pay the prices within the synchronisation before them and ahead alone
+	tightPrice bool // loose rounds pay the price of tight ones
+	untilEnd   bool // prices before the end of the grid count where a window reaches it
+	noSingles  bool // single GPUs do not count in the dearest set
+}
+
+// relaxedModes returns the modes of a relaxed job in a leaf, by the prices of single GPUs and of its own.
+func relaxedModes(job *hare.Job, grid []int64, single map[string][]int64, own func(kind string) []int64,
+	peak func(string) int64, tau int64, r relaxedReading) (out []naiveRate) {
+	for _, p := range job.On {
+		m := peak(p.Type)
+		if m == 0 {
+			continue
+		}
+		d := p.DurationUs()
+		one := naiveRate{p: p.ComputeUs, s: p.SyncUs, d: d, row: single[p.Type], units: float64(job.Tasks)}
+		row := own(p.Type)
+		if row == nil {
+			out = append(out, one)
+			continue
+		}
+		if m >= job.Tasks {
+			out = append(out, naiveRate{p: p.ComputeUs, s: p.SyncUs, d: d, row: row, units: 1})
+		}
+		if job.Tasks == 1 || r.tightOnly && m >= job.Tasks {
+			continue
+		}
+		waves := max(2, (job.Tasks+m-1)/m)
+		if r.threeTimes {
+			waves = max(3, waves)
+		}
+		least := waves*p.ComputeUs + p.SyncUs
+		for _, o := range job.On {
+			if o.Type != p.Type && peak(o.Type) > 0 && !r.noMixing {
+				least = min(least, max(d, o.DurationUs()))
+			}
+		}
+		one.d = max(d, tau, least)
+		one.s, one.ahead = max(d, one.d-p.ComputeUs), max(p.ComputeUs, one.d-d)
+		if r.onlySync {
+			one.s = p.SyncUs
+		}
+		if r.onlyBack {
+			one.ahead = 0
+		}
+		if r.tightPrice {
+			one.row, one.units = row, 1
+		}
+		out = append(out, one)
+	}
+	return out
 }
 
 // naiveLeafBound returns what the only leaf of a tree proves by a reading, in weight-seconds.
@@ -134,7 +194,12 @@ func naiveLeafBound(inst *hare.Instance, c *hare.Certificate, r leafReading) flo
 			job.Sync = hare.Rigid
 		}
 		round := naiveRound(&job, peak)
-		total += naivePhi(&job, grid, rows, units, peak, round, reading{}) -
+		var modes []naiveRate
+		if job.Sync == hare.Relaxed {
+			modes = relaxedModes(&job, grid, singles, func(kind string) []int64 { return own(i, kind) }, peak, round,
+				r.relaxedReading)
+		}
+		total += naivePhi(&job, grid, rows, units, peak, round, reading{}, modes...) -
 			float64(job.WeightMicro)*1e-12*float64(job.ReleaseUs)
 		ends[i] = job.ReleaseUs + job.Rounds*round
 		times = append(times, job.ReleaseUs, ends[i])
@@ -185,7 +250,11 @@ func naiveLeafBound(inst *hare.Instance, c *hare.Certificate, r leafReading) flo
 					}
 				}
 				if left >= 0 {
-					best = max(best, sum+naivePattern(left, singles[kind][cell], goods, reading{}))
+					single := singles[kind][cell]
+					if r.noSingles {
+						single = 0
+					}
+					best = max(best, sum+naivePattern(left, single, goods, reading{}))
 				}
 			}
 			if r.greedy {
@@ -346,7 +415,6 @@ func TestForgedLeaves(t *testing.T) {
 			c.PriceSets[0].Jobs[0].Nanos[0] = hare.MaxExact << 8
 		},
 		"a step":           func(_ *hare.Instance, c *hare.Certificate) { c.StepUs = 1 },
-		"a relaxed job":    func(inst *hare.Instance, _ *hare.Certificate) { inst.Jobs[0].Sync = hare.Relaxed },
 		"a job that mixes": func(inst *hare.Instance, _ *hare.Certificate) { inst.Jobs[0].Mix = true },
 		"a job never runs": func(inst *hare.Instance, _ *hare.Certificate) { inst.Jobs[0].Tasks = 7 },
 		"moved weight": func(_ *hare.Instance, c *hare.Certificate) {

@@ -346,12 +346,16 @@ func TestForgedTrees(t *testing.T) {
 // branchDocuments returns optimal plans of tiny instances: of rigid jobs with trees, and of gang and rigid jobs with
 // trees of one leaf. Of each, one document states just what is proved, and one the least decimal above.
 func branchDocuments(t *testing.T) (out []documents) {
-	for seed := range uint64(75) {
+	for seed := range uint64(100) {
 		r := rand.New(rand.NewPCG(seed+otherDocuments(), 47))
 		inst := randomRigid(r)
 		cert := randomTree(r, inst)
-		if seed%3 == 2 {
+		switch seed % 4 {
+		case 2:
 			inst = randomGangs(r)
+			cert = randomLeaf(r, inst)
+		case 3:
+			inst = randomRelaxed(r)
 			cert = randomLeaf(r, inst)
 		}
 		value, plan, done := brute.OptimumOnNodes(inst, 20_000)

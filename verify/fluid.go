@@ -103,9 +103,9 @@ func (f *fluid) least() *big.Rat {
 	}
 }
 
-// newFluid cuts time at the release, the path, the deadline, every grid point and, for a relaxed job,
-// every grid point plus a synchronisation time. Between cuts the trailing minima of all
-// types are constant. It takes O(n log n).
+// newFluid cuts time at the release, the path, the deadline, every grid point and, for a relaxed job, every grid point
+// plus a synchronisation time, or at the ends of a loose round's window. Between cuts the trailing minima of all types
+// are constant. It takes O(n log n).
 func newFluid(job *hare.Job, cs []typeChoice, grid []int64, path int64, ended bool) *fluid {
 	f := &fluid{job: job, cs: cs, path: path, ended: ended}
 	relaxed := job.Sync == hare.Relaxed
@@ -118,8 +118,13 @@ func newFluid(job *hare.Job, cs []typeChoice, grid []int64, path int64, ended bo
 	for _, t := range grid {
 		add(t)
 		for k := range cs {
+			if cs[k].loose {
+				add(t + cs[k].back)
+				add(t - cs[k].ahead)
+				continue
+			}
 			if relaxed && cs[k].s > 0 && !slices.ContainsFunc(cs[:k],
-				func(c typeChoice) bool { return c.s == cs[k].s }) {
+				func(c typeChoice) bool { return c.s == cs[k].s && !c.loose }) {
 				add(t + cs[k].s)
 			}
 		}
@@ -140,11 +145,14 @@ func newFluid(job *hare.Job, cs []typeChoice, grid []int64, path int64, ended bo
 		if relaxed {
 			held, back = cs[k].p, cs[k].s
 		}
+		if cs[k].loose {
+			back = cs[k].back
+		}
 		f.factor = append(f.factor, times(cs[k].units, held))
 		f.rate = append(f.rate, float64(cs[k].unitsDone())/float64(cs[k].d))
 		f.fast = max(f.fast, f.rate[k])
 		if cs[k].curve != nil {
-			f.trailingMinima(k, grid, back)
+			f.trailingMinima(k, grid, back, cs[k].ahead)
 		}
 	}
 	f.mergePieces()
@@ -160,18 +168,17 @@ func newFluid(job *hare.Job, cs []typeChoice, grid []int64, path int64, ended bo
 	return f
 }
 
-// trailingMinima computes, for each piece, the least price of type k over [max(t − back,
-// a), t] with t in the piece, by a queue of cells of rising prices. It takes O(pieces +
-// cells).
-func (f *fluid) trailingMinima(k int, grid []int64, back int64) {
+// trailingMinima computes, for each piece, the least price of type k over [max(t − back, a), t + ahead] with t in the
+// piece, by a queue of cells of rising prices. It takes O(pieces + cells).
+func (f *fluid) trailingMinima(k int, grid []int64, back, ahead int64) {
 	prices := f.cs[k].curve.prices
 	queue := make([]int, 0, len(grid))
 	oldest, next := 0, 0 // the cells before next have been queued
 	for i, b := range f.from {
-		if b >= grid[len(grid)-1] {
+		if b+ahead >= grid[len(grid)-1] {
 			break // free from the horizon on
 		}
-		for next < len(prices) && grid[next] <= b {
+		for next < len(prices) && grid[next] <= b+ahead {
 			for len(queue) > 0 && prices[queue[len(queue)-1]] >= prices[next] {
 				queue = queue[:len(queue)-1]
 			}

@@ -2196,13 +2196,17 @@ def price_bound(inst, c):
             cost = Cost(weights[j.id], j.late, j.deadline)
         values = []
         for shape, modes in priced_modes(inst, c, j, rows):
-            modes = [(x, units, c.own.get((j.id, x.kind), row)) for x, units, row in modes]
+            windows = None
+            if j.sync == "relaxed" and c.own:
+                modes, windows = tight_and_loose(j, shape, modes, c.own)
+            else:
+                modes = [(x, units, c.own.get((j.id, x.kind), row)) for x, units, row in modes]
             if j.sync == "rigid":
                 rounds = shape.rounds(j.left)
                 values += [(rigid_phi(cost, start, path, c.grid, rounds * (x.compute + x.sync), row), 1)
                            for x, _, row in modes]
                 continue
-            value = fluid_of(j, cost, start, path, c.grid, modes).least()
+            value = fluid_of(j, cost, start, path, c.grid, modes, windows).least()
             steps = None
             if j.sync == "relaxed" and c.step is not None:
                 steps = Steps.of(inst, j, shape, c, cost, partial(class_prices, inst, c, j, shape, tasks=1))
@@ -2776,7 +2780,7 @@ def check_own(inst, prices):
 
 def leaf_bound(inst, c):
     """What the prices of the only leaf prove where schedules cannot be divided: jobs with prices
-    of their own are each in the dearest set once, from their release on."""
+    of their own are each in the dearest set once, with all their GPUs, from their release on."""
     sets, work = [c] + c.sets, 0
     if c.tree[0].prices >= len(sets):
         raise Refused("tree: there are no prices %d" % c.tree[0].prices)
@@ -2801,8 +2805,8 @@ def tree_bound(inst, c):
     if inst.objective != "weighted_jct" or inst.placed:
         raise Refused("the method branch covers neither other objectives nor nodes that matter")
     for j in inst.jobs:
-        if j.sync == "relaxed" or j.mix or j.shaped() or j.done or j.running or j.after or j.durations:
-            raise Refused("the method branch covers gang and rigid jobs without other rules: not %s" % quoted(j.id))
+        if j.mix or j.shaped() or j.done or j.running or j.after or j.durations:
+            raise Refused("the method branch covers jobs without mix or other rules: not %s" % quoted(j.id))
     leave = any(b < a for _, levels in inst.supply.values() for a, b in zip(levels, levels[1:]))
     single = len(c.tree) == 1 and c.tree[0].job is None and len(c.sets) <= 1
     if single and (leave or any(j.sync != "rigid" for j in inst.jobs)):
@@ -2831,10 +2835,33 @@ def tree_bound(inst, c):
     return least, 10**15
 
 
-def fluid_of(j, cost, start, path, grid, modes):
-    """The fluid of the modes of priced_modes."""
+def tight_and_loose(j, shape, modes, own):
+    """The modes of a relaxed job with prices of its own, in the form of priced_modes, and the
+    windows of these modes. On a type where the job has such a price, a tight and a loose mode
+    stand in place of the usual one: "Relaxed jobs in one leaf" of docs/branch.md."""
+    out, windows = [], []
+    tau = least_round(j, shape, [x for x, _, _ in modes])
+    for x, units, row in modes:
+        price, p, d = own.get((j.id, x.kind)), x.compute, x.compute + x.sync
+        if price is None or shape.tasks <= x.m:
+            out.append((x, units, row if price is None else price))
+            windows.append((x.sync, 0))
+        if price is None or shape.tasks == 1:
+            continue
+        least = p * max(2, -(-shape.tasks // x.m)) + x.sync  # of a round whose tasks do not all overlap
+        others = [y.compute + y.sync for y, _, _ in modes if y.kind != x.kind]
+        if others:
+            least = min(least, max(d, min(others)))
+        time = max(d, tau, least)
+        out.append((x._replace(sync=time - p), units, row))
+        windows.append((max(d, time - p), max(p, time - d)))
+    return out, windows
+
+
+def fluid_of(j, cost, start, path, grid, modes, windows=None):
+    """The fluid of the modes of priced_modes or tight_and_loose."""
     counts = [units for _, units, _ in modes]
-    return Fluid(j, cost, start, path, grid, [(x.compute, x.sync, row) for x, _, row in modes], counts)
+    return Fluid(j, cost, start, path, grid, [(x.compute, x.sync, row) for x, _, row in modes], counts, windows)
 
 
 class Fluid:
@@ -2849,18 +2876,24 @@ class Fluid:
 
     Where rounds do several units, (μ u_k − n_ik)/d_k stands for (μ − n_ik)/d_k. With U a
     common multiple of the u_k, d and n are multiplied by U/u_k, so that μ is U times that
-    of a unit, and f and len by U, so that the result is U φ, and R stays in units."""
+    of a unit, and f and len by U, so that the result is U φ, and R stays in units.
 
-    def __init__(self, j, cost, start, path, grid, modes, counts=None):
+    windows has for each mode a time back and a time ahead: at t a mode pays the least price
+    from t − back to t + ahead. Without windows a relaxed job looks back for the time of
+    synchronisation, and a gang job has the price at t."""
+
+    def __init__(self, j, cost, start, path, grid, modes, counts=None, windows=None):
         relaxed = j.sync == "relaxed"
         self.rounds = j.left
         counts = counts or [1] * len(modes)
         self.units = reduce(lambda a, b: a * b // gcd(a, b), counts)
         times = [self.units // u for u in counts]
         self.d = [(p + s) * x for (p, s, _), x in zip(modes, times)]
+        windows = windows or [(s if relaxed else 0, 0) for _, s, _ in modes]
         cuts = {path}.union(grid, cost.kinks())
-        if relaxed:
-            cuts.update(t + s for _, s, _ in modes for t in grid)
+        for back, ahead in windows:
+            cuts.update(t + back for t in grid)
+            cuts.update(t - ahead for t in grid)
         self.cuts = [start] + sorted(t for t in cuts if t > start)
         self.begins = [self.units * cost.at(t) for t in self.cuts]  # f(b) and f'(b) of each piece
         self.slopes = [cost.slope(t) for t in self.cuts]
@@ -2868,16 +2901,10 @@ class Fluid:
         self.lengths = [self.units * (b - a) for a, b in zip(self.cuts, self.cuts[1:])]
         self.cost = []  # n of each piece and mode
         for b in self.cuts:
-            cell = bisect_right(grid, b) - 1
             ns = []
-            for (p, s, row), x in zip(modes, times):
-                if cell >= len(row):
-                    price = 0
-                elif relaxed:
-                    back = bisect_right(grid, max(b - s, start)) - 1
-                    price = min(row[back : cell + 1])
-                else:
-                    price = row[cell]
+            for (p, s, row), (back, ahead), x in zip(modes, windows, times):
+                first, last = (bisect_right(grid, t) - 1 for t in (max(b - back, start), b + ahead))
+                price = min(row[first : last + 1]) if last < len(row) else 0
                 ns.append(price * x * (p if relaxed else p + s))
             self.cost.append(ns)
         self.common = reduce(lambda a, b: a * b // gcd(a, b), self.d)

@@ -176,9 +176,17 @@ func naive(inst *hare.Instance, c *hare.Certificate, r reading) float64 {
 	return total
 }
 
-// naivePhi returns φ of one job, which pays units of the price of a type at a time.
+// naiveRate is how a job may do rounds: each takes d, and pays units for p of it, at the least price from s before
+// until ahead.
+type naiveRate struct {
+	p, s, d, ahead int64
+	row            []int64
+	units          float64
+}
+
+// naivePhi returns φ of one job, which pays units of the price of a type at a time. Modes replace its usual ones.
 func naivePhi(job *hare.Job, grid []int64, prices map[string][]int64, units map[string]int64, peak func(string) int64,
-	tau int64, r reading) float64 {
+	tau int64, r reading, modes ...naiveRate) float64 {
 	release := job.ReleaseUs
 	path := release
 	if !r.noPath {
@@ -191,12 +199,7 @@ func naivePhi(job *hare.Job, grid []int64, prices map[string][]int64, units map[
 		}
 		path = max(path, release)
 	}
-	type kind struct {
-		p, s, d int64
-		row     []int64
-		units   float64
-	}
-	var kinds, wide []kind
+	var kinds, wide []naiveRate
 	for _, p := range job.On {
 		row := prices[p.Type]
 		if peak(p.Type) == 0 || r.absentDear && row == nil {
@@ -205,13 +208,17 @@ func naivePhi(job *hare.Job, grid []int64, prices map[string][]int64, units map[
 		if row == nil {
 			row = make([]int64, len(grid)-1)
 		}
-		kinds = append(kinds, kind{p.ComputeUs, p.SyncUs, p.DurationUs(), row, float64(units[p.Type])})
+		kinds = append(kinds, naiveRate{p: p.ComputeUs, s: p.SyncUs, d: p.DurationUs(), row: row,
+			units: float64(units[p.Type])})
 		if peak(p.Type) >= job.Tasks {
 			wide = append(wide, kinds[len(kinds)-1])
 		}
 	}
 	if r.dropNarrow && len(wide) > 0 {
 		kinds = wide // if some type is wide enough
+	}
+	if len(modes) > 0 {
+		kinds = modes
 	}
 	price := func(row []int64, t int64) float64 {
 		at, found := slices.BinarySearch(grid, t)
@@ -256,7 +263,7 @@ func naivePhi(job *hare.Job, grid []int64, prices map[string][]int64, units map[
 	for _, g := range grid {
 		for _, k := range kinds {
 			if job.Sync == hare.Relaxed {
-				cuts = append(cuts, g+k.s)
+				cuts = append(cuts, g+k.s, max(release, g-k.ahead))
 			}
 		}
 	}
@@ -287,10 +294,13 @@ func naivePhi(job *hare.Job, grid []int64, prices map[string][]int64, units map[
 							if k.s == 0 && g != cell || g != cell && g != cell-1 {
 								continue
 							}
-						} else if grid[g+1] <= from || grid[g] > t {
+						} else if grid[g+1] <= from || grid[g] > t+k.ahead {
 							continue
 						}
 						cost = min(cost, float64(k.row[g])*1e-9)
+					}
+					if t+k.ahead >= horizon {
+						cost = 0
 					}
 				}
 			}

@@ -1,0 +1,216 @@
+package verify_test
+
+import (
+	"maps"
+	"math"
+	"math/big"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/bench/brute"
+	"github.com/hare-sched/hare/verify"
+)
+
+// randomRelaxed returns a tiny instance of relaxed jobs and others, in which some jobs are wider than a type.
+func randomRelaxed(r *rand.Rand) *hare.Instance {
+	inst := randomGangs(r)
+	relaxed := false
+	for i := range inst.Jobs {
+		if j := &inst.Jobs[i]; r.IntN(3) > 0 || i == len(inst.Jobs)-1 && !relaxed {
+			j.Sync, j.Rounds, relaxed = hare.Relaxed, int64(1+r.IntN(3)), true
+			if r.IntN(3) == 0 {
+				j.Tasks = int64(1 + r.IntN(4))
+			}
+		}
+	}
+	return inst
+}
+
+// climbed returns a leaf with prices of jobs that random changes have raised towards the optimum, since random prices
+// prove little. It calls each for all that prove something on the way.
+func climbed(t *testing.T, r *rand.Rand, inst *hare.Instance, steps int, each func(*hare.Certificate, *big.Rat)) {
+	var best *hare.Certificate
+	var bound *big.Rat
+	for n := range steps {
+		now := randomLeaf(r, inst)
+		if best != nil && n%8 > 0 {
+			now = changedPrices(r, best)
+		}
+		low, err := verify.Bound(inst, now)
+		if err != nil {
+			t.Fatalf("%v: %+v %+v", err, inst, now)
+		}
+		each(now, low)
+		if bound == nil || low.Cmp(bound) > 0 {
+			best, bound = now, low
+		}
+	}
+}
+
+// changedPrices returns a leaf with some prices changed.
+func changedPrices(r *rand.Rand, c *hare.Certificate) *hare.Certificate {
+	out, set := *c, c.PriceSets[0]
+	out.PriceSets = []hare.PriceSet{set}
+	s := &out.PriceSets[0]
+	s.Prices, s.Sizes, s.Jobs = slices.Clone(s.Prices), slices.Clone(s.Sizes), slices.Clone(s.Jobs)
+	change := func(row []int64) []int64 {
+		row = slices.Clone(row)
+		g, f := r.IntN(len(row)), r.Float64()*2
+		for x := range row {
+			if x == g || r.IntN(4) == 0 {
+				row[x] = int64(f*float64(row[x])) + int64(r.IntN(2))*int64(r.Float64()*2e8)
+			}
+		}
+		return row
+	}
+	for range 1 + r.IntN(2) {
+		rows := len(s.Prices) + len(s.Jobs)
+		if rows == 0 {
+			break
+		}
+		if x := r.IntN(rows); x < len(s.Prices) {
+			s.Prices[x].Nanos = change(s.Prices[x].Nanos)
+		} else {
+			s.Jobs[x-len(s.Prices)].Nanos = change(s.Jobs[x-len(s.Prices)].Nanos)
+		}
+	}
+	return &out
+}
+
+// For random tiny instances with relaxed jobs, no leaf proves more than the optimum, and each proves what the text of
+// the documentation says.
+func TestLeavesOfRelaxedJobs(t *testing.T) {
+	instances := 300
+	if *soak {
+		instances = 100_000
+	}
+	r := rand.New(rand.NewPCG(19, 8))
+	tried, tight, above := 0, 0, 0
+	for i := range instances {
+		inst := randomRelaxed(r)
+		opt, ok, done := brute.Optimum(inst, 100_000)
+		if !ok || !done {
+			continue
+		}
+		tried++
+		limit, most, plain := big.NewRat(opt, 1e12), 0.0, 0.0
+		climbed(t, r, inst, 24, func(cert *hare.Certificate, low *big.Rat) {
+			if low.Cmp(limit) > 0 {
+				t.Fatalf("instance %d: %v proved, the optimum is %v: %+v %+v", i, ratFloat(low), ratFloat(limit), inst, cert)
+			}
+			if want := naiveLeafBound(inst, cert, leafReading{}); math.Abs(want-ratFloat(low)) > 1e-6 {
+				t.Fatalf("instance %d: bound %v, naive %v: %+v %+v", i, ratFloat(low), want, inst, cert)
+			}
+			most = max(most, ratFloat(low))
+			alone := *cert
+			set := cert.PriceSets[0]
+			set.Jobs = nil
+			alone.PriceSets = []hare.PriceSet{set}
+			if b, err := verify.Bound(inst, &alone); err == nil {
+				plain = max(plain, ratFloat(b))
+			}
+		})
+		if most > ratFloat(limit)-1e-9 {
+			tight++
+		}
+		if most > plain+1e-9 {
+			above++
+		}
+	}
+	t.Logf("%d instances, %d bounds equal to the optimum, %d above those without prices of jobs", tried, tight, above)
+	if tried < instances/2 || tight == 0 || above == 0 {
+		t.Errorf("%d instances of %d, %d bounds equal to the optimum, %d above those without prices of jobs", tried,
+			instances, tight, above)
+	}
+}
+
+// Each false reading of docs/branch.md, "Relaxed jobs in one leaf", proves more than the optimum of some instance.
+func TestFalseReadingsOfRelaxedLeavesAreKilled(t *testing.T) {
+	readings := map[string]relaxedReading{
+		"no loose rounds":                         {tightOnly: true},
+		"loose rounds of three times the compute": {threeTimes: true},
+		"loose rounds of one type":                {noMixing: true},
+		"prices before loose rounds alone":        {onlyBack: true},
+		"prices within the synchronisation":       {onlySync: true},
+		"loose rounds at the price of tight ones": {tightPrice: true},
+		"single GPUs that do not count":           {noSingles: true},
+	}
+	r := rand.New(rand.NewPCG(19, 9))
+	killed := map[string]int{}
+	names := slices.Sorted(maps.Keys(readings))
+	for _, dearFirst := range []bool{false, true} {
+		inst, cert, optimum := twoWaves(dearFirst)
+		for _, name := range names {
+			if naiveLeafBound(inst, cert, leafReading{relaxedReading: readings[name]}) > optimum+1e-6 {
+				killed[name]++
+			}
+		}
+	}
+	for range 3_000 {
+		if len(killed) == len(readings) {
+			break
+		}
+		inst := randomRelaxed(r)
+		opt, ok, done := brute.Optimum(inst, 20_000)
+		if !ok || !done {
+			continue
+		}
+		for _, name := range names {
+			m := readings[name]
+			if killed[name] > 0 {
+				continue
+			}
+			// The prices are raised for the false reading itself.
+			best, bound := (*hare.Certificate)(nil), math.Inf(-1)
+			for n := range 60 {
+				now := randomLeaf(r, inst)
+				if best != nil && n%15 > 0 {
+					now = changedPrices(r, best)
+				}
+				if v := naiveLeafBound(inst, now, leafReading{relaxedReading: m}); v > bound {
+					best, bound = now, v
+				}
+			}
+			if bound > float64(opt)/1e12+1e-6 {
+				killed[name]++
+			}
+		}
+	}
+	for name := range readings {
+		if killed[name] == 0 {
+			t.Errorf("%s: no instance shows it", name)
+		}
+	}
+}
+
+// twoWaves returns an instance in which a relaxed job does two of three tasks in a cheap second and one in a dear one,
+// which may come first, prices that prove no more than the optimum, and the optimum.
+func twoWaves(dearFirst bool) (*hare.Instance, *hare.Certificate, float64) {
+	inst := small(nodes("A", 2), brief(hare.Relaxed, 3), brief(hare.Relaxed, 1))
+	inst.Jobs[0].WeightMicro, inst.Jobs[1].WeightMicro = 10e6, 10e6
+	set := hare.PriceSet{GridUs: []int64{0, 1e6, 3e6}, Prices: []hare.TypePrices{{Type: "A", Nanos: []int64{5e9, 0}}},
+		Jobs: []hare.JobPrices{{Job: "0", Type: "A", Nanos: []int64{0, 0}}}}
+	optimum := 30.0
+	if !dearFirst {
+		inst.Jobs[1].ReleaseUs = 1e6
+		gang := brief(hare.Gang, 2)
+		gang.ID, gang.WeightMicro, gang.ReleaseUs = "2", 30e6, 2e6
+		inst.Jobs = append(inst.Jobs, gang)
+		set.Prices[0].Nanos, optimum = []int64{0, 5e9}, 60
+	}
+	return inst, &hare.Certificate{Method: hare.MethodBranch, Objective: inst.Objective, GridUs: []int64{0, 1},
+		PriceSets: []hare.PriceSet{set}, Tree: []hare.BranchNode{{Prices: 1}}}, optimum
+}
+
+func TestLeafOfTwoWaves(t *testing.T) {
+	for _, dearFirst := range []bool{false, true} {
+		inst, cert, optimum := twoWaves(dearFirst)
+		opt, ok, done := brute.Optimum(inst, 100_000)
+		low, err := verify.Bound(inst, cert)
+		if !ok || !done || float64(opt) != optimum*1e12 || err != nil || ratFloat(low) > optimum {
+			t.Errorf("dear first %v: optimum %v %v %v, bound %v %v", dearFirst, opt, ok, done, low, err)
+		}
+	}
+}
