@@ -66,7 +66,6 @@ type relaxedReading struct {
 	onlyBack   bool // loose rounds pay the prices before them alone
 	onlySync   bool // loose rounds pay the prices within the synchronisation before them and ahead alone
 	tightPrice bool // loose rounds pay the price of tight ones
-	untilEnd   bool // prices before the end of the grid count where a window reaches it
 	noSingles  bool // single GPUs do not count in the dearest set
 }
 
