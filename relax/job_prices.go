@@ -153,7 +153,7 @@ func refinedTo(grid []int64, cells int) []int64 {
 	return grid
 }
 
-// addJobRows gives each job rows of its own in place of those of sizes.
+// addJobRows gives each job rows of its own in place of those of sizes. Relaxed jobs get tight and loose rounds.
 func (pr *problem) addJobRows() {
 	pr.dropSizes()
 	for i := range pr.jobs {
@@ -240,7 +240,7 @@ func (a *jobAscent) certified(ctx context.Context, from *hare.Relaxation, quit <
 	nanos := make([][]int64, len(pr.rows))
 	for r, to := range pr.rows {
 		nanos[r] = make([]int64, len(grid)-1)
-		if to.job == 0 && !a.single {
+		if to.job == 0 && a.singles == 0 {
 			continue
 		}
 		for g, x := range a.best.at[r] {
@@ -250,7 +250,7 @@ func (a *jobAscent) certified(ctx context.Context, from *hare.Relaxation, quit <
 			set.Prices = append(set.Prices, hare.TypePrices{Type: pr.model.Types[to.kind], Nanos: nanos[r]})
 			continue
 		}
-		// A relaxed job without a price has other rounds.
+		// A relaxed job without a price of its own has the usual rounds, so that zeros count, too.
 		if slices.Max(nanos[r]) > 0 || pr.jobs[to.job-1].sync == hare.Relaxed {
 			job := pr.model.Instance.Jobs[pr.index[to.job-1]].ID
 			set.Jobs = append(set.Jobs, hare.JobPrices{Job: job, Type: pr.model.Types[to.kind], Nanos: nanos[r]})

@@ -31,9 +31,10 @@ type mode struct {
 	each  float64 // the time of one unit: d, or d/u where a round does u units
 	top   int     // the row of the prices of types and sizes
 	row   int     // the row of the oracle's prices, which is top without pools
-	p, d  float64 // the compute time of one task, and the time of a round: compute + sync, or more if it is loose
-	s     float64 // the time before in which its price is the least one
-	ahead float64 // the time ahead, too, of a loose round
+	p, d  float64 // the compute time of a task, and the time of a round: compute + sync, or more if it is loose
+	// A relaxed job pays at t the least price from t − s to t + ahead: s is the synchronisation and ahead is 0, or both
+	// are longer for loose rounds (docs/branch.md, "Relaxed jobs in one leaf").
+	s, ahead float64
 	// trailingID numbers the trailing minima that jobs with the same row, synchronisation
 	// and release share; −1 means that no other job shares it.
 	trailingID int

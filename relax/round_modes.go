@@ -66,13 +66,14 @@ func ahead(steps []trailingStep, by, a float64) []trailingStep {
 // GPUs, bounds rose by up to 6 % where it was greater, and hardly where it was less.
 const wideRounds = 0.25
 
-// PricesPay reports whether prices of jobs are likely to raise the bound: where no job is relaxed, and where rounds
-// are wide.
-func PricesPay(m *hare.Model) bool {
-	all, wide, relaxed := 0.0, 0.0, false
+// WideRounds reports whether the rounds of jobs are so wide that prices of jobs pay where some jobs are relaxed.
+func WideRounds(m *hare.Model) bool {
+	all, wide := 0.0, 0.0
 	for i := range m.Jobs {
 		j := &m.Jobs[i]
-		relaxed = relaxed || j.Sync == hare.Relaxed
+		if len(j.Modes) == 0 {
+			continue // the job has no GPU, as the solve will say
+		}
 		fast := &j.Modes[0]
 		for x := range j.Modes {
 			if j.Modes[x].DurationUs() < fast.DurationUs() {
@@ -80,9 +81,9 @@ func PricesPay(m *hare.Model) bool {
 			}
 		}
 		work := float64(j.Rounds) * float64(j.Tasks) * float64(fast.DurationUs())
-		all += work
 		most := max(1, hare.MostRoom(m.Capacity(int(fast.Type))))
+		all += work
 		wide += work * min(1, float64(j.Tasks)/float64(most))
 	}
-	return !relaxed || wide >= wideRounds*all
+	return wide >= wideRounds*all
 }

@@ -59,7 +59,7 @@ func (s *solve) branches() bool {
 	}
 	t := s.opt.TimeLimit.Seconds()
 	return (t == 0 || jobs <= treeJobs || t >= least*float64(jobs)) && relax.PricesJobs(s.model) &&
-		(!s.relaxes() || t > 0 && s.opt.WorkLimit == 0 && jobs <= greedy.StagedJobs && relax.PricesPay(s.model))
+		(!s.relaxes() || t > 0 && s.opt.WorkLimit == 0 && jobs <= greedy.StagedJobs && relax.WideRounds(s.model))
 }
 
 // relaxes reports whether some job is relaxed. Prices of such jobs are found for few jobs, where rounds are wide and

@@ -6,8 +6,10 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/relax"
 	"github.com/hare-sched/hare/solver"
 	"github.com/hare-sched/hare/verify"
 	"github.com/hare-sched/hare/wire"
@@ -75,6 +77,40 @@ func TestTreesWhereGPUsComeAndGo(t *testing.T) {
 			len(res.Certificate.Tree) > 1 != test.divided {
 			t.Errorf("value %v by %s with %d nodes, want %s, divided: %v", res.Value, res.Certificate.Method,
 				len(res.Certificate.Tree), test.value, test.divided)
+		}
+		if rep := verify.Check(inst, res); !rep.OK {
+			t.Error(rep)
+		}
+	}
+}
+
+// Wide relaxed jobs have prices of their own under a time limit, which raise the bound: of four GPUs two jobs of three
+// tasks cannot both hold three. Narrow jobs, and results that the clock does not end, have none.
+func TestWideRelaxedJobsHavePrices(t *testing.T) {
+	for _, test := range []struct {
+		tasks  string
+		opt    hare.Options
+		priced bool
+	}{
+		{"3", hare.Options{TimeLimit: time.Second}, true},
+		{"3", hare.Options{WorkLimit: 20_000}, false},
+		{"1", hare.Options{TimeLimit: time.Second}, false},
+	} {
+		job := `{"id":"x","rounds":20,"tasks":` + test.tasks + `,"on":{"A":{"compute_s":1.003,"sync_s":0.1}}}`
+		inst, err := wire.DecodeInstance(strings.NewReader(`{"hare":"instance/v1","cluster":{"nodes":[`+
+			`{"name":"n","gpus":{"A":5}}]},"jobs":[`+job+","+strings.Replace(job, "x", "y", 1)+`]}`), wire.Limits{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if wide := relax.WideRounds(hare.NewModel(inst)); wide != (test.tasks == "3") {
+			t.Errorf("%s tasks on five GPUs are wide: %v", test.tasks, wide)
+		}
+		res, err := solver.Solve(context.Background(), inst, test.opt, solver.Config{Workers: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if priced := res.Certificate.Method == hare.MethodBranch; priced != test.priced {
+			t.Errorf("%s tasks, %+v: a bound of %v by %s", test.tasks, test.opt, res.Bound, res.Certificate.Method)
 		}
 		if rep := verify.Check(inst, res); !rep.OK {
 			t.Error(rep)

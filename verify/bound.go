@@ -80,9 +80,8 @@ type typeChoice struct {
 	curve   *priceCurve // the price of one unit; nil if the type is free
 	setup   int64       // the setup of a GPU
 	does    int64       // the units of the job that a round does; 0 means 1
-	// loose says that a round is loose (docs/branch.md, "Relaxed jobs in one leaf"): it takes d, and pays the least
-	// price from back before until ahead.
-	loose       bool
+	// A loose round (docs/branch.md, "Relaxed jobs in one leaf") takes d, and pays the least price from back before
+	// until ahead. Back is 0 for other rounds.
 	back, ahead int64
 }
 

@@ -210,18 +210,17 @@ func (pc *priceCertificate) tightAndLoose(job *hare.Job, cs []typeChoice, tau in
 		if job.Tasks == 1 {
 			continue
 		}
-		all, ok := mul(c.p, max(2, (job.Tasks+c.count-1)/c.count))
-		if all += c.s; !ok {
-			all = math.MaxInt64
+		least := int64(math.MaxInt64)
+		if all, ok := mul(c.p, max(2, (job.Tasks+c.count-1)/c.count)); ok && all <= math.MaxInt64-c.s {
+			least = all + c.s
 		}
-		mixed := int64(math.MaxInt64)
 		for y := range cs {
 			if y != i {
-				mixed = min(mixed, max(c.d, cs[y].d))
+				least = min(least, max(c.d, cs[y].d))
 			}
 		}
-		l := typeChoice{kind: c.kind, p: c.p, s: c.s, d: max(c.d, tau, min(all, mixed)), count: c.count, units: job.Tasks,
-			curve: pc.curves[resource{c.kind, 1}], loose: true}
+		l := typeChoice{kind: c.kind, p: c.p, s: c.s, d: max(c.d, tau, least), count: c.count, units: job.Tasks,
+			curve: pc.curves[resource{c.kind, 1}]}
 		l.back, l.ahead = max(c.d, l.d-c.p), max(c.p, l.d-c.d)
 		out = append(out, l)
 	}

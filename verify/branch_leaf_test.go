@@ -272,25 +272,24 @@ func naiveLeafBound(inst *hare.Instance, c *hare.Certificate, r leafReading) flo
 	return total
 }
 
-// For random tiny instances of gang and rigid jobs, no leaf proves more than the optimum, and each proves what the
-// text of the documentation says.
-func TestBoundsByOneLeaf(t *testing.T) {
-	instances := 500
+// judgeLeaves fails t if a leaf that draw passes to judge proves more than the optimum of its random tiny instance, or
+// not what the text of the documentation says, or if no leaf proves the optimum or gains by prices of jobs.
+func judgeLeaves(t *testing.T, r *rand.Rand, instances int, random func(*rand.Rand) *hare.Instance,
+	draw func(inst *hare.Instance, judge func(*hare.Certificate) float64)) {
+	t.Helper()
 	if *soak {
 		instances = 100_000
 	}
-	r := rand.New(rand.NewPCG(19, 6))
 	tried, tight, above := 0, 0, 0
 	for i := range instances {
-		inst := randomGangs(r)
+		inst := random(r)
 		opt, ok, done := brute.Optimum(inst, 100_000)
 		if !ok || !done {
 			continue
 		}
 		tried++
 		limit, most, plain := big.NewRat(opt, 1e12), 0.0, 0.0
-		for range 6 {
-			cert := randomLeaf(r, inst)
+		draw(inst, func(cert *hare.Certificate) float64 {
 			low, err := verify.Bound(inst, cert)
 			if err != nil {
 				t.Fatalf("instance %d: %v: %+v %+v", i, err, inst, cert)
@@ -309,7 +308,8 @@ func TestBoundsByOneLeaf(t *testing.T) {
 			if b, err := verify.Bound(inst, &alone); err == nil {
 				plain = max(plain, ratFloat(b))
 			}
-		}
+			return ratFloat(low)
+		})
 		if most > ratFloat(limit)-1e-9 {
 			tight++
 		}
@@ -322,6 +322,16 @@ func TestBoundsByOneLeaf(t *testing.T) {
 		t.Errorf("%d instances of %d, %d bounds equal to the optimum, %d above those without prices of jobs", tried,
 			instances, tight, above)
 	}
+}
+
+// Leaves of random prices are sound for random tiny instances of gang and rigid jobs.
+func TestBoundsByOneLeaf(t *testing.T) {
+	r := rand.New(rand.NewPCG(19, 6))
+	judgeLeaves(t, r, 500, randomGangs, func(inst *hare.Instance, judge func(*hare.Certificate) float64) {
+		for range 6 {
+			judge(randomLeaf(r, inst))
+		}
+	})
 }
 
 // Each false reading of docs/branch.md, "One leaf", proves more than the optimum of some instance.
@@ -415,6 +425,13 @@ func TestForgedLeaves(t *testing.T) {
 		},
 		"a step":           func(_ *hare.Instance, c *hare.Certificate) { c.StepUs = 1 },
 		"a job that mixes": func(inst *hare.Instance, _ *hare.Certificate) { inst.Jobs[0].Mix = true },
+		"a relaxed job in a tree of several nodes": func(inst *hare.Instance, c *hare.Certificate) {
+			inst.Jobs[0].Sync = hare.Relaxed
+			c.Tree = []hare.BranchNode{{Job: "1", StartUs: 1}, {}, {}}
+		},
+		"a relaxed job that mixes": func(inst *hare.Instance, _ *hare.Certificate) {
+			inst.Jobs[0].Sync, inst.Jobs[0].Mix = hare.Relaxed, true
+		},
 		"a job never runs": func(inst *hare.Instance, _ *hare.Certificate) { inst.Jobs[0].Tasks = 7 },
 		"moved weight": func(_ *hare.Instance, c *hare.Certificate) {
 			c.After = []hare.AfterWeight{{Job: "1", Before: "0"}}

@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"cmp"
 	"math"
 	"math/big"
 	"math/bits"
@@ -109,6 +110,12 @@ func (f *fluid) least() *big.Rat {
 func newFluid(job *hare.Job, cs []typeChoice, grid []int64, path int64, ended bool) *fluid {
 	f := &fluid{job: job, cs: cs, path: path, ended: ended}
 	relaxed := job.Sync == hare.Relaxed
+	back := make([]int64, len(cs))
+	for k := range cs {
+		if relaxed {
+			back[k] = cmp.Or(cs[k].back, cs[k].s)
+		}
+	}
 	cuts := append(make([]int64, 0, 2+len(grid)*(1+len(cs))), job.ReleaseUs, path)
 	add := func(t int64) {
 		if t > job.ReleaseUs {
@@ -118,14 +125,11 @@ func newFluid(job *hare.Job, cs []typeChoice, grid []int64, path int64, ended bo
 	for _, t := range grid {
 		add(t)
 		for k := range cs {
-			if cs[k].loose {
-				add(t + cs[k].back)
-				add(t - cs[k].ahead)
-				continue
+			if back[k] > 0 && !slices.Contains(back[:k], back[k]) {
+				add(t + back[k])
 			}
-			if relaxed && cs[k].s > 0 && !slices.ContainsFunc(cs[:k],
-				func(c typeChoice) bool { return c.s == cs[k].s && !c.loose }) {
-				add(t + cs[k].s)
+			if cs[k].ahead > 0 {
+				add(t - cs[k].ahead)
 			}
 		}
 	}
@@ -141,18 +145,15 @@ func newFluid(job *hare.Job, cs []typeChoice, grid []int64, path int64, ended bo
 	n, types := len(f.from), len(cs)
 	f.price = make([]int64, n*types)
 	for k := range cs {
-		held, back := cs[k].d, int64(0)
+		held := cs[k].d
 		if relaxed {
-			held, back = cs[k].p, cs[k].s
-		}
-		if cs[k].loose {
-			back = cs[k].back
+			held = cs[k].p
 		}
 		f.factor = append(f.factor, times(cs[k].units, held))
 		f.rate = append(f.rate, float64(cs[k].unitsDone())/float64(cs[k].d))
 		f.fast = max(f.fast, f.rate[k])
 		if cs[k].curve != nil {
-			f.trailingMinima(k, grid, back, cs[k].ahead)
+			f.trailingMinima(k, grid, back[k], cs[k].ahead)
 		}
 	}
 	f.mergePieces()
