@@ -165,12 +165,23 @@ func (fn stepFunction) freeUntil(i int, need int64) int64 {
 
 // minFree returns the smallest free count within [from, to).
 func (fn stepFunction) minFree(from, to int64) int64 {
-	i := fn.index(from)
-	n := fn[i].free
+	free, _ := fn.leastWithin(fn.index(from), to)
+	return free
+}
+
+// leastWithin returns the smallest free count from step i until the time to, and the end of the last step there that
+// has it: until then no range of this length that starts later has more.
+func (fn stepFunction) leastWithin(i int, to int64) (free, end int64) {
+	free, last := fn[i].free, i
 	for i++; i < len(fn) && fn[i].from < to; i++ {
-		n = min(n, fn[i].free)
+		if fn[i].free <= free {
+			free, last = fn[i].free, i
+		}
 	}
-	return n
+	if last+1 == len(fn) {
+		return free, never
+	}
+	return free, fn[last+1].from
 }
 
 // nextIncrease returns the first time after t at which the count grows, or never.

@@ -13,6 +13,7 @@ type typeSlot struct {
 type slotFinder struct {
 	slots    [maxSet]typeSlot
 	width    []int64 // by pool, of the last slot
+	steps    []int   // by pool: the step that holds at the time that is tried
 	segments []segment
 	floors   []searchFloor // by type; nil where capacity may grow between two searches
 	nodes    *nodeSlots    // nil where only the sums of types count
@@ -31,7 +32,7 @@ func newSlotFinder(ap *annealProblem) *slotFinder {
 	for _, pools := range ap.pools {
 		n = max(n, len(pools))
 	}
-	sf := &slotFinder{width: make([]int64, n)}
+	sf := &slotFinder{width: make([]int64, n), steps: make([]int, n)}
 	for i := range sf.slots {
 		sf.slots[i].width = make([]int64, n)
 	}
@@ -55,18 +56,24 @@ func (sf *slotFinder) earliestInPools(k int16, tr typeCapacity, from, hold, need
 		start, _ := sf.earliestInPool(k, tr[0], from, hold, need)
 		return start
 	}
+	for i, fn := range tr {
+		sf.steps[i] = fn.index(from)
+	}
 	for t := from; len(tr) > 0; {
-		left := need
-		for i, s := range tr {
-			sf.width[i] = min(left, s.minFree(t, t+hold))
+		left, next := need, never
+		for i, fn := range tr {
+			x := sf.steps[i]
+			for x+1 < len(fn) && fn[x+1].from <= t {
+				x++
+			}
+			sf.steps[i] = x
+			least, end := fn.leastWithin(x, t+hold)
+			sf.width[i] = min(left, least)
 			left -= sf.width[i]
+			next = min(next, end)
 		}
 		if left == 0 {
 			return t
-		}
-		next := never
-		for _, s := range tr {
-			next = min(next, s.nextIncrease(t))
 		}
 		if next == never {
 			break
@@ -303,7 +310,7 @@ func (sf *slotFinder) findSlot(o *typeSlot, j *annealJob, k int16, tr typeCapaci
 	o.freeUntil = never
 	for i, s := range tr {
 		if w := o.width[i]; w > 0 {
-			o.freeUntil = min(o.freeUntil, s.freeUntil(s.index(o.start), w))
+			o.freeUntil = min(o.freeUntil, s.freeUntil(sf.steps[i], w))
 		}
 	}
 }

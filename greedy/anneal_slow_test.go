@@ -119,7 +119,7 @@ func TestPlacesAgainstInstants(t *testing.T) {
 		const horizon = 400
 		for k := range tracks {
 			j.dur[k] = 1 + r.Int64N(8)
-			for range 1 + r.IntN(2) {
+			for range 1 + r.IntN(3) {
 				s := stepFunction{{0, r.Int64N(4)}}
 				for at := int64(0); at < 150; {
 					at += 1 + r.Int64N(15)
