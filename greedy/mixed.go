@@ -150,7 +150,7 @@ func (ms *mixedSearch) used() float64 {
 // used.
 func (ms *mixedSearch) part(share float64) ImproveConfig {
 	from := ms.used()
-	cfg := ImproveConfig{Seed: ms.cfg.Seed, Workers: ms.cfg.Workers}
+	cfg := ImproveConfig{Seed: ms.cfg.Seed, Workers: ms.cfg.Workers, Chains: ms.cfg.Chains}
 	spare := int64(share*float64(ms.cfg.Moves)) - (ms.cfg.Moves - ms.left)
 	cfg.Moves = max(1, min(ms.left, spare))
 	if ms.cfg.Elapsed != nil {
@@ -211,6 +211,19 @@ func (ms *mixedSearch) takePlaces(gangs *hare.Model, plan *Plan) bool {
 	}
 	ms.justifyAndKeep(atPlacesOfGangs(ms.m, gangs, plan))
 	return true
+}
+
+// AnnealsMixture reports whether some jobs of m are relaxed and others are not, and Improve mostly anneals them:
+// where jobs arrive over time, the places of surrogates seem to serve. It takes O(jobs).
+func AnnealsMixture(m *hare.Model) bool {
+	relaxed := 0
+	for i := range m.Jobs {
+		if m.Jobs[i].Sync == hare.Relaxed {
+			relaxed++
+		}
+	}
+	n := len(m.Jobs)
+	return relaxed > 0 && relaxed < n && n <= mostForPlaces && !arriveTogether(m)
 }
 
 // arriveTogether reports whether all jobs are released at the same time.

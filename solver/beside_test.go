@@ -94,25 +94,48 @@ func TestWhenPricesAreFoundBeside(t *testing.T) {
 	if testing.Short() {
 		t.Skip("plans of 120 jobs take long under the race detector, and nothing runs beside them here")
 	}
-	const limit = 20 * time.Second
+	const limit = 6 * time.Second
+	type generated = trace.GenerateConfig
+	wide := []hare.TypeCount{{Type: "V100", Count: 12}, {Type: "T4", Count: 12}}
 	for _, test := range []struct {
-		name string
-		opt  hare.Options
-		sync string
-		jobs int
-		cfg  Config
-		want bool
+		name    string
+		opt     hare.Options
+		gen     generated
+		relaxed int // each relaxed-th job is relaxed, if it is not 0
+		cfg     Config
+		want    bool
 	}{
-		{"gangs on two cores", hare.Options{TimeLimit: limit}, "gang", 120, Config{Workers: 2}, true},
-		{"gangs on one core", hare.Options{TimeLimit: limit}, "gang", 120, Config{Workers: 1}, false},
-		{"rigid on two cores", hare.Options{TimeLimit: limit}, "rigid", 120, Config{Workers: 2}, true},
-		{"few gangs", hare.Options{TimeLimit: limit}, "gang", 40, Config{Workers: 2}, false},
-		{"a work limit", hare.Options{TimeLimit: limit, WorkLimit: 1000}, "gang", 120, Config{Workers: 2}, false},
-		{"a gap that is reached", hare.Options{TimeLimit: limit, Gap: 1}, "gang", 120, Config{Workers: 2}, false},
+		{"gangs on two cores", hare.Options{TimeLimit: limit}, generated{Sync: "gang", Jobs: 120}, 0, Config{Workers: 2},
+			true},
+		{"gangs on one core", hare.Options{TimeLimit: limit}, generated{Sync: "gang", Jobs: 120}, 0, Config{Workers: 1},
+			false},
+		{"rigid on two cores", hare.Options{TimeLimit: limit}, generated{Sync: "rigid", Jobs: 120}, 0, Config{Workers: 2},
+			true},
+		{"few gangs", hare.Options{TimeLimit: limit}, generated{Sync: "gang", Jobs: 40}, 0, Config{Workers: 2}, false},
+		{"a work limit", hare.Options{TimeLimit: limit, WorkLimit: 1000}, generated{Sync: "gang", Jobs: 120}, 0,
+			Config{Workers: 2}, false},
+		{"a gap that is reached", hare.Options{TimeLimit: limit, Gap: 1}, generated{Sync: "gang", Jobs: 120}, 0,
+			Config{Workers: 2}, false},
+		{"a mixture", hare.Options{TimeLimit: limit},
+			generated{Sync: "rigid", Jobs: 120, GPUs: wide, Arrivals: "uniform:4000"}, 3, Config{Workers: 2}, true},
+		{"a mixture all at 0", hare.Options{TimeLimit: limit}, generated{Sync: "rigid", Jobs: 120, GPUs: wide}, 3,
+			Config{Workers: 2}, false},
+		{"a narrow mixture", hare.Options{TimeLimit: limit},
+			generated{Sync: "rigid", Jobs: 120, Arrivals: "uniform:500"}, 3, Config{Workers: 2}, false},
+		{"relaxed jobs alone", hare.Options{TimeLimit: limit},
+			generated{Sync: "relaxed", Jobs: 120, GPUs: wide, Arrivals: "uniform:4000"}, 0, Config{Workers: 2}, false},
+		{"a mixture in little time", hare.Options{TimeLimit: limit / 20},
+			generated{Sync: "rigid", Jobs: 120, GPUs: wide, Arrivals: "uniform:4000"}, 3, Config{Workers: 2}, false},
 	} {
-		inst, err := trace.Generate(trace.GenerateConfig{Jobs: test.jobs, Seed: 5, Sync: test.sync})
+		test.gen.Seed = 5
+		inst, err := trace.Generate(test.gen)
 		if err != nil {
 			t.Fatal(err)
+		}
+		for i := range inst.Jobs {
+			if test.relaxed > 0 && i%test.relaxed == 0 {
+				inst.Jobs[i].Sync = hare.Relaxed
+			}
 		}
 		s, err := newSolve(t.Context(), inst, test.opt, test.cfg)
 		if err != nil {
@@ -125,7 +148,7 @@ func TestWhenPricesAreFoundBeside(t *testing.T) {
 			t.Fatal(err)
 		}
 		s.assign(t.Context(), guide)
-		if got := s.pricesBeside(); got != test.want {
+		if got := s.branches() && s.pricesBeside(); got != test.want {
 			t.Errorf("%s: %t", test.name, got)
 		}
 	}

@@ -34,6 +34,7 @@ const (
 	leastSeconds = 0.001                  // the time for each job in which they gain something
 	rootCells    = 96                     // the grid of prices of jobs
 	timedCells   = 384                    // the finest one where there is a time limit
+	mixtureJobs  = 300                    // the most jobs, some of them relaxed, that get prices beside the search
 	setCalls     = 10                     // the oracle calls that stand for the part of a job in a step
 )
 
@@ -59,13 +60,23 @@ func (s *solve) branches() bool {
 	}
 	t := s.opt.TimeLimit.Seconds()
 	return (t == 0 || jobs <= treeJobs || t >= least*float64(jobs)) && relax.PricesJobs(s.model) &&
-		(!s.relaxes() || t > 0 && s.opt.WorkLimit == 0 && jobs <= greedy.StagedJobs && relax.WideRounds(s.model))
+		(!s.relaxes() || s.pricesRelaxed())
 }
 
-// relaxes reports whether some job is relaxed. Prices of such jobs are found for few jobs, where rounds are wide and
-// the clock ends the search: with more jobs the search needs the time.
+// relaxes reports whether some job is relaxed.
 func (s *solve) relaxes() bool {
 	return slices.ContainsFunc(s.model.Jobs, func(j hare.ModelJob) bool { return j.Sync == hare.Relaxed })
+}
+
+// pricesRelaxed reports whether prices of jobs are found although some job is relaxed: where rounds are wide, the
+// clock ends the search, and there are few jobs, or a core that the search does not need.
+func (s *solve) pricesRelaxed() bool {
+	jobs, t := len(s.model.Jobs), s.opt.TimeLimit.Seconds()
+	if t == 0 || s.opt.WorkLimit > 0 || !relax.WideRounds(s.model) {
+		return false
+	}
+	return jobs <= greedy.StagedJobs || jobs <= mixtureJobs && t >= rootSeconds*float64(jobs) && s.besidePays() &&
+		greedy.AnnealsMixture(s.model)
 }
 
 // improveAndBranch improves the incumbent, and raises the bound: by prices of jobs before the search, or by branch and
