@@ -169,8 +169,8 @@ func (fn stepFunction) minFree(from, to int64) int64 {
 	return free
 }
 
-// leastWithin returns the smallest free count from step i until the time to, and the end of the last step there that
-// has it: until then no range of this length that starts later has more.
+// leastWithin returns the smallest free count from the start of step i until the time to, and the end of the last step
+// that has it. A range of the same length that starts before this end has no greater smallest count.
 func (fn stepFunction) leastWithin(i int, to int64) (free, end int64) {
 	free, last := fn[i].free, i
 	for i++; i < len(fn) && fn[i].from < to; i++ {

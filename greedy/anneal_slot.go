@@ -13,7 +13,7 @@ type typeSlot struct {
 type slotFinder struct {
 	slots    [maxSet]typeSlot
 	width    []int64 // by pool, of the last slot
-	steps    []int   // by pool: the step that holds at the time that is tried
+	steps    []int   // by pool: the step that holds at the start of the last slot, where there are several pools
 	segments []segment
 	floors   []searchFloor // by type; nil where capacity may grow between two searches
 	nodes    *nodeSlots    // nil where only the sums of types count
@@ -49,7 +49,8 @@ func (sf *slotFinder) earliest(j *annealJob, k int16, tr typeCapacity, from, hol
 	return sf.earliestInPools(k, tr, from, hold, j.width)
 }
 
-// earliestInPools is earliest where nodes do not matter.
+// earliestInPools is earliest where nodes do not matter. If the pools have too few GPUs together, no pool has more
+// before its least count lies behind; so the next start to try is the first one at which this is so for some pool.
 func (sf *slotFinder) earliestInPools(k int16, tr typeCapacity, from, hold, need int64) int64 {
 	if len(tr) == 1 {
 		sf.width[0] = need

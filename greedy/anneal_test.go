@@ -344,20 +344,47 @@ func TestAnnealEndsWithItsContext(t *testing.T) {
 	}
 }
 
+// BenchmarkAnneal anneals 200 jobs, on nodes that stay and on nodes of 8 GPUs of which every second one pauses.
 func BenchmarkAnneal(b *testing.B) {
-	for _, sync := range []hare.Sync{hare.Gang, hare.Rigid} {
-		b.Run(sync.String(), func(b *testing.B) {
-			m := standard(b, sync)
-			evaluations := int64(0)
-			for b.Loop() {
-				_, stats, err := anneal(context.Background(), m, nil, nil,
-					ImproveConfig{Seed: 1, Moves: 1_000_000, Workers: 1})
-				if err != nil {
-					b.Fatal(err)
+	for _, pauses := range []bool{false, true} {
+		for _, sync := range []hare.Sync{hare.Gang, hare.Rigid} {
+			b.Run(fmt.Sprintf("%v/pauses=%v", sync, pauses), func(b *testing.B) {
+				m := standard(b, sync)
+				if pauses {
+					m = withPauses(m.Instance)
 				}
-				evaluations += stats.Evaluations
-			}
-			b.ReportMetric(float64(evaluations)/b.Elapsed().Seconds(), "trials/s")
-		})
+				stats := Stats{}
+				for b.Loop() {
+					_, s, err := anneal(context.Background(), m, nil, nil,
+						ImproveConfig{Seed: 1, Moves: 1_000_000, Workers: 1})
+					if err != nil {
+						b.Fatal(err)
+					}
+					stats.Moves, stats.Evaluations = stats.Moves+s.Moves, stats.Evaluations+s.Evaluations
+				}
+				b.ReportMetric(float64(stats.Evaluations)/b.Elapsed().Seconds(), "trials/s")
+				b.ReportMetric(float64(stats.Moves)/b.Elapsed().Seconds(), "places/s")
+			})
+		}
 	}
+}
+
+// withPauses cuts the nodes of inst, whose GPUs are of one type each, into nodes of up to 8 GPUs, of which every
+// second one pauses for 100 s, each later than the one before.
+func withPauses(inst *hare.Instance) *hare.Model {
+	cut := *inst
+	cut.Cluster.Nodes = nil
+	for _, node := range inst.Cluster.Nodes {
+		for left := node.GPUs[0].Count; left > 0; left -= 8 {
+			n := len(cut.Cluster.Nodes)
+			part := hare.Node{Name: fmt.Sprint("n", n), GPUs: slices.Clone(node.GPUs)}
+			part.GPUs[0].Count = min(8, left)
+			if n%2 == 1 {
+				at := int64(n) * 20e6
+				part.Windows = []hare.Window{{StartUs: 0, EndUs: at}, {StartUs: at + 100e6, EndUs: hare.Forever}}
+			}
+			cut.Cluster.Nodes = append(cut.Cluster.Nodes, part)
+		}
+	}
+	return hare.NewModel(&cut)
 }

@@ -104,7 +104,7 @@ func searchMixed(ctx context.Context, m *hare.Model, rel *hare.Relaxation, start
 			break
 		}
 		if n == 0 && len(m.Jobs) > manyJobs {
-			ms.placesServe = len(m.Jobs) <= mostForPlaces && !arriveTogether(m)
+			ms.placesServe = placesMayServe(m)
 			continue
 		}
 		if ms.placesServe {
@@ -213,18 +213,15 @@ func (ms *mixedSearch) takePlaces(gangs *hare.Model, plan *Plan) bool {
 	return true
 }
 
-// AnnealsMixture reports whether some jobs of m are relaxed and others are not, and Improve mostly anneals them:
-// where jobs arrive over time, the places of surrogates seem to serve. It takes O(jobs).
+// AnnealsMixture reports whether Improve mostly anneals the jobs of m, of which some are relaxed: others are not, and
+// the places of surrogates may serve. It takes O(jobs).
 func AnnealsMixture(m *hare.Model) bool {
-	relaxed := 0
-	for i := range m.Jobs {
-		if m.Jobs[i].Sync == hare.Relaxed {
-			relaxed++
-		}
-	}
-	n := len(m.Jobs)
-	return relaxed > 0 && relaxed < n && n <= mostForPlaces && !arriveTogether(m)
+	notRelaxed := func(j hare.ModelJob) bool { return j.Sync != hare.Relaxed }
+	return placesMayServe(m) && slices.ContainsFunc(m.Jobs, notRelaxed)
 }
+
+// placesMayServe reports whether there are few enough jobs for the places of surrogates, and jobs arrive over time.
+func placesMayServe(m *hare.Model) bool { return len(m.Jobs) <= mostForPlaces && !arriveTogether(m) }
 
 // arriveTogether reports whether all jobs are released at the same time.
 func arriveTogether(m *hare.Model) bool {
