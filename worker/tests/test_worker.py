@@ -10,6 +10,8 @@ import struct
 import subprocess
 import sys
 import tempfile
+import threading
+import time
 import unittest
 from unittest import mock
 
@@ -78,6 +80,21 @@ class Protocol(unittest.TestCase):
             for _ in range(rng.randint(1, 4)):
                 data[rng.randrange(len(data))] = rng.randrange(256)
             session(bytes(data[: rng.randint(0, len(data))]))
+
+    def test_what_has_not_come_is_not_waited_for(self):
+        agent, own = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+        with agent, own:
+            connection = wire.Connection(own)
+            late = threading.Timer(5, agent.shutdown, [socket.SHUT_WR])  # a receiver that waits fails, and ends
+            late.start()
+            begun, whole = time.monotonic(), frame(b'{"type":"evict"}')
+            self.assertIsNone(connection.receive(wait=False))
+            agent.sendall(whole[:-1])
+            self.assertIsNone(connection.receive(wait=False))
+            self.assertLess(time.monotonic() - begun, 4)
+            late.cancel()
+            agent.sendall(whole[-1:])
+            self.assertEqual(connection.receive(wait=False), {"type": "evict"})
 
     def test_end_between_frames(self):
         answers, ended = session(frame(b'{"type":"shutdown","epoch":1,"seq":1}'))

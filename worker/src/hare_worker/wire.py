@@ -2,6 +2,7 @@
 greatest first, and so many bytes of JSON, one object. Bulk data never goes through frames but
 through shared memory, whose file descriptors come beside a frame."""
 
+import array
 import json
 import math
 import os
@@ -10,6 +11,7 @@ import struct
 
 PROTOCOL = 2
 MAX_FRAME = 1 << 20
+FILES_SPACE = socket.CMSG_LEN(4 * array.array("i").itemsize)  # for up to four file descriptors
 
 
 class ProtocolError(Exception):
@@ -40,10 +42,15 @@ class Connection:
     def _take(self, n, at_start=False, wait=True, keep=False):
         while len(self.buffer) < n:
             try:
-                data, files, flags, _ = socket.recv_fds(self.sock, 1 << 16, 4, 0 if wait else socket.MSG_DONTWAIT)
+                # Not socket.recv_fds, which leaves its flags out of the call (Python 3.11, 3.12) and would wait.
+                data, beside, flags, _ = self.sock.recvmsg(1 << 16, FILES_SPACE, 0 if wait else socket.MSG_DONTWAIT)
             except BlockingIOError:
                 return None
-            self.files += files
+            for level, kind, content in beside:
+                if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
+                    files = array.array("i")
+                    files.frombytes(content[: len(content) - len(content) % files.itemsize])
+                    self.files += files
             if flags & socket.MSG_CTRUNC:
                 raise ProtocolError("too many file descriptors beside one frame")
             if not data:
