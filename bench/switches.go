@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
+	"strconv"
 )
 
 // Switches are the measured switches between models on one device, as the module
@@ -42,7 +44,12 @@ type SwitchModel struct {
 	Groups int   `json:"groups"`
 	// TaskMs is the median time of a task whose model is on the device.
 	TaskMs float64 `json:"task_ms"`
-	// SameResult says whether losses did not change where the model was copied away between tasks.
+	// LossesApart is how far the losses of tasks are apart, relative to them, where the model was
+	// copied away between its tasks and where it stayed. LossesNoise is how far they are apart in
+	// two runs in which it stayed: kernels may sum in another order each time.
+	LossesApart float64 `json:"losses_apart"`
+	LossesNoise float64 `json:"losses_noise"`
+	// SameResult says whether LossesApart is at most 0.001, or three times the noise.
 	SameResult bool `json:"same_result"`
 }
 
@@ -97,23 +104,62 @@ func (s *Switches) Write(w io.Writer) error {
 	if !s.Complete {
 		out.printf("The time ended before all repetitions were made.\n")
 	}
-	out.printf("\n| method | switch p50, ms | p99, ms | measured |\n|---|---|---|---|\n")
+	out.printf("\n| method | switch p50, ms | p99, ms | beyond warm, ms | gap p50, ms | measured |\n")
+	out.printf("|---|---|---|---|---|---|\n")
 	for i := range s.Methods {
 		m, measured := &s.Methods[i], 0
 		for _, p := range m.Pairs {
 			measured += p.Repetitions
 		}
-		out.printf("| %s | %.2f | %.2f | %d |\n", m.Method, m.P50Ms, m.P99Ms, measured)
+		beyond, gap := "–", "–"
+		if ms, ok := s.beyondWarm(m); ok {
+			beyond = strconv.FormatFloat(ms, 'f', 2, 64)
+		}
+		if m.GapP50Ms != nil {
+			gap = strconv.FormatFloat(*m.GapP50Ms, 'f', 2, 64)
+		}
+		out.printf("| %s | %.2f | %.2f | %s | %s | %d |\n", m.Method, m.P50Ms, m.P99Ms, beyond, gap, measured)
 	}
-	out.printf("\n| model | MB with optimiser | groups | task, ms | same losses |\n|---|---|---|---|---|\n")
+	out.printf("\n| model | MB with optimiser | groups | task, ms | same losses | apart | noise |\n")
+	out.printf("|---|---|---|---|---|---|---|\n")
 	for _, m := range s.Models {
 		same := "yes"
 		if !m.SameResult {
 			same = "no"
 		}
-		out.printf("| %s | %.1f | %d | %.2f | %s |\n", m.Name, float64(m.Bytes)/1e6, m.Groups, m.TaskMs, same)
+		out.printf("| %s | %.1f | %d | %.2f | %s | %.1e | %.1e |\n", m.Name, float64(m.Bytes)/1e6, m.Groups, m.TaskMs,
+			same, m.LossesApart, m.LossesNoise)
 	}
 	return out.err
+}
+
+// beyondWarm is the median over all pairs of models of how much more a switch costs than one between
+// models that are both on the device, in milliseconds. The two are measured one after the other, so
+// that a device whose speed changes during the run says more about their difference than about each.
+// It is false where the method has other pairs.
+func (s *Switches) beyondWarm(m *SwitchMethod) (ms float64, ok bool) {
+	type pair struct{ from, to string }
+	warm := map[pair]float64{}
+	for _, other := range s.Methods {
+		if other.Method == "warm" {
+			for _, p := range other.Pairs {
+				warm[pair{p.From, p.To}] = p.P50Ms
+			}
+		}
+	}
+	var more []float64
+	for _, p := range m.Pairs {
+		base, ok := warm[pair{p.From, p.To}]
+		if !ok {
+			return 0, false
+		}
+		more = append(more, p.P50Ms-base)
+	}
+	if len(more) == 0 {
+		return 0, false
+	}
+	slices.Sort(more)
+	return (more[(len(more)-1)/2] + more[len(more)/2]) / 2, true
 }
 
 // lineWriter keeps the first error.

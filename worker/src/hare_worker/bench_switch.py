@@ -134,24 +134,30 @@ def ready(bench: Bench, repetitions: int) -> dict[str, float]:
     return times
 
 
-def same_result(bench: Bench, name: str, other: str) -> bool:
-    """Whether tasks give the same losses when their model is copied away between them. Losses are
-    compared with tolerance: kernels of GPUs may sum in another order."""
-    runs = []
-    for capped in (False, True):
-        model, between = bench.models[True][name], bench.models[True][other]
-        before = [copy_of(g.host) for g in model.groups]
-        switcher = bench.switcher((model, between), capped)
-        losses = []
-        for _ in range(3):
-            seed()
-            losses.append(float(bench.task(switcher, model, between)))
-            bench.task(switcher, between, model)
-        switcher.close()
-        runs.append(losses)
-        for group, value in zip(model.groups, before):
-            put_back(group.host, value)
-    return all(abs(a - b) <= 1e-3 * max(abs(a), abs(b)) for a, b in zip(*runs))
+def losses_apart(bench: Bench, name: str, other: str) -> dict[str, Any]:
+    """How far the losses of a model's tasks are apart, relative to them: where the model is copied away
+    between its tasks and where it stays, and in two runs in which it stays. The latter are the same
+    but for kernels that sum in another order each time, so that they say what the former may be."""
+    stays, again, leaves = (losses(bench, name, other, capped) for capped in (False, False, True))
+    apart, noise = (max(abs(a - b) / max(abs(a), abs(b), 1e-30) for a, b in zip(stays, run))
+                    for run in (leaves, again))
+    return {"losses_apart": apart, "losses_noise": noise, "same_result": apart <= max(1e-3, 3 * noise)}
+
+
+def losses(bench: Bench, name: str, other: str, capped: bool) -> list[float]:
+    """The losses of three tasks of a model, with tasks of another between them. The state is then put back."""
+    model, between = bench.models[True][name], bench.models[True][other]
+    before = [copy_of(g.host) for g in model.groups]
+    switcher = bench.switcher((model, between), capped)
+    found = []
+    for _ in range(3):
+        seed()
+        found.append(float(bench.task(switcher, model, between)))
+        bench.task(switcher, between, model)
+    switcher.close()
+    for group, value in zip(model.groups, before):
+        put_back(group.host, value)
+    return found
 
 
 def seed() -> None:
@@ -204,6 +210,8 @@ def standby(pipe: Any, chosen: str, device: str, group_bytes: int, method: dict[
         bench = Bench(chosen, device, group_bytes, method["pinned"], (True,) if method["grouping"] else (False,))
         models = bench.models[method["grouping"]]
         bench.models[True] = models
+        pipe.send("built")
+        pipe.recv()
         pipe.send(ready(bench, repetitions))
         while (name := pipe.recv()) is not None:
             switcher = bench.switcher()
@@ -236,6 +244,8 @@ def one_by_one(device: Any, switcher: switching.Switcher) -> None:
 
 
 class Standby:
+    """A standby process, which builds its models while others do."""
+
     def __init__(self, arguments: argparse.Namespace, method: dict[str, Any], repetitions: int):
         context = multiprocessing.get_context("spawn")
         self.pipe, other = context.Pipe()
@@ -243,6 +253,11 @@ class Standby:
             other, arguments.set, arguments.device, arguments.group_bytes, method, repetitions))
         self.process.start()
         other.close()
+        self.ready: dict[str, float] = {}
+
+    def measure(self) -> None:
+        """Measures tasks whose models stay, when all standby processes have built theirs."""
+        self.pipe.send("measure")
         self.ready = self.receive()
 
     def receive(self) -> Any:
@@ -333,7 +348,7 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
     pairs = list(zip(walk, walk[1:]))
     say(arguments, "measuring tasks whose models stay")
     alone = ready(bench, n)
-    same = {a: same_result(bench, a, names[(i + 1) % len(names)]) for i, a in enumerate(names)}
+    same = {a: losses_apart(bench, a, names[(i + 1) % len(names)]) for i, a in enumerate(names)}
     # A new process takes seconds, whatever ran before: once for each model, then while 15 % of the time lasts.
     fresh: dict[str, list[float]] = {a: [] for a in names}
     until = time.monotonic() + 0.15 * (deadline - time.monotonic())
@@ -346,9 +361,13 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
     costs: dict[str, dict[tuple[str, str], list[float]]] = {m: {p: [] for p in pairs} for m in (*METHODS, *STANDBY)}
     gaps: dict[str, list[float]] = {m: [] for m in METHODS}
     try:
+        say(arguments, "starting the standby processes")
         for m, method in STANDBY.items():
-            say(arguments, f"starting {m}")
             others[m] = Standby(arguments, method, min(n, 10))
+        for other in others.values():
+            other.receive()
+        for other in others.values():
+            other.measure()
         done, longest = 0, 0.0
         for r in range(n):
             start = time.monotonic()
@@ -382,7 +401,7 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
             "complete": done == n, "seconds": time.monotonic() - began, "group_bytes": arguments.group_bytes,
             "copy_bytes_per_s": copy_rate(bench),
             "models": [{"name": a, "bytes": bench.models[True][a].bytes, "groups": len(bench.models[True][a].groups),
-                        "task_ms": 1e3 * alone[a], "same_result": same[a]} for a in names],
+                        "task_ms": 1e3 * alone[a], **same[a]} for a in names],
             "methods": methods}
 
 

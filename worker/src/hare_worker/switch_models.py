@@ -19,10 +19,11 @@ def require(names, instead="--set small") -> None:
 
 def paper() -> dict:
     require(PACKAGES)
-    import timm
     import torch
 
+    # What only some models need is imported with them: a new process has one model.
     def image(name, side, count):
+        import timm
         return timm.create_model(name, pretrained=False), (torch.randn(count, 3, side, side),)
 
     def bert():
