@@ -14,6 +14,9 @@ const (
 	// StagedJobs is the greatest number of jobs that are searched by stages. With more jobs, all of the work is
 	// better spent on one cooling: on arrivals-200 with gang jobs, tempering gave 0.5 % more for equal work.
 	StagedJobs = 100
+	// stagedRigid is the same where all jobs are rigid and the search does not follow another one: their plans
+	// are as good by stages as by one cooling, and get no worse with the limit.
+	stagedRigid = 300
 	// coolingWork is the work of the first annealing, for each job.
 	coolingWork = 60
 	// coolingWorkOfMany is the same with more jobs than StagedJobs, where annealing follows annealing.
@@ -35,7 +38,10 @@ const (
 func (an *annealing) staged() bool { return an.cfg.staged && (an.cfg.Continual || an.tempers()) }
 
 // tempers reports whether there is tempering between the annealings of a search by stages.
-func (an *annealing) tempers() bool { return an.cfg.staged && len(an.p.jobs) <= StagedJobs }
+func (an *annealing) tempers() bool {
+	n := len(an.p.jobs)
+	return an.cfg.staged && (n <= StagedJobs || n <= stagedRigid && !an.p.gangs && !an.cfg.Continual)
+}
 
 // runStages anneals, and tempers in turns where that pays.
 func (an *annealing) runStages(ctx context.Context) {

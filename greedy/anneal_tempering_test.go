@@ -47,6 +47,39 @@ func TestMoreWorkIsNeverWorse(t *testing.T) {
 	}
 }
 
+// The same holds for more rigid jobs than StagedJobs, with one chain as beside prices, too.
+func TestMoreWorkIsNeverWorseForManyRigidJobs(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one goroutine: there is nothing to race")
+	}
+	m := standard(t, hare.Rigid)
+	m.Jobs = m.Jobs[:StagedJobs+20]
+	start, err := Assign(context.Background(), m, Order(m, nil, "wspt"), Insertion)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for chains := range 2 {
+		before, better := start.Value(m), 0
+		for work := int64(1000); work <= 64_000; work *= 2 {
+			p, _, err := Improve(context.Background(), m, nil, start, ImproveConfig{Seed: 2, Moves: work, Chains: chains})
+			if err != nil {
+				t.Fatal(err)
+			}
+			v := p.Value(m)
+			switch v.Cmp(before) {
+			case 1:
+				t.Errorf("%d chains: %s with the work %d, but %s with half of it", chains, v, work, before)
+			case -1:
+				better++
+			}
+			before = v
+		}
+		if better < 3 {
+			t.Errorf("%d chains: more work was better %d times", chains, better)
+		}
+	}
+}
+
 // Tempering gives the same plan with any number of workers, and its own plan for each seed where there are
 // several good ones.
 func TestTemperingIsDeterministic(t *testing.T) {

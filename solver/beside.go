@@ -35,7 +35,7 @@ func (s *solve) pricesBeside() bool {
 
 // besidePays reports whether the search leaves a core to prices of jobs.
 func (s *solve) besidePays() bool {
-	// Up to StagedJobs are searched by stages, whose replicas use all cores.
+	// The replicas of the stages of up to StagedJobs use all cores.
 	return s.opt.TimeLimit > 0 && s.opt.WorkLimit == 0 && s.cores() > 1 && len(s.model.Jobs) > greedy.StagedJobs
 }
 
