@@ -93,7 +93,7 @@ const (
 	minEffort    = 0.5 // the least factor of its effort
 	maxEffort    = 3   // the greatest factor of its effort
 
-	samePlanShare = 0.1
+	samePlanShare = 0.2
 	samePlanLeast = 0.7 // the least factor of its effort
 	samePlanMost  = 2
 	samePlanJobs  = 140 // the number of jobs for which the factor would be 1

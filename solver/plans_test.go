@@ -134,3 +134,29 @@ func TestPlanOfLongLimitsIsTheSame(t *testing.T) {
 		t.Error("a limit of 1 ms leaves time for the plan of long limits")
 	}
 }
+
+// From 1 s on, 200 jobs have the plan of long limits, so that a search of 2 s goes on where one of 1 s has ended.
+func TestPlanOfASecondIsThatOfLongLimits(t *testing.T) {
+	inst, err := trace.Generate(trace.GenerateConfig{Jobs: 200, Seed: 3, Sync: "gang", Arrivals: "uniform:1200"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	effort := func(limit time.Duration) float64 {
+		s, err := newSolve(t.Context(), inst, hare.Options{TimeLimit: limit}, Config{Workers: 2})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.setLimits()
+		if !s.limits.samePlan {
+			return 0
+		}
+		return s.limits.planEffort
+	}
+	if second, minute := effort(time.Second), effort(time.Minute); second == 0 || second != minute {
+		t.Errorf("the effort for the plan is %v after a second and %v after a minute; 0 says that it follows the limit",
+			second, minute)
+	}
+	if effort(500*time.Millisecond) != 0 {
+		t.Error("half a second leaves time for the plan of long limits")
+	}
+}
