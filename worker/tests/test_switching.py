@@ -2,6 +2,7 @@
 group before its copy has ended, and each use of memory that another stream still reads."""
 
 import importlib.util
+import json
 import os
 import random
 import sys
@@ -208,6 +209,16 @@ class Bench(unittest.TestCase):
         values = [float(x) for x in range(100, 0, -1)]
         self.assertEqual(bench_switch.summary(values), {"p50_ms": 50500.0, "p99_ms": 99000.0, "repetitions": 100})
         self.assertEqual(bench_switch.summary([2.0])["p99_ms"], 2000.0)
+
+    def test_losses_apart(self):
+        nan = float("nan")
+        for again, leaves, same in ((1.0, 1.0005, True), (1.0, 1.002, False), (1.002, 1.004, True),
+                                    (1.001, 1.01, False), (1.0, nan, False), (nan, nan, False)):
+            runs = [[1.0, 2.0], [again, 2.0], [leaves, 2.0]]
+            with mock.patch.object(bench_switch, "losses", side_effect=runs):
+                found = bench_switch.losses_apart(None, "a", "b")
+            self.assertEqual(found["same_result"], same, found)
+            json.dumps(found, allow_nan=False)
 
     def test_each_mechanism_is_off_once(self):
         for name in ("early_cleaning", "grouping", "prefetch", "residency"):

@@ -6,6 +6,7 @@ that is cut short has as many of each method."""
 
 import argparse
 import json
+import math
 import multiprocessing
 import os
 import platform
@@ -139,9 +140,15 @@ def losses_apart(bench: Bench, name: str, other: str) -> dict[str, Any]:
     between its tasks and where it stays, and in two runs in which it stays. The latter are the same
     but for kernels that sum in another order each time, so that they say what the former may be."""
     stays, again, leaves = (losses(bench, name, other, capped) for capped in (False, False, True))
-    apart, noise = (max(abs(a - b) / max(abs(a), abs(b), 1e-30) for a, b in zip(stays, run))
-                    for run in (leaves, again))
-    return {"losses_apart": apart, "losses_noise": noise, "same_result": apart <= max(1e-3, 3 * noise)}
+    found, noise = (max(map(apart, stays, run)) for run in (leaves, again))
+    return {"losses_apart": found, "losses_noise": noise, "same_result": found < 1 and found <= max(1e-3, 3 * noise)}
+
+
+def apart(a: float, b: float) -> float:
+    """The difference of two losses, relative to the greater; 1 where one is infinite or not a number."""
+    if not (math.isfinite(a) and math.isfinite(b)):
+        return 1.0
+    return abs(a - b) / max(abs(a), abs(b), sys.float_info.min)
 
 
 def losses(bench: Bench, name: str, other: str, capped: bool) -> list[float]:
