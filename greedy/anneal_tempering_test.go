@@ -23,24 +23,7 @@ func TestMoreWorkIsNeverWorse(t *testing.T) {
 		if err != nil {
 			continue
 		}
-		before := start.Value(m)
-		for work := int64(5); work <= 8000*int64(n); work *= 2 {
-			p, _, err := Improve(context.Background(), m, nil, start, ImproveConfig{Seed: int64(seed), Moves: work})
-			if err != nil {
-				t.Fatalf("seed %d: %v", seed, err)
-			}
-			if err := checkGangs(m, p); err != nil {
-				t.Fatalf("seed %d: %v", seed, err)
-			}
-			v := p.Value(m)
-			switch v.Cmp(before) {
-			case 1:
-				t.Errorf("seed %d: %s with the work %d, but %s with half of it", seed, v, work, before)
-			case -1:
-				better++
-			}
-			before = v
-		}
+		better += betterWithMoreWork(t, m, start, ImproveConfig{Seed: int64(seed)}, 5, 8000*int64(n))
 	}
 	if better < 30 {
 		t.Errorf("more work was better %d times", better)
@@ -58,26 +41,38 @@ func TestMoreWorkIsNeverWorseForManyRigidJobs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for chains := range 2 {
-		before, better := start.Value(m), 0
-		for work := int64(1000); work <= 64_000; work *= 2 {
-			p, _, err := Improve(context.Background(), m, nil, start, ImproveConfig{Seed: 2, Moves: work, Chains: chains})
-			if err != nil {
-				t.Fatal(err)
-			}
-			v := p.Value(m)
-			switch v.Cmp(before) {
-			case 1:
-				t.Errorf("%d chains: %s with the work %d, but %s with half of it", chains, v, work, before)
-			case -1:
-				better++
-			}
-			before = v
-		}
-		if better < 3 {
+	for _, chains := range []int{1, AnnealingChains} {
+		cfg := ImproveConfig{Seed: 2, Chains: chains}
+		if better := betterWithMoreWork(t, m, start, cfg, 1000, 64_000); better < 3 {
 			t.Errorf("%d chains: more work was better %d times", chains, better)
 		}
 	}
+}
+
+// betterWithMoreWork searches from start with the least work, twice as much, and so on up to the most. It fails the
+// test where a value is higher than the one before, and returns how many are lower.
+func betterWithMoreWork(t *testing.T, m *hare.Model, start *Plan, cfg ImproveConfig, least, most int64) (better int) {
+	t.Helper()
+	before := start.Value(m)
+	for cfg.Moves = least; cfg.Moves <= most; cfg.Moves *= 2 {
+		p, _, err := Improve(context.Background(), m, nil, start, cfg)
+		if err != nil {
+			t.Fatalf("seed %d: %v", cfg.Seed, err)
+		}
+		if err := checkGangs(m, p); err != nil {
+			t.Fatalf("seed %d: %v", cfg.Seed, err)
+		}
+		v := p.Value(m)
+		switch v.Cmp(before) {
+		case 1:
+			t.Errorf("seed %d, %d chains: %s with the work %d, but %s with half of it", cfg.Seed, cfg.Chains, v,
+				cfg.Moves, before)
+		case -1:
+			better++
+		}
+		before = v
+	}
+	return better
 }
 
 // Tempering gives the same plan with any number of workers, and its own plan for each seed where there are

@@ -84,7 +84,7 @@ func Improve(ctx context.Context, m *hare.Model, rel *hare.Relaxation, start *Pl
 		// plan apart by jobs. Classes of GPUs stand for nodes here.
 		return improveOnNodes(ctx, m, rel, start, cfg)
 	case len(filler) == 0:
-		cfg.staged = cfg.Heat == 0 && (cfg.Chains == 0 || len(m.Jobs) <= stagedRigid) && cfg.shaped == nil
+		cfg.staged = cfg.Heat == 0 && cfg.shaped == nil
 		return anneal(ctx, m, rel, start, cfg)
 	case len(annealed) > 0 && rel != nil:
 		cfg.JobSeconds = 0 // the annealing has only a part of the time
