@@ -19,6 +19,9 @@ import (
 // same figures.
 func TestEverything(t *testing.T) {
 	cfg := Config{Scale: 40, Repeat: 1, Parallel: 2}
+	if testing.Short() {
+		cfg.Scale = 160 // the same runs of fewer jobs
+	}
 	text := measuredText(t, everything, cfg)
 	variants := []string{boundRow, "asrpt, no prediction", "asrpt, sizes believed"}
 	for _, name := range append(policy.Names(), variants...) {
