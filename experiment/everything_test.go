@@ -20,7 +20,7 @@ import (
 func TestEverything(t *testing.T) {
 	cfg := Config{Scale: 40, Repeat: 1, Parallel: 2}
 	if testing.Short() {
-		cfg.Scale = 160 // the same runs of fewer jobs
+		cfg.Scale = 160 // the same runs, of fewer jobs on fewer GPUs
 	}
 	text := measuredText(t, everything, cfg)
 	variants := []string{boundRow, "asrpt, no prediction", "asrpt, sizes believed"}
