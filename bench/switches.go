@@ -12,14 +12,17 @@ import (
 // hare_worker.bench_switch prints them.
 type Switches struct {
 	// Set names the models: "paper", "small" or "plain".
-	Set    string       `json:"set"`
-	Device SwitchDevice `json:"device"`
+	Set string `json:"set"`
+	// BatchFactor is how many times the examples of the set's batches a task has.
+	BatchFactor int          `json:"batch_factor"`
+	Device      SwitchDevice `json:"device"`
 	// Repetitions is how often each pair was measured under each method, and Complete whether
 	// that is as often as was asked for.
 	Repetitions int     `json:"repetitions"`
 	Complete    bool    `json:"complete"`
 	Seconds     float64 `json:"seconds"`
-	GroupBytes  int64   `json:"group_bytes"`
+	// GroupBytes is from how many bytes of parameters on a group ends.
+	GroupBytes int64 `json:"group_bytes"`
 	// CopyBytesPerS is the rate of pinned copies to the device, where copies were timed.
 	CopyBytesPerS *float64       `json:"copy_bytes_per_s"`
 	Models        []SwitchModel  `json:"models"`
@@ -46,10 +49,10 @@ type SwitchModel struct {
 	TaskMs float64 `json:"task_ms"`
 	// LossesApart is how far the losses of tasks are apart, relative to them, where the model was
 	// copied away between its tasks and where it stayed. LossesNoise is how far they are apart in
-	// two runs in which it stayed: kernels may sum in another order each time.
+	// two runs in which it stayed. Both are 0 where all kernels have a deterministic form.
 	LossesApart float64 `json:"losses_apart"`
 	LossesNoise float64 `json:"losses_noise"`
-	// SameResult says whether LossesApart is at most 0.001, or three times the noise.
+	// SameResult says whether LossesApart is at most a millionth, or three times the noise.
 	SameResult bool `json:"same_result"`
 }
 
@@ -96,6 +99,9 @@ func (s *Switches) Write(w io.Writer) error {
 		len(s.Models)*(len(s.Models)-1), s.Seconds, s.Device.Load)
 	if s.Device.Torch != nil {
 		out.printf(", PyTorch %s on %s", *s.Device.Torch, s.Device.Kind)
+	}
+	if s.BatchFactor > 1 {
+		out.printf(", batches %d times as large", s.BatchFactor)
 	}
 	if s.CopyBytesPerS != nil {
 		out.printf(", pinned copies at %.1f GB/s", *s.CopyBytesPerS/1e9)

@@ -21,7 +21,7 @@ func TestReadSwitchesRefuses(t *testing.T) {
 }
 
 func TestSwitchesBesideWarmOnes(t *testing.T) {
-	const text = `{"set":"small","device":{"name":"d","kind":"cuda","python":"3","torch":null,"load":0},
+	const text = `{"set":"small","batch_factor":8,"device":{"name":"d","kind":"cuda","python":"3","torch":null,"load":0},
 		"repetitions":1,"models":[{"name":"a","bytes":1000000,"groups":1,"losses_apart":0.002,"losses_noise":0.0005}],
 		"methods":[
 			{"method":"warm","p50_ms":-1,"p99_ms":2,"gap_p50_ms":0.5,"pairs":[
@@ -39,6 +39,9 @@ func TestSwitchesBesideWarmOnes(t *testing.T) {
 	var out strings.Builder
 	if err := s.Write(&out); err != nil {
 		t.Fatal(err)
+	}
+	if !strings.Contains(out.String(), ", batches 8 times as large") {
+		t.Errorf("no batch factor in\n%s", out.String())
 	}
 	for _, line := range []string{
 		"| warm | -1.00 | 2.00 | 0.00 | 0.50 | 2 |",

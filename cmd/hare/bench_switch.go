@@ -25,7 +25,8 @@ import (
 // switchFlags are the flags of bench switch.
 type switchFlags struct {
 	set, device, python, out, svg string
-	repetitions                   int
+	repetitions, batchFactor      int
+	groupMiB                      float64
 	limit                         time.Duration
 	json, quiet                   bool
 }
@@ -45,6 +46,7 @@ its packages are torch, torchvision, timm, transformers, torchaudio and
 torch_geometric. The set small needs torch alone, plain nothing but Python. The binary
 brings its Python code along.`,
 		Example: `  hare bench switch --device cuda --svg switch.svg -o switch.json
+  hare bench switch --device cuda --batch-factor 8
   hare bench switch --set small --device cpu --repetitions 5
   hare bench switch --set plain --device cpu --json`,
 		Args: exactly(0, "no arguments"),
@@ -55,13 +57,16 @@ brings its Python code along.`,
 	f.StringVar(&s.device, "device", "cuda", "the device of PyTorch: cpu, cuda or cuda:N")
 	f.StringVar(&s.python, "python", "python3", "the Python that has the packages")
 	f.IntVar(&s.repetitions, "repetitions", 30, "how often each pair is measured under each method")
+	f.IntVar(&s.batchFactor, "batch-factor", 1, "as many times the examples of a task; small batches wait for Python")
+	f.Float64Var(&s.groupMiB, "group-mib", 0, "parameters are copied in groups of so many MiB (paper 32, small 0.1)")
 	f.DurationVar(&s.limit, "limit", 8*time.Minute, "the time of the whole run; repetitions that do not fit are left out")
 	f.StringVarP(&s.out, "out", "o", "", "write JSON to this file too")
 	f.StringVar(&s.svg, "svg", "", "draw the methods into this file")
 	f.BoolVar(&s.json, "json", false, "print JSON instead of tables")
 	f.BoolVarP(&s.quiet, "quiet", "q", false, "print no progress")
 	choices(c, "set", "paper", "small", "plain")
-	positive(c, "repetitions", "limit")
+	positive(c, "repetitions", "batch-factor", "group-mib", "limit")
+	mebibytes(c, "group-mib")
 	return c
 }
 
@@ -75,6 +80,9 @@ func (s *switchFlags) run(ctx context.Context, w io.Writer) error {
 	}
 	if s.set == "plain" && s.device != "cpu" {
 		return usageError{errors.New("--set plain needs --device cpu: its models run without PyTorch")}
+	}
+	if s.set == "plain" && (s.batchFactor > 1 || s.groupMiB > 0) {
+		return usageError{errors.New("--set plain takes no --batch-factor or --group-mib: they are for models of PyTorch")}
 	}
 	for _, name := range []string{s.out, s.svg} {
 		if err := canBeOutput(name); err != nil {
@@ -121,8 +129,11 @@ func (s *switchFlags) measure(ctx context.Context) (*bench.Switches, error) {
 	defer cancel()
 	// A tenth of the time is for what is under way when no repetition fits any more.
 	cmd := exec.CommandContext(ctx, s.python, "-m", "hare_worker.bench_switch", "--set", s.set, "--device", s.device,
-		"--repetitions", strconv.Itoa(s.repetitions),
+		"--repetitions", strconv.Itoa(s.repetitions), "--batch-factor", strconv.Itoa(s.batchFactor),
 		"--minutes", strconv.FormatFloat(0.9*s.limit.Minutes(), 'g', -1, 64))
+	if s.groupMiB > 0 {
+		cmd.Args = append(cmd.Args, "--group-mib", strconv.FormatFloat(s.groupMiB, 'g', -1, 64))
+	}
 	cmd.Env = append(os.Environ(), "PYTHONPATH="+dir+string(os.PathListSeparator)+os.Getenv("PYTHONPATH"))
 	cmd.WaitDelay = 5 * time.Second
 	var out, said bytes.Buffer

@@ -17,8 +17,10 @@ func TestBenchSwitchRefuses(t *testing.T) {
 		"--device cuda:x": "--device \"cuda:x\"",
 		"--set plain":     "--set plain needs --device cpu",
 		"--repetitions 0": "--repetitions",
-		"--limit 0s":      "--limit",
-		"instance.json":   "takes no arguments",
+		"--group-mib -1":  "--group-mib must not be negative",
+		"--set plain --device cpu --batch-factor 2": "they are for models of PyTorch",
+		"--limit 0s":    "--limit",
+		"instance.json": "takes no arguments",
 	} {
 		stdout, stderr, code := runHare(t, "", append([]string{"bench", "switch"}, strings.Fields(args)...)...)
 		if code != exitUsage || stdout != "" || !strings.Contains(stderr, want) || strings.Count(stderr, "\n") != 1 {

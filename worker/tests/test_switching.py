@@ -212,7 +212,7 @@ class Bench(unittest.TestCase):
 
     def test_losses_apart(self):
         nan = float("nan")
-        for again, leaves, same in ((1.0, 1.0005, True), (1.0, 1.002, False), (1.002, 1.004, True),
+        for again, leaves, same in ((1.0, 1 + 5e-7, True), (1.0, 1.0005, False), (1.002, 1.004, True),
                                     (1.001, 1.01, False), (1.0, nan, False), (nan, nan, False)):
             runs = [[1.0, 2.0], [again, 2.0], [leaves, 2.0]]
             with mock.patch.object(bench_switch, "losses", side_effect=runs):
@@ -234,6 +234,17 @@ class Bench(unittest.TestCase):
 @unittest.skipUnless(importlib.util.find_spec("torch"), "PyTorch is not installed")
 class Torch(unittest.TestCase):
     """On the CPU: parameters after tasks under switches equal those of a plain loop, bit for bit."""
+
+    def test_batch_factor(self):
+        for name, build in switch_models.small(3).items():
+            self.assertEqual(build()[1][0].shape[0], 3 * switch_models.small()[name]()[1][0].shape[0], name)
+
+    def test_deterministic_ends(self):
+        import torch
+        with self.assertRaises(KeyError), bench_switch.deterministic():
+            self.assertTrue(torch.are_deterministic_algorithms_enabled())
+            raise KeyError
+        self.assertFalse(torch.are_deterministic_algorithms_enabled())
 
     def test_cuda_without_a_number_is_the_current_device(self):
         import torch

@@ -5,6 +5,7 @@ two tasks take where both models are on the device. Repetitions are the outer lo
 that is cut short has as many of each method."""
 
 import argparse
+import contextlib
 import json
 import math
 import multiprocessing
@@ -14,12 +15,13 @@ import statistics
 import subprocess
 import sys
 import time
+import warnings
 from typing import Any
 
 from . import backend, streams, switch_models, switching
 
-# The size of groups in MiB, by the set of models. The groups of plain models are given.
-GROUP_MIB = {"paper": 8, "small": 0.1, "plain": 8}
+# The size of groups in MiB of parameters, by the set of models. The groups of plain models are given.
+GROUP_MIB = {"paper": 32, "small": 0.1, "plain": 8}
 # What is off, for each method of one process. "warm" has room for all models. Under the others but
 # "no residency" the memory is that of the greater of the two models, so that both do not fit.
 METHODS: dict[str, dict[str, Any]] = {
@@ -40,15 +42,17 @@ NEW_PROCESS = "new process"
 
 
 class Bench:
-    """The models of a set on a device, in groups and as a whole."""
+    """The models of a set on a device, or one of them, in groups and as a whole."""
 
-    def __init__(self, chosen: str, device: str, group_bytes: int, pinned: bool = True, layouts=(True, False)):
-        self.names = names_of(chosen)
+    def __init__(self, arguments: argparse.Namespace, pinned: bool = True, layouts=(True, False), only: str = ""):
+        device = arguments.device
+        catalogue = catalogue_of(arguments)
+        self.names = [only] if only else list(catalogue)
         self.cuda = device.startswith("cuda")
-        if chosen == "plain":
+        if arguments.set == "plain":
             self.device: Any = streams.HostStreams()
-            made = {g: {n: PlainModel(n, sizes if g else [sum(sizes)]) for n, sizes in
-                        switch_models.plain().items()} for g in layouts}
+            made = {g: {n: PlainModel(n, catalogue[n] if g else [sum(catalogue[n])]) for n in self.names}
+                    for g in layouts}
             self.batches: dict[str, tuple] = {n: () for n in self.names}
         else:
             import torch
@@ -58,12 +62,12 @@ class Bench:
                 raise backend.UserError("PyTorch finds no CUDA device; use --device cpu")
             self.device = torch_streams.TorchStreams(device, pinned)
             made, self.batches = {g: {} for g in layouts}, {}
-            for name, build in getattr(switch_models, chosen)().items():
+            for name in self.names:
                 for grouped in layouts:
                     torch.manual_seed(1)
-                    module, batch = build()
+                    module, batch = catalogue[name]()
                     made[grouped][name] = torch_model.TorchModel(name, module, self.device,
-                                                                 group_bytes if grouped else 0)
+                                                                 arguments.group_bytes if grouped else 0)
                     self.batches[name] = tuple(x.to(device) for x in batch)
         self.models = made
 
@@ -102,8 +106,11 @@ class PlainModel(switching.Model):
         memory[0] = (memory[0] + 1) % 256
 
 
-def names_of(chosen: str) -> list[str]:
-    return list(getattr(switch_models, chosen)())
+def catalogue_of(arguments: argparse.Namespace) -> dict[str, Any]:
+    """How each model of the set is built."""
+    if arguments.set == "plain":
+        return switch_models.plain()
+    return getattr(switch_models, arguments.set)(arguments.batch_factor)
 
 
 def circuit(n: int) -> list[int]:
@@ -137,11 +144,29 @@ def ready(bench: Bench, repetitions: int) -> dict[str, float]:
 
 def losses_apart(bench: Bench, name: str, other: str) -> dict[str, Any]:
     """How far the losses of a model's tasks are apart, relative to them: where the model is copied away
-    between its tasks and where it stays, and in two runs in which it stays. The latter are the same
-    but for kernels that sum in another order each time, so that they say what the former may be."""
-    stays, again, leaves = (losses(bench, name, other, capped) for capped in (False, False, True))
+    between its tasks and where it stays, and in two runs in which it stays. The latter are the same but
+    for kernels that have no deterministic form, so that they say what the former may be."""
+    with deterministic():
+        stays, again, leaves = (losses(bench, name, other, capped) for capped in (False, False, True))
     found, noise = (max(map(apart, stays, run)) for run in (leaves, again))
-    return {"losses_apart": found, "losses_noise": noise, "same_result": found < 1 and found <= max(1e-3, 3 * noise)}
+    return {"losses_apart": found, "losses_noise": noise, "same_result": found < 1 and found <= max(1e-6, 3 * noise)}
+
+
+@contextlib.contextmanager
+def deterministic():
+    """Has PyTorch take kernels that sum in the same order each time, where it has such ones."""
+    torch = sys.modules.get("torch")
+    if torch is None:
+        yield
+        return
+    before = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.use_deterministic_algorithms(True, warn_only=True)
+        try:
+            yield
+        finally:
+            torch.use_deterministic_algorithms(before[0], warn_only=before[1])
 
 
 def apart(a: float, b: float) -> float:
@@ -211,10 +236,10 @@ def settle(bench: Bench) -> None:
         bench.device.synchronise(stream)
 
 
-def standby(pipe: Any, chosen: str, device: str, group_bytes: int, method: dict[str, Any], repetitions: int) -> None:
+def standby(pipe: Any, arguments: argparse.Namespace, method: dict[str, Any], repetitions: int) -> None:
     """The standby process: brings a model at a word of the other process, and runs a task."""
     try:
-        bench = Bench(chosen, device, group_bytes, method["pinned"], (True,) if method["grouping"] else (False,))
+        bench = Bench(arguments, method["pinned"], (method["grouping"],))
         models = bench.models[method["grouping"]]
         bench.models[True] = models
         pipe.send("built")
@@ -256,8 +281,7 @@ class Standby:
     def __init__(self, arguments: argparse.Namespace, method: dict[str, Any], repetitions: int):
         context = multiprocessing.get_context("spawn")
         self.pipe, other = context.Pipe()
-        self.process = context.Process(target=standby, daemon=True, args=(
-            other, arguments.set, arguments.device, arguments.group_bytes, method, repetitions))
+        self.process = context.Process(target=standby, daemon=True, args=(other, arguments, method, repetitions))
         self.process.start()
         other.close()
         self.ready: dict[str, float] = {}
@@ -306,7 +330,8 @@ def new_process(arguments: argparse.Namespace, name: str) -> float:
     environment = dict(os.environ, PYTHONPATH=os.pathsep.join(sys.path))
     begin = time.perf_counter()
     command = [sys.executable, "-m", "hare_worker.bench_switch", "--set", arguments.set, "--device",
-               arguments.device, "--group-mib", str(arguments.group_mib), "--one-task", name]
+               arguments.device, "--group-mib", str(arguments.group_mib), "--batch-factor",
+               str(arguments.batch_factor), "--one-task", name]
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
     if done.returncode != 0:
         raise backend.UserError(f"the new process for {name} failed: {done.stderr.strip()[-300:]}")
@@ -315,9 +340,7 @@ def new_process(arguments: argparse.Namespace, name: str) -> float:
 
 def one_task(arguments: argparse.Namespace) -> None:
     """What the process of new_process does: one model alone."""
-    catalogue = getattr(switch_models, arguments.set)()
-    setattr(switch_models, arguments.set, lambda: {arguments.one_task: catalogue[arguments.one_task]})
-    bench = Bench(arguments.set, arguments.device, arguments.group_bytes, layouts=(True,))
+    bench = Bench(arguments, layouts=(True,), only=arguments.one_task)
     bench.task(bench.switcher(), bench.models[True][arguments.one_task])
     bench.now()
 
@@ -349,7 +372,7 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
     began = time.monotonic()
     deadline = began + 60 * arguments.minutes
     say(arguments, "building models")
-    bench = Bench(arguments.set, arguments.device, arguments.group_bytes)
+    bench = Bench(arguments)
     names, n = bench.names, arguments.repetitions
     walk = [names[i] for i in circuit(len(names))]
     pairs = list(zip(walk, walk[1:]))
@@ -404,8 +427,9 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
     every = summary([x - alone[a] for a in names for x in fresh[a]])
     methods.append({"method": NEW_PROCESS, "p50_ms": every["p50_ms"], "p99_ms": every["p99_ms"], "pairs": [
         {"from": "", "to": a, **summary([x - alone[a] for x in fresh[a]])} for a in names]})
-    return {"set": arguments.set, "device": describe(bench, arguments.device), "repetitions": done,
-            "complete": done == n, "seconds": time.monotonic() - began, "group_bytes": arguments.group_bytes,
+    return {"set": arguments.set, "batch_factor": arguments.batch_factor,
+            "device": describe(bench, arguments.device), "repetitions": done, "complete": done == n,
+            "seconds": time.monotonic() - began, "group_bytes": arguments.group_bytes,
             "copy_bytes_per_s": copy_rate(bench),
             "models": [{"name": a, "bytes": bench.models[True][a].bytes, "groups": len(bench.models[True][a].groups),
                         "task_ms": 1e3 * alone[a], **same[a]} for a in names],
@@ -434,16 +458,18 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--device", default="cpu", help="cpu, cuda or cuda:N (cpu)")
     parser.add_argument("--repetitions", type=int, default=30, help="of each pair and method (30)")
     parser.add_argument("--minutes", type=float, default=7.5, help="no repetition begins that would end later (7.5)")
-    parser.add_argument("--group-mib", type=float, help="the size of groups (8; small models 0.1)")
+    parser.add_argument("--group-mib", type=float, help="the size of groups of parameters (32; small models 0.1)")
+    parser.add_argument("--batch-factor", type=int, default=1, help="as many times the examples of a batch (1)")
     parser.add_argument("--quiet", action="store_true", help="say nothing on the way")
     parser.add_argument("--one-task", help=argparse.SUPPRESS)
     arguments = parser.parse_args(argv)
     if arguments.group_mib is None:
         arguments.group_mib = GROUP_MIB[arguments.set]
-    if arguments.repetitions < 1 or not arguments.minutes > 0 or not arguments.group_mib > 0:
-        parser.error("--repetitions, --minutes and --group-mib must be positive")
+    if min(arguments.repetitions, arguments.batch_factor) < 1 or not min(arguments.minutes, arguments.group_mib) > 0:
+        parser.error("--repetitions, --minutes, --group-mib and --batch-factor must be positive")
     if arguments.set == "plain" and arguments.device != "cpu":
         parser.error("--set plain runs on the CPU alone")
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # cuBLAS needs it to be deterministic.
     arguments.group_bytes = max(1, int(arguments.group_mib * (1 << 20)))
     try:
         if arguments.one_task:

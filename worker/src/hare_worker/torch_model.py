@@ -17,8 +17,9 @@ class TorchModel(switching.Model):
     def __init__(self, name: str, module: torch.nn.Module, device: torch_streams.TorchStreams, group_bytes: int = 0):
         self.module, self.stream = module.to(device.device), device
         self.parameters = [p for p in module.parameters() if p.requires_grad]
-        self.shapes = [p.shape for p in self.parameters]
+        self.shapes = [torch.empty(p.shape, device="meta") for p in self.parameters]
         self.sizes = [p.numel() for p in self.parameters]
+        self.nothing = torch.empty(0, device=device.device)
         groups, self.members, self.group_of = [], [], {}
         for members in cut([4 * n for n in self.sizes], group_bytes):
             flat = torch.cat([self.parameters[i].detach().reshape(-1).cpu() for i in members])
@@ -36,8 +37,8 @@ class TorchModel(switching.Model):
             if layer._parameters:  # It may read the parameters of the layers inside it without calling them.
                 of = sorted({self.group_of[p] for p in layer.parameters() if p in self.group_of})
                 layer.register_forward_pre_hook(lambda *_, of=of: self._need(of))
-        for p in self.parameters:
-            p.data = p.data.new_empty(0)
+        for i in range(len(groups)):
+            self.unbind(i)
 
     def task(self, switcher: switching.Switcher, batch: tuple,
              following: switching.Model | None = None) -> torch.Tensor:
@@ -66,7 +67,7 @@ class TorchModel(switching.Model):
     def unbind(self, index: int) -> None:
         self._free_gradients(index)
         for j in self.members[index]:
-            self.parameters[j].data = self.parameters[j].data.new_empty(0)
+            self.parameters[j].data = self.nothing
 
     def step(self, index: int) -> None:
         with torch.no_grad(), self._compute():
@@ -86,10 +87,8 @@ class TorchModel(switching.Model):
             self.parameters[j].grad = None
 
     def _views(self, index: int, memory: torch.Tensor):
-        at = 0
-        for j in self.members[index]:
-            yield j, memory[at : at + self.sizes[j]].view(self.shapes[j])
-            at += self.sizes[j]
+        members = self.members[index]
+        return zip(members, torch._utils._unflatten_dense_tensors(memory, [self.shapes[j] for j in members]))
 
     def _need(self, groups: list[int]) -> None:
         for i in groups:
