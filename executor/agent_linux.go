@@ -46,13 +46,15 @@ type Agent struct {
 
 // The waits of an agent.
 const (
-	syncWaitS  = 5.0
-	faultEvery = time.Second
+	syncWaitS = 5.0
 	// releaseAfter is after how many looks at the devices without a task the memory of the program is given back.
 	releaseAfter = 5
 	leastRetry   = 100 * time.Millisecond
 	mostRetry    = 2 * time.Second
 )
+
+// lookEvery is how often devices and the pool are looked at, a variable for tests.
+var lookEvery = time.Second
 
 // Run takes part in a cluster until ctx ends. Tasks that run then go on until their lease runs out; an agent that is
 // started with the same directory before that goes on with them. An error says that the agent cannot take part at
@@ -274,8 +276,8 @@ type answer struct {
 
 // take takes orders until the epoch is over.
 func (a *Agent) take() error {
-	health := time.NewTicker(faultEvery)
-	defer health.Stop()
+	look := time.NewTicker(lookEvery)
+	defer look.Stop()
 	answers := make(chan answer, 1)
 	var cancel context.CancelFunc
 	again := time.After(0) // when the next sync may be sent
@@ -338,7 +340,7 @@ func (a *Agent) take() error {
 		case end := <-a.played:
 			a.playEnded(end)
 			news = true
-		case <-health.C:
+		case <-look.C:
 			news = a.lookAtDevices()
 			a.pool.look()
 			if idle++; len(a.processes) > 0 || a.pool.phase != poolNone {

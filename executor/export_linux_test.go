@@ -15,3 +15,10 @@ func SetPoolObeys(d time.Duration) (undo func()) {
 	poolObeys = d
 	return func() { poolObeys = was }
 }
+
+// SetLookEvery says how often devices and the pool are looked at, and returns what undoes that. No agent may run.
+func SetLookEvery(d time.Duration) (undo func()) {
+	was := lookEvery
+	lookEvery = d
+	return func() { lookEvery = was }
+}

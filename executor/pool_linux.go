@@ -32,6 +32,8 @@ type poolOf struct {
 	starts  []waiting
 	events  chan poolEvent
 	changed time.Time // when phase has changed, or the last home or task has ended
+	heard   time.Time // when the process has told something, or was asked whether it is there
+	unheard int       // how often look has found no answer to that; 0 where it was not asked
 	begun   time.Time
 	deaths  int // in a row, soon after the start
 	killed  bool
@@ -211,6 +213,9 @@ func (o *poolOf) take(e poolEvent) (news bool) {
 		}
 		return false
 	}
+	if e.client != nil || e.event != nil {
+		o.heard, o.unheard = time.Now(), 0
+	}
 	switch {
 	case e.again:
 		o.launchNow()
@@ -372,7 +377,9 @@ func (o *poolOf) look() {
 		}
 		if len(o.starts) > 0 && since > poolStart {
 			o.killPool("it did not leave its devices")
+			return
 		}
+		o.listenFor(now)
 	case poolStarting:
 		if since > poolStart+poolRest {
 			o.killPool("it does not answer")
@@ -382,6 +389,24 @@ func (o *poolOf) look() {
 			o.killPool("it did not end")
 		}
 	case poolNone:
+	}
+}
+
+// leastUnheard is how often look has to find no answer. One that came while the agent itself was stopped is heard
+// before.
+const leastUnheard = 3
+
+// listenFor asks a process that has been silent for long whether it is there, and kills one that does not answer.
+func (o *poolOf) listenFor(now time.Time) {
+	silent := now.Sub(o.heard) > o.obeys
+	switch {
+	case o.unheard == 0 && silent:
+		o.client.Send(&pool.Request{Type: pool.Ping})
+		o.heard, o.unheard = now, 1
+	case o.unheard > 0:
+		if o.unheard++; silent && o.unheard > leastUnheard {
+			o.killPool("it does not answer")
+		}
 	}
 }
 

@@ -176,6 +176,44 @@ func TestPoolThatDoesNotAnswer(t *testing.T) {
 	o.expectLoops(dir)
 }
 
+// A pool that has nothing to say is left alone. One that does not answer is killed, though nothing is asked of it, and
+// its job goes on in another attempt.
+func TestPoolThatHangs(t *testing.T) {
+	const obeys = 2 * time.Second
+	defer executor.SetPoolObeys(obeys)()
+	defer executor.SetLookEvery(obeys / 10)()
+	dir := relaxedModules(t)
+	o := newOrders(t, 14)
+	home := t.TempDir()
+	stop := agentOf(t, o, "a", home, "cpu=2", 0)
+	defer stop()
+	j := relaxed("j1", "slow", dir, 3, 20)
+	j.checkpoints, j.hold = t.TempDir(), 5
+	o.add(j)
+	o.await("the job waits", time.Minute, func() bool { return j.round == 5 })
+	time.Sleep(2*obeys + obeys/2) // it is asked after one of them, and would be killed after the second
+	pids := poolProcesses(t, home, "run-pool")
+	o.mu.Lock()
+	attempt := j.attempt
+	o.mu.Unlock()
+	if len(pids) == 0 || attempt != 1 {
+		t.Fatalf("%d processes of the pool, attempt %d", len(pids), attempt)
+	}
+	for _, pid := range pids {
+		if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
+			t.Error(err)
+		}
+		awaitStop(t, pid)
+	}
+	o.await("the job has another attempt", time.Minute, func() bool { return j.attempt > 1 })
+	o.letGo()
+	o.await("the job ends", time.Minute, o.over)
+	if !j.done {
+		t.Errorf("%d attempts; %s", j.attempt, j.failed)
+	}
+	o.expectLoops(dir)
+}
+
 // awaitStop waits until all threads of a process have stopped: on a busy machine they go on for a while after SIGSTOP.
 func awaitStop(t *testing.T, pid int) {
 	t.Helper()

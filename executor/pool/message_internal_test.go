@@ -22,7 +22,7 @@ func TestRequestsAreChecked(t *testing.T) {
 	for _, good := range []*Request{
 		task(func(*description.Compute) {}), {Type: Home, Order: home, Checkpoint: "/c", Output: "/o"},
 		{Type: Stop, Task: id, GraceS: 2}, {Type: Kill, Task: id}, {Type: Forget, Task: id},
-		{Type: Hold, Devices: []int{0, 1}}, {Type: Hold}, {Type: End},
+		{Type: Hold, Devices: []int{0, 1}}, {Type: Hold}, {Type: Ping}, {Type: End},
 	} {
 		b, err := appendMessage(nil, good)
 		got := new(Request)

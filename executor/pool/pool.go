@@ -57,7 +57,7 @@ func WriteSpec(dir string, s *Spec) error {
 // RequestType says what an agent asks.
 type RequestType string
 
-// The requests of an agent. Only Hold is answered; what becomes of homes and tasks is reported.
+// The requests of an agent. Only Hold and Ping are answered; what becomes of homes and tasks is reported.
 const (
 	Home    RequestType = "home"    // hold the parameters of a job
 	Compute RequestType = "compute" // compute a task
@@ -65,6 +65,7 @@ const (
 	Kill    RequestType = "kill"    // end a home or task at once
 	Forget  RequestType = "forget"  // the server has the end of the home or task
 	Hold    RequestType = "hold"    // leave the devices to other programs until the next Hold
+	Ping    RequestType = "ping"    // say Pong
 	End     RequestType = "end"     // end the process
 )
 
@@ -93,6 +94,7 @@ const (
 	Report EventType = "report" // where a home or task stands
 	Ready  EventType = "ready"
 	Held   EventType = "held" // no worker is left on the devices of the Hold with the number
+	Pong   EventType = "pong" // the process does what it is asked
 )
 
 // Event is what the process tells its agent.
@@ -168,7 +170,7 @@ func (q *Request) check(devices int) error {
 				return &MessageError{fmt.Sprintf("device %d of %d", d, devices)}
 			}
 		}
-	case End:
+	case Ping, End:
 	default:
 		return &MessageError{fmt.Sprintf("the unknown request %.20q", q.Type)}
 	}

@@ -247,6 +247,8 @@ func (p *Pool) do(q *Request, out *outbox) {
 	case Hold:
 		p.setHeld(q.Devices)
 		go p.hold(q, out)
+	case Ping:
+		out.send(&Event{Type: Pong})
 	case End:
 		select {
 		case <-p.ended:

@@ -303,6 +303,9 @@ func TestTasksEnd(t *testing.T) {
 	for a.held < 3 {
 		a.event()
 	}
+	a.client.Send(&pool.Request{Type: pool.Ping})
+	for a.event().Type != pool.Pong {
+	}
 	home := description.TaskID{Job: "j1", Attempt: 1}
 	a.client.Send(&pool.Request{Type: pool.Stop, Task: &home, GraceS: 60})
 	if r := a.until(home, description.TaskEnded, description.TaskLost); r.Signal != "SIGTERM" || r.Round != 1 {
