@@ -215,7 +215,7 @@ func (o *orders) report(agent string, r *description.TaskReport) {
 	}
 	if p.task >= 0 {
 		switch {
-		case !final:
+		case !final || j.done || j.failed != "": // what is stopped then has not failed
 		case good:
 			if j.left[p.task] {
 				at := fmt.Sprintf("%s/%d", agent, p.device)
