@@ -53,7 +53,7 @@ The server keeps the first and the last part of an output that is longer than it
 				return err
 			}
 			defer r.Close()
-			err = l.copy(c.Context(), r, args[0], c.OutOrStdout(), c.ErrOrStderr())
+			err = l.copy(c.Context(), r, args[0], l.attempt, c.OutOrStdout(), c.ErrOrStderr())
 			if err == nil || errors.Is(err, errNo) || c.Context().Err() != nil {
 				return err
 			}
@@ -85,13 +85,13 @@ func (l *logFlags) check() error {
 	return nil
 }
 
-// copy prints the outputs of a job.
-func (l *logFlags) copy(ctx context.Context, r *remote, id string, out, errs io.Writer) error {
+// copy prints the outputs of a job from an attempt on, 0 meaning the last one.
+func (l *logFlags) copy(ctx context.Context, r *remote, id string, first int64, out, errs io.Writer) error {
 	streams := []string{l.stream}
 	if l.stream == "" {
 		streams = []string{description.StreamStdout, description.StreamStderr}
 	}
-	for attempt := l.attempt; ; {
+	for attempt := first; ; {
 		job, err := l.started(ctx, r, id, attempt, errs)
 		if err != nil {
 			return err
@@ -101,7 +101,7 @@ func (l *logFlags) copy(ctx context.Context, r *remote, id string, out, errs io.
 		}
 		if attempt == 0 {
 			attempt = int64(len(job.Attempts))
-		} else if before := attempt - 2; attempt != l.attempt && before >= 0 && before < int64(len(job.Attempts)) {
+		} else if before := attempt - 2; attempt != first && before >= 0 && before < int64(len(job.Attempts)) {
 			failed := job.Attempts[before]
 			_, _ = fmt.Fprintf(errs, "hare: attempt %d %s: %s; attempt %d begins\n", failed.Attempt, failed.Result,
 				cmp.Or(plain(failed.Error), "no reason is known"), attempt)

@@ -162,7 +162,7 @@ func (sf *submitFlags) run(c *cobra.Command) error {
 	_, _ = fmt.Fprintf(c.ErrOrStderr(), "hare: job %s is submitted to cluster %s\n", job.ID, sf.cluster)
 	l := logFlags{clusterFlags: sf.clusterFlags, follow: true}
 	if sf.follow {
-		err = l.copy(ctx, r, job.ID, c.OutOrStdout(), c.ErrOrStderr())
+		err = l.copy(ctx, r, job.ID, 1, c.OutOrStdout(), c.ErrOrStderr())
 	}
 	if err == nil {
 		job, err = sf.waitFor(ctx, r, job.ID)
