@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/hare-sched/hare/adapters/advice"
+	"github.com/hare-sched/hare/adapters/metrics"
 	"github.com/hare-sched/hare/history"
 	"github.com/hare-sched/hare/wire"
 )
@@ -73,7 +74,7 @@ func (c *Config) validate() error {
 	return nil
 }
 
-// Helper is the loop. It is not safe for concurrent use, but for WriteMetrics.
+// Helper is the loop. It is not safe for concurrent use, but for Metrics.
 type Helper struct {
 	cfg     Config
 	api     API
@@ -85,8 +86,8 @@ type Helper struct {
 	refused  map[string]refusal   // by UID, Jobs that the API server did not let go
 	told     map[string]time.Time // by UID, the start that a Job's user was last told to expect
 	toldAt   time.Time            // when users were last told
-	metrics  counters
-	shared   sharedCounters
+	counted  counters
+	shown    *metrics.Shown
 
 	kueueVersion string               // of Kueue's objects
 	chosenAt     map[string]time.Time // by UID, when the type of a Workload that waits was chosen
@@ -116,7 +117,8 @@ func New(cfg Config, api API, advisor advice.Advisor, journal *Journal) (*Helper
 	session.Resume()
 	return &Helper{cfg: cfg, api: api, session: session, journal: journal, now: time.Now,
 		refused: map[string]refusal{}, told: map[string]time.Time{}, chosenAt: map[string]time.Time{},
-		setsSeen: map[*setKind]bool{}, setsWarned: map[string]bool{}}, nil
+		setsSeen: map[*setKind]bool{}, setsWarned: map[string]bool{},
+		shown: metrics.New("hare_kube_", new(counters).shown())}, nil
 }
 
 // Update is one Job that the helper lets go, or would let go.
@@ -160,16 +162,16 @@ type Result struct {
 // written in this loop from then on; the cluster goes on either way.
 func (h *Helper) Step(ctx context.Context) (*Result, error) {
 	began := time.Now()
-	h.metrics.Loops++
+	h.counted.Loops++
 	result, err := h.step(ctx)
-	h.metrics.LoopSeconds = time.Since(began).Seconds()
+	h.counted.LoopSeconds = time.Since(began).Seconds()
 	if err != nil {
-		h.metrics.Failures++
+		h.counted.Failures++
 	} else {
-		h.metrics.LastSuccess = time.Now().Unix()
+		h.counted.LastSuccess = time.Now().Unix()
 	}
-	h.metrics.Sessions = h.session.Begun
-	h.shared.set(h.metrics)
+	h.counted.Sessions = h.session.Begun
+	h.shown.Set(h.counted.shown())
 	return result, err
 }
 
@@ -194,7 +196,7 @@ func (h *Helper) step(ctx context.Context) (*Result, error) {
 	defer cancel()
 	began := time.Now()
 	plan, err := h.session.Plan(planCtx, told)
-	h.metrics.PlanSeconds = time.Since(began).Seconds()
+	h.counted.PlanSeconds = time.Since(began).Seconds()
 	if err != nil {
 		return nil, fmt.Errorf("no plan, nothing is written: %w", err)
 	}
@@ -207,9 +209,9 @@ func (h *Helper) step(ctx context.Context) (*Result, error) {
 		updates = updates[:min(len(updates), h.cfg.MaxUpdates)]
 		h.forget(s)
 	}
-	h.metrics.Waiting, h.metrics.LeftAlone = int64(len(s.waiting)), 0
+	h.counted.Waiting, h.counted.LeftAlone = int64(len(s.waiting)), 0
 	for _, n := range s.left {
-		h.metrics.LeftAlone += int64(n)
+		h.counted.LeftAlone += int64(n)
 	}
 	for i := range updates {
 		done, err := h.let(ctx, &updates[i])
@@ -353,7 +355,7 @@ func (h *Helper) let(ctx context.Context, u *Update) (done bool, err error) {
 	case err == nil:
 		delete(h.refused, u.UID)
 		if h.cfg.Write {
-			h.metrics.Updates++
+			h.counted.Updates++
 			h.cfg.Logger.Info("written", "job", u.Job, "old", u.Old, "new", u.New, "reason", u.Reason)
 			switch {
 			case u.work == nil:
@@ -367,14 +369,14 @@ func (h *Helper) let(ctx context.Context, u *Update) (done bool, err error) {
 		}
 		return true, nil
 	case status == 0, status == http.StatusTooManyRequests, status >= 500:
-		h.metrics.WriteFailures++
+		h.counted.WriteFailures++
 		return false, fmt.Errorf("PATCH %s: %w", u.path, err)
 	case status == http.StatusConflict, status == http.StatusNotFound:
-		h.metrics.Conflicts++ // somebody else has changed or deleted the Job: the next loop sees how
+		h.counted.Conflicts++ // somebody else has changed or deleted the Job: the next loop sees how
 		h.note("conflict", u, err)
 		return false, nil
 	default:
-		h.metrics.Refused++
+		h.counted.Refused++
 		r := h.refused[u.UID]
 		r.wait = min(max(2*r.wait, firstRefusalWait), lastRefusalWait)
 		r.until = h.now().Add(r.wait)

@@ -353,8 +353,8 @@ func TestSetsDown(t *testing.T) {
 		}
 		return 0, nil
 	}
-	if r := step(t, h); len(r.Updates) > 0 || f.writes > 0 || h.metrics.Conflicts != 1 {
-		t.Errorf("a conflict: %+v, %d writes, %d conflicts", r.Updates, f.writes, h.metrics.Conflicts)
+	if r := step(t, h); len(r.Updates) > 0 || f.writes > 0 || h.counted.Conflicts != 1 {
+		t.Errorf("a conflict: %+v, %d writes, %d conflicts", r.Updates, f.writes, h.counted.Conflicts)
 	}
 }
 

@@ -92,7 +92,7 @@ func (h *Helper) ended(e *Entry, r *rayJob, nowUs int64) Record {
 	case r.Status == "STOPPED":
 		end.State = Stopped
 	case (r.ErrorType == startTimeout || r.ErrorType == unstartable) && e.Attempt <= e.Spec.Retries+freeTries:
-		h.metrics.Requeued++
+		h.counted.Requeued++
 		return Record{Event: eventRequeue, Job: e.ID, Reason: "Ray could not begin the job: " + clip(r.Message)}
 	case r.ErrorType == actorDied:
 		return lost(e, "Ray lost the job: "+clip(r.Message), startUs, endUs)

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/hare-sched/hare/adapters/advice"
+	"github.com/hare-sched/hare/adapters/metrics"
 	"github.com/hare-sched/hare/history"
 )
 
@@ -60,7 +61,7 @@ func (c *Config) validate() error {
 	return nil
 }
 
-// Helper is the loop. It is not safe for concurrent use, but for WriteMetrics.
+// Helper is the loop. It is not safe for concurrent use, but for Metrics.
 type Helper struct {
 	cfg       Config
 	dashboard *Dashboard
@@ -74,8 +75,8 @@ type Helper struct {
 	refusals  map[string]int     // by submission: how often Ray in good health did not take it
 	stopped   map[string]bool    // by submission: the stop stands in the journal
 	byType    bool               // this Ray takes no selector of labels
-	metrics   counters
-	shared    sharedCounters
+	counted   counters
+	shown     *metrics.Shown
 }
 
 // New makes a helper. It asks nobody.
@@ -86,7 +87,8 @@ func New(cfg Config, dashboard *Dashboard, advisor advice.Advisor, journal *Jour
 	session := &advice.Session{Advisor: advisor, StateFile: cfg.StateFile, Logger: cfg.Logger}
 	session.Resume()
 	h := &Helper{cfg: cfg, dashboard: dashboard, session: session, journal: journal, now: time.Now,
-		others: map[string]*others{}, refusals: map[string]int{}, stopped: map[string]bool{}}
+		others: map[string]*others{}, refusals: map[string]int{}, stopped: map[string]bool{},
+		shown: metrics.New("hare_ray_", new(counters).shown())}
 	h.lastPlan = h.now()
 	return h, nil
 }
@@ -147,19 +149,19 @@ type Result struct {
 // error means that Ray, or the directory of the queue, could not be read or written.
 func (h *Helper) Step(ctx context.Context) (*Result, error) {
 	began := time.Now()
-	h.metrics.Loops++
-	h.metrics.Leads = h.epoch > 0
+	h.counted.Loops++
+	h.counted.Leads = h.epoch > 0
 	result, err := h.step(ctx)
-	h.metrics.LoopSeconds = time.Since(began).Seconds()
+	h.counted.LoopSeconds = time.Since(began).Seconds()
 	if err != nil {
-		h.metrics.Failures++
+		h.counted.Failures++
 	} else {
-		h.metrics.LastSuccess = time.Now().Unix()
+		h.counted.LastSuccess = time.Now().Unix()
 	}
 	if errors.Is(err, errFenced) {
 		h.Resign()
 	}
-	h.shared.set(h.metrics)
+	h.shown.Set(h.counted.shown())
 	return result, err
 }
 
@@ -206,7 +208,7 @@ func (h *Helper) step(ctx context.Context) (*Result, error) {
 	for _, e := range h.journal.Queue.Entries {
 		if e.State.Ended() && before[e.ID] != e.State {
 			result.Ended = append(result.Ended, e)
-			h.metrics.Ended++
+			h.counted.Ended++
 		}
 	}
 	if h.cfg.Write {
@@ -236,7 +238,7 @@ func (h *Helper) step(ctx context.Context) (*Result, error) {
 			result.Active++
 		}
 	}
-	h.metrics.Waiting, h.metrics.Active, h.metrics.NoRoom = result.Waiting, result.Active, result.NoRoom
+	h.counted.Waiting, h.counted.Active, h.counted.NoRoom = result.Waiting, result.Active, result.NoRoom
 	if !h.cfg.Write {
 		return result, nil
 	}
@@ -259,13 +261,13 @@ func (h *Helper) plan(ctx context.Context, q *Queue, v *view, result *Result) (s
 	defer cancel()
 	began := time.Now()
 	plan, err := h.session.Plan(planCtx, v.forSession(q, h.now().UnixMicro(), h.others, h.cfg.Speeds))
-	h.metrics.PlanSeconds, h.metrics.Sessions = time.Since(began).Seconds(), h.session.Begun
+	h.counted.PlanSeconds, h.counted.Sessions = time.Since(began).Seconds(), h.session.Begun
 	if err != nil {
-		h.metrics.PlanFailures++
+		h.counted.PlanFailures++
 		result.PlanError = err
 		if without := h.now().Sub(h.lastPlan); without >= h.cfg.FallbackAfter {
 			result.InOrder = true
-			h.metrics.InOrder++
+			h.counted.InOrder++
 			return v.inOrder(q, fmt.Sprintf("first come, first served: no plan for %s", without.Round(time.Second)))
 		}
 		return nil
@@ -320,7 +322,7 @@ func (h *Helper) start(ctx context.Context, starts []Start, result *Result) erro
 		return err
 	}
 	result.Starts = kept
-	h.metrics.Submitted += int64(len(kept))
+	h.counted.Submitted += int64(len(kept))
 	for _, s := range kept {
 		h.cfg.Logger.Info("submit", "job", s.Job, "node", s.Node, "type", s.Type, "reason", s.Reason)
 		result.addSubmit(h.post(ctx, h.journal.Queue.Get(s.Job)))

@@ -89,7 +89,7 @@ func TestHelperSurvives(t *testing.T) {
 			}
 		}
 		f.fail = nil
-		for i := 0; i < 300 && (i < 3 || h.metrics.Waiting+h.metrics.Active > 0); i++ {
+		for i := 0; i < 300 && (i < 3 || h.counted.Waiting+h.counted.Active > 0); i++ {
 			f.pass(5)
 			step(t, h)
 		}

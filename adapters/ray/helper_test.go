@@ -4,9 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"math"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
@@ -401,12 +402,16 @@ func TestMetrics(t *testing.T) {
 	f, dir := newFakeRay(t), t.TempDir()
 	submitTo(t, f, dir, "a", 1, 10)
 	h := newHelper(t, f, dir, nil)
+	shown := func(want string) {
+		t.Helper()
+		w := httptest.NewRecorder()
+		h.Metrics().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+		if b := w.Body.String(); w.Code != http.StatusOK || !strings.Contains(b, want) {
+			t.Errorf("%d without %q: %s", w.Code, want, b)
+		}
+	}
+	shown("\nhare_ray_submitted_total 0\n")
 	step(t, h)
-	var b strings.Builder
-	if err := h.WriteMetrics(&b); err != nil || !strings.Contains(b.String(), "\nhare_ray_submitted_total 1\n") {
-		t.Errorf("%v: %s", err, b.String())
-	}
-	if err := h.WriteMetrics(io.Discard); err != nil {
-		t.Error(err)
-	}
+	shown("\n# HELP hare_ray_submitted_total Jobs that were submitted to Ray.\n" +
+		"# TYPE hare_ray_submitted_total counter\nhare_ray_submitted_total 1\n")
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/hare-sched/hare/adapters/advice"
+	"github.com/hare-sched/hare/adapters/metrics"
 	"github.com/hare-sched/hare/history"
 	"github.com/hare-sched/hare/wire"
 )
@@ -118,8 +119,8 @@ type Helper struct {
 	now      func() time.Time
 	// cpus and memory say that Slurm hands these out, as Check found.
 	cpus, memory bool
-	metrics      counters
-	shared       sharedCounters
+	counted      counters
+	shown        *metrics.Shown
 }
 
 // New makes a helper. It runs no command.
@@ -129,8 +130,8 @@ func New(cfg Config, commands Commands, advisor advice.Advisor, journal *Journal
 	}
 	session := &advice.Session{Advisor: advisor, StateFile: cfg.StateFile, Logger: cfg.Logger}
 	session.Resume()
-	h := &Helper{cfg: cfg, commands: commands, session: session, journal: journal, now: time.Now}
-	return h, nil
+	return &Helper{cfg: cfg, commands: commands, session: session, journal: journal, now: time.Now,
+		shown: metrics.New("hare_slurm_", new(counters).shown())}, nil
 }
 
 // RefusedError says why the helper would have no effect on this cluster, and what to do.
@@ -211,15 +212,15 @@ type Result struct {
 // that nothing was written, or that scontrol failed; the cluster goes on either way.
 func (h *Helper) Step(ctx context.Context) (*Result, error) {
 	began := time.Now()
-	h.metrics.Loops++
+	h.counted.Loops++
 	result, err := h.step(ctx)
-	h.metrics.LoopSeconds = time.Since(began).Seconds()
+	h.counted.LoopSeconds = time.Since(began).Seconds()
 	if err != nil {
-		h.metrics.Failures++
+		h.counted.Failures++
 	} else {
-		h.metrics.LastSuccess = time.Now().Unix()
+		h.counted.LastSuccess = time.Now().Unix()
 	}
-	h.shared.set(h.metrics)
+	h.shown.Set(h.counted.shown())
 	return result, err
 }
 
@@ -241,13 +242,13 @@ func (h *Helper) step(ctx context.Context) (*Result, error) {
 	began := time.Now()
 	told := state.forSession(h.cfg.Speeds)
 	plan, err := h.session.Plan(planCtx, told)
-	h.metrics.Sessions = h.session.Begun
-	h.metrics.PlanSeconds = time.Since(began).Seconds()
+	h.counted.Sessions = h.session.Begun
+	h.counted.PlanSeconds = time.Since(began).Seconds()
 	if err != nil {
 		return nil, fmt.Errorf("no plan, nothing is written: %w", err)
 	}
 	updates := h.differences(state, told, entriesOf(h.session.Turns(plan), state))
-	result := &Result{Plan: plan, Jobs: int(h.metrics.Jobs), Waiting: len(state.Records), Updates: updates}
+	result := &Result{Plan: plan, Jobs: int(h.counted.Jobs), Waiting: len(state.Records), Updates: updates}
 	if len(updates) > h.cfg.MaxUpdates {
 		result.Updates, result.Left = updates[:h.cfg.MaxUpdates], len(updates)-h.cfg.MaxUpdates
 	}
@@ -265,11 +266,11 @@ func (h *Helper) write(ctx context.Context, event string, updates []Update) erro
 	for _, u := range updates {
 		h.cfg.Logger.Info("update", "job", u.Job, "field", u.Field, "old", u.Old, "new", u.New, "reason", u.Reason)
 	}
-	h.metrics.Updates += int64(len(updates))
+	h.counted.Updates += int64(len(updates))
 	_, err := h.commands.Run(ctx, script(updates), "scontrol")
 	if err != nil {
 		// Jobs that have started or ended meanwhile fail; the next reading tells what stands.
-		h.metrics.WriteFailures++
+		h.counted.WriteFailures++
 		h.cfg.Logger.Warn("scontrol reports failures", "error", err.Error())
 		return nil
 	}

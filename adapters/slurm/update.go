@@ -62,7 +62,7 @@ func entriesOf(turns []advice.Turn, s *State) (list []entryAdvice) {
 // differences returns what to write so that Slurm goes by the advice: only what differs from what
 // stands, of entries that take part, in the order of the advice.
 func (h *Helper) differences(s *State, told *advice.State, list []entryAdvice) (updates []Update) {
-	h.metrics.Jobs = 0
+	h.counted.Jobs = 0
 	head, keeps := h.headOf(s)
 	var chosen, behindHead []entryAdvice
 	var places []place
@@ -73,14 +73,14 @@ func (h *Helper) differences(s *State, told *advice.State, list []entryAdvice) (
 			continue
 		}
 		if h.journal.foreign(r, h.cfg.Order) {
-			h.metrics.Foreign++
+			h.counted.Foreign++
 			continue
 		}
 		p, ok := h.place(r)
 		if !ok {
 			continue
 		}
-		h.metrics.Jobs++
+		h.counted.Jobs++
 		if h.cfg.Order == OrderSite || h.cfg.Order == OrderNice {
 			behind := len(chosen) >= head && p.offset == 0 || len(chosen) >= keeps
 			if behind && p.offset != 0 { // its turn is far away by now
@@ -101,7 +101,7 @@ func (h *Helper) differences(s *State, told *advice.State, list []entryAdvice) (
 			places = append(places, floor)
 		}
 		wanted := offsets(places)
-		h.metrics.OutOfOrder = int64(inversions(places, wanted))
+		h.counted.OutOfOrder = int64(inversions(places, wanted))
 		for i, a := range chosen {
 			if wanted[i] != places[i].offset {
 				updates = append(updates, h.orderUpdate(s.Records[a.entry], a, places[i].offset, wanted[i]))

@@ -282,7 +282,7 @@ func (kf *kubeFlags) run(c *cobra.Command) error {
 	}
 	defer stop()
 	if kf.metrics != "" {
-		stopMetrics, err := serveMetrics(kf.metrics, true, h.WriteMetrics)
+		stopMetrics, err := serveMetrics(kf.metrics, true, h.Metrics())
 		if err != nil {
 			return err
 		}

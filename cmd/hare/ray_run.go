@@ -109,7 +109,7 @@ func (rr *rayRun) run(c *cobra.Command) error {
 	}
 	defer h.Resign()
 	if rr.metrics != "" {
-		stop, err := serveMetrics(rr.metrics, false, h.WriteMetrics)
+		stop, err := serveMetrics(rr.metrics, false, h.Metrics())
 		if err != nil {
 			return err
 		}

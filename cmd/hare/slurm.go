@@ -160,7 +160,7 @@ func (sf *slurmFlags) run(c *cobra.Command) error {
 		return err
 	}
 	if sf.metrics != "" {
-		stop, err := serveMetrics(sf.metrics, false, h.WriteMetrics)
+		stop, err := serveMetrics(sf.metrics, false, h.Metrics())
 		if err != nil {
 			return err
 		}
@@ -275,7 +275,7 @@ func orNothing(text string) string {
 
 // serveMetrics serves metrics on an address until stop is called; on a loopback address, unless any may be
 // given.
-func serveMetrics(address string, anywhere bool, write func(io.Writer) error) (stop func(), err error) {
+func serveMetrics(address string, anywhere bool, metrics http.Handler) (stop func(), err error) {
 	host, _, err := net.SplitHostPort(address)
 	if ip := net.ParseIP(host); err != nil || !anywhere && (ip == nil || !ip.IsLoopback()) {
 		return nil, usageError{fmt.Errorf("--metrics %.60q: must be a loopback address and a port, as in 127.0.0.1:9105",
@@ -286,10 +286,7 @@ func serveMetrics(address string, anywhere bool, write func(io.Writer) error) (s
 		return nil, err
 	}
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
-		_ = write(w)
-	})
+	mux.Handle("GET /metrics", metrics)
 	server := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second}
 	go func() { _ = server.Serve(l) }()
 	return func() { _ = server.Close() }, nil
