@@ -42,6 +42,9 @@ func TestCheckpointsChangeNothing(t *testing.T) {
 		if testing.Short() && name != "gang" {
 			continue // these searches have one worker, so the race detector can find nothing
 		}
+		if testing.Short() {
+			work /= 4
+		}
 		t.Run(name, func(t *testing.T) {
 			inst := mixes(map[string]int{"gang": 30, "relaxed": 8, "mixed": 9}[name])[name]
 			opt := hare.Options{Seed: 3, WorkLimit: work}

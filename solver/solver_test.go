@@ -40,11 +40,15 @@ func instance(t testing.TB, name string) *hare.Instance {
 }
 
 func TestEqualCallsGiveEqualBytes(t *testing.T) {
+	work := int64(3000)
+	if testing.Short() {
+		work = 1000 // under the race detector
+	}
 	for _, name := range []string{"three-jobs", "windows", "traps"} {
 		inst := instance(t, name)
 		var first []byte
 		for _, workers := range []int{1, 2, 3} {
-			res, err := solver.Solve(t.Context(), inst, hare.Options{WorkLimit: 3000, Seed: 5},
+			res, err := solver.Solve(t.Context(), inst, hare.Options{WorkLimit: work, Seed: 5},
 				solver.Config{Workers: workers})
 			if err != nil {
 				t.Fatal(err)

@@ -83,7 +83,7 @@ func TestSolvesSurviveACrashAtAnyWrite(t *testing.T) {
 	ctx := t.Context()
 	most, work := int64(12), int64(20_000)
 	if testing.Short() {
-		most, work = 8, 4_000
+		most, work = 8, 1_000
 	}
 	rng := rand.New(rand.NewPCG(1, 3))
 	var limits [6]int64
