@@ -34,20 +34,20 @@ type Shown struct {
 	metrics []Metric
 }
 
-// New makes metrics whose names begin with prefix.
+// New shows m before the first loop. All names begin with prefix.
 func New(prefix string, m []Metric) *Shown { return &Shown{prefix: prefix, metrics: m} }
 
-// Set shows m from now on. The names are those of New.
+// Set shows m, which has the names of the metrics that New was given, from now on.
 func (s *Shown) Set(m []Metric) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.metrics = m
 }
 
-// Describe is for Prometheus.
+// Describe is a method of prometheus.Collector.
 func (s *Shown) Describe(to chan<- *prometheus.Desc) { prometheus.DescribeByCollect(s, to) }
 
-// Collect is for Prometheus.
+// Collect is a method of prometheus.Collector.
 func (s *Shown) Collect(to chan<- prometheus.Metric) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -101,8 +101,8 @@ func (l *logFlags) copy(ctx context.Context, r *remote, id string, first int64, 
 		}
 		if attempt == 0 {
 			attempt = int64(len(job.Attempts))
-		} else if before := attempt - 2; attempt != first && before >= 0 && before < int64(len(job.Attempts)) {
-			failed := job.Attempts[before]
+		} else if attempt > first {
+			failed := job.Attempts[attempt-2]
 			_, _ = fmt.Fprintf(errs, "hare: attempt %d %s: %s; attempt %d begins\n", failed.Attempt, failed.Result,
 				cmp.Or(plain(failed.Error), "no reason is known"), attempt)
 		}

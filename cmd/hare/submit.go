@@ -124,7 +124,7 @@ cancelled, or Ctrl-C came first (the job goes on); 2 wrong use.`,
 	f.StringVar(&sf.key, "idempotency-key", "",
 		"a name of this submission: given again, it gives the same job and no second one")
 	f.BoolVar(&sf.wait, "wait", false, "wait for the end of the job")
-	f.BoolVar(&sf.follow, "follow", false, "print what the job prints, and wait for its end")
+	f.BoolVar(&sf.follow, "follow", false, "print what the job prints in all its attempts, and wait for its end")
 	anyValue(c, "seed")
 	choices(c, "sync", ledger.SyncRelaxed, ledger.SyncRigid, ledger.SyncGang)
 	_ = c.MarkFlagDirname("directory")
