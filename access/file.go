@@ -63,6 +63,7 @@ type keyJSON struct {
 	Expires *time.Time `json:"expires,omitempty"`
 	Revoked *time.Time `json:"revoked,omitempty"`
 	Note    string     `json:"note,omitempty"`
+	Nodes   []string   `json:"nodes,omitzero"` // of Key: an empty list differs from none
 }
 
 // State implements KeyStore. The file is replaced, never changed in place, so that its
@@ -124,7 +125,7 @@ func decode(text []byte) (*KeySet, error) {
 			return nil, fmt.Errorf("key %d: %w", i, err)
 		}
 		key := Key{ID: k.ID, Tenant: k.Tenant, Role: role, Created: k.Created, Expires: instant(k.Expires),
-			Revoked: instant(k.Revoked), Note: k.Note}
+			Revoked: instant(k.Revoked), Note: k.Note, Nodes: k.Nodes}
 		sum, err := hex.DecodeString(k.Sum)
 		if err != nil || len(sum) != len(key.Sum) {
 			return nil, fmt.Errorf("key %d: not a SHA-256", i)
@@ -147,7 +148,7 @@ func encode(set *KeySet) ([]byte, error) {
 	for i := range set.Keys {
 		k := &set.Keys[i]
 		j := keyJSON{ID: k.ID, Tenant: k.Tenant, Role: k.Role.String(), Sum: hex.EncodeToString(k.Sum[:]),
-			Created: k.Created, Note: k.Note}
+			Created: k.Created, Note: k.Note, Nodes: k.Nodes}
 		if !k.Expires.IsZero() {
 			j.Expires = &k.Expires
 		}

@@ -138,6 +138,16 @@ func (kr *Keyring) Authenticate(text string) (key Key, ok bool) {
 	return *found, true
 }
 
+// Key is the key of an ID as it is now; ok is false where there is none.
+func (kr *Keyring) Key(id string) (key Key, ok bool) {
+	kr.mu.RLock()
+	defer kr.mu.RUnlock()
+	if found := kr.byID[id]; found != nil {
+		return *found, true
+	}
+	return Key{}, false
+}
+
 // Hold calls end with ErrKeyEnded when the key stops being valid, unless release was
 // called before.
 func (kr *Keyring) Hold(id string, end context.CancelCauseFunc) (release func()) {

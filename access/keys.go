@@ -24,7 +24,7 @@ type Role int
 // The roles.
 const (
 	RoleNone  Role = iota
-	RoleAgent      // take part in the tenant's clusters as an agent, and nothing else
+	RoleAgent      // take part in the tenant's clusters as an agent of the nodes of the key, and nothing else
 	RoleRead       // look at the tenant's sessions, solves and other objects
 	RoleSolve      // also create, change and delete the tenant's objects
 	RoleAdmin      // also create and revoke keys of the tenant
@@ -65,6 +65,10 @@ type Key struct {
 	Expires time.Time // zero means never
 	Revoked time.Time // zero means not revoked
 	Note    string
+	// Nodes are the patterns of the names of the nodes that a key of RoleAgent may be the agent of; * in them stands for
+	// any characters. Empty and not nil means that the key gets the name that it registers first. Nil means any node:
+	// such keys are from before keys had nodes. Keys of other roles have none.
+	Nodes []string
 }
 
 // Owner returns the tenant in the form that stored objects have: "" for Operator.
@@ -123,6 +127,9 @@ func NewKey(tenant string, role Role, note string, now time.Time, lasts time.Dur
 	_, _ = rand.Read(b[:]) // never fails
 	k = Key{ID: strings.ToLower(keyText.EncodeToString(b[:10])), Tenant: tenant, Role: role,
 		Created: now.UTC().Truncate(time.Second), Note: note}
+	if role == RoleAgent {
+		k.Nodes = []string{}
+	}
 	if lasts > 0 {
 		k.Expires = now.Add(lasts).UTC().Truncate(time.Second)
 	}
@@ -227,6 +234,11 @@ func (s *KeySet) Check() error {
 		k := &s.Keys[i]
 		if err := CheckTenant(k.Tenant); err != nil {
 			return fmt.Errorf("key %d: %w", i, err)
+		}
+		if len(k.Nodes) > 0 {
+			if err := CheckNodes(k.Role, k.Nodes); err != nil {
+				return fmt.Errorf("key %d: %w", i, err)
+			}
 		}
 		if len(k.ID) != idLen || seen[k.ID] || k.Role < RoleAgent || k.Role > RoleAdmin {
 			return fmt.Errorf("key %d: not an id of its own, or no role", i)

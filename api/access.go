@@ -24,8 +24,8 @@ var openPaths = map[string]bool{
 }
 
 // authenticate answers requests whose key has a role that suffices: read for GET and
-// HEAD, solve for all other methods, and agent for what agents do; handlers demand more with requireAdmin. The
-// context of the request is cancelled when its key is revoked or expires.
+// HEAD, and solve for all other methods, but for what agents do; handlers demand more
+// with requireAdmin and asAgent. The context of the request is cancelled when its key is revoked or expires.
 func (s *server) authenticate(next http.Handler) http.Handler {
 	keys := s.cfg.Keys
 	if keys == nil {
@@ -58,7 +58,7 @@ func (s *server) authenticate(next http.Handler) http.Handler {
 		if r.Method == http.MethodGet || r.Method == http.MethodHead {
 			need = access.RoleRead
 		}
-		if key.Role < need && key.Role != access.RoleAgent {
+		if key.Role < need && !agentPath(r) {
 			s.fail(w, r, forbidden(need))
 			return
 		}

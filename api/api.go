@@ -6,12 +6,14 @@ import (
 	"log/slog"
 	"net/http"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/go-chi/chi/v5"
 	"github.com/go-chi/chi/v5/middleware"
 	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/time/rate"
 
 	"github.com/hare-sched/hare/access"
 	"github.com/hare-sched/hare/admission"
@@ -83,6 +85,10 @@ type server struct {
 	streams atomic.Int64 // number of open streams
 	whatIfs whatIfLimiter
 	calls   chan struct{} // a semaphore: one item for each request that is admitted
+
+	registrations registrationLimiter
+	binding       sync.Mutex // of keys to the nodes that they register first
+	making        sync.Mutex // of clusters by keys of role agent
 }
 
 // New returns the handler of all routes.
@@ -112,7 +118,8 @@ func New(svc *service.Service, cfg Config) http.Handler {
 		cfg.Registry = prometheus.NewRegistry()
 	}
 	s := &server{svc: svc, cfg: cfg, met: newMetrics(svc, &cfg), badKeys: newBadKeyLimiter(),
-		calls: make(chan struct{}, 2*svc.Capacity())}
+		calls:         make(chan struct{}, 2*svc.Capacity()),
+		registrations: registrationLimiter{buckets: map[string]*rate.Limiter{}}}
 	if cfg.Solves != nil && cfg.Solved == nil {
 		s.cfg.Solved = cfg.Solves
 	}

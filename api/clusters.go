@@ -10,6 +10,7 @@ import (
 	"github.com/go-chi/chi/v5"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/access"
 	"github.com/hare-sched/hare/admission"
 	"github.com/hare-sched/hare/clusters"
 	"github.com/hare-sched/hare/clusters/description"
@@ -32,14 +33,14 @@ func (s *server) clusterRoutes(r chi.Router) {
 	r.Get("/v1/clusters/{cluster}/jobs/{job}/logs", uncompressed(s.handle(s.getJobLog, "task", "stream", "attempt",
 		"offset", "follow")))
 	r.Get("/v1/clusters/{cluster}/agents", s.handle(s.listAgents))
-	r.Post("/v1/clusters/{cluster}/agents", s.handle(s.registerAgent))
-	r.Post("/v1/clusters/{cluster}/agents/{agent}/sync", s.handle(s.syncAgent))
-	r.Post("/v1/clusters/{cluster}/agents/{agent}/logs", s.handle(s.putLog, "epoch", "job", "attempt", "task", "stream",
-		"offset"))
-	r.Post("/v1/clusters/{cluster}/agents/{agent}/checkpoints", s.handle(s.putCheckpoint, "epoch", "job", "attempt",
-		"round", "bytes", "sha256", "offset"))
-	r.Get("/v1/clusters/{cluster}/agents/{agent}/checkpoints", uncompressed(s.handle(s.getCheckpoint, "epoch", "job",
-		"attempt", "sha256", "offset")))
+	r.Post("/v1/clusters/{cluster}/agents", s.handle(s.asAgent(s.registerAgent)))
+	r.Post("/v1/clusters/{cluster}/agents/{agent}/sync", s.handle(s.asAgent(s.syncAgent)))
+	r.Post("/v1/clusters/{cluster}/agents/{agent}/logs", s.handle(s.asAgent(s.putLog), "epoch", "job", "attempt", "task",
+		"stream", "offset"))
+	r.Post("/v1/clusters/{cluster}/agents/{agent}/checkpoints", s.handle(s.asAgent(s.putCheckpoint), "epoch", "job",
+		"attempt", "round", "bytes", "sha256", "offset"))
+	r.Get("/v1/clusters/{cluster}/agents/{agent}/checkpoints", uncompressed(s.handle(s.asAgent(s.getCheckpoint), "epoch",
+		"job", "attempt", "sha256", "offset")))
 	r.Post("/v1/clusters/{cluster}/agents/{agent}/drain", s.handle(s.drainAgent))
 	r.Post("/v1/clusters/{cluster}/agents/{agent}/undrain", s.handle(s.undrainAgent))
 }
@@ -55,6 +56,9 @@ func clusterProblem(err error) *statusError {
 			"them"}
 	case errors.Is(err, clusters.ErrNoJob):
 		return &statusError{http.StatusNotFound, "no_such_job", "the cluster has no job of that id, or no such task of it"}
+	case errors.Is(err, clusters.ErrSecret):
+		return &statusError{http.StatusForbidden, "agent_secret", "the header " + description.SecretHeader +
+			" is missing, or is not the secret of the agent's last registration: register again"}
 	case errors.Is(err, clusters.ErrLogRemoved):
 		return &statusError{http.StatusGone, "log_removed", "the outputs of the job were removed to make room for " +
 			"those of later jobs: hare serve --logs says how much is kept"}
@@ -280,6 +284,7 @@ var jobStates = []description.JobState{description.JobWaiting, description.JobSt
 // listJobs lists jobs.
 //
 //	@Summary		List the jobs of a managed cluster
+//	@Description	Jobs in lists have no env and no secret_env.
 //	@Tags			clusters
 //	@ID				listJobs
 //	@Param			cluster	path	string	true	"its name"
@@ -333,6 +338,7 @@ func jobID(text string) bool {
 //	@Summary		Describe a job of a managed cluster
 //	@Description	reason says what it waits for, or why it failed. expected_in_s, expected_end_in_s and
 //	@Description	earliest_end_in_s are what the plan of the cluster's session expects and proves, where there is one.
+//	@Description	The values of secret_env are ***, and for keys of role read those of env too.
 //	@Tags			clusters
 //	@ID				getClusterJob
 //	@Param			cluster	path	string	true	"its name"
@@ -351,6 +357,9 @@ func (s *server) getClusterJob(w http.ResponseWriter, r *http.Request) error {
 	job, err := c.Job(r.Context(), chi.URLParam(r, "job"))
 	if err != nil {
 		return err
+	}
+	if key := callerOf(r.Context()); key != nil && key.Role < access.RoleSolve {
+		ledger.Mask(job)
 	}
 	return answerJSON(w, http.StatusOK, job)
 }

@@ -41,8 +41,10 @@ func (s *server) listAgents(w http.ResponseWriter, r *http.Request) error {
 // registerAgent registers an agent.
 //
 //	@Summary		Take part in a managed cluster as an agent
-//	@Description	An agent registers at its start, and again when its lease has run out. The answer has the epoch
-//	@Description	that its requests carry from then on, and the tasks that it may go on with.
+//	@Description	An agent registers at its start, and again when its lease has run out. The answer has the epoch and
+//	@Description	the secret that its requests carry from then on, and the tasks that it may go on with. A server with
+//	@Description	keys takes those of role agent that are for the node, and those of role admin. A key that has no node
+//	@Description	yet is from then on for this one.
 //	@Tags			agents
 //	@ID				registerAgent
 //	@Param			cluster	path	string						true	"its name; a cluster that does not exist is made"
@@ -51,17 +53,22 @@ func (s *server) listAgents(w http.ResponseWriter, r *http.Request) error {
 //	@Produce		json,application/problem+json
 //	@Success		200	{object}	description.Registered	"the epoch and the lease"
 //	@Failure		400	{object}	openapi.Problem	"the body is not JSON, has a name twice, or is badly compressed"
+//	@Failure		403	{object}	openapi.Problem	"the key is not of role agent, or is for other nodes; or it would make too many clusters"
 //	@Failure		404	{object}	openapi.Problem	"this server manages no clusters"
 //	@Failure		408	{object}	openapi.Problem	"the body took too long to arrive"
 //	@Failure		409	{object}	openapi.Problem	"another agent has the name or one of the GPUs"
 //	@Failure		413	{object}	openapi.Problem	"the body is larger than the limit, which the problem states"
 //	@Failure		415	{object}	openapi.Problem	"the media type or the content coding is not supported"
 //	@Failure		422	{object}	openapi.Problem	"the agent is of another version, or the document has faults"
+//	@Failure		429	{object}	openapi.Problem	"too many clusters exist, or agents register too often: Retry-After says when to try again"
 //	@Failure		500	{object}	openapi.Problem	"a defect of the server; its log has the request_id"
 //	@Failure		503	{object}	openapi.Problem	"busy or draining: Retry-After says when to try again"
 //	@Failure		507	{object}	openapi.Problem	"the disk is full"
 //	@Router			/v1/clusters/{cluster}/agents [post]
 func (s *server) registerAgent(w http.ResponseWriter, r *http.Request) error {
+	if err := s.registrations.allow(callerOf(r.Context()), time.Now()); err != nil {
+		return err
+	}
 	var reg description.Registration
 	if err := s.readStrict(w, r, maxJobBody, &reg); err != nil {
 		return err
@@ -69,11 +76,7 @@ func (s *server) registerAgent(w http.ResponseWriter, r *http.Request) error {
 	if reg.Address == "" {
 		reg.Address, _, _ = net.SplitHostPort(r.RemoteAddr)
 	}
-	c, err := s.clusterOrNew(r)
-	if err != nil {
-		return err
-	}
-	answer, err := c.Register(r.Context(), &reg)
+	answer, err := s.registerNode(r, &reg)
 	if err != nil {
 		return err
 	}
@@ -92,11 +95,13 @@ func (s *server) registerAgent(w http.ResponseWriter, r *http.Request) error {
 //	@ID				syncAgent
 //	@Param			cluster	path	string				true	"its name"
 //	@Param			agent	path	string				true	"the name of the agent"
+//	@Param			Hare-Agent-Secret	header	string	true	"the secret of the agent's registration"
 //	@Param			body	body	description.Sync	true	"what is new"
 //	@Accept			json
 //	@Produce		json,application/problem+json
 //	@Success		200	{object}	description.Synced	"orders, and the lease"
 //	@Failure		400	{object}	openapi.Problem	"the body is not JSON, has a name twice, or is badly compressed"
+//	@Failure		403	{object}	openapi.Problem	"the key is not of role agent, or is for other nodes; or the secret is not that of the registration"
 //	@Failure		404	{object}	openapi.Problem	"no such cluster"
 //	@Failure		408	{object}	openapi.Problem	"the body took too long to arrive"
 //	@Failure		409	{object}	openapi.Problem	"the agent's epoch is over, or no such agent has registered: register"
@@ -115,6 +120,7 @@ func (s *server) syncAgent(w http.ResponseWriter, r *http.Request) error {
 	if err := s.readStrict(w, r, s.bodyLimit(r.Context()), &ask); err != nil {
 		return err
 	}
+	ask.Secret = r.Header.Get(description.SecretHeader)
 	answer, err := c.Sync(r.Context(), chi.URLParam(r, "agent"), &ask)
 	if err != nil {
 		return err
@@ -130,6 +136,7 @@ func (s *server) syncAgent(w http.ResponseWriter, r *http.Request) error {
 //	@ID				putLog
 //	@Param			cluster	path	string	true	"its name"
 //	@Param			agent	path	string	true	"the name of the agent"
+//	@Param			Hare-Agent-Secret	header	string	true	"the secret of the agent's registration"
 //	@Param			epoch	query	int		true	"the agent's epoch"
 //	@Param			job		query	string	true	"the id of the job"
 //	@Param			attempt	query	int		true	"its attempt, from 1"
@@ -139,6 +146,7 @@ func (s *server) syncAgent(w http.ResponseWriter, r *http.Request) error {
 //	@Produce		json,application/problem+json
 //	@Success		200	{object}	description.LogStored	"how much is stored now"
 //	@Failure		400	{object}	openapi.Problem	"a parameter is invalid"
+//	@Failure		403	{object}	openapi.Problem	"the key is not of role agent, or is for other nodes; or the secret is not that of the registration"
 //	@Failure		404	{object}	openapi.Problem	"no such cluster, or no such task of the agent"
 //	@Failure		409	{object}	openapi.Problem	"the agent's epoch is over"
 //	@Failure		413	{object}	openapi.Problem	"more than 4 MiB at once"
@@ -158,6 +166,7 @@ func (s *server) putLog(w http.ResponseWriter, r *http.Request) error {
 	if at.Epoch, err = number(r, "epoch"); err != nil {
 		return err
 	}
+	at.Secret = r.Header.Get(description.SecretHeader)
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(s.cfg.BodyTime))
 	stored, err := c.PutLog(r.Context(), chi.URLParam(r, "agent"), &at, http.MaxBytesReader(w, r.Body, maxLogChunk))
 	if err != nil {

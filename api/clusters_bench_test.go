@@ -49,13 +49,20 @@ func benchmarkHTTPAgents(b *testing.B, policy string) {
 		api.Config{MaxBodyBytes: 1 << 20, Sessions: kept, Clusters: managed}))
 	defer srv.Close()
 	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: agents + submitters}}
-	post := func(path string, body, into any) {
+	post := func(path, secret string, body, into any) {
 		text, err := json.Marshal(body)
 		if err != nil {
 			b.Error(err)
 			return
 		}
-		resp, err := client.Post(srv.URL+path, "application/json", bytes.NewReader(text))
+		req, err := http.NewRequest(http.MethodPost, srv.URL+path, bytes.NewReader(text))
+		if err != nil {
+			b.Error(err)
+			return
+		}
+		req.Header.Set("Content-Type", "application/json")
+		req.Header.Set(description.SecretHeader, secret)
+		resp, err := client.Do(req)
 		if err != nil {
 			b.Error(err)
 			return
@@ -68,7 +75,7 @@ func benchmarkHTTPAgents(b *testing.B, policy string) {
 			b.Error(err)
 		}
 	}
-	post("/v1/clusters", &description.NewCluster{Name: "lab", Policy: policy}, &description.Cluster{})
+	post("/v1/clusters", "", &description.NewCluster{Name: "lab", Policy: policy}, &description.Cluster{})
 	var ended atomic.Int64
 	over := make(chan struct{})
 	var group, ready sync.WaitGroup
@@ -83,12 +90,12 @@ func benchmarkHTTPAgents(b *testing.B, policy string) {
 		ready.Add(1)
 		group.Go(func() {
 			var me description.Registered
-			post("/v1/clusters/lab/agents", r, &me)
+			post("/v1/clusters/lab/agents", "", r, &me)
 			ready.Done()
 			ask := description.Sync{Epoch: me.Epoch, WaitS: 2}
 			for {
 				var told description.Synced
-				post("/v1/clusters/lab/agents/"+r.Name+"/sync", &ask, &told)
+				post("/v1/clusters/lab/agents/"+r.Name+"/sync", me.Secret, &ask, &told)
 				ask.Reports, ask.ReportsAfter = nil, told.ReportsSeen
 				for i := range told.Orders {
 					o := &told.Orders[i]
@@ -115,7 +122,7 @@ func benchmarkHTTPAgents(b *testing.B, policy string) {
 	for range submitters {
 		group.Go(func() {
 			for next.Add(1) <= int64(b.N) {
-				post("/v1/clusters/lab/jobs", &description.NewJob{Command: []string{"true"}}, &description.Job{})
+				post("/v1/clusters/lab/jobs", "", &description.NewJob{Command: []string{"true"}}, &description.Job{})
 			}
 		})
 	}

@@ -7,7 +7,6 @@ import (
 
 	"github.com/go-chi/chi/v5"
 
-	"github.com/hare-sched/hare/access"
 	"github.com/hare-sched/hare/clusters/description"
 )
 
@@ -25,6 +24,7 @@ const maxCheckpointChunk = 4 << 20
 //	@ID				putCheckpoint
 //	@Param			cluster	path	string	true	"its name"
 //	@Param			agent	path	string	true	"the name of the agent"
+//	@Param			Hare-Agent-Secret	header	string	true	"the secret of the agent's registration"
 //	@Param			epoch	query	int		true	"the agent's epoch"
 //	@Param			job		query	string	true	"the id of the job"
 //	@Param			attempt	query	int		true	"its attempt, which goes on, from 1"
@@ -35,6 +35,7 @@ const maxCheckpointChunk = 4 << 20
 //	@Produce		json,application/problem+json
 //	@Success		200	{object}	description.CheckpointStored	"how much is stored now"
 //	@Failure		400	{object}	openapi.Problem	"a parameter is invalid"
+//	@Failure		403	{object}	openapi.Problem	"the key is not of role agent, or is for other nodes; or the secret is not that of the registration"
 //	@Failure		404	{object}	openapi.Problem	"no such cluster, or the agent has no such attempt"
 //	@Failure		409	{object}	openapi.Problem	"the agent's epoch is over, or the checkpoint is old, damaged or too large"
 //	@Failure		413	{object}	openapi.Problem	"more than 4 MiB at once"
@@ -78,6 +79,7 @@ func (s *server) putCheckpoint(w http.ResponseWriter, r *http.Request) error {
 //	@ID				getCheckpoint
 //	@Param			cluster	path	string	true	"its name"
 //	@Param			agent	path	string	true	"the name of the agent"
+//	@Param			Hare-Agent-Secret	header	string	true	"the secret of the agent's registration"
 //	@Param			epoch	query	int		true	"the agent's epoch"
 //	@Param			job		query	string	true	"the id of the job"
 //	@Param			attempt	query	int		true	"its attempt, which goes on, from 1"
@@ -86,16 +88,13 @@ func (s *server) putCheckpoint(w http.ResponseWriter, r *http.Request) error {
 //	@Produce		application/octet-stream,application/problem+json
 //	@Success		200	{string}	string	"bytes of the copy"
 //	@Failure		400	{object}	openapi.Problem	"a parameter is invalid"
-//	@Failure		403	{object}	openapi.Problem	"the key is of role read"
+//	@Failure		403	{object}	openapi.Problem	"the key is not of role agent, or is for other nodes; or the secret is not that of the registration"
 //	@Failure		404	{object}	openapi.Problem	"no such cluster, the agent has no such attempt, or the copy is lost"
 //	@Failure		409	{object}	openapi.Problem	"the agent's epoch is over"
 //	@Failure		500	{object}	openapi.Problem	"a defect of the server; its log has the request_id"
 //	@Failure		503	{object}	openapi.Problem	"the server is shutting down"
 //	@Router			/v1/clusters/{cluster}/agents/{agent}/checkpoints [get]
 func (s *server) getCheckpoint(w http.ResponseWriter, r *http.Request) error {
-	if key := callerOf(r.Context()); key != nil && key.Role != access.RoleAgent && key.Role < access.RoleSolve {
-		return forbidden(access.RoleSolve)
-	}
 	c, err := s.cluster(r)
 	if err != nil {
 		return err
@@ -121,7 +120,7 @@ func (s *server) getCheckpoint(w http.ResponseWriter, r *http.Request) error {
 // checkpointQuery reads the parameters of both.
 func checkpointQuery(r *http.Request) (at *description.CheckpointChunk, err error) {
 	at = &description.CheckpointChunk{Job: r.URL.Query().Get("job")}
-	at.SHA256 = r.URL.Query().Get("sha256")
+	at.SHA256, at.Secret = r.URL.Query().Get("sha256"), r.Header.Get(description.SecretHeader)
 	if at.Epoch, err = number(r, "epoch"); err == nil {
 		if at.Attempt, err = number(r, "attempt"); err == nil {
 			at.Offset, err = number(r, "offset")

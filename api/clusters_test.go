@@ -47,7 +47,7 @@ func (s *sessionServer) ask(t *testing.T, status int, method, path, body string,
 	}
 }
 
-const labAgent = `{"protocol":3,"version":"test","name":"a","incarnation":"0123456789abcdef",` +
+const labAgent = `{"protocol":4,"version":"test","name":"a","incarnation":"0123456789abcdef",` +
 	`"devices":[{"type":"V100"},{"type":"V100"}]}`
 
 func TestManagedCluster(t *testing.T) {
@@ -157,7 +157,7 @@ func TestManagedClusterRefusals(t *testing.T) {
 		{"POST", "/v1/clusters/LAB/jobs", `{"command":["a"]}`, 422, "/name"},
 		{"POST", "/v1/clusters/lab/jobs/j9/cancel", "", 404, "no_such_job"},
 		{"POST", "/v1/clusters/lab/agents", agent("0123456789abcdef", "0123456789abcdeg"), 409, "agent_exists"},
-		{"POST", "/v1/clusters/lab/agents", agent(`"protocol":3`, `"protocol":1`), 422, "/protocol"},
+		{"POST", "/v1/clusters/lab/agents", agent(`"protocol":4`, `"protocol":1`), 422, "/protocol"},
 		{"POST", "/v1/clusters/lab/agents", agent(`"a"`, `"a/b"`), 422, "/name"},
 		{"POST", "/v1/clusters/lab/agents/a/sync", `{"epoch":7}`, 409, "stale_epoch"},
 		{"POST", "/v1/clusters/lab/agents/a/sync", strings.Replace(report(""), "{", `{"reports_after":9,`, 1), 409,

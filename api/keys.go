@@ -52,6 +52,10 @@ type keyJSON struct {
 	Expires string `json:"expires,omitempty" format:"date-time"`
 	Revoked string `json:"revoked,omitempty" format:"date-time"`
 	Note    string `json:"note,omitempty"`
+	// Nodes are the names, or patterns of names, of the nodes that a key of role agent is for. A key without any gets the
+	// node that it registers first. They are left out for other roles, and for keys from before keys had nodes, which are
+	// for any.
+	Nodes *[]string `json:"nodes,omitempty"`
 	// Key is the secret text to send as Authorization: Bearer. Only the answer that creates the key has it.
 	Key string `json:"key,omitempty"`
 } //	@name	Key
@@ -72,11 +76,17 @@ type keyRequest struct {
 	ExpiresS int64 `json:"expires_s,omitempty" minimum:"0" maximum:"3153600000" default:"0"`
 	// Note says what the key is for.
 	Note string `json:"note,omitempty" maxLength:"200"`
+	// Nodes are the names of the nodes that a key of role agent is for, or patterns in which * stands for any characters.
+	// Left out, the key is for the node that it registers first.
+	Nodes []string `json:"nodes,omitempty"`
 } //	@name	KeyRequest
 
 func describeKey(k *access.Key, now time.Time) keyJSON {
 	d := keyJSON{ID: k.ID, Tenant: k.Tenant, Role: k.Role.String(), State: k.State(now),
 		Created: k.Created.UTC().Format(time.RFC3339), Note: k.Note}
+	if k.Nodes != nil {
+		d.Nodes = &k.Nodes
+	}
 	if !k.Expires.IsZero() {
 		d.Expires = k.Expires.UTC().Format(time.RFC3339)
 	}
@@ -148,6 +158,12 @@ func (s *server) createKey(w http.ResponseWriter, r *http.Request) error {
 		time.Duration(ask.ExpiresS)*time.Second)
 	if err != nil {
 		return err
+	}
+	if len(ask.Nodes) > 0 {
+		if err := access.CheckNodes(role, ask.Nodes); err != nil {
+			return err
+		}
+		key.Nodes = ask.Nodes
 	}
 	if err := s.change(r, func(set *access.KeySet) error { return set.Add(key, s.cfg.Keys.Now()) }); err != nil {
 		return err

@@ -58,6 +58,7 @@ type sessionServer struct {
 	sessions *sessions.Sessions
 	svc      *service.Service
 	config   api.Config
+	agents   agentSecrets
 }
 
 func newSessionServer(t testing.TB, cfg sessions.Config, tune ...func(*api.Config)) *sessionServer {
@@ -128,6 +129,7 @@ func (s *sessionServer) call(t testing.TB, method, path, body string, header ...
 	for i := 0; i+1 < len(header); i += 2 {
 		r.Header.Set(header[i], header[i+1])
 	}
+	s.agents.show(r)
 	resp, err := s.Client().Do(r)
 	if err != nil {
 		t.Fatal(err)
@@ -137,6 +139,7 @@ func (s *sessionServer) call(t testing.TB, method, path, body string, header ...
 	if err != nil {
 		t.Fatal(err)
 	}
+	s.agents.note(path, body, string(text))
 	return resp.StatusCode, string(text), resp.Header
 }
 

@@ -70,6 +70,7 @@ type keyedServer struct {
 	svc      *service.Service
 	solves   *solves.Solves
 	log      *haretest.Buffer
+	agents   agentSecrets
 }
 
 // fromHeader is the header that sets the client address of a call in these tests.
@@ -153,6 +154,22 @@ func (s *keyedServer) key(t testing.TB, tenant string, role access.Role, lasts t
 	return secret, k.ID
 }
 
+// agentKey creates a key for the agents of nodes; without any it is for the node that it registers first.
+func (s *keyedServer) agentKey(t testing.TB, tenant string, nodes ...string) string {
+	t.Helper()
+	secret, k, err := access.NewKey(tenant, access.RoleAgent, "", time.Now(), 0)
+	if err == nil {
+		err = access.CheckNodes(k.Role, nodes)
+	}
+	if k.Nodes = append(k.Nodes, nodes...); err == nil {
+		err = s.ring.Update(t.Context(), func(set *access.KeySet) error { return set.Add(k, time.Now()) })
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return secret
+}
+
 func (s *keyedServer) revoke(t testing.TB, id string) {
 	t.Helper()
 	if err := s.ring.Update(t.Context(),
@@ -180,6 +197,7 @@ func (s *keyedServer) call(t testing.TB, key, method, path, body string, header 
 	for i := 0; i+1 < len(header); i += 2 {
 		r.Header.Set(header[i], header[i+1])
 	}
+	s.agents.show(r)
 	resp, err := s.Client().Do(r)
 	if err != nil {
 		t.Fatal(err)
@@ -189,6 +207,7 @@ func (s *keyedServer) call(t testing.TB, key, method, path, body string, header 
 	if err != nil {
 		t.Fatal(err)
 	}
+	s.agents.note(path, body, string(text))
 	return reply{resp.StatusCode, resp.Header, string(text)}
 }
 

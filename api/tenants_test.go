@@ -24,25 +24,26 @@ import (
 
 // guarded describes the access rule of a route and an example of a call.
 type guarded struct {
-	role     access.Role // RoleNone means that the route needs no key
+	// role is the least one that may use the route. RoleNone means that the route needs no key, and RoleAgent that it is
+	// for agents of the node, and for admins.
+	role     access.Role
 	operator bool
 	// the kind of thing that {id}, in the path or the body, or {tenant} names: session, solve, key, tenant
 	of    string
 	job   string // the name for {job}; "" where the path has none
 	query string
 	body  string
-	agent bool // agents may use the route, too
-	want  int  // the status for callers who may use the route on their own things
+	want  int // the status for callers who may use the route on their own things
 }
 
 // registration is that of an agent called a.
-const registration = `{"protocol":3,"version":"test","name":"a","incarnation":"0123456789abcdef",` +
+const registration = `{"protocol":4,"version":"test","name":"a","incarnation":"0123456789abcdef",` +
 	`"devices":[{"type":"V100"}]}`
 
 // guardedRoutes lists every route; the test fails for a route that is missing.
 func guardedRoutes(t *testing.T) map[string]guarded {
 	in := `{"instance":` + example(t)
-	const read, solve, admin = access.RoleRead, access.RoleSolve, access.RoleAdmin
+	const agent, read, solve, admin = access.RoleAgent, access.RoleRead, access.RoleSolve, access.RoleAdmin
 	return map[string]guarded{
 		"POST /v1/solves":                 {role: solve, body: in + `,"options":` + quick + `}`, want: 200},
 		"GET /v1/solves":                  {role: read, want: 200},
@@ -91,18 +92,18 @@ func guardedRoutes(t *testing.T) map[string]guarded {
 		"GET /v1/clusters/{cluster}/jobs/{job}/logs": {role: read,
 			of: "cluster", job: "j1", want: 200},
 		"GET /v1/clusters/{cluster}/agents":  {role: read, of: "cluster", want: 200},
-		"POST /v1/clusters/{cluster}/agents": {role: solve, agent: true, body: registration, want: 200},
-		"POST /v1/clusters/{cluster}/agents/{agent}/sync": {role: solve,
-			agent: true, of: "cluster",
+		"POST /v1/clusters/{cluster}/agents": {role: agent, body: registration, want: 200},
+		"POST /v1/clusters/{cluster}/agents/{agent}/sync": {role: agent,
+			of:   "cluster",
 			body: `{"epoch":1,"wait_s":0,"reports_after":0,"orders_seen":0}`, want: 200},
-		"POST /v1/clusters/{cluster}/agents/{agent}/logs": {role: solve,
-			agent: true, of: "cluster",
+		"POST /v1/clusters/{cluster}/agents/{agent}/logs": {role: agent,
+			of:    "cluster",
 			query: "?epoch=1&job=j1&attempt=1&task=0&stream=stdout&offset=0", body: "hello", want: 200},
-		"POST /v1/clusters/{cluster}/agents/{agent}/checkpoints": {role: solve,
-			agent: true, of: "cluster", query: "?epoch=1&job=j1&attempt=1&round=1&bytes=5&offset=0&sha256=" +
+		"POST /v1/clusters/{cluster}/agents/{agent}/checkpoints": {role: agent,
+			of: "cluster", query: "?epoch=1&job=j1&attempt=1&round=1&bytes=5&offset=0&sha256=" +
 				strings.Repeat("0", 64), body: "hello", want: 404}, // j1 is no round job
-		"GET /v1/clusters/{cluster}/agents/{agent}/checkpoints": {role: solve,
-			agent: true, of: "cluster", query: "?epoch=1&job=j1&attempt=1&offset=0&sha256=" + strings.Repeat("0", 64),
+		"GET /v1/clusters/{cluster}/agents/{agent}/checkpoints": {role: agent,
+			of: "cluster", query: "?epoch=1&job=j1&attempt=1&offset=0&sha256=" + strings.Repeat("0", 64),
 			want: 404},
 		"POST /v1/clusters/{cluster}/agents/{agent}/drain": {role: solve,
 			of: "cluster", body: `{}`, want: 200},
@@ -151,6 +152,7 @@ func TestEveryRouteForEveryKey(t *testing.T) {
 		role      access.Role
 		operator  bool
 		code      string // the code with which every call is refused
+		elsewhere bool   // the key is for another node than a
 	}
 	makeKey := func(tenant string, role access.Role, lasts time.Duration) string {
 		secret, _ := s.key(t, tenant, role, lasts)
@@ -165,7 +167,9 @@ func TestEveryRouteForEveryKey(t *testing.T) {
 		{name: "another secret", key: good[:len(good)-4] + "aaaa", code: "bad_key"},
 		{name: "revoked", key: revoked, code: "bad_key"},
 		{name: "expired", key: makeKey("a", access.RoleAdmin, -time.Hour), code: "bad_key"},
-		{name: "agent", key: makeKey("a", access.RoleAgent, 0), role: access.RoleAgent},
+		{name: "agent", key: s.agentKey(t, "a", "a"), role: access.RoleAgent},
+		{name: "agent of a fleet", key: s.agentKey(t, "a", "b*", "*"), role: access.RoleAgent},
+		{name: "agent of other nodes", key: s.agentKey(t, "a", "b", "aa*", "A"), role: access.RoleAgent, elsewhere: true},
 		{name: "read", key: makeKey("a", access.RoleRead, time.Hour), role: access.RoleRead},
 		{name: "solve", key: makeKey("a", access.RoleSolve, 0), role: access.RoleSolve},
 		{name: "admin", key: good, role: access.RoleAdmin},
@@ -219,7 +223,11 @@ func TestEveryRouteForEveryKey(t *testing.T) {
 				path := pattern
 				body := strings.ReplaceAll(g.body, "{new}", fmt.Sprint("new", calls))
 				if g.of == "" {
-					path = strings.ReplaceAll(path, "{cluster}", fmt.Sprint("made", calls))
+					name := fmt.Sprint("made", calls)
+					if g.role == access.RoleAgent { // agents make no cluster of a tenant that has as many as this one
+						name = thing("cluster", "own", c)
+					}
+					path = strings.ReplaceAll(path, "{cluster}", name)
 				}
 				if g.of != "" {
 					named, job := thing(g.of, whose, c), "none"
@@ -235,8 +243,11 @@ func TestEveryRouteForEveryKey(t *testing.T) {
 				case g.role == access.RoleNone:
 				case c.code != "":
 					want, code = 401, c.code
-				case c.role < g.role && !(g.agent && c.role == access.RoleAgent), g.operator && !c.operator:
+				case c.role < g.role, g.operator && !c.operator, g.role == access.RoleAgent && c.role != access.RoleAgent &&
+					c.role != access.RoleAdmin:
 					want, code = 403, "forbidden"
+				case c.elsewhere:
+					want, code = 403, "other_node"
 				case g.of == "cluster" && whose != "own":
 					want, code = 404, "no_cluster"
 				case g.of == "session" && whose != "own":

@@ -82,7 +82,8 @@ func (c *Client) RegisterAgent(ctx context.Context, cluster string, r *descripti
 // lease counts from before the first try.
 func (c *Client) SyncAgent(ctx context.Context, cluster, agent string, s *description.Sync) (*description.Synced,
 	error) {
-	return send[description.Synced](ctx, c, call{path: agentPath(cluster, agent, "/sync"), repeatable: true}, s)
+	return send[description.Synced](ctx, c, call{path: agentPath(cluster, agent, "/sync"), repeatable: true,
+		header: http.Header{description.SecretHeader: {s.Secret}}}, s)
 }
 
 // PutLog uploads a piece of the output of a task, of at most 4 MiB.
@@ -92,8 +93,11 @@ func (c *Client) PutLog(ctx context.Context, cluster, agent string, at *descript
 	query.Set("job", at.Job)
 	query.Set("epoch", strconv.FormatInt(at.Epoch, 10))
 	return fetch[description.LogStored](ctx, c, call{method: http.MethodPost, path: agentPath(cluster, agent, "/logs"),
-		query: query, body: piece, plain: true, repeatable: true,
-		header: http.Header{"Content-Type": {"application/octet-stream"}}})
+		query: query, body: piece, plain: true, repeatable: true, header: pieceHeader(at.Secret)})
+}
+
+func pieceHeader(secret string) http.Header {
+	return http.Header{"Content-Type": {"application/octet-stream"}, description.SecretHeader: {secret}}
 }
 
 // PutCheckpoint brings a piece of the checkpoint of a round job, of at most 4 MiB.
@@ -104,7 +108,7 @@ func (c *Client) PutCheckpoint(ctx context.Context, cluster, agent string, at *d
 	query.Set("bytes", strconv.FormatInt(at.Bytes, 10))
 	return fetch[description.CheckpointStored](ctx, c, call{method: http.MethodPost,
 		path: agentPath(cluster, agent, "/checkpoints"), query: query, body: piece, plain: true, repeatable: true,
-		header: http.Header{"Content-Type": {"application/octet-stream"}}})
+		header: pieceHeader(at.Secret)})
 }
 
 // GetCheckpoint returns a piece of the server's copy of the checkpoint of a round job, from an offset on, and no bytes
@@ -112,7 +116,8 @@ func (c *Client) PutCheckpoint(ctx context.Context, cluster, agent string, at *d
 func (c *Client) GetCheckpoint(ctx context.Context, cluster, agent string, at *description.CheckpointChunk) (
 	piece []byte, err error) {
 	err = c.do(ctx, call{method: http.MethodGet, path: agentPath(cluster, agent, "/checkpoints"),
-		query: checkpointQuery(at), repeatable: true, header: http.Header{"Accept": {"application/octet-stream"}},
+		query: checkpointQuery(at), repeatable: true,
+		header: http.Header{"Accept": {"application/octet-stream"}, description.SecretHeader: {at.Secret}},
 		take: func(resp *http.Response) (err error) {
 			piece, err = io.ReadAll(io.LimitReader(resp.Body, 4<<20))
 			return err

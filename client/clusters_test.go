@@ -42,11 +42,12 @@ func managed(t *testing.T, change func(*client.Config)) (*client.Client, *keeper
 
 // node is an agent that a test plays.
 type node struct {
-	t     *testing.T
-	c     *client.Client
-	epoch int64
-	seen  int64
-	sent  int64
+	t      *testing.T
+	c      *client.Client
+	epoch  int64
+	secret string
+	seen   int64
+	sent   int64
 }
 
 func join(t *testing.T, c *client.Client, gpus ...string) *node {
@@ -60,14 +61,14 @@ func join(t *testing.T, c *client.Client, gpus ...string) *node {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &node{t: t, c: c, epoch: answer.Epoch}
+	return &node{t: t, c: c, epoch: answer.Epoch, secret: answer.Secret}
 }
 
 // sync reports and returns the new orders.
 func (n *node) sync(reports ...description.TaskReport) []description.Order {
 	n.t.Helper()
-	answer, err := n.c.SyncAgent(n.t.Context(), "lab", "n1", &description.Sync{Epoch: n.epoch, WaitS: 0.2,
-		ReportsAfter: n.sent, Reports: reports, OrdersSeen: n.seen})
+	answer, err := n.c.SyncAgent(n.t.Context(), "lab", "n1", &description.Sync{Epoch: n.epoch, Secret: n.secret,
+		WaitS: 0.2, ReportsAfter: n.sent, Reports: reports, OrdersSeen: n.seen})
 	if err != nil {
 		n.t.Fatal(err)
 	}
@@ -92,8 +93,8 @@ func (n *node) order() description.Order {
 
 func (n *node) print(id description.TaskID, stream string, offset int64, text string) {
 	n.t.Helper()
-	stored, err := n.c.PutLog(n.t.Context(), "lab", "n1", &description.LogChunk{Epoch: n.epoch, TaskID: id,
-		Stream: stream, Offset: offset}, []byte(text))
+	stored, err := n.c.PutLog(n.t.Context(), "lab", "n1", &description.LogChunk{Epoch: n.epoch, Secret: n.secret,
+		TaskID: id, Stream: stream, Offset: offset}, []byte(text))
 	if err != nil || stored.Next != offset+int64(len(text)) {
 		n.t.Fatalf("%+v, %v", stored, err)
 	}

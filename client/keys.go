@@ -18,7 +18,10 @@ type Key struct {
 	Expires time.Time `json:"expires"` // zero means never
 	Revoked time.Time `json:"revoked"`
 	Note    string    `json:"note"`
-	Key     string    `json:"key"` // the secret to send; only CreateKey returns it, once
+	// Nodes are the names, or patterns of names, of the nodes that a key of role agent is for: empty for a key that gets
+	// the node that it registers first, nil for other roles and for keys from before keys had nodes.
+	Nodes []string `json:"nodes"`
+	Key   string   `json:"key"` // the secret to send; only CreateKey returns it, once
 }
 
 // KeyRequest describes a key to create.
@@ -27,17 +30,21 @@ type KeyRequest struct {
 	Role   string // agent, read, solve or admin
 	Lasts  time.Duration
 	Note   string
+	// Nodes are the names of the nodes that a key of role agent is for, or patterns in which * stands for any
+	// characters; empty means the node that the key registers first.
+	Nodes []string
 }
 
 // CreateKey creates a key. The call is not retried when the network fails, since the
 // server may have created the key; Keys lists it then.
 func (c *Client) CreateKey(ctx context.Context, req KeyRequest) (*Key, error) {
 	text, err := json.Marshal(struct {
-		Tenant   string `json:"tenant,omitempty"`
-		Role     string `json:"role"`
-		ExpiresS int64  `json:"expires_s,omitempty"`
-		Note     string `json:"note,omitempty"`
-	}{req.Tenant, req.Role, int64(req.Lasts / time.Second), req.Note})
+		Tenant   string   `json:"tenant,omitempty"`
+		Role     string   `json:"role"`
+		ExpiresS int64    `json:"expires_s,omitempty"`
+		Note     string   `json:"note,omitempty"`
+		Nodes    []string `json:"nodes,omitempty"`
+	}{req.Tenant, req.Role, int64(req.Lasts / time.Second), req.Note, req.Nodes})
 	if err != nil {
 		return nil, err
 	}

@@ -51,7 +51,7 @@ func benchmarkRelaxed(b *testing.B, policy string) {
 				b.Error(err)
 				return
 			}
-			n.epoch = answer.Epoch
+			n.epoch, n.secret = answer.Epoch, answer.Secret
 		})
 		group.Go(func() {
 			nodes.Wait()

@@ -46,7 +46,7 @@ func benchmarkAgents(b *testing.B, policy string) {
 				b.Error(err)
 				return
 			}
-			n.epoch = answer.Epoch
+			n.epoch, n.secret = answer.Epoch, answer.Secret
 		})
 		group.Go(func() {
 			nodes.Wait()
@@ -106,7 +106,7 @@ func BenchmarkOpen(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	n.epoch = answer.Epoch
+	n.epoch, n.secret = answer.Epoch, answer.Secret
 	var group sync.WaitGroup
 	for i := range 64 {
 		group.Go(func() {

@@ -33,6 +33,9 @@ var ErrNoJob = errors.New("clusters: no such job")
 // ErrNoAgent says that the cluster has no agent of that name.
 var ErrNoAgent = errors.New("clusters: no such agent")
 
+// ErrSecret says that what claims to be an agent does not show the secret of the agent's registration.
+var ErrSecret = errors.New("clusters: not the secret of the agent's registration")
+
 // Config sizes Clusters. Zero is a valid value of each field but Store and Sessions.
 type Config struct {
 	// Store has the journals: store.Journals of the store of the sessions, or a store of its own.
@@ -258,6 +261,18 @@ func (cs *Clusters) Cluster(tenant, name string) (*Cluster, error) {
 	return nil, ErrNoCluster
 }
 
+// Count is the number of clusters of a tenant.
+func (cs *Clusters) Count(tenant string) (n int) {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	for key := range cs.clusters {
+		if key.tenant == tenant {
+			n++
+		}
+	}
+	return n
+}
+
 // OfSession is the name of the cluster of a tenant that decides by a session; "" where there is none.
 func (cs *Clusters) OfSession(tenant, session string) string {
 	cs.mu.Lock()
@@ -390,6 +405,9 @@ func (c *Cluster) Agents(ctx context.Context) (all []*description.Agent, err err
 
 // Drain keeps new work from an agent, or lets it have work again.
 func (c *Cluster) Drain(ctx context.Context, agent string, on bool, reason string) error {
+	if err := ledger.CheckReason(reason); err != nil {
+		return err
+	}
 	return c.do(ctx, &request{prepare: func(l *ledger.Ledger) (*ledger.Record, error) {
 		if _, _, _, known := l.Agent(agent); !known {
 			return nil, ErrNoAgent

@@ -260,7 +260,7 @@ func TestLogRoom(t *testing.T) {
 	a.register(t, c)
 	put := func(id description.TaskID, offset int64, n int) *description.LogStored {
 		t.Helper()
-		stored, err := c.PutLog(t.Context(), "a", &description.LogChunk{Epoch: a.epoch, TaskID: id,
+		stored, err := c.PutLog(t.Context(), "a", &description.LogChunk{Epoch: a.epoch, Secret: a.secret, TaskID: id,
 			Stream: description.StreamStdout, Offset: offset}, strings.NewReader(strings.Repeat("x", n)))
 		if err != nil {
 			t.Fatal(err)
@@ -311,7 +311,7 @@ func TestWholeNodesJoin(t *testing.T) {
 	a := &node{r: registration("a", "T4", "T4", "V100", "V100")}
 	a.register(t, c)
 	for len(a.running) < 2 {
-		answer, err := c.Sync(t.Context(), "a", &description.Sync{Epoch: a.epoch, WaitS: 1})
+		answer, err := c.Sync(t.Context(), "a", &description.Sync{Epoch: a.epoch, Secret: a.secret, WaitS: 1})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -92,7 +92,7 @@ func (c *Cluster) mayCopy(ctx context.Context, agent string, at *description.Che
 		return nil, &ledger.Conflict{Code: "checkpoints_off", Detail: "the server keeps no checkpoints: hare serve " +
 			"--checkpoints is 0"}
 	}
-	if _, err := c.present(agent, at.Epoch); err != nil {
+	if _, err := c.present(agent, at.Epoch, at.Secret); err != nil {
 		return nil, err
 	}
 	err = c.do(ctx, &request{prepare: func(l *ledger.Ledger) (*ledger.Record, error) {

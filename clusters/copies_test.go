@@ -28,9 +28,9 @@ type copier struct {
 
 func (k *copier) chunk(round int64, content string, offset int) *description.CheckpointChunk {
 	sum := sha256.Sum256([]byte(content))
-	return &description.CheckpointChunk{Epoch: k.epoch, Job: k.job, Offset: int64(offset),
-		CheckpointCopy: description.CheckpointCopy{Attempt: k.attempt, Round: round, Bytes: int64(len(content)),
-			SHA256: hex.EncodeToString(sum[:])}}
+	return &description.CheckpointChunk{Epoch: k.epoch, Secret: k.secret, Job: k.job,
+		Offset: int64(offset), CheckpointCopy: description.CheckpointCopy{Attempt: k.attempt, Round: round,
+			Bytes: int64(len(content)), SHA256: hex.EncodeToString(sum[:])}}
 }
 
 // put brings the bytes of a checkpoint from an offset to another.

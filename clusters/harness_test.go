@@ -93,6 +93,7 @@ func registration(name string, types ...string) *description.Registration {
 type node struct {
 	r       *description.Registration
 	epoch   int64
+	secret  string
 	orders  int64
 	reports []description.TaskReport
 	seen    int64
@@ -110,6 +111,7 @@ func (n *node) register(t *testing.T, c *clusters.Cluster) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	n.secret = answer.Secret
 	n.epoch, n.orders, n.seen, n.reports = answer.Epoch, 0, 0, nil
 	n.running = map[description.TaskID]bool{}
 	for _, id := range answer.Confirmed {
@@ -126,8 +128,8 @@ func (n *node) end(id description.TaskID, exit int) {
 
 // sync tells what is to be told, and obeys.
 func (n *node) sync(c *clusters.Cluster, wait time.Duration) error {
-	answer, err := c.Sync(context.Background(), n.r.Name, &description.Sync{Epoch: n.epoch, WaitS: wait.Seconds(),
-		ReportsAfter: n.seen, Reports: n.reports, OrdersSeen: n.orders})
+	answer, err := c.Sync(context.Background(), n.r.Name, &description.Sync{Epoch: n.epoch, Secret: n.secret,
+		WaitS: wait.Seconds(), ReportsAfter: n.seen, Reports: n.reports, OrdersSeen: n.orders})
 	if err != nil {
 		return err
 	}

@@ -1,9 +1,8 @@
 package clusters
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
+	"crypto/rand"
 	"math"
 
 	"github.com/hare-sched/hare/admission"
@@ -25,7 +24,7 @@ func (c *Cluster) Submit(ctx context.Context, n *description.NewJob, key string)
 	err = c.do(ctx, &request{
 		prepare: func(l *ledger.Ledger) (*ledger.Record, error) {
 			if id = l.JobOfKey(key); key != "" && id != "" {
-				if job := &l.Job(id, false).NewJob; !sameJob(job, &spec) && !sameJob(job, &asked) {
+				if !l.Submitted(id, spec, asked) {
 					return nil, &ledger.Conflict{Code: "key_reused", Detail: "the Idempotency-Key belongs to another job: take a " +
 						"new one"}
 				}
@@ -38,17 +37,12 @@ func (c *Cluster) Submit(ctx context.Context, n *description.NewJob, key string)
 				return nil, err
 			}
 			id = l.NextJob()
-			return &ledger.Record{Submit: &ledger.Submit{Job: spec, Key: key, Shares: ledger.Shares(&spec)}}, nil
+			return &ledger.Record{Submit: &ledger.Submit{Job: spec, Key: key, Shares: ledger.Shares(&spec),
+				SecretSum: ledger.SumSecrets(spec.SecretEnv, rand.Text())}}, nil
 		},
 		after: func(l *ledger.Ledger) { job = l.Job(id, true) },
 	})
 	return job, err
-}
-
-func sameJob(a, b *description.NewJob) bool {
-	x, errX := json.Marshal(a)
-	y, errY := json.Marshal(b)
-	return errX == nil && errY == nil && bytes.Equal(x, y)
 }
 
 // Cancel ends a job. It does nothing where the job has ended.

@@ -2,6 +2,10 @@ package clusters
 
 import (
 	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/hex"
 	"errors"
 	"maps"
 	"time"
@@ -15,6 +19,7 @@ import (
 // again, as of the last durable record.
 type presence struct {
 	epoch    int64
+	secret   string // the SHA-256 of the registration's; "" where it had none
 	alive    bool
 	reports  int64
 	devices  int
@@ -27,6 +32,7 @@ type presence struct {
 
 func (p *presence) update(l *ledger.Ledger, name string) {
 	p.epoch, p.reports, p.alive, _ = l.Agent(name)
+	p.secret = l.SecretSum(name)
 	p.orders, p.faults, p.devices = l.Orders(name), l.Faults(name), l.Devices(name)
 }
 
@@ -73,7 +79,8 @@ func (c *Cluster) Register(ctx context.Context, r *description.Registration) (*d
 	if err := ledger.CheckRegistration(r); err != nil {
 		return nil, err
 	}
-	answer := &description.Registered{LeaseS: c.parent.cfg.Lease.Seconds(), LogLimitBytes: c.parent.cfg.LogLimit}
+	answer := &description.Registered{Secret: rand.Text(), LeaseS: c.parent.cfg.Lease.Seconds(),
+		LogLimitBytes: c.parent.cfg.LogLimit}
 	err := c.do(ctx, &request{
 		prepare: func(l *ledger.Ledger) (*ledger.Record, error) {
 			if err := l.Registrable(r, c.leased); err != nil {
@@ -81,7 +88,7 @@ func (c *Cluster) Register(ctx context.Context, r *description.Registration) (*d
 			}
 			// Until the answer is sent, the agent has no lease under the new epoch; from here on it may have one.
 			c.grantLease(r.Name)
-			return &ledger.Record{Register: &ledger.Register{Registration: *r}}, nil
+			return &ledger.Record{Register: &ledger.Register{Registration: *r, SecretSum: sum(answer.Secret)}}, nil
 		},
 		after: func(l *ledger.Ledger) {
 			answer.Epoch, _, _, _ = l.Agent(r.Name)
@@ -111,7 +118,7 @@ func (c *Cluster) grantLease(name string) {
 // Sync takes the reports of an agent, renews its lease, and answers with its orders: at once where there are
 // some, else after the time that the agent is ready to wait.
 func (c *Cluster) Sync(ctx context.Context, name string, s *description.Sync) (*description.Synced, error) {
-	p, err := c.present(name, s.Epoch)
+	p, err := c.present(name, s.Epoch, s.Secret)
 	if err != nil {
 		return nil, err
 	}
@@ -144,8 +151,16 @@ func (c *Cluster) Sync(ctx context.Context, name string, s *description.Sync) (*
 	}
 }
 
-// present returns a copy of what is known of an agent, or why it may not go on.
-func (c *Cluster) present(name string, epoch int64) (presence, error) {
+// sum is the form in which secrets of registrations are kept. They have 130 random bits, so that a slow hash is not
+// needed.
+func sum(secret string) string {
+	h := sha256.Sum256([]byte(secret))
+	return hex.EncodeToString(h[:])
+}
+
+// present returns a copy of what is known of an agent, or why it may not go on: *ledger.Conflict, or ErrSecret where
+// the secret is not that of the registration that began the epoch.
+func (c *Cluster) present(name string, epoch int64, secret string) (presence, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	p := c.presences[name]
@@ -154,6 +169,10 @@ func (c *Cluster) present(name string, epoch int64) (presence, error) {
 		return presence{}, &ledger.Conflict{Code: "unknown_agent", Detail: "no agent of that name has registered: register"}
 	case p.epoch != epoch || !p.alive:
 		return presence{}, staleEpoch
+	case p.secret == "":
+		return presence{}, noSecret
+	case subtle.ConstantTimeCompare([]byte(p.secret), []byte(sum(secret))) != 1:
+		return presence{}, ErrSecret
 	}
 	p.heard = c.parent.cfg.Now()
 	return *p, nil
@@ -161,6 +180,10 @@ func (c *Cluster) present(name string, epoch int64) (presence, error) {
 
 var staleEpoch = &ledger.Conflict{Code: "stale_epoch",
 	Detail: "the agent's epoch is over: end all of its tasks that are not confirmed, and register again"}
+
+// noSecret is for agents that registered with a server that gave no secrets.
+var noSecret = &ledger.Conflict{Code: "unknown_agent",
+	Detail: "the agent registered when the server gave no secrets yet: register again"}
 
 // synced makes the answer to a sync and renews the lease with it.
 func (c *Cluster) synced(name string, s *description.Sync) (*description.Synced, <-chan struct{}, error) {

@@ -19,7 +19,7 @@ import (
 // a piece behind a gap is not stored. The answer says where to go on.
 func (c *Cluster) PutLog(ctx context.Context, agent string, at *description.LogChunk, body io.Reader) (
 	*description.LogStored, error) {
-	if _, err := c.present(agent, at.Epoch); err != nil {
+	if _, err := c.present(agent, at.Epoch, at.Secret); err != nil {
 		return nil, err
 	}
 	if err := c.checkTask(ctx, at.TaskID, agent); err != nil {

@@ -23,6 +23,7 @@ type machine struct {
 
 	mu       sync.Mutex
 	epoch    int64
+	secret   string
 	deadline time.Time
 	orders   int64
 	seen     int64
@@ -124,7 +125,7 @@ func (m *machine) register() {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.epoch, m.orders, m.seen, m.reports = answer.Epoch, 0, 0, nil
+	m.epoch, m.secret, m.orders, m.seen, m.reports = answer.Epoch, answer.Secret, 0, 0, nil
 	m.deadline = sent.Add(time.Duration(answer.LeaseS * float64(time.Second)))
 	for id := range maps.Clone(m.running) {
 		if !slices.Contains(answer.Confirmed, id) {
@@ -146,8 +147,8 @@ func compareTasks(a, b description.TaskID) int {
 func (m *machine) sync() {
 	m.mu.Lock()
 	m.collect()
-	s := &description.Sync{Epoch: m.epoch, WaitS: 2, ReportsAfter: m.seen, Reports: slices.Clone(m.reports),
-		OrdersSeen: m.orders}
+	s := &description.Sync{Epoch: m.epoch, Secret: m.secret, WaitS: 2, ReportsAfter: m.seen,
+		Reports: slices.Clone(m.reports), OrdersSeen: m.orders}
 	if m.w.chance(1) {
 		s.Faults = map[int]string{0: "XID 79"}
 	}

@@ -35,13 +35,19 @@ type Agent struct {
 	played      chan description.TaskReport        // their ends
 	uses        map[description.TaskID][]int       // the devices of the tasks that have processes of their own
 	spares      chan *runner.Spare                 // at most one runner that waits for a task
-	epoch       atomic.Int64
-	ready       atomic.Bool // it has registered
+	term        atomic.Pointer[term]               // the zero term until it has registered
+	ready       atomic.Bool                        // it has registered
 	leaseUntil  time.Duration
 	logLimit    int64
 	cgroup      string // the directory in which tasks get cgroups; "" where they get none
 	faults      map[int]string
 	copying     chan struct{} // has one token: whoever has it may read and send a piece of a checkpoint
+}
+
+// term is what a registration gave: what the agent says from then on carries both.
+type term struct {
+	epoch  int64
+	secret string
 }
 
 // The waits of an agent.
@@ -76,6 +82,7 @@ func Run(ctx context.Context, cfg Config) error {
 		uses:   map[description.TaskID][]int{},
 		spares: make(chan *runner.Spare, 1), logLimit: 16 << 20, faults: map[int]string{}, cgroup: runner.CgroupParent(),
 		copying: make(chan struct{}, 1)}
+	a.term.Store(&term{})
 	a.pool = newPoolOf(a)
 	a.copying <- struct{}{}
 	unlock, err := a.open()
@@ -196,7 +203,7 @@ func (a *Agent) register(first bool) error {
 		sent := runner.Now()
 		answer, err := a.cfg.Server.RegisterAgent(a.context, a.cfg.Cluster, a.registration(told))
 		if err == nil {
-			a.epoch.Store(answer.Epoch)
+			a.term.Store(&term{answer.Epoch, answer.Secret})
 			// The state first: a task that the server does not confirm gets no more time.
 			todo := a.state.registered(answer, told)
 			a.extend(sent, answer.LeaseS)
@@ -299,6 +306,7 @@ func (a *Agent) take() error {
 				waitS = 0
 			}
 			ask := a.state.sync(waitS, a.faults)
+			ask.Secret = a.term.Load().secret
 			go func() {
 				x := answer{sent: runner.Now()}
 				x.synced, x.err = a.cfg.Server.SyncAgent(ctx, a.cfg.Cluster, a.cfg.Name, ask)

@@ -166,7 +166,8 @@ func (a *Agent) bring(ctx context.Context, p *process, spec *rounds.Spec, more i
 			if err != nil && !errors.Is(err, io.EOF) {
 				return err
 			}
-			at.Epoch = a.epoch.Load()
+			now := a.term.Load()
+			at.Epoch, at.Secret = now.epoch, now.secret
 			stored, err = a.cfg.Server.PutCheckpoint(ctx, a.cfg.Cluster, a.cfg.Name, at, piece[:n])
 			return err
 		})
@@ -262,7 +263,8 @@ func (a *Agent) download(ctx context.Context, p *process, spec *rounds.Spec, par
 		if !a.ready.Load() {
 			return errors.New("the agent has not registered")
 		}
-		at.Epoch = a.epoch.Load()
+		now := a.term.Load()
+		at.Epoch, at.Secret = now.epoch, now.secret
 		piece, err := a.cfg.Server.GetCheckpoint(ctx, a.cfg.Cluster, a.cfg.Name, at)
 		if err != nil {
 			return err

@@ -142,8 +142,9 @@ func (a *Agent) uploadStream(ctx context.Context, p *process, i int, stream stri
 			}
 			return err
 		}
-		stored, err := a.cfg.Server.PutLog(ctx, a.cfg.Cluster, a.cfg.Name, &description.LogChunk{Epoch: a.epoch.Load(),
-			TaskID: p.id, Stream: stream, Offset: p.sent[i]}, p.piece[:n])
+		now := a.term.Load()
+		stored, err := a.cfg.Server.PutLog(ctx, a.cfg.Cluster, a.cfg.Name, &description.LogChunk{Epoch: now.epoch,
+			Secret: now.secret, TaskID: p.id, Stream: stream, Offset: p.sent[i]}, p.piece[:n])
 		if err != nil {
 			return err
 		}

@@ -11,9 +11,8 @@ import (
 )
 
 // ProtocolVersion is the version of what agents and the server tell each other. The server refuses agents
-// of another version: one of version 2 would leave the orders home and compute out, and begin
-// anew where the server has a copy of the checkpoint.
-const ProtocolVersion = 3
+// of another version: one of version 3 would not show the secret of its registration.
+const ProtocolVersion = 4
 
 // NewCluster asks for a cluster.
 type NewCluster struct {
@@ -102,6 +101,9 @@ type NewJob struct {
 
 	// Env is added to the environment. Names that begin with HARE_ and those of torchrun are refused.
 	Env map[string]string `json:"env,omitempty"`
+	// SecretEnv is Env whose values nobody is shown but the agents that run the job: what describes the job has *** in
+	// their place. Once the job has ended, the server knows them no more.
+	SecretEnv map[string]string `json:"secret_env,omitempty"`
 	// Directory is the working directory on the nodes; without it the agent gives an empty one.
 	Directory string `json:"directory,omitempty"`
 	// CheckpointDirectory is given to the job as HARE_CHECKPOINT_DIR. Nodes must share it for jobs that move

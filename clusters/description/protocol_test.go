@@ -53,6 +53,9 @@ func members(b *strings.Builder, at string, t reflect.Type) {
 	}
 	for _, f := range reflect.VisibleFields(t) {
 		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if name == "-" {
+			name = description.SecretHeader
+		}
 		if name == "" { // an embedded struct, whose members follow
 			continue
 		}

@@ -1,5 +1,8 @@
 package description
 
+// SecretHeader is the header of the secret of a registration, in all that an agent says after it.
+const SecretHeader = "Hare-Agent-Secret"
+
 // Registration is how an agent takes part: at its start, and again when it has lost its lease.
 type Registration struct {
 	Protocol int    `json:"protocol"` // ProtocolVersion
@@ -32,6 +35,9 @@ type AgentDevice struct {
 type Registered struct {
 	// Epoch rises with each registration of the same name. What the agent says from now on carries it.
 	Epoch int64 `json:"epoch"`
+	// Secret is that of this registration alone. Whatever the agent says from now on shows it in the header
+	// Hare-Agent-Secret, by which the server knows the agent from others with the same or a like key.
+	Secret string `json:"secret"`
 	// LeaseS is how long the agent may go on, counted from when it sent the registration or a sync that was
 	// answered. When it has run out, all tasks must have ended at once: SIGKILL without grace.
 	LeaseS float64 `json:"lease_s"`
@@ -86,6 +92,8 @@ type TaskReport struct {
 // Sync is what an agent tells the server again and again. It renews the lease.
 type Sync struct {
 	Epoch int64 `json:"epoch"`
+	// Secret is that of the registration; it stands in the header SecretHeader.
+	Secret string `json:"-"`
 	// WaitS is how long the server may wait for orders before it answers.
 	WaitS float64 `json:"wait_s,omitempty"`
 	// Reports are all reports that the server has not acknowledged, in order. Report number ReportsAfter+1
@@ -231,7 +239,8 @@ const (
 // LogChunk says where the bytes of an uploaded piece of a log belong. It stands in the query of the request,
 // whose body is the bytes.
 type LogChunk struct {
-	Epoch int64 `json:"epoch"`
+	Epoch  int64  `json:"epoch"`
+	Secret string `json:"-"` // of the registration, in the header SecretHeader
 	TaskID
 	Stream string `json:"stream"`
 	Offset int64  `json:"offset"`
@@ -248,8 +257,9 @@ type LogStored struct {
 // CheckpointChunk says where the bytes of a piece of a checkpoint belong, which the agent of the program of rank 0
 // brings. It stands in the query of the request, whose body is the bytes.
 type CheckpointChunk struct {
-	Epoch int64  `json:"epoch"`
-	Job   string `json:"job"`
+	Epoch  int64  `json:"epoch"`
+	Secret string `json:"-"` // of the registration, in the header SecretHeader
+	Job    string `json:"job"`
 	CheckpointCopy
 	Offset int64 `json:"offset"`
 } //	@name	CheckpointChunk

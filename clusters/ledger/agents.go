@@ -11,7 +11,7 @@ import (
 // register begins the next epoch of an agent. The tasks that the agent holds go on where the cluster still
 // wants them. All others are lost, those too of which the agent has not said that they run: whether it has
 // started them is not known, and no task of an attempt starts twice.
-func (l *Ledger) register(r *description.Registration) {
+func (l *Ledger) register(r *Register) {
 	a := l.agents[r.Name]
 	if a == nil {
 		a = &agent{}
@@ -23,7 +23,7 @@ func (l *Ledger) register(r *description.Registration) {
 		}
 		a.devices = nil
 	}
-	a.Registration = *r
+	a.Registration, a.secretSum = r.Registration, r.SecretSum
 	a.Holds = nil
 	a.epoch++
 	a.orders, a.lastOrder, a.reports = nil, 0, 0
@@ -59,7 +59,7 @@ func (l *Ledger) register(r *description.Registration) {
 			l.finish(j, at, k, description.TaskLost)
 		}
 	})
-	l.faults(a, registeredFaults(r))
+	l.faults(a, registeredFaults(&r.Registration))
 	l.unawait()
 	if fresh {
 		l.widen()

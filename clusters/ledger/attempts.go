@@ -63,7 +63,7 @@ func (l *Ledger) assemble(j *job) {
 		}
 		gpuType := t.agent.Devices[t.devices[0]].Type
 		start := &description.Start{Name: j.spec.Name, Command: j.spec.Command, Devices: t.devices,
-			GPUType: gpuType, Env: j.spec.Env,
+			GPUType: gpuType, Env: j.env(),
 			Rank: k, WorldSize: j.tasks, LocalRank: rank[t.agent], LocalWorldSize: local[t.agent],
 			PretendS: seconds(&j.spec, gpuType), Rounds: of(training, k, j),
 			MasterAddress: master.Address, MasterPort: port,
@@ -334,6 +334,7 @@ func (l *Ledger) void(j *job) {
 // end makes the job final.
 func (l *Ledger) end(j *job, s description.JobState, reason string) {
 	j.reason, j.endedUs = reason, l.nowUs
+	j.spec.SecretEnv = masked(j.spec.SecretEnv)
 	clear(j.granted)
 	j.grants = nil
 	l.setState(j, s)
@@ -342,7 +343,7 @@ func (l *Ledger) end(j *job, s description.JobState, reason string) {
 
 // submit adds a job. It arrives at the session once a GPU type is known.
 func (l *Ledger) submit(s *Submit) {
-	j := &job{id: l.NextJob(), spec: s.Job, key: s.Key, submittedUs: l.nowUs}
+	j := &job{id: l.NextJob(), spec: s.Job, key: s.Key, secretSum: s.SecretSum, submittedUs: l.nowUs}
 	if Shares(&j.spec) && !s.Shares {
 		j.spec.Sync = SyncRigid
 	}

@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"crypto/subtle"
 	"fmt"
 	"maps"
 	"math"
@@ -8,6 +9,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/clusters/description"
@@ -23,6 +26,17 @@ const (
 	maxSeconds   = 1e9
 	maxRounds    = 1 << 40
 	maxTasks     = 1 << 16 // of a round
+
+	maxTypeBytes   = 100
+	maxUUIDBytes   = 128
+	maxNodeTypes   = 32  // GPU types of a node
+	maxTypes       = 256 // of a cluster: each new one is told to the session for every job that waits
+	maxLabels      = 64
+	maxLabelBytes  = 256 // of a name, and of a value
+	maxVersion     = 100
+	maxReasonBytes = 500
+	maxCPUs        = 1 << 16
+	maxMemoryGiB   = 1 << 20
 )
 
 // How the tasks of a round are given to GPUs.
@@ -73,13 +87,14 @@ func CheckJob(n *description.NewJob) error {
 	j := &resolved
 	checkWork(&es, j)
 	checkGPUs(&es, j)
-	checkEnv(&es, j.Env)
-	if len(j.Name) > 200 || strings.ContainsFunc(j.Name, func(r rune) bool { return r < ' ' || r == 0x7f }) {
-		es.Add("/name", "bad_name", "must be at most 200 bytes without control characters")
+	checkEnv(&es, j)
+	if len(j.Name) > 200 || misleads(j.Name) {
+		es.Add("/name", "bad_name", "must be at most 200 bytes, without characters that control a terminal or the "+
+			"direction of text")
 	}
 	for _, d := range []struct{ field, path string }{{"/directory", j.Directory},
 		{"/checkpoint_directory", j.CheckpointDirectory}} {
-		if d.path != "" && (!strings.HasPrefix(d.path, "/") || strings.ContainsRune(d.path, 0)) {
+		if d.path != "" && (!strings.HasPrefix(d.path, "/") || misleads(d.path)) {
 			es.Add(d.field, "bad_path", "must be an absolute path on the nodes, such as /data/run1")
 		}
 	}
@@ -97,8 +112,14 @@ func CheckJob(n *description.NewJob) error {
 	for _, t := range slices.Sorted(maps.Keys(j.On)) {
 		seconds := j.On[t]
 		number("/on/"+hare.EscapePointer(t), &seconds, 0, maxSeconds)
-		if t == "" || len(t) > 100 {
-			es.Add("/on", "bad_name", "a GPU type has 1 to 100 bytes, such as V100")
+		if !typeName(t) {
+			es.Add("/on", "bad_name", typeRemedy)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(j.Class)) {
+		if misleads(name) || misleads(j.Class[name]) {
+			es.Add("/class/"+hare.EscapePointer(name), "bad_value", "has a character that controls a terminal or the "+
+				"direction of text")
 		}
 	}
 	if len(es) == 0 {
@@ -209,23 +230,57 @@ func checkGPUs(es *hare.InvalidErrors, j *description.NewJob) {
 	}
 }
 
-func checkEnv(es *hare.InvalidErrors, env map[string]string) {
+// checkEnv checks the variables of a job.
+func checkEnv(es *hare.InvalidErrors, j *description.NewJob) {
 	bytes := 0
-	for _, name := range slices.Sorted(maps.Keys(env)) {
-		bytes += len(name) + len(env[name])
-		at := "/env/" + hare.EscapePointer(name)
-		switch {
-		case !envName.MatchString(name):
-			es.Add(at, "bad_name", "must be a name of letters, digits and _ that begins with no digit")
-		case strings.HasPrefix(name, "HARE_") || slices.Contains(ReservedVariables, name):
-			es.Add(at, "not_allowed", "is set by the agent: use another name")
-		case strings.ContainsRune(env[name], 0):
-			es.Add(at, "bad_value", "has a zero byte")
+	for _, of := range []struct {
+		field string
+		env   map[string]string
+	}{{"/env", j.Env}, {"/secret_env", j.SecretEnv}} {
+		for _, name := range slices.Sorted(maps.Keys(of.env)) {
+			bytes += len(name) + len(of.env[name])
+			at := of.field + "/" + hare.EscapePointer(name)
+			_, twice := j.Env[name]
+			switch {
+			case !envName.MatchString(name):
+				es.Add(at, "bad_name", "must be a name of letters, digits and _ that begins with no digit")
+			case strings.HasPrefix(name, "HARE_") || slices.Contains(ReservedVariables, name):
+				es.Add(at, "not_allowed", "is set by the agent: use another name")
+			case strings.ContainsRune(of.env[name], 0):
+				es.Add(at, "bad_value", "has a zero byte")
+			case twice && of.field != "/env":
+				es.Add(at, "not_allowed", "stands in env, too: leave it out there")
+			}
+		}
+		if bytes > maxTextBytes {
+			es.Add(of.field, "too_large", "variables have %d bytes: at most %d are allowed", bytes, maxTextBytes)
+			return
 		}
 	}
-	if bytes > maxTextBytes {
-		es.Add("/env", "too_large", "has %d bytes: at most %d are allowed", bytes, maxTextBytes)
+}
+
+const typeRemedy = "a GPU type has 1 to 100 bytes without characters that control a terminal or the direction of " +
+	"text, such as V100"
+
+// typeName says whether a text may be the name of a GPU type.
+func typeName(t string) bool { return t != "" && len(t) <= maxTypeBytes && !misleads(t) }
+
+// misleads says whether a text shows something else than it is, or does something, where it is printed: it is not
+// UTF-8, or has control characters, or those that change the direction of text or break lines.
+func misleads(text string) bool {
+	return !utf8.ValidString(text) || strings.ContainsFunc(text, func(r rune) bool {
+		return unicode.IsControl(r) || r == '\u061c' || r == '\u200e' || r == '\u200f' || r >= '\u2028' && r <= '\u202e' ||
+			r >= '\u2066' && r <= '\u2069'
+	})
+}
+
+// CheckReason says what is wrong with the reason of a drain.
+func CheckReason(reason string) error {
+	if len(reason) > maxReasonBytes || misleads(reason) {
+		return &hare.InvalidError{Pointer: "/reason", Code: "bad_value", Detail: fmt.Sprintf("must be one line of at most "+
+			"%d bytes, without characters that control a terminal or the direction of text", maxReasonBytes)}
 	}
+	return nil
 }
 
 // CheckRegistration says what is wrong with a registration by itself.
@@ -248,11 +303,18 @@ func CheckRegistration(r *description.Registration) error {
 	if len(r.Devices) == 0 || len(r.Devices) > maxDevices {
 		es.Add("/devices", "out_of_range", "has %d devices: an agent has 1 to %d", len(r.Devices), maxDevices)
 	}
-	uuids := map[string]bool{}
-	for i, d := range r.Devices {
+	checkNode(&es, r)
+	uuids, types := map[string]bool{}, map[string]bool{}
+	for i, d := range r.Devices[:min(len(r.Devices), maxDevices)] {
 		at := fmt.Sprintf("/devices/%d", i)
-		if d.Type == "" || len(d.Type) > 100 {
-			es.Add(at+"/type", "bad_name", "a GPU type has 1 to 100 bytes, such as V100")
+		if !typeName(d.Type) {
+			es.Add(at+"/type", "bad_name", typeRemedy)
+		}
+		if types[d.Type] = true; len(types) == maxNodeTypes+1 {
+			es.Add(at+"/type", "too_many", "is one type too many: the GPUs of a node are of at most %d types", maxNodeTypes)
+		}
+		if len(d.UUID) > maxUUIDBytes || misleads(d.UUID) {
+			es.Add(at+"/uuid", "bad_value", "must be at most %d bytes without control characters", maxUUIDBytes)
 		}
 		if d.UUID != "" && uuids[d.UUID] {
 			es.Add(at+"/uuid", "duplicate_id", "GPU %s stands twice", hare.Clip(d.UUID))
@@ -267,6 +329,30 @@ func CheckRegistration(r *description.Registration) error {
 	return nil
 }
 
+// checkNode checks what an agent says of its node beside its devices.
+func checkNode(es *hare.InvalidErrors, r *description.Registration) {
+	if len(r.Version) > maxVersion || misleads(r.Version) {
+		es.Add("/version", "bad_value", "must be at most %d bytes without control characters", maxVersion)
+	}
+	if !(r.CPUs >= 0 && r.CPUs <= maxCPUs) {
+		es.Add("/cpus", "out_of_range", "must be between 0, which is unknown, and %d", maxCPUs)
+	}
+	if !(r.MemoryGiB >= 0 && r.MemoryGiB <= maxMemoryGiB) {
+		es.Add("/memory_gib", "out_of_range", "must be between 0, which is unknown, and %d", maxMemoryGiB)
+	}
+	if len(r.Labels) > maxLabels {
+		es.Add("/labels", "too_many", "has %d labels: at most %d are allowed", len(r.Labels), maxLabels)
+		return
+	}
+	for _, name := range slices.Sorted(maps.Keys(r.Labels)) {
+		if value := r.Labels[name]; name == "" || len(name) > maxLabelBytes || len(value) > maxLabelBytes ||
+			misleads(name) || misleads(value) {
+			es.Add("/labels/"+hare.EscapePointer(hare.Clip(name)), "bad_value", "a label has a name and a value of at most "+
+				"%d bytes each, without characters that control a terminal or the direction of text", maxLabelBytes)
+		}
+	}
+}
+
 // Conflict says why something cannot be done in the present state.
 type Conflict struct{ Code, Detail string }
 
@@ -276,7 +362,8 @@ func (c *Conflict) Error() string { return c.Detail }
 // may still run.
 func (l *Ledger) Registrable(r *description.Registration, alive func(name string) bool) error {
 	a := l.agents[r.Name]
-	if a != nil && a.Incarnation != r.Incarnation && !a.lost && alive(r.Name) {
+	if a != nil && subtle.ConstantTimeCompare([]byte(a.Incarnation), []byte(r.Incarnation)) != 1 && !a.lost &&
+		alive(r.Name) {
 		return &Conflict{"agent_exists", fmt.Sprintf("another agent is called %q and was heard %s: give --name, or wait "+
 			"until its lease has run out", r.Name, "lately")}
 	}
@@ -292,6 +379,15 @@ func (l *Ledger) Registrable(r *description.Registration, alive func(name string
 				}
 			}
 		}
+	}
+	types := maps.Clone(l.types)
+	for i := range r.Devices {
+		types[r.Devices[i].Type] = true
+	}
+	if len(types) > max(maxTypes, len(l.types)) {
+		return &Conflict{"too_many_types", fmt.Sprintf("agents of the cluster have had %d types of GPUs, and the node "+
+			"brings new ones: at most %d are allowed: take another cluster, or call GPUs that are alike by one name", len(l.types),
+			maxTypes)}
 	}
 	if a != nil && !sameDevices(a.Devices, r.Devices) && l.sharesAttempts(a) {
 		return &Conflict{"devices_busy", fmt.Sprintf("agent %q has other devices than before, and jobs that used them are "+

@@ -19,6 +19,7 @@ func (l *Ledger) Job(id string, all bool) *description.Job {
 	d := &description.Job{ID: j.id, NewJob: j.spec, State: j.state, Reason: j.reason, Submitted: instant(j.submittedUs),
 		Started: instantOrNil(j.startedUs), Ended: instantOrNil(j.endedUs), Failures: j.failures, Lost: j.lost,
 		Round: j.round, Loss: j.loss, TasksOn: maps.Clone(j.counted)}
+	d.SecretEnv = masked(d.SecretEnv)
 	if j.copy != nil {
 		d.CopyRound = j.copy.Round
 	}
@@ -53,7 +54,7 @@ func (l *Ledger) Job(id string, all bool) *description.Job {
 }
 
 // Jobs describes at most limit jobs after the job of an ID, by submission; state "" means all. next is the ID
-// to go on after, "" at the end.
+// to go on after, "" at the end. Lists leave variables out.
 func (l *Ledger) Jobs(after string, limit int, state description.JobState) (jobs []*description.Job, next string) {
 	n, _ := strconv.Atoi(strings.TrimPrefix(after, "j"))
 	jobs = []*description.Job{}
@@ -70,7 +71,9 @@ func (l *Ledger) Jobs(after string, limit int, state description.JobState) (jobs
 		if len(jobs) == limit {
 			return jobs, jobs[limit-1].ID
 		}
-		jobs = append(jobs, l.Job(jobID(i+1), false))
+		job := l.Job(jobID(i+1), false)
+		job.Env, job.SecretEnv = nil, nil
+		jobs = append(jobs, job)
 	}
 	return jobs, ""
 }
@@ -165,6 +168,9 @@ func (l *Ledger) Agent(name string) (epoch, reports int64, alive, known bool) {
 	}
 	return a.epoch, a.reports, !a.lost, true
 }
+
+// SecretSum is the SHA-256 of the secret of an agent's last registration; "" where it had none.
+func (l *Ledger) SecretSum(name string) string { return l.agents[name].secretSum }
 
 // Faults are the devices of an agent that are known not to be well.
 func (l *Ledger) Faults(name string) map[int]string {

@@ -12,11 +12,11 @@ import (
 // FuzzAgentDocuments gives a cluster in the middle of its work the documents of an agent: a registration and a sync.
 // What the checks let pass must not make Apply panic or fail, and must leave a state that a snapshot can hold.
 func FuzzAgentDocuments(f *testing.F) {
-	f.Add(uint64(1), []byte(`{"protocol":3,"name":"n1","incarnation":"one of sixteen bytes","devices":[{"type":"V100"}],`+
+	f.Add(uint64(1), []byte(`{"protocol":4,"name":"n1","incarnation":"one of sixteen bytes","devices":[{"type":"V100"}],`+
 		`"holds":[{"job":"j1","attempt":1,"task":0,"state":"running"}]}`),
 		[]byte(`{"epoch":1,"reports_after":0,"orders_seen":1,"faults":{"0":"XID 79"},"reports":[{"job":"j1","attempt":1,`+
 			`"task":0,"state":"ended","exit_code":0,"ran_s":3.5,"round":4,"loss":"NaN"}]}`))
-	f.Add(uint64(2), []byte(`{"protocol":3,"name":"n0","incarnation":"one of sixteen bytes","devices":[{"type":"V100"},`+
+	f.Add(uint64(2), []byte(`{"protocol":4,"name":"n0","incarnation":"one of sixteen bytes","devices":[{"type":"V100"},`+
 		`{"type":"T4"}]}`), []byte(`{"epoch":2,"reports":[{"job":"j2","attempt":1,"task":7,"state":"lost","signal":"x"}]}`))
 	journals := map[uint64][]Record{}
 	journal := func(t *testing.T, seed uint64) []Record {
@@ -52,7 +52,7 @@ func FuzzAgentDocuments(f *testing.F) {
 		var r description.Registration
 		if json.Unmarshal(registration, &r) == nil && CheckRegistration(&r) == nil &&
 			l.Registrable(&r, func(string) bool { return seed%2 == 0 }) == nil {
-			apply(&Record{Register: &Register{r}})
+			apply(&Record{Register: &Register{Registration: r}})
 		}
 		var s description.Sync
 		if json.Unmarshal(sync, &s) != nil {

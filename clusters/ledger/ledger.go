@@ -46,6 +46,9 @@ type Ordered struct {
 type Submit struct {
 	Job description.NewJob `json:"job"`
 	Key string             `json:"key,omitempty"` // Idempotency-Key
+	// SecretSum is the SumSecrets of the job's secret variables, by which the submission is known when it is sent again
+	// after the job has ended; "" where there are none.
+	SecretSum string `json:"secret_sum,omitempty"`
 	// Shares says of a round job of sync relaxed that it shares GPUs with other jobs round by round. Journals from
 	// before such jobs were there call jobs relaxed that have their GPUs until their end, which are rigid.
 	Shares bool `json:"shares,omitempty"`
@@ -60,6 +63,9 @@ type Cancel struct {
 // Register says that an agent took part, from here on with the next epoch.
 type Register struct {
 	description.Registration
+	// SecretSum is the SHA-256 of the secret of the registration, in hexadecimal digits. Registrations from before there
+	// were secrets have none.
+	SecretSum string `json:"secret_sha256,omitempty"`
 }
 
 // AgentEpoch names an agent that registered.
@@ -151,6 +157,7 @@ const maxLost = 10
 
 type agent struct {
 	description.Registration
+	secretSum   string // see Register
 	epoch       int64
 	lost        bool
 	draining    bool
@@ -197,6 +204,7 @@ type job struct {
 	loss        string // of that round
 	cancelled   string // by whom
 	key         string // Idempotency-Key
+	secretSum   string // see Submit
 
 	// Of a round job without a directory that the nodes share:
 	savedRound int64                       // the most rounds that stand in a checkpoint
@@ -290,7 +298,7 @@ func (l *Ledger) apply(r *Record) error {
 	case r.Cancel != nil:
 		return l.cancel(r.Cancel)
 	case r.Register != nil:
-		l.register(&r.Register.Registration)
+		l.register(r.Register)
 	case r.Expire != nil:
 		a, err := l.agentOf(*r.Expire)
 		if err != nil {

@@ -192,7 +192,7 @@ func (l *Ledger) orderCompute(j *job, at *attempt, c *compute) {
 	}
 	l.order(c.agent, description.Order{Type: description.OrderCompute, TaskID: j.taskID(at, c.number),
 		Compute: &description.Compute{Round: at.base + c.round, Task: c.task, Device: c.device, Address: address,
-			GPUType: gpuType, RoundStart: *j.secretStart(at), Directory: j.spec.Directory, Env: j.spec.Env,
+			GPUType: gpuType, RoundStart: *j.secretStart(at), Directory: j.spec.Directory, Env: j.env(),
 			PretendS: j.spec.On[gpuType]}})
 }
 
@@ -237,7 +237,7 @@ func (l *Ledger) settle(j *job) bool {
 	l.ordered = append(l.ordered, Ordered{Job: j.id, Attempt: at.number, On: home.Name})
 	l.order(home, description.Order{Type: description.OrderHome, TaskID: j.taskID(at, 0), GraceS: j.graceS(),
 		Home: &description.HomeStart{Name: j.spec.Name, RoundStart: *of(j.secretStart(at), 0, j),
-			Directory: j.spec.Directory, CheckpointDirectory: j.spec.CheckpointDirectory, Env: j.spec.Env,
+			Directory: j.spec.Directory, CheckpointDirectory: j.spec.CheckpointDirectory, Env: j.env(),
 			Pretend: pretends(&j.spec)}})
 	j.startedUs, j.reason = l.nowUs, ""
 	l.setState(j, description.JobStarting)

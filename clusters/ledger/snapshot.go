@@ -85,6 +85,7 @@ type (
 	}
 	savedAgent struct {
 		Registration description.Registration
+		SecretSum    string              `json:",omitempty"`
 		Epoch        int64               `json:",omitempty"`
 		Lost         bool                `json:",omitempty"`
 		Draining     bool                `json:",omitempty"`
@@ -104,6 +105,7 @@ type (
 		ID          int
 		Spec        description.NewJob
 		Key         string `json:",omitempty"`
+		SecretSum   string `json:",omitempty"`
 		State       description.JobState
 		Reason      string                      `json:",omitempty"`
 		SubmittedUs int64                       `json:",omitempty"`
@@ -195,8 +197,8 @@ func (l *Ledger) saved() *savedLedger {
 		Touched: numbers(l.touched), Pins: numbers(l.pins), Types: slices.Sorted(maps.Keys(l.types))}
 	for _, name := range slices.Sorted(maps.Keys(l.agents)) {
 		a := l.agents[name]
-		x := savedAgent{Registration: a.Registration, Epoch: a.epoch, Lost: a.lost, Draining: a.draining,
-			DrainReason: a.drainReason, Orders: a.orders, LastOrder: a.lastOrder, Reports: a.reports, Port: a.port}
+		x := savedAgent{Registration: a.Registration, SecretSum: a.secretSum, Epoch: a.epoch, Lost: a.lost,
+			Draining: a.draining, DrainReason: a.drainReason, Orders: a.orders, LastOrder: a.lastOrder, Reports: a.reports, Port: a.port}
 		for _, d := range a.devices {
 			y := savedDevice{Fault: d.fault, InSession: d.inSession}
 			if d.job != nil {
@@ -216,7 +218,7 @@ func (l *Ledger) saved() *savedLedger {
 
 // encoded is the saved form of a job.
 func (j *job) encoded() savedJob {
-	s := savedJob{ID: number(j.id), Spec: j.spec, Key: j.key, State: j.state, Reason: j.reason,
+	s := savedJob{ID: number(j.id), Spec: j.spec, Key: j.key, SecretSum: j.secretSum, State: j.state, Reason: j.reason,
 		SubmittedUs: j.submittedUs, StartedUs: j.startedUs, EndedUs: j.endedUs, Arrived: j.arrived, Knows: j.knows,
 		Live: j.live != nil, Failures: j.failures, Lost: j.lost, Vain: j.vain, LostRound: j.lostRound, Round: j.round,
 		Loss: j.loss, Cancelled: j.cancelled, SavedRound: j.savedRound, TrainedUs: j.trainedUs,
@@ -258,8 +260,8 @@ func (l *Ledger) restore(s *savedLedger, past []byte) error {
 	}
 	for i := range s.Agents {
 		x := &s.Agents[i]
-		l.agents[x.Registration.Name] = &agent{Registration: x.Registration, epoch: x.Epoch, lost: x.Lost,
-			draining: x.Draining, drainReason: x.DrainReason, orders: x.Orders, lastOrder: x.LastOrder, reports: x.Reports,
+		l.agents[x.Registration.Name] = &agent{Registration: x.Registration, secretSum: x.SecretSum, epoch: x.Epoch,
+			lost: x.Lost, draining: x.Draining, drainReason: x.DrainReason, orders: x.Orders, lastOrder: x.LastOrder, reports: x.Reports,
 			port: x.Port}
 	}
 	if err := l.openArchive(past); err != nil {
@@ -309,8 +311,8 @@ func (l *Ledger) restore(s *savedLedger, past []byte) error {
 
 // decoded is the job of a saved form.
 func (l *Ledger) decoded(s *savedJob) (*job, error) {
-	j := &job{id: jobID(s.ID), spec: s.Spec, key: s.Key, state: s.State, reason: s.Reason, submittedUs: s.SubmittedUs,
-		startedUs: s.StartedUs, endedUs: s.EndedUs, arrived: s.Arrived, knows: s.Knows, granted: s.Granted,
+	j := &job{id: jobID(s.ID), spec: s.Spec, key: s.Key, secretSum: s.SecretSum, state: s.State,
+		reason: s.Reason, submittedUs: s.SubmittedUs, startedUs: s.StartedUs, endedUs: s.EndedUs, arrived: s.Arrived, knows: s.Knows, granted: s.Granted,
 		failures: s.Failures, lost: s.Lost, vain: s.Vain, lostRound: s.LostRound, round: s.Round, loss: s.Loss,
 		cancelled: s.Cancelled, savedRound: s.SavedRound, trainedUs: s.TrainedUs, counted: s.Counted, anywhere: s.Anywhere,
 		relaxed: Shares(&s.Spec), copy: s.Copy}

@@ -59,6 +59,10 @@ func randomSubmit(rng *rand.Rand) *Submit {
 	if rng.IntN(3) == 0 {
 		s.Job.On = map[string]float64{[]string{"V100", "T4"}[rng.IntN(2)]: 1.5}
 	}
+	if rng.IntN(3) == 0 {
+		s.Job.SecretEnv = map[string]string{"TOKEN": fmt.Sprint("secret ", rng.IntN(9))}
+		s.SecretSum = SumSecrets(s.Job.SecretEnv, "salt")
+	}
 	if rng.IntN(2) == 0 {
 		s.Key = fmt.Sprint("key", rng.Uint64())
 	}
@@ -81,7 +85,7 @@ func randomRegister(rng *rand.Rand, l *Ledger) *Record {
 	if l.Registrable(&r, func(string) bool { return true }) != nil {
 		return nil
 	}
-	return &Record{Register: &Register{r}}
+	return &Record{Register: &Register{r, fmt.Sprint("sum", rng.Uint64())}}
 }
 
 func randomSync(rng *rand.Rand, a *agent) *Record {
