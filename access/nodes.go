@@ -33,7 +33,8 @@ func CheckNodes(role Role, patterns []string) error {
 			return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune("._-*", r)
 		}) {
 			return &hare.InvalidError{Pointer: fmt.Sprintf("/nodes/%d", i), Code: "bad_pattern",
-				Detail: fmt.Sprintf("%.80q must be the name of a node, or a pattern with * for any characters, such as rack1-*", p)}
+				Detail: fmt.Sprintf("%.80q must be the name of a node, or a pattern with * for any characters, such as rack1-*",
+					p)}
 		}
 	}
 	return nil

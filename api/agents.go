@@ -53,8 +53,8 @@ func (s *server) asAgent(f func(http.ResponseWriter,
 
 // otherNode is the refusal of a key that is for other nodes.
 func otherNode(key *access.Key, node string) error {
-	return &statusError{http.StatusForbidden, "other_node", fmt.Sprintf("the key is for node %s and not for %.63q: make one "+
-		"with hare key create --role agent --node NAME", quoted(key.Nodes), node)}
+	return &statusError{http.StatusForbidden, "other_node", fmt.Sprintf("the key is for node %s and not for %.63q: make "+
+		"one with hare key create --role agent --node NAME", quoted(key.Nodes), node)}
 }
 
 func quoted(patterns []string) (text string) {
@@ -113,8 +113,8 @@ func (s *server) register(r *http.Request, reg *description.Registration) (*desc
 	return c.Register(r.Context(), reg)
 }
 
-// clusterOfAgent is clusterOrNew for a registration. A key of role agent makes no cluster of a tenant that has many: it
-// could make them without end.
+// clusterOfAgent is clusterOrNew for a registration. A key of role agent makes no cluster of a tenant that has many,
+// because it could make them without end.
 func (s *server) clusterOfAgent(r *http.Request) (*clusters.Cluster, error) {
 	c, err := s.cluster(r)
 	if key := callerOf(r.Context()); !errors.Is(err, clusters.ErrNoCluster) || key == nil ||
@@ -124,8 +124,8 @@ func (s *server) clusterOfAgent(r *http.Request) (*clusters.Cluster, error) {
 	s.making.Lock()
 	defer s.making.Unlock()
 	if s.cfg.Clusters.Count(tenantOf(r.Context())) >= agentClusters {
-		return nil, &statusError{http.StatusForbidden, "no_cluster", fmt.Sprintf("there is no cluster of that name, and a key "+
-			"of role agent makes none where the tenant has %d: hare cluster create makes one", agentClusters)}
+		return nil, &statusError{http.StatusForbidden, "no_cluster", fmt.Sprintf("there is no cluster of that name, and a "+
+			"key of role agent makes none where the tenant has %d: hare cluster create makes one", agentClusters)}
 	}
 	if c, err = s.clusterOrNew(r); err != nil {
 		return nil, err

@@ -14,8 +14,8 @@ import (
 	"github.com/hare-sched/hare/clusters/description"
 )
 
-// agentSecrets knows the secrets of the registrations of a test, and shows them in what the agents say. A header that a
-// call sets itself stays.
+// agentSecrets knows the secrets of the registrations of a test, and shows them in what the agents say. A header that
+// a call sets itself stays.
 type agentSecrets struct {
 	mu     sync.Mutex
 	byPath map[string]string
@@ -153,7 +153,7 @@ func TestKeysOfNodes(t *testing.T) {
 	expect(sync(key, "two", "node1"), 200, "")
 	refused := register(key, "two", "node2")
 	expect(refused, 403, "other_node")
-	if !strings.Contains(refused.body, `node1`) || !strings.Contains(refused.body, "hare key create --role agent --node") {
+	if !strings.Contains(refused.body, `node1`) || !strings.Contains(refused.body, "key create --role agent --node") {
 		t.Error(refused.body)
 	}
 	expect(sync(key, "two", "node2"), 403, "other_node")
@@ -253,8 +253,8 @@ func TestVariablesAreMasked(t *testing.T) {
 	}
 	hidden := func(got reply, plain, names bool) {
 		t.Helper()
-		if got.code >= 300 || strings.Contains(got.body, "secret-value") || strings.Contains(got.body, "plain-value") == plain ||
-			strings.Contains(got.body, "TOKEN") != names {
+		if got.code >= 300 || strings.Contains(got.body, "secret-value") ||
+			strings.Contains(got.body, "plain-value") == plain || strings.Contains(got.body, "TOKEN") != names {
 			t.Errorf("%d %s", got.code, got.body)
 		}
 	}

@@ -386,8 +386,8 @@ func (l *Ledger) Registrable(r *description.Registration, alive func(name string
 	}
 	if len(types) > max(maxTypes, len(l.types)) {
 		return &Conflict{"too_many_types", fmt.Sprintf("agents of the cluster have had %d types of GPUs, and the node "+
-			"brings new ones: at most %d are allowed: take another cluster, or call GPUs that are alike by one name", len(l.types),
-			maxTypes)}
+			"brings new ones: at most %d are allowed: take another cluster, or call GPUs that are alike by one name",
+			len(l.types), maxTypes)}
 	}
 	if a != nil && !sameDevices(a.Devices, r.Devices) && l.sharesAttempts(a) {
 		return &Conflict{"devices_busy", fmt.Sprintf("agent %q has other devices than before, and jobs that used them are "+

@@ -198,7 +198,8 @@ func (l *Ledger) saved() *savedLedger {
 	for _, name := range slices.Sorted(maps.Keys(l.agents)) {
 		a := l.agents[name]
 		x := savedAgent{Registration: a.Registration, SecretSum: a.secretSum, Epoch: a.epoch, Lost: a.lost,
-			Draining: a.draining, DrainReason: a.drainReason, Orders: a.orders, LastOrder: a.lastOrder, Reports: a.reports, Port: a.port}
+			Draining: a.draining, DrainReason: a.drainReason, Orders: a.orders, LastOrder: a.lastOrder,
+			Reports: a.reports, Port: a.port}
 		for _, d := range a.devices {
 			y := savedDevice{Fault: d.fault, InSession: d.inSession}
 			if d.job != nil {
@@ -261,8 +262,8 @@ func (l *Ledger) restore(s *savedLedger, past []byte) error {
 	for i := range s.Agents {
 		x := &s.Agents[i]
 		l.agents[x.Registration.Name] = &agent{Registration: x.Registration, secretSum: x.SecretSum, epoch: x.Epoch,
-			lost: x.Lost, draining: x.Draining, drainReason: x.DrainReason, orders: x.Orders, lastOrder: x.LastOrder, reports: x.Reports,
-			port: x.Port}
+			lost: x.Lost, draining: x.Draining, drainReason: x.DrainReason, orders: x.Orders, lastOrder: x.LastOrder,
+			reports: x.Reports, port: x.Port}
 	}
 	if err := l.openArchive(past); err != nil {
 		return err
@@ -312,7 +313,8 @@ func (l *Ledger) restore(s *savedLedger, past []byte) error {
 // decoded is the job of a saved form.
 func (l *Ledger) decoded(s *savedJob) (*job, error) {
 	j := &job{id: jobID(s.ID), spec: s.Spec, key: s.Key, secretSum: s.SecretSum, state: s.State,
-		reason: s.Reason, submittedUs: s.SubmittedUs, startedUs: s.StartedUs, endedUs: s.EndedUs, arrived: s.Arrived, knows: s.Knows, granted: s.Granted,
+		reason: s.Reason, submittedUs: s.SubmittedUs, startedUs: s.StartedUs, endedUs: s.EndedUs, arrived: s.Arrived,
+		knows: s.Knows, granted: s.Granted,
 		failures: s.Failures, lost: s.Lost, vain: s.Vain, lostRound: s.LostRound, round: s.Round, loss: s.Loss,
 		cancelled: s.Cancelled, savedRound: s.SavedRound, trainedUs: s.TrainedUs, counted: s.Counted, anywhere: s.Anywhere,
 		relaxed: Shares(&s.Spec), copy: s.Copy}

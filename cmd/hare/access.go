@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 
 	"github.com/spf13/pflag"
 
@@ -83,6 +84,9 @@ func (a *accessFlags) open(ctx context.Context, dataDir string,
 		if a.cert, err = api.OpenCertificate(a.certFile, a.keyFile, log); err != nil {
 			return nil, nil, usageError{fmt.Errorf("--tls-cert, --tls-key: %w", err)}
 		}
+		if openToOthers(a.keyFile) {
+			log.Warn("the private key is open to other users of this machine: chmod 600 "+a.keyFile, "file", a.keyFile)
+		}
 		go a.cert.Follow(ctx)
 		go a.reloadOnHangup(ctx)
 	}
@@ -97,8 +101,22 @@ func (a *accessFlags) open(ctx context.Context, dataDir string,
 		log.Warn("there are no keys yet, so all calls are refused: hare key create --data-dir " + dataDir +
 			" --tenant NAME --role admin")
 	}
+	if n := anyNode(ring); n > 0 {
+		log.Warn("keys of role agent that were made before keys had nodes may be the agent of any node of their tenant: "+
+			"replace them, see hare key list", "keys", n)
+	}
 	go ring.Follow(ctx)
 	return ring, admission.NewQuotas(a.quota, ring.Quota), nil
+}
+
+// anyNode counts the valid keys of role agent that are for any node only because they are from before keys had nodes.
+func anyNode(ring *access.Keyring) (n int) {
+	for _, k := range ring.List(access.Operator) {
+		if k.Role == access.RoleAgent && k.Nodes == nil && k.Valid(time.Now()) {
+			n++
+		}
+	}
+	return n
 }
 
 // reloadOnHangup reloads the certificate on SIGHUP.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"io"
 	"net/http"
 	"os"
@@ -148,6 +149,81 @@ func TestKeysOfServer(t *testing.T) {
 		"chmod 600") {
 		t.Error(out)
 	}
+}
+
+// A key goes into a file of its own that nobody else can read, and never over another one; files that others can read
+// are named with their remedy.
+func TestKeyFiles(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "data")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(dir, "agent.key")
+	create := []string{"key", "create", "--data-dir", dir, "--tenant", "a", "--role", "agent", "-o", file}
+	expect(t, exitUsage, "no such file", "key", "create", "--data-dir", dir+"/none", "--tenant", "a", "--role", "agent",
+		"-o", file)
+	if out, errs, code := runHare(t, "", create...); code != 0 || out != "" ||
+		!strings.Contains(errs, "role agent of the first node, valid for ever") {
+		t.Fatal(code, out, errs)
+	}
+	text, err := os.ReadFile(file)
+	info, errStat := os.Stat(file)
+	if err != nil || errStat != nil || info.Mode() != 0o600 || !wholeKey.Match(text) {
+		t.Errorf("%q %v %v %v", text, info.Mode(), err, errStat)
+	}
+	expect(t, exitUsage, "exists: name another file", create...)
+	if again, err := os.ReadFile(file); err != nil || !bytes.Equal(again, text) {
+		t.Error("another key took its place", err)
+	}
+	expect(t, exitDone, "", "key", "create", "--data-dir", dir, "--tenant", "a", "--role", "agent",
+		"--node", "rack1-*", "--node", "b")
+	list := expect(t, exitDone, "the first node", "key", "list", "--data-dir", dir)
+	if strings.Count(list, " agent ") != 2 || !strings.Contains(list, "rack1-*,b") {
+		t.Error(list) // what failed made no key
+	}
+	expect(t, exitUsage, "--node: only keys of role agent", "key", "create", "--data-dir", dir, "--tenant", "a", "--role",
+		"read", "--node", "b")
+	expect(t, exitUsage, `--node: "r["`, "key", "create", "--data-dir", dir, "--tenant", "a", "--role", "agent", "--node",
+		"r[")
+	warned := func() bool {
+		_, errs, _ := runHare(t, "", "jobs", "--once", "--server", "http://127.0.0.1:1", "--cluster", "lab",
+			"--api-key-file", file)
+		return strings.Contains(errs, "hare: warning: --api-key-file "+file+" is open to other users of this machine: chmod")
+	}
+	if warned() {
+		t.Error("a warning of a file that is closed")
+	}
+	for _, mode := range []os.FileMode{0o640, 0o604, 0o620} {
+		if err := os.Chmod(file, mode); err != nil {
+			t.Fatal(err)
+		}
+		if !warned() {
+			t.Errorf("no warning of %v", mode)
+		}
+	}
+	doctor := func() string {
+		out, _, _ := runHare(t, "", "doctor", "--listen", "127.0.0.1:0", "--data-dir", dir, "--tls-key", file)
+		return out
+	}
+	if out := doctor(); !strings.Contains(out, "FAIL  private key      "+file+" is open to others") {
+		t.Error(out)
+	}
+	// A key from before keys had nodes is one for any node, which is said.
+	ring, err := access.OpenKeyring(access.FileIn(dir), nil, nil)
+	if err == nil {
+		err = ring.Update(t.Context(), func(set *access.KeySet) error {
+			set.Keys[0].Nodes = nil
+			return os.Chmod(file, 0o600)
+		})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out := doctor(); !strings.Contains(out, "1 of role agent for any node") ||
+		!strings.Contains(out, "ok    private") {
+		t.Error(out)
+	}
+	expect(t, exitDone, "any, made before keys had nodes", "key", "list", "--data-dir", dir)
 }
 
 // TestAccess checks which addresses require TLS and keys.

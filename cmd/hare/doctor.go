@@ -31,7 +31,7 @@ type check struct {
 }
 
 func doctorCommand() *cobra.Command {
-	var listen, dataDir, cert string
+	var listen, dataDir, cert, key string
 	c := &cobra.Command{
 		Use:   "doctor",
 		Short: "Check what Hare needs on this machine, and name the remedy for what is missing",
@@ -49,6 +49,9 @@ printed with its remedy. Doctor exits with 1 if it finds a problem.`,
 			}
 			if cert != "" {
 				checks = append(checks, certificateCheck(cert, time.Now()))
+			}
+			if key != "" {
+				checks = append(checks, privateKeyCheck(key))
 			}
 			bad := false
 			for _, k := range checks {
@@ -72,6 +75,8 @@ printed with its remedy. Doctor exits with 1 if it finds a problem.`,
 		"a directory that must be writable, and whose sessions are checked")
 	c.Flags().StringVar(&cert, "tls-cert", "", "check that this certificate, which serve would use, is valid for two "+
 		"more weeks")
+	c.Flags().StringVar(&key, "tls-key", "", "check that no other user of this machine can read this private key of "+
+		"--tls-cert")
 	_ = c.MarkFlagDirname("data-dir")
 	return c
 }

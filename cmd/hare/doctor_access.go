@@ -39,6 +39,9 @@ func keysCheck(dir string) check {
 		}
 	}
 	k.ok, k.found = true, fmt.Sprintf("%d, %d of them valid, for the owner of %s alone", len(all), valid, f.Path())
+	if n := anyNode(ring); n > 0 {
+		k.found += fmt.Sprintf("; %d of role agent for any node, from before keys had nodes: replace them", n)
+	}
 	return k
 }
 
@@ -65,6 +68,20 @@ func certificateCheck(path string, now time.Time) check {
 	k.found = fmt.Sprintf("for %v, valid until %s", append(cert.DNSNames, addresses(cert)...),
 		cert.NotAfter.Format(time.RFC3339))
 	k.ok = now.After(cert.NotBefore) && now.Add(expiresSoon).Before(cert.NotAfter)
+	return k
+}
+
+// privateKeyCheck fails where other users can read the private key of the certificate.
+func privateKeyCheck(path string) check {
+	k := check{name: "private key", remedy: "chmod 600 " + path}
+	switch _, err := os.Stat(path); {
+	case err != nil:
+		k.found, k.remedy = err.Error(), "name the file that hare serve --tls-key has"
+	case openToOthers(path):
+		k.found = path + " is open to others"
+	default:
+		k.ok, k.found = true, path+" is for its owner alone"
+	}
 	return k
 }
 

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -23,11 +24,13 @@ func keyCommand() *cobra.Command {
 changed keys within a second.
 
 Each key belongs to a tenant and has a role: agent lets it take part in the tenant's
-clusters as hare agent, and do nothing else; read lets it see the tenant's solves,
-sessions and clusters; solve also lets it create and delete them, and submit jobs; admin
-also lets it create and revoke keys of the tenant over HTTP. Keys of tenant "*" are the operator's: with
-role admin they see the metrics and manage the keys of all tenants.`,
+clusters as the hare agent of its nodes, and do nothing else; read lets it see the
+tenant's solves, sessions and clusters; solve also lets it create and delete them, and
+submit jobs; admin also lets it create and revoke keys of the tenant over HTTP. Keys of
+tenant "*" are the operator's: with role admin they see the metrics and manage the keys
+of all tenants.`,
 		Example: `  hare key create --data-dir /var/lib/hare --tenant vision --role solve --expires 90d
+  hare key create --data-dir /var/lib/hare --tenant vision --role agent -o node1.key
   hare key list --data-dir /var/lib/hare
   hare key revoke --data-dir /var/lib/hare ID
   hare key quota --data-dir /var/lib/hare vision --solves 4 --rate 20`,
@@ -67,15 +70,21 @@ func keyError(f *access.File, err error) error {
 }
 
 func keyCreateCommand(dir *string) *cobra.Command {
-	var tenant, role, expires, note string
+	var tenant, role, expires, note, out string
+	var nodes []string
 	c := &cobra.Command{
 		Use:   "create",
 		Short: "Create a key and print it once",
-		Long: `Create prints the new key to standard output, and its id, tenant, role and expiry
-to standard error. The data directory stores only a hash of the key, so the key
-cannot be shown again.`,
-		Example: "  hare key create --data-dir /var/lib/hare --tenant vision --role solve --expires 90d --note 'CI of " +
-			"team vision'",
+		Long: `Create prints the new key to standard output, or writes it with -o to a new file that
+only you can read, and its id, tenant, role and expiry to standard error. The data
+directory stores only a hash of the key, so the key cannot be shown again.
+
+A key of role agent is for one node: the first that registers with it. --node names the
+node beforehand, or gives a pattern in which * stands for any characters: one key for a
+fleet is made with --node '*'. Whoever has such a key can be any of its nodes.`,
+		Example: `  hare key create --data-dir /var/lib/hare --tenant vision --role solve --expires 90d --note 'CI of vision'
+  hare key create --data-dir /var/lib/hare --tenant vision --role agent -o node1.key
+  hare key create --data-dir /var/lib/hare --tenant vision --role agent --node 'rack1-*' -o rack1.key`,
 		Args: exactly(0, "no arguments"),
 		RunE: func(c *cobra.Command, _ []string) error {
 			r, err := access.ParseRole(role)
@@ -91,25 +100,72 @@ cannot be shown again.`,
 			if err != nil {
 				return flagError(err)
 			}
+			if len(nodes) > 0 {
+				if err := access.CheckNodes(r, nodes); err != nil {
+					return nodeError(err)
+				}
+				k.Nodes = nodes
+			}
+			var file *os.File // before the key, which cannot be shown again
+			if out != "" {
+				if file, err = newSecretFile(out); err != nil {
+					return usageError{fmt.Errorf("--output: %w", err)}
+				}
+			}
 			if err := changeKeys(c, *dir, func(set *access.KeySet) error { return set.Add(k, now) }); err != nil {
+				if file != nil {
+					_ = file.Close()
+					_ = os.Remove(out)
+				}
 				return err
 			}
-			until := "for ever"
+			until, forNodes := "for ever", ""
+			if r == access.RoleAgent {
+				forNodes = " of " + nodesOf(&k)
+			}
 			if !k.Expires.IsZero() {
 				until = "until " + k.Expires.Format(time.RFC3339)
 			}
-			_, _ = fmt.Fprintf(c.ErrOrStderr(), "key %s of tenant %s, role %s, valid %s: it is not shown again\n", k.ID,
-				k.Tenant, k.Role, until)
+			_, _ = fmt.Fprintf(c.ErrOrStderr(), "key %s of tenant %s, role %s%s, valid %s: it is not shown again\n",
+				k.ID, k.Tenant, k.Role, forNodes, until)
+			if file != nil {
+				return writeSecret(file, secret)
+			}
 			_, err = fmt.Fprintln(c.OutOrStdout(), secret)
 			return err
 		},
 	}
 	f := c.Flags()
+	f.StringVarP(&out, "output", "o", "", "write the key to this new file, which only its owner can read")
+	f.StringArrayVar(&nodes, "node", nil, "with --role agent: the name of the node, or a pattern such as rack1-*; may "+
+		"be given again (default: the node that the key registers first)")
 	f.StringVar(&tenant, "tenant", "", `tenant of the key: a-z, 0-9 and .-_, or "*" for the operator`)
 	f.StringVar(&role, "role", "", "role of the key: agent, read, solve or admin")
 	f.StringVar(&expires, "expires", "", "how long the key is valid, e.g. 90d or 12h (default: for ever)")
 	f.StringVar(&note, "note", "", "what the key is for")
 	return c
+}
+
+// nodeError names the flag --node, which is a list in documents.
+func nodeError(err error) error {
+	var bad *hare.InvalidError
+	if errors.As(err, &bad) {
+		return usageError{fmt.Errorf("--node: %s", bad.Detail)}
+	}
+	return usageError{err}
+}
+
+// nodesOf says which nodes a key may be the agent of.
+func nodesOf(k *access.Key) string {
+	switch {
+	case k.Role != access.RoleAgent:
+		return "-"
+	case k.Nodes == nil:
+		return "any, made before keys had nodes"
+	case len(k.Nodes) == 0:
+		return "the first node"
+	}
+	return strings.Join(k.Nodes, ",")
 }
 
 // flagError names the flag that belongs to the field of an error.
@@ -149,8 +205,9 @@ func keyListCommand(dir *string) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "list",
 		Short: "List the keys, without their secrets",
-		Long: `List prints each key with its id, tenant, role, state and note. It never prints
-secrets, of which the server stores only hashes.`,
+		Long: `List prints each key with its id, tenant, role, state and note, and of keys of role
+agent the nodes that they are for: a name, patterns, or "the first node" of a key that
+has registered none yet. It never prints secrets, of which the server stores only hashes.`,
 		Example: "  hare key list --data-dir /var/lib/hare --tenant vision",
 		Args:    exactly(0, "no arguments"),
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -166,14 +223,14 @@ secrets, of which the server stores only hashes.`,
 				tenant = access.Operator
 			}
 			w := tabwriter.NewWriter(c.OutOrStdout(), 0, 0, 2, ' ', 0)
-			_, _ = fmt.Fprintln(w, "ID\tTENANT\tROLE\tSTATE\tCREATED\tEXPIRES\tNOTE")
+			_, _ = fmt.Fprintln(w, "ID\tTENANT\tROLE\tSTATE\tCREATED\tEXPIRES\tNODES\tNOTE")
 			for _, k := range ring.List(tenant) {
 				expires := "never"
 				if !k.Expires.IsZero() {
 					expires = k.Expires.Format(time.DateOnly)
 				}
-				_, _ = fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", k.ID, k.Tenant, k.Role, k.State(time.Now()),
-					k.Created.Format(time.DateOnly), expires, k.Note)
+				_, _ = fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", k.ID, k.Tenant, k.Role,
+					k.State(time.Now()), k.Created.Format(time.DateOnly), expires, nodesOf(&k), k.Note)
 			}
 			return w.Flush()
 		},

@@ -27,6 +27,7 @@ type submitFlags struct {
 	on           []string
 	seconds      []string
 	env          []string
+	secretEnv    []string
 	class        []string
 	weight       float64
 	grace        time.Duration
@@ -52,7 +53,8 @@ nodes: nothing is copied there.
 Each GPU gets a process of its own, or each --gpus-per-task GPUs. All processes start
 together and end together. They find the variables of torchrun (RANK, WORLD_SIZE,
 LOCAL_RANK, MASTER_ADDR, …), CUDA_VISIBLE_DEVICES, and HARE_CHECKPOINT_DIR, where what
-they write outlives a restart.
+they write outlives a restart. --env gives them variables of yours, which whoever may
+submit jobs can read; tokens and passwords belong into --secret-env.
 
 A command fails when a process ends with another exit code than 0, or by a signal; the
 others are ended then. It is started again --retries times. A start that is lost with
@@ -112,6 +114,8 @@ cancelled, or Ctrl-C came first (the job goes on); 2 wrong use.`,
 		"how many seconds the job takes by type, as in V100=3600,T4=9000: a command, a round of a rigid or gang round job, "+
 			"a task of a relaxed one; a type that --on lacks is added")
 	f.StringArrayVar(&sf.env, "env", nil, "a variable of the job's environment, as in NAME=VALUE; NAME alone takes yours")
+	f.StringArrayVar(&sf.secretEnv, "secret-env", nil, "NAME of a variable of your environment that the job gets, and "+
+		"that nobody is shown: for tokens")
 	f.StringVar(&sf.job.Directory, "dir", "", "working directory on the nodes (default: an empty one)")
 	f.StringVar(&sf.job.CheckpointDirectory, "checkpoint-dir", "",
 		"directory for checkpoints that the nodes share (default: one of the job on the node)")
@@ -214,6 +218,9 @@ func (sf *submitFlags) fill(c *cobra.Command) (err error) {
 	if j.Env, err = pairs("--env", sf.env, os.LookupEnv); err != nil {
 		return err
 	}
+	if j.SecretEnv, err = secrets(sf.secretEnv, os.LookupEnv); err != nil {
+		return err
+	}
 	if j.Class, err = pairs("--class", sf.class, nil); err != nil {
 		return err
 	}
@@ -289,6 +296,22 @@ func pairs(flag string, texts []string, lookup func(string) (string, bool)) (map
 		all[name] = value
 	}
 	return all, nil
+}
+
+// secrets takes variables from the environment. Their values do not stand on the command line, which every user of the
+// machine can read.
+func secrets(names []string, lookup func(string) (string, bool)) (map[string]string, error) {
+	for _, text := range names {
+		name, _, found := strings.Cut(text, "=")
+		if _, known := lookup(name); !found && !known {
+			return nil, fmt.Errorf("--secret-env %s: your environment has no such variable: set it there", name)
+		}
+		if found {
+			return nil, fmt.Errorf("--secret-env %s: every user of the machine can read a value on the command line: set %s "+
+				"in your environment, and give its name alone", name, name)
+		}
+	}
+	return pairs("--secret-env", names, lookup)
 }
 
 // waitFor waits until a job has ended.
