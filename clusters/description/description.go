@@ -102,7 +102,7 @@ type NewJob struct {
 	// Env is added to the environment. Names that begin with HARE_ and those of torchrun are refused.
 	Env map[string]string `json:"env,omitempty"`
 	// SecretEnv is Env whose values nobody is shown but the agents that run the job: what describes the job has *** in
-	// their place. Once the job has ended, the server knows them no more.
+	// their place. Once the job has ended, only the journal on the server's disk has them.
 	SecretEnv map[string]string `json:"secret_env,omitempty"`
 	// Directory is the working directory on the nodes; without it the agent gives an empty one.
 	Directory string `json:"directory,omitempty"`

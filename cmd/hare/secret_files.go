@@ -19,7 +19,8 @@ func openToOthers(path string) bool {
 // warnOfOpen says that other users can read the secret in the file of a flag.
 func warnOfOpen(w io.Writer, flag, path string) {
 	if openToOthers(path) {
-		_, _ = fmt.Fprintf(w, "hare: warning: %s %s is open to other users of this machine: chmod 600 %s\n", flag, path, path)
+		_, _ = fmt.Fprintf(w, "hare: warning: %s %s is open to other users of this machine: chmod 600 %s\n", flag, path,
+			path)
 	}
 }
 

@@ -179,11 +179,14 @@ class Live(unittest.TestCase):
             self.hare.submit_job(lab, [])
         self.assertEqual(caught.exception.errors[0]["pointer"], "/command")
 
-        def post(path, **more):
-            return self.hare._call("POST", f"/v1/clusters/{lab}/agents{path}", **more).json()
+        secret = {}
 
-        me = {"protocol": 3, "version": "test", "name": "n1", "incarnation": "0123456789abcdef"}
-        epoch = post("", json={**me, "devices": [{"type": "T4"}]})["epoch"]
+        def post(path, **more):
+            return self.hare._call("POST", f"/v1/clusters/{lab}/agents{path}", headers=secret, **more).json()
+
+        me = {"protocol": 4, "version": "test", "name": "n1", "incarnation": "0123456789abcdef"}
+        registered = post("", json={**me, "devices": [{"type": "T4"}]})
+        epoch, secret = registered["epoch"], {"Hare-Agent-Secret": registered["secret"]}
         sync = {"epoch": epoch, "wait_s": 2, "reports_after": 0, "orders_seen": 0}
         orders = []
         while not orders:

@@ -145,15 +145,17 @@ test("a job of a managed cluster", async () => {
   await assert.rejects(hare.submitJob(lab, {}), (e) => e instanceof Problem && e.errors[0].pointer === "/command");
 
   const call = { client: hare.api, path: { cluster: lab, agent: "n1" } };
-  const me = { protocol: 3, version: "test", name: "n1", incarnation: "0123456789abcdef" };
+  const me = { protocol: 4, version: "test", name: "n1", incarnation: "0123456789abcdef" };
   const { data: registered } = await generated.registerAgent({ ...call, body: { ...me, devices: [{ type: "T4" }] } });
+  call.headers = { "Hare-Agent-Secret": registered.secret };
   const sync = { epoch: registered.epoch, wait_s: 2, reports_after: 0, orders_seen: 0 };
   let orders;
   while (!orders?.length) orders = (await generated.syncAgent({ ...call, body: sync })).data.orders;
   const { job: id, attempt, task, number } = orders[0];
   const print = async (offset, text) => {
     const query = new URLSearchParams({ job: id, attempt, task, epoch: sync.epoch, stream: "stdout", offset });
-    const headers = process.env.HARE_KEY ? { Authorization: `Bearer ${process.env.HARE_KEY}` } : {};
+    const headers = { ...call.headers };
+    if (process.env.HARE_KEY) headers.Authorization = `Bearer ${process.env.HARE_KEY}`;
     const url = `${process.env.HARE_URL}/v1/clusters/${lab}/agents/n1/logs?${query}`;
     assert.equal((await fetch(url, { method: "POST", body: text, headers })).status, 200);
   };
