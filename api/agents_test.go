@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/hare-sched/hare/access"
@@ -135,7 +136,7 @@ func TestKeysOfNodes(t *testing.T) {
 			t.Errorf("%d %s, want %d %s: %s", got.code, got.problem(), code, problem, got.body)
 		}
 	}
-	sync := func(key, cluster, node string) reply {
+	report := func(key, cluster, node string) reply {
 		return s.call(t, key, "POST", "/v1/clusters/"+cluster+"/agents/"+node+"/sync", `{"epoch":1}`)
 	}
 	for _, cluster := range []string{"one", "two"} {
@@ -145,18 +146,18 @@ func TestKeysOfNodes(t *testing.T) {
 		return s.call(t, key, "POST", "/v1/clusters/one/agents", strings.Replace(nodeNamed("node2"), "the in", "no in", 1))
 	}
 	key := s.agentKey(t, "a")
-	expect(sync(key, "one", "node2"), 403, "other_node")
+	expect(report(key, "one", "node2"), 403, "other_node")
 	expect(register(key, "one", "a/b"), 422, "bad_name") // binds to nothing,
 	expect(thief(key), 409, "agent_exists")              // nor does this
 	expect(register(key, "one", "node1"), 200, "")
 	expect(register(key, "two", "node1"), 200, "")
-	expect(sync(key, "two", "node1"), 200, "")
+	expect(report(key, "two", "node1"), 200, "")
 	refused := register(key, "two", "node2")
 	expect(refused, 403, "other_node")
 	if !strings.Contains(refused.body, `node1`) || !strings.Contains(refused.body, "key create --role agent --node") {
 		t.Error(refused.body)
 	}
-	expect(sync(key, "two", "node2"), 403, "other_node")
+	expect(report(key, "two", "node2"), 403, "other_node")
 	if got := s.call(t, admin, "GET", "/v1/keys", ""); !strings.Contains(got.body, `"nodes":["node1"]`) {
 		t.Error(got.body)
 	}
@@ -168,7 +169,7 @@ func TestKeysOfNodes(t *testing.T) {
 	}
 	expect(register(k.Key, "one", "rack1-7"), 200, "")
 	expect(register(k.Key, "one", "rack1-8"), 200, "")
-	expect(sync(k.Key, "one", "rack1-8"), 200, "")
+	expect(report(k.Key, "one", "rack1-8"), 200, "")
 	for _, other := range []string{"rack2-1", "xrack1-1", "rack1", "RACK1-1"} {
 		expect(register(k.Key, "one", other), 403, "other_node")
 	}
@@ -181,6 +182,23 @@ func TestKeysOfNodes(t *testing.T) {
 		if got := s.call(t, admin, "POST", "/v1/keys", body); got.code != 422 || !strings.Contains(got.body, pointer) {
 			t.Errorf("%s: %d %s", body, got.code, got.body)
 		}
+	}
+
+	fresh := s.agentKey(t, "a")
+	var group sync.WaitGroup
+	var taken atomic.Int64
+	for i := range 8 { // at once
+		group.Go(func() {
+			switch got := register(fresh, "one", fmt.Sprint("fresh", i)); {
+			case got.code == 200:
+				taken.Add(1)
+			case got.problem() != "other_node":
+				t.Error(got.body)
+			}
+		})
+	}
+	if group.Wait(); taken.Load() != 1 {
+		t.Errorf("a key has registered %d nodes", taken.Load())
 	}
 
 	old, id := s.key(t, "a", access.RoleAgent, 0)
@@ -196,7 +214,7 @@ func TestKeysOfNodes(t *testing.T) {
 	}
 	for _, node := range []string{"old1", "old2"} {
 		expect(register(old, "one", node), 200, "")
-		expect(sync(old, "one", node), 200, "")
+		expect(report(old, "one", node), 200, "")
 	}
 }
 

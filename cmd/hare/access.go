@@ -84,7 +84,7 @@ func (a *accessFlags) open(ctx context.Context, dataDir string,
 		if a.cert, err = api.OpenCertificate(a.certFile, a.keyFile, log); err != nil {
 			return nil, nil, usageError{fmt.Errorf("--tls-cert, --tls-key: %w", err)}
 		}
-		if openToOthers(a.keyFile) {
+		if openToOthers(a.keyFile, openPrivateKey) {
 			log.Warn("the private key is open to other users of this machine: chmod 600 "+a.keyFile, "file", a.keyFile)
 		}
 		go a.cert.Follow(ctx)

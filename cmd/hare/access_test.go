@@ -205,6 +205,9 @@ func TestKeyFiles(t *testing.T) {
 		out, _, _ := runHare(t, "", "doctor", "--listen", "127.0.0.1:0", "--data-dir", dir, "--tls-key", file)
 		return out
 	}
+	if err := os.Chmod(file, 0o644); err != nil {
+		t.Fatal(err)
+	}
 	if out := doctor(); !strings.Contains(out, "FAIL  private key      "+file+" is open to others") {
 		t.Error(out)
 	}

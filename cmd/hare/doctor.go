@@ -75,8 +75,8 @@ printed with its remedy. Doctor exits with 1 if it finds a problem.`,
 		"a directory that must be writable, and whose sessions are checked")
 	c.Flags().StringVar(&cert, "tls-cert", "", "check that this certificate, which serve would use, is valid for two "+
 		"more weeks")
-	c.Flags().StringVar(&key, "tls-key", "", "check that no other user of this machine can read this private key of "+
-		"--tls-cert")
+	c.Flags().StringVar(&key, "tls-key", "", "check that this private key, which serve would use, is closed to other "+
+		"users of this machine")
 	_ = c.MarkFlagDirname("data-dir")
 	return c
 }

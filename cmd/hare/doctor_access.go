@@ -77,10 +77,10 @@ func privateKeyCheck(path string) check {
 	switch _, err := os.Stat(path); {
 	case err != nil:
 		k.found, k.remedy = err.Error(), "name the file that hare serve --tls-key has"
-	case openToOthers(path):
+	case openToOthers(path, openPrivateKey):
 		k.found = path + " is open to others"
 	default:
-		k.ok, k.found = true, path+" is for its owner alone"
+		k.ok, k.found = true, path+" is closed to other users"
 	}
 	return k
 }

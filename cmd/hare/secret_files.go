@@ -9,16 +9,23 @@ import (
 	"runtime"
 )
 
-// openToOthers says whether other users of this machine can read or write a file. Pipes and devices are for whoever
-// made them, and Windows has no such bits.
-func openToOthers(path string) bool {
+// The bits of a file with a secret that it must not have. The group of a private key may read it, because the key is
+// given to servers by their group: by fsGroup in Kubernetes, by ssl-cert in Debian.
+const (
+	openKeyFile    fs.FileMode = 0o077
+	openPrivateKey fs.FileMode = 0o037
+)
+
+// openToOthers says whether a file has one of the bits. Pipes and devices are for whoever made them, and Windows has
+// no such bits.
+func openToOthers(path string, bits fs.FileMode) bool {
 	info, err := os.Stat(path)
-	return err == nil && runtime.GOOS != "windows" && info.Mode().IsRegular() && info.Mode().Perm()&0o077 != 0
+	return err == nil && runtime.GOOS != "windows" && info.Mode().IsRegular() && info.Mode().Perm()&bits != 0
 }
 
 // warnOfOpen says that other users can read the secret in the file of a flag.
 func warnOfOpen(w io.Writer, flag, path string) {
-	if openToOthers(path) {
+	if openToOthers(path, openKeyFile) {
 		_, _ = fmt.Fprintf(w, "hare: warning: %s %s is open to other users of this machine: chmod 600 %s\n", flag, path,
 			path)
 	}
