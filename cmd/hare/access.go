@@ -81,11 +81,11 @@ func (a *accessFlags) check(listen, dataDir string) error {
 func (a *accessFlags) open(ctx context.Context, dataDir string,
 	log *slog.Logger) (ring *access.Keyring, quotas *admission.Quotas, err error) {
 	if a.certFile != "" {
-		if a.cert, err = api.OpenCertificate(a.certFile, a.keyFile, log); err != nil {
-			return nil, nil, usageError{fmt.Errorf("--tls-cert, --tls-key: %w", err)}
-		}
 		if openToOthers(a.keyFile, openPrivateKey) {
 			log.Warn("the private key is open to other users of this machine: chmod 600 "+a.keyFile, "file", a.keyFile)
+		}
+		if a.cert, err = api.OpenCertificate(a.certFile, a.keyFile, log); err != nil {
+			return nil, nil, usageError{fmt.Errorf("--tls-cert, --tls-key: %w", err)}
 		}
 		go a.cert.Follow(ctx)
 		go a.reloadOnHangup(ctx)

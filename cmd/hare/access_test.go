@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"io"
+	"log/slog"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -227,6 +228,22 @@ func TestKeyFiles(t *testing.T) {
 		t.Error(out)
 	}
 	expect(t, exitDone, "any, made before keys had nodes", "key", "list", "--data-dir", dir)
+	log := &bytes.Buffer{}
+	logger := slog.New(slog.NewTextHandler(log, nil))
+	if _, _, err := (&accessFlags{requireKeys: true}).open(t.Context(), dir, logger); err != nil ||
+		!strings.Contains(log.String(), "any node of their tenant") {
+		t.Error(err, log)
+	}
+	for mode, want := range map[os.FileMode]bool{0o644: true, 0o660: true, 0o640: false, 0o600: false} {
+		log.Reset()
+		if err := os.Chmod(file, mode); err != nil {
+			t.Fatal(err)
+		}
+		_, _, err := (&accessFlags{certFile: file, keyFile: file}).open(t.Context(), dir, logger)
+		if err == nil || strings.Contains(log.String(), "chmod 600 "+file) != want { // it is no certificate either
+			t.Error(mode, err, log)
+		}
+	}
 }
 
 // TestAccess checks which addresses require TLS and keys.
