@@ -28,24 +28,26 @@ const (
 )
 
 // asAgent wraps a handler of what agents do: on a server with keys it is for those of role agent, of the nodes
-// that they are for, and, because they can make such keys, for those of role admin.
+// that they are for, and, because they can make such keys, for those of role admin. Whoever has registered shows a
+// secret.
 func (s *server) asAgent(f func(http.ResponseWriter,
 	*http.Request) error) func(http.ResponseWriter, *http.Request) error {
 	return func(w http.ResponseWriter, r *http.Request) error {
-		key := callerOf(r.Context())
-		if key == nil {
-			return f(w, r)
-		}
-		if key.Role != access.RoleAgent && key.Role < access.RoleAdmin {
-			return forbidden(access.RoleAgent)
-		}
-		if node := chi.URLParam(r, "agent"); node != "" {
+		key, node := callerOf(r.Context()), chi.URLParam(r, "agent")
+		if key != nil {
+			if key.Role != access.RoleAgent && key.Role < access.RoleAdmin {
+				return forbidden(access.RoleAgent)
+			}
 			switch may, free := key.May(node); {
+			case node == "": // it registers
 			case !may:
 				return otherNode(key, node)
 			case free:
 				return &statusError{http.StatusForbidden, "other_node", "the key has no node yet: register first"}
 			}
+		}
+		if node != "" && r.Header.Get(description.SecretHeader) == "" {
+			return clusters.ErrSecret
 		}
 		return f(w, r)
 	}

@@ -177,7 +177,9 @@ func TestManagedClusterRefusals(t *testing.T) {
 		{"POST", "/v1/clusters/lab/agents/a/logs?epoch=1&job=j1&attempt=1&offset=-1", "x", 400, "offset"},
 		{"GET", "/v1/clusters/lab/jobs/j1/logs", "", 404, "no_such_job"},
 	} {
-		status, text, header := s.call(t, test.method, test.path, test.body, "Content-Type", "application/json")
+		secret := s.agents.byPath["/v1/clusters/lab/agents/a"] // also for agent b, which there is not
+		status, text, header := s.call(t, test.method, test.path, test.body, "Content-Type", "application/json",
+			description.SecretHeader, secret)
 		if status != test.status || !strings.Contains(text, test.says) ||
 			header.Get("Content-Type") != "application/problem+json" {
 			t.Errorf("%s %s %s: %d %s", test.method, test.path, test.body, status, text)

@@ -256,7 +256,7 @@ func TestClusterRefusals(t *testing.T) {
 	if _, err = c.ClusterJob(t.Context(), "lab", "j1"); !errors.As(err, &p) || p.Code != "no_such_job" {
 		t.Errorf("%v", err)
 	}
-	if _, err = c.SyncAgent(t.Context(), "lab", "n1", &description.Sync{Epoch: 1}); !errors.As(err, &p) ||
+	if _, err = c.SyncAgent(t.Context(), "lab", "n1", &description.Sync{Epoch: 1, Secret: "none"}); !errors.As(err, &p) ||
 		p.Code != "unknown_agent" {
 		t.Errorf("%v", err)
 	}

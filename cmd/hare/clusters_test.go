@@ -80,6 +80,8 @@ func TestClusterCommands(t *testing.T) {
 		{"submit --seconds V100 -- x", exitUsage, "", "--seconds V100: must be a GPU type and a positive number"},
 		{"submit --seconds V100=NaN -- x", exitUsage, "", "--seconds V100=NaN: must be"},
 		{"submit --env HARE_TEST_NOT_SET -- x", exitUsage, "", "your environment has no such variable"},
+		{"submit --secret-env HARE_TEST_NOT_SET -- x", exitUsage, "", "no such variable: set it there"},
+		{"submit --secret-env A=s3cret -- x", exitUsage, "", "--secret-env A: every user of the machine can read a value"},
 		{"submit --env RANK=1 -- x", exitUsage, "", "/env/RANK: is set by the agent"},
 		{"submit --dir here -- x", exitUsage, "", "/directory: must be an absolute path"},
 		{"submit --retries -1 -- x", exitUsage, "", "--retries must not be negative"},
@@ -108,8 +110,10 @@ func TestSubmitFields(t *testing.T) {
 	t.Setenv("HARE_SERVER", managedServer(t))
 	t.Setenv("HARE_CLUSTER", "lab")
 	t.Setenv("OURS", "a b")
+	t.Setenv("TOKEN", "s3cret")
 	out, errs, code := runHare(t, "", "submit", "--json", "--gpus", "4", "--gpus-per-node", "2", "--gpus-per-task", "2",
-		"--on", "K80", "--seconds", "V100=3600,T4=9000.5", "--env", "OURS", "--env", "X=a,b=c", "--dir", "/d",
+		"--on", "K80", "--seconds", "V100=3600,T4=9000.5", "--env", "OURS", "--env", "X=a,b=c", "--secret-env",
+		"TOKEN", "--dir", "/d",
 		"--checkpoint-dir", "/c", "--retries", "3", "--grace", "1m", "--estimate", "2h", "--class", "user=ann",
 		"--weight", "2.5", "--name", "n", "--", "run", "--gpus", "7", "")
 	if code != 0 {
@@ -124,8 +128,8 @@ func TestSubmitFields(t *testing.T) {
 		t.Fatal(err)
 	}
 	const want = `{"name":"n","command":["run","--gpus","7",""],"gpus":4,"gpus_per_task":2,"nodes":2,` +
-		`"on":{"K80":0,"T4":9000.5,"V100":3600},"env":{"OURS":"a b","X":"a,b=c"},"directory":"/d",` +
-		`"checkpoint_directory":"/c","retries":3,"grace_s":60,"weight":2.5,"estimate_s":7200,"class":{"user":"ann"}}`
+		`"on":{"K80":0,"T4":9000.5,"V100":3600},"env":{"OURS":"a b","X":"a,b=c"},"secret_env":{"TOKEN":"***"},` +
+		`"directory":"/d","checkpoint_directory":"/c","retries":3,"grace_s":60,"weight":2.5,"estimate_s":7200,"class":{"user":"ann"}}`
 	if string(text) != want {
 		t.Errorf("got  %s\nwant %s", text, want)
 	}
