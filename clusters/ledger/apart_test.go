@@ -102,7 +102,8 @@ func TestApartIsChecked(t *testing.T) {
 			t.Errorf("task 0 does not reach task %d: the job is %s: %s", other, job.State, job.Reason)
 		}
 	}
-	long := &description.Sync{Reports: []description.TaskReport{{State: description.TaskEnded, Apart: make([]int, 1e6)}}}
+	long := &description.Sync{Reports: []description.TaskReport{{TaskID: description.TaskID{Job: "j1"},
+		State: description.TaskEnded, Apart: make([]int, 1e6)}}}
 	if err := ledger.CheckSync(long, 2); err != nil || len(long.Reports[0].Apart) > 1000 {
 		t.Errorf("%d tasks are said to be out of reach: %v", len(long.Reports[0].Apart), err)
 	}

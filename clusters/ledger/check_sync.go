@@ -16,6 +16,7 @@ import (
 const (
 	maxReports   = 10_000
 	maxLineBytes = 500
+	maxJobID     = 20
 )
 
 // CheckSync says what is wrong with a sync of an agent with a number of devices: hare.InvalidErrors, or nil. Texts
@@ -56,6 +57,9 @@ func checkReports(es *hare.InvalidErrors, at string, reports []description.TaskR
 		case description.TaskRunning, description.TaskEnded, description.TaskLost:
 		default:
 			es.Add(fmt.Sprintf("%s/%d/state", at, i), "bad_value", "must be running, ended or lost")
+		}
+		if len(r.Job) > maxJobID || number(r.Job) == 0 {
+			es.Add(fmt.Sprintf("%s/%d/job", at, i), "bad_value", "must be the id of a job, such as j17")
 		}
 		if r.Round = max(0, r.Round); len(r.Apart) > maxDevices {
 			r.Apart = r.Apart[:maxDevices]

@@ -46,6 +46,11 @@ func TestSizesOfRegistrations(t *testing.T) {
 		tests[fmt.Sprintf("/labels/a|%q", bad)] = func(r *description.Registration) { r.Labels["a"] = bad }
 		tests[fmt.Sprintf("/labels/a%s|", bad)] = func(r *description.Registration) { r.Labels["a"+bad] = "x" }
 	}
+	for _, id := range []string{"", "1", "j0", "j01", "j" + long, "jx"} {
+		tests["/holds/0/job|"+id] = func(r *description.Registration) {
+			r.Holds = []description.TaskReport{{TaskID: description.TaskID{Job: id}, State: description.TaskRunning}}
+		}
+	}
 	for name, change := range tests {
 		r := good()
 		change(r)

@@ -129,7 +129,8 @@ func TestSubmitFields(t *testing.T) {
 	}
 	const want = `{"name":"n","command":["run","--gpus","7",""],"gpus":4,"gpus_per_task":2,"nodes":2,` +
 		`"on":{"K80":0,"T4":9000.5,"V100":3600},"env":{"OURS":"a b","X":"a,b=c"},"secret_env":{"TOKEN":"***"},` +
-		`"directory":"/d","checkpoint_directory":"/c","retries":3,"grace_s":60,"weight":2.5,"estimate_s":7200,"class":{"user":"ann"}}`
+		`"directory":"/d","checkpoint_directory":"/c","retries":3,"grace_s":60,"weight":2.5,"estimate_s":7200,` +
+		`"class":{"user":"ann"}}`
 	if string(text) != want {
 		t.Errorf("got  %s\nwant %s", text, want)
 	}
