@@ -118,7 +118,7 @@ func (s *server) register(r *http.Request, reg *description.Registration) (*desc
 // clusterOfAgent is clusterOrNew for a registration. A key of role agent makes no cluster of a tenant that has many,
 // because it could make them without end.
 func (s *server) clusterOfAgent(r *http.Request) (*clusters.Cluster, error) {
-	c, err := s.cluster(r)
+	_, err := s.cluster(r)
 	if key := callerOf(r.Context()); !errors.Is(err, clusters.ErrNoCluster) || key == nil ||
 		key.Role != access.RoleAgent {
 		return s.clusterOrNew(r)
@@ -129,10 +129,7 @@ func (s *server) clusterOfAgent(r *http.Request) (*clusters.Cluster, error) {
 		return nil, &statusError{http.StatusForbidden, "no_cluster", fmt.Sprintf("there is no cluster of that name, and a "+
 			"key of role agent makes none where the tenant has %d: hare cluster create makes one", agentClusters)}
 	}
-	if c, err = s.clusterOrNew(r); err != nil {
-		return nil, err
-	}
-	return c, nil
+	return s.clusterOrNew(r)
 }
 
 // registrationLimiter limits how often agents register. Safe for concurrent use. Its memory is proportional to the
