@@ -118,14 +118,16 @@ func (s *server) register(r *http.Request, reg *description.Registration) (*desc
 // clusterOfAgent is clusterOrNew for a registration. A key of role agent makes no cluster of a tenant that has many,
 // because it could make them without end.
 func (s *server) clusterOfAgent(r *http.Request) (*clusters.Cluster, error) {
-	_, err := s.cluster(r)
-	if key := callerOf(r.Context()); !errors.Is(err, clusters.ErrNoCluster) || key == nil ||
-		key.Role != access.RoleAgent {
+	absent := func() bool {
+		_, err := s.cluster(r)
+		return errors.Is(err, clusters.ErrNoCluster)
+	}
+	if key := callerOf(r.Context()); key == nil || key.Role != access.RoleAgent || !absent() {
 		return s.clusterOrNew(r)
 	}
-	s.making.Lock()
+	s.making.Lock() // one at a time, so that each sees what the others have made
 	defer s.making.Unlock()
-	if s.cfg.Clusters.Count(tenantOf(r.Context())) >= agentClusters {
+	if absent() && s.cfg.Clusters.Count(tenantOf(r.Context())) >= agentClusters {
 		return nil, &statusError{http.StatusForbidden, "no_cluster", fmt.Sprintf("there is no cluster of that name, and a "+
 			"key of role agent makes none where the tenant has %d: hare cluster create makes one", agentClusters)}
 	}
