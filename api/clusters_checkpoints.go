@@ -109,7 +109,7 @@ func (s *server) getCheckpoint(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	defer f.Close()
-	w.Header().Set("Content-Type", "application/octet-stream")
+	w.Header().Set("Content-Type", kindBytes)
 	w.WriteHeader(http.StatusOK)
 	_, err = io.CopyN(w, f, maxCheckpointChunk)
 	if err == io.EOF {

@@ -249,7 +249,11 @@ func TestEveryRouteForEveryKey(t *testing.T) {
 				// Each pair of route and caller has its own client address, because
 				// failed attempts are limited by address.
 				from := fmt.Sprintf("10.0.%d.%d:1", at, i)
-				got := s.call(t, c.key, method, path, body, fromHeader, from)
+				kind := "application/json"
+				if method == "POST" && (strings.HasSuffix(pattern, "/logs") || strings.HasSuffix(pattern, "/checkpoints")) {
+					kind = "application/octet-stream"
+				}
+				got := s.call(t, c.key, method, path, body, fromHeader, from, "Content-Type", kind)
 				calls++
 				if got.code != want || code != "" && got.problem() != code {
 					t.Errorf("%s, %s, %s: %d %s, want %d %s\n%.300s", route, c.name, whose, got.code, got.problem(), want, code,
@@ -321,6 +325,7 @@ func TestRevocationEndsStreams(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		r.Header.Set("Content-Type", "application/x-ndjson")
 		r.Header.Set("Authorization", "Bearer "+key)
 		for i := 0; i+1 < len(header); i += 2 {
 			r.Header.Set(header[i], header[i+1])
@@ -451,7 +456,7 @@ func BenchmarkKeyed(b *testing.B) {
 	call := func(b *testing.B, h http.Handler) {
 		b.ReportAllocs()
 		for b.Loop() {
-			r := httptest.NewRequest("GET", "/v1/sessions", nil)
+			r := httptest.NewRequest("GET", "http://localhost/v1/sessions", nil)
 			r.Header.Set("Authorization", "Bearer "+key)
 			w := httptest.NewRecorder()
 			if h.ServeHTTP(w, r); w.Code != http.StatusOK {

@@ -137,7 +137,7 @@ func TestServeObserved(t *testing.T) {
 		{public + "/debug/pprof/", "", 404, "not_found"},
 		{profiles + "/metrics", "", 200, `hare_solves_total{termination="optimal"} 1`},
 		{profiles + "/metrics", "localhost", 200, "hare_store_bytes "},
-		{profiles + "/metrics", "evil.example", 403, "localhost"},
+		{profiles + "/metrics", "evil.example", 421, `"unknown_host"`},
 		{profiles + "/debug/pprof/goroutine?debug=1", "", 200, "goroutine profile"},
 		{profiles + "/debug/vars", "", 404, ""},
 	} {
