@@ -36,8 +36,8 @@ func (s *server) clusterRoutes(r chi.Router) {
 	r.Post("/v1/clusters/{cluster}/agents/{agent}/sync", s.handle(s.syncAgent))
 	r.Post("/v1/clusters/{cluster}/agents/{agent}/logs", s.handleKinds([]string{kindBytes}, s.putLog, "epoch", "job",
 		"attempt", "task", "stream", "offset"))
-	r.Post("/v1/clusters/{cluster}/agents/{agent}/checkpoints", s.handleKinds([]string{kindBytes}, s.putCheckpoint, "epoch",
-		"job", "attempt", "round", "bytes", "sha256", "offset"))
+	r.Post("/v1/clusters/{cluster}/agents/{agent}/checkpoints", s.handleKinds([]string{kindBytes}, s.putCheckpoint,
+		"epoch", "job", "attempt", "round", "bytes", "sha256", "offset"))
 	r.Get("/v1/clusters/{cluster}/agents/{agent}/checkpoints", uncompressed(s.handle(s.getCheckpoint, "epoch", "job",
 		"attempt", "sha256", "offset")))
 	r.Post("/v1/clusters/{cluster}/agents/{agent}/drain", s.handle(s.drainAgent))

@@ -22,7 +22,8 @@ import (
 func eachRoute(t *testing.T, h http.Handler, f func(method, path string)) {
 	t.Helper()
 	n := 0
-	err := chi.Walk(h.(chi.Routes), func(method, route string, _ http.Handler, _ ...func(http.Handler) http.Handler) error {
+	err := chi.Walk(h.(chi.Routes), func(method, route string, _ http.Handler,
+		_ ...func(http.Handler) http.Handler) error {
 		n++
 		f(method, strings.NewReplacer("{", "", "}", "").Replace(route))
 		return nil
@@ -39,7 +40,8 @@ func refusedBy(t *testing.T, what string, w *httptest.ResponseRecorder, status i
 		Code, Detail string
 		RequestID    *string `json:"request_id"`
 	}
-	if err := json.Unmarshal(w.Body.Bytes(), &p); err != nil || w.Code != status || p.Code != code || p.RequestID == nil ||
+	err := json.Unmarshal(w.Body.Bytes(), &p)
+	if err != nil || w.Code != status || p.Code != code || p.RequestID == nil ||
 		!strings.Contains(p.Detail, detail) || w.Header().Get("Content-Type") != "application/problem+json" {
 		t.Errorf("%s: %d %.300s, want %d %s … %s", what, w.Code, w.Body, status, code, detail)
 	}
@@ -72,8 +74,9 @@ func TestEveryRouteRefusesPagesOfOthers(t *testing.T) {
 		case method == "POST" && (strings.HasSuffix(path, "/logs") || strings.HasSuffix(path, "/checkpoints")):
 			kind = "application/octet-stream"
 		}
-		for _, other := range []string{"", "text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x",
-			"text/plain; application/json", "text/plain, " + kind, kind + ", " + kind, "image/svg+xml", ";"} {
+		for _, other := range []string{"", "text/plain", "application/x-www-form-urlencoded",
+			"multipart/form-data; boundary=x", "text/plain; application/json",
+			"text/plain, " + kind, kind + ", " + kind, "image/svg+xml", ";"} {
 			w := request(t, h, method, path, "{}", "Content-Type", other)
 			refusedBy(t, what+" with "+other, w, http.StatusUnsupportedMediaType, "unsupported_media_type", "send "+kind)
 		}

@@ -219,7 +219,8 @@ func TestVanishingClients(t *testing.T) {
 		"GET " + queued + "/events HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\n\r\n",
 		"GET " + at + "?wait=3600 HTTP/1.1\r\nHost: localhost\r\n\r\n",
 		"GET " + queued + "?wait=3600 HTTP/1.1\r\nHost: localhost\r\n\r\n",
-		"POST /v1/solves HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 5000\r\n\r\n{\"instance\":",
+		"POST /v1/solves HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n" +
+			"Content-Length: 5000\r\n\r\n{\"instance\":",
 		fmt.Sprintf("POST /v1/solves HTTP/1.1\r\nHost: localhost\r\nPrefer: wait=3600\r\nIdempotency-Key: k\r\n"+
 			"Content-Type: application/json\r\nContent-Length: "+
 			"%d\r\n\r\n%s", len(body(t)), body(t)),

@@ -286,9 +286,14 @@ func serveMetrics(address string, hosts *api.Hosts, metrics http.Handler) (stop 
 	if err != nil {
 		return nil, err
 	}
-	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", metrics)
-	server := &http.Server{Handler: api.Guard(mux, hosts), ReadHeaderTimeout: 5 * time.Second}
+	server := &http.Server{Handler: metricsHandler(metrics, hosts), ReadHeaderTimeout: 5 * time.Second}
 	go func() { _ = server.Serve(l) }()
 	return func() { _ = server.Close() }, nil
+}
+
+// metricsHandler serves metrics, and refuses pages of other origins.
+func metricsHandler(metrics http.Handler, hosts *api.Hosts) http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", metrics)
+	return api.Guard(mux, hosts)
 }
