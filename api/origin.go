@@ -120,8 +120,8 @@ func plain(ip netip.Addr) netip.Addr { return ip.Unmap().WithZone("") }
 
 // errCrossOrigin refuses a request of a page of another origin.
 var errCrossOrigin = &statusError{http.StatusForbidden, "cross_origin",
-	"a web page of another origin sent this: send it from /docs or from a program, without Origin and Sec-Fetch-Site; " +
-		"a proxy must pass the header Host on as it came"}
+	"a web page of another origin sent this: use the page /docs of this server, or a program that sends neither Origin " +
+		"nor Sec-Fetch-Site; a proxy must pass on the header Host as it came"}
 
 // guard checks requests for those that pages of others make.
 type guard struct {
