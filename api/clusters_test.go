@@ -36,7 +36,7 @@ func newClusterServer(t testing.TB, cfg clusters.Config) *sessionServer {
 // ask sends a document and decodes the answer, which must have a status.
 func (s *sessionServer) ask(t *testing.T, status int, method, path, body string, into any) {
 	t.Helper()
-	got, text, _ := s.call(t, method, path, body, "Content-Type", "application/json")
+	got, text, _ := s.call(t, method, path, body)
 	if got != status {
 		t.Fatalf("%s %s: %d and not %d: %s", method, path, got, status, text)
 	}
@@ -177,7 +177,7 @@ func TestManagedClusterRefusals(t *testing.T) {
 		{"POST", "/v1/clusters/lab/agents/a/logs?epoch=1&job=j1&attempt=1&offset=-1", "x", 400, "offset"},
 		{"GET", "/v1/clusters/lab/jobs/j1/logs", "", 404, "no_such_job"},
 	} {
-		status, text, header := s.call(t, test.method, test.path, test.body, "Content-Type", "application/json")
+		status, text, header := s.call(t, test.method, test.path, test.body)
 		if status != test.status || !strings.Contains(text, test.says) ||
 			header.Get("Content-Type") != "application/problem+json" {
 			t.Errorf("%s %s %s: %d %s", test.method, test.path, test.body, status, text)

@@ -67,13 +67,7 @@ func TestEveryRouteRefusesPagesOfOthers(t *testing.T) {
 		w := named(h, method, path, "evil.example:8080", "")
 		refusedBy(t, what+" by another name", w, http.StatusMisdirectedRequest, "unknown_host", `"evil.example:8080"`)
 
-		kind := "application/json"
-		switch {
-		case method == "POST" && strings.HasSuffix(path, "/events"):
-			kind = "application/x-ndjson"
-		case method == "POST" && (strings.HasSuffix(path, "/logs") || strings.HasSuffix(path, "/checkpoints")):
-			kind = "application/octet-stream"
-		}
+		kind := kindOf(method, path)
 		for _, other := range []string{"", "text/plain", "application/x-www-form-urlencoded",
 			"multipart/form-data; boundary=x", "text/plain; application/json",
 			"text/plain, " + kind, kind + ", " + kind, "image/svg+xml", ";"} {
