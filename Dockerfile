@@ -1,7 +1,17 @@
 # syntax=docker/dockerfile:1
 #
 #   docker build -t hare .
-#   docker run --rm -p 8080:8080 hare
+#   docker run --rm --network host hare
+#
+# That server listens on the loopback addresses of the machine and asks for no keys.
+# One that other machines reach has TLS and keys, as in deploy/kubernetes/hare.yaml:
+#
+#   docker run --rm -v hare:/var/lib/hare hare key create --data-dir /var/lib/hare --tenant vision --role solve
+#   docker run -d -p 8443:8443 -v hare:/var/lib/hare -v "$PWD/tls:/tls:ro" \
+#     --health-cmd 'hare healthcheck --ca /tls/tls.crt https://127.0.0.1:8443/healthz' hare \
+#     serve --listen 0.0.0.0:8443 --data-dir /var/lib/hare --tls-cert /tls/tls.crt --tls-key /tls/tls.key
+#
+# The certificate must be valid for 127.0.0.1 too, and user 65532 must be able to read the key.
 #
 # Both bases can be replaced by a Debian 12 of your own, the first with Go in
 # its PATH. With buildah add --format docker: OCI images have no health check.
@@ -26,11 +36,12 @@ FROM ${RUN_BASE}
 # in every Debian base. The loader proves it when the image is built.
 COPY --from=build /src/bin/ /opt/hare/
 COPY --from=build /src/LICENSE /src/.highs/LICENSE.tx[t] /opt/hare/licenses/
-RUN ln -s /opt/hare/hare /usr/local/bin/hare && hare --help >/dev/null
+RUN ln -s /opt/hare/hare /usr/local/bin/hare && hare --help >/dev/null \
+ && install -d -o 65532 -g 65532 -m 700 /var/lib/hare
 USER 65532:65532
 WORKDIR /tmp
-EXPOSE 8080
+EXPOSE 8443
 HEALTHCHECK --interval=10s --timeout=3s --start-period=5s --retries=3 \
     CMD ["/opt/hare/hare", "healthcheck", "http://127.0.0.1:8080/healthz"]
 ENTRYPOINT ["/opt/hare/hare"]
-CMD ["serve", "--listen", "0.0.0.0:8080", "--insecure"]
+CMD ["serve", "--listen", "127.0.0.1:8080"]

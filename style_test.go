@@ -87,3 +87,18 @@ func TestLinesAreShort(t *testing.T) {
 		t.Errorf("%d files were checked", checked)
 	}
 }
+
+// TestEveryServerIsGuarded checks that HTTP is served only where api.Guard or the routes of package api refuse what
+// pages of other origins send.
+func TestEveryServerIsGuarded(t *testing.T) {
+	guarded := []string{"api/serve.go", "cmd/hare/serve_observe.go", "cmd/hare/slurm.go"}
+	serves := regexp.MustCompile(`\bhttp\.Server\{|\bhttp\.(ListenAndServe|Serve)(TLS)?\(`)
+	for _, name := range sourceFiles(t) {
+		if !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") || slices.Contains(guarded, name) {
+			continue
+		}
+		if text, err := os.ReadFile(name); err != nil || serves.Match(text) {
+			t.Errorf("%s serves HTTP: see api.Guard, and name the file here (%v)", name, err)
+		}
+	}
+}

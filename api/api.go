@@ -70,6 +70,9 @@ type Config struct {
 	// Solved reads the stored solves that explanations, prices and what-ifs refer to;
 	// nil means Solves.
 	Solved Solved
+	// Hosts are the names by which requests may call the server; nil means, with Keys, that every name is allowed, and
+	// without Keys, the zero Hosts.
+	Hosts *Hosts
 	// Keys authenticates callers; nil means that everybody may do everything.
 	Keys *access.Keyring
 	// Quotas limits each tenant of Keys; nil means no limits.
@@ -132,8 +135,8 @@ func New(svc *service.Service, cfg Config) http.Handler {
 	svc.SetHooks(s.hooks())
 	s.metrics = MetricsHandler(s.met.registry)
 	r := chi.NewRouter()
-	r.Use(s.traced, s.identify, s.writeTimeout, s.observe, s.recoverPanics, s.securityHeaders, s.authenticate, s.compress,
-		middleware.GetHead)
+	r.Use(s.traced, s.identify, s.writeTimeout, s.observe, s.recoverPanics, s.securityHeaders, s.guarded, s.authenticate,
+		s.compress, middleware.GetHead)
 	r.NotFound(s.pathNotFound)
 	r.MethodNotAllowed(s.methodNotAllowed(r))
 	s.solveRoutes(r)

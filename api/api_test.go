@@ -33,12 +33,26 @@ func newServer(t *testing.T) (http.Handler, *service.Service) {
 func request(t *testing.T, h http.Handler, method, path, body string, header ...string) *httptest.ResponseRecorder {
 	t.Helper()
 	r := httptest.NewRequest(method, path, strings.NewReader(body))
+	r.Host = "localhost"
+	r.Header.Set("Content-Type", kindOf(method, path))
 	for i := 0; i+1 < len(header); i += 2 {
 		r.Header.Set(header[i], header[i+1])
 	}
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, r)
 	return w
+}
+
+// kindOf returns the media type of the body that a path takes.
+func kindOf(method, path string) string {
+	path, _, _ = strings.Cut(path, "?")
+	switch {
+	case method == "POST" && strings.HasSuffix(path, "/events"):
+		return "application/x-ndjson"
+	case method == "POST" && (strings.HasSuffix(path, "/logs") || strings.HasSuffix(path, "/checkpoints")):
+		return "application/octet-stream"
+	}
+	return "application/json"
 }
 
 func example(t testing.TB) string {

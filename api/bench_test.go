@@ -84,6 +84,7 @@ func BenchmarkHTTP(b *testing.B) {
 				if err != nil {
 					b.Fatal(err)
 				}
+				r.Header.Set("Content-Type", "application/json")
 				r.Header.Set("Accept-Encoding", c.accept)
 				resp, err := server.Client().Do(r)
 				if err != nil {

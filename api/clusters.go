@@ -35,10 +35,10 @@ func (s *server) clusterRoutes(r chi.Router) {
 	r.Get("/v1/clusters/{cluster}/agents", s.handle(s.listAgents))
 	r.Post("/v1/clusters/{cluster}/agents", s.handle(s.asAgent(s.registerAgent)))
 	r.Post("/v1/clusters/{cluster}/agents/{agent}/sync", s.handle(s.asAgent(s.syncAgent)))
-	r.Post("/v1/clusters/{cluster}/agents/{agent}/logs", s.handle(s.asAgent(s.putLog), "epoch", "job", "attempt", "task",
-		"stream", "offset"))
-	r.Post("/v1/clusters/{cluster}/agents/{agent}/checkpoints", s.handle(s.asAgent(s.putCheckpoint), "epoch", "job",
-		"attempt", "round", "bytes", "sha256", "offset"))
+	r.Post("/v1/clusters/{cluster}/agents/{agent}/logs", s.handleKinds([]string{kindBytes}, s.asAgent(s.putLog), "epoch",
+		"job", "attempt", "task", "stream", "offset"))
+	r.Post("/v1/clusters/{cluster}/agents/{agent}/checkpoints", s.handleKinds([]string{kindBytes},
+		s.asAgent(s.putCheckpoint), "epoch", "job", "attempt", "round", "bytes", "sha256", "offset"))
 	r.Get("/v1/clusters/{cluster}/agents/{agent}/checkpoints", uncompressed(s.handle(s.asAgent(s.getCheckpoint), "epoch",
 		"job", "attempt", "sha256", "offset")))
 	r.Post("/v1/clusters/{cluster}/agents/{agent}/drain", s.handle(s.drainAgent))

@@ -143,6 +143,8 @@ func (s *server) syncAgent(w http.ResponseWriter, r *http.Request) error {
 //	@Param			task	query	int		true	"the task, from 0"
 //	@Param			stream	query	string	true	"which output"	Enums(stdout, stderr)
 //	@Param			offset	query	int		true	"where the bytes belong"
+//	@Param			body	body	string	false	"bytes of the output"
+//	@Accept			octet-stream
 //	@Produce		json,application/problem+json
 //	@Success		200	{object}	description.LogStored	"how much is stored now"
 //	@Failure		400	{object}	openapi.Problem	"a parameter is invalid"
@@ -150,6 +152,7 @@ func (s *server) syncAgent(w http.ResponseWriter, r *http.Request) error {
 //	@Failure		404	{object}	openapi.Problem	"no such cluster, or no such task of the agent"
 //	@Failure		409	{object}	openapi.Problem	"the agent's epoch is over"
 //	@Failure		413	{object}	openapi.Problem	"more than 4 MiB at once"
+//	@Failure		415	{object}	openapi.Problem	"the body is not application/octet-stream"
 //	@Failure		500	{object}	openapi.Problem	"a defect of the server; its log has the request_id"
 //	@Failure		503	{object}	openapi.Problem	"the server is shutting down"
 //	@Failure		507	{object}	openapi.Problem	"the disk is full"

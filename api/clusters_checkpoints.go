@@ -32,6 +32,8 @@ const maxCheckpointChunk = 4 << 20
 //	@Param			bytes	query	int		true	"the size of the whole checkpoint"
 //	@Param			sha256	query	string	true	"the hash of the whole checkpoint, 64 hexadecimal digits"
 //	@Param			offset	query	int		true	"where the bytes belong"
+//	@Param			body	body	string	false	"bytes of the checkpoint"
+//	@Accept			octet-stream
 //	@Produce		json,application/problem+json
 //	@Success		200	{object}	description.CheckpointStored	"how much is stored now"
 //	@Failure		400	{object}	openapi.Problem	"a parameter is invalid"
@@ -39,6 +41,7 @@ const maxCheckpointChunk = 4 << 20
 //	@Failure		404	{object}	openapi.Problem	"no such cluster, or the agent has no such attempt"
 //	@Failure		409	{object}	openapi.Problem	"the agent's epoch is over, or the checkpoint is old, damaged or too large"
 //	@Failure		413	{object}	openapi.Problem	"more than 4 MiB at once"
+//	@Failure		415	{object}	openapi.Problem	"the body is not application/octet-stream"
 //	@Failure		500	{object}	openapi.Problem	"a defect of the server; its log has the request_id"
 //	@Failure		503	{object}	openapi.Problem	"the server is shutting down"
 //	@Failure		507	{object}	openapi.Problem	"the disk is full: the copy before is kept"
@@ -108,7 +111,7 @@ func (s *server) getCheckpoint(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	defer f.Close()
-	w.Header().Set("Content-Type", "application/octet-stream")
+	w.Header().Set("Content-Type", kindBytes)
 	w.WriteHeader(http.StatusOK)
 	_, err = io.CopyN(w, f, maxCheckpointChunk)
 	if err == io.EOF {

@@ -36,7 +36,7 @@ func newClusterServer(t testing.TB, cfg clusters.Config) *sessionServer {
 // ask sends a document and decodes the answer, which must have a status.
 func (s *sessionServer) ask(t *testing.T, status int, method, path, body string, into any) {
 	t.Helper()
-	got, text, _ := s.call(t, method, path, body, "Content-Type", "application/json")
+	got, text, _ := s.call(t, method, path, body)
 	if got != status {
 		t.Fatalf("%s %s: %d and not %d: %s", method, path, got, status, text)
 	}
@@ -178,7 +178,7 @@ func TestManagedClusterRefusals(t *testing.T) {
 		{"GET", "/v1/clusters/lab/jobs/j1/logs", "", 404, "no_such_job"},
 	} {
 		secret := s.agents.byPath["/v1/clusters/lab/agents/a"] // also for agent b, which there is not
-		status, text, header := s.call(t, test.method, test.path, test.body, "Content-Type", "application/json",
+		status, text, header := s.call(t, test.method, test.path, test.body,
 			description.SecretHeader, secret)
 		if status != test.status || !strings.Contains(text, test.says) ||
 			header.Get("Content-Type") != "application/problem+json" {

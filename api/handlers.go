@@ -15,15 +15,25 @@ import (
 
 const (
 	kindJSON   = "application/json"
+	kindBytes  = "application/octet-stream"
 	kindNDJSON = "application/x-ndjson"
 	kindText   = "text/plain; charset=utf-8"
 )
 
 // handle turns a handler that returns errors into an http.HandlerFunc. Query parameters
-// that takes does not name are refused.
+// that takes does not name are refused, and bodies that are not application/json.
 func (s *server) handle(f func(http.ResponseWriter, *http.Request) error, takes ...string) http.HandlerFunc {
+	return s.handleKinds([]string{kindJSON}, f, takes...)
+}
+
+// handleKinds is handle for bodies of one of the media types kinds.
+func (s *server) handleKinds(kinds []string, f func(http.ResponseWriter, *http.Request) error,
+	takes ...string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		err := checkQuery(r, takes)
+		err := checkKind(r, kinds)
+		if err == nil {
+			err = checkQuery(r, takes)
+		}
 		if err == nil {
 			err = f(w, r)
 		}

@@ -122,6 +122,7 @@ func TestClientLeaves(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	r.Header.Set("Content-Type", "application/json")
 	go func() {
 		<-engine.began
 		cancel()

@@ -91,7 +91,9 @@ func registered(t *testing.T) map[string]described {
 
 func serve(h http.Handler, method, path, body string) int {
 	w := httptest.NewRecorder()
-	h.ServeHTTP(w, httptest.NewRequest(method, path, strings.NewReader(body)))
+	r := httptest.NewRequest(method, path, strings.NewReader(body))
+	r.Header.Set("Content-Type", "application/json")
+	h.ServeHTTP(w, r)
 	return w.Code
 }
 

@@ -34,6 +34,11 @@ func (s *server) problem(w http.ResponseWriter, r *http.Request, status int, cod
 	// refusedTime, since a client may send slowly.
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(min(s.cfg.BodyTime, refusedTime)))
 	s.met.refused(status, code)
+	writeProblem(w, r, status, code, detail, faults)
+}
+
+// writeProblem answers with a problem document.
+func writeProblem(w http.ResponseWriter, r *http.Request, status int, code, detail string, faults hare.InvalidErrors) {
 	title := http.StatusText(status)
 	w.Header().Set("Content-Type", "application/problem+json")
 	w.WriteHeader(status)

@@ -92,15 +92,9 @@ func missing(field string) *hare.InvalidError {
 	return &hare.InvalidError{Code: "missing_field", Detail: `"` + field + `" is missing`}
 }
 
-// body checks the media type and the content coding of a request and returns its
-// decompressed body.
+// body checks the content coding of a request and returns its decompressed body. The
+// route has checked its media type.
 func (s *server) body(w http.ResponseWriter, r *http.Request) (io.ReadCloser, error) {
-	if t := r.Header.Get("Content-Type"); t != "" {
-		kind, _, err := mime.ParseMediaType(t)
-		if err != nil || kind != "application/json" {
-			return nil, &statusError{http.StatusUnsupportedMediaType, "unsupported_media_type", "send application/json"}
-		}
-	}
 	limit := s.bodyLimit(r.Context())
 	if r.ContentLength > limit {
 		return nil, &http.MaxBytesError{Limit: limit}

@@ -35,7 +35,8 @@ func (s *server) sessionRoutes(r chi.Router) {
 	r.Delete("/v1/sessions/{id}", s.handle(s.deleteSession))
 	r.Get("/v1/sessions/{id}/jobs/{job}", s.handle(s.getJob))
 	r.Get("/v1/sessions/{id}/plan", s.handle(s.getPlan))
-	r.Post("/v1/sessions/{id}/events", uncompressed(s.handle(s.postEvents)))
+	r.Post("/v1/sessions/{id}/events",
+		uncompressed(fullDuplex(s.handleKinds([]string{kindNDJSON, kindJSON}, s.postEvents))))
 	r.Get("/v1/sessions/{id}/decisions", uncompressed(s.handle(s.getDecisions, "after", "follow")))
 	r.Get("/v1/sessions/{id}/log", s.handle(s.getLog, "after"))
 	r.Get("/v1/sessions/{id}/regret", regretRoute(s.handle(s.admit(s.getRegret), "detail", "every_s", "against",

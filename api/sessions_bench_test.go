@@ -65,6 +65,7 @@ func newConnection(b *testing.B, policy string, gpus int) *connection {
 	if err != nil {
 		b.Fatal(err)
 	}
+	req.Header.Set("Content-Type", "application/x-ndjson")
 	if resp, err = server.Client().Do(req); err != nil {
 		b.Fatal(err)
 	}

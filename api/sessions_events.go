@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"mime"
 	"net/http"
 	"os"
 	"sync"
@@ -61,17 +60,6 @@ const (
 //	@Router			/v1/sessions/{id}/events [post]
 func (s *server) postEvents(w http.ResponseWriter, r *http.Request) error {
 	control := http.NewResponseController(w)
-	// A refusal, too, is sent before the body has ended, since the client may wait for
-	// the status first. HTTP/2 is always full duplex and returns an error here.
-	_ = control.EnableFullDuplex()
-	// After the handler returns, net/http would read the rest of the body and then
-	// reuse the connection. In full duplex that could panic, or take the rest of the
-	// events for a request, so the connection is closed.
-	w.Header().Set("Connection", "close")
-	defer func() {
-		_ = control.SetReadDeadline(time.Now().Add(bodyWait))
-		_ = control.SetWriteDeadline(time.Now().Add(bodyWait))
-	}()
 	session, err := s.ownSession(r)
 	if err != nil {
 		return err
@@ -140,15 +128,27 @@ func (s *server) postEvents(w http.ResponseWriter, r *http.Request) error {
 	return err
 }
 
-// checkEventHeaders refuses bodies that are not uncompressed NDJSON.
-func checkEventHeaders(r *http.Request) error {
-	if t := r.Header.Get("Content-Type"); t != "" {
-		kind, _, err := mime.ParseMediaType(t)
-		if err != nil || kind != kindJSON && kind != kindNDJSON {
-			return &statusError{http.StatusUnsupportedMediaType, "unsupported_media_type",
-				"send application/x-ndjson: one event a line"}
-		}
+// fullDuplex lets a handler answer before the body has ended.
+func fullDuplex(next http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		control := http.NewResponseController(w)
+		// A refusal, too, is sent before the body has ended, since the client may wait for
+		// the status first. HTTP/2 is always full duplex and returns an error here.
+		_ = control.EnableFullDuplex()
+		// After the handler returns, net/http would read the rest of the body and then
+		// reuse the connection. In full duplex that could panic, or take the rest of the
+		// events for a request, so the connection is closed.
+		w.Header().Set("Connection", "close")
+		defer func() {
+			_ = control.SetReadDeadline(time.Now().Add(bodyWait))
+			_ = control.SetWriteDeadline(time.Now().Add(bodyWait))
+		}()
+		next(w, r)
 	}
+}
+
+// checkEventHeaders refuses bodies that are compressed.
+func checkEventHeaders(r *http.Request) error {
 	if e := r.Header.Get("Content-Encoding"); e != "" && e != "identity" {
 		return &statusError{http.StatusUnsupportedMediaType, "unsupported_encoding",
 			"send events plain: they are answered as they come"}

@@ -57,7 +57,9 @@ func FuzzEvents(f *testing.F) {
 		at := "/v1/sessions/" + session.ID()
 		post := func(body []byte) [][]byte {
 			w := httptest.NewRecorder()
-			h.ServeHTTP(w, httptest.NewRequest("POST", at+"/events", bytes.NewReader(body)))
+			r := httptest.NewRequest("POST", "http://localhost"+at+"/events", bytes.NewReader(body))
+			r.Header.Set("Content-Type", "application/x-ndjson")
+			h.ServeHTTP(w, r)
 			if w.Code != 200 || !utf8.Valid(w.Body.Bytes()) {
 				t.Fatalf("%d %q", w.Code, w.Body)
 			}

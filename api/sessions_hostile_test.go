@@ -184,7 +184,8 @@ func chunk(text string) string { return fmt.Sprintf("%x\r\n%s\r\n", len(text), t
 func TestBareConnections(t *testing.T) {
 	s := newSessionServer(t, sessions.Config{})
 	head := func(at, version, headers string) string {
-		return "POST " + at + "/events HTTP/" + version + "\r\nHost: x\r\n" + headers + "\r\n"
+		return "POST " + at + "/events HTTP/" + version + "\r\nHost: localhost\r\nContent-Type: application/x-ndjson\r\n" +
+			headers + "\r\n"
 	}
 	status := func(t *testing.T, in *bufio.Reader, want string) {
 		t.Helper()
@@ -221,7 +222,7 @@ func TestBareConnections(t *testing.T) {
 		next(t, in, ticked(1, 1))
 		// The answer ends properly, and the server reads no further request from
 		// the connection.
-		_, _ = io.WriteString(c, "0\r\n\r\nGET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
+		_, _ = io.WriteString(c, "0\r\n\r\nGET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
 		if rest, err := io.ReadAll(in); string(rest) != "0\r\n\r\n" || err != nil && !errors.Is(err, syscall.ECONNRESET) {
 			t.Fatalf("%q %v", rest, err)
 		}

@@ -103,6 +103,7 @@ func talkUntil(client *http.Client, url string, offset, pause time.Duration, rea
 	defer func() { _ = in.Close() }()
 	req, err := http.NewRequest("POST", url+resp.Header.Get("Location")+"/events", body)
 	if err == nil {
+		req.Header.Set("Content-Type", "application/x-ndjson")
 		resp, err = client.Do(req)
 	}
 	ready()

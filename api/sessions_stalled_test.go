@@ -77,14 +77,15 @@ func TestSlowReaders(t *testing.T) {
 	const n = 20_000
 	body := ticks(1, n)
 	for _, head := range []string{
-		"GET " + at + "/decisions HTTP/1.1\r\nHost: x\r\nAccept: text/event-stream\r\n\r\n",
-		"GET " + at + "/decisions?follow=true HTTP/1.1\r\nHost: x\r\n\r\n",
+		"GET " + at + "/decisions HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\n\r\n",
+		"GET " + at + "/decisions?follow=true HTTP/1.1\r\nHost: localhost\r\n\r\n",
 	} {
 		c, _ := impatient.dial(t, head)
 		_ = c.(*net.TCPConn).SetReadBuffer(4096)
 	}
 	// This client sends and does not read: the server stops reading from it.
-	c, _ := impatient.dial(t, fmt.Sprintf("POST %s/events HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n", at,
+	c, _ := impatient.dial(t, fmt.Sprintf("POST %s/events HTTP/1.1\r\nHost: localhost\r\n"+
+		"Content-Type: application/x-ndjson\r\nContent-Length: %d\r\n\r\n", at,
 		20*len(body)))
 	_ = c.(*net.TCPConn).SetReadBuffer(4096)
 	go func() {
@@ -138,6 +139,7 @@ func TestServeEndsStreams(t *testing.T) {
 	url := "http://" + l.Addr().String() + "/v1/sessions/" + session.ID()
 	r, w := io.Pipe()
 	req, _ := http.NewRequestWithContext(t.Context(), "POST", url+"/events", r)
+	req.Header.Set("Content-Type", "application/x-ndjson")
 	events, err := client.Do(req)
 	if err != nil {
 		t.Fatal(err)
@@ -238,6 +240,8 @@ func TestEventsLeaveTheWriterAlone(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	body, in := io.Pipe()
 	r := httptest.NewRequest("POST", at+"/events", body).WithContext(ctx)
+	r.Host = "localhost"
+	r.Header.Set("Content-Type", "application/x-ndjson")
 	w := &slowDeadline{ResponseRecorder: httptest.NewRecorder(), setting: make(chan struct{}),
 		returned: make(chan struct{})}
 	go func() {

@@ -30,6 +30,7 @@ func (s *sessionServer) talk(t *testing.T, ctx context.Context, at string) *talk
 	if err != nil {
 		t.Fatal(err)
 	}
+	req.Header.Set("Content-Type", "application/x-ndjson")
 	resp, err := s.Client().Do(req) // the status arrives before the first event is sent
 	if err != nil {
 		t.Fatal(err)
@@ -203,6 +204,7 @@ func TestFullStoreAsTheBodyEnds(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		r.Header.Set("Content-Type", "application/x-ndjson")
 		resp, err := s.Client().Do(r)
 		if err != nil {
 			t.Fatal(err)

@@ -126,6 +126,7 @@ func (s *sessionServer) call(t testing.TB, method, path, body string, header ...
 	if err != nil {
 		t.Fatal(err)
 	}
+	r.Header.Set("Content-Type", kindOf(method, path))
 	for i := 0; i+1 < len(header); i += 2 {
 		r.Header.Set(header[i], header[i+1])
 	}

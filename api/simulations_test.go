@@ -218,6 +218,7 @@ func TestSimulationOfAClientThatLeaves(t *testing.T) {
 		gone := make(chan error, 1)
 		go func() {
 			req, _ := http.NewRequestWithContext(ctx, "POST", srv.URL+"/v1/simulations", strings.NewReader(body))
+			req.Header.Set("Content-Type", "application/json")
 			req.Header.Set("Accept", kind)
 			resp, err := srv.Client().Do(req)
 			if err == nil {
@@ -247,6 +248,7 @@ func TestSimulationQueues(t *testing.T) {
 		req, _ := http.NewRequestWithContext(ctx, "POST", srv.URL+"/v1/simulations",
 			strings.NewReader(`{"policies":["gavel:max_min_fairness_perf"],`+
 				`"trace":{"name":"gavel_trace_continuous5600_single.csv"},"repeat":100}`))
+		req.Header.Set("Content-Type", "application/json")
 		if resp, err := srv.Client().Do(req); err == nil {
 			_ = resp.Body.Close()
 		}

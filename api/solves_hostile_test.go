@@ -26,7 +26,8 @@ import (
 // connection broke.
 func (s *solveServer) slowPost(t *testing.T, answers chan<- string) net.Conn {
 	t.Helper()
-	c, in := s.dial(t, "POST /v1/solves HTTP/1.1\r\nHost: x\r\nPrefer: respond-async\r\nContent-Length: "+
+	c, in := s.dial(t, "POST /v1/solves HTTP/1.1\r\nHost: localhost\r\nPrefer: respond-async\r\n"+
+		"Content-Type: application/json\r\nContent-Length: "+
 		"1000000\r\n\r\n{\"instance\":")
 	_ = c.SetDeadline(time.Time{})
 	go func() {
@@ -189,7 +190,7 @@ func TestLargeResult(t *testing.T) {
 	// These clients do not read: the server closes their connections, and they
 	// delay nobody else.
 	for _, path := range []string{"/result", "/schedule", "/schedule?format=csv", "/schedule?format=ndjson"} {
-		c, _ := impatient.dial(t, "GET "+at+path+" HTTP/1.1\r\nHost: x\r\n\r\n")
+		c, _ := impatient.dial(t, "GET "+at+path+" HTTP/1.1\r\nHost: localhost\r\n\r\n")
 		_ = c.(*net.TCPConn).SetReadBuffer(4096)
 	}
 	for route, n := range map[string]int{"result": 1, "schedule": 3} {
@@ -213,13 +214,15 @@ func TestVanishingClients(t *testing.T) {
 	queued := h.Get("Location")
 	var conns []net.Conn
 	for _, text := range []string{
-		"GET " + at + "/events HTTP/1.1\r\nHost: x\r\nAccept: text/event-stream\r\n\r\n",
-		"GET " + at + "/events HTTP/1.1\r\nHost: x\r\n\r\n",
-		"GET " + queued + "/events HTTP/1.1\r\nHost: x\r\nAccept: text/event-stream\r\n\r\n",
-		"GET " + at + "?wait=3600 HTTP/1.1\r\nHost: x\r\n\r\n",
-		"GET " + queued + "?wait=3600 HTTP/1.1\r\nHost: x\r\n\r\n",
-		"POST /v1/solves HTTP/1.1\r\nHost: x\r\nContent-Length: 5000\r\n\r\n{\"instance\":",
-		fmt.Sprintf("POST /v1/solves HTTP/1.1\r\nHost: x\r\nPrefer: wait=3600\r\nIdempotency-Key: k\r\nContent-Length: "+
+		"GET " + at + "/events HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\n\r\n",
+		"GET " + at + "/events HTTP/1.1\r\nHost: localhost\r\n\r\n",
+		"GET " + queued + "/events HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\n\r\n",
+		"GET " + at + "?wait=3600 HTTP/1.1\r\nHost: localhost\r\n\r\n",
+		"GET " + queued + "?wait=3600 HTTP/1.1\r\nHost: localhost\r\n\r\n",
+		"POST /v1/solves HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n" +
+			"Content-Length: 5000\r\n\r\n{\"instance\":",
+		fmt.Sprintf("POST /v1/solves HTTP/1.1\r\nHost: localhost\r\nPrefer: wait=3600\r\nIdempotency-Key: k\r\n"+
+			"Content-Type: application/json\r\nContent-Length: "+
 			"%d\r\n\r\n%s", len(body(t)), body(t)),
 	} {
 		c, _ := s.dial(t, text)
@@ -309,7 +312,7 @@ func TestIdleStreams(t *testing.T) {
 			}
 		}
 	}()
-	text := "GET " + at + "/events HTTP/1.1\r\nHost: x\r\nAccept: text/event-stream\r\n\r\n"
+	text := "GET " + at + "/events HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\n\r\n"
 	began := time.Now()
 	for i := range conns {
 		c, err := net.Dial("tcp", s.Listener.Addr().String())

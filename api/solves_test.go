@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"net/http/httptest"
 	"slices"
 	"strings"
 	"sync"
@@ -194,6 +193,7 @@ func TestIdempotency(t *testing.T) {
 	// call gets its result.
 	ctx, cancel := context.WithCancel(t.Context())
 	r, _ := http.NewRequestWithContext(ctx, "POST", s.URL+"/v1/solves", strings.NewReader(body(t)))
+	r.Header.Set("Content-Type", "application/json")
 	r.Header.Set("Idempotency-Key", "two")
 	go func() {
 		for list, _ := s.solveIDs(t, ""); len(list) < 2; list, _ = s.solveIDs(t, "") {
@@ -226,6 +226,7 @@ func TestKeptSolveEndsWithItsClient(t *testing.T) {
 	s := newSolveServer(t, service.Config{Engine: engine})
 	ctx, cancel := context.WithCancel(t.Context())
 	r, _ := http.NewRequestWithContext(ctx, "POST", s.URL+"/v1/solves", strings.NewReader(body(t)))
+	r.Header.Set("Content-Type", "application/json")
 	go func() {
 		<-engine.began
 		cancel()
@@ -383,8 +384,7 @@ func TestBadSolves(t *testing.T) {
 		})
 	}
 	// A server that does not store solves answers with the code no_solves.
-	h2 := httptest.NewRecorder()
-	api.New(s.svc, api.Config{}).ServeHTTP(h2, httptest.NewRequest("GET", "/v1/solves/x", nil))
+	h2 := request(t, api.New(s.svc, api.Config{}), "GET", "/v1/solves/x", "")
 	if h2.Code != 404 || !strings.Contains(h2.Body.String(), `"no_solves"`) {
 		t.Errorf("%d %s", h2.Code, h2.Body)
 	}

@@ -191,6 +191,7 @@ func (s *keyedServer) call(t testing.TB, key, method, path, body string, header 
 	if err != nil {
 		t.Fatal(err)
 	}
+	r.Header.Set("Content-Type", kindOf(method, path))
 	if key != "" {
 		r.Header.Set("Authorization", "Bearer "+key)
 	}

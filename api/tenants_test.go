@@ -332,6 +332,7 @@ func TestRevocationEndsStreams(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		r.Header.Set("Content-Type", "application/x-ndjson")
 		r.Header.Set("Authorization", "Bearer "+key)
 		for i := 0; i+1 < len(header); i += 2 {
 			r.Header.Set(header[i], header[i+1])
@@ -462,7 +463,7 @@ func BenchmarkKeyed(b *testing.B) {
 	call := func(b *testing.B, h http.Handler) {
 		b.ReportAllocs()
 		for b.Loop() {
-			r := httptest.NewRequest("GET", "/v1/sessions", nil)
+			r := httptest.NewRequest("GET", "http://localhost/v1/sessions", nil)
 			r.Header.Set("Authorization", "Bearer "+key)
 			w := httptest.NewRecorder()
 			if h.ServeHTTP(w, r); w.Code != http.StatusOK {

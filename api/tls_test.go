@@ -96,6 +96,7 @@ func TestTLS(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		r.Header.Set("Content-Type", "application/json")
 		resp, err := c.Do(r)
 		if err != nil {
 			t.Fatal(err)
@@ -124,6 +125,7 @@ func TestTLS(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	r.Header.Set("Content-Type", "application/x-ndjson")
 	stream, err := old.Do(r)
 	if err != nil {
 		t.Fatal(err)

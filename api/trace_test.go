@@ -419,7 +419,9 @@ func BenchmarkObserved(b *testing.B) {
 				b.ReportAllocs()
 				for b.Loop() {
 					w := httptest.NewRecorder()
-					h.ServeHTTP(w, httptest.NewRequest(r.method, r.path, strings.NewReader(r.body)))
+					q := httptest.NewRequest(r.method, "http://localhost"+r.path, strings.NewReader(r.body))
+					q.Header.Set("Content-Type", "application/json")
+					h.ServeHTTP(w, q)
 					if w.Code != http.StatusOK {
 						b.Fatal(w.Code, w.Body)
 					}

@@ -211,6 +211,7 @@ func TestWhatIfQuotaAndCancellation(t *testing.T) {
 	go func() {
 		for {
 			req, _ := http.NewRequestWithContext(ctx, "POST", srv.URL+"/v1/what-if", strings.NewReader(long))
+			req.Header.Set("Content-Type", "application/json")
 			resp, err := client.Do(req)
 			if err == nil {
 				_, err = io.Copy(io.Discard, resp.Body)

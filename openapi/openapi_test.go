@@ -59,6 +59,7 @@ func generate(t *testing.T) (spec map[string]any, forms map[string]form) {
 	repair(spec, forms, examples(t), answers(t))
 	fromTables(t, spec, forms)
 	secure(spec)
+	guardPages(spec)
 	strictQueries(spec)
 	sharpen(spec)
 	return spec, forms

@@ -208,10 +208,21 @@ func joinLines(described map[string]any) {
 	}
 }
 
+// bytesExamples are the bodies that are no JSON, by operation.
+var bytesExamples = map[string]string{
+	"putLog":        "epoch 1, loss 0.31\n",
+	"putCheckpoint": `{"hare":"hare-checkpoint/v1","module":"line"`,
+}
+
 func repairOperation(op map[string]any, examples map[string]any, answers answerExamples) {
 	joinLines(op)
-	if body, ok := op["requestBody"].(map[string]any); ok {
-		media := body["content"].(map[string]any)["application/json"].(map[string]any)
+	body, _ := op["requestBody"].(map[string]any)
+	content, _ := body["content"].(map[string]any)
+	delete(content, "text/plain") // swag adds it to every body that is a string
+	if media, ok := content["application/octet-stream"].(map[string]any); ok {
+		media["example"] = bytesExamples[op["operationId"].(string)]
+	}
+	if media, ok := content["application/json"].(map[string]any); ok {
 		ref := media["schema"].(map[string]any)["$ref"]
 		media["schema"] = map[string]any{"$ref": ref}
 		if op["operationId"] == "postEvents" {

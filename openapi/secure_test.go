@@ -46,6 +46,22 @@ func secure(spec map[string]any) {
 	}
 }
 
+// guardPages adds to every operation the refusals that keep pages of other origins out.
+func guardPages(spec map[string]any) {
+	for _, item := range spec["paths"].(map[string]any) {
+		for _, o := range item.(map[string]any) {
+			responses := o.(map[string]any)["responses"].(map[string]any)
+			text := "a web page of another origin sent this"
+			if role, ok := responses["403"].(map[string]any); ok {
+				role["description"] = role["description"].(string) + "; or " + text
+			} else {
+				responses["403"] = refusal(text)
+			}
+			responses["421"] = refusal("the header Host is not a name of this server, which asks for no keys")
+		}
+	}
+}
+
 // strictQueries adds to every operation the refusal of unknown query parameters.
 func strictQueries(spec map[string]any) {
 	for _, item := range spec["paths"].(map[string]any) {

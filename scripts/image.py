@@ -87,9 +87,9 @@ def main(stage, target, version, commit, architecture):
             "config": {
                 "User": "65532:65532",
                 "WorkingDir": "/tmp",
-                "ExposedPorts": {"8080/tcp": {}},
+                "ExposedPorts": {"8443/tcp": {}},
                 "Entrypoint": ["/opt/hare/hare"],
-                "Cmd": ["serve", "--listen", "0.0.0.0:8080", "--insecure"],
+                "Cmd": ["serve", "--listen", "127.0.0.1:8080"],
                 "Labels": {"org.opencontainers.image.version": version, "org.opencontainers.image.revision": commit},
             },
             "rootfs": {"type": "layers", "diff_ids": ["sha256:" + hashlib.sha256(tar).hexdigest()]},

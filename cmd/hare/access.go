@@ -21,18 +21,25 @@ import (
 // accessFlags are the flags of hare serve that control access: keys, quotas and TLS.
 type accessFlags struct {
 	insecure, requireKeys bool
+	allow                 []string
 	certFile, keyFile     string
 	quota                 admission.Quota
 	bodyMiB, storedMiB    int64
 
-	cert *api.Certificate
+	cert  *api.Certificate
+	hosts *api.Hosts // of api.Config; set by check
 }
+
+// allowHost is the flag that names the Host headers that a server or helper answers.
+const allowHost = "allow-host"
 
 func (a *accessFlags) flags(f *pflag.FlagSet) {
 	d := admission.DefaultQuota
 	f.BoolVar(&a.insecure, "insecure", false, "allow an address beyond loopback without keys, or with keys and without "+
 		"TLS")
 	f.BoolVar(&a.requireKeys, "require-keys", false, "require API keys on loopback too: see hare key --help")
+	f.StringSliceVar(&a.allow, allowHost, nil, "answer requests that call the server by this name or address too, as "+
+		"behind a proxy; * stands for all (default: without keys localhost, loopback addresses and that of the server)")
 	f.StringVar(&a.certFile, "tls-cert", "", "serve HTTPS with this PEM file of a certificate and its chain; the "+
 		"server reads the file again when it changes, and on SIGHUP")
 	f.StringVar(&a.keyFile, "tls-key", "", "PEM file of the private key of --tls-cert")
@@ -69,11 +76,31 @@ func (a *accessFlags) check(listen, dataDir string) error {
 		}
 		a.requireKeys = true
 	}
+	if a.hosts, err = hostsOf(a.allow, listen); err != nil {
+		return err
+	}
+	if a.requireKeys && len(a.allow) == 0 {
+		a.hosts = nil // a page does not know a key, and a proxy may call the server by any name
+	}
 	if a.requireKeys && dataDir == "" {
 		return usageError{errors.New("keys are kept in the data directory: give --data-dir, and make one with hare key " +
 			"create --data-dir DIR")}
 	}
 	return nil
+}
+
+// hostsOf are the names by which a listener may be called: those of --allow-host, and the host of its address.
+func hostsOf(allow []string, listen string) (*api.Hosts, error) {
+	hosts := &api.Hosts{Flag: "--" + allowHost}
+	for _, name := range allow {
+		if err := hosts.Allow(name); err != nil {
+			return nil, usageError{fmt.Errorf("--%s: %w", allowHost, err)}
+		}
+	}
+	if host, _, err := net.SplitHostPort(listen); err == nil {
+		_ = hosts.Allow(host) // what is no name is nothing that a browser could call
+	}
+	return hosts, nil
 }
 
 // open reads the keys and the certificate. Keys and quotas are nil where the server

@@ -24,6 +24,7 @@ func with(t testing.TB, key, method, url, body string) (int, string) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	r.Header.Set("Content-Type", "application/json")
 	r.Header.Set("Authorization", "Bearer "+key)
 	resp, err := http.DefaultClient.Do(r)
 	if err != nil {
@@ -272,6 +273,8 @@ func TestAccess(t *testing.T) {
 		"TLS without keys":           {accessFlags{certFile: "c", keyFile: "k", insecure: true}, "0.0.0.0:1", "", false, ""},
 		"half a pair":                {accessFlags{certFile: "c"}, "127.0.0.1:1", "", false, "--tls-key"},
 		"no port":                    {accessFlags{}, "127.0.0.1", "", false, "--listen"},
+		"a host with a port":         {accessFlags{allow: []string{"a:80"}}, "127.0.0.1:1", "", false, "--allow-host"},
+		"a host of keys":             {accessFlags{requireKeys: true, allow: []string{"a"}}, "127.0.0.1:1", "d", true, ""},
 		"a bad quota":                {accessFlags{quota: admission.Quota{Rate: -1}}, "127.0.0.1:1", "", false, "/rate"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -282,6 +285,9 @@ func TestAccess(t *testing.T) {
 			}
 			if err == nil && c.a.requireKeys != c.keys {
 				t.Errorf("keys: %t", c.a.requireKeys)
+			}
+			if err == nil && (c.a.hosts != nil) != (!c.keys || len(c.a.allow) > 0) {
+				t.Errorf("names of the server: %v", c.a.hosts)
 			}
 		})
 	}

@@ -2,8 +2,10 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
 	"os"
 	"path"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -38,8 +40,10 @@ func serveFlags(t *testing.T, args []string) (grace time.Duration, flags map[str
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := onLoopback(flags["debug-listen"]); err != nil {
-		t.Error(err)
+	if debug := flags["debug-listen"]; debug != "" {
+		if err := onLoopback(debug); err != nil {
+			t.Error(err)
+		}
 	}
 	who := accessFlags{certFile: c.Flags().Lookup("tls-cert").Value.String(),
 		keyFile: c.Flags().Lookup("tls-key").Value.String()}
@@ -51,6 +55,27 @@ func serveFlags(t *testing.T, args []string) (grace time.Duration, flags map[str
 		t.Error(err)
 	}
 	return grace, flags
+}
+
+// TestImages checks that hare accepts the command of the two images, and that neither is a server for everybody where
+// its port is published.
+func TestImages(t *testing.T) {
+	for name, form := range map[string]*regexp.Regexp{"Dockerfile": regexp.MustCompile(`(?m)^CMD (\[.*\])$`),
+		"scripts/image.py": regexp.MustCompile(`"Cmd": (\[.*\]),`)} {
+		text, err := os.ReadFile("../../" + name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m := form.FindSubmatch(text)
+		var args []string
+		if m == nil || json.Unmarshal(m[1], &args) != nil {
+			t.Fatalf("%s has no command", name)
+		}
+		_, flags := serveFlags(t, args) // checks that there are keys, or that it listens on loopback
+		if flags["keys"] == "false" && onLoopback(flags["listen"]) != nil || bytes.Contains(text, []byte("--insecure")) {
+			t.Errorf("%s: whoever reaches a server by %q may do everything", name, args)
+		}
+	}
 }
 
 // unitOf reads the settings of a unit of systemd.

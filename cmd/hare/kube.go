@@ -25,6 +25,7 @@ type kubeFlags struct {
 	cfg                             kube.Config
 	api, context, kubeconfig, lease string
 	session, dir, metrics, speeds   string
+	allow                           []string
 	write, dryRun, once, json       bool
 	interval, react, leaseTime      time.Duration
 }
@@ -92,6 +93,8 @@ Exit codes: 0 done, 2 wrong use, 3 a loop failed (with --once).`,
 		"or none (default: hare-kube, in the namespace of the pod or else in default)")
 	f.DurationVar(&kf.leaseTime, "lease-time", 0, "how long a lease lasts that is not renewed (default: three intervals)")
 	f.StringVar(&kf.metrics, "metrics", "", "serve Prometheus metrics on this address, e.g. 127.0.0.1:9106")
+	f.StringSliceVar(&kf.allow, allowHost, nil, "names by which --metrics may be asked for, beside localhost and the "+
+		"address where it listens, such as that of a Service; * stands for all")
 	positive(c, "plan-time", "max-updates", "interval")
 	c.AddCommand(kf.release())
 	return c
@@ -282,7 +285,11 @@ func (kf *kubeFlags) run(c *cobra.Command) error {
 	}
 	defer stop()
 	if kf.metrics != "" {
-		stopMetrics, err := serveMetrics(kf.metrics, true, h.Metrics())
+		hosts, err := hostsOf(kf.allow, kf.metrics)
+		if err != nil {
+			return err
+		}
+		stopMetrics, err := serveMetrics(kf.metrics, hosts, h.Metrics())
 		if err != nil {
 			return err
 		}

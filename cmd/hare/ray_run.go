@@ -14,6 +14,7 @@ import (
 
 	"github.com/hare-sched/hare/adapters/advice"
 	"github.com/hare-sched/hare/adapters/ray"
+	"github.com/hare-sched/hare/api"
 	"github.com/hare-sched/hare/history"
 )
 
@@ -109,7 +110,7 @@ func (rr *rayRun) run(c *cobra.Command) error {
 	}
 	defer h.Resign()
 	if rr.metrics != "" {
-		stop, err := serveMetrics(rr.metrics, false, h.Metrics())
+		stop, err := serveMetrics(rr.metrics, &api.Hosts{}, h.Metrics())
 		if err != nil {
 			return err
 		}

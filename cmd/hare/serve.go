@@ -61,7 +61,9 @@ damaged, the others are served, and the log says what to do.
 
 On loopback addresses the server asks for no keys. On other addresses it requires
 TLS and keys (hare key) unless --insecure is given; docs/security.md shows the
-steps.
+steps. Web pages of other origins cannot use the server: it refuses what they send,
+and without keys also requests that call it by a name that is neither localhost nor
+given by --allow-host.
 
 After SIGTERM the server refuses new work, lets running work finish for --grace, and
 then ends it with the best certified schedule and bound so far.`,
@@ -148,7 +150,8 @@ then ends it with the best certified schedule and bound so far.`,
 			log.Info("listening", "address", address, "docs", scheme+address+"/docs", "keys", keys != nil, "version", version,
 				"highs", engine.EngineVersion)
 			h := api.New(svc, seen.config(api.Config{MaxBodyBytes: bodyMiB << 20, EngineRestarts: engine.Restarts,
-				Sessions: sessions, Clusters: clusters, Solves: solves, Keys: keys, Quotas: quotas}, engine, dataDir))
+				Sessions: sessions, Clusters: clusters, Solves: solves, Hosts: who.hosts, Keys: keys,
+				Quotas: quotas}, engine, dataDir))
 			idle := make([]byte, idleHeap)
 			defer runtime.KeepAlive(idle)
 			// The API ends its streams before solves and sessions close.

@@ -170,9 +170,7 @@ func isLoopback(host string) bool {
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// debugHandler serves profiles and metrics to requests whose Host is a loopback name.
-// This refuses pages elsewhere that point their own name at this address (DNS
-// rebinding).
+// debugHandler serves profiles and metrics, and refuses pages of other origins.
 func debugHandler(registry *prometheus.Registry) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/debug/pprof/", pprof.Index)
@@ -181,17 +179,7 @@ func debugHandler(registry *prometheus.Registry) http.Handler {
 	mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
 	mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
 	mux.Handle("/metrics", api.MetricsHandler(registry))
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		host, _, err := net.SplitHostPort(r.Host)
-		if err != nil {
-			host = r.Host
-		}
-		if !isLoopback(host) {
-			http.Error(w, "name this host 127.0.0.1 or localhost", http.StatusForbidden)
-			return
-		}
-		mux.ServeHTTP(w, r)
-	})
+	return api.Guard(mux, &api.Hosts{})
 }
 
 // filesBytes returns the size of the files in a directory, without its subdirectories.

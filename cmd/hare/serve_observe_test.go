@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -13,6 +14,10 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/hare-sched/hare/api"
 )
 
 // loggedServer is a server whose log is read line by line.
@@ -106,7 +111,7 @@ func TestServeObserved(t *testing.T) {
 	defer collector.Close()
 	t.Setenv("OTEL_BSP_SCHEDULE_DELAY", "600000") // longer than the test, so that the spans are sent at the end
 	s := serveLogged(t, "--debug-listen", "127.0.0.1:0", "--private-metrics", "--otlp-endpoint", collector.URL,
-		"--data-dir", t.TempDir())
+		"--data-dir", t.TempDir(), "--allow-host", "hare.example,other", "--allow-host=third")
 	profiles := strings.TrimSuffix(s.line(t, "profiles")["address"].(string), "/debug/pprof/")
 	public := "http://" + s.line(t, "listening")["address"].(string)
 	resp, err := http.Post(public+"/v1/solves", "application/json", strings.NewReader(`{"instance":`+tiny+`}`))
@@ -137,7 +142,11 @@ func TestServeObserved(t *testing.T) {
 		{public + "/debug/pprof/", "", 404, "not_found"},
 		{profiles + "/metrics", "", 200, `hare_solves_total{termination="optimal"} 1`},
 		{profiles + "/metrics", "localhost", 200, "hare_store_bytes "},
-		{profiles + "/metrics", "evil.example", 403, "localhost"},
+		{profiles + "/metrics", "evil.example", 421, `"unknown_host"`},
+		{profiles + "/metrics", "hare.example", 421, `"unknown_host"`},
+		{public + "/healthz", "hare.example", 200, ""},
+		{public + "/healthz", "third:80", 200, ""},
+		{public + "/healthz", "evil.example", 421, "start it with --allow-host evil.example"},
 		{profiles + "/debug/pprof/goroutine?debug=1", "", 200, "goroutine profile"},
 		{profiles + "/debug/vars", "", 404, ""},
 	} {
@@ -159,6 +168,39 @@ func TestServeObserved(t *testing.T) {
 	}
 	if traces.Load() == 0 {
 		t.Error("the last traces were not sent")
+	}
+}
+
+// TestListenersRefusePagesOfOthers checks that profiles and the metrics of helpers are not for pages of other origins.
+func TestListenersRefusePagesOfOthers(t *testing.T) {
+	named, err := hostsOf([]string{"hare-kube.hare"}, "0.0.0.0:9106")
+	if err != nil {
+		t.Fatal(err)
+	}
+	fine := http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
+	for name, h := range map[string]http.Handler{"profiles": debugHandler(prometheus.NewRegistry()),
+		"slurm": metricsHandler(fine, &api.Hosts{}), "kube": metricsHandler(fine, named)} {
+		for _, c := range []struct {
+			host, header, value string
+			status              int
+		}{
+			{"localhost:1", "", "", 200},
+			{"127.0.0.1", "Sec-Fetch-Site", "none", 200},
+			{"127.0.0.1", "Sec-Fetch-Site", "cross-site", 403},
+			{"127.0.0.1", "Origin", "http://evil.example", 403},
+			{"evil.example", "", "", 421},
+			{"hare-kube.hare:9106", "", "", map[string]int{"kube": 200}[name]},
+			{"0.0.0.0:9106", "", "", map[string]int{"kube": 200}[name]},
+		} {
+			r := httptest.NewRequest("GET", "/metrics", nil)
+			r.Host = c.host
+			r.Header.Set(c.header, c.value)
+			w := httptest.NewRecorder()
+			h.ServeHTTP(w, r)
+			if w.Code != cmp.Or(c.status, 421) {
+				t.Errorf("%s as %s, %s %s: %d %s", name, c.host, c.header, c.value, w.Code, w.Body)
+			}
+		}
 	}
 }
 

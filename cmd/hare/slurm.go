@@ -17,6 +17,7 @@ import (
 
 	"github.com/hare-sched/hare/adapters/advice"
 	"github.com/hare-sched/hare/adapters/slurm"
+	"github.com/hare-sched/hare/api"
 	"github.com/hare-sched/hare/history"
 )
 
@@ -160,7 +161,7 @@ func (sf *slurmFlags) run(c *cobra.Command) error {
 		return err
 	}
 	if sf.metrics != "" {
-		stop, err := serveMetrics(sf.metrics, false, h.Metrics())
+		stop, err := serveMetrics(sf.metrics, &api.Hosts{}, h.Metrics())
 		if err != nil {
 			return err
 		}
@@ -273,11 +274,11 @@ func orNothing(text string) string {
 	return text
 }
 
-// serveMetrics serves metrics on an address until stop is called; on a loopback address, unless any may be
-// given.
-func serveMetrics(address string, anywhere bool, metrics http.Handler) (stop func(), err error) {
+// serveMetrics serves metrics on an address until stop is called; on a loopback address, unless hosts has a flag by
+// which other names are allowed.
+func serveMetrics(address string, hosts *api.Hosts, metrics http.Handler) (stop func(), err error) {
 	host, _, err := net.SplitHostPort(address)
-	if ip := net.ParseIP(host); err != nil || !anywhere && (ip == nil || !ip.IsLoopback()) {
+	if ip := net.ParseIP(host); err != nil || hosts.Flag == "" && (ip == nil || !ip.IsLoopback()) {
 		return nil, usageError{fmt.Errorf("--metrics %.60q: must be a loopback address and a port, as in 127.0.0.1:9105",
 			address)}
 	}
@@ -285,9 +286,14 @@ func serveMetrics(address string, anywhere bool, metrics http.Handler) (stop fun
 	if err != nil {
 		return nil, err
 	}
-	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", metrics)
-	server := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second}
+	server := &http.Server{Handler: metricsHandler(metrics, hosts), ReadHeaderTimeout: 5 * time.Second}
 	go func() { _ = server.Serve(l) }()
 	return func() { _ = server.Close() }, nil
+}
+
+// metricsHandler serves metrics, and refuses pages of other origins.
+func metricsHandler(metrics http.Handler, hosts *api.Hosts) http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", metrics)
+	return api.Guard(mux, hosts)
 }

@@ -162,6 +162,7 @@ func (c *solveClient) open(method, path, body string, header map[string]string) 
 		c.t.Error(err)
 		return nil, false
 	}
+	req.Header.Set("Content-Type", "application/json")
 	for name, value := range header {
 		req.Header.Set(name, value)
 	}

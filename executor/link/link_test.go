@@ -134,6 +134,18 @@ func TestStrangersAreRefused(t *testing.T) {
 	if _, errClient := pair(t, settings("other", SideHome), settings("secret", SideHelper)); errClient == nil {
 		t.Error("a helper took a node with another secret")
 	}
+	// The request of a web page ends its connection at the first line.
+	a, b := net.Pipe()
+	defer a.Close()
+	go func() {
+		defer b.Close()
+		_, _ = io.WriteString(b, "POST / HTTP/1.1\r\n")
+		_, _ = io.Copy(io.Discard, b)
+	}()
+	var plain tls.RecordHeaderError
+	if err := tls.Server(a, home).Handshake(); !errors.As(err, &plain) {
+		t.Errorf("a request of HTTP: %v", err)
+	}
 }
 
 // A request whose connection ends is told so, and an answer that nobody asked for ends the connection.

@@ -25,11 +25,11 @@ export function hare(...args: string[]): string {
   });
 }
 
-export function launch(): Promise<Browser> {
+export function launch(...args: string[]): Promise<Browser> {
   // Chromium's sandbox does not run as root.
   return chromium.launch({
     executablePath: need("CHROMIUM"),
-    args: ["--no-sandbox", "--disable-dev-shm-usage"],
+    args: ["--no-sandbox", "--disable-dev-shm-usage", ...args],
   });
 }
 
@@ -178,8 +178,9 @@ export async function keepsTheRules(browser: Browser, address: string): Promise<
 }
 
 // Server is `hare serve` on a free port.
-export async function serve(): Promise<{ url: string; stop: () => void }> {
-  const child: ChildProcess = spawn(need("HARE"), ["serve", "--listen", "127.0.0.1:0", "--max-time", "2s"], {
+export async function serve(...args: string[]): Promise<{ url: string; stop: () => void }> {
+  const always = ["serve", "--listen", "127.0.0.1:0", "--max-time", "2s"];
+  const child: ChildProcess = spawn(need("HARE"), [...always, ...args], {
     cwd: pages,
     stdio: ["ignore", "ignore", "pipe"],
   });

@@ -154,7 +154,7 @@ test("a job of a managed cluster", async () => {
   const { job: id, attempt, task, number } = orders[0];
   const print = async (offset, text) => {
     const query = new URLSearchParams({ job: id, attempt, task, epoch: sync.epoch, stream: "stdout", offset });
-    const headers = { ...call.headers };
+    const headers = { ...call.headers, "Content-Type": "application/octet-stream" };
     if (process.env.HARE_KEY) headers.Authorization = `Bearer ${process.env.HARE_KEY}`;
     const url = `${process.env.HARE_URL}/v1/clusters/${lab}/agents/n1/logs?${query}`;
     assert.equal((await fetch(url, { method: "POST", body: text, headers })).status, 200);
