@@ -85,7 +85,12 @@ func TestEveryRouteRefusesPagesOfOthers(t *testing.T) {
 		for _, own := range [][]string{{"Sec-Fetch-Site", "same-origin", "Origin", "http://localhost"}, {"Sec-Fetch-Site",
 			"none"}, {"Origin", "http://localhost"}, {}} {
 			own = append(own, "Content-Type", kind+"; charset=utf-8")
-			if w := request(t, h, method, path, "{}", own...); w.Code == 403 || w.Code == 415 || w.Code == 421 {
+			w := request(t, h, method, path, "{}", own...)
+			// What agents do needs the secret of their registration.
+			if strings.Contains(w.Body.String(), `"code":"agent_secret"`) {
+				continue
+			}
+			if w.Code == 403 || w.Code == 415 || w.Code == 421 {
 				t.Errorf("%s with %q: %d %s", what, own, w.Code, w.Body)
 			}
 		}
