@@ -11,9 +11,8 @@ import (
 )
 
 // ProtocolVersion is the version of what agents and the server tell each other. The server refuses agents
-// of another version: one of version 2 would leave the orders home and compute out, and begin
-// anew where the server has a copy of the checkpoint.
-const ProtocolVersion = 3
+// of another version: one of version 3 would not show the secret of its registration.
+const ProtocolVersion = 4
 
 // NewCluster asks for a cluster.
 type NewCluster struct {
