@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -38,6 +39,9 @@ type Agent struct {
 	epoch       atomic.Int64
 	ready       atomic.Bool // it has registered
 	leaseUntil  time.Duration
+	until       atomic.Int64 // leaseUntil, for the guard
+	preparing   sync.Mutex
+	dismissed   bool // no runner is to be made ready any more; guarded by preparing
 	logLimit    int64
 	cgroup      string // the directory in which tasks get cgroups; "" where they get none
 	faults      map[int]string
@@ -83,6 +87,9 @@ func Run(ctx context.Context, cfg Config) error {
 		return err
 	}
 	defer unlock()
+	if err := a.checkUser(); err != nil {
+		return err
+	}
 	if a.faults, err = cfg.Devices.Faults(ctx); err != nil {
 		return err
 	}
@@ -98,6 +105,7 @@ func Run(ctx context.Context, cfg Config) error {
 	runner.ReleaseProgram()
 	go a.prepare()
 	defer a.dismiss()
+	go a.guard()
 	for first := true; ; first = false {
 		if err := a.register(first); err != nil {
 			return a.end(err)
@@ -108,28 +116,54 @@ func Run(ctx context.Context, cfg Config) error {
 	}
 }
 
-// prepare keeps a runner ready for the next task.
+// prepare keeps a runner ready for the next task, which watches over the others until then.
 func (a *Agent) prepare() {
-	s, err := runner.Prepare(a.cfg.Runner)
+	a.preparing.Lock()
+	defer a.preparing.Unlock()
+	if len(a.spares) > 0 || a.dismissed {
+		return
+	}
+	s, err := runner.Prepare(a.cfg.Runner, a.cfg.Directory)
 	if err != nil {
 		a.cfg.Logger.Warn("no runner can be kept ready", "error", err)
 		return
 	}
-	select {
-	case a.spares <- s:
-		if a.context.Err() != nil {
-			a.dismiss()
-		}
-	default:
-		_ = s.Close() // there is one
-	}
+	a.spares <- s
 }
 
-// dismiss ends the runner that is ready.
-func (a *Agent) dismiss() {
+// lookAtSpare has another runner made ready where something has ended the one that was.
+func (a *Agent) lookAtSpare() {
+	if !a.preparing.TryLock() {
+		return
+	}
+	defer a.preparing.Unlock()
 	select {
 	case s := <-a.spares:
-		_ = s.Close()
+		if s.Ready() {
+			a.spares <- s // nobody else gives it one, because preparing is locked
+			return
+		}
+		s.Close()
+	default:
+	}
+	go a.prepare()
+}
+
+// dismiss ends the runner that is ready, when the tasks have ended or another agent watches over them.
+func (a *Agent) dismiss() {
+	if len(a.state.tasks) > 0 {
+		a.prepare() // somebody must watch over them
+	}
+	a.preparing.Lock()
+	defer a.preparing.Unlock()
+	a.dismissed = true
+	a.dismissReady()
+}
+
+func (a *Agent) dismissReady() {
+	select {
+	case s := <-a.spares:
+		s.Close()
 	default:
 	}
 }
@@ -150,8 +184,10 @@ func (a *Agent) tasksDir() string { return filepath.Join(a.cfg.Directory, "tasks
 
 // open takes the agent's directory.
 func (a *Agent) open() (unlock func(), err error) {
-	if err := os.MkdirAll(a.tasksDir(), 0o700); err != nil {
-		return nil, err
+	for _, dir := range []string{a.cfg.Directory, a.tasksDir()} {
+		if err := a.makeDir(dir); err != nil {
+			return nil, err
+		}
 	}
 	lock, err := os.OpenFile(filepath.Join(a.cfg.Directory, "lock"), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -257,9 +293,13 @@ func (a *Agent) registration(holds []description.TaskReport) *description.Regist
 // extend lets the tasks go on that the server still wants. The lease counts from when the request was sent.
 func (a *Agent) extend(sent time.Duration, leaseS float64) {
 	a.leaseUntil = sent + time.Duration(leaseS*float64(time.Second))
+	a.until.Store(int64(a.leaseUntil))
 	a.pool.extend(a.leaseUntil)
 	for id, p := range a.processes {
 		if t := a.state.tasks[id]; t != nil && t.end == nil && !t.unwanted && t.order == description.OrderStart {
+			if runner.Lease(p.dir) <= 0 {
+				continue // it is being ended
+			}
 			if err := runner.SetLease(p.dir, a.leaseUntil); err != nil {
 				a.cfg.Logger.Error("the lease of a task cannot be written: the task will end", "job", id.Job, "error", err)
 			}
@@ -343,6 +383,7 @@ func (a *Agent) take() error {
 		case <-look.C:
 			news = a.lookAtDevices()
 			a.pool.look()
+			a.lookAtSpare()
 			if idle++; len(a.processes) > 0 || a.pool.phase != poolNone {
 				idle = 0
 			}

@@ -26,8 +26,10 @@ const patience = time.Minute
 const asHare = "HARE_TEST_AS_HARE"
 
 func TestMain(m *testing.M) {
+	runTaskIfAsked() // what agents start does not inherit asHare
 	runRoundsIfAsked()
 	runPoolIfAsked()
+	watchGPUsIfAsked()
 	lp.ServeIfWorker() // without it, results would be those of an engine that cannot start
 	if os.Getenv(asHare) != "" {
 		main()
