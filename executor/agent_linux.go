@@ -40,6 +40,7 @@ type Agent struct {
 	ready       atomic.Bool // it has registered
 	leaseUntil  time.Duration
 	until       atomic.Int64 // leaseUntil, for the guard
+	checkpoints *checkpoints
 	preparing   sync.Mutex
 	dismissed   bool // no runner is to be made ready any more; guarded by preparing
 	logLimit    int64
@@ -80,7 +81,7 @@ func Run(ctx context.Context, cfg Config) error {
 		uses:   map[description.TaskID][]int{},
 		spares: make(chan *runner.Spare, 1), logLimit: 16 << 20, faults: map[int]string{}, cgroup: runner.CgroupParent(),
 		copying: make(chan struct{}, 1)}
-	a.pool = newPoolOf(a)
+	a.pool, a.checkpoints = newPoolOf(a), newCheckpoints(a)
 	a.copying <- struct{}{}
 	unlock, err := a.open()
 	if err != nil {
@@ -90,6 +91,7 @@ func Run(ctx context.Context, cfg Config) error {
 	if err := a.checkUser(); err != nil {
 		return err
 	}
+	a.checkpoints.open()
 	if a.faults, err = cfg.Devices.Faults(ctx); err != nil {
 		return err
 	}
@@ -237,6 +239,7 @@ func (a *Agent) register(first bool) error {
 			todo := a.state.registered(answer, told)
 			a.extend(sent, answer.LeaseS)
 			a.logLimit = answer.LogLimitBytes
+			a.checkpoints.registered(answer.ClusterID)
 			a.ready.Store(true)
 			a.do(todo)
 			a.cfg.Logger.Info("registered", "cluster", a.cfg.Cluster, "agent", a.cfg.Name, "epoch", answer.Epoch, "devices",
@@ -339,6 +342,7 @@ func (a *Agent) take() error {
 				waitS = 0
 			}
 			ask := a.state.sync(waitS, a.faults)
+			ask.Checkpoints = a.checkpoints.ask()
 			go func() {
 				x := answer{sent: runner.Now()}
 				x.synced, x.err = a.cfg.Server.SyncAgent(ctx, a.cfg.Cluster, a.cfg.Name, ask)
@@ -352,6 +356,7 @@ func (a *Agent) take() error {
 			switch {
 			case x.err == nil:
 				a.extend(x.sent, x.synced.LeaseS)
+				a.checkpoints.ended(x.synced.EndedJobs)
 				a.do(a.state.synced(x.synced))
 				wait, again = leastRetry, time.After(0)
 			case interrupted:
@@ -384,6 +389,7 @@ func (a *Agent) take() error {
 			news = a.lookAtDevices()
 			a.pool.look()
 			a.lookAtSpare()
+			a.checkpoints.look()
 			if idle++; len(a.processes) > 0 || a.pool.phase != poolNone {
 				idle = 0
 			}

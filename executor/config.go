@@ -54,8 +54,11 @@ type Config struct {
 	// zero means two minutes. Nodes of relaxed jobs always wait two minutes.
 	NodePatience time.Duration
 	// RunAs is the user of all tasks; nil means the agent's. It needs an agent of root.
-	RunAs   *runner.User
-	Labels  map[string]string
-	Version string
-	Logger  *slog.Logger // nil means that nothing is logged
+	RunAs *runner.User
+	// KeepCheckpoints is how long the checkpoints of a job stay in the directory after the server has said that the job
+	// has ended; zero means not at all.
+	KeepCheckpoints time.Duration
+	Labels          map[string]string
+	Version         string
+	Logger          *slog.Logger // nil means that nothing is logged
 }

@@ -68,10 +68,10 @@ func (a *Agent) checkpointsOf(job, named string) (string, error) {
 	if named != "" {
 		return named, a.cfg.RunAs.Do(func() error { return os.MkdirAll(named, 0o700) })
 	}
-	if err := a.makeDir(filepath.Join(a.cfg.Directory, "checkpoints")); err != nil {
+	if err := a.makeDir(a.checkpoints.dir()); err != nil {
 		return "", err
 	}
-	path := filepath.Join(a.cfg.Directory, "checkpoints", job)
+	path := filepath.Join(a.checkpoints.dir(), job)
 	return path, a.give(path)
 }
 

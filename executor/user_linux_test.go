@@ -5,13 +5,11 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/hare-sched/hare/clusters/description"
 	"github.com/hare-sched/hare/executor"
-	"github.com/hare-sched/hare/executor/device"
 	"github.com/hare-sched/hare/executor/runner"
 )
 
@@ -130,22 +128,4 @@ func TestRoundJobsRunAsAnotherUser(t *testing.T) {
 	if job.State != description.JobFailed || !strings.Contains(job.Reason, "give the job GPUs of its own (--gpus)") {
 		t.Errorf("%s: %s", job.State, job.Reason)
 	}
-}
-
-func cores(t *testing.T) device.Source {
-	t.Helper()
-	source, err := device.Parse("cpu=1")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return source
-}
-
-func owner(t *testing.T, path string) uint32 {
-	t.Helper()
-	info, err := os.Lstat(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return info.Sys().(*syscall.Stat_t).Uid
 }

@@ -133,6 +133,8 @@ The agent never changes a setting of a GPU.`,
 		"nodes do not share goes to the server; 0 means never")
 	f.StringVar(&runAs, "run-as", "", "user of the jobs, USER or USER:GROUP; the agent is root then (default: the user "+
 		"of the agent)")
+	f.DurationVar(&cfg.KeepCheckpoints, "keep-checkpoints", 24*time.Hour, "how long the checkpoints of a job that has "+
+		"ended stay on the node, but for those in a --checkpoint-dir; 0 removes them at once")
 	f.DurationVar(&cfg.NodePatience, "node-patience", 2*time.Minute, "how long a node of a rigid or gang "+
 		"round job may be out of reach of the one that holds the parameters before the attempt ends (relaxed jobs: always "+
 		"two minutes)")

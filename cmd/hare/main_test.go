@@ -240,7 +240,7 @@ func TestFlagsRefuseNothing(t *testing.T) {
 		"--solves", "--rate", "--body", "--stored", "--sessions", "--streams", "quota --jobs",
 		"solve --time-limit", "bound --time-limit", "whatif --time-limit", "explain --time-limit", "import --jobs",
 		"submit --retries", "logs --task", "logs --offset", "kube --react", "kube --lease-time", "serve --checkpoints",
-		"agent --copy-every"}
+		"agent --copy-every", "agent --keep-checkpoints"}
 	tried := 0
 	var walk func(c *cobra.Command)
 	walk = func(c *cobra.Command) {
