@@ -144,3 +144,42 @@ func TestStoppedRunnerLengthensItsLease(t *testing.T) {
 	s.cut.Store(true)
 	t.Logf("ended after %v", goneWithin(t, 20*time.Second, pid))
 }
+
+// A module that stops the pool and its runner again and again is ended by the agent, and the job goes on in another pool.
+func TestStoppedPoolIsEnded(t *testing.T) {
+	t.Cleanup(executor.SetRunnerObeys(100 * time.Millisecond))
+	t.Cleanup(executor.SetLookEvery(50 * time.Millisecond))
+	t.Cleanup(executor.SetPoolObeys(time.Second))
+	dir := relaxedModules(t)
+	const text = `import os, signal
+from line import build, optimiser, loss
+import line
+
+BACKEND = "plain"
+
+def batch(round, task):
+    try:
+        os.close(os.open(os.environ["MARK"], os.O_CREAT | os.O_EXCL))
+    except FileExistsError:
+        return line.batch(round, task)
+    pool = os.getppid()
+    runner = int(open(f"/proc/{pool}/stat").read().rpartition(")")[2].split()[1])
+    if os.fork() == 0:
+        os.setsid()
+    while True:
+        os.kill(runner, signal.SIGSTOP)
+        os.kill(pool, signal.SIGSTOP)
+`
+	if err := os.WriteFile(filepath.Join(dir, "stops.py"), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	o := newOrders(t, 5)
+	agentOf(t, o, "a", t.TempDir(), "cpu=1", 0)
+	j := relaxed("j1", "stops", dir, 1, 2)
+	j.env = map[string]string{"MARK": filepath.Join(t.TempDir(), "mark")}
+	o.add(j)
+	o.await("the job goes on", time.Minute, o.over)
+	if !j.done {
+		t.Errorf("the job failed: %s", j.failed)
+	}
+}
