@@ -93,6 +93,7 @@ func (c *Cluster) Register(ctx context.Context, r *description.Registration) (*d
 		after: func(l *ledger.Ledger) {
 			answer.Epoch, _, _, _ = l.Agent(r.Name)
 			answer.Confirmed = l.Confirmed(r.Name, r.Holds)
+			answer.ClusterID = c.meta.ID
 			c.grantLease(r.Name)
 		},
 	})
@@ -131,13 +132,20 @@ func (c *Cluster) Sync(ctx context.Context, name string, s *description.Sync) (*
 			return nil, err
 		}
 	}
+	gone, err := c.gone(ctx, s.Checkpoints)
+	if err != nil {
+		return nil, err
+	}
 	wait := time.Duration(min(max(s.WaitS, 0), c.parent.cfg.Lease.Seconds()/3) * float64(time.Second))
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
 	for last := false; ; {
 		answer, wake, err := c.synced(name, s)
-		if err != nil || answer != nil && (last || len(answer.Orders) > 0 || wait == 0) {
-			return answer, err
+		if err != nil {
+			return nil, err
+		}
+		if answer.EndedJobs = gone; last || len(gone) > 0 || len(answer.Orders) > 0 || wait == 0 {
+			return answer, nil
 		}
 		select {
 		case <-wake:
@@ -156,6 +164,23 @@ func (c *Cluster) Sync(ctx context.Context, name string, s *description.Sync) (*
 func sum(secret string) string {
 	h := sha256.Sum256([]byte(secret))
 	return hex.EncodeToString(h[:])
+}
+
+// gone are those of jobs that have ended, or that the cluster does not have.
+func (c *Cluster) gone(ctx context.Context, jobs []string) (gone []string, err error) {
+	if len(jobs) == 0 {
+		return nil, nil
+	}
+	err = c.do(ctx, &request{
+		prepare: func(*ledger.Ledger) (*ledger.Record, error) { return nil, nil },
+		after: func(l *ledger.Ledger) {
+			for _, id := range jobs {
+				if l.Gone(id) {
+					gone = append(gone, id)
+				}
+			}
+		}})
+	return gone, err
 }
 
 // present returns a copy of what is known of an agent, or why it may not go on: *ledger.Conflict, or ErrSecret where

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -38,6 +39,10 @@ type Agent struct {
 	term        atomic.Pointer[term]               // the zero term until it has registered
 	ready       atomic.Bool                        // it has registered
 	leaseUntil  time.Duration
+	until       atomic.Int64 // leaseUntil, for the guard
+	checkpoints *checkpoints
+	preparing   sync.Mutex
+	dismissed   bool // no runner is to be made ready any more; guarded by preparing
 	logLimit    int64
 	cgroup      string // the directory in which tasks get cgroups; "" where they get none
 	faults      map[int]string
@@ -83,13 +88,17 @@ func Run(ctx context.Context, cfg Config) error {
 		spares: make(chan *runner.Spare, 1), logLimit: 16 << 20, faults: map[int]string{}, cgroup: runner.CgroupParent(),
 		copying: make(chan struct{}, 1)}
 	a.term.Store(&term{})
-	a.pool = newPoolOf(a)
+	a.pool, a.checkpoints = newPoolOf(a), newCheckpoints(a)
 	a.copying <- struct{}{}
 	unlock, err := a.open()
 	if err != nil {
 		return err
 	}
 	defer unlock()
+	if err := a.checkUser(); err != nil {
+		return err
+	}
+	a.checkpoints.open()
 	if a.faults, err = cfg.Devices.Faults(ctx); err != nil {
 		return err
 	}
@@ -105,6 +114,7 @@ func Run(ctx context.Context, cfg Config) error {
 	runner.ReleaseProgram()
 	go a.prepare()
 	defer a.dismiss()
+	go a.guard()
 	for first := true; ; first = false {
 		if err := a.register(first); err != nil {
 			return a.end(err)
@@ -115,28 +125,54 @@ func Run(ctx context.Context, cfg Config) error {
 	}
 }
 
-// prepare keeps a runner ready for the next task.
+// prepare keeps a runner ready for the next task, which watches over the others until then.
 func (a *Agent) prepare() {
-	s, err := runner.Prepare(a.cfg.Runner)
+	a.preparing.Lock()
+	defer a.preparing.Unlock()
+	if len(a.spares) > 0 || a.dismissed {
+		return
+	}
+	s, err := runner.Prepare(a.cfg.Runner, a.cfg.Directory)
 	if err != nil {
 		a.cfg.Logger.Warn("no runner can be kept ready", "error", err)
 		return
 	}
-	select {
-	case a.spares <- s:
-		if a.context.Err() != nil {
-			a.dismiss()
-		}
-	default:
-		_ = s.Close() // there is one
-	}
+	a.spares <- s
 }
 
-// dismiss ends the runner that is ready.
-func (a *Agent) dismiss() {
+// lookAtSpare has another runner made ready where something has ended the one that was.
+func (a *Agent) lookAtSpare() {
+	if !a.preparing.TryLock() {
+		return
+	}
+	defer a.preparing.Unlock()
 	select {
 	case s := <-a.spares:
-		_ = s.Close()
+		if s.Ready() {
+			a.spares <- s // nobody else gives it one, because preparing is locked
+			return
+		}
+		s.Close()
+	default:
+	}
+	go a.prepare()
+}
+
+// dismiss ends the runner that is ready, when the tasks have ended or another agent watches over them.
+func (a *Agent) dismiss() {
+	if len(a.state.tasks) > 0 {
+		a.prepare() // somebody must watch over them
+	}
+	a.preparing.Lock()
+	defer a.preparing.Unlock()
+	a.dismissed = true
+	a.dismissReady()
+}
+
+func (a *Agent) dismissReady() {
+	select {
+	case s := <-a.spares:
+		s.Close()
 	default:
 	}
 }
@@ -157,8 +193,10 @@ func (a *Agent) tasksDir() string { return filepath.Join(a.cfg.Directory, "tasks
 
 // open takes the agent's directory.
 func (a *Agent) open() (unlock func(), err error) {
-	if err := os.MkdirAll(a.tasksDir(), 0o700); err != nil {
-		return nil, err
+	for _, dir := range []string{a.cfg.Directory, a.tasksDir()} {
+		if err := a.makeDir(dir); err != nil {
+			return nil, err
+		}
 	}
 	lock, err := os.OpenFile(filepath.Join(a.cfg.Directory, "lock"), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -208,6 +246,7 @@ func (a *Agent) register(first bool) error {
 			todo := a.state.registered(answer, told)
 			a.extend(sent, answer.LeaseS)
 			a.logLimit = answer.LogLimitBytes
+			a.checkpoints.registered(answer.ClusterID)
 			a.ready.Store(true)
 			a.do(todo)
 			a.cfg.Logger.Info("registered", "cluster", a.cfg.Cluster, "agent", a.cfg.Name, "epoch", answer.Epoch, "devices",
@@ -264,9 +303,13 @@ func (a *Agent) registration(holds []description.TaskReport) *description.Regist
 // extend lets the tasks go on that the server still wants. The lease counts from when the request was sent.
 func (a *Agent) extend(sent time.Duration, leaseS float64) {
 	a.leaseUntil = sent + time.Duration(leaseS*float64(time.Second))
+	a.until.Store(int64(a.leaseUntil))
 	a.pool.extend(a.leaseUntil)
 	for id, p := range a.processes {
 		if t := a.state.tasks[id]; t != nil && t.end == nil && !t.unwanted && t.order == description.OrderStart {
+			if runner.Lease(p.dir) <= 0 {
+				continue // it is being ended
+			}
 			if err := runner.SetLease(p.dir, a.leaseUntil); err != nil {
 				a.cfg.Logger.Error("the lease of a task cannot be written: the task will end", "job", id.Job, "error", err)
 			}
@@ -307,6 +350,7 @@ func (a *Agent) take() error {
 			}
 			ask := a.state.sync(waitS, a.faults)
 			ask.Secret = a.term.Load().secret
+			ask.Checkpoints = a.checkpoints.ask()
 			go func() {
 				x := answer{sent: runner.Now()}
 				x.synced, x.err = a.cfg.Server.SyncAgent(ctx, a.cfg.Cluster, a.cfg.Name, ask)
@@ -320,6 +364,7 @@ func (a *Agent) take() error {
 			switch {
 			case x.err == nil:
 				a.extend(x.sent, x.synced.LeaseS)
+				a.checkpoints.ended(x.synced.EndedJobs)
 				a.do(a.state.synced(x.synced))
 				wait, again = leastRetry, time.After(0)
 			case interrupted:
@@ -351,6 +396,8 @@ func (a *Agent) take() error {
 		case <-look.C:
 			news = a.lookAtDevices()
 			a.pool.look()
+			a.lookAtSpare()
+			a.checkpoints.look()
 			if idle++; len(a.processes) > 0 || a.pool.phase != poolNone {
 				idle = 0
 			}

@@ -185,9 +185,9 @@ func agentOf(t *testing.T, s executor.Server, name, dir, devices string, modelBy
 		cfg := executor.Config{Server: s, Cluster: "lab", Name: name, Address: "127.0.0.1",
 			Directory: dir, Devices: source, ModelBytes: modelBytes, Runner: []string{os.Args[0], "run-task"},
 			RoundRunner: []string{os.Args[0], "run-rounds"}, PoolRunner: []string{os.Args[0], "run-pool"}, Speed: 100,
-			CopyEvery: 100 * time.Millisecond,
-			PassEnv:   []string{"PYTHONPATH"},
-			Logger:    slog.New(slog.NewTextHandler(io.Discard, nil))}
+			CopyEvery: 100 * time.Millisecond, KeepCheckpoints: time.Hour,
+			PassEnv: []string{"PYTHONPATH"},
+			Logger:  slog.New(slog.NewTextHandler(io.Discard, nil))}
 		for _, f := range with {
 			f(&cfg)
 		}

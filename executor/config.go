@@ -7,6 +7,7 @@ import (
 
 	"github.com/hare-sched/hare/clusters/description"
 	"github.com/hare-sched/hare/executor/device"
+	"github.com/hare-sched/hare/executor/runner"
 )
 
 // Server is what an agent asks of the server; *client.Client is one.
@@ -52,7 +53,12 @@ type Config struct {
 	// NodePatience is how long a node of a rigid job or a gang may be out of reach of the node that holds the parameters;
 	// zero means two minutes. Nodes of relaxed jobs always wait two minutes.
 	NodePatience time.Duration
-	Labels       map[string]string
-	Version      string
-	Logger       *slog.Logger // nil means that nothing is logged
+	// RunAs is the user of all tasks; nil means the agent's. It needs an agent of root.
+	RunAs *runner.User
+	// KeepCheckpoints is how long the checkpoints of a job stay in the directory after the server has said that the job
+	// has ended; zero means not at all.
+	KeepCheckpoints time.Duration
+	Labels          map[string]string
+	Version         string
+	Logger          *slog.Logger // nil means that nothing is logged
 }

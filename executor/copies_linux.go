@@ -29,10 +29,19 @@ const (
 	maxFetches = 3
 )
 
+// exchangeAsUser calls exchange with what the user of the tasks may do: the directories are the user's.
+func (a *Agent) exchangeAsUser(p *process) {
+	_ = a.cfg.RunAs.Do(func() error { // exchange says itself what goes wrong
+		a.exchange(p)
+		return nil
+	})
+}
+
 // exchange gets the copy of the checkpoint that a round job begins with, and then brings its checkpoints to the
 // server, the newest one at a time.
 func (a *Agent) exchange(p *process) {
-	spec, err := rounds.ReadSpec(p.dir)
+	dir := programDir(p.dir)
+	spec, err := rounds.ReadSpec(dir)
 	if err != nil {
 		return // a command, or a job whose checkpoints are not copied
 	}
@@ -47,13 +56,13 @@ func (a *Agent) exchange(p *process) {
 	}()
 	has := false // as many rounds as the server's copy
 	if spec.Fetch != nil {
-		if _, err := rounds.ReadFetched(p.dir); errors.Is(err, fs.ErrNotExist) {
+		if _, err := rounds.ReadFetched(dir); errors.Is(err, fs.ErrNotExist) {
 			var f *rounds.Fetched
 			f, has = a.fetch(ctx, p, &spec)
 			if ctx.Err() != nil {
 				return
 			}
-			if err := rounds.WriteFetched(p.dir, f); err != nil {
+			if err := rounds.WriteFetched(dir, f); err != nil {
 				a.cfg.Logger.Error("a round job cannot begin", "job", p.id.Job, "error", err)
 			}
 		} else if spec.Copied { // the agent has started again
@@ -69,7 +78,7 @@ func (a *Agent) exchange(p *process) {
 	}
 	for wait := time.Duration(0); pause(ctx, max(wait, retryCopy)); {
 		wait = 0
-		if now, err := rounds.ReadProgress(p.dir); err != nil || now.Round <= brought || !a.ready.Load() {
+		if now, err := rounds.ReadProgress(dir); err != nil || now.Round <= brought || !a.ready.Load() {
 			continue
 		}
 		round, err := a.bring(ctx, p, &spec, brought)

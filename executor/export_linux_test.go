@@ -22,3 +22,10 @@ func SetLookEvery(d time.Duration) (undo func()) {
 	lookEvery = d
 	return func() { lookEvery = was }
 }
+
+// SetRunnerObeys says how long a runner may take to end its task, and returns what undoes that. No agent may run.
+func SetRunnerObeys(d time.Duration) (undo func()) {
+	was := runnerObeys
+	runnerObeys = d
+	return func() { runnerObeys = was }
+}

@@ -200,6 +200,9 @@ func (o *poolOf) extend(until time.Duration) {
 	if o.phase != poolStarting && o.phase != poolUp || o.killed {
 		return // a process that is to end gets no more time
 	}
+	if runner.Lease(o.dir) <= 0 {
+		return // it has none, or is being ended
+	}
 	if err := runner.SetLease(o.dir, until); err != nil && !errors.Is(err, os.ErrNotExist) {
 		o.agent.cfg.Logger.Error("the lease of the pool cannot be written: its tasks will end", "error", err)
 	}
@@ -419,5 +422,10 @@ func (o *poolOf) killPool(why string) {
 	o.agent.cfg.Logger.Error("the pool is killed", "reason", why)
 	if r, ok := runner.Find(o.dir); ok {
 		_ = r.Signal(unix.SIGINT)
+		time.AfterFunc(runnerObeys, func() { // its runner may have been stopped
+			if r.Alive() && o.agent.context.Err() == nil {
+				_ = runner.End(o.dir) // a process that does not end keeps the pool as it is
+			}
+		})
 	}
 }

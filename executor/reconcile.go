@@ -3,6 +3,7 @@ package executor
 import (
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/hare-sched/hare/clusters/description"
 )
@@ -41,6 +42,14 @@ type action struct {
 	id    description.TaskID
 	order *description.Order // of actStart, and of actStop
 	began string             // the type of the order that has begun the task
+}
+
+// grace is how long the task may take to end.
+func (x *action) grace() time.Duration {
+	if x.kind == actStop && x.order != nil {
+		return time.Duration(x.order.GraceS * float64(time.Second))
+	}
+	return 0
 }
 
 func newState() *state { return &state{tasks: map[description.TaskID]*taskState{}} }

@@ -56,21 +56,22 @@ func (a *Agent) startRelaxed(o *description.Order) {
 	case o.Type == description.OrderCompute && o.Compute.Address == "": // a home that is played has no port
 		a.fail(o.TaskID, "pretended GPUs play the home of the job, and this node would compute: name types with --on")
 		return
+	case a.cfg.RunAs != nil:
+		a.fail(o.TaskID, "this node runs tasks as another user (hare agent --run-as), and round jobs that share GPUs have "+
+			"one process of the agent's user: give the job GPUs of its own (--gpus)")
+		return
 	case len(a.cfg.PoolRunner) == 0:
 		a.fail(o.TaskID, "the agent runs no round jobs")
 		return
 	}
 	q := &pool.Request{Type: pool.Compute, Order: o}
 	if o.Type == description.OrderHome {
-		checkpoints := o.Home.CheckpointDirectory
-		if checkpoints == "" {
-			checkpoints = filepath.Join(a.cfg.Directory, "checkpoints", o.Job)
-		}
-		q.Checkpoint = filepath.Join(checkpoints, o.Home.Checkpoint)
+		var checkpoints string
 		p, err := a.openHome(o.TaskID)
 		if err == nil {
-			err = os.MkdirAll(checkpoints, 0o700)
+			checkpoints, err = a.checkpointsOf(o.Job, o.Home.CheckpointDirectory)
 		}
+		q.Checkpoint = filepath.Join(checkpoints, o.Home.Checkpoint)
 		if err == nil && o.Home.CheckpointDirectory == "" {
 			err = rounds.WriteSpec(p.dir, a.copied(o, q.Checkpoint))
 		}

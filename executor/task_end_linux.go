@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/hare-sched/hare/clusters/description"
-	"github.com/hare-sched/hare/executor/rounds"
 	"github.com/hare-sched/hare/executor/runner"
 )
 
@@ -67,7 +66,7 @@ func (a *Agent) follow(p *process) {
 
 // tellProgress tells the server how far a round job is, where that has changed.
 func (a *Agent) tellProgress(p *process) {
-	now, err := rounds.ReadProgress(p.dir)
+	now, err := a.progressOf(p)
 	if err != nil || now.Round == 0 || now.Round == p.said.Round && now.Loss == p.said.Loss ||
 		p.home { // the pool tells that of homes
 		return
@@ -83,7 +82,7 @@ func (a *Agent) tellProgress(p *process) {
 // endOf reads how a task ended whose runner has.
 func (a *Agent) endOf(p *process) description.TaskReport {
 	r := description.TaskReport{TaskID: p.id, State: description.TaskEnded}
-	far, _ := rounds.ReadProgress(p.dir) // a command has none
+	far, _ := a.progressOf(p) // a command has none
 	r.Round, r.Loss = far.Round, far.Loss
 	e, err := runner.ReadExit(p.dir)
 	if err != nil {

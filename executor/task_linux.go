@@ -69,19 +69,16 @@ func (a *Agent) startTask(o *description.Order) (*process, error) {
 	if work == "" {
 		work = filepath.Join(p.dir, "work")
 	}
-	checkpoints := o.Start.CheckpointDirectory
-	if checkpoints == "" {
-		checkpoints = filepath.Join(a.cfg.Directory, "checkpoints", o.Job)
-	}
-	if err := os.MkdirAll(p.dir, 0o700); err != nil {
+	if err := a.makeDir(p.dir); err != nil {
 		return nil, err
 	}
 	if o.Start.Directory == "" {
-		if err := os.MkdirAll(work, 0o700); err != nil {
+		if err := a.give(work); err != nil {
 			return nil, err
 		}
 	}
-	if err := os.MkdirAll(checkpoints, 0o700); err != nil {
+	checkpoints, err := a.checkpointsOf(o.Job, o.Start.CheckpointDirectory)
+	if err != nil {
 		return nil, err
 	}
 	if s := o.Start; s.Rank == 0 && s.WorldSize > 1 && s.PretendS == 0 {
@@ -95,13 +92,25 @@ func (a *Agent) startTask(o *description.Order) (*process, error) {
 		return nil, err
 	}
 	spec := &runner.Spec{Command: command, Directory: work, GraceS: o.GraceS, LogLimit: a.logLimit, Token: token,
-		Cgroup: a.cgroup,
-		Env:    a.environment(o, checkpoints, token)}
+		Cgroup: a.cgroup, User: a.cfg.RunAs,
+		Env: a.environment(o, checkpoints, token)}
 	if a.cfg.Devices.Pretended() && o.Start.PretendS > 0 {
 		spec.PretendS, spec.PretendOf = o.Start.PretendS/a.cfg.Speed, o.Start.PretendS
 	}
-	if info, err := os.Stat(work); spec.PretendS == 0 && (err != nil || !info.IsDir()) {
-		return nil, fmt.Errorf("the node has no directory %s", work)
+	if spec.PretendS == 0 {
+		err := a.cfg.RunAs.Do(func() error {
+			info, err := os.Stat(work + "/.") // which only who may enter it can see
+			if errors.Is(err, fs.ErrPermission) {
+				return fmt.Errorf("the user of the task may not enter the directory %s", work)
+			}
+			if err != nil || !info.IsDir() {
+				return fmt.Errorf("the node has no directory %s", work)
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
 	}
 	text, err := json.Marshal(&kept{o.TaskID, o.Start.Devices})
 	if err == nil {
@@ -160,7 +169,15 @@ func (a *Agent) command(o *description.Order, dir, work, checkpoints string) ([]
 			Address: net.JoinHostPort(s.MasterAddress, strconv.Itoa(s.MasterPort)), Shared: s.CheckpointDirectory != "",
 			PatienceS: a.cfg.NodePatience.Seconds()}
 	}
-	return slices.Concat(a.cfg.RoundRunner, []string{dir}), rounds.WriteSpec(dir, spec)
+	if a.cfg.RunAs != nil {
+		if err := a.give(filepath.Join(dir, ownDirectory)); err != nil {
+			return nil, err
+		}
+	}
+	dir = programDir(dir)
+	return slices.Concat(a.cfg.RoundRunner, []string{dir}), a.cfg.RunAs.Do(func() error {
+		return rounds.WriteSpec(dir, spec)
+	})
 }
 
 // portError says that MASTER_PORT cannot be listened at.
@@ -213,6 +230,12 @@ func (a *Agent) passedOn(own map[string]string) (env []string) {
 	for _, name := range slices.Concat(passed, a.cfg.PassEnv) {
 		if v, ok := os.LookupEnv(name); ok {
 			all[name] = v
+		}
+	}
+	if user := a.cfg.RunAs; user != nil {
+		all["HOME"], all["USER"], all["LOGNAME"], all["SHELL"] = user.Home, user.Name, user.Name, user.Shell
+		if !slices.Contains(a.cfg.PassEnv, "TMPDIR") {
+			delete(all, "TMPDIR") // the agent's may be closed to the user
 		}
 	}
 	maps.Copy(all, own)
@@ -278,7 +301,7 @@ func (a *Agent) adopt() error {
 			close(p.over)
 		}()
 		go a.follow(p)
-		go a.exchange(p)
+		go a.exchangeAsUser(p)
 		a.cfg.Logger.Info("a task of the agent's earlier life goes on", "job", id.Job, "attempt", id.Attempt, "task",
 			id.Task)
 	}
@@ -341,6 +364,7 @@ func (a *Agent) do(todo []action) {
 			log.Info("told to end", "signal", unix.SignalName(sig))
 			if p != nil {
 				go signalRunner(p, sig, log)
+				go a.insist(p, x.grace(), log)
 			}
 		case actForget:
 			delete(a.processes, x.id)
@@ -369,7 +393,7 @@ func (a *Agent) begin(o *description.Order) {
 	log.Info("started", "name", o.Start.Name)
 	a.processes[o.TaskID] = p
 	go a.follow(p)
-	go a.exchange(p)
+	go a.exchangeAsUser(p)
 }
 
 // signalRunner sends a signal to a runner, which may only be starting.

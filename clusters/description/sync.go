@@ -45,6 +45,8 @@ type Registered struct {
 	Confirmed []TaskID `json:"confirmed,omitempty"`
 	// LogLimitBytes is how much of one output of one task is kept.
 	LogLimitBytes int64 `json:"log_limit_bytes"`
+	// ClusterID is that of the cluster. One that is deleted and made again has another ID, and other jobs.
+	ClusterID string `json:"cluster_id"`
 } //	@name	Registered
 
 // TaskID names a task of an attempt of a job.
@@ -105,6 +107,8 @@ type Sync struct {
 	OrdersSeen int64 `json:"orders_seen,omitempty"`
 	// Faults maps the place of each device that is not well, from 0, to the reason.
 	Faults map[int]string `json:"faults,omitempty"`
+	// Checkpoints are jobs whose checkpoints the node keeps, and of which it has no task: at most 1,000.
+	Checkpoints []string `json:"checkpoints,omitempty"`
 } //	@name	Sync
 
 // Synced answers a sync.
@@ -114,6 +118,8 @@ type Synced struct {
 	ReportsSeen int64 `json:"reports_seen"`
 	// Orders are all orders after OrdersSeen, in order.
 	Orders []Order `json:"orders,omitempty"`
+	// EndedJobs are those of Checkpoints that have ended, or that the cluster does not have.
+	EndedJobs []string `json:"ended_jobs,omitempty"`
 } //	@name	Synced
 
 // Order tells an agent to start or to stop a task. Orders are numbered from 1 in each epoch.

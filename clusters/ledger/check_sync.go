@@ -19,6 +19,9 @@ const (
 	maxJobID     = 20
 )
 
+// maxKept is how many jobs an agent may ask about at once.
+const maxKept = 1000
+
 // CheckSync says what is wrong with a sync of an agent with a number of devices: hare.InvalidErrors, or nil. Texts
 // for people and durations are brought within their limits instead, because an agent could only repeat them.
 func CheckSync(s *description.Sync, devices int) error {
@@ -32,6 +35,9 @@ func CheckSync(s *description.Sync, devices int) error {
 		}
 	}
 	checkReports(&es, "/reports", s.Reports)
+	if n := len(s.Checkpoints); n > maxKept {
+		es.Add("/checkpoints", "too_many", "has %d jobs: at most %d are allowed", n, maxKept)
+	}
 	for _, i := range slices.Sorted(maps.Keys(s.Faults)) {
 		if i < 0 || i >= devices {
 			es.Add(fmt.Sprintf("/faults/%d", i), "out_of_range", "the agent registered %d devices, numbered from 0", devices)

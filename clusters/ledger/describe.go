@@ -218,6 +218,12 @@ func (l *Ledger) Final(id string) bool {
 	return j != nil && j.state.Final() || j == nil && l.past.has(number(id)-1)
 }
 
+// Gone says whether a job has ended, or never was one of the cluster.
+func (l *Ledger) Gone(id string) bool {
+	j := l.jobs[id]
+	return j == nil || j.state.Final()
+}
+
 // InSession says whether the session knows the job and has not started it, or has given no GPU to the round that comes
 // next.
 func (l *Ledger) InSession(id string) bool {

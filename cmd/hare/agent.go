@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"time"
 
@@ -23,7 +24,7 @@ import (
 func agentCommand() *cobra.Command {
 	var far remoteFlags
 	var cfg executor.Config
-	var devices, library string
+	var devices, library, runAs string
 	var modelGiB float64
 	var labels []string
 	c := &cobra.Command{
@@ -43,10 +44,16 @@ and started again while jobs go on. When the agent has not reached the server fo
 time of the server's --agent-lease, its jobs end, because the server gives them to
 other machines then. SIGTERM ends the agent and not its jobs.
 
+Jobs can do what their user may. An agent of root with --run-as USER gives them a user of
+their own: they can then neither read the agent's key nor stop what ends them. Without it
+they are as mighty as the agent, and only jobs of one owner belong on such a node. A key in
+HARE_API_KEY is gone from the environment once the agent has read it, and no job gets it.
+
 The agent never changes a setting of a GPU.`,
 		Example: `  hare agent --server http://127.0.0.1:8080 --cluster lab --devices V100=2,T4=2
   hare agent --cluster lab --name gpu-17 --devices cpu=2 --directory /var/lib/hare-agent
-  hare agent --server https://hare.example --api-key-file agent.key --cluster lab`,
+  hare agent --server https://hare.example --api-key-file agent.key --cluster lab
+  hare agent --cluster lab --directory /var/lib/hare-agent --run-as hare-jobs`,
 		Args: exactly(0, "no arguments"),
 		RunE: func(c *cobra.Command, _ []string) error {
 			r, err := far.connect()
@@ -54,11 +61,20 @@ The agent never changes a setting of a GPU.`,
 				return err
 			}
 			defer r.Close()
+			if err := hideKey(); err != nil {
+				return err
+			}
+			if cfg.RunAs, err = taskUser(runAs); err != nil {
+				return err
+			}
 			if cfg.Cluster == "" {
 				return usageError{errors.New("--cluster is missing: the cluster to take part in, such as lab; it is made " +
 					"where there is none")}
 			}
 			cfg.Logger = slog.New(slog.NewTextHandler(c.ErrOrStderr(), nil))
+			if cfg.RunAs == nil && os.Geteuid() == 0 {
+				cfg.Logger.Warn("jobs run as root, and can do to this machine and its agent what they like: give --run-as")
+			}
 			self, err := os.Executable()
 			if err != nil {
 				return err
@@ -66,7 +82,8 @@ The agent never changes a setting of a GPU.`,
 			if devices != "" {
 				cfg.Devices, err = device.Parse(devices)
 			} else {
-				cfg.Devices, err = nvml.Open(c.Context(), []string{self, watchGPUs, library}, cfg.Logger)
+				cfg.Devices, err = nvml.Open(c.Context(), []string{self, watchGPUs, library},
+					runner.Environment(), cfg.Logger)
 			}
 			if err != nil {
 				return usageError{fmt.Errorf("--devices: %w", err)}
@@ -114,12 +131,28 @@ The agent never changes a setting of a GPU.`,
 		"optimisers remember, without what tasks need while they compute (default: no limit)")
 	f.DurationVar(&cfg.CopyEvery, "copy-every", 5*time.Second, "how often at most the checkpoint of a round job that "+
 		"nodes do not share goes to the server; 0 means never")
+	f.StringVar(&runAs, "run-as", "", "user of the jobs, USER or USER:GROUP; the agent is root then (default: the user "+
+		"of the agent)")
+	f.DurationVar(&cfg.KeepCheckpoints, "keep-checkpoints", 24*time.Hour, "how long the checkpoints of a job that has "+
+		"ended stay on the node, but for those in a --checkpoint-dir; 0 removes them at once")
 	f.DurationVar(&cfg.NodePatience, "node-patience", 2*time.Minute, "how long a node of a rigid or gang "+
 		"round job may be out of reach of the one that holds the parameters before the attempt ends (relaxed jobs: always "+
 		"two minutes)")
 	_ = c.MarkFlagDirname("directory") // cannot fail: the flag exists
 	positive(c, "node-patience", "speed", "model-memory")
 	return c
+}
+
+// hideKey takes the key of the agent out of reach of the jobs: no process inherits it, and none but root's can read it
+// in the memory of this one.
+func hideKey() error {
+	if err := os.Unsetenv("HARE_API_KEY"); err != nil {
+		return err
+	}
+	if runtime.GOOS != "linux" {
+		return nil // agents run on Linux alone
+	}
+	return runner.Conceal()
 }
 
 // nameAgent fills in what follows from the machine.

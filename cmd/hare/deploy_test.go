@@ -110,6 +110,11 @@ func TestSystemdUnitOfAgents(t *testing.T) {
 	if d := c.Flags().Lookup("directory").Value.String(); !strings.HasPrefix(d, home+"/") {
 		t.Errorf("--directory %s is not in %s", d, home)
 	}
+	// Jobs neither have the user of the agent nor find its key in a process or a file that they can read.
+	if c.Flags().Lookup("run-as").Value.String() == "" || settings["User"] != "" || settings["Environment"] != "" ||
+		settings["LoadCredential"] == "" {
+		t.Errorf("jobs are not kept from the agent: %v", settings)
+	}
 	for name, want := range map[string]string{"KillMode": "process", "Delegate": "yes", "OOMPolicy": "continue",
 		"Restart": "always"} {
 		if settings[name] != want {

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -45,13 +46,16 @@ type killed struct {
 
 const killedAgents = 2
 
+// ownAddresses counts the ports that were tried, so that no test is given that of another one.
+var ownAddresses atomic.Int64
+
 // ownAddress is an address of this machine at which nobody listens. Systems give ports from 61000 on neither to
 // connections nor to those who listen at port 0, so that a server that is killed finds its port free when it comes
 // back.
 func ownAddress(t *testing.T) string {
 	t.Helper()
-	for n := range 4500 {
-		address := fmt.Sprintf("127.0.0.1:%d", 61_000+(os.Getpid()*41+n)%4500)
+	for range 4500 {
+		address := fmt.Sprintf("127.0.0.1:%d", 61_000+(os.Getpid()*41+int(ownAddresses.Add(1)))%4500)
 		if l, err := net.Listen("tcp", address); err == nil {
 			_ = l.Close()
 			return address

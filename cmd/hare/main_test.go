@@ -26,8 +26,10 @@ const patience = time.Minute
 const asHare = "HARE_TEST_AS_HARE"
 
 func TestMain(m *testing.M) {
+	runTaskIfAsked() // what agents start does not inherit asHare
 	runRoundsIfAsked()
 	runPoolIfAsked()
+	watchGPUsIfAsked()
 	lp.ServeIfWorker() // without it, results would be those of an engine that cannot start
 	if os.Getenv(asHare) != "" {
 		main()
@@ -238,7 +240,7 @@ func TestFlagsRefuseNothing(t *testing.T) {
 		"--solves", "--rate", "--body", "--stored", "--sessions", "--streams", "quota --jobs",
 		"solve --time-limit", "bound --time-limit", "whatif --time-limit", "explain --time-limit", "import --jobs",
 		"submit --retries", "logs --task", "logs --offset", "kube --react", "kube --lease-time", "serve --checkpoints",
-		"agent --copy-every"}
+		"agent --copy-every", "agent --keep-checkpoints"}
 	tried := 0
 	var walk func(c *cobra.Command)
 	walk = func(c *cobra.Command) {

@@ -42,8 +42,8 @@ func source(t *testing.T, lib string) (*Source, func(orders string)) {
 	t.Helper()
 	orders := filepath.Join(t.TempDir(), "orders")
 	t.Setenv("FAKE_NVML", orders)
-	s, err := open(t.Context(), []string{os.Args[0], "nvml", lib}, slog.New(slog.NewTextHandler(io.Discard, nil)),
-		3*time.Second)
+	s, err := open(t.Context(), []string{os.Args[0], "nvml", lib}, os.Environ(),
+		slog.New(slog.NewTextHandler(io.Discard, nil)), 3*time.Second)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -115,7 +115,7 @@ func TestInstances(t *testing.T) {
 	if f := await(t, s, 2); f[2] != "" || f[0] != f[1] {
 		t.Error(f)
 	}
-	if _, err := Open(t.Context(), []string{os.Args[0], "nvml", fake(t, "-DMIG", "-DEMPTY")},
+	if _, err := Open(t.Context(), []string{os.Args[0], "nvml", fake(t, "-DMIG", "-DEMPTY")}, os.Environ(),
 		slog.New(slog.DiscardHandler)); err != nil {
 		t.Error(err) // the other GPU is there
 	}
@@ -186,12 +186,12 @@ func TestBrokenDrivers(t *testing.T) {
 func TestNoDriver(t *testing.T) {
 	log := slog.New(slog.NewTextHandler(io.Discard, nil))
 	for lib, want := range map[string]string{filepath.Join(t.TempDir(), "none.so"): "driver is not there"} {
-		if _, err := Open(t.Context(), []string{os.Args[0], "nvml", lib}, log); err == nil ||
+		if _, err := Open(t.Context(), []string{os.Args[0], "nvml", lib}, os.Environ(), log); err == nil ||
 			!strings.Contains(err.Error(), want) {
 			t.Error(err)
 		}
 	}
-	if _, err := Open(t.Context(), []string{"/no/such/program"}, log); err == nil {
+	if _, err := Open(t.Context(), []string{"/no/such/program"}, nil, log); err == nil {
 		t.Error("no program and no error")
 	}
 }

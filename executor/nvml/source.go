@@ -26,6 +26,7 @@ const (
 // Source are the GPUs of a node. It implements device.Source.
 type Source struct {
 	program []string
+	env     []string
 	log     *slog.Logger
 	silent  time.Duration
 	devices []description.AgentDevice
@@ -36,14 +37,14 @@ type Source struct {
 	passing map[int]string // what was said last of faults that pass by themselves
 }
 
-// Open finds the GPUs. program is the command that calls Serve; it runs until ctx ends. The error says why there are
-// none.
-func Open(ctx context.Context, program []string, log *slog.Logger) (*Source, error) {
-	return open(ctx, program, log, silentWait)
+// Open finds the GPUs. program is the command that calls Serve, and env its whole environment; it runs until ctx ends.
+// The error says why there are none.
+func Open(ctx context.Context, program, env []string, log *slog.Logger) (*Source, error) {
+	return open(ctx, program, env, log, silentWait)
 }
 
-func open(ctx context.Context, program []string, log *slog.Logger, silent time.Duration) (*Source, error) {
-	s := &Source{program: program, log: log, silent: silent, faults: map[int]string{}}
+func open(ctx context.Context, program, env []string, log *slog.Logger, silent time.Duration) (*Source, error) {
+	s := &Source{program: program, env: env, log: log, silent: silent, faults: map[int]string{}}
 	first := make(chan error, 1)
 	go s.run(ctx, first)
 	select {
@@ -80,7 +81,7 @@ func (s *Source) listen(ctx context.Context, first chan<- error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, s.program[0], s.program[1:]...)
-	cmd.WaitDelay = time.Second
+	cmd.WaitDelay, cmd.Env = time.Second, s.env
 	out, err := cmd.StdoutPipe()
 	if err == nil {
 		err = cmd.Start()

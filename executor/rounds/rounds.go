@@ -8,8 +8,11 @@ package rounds
 
 import (
 	"encoding/json"
+	"fmt"
+	"io"
 	"os"
 	"path/filepath"
+	"syscall"
 	"time"
 )
 
@@ -122,8 +125,25 @@ func ReadProgress(dir string) (p Progress, err error) {
 	return p, err
 }
 
+// maxFile is the most bytes of a file between agent and program.
+const maxFile = 1 << 20
+
+// readFile reads a file that the agent or the program has written. The program may put anything in its place, such as
+// a pipe that nobody writes to.
 func readFile(dir, name string, v any) error {
-	text, err := os.ReadFile(filepath.Join(dir, name))
+	f, err := os.OpenFile(filepath.Join(dir, name), os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	if !info.Mode().IsRegular() || info.Size() > maxFile {
+		return fmt.Errorf("%s is no file of a round job", f.Name())
+	}
+	text, err := io.ReadAll(io.LimitReader(f, maxFile))
 	if err != nil {
 		return err
 	}

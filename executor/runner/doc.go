@@ -3,8 +3,9 @@
 // down how the program ended. An agent that dies therefore breaks nothing: the agent that is started after it finds
 // the runner in the task's directory and goes on with it.
 //
-// The directory of a task has these files: spec.json (what to run; by the agent), lease (how long the task may go
-// on; by the agent), runner.json (the runner's process), stdout and stderr, and at the end exit.json.
+// The directory of a task has these files: spec.json (how to run it; by the agent), command.json (what to run with
+// which environment; by the agent, and removed when the runner has read it), lease (how long the task may go on; by
+// the agent), runner.json (the runner's process), stdout and stderr, and at the end exit.json.
 package runner
 
 import (
@@ -15,25 +16,45 @@ import (
 
 // Names of files in the directory of a task.
 const (
-	specFile   = "spec.json"
-	leaseFile  = "lease"
-	runnerFile = "runner.json"
-	exitFile   = "exit.json"
-	logFile    = "runner.log" // what the runner itself has to say
+	specFile    = "spec.json"
+	commandFile = "command.json"
+	leaseFile   = "lease"
+	runnerFile  = "runner.json"
+	exitFile    = "exit.json"
+	logFile     = "runner.log" // what the runner itself has to say
 )
 
-// Spec is what a runner starts.
+// Spec is what a runner starts. Command and Env stand in a file of their own, which does not outlive the start: both
+// may have secrets.
 type Spec struct {
-	Command   []string `json:"command"`
-	Env       []string `json:"env"` // the whole environment
+	Command   []string `json:"-"`
+	Env       []string `json:"-"` // the whole environment
 	Directory string   `json:"directory"`
 	GraceS    float64  `json:"grace_s"`   // from SIGTERM to SIGKILL
 	LogLimit  int64    `json:"log_limit"` // bytes of one output
+	// User is who the task runs as; nil means the user of the runner.
+	User *User `json:"user,omitempty"`
 	// Cgroup is the directory of the cgroup below which the task gets its own; "" means that it gets none.
 	Cgroup    string  `json:"cgroup,omitempty"`
 	Token     string  `json:"token"`      // in the environment of every process of the task, as HARE_TASK_TOKEN
 	PretendS  float64 `json:"pretend_s"`  // above 0: nothing is run, and the task ends after this time
 	PretendOf float64 `json:"pretend_of"` // the time that the task is said to have run then
+}
+
+// User is a user of the system.
+type User struct {
+	Name   string   `json:"name"`
+	Home   string   `json:"home"`
+	Shell  string   `json:"shell"`
+	UID    uint32   `json:"uid"`
+	GID    uint32   `json:"gid"`
+	Groups []uint32 `json:"groups"` // the supplementary ones
+}
+
+// command is the content of commandFile.
+type command struct {
+	Command []string `json:"command"`
+	Env     []string `json:"env"`
 }
 
 // Process names a process: its number is used again, its start time is not.
@@ -92,4 +113,23 @@ func ReadExit(dir string) (e Exit, err error) {
 }
 
 // WriteSpec writes what the runner of a directory starts.
-func WriteSpec(dir string, s *Spec) error { return writeFile(dir, specFile, s, false) }
+func WriteSpec(dir string, s *Spec) error {
+	if err := writeFile(dir, commandFile, &command{s.Command, s.Env}, false); err != nil {
+		return err
+	}
+	return writeFile(dir, specFile, s, false)
+}
+
+// readSpec reads what a runner is to start, once: the command and its environment are gone then.
+func readSpec(dir string) (*Spec, error) {
+	s, c := new(Spec), new(command)
+	err := readFile(dir, specFile, s)
+	if err == nil {
+		err = readFile(dir, commandFile, c)
+	}
+	if err != nil {
+		return nil, err
+	}
+	s.Command, s.Env = c.Command, c.Env
+	return s, os.Remove(filepath.Join(dir, commandFile))
+}

@@ -32,14 +32,18 @@ func Main(dir string) error {
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return err
 	}
-	if dir == spareArgument {
+	if dir != spareArgument {
+		if err := protect(); err != nil {
+			return err
+		}
+	} else {
 		var err error
-		if dir, err = waitForTask(); err != nil || dir == "" {
+		if dir, err = waitForTask(os.Getenv(guardVariable)); err != nil || dir == "" {
 			return err
 		}
 	}
-	var spec Spec
-	if err := readFile(dir, specFile, &spec); err != nil {
+	spec, err := readSpec(dir)
+	if err != nil {
 		return err
 	}
 	if !Claim(dir) {
@@ -49,7 +53,7 @@ func Main(dir string) error {
 	if err := writeFile(dir, runnerFile, Process{os.Getpid(), start}, false); err != nil {
 		return err
 	}
-	t := &task{dir: dir, spec: &spec, begun: time.Now(), told: func() {}}
+	t := &task{dir: dir, spec: spec, begun: time.Now(), told: func() {}}
 	if os.Getenv(pipeVariable) != "" {
 		unix.CloseOnExec(pipeFD)
 		t.told = func() { _, _ = os.NewFile(pipeFD, "started").Write([]byte{1}) }
@@ -152,7 +156,7 @@ func (t *task) start() (pid int, outputs func() error, err error) {
 		}
 	}()
 	attr := &syscall.ProcAttr{Dir: t.spec.Directory, Env: t.spec.Env, Files: files,
-		Sys: &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}}
+		Sys: &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL, Credential: t.spec.User.credential()}}
 	if pid, err = t.forkInCgroup(path, attr); pid == 0 {
 		pid, err = syscall.ForkExec(path, t.spec.Command, attr)
 	}
@@ -250,6 +254,9 @@ func (t *task) watch(pid int, ended <-chan unix.WaitStatus, signals <-chan os.Si
 	for {
 		select {
 		case status := <-ended:
+			if status.Signaled() && t.lease() <= 0 { // another process that watches over the lease was sooner
+				why = LeaseOver
+			}
 			exit := Exit{Error: why}
 			if status.Signaled() {
 				exit.Signal = unix.SignalName(status.Signal())
@@ -356,18 +363,20 @@ func Start(program []string, dir string) (p *os.Process, started *os.File, err e
 		return nil, nil, err
 	}
 	defer errs.Close()
-	return start(program, dir, []*os.File{null, null, errs})
+	return start(program, dir, "", []*os.File{null, null, errs})
 }
 
-// start starts a runner with an argument and three files.
-func start(program []string, argument string, files []*os.File) (p *os.Process, started *os.File, err error) {
+// start starts a runner with an argument and three files. It watches over the tasks of a directory until it has a task
+// itself; "" means none.
+func start(program []string, argument, guards string, files []*os.File) (p *os.Process, started *os.File, err error) {
 	started, tell, err := os.Pipe()
 	if err != nil {
 		return nil, nil, err
 	}
 	defer tell.Close()
 	argv := append(append([]string{}, program...), argument)
-	p, err = os.StartProcess(program[0], argv, &os.ProcAttr{Env: append(os.Environ(), pipeVariable+"=1"),
+	p, err = os.StartProcess(program[0], argv, &os.ProcAttr{
+		Env:   append(Environment(), pipeVariable+"=1", guardVariable+"="+guards),
 		Files: append(files, tell), Sys: &syscall.SysProcAttr{Setsid: true}})
 	if err != nil {
 		return nil, nil, errors.Join(err, started.Close())
@@ -378,20 +387,56 @@ func start(program []string, argument string, files []*os.File) (p *os.Process, 
 // spareArgument stands in place of the directory of a runner that is told it later.
 const spareArgument = "-"
 
-// waitForTask reads the directory of its task from standard input; "" says that there will be none.
-func waitForTask() (dir string, err error) {
+// waitForTask reads the directory of its task from standard input, and watches over the tasks of the agent's directory
+// meanwhile. When the agent has ended it goes on with that until they have ended, or another process does it. "" says
+// that there will be no task.
+func waitForTask(guards string) (dir string, err error) {
 	ReleaseProgram()
-	text, err := io.ReadAll(os.Stdin)
-	dir, whole := strings.CutSuffix(string(text), "\n")
-	if err != nil || !whole {
+	if err := protect(); err != nil {
 		return "", err
 	}
+	type input struct {
+		text []byte
+		err  error
+	}
+	told := make(chan input, 1)
+	go func() {
+		text, err := io.ReadAll(os.Stdin)
+		told <- input{text, err}
+	}()
+	guard := Guard{Directory: guards}
+	look := time.NewTimer(0)
+	defer look.Stop()
+	for agent := true; ; {
+		select {
+		case in := <-told:
+			dir, whole := strings.CutSuffix(string(in.text), "\n")
+			if in.err == nil && whole {
+				return dir, logTo(dir)
+			}
+			agent, told = false, nil
+			look.Reset(0)
+		case <-look.C:
+			left, next := 0, guardEvery
+			if guards != "" {
+				left, next = guard.Look()
+			}
+			if !agent && (left == 0 || replaced(guards)) {
+				return "", nil
+			}
+			look.Reset(next)
+		}
+	}
+}
+
+// logTo has what this process says to standard error go to the log of a task.
+func logTo(dir string) error {
 	log, err := os.OpenFile(filepath.Join(dir, logFile), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
 	if err != nil {
-		return "", err
+		return err
 	}
 	defer log.Close()
-	return dir, unix.Dup3(int(log.Fd()), 2, 0)
+	return unix.Dup3(int(log.Fd()), 2, 0)
 }
 
 // Spare is a runner that has no task yet: the start of the program, which takes longer than all else of a task's
@@ -402,8 +447,9 @@ type Spare struct {
 	started *os.File
 }
 
-// Prepare starts a spare runner. It ends when the caller ends or calls Close.
-func Prepare(program []string) (*Spare, error) {
+// Prepare starts a spare runner. Until it has a task it watches over the tasks of the agent's directory ("" means
+// none), and ends when the caller has ended or called Close and no task is left there.
+func Prepare(program []string, directory string) (*Spare, error) {
 	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
 	if err != nil {
 		return nil, err
@@ -414,11 +460,30 @@ func Prepare(program []string) (*Spare, error) {
 		return nil, err
 	}
 	defer out.Close()
-	p, started, err := start(program, spareArgument, []*os.File{out, null, null})
+	p, started, err := start(program, spareArgument, directory, []*os.File{out, null, null})
 	if err != nil {
 		return nil, errors.Join(err, in.Close())
 	}
-	return &Spare{p, in, started}, nil
+	if directory != "" { // it takes the place of the one that watches there
+		begun, _ := startOf(p.Pid)
+		err = writeFile(directory, guardFile, Process{p.Pid, begun}, false)
+	}
+	s := &Spare{p, in, started}
+	if err != nil {
+		s.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// Ready says whether the spare waits for a task. One that was stopped goes on.
+func (s *Spare) Ready() bool {
+	p := Process{PID: s.process.Pid}
+	if p.stopped() {
+		_ = s.process.Signal(unix.SIGCONT)
+	}
+	_, ok := startOf(p.PID)
+	return ok
 }
 
 // Run gives a spare its task, as Start does. Where the error is not nil, the spare has none.
@@ -427,16 +492,17 @@ func (s *Spare) Run(dir string) (p *os.Process, started *os.File, err error) {
 		err = s.in.Close()
 	}
 	if err != nil {
-		return nil, nil, errors.Join(err, s.Close())
+		s.Close()
+		return nil, nil, err
 	}
 	return s.process, s.started, nil
 }
 
-// Close ends a spare that has no task.
-func (s *Spare) Close() error {
+// Close says that a spare gets no task. It ends once no task is left that it watches over.
+func (s *Spare) Close() {
 	_ = s.in.Close()
-	_, err := s.process.Wait()
-	return errors.Join(err, s.started.Close())
+	_ = s.started.Close()
+	go func() { _, _ = s.process.Wait() }()
 }
 
 // Claim takes the right to run the task of a directory, which is given once: to its runner, or to an agent that

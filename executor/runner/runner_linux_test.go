@@ -209,6 +209,25 @@ func TestLongOutput(t *testing.T) {
 	}
 }
 
+// A runner has nothing of the agent's environment but what is known to be harmless, and nothing that it starts has
+// more; what it was to start with stands in no file any more.
+func TestRunnerIsBare(t *testing.T) {
+	t.Setenv("HARE_API_KEY", "s3cret")
+	t.Setenv("AWS_SECRET_ACCESS_KEY", "s3cret")
+	t.Setenv("LC_TIME", "C")
+	dir := start(t, `tr '\0' '\n' < /proc/$PPID/environ > out; cat *.json >> out; echo end >> out; mv out env; `+
+		`sleep 1000`,
+		func(s *runner.Spec) { s.Env = append(s.Env, "TOKEN=s3cret") })
+	env := await(t, dir, "env")
+	if strings.Contains(env, "s3cret") || !strings.Contains(env, "LC_TIME=C\n") || !strings.HasSuffix(env, "end\n") {
+		t.Errorf("a task reads %s", env)
+	}
+	if err := find(t, dir).Signal(unix.SIGINT); err != nil {
+		t.Fatal(err)
+	}
+	exit(t, dir)
+}
+
 func TestPretendedTask(t *testing.T) {
 	pretend := func(s *runner.Spec) { s.PretendS, s.PretendOf = 0.05, 50 }
 	if e := exit(t, start(t, "exit 1", pretend)); e.ExitCode == nil || *e.ExitCode != 0 || e.RanS != 50 {

@@ -20,13 +20,13 @@ func Start([]string, string) (p *os.Process, started *os.File, err error) { retu
 type Spare struct{}
 
 // Prepare starts a spare runner, on Linux alone.
-func Prepare([]string) (*Spare, error) { return nil, errLinux }
+func Prepare([]string, string) (*Spare, error) { return nil, errLinux }
 
 // Run gives a spare its task, on Linux alone.
 func (*Spare) Run(string) (p *os.Process, started *os.File, err error) { return nil, nil, errLinux }
 
 // Close ends a spare, on Linux alone.
-func (*Spare) Close() error { return errLinux }
+func (*Spare) Close() {}
 
 // ReleaseProgram gives memory back, on Linux alone.
 func ReleaseProgram() {}
@@ -45,3 +45,6 @@ func SetLease(string, time.Duration) error { return errLinux }
 
 // Now is a time, on Linux alone.
 func Now() time.Duration { return 0 }
+
+// Conceal hides the environment, on Linux alone.
+func Conceal() error { return errLinux }
