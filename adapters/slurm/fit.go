@@ -107,13 +107,14 @@ func (s *State) canStart(r *Record, j *Job, features string) bool {
 	if len(j.OnlyNodes) >= want { // all of its nodes are named
 		nodes = slices.DeleteFunc(nodes, func(n *Node) bool { return !must(n) })
 	}
-	// A job that asks for GPUs in all may have more nodes than it asks for.
+	// A job that asks for GPUs in all or by task may have more nodes than it asks for.
 	most := want
-	if r.asked.perJob != "" && r.asked.perNode == "" && j.PerTask == 1 {
+	if j.PerTask > 0 && r.asked.perNode+r.asked.perSocket == "" {
 		most = len(nodes)
 	}
+	tasksGPUs := func(n *Node) int64 { return gpusOf(n) - gpusOf(n)%max(1, j.PerTask) }
 	return len(nodes) >= want &&
-		enough(nodes, most, j.GPUs, gpusOf) &&
+		enough(nodes, most, j.GPUs, tasksGPUs) &&
 		(!s.CPUs || enough(nodes, most, j.CPUMilli, func(n *Node) int64 { return n.CPUMilli })) &&
 		(!s.Memory || enough(nodes, most, j.MemoryMiB, func(n *Node) int64 { return n.MemoryMiB }))
 }
