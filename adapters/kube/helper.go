@@ -132,6 +132,9 @@ type Update struct {
 	path   string
 	patch  []byte // of what is not a Workload
 	of     *job   // nil for Workloads
+	frees  bool   // the Job, which was let go before
+	// version is the one that the write has made; "" where it is not known.
+	version string
 
 	work       *workload // that is patched; nil for Jobs
 	operations []patchOperation
@@ -191,6 +194,17 @@ func (h *Helper) step(ctx context.Context) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
+	freed, changed, err := h.free(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	if changed {
+		// They take part again, as they are now.
+		if s, err = h.read(ctx); err != nil {
+			return nil, err
+		}
+	}
+	result.Updates = freed
 	told := h.forSession(s)
 	planCtx, cancel := context.WithTimeout(ctx, h.cfg.PlanTime)
 	defer cancel()
@@ -198,7 +212,7 @@ func (h *Helper) step(ctx context.Context) (*Result, error) {
 	plan, err := h.session.Plan(planCtx, told)
 	h.counted.PlanSeconds = time.Since(began).Seconds()
 	if err != nil {
-		return nil, fmt.Errorf("no plan, nothing is written: %w", err)
+		return nil, fmt.Errorf("no plan, no Job is let go: %w", err)
 	}
 	result.Plan, result.Left = plan, s.left
 	updates := h.choose(s, h.session.Turns(plan), result)
@@ -306,9 +320,12 @@ func (h *Helper) choose(s *state, turns []advice.Turn, result *Result) (updates 
 // else has changed the Job since it was read.
 func (h *Helper) update(j *job, t advice.Turn) Update {
 	gpuType := t.Types[0]
+	annotations := map[string]string{StartedAnnotation: gpuType}
+	if j.choosesOpen(h.cfg.TypeLabel) {
+		annotations[SelectorAnnotation] = h.cfg.TypeLabel
+	}
 	patch := map[string]any{
-		"metadata": map[string]any{"resourceVersion": j.Metadata.ResourceVersion,
-			"annotations": map[string]string{StartedAnnotation: gpuType}},
+		"metadata": map[string]any{"resourceVersion": j.Metadata.ResourceVersion, "annotations": annotations},
 		"spec": map[string]any{"suspend": false, "template": map[string]any{
 			"spec": map[string]any{"nodeSelector": map[string]string{h.cfg.TypeLabel: gpuType}}}},
 	}
@@ -351,6 +368,7 @@ func (h *Helper) let(ctx context.Context, u *Update) (done bool, err error) {
 		kind = "application/json-patch+json"
 	}
 	err = call(ctx, h.api, http.MethodPatch, path, kind, patch, &after)
+	u.version = after.Metadata.ResourceVersion
 	switch status := statusOf(err); {
 	case err == nil:
 		delete(h.refused, u.UID)
@@ -358,6 +376,8 @@ func (h *Helper) let(ctx context.Context, u *Update) (done bool, err error) {
 			h.counted.Updates++
 			h.cfg.Logger.Info("written", "job", u.Job, "old", u.Old, "new", u.New, "reason", u.Reason)
 			switch {
+			case u.frees:
+				h.event(ctx, u, "HareFreed", "Suspend", "Hare took the "+u.of.kind()+" back from "+u.Type+", "+u.Reason)
 			case u.work == nil:
 				h.event(ctx, u, "HareStarted", "Unsuspend", "Hare let the "+u.of.kind()+" go on "+u.Type+": "+u.Reason)
 			case u.Type != "":
@@ -464,6 +484,12 @@ func (h *Helper) Release(ctx context.Context) (*Result, error) {
 			why != unclearRule+j.Spec.Template.Spec.unclear {
 			s.left[why]++
 			continue
+		}
+		if h.cfg.Write && j.ours(h.cfg.TypeLabel) && j.Metadata.Annotations[StartedAnnotation] == "" {
+			// It was freed, and still has the node selector of the type.
+			if _, err := h.unselect(ctx, j); err != nil {
+				return result, err
+			}
 		}
 		text, _ := json.Marshal(map[string]any{"metadata": map[string]any{"resourceVersion": j.Metadata.ResourceVersion},
 			"spec": map[string]any{"suspend": false}})

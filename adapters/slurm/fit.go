@@ -71,7 +71,8 @@ func (s *State) offers(n *Node, r *Record, j *Job) bool {
 		!has(n.gres, gresCounts(r.asked.perSocket)):
 		return false
 	}
-	if j.Type != "" && !slices.ContainsFunc(n.GPUs, func(g hare.TypeCount) bool { return strings.EqualFold(g.Type, j.Type) }) {
+	of := func(g hare.TypeCount) bool { return strings.EqualFold(g.Type, j.Type) }
+	if j.Type != "" && !slices.ContainsFunc(n.GPUs, of) {
 		return false
 	}
 	return gpusOf(n) >= max(1, j.PerTask)
