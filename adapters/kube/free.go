@@ -100,7 +100,7 @@ func (h *Helper) stuck(s *state, j *job) (why string, bound bool) {
 	return "", bound
 }
 
-// free frees the Jobs that are stuck, and goes on with those of an earlier loop. changed says that Jobs are not as they
+// free suspends the Jobs that are stuck, and takes the selectors of those back that an earlier loop has suspended. changed says that Jobs are not as they
 // were read. An error means that the API server
 // does not answer, or that this helper may no longer write.
 func (h *Helper) free(ctx context.Context, s *state) (updates []Update, changed bool, err error) {
@@ -109,7 +109,7 @@ func (h *Helper) free(ctx context.Context, s *state) (updates []Update, changed 
 		if j.work != nil {
 			continue
 		}
-		if j.Spec.Suspend { // was suspended by an earlier loop, which could not go on
+		if j.Spec.Suspend { // by an earlier loop
 			if j.ours(h.cfg.TypeLabel) && j.Metadata.Annotations[StartedAnnotation] == "" {
 				done, err := h.unselect(ctx, j)
 				if err != nil {
@@ -147,10 +147,8 @@ func (h *Helper) free(ctx context.Context, s *state) (updates []Update, changed 
 		changed = true
 		h.counted.Freed++
 		h.cfg.Logger.Warn("freed", "job", u.Job, "type", gpuType, "reason", why)
-		j.Metadata.ResourceVersion = u.version
-		if _, err := h.unselect(ctx, j); err != nil {
-			return updates, changed, err
-		}
+		// The Job controller has to see the suspension before the API server lets the selector be changed: that is
+		// for the next loop, which the change of the Job begins.
 	}
 	return updates, changed, nil
 }

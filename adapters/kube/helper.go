@@ -133,8 +133,6 @@ type Update struct {
 	patch  []byte // of what is not a Workload
 	of     *job   // nil for Workloads
 	frees  bool   // the Job, which was let go before
-	// version is the one that the write has made; "" where it is not known.
-	version string
 
 	work       *workload // that is patched; nil for Jobs
 	operations []patchOperation
@@ -368,7 +366,6 @@ func (h *Helper) let(ctx context.Context, u *Update) (done bool, err error) {
 		kind = "application/json-patch+json"
 	}
 	err = call(ctx, h.api, http.MethodPatch, path, kind, patch, &after)
-	u.version = after.Metadata.ResourceVersion
 	switch status := statusOf(err); {
 	case err == nil:
 		delete(h.refused, u.UID)
