@@ -47,12 +47,12 @@ func TestFreesJobs(t *testing.T) {
 	f.cordon("H100", true)
 	f.run(1)
 	r := step(t, h)
-	if !j.suspend || len(r.Updates) != 1 {
-		t.Fatalf("%+v, %+v", j, r.Updates)
+	if !j.suspend || len(r.Freed) != 1 {
+		t.Fatalf("%+v, %+v", j, r.Freed)
 	}
 	step(t, h)
 	if j.suspend || j.selector[typeLabel] != "V100" || j.stopped > 0 ||
-		shown(t, h, "freed_total") != "1" || !strings.Contains(r.Updates[0].Reason, "freed: no node in service satisfies") {
+		shown(t, h, "freed_total") != "1" || !strings.Contains(r.Freed[0].Reason, "freed: no node in service satisfies") {
 		t.Fatalf("%+v, %+v, %s were freed", j, r.Updates, shown(t, h, "freed_total"))
 	}
 	f.cordon("H100", false)

@@ -1,7 +1,8 @@
 // Package kube helps a Kubernetes that runs: it reads nodes, pods and Jobs, lets a session plan by the
 // policy rolling, and lets suspended Jobs that take part go, each on the GPU type of the plan, when
-// there is room for all of their pods. It never suspends, stops or deletes anything. Under Kueue it
-// writes Workloads alone: the GPU type of those that start next, and the order of queues that opted in.
+// there is room for all of their pods. It stops and deletes nothing that runs; a Job none of whose pods finds
+// a node of the type is suspended again. Under Kueue it writes Workloads alone: the GPU type of those that
+// start next, and the order of queues that opted in.
 package kube
 
 import (
@@ -149,6 +150,7 @@ type Turn struct {
 // Result is what one loop did.
 type Result struct {
 	Updates []Update // that were made, or would have been
+	Freed   []Update // that took Jobs back which cannot start
 	Turns   []Turn   // the jobs that wait, in the order of the plan
 	// Left says why suspended Jobs that opted in were left alone, by reason.
 	Left map[string]int
@@ -202,7 +204,7 @@ func (h *Helper) step(ctx context.Context) (*Result, error) {
 			return nil, err
 		}
 	}
-	result.Updates = freed
+	result.Freed = freed
 	told := h.forSession(s)
 	planCtx, cancel := context.WithTimeout(ctx, h.cfg.PlanTime)
 	defer cancel()
