@@ -33,7 +33,8 @@ func typesByJob(inst *hare.Instance) map[string]string {
 // TestTypeOfSubmission reads jobs of a Slurm that counts GPUs without their types (AccountingStorageTRES=gres/gpu):
 // the type is that of the command line, unless the job had GPUs of another type.
 func TestTypeOfSubmission(t *testing.T) {
-	text := "JobID|JobName|User|Partition|State|Submit|Start|End|TimelimitRaw|NNodes|ReqTRES|AllocTRES|NodeList|SubmitLine\n"
+	text := "JobID|JobName|User|Partition|State|Submit|Start|End|TimelimitRaw|NNodes|ReqTRES|AllocTRES|NodeList|" +
+		"SubmitLine\n"
 	for i, c := range []struct{ line, got, node string }{
 		{"--gres=gpu:a100:2 -t 1 --wrap sleep 6", "gres/gpu=2", "n1"},
 		{"--gres=gpu:v100:2 -t 1 --wrap sleep 6", "gres/gpu=2", "n2"},
@@ -43,8 +44,8 @@ func TestTypeOfSubmission(t *testing.T) {
 		{"-G V100:2 job.sh", "gres/gpu=2", "n2"},
 	} {
 		at := fmt.Sprintf("2026-11-28T0%d", i)
-		text += fmt.Sprintf("%d|j|ann|main|COMPLETED|%s:00:00|%s:00:00|%s:10:00|20|1|cpu=1,gres/gpu=2,node=1|cpu=1,%s,node=1|%s|"+
-			"sbatch --parsable %s\n", i+1, at, at, at, c.got, c.node, c.line)
+		text += fmt.Sprintf("%d|j|ann|main|COMPLETED|%s:00:00|%s:00:00|%s:10:00|20|1|cpu=1,gres/gpu=2,node=1|"+
+			"cpu=1,%s,node=1|%s|sbatch --parsable %s\n", i+1, at, at, at, c.got, c.node, c.line)
 	}
 	log, err := history.Read("slurm", []trace.Source{{Name: "jobs", R: strings.NewReader(text)},
 		{Name: "nodes", R: strings.NewReader(typedNodes)}}, history.ReadConfig{})
@@ -71,8 +72,8 @@ func TestTypeOfWaitingJobs(t *testing.T) {
 		`"submit_line":"sbatch --gpus v100:4 job.sh"`,
 		`"tres_per_node":"gres/gpu:v100:4","submit_line":"sbatch --gres=gpu:a100:4 job.sh"`, // as an operator changed it
 	} {
-		jobs = append(jobs, fmt.Sprintf(`{"job_id":%d,"name":"w","user_name":"ann","partition":"main","job_state":["PENDING"],
-			"submit_time":1000,"eligible_time":1000,"time_limit":1,"node_count":1,"tasks":1,
+		jobs = append(jobs, fmt.Sprintf(`{"job_id":%d,"name":"w","user_name":"ann","partition":"main",
+			"job_state":["PENDING"],"submit_time":1000,"eligible_time":1000,"time_limit":1,"node_count":1,"tasks":1,
 			"tres_req_str":"cpu=1,mem=64M,node=1,billing=1,gres/gpu=4",%s}`, i+1, members))
 	}
 	jobs = append(jobs, `{"job_id":29,"name":"array","user_name":"ann","partition":"main","job_state":["PENDING"],
@@ -92,7 +93,8 @@ func TestGPUsOfDetail(t *testing.T) {
 		"submit_time":1000,"start_time":1010,"time_limit":60,"node_count":1,"nodes":"n1","tres_req_str":"cpu=1,node=1",
 		"tres_alloc_str":"cpu=1,node=1","tres_per_socket":"gres/gpu:2","gres_detail":["gpu:a100:4(IDX:0-3)"]},
 		{"job_id":302,"name":"wait","user_name":"ann","partition":"main","job_state":["PENDING"],"submit_time":1000,
-		"time_limit":60,"node_count":1,"tres_per_socket":"gres/gpu:2","sockets_per_node":2}],"last_update":2000}`, typedNodes)
+		"time_limit":60,"node_count":1,"tres_per_socket":"gres/gpu:2","sockets_per_node":2}],
+		"last_update":2000}`, typedNodes)
 	jobs := built.Instance.Jobs
 	if len(jobs) != 2 || jobs[0].Progress == nil || len(jobs[0].Progress.GPUs) != 4 {
 		t.Fatalf("%+v", jobs)
@@ -106,10 +108,11 @@ func TestGPUsOfDetail(t *testing.T) {
 // AllocTRES counts those of the first alone.
 func TestGPUsOfNodesWithoutTypes(t *testing.T) {
 	const head = "JobID|JobName|User|Partition|State|Submit|Start|End|TimelimitRaw|NNodes|ReqTRES|AllocTRES|NodeList\n"
-	const nodes = "NodeName=n2 Gres=gpu:v100:4 Partitions=all State=IDLE\nNodeName=u1 Gres=gpu:4 Partitions=all State=IDLE\n"
+	const nodes = "NodeName=n2 Gres=gpu:v100:4 Partitions=all State=IDLE\n" +
+		"NodeName=u1 Gres=gpu:4 Partitions=all State=IDLE\n"
 	for _, got := range []string{"gres/gpu:v100=3,gres/gpu=3", "gres/gpu=3"} {
-		row := "38|w|ann|all|COMPLETED|2026-11-28T08:49:57|2026-11-28T08:49:58|2026-11-28T08:50:02|1|2|cpu=2,gres/gpu=6,node=2|cpu=2," +
-			got + ",node=2|n2,u1\n"
+		row := "38|w|ann|all|COMPLETED|2026-11-28T08:49:57|2026-11-28T08:49:58|2026-11-28T08:50:02|1|2|" +
+			"cpu=2,gres/gpu=6,node=2|cpu=2," + got + ",node=2|n2,u1\n"
 		log, err := history.Read("slurm", []trace.Source{{Name: "jobs", R: strings.NewReader(head + row)},
 			{Name: "nodes", R: strings.NewReader(nodes)}}, history.ReadConfig{})
 		if err != nil {

@@ -131,7 +131,8 @@ submit() {
 all_ran() {
   local id on how node
   for _ in $(seq 150); do [ -z "$(squeue -h -o %A)" ] && break; sleep 0.2; done
-  [ -z "$(squeue -h -o %A)" ] || { echo "$1: jobs do not start:"; squeue -O JobID,Name,Feature,Reason,tres-alloc; exit 1; } >&2
+  [ -z "$(squeue -h -o %A)" ] ||
+    { echo "$1: jobs do not start:"; squeue -O JobID,Name,Feature,Reason,tres-alloc; exit 1; } >&2
   while read -r id on how; do
     [ -s "$out/$id" ] || { echo "$1: the job $id ($how) did not run" >&2; exit 1; }
     while read -r node; do

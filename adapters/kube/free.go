@@ -100,9 +100,9 @@ func (h *Helper) stuck(s *state, j *job) (why string, bound bool) {
 	return "", bound
 }
 
-// free suspends the Jobs that are stuck, and takes the selectors of those back that an earlier loop has suspended. changed says that Jobs are not as they
-// were read. An error means that the API server
-// does not answer, or that this helper may no longer write.
+// free suspends the Jobs that are stuck, and takes the selectors of those back that an earlier loop has suspended.
+// changed says that Jobs are not as they were read. An error means that the API server does not answer, or that
+// this helper may no longer write.
 func (h *Helper) free(ctx context.Context, s *state) (updates []Update, changed bool, err error) {
 	h.counted.Stuck = 0
 	for _, j := range s.jobs {

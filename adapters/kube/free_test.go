@@ -40,7 +40,8 @@ func (f *fakeKube) cordon(gpuType string, out bool) {
 }
 
 // TestFreesJobs takes the nodes of the type away after a Job was let go: it is suspended, which is
-// counted, loses the selector and goes to another type at the next look; a helper that begins again keeps it off the first.
+// counted, loses the selector and goes to another type at the next look; a helper that begins again keeps it off
+// the first.
 func TestFreesJobs(t *testing.T) {
 	f := newFakeKube()
 	j, h := oneOnH100(t, f)
@@ -84,8 +85,8 @@ func TestFreesJobs(t *testing.T) {
 	}
 }
 
-// TestFreesWhatFindsNoRoom lets pods of others take the room of a Job that was let go: the Job is freed after a minute,
-// but where some of its pods are on nodes, it is counted and left alone.
+// TestFreesWhatFindsNoRoom lets pods of others take the room of a Job that was let go: the Job is freed after a
+// minute, but where some of its pods are on nodes, it is counted and left alone.
 func TestFreesWhatFindsNoRoom(t *testing.T) {
 	for _, bound := range []bool{false, true} {
 		f := newFakeKube()
@@ -129,8 +130,8 @@ func TestFreesNoneOfUsers(t *testing.T) {
 	}
 }
 
-// TestFreeingGoesOn lets the API server fail between the writes that free a Job, and refuse the change of its status: a
-// later loop, also of another process, takes the selector back, and so does release.
+// TestFreeingGoesOn lets the API server fail between the writes that free a Job, and refuse the change of its status:
+// a later loop, also of another process, takes the selector back, and so does release.
 func TestFreeingGoesOn(t *testing.T) {
 	for _, release := range []bool{false, true} {
 		f := newFakeKube()
@@ -208,12 +209,13 @@ func TestFreesSets(t *testing.T) {
 	step(t, h)
 	step(t, h)
 	set, train := f.sets[jobSets][0], f.sets[pyTorchJobs][0]
-	if got := dig(set, "spec", "replicatedJobs", "1", "template", "spec", "template", "spec", "nodeSelector", typeLabel); got !=
-		"T4" || dig(set, "spec", "suspend") != false {
+	got := dig(set, "spec", "replicatedJobs", "1", "template", "spec", "template", "spec", "nodeSelector", typeLabel)
+	if got != "T4" || dig(set, "spec", "suspend") != false {
 		t.Errorf("the JobSet is sent to %v: %v", got, set)
 	}
 	for _, role := range []string{"Master", "Worker"} {
-		if got := dig(train, "spec", "pytorchReplicaSpecs", role, "template", "spec", "nodeSelector", typeLabel); got != "T4" {
+		got := dig(train, "spec", "pytorchReplicaSpecs", role, "template", "spec", "nodeSelector", typeLabel)
+		if got != "T4" {
 			t.Errorf("the PyTorchJob is sent to %v: %v", got, train)
 		}
 	}

@@ -26,8 +26,8 @@ func (c *counters) shown() []metrics.Metric {
 		metrics.Counter("refused_total", "Writes that the API server refused.", c.Refused),
 		metrics.Counter("sessions_total", "Sessions that were begun because the one before could not go on.",
 			c.Sessions),
-		metrics.Counter("freed_total", "Jobs and Workloads whose GPU type was taken back because they could not start on it.",
-			c.Freed),
+		metrics.Counter("freed_total", "Jobs and Workloads whose GPU type was taken back because they could not start "+
+			"on it.", c.Freed),
 		metrics.Gauge("stuck", "Jobs of which some pods find no node of the type chosen while others run, so that they are "+
 			"not taken back.", float64(c.Stuck)),
 		metrics.Gauge("waiting", "Suspended Jobs that take part.", float64(c.Waiting)),

@@ -416,8 +416,8 @@ func TestMetrics(t *testing.T) {
 		"# TYPE hare_ray_submitted_total counter\nhare_ray_submitted_total 1\n")
 }
 
-// TestFreesJobsOfDeadNodes lets a node die before Ray begins the job that was sent there: the job runs elsewhere at the
-// next look, and once. One that Ray does not begin on a node that lives is counted, and left to Ray.
+// TestFreesJobsOfDeadNodes lets a node die before Ray begins the job that was sent there: the job runs elsewhere at
+// the next look, and once. One that Ray does not begin on a node that lives is counted, and left to Ray.
 func TestFreesJobsOfDeadNodes(t *testing.T) {
 	f, dir := newFakeRay(t), t.TempDir()
 	submitSpec(t, f, dir, "a", Spec{GPUs: 2, On: []TypeTime{{"V100", 10}, {"T4", 20}}})
@@ -455,15 +455,18 @@ func TestTypesThatNodesHave(t *testing.T) {
 	submitSpec(t, f, dir, "lower", Spec{GPUs: 1, On: []TypeTime{{"t4", 10}, {"h100", 1}}})
 	submitSpec(t, f, dir, "none", Spec{GPUs: 1, On: []TypeTime{{"H100", 1}}})
 	h := newHelper(t, f, dir, nil)
-	if lines := h.Commands(t.Context(), "x"); len(lines) != 2 || !strings.Contains(lines[0], `"accelerator_type:T4":0.001`) {
+	lines := h.Commands(t.Context(), "x")
+	if len(lines) != 2 || !strings.Contains(lines[0], `"accelerator_type:T4":0.001`) {
 		t.Errorf("%q", lines)
 	}
 	r, err := h.Release(t.Context())
-	if err != nil || len(r.Starts) != 1 || r.NoRoom != 1 || len(f.jobs) != 1 || typeWanted(&f.jobs[0].submission) != "T4" {
+	if err != nil || len(r.Starts) != 1 || r.NoRoom != 1 || len(f.jobs) != 1 ||
+		typeWanted(&f.jobs[0].submission) != "T4" {
 		t.Errorf("%+v, %v", r, err)
 	}
 	for _, resource := range []string{"", "accelerator_type:V100"} {
-		n := newNode(&rayNode{NodeID: "aaaaaaaa01", State: "ALIVE", Labels: map[string]string{"ray.io/accelerator-type": "V100"},
+		n := newNode(&rayNode{NodeID: "aaaaaaaa01", State: "ALIVE",
+			Labels:    map[string]string{"ray.io/accelerator-type": "V100"},
 			Resources: map[string]float64{"GPU": 1, resource: 1}})
 		if got := n.reach(true); got != (resource != "") || !n.reach(false) {
 			t.Errorf("a node with the resource %q: %v", resource, got)

@@ -28,8 +28,8 @@ func (c *counters) shown() []metrics.Metric {
 		metrics.Counter("in_order_total", "Loops that started jobs first come, first served.", c.InOrder),
 		metrics.Counter("submitted_total", "Jobs that were submitted to Ray.", c.Submitted),
 		metrics.Counter("requeued_total", "Jobs that Ray could not begin and that wait again.", c.Requeued),
-		metrics.Counter("freed_total", "Jobs that wait again because the node to which they were sent died before Ray began "+
-			"them.", c.Freed),
+		metrics.Counter("freed_total", "Jobs that wait again because the node to which they were sent died before Ray "+
+			"began them.", c.Freed),
 		metrics.Counter("ended_total", "Jobs whose end was read.", c.Ended),
 		metrics.Counter("sessions_total", "Sessions begun because the one before could not go on.", c.Sessions),
 		metrics.Gauge("jobs_waiting", "Jobs that wait in the queue.", float64(c.Waiting)),

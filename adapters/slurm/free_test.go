@@ -94,7 +94,8 @@ func TestPreferenceHoldsTheConstraint(t *testing.T) {
 // TestConstraintNeedsNodes checks that a constraint is good only where nodes that exist satisfy it together with all
 // that the job asks for.
 func TestConstraintNeedsNodes(t *testing.T) {
-	const nodes = `NodeName=a1 CPUTot=8 RealMemory=1000 AvailableFeatures=a100,big Gres=gpu:a100:4,ssd:1 State=IDLE Partitions=main
+	const nodes = `
+NodeName=a1 CPUTot=8 RealMemory=1000 AvailableFeatures=a100,big Gres=gpu:a100:4,ssd:1 State=IDLE Partitions=main
 NodeName=a2 CPUTot=8 RealMemory=1000 AvailableFeatures=a100 Gres=gpu:a100:2 State=MIXED Partitions=main,short
 NodeName=v1 CPUTot=4 RealMemory=500 AvailableFeatures=v100 Gres=gpu:v100:8(S:0-1),ssd:2 State=IDLE Partitions=main
 NodeName=v2 CPUTot=64 RealMemory=9000 AvailableFeatures=v100 Gres=gpu:v100:8 State=DOWN* Partitions=main
@@ -211,8 +212,8 @@ func TestJobsAreFreed(t *testing.T) {
 	}
 }
 
-// TestFreedWithoutPlan drains all nodes of the type, then all nodes, so that there is no plan; and lets another process
-// refuse to choose types. The job is freed each time.
+// TestFreedWithoutPlan drains all nodes of the type, then all nodes, so that there is no plan; and lets another
+// process refuse to choose types. The job is freed each time.
 func TestFreedWithoutPlan(t *testing.T) {
 	f, j, h := oneOnV100(t, t.TempDir())
 	f.nodes[0].drained = true // what the job waits for is gone, and Slurm says Resources yet

@@ -293,7 +293,8 @@ func (h *Helper) write(ctx context.Context, event string, updates []Update) erro
 		return fmt.Errorf("nothing is written: %w", err)
 	}
 	for _, u := range updates {
-		h.cfg.Logger.Log(ctx, level, "update", "job", u.Job, "field", u.Field, "old", u.Old, "new", u.New, "reason", u.Reason)
+		h.cfg.Logger.Log(ctx, level, "update", "job", u.Job, "field", u.Field, "old", u.Old, "new", u.New,
+			"reason", u.Reason)
 	}
 	h.counted.Updates += int64(len(updates))
 	_, err := h.commands.Run(ctx, script(updates), "scontrol")

@@ -258,8 +258,8 @@ func nodeLines(text []byte) map[string]nodeLine {
 
 // outOfService says whether nothing starts on a node in a state such as IDLE+DRAIN.
 func outOfService(state string) bool {
-	return slices.ContainsFunc([]string{"DOWN", "DRAIN", "FAIL", "MAINT", "POWER", "UNK", "FUTURE", "NOT_RESPONDING", "*"},
-		func(word string) bool { return strings.Contains(state, word) })
+	return slices.ContainsFunc([]string{"DOWN", "DRAIN", "FAIL", "MAINT", "POWER", "UNK", "FUTURE", "NOT_RESPONDING",
+		"*"}, func(word string) bool { return strings.Contains(state, word) })
 }
 
 // typesOf returns the GPU types of the nodes in service, sorted.
