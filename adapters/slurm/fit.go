@@ -16,6 +16,11 @@ import (
 // asked is what a waiting job asks of each node or in all, in Slurm's form, such as gres/gpu:v100:2.
 type asked struct{ perNode, perJob, perTask, perSocket string }
 
+// ofNode are the counts that each node of the job must have.
+func (a *asked) ofNode() []map[string]int64 {
+	return []map[string]int64{gresCounts(a.perNode), gresCounts(a.perTask), gresCounts(a.perSocket)}
+}
+
 // gresCounts counts generic resources by name, such as ssd and gpu, and by name and type, such as gpu:v100, in a
 // text such as gpu:v100:2(S:0-1),ssd:1. Trackable resources of other kinds, such as cpu=2, are left out.
 func gresCounts(text string) map[string]int64 {
@@ -62,13 +67,11 @@ func has(node, job map[string]int64) bool {
 func typed(j *history.Job) bool { return j.Type != "" || len(j.Types) > 0 }
 
 // offers reports whether a node that is in service, or that Slurm starts for jobs, satisfies what a job asks of each
-// of its nodes, its constraint apart.
-func (s *State) offers(n *Node, r *Record, j *Job) bool {
-	switch {
-	case n.Out || n.Reserved, slices.Contains(j.NotNodes, n.Name),
-		j.Partition != "" && len(n.Partitions) > 0 && !sharesPartition(j.Partition, n.Partitions),
-		!has(n.gres, gresCounts(r.asked.perNode)), !has(n.gres, gresCounts(r.asked.perTask)),
-		!has(n.gres, gresCounts(r.asked.perSocket)):
+// of its nodes, its constraint apart. wants is asked.ofNode.
+func (n *Node) offers(j *Job, wants []map[string]int64) bool {
+	if n.Out || n.Reserved || slices.Contains(j.NotNodes, n.Name) ||
+		j.Partition != "" && len(n.Partitions) > 0 && !sharesPartition(j.Partition, n.Partitions) ||
+		slices.ContainsFunc(wants, func(want map[string]int64) bool { return !has(n.gres, want) }) {
 		return false
 	}
 	of := func(g hare.TypeCount) bool { return strings.EqualFold(g.Type, j.Type) }
@@ -93,8 +96,9 @@ func (s *State) canStart(r *Record, j *Job, features string) bool {
 		return false
 	}
 	var nodes []*Node
+	wants := r.asked.ofNode()
 	for i := range s.Nodes {
-		if n := &s.Nodes[i]; c.admits(n.Features) && s.offers(n, r, j) {
+		if n := &s.Nodes[i]; c.admits(n.Features) && n.offers(j, wants) {
 			nodes = append(nodes, n)
 		}
 	}
