@@ -307,7 +307,7 @@ func (b *builder) profiles(j *placedJob, out *hare.Job) error {
 	for _, name := range b.types {
 		us := elapsed
 		if !ran[name] {
-			if j.Type != "" && name != j.Type {
+			if j.Type != "" && !strings.EqualFold(name, j.Type) {
 				continue
 			}
 			var how string

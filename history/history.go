@@ -73,6 +73,8 @@ type Job struct {
 	GPUs, Nodes, PerTask int64
 	// Type is the GPU type that the job must have; "" means any type that it may use.
 	Type string
+	// Types are the GPU types of a job that asks for GPUs of several types; nil for all others. Sorted.
+	Types []string
 	// OnHold says that the job must not start until its user or an operator lets it.
 	OnHold bool
 	// Exclusive says that no other job may be on the nodes of the job.

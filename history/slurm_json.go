@@ -272,8 +272,13 @@ func (l *Log) addSlurmJob(v *slurmJob, place Place) error {
 		j.StartUs = 0 // squeue gives a job that was cancelled before its start its end as its start
 	}
 	if gotTres.gpus == 0 && j.StartUs > 0 {
-		gotTres.gpus, gotTres.byType = askedTres.gpus, askedTres.byType
+		if gotTres.gpus = v.heldGPUs(); gotTres.gpus == 0 {
+			gotTres.gpus, gotTres.byType = askedTres.gpus, askedTres.byType
+		} else if v.TresPerSocket != "" { // which nodes have sockets is not known before
+			askedTres.gpus, askedTres.byType = gotTres.gpus, nil
+		}
 	}
+	gotTres.gpus = granted(askedTres, gotTres)
 	j.describe(askedTres, gotTres, max(int64(v.NodeCount), gotTres.nodes), told)
 	if j.Seconds, err = parseSpeeds(string(v.Comment)); err != nil {
 		l.Report.leaveOut(fmt.Sprintf("speeds in a comment that cannot be read: %v", err), place)
@@ -307,8 +312,15 @@ func (l *Log) addSlurmJob(v *slurmJob, place Place) error {
 // submission returns what the job's command line and the members of squeue say.
 func (v *slurmJob) submission() (submission, error) {
 	told := readSubmission(v.SubmitLine)
+	if len(v.TresPerNode+v.TresPerJob+v.TresPerTask+v.TresPerSocket) > 0 {
+		// What stands now, which an operator or a plugin may have changed.
+		told.types = nil
+		for _, text := range []string{v.TresPerNode, v.TresPerJob, v.TresPerTask, v.TresPerSocket} {
+			told.keepTypes(text)
+		}
+	}
 	told.gpus = told.gpus || v.TresPerJob != ""
-	told.nodes = told.nodes || v.TresPerNode != "" || v.TresPerTask != "" && v.TasksPerNode > 0
+	told.nodes = told.nodes || v.TresPerNode != "" || v.TresPerSocket != "" || v.TresPerTask != "" && v.TasksPerNode > 0
 	if told.perTask == 0 {
 		perTask, _, err := parseGres(v.TresPerTask)
 		if err != nil {
@@ -327,13 +339,23 @@ func (v *slurmJob) submission() (submission, error) {
 	return told, nil
 }
 
-// gpus returns the GPUs that a job of squeue asks for, by node, in all or by task.
+// heldGPUs is how many GPUs gres_detail says that a job has, which Slurm tells whatever it counts.
+func (v *slurmJob) heldGPUs() (gpus int64) {
+	for _, text := range v.GresDetail {
+		if n, _, err := parseGres(text); err == nil {
+			gpus += n
+		}
+	}
+	return min(gpus, hare.MaxGPUs)
+}
+
+// gpus returns the GPUs that a job of squeue asks for, by node, in all, by task or by socket.
 func (v *slurmJob) gpus() (gpus int64, byType []hare.TypeCount, err error) {
 	for _, by := range []struct {
 		member, text string
 		times        slurmNumber
 	}{{"tres_per_node", v.TresPerNode, v.NodeCount}, {"tres_per_job", v.TresPerJob, 1}, {"tres_per_task", v.TresPerTask,
-		v.Tasks}} {
+		v.Tasks}, {"tres_per_socket", v.TresPerSocket, max(1, v.SocketsPerNode) * max(1, v.NodeCount)}} {
 		if gpus, byType, err = parseGres(by.text); err != nil {
 			return 0, nil, fmt.Errorf("%s: %w", by.member, err)
 		}

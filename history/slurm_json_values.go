@@ -178,6 +178,8 @@ type slurmJob struct {
 	Dependency      string          `json:"dependency"`
 	ResvName        string          `json:"resv_name"`
 	TresPerTask     string          `json:"tres_per_task"`
+	TresPerSocket   string          `json:"tres_per_socket"`
+	SocketsPerNode  slurmNumber     `json:"sockets_per_node"`
 	Tasks           slurmNumber     `json:"tasks"`
 	TasksPerNode    slurmNumber     `json:"tasks_per_node"`
 	Shared          slurmTexts      `json:"shared"`

@@ -145,6 +145,7 @@ func (l *Log) sacctRow(t *table, loc *time.Location) error {
 		l.Report.doubt("the job was suspended for some of its time, which counts as work", t.place())
 	}
 	told := readSubmission(t.get("submitline"))
+	got.gpus = granted(asked, got)
 	j.describe(asked, got, nodes, told)
 	if err := l.choose(&j, told); err != nil {
 		return t.fault("submitline: %v", err)
@@ -176,9 +177,7 @@ func (j *Job) describe(asked, got resources, nodes int64, told submission) {
 		r = asked
 	}
 	j.GPUs, j.Nodes, j.CPUMilli, j.MemoryMiB = r.gpus, max(nodes, r.nodes), r.cpuMilli, r.memoryMiB
-	if len(asked.byType) == 1 && int64(asked.byType[0].Count) == asked.gpus {
-		j.Type = asked.byType[0].Type
-	}
+	j.chooseType(asked, got, told.gpuTypes())
 	if got.gpus > 0 && asked.gpus > 0 && got.gpus > asked.gpus {
 		j.Exclusive = true
 	}
@@ -190,6 +189,42 @@ func (j *Job) describe(asked, got resources, nodes int64, told submission) {
 		j.PerTask = 1
 	}
 	j.After = append(j.After, told.after...)
+}
+
+// granted is how many GPUs a job had that asked for some. AllocTRES leaves those of nodes without types out where
+// other nodes of the job have types, and Slurm never gives a job fewer than it asked for on as many nodes.
+func granted(asked, got resources) int64 {
+	if got.gpus > 0 && got.nodes >= asked.nodes {
+		return max(got.gpus, asked.gpus)
+	}
+	return got.gpus
+}
+
+// chooseType sets the GPU types that a job must have: those that Slurm counts for the request, else those that
+// named lists, which the request itself names. Slurm counts GPUs by type only where AccountingStorageTRES
+// names each type. What the job had speaks against a type that it has not had: somebody changed the request.
+func (j *Job) chooseType(asked, got resources, named []string) {
+	var counted []string
+	typed := int64(0)
+	for _, g := range asked.byType {
+		counted, typed = append(counted, g.Type), typed+int64(g.Count)
+	}
+	if typed > 0 && typed == asked.gpus {
+		named = counted
+	}
+	for _, name := range named {
+		had := slices.ContainsFunc(got.byType, func(g hare.TypeCount) bool { return strings.EqualFold(g.Type, name) })
+		if len(got.byType) > 0 && !had {
+			return
+		}
+	}
+	switch len(named) {
+	case 0:
+	case 1:
+		j.Type = named[0]
+	default:
+		j.Types = named
+	}
 }
 
 // choose sets the nodes that a job must have and those that it must not have.
@@ -233,6 +268,9 @@ func (j *Job) hold(names []string, got resources) {
 		h := Held{Node: name}
 		if len(got.byType) == 1 && int64(got.byType[0].Count) == got.gpus {
 			h.Type = got.byType[0].Type
+		}
+		if len(got.byType) == 0 {
+			h.Type = j.Type // Slurm does not count by type, and gives a job what it asks for
 		}
 		n := int64(len(names))
 		if alike := got.gpus%n == 0 && j.PerTask != 1 && got.gpus/n%max(1, j.PerTask) == 0; alike ||

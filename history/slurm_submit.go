@@ -3,6 +3,8 @@ package history
 import (
 	"slices"
 	"strings"
+
+	"github.com/hare-sched/hare"
 )
 
 // submission is what the command line of sbatch, srun or salloc says that no other field of a job tells.
@@ -13,6 +15,9 @@ type submission struct {
 	gpus, nodes bool
 	// perTask is the number of GPUs of each of Slurm's tasks; 0 means that the job did not ask so.
 	perTask int64
+	// types are the GPU types that each option names, such as gres or gpus. Of an option that is given twice
+	// the last value counts, as for Slurm.
+	types map[string][]string
 	// exclude and require are the lists of -x and -w, in Slurm's form.
 	exclude, require []string
 	// unread are options that choose nodes and that cannot be read: files with names of nodes.
@@ -89,21 +94,82 @@ func isSubmit(word string) bool {
 	return word == "sbatch" || word == "srun" || word == "salloc"
 }
 
+// gpuOptions are the options that ask for GPUs, with the word that their values leave out.
+var gpuOptions = map[string]string{"gres": "", "gpus": "gpu:", "gpus-per-node": "gpu:", "gpus-per-socket": "gpu:",
+	"gpus-per-task": "gpu:", "tres-per-task": ""}
+
+// longName is the name of an option that asks for GPUs by so much of it as tells it from all other options.
+func longName(name string) string {
+	if len(name) <= len("gpus-per-") && !strings.HasPrefix(name, "tres-p") {
+		return name
+	}
+	for long := range gpuOptions {
+		if strings.HasPrefix(long, name) {
+			return long
+		}
+	}
+	return name
+}
+
+// askGPUs takes the value of an option that asks for GPUs, such as gpu:v100:2 of gres and v100:1,a100 of gpus.
+func (s *submission) askGPUs(name, value string) (gpus int64) {
+	entries := splitOutside(value)
+	for i, entry := range entries {
+		if word := gpuOptions[name]; word != "" && !strings.HasPrefix(entry, word) {
+			entries[i] = word + entry
+		}
+	}
+	gpus, byType, err := parseGres(strings.Join(entries, ","))
+	if err != nil {
+		return 0
+	}
+	delete(s.types, name)
+	s.name(name, byType)
+	return gpus
+}
+
+// name adds GPU types that an option names.
+func (s *submission) name(option string, byType []hare.TypeCount) {
+	for _, g := range byType {
+		if s.types == nil {
+			s.types = map[string][]string{}
+		}
+		s.types[option] = append(s.types[option], g.Type)
+	}
+}
+
+// keepTypes adds the GPU types of a member of squeue such as tres_per_node, in a form such as gres/gpu:v100:2.
+func (s *submission) keepTypes(text string) {
+	_, byType, _ := parseGres(text)
+	s.name("tres", byType)
+}
+
+// gpuTypes lists the GPU types that the options name, sorted.
+func (s *submission) gpuTypes() (types []string) {
+	for _, named := range s.types {
+		types = append(types, named...)
+	}
+	slices.Sort(types)
+	return slices.Compact(types)
+}
+
 // option takes one option by its long name.
 func (s *submission) option(name, value string) {
+	name = longName(name)
+	gpus := int64(0)
+	if _, ok := gpuOptions[name]; ok {
+		gpus = s.askGPUs(name, value)
+	}
 	switch name {
 	case "exclusive":
 		s.exclusive = s.exclusive || value != "user" && value != "mcs" && value != "topo"
 	case "gpus":
 		s.gpus = true
-	case "nodes", "gres", "gpus-per-node", "ntasks-per-node":
+	case "nodes", "gres", "gpus-per-node", "gpus-per-socket", "ntasks-per-node":
 		s.nodes = true
 	case "gpus-per-task", "tres-per-task":
-		if name == "gpus-per-task" && !strings.HasPrefix(value, "gpu") {
-			value = "gpu:" + value
-		}
-		if n, _, err := parseGres(value); err == nil && n > 0 {
-			s.perTask = n
+		if gpus > 0 {
+			s.perTask = gpus
 		}
 	case "dependency":
 		s.after = append(s.after, dependencies(value)...)

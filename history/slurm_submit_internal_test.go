@@ -1,6 +1,7 @@
 package history
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -18,7 +19,8 @@ func TestSubmission(t *testing.T) {
 		{"sbatch -xn1 --nodelist=n2 --exclude n3 a.sh", submission{exclude: []string{"n1", "n3"}, require: []string{"n2"}}},
 		{"/usr/bin/sbatch --hold -Hvx n1 job.sh", submission{exclude: []string{"n1"}}},
 		{"sbatch -w ./hosts -F nodes.txt job.sh", submission{unread: []string{"--nodelist", "--nodefile"}}},
-		{"sbatch --parsable -n2 --gpus-per-task=v100:2 job.sh", submission{perTask: 2}},
+		{"sbatch --parsable -n2 --gpus-per-task=v100:2 job.sh", submission{perTask: 2,
+			types: map[string][]string{"gpus-per-task": {"v100"}}}},
 		{"sbatch -n2 --tres-per-task=cpu:4,gres/gpu:1 job.sh", submission{perTask: 1}},
 		{"sbatch --gpus=4 job.sh", submission{gpus: true}},
 		{"sbatch -G 4 -N2 job.sh", submission{gpus: true, nodes: true}},
@@ -31,6 +33,42 @@ func TestSubmission(t *testing.T) {
 	} {
 		if diff := cmp.Diff(c.want, readSubmission(c.line), cmp.AllowUnexported(submission{})); diff != "" {
 			t.Errorf("%q: %s", c.line, diff)
+		}
+	}
+}
+
+// TestSubmittedTypes reads the GPU types that options name, in all of their forms.
+func TestSubmittedTypes(t *testing.T) {
+	for line, want := range map[string]string{
+		"sbatch --gres=gpu:v100:1 job.sh":                                    "v100",
+		"sbatch --gres gpu:v100 job.sh":                                      "v100",
+		"sbatch --gres=gpu:1 job.sh":                                         "",
+		"sbatch --gres=gpu job.sh":                                           "",
+		"sbatch --gres=ssd:2,gpu:v100:1 job.sh":                              "v100",
+		"sbatch --gres=gpu:v100:1,gpu:a100:2 job.sh":                         "a100 v100",
+		"sbatch --gres=gpu:a100:1 --gres=gpu:v100:1 job.sh":                  "v100",
+		"sbatch --gres=gpu:a100:1 --gres=none job.sh":                        "",
+		"sbatch --gpus=v100:2 job.sh":                                        "v100",
+		"sbatch --gpus v100 job.sh":                                          "v100",
+		"sbatch -G v100:2 job.sh":                                            "v100",
+		"sbatch -Gv100:2 job.sh":                                             "v100",
+		"sbatch -N2 -G2 job.sh":                                              "",
+		"sbatch --gpus=v100:1,a100:2 job.sh":                                 "a100 v100",
+		"sbatch --gpus-per-node=v100:2 job.sh":                               "v100",
+		"sbatch --gpus-per-n v100:2 job.sh":                                  "v100",
+		"sbatch --gpus-per-socket=v100:1 --sockets-per-node=2 job.sh":        "v100",
+		"sbatch -n2 --gpus-per-task v100:1 job.sh":                           "v100",
+		"sbatch -n2 --tres-per-task=gres/gpu:v100:1 job.sh":                  "v100",
+		"sbatch -n2 --tres-per-task=cpu=4,gres/gpu:v100=1 job.sh":            "v100",
+		"sbatch -n2 --tres-per-task cpu:4,gres:gpu:v100:1 job.sh":            "v100",
+		"srun --gres=gpu:a100:1 --gpus=v100:2 a.out":                         "a100 v100",
+		"sbatch job.sh --gres=gpu:v100:1":                                    "",
+		"salloc --gres=gpu:nvidia_a100-sxm4-80gb:1(S:0-1),nic:1 -t 3":        "nvidia_a100-sxm4-80gb",
+		"sbatch --gpu-bind=single:1 --gres-flags=enforce-binding --gres=x:y": "",
+	} {
+		told := readSubmission(line)
+		if got := strings.Join(told.gpuTypes(), " "); got != want {
+			t.Errorf("%q: %q, not %q", line, got, want)
 		}
 	}
 }

@@ -8,7 +8,8 @@
 #
 # SLURM_TEST_DIR (default: a directory below the temporary one), SLURM_TEST_PORT (17600 and some
 # above), SLURM_TEST_NODES ("name:type:gpus …") and SLURM_TEST_PRIORITY change it. With
-# SLURM_TEST_ACCOUNTING=1 it has slurmdbd with a MariaDB of its own, so that sacct works.
+# SLURM_TEST_ACCOUNTING=1 it has slurmdbd with a MariaDB of its own, so that sacct works. It counts GPUs
+# by type then; with SLURM_TEST_TRES=gres/gpu it counts them without their types, as most sites do.
 set -euo pipefail
 
 dir=${SLURM_TEST_DIR:-${TMPDIR:-/tmp}/hare-slurm-test-$(id -u)}
@@ -57,13 +58,14 @@ StoragePass=slurm
 StorageLoc=slurm_acct_db
 PluginDir=$(dirname "$(find /usr/lib /usr/lib64 -name auth_munge.so 2>/dev/null | head -1)")
 CONF
-  local tres spec
-  tres=$(for spec in $nodes; do spec=${spec#*:}; echo ",gres/gpu:${spec%%:*}"; done | sort -u | tr -d '\n')
+  local tres=${SLURM_TEST_TRES:-} spec
+  [ -n "$tres" ] ||
+    tres=gres/gpu$(for spec in $nodes; do spec=${spec#*:}; echo ",gres/gpu:${spec%%:*}"; done | sort -u | tr -d '\n')
   echo AccountingStorageType=accounting_storage/slurmdbd
   echo AccountingStorageHost=127.0.0.1
   echo "AccountingStoragePass=$dir/run/munge.sock"
   echo AccountingStoragePort=$((port + 1))
-  echo "AccountingStorageTRES=gres/gpu$tres"
+  echo "AccountingStorageTRES=$tres"
   echo AccountingStoreFlags=job_comment
 }
 
@@ -187,5 +189,5 @@ case ${1:-} in
   up) up ;;
   down) down ;;
   env) echo "export SLURM_CONF=$SLURM_CONF" ;;
-  *) sed -n '2,10p' "$0" >&2; exit 2 ;;
+  *) sed -n '2,12p' "$0" >&2; exit 2 ;;
 esac

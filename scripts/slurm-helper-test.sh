@@ -1,22 +1,30 @@
 #!/usr/bin/env bash
 # What hare slurm does for a real Slurm (scripts/slurm-cluster.sh): make test-slurm.
 #
-#   scripts/slurm-helper-test.sh HARE [first|helped|killed|large …|mixed]
+#   scripts/slurm-helper-test.sh HARE [first|helped|killed|typed|large …|mixed]
 #
 # first    16 jobs on 6 GPUs, as Slurm does it by itself; helped: with hare slurm beside it, which
 #          must have a mean completion of at most 9 s and less than the first; killed: hare slurm is
 #          killed 50 times meanwhile (KILLS changes this), and every job must run once
+# typed    jobs that name the type of their GPUs in each way, and jobs that do not: each must run on a type that it
+#          may use, and start again where a constraint keeps it from starting, also after a kill
 # large    5,000 jobs wait: how long a loop takes, and how much time of slurmctld
 # mixed    200 jobs of 1 to 8 GPUs arrive on 24 GPUs of three types at a load of 1.2, first as Slurm
 #          does it alone and then with hare slurm, while helper, slurmctld and slurmds are killed and
 #          an operator drains nodes, cancels, changes limits and renames (about 12 minutes; not by
 #          default, and on a cluster of its own nodes). SEED changes the jobs; CALM=1 leaves the kills
 #          and the operator out
+#
+# Where slurmdbd and a MariaDB are installed, Slurm counts GPUs without their types, as most sites do
+# (AccountingStorageTRES=gres/gpu).
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 hare=$(realpath "$1")
 shift
-parts=${*:-first helped killed large}
+parts=${*:-first helped killed typed large}
+if command -v slurmdbd mariadbd >/dev/null; then
+  export SLURM_TEST_ACCOUNTING=${SLURM_TEST_ACCOUNTING-1} SLURM_TEST_TRES=${SLURM_TEST_TRES-gres/gpu}
+fi
 export SLURM_TEST_DIR=${SLURM_TEST_DIR:-$(mktemp -d "${TMPDIR:-/tmp}/hare-slurm.XXXXXX")}
 eval "$("$here/slurm-cluster.sh" env)"
 out=$SLURM_TEST_DIR/out
@@ -103,6 +111,108 @@ kill_and_start() {
   else
     pause
   fi
+}
+
+# step is one loop of hare slurm, in a process of its own; $1 is the kind of constraint.
+step() {
+  "$hare" slurm --write --once --dir "$SLURM_TEST_DIR/typed" --partition gpu --gpu-type "$1" \
+    >>"$SLURM_TEST_DIR/helper.log" 2>&1 || { tail -n 5 "$SLURM_TEST_DIR/helper.log" >&2; exit 1; }
+}
+
+# submit submits a job that has to run on nodes whose names begin as $1, a pattern, and notes this.
+submit() {
+  local on=$1 id
+  shift
+  id=$(sbatch --parsable -D / -o "$out/%j" -t 2 "$@" --wrap 'scontrol show hostnames "$SLURM_JOB_NODELIST"')
+  echo "$id $on $*" >>"$out/wanted"
+}
+
+# all_ran waits until all jobs have ended, and checks where each of them ran.
+all_ran() {
+  local id on how node
+  for _ in $(seq 150); do [ -z "$(squeue -h -o %A)" ] && break; sleep 0.2; done
+  [ -z "$(squeue -h -o %A)" ] ||
+    { echo "$1: jobs do not start:"; squeue -O JobID,Name,Feature,Reason,tres-alloc; exit 1; } >&2
+  while read -r id on how; do
+    [ -s "$out/$id" ] || { echo "$1: the job $id ($how) did not run" >&2; exit 1; }
+    while read -r node; do
+      [[ $node =~ ^($on)-[0-9]+$ ]] || { echo "$1: the job $id ($how) ran on $node" >&2; exit 1; }
+    done <"$out/$id"
+  done <"$out/wanted"
+  echo "typed: $1: $(wc -l <"$out/wanted") jobs ran, each where it may"
+}
+
+# block lets jobs hold all GPUs, and release lets these go.
+block() {
+  rm -rf "$out"; mkdir -p "$out"
+  local node
+  blocking=()
+  for node in v100-0 t4-0 k80-0; do
+    blocking+=("$(sbatch --parsable -D / -o /dev/null -w $node --gres=gpu:2 -t 5 --wrap 'sleep 300')")
+  done
+  for _ in $(seq 100); do [ "$(squeue -h -t R | wc -l)" = 3 ] && break; sleep 0.2; done
+}
+release() { scancel "${blocking[@]}"; }
+
+# features prints the constraint of a job.
+features() { squeue -h -j "$1" -O Feature:40 | tr -d ' '; }
+
+typed() {
+  local any='v100|t4|k80' how last
+  for how in constraints prefer; do
+    block
+    submit v100 --gres=gpu:v100:1
+    submit t4 --gres=gpu:t4
+    submit k80 --gpus=k80:2
+    submit t4 -G t4:1
+    submit k80 --gpus-per-node=k80:1
+    submit t4 --gpus-per-socket=t4:1 --sockets-per-node=1
+    submit v100 -n1 --gpus-per-task=v100:1
+    submit v100 --gres=gpu:1 -C v100
+    submit 't4|k80' --gres=gpu:1 -C 't4|k80'
+    submit 't4|k80' --gres=gpu:1 -x v100-0
+    submit k80 --gres=gpu:1 -w k80-0
+    submit "$any" -N2 --gres=gpu:2
+    submit "$any" --gres=gpu:1
+    submit "$any" --gpus=1
+    sbatch --parsable -D / -o /dev/null -t 2 --gres=gpu:1 --array=1-3 --wrap true >/dev/null
+    step "$how"
+    step "$how"
+    [ "$how" = prefer ] || squeue -h -t PD -O Feature:40 | grep -q '^[vtk]' ||
+      { echo "no job was given a type" >&2; exit 1; }
+    release
+    all_ran "--gpu-type $how"
+    rm -rf "$SLURM_TEST_DIR/typed"
+  done
+
+  # What keeps a job from starting once its constraint stands, also in the journal of an earlier process: its
+  # nodes are drained, or have lost the feature.
+  for how in drain feature; do
+    block
+    submit "$any" --gres=gpu:1 --comment='hare={"v100":1,"t4":100,"k80":100}'
+    last=$(tail -n 1 "$out/wanted" | cut -d' ' -f1)
+    step constraints
+    [ "$(features "$last")" = v100 ] || { echo "the job was given $(features "$last")" >&2; exit 1; }
+    case $how in
+      drain) scontrol update NodeName=v100-0 State=DRAIN Reason=test ;;
+      feature) scontrol update NodeName=v100-0 Features=other ActiveFeatures=other ;;
+    esac
+    release
+    for _ in $(seq 75); do
+      squeue -h -j "$last" -o %r | grep -q 'BadConstraints\|ReqNodeNotAvail' && break
+      sleep 0.2
+    done
+    echo "typed: $how: the job waits for $(features "$last"): $(squeue -h -j "$last" -o %r)"
+    # Without the feature, the next process refuses to choose types, and frees the job nevertheless.
+    "$hare" slurm --write --once --dir "$SLURM_TEST_DIR/typed" --partition gpu --gpu-type constraints \
+      >>"$SLURM_TEST_DIR/helper.log" 2>&1 || [ "$how" = feature ]
+    all_ran "freed after $how"
+    case $how in
+      drain) scontrol update NodeName=v100-0 State=RESUME ;;
+      feature) scontrol update NodeName=v100-0 Features=v100 ActiveFeatures=v100 ;;
+    esac
+    rm -rf "$SLURM_TEST_DIR/typed"
+  done
 }
 
 # jobs200 writes 200 lines "at width v100 t4 k80 limit": arrivals in seconds from the start, times by
@@ -224,6 +334,7 @@ for part in $parts; do
       while [ "$kills" -lt "$most_kills" ]; do kill_and_start; done
       stop
       echo "killed $kills times: mean completion $mean s, every job ran once" ;;
+    typed) typed ;;
     mixed)
       mixed "Slurm alone"
       first=$mean

@@ -53,6 +53,8 @@ type fakeJob struct {
 	on           []string
 	podStartS    []int64
 	deleted      bool
+	resource     string // that its pods ask for beside others
+	stopped      int    // pods on nodes when it was suspended
 }
 
 var errDown = errors.New("connection refused")
@@ -230,8 +232,12 @@ func (f *fakeKube) nodeObjects() (all []any) {
 }
 
 func (j *fakeJob) podSpec() map[string]any {
+	limits := map[string]string{"nvidia.com/gpu": fmt.Sprint(j.gpus)}
+	if j.resource != "" {
+		limits[j.resource] = "1"
+	}
 	return map[string]any{"nodeSelector": j.selector, "containers": []any{map[string]any{"resources": map[string]any{
-		"limits":   map[string]string{"nvidia.com/gpu": fmt.Sprint(j.gpus)},
+		"limits":   limits,
 		"requests": map[string]string{"cpu": fmt.Sprintf("%dm", j.cpuMilli)}}}}}
 }
 
@@ -240,11 +246,14 @@ func at(s int64) string { return time.Unix(s, 0).UTC().Format(time.RFC3339) }
 func (f *fakeKube) podObjects() (all []any) {
 	for _, j := range f.jobs {
 		for i := range j.pods {
-			if j.startS == 0 || j.deleted {
+			if j.startS == 0 || j.deleted || j.suspend {
 				continue
 			}
 			spec, status := j.podSpec(), map[string]any{"phase": "Pending"}
-			if int(i) < len(j.on) {
+			if int(i) >= len(j.on) {
+				status["conditions"] = []any{map[string]any{"type": "PodScheduled", "status": "False", "reason": "Unschedulable",
+					"lastTransitionTime": at(j.startS)}}
+			} else {
 				spec["nodeName"] = j.on[i]
 				status = map[string]any{"phase": "Running", "startTime": at(j.podStartS[i])}
 			}
@@ -281,9 +290,10 @@ func (f *fakeKube) jobObjects() (all []any) {
 	return all
 }
 
-// patch lets a Job go, as the API server of a Job that has never been started does.
+// patch changes a Job as the API server does: selectors alone while it is suspended and has no start time.
 func (f *fakeKube) patch(u *url.URL, contentType string, body []byte) (int, []byte, error) {
-	name := u.Path[strings.LastIndex(u.Path, "/")+1:]
+	path, ofStatus := strings.CutSuffix(u.Path, "/status")
+	name := path[strings.LastIndex(path, "/")+1:]
 	k := slices.IndexFunc(f.jobs, func(j *fakeJob) bool { return j.name == name && !j.deleted })
 	if k < 0 {
 		return http.StatusNotFound, []byte(`{"message":"not found"}`), nil
@@ -291,40 +301,62 @@ func (f *fakeKube) patch(u *url.URL, contentType string, body []byte) (int, []by
 	j := f.jobs[k]
 	var p struct {
 		Metadata struct {
-			ResourceVersion string            `json:"resourceVersion"`
-			Annotations     map[string]string `json:"annotations"`
+			ResourceVersion string             `json:"resourceVersion"`
+			Annotations     map[string]*string `json:"annotations"`
 		} `json:"metadata"`
 		Spec struct {
 			Suspend  *bool `json:"suspend"`
 			Template struct {
 				Spec struct {
-					NodeSelector map[string]string `json:"nodeSelector"`
+					NodeSelector map[string]*string `json:"nodeSelector"`
 				} `json:"spec"`
 			} `json:"template"`
 		} `json:"spec"`
+		Status *struct {
+			StartTime *string `json:"startTime"`
+		} `json:"status"`
 	}
 	d := json.NewDecoder(strings.NewReader(string(body)))
 	d.DisallowUnknownFields()
-	if err := d.Decode(&p); err != nil || contentType != "application/merge-patch+json" {
+	if err := d.Decode(&p); err != nil || contentType != "application/merge-patch+json" ||
+		(p.Status != nil) != ofStatus {
 		return http.StatusUnprocessableEntity, []byte(`{"message":"no patch that is meant"}`), nil
 	}
-	if p.Metadata.ResourceVersion != strconv.Itoa(j.version) {
+	if v := p.Metadata.ResourceVersion; v != strconv.Itoa(j.version) && v != "" {
 		return http.StatusConflict, []byte(`{"message":"the object has been modified"}`), nil
 	}
-	if !j.suspend || p.Spec.Suspend == nil || *p.Spec.Suspend {
+	goes := p.Spec.Suspend != nil && !*p.Spec.Suspend
+	selects := p.Spec.Template.Spec.NodeSelector
+	if len(selects) > 0 && (!j.suspend || j.startS > 0) || goes && !j.suspend || ofStatus && !j.suspend {
 		return http.StatusUnprocessableEntity, []byte(`{"message":"field is immutable"}`), nil
 	}
 	if u.Query().Get("dryRun") == "All" {
 		return http.StatusOK, []byte(`{}`), nil
 	}
 	f.patches++
-	j.suspend = false
-	j.starts++
-	for name, value := range p.Spec.Template.Spec.NodeSelector {
-		j.selector[name] = value
+	for name, value := range selects {
+		if delete(j.selector, name); value != nil {
+			j.selector[name] = *value
+		}
+	}
+	for name, value := range p.Metadata.Annotations {
+		if delete(j.annotations, name); value != nil {
+			j.annotations[name] = *value
+		}
+	}
+	switch {
+	case ofStatus:
+		j.startS = 0
+	case goes:
+		j.suspend = false
+		j.starts++
+	case p.Spec.Suspend != nil:
+		j.suspend = true
+		j.stopped += len(j.on)
+		j.on, j.podStartS = nil, nil
 	}
 	f.touch(j)
-	return http.StatusOK, []byte(`{}`), nil
+	return http.StatusOK, fmt.Appendf(nil, `{"metadata":{"resourceVersion":"%d"}}`, j.version), nil
 }
 
 func (f *fakeKube) leases(method string, body []byte) (int, []byte, error) {

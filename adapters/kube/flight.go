@@ -12,13 +12,15 @@ type flight struct {
 	need     history.Demand // of one pod, with GPUs
 	pods     int64
 	whole    bool // the helper let them go, so that all of them must find room
+	rules    *rules
 }
 
 // allows says whether pods of the flight may be on a node.
 func (f *flight) allows(typeLabel string, r *room) bool {
-	sel := f.template.selects(typeLabel)
-	return (sel.types == nil || slices.Contains(sel.types, r.gpuType)) && sel.allows(r.labels) &&
-		f.template.tolerated(r.taints)
+	if f.rules == nil {
+		f.rules = f.template.rules(typeLabel)
+	}
+	return r.allowed(f.rules)
 }
 
 // safe says whether all pods in flight on a GPU type find GPUs even where the scheduler binds the others

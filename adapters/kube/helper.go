@@ -1,7 +1,8 @@
 // Package kube helps a Kubernetes that runs: it reads nodes, pods and Jobs, lets a session plan by the
 // policy rolling, and lets suspended Jobs that take part go, each on the GPU type of the plan, when
-// there is room for all of their pods. It never suspends, stops or deletes anything. Under Kueue it
-// writes Workloads alone: the GPU type of those that start next, and the order of queues that opted in.
+// there is room for all of their pods. It stops and deletes nothing that runs; a Job none of whose pods finds
+// a node of the type is suspended again. Under Kueue it writes Workloads alone: the GPU type of those that
+// start next, and the order of queues that opted in.
 package kube
 
 import (
@@ -132,6 +133,7 @@ type Update struct {
 	path   string
 	patch  []byte // of what is not a Workload
 	of     *job   // nil for Workloads
+	frees  bool   // the Job, which was let go before
 
 	work       *workload // that is patched; nil for Jobs
 	operations []patchOperation
@@ -148,6 +150,7 @@ type Turn struct {
 // Result is what one loop did.
 type Result struct {
 	Updates []Update // that were made, or would have been
+	Freed   []Update // that took Jobs back which cannot start
 	Turns   []Turn   // the jobs that wait, in the order of the plan
 	// Left says why suspended Jobs that opted in were left alone, by reason.
 	Left map[string]int
@@ -191,6 +194,17 @@ func (h *Helper) step(ctx context.Context) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
+	freed, changed, err := h.free(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	if changed {
+		// They take part again, as they are now.
+		if s, err = h.read(ctx); err != nil {
+			return nil, err
+		}
+	}
+	result.Freed = freed
 	told := h.forSession(s)
 	planCtx, cancel := context.WithTimeout(ctx, h.cfg.PlanTime)
 	defer cancel()
@@ -198,7 +212,7 @@ func (h *Helper) step(ctx context.Context) (*Result, error) {
 	plan, err := h.session.Plan(planCtx, told)
 	h.counted.PlanSeconds = time.Since(began).Seconds()
 	if err != nil {
-		return nil, fmt.Errorf("no plan, nothing is written: %w", err)
+		return nil, fmt.Errorf("no plan, no Job is let go: %w", err)
 	}
 	result.Plan, result.Left = plan, s.left
 	updates := h.choose(s, h.session.Turns(plan), result)
@@ -306,9 +320,12 @@ func (h *Helper) choose(s *state, turns []advice.Turn, result *Result) (updates 
 // else has changed the Job since it was read.
 func (h *Helper) update(j *job, t advice.Turn) Update {
 	gpuType := t.Types[0]
+	annotations := map[string]string{StartedAnnotation: gpuType}
+	if j.choosesOpen(h.cfg.TypeLabel) {
+		annotations[SelectorAnnotation] = h.cfg.TypeLabel
+	}
 	patch := map[string]any{
-		"metadata": map[string]any{"resourceVersion": j.Metadata.ResourceVersion,
-			"annotations": map[string]string{StartedAnnotation: gpuType}},
+		"metadata": map[string]any{"resourceVersion": j.Metadata.ResourceVersion, "annotations": annotations},
 		"spec": map[string]any{"suspend": false, "template": map[string]any{
 			"spec": map[string]any{"nodeSelector": map[string]string{h.cfg.TypeLabel: gpuType}}}},
 	}
@@ -358,6 +375,8 @@ func (h *Helper) let(ctx context.Context, u *Update) (done bool, err error) {
 			h.counted.Updates++
 			h.cfg.Logger.Info("written", "job", u.Job, "old", u.Old, "new", u.New, "reason", u.Reason)
 			switch {
+			case u.frees:
+				h.event(ctx, u, "HareFreed", "Suspend", "Hare took the "+u.of.kind()+" back from "+u.Type+", "+u.Reason)
 			case u.work == nil:
 				h.event(ctx, u, "HareStarted", "Unsuspend", "Hare let the "+u.of.kind()+" go on "+u.Type+": "+u.Reason)
 			case u.Type != "":
@@ -464,6 +483,12 @@ func (h *Helper) Release(ctx context.Context) (*Result, error) {
 			why != unclearRule+j.Spec.Template.Spec.unclear {
 			s.left[why]++
 			continue
+		}
+		if h.cfg.Write && j.ours(h.cfg.TypeLabel) && j.Metadata.Annotations[StartedAnnotation] == "" {
+			// It was freed, and still has the node selector of the type.
+			if _, err := h.unselect(ctx, j); err != nil {
+				return result, err
+			}
 		}
 		text, _ := json.Marshal(map[string]any{"metadata": map[string]any{"resourceVersion": j.Metadata.ResourceVersion},
 			"spec": map[string]any{"suspend": false}})

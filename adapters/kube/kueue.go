@@ -19,7 +19,7 @@ import (
 // reads and writes Workloads alone: a change of a suspended Job's node selector would be fatal, since
 // Kueue would not see it before it has chosen a flavor.
 
-// SelectorAnnotation is written on a Workload whose pods the helper sends to a GPU type: the names of the
+// SelectorAnnotation is written on a Workload or a Job whose pods the helper sends to a GPU type: the names of the
 // node selectors that it has added, with commas.
 const SelectorAnnotation = "hare.dev/selectors"
 

@@ -151,9 +151,12 @@ func (h *Helper) keepChoices(s *state) (kept map[string]bool) {
 		}
 		switch {
 		case now.Sub(since) >= admissionWait:
+			h.counted.Freed++
 			h.refused[uid] = refusal{until: now.Add(firstRefusalWait), wait: firstRefusalWait}
 		case j.admits(j.work.chosen()) && h.fitsNow(s, j, j.work.chosen()):
 			kept[j.Metadata.id()] = true
+		default: // the nodes of the type are taken or gone
+			h.counted.Freed++
 		}
 	}
 	return kept

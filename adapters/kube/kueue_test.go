@@ -355,12 +355,31 @@ func TestKueueTakesBack(t *testing.T) {
 	if !reflect.DeepEqual(got.Spec.PodSets[0].Template.Spec.NodeSelector, want) || got.chosen() != "" {
 		t.Fatalf("after it was taken back: %+v", got)
 	}
+	if n := shown(t, h, "freed_total"); n != "1" {
+		t.Errorf("%s were freed", n)
+	}
 	f.nowS += int64(firstRefusalWait.Seconds()) + 1
 	step(t, h)
 	admit(f.works[0])
 	n := f.writes
 	if r := step(t, h); len(r.Updates) > 0 || f.writes != n || len(r.Turns) > 0 {
 		t.Errorf("of a Workload that runs: %+v", r)
+	}
+}
+
+// TestKueueTakesBackWithoutNodes cordons the nodes of the type that was chosen: it is taken back at the next look.
+func TestKueueTakesBackWithoutNodes(t *testing.T) {
+	f := newFakeKueue()
+	f.submitWork(4)
+	h := kueueHelper(t, f)
+	step(t, h)
+	if got := f.work(t, 0).chosen(); got != "H100" {
+		t.Fatalf("on %s", got)
+	}
+	f.cordon("H100", true)
+	step(t, h)
+	if got := f.work(t, 0).chosen(); got == "H100" || shown(t, h, "freed_total") != "1" {
+		t.Errorf("on %q, %s were freed", got, shown(t, h, "freed_total"))
 	}
 }
 

@@ -8,9 +8,9 @@ import (
 
 // counters are what the metrics show.
 type counters struct {
-	Loops, Failures, Updates, WriteFailures, Conflicts, Refused, Sessions int64 // since the start
-	Waiting, LeftAlone, LastSuccess                                       int64
-	LoopSeconds, PlanSeconds                                              float64
+	Loops, Failures, Updates, WriteFailures, Conflicts, Refused, Sessions, Freed int64 // since the start
+	Waiting, LeftAlone, Stuck, LastSuccess                                       int64
+	LoopSeconds, PlanSeconds                                                     float64
 }
 
 // shown are the metrics.
@@ -26,6 +26,10 @@ func (c *counters) shown() []metrics.Metric {
 		metrics.Counter("refused_total", "Writes that the API server refused.", c.Refused),
 		metrics.Counter("sessions_total", "Sessions that were begun because the one before could not go on.",
 			c.Sessions),
+		metrics.Counter("freed_total", "Jobs and Workloads whose GPU type was taken back because they could not start "+
+			"on it.", c.Freed),
+		metrics.Gauge("stuck", "Jobs of which some pods find no node of the type chosen while others run, so that they are "+
+			"not taken back.", float64(c.Stuck)),
 		metrics.Gauge("waiting", "Suspended Jobs that take part.", float64(c.Waiting)),
 		metrics.Gauge("left_alone", "Suspended Jobs that opted in and are left alone.", float64(c.LeftAlone)),
 		metrics.Gauge("last_success_timestamp_seconds", "When a loop last succeeded.", float64(c.LastSuccess)),

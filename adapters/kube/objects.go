@@ -88,10 +88,10 @@ func (s *podSpec) UnmarshalJSON(text []byte) error {
 		Rules []json.RawMessage `json:"requiredDuringSchedulingIgnoredDuringExecution"`
 	}
 	var more struct {
-		Affinity                  struct{ PodAffinity, PodAntiAffinity required }
-		TopologySpreadConstraints []struct{ WhenUnsatisfiable string }
-		ResourceClaims            []json.RawMessage
-		Containers                []struct {
+		Affinity                   struct{ PodAffinity, PodAntiAffinity required }
+		TopologySpreadConstraints  []struct{ WhenUnsatisfiable string }
+		ResourceClaims             []json.RawMessage
+		Containers, InitContainers []struct {
 			Ports     []struct{ HostPort int64 }
 			Resources struct{ Requests, Limits map[string]json.RawMessage }
 		}
@@ -110,7 +110,7 @@ func (s *podSpec) UnmarshalJSON(text []byte) error {
 			s.unclear = "a required spread over the topology"
 		}
 	}
-	for _, c := range more.Containers {
+	for _, c := range slices.Concat(more.Containers, more.InitContainers) {
 		if slices.ContainsFunc(c.Ports, func(p struct{ HostPort int64 }) bool { return p.HostPort > 0 }) {
 			s.unclear = "ports of nodes"
 		}

@@ -64,7 +64,11 @@ func (h *Helper) forSession(s *state) *advice.State {
 		}
 		spec := h.spec(s, j)
 		if spec == nil {
-			s.left["fits on no GPU type, even if all nodes were free"]++
+			why := "fits on no GPU type, even if all nodes were free"
+			if j.Metadata.Annotations[FreedAnnotation] != "" {
+				why = "was freed of a GPU type a while ago, and fits on no other"
+			}
+			s.left[why]++
 			continue
 		}
 		s.waiting[spec.ID] = j
@@ -169,10 +173,9 @@ func (h *Helper) started(s *state, j *job) (jobs []advice.Job) {
 
 // placeOne takes room for one pod on a node that it may have; nil where there is none.
 func (h *Helper) placeOne(s *state, template *podSpec, d history.Demand) *room {
-	sel := template.selects(h.cfg.TypeLabel)
+	rules := template.rules(h.cfg.TypeLabel)
 	for _, r := range s.nodes {
-		if (sel.types == nil || slices.Contains(sel.types, r.gpuType)) && sel.allows(r.labels) &&
-			template.tolerated(r.taints) && r.fits(d) > 0 {
+		if r.allowed(rules) && r.fits(d) > 0 {
 			r.take(d, 1)
 			return r
 		}
@@ -183,11 +186,20 @@ func (h *Helper) placeOne(s *state, template *podSpec, d history.Demand) *room {
 // fitsNow takes room for all pods of a job on nodes of a type, or none, where they and all pods that are
 // let go and not bound yet might not find room.
 func (h *Helper) fitsNow(s *state, j *job, gpuType string) bool {
-	template := &j.Spec.Template.Spec
-	d, sel, left := held(template), template.selects(h.cfg.TypeLabel), j.pods()
+	// The patch sends the pods to the type, whichever others their template allows.
+	typed := j.Spec.Template.Spec
+	typed.NodeSelector = maps.Clone(typed.NodeSelector)
+	if typed.NodeSelector == nil {
+		typed.NodeSelector = map[string]string{}
+	}
+	typed.NodeSelector[h.cfg.TypeLabel] = gpuType
+	if j.work != nil && j.work.queue != nil { // Kueue sends them to the nodes of the flavor
+		maps.Copy(typed.NodeSelector, j.work.queue.types[gpuType].labels)
+	}
+	d, left, rules := held(&typed), j.pods(), typed.rules(h.cfg.TypeLabel)
 	taken := map[*room]int64{}
 	for _, r := range s.nodes {
-		if r.gpuType == gpuType && sel.allows(r.labels) && template.tolerated(r.taints) {
+		if r.allowed(rules) {
 			if n := min(left, r.fits(d)); n > 0 {
 				r.take(d, n)
 				taken[r] = n
@@ -196,13 +208,6 @@ func (h *Helper) fitsNow(s *state, j *job, gpuType string) bool {
 		}
 	}
 	if left == 0 {
-		// The patch sends the pods to the type, whichever others their template allows.
-		typed := *template
-		typed.NodeSelector = maps.Clone(template.NodeSelector)
-		if typed.NodeSelector == nil {
-			typed.NodeSelector = map[string]string{}
-		}
-		typed.NodeSelector[h.cfg.TypeLabel] = gpuType
 		s.flights = append(s.flights, &flight{template: &typed, need: d, pods: j.pods(), whole: true})
 		if s.safe(h.cfg.TypeLabel, gpuType) {
 			return true
@@ -246,7 +251,8 @@ func tasks(spec *hare.Job, gpus, pods int64) *hare.Job {
 // spec is a waiting job as the session is told it; nil where no node could run it.
 func (h *Helper) spec(s *state, j *job) *hare.Job {
 	template := &j.Spec.Template.Spec
-	sel := template.selects(h.cfg.TypeLabel)
+	rules := template.rules(h.cfg.TypeLabel)
+	sel := rules.sel
 	places, tolerated := map[string]int64{}, map[string]bool{} // places for pods, by type, on empty nodes
 	everyTaint := true
 	for _, r := range s.nodes {
@@ -254,14 +260,16 @@ func (h *Helper) spec(s *state, j *job) *hare.Job {
 		case !template.tolerated(r.taints):
 			everyTaint = false
 			continue
-		case sel.types != nil && !slices.Contains(sel.types, r.gpuType), !sel.allows(r.labels):
+		case !r.allowed(rules):
 			continue
 		}
 		tolerated[taintsValue(r.taints)] = true
 		places[r.gpuType] += r.gpus / held(template).GPUs
 	}
 	types := maps.Clone(places)
-	maps.DeleteFunc(types, func(gpuType string, n int64) bool { return n < j.pods() || !j.admits(gpuType) })
+	maps.DeleteFunc(types, func(gpuType string, n int64) bool {
+		return n < j.pods() || !j.admits(gpuType) || j.keptOff(gpuType, h.now())
+	})
 	l := h.logged(j)
 	out := tasks(advice.Spec(&l, slices.Sorted(maps.Keys(types)), h.cfg.Speeds), held(template).GPUs, j.pods())
 	if out == nil {

@@ -273,12 +273,17 @@ func (j *job) path() string {
 func (j *job) goPatch(label, gpuType string) []byte {
 	operations := []patchOperation{{"replace", "/metadata/resourceVersion", j.Metadata.ResourceVersion}}
 	if label != "" {
+		annotations := map[string]string{StartedAnnotation: gpuType}
+		if j.choosesOpen(label) {
+			annotations[SelectorAnnotation] = label
+		}
 		if j.Metadata.Annotations == nil {
-			operations = append(operations, patchOperation{"add", "/metadata/annotations",
-				map[string]string{StartedAnnotation: gpuType}})
+			operations = append(operations, patchOperation{"add", "/metadata/annotations", annotations})
 		} else {
-			operations = append(operations, patchOperation{"add", pointer("metadata", "annotations", StartedAnnotation),
-				gpuType})
+			for _, name := range slices.Sorted(maps.Keys(annotations)) {
+				operations = append(operations, patchOperation{"add", pointer("metadata", "annotations", name),
+					annotations[name]})
+			}
 		}
 		for _, t := range j.sets.templates {
 			at := append(slices.Clone(t.path), "spec", "nodeSelector")

@@ -111,6 +111,7 @@ func (f *fakeSets) Do(ctx context.Context, method, path, contentType string, bod
 			f.writes++
 			o["metadata"].(map[string]any)["resourceVersion"] = strconv.Itoa(f.version)
 			f.sets[list][k] = o
+			return http.StatusOK, fmt.Appendf(nil, `{"metadata":{"resourceVersion":"%d"}}`, f.version), nil
 		}
 		return http.StatusOK, []byte(`{}`), nil
 	}

@@ -46,6 +46,8 @@ type room struct {
 	// settled and settledPods are what is free beside the pods that are bound.
 	settled     history.Demand
 	settledPods int64
+	whole       history.Demand // of the empty node
+	amounts     map[string]history.Quantity
 }
 
 // held is what a pod needs of a node.
@@ -235,7 +237,8 @@ func (h *Helper) room(n *node) (*room, error) {
 		return nil, nil
 	}
 	gpuType := n.Metadata.Labels[h.cfg.TypeLabel]
-	r := &room{name: n.Metadata.Name, gpuType: gpuType, labels: n.Metadata.Labels, podsFree: 1 << 30}
+	r := &room{name: n.Metadata.Name, gpuType: gpuType, labels: n.Metadata.Labels, podsFree: 1 << 30,
+		amounts: n.Status.Allocatable}
 	for name, amount := range n.Status.Allocatable {
 		switch {
 		case history.IsGPU(name):
@@ -261,6 +264,7 @@ func (h *Helper) room(n *node) (*room, error) {
 	}
 	slices.SortFunc(r.taints, func(a, b taint) int { return strings.Compare(a.String(), b.String()) })
 	r.free.GPUs = r.gpus
+	r.whole = r.free
 	return r, nil
 }
 

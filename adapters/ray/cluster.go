@@ -48,6 +48,8 @@ type node struct {
 	others            amount // that work of others uses
 	ours              amount // that jobs of the queue hold
 	selectable        bool   // a label tells the ID, by which a job can be sent to the node
+	typeResource      bool   // the node has the resource of its type, by which a job can be sent to the type
+	outOfReach        bool   // no job can be sent to the node
 }
 
 func (n *node) free() amount { return n.has.minus(n.others).minus(n.ours) }
@@ -60,6 +62,9 @@ type view struct {
 	used    map[string]amount
 	usedUs  int64
 	byID    map[string]*node
+	// dead are the IDs of nodes that Ray says are dead, and that never come back: a node that starts anew has
+	// another ID.
+	dead map[string]bool
 }
 
 // read asks Ray. Jobs come before the use of nodes, so that a job that ends in between counts as running
@@ -80,7 +85,11 @@ func (d *Dashboard) read(ctx context.Context) (*view, error) {
 	if v.used, v.usedUs, err = d.usage(ctx); err != nil {
 		return nil, err
 	}
+	v.dead = map[string]bool{}
 	for i := range nodes {
+		if nodes[i].State == "DEAD" {
+			v.dead[nodes[i].NodeID] = true
+		}
 		if n := newNode(&nodes[i]); n != nil {
 			v.nodes = append(v.nodes, n)
 		}
@@ -109,10 +118,18 @@ func newNode(r *rayNode) *node {
 	if n.gpuType == "" {
 		n.gpuType = untyped
 	}
+	n.typeResource = r.Resources[typeResource+n.gpuType] >= typeShare
 	return n
 }
 
 const mib = 1 << 20
+
+// typeShare is how much of the resource of its type a job asks for.
+const typeShare = 0.001
+
+// reach says whether a job can be sent to the node: by its label, or by the resource of its type. A resource that no
+// node has would keep the job pending until Ray gives it up.
+func (n *node) reach(byType bool) bool { return !byType || n.gpuType == untyped || n.typeResource }
 
 // whole is a number that Ray tells, within what sessions take of a node.
 func whole(x float64) int64 {
@@ -148,7 +165,9 @@ func (v *view) named(name string) *node {
 }
 
 // fits says whether the node could run a job if nothing else ran there.
-func (n *node) fits(s *Spec) bool { return n.has.covers(s.needs()) && s.allows(n.gpuType) }
+func (n *node) fits(s *Spec) bool {
+	return !n.outOfReach && n.has.covers(s.needs()) && s.allows(n.gpuType)
+}
 
 // typesFor lists the types of the nodes that could run a job, sorted.
 func (v *view) typesFor(s *Spec) (types []string) {

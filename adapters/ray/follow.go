@@ -25,6 +25,12 @@ func (h *Helper) follow(q *Queue, v *view) (records []Record) {
 		switch {
 		case r == nil:
 			records = append(records, missing(e, v, nowUs)...)
+		case e.State == Starting && e.Pinned && !h.byType && !e.Cancel && r.Status == "PENDING" && v.dead[e.NodeID]:
+			// No other node has this ID, now or later, so that Ray can never begin it and waits for its time to run
+			// out. The next attempt has another name.
+			h.counted.Freed++
+			records = append(records, Record{Event: eventSeen, Job: e.ID, State: Starting}, Record{Event: eventRequeue,
+				Job: e.ID, Reason: "freed: the node " + e.Node + " died before Ray began the job"})
 		case r.ended():
 			if !e.Seen {
 				records = append(records, Record{Event: eventSeen, Job: e.ID, State: e.State})

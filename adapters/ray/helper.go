@@ -197,6 +197,9 @@ func (h *Helper) step(ctx context.Context) (*Result, error) {
 	if slices.ContainsFunc(v.nodes, func(n *node) bool { return !n.selectable }) {
 		h.byType = true
 	}
+	for _, n := range v.nodes {
+		n.outOfReach = !n.reach(h.byType)
+	}
 	before := map[string]State{}
 	for _, e := range h.journal.Queue.Entries {
 		before[e.ID] = e.State
@@ -227,7 +230,11 @@ func (h *Helper) step(ctx context.Context) (*Result, error) {
 	if err := h.start(ctx, starts, result); err != nil {
 		return nil, err
 	}
+	h.counted.Stuck = 0
 	for _, e := range q.Entries {
+		if e.State == Starting && h.now().UnixMicro()-e.StartUs >= stuckUs {
+			h.counted.Stuck++
+		}
 		switch {
 		case e.State == Waiting:
 			result.Waiting++
@@ -314,7 +321,7 @@ func (h *Helper) start(ctx context.Context, starts []Start, result *Result) erro
 			}
 			kept = append(kept, s)
 			records = append(records, Record{Event: eventStart, Job: s.Job, Attempt: e.Attempt + 1, Node: s.Node,
-				NodeID: s.NodeID, Type: s.Type, Session: session, Reason: s.Reason})
+				NodeID: s.NodeID, Type: s.Type, Session: session, Reason: s.Reason, Pinned: s.NodeID != "" && !h.byType})
 		}
 		return records
 	})
@@ -339,7 +346,7 @@ func (h *Helper) submissionOf(e *Entry) *submission {
 	case e.NodeID != "" && !h.byType:
 		s.Labels = map[string]string{nodeLabel: e.NodeID}
 	case e.Type != untyped && e.Type != "":
-		s.Resources = map[string]float64{typeResource + e.Type: 0.001}
+		s.Resources = map[string]float64{typeResource + e.Type: typeShare}
 	}
 	if s.Metadata == nil {
 		s.Metadata = map[string]string{}
@@ -372,6 +379,10 @@ func (h *Helper) submissionOf(e *Entry) *submission {
 	s.RuntimeEnv["env_vars"] = vars
 	return s
 }
+
+// stuckUs is after how long a job that Ray has and does not begin counts as stuck. Ray gives it up after a while (15
+// minutes unless it was told otherwise), and it waits again.
+const stuckUs = 60 * 1_000_000
 
 // maxRefusals is how often Ray in good health may fail to take a job.
 const maxRefusals = 5

@@ -352,7 +352,7 @@ func TestRelease(t *testing.T) {
 	}
 	submitSpec(t, f, dir, "j4", Spec{GPUs: 1, CPUs: 2.5, MemoryMiB: 3})
 	h := newHelper(t, f, dir, nil)
-	lines := h.Commands("http://head:8265")
+	lines := h.Commands(t.Context(), "http://head:8265")
 	if len(lines) != 5 || !strings.Contains(lines[0], "--submission-id j0 --entrypoint-num-gpus 2 --entrypoint-res") ||
 		!strings.Contains(lines[4], "--entrypoint-num-gpus 1 --entrypoint-num-cpus 2.5 --entrypoint-memory 3145728 ") ||
 		!strings.Contains(lines[4], `"cpus":"2.5"`) || !strings.Contains(lines[4], `"memory_mib":"3"`) ||
@@ -364,7 +364,7 @@ func TestRelease(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if len(f.jobs) != 5 || len(h.Commands("")) != 0 {
+	if len(f.jobs) != 5 || len(h.Commands(t.Context(), "")) != 0 {
 		t.Errorf("%d jobs are in Ray", len(f.jobs))
 	}
 }
@@ -414,4 +414,62 @@ func TestMetrics(t *testing.T) {
 	step(t, h)
 	shown("\n# HELP hare_ray_submitted_total Jobs that were submitted to Ray.\n" +
 		"# TYPE hare_ray_submitted_total counter\nhare_ray_submitted_total 1\n")
+}
+
+// TestFreesJobsOfDeadNodes lets a node die before Ray begins the job that was sent there: the job runs elsewhere at
+// the next look, and once. One that Ray does not begin on a node that lives is counted, and left to Ray.
+func TestFreesJobsOfDeadNodes(t *testing.T) {
+	f, dir := newFakeRay(t), t.TempDir()
+	submitSpec(t, f, dir, "a", Spec{GPUs: 2, On: []TypeTime{{"V100", 10}, {"T4", 20}}})
+	h := newHelper(t, f, dir, nil)
+	if r := step(t, h); len(r.Starts) != 1 || r.Starts[0].Type != "V100" {
+		t.Fatalf("%+v", r)
+	}
+	f.mu.Lock()
+	f.nowUs += 61e6 // Ray is busy
+	f.mu.Unlock()
+	if step(t, h); h.counted.Stuck != 1 || h.counted.Freed != 0 {
+		t.Errorf("%+v", h.counted)
+	}
+	f.mu.Lock()
+	f.nodes[0].dead = true
+	f.mu.Unlock()
+	h.Resign()
+	h = newHelper(t, f, dir, nil)
+	if r := step(t, h); h.counted.Freed != 1 || len(r.Starts) != 1 || r.Starts[0].Type != "T4" {
+		t.Errorf("%+v, %+v", h.counted, r)
+	}
+	for range 10 {
+		f.pass(5)
+		step(t, h)
+	}
+	if got := states(h); got != "a:succeeded" || f.done["a"] != 1 || f.starts["a"] != 1 {
+		t.Errorf("%s, %v", got, f.starts)
+	}
+}
+
+// TestTypesThatNodesHave checks that jobs are sent to types by the names of resources that nodes have, where Ray takes
+// no labels and where jobs are released: by no other name, and not at all where no node has one.
+func TestTypesThatNodesHave(t *testing.T) {
+	f, dir := newFakeRay(t), t.TempDir()
+	submitSpec(t, f, dir, "lower", Spec{GPUs: 1, On: []TypeTime{{"t4", 10}, {"h100", 1}}})
+	submitSpec(t, f, dir, "none", Spec{GPUs: 1, On: []TypeTime{{"H100", 1}}})
+	h := newHelper(t, f, dir, nil)
+	lines := h.Commands(t.Context(), "x")
+	if len(lines) != 2 || !strings.Contains(lines[0], `"accelerator_type:T4":0.001`) {
+		t.Errorf("%q", lines)
+	}
+	r, err := h.Release(t.Context())
+	if err != nil || len(r.Starts) != 1 || r.NoRoom != 1 || len(f.jobs) != 1 ||
+		typeWanted(&f.jobs[0].submission) != "T4" {
+		t.Errorf("%+v, %v", r, err)
+	}
+	for _, resource := range []string{"", "accelerator_type:V100"} {
+		n := newNode(&rayNode{NodeID: "aaaaaaaa01", State: "ALIVE",
+			Labels:    map[string]string{"ray.io/accelerator-type": "V100"},
+			Resources: map[string]float64{"GPU": 1, resource: 1}})
+		if got := n.reach(true); got != (resource != "") || !n.reach(false) {
+			t.Errorf("a node with the resource %q: %v", resource, got)
+		}
+	}
 }

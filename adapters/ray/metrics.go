@@ -8,11 +8,11 @@ import (
 
 // counters are what the metrics show.
 type counters struct {
-	Loops, Failures, PlanFailures, InOrder, Submitted, Requeued, Ended, Sessions int64 // since the start
-	Waiting, Active, NoRoom                                                      int
-	Leads                                                                        bool
-	LastSuccess                                                                  int64
-	LoopSeconds, PlanSeconds                                                     float64
+	Loops, Failures, PlanFailures, InOrder, Submitted, Requeued, Freed, Ended, Sessions int64 // since the start
+	Waiting, Active, NoRoom, Stuck                                                      int
+	Leads                                                                               bool
+	LastSuccess                                                                         int64
+	LoopSeconds, PlanSeconds                                                            float64
 }
 
 // shown are the metrics.
@@ -28,11 +28,14 @@ func (c *counters) shown() []metrics.Metric {
 		metrics.Counter("in_order_total", "Loops that started jobs first come, first served.", c.InOrder),
 		metrics.Counter("submitted_total", "Jobs that were submitted to Ray.", c.Submitted),
 		metrics.Counter("requeued_total", "Jobs that Ray could not begin and that wait again.", c.Requeued),
+		metrics.Counter("freed_total", "Jobs that wait again because the node to which they were sent died before Ray "+
+			"began them.", c.Freed),
 		metrics.Counter("ended_total", "Jobs whose end was read.", c.Ended),
 		metrics.Counter("sessions_total", "Sessions begun because the one before could not go on.", c.Sessions),
 		metrics.Gauge("jobs_waiting", "Jobs that wait in the queue.", float64(c.Waiting)),
 		metrics.Gauge("jobs_active", "Jobs that Ray begins or runs.", float64(c.Active)),
 		metrics.Gauge("jobs_without_node", "Waiting jobs that no node could run.", float64(c.NoRoom)),
+		metrics.Gauge("jobs_stuck", "Jobs that Ray has had for a minute and has not begun.", float64(c.Stuck)),
 		metrics.Gauge("leads", "1 where this process submits, 0 where another does.", leads),
 		metrics.Gauge("last_success_timestamp_seconds", "When a loop last succeeded.", float64(c.LastSuccess)),
 		metrics.Gauge("loop_seconds", "How long the last loop took.", c.LoopSeconds),

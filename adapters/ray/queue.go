@@ -37,6 +37,8 @@ type Entry struct {
 	Node   string `json:"node,omitempty"`
 	NodeID string `json:"node_id,omitempty"`
 	Type   string `json:"type,omitempty"`
+	// Pinned says that Ray can begin the attempt on this node alone.
+	Pinned bool `json:"pinned,omitempty"`
 	// Session is the one of Ray in which the attempt was submitted: Ray forgets jobs when it restarts.
 	Session string `json:"ray_session,omitempty"`
 	// Seen says that Ray has told of the attempt.
@@ -80,6 +82,7 @@ type Record struct {
 	Node    string `json:"node,omitempty"`
 	NodeID  string `json:"node_id,omitempty"`
 	Type    string `json:"type,omitempty"`
+	Pinned  bool   `json:"pinned,omitempty"`
 	Session string `json:"ray_session,omitempty"`
 	State   State  `json:"state,omitempty"`
 	StartUs int64  `json:"start_us,omitempty"`
@@ -133,7 +136,7 @@ func (q *Queue) apply(r *Record) error {
 		}
 	case eventStart:
 		e.State, e.Attempt, e.Seen = Starting, r.Attempt, false
-		e.Node, e.NodeID, e.Type, e.Session = r.Node, r.NodeID, r.Type, r.Session
+		e.Node, e.NodeID, e.Type, e.Session, e.Pinned = r.Node, r.NodeID, r.Type, r.Session, r.Pinned
 		e.StartUs = at.UnixMicro()
 	case eventSeen:
 		e.State, e.Seen = r.State, true

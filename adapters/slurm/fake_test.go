@@ -26,7 +26,10 @@ type fakeNode struct {
 	name, gpuType string
 	gpus          int
 	drained       bool
+	feature       string // empty means the GPU type
 }
+
+func (n *fakeNode) features() string { return cmp.Or(n.feature, n.gpuType) }
 
 type fakeJob struct {
 	ID           int64    `json:"job_id"`
@@ -35,6 +38,7 @@ type fakeJob struct {
 	Partition    string   `json:"partition"`
 	Comment      string   `json:"comment"`
 	Features     string   `json:"features"`
+	Prefer       string   `json:"prefer"`
 	State        string   `json:"job_state"`
 	Reason       string   `json:"state_reason"`
 	TresPerNode  string   `json:"tres_per_node"`
@@ -48,13 +52,17 @@ type fakeJob struct {
 	GresDetail   []string `json:"gres_detail"`
 	Excluded     string   `json:"excluded_nodes"`
 	TresAlloc    string   `json:"tres_alloc_str"`
+	TresPerJob   string   `json:"tres_per_job"`
+	TresPerTask  string   `json:"tres_per_task"`
+	TresPerSock  string   `json:"tres_per_socket"`
 	site, starts int64
 }
 
 var errKilled = errors.New("killed")
 
 func newFakeSlurm() *fakeSlurm {
-	return &fakeSlurm{jobs: []*fakeJob{}, nodes: []*fakeNode{{"v100-0", "v100", 2, false}, {"t4-0", "t4", 2, false}},
+	return &fakeSlurm{jobs: []*fakeJob{}, nodes: []*fakeNode{{name: "v100-0", gpuType: "v100", gpus: 2},
+		{name: "t4-0", gpuType: "t4", gpus: 2}},
 		config: "PriorityType = priority/multifactor\nPrioritySiteFactorPlugin = (null)\n" +
 			"SelectType = select/cons_tres\nSelectTypeParameters = CR_CORE_MEMORY\n", fail: map[string]error{},
 		nowS: 1_800_000_000}
@@ -69,7 +77,7 @@ func (f *fakeSlurm) submit(seconds int) *fakeJob {
 }
 
 func (f *fakeSlurm) Run(_ context.Context, stdin []byte, name string, args ...string) ([]byte, error) {
-	if err := f.fail[name]; err != nil {
+	if err := f.fail[name]; err != nil && (name != "scontrol" || len(args) == 0) {
 		return nil, err
 	}
 	if name == "env" {
@@ -87,7 +95,7 @@ func (f *fakeSlurm) Run(_ context.Context, stdin []byte, name string, args ...st
 				state = "IDLE+DRAIN"
 			}
 			fmt.Fprintf(&b, "NodeName=%s CPUTot=8 AvailableFeatures=%s Gres=gpu:%s:%d State=%s Partitions=gpu\n",
-				n.name, n.gpuType, n.gpuType, n.gpus, state)
+				n.name, n.features(), n.gpuType, n.gpus, state)
 		}
 		return []byte(b.String()), nil
 	case "squeue -h -a -t PENDING -o %A|%x":
@@ -103,7 +111,7 @@ func (f *fakeSlurm) Run(_ context.Context, stdin []byte, name string, args ...st
 	case "sprio -h -o %i|%Y|%S":
 		var b strings.Builder
 		for _, j := range f.jobs {
-			if j.State == "PENDING" {
+			if j.State == "PENDING" && j.Reason != "BadConstraints" { // whose priority is 0
 				fmt.Fprintf(&b, "%d|%d|%d\n", j.ID, 100+j.site-j.Nice, j.site)
 			}
 		}
@@ -172,6 +180,11 @@ func (f *fakeSlurm) update(text string) error {
 				j.Nice, err = strconv.ParseInt(value, 10, 64)
 			case "Features":
 				j.Features = value
+				if j.Reason == "BadConstraints" { // Slurm looks at the job again
+					j.Reason = "Priority"
+				}
+			case "Prefer":
+				j.Prefer = value
 			case "Comment":
 				j.Comment = value
 			default:
@@ -196,15 +209,20 @@ func (f *fakeSlurm) schedule() {
 			used[j.Nodes]++
 		}
 	}
+	for _, j := range f.jobs {
+		if j.State == "PENDING" {
+			f.judge(j)
+		}
+	}
 	for {
 		var next *fakeJob
 		var on *fakeNode
 		for _, j := range f.jobs {
-			if j.State != "PENDING" || next != nil && j.site-j.Nice <= next.site-next.Nice {
+			if j.State != "PENDING" || j.Reason == "BadConstraints" || next != nil && j.site-j.Nice <= next.site-next.Nice {
 				continue
 			}
 			for _, n := range f.nodes {
-				if !n.drained && used[n.name] < n.gpus && (j.Features == "" || strings.Contains(j.Features, n.gpuType)) {
+				if !n.drained && used[n.name] < n.gpus && j.may(n) {
 					next, on = j, n
 					break
 				}
@@ -217,6 +235,36 @@ func (f *fakeSlurm) schedule() {
 		next.GresDetail = []string{fmt.Sprintf("gpu:%s:1(IDX:%d)", on.gpuType, used[on.name])}
 		next.starts++
 		used[on.name]++
+	}
+}
+
+// may says whether a job may have a node, by its constraint and the type that it names.
+func (j *fakeJob) may(n *fakeNode) bool {
+	c, ok := parseConstraint(j.Features)
+	if !ok || !c.admits([]string{n.features()}) {
+		return false
+	}
+	for _, text := range []string{j.TresPerNode, j.TresPerJob, j.TresPerTask, j.TresPerSock} {
+		if !has(gresCounts(fmt.Sprintf("gpu:%s:%d", n.gpuType, n.gpus)), gresCounts(text)) {
+			return false
+		}
+	}
+	return true
+}
+
+// judge gives a job the reason that Slurm gives those that no node satisfies, or none in service.
+func (f *fakeSlurm) judge(j *fakeJob) {
+	fits, up := false, false
+	for _, n := range f.nodes {
+		fits, up = fits || j.may(n), up || j.may(n) && !n.drained
+	}
+	switch {
+	case !fits:
+		j.Reason = "BadConstraints"
+	case !up:
+		j.Reason = "ReqNodeNotAvail, UnavailableNodes:x"
+	case j.Reason != "BadConstraints":
+		j.Reason = "Priority"
 	}
 }
 

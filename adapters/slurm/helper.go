@@ -119,8 +119,10 @@ type Helper struct {
 	now      func() time.Time
 	// cpus and memory say that Slurm hands these out, as Check found.
 	cpus, memory bool
-	counted      counters
-	shown        *metrics.Shown
+	// wouldStart is since when entries with a constraint of the helper wait although the plan starts them now.
+	wouldStart map[int64]time.Time
+	counted    counters
+	shown      *metrics.Shown
 }
 
 // New makes a helper. It runs no command.
@@ -141,7 +143,23 @@ func (e *RefusedError) Error() string { return e.Reason + ": " + e.Remedy }
 
 // Check asks Slurm whether it would go by what the helper writes, and whether it hands out CPUs and memory:
 // without Check, plans go by GPUs alone. The error is *RefusedError where Slurm would not.
+// Where the helper may write, constraints of an earlier one that keep jobs from starting are taken back also then.
 func (h *Helper) Check(ctx context.Context) error {
+	err := h.check(ctx)
+	var refused *RefusedError
+	if !h.cfg.Write || !errors.As(err, &refused) {
+		return err
+	}
+	if state, faultOfRead := Read(ctx, h.commands, h.now); faultOfRead == nil {
+		state.CPUs, state.Memory = h.cpus, h.memory
+		if _, fault := h.free(ctx, state); fault != nil {
+			return errors.Join(err, fault)
+		}
+	}
+	return err
+}
+
+func (h *Helper) check(ctx context.Context) error {
 	text, err := h.commands.Run(ctx, nil, "scontrol", "show", "config")
 	if err != nil {
 		return err
@@ -201,7 +219,7 @@ func weighs(config map[string]string) bool {
 
 // Result is what a loop did.
 type Result struct {
-	Updates []Update // that were written, or would have been
+	Updates []Update // that were written, or would have been; first those that free jobs
 	Left    int      // further ones, for later loops
 	Plan    *wire.SessionPlan
 	Jobs    int // that take part
@@ -229,6 +247,11 @@ func (h *Helper) step(ctx context.Context) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
+	state.CPUs, state.Memory = h.cpus, h.memory
+	freed, err := h.free(ctx, state)
+	if err != nil {
+		return nil, err
+	}
 	for i := range state.Jobs { // the session is told what users want, without what the helper wrote
 		if j := &state.Jobs[i]; j.Features != "" {
 			if own, ok := h.journal.own(&Record{ID: j.Entry, SubmitS: j.SubmitUs / 1e6}, "Features", j.Features); ok {
@@ -236,7 +259,6 @@ func (h *Helper) step(ctx context.Context) (*Result, error) {
 			}
 		}
 	}
-	state.CPUs, state.Memory = h.cpus, h.memory
 	planCtx, cancel := context.WithTimeout(ctx, h.cfg.PlanTime)
 	defer cancel()
 	began := time.Now()
@@ -247,24 +269,32 @@ func (h *Helper) step(ctx context.Context) (*Result, error) {
 	if err != nil {
 		return nil, fmt.Errorf("no plan, nothing is written: %w", err)
 	}
-	updates := h.differences(state, told, entriesOf(h.session.Turns(plan), state))
-	result := &Result{Plan: plan, Jobs: int(h.counted.Jobs), Waiting: len(state.Records), Updates: updates}
+	list := entriesOf(h.session.Turns(plan), state)
+	h.watch(state, list)
+	updates := h.differences(state, told, list, freed)
+	result := &Result{Plan: plan, Jobs: int(h.counted.Jobs), Waiting: len(state.Records)}
 	if len(updates) > h.cfg.MaxUpdates {
-		result.Updates, result.Left = updates[:h.cfg.MaxUpdates], len(updates)-h.cfg.MaxUpdates
+		updates, result.Left = updates[:h.cfg.MaxUpdates], len(updates)-h.cfg.MaxUpdates
 	}
-	if !h.cfg.Write || len(result.Updates) == 0 {
+	result.Updates = append(freed, updates...)
+	if !h.cfg.Write || len(updates) == 0 {
 		return result, nil
 	}
-	return result, h.write(ctx, "write", result.Updates)
+	return result, h.write(ctx, "write", updates)
 }
 
 // write notes updates in the journal and then gives them to one scontrol.
 func (h *Helper) write(ctx context.Context, event string, updates []Update) error {
-	if err := h.journal.record("write", updates, nil, time.Now()); err != nil {
+	before, level := "write", slog.LevelInfo
+	if event == "free" {
+		before, level = event, slog.LevelWarn
+	}
+	if err := h.journal.record(before, updates, nil, h.now()); err != nil {
 		return fmt.Errorf("nothing is written: %w", err)
 	}
 	for _, u := range updates {
-		h.cfg.Logger.Info("update", "job", u.Job, "field", u.Field, "old", u.Old, "new", u.New, "reason", u.Reason)
+		h.cfg.Logger.Log(ctx, level, "update", "job", u.Job, "field", u.Field, "old", u.Old, "new", u.New,
+			"reason", u.Reason)
 	}
 	h.counted.Updates += int64(len(updates))
 	_, err := h.commands.Run(ctx, script(updates), "scontrol")
@@ -275,7 +305,7 @@ func (h *Helper) write(ctx context.Context, event string, updates []Update) erro
 		return nil
 	}
 	if event == "reset" {
-		return h.journal.record("reset", updates, nil, time.Now())
+		return h.journal.record("reset", updates, nil, h.now())
 	}
 	return nil
 }

@@ -26,12 +26,14 @@ type journalKey struct {
 
 type journalEntry struct {
 	own, last, before string
+	frees             int // how often the entry was freed of it
+	barred            time.Time
 }
 
 // journalLine is one line of the journal.
 type journalLine struct {
 	Time  string `json:"time"`
-	Event string `json:"event"` // write, failed or reset
+	Event string `json:"event"` // write, free, failed or reset
 	Update
 	Own   string `json:"own"` // the user's value
 	Error string `json:"error,omitempty"`
@@ -90,12 +92,23 @@ func (j *Journal) Close() error {
 func (j *Journal) take(l *journalLine) {
 	key := journalKey{l.Job, l.SubmitS, l.Field}
 	switch l.Event {
-	case "write":
-		before := l.Old
-		if e := j.entries[key]; e != nil && e.last != l.Old {
-			before = e.before
+	case "write", "free":
+		next := &journalEntry{own: l.Own, last: l.New, before: l.Old}
+		if e := j.entries[key]; e != nil {
+			if e.last != l.Old {
+				next.before = e.before
+			}
+			next.frees, next.barred = e.frees, e.barred
+			if l.Event == "free" && e.last == l.New && e.frees > 0 {
+				break // is written again, since scontrol failed
+			}
 		}
-		j.entries[key] = &journalEntry{own: l.Own, last: l.New, before: before}
+		if l.Event == "free" {
+			next.frees++
+			at, _ := time.Parse(time.RFC3339Nano, l.Time)
+			next.barred = at.Add(min(lastFreeWait, firstFreeWait<<min(next.frees-1, 10)))
+		}
+		j.entries[key] = next
 	case "reset":
 		delete(j.entries, key)
 	}
@@ -125,13 +138,26 @@ func (j *Journal) record(event string, updates []Update, fault error, now time.T
 	return j.file.Sync()
 }
 
-// own returns the user's value of a field, where what stands in Slurm is what the helper wrote.
+// own returns the user's value of a field, where what stands in Slurm is what the helper wrote, or what it wrote
+// before where Slurm did not take the last value.
 func (j *Journal) own(r *Record, field, stands string) (string, bool) {
 	e := j.entries[journalKey{r.ID, r.SubmitS, field}]
-	if e == nil || e.last != stands {
+	if e == nil || e.last != stands && e.before != stands {
 		return "", false
 	}
 	return e.own, true
+}
+
+// freeing says whether the journal has already that the user's value was given back.
+func (j *Journal) freeing(r *Record, field string) bool {
+	e := j.entries[journalKey{r.ID, r.SubmitS, field}]
+	return e != nil && e.frees > 0 && e.last == e.own
+}
+
+// barred says whether an entry gets no constraint, since one kept it from starting a while ago.
+func (j *Journal) barred(r *Record, field string, now time.Time) bool {
+	e := j.entries[journalKey{r.ID, r.SubmitS, field}]
+	return e != nil && now.Before(e.barred)
 }
 
 // foreign says whether somebody else has set the value by which the helper would order an entry:

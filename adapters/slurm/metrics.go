@@ -8,9 +8,9 @@ import (
 
 // counters are what the metrics show.
 type counters struct {
-	Loops, Failures, Updates, WriteFailures, Foreign, Sessions int64 // since the start
-	Jobs, OutOfOrder, LastSuccess                              int64
-	LoopSeconds, PlanSeconds                                   float64
+	Loops, Failures, Updates, WriteFailures, Foreign, Sessions, Freed int64 // since the start
+	Jobs, OutOfOrder, Withheld, LastSuccess                           int64
+	LoopSeconds, PlanSeconds                                          float64
 }
 
 // shown are the metrics.
@@ -24,6 +24,10 @@ func (c *counters) shown() []metrics.Metric {
 			c.Foreign),
 		metrics.Counter("sessions_total", "Sessions that were begun because the one before could not go on.",
 			c.Sessions),
+		metrics.Counter("freed_total", "Jobs whose own constraint was given back because the one that was written kept "+
+			"them from starting, or would have.", c.Freed),
+		metrics.Gauge("withheld", "Jobs that got no type in the last loop because no node satisfies their request and the "+
+			"constraint together.", float64(c.Withheld)),
 		metrics.Gauge("jobs", "Waiting jobs that take part.", float64(c.Jobs)),
 		metrics.Gauge("out_of_order", "Neighbours in the plan whose priorities the range keeps out of order.",
 			float64(c.OutOfOrder)),

@@ -22,6 +22,7 @@ var queueColumns = []struct{ column, member string }{
 	{"EligibleTime", "eligible_time"}, {"StartTime", "start_time"}, {"EndTime", "end_time"},
 	{"TimeLimit", "time_limit"}, {"NumNodes", "node_count"}, {"NumTasks", "tasks"}, {"NodeList", "nodes"},
 	{"tres-per-node", "tres_per_node"}, {"tres-per-job", "tres_per_job"}, {"tres-per-task", "tres_per_task"},
+	{"tres-per-socket", "tres_per_socket"},
 	{"tres-alloc", "tres_alloc_str"}, {"OverSubscribe", "shared"}, {"Reservation", "resv_name"},
 	{"Dependency", "dependency"}, {"ReqNodes", "required_nodes"}, {"JobID", ""},
 }

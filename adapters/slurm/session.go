@@ -24,6 +24,8 @@ func (s *State) forSession(speeds *history.Speeds) *advice.State {
 		switch {
 		case j.State == history.Running:
 			told.State = advice.Running
+		case j.State == history.Pending && len(j.Types) > 0:
+			continue // a job of the session has one type
 		case j.State == history.Pending && j.Ready:
 			told.State = advice.Waiting
 		case j.State != history.Pending && j.EndUs > 0:

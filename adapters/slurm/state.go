@@ -31,6 +31,9 @@ type State struct {
 type Node struct {
 	history.Node
 	InService bool
+	// Reserved says that the node is kept for the jobs of a reservation.
+	Reserved bool
+	gres     map[string]int64 // by gresCounts
 }
 
 // Job is a job, or one task of an array.
@@ -54,6 +57,7 @@ type Record struct {
 	// them. Known says whether sprio did.
 	Priority, Site int64
 	Known          bool
+	asked          asked
 }
 
 // number is a number of Slurm's JSON: plain, null, or an object, by version.
@@ -103,6 +107,10 @@ type queueDocument struct {
 		Priority     number          `json:"priority"`
 		Submit       number          `json:"submit_time"`
 		State        json.RawMessage `json:"job_state"`
+		PerNode      string          `json:"tres_per_node"`
+		PerJob       string          `json:"tres_per_job"`
+		PerTask      string          `json:"tres_per_task"`
+		PerSocket    string          `json:"tres_per_socket"`
 	} `json:"jobs"`
 }
 
@@ -147,14 +155,17 @@ func parse(nodes, queue, priorities []byte, nowUs int64) (*State, error) {
 		}
 		s.Records[int64(d.ID)] = &Record{ID: int64(d.ID), SubmitS: int64(d.Submit), Comment: d.Comment,
 			AdminComment: d.AdminComment, Partition: d.Partition, QOS: d.QOS, User: d.User, Reason: d.Reason,
-			Features: d.Features, Prefer: d.Prefer, Nice: int64(d.Nice), Priority: int64(d.Priority)}
+			Features: d.Features, Prefer: d.Prefer, Nice: int64(d.Nice), Priority: int64(d.Priority),
+			asked: asked{perNode: d.PerNode, perJob: d.PerJob, perTask: d.PerTask, perSocket: d.PerSocket}}
 	}
 	if err := s.readPriorities(priorities); err != nil {
 		return nil, err
 	}
-	out := outOfService(nodes)
+	lines := nodeLines(nodes)
 	for _, n := range log.Nodes {
-		s.Nodes = append(s.Nodes, Node{n, !out[n.Name]})
+		l := lines[n.Name]
+		s.Nodes = append(s.Nodes, Node{Node: n, InService: !outOfService(l.state), gres: gresCounts(l.gres),
+			Reserved: strings.Contains(l.state, "RESERVED")})
 	}
 	for i := range log.Jobs {
 		j := Job{Job: log.Jobs[i]}
@@ -221,24 +232,34 @@ func (s *State) readPriorities(text []byte) error {
 	return nil
 }
 
-// outOfService names the nodes on which nothing starts, by scontrol -o show node.
-func outOfService(text []byte) map[string]bool {
-	out := map[string]bool{}
+// nodeLine is what a line of scontrol -o show node says that package history does not read.
+type nodeLine struct{ state, gres string }
+
+// nodeLines reads what scontrol -o show node writes, by node.
+func nodeLines(text []byte) map[string]nodeLine {
+	out := map[string]nodeLine{}
 	for line := range strings.Lines(string(text)) {
-		var name, state string
+		var name string
+		var l nodeLine
 		for _, word := range strings.Fields(line) {
-			if v, ok := strings.CutPrefix(word, "NodeName="); ok {
+			switch key, v, _ := strings.Cut(word, "="); key {
+			case "NodeName":
 				name = v
-			}
-			if v, ok := strings.CutPrefix(word, "State="); ok {
-				state = strings.ToUpper(v)
+			case "State":
+				l.state = strings.ToUpper(v)
+			case "Gres":
+				l.gres = v
 			}
 		}
-		for _, word := range []string{"DOWN", "DRAIN", "FAIL", "MAINT", "POWER", "UNK", "FUTURE", "NOT_RESPONDING", "*"} {
-			out[name] = out[name] || strings.Contains(state, word)
-		}
+		out[name] = l
 	}
 	return out
+}
+
+// outOfService says whether nothing starts on a node in a state such as IDLE+DRAIN.
+func outOfService(state string) bool {
+	return slices.ContainsFunc([]string{"DOWN", "DRAIN", "FAIL", "MAINT", "POWER", "UNK", "FUTURE", "NOT_RESPONDING",
+		"*"}, func(word string) bool { return strings.Contains(state, word) })
 }
 
 // typesOf returns the GPU types of the nodes in service, sorted.

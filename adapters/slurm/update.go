@@ -32,6 +32,7 @@ type entryAdvice struct {
 	types  []string
 	startS int64 // seconds from now; −1 where the plan does not say
 	endS   int64 // seconds from now before which the job cannot end; −1 where nothing is known
+	now    bool  // the plan starts it at once
 }
 
 // entriesOf makes turns of jobs turns of Slurm's entries. Tasks of an array are one entry, at the
@@ -48,7 +49,7 @@ func entriesOf(turns []advice.Turn, s *State) (list []entryAdvice) {
 		if !known {
 			k = len(list)
 			at[entry] = k
-			list = append(list, entryAdvice{entry: entry, turn: k + 1, startS: t.StartS, endS: t.EndS})
+			list = append(list, entryAdvice{entry: entry, turn: k + 1, startS: t.StartS, endS: t.EndS, now: t.Now})
 		}
 		for _, gpuType := range t.Types {
 			if !slices.Contains(list[k].types, gpuType) {
@@ -60,9 +61,9 @@ func entriesOf(turns []advice.Turn, s *State) (list []entryAdvice) {
 }
 
 // differences returns what to write so that Slurm goes by the advice: only what differs from what
-// stands, of entries that take part, in the order of the advice.
-func (h *Helper) differences(s *State, told *advice.State, list []entryAdvice) (updates []Update) {
-	h.counted.Jobs = 0
+// stands, of entries that take part, in the order of the advice. The types of entries that were freed stay.
+func (h *Helper) differences(s *State, told *advice.State, list []entryAdvice, freed []Update) (updates []Update) {
+	h.counted.Jobs, h.counted.Withheld = 0, 0
 	head, keeps := h.headOf(s)
 	var chosen, behindHead []entryAdvice
 	var places []place
@@ -110,19 +111,16 @@ func (h *Helper) differences(s *State, told *advice.State, list []entryAdvice) (
 	}
 	if h.cfg.GPUType != TypeNone {
 		features := typeFeatures(s.Nodes)
-		typed := map[int64]bool{} // entries whose users name a type
-		for i := range s.Jobs {
-			typed[s.Jobs[i].Entry] = typed[s.Jobs[i].Entry] || s.Jobs[i].Type != ""
-		}
+		jobs := s.waitingJobs()
 		keepTypes(chosen, h.given(s, chosen, features), specsOf(s, told))
-		for _, a := range chosen {
-			if u, ok := h.typeUpdate(s.Records[a.entry], a, features, !typed[a.entry]); ok {
-				updates = append(updates, u)
-			}
+		for i := range behindHead { // they get their users' constraints back
+			behindHead[i].types = nil
 		}
-		for _, a := range behindHead { // they get their users' constraints back
-			a.types = nil
-			if u, ok := h.typeUpdate(s.Records[a.entry], a, features, false); ok {
+		for _, a := range slices.Concat(chosen, behindHead) {
+			if slices.ContainsFunc(freed, func(u Update) bool { return u.Job == a.entry }) {
+				continue
+			}
+			if u, ok := h.typeUpdate(s, s.Records[a.entry], jobs[a.entry], a, features); ok {
 				updates = append(updates, u)
 			}
 		}
@@ -213,19 +211,28 @@ func (h *Helper) typeField(r *Record) (field, stands string) {
 	return "Features", r.Features
 }
 
+// users is the constraint that an entry's user gave; false where the helper does not understand it. Slurm takes a
+// preference in place of the constraint, so that a preference has to hold it too.
+func (h *Helper) users(r *Record) (constraint, bool) {
+	own, written := h.journal.own(r, "Features", r.Features)
+	if !written {
+		own = r.Features
+	}
+	return parseConstraint(own)
+}
+
 // given finds the types that the helper has given to entries.
 func (h *Helper) given(s *State, list []entryAdvice, features map[string]string) map[int64]string {
 	out := map[int64]string{}
 	for _, a := range list {
 		field, stands := h.typeField(s.Records[a.entry])
 		own, written := h.journal.own(s.Records[a.entry], field, stands)
-		users, ok := parseConstraint(own)
+		users, ok := h.users(s.Records[a.entry])
 		if !written || !ok || own == stands {
 			continue
 		}
 		for _, t := range s.typesOf() {
-			narrowed, ok := users.with(features[t])
-			if features[t] != "" && (ok && narrowed == stands || h.cfg.GPUType == TypePrefer && features[t] == stands) {
+			if narrowed, ok := users.with(features[t]); ok && features[t] != "" && narrowed == stands {
 				out[a.entry] = t
 			}
 		}
@@ -251,9 +258,10 @@ func specsOf(s *State, told *advice.State) map[int64]*hare.Job {
 	return out
 }
 
-// typeUpdate keeps an entry to the type of the plan, or to nothing where the plan has several. several
-// says that the user leaves the type open.
-func (h *Helper) typeUpdate(r *Record, a entryAdvice, features map[string]string, several bool) (Update, bool) {
+// typeUpdate keeps an entry to the type of the plan, or to nothing where the plan has several, where its user names
+// the type, where a constraint kept it from starting a while ago, or where no node satisfies its request and
+// the constraint together.
+func (h *Helper) typeUpdate(s *State, r *Record, j *Job, a entryAdvice, features map[string]string) (Update, bool) {
 	field, stands := h.typeField(r)
 	own, written := h.journal.own(r, field, stands)
 	if !written {
@@ -262,20 +270,19 @@ func (h *Helper) typeUpdate(r *Record, a entryAdvice, features map[string]string
 	if h.cfg.GPUType == TypePrefer && !written && stands != "" {
 		return Update{}, false // the user prefers something
 	}
-	users, ok := parseConstraint(own)
+	users, ok := h.users(r)
 	if !ok {
 		return Update{}, false
 	}
 	wanted := own
-	if len(a.types) == 1 && several {
-		feature := features[a.types[0]]
-		if feature == "" {
-			return Update{}, false
-		}
-		if h.cfg.GPUType == TypePrefer {
-			wanted = feature
-		} else if narrowed, ok := users.with(feature); ok {
+	if len(a.types) == 1 && j != nil && !typed(&j.Job) && features[a.types[0]] != "" &&
+		!h.journal.barred(r, field, h.now()) {
+		narrowed, ok := users.with(features[a.types[0]])
+		switch {
+		case ok && s.canStart(r, j, narrowed):
 			wanted = narrowed
+		case ok:
+			h.counted.Withheld++
 		}
 	}
 	if wanted == stands {

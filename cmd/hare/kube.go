@@ -54,8 +54,9 @@ The seconds say how long the Job takes on each type, where that is known. Withou
 as taking a quarter of its activeDeadlineSeconds until the Jobs that end tell better. JobSets and
 PyTorchJobs that are created suspended take part in the same way.
 
-Hare never suspends, stops or deletes anything, and leaves alone Jobs that Kueue
-starts. With --kueue it does the opposite: it chooses the GPU type of Kueue's Workloads
+Hare stops and deletes nothing that runs. A Job that it let go and none of whose pods
+finds a node of the type is suspended again, and goes to another type. Jobs that Kueue
+starts are left alone. With --kueue it does the opposite: it chooses the GPU type of Kueue's Workloads
 that start next, orders ClusterQueues that opted in, and touches no Job.
 
 Where the API server, the service or the planner is down, slow (--plan-time) or fails,
@@ -311,7 +312,7 @@ func (kf *kubeFlags) run(c *cobra.Command) error {
 		}
 		waits = false
 		now := waitingKey(result)
-		if len(result.Updates) == 0 && now == last {
+		if len(result.Updates)+len(result.Freed) == 0 && now == last {
 			return err // nothing has changed but the times
 		}
 		last = now
@@ -322,7 +323,8 @@ func (kf *kubeFlags) run(c *cobra.Command) error {
 // print shows what a loop did.
 func (kf *kubeFlags) print(w io.Writer, r *kube.Result) error {
 	if kf.json {
-		return json.NewEncoder(w).Encode(map[string]any{"updates": r.Updates, "turns": r.Turns, "left": r.Left})
+		return json.NewEncoder(w).Encode(map[string]any{"updates": r.Updates, "freed": r.Freed, "turns": r.Turns,
+			"left": r.Left})
 	}
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	if kf.cfg.Kueue {
@@ -365,6 +367,16 @@ func (kf *kubeFlags) printJobs(w, t io.Writer, r *kube.Result) {
 	verb := "would let go (--write does)"
 	if kf.write {
 		verb = "let go"
+	}
+	if len(r.Freed) > 0 {
+		verb := "would take back (--write does)"
+		if kf.write {
+			verb = "took back"
+		}
+		fmt.Fprintf(w, "%s %d Jobs that cannot start where they were sent:\n", verb, len(r.Freed))
+		for _, u := range r.Freed {
+			fmt.Fprintf(w, "  %s from %s: %s\n", u.Job, u.Type, strings.TrimPrefix(u.Reason, "freed: "))
+		}
 	}
 	fmt.Fprintf(w, "%s %d of %d suspended Jobs that take part\n", verb, len(r.Updates), len(r.Updates)+waitingTurns(r))
 	if len(r.Updates) > 0 {

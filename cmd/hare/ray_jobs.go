@@ -157,7 +157,7 @@ head was started with a greater RAY_JOB_START_TIMEOUT_SECONDS.`,
 				return err
 			}
 			if !write {
-				for _, line := range h.Commands(ra.address) {
+				for _, line := range h.Commands(c.Context(), ra.address) {
 					if _, err := fmt.Fprintln(c.OutOrStdout(), line); err != nil {
 						return err
 					}
@@ -174,6 +174,9 @@ head was started with a greater RAY_JOB_START_TIMEOUT_SECONDS.`,
 			}
 			if err := printStarts(c.OutOrStdout(), r.Starts, true); err != nil {
 				return err
+			}
+			if r.NoRoom > 0 {
+				fmt.Fprintf(c.OutOrStdout(), "%d jobs stay in the queue: no node of Ray could run them\n", r.NoRoom)
 			}
 			return errors.Join(r.SubmitErrors...)
 		},

@@ -48,7 +48,10 @@ With --write it sets, for jobs that take part, what makes Slurm go by the plan:
   --order nice-user  positive nice values, which users may set on their own jobs
   --gpu-type constraints
                      the job's constraint on features of nodes, narrowed to the type
-                     of the plan; prefer makes this a wish (default: none)
+                     of the plan; prefer makes this a wish (default: none).
+                     Types that users name stay; a constraint is written only
+                     where nodes satisfy it with the whole request, and taken
+                     back where it keeps a job from starting
 
 A job takes part where its comment begins with hare, as in
 
