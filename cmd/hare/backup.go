@@ -37,7 +37,7 @@ exits with 1; hare repair then copies what is intact.`,
 				return errNo
 			}
 			if err != nil {
-				return usageError{fmt.Errorf("backup of %s: %w", args[0], err)}
+				return usageError{fmt.Errorf("backup of %s: %w%s", args[0], err, storeRemedy(args[0], err))}
 			}
 			return printContents(c, args[1])
 		},
@@ -80,12 +80,18 @@ Exit codes: 0 nothing was lost, 1 something was lost.`,
 		Args:              exactly(2, "a data directory or backup and a new data directory"),
 		ValidArgsFunction: directories(0, 1),
 		RunE: func(c *cobra.Command, args []string) error {
-			all, solves, err := sqlite.Salvage(c.Context(), args[0], args[1])
+			rep, err := sqlite.Salvage(c.Context(), args[0], args[1])
 			if err != nil {
 				return usageError{fmt.Errorf("repair of %s: %w", args[0], err)}
 			}
-			lost := 0
-			for _, s := range all {
+			for _, what := range rep.Files {
+				_, _ = fmt.Fprintln(c.OutOrStdout(), what)
+			}
+			lost, events := 0, int64(0)
+			for _, s := range rep.Sessions {
+				if !store.IsJournal(s.ID) {
+					events += s.Last
+				}
 				if s.Damage == nil {
 					continue
 				}
@@ -96,15 +102,21 @@ Exit codes: 0 nothing was lost, 1 something was lost.`,
 				}
 				_, _ = fmt.Fprintf(c.OutOrStdout(), "%s: kept %d events of %s: %v\n", s.ID, s.Last, was, s.Damage)
 			}
-			for _, s := range solves {
+			kept := len(rep.Solves)
+			for _, s := range rep.Solves {
 				if s.Damage != nil {
-					lost++
+					lost, kept = lost+1, kept-1
 					_, _ = fmt.Fprintf(c.OutOrStdout(), "%s: left out: %v\n", s.ID, s.Damage)
 				}
 			}
-			_, _ = fmt.Fprintf(c.OutOrStdout(), "%s: %d sessions, %d solves, %d of them with losses\n", args[1], len(all),
-				len(solves), lost)
-			if lost > 0 {
+			_, _ = fmt.Fprintf(c.OutOrStdout(), "%s: %d sessions, %d solves, %d of them with losses", args[1],
+				len(rep.Sessions), len(rep.Solves), lost)
+			if len(rep.Files) > 0 {
+				_, _ = fmt.Fprintf(c.OutOrStdout(), "; saved %d events and %d solves of what could be read, and the newest "+
+					"changes may be missing", events, kept)
+			}
+			_, _ = fmt.Fprintln(c.OutOrStdout())
+			if lost > 0 || len(rep.Files) > 0 {
 				return errNo
 			}
 			return nil
