@@ -25,10 +25,10 @@ func OpenToOthers(dir string) (paths []string) {
 	return paths
 }
 
-// closeToOthers closes these files to other users, where this user may do so. SQLite gives
+// closeToOthers closes these files and the keys to other users, where this user may do so. SQLite gives
 // the files that it makes the mode of the database.
 func closeToOthers(dir string) {
-	for _, name := range secretFiles {
+	for _, name := range append([]string{"keys.json"}, secretFiles...) {
 		path := filepath.Join(dir, name)
 		if info, err := os.Stat(path); err == nil && info.Mode().Perm()&0o077 != 0 {
 			_ = os.Chmod(path, info.Mode().Perm()&^0o077) // OpenToOthers tells where that failed

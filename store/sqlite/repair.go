@@ -217,8 +217,8 @@ func openImage(ctx context.Context, image string, firsts [][]byte) (*View, int, 
 	if _, err := f.ReadAt(first, 0); err != nil {
 		return nil, 0, ignoreEnd(err) // less than a page
 	}
-	tries := append([][]byte{first, append(firsts[0][:dbHeaderBytes:dbHeaderBytes], first[dbHeaderBytes:]...)}, firsts...)
-	for i, page := range tries {
+	header := append(firsts[0][:dbHeaderBytes:dbHeaderBytes], first[dbHeaderBytes:]...)
+	for i, page := range append([][]byte{first, header}, firsts...) {
 		if headerFault(page) != "" {
 			continue
 		}

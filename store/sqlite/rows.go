@@ -98,7 +98,8 @@ func (s *Store) Delete(ctx context.Context, id string) error {
 func (s *Store) sweep(ctx context.Context) error {
 	for {
 		var num int64
-		err := s.read.QueryRowContext(ctx, "SELECT num FROM deleted WHERE num NOT IN (SELECT num FROM session) LIMIT 1").Scan(&num)
+		err := s.read.QueryRowContext(ctx,
+			"SELECT num FROM deleted WHERE num NOT IN (SELECT num FROM session) LIMIT 1").Scan(&num)
 		if errors.Is(err, sql.ErrNoRows) {
 			return nil
 		} else if err != nil {

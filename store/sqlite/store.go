@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	msqlite "modernc.org/sqlite"
@@ -74,9 +75,10 @@ var _ store.SessionStore = (*Store)(nil)
 // Open opens or creates the database in dir, for this process alone. Damage gives
 // *store.CorruptError, also where a commit that was acknowledged is missing. A database is
 // only created in a directory that never had one. On a full disk, Open succeeds where
-// store.Reserve has left room for SQLite's own files, and writing fails. After a clean end, Open does not wait for the check of all pages,
-// which takes a minute where a few GB come from the disk. Damage waits for that check;
-// once the check has found damage, nothing more is written.
+// store.Reserve has left room for SQLite's own files, and writing fails. After a clean end,
+// Open does not wait for the check of all pages, which takes a minute where a few GB come
+// from the disk. Damage waits for that check; once the check has found damage, nothing more
+// is written.
 func Open(ctx context.Context, dir string) (_ *Store, err error) {
 	if err := makeDir(dir); err != nil {
 		return nil, err
@@ -93,7 +95,7 @@ func Open(ctx context.Context, dir string) (_ *Store, err error) {
 		}
 	}()
 	err = s.open(ctx)
-	for errors.Is(fault(err), store.ErrStorage) && store.UseReserve(dir) {
+	for noRoom(err) && store.UseReserve(dir) {
 		_ = s.closeDatabases()
 		err = s.open(ctx)
 	}
@@ -394,6 +396,10 @@ func (s *Store) inTxLocked(ctx context.Context, f func(tx *sql.Tx) error) error 
 func fault(err error) error {
 	var e *msqlite.Error
 	if !errors.As(err, &e) {
+		// A value of another type than its column has been damaged.
+		if err != nil && strings.HasPrefix(err.Error(), "sql: Scan error") {
+			return &store.CorruptError{What: err.Error()}
+		}
 		return err
 	}
 	if e.Code() == sqlite3.SQLITE_IOERR_SHORT_READ { // a page that should be there is cut
@@ -408,6 +414,17 @@ func fault(err error) error {
 		return fmt.Errorf("%w: %w", store.ErrStorage, err)
 	}
 	return err
+}
+
+// noRoom reports whether an error may come from a full disk. SQLite says of some of its files
+// only that they could not be made.
+func noRoom(err error) bool {
+	var e *msqlite.Error
+	if errors.As(err, &e) {
+		code := e.Code() & 0xff
+		return code == sqlite3.SQLITE_FULL || code == sqlite3.SQLITE_IOERR || code == sqlite3.SQLITE_CANTOPEN
+	}
+	return errors.Is(err, syscall.ENOSPC)
 }
 
 // checkpoints copies the write-ahead log into the database while commits go on. Writers
