@@ -191,7 +191,7 @@ func (f *File) Update(ctx context.Context, change func(*KeySet) error) (err erro
 	}
 	err = f.replace(text)
 	// A key must be revocable on a full disk.
-	for errors.Is(err, syscall.ENOSPC) && store.UseReserve(f.dir) {
+	for (errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)) && store.UseReserve(f.dir) {
 		err = f.replace(text)
 	}
 	return err

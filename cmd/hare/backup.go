@@ -21,7 +21,8 @@ func backupCommand() *cobra.Command {
 into FILE, as they are at one moment, and checks every row of the copy. The outputs
 of clusters' jobs, in DIR/logs, and the copies of their checkpoints, in
 DIR/checkpoints, are not copied: agents bring new ones. FILE appears only when the
-copy is complete, and an existing FILE is not overwritten.
+copy is complete, and an existing FILE is not overwritten. DIR is not changed, and may
+be on a disk that is full or mounted read-only.
 
 If sessions or solves are damaged, backup copies them as they are, names them and
 exits with 1; hare repair then copies what is intact.`,
@@ -69,7 +70,9 @@ func repairCommand() *cobra.Command {
 		Short: "Copy what is intact in a damaged data directory or backup",
 		Long: `Repair creates the data directory NEWDIR with every solve of DIR that is intact,
 and with every session up to its last event that is unchanged and follows from the
-events before it. It reports what each session lost. DIR is not changed.
+events before it. It reports what each session lost. DIR is not changed. Files that were
+cut, or whose first page or write-ahead log is damaged, are read as far as they are
+whole; repair then says which file it is, and how much was saved.
 
 Clients had received answers to the events that are lost. A client continues by
 sending the events after the last one that was kept again.

@@ -37,8 +37,10 @@ func doctorCommand() *cobra.Command {
 		Short: "Check what Hare needs on this machine, and name the remedy for what is missing",
 		Long: `Doctor checks the LP engine, memory, the address and the directories that hare
 serve would use. In the data directory it reads and checks every solve, every
-session, the keys and the copies of checkpoints, also while a server uses the directory. Each problem is
-printed with its remedy. Doctor exits with 1 if it finds a problem.`,
+session, the keys and the copies of checkpoints, also while a server uses the directory
+or the disk is full or mounted read-only. It finds commits that were acknowledged and
+are missing, and files that other users can read. Each problem is printed with its
+remedy. Doctor exits with 1 if it finds a problem.`,
 		Example: "  hare doctor\n  hare doctor --listen 127.0.0.1:9000 --data-dir /var/lib/hare",
 		Args:    exactly(0, "no arguments"),
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -146,8 +148,8 @@ func dirCheck(dir string) check {
 	f, err := os.CreateTemp(dir, ".hare-doctor-*")
 	switch {
 	case errors.Is(err, unix.EROFS):
-		k.found, k.remedy = dir+": "+unix.EROFS.Error(), "mount the disk for writing; see dmesg where the system has mounted a failing disk "+
-			"read-only. hare backup "+dir+" FILE copies what is stored"
+		k.found, k.remedy = dir+": "+unix.EROFS.Error(), "mount the disk for writing; see dmesg where the system has "+
+			"mounted a failing disk read-only. hare backup "+dir+" FILE copies what is stored"
 		return k
 	case err == nil:
 		_, err = f.Write(make([]byte, 64<<10))

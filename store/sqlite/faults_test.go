@@ -411,3 +411,100 @@ func TestAcknowledgedCommitsAreMissed(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// TestOldHeadAccusesNobody gives a directory the head of an earlier moment, as a loss of
+// power may, since the head has no fsync of its own.
+func TestOldHeadAccusesNobody(t *testing.T) {
+	live := memoryDir(t)
+	s := openStore(t, live)
+	work(t, s, 6)
+	early := copyDir(t, live)
+	m := store.Meta{ID: "c", Created: micros(1), Config: []byte("{}")}
+	m.Sum = m.Checksum()
+	if err := s.Create(t.Context(), m); err != nil {
+		t.Fatal(err)
+	}
+	before := copyDir(t, live)
+	c := chained{id: "c", prev: m.Sum}
+	if err := s.Append(t.Context(), []store.Row{c.next(20_000)}); err != nil {
+		t.Fatal(err)
+	}
+	late := copyDir(t, live)
+	if _, err := s.copier.Exec("PRAGMA wal_checkpoint(RESTART)"); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Append(t.Context(), []store.Row{c.next(10)}); err != nil {
+		t.Fatal(err)
+	}
+	anew := copyDir(t, live)
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	// The last commit was being written: one of its frames is on disk and not the one before.
+	torn := copyDir(t, late)
+	wal := filepath.Join(torn, databaseFile+"-wal")
+	w, err := scanWAL(filepath.Join(before, databaseFile+"-wal"), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.OpenFile(wal, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = f.WriteAt(make([]byte, 4000), walHeaderBytes+int64(w.frames+1)*(frameHeaderBytes+4096))
+	if err := errors.Join(err, f.Close()); err != nil {
+		t.Fatal(err)
+	}
+	for name, dir := range map[string]string{"an earlier commit": late, "an earlier log": anew, "a torn commit": torn} {
+		_ = os.Remove(filepath.Join(dir, headFile))
+		old := early
+		if name == "a torn commit" {
+			old = before
+		}
+		if err := copyFile(filepath.Join(old, headFile), filepath.Join(dir, headFile)); err != nil {
+			t.Fatal(err)
+		}
+		s, err := Open(t.Context(), dir)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestFirstStart checks which directories may get a new database.
+func TestFirstStart(t *testing.T) {
+	for _, c := range []struct {
+		files string
+		fresh bool
+	}{
+		{"", true}, {"lock", true}, {"lock keys.json keys.lock", true}, {"logs", true}, {"hare.db.new", true},
+		{"hare.db", false}, {"lock clean", false}, {"lock logs", false}, {"hare.db-wal", false}, {"hare.db-shm", false},
+	} {
+		dir := memoryDir(t)
+		for _, name := range strings.Fields(c.files) {
+			if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s, err := Open(t.Context(), dir)
+		if c.fresh != (err == nil) || err != nil && !errors.As(err, new(*store.CorruptError)) {
+			t.Errorf("%q: %v", c.files, err)
+		}
+		if err != nil {
+			continue
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+		if err := os.Remove(filepath.Join(dir, databaseFile)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Open(t.Context(), dir); !errors.As(err, new(*store.CorruptError)) {
+			t.Errorf("%q, and then the database is lost: %v", c.files, err)
+		}
+	}
+}

@@ -21,14 +21,14 @@ const dbHeaderBytes = 100
 const dbMagic = "SQLite format 3\x00"
 
 // intact checks the files of a data directory that nobody uses before SQLite reads and
-// changes them. It reports whether the directory never had a database. Damage gives
-// *store.CorruptError.
-func intact(dir string) (fresh bool, err error) {
+// changes them. It reports whether the directory never had a database, of which trace, from
+// traceOf, would be left. Damage gives *store.CorruptError.
+func intact(dir, trace string) (fresh bool, err error) {
 	path := filepath.Join(dir, databaseFile)
 	header, size, err := readHeader(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		if trace := traceOf(dir); trace != "" {
+		if trace != "" {
 			return false, &store.CorruptError{What: fmt.Sprintf("%s is missing, and %s shows that it was there", path, trace)}
 		}
 		return true, nil
@@ -56,7 +56,7 @@ func checkFiles(dir string) error {
 	if inUse(dir) {
 		return nil
 	}
-	fresh, err := intact(dir)
+	fresh, err := intact(dir, traceOf(dir))
 	if err != nil && inUse(dir) {
 		return nil // a server has started meanwhile
 	}
@@ -68,17 +68,19 @@ func checkFiles(dir string) error {
 
 // traceOf returns the name of a file that shows that a directory had a database, or "".
 func traceOf(dir string) string {
-	exists := func(name string) bool {
-		_, err := os.Lstat(filepath.Join(dir, name))
-		return err == nil
+	find := func(name string) fs.FileInfo {
+		info, _ := os.Lstat(filepath.Join(dir, name))
+		return info
 	}
-	for _, name := range []string{headFile, cleanFile, databaseFile + "-wal", databaseFile + "-shm"} {
-		if exists(name) {
-			return name
-		}
+	names := []string{databaseFile + "-wal", databaseFile + "-shm"}
+	if info := find(headFile); info != nil && info.Size() == headBytes {
+		return headFile
 	}
-	for _, name := range []string{"logs", "checkpoints"} { // of managed clusters
-		if exists(name) && exists(lockFile) {
+	if find(lockFile) != nil { // other programs also have such names
+		names = append(names, cleanFile, "logs", "checkpoints")
+	}
+	for _, name := range names {
+		if find(name) != nil {
 			return name
 		}
 	}

@@ -50,7 +50,8 @@ const (
 type Store struct {
 	dir   string
 	lock  *os.File
-	clean bool // the last end was clean
+	clean bool   // the last end was clean
+	trace string // a file of an earlier start
 	read  *sql.DB
 	nums  sync.Map // id to session.num
 
@@ -85,6 +86,7 @@ func Open(ctx context.Context, dir string) (_ *Store, err error) {
 	}
 	s := &Store{dir: dir, signal: make(chan struct{}, 1), ended: make(chan struct{}), swept: make(chan struct{}),
 		checked: make(chan struct{})}
+	s.trace = traceOf(dir) // before the lock is a trace
 	if s.lock, err = lockDir(dir); err != nil {
 		return nil, err
 	}
@@ -182,7 +184,7 @@ func makeDir(dir string) error {
 
 func (s *Store) open(ctx context.Context) (err error) {
 	path := filepath.Join(s.dir, databaseFile)
-	fresh, err := intact(s.dir)
+	fresh, err := intact(s.dir, s.trace)
 	if err == nil && fresh {
 		err = create(ctx, path)
 	}

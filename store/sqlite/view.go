@@ -74,7 +74,10 @@ func openRead(ctx context.Context, path string) (db *sql.DB, file string, err er
 	if info, err := os.Stat(path + "-wal"); err != nil || info.Size() == 0 {
 		modes[1] = "mode=ro&immutable=1"
 	}
-	for _, mode := range modes {
+	for i, mode := range modes {
+		if i > 0 && inUse(filepath.Dir(path)) {
+			break
+		}
 		if db, err = openMode(ctx, path, mode); !errors.Is(err, store.ErrStorage) {
 			return db, path, err
 		}
