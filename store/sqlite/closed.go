@@ -18,8 +18,9 @@ func OpenToOthers(dir string) (paths []string) {
 			paths = append(paths, path)
 		}
 	}
-	// Whoever may write to the directory can put another file in the place of any of these.
-	if info, err := os.Stat(dir); err == nil && info.Mode().Perm()&0o022 != 0 && info.Mode()&fs.ModeSticky == 0 {
+	// Whoever may write to the directory can put another file in the place of any of these. Its
+	// group is often one of this user alone.
+	if info, err := os.Stat(dir); err == nil && info.Mode().Perm()&0o002 != 0 && info.Mode()&fs.ModeSticky == 0 {
 		paths = append(paths, dir)
 	}
 	return paths
