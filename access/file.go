@@ -12,6 +12,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 	"time"
 
 	"github.com/hare-sched/hare/admission"
@@ -189,7 +190,12 @@ func (f *File) Update(ctx context.Context, change func(*KeySet) error) (err erro
 	if err != nil {
 		return err
 	}
-	return f.replace(text)
+	err = f.replace(text)
+	// A key must be revocable on a full disk.
+	for (errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)) && store.UseReserve(f.dir) {
+		err = f.replace(text)
+	}
+	return err
 }
 
 // replace writes a new file, makes it durable, and renames it to the name of the old

@@ -268,7 +268,8 @@ func TestRowsAreChained(t *testing.T) {
 				return
 			}
 			mended := t.TempDir()
-			all, _, err := sqlite.Salvage(ctx, dir, mended)
+			rep, err := sqlite.Salvage(ctx, dir, mended)
+			all := rep.Sessions
 			if err != nil || len(all) != 1 || all[0].Damage == nil || all[0].Last >= 400 {
 				t.Fatalf("%+v %v", all, err)
 			}

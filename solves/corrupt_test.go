@@ -85,7 +85,8 @@ func TestDamagedSolvesAreFound(t *testing.T) {
 				t.Fatal(err)
 			}
 			mended := filepath.Join(t.TempDir(), "mended")
-			_, all, err := sqlite.Salvage(ctx, dir, mended)
+			rep, err := sqlite.Salvage(ctx, dir, mended)
+			all := rep.Solves
 			if err != nil || len(all) != 3 || all[0].ID != ids[0] || all[0].Damage == nil || all[1].Damage != nil ||
 				all[2].Damage != nil {
 				t.Fatal(all, err)

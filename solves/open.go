@@ -22,7 +22,11 @@ func Open(ctx context.Context, cfg Config) (*Solves, error) {
 	}
 	for more := true; more; {
 		var err error
-		if more, err = ss.cfg.Store.SweepSolves(ctx, true); err != nil {
+		more, err = ss.cfg.Store.SweepSolves(ctx, true)
+		if errors.Is(err, store.ErrStorage) {
+			break // on a full disk everything can be read; the next start sweeps again
+		}
+		if err != nil {
 			return nil, err
 		}
 	}

@@ -88,11 +88,13 @@ type Salvaged struct {
 }
 
 // SalvageSessions copies to an empty store the part of each session that can be trusted.
-// A session whose configuration is damaged is left out. An error ends the copying early.
+// A session whose configuration is damaged is left out. An error ends the copying early,
+// except *CorruptError, which says that the list of sessions is damaged: those that from
+// could list are copied.
 func SalvageSessions(ctx context.Context, from SessionReader, to SessionStore) (all []Salvaged, err error) {
-	metas, err := from.Sessions(ctx)
-	if err != nil {
-		return nil, err
+	metas, listed := from.Sessions(ctx)
+	if listed != nil && !errors.As(listed, new(*CorruptError)) {
+		return nil, listed
 	}
 	for _, m := range metas {
 		s := Salvaged{ID: m.ID, Was: m.Last}
@@ -116,7 +118,7 @@ func SalvageSessions(ctx context.Context, from SessionReader, to SessionStore) (
 		}
 		all = append(all, s)
 	}
-	return all, nil
+	return all, listed
 }
 
 // salvageSnapshots copies the snapshots at or before the last event that was kept. A

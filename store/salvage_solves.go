@@ -71,11 +71,12 @@ type SalvagedSolve struct {
 }
 
 // SalvageSolves copies to an empty store the solves that are as they were written. An
-// error ends the copying early.
+// error ends the copying early, except *CorruptError, which says that the list of solves is
+// damaged: those that from could list are copied.
 func SalvageSolves(ctx context.Context, from SolveReader, to SolveStore) (all []SalvagedSolve, err error) {
-	records, err := from.Solves(ctx)
-	if err != nil {
-		return nil, err
+	records, listed := from.Solves(ctx)
+	if listed != nil && !errors.As(listed, new(*CorruptError)) {
+		return nil, listed
 	}
 	copied := map[int64]bool{} // by blob: solves may share blobs
 	for i := range records {
@@ -104,7 +105,7 @@ func SalvageSolves(ctx context.Context, from SolveReader, to SolveStore) (all []
 			return all, err
 		}
 	}
-	return all, nil
+	return all, listed
 }
 
 // copyBlob copies the chunks of a blob that was checked.

@@ -21,7 +21,8 @@ func backupCommand() *cobra.Command {
 into FILE, as they are at one moment, and checks every row of the copy. The outputs
 of clusters' jobs, in DIR/logs, and the copies of their checkpoints, in
 DIR/checkpoints, are not copied: agents bring new ones. FILE appears only when the
-copy is complete, and an existing FILE is not overwritten.
+copy is complete, and an existing FILE is not overwritten. DIR is not changed, and may
+be on a disk that is full or mounted read-only.
 
 If sessions or solves are damaged, backup copies them as they are, names them and
 exits with 1; hare repair then copies what is intact.`,
@@ -37,7 +38,7 @@ exits with 1; hare repair then copies what is intact.`,
 				return errNo
 			}
 			if err != nil {
-				return usageError{fmt.Errorf("backup of %s: %w", args[0], err)}
+				return usageError{fmt.Errorf("backup of %s: %w%s", args[0], err, storeRemedy(args[0], err))}
 			}
 			return printContents(c, args[1])
 		},
@@ -69,7 +70,9 @@ func repairCommand() *cobra.Command {
 		Short: "Copy what is intact in a damaged data directory or backup",
 		Long: `Repair creates the data directory NEWDIR with every solve of DIR that is intact,
 and with every session up to its last event that is unchanged and follows from the
-events before it. It reports what each session lost. DIR is not changed.
+events before it. It reports what each session lost. DIR is not changed. Files that were
+cut, or whose first page or write-ahead log is damaged, are read as far as they are
+whole; repair then says which file it is, and how much was saved.
 
 Clients had received answers to the events that are lost. A client continues by
 sending the events after the last one that was kept again.
@@ -80,12 +83,18 @@ Exit codes: 0 nothing was lost, 1 something was lost.`,
 		Args:              exactly(2, "a data directory or backup and a new data directory"),
 		ValidArgsFunction: directories(0, 1),
 		RunE: func(c *cobra.Command, args []string) error {
-			all, solves, err := sqlite.Salvage(c.Context(), args[0], args[1])
+			rep, err := sqlite.Salvage(c.Context(), args[0], args[1])
 			if err != nil {
 				return usageError{fmt.Errorf("repair of %s: %w", args[0], err)}
 			}
-			lost := 0
-			for _, s := range all {
+			for _, what := range rep.Files {
+				_, _ = fmt.Fprintln(c.OutOrStdout(), what)
+			}
+			lost, events := 0, int64(0)
+			for _, s := range rep.Sessions {
+				if !store.IsJournal(s.ID) {
+					events += s.Last
+				}
 				if s.Damage == nil {
 					continue
 				}
@@ -96,15 +105,21 @@ Exit codes: 0 nothing was lost, 1 something was lost.`,
 				}
 				_, _ = fmt.Fprintf(c.OutOrStdout(), "%s: kept %d events of %s: %v\n", s.ID, s.Last, was, s.Damage)
 			}
-			for _, s := range solves {
+			kept := len(rep.Solves)
+			for _, s := range rep.Solves {
 				if s.Damage != nil {
-					lost++
+					lost, kept = lost+1, kept-1
 					_, _ = fmt.Fprintf(c.OutOrStdout(), "%s: left out: %v\n", s.ID, s.Damage)
 				}
 			}
-			_, _ = fmt.Fprintf(c.OutOrStdout(), "%s: %d sessions, %d solves, %d of them with losses\n", args[1], len(all),
-				len(solves), lost)
-			if lost > 0 {
+			_, _ = fmt.Fprintf(c.OutOrStdout(), "%s: %d sessions, %d solves, %d of them with losses", args[1],
+				len(rep.Sessions), len(rep.Solves), lost)
+			if len(rep.Files) > 0 {
+				_, _ = fmt.Fprintf(c.OutOrStdout(), "; saved %d events and %d solves of what could be read, and the newest "+
+					"changes may be missing", events, kept)
+			}
+			_, _ = fmt.Fprintln(c.OutOrStdout())
+			if lost > 0 || len(rep.Files) > 0 {
 				return errNo
 			}
 			return nil

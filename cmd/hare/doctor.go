@@ -37,14 +37,19 @@ func doctorCommand() *cobra.Command {
 		Short: "Check what Hare needs on this machine, and name the remedy for what is missing",
 		Long: `Doctor checks the LP engine, memory, the address and the directories that hare
 serve would use. In the data directory it reads and checks every solve, every
-session, the keys and the copies of checkpoints, also while a server uses the directory. Each problem is
-printed with its remedy. Doctor exits with 1 if it finds a problem.`,
+session, the keys and the copies of checkpoints, also while a server uses the directory
+or the disk is full or mounted read-only. It finds commits that were acknowledged and
+are missing, and files that other users can read. Each problem is printed with its
+remedy. Doctor exits with 1 if it finds a problem.`,
 		Example: "  hare doctor\n  hare doctor --listen 127.0.0.1:9000 --data-dir /var/lib/hare",
 		Args:    exactly(0, "no arguments"),
 		RunE: func(c *cobra.Command, _ []string) error {
 			checks := []check{engineCheck(c.Context()), memoryCheck(), dirCheck(dataDir), sessionsCheck(c.Context(), dataDir),
 				keysCheck(dataDir), portCheck(listen), coreCheck()}
 			if k, ok := checkpointsCheck(dataDir); ok {
+				checks = append(checks, k)
+			}
+			if k, ok := openCheck(dataDir); ok {
 				checks = append(checks, k)
 			}
 			if cert != "" {
@@ -128,18 +133,54 @@ func memoryCheck() check {
 	return k
 }
 
+// roomBytes is the least room of a disk on which a server can work for a while.
+const roomBytes = 4 << 20
+
+// diskFull reports whether the disk of a directory has no room left for this user, and how
+// many bytes are free.
+func diskFull(dir string) (full bool, free uint64) {
+	var fs unix.Statfs_t
+	if err := unix.Statfs(dir, &fs); err != nil {
+		return false, 0
+	}
+	free = fs.Bavail * uint64(fs.Bsize)
+	return free < roomBytes, free
+}
+
 func dirCheck(dir string) check {
 	k := check{name: "data directory", remedy: "create it and make it writable for this user: mkdir -p DIR && chown " +
 		"$(id -u) DIR"}
 	f, err := os.CreateTemp(dir, ".hare-doctor-*")
-	if err != nil {
-		k.found = err.Error()
+	switch {
+	case errors.Is(err, unix.EROFS):
+		k.found, k.remedy = dir+": "+unix.EROFS.Error(), "mount the disk for writing; see dmesg where the system has "+
+			"mounted a failing disk read-only. hare backup "+dir+" FILE copies what is stored"
 		return k
+	case err == nil:
+		_, err = f.Write(make([]byte, 64<<10))
+		_ = f.Close()
+		_ = os.Remove(f.Name())
 	}
-	_ = f.Close()
-	_ = os.Remove(f.Name())
-	k.ok, k.found = true, dir+" is writable"
+	full, free := diskFull(dir)
+	switch {
+	case full || errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT):
+		k.found, k.remedy = fmt.Sprintf("the disk of %s is full: %d KiB are free", dir, free>>10),
+			"make room on the disk; until then a server answers reads and refuses the rest with 507"
+	case err != nil:
+		k.found = err.Error()
+	default:
+		k.ok, k.found = true, dir+" is writable"
+	}
 	return k
+}
+
+// openCheck looks for stored files that other users can read or write. ok is false where
+// there are none.
+func openCheck(dir string) (k check, ok bool) {
+	paths := sqlite.OpenToOthers(dir)
+	all := strings.Join(paths, " ")
+	return check{name: "permissions", found: "other users can read or write " + all,
+		remedy: "chmod go= " + all}, len(paths) > 0
 }
 
 // sessionsCheck reads and checks all stored sessions and solves, also while a server
@@ -154,6 +195,9 @@ func sessionsCheck(ctx context.Context, dir string) check {
 		return k
 	case errors.As(err, new(*store.CorruptError)):
 		k.found = err.Error()
+		return k
+	case errors.Is(err, store.ErrStorage):
+		k.found, k.remedy = err.Error(), "make room on the disk, or mount it for writing"
 		return k
 	case err != nil:
 		k.found, k.remedy = err.Error(), "use the version of hare that it says, as a user who may read and write "+dir

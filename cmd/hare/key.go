@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"syscall"
 	"text/tabwriter"
 	"time"
 
@@ -65,6 +66,9 @@ func changeKeys(c *cobra.Command, dir string, change func(*access.KeySet) error)
 func keyError(f *access.File, err error) error {
 	if errors.As(err, new(*store.CorruptError)) {
 		return usageError{fmt.Errorf("%w: put a copy of it back, or remove %s, with which all keys end", err, f.Path())}
+	}
+	if errors.Is(err, syscall.ENOSPC) {
+		err = fmt.Errorf("%w: make room on the disk of %s", err, f.Path())
 	}
 	return usageError{err}
 }

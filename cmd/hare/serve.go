@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -110,6 +111,9 @@ then ends it with the best certified schedule and bound so far.`,
 			log := seen.log
 			if disk, ok := kept.(*sqlite.Store); ok {
 				go logDamage(c.Context(), disk, dataDir, log)
+				for _, path := range sqlite.OpenToOthers(dataDir) {
+					log.Warn("other users of the machine can read or write what is stored: use chmod go= "+path, "path", path)
+				}
 			}
 			keys, quotas, err := who.open(c.Context(), dataDir, log)
 			if err != nil {
@@ -205,14 +209,25 @@ func openStore(ctx context.Context, dir string) (store.SessionStore, error) {
 		return store.NewMemory(), nil
 	}
 	kept, err := sqlite.Open(ctx, dir)
-	if errors.As(err, new(*store.CorruptError)) {
-		return nil, usageError{fmt.Errorf("--data-dir: %w: restore a backup, or copy what can be trusted with hare repair "+
-			"%s NEWDIR", err, dir)}
-	}
 	if err != nil {
-		return nil, usageError{fmt.Errorf("--data-dir: %w", err)}
+		return nil, usageError{fmt.Errorf("--data-dir: %w%s", err, storeRemedy(dir, err))}
 	}
 	return kept, nil
+}
+
+// storeRemedy says what to do about an error of a data directory, or nothing.
+func storeRemedy(dir string, err error) string {
+	full, _ := diskFull(dir)
+	switch {
+	case errors.As(err, new(*store.CorruptError)):
+		return fmt.Sprintf(": restore a backup into a new directory with hare restore, or copy what can be trusted with "+
+			"hare repair %s NEWDIR", dir)
+	case errors.Is(err, syscall.EROFS):
+		return fmt.Sprintf(": mount the disk for writing, or copy what is stored with hare backup %s FILE", dir)
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, store.ErrStorage) && full:
+		return ": make room on the disk of " + dir
+	}
+	return ""
 }
 
 // logDamage waits for the check of all pages, which runs in the background after a

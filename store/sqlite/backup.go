@@ -2,14 +2,11 @@ package sqlite
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
-
-	"github.com/hare-sched/hare/store"
 )
 
 // Backup writes what the data directory holds at this moment to the new file dst, whether
@@ -17,14 +14,10 @@ import (
 // fs.ErrExist where dst exists, and *store.CorruptError for each damaged session: dst is
 // written in that case, and has the other sessions too.
 func Backup(ctx context.Context, dir, dst string) error {
-	path := filepath.Join(dir, databaseFile)
-	if _, err := os.Lstat(path); err != nil {
-		return err
-	}
 	if _, err := os.Lstat(dst); err == nil {
 		return &fs.PathError{Op: "backup", Path: dst, Err: fs.ErrExist}
 	}
-	db, err := sql.Open("sqlite", dsn(path, "busy_timeout(5000)"))
+	db, _, err := openRead(ctx, dir)
 	if err != nil {
 		return err
 	}
@@ -34,6 +27,14 @@ func Backup(ctx context.Context, dir, dst string) error {
 		return err
 	}
 	defer os.Remove(part)
+	// SQLite takes an empty file, and keeps its mode.
+	f, err := os.OpenFile(part, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	if err := f.Close(); err != nil {
+		return err
+	}
 	if _, err := db.ExecContext(ctx, "VACUUM INTO ?", part); err != nil {
 		return fault(err)
 	}
@@ -89,51 +90,30 @@ func Restore(ctx context.Context, src, dir string) (err error) {
 	if err := errors.Join(damage, err, v.Close()); err != nil {
 		return err
 	}
+	// The head of a database that was lost says nothing about this one.
+	if err := os.Remove(filepath.Join(dir, headFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
 	return publish(part, dst)
-}
-
-// Salvage makes the new data directory dir from the parts of src that can be trusted. src
-// is a damaged data directory or backup and is not changed. Salvage refuses a directory
-// that has a database with fs.ErrExist.
-func Salvage(ctx context.Context, src, dir string) (all []store.Salvaged, solves []store.SalvagedSolve, err error) {
-	v, err := OpenView(ctx, src)
-	if err != nil {
-		return nil, nil, err
-	}
-	defer func() { err = errors.Join(err, v.Close()) }()
-	dst := filepath.Join(dir, databaseFile)
-	if _, err := os.Lstat(dst); err == nil {
-		return nil, nil, &fs.PathError{Op: "repair", Path: dst, Err: fs.ErrExist}
-	}
-	to, err := Open(ctx, dir)
-	if err != nil {
-		return nil, nil, err
-	}
-	defer func() { err = errors.Join(err, to.Close()) }()
-	if all, err = store.SalvageSessions(ctx, v, to); err != nil {
-		return all, nil, err
-	}
-	solves, err = store.SalvageSolves(ctx, v, to)
-	return all, solves, err
 }
 
 // publish gives a finished file its name, durably, and never replaces another file.
 func publish(part, dst string) error {
-	f, err := os.OpenFile(part, os.O_RDWR, 0)
-	if err != nil {
+	if err := syncFile(part); err != nil {
 		return err
 	}
-	err = f.Sync()
-	if closed := f.Close(); err == nil {
-		err = closed
-	}
-	if err == nil {
-		err = os.Link(part, dst)
-	}
-	if err != nil {
+	if err := os.Link(part, dst); err != nil {
 		return err
 	}
 	return syncDir(filepath.Dir(dst))
+}
+
+func syncFile(path string) error {
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
 }
 
 func copyFile(src, dst string) (err error) {

@@ -44,13 +44,14 @@ func (s *Store) Create(ctx context.Context, m store.Meta) error {
 // Sessions implements store.SessionStore.
 func (s *Store) Sessions(ctx context.Context) ([]store.Meta, error) {
 	return s.sessions(ctx, "coalesce((SELECT last FROM log WHERE key >= num << 40 AND key < (num + 1) << 40 ORDER "+
-		"BY key DESC LIMIT 1), 0)")
+		"BY key DESC LIMIT 1), 0)", "created_us, id")
 }
 
-// sessions lists all sessions; last is the SQL expression for the last event.
-func (s *Store) sessions(ctx context.Context, last string) ([]store.Meta, error) {
+// sessions lists all sessions, or those before an error; last is the SQL expression for the
+// last event.
+func (s *Store) sessions(ctx context.Context, last, order string) ([]store.Meta, error) {
 	rows, err := s.read.QueryContext(ctx,
-		"SELECT id, created_us, config, sum, "+last+" FROM session ORDER BY created_us, id")
+		"SELECT id, created_us, config, sum, "+last+" FROM session ORDER BY "+order)
 	if err != nil {
 		return nil, fault(err)
 	}
@@ -61,7 +62,7 @@ func (s *Store) sessions(ctx context.Context, last string) ([]store.Meta, error)
 		var us int64
 		var sum []byte
 		if err := rows.Scan(&m.ID, &us, &m.Config, &sum, &m.Last); err != nil {
-			return nil, fault(err)
+			return metas, fault(err)
 		}
 		m.Created = micros(us)
 		copy(m.Sum[:], sum)
@@ -97,7 +98,8 @@ func (s *Store) Delete(ctx context.Context, id string) error {
 func (s *Store) sweep(ctx context.Context) error {
 	for {
 		var num int64
-		err := s.read.QueryRowContext(ctx, "SELECT num FROM deleted LIMIT 1").Scan(&num)
+		err := s.read.QueryRowContext(ctx,
+			"SELECT num FROM deleted WHERE num NOT IN (SELECT num FROM session) LIMIT 1").Scan(&num)
 		if errors.Is(err, sql.ErrNoRows) {
 			return nil
 		} else if err != nil {

@@ -137,8 +137,11 @@ func (s *Store) SweepSolves(ctx context.Context, all bool) (more bool, err error
 }
 
 // Solves implements store.SolveReader.
-func (s *Store) Solves(ctx context.Context) ([]store.SolveRecord, error) {
-	rows, err := s.read.QueryContext(ctx, "SELECT num, id, sum, data FROM solve ORDER BY num")
+func (s *Store) Solves(ctx context.Context) ([]store.SolveRecord, error) { return s.solves(ctx, "num") }
+
+// solves lists all records, or those before an error.
+func (s *Store) solves(ctx context.Context, order string) ([]store.SolveRecord, error) {
+	rows, err := s.read.QueryContext(ctx, "SELECT num, id, sum, data FROM solve ORDER BY "+order)
 	if err != nil {
 		return nil, fault(err)
 	}
@@ -148,7 +151,7 @@ func (s *Store) Solves(ctx context.Context) ([]store.SolveRecord, error) {
 		var rec store.SolveRecord
 		var sum []byte
 		if err := rows.Scan(&rec.Num, &rec.ID, &sum, &rec.Data); err != nil {
-			return nil, fault(err)
+			return all, fault(err)
 		}
 		copy(rec.Sum[:], sum)
 		all = append(all, rec)
