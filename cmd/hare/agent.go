@@ -190,7 +190,7 @@ func runTaskIfAsked() {
 		return
 	}
 	if err := runner.Main(os.Args[2]); err != nil {
-		fmt.Fprintln(os.Stderr, "hare:", err)
+		fmt.Fprintln(stderr, "hare:", err)
 		os.Exit(exitInternal)
 	}
 	os.Exit(exitDone)
@@ -202,7 +202,7 @@ func runRoundsIfAsked() {
 		return
 	}
 	if err := rounds.Main(os.Args[2]); err != nil {
-		fmt.Fprintln(os.Stderr, "hare:", err)
+		fmt.Fprintln(stderr, "hare:", err)
 		os.Exit(exitNo)
 	}
 	os.Exit(exitDone)
@@ -214,7 +214,7 @@ func runPoolIfAsked() {
 		return
 	}
 	if err := pool.Main(os.Args[2]); err != nil {
-		fmt.Fprintln(os.Stderr, "hare:", err)
+		fmt.Fprintln(stderr, "hare:", err)
 		os.Exit(exitNo)
 	}
 	os.Exit(exitDone)
