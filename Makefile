@@ -157,6 +157,15 @@ test-slurm: build ## hare slurm beside a real Slurm on loopback, 6 minutes: see 
 test-ray: build ## hare ray before a real Ray in a network namespace, 6 minutes: see docs/ray.md
 	scripts/ray-helper-test.sh bin/hare
 
+.PHONY: audit
+audit: ## known vulnerabilities of the Go, npm and Python packages that are used; needs their databases
+	@scripts/audit.sh
+
+.PHONY: fuzz
+fuzz: highs ## FUZZ=FuzzBearer in PACKAGE=./api for FUZZTIME=60s, not spent on minimising what was found
+	CGO_ENABLED=1 $(highs_for_tests) $(GO) test -vet=off $(PACKAGE) -run '^$$' -fuzz '^$(FUZZ)$$' \
+		-fuzztime $(or $(FUZZTIME),60s) -fuzzminimizetime 5x
+
 .PHONY: test-python
 test-python: ## the verifier in Python, and the worker
 	$(PYTHON) -m unittest discover -s verify -p '*test*.py'
@@ -211,7 +220,7 @@ cpsat: .venv/ortools ## OR-Tools in .venv, for hare bench gap --against cpsat
 .venv/ortools: bench/requirements.txt
 	@$(PYTHON) -m venv .venv || \
 		{ echo "install the Python module venv, on Debian: apt-get install python3-venv" >&2; exit 1; }
-	.venv/bin/python -m pip install -q --disable-pip-version-check -r $<
+	.venv/bin/python -m pip install -q --disable-pip-version-check --require-hashes -r $<
 	@touch $@
 
 .PHONY: clean

@@ -15,6 +15,8 @@ type Call struct {
 	// Degraded calls take little time: they go first, and twice as many of them may
 	// wait.
 	Degraded bool
+	// Patient calls wait for a slot as long as it takes: Deadline only orders them.
+	Patient bool
 	// Readmitted calls were admitted before a restart and are never refused.
 	Readmitted bool
 }
@@ -38,7 +40,7 @@ func (q *Queue) Admit(a Call) error {
 	if q.admitted >= most {
 		return &OverloadError{Wait: wait}
 	}
-	if !a.Degraded && wait > LeastTime && time.Duration(float64(wait)/max(1, a.ErrorFactor)) > a.Deadline.Sub(now) {
+	if !a.Degraded && !a.Patient && wait > LeastTime && time.Duration(float64(wait)/max(1, a.ErrorFactor)) > a.Deadline.Sub(now) {
 		return &OverloadError{Wait: wait, late: true}
 	}
 	q.take(a.Cost)

@@ -28,6 +28,7 @@ type Ticket struct {
 	deadline time.Time
 	cost     time.Duration // expected time of the call's work
 	degraded bool          // degraded calls come before the others
+	patient  bool          // may wait beyond its deadline
 	since    time.Time     // when the slot was granted
 	order    int64
 	index    int           // index in the heap; -1 where the call does not wait
@@ -56,7 +57,7 @@ func (q *Queue) Enqueue(a Call) *Ticket {
 	q.order++
 	q.pendingCost -= a.Cost
 	t := &Ticket{
-		queue: q, deadline: a.Deadline, cost: a.Cost, degraded: a.Degraded,
+		queue: q, deadline: a.Deadline, cost: a.Cost, degraded: a.Degraded, patient: a.Patient,
 		order: q.order, index: -1, granted: make(chan struct{}),
 	}
 	if len(q.running) < q.slots {
@@ -70,8 +71,8 @@ func (q *Queue) Enqueue(a Call) *Ticket {
 // Granted returns a channel that is closed when t gets its slot.
 func (t *Ticket) Granted() <-chan struct{} { return t.granted }
 
-// Deadline is the time by which t must have a slot.
-func (t *Ticket) Deadline() time.Time { return t.deadline }
+// Deadline is the time by which t must have a slot; it is false where t waits as long as it takes.
+func (t *Ticket) Deadline() (deadline time.Time, ok bool) { return t.deadline, !t.patient }
 
 // grant gives t a slot.
 func (q *Queue) grant(t *Ticket) {

@@ -229,6 +229,21 @@ func TestShutdown(t *testing.T) {
 	t.Run("after the grace", func(t *testing.T) {
 		newShutdown(t, time.Millisecond).end(t, hare.TerminationCancelled)
 	})
+	// Clients that stall keep nobody from the answer, and the end of the server is no error.
+	t.Run("with clients that stall", func(t *testing.T) {
+		const post = "POST /v1/solves HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+		s := newShutdown(t, 100*time.Millisecond,
+			"", "GET /v1/ver", post+"Content-Length: 1000\r\n\r\n{", post+"Content-Length: 1000\r\n\r\n",
+			post+"Transfer-Encoding: chunked\r\n\r\n1\r\n{\r\n", post+"Prefer: respond-async\r\nContent-Length: 9\r\n\r\n{",
+			strings.ReplaceAll(post, "solves", "sessions/x/events")+"Transfer-Encoding: chunked\r\n\r\n",
+			strings.ReplaceAll(post, "solves", "clusters/x/agents/a/sync")+"Content-Length: 9\r\n\r\n",
+			post+"Expect: 100-continue\r\nContent-Length: 1000\r\n\r\n")
+		began := time.Now()
+		s.end(t, hare.TerminationCancelled)
+		if took := time.Since(began); took > 4*time.Second {
+			t.Errorf("the end took %v", took)
+		}
+	})
 }
 
 // shutdown is a server whose context ends while it solves.
@@ -240,7 +255,8 @@ type shutdown struct {
 	served chan error
 }
 
-func newShutdown(t *testing.T, grace time.Duration) *shutdown {
+// Of each request in part, the server gets nothing more.
+func newShutdown(t *testing.T, grace time.Duration, part ...string) *shutdown {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -255,6 +271,16 @@ func newShutdown(t *testing.T, grace time.Duration) *shutdown {
 	text := body(t)
 	go func() { s.answer <- s.post(text) }()
 	<-s.engine.began
+	for _, text := range part {
+		c, err := net.Dial("tcp", l.Addr().String())
+		if err == nil {
+			_, err = io.WriteString(c, text)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = c.Close() })
+	}
 	cancel()
 	<-svc.Draining()
 	return s

@@ -6,6 +6,7 @@ import (
 	"iter"
 	"net/http"
 	"net/url"
+	"reflect"
 
 	"github.com/hare-sched/hare/clusters/description"
 )
@@ -20,6 +21,9 @@ func (c *Client) SubmitJob(ctx context.Context, cluster string, job *description
 	*description.Job, error) {
 	if key == "" {
 		key = NewKey()
+	}
+	if err := checkTexts(reflect.ValueOf(job)); err != nil {
+		return nil, err
 	}
 	return send[description.Job](ctx, c, call{path: clusterPath(cluster, "/jobs"), repeatable: true,
 		header: http.Header{"Idempotency-Key": {key}}}, job)

@@ -29,12 +29,14 @@ func (s *Service) Costs() *admission.Costs { return s.costs }
 
 // AdmitSolve admits a solve to the queue and counts it among the calls that Drain waits
 // for. If the queue is too long and opt allows it, the solve is degraded. The options
-// that AdmitSolve returns are the options to solve with.
-func (s *Service) AdmitSolve(inst *hare.Instance, opt hare.Options, deadline time.Time) (hare.Options, admission.Call,
+// that AdmitSolve returns are the options to solve with. Of call, Deadline and Patient are
+// read.
+func (s *Service) AdmitSolve(inst *hare.Instance, opt hare.Options, call admission.Call) (hare.Options, admission.Call,
 	error) {
 	try := func(opt hare.Options, degraded bool) (admission.Call, error) {
 		costs := s.costsOf(opt)
-		a := admission.Call{Deadline: deadline, Cost: costs.Predict(admission.WorkOf(inst, opt)), Degraded: degraded}
+		a := admission.Call{Deadline: call.Deadline, Patient: call.Patient,
+			Cost: costs.Predict(admission.WorkOf(inst, opt)), Degraded: degraded}
 		a.ErrorFactor, _ = costs.Error()
 		return a, s.admit(a)
 	}

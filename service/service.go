@@ -174,12 +174,16 @@ func (s *Service) wait(ctx context.Context, t *admission.Ticket, quit <-chan str
 		return nil
 	default:
 	}
-	timer := time.NewTimer(time.Until(t.Deadline()))
-	defer timer.Stop()
+	var late <-chan time.Time
+	if deadline, ok := t.Deadline(); ok {
+		timer := time.NewTimer(time.Until(deadline))
+		defer timer.Stop()
+		late = timer.C
+	}
 	select {
 	case <-t.Granted():
 		return nil
-	case <-timer.C:
+	case <-late:
 		return admission.ErrLate
 	case <-s.life.Done():
 		return admission.ErrDraining
@@ -211,7 +215,7 @@ func (s *Service) limited(ctx context.Context, inst *hare.Instance, opt hare.Opt
 		limit = s.cfg.MaxTime
 	}
 	deadline := time.Now().Add(limit)
-	granted, a, err := s.AdmitSolve(inst, opt, deadline)
+	granted, a, err := s.AdmitSolve(inst, opt, admission.Call{Deadline: deadline})
 	if err != nil {
 		return nil, err
 	}

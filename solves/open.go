@@ -56,7 +56,7 @@ func Open(ctx context.Context, cfg Config) (*Solves, error) {
 	for _, s := range unended {
 		// The number of tasks is not known without the instance: 100 a job is assumed.
 		jobs := float64(s.next.Jobs)
-		s.call = admission.Call{Readmitted: true, Degraded: s.next.Degraded,
+		s.call = admission.Call{Readmitted: true, Patient: true, Degraded: s.next.Degraded,
 			Cost: ss.svc.Costs().Predict(admission.Work{Jobs: jobs, Tasks: 100 * jobs,
 				Options: hare.Options(s.next.Options)})}
 		ss.svc.Readmit(s.call)

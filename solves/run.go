@@ -64,13 +64,18 @@ func (s *solve) execute(ctx context.Context) {
 	if s.suspendable() {
 		quit = s.parent.svc.Draining()
 	}
+	queued := s.parent.cfg.Now()
 	work, leave, err := s.parent.svc.Await(ctx, s.ticket, quit)
 	if err != nil {
 		s.finishUnstarted(err)
 		return
 	}
 	s.mu.Lock()
-	s.next.StartedUs = micros(s.parent.cfg.Now())
+	now := s.parent.cfg.Now()
+	if s.call.Patient {
+		s.next.BeganUs += max(0, now.Sub(queued).Microseconds()) // the wait is no part of the time limit
+	}
+	s.next.StartedUs = micros(now)
 	s.next.Status = StatusRunning
 	s.logEvents(s.event(Event{Type: EventStatus, Status: StatusRunning}))
 	s.mu.Unlock()

@@ -214,7 +214,8 @@ func (ss *Solves) register(ctx context.Context, s *solve, in *Input) (old, hit *
 	}
 	if hit == nil {
 		var granted hare.Options
-		granted, s.call, err = ss.svc.AdmitSolve(s.inst, in.Options, s.deadline())
+		granted, s.call, err = ss.svc.AdmitSolve(s.inst, in.Options,
+			admission.Call{Deadline: s.deadline(), Patient: !in.Attached})
 		if s.call.Degraded {
 			s.next.Options, s.next.Degraded, s.next.Content = store.StoredOptions(granted), true, nil
 		}

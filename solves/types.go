@@ -113,7 +113,9 @@ type Input struct {
 	Instance *hare.Instance
 	Options  hare.Options
 	Tenant   string // "" without keys
-	// Began is when the request arrived; the time limit counts from then. Zero means now.
+	// Began is when the request arrived; zero means now. The time limit counts from then. It
+	// counts the time in the queue for attached solves alone: the others were promised an
+	// answer, and wait as long as it takes.
 	Began time.Time
 	// Warm has the prices to start from, as in solver.Config.Warm.
 	Warm *hare.Certificate

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 	"time"
 
 	"github.com/hare-sched/hare"
@@ -93,6 +94,8 @@ func (s *Spec) Validate() error {
 	switch {
 	case strings.TrimSpace(s.Entrypoint) == "":
 		return bad("/entrypoint", "is empty: give the command after --, as in -- python train.py")
+	case !utf8.ValidString(s.Entrypoint + s.Name + s.User):
+		return bad("", "command, name and user must be valid UTF-8: a document would have others")
 	case len(s.Entrypoint) > 64<<10:
 		return bad("/entrypoint", "is longer than 64 KiB")
 	case s.GPUs < 1 || s.GPUs > hare.MaxGPUs:

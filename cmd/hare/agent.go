@@ -223,7 +223,7 @@ func runTaskIfAsked() {
 		return
 	}
 	if err := runner.Main(os.Args[2]); err != nil {
-		fmt.Fprintln(os.Stderr, "hare:", err)
+		fmt.Fprintln(stderr, "hare:", err)
 		os.Exit(exitInternal)
 	}
 	os.Exit(exitDone)
@@ -235,7 +235,7 @@ func runRoundsIfAsked() {
 		return
 	}
 	if err := rounds.Main(os.Args[2]); err != nil {
-		fmt.Fprintln(os.Stderr, "hare:", err)
+		fmt.Fprintln(stderr, "hare:", err)
 		os.Exit(exitNo)
 	}
 	os.Exit(exitDone)
@@ -247,7 +247,7 @@ func runPoolIfAsked() {
 		return
 	}
 	if err := pool.Main(os.Args[2]); err != nil {
-		fmt.Fprintln(os.Stderr, "hare:", err)
+		fmt.Fprintln(stderr, "hare:", err)
 		os.Exit(exitNo)
 	}
 	os.Exit(exitDone)

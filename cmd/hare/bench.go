@@ -283,7 +283,7 @@ func (gf *gapFlags) run(ctx context.Context, w io.Writer, cfg bench.GapConfig) e
 		return failed
 	}
 	if rep.Interrupted {
-		fmt.Fprintln(os.Stderr, "hare: interrupted: what was done is kept")
+		fmt.Fprintln(stderr, "hare: interrupted: what was done is kept")
 		return errors.Join(err, errNo)
 	}
 	return err
@@ -316,6 +316,6 @@ func (gf *gapFlags) recordBest(rep *bench.GapReport, known map[string]*bench.Bes
 		}
 		return command
 	})
-	fmt.Fprintf(os.Stderr, "hare: %d best values and bounds are new in %s\n", changed, gf.record)
+	fmt.Fprintf(stderr, "hare: %d best values and bounds are new in %s\n", changed, gf.record)
 	return writeOut(gf.record, func(w io.Writer) error { return bench.WriteBest(w, known) })
 }

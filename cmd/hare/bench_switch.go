@@ -139,7 +139,7 @@ func (s *switchFlags) measure(ctx context.Context) (*bench.Switches, error) {
 	var out, said bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, io.Writer(&said)
 	if !s.quiet {
-		cmd.Stderr = io.MultiWriter(&said, &progressLines{w: os.Stderr})
+		cmd.Stderr = io.MultiWriter(&said, &progressLines{w: stderr})
 	} else {
 		cmd.Args = append(cmd.Args, "--quiet")
 	}

@@ -103,7 +103,7 @@ func clusterListCommand() *cobra.Command {
 				w := tabwriter.NewWriter(c.OutOrStdout(), 0, 0, 2, ' ', 0)
 				_, _ = fmt.Fprintln(w, "NAME\tPOLICY\tAGENTS\tGPUS\tFREE\tJOBS")
 				for _, x := range all {
-					_, _ = fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%d\t%s\n", x.Name, x.Policy, x.Agents, x.GPUs, x.FreeGPUs,
+					_, _ = fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%d\t%s\n", plain(x.Name), plain(x.Policy), x.Agents, x.GPUs, x.FreeGPUs,
 						stateCounts(x))
 				}
 				return w.Flush()
@@ -134,12 +134,12 @@ and the ID of its online session, whose log, plan and regret the server has unde
 				if cf.json {
 					return printDocument(c.OutOrStdout(), x)
 				}
-				policy := x.Policy
+				policy := plain(x.Policy)
 				if len(x.Parameters) > 0 {
 					policy += " " + strings.Join(strings.Fields(string(x.Parameters)), " ")
 				}
 				_, err = fmt.Fprintf(c.OutOrStdout(), "cluster %s, policy %s: %s, %d of %s free; %s\nsession %s\n", x.Name, policy,
-					counted(x.Agents, "agent"), x.FreeGPUs, counted(x.GPUs, "GPU"), stateCounts(x), x.Session)
+					counted(x.Agents, "agent"), x.FreeGPUs, counted(x.GPUs, "GPU"), stateCounts(x), plain(x.Session))
 				return err
 			})
 		},

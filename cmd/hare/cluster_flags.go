@@ -9,8 +9,6 @@ import (
 	"io"
 	"os"
 	"strings"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -108,18 +106,8 @@ func (cf *clusterFlags) jobError(r *remote, id string, err error) error {
 
 // printDocument prints a document of the API.
 func printDocument(w io.Writer, document any) error {
-	e := json.NewEncoder(w)
+	e := json.NewEncoder(exact(w))
 	e.SetIndent("", "  ")
 	e.SetEscapeHTML(false)
 	return e.Encode(document)
-}
-
-// plain replaces what could steer a terminal in a text that others wrote.
-func plain(text string) string {
-	return strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) || r == utf8.RuneError {
-			return '?'
-		}
-		return r
-	}, text)
 }

@@ -176,7 +176,7 @@ func exampleJob() *description.Job {
 }
 
 func TestJobText(t *testing.T) {
-	const want = `job j3 (bert?[31m): running
+	const want = `job j3 (bert\x1b[31m): running
   command       sh -c 'echo $RANK'
   wants         2 GPUs; retries: 1 of 2 used
   submitted     2026-11-23 09:00:00 UTC, 2h00m ago
@@ -229,8 +229,8 @@ func TestJobTable(t *testing.T) {
 	cluster := &description.Cluster{Name: "lab", Agents: 1, GPUs: 4, FreeGPUs: 2,
 		Jobs: map[description.JobState]int{description.JobRunning: 1}}
 	const want = `cluster lab: 1 agent, 2 of 4 GPUs free; 1 running
-ID  NAME        STATE    GPUS  TIME   WHERE AND WHY
-j3  bert?[31m  running  2     2m18s  n1/0,1; attempt 2
+ID  NAME          STATE    GPUS  TIME   WHERE AND WHY
+j3  bert\x1b[31m  running  2     2m18s  n1/0,1; attempt 2
 7 jobs not shown: hare jobs --state, --once or --json
 `
 	got := jobTable(cluster, []*description.Job{exampleJob()}, 7, atNine.Add(150*time.Second))

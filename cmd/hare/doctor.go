@@ -64,9 +64,9 @@ remedy. Doctor exits with 1 if it finds a problem.`,
 				if !k.ok {
 					mark, bad = "FAIL", true
 				}
-				fmt.Printf("%s  %-16s %s\n", mark, k.name, k.found)
+				fmt.Fprintf(stdout, "%s  %-16s %s\n", mark, k.name, k.found)
 				if !k.ok {
-					fmt.Printf("      remedy: %s\n", k.remedy)
+					fmt.Fprintf(stdout, "      remedy: %s\n", k.remedy)
 				}
 			}
 			if bad {

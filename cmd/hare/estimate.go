@@ -50,7 +50,7 @@ are worth.`,
 		RunE: func(c *cobra.Command, args []string) error {
 			if fill.history != "" {
 				fill.forest = cfg
-				return fill.run(args[0], c.OutOrStdout(), c.ErrOrStderr())
+				return fill.run(args[0], exact(c.OutOrStdout()), c.ErrOrStderr())
 			}
 			for _, name := range []string{"output", "rule", "class-from-id", "overwrite"} {
 				if c.Flags().Changed(name) {

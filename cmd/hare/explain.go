@@ -71,7 +71,7 @@ the terms.`,
 				if asJSON {
 					return printJSON(c.OutOrStdout(), jobs)
 				}
-				return printJobs(c.OutOrStdout(), len(inst.Jobs), jobs)
+				return printJobs(c.OutOrStdout(), len(inst.Jobs), plainNames(jobs))
 			}
 			req.Job = args[2]
 			x, err := explainJob(c.Context(), inst, res, req, limit)
@@ -86,7 +86,7 @@ the terms.`,
 				return printJSON(c.OutOrStdout(), x)
 			}
 			p := &explainPrinter{w: c.OutOrStdout()}
-			p.explanation(x)
+			p.explanation(plainNames(x))
 			if draw && x.Outcome == "scheduled" {
 				p.lane(x)
 			}
@@ -145,7 +145,7 @@ func explainJob(ctx context.Context, inst *hare.Instance, res *hare.Result, req 
 }
 
 func printJSON(w io.Writer, v any) error {
-	e := json.NewEncoder(w)
+	e := json.NewEncoder(exact(w))
 	e.SetIndent("", " ")
 	e.SetEscapeHTML(false)
 	return e.Encode(v)

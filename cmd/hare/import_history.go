@@ -252,7 +252,7 @@ func importHistoryCommands() (out []*cobra.Command) {
 				if err != nil {
 					return usageError{err}
 				}
-				fmt.Fprint(os.Stderr, built.Report)
+				fmt.Fprint(stderr, built.Report)
 				if report != "" {
 					if err := writeOut(report, func(w io.Writer) error {
 						e := json.NewEncoder(w)
@@ -314,7 +314,7 @@ seven jobs or more. hare import uses these ratios by itself.`,
 			}
 			learned := log.Learn()
 			if asJSON {
-				e := json.NewEncoder(c.OutOrStdout())
+				e := json.NewEncoder(exact(c.OutOrStdout()))
 				e.SetIndent("", "  ")
 				return e.Encode(learned)
 			}
@@ -324,7 +324,7 @@ seven jobs or more. hare import uses these ratios by itself.`,
 			}
 			t := tabwriter.NewWriter(c.OutOrStdout(), 0, 0, 2, ' ', 0)
 			fmt.Fprintln(t, "user\tname\tGPUs\ttypes\ttime\tinterval\tjobs")
-			for _, l := range learned {
+			for _, l := range plainNames(learned) {
 				fmt.Fprintf(t, "%s\t%s\t%d\t%s / %s\t%.3f\t%.3f to %.3f\t%d / %d\n", l.User, l.Name, l.GPUs, l.Type, l.Base,
 					l.Ratio, l.Low, l.High, l.Jobs, l.BaseJobs)
 			}
@@ -380,7 +380,7 @@ or gangs that keep their GPUs from begin to end. What a form cannot tell is coun
 			if err != nil {
 				return usageError{err}
 			}
-			fmt.Fprint(os.Stderr, rep)
+			fmt.Fprint(stderr, rep)
 			return nil
 		},
 	}

@@ -294,7 +294,7 @@ func places(at *description.Attempt) string {
 			order = append(order, t.Agent)
 		}
 		for _, g := range t.GPUs {
-			gpus[t.Agent] = append(gpus[t.Agent], g[strings.LastIndexByte(g, '/')+1:])
+			gpus[t.Agent] = append(gpus[t.Agent], plain(g[strings.LastIndexByte(g, '/')+1:]))
 		}
 	}
 	for i, name := range order {
@@ -369,7 +369,7 @@ func jobText(j *description.Job, now time.Time) string {
 			case len(t.GPUs) == 0:
 				row("  home", "%s %s%s", plain(t.Agent), t.State, taskEnd(t))
 			default:
-				row(fmt.Sprintf("  task %d", t.Task), "%s %s%s", strings.Join(t.GPUs, ","), t.State, taskEnd(t))
+				row(fmt.Sprintf("  task %d", t.Task), "%s %s%s", plain(strings.Join(t.GPUs, ",")), t.State, taskEnd(t))
 			}
 		}
 	}

@@ -323,9 +323,10 @@ func (kf *kubeFlags) run(c *cobra.Command) error {
 // print shows what a loop did.
 func (kf *kubeFlags) print(w io.Writer, r *kube.Result) error {
 	if kf.json {
-		return json.NewEncoder(w).Encode(map[string]any{"updates": r.Updates, "freed": r.Freed, "turns": r.Turns,
+		return json.NewEncoder(exact(w)).Encode(map[string]any{"updates": r.Updates, "freed": r.Freed, "turns": r.Turns,
 			"left": r.Left})
 	}
+	r = plainNames(r)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	if kf.cfg.Kueue {
 		kf.printWorkloads(w, t, r)

@@ -44,7 +44,7 @@ func (pl *progressLine) event(e solver.Event) {
 // text replaces the line.
 func (pl *progressLine) text(format string, a ...any) {
 	if pl.on {
-		fmt.Fprintf(pl.w, "\r\x1b[K"+format, a...)
+		fmt.Fprint(pl.w, "\r\x1b[K"+plain(fmt.Sprintf(format, a...)))
 	}
 }
 
@@ -91,7 +91,7 @@ func printTable(w io.Writer, inst *hare.Instance, r *hare.Result) {
 	row("makespan", "%s", duration(m.MakespanUs))
 	var use []string
 	for _, u := range m.Utilization {
-		use = append(use, fmt.Sprintf("%s %.0f %%", u.Type, 100*u.Use))
+		use = append(use, fmt.Sprintf("%s %.0f %%", plain(u.Type), 100*u.Use))
 	}
 	row("GPUs used", "%s", strings.Join(use, ", "))
 	row("switches", "%d", m.Switches)
@@ -99,7 +99,7 @@ func printTable(w io.Writer, inst *hare.Instance, r *hare.Result) {
 	slices.SortStableFunc(jobs, func(a, b hare.JobResult) int { return cmp.Compare(b.EndUs, a.EndUs) })
 	var last []string
 	for _, j := range jobs[:min(3, len(jobs))] {
-		last = append(last, fmt.Sprintf("%s at %s", j.ID, duration(j.EndUs)))
+		last = append(last, fmt.Sprintf("%s at %s", plain(j.ID), duration(j.EndUs)))
 	}
 	row("last to finish", "%s", strings.Join(last, ", "))
 	if r.Bound != nil {
@@ -130,12 +130,12 @@ func reportWords(g *hare.GapReport) string {
 	share := func(x float64) string { return fmt.Sprintf("%.0f %%", 100*x/g.Excess) }
 	var jobs, idle []string
 	for _, j := range g.Jobs[:min(3, len(g.Jobs))] {
-		jobs = append(jobs, j.ID+" "+share(j.ReducedCost))
+		jobs = append(jobs, plain(j.ID)+" "+share(j.ReducedCost))
 	}
 	types := slices.Clone(g.IdleByType)
 	slices.SortStableFunc(types, func(a, b hare.TypeIdle) int { return cmp.Compare(b.Idle, a.Idle) })
 	for _, x := range types[:min(3, len(types))] {
-		idle = append(idle, x.Type+" "+share(x.Idle))
+		idle = append(idle, plain(x.Type)+" "+share(x.Idle))
 	}
 	return fmt.Sprintf("jobs %s (%s), idle GPUs %s (%s)",
 		share(g.ReducedCost), strings.Join(jobs, ", "), share(g.IdleCapacity), strings.Join(idle, ", "))

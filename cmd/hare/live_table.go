@@ -27,7 +27,7 @@ const refreshEvery = time.Second
 // is final or ctx ends. height is the number of lines that there is room for; 0 means any.
 func showLive(ctx context.Context, w io.Writer, once bool, render func(height int) (text string, final bool,
 	err error)) error {
-	f, isFile := w.(*os.File)
+	f, isFile := exact(w).(*os.File)
 	if once || !isFile || !term.IsTerminal(int(f.Fd())) {
 		text, _, err := render(0)
 		if err == nil {
@@ -35,7 +35,7 @@ func showLive(ctx context.Context, w io.Writer, once bool, render func(height in
 		}
 		return err
 	}
-	t := liveTable{w: w}
+	t := liveTable{w: f}
 	for {
 		var err error
 		if t.width, t.height, err = term.GetSize(int(f.Fd())); err != nil || t.width < 1 || t.height < 2 {
@@ -66,7 +66,7 @@ func errIfNot(err, harmless error) error {
 
 // draw replaces what was drawn before.
 func (t *liveTable) draw(text string) error {
-	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
+	lines := strings.Split(strings.TrimSuffix(plainLines(text), "\n"), "\n")
 	if len(lines) > t.height-1 {
 		lines = lines[:max(1, t.height-1)]
 	}

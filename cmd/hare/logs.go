@@ -25,6 +25,7 @@ type logFlags struct {
 	attempt int64
 	stream  string
 	offset  int64
+	plain   bool
 }
 
 func logsCommand() *cobra.Command {
@@ -35,7 +36,8 @@ func logsCommand() *cobra.Command {
 		Long: `Logs prints what a process of a job has written: its standard output to standard output,
 its standard error to standard error. With --follow it stays until the job has ended,
 across its attempts; a server that restarts in between is waited for, and nothing is
-printed twice.
+printed twice. What the job has written comes as it is, with its control characters;
+--plain shows them escaped.
 
 The server keeps the first and the last part of an output that is longer than its limit
 (16 MiB), with a line between them that says how much was dropped.`,
@@ -66,6 +68,8 @@ The server keeps the first and the last part of an output that is longer than it
 	f.IntVar(&l.task, "task", 0, "which process of the job, from 0: its rank")
 	f.Int64Var(&l.attempt, "attempt", 0, "which start of the job, from 1 (default: the last one)")
 	f.StringVar(&l.stream, "stream", "", "stdout or stderr alone (default: both)")
+	f.BoolVar(&l.plain, "plain", false, "show control characters escaped, as in \\x1b: what the job prints cannot steer "+
+		"your terminal")
 	f.Int64Var(&l.offset, "offset", 0, "leave out so many bytes; needs --stream")
 	positive(c, "attempt")
 	choices(c, "stream", description.StreamStdout, description.StreamStderr)
@@ -154,9 +158,12 @@ func (l *logFlags) copyAttempt(ctx context.Context, r *remote, id string, attemp
 		if stream == description.StreamStderr && !l.json {
 			to = errs
 		}
+		if !l.plain {
+			to = exact(to)
+		}
 		at := &client.LogPosition{Attempt: attempt, Task: l.task, Stream: stream, Offset: l.offset}
 		if l.json {
-			line := &logLines{w: out, mu: &mu, line: logLine{Attempt: attempt, Task: l.task, Stream: stream, Offset: l.offset}}
+			line := &logLines{w: exact(out), mu: &mu, line: logLine{Attempt: attempt, Task: l.task, Stream: stream, Offset: l.offset}}
 			to, lines = line, append(lines, line)
 		}
 		all.Go(func() {

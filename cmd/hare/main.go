@@ -51,12 +51,14 @@ func main() {
 func run(ctx context.Context, args []string) (code int) {
 	defer func() {
 		if p := recover(); p != nil {
-			fmt.Fprintf(os.Stderr, "hare: internal error: %v\n%s", p, debug.Stack())
+			fmt.Fprintf(stderr, "hare: internal error: %v\n%s", p, debug.Stack())
 			code = exitInternal
 		}
 	}()
 	root := newRoot()
 	root.SetArgs(args)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
 	err := root.ExecuteContext(ctx)
 	switch {
 	case err == nil:
@@ -65,12 +67,12 @@ func run(ctx context.Context, args []string) (code int) {
 		return exitNo
 	}
 	if errors.Is(err, context.Canceled) && ctx.Err() != nil {
-		fmt.Fprintln(os.Stderr, "hare: interrupted before there was an answer")
+		fmt.Fprintln(stderr, "hare: interrupted before there was an answer")
 		return exitNo
 	}
 	// The message is joined to one line; cobra prints its suggestions on separate
 	// lines.
-	fmt.Fprintln(os.Stderr, "hare:", strings.Join(strings.Fields(err.Error()), " "))
+	fmt.Fprintln(stderr, "hare:", strings.Join(strings.Fields(err.Error()), " "))
 	return exitCode(err)
 }
 
@@ -123,7 +125,10 @@ or a fault of the machine, such as a full disk.`,
   hare verify small.json result.json
   hare plot small.json result.json -o gantt.html`,
 		Version: longVersion(),
-		PersistentPreRunE: func(c *cobra.Command, _ []string) error {
+		PersistentPreRunE: func(c *cobra.Command, args []string) error {
+			if err := checkTexts(c, args); err != nil {
+				return err
+			}
 			return checkFlags(c)
 		},
 		SilenceErrors: true,

@@ -78,7 +78,7 @@ func onPipes(c *cobra.Command, p online.Policy, h *wire.LogHeader, log string) e
 		signal.Ignore(syscall.SIGPIPE)
 		defer signal.Reset(syscall.SIGPIPE)
 	}
-	out := newInterruptibleWriter(second, c.OutOrStdout())
+	out := newInterruptibleWriter(second, exact(c.OutOrStdout()))
 	defer out.Close()
 	s := &stream{policy: p, out: bufio.NewWriterSize(out, 1<<16)}
 	in := newInterruptibleReader(c.Context().Done(), c.InOrStdin())

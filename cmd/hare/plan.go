@@ -66,10 +66,10 @@ happen, or the policy makes no plans.`,
 				return err
 			}
 			if asJSON {
-				_, err = c.OutOrStdout().Write(append(wire.AppendSessionPlan(nil, plan), '\n'))
+				_, err = exact(c.OutOrStdout()).Write(append(wire.AppendSessionPlan(nil, plan), '\n'))
 				return err
 			}
-			return printPlan(c.OutOrStdout(), plan)
+			return printPlan(c.OutOrStdout(), plainNames(plan))
 		},
 	}
 	far.add(c)

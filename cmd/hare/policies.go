@@ -66,7 +66,7 @@ func atMostOnePolicy(c *cobra.Command, args []string) error {
 
 // encodePolicies prints policies as one document of JSON.
 func encodePolicies(w io.Writer, policies any) error {
-	e := json.NewEncoder(w)
+	e := json.NewEncoder(exact(w))
 	e.SetEscapeHTML(false)
 	return e.Encode(map[string]any{"policies": policies})
 }

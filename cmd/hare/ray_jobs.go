@@ -9,6 +9,7 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -22,6 +23,9 @@ func readRuntimeEnv(path string, vars []string) (map[string]any, error) {
 		text, err := os.ReadFile(path)
 		if err != nil {
 			return nil, usageError{fmt.Errorf("--runtime-env: %w", err)}
+		}
+		if !utf8.Valid(text) {
+			return nil, usageError{fmt.Errorf("--runtime-env: %s is not valid UTF-8", path)}
 		}
 		if err := json.Unmarshal(text, &out); err != nil {
 			return nil, usageError{fmt.Errorf("--runtime-env: %s is no JSON object: %w", path, err)}
@@ -81,7 +85,7 @@ run has read last. With --all, those that have ended too, for a week (hare ray r
 			if asJSON {
 				return printRayJSON(c.OutOrStdout(), entries)
 			}
-			return printRayJobs(c.OutOrStdout(), entries, time.Now())
+			return printRayJobs(c.OutOrStdout(), plainNames(entries), time.Now())
 		},
 	}
 	rq.add(c)
@@ -94,7 +98,7 @@ func printRayJSON(w io.Writer, entries []*ray.Entry) error {
 	if entries == nil {
 		entries = []*ray.Entry{}
 	}
-	e := json.NewEncoder(w)
+	e := json.NewEncoder(exact(w))
 	e.SetIndent("", "  ")
 	return e.Encode(entries)
 }

@@ -85,7 +85,7 @@ contains events that cannot happen; the lines before that are printed.`,
 				return err
 			}
 			defer func() { _ = f.Close() }()
-			return printRegret(c.Context(), c.OutOrStdout(), f, args[0], regretFlags{every, detail == "full", against,
+			return printRegret(c.Context(), exact(c.OutOrStdout()), f, args[0], regretFlags{every, detail == "full", against,
 				objective})
 		},
 	}

@@ -101,7 +101,7 @@ func printReplan(w io.Writer, res *hare.Result) {
 		"gone.\n",
 		hare.FormatMicros(p.AtUs), len(p.Started), len(p.Kept), len(p.Moved), len(p.Added), len(p.Removed))
 	for _, x := range p.Lost {
-		fmt.Fprintf(w, "Lost: round %d of %s, which needed GPU %s.\n", x.Round, x.Job, x.GPU)
+		fmt.Fprintf(w, "Lost: round %d of %s, which needed GPU %s.\n", x.Round, plain(x.Job), plain(x.GPU))
 	}
 	share := 0.0
 	if p.PlannedGPU.Sign() > 0 {
@@ -130,7 +130,7 @@ func printReplan(w io.Writer, res *hare.Result) {
 			fmt.Fprintf(w, "  and %d more: see replan.moved in the result\n", len(p.Moved)-shown)
 			break
 		}
-		fmt.Fprintf(w, "  %s  %s  end %s → %s s\n", x.ID, x.Why, hare.FormatMicros(x.From.EndUs),
+		fmt.Fprintf(w, "  %s  %s  end %s → %s s\n", plain(x.ID), x.Why, hare.FormatMicros(x.From.EndUs),
 			hare.FormatMicros(x.To.EndUs))
 	}
 }

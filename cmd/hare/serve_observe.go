@@ -62,7 +62,7 @@ type observed struct {
 
 // open checks the flags and starts the debug server and the tracing that they ask for.
 func (of *observeFlags) open(ctx context.Context) (*observed, error) {
-	log, err := newLogger(os.Stderr, of.logFormat, of.logLevel)
+	log, err := newLogger(stderr, of.logFormat, of.logLevel)
 	if err != nil {
 		return nil, usageError{err}
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"time"
 
@@ -122,7 +121,7 @@ func (f *shadowFlags) run(ctx context.Context, args []string, w io.Writer) error
 		return usageError{err}
 	}
 	if !f.quiet {
-		fmt.Fprint(os.Stderr, built.Report)
+		fmt.Fprint(stderr, built.Report)
 	}
 	cfg := shadow.Config{
 		Slurm:     shadow.SlurmConfig{BackfillUs: f.backfill.Microseconds(), Depth: f.depth, AnyType: f.anyType},
@@ -133,7 +132,7 @@ func (f *shadowFlags) run(ctx context.Context, args []string, w io.Writer) error
 		cfg.Online.LatencyUs = -1
 	}
 	if !f.quiet {
-		lines := &partLines{w: os.Stderr, command: "shadow", parts: cfg.Parts(), now: time.Now}
+		lines := &partLines{w: stderr, command: "shadow", parts: cfg.Parts(), now: time.Now}
 		defer lines.watch()()
 		cfg.Progress = lines.tell
 	}

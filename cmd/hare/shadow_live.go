@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -79,7 +78,7 @@ func (f *shadowFlags) watch(ctx context.Context, source string) error {
 		case err != nil && f.live.once:
 			return err
 		case err != nil:
-			fmt.Fprintf(os.Stderr, "hare: %v\n", err)
+			fmt.Fprintf(stderr, "hare: %v\n", err)
 			wait = min(2*wait, 10*f.live.interval)
 		case f.live.once:
 			return nil

@@ -215,7 +215,7 @@ func (f *simulateFlags) here(ctx context.Context, req *simulation.Request, live 
 
 // widthOf returns the width of a terminal in columns; 0 for other writers.
 func widthOf(w io.Writer) int {
-	if file, ok := w.(*os.File); ok && term.IsTerminal(int(file.Fd())) {
+	if file, ok := exact(w).(*os.File); ok && term.IsTerminal(int(file.Fd())) {
 		if width, _, err := term.GetSize(int(file.Fd())); err == nil {
 			return width
 		}

@@ -264,7 +264,7 @@ func printUpdates(w io.Writer, updates []slurm.Update, write bool) error {
 	fmt.Fprintf(w, "%s %d values:\n", verb, len(updates))
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "job\tfield\told\tnew\twhy")
-	for _, u := range updates {
+	for _, u := range plainNames(updates) {
 		fmt.Fprintf(t, "%d\t%s\t%s\t%s\t%s\n", u.Job, u.Field, orNothing(u.Old), orNothing(u.New), u.Reason)
 	}
 	return t.Flush()

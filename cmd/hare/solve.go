@@ -173,10 +173,10 @@ func deliver(inst *hare.Instance, res *hare.Result, out string, quiet bool, writ
 		}
 	}
 	if (toTerminal || out != "" && out != "-") && !quiet {
-		printTable(os.Stdout, inst, res)
-		printReplan(os.Stdout, res)
+		printTable(stdout, inst, res)
+		printReplan(stdout, res)
 		if out == "" {
-			fmt.Println("(the result itself: add -o result.json)")
+			fmt.Fprintln(stdout, "(the result itself: add -o result.json)")
 		}
 	}
 	if res.Value == nil { // the schedule may have been left out
@@ -191,9 +191,9 @@ func printReasons(termination string, reasons []hare.Reason) {
 	for _, r := range reasons {
 		where := termination
 		if r.Pointer != "" {
-			where += ": " + r.Pointer
+			where += ": " + plain(r.Pointer)
 		}
-		fmt.Fprintf(os.Stderr, "hare: %s: %s (%s)\n", where, r.Detail, r.Code)
+		fmt.Fprintf(stderr, "hare: %s: %s (%s)\n", where, plain(r.Detail), r.Code)
 	}
 }
 

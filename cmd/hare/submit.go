@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -264,7 +265,9 @@ func (sf *submitFlags) fillRounds(given func(string) bool) (err error) {
 	case given("directory") && given("dir"):
 		return errors.New("--dir and --directory name the same: leave --dir out")
 	case given("directory"):
-		j.Directory, err = filepath.Abs(sf.directory)
+		if j.Directory, err = filepath.Abs(sf.directory); err == nil && !utf8.ValidString(j.Directory) {
+			return notUTF8("--directory, below this working directory,")
+		}
 	case !given("dir"):
 		return errors.New("--module needs --directory: the directory on the nodes that has the module")
 	}
@@ -285,6 +288,9 @@ func pairs(flag string, texts []string, lookup func(string) (string, bool)) (map
 		if !found && lookup != nil && name != "" {
 			if value, found = lookup(name); !found {
 				return nil, fmt.Errorf("%s %s: your environment has no such variable: write %s=VALUE", flag, name, name)
+			}
+			if !utf8.ValidString(value) {
+				return nil, notUTF8(flag + " " + name + ": the value in your environment")
 			}
 		}
 		if !found || name == "" {

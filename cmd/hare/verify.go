@@ -84,7 +84,7 @@ earlier result.`,
 				e.SetIndent("", " ")
 				err = e.Encode(rep)
 			} else {
-				_, err = fmt.Println(rep)
+				_, err = fmt.Fprintln(stdout, plainNames(rep))
 			}
 			if err == nil && !rep.OK {
 				err = errNo
@@ -128,7 +128,7 @@ instance, with other spaces or another order of fields, have the same hash.`,
 				_, err = os.Stdout.Write(wire.Canonical(inst))
 				return err
 			}
-			_, err = fmt.Println(wire.SHA256(inst))
+			_, err = fmt.Fprintln(stdout, wire.SHA256(inst))
 			return err
 		},
 	}
@@ -245,7 +245,7 @@ func importCommand() *cobra.Command {
 			if err != nil {
 				return usageError{err}
 			}
-			fmt.Fprintln(os.Stderr, report)
+			fmt.Fprintln(stderr, report)
 			return writeOut(out, func(w io.Writer) error { return wire.EncodeInstance(w, inst) })
 		},
 	}

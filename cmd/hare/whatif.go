@@ -273,7 +273,7 @@ func (wp *whatIfPrinter) run(ctx context.Context, req *scenario.Request) error {
 			return err
 		})
 		if errors.Is(err, admission.ErrDraining) {
-			fmt.Fprintln(os.Stderr, "hare: interrupted before the base was solved")
+			fmt.Fprintln(stderr, "hare: interrupted before the base was solved")
 			return errNo
 		}
 		return err
@@ -289,7 +289,7 @@ func (wp *whatIfPrinter) run(ctx context.Context, req *scenario.Request) error {
 	}
 	live.end()
 	if err == nil && wp.base != nil && !wp.quiet && wp.out != "-" {
-		err = wp.table(os.Stdout)
+		err = wp.table(stdout)
 	}
 	return err
 }
@@ -312,11 +312,11 @@ func (wp *whatIfPrinter) remarks(to io.Writer) {
 		}
 		if l.Termination == hare.TerminationInfeasible {
 			for _, r := range l.Reasons {
-				fmt.Fprintf(to, "%s is infeasible: job %s: %s\n", wp.label(i, l), r.Job, r.Detail)
+				fmt.Fprintf(to, "%s is infeasible: job %s: %s\n", wp.label(i, l), plain(r.Job), plain(r.Detail))
 			}
 		}
 		for _, note := range l.Notes {
-			fmt.Fprintf(to, "%s: %s\n", wp.label(i, l), note)
+			fmt.Fprintf(to, "%s: %s\n", wp.label(i, l), plain(note))
 		}
 	}
 }
@@ -366,9 +366,9 @@ func (wp *whatIfPrinter) table(to io.Writer) error {
 
 func (wp *whatIfPrinter) label(i int, l *whatif.Line) string {
 	if l != nil && l.ID != strconv.Itoa(i) {
-		return l.ID
+		return plain(l.ID)
 	}
-	return wp.labels[i]
+	return plain(wp.labels[i])
 }
 
 func valueWords(l *whatif.Line) string {
@@ -438,7 +438,7 @@ func jobWords(c *scenario.JobChanges) string {
 	most := ""
 	if len(c.ByWeightedChange) > 0 {
 		j := &c.ByWeightedChange[0]
-		most = fmt.Sprintf("%s %s", j.ID, signedWords(&j.WeightedChange))
+		most = fmt.Sprintf("%s %s", plain(j.ID), signedWords(&j.WeightedChange))
 	}
 	return fmt.Sprintf("%d\t%d\t%s", c.Gain, c.Lose, most)
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/spf13/pflag"
 
@@ -39,6 +40,9 @@ func (cf *changeFlag) Type() string   { return "change" }
 func (cf *changeFlag) Set(text string) error {
 	if text == "" {
 		return errors.New("it is empty")
+	}
+	if !utf8.ValidString(text) && !slices.Contains([]string{"add-job", "add-node", "patch", "scenario"}, cf.name) {
+		return errors.New("it is not valid UTF-8") // those name files
 	}
 	part, value, err := cf.read(text)
 	if err != nil {
@@ -163,7 +167,7 @@ func oneOrMore(name string) ([]json.RawMessage, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !json.Valid(text) {
+	if !json.Valid(text) || !utf8.Valid(text) {
 		return nil, fmt.Errorf("%s is not JSON", name)
 	}
 	var all []json.RawMessage
