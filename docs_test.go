@@ -53,6 +53,33 @@ func hasAnchor(page, anchor string) bool {
 	return false
 }
 
+// TestThreatModel checks that each test that docs/security.md names for a promise exists.
+func TestThreatModel(t *testing.T) {
+	tests := map[string]bool{}
+	declared := regexp.MustCompile(`(?m)^func (Test\w+)\(`)
+	err := filepath.WalkDir(".", func(path string, d os.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		for _, m := range declared.FindAllStringSubmatch(readPage(t, path), -1) {
+			tests[m[1]] = true
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := regexp.MustCompile("`(Test\\w+)`").FindAllStringSubmatch(readPage(t, "docs/security.md"), -1)
+	if len(named) < 30 {
+		t.Errorf("docs/security.md names %d tests", len(named))
+	}
+	for _, m := range named {
+		if !tests[m[1]] {
+			t.Errorf("docs/security.md names %s, which does not exist", m[1])
+		}
+	}
+}
+
 // TestPlacesOfChanges holds the table of CONTRIBUTING.md that says where a change begins:
 // every file and package that the table names exists.
 func TestPlacesOfChanges(t *testing.T) {
