@@ -23,8 +23,9 @@ release_ldflags    = -Wl,-rpath,\$$ORIGIN/lib -Wl,--build-id=none -L$$(dirname "
 # Everything is compiled as make build and scripts/release.sh compile it, so that the cache has
 # the standard library, SQLite and the other dependencies once for tests and for releases. The
 # tags leave name services to Go: without them, net and all that imports it, SQLite too, would be
-# compiled once more for the build without cgo.
-export GOFLAGS := $(strip $(GOFLAGS) -trimpath -tags=netgo,osusergo)
+# compiled once more for the build without cgo. The tag highs brings HiGHS in, which programs
+# that import Hare do without unless they choose it.
+export GOFLAGS := $(strip $(GOFLAGS) -trimpath -tags=netgo,osusergo,highs)
 
 # make check has vetted everything, and thirty test binaries link in half the
 # time without tables for debuggers.

@@ -167,10 +167,11 @@ func (r *Report) summary() []string {
 	}
 	switch r.fairness() {
 	case simulatedBetter:
-		out = append(out, "What Hare would have saved is therefore better read against the simulated Slurm: mean completion "+
-			r.SavedSimulated.Completion.sentence()+".")
+		out = append(out, "What Hare would have saved is therefore better read against the simulated Slurm: mean "+
+			"completion "+r.SavedSimulated.Completion.sentence()+".")
 	case simulatedWorse:
-		out = append(out, "What happened is the better of the two, so what Hare would have saved is read against it, as above.")
+		out = append(out, "What happened is the better of the two, so what Hare would have saved is read against it, as "+
+			"above.")
 	}
 	b := &r.Bound
 	if b.MeanCompletionS != nil {
