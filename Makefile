@@ -1,4 +1,4 @@
-# make demo and make test are all that a newcomer needs; make help lists the rest.
+# ./demo and ./test install what is missing and call make demo and make test; make help lists the rest.
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
@@ -23,8 +23,9 @@ release_ldflags    = -Wl,-rpath,\$$ORIGIN/lib -Wl,--build-id=none -L$$(dirname "
 # Everything is compiled as make build and scripts/release.sh compile it, so that the cache has
 # the standard library, SQLite and the other dependencies once for tests and for releases. The
 # tags leave name services to Go: without them, net and all that imports it, SQLite too, would be
-# compiled once more for the build without cgo.
-export GOFLAGS := $(strip $(GOFLAGS) -trimpath -tags=netgo,osusergo)
+# compiled once more for the build without cgo. The tag highs brings HiGHS in, which programs
+# that import Hare do without unless they choose it.
+export GOFLAGS := $(strip $(GOFLAGS) -trimpath -tags=netgo,osusergo,highs)
 
 # make check has vetted everything, and thirty test binaries link in half the
 # time without tables for debuggers.
@@ -56,8 +57,15 @@ racy := $(wildcard api solver sessions solves greedy experiment internal/lp rela
 
 demo_instance = $(firstword $(filter-out %.result.json,$(wildcard examples/gavel-*.json)))
 
-# The commit that hare --version names: no date, so that builds are reproducible.
-COMMIT ?= $(shell git rev-parse --short=12 HEAD 2>/dev/null)$(shell git diff --quiet HEAD 2>/dev/null || echo -changed)
+# The commit that hare --version names: no date, so that builds are reproducible. There is none where the files come
+# from an archive, even one that was unpacked inside another checkout.
+COMMIT ?= $(shell [ -z "$$(git rev-parse --show-prefix 2>/dev/null || echo none)" ] && \
+	echo "$$(git rev-parse --short=12 HEAD)$$(git diff --quiet HEAD || echo -changed)")
+
+# With -v, the go command prints a line for each module that it downloads and each package that it compiles: every
+# twentieth is shown, and whatever else the command says.
+progress := awk '/^go: downloading/ {if (++m % 20 == 0) print "   " m " modules downloaded"; fflush(); next} \
+	/^[a-z0-9._\/-]+$$/i {if (++n % 50 == 0) print "   " n " packages compiled"; fflush(); next} {print; fflush()}'
 
 PREFIX ?= /usr/local
 
@@ -76,8 +84,10 @@ highs: prerequisites ## get HiGHS once, into .highs
 .PHONY: build
 build: highs ## bin/hare, and bin/lib with the library that it finds wherever both are moved
 	@mkdir -p bin/lib
-	CGO_ENABLED=1 CGO_CFLAGS='$(release_cflags)' $(highs_for_release) $(GO) build -trimpath -buildvcs=false \
-		-ldflags "-s -w -buildid= -X main.commit=$(COMMIT) -extldflags '$(release_ldflags)'" -o bin/hare ./cmd/hare
+	@echo "== go build ./cmd/hare"
+	@CGO_ENABLED=1 CGO_CFLAGS='$(release_cflags)' $(highs_for_release) $(GO) build -v -trimpath -buildvcs=false \
+		-ldflags "-s -w -buildid= -X main.commit=$(COMMIT) -extldflags '$(release_ldflags)'" -o bin/hare ./cmd/hare \
+		2> >($(progress) >&2)
 	@cp -Lf "$$(cat .highs/library)" bin/lib/
 
 .PHONY: install
@@ -111,7 +121,9 @@ demo: build ## solve a shipped instance, verify it twice, draw it
 	@echo "== verify/hare_verify.py"
 	@$(PYTHON) verify/hare_verify.py $(demo_instance) build/demo.result.json
 	@bin/hare plot $(demo_instance) build/demo.result.json -o build/gantt.svg
-	@echo "The result is in build/demo.result.json, its picture in $(CURDIR)/build/gantt.svg"
+	@bin/hare plot $(demo_instance) build/demo.result.json -o build/gantt.html
+	@echo "Two verifiers agree on the plan and its bound. It is in build/demo.result.json; look at it in a browser:"
+	@echo "    file://$(CURDIR)/build/gantt.html  (or the picture build/gantt.svg)"
 
 .PHONY: test
 test: prerequisites-clients check test-go test-race ## every test of the project

@@ -102,6 +102,18 @@ func listPackages(t *testing.T) []listedPackage {
 	}
 }
 
+// TestLibraryNeedsGoAlone checks that a program that imports Hare needs no C library, unless it is built with the tag
+// highs.
+func TestLibraryNeedsGoAlone(t *testing.T) {
+	cmd := exec.Command("go", "list", "-deps", "./solver", "./relax/highs", "./cmd/hare")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=1", "GOFLAGS=")
+	cmd.Stderr = os.Stderr
+	out, err := cmd.Output()
+	if err != nil || strings.Contains(string(out), "lanl/highs") {
+		t.Errorf("the binding of HiGHS is compiled without the tag highs: %v", err)
+	}
+}
+
 // relative returns the path inside the module; it returns false for another module's
 // path.
 func relative(importPath string) (string, bool) {

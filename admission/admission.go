@@ -40,7 +40,8 @@ func (q *Queue) Admit(a Call) error {
 	if q.admitted >= most {
 		return &OverloadError{Wait: wait}
 	}
-	if !a.Degraded && !a.Patient && wait > LeastTime && time.Duration(float64(wait)/max(1, a.ErrorFactor)) > a.Deadline.Sub(now) {
+	if !a.Degraded && !a.Patient && wait > LeastTime &&
+		time.Duration(float64(wait)/max(1, a.ErrorFactor)) > a.Deadline.Sub(now) {
 		return &OverloadError{Wait: wait, late: true}
 	}
 	q.take(a.Cost)

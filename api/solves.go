@@ -55,8 +55,8 @@ func (s *server) solves() (*solves.Solves, error) {
 //	@Description	status 202 and the location of the solve; Prefer: respond-async means wait=0. Without Prefer
 //	@Description	the answer comes when the solve ends; if the client disconnects before, the solve ends, unless
 //	@Description	the request has an Idempotency-Key. A solve that goes on without its client waits as long as the
-// @Description    queue takes, and its time limit begins when it runs. A repeated call with the same key and body
-// gets the answer
+//	@Description	queue takes, and its time limit begins when it runs. A repeated call with the same key and
+//	@Description	body gets the answer
 //	@Description	of the first call.
 //	@Tags			scheduling
 //	@ID				solve

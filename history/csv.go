@@ -114,6 +114,9 @@ func (l *Log) readCSV(name string, in *bufio.Reader, loc *time.Location) error {
 		} else if j.Type != "" {
 			l.Report.assume("without a column requested_type, a job may use only the type that its row names", j.Place)
 		}
+		if _, ok := column["nodes"]; !ok && j.GPUs > 0 && j.StartUs > 0 {
+			l.inPool(&j, get("type"))
+		}
 		if err := l.addJob(&j); err != nil {
 			return &RowError{at(0), err.Error()}
 		}
@@ -128,6 +131,33 @@ func (l *Log) readCSV(name string, in *bufio.Reader, loc *time.Location) error {
 	}
 	l.Report.Files = append(l.Report.Files, f)
 	return nil
+}
+
+// inPool places a job of a table without the column nodes: the GPUs of each type are one pool, a node of its own. What
+// is known of such a job is how many GPUs it had, so that each is a task unless gpus_per_task says otherwise.
+func (l *Log) inPool(j *Job, ran string) {
+	ran = cmp.Or(ran, j.Type, untyped)
+	j.On = []Held{{Node: poolName(ran), Type: ran, GPUs: j.GPUs}}
+	j.PerTask = cmp.Or(j.PerTask, 1)
+	l.pools = true
+	l.Report.assume("the table has no column nodes: the GPUs of each type are one pool, with as many as the table of "+
+		"nodes has, or else as jobs held at once", j.Place)
+}
+
+func poolName(gpuType string) string { return "pool-" + strings.ToLower(gpuType) }
+
+// joinPools makes one node of all GPUs of a type, where jobs do not say on which nodes they ran.
+func (l *Log) joinPools() {
+	if !l.pools {
+		return
+	}
+	nodes := l.Nodes
+	l.Nodes, l.index = nil, nil
+	for i := range nodes {
+		for _, g := range nodes[i].GPUs {
+			l.node(poolName(g.Type)).addGPUs(g.Type, g.Count)
+		}
+	}
 }
 
 // shortLines reads a text whose lines have at most maxLine bytes, so that no row takes all memory.

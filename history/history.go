@@ -154,6 +154,7 @@ type Log struct {
 	index map[string]int    // of nodes by name, while texts are read
 	texts map[string]string // that jobs share, while texts are read
 	held  int               // nodes of all jobs, while texts are read
+	pools bool              // whether jobs are in pools, since their table has no nodes
 
 	maxJobs int
 	kube    *kubeLog // while texts are read

@@ -375,3 +375,36 @@ func readAnything(source string, text []byte) {
 	}
 	_, _ = log.BuildNow(history.Config{})
 }
+
+// TestTableWithoutNodes checks that the GPUs of each type are one pool where a table of jobs does not say on which
+// nodes they ran, with as many GPUs as a table of nodes has.
+func TestTableWithoutNodes(t *testing.T) {
+	jobs := "id,submit,start,end,gpus,type\na,0,0,90,2,V100\nb,10,90,120,1,V100\nc,10,10,70,1,T4\nd,20,,,1,T4\n"
+	nodes := "node,type,gpus\nn1,V100,4\nn2,V100,4\nn3,T4,2\n"
+	for _, c := range []struct{ texts, want string }{
+		{jobs, "pool-v100 V100=2, pool-t4 T4=1"},
+		{jobs + "\x00" + nodes, "pool-t4 T4=2, pool-v100 V100=8"},
+		{nodes + "\x00" + jobs, "pool-t4 T4=2, pool-v100 V100=8"},
+		{"id,submit,start,end,gpus\na,0,0,90,2\nb,1,2,50,3\n", "pool-gpu gpu=5"},
+	} {
+		var texts []trace.Source
+		for i, text := range strings.Split(c.texts, "\x00") {
+			texts = append(texts, trace.Source{Name: fmt.Sprint(i), R: strings.NewReader(text)})
+		}
+		log, err := history.Read("history", texts, history.ReadConfig{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		built := build(t, log, history.Config{})
+		var got []string
+		for _, n := range built.Instance.Cluster.Nodes {
+			got = append(got, fmt.Sprintf("%s %s=%d", n.Name, n.GPUs[0].Type, n.GPUs[0].Count))
+		}
+		if strings.Join(got, ", ") != c.want || !strings.Contains(built.Report.String(), "no column nodes") {
+			t.Errorf("%q has %q\n%s", c.texts, got, built.Report)
+		}
+		if j := built.Instance.Jobs[0]; j.Tasks != 2 || j.GPUsPerTask != 0 {
+			t.Errorf("job a has %d tasks of %d GPUs", j.Tasks, j.GPUsPerTask)
+		}
+	}
+}

@@ -85,6 +85,7 @@ func Read(source string, texts []trace.Source, cfg ReadConfig) (*Log, error) {
 			return nil, err
 		}
 	}
+	l.joinPools()
 	l.settle()
 	return l, nil
 }

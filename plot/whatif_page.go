@@ -115,13 +115,13 @@ func (x *Interval) row(share func(float64) float64) pageInterval {
 		r.Best = "not known"
 		return r
 	case r.OpenLeft:
-		r.Best = "at most " + change(x.High)
+		r.Best = "at most " + atMost(x.High)
 	case r.OpenRight:
-		r.Best = "at least " + change(x.Low)
+		r.Best = "at least " + atLeast(x.Low)
 	case x.Low == x.High:
 		r.Best = "exactly " + change(x.Low)
 	default:
-		r.Best = change(x.Low) + " to " + change(x.High)
+		r.Best = atLeast(x.Low) + " to " + atMost(x.High)
 	}
 	r.Shade = "open"
 	switch {
@@ -142,17 +142,31 @@ func percent(share float64) template.CSS {
 	return template.CSS(strconv.FormatFloat(math.Round(share*1e4)/100, 'f', -1, 64) + "%")
 }
 
-// change is so many weight-seconds with their sign, as people say durations.
-func change(seconds float64) string {
+// change is so many weight-seconds with their sign, as people say durations, to the nearest step of the scale.
+func change(seconds float64) string { return changeBy(math.Round, seconds) }
+
+// atLeast and atMost are change rounded down and up, so that what a proved end says is proved too.
+func atLeast(seconds float64) string { return changeBy(math.Floor, seconds) }
+func atMost(seconds float64) string  { return changeBy(math.Ceil, seconds) }
+
+func changeBy(round func(float64) float64, seconds float64) string {
+	us, step := seconds*1e6, int64(1) // the step is the least that duration shows of so much
+	switch size := math.Abs(seconds); {
+	case size >= 2*86400:
+		step = hour
+	case size >= 2*3600:
+		step = minute
+	case size >= 20:
+		step = second
+	case size >= 1:
+		step = second / 100
+	}
+	us = round(math.Round(us)/float64(step)) * float64(step)
 	sign := "+"
-	if seconds < 0 {
+	if us < 0 {
 		sign = "−"
 	}
-	us := math.Round(math.Abs(seconds) * 1e6)
-	if us >= 20e6 {
-		us = math.Round(us/1e6) * 1e6 // whole seconds
-	}
-	switch {
+	switch us = math.Abs(us); {
 	case us == 0:
 		return "0"
 	case us >= 1e18: // beyond an int64

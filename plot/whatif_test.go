@@ -5,6 +5,7 @@ import (
 	"errors"
 	"image/png"
 	"math"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -97,7 +98,7 @@ func TestIntervalsSpeakOfHours(t *testing.T) {
 		unit, mark, s string
 	}{
 		{7000, "weight-seconds", ">6,000 s<", "+116 min 40 s"},
-		{7300, "weight-hours", ">2 h<", "+2 h 1 min"},
+		{7300, "weight-hours", ">2 h<", "+2 h 2 min"},
 		{86400 * 200, "weight-days", ">200 d<", "+200 d"},
 		{1e16, "weight-days", ",000,000 d<", "+115,740,740,741 d"},
 	} {
@@ -112,6 +113,23 @@ func TestIntervalsSpeakOfHours(t *testing.T) {
 		text := strings.ReplaceAll(page.String(), "&#43;", "+")
 		if !strings.Contains(text, c.mark) || !strings.Contains(text, c.s) {
 			t.Errorf("%v: the page lacks %s or %s", c.high, c.mark, c.s)
+		}
+	}
+}
+
+// The proved ends of an interval are rounded outwards: rounded to the nearest, they would claim more than is proved.
+func TestProvedEndsAreRoundedOutwards(t *testing.T) {
+	for _, c := range []struct{ low, high, want string }{
+		{"-1490.692941", "-660.228507", "−24 min 51 s to −11 min"},
+		{"-74195.290375", "-28062.4", "−20 h 37 min to −7 h 47 min"},
+		{"-0.004", "12.341", "−4 ms to +12.35 s"},
+		{"-400000.5", "400000.5", "−4 d 16 h to +4 d 16 h"},
+	} {
+		low, _ := strconv.ParseFloat(c.low, 64)
+		high, _ := strconv.ParseFloat(c.high, 64)
+		x := Interval{Low: low, High: high, Value: math.NaN()}
+		if got := x.row(func(float64) float64 { return 0 }).Best; got != c.want {
+			t.Errorf("%s to %s is shown as %s, not as %s", c.low, c.high, got, c.want)
 		}
 	}
 }

@@ -17,7 +17,8 @@ judge() {
         grep -q "^$id " scripts/audit-accepted.txt || new="$new $id"
     done
     if [ -n "$new" ]; then
-        echo "audit: $what has known vulnerabilities:$new: update it, or accept them with a reason in scripts/audit-accepted.txt" >&2
+        echo "audit: $what has known vulnerabilities:$new:" \
+            "update it, or accept them with a reason in scripts/audit-accepted.txt" >&2
         status=1
     else
         echo "audit: $what: no known vulnerability that is not accepted"
@@ -54,7 +55,8 @@ venv=$cache/audit
 if [ "$(cat "$venv/stamp" 2>/dev/null)" != "$(sha256sum <scripts/audit-requirements.txt)" ]; then
     rm -rf "$venv"
     "${PYTHON:-python3}" -m venv "$venv" &&
-        "$venv/bin/python" -m pip install -q --require-hashes -r scripts/audit-requirements.txt >"$cache/audit.log" 2>&1 &&
+        "$venv/bin/python" -m pip install -q --require-hashes -r scripts/audit-requirements.txt \
+            >"$cache/audit.log" 2>&1 &&
         sha256sum <scripts/audit-requirements.txt >"$venv/stamp"
 fi
 for file in clients/python/tools.txt clients/conformance/requirements.txt bench/requirements.txt \
@@ -63,7 +65,8 @@ for file in clients/python/tools.txt clients/conformance/requirements.txt bench/
         unchecked "$file" "pip-audit cannot be installed: $(tail -1 "$cache/audit.log" 2>/dev/null)"
         continue
     fi
-    out=$(timeout 120 "$venv/bin/pip-audit" --no-deps --disable-pip --progress-spinner off -f json -r "$file" 2>"$cache/audit.log")
+    out=$(timeout 120 "$venv/bin/pip-audit" --no-deps --disable-pip --progress-spinner off -f json -r "$file" \
+        2>"$cache/audit.log")
     ids=$(grep -oE '"id": "[^"]+' <<<"$out" | cut -d'"' -f4 | sort -u)
     skipped=$(grep -oE '"skip_reason": "[^"]+' <<<"$out" | cut -d'"' -f4)
     if [ -n "$ids" ]; then

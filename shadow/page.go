@@ -160,11 +160,18 @@ func (r *Report) summary() []string {
 		"have known only what was known at each time, would have taken %s, of which jobs wait %s: mean completion %s.",
 		duration(r.Happened.MeanCompletionS), kind, duration(r.Happened.MeanWaitS), duration(r.Online.MeanCompletionS),
 		duration(r.Online.MeanWaitS), r.Saved.Completion.sentence())}
-	if r.unfair() {
+	if r.fairness() != fair {
 		out = append(out, fmt.Sprintf("The simulation misses something that this cluster does: Slurm's own rule, simulated "+
-			"on the same jobs, comes to a mean completion of %s instead of %s. What Hare would have saved is therefore "+
-			"better read against the simulated Slurm: mean completion %s.", duration(r.Slurm.MeanCompletionS),
-			duration(r.Happened.MeanCompletionS), r.SavedSimulated.Completion.sentence()))
+			"on the same jobs, comes to a mean completion of %s instead of %s.", duration(r.Slurm.MeanCompletionS),
+			duration(r.Happened.MeanCompletionS)))
+	}
+	switch r.fairness() {
+	case simulatedBetter:
+		out = append(out, "What Hare would have saved is therefore better read against the simulated Slurm: mean "+
+			"completion "+r.SavedSimulated.Completion.sentence()+".")
+	case simulatedWorse:
+		out = append(out, "What happened is the better of the two, so what Hare would have saved is read against it, as "+
+			"above.")
 	}
 	b := &r.Bound
 	if b.MeanCompletionS != nil {
@@ -186,7 +193,7 @@ func (r *Report) fair() []string {
 	out := []string{"The same simulation plays Slurm's own rule, first come, first served with backfill by time " +
 		"limits. Where it comes out as the cluster did, the figures of Hare can be believed as far. Where it does " +
 		"not, the cluster had other rules (priorities, limits of users, reservations, jobs without GPUs), and the " +
-		"figures of Hare are to be compared with the simulated Slurm."}
+		"figures of Hare are to be compared with the better of both."}
 	return append(out, upper(r.check())+".",
 		"Hare against the simulated Slurm: mean completion "+r.SavedSimulated.Completion.sentence()+", mean wait "+
 			r.SavedSimulated.Wait.sentence()+".",

@@ -68,13 +68,28 @@ func (r *Report) sentences() []string {
 }
 
 // fairWithin is how far the mean completion of the simulated Slurm may be from what happened before the
-// report advises against comparing Hare with what happened.
+// report says that the simulation misses something.
 const fairWithin = 0.1
 
-// unfair says whether the simulated Slurm is far from what happened.
-func (r *Report) unfair() bool {
-	off := r.Check.MeanCompletion
-	return off != nil && math.Abs(*off) > fairWithin
+// fairness says how the simulated Slurm compares with what happened, and so with which of both Hare is compared: the
+// better one. What happened is a checked schedule of the same jobs, so where the simulation is worse it plays rules
+// that the cluster did not have, and against it Hare would look better than it is.
+type fairness int
+
+const (
+	fair fairness = iota
+	simulatedBetter
+	simulatedWorse
+)
+
+func (r *Report) fairness() fairness {
+	switch off := r.Check.MeanCompletion; {
+	case off == nil || math.Abs(*off) <= fairWithin:
+		return fair
+	case *off < 0:
+		return simulatedBetter
+	}
+	return simulatedWorse
 }
 
 // check says how far the simulated Slurm is from what happened.
@@ -88,8 +103,11 @@ func (r *Report) check() string {
 		"completion %s; %.0f %% of the jobs start within a minute of when they did", types,
 		duration(r.Slurm.MeanWaitS), duration(r.Happened.MeanWaitS), fractionText(ch.MeanWait, true),
 		fractionText(ch.P95Wait, true), fractionText(ch.MeanCompletion, true), 100*ch.WithinMinute)
-	if r.unfair() {
-		text += "; this is so far off that Hare is better compared with the simulated Slurm"
+	switch r.fairness() {
+	case simulatedBetter:
+		text += "; the same rules do better in the simulation, so compare Hare with the simulated Slurm"
+	case simulatedWorse:
+		text += "; the simulation does not play this cluster's rules, so compare Hare with what happened"
 	}
 	return text
 }

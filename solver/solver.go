@@ -40,7 +40,7 @@ type Event struct {
 
 // Config holds the settings beside the options. Its zero value is useful.
 type Config struct {
-	// LP is the linear-programming engine; nil means none.
+	// LP is the linear-programming engine, as of package relax/highs; nil means none.
 	LP relax.LP
 	// EngineVersion names the LP engine in results.
 	EngineVersion string
@@ -90,7 +90,8 @@ type Ablation struct {
 }
 
 // Solve returns the best certified pair of schedule and bound. A limit or the end of ctx
-// is a termination, not an error; an error is a fault of the options or of this program.
+// is a termination, not an error; an error is a fault of the instance (hare.InvalidErrors), of the options or of this
+// program.
 func Solve(ctx context.Context, inst *hare.Instance, opt hare.Options, cfg Config) (*hare.Result, error) {
 	s, err := newSolve(ctx, inst, opt, cfg)
 	if err != nil {
@@ -123,6 +124,9 @@ func newSolve(ctx context.Context, inst *hare.Instance, opt hare.Options, cfg Co
 	s := &solve{inst: inst, opt: Defaults(opt), cfg: cfg, began: time.Now(), parent: ctx}
 	s.shownAt = s.began
 	if err := CheckOptions(s.opt); err != nil {
+		return nil, err
+	}
+	if err := inst.Validate(); err != nil {
 		return nil, err
 	}
 	if err := checkPlaced(inst, s.opt); err != nil {

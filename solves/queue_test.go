@@ -90,7 +90,8 @@ func TestTimeLimitBeginsBehindTheQueue(t *testing.T) {
 		left <- opt.TimeLimit
 		return nil, errors.New("enough")
 	}
-	if _, _, err := s.Submit(ctx, solves.Input{Instance: haretest.Gangs(2, 9), Run: uncancellable(over, nil)}); err != nil {
+	in := solves.Input{Instance: haretest.Gangs(2, 9), Run: uncancellable(over, nil)}
+	if _, _, err := s.Submit(ctx, in); err != nil {
 		t.Fatal(err)
 	}
 	info, _, err := s.Submit(ctx, solves.Input{Instance: haretest.Gangs(2, 9), Run: run,

@@ -60,5 +60,5 @@ func DetectFormat(src Source) (string, error) {
 		}
 	}
 	return "", &RowError{src.Name, 1, 1, "the columns tell no format: say which of " + strings.Join(Formats(), ", ") +
-		" it is"}
+		" it is; hare import history reads a table of jobs"}
 }

@@ -115,8 +115,8 @@ func shippedFiles() []string {
 	return out
 }
 
-// Shipped opens a shipped file by its name, or by a part of the name that only one file
-// has, such as "max_min_fairness".
+// Shipped opens a shipped file by its name, or by a part of the name that only one file has, such as
+// "max_min_fairness". Among a trace and its tables, a part of the name means the trace.
 func Shipped(name string) (Source, error) {
 	var found []string
 	for _, f := range shippedFiles() {
@@ -126,6 +126,13 @@ func Shipped(name string) (Source, error) {
 		}
 		if name != "" && strings.Contains(f, name) {
 			found = append(found, f)
+		}
+	}
+	if len(found) > 1 {
+		traces := ShippedTraces()
+		isTable := func(name string) bool { return !slices.Contains(traces, name) }
+		if some := slices.DeleteFunc(slices.Clone(found), isTable); len(some) > 0 {
+			found = some
 		}
 	}
 	switch len(found) {

@@ -161,7 +161,7 @@ func (w *whatIf) refine(ctx context.Context) (out []scenario.Refined) {
 	return out
 }
 
-// unusedGPUs says which added GPUs no job of the scenario can use, and why.
+// unusedGPUs says how many jobs of the scenario cannot use added GPUs, and why. O(added types × jobs).
 func unusedGPUs(sc *scenario.Scenario, inst *hare.Instance) (notes []string) {
 	counts := map[string]int64{}
 	for i := range inst.Cluster.Nodes {
@@ -169,35 +169,60 @@ func unusedGPUs(sc *scenario.Scenario, inst *hare.Instance) (notes []string) {
 			counts[g.Type] += int64(g.Count)
 		}
 	}
+	var added []string
+	for _, g := range sc.AddGPUs {
+		added = append(added, g.Type)
+	}
+	for _, n := range sc.AddNodes {
+		for _, g := range n.GPUs {
+			added = append(added, g.Type)
+		}
+	}
 	said := map[string]bool{}
-	for _, added := range sc.AddGPUs {
-		if said[added.Type] {
+	for _, kind := range added {
+		if said[kind] {
 			continue
 		}
-		said[added.Type] = true
-		wide, fits := false, false
+		said[kind] = true
+		without, narrow := 0, 0 // jobs without times for the type, and jobs too wide for it
 		for i := range inst.Jobs {
-			j := &inst.Jobs[i]
-			for s := range j.ShapeCount() {
-				shape := j.Shape(s)
-				for _, p := range shape.On {
-					if p.Type == added.Type {
-						wide = true
-						fits = fits || j.Sync == hare.Relaxed || j.Mix || shape.Tasks <= counts[p.Type]
-					}
-				}
+			switch has, fits := canUse(&inst.Jobs[i], kind, counts[kind]); {
+			case !has:
+				without++
+			case !fits:
+				narrow++
 			}
 		}
-		switch {
-		case !wide:
-			notes = append(notes, fmt.Sprintf(
-				"no job can use the added %s: none has times for that type in its \"on\"",
-				added.Type))
-		case !fits:
-			notes = append(notes, fmt.Sprintf(
-				"no job can use the added %s: each that could needs more than %d of them at once",
-				added.Type, counts[added.Type]))
+		switch all := len(inst.Jobs); {
+		case without == all:
+			notes = append(notes, fmt.Sprintf("no job can use the added %s: none has times for that type in its \"on\"", kind))
+		case without+narrow == all:
+			notes = append(notes, fmt.Sprintf("no job can use the added %s: each that could needs more than %d of them at once",
+				kind, counts[kind]))
+		default:
+			if without > 0 {
+				notes = append(notes, fmt.Sprintf("%d of %d jobs cannot use the added %s: they have no times for that type in "+
+					"their \"on\"", without, all, kind))
+			}
+			if narrow > 0 {
+				notes = append(notes, fmt.Sprintf("%d of %d jobs cannot use the added %s: they need more than %d of them at once",
+					narrow, all, kind, counts[kind]))
+			}
 		}
 	}
 	return notes
+}
+
+// canUse reports whether a job has times for a type, and whether count GPUs of the type suffice for one of its shapes.
+func canUse(j *hare.Job, kind string, count int64) (has, fits bool) {
+	for s := range j.ShapeCount() {
+		shape := j.Shape(s)
+		for _, p := range shape.On {
+			if p.Type == kind {
+				has = true
+				fits = fits || j.Sync == hare.Relaxed || j.Mix || shape.Tasks <= count
+			}
+		}
+	}
+	return has, fits
 }

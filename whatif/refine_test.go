@@ -124,17 +124,20 @@ func extra(kind string, count int) hare.Node {
 func TestNotesSayWhatNoJobCanUse(t *testing.T) {
 	inst, err := wire.DecodeInstance(strings.NewReader(`{"hare": "instance/v1",
 		"cluster": {"nodes": [{"name": "a", "gpus": {"V100": 4}}]},
-		"jobs": [{"id": "wide", "tasks": 4, "sync": "gang", "on": {"V100": {"compute_s": 1}, "T4": {"compute_s": 2}}}]}`),
+		"jobs": [{"id": "wide", "tasks": 4, "sync": "gang", "on": {"V100": {"compute_s": 1}, "T4": {"compute_s": 2}}},
+			{"id": "narrow", "on": {"V100": {"compute_s": 1}, "A100": {"compute_s": 2}}}]}`),
 		wire.Limits{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, lines, _ := batch(t, inst, `[{"add_gpus": {"type": "K80", "count": 2}}, {"add_gpus": {"type": "T4", "count": `+
-		`2}}, {"add_gpus": {"type": "T4", "count": 4}}]`)
-	for i, want := range []string{"no job can use the added K80: none has times", "needs more than 2 of them at once",
-		""} {
-		got := strings.Join(lines[i].Notes, "; ")
-		if !strings.Contains(got, want) || want == "" && got != "" {
+		`2}}, {"add_gpus": {"type": "T4", "count": 4}}, {"add_gpus": {"type": "V100", "count": 1}}, `+
+		`{"add_nodes": [{"name": "n", "gpus": {"A100": 1}}]}]`)
+	for i, want := range []string{`no job can use the added K80: none has times for that type in its "on"`,
+		"no job can use the added T4: each that could needs more than 2 of them at once",
+		`1 of 2 jobs cannot use the added T4: they have no times for that type in their "on"`, "",
+		`1 of 2 jobs cannot use the added A100: they have no times for that type in their "on"`} {
+		if got := strings.Join(lines[i].Notes, "; "); got != want {
 			t.Errorf("scenario %d: notes %q, want %q", i, got, want)
 		}
 	}

@@ -67,6 +67,10 @@ The agent never changes a setting of a GPU.`,
 			if cfg.RunAs, err = taskUser(runAs); err != nil {
 				return err
 			}
+			// A server that is down is waited for, and one whose certificate is not trusted will not mend by itself.
+			if _, err := r.once.Version(c.Context()); err != nil && tlsAdvice(err) != "" {
+				return remoteError(r, "", err)
+			}
 			if cfg.Cluster == "" {
 				return usageError{errors.New("--cluster is missing: the cluster to take part in, such as lab; it is made " +
 					"where there is none")}

@@ -94,6 +94,9 @@ func TestClusterCommands(t *testing.T) {
 		{"cancel j1", 0, "j1 cancelled\n", ""},
 		{"cancel", exitUsage, "", "hare cancel takes the IDs of jobs"},
 		{"cluster show lab", 0, "cluster lab, policy fifo: 0 agents, 0 of 0 GPUs free; 2 cancelled\nsession ", ""},
+		{"submit --cluster labb -- true", 0, "j1\n",
+			"hare: cluster labb is new and has no agent; the server also has lab\n"},
+		{"submit --cluster labb -- true", 0, "j2\n", ""},
 		{"cluster delete lab", 0, "cluster lab is deleted\n", ""},
 		{"cluster show lab", exitUsage, "", "has no cluster of that name"},
 	} {

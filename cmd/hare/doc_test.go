@@ -29,6 +29,9 @@ var pageFiles = map[string]string{
 `,
 }
 
+// checkoutFolders are the folders of the checkout that pages read: their commands are typed in its root.
+var checkoutFolders = []string{"examples", "shadow"}
+
 // changing matches what differs from run to run.
 var changing = regexp.MustCompile(`[a-z2-7]{26}|[0-9a-f]{16}|"created":"[^"]*"|"at_s":\d+\.\d{3,}`)
 
@@ -133,6 +136,15 @@ func newShell(t *testing.T) *shell {
 	if err := os.WriteFile(filepath.Join(bin, "hare"),
 		[]byte(fmt.Sprintf("#!/bin/sh\n%s=1 exec '%s' \"$@\"\n", asHare, self)), 0o700); err != nil {
 		t.Fatal(err)
+	}
+	for _, name := range checkoutFolders {
+		target, err := filepath.Abs(filepath.Join("../..", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Symlink(target, filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
 	}
 	for name, text := range pageFiles {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {

@@ -223,9 +223,11 @@ its name, when it was submitted, and its seconds by GPU type (hare, {"T4":14}).`
   hare import ray --now --address http://head:8265 -o now.json`},
 	{"history", "Convert a table of jobs: id, user, name, submit, start, end, gpus, nodes, type, limit, state",
 		`History reads a CSV text whose first row names columns: id, user, name, submit, start, end, gpus,
-nodes, type, limit, state, in any order. id, submit and gpus must be there. Times are
-2026-11-22T22:53:01, with a zone where needed, or seconds since 1970; nodes are names
-with blanks between them, or GPUs such as a-0/0 a-0/1; a limit is in seconds or 1-12:00:00.`,
+nodes, type, requested_type, gpus_per_task, limit, state, in any order. id, submit and gpus
+must be there. Times are 2026-11-22T22:53:01, with a zone where needed, or seconds since
+1970; nodes are names with blanks between them, or GPUs such as a-0/0 a-0/1; a limit is in
+seconds or 1-12:00:00. requested_type is the type that a job asked for, empty where any
+would do: without this column, a job may use only the type on which it ran.`,
 		`  hare import history jobs.csv -o week.json --happened was.json`},
 }
 

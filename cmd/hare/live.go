@@ -33,7 +33,7 @@ func (pl *progressLine) event(e solver.Event) {
 		parts = append(parts, fmt.Sprintf("gap %.2f %%", 100*(e.Value.Float()/e.Bound.Float()-1)))
 	}
 	if e.Nodes > 0 {
-		parts = append(parts, fmt.Sprintf("%d nodes", e.Nodes))
+		parts = append(parts, plural(e.Nodes, "node"))
 	}
 	if e.Left >= 0 {
 		parts = append(parts, fmt.Sprintf("%.1f s left", e.Left.Seconds()))
@@ -54,13 +54,22 @@ func (pl *progressLine) end() {
 	}
 }
 
-// short formats a number with about six digits.
+// plural counts things: 1 job, 2 jobs.
+func plural(n int, what string) string {
+	if n != 1 {
+		what += "s"
+	}
+	return fmt.Sprintf("%d %s", n, what)
+}
+
+// short formats a number for people: whole from a thousand on, else with two decimals, and with two digits where
+// it is below a hundredth. Numbers from a thousandth on never have an exponent.
 func short(x float64) string {
-	switch {
-	case x >= 1e6 || x != 0 && x < 0.01:
-		return fmt.Sprintf("%.6g", x)
-	case x >= 1000:
+	switch size := math.Abs(x); {
+	case size >= 1000:
 		return fmt.Sprintf("%.0f", x)
+	case size != 0 && size < 0.01:
+		return fmt.Sprintf("%.2g", x)
 	}
 	return fmt.Sprintf("%.2f", x)
 }

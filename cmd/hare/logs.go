@@ -163,7 +163,8 @@ func (l *logFlags) copyAttempt(ctx context.Context, r *remote, id string, attemp
 		}
 		at := &client.LogPosition{Attempt: attempt, Task: l.task, Stream: stream, Offset: l.offset}
 		if l.json {
-			line := &logLines{w: exact(out), mu: &mu, line: logLine{Attempt: attempt, Task: l.task, Stream: stream, Offset: l.offset}}
+			line := &logLines{w: exact(out), mu: &mu,
+				line: logLine{Attempt: attempt, Task: l.task, Stream: stream, Offset: l.offset}}
 			to, lines = line, append(lines, line)
 		}
 		all.Go(func() {

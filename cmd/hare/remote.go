@@ -13,6 +13,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -37,7 +38,8 @@ func (rf *remoteFlags) add(c *cobra.Command) {
 		"work on this server instead of in this process, e.g. http://127.0.0.1:8080")
 	c.Flags().StringVar(&rf.keyFile, "api-key-file", "",
 		"file with the API key for the server (default: the environment variable HARE_API_KEY)")
-	c.Flags().StringVar(&rf.ca, "ca", "", caUsage)
+	c.Flags().StringVar(&rf.ca, "ca", os.Getenv("HARE_CA"), caUsage+" (default: the environment variable HARE_CA)")
+	c.Flags().Lookup("ca").DefValue = ""
 	c.Flags().BoolVar(&rf.insecure, "insecure", false, "allow sending the key over plain HTTP to other machines")
 	_ = c.MarkFlagFilename("api-key-file") // cannot fail: the flag exists
 	_ = c.MarkFlagFilename("ca")
@@ -102,14 +104,36 @@ func newRemote(cfg client.Config) (*remote, error) {
 	return r, err
 }
 
-// reach fails at once if nobody listens: a wrong address is more likely than a restart,
-// for which later calls wait.
+// startTime is how long a command waits for a server on this machine that does not listen yet, as after
+// "hare serve &" in the line before.
+const startTime = 5 * time.Second
+
+// reach fails if nobody listens: a wrong address is more likely than a restart, for which later calls wait.
 func (rem *remote) reach(ctx context.Context) error {
-	_, err := rem.once.Version(ctx)
-	if dial := (*net.OpError)(nil); errors.As(err, &dial) && dial.Op == "dial" {
-		return err
+	for end := time.Now().Add(startTime); ; {
+		_, err := rem.once.Version(ctx)
+		if dial := (*net.OpError)(nil); !errors.As(err, &dial) || dial.Op != "dial" {
+			return nil
+		}
+		if !errors.Is(err, syscall.ECONNREFUSED) || !onThisMachine(rem.base) || time.Now().After(end) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(50 * time.Millisecond):
+		}
 	}
-	return nil
+}
+
+// onThisMachine reports whether an address names the machine itself.
+func onThisMachine(address string) bool {
+	u, err := url.Parse(address)
+	if err != nil {
+		return false
+	}
+	ip := net.ParseIP(u.Hostname())
+	return u.Hostname() == "localhost" || ip != nil && ip.IsLoopback()
 }
 
 // submit submits a solve.

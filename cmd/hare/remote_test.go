@@ -234,6 +234,7 @@ func (w cancellingBody) Read(b []byte) (int, error) {
 // TestSolveOnAServer checks that the command prints the same table, the same bytes
 // and the same exit codes with a server as without one.
 func TestSolveOnAServer(t *testing.T) {
+	t.Parallel() // one command waits for a server
 	svc := service.New(service.Config{Solver: solver.Config{Version: version, Workers: 1}})
 	solves, err := solves.Open(context.Background(),
 		solves.Config{Service: svc, Store: store.NewMemorySolves()})
@@ -358,6 +359,7 @@ func TestServersCertificate(t *testing.T) {
 		{"solve", instance, "-q", "--server"},
 		{"simulate", "-q", "--policy", "fifo", "--generate", "5", "--server"},
 		{"healthcheck"},
+		{"agent", "--cluster", "lab", "--devices", "cpu=1", "--directory", t.TempDir(), "--server"},
 	} {
 		address := func(base string) string {
 			if args[0] == "healthcheck" {
@@ -381,6 +383,9 @@ func TestServersCertificate(t *testing.T) {
 			{"no certificates", []string{address(server.URL), "--ca", instance}, exitUsage, "no certificate in PEM"},
 			{"trusted", []string{address(server.URL), "--ca", ca}, exitDone, ""},
 		} {
+			if args[0] == "agent" && c.code == exitDone {
+				continue // it would run until it is ended
+			}
 			calls.Store(0)
 			_, errs, code := runHare(t, "", append(slices.Clone(args), c.more...)...)
 			if code != c.code || !strings.Contains(errs, c.want) || c.code != exitDone && strings.Count(errs, "\n") != 1 {
@@ -390,5 +395,35 @@ func TestServersCertificate(t *testing.T) {
 				t.Errorf("%s, %s: %d connections", args[0], c.name, n)
 			}
 		}
+	}
+	t.Setenv("HARE_CA", ca)
+	if _, errs, code := runHare(t, "", "solve", instance, "-q", "--server", server.URL); code != exitDone {
+		t.Errorf("with HARE_CA: exit %d: %s", code, errs)
+	}
+}
+
+// TestCommandsWaitForTheServer checks that a command succeeds that is typed at once behind "hare serve &".
+func TestCommandsWaitForTheServer(t *testing.T) {
+	t.Parallel()
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := free.Addr().String()
+	_ = free.Close()
+	list := command("cluster", "list", "--server", "http://"+address)
+	var out, errs bytes.Buffer
+	list.Stdout, list.Stderr = &out, &errs
+	if err := list.Start(); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(300 * time.Millisecond) // in which the command is refused, or has not begun on a busy machine
+	serve := command("serve", "--listen", address)
+	if err := serve.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = serve.Process.Kill(); _ = serve.Wait() }()
+	if err := list.Wait(); err != nil || !strings.Contains(out.String(), "no clusters") {
+		t.Errorf("%v: %s%s", err, &out, &errs)
 	}
 }

@@ -371,7 +371,8 @@ func (f *simulateFlags) request() (*simulation.Request, error) {
 
 // where reads the cluster.
 func (f *simulateFlags) where(req *simulation.Request, elastic bool) error {
-	own := f.instance != "" || f.drawn || elastic // the source of the jobs has a cluster of its own
+	// The source of the jobs has a cluster of its own: a trace that of its format.
+	own := f.instance != "" || f.traceSet || f.drawn || elastic
 	switch {
 	case f.gpus != "" && f.cluster != "" || f.gpus == "" && f.cluster == "" && !own:
 		return errors.New("give the cluster: --gpus v100=36,p100=36,k80=36, or --cluster cluster.json")
@@ -445,7 +446,7 @@ func readText(name string) ([]byte, error) {
 			if shippedErr == nil {
 				return nil, nil
 			}
-			return nil, fmt.Errorf("%w; %w", err, shippedErr)
+			return nil, fmt.Errorf("there is no file %s; %w", name, shippedErr)
 		}
 	}
 	file, err := openIn(name)

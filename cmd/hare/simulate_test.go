@@ -104,6 +104,7 @@ func TestSimulateLabels(t *testing.T) {
 }
 
 func TestSimulateBadInput(t *testing.T) {
+	t.Parallel() // one command waits for a server
 	trace := func(row string) string {
 		return file(t, "jobs.csv", "job_id,arrival_s,job_type,total_steps,scale_factor,priority_weight\n"+row+"\n")
 	}

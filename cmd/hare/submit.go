@@ -156,6 +156,7 @@ func (sf *submitFlags) run(c *cobra.Command) error {
 	if err != nil {
 		return sf.clusterError(r, err)
 	}
+	sf.noteNewCluster(ctx, r, job.ID, c.ErrOrStderr())
 	follow := sf.wait || sf.follow
 	switch {
 	case sf.json && !follow:
@@ -181,6 +182,31 @@ func (sf *submitFlags) run(c *cobra.Command) error {
 		return sf.clusterError(r, err)
 	}
 	return sf.ended(c.OutOrStdout(), c.ErrOrStderr(), job)
+}
+
+// noteNewCluster says that the first job of a cluster without agents is the cluster's first, where the server has
+// others: the name may be mistyped.
+func (sf *submitFlags) noteNewCluster(ctx context.Context, r *remote, job string, w io.Writer) {
+	if job != "j1" {
+		return
+	}
+	all, err := r.Clusters(ctx)
+	if err != nil {
+		return // the job is submitted all the same
+	}
+	var others []string
+	for _, c := range all {
+		switch {
+		case c.Name != sf.cluster:
+			others = append(others, c.Name)
+		case c.Agents > 0:
+			return
+		}
+	}
+	if len(others) > 0 {
+		_, _ = fmt.Fprintf(w, "hare: cluster %s is new and has no agent; the server also has %s\n", sf.cluster,
+			strings.Join(others[:min(5, len(others))], ", "))
+	}
 }
 
 // fill turns flags into fields of the job.

@@ -11,10 +11,10 @@ import (
 )
 
 // fileFlags name files of this machine, whose names may be any bytes.
-var fileFlags = []string{"api-key-file", "ca", "data-dir", "dir", "directory", "faults", "happened", "history", "instance",
-	"instances", "kubeconfig", "log", "nvml", "out", "output", "parameters", "patch", "plot", "previous",
-	"previous-instance", "prices", "python", "record", "report", "rest", "result", "runtime-env", "svg", "table", "tls-cert",
-	"tls-key", "token-file", "trace", "warm"}
+var fileFlags = []string{"api-key-file", "ca", "data-dir", "dir", "directory", "faults", "happened", "history",
+	"instance", "instances", "kubeconfig", "log", "nvml", "out", "output", "parameters", "patch", "plot", "previous",
+	"previous-instance", "prices", "python", "record", "report", "rest", "result", "runtime-env", "svg", "table",
+	"tls-cert", "tls-key", "token-file", "trace", "warm"}
 
 // fileWords are what files are called in the usage of commands that take them as arguments.
 var fileWords = []string{"DIR", "FILE", "HISTORY", "INSTANCE", "LOG", "RESULT", "TRACE"}
@@ -31,7 +31,8 @@ func checkTexts(c *cobra.Command, args []string) (err error) {
 			err = notUTF8("--" + f.Name)
 		}
 	})
-	if err != nil || !submits && slices.ContainsFunc(fileWords, func(w string) bool { return strings.Contains(c.Use, w) }) {
+	named := func(w string) bool { return strings.Contains(c.Use, w) }
+	if err != nil || !submits && slices.ContainsFunc(fileWords, named) {
 		return err
 	}
 	for i, arg := range args {

@@ -55,8 +55,8 @@ func TestTextGoesThroughTheFilter(t *testing.T) {
 		t.Fatal(err)
 	}
 	direct := regexp.MustCompile(`os\.Std(out|err)\b|fmt\.Print`)
-	allowed := regexp.MustCompile(`newProgressLine\(os\.Stderr|os\.Stdout\.(Fd|Stat)\(\)|json\.NewEncoder\(os\.Stdout\)|` +
-		`lp\.WorkerMain\(|nvml\.Serve\(|wire\.Canonical\(|answer\(os\.Stdout\)`)
+	allowed := regexp.MustCompile(`newProgressLine\(os\.Stderr|os\.Stdout\.(Fd|Stat)\(\)|` +
+		`json\.NewEncoder\(os\.Stdout\)|lp\.WorkerMain\(|nvml\.Serve\(|wire\.Canonical\(|answer\(os\.Stdout\)`)
 	for _, name := range names {
 		if strings.HasSuffix(name, "_test.go") || name == "output.go" || name == "text.go" {
 			continue
@@ -108,7 +108,8 @@ func hostileDocuments(t *testing.T) (inst string, server string) {
 		case at == "/v1/version":
 			answer, status = `{"version": "0.1.0"}`, http.StatusOK
 		}
-		w.Header().Set("Content-Type", map[bool]string{true: "application/json", false: "application/problem+json"}[status == 200])
+		w.Header().Set("Content-Type", map[bool]string{true: "application/json",
+			false: "application/problem+json"}[status == 200])
 		w.WriteHeader(status)
 		_, _ = io.WriteString(w, answer)
 	}))
@@ -137,7 +138,8 @@ func TestHostileNames(t *testing.T) {
 	never := file(t, "never.json", strings.Replace(string(text), `"tasks": 2`, `"tasks": 9`, 1))
 	refused := at("refused.json")
 	odd := at("no such \x1b[2J\u202e file")
-	events := `{"seq": 1, "at_s": 0, "type": "job_arrived", "job": {"id": "\u001b[2J\u202e\u2028x", "on": {"V100": {"compute_s": 1}}}}`
+	events := `{"seq": 1, "at_s": 0, "type": "job_arrived", "job": {"id": "\u001b[2J\u202e\u2028x", "on": {"V100": ` +
+		`{"compute_s": 1}}}}`
 	log := at("log.ndjson")
 	queue := at("queue")
 	jobKey := func(args ...string) []string { return append(args, "--cluster", "lab", "--server", server) }
@@ -176,7 +178,8 @@ func TestHostileNames(t *testing.T) {
 		{args: []string{"backup", name, at("b")}, code: 2},
 		{args: []string{"doctor", "--data-dir", at(name[:4])}, code: 1},
 		{args: []string{"key", "list", "--data-dir", at(name[:4])}, code: 2},
-		{args: []string{"ray", "submit", "--dir", queue, "--name", name, "--user", name, "--on", "\x1b[2J\u202e", "--", "x"}},
+		{args: []string{"ray", "submit", "--dir", queue, "--name", name, "--user", name, "--on", "\x1b[2J\u202e", "--",
+			"x"}},
 		{args: []string{"ray", "jobs", "--dir", queue}},
 		{args: []string{"ray", "jobs", "--dir", queue, name}, code: 2},
 		{args: jobKey("jobs")},

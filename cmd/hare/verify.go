@@ -193,9 +193,11 @@ func importCommand() *cobra.Command {
 	var gpus, table, out string
 	c := &cobra.Command{
 		Use:   "import FORMAT [TRACE]",
-		Short: "Convert a public trace to an instance: gavel, shockwave, pollux, philly, openb",
+		Short: "Convert a log of Slurm, Kubernetes or Ray, a table of jobs, or a public trace to an instance",
 		Long: "Import converts a trace and its table of speeds to an instance. Without file names\n" +
 			"it converts the ones that Hare includes: " + strings.Join(trace.ShippedTraces(), ", ") + ".\n" +
+			"What a cluster tells is converted by the commands below: slurm, kube and ray read its own\n" +
+			"logs, and history a table of jobs, as a spreadsheet writes it.\n" +
 			"Standard error says what was rounded, skipped or assumed.",
 		Example: `  hare import gavel -o instance.json
   hare import gavel mytrace.csv --table throughputs.csv --gpus V100=36,P100=36,K80=36 \

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"math/big"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -337,8 +338,9 @@ func problemOf(err error) any {
 
 // table prints a table of all scenarios.
 func (wp *whatIfPrinter) table(to io.Writer) error {
-	fmt.Fprintf(to, "base: value %s, bound %s, gap %s\n\n", amountWords(wp.base.Value), amountWords(wp.base.Bound),
-		percentWords(wp.base.Gap))
+	// The bound is rounded down and the gap up, so that both remain proved.
+	fmt.Fprintf(to, "base: value %s, bound %s, gap %s\n\n", amountWords(wp.base.Value),
+		hundredths(wp.base.Bound, big.ToNegativeInf), percentWords(wp.base.Gap))
 	t := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "scenario\tvalue\tchange\tbest plan changes by\tgap\tgain\tlose\tmost changed")
 	for i, l := range wp.lines {
@@ -358,8 +360,8 @@ func (wp *whatIfPrinter) table(to io.Writer) error {
 	wp.remarks(to)
 	if wp.summary != nil {
 		c := wp.summary.Counts
-		fmt.Fprintf(to, "\n%d scenarios: %d solved, %d pruned, %d bounded alone, %d failed; %.2f s\n", c.Scenarios, c.Solved,
-			c.Pruned, c.Bounded, c.Failed, wp.summary.Timing.TotalS)
+		fmt.Fprintf(to, "\n%s: %d solved, %d pruned, %d bounded alone, %d failed; %.2f s\n",
+			plural(c.Scenarios, "scenario"), c.Solved, c.Pruned, c.Bounded, c.Failed, wp.summary.Timing.TotalS)
 	}
 	return nil
 }
@@ -383,37 +385,51 @@ func valueWords(l *whatif.Line) string {
 	return amountWords(l.Value)
 }
 
-func amountWords(a *hare.Amount) string {
+// amountWords writes an amount to the nearest hundredth.
+func amountWords(a *hare.Amount) string { return hundredths(a, big.ToNearestEven) }
+
+// signedWords writes a change to the nearest hundredth, with its sign.
+func signedWords(a *hare.Amount) string { return signedHundredths(a, big.ToNearestEven) }
+
+func signedHundredths(a *hare.Amount, mode big.RoundingMode) string {
+	text := hundredths(a, mode)
+	if minus, negative := strings.CutPrefix(text, "-"); negative {
+		return "−" + minus
+	}
+	if a == nil || text == "0" {
+		return text
+	}
+	return "+" + text
+}
+
+// hundredths writes an amount with at most two decimals and never with an exponent. The rounding is exact:
+// big.ToNegativeInf gives the greatest hundredth that is not above the amount, and big.ToPositiveInf the least that is
+// not below it.
+func hundredths(a *hare.Amount, mode big.RoundingMode) string {
 	if a == nil {
 		return "–"
 	}
-	return short(a.Float())
+	unit := big.NewInt(1e10) // of 1e-12 weight-seconds, in a hundredth
+	n, rest := new(big.Int).DivMod(a.Big(), unit, new(big.Int))
+	twice := new(big.Int).Lsh(rest, 1).Cmp(unit)
+	if up := mode == big.ToPositiveInf && rest.Sign() > 0 ||
+		mode == big.ToNearestEven && (twice > 0 || twice == 0 && n.Bit(0) == 1); up {
+		n.Add(n, big.NewInt(1))
+	}
+	return strings.TrimSuffix(new(big.Rat).SetFrac(n, big.NewInt(100)).FloatString(2), ".00")
 }
 
-func signedWords(a *hare.Amount) string {
-	if a == nil {
-		return "–"
-	}
-	s := short(math.Abs(a.Float()))
-	switch a.Sign() {
-	case 1:
-		return "+" + s
-	case -1:
-		return "−" + s
-	}
-	return "0"
-}
-
+// intervalWords writes the proved interval. Its ends are rounded outwards, so that what is printed is proved too.
 func intervalWords(l *whatif.Line) string {
 	if len(l.OptimumChange) != 2 || l.Termination == hare.TerminationInfeasible {
 		return "–"
 	}
 	low, high := "…", "…"
 	if a := l.OptimumChange[0]; a != nil {
-		low = signedWords(a)
+		low = signedHundredths(a, big.ToNegativeInf)
 	}
 	if a := l.OptimumChange[1]; a != nil {
-		high = signedWords(a)
+		high = signedHundredths(a, big.ToPositiveInf)
 	}
 	return low + " to " + high
 }
@@ -426,7 +442,7 @@ func percentWords(gap *json.Number) string {
 	if err != nil {
 		return "–"
 	}
-	return fmt.Sprintf("%.2f %%", 100*x)
+	return fmt.Sprintf("%.2f %%", math.Ceil(1e4*x)/100)
 }
 
 // jobWords counts the jobs that end earlier and later, and names the job that changes
@@ -462,7 +478,7 @@ func (wp *whatIfPrinter) intervals() (out []plot.Interval) {
 		} else if l.Value == nil {
 			x.Note = l.Termination
 		} else if l.Jobs != nil {
-			x.Note = fmt.Sprintf("%d jobs gain, %d lose", l.Jobs.Gain, l.Jobs.Lose)
+			x.Note = fmt.Sprintf("%s gain, %d lose", plural(l.Jobs.Gain, "job"), l.Jobs.Lose)
 		}
 		out = append(out, x)
 	}

@@ -1,3 +1,5 @@
+//go:build cgo && highs
+
 // HiGHS declares its constants `const` up to 1.11 (one strong definition per
 // program, in the binding's own object) and `static const` from 1.12 on (none
 // that other objects of the binding can see). Weak definitions make both link:

@@ -1,13 +1,14 @@
 // Package highs solves one linear program in this process with HiGHS. It is
-// the only package that needs cgo; without cgo every call returns
-// ErrUnavailable. A fault inside HiGHS ends the process, so only LP workers
+// the only package that needs cgo, and the library of HiGHS only with the build
+// tag highs, so that programs which import Hare build with Go alone; without
+// the tag or cgo every call returns ErrUnavailable. A fault inside HiGHS ends the process, so only LP workers
 // call it.
 package highs
 
 import "errors"
 
 // ErrUnavailable says that this binary was built without HiGHS.
-var ErrUnavailable = errors.New("built without HiGHS (CGO_ENABLED=0)")
+var ErrUnavailable = errors.New("built without HiGHS: build with -tags highs, cgo and pkg-config")
 
 // Status says how a solve without an optimum ended.
 type Status int

@@ -430,9 +430,13 @@ class Hare:
     def submit_job(self, cluster: str, command: Iterable[str], *, key: str | None = None, **more: Any) -> ManagedJob:
         """Submits a command to a managed cluster.
 
-        more may have gpus, on, name, env, retries and what else a job may say. The
-        same call with the same key gives the same job.
+        command is the list of the program and its arguments; a shell's line is
+        ["sh", "-c", "echo hi"]. more may have gpus, name, env, retries, on (seconds
+        by GPU type, {"V100": 3600}, or 0 where they are not known) and what else a
+        job may say. The same call with the same key gives the same job.
         """
+        if isinstance(command, (str, bytes)):
+            raise TypeError(f'command is a list of the program and its arguments: ["sh", "-c", {command!r}]')
         headers = {"Idempotency-Key": key or secrets.token_hex(16)}
         body = {"command": list(command), **more}
         path = f"/v1/clusters/{_escape(cluster)}/jobs"
@@ -564,7 +568,8 @@ class Hare:
         if not retry or attempt >= self._retries:
             if isinstance(error, Problem):
                 raise error
-            raise HareError(f"{error.request.method} {error.request.url.path}: {error!r}") from error
+            url = error.request.url.copy_with(userinfo=b"", query=None)
+            raise HareError(f"{error.request.method} {url}: {error!r}") from error
         time.sleep(wait)
 
     def _pause(self, attempt: int) -> float:

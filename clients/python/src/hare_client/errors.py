@@ -33,7 +33,7 @@ class Problem(HareError):
         self.errors: list[dict[str, Any]] = [e for e in d.get("errors") or [] if isinstance(e, dict)]
         self.retry_after = retry_after
         text = f"{status}: {self.detail or self.title or 'refused'}"
-        if self.code:
+        if self.code and not text.endswith(f"({self.code})"):  # details of documents end with it
             text += f" ({self.code})"
         if self.request_id:
             text += f", request {self.request_id}"

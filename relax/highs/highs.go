@@ -1,0 +1,55 @@
+// Package highs gives programs that import Hare the linear-programming engine HiGHS, which raises bounds beyond what
+// Hare's own engine finds. Without it solves work too.
+//
+// HiGHS is a C library, so that this package does something only in programs built with the tag highs, cgo, and a
+// highs.pc that pkg-config finds (scripts/get-highs.sh makes one). It runs in child processes of the same program:
+// a crash of HiGHS costs quality, never the program.
+package highs
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/hare-sched/hare/internal/lp"
+	"github.com/hare-sched/hare/internal/lp/highs"
+)
+
+// ErrUnavailable says that the program was built without HiGHS.
+var ErrUnavailable = highs.ErrUnavailable
+
+// ServeIfWorker makes a process that an Engine started a worker, and does not return from it; in other processes it does
+// nothing. A program that calls Open calls ServeIfWorker first in main, and tests call it in TestMain.
+func ServeIfWorker() { lp.ServeIfWorker() }
+
+// Engine solves linear programs in warm worker processes; it is what solver.Config.LP takes. It is safe for concurrent
+// use.
+type Engine struct{ pool *lp.Pool }
+
+var _ lp.Solver = (*Engine)(nil)
+
+// Open starts an engine with a worker for each CPU, at most 8. The error is ErrUnavailable where the program was built
+// without HiGHS.
+func Open() (*Engine, error) {
+	if _, err := highs.Version(); err != nil {
+		return nil, fmt.Errorf("highs: %w", err)
+	}
+	pool, err := lp.NewPool(lp.PoolConfig{})
+	if err != nil {
+		return nil, fmt.Errorf("highs: %w", err)
+	}
+	return &Engine{pool}, nil
+}
+
+// Solve solves one problem; it is called by solves.
+func (e *Engine) Solve(ctx context.Context, p *lp.Problem) (*lp.Solution, error) {
+	return e.pool.Solve(ctx, p)
+}
+
+// Version returns the version of HiGHS, as solver.Config.EngineVersion takes it. It waits for the first worker.
+func (e *Engine) Version() string { return e.pool.Version() }
+
+// Restarts returns how often workers had to be started again, as solver.Config.Restarts takes it.
+func (e *Engine) Restarts() int64 { return e.pool.Stats().Restarts }
+
+// Close ends the workers.
+func (e *Engine) Close() error { return e.pool.Close() }
