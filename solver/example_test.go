@@ -28,7 +28,8 @@ func ExampleSolve() {
 		log.Fatal(err)
 	}
 	gap, _ := result.Gap()
-	fmt.Printf("weighted completion time %s, never below %s: a gap of %s\n", result.Value, result.Bound, gap.FloatString(2))
+	fmt.Printf("weighted completion time %s, never below %s: a gap of %s\n", result.Value, result.Bound,
+		gap.FloatString(2))
 	for _, j := range result.Jobs {
 		fmt.Printf("%s ends after %.0f s\n", j.ID, float64(j.EndUs)/1e6)
 	}

@@ -17,8 +17,8 @@ import (
 // ErrUnavailable says that the program was built without HiGHS.
 var ErrUnavailable = highs.ErrUnavailable
 
-// ServeIfWorker makes a process that an Engine started a worker, and does not return from it; in other processes it does
-// nothing. A program that calls Open calls ServeIfWorker first in main, and tests call it in TestMain.
+// ServeIfWorker makes a process that an Engine started a worker, and does not return from it; in other processes it
+// does nothing. A program that calls Open calls ServeIfWorker first in main, and tests call it in TestMain.
 func ServeIfWorker() { lp.ServeIfWorker() }
 
 // Engine solves linear programs in warm worker processes; it is what solver.Config.LP takes. It is safe for concurrent

@@ -31,7 +31,8 @@ func TestEngineServesSolves(t *testing.T) {
 	defer func() { _ = engine.Close() }()
 	inst, err := wire.DecodeInstance(strings.NewReader(`{"hare": "instance/v1",
 		"cluster": {"nodes": [{"name": "a", "gpus": {"V100": 1}}]},
-		"jobs": [{"id": "x", "on": {"V100": {"compute_s": 2}}}, {"id": "y", "on": {"V100": {"compute_s": 1}}}]}`), wire.Limits{})
+		"jobs": [{"id": "x", "on": {"V100": {"compute_s": 2}}}, {"id": "y", "on": {"V100": {"compute_s": 1}}}]}`),
+		wire.Limits{})
 	if err != nil {
 		t.Fatal(err)
 	}
