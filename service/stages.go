@@ -55,7 +55,7 @@ func (s *Service) Run(ctx context.Context, inst *hare.Instance, opt hare.Options
 	}
 	cfg.WarmPrices, cfg.Progress, cfg.Checkpoint = opts.Warm, chainProgress(opts.Progress, progressOf(ctx)),
 		opts.Checkpoint
-	if cfg.Workers = s.workers(inst, opt); cfg.Workers > 1 {
+	if cfg.Workers = s.workers(); cfg.Workers > 1 {
 		return run(ctx, inst, opt, cfg)
 	}
 	return compute(func() (*hare.Result, error) { return run(ctx, inst, opt, cfg) })

@@ -35,21 +35,11 @@ func compute[T any](f func() (T, error)) (v T, err error) {
 	return v, err
 }
 
-// A solve of fewer jobs than soloJobs with a work limit of at most soloWork runs in one
-// goroutine: with two, such solves of 10 to 80 jobs took up to a fifth longer.
-const (
-	soloJobs = 100
-	soloWork = 1000
-)
-
 // workers returns the number of goroutines for a solve that begins now. The cores are
 // shared out among the solves that run, because goroutines beyond the number of cores
 // only make each other wait. Results do not depend on the number, except for those of
 // solves that the clock ends.
-func (s *Service) workers(inst *hare.Instance, opt hare.Options) int {
-	if len(inst.Jobs) < soloJobs && 0 < opt.WorkLimit && opt.WorkLimit <= soloWork {
-		return 1
-	}
+func (s *Service) workers() int {
 	cores := s.cfg.Solver.Workers
 	if cores <= 0 {
 		cores = runtime.GOMAXPROCS(0)

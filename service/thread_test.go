@@ -5,7 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/admission"
 	"github.com/hare-sched/hare/solver"
 )
@@ -26,14 +25,11 @@ func TestComputePanics(t *testing.T) {
 	t.Error("the panic is gone")
 }
 
-// The cores are shared out among the solves that run, and small solves take one.
+// The cores are shared out among the solves that run.
 func TestWorkers(t *testing.T) {
 	s := New(Config{Solver: solver.Config{Workers: 4}, Running: 8})
-	if got := s.workers(&hare.Instance{}, hare.Options{WorkLimit: soloWork}); got != 1 {
-		t.Errorf("%d goroutines for a small solve", got)
-	}
 	for running, want := range []int{4, 4, 2, 1, 1, 1} {
-		if got := s.workers(&hare.Instance{}, hare.Options{}); got != want {
+		if got := s.workers(); got != want {
 			t.Errorf("%d goroutines while %d solves run, want %d", got, running, want)
 		}
 		if err := s.queue.Admit(admission.Call{}); err != nil {
