@@ -55,7 +55,10 @@ func (s *Service) Run(ctx context.Context, inst *hare.Instance, opt hare.Options
 	}
 	cfg.WarmPrices, cfg.Progress, cfg.Checkpoint = opts.Warm, chainProgress(opts.Progress, progressOf(ctx)),
 		opts.Checkpoint
-	return run(ctx, inst, opt, cfg)
+	if cfg.Workers = s.workers(); cfg.Workers > 1 {
+		return run(ctx, inst, opt, cfg)
+	}
+	return compute(func() (*hare.Result, error) { return run(ctx, inst, opt, cfg) })
 }
 
 // Solving calls Hooks.Solving: a solve begins to run. The solve runs with the returned

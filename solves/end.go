@@ -56,7 +56,7 @@ func (s *solve) store(ch *change, write func(io.Writer) error) (*store.BlobRef, 
 // save makes a checkpoint of a pair that is no worse than the last checkpoint in any
 // respect. It returns when the checkpoint is durable.
 func (s *solve) save(res *hare.Result) {
-	if res.Schedule == nil || res.Value == nil {
+	if res.Schedule == nil || res.Value == nil || !s.wasAccepted() {
 		return
 	}
 	value, bound := *res.Value, res.Bound
@@ -163,10 +163,20 @@ func (s *solve) saved() *hare.Result {
 	return res
 }
 
+// wasAccepted waits until the solve is durable or refused. Of a solve that was refused
+// nothing is stored.
+func (s *solve) wasAccepted() bool {
+	<-s.accepted
+	return s.refused == nil
+}
+
 // finish makes the end of a solve durable. It returns when the end is durable, or when
 // the server ends before. A solve with neither result nor error was cancelled before it
 // had a schedule.
 func (s *solve) finish(res *hare.Result, err error) {
+	if !s.wasAccepted() {
+		return
+	}
 	res, err = s.best(res, err)
 	ch := &change{solve: s, must: true}
 	var ref *store.BlobRef

@@ -83,7 +83,7 @@ func (ss *Solves) logStoreState(failing bool, err error) {
 // of a single solve is kept in the solve.
 func (ss *Solves) load(ctx context.Context, rec *store.SolveRecord) (*solve, error) {
 	s := &solve{parent: ss, num: rec.Num, id: rec.ID, accepted: make(chan struct{}), wake: make(chan struct{}),
-		release: func() {}}
+		release: func() {}, durable: true}
 	close(s.accepted)
 	ss.lastNum = max(ss.lastNum, rec.Num)
 	var err error

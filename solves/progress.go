@@ -121,6 +121,10 @@ func (s *solve) doneEvent() Event {
 
 // logEvents hands events to the committer and does not wait. The lock must be held.
 func (s *solve) logEvents(events ...Event) {
+	if !s.durable {
+		s.early = append(s.early, events...)
+		return
+	}
 	ch := &change{solve: s, must: true, events: events}
 	ch.settle = func(err error) {
 		if err == nil {
@@ -128,6 +132,17 @@ func (s *solve) logEvents(events ...Event) {
 		}
 	}
 	s.parent.committer.add(ch, false) // a server that is ending may lose these events
+}
+
+// logEarlyEvents logs the events of the time before the solve was durable.
+func (s *solve) logEarlyEvents() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.durable = true
+	if len(s.early) > 0 {
+		s.logEvents(s.early...)
+		s.early = nil
+	}
 }
 
 // publish shows events and a state that have become durable.

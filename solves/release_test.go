@@ -13,11 +13,13 @@ import (
 	"github.com/hare-sched/hare/store"
 )
 
-// refusing is a store. Once it is armed, its next write waits and is then refused.
+// refusing is a store. Once it is armed, its next write waits and is then refused, unless
+// works is set.
 type refusing struct {
 	*store.MemorySolves
 	armed         chan struct{} // holds one where the next write is refused
 	entered, open chan struct{}
+	works         bool
 }
 
 func (r *refusing) WriteSolves(ctx context.Context, b *store.SolveBatch) error {
@@ -25,6 +27,9 @@ func (r *refusing) WriteSolves(ctx context.Context, b *store.SolveBatch) error {
 	case <-r.armed:
 		close(r.entered)
 		<-r.open
+		if r.works {
+			return r.MemorySolves.WriteSolves(ctx, b)
+		}
 		return fmt.Errorf("%w: full", store.ErrStorage)
 	default:
 		return r.MemorySolves.WriteSolves(ctx, b)

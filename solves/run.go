@@ -13,7 +13,7 @@ import (
 	"github.com/hare-sched/hare/store"
 )
 
-// start puts a durable, admitted solve into the queue and runs it. The solve's context
+// start puts an admitted solve into the queue and runs it. The solve's context
 // has the values of ctx, for traces, but does not end with ctx.
 func (ss *Solves) start(ctx context.Context, s *solve) {
 	life, cancel := context.WithCancelCause(context.WithoutCancel(ctx))

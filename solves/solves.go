@@ -64,6 +64,8 @@ type solve struct {
 	seq      int64            // of the last event that was made
 	atUs     int64            // the time of event seq
 	saving   bool             // a checkpoint is being written
+	durable  bool             // accepted: the events that follow may be stored
+	early    []Event          // the events before that
 	attached int              // calls that the solve is attached to
 	ticket   *admission.Ticket
 	cancel   context.CancelCauseFunc
@@ -135,15 +137,12 @@ func (ss *Solves) Submit(ctx context.Context, in Input) (info Info, replayed boo
 		info, err = old.info()
 		return info, err == nil, err
 	}
-	if err := ss.accept(s, hit); err != nil {
+	// The solve gives its place in the quota back itself once it runs.
+	if started, err = ss.accept(ctx, s, hit); err != nil {
 		return Info{}, false, err
 	}
-	if hit == nil {
-		started = true
-		ss.start(ctx, s)
-		if in.Attached {
-			s.attach(ctx)
-		}
+	if started && in.Attached {
+		s.attach(ctx)
 	}
 	info, err = s.info()
 	return info, false, err
@@ -245,10 +244,12 @@ func (ss *Solves) register(ctx context.Context, s *solve, in *Input) (old, hit *
 	return nil, hit, nil
 }
 
-// accept makes s durable, with its instance and first event, and puts s into the maps.
-func (ss *Solves) accept(s *solve, hit *solve) error {
+// accept makes s durable, with its instance and first event, and puts s into the maps. A
+// solve that is not answered by a hit starts while it becomes durable; accept reports
+// whether it has started. What a solve does before it is durable is not stored; where
+// storing fails, the solve is cancelled.
+func (ss *Solves) accept(ctx context.Context, s *solve, hit *solve) (started bool, err error) {
 	ch := &change{solve: s}
-	var err error
 	s.next.Instance, err = ss.blob(&ch.batch, func(w io.Writer) error { return wire.EncodeInstance(w, s.inst) })
 	if err == nil && s.warm != nil {
 		warm := hare.Result{Certificate: s.warm, Options: hare.Options{Detail: "jobs"}}
@@ -273,10 +274,15 @@ func (ss *Solves) accept(s *solve, hit *solve) error {
 			if err == nil {
 				ss.index(s, state)
 				s.publish(ch.events, &state)
+				s.logEarlyEvents()
 			}
 			done <- err
 		}
 		if err = admission.ErrDraining; ss.committer.add(ch, true) {
+			if hit == nil {
+				started = true
+				ss.start(ctx, s)
+			}
 			err = <-done
 		}
 	}
@@ -296,13 +302,20 @@ func (ss *Solves) accept(s *solve, hit *solve) error {
 		if len(release.batch.Release) > 0 {
 			ss.committer.add(release, false) // a server that ends before this write leaves the blob
 		}
-		if hit == nil {
+		switch {
+		case started:
+			s.mu.Lock()
+			if s.cancel != nil {
+				s.cancel(errCancelled)
+			}
+			s.mu.Unlock()
+		case hit == nil:
 			ss.svc.Quit(s.call)
 			ss.work.Done()
 		}
 	}
 	close(s.accepted)
-	return err
+	return started, err
 }
 
 // blob puts a document in a batch.

@@ -19,6 +19,7 @@ import (
 
 	"github.com/hare-sched/hare/api"
 	"github.com/hare-sched/hare/clusters"
+	"github.com/hare-sched/hare/internal/timeslice"
 	"github.com/hare-sched/hare/service"
 	"github.com/hare-sched/hare/sessions"
 	"github.com/hare-sched/hare/solves"
@@ -88,6 +89,7 @@ then ends it with the best certified schedule and bound so far.`,
 			if err != nil {
 				return usageError{fmt.Errorf("%w: see hare doctor --listen %s", err, listen)}
 			}
+			timeslice.Short()
 			engine, closeEngine := startEngine()
 			defer closeEngine()
 			cores := runtime.GOMAXPROCS(0)

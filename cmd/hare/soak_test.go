@@ -62,8 +62,13 @@ func (s *served) stderr() string {
 // killed after kill, unless kill is negative.
 func serve(t testing.TB, kill time.Duration, args ...string) *served {
 	t.Helper()
-	s := &served{cmd: command(append([]string{"serve", "--listen", "127.0.0.1:0"}, args...)...),
-		done: make(chan struct{})}
+	return serveAs(t, command(append([]string{"serve", "--listen", "127.0.0.1:0"}, args...)...), kill)
+}
+
+// serveAs is serve for the command line of any build.
+func serveAs(t testing.TB, cmd *exec.Cmd, kill time.Duration) *served {
+	t.Helper()
+	s := &served{cmd: cmd, done: make(chan struct{})}
 	errs, err := s.cmd.StderrPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -85,7 +90,7 @@ func serve(t testing.TB, kill time.Duration, args ...string) *served {
 			s.mu.Lock()
 			s.log.WriteString(in.Text() + "\n")
 			s.mu.Unlock()
-			if _, at, ok := strings.Cut(in.Text(), "address="); ok && !told {
+			if _, at, ok := strings.Cut(in.Text(), "msg=listening address="); ok && !told {
 				at, _, _ = strings.Cut(at, " ")
 				told = true
 				address <- "http://" + at

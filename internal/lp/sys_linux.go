@@ -10,6 +10,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/hare-sched/hare/internal/timeslice"
 )
 
 // selfPath returns a path of the running binary that is valid even if its file was
@@ -27,6 +29,7 @@ func bindToParent(cmd *exec.Cmd) {
 // mapped already (the Go runtime reserves much that it never uses). It also makes this
 // process the first that the kernel kills when memory runs out.
 func limitSelf(memory int64) error {
+	timeslice.Ordinary() // the parent serves requests, this process computes
 	if err := unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{}); err != nil {
 		return fmt.Errorf("core limit: %w", err)
 	}
