@@ -140,11 +140,11 @@ check: highs ## gofmt, go vet, staticcheck, build without cgo
 
 .PHONY: test-go
 test-go: highs ## go test ./...
-	CGO_ENABLED=1 $(highs_for_tests) $(GO) test $(quick_build) $(packages_at_once) -timeout 10m $(slow) ./...
+	CGO_ENABLED=1 $(highs_for_tests) $(GO) test $(quick_build) $(packages_at_once) -timeout 30m $(slow) ./...
 
 .PHONY: test-race
 test-race: highs ## the packages with goroutines, under the race detector
-	CGO_ENABLED=1 $(highs_for_tests) $(GO) test $(quick_build) $(quick_race) $(packages_at_once) -short -timeout 10m \
+	CGO_ENABLED=1 $(highs_for_tests) $(GO) test $(quick_build) $(quick_race) $(packages_at_once) -short -timeout 30m \
 		$(addprefix ./,$(racy))
 
 # INSTANCES=1000000 takes hours; see docs/benchmarks.md.

@@ -195,6 +195,11 @@ func TestManagedClusterRefusals(t *testing.T) {
 	if job.Reason != "wants 9 GPUs of one type: in service are 2 V100" {
 		t.Error(job.Reason)
 	}
+	s.ask(t, http.StatusOK, "POST", "/v1/clusters/lab/agents/a/drain", "", nil)
+	s.ask(t, http.StatusOK, "GET", "/v1/clusters/lab/jobs/j1", "", &job)
+	if job.Reason != "wants 9 GPUs of one type, and no GPU is in service: a is draining" {
+		t.Error(job.Reason)
+	}
 	s.ask(t, http.StatusNotFound, "GET", "/v1/clusters/lab/jobs/j1/logs", "", nil)
 }
 

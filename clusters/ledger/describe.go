@@ -298,11 +298,36 @@ func (l *Ledger) WhyNot(id string) string {
 	if j.perTask > 1 {
 		wants += ", " + strconv.Itoa(j.perTask) + " a node"
 	}
+	if len(names) == 0 && len(j.spec.On) == 0 {
+		return "wants " + wants + ", and no GPU is in service" + l.outOfService()
+	}
 	if len(names) == 0 {
 		return "wants " + wants + " out of " + strings.Join(slices.Sorted(maps.Keys(j.spec.On)), ", ") +
 			": no GPU of these types is in service"
 	}
 	return "wants " + wants + ": in service are " + strings.Join(names, ", ")
+}
+
+// outOfService says why the first nodes by name offer no GPU.
+func (l *Ledger) outOfService() string {
+	var why []string
+	for _, name := range slices.Sorted(maps.Keys(l.agents)) {
+		switch a := l.agents[name]; {
+		case a.lost:
+			why = append(why, name+" is lost")
+		case a.draining:
+			why = append(why, name+" is draining")
+		case len(a.devices) > 0:
+			why = append(why, name+" has faults")
+		}
+	}
+	if len(why) == 0 {
+		return ""
+	}
+	if n := len(why); n > 3 {
+		why = append(why[:3], strconv.Itoa(n-3)+" more")
+	}
+	return ": " + strings.Join(why, ", ")
 }
 
 // Closed says whether the attempt of a task has ended.
