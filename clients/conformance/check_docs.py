@@ -32,8 +32,12 @@ def go_example():
 def main(python, folder):
     page = (ROOT / "docs/clients.md").read_text()
     folder = pathlib.Path(folder)
-    shutil.copy(ROOT / "clients/conformance/readme.instance.json", folder / "instance.json")
+    instance = ROOT / "clients/conformance/readme.instance.json"
+    shutil.copy(instance, folder / "instance.json")
     faults = ran = 0
+    if indented(instance.read_text()) not in page:
+        print(f"docs/clients.md has another {instance.name}")
+        faults += 1
     for example in sorted((ROOT / "clients").glob("*/examples/*")):
         if indented(example.read_text()) not in page:
             print(f"docs/clients.md has another {example.name}")

@@ -81,7 +81,7 @@ func (ra *rayAddress) connect() (*ray.Dashboard, error) {
 		if err != nil {
 			return nil, usageError{fmt.Errorf("--token-file: %w", err)}
 		}
-		warnOfOpen(os.Stderr, "--token-file", ra.tokenFile)
+		warnOfOpen(stderr, "--token-file", ra.tokenFile)
 		d.Token = strings.TrimSpace(string(text))
 	}
 	return d, nil

@@ -57,7 +57,7 @@ func (rf *remoteFlags) connect() (*remote, error) {
 		if err != nil {
 			return nil, usageError{fmt.Errorf("--api-key-file: %w", err)}
 		}
-		warnOfOpen(os.Stderr, "--api-key-file", rf.keyFile)
+		warnOfOpen(stderr, "--api-key-file", rf.keyFile)
 		key = string(text)
 	}
 	cfg := client.Config{URL: strings.TrimRight(u.String(), "/"), Key: strings.TrimSpace(key), Insecure: rf.insecure,

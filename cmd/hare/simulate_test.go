@@ -119,7 +119,8 @@ func TestSimulateBadInput(t *testing.T) {
 			`unknown policy "gavel:fifo_pref": did you mean "gavel:fifo_perf"?`},
 		"no cluster":    {[]string{"--policy", "gavel:fifo"}, "give the cluster: --gpus"},
 		"bad cluster":   {[]string{"--policy", "gavel:fifo", "--gpus", "v100"}, "write TYPE=COUNT"},
-		"no such trace": {append(gpus, "--policy", "gavel:fifo", "--trace", "absent.csv"), "absent.csv: no such file"},
+		"no such trace": {append(gpus, "--policy", "gavel:fifo", "--trace", "absent.csv"),
+			"there is no file absent.csv"},
 		"job type": {append(gpus, "--policy", "gavel:fifo", "--trace", trace("1,0,GPT-9,1,1,1")),
 			`jobs.csv:2:5: job_type: unknown model "GPT-9"`},
 		"one GPU": {append(gpus, "--policy", "gavel:allox", "--trace", "small_test"),
@@ -170,7 +171,7 @@ func TestSimulateBadInput(t *testing.T) {
 			`--label: "a" has two values`},
 		"label's length": {append(gpus, "--policy", "hlas", "--label", "a="+strings.Repeat("é", 201)),
 			"at most 200 characters"},
-		"label's bytes": {append(gpus, "--policy", "hlas", "--label", "a=\xff"), `--label: "a=\xff" is not UTF-8`},
+		"label's bytes": {append(gpus, "--policy", "hlas", "--label", "a=\xff"), "--label is not valid UTF-8"},
 		"labels":        {append(append(gpus, "--policy", "hlas"), manyLabels(65)...), "there are 65 labels: at most 64"},
 		"two prices":    {append(gpus, "--policy", cost, "--prices", "v100=1,V100=2"), `"V100" has two prices`},
 	} {
