@@ -169,15 +169,25 @@ func (s *Session) evict(ctx context.Context) bool {
 	}
 }
 
-// clusterBytes estimates what the GPUs of a session take in memory.
-func clusterBytes(c *hare.Cluster) int64 {
-	bytes := int64(sessionBytes) + nodeBytes*int64(len(c.Nodes))
+// gpusOf counts the GPUs that a session is created with.
+func gpusOf(c *hare.Cluster) (n int64) {
 	for i := range c.Nodes {
 		for _, g := range c.Nodes[i].GPUs {
-			bytes += gpuBytes * int64(g.Count)
+			n += int64(g.Count)
 		}
 	}
-	return bytes
+	return n
+}
+
+// freeGPUs are the GPUs of a session that count for nothing in what is stored.
+const freeGPUs = 1000
+
+// snapshotBytes is what counts as stored for the GPUs in the snapshots of a session, of which the store keeps three.
+func snapshotBytes(c *hare.Cluster) int64 { return 3 * stateBytes * max(0, gpusOf(c)-freeGPUs) }
+
+// clusterBytes estimates what the GPUs of a session take in memory.
+func clusterBytes(c *hare.Cluster) int64 {
+	return sessionBytes + nodeBytes*int64(len(c.Nodes)) + gpuBytes*gpusOf(c)
 }
 
 // claim counts what the session is expected to take once it is loaded. Those of managed clusters are never refused.
@@ -228,6 +238,5 @@ func eventBytes(e *hare.Event, jobs, bytes int64) int64 {
 
 // stateExtra estimates what the jobs of a session take in memory, and the GPUs that joined, by its snapshot.
 func stateExtra(s *Session, state []byte) int64 {
-	gpus := (clusterBytes(&s.cfg.Cluster) - sessionBytes) / gpuBytes
-	return stateFactor * max(0, int64(len(state))-stateBytes*gpus)
+	return stateFactor * max(0, int64(len(state))-stateBytes*gpusOf(&s.cfg.Cluster))
 }

@@ -161,8 +161,17 @@ func TestSessionMemoryRefuses(t *testing.T) {
 	if h.max != 4 || ss.Memory() > 1<<20 {
 		t.Error(h.max, ss.Memory())
 	}
+	// The snapshots of a session of many GPUs count as stored, also after a restart.
 	if _, err := ss.Create(ctx, "c", large()); err != nil {
 		t.Error(err)
+	}
+	if used := cfg.Quotas.Usage("c").StoredBytes; used != 210*99_000 {
+		t.Error(used)
+	}
+	cfg.Quotas = admission.NewQuotas(admission.Quota{}, nil)
+	again := open(t, cfg)
+	if err := again.Close(); err != nil || cfg.Quotas.Usage("c").StoredBytes != 210*99_000 {
+		t.Error(err, cfg.Quotas.Usage("c"))
 	}
 }
 

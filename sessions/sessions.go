@@ -156,7 +156,7 @@ func Open(ctx context.Context, cfg Config) (*Sessions, error) {
 			s.damage = &store.CorruptError{Session: m.ID, What: "its configuration: " + err.Error()}
 		}
 		s.release = ss.cfg.Quotas.HasSession(s.cfg.tenant)
-		s.countStored(sizes[m.ID])
+		s.countStored(sizes[m.ID] + snapshotBytes(&s.cfg.Cluster))
 		ss.sessions[m.ID] = s
 		_ = s.logDamage(s.damage)
 	}
@@ -247,6 +247,7 @@ func (ss *Sessions) Create(ctx context.Context, tenant string, cfg SessionConfig
 	}
 	s := ss.session(m)
 	s.cfg, s.release = cfg, release
+	s.countStored(snapshotBytes(&cfg.Cluster))
 	ss.sessions[m.ID] = s
 	return s, nil
 }
