@@ -42,7 +42,8 @@ func (c *Cluster) makeRoom(ctx context.Context, at *description.CheckpointChunk,
 			"of the %s for checkpoints of the cluster, where the last one stays until the next one is there: raise hare "+
 			"serve --checkpoints", mebibytes(at.Bytes), mebibytes(used), mebibytes(most))}
 	}
-	if n := c.parent.cfg.Quotas; n != nil && at.Bytes-have > n.Of(c.cfg.Tenant).StoredBytes-n.Usage(c.cfg.Tenant).StoredBytes {
+	quotas, tenant := c.parent.cfg.Quotas, c.cfg.Tenant
+	if at.Bytes-have > quotas.Of(tenant).StoredBytes-quotas.Usage(tenant).StoredBytes {
 		return c.overQuota(at)
 	}
 	c.copies.parts[at.Job] = at.Bytes

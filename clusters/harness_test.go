@@ -49,7 +49,8 @@ func newServer(t *testing.T, lease time.Duration) *server {
 func (s *server) open() {
 	var err error
 	s.quotas = admission.NewQuotas(s.quota, nil)
-	if s.sessions, err = sessions.Open(context.Background(), sessions.Config{Store: s.logs, Quotas: s.quotas}); err != nil {
+	s.sessions, err = sessions.Open(context.Background(), sessions.Config{Store: s.logs, Quotas: s.quotas})
+	if err != nil {
 		s.t.Fatal(err)
 	}
 	logDir := cmp.Or(s.logDir, s.t.TempDir())

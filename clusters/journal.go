@@ -113,7 +113,8 @@ func (j *journal) replay(l *ledger.Ledger, row *store.Row) error {
 	return nil
 }
 
-// append makes records durable, and returns the bytes that the journal has grown by. After an error the journal must be opened again: the records may be there or not.
+// append makes records durable, and returns the bytes that the journal has grown by. After an error the journal
+// must be opened again: the records may be there or not.
 func (j *journal) append(ctx context.Context, records []*ledger.Record) (bytes int, err error) {
 	row := store.Row{Session: j.links.Session, First: j.links.Last + 1, Last: j.links.Last + int64(len(records)),
 		Prev: j.links.Sum}

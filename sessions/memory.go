@@ -33,8 +33,8 @@ type MemoryError struct {
 }
 
 func (e *MemoryError) Error() string {
-	return fmt.Sprintf("the session takes about %d MiB of memory, and the sessions in use leave less of the %d MiB of hare "+
-		"serve --session-memory: try again", e.Bytes>>20, e.Limit>>20)
+	return fmt.Sprintf("the session takes about %d MiB of memory, and the sessions in use leave less of the %d MiB of "+
+		"hare serve --session-memory: try again", e.Bytes>>20, e.Limit>>20)
 }
 
 // memory counts the estimated bytes of the sessions that are loaded or being made. Safe for concurrent use.

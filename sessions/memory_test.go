@@ -74,7 +74,8 @@ func TestSessionMemoryUnloads(t *testing.T) {
 	if _, err := send(ctx, s, []hare.Event{tick(1)}); err != nil || !s.Info().Active || active() != "" {
 		t.Error(err, active())
 	}
-	if _, err := send(ctx, all[0], []hare.Event{{Seq: 22, Type: hare.EventTick, AtUs: 1e9}}); err != nil || s.Info().Active {
+	events = []hare.Event{{Seq: 22, Type: hare.EventTick, AtUs: 1e9}}
+	if _, err := send(ctx, all[0], events); err != nil || s.Info().Active {
 		t.Error(err)
 	}
 }
@@ -202,7 +203,8 @@ func TestSessionMemoryOfEvents(t *testing.T) {
 	}
 	seq--
 	full := ss.Memory()
-	if _, err := send(ctx, s, []hare.Event{{Seq: seq, Type: hare.EventJobEnded, Job: "j1"}}); err != nil || ss.Memory() >= full {
+	ended := []hare.Event{{Seq: seq, Type: hare.EventJobEnded, Job: "j1"}}
+	if _, err := send(ctx, s, ended); err != nil || ss.Memory() >= full {
 		t.Error(err, ss.Memory(), full)
 	}
 	seq++
