@@ -179,6 +179,14 @@ func TestSameRegistrationIsShort(t *testing.T) {
 	for range 10 {
 		n.register(t, c)
 	}
+	// Tasks that the agent cannot have are left out too.
+	n.r.Holds = make([]description.TaskReport, 1000)
+	for i := range n.r.Holds {
+		n.r.Holds[i].TaskID, n.r.Holds[i].State = description.TaskID{Job: k.job, Attempt: 1}, description.TaskRunning
+	}
+	if _, err := c.Register(t.Context(), n.r); err != nil {
+		t.Error(err)
+	}
 	if grown := k.used() - before; grown > 6000 {
 		t.Error(grown)
 	}

@@ -78,10 +78,17 @@ func (l *Ledger) register(r *Register) {
 func (l *Ledger) Registration(r *description.Registration, secretSum string, short bool) (rec *Register, known bool) {
 	rec = &Register{Registration: *r, SecretSum: secretSum}
 	rec.Holds = nil
+	at := map[description.TaskID]int{}
 	for _, h := range r.Holds {
-		if name, ok := l.HasTask(h.TaskID); ok && name == r.Name {
-			rec.Holds = append(rec.Holds, h)
+		if name, ok := l.HasTask(h.TaskID); !ok || name != r.Name {
+			continue
 		}
+		if i, twice := at[h.TaskID]; twice {
+			rec.Holds[i] = h // the last one counts
+			continue
+		}
+		at[h.TaskID] = len(rec.Holds)
+		rec.Holds = append(rec.Holds, h)
 	}
 	a := l.agents[r.Name]
 	if known = a != nil && sameDevices(a.Devices, r.Devices); !known {
