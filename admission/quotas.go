@@ -20,7 +20,8 @@ type Quota struct {
 	Rate float64 `json:"rate,omitempty" minimum:"0"`
 	// BodyBytes limits the body of a request, before and after decompression.
 	BodyBytes int64 `json:"body_bytes,omitempty" minimum:"0"`
-	// StoredBytes limits the logs of sessions and the solves that are stored.
+	// StoredBytes limits what is stored: solves, the logs of sessions, and the journals, outputs and copies of
+	// checkpoints of managed clusters.
 	StoredBytes int64 `json:"stored_bytes,omitempty" minimum:"0"`
 	// Sessions limits the sessions that exist.
 	Sessions int `json:"sessions,omitempty" minimum:"0"`
@@ -70,7 +71,9 @@ func or[T int | int64 | float64](v, d T) T {
 
 // QuotaError says that a tenant has reached a quota.
 type QuotaError struct {
-	Code  string // quota_solves, quota_rate, quota_stored_bytes, quota_sessions, quota_streams or quota_jobs
+	// Code is quota_solves, quota_rate, quota_stored_bytes, quota_sessions, quota_streams, quota_jobs or
+	// quota_session_memory.
+	Code  string
 	Limit float64
 	What  string
 	// After is when to try again. Where something must end first, After is a guess.
@@ -255,6 +258,22 @@ func (qs *Quotas) Room(tenant string) error {
 		return &QuotaError{Code: "quota_stored_bytes", Limit: float64(limit), What: "stored bytes", After: time.Minute}
 	}
 	return nil
+}
+
+// StoreWithin adds bytes to what a tenant stores, unless they are more than it may still store.
+func (qs *Quotas) StoreWithin(tenant string, bytes int64) bool {
+	if qs == nil {
+		return true
+	}
+	limit := qs.Of(tenant).StoredBytes
+	qs.mu.Lock()
+	defer qs.mu.Unlock()
+	u := qs.usageOf(tenant)
+	if bytes > limit-u.stored {
+		return false
+	}
+	u.stored += bytes
+	return true
 }
 
 // Jobs adds to the number of jobs of managed clusters of a tenant that have not ended; n may be negative.

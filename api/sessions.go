@@ -399,6 +399,7 @@ func (s *server) refusal(r *http.Request, err error) *wire.Refusal {
 func sessionProblem(err error) *statusError {
 	var conflict *sessions.ConflictError
 	var limit *admission.LimitError
+	var crowded *sessions.MemoryError
 	var corrupt *store.CorruptError
 	var quota *admission.QuotaError
 	var quarantined *sessions.QuarantineError
@@ -410,6 +411,8 @@ func sessionProblem(err error) *statusError {
 		return &statusError{http.StatusTooManyRequests, quota.Code, quota.Error()}
 	case errors.As(err, &conflict):
 		return &statusError{http.StatusConflict, "conflict", conflict.Error()}
+	case errors.As(err, &crowded):
+		return &statusError{http.StatusServiceUnavailable, "busy", crowded.Error()}
 	case errors.As(err, &limit):
 		return &statusError{http.StatusTooManyRequests, "limit", limit.Error()}
 	case errors.Is(err, admission.ErrFull):

@@ -176,7 +176,9 @@ func (c *Cluster) turn(batch []*request, answers []ledger.SessionAnswer, ticked 
 		}
 	}
 	if err == nil && len(records) > 0 {
-		if err = c.journal.append(context.WithoutCancel(c.parent.context), records); err == nil {
+		var bytes int
+		if bytes, err = c.journal.append(context.WithoutCancel(c.parent.context), records); err == nil {
+			c.countStored(int64(bytes))
 			c.parent.counts.commits.Add(1)
 			c.parent.counts.records.Add(int64(len(records)))
 		}

@@ -57,7 +57,7 @@ type Config struct {
 	MaxClusters int
 	// MaxJobs limits the jobs of a cluster that have not ended; zero means 100,000.
 	MaxJobs int
-	// Quotas count the jobs of each tenant that have not ended; nil means no quotas.
+	// Quotas count the jobs of each tenant that have not ended, and the bytes that are stored; nil means no quotas.
 	Quotas *admission.Quotas
 	// Lease is how long an agent may go on without an answer; zero means 15 s. Kill is how long the server
 	// waits beyond that before it gives the agent's work away; zero means 5 s.
@@ -134,7 +134,8 @@ type Cluster struct {
 	inbox   chan *request
 	stop    chan struct{}
 	ended   chan struct{}
-	deleted bool // set before stop is closed
+	deleted bool         // set before stop is closed
+	stored  atomic.Int64 // the bytes that Config.Quotas has been told of
 
 	// Owned by the actor.
 	journal *journal
@@ -177,6 +178,12 @@ func Open(ctx context.Context, cfg Config) (*Clusters, error) {
 	if err != nil {
 		return nil, err
 	}
+	var sizes map[string]int64
+	if cfg.Quotas != nil {
+		if sizes, err = cfg.Store.Sizes(ctx); err != nil {
+			return nil, err
+		}
+	}
 	for _, m := range metas {
 		c := cs.cluster(m)
 		if m.Checksum() != m.Sum {
@@ -187,6 +194,15 @@ func Open(ctx context.Context, cfg Config) (*Clusters, error) {
 			c.damage = fmt.Errorf("the session %s of cluster %q: %w", c.cfg.Session, c.cfg.Name, err)
 		}
 		c.name = c.cfg.Name
+		c.countStored(sizes[m.ID])
+		if cfg.Quotas != nil {
+			if err := c.countFiles(); err != nil {
+				return nil, err
+			}
+		}
+		if c.session != nil {
+			c.session.Keep()
+		}
 		if c.damage == nil {
 			_ = c.load() // leases run from here on; the error is given to whoever asks
 		} else {
@@ -242,6 +258,7 @@ func (cs *Clusters) Create(ctx context.Context, tenant string, n *description.Ne
 	}
 	c := cs.cluster(m)
 	c.name, c.cfg, c.session = n.Name, stored, session
+	session.Keep()
 	cs.clusters[key] = c
 	go c.run()
 	go c.sweep()
@@ -338,7 +355,9 @@ func (cs *Clusters) Delete(ctx context.Context, tenant, name string) error {
 	if c.session != nil {
 		err = errors.Join(err, cs.cfg.Sessions.Delete(ctx, tenant, c.session.ID()))
 	}
-	return errors.Join(err, os.RemoveAll(c.logDir()), os.RemoveAll(c.copyDir()))
+	err = errors.Join(err, os.RemoveAll(c.logDir()), os.RemoveAll(c.copyDir()))
+	c.countStored(-c.stored.Load())
+	return err
 }
 
 // Close ends the actors and closes the store of the journals. Agents go on until their leases run out.

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -36,7 +37,9 @@ const (
 type copies struct {
 	locks [16]sync.Mutex // of jobs, by number
 
-	mu       sync.Mutex
+	mu    sync.Mutex
+	bytes atomic.Int64 // of all files, where there are quotas
+
 	parts    map[string]int64  // by job, the bytes that the copy will have that is being brought
 	problems map[string]string // by job, why the last one was not kept
 }
@@ -80,7 +83,7 @@ func (c *Cluster) PutCheckpoint(ctx context.Context, agent string, at *descripti
 		c.copies.mu.Lock()
 		delete(c.copies.parts, at.Job) // what is on the disk counts all the same
 		c.copies.mu.Unlock()
-		return nil, err
+		return nil, errors.Join(err, c.countCopies())
 	}
 	return stored, nil
 }
@@ -120,7 +123,11 @@ func (c *Cluster) storePiece(ctx context.Context, at *description.CheckpointChun
 			"the checkpoint, and it is said to have %d: bring it again", info.Size(), at.Bytes)}, os.Remove(whole+partSuffix))
 	}
 	if err == nil || errors.Is(err, fs.ErrNotExist) {
-		if err := c.makeRoom(ctx, at, err == nil); err != nil {
+		have := int64(0)
+		if err == nil {
+			have = info.Size()
+		}
+		if err := c.makeRoom(ctx, at, err == nil, have); err != nil {
 			return err
 		}
 	}
@@ -141,6 +148,10 @@ func (c *Cluster) storePiece(ctx context.Context, at *description.CheckpointChun
 		return nil
 	}
 	piece = piece[skip:][:min(int64(len(piece))-skip, at.Bytes-stored.Next)]
+	if !c.storeWithin(int64(len(piece))) {
+		return c.overQuota(at)
+	}
+	c.copies.bytes.Add(int64(len(piece)))
 	f, err := os.OpenFile(whole+partSuffix, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
 	if err != nil {
 		return fmt.Errorf("%w: %w", store.ErrStorage, err)
@@ -181,7 +192,7 @@ func (c *Cluster) takeCopy(ctx context.Context, agent string, at *description.Ch
 		c.parent.cfg.Logger.Warn("an old copy of a checkpoint cannot be removed", "cluster", c.name, "job", at.Job,
 			"error", err)
 	}
-	return nil
+	return c.countCopies()
 }
 
 // settle makes the part of a copy the copy, where its hash is right; else it removes the part.

@@ -16,8 +16,9 @@ import (
 )
 
 // makeRoom sees that the copy that is to be brought fits beside all others, and the one that it takes the place of. A
-// part that is there already has its room, unless the server has started again or another size was said.
-func (c *Cluster) makeRoom(ctx context.Context, at *description.CheckpointChunk, there bool) error {
+// part that is there already, with the bytes that it has, has its room, unless the server has started again or another
+// size was said.
+func (c *Cluster) makeRoom(ctx context.Context, at *description.CheckpointChunk, there bool, have int64) error {
 	c.copies.mu.Lock()
 	defer c.copies.mu.Unlock()
 	if there && c.copies.parts[at.Job] == at.Bytes {
@@ -41,8 +42,19 @@ func (c *Cluster) makeRoom(ctx context.Context, at *description.CheckpointChunk,
 			"of the %s for checkpoints of the cluster, where the last one stays until the next one is there: raise hare "+
 			"serve --checkpoints", mebibytes(at.Bytes), mebibytes(used), mebibytes(most))}
 	}
+	quotas, tenant := c.parent.cfg.Quotas, c.cfg.Tenant
+	if at.Bytes-have > quotas.Of(tenant).StoredBytes-quotas.Usage(tenant).StoredBytes {
+		return c.overQuota(at)
+	}
 	c.copies.parts[at.Job] = at.Bytes
 	return nil
+}
+
+// overQuota refuses a copy for which the quota of the tenant has no room.
+func (c *Cluster) overQuota(at *description.CheckpointChunk) error {
+	return &ledger.Conflict{Code: "quota_stored_bytes", Detail: fmt.Sprintf("the checkpoint has %s, and the tenant may "+
+		"store %s in all, of which less is left: remove solves, sessions or clusters, or raise its quota",
+		mebibytes(at.Bytes), mebibytes(c.parent.cfg.Quotas.Of(c.cfg.Tenant).StoredBytes))}
 }
 
 func mebibytes(n int64) string { return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20)) }
@@ -112,5 +124,5 @@ func (c *Cluster) removeCopies(ctx context.Context, ended time.Duration) error {
 			c.copies.mu.Unlock()
 		}
 	}
-	return err
+	return errors.Join(err, c.countCopies())
 }

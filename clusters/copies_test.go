@@ -24,6 +24,7 @@ type copier struct {
 	*node
 	job     string
 	attempt int64
+	logged  int64 // of the output of task 0
 }
 
 func (k *copier) chunk(round int64, content string, offset int) *description.CheckpointChunk {

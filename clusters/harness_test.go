@@ -1,6 +1,7 @@
 package clusters_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -27,6 +28,9 @@ type server struct {
 	now           func() time.Time
 	sessions      *sessions.Sessions
 	quotas        *admission.Quotas // of this opening
+	quota         admission.Quota
+	logDir        string // "" means a new one for each opening
+	lastLogDir    string
 	*clusters.Clusters
 }
 
@@ -44,14 +48,17 @@ func newServer(t *testing.T, lease time.Duration) *server {
 
 func (s *server) open() {
 	var err error
-	if s.sessions, err = sessions.Open(context.Background(), sessions.Config{Store: s.logs}); err != nil {
+	s.quotas = admission.NewQuotas(s.quota, nil)
+	s.sessions, err = sessions.Open(context.Background(), sessions.Config{Store: s.logs, Quotas: s.quotas})
+	if err != nil {
 		s.t.Fatal(err)
 	}
-	s.quotas = admission.NewQuotas(admission.Quota{}, nil)
+	logDir := cmp.Or(s.logDir, s.t.TempDir())
+	s.lastLogDir = logDir
 	s.Clusters, err = clusters.Open(context.Background(), clusters.Config{Store: s.journals, Sessions: s.sessions,
 		Quotas: s.quotas,
 		Logger: slog.New(slog.NewTextHandler(s.t.Output(), &slog.HandlerOptions{Level: slog.LevelError})),
-		LogDir: s.t.TempDir(), MaxLogs: s.maxLogs, CheckpointDir: s.copyDir, MaxCheckpoints: s.maxCopies,
+		LogDir: logDir, MaxLogs: s.maxLogs, CheckpointDir: s.copyDir, MaxCheckpoints: s.maxCopies,
 		SnapshotBytes: s.snapshotBytes, Now: s.now, Lease: s.lease, Kill: s.lease / 4, Tick: s.lease / 20})
 	if err != nil {
 		s.t.Fatal(err)

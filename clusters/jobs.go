@@ -36,6 +36,9 @@ func (c *Cluster) Submit(ctx context.Context, n *description.NewJob, key string)
 			if err := c.parent.cfg.Quotas.JobRoom(c.cfg.Tenant); err != nil {
 				return nil, err
 			}
+			if err := c.parent.cfg.Quotas.Room(c.cfg.Tenant); err != nil {
+				return nil, err
+			}
 			id = l.NextJob()
 			return &ledger.Record{Submit: &ledger.Submit{Job: spec, Key: key, Shares: ledger.Shares(&spec),
 				SecretSum: ledger.SumSecrets(spec.SecretEnv, rand.Text())}}, nil

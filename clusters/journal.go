@@ -113,24 +113,25 @@ func (j *journal) replay(l *ledger.Ledger, row *store.Row) error {
 	return nil
 }
 
-// append makes records durable. After an error the journal must be opened again: the records may be there or not.
-func (j *journal) append(ctx context.Context, records []*ledger.Record) error {
+// append makes records durable, and returns the bytes that the journal has grown by. After an error the journal
+// must be opened again: the records may be there or not.
+func (j *journal) append(ctx context.Context, records []*ledger.Record) (bytes int, err error) {
 	row := store.Row{Session: j.links.Session, First: j.links.Last + 1, Last: j.links.Last + int64(len(records)),
 		Prev: j.links.Sum}
 	for _, r := range records {
 		line, err := json.Marshal(r)
 		if err != nil {
-			return err
+			return 0, err
 		}
 		row.Data = append(append(row.Data, line...), '\n')
 	}
 	row.Sum = row.Checksum()
 	if err := j.store.Append(ctx, []store.Row{row}); err != nil {
-		return err
+		return 0, err
 	}
 	j.atUs = records[len(records)-1].AtUs
 	j.fresh += len(row.Data)
-	return j.links.Next(&row)
+	return len(row.Data), j.links.Next(&row)
 }
 
 // snapshot is a snapshot of the ledger at the end of the journal, without its state and checksum, and a function

@@ -86,9 +86,14 @@ func (c *Cluster) Register(ctx context.Context, r *description.Registration) (*d
 			if err := l.Registrable(r, c.leased); err != nil {
 				return nil, err
 			}
+			full := c.parent.cfg.Quotas.Room(c.cfg.Tenant)
+			rec, known := l.Registration(r, sum(answer.Secret), full != nil)
+			if full != nil && !known {
+				return nil, full
+			}
 			// Until the answer is sent, the agent has no lease under the new epoch; from here on it may have one.
 			c.grantLease(r.Name)
-			return &ledger.Record{Register: &ledger.Register{Registration: *r, SecretSum: sum(answer.Secret)}}, nil
+			return &ledger.Record{Register: rec}, nil
 		},
 		after: func(l *ledger.Ledger) {
 			answer.Epoch, _, _, _ = l.Agent(r.Name)

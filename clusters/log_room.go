@@ -34,8 +34,8 @@ type logRoom struct {
 	looked  time.Time // when outputs were last removed, or looked for
 }
 
-// reserve makes room for n more bytes: it removes the outputs of the jobs that ended first. It says whether there
-// is room.
+// reserve makes room for n more bytes, among the outputs of the cluster and in the quota of its tenant: it removes
+// the outputs of the jobs that ended first. It says whether there is room.
 func (c *Cluster) reserve(ctx context.Context, n int64) (bool, error) {
 	r := &c.room
 	r.mu.Lock()
@@ -48,24 +48,31 @@ func (c *Cluster) reserve(ctx context.Context, n int64) (bool, error) {
 		r.bytes, r.counted = bytes, true
 	}
 	most := c.parent.cfg.MaxLogs
-	if now := c.parent.cfg.Now(); r.bytes+n > most && now.Sub(r.looked) >= roomWait {
+	fits := func() bool { return r.bytes+n <= most && c.storeWithin(n) }
+	ok := fits()
+	if now := c.parent.cfg.Now(); !ok && now.Sub(r.looked) >= roomWait {
 		r.looked = now
-		if err := c.removeLogs(ctx, most-max(n, most/10)); err != nil {
+		left := most - max(n, most/10)
+		if r.bytes+n <= most {
+			left = r.bytes - max(n, r.bytes/10) // it is the quota that is used up
+		}
+		if err := c.removeLogs(ctx, left); err != nil {
 			return false, err
 		}
+		ok = fits()
 	}
-	if r.bytes+n > most {
-		return false, nil
+	if ok {
+		r.bytes += n
 	}
-	r.bytes += n
-	return true, nil
+	return ok, nil
 }
 
 // unused gives back bytes that were reserved and not written.
-func (r *logRoom) unused(n int64) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.bytes -= n
+func (c *Cluster) unused(n int64) {
+	c.room.mu.Lock()
+	defer c.room.mu.Unlock()
+	c.room.bytes -= n
+	c.countStored(-n)
 }
 
 // removeLogs removes outputs of jobs that have ended, the oldest jobs first, until at most most bytes are left. The
@@ -108,6 +115,7 @@ func (c *Cluster) removeLogs(ctx context.Context, most int64) error {
 			return fmt.Errorf("%w: %w", store.ErrStorage, err)
 		}
 		c.room.bytes -= bytes
+		c.countStored(-bytes)
 		c.parent.counts.logsRemoved.Add(1)
 	}
 	return nil

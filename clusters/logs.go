@@ -73,7 +73,7 @@ func (c *Cluster) extendLog(ctx context.Context, f *os.File, body io.Reader, sto
 			stored.Next += int64(written)
 			c.parent.counts.logBytes.Add(int64(written))
 			if bad != nil {
-				c.room.unused(int64(n - written))
+				c.unused(int64(n - written))
 				return fmt.Errorf("%w: %w", store.ErrStorage, bad)
 			}
 		}

@@ -24,17 +24,20 @@ type actor struct {
 	session *Session
 	inbox   chan *Promise
 	left    chan struct{} // closed when the goroutine has ended
+	evict   chan struct{} // asks the actor to end; where it cannot, it answers on stays
+	stays   chan struct{}
 
-	policy  online.Durable // nil: not loaded yet
-	damage  error          // why the log cannot be loaded; a second try would not help
-	links   store.Chain    // the end of the log, with the batches in memory
-	atUs    int64          // time of the last event
-	jobs    int64          // jobs that have not ended
-	fresh   int            // events since the last snapshot
-	retryAt time.Time      // when events are accepted again after failure
-	failure error          // the last failure to write the log
-	epoch   time.Time      // a reading of the server's clock, with the monotonic clock
-	epochUs int64          // the session's time at epoch
+	policy   online.Durable // nil: not loaded yet
+	damage   error          // why the log cannot be loaded; a second try would not help
+	links    store.Chain    // the end of the log, with the batches in memory
+	atUs     int64          // time of the last event
+	jobs     int64          // jobs that have not ended
+	jobBytes int64          // what they are estimated to take in memory
+	fresh    int            // events since the last snapshot
+	retryAt  time.Time      // when events are accepted again after failure
+	failure  error          // the last failure to write the log
+	epoch    time.Time      // a reading of the server's clock, with the monotonic clock
+	epochUs  int64          // the session's time at epoch
 
 	filling *batch
 	writing *batch // nil: nothing is being written
@@ -56,7 +59,7 @@ type batch struct {
 
 func newActor(s *Session) *actor {
 	return &actor{session: s, inbox: make(chan *Promise, s.parent.cfg.Window), left: make(chan struct{}),
-		filling: newBatch()}
+		evict: make(chan struct{}), stays: make(chan struct{}, 1), filling: newBatch()}
 }
 
 func newBatch() *batch { return &batch{done: make(chan error, 1)} }
@@ -88,6 +91,7 @@ func (a *actor) run() {
 			}
 			a.ask()
 			idle.Reset(a.session.parent.cfg.Idle)
+			a.session.used.Store(time.Now().UnixNano())
 		case err := <-done:
 			a.finishWrite(err)
 		case ans := <-a.answered():
@@ -101,6 +105,11 @@ func (a *actor) run() {
 				return
 			}
 			idle.Reset(a.session.parent.cfg.Idle)
+		case <-a.evict:
+			if len(a.inbox) == 0 && a.unload(false) {
+				return
+			}
+			a.stays <- struct{}{}
 		case <-a.session.gone:
 			a.unload(true)
 			return
@@ -157,11 +166,17 @@ func (a *actor) apply(p *Promise) error {
 		return &hare.InvalidError{Pointer: "/at_s", Code: "time_goes_back",
 			Detail: fmt.Sprintf("the event before was at %s: times never go back", hare.FormatMicros(a.atUs))}
 	}
-	if err := a.session.parent.cfg.Quotas.Room(a.session.cfg.tenant); err != nil {
-		return err
+	if !a.session.kept.Load() {
+		if err := a.session.parent.cfg.Quotas.Room(a.session.cfg.tenant); err != nil {
+			return err
+		}
 	}
 	if p.event.Type == hare.EventJobArrived && a.jobs >= int64(a.session.parent.cfg.MaxJobs) {
 		return &admission.LimitError{What: "active jobs of the session", Limit: a.session.parent.cfg.MaxJobs}
+	}
+	bytes := eventBytes(&p.event, a.jobs, a.jobBytes)
+	if err := a.session.grow(max(0, bytes), true); err != nil {
+		return err
 	}
 	a.step[0] = p.event
 	if !a.takePlan() {
@@ -174,6 +189,7 @@ func (a *actor) apply(p *Promise) error {
 	if err != nil {
 		var refused *online.RefusedError
 		if errors.As(err, &refused) {
+			_ = a.session.grow(-max(0, bytes), false)
 			return refused.Err
 		}
 		a.policy = nil // the state after a failed Step is unknown
@@ -192,6 +208,10 @@ func (a *actor) apply(p *Promise) error {
 	b.row.Last, b.row.Data = seq, data
 	a.atUs = p.event.AtUs
 	a.jobs += jobChange(p.event.Type)
+	_ = a.session.grow(min(0, bytes), false)
+	if jobChange(p.event.Type) != 0 {
+		a.jobBytes += bytes
+	}
 	a.fresh++
 	return nil
 }
@@ -374,5 +394,6 @@ func (a *actor) unload(forGood bool) bool {
 	}
 	a.dropPlans()
 	a.session.actor = nil
+	a.session.unclaim()
 	return true
 }

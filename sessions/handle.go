@@ -5,6 +5,7 @@ import (
 	"errors"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/online"
@@ -23,6 +24,13 @@ type Session struct {
 
 	release func()       // gives the session's place in the tenant's quota back
 	stored  atomic.Int64 // bytes of the log that count for the tenant
+
+	kept atomic.Bool // see Keep
+
+	loading sync.Mutex   // held while room in memory is looked for
+	claimed atomic.Int64 // estimated bytes of the session in memory; 0 where it is not
+	extra   atomic.Int64 // those of jobs and of GPUs that joined, also while the session is not in memory
+	used    atomic.Int64 // when events or views last came, in nanoseconds since 1970
 
 	// mu is held for reading while a promise is put in the inbox of the actor. An actor
 	// that locks mu for writing can therefore end without losing a promise.
@@ -49,6 +57,10 @@ func (s *Session) Info() Info {
 	defer s.mu.RUnlock()
 	return Info{ID: s.id, Created: s.meta.Created, Config: s.cfg, Last: s.last.Load(), Active: s.actor != nil}
 }
+
+// Keep says that the session is that of a managed cluster: what it stores and takes in memory counts for its tenant,
+// and its events are never refused for that, so that jobs that were accepted go on and end.
+func (s *Session) Keep() { s.kept.Store(true) }
 
 // countStored counts bytes by which the log has grown.
 func (s *Session) countStored(bytes int64) {
@@ -99,7 +111,7 @@ func (s *Session) enqueue(ctx context.Context, p *Promise) error {
 	defer s.mu.RUnlock()
 	for s.actor == nil {
 		s.mu.RUnlock()
-		err := s.start()
+		err := s.start(ctx)
 		s.mu.RLock()
 		if err != nil {
 			return err
@@ -133,20 +145,33 @@ func (s *Session) logDamage(err error) error {
 	return err
 }
 
-// start makes the session's actor and starts its goroutine.
-func (s *Session) start() error {
+// start makes the session's actor and starts its goroutine, if there is room in memory.
+func (s *Session) start(ctx context.Context) error {
+	s.loading.Lock()
+	defer s.loading.Unlock()
+	s.mu.RLock()
+	started := s.actor != nil
+	s.mu.RUnlock()
+	if started {
+		return nil
+	}
+	bytes, err := s.claim(ctx)
+	if err != nil {
+		return err
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	select {
 	case <-s.gone:
+		s.parent.memory.add(s.cfg.tenant, -bytes)
 		return s.ended
 	default:
 	}
-	if s.actor == nil {
-		s.actor = newActor(s)
-		s.parent.actors.Add(1)
-		go s.actor.run()
-	}
+	s.used.Store(time.Now().UnixNano())
+	s.claimed.Store(bytes)
+	s.actor = newActor(s)
+	s.parent.actors.Add(1)
+	go s.actor.run()
 	return nil
 }
 

@@ -114,6 +114,8 @@ func (e *adoptError) Unwrap() error { return e.CorruptError }
 func (a *actor) replay(ctx context.Context, policy online.Durable, s *store.Snapshot) error {
 	links := store.Chain{Session: a.session.id, Sum: s.Chain}
 	atUs, jobs, fresh := s.AtUs, s.Jobs, 0
+	jobBytes := stateExtra(a.session, s.State)
+	extra := jobBytes
 	if s.Seq > 0 {
 		// The log must hold the row that ends with the snapshot's event.
 		rows, err := a.session.parent.cfg.Store.Rows(ctx, a.session.id, s.Seq, 1)
@@ -156,6 +158,11 @@ func (a *actor) replay(ctx context.Context, policy online.Durable, s *store.Snap
 						What: "it does not fit the state: " + err.Error()}}
 				}
 				atUs = rec.Event.AtUs
+				bytes := eventBytes(&rec.Event, jobs, jobBytes)
+				extra += bytes
+				if jobChange(rec.Event.Type) != 0 {
+					jobBytes += bytes
+				}
 				jobs += jobChange(rec.Event.Type)
 				fresh++
 			}
@@ -165,6 +172,8 @@ func (a *actor) replay(ctx context.Context, policy online.Durable, s *store.Snap
 		return &store.CorruptError{Session: a.session.id, Seq: links.Last + 1, What: "the end of the log is missing"}
 	}
 	a.policy, a.links, a.atUs, a.jobs, a.fresh = policy, links, atUs, jobs, fresh
+	a.jobBytes = jobBytes
+	_ = a.session.grow(extra-a.session.extra.Load(), false)
 	if links.Last > a.session.last.Load() {
 		a.session.extend(links.Last) // a commit that reported an error was durable all the same
 	}

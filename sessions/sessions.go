@@ -31,6 +31,9 @@ type Config struct {
 	Quotas *admission.Quotas
 	// MaxJobs limits the jobs of a session that have not ended; zero means 100,000.
 	MaxJobs int
+	// Memory limits the estimated bytes of the sessions in memory and of those that are being made; zero means no limit.
+	// With Quotas, a tenant may have half of it. Where it is used up, sessions leave memory before Idle has passed.
+	Memory int64
 	// Idle is how long a session without events stays in memory; zero means 5 min.
 	Idle time.Duration
 	// SnapshotEvery is the number of events between snapshots, and the greatest number of
@@ -118,6 +121,7 @@ type Sessions struct {
 	failing  bool // the last append failed; used by the committer alone
 	planners *planners
 	hooks    atomic.Pointer[Hooks]
+	memory   *memory
 
 	mu       sync.Mutex
 	sessions map[string]*Session
@@ -130,6 +134,7 @@ type Sessions struct {
 // when the session is first used.
 func Open(ctx context.Context, cfg Config) (*Sessions, error) {
 	ss := &Sessions{cfg: cfg.withDefaults(), sessions: map[string]*Session{}}
+	ss.memory = newMemory(&ss.cfg)
 	ss.planners = newPlanners(&ss.cfg, ss.currentHooks)
 	metas, err := cfg.Store.Sessions(ctx)
 	if err != nil {
@@ -151,7 +156,7 @@ func Open(ctx context.Context, cfg Config) (*Sessions, error) {
 			s.damage = &store.CorruptError{Session: m.ID, What: "its configuration: " + err.Error()}
 		}
 		s.release = ss.cfg.Quotas.HasSession(s.cfg.tenant)
-		s.countStored(sizes[m.ID])
+		s.countStored(sizes[m.ID] + snapshotBytes(&s.cfg.Cluster))
 		ss.sessions[m.ID] = s
 		_ = s.logDamage(s.damage)
 	}
@@ -174,7 +179,8 @@ func (ss *Sessions) session(m store.Meta) *Session {
 // Create begins a session of a tenant, which is "" on a server without tenants. Bad
 // parameters give the policy's error, *hare.InvalidError or InvalidErrors. Too many
 // sessions give *admission.LimitError, or admission.ErrFull where there are Quotas; too
-// many sessions of the tenant give *admission.QuotaError.
+// many sessions of the tenant give *admission.QuotaError. Where memory has no room to make the session, the error is
+// *admission.QuotaError or *MemoryError.
 func (ss *Sessions) Create(ctx context.Context, tenant string, cfg SessionConfig) (_ *Session, err error) {
 	cfg.tenant = tenant
 	switch cfg.Clock {
@@ -192,11 +198,16 @@ func (ss *Sessions) Create(ctx context.Context, tenant string, cfg SessionConfig
 		return nil, &hare.InvalidError{Pointer: "/parameters", Code: "malformed", Detail: "must be a JSON object"}
 	}
 	cfg.Parameters = policy.PlansAside(cfg.Policy, cfg.Parameters)
-	policy, err := ss.cfg.New(cfg.Policy, &cfg.Cluster, cfg.Parameters)
-	if err != nil {
+	if err := ss.cfg.Quotas.Room(tenant); err != nil {
 		return nil, err
 	}
-	if err := ss.cfg.Quotas.Room(tenant); err != nil {
+	bytes := clusterBytes(&cfg.Cluster)
+	if err := ss.claim(ctx, tenant, bytes, nil); err != nil {
+		return nil, err
+	}
+	defer ss.memory.add(tenant, -bytes)
+	policy, err := ss.cfg.New(cfg.Policy, &cfg.Cluster, cfg.Parameters)
+	if err != nil {
 		return nil, err
 	}
 	release, err := ss.cfg.Quotas.Session(tenant)
@@ -236,6 +247,7 @@ func (ss *Sessions) Create(ctx context.Context, tenant string, cfg SessionConfig
 	}
 	s := ss.session(m)
 	s.cfg, s.release = cfg, release
+	s.countStored(snapshotBytes(&cfg.Cluster))
 	ss.sessions[m.ID] = s
 	return s, nil
 }
@@ -285,6 +297,13 @@ func (ss *Sessions) Count() (exist, active int) {
 		s.mu.RUnlock()
 	}
 	return len(ss.sessions), active
+}
+
+// Memory returns the estimated bytes of the sessions in memory and of those that are being made.
+func (ss *Sessions) Memory() int64 {
+	ss.memory.mu.Lock()
+	defer ss.memory.mu.Unlock()
+	return ss.memory.used
 }
 
 // Planners counts the questions for plans that wait, the plans that are being made, and
@@ -342,6 +361,7 @@ func (ss *Sessions) Delete(ctx context.Context, tenant, id string) error {
 		again := ss.session(m)
 		again.cfg, again.damage, again.release = s.cfg, s.damage, s.release
 		again.stored.Store(s.stored.Load())
+		again.kept.Store(s.kept.Load())
 		ss.sessions[id] = again
 		return err
 	}

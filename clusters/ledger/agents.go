@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/hare-sched/hare"
@@ -13,6 +14,11 @@ import (
 // started them is not known, and no task of an attempt starts twice.
 func (l *Ledger) register(r *Register) {
 	a := l.agents[r.Name]
+	if a != nil && r.Again {
+		again := *r
+		again.Labels, again.Devices = a.Labels, a.Devices
+		r = &again
+	}
 	if a == nil {
 		a = &agent{}
 		l.agents[r.Name] = a
@@ -64,6 +70,34 @@ func (l *Ledger) register(r *Register) {
 	if fresh {
 		l.widen()
 	}
+}
+
+// Registration is the record of a registration: without the devices and labels of the one before where they are the
+// same, and with those tasks alone that the agent may have. Where short is set, the labels and faults of an agent with
+// the same devices stay as they were; known is false where the devices are not the same.
+func (l *Ledger) Registration(r *description.Registration, secretSum string, short bool) (rec *Register, known bool) {
+	rec = &Register{Registration: *r, SecretSum: secretSum}
+	rec.Holds = nil
+	at := map[description.TaskID]int{}
+	for _, h := range r.Holds {
+		if name, ok := l.HasTask(h.TaskID); !ok || name != r.Name {
+			continue
+		}
+		if i, twice := at[h.TaskID]; twice {
+			rec.Holds[i] = h // the last one counts
+			continue
+		}
+		at[h.TaskID] = len(rec.Holds)
+		rec.Holds = append(rec.Holds, h)
+	}
+	a := l.agents[r.Name]
+	if known = a != nil && sameDevices(a.Devices, r.Devices); !known {
+		return rec, false
+	}
+	if short || slices.Equal(a.Devices, r.Devices) && maps.Equal(a.Labels, r.Labels) {
+		rec.Labels, rec.Devices, rec.Again = nil, nil, true
+	}
+	return rec, true
 }
 
 func registeredFaults(r *description.Registration) map[int]string {

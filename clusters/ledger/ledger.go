@@ -66,6 +66,8 @@ type Register struct {
 	// SecretSum is the SHA-256 of the secret of the registration, in hexadecimal digits. Registrations from before there
 	// were secrets have none.
 	SecretSum string `json:"secret_sha256,omitempty"`
+	// Again says that Labels and Devices are those of the registration before, and left out.
+	Again bool `json:"again,omitempty"`
 }
 
 // AgentEpoch names an agent that registered.

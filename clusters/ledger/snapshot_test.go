@@ -85,7 +85,8 @@ func randomRegister(rng *rand.Rand, l *Ledger) *Record {
 	if l.Registrable(&r, func(string) bool { return true }) != nil {
 		return nil
 	}
-	return &Record{Register: &Register{r, fmt.Sprint("sum", rng.Uint64())}}
+	rec, _ := l.Registration(&r, fmt.Sprint("sum", rng.Uint64()), len(r.Holds)%2 == 0)
+	return &Record{Register: rec}
 }
 
 func randomSync(rng *rand.Rand, a *agent) *Record {

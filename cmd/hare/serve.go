@@ -47,7 +47,7 @@ func serveCommand() *cobra.Command {
 	var keep sessions.Config
 	var look observeFlags
 	var retain solves.Config
-	var retainMiB int64
+	var retainMiB, sessionMiB int64
 	var manage clusters.Config
 	var logsMiB, checkpointsMiB int64
 	c := &cobra.Command{
@@ -121,6 +121,9 @@ then ends it with the best certified schedule and bound so far.`,
 			if err != nil {
 				return errors.Join(err, kept.Close())
 			}
+			if keep.Memory = sessionMiB << 20; sessionMiB == 0 {
+				keep.Memory = sessionMemory()
+			}
 			keep.Store, keep.Logger, keep.Quotas = api.NewTimedStore(store.WithoutJournals(kept)), log, quotas
 			sessions, err := sessions.Open(c.Context(), keep)
 			if err != nil {
@@ -184,6 +187,8 @@ then ends it with the best certified schedule and bound so far.`,
 	f.DurationVar(&keep.PlanTime, "plan-time", 10*time.Second, "longest time that a plan of a session may take")
 	f.DurationVar(&keep.Idle, "idle", 5*time.Minute,
 		"unload a session from memory after this long without events, until its next event")
+	f.Int64Var(&sessionMiB, "session-memory", 0, "how many MiB the sessions in memory may take as "+
+		"estimated, with keys half of it those of one tenant; others are unloaded first (default: a quarter of the memory)")
 	f.DurationVar(&manage.Lease, "agent-lease", 15*time.Second,
 		"how long an agent of a managed cluster goes on without an answer of this server before it ends its jobs")
 	f.Int64Var(&logsMiB, "logs", 10<<10, "how many MiB of outputs of jobs a managed cluster keeps; the oldest go first")
@@ -198,8 +203,8 @@ then ends it with the best certified schedule and bound so far.`,
 	_ = c.MarkFlagDirname("data-dir") // cannot fail: the flag exists
 	positive(c, "checkpoint", "retain-age", "retain-size", "max-sessions", "max-jobs", "snapshot-every", "idle",
 		"max-body", "running", "max-time", "planners", "plan-time", "agent-lease",
-		"logs")
-	mebibytes(c, "retain-size", "logs", "checkpoints", "max-body", "quota-body", "quota-stored")
+		"logs", "session-memory")
+	mebibytes(c, "session-memory", "retain-size", "logs", "checkpoints", "max-body", "quota-body", "quota-stored")
 	positive(c, "quota-solves", "quota-rate", "quota-body", "quota-stored", "quota-sessions", "quota-streams",
 		"quota-jobs")
 	return c
