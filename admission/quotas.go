@@ -191,6 +191,15 @@ func (qs *Quotas) Acquire(tenant string) (release func(), err error) {
 		&QuotaError{Code: "quota_solves", What: "solves and other calls at a time that compute", After: time.Second})
 }
 
+// SolveRoom returns the error of Acquire where a tenant may have no further solve now, and counts nothing.
+func (qs *Quotas) SolveRoom(tenant string) error {
+	release, err := qs.Acquire(tenant)
+	if err == nil {
+		release()
+	}
+	return err
+}
+
 // HasSolve counts a solve that was accepted before a restart, also beyond the
 // quota.
 func (qs *Quotas) HasSolve(tenant string) (release func()) {

@@ -29,8 +29,11 @@ type Config struct {
 	// MaxBodyBytes limits the size of a request's body, before and after decompression;
 	// zero means 64 MiB.
 	MaxBodyBytes int64
-	// BodyTime is how long a client may take to send a body; zero means 2 min.
-	BodyTime time.Duration
+	// BodyTime is how long a client may take to send a body; zero means 2 min. BodyGrace is how long
+	// it may take at any rate; behind that a body must have come at 16 KiB a second. Zero means 5 s.
+	BodyTime, BodyGrace time.Duration
+	// Memory is what bodies, the documents in them and the work on these may take; nil means 4 GiB.
+	Memory *admission.Memory
 	// Logger gets one line for each request; nil means no log.
 	Logger *slog.Logger
 	// EngineRestarts returns how often LP workers were restarted, for metrics; nil
@@ -88,6 +91,7 @@ type server struct {
 	streams atomic.Int64 // number of open streams
 	whatIfs whatIfLimiter
 	calls   chan struct{} // a semaphore: one item for each request that is admitted
+	slow    slowUploads
 
 	registrations registrationLimiter
 	binding       sync.Mutex // of keys to the nodes that they register first
@@ -101,6 +105,12 @@ func New(svc *service.Service, cfg Config) http.Handler {
 	}
 	if cfg.BodyTime <= 0 {
 		cfg.BodyTime = 2 * time.Minute
+	}
+	if cfg.BodyGrace <= 0 {
+		cfg.BodyGrace = bodyGrace
+	}
+	if cfg.Memory == nil {
+		cfg.Memory = admission.NewMemory(4<<30, cfg.Keys != nil)
 	}
 	if cfg.Heartbeat <= 0 {
 		cfg.Heartbeat = 15 * time.Second
@@ -121,7 +131,7 @@ func New(svc *service.Service, cfg Config) http.Handler {
 		cfg.Registry = prometheus.NewRegistry()
 	}
 	s := &server{svc: svc, cfg: cfg, met: newMetrics(svc, &cfg), badKeys: newBadKeyLimiter(),
-		calls:         make(chan struct{}, 2*svc.Capacity()),
+		calls: make(chan struct{}, 2*svc.Capacity()), slow: slowUploads{owners: map[string]int{}},
 		registrations: registrationLimiter{buckets: map[string]*rate.Limiter{}}}
 	if cfg.Solves != nil && cfg.Solved == nil {
 		s.cfg.Solved = cfg.Solves

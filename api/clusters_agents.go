@@ -1,6 +1,7 @@
 package api
 
 import (
+	"bytes"
 	"net"
 	"net/http"
 	"strconv"
@@ -170,8 +171,11 @@ func (s *server) putLog(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	at.Secret = r.Header.Get(description.SecretHeader)
-	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(s.cfg.BodyTime))
-	stored, err := c.PutLog(r.Context(), chi.URLParam(r, "agent"), &at, http.MaxBytesReader(w, r.Body, maxLogChunk))
+	piece, err := s.receive(w, r, maxLogChunk)
+	if err != nil {
+		return err
+	}
+	stored, err := c.PutLog(r.Context(), chi.URLParam(r, "agent"), &at, bytes.NewReader(piece))
 	if err != nil {
 		return err
 	}

@@ -1,9 +1,9 @@
 package api
 
 import (
+	"bytes"
 	"io"
 	"net/http"
-	"time"
 
 	"github.com/go-chi/chi/v5"
 
@@ -64,9 +64,11 @@ func (s *server) putCheckpoint(w http.ResponseWriter, r *http.Request) error {
 	case at.Round < 1 || at.Bytes < 1 || at.Offset > at.Bytes:
 		return badName("?round= and ?bytes= must be at least 1, and ?offset= at most ?bytes=")
 	}
-	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(s.cfg.BodyTime))
-	stored, err := c.PutCheckpoint(r.Context(), chi.URLParam(r, "agent"), at,
-		http.MaxBytesReader(w, r.Body, maxCheckpointChunk))
+	piece, err := s.receive(w, r, maxCheckpointChunk)
+	if err != nil {
+		return err
+	}
+	stored, err := c.PutCheckpoint(r.Context(), chi.URLParam(r, "agent"), at, bytes.NewReader(piece))
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"encoding/json"
 	"net/http"
 	"slices"
@@ -30,6 +31,9 @@ func (s *server) handle(f func(http.ResponseWriter, *http.Request) error, takes 
 func (s *server) handleKinds(kinds []string, f func(http.ResponseWriter, *http.Request) error,
 	takes ...string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
+		in := &incoming{claim: s.cfg.Memory.Claim(tenantOf(r.Context()))}
+		defer in.end()
+		r = r.WithContext(admission.WithClaim(context.WithValue(r.Context(), incomingKey{}, in), in.claim))
 		err := checkKind(r, kinds)
 		if err == nil {
 			err = checkQuery(r, takes)
@@ -51,35 +55,52 @@ func (s *server) handleKinds(kinds []string, f func(http.ResponseWriter, *http.R
 	}
 }
 
-// admit refuses a request before its body is read when as many are admitted as may run
-// and wait, so that memory is bounded by the number of requests and the size of their
-// bodies.
+// admit gives a request its places among the calls that compute: in the quota of its tenant, and among all calls.
+// Both are looked at before the body is read, so that a request for which there is no place costs nothing, and taken
+// when the body has arrived, so that a client that sends slowly holds no place.
 func (s *server) admit(f func(http.ResponseWriter,
 	*http.Request) error) func(http.ResponseWriter, *http.Request) error {
 	return func(w http.ResponseWriter, r *http.Request) error {
-		// The tenant's quota is checked first, so that a tenant that has used its quota
-		// neither learns about the load of others nor takes a slot from them.
-		release, err := s.acquire(r.Context())
-		if err != nil {
+		in := incomingOf(r.Context())
+		if err := s.awaitBody(r, in, true); err != nil {
 			return err
 		}
-		defer release()
-		return s.count(f)(w, r)
+		if r.Method != http.MethodPost {
+			if err := in.take(); err != nil {
+				return err
+			}
+		}
+		return f(w, r)
 	}
 }
 
-// count is admit without the check of the tenant's quota.
-func (s *server) count(f func(http.ResponseWriter,
-	*http.Request) error) func(http.ResponseWriter, *http.Request) error {
-	return func(w http.ResponseWriter, r *http.Request) error {
+// awaitBody refuses a request for which there is no place now, and else lets incoming.take give it one. The
+// tenant's quota, where it counts, comes first, so that a tenant that has used its quota neither learns about the
+// load of others nor takes a place from them.
+func (s *server) awaitBody(r *http.Request, in *incoming, counts bool) error {
+	if counts && callerOf(r.Context()) != nil {
+		if err := s.cfg.Quotas.SolveRoom(tenantOf(r.Context())); err != nil {
+			return err
+		}
+	}
+	if len(s.calls) == cap(s.calls) {
+		return admission.ErrBusy
+	}
+	in.places = func() (err error) {
+		if counts {
+			if in.quota, err = s.acquire(r.Context()); err != nil {
+				return err
+			}
+		}
 		select {
 		case s.calls <- struct{}{}:
-			defer func() { <-s.calls }()
-			return f(w, r)
+			in.call = func() { <-s.calls }
+			return nil
 		default:
 			return admission.ErrBusy
 		}
 	}
+	return nil
 }
 
 // bound computes a relaxation alone.

@@ -316,6 +316,10 @@ func (s *server) readStrict(w http.ResponseWriter, r *http.Request, limit int64,
 	if err != nil {
 		return err
 	}
+	if len(text) <= maxSmallBody {
+		// Such a request may wait long, as those of agents do, and has little left of its document.
+		defer func() { _ = admission.ClaimOf(r.Context()).Resize(0) }()
+	}
 	if text = bytes.TrimSpace(text); len(text) == 0 || text[0] != '{' {
 		return &hare.InvalidError{Code: wire.CodeMalformed, Detail: "must be a JSON object"}
 	}

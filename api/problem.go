@@ -76,10 +76,14 @@ func (s *server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	var long *http.MaxBytesError
 	var quota *admission.QuotaError
 	var over *admission.OverloadError
+	var memory *admission.MemoryError
 	switch {
 	case errors.Is(err, errSlow):
 		s.problem(w, r, http.StatusRequestTimeout, "request_timeout",
-			fmt.Sprintf("the body took longer than %v to arrive: send it compressed", s.cfg.BodyTime), nil)
+			fmt.Sprintf("the body took longer than %v to arrive, or came at less than %d KiB a second: send it "+
+				"compressed", s.cfg.BodyTime, bodyRate>>10), nil)
+	case errors.Is(err, errUploads):
+		s.problem(w, r, errUploads.status, errUploads.code, errUploads.detail, nil)
 	case keyEnded(r.Context()):
 		w.Header().Set("WWW-Authenticate", `Bearer realm="hare", error="invalid_token"`)
 		s.problem(w, r, http.StatusUnauthorized, "bad_key", "the key was revoked or has expired", nil)
@@ -110,6 +114,10 @@ func (s *server) fail(w http.ResponseWriter, r *http.Request, err error) {
 				"or allow more time", over.Wait.Seconds())
 		}
 		s.problem(w, r, http.StatusServiceUnavailable, code, detail+`, or set the option "degrade"`, nil)
+	case errors.As(err, &memory) && memory.Never():
+		s.problem(w, r, http.StatusRequestEntityTooLarge, "too_much_memory", memory.Error(), nil)
+	case memory != nil:
+		s.problem(w, r, http.StatusServiceUnavailable, "busy", memory.Error(), nil)
 	case errors.Is(err, admission.ErrBusy):
 		s.problem(w, r, http.StatusServiceUnavailable, "busy", "the queue is full: try again", nil)
 	case errors.Is(err, admission.ErrLate):

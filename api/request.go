@@ -1,52 +1,69 @@
 package api
 
 import (
+	"bytes"
+	"crypto/sha256"
 	"errors"
 	"io"
 	"mime"
 	"net/http"
-	"os"
 	"slices"
 	"strings"
-	"time"
-
-	"github.com/klauspost/compress/gzip"
-	"github.com/klauspost/compress/zstd"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/admission"
 	"github.com/hare-sched/hare/service"
+	"github.com/hare-sched/hare/store"
 	"github.com/hare-sched/hare/wire"
 )
 
 // read decodes the document of a request: the instance, and whichever of options,
-// method and result takes names.
+// method and result takes names. The memory that work on the document takes is claimed.
 func (s *server) read(w http.ResponseWriter, r *http.Request, takes string) (*wire.Request, error) {
-	return s.readTee(w, r, takes, nil)
+	req, _, err := s.readDigest(w, r, takes, false)
+	return req, err
 }
 
-// readTee is read, and copies the decompressed body to look unless look is nil.
-func (s *server) readTee(w http.ResponseWriter, r *http.Request, takes string,
-	look io.Writer) (_ *wire.Request, err error) {
+// readDigest is read, and returns the digest of the decompressed body where it is wanted.
+func (s *server) readDigest(w http.ResponseWriter, r *http.Request, takes string,
+	wanted bool) (_ *wire.Request, digest store.Sum, err error) {
 	_, end := s.step(r.Context(), "decode")
 	defer func() { end(err) }()
-	// Not all connections have deadlines; without deadlines the size is still limited.
-	control := http.NewResponseController(w)
-	_ = control.SetReadDeadline(time.Now().Add(s.cfg.BodyTime))
-	body, err := s.body(w, r)
+	text, err := s.body(w, r, s.bodyLimit(r.Context()))
 	if err != nil {
-		return nil, err
+		return nil, digest, err
 	}
-	defer func() { _ = body.Close() }()
-	var text io.Reader = body
-	if look != nil {
-		text = io.TeeReader(body, look)
+	if wanted {
+		digest = sha256.Sum256(text)
 	}
-	req, err := wire.DecodeRequest(text, wire.Limits{MaxBytes: s.bodyLimit(r.Context())})
+	req, err := decode(s, r, text, wire.DecodeRequest)
 	if err != nil {
-		return nil, err
+		return nil, digest, err
 	}
-	// net/http goes on reading the connection to notice when the client disconnects.
-	_ = control.SetReadDeadline(time.Time{})
+	if err := checkGiven(req, takes); err != nil {
+		return nil, digest, err
+	}
+	return req, digest, s.claimWork(r, len(text), admission.Footprint(req.Instance))
+}
+
+// decode decodes the text of a body, whose memory it claims. What a document of a few bytes becomes is claimed by the
+// decoder.
+func decode[T any](s *server, r *http.Request, text []byte, how func(io.Reader, wire.Limits) (T, error)) (T, error) {
+	claim := admission.ClaimOf(r.Context())
+	if err := claim.Grow(admission.DecodeFactor * int64(len(text))); err != nil {
+		var none T
+		return none, err
+	}
+	return how(bytes.NewReader(text), wire.Limits{MaxBytes: s.bodyLimit(r.Context()), Claim: claim.Grow})
+}
+
+// claimWork claims, once a document of size bytes is decoded, what the work on it takes until the call has ended.
+func (s *server) claimWork(r *http.Request, size int, work int64) error {
+	return admission.ClaimOf(r.Context()).Resize(max(work, admission.DecodeFactor/2*int64(size)))
+}
+
+// checkGiven refuses fields that the path does not take, and misses those that it needs.
+func checkGiven(req *wire.Request, takes string) error {
 	var faults hare.InvalidErrors
 	for _, name := range req.Given {
 		again := slices.Contains(replanFields, name)
@@ -77,9 +94,9 @@ func (s *server) readTee(w http.ResponseWriter, r *http.Request, takes string,
 		faults = append(faults, replanFaults(&req.Replan)...)
 	}
 	if len(faults) > 0 {
-		return nil, faults
+		return faults
 	}
-	return req, nil
+	return nil
 }
 
 // solveOptions returns the options of a solve, with those of the server where the request gives
@@ -92,56 +109,34 @@ func missing(field string) *hare.InvalidError {
 	return &hare.InvalidError{Code: "missing_field", Detail: `"` + field + `" is missing`}
 }
 
-// body checks the content coding of a request and returns its decompressed body. The
-// route has checked its media type.
-func (s *server) body(w http.ResponseWriter, r *http.Request) (io.ReadCloser, error) {
-	limit := s.bodyLimit(r.Context())
-	if r.ContentLength > limit {
-		return nil, &http.MaxBytesError{Limit: limit}
+// body checks the content coding of a request and returns its
+// decompressed body of at most limit bytes. Once all of it has arrived, the request takes its places among the
+// calls that compute.
+func (s *server) body(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) {
+	coding := strings.ToLower(strings.TrimSpace(strings.Join(r.Header.Values("Content-Encoding"), ",")))
+	switch coding {
+	case "identity":
+		coding = ""
+	case "x-gzip":
+		coding = "gzip"
+	case "", "gzip", "zstd":
+	default:
+		return nil, &statusError{http.StatusUnsupportedMediaType, "unsupported_encoding",
+			"send the body plain, as gzip or as zstd"}
 	}
-	limited := http.MaxBytesReader(w, r.Body, limit)
-	switch strings.ToLower(strings.TrimSpace(strings.Join(r.Header.Values("Content-Encoding"), ","))) {
-	case "", "identity":
-		return &bodyReader{limited, "the body"}, nil
-	case "gzip", "x-gzip":
-		z, err := gzip.NewReader(limited)
-		if err != nil {
-			return nil, &statusError{http.StatusBadRequest, "bad_encoding", "the body is not gzip: " + err.Error()}
-		}
-		return &bodyReader{z, "the gzip body"}, nil
-	case "zstd":
-		z, err := zstd.NewReader(limited, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true),
-			zstd.WithDecoderMaxWindow(8<<20))
-		if err != nil {
-			return nil, &statusError{http.StatusBadRequest, "bad_encoding", "the body is not zstd: " + err.Error()}
-		}
-		return &bodyReader{z.IOReadCloser(), "the zstd body"}, nil
+	body, err := s.receive(w, r, limit)
+	if err != nil {
+		return nil, err
 	}
-	return nil, &statusError{http.StatusUnsupportedMediaType, "unsupported_encoding",
-		"send the body plain, as gzip or as zstd"}
+	in := incomingOf(r.Context())
+	if err := in.take(); err != nil {
+		return nil, err
+	}
+	return decompress(in.claim, coding, body, limit)
 }
 
-// errSlow is returned where the body took longer than Config.BodyTime to arrive.
+// errSlow is returned where the body took longer than Config.BodyTime to arrive, or came too slowly.
 var errSlow = errors.New("api: the body took too long")
-
-// bodyReader turns errors of a decoder into refusals, since a body that cannot be
-// decoded is the client's fault.
-type bodyReader struct {
-	io.ReadCloser
-	what string
-}
-
-func (body *bodyReader) Read(b []byte) (int, error) {
-	n, err := body.ReadCloser.Read(b)
-	var long *http.MaxBytesError
-	if err == nil || err == io.EOF || errors.As(err, &long) {
-		return n, err
-	}
-	if errors.Is(err, os.ErrDeadlineExceeded) {
-		return n, errSlow
-	}
-	return n, &statusError{http.StatusBadRequest, "bad_encoding", body.what + " is broken or incomplete: " + err.Error()}
-}
 
 // negotiate returns whichever of the media types the client prefers (RFC 9110, 12.5.1),
 // and the first for clients without an Accept header. It fails if the client accepts
@@ -178,22 +173,11 @@ func matches(media, kind string) bool {
 }
 
 // readBody reads a body of at most limit bytes, decompressed, within the time that a body
-// may take.
+// may take, and claims what decoding it takes.
 func (s *server) readBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) {
-	control := http.NewResponseController(w)
-	_ = control.SetReadDeadline(time.Now().Add(s.cfg.BodyTime))
-	body, err := s.body(w, r)
-	if err != nil {
-		return nil, err
+	text, err := s.body(w, r, limit)
+	if err == nil {
+		err = admission.ClaimOf(r.Context()).Grow(admission.DecodeFactor * int64(len(text)))
 	}
-	defer func() { _ = body.Close() }()
-	text, err := io.ReadAll(io.LimitReader(body, limit+1))
-	if err != nil {
-		return nil, err
-	}
-	if int64(len(text)) > limit {
-		return nil, &http.MaxBytesError{Limit: limit}
-	}
-	_ = control.SetReadDeadline(time.Time{})
-	return text, nil
+	return text, err
 }

@@ -108,6 +108,15 @@ func (as *arrivals) remove(c net.Conn) {
 	delete(as.waiting, c)
 }
 
+// hold keeps a connection to the time that end gave, whatever deadline a handler has set since.
+func (as *arrivals) hold(c net.Conn) {
+	as.mu.Lock()
+	defer as.mu.Unlock()
+	if _, waits := as.waiting[c]; waits && !as.until.IsZero() {
+		_ = c.SetReadDeadline(as.until)
+	}
+}
+
 // end lets all that arrives arrive until this time.
 func (as *arrivals) end(until time.Time) {
 	as.mu.Lock()
@@ -128,6 +137,7 @@ type arrival struct {
 // Read removes the connection from the arrivals at the end of the body. From then on net/http
 // reads the connection to see whether the client leaves.
 func (a *arrival) Read(b []byte) (int, error) {
+	a.all.hold(a.conn)
 	n, err := a.ReadCloser.Read(b)
 	if errors.Is(err, io.EOF) {
 		a.all.remove(a.conn)

@@ -130,8 +130,13 @@ func (s *server) createSession(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	h, err := wire.DecodeSession(text)
+	claim := admission.ClaimOf(r.Context())
+	h, err := wire.DecodeSession(text, wire.Limits{Claim: claim.Grow})
 	if err != nil {
+		return err
+	}
+	// The policy is made once, to check the request, and forgotten until the first event.
+	if err := claim.Grow(admission.Footprint(&hare.Instance{Cluster: h.Cluster})); err != nil {
 		return err
 	}
 	session, err := s.cfg.Sessions.Create(r.Context(), tenantOf(r.Context()), sessions.SessionConfig{

@@ -11,9 +11,9 @@ import (
 	"github.com/go-chi/chi/v5"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/service"
 	"github.com/hare-sched/hare/study"
 	"github.com/hare-sched/hare/study/simulation"
-	"github.com/hare-sched/hare/wire"
 )
 
 func (s *server) simulationRoutes(r chi.Router) {
@@ -128,20 +128,15 @@ func (s *server) simulateLines(w http.ResponseWriter, r *http.Request, req *simu
 func (s *server) readSimulation(w http.ResponseWriter, r *http.Request) (_ *simulation.Request, err error) {
 	_, end := s.step(r.Context(), "decode")
 	defer func() { end(err) }()
-	control := http.NewResponseController(w)
-	_ = control.SetReadDeadline(time.Now().Add(s.cfg.BodyTime))
-	body, err := s.body(w, r)
+	text, err := s.body(w, r, s.bodyLimit(r.Context()))
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = body.Close() }()
-	doc, err := simulation.Decode(body, wire.Limits{MaxBytes: s.bodyLimit(r.Context())})
+	doc, err := decode(s, r, text, simulation.Decode)
 	if err != nil {
 		return nil, err
 	}
-	// net/http goes on reading the connection to notice when the client disconnects.
-	_ = control.SetReadDeadline(time.Time{})
-	return doc, nil
+	return doc, s.claimWork(r, len(text), service.SimulationFootprint(doc))
 }
 
 // simulation runs a simulation inside a span.

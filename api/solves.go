@@ -2,11 +2,8 @@ package api
 
 import (
 	"context"
-	"crypto/sha256"
 	"encoding/json"
-	"io"
 	"net/http"
-	"sync"
 	"time"
 
 	"github.com/go-chi/chi/v5"
@@ -95,33 +92,24 @@ func (s *server) solve(w http.ResponseWriter, r *http.Request) error {
 	if s.cfg.Solves == nil {
 		return s.admit(func(w http.ResponseWriter, r *http.Request) error { return s.solveUnkept(w, r, kind, key) })(w, r)
 	}
-	// A slot of the tenant is held from before the body is read until the solve has
-	// ended, which may be long after the answer. A repeated request needs no slot, and
-	// is answered also while its own solve holds the last one.
-	release := func() {}
-	if key == "" || !s.cfg.Solves.HasKey(tenantOf(r.Context()), key) {
-		if release, err = s.acquire(r.Context()); err != nil {
-			return err
-		}
-	}
-	in := solves.Input{Key: key, Attached: key == "" && pref == (preference{}), Release: sync.OnceFunc(release)}
-	attached := in.Attached
-	var info solves.Info
-	var replayed bool
-	defer func() {
-		if info.ID == "" { // the solve was not accepted
-			in.Release()
-		}
-	}()
-	take := s.count(func(w http.ResponseWriter, r *http.Request) error {
-		if info, replayed, err = s.submit(w, r, in); err == nil && attached {
-			// The request counts as admitted as long as its client waits for the
-			// result.
-			info, err = s.await(r.Context(), info)
-		}
+	// A place in the quota of the tenant is held from when the body has arrived until the
+	// solve has ended, which may be long after the answer. A repeated request needs no such
+	// place, and is answered also while its own solve holds the last one.
+	in := incomingOf(r.Context())
+	if err := s.awaitBody(r, in, key == "" || !s.cfg.Solves.HasKey(tenantOf(r.Context()), key)); err != nil {
 		return err
-	})
-	if err := take(w, r); err != nil {
+	}
+	attached := key == "" && pref == (preference{})
+	info, replayed, err := s.submit(w, r, solves.Input{Key: key, Attached: attached})
+	if err == nil && attached {
+		// The request counts as admitted as long as its client waits for the result.
+		info, err = s.await(r.Context(), info)
+	}
+	if in.call != nil {
+		in.call()
+		in.call = nil
+	}
+	if err != nil {
 		return err
 	}
 	if !attached && (pref.wait > 0 || pref == (preference{})) {
@@ -199,24 +187,14 @@ func (s *server) solveUnkept(w http.ResponseWriter, r *http.Request, kind, key s
 
 // submit reads the body and submits the solve.
 func (s *server) submit(w http.ResponseWriter, r *http.Request, in solves.Input) (solves.Info, bool, error) {
-	body := &timedReader{ReadCloser: r.Body}
-	r.Body = body
 	in.Tenant = tenantOf(r.Context())
-	began := time.Now()
-	var look io.Writer
-	digest := sha256.New()
-	if in.Key != "" {
-		look = digest
-	}
-	req, err := s.readTee(w, r, "options", look)
+	req, digest, err := s.readDigest(w, r, "options", in.Key != "")
 	if err != nil {
 		return solves.Info{}, false, err
 	}
-	if in.Key != "" {
-		digest.Sum(in.Digest[:0])
-	}
+	in.Digest = digest
 	// The time that a slow network took does not count as time of the solve.
-	in.Began = began.Add(body.waited)
+	in.Began = incomingOf(r.Context()).arrived
 	in.Instance, in.Options = req.Instance, solveOptions(&req.Options)
 	// Requests that the solver would refuse are refused before the solve is stored.
 	if req.Replan.Previous != nil {
@@ -228,20 +206,8 @@ func (s *server) submit(w http.ResponseWriter, r *http.Request, in solves.Input)
 	if err != nil {
 		return solves.Info{}, false, err
 	}
+	in.Release = incomingOf(r.Context()).keep()
 	return s.cfg.Solves.Submit(r.Context(), in)
-}
-
-// timedReader measures the time that reads took.
-type timedReader struct {
-	io.ReadCloser
-	waited time.Duration
-}
-
-func (tr *timedReader) Read(b []byte) (int, error) {
-	began := time.Now()
-	n, err := tr.ReadCloser.Read(b)
-	tr.waited += time.Since(began)
-	return n, err
 }
 
 // await waits until the solve or ctx has ended. When the server shuts down, the solve

@@ -114,6 +114,7 @@ func newKeyedService(t testing.TB, quota admission.Quota, work service.Config,
 		t.Fatal(err)
 	}
 	s.handler = api.New(s.svc, api.Config{
+		Memory:       admission.NewMemory(64<<20, true),
 		MaxBodyBytes: 1 << 20, Sessions: s.sessions, Clusters: s.clusters, Solves: s.solves, Keys: s.ring, Quotas: s.quotas,
 		Heartbeat: 50 * time.Millisecond,
 		Logger:    slog.New(slog.NewTextHandler(s.log, nil)),

@@ -7,17 +7,16 @@ import (
 	"fmt"
 	"net/http"
 	"sync"
-	"time"
 
 	"github.com/go-chi/chi/v5"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/admission"
 	"github.com/hare-sched/hare/explain"
 	"github.com/hare-sched/hare/explain/explanation"
 	"github.com/hare-sched/hare/solves"
 	"github.com/hare-sched/hare/whatif"
 	"github.com/hare-sched/hare/whatif/scenario"
-	"github.com/hare-sched/hare/wire"
 )
 
 const kindSVG = "image/svg+xml"
@@ -90,6 +89,10 @@ func (s *server) whatIf(w http.ResponseWriter, r *http.Request) error {
 	if _, err := negotiate(r, kindNDJSON); err != nil {
 		return err
 	}
+	req, err := s.readWhatIf(w, r)
+	if err != nil {
+		return err
+	}
 	end, ok := s.whatIfs.acquire(tenantOf(r.Context()), s.cfg.MaxWhatIfs)
 	if !ok {
 		w.Header().Set("Retry-After", "1")
@@ -98,14 +101,13 @@ func (s *server) whatIf(w http.ResponseWriter, r *http.Request) error {
 				"what-if", s.cfg.MaxWhatIfs)}
 	}
 	defer end()
-	req, err := s.readWhatIf(w, r)
-	if err != nil {
-		return err
-	}
 	if req.Base.SolveID != "" {
 		if req.Base.Instance, req.Base.Result, err = s.stored(r, req.Base.SolveID); err != nil {
 			return withPointer(err, "/base/solve_id")
 		}
+	}
+	if err := admission.ClaimOf(r.Context()).Grow(admission.Footprint(req.Base.Instance)); err != nil {
+		return err
 	}
 	if err := s.svc.CheckWhatIf(r.Context(), req); err != nil {
 		return err
@@ -123,19 +125,11 @@ func (s *server) whatIf(w http.ResponseWriter, r *http.Request) error {
 
 // readWhatIf decodes the document of the request.
 func (s *server) readWhatIf(w http.ResponseWriter, r *http.Request) (*scenario.Request, error) {
-	control := http.NewResponseController(w)
-	_ = control.SetReadDeadline(time.Now().Add(s.cfg.BodyTime))
-	body, err := s.body(w, r)
+	text, err := s.body(w, r, s.bodyLimit(r.Context()))
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = body.Close() }()
-	req, err := scenario.Decode(body, wire.Limits{MaxBytes: s.bodyLimit(r.Context())})
-	if err != nil {
-		return nil, err
-	}
-	_ = control.SetReadDeadline(time.Time{})
-	return req, nil
+	return decode(s, r, text, scenario.Decode)
 }
 
 // problemDocument returns the problem document of an error that does not end the

@@ -98,6 +98,11 @@ func (be batchEngine) Solve(ctx context.Context, inst *hare.Instance, opt hare.O
 		return nil, wait, err
 	}
 	defer leave()
+	claim, bytes := admission.ClaimOf(ctx), admission.Footprint(inst)
+	if err := claim.Grow(bytes); err != nil {
+		return nil, wait, err
+	}
+	defer func() { _ = claim.Grow(-bytes) }()
 	if opt.TimeLimit > 0 {
 		opt.TimeLimit = max(admission.LeastTime, min(opt.TimeLimit, time.Until(deadline)))
 	} else {

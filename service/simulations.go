@@ -76,6 +76,31 @@ func (s *Service) Simulate(ctx context.Context, req *simulation.Request, limit t
 	return ans, nil
 }
 
+// simulatedJobBytes is about what a job of a simulation takes, and runBytes what its figures in a run take until the
+// report is written.
+const (
+	simulatedJobBytes = 3 << 10
+	runBytes          = 400
+)
+
+// SimulationFootprint estimates the bytes of memory that a simulation within SimulationLimits takes at most.
+func SimulationFootprint(req *simulation.Request) int64 {
+	l := &SimulationLimits
+	jobs := int64(max(0, min(study.GuessJobs(req), l.Jobs)))
+	clusters := hare.Instance{}
+	for _, g := range req.GPUs {
+		clusters.Cluster.Nodes = append(clusters.Cluster.Nodes, hare.Node{GPUs: []hare.TypeCount{g}})
+	}
+	if req.Cluster != nil {
+		clusters.Cluster.Nodes = append(clusters.Cluster.Nodes, req.Cluster.Nodes...)
+	}
+	if req.Instance != nil {
+		clusters.Cluster.Nodes = append(clusters.Cluster.Nodes, req.Instance.Cluster.Nodes...)
+	}
+	return jobs*simulatedJobBytes + min(jobs*int64(study.CountRuns(req)), int64(l.Sum))*runBytes +
+		admission.Footprint(&clusters)
+}
+
 // simulationCosts returns the model that predicts how long a simulation takes.
 // Simulations with linear programs take so much longer that they have a model of their
 // own.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/admission"
 	"github.com/hare-sched/hare/store"
 	"github.com/hare-sched/hare/wire"
 )
@@ -144,6 +145,9 @@ func (ss *Solves) Result(ctx context.Context, tenant, id string) (*hare.Result, 
 }
 
 func (ss *Solves) readResult(ctx context.Context, id string, ref store.BlobRef) (*hare.Result, error) {
+	if err := admission.ClaimOf(ctx).Grow(admission.DecodeFactor * ref.Size); err != nil {
+		return nil, err
+	}
 	r := store.OpenBlob(ctx, ss.cfg.Store, id, ref)
 	res, err := wire.DecodeResult(r, wire.Limits{MaxBytes: ref.Size + 1})
 	return res, r.Fault(err)
@@ -188,7 +192,11 @@ func (s *solve) instance(ctx context.Context) (*hare.Instance, error) {
 	if ref == nil {
 		return nil, ErrGone
 	}
+	claim := admission.ClaimOf(ctx)
+	if err := claim.Grow(admission.DecodeFactor * ref.Size); err != nil {
+		return nil, err
+	}
 	r := store.OpenBlob(ctx, s.parent.cfg.Store, s.id, *ref)
-	inst, err := wire.DecodeInstance(r, wire.Limits{MaxBytes: ref.Size + 1})
+	inst, err := wire.DecodeInstance(r, wire.Limits{MaxBytes: ref.Size + 1, Claim: claim.Grow})
 	return inst, r.Fault(err)
 }

@@ -18,6 +18,8 @@ func GuessJobs(req *simulation.Request) int {
 		return len(req.Instance.Jobs)
 	case req.Generate != nil:
 		return int(req.Generate.Jobs)
+	case req.Trace == nil:
+		return 0
 	}
 	var n lineCount
 	if src, err := (*jobsTrace)(req.Trace).source(); err == nil {

@@ -162,6 +162,13 @@ func (r *Reader) Nodes() ([]hare.Node, error) {
 	return d.inst.Cluster.Nodes, err
 }
 
+// copyBytes is about the memory that a copy of a node takes while a cluster is decoded, with its name and its place in
+// the index; fewer copies than claimedCopies are not worth a claim.
+const (
+	copyBytes     = 400
+	claimedCopies = 1000
+)
+
 // addNode appends a node and its copies to the cluster; sound means that reading
 // the node found no fault.
 func (d *instanceReader) addNode(v *nodeDoc, sound bool, found *hare.InvalidErrors) {
@@ -173,6 +180,12 @@ func (d *instanceReader) addNode(v *nodeDoc, sound bool, found *hare.InvalidErro
 		found.Add("", "too_large", "the cluster has more than %d GPUs up to here: split it", hare.MaxGPUs)
 		d.full = true
 		return
+	}
+	if copies >= claimedCopies && d.claim != nil {
+		if err := d.claim(copies * copyBytes); err != nil {
+			d.failed, d.full = err, true
+			return
+		}
 	}
 	n := v.Node
 	for c := range copies {

@@ -21,6 +21,9 @@ import (
 type Limits struct {
 	// MaxBytes limits the size of the document; zero means 64 MiB.
 	MaxBytes int64
+	// Claim is asked before a few bytes of the document become many in memory, and an error of it
+	// ends the decoding; nil means that this has no limit.
+	Claim func(bytes int64) error
 }
 
 // DefaultMaxBytes is the greatest size of a document where no limit is given.
@@ -41,7 +44,8 @@ type Reader struct {
 	in     *source
 	d      *jsontext.Decoder
 	faults hare.InvalidErrors
-	failed error              // the error of the underlying reader
+	failed error              // the error of the underlying reader, or of claim
+	claim  func(int64) error  // Limits.Claim; nil means no limit
 	prefix string             // prefix of all pointers, for the lines of NDJSON
 	one    bool               // the document is one line, whose number the caller knows
 	names  map[string]string  // names that were read, so that each is stored once
@@ -55,7 +59,7 @@ func NewReader(r io.Reader, lim Limits) *Reader {
 	in := &source{r: r, limit: lim.MaxBytes, left: lim.MaxBytes, blank: true}
 	// Reader finds duplicate names itself, so that the pass can continue after one.
 	d := jsontext.NewDecoder(in, jsontext.AllowDuplicateNames(true))
-	return &Reader{in: in, d: d, names: map[string]string{}}
+	return &Reader{in: in, d: d, claim: lim.Claim, names: map[string]string{}}
 }
 
 // newLineReader returns a Reader for a document of one line.

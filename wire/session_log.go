@@ -98,9 +98,10 @@ func DecodeLogHeader(line []byte) (*LogHeader, error) {
 // DecodeSession strictly decodes the request for a new session: a cluster, and
 // optionally policy, parameters and clock, which are "" or nil where they are left
 // out.
-func DecodeSession(text []byte) (*SessionRequest, error) {
+func DecodeSession(text []byte, lim Limits) (*SessionRequest, error) {
 	doc := logHeaderDoc{LogHeader: &LogHeader{}}
-	r := NewReader(bytes.NewReader(text), Limits{MaxBytes: int64(len(text)) + 1})
+	lim.MaxBytes = int64(len(text)) + 1
+	r := NewReader(bytes.NewReader(text), lim)
 	if err := sessionTable.Decode(r, &doc); err != nil {
 		return nil, err
 	}

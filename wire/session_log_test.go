@@ -33,7 +33,7 @@ func TestLogHeaderSurvivesEncoding(t *testing.T) {
 }
 
 func TestDecodeSession(t *testing.T) {
-	h, err := wire.DecodeSession([]byte(`{"cluster":` + oneNode + `,"parameters":{ "kappa" : 2 }}`))
+	h, err := wire.DecodeSession([]byte(`{"cluster":`+oneNode+`,"parameters":{ "kappa" : 2 }}`), wire.Limits{})
 	if err != nil || h.Policy != "" || h.Clock != "" || string(h.Parameters) != `{"kappa":2}` ||
 		len(h.Cluster.Nodes) != 1 {
 		t.Errorf("%+v %v", h, err)
@@ -48,7 +48,8 @@ func TestDecodeSession(t *testing.T) {
 		{`{"cluster":` + oneNode + `,"hare":"log/v1"}`, `/hare: unknown field`},
 		{`{"cluster":` + oneNode, "ends too early"},
 	} {
-		if _, err := wire.DecodeSession([]byte(c.text)); err == nil || !strings.Contains(err.Error(), c.want) {
+		_, err := wire.DecodeSession([]byte(c.text), wire.Limits{})
+		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s\n got %v\nwant %s", c.text, err, c.want)
 		}
 	}
@@ -104,7 +105,7 @@ func FuzzDecodeSession(f *testing.F) {
 	f.Add(`{"hare":"log/v1","policy":"x","parameters":{"a":[1,{}]},"clock":"server","cluster":` + oneNode + `}`)
 	f.Add(`{"cluster":` + oneNode + `}`)
 	f.Fuzz(func(t *testing.T, text string) {
-		if _, err := wire.DecodeSession([]byte(text)); err != nil {
+		if _, err := wire.DecodeSession([]byte(text), wire.Limits{}); err != nil {
 			checkFaults(t, err)
 		}
 		h, err := wire.DecodeLogHeader([]byte(text))
@@ -130,7 +131,7 @@ func TestLogOfAnEmptyCluster(t *testing.T) {
 	if err != nil || len(h.Cluster.Nodes) != 0 {
 		t.Error(h, err)
 	}
-	if _, err := wire.DecodeSession([]byte(`{"cluster":{"nodes":[]}}`)); err == nil {
+	if _, err := wire.DecodeSession([]byte(`{"cluster":{"nodes":[]}}`), wire.Limits{}); err == nil {
 		t.Error("a session without GPUs was asked for and not refused")
 	}
 }

@@ -3,36 +3,75 @@ package main
 import (
 	"math"
 	"os"
+	"path"
 	"runtime/debug"
 	"strconv"
 	"strings"
 )
 
-// machineMemory is how many bytes the process may take: the least of the machine's memory, the limit of its cgroup and
-// GOMEMLIMIT; 0 where none is known.
-func machineMemory() int64 {
-	least := debug.SetMemoryLimit(-1) // MaxInt64 without GOMEMLIMIT
-	if text, err := os.ReadFile("/proc/meminfo"); err == nil {
-		for line := range strings.Lines(string(text)) {
-			if f := strings.Fields(line); len(f) >= 2 && f[0] == "MemTotal:" {
-				if n, err := strconv.ParseInt(f[1], 10, 64); err == nil {
-					least = min(least, n<<10)
-				}
-			}
+const (
+	// leastMemory and unknownMemory are the default of --call-memory and of --session-memory in bytes on a small
+	// machine, and on one that does not say how large it is.
+	leastMemory   = 512 << 20
+	unknownMemory = 2 << 30
+)
+
+// quarterOfMemory returns the default of --call-memory and of --session-memory in bytes: a quarter of the least of the
+// machine's memory, the limit of the control group and GOMEMLIMIT. The files are below root, which is "/" outside
+// tests.
+func quarterOfMemory(root string, goLimit int64) int64 {
+	least := int64(math.MaxInt64)
+	take := func(n int64) {
+		if n > 0 {
+			least = min(least, n)
 		}
 	}
-	for _, path := range []string{"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"} {
-		if text, err := os.ReadFile(path); err == nil {
-			if n, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64); err == nil && n > 0 {
-				least = min(least, n)
+	take(goLimit)
+	take(machineMemory(root))
+	groups, _ := os.ReadFile(path.Join(root, "proc/self/cgroup")) // without the file there are no groups
+	for line := range strings.Lines(string(groups)) {
+		part := strings.SplitN(strings.TrimSpace(line), ":", 3)
+		if len(part) < 3 {
+			continue
+		}
+		dir, name := "sys/fs/cgroup", "memory.max"
+		if part[1] == "memory" {
+			dir, name = "sys/fs/cgroup/memory", "memory.limit_in_bytes"
+		} else if part[1] != "" {
+			continue
+		}
+		// The limits of the groups around a group hold as well. In a container the path may be one outside of it.
+		for group := path.Clean("/" + part[2]); ; group = path.Dir(group) {
+			take(number(path.Join(root, dir, group, name)))
+			if group == "/" {
+				break
 			}
 		}
 	}
 	if least == math.MaxInt64 {
-		return 0
+		return unknownMemory
 	}
-	return least
+	return max(leastMemory, least/4)
 }
 
-// sessionMemory is the default of --session-memory in bytes.
-func sessionMemory() int64 { return max(512<<20, machineMemory()/4) }
+// number reads a file that holds a number alone, and returns 0 for other files and those that cannot be read.
+func number(file string) int64 {
+	text, _ := os.ReadFile(file)                                      // an error leaves no number
+	n, _ := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64) // "max" is no number
+	return n
+}
+
+// machineMemory returns the memory of the machine in bytes, and 0 where that is not known.
+func machineMemory(root string) int64 {
+	text, _ := os.ReadFile(path.Join(root, "proc/meminfo")) // only Linux has the file
+	for line := range strings.Lines(string(text)) {
+		if f := strings.Fields(line); len(f) == 3 && f[0] == "MemTotal:" {
+			n, _ := strconv.ParseInt(f[1], 10, 64) // the kernel writes numbers
+			return n << 10
+		}
+	}
+	return 0
+}
+
+// goMemoryLimit returns GOMEMLIMIT in bytes.
+func goMemoryLimit() int64 { return debug.SetMemoryLimit(-1) }

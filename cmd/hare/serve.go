@@ -17,6 +17,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/hare-sched/hare/admission"
 	"github.com/hare-sched/hare/api"
 	"github.com/hare-sched/hare/clusters"
 	"github.com/hare-sched/hare/internal/timeslice"
@@ -40,7 +41,7 @@ const spareProcs = 2
 func serveCommand() *cobra.Command {
 	var listen string
 	var who accessFlags
-	var bodyMiB int64
+	var bodyMiB, callMiB int64
 	var cfg service.Config
 	var grace time.Duration
 	var dataDir string
@@ -122,7 +123,7 @@ then ends it with the best certified schedule and bound so far.`,
 				return errors.Join(err, kept.Close())
 			}
 			if keep.Memory = sessionMiB << 20; sessionMiB == 0 {
-				keep.Memory = sessionMemory()
+				keep.Memory = quarterOfMemory("/", goMemoryLimit())
 			}
 			keep.Store, keep.Logger, keep.Quotas = api.NewTimedStore(store.WithoutJournals(kept)), log, quotas
 			sessions, err := sessions.Open(c.Context(), keep)
@@ -158,9 +159,13 @@ then ends it with the best certified schedule and bound so far.`,
 			}
 			log.Info("listening", "address", address, "docs", scheme+address+"/docs", "keys", keys != nil, "version", version,
 				"highs", engine.EngineVersion)
+			calls := callMiB << 20
+			if calls == 0 {
+				calls = quarterOfMemory("/", goMemoryLimit())
+			}
 			h := api.New(svc, seen.config(api.Config{MaxBodyBytes: bodyMiB << 20, EngineRestarts: engine.Restarts,
 				Sessions: sessions, Clusters: clusters, Solves: solves, Hosts: who.hosts, Keys: keys,
-				Quotas: quotas}, engine, dataDir))
+				Quotas: quotas, Memory: admission.NewMemory(calls, keys != nil)}, engine, dataDir))
 			idle := make([]byte, idleHeap)
 			defer runtime.KeepAlive(idle)
 			// The API ends its streams before solves and sessions close.
@@ -196,15 +201,18 @@ then ends it with the best certified schedule and bound so far.`,
 		"cluster keeps; 0 means none")
 	who.flags(f)
 	f.Int64Var(&bodyMiB, "max-body", 64, "largest request body in MiB")
+	f.Int64Var(&callMiB, "call-memory", 0, "memory in MiB for all calls together, from the first byte of their bodies "+
+		"to their answers; further calls get 503 (default: a quarter of the machine's, the control group's or GOMEMLIMIT)")
 	f.IntVar(&cfg.Running, "running", 0, "how many calls run at the same time (default: one for each core)")
 	f.IntVar(&cfg.Queue, "queue", 64, "greatest number of calls that wait; 0 means none")
 	f.DurationVar(&cfg.MaxTime, "max-time", time.Minute, "time limit of solves that have none of their own")
 	f.DurationVar(&grace, "grace", 10*time.Second, "how long running work may continue at shutdown")
 	_ = c.MarkFlagDirname("data-dir") // cannot fail: the flag exists
 	positive(c, "checkpoint", "retain-age", "retain-size", "max-sessions", "max-jobs", "snapshot-every", "idle",
-		"max-body", "running", "max-time", "planners", "plan-time", "agent-lease",
+		"max-body", "call-memory", "running", "max-time", "planners", "plan-time", "agent-lease",
 		"logs", "session-memory")
-	mebibytes(c, "session-memory", "retain-size", "logs", "checkpoints", "max-body", "quota-body", "quota-stored")
+	mebibytes(c, "session-memory", "retain-size", "logs", "checkpoints", "max-body", "call-memory", "quota-body",
+		"quota-stored")
 	positive(c, "quota-solves", "quota-rate", "quota-body", "quota-stored", "quota-sessions", "quota-streams",
 		"quota-jobs")
 	return c

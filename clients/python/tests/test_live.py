@@ -181,8 +181,8 @@ class Live(unittest.TestCase):
 
         secret = {}
 
-        def post(path, **more):
-            return self.hare._call("POST", f"/v1/clusters/{lab}/agents{path}", headers=secret, **more).json()
+        def post(path, headers={}, **more):
+            return self.hare._call("POST", f"/v1/clusters/{lab}/agents{path}", headers=secret | headers, **more).json()
 
         me = {"protocol": 4, "version": "test", "name": "n1", "incarnation": "0123456789abcdef"}
         registered = post("", json={**me, "devices": [{"type": "T4"}]})
