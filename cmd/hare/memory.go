@@ -10,16 +10,18 @@ import (
 )
 
 const (
-	// leastMemory and unknownMemory are the default of --call-memory and of --session-memory in bytes on a small
-	// machine, and on one that does not say how large it is.
+	// callParts and sessionParts are the parts of the memory that --call-memory and --session-memory take by default. A
+	// large call may take three times as much where it is alone.
+	callParts, sessionParts = 8, 4
+	// leastMemory is the default in bytes on a small machine, and unknownMemory is taken for the memory of a machine
+	// that does not say how large it is.
 	leastMemory   = 512 << 20
-	unknownMemory = 2 << 30
+	unknownMemory = 8 << 30
 )
 
-// quarterOfMemory returns the default of --call-memory and of --session-memory in bytes: a quarter of the least of the
-// machine's memory, the limit of the control group and GOMEMLIMIT. The files are below root, which is "/" outside
-// tests.
-func quarterOfMemory(root string, goLimit int64) int64 {
+// memoryShare returns a part of the memory that the process may take, in bytes: of the least of the machine's memory,
+// the limit of the control group and GOMEMLIMIT. The files are below root, which is "/" outside tests.
+func memoryShare(parts int64, root string, goLimit int64) int64 {
 	least := int64(math.MaxInt64)
 	take := func(n int64) {
 		if n > 0 {
@@ -49,9 +51,9 @@ func quarterOfMemory(root string, goLimit int64) int64 {
 		}
 	}
 	if least == math.MaxInt64 {
-		return unknownMemory
+		return unknownMemory / parts
 	}
-	return max(leastMemory, least/4)
+	return max(leastMemory, least/parts)
 }
 
 // number reads a file that holds a number alone, and returns 0 for other files and those that cannot be read.

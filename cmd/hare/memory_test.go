@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-func TestQuarterOfMemory(t *testing.T) {
+func TestMemoryShare(t *testing.T) {
 	const ram = "MemTotal:       16777216 kB\nMemFree:  1 kB\n"
 	for _, c := range []struct {
 		name  string
@@ -15,7 +15,7 @@ func TestQuarterOfMemory(t *testing.T) {
 		limit int64
 		want  int64
 	}{
-		{"nothing is known", nil, math.MaxInt64, unknownMemory},
+		{"nothing is known", nil, math.MaxInt64, unknownMemory / 4},
 		{"the machine", map[string]string{"proc/meminfo": ram}, math.MaxInt64, 4 << 30},
 		{"GOMEMLIMIT", map[string]string{"proc/meminfo": ram}, 8 << 30, 2 << 30},
 		{"a group without a limit", map[string]string{"proc/meminfo": ram, "proc/self/cgroup": "0::/a/b\n",
@@ -38,7 +38,7 @@ func TestQuarterOfMemory(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if got := quarterOfMemory(root, c.limit); got != c.want {
+		if got := memoryShare(4, root, c.limit); got != c.want {
 			t.Errorf("%s: %d, not %d", c.name, got, c.want)
 		}
 	}

@@ -123,7 +123,7 @@ then ends it with the best certified schedule and bound so far.`,
 				return errors.Join(err, kept.Close())
 			}
 			if keep.Memory = sessionMiB << 20; sessionMiB == 0 {
-				keep.Memory = quarterOfMemory("/", goMemoryLimit())
+				keep.Memory = memoryShare(sessionParts, "/", goMemoryLimit())
 			}
 			keep.Store, keep.Logger, keep.Quotas = api.NewTimedStore(store.WithoutJournals(kept)), log, quotas
 			sessions, err := sessions.Open(c.Context(), keep)
@@ -161,7 +161,7 @@ then ends it with the best certified schedule and bound so far.`,
 				"highs", engine.EngineVersion)
 			calls := callMiB << 20
 			if calls == 0 {
-				calls = quarterOfMemory("/", goMemoryLimit())
+				calls = memoryShare(callParts, "/", goMemoryLimit())
 			}
 			h := api.New(svc, seen.config(api.Config{MaxBodyBytes: bodyMiB << 20, EngineRestarts: engine.Restarts,
 				Sessions: sessions, Clusters: clusters, Solves: solves, Hosts: who.hosts, Keys: keys,
@@ -202,7 +202,7 @@ then ends it with the best certified schedule and bound so far.`,
 	who.flags(f)
 	f.Int64Var(&bodyMiB, "max-body", 64, "largest request body in MiB")
 	f.Int64Var(&callMiB, "call-memory", 0, "memory in MiB for all calls together, from the first byte of their bodies "+
-		"to their answers; further calls get 503 (default: a quarter of the machine's, the control group's or GOMEMLIMIT)")
+		"to their answers; further calls get 503 (default: an eighth of the machine's, the control group's or GOMEMLIMIT)")
 	f.IntVar(&cfg.Running, "running", 0, "how many calls run at the same time (default: one for each core)")
 	f.IntVar(&cfg.Queue, "queue", 64, "greatest number of calls that wait; 0 means none")
 	f.DurationVar(&cfg.MaxTime, "max-time", time.Minute, "time limit of solves that have none of their own")

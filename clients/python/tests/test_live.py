@@ -181,8 +181,9 @@ class Live(unittest.TestCase):
 
         secret = {}
 
-        def post(path, headers={}, **more):
-            return self.hare._call("POST", f"/v1/clusters/{lab}/agents{path}", headers=secret | headers, **more).json()
+        def post(path, kind="application/json", **more):
+            headers = {**secret, "Content-Type": kind}
+            return self.hare._call("POST", f"/v1/clusters/{lab}/agents{path}", headers=headers, **more).json()
 
         me = {"protocol": 4, "version": "test", "name": "n1", "incarnation": "0123456789abcdef"}
         registered = post("", json={**me, "devices": [{"type": "T4"}]})
@@ -194,12 +195,12 @@ class Live(unittest.TestCase):
         task = {name: orders[0][name] for name in ("job", "attempt", "task")}
         self.assertEqual(orders[0]["start"]["command"], ["train", "--epochs", "3"])
         at = {**task, "epoch": epoch, "stream": "stdout"}
-        octets = {"Content-Type": "application/octet-stream"}
-        post("/n1/logs", params={**at, "offset": 0}, headers=octets, content=b"epoch 1\n")
+        octets = "application/octet-stream"
+        post("/n1/logs", params={**at, "offset": 0}, kind=octets, content=b"epoch 1\n")
         follow = self.hare.job_log(lab, job.id, follow=True)
         self.assertEqual(next(follow), b"epoch 1\n")
         self.assertEqual([a.state for a in self.hare.drain(lab, "n1", "new fans")], ["draining"])
-        post("/n1/logs", params={**at, "offset": 8}, headers=octets, content=b"epoch 2\n")
+        post("/n1/logs", params={**at, "offset": 8}, kind=octets, content=b"epoch 2\n")
         report = {**task, "state": "ended", "exit_code": 0}
         post("/n1/sync", json={**sync, "wait_s": 0, "orders_seen": orders[0]["number"], "reports": [report]})
         self.assertEqual(b"".join(follow), b"epoch 2\n")
