@@ -13,8 +13,9 @@ import (
 const DecodeFactor = 24
 
 // These are the bytes of memory at the peak of a solve, with what the collector has not freed yet, measured as the
-// growth of the resident set of hare serve: 200,000 jobs of two lines took 1,060 MiB and a million small jobs 6.7 GiB, a million GPUs of one node 550,
-// of as many nodes 1,120, and a million tasks 630. A bound or a check takes about half.
+// growth of the resident set of hare serve: 200,000 jobs of two lines took 1,060 MiB and a million small jobs 6.7
+// GiB, a million GPUs of one node 550, of as many nodes 1,120, and a million tasks 630. A bound or a check takes
+// about half.
 const (
 	jobBytes   = 7 << 10
 	gpuBytes   = 600
