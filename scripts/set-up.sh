@@ -1,3 +1,4 @@
+# shellcheck shell=bash
 # Sourced by ./demo and ./test with the argument demo or test, in the root of the
 # checkout. Installs the Debian packages that are missing, and puts Go on the PATH.
 
@@ -6,7 +7,10 @@ for folder in /usr/local/go/bin /usr/lib/go/bin ~/sdk/go/bin ~/go/bin; do
 done
 
 # needed prints the Debian packages that are missing.
-needed() { scripts/prerequisites.sh --packages $([ "$1" = demo ] || echo clients); }
+needed() {
+    # shellcheck disable=SC2046 # there is no argument for demo
+    scripts/prerequisites.sh --packages $([ "$1" = demo ] || echo clients)
+}
 
 # candidate prints the version of a package that apt would install.
 candidate() { apt-cache policy "$1" | sed -n 's/^ *Candidate: *\([0-9]*:\)\?//p'; }
