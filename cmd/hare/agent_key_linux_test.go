@@ -98,7 +98,9 @@ func TestKilledAgentAndStoppedRunner(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			k := oneAgent(t, nil)
+			// The job begins when the agent has a runner ready again, which watches over it from then on.
 			k.run(`R=$PPID; A=$(cut -d' ' -f4 /proc/$R/stat); cd `+k.dir+`; trap "" TERM; `+
+				`until [ "$(grep -o '[0-9]*' n0/guard.json | head -n 1)" != $R ]; do sleep 0.01; done; `+
 				`setsid sh -c 'echo $$ > part; mv part pid; sleep 1000' & until [ -e pid ]; do sleep 0.01; done; `+
 				c.script, 1, nil)
 			var pid int
