@@ -382,7 +382,7 @@ func (l *ListScheduler) restoreGuard(s *schedulerSnapshot) bool {
 		y := s.Jobs[i].Guard
 		if y == nil || y.Work < 0 || y.Work > mostWork || y.RoundUs <= 0 || y.RoundUs > hare.MaxExact || y.Missed < 0 ||
 			y.Turns < 0 || y.Turns > g.turns || y.Ticket < 0 || y.Ticket > g.tickets || y.OnType < -1 ||
-			y.OnType >= len(l.types) || y.ClusterUs < 0 || y.FIFOUs < 0 || y.LookUs < 0 || y.Aged < 0 {
+			y.OnType >= max(1, len(l.types)) || y.ClusterUs < 0 || y.FIFOUs < 0 || y.LookUs < 0 || y.Aged < 0 {
 			return false
 		}
 		j.guarded = guarded{work: y.Work, roundUs: y.RoundUs, missed: y.Missed, turns: y.Turns, ticket: y.Ticket,
