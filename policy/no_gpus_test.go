@@ -8,8 +8,8 @@ import (
 	"github.com/hare-sched/hare/policy"
 )
 
-// TestSnapshotWithoutGPUs checks that a session whose GPUs have not joined yet, as that of a managed cluster, comes back
-// from its snapshot when jobs wait in it.
+// TestSnapshotWithoutGPUs checks that a session whose GPUs have not joined yet, as that of a managed cluster, comes
+// back from its snapshot when jobs wait in it.
 func TestSnapshotWithoutGPUs(t *testing.T) {
 	tried := 0
 	for _, name := range policy.SessionNames() {
