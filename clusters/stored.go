@@ -32,8 +32,8 @@ func (c *Cluster) countFiles() error {
 	return c.countCopies()
 }
 
-// countCopies counts the copies of checkpoints anew, after some were removed. One that another call writes meanwhile
-// may be counted twice until the next time.
+// countCopies counts the copies of checkpoints again, after some were removed. A copy that another call writes
+// meanwhile may be counted twice until countCopies is called again.
 func (c *Cluster) countCopies() error {
 	if c.parent.cfg.Quotas == nil {
 		return nil

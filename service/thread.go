@@ -12,8 +12,8 @@ import (
 // up its share of the processor and is made to wait by the operating system. If a
 // request or the answer of a solve went on in such a thread, each of its steps would
 // wait too, the longer the busier the machine is. A panic of f is raised in the caller,
-// with the stack of f. Where f has goroutines of its own, waiting for them costs more in a
-// thread of its own than is gained.
+// with the stack of f. compute is meant for an f that starts no goroutines: a locked
+// thread that waits for others costs more than is gained.
 func compute[T any](f func() (T, error)) (v T, err error) {
 	ended := make(chan string, 1)
 	go func() {
