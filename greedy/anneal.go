@@ -56,6 +56,9 @@ func newAnnealing(ap *annealProblem, cfg *ImproveConfig) *annealing {
 	if cfg.Heat == 0 {
 		cfg.Heat = ap.heat(cfg)
 	}
+	if ap.tempers(cfg) && len(ap.jobs) > StagedJobs {
+		cfg.Chains = 1 // also where prices of jobs leave the search more cores, so that the steps are the same
+	}
 	if cfg.Chains == 0 {
 		cfg.Chains = AnnealingChains
 	}
@@ -274,7 +277,7 @@ func (ap *annealProblem) heat(cfg *ImproveConfig) float64 {
 		return 1
 	case ap.wide():
 		return wideHeat
-	case cfg.JobSeconds < hotSeconds:
+	case cfg.JobSeconds < hotSeconds && !ap.tempers(cfg):
 		return 1
 	}
 	return min(mostHeat, max(1, float64(n)/usualJobs))

@@ -38,9 +38,11 @@ const (
 func (an *annealing) staged() bool { return an.cfg.staged && (an.cfg.Continual || an.tempers()) }
 
 // tempers reports whether there is tempering between the annealings of a search by stages.
-func (an *annealing) tempers() bool {
-	n := len(an.p.jobs)
-	return an.cfg.staged && (n <= StagedJobs || n <= stagedRigid && !an.p.gangs && !an.cfg.Continual)
+func (an *annealing) tempers() bool { return an.p.tempers(an.cfg) }
+
+func (ap *annealProblem) tempers(cfg *ImproveConfig) bool {
+	n := len(ap.jobs)
+	return cfg.staged && (n <= StagedJobs || n <= stagedRigid && !ap.gangs && !cfg.Continual)
 }
 
 // runStages anneals, and tempers in turns where that pays.

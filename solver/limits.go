@@ -10,6 +10,7 @@ import (
 // the limits and not on the clock.
 type limits struct {
 	boundEffort, planEffort float64    // the factors of the numbers of iterations of the ascents
+	restEffort              float64    // of the bound after a plan that comes first and soon bounds better than an ascent
 	minGain                 float64    // the least gain of a step of the ascents, as a share; 0 makes all steps
 	boundShare, planShare   float64    // the shares of the time limit by which the ascents end
 	reserve                 float64    // the share kept for verification and encoding
@@ -84,7 +85,9 @@ const (
 // stepSeconds for each job on one core.
 //
 // The plan for the search comes first, with an effort that does not depend on the limit, where that takes no more
-// than samePlanShare of it: a search with more time then goes on where one with less has ended.
+// than samePlanShare of it: a search with more time then goes on where one with less has ended. More effort than
+// samePlanEffort guides gang and rigid jobs no better, and leaves more limits below that share. What is left of the
+// share then raises the bound alone.
 const (
 	minGainShare = 4e-5
 	stepSeconds  = 1e-5
@@ -93,10 +96,11 @@ const (
 	minEffort    = 0.5 // the least factor of its effort
 	maxEffort    = 3   // the greatest factor of its effort
 
-	samePlanShare = 0.2
-	samePlanLeast = 0.7 // the least factor of its effort
-	samePlanMost  = 2
-	samePlanJobs  = 140 // the number of jobs for which the factor would be 1
+	samePlanShare   = 0.2
+	samePlanEffort  = 0.7
+	samePlanRelaxed = 2   // the most effort where jobs are relaxed
+	samePlanJobs    = 140 // the number of jobs for which it would then be 1
+	samePlanBound   = 1.3 // the most effort for the bound after it
 )
 
 func (s *solve) setLimits() {
@@ -139,9 +143,13 @@ func (s *solve) setLimits() {
 			l.planCells *= 2 // prices of gang and rigid jobs guide no better on finer grids
 		}
 		l.boundEffort = min(maxEffort, max(minEffort, timedShare/(fullSteps*step)))
-		same := min(samePlanMost, max(samePlanLeast, samePlanJobs/n)) // the effort
-		if l.samePlan = !l.large && same*fullSteps*step <= samePlanShare; l.samePlan {
+		same, most := samePlanEffort, samePlanShare/(fullSteps*step) // most is the effort that the share allows
+		if relaxed {
+			same = min(samePlanRelaxed, max(same, samePlanJobs/n))
+		}
+		if l.samePlan = !l.large && same <= most; l.samePlan {
 			l.planEffort, l.planShare, l.boundShare = same, l.boundShare, l.planShare
+			l.restEffort = min(samePlanBound, max(minEffort/10, most-same))
 		} else {
 			l.planEffort = l.boundEffort
 		}

@@ -1,6 +1,7 @@
 package solver
 
 import (
+	"context"
 	"math"
 	"reflect"
 	"slices"
@@ -8,6 +9,7 @@ import (
 	"time"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/internal/lp"
 	"github.com/hare-sched/hare/trace"
 )
 
@@ -159,4 +161,37 @@ func TestPlanOfASecondIsThatOfLongLimits(t *testing.T) {
 	if effort(500*time.Millisecond) != 0 {
 		t.Error("half a second leaves time for the plan of long limits")
 	}
+}
+
+// Sixty rigid jobs have the plan of long limits from 0.3 s on: with another plan, the search of half a second found a
+// better schedule than that of two. It solves no linear programs, which would end with the limit.
+func TestPlanOfFewJobsIsTheSameSoon(t *testing.T) {
+	inst, err := trace.Generate(trace.GenerateConfig{Jobs: 60, Seed: 7, Sync: "rigid",
+		GPUs: []hare.TypeCount{{Type: "V100", Count: 4}, {Type: "T4", Count: 4}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	plan := func(limit time.Duration) *hare.Relaxation {
+		s, err := newSolve(t.Context(), inst, hare.Options{TimeLimit: limit}, Config{Workers: 2, LP: noLP{t}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s.setLimits(); !s.limits.samePlan {
+			t.Errorf("the plan follows a limit of %v", limit)
+		}
+		s.limits.planShare = 1e3 // the test's machine may be slow
+		s.quit = t.Context()
+		return s.plan(nil)
+	}
+	if short, long := plan(300*time.Millisecond), plan(time.Minute); !reflect.DeepEqual(short.Prices, long.Prices) {
+		t.Error("the plans of 0.3 s and of a minute differ")
+	}
+}
+
+// noLP is an engine that must not be used.
+type noLP struct{ t *testing.T }
+
+func (n noLP) Solve(context.Context, *lp.Problem) (*lp.Solution, error) {
+	n.t.Error("the plan solves a linear program")
+	return nil, context.Canceled
 }

@@ -61,16 +61,17 @@ func (s *solve) pricesWanted() bool {
 func (s *solve) priceAndPlan(ctx context.Context, guide, from *hare.Relaxation) *hare.Relaxation {
 	plans := s.opt.Order == hare.MethodPrice && s.searches() && !s.cfg.Ablation.PlanPrices
 	var first *hare.Relaxation
+	effort, cells := s.limits.boundEffort, s.limits.cells
 	if plans && s.limits.samePlan {
 		first = s.plan(from)
 		from = first
 		if s.planBounds(first) {
-			return first
+			effort, cells = s.limits.restEffort, s.limits.planCells
 		}
 	}
 	s.event(PhaseBound, true)
 	share, cancel := s.context(s.limits.boundShare)
-	rel := s.price(share, planCharge{}, s.limits.boundEffort, s.limits.minGain, s.limits.cells, from)
+	rel := s.price(share, planCharge{}, effort, s.limits.minGain, cells, from)
 	cancel()
 	s.keepPrices(rel)
 	switch {
@@ -98,16 +99,21 @@ func (s *solve) priceAndPlan(ctx context.Context, guide, from *hare.Relaxation) 
 }
 
 // plan finds prices for the search, from those of another relaxation if there is one. A plan that is the same under
-// each limit makes all of its steps.
+// each limit makes all of its steps. Without relaxed jobs, it solves no linear programs: they end with the limit.
 func (s *solve) plan(from *hare.Relaxation) *hare.Relaxation {
 	s.event(PhasePlan, true)
 	share, cancel := s.context(s.limits.planShare)
 	defer cancel()
 	gain := s.limits.minGain
+	lps := s.limits.maxLPs
 	if s.limits.samePlan {
 		gain = 0
+		if !s.relaxes() {
+			s.limits.maxLPs = -1
+		}
 	}
 	rel := s.price(share, s.limits.charge, s.limits.planEffort, gain, s.limits.planCells, from)
+	s.limits.maxLPs = lps
 	s.keepPrices(rel)
 	return rel
 }
