@@ -358,7 +358,7 @@ func (pc *priceCertificate) phi(d *demand) (*big.Rat, error) {
 	}
 	phi := fluidPhi(job, cs, pc.cert.GridUs, path)
 	if job.Sync == hare.Relaxed && pc.cert.StepUs > 0 {
-		exact, err := pc.stepsPhi(job, types, cs, d.least/job.Rounds)
+		exact, err := pc.stepsPhi(job, types, cs, d.least/job.Rounds, d.earliest)
 		if err != nil {
 			return nil, err
 		}

@@ -20,10 +20,12 @@ var mixedSeeds = flag.Uint64("mixed", 100, "how many instances with all rules Te
 // states the least decimal above, which is to be refused. In further documents some entries of
 // these plans have moved.
 func mixedDocuments(t *testing.T) (out []documents) {
-	for seed := range *mixedSeeds * 3 / 2 {
+	for seed := range *mixedSeeds * 2 {
 		r := rand.New(rand.NewPCG(seed+otherDocuments(), 43))
 		draw, certify := brute.RandomMixed, randomMixed
 		switch {
+		case seed >= *mixedSeeds*3/2:
+			draw = randomLate
 		case seed >= *mixedSeeds:
 			draw = brute.RandomWithShapes
 		case seed%2 == 1:
@@ -38,6 +40,10 @@ func mixedDocuments(t *testing.T) (out []documents) {
 		cert := certify(r, inst, value/1e6-500_000*r.Int64N(3))
 		if r.IntN(3) == 0 {
 			cert.StepUs = 500_000
+		}
+		if seed >= *mixedSeeds*3/2 {
+			cert = &hare.Certificate{Method: hare.MethodPrice, Objective: inst.Objective, StepUs: 500_000,
+				GridUs: []int64{0, 500_000 * (1 + r.Int64N(12))}, Path: r.IntN(2) == 0}
 		}
 		switch r.IntN(6) {
 		case 0:
@@ -89,6 +95,29 @@ func mixedDocuments(t *testing.T) (out []documents) {
 		t.Errorf("only %d results with all rules", len(out))
 	}
 	return out
+}
+
+// randomLate makes two relaxed jobs with deadlines, of which the second may wait for the first, on a node that pauses.
+// Without prices their bounds round by round go by when the node has room.
+func randomLate(r *rand.Rand) *hare.Instance {
+	open := 1_000_000 * r.Int64N(4)
+	inst := &hare.Instance{Objective: hare.ObjectiveJCTAndTardiness, Cluster: hare.Cluster{Nodes: []hare.Node{{Name: "n",
+		GPUs: []hare.TypeCount{{Type: "A", Count: 1 + r.IntN(2)}}, Windows: []hare.Window{{StartUs: 0, EndUs: open + 1},
+			{StartUs: open + 1_000_000*(1+r.Int64N(3)), EndUs: hare.Forever}}}}}}
+	if open == 0 {
+		inst.Cluster.Nodes[0].Windows = inst.Cluster.Nodes[0].Windows[1:]
+	}
+	for i := range 2 {
+		inst.Jobs = append(inst.Jobs, hare.Job{ID: fmt.Sprint("j", i), WeightMicro: 1_000_000 * r.Int64N(3),
+			Sync: hare.Relaxed, ReleaseUs: 1_000_000 * r.Int64N(2), Rounds: 1 + r.Int64N(3), Tasks: 1 + r.Int64N(2),
+			On:         []hare.Profile{{Type: "A", ComputeUs: 1_000_000, SyncUs: 500_000 * r.Int64N(2)}},
+			Only:       []hare.LabelValues{{Label: "node", Values: []string{"n"}}},
+			DeadlineUs: 1_000_000 * (1 + r.Int64N(6)), LateWeightMicro: 1_000_000 * (1 + r.Int64N(3))})
+	}
+	if r.IntN(2) == 0 {
+		inst.Jobs[1].After = []hare.Predecessor{{Job: "j0"}}
+	}
+	return inst
 }
 
 // firstStart returns the start of a job: 0 if it runs then, and otherwise its first in the plan.

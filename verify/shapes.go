@@ -317,7 +317,7 @@ func (pc *priceCertificate) shapedPhi(d *demand, path int64) (*big.Rat, error) {
 		}
 		if err == nil && d.job.Sync == hare.Relaxed && pc.cert.StepUs > 0 {
 			var exact *big.Rat
-			if exact, err = pc.stepsPhi(&x.job, x.choices, cs, x.tau); exact != nil && exact.Cmp(phi) > 0 {
+			if exact, err = pc.stepsPhi(&x.job, x.choices, cs, x.tau, d.earliest); exact != nil && exact.Cmp(phi) > 0 {
 				phi = exact
 			}
 		}

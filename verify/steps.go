@@ -40,8 +40,9 @@ type stepKind struct {
 // weight-seconds, or nil if the job is not bounded round by round. stepsPhi takes O(rounds ·
 // steps · levels + steps · levels · types · log types).
 //
-// cs are the types of the job, and offers what the job pays on them, by type and class.
-func (pc *priceCertificate) stepsPhi(job *hare.Job, cs, offers []typeChoice, tau int64) (*big.Rat, error) {
+// cs are the types of the job, and offers what the job pays on them, by type and class; no schedule ends the job before
+// earliest.
+func (pc *priceCertificate) stepsPhi(job *hare.Job, cs, offers []typeChoice, tau, earliest int64) (*big.Rat, error) {
 	delta, grid := pc.cert.StepUs, pc.cert.GridUs
 	horizon, types := grid[len(grid)-1]/delta, int64(len(cs))
 	if job.Rounds > maxSteps || horizon > maxSteps || types > maxSteps || job.Rounds*horizon > maxSteps/types {
@@ -66,7 +67,7 @@ func (pc *priceCertificate) stepsPhi(job *hare.Job, cs, offers []typeChoice, tau
 		return nil, errSteps
 	}
 	if job.LateWeightMicro > 0 {
-		return new(big.Rat).SetInt(lateCost(j, delta, cs, offers)), nil
+		return new(big.Rat).SetInt(lateCost(j, delta, earliest/delta, cs, offers)), nil
 	}
 	cost := times(j.tau, job.Rounds)
 	cost.Mul(cost.Add(cost, big.NewInt(j.release)), big.NewInt(j.weight))
@@ -94,11 +95,13 @@ func (sd *stepped) priceSlots(delta int64, cs, offers []typeChoice) {
 }
 
 // lateCost returns V_R(a) of a job with tardiness, in 1e-15 weight-seconds: the recursion of
-// docs/bounds.md with f(C) in place of w C, and the deadline rounded up to a step.
-func lateCost(j *stepped, delta int64, cs, offers []typeChoice) *big.Int {
+// docs/bounds.md with f(C) in place of w C, and the deadline rounded up to a step. No schedule ends the job before the
+// step earliest.
+func lateCost(j *stepped, delta, earliest int64, cs, offers []typeChoice) *big.Int {
 	late := j.job.LateWeightMicro * 1000
 	deadline := (j.job.DeadlineUs + delta - 1) / delta
 	ends := func(x int64) sum128 { // f, for x steps
+		x = max(x, earliest)
 		return sum128{}.plus(j.weight, x).plus(late, max(0, x-deadline))
 	}
 	if j.width <= 0 {
