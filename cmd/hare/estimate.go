@@ -79,6 +79,7 @@ are worth.`,
 	f.IntVar(&cfg.Trees, "trees", 100, "trees of the random forest")
 	f.Uint64Var(&cfg.Seed, "seed", 0, "seed of the random forest")
 	choices(c, "rule", append(ruleNames(), "best")...)
+	outputs(c, outputFile, "output")
 	positive(c, "trees")
 	return c
 }
@@ -110,15 +111,7 @@ func ruleTexts() string {
 
 // openHistory reads a file of past jobs.
 func openHistory(name string) ([]estimate.PastJob, error) {
-	in, err := openIn(name)
-	if err != nil {
-		return nil, err
-	}
-	jobs, err := readHistory(name, in)
-	if err := errors.Join(err, in.Close()); err != nil {
-		return nil, err
-	}
-	return jobs, nil
+	return readDocument(name, aTable, func(in io.Reader) ([]estimate.PastJob, error) { return readHistory(name, in) })
 }
 
 // readHistory reads a CSV of jobs that have ended. Errors name the line.

@@ -145,7 +145,7 @@ type filler struct {
 func (fl *filler) instance(name string, text []byte, out *bytes.Buffer) error {
 	inst, err := wire.DecodeInstance(bytes.NewReader(text), wire.Limits{MaxBytes: maxFileBytes})
 	if err != nil {
-		return inputError(name, err)
+		return due(name, anInstance, text[:min(len(text), headBytes)], err)
 	}
 	for i := range inst.Jobs {
 		j := &inst.Jobs[i]

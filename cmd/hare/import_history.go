@@ -289,6 +289,7 @@ func importHistoryCommands() (out []*cobra.Command) {
 			"result without a bound")
 		c.Flags().StringVar(&report, "report", "", "write what was assumed and left out to this file, as JSON")
 		c.Flags().StringP("output", "o", "", "write to this file (.gz, .zst compress)")
+		outputs(c, outputData, "happened", "report", "output")
 		out = append(out, c)
 	}
 	return out
@@ -368,7 +369,7 @@ or gangs that keep their GPUs from begin to end. What a form cannot tell is coun
 			}
 			inst, err := readInstance(args[1])
 			if err != nil {
-				return err
+				return otherWayRound(args[1:], err)
 			}
 			res, err := readResult(args[2])
 			if err != nil {
@@ -388,6 +389,7 @@ or gangs that keep their GPUs from begin to end. What a form cannot tell is coun
 	}
 	c.Flags().StringVarP(&folder, "output", "o", "export", "folder for the texts")
 	c.Flags().BoolVar(&asJSON, "json", false, "with slurm: jobs as sacct --json tells them, in place of sacct -P")
+	outputs(c, outputFolder, "output")
 	c.Flags().StringVar(&origin, "origin", "2026-01-05", "when time 0 of the instance is")
 	return c
 }

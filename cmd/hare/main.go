@@ -60,6 +60,9 @@ func run(ctx context.Context, args []string) (code int) {
 	root.SetOut(stdout)
 	root.SetErr(stderr)
 	err := root.ExecuteContext(ctx)
+	if err != nil {
+		err = unknownCommand(root, err)
+	}
 	switch {
 	case err == nil:
 		return exitDone
@@ -70,8 +73,7 @@ func run(ctx context.Context, args []string) (code int) {
 		fmt.Fprintln(stderr, "hare: interrupted before there was an answer")
 		return exitNo
 	}
-	// The message is joined to one line; cobra prints its suggestions on separate
-	// lines.
+	// The message is joined to one line.
 	fmt.Fprintln(stderr, "hare:", strings.Join(strings.Fields(err.Error()), " "))
 	return exitCode(err)
 }
@@ -85,8 +87,7 @@ func exitCode(err error) int {
 	switch {
 	case isMachineFault(err):
 		return exitInternal
-	case strings.HasPrefix(err.Error(), "unknown command"),
-		errors.As(err, &usage), errors.As(err, &invalid), errors.As(err, &path):
+	case errors.As(err, &usage), errors.As(err, &invalid), errors.As(err, &path):
 		return exitUsage
 	}
 	return exitInternal
@@ -129,15 +130,17 @@ or a fault of the machine, such as a full disk.`,
 			if err := checkTexts(c, args); err != nil {
 				return err
 			}
-			return checkFlags(c)
+			if err := checkFlags(c); err != nil {
+				return err
+			}
+			return checkOutputs(c, args)
 		},
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
 	root.SetVersionTemplate("hare {{.Version}}\n")
-	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
-		return usageError{fmt.Errorf("%w (see %s --help)", err, c.CommandPath())}
-	})
+	root.SetFlagErrorFunc(explainFlagError)
+	root.DisableSuggestions = true // unknownCommand makes them
 	root.AddCommand(solveCommand(), verifyCommand(), boundCommand(), plotCommand(), importCommand(),
 		generateCommand(), exportCommand(), profileCommand(), slurmCommand(), kubeCommand(), rayCommand(), shadowCommand(),
 		hashCommand(),
@@ -152,8 +155,8 @@ or a fault of the machine, such as a full disk.`,
 func exactly(n int, names string) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
 		if len(args) != n {
-			return usageError{fmt.Errorf("%s takes %s, got %d argument(s) (see %s --help)", c.CommandPath(), names, len(args),
-				c.CommandPath())}
+			return usageError{fmt.Errorf("%s takes %s, got %s (see %s --help)", c.CommandPath(), names,
+				plural(len(args), "argument"), c.CommandPath())}
 		}
 		return nil
 	}

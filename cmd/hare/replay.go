@@ -94,6 +94,9 @@ func readLog(ctx context.Context, in io.Reader) (*wire.LogHeader, iter.Seq2[wire
 	}
 	h, err := wire.DecodeLogHeader(first)
 	if err != nil {
+		if is := recognise(first[:min(len(first), headBytes)]); is.what != "" && is.what != aLog {
+			err = fmt.Errorf("the file is %s: give %s", is.what, aLog)
+		}
 		return nil, nil, err
 	}
 	return h, func(yield func(wire.Record, error) bool) {

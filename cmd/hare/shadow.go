@@ -85,6 +85,9 @@ and the schedules, so that hare verify checks each of them.`,
 	flags.Int64Var(&f.work, "work-limit", 0, "work of each plan in hindsight, as of hare solve (default: 4000000)")
 	flags.Uint64Var(&f.seed, "seed", 1, "seed of the intervals")
 	positive(c, "backfill", "backfill-depth")
+	outputs(c, outputFile, "log")
+	outputs(c, outputPage, "output")
+	outputs(c, outputFolder, "record")
 	return c
 }
 
@@ -96,12 +99,6 @@ func (f *shadowFlags) run(ctx context.Context, args []string, w io.Writer) error
 	}
 	if f.backfill < time.Second {
 		return usageError{errors.New("--backfill must be at least 1s")}
-	}
-	if err := canBeFolder(f.record); err != nil {
-		return usageError{fmt.Errorf("--record: %w", err)}
-	}
-	if err := canBeOutput(f.out); err != nil {
-		return usageError{fmt.Errorf("-o: %w", err)}
 	}
 	var log *history.Log
 	var err error

@@ -103,7 +103,7 @@ func readPair(args []string) (*hare.Instance, *hare.Result, error) {
 	}
 	inst, err := readInstance(args[0])
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, otherWayRound(args, err)
 	}
 	res, err := readResult(args[1])
 	return inst, res, err
@@ -155,6 +155,9 @@ jobs and read the times of each job.`,
 			if err != nil {
 				return err
 			}
+			if opt.Width != 0 && (opt.Width < 400 || opt.Width > 8000) {
+				return usageError{fmt.Errorf("--width %d: it must be 400 to 8000", opt.Width)}
+			}
 			inst, res, rep, err := previous.check(args)
 			if err != nil {
 				return err
@@ -172,6 +175,7 @@ jobs and read the times of each job.`,
 	c.Flags().StringVar(&opt.Title, "title", "", "headline (default: the instance's name)")
 	c.Flags().IntVar(&opt.Width, "width", 0, "width in pixels, 400 to 8000 (default 1200)")
 	positive(c, "width")
+	outputs(c, outputPicture, "output")
 	return c
 }
 
@@ -272,6 +276,7 @@ func importCommand() *cobra.Command {
 	choices(c, "placement", "consolidated", "unconsolidated")
 	choices(c, "shared", "skip", "whole")
 	positive(c, "quantum")
+	outputs(c, outputData, "output")
 	c.AddCommand(importHistoryCommands()...)
 	return c
 }

@@ -101,13 +101,16 @@ searches, and equal calls give equal answers.`,
 	f.Int64Var(&opt.WorkLimit, "work-limit", 0,
 		"work limit of each solve; 0 means a limit computed from the instance's size")
 	f.Float64Var(&opt.Gap, "gap", solver.DefaultGap,
-		"stop a solve when its plan is proved to be within this fraction of the best")
+		"stop a solve when its plan is proved to be within this fraction of the best, e.g. 0.05 for 5 %")
+	fraction(c, "gap")
 	f.Int64Var(&opt.Seed, "seed", 1, "seed of the search")
 	f.StringVarP(&out, "output", "o", "", "write one line of JSON for each scenario to this file, as soon as it "+
 		"finishes (- is standard output)")
 	f.BoolVar(&ordered, "ordered", false, "answer in the order of the scenarios, not as they finish")
 	f.StringVar(&picture, "plot", "", "draw the intervals: .svg, .png or .html")
 	f.BoolVarP(&quiet, "quiet", "q", false, "print no progress line and no table")
+	outputs(c, outputData, "output")
+	outputs(c, outputPicture, "plot")
 	anyValue(c, "seed")
 	return c
 }
@@ -140,7 +143,7 @@ func whatIfRequest(name, result string, all []change, together bool, opt hare.Op
 	}
 	inst, err := wire.DecodeInstance(bytes.NewReader(text), wire.Limits{MaxBytes: maxFileBytes})
 	if err != nil {
-		return nil, nil, inputError(name, err)
+		return nil, nil, due(name, anInstance, text[:min(len(text), headBytes)], err)
 	}
 	list, labels, err := scenarios(all, together, kindsOf(inst))
 	if err != nil {
@@ -149,7 +152,7 @@ func whatIfRequest(name, result string, all []change, together bool, opt hare.Op
 	doc := map[string]any{"base": map[string]string{"solve_id": name}, "scenarios": list}
 	if below != "" {
 		if _, err := hare.ParseAmount(below); err != nil {
-			return nil, nil, usageError{fmt.Errorf("--prune-below %s: %w", below, err)}
+			return nil, nil, usageError{fmt.Errorf("--prune-below %s: %w: give weight-seconds, such as 3000", below, err)}
 		}
 		doc["prune"] = map[string]json.RawMessage{"below_s": json.RawMessage(below)}
 	}
