@@ -7,6 +7,8 @@ import (
 	"io"
 	"math"
 	"slices"
+
+	"github.com/hare-sched/hare/internal/words"
 )
 
 // Sample is a named set of durations to compare.
@@ -62,7 +64,7 @@ func CDF(w io.Writer, samples []Sample, opt Options) error {
 			continue
 		}
 		p.rect(rect{x(us), area.y, 1, area.h + 5}, hex(grid))
-		p.text(text{x: x(us), y: bottom + 20, s: duration(us), face: smallFace, ink: 1, mid: true})
+		p.text(text{x: x(us), y: bottom + 20, s: words.Duration(us), face: smallFace, ink: 1, mid: true})
 	}
 	for percent := 0; percent <= 100; percent += 25 {
 		y := bottom - area.h*float64(percent)/100
@@ -95,7 +97,7 @@ func legend(s Sample) string {
 	if len(s.Us) == 0 {
 		return s.Name + ": none"
 	}
-	return fmt.Sprintf("%s: mean %s of %d", s.Name, duration(int64(sum/float64(len(s.Us)))), len(s.Us))
+	return fmt.Sprintf("%s: mean %s of %d", s.Name, words.Duration(int64(sum/float64(len(s.Us)))), len(s.Us))
 }
 
 // curveArea returns the area of the curves in a picture with n names.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/estimate"
+	"github.com/hare-sched/hare/internal/words"
 )
 
 func estimateCommand() *cobra.Command {
@@ -191,8 +192,9 @@ func printScores(w io.Writer, scores []estimate.Score, n int) error {
 		}
 		return 0
 	})
-	if _, err := fmt.Fprintf(w, "%d jobs predicted, each from the jobs that had ended when it arrived\n\n"+
-		"%-26s %16s %14s %12s\n", n, "rule", "rms of log error", "median factor", "within ×2"); err != nil {
+	if _, err := fmt.Fprintf(w, "%s predicted, each from the jobs that had ended when it arrived\n\n"+
+		"%-26s %16s %14s %12s\n", words.Count(n, "job"), "rule", "rms of log error", "median factor",
+		"within ×2"); err != nil {
 		return err
 	}
 	for _, s := range scores {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/internal/lp"
+	"github.com/hare-sched/hare/internal/words"
 )
 
 // The exit codes are documented in docs/cli.md.
@@ -156,7 +157,7 @@ func exactly(n int, names string) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
 		if len(args) != n {
 			return usageError{fmt.Errorf("%s takes %s, got %s (see %s --help)", c.CommandPath(), names,
-				plural(len(args), "argument"), c.CommandPath())}
+				words.Count(len(args), "argument"), c.CommandPath())}
 		}
 		return nil
 	}

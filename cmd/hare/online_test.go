@@ -50,7 +50,7 @@ func TestOnlineAndReplay(t *testing.T) {
 		"gap": {strings.Replace(string(text), `"seq":2`, `"seq":3`, 1), "line 3: event 3 at 1 cannot follow event 1",
 			exitUsage},
 		"cut":   {string(text[:len(text)-9]), "line 4: ", exitUsage},
-		"empty": {"", "the document is empty", exitUsage},
+		"empty": {"", "the file is empty: give a log", exitUsage},
 		"impossible": {strings.Replace(string(text), `"task":0,"gpu":"a/0","compute_s"`, `"task":1,"gpu":"a/0","compute_s"`,
 			1), "line 3: ", exitUsage},
 	} {
@@ -170,7 +170,7 @@ func TestOnlineUsage(t *testing.T) {
 		{[]string{"online", "regret", cluster, "--every", "-1h"}, "--every must be a microsecond or more"},
 		{[]string{"online", "regret", cluster, "--every", "soon"}, "see hare online regret --help"},
 		{[]string{"online", "regret", cluster, "--detail", "half"}, "summary or full"},
-		{[]string{"online", "regret", cluster}, "nodes"},
+		{[]string{"online", "regret", cluster}, "is a cluster: give a log"},
 		{[]string{"backup", t.TempDir(), "x"}, "backup of"},
 		{[]string{"restore", "nothing", t.TempDir()}, "restore of"},
 	} {

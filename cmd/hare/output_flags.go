@@ -19,6 +19,7 @@ const outputKey = "hare_output"
 
 const (
 	outputFile    = "file"   // any text
+	outputLog     = "log"    // NDJSON; one that is there goes on
 	outputData    = "data"   // JSON or NDJSON
 	outputPage    = "page"   // an HTML page
 	outputSVG     = "svg"    // a picture, SVG alone
@@ -62,10 +63,10 @@ func checkOutputs(c *cobra.Command, args []string) (err error) {
 			return
 		}
 		bad := checkOutput(kind, name)
-		if bad == nil {
+		if bad == nil && kind != outputLog {
 			bad = notTwice(name, inputs)
 		}
-		if other, twice := written[filepath.Clean(name)]; bad == nil && twice {
+		if other, twice := written[filepath.Clean(name)]; bad == nil && twice && kind != outputFolder {
 			bad = fmt.Errorf("--%s names the same file", other)
 		}
 		written[filepath.Clean(name)] = f.Name

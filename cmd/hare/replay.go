@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/internal/words"
 	"github.com/hare-sched/hare/policy"
 	"github.com/hare-sched/hare/wire"
 )
@@ -45,7 +46,7 @@ printed; 2 LOG is not a log or contains events that cannot happen.`,
 				_, _ = fmt.Fprintln(c.OutOrStdout(), difference)
 				return errNo
 			}
-			_, err = fmt.Fprintf(c.OutOrStdout(), "%d events, decisions identical\n", n)
+			_, err = fmt.Fprintf(c.OutOrStdout(), "%s, decisions identical\n", words.Count(n, "event"))
 			return err
 		},
 	}

@@ -85,7 +85,7 @@ and the schedules, so that hare verify checks each of them.`,
 	flags.Int64Var(&f.work, "work-limit", 0, "work of each plan in hindsight, as of hare solve (default: 4000000)")
 	flags.Uint64Var(&f.seed, "seed", 1, "seed of the intervals")
 	positive(c, "backfill", "backfill-depth")
-	outputs(c, outputFile, "log")
+	outputs(c, outputLog, "log")
 	outputs(c, outputPage, "output")
 	outputs(c, outputFolder, "record")
 	return c

@@ -22,6 +22,7 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/admission"
+	"github.com/hare-sched/hare/internal/words"
 	"github.com/hare-sched/hare/plot"
 	"github.com/hare-sched/hare/service"
 	"github.com/hare-sched/hare/solver"
@@ -214,6 +215,7 @@ type whatIfPrinter struct {
 	base    *whatif.Line
 	lines   []*whatif.Line // in the order of the scenarios
 	summary *whatif.Line
+	times   *whatIfTimes
 	failure error // error of the first invalid scenario
 }
 
@@ -225,10 +227,13 @@ func (wp *whatIfPrinter) run(ctx context.Context, req *scenario.Request) error {
 		return labelled(wp.labels, err)
 	}
 	// All scenarios are checked before the first is solved.
+	wp.times = newWhatIfTimes(req.Base.Instance)
 	for i := range req.Scenarios {
-		if _, err := whatif.ScenarioInstance(req, i); err != nil {
+		inst, err := whatif.ScenarioInstance(req, i)
+		if err != nil {
 			return labelled(wp.labels, err)
 		}
+		wp.times.add(req.Base.Instance, inst)
 	}
 	live := newProgressLine(os.Stderr, !wp.quiet && term.IsTerminal(int(os.Stderr.Fd())))
 	wp.lines = make([]*whatif.Line, len(req.Scenarios))
@@ -307,6 +312,23 @@ func (wp *whatIfPrinter) refine(refined []scenario.Refined) {
 	}
 }
 
+// inTime prints, below the table, the proved changes as times.
+func (wp *whatIfPrinter) inTime(to io.Writer) {
+	first := true
+	for i, l := range wp.lines {
+		if l == nil || l.Err != nil {
+			continue
+		}
+		if text := wp.times.sentence(i, l); text != "" {
+			if first {
+				fmt.Fprint(to, "\nthe best plan in time:\n")
+			}
+			first = false
+			fmt.Fprintf(to, "  %s: %s\n", wp.label(i, l), text)
+		}
+	}
+}
+
 // remarks prints, below the table, why scenarios have no plan and which changes have no
 // effect.
 func (wp *whatIfPrinter) remarks(to io.Writer) {
@@ -342,6 +364,7 @@ func problemOf(err error) any {
 // table prints a table of all scenarios.
 func (wp *whatIfPrinter) table(to io.Writer) error {
 	// The bound is rounded down and the gap up, so that both remain proved.
+	wp.times.head(to, wp.base)
 	fmt.Fprintf(to, "base: value %s, bound %s, gap %s\n\n", amountWords(wp.base.Value),
 		hundredths(wp.base.Bound, big.ToNegativeInf), percentWords(wp.base.Gap))
 	t := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
@@ -360,11 +383,12 @@ func (wp *whatIfPrinter) table(to io.Writer) error {
 	if err := t.Flush(); err != nil {
 		return err
 	}
+	wp.inTime(to)
 	wp.remarks(to)
 	if wp.summary != nil {
 		c := wp.summary.Counts
 		fmt.Fprintf(to, "\n%s: %d solved, %d pruned, %d bounded alone, %d failed; %.2f s\n",
-			plural(c.Scenarios, "scenario"), c.Solved, c.Pruned, c.Bounded, c.Failed, wp.summary.Timing.TotalS)
+			words.Count(c.Scenarios, "scenario"), c.Solved, c.Pruned, c.Bounded, c.Failed, wp.summary.Timing.TotalS)
 	}
 	return nil
 }
@@ -481,7 +505,7 @@ func (wp *whatIfPrinter) intervals() (out []plot.Interval) {
 		} else if l.Value == nil {
 			x.Note = l.Termination
 		} else if l.Jobs != nil {
-			x.Note = fmt.Sprintf("%s gain, %d lose", plural(l.Jobs.Gain, "job"), l.Jobs.Lose)
+			x.Note = fmt.Sprintf("%s gain, %d lose", words.Count(l.Jobs.Gain, "job"), l.Jobs.Lose)
 		}
 		out = append(out, x)
 	}

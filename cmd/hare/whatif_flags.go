@@ -195,7 +195,7 @@ func pair(text, form, example string) (name string, count int64, err error) {
 	if strings.Contains(text, "=") {
 		return "", 0, fmt.Errorf("give %s, such as %s", form, example)
 	}
-	return "", 0, fmt.Errorf("give %s: how many? Write %s=1 for one", form, text)
+	return "", 0, fmt.Errorf("give %s, such as %s%s", form, text, example[strings.LastIndex(example, "="):])
 }
 
 // oneOrMore reads a file that contains what is due: a JSON value or an array of values.
