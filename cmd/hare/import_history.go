@@ -28,6 +28,7 @@ type historyFlags struct {
 	now                            bool
 	assume                         time.Duration
 	typeLabel                      string
+	anyType                        bool
 	kubectl                        [3]string // --kubeconfig, --context, --server
 	address                        string    // of Ray's dashboard
 	cfg                            history.Config
@@ -101,7 +102,7 @@ func (hf *historyFlags) read(source string, names []string) (*history.Log, error
 		defer func() { _ = f.Close() }()
 		texts = append(texts, trace.Source{Name: name, R: f})
 	}
-	log, err := history.Read(source, texts, history.ReadConfig{Zone: zone, TypeLabel: hf.typeLabel})
+	log, err := history.Read(source, texts, history.ReadConfig{Zone: zone, TypeLabel: hf.typeLabel, AnyType: hf.anyType})
 	if err != nil {
 		return nil, usageError{err}
 	}
@@ -227,7 +228,8 @@ nodes, type, requested_type, gpus_per_task, limit, state, in any order. id, subm
 must be there. Times are 2026-11-22T22:53:01, with a zone where needed, or seconds since
 1970; nodes are names with blanks between them, or GPUs such as a-0/0 a-0/1; a limit is in
 seconds or 1-12:00:00. requested_type is the type that a job asked for, empty where any
-would do: without this column, a job may use only the type on which it ran.`,
+would do: without this column, a job may use only the type on which it ran, or with --any-type
+all of them.`,
 		`  hare import history jobs.csv -o week.json --happened was.json`},
 }
 
@@ -281,6 +283,9 @@ func importHistoryCommands() (out []*cobra.Command) {
 		switch s.name {
 		case "kube":
 			hf.addKube(c)
+		case "history":
+			c.Flags().BoolVar(&hf.anyType, "any-type", false, "without a column requested_type: let jobs use any GPU type "+
+				"(default: only the one on which they ran)")
 		case "ray":
 			c.Flags().StringVar(&hf.address, "address", "http://127.0.0.1:8265", "without files: where Ray's dashboard is")
 		}

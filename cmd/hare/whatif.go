@@ -343,6 +343,10 @@ func (wp *whatIfPrinter) remarks(to io.Writer) {
 		}
 		for _, note := range l.Notes {
 			fmt.Fprintf(to, "%s: %s\n", wp.label(i, l), plain(note))
+			if strings.Contains(note, "times for that type") {
+				fmt.Fprintln(to, "  (jobs of a table without the column requested_type keep to the type on which they ran: hare "+
+					"import history --any-type lets them use all)")
+			}
 		}
 	}
 }

@@ -100,7 +100,7 @@ func divided(a, b *big.Int, up bool) int64 {
 		q.Add(q, big.NewInt(1))
 	}
 	if !q.IsInt64() {
-		return int64(q.Sign()) * (1<<63 - 1)
+		return int64(q.Sign()) * (1<<63 - 1) // never an int64 that cannot be negated
 	}
 	return q.Int64()
 }
