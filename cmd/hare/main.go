@@ -125,7 +125,9 @@ or a fault of the machine, such as a full disk.`,
 		Example: `  hare generate --jobs 20 --gpus V100=4,T4=8 -o small.json
   hare solve small.json -o result.json
   hare verify small.json result.json
-  hare plot small.json result.json -o gantt.html`,
+  hare plot small.json result.json -o gantt.html
+  hare import slurm --since 7d -o week.json         # or kube, ray, history: a table of jobs
+  hare shadow slurm --since 7d -o report.html       # would Hare have helped last week?`,
 		Version: longVersion(),
 		PersistentPreRunE: func(c *cobra.Command, args []string) error {
 			if err := checkTexts(c, args); err != nil {

@@ -198,12 +198,15 @@ func importCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "import FORMAT [TRACE]",
 		Short: "Convert a log of Slurm, Kubernetes or Ray, a table of jobs, or a public trace to an instance",
-		Long: "Import converts a trace and its table of speeds to an instance. Without file names\n" +
-			"it converts the ones that Hare includes: " + strings.Join(trace.ShippedTraces(), ", ") + ".\n" +
-			"What a cluster tells is converted by the commands below: slurm, kube and ray read its own\n" +
-			"logs, and history a table of jobs, as a spreadsheet writes it.\n" +
+		Long: "What your cluster tells is converted by the commands below: slurm, kube and ray read its\n" +
+			"own logs, and history a table of jobs, as a spreadsheet writes it.\n\n" +
+			"With a FORMAT (" + strings.Join(trace.Formats(), ", ") + "), import converts a public\n" +
+			"trace and its table of speeds to an instance. Without file names it converts the ones that\n" +
+			"Hare includes:\n\n  " + strings.Join(trace.ShippedTraces(), "\n  ") + "\n\n" +
 			"Standard error says what was rounded, skipped or assumed.",
-		Example: `  hare import gavel -o instance.json
+		Example: `  hare import slurm jobs.txt nodes.txt -o week.json
+  hare import history jobs.csv -o week.json
+  hare import gavel -o instance.json
   hare import gavel mytrace.csv --table throughputs.csv --gpus V100=36,P100=36,K80=36 \
     --sync gang --quantum 60s -o instance.json
   hare import philly --jobs 500 --gpus GPU=256 -o philly.json.gz`,
