@@ -332,6 +332,7 @@ func (wp *whatIfPrinter) inTime(to io.Writer) {
 // remarks prints, below the table, why scenarios have no plan and which changes have no
 // effect.
 func (wp *whatIfPrinter) remarks(to io.Writer) {
+	noTimes := false
 	for i, l := range wp.lines {
 		if l == nil {
 			continue
@@ -343,11 +344,12 @@ func (wp *whatIfPrinter) remarks(to io.Writer) {
 		}
 		for _, note := range l.Notes {
 			fmt.Fprintf(to, "%s: %s\n", wp.label(i, l), plain(note))
-			if strings.Contains(note, "times for that type") {
-				fmt.Fprintln(to, "  (jobs of a table without the column requested_type keep to the type on which they ran: hare "+
-					"import history --any-type lets them use all)")
-			}
+			noTimes = noTimes || strings.Contains(note, "times for that type")
 		}
+	}
+	if noTimes && wp.times.oneType {
+		fmt.Fprintln(to, "every job has times for one GPU type alone; those of a table without the column requested_type "+
+			"may use all types after hare import history --any-type")
 	}
 }
 

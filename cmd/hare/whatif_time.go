@@ -21,15 +21,17 @@ type whatIfTimes struct {
 	weight    *big.Int // the sum of the weights in micro-units
 	spanUs    int64    // from the first release to the last
 	same      []bool
+	oneType   bool // every job has times for one GPU type alone
 }
 
 // newWhatIfTimes learns what it needs of the base.
 func newWhatIfTimes(inst *hare.Instance) *whatIfTimes {
-	wt := &whatIfTimes{objective: inst.Objective, alike: true, weight: new(big.Int)}
+	wt := &whatIfTimes{objective: inst.Objective, alike: true, oneType: true, weight: new(big.Int)}
 	var first, last int64
 	for i := range inst.Jobs {
 		j := &inst.Jobs[i]
 		wt.alike = wt.alike && j.WeightMicro == 1_000_000
+		wt.oneType = wt.oneType && len(j.On) == 1
 		wt.weight.Add(wt.weight, big.NewInt(j.WeightMicro))
 		if i == 0 || j.ReleaseUs < first {
 			first = j.ReleaseUs
@@ -116,17 +118,13 @@ func (wt *whatIfTimes) sentence(i int, l *whatif.Line) string {
 		return "no change"
 	}
 	text := between(microseconds(low, false), microseconds(high, true))
-	together := " of completion time"
-	if !wt.alike {
-		together = " of weighted completion time"
-	}
 	switch same := wt.same[i]; {
 	case wt.objective == hare.ObjectiveMakespan:
 		return text
 	case !same:
-		return text + together + " together; the jobs or their weights are others than in the base"
+		return text + " in all, with other jobs or weights than the base"
 	case wt.weight.Sign() > 0:
-		text += fmt.Sprintf("%s together, %s a job%s", together, between(wt.mean(low, false), wt.mean(high, true)),
+		text += fmt.Sprintf(" in all, %s a job%s", between(wt.mean(low, false), wt.mean(high, true)),
 			wt.byWeight())
 	}
 	const week = 7 * 86400 * 1_000_000

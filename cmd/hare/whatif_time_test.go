@@ -26,9 +26,9 @@ func TestWhatIfSaysTimes(t *testing.T) {
 	}{
 		{nil, []string{"objective: completion time, summed over the jobs, in seconds; the base: 10 h, 2 h a job",
 			"4 of 5 jobs cannot use the added H100", "hare import history --any-type", "\n  add H100=2: no change\n",
-			"\n  remove-gpus n-a=1: 2 h more of completion time together, 24 min more a job; 84 min more " +
+			"\n  remove-gpus n-a=1: 2 h more in all, 24 min more a job; 84 min more " +
 				"a week, of the 10 d in which jobs arrive\n",
-			"\n  remove-job b: 2 h less of completion time together; the jobs or their weights are others than in the base\n"}},
+			"\n  remove-job b: 2 h less in all, with other jobs or weights than the base\n"}},
 		{[]string{"--any-type"}, []string{"best plan in time"}},
 	} {
 		args := append([]string{"import", "history", csv, "-o", inst, "--speeds", "H100=2,V100=1"}, c.args...)
