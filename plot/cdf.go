@@ -59,7 +59,8 @@ func CDF(w io.Writer, samples []Sample, opt Options) error {
 		p.rect(rect{x(t.us), area.y, 1, area.h + 5}, hex(grid))
 		p.text(text{x: x(t.us), y: bottom + 20, s: t.label, face: smallFace, ink: 1, mid: true})
 	}
-	p.text(text{x: area.x + area.w/2, y: bottom + 40, s: "time, on a logarithmic axis", face: smallFace, ink: 1, mid: true})
+	p.text(text{x: area.x + area.w/2, y: bottom + 40, s: "time, on a logarithmic axis", face: smallFace, ink: 1,
+		mid: true})
 	for percent := 0; percent <= 100; percent += 25 {
 		y := bottom - area.h*float64(percent)/100
 		p.rect(rect{area.x, y, area.w, 1}, hex(grid))

@@ -114,8 +114,8 @@ var timePart = regexp.MustCompile(`^([0-9]*\.?[0-9]+) *([a-zA-Zµ]*) *`)
 
 // unitNames are the units of times, as people write them.
 var unitNames = map[string]string{"s": "s", "sec": "s", "secs": "s", "second": "s", "seconds": "s", "m": "m",
-	"min": "m", "mins": "m", "minute": "m", "minutes": "m", "h": "h", "hr": "h", "hrs": "h", "hour": "h", "hours": "h", "d": "d",
-	"day": "d", "days": "d", "w": "w", "week": "w", "weeks": "w", "ms": "ms", "us": "us", "µs": "us"}
+	"min": "m", "mins": "m", "minute": "m", "minutes": "m", "h": "h", "hr": "h", "hrs": "h", "hour": "h", "hours": "h",
+	"d": "d", "day": "d", "days": "d", "w": "w", "week": "w", "weeks": "w", "ms": "ms", "us": "us", "µs": "us"}
 
 // withUnit writes a time that lacks a unit, or has one in other words, as Go reads it; "" where that fails. A number
 // alone counts seconds, and one behind hours or minutes counts minutes or seconds.

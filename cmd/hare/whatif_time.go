@@ -42,7 +42,7 @@ func newWhatIfTimes(inst *hare.Instance) *whatIfTimes {
 	return wt
 }
 
-// add notes whether a scenario has the jobs of the base with their weights. Only then a change is one of the same jobs,
+// add notes whether a scenario has the jobs and weights of the base. Only then a change is one of the same jobs,
 // and has a mean over them.
 func (wt *whatIfTimes) add(base, scenario *hare.Instance) {
 	wt.same = append(wt.same, slices.EqualFunc(base.Jobs, scenario.Jobs, func(a, b hare.Job) bool {

@@ -40,6 +40,8 @@ func Duration[N ~int64](us N) string {
 		return trimZeros(fmt.Sprintf("%.3f", float64(n)/1e3)) + " ms"
 	case n < 2*minute:
 		return trimZeros(fmt.Sprintf("%.2f", float64(n)/1e6)) + " s"
+	case n == hour:
+		return "1 h"
 	case n < 2*hour:
 		return twoUnits(n/minute, "min", n%minute/second, "s")
 	case n < 2*day:
