@@ -96,7 +96,7 @@ func TestOnlineRegret(t *testing.T) {
 			"line 6: event 7 at 11 cannot follow event 4 at 10"},
 		{"impossible", strings.Replace(log, `"job_ended","job":"short"`, `"job_ended","job":"shirt"`, 1),
 			[]string{"--every", "5s"}, starts[:2], exitUsage, `event 6 names job "shirt", which did not arrive`},
-		{"no log", "", nil, nil, exitUsage, "the document is empty"},
+		{"no log", "", nil, nil, exitUsage, "the file is empty: give a log"},
 		{"replayed", log, []string{"--against", "hlas"}, starts[2:], exitDone, ""},
 		{"replayed and cut", log[:len(log)-20], []string{"--against", "fifo"}, nil, exitUsage, "standard input: line 7: "},
 		{"a policy of simulations", log, []string{"--against", "optimus"}, nil, exitUsage, "simulations alone"},
