@@ -32,7 +32,7 @@ models on a GPU costs (switch), and how close sampled placements come to the bes
 (placement).`,
 		Example: `  hare bench gap --times 0.1,1 --only 'zero-20'
   hare bench simulate --jobs 10000`,
-		Args: exactly(0, "a subcommand"),
+		Args: unknownSubcommand,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	c.AddCommand(gapCommand(), benchSimulateCommand(), benchSwitchCommand(), benchPlacementCommand())

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -148,6 +149,21 @@ func withUnit(text string) string {
 		return ""
 	}
 	return out
+}
+
+// unknownSubcommand refuses the first argument of a command that has subcommands alone.
+func unknownSubcommand(c *cobra.Command, args []string) error {
+	if len(args) == 0 || !c.HasAvailableSubCommands() {
+		return nil
+	}
+	var known []string
+	for _, sub := range c.Commands() {
+		if sub.IsAvailableCommand() {
+			known = append(known, sub.Name())
+		}
+	}
+	return usageError{fmt.Errorf("%s has no subcommand %.60q%s There are %s", c.CommandPath(), args[0],
+		cmp.Or(hare.Guess(args[0], known), "."), strings.Join(known, ", "))}
 }
 
 // unknownCommand turns cobra's error about an unknown command into one that says which was meant.

@@ -17,6 +17,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/history"
 	"github.com/hare-sched/hare/trace"
 	"github.com/hare-sched/hare/wire"
@@ -112,6 +113,9 @@ func (hf *historyFlags) read(source string, names []string) (*history.Log, error
 // fetch reads files, or asks the cluster where no files are given.
 func (hf *historyFlags) fetch(ctx context.Context, source string, names []string) (*history.Log, error) {
 	switch {
+	case !slices.Contains(history.Sources, source):
+		return nil, usageError{fmt.Errorf("unknown source %.60q%s It must be one of %s", source,
+			cmp.Or(hare.Guess(source, history.Sources), "."), strings.Join(history.Sources, ", "))}
 	case len(names) > 0:
 		return hf.read(source, names)
 	case source != "history":

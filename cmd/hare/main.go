@@ -151,12 +151,27 @@ or a fault of the machine, such as a full disk.`,
 		replayResultCommand(), onlineCommand(), backupCommand(), restoreCommand(), repairCommand(), benchCommand(),
 		simulateCommand(), experimentCommand(), estimateCommand(), workerCommand(), submitCommand(), jobsCommand(),
 		logsCommand(), cancelCommand(), agentsCommand(), drainCommand(), undrainCommand(), clusterCommand(), agentCommand())
+	for _, c := range root.Commands() {
+		if !c.Runnable() && c.HasSubCommands() { // else a mistyped subcommand prints the help and ends well
+			c.Args = unknownSubcommand
+			c.RunE = func(c *cobra.Command, _ []string) error { return c.Help() }
+		}
+	}
 	return root
 }
 
 // exactly is cobra.ExactArgs, except that its error is a usageError.
 func exactly(n int, names string) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
+		if err := unknownSubcommand(c, args); n == 0 && err != nil && strings.Contains(err.Error(), "did you mean") {
+			return err
+		}
+		if n == 0 && len(args) == 1 && c.Flags().Lookup("instance") != nil {
+			if _, err := os.Stat(args[0]); err == nil {
+				return usageError{fmt.Errorf("%s takes files by flags: write --instance %s, or --trace %s (see %s --help)",
+					c.CommandPath(), args[0], args[0], c.CommandPath())}
+			}
+		}
 		if len(args) != n {
 			return usageError{fmt.Errorf("%s takes %s, got %s (see %s --help)", c.CommandPath(), names,
 				words.Count(len(args), "argument"), c.CommandPath())}

@@ -90,7 +90,16 @@ func TestMistakes(t *testing.T) {
 		{"submit --gpus V100:4 -- true", "--gpus 4 --on V100"},
 		{"slove i.json", `unknown command "slove": did you mean "solve"?`},
 		{"i.json", "as in hare solve i.json"},
-		{"solve . ", "is a folder: name a file"},
+		{"solve .", "is a folder: name a file"},
+		{"simulate i.json --policy fifo", "write --instance i.json"},
+		{"simulate --instance i.json --policy fifo --bound yes", `--bound "yes": it must be one of auto, always, never`},
+		{"simulate --instance i.json --policy fifo --format gavle", `--format: trace: unknown format "gavle": did you mean`},
+		{"import slrum t.csv", `did you mean "slurm"?`},
+		{"import t.csv", "as in hare import history t.csv"},
+		{"shadow slrum t.csv", `unknown source "slrum": did you mean "slurm"?`},
+		{"cluster creat", `hare cluster has no subcommand "creat": did you mean "create"?`},
+		{"bench gp", `hare bench has no subcommand "gp". There are gap, `},
+		{"online polcies", `hare online has no subcommand "polcies": did you mean "policies"?`},
 	} {
 		if got := refusal(t, strings.Fields(x[0])...); !strings.Contains(got, x[1]) {
 			t.Errorf("hare %s\n  says %s\n  want %s", x[0], got, x[1])

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -322,6 +323,15 @@ func (f *simulateFlags) request() (*simulation.Request, error) {
 	if f.lease <= 0 || f.reset < 0 || f.restart < 0 || f.restart >= f.lease {
 		return nil, errors.New("--lease must be positive, --reset and --restart not negative, and --restart less than " +
 			"--lease")
+	}
+	if bounds := []string{simulation.BoundAuto, simulation.BoundAlways, simulation.BoundNever}; !slices.Contains(bounds,
+		f.bound) {
+		return nil, fmt.Errorf("--bound %q: it must be one of %s", f.bound, strings.Join(bounds, ", "))
+	}
+	if f.format != "" {
+		if err := trace.CheckFormat(f.format); err != nil {
+			return nil, fmt.Errorf("--format: %w", err)
+		}
 	}
 	if f.limit != 0 && f.remote.server == "" {
 		return nil, errors.New("--time-limit is for --server: leave it out, and end a run here by Ctrl-C")

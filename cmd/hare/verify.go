@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/history"
 	"github.com/hare-sched/hare/plot"
 	"github.com/hare-sched/hare/trace"
 	"github.com/hare-sched/hare/verify"
@@ -215,10 +216,17 @@ func importCommand() *cobra.Command {
 				return usageError{fmt.Errorf("import takes a format (%s) and perhaps a trace file",
 					strings.Join(trace.Formats(), ", "))}
 			}
-			if err := trace.CheckFormat(args[0]); err != nil {
-				return usageError{fmt.Errorf("%w; history, kube, ray and slurm import what a cluster tells", err)}
+			if slices.Contains(trace.Formats(), args[0]) {
+				return nil
 			}
-			return nil
+			text := fmt.Sprintf("import: unknown format %.60q", args[0])
+			if info, err := os.Stat(args[0]); err == nil && !info.IsDir() {
+				text = args[0] + ": say first what it is, as in hare import history " + args[0]
+			} else {
+				text += hare.Guess(args[0], slices.Concat(trace.Formats(), history.Sources))
+			}
+			return usageError{fmt.Errorf("%s; slurm, kube, ray and history import what a cluster tells; the formats of "+
+				"public traces are %s", text, strings.Join(trace.Formats(), ", "))}
 		},
 		ValidArgs: trace.Formats(),
 		RunE: func(_ *cobra.Command, args []string) error {
