@@ -176,7 +176,8 @@ func readHistory(file string, in io.Reader) ([]estimate.PastJob, error) {
 		jobs = append(jobs, j)
 	}
 	if len(jobs) < 2 {
-		return nil, usageError{fmt.Errorf("%s: there are %d jobs: give the history of at least two", file, len(jobs))}
+		return nil, usageError{fmt.Errorf("%s: %s: give the history of at least two", file,
+			words.Count(len(jobs), "job"))}
 	}
 	return jobs, nil
 }
