@@ -80,36 +80,3 @@ func Cut(text string, most int) string {
 	}
 	return text[:most] + "…"
 }
-
-// Nearest returns the known name at the least edit distance, or "" if none is near. It
-// takes O(len(name) · length of all known).
-func Nearest(name string, known []string) string {
-	best, at := len(name)/2+1, ""
-	for _, k := range known {
-		if d := editDistance(name, k); d < best {
-			best, at = d, k
-		}
-	}
-	return at
-}
-
-// editDistance counts the bytes to insert, remove or change. It takes O(len(a)·len(b)).
-func editDistance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		prev := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := prev
-			if a[i] != b[j] {
-				cost++
-			}
-			prev = row[j+1]
-			row[j+1] = min(cost, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
-}

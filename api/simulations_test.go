@@ -146,7 +146,7 @@ func TestSimulationRefusals(t *testing.T) {
 		{"no such trace", `{"policies":["hlas"],"trace":{"name":"../../etc/passwd"}}`, "/trace/name", "unknown_trace", "",
 			422},
 		{"a bad trace", `{"policies":["hlas"],"trace":{"text":"a,b\n1,2\n"}}`, "/trace/text", "unknown_format", "", 422},
-		{"no such job", `{"policies":["hlas"],"jobs":[0,7],` + inst + `}`, "/jobs", "out_of_range", "1 jobs", 422},
+		{"no such job", `{"policies":["hlas"],"jobs":[0,7],` + inst + `}`, "/jobs", "out_of_range", "1 job,", 422},
 		{"too many runs", `{"policies":["hlas","srtf"],"repeat":501,` + inst + `}`, "/repeat", "too_large", "1000", 422},
 		{"too many jobs", `{"policies":["hlas"],"generate":{"jobs":100001}}`, "/generate/jobs", "too_large", "", 422},
 		{"too many jobs in all", `{"policies":["hlas"],"repeat":1000,"generate":{"jobs":1001}}`, "/generate/jobs",

@@ -32,15 +32,19 @@ type Request struct {
 
 // NoJobError says that an instance has no such job.
 type NoJobError struct {
-	Job     string
-	Nearest string // "" where none is near
+	Job   string
+	Known []string // the ids of the instance's jobs
 }
 
 func (e *NoJobError) Error() string {
-	if e.Nearest == "" {
-		return fmt.Sprintf("there is no job %.80q", e.Job)
+	text := fmt.Sprintf("there is no job %.80q", e.Job)
+	switch guess := hare.Guess(e.Job, e.Known); {
+	case guess != "":
+		text += guess
+	case len(e.Known) > 0:
+		text += "; the jobs are " + hare.Names(e.Known, 5)
 	}
-	return fmt.Sprintf("there is no job %.80q: did you mean %.80q?", e.Job, e.Nearest)
+	return text
 }
 
 // aboutSchedule and aboutSolves are the values of Answer.About: they say which
@@ -149,13 +153,9 @@ func jobAt(inst *hare.Instance, id string) (int, error) {
 			return i, nil
 		}
 	}
-	e := &NoJobError{Job: id}
-	if len(id) <= 200 { // the time that Nearest takes grows with the length of id
-		ids := make([]string, len(inst.Jobs))
-		for i := range inst.Jobs {
-			ids[i] = inst.Jobs[i].ID
-		}
-		e.Nearest = hare.Nearest(id, ids)
+	e := &NoJobError{Job: id, Known: make([]string, len(inst.Jobs))}
+	for i := range inst.Jobs {
+		e.Known[i] = inst.Jobs[i].ID
 	}
 	return 0, e
 }

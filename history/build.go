@@ -7,9 +7,9 @@ import (
 	"math"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/internal/words"
 	"github.com/hare-sched/hare/wire"
 )
 
@@ -219,9 +219,9 @@ func (b *builder) warnIfSmall() {
 	if len(b.jobs) >= fewJobs && length >= fewHoursUs {
 		return
 	}
-	b.rep.Warnings = append(b.rep.Warnings, fmt.Sprintf("the log is small: %d jobs in %v; figures from fewer than %d "+
-		"jobs or less than a day may say little about the cluster, a week is better", len(b.jobs),
-		(time.Duration(length)*time.Microsecond).Round(time.Second), fewJobs))
+	b.rep.Warnings = append(b.rep.Warnings, fmt.Sprintf("the log is small: %s in %s; figures from fewer than %d "+
+		"jobs or less than a day may say little about the cluster, a week is better", words.Count(len(b.jobs), "job"),
+		words.Duration(length), fewJobs))
 }
 
 // listTypes lists the GPU types of all nodes.

@@ -27,7 +27,7 @@ var Columns = []string{"id", "user", "name", "submit", "start", "end", "gpus", "
 var NodeColumns = []string{"node", "type", "gpus", "cpus", "memory_mib"}
 
 // readCSV reads a table of jobs: a CSV text whose first row names Columns, in any order.
-func (l *Log) readCSV(name string, in *bufio.Reader, loc *time.Location) error {
+func (l *Log) readCSV(name string, in *bufio.Reader, loc *time.Location, anyType bool) error {
 	r := csv.NewReader(&shortLines{in: in})
 	at := func(i int) Place {
 		line, _ := r.FieldPos(i)
@@ -111,6 +111,8 @@ func (l *Log) readCSV(name string, in *bufio.Reader, loc *time.Location) error {
 		j.Place = at(0)
 		if _, ok := column["requested_type"]; ok {
 			j.Type = get("requested_type")
+		} else if anyType {
+			j.Type = ""
 		} else if j.Type != "" {
 			l.Report.assume("without a column requested_type, a job may use only the type that its row names", j.Place)
 		}

@@ -25,6 +25,8 @@ type ReadConfig struct {
 	Zone *time.Location
 	// TypeLabel is the label of Kubernetes' nodes that names the GPU type; "" means TypeLabels.
 	TypeLabel string
+	// AnyType lets jobs of a table without the column requested_type use any type, not only the one on which they ran.
+	AnyType bool
 	// MaxJobs limits the jobs of all texts; 0 means 1,000,000. The nodes of all jobs may be four times as many.
 	MaxJobs int
 }
@@ -61,7 +63,7 @@ func Read(source string, texts []trace.Source, cfg ReadConfig) (*Log, error) {
 		case "ray":
 			err = l.readRay(text.Name, in)
 		case "history":
-			err = l.readCSV(text.Name, in, cfg.Zone)
+			err = l.readCSV(text.Name, in, cfg.Zone, cfg.AnyType)
 		default:
 			err = fmt.Errorf("history: %s is not read by this version", source)
 		}

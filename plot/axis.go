@@ -90,26 +90,6 @@ func twoUnits(big int64, bigUnit string, small int64, smallUnit string) string {
 	return fmt.Sprintf("%s %d %s", s, small, smallUnit)
 }
 
-// duration formats us for people: with three significant digits below two minutes, in
-// two units above.
-func duration(us int64) string {
-	switch {
-	case us == 0:
-		return "0 s"
-	case us < 1000:
-		return strconv.FormatInt(us, 10) + " µs"
-	case us < second:
-		return trimZeros(fmt.Sprintf("%.3f", float64(us)/1e3)) + " ms"
-	case us < 2*minute:
-		return trimZeros(fmt.Sprintf("%.2f", float64(us)/1e6)) + " s"
-	case us < 2*hour:
-		return twoUnits(us/minute, "min", us%minute/second, "s")
-	case us < 2*day:
-		return twoUnits(us/hour, "h", us%hour/minute, "min")
-	}
-	return twoUnits(us/day, "d", us%day/hour, "h")
-}
-
 // trimZeros removes zeros behind the point.
 func trimZeros(s string) string {
 	if strings.Contains(s, ".") {

@@ -7,6 +7,8 @@ import (
 	"io"
 	"math"
 	"slices"
+
+	"github.com/hare-sched/hare/internal/words"
 )
 
 // Sample is a named set of durations to compare.
@@ -18,16 +20,12 @@ type Sample struct {
 // ErrNoSample says that there is nothing to draw.
 var ErrNoSample = errors.New("plot: no durations to draw")
 
-// decades are the ticks of a logarithmic axis of durations.
-var decades = []int64{1, 10, 100, 1000, 10_000, 100_000, second, 10 * second, minute, 10 * minute, hour, 10 * hour,
-	4 * day, 40 * day, 400 * day, 4000 * day}
-
 // maxPoints limits the points of a curve; more points could not be distinguished.
 const maxPoints = 800
 
 // CDF writes, for each sample, the share of durations that are at most x as an SVG
-// picture. The axis of x is logarithmic, and the legend has the samples' means. It takes
-// O(n log n).
+// picture: a step for each duration. The axis of x is logarithmic and says so, and the legend has the samples' means.
+// It takes O(n log n).
 func CDF(w io.Writer, samples []Sample, opt Options) error {
 	opt, err := opt.resolve()
 	if err != nil {
@@ -57,13 +55,12 @@ func CDF(w io.Writer, samples []Sample, opt Options) error {
 		names[i] = legend(s)
 	}
 	p.openCurves(opt, area, names)
-	for _, us := range decades {
-		if us < low || us > high {
-			continue
-		}
-		p.rect(rect{x(us), area.y, 1, area.h + 5}, hex(grid))
-		p.text(text{x: x(us), y: bottom + 20, s: duration(us), face: smallFace, ink: 1, mid: true})
+	for _, t := range logTicks(low, high, x) {
+		p.rect(rect{x(t.us), area.y, 1, area.h + 5}, hex(grid))
+		p.text(text{x: x(t.us), y: bottom + 20, s: t.label, face: smallFace, ink: 1, mid: true})
 	}
+	p.text(text{x: area.x + area.w/2, y: bottom + 40, s: "time, on a logarithmic axis", face: smallFace, ink: 1,
+		mid: true})
 	for percent := 0; percent <= 100; percent += 25 {
 		y := bottom - area.h*float64(percent)/100
 		p.rect(rect{area.x, y, area.w, 1}, hex(grid))
@@ -73,18 +70,62 @@ func CDF(w io.Writer, samples []Sample, opt Options) error {
 		p.raw(`<path fill="none" stroke-width="2" stroke="`, hex(jobColour(int32(i))), `" d="`)
 		us := slices.Sorted(slices.Values(s.Us))
 		stride := 1 + len(us)/maxPoints
-		command := "M"
-		for n := 0; n < len(us); n += stride {
-			p.raw(command, number(x(us[n])), " ", number(bottom-area.h*float64(n)/float64(len(us))))
-			command = "L"
+		p.raw("M", number(area.x), " ", number(bottom))
+		step := func(n int) { // n+1 durations are at most us[n]
+			p.raw("H", number(x(us[n])), "V", number(bottom-area.h*float64(n+1)/float64(len(us))))
+		}
+		for n := 0; n < len(us)-1; n += stride {
+			step(n)
 		}
 		if len(us) > 0 {
-			p.raw("L", number(x(us[len(us)-1])), " ", number(area.y))
+			step(len(us) - 1)
+			p.raw("H", number(area.x+area.w))
 		}
 		p.raw("\"/>\n")
 	}
 	p.raw("</svg>\n")
 	return p.w.Flush()
+}
+
+// tickRoom is the least distance between two labels of a logarithmic axis, in pixels.
+const tickRoom = 64
+
+// logTicks returns marks of a logarithmic axis from low to high: the powers of ten of each unit first, then the steps
+// between them for which there is room; where the axis is too short for two of these, marks at equal distances.
+func logTicks(low, high int64, x func(int64) float64) (out []tick) {
+	take := func(us, step int64) {
+		near := func(t tick) bool { return math.Abs(x(t.us)-x(us)) < tickRoom }
+		if us >= low && us <= high && !slices.ContainsFunc(out, near) {
+			out = append(out, tick{us, axisLabel(us, step)})
+		}
+	}
+	for _, us := range []int64{second, minute, hour, day} {
+		take(us, us)
+	}
+	for us := int64(1); us < second; us *= 10 {
+		take(us, us)
+	}
+	for us := day; us < 1e6*day; us *= 10 {
+		take(us, us)
+	}
+	for _, us := range []int64{10 * second, 10 * minute, 6 * hour} {
+		take(us, us)
+	}
+	for _, us := range steps {
+		take(us, us)
+	}
+	if len(out) < 3 {
+		out = nil
+		for _, step := range steps {
+			if n := (high - low) / step; n <= 8 {
+				for us := (low + step - 1) / step * step; us <= high; us += step {
+					take(us, step)
+				}
+				break
+			}
+		}
+	}
+	return out
 }
 
 func legend(s Sample) string {
@@ -95,7 +136,7 @@ func legend(s Sample) string {
 	if len(s.Us) == 0 {
 		return s.Name + ": none"
 	}
-	return fmt.Sprintf("%s: mean %s of %d", s.Name, duration(int64(sum/float64(len(s.Us)))), len(s.Us))
+	return fmt.Sprintf("%s: mean %s of %d", s.Name, words.Duration(int64(sum/float64(len(s.Us)))), len(s.Us))
 }
 
 // curveArea returns the area of the curves in a picture with n names.

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	hare "github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/internal/words"
 )
 
 // headlines returns the two lines under the title.
@@ -35,7 +36,8 @@ func (s *scene) headlines() (figures, size string) {
 		}
 	}
 	gpus := len(s.lanes)
-	size = fmt.Sprintf("%s · %s · makespan %s", plural(len(s.inst.Jobs), "job"), plural(gpus, "GPU"), duration(s.endUs))
+	size = fmt.Sprintf("%s · %s · makespan %s", plural(len(s.inst.Jobs), "job"), plural(gpus, "GPU"),
+		words.Duration(s.endUs))
 	return strings.Join(parts, " · "), size + s.deadlines()
 }
 
@@ -56,42 +58,42 @@ func (s *scene) deadlines() string {
 	if some == 0 {
 		return ""
 	}
-	words := fmt.Sprintf(" · %s of %s met", thousandsOf(met), plural(some, "deadline"))
+	text := fmt.Sprintf(" · %s of %s met", thousandsOf(met), plural(some, "deadline"))
 	if late > 0 {
-		words += ", late by " + duration(late) + " in sum"
+		text += ", late by " + words.Duration(late) + " in sum"
 	}
-	return words
+	return text
 }
 
 // jobWords describes a job in one line, for a tooltip.
 func (s *scene) jobWords(job int32) string {
 	j, t := &s.inst.Jobs[job], &s.jobs[job]
-	words := fmt.Sprintf("%s: weight %s, %s to %s", j.ID, hare.FormatMicros(j.WeightMicro), duration(t.startUs),
-		duration(t.endUs))
+	text := fmt.Sprintf("%s: weight %s, %s to %s", j.ID, hare.FormatMicros(j.WeightMicro), words.Duration(t.startUs),
+		words.Duration(t.endUs))
 	if j.Shapes != nil && len(t.shapes) > 0 {
 		var shapes []string
 		for _, i := range t.shapes {
 			shapes = append(shapes, shapeWords(j, i))
 		}
-		words += ", " + someOf(shapes)
+		text += ", " + someOf(shapes)
 	}
 	if t.spread != noSpread && t.seen {
-		words += ", spread: " + s.spreadWords(t.spread)
+		text += ", spread: " + s.spreadWords(t.spread)
 	}
 	if late := s.lateUs(job); late > 0 {
-		words += ", late by " + duration(late)
+		text += ", late by " + words.Duration(late)
 	}
-	return words
+	return text
 }
 
 // shapeWords describes a shape of a job by its position in shapes, which counts from 0.
 func shapeWords(j *hare.Job, i int32) string {
 	shape := j.Shape(int(i))
-	words := fmt.Sprintf("shape %d (%s", i, plural(int(shape.Tasks), "task"))
+	text := fmt.Sprintf("shape %d (%s", i, plural(int(shape.Tasks), "task"))
 	if g := shape.TaskGPUs(); g > 1 {
-		words += " of " + plural(int(g), "GPU")
+		text += " of " + plural(int(g), "GPU")
 	}
-	return words + ")"
+	return text + ")"
 }
 
 // spreadWords says over which level the rounds of a job spread at most.
@@ -103,7 +105,7 @@ func (s *scene) spreadWords(level int) string {
 	return "one " + name[strings.LastIndexByte(name, '/')+1:]
 }
 
-// gapWords says value/bound − 1 in words, rounded up so that the words stay true.
+// gapWords says value/bound − 1 in text, rounded up so that the text stay true.
 func gapWords(value, bound hare.Amount) string {
 	if value.Cmp(bound) < 0 {
 		return "value below the bound: not a feasible schedule"

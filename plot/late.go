@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/hare-sched/hare/internal/words"
 )
 
 // mostLate is how many late jobs are named below a picture.
@@ -27,7 +29,7 @@ func (s *scene) lateWords() string {
 	late := s.lateJobs()
 	var parts []string
 	for _, j := range late[:min(len(late), mostLate)] {
-		parts = append(parts, fmt.Sprintf("%s by %s", shortened(s.inst.Jobs[j].ID), duration(s.lateUs(j))))
+		parts = append(parts, fmt.Sprintf("%s by %s", shortened(s.inst.Jobs[j].ID), words.Duration(s.lateUs(j))))
 	}
 	switch {
 	case len(late) == 0:

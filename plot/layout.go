@@ -1,6 +1,10 @@
 package plot
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/hare-sched/hare/internal/words"
+)
 
 // chart is a picture in CSS pixels, ready to be written in any format.
 type chart struct {
@@ -301,7 +305,7 @@ func (c *chart) labelBars(name, late func(int32) string) {
 func (c *chart) placeLegend(s *scene) {
 	c.labelBars(func(job int32) string { return s.inst.Jobs[job].ID }, func(job int32) string {
 		if late := s.lateUs(job); late > 0 {
-			return ", late by " + duration(late)
+			return ", late by " + words.Duration(late)
 		}
 		return ""
 	})

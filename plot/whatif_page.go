@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/hare-sched/hare/internal/words"
 	"github.com/hare-sched/hare/web"
 )
 
@@ -172,5 +173,5 @@ func changeBy(round func(float64) float64, seconds float64) string {
 	case us >= 1e18: // beyond an int64
 		return sign + thousands(strconv.FormatFloat(us/1e6/86400, 'f', 0, 64)) + " d"
 	}
-	return sign + duration(int64(us))
+	return sign + words.Duration(int64(us))
 }

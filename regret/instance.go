@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/internal/words"
 	"github.com/hare-sched/hare/verify"
 	"github.com/hare-sched/hare/wire"
 )
@@ -109,28 +110,28 @@ func (h *Hindsight) build(r *Report) (*hindsightInstance, error) {
 		v.instance.Jobs = append(v.instance.Jobs, job)
 	}
 	r.Counted = len(v.jobs) - fixed
-	note := func(n int, format string) {
+	note := func(n int, what, text string) {
 		if n > 0 {
-			r.Notes = append(r.Notes, fmt.Sprintf(format, n))
+			r.Notes = append(r.Notes, words.Count(n, what)+text)
 		}
 	}
-	note(r.Running, "%d jobs have not ended and are not counted; what they held of GPUs is not taken from the "+
+	note(r.Running, "job", " not counted, since not ended; what was held of GPUs is not taken from the "+
 		"bound's capacity")
-	note(r.Cancelled, "%d jobs were cancelled and are not counted")
-	note(r.Empty, "%d jobs ended without a whole round and are not counted")
-	note(instant, "%d jobs had a task that held its GPU for no time at all and are not counted: a task takes a "+
+	note(r.Cancelled, "job", " not counted, since cancelled")
+	note(r.Empty, "job", " not counted, since ended without a whole round")
+	note(instant, "job", " not counted, since a task held its GPU for no time at all: a task takes a "+
 		"microsecond at least")
 	r.Empty += instant
-	note(unknown, "%d pairs of job and GPU type have neither a measured nor a given time: the bound holds for plans "+
+	note(unknown, "pair", " of job and GPU type with neither a measured nor a given time: the bound holds for plans "+
 		"that do not use them")
-	note(loose, "%d jobs lost tasks or moved, so that they did not keep to their sync: they are bounded as gang or "+
+	note(loose, "job", " with lost tasks or moved, against the sync: bounded as gang or "+
 		"relaxed jobs, which may do that")
-	note(fixed, "%d jobs ended with the work that ran at the start and are not counted: no policy changes that")
+	note(fixed, "job", " not counted, since ended with the work that ran at the start: no policy changes that")
 	if h.quotaChanged {
 		r.Notes = append(r.Notes, "quotas were set while tasks ran: the bound has each as loose as it was, and none that "+
 			"was new")
 	}
-	note(h.clipped, "%d tasks were reported with times longer than their stay: these were cut to it")
+	note(h.clipped, "task", " reported with a time longer than the stay: it was cut to the stay")
 	h.settle(v.instance)
 	if len(v.jobs) > 0 {
 		if err := v.instance.Validate(); err != nil {

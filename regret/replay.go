@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/internal/words"
 	"github.com/hare-sched/hare/online"
 	"github.com/hare-sched/hare/sim"
 )
@@ -86,8 +87,8 @@ func (r *Report) Against(ctx context.Context, h *Hindsight, name string, paramet
 				out.Stalled++
 			}
 		}
-		out.Notes = append(out.Notes, fmt.Sprintf("%d jobs wait for ever in the replay: the GPUs that they could use "+
-			"had left before they ran", out.Stalled))
+		out.Notes = append(out.Notes, words.Count(out.Stalled, "job")+" would wait for ever in the replay: the "+
+			"GPUs to use had left before the start")
 		if out.Stalled > 0 {
 			return nil
 		}
@@ -178,8 +179,8 @@ func newReplay(h *Hindsight) (*replay, error) {
 		rp.jobs = append(rp.jobs, x)
 	}
 	if cut > 0 {
-		rp.notes = append(rp.notes, fmt.Sprintf("%d jobs that were cancelled or have not ended take part in the replay "+
-			"with the whole rounds that they had, and are not counted", cut))
+		rp.notes = append(rp.notes, words.Count(cut, "job")+", cancelled or not ended: in the replay with the whole rounds "+
+			"that were done, and not counted")
 	}
 	h.settle(rp.inst)
 	if err := rp.inst.Validate(); err != nil && len(rp.jobs) > 0 {

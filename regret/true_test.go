@@ -102,7 +102,7 @@ func TestRegretWhateverTheClientSends(t *testing.T) {
 			b.add(arrives, "j 0 0 a/0 0")
 			b.add(ended(3, 30, 0, 0, "a/0"))
 			b.add(`{"at_s":3,"type":"job_ended","job":"j"}`)
-		}, counted: 1, achieved: "3", least: 3, most: 3, note: "longer than their stay"},
+		}, counted: 1, achieved: "3", least: 3, most: 3, note: "longer than the stay"},
 		{name: "no time at all", nodes: []hare.Node{v100("a", 1)}, play: func(b *book) {
 			b.add(arrives, "j 0 0 a/0 0")
 			b.add(ended(0, 1, 0, 0, "a/0"))

@@ -1,12 +1,14 @@
 package relax
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"math"
 	"math/big"
 	"slices"
+	"strings"
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/internal/lp"
@@ -180,7 +182,8 @@ func Run(ctx context.Context, m *hare.Model, cfg Config) (*hare.Relaxation, erro
 		}
 		return pr.queyranne(ctx, &cfg)
 	}
-	return nil, fmt.Errorf("relax: unknown method %q", cfg.Method)
+	return nil, fmt.Errorf("relax: unknown method %.60q%s The methods are %s", cfg.Method,
+		cmp.Or(hare.Guess(cfg.Method, Methods()), "."), strings.Join(Methods(), ", "))
 }
 
 // price runs the multigrid ascent and evaluates its best prices exactly.

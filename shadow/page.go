@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/hare-sched/hare/history"
+	"github.com/hare-sched/hare/internal/words"
 	"github.com/hare-sched/hare/plot"
 	"github.com/hare-sched/hare/web"
 )
@@ -93,12 +94,12 @@ func (r *Report) Page(w io.Writer) error {
 	d := &pageData{Theme: web.ThemeButton, What: r.what(), Summary: r.summary(), Fair: r.fair(), Counted: r.counted(),
 		Rows: r.rowTable(), Users: r.userTable(), Idle: r.idleTable(), Hours: r.hourTable(), Checks: r.checks(),
 		Most: r.jobTable(r.Most), Least: r.jobTable(r.Least), Notes: r.notes()}
-	d.Gains = fmt.Sprintf("With Hare, %d jobs would have ended over a minute earlier than they did, by %s hours "+
-		"together, and %d jobs over a minute later, by %s hours together.", r.Gain.Jobs, number(r.Gain.Hours),
-		r.Pay.Jobs, number(r.Pay.Hours))
+	d.Gains = fmt.Sprintf("With Hare, %s would have ended over a minute earlier, by %s hours "+
+		"together, and %s over a minute later, by %s hours together.", words.Count(r.Gain.Jobs, "job"), number(r.Gain.Hours),
+		words.Count(r.Pay.Jobs, "job"), number(r.Pay.Hours))
 	gain, pay := r.usersWho()
 	d.Gains += fmt.Sprintf(" Taken together, the jobs of %s would have ended earlier, and those of %s later.",
-		plural(gain, "user"), plural(pay, "user"))
+		words.Count(gain, "user"), words.Count(pay, "user"))
 	for _, x := range r.rows() {
 		d.Names = append(d.Names, headText{x.name, x.text})
 	}
@@ -146,8 +147,8 @@ func (r *Report) what() string {
 		}
 		gpus += fmt.Sprintf("%d %s", t.GPUs, t.Type)
 	}
-	return fmt.Sprintf("%d jobs from %s, %s to %s UTC, on %s.", r.Jobs, r.Source.Source, from.Format("2006-01-02 15:04"),
-		until.Format("2006-01-02 15:04"), gpus)
+	return fmt.Sprintf("%s from %s, %s to %s UTC, on %s.", words.Count(r.Jobs, "job"), r.Source.Source,
+		from.Format("2006-01-02 15:04"), until.Format("2006-01-02 15:04"), gpus)
 }
 
 // summary says the outcome in sentences.
@@ -205,7 +206,7 @@ func (r *Report) intervals() string {
 	days := r.Saved.Completion.Days
 	if days < leastDays {
 		return fmt.Sprintf("There are no intervals: they come from drawing days anew, and the window has %s with "+
-			"submissions, of %d that are needed. Read more days.", plural(days, "day"), leastDays)
+			"submissions, of %d that are needed. Read more days.", words.Count(days, "day"), leastDays)
 	}
 	return fmt.Sprintf("The intervals come from drawing the %d days with submissions anew, with replacement (seed %d). "+
 		"Days follow each other, and what waits in the evening waits in the morning, so the intervals are too narrow "+
@@ -222,14 +223,15 @@ func (r *Report) counted() []string {
 	}
 	return []string{
 		told,
-		fmt.Sprintf("%d jobs are counted.", r.Jobs),
-		fmt.Sprintf("%d jobs ran when the window began. They keep their GPUs in every simulation and are in no mean.",
-			r.RunningAtBegin),
-		fmt.Sprintf("%d jobs waited when the window began. Their waits count from there.", r.WaitingAtBegin),
-		fmt.Sprintf("%d jobs still ran when the log ended. They count as if they had ended then, in every row alike: their "+
-			"completions are too short in all rows, and the bound stays one.", r.RunningAtEnd),
-		fmt.Sprintf("%d jobs waited when the log ended. They are left out of every row: nobody knows how long they take. "+
-			"A scheduler that had started them would have had less room for the others.", r.WaitingAtEnd),
+		fmt.Sprintf("Counted: %s.", words.Count(r.Jobs, "job")),
+		fmt.Sprintf("Running when the window began: %s. They keep their GPUs in every simulation and are in no mean.",
+			words.Count(r.RunningAtBegin, "job")),
+		fmt.Sprintf("Waiting when the window began: %s. Their waits count from there.",
+			words.Count(r.WaitingAtBegin, "job")),
+		fmt.Sprintf("Still running when the log ended: %s. They count as if they had ended then, in every row alike: their "+
+			"completions are too short in all rows, and the bound stays one.", words.Count(r.RunningAtEnd, "job")),
+		fmt.Sprintf("Waiting when the log ended: %s. They are left out of every row: nobody knows how long they take. "+
+			"A scheduler that had started them would have had less room for the others.", words.Count(r.WaitingAtEnd, "job")),
 	}
 }
 
@@ -259,7 +261,7 @@ func (r *Report) userTable() pageTable {
 	for i, u := range r.Users {
 		if len(r.Users) > maxUsers && i >= maxUsers/2 && i < len(r.Users)-maxUsers/2 {
 			if i == maxUsers/2 {
-				t.Rows = append(t.Rows, []string{fmt.Sprintf("%d users between these", len(r.Users)-maxUsers), "", "", "", "",
+				t.Rows = append(t.Rows, []string{words.Count(len(r.Users)-maxUsers, "user") + " between these", "", "", "", "",
 					"", ""})
 			}
 			continue
@@ -364,8 +366,8 @@ func (r *Report) checks() []string {
 			out = append(out, fmt.Sprintf("The schedule of the row “%s” is not accepted: %s", x.name, x.row.Refused))
 		}
 		if x.row.Lost > 0 {
-			out = append(out, fmt.Sprintf("In the row “%s”, %d tasks ended because a node left service, and began again.",
-				x.name, x.row.Lost))
+			out = append(out, fmt.Sprintf("In the row “%s”, %s ended because a node left service, and began again.",
+				x.name, words.Count(x.row.Lost, "task")))
 		}
 	}
 	return out

@@ -5,6 +5,8 @@ import (
 	"io"
 	"math"
 	"text/tabwriter"
+
+	"github.com/hare-sched/hare/internal/words"
 )
 
 // Text writes the report as a short table.
@@ -120,18 +122,10 @@ func (in *Interval) sentence() string {
 	less := func(x float64) string { return signed(-x) }
 	if in.Low == nil || in.High == nil {
 		return fmt.Sprintf("%s (no interval: %s)", less(*in.Value),
-			plural(in.Days, "day"))
+			words.Count(in.Days, "day"))
 	}
 	return fmt.Sprintf("%s (95 %% interval over %d days: %s to %s)", less(*in.Value), in.Days, less(*in.High),
 		less(*in.Low))
-}
-
-// plural counts things.
-func plural(n int, what string) string {
-	if n != 1 {
-		what += "s"
-	}
-	return fmt.Sprintf("%d %s", n, what)
 }
 
 // signed writes a fraction as percent with its sign.

@@ -1,6 +1,7 @@
 package solver
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -37,6 +38,10 @@ func CheckOptions(opt hare.Options) error {
 		return &hare.InvalidError{Pointer: "/options/" + field, Code: "invalid_option",
 			Detail: fmt.Sprintf(format, a...)}
 	}
+	unknown := func(field, what, name string, known ...string) error {
+		return bad(field, "unknown %s %.60q%s known: %s", what, name, cmp.Or(hare.Guess(name, known), ";"),
+			strings.Join(known, ", "))
+	}
 	oneOf := func(x string, known ...string) bool {
 		for _, k := range known {
 			if x == k {
@@ -53,22 +58,18 @@ func CheckOptions(opt hare.Options) error {
 	case !(opt.Gap >= 0 && opt.Gap <= 1):
 		return bad("gap", "must be between 0 and 1")
 	case !oneOf(opt.Bound, relax.Methods()...):
-		return bad("bound", "unknown method %q; known: %v", opt.Bound, relax.Methods())
+		return unknown("bound", "method", opt.Bound, relax.Methods()...)
 	case !oneOf(opt.Order, append(relax.Methods(), "wspt", "arrival")...):
-		return bad("order", "unknown order %q; known: %v, wspt, arrival", opt.Order, relax.Methods())
+		return unknown("order", "order", opt.Order, append(relax.Methods(), "wspt", "arrival")...)
 	case !oneOf(opt.Assign, string(greedy.EarliestAvailable), string(greedy.EarliestFinish), string(greedy.Insertion)):
-		return bad("assign", "unknown rule %q; known: earliest_available, earliest_finish, insertion", opt.Assign)
+		return unknown("assign", "rule", opt.Assign, string(greedy.EarliestAvailable), string(greedy.EarliestFinish),
+			string(greedy.Insertion))
 	case opt.Objective != "" && !oneOf(opt.Objective, hare.Objectives()...):
-		return bad("objective", "unknown objective %q; known: %v", opt.Objective, hare.Objectives())
+		return unknown("objective", "objective", opt.Objective, hare.Objectives()...)
 	case opt.Method != "" && !oneOf(opt.Method, wire.PlanMethods()...):
-		hint := ""
-		if near := hare.Nearest(opt.Method, wire.PlanMethods()); near != "" {
-			hint = fmt.Sprintf(": did you mean %q?", near)
-		}
-		return bad("method", "unknown method %.60q%s; known: %s", opt.Method, hint,
-			strings.Join(wire.PlanMethods(), ", "))
+		return unknown("method", "method", opt.Method, wire.PlanMethods()...)
 	case !oneOf(opt.Detail, "none", "jobs", "lanes", "tasks"):
-		return bad("detail", "unknown detail %q; known: none, jobs, lanes, tasks", opt.Detail)
+		return unknown("detail", "detail", opt.Detail, "none", "jobs", "lanes", "tasks")
 	}
 	return nil
 }

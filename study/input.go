@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/internal/words"
 	"github.com/hare-sched/hare/policy"
 	"github.com/hare-sched/hare/policy/lease"
 	"github.com/hare-sched/hare/sim"
@@ -102,8 +103,8 @@ func (rq *request) checkInput(in *jobsInput, infos []policy.Info) error {
 	}
 	if int(rq.Last) >= n {
 		return invalidAt("/jobs", "out_of_range",
-			"jobs %d to %d are asked for: the trace has %d jobs, numbered from 0",
-			rq.First, rq.Last, n)
+			"jobs %d to %d are asked for: the trace has %s, numbered from 0",
+			rq.First, rq.Last, words.Count(n, "job"))
 	}
 	for _, p := range infos {
 		at := fmt.Sprintf("/policies/%d", slices.Index(rq.Policies, p.Name))

@@ -8,6 +8,7 @@ import (
 	"io"
 	"math"
 
+	"github.com/hare-sched/hare/internal/words"
 	"github.com/hare-sched/hare/plot"
 	"github.com/hare-sched/hare/study/simulation"
 	"github.com/hare-sched/hare/web"
@@ -91,7 +92,7 @@ func (r *Report) Page(w io.Writer) error {
 		Notes       []string
 	}{Title: "Simulated schedulers", Theme: web.ThemeButton, Notes: r.notes()}
 	if len(r.Runs) > 0 {
-		data.Text = fmt.Sprintf("%d jobs, the same for every policy.", r.Runs[0].Jobs)
+		data.Text = words.Count(r.Runs[0].Jobs, "job") + ", the same for every policy."
 		if p := r.Played; p != nil {
 			data.Text += fmt.Sprintf(" Jobs: %s. GPUs: %s. Seed: %d.", p.Jobs, p.Cluster, p.Seed)
 		}

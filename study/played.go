@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/internal/words"
 )
 
 // jobsText says where the jobs of a request come from.
@@ -17,7 +18,8 @@ func (rq *request) jobsText() string {
 	case rq.Trace != nil:
 		return "trace " + rq.Trace.Name
 	case rq.Generate != nil:
-		return fmt.Sprintf("%d jobs drawn, arrivals %s, sync %s", rq.Generate.Jobs, cmp.Or(rq.Generate.Arrivals, "none"),
+		return fmt.Sprintf("%s drawn, arrivals %s, sync %s", words.Count(rq.Generate.Jobs, "job"),
+			cmp.Or(rq.Generate.Arrivals, "none"),
 			cmp.Or(rq.Generate.Sync, "relaxed"))
 	}
 	return "instance " + cmp.Or(rq.Instance.Name, "without a name")

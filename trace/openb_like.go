@@ -10,6 +10,7 @@ import (
 	"time"
 
 	hare "github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/internal/words"
 )
 
 // OpenbLikeConfig describes an instance whose nodes and jobs are drawn from Alibaba's openb
@@ -76,7 +77,7 @@ func OpenbLike(cfg OpenbLikeConfig) (*hare.Instance, error) {
 	}
 	pods = slices.DeleteFunc(pods, func(p openbPod) bool { return !slices.ContainsFunc(inst.Cluster.Nodes, p.fits) })
 	if len(pods) == 0 {
-		return nil, fmt.Errorf("trace: no pod of openb fits on the %s drawn: take more", plural(cfg.Nodes, "node"))
+		return nil, fmt.Errorf("trace: no pod of openb fits on the %s drawn: take more", words.Count(cfg.Nodes, "node"))
 	}
 	types := gpuTypes(inst.Cluster)
 	between := make([]float64, cfg.Jobs)
@@ -117,14 +118,6 @@ func OpenbLike(cfg OpenbLikeConfig) (*hare.Instance, error) {
 		inst.Jobs[i].ReleaseUs = roundSeconds(at, 1000)
 	}
 	return inst, nil
-}
-
-// plural returns a number and a noun.
-func plural(n int, what string) string {
-	if n != 1 {
-		what += "s"
-	}
-	return strconv.Itoa(n) + " " + what
 }
 
 // allows says whether the pod may use a type.

@@ -3,6 +3,8 @@ package trace
 import (
 	"fmt"
 	"strings"
+
+	"github.com/hare-sched/hare/internal/words"
 )
 
 // Report says what a reader rounded, skipped and assumed.
@@ -94,24 +96,25 @@ func (rep *Report) Overcount() float64 {
 // String returns the report as a few lines of text.
 func (rep *Report) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s: %d jobs from %d rows of %s\n", rep.Format, rep.Jobs, rep.Rows, rep.Source)
+	fmt.Fprintf(&b, "%s: %s from %s of %s\n", rep.Format, words.Count(rep.Jobs, "job"), words.Count(rep.Rows, "row"),
+		rep.Source)
 	fmt.Fprintf(&b, "  columns used: %s\n", columnList(rep.Used))
 	if len(rep.Ignored) > 0 {
 		fmt.Fprintf(&b, "  columns ignored: %s\n", columnList(rep.Ignored))
 	}
 	if r := rep.Renamed; r != nil {
-		fmt.Fprintf(&b, "  renamed: %d jobs are %s, since %s\n", r.Jobs, r.As, r.Why)
+		fmt.Fprintf(&b, "  renamed: %s to %s, since %s\n", words.Count(r.Jobs, "job"), r.As, r.Why)
 	}
 	fmt.Fprintf(&b, "  cluster: %s\n", rep.Cluster)
 	for _, s := range rep.Skipped {
 		fmt.Fprintf(&b, "  skipped %d: %s (first at %s)\n", s.Rows, s.Reason, s.First)
 	}
 	if rep.Steps > 0 {
-		fmt.Fprintf(&b, "  %d steps; whole last rounds add %.3f %% in all, %.1f %% to one job at most (%d jobs)\n",
-			rep.Steps, 100*rep.Overcount(), 100*rep.MaxOvercount, rep.RoundsRoundedUp)
+		fmt.Fprintf(&b, "  %s; whole last rounds add %.3f %% in all, %.1f %% to one job at most (%s)\n",
+			words.Count(rep.Steps, "step"), 100*rep.Overcount(), 100*rep.MaxOvercount, words.Count(rep.RoundsRoundedUp, "job"))
 	}
 	if rep.StepsRoundedUp > 0 {
-		fmt.Fprintf(&b, "  steps rounded up to whole ones over the job's GPUs: %d jobs\n", rep.StepsRoundedUp)
+		fmt.Fprintf(&b, "  steps rounded up to whole ones over the job's GPUs: %s\n", words.Count(rep.StepsRoundedUp, "job"))
 	}
 	if rep.NoProfile > 0 {
 		fmt.Fprintf(&b, "  not measured or does not fit: %d pairs of job and GPU type\n", rep.NoProfile)

@@ -53,6 +53,6 @@ func ExampleRun() {
 	// one more: 7, the best plan changes by -2 to -2
 	// without y: 6, the best plan changes by -3 to -3
 	// y in a hurry: 18, the best plan changes by 9 to 9
-	// no such node: /scenarios/3/drain/node: there is no node "m" (unknown_node)
+	// no such node: /scenarios/3/drain/node: there is no node "m"; the nodes are "n" (unknown_node)
 	// 3 solved
 }

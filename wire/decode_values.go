@@ -414,9 +414,6 @@ func (r *Reader) OneOf(to *string, known ...string) error {
 	if slices.Contains(known, *to) {
 		return nil
 	}
-	hint := ""
-	if best := hare.Nearest(hare.Cut(*to, 60), known); best != "" {
-		hint = `: did you mean "` + best + `"?`
-	}
-	return r.Fault("unknown_value", "%q is not one of %s%s", hare.Clip(*to), strings.Join(known, ", "), hint)
+	return r.Fault("unknown_value", "%q is not one of %s%s", hare.Clip(*to), strings.Join(known, ", "),
+		hare.Guess(*to, known))
 }

@@ -32,7 +32,7 @@ models on a GPU costs (switch), and how close sampled placements come to the bes
 (placement).`,
 		Example: `  hare bench gap --times 0.1,1 --only 'zero-20'
   hare bench simulate --jobs 10000`,
-		Args: exactly(0, "a subcommand"),
+		Args: unknownSubcommand,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	c.AddCommand(gapCommand(), benchSimulateCommand(), benchSwitchCommand(), benchPlacementCommand())
@@ -110,6 +110,8 @@ finished runs are printed and written.`,
 	f.BoolVar(&g.json, "json", false, "print the results as JSON instead of lines and tables")
 	f.BoolVar(&g.list, "list", false, "list the instances with their hashes and run nothing")
 	f.BoolVarP(&g.quiet, "quiet", "q", false, "print no progress line")
+	outputs(c, outputFile, "record")
+	outputs(c, outputFolder, "output")
 	choices(c, "set", bench.GapSixty, bench.GapFigures)
 	choices(c, "without", bench.Parts()...)
 	choices(c, "against", bench.GapCPSAT, bench.GapIntervalLP)

@@ -67,6 +67,8 @@ brings its Python code along.`,
 	choices(c, "set", "paper", "small", "plain")
 	positive(c, "repetitions", "batch-factor", "group-mib", "limit")
 	mebibytes(c, "group-mib")
+	outputs(c, outputData, "out")
+	outputs(c, outputSVG, "svg")
 	return c
 }
 
@@ -83,11 +85,6 @@ func (s *switchFlags) run(ctx context.Context, w io.Writer) error {
 	}
 	if s.set == "plain" && (s.batchFactor > 1 || s.groupMiB > 0) {
 		return usageError{errors.New("--set plain takes no --batch-factor or --group-mib: they are for models of PyTorch")}
-	}
-	for _, name := range []string{s.out, s.svg} {
-		if err := canBeOutput(name); err != nil {
-			return err
-		}
 	}
 	result, err := s.measure(ctx)
 	if err != nil {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/estimate"
+	"github.com/hare-sched/hare/internal/words"
 )
 
 func estimateCommand() *cobra.Command {
@@ -79,6 +80,7 @@ are worth.`,
 	f.IntVar(&cfg.Trees, "trees", 100, "trees of the random forest")
 	f.Uint64Var(&cfg.Seed, "seed", 0, "seed of the random forest")
 	choices(c, "rule", append(ruleNames(), "best")...)
+	outputs(c, outputFile, "output")
 	positive(c, "trees")
 	return c
 }
@@ -110,15 +112,7 @@ func ruleTexts() string {
 
 // openHistory reads a file of past jobs.
 func openHistory(name string) ([]estimate.PastJob, error) {
-	in, err := openIn(name)
-	if err != nil {
-		return nil, err
-	}
-	jobs, err := readHistory(name, in)
-	if err := errors.Join(err, in.Close()); err != nil {
-		return nil, err
-	}
-	return jobs, nil
+	return readDocument(name, aTable, func(in io.Reader) ([]estimate.PastJob, error) { return readHistory(name, in) })
 }
 
 // readHistory reads a CSV of jobs that have ended. Errors name the line.
@@ -182,7 +176,8 @@ func readHistory(file string, in io.Reader) ([]estimate.PastJob, error) {
 		jobs = append(jobs, j)
 	}
 	if len(jobs) < 2 {
-		return nil, usageError{fmt.Errorf("%s: there are %d jobs: give the history of at least two", file, len(jobs))}
+		return nil, usageError{fmt.Errorf("%s: %s: give the history of at least two", file,
+			words.Count(len(jobs), "job"))}
 	}
 	return jobs, nil
 }
@@ -198,8 +193,9 @@ func printScores(w io.Writer, scores []estimate.Score, n int) error {
 		}
 		return 0
 	})
-	if _, err := fmt.Fprintf(w, "%d jobs predicted, each from the jobs that had ended when it arrived\n\n"+
-		"%-26s %16s %14s %12s\n", n, "rule", "rms of log error", "median factor", "within ×2"); err != nil {
+	if _, err := fmt.Fprintf(w, "%s predicted, each from the jobs that had ended when it arrived\n\n"+
+		"%-26s %16s %14s %12s\n", words.Count(n, "job"), "rule", "rms of log error", "median factor",
+		"within ×2"); err != nil {
 		return err
 	}
 	for _, s := range scores {

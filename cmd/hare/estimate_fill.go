@@ -17,6 +17,7 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/estimate"
+	"github.com/hare-sched/hare/internal/words"
 	"github.com/hare-sched/hare/wire"
 )
 
@@ -86,8 +87,9 @@ func (f *fillFlags) run(jobs string, out, notes io.Writer) error {
 	if err := writeOut(f.out, write); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(notes, "%d jobs: %d estimates by %s from %d past jobs, %d of them for classes that the past "+
-		"knows; %d kept\n", fl.filled+fl.kept, fl.filled, rule.Text, len(history), fl.known, fl.kept)
+	_, err = fmt.Fprintf(notes, "%s: %s by %s from %s, %d of them for classes that the past "+
+		"knows; %d kept\n", words.Count(fl.filled+fl.kept, "job"), words.Count(fl.filled, "estimate"), rule.Text,
+		words.Count(len(history), "past job"), fl.known, fl.kept)
 	return err
 }
 
@@ -145,7 +147,7 @@ type filler struct {
 func (fl *filler) instance(name string, text []byte, out *bytes.Buffer) error {
 	inst, err := wire.DecodeInstance(bytes.NewReader(text), wire.Limits{MaxBytes: maxFileBytes})
 	if err != nil {
-		return inputError(name, err)
+		return due(name, anInstance, text[:min(len(text), headBytes)], err)
 	}
 	for i := range inst.Jobs {
 		j := &inst.Jobs[i]

@@ -98,6 +98,7 @@ every one of the papers' with bounds (not ` + strings.Join(measurementNames(), "
 	f.StringVar(&g.parameters, "parameters", "", parametersUsage)
 	f.IntVar(&g.parallel, "parallel", 1, "how many runs are simulated at the same time; the figures do not depend on it")
 	f.BoolVarP(&g.quiet, "quiet", "q", false, "print no progress line")
+	outputs(c, outputFolder, "output")
 	positive(c, "scale", "repeat", "first-seed", "parallel")
 	return c
 }
@@ -228,9 +229,6 @@ func (ef *experimentFlags) config() (experiment.Config, error) {
 	}
 	if ef.small {
 		cfg.Scale = 5
-	}
-	if err := canBeFolder(ef.out); err != nil {
-		return cfg, usageError{fmt.Errorf("--output: %w", err)}
 	}
 	for i, n := range ef.names {
 		if slices.Contains(ef.names[:i], n) {

@@ -66,7 +66,7 @@ the terms.`,
 				}
 				jobs, err := explain.ListJobs(inst, res, order, list)
 				if err != nil {
-					return usageError{err}
+					return flagError(err)
 				}
 				if asJSON {
 					return printJSON(c.OutOrStdout(), jobs)
@@ -112,10 +112,7 @@ func timeFlag(name, text string) (int64, error) {
 	if text == "" {
 		return 0, nil
 	}
-	us, err := hare.ParseMicros(text)
-	if d, bad := time.ParseDuration(text); err != nil && bad == nil {
-		us, err = d.Microseconds(), nil
-	}
+	us, err := flagMicros(text)
 	if err != nil || us <= 0 || us > hare.MaxExact {
 		return 0, usageError{fmt.Errorf("--%s %s: give a positive time, in seconds as 3600 or with units as 1h", name,
 			strconv.Quote(text))}

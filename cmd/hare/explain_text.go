@@ -10,6 +10,7 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/explain/explanation"
+	"github.com/hare-sched/hare/internal/words"
 )
 
 // explainPrinter prints an explanation as text; err is the first write error.
@@ -26,15 +27,16 @@ func (ep *explainPrinter) line(format string, a ...any) {
 
 func printJobs(w io.Writer, all int, jobs []explanation.ListedJob) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(t, "job\tweight\trelease s\tstart s\tend s\twait s\tJCT s\tstretch\tof value\t")
+	fmt.Fprintln(t, "job\tweight\trelease\tstart\tend\twait\tJCT\tstretch\tof value\t")
 	for _, j := range jobs {
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%.2f\t%.1f %%\t\n", j.Job, j.Weight, j.ReleaseS, j.StartS, j.EndS,
-			j.WaitS, j.JCTS, j.Stretch, 100*j.Share)
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%.2f\t%.1f %%\t\n", j.Job, j.Weight, words.Duration(j.ReleaseS),
+			words.Duration(j.StartS), words.Duration(j.EndS), words.Duration(j.WaitS), words.Duration(j.JCTS), j.Stretch,
+			100*j.Share)
 	}
 	if err := t.Flush(); err != nil || len(jobs) == all {
 		return err
 	}
-	_, err := fmt.Fprintf(w, "(%d of %d jobs: --limit gives more)\n", len(jobs), all)
+	_, err := fmt.Fprintf(w, "(%d of %s: --limit gives more)\n", len(jobs), words.Count(all, "job"))
 	return err
 }
 
@@ -47,14 +49,14 @@ func (ep *explainPrinter) explanation(x *explanation.Answer) {
 		ep.notes(x)
 		return
 	}
-	ep.line("%s (%s, weight %s) is released at %s s, starts at %s s and ends at %s s.", x.Job, x.Sync, x.Weight,
-		x.ReleaseS, x.StartS, x.EndS)
-	ep.line("It takes %s s; no plan does it in less than %s s. It is %.1f %% of the plan's value.", x.JCTS, x.LeastS,
-		100*x.Share)
+	ep.line("%s (%s, weight %s) is released at %s, starts at %s and ends at %s.", x.Job, x.Sync, x.Weight,
+		words.Duration(x.ReleaseS), words.Duration(x.StartS), words.Duration(x.EndS))
+	ep.line("It takes %s; no plan does it in less than %s. It is %.1f %% of the plan's value.", words.Duration(x.JCTS),
+		words.Duration(x.LeastS), 100*x.Share)
 	if x.LateS != nil && *x.LateS > 0 {
-		ep.line("It ends %s s after its deadline at %s s.", x.LateS, x.DeadlineS)
+		ep.line("It ends %s after its deadline at %s.", words.Duration(*x.LateS), words.Duration(*x.DeadlineS))
 	} else if x.LateS != nil {
-		ep.line("It meets its deadline at %s s.", x.DeadlineS)
+		ep.line("It meets its deadline at %s.", words.Duration(*x.DeadlineS))
 	}
 	ep.line("")
 	for i := range x.Timeline {
@@ -87,7 +89,7 @@ func (ep *explainPrinter) explanation(x *explanation.Answer) {
 			case t.EndS == nil:
 				ep.line("  on %s alone: at least %s", on, short(*t.Least))
 			default:
-				ep.line("  on %s alone: at least %s, ending at %s s", on, short(*t.Least), t.EndS)
+				ep.line("  on %s alone: at least %s, ending at %s", on, short(*t.Least), words.Duration(*t.EndS))
 			}
 		}
 	}
@@ -110,7 +112,7 @@ func (ep *explainPrinter) notes(x *explanation.Answer) {
 // span prints a part of the job's time, and those causes of waits that lasted at least
 // briefly.
 func (ep *explainPrinter) span(s *explanation.Span, briefly hare.Seconds) {
-	at := fmt.Sprintf("%10s s to %10s s  ", s.FromS, s.ToS)
+	at := fmt.Sprintf("%12s to %12s  ", words.Duration(s.FromS), words.Duration(s.ToS))
 	if s.State == "running" {
 		var gpus []string
 		for kind, n := range s.GPUs {
@@ -122,7 +124,7 @@ func (ep *explainPrinter) span(s *explanation.Span, briefly hare.Seconds) {
 			text = fmt.Sprintf("runs rounds %d to %d", s.Round, s.Round+s.Rounds-1)
 		}
 		if len(s.Shapes) > 0 {
-			text = fmt.Sprintf("runs %d rounds (from unit %d)", s.Rounds, s.Round)
+			text = fmt.Sprintf("runs %s (from unit %d)", words.Count(s.Rounds, "round"), s.Round)
 		}
 		text += " on " + strings.Join(gpus, ", ")
 		for i, x := range s.Shapes {
@@ -133,13 +135,13 @@ func (ep *explainPrinter) span(s *explanation.Span, briefly hare.Seconds) {
 			text += fmt.Sprintf(", %d of them in shape %d", x.Rounds, x.Shape)
 		}
 		if s.PausedS > 0 {
-			text += fmt.Sprintf(", pausing %s s in all", s.PausedS)
+			text += fmt.Sprintf(", pausing %s in all", words.Duration(s.PausedS))
 		}
 		ep.line("%s%s", at, text)
 		for _, x := range s.Spread {
 			if x.MoreS > 0 {
-				ep.line("%28s%d rounds are spread over the level %s and take %s s each, %s s more in all", "", x.Rounds, x.Level,
-					x.RoundS, x.MoreS)
+				ep.line("%28s%s over the level %s, %s each and %s more in all", "",
+					words.Count(x.Rounds, "round")+" spread", x.Level, words.Duration(x.RoundS), words.Duration(x.MoreS))
 			}
 		}
 		return
@@ -209,9 +211,9 @@ func waitWords(w *explanation.Wait) string {
 		text = fmt.Sprintf("%s: up to %d free, but %s beside them%s; held by %s", need, w.Free, few, nodeWords(w),
 			holderWords(w))
 	case "too_short":
-		text = fmt.Sprintf("%s: free, but not for %s s on end", need, w.NeedS)
+		text = fmt.Sprintf("%s: free, but not for %s on end", need, words.Duration(w.NeedS))
 	case "setup":
-		text = fmt.Sprintf("%s: free, and to be set up for %s s", need, w.SetupS)
+		text = fmt.Sprintf("%s: free, and to be set up for %s", need, words.Duration(w.SetupS))
 	case "reshape":
 		text = "changes its shape"
 	case "shape":
@@ -220,19 +222,20 @@ func waitWords(w *explanation.Wait) string {
 		text = fmt.Sprintf("%s: could have started; the plan waits for better", need)
 	}
 	if w.UntilS != nil {
-		text += fmt.Sprintf(" until %s s", w.UntilS)
+		text += fmt.Sprintf(" until %s", words.Duration(*w.UntilS))
 	}
 	if w.ForS == w.ToS-w.FromS {
-		return fmt.Sprintf("%s (%s s to %s s)", text, w.FromS, w.ToS)
+		return fmt.Sprintf("%s (%s to %s)", text, words.Duration(w.FromS), words.Duration(w.ToS))
 	}
-	return fmt.Sprintf("%s (%s s of %s s to %s s)", text, w.ForS, w.FromS, w.ToS)
+	return fmt.Sprintf("%s (%s of %s to %s)", text, words.Duration(w.ForS), words.Duration(w.FromS),
+		words.Duration(w.ToS))
 }
 
 // holderWords names up to four jobs that hold what a wait needs.
 func holderWords(w *explanation.Wait) string {
 	var by []string
 	for _, h := range w.Jobs[:min(4, len(w.Jobs))] {
-		by = append(by, fmt.Sprintf("%s (%d until %s s)", h.Job, h.GPUs, h.UntilS))
+		by = append(by, fmt.Sprintf("%s (%d until %s)", h.Job, h.GPUs, words.Duration(h.UntilS)))
 	}
 	if more := w.Others + len(w.Jobs) - len(by); more > 0 {
 		by = append(by, fmt.Sprintf("%d more", more))
@@ -266,10 +269,11 @@ func nodeWords(w *explanation.Wait) string {
 func (ep *explainPrinter) earlier(x *explanation.Answer) {
 	e := x.Earlier
 	if e.Already {
-		ep.line("It ends by %s s as it is, at %s s.", e.ByS, e.EndS)
+		ep.line("It ends by %s as it is, at %s.", words.Duration(e.ByS), words.Duration(e.EndS))
 		return
 	}
-	ep.line("To end by %s s instead of %s s (no plan ends it before %s s):", e.ByS, e.EndS, e.EarliestS)
+	ep.line("To end by %s instead of %s (no plan ends it before %s):", words.Duration(e.ByS), words.Duration(e.EndS),
+		words.Duration(e.EarliestS))
 	for i := range e.Changes {
 		mark := " "
 		if e.Cheapest != nil && *e.Cheapest == i {
@@ -278,7 +282,7 @@ func (ep *explainPrinter) earlier(x *explanation.Answer) {
 		ep.line("%s %s", mark, changeWords(&e.Changes[i]))
 		for _, m := range e.Changes[i].Jobs[:min(3, len(e.Changes[i].Jobs))] {
 			if e.Changes[i].Does {
-				ep.line("      %s ends %s s later, at %s s", m.Job, m.ByS, m.EndS)
+				ep.line("      %s ends %s later, at %s", m.Job, words.Duration(m.ByS), words.Duration(m.EndS))
 			}
 		}
 	}
@@ -286,7 +290,7 @@ func (ep *explainPrinter) earlier(x *explanation.Answer) {
 		ep.line("* costs the other jobs least.")
 	}
 	if !e.Finished {
-		ep.line("Not finished after %d solves: %s.", e.Solves, e.Unfinished)
+		ep.line("Not finished after %s: %s.", words.Count(e.Solves, "solve"), e.Unfinished)
 	}
 }
 
@@ -316,7 +320,7 @@ func changeWords(c *explanation.Change) string {
 	default:
 		text = "fewer rounds " + does
 		if c.Rounds != nil && c.Does {
-			text = fmt.Sprintf("%d rounds %s", *c.Rounds, does)
+			text = fmt.Sprintf("%s %s", words.Count(*c.Rounds, "round"), does)
 		}
 		if c.NotRounds != nil {
 			text += fmt.Sprintf(", %d do not", *c.NotRounds)
@@ -326,8 +330,8 @@ func changeWords(c *explanation.Change) string {
 		text += ": " + c.Detail
 	}
 	if c.EndS != nil {
-		text += fmt.Sprintf(": it ends at %s s; of the others %d end later and %d sooner, their weighted time changes by %s",
-			c.EndS, c.Delayed, c.Sooner, c.OthersCost)
+		text += fmt.Sprintf(": it ends at %s; of the others %d end later and %d sooner, their weighted time changes by %s",
+			words.Duration(*c.EndS), c.Delayed, c.Sooner, c.OthersCost)
 	}
 	return text
 }
@@ -382,6 +386,7 @@ func (ep *explainPrinter) lane(x *explanation.Answer) {
 			}
 		})
 	}
-	ep.line("%12s  %-*s%s s", "", width-len(to.String()), from.String()+" s", to)
+	end := words.Duration(to)
+	ep.line("%12s  %-*s%s", "", width+2-len(end), words.Duration(from), end)
 	ep.line("%14s# runs  . waits  = holds GPUs that it waits for", "")
 }

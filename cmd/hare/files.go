@@ -22,6 +22,9 @@ const maxFileBytes = 4 << 30
 func openIn(name string) (io.ReadCloser, error) {
 	var f io.ReadCloser = io.NopCloser(os.Stdin)
 	if name != "-" {
+		if isFolder(name) {
+			return nil, usageError{fmt.Errorf("%s is a folder: name a file", name)}
+		}
 		file, err := os.Open(name)
 		if err != nil {
 			return nil, err
@@ -58,29 +61,21 @@ type decompressed struct {
 func (d decompressed) Close() error { return errors.Join(d.ReadCloser.Close(), d.below.Close()) }
 
 func readInstance(name string) (*hare.Instance, error) {
-	f, err := openIn(name)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = f.Close() }()
-	inst, err := wire.DecodeInstance(f, wire.Limits{MaxBytes: maxFileBytes})
-	if err != nil {
-		return nil, inputError(name, err)
-	}
-	return inst, nil
+	return readDocument(name, anInstance, func(r io.Reader) (*hare.Instance, error) {
+		return wire.DecodeInstance(r, wire.Limits{MaxBytes: maxFileBytes})
+	})
 }
 
 func readResult(name string) (*hare.Result, error) {
-	f, err := openIn(name)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = f.Close() }()
-	res, err := wire.DecodeResult(f, wire.Limits{MaxBytes: maxFileBytes})
-	if err != nil {
-		return nil, inputError(name, err)
-	}
-	return res, nil
+	return readDocument(name, aResult, func(r io.Reader) (*hare.Result, error) {
+		return wire.DecodeResult(r, wire.Limits{MaxBytes: maxFileBytes})
+	})
+}
+
+func readCluster(name string) (*hare.Cluster, error) {
+	return readDocument(name, aCluster, func(r io.Reader) (*hare.Cluster, error) {
+		return wire.DecodeCluster(r, wire.Limits{MaxBytes: maxFileBytes})
+	})
 }
 
 // inputError names the file of an error. Every error of a decoder is a fault of the

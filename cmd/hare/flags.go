@@ -18,6 +18,7 @@ const (
 
 	rulePositive  = "positive" // above zero, where zero would mean nothing or the default
 	ruleMebibytes = "mebibytes"
+	ruleFraction  = "fraction" // from 0 to 1
 	ruleAny       = "any"
 )
 
@@ -26,6 +27,9 @@ const maxMebibytes = 1 << 40
 
 // positive marks number flags that must be above zero.
 func positive(c *cobra.Command, names ...string) { mark(c.Flags(), rulePositive, names) }
+
+// fraction marks number flags that are from 0 to 1.
+func fraction(c *cobra.Command, names ...string) { mark(c.Flags(), ruleFraction, names) }
 
 // mebibytes marks number flags whose unit is a MiB.
 func mebibytes(c *cobra.Command, names ...string) { mark(c.Flags(), ruleMebibytes, names) }
@@ -99,6 +103,9 @@ func checkFlag(f *pflag.Flag) string {
 		return "not be negative, and is " + text
 	case x == 0 && has(rulePositive):
 		return "be positive, and is " + text
+	case x > 1 && has(ruleFraction):
+		return fmt.Sprintf("be a fraction from 0 to 1, and is %s: for %s %% give %s", text, text,
+			strconv.FormatFloat(x/100, 'g', 10, 64))
 	case x > maxMebibytes && has(ruleMebibytes):
 		return fmt.Sprintf("be at most %d, and is %s", int64(maxMebibytes), text)
 	}

@@ -187,6 +187,7 @@ GPUs, and with --switch a GPU is set up before another job. Equal seeds and opti
 	choices(c, "sync", "relaxed", "gang", "rigid")
 	choices(c, "like", "philly", "philly-nodes", "openb")
 	choices(c, "shared", "skip", "whole")
+	outputs(c, outputFile, "output")
 	positive(c, "jobs", "load", "quantum", "per-node", "nodes")
 	return c
 }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/history"
 	"github.com/hare-sched/hare/trace"
 	"github.com/hare-sched/hare/wire"
@@ -28,6 +29,7 @@ type historyFlags struct {
 	now                            bool
 	assume                         time.Duration
 	typeLabel                      string
+	anyType                        bool
 	kubectl                        [3]string // --kubeconfig, --context, --server
 	address                        string    // of Ray's dashboard
 	cfg                            history.Config
@@ -101,7 +103,7 @@ func (hf *historyFlags) read(source string, names []string) (*history.Log, error
 		defer func() { _ = f.Close() }()
 		texts = append(texts, trace.Source{Name: name, R: f})
 	}
-	log, err := history.Read(source, texts, history.ReadConfig{Zone: zone, TypeLabel: hf.typeLabel})
+	log, err := history.Read(source, texts, history.ReadConfig{Zone: zone, TypeLabel: hf.typeLabel, AnyType: hf.anyType})
 	if err != nil {
 		return nil, usageError{err}
 	}
@@ -111,6 +113,9 @@ func (hf *historyFlags) read(source string, names []string) (*history.Log, error
 // fetch reads files, or asks the cluster where no files are given.
 func (hf *historyFlags) fetch(ctx context.Context, source string, names []string) (*history.Log, error) {
 	switch {
+	case !slices.Contains(history.Sources, source):
+		return nil, usageError{fmt.Errorf("unknown source %.60q%s It must be one of %s", source,
+			cmp.Or(hare.Guess(source, history.Sources), "."), strings.Join(history.Sources, ", "))}
 	case len(names) > 0:
 		return hf.read(source, names)
 	case source != "history":
@@ -227,7 +232,8 @@ nodes, type, requested_type, gpus_per_task, limit, state, in any order. id, subm
 must be there. Times are 2026-11-22T22:53:01, with a zone where needed, or seconds since
 1970; nodes are names with blanks between them, or GPUs such as a-0/0 a-0/1; a limit is in
 seconds or 1-12:00:00. requested_type is the type that a job asked for, empty where any
-would do: without this column, a job may use only the type on which it ran.`,
+would do: without this column, a job may use only the type on which it ran, or with --any-type
+all of them.`,
 		`  hare import history jobs.csv -o week.json --happened was.json`},
 }
 
@@ -281,6 +287,9 @@ func importHistoryCommands() (out []*cobra.Command) {
 		switch s.name {
 		case "kube":
 			hf.addKube(c)
+		case "history":
+			c.Flags().BoolVar(&hf.anyType, "any-type", false, "without a column requested_type: let jobs use any GPU type "+
+				"(default: only the one on which they ran)")
 		case "ray":
 			c.Flags().StringVar(&hf.address, "address", "http://127.0.0.1:8265", "without files: where Ray's dashboard is")
 		}
@@ -289,6 +298,7 @@ func importHistoryCommands() (out []*cobra.Command) {
 			"result without a bound")
 		c.Flags().StringVar(&report, "report", "", "write what was assumed and left out to this file, as JSON")
 		c.Flags().StringP("output", "o", "", "write to this file (.gz, .zst compress)")
+		outputs(c, outputData, "happened", "report", "output")
 		out = append(out, c)
 	}
 	return out
@@ -368,7 +378,7 @@ or gangs that keep their GPUs from begin to end. What a form cannot tell is coun
 			}
 			inst, err := readInstance(args[1])
 			if err != nil {
-				return err
+				return otherWayRound(args[1:], err)
 			}
 			res, err := readResult(args[2])
 			if err != nil {
@@ -388,6 +398,7 @@ or gangs that keep their GPUs from begin to end. What a form cannot tell is coun
 	}
 	c.Flags().StringVarP(&folder, "output", "o", "export", "folder for the texts")
 	c.Flags().BoolVar(&asJSON, "json", false, "with slurm: jobs as sacct --json tells them, in place of sacct -P")
+	outputs(c, outputFolder, "output")
 	c.Flags().StringVar(&origin, "origin", "2026-01-05", "when time 0 of the instance is")
 	return c
 }

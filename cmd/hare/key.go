@@ -141,6 +141,7 @@ fleet is made with --node '*'. Whoever has such a key can be any of its nodes.`,
 	}
 	f := c.Flags()
 	f.StringVarP(&out, "output", "o", "", "write the key to this new file, which only its owner can read")
+	outputs(c, outputFile, "output")
 	f.StringArrayVar(&nodes, "node", nil, "with --role agent: the name of the node, or a pattern such as rack1-*; may "+
 		"be given again (default: the node that the key registers first)")
 	f.StringVar(&tenant, "tenant", "", `tenant of the key: a-z, 0-9 and .-_, or "*" for the operator`)
@@ -176,8 +177,8 @@ func nodesOf(k *access.Key) string {
 func flagError(err error) error {
 	var bad *hare.InvalidError
 	if errors.As(err, &bad) {
-		return usageError{fmt.Errorf("--%s: %s", strings.ReplaceAll(strings.TrimPrefix(bad.Pointer, "/"), "_", "-"),
-			bad.Detail)}
+		return usageError{fmt.Errorf("--%s: %s", strings.ReplaceAll(strings.TrimSuffix(bad.Pointer[strings.LastIndex(
+			bad.Pointer, "/")+1:], "_s"), "_", "-"), bad.Detail)}
 	}
 	return usageError{err}
 }

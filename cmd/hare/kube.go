@@ -17,6 +17,7 @@ import (
 
 	"github.com/hare-sched/hare/adapters/kube"
 	"github.com/hare-sched/hare/history"
+	"github.com/hare-sched/hare/internal/words"
 )
 
 // kubeFlags are the flags of hare kube.
@@ -394,8 +395,8 @@ func (kf *kubeFlags) printWorkloads(w, t io.Writer, r *kube.Result) {
 	if kf.write {
 		verb = "changed"
 	}
-	fmt.Fprintf(w, "%s %d times a type or a priority; %d Workloads that take part wait\n", verb, len(r.Updates),
-		len(r.Turns))
+	fmt.Fprintf(w, "%s a type or a priority %s; %s waiting, of those that take part\n", verb,
+		words.Count(len(r.Updates), "time"), words.Count(len(r.Turns), "Workload"))
 	for _, why := range r.Unordered {
 		fmt.Fprintf(w, "order left alone: %s\n", why)
 	}

@@ -7,9 +7,9 @@ import (
 	"math"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/internal/words"
 	"github.com/hare-sched/hare/solver"
 )
 
@@ -33,10 +33,10 @@ func (pl *progressLine) event(e solver.Event) {
 		parts = append(parts, fmt.Sprintf("gap %.2f %%", 100*(e.Value.Float()/e.Bound.Float()-1)))
 	}
 	if e.Nodes > 0 {
-		parts = append(parts, plural(e.Nodes, "node"))
+		parts = append(parts, words.Count(e.Nodes, "node"))
 	}
 	if e.Left >= 0 {
-		parts = append(parts, fmt.Sprintf("%.1f s left", e.Left.Seconds()))
+		parts = append(parts, words.Seconds(math.Round(e.Left.Seconds()*10)/10)+" left")
 	}
 	pl.text("%s", strings.Join(parts, "  "))
 }
@@ -52,14 +52,6 @@ func (pl *progressLine) end() {
 	if pl.on {
 		fmt.Fprint(pl.w, "\r\x1b[K")
 	}
-}
-
-// plural counts things: 1 job, 2 jobs.
-func plural(n int, what string) string {
-	if n != 1 {
-		what += "s"
-	}
-	return fmt.Sprintf("%d %s", n, what)
 }
 
 // short formats a number for people: whole from a thousand on, else with two decimals, and with two digits where
@@ -86,18 +78,18 @@ func printTable(w io.Writer, inst *hare.Instance, r *hare.Result) {
 	switch r.Objective {
 	case hare.ObjectiveMakespan: // the row makespan shows it
 	case hare.ObjectiveJCTAndTardiness:
-		row("JCT and tardiness", "%s (mean JCT by weight %s s)", r.Value, short(m.WeightedMeanJCTSeconds))
+		row("JCT and tardiness", "%s (mean JCT by weight %s)", r.Value, words.Seconds(m.WeightedMeanJCTSeconds))
 	default:
-		row("weighted JCT", "%s (mean by weight %s s)", r.Value, short(m.WeightedMeanJCTSeconds))
+		row("weighted JCT", "%s (mean by weight %s)", r.Value, words.Seconds(m.WeightedMeanJCTSeconds))
 	}
 	if r.Constant != nil {
 		row("of running work", "%s more, which no plan changes", r.Constant)
 	}
 	if d := m.Deadlines; d != nil {
-		row("deadlines met", "%d of %d, %s s late in sum", d.Met, d.Jobs, short(d.TardinessSeconds))
+		row("deadlines met", "%d of %d, %s late in sum", d.Met, d.Jobs, words.Seconds(d.TardinessSeconds))
 	}
-	row("mean JCT", "%s s", short(m.MeanJCTSeconds))
-	row("makespan", "%s", duration(m.MakespanUs))
+	row("mean JCT", "%s", words.Seconds(m.MeanJCTSeconds))
+	row("makespan", "%s", words.Duration(m.MakespanUs))
 	var use []string
 	for _, u := range m.Utilization {
 		use = append(use, fmt.Sprintf("%s %.0f %%", plain(u.Type), 100*u.Use))
@@ -108,7 +100,7 @@ func printTable(w io.Writer, inst *hare.Instance, r *hare.Result) {
 	slices.SortStableFunc(jobs, func(a, b hare.JobResult) int { return cmp.Compare(b.EndUs, a.EndUs) })
 	var last []string
 	for _, j := range jobs[:min(3, len(jobs))] {
-		last = append(last, fmt.Sprintf("%s at %s", plain(j.ID), duration(j.EndUs)))
+		last = append(last, fmt.Sprintf("%s at %s", plain(j.ID), words.Duration(j.EndUs)))
 	}
 	row("last to finish", "%s", strings.Join(last, ", "))
 	if r.Bound != nil {
@@ -164,12 +156,4 @@ func stopWords(termination string) string {
 		return "time limit"
 	}
 	return termination
-}
-
-func duration(us int64) string {
-	d := time.Duration(us) * time.Microsecond
-	if us > int64(time.Duration(1<<62)/time.Microsecond) {
-		return fmt.Sprintf("%.0f s", float64(us)/1e6)
-	}
-	return d.String()
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/hare-sched/hare/client"
 	"github.com/hare-sched/hare/clusters/description"
+	"github.com/hare-sched/hare/internal/words"
 )
 
 // logFlags are the flags of hare logs.
@@ -132,8 +133,8 @@ func (l *logFlags) started(ctx context.Context, r *remote, id string, attempt in
 		case len(job.Attempts) > 0 && int64(len(job.Attempts)) >= attempt:
 			return job, nil
 		case !l.follow && attempt > 0 && len(job.Attempts) > 0:
-			return nil, usageError{fmt.Errorf("--attempt %d: job %s has been started %d times", attempt, id,
-				len(job.Attempts))}
+			return nil, usageError{fmt.Errorf("--attempt %d: job %s has been started %s", attempt, id,
+				words.Count(len(job.Attempts), "time"))}
 		case job.State.Final():
 			return nil, nil
 		case !l.follow:

@@ -17,6 +17,7 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/internal/lp"
+	"github.com/hare-sched/hare/internal/words"
 )
 
 // The exit codes are documented in docs/cli.md.
@@ -60,6 +61,9 @@ func run(ctx context.Context, args []string) (code int) {
 	root.SetOut(stdout)
 	root.SetErr(stderr)
 	err := root.ExecuteContext(ctx)
+	if err != nil {
+		err = unknownCommand(root, err)
+	}
 	switch {
 	case err == nil:
 		return exitDone
@@ -70,8 +74,7 @@ func run(ctx context.Context, args []string) (code int) {
 		fmt.Fprintln(stderr, "hare: interrupted before there was an answer")
 		return exitNo
 	}
-	// The message is joined to one line; cobra prints its suggestions on separate
-	// lines.
+	// The message is joined to one line.
 	fmt.Fprintln(stderr, "hare:", strings.Join(strings.Fields(err.Error()), " "))
 	return exitCode(err)
 }
@@ -85,8 +88,7 @@ func exitCode(err error) int {
 	switch {
 	case isMachineFault(err):
 		return exitInternal
-	case strings.HasPrefix(err.Error(), "unknown command"),
-		errors.As(err, &usage), errors.As(err, &invalid), errors.As(err, &path):
+	case errors.As(err, &usage), errors.As(err, &invalid), errors.As(err, &path):
 		return exitUsage
 	}
 	return exitInternal
@@ -123,21 +125,25 @@ or a fault of the machine, such as a full disk.`,
 		Example: `  hare generate --jobs 20 --gpus V100=4,T4=8 -o small.json
   hare solve small.json -o result.json
   hare verify small.json result.json
-  hare plot small.json result.json -o gantt.html`,
+  hare plot small.json result.json -o gantt.html
+  hare import slurm --since 7d -o week.json         # or kube, ray, history: a table of jobs
+  hare shadow slurm --since 7d -o report.html       # would Hare have helped last week?`,
 		Version: longVersion(),
 		PersistentPreRunE: func(c *cobra.Command, args []string) error {
 			if err := checkTexts(c, args); err != nil {
 				return err
 			}
-			return checkFlags(c)
+			if err := checkFlags(c); err != nil {
+				return err
+			}
+			return checkOutputs(c, args)
 		},
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
 	root.SetVersionTemplate("hare {{.Version}}\n")
-	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
-		return usageError{fmt.Errorf("%w (see %s --help)", err, c.CommandPath())}
-	})
+	root.SetFlagErrorFunc(explainFlagError)
+	root.DisableSuggestions = true // unknownCommand makes them
 	root.AddCommand(solveCommand(), verifyCommand(), boundCommand(), plotCommand(), importCommand(),
 		generateCommand(), exportCommand(), profileCommand(), slurmCommand(), kubeCommand(), rayCommand(), shadowCommand(),
 		hashCommand(),
@@ -145,15 +151,30 @@ or a fault of the machine, such as a full disk.`,
 		replayResultCommand(), onlineCommand(), backupCommand(), restoreCommand(), repairCommand(), benchCommand(),
 		simulateCommand(), experimentCommand(), estimateCommand(), workerCommand(), submitCommand(), jobsCommand(),
 		logsCommand(), cancelCommand(), agentsCommand(), drainCommand(), undrainCommand(), clusterCommand(), agentCommand())
+	for _, c := range root.Commands() {
+		if !c.Runnable() && c.HasSubCommands() { // else a mistyped subcommand prints the help and ends well
+			c.Args = unknownSubcommand
+			c.RunE = func(c *cobra.Command, _ []string) error { return c.Help() }
+		}
+	}
 	return root
 }
 
 // exactly is cobra.ExactArgs, except that its error is a usageError.
 func exactly(n int, names string) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
+		if err := unknownSubcommand(c, args); n == 0 && err != nil && strings.Contains(err.Error(), "did you mean") {
+			return err
+		}
+		if n == 0 && len(args) == 1 && c.Flags().Lookup("instance") != nil {
+			if _, err := os.Stat(args[0]); err == nil {
+				return usageError{fmt.Errorf("%s takes files by flags: write --instance %s, or --trace %s (see %s --help)",
+					c.CommandPath(), args[0], args[0], c.CommandPath())}
+			}
+		}
 		if len(args) != n {
-			return usageError{fmt.Errorf("%s takes %s, got %d argument(s) (see %s --help)", c.CommandPath(), names, len(args),
-				c.CommandPath())}
+			return usageError{fmt.Errorf("%s takes %s, got %s (see %s --help)", c.CommandPath(), names,
+				words.Count(len(args), "argument"), c.CommandPath())}
 		}
 		return nil
 	}

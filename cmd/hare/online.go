@@ -63,6 +63,7 @@ Exit codes: 0 every event was applied, 2 an event was refused.`,
 	f.StringVar(&parameters, "parameters", "", "JSON file with the parameters of the policy")
 	f.StringVar(&log, "log", "", "write events and decisions to this file, for hare online replay")
 	choices(c, "policy", policy.SessionNames()...)
+	outputs(c, outputFile, "log")
 	c.AddCommand(replayCommand(), regretCommand(), planCommand(), policiesCommand())
 	return c
 }
@@ -114,14 +115,9 @@ func readSession(h *wire.LogHeader, cluster, parameters string) error {
 	if err := noTwice("-", cluster, parameters); err != nil {
 		return usageError{errors.New("standard input is for the events: give files")}
 	}
-	f, err := openIn(cluster)
+	got, err := readCluster(cluster)
 	if err != nil {
 		return err
-	}
-	defer func() { _ = f.Close() }()
-	got, err := wire.DecodeCluster(f, wire.Limits{MaxBytes: maxFileBytes})
-	if err != nil {
-		return inputError(cluster, err)
 	}
 	h.Cluster = *got
 	if parameters == "" {

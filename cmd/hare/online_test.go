@@ -50,7 +50,7 @@ func TestOnlineAndReplay(t *testing.T) {
 		"gap": {strings.Replace(string(text), `"seq":2`, `"seq":3`, 1), "line 3: event 3 at 1 cannot follow event 1",
 			exitUsage},
 		"cut":   {string(text[:len(text)-9]), "line 4: ", exitUsage},
-		"empty": {"", "the document is empty", exitUsage},
+		"empty": {"", "the file is empty: give a log", exitUsage},
 		"impossible": {strings.Replace(string(text), `"task":0,"gpu":"a/0","compute_s"`, `"task":1,"gpu":"a/0","compute_s"`,
 			1), "line 3: ", exitUsage},
 	} {
@@ -96,7 +96,7 @@ func TestOnlineRegret(t *testing.T) {
 			"line 6: event 7 at 11 cannot follow event 4 at 10"},
 		{"impossible", strings.Replace(log, `"job_ended","job":"short"`, `"job_ended","job":"shirt"`, 1),
 			[]string{"--every", "5s"}, starts[:2], exitUsage, `event 6 names job "shirt", which did not arrive`},
-		{"no log", "", nil, nil, exitUsage, "the document is empty"},
+		{"no log", "", nil, nil, exitUsage, "the file is empty: give a log"},
 		{"replayed", log, []string{"--against", "hlas"}, starts[2:], exitDone, ""},
 		{"replayed and cut", log[:len(log)-20], []string{"--against", "fifo"}, nil, exitUsage, "standard input: line 7: "},
 		{"a policy of simulations", log, []string{"--against", "optimus"}, nil, exitUsage, "simulations alone"},
@@ -170,7 +170,7 @@ func TestOnlineUsage(t *testing.T) {
 		{[]string{"online", "regret", cluster, "--every", "-1h"}, "--every must be a microsecond or more"},
 		{[]string{"online", "regret", cluster, "--every", "soon"}, "see hare online regret --help"},
 		{[]string{"online", "regret", cluster, "--detail", "half"}, "summary or full"},
-		{[]string{"online", "regret", cluster}, "nodes"},
+		{[]string{"online", "regret", cluster}, "is a cluster: give a log"},
 		{[]string{"backup", t.TempDir(), "x"}, "backup of"},
 		{[]string{"restore", "nothing", t.TempDir()}, "restore of"},
 	} {
@@ -302,7 +302,7 @@ func TestOnlineLogOutlivesItsReader(t *testing.T) {
 		t.Errorf("%v", c.ProcessState)
 	}
 	if out, errs, code := runHare(t, "", "online", "replay", log); code != exitDone ||
-		!strings.HasPrefix(out, "1 events") {
+		!strings.HasPrefix(out, "1 event,") {
 		t.Errorf("exit %d: %s%s", code, out, errs)
 	}
 }

@@ -34,29 +34,6 @@ func writeOut(name string, write func(io.Writer) error) error {
 	return o.commit()
 }
 
-// canBeOutput checks before a long computation that a file can be written at its end.
-func canBeOutput(name string) error {
-	if name == "" || name == "-" {
-		return nil
-	}
-	switch info, err := os.Stat(name); {
-	case err == nil && info.IsDir():
-		return fmt.Errorf("%s is a folder: name a file", name)
-	case err == nil && !info.Mode().IsRegular():
-		return nil
-	}
-	final, err := followLinks(name)
-	if err != nil || isDescriptor(final) {
-		return err
-	}
-	probe, err := os.CreateTemp(filepath.Dir(final), ".hare-*")
-	if err != nil {
-		return fmt.Errorf("no file can be written in %s: create the folder or name another: %w", filepath.Dir(final),
-			errors.Unwrap(err))
-	}
-	return errors.Join(probe.Close(), os.Remove(probe.Name()))
-}
-
 // output is a file whose new content is staged.
 type output struct {
 	name  string                // as the user gave it; its ending selects the compression

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/internal/words"
 	"github.com/hare-sched/hare/online"
 	"github.com/hare-sched/hare/policy"
 	"github.com/hare-sched/hare/sessions"
@@ -41,8 +42,8 @@ the two. A line for each job that has not ended follows:
                 rounds
   waits for     what a job that does not run waits for
 
-Times are seconds of the session. All of them hold if the jobs are as long as is
-believed and nobody comes.
+Times are on the clock of the session; --json has them in seconds. All of them hold if
+the jobs are as long as is believed and nobody comes.
 
 Exit codes: 0 the plan is printed, 2 LOG is not a log or contains events that cannot
 happen, or the policy makes no plans.`,
@@ -158,14 +159,14 @@ func printPlan(w io.Writer, p *wire.SessionPlan) error {
 		if us < 0 {
 			return "-"
 		}
-		return hare.FormatMicros(us)
+		return words.Duration(us)
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "event %d at %s s: ", p.Seq, at(p.AtUs))
+	fmt.Fprintf(&b, "event %d at %s: ", p.Seq, at(p.AtUs))
 	if p.MadeUs < 0 {
 		b.WriteString("no plan yet")
 	} else {
-		fmt.Fprintf(&b, "plan made at %s s", at(p.MadeUs))
+		fmt.Fprintf(&b, "plan made at %s", at(p.MadeUs))
 		if p.Value != nil {
 			fmt.Fprintf(&b, ", value %s", p.Value)
 		}
@@ -184,7 +185,7 @@ func printPlan(w io.Writer, p *wire.SessionPlan) error {
 		return err
 	}
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	_, _ = fmt.Fprintln(t, "job\trounds left\ttypes\tstart s\tend s\tnot before s\twaits for")
+	_, _ = fmt.Fprintln(t, "job\trounds left\ttypes\tstart\tend\tnot before\twaits for")
 	for i := range p.Jobs {
 		j := &p.Jobs[i]
 		waits := j.WaitsFor

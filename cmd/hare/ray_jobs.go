@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/hare-sched/hare/adapters/ray"
+	"github.com/hare-sched/hare/internal/words"
 )
 
 // readRuntimeEnv reads a runtime environment and adds variables; nil where there is nothing.
@@ -180,7 +181,7 @@ head was started with a greater RAY_JOB_START_TIMEOUT_SECONDS.`,
 				return err
 			}
 			if r.NoRoom > 0 {
-				fmt.Fprintf(c.OutOrStdout(), "%d jobs stay in the queue: no node of Ray could run them\n", r.NoRoom)
+				fmt.Fprintf(c.OutOrStdout(), "%s in the queue that no node of Ray could run\n", words.Count(r.NoRoom, "job"))
 			}
 			return errors.Join(r.SubmitErrors...)
 		},

@@ -16,6 +16,7 @@ import (
 	"github.com/hare-sched/hare/adapters/ray"
 	"github.com/hare-sched/hare/api"
 	"github.com/hare-sched/hare/history"
+	"github.com/hare-sched/hare/internal/words"
 )
 
 // rayRun are the flags of hare ray run.
@@ -193,8 +194,8 @@ func (rr *rayRun) print(c *cobra.Command, r *ray.Result) error {
 		return nil
 	}
 	w := c.OutOrStdout()
-	if _, err := fmt.Fprintf(w, "%d jobs wait, %d are in Ray, %d have ended since the last reading\n",
-		r.Waiting, r.Active, len(r.Ended)); err != nil {
+	if _, err := fmt.Fprintf(w, "%s waiting, %d in Ray, %d ended since the last reading\n",
+		words.Count(r.Waiting, "job"), r.Active, len(r.Ended)); err != nil {
 		return err
 	}
 	if r.NoRoom > 0 {
@@ -212,7 +213,7 @@ func printStarts(w io.Writer, starts []ray.Start, write bool) error {
 	if write {
 		verb = "submitted"
 	}
-	fmt.Fprintf(w, "%s %d jobs:\n", verb, len(starts))
+	fmt.Fprintf(w, "%s %s:\n", verb, words.Count(len(starts), "job"))
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "job\tname\tGPUs\ttype\tnode\twhy")
 	for _, s := range plainNames(starts) {

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/internal/words"
 	"github.com/hare-sched/hare/solver"
 	"github.com/hare-sched/hare/wire"
 )
@@ -97,9 +98,9 @@ func printReplan(w io.Writer, res *hare.Result) {
 	if p == nil {
 		return
 	}
-	fmt.Fprintf(w, "\nAt %s s: %d jobs have work started that stays, %d planned jobs stay, %d move, %d are new, %d are "+
-		"gone.\n",
-		hare.FormatMicros(p.AtUs), len(p.Started), len(p.Kept), len(p.Moved), len(p.Added), len(p.Removed))
+	fmt.Fprintf(w, "\nAt %s: work that has started stays of %s, %s as planned, %d moved, %d new, %d gone.\n",
+		words.Duration(p.AtUs), words.Count(len(p.Started), "job"), words.Count(len(p.Kept), "job"), len(p.Moved),
+		len(p.Added), len(p.Removed))
 	for _, x := range p.Lost {
 		fmt.Fprintf(w, "Lost: round %d of %s, which needed GPU %s.\n", x.Round, plain(x.Job), plain(x.GPU))
 	}
@@ -130,8 +131,8 @@ func printReplan(w io.Writer, res *hare.Result) {
 			fmt.Fprintf(w, "  and %d more: see replan.moved in the result\n", len(p.Moved)-shown)
 			break
 		}
-		fmt.Fprintf(w, "  %s  %s  end %s → %s s\n", plain(x.ID), x.Why, hare.FormatMicros(x.From.EndUs),
-			hare.FormatMicros(x.To.EndUs))
+		fmt.Fprintf(w, "  %s  %s  end %s → %s\n", plain(x.ID), x.Why, words.Duration(x.From.EndUs),
+			words.Duration(x.To.EndUs))
 	}
 }
 

@@ -28,7 +28,7 @@ func TestReplanFlags(t *testing.T) {
 		"beyond":          {[]string{"--previous", prev, "--at", "1h"}, "/at_s"},
 		"bad stability":   {[]string{"--previous", prev, "--at", "1", "--stability", "x"}, "--stability"},
 		"no schedule":     {[]string{"--previous", file(t, "b.json", bare), "--at", "1"}, "/previous/schedule"},
-		"no result":       {[]string{"--previous", inst, "--at", "1"}, "/hare"},
+		"no result":       {[]string{"--previous", inst, "--at", "1"}, "is an instance: give a result"},
 		"twice stdin":     {[]string{"--previous", "-", "--previous-instance", "-", "--at", "1"}, "standard input"},
 	} {
 		stdout, stderr, code := runHare(t, "", append([]string{"solve", inst, "-q"}, c.args...)...)
@@ -58,7 +58,7 @@ func TestReplanFlags(t *testing.T) {
 		{[]string{"--previous", prev, "--previous-instance", inst}, exitDone, "accepted"},
 		{[]string{"--previous", again}, exitDone, "accepted"}, // the same whole instance, with the same past
 		{[]string{"--previous-instance", inst}, exitUsage, "--previous"},
-		{[]string{"--previous", inst}, exitUsage, "/hare"},
+		{[]string{"--previous", inst}, exitUsage, "is an instance: give a result"},
 		{[]string{"--previous", prev, "--previous-instance",
 			file(t, "o.json", strings.Replace(tiny, `"rounds": 3`, `"rounds": 4`, 1))}, exitNo, "another instance"},
 	} {

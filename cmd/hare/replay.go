@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/internal/words"
 	"github.com/hare-sched/hare/policy"
 	"github.com/hare-sched/hare/wire"
 )
@@ -45,7 +46,7 @@ printed; 2 LOG is not a log or contains events that cannot happen.`,
 				_, _ = fmt.Fprintln(c.OutOrStdout(), difference)
 				return errNo
 			}
-			_, err = fmt.Fprintf(c.OutOrStdout(), "%d events, decisions identical\n", n)
+			_, err = fmt.Fprintf(c.OutOrStdout(), "%s, decisions identical\n", words.Count(n, "event"))
 			return err
 		},
 	}
@@ -94,6 +95,9 @@ func readLog(ctx context.Context, in io.Reader) (*wire.LogHeader, iter.Seq2[wire
 	}
 	h, err := wire.DecodeLogHeader(first)
 	if err != nil {
+		if is := recognise(first[:min(len(first), headBytes)]); is.what != "" && is.what != aLog {
+			err = fmt.Errorf("the file is %s: give %s", is.what, aLog)
+		}
 		return nil, nil, err
 	}
 	return h, func(yield func(wire.Record, error) bool) {

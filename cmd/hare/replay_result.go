@@ -45,7 +45,7 @@ the other file of --warm.`,
 			}
 			inst, err := readInstance(args[0])
 			if err != nil {
-				return err
+				return otherWayRound(args, err)
 			}
 			f, err := openIn(args[1])
 			if err != nil {
@@ -58,7 +58,7 @@ the other file of --warm.`,
 			}
 			res, err := wire.DecodeResult(bytes.NewReader(text), wire.Limits{MaxBytes: maxFileBytes})
 			if err != nil {
-				return inputError(args[1], err)
+				return due(args[1], aResult, text[:min(len(text), headBytes)], err)
 			}
 			if why := unlike(inst, res); why != "" {
 				return usageError{fmt.Errorf("cannot replay: %s", why)}

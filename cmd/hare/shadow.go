@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -47,7 +48,10 @@ for clusters that keep no history. It may be killed and begun again at any time.
 hours or days, hare shadow report LOG compares as above.
 
 -o writes one HTML page that loads nothing from elsewhere. --record writes the instance
-and the schedules, so that hare verify checks each of them.`,
+and the schedules, so that hare verify checks each of them.
+
+hare shadow slurm --help, and so on for kube, ray and history, says which texts to save and
+how; hare import SOURCE --help says the same.`,
 		Example: `  hare shadow slurm --since 7d -o report.html
   hare shadow slurm jobs.txt nodes.txt --since 7d -o report.html
   hare shadow slurm jobs.txt nodes.txt --json > report.json
@@ -65,6 +69,15 @@ and the schedules, so that hare verify checks each of them.`,
 			return f.run(c.Context(), args, c.OutOrStdout())
 		},
 	}
+	help := c.HelpFunc()
+	c.SetHelpFunc(func(c *cobra.Command, args []string) {
+		for _, s := range historySources {
+			if slices.Contains(args, s.name) {
+				c.Long += "\n\n" + s.long
+			}
+		}
+		help(c, args)
+	})
 	f.history.add(c)
 	f.history.addKube(c)
 	f.live.add(c)
@@ -85,6 +98,9 @@ and the schedules, so that hare verify checks each of them.`,
 	flags.Int64Var(&f.work, "work-limit", 0, "work of each plan in hindsight, as of hare solve (default: 4000000)")
 	flags.Uint64Var(&f.seed, "seed", 1, "seed of the intervals")
 	positive(c, "backfill", "backfill-depth")
+	outputs(c, outputLog, "log")
+	outputs(c, outputPage, "output")
+	outputs(c, outputFolder, "record")
 	return c
 }
 
@@ -96,12 +112,6 @@ func (f *shadowFlags) run(ctx context.Context, args []string, w io.Writer) error
 	}
 	if f.backfill < time.Second {
 		return usageError{errors.New("--backfill must be at least 1s")}
-	}
-	if err := canBeFolder(f.record); err != nil {
-		return usageError{fmt.Errorf("--record: %w", err)}
-	}
-	if err := canBeOutput(f.out); err != nil {
-		return usageError{fmt.Errorf("-o: %w", err)}
 	}
 	var log *history.Log
 	var err error

@@ -26,8 +26,8 @@ func TestShadowRefuses(t *testing.T) {
 		{[]string{"shadow", "pbs", good}, "unknown source"},
 		{[]string{"shadow", "history", good, "--backfill", "1ms"}, "--backfill must be at least 1s"},
 		{[]string{"shadow", "history", good, "--since", "9s", "-q"}, "every job of the window already ran"},
-		{[]string{"shadow", "history", good, "--dependencies", "--record", good}, "is not a folder"},
-		{[]string{"shadow", "history", good, "-o", filepath.Join(dir, "none", "x.html")}, "no file can be written in"},
+		{[]string{"shadow", "history", good, "--dependencies", "--record", good}, "it is a file: name a folder"},
+		{[]string{"shadow", "history", good, "-o", filepath.Join(dir, "none", "x.html")}, "create it or name another"},
 		{[]string{"shadow", "history", good, "-o", dir}, "is a folder"},
 	} {
 		_, stderr, code := runHare(t, "", c.args...)

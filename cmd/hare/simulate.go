@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -23,7 +24,6 @@ import (
 	"github.com/hare-sched/hare/study"
 	"github.com/hare-sched/hare/study/simulation"
 	"github.com/hare-sched/hare/trace"
-	"github.com/hare-sched/hare/wire"
 )
 
 // simulateFlags are the flags of simulate.
@@ -159,6 +159,7 @@ so do the policies of tasks that otherwise know how long every job takes.`,
 	choices(c, "format", trace.Formats()...)
 	choices(c, "sizes", simulation.SizesExact, simulation.SizesEstimates)
 	choices(c, "bound", simulation.BoundAuto, simulation.BoundAlways, simulation.BoundNever)
+	outputs(c, outputFolder, "output", "record")
 	positive(c, "quantum", "lease", "mttr", "repeat", "parallel", "time-limit")
 	anyValue(c, "generate", "interval", "failures") // request refuses bad values with a better message
 	return c
@@ -323,16 +324,20 @@ func (f *simulateFlags) request() (*simulation.Request, error) {
 		return nil, errors.New("--lease must be positive, --reset and --restart not negative, and --restart less than " +
 			"--lease")
 	}
+	if bounds := []string{simulation.BoundAuto, simulation.BoundAlways, simulation.BoundNever}; !slices.Contains(bounds,
+		f.bound) {
+		return nil, fmt.Errorf("--bound %q: it must be one of %s", f.bound, strings.Join(bounds, ", "))
+	}
+	if f.format != "" {
+		if err := trace.CheckFormat(f.format); err != nil {
+			return nil, fmt.Errorf("--format: %w", err)
+		}
+	}
 	if f.limit != 0 && f.remote.server == "" {
 		return nil, errors.New("--time-limit is for --server: leave it out, and end a run here by Ctrl-C")
 	}
 	if f.quantum < time.Microsecond {
 		return nil, errors.New("--quantum must be positive, and at least 1µs")
-	}
-	for _, x := range [][2]string{{"--output", f.out}, {"--record", f.record}} {
-		if err := canBeFolder(x[1]); err != nil {
-			return nil, fmt.Errorf("%s: %w", x[0], err)
-		}
 	}
 	if f.repeat < 1 || f.parallel < 1 {
 		return nil, errors.New("--repeat and --parallel must be at least 1")
@@ -381,14 +386,9 @@ func (f *simulateFlags) where(req *simulation.Request, elastic bool) error {
 		req.GPUs, err = trace.ParseGPUs(f.gpus)
 		return err
 	case f.cluster != "":
-		file, err := openIn(f.cluster)
-		if err != nil {
-			return err
-		}
-		defer func() { _ = file.Close() }()
-		if req.Cluster, err = wire.DecodeCluster(file, wire.Limits{MaxBytes: maxFileBytes}); err != nil {
-			return inputError(f.cluster, err)
-		}
+		var err error
+		req.Cluster, err = readCluster(f.cluster)
+		return err
 	}
 	return nil
 }
@@ -427,8 +427,18 @@ func (f *simulateFlags) what(req *simulation.Request) error {
 		t.QuantumUs = f.quantum.Microseconds()
 	}
 	req.Trace = t
-	if t.Text, err = readText(f.trace); err != nil || f.table == "" {
+	if t.Text, err = readText(f.trace); err != nil {
 		return err
+	}
+	switch is := recognise(t.Text[:min(len(t.Text), headBytes)]); {
+	case t.Text == nil || is.what == "" || is.what == aTable:
+	case is.what == anInstance:
+		return fmt.Errorf("%s is an instance: give it by --instance %s", f.trace, f.trace)
+	case is.what != "empty" && !strings.HasPrefix(is.what, "no JSON"):
+		return fmt.Errorf("--trace: %w", &wrongDocument{f.trace, "a trace, whose first line names its columns", is})
+	}
+	if f.table == "" {
+		return nil
 	}
 	t.Table, err = readText(f.table)
 	return err

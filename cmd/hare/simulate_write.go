@@ -91,22 +91,6 @@ func (f *simulateFlags) write(rep *study.Report) error {
 	return writeAll(f.record, files)
 }
 
-// canBeFolder refuses a name that cannot be a folder because the name or a parent
-// exists and is something else. It is called before a long run, not after it.
-func canBeFolder(dir string) error {
-	for dir != "" {
-		info, err := os.Stat(dir)
-		if err == nil && !info.IsDir() {
-			return fmt.Errorf("%s is not a folder: name another", dir)
-		}
-		if err == nil || filepath.Dir(dir) == dir {
-			return nil
-		}
-		dir = filepath.Dir(dir)
-	}
-	return nil
-}
-
 // writeAll writes files into a folder, which it creates if necessary. All files are
 // staged before the first is renamed, so that one failure leaves none.
 func writeAll(dir string, files []outFile) error {

@@ -60,7 +60,7 @@ beside the same bound: how far is what another scheduler does from the best?`,
 		RunE: func(c *cobra.Command, args []string) error {
 			opt = solver.Defaults(opt)
 			if err := solver.CheckOptions(opt); err != nil {
-				return usageError{err}
+				return flagError(err)
 			}
 			if err := noTwice(args[0], again.previous, again.before, warm); err != nil {
 				return err
@@ -107,7 +107,8 @@ beside the same bound: how far is what another scheduler does from the best?`,
 	f.Int64Var(&opt.WorkLimit, "work-limit", 0,
 		"stop after this much work; 0 means a limit computed from the instance's size")
 	f.Float64Var(&opt.Gap, "gap", solver.DefaultGap,
-		"stop when the plan is proved to be within this fraction of the best")
+		"stop when the plan is proved to be within this fraction of the best, e.g. 0.05 for 5 %")
+	fraction(c, "gap")
 	f.Int64Var(&opt.Seed, "seed", 1, "seed of the search")
 	f.StringVar(&opt.Bound, "bound", hare.MethodPrice, "bound: price, critical_path, machine, queyranne, paper")
 	f.StringVar(&opt.Order, "order", "", "order of the first schedule (default: that of --bound)")
@@ -128,6 +129,7 @@ beside the same bound: how far is what another scheduler does from the best?`,
 	choices(c, "detail", "none", "jobs", "lanes", "tasks")
 	choices(c, "objective", hare.Objectives()...)
 	choices(c, "method", wire.PlanMethods()...)
+	outputs(c, outputData, "output", "rest")
 	anyValue(c, "seed")
 	return c
 }
@@ -269,6 +271,7 @@ has no certificate.`,
 	c.Flags().DurationVar(&limit, "time-limit", 0,
 		"stop after this time with the best bound so far; 0 means when it is done")
 	choices(c, "method", relax.Methods()...)
+	outputs(c, outputData, "output")
 	return c
 }
 

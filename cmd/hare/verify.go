@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/history"
 	"github.com/hare-sched/hare/plot"
 	"github.com/hare-sched/hare/trace"
 	"github.com/hare-sched/hare/verify"
@@ -103,7 +104,7 @@ func readPair(args []string) (*hare.Instance, *hare.Result, error) {
 	}
 	inst, err := readInstance(args[0])
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, otherWayRound(args, err)
 	}
 	res, err := readResult(args[1])
 	return inst, res, err
@@ -155,6 +156,9 @@ jobs and read the times of each job.`,
 			if err != nil {
 				return err
 			}
+			if opt.Width != 0 && (opt.Width < 400 || opt.Width > 8000) {
+				return usageError{fmt.Errorf("--width %d: it must be 400 to 8000", opt.Width)}
+			}
 			inst, res, rep, err := previous.check(args)
 			if err != nil {
 				return err
@@ -172,6 +176,7 @@ jobs and read the times of each job.`,
 	c.Flags().StringVar(&opt.Title, "title", "", "headline (default: the instance's name)")
 	c.Flags().IntVar(&opt.Width, "width", 0, "width in pixels, 400 to 8000 (default 1200)")
 	positive(c, "width")
+	outputs(c, outputPicture, "output")
 	return c
 }
 
@@ -194,12 +199,15 @@ func importCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "import FORMAT [TRACE]",
 		Short: "Convert a log of Slurm, Kubernetes or Ray, a table of jobs, or a public trace to an instance",
-		Long: "Import converts a trace and its table of speeds to an instance. Without file names\n" +
-			"it converts the ones that Hare includes: " + strings.Join(trace.ShippedTraces(), ", ") + ".\n" +
-			"What a cluster tells is converted by the commands below: slurm, kube and ray read its own\n" +
-			"logs, and history a table of jobs, as a spreadsheet writes it.\n" +
+		Long: "What your cluster tells is converted by the commands below: slurm, kube and ray read its\n" +
+			"own logs, and history a table of jobs, as a spreadsheet writes it.\n\n" +
+			"With a FORMAT (" + strings.Join(trace.Formats(), ", ") + "), import converts a public\n" +
+			"trace and its table of speeds to an instance. Without file names it converts the ones that\n" +
+			"Hare includes:\n\n  " + strings.Join(trace.ShippedTraces(), "\n  ") + "\n\n" +
 			"Standard error says what was rounded, skipped or assumed.",
-		Example: `  hare import gavel -o instance.json
+		Example: `  hare import slurm jobs.txt nodes.txt -o week.json
+  hare import history jobs.csv -o week.json
+  hare import gavel -o instance.json
   hare import gavel mytrace.csv --table throughputs.csv --gpus V100=36,P100=36,K80=36 \
     --sync gang --quantum 60s -o instance.json
   hare import philly --jobs 500 --gpus GPU=256 -o philly.json.gz`,
@@ -208,10 +216,17 @@ func importCommand() *cobra.Command {
 				return usageError{fmt.Errorf("import takes a format (%s) and perhaps a trace file",
 					strings.Join(trace.Formats(), ", "))}
 			}
-			if err := trace.CheckFormat(args[0]); err != nil {
-				return usageError{fmt.Errorf("%w; history, kube, ray and slurm import what a cluster tells", err)}
+			if slices.Contains(trace.Formats(), args[0]) {
+				return nil
 			}
-			return nil
+			text := fmt.Sprintf("import: unknown format %.60q", args[0])
+			if info, err := os.Stat(args[0]); err == nil && !info.IsDir() {
+				text = args[0] + ": say first what it is, as in hare import history " + args[0]
+			} else {
+				text += hare.Guess(args[0], slices.Concat(trace.Formats(), history.Sources))
+			}
+			return usageError{fmt.Errorf("%s; slurm, kube, ray and history import what a cluster tells; the formats of "+
+				"public traces are %s", text, strings.Join(trace.Formats(), ", "))}
 		},
 		ValidArgs: trace.Formats(),
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -272,6 +287,7 @@ func importCommand() *cobra.Command {
 	choices(c, "placement", "consolidated", "unconsolidated")
 	choices(c, "shared", "skip", "whole")
 	positive(c, "quantum")
+	outputs(c, outputData, "output")
 	c.AddCommand(importHistoryCommands()...)
 	return c
 }

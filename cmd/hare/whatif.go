@@ -22,6 +22,7 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/admission"
+	"github.com/hare-sched/hare/internal/words"
 	"github.com/hare-sched/hare/plot"
 	"github.com/hare-sched/hare/service"
 	"github.com/hare-sched/hare/solver"
@@ -101,13 +102,16 @@ searches, and equal calls give equal answers.`,
 	f.Int64Var(&opt.WorkLimit, "work-limit", 0,
 		"work limit of each solve; 0 means a limit computed from the instance's size")
 	f.Float64Var(&opt.Gap, "gap", solver.DefaultGap,
-		"stop a solve when its plan is proved to be within this fraction of the best")
+		"stop a solve when its plan is proved to be within this fraction of the best, e.g. 0.05 for 5 %")
+	fraction(c, "gap")
 	f.Int64Var(&opt.Seed, "seed", 1, "seed of the search")
 	f.StringVarP(&out, "output", "o", "", "write one line of JSON for each scenario to this file, as soon as it "+
 		"finishes (- is standard output)")
 	f.BoolVar(&ordered, "ordered", false, "answer in the order of the scenarios, not as they finish")
 	f.StringVar(&picture, "plot", "", "draw the intervals: .svg, .png or .html")
 	f.BoolVarP(&quiet, "quiet", "q", false, "print no progress line and no table")
+	outputs(c, outputData, "output")
+	outputs(c, outputPicture, "plot")
 	anyValue(c, "seed")
 	return c
 }
@@ -140,7 +144,7 @@ func whatIfRequest(name, result string, all []change, together bool, opt hare.Op
 	}
 	inst, err := wire.DecodeInstance(bytes.NewReader(text), wire.Limits{MaxBytes: maxFileBytes})
 	if err != nil {
-		return nil, nil, inputError(name, err)
+		return nil, nil, due(name, anInstance, text[:min(len(text), headBytes)], err)
 	}
 	list, labels, err := scenarios(all, together, kindsOf(inst))
 	if err != nil {
@@ -149,7 +153,7 @@ func whatIfRequest(name, result string, all []change, together bool, opt hare.Op
 	doc := map[string]any{"base": map[string]string{"solve_id": name}, "scenarios": list}
 	if below != "" {
 		if _, err := hare.ParseAmount(below); err != nil {
-			return nil, nil, usageError{fmt.Errorf("--prune-below %s: %w", below, err)}
+			return nil, nil, usageError{fmt.Errorf("--prune-below %s: %w: give weight-seconds, such as 3000", below, err)}
 		}
 		doc["prune"] = map[string]json.RawMessage{"below_s": json.RawMessage(below)}
 	}
@@ -211,6 +215,7 @@ type whatIfPrinter struct {
 	base    *whatif.Line
 	lines   []*whatif.Line // in the order of the scenarios
 	summary *whatif.Line
+	times   *whatIfTimes
 	failure error // error of the first invalid scenario
 }
 
@@ -222,10 +227,13 @@ func (wp *whatIfPrinter) run(ctx context.Context, req *scenario.Request) error {
 		return labelled(wp.labels, err)
 	}
 	// All scenarios are checked before the first is solved.
+	wp.times = newWhatIfTimes(req.Base.Instance)
 	for i := range req.Scenarios {
-		if _, err := whatif.ScenarioInstance(req, i); err != nil {
+		inst, err := whatif.ScenarioInstance(req, i)
+		if err != nil {
 			return labelled(wp.labels, err)
 		}
+		wp.times.add(req.Base.Instance, inst)
 	}
 	live := newProgressLine(os.Stderr, !wp.quiet && term.IsTerminal(int(os.Stderr.Fd())))
 	wp.lines = make([]*whatif.Line, len(req.Scenarios))
@@ -304,9 +312,27 @@ func (wp *whatIfPrinter) refine(refined []scenario.Refined) {
 	}
 }
 
+// inTime prints, below the table, the proved changes as times.
+func (wp *whatIfPrinter) inTime(to io.Writer) {
+	first := true
+	for i, l := range wp.lines {
+		if l == nil || l.Err != nil {
+			continue
+		}
+		if text := wp.times.sentence(i, l); text != "" {
+			if first {
+				fmt.Fprint(to, "\nthe best plan in time:\n")
+			}
+			first = false
+			fmt.Fprintf(to, "  %s: %s\n", wp.label(i, l), text)
+		}
+	}
+}
+
 // remarks prints, below the table, why scenarios have no plan and which changes have no
 // effect.
 func (wp *whatIfPrinter) remarks(to io.Writer) {
+	noTimes := false
 	for i, l := range wp.lines {
 		if l == nil {
 			continue
@@ -318,7 +344,12 @@ func (wp *whatIfPrinter) remarks(to io.Writer) {
 		}
 		for _, note := range l.Notes {
 			fmt.Fprintf(to, "%s: %s\n", wp.label(i, l), plain(note))
+			noTimes = noTimes || strings.Contains(note, "times for that type")
 		}
+	}
+	if noTimes && wp.times.oneType {
+		fmt.Fprintln(to, "every job has times for one GPU type alone; those of a table without the column requested_type "+
+			"may use all types after hare import history --any-type")
 	}
 }
 
@@ -339,6 +370,7 @@ func problemOf(err error) any {
 // table prints a table of all scenarios.
 func (wp *whatIfPrinter) table(to io.Writer) error {
 	// The bound is rounded down and the gap up, so that both remain proved.
+	wp.times.head(to, wp.base)
 	fmt.Fprintf(to, "base: value %s, bound %s, gap %s\n\n", amountWords(wp.base.Value),
 		hundredths(wp.base.Bound, big.ToNegativeInf), percentWords(wp.base.Gap))
 	t := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
@@ -357,11 +389,12 @@ func (wp *whatIfPrinter) table(to io.Writer) error {
 	if err := t.Flush(); err != nil {
 		return err
 	}
+	wp.inTime(to)
 	wp.remarks(to)
 	if wp.summary != nil {
 		c := wp.summary.Counts
 		fmt.Fprintf(to, "\n%s: %d solved, %d pruned, %d bounded alone, %d failed; %.2f s\n",
-			plural(c.Scenarios, "scenario"), c.Solved, c.Pruned, c.Bounded, c.Failed, wp.summary.Timing.TotalS)
+			words.Count(c.Scenarios, "scenario"), c.Solved, c.Pruned, c.Bounded, c.Failed, wp.summary.Timing.TotalS)
 	}
 	return nil
 }
@@ -478,7 +511,7 @@ func (wp *whatIfPrinter) intervals() (out []plot.Interval) {
 		} else if l.Value == nil {
 			x.Note = l.Termination
 		} else if l.Jobs != nil {
-			x.Note = fmt.Sprintf("%s gain, %d lose", plural(l.Jobs.Gain, "job"), l.Jobs.Lose)
+			x.Note = fmt.Sprintf("%s gain, %d lose", words.Count(l.Jobs.Gain, "job"), l.Jobs.Lose)
 		}
 		out = append(out, x)
 	}

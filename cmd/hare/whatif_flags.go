@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/spf13/pflag"
@@ -36,6 +38,16 @@ var _ pflag.Value = (*changeFlag)(nil)
 func (cf *changeFlag) String() string { return "" }
 func (cf *changeFlag) Type() string   { return "change" }
 
+// files returns the names of the files that this flag named.
+func (cf *changeFlag) files() (names []string) {
+	for _, c := range *cf.all {
+		if name, ok := strings.CutPrefix(c.label, cf.name+" "); ok {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
 // Set parses one change.
 func (cf *changeFlag) Set(text string) error {
 	if text == "" {
@@ -62,37 +74,42 @@ func changeFlags(f *pflag.FlagSet, all *[]change) {
 		f.Var(&changeFlag{name, all, read}, name, usage)
 	}
 	add("add", "add GPUs on a new node: TYPE=COUNT", func(text string) (string, any, error) {
-		kind, count, err := pair(text, "=", "V100=8")
+		kind, count, err := pair(text, "TYPE=COUNT", "V100=8")
 		return "add_gpus", map[string]any{"type": kind, "count": count}, err
 	})
 	add("remove-gpus", "remove GPUs of a node: NODE=COUNT, or NODE:TYPE=COUNT where it has several types",
 		func(text string) (string, any, error) {
-			node, count, err := pair(text, "=", "n1=2")
+			node, count, err := pair(text, "NODE=COUNT or NODE:TYPE=COUNT", "n1=2")
 			v := map[string]any{"node": node, "count": count}
 			if name, kind, ok := strings.Cut(node, ":"); ok {
 				v["node"], v["type"] = name, kind
 			}
 			return "remove_gpus", v, err
 		})
-	add("drop-node", "end the service of a node: NODE@SECONDS, or NODE for at once",
+	add("drop-node", "end the service of a node: NODE@SECONDS, NODE@96h, or NODE for at once",
 		func(text string) (string, any, error) {
-			if !strings.Contains(text, "@") {
-				text += "@0"
+			node, at, given := text, "0", false
+			if i := strings.LastIndex(text, "@"); i >= 0 {
+				node, at, given = text[:i], text[i+1:], true
 			}
-			at := strings.LastIndex(text, "@")
-			node, seconds, err := text[:at], json.Number(text[at+1:]), error(nil)
-			if _, bad := hare.ParseMicros(seconds.String()); bad != nil || node == "" {
-				err = errors.New("give NODE@SECONDS, e.g. n3@3600")
+			us, bad := flagMicros(at)
+			if i := strings.LastIndexAny(text, "=:"); !given && i > 0 {
+				if _, isTime := flagMicros(text[i+1:]); isTime == nil {
+					return "", nil, fmt.Errorf("give NODE@TIME: write %s@%s", text[:i], text[i+1:])
+				}
 			}
-			return "drain", map[string]any{"node": node, "at_s": seconds}, err
+			if bad != nil || node == "" {
+				return "", nil, errors.New("give NODE@TIME, in seconds as n3@3600 or with units as n3@96h, or NODE alone")
+			}
+			return "drain", map[string]any{"node": node, "at_s": json.Number(hare.FormatMicros(us))}, nil
 		})
 	add("remove-job", "remove this job", func(text string) (string, any, error) { return "remove_jobs", text, nil })
 	add("add-job", "add the job, or the array of jobs, in this file", func(text string) (string, any, error) {
-		jobs, err := oneOrMore(text)
+		jobs, err := oneOrMore(text, "a job")
 		return "add_jobs", jobs, err
 	})
 	add("add-node", "add the node, or the array of nodes, in this file", func(text string) (string, any, error) {
-		nodes, err := oneOrMore(text)
+		nodes, err := oneOrMore(text, "a node")
 		return "add_nodes", nodes, err
 	})
 	add("scale-weight", "multiply weights: JOB=FACTOR, or FACTOR for all jobs",
@@ -113,7 +130,7 @@ func changeFlags(f *pflag.FlagSet, all *[]change) {
 		})
 	add("set-quota", "let the jobs of a user hold so many GPUs: USER=COUNT, or USER:TYPE=COUNT for the quota of a type",
 		func(text string) (string, any, error) {
-			user, count, err := pair(text, "=", "ann=16")
+			user, count, err := pair(text, "USER=COUNT or USER:TYPE=COUNT", "ann=16")
 			v := map[string]any{"user": user, "gpus": count}
 			if i := strings.LastIndex(user, ":"); i > 0 {
 				v["user"], v["types"] = user[:i], []string{user[i+1:]}
@@ -121,11 +138,11 @@ func changeFlags(f *pflag.FlagSet, all *[]change) {
 			return "set_quota", v, err
 		})
 	add("patch", "apply the JSON patch (RFC 6902) in this file to the instance", func(text string) (string, any, error) {
-		ops, err := oneOrMore(text)
+		ops, err := oneOrMore(text, "a JSON patch")
 		return "patch", ops, err
 	})
 	add("scenario", "the scenario, or the array of scenarios, in this file", func(text string) (string, any, error) {
-		all, err := oneOrMore(text)
+		all, err := oneOrMore(text, "a scenario")
 		return "", all, err
 	})
 }
@@ -145,19 +162,44 @@ func factors(part, text string) (string, any, error) {
 	return part, map[string]any{job: json.Number(factor)}, nil
 }
 
+// flagMicros parses seconds, or a duration such as 1h30m, and returns microseconds.
+func flagMicros(text string) (int64, error) {
+	us, err := hare.ParseMicros(text)
+	if d, bad := time.ParseDuration(text); err != nil && bad == nil {
+		return d.Microseconds(), nil
+	}
+	return us, err
+}
+
+// otherPairs are other forms in which people give a name and a number: H100:4, 4xH100, H100x4, H100 4.
+var otherPairs = []*regexp.Regexp{
+	regexp.MustCompile(`^(?P<name>.+?) *[: ] *(?P<count>\d+)$`),
+	regexp.MustCompile(`^(?P<count>\d+) *[x*: =] *(?P<name>\D.*)$`),
+	regexp.MustCompile(`^(?P<name>.+?) *[x*] *(?P<count>\d+)$`),
+}
+
 // pair parses NAME=COUNT.
-func pair(text, between, example string) (name string, count int64, err error) {
-	i := strings.LastIndex(text, between)
+func pair(text, form, example string) (name string, count int64, err error) {
+	i := strings.LastIndex(text, "=")
 	if i > 0 {
 		if count, err = strconv.ParseInt(text[i+1:], 10, 64); err == nil {
 			return text[:i], count, nil
 		}
+		return "", 0, fmt.Errorf("give %s, with a whole number, such as %s", form, example)
 	}
-	return "", 0, fmt.Errorf("give a name and a whole number, e.g. %s", example)
+	for _, other := range otherPairs {
+		if other.MatchString(text) {
+			return "", 0, fmt.Errorf("give %s: write %s", form, other.ReplaceAllString(text, "${name}=${count}"))
+		}
+	}
+	if strings.Contains(text, "=") {
+		return "", 0, fmt.Errorf("give %s, such as %s", form, example)
+	}
+	return "", 0, fmt.Errorf("give %s, such as %s%s", form, text, example[strings.LastIndex(example, "="):])
 }
 
-// oneOrMore reads a file that contains a JSON value or an array of values.
-func oneOrMore(name string) ([]json.RawMessage, error) {
+// oneOrMore reads a file that contains what is due: a JSON value or an array of values.
+func oneOrMore(name, want string) ([]json.RawMessage, error) {
 	f, err := openIn(name)
 	if err != nil {
 		return nil, err
@@ -167,8 +209,13 @@ func oneOrMore(name string) ([]json.RawMessage, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !json.Valid(text) || !utf8.Valid(text) {
+	is := recognise(text[:min(len(text), headBytes)])
+	is.what = strings.TrimPrefix(is.what, "a list that begins with ")
+	switch valid := json.Valid(text) && utf8.Valid(text); {
+	case !valid && (is.what == "" || is.what == want):
 		return nil, fmt.Errorf("%s is not JSON", name)
+	case !valid, is.what != "" && is.what != want && is.what != "a JSON array":
+		return nil, &wrongDocument{name, want, is}
 	}
 	var all []json.RawMessage
 	if json.Unmarshal(text, &all) != nil {

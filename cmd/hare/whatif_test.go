@@ -132,14 +132,14 @@ func TestWhatIfCommandFaults(t *testing.T) {
 		{[]string{"--drop-node", "a@soon"}, "n3@3600"},
 		{[]string{"--remove-job", "y"}, `there is no job "y"`},
 		{[]string{"--add-job", filepath.Join(dir, "none.json")}, "none.json"},
-		{[]string{"--add-job", base}, "/scenarios/0/add_jobs/0/hare"},
+		{[]string{"--add-job", base}, "is an instance: give a job"},
 		{[]string{"--scale-weight", "x=0.0000001"}, "bert=2"},
 		{[]string{"--scale-weight", "2", "--scale-weight", "x=3", "--together"}, "not both"},
 		{[]string{"--remove-job", "x", "--plot", "x.gif"}, "x.gif"},
 		{[]string{"--remove-job", "x", "--prune-below", "much"}, "--prune-below"},
 		{[]string{"--remove-job", "x", "--prune-below", "-1"}, "/prune/below_s"},
-		{[]string{"--remove-job", "x", "--result", base}, "result/v1"},
-		{[]string{"--remove-job", "x", "--gap", "7"}, "/options/gap"},
+		{[]string{"--remove-job", "x", "--result", base}, "is an instance: give a result"},
+		{[]string{"--remove-job", "x", "--gap", "7"}, "for 7 % give 0.07"},
 	} {
 		_, errs, code := runHare(t, "", append([]string{"whatif", base}, c.args...)...)
 		if code != exitUsage || !strings.Contains(errs, c.want) || strings.Count(strings.TrimSpace(errs), "\n") != 0 {

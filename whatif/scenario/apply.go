@@ -305,11 +305,14 @@ func unknownName(what, name string, known []string) string {
 	if len(known) > 10_000 || len(name) > 200 {
 		return text
 	}
-	if best := hare.Nearest(name, known); best != "" {
-		return text + fmt.Sprintf(": did you mean %q?", hare.Clip(best))
+	if guess := hare.Guess(name, known); guess != "" {
+		return text + guess
 	}
 	if slices.Contains(known, name+"-0") {
 		return text + fmt.Sprintf(": its copies are named %q and so on", hare.Clip(name+"-0"))
+	}
+	if len(known) > 0 {
+		text += fmt.Sprintf("; the %ss are %s", what, hare.Names(known, 5))
 	}
 	return text
 }

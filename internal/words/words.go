@@ -1,0 +1,81 @@
+// Package words writes counts and times for people. Documents for programs have exact numbers.
+package words
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+)
+
+// Count counts things: 1 job, 2 jobs.
+func Count[N ~int | ~int64](n N, what string) string {
+	if n != 1 {
+		what += "s"
+	}
+	return fmt.Sprintf("%d %s", n, what)
+}
+
+// Microseconds of the units of Duration.
+const (
+	second = 1_000_000
+	minute = 60 * second
+	hour   = 60 * minute
+	day    = 24 * hour
+)
+
+// Duration writes microseconds: with three digits below two minutes, in two units above, such as 17 h 18 min. What
+// is less than the smaller unit is left out.
+func Duration[N ~int64](us N) string {
+	switch n := int64(us); {
+	case n == math.MinInt64:
+		return Duration(us + 1)
+	case n < 0:
+		return "−" + Duration(-n)
+	case n == 0:
+		return "0 s"
+	case n < 1000:
+		return strconv.FormatInt(n, 10) + " µs"
+	case n < second:
+		return trimZeros(fmt.Sprintf("%.3f", float64(n)/1e3)) + " ms"
+	case n < 2*minute:
+		return trimZeros(fmt.Sprintf("%.2f", float64(n)/1e6)) + " s"
+	case n == hour:
+		return "1 h"
+	case n < 2*hour:
+		return twoUnits(n/minute, "min", n%minute/second, "s")
+	case n < 2*day:
+		return twoUnits(n/hour, "h", n%hour/minute, "min")
+	default:
+		return twoUnits(n/day, "d", n%day/hour, "h")
+	}
+}
+
+// Seconds is Duration of seconds.
+func Seconds(s float64) string {
+	us := math.Round(s * 1e6)
+	if math.IsNaN(us) || math.Abs(us) >= math.MaxInt64 {
+		return fmt.Sprintf("%.0f s", s)
+	}
+	if math.Abs(us) >= 1000 { // no digits below a millisecond
+		us = math.Round(us/1000) * 1000
+	}
+	return Duration(int64(us))
+}
+
+// twoUnits writes two units, without the second where it is zero.
+func twoUnits(big int64, bigUnit string, small int64, smallUnit string) string {
+	s := strconv.FormatInt(big, 10) + " " + bigUnit
+	if small == 0 {
+		return s
+	}
+	return fmt.Sprintf("%s %d %s", s, small, smallUnit)
+}
+
+// trimZeros removes zeros behind the point.
+func trimZeros(s string) string {
+	if strings.Contains(s, ".") {
+		s = strings.TrimRight(strings.TrimRight(s, "0"), ".")
+	}
+	return s
+}
