@@ -103,7 +103,7 @@ Exit codes: 0 nothing was lost, 1 something was lost.`,
 				if s.Was > 0 {
 					was = fmt.Sprint(s.Was)
 				}
-				_, _ = fmt.Fprintf(c.OutOrStdout(), "%s: kept %d events of %s: %v\n", s.ID, s.Last, was, s.Damage)
+				_, _ = fmt.Fprintf(c.OutOrStdout(), "%s: kept %s of %s: %v\n", s.ID, plural(int(s.Last), "event"), was, s.Damage)
 			}
 			kept := len(rep.Solves)
 			for _, s := range rep.Solves {
@@ -112,11 +112,11 @@ Exit codes: 0 nothing was lost, 1 something was lost.`,
 					_, _ = fmt.Fprintf(c.OutOrStdout(), "%s: left out: %v\n", s.ID, s.Damage)
 				}
 			}
-			_, _ = fmt.Fprintf(c.OutOrStdout(), "%s: %d sessions, %d solves, %d of them with losses", args[1],
-				len(rep.Sessions), len(rep.Solves), lost)
+			_, _ = fmt.Fprintf(c.OutOrStdout(), "%s: %s, %s, %d of them with losses", args[1],
+				plural(len(rep.Sessions), "session"), plural(len(rep.Solves), "solve"), lost)
 			if len(rep.Files) > 0 {
-				_, _ = fmt.Fprintf(c.OutOrStdout(), "; saved %d events and %d solves of what could be read, and the newest "+
-					"changes may be missing", events, kept)
+				_, _ = fmt.Fprintf(c.OutOrStdout(), "; saved %s and %s of what could be read, and the newest changes "+
+					"may be missing", plural(int(events), "event"), plural(kept, "solve"))
 			}
 			_, _ = fmt.Fprintln(c.OutOrStdout())
 			if lost > 0 || len(rep.Files) > 0 {
@@ -175,8 +175,8 @@ func contents(metas []store.Meta, solves int) string {
 	}
 	clusters := ""
 	if journals > 0 {
-		clusters = fmt.Sprintf(", %d managed clusters", journals)
+		clusters = ", " + plural(journals, "managed cluster")
 	}
-	return fmt.Sprintf("%d sessions, %d events, %d solves%s, every checksum fits", len(metas)-journals, events, solves,
-		clusters)
+	return fmt.Sprintf("%s, %s, %s%s, every checksum fits", plural(len(metas)-journals, "session"),
+		plural(int(events), "event"), plural(solves, "solve"), clusters)
 }

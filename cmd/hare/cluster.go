@@ -139,7 +139,7 @@ and the ID of its online session, whose log, plan and regret the server has unde
 					policy += " " + strings.Join(strings.Fields(string(x.Parameters)), " ")
 				}
 				_, err = fmt.Fprintf(c.OutOrStdout(), "cluster %s, policy %s: %s, %d of %s free; %s\nsession %s\n", x.Name, policy,
-					counted(x.Agents, "agent"), x.FreeGPUs, counted(x.GPUs, "GPU"), stateCounts(x), plain(x.Session))
+					plural(x.Agents, "agent"), x.FreeGPUs, plural(x.GPUs, "GPU"), stateCounts(x), plain(x.Session))
 				return err
 			})
 		},

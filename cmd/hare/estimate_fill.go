@@ -86,8 +86,9 @@ func (f *fillFlags) run(jobs string, out, notes io.Writer) error {
 	if err := writeOut(f.out, write); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(notes, "%d jobs: %d estimates by %s from %d past jobs, %d of them for classes that the past "+
-		"knows; %d kept\n", fl.filled+fl.kept, fl.filled, rule.Text, len(history), fl.known, fl.kept)
+	_, err = fmt.Fprintf(notes, "%s: %s by %s from %s, %d for classes that the past knows; %d kept\n",
+		plural(fl.filled+fl.kept, "job"), plural(fl.filled, "estimate"), rule.Text, plural(len(history), "past job"),
+		fl.known, fl.kept)
 	return err
 }
 

@@ -39,7 +39,7 @@ func TestExplainForPeopleAndPrograms(t *testing.T) {
 			"same options, seed and work limit"}},
 		{[]string{"vgg", "--by", "1h"}, 0, []string{"as it is"}},
 		{[]string{"vgg", "--by", "15", "--time-limit", "1us"}, 0,
-			[]string{"Not finished after 1 solves: the time limit passed"}},
+			[]string{"Not finished after 1 solve: the time limit passed"}},
 		{[]string{"vgg", "--json"}, 0, []string{`"timeline": [`}},
 		{[]string{"vg"}, 2, []string{`did you mean "vgg"?`}},
 		{[]string{"vgg", "--by", "soon"}, 2, []string{"--by"}},

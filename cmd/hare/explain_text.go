@@ -286,7 +286,7 @@ func (ep *explainPrinter) earlier(x *explanation.Answer) {
 		ep.line("* costs the other jobs least.")
 	}
 	if !e.Finished {
-		ep.line("Not finished after %d solves: %s.", e.Solves, e.Unfinished)
+		ep.line("Not finished after %s: %s.", plural(e.Solves, "solve"), e.Unfinished)
 	}
 }
 

@@ -86,11 +86,11 @@ func TestServeStartsOnAFullDisk(t *testing.T) {
 			}
 			out, _, _ := runHare(t, "", "doctor", "--listen", "127.0.0.1:0", "--data-dir", dir)
 			if !strings.Contains(out, "FAIL  data directory   the disk of "+dir+" is full") ||
-				!strings.Contains(out, "remedy: make room on the disk") || !strings.Contains(out, "1 sessions, ") {
+				!strings.Contains(out, "remedy: make room on the disk") || !strings.Contains(out, "1 session, ") {
 				t.Error(out)
 			}
 			expect(t, exitDone, id+" is revoked", "key", "revoke", "--data-dir", dir, id)
-			expect(t, exitDone, "1 sessions, ", "backup", dir, filepath.Join(t.TempDir(), "backup"))
+			expect(t, exitDone, "1 session, ", "backup", dir, filepath.Join(t.TempDir(), "backup"))
 			if err := os.Remove(ballast); err != nil {
 				t.Fatal(err)
 			}
@@ -124,7 +124,7 @@ func TestReadOnlyDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.stop(t)
-	want := fmt.Sprintf("1 sessions, %d events, 0 solves", p.total)
+	want := fmt.Sprintf("1 session, %d events, 0 solves", p.total)
 	for name, from := range map[string]string{"killed": killed, "without the index": bare, "ended": dir} {
 		t.Run(name, func(t *testing.T) {
 			mount(t, "--bind", from, from)
@@ -269,10 +269,10 @@ func TestFilesAreClosedToOthers(t *testing.T) {
 	s := serve(t, -1, "--data-dir", dir)
 	newPlayer(t, s, 1).play(t, s, 20)
 	closed(dir)
-	expect(t, exitDone, "1 sessions", "backup", dir, backup)
-	expect(t, exitDone, "1 sessions", "restore", backup, restored)
+	expect(t, exitDone, "1 session", "backup", dir, backup)
+	expect(t, exitDone, "1 session", "restore", backup, restored)
 	s.stop(t)
-	expect(t, exitDone, "1 sessions", "repair", dir, mended)
+	expect(t, exitDone, "1 session", "repair", dir, mended)
 	for _, path := range []string{dir, backup, restored, mended} {
 		closed(path)
 	}

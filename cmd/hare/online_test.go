@@ -302,7 +302,7 @@ func TestOnlineLogOutlivesItsReader(t *testing.T) {
 		t.Errorf("%v", c.ProcessState)
 	}
 	if out, errs, code := runHare(t, "", "online", "replay", log); code != exitDone ||
-		!strings.HasPrefix(out, "1 events") {
+		!strings.HasPrefix(out, "1 event, ") {
 		t.Errorf("exit %d: %s%s", code, out, errs)
 	}
 }

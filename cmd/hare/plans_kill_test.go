@@ -56,9 +56,9 @@ func TestServeWithPlansSurvivesKills(t *testing.T) {
 	expect(t, exitUsage, "no session of that id", "online", "plan", "--server", s.url, "--session", none)
 	backup, restored, repaired := filepath.Join(t.TempDir(), "backup"), filepath.Join(t.TempDir(), "restored"),
 		filepath.Join(t.TempDir(), "repaired")
-	expect(t, exitDone, "1 sessions, ", "backup", dir, backup)
+	expect(t, exitDone, "1 session, ", "backup", dir, backup)
 	s.stop(t)
-	expect(t, exitDone, "1 sessions, ", "restore", backup, restored)
+	expect(t, exitDone, "1 session, ", "restore", backup, restored)
 	s = serve(t, -1, "--data-dir", restored)
 	if again := p.checkLog(t, s); !bytes.Equal(again, log) {
 		t.Errorf("a log of %d bytes has %d after backup and restore", len(log), len(again))
@@ -69,7 +69,7 @@ func TestServeWithPlansSurvivesKills(t *testing.T) {
 
 	alter(t, dir, "UPDATE log SET data = zeroblob(length(data)) WHERE key = (SELECT max(key) FROM log)")
 	alter(t, dir, "DELETE FROM snapshot WHERE seq > 100")
-	expect(t, exitNo, "1 sessions, 0 solves, 1 of them with losses", "repair", dir, repaired)
+	expect(t, exitNo, "1 session, 0 solves, 1 of them with losses", "repair", dir, repaired)
 	s = serve(t, -1, "--data-dir", repaired)
 	_, kept := get(t, s.url+"/v1/sessions/"+p.id+"/log")
 	_, before, _ := bytes.Cut(log, []byte("\n"))

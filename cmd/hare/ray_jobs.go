@@ -180,7 +180,7 @@ head was started with a greater RAY_JOB_START_TIMEOUT_SECONDS.`,
 				return err
 			}
 			if r.NoRoom > 0 {
-				fmt.Fprintf(c.OutOrStdout(), "%d jobs stay in the queue: no node of Ray could run them\n", r.NoRoom)
+				fmt.Fprintf(c.OutOrStdout(), "no node of Ray could run %s, which the queue keeps\n", plural(r.NoRoom, "job"))
 			}
 			return errors.Join(r.SubmitErrors...)
 		},

@@ -193,8 +193,8 @@ func (rr *rayRun) print(c *cobra.Command, r *ray.Result) error {
 		return nil
 	}
 	w := c.OutOrStdout()
-	if _, err := fmt.Fprintf(w, "%d jobs wait, %d are in Ray, %d have ended since the last reading\n",
-		r.Waiting, r.Active, len(r.Ended)); err != nil {
+	if _, err := fmt.Fprintf(w, "%s waiting, %d in Ray, %d ended since the last reading\n",
+		plural(r.Waiting, "job"), r.Active, len(r.Ended)); err != nil {
 		return err
 	}
 	if r.NoRoom > 0 {
@@ -212,7 +212,7 @@ func printStarts(w io.Writer, starts []ray.Start, write bool) error {
 	if write {
 		verb = "submitted"
 	}
-	fmt.Fprintf(w, "%s %d jobs:\n", verb, len(starts))
+	fmt.Fprintf(w, "%s %s:\n", verb, plural(len(starts), "job"))
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "job\tname\tGPUs\ttype\tnode\twhy")
 	for _, s := range plainNames(starts) {

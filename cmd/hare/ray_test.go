@@ -53,7 +53,7 @@ func TestRayCommands(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 	out, errs, code = runHare(t, "", "ray", "run", "--dir", dir, "--once", "--address", emptyRay(t))
-	if code != 0 || !strings.Contains(out, "would submit (--write does) 1 jobs") || !strings.Contains(out, id) {
+	if code != 0 || !strings.Contains(out, "would submit (--write does) 1 job:") || !strings.Contains(out, id) {
 		t.Errorf("%d: %s%s", code, out, errs)
 	}
 	if out, _, code = runHare(t, "", "ray", "release", "--dir", dir); code != 0 || strings.Count(out, "\n") != 1 {

@@ -45,7 +45,7 @@ printed; 2 LOG is not a log or contains events that cannot happen.`,
 				_, _ = fmt.Fprintln(c.OutOrStdout(), difference)
 				return errNo
 			}
-			_, err = fmt.Fprintf(c.OutOrStdout(), "%d events, decisions identical\n", n)
+			_, err = fmt.Fprintf(c.OutOrStdout(), "%s, decisions identical\n", plural(int(n), "event"))
 			return err
 		},
 	}
