@@ -18,7 +18,7 @@ var notHere = regexp.MustCompile(`^(go|make|npm|kubectl|systemctl|pip|sbatch|\(c
 func TestPages(t *testing.T) {
 	for _, name := range []string{"antman", "bounds", "branch", "certificate", "cli", "dependencies", "durability", "elastic",
 		"faults", "hadar", "hlas", "http", "levels", "methods", "metrics", "model", "nodes", "operations", "policies",
-		"running", "shapes", "traces"} {
+		"running", "shapes", "traces", "worker"} {
 		t.Run(name, func(t *testing.T) { checkPage(t, "../../docs/"+name+".md", changingRun, 1, "python3") })
 	}
 }
