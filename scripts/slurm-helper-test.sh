@@ -37,7 +37,8 @@ finish() {
 }
 trap finish EXIT
 started=
-if ! "$here/slurm-cluster.sh" up || ! { started=yes && timeout 60 sbatch --wait -D / -o /dev/null --wrap true >/dev/null; }; then
+if ! "$here/slurm-cluster.sh" up ||
+  ! { started=yes && timeout 60 sbatch --wait -D / -o /dev/null --wrap true >/dev/null; }; then
   [ -z "$started" ] || "$here/slurm-cluster.sh" why
   echo "no Slurm runs jobs here" >&2
   exit 3

@@ -248,7 +248,8 @@ func newShell(t *testing.T) *shell {
 	})
 	s := &shell{t: t, in: in, out: bufio.NewReader(out), port: port}
 	// What a command leaves in $? is there for the next one, too.
-	if _, err := io.WriteString(s.in, "ended() { local status=$?; echo \"-- ended with $status --\"; return $status; }\n"); err != nil {
+	const ended = "ended() { local status=$?; echo \"-- ended with $status --\"; return $status; }\n"
+	if _, err := io.WriteString(s.in, ended); err != nil {
 		t.Fatal(err)
 	}
 	return s

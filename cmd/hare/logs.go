@@ -186,8 +186,8 @@ func (l *logFlags) copyAttempt(ctx context.Context, r *remote, id string, attemp
 	return errors.Join(failures...)
 }
 
-// behind writes what comes after a pause a moment later. An agent sends what is new in both outputs of a task one after
-// the other, first stdout, so that stdout is then printed first.
+// behind writes what comes after a pause a moment later. An agent sends what is new in both outputs of a task one
+// after the other, first stdout, so that stdout is then printed first.
 type behind struct {
 	w    io.Writer
 	last time.Time

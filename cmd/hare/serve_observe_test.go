@@ -282,7 +282,8 @@ func TestServeHelpAsks(t *testing.T) {
 		if !is {
 			continue
 		}
-		requests = append(requests, pageCommand{text: "curl --retry 9 --retry-connrefused -w '\\n%{http_code}' " + request + "\n"})
+		const curl = "curl --retry 9 --retry-connrefused -w '\\n%{http_code}' "
+		requests = append(requests, pageCommand{text: curl + request + "\n"})
 	}
 	for i, answer := range sh.paste(requests)[1:] {
 		if !strings.Contains(answer.text, "\n20") {

@@ -55,8 +55,8 @@ func (p *Process) parent() int {
 }
 
 // Processes are the numbers of the processes of this machine of which something holds. A process that another of them
-// has forked and that has not begun its own program yet, which takes a while on a busy machine, still has the arguments
-// of the other. It is none of them: the program that it would begin is begun again when it is killed.
+// has forked and that has not begun its own program yet, which takes a while on a busy machine, still has the
+// arguments of the other. It is not listed: to kill it does not kill the other.
 func Processes(t testing.TB, holds func(p *Process) bool) (pids []int) {
 	t.Helper()
 	files, err := filepath.Glob("/proc/[0-9]*/cmdline")

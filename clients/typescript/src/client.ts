@@ -467,9 +467,9 @@ export class Hare {
   }
 
   /**
-   * Submits a command to a managed cluster, such as { command: ["python", "train.py"], gpus: 2, on: { V100: 3600, T4: 0 } }.
-   * on has the seconds that the job takes by GPU type, 0 where they are not known. The same call with the same key
-   * gives the same job.
+   * Submits a command to a managed cluster, such as
+   * { command: ["python", "train.py"], gpus: 2, on: { V100: 3600, T4: 0 } }, where on has the seconds that the job
+   * takes by GPU type, 0 where they are not known. The same call with the same key gives the same job.
    */
   submitJob(cluster: string, job: NewManagedJob, key = newKey()): Promise<ManagedJob> {
     const headers = { "Idempotency-Key": key };
