@@ -8,7 +8,7 @@ import (
 // changingRun matches what differs from run to run: ids, dates and the seconds that something took.
 var changingRun = regexp.MustCompile(changing.String() +
 	`|after \d+\.\d+ s|"(total|wait|[a-z]*_)?s(econds)?": ?[0-9.e-]+` +
-	`|(?m)(?:\s{2,}jobs/s|\s{2,}\d+)$|20\d\d-\d\d-\d\d(T[0-9:.]+Z)?|\d+ down`)
+	`|(?m)(?:\s{2,}jobs/s|\s{2,}\d+)$|20\d\d-\d\d-\d\d(T[0-9:.]+Z)?|\d+ down|"bytes":\d+`)
 
 // notHere matches commands of pages that take minutes, install something, or need another machine.
 var notHere = regexp.MustCompile(`^(go|make|npm|\(cd) |hare (bench|experiment|slurm|kube|ray) ` +
