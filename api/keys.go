@@ -330,10 +330,11 @@ func (s *server) readStrict(w http.ResponseWriter, r *http.Request, limit int64,
 	case err == nil:
 		return checkForm(text, reflect.TypeOf(into).Elem(), "")
 	case errors.As(err, &semantic) && errors.Is(err, json.ErrUnknownName):
-		return &hare.InvalidError{Pointer: string(semantic.JSONPointer), Code: "unknown_field", Detail: "is not known here"}
+		return &hare.InvalidError{Pointer: string(semantic.JSONPointer), Code: "unknown_field",
+			Detail: unknownField(semantic.GoType, semantic.JSONPointer.LastToken())}
 	case errors.As(err, &semantic):
 		return &hare.InvalidError{Pointer: string(semantic.JSONPointer), Code: "wrong_type",
-			Detail: "has another type than it should"}
+			Detail: rightForm(semantic.GoType, semantic.JSONPointer, valueAt(text, semantic.JSONPointer))}
 	case errors.As(err, &syntactic) && errors.Is(err, jsontext.ErrDuplicateName):
 		return &hare.InvalidError{Pointer: string(syntactic.JSONPointer), Code: "duplicate_name",
 			Detail: "a name is there twice"}

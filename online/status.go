@@ -289,10 +289,24 @@ func (c *core) why(j *job, s *JobStatus) string {
 	}
 	text := fmt.Sprintf("%s, and %s before it.", what, count(int64(s.JobsAhead), "job stands", "jobs stand"))
 	if s.GuardUs >= 0 {
-		return text + fmt.Sprintf(" It moves up as they are served; at %s s the starvation guard returns it to the "+
-			"first queue.", hare.FormatMicros(s.GuardUs))
+		return text + fmt.Sprintf(" It moves up as they are served; in %s at the latest the starvation guard returns it "+
+			"to the first queue.", RoundedUp(s.GuardUs-c.nowUs))
 	}
 	return text + " It moves up as they are served; a GPU that joins or a job that ends would let it start earlier."
+}
+
+// RoundedUp says for people how long a time is, in whole seconds, minutes, hours or days and rounded up.
+func RoundedUp(us int64) string {
+	const second = int64(1e6)
+	for _, u := range []struct {
+		us, below int64
+		name      string
+	}{{second, 120 * second, "s"}, {60 * second, 7200 * second, "min"}, {3600 * second, 48 * 3600 * second, "h"}} {
+		if us <= u.below {
+			return fmt.Sprintf("%d %s", (us+u.us-1)/u.us, u.name)
+		}
+	}
+	return fmt.Sprintf("%d days", (us+86400*second-1)/(86400*second))
 }
 
 func nodesAre(names string) string {

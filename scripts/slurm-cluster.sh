@@ -4,6 +4,7 @@
 #
 #   scripts/slurm-cluster.sh up     write the configuration, start the daemons, wait for the nodes
 #   scripts/slurm-cluster.sh down   cancel the jobs and stop the daemons that up started
+#   scripts/slurm-cluster.sh why    print the last two errors, or the last line, of each daemon's log
 #   scripts/slurm-cluster.sh env    print the setting that Slurm's commands need
 #
 # SLURM_TEST_DIR (default: a directory below the temporary one), SLURM_TEST_PORT (17600 and some
@@ -164,9 +165,16 @@ up() {
     [ "$(timeout 5 sinfo -h -N -t idle -o %N 2>/dev/null | sort -u | wc -l)" = "$want" ] && return 0
     sleep 0.2
   done
-  tail -n 5 "$dir/log/slurmctld.log" >&2
   echo "the nodes did not come up; the logs are in $dir/log" >&2
   return 1
+}
+
+why() {
+  local log
+  for log in "$dir"/log/{munged,slurmdbd,slurmctld,slurmd-*}.log; do
+    [ -s "$log" ] || continue
+    { grep -E 'fatal|error' "$log" || tail -n 1 "$log"; } | tail -n 2 | sed "s/^/$(basename "$log" .log): /" >&2
+  done
 }
 
 down() {
@@ -186,8 +194,12 @@ down() {
 }
 
 case ${1:-} in
-  up) up ;;
+  up)
+    trap '[ $? = 0 ] || why' EXIT # a daemon that does not start ends up, too
+    up
+    ;;
+  why) why ;;
   down) down ;;
   env) echo "export SLURM_CONF=$SLURM_CONF" ;;
-  *) sed -n '2,12p' "$0" >&2; exit 2 ;;
+  *) sed -n '2,13p' "$0" >&2; exit 2 ;;
 esac

@@ -36,7 +36,10 @@ finish() {
   "$here/slurm-cluster.sh" down || true
 }
 trap finish EXIT
-if ! "$here/slurm-cluster.sh" up || ! timeout 60 sbatch --wait -D / -o /dev/null --wrap true >/dev/null; then
+started=
+if ! "$here/slurm-cluster.sh" up ||
+  ! { started=yes && timeout 60 sbatch --wait -D / -o /dev/null --wrap true >/dev/null; }; then
+  [ -z "$started" ] || "$here/slurm-cluster.sh" why
   echo "no Slurm runs jobs here" >&2
   exit 3
 fi

@@ -39,9 +39,9 @@ func workers() []int {
 // LP workers are killed at random moments of 200 solves. Each solve is answered with a
 // certificate, and none hangs.
 func TestKilledWorkersCostNoAnswer(t *testing.T) {
-	solves := 200
+	solves := 60 // each meets some kills
 	if testing.Short() {
-		solves = 40
+		solves = 20
 	}
 	if lists, _ := filepath.Glob(childLists); len(lists) == 0 {
 		t.Skip("this system does not list the children of a process")

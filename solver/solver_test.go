@@ -241,9 +241,9 @@ func (fl faultyLP) Solve(ctx context.Context, p *lp.Problem) (*lp.Solution, erro
 
 func TestEngineMayLie(t *testing.T) {
 	names := []string{"three-jobs", "windows", "traps"}
-	solves := 200
+	solves := 60 // each asks the engine many times, and four answers of five are wrong
 	if testing.Short() {
-		solves = 40
+		solves = 20
 	}
 	for i := range solves {
 		inst := instance(t, names[i%3])

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/hare-sched/hare/clusters/description"
+	"github.com/hare-sched/hare/internal/words"
 )
 
 func clusterCommand() *cobra.Command {
@@ -139,7 +140,7 @@ and the ID of its online session, whose log, plan and regret the server has unde
 					policy += " " + strings.Join(strings.Fields(string(x.Parameters)), " ")
 				}
 				_, err = fmt.Fprintf(c.OutOrStdout(), "cluster %s, policy %s: %s, %d of %s free; %s\nsession %s\n", x.Name, policy,
-					counted(x.Agents, "agent"), x.FreeGPUs, counted(x.GPUs, "GPU"), stateCounts(x), plain(x.Session))
+					words.Count(x.Agents, "agent"), x.FreeGPUs, words.Count(x.GPUs, "GPU"), stateCounts(x), plain(x.Session))
 				return err
 			})
 		},

@@ -5,10 +5,8 @@ import (
 	"testing"
 )
 
-// changingSpeed matches the last column of tables, other figures that depend on the
-// clock, and the list of all policies.
-var changingSpeed = regexp.MustCompile(`(?m)(?:\s{2,}jobs/s|\s{2,}\d+)$|"(wall_s|simulated_jobs_per_s)": .*|The ` +
-	`policies are .*`)
+// changingSpeed matches the last column of tables, and other figures that depend on the clock.
+var changingSpeed = regexp.MustCompile(`(?m)(?:\s{2,}jobs/s|\s{2,}\d+)$|"(wall_s|simulated_jobs_per_s)": .*`)
 
 func TestSimulatePage(t *testing.T) {
 	if testing.Short() {

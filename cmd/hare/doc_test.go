@@ -5,10 +5,13 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -16,21 +19,6 @@ import (
 )
 
 var updatePage = flag.Bool("update", false, "write what the commands of pages under docs print into them")
-
-// pageFiles are in the directory before the first command runs.
-var pageFiles = map[string]string{
-	"cluster.json": `{"nodes": [{"name": "a", "gpus": {"V100": 1}}, {"name": "b", "gpus": {"T4": 2}}]}` + "\n",
-	"events.ndjson": `{"seq": 1, "at_s": 0, "type": "job_arrived", "job": {"id": "bert", "weight": 2, "tasks": 2,` +
-		` "on": {"V100": {"compute_s": 1.2, "sync_s": 0.1}, "T4": {"compute_s": 3}}}}
-{"seq": 2, "at_s": 0.4, "type": "job_arrived", "job": {"id": "vgg", "tasks": 2, "sync": "gang", "on": {"T4": {}}}}
-{"seq": 3, "at_s": 0.5, "type": "job_arrived", "job": {"id": "gpt", "on": {"V100": {"compute_s": 2}}}}
-{"seq": 4, "at_s": 1.3, "type": "task_ended", "job": "bert", "round": 0, "task": 0, "gpu": "a/0", "compute_s": 1.2,` +
-		` "sync_s": 0.1}
-`,
-}
-
-// checkoutFolders are the folders of the checkout that pages read: their commands are typed in its root.
-var checkoutFolders = []string{"examples", "shadow"}
 
 // changing matches what differs from run to run.
 var changing = regexp.MustCompile(`[a-z2-7]{26}|[0-9a-f]{16}|"created":"[^"]*"|"at_s":\d+\.\d{3,}`)
@@ -52,10 +40,8 @@ func TestSecurityPage(t *testing.T) {
 	checkPage(t, "../../docs/security.md", changingKeys, 20, "openssl")
 }
 
-// checkPage runs every command of a page, in order, in one shell, and compares the
-// output with the page, except for what changes from run to run. The blocks of a
-// page contain commands, which begin with "$ ", and their output. A command that
-// contains <<'END' extends to the line END.
+// checkPage pastes the blocks of a page, in order, into one shell in a checkout where nothing but bin/hare was built,
+// and compares what they print with the page, except for what changes from run to run.
 func checkPage(t *testing.T, page string, changing *regexp.Regexp, least int, needs ...string) {
 	for _, name := range append(needs, "bash", "curl") {
 		if _, err := exec.LookPath(name); err != nil {
@@ -66,44 +52,40 @@ func checkPage(t *testing.T, page string, changing *regexp.Regexp, least int, ne
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Parallel()
 	sh := newShell(t)
 	var written strings.Builder
-	lines := strings.SplitAfter(string(text), "\n")
 	commands := 0
-	for i := 0; i < len(lines); {
-		command, is := strings.CutPrefix(lines[i], "    $ ")
-		written.WriteString(lines[i])
-		i++
-		if !is {
+	for _, b := range pageBlocks(string(text)) {
+		written.WriteString(b.before)
+		if len(b.commands) == 0 {
 			continue
 		}
-		if strings.Contains(command, "<<'END'") {
-			for end := false; !end && i < len(lines); i++ {
-				written.WriteString(lines[i])
-				line := strings.TrimPrefix(lines[i], "    ")
-				command += line
-				end = line == "END\n"
+		if slices.ContainsFunc(b.commands, func(c pageCommand) bool { return notHere.MatchString(c.text) }) {
+			for _, c := range b.commands {
+				written.WriteString(c.lines + c.printed)
 			}
+			continue
 		}
-		want := ""
-		printed := func(i int) bool {
-			return i < len(lines) && strings.HasPrefix(lines[i], "    ") && !strings.HasPrefix(lines[i], "    $ ")
-		}
-		for ; printed(i) || i < len(lines) && lines[i] == "\n" && printed(i+1); i++ {
-			want += strings.TrimPrefix(lines[i], "    ")
-		}
-		got := strings.TrimRight(sh.run(command), "\n")
-		commands++
-		if changing.ReplaceAllString(got, "*") != changing.ReplaceAllString(strings.TrimRight(want, "\n"), "*") &&
-			!*updatePage {
-			t.Errorf("$ %sprints\n%s\nand the page says\n%s", command, got, want)
-		}
-		for line := range strings.SplitSeq(got, "\n") {
-			if line != "" {
-				line = "    " + line
+		answers := sh.paste(b.commands)
+		commands += len(answers)
+		for i, c := range b.commands {
+			got := strings.TrimRight(answers[i].text, "\n")
+			written.WriteString(c.lines)
+			if b.silent && answers[i].status == 0 {
+				continue
 			}
-			if got != "" {
-				written.WriteString(line + "\n")
+			if changing.ReplaceAllString(got, "*") != changing.ReplaceAllString(c.want, "*") &&
+				!*updatePage || b.silent {
+				t.Errorf("$ %sends with %d and prints\n%s\nand the page says\n%s", c.text, answers[i].status, got, c.want)
+			}
+			for line := range strings.SplitSeq(got, "\n") {
+				if line != "" {
+					line = b.indent + line
+				}
+				if got != "" {
+					written.WriteString(line + "\n")
+				}
 			}
 		}
 	}
@@ -117,43 +99,133 @@ func checkPage(t *testing.T, page string, changing *regexp.Regexp, least int, ne
 	}
 }
 
-// shell is a bash in an empty directory that has hare on its PATH.
-type shell struct {
-	t       *testing.T
-	dir     string
-	in      io.Writer
-	out     *bufio.Reader
-	address string // address of the server that was started last
+// pageBlock is what a reader pastes at once: commands, which begin with "$ ", and below each what it prints. A block
+// in which nothing is printed shows what to type, and its commands only have to succeed.
+type pageBlock struct {
+	before   string // the page between the block before and this one
+	indent   string
+	commands []pageCommand
+	silent   bool
 }
+
+type pageCommand struct {
+	lines   string // as on the page
+	printed string // likewise
+	text    string
+	want    string
+}
+
+var (
+	pageCommandLine = regexp.MustCompile(`^( {4,})\$ (.*\n)`)
+	hereDocument    = regexp.MustCompile(`<<-?'?(\w+)`)
+)
+
+// pageBlocks divides a page; the last block has no commands. A command extends over the lines that a backslash joins,
+// and to the end of its here document.
+func pageBlocks(text string) []pageBlock {
+	lines := strings.SplitAfter(text, "\n")
+	var blocks []pageBlock
+	b := pageBlock{silent: true}
+	end := func() {
+		blocks = append(blocks, b)
+		b = pageBlock{silent: true}
+	}
+	for i := 0; i < len(lines); {
+		m := pageCommandLine.FindStringSubmatch(lines[i])
+		if m == nil {
+			if len(b.commands) > 0 {
+				end()
+			}
+			b.before += lines[i]
+			i++
+			continue
+		}
+		b.indent = m[1]
+		c := pageCommand{lines: lines[i], text: m[2]}
+		more := func() string {
+			c.lines += lines[i]
+			line := strings.TrimPrefix(lines[i], b.indent)
+			c.text += line
+			i++
+			return line
+		}
+		i++
+		for strings.HasSuffix(c.text, "\\\n") && i < len(lines) {
+			more()
+		}
+		if here := hereDocument.FindStringSubmatch(c.text); here != nil {
+			for i < len(lines) && more() != here[1]+"\n" {
+			}
+		}
+		printed := func(i int) bool {
+			return i < len(lines) && strings.HasPrefix(lines[i], b.indent) && !strings.HasPrefix(lines[i], b.indent+"$ ")
+		}
+		for ; printed(i) || i < len(lines) && lines[i] == "\n" && printed(i+1); i++ {
+			c.printed += lines[i]
+			c.want += strings.TrimPrefix(lines[i], b.indent)
+		}
+		c.want = strings.TrimRight(c.want, "\n")
+		b.silent = b.silent && c.want == ""
+		b.commands = append(b.commands, c)
+	}
+	end()
+	return blocks
+}
+
+// shell is a bash in a directory that looks like a checkout in which hare was built, and has the environment of a
+// machine on which somebody has just logged in.
+type shell struct {
+	t    *testing.T
+	in   io.Writer
+	out  *bufio.Reader
+	port string // a free one, in the place of that of the pages
+}
+
+// notInCheckout are names in the checkout that pages themselves write.
+var notInCheckout = []string{".git", "bin", "build", "data"}
 
 func newShell(t *testing.T) *shell {
 	t.Helper()
-	dir, bin := t.TempDir(), t.TempDir()
+	dir, home := t.TempDir(), t.TempDir()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(bin, "hare"),
+	if err := os.Mkdir(filepath.Join(dir, "bin"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "bin", "hare"),
 		[]byte(fmt.Sprintf("#!/bin/sh\n%s=1 exec '%s' \"$@\"\n", asHare, self)), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range checkoutFolders {
-		target, err := filepath.Abs(filepath.Join("../..", name))
-		if err != nil {
-			t.Fatal(err)
+	root, err := filepath.Abs("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	entries, err := os.ReadDir(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		if slices.Contains(notInCheckout, e.Name()) || !e.IsDir() {
+			continue
 		}
-		if err := os.Symlink(target, filepath.Join(dir, name)); err != nil {
+		if err := os.Symlink(filepath.Join(root, e.Name()), filepath.Join(dir, e.Name())); err != nil {
 			t.Fatal(err)
 		}
 	}
-	for name, text := range pageFiles {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
 	}
-	c := exec.Command("bash")
+	_, port, err := net.SplitHostPort(free.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = free.Close()
+	c := exec.Command("bash", "--norc")
 	c.Dir = dir
-	c.Env = append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"), "LC_ALL=C", "no_proxy=127.0.0.1")
+	c.Env = []string{"HOME=" + home, "PATH=" + filepath.Join(dir, "bin") + ":" + os.Getenv("PATH")}
 	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	in, err := c.StdinPipe()
 	if err != nil {
@@ -174,67 +246,63 @@ func newShell(t *testing.T) *shell {
 		_ = syscall.Kill(-c.Process.Pid, syscall.SIGKILL) // also kills servers that the page did not stop
 		_ = c.Wait()
 	})
-	return &shell{t: t, dir: dir, in: in, out: bufio.NewReader(out)}
+	s := &shell{t: t, in: in, out: bufio.NewReader(out), port: port}
+	// What a command leaves in $? is there for the next one, too.
+	const ended = "ended() { local status=$?; echo \"-- ended with $status --\"; return $status; }\n"
+	if _, err := io.WriteString(s.in, ended); err != nil {
+		t.Fatal(err)
+	}
+	return s
 }
 
+// advertised is where the pages have their server.
 const advertised = "127.0.0.1:8080"
 
-// run returns the output of a command. A server gets a free port, which is replaced
-// by the port of the page.
-func (s *shell) run(command string) string {
-	s.t.Helper()
-	serves := strings.Contains(command, "hare serve ") && strings.Contains(command, "serve.log")
-	if serves {
-		command = "rm -f serve.log; " + strings.Replace(command, "hare serve", "hare serve --listen 127.0.0.1:0", 1)
-	} else if s.address != "" {
-		command = strings.ReplaceAll(command, advertised, s.address)
-	}
-	const end = "-- end of the command --\n"
-	if _, err := io.WriteString(s.in, command+"echo '"+strings.TrimSpace(end)+"'\n"); err != nil {
-		s.t.Fatal(err)
-	}
-	var out strings.Builder
-	for {
-		line, err := s.out.ReadString('\n')
-		if err != nil {
-			s.t.Fatalf("$ %s%s%v", command, out.String(), err)
-		}
-		before, found := strings.CutSuffix(line, end)
-		out.WriteString(before)
-		if found {
-			if before != "" {
-				out.WriteString("\n")
-			}
-			break
-		}
-	}
-	if serves {
-		was := s.address
-		s.listening()
-		if was != "" {
-			s.run("SESSION=${SESSION/" + was + "/" + s.address + "}\n")
-		}
-	}
-	if s.address != "" {
-		return strings.ReplaceAll(out.String(), s.address, advertised)
-	}
-	return out.String()
+var (
+	serves       = regexp.MustCompile(`\bhare serve( .*)?`)
+	commandEnded = regexp.MustCompile(`^(.*)-- ended with (\d+) --\n$`)
+)
+
+// answer is what a command printed, and its status.
+type answer struct {
+	text   string
+	status int
 }
 
-var listens = regexp.MustCompile(`msg=listening address=(\S+)`)
-
-// listening waits for the server's address.
-func (s *shell) listening() {
+// paste writes all commands at once, as the clipboard does: nothing waits for a server between them, and a command
+// that reads standard input takes the commands that follow.
+func (s *shell) paste(commands []pageCommand) []answer {
 	s.t.Helper()
-	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
-		text, err := os.ReadFile(filepath.Join(s.dir, "serve.log"))
-		if err != nil {
-			continue
-		}
-		if m := listens.FindSubmatch(text); m != nil {
-			s.address = string(m[1])
-			return
-		}
+	var script strings.Builder
+	for _, c := range commands {
+		text := serves.ReplaceAllStringFunc(c.text, func(call string) string {
+			if strings.Contains(call, "--listen") {
+				return call
+			}
+			return strings.Replace(call, "hare serve", "hare serve --listen "+advertised, 1)
+		})
+		script.WriteString(text + "ended\n")
 	}
-	s.t.Fatal("the server does not listen")
+	here := "127.0.0.1:" + s.port
+	if _, err := io.WriteString(s.in, strings.ReplaceAll(script.String(), advertised, here)); err != nil {
+		s.t.Fatal(err)
+	}
+	answers := make([]answer, len(commands))
+	for i, c := range commands {
+		var out strings.Builder
+		for {
+			line, err := s.out.ReadString('\n')
+			if err != nil {
+				s.t.Fatalf("$ %s%s%v", c.text, out.String(), err)
+			}
+			if m := commandEnded.FindStringSubmatch(line); m != nil {
+				out.WriteString(m[1])
+				answers[i].status, _ = strconv.Atoi(m[2])
+				break
+			}
+			out.WriteString(line)
+		}
+		answers[i].text = strings.ReplaceAll(out.String(), here, advertised)
+	}
+	return answers
 }

@@ -87,9 +87,10 @@ func (f *fillFlags) run(jobs string, out, notes io.Writer) error {
 	if err := writeOut(f.out, write); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(notes, "%s: %s by %s from %s, %d of them for classes that the past "+
-		"knows; %d kept\n", words.Count(fl.filled+fl.kept, "job"), words.Count(fl.filled, "estimate"), rule.Text,
-		words.Count(len(history), "past job"), fl.known, fl.kept)
+	_, err = fmt.Fprintf(notes, "%s: %s by %s from %s, %d for classes that the past knows; %d kept\n",
+		words.Count(fl.filled+fl.kept, "job"), words.Count(fl.filled, "estimate"), rule.Text,
+		words.Count(len(history), "past job"),
+		fl.known, fl.kept)
 	return err
 }
 

@@ -39,25 +39,6 @@ func TestReadHistory(t *testing.T) {
 
 // TestEstimatesPage runs what the page on estimates shows.
 func TestEstimatesPage(t *testing.T) {
-	pageFiles["past.csv"] = `arrival_s,duration_s,user,name
-0,3600,ann,bert
-600,3500,ann,bert
-900,240,bob,vgg
-4000,300,bob,vgg
-4100,4200,ann,gpt
-4200,280,cat,vgg
-9000,3300,ann,bert
-9500,4000,cat,gpt
-`
-	pageFiles["jobs.json"] = `{"hare": "instance/v1",
- "cluster": {"nodes": [{"name": "a", "gpus": {"V100": 1}}, {"name": "b", "gpus": {"T4": 1}}]},
- "jobs": [
-  {"id": "ann-bert-1", "rounds": 340, "on": {"V100": {"compute_s": 10}, "T4": {"compute_s": 25}}},
-  {"id": "bob-vgg-1", "rounds": 31, "on": {"V100": {"compute_s": 10}, "T4": {"compute_s": 12}}},
-  {"id": "dan-vgg-1", "release_s": 60, "rounds": 27, "on": {"V100": {"compute_s": 10}, "T4": {"compute_s": 12}}},
-  {"id": "eve-new-1", "release_s": 90, "rounds": 100, "estimate_s": 1200,
-   "on": {"V100": {"compute_s": 10}, "T4": {"compute_s": 30}}}]}
-`
 	checkPage(t, "../../docs/estimates.md", changing, 8)
 }
 

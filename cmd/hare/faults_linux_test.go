@@ -175,7 +175,7 @@ func TestDamagedFiles(t *testing.T) {
 		fault            func(t *testing.T, dir string)
 		saved            int // events, at least; -1 where nothing can be saved
 	}{
-		{"a bit of the log", killed, "hare.db-wal: it is damaged behind ", change("hare.db-wal", bit(0.5)), p.total / 2},
+		{"a bit of the log", killed, "hare.db-wal: it is damaged after ", change("hare.db-wal", bit(0.5)), p.total / 2},
 		{"half of the log", killed, "commits that were acknowledged", change("hare.db-wal", cut(0.5)), 1},
 		{"no log", killed, "hare.db-wal: it is missing or empty", func(t *testing.T, dir string) {
 			if err := os.Remove(filepath.Join(dir, "hare.db-wal")); err != nil {

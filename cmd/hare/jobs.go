@@ -16,6 +16,7 @@ import (
 
 	"github.com/hare-sched/hare/clusters/description"
 	"github.com/hare-sched/hare/clusters/ledger"
+	"github.com/hare-sched/hare/internal/words"
 )
 
 // jobStates are the states of jobs, the final ones last.
@@ -196,8 +197,8 @@ func latest(jobs []*description.Job, room int) []*description.Job {
 // jobTable is the table of hare jobs.
 func jobTable(cluster *description.Cluster, jobs []*description.Job, left int, now time.Time) string {
 	var out strings.Builder
-	fmt.Fprintf(&out, "cluster %s: %s, %d of %s free; %s\n", cluster.Name, counted(cluster.Agents, "agent"),
-		cluster.FreeGPUs, counted(cluster.GPUs, "GPU"), stateCounts(cluster))
+	fmt.Fprintf(&out, "cluster %s: %s, %d of %s free; %s\n", cluster.Name, words.Count(cluster.Agents, "agent"),
+		cluster.FreeGPUs, words.Count(cluster.GPUs, "GPU"), stateCounts(cluster))
 	if len(jobs) > 0 {
 		w := tabwriter.NewWriter(&out, 0, 0, 2, ' ', 0)
 		_, _ = fmt.Fprintln(w, "ID\tNAME\tSTATE\tGPUS\tTIME\tWHERE AND WHY")
@@ -208,7 +209,7 @@ func jobTable(cluster *description.Cluster, jobs []*description.Job, left int, n
 		_ = w.Flush() // a strings.Builder takes everything
 	}
 	if left > 0 {
-		fmt.Fprintf(&out, "%s not shown: hare jobs --state, --once or --json\n", counted(left, "job"))
+		fmt.Fprintf(&out, "%s not shown: hare jobs --state, --once or --json\n", words.Count(left, "job"))
 	}
 	return out.String()
 }
@@ -219,13 +220,6 @@ func gpusOf(j *description.Job) int {
 		return j.TasksOut
 	}
 	return max(1, j.GPUs)
-}
-
-func counted(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return strconv.Itoa(n) + " " + what + "s"
 }
 
 func stateCounts(cluster *description.Cluster) string {
@@ -386,7 +380,7 @@ func roundsText(j *description.Job) string {
 	if j.Sync != "" {
 		sync = j.Sync
 	}
-	return text + fmt.Sprintf("; %s a round, %s", counted(tasks, "task"), sync)
+	return text + fmt.Sprintf("; %s a round, %s", words.Count(tasks, "task"), sync)
 }
 
 // copyText says what the server has of the checkpoint of a round job.
@@ -428,7 +422,7 @@ func commandText(argv []string) string {
 // wants says what a job asks for.
 func wants(j *description.Job) string {
 	relaxed := ledger.Shares(&j.NewJob)
-	text := counted(max(1, j.GPUs), "GPU")
+	text := words.Count(max(1, j.GPUs), "GPU")
 	if relaxed {
 		text = "GPUs round by round"
 	}
@@ -436,7 +430,7 @@ func wants(j *description.Job) string {
 		text += fmt.Sprintf(", %d a process", j.GPUsPerTask)
 	}
 	if j.Nodes > 0 {
-		text += ", on " + counted(j.Nodes, "node")
+		text += ", on " + words.Count(j.Nodes, "node")
 	}
 	var types []string
 	each := ""

@@ -375,7 +375,7 @@ func (kf *kubeFlags) printJobs(w, t io.Writer, r *kube.Result) {
 		if kf.write {
 			verb = "took back"
 		}
-		fmt.Fprintf(w, "%s %d Jobs that cannot start where they were sent:\n", verb, len(r.Freed))
+		fmt.Fprintf(w, "%s %s that cannot start where they were sent:\n", verb, words.Count(len(r.Freed), "Job"))
 		for _, u := range r.Freed {
 			fmt.Fprintf(w, "  %s from %s: %s\n", u.Job, u.Type, strings.TrimPrefix(u.Reason, "freed: "))
 		}

@@ -35,7 +35,8 @@ func logsCommand() *cobra.Command {
 		Use:   "logs ID",
 		Short: "Print what a job of a managed cluster has printed",
 		Long: `Logs prints what a process of a job has written: its standard output to standard output,
-its standard error to standard error. With --follow it stays until the job has ended,
+its standard error to standard error. In which order it wrote to the two is not recorded:
+what is there comes output by output, standard output first. With --follow it stays until the job has ended,
 across its attempts; a server that restarts in between is waited for, and nothing is
 printed twice. What the job has written comes as it is, with its control characters;
 --plain shows them escaped.
@@ -111,7 +112,8 @@ func (l *logFlags) copy(ctx context.Context, r *remote, id string, first int64, 
 			_, _ = fmt.Fprintf(errs, "hare: attempt %d %s: %s; attempt %d begins\n", failed.Attempt, failed.Result,
 				cmp.Or(plain(failed.Error), "no reason is known"), attempt)
 		}
-		if err := l.copyAttempt(ctx, r, id, attempt, streams, out, errs); err != nil {
+		ended := job.Attempts[attempt-1].Ended != nil
+		if err := l.copyAttempt(ctx, r, id, attempt, ended, streams, out, errs); err != nil {
 			return err
 		}
 		if !l.follow || l.attempt != 0 {
@@ -147,9 +149,10 @@ func (l *logFlags) started(ctx context.Context, r *remote, id string, attempt in
 	}
 }
 
-// copyAttempt prints outputs of one attempt, side by side where there are two.
-func (l *logFlags) copyAttempt(ctx context.Context, r *remote, id string, attempt int64, streams []string,
-	out, errs io.Writer) error {
+// copyAttempt prints outputs of one attempt. Nobody records in which order a task wrote to its two outputs: what there
+// is already is printed output by output, and what comes later as it comes.
+func (l *logFlags) copyAttempt(ctx context.Context, r *remote, id string, attempt int64, ended bool,
+	streams []string, out, errs io.Writer) error {
 	var all sync.WaitGroup
 	failures := make([]error, len(streams))
 	var mu sync.Mutex
@@ -168,19 +171,37 @@ func (l *logFlags) copyAttempt(ctx context.Context, r *remote, id string, attemp
 				line: logLine{Attempt: attempt, Task: l.task, Stream: stream, Offset: l.offset}}
 			to, lines = line, append(lines, line)
 		}
-		all.Go(func() {
-			if l.follow {
-				failures[i] = r.FollowLog(ctx, l.cluster, id, at, to)
-			} else {
-				failures[i] = r.CopyLog(ctx, l.cluster, id, at, to)
-			}
-		})
+		if !l.follow || ended {
+			failures[i] = r.CopyLog(ctx, l.cluster, id, at, to)
+			continue
+		}
+		if i > 0 {
+			to = &behind{w: to}
+		}
+		all.Go(func() { failures[i] = r.FollowLog(ctx, l.cluster, id, at, to) })
 	}
 	all.Wait()
 	for _, to := range lines {
 		failures = append(failures, to.flush())
 	}
 	return errors.Join(failures...)
+}
+
+// behind writes what comes after a pause a moment later. An agent sends what is new in both outputs of a task one
+// after the other, first stdout, so that stdout is then printed first.
+type behind struct {
+	w    io.Writer
+	last time.Time
+}
+
+const moment = 100 * time.Millisecond
+
+func (b *behind) Write(p []byte) (int, error) {
+	if time.Since(b.last) > moment {
+		time.Sleep(moment)
+	}
+	defer func() { b.last = time.Now() }()
+	return b.w.Write(p)
 }
 
 // logLine is a piece of an output as hare logs --json prints it, one a line.

@@ -181,7 +181,7 @@ head was started with a greater RAY_JOB_START_TIMEOUT_SECONDS.`,
 				return err
 			}
 			if r.NoRoom > 0 {
-				fmt.Fprintf(c.OutOrStdout(), "%s in the queue that no node of Ray could run\n", words.Count(r.NoRoom, "job"))
+				fmt.Fprintf(c.OutOrStdout(), "no node of Ray could run %s, which the queue keeps\n", words.Count(r.NoRoom, "job"))
 			}
 			return errors.Join(r.SubmitErrors...)
 		},

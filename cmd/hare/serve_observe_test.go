@@ -275,20 +275,22 @@ func TestServeHelpAsks(t *testing.T) {
 		}
 	}
 	sh := newShell(t)
-	sh.run("hare serve 2> serve.log &\n")
-	asked := 0
+	requests := []pageCommand{{text: "hare serve 2> serve.log &\n"}}
 	commands := strings.ReplaceAll(serveCommand().Example+"\n", "\\\n", " ") // a command may take several lines
 	for line := range strings.Lines(commands) {
 		request, is := strings.CutPrefix(strings.TrimSpace(line), "curl ")
 		if !is {
 			continue
 		}
-		asked++
-		if got := sh.run("curl -w '\\n%{http_code}' " + request + "\n"); !strings.Contains(got, "\n20") {
-			t.Errorf("%s\n%s", line, got)
+		const curl = "curl --retry 9 --retry-connrefused -w '\\n%{http_code}' "
+		requests = append(requests, pageCommand{text: curl + request + "\n"})
+	}
+	for i, answer := range sh.paste(requests)[1:] {
+		if !strings.Contains(answer.text, "\n20") {
+			t.Errorf("%s%s", requests[i+1].text, answer.text)
 		}
 	}
-	if asked == 0 {
+	if len(requests) == 1 {
 		t.Error("the help asks for nothing")
 	}
 }

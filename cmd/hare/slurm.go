@@ -19,6 +19,7 @@ import (
 	"github.com/hare-sched/hare/adapters/slurm"
 	"github.com/hare-sched/hare/api"
 	"github.com/hare-sched/hare/history"
+	"github.com/hare-sched/hare/internal/words"
 )
 
 // slurmFlags are the flags of hare slurm.
@@ -242,7 +243,7 @@ func sleepFor(ctx context.Context, d time.Duration) bool {
 }
 
 func printStep(w io.Writer, r *slurm.Result, write bool) error {
-	if _, err := fmt.Fprintf(w, "%d entries of the queue wait, %d take part\n", r.Waiting, r.Jobs); err != nil {
+	if _, err := fmt.Fprintf(w, "waiting entries of the queue: %d; %d take part\n", r.Waiting, r.Jobs); err != nil {
 		return err
 	}
 	if err := printUpdates(w, r.Updates, write); err != nil || r.Left == 0 {
@@ -261,7 +262,7 @@ func printUpdates(w io.Writer, updates []slurm.Update, write bool) error {
 		_, err := fmt.Fprintln(w, "nothing to write")
 		return err
 	}
-	fmt.Fprintf(w, "%s %d values:\n", verb, len(updates))
+	fmt.Fprintf(w, "%s %s:\n", verb, words.Count(len(updates), "value"))
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "job\tfield\told\tnew\twhy")
 	for _, u := range plainNames(updates) {

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -42,20 +43,40 @@ func (p *Process) IsIn(dir string) bool {
 	return err == nil && (at == dir || strings.HasPrefix(at, dir+"/"))
 }
 
-// Processes are the numbers of the processes of this machine of which something holds.
+// parent is the number of the process that started this one; 0 where it has ended.
+func (p *Process) parent() int {
+	stat, _ := os.ReadFile(filepath.Join(p.dir(), "stat"))
+	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
+	if len(fields) < 2 {
+		return 0
+	}
+	pid, _ := strconv.Atoi(fields[1])
+	return pid
+}
+
+// Processes are the numbers of the processes of this machine of which something holds. A process that another of them
+// has forked and that has not begun its own program yet, which takes a while on a busy machine, still has the
+// arguments of the other. It is not listed: to kill it does not kill the other.
 func Processes(t testing.TB, holds func(p *Process) bool) (pids []int) {
 	t.Helper()
 	files, err := filepath.Glob("/proc/[0-9]*/cmdline")
 	if err != nil {
 		t.Fatal(err)
 	}
+	found := map[int]*Process{}
 	for _, file := range files {
 		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(file)))
 		arguments, gone := os.ReadFile(file)
-		if err == nil && gone == nil && holds(&Process{pid, arguments}) {
+		if p := (&Process{pid, arguments}); err == nil && gone == nil && holds(p) {
+			found[pid] = p
+		}
+	}
+	for pid, p := range found {
+		if by := found[p.parent()]; by == nil || !bytes.Equal(by.arguments, p.arguments) {
 			pids = append(pids, pid)
 		}
 	}
+	slices.Sort(pids)
 	return pids
 }
 

@@ -63,23 +63,9 @@ func (l *ListScheduler) guardWhy(j *JobState, s *online.JobStatus) string {
 		return fmt.Sprintf(" The starvation guard serves it, because it has waited too long: %s kept for it, and %d of "+
 			"them %s free.", count(len(x.gpus), "GPU is", "GPUs are"), free, isAre(free))
 	case s.GuardUs >= 0:
-		return fmt.Sprintf(" The starvation guard would serve it in %s at the latest.", roundedUp(s.GuardUs-l.nowUs))
+		return fmt.Sprintf(" The starvation guard would serve it in %s at the latest.", online.RoundedUp(s.GuardUs-l.nowUs))
 	}
 	return ""
-}
-
-// roundedUp says for people how long a time is, in whole seconds, minutes, hours or days and rounded up.
-func roundedUp(us int64) string {
-	const second = int64(1e6)
-	for _, u := range []struct {
-		us, below int64
-		name      string
-	}{{second, 120 * second, "s"}, {60 * second, 7200 * second, "min"}, {3600 * second, 48 * 3600 * second, "h"}} {
-		if us <= u.below {
-			return fmt.Sprintf("%d %s", (us+u.us-1)/u.us, u.name)
-		}
-	}
-	return fmt.Sprintf("%d days", (us+86400*second-1)/(86400*second))
 }
 
 func isAre(n int) string {

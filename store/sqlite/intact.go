@@ -159,7 +159,7 @@ func walFault(dir string, w wal, h head) error {
 	case w.size > walHeaderBytes && !w.valid:
 		return bad("its header is damaged, and the newest commits are behind it")
 	case w.lost > 0 && !w.torn:
-		return bad("it is damaged behind %d commits, with %d more behind the damage", w.commits, w.lost)
+		return bad("it is damaged after commit %d, and %d more follow the damage", w.commits, w.lost)
 	case h.frames == 0 || h.emptied && (!w.valid || w.salt != h.salt):
 		return nil
 	case !w.valid:

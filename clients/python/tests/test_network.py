@@ -5,12 +5,14 @@ import subprocess
 import sys
 import threading
 import time
+import traceback
 import unittest
 from pathlib import Path
 
 import httpx
 
 from hare_client import Event, Hare, HareError, Problem, StreamBroken
+from hare_client.generated.models import ManagedJob
 from hare_client.streams import lines, messages
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -70,12 +72,23 @@ class Network(unittest.TestCase):
             self.assertIn('["sh", "-c", ', str(caught.exception))
 
     def test_what_errors_say(self):
-        document = {"code": "wrong_type", "detail": "/on: has another type than it should (wrong_type)"}
+        document = {"code": "wrong_type", "detail": '/on: must be the seconds by GPU type: {"cpu": 0} (wrong_type)'}
         self.assertEqual(str(Problem(422, document)), f"422: {document['detail']}")
         self.assertEqual(str(Problem(404, {"code": "no_solve", "detail": "gone"})), "404: gone (no_solve)")
         with self.assertRaises(HareError) as caught:
             Hare("http://127.0.0.1:1", retries=0).solve(INSTANCE)
-        self.assertIn("http://127.0.0.1:1/v1/solves", str(caught.exception))
+        self.assertIn("http://127.0.0.1:1/v1/solves: ", str(caught.exception))
+        self.assertIn("is hare serve running there?", str(caught.exception))
+        self.assertNotIn("httpx", "".join(traceback.format_exception(caught.exception)))
+
+    def test_jobs_are_readable(self):
+        job = ManagedJob.from_dict(
+            {"id": "j1", "command": ["a"], "state": "waiting", "submitted": "2026-01-02T03:04:05Z"}
+        )
+        self.assertEqual(
+            str(job),
+            "ManagedJob(id='j1', state='waiting', submitted=2026-01-02T03:04:05+00:00, command=['a'])",
+        )
 
     def test_interrupted_solve_is_cancelled(self):
         def stop(event):

@@ -466,7 +466,11 @@ export class Hare {
     return this.remove(path("clusters", name));
   }
 
-  /** Submits a command to a managed cluster. The same call with the same key gives the same job. */
+  /**
+   * Submits a command to a managed cluster, such as
+   * { command: ["python", "train.py"], gpus: 2, on: { V100: 3600, T4: 0 } }, where on has the seconds that the job
+   * takes by GPU type, 0 where they are not known. The same call with the same key gives the same job.
+   */
   submitJob(cluster: string, job: NewManagedJob, key = newKey()): Promise<ManagedJob> {
     const headers = { "Idempotency-Key": key };
     return this.json(path("clusters", cluster, "jobs"), { method: "POST", body: job, headers });
@@ -590,7 +594,9 @@ export class Hare {
     if (call.signal) init.signal = call.signal;
     const query = new URLSearchParams(Object.entries(call.query ?? {}).map(([k, v]) => [k, String(v)]));
     const target = this.url + at + (query.size > 0 ? `?${query}` : "");
-    const response = await this.cfg.fetch(target, init).catch((e) => broken(e, call.signal));
+    const response = await this.cfg
+      .fetch(target, init)
+      .catch((e) => broken(e, call.signal, `${init.method} ${this.url}${at}: `));
     if (!response.ok) throw await Problem.of(response);
     return response;
   }
@@ -701,12 +707,12 @@ function permanent(error: unknown): boolean {
 }
 
 /** Throws why the network failed; what the caller ended is no failure. */
-function broken(error: unknown, signal?: AbortSignal): never {
+function broken(error: unknown, signal?: AbortSignal, call = ""): never {
   if (signal?.aborted && !(signal.reason instanceof Broken)) throw signal.reason;
   if (error instanceof HareError) throw error;
-  if (!(error instanceof Error)) throw new Broken(String(error), { cause: error });
+  if (!(error instanceof Error)) throw new Broken(call + String(error), { cause: error });
   const cause = error.cause instanceof Error ? `: ${error.cause.message}` : "";
-  throw new Broken(error.message + cause, { cause: error });
+  throw new Broken(call + error.message + cause, { cause: error });
 }
 
 /** Why the server ended a stream. */

@@ -158,3 +158,8 @@ test("no TLS there fails at once", async () => {
   await assert.rejects(hare.solve(instance), HareError);
   assert.ok(Date.now() - began < 20_000);
 });
+
+test("an error names the address", async () => {
+  const nobody = new Hare({ url: "http://127.0.0.1:1", retries: 0 });
+  await assert.rejects(nobody.solve(instance), /POST http:\/\/127\.0\.0\.1:1\/v1\/solves: /);
+});

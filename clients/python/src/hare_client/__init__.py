@@ -2,8 +2,11 @@
 
 from .client import Hare
 from .errors import EventRefused, HareError, Problem, StreamBroken
+from .readable import make_readable
 from .results import Result, Schedule, ScheduleRow
 from .values import Event, Solve
+
+make_readable()
 
 __all__ = [
     "Event",

@@ -431,9 +431,16 @@ class Hare:
         """Submits a command to a managed cluster.
 
         command is the list of the program and its arguments; a shell's line is
-        ["sh", "-c", "echo hi"]. more may have gpus, name, env, retries, on (seconds
-        by GPU type, {"V100": 3600}, or 0 where they are not known) and what else a
-        job may say. The same call with the same key gives the same job.
+        ["sh", "-c", "echo hi"]. more may have, among what else a job may say:
+
+        gpus=2                     the number of GPUs, 1 where it is left out
+        on={"V100": 3600, "T4": 0} the GPU types on which the job may run, with the seconds that
+                                   it takes there, 0 where they are not known; all types without it
+        name="train"               what people call it
+        env={"EPOCHS": "3"}        texts for its environment; secret_env hides them
+        retries=2                  how often it is started again after it has failed
+
+        The same call with the same key gives the same job.
         """
         if isinstance(command, (str, bytes)):
             raise TypeError(f'command is a list of the program and its arguments: ["sh", "-c", {command!r}]')
@@ -569,7 +576,9 @@ class Hare:
             if isinstance(error, Problem):
                 raise error
             url = error.request.url.copy_with(userinfo=b"", query=None)
-            raise HareError(f"{error.request.method} {url}: {error!r}") from error
+            hint = ": is hare serve running there?" if isinstance(error, httpx.ConnectError) else ""
+            # Without the cause, whose traceback of forty lines would stand before the address.
+            raise HareError(f"{error.request.method} {url}: {error or type(error).__name__}{hint}") from None
         time.sleep(wait)
 
     def _pause(self, attempt: int) -> float:
