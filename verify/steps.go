@@ -40,7 +40,7 @@ type stepKind struct {
 // weight-seconds, or nil if the job is not bounded round by round. stepsPhi takes O(rounds ·
 // steps · levels + steps · levels · types · log types).
 //
-// cs are the types of the job, and offers what the job pays on them, by type and class; no schedule ends the job before
+// cs are the types of the job, and offers what the job pays on them, by type and class; no schedule ends it before
 // earliest.
 func (pc *priceCertificate) stepsPhi(job *hare.Job, cs, offers []typeChoice, tau, earliest int64) (*big.Rat, error) {
 	delta, grid := pc.cert.StepUs, pc.cert.GridUs
