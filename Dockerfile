@@ -21,7 +21,7 @@ ARG RUN_BASE=docker.io/library/debian:bookworm-slim
 FROM ${BUILD_BASE} AS build
 RUN apt-get update \
  && apt-get install -y --no-install-recommends \
-    gcc libc6-dev binutils make pkg-config python3 python3-pip ca-certificates \
+    gcc libc6-dev make python3 python3-pip ca-certificates \
  && rm -rf /var/lib/apt/lists/*
 WORKDIR /src
 # HiGHS and the modules change seldom: layers of their own.

@@ -28,16 +28,13 @@ need() {
 
 need cc gcc libc6-dev
 need make make
-need pkg-config pkg-config
 need python3 python3
-need readelf binutils
 need sha256sum coreutils
 if command -v cc >/dev/null 2>&1 && ! echo '#include <stdlib.h>' | cc -E - >/dev/null 2>&1; then
     missing+=("the C library's headers")
     packages+=(libc6-dev)
 fi
-if [ ! -f "$here/../.highs/stamp" ] && ! pkg-config --atleast-version=1.10 highs 2>/dev/null &&
-    ! python3 -m pip --version >/dev/null 2>&1; then
+if [ ! -f "$here/../.highs/stamp" ] && ! python3 -m pip --version >/dev/null 2>&1; then
     missing+=("pip")
     packages+=(python3-pip)
 fi
