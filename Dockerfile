@@ -29,13 +29,15 @@ COPY scripts/ scripts/
 COPY go.mod go.sum ./
 RUN scripts/get-highs.sh && go mod download
 COPY . .
-RUN make build
+RUN make build && go run ./internal/licences bin linux-$(go env GOARCH) \
+    "$(sed -n 's/^const version = "\(.*\)"$/\1/p' cmd/hare/version.go)" .highs
 
 FROM ${RUN_BASE}
 # libhighs needs libstdc++6 and zlib1g, which apt and dpkg need too: both are
 # in every Debian base. The loader proves it when the image is built.
 COPY --from=build /src/bin/ /opt/hare/
-COPY --from=build /src/LICENSE /src/.highs/LICENSE.tx[t] /opt/hare/licenses/
+COPY --from=build /src/LICENSE /src/NOTICE /opt/hare/
+COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/
 RUN ln -s /opt/hare/hare /usr/local/bin/hare && hare --help >/dev/null \
  && install -d -o 65532 -g 65532 -m 700 /var/lib/hare
 USER 65532:65532
