@@ -1,6 +1,6 @@
 #!/bin/bash
 # Puts HiGHS, the library for linear programs, where tests and the build look for it: .highs/lib/libhighs.so, or
-# libhighs.dylib on macOS, with its licence beside it. Hare loads it when it runs; nothing is compiled or linked with it.
+# libhighs.dylib on macOS, with its licence beside it. Hare loads it when it runs; nothing is linked with it.
 #
 #   get-highs.sh                  for this machine, into .highs; a second run does nothing
 #   get-highs.sh FOLDER PLATFORM  for linux-amd64, linux-arm64, darwin-amd64 or darwin-arm64, into FOLDER

@@ -1,10 +1,10 @@
 // Package highs gives programs that import Hare the linear-programming engine HiGHS, which raises bounds beyond what
 // Hare's own engine finds. Without it solves work too.
 //
-// HiGHS is a C library, which programs that are built with the tag highs load when they run, cgo or not. They find it as
-// lib/libhighs.so (libhighs.dylib on macOS) beside the program, under the path in HARE_LIBHIGHS, or where the system has
-// it; scripts/get-highs.sh fetches one. It runs in child processes of the same program: a crash of HiGHS costs quality,
-// never the program.
+// HiGHS is a C library, which programs that are built with the tag highs load when they run, cgo or not. They find
+// it as lib/libhighs.so (libhighs.dylib on macOS) beside the program, under the path in HARE_LIBHIGHS, or where the
+// system has it; scripts/get-highs.sh fetches one. It runs in child processes of the same program: a crash of HiGHS
+// costs quality, never the program.
 package highs
 
 import (

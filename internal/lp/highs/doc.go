@@ -11,8 +11,8 @@ import "errors"
 const LibraryVariable = "HARE_LIBHIGHS"
 
 // ErrUnavailable says that there is no HiGHS.
-var ErrUnavailable = errors.New("no HiGHS: build with -tags highs, and keep lib/libhighs beside the program or name it " +
-	"in HARE_LIBHIGHS")
+var ErrUnavailable = errors.New("no HiGHS: build with -tags highs, and keep lib/libhighs beside the program or " +
+	"name it in HARE_LIBHIGHS")
 
 // Status says how a solve without an optimum ended.
 type Status int

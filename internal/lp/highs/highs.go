@@ -16,17 +16,18 @@ import (
 
 // library has the functions of HiGHS's C interface that are called, by their names there. Its HighsInt is an int32.
 type library struct {
-	version      func() string
-	sizeofInt    func(model uintptr) int32
-	create       func() uintptr
-	destroy      func(model uintptr)
-	setBool      func(model uintptr, option string, value int32) int32
-	setInt       func(model uintptr, option string, value int32) int32
-	setString    func(model uintptr, option, value string) int32
-	addVars      func(model uintptr, n int32, lower, upper []float64) int32
-	changeCosts  func(model uintptr, from, to int32, cost []float64) int32
-	changeSense  func(model uintptr, sense int32) int32
-	addRows      func(model uintptr, n int32, lower, upper []float64, nz int32, start, index []int32, value []float64) int32
+	version     func() string
+	sizeofInt   func(model uintptr) int32
+	create      func() uintptr
+	destroy     func(model uintptr)
+	setBool     func(model uintptr, option string, value int32) int32
+	setInt      func(model uintptr, option string, value int32) int32
+	setString   func(model uintptr, option, value string) int32
+	addVars     func(model uintptr, n int32, lower, upper []float64) int32
+	changeCosts func(model uintptr, from, to int32, cost []float64) int32
+	changeSense func(model uintptr, sense int32) int32
+	addRows     func(model uintptr, n int32, lower, upper []float64, nz int32, start, index []int32,
+		value []float64) int32
 	run          func(model uintptr) int32
 	modelStatus  func(model uintptr) int32
 	solution     func(model uintptr, colValue, colDual, rowValue, rowDual []float64) int32
