@@ -21,7 +21,7 @@ ARG RUN_BASE=docker.io/library/debian:bookworm-slim
 FROM ${BUILD_BASE} AS build
 RUN apt-get update \
  && apt-get install -y --no-install-recommends \
-    gcc libc6-dev binutils make pkg-config python3 python3-pip ca-certificates \
+    gcc libc6-dev make python3 python3-pip ca-certificates \
  && rm -rf /var/lib/apt/lists/*
 WORKDIR /src
 # HiGHS and the modules change seldom: layers of their own.
@@ -29,13 +29,15 @@ COPY scripts/ scripts/
 COPY go.mod go.sum ./
 RUN scripts/get-highs.sh && go mod download
 COPY . .
-RUN make build
+RUN make build && go run ./internal/licences bin linux-$(go env GOARCH) \
+    "$(sed -n 's/^const version = "\(.*\)"$/\1/p' cmd/hare/version.go)" .highs
 
 FROM ${RUN_BASE}
 # libhighs needs libstdc++6 and zlib1g, which apt and dpkg need too: both are
 # in every Debian base. The loader proves it when the image is built.
 COPY --from=build /src/bin/ /opt/hare/
-COPY --from=build /src/LICENSE /src/.highs/LICENSE.tx[t] /opt/hare/licenses/
+COPY --from=build /src/LICENSE /src/NOTICE /opt/hare/
+COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/
 RUN ln -s /opt/hare/hare /usr/local/bin/hare && hare --help >/dev/null \
  && install -d -o 65532 -g 65532 -m 700 /var/lib/hare
 USER 65532:65532

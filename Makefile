@@ -8,22 +8,13 @@ GO ?= go
 PYTHON ?= python3
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
-# Tests link HiGHS with a run path into .highs; bin/hare gets one beside itself. What pkg-config says of that path is
-# no part of the build cache's key, but flags are: without one of their own, tests of one checkout would link the
-# library of another, which may be gone.
-checkout          := $(firstword $(shell printf %s '$(CURDIR)' | cksum))
-highs_for_tests   := PKG_CONFIG_PATH=$(CURDIR)/.highs/lib/pkgconfig CGO_CFLAGS='-O2 -g -DHARE_CHECKOUT=$(checkout)'
-highs_for_release := PKG_CONFIG_PATH=$(CURDIR)/.highs/release/pkgconfig
-# What pkg-config says is no part of the build cache's key. So the binary has a
-# name of its own there, or it would get the run path of tests, and is told where
-# HiGHS lies, or it would look in the checkout that was built first.
-release_cflags    := -O2 -g -DHARE_RELEASE
-release_ldflags    = -Wl,-rpath,\$$ORIGIN/lib -Wl,--build-id=none -L$$(dirname "$$(cat .highs/library)")
+# Tests load HiGHS from .highs; bin/hare finds it in the lib beside itself.
+export HARE_LIBHIGHS := $(firstword $(wildcard $(CURDIR)/.highs/lib/libhighs.*) $(CURDIR)/.highs/lib/libhighs.so)
 
 # Everything is compiled as make build and scripts/release.sh compile it, so that the cache has
 # the standard library, SQLite and the other dependencies once for tests and for releases. The
 # tags leave name services to Go: without them, net and all that imports it, SQLite too, would be
-# compiled once more for the build without cgo. The tag highs brings HiGHS in, which programs
+# compiled once more for the build without cgo. The tag highs lets programs load HiGHS: those
 # that import Hare do without unless they choose it.
 export GOFLAGS := $(strip $(GOFLAGS) -trimpath -tags=netgo,osusergo,highs)
 
@@ -85,10 +76,9 @@ highs: prerequisites ## get HiGHS once, into .highs
 build: highs ## bin/hare, and bin/lib with the library that it finds wherever both are moved
 	@mkdir -p bin/lib
 	@echo "== go build ./cmd/hare"
-	@CGO_ENABLED=1 CGO_CFLAGS='$(release_cflags)' $(highs_for_release) $(GO) build -v -trimpath -buildvcs=false \
-		-ldflags "-s -w -buildid= -X main.commit=$(COMMIT) -extldflags '$(release_ldflags)'" -o bin/hare ./cmd/hare \
+	@$(GO) build -v -trimpath -buildvcs=false -ldflags "-s -w -buildid= -X main.commit=$(COMMIT)" -o bin/hare ./cmd/hare \
 		2> >($(progress) >&2)
-	@cp -Lf "$$(cat .highs/library)" bin/lib/
+	@cp -f .highs/lib/libhighs.* bin/lib/
 
 .PHONY: install
 install: build ## PREFIX=/usr/local DESTDIR=: bin/hare, with its library in lib/hare
@@ -103,11 +93,11 @@ uninstall: ## remove what make install with the same PREFIX and DESTDIR put ther
 	rm -rf $(DESTDIR)$(PREFIX)/bin/hare $(DESTDIR)$(PREFIX)/lib/hare $(DESTDIR)$(PREFIX)/share/doc/hare
 
 .PHONY: release
-release: ## archives, image and wheel of the commit REF (HEAD), in build/release
+release: ## archives, wheels, image and clients of the commit REF (HEAD), in build/release
 	@scripts/release.sh $(or $(REF),HEAD) build/release
 
 .PHONY: test-release
-test-release: ## builds of HEAD in two places are the same, byte for byte
+test-release: ## builds of HEAD in two places are the same, byte for byte, and work without Go
 	@scripts/release.sh --check
 
 .PHONY: demo
@@ -132,19 +122,18 @@ test: prerequisites-clients check test-go test-race ## every test of the project
 	@echo "All tests passed."
 
 .PHONY: check
-check: highs ## gofmt, go vet, staticcheck, build without cgo
+check: highs ## gofmt, go vet, staticcheck
 	@unformatted=$$(gofmt -l .); test -z "$$unformatted" || { echo "gofmt -w these:"; echo "$$unformatted"; exit 1; } >&2
-	$(highs_for_tests) $(GO) vet ./...
-	$(highs_for_tests) $(GO) run $(STATICCHECK) ./...
-	CGO_ENABLED=0 $(GO) build ./...
+	$(GO) vet ./...
+	$(GO) run $(STATICCHECK) ./...
 
 .PHONY: test-go
 test-go: highs ## go test ./...
-	CGO_ENABLED=1 $(highs_for_tests) $(GO) test $(quick_build) $(packages_at_once) -timeout 30m $(slow) ./...
+	CGO_ENABLED=1 $(GO) test $(quick_build) $(packages_at_once) -timeout 30m $(slow) ./...
 
 .PHONY: test-race
 test-race: highs ## the packages with goroutines, under the race detector
-	CGO_ENABLED=1 $(highs_for_tests) $(GO) test $(quick_build) $(quick_race) $(packages_at_once) -short -timeout 30m \
+	CGO_ENABLED=1 $(GO) test $(quick_build) $(quick_race) $(packages_at_once) -short -timeout 30m \
 		$(addprefix ./,$(racy))
 
 # INSTANCES=1000000 takes hours; see docs/benchmarks.md.
@@ -152,8 +141,8 @@ INSTANCES ?= 100000
 
 .PHONY: oracle
 oracle: highs ## agreement and known answers, the checks that take minutes, not seconds: docs/agreement-queues.md
-	CGO_ENABLED=1 $(highs_for_tests) $(GO) test -count=1 -v -timeout 60m ./policy -run 'Queue|Gavel' -args -hare.oracle
-	CGO_ENABLED=1 $(highs_for_tests) $(GO) test -count=1 -timeout 10h ./bench -run TestBruteForce \
+	CGO_ENABLED=1 $(GO) test -count=1 -v -timeout 60m ./policy -run 'Queue|Gavel' -args -hare.oracle
+	CGO_ENABLED=1 $(GO) test -count=1 -timeout 10h ./bench -run TestBruteForce \
 		-args -hare.instances=$(INSTANCES)
 
 .PHONY: test-kube
@@ -175,7 +164,7 @@ audit: ## known vulnerabilities of the Go, npm and Python packages that are used
 
 .PHONY: fuzz
 fuzz: highs ## FUZZ=FuzzBearer in PACKAGE=./api for FUZZTIME=60s, not spent on minimising what was found
-	CGO_ENABLED=1 $(highs_for_tests) $(GO) test -vet=off $(PACKAGE) -run '^$$' -fuzz '^$(FUZZ)$$' \
+	CGO_ENABLED=1 $(GO) test -vet=off $(PACKAGE) -run '^$$' -fuzz '^$(FUZZ)$$' \
 		-fuzztime $(or $(FUZZTIME),60s) -fuzzminimizetime 5x
 
 .PHONY: test-python
@@ -220,7 +209,7 @@ test-web: prerequisites-clients ## the pages: types, geometry, committed bundles
 
 .PHONY: bench
 bench: build ## quality and times, the tables of docs/benchmarks.md
-	CGO_ENABLED=1 $(highs_for_tests) $(GO) test -run '^$$' -bench . -benchtime 1x -timeout 60m ./bench
+	CGO_ENABLED=1 $(GO) test -run '^$$' -bench . -benchtime 1x -timeout 60m ./bench
 
 .PHONY: bench-gap
 bench-gap: build ## gaps on the frozen set of 60, 4 min; results in build/gap, see docs/gap.md

@@ -60,7 +60,8 @@ if [ "$(cat "$venv/stamp" 2>/dev/null)" != "$(sha256sum <scripts/audit-requireme
         sha256sum <scripts/audit-requirements.txt >"$venv/stamp"
 fi
 for file in clients/python/tools.txt clients/conformance/requirements.txt bench/requirements.txt \
-    scripts/highs-requirements.txt scripts/node-requirements.txt scripts/audit-requirements.txt; do
+    scripts/highs-requirements.txt scripts/certificates-requirements.txt scripts/node-requirements.txt \
+    scripts/audit-requirements.txt; do
     if ! [ -e "$venv/stamp" ]; then
         unchecked "$file" "pip-audit cannot be installed: $(tail -1 "$cache/audit.log" 2>/dev/null)"
         continue

@@ -90,10 +90,8 @@ build() {
 
 binary() {
     hare=${HARE:-$cache/hare}
-    # The flag is the Makefile's, which says what it is for.
-    [ -n "${HARE:-}" ] || PKG_CONFIG_PATH=$root/.highs/lib/pkgconfig CGO_ENABLED=1 \
-        CGO_CFLAGS="-O2 -g -DHARE_CHECKOUT=$(printf %s "$root" | cksum | cut -d' ' -f1)" \
-        "${GO:-go}" build -tags=netgo,osusergo,highs -o "$cache/hare" ./cmd/hare
+    export HARE_LIBHIGHS=${HARE_LIBHIGHS:-$root/.highs/lib/libhighs.so}
+    [ -n "${HARE:-}" ] || "${GO:-go}" build -tags=netgo,osusergo,highs -o "$cache/hare" ./cmd/hare
 }
 
 # serve FLAG... starts the server and sets url to its address.

@@ -1,11 +1,12 @@
 """Makes a container image of Hare without a daemon. The image is an archive in the OCI
 layout, which podman load, skopeo copy oci-archive:FILE and ctr images import can read.
 
-    image.py STAGE FILE VERSION COMMIT ARCHITECTURE
+    image.py STAGE FILE VERSION COMMIT ARCHITECTURE CERTIFICATES
 
-The folder STAGE contains hare and lib. The image contains both, the libraries of this
-machine with which they are linked, and nothing else: no shell and no base image. Equal
-inputs give equal bytes.
+The folder STAGE contains hare, lib, licenses and the rest of an archive. The image contains it, the libraries of this
+machine with which it is linked, and the authorities that TLS trusts, from the unpacked wheel of certifi in the folder
+CERTIFICATES; hare, which is on the PATH, has the zones of time in itself. There is nothing else: no shell and no base
+image. Equal inputs give equal bytes.
 """
 
 import gzip
@@ -42,8 +43,13 @@ def libraries(*files):
     return sorted(found)
 
 
-def layer(stage):
-    files = {}
+def layer(stage, certificates):
+    texts = {"certifi/LICENSE": next(Path(certificates).glob("certifi-*/licenses/LICENSE"))}
+    for package in ("libc6", "libgcc-s1", "libstdc++6", "zlib1g"):
+        texts[package + "/copyright"] = Path("/usr/share/doc", package, "copyright")
+    files = {"opt/hare/licenses/" + name: (path.read_bytes(), 0o644) for name, path in texts.items() if path.exists()}
+    authorities = Path(certificates, "certifi/cacert.pem").read_bytes()
+    files["etc/ssl/certs/ca-certificates.crt"] = (authorities, 0o644)
     for path in sorted(stage.rglob("*")):
         if path.is_file():
             mode = 0o755 if os.access(path, os.X_OK) else 0o644
@@ -53,8 +59,8 @@ def layer(stage):
         if not os.path.realpath(lib).startswith(own):
             files[lib.lstrip("/")] = (Path(os.path.realpath(lib)).read_bytes(), 0o755)
     files["etc/passwd"] = (b"hare:x:65532:65532::/tmp:/sbin/nologin\n", 0o644)
-    folders = {"tmp": 0o1777}
-    for name in files:
+    folders, links = {"tmp": 0o1777}, {"usr/local/bin/hare": "/opt/hare/hare"}
+    for name in [*files, *links]:
         for parent in Path(name).parents:
             if str(parent) != ".":
                 folders.setdefault(str(parent), 0o755)
@@ -64,10 +70,12 @@ def layer(stage):
             entry(tar, name, mode=folders[name], kind=tarfile.DIRTYPE)
         for name in sorted(files):
             entry(tar, name, *files[name])
+        for name, to in links.items():
+            entry(tar, name, mode=0o777, kind=tarfile.SYMTYPE, link=to)
     return out.getvalue()
 
 
-def main(stage, target, version, commit, architecture):
+def main(stage, target, version, commit, architecture, certificates):
     blobs = {}
 
     def put(data, media):
@@ -78,8 +86,8 @@ def main(stage, target, version, commit, architecture):
     def document(value):
         return json.dumps(value, sort_keys=True, separators=(",", ":")).encode()
 
-    tar = layer(Path(stage))
-    packed = put(gzip.compress(tar, 9, mtime=0), "application/vnd.oci.image.layer.v1.tar+gzip")
+    tar = layer(Path(stage), certificates)
+    packed = put(gzip.compress(tar, 6, mtime=0), "application/vnd.oci.image.layer.v1.tar+gzip")
     config = put(
         document({
             "architecture": architecture,
@@ -87,6 +95,7 @@ def main(stage, target, version, commit, architecture):
             "config": {
                 "User": "65532:65532",
                 "WorkingDir": "/tmp",
+                "Env": ["PATH=/usr/local/bin:/usr/bin:/bin"],
                 "ExposedPorts": {"8443/tcp": {}},
                 "Entrypoint": ["/opt/hare/hare"],
                 "Cmd": ["serve", "--listen", "127.0.0.1:8080"],

@@ -26,22 +26,20 @@ need() {
     packages+=("${@:2}")
 }
 
-need cc gcc libc6-dev
 need make make
-need pkg-config pkg-config
 need python3 python3
-need readelf binutils
 need sha256sum coreutils
+# Go builds without a C compiler, but where there is one it uses it.
 if command -v cc >/dev/null 2>&1 && ! echo '#include <stdlib.h>' | cc -E - >/dev/null 2>&1; then
     missing+=("the C library's headers")
     packages+=(libc6-dev)
 fi
-if [ ! -f "$here/../.highs/stamp" ] && ! pkg-config --atleast-version=1.10 highs 2>/dev/null &&
-    ! python3 -m pip --version >/dev/null 2>&1; then
+if [ ! -f "$here/../.highs/stamp" ] && ! python3 -m pip --version >/dev/null 2>&1; then
     missing+=("pip")
     packages+=(python3-pip)
 fi
 if [ "${1:-}" = clients ]; then
+    need cc gcc libc6-dev # the race detector and the check of limits are in C
     if ! { command -v "$python" && "$python" -c 'import venv, ensurepip'; } >/dev/null 2>&1; then
         missing+=("the Python module venv")
         packages+=(python3-venv)

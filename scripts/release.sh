@@ -1,13 +1,13 @@
 #!/bin/bash
 # Builds the files of a release from a tag, reproducibly, and publishes nothing.
 #
-#   release.sh REF FOLDER     build the source archive, binary archive, image, Python
-#                             package and SHA256SUMS of the tag or commit REF
-#   release.sh --check        build HEAD twice, in two places and without the image,
-#                             and compare the bytes
+#   release.sh REF FOLDER     build of the tag or commit REF: the source archive, for each platform an archive and a
+#                             wheel, the image, the packages of the clients, and SHA256SUMS
+#   release.sh --check        build HEAD twice, in two places and without the image, compare the bytes, and use what
+#                             was built for this machine without Go, compiler and network
 #
-# The script uses no file of the working tree: it unpacks REF elsewhere and builds it
-# there. Two builds are equal if Go, the C compiler and HiGHS are the same.
+# The script uses no file of the working tree: it unpacks REF elsewhere and builds it there. No compiler but Go's takes
+# part, so that two builds are equal if Go, Python and Node.js are the same.
 set -euo pipefail
 export LC_ALL=C TZ=UTC
 umask 022
@@ -27,13 +27,23 @@ trap 'rm -rf "$tmp"' EXIT
 # nor on times of modification, nor on the order of files in folders.
 pack() {
     tar -C "$2" --sort=name --format=gnu --mtime="@$SOURCE_DATE_EPOCH" --owner=0 --group=0 --numeric-owner \
-        -cf - "$1" | gzip -9n
+        -cf - "$1" | gzip -6n
+}
+
+platforms="linux-amd64 linux-arm64 darwin-arm64 darwin-amd64"
+here=$(go env GOHOSTOS)-$(go env GOHOSTARCH)
+
+# highs PLATFORM FOLDER puts the pinned HiGHS of the platform into FOLDER, from the cache of this checkout.
+highs() {
+    "$src/scripts/get-highs.sh" "$root/.tools/highs-$1" "$1"
+    mkdir -p "$2"
+    cp -R "$root/.tools/highs-$1/." "$2"
 }
 
 # build REF FOLDER WORK [IMAGE] builds REF in WORK and puts the files of the release into
 # FOLDER; with a fourth argument, an image is one of them.
 build() {
-    local commit version name src
+    local commit version name src platform stage
     commit=$(git rev-parse --verify "$1^{commit}")
     version=$(git show "$commit:cmd/hare/version.go" | sed -n 's/^const version = "\(.*\)"$/\1/p')
     if git rev-parse -q --verify "refs/tags/$1" >/dev/null && [ "$1" != "v$version" ]; then
@@ -47,41 +57,72 @@ build() {
     git archive --format=tar --prefix="$name/" "$commit" | gzip -9n >"$2/$name-source.tar.gz"
     tar -C "$3" -xzf "$2/$name-source.tar.gz"
     src=$3/$name
-    # A release contains the pinned HiGHS, whichever HiGHS the machine has. For the
-    # comparison of two builds, the HiGHS of this checkout suffices if there is one.
-    if [ -n "${4:-}" ] || [ ! -d "$root/.highs/release" ]; then
-        HARE_HIGHS=wheel PKG_CONFIG_PATH='' "$src/scripts/get-highs.sh" >/dev/null
-    else
-        PKG_CONFIG_PATH=$root/.highs/release/pkgconfig "$src/scripts/get-highs.sh" >/dev/null
-    fi
-    PKG_CONFIG_PATH='' make -s -C "$src" build COMMIT="${commit:0:12}"
-    local system
-    system=$(go env GOOS)-$(go env GOARCH)
-    local stage=$3/stage/$name-$system
-    mkdir -p "$stage"
-    cp -R "$src/bin/hare" "$src/bin/lib" "$src/LICENSE" "$src/NOTICE" "$src/README.md" "$src/CHANGELOG.md" \
-        "$src/verify/hare_verify.py" "$stage/"
-    [ ! -f "$src/.highs/LICENSE.txt" ] || cp "$src/.highs/LICENSE.txt" "$stage/LICENSE.highs"
-    chmod -R u=rwX,go=rX "$stage"
-    pack "$name-$system" "$3/stage" >"$2/$name-$system.tar.gz"
+    (cd "$src" && CGO_ENABLED=0 go build -o "$3/licences" ./internal/licences)
+    for platform in $platforms; do
+        stage=$3/stage/$name-$platform
+        mkdir -p "$stage/lib"
+        highs "$platform" "$3/highs-$platform"
+        (cd "$src" && CGO_ENABLED=0 GOOS=${platform%-*} GOARCH=${platform#*-} GOFLAGS=-trimpath go build \
+            -tags=netgo,osusergo,highs -buildvcs=false -ldflags "-s -w -buildid= -X main.commit=${commit:0:12}" \
+            -o "$stage/hare" ./cmd/hare)
+        cp "$3/highs-$platform"/lib/* "$stage/lib/"
+        cp "$src/LICENSE" "$src/NOTICE" "$src/README.md" "$src/CHANGELOG.md" "$src/verify/hare_verify.py" "$stage/"
+        (cd "$src" && "$3/licences" "$stage" "$platform" "$version" "$3/highs-$platform")
+        chmod -R u=rwX,go=rX "$stage"
+        pack "$name-$platform" "$3/stage" >"$2/$name-$platform.tar.gz"
+        cp "$stage/sbom.cdx.json" "$2/$name-$platform.cdx.json"
+        python3 "$src/scripts/wheel.py" "$stage" "$2" "$version" "$platform"
+    done
     # The build may use the tools of this checkout, because their hashes are checked.
-    HARE_CLIENTS=$root/.clients "$src/scripts/clients.sh" wheel
-    cp "$src"/build/clients/hare_client-* "$2/"
+    [ ! -d "$root/clients/typescript/node_modules" ] ||
+        ln -s "$root/clients/typescript/node_modules" "$src/clients/typescript/"
+    HARE_CLIENTS=$root/.clients "$src/scripts/clients.sh" build >/dev/null
+    cp "$src"/build/clients/hare* "$2/"
     if [ -n "${4:-}" ]; then
-        python3 "$src/scripts/image.py" "$stage" "$2/$name-$system.oci.tar" "$version" "$commit" "$(go env GOARCH)"
+        python3 -m pip download -q --disable-pip-version-check --no-deps --require-hashes -d "$3/certificates" \
+            -r "$src/scripts/certificates-requirements.txt"
+        python3 -m zipfile -e "$3"/certificates/certifi-*.whl "$3/certificates"
+        python3 "$src/scripts/image.py" "$3/stage/$name-linux-amd64" "$2/$name-linux-amd64.oci.tar" "$version" \
+            "$commit" amd64 "$3/certificates"
     fi
     (cd "$2" && sha256sum -- hare* >SHA256SUMS)
 }
 
+# bare COMMAND... runs a command as on a machine without Go, compiler and network.
+bare() {
+    local cut=()
+    ! unshare --net --map-root-user true 2>/dev/null || cut=(unshare --net --map-root-user)
+    "${cut[@]}" env -i HOME="$tmp" PATH=/nonexistent "$@"
+}
+
+# use HARE solves, verifies and bounds with a binary of the release, which must find its HiGHS.
+use() {
+    bare "$1" --version
+    if ! grep -q '^ok .*HiGHS [0-9]' <<<"$(bare "$1" doctor || true)"; then
+        echo "$1 found no HiGHS." >&2
+        exit 1
+    fi
+    bare "$1" solve -q --work-limit 100 "$root/clients/conformance/readme.instance.json" -o "$tmp/result.json"
+    bare "$1" verify "$root/clients/conformance/readme.instance.json" "$tmp/result.json"
+}
+
 case ${1:-} in
 --check)
-    build HEAD "$tmp/out-1" "$tmp/one"
-    build HEAD "$tmp/out-2" "$tmp/and/another"
+    platforms="$here $(tr " " "\n" <<<"$platforms" | grep arm64 | grep -vx "$here" | xargs)"
+    commit=$(git rev-parse HEAD)
+    build "$commit" "$tmp/out-1" "$tmp/one"
+    build "$commit" "$tmp/out-2" "$tmp/and/another"
     if ! diff "$tmp/out-1/SHA256SUMS" "$tmp/out-2/SHA256SUMS" >&2; then
         echo "The bytes of the two builds differ." >&2
         exit 1
     fi
-    "$tmp/one/stage"/*/hare --version
+    mkdir "$tmp/archive"
+    tar -C "$tmp/archive" --strip-components=1 -xzf "$tmp"/out-1/hare-*-"$here".tar.gz
+    use "$tmp/archive/hare"
+    python3 -m venv "$tmp/venv"
+    "$tmp/venv/bin/python" -m pip install -q --disable-pip-version-check --no-index --no-deps \
+        --find-links "$tmp/out-1" hare-sched
+    use "$tmp/venv/bin/hare"
     echo "$(wc -l <"$tmp/out-1/SHA256SUMS") files of a release were built twice and are equal"
     ;;
 "" | -*)

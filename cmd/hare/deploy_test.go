@@ -2,8 +2,10 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"os"
+	"os/exec"
 	"path"
 	"regexp"
 	"strconv"
@@ -33,7 +35,8 @@ func serveFlags(t *testing.T, args []string) (grace time.Duration, flags map[str
 		t.Fatalf("%q is no flag", left)
 	}
 	flags = map[string]string{}
-	for _, name := range []string{"listen", "data-dir", "debug-listen", "log-format", "tls-cert", "tls-key"} {
+	for _, name := range []string{"listen", "data-dir", "debug-listen", "log-format", "tls-cert", "tls-key",
+		"shutdown-delay"} {
 		flags[name] = c.Flags().Lookup(name).Value.String()
 	}
 	grace, err := c.Flags().GetDuration("grace")
@@ -57,9 +60,27 @@ func serveFlags(t *testing.T, args []string) (grace time.Duration, flags map[str
 	return grace, flags
 }
 
+// TestShutdownDelay checks that a server goes on for the wait after the signal, and then ends.
+func TestShutdownDelay(t *testing.T) {
+	t.Parallel()
+	signal, stop := context.WithCancel(t.Context())
+	later, cancel := delayed(signal, 50*time.Millisecond)
+	defer cancel()
+	begin := time.Now()
+	stop()
+	<-later.Done()
+	if d := time.Since(begin); d < 50*time.Millisecond {
+		t.Errorf("it ended after %v", d)
+	}
+}
+
 // TestImages checks that hare accepts the command of the two images, and that neither is a server for everybody where
 // its port is published.
 func TestImages(t *testing.T) {
+	deps, err := exec.Command("go", "list", "-deps", ".").Output()
+	if err != nil || !bytes.Contains(deps, []byte("\ntime/tzdata\n")) {
+		t.Errorf("hare has no zones of time in itself, and images have none: %v", err)
+	}
 	for name, form := range map[string]*regexp.Regexp{"Dockerfile": regexp.MustCompile(`(?m)^CMD (\[.*\])$`),
 		"scripts/image.py": regexp.MustCompile(`"Cmd": (\[.*\]),`)} {
 		text, err := os.ReadFile("../../" + name)
@@ -154,12 +175,10 @@ type manifest struct {
 				TerminationGracePeriodSeconds int
 				SecurityContext               struct{ RunAsNonRoot bool }
 				Containers                    []struct {
-					Args            []string
-					Ports           []struct{ Name string }
-					SecurityContext struct{ ReadOnlyRootFilesystem, AllowPrivilegeEscalation bool }
-					Lifecycle       struct {
-						PreStop struct{ Exec struct{ Command []string } }
-					}
+					Args                                        []string
+					Ports                                       []struct{ Name string }
+					SecurityContext                             struct{ ReadOnlyRootFilesystem, AllowPrivilegeEscalation bool }
+					Lifecycle                                   map[string]any
 					ReadinessProbe, LivenessProbe, StartupProbe struct {
 						HTTPGet                         struct{ Path, Port, Scheme string }
 						PeriodSeconds, FailureThreshold int
@@ -216,17 +235,15 @@ func TestKubernetesManifest(t *testing.T) {
 		!mounted["tls "+path.Dir(flags["tls-key"])] {
 		t.Errorf("%v are mounted, and %v asked for", mounted, flags)
 	}
-	stop := hare.Lifecycle.PreStop.Exec.Command
-	if len(stop) != 2 || stop[0] != "sleep" {
-		t.Fatalf("preStop is %q", stop)
+	if len(hare.Lifecycle) > 0 {
+		t.Errorf("%v: the image of a release has no program but hare", hare.Lifecycle)
 	}
-	seconds, err := strconv.Atoi(stop[1])
+	wait, err := time.ParseDuration(flags["shutdown-delay"])
 	if err != nil {
 		t.Fatal(err)
 	}
-	wait := time.Duration(seconds) * time.Second
 	if p := hare.ReadinessProbe; time.Duration(p.PeriodSeconds*p.FailureThreshold)*time.Second > wait {
-		t.Errorf("/readyz may be asked for the last time %d s before, and preStop waits %v",
+		t.Errorf("/readyz may be asked for the last time %d s before, and --shutdown-delay is %v",
 			p.PeriodSeconds*p.FailureThreshold, wait)
 	}
 	if need := wait + grace + lastWords + flushTime; time.Duration(pod.TerminationGracePeriodSeconds)*time.Second < need {

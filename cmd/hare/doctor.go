@@ -88,7 +88,8 @@ remedy. Doctor exits with 1 if it finds a problem.`,
 
 // engineCheck solves max x, x ≤ 3 in a worker.
 func engineCheck(ctx context.Context) check {
-	k := check{name: "HiGHS worker", remedy: "build with make build (it gets HiGHS) and keep bin/lib beside bin/hare; " +
+	k := check{name: "HiGHS worker", remedy: "keep lib beside hare, as archives and make build have it, or name " +
+		"the library in HARE_LIBHIGHS; " +
 		"without it the Go engine alone serves price bounds"}
 	pool, err := newPool()
 	if err != nil {

@@ -235,12 +235,12 @@ func TestFlagsRefuseNothing(t *testing.T) {
 	// message.
 	own := []string{"--every", "--workers", "--lp-limit", "--generate", "--interval", "--failures"}
 	// The help of these flags explains the meaning of zero.
-	zero := []string{"--work-limit", "--gap", "--seed", "--queue", "--grace", "--reset", "--restart", "--mtbf",
-		"--failures", "--switch", "--reshape", "--plan-latency", "--late-weight", "--per-rack", "generate --running",
-		"--solves", "--rate", "--body", "--stored", "--sessions", "--streams", "quota --jobs",
-		"solve --time-limit", "bound --time-limit", "whatif --time-limit", "explain --time-limit", "import --jobs",
-		"submit --retries", "logs --task", "logs --offset", "kube --react", "kube --lease-time", "serve --checkpoints",
-		"agent --copy-every", "agent --keep-checkpoints"}
+	zero := []string{"--work-limit", "--gap", "--seed", "--queue", "--grace", "--shutdown-delay", "--reset",
+		"--restart", "--mtbf", "--failures", "--switch", "--reshape", "--plan-latency", "--late-weight",
+		"--per-rack", "generate --running", "--solves", "--rate", "--body", "--stored", "--sessions", "--streams",
+		"quota --jobs", "solve --time-limit", "bound --time-limit", "whatif --time-limit", "explain --time-limit",
+		"import --jobs", "submit --retries", "logs --task", "logs --offset", "kube --react", "kube --lease-time",
+		"serve --checkpoints", "agent --copy-every", "agent --keep-checkpoints"}
 	tried := 0
 	var walk func(c *cobra.Command)
 	walk = func(c *cobra.Command) {

@@ -43,7 +43,7 @@ func serveCommand() *cobra.Command {
 	var who accessFlags
 	var bodyMiB, callMiB int64
 	var cfg service.Config
-	var grace time.Duration
+	var grace, delay time.Duration
 	var dataDir string
 	var keep sessions.Config
 	var look observeFlags
@@ -169,7 +169,9 @@ then ends it with the best certified schedule and bound so far.`,
 			idle := make([]byte, idleHeap)
 			defer runtime.KeepAlive(idle)
 			// The API ends its streams before solves and sessions close.
-			return errors.Join(api.Serve(c.Context(), l, h, svc, grace), solves.Close(), clusters.Close(),
+			ctx, cancel := delayed(c.Context(), delay)
+			defer cancel()
+			return errors.Join(api.Serve(ctx, l, h, svc, grace), solves.Close(), clusters.Close(),
 				sessions.Close())
 		},
 	}
@@ -206,6 +208,8 @@ then ends it with the best certified schedule and bound so far.`,
 	f.IntVar(&cfg.Running, "running", 0, "how many calls run at the same time (default: one for each core)")
 	f.IntVar(&cfg.Queue, "queue", 64, "greatest number of calls that wait; 0 means none")
 	f.DurationVar(&cfg.MaxTime, "max-time", time.Minute, "time limit of solves that have none of their own")
+	f.DurationVar(&delay, "shutdown-delay", 0, "how long the server goes on as before after SIGTERM, until load "+
+		"balancers send nothing more (default: no time)")
 	f.DurationVar(&grace, "grace", 10*time.Second, "how long running work may continue at shutdown")
 	_ = c.MarkFlagDirname("data-dir") // cannot fail: the flag exists
 	positive(c, "checkpoint", "retain-age", "retain-size", "max-sessions", "max-jobs", "snapshot-every", "idle",
@@ -228,6 +232,16 @@ func openStore(ctx context.Context, dir string) (store.SessionStore, error) {
 		return nil, usageError{fmt.Errorf("--data-dir: %w%s", err, storeRemedy(dir, err))}
 	}
 	return kept, nil
+}
+
+// delayed returns a context that ends when the wait after the end of ctx has passed.
+func delayed(ctx context.Context, wait time.Duration) (context.Context, context.CancelFunc) {
+	if wait <= 0 {
+		return context.WithCancel(ctx)
+	}
+	later, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	context.AfterFunc(ctx, func() { time.AfterFunc(wait, cancel) })
+	return later, cancel
 }
 
 // storeRemedy says what to do about an error of a data directory, or nothing.

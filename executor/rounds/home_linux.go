@@ -16,9 +16,6 @@ import (
 )
 
 const (
-	// defaultPatience is Peers.PatienceS where it is zero. The server learns sooner of a node that is lost, and of a
-	// program that has ended.
-	defaultPatience = 2 * time.Minute
 	// greeting is how long a connection may take until its hello.
 	greeting = 10 * time.Second
 	// farewell is how long a node that was told of the end, whose connection ended then, may take to connect anew. One

@@ -77,6 +77,10 @@ type Peers struct {
 	PatienceS float64 `json:"patience_s,omitempty"`
 }
 
+// defaultPatience is Peers.PatienceS where it is zero. The server learns sooner of a node that is lost, and of a
+// program that has ended.
+const defaultPatience = 2 * time.Minute
+
 func (p *Peers) patience() time.Duration {
 	if p.PatienceS > 0 {
 		return time.Duration(p.PatienceS * float64(time.Second))

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/hare-sched/hare/internal/lp/highs"
 )
 
 // PoolConfig describes the workers of a pool. Its zero value is useful.
@@ -18,7 +20,7 @@ type PoolConfig struct {
 	// main must call ServeIfWorker or WorkerMain.
 	Command []string
 	// Env is added to the environment of a worker, which otherwise holds only
-	// LD_LIBRARY_PATH and the variables that limit its threads.
+	// LD_LIBRARY_PATH, HARE_LIBHIGHS and the variables that limit its threads.
 	Env []string
 	// Size is the number of workers, which is also the number of problems solved at the same
 	// time. Zero means one for each CPU, at most 8.
@@ -145,8 +147,10 @@ func NewPool(cfg PoolConfig) (*Pool, error) {
 func workerEnv(extra []string) []string {
 	env := []string{workerVariable + "=1", "GOMAXPROCS=1", "GOTRACEBACK=none", "MALLOC_ARENA_MAX=1", "OMP_NUM_THREADS=1",
 		"OPENBLAS_NUM_THREADS=1"}
-	if v, ok := os.LookupEnv("LD_LIBRARY_PATH"); ok {
-		env = append(env, "LD_LIBRARY_PATH="+v)
+	for _, name := range []string{"LD_LIBRARY_PATH", highs.LibraryVariable} {
+		if v, ok := os.LookupEnv(name); ok {
+			env = append(env, name+"="+v)
+		}
 	}
 	return append(env, extra...)
 }

@@ -247,7 +247,7 @@ func TestWorkersIgnorePoliteSignals(t *testing.T) {
 // If a parent is killed, its workers end too, whatever they do.
 func TestWorkerEndsWithItsParent(t *testing.T) {
 	parent := exec.Command("/proc/self/exe")
-	parent.Env = []string{modeVariable + "=parent"}
+	parent.Env = append(os.Environ(), modeVariable+"=parent")
 	out, err := parent.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -257,7 +257,7 @@ func TestWorkerEndsWithItsParent(t *testing.T) {
 	}
 	var worker int
 	if _, err := fmt.Fscan(out, &worker); err != nil || syscall.Kill(worker, 0) != nil {
-		t.Errorf("worker %d: %v", worker, err)
+		t.Fatalf("worker %d: %v", worker, err) // process 0 would be this test and all that started it
 	}
 	_ = syscall.Kill(worker, syscall.SIGSTOP) // a stopped worker cannot notice by itself
 	_ = parent.Process.Kill()
@@ -281,7 +281,7 @@ func alive(pid int) bool {
 
 func TestWorkerEndsWithItsInput(t *testing.T) {
 	cmd := exec.Command("/proc/self/exe")
-	cmd.Env = []string{modeVariable + "=sound"}
+	cmd.Env = append(os.Environ(), modeVariable+"=sound")
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)

@@ -1,9 +1,10 @@
 // Package highs gives programs that import Hare the linear-programming engine HiGHS, which raises bounds beyond what
 // Hare's own engine finds. Without it solves work too.
 //
-// HiGHS is a C library, so that this package does something only in programs built with the tag highs, cgo, and a
-// highs.pc that pkg-config finds (scripts/get-highs.sh makes one). It runs in child processes of the same program:
-// a crash of HiGHS costs quality, never the program.
+// HiGHS is a C library, which programs that are built with the tag highs load when they run, cgo or not. They find
+// it as lib/libhighs.so (libhighs.dylib on macOS) beside the program, under the path in HARE_LIBHIGHS, or where the
+// system has it; scripts/get-highs.sh fetches one. It runs in child processes of the same program: a crash of HiGHS
+// costs quality, never the program.
 package highs
 
 import (
@@ -14,7 +15,7 @@ import (
 	"github.com/hare-sched/hare/internal/lp/highs"
 )
 
-// ErrUnavailable says that the program was built without HiGHS.
+// ErrUnavailable says that the program was built without the tag highs, or finds no library.
 var ErrUnavailable = highs.ErrUnavailable
 
 // ServeIfWorker makes a process that an Engine started a worker, and does not return from it; in other processes it
@@ -27,8 +28,8 @@ type Engine struct{ pool *lp.Pool }
 
 var _ lp.Solver = (*Engine)(nil)
 
-// Open starts an engine with a worker for each CPU, at most 8. The error is ErrUnavailable where the program was built
-// without HiGHS.
+// Open starts an engine with a worker for each CPU, at most 8. The error is ErrUnavailable where there is
+// no HiGHS.
 func Open() (*Engine, error) {
 	if _, err := highs.Version(); err != nil {
 		return nil, fmt.Errorf("highs: %w", err)

@@ -1,14 +1,18 @@
-// Package highs solves one linear program in this process with HiGHS. It is
-// the only package that needs cgo, and the library of HiGHS only with the build
-// tag highs, so that programs which import Hare build with Go alone; without
-// the tag or cgo every call returns ErrUnavailable. A fault inside HiGHS ends the process, so only LP workers
-// call it.
+// Package highs solves one linear program in this process with HiGHS, a C library that it loads at run time: neither
+// a compiler nor cgo is needed. Only programs that are built with the tag highs can load it, since an executable that
+// can load libraries is linked with the C library; without the tag, on other systems than Linux and macOS, and where
+// the library is not found, every call returns ErrUnavailable. A fault inside HiGHS ends the process, so only LP
+// workers call it.
 package highs
 
 import "errors"
 
-// ErrUnavailable says that this binary was built without HiGHS.
-var ErrUnavailable = errors.New("built without HiGHS: build with -tags highs, cgo and pkg-config")
+// LibraryVariable names the environment variable that may hold the path of the library.
+const LibraryVariable = "HARE_LIBHIGHS"
+
+// ErrUnavailable says that there is no HiGHS.
+var ErrUnavailable = errors.New("no HiGHS: build with -tags highs, and keep lib/libhighs beside the program or " +
+	"name it in HARE_LIBHIGHS")
 
 // Status says how a solve without an optimum ended.
 type Status int

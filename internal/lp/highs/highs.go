@@ -1,114 +1,212 @@
-//go:build cgo && highs
+//go:build highs && (linux || darwin) && (amd64 || arm64)
 
 package highs
 
 import (
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"runtime"
+	"strconv"
+	"sync"
 
-	"github.com/lanl/highs"
+	"github.com/ebitengine/purego"
 )
 
-// #cgo pkg-config: highs
-// #include "util/HighsInt.h"
-// // highs_c_api.h defines constants with global scope up to 1.11 and may be
-// // included once in a program, which the binding does.
-// extern const char *Highs_version(void);
-import "C"
+// library has the functions of HiGHS's C interface that are called, by their names there. Its HighsInt is an int32.
+type library struct {
+	version     func() string
+	sizeofInt   func(model uintptr) int32
+	create      func() uintptr
+	destroy     func(model uintptr)
+	setBool     func(model uintptr, option string, value int32) int32
+	setInt      func(model uintptr, option string, value int32) int32
+	setString   func(model uintptr, option, value string) int32
+	addVars     func(model uintptr, n int32, lower, upper []float64) int32
+	changeCosts func(model uintptr, from, to int32, cost []float64) int32
+	changeSense func(model uintptr, sense int32) int32
+	addRows     func(model uintptr, n int32, lower, upper []float64, nz int32, start, index []int32,
+		value []float64) int32
+	run          func(model uintptr) int32
+	modelStatus  func(model uintptr) int32
+	solution     func(model uintptr, colValue, colDual, rowValue, rowDual []float64) int32
+	intInfo      func(model uintptr, info string, value *int32) int32
+	floatingInfo func(model uintptr, info string, value *float64) int32
+}
 
-// Version returns the version of the library at run time, such as "1.15.1".
-func Version() (string, error) { return C.GoString(C.Highs_version()), nil }
+// Statuses of calls, of models and of solutions, and the two senses.
+const (
+	callOK, callWarning                           = 0, 1
+	modelOptimal, modelInfeasible, modelUnbounded = 7, 8, 10
+	solutionFeasible                              = 2
+	minimize, maximize                            = 1, -1
+)
+
+// modelStatuses are the names of the statuses of models that a solve without limits can end with.
+var modelStatuses = map[int32]string{
+	4: "SolveError", 6: "ModelEmpty", modelInfeasible: "Infeasible", 9: "UnboundedOrInfeasible",
+	modelUnbounded: "Unbounded", 15: "Unknown",
+}
+
+// load loads HiGHS once.
+var load = sync.OnceValues(func() (*library, error) {
+	var faults []error
+	for _, path := range paths() {
+		l, err := open(path)
+		if err == nil {
+			return l, nil
+		}
+		faults = append(faults, err)
+	}
+	return nil, fmt.Errorf("%w (%w)", ErrUnavailable, errors.Join(faults...))
+})
+
+// paths returns where the library may lie: where HARE_LIBHIGHS says, or else beside the executable, where archives and
+// make have it, or in the lib of its bin, where wheels have it, or where the system has it.
+func paths() []string {
+	if path := os.Getenv(LibraryVariable); path != "" {
+		return []string{path}
+	}
+	file, system := "libhighs.so", "libhighs.so.1"
+	if runtime.GOOS == "darwin" {
+		file, system = "libhighs.dylib", "libhighs.1.dylib"
+	}
+	exe, err := os.Executable()
+	if err != nil {
+		return []string{system}
+	}
+	if real, err := filepath.EvalSymlinks(exe); err == nil {
+		exe = real
+	}
+	var paths []string
+	for _, folder := range []string{"lib", "../lib/hare/lib"} {
+		path := filepath.Join(filepath.Dir(exe), folder, file)
+		if _, err := os.Stat(path); err == nil {
+			paths = append(paths, path)
+		}
+	}
+	return append(paths, system)
+}
+
+func open(path string) (*library, error) {
+	handle, err := purego.Dlopen(path, purego.RTLD_NOW|purego.RTLD_LOCAL)
+	if err != nil {
+		return nil, err
+	}
+	l := &library{}
+	for name, function := range map[string]any{
+		"version": &l.version, "getSizeofHighsInt": &l.sizeofInt, "create": &l.create, "destroy": &l.destroy,
+		"setBoolOptionValue": &l.setBool, "setIntOptionValue": &l.setInt, "setStringOptionValue": &l.setString,
+		"addVars": &l.addVars, "changeColsCostByRange": &l.changeCosts, "changeObjectiveSense": &l.changeSense,
+		"addRows": &l.addRows, "run": &l.run, "getModelStatus": &l.modelStatus, "getSolution": &l.solution,
+		"getIntInfoValue": &l.intInfo, "getDoubleInfoValue": &l.floatingInfo,
+	} {
+		at, err := purego.Dlsym(handle, "Highs_"+name)
+		if err != nil {
+			return nil, err
+		}
+		purego.RegisterFunc(function, at)
+	}
+	model := l.create()
+	defer l.destroy(model)
+	if n := l.sizeofInt(model); n != 4 {
+		return nil, fmt.Errorf("%s: integers have %d bytes, not 4", path, n)
+	}
+	return l, nil
+}
+
+// Version returns the version of the library, such as "1.15.1".
+func Version() (string, error) {
+	l, err := load()
+	if err != nil {
+		return "", err
+	}
+	return l.version(), nil
+}
 
 // Solve runs the simplex method on one thread: the same model gives the same basis. It
 // returns a *StatusError if there is no optimum.
 func Solve(m Model) (*Result, error) {
-	raw := highs.NewRawModel()
-	// The finalizer of raw frees memory that Solve reads, and the binding does not keep raw
-	// alive during the call.
-	defer runtime.KeepAlive(raw)
-	if err := configure(raw); err != nil {
-		return nil, err
+	if len(m.Cost) == 0 || len(m.RowLower) == 0 || len(m.Index) == 0 {
+		return nil, errors.New("highs: a model needs a column, a row and an entry")
 	}
-	if err := load(raw, m); err != nil {
-		return nil, err
-	}
-	sol, err := raw.Solve()
+	l, err := load()
 	if err != nil {
-		return nil, fmt.Errorf("highs: run: %w", err)
+		return nil, err
 	}
-	if sol.Status != highs.Optimal {
-		return nil, &StatusError{Status: statusOf(sol.Status), Detail: sol.Status.String()}
+	model := l.create()
+	defer l.destroy(model)
+	if err := l.pass(model, m); err != nil {
+		return nil, err
 	}
-	if sol.RowDual == nil {
+	if status := l.run(model); status != callOK {
+		return nil, fmt.Errorf("highs: run: status %d", status)
+	}
+	if status := l.modelStatus(model); status != modelOptimal {
+		return nil, statusError(status)
+	}
+	return l.result(model, len(m.Cost), len(m.RowLower))
+}
+
+// pass gives HiGHS options, costs, bounds and rows. HiGHS drops entries below its small_matrix_value with a warning,
+// which is not an error.
+func (l *library) pass(model uintptr, m Model) error {
+	sense := int32(minimize)
+	if m.Maximize {
+		sense = maximize
+	}
+	n, rows := int32(len(m.Cost)), int32(len(m.RowLower))
+	for _, step := range []struct {
+		name   string
+		status int32
+	}{
+		{"output_flag", l.setBool(model, "output_flag", 0)},
+		{"threads", l.setInt(model, "threads", 1)},
+		{"parallel", l.setString(model, "parallel", "off")},
+		{"solver", l.setString(model, "solver", "simplex")},
+		{"columns", l.addVars(model, n, m.ColLower, m.ColUpper)},
+		{"costs", l.changeCosts(model, 0, n-1, m.Cost)},
+		{"sense", l.changeSense(model, sense)},
+		{"rows", l.addRows(model, rows, m.RowLower, m.RowUpper, int32(len(m.Index)), m.Start, m.Index, m.Value)},
+	} {
+		if step.status != callOK && step.status != callWarning {
+			return fmt.Errorf("highs: %s: status %d", step.name, step.status)
+		}
+	}
+	return nil
+}
+
+// result reads the optimum of a model with n columns.
+func (l *library) result(model uintptr, n, rows int) (*Result, error) {
+	r := &Result{X: make([]float64, n), RowDual: make([]float64, rows)}
+	colDual, rowValue := make([]float64, n), make([]float64, rows)
+	if status := l.solution(model, r.X, colDual, rowValue, r.RowDual); status != callOK {
+		return nil, fmt.Errorf("highs: solution: status %d", status)
+	}
+	if status := l.floatingInfo(model, "objective_function_value", &r.Objective); status != callOK {
+		return nil, fmt.Errorf("highs: objective: status %d", status)
+	}
+	var dual, iterations int32
+	if l.intInfo(model, "dual_solution_status", &dual) != callOK || dual != solutionFeasible {
 		return nil, &StatusError{Status: Other, Detail: "optimal without feasible duals"}
 	}
-	iterations, err := sol.GetIntInfo("simplex_iteration_count")
-	if err != nil {
-		iterations = 0
+	if l.intInfo(model, "simplex_iteration_count", &iterations) == callOK {
+		r.Iterations = int64(max(iterations, 0))
 	}
-	return &Result{
-		Objective:  sol.Objective,
-		X:          sol.ColumnPrimal,
-		RowDual:    sol.RowDual,
-		Iterations: int64(max(iterations, 0)),
-	}, nil
+	return r, nil
 }
 
-func configure(raw *highs.RawModel) error {
-	if err := raw.SetBoolOption("output_flag", false); err != nil {
-		return fmt.Errorf("highs: output_flag: %w", err)
+func statusError(status int32) error {
+	e := &StatusError{Status: Other, Detail: modelStatuses[status]}
+	switch status {
+	case modelInfeasible:
+		e.Status = Infeasible
+	case modelUnbounded:
+		e.Status = Unbounded
 	}
-	if err := raw.SetIntOption("threads", 1); err != nil {
-		return fmt.Errorf("highs: threads: %w", err)
+	if e.Detail == "" {
+		e.Detail = "model status " + strconv.Itoa(int(status))
 	}
-	for _, o := range [][2]string{{"parallel", "off"}, {"solver", "simplex"}} {
-		if err := raw.SetStringOption(o[0], o[1]); err != nil {
-			return fmt.Errorf("highs: %s: %w", o[0], err)
-		}
-	}
-	return nil
-}
-
-// load passes costs, bounds and rows. HiGHS drops entries below its small_matrix_value
-// with a warning, which is not an error.
-func load(raw *highs.RawModel, m Model) error {
-	if len(m.Cost) == 0 || len(m.RowLower) == 0 || len(m.Index) == 0 {
-		return errors.New("highs: a model needs a column, a row and an entry")
-	}
-	start := make([]int, len(m.RowLower))
-	for i := range start {
-		start[i] = int(m.Start[i])
-	}
-	index := make([]int, len(m.Index))
-	for i, c := range m.Index {
-		index[i] = int(c)
-	}
-	steps := []struct {
-		name string
-		do   func() error
-	}{
-		{"columns", func() error { return raw.AddColumnBounds(m.ColLower, m.ColUpper) }},
-		{"costs", func() error { return raw.SetColumnCosts(m.Cost) }},
-		{"sense", func() error { return raw.SetMaximization(m.Maximize) }},
-		{"rows", func() error { return raw.AddCompSparseRows(m.RowLower, start, index, m.Value, m.RowUpper) }},
-	}
-	for _, s := range steps {
-		var call highs.CallStatus
-		if err := s.do(); err != nil && !(errors.As(err, &call) && call.IsWarning()) {
-			return fmt.Errorf("highs: %s: %w", s.name, err)
-		}
-	}
-	return nil
-}
-
-func statusOf(s highs.ModelStatus) Status {
-	switch s {
-	case highs.Infeasible:
-		return Infeasible
-	case highs.Unbounded:
-		return Unbounded
-	default:
-		return Other
-	}
+	return e
 }

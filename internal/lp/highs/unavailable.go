@@ -1,4 +1,4 @@
-//go:build !cgo || !highs
+//go:build !highs || !(linux || darwin) || !(amd64 || arm64)
 
 package highs
 
