@@ -108,8 +108,9 @@ func (l *Log) newBuilder(cfg Config) (*builder, error) {
 	rep := *l.Report
 	b := &builder{cfg: cfg, log: l, rep: &rep, nodes: slices.Clone(l.Nodes)}
 	b.rep.Warnings = slices.Clone(rep.Warnings)
-	b.rep.Assumed, b.rep.LeftOut, b.rep.Doubtful = slices.Clone(rep.Assumed), slices.Clone(rep.LeftOut),
-		slices.Clone(rep.Doubtful)
+	for _, notes := range []*[]Note{&b.rep.Assumed, &b.rep.LeftOut, &b.rep.Doubtful, &b.rep.SetAside} {
+		*notes = slices.Clone(*notes)
+	}
 	return b, nil
 }
 

@@ -21,6 +21,9 @@ type Report struct {
 	Assumed  []Note `json:"assumed,omitempty"`
 	LeftOut  []Note `json:"left_out,omitempty"`
 	Doubtful []Note `json:"doubtful,omitempty"`
+	// SetAside are the values that could not be read. Each costs its row no more than What says, and other
+	// rows nothing.
+	SetAside []Note `json:"set_aside,omitempty"`
 }
 
 // File is a text that was read.
@@ -43,6 +46,26 @@ type Note struct {
 func (r *Report) assume(what string, first any)   { r.Assumed = count(r.Assumed, what, first) }
 func (r *Report) leaveOut(what string, first any) { r.LeftOut = count(r.LeftOut, what, first) }
 func (r *Report) doubt(what string, first any)    { r.Doubtful = count(r.Doubtful, what, first) }
+
+// setAside counts one value that cannot be read. what names the field and says what is made of it, such as "time
+// limit: the job counts as one without a limit"; the first example stands in the report with its value.
+func (r *Report) setAside(what string, place Place, value string) {
+	for i := range r.SetAside {
+		if r.SetAside[i].What == what {
+			r.SetAside[i].Count++
+			return
+		}
+	}
+	r.SetAside = append(r.SetAside, Note{what, 1, fmt.Sprintf("%v: %.80q", place, value)})
+}
+
+// Unread is how many values could not be read, for the metrics of helpers that go on without them.
+func (r *Report) Unread() (values int64) {
+	for _, n := range r.SetAside {
+		values += int64(n.Count)
+	}
+	return values
+}
 
 func count(notes []Note, what string, first any) []Note {
 	for i := range notes {
@@ -73,7 +96,8 @@ func (r *Report) String() string {
 	for _, list := range []struct {
 		name  string
 		notes []Note
-	}{{"assumed", r.Assumed}, {"left out", r.LeftOut}, {"doubtful", r.Doubtful}} {
+	}{{"assumed", r.Assumed}, {"left out", r.LeftOut}, {"doubtful", r.Doubtful},
+		{"set aside, not read", r.SetAside}} {
 		for _, n := range list.notes {
 			fmt.Fprintf(&b, "  %s %d: %s (first: %s)\n", list.name, n.Count, n.What, n.First)
 		}
