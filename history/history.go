@@ -141,7 +141,7 @@ type Reservation struct {
 
 // Log is what a reader found.
 type Log struct {
-	Source       string // "slurm", "kube", "ray" or "history"
+	Source       string // one of Sources or PublicSources
 	Nodes        []Node
 	Jobs         []Job
 	Reservations []Reservation
@@ -154,11 +154,13 @@ type Log struct {
 	index map[string]int    // of nodes by name, while texts are read
 	texts map[string]string // that jobs share, while texts are read
 	held  int               // nodes of all jobs, while texts are read
-	pools bool              // whether jobs are in pools, since their table has no nodes
+	// unplaced are the jobs of tables that do not say where they ran, while texts are read.
+	unplaced []unplacedJob
 
 	maxJobs int
 	kube    *kubeLog // while texts are read
 	ray     *rayLog  // while texts are read
+	pai     *paiLog  // while texts are read
 }
 
 // has says whether there is a node of a name, while texts are read.

@@ -13,11 +13,15 @@ import (
 	"strings"
 	"time"
 
+	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/trace"
 )
 
-// Sources are the names of what Read reads.
+// Sources are the names of what Read reads and Export writes.
 var Sources = []string{"slurm", "kube", "ray", "history"}
+
+// PublicSources are the names of what Read reads besides: public traces of what happened on a cluster.
+var PublicSources = []string{"swf", "helios", "acme", "pai"}
 
 // ReadConfig says how texts are read.
 type ReadConfig struct {
@@ -25,6 +29,11 @@ type ReadConfig struct {
 	Zone *time.Location
 	// TypeLabel is the label of Kubernetes' nodes that names the GPU type; "" means TypeLabels.
 	TypeLabel string
+	// GPUs are the GPUs of a cluster of which no text tells the nodes, one node for each type; nil means none. They are
+	// for tables that do not say where jobs ran.
+	GPUs []hare.TypeCount
+	// ProcessorsPerGPU is how many processors of a text in the Standard Workload Format are a GPU; 0 means 1.
+	ProcessorsPerGPU int64
 	// MaxJobs limits the jobs of all texts; 0 means 1,000,000. The nodes of all jobs may be four times as many.
 	MaxJobs int
 }
@@ -34,8 +43,8 @@ type ReadConfig struct {
 // sinfo and scontrol; for kube objects as kubectl get -o json writes them; for ray answers of the
 // dashboard. Errors about a text are *RowError. Read takes time in proportion to the texts.
 func Read(source string, texts []trace.Source, cfg ReadConfig) (*Log, error) {
-	if !slices.Contains(Sources, source) {
-		return nil, fmt.Errorf("history: unknown source %.60q: it must be one of %s", source, strings.Join(Sources, ", "))
+	if all := slices.Concat(Sources, PublicSources); !slices.Contains(all, source) {
+		return nil, fmt.Errorf("history: unknown source %.60q: it must be one of %s", source, strings.Join(all, ", "))
 	}
 	if cfg.Zone == nil {
 		cfg.Zone = time.UTC
@@ -60,8 +69,12 @@ func Read(source string, texts []trace.Source, cfg ReadConfig) (*Log, error) {
 			err = l.readKube(text.Name, in, cfg)
 		case "ray":
 			err = l.readRay(text.Name, in)
-		case "history":
+		case "history", "helios", "acme":
 			err = l.readCSV(text.Name, in, cfg.Zone)
+		case "swf":
+			err = l.readSWF(text.Name, in, cfg)
+		case "pai":
+			err = l.readPAI(text.Name, in)
 		default:
 			err = fmt.Errorf("history: %s is not read by this version", source)
 		}
@@ -85,7 +98,9 @@ func Read(source string, texts []trace.Source, cfg ReadConfig) (*Log, error) {
 			return nil, err
 		}
 	}
-	l.joinPools()
+	if err := l.finishTables(cfg); err != nil {
+		return nil, err
+	}
 	l.settle()
 	return l, nil
 }
