@@ -22,6 +22,7 @@ var formatColumns = []struct {
 	{"shockwave", []string{"job_id", "arrival_s", "job_type", "total_steps", "scale_factor", "batch_mode"}},
 	{"gavel", []string{"job_id", "arrival_s", "job_type", "total_steps", "scale_factor"}},
 	{"openb", []string{"pod", "arrival_s", "num_gpu"}},
+	{"openb", []string{"name", "num_gpu", "gpu_milli", "gpu_spec", "creation_time", "deletion_time", "scheduled_time"}},
 	{"pollux", []string{"name", "time", "application", "num_replicas"}},
 	{"philly", []string{"arrival_s", "duration_s", "num_gpus"}},
 }
@@ -39,7 +40,7 @@ func CheckFormat(name string) error {
 }
 
 // DetectFormat reads the first line of a trace and returns its format: by its columns,
-// or Gavel's own form if the line has ten fields between tabs.
+// or by the number of fields between tabs, in the forms of Gavel and Shockwave.
 func DetectFormat(src Source) (string, error) {
 	if src.Name == "" {
 		src.Name = "input"
@@ -48,8 +49,8 @@ func DetectFormat(src Source) (string, error) {
 	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, bufio.ErrBufferFull) {
 		return "", fmt.Errorf("%s: %w", src.Name, err)
 	}
-	if bytes.Count(head, []byte("\t"))+1 == len(nativeColumns) {
-		return "gavel", nil
+	if f, ok := nativeOf(head); ok {
+		return f.format, nil
 	}
 	have, err := csv.NewReader(bytes.NewReader(bytes.TrimPrefix(head, []byte("\ufeff")))).Read()
 	if err == nil {

@@ -196,7 +196,7 @@ func gavelLike(format, gpus string, trace, throughputs Source, config *Config) (
 		} else if !ok {
 			break
 		}
-		if err := b.gavelRow(t, tp); err != nil {
+		if err := b.gavelRow(t, tp); err != nil && !b.aside(err) {
 			return nil, nil, err
 		}
 	}

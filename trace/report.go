@@ -63,13 +63,17 @@ type Skipped struct {
 }
 
 func (rep *Report) skip(t *table, reason string) {
+	rep.skipAt(reason, fmt.Sprintf("%s:%d", t.file, t.line()))
+}
+
+func (rep *Report) skipAt(reason, first string) {
 	for i := range rep.Skipped {
 		if rep.Skipped[i].Reason == reason {
 			rep.Skipped[i].Rows++
 			return
 		}
 	}
-	rep.Skipped = append(rep.Skipped, Skipped{reason, 1, fmt.Sprintf("%s:%d", t.file, t.line())})
+	rep.Skipped = append(rep.Skipped, Skipped{reason, 1, first})
 }
 
 // count adds the counts of one row.

@@ -53,6 +53,10 @@ type Config struct {
 	// for simulations: see hare.Instance.ValidateLong.
 	Long bool
 
+	// SetAside skips rows with a value that cannot be read and says so in the report; without it such a row is an
+	// error. A trace of which no row can be read is an error anyway.
+	SetAside bool
+
 	given bool // the caller chose GPUs
 }
 
