@@ -20,8 +20,9 @@ import (
 // Sources are the names of what Read reads and Export writes.
 var Sources = []string{"slurm", "kube", "ray", "history"}
 
-// PublicSources are the names of what Read reads besides: public traces of what happened on a cluster.
-var PublicSources = []string{"swf", "helios", "acme", "pai"}
+// PublicSources are the names of what Read reads besides: public traces of what happened on a
+// cluster, and the snapshots of a scheduler.
+var PublicSources = []string{"swf", "helios", "acme", "pai", "kai"}
 
 // ReadConfig says how texts are read.
 type ReadConfig struct {
@@ -66,7 +67,13 @@ func Read(source string, texts []trace.Source, cfg ReadConfig) (*Log, error) {
 		case "slurm":
 			err = l.readSlurm(text.Name, in, cfg)
 		case "kube":
-			err = l.readKube(text.Name, in, cfg)
+			if isZip(in) {
+				err = l.readKAI(text.Name, in, cfg)
+			} else {
+				err = l.readKube(text.Name, in, cfg)
+			}
+		case "kai":
+			err = l.readKAI(text.Name, in, cfg)
 		case "ray":
 			err = l.readRay(text.Name, in)
 		case "history", "helios", "acme":

@@ -29,14 +29,21 @@ var formatColumns = []struct {
 
 // CheckFormat returns an error that names the nearest format if there is no such format.
 func CheckFormat(name string) error {
-	if slices.Contains(Formats(), name) {
+	return checkFormat(name, Formats())
+}
+
+// CheckImportFormat is CheckFormat for what Import knows.
+func CheckImportFormat(name string) error { return checkFormat(name, ImportFormats()) }
+
+func checkFormat(name string, formats []string) error {
+	if slices.Contains(formats, name) {
 		return nil
 	}
 	hint := "."
-	if best := hare.Nearest(name, Formats()); best != "" {
+	if best := hare.Nearest(name, formats); best != "" {
 		hint = fmt.Sprintf(": did you mean %q?", best)
 	}
-	return fmt.Errorf("trace: unknown format %.60q%s The formats are %s", name, hint, strings.Join(Formats(), ", "))
+	return fmt.Errorf("trace: unknown format %.60q%s The formats are %s", name, hint, strings.Join(formats, ", "))
 }
 
 // DetectFormat reads the first line of a trace and returns its format: by its columns,

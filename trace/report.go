@@ -99,7 +99,9 @@ func (rep *Report) Overcount() float64 {
 func (rep *Report) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %d jobs from %d rows of %s\n", rep.Format, rep.Jobs, rep.Rows, rep.Source)
-	fmt.Fprintf(&b, "  columns used: %s\n", columnList(rep.Used))
+	if len(rep.Used) > 0 {
+		fmt.Fprintf(&b, "  columns used: %s\n", columnList(rep.Used))
+	}
 	if len(rep.Ignored) > 0 {
 		fmt.Fprintf(&b, "  columns ignored: %s\n", columnList(rep.Ignored))
 	}
