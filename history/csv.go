@@ -338,12 +338,15 @@ func jobOfRow(r *tableRow, loc *time.Location) (j Job, ok bool) {
 	for _, c := range []struct {
 		column, cost string
 		to           *int64
-	}{{"submit", "the job counts as submitted when it started", &j.SubmitUs},
-		{"start", "the job counts as one that never started", &j.StartUs},
-		{"end", "the job counts as one that has not ended", &j.EndUs}} {
+	}{{"start", "the job counts as one that never started", &j.StartUs},
+		{"end", "the job counts as one that has not ended", &j.EndUs},
+		{"submit", "the job counts as submitted when it started", &j.SubmitUs}} {
 		text := r.get(c.column)
 		var err error
 		if *c.to, err = parseTime(text, loc); err != nil {
+			if c.to == &j.SubmitUs && j.StartUs == 0 {
+				c.cost = "the job has no time and is left out"
+			}
 			r.aside(c.column, c.cost)
 			*c.to = 0
 			continue

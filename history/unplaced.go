@@ -69,6 +69,14 @@ func (l *Log) placeUnplaced() {
 	})
 	for _, u := range jobs {
 		j := &l.Jobs[u.at]
+		if u.ran != "" && p.most(u.ran) == 0 {
+			l.Report.doubt("the GPU type of the job is none of the types of the nodes that are given: counts as not told",
+				j.Place)
+			if strings.EqualFold(j.Type, u.ran) {
+				j.Type = ""
+			}
+			u.ran = ""
+		}
 		if p.most(u.ran) < j.GPUs {
 			l.Report.leaveOut("had more GPUs than the nodes that are given have together", j.Place)
 			j.StartUs, j.State = 0, Unknown

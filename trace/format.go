@@ -70,3 +70,20 @@ func DetectFormat(src Source) (string, error) {
 	return "", &RowError{src.Name, 1, 1, "the columns tell no format: say which of " + strings.Join(Formats(), ", ") +
 		" it is; hare import history reads a table of jobs"}
 }
+
+// Near lists the formats to which the names of columns come nearest, with what they lack, as "philly (lacks num_gpus)";
+// the number is how many columns each lacks.
+func Near(columns []string) (formats []string, lacking int) {
+	lacking = 3
+	for _, f := range formatColumns {
+		missing := slices.DeleteFunc(slices.Clone(f.columns), func(c string) bool { return slices.Contains(columns, c) })
+		if len(missing) > lacking || len(missing) == len(f.columns) {
+			continue
+		}
+		if len(missing) < lacking {
+			formats, lacking = nil, len(missing)
+		}
+		formats = append(formats, fmt.Sprintf("%s (lacks %s)", f.format, strings.Join(missing, ", ")))
+	}
+	return formats, lacking
+}

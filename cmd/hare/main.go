@@ -56,10 +56,13 @@ func run(ctx context.Context, args []string) (code int) {
 		}
 	}()
 	root := newRoot()
-	root.SetArgs(args)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
-	err := root.ExecuteContext(ctx)
+	args, err := withFormat(root, args)
+	if err == nil {
+		root.SetArgs(args)
+		err = root.ExecuteContext(ctx)
+	}
 	switch {
 	case err == nil:
 		return exitDone

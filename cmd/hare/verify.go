@@ -191,31 +191,46 @@ func drawing(out string) (func(io.Writer, *hare.Instance, *hare.Result, plot.Opt
 func importCommand() *cobra.Command {
 	var cfg trace.ImportConfig
 	var gpus, table, out string
+	var list bool
 	c := &cobra.Command{
-		Use:   "import FORMAT [TRACE]",
+		Use:   "import [FORMAT] [FILE...]",
 		Short: "Convert a log of Slurm, Kubernetes or Ray, a table of jobs, or a public trace to an instance",
 		Long: "Import converts a trace and its table of speeds to an instance. Without file names\n" +
 			"it converts the ones that Hare includes: " + strings.Join(trace.ShippedTraces(), ", ") + ".\n" +
 			"What a cluster tells is converted by the commands below: slurm, kube and ray read its own\n" +
 			"logs, and history a table of jobs, as a spreadsheet writes it.\n" +
+			"A format that what a file holds tells need not be named; --list-formats names all.\n" +
 			"Standard error says what was rounded, skipped or assumed.",
-		Example: `  hare import gavel -o instance.json
+		Example: `  hare import --list-formats
+  hare import jobs.csv nodes.csv -o instance.json
+  hare import gavel -o instance.json
   hare import gavel mytrace.csv --table throughputs.csv --gpus V100=36,P100=36,K80=36 \
     --sync gang --quantum 60s -o instance.json
   hare import philly --jobs 500 --gpus GPU=256 -o philly.json.gz`,
 		Args: func(c *cobra.Command, args []string) error {
-			if len(args) < 1 || len(args) > 2 {
-				return usageError{fmt.Errorf("import takes a format (%s) and perhaps a trace file",
-					strings.Join(trace.Formats(), ", "))}
+			if list {
+				return nil
 			}
-			if err := trace.CheckFormat(args[0]); err != nil {
-				return usageError{fmt.Errorf("%w; history, kube, ray and slurm import what a cluster tells", err)}
+			if len(args) < 1 || len(args) > 3 || len(args) == 3 && args[0] != "armada" {
+				return usageError{fmt.Errorf("import takes a format (see hare import --list-formats) and perhaps a trace file")}
+			}
+			if err := trace.CheckImportFormat(args[0]); err != nil {
+				return usageError{fmt.Errorf("%w; hare import --list-formats names all", err)}
 			}
 			return nil
 		},
-		ValidArgs: trace.Formats(),
-		RunE: func(_ *cobra.Command, args []string) error {
+		ValidArgs: trace.ImportFormats(),
+		RunE: func(c *cobra.Command, args []string) error {
+			if list {
+				return printFormats(c.OutOrStdout())
+			}
 			var err error
+			if len(args) == 3 {
+				if table != "" {
+					return usageError{errors.New("import armada takes two files: leave --table out")}
+				}
+				args, table = args[:2], args[2]
+			}
 			if gpus != "" {
 				if cfg.GPUs, err = trace.ParseGPUs(gpus); err != nil {
 					return usageError{err}
@@ -251,9 +266,12 @@ func importCommand() *cobra.Command {
 			return writeOut(out, func(w io.Writer) error { return wire.EncodeInstance(w, inst) })
 		},
 	}
+	cfg.SetAside = true
 	f := c.Flags()
+	f.BoolVar(&list, "list-formats", false, "print the name of each format and what it is")
 	f.StringVar(&gpus, "gpus", "", "the cluster, e.g. V100=36,P100=36,K80=36 (default: the format's)")
-	f.StringVar(&table, "table", "", "table of speeds (gavel, shockwave), step times (pollux) or nodes (openb)")
+	f.StringVar(&table, "table", "", "table of speeds (gavel, shockwave), step times (pollux), nodes (openb) or clusters "+
+		"(armada)")
 	f.StringVar(&cfg.Sync, "sync", "", "gang or rigid (default: gang where steps are known, rigid where only a "+
 		"duration is)")
 	f.DurationVar(&cfg.Quantum, "quantum", 60*time.Second, "how long a round of merged steps takes on the fastest type")
