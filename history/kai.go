@@ -27,39 +27,42 @@ func isZip(in *bufio.Reader) bool {
 	return bytes.Equal(magic, []byte("PK\x03\x04"))
 }
 
+// UnpackSnapshot returns the JSON of a snapshot of the KAI scheduler, which may be packed as zip; other texts come out as
+// they are. It holds what is packed in memory.
+func UnpackSnapshot(in *bufio.Reader) (io.Reader, error) {
+	if !isZip(in) {
+		return in, nil
+	}
+	packed, err := io.ReadAll(io.LimitReader(in, maxZip+1))
+	if err != nil {
+		return nil, err
+	}
+	if len(packed) > maxZip {
+		return nil, errors.New("the packed snapshot has more than 256 MiB")
+	}
+	archive, err := zip.NewReader(bytes.NewReader(packed), int64(len(packed)))
+	if err != nil {
+		return nil, err
+	}
+	for _, f := range archive.File {
+		if strings.HasSuffix(f.Name, ".json") {
+			unpacked, err := f.Open()
+			if err != nil {
+				return nil, err
+			}
+			return &capped{r: unpacked}, nil
+		}
+	}
+	return nil, errors.New("the archive has no .json: a snapshot of KAI has snapshot.json")
+}
+
 // readKAI reads a snapshot of the KAI scheduler (GET /get-snapshot), packed or not: the objects of Kubernetes in it are
 // read as those of kubectl.
 func (l *Log) readKAI(name string, in *bufio.Reader, cfg ReadConfig) error {
 	fault := func(reason string) error { return &RowError{Place{File: name}, reason} }
-	var from io.Reader = in
-	if isZip(in) {
-		packed, err := io.ReadAll(io.LimitReader(in, maxZip+1))
-		if err != nil {
-			return fault(err.Error())
-		}
-		if len(packed) > maxZip {
-			return fault("the packed snapshot has more than 256 MiB")
-		}
-		archive, err := zip.NewReader(bytes.NewReader(packed), int64(len(packed)))
-		if err != nil {
-			return fault(err.Error())
-		}
-		at := -1
-		for i, f := range archive.File {
-			if strings.HasSuffix(f.Name, ".json") {
-				at = i
-				break
-			}
-		}
-		if at < 0 {
-			return fault("the archive has no .json: a snapshot of KAI has snapshot.json")
-		}
-		f, err := archive.File[at].Open()
-		if err != nil {
-			return fault(err.Error())
-		}
-		defer func() { _ = f.Close() }()
-		from = &capped{r: f}
+	from, err := UnpackSnapshot(in)
+	if err != nil {
+		return fault(err.Error())
 	}
 	var snapshot struct {
 		RawObjects map[string]json.RawMessage `json:"rawObjects"`
@@ -99,7 +102,7 @@ func (l *Log) readKAI(name string, in *bufio.Reader, cfg ReadConfig) error {
 	if n == 0 {
 		return fault("has neither nodes nor pods in its rawObjects")
 	}
-	err := l.readKube(name, bufio.NewReader(&list), cfg)
+	err = l.readKube(name, bufio.NewReader(&list), cfg)
 	if at := (*jsonError)(nil); errors.As(err, &at) {
 		return at.RowError
 	}

@@ -43,6 +43,9 @@ var vocabulary = setOf(strings.ToLower(`
 	nodes jobs groups actors consolidated unconsolidated
 	slurm kube ray history begin log/v1 instance/v1 result/v1 certificate/v1 shadow-log/v1 rolling fifo
 	parallel indexed nonindexed worker master launcher workers
+	asrpt easy_backfill gandiva gavel_fifo hare_offline hare_paper hgittins hlas kueue kueue_strict sampling sched_allox
+	sched_homo srtf themis tiresias tiresias_gittins estimates
+	price critical_path critical path machine queyranne paper optimal gap work_limit work limit method infeasible no_schedule
 	pack spread strict_pack strict_spread
 	jobheldadmin jobhelduser dependency dependencyneversatisfied begintime priority resources partitiondown
 	partitioninactive partitionnodelimit partitiontimelimit partitionconfig reqnodenotavail reservation reservationdeleted
@@ -73,7 +76,7 @@ func init() {
 			excnodelist exec_host allocating_node onlynodes notnodes node_name`, (*walker).hosts},
 		{`state job_state current status phase kind apiversion reason state_reason flags node_state state_flags sync objective
 			operator restartpolicy clock policy hare detail pod_phase qos_class batch_mode application completionmode effect
-			base_state next_state_after_reboot exclusive shared oversubscribe driver_exit strategy source`, (*walker).words},
+			base_state method bound_method termination stopped next_state_after_reboot exclusive shared oversubscribe driver_exit strategy source`, (*walker).words},
 		{`type types gpu_type requested_type gpu_spec model gpu_type_spec gputype placement gpu_product resource`,
 			(*walker).token},
 		{`reqtres alloctres tres cfgtres gres gresused gres_used gres_drained tres_used alloc_tres tres_per_job tres_per_node

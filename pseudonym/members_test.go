@@ -46,7 +46,7 @@ func TestMembers(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			literals := folder == "../history" || folder == "../wire" || folder == "../trace"
+			literals := folder == "../history" || folder == "../trace"
 			ast.Inspect(parsed, func(n ast.Node) bool {
 				switch n := n.(type) {
 				case *ast.Field:
@@ -60,6 +60,18 @@ func TestMembers(t *testing.T) {
 						for _, name := range field.Names {
 							add(name.Name)
 						}
+					}
+				case *ast.CallExpr: // wire.String("policy", …)
+					if folder != "../wire" || len(n.Args) == 0 {
+						break
+					}
+					if f, ok := n.Fun.(*ast.SelectorExpr); ok && slices.Contains([]string{"Example", "Default", "With", "About",
+						"Required"}, f.Sel.Name) {
+						break
+					}
+					if name, ok := n.Args[0].(*ast.BasicLit); ok && name.Kind == token.STRING {
+						text, _ := strconv.Unquote(name.Value)
+						add(text)
 					}
 				case *ast.BasicLit:
 					if text, err := strconv.Unquote(n.Value); literals && n.Kind == token.STRING && err == nil {

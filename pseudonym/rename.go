@@ -1,13 +1,16 @@
 package pseudonym
 
 import (
+	"bufio"
 	"bytes"
 	"fmt"
+	"io"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/hare-sched/hare/history"
 	"github.com/hare-sched/hare/wire"
 )
 
@@ -21,6 +24,18 @@ type Text struct {
 // readers of package history and trace take, and Hare's own documents and logs. A text of another kind is an error. It
 // takes time in proportion to the texts, and a few times their memory.
 func Rename(texts []Text) (out [][]byte, names map[string]string, err error) {
+	texts = slices.Clone(texts)
+	for i, t := range texts {
+		if bytes.HasPrefix(t.Body, []byte("PK\x03\x04")) {
+			unpacked, err := history.UnpackSnapshot(bufio.NewReader(bytes.NewReader(t.Body)))
+			if err != nil {
+				return nil, nil, fmt.Errorf("%s: %w", t.Name, err)
+			}
+			if texts[i].Body, err = io.ReadAll(unpacked); err != nil {
+				return nil, nil, fmt.Errorf("%s: %w", t.Name, err)
+			}
+		}
+	}
 	w := &walker{bases: map[string]bool{}, types: map[string]bool{},
 		spaces: map[string]bool{}}
 	for _, p := range []phase{finding, gathering, writing} {

@@ -30,8 +30,6 @@ func (w *walker) text(t Text) ([]byte, error) {
 	switch {
 	case len(head) == 0:
 		return nil, nil
-	case bytes.HasPrefix(body, []byte("PK")):
-		return nil, fault("unpack the snapshot first, and give the .json in it")
 	case head[0] == '{' || head[0] == '[':
 		out, err := w.documents(body)
 		if err != nil {
