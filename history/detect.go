@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// Detect tells by the begin of a text, unpacked, which source it is of; "" if none is certain. nodes says that the text
-// has only nodes, as every table of jobs may have beside it.
+// Detect tells by the begin of a text, unpacked, which source it is of; "" if none is certain. nodes says that the
+// text has only nodes, as every table of jobs may have beside it.
 func Detect(head []byte) (source string, nodes bool) {
 	if bytes.HasPrefix(head, []byte("PK\x03\x04")) {
 		return "kai", false
@@ -37,26 +37,20 @@ func Detect(head []byte) (source string, nodes bool) {
 		return form.name, form.kind == "table of nodes"
 	}
 	switch name, header := paiTable(row); {
-	case header, name == "pai_task_table" && slices.Contains([]string{"Terminated", "Failed", "Running", "Waiting"}, row[3]):
+	case header, name == "pai_task_table" && slices.Contains([]string{"Terminated", "Failed", "Running", "Waiting"},
+		row[3]):
 		return "pai", false
 	}
 	return "", false
 }
 
-// isSWF says whether a text begins with comments or a job of the Standard Workload Format.
+// isSWF says whether a text begins with a comment or a job of the Standard Workload Format.
 func isSWF(head []byte) bool {
-	lines := bytes.Split(head, []byte("\n"))
-	for _, line := range lines[:max(1, len(lines)-1)] {
-		line = bytes.TrimSpace(line)
-		if len(line) == 0 || line[0] == ';' {
-			continue
-		}
-		words := bytes.Fields(line)
-		return len(words) == swfFields && !slices.ContainsFunc(words, func(word []byte) bool {
-			return len(bytes.Trim(word, "-0123456789.")) > 0
-		})
-	}
-	return head[0] == ';'
+	line, _, _ := bytes.Cut(head, []byte("\n"))
+	words := bytes.Fields(line)
+	return head[0] == ';' || len(words) == swfFields && !slices.ContainsFunc(words, func(word []byte) bool {
+		return len(bytes.Trim(word, "-0123456789.")) > 0
+	})
 }
 
 // detectJSON tells by the names of members in the begin of a document.

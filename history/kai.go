@@ -27,8 +27,8 @@ func isZip(in *bufio.Reader) bool {
 	return bytes.Equal(magic, []byte("PK\x03\x04"))
 }
 
-// UnpackSnapshot returns the JSON of a snapshot of the KAI scheduler, which may be packed as zip; other texts come out as
-// they are. It holds what is packed in memory.
+// UnpackSnapshot returns the JSON of a snapshot of the KAI scheduler, which may be packed as zip; other texts come
+// out as they are. It holds what is packed in memory.
 func UnpackSnapshot(in *bufio.Reader) (io.Reader, error) {
 	if !isZip(in) {
 		return in, nil
@@ -56,8 +56,8 @@ func UnpackSnapshot(in *bufio.Reader) (io.Reader, error) {
 	return nil, errors.New("the archive has no .json: a snapshot of KAI has snapshot.json")
 }
 
-// readKAI reads a snapshot of the KAI scheduler (GET /get-snapshot), packed or not: the objects of Kubernetes in it are
-// read as those of kubectl.
+// readKAI reads a snapshot of the KAI scheduler (GET /get-snapshot), packed or not: the objects of Kubernetes in
+// it are read as those of kubectl.
 func (l *Log) readKAI(name string, in *bufio.Reader, cfg ReadConfig) error {
 	fault := func(reason string) error { return &RowError{Place{File: name}, reason} }
 	from, err := UnpackSnapshot(in)
@@ -80,7 +80,8 @@ func (l *Log) readKAI(name string, in *bufio.Reader, cfg ReadConfig) error {
 	for _, k := range kaiLists {
 		var objects []json.RawMessage
 		if err := json.Unmarshal(snapshot.RawObjects[k.list], &objects); err != nil && snapshot.RawObjects[k.list] != nil {
-			l.Report.setAside("rawObjects."+k.list+": is no list: counts as empty", Place{File: name, At: "/rawObjects/" + k.list},
+			l.Report.setAside("rawObjects."+k.list+": is no list: counts as empty", Place{File: name,
+				At: "/rawObjects/" + k.list},
 				string(snapshot.RawObjects[k.list]))
 		}
 		for _, o := range objects {

@@ -73,7 +73,8 @@ func TestPublicTables(t *testing.T) {
 				"a4 u2 SFT 8 GPUs in 1 tasks node_fail 1210-3610 on a100:8",
 				"a5 u3 SFT 16 GPUs in 1 tasks completed 3610-7210 on a100:16",
 				"a100 A100=16"}},
-		{name: "helios", source: "helios", texts: []string{"helios.csv", "node,type,gpus\nn[1-2],V100,8\nn3,V100,8\nn4,V100,8\n"},
+		{name: "helios", source: "helios", texts: []string{"helios.csv",
+			"node,type,gpus\nn[1-2],V100,8\nn3,V100,8\nn4,V100,8\n"},
 			want: []string{
 				"14 uXBbc,vcJkd  1 GPUs in 1 tasks completed 0-36848 on n3:1",
 				"15 uVMrF,vchbv  4 GPUs in 1 tasks failed 26-275 on n3:4",
@@ -101,10 +102,12 @@ func TestPublicTables(t *testing.T) {
 			"m1 V100=2", "m2 V100=2", "m3 T4=2", "m4 MISC=2"},
 			report: "instances with a part of a GPU: the parts of a job add up, and the sum is rounded up to GPUs"},
 		{name: "a table of nodes", source: "history", texts: []string{"node,type,gpus\nn1,V100,4\nn2,V100,4\nn3,T4,2\n",
-			"id,submit,start,end,gpus,type\na,0,0,90,2,V100\nb,10,90,120,6,V100\nc,10,10,70,1,T4\nd,20,,,1,T4\n"}, want: []string{
-			"a   2 GPUs in 2 tasks completed 0-90 on n1:2", "c   1 GPUs in 1 tasks completed 10-70 on n3:1",
-			"b   6 GPUs in 6 tasks completed 90-120 on n1:2 n2:4", "n1 V100=4", "n2 V100=4", "n3 T4=2"}},
-		{name: "pools", source: "history", texts: []string{"id,submit,start,end,gpus,type\na,0,0,90,2,V100\nc,10,10,70,1,T4\n"},
+			"id,submit,start,end,gpus,type\na,0,0,90,2,V100\nb,10,90,120,6,V100\nc,10,10,70,1,T4\nd,20,,,1,T4\n"},
+			want: []string{
+				"a   2 GPUs in 2 tasks completed 0-90 on n1:2", "c   1 GPUs in 1 tasks completed 10-70 on n3:1",
+				"b   6 GPUs in 6 tasks completed 90-120 on n1:2 n2:4", "n1 V100=4", "n2 V100=4", "n3 T4=2"}},
+		{name: "pools", source: "history", texts: []string{"id,submit,start,end,gpus,type\na,0,0,90,2,V100\nc,10,10," +
+			"70,1,T4\n"},
 			want: []string{"a   2 GPUs in 2 tasks completed 0-90 on pool-v100:2",
 				"c   1 GPUs in 1 tasks completed 10-70 on pool-t4:1", "pool-v100 V100=2", "pool-t4 T4=1"},
 			report: "the table has no column nodes"},
@@ -136,13 +139,14 @@ func TestPublicTables(t *testing.T) {
 	}
 }
 
-// TestOneUnreadableValueOfATable puts a value that cannot be read at a random place of a table: all other jobs come out
-// as they were, and the report has one line more.
+// TestOneUnreadableValueOfATable puts a value that cannot be read at a random place of a table: all other jobs
+// come out as they were, and the report has one line more.
 func TestOneUnreadableValueOfATable(t *testing.T) {
 	var history1 strings.Builder
 	history1.WriteString("id,user,name,submit,start,end,gpus,nodes,type,limit,state,gpus_per_task\n")
 	for i := range 8 {
-		fmt.Fprintf(&history1, "j%d,u%d,m,%d,%d,%d,2,n%d,V100,1-00:00:00,completed,1\n", i, i%3, 100+i, 110+20*i, 120+20*i, i)
+		fmt.Fprintf(&history1, "j%d,u%d,m,%d,%d,%d,2,n%d,V100,1-00:00:00,completed,1\n", i, i%3, 100+i, 110+20*i,
+			120+20*i, i)
 	}
 	for _, c := range []struct {
 		source, text string

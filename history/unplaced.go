@@ -38,9 +38,10 @@ func (l *Log) finishTables(cfg ReadConfig) error {
 	return nil
 }
 
-// placeUnplaced finds GPUs for the jobs of tables that do not say where they ran: on the nodes that a table of nodes or
-// ReadConfig.GPUs tells, else in one pool of the GPUs of each type. What is known of such a job is how many GPUs it
-// had, so that each is a task unless the table says on how many nodes they were, or how many a task has.
+// placeUnplaced finds GPUs for the jobs of tables that do not say where they ran: on the nodes that a table of
+// nodes or ReadConfig.GPUs tells, else in one pool of the GPUs of each type. What is known of such a job is how
+// many GPUs it had, so that each is a task unless the table says on how many nodes they were, or how many a task
+// has.
 func (l *Log) placeUnplaced() {
 	jobs := l.unplaced
 	l.unplaced = nil
@@ -95,7 +96,8 @@ func (l *Log) placeUnplaced() {
 func (l *Log) inPool(j *Job, ran string) {
 	ran = cmp.Or(ran, j.Type, untyped)
 	j.On = []Held{{Node: poolName(ran), Type: ran, GPUs: j.GPUs}}
-	l.Report.assume("the table has no column nodes, and no nodes are given (by a table of nodes, or --gpus): the GPUs of "+
+	l.Report.assume("the table has no column nodes, and no nodes are given (by a table of nodes, or --gpus): the "+
+		"GPUs of "+
 		"each type are one pool, with as many as jobs held at once", j.Place)
 }
 
@@ -159,8 +161,8 @@ func (s *slot) room(cpu, mem int64) int64 {
 	return max(0, room)
 }
 
-// place takes GPUs for a job and returns where; nil if there are not enough. A job on so many nodes has as many GPUs on
-// each. Of the others, those that fit have one node, and the rest the fewest.
+// place takes GPUs for a job and returns where; nil if there are not enough. A job on so many nodes has as many
+// GPUs on each. Of the others, those that fit have one node, and the rest the fewest.
 func (p *placer) place(j *Job, ran string) []Held {
 	p.release(j.StartUs)
 	cpu, mem := j.CPUMilli/j.GPUs, j.MemoryMiB/j.GPUs

@@ -11,8 +11,8 @@ import (
 	"github.com/hare-sched/hare/trace"
 )
 
-// members are the names of members of documents that readers know, one a line; go test ./pseudonym -update gathers them
-// from the sources of the readers.
+// members are the names of members of documents that readers know, one a line; go test ./pseudonym -update gathers
+// them from the sources of the readers.
 //
 //go:embed members.txt
 var members string
@@ -45,11 +45,13 @@ var vocabulary = setOf(strings.ToLower(`
 	parallel indexed nonindexed worker master launcher workers
 	asrpt easy_backfill gandiva gavel_fifo hare_offline hare_paper hgittins hlas kueue kueue_strict sampling sched_allox
 	sched_homo srtf themis tiresias tiresias_gittins estimates
-	price critical_path critical path machine queyranne paper optimal gap work_limit work limit method infeasible no_schedule
+	price critical_path critical path machine queyranne paper optimal gap work_limit work limit method infeasible
+	no_schedule
 	pack spread strict_pack strict_spread
 	jobheldadmin jobhelduser dependency dependencyneversatisfied begintime priority resources partitiondown
 	partitioninactive partitionnodelimit partitiontimelimit partitionconfig reqnodenotavail reservation reservationdeleted
-	nodedown badconstraints systemfailure joblaunchfailure nonzeroexitcode timelimit inactivelimit invalidaccount invalidqos
+	nodedown badconstraints systemfailure joblaunchfailure nonzeroexitcode timelimit inactivelimit invalidaccount
+	invalidqos
 	licenses prolog cleaning jobarraytasklimit launchfailedrequeuedheld oom outofmemory raisedsignal
 	assocgrpgres assocgrpgresminutes assocgrpgresrunminutes assocgrpcpulimit assocgrpmemlimit assocgrpnodelimit
 	assocgrpjobslimit assocgrpsubmitjobslimit assocgrpwalllimit assocmaxjobslimit assocmaxcpuperjoblimit
@@ -74,9 +76,11 @@ func init() {
 		{`nodelist nodes reqnodelist excluded_nodes required_nodes scheduled_nodes batch_host batchhost failed_node nodename
 			nodeaddr nodehostname hostname hostnames address node_list range list execnodes schednodelist reqnodes
 			excnodelist exec_host allocating_node onlynodes notnodes node_name`, (*walker).hosts},
-		{`state job_state current status phase kind apiversion reason state_reason flags node_state state_flags sync objective
+		{`state job_state current status phase kind apiversion reason state_reason flags node_state state_flags sync ` +
+			`objective
 			operator restartpolicy clock policy hare detail pod_phase qos_class batch_mode application completionmode effect
-			base_state method bound_method termination stopped next_state_after_reboot exclusive shared oversubscribe driver_exit strategy source`, (*walker).words},
+			base_state method bound_method termination stopped next_state_after_reboot exclusive shared oversubscribe
+			driver_exit strategy source`, (*walker).words},
 		{`type types gpu_type requested_type gpu_spec model gpu_type_spec gputype placement gpu_product resource`,
 			(*walker).token},
 		{`reqtres alloctres tres cfgtres gres gresused gres_used gres_drained tres_used alloc_tres tres_per_job tres_per_node
@@ -88,7 +92,10 @@ func init() {
 		{`submitline submit_line`, (*walker).submitLine},
 		{`features constraints constraint availablefeatures activefeatures features_active batch_features cluster_features
 			prefer`, (*walker).features},
-		{`partition partitions accounts users groups partition_name`, func(w *walker, s string) string { return w.list(s, ",") }},
+		{`partition partitions accounts users groups partition_name`, func(w *walker, s string) string {
+			return w.list(s,
+				",")
+		}},
 		{`dependency dependencies`, (*walker).dependency},
 		{`key label`, func(w *walker, s string) string { return w.name(s) }},
 		{`instance_sha256 sha256`, (*walker).sum},
@@ -141,8 +148,8 @@ func (w *walker) value(parent, field, s string) string {
 // tresLists are the lists of Slurm's JSON whose members have the names of resources.
 var tresLists = setOf("allocated requested max min average total consumed tres")
 
-// member replaces the name of a member of an object, if readers do not know the name. parent is the member that has the
-// object.
+// member replaces the name of a member of an object, if readers do not know the name. parent is the member that
+// has the object.
 func (w *walker) member(parent, s string) string {
 	switch parent = strings.ToLower(parent); {
 	case resourceMaps[parent]:
@@ -166,7 +173,8 @@ var (
 		entrypoint_resources`)
 	typeMaps     = setOf("on gpus seconds speeds")
 	labelMaps    = setOf("labels annotations matchlabels nodeselector nodelabels only exclude sync_s selector")
-	nodesMembers = setOf("count list select_type whole allocation name range nodes hostnames addresses allocated idle other total")
+	nodesMembers = setOf("count list select_type whole allocation name range nodes hostnames addresses allocated " +
+		"idle other total")
 )
 
 // resources are the resources of Kubernetes and Ray whose names nobody invents.
@@ -186,8 +194,10 @@ func (w *walker) resource(s string) string {
 }
 
 // labelDomains are the domains of labels and annotations that programs set, which are no names of anybody's.
-var labelDomains = regexp.MustCompile(`^[a-z0-9.-]*\b(kubernetes\.io|k8s\.io|nvidia\.com|amd\.com|intel\.com|google\.com|` +
-	`kubeflow\.org|ray\.io|volcano\.sh|koordinator\.sh|run\.ai|kai\.scheduler|hare\.dev|armadaproject\.io)/[A-Za-z0-9._-]+$`)
+var labelDomains = regexp.MustCompile(`^[a-z0-9.-]*\b(kubernetes\.io|k8s\.io|nvidia\.com|amd\.com|intel\.com|` +
+	`google\.com|` +
+	`kubeflow\.org|ray\.io|volcano\.sh|koordinator\.sh|run\.ai|kai\.scheduler|hare\.dev|` +
+	`armadaproject\.io)/[A-Za-z0-9._-]+$`)
 
 // plainLabels are labels without a domain that readers know.
 var plainLabels = setOf("pod-group-name gpu-fraction gpu-fraction-num-devices gpu-memory gpu-type gpu_type")
@@ -228,14 +238,16 @@ func (w *walker) words(s string) string {
 }
 
 // kinds are kinds and versions of objects of Kubernetes, in the form in which nobody names anything.
-var kinds = regexp.MustCompile(`^(v[0-9]+((alpha|beta)[0-9]+)?|[a-z0-9.-]+(\.io|\.org|\.sh|\.ai|\.com|batch|apps)/v[0-9a-z]+|` +
+var kinds = regexp.MustCompile(`^(v[0-9]+((alpha|beta)[0-9]+)?|[a-z0-9.-]+(\.io|\.org|\.sh|\.ai|\.com|batch|` +
+	`apps)/v[0-9a-z]+|` +
 	`List|Node|Pod|Job|CronJob|JobSet|[A-Z][A-Za-z]+Job|RayCluster|LeaderWorkerSet|PodGroup|Event|Workload|` +
 	`ResourceFlavor|ClusterQueue|LocalQueue|Namespace|ReplicaSet|StatefulSet|Deployment|DaemonSet|ResourceClaim|` +
 	`ResourceClaimTemplate|ResourceSlice|DeviceClass|Queue|AppWrapper|(batch|apps)/v1|[A-Z][A-Za-z]+List)$`)
 
 func isKind(word string) bool { return kinds.MatchString(word) }
 
-var tresForm = regexp.MustCompile(`^(cpu|mem|node|billing|energy|vmem|pages|fs/disk|gres|gres/gpu|gres/shard|gres/mps|` +
+var tresForm = regexp.MustCompile(`^(cpu|mem|node|billing|energy|vmem|pages|fs/disk|gres|gres/gpu|gres/shard|` +
+	`gres/mps|` +
 	`gres/gpumem|gres/gpuutil|gpu|gres:gpu|shard|mps|gres/tmpdisk)([:=/][A-Za-z0-9_.:=*()/,+%-]*|\(.*\))?$`)
 
 // tres keeps CPUs, memory, nodes and GPUs of a list of Slurm's resources and replaces the names of others.

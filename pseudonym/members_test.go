@@ -82,7 +82,8 @@ func TestMembers(t *testing.T) {
 			})
 		}
 	}
-	for _, pattern := range []string{"s*.json", "nodes-*.json", "live/*.gz"} { // what Slurm writes has no names of anybody's there
+	// The members of what Slurm writes are no names of anybody's.
+	for _, pattern := range []string{"s*.json", "nodes-*.json", "live/*.gz"} {
 		files, err := filepath.Glob(filepath.Join("..", "history", "testdata", pattern))
 		if err != nil {
 			t.Fatal(err)

@@ -21,9 +21,12 @@ var submitOptions = map[string]func(w *walker, s string) string{
 }
 
 // submitFlags are the options without a value, or with one behind = alone.
-var submitFlags = setOf(`bell compress contiguous disable-status exact exclusive get-user-env help hold ignore-pbs immediate
-	interactive kill-on-bad-exit label multi-prog nice no-bell no-kill no-requeue no-shell overcommit overlap oversubscribe
-	parsable preserve-env propagate pty quiet reboot requeue resv-ports spread-job test-only unbuffered usage use-min-nodes
+var submitFlags = setOf(`bell compress contiguous disable-status exact exclusive get-user-env help hold ` +
+	`ignore-pbs immediate
+	interactive kill-on-bad-exit label multi-prog nice no-bell no-kill no-requeue no-shell overcommit overlap
+	oversubscribe
+	parsable preserve-env propagate pty quiet reboot requeue resv-ports spread-job test-only unbuffered usage
+	use-min-nodes
 	verbose version wait whole`)
 
 // shortOptions are the long names of short options with values.

@@ -175,7 +175,8 @@ func unexpected(err error) error {
 
 // scontrolKeys are the members of scontrol show node and reservation that readers know; others are left out.
 var scontrolKeys = setOf(`nodename gres cpualloc cpuefctv cputot cores corespersocket sockets boards threadspercore
-	realmemory allocmem freemem memspeclimit cpuspeclist availablefeatures activefeatures state partitions cfgtres alloctres
+	realmemory allocmem freemem memspeclimit cpuspeclist availablefeatures activefeatures state partitions cfgtres
+	alloctres
 	gresused gresdrain reservationname starttime endtime duration nodes nodecnt corecnt users accounts partitionname flags
 	tres features weight version owner maxstartdelay groups licenses burstbuffer watts boottime slurmdstarttime
 	lastbusytime resumeaftertime tmpdisk cpuload`)
@@ -221,6 +222,7 @@ var swfHeaders = regexp.MustCompile(`^;+\s*([A-Za-z]+)\s*:\s*([0-9]+)`)
 // swf keeps the numbers of a text in the Standard Workload Format, and of its comments those that readers know.
 func (w *walker) swf(body []byte) []byte {
 	var out bytes.Buffer
+	out.WriteString("; names and notes are left out\n")
 	for line := range bytes.Lines(body) {
 		text := strings.TrimSpace(string(line))
 		if m := swfHeaders.FindStringSubmatch(text); m != nil {
@@ -243,7 +245,8 @@ func (w *walker) swf(body []byte) []byte {
 }
 
 // surplusColumns are the columns of sacct in which the delimiter may stand, as users write them.
-var surplusColumns = []string{"jobname", "submitline", "comment", "constraints", "admincomment", "systemcomment", "workdir",
+var surplusColumns = []string{"jobname", "submitline", "comment", "constraints", "admincomment", "systemcomment",
+	"workdir",
 	"reason", "container", "account", "reservation"}
 
 // delimited walks through what sacct -P and sacctmgr -P write.
@@ -293,7 +296,8 @@ func (w *walker) delimited(body []byte) []byte {
 const maxSurplus = 6
 
 // joinSurplus joins the fields that delimiters inside texts cut, so that the columns of states and times hold such:
-// as readers do, columns that stand first in surplusColumns get more. A row that nothing explains loses its last fields.
+// as readers do, columns that stand first in surplusColumns get more. A row that nothing explains loses its last
+// fields.
 func joinSurplus(names, row []string, delimiter string) []string {
 	var columns []int
 	for _, column := range surplusColumns {

@@ -58,7 +58,8 @@ type armadaTemplate struct {
 }
 
 // armadaTypeLabels are the labels of nodes that name their GPU type; the first that a node has counts.
-var armadaTypeLabels = []string{"nvidia.com/gpu.product", "cloud.google.com/gke-accelerator", "amd.com/gpu.product-name",
+var armadaTypeLabels = []string{"nvidia.com/gpu.product", "cloud.google.com/gke-accelerator",
+	"amd.com/gpu.product-name",
 	"armadaproject.io/gpuType", "gpu-type", "gpu_type"}
 
 // Armada reads a workload specification of Armada's simulator and its cluster specification, which may be given in
@@ -78,7 +79,8 @@ func Armada(workload, clusters Source, cfg Config) (*hare.Instance, *Report, err
 	var spread bool
 	if cfg.GPUs == nil {
 		if nodes == nil {
-			return nil, nil, &RowError{b.file, 1, 1, "there is no cluster: give Armada's cluster specification (--table), or --gpus"}
+			return nil, nil, &RowError{b.file, 1, 1, "there is no cluster: give Armada's cluster specification " +
+				"(--table), or --gpus"}
 		}
 		if cluster, spread, err = b.nodes(nodes); err != nil {
 			return nil, nil, err
@@ -91,7 +93,8 @@ func Armada(workload, clusters Source, cfg Config) (*hare.Instance, *Report, err
 		return nil, nil, err
 	}
 	b.rep.Measured = "nothing: a workload of Armada's simulator is a model"
-	b.rep.Assumed = append(b.rep.Assumed, "a job takes the mean of its run time (minimum and tailMean), as long on any GPU "+
+	b.rep.Assumed = append(b.rep.Assumed, "a job takes the mean of its run time (minimum and tailMean), as long on "+
+		"any GPU "+
 		"type that it may use", "weights are those of queues")
 	return b.finish(&table{file: b.file})
 }
@@ -131,7 +134,8 @@ func armadaTexts(workload, clusters Source) (work *armadaWorkload, nodes *armada
 		}
 	}
 	if work == nil {
-		return nil, nil, &RowError{cmp.Or(workload.Name, "input"), 1, 1, "has no queues: give Armada's workload specification"}
+		return nil, nil, &RowError{cmp.Or(workload.Name, "input"), 1, 1,
+			"has no queues: give Armada's workload specification"}
 	}
 	return work, nodes, nil
 }
@@ -197,7 +201,8 @@ func (b *armadaBuilder) nodes(spec *armadaCluster) (c hare.Cluster, spread bool,
 			for i := range number {
 				node.Name = fmt.Sprintf("%s-%d-%d", cmp.Or(strings.ReplaceAll(cluster.Name, "/", "-"), "cluster"), ti, i)
 				if names[node.Name] {
-					return c, false, &RowError{b.file, 1, 1, place + ": two clusters have the name " + strconv.Quote(truncate(cluster.Name))}
+					return c, false, &RowError{b.file, 1, 1, place + ": two clusters have the name " +
+						"" + strconv.Quote(truncate(cluster.Name))}
 				}
 				names[node.Name] = true
 				c.Nodes = append(c.Nodes, node)

@@ -73,16 +73,21 @@ func TestArmada(t *testing.T) {
 		}
 		var got []string
 		for _, j := range inst.Jobs {
-			got = append(got, fmt.Sprintf("%s of %s: %d tasks of %d GPUs, %d thousandths, %d MiB within %q at %d for %d on %d types, weight %d, only %v",
+			got = append(got, fmt.Sprintf("%s of %s: %d tasks of %d GPUs, %d thousandths, %d MiB within %q at %d for %d "+
+				"on %d types, weight %d, only %v",
 				j.ID, j.Users[0], j.Tasks, j.TaskGPUs(), j.CPUMilliPerTask, j.MemoryMiBPerTask, j.Within, j.ReleaseUs/1e6,
 				j.On[0].ComputeUs/1e6, len(j.On), j.WeightMicro/1e6, j.Only))
 		}
 		const within = `"armadaproject.io/clusterName"`
 		want := []string{
-			"ann-train-0 of ann: 2 tasks of 2 GPUs, 8000 thousandths, 10240 MiB within " + within + " at 1800 for 330 on 2 types, weight 2, only []",
-			"ann-train-1 of ann: 2 tasks of 2 GPUs, 8000 thousandths, 10240 MiB within " + within + " at 1800 for 330 on 2 types, weight 2, only []",
-			`ben-0-0 of ben: 1 tasks of 1 GPUs, 0 thousandths, 0 MiB within "" at 0 for 600 on 2 types, weight 1, only [{disk [nvme]}]`,
-			`ben-0-1 of ben: 1 tasks of 1 GPUs, 0 thousandths, 0 MiB within "" at 3600 for 600 on 2 types, weight 1, only [{disk [nvme]}]`,
+			"ann-train-0 of ann: 2 tasks of 2 GPUs, 8000 thousandths, 10240 MiB within " + within + " at 1800 for 330 on " +
+				"2 types, weight 2, only []",
+			"ann-train-1 of ann: 2 tasks of 2 GPUs, 8000 thousandths, 10240 MiB within " + within + " at 1800 for 330 on " +
+				"2 types, weight 2, only []",
+			`ben-0-0 of ben: 1 tasks of 1 GPUs, 0 thousandths, 0 MiB within "" at 0 for 600 on 2 types, weight 1, only ` +
+				`[{disk [nvme]}]`,
+			`ben-0-1 of ben: 1 tasks of 1 GPUs, 0 thousandths, 0 MiB within "" at 3600 for 600 on 2 types, weight 1, ` +
+				`only [{disk [nvme]}]`,
 		}
 		if !slices.Equal(got, want) || len(inst.Cluster.Nodes) != 3 || len(rep.Skipped) != 4 {
 			t.Errorf("got\n%s\n%d nodes\n%s", strings.Join(got, "\n"), len(inst.Cluster.Nodes), rep)
@@ -96,16 +101,19 @@ func TestArmada(t *testing.T) {
 		}
 	}
 	for _, c := range []struct{ work, clusters, want string }{
-		{armadaWork, "", "there is no cluster"}, {armadaClusters, "", "has no queues"}, {"a: 1", "", "neither clusters nor queues"},
+		{armadaWork, "", "there is no cluster"}, {armadaClusters, "", "has no queues"}, {"a: 1", "",
+			"neither clusters nor queues"},
 		{"a: [", "", "w.yaml:1:1: "}, {armadaWork, armadaWork, "both texts have queues"},
-		{strings.ReplaceAll(armadaWork, "nvidia.com/gpu", "example.com/fpga"), armadaClusters, "no row of this text gives a job"},
+		{strings.ReplaceAll(armadaWork, "nvidia.com/gpu", "example.com/fpga"), armadaClusters,
+			"no row of this text gives a job"},
 	} {
 		if _, _, err := armada(c.work, c.clusters); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%.30q: %v, not %s", c.work, err, c.want)
 		}
 	}
 	// One value that cannot be read costs its template alone.
-	inst, rep, err := armada(strings.Replace(armadaWork, "minimum: 5m, tailMean: 30s", "minimum: soon", 1), armadaClusters)
+	inst, rep, err := armada(strings.Replace(armadaWork, "minimum: 5m, tailMean: 30s", "minimum: soon", 1),
+		armadaClusters)
 	if err != nil || len(inst.Jobs) != 2 || !strings.Contains(rep.String(), "jobs with a value that cannot be read") {
 		t.Errorf("%v\n%v", err, rep)
 	}
@@ -113,7 +121,8 @@ func TestArmada(t *testing.T) {
 
 func FuzzArmada(f *testing.F) {
 	f.Add(armadaWork, armadaClusters)
-	f.Add("queues: [{jobTemplates: [{number: 1e9, repeat: {numTimes: 1e9}}]}]", "clusters: [{nodeTemplates: [{number: 1e9}]}]")
+	f.Add("queues: [{jobTemplates: [{number: 1e9, repeat: {numTimes: 1e9}}]}]",
+		"clusters: [{nodeTemplates: [{number: 1e9}]}]")
 	f.Fuzz(func(t *testing.T, work, clusters string) {
 		if len(work)+len(clusters) > 1<<16 {
 			return

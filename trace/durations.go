@@ -159,8 +159,8 @@ func readOpenbNodes(src Source) (hare.Cluster, error) {
 	return c, nil
 }
 
-// newOpenbPods opens a list of pods: in Hare's columns, or in those of the public files, whose run time follows from when
-// a pod was scheduled and deleted.
+// newOpenbPods opens a list of pods: in Hare's columns, or in those of the public files, whose run time follows
+// from when a pod was scheduled and deleted.
 func newOpenbPods(src Source) (*table, error) {
 	t, err := newEither(src, [3]string{"pod", "arrival_s", "run_s"}, [3]string{"name", "creation_time", ""})
 	if err != nil {
@@ -181,8 +181,8 @@ func newOpenbPods(src Source) (*table, error) {
 	return t, nil
 }
 
-// newEither opens a table whose columns have the names ours or theirs; rows of the second have derive set. A name "" is
-// of a column that is derived.
+// newEither opens a table whose columns have the names ours or theirs; rows of the second have derive set. A name
+// "" is of a column that is derived.
 func newEither(src Source, ours, theirs [3]string) (*table, error) {
 	t, err := newTable(src)
 	if err != nil {

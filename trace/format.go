@@ -71,8 +71,8 @@ func DetectFormat(src Source) (string, error) {
 		" it is; hare import history reads a table of jobs"}
 }
 
-// Near lists the formats to which the names of columns come nearest, with what they lack, as "philly (lacks num_gpus)";
-// the number is how many columns each lacks.
+// Near lists the formats to which the names of columns come nearest, with what they lack, as "philly (lacks
+// num_gpus)"; the number is how many columns each lacks.
 func Near(columns []string) (formats []string, lacking int) {
 	lacking = 3
 	for _, f := range formatColumns {

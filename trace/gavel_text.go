@@ -85,7 +85,8 @@ func newJobs(src Source) (*table, error) {
 	return t, nil
 }
 
-// nativeRow numbers the job, gives a weight of 1 where a line has none, and empties an SLO that says that there is none.
+// nativeRow numbers the job, gives a weight of 1 where a line has none, and empties an SLO that says that there is
+// none.
 func (t *table) nativeRow() {
 	if slo, ok := t.column["slo"]; ok && strings.HasPrefix(t.row[slo], "-") {
 		t.row[slo] = ""

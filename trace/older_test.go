@@ -25,7 +25,8 @@ func TestOlderForms(t *testing.T) {
 			t.Errorf("%q: %q, %v", text, format, err)
 			continue
 		}
-		inst, _, err := trace.Import(format, trace.ImportConfig{Trace: trace.Source{Name: "t", R: strings.NewReader(text + "\n")}})
+		inst, _, err := trace.Import(format, trace.ImportConfig{Trace: trace.Source{Name: "t",
+			R: strings.NewReader(text + "\n")}})
 		if err != nil {
 			t.Errorf("%q: %v", text, err)
 			continue
@@ -66,9 +67,11 @@ func TestOneUnreadableValue(t *testing.T) {
 		columns                  []int
 	}{
 		{"philly", "arrival_s,duration_s,num_gpus\n1,2,1\n2,4,1\n3,8,2\n", "", ",", []int{0, 1, 2}},
-		{"gavel", "LM (batch size 5)\tc\td\t-n\t1\t9000\t2\t1\t-1.0\t7.5\nLM (batch size 5)\tc\td\t-n\t1\t90\t1\t1\t-1.0\t8\n",
+		{"gavel", "LM (batch size 5)\tc\td\t-n\t1\t9000\t2\t1\t-1.0\t7.5\nLM (batch size " +
+			"5)\tc\td\t-n\t1\t90\t1\t1\t-1.0\t8\n",
 			"", "\t", []int{0, 5, 6, 7, 9}},
-		{"openb", "pod,arrival_s,num_gpu,gpu_milli,gpu_spec,run_s\na,0,1,1000,,5\nb,1,2,1000,T4|P100,60\nc,1,1,1000,P100,9\n",
+		{"openb", "pod,arrival_s,num_gpu,gpu_milli,gpu_spec,run_s\na,0,1,1000,,5\nb,1,2,1000,T4|P100,60\nc,1,1,1000," +
+			"P100,9\n",
 			"", ",", []int{1, 2, 3, 4, 5}},
 	} {
 		lines := strings.Split(strings.TrimSuffix(c.text, "\n"), "\n")

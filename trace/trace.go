@@ -88,7 +88,8 @@ var formats = []format{
 		func(t, _ Source, c Config) (*hare.Instance, *Report, error) {
 			return Philly(t, c)
 		}},
-	{"openb", "openb_gpu_pods.csv", "openb_gpu_nodes.csv", "pods of Alibaba's openb (2023), also in its own columns", Openb},
+	{"openb", "openb_gpu_pods.csv", "openb_gpu_nodes.csv", "pods of Alibaba's openb (2023), also in its own columns",
+		Openb},
 }
 
 // specifications are the formats that only Import reads: no trace of theirs comes with Hare.

@@ -35,7 +35,8 @@ for names. Look at what was written before you send it.`,
   hare import slurm case/* -o week.json`,
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) == 0 || folder == "" {
-				return usageError{errors.New("anonymise takes files and a folder for the copies: hare anonymise FILE... -o FOLDER")}
+				return usageError{errors.New("anonymise takes files and a folder for the copies: hare anonymise FILE... -o " +
+					"FOLDER")}
 			}
 			if err := canBeFolder(folder); err != nil {
 				return usageError{fmt.Errorf("-o: %w", err)}

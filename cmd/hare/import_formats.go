@@ -136,7 +136,8 @@ func detectFile(name string) (format string, nodes bool, err error) {
 			near = "; nearest: " + strings.Join(forms[:min(3, len(forms))], ", ")
 		}
 	}
-	return "", false, usageError{fmt.Errorf("%.60s: name the format, hare import FORMAT FILE (see --list-formats): what it "+
+	return "", false, usageError{fmt.Errorf("%.60s: name the format, hare import FORMAT FILE (see --list-formats): "+
+		"what it "+
 		"holds tells none%s", name, near)}
 }
 

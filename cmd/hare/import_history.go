@@ -65,7 +65,8 @@ func (hf *historyFlags) addNow(c *cobra.Command) {
 // addTables adds the flags of tables that do not say where jobs ran.
 func (hf *historyFlags) addTables(c *cobra.Command, source string) {
 	f := c.Flags()
-	f.StringVar(&hf.gpus, "gpus", "", "the cluster of a table that does not say where jobs ran, where no table of nodes is "+
+	f.StringVar(&hf.gpus, "gpus", "", "the cluster of a table that does not say where jobs ran, where no table of "+
+		"nodes is "+
 		"given, e.g. A100=2048")
 	if source == "swf" {
 		f.Int64Var(&hf.processors, "processors-per-gpu", 1, "how many processors count as one GPU")
@@ -334,7 +335,8 @@ func importHistoryCommands() (out []*cobra.Command) {
 		case "kube":
 			hf.addKube(c)
 		case "kai":
-			c.Flags().StringVar(&hf.typeLabel, "type-label", "", "label of nodes that names their GPU type (default: the first "+
+			c.Flags().StringVar(&hf.typeLabel, "type-label", "", "label of nodes that names their GPU type (default: the "+
+				"first "+
 				"of "+strings.Join(history.TypeLabels, ", ")+")")
 		case "history", "swf", "helios", "acme", "pai":
 			hf.addTables(c, s.name)

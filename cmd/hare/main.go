@@ -142,7 +142,8 @@ or a fault of the machine, such as a full disk.`,
 		return usageError{fmt.Errorf("%w (see %s --help)", err, c.CommandPath())}
 	})
 	root.AddCommand(solveCommand(), verifyCommand(), boundCommand(), plotCommand(), importCommand(),
-		generateCommand(), exportCommand(), anonymiseCommand(), profileCommand(), slurmCommand(), kubeCommand(), rayCommand(), shadowCommand(),
+		generateCommand(), exportCommand(), anonymiseCommand(), profileCommand(), slurmCommand(), kubeCommand(),
+			rayCommand(), shadowCommand(),
 		hashCommand(),
 		doctorCommand(), whatIfCommand(), serveCommand(), keyCommand(), healthCommand(), explainCommand(),
 		replayResultCommand(), onlineCommand(), backupCommand(), restoreCommand(), repairCommand(), benchCommand(),
