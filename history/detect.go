@@ -114,7 +114,7 @@ func Near(header []string) (forms []string, lacking int) {
 	for i := range tableForms {
 		f := &tableForms[i]
 		missing := f.missing(headerOf(header))
-		if len(missing) > lacking || len(missing) == f.needed {
+		if len(missing) > lacking || len(missing) == f.needed || slices.Contains(missing, "node") {
 			continue
 		}
 		if len(missing) < lacking {

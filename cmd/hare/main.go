@@ -143,7 +143,7 @@ or a fault of the machine, such as a full disk.`,
 	})
 	root.AddCommand(solveCommand(), verifyCommand(), boundCommand(), plotCommand(), importCommand(),
 		generateCommand(), exportCommand(), anonymiseCommand(), profileCommand(), slurmCommand(), kubeCommand(),
-			rayCommand(), shadowCommand(),
+		rayCommand(), shadowCommand(),
 		hashCommand(),
 		doctorCommand(), whatIfCommand(), serveCommand(), keyCommand(), healthCommand(), explainCommand(),
 		replayResultCommand(), onlineCommand(), backupCommand(), restoreCommand(), repairCommand(), benchCommand(),
