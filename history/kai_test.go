@@ -51,7 +51,8 @@ func TestKAI(t *testing.T) {
 		}
 	}
 	for text, want := range map[string]string{
-		`{"a":1}`: "no snapshot of KAI", `{"rawObjects":{"queues":[]}}`: "neither nodes nor pods", `{"rawObjects":`: "breaks off",
+		`{"a":1}`: "no snapshot of KAI", `{"rawObjects":{"queues":[]}}`: "neither nodes nor pods",
+		`{"rawObjects":`: "breaks off",
 		"PK\x03\x04junk": "zip",
 	} {
 		if _, err := history.Read("kai", []trace.Source{{Name: "f", R: strings.NewReader(text)}}, history.ReadConfig{}); err ==
