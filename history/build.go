@@ -2,7 +2,6 @@ package history
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -59,7 +58,8 @@ type builder struct {
 	originUs int64
 	// partition says of each partition whether it leaves out a node with GPUs.
 	partition map[string]bool
-	types     []string // the GPU types of all nodes, sorted
+	labelled  []hare.Node // the nodes with the labels by which jobs choose them
+	types     []string    // the GPU types of all nodes, sorted
 	medians   map[group]map[string]int64
 	used      map[int][2]int64 // thousandths of CPUs and MiB of memory that running jobs hold, by node
 }
@@ -69,7 +69,8 @@ type placedJob struct {
 	*Job
 	submitUs, startUs, endUs int64
 	lanes                    []laneRef
-	instance                 int // index in the instance
+	shares                   bool // the job has a part of a GPU that counts as held by another job
+	instance                 int  // index in the instance
 }
 
 // laneRef is a GPU of a node.
@@ -88,7 +89,7 @@ func (l *Log) Build(cfg Config) (*Built, error) {
 	}
 	b.choose()
 	if len(b.jobs) == 0 {
-		return nil, errors.New("history: no job of the log had GPUs in the window: " + strings.TrimSpace(b.rep.String()))
+		return nil, &NothingError{Report: b.rep}
 	}
 	b.completeNodes()
 	b.place()
@@ -125,14 +126,14 @@ func (b *builder) choose() {
 		case j.SubmitUs >= until:
 			b.rep.leaveOut("submitted after the window", j.Place)
 			continue
-		case j.GPUs == 0:
+		case j.StartUs == 0 && j.State != Pending:
+			b.rep.leaveOut("never started ("+j.State.String()+")", j.Place)
+			continue
+		case j.GPUs == 0 && (j.StartUs > 0 || !j.stays):
 			b.rep.leaveOut("had and wanted no GPUs", j.Place)
 			continue
-		case j.StartUs == 0 && j.State == Pending:
-			b.rep.leaveOut("had not started when the log ended", j.Place)
-			continue
 		case j.StartUs == 0:
-			b.rep.leaveOut("never started ("+j.State.String()+")", j.Place)
+			b.rep.leaveOut("had not started when the log ended", j.Place)
 			continue
 		case j.EndUs > 0 && j.EndUs <= b.cfg.FromUs:
 			b.rep.leaveOut("ended before the window", j.Place)
@@ -178,7 +179,11 @@ func (b *builder) build() (*Built, error) {
 	kept := b.jobs[:0]
 	for _, j := range b.jobs {
 		if len(j.lanes) == 0 {
-			b.rep.leaveOut("no GPU of the job's nodes is known", j.Place)
+			why := "no GPU of the job's nodes is known"
+			if j.shares {
+				why = "had a part of a GPU beside another job, which counts as the holder of the whole GPU"
+			}
+			b.rep.leaveOut(why, j.Place)
 			continue
 		}
 		job, err := b.buildJob(j, ids)
@@ -195,6 +200,11 @@ func (b *builder) build() (*Built, error) {
 	b.reserveOrSay(inst)
 	b.rep.Jobs = len(inst.Jobs)
 	b.warnIfSmall()
+	limited := func(j *placedJob) bool { return j.LimitUs > 0 }
+	if b.log.Source == "slurm" && !slices.ContainsFunc(b.jobs, limited) {
+		b.rep.Warnings = append(b.rep.Warnings, "no job has a time limit (column TimelimitRaw): the simulated Slurm cannot "+
+			"start jobs ahead of others (backfill), so that a comparison with it flatters other policies")
+	}
 	if err := inst.ValidateLong(); err != nil {
 		return nil, fmt.Errorf("history: the log gives no instance: %w", err)
 	}
@@ -308,7 +318,7 @@ func (b *builder) profiles(j *placedJob, out *hare.Job) error {
 	for _, name := range b.types {
 		us := elapsed
 		if !ran[name] {
-			if j.Type != "" && !strings.EqualFold(name, j.Type) {
+			if j.Type != "" && !strings.EqualFold(name, j.Type) || !b.comparable(j, slowest, name) {
 				continue
 			}
 			var how string
@@ -321,6 +331,25 @@ func (b *builder) profiles(j *placedJob, out *hare.Job) error {
 		out.On = append(out.On, hare.Profile{Type: name, ComputeUs: us})
 	}
 	return nil
+}
+
+// comparable says whether a job that ran on a type may use another one: not where the log does not tell what the job
+// asked for, and not a part of a GPU in place of a whole one or the other way, unless something says how long it
+// takes there.
+func (b *builder) comparable(j *placedJob, ran, name string) bool {
+	if j.stays {
+		b.rep.assume("the log does not tell what the job asked for (no ReqTRES): it may use only the type on which it ran",
+			j.Place)
+		return false
+	}
+	if IsPart(ran) || IsPart(name) {
+		if !b.cfg.Speeds.knows(j.Job, ran, name) {
+			b.rep.assume("may not use a part of a GPU (MIG, time slices) in place of another GPU, since no table tells its speed",
+				j.Place)
+			return false
+		}
+	}
+	return true
 }
 
 // weigh sets the weights.

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/trace"
 )
 
@@ -84,6 +85,9 @@ func Read(source string, texts []trace.Source, cfg ReadConfig) (*Log, error) {
 		if err := l.finishRay(); err != nil {
 			return nil, err
 		}
+	}
+	if err := l.oneCluster(); err != nil {
+		return nil, err
 	}
 	l.joinPools()
 	l.settle()
@@ -208,28 +212,128 @@ func (l *Log) readSlurm(name string, in *bufio.Reader, cfg ReadConfig) error {
 }
 
 // merge keeps one of the jobs of the same ID that were submitted at the same time, which several
-// texts tell: the one that has ended, else the one that has started.
+// texts tell: the one that has ended, else the one that has started. What it does not tell is that of the other.
 func (l *Log) merge() {
-	type attempt struct {
-		id       string
-		submitUs int64
-	}
-	at := make(map[attempt]int, len(l.Jobs))
 	kept := l.Jobs[:0]
-	for _, j := range l.Jobs {
-		key := attempt{j.ID, j.SubmitUs}
-		i, twice := at[key]
-		if !twice {
-			at[key] = len(kept)
+	for _, j := range l.Jobs { // which are sorted, so that jobs that are told twice stand together
+		if n := len(kept); n == 0 || kept[n-1].ID != j.ID || kept[n-1].SubmitUs != j.SubmitUs {
 			kept = append(kept, j)
 			continue
 		}
 		l.Report.leaveOut("is told twice: the later state counts", j.Place)
-		if k := &kept[i]; k.EndUs == 0 && j.EndUs > 0 || k.StartUs == 0 && j.StartUs > 0 {
-			*k = j
+		k := &kept[len(kept)-1]
+		if k.EndUs == 0 && j.EndUs > 0 || k.StartUs == 0 && j.StartUs > 0 {
+			*k, j = j, *k
+		}
+		k.complete(&j)
+	}
+	clear(l.Jobs[len(kept):])
+	l.Jobs = kept
+}
+
+// complete takes over what another record of the same attempt knows and this one does not.
+func (j *Job) complete(o *Job) {
+	if unknown := j.GPUs == 0 || j.guessed && !o.guessed; unknown && o.GPUs > 0 {
+		j.GPUs, j.PerTask, j.guessed, j.parts, j.PartMicro = o.GPUs, o.PerTask, o.guessed, o.parts, o.PartMicro
+		if len(o.On) > 0 || !j.held(j.GPUs) {
+			j.On = o.On
 		}
 	}
-	l.Jobs = kept
+	sure := func(on []Held) bool {
+		return len(on) > 0 && !slices.ContainsFunc(on, func(h Held) bool { return h.GPUs == 0 || h.Assumed })
+	}
+	numbered := func(on []Held) bool {
+		return sure(on) && !slices.ContainsFunc(on, func(h Held) bool { return h.Numbers == nil })
+	}
+	var gpus int64
+	for _, h := range o.On {
+		gpus += h.GPUs
+	}
+	if len(j.On) == 0 || gpus == j.GPUs && (!sure(j.On) && sure(o.On) || !numbered(j.On) && numbered(o.On)) {
+		j.On = o.On
+	}
+	if len(j.On) > 0 && j.StartUs == 0 && j.EndUs > 0 && o.StartUs > 0 {
+		j.StartUs = o.StartUs
+	}
+	if j.stays = j.stays && o.stays; j.Type == "" && j.Types == nil {
+		j.Type, j.Types = o.Type, o.Types
+	}
+	for _, text := range []struct{ to, from *string }{{&j.Name, &o.Name}, {&j.User, &o.User}, {&j.Account, &o.Account},
+		{&j.Partition, &o.Partition}, {&j.QOS, &o.QOS}, {&j.Reservation, &o.Reservation}, {&j.Features, &o.Features}} {
+		*text.to = cmp.Or(*text.to, *text.from)
+	}
+	for _, number := range []struct{ to, from *int64 }{{&j.EligibleUs, &o.EligibleUs}, {&j.LimitUs, &o.LimitUs},
+		{&j.EstimateUs, &o.EstimateUs}, {&j.Nodes, &o.Nodes}, {&j.CPUMilli, &o.CPUMilli}, {&j.MemoryMiB, &o.MemoryMiB}} {
+		*number.to = cmp.Or(*number.to, *number.from)
+	}
+	j.Exclusive = j.Exclusive || o.Exclusive
+	for _, list := range []struct{ to, from *[]string }{{&j.OnlyNodes, &o.OnlyNodes}, {&j.NotNodes, &o.NotNodes},
+		{&j.After, &o.After}} {
+		if len(*list.to) == 0 {
+			*list.to = *list.from
+		}
+	}
+	if len(j.Seconds) == 0 {
+		j.Seconds = o.Seconds
+	}
+}
+
+// held says whether the nodes of a job tell of so many GPUs in all.
+func (j *Job) held(gpus int64) bool {
+	for _, h := range j.On {
+		gpus -= h.GPUs
+	}
+	return gpus == 0
+}
+
+// countParts turns shards and units of MPS of jobs into parts of GPUs, by how many of them a GPU of the node has.
+func (l *Log) countParts() {
+	each := func(n *Node, of func(parts) int64) int64 {
+		var gpus int64
+		for _, g := range n.GPUs {
+			gpus += int64(g.Count)
+		}
+		return of(n.parts) / max(1, gpus)
+	}
+	byName := make(map[string]*Node)
+	for i := range l.Nodes {
+		if !l.Nodes[i].parts.none() {
+			byName[l.Nodes[i].Name] = &l.Nodes[i]
+		}
+	}
+	for i := range l.Jobs {
+		j := &l.Jobs[i]
+		if j.parts.none() {
+			continue
+		}
+		of := func(p parts) int64 { return p.shards }
+		if j.parts.shards == 0 {
+			of = func(p parts) int64 { return p.mps }
+		}
+		var per int64
+		if len(j.On) > 0 && byName[j.On[0].Node] != nil {
+			per = each(byName[j.On[0].Node], of)
+		}
+		for k := 0; k < len(l.Nodes) && per == 0; k++ {
+			per = each(&l.Nodes[k], of)
+		}
+		hosts := int64(max(1, len(j.On)))
+		had := (of(j.parts) + hosts - 1) / hosts // on each node
+		switch {
+		case per == 0 || had < per:
+			if j.GPUs = hosts; hosts == 1 && per > 0 {
+				j.PartMicro = max(1, had*1e6/per)
+			}
+			l.Report.assume("has a part of a GPU (shards or MPS): the parts of one GPU are planned as one job that holds it",
+				j.Place)
+		default:
+			j.GPUs = min(hosts*((had+per-1)/per), hare.MaxGPUs)
+			l.Report.assume("has shards or MPS of whole GPUs: holds as many GPUs as these need", j.Place)
+		}
+		for k := range j.On {
+			j.On[k].GPUs = j.GPUs / hosts
+		}
+	}
 }
 
 // settle gives attempts of a job names of their own, orders nodes and jobs, and finds the end of
@@ -247,12 +351,18 @@ func (l *Log) settle() {
 		return strings.Compare(a.ID, b.ID)
 	})
 	l.merge()
+	l.countParts()
+	if l.accounted > 0 && l.countedGPUs == 0 && slices.ContainsFunc(l.Jobs, func(j Job) bool { return j.GPUs == 0 || j.guessed }) {
+		l.Report.Warnings = append(l.Report.Warnings, "Slurm's accounting counts no GPUs, so that jobs whose scripts alone ask for "+
+			"them count as jobs without: set AccountingStorageTRES=gres/gpu in slurm.conf")
+	}
 	attempts := make(map[string]int, len(l.Jobs))
 	for i := range l.Jobs {
 		j := &l.Jobs[i]
 		if attempts[j.ID]++; attempts[j.ID] > 1 {
 			j.ID += "#" + itoa(int64(attempts[j.ID]))
-			l.Report.assume("each attempt of a job that began again is a job of its own", j.Place)
+			l.Report.assume("each attempt of a job that began again is a job of its own, and so is another job of the same "+
+				"number", j.Place)
 		}
 		if l.NowUs < max(j.EndUs, j.StartUs, j.SubmitUs) {
 			l.NowUs = max(j.EndUs, j.StartUs, j.SubmitUs)

@@ -129,6 +129,7 @@ type slurmJob struct {
 	Nodes       string       `json:"nodes"`
 	Comment     slurmComment `json:"comment"`
 	SubmitLine  string       `json:"submit_line"`
+	Cluster     string       `json:"cluster"`
 	Constraints string       `json:"constraints"`
 
 	// sacct
@@ -137,6 +138,11 @@ type slurmJob struct {
 		JobID  slurmNumber     `json:"job_id"`
 		Task   string          `json:"task"`
 		TaskID json.RawMessage `json:"task_id"`
+		Limits struct {
+			Max struct {
+				Running struct{ Tasks slurmNumber }
+			}
+		}
 	} `json:"array"`
 	Het struct {
 		JobID  slurmNumber `json:"job_id"`
@@ -160,6 +166,7 @@ type slurmJob struct {
 	ArrayJobID      slurmNumber     `json:"array_job_id"`
 	ArrayTaskID     json.RawMessage `json:"array_task_id"`
 	ArrayTaskString string          `json:"array_task_string"`
+	ArrayMaxTasks   slurmNumber     `json:"array_max_tasks"`
 	HetJobID        slurmNumber     `json:"het_job_id"`
 	HetOffset       slurmNumber     `json:"het_job_offset"`
 	JobState        slurmTexts      `json:"job_state"`

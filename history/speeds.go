@@ -3,6 +3,7 @@ package history
 import (
 	"cmp"
 	"math"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -52,19 +53,53 @@ func ShippedSpeeds() *Speeds { return &Speeds{shipped: shippedSpeeds} }
 var typeWords = []string{"h200", "h100", "a100", "v100", "p100", "l40s", "a6000", "a5000", "rtx6000", "l40", "a40",
 	"a30", "a10", "k80", "k40", "p40", "t4", "l4", "p4", "m60"}
 
-// TypeWord returns the word by which a type such as Tesla-V100-SXM2-16GB is told; "" if there is none.
+// partForms are the forms of names of parts of GPUs: profiles of MIG such as a100_1g.5gb, time slices such as
+// Tesla-T4-SHARED, and profiles of virtual GPUs such as GRID-V100-8Q.
+var partForms = regexp.MustCompile(`(^|[^0-9a-z])([0-9]+c\.)?[0-9]+g\.[0-9]+gb|[-_. ](shared|mig|mps|shard|vgpu)($|[-_. ])|^mig[-_. ]|` +
+	`^grid[-_. ]|[-_. ][0-9]+[qcab]$`)
+
+// IsPart says whether a GPU type is a part of a card by its name, which is no card's.
+func IsPart(name string) bool { return partForms.MatchString(strings.ToLower(name)) }
+
+// otherCards are words of names of other cards than those that they follow.
+var otherCards = []string{"ada", "blackwell", "laptop", "mobile", "max", "maxq"}
+
+// TypeWord returns the word by which a type such as Tesla-V100-SXM2-16GB is told; "" if there is none. A name ends
+// where it ends: letters may follow it, as in a100x and v100s, but no digits, as in a1000, and a part of a card is
+// not the card.
 func TypeWord(name string) string {
-	parts := strings.FieldsFunc(strings.ToLower(name), func(r rune) bool {
+	name = strings.ToLower(name)
+	if IsPart(name) {
+		return ""
+	}
+	parts := strings.FieldsFunc(name, func(r rune) bool {
 		return (r < 'a' || r > 'z') && (r < '0' || r > '9')
 	})
+	if slices.ContainsFunc(parts, func(part string) bool { return slices.Contains(otherCards, part) }) {
+		return ""
+	}
 	for _, part := range parts {
 		for _, word := range typeWords {
-			if part == word || strings.HasPrefix(part, word) && len(word) >= 4 {
+			rest, ok := strings.CutPrefix(part, word)
+			if ok && (rest == "" || len(word) >= 4 && rest[0] >= 'a' && !slices.Contains(otherCards, rest)) {
 				return word
 			}
 		}
 	}
 	return ""
+}
+
+// knows says whether anything that is no guess tells how long a job takes on both types.
+func (s *Speeds) knows(j *Job, from, to string) bool {
+	told := func(name string) bool {
+		_, given := s.Table[strings.ToLower(name)]
+		return given || slices.ContainsFunc(j.Seconds, func(d TypeSeconds) bool { return strings.EqualFold(d.Type, name) })
+	}
+	if told(to) {
+		return true
+	}
+	_, learned := s.learned(j, from, to)
+	return learned
 }
 
 // speed returns the relative speed of a type and where it comes from.

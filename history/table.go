@@ -191,6 +191,25 @@ func (t *table) get(names ...string) string {
 	return ""
 }
 
+// use returns the number of the first of the named columns that the table has, which counts as used; -1 without one.
+func (t *table) use(names ...string) int {
+	for _, name := range names {
+		if i, ok := t.column[name]; ok {
+			t.used[i] = true
+			return i
+		}
+	}
+	return -1
+}
+
+// field returns the field of a column by its number; "" for -1.
+func (t *table) field(column int) string {
+	if column < 0 {
+		return ""
+	}
+	return strings.TrimSpace(t.row[column])
+}
+
 // report describes the table.
 func (t *table) report(kind string) File {
 	f := File{Name: t.file, Kind: kind, Rows: t.rows}
