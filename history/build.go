@@ -58,8 +58,9 @@ type builder struct {
 	originUs int64
 	// partition says of each partition whether it leaves out a node with GPUs.
 	partition map[string]bool
-	labelled  []hare.Node // the nodes with the labels by which jobs choose them
-	types     []string    // the GPU types of all nodes, sorted
+	runaway   map[int]bool // jobs of the log of which it says wrongly that they run, by index
+	labelled  []hare.Node  // the nodes with the labels by which jobs choose them
+	types     []string     // the GPU types of all nodes, sorted
 	medians   map[group]map[string]int64
 	used      map[int][2]int64 // thousandths of CPUs and MiB of memory that running jobs hold, by node
 }
@@ -119,6 +120,7 @@ func (l *Log) newBuilder(cfg Config) (*builder, error) {
 func (b *builder) choose() {
 	until := cmp.Or(b.cfg.UntilUs, hare.Forever)
 	origin := hare.Forever
+	b.findRunaways()
 	for i := range b.log.Jobs {
 		j := &b.log.Jobs[i]
 		p := &placedJob{Job: j, submitUs: j.SubmitUs, startUs: j.StartUs, endUs: j.EndUs}
@@ -140,6 +142,11 @@ func (b *builder) choose() {
 			continue
 		case len(j.On) == 0:
 			b.rep.leaveOut("the log does not say on which nodes the job ran", j.Place)
+			continue
+		}
+		if b.runaway[i] {
+			b.rep.doubt("accounting believes that the job still runs, past its limit or on GPUs that others have had since: left "+
+				"out (sacctmgr show runawayjobs)", j.Place)
 			continue
 		}
 		if j.EndUs == 0 {

@@ -100,7 +100,9 @@ type Job struct {
 
 	parts   parts // while texts are read: what stands for parts of GPUs
 	guessed bool  // the GPUs are those of the command line alone
-	stays   bool  // the text cannot tell what the job asked for: it may use only the types on which it ran
+	// confirmed says that squeue tells of the job, and suspended that it was or is suspended.
+	confirmed, suspended bool
+	stays                bool // the text cannot tell what the job asked for: it may use only the types on which it ran
 }
 
 // Held is what a job held on one node.
@@ -166,6 +168,7 @@ type Log struct {
 	// While texts are read: jobs that accounting tells, and of how many of them it counts GPUs.
 	accounted, countedGPUs int
 	clusters               map[string]*clusterRows
+	skipped                int  // lines before the text at hand
 	pools                  bool // whether jobs are in pools, since their table has no nodes
 
 	maxJobs int

@@ -99,6 +99,7 @@ func (b *builder) chooseNow() (running, waiting []*placedJob) {
 			alive[b.log.Jobs[i].ID], alive[id] = true, true
 		}
 	}
+	b.findRunaways()
 	for i := range b.log.Jobs {
 		j := &b.log.Jobs[i]
 		p := &placedJob{Job: j, submitUs: j.SubmitUs, startUs: min(j.StartUs, b.originUs), endUs: hare.Forever}
@@ -108,6 +109,9 @@ func (b *builder) chooseNow() (running, waiting []*placedJob) {
 			b.rep.leaveOut("waits, and the log does not tell what the job asks for (no ReqTRES)", j.Place)
 		case j.GPUs == 0:
 			b.rep.leaveOut("has and wants no GPUs", j.Place)
+		case b.runaway[i]:
+			b.rep.doubt("accounting believes that the job still runs, past its limit or on GPUs that others have had since: left "+
+				"out (sacctmgr show runawayjobs)", j.Place)
 		case j.State == Running && (j.StartUs == 0 || len(j.On) == 0):
 			b.rep.doubt("runs, and the log does not say since when and on which nodes: left out", j.Place)
 		case j.State == Running:
@@ -359,7 +363,11 @@ func (b *builder) fitWaiting(j *placedJob, job *hare.Job, room room) {
 	if job.On = room.fits(job); len(job.On) > 0 || j.Type != "" {
 		return
 	}
-	if job.On = all; room.fitsMixed(job) {
+	job.On = slices.DeleteFunc(slices.Clone(all), parted)
+	if len(job.On) > 1 && !room.fitsMixed(job) {
+		job.On = all
+	}
+	if len(job.On) > 1 && room.fitsMixed(job) {
 		job.Sync, job.Mix = hare.Gang, true
 		b.rep.assume("has room only on several GPU types at once: may mix types", j.Place)
 		return

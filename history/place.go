@@ -198,6 +198,7 @@ func (b *builder) take(j *placedJob, node int, h Held, want int64, lanes *[]lane
 		b.rep.doubt("a GPU that another job still held, or that the node does not have: the job gets a GPU of another "+
 			"number than the log says where one is free", j.Place)
 	}
+	other := false
 	for pass := 0; pass < 2 && want > 0; pass++ {
 		for gpu := range *lanes {
 			g := &(*lanes)[gpu]
@@ -205,8 +206,12 @@ func (b *builder) take(j *placedJob, node int, h Held, want int64, lanes *[]lane
 				taken[gpu] = true
 				hold(gpu)
 				want--
+				other = other || pass == 1 && h.Type != g.gpuType && h.Type != ""
 			}
 		}
+	}
+	if other {
+		b.rep.doubt("had GPUs of a type that its node does not have today, or has not free: counts as run on the node's", j.Place)
 	}
 	if want <= 0 {
 		return

@@ -86,6 +86,10 @@ func Read(source string, texts []trace.Source, cfg ReadConfig) (*Log, error) {
 			return nil, err
 		}
 	}
+	if empty := func(f File) bool { return f.Kind != "empty text" }; len(texts) > 0 && source == "slurm" &&
+		!slices.ContainsFunc(l.Report.Files, empty) {
+		return nil, &RowError{Place{File: texts[0].Name, Line: 1}, "the text is empty"}
+	}
 	if err := l.oneCluster(); err != nil {
 		return nil, err
 	}
@@ -189,26 +193,49 @@ func (l *Log) readSlurm(name string, in *bufio.Reader, cfg ReadConfig) error {
 	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, bufio.ErrBufferFull) {
 		return fmt.Errorf("%s: %w", name, err)
 	}
+	l.skipped = 0
 	head = bytes.TrimLeft(bytes.TrimPrefix(head, []byte("\ufeff")), " \t\r\n")
 	line, _, _ := bytes.Cut(head, []byte("\n"))
-	first := strings.ToLower(string(line))
-	switch {
-	case len(head) == 0:
-		return &RowError{Place{File: name, Line: 1}, "the text is empty"}
-	case head[0] == '{':
-		return l.readSlurmJSON(name, in)
-	case strings.HasPrefix(first, "nodename="):
-		return l.readScontrolNodes(name, in)
-	case strings.HasPrefix(first, "reservationname="):
-		return l.readScontrolReservations(name, in, cfg.Zone)
-	case strings.Contains(first, "nodename"):
-		return l.readEvents(name, in, cfg.Zone)
-	case strings.Contains(first, "jobid"):
-		return l.readSacct(name, in, cfg.Zone)
+	for text := string(head); text != ""; l.skipped++ {
+		var first string
+		first, text, _ = strings.Cut(text, "\n")
+		first = strings.ToLower(strings.TrimLeft(first, " \t\r"))
+		read := l.slurmReader(first)
+		if read == nil {
+			continue
+		}
+		for range l.skipped { // what a command or a shell has written before
+			if skipped, err := in.ReadString('\n'); err == nil {
+				l.Report.setAside("a line before the text: it is no part of it", Place{File: name, Line: 1},
+					strings.TrimSpace(skipped))
+			}
+		}
+		return read(name, in, cfg.Zone)
+	}
+	if text := strings.ToLower(string(line)); len(head) == 0 || strings.HasPrefix(text, "no ") {
+		l.Report.Files = append(l.Report.Files, File{Name: name, Kind: "empty text"})
+		return nil
 	}
 	return &RowError{Place{File: name, Line: 1}, fmt.Sprintf("%.40q begins none of the texts that Hare reads: sacct -P, "+
 		"scontrol show node or reservation, sacctmgr -P show event, or the JSON of sacct, squeue, sinfo, scontrol",
 		string(line))}
+}
+
+// slurmReader returns the reader of a text by its first line in lower case; nil for no such text.
+func (l *Log) slurmReader(first string) func(string, *bufio.Reader, *time.Location) error {
+	switch {
+	case strings.HasPrefix(first, "{"):
+		return func(name string, in *bufio.Reader, _ *time.Location) error { return l.readSlurmJSON(name, in) }
+	case strings.HasPrefix(first, "nodename="):
+		return func(name string, in *bufio.Reader, _ *time.Location) error { return l.readScontrolNodes(name, in) }
+	case strings.HasPrefix(first, "reservationname="):
+		return l.readScontrolReservations
+	case strings.Contains(first, "nodename"):
+		return l.readEvents
+	case strings.Contains(first, "jobid"):
+		return l.readSacct
+	}
+	return nil
 }
 
 // merge keeps one of the jobs of the same ID that were submitted at the same time, which several
@@ -255,6 +282,7 @@ func (j *Job) complete(o *Job) {
 	if len(j.On) > 0 && j.StartUs == 0 && j.EndUs > 0 && o.StartUs > 0 {
 		j.StartUs = o.StartUs
 	}
+	j.confirmed, j.suspended = j.confirmed || o.confirmed, j.suspended || o.suspended
 	if j.stays = j.stays && o.stays; j.Type == "" && j.Types == nil {
 		j.Type, j.Types = o.Type, o.Types
 	}
@@ -328,7 +356,7 @@ func (l *Log) countParts() {
 				j.Place)
 		default:
 			j.GPUs = min(hosts*((had+per-1)/per), hare.MaxGPUs)
-			l.Report.assume("has shards or MPS of whole GPUs: holds as many GPUs as these need", j.Place)
+			l.Report.assume("has parts of GPUs (shards or MPS) that add up to whole ones: holds these", j.Place)
 		}
 		for k := range j.On {
 			j.On[k].GPUs = j.GPUs / hosts
@@ -356,13 +384,21 @@ func (l *Log) settle() {
 		l.Report.Warnings = append(l.Report.Warnings, "Slurm's accounting counts no GPUs, so that jobs whose scripts alone ask for "+
 			"them count as jobs without: set AccountingStorageTRES=gres/gpu in slurm.conf")
 	}
-	attempts := make(map[string]int, len(l.Jobs))
+	type attempt struct{ at, count int }
+	attempts := make(map[string]attempt, len(l.Jobs))
 	for i := range l.Jobs {
 		j := &l.Jobs[i]
-		if attempts[j.ID]++; attempts[j.ID] > 1 {
-			j.ID += "#" + itoa(int64(attempts[j.ID]))
-			l.Report.assume("each attempt of a job that began again is a job of its own, and so is another job of the same "+
-				"number", j.Place)
+		if first, again := attempts[j.ID]; again {
+			what := "each attempt of a job that began again is a job of its own"
+			if f := &l.Jobs[first.at]; f.User != j.User || f.Name != j.Name {
+				what = "another job of the same number is a job of its own"
+			}
+			first.count++
+			attempts[j.ID] = first
+			j.ID += "#" + itoa(int64(first.count))
+			l.Report.assume(what, j.Place)
+		} else {
+			attempts[j.ID] = attempt{at: i, count: 1}
 		}
 		if l.NowUs < max(j.EndUs, j.StartUs, j.SubmitUs) {
 			l.NowUs = max(j.EndUs, j.StartUs, j.SubmitUs)

@@ -155,6 +155,9 @@ func (e *NothingError) Error() string {
 	}
 	what := "no job had GPUs"
 	if e.now {
+		if why == "" {
+			remedy = "give squeue --json or a later text"
+		}
 		what = "no job that runs or waits has GPUs"
 	}
 	return remedy + ": " + what + why

@@ -285,6 +285,8 @@ func (d *slurmDocument) addJob(v *slurmJob, place Place) error {
 	base := itoa(int64(v.ID))
 	j := Job{ID: base, Name: v.Name, Place: place, User: v.User, Account: v.Account, Partition: v.Partition,
 		QOS: v.QOS, Features: v.Constraints}
+	j.confirmed = fromQueue
+	j.suspended = v.Time.Suspended > 0 || slices.Contains(append(slices.Clone(v.JobState), v.State.Current...), "SUSPENDED")
 	row := slurmRow{nodes: max(0, int64(v.NodeCount)), fromAccounting: !fromQueue}
 	state, tasks := v.State.Current, v.Array.Task
 	taskID, isTask := rawNumber(v.Array.TaskID)

@@ -16,7 +16,7 @@ const untyped = "gpu"
 
 // readScontrolNodes reads what scontrol show node writes, with or without -o.
 func (l *Log) readScontrolNodes(name string, in *bufio.Reader) error {
-	t := &table{file: name, in: in}
+	t := &table{file: name, in: in, line: l.skipped}
 	f := File{Name: name, Kind: "scontrol show node"}
 	listed := map[string]bool{}
 	var n *Node
@@ -24,6 +24,10 @@ func (l *Log) readScontrolNodes(name string, in *bufio.Reader) error {
 		line, err := t.readLine()
 		if errors.Is(err, io.EOF) {
 			break
+		}
+		if errors.Is(err, errLong) {
+			l.Report.setAside("a line is too long: it is left out", t.place(), "")
+			continue
 		}
 		if err != nil {
 			return err
@@ -154,7 +158,7 @@ func (l *Log) startsNothing(words []string, place Place) (out bool) {
 
 // readEvents reads what sacctmgr -P show event writes: when nodes were out of service.
 func (l *Log) readEvents(name string, in *bufio.Reader, loc *time.Location) error {
-	t, err := newTable(name, in, "reason")
+	t, err := newTable(name, l.skipped, in, "reason")
 	if err != nil {
 		return err
 	}

@@ -25,7 +25,7 @@ type slurmReservation struct {
 
 // readScontrolReservations reads what scontrol show reservation writes, with or without -o.
 func (l *Log) readScontrolReservations(name string, in *bufio.Reader, loc *time.Location) error {
-	t := &table{file: name, in: in}
+	t := &table{file: name, in: in, line: l.skipped}
 	f := File{Name: name, Kind: "scontrol show reservation"}
 	var r *slurmReservation
 	place := Place{}
@@ -38,6 +38,10 @@ func (l *Log) readScontrolReservations(name string, in *bufio.Reader, loc *time.
 		line, err := t.readLine()
 		if errors.Is(err, io.EOF) {
 			break
+		}
+		if errors.Is(err, errLong) {
+			l.Report.setAside("a line is too long: it is left out", t.place(), "")
+			continue
 		}
 		if err != nil {
 			return err

@@ -38,7 +38,7 @@ func slurmState(text string) (State, bool) {
 // readSacct reads what sacct -P writes. Steps of jobs are not jobs; a job that was requeued has a
 // row for each attempt (sacct -D), and each attempt becomes a job.
 func (l *Log) readSacct(name string, in *bufio.Reader, loc *time.Location) error {
-	t, err := newTable(name, in, "jobname", "submitline", "comment", "constraints", "admincomment", "systemcomment",
+	t, err := newTable(name, l.skipped, in, "jobname", "submitline", "comment", "constraints", "admincomment", "systemcomment",
 		"workdir", "reason", "container", "account", "reservation")
 	if err != nil {
 		return err
@@ -252,6 +252,7 @@ func (r *sacctReader) row() error {
 	if ok && j.State == Running {
 		j.EndUs = 0
 	}
+	j.suspended = j.suspended || strings.HasPrefix(t.field(r.state), "SUSP")
 	row := slurmRow{names: names, untold: r.untold, told: readSubmission(t.field(r.line)), fromAccounting: true}
 	if minutes := t.field(r.minutes); minutes != "" {
 		if n, err := strconv.ParseUint(minutes, 10, 31); err == nil {

@@ -49,7 +49,7 @@ func (l *Log) settleTimes(j *Job, known *jobTimes, place Place) bool {
 			l.Report.doubt("start and end differ from the elapsed seconds: start and end count", place)
 		}
 	}
-	if known.suspendedUs > 0 {
+	if j.suspended = known.suspendedUs > 0; j.suspended {
 		l.Report.assume("was suspended for some of its time, in which it kept its GPUs, as Slurm does", place)
 	}
 	if at[0] == 0 {

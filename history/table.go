@@ -41,11 +41,14 @@ type table struct {
 var errFields = errors.New("the row has another number of fields than the first row has names")
 
 // newTable reads the names.
-func newTable(file string, in *bufio.Reader, text ...string) (*table, error) {
-	t := &table{file: file, in: in, column: map[string]int{}, text: text}
+func newTable(file string, skipped int, in *bufio.Reader, text ...string) (*table, error) {
+	t := &table{file: file, in: in, line: skipped, column: map[string]int{}, text: text}
 	line, err := t.readLine()
 	if errors.Is(err, io.EOF) {
 		return nil, t.fault("the text is empty")
+	}
+	if errors.Is(err, errLong) {
+		return nil, t.fault("%v", err)
 	}
 	if err != nil {
 		return nil, err
@@ -75,13 +78,19 @@ func (t *table) fault(format string, args ...any) error {
 
 func (t *table) place() Place { return Place{File: t.file, Line: max(1, t.line)} }
 
-// readLine returns the next line without its end.
+// errLong says that a line is too long for a row.
+var errLong = fmt.Errorf("the line has more than %d bytes: it is no row of a table", maxLine)
+
+// readLine returns the next line without its end, or errLong for a line that it has passed over.
 func (t *table) readLine() (string, error) {
 	t.line++
 	var long []byte
+	skip := false
 	for {
 		part, err := t.in.ReadSlice('\n')
 		switch {
+		case skip && (err == nil || errors.Is(err, io.EOF)):
+			return "", errLong
 		case err == nil || errors.Is(err, io.EOF) && len(long)+len(part) > 0:
 			if long != nil {
 				part = append(long, part...)
@@ -93,7 +102,7 @@ func (t *table) readLine() (string, error) {
 			return "", t.fault("%v", err)
 		}
 		if long = append(long, part...); len(long) > maxLine {
-			return "", t.fault("the line has more than %d bytes: it is no row of a table", maxLine)
+			long, skip = long[:0], true
 		}
 	}
 }
@@ -104,6 +113,10 @@ func (t *table) next() (bool, error) {
 		line, err := t.readLine()
 		if errors.Is(err, io.EOF) {
 			return false, nil
+		}
+		if errors.Is(err, errLong) {
+			t.rows++
+			return true, errFields
 		}
 		if err != nil {
 			return false, err
