@@ -2,7 +2,6 @@ package history
 
 import (
 	"bufio"
-	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
@@ -254,21 +253,6 @@ func (l *Log) addSlurmGroup(g *slurmGroup, place Place) {
 	}
 }
 
-// rawNumber reads a task number, which may be null or in an object.
-func rawNumber(text json.RawMessage) (n int64, set bool) {
-	var v slurmNumber
-	if len(text) == 0 || bytes.Equal(text, []byte("null")) || v.UnmarshalJSON(text) != nil {
-		return 0, false
-	}
-	if text[0] == '{' {
-		var o struct{ Set bool }
-		if json.Unmarshal(text, &o) != nil || !o.Set {
-			return 0, false
-		}
-	}
-	return int64(v), true
-}
-
 // addJob adds a job of sacct or squeue.
 func (d *slurmDocument) addJob(v *slurmJob, place Place) error {
 	l := d.l
@@ -287,9 +271,9 @@ func (d *slurmDocument) addJob(v *slurmJob, place Place) error {
 		QOS: v.QOS, Features: v.Constraints}
 	j.confirmed = fromQueue
 	j.suspended = v.Time.Suspended > 0 || slices.Contains(append(slices.Clone(v.JobState), v.State.Current...), "SUSPENDED")
-	row := slurmRow{nodes: max(0, int64(v.NodeCount)), fromAccounting: !fromQueue}
+	row := slurmRow{nodes: max(0, int64(v.NodeCount)), fromAccounting: !fromQueue, noted: d.noted}
 	state, tasks := v.State.Current, v.Array.Task
-	taskID, isTask := rawNumber(v.Array.TaskID)
+	task := v.Array.TaskID
 	array, het, offset, most := v.Array.JobID, v.Het.JobID, v.Het.Offset, v.Array.Limits.Max.Running.Tasks
 	times := [5]slurmNumber{v.Time.Submission, v.Time.Eligible, v.Time.Start, v.Time.End, v.Time.Limit}
 	asked, got := tresText(v.Tres.Requested), tresText(v.Tres.Allocated)
@@ -298,7 +282,7 @@ func (d *slurmDocument) addJob(v *slurmJob, place Place) error {
 	}
 	if fromQueue {
 		state, tasks, array, het, offset = v.JobState, v.ArrayTaskString, v.ArrayJobID, v.HetJobID, v.HetOffset
-		taskID, isTask = rawNumber(v.ArrayTaskID)
+		task = v.ArrayTaskID
 		most = v.ArrayMaxTasks
 		times = [5]slurmNumber{v.SubmitTime, v.EligibleTime, v.StartTime, v.EndTime, v.TimeLimit}
 		asked, got = v.TresReq, v.TresAlloc
@@ -385,14 +369,20 @@ func (d *slurmDocument) addJob(v *slurmJob, place Place) error {
 	}
 	list := ""
 	switch {
-	case isTask && array > 0:
-		j.ID = itoa(int64(array)) + "_" + itoa(taskID)
+	case task.set && array > 0:
+		j.ID = itoa(int64(array)) + "_" + itoa(task.number)
 	case het > 0:
 		j.ID = itoa(int64(het)) + "+" + itoa(int64(offset))
 	case tasks != "" && j.State == Pending:
 		if list = tasks; most > 0 && !strings.Contains(tasks, "%") {
 			l.limitTasks(place)
 		}
+	}
+	if j.SubmitUs == 0 {
+		if !d.noted {
+			l.Report.setAside(noTime, place, "")
+		}
+		return nil
 	}
 	return l.addSlurmJobs(&j, base, list)
 }

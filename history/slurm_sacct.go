@@ -140,6 +140,9 @@ func (r *sacctReader) setAside(column, effect, value string) {
 // left is what becomes of a job without whose value nothing can be said.
 const left = "the job is left out"
 
+// noTime says why a job is left out of which no time is told.
+const noTime = "no text tells when the job was submitted, could start or started: " + left
+
 // isStep says whether a row is of a step, such as 12.batch and 12_3.0, and not of a job.
 func isStep(id string) bool {
 	return strings.IndexByte(id[strings.LastIndexByte(id, ']')+1:], '.') >= 0
@@ -237,6 +240,10 @@ func (r *sacctReader) row() error {
 	if !r.times(&j) {
 		return nil
 	}
+	if j.SubmitUs == 0 {
+		l.Report.setAside(noTime, t.place(), "")
+		return nil
+	}
 	nodeList := strings.TrimPrefix(t.field(r.nodeList), "None assigned")
 	names, err := expandHosts(nodeList)
 	if err != nil {
@@ -269,6 +276,7 @@ func (r *sacctReader) row() error {
 		to     *resources
 	}{{"reqtres", r.request, &row.asked}, {"alloctres", r.alloc, &row.got}} {
 		if *list.to = parseResources(t.field(list.at)); list.to.bad != "" {
+			row.noted = true
 			r.setAside(list.column, "what stands there counts as not told", list.to.bad)
 		}
 	}
@@ -365,6 +373,8 @@ type slurmRow struct {
 	told            submission
 	// untold says that the text cannot tell what jobs ask for, and fromAccounting that it is of sacct.
 	untold, fromAccounting bool
+	// noted says that the report has told already that a value of the row could not be read.
+	noted bool
 }
 
 // yearUs is the limit that Slurm gives jobs of a partition without any.
@@ -392,6 +402,8 @@ func (l *Log) describe(j *Job, row *slurmRow) {
 	if asked.gpus == 0 && asked.parts.none() && row.detail.gpus+got.gpus == 0 && got.parts.none() {
 		if asked.gres = told.total(max(nodes, asked.nodes)); asked.gpus > 0 {
 			j.guessed = true
+		}
+		if asked.gpus > 0 && !row.noted {
 			l.Report.assume("no other text than its command line tells the GPUs of the job (Slurm counts them where "+
 				"AccountingStorageTRES has gres/gpu)", j.Place)
 		}
