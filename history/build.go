@@ -58,6 +58,7 @@ type builder struct {
 	originUs int64
 	// partition says of each partition whether it leaves out a node with GPUs.
 	partition map[string]bool
+	taken     []bool       // while a job is placed: which GPUs of a node it has
 	runaway   map[int]bool // jobs of the log of which it says wrongly that they run, by index
 	labelled  []hare.Node  // the nodes with the labels by which jobs choose them
 	types     []string     // the GPU types of all nodes, sorted
@@ -121,9 +122,11 @@ func (b *builder) choose() {
 	until := cmp.Or(b.cfg.UntilUs, hare.Forever)
 	origin := hare.Forever
 	b.findRunaways()
+	b.jobs = make([]*placedJob, 0, len(b.log.Jobs))
+	var chunk []placedJob
 	for i := range b.log.Jobs {
 		j := &b.log.Jobs[i]
-		p := &placedJob{Job: j, submitUs: j.SubmitUs, startUs: j.StartUs, endUs: j.EndUs}
+		p := placedJob{Job: j, submitUs: j.SubmitUs, startUs: j.StartUs, endUs: j.EndUs}
 		switch {
 		case j.SubmitUs >= until:
 			b.rep.leaveOut("submitted after the window", j.Place)
@@ -162,7 +165,11 @@ func (b *builder) choose() {
 			p.submitUs = p.startUs
 		}
 		origin = min(origin, p.submitUs)
-		b.jobs = append(b.jobs, p)
+		if len(chunk) == cap(chunk) {
+			chunk = make([]placedJob, 0, 256)
+		}
+		chunk = append(chunk, p)
+		b.jobs = append(b.jobs, &chunk[len(chunk)-1])
 	}
 	b.originUs = origin
 	if b.cfg.FromUs > 0 {
@@ -179,10 +186,13 @@ func (b *builder) build() (*Built, error) {
 	inst := &hare.Instance{Name: cmp.Or(b.cfg.Name, b.log.Source), Objective: hare.ObjectiveWeightedJCT}
 	b.buildNodes(inst)
 	b.listTypes()
-	ids := make(map[string]bool, len(b.jobs))
-	for _, j := range b.jobs {
-		ids[j.ID] = true
+	ids := map[string]bool{} // of jobs for which others may wait
+	if b.cfg.Dependencies {
+		for _, j := range b.jobs {
+			ids[j.ID] = true
+		}
 	}
+	inst.Jobs, out.Jobs = make([]hare.Job, 0, len(b.jobs)), make([]*Job, 0, len(b.jobs))
 	kept := b.jobs[:0]
 	for _, j := range b.jobs {
 		if len(j.lanes) == 0 {
@@ -309,22 +319,24 @@ func (b *builder) buildJob(j *placedJob, ids map[string]bool) (hare.Job, error) 
 // profiles sets how long the job takes on each type that it may use: what it took on the type that
 // it had, and elsewhere by Speeds.
 func (b *builder) profiles(j *placedJob, out *hare.Job) error {
-	ran := map[string]bool{}
-	for _, ref := range j.lanes {
-		ran[ref.gpuType] = true
+	ran := func(name string) bool {
+		return slices.ContainsFunc(j.lanes, func(ref laneRef) bool { return ref.gpuType == name })
 	}
 	elapsed := j.endUs - j.startUs
 	slowest, worst := "", 0.0
 	for _, name := range b.types {
-		if ran[name] {
+		if ran(name) {
 			if t := b.cfg.Speeds.relativeTime(j.Job, name); t > worst {
 				slowest, worst = name, t
 			}
 		}
 	}
+	if j.Type == "" && !j.stays {
+		out.On = make([]hare.Profile, 0, len(b.types))
+	}
 	for _, name := range b.types {
 		us := elapsed
-		if !ran[name] {
+		if !ran(name) {
 			if j.Type != "" && !strings.EqualFold(name, j.Type) || !b.comparable(j, slowest, name) {
 				continue
 			}
@@ -428,8 +440,7 @@ func (b *builder) happened(inst *hare.Instance) *hare.Result {
 	res := &hare.Result{InstanceSHA256: wire.SHA256(inst), Status: hare.StatusSucceeded, Reproducible: true,
 		Objective: hare.ObjectiveWeightedJCT, Options: hare.Options{Detail: "lanes"}, Schedule: s,
 		Jobs: make([]hare.JobResult, len(inst.Jobs))}
-	lanes := map[laneRef]*hare.Lane{}
-	var order []laneRef
+	lanes := make([][]*hare.Lane, len(b.nodes)) // by node and GPU
 	var value hare.Amount
 	for _, j := range b.jobs {
 		job := &inst.Jobs[j.instance]
@@ -446,21 +457,24 @@ func (b *builder) happened(inst *hare.Instance) *hare.Result {
 		}
 		value = value.Add(cost)
 		for _, ref := range j.lanes {
-			l := lanes[ref]
+			for len(lanes[ref.node]) <= ref.gpu {
+				lanes[ref.node] = append(lanes[ref.node], nil)
+			}
+			l := lanes[ref.node][ref.gpu]
 			if l == nil {
 				l = &hare.Lane{GPU: b.gpuName(ref)}
-				lanes[ref] = l
-				order = append(order, ref)
+				lanes[ref.node][ref.gpu] = l
 			}
 			l.Job = append(l.Job, int32(j.instance))
 			l.StartUs = append(l.StartUs, startUs)
 		}
 	}
-	slices.SortFunc(order, func(a, c laneRef) int {
-		return cmp.Or(cmp.Compare(a.node, c.node), cmp.Compare(a.gpu, c.gpu))
-	})
-	for _, ref := range order {
-		s.Lanes = append(s.Lanes, *lanes[ref])
+	for _, node := range lanes {
+		for _, l := range node {
+			if l != nil {
+				s.Lanes = append(s.Lanes, *l)
+			}
+		}
 	}
 	res.Value = &value
 	return res

@@ -9,6 +9,10 @@ import (
 
 // shape sets tasks, GPUs of a task and how they lie.
 func (b *builder) shape(j *placedJob, out *hare.Job) {
+	if len(j.lanes) == 1 { // most jobs
+		out.Tasks = 1
+		return
+	}
 	count := map[int]int64{}
 	var order []int
 	types := map[string]bool{}

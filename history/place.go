@@ -187,7 +187,12 @@ func (b *builder) take(j *placedJob, node int, h Held, want int64, lanes *[]lane
 		}
 		j.lanes = append(j.lanes, laneRef{node, gpu, (*lanes)[gpu].gpuType})
 	}
-	taken := make([]bool, len(*lanes))
+	if cap(b.taken) < len(*lanes) {
+		b.taken = make([]bool, len(*lanes))
+	}
+	taken := b.taken[:len(*lanes)]
+	clear(taken)
+	j.lanes = slices.Grow(j.lanes, int(min(want, int64(len(*lanes)))))
 	for _, n := range h.Numbers {
 		if n < len(*lanes) && (*lanes)[n].untilUs <= j.startUs {
 			taken[n] = true

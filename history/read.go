@@ -167,6 +167,9 @@ func (l *Log) addJob(j *Job) error {
 			list[i] = l.keep(list[i])
 		}
 	}
+	if n := len(l.Jobs); n == cap(l.Jobs) && n > 1<<12 {
+		l.Jobs = slices.Grow(l.Jobs, n) // append would copy long lists five times as often
+	}
 	l.Jobs = append(l.Jobs, *j)
 	return nil
 }
@@ -219,6 +222,34 @@ func (l *Log) readSlurm(name string, in *bufio.Reader, cfg ReadConfig) error {
 	return &RowError{Place{File: name, Line: 1}, fmt.Sprintf("%.40q begins none of the texts that Hare reads: sacct -P, "+
 		"scontrol show node or reservation, sacctmgr -P show event, or the JSON of sacct, squeue, sinfo, scontrol",
 		string(line))}
+}
+
+// sortJobs orders jobs by submission and ID. Jobs are large, so that their numbers are sorted and each job moves once.
+func (l *Log) sortJobs() {
+	compare := func(a, b *Job) int {
+		return cmp.Or(cmp.Compare(a.SubmitUs, b.SubmitUs), strings.Compare(a.ID, b.ID))
+	}
+	order := make([]int32, len(l.Jobs)) // the job that comes to each place
+	sorted := true
+	for i := range order {
+		order[i] = int32(i)
+		sorted = sorted && (i == 0 || compare(&l.Jobs[i-1], &l.Jobs[i]) <= 0)
+	}
+	if sorted {
+		return
+	}
+	slices.SortStableFunc(order, func(a, b int32) int { return compare(&l.Jobs[a], &l.Jobs[b]) })
+	for i := range order {
+		if order[i] == int32(i) {
+			continue
+		}
+		first, at := l.Jobs[i], int32(i)
+		for next := order[at]; next != int32(i); next = order[at] {
+			l.Jobs[at], order[at] = l.Jobs[next], at
+			at = next
+		}
+		l.Jobs[at], order[at] = first, at
+	}
 }
 
 // slurmReader returns the reader of a text by its first line in lower case; nil for no such text.
@@ -369,15 +400,7 @@ func (l *Log) countParts() {
 func (l *Log) settle() {
 	l.index, l.texts, l.held = nil, nil, 0
 	slices.SortFunc(l.Nodes, func(a, b Node) int { return strings.Compare(a.Name, b.Name) })
-	slices.SortStableFunc(l.Jobs, func(a, b Job) int {
-		if a.SubmitUs != b.SubmitUs {
-			if a.SubmitUs < b.SubmitUs {
-				return -1
-			}
-			return 1
-		}
-		return strings.Compare(a.ID, b.ID)
-	})
+	l.sortJobs()
 	l.merge()
 	l.countParts()
 	if l.accounted > 0 && l.countedGPUs == 0 && slices.ContainsFunc(l.Jobs, func(j Job) bool { return j.GPUs == 0 || j.guessed }) {

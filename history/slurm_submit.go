@@ -20,18 +20,39 @@ type submission struct {
 	perTask int64
 	// types are the GPU types that each option names, such as gres or gpus. Of an option that is given twice
 	// the last value counts, as for Slurm.
-	types map[string][]string
+	types map[string][]string // nil where none names any
 	// limit says that the line names a time limit.
 	limit bool
 	// asks is what each option asks for, and numbers the values of options that count tasks and nodes, of those
 	// options that stand before a command in --wrap.
-	asks    map[string]gres
-	numbers map[string]int64
+	asks    []asked
+	numbers []numbered
 	// exclude and require are the lists of -x and -w, in Slurm's form.
 	exclude, require []string
 	// unread are options that choose nodes and that cannot be read: files with names of nodes.
 	unread []string
 	after  []string
+}
+
+// asked is what an option asks for, and numbered is the value of an option that counts.
+type asked struct {
+	option string
+	gres   gres
+}
+
+type numbered struct {
+	option string
+	n      int64
+}
+
+// number returns the last value of an option that counts; 0 without one.
+func (s *submission) number(option string) (n int64) {
+	for i := range s.numbers {
+		if s.numbers[i].option == option {
+			n = s.numbers[i].n
+		}
+	}
+	return n
 }
 
 // flagOptions are the options without a value, or with one behind = alone. All others of sbatch, srun
@@ -58,7 +79,8 @@ func readSubmission(line string) submission {
 		return s
 	}
 	words := strings.Fields(line)
-	wrapped := slices.ContainsFunc(words, func(word string) bool { return strings.HasPrefix(word, "--wrap") })
+	wrapped := strings.Contains(line, "--wrap") &&
+		slices.ContainsFunc(words, func(word string) bool { return strings.HasPrefix(word, "--wrap") })
 	inWrap := false
 	for at := 0; at < len(words); at++ {
 		word := words[at]
@@ -117,6 +139,9 @@ func longName(name string) string {
 	if len(name) <= len("gpus-per-") && !strings.HasPrefix(name, "tres-p") {
 		return name
 	}
+	if name == "" || name[0] != 'g' && name[0] != 't' {
+		return name
+	}
 	for long := range gpuOptions {
 		if strings.HasPrefix(long, name) {
 			return long
@@ -127,7 +152,9 @@ func longName(name string) string {
 
 // askGPUs takes the value of an option that asks for GPUs, such as gpu:v100:2 of gres and v100:1,a100 of gpus.
 func (s *submission) askGPUs(name, value string, inWrap bool) (gpus int64) {
-	if word := gpuOptions[name]; word != "" {
+	if word := gpuOptions[name]; word != "" && strings.IndexByte(value, ',') < 0 {
+		value = word + strings.TrimPrefix(value, word)
+	} else if word != "" {
 		entries := splitOutside(value)
 		for i, entry := range entries {
 			if !strings.HasPrefix(entry, word) {
@@ -143,10 +170,7 @@ func (s *submission) askGPUs(name, value string, inWrap bool) (gpus int64) {
 	delete(s.types, name)
 	s.name(name, g.byType)
 	if !inWrap {
-		if s.asks == nil {
-			s.asks = map[string]gres{}
-		}
-		s.asks[name] = g
+		s.asks = append(s.asks, asked{name, g})
 	}
 	return g.gpus
 }
@@ -155,21 +179,24 @@ func (s *submission) askGPUs(name, value string, inWrap bool) (gpus int64) {
 // the line says nothing of tasks or sockets, there is one on each node.
 func (s *submission) total(nodes int64) gres {
 	if nodes == 0 {
-		nodes = s.numbers["nodes"]
+		nodes = s.number("nodes")
 	}
 	nodes = max(1, nodes)
-	tasks := s.numbers["ntasks"]
+	tasks := s.number("ntasks")
 	if tasks == 0 {
-		tasks = nodes * max(1, s.numbers["ntasks-per-node"])
+		tasks = nodes * max(1, s.number("ntasks-per-node"))
 	}
 	for _, by := range []struct {
 		option string
 		times  int64
 	}{{"gpus", 1}, {"gpus-per-node", nodes}, {"gres", nodes}, {"gpus-per-task", tasks}, {"tres-per-task", tasks},
-		{"gpus-per-socket", nodes * max(1, s.numbers["sockets-per-node"])}} {
-		if g, ok := s.asks[by.option]; ok {
-			if g = g.multiply(by.times); g.gpus > 0 || !g.parts.none() {
-				return g
+		{"gpus-per-socket", nodes * max(1, s.number("sockets-per-node"))}} {
+		for i := len(s.asks) - 1; i >= 0; i-- { // of an option that is given twice the last value counts
+			if s.asks[i].option == by.option {
+				if g := s.asks[i].gres.multiply(by.times); g.gpus > 0 || !g.parts.none() {
+					return g
+				}
+				break
 			}
 		}
 	}
@@ -225,10 +252,7 @@ func (s *submission) option(name, value string, inWrap bool) {
 	case "ntasks", "nodes", "ntasks-per-node", "sockets-per-node":
 		least, _, _ := strings.Cut(value, "-")
 		if n, err := parseCount(least); err == nil && n <= hare.MaxGPUs && !inWrap {
-			if s.numbers == nil {
-				s.numbers = map[string]int64{}
-			}
-			s.numbers[name] = n
+			s.numbers = append(s.numbers, numbered{name, n})
 		}
 	}
 	switch name {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/hare-sched/hare/trace"
@@ -125,7 +126,7 @@ func (t *table) next() (bool, error) {
 			continue
 		}
 		t.rows++
-		t.row = strings.Split(line, t.delimiter)
+		t.split(line)
 		if len(t.row) != len(t.names) && !t.repair() {
 			return true, errFields
 		}
@@ -135,6 +136,18 @@ func (t *table) next() (bool, error) {
 			}
 		}
 		return true, nil
+	}
+}
+
+// split takes the fields of a line.
+func (t *table) split(line string) {
+	t.row = t.row[:0]
+	for {
+		field, rest, more := strings.Cut(line, t.delimiter)
+		t.row = append(t.row, field)
+		if line = rest; !more {
+			return
+		}
 	}
 }
 
@@ -155,7 +168,7 @@ func (t *table) repair() bool {
 		}
 	}
 	surplus := make([]int, len(t.names)) // by column
-	fields := t.row
+	fields := slices.Clone(t.row)
 	var try func(at, left int) bool
 	try = func(at, left int) bool {
 		if left == 0 {
