@@ -213,6 +213,12 @@ func (t *csvTable) place() Place { return Place{File: t.file, Line: max(1, t.lin
 func (t *csvTable) nextLine(ahead int) (string, error) {
 	for len(t.ahead) <= ahead {
 		line, err := t.lines.readLine()
+		if errors.Is(err, errLong) && t.read+len(t.ahead) > 0 {
+			line, err = "(a line of more than "+itoa(maxLine)+" bytes)", nil // a row of one field, which no table has
+		}
+		if err != nil && !errors.Is(err, io.EOF) {
+			return "", &RowError{Place{File: t.file, Line: t.read + len(t.ahead) + 1}, err.Error()}
+		}
 		if err != nil {
 			return "", err
 		}

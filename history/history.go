@@ -90,10 +90,19 @@ type Job struct {
 
 	// On says which nodes the job had and how many GPUs of which types. The list is sorted by node.
 	On []Held
+	// PartMicro is the part of its one GPU that a job had, in millionths, such as shards, MPS or time slices; 0 means
+	// whole GPUs. Several such jobs may have had one GPU at once.
+	PartMicro int64
 	// After are the IDs of jobs whose ends the job waited for.
 	After []string
 	// Seconds are the durations on GPU types that the job's comment gives, sorted by type.
 	Seconds []TypeSeconds
+
+	parts   parts // while texts are read: what stands for parts of GPUs
+	guessed bool  // the GPUs are those of the command line alone
+	// confirmed says that squeue tells of the job, and suspended that it was or is suspended.
+	confirmed, suspended bool
+	stays                bool // the text cannot tell what the job asked for: it may use only the types on which it ran
 }
 
 // Held is what a job held on one node.
@@ -129,6 +138,8 @@ type Node struct {
 	Down []hare.Window
 	// Out says that nothing starts on the node at the end of the log.
 	Out bool
+
+	parts parts // while texts are read
 }
 
 // Reservation keeps nodes for some users.
@@ -156,6 +167,10 @@ type Log struct {
 	held  int               // nodes of all jobs, while texts are read
 	// unplaced are the jobs of tables that do not say where they ran, while texts are read.
 	unplaced []unplacedJob
+	// While texts are read: jobs that accounting tells, and of how many of them it counts GPUs.
+	accounted, countedGPUs int
+	clusters               map[string]*clusterRows
+	skipped                int // lines before the text at hand
 
 	maxJobs int
 	kube    *kubeLog // while texts are read

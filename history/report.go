@@ -59,6 +59,11 @@ func (r *Report) setAside(what string, place Place, value string) {
 	r.SetAside = append(r.SetAside, Note{what, 1, fmt.Sprintf("%v: %.80q", place, value)})
 }
 
+// noneRead is the error of a text of which no row could be read.
+func noneRead(place Place, first Note) error {
+	return &RowError{place, "no row can be read: " + first.First + ": " + first.What}
+}
+
 // Unread is how many values could not be read, for the metrics of helpers that go on without them.
 func (r *Report) Unread() (values int64) {
 	for _, n := range r.SetAside {
@@ -116,6 +121,48 @@ func columnList(columns []trace.Column) string {
 	return strings.Join(text, ", ")
 }
 
+// NothingError says that a log has nothing of which an instance could be made. Its text is short; the report has all.
+type NothingError struct {
+	Report *Report
+	now    bool
+}
+
+// remedies say what to do about the reasons for which jobs are left out.
+var remedies = []struct{ reason, remedy string }{
+	{"had and wanted no GPUs", "give a text that tells GPUs (--report tells what was read)"},
+	{"has and wants no GPUs", "give a text that tells GPUs (--report tells what was read)"},
+	{"does not say on which nodes", "give a text that names nodes"},
+	{"after the window", "set --until later"}, {"before the window", "set --since earlier"},
+	{"had not started", "use --now, which plans what waits"}, {"has no room", "give the nodes"},
+	{"no GPU of the job's nodes", "give the nodes with their GPUs"},
+}
+
+func (e *NothingError) Error() string {
+	remedy, why := "give a text with jobs that ran", ""
+	most := 0
+	for _, n := range e.Report.LeftOut {
+		if n.Count > most && n.What != stepsLeft {
+			most, why = n.Count, fmt.Sprintf("; most often (%d): %.50s (%.40s)", n.Count, n.What, n.First)
+			for _, r := range remedies {
+				if strings.Contains(n.What, r.reason) {
+					remedy = r.remedy
+				}
+			}
+		}
+	}
+	if len(e.Report.Warnings) > 0 && strings.Contains(e.Report.Warnings[0], "AccountingStorageTRES") {
+		remedy = "set AccountingStorageTRES=gres/gpu in slurm.conf"
+	}
+	what := "no job had GPUs"
+	if e.now {
+		if why == "" {
+			remedy = "give squeue --json or a later text"
+		}
+		what = "no job that runs or waits has GPUs"
+	}
+	return remedy + ": " + what + why
+}
+
 // RowError is an error at a place of a text.
 type RowError struct {
 	Place  Place
@@ -123,5 +170,8 @@ type RowError struct {
 }
 
 func (e *RowError) Error() string { return e.Place.String() + ": " + e.Reason }
+
+// stepsLeft is what becomes of steps.
+const stepsLeft = "steps of jobs are parts of their jobs"
 
 func itoa(n int64) string { return strconv.FormatInt(n, 10) }

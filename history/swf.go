@@ -56,6 +56,13 @@ func (l *Log) readSWF(name string, in *bufio.Reader, cfg ReadConfig) error {
 		if errors.Is(err, io.EOF) {
 			break
 		}
+		if errors.Is(err, errLong) && f.Rows > 0 {
+			l.Report.setAside("a line with another number of fields than 18: it is left out", t.place(), "(a long line)")
+			continue
+		}
+		if errors.Is(err, errLong) {
+			return t.fault("%v", err)
+		}
 		if err != nil {
 			return err
 		}

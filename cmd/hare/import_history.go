@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
@@ -196,7 +197,7 @@ func sinceTime(text string, nowUs int64, zone *time.Location) (int64, error) {
 // historySources say what each subcommand of import reads.
 var historySources = []struct{ name, short, long, example string }{
 	{"slurm", "Convert what Slurm tells: sacct, squeue, sinfo, scontrol, sacctmgr",
-		`Slurm reads what happened on a Slurm cluster (22.05 to 25.x) from saved texts, each known by what
+		`Slurm reads what happened on a Slurm cluster (22.05 to 26.05) from saved texts, each known by what
 it holds: sacct -P, scontrol show node, sacctmgr -P show event, and the JSON of
 sacct, squeue, sinfo and scontrol show node. It only reads. Make the texts by
 
@@ -291,6 +292,9 @@ func importHistoryCommands() (out []*cobra.Command) {
 		var name, happened, report string
 		c := &cobra.Command{Use: s.name + " FILE...", Short: s.short, Long: s.long, Example: s.example,
 			RunE: func(c *cobra.Command, args []string) error {
+				if os.Getenv("GOGC") == "" { // a year of a large cluster in half of the memory
+					defer debug.SetGCPercent(debug.SetGCPercent(50))
+				}
 				log, err := hf.fetch(c.Context(), s.name, args)
 				if err != nil {
 					return err
@@ -304,18 +308,15 @@ func importHistoryCommands() (out []*cobra.Command) {
 					return usageError{errors.New("--happened is for what happened: leave it out with --now")}
 				}
 				built, err := build(hf.cfg)
+				if nothing := (*history.NothingError)(nil); errors.As(err, &nothing) {
+					err = errors.Join(err, writeReport(report, nothing.Report))
+				}
 				if err != nil {
 					return usageError{err}
 				}
 				fmt.Fprint(stderr, built.Report)
-				if report != "" {
-					if err := writeOut(report, func(w io.Writer) error {
-						e := json.NewEncoder(w)
-						e.SetIndent("", "  ")
-						return e.Encode(built.Report)
-					}); err != nil {
-						return err
-					}
+				if err := writeReport(report, built.Report); err != nil {
+					return err
 				}
 				if happened != "" {
 					err := writeOut(happened, func(w io.Writer) error { return wire.EncodeResult(w, built.Happened) })
@@ -351,6 +352,18 @@ func importHistoryCommands() (out []*cobra.Command) {
 		out = append(out, c)
 	}
 	return out
+}
+
+// writeReport writes a report as JSON to the file that --report names.
+func writeReport(name string, rep *history.Report) error {
+	if name == "" {
+		return nil
+	}
+	return writeOut(name, func(w io.Writer) error {
+		e := json.NewEncoder(w)
+		e.SetIndent("", "  ")
+		return e.Encode(rep)
+	})
 }
 
 // profileCommand prints how long jobs take on GPU types, by what a log shows.
