@@ -37,7 +37,7 @@ var vocabulary = setOf(strings.ToLower(`
 	nodeready nodenotready nodeschedulable nodenotschedulable
 	gang rigid relaxed weighted_jct jct_and_tardiness makespan lanes succeeded events server
 	unknown bert cifar10 deepspeech2 imagenet ncf yolov3 accordion gns static ls be burstable guaranteed bestEffort
-	low_priority exclusive user mcs topo shared oversubscribe force
+	low_priority exclusive node no yes none user mcs topo shared oversubscribe force
 	maint ignore_jobs daily weekly flex spec_nodes all_nodes overlap
 	pretrain sft eval
 	nodes jobs groups actors consolidated unconsolidated

@@ -208,13 +208,21 @@ func FuzzRename(f *testing.F) {
 // instance makes the instance of texts, in the form of a file, and what happened.
 func instance(t testing.TB, source string, now bool, texts []Text) (inst, happened []byte, log *history.Log) {
 	t.Helper()
+	inst, happened, log, err := tryInstance(source, now, texts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return inst, happened, log
+}
+
+func tryInstance(source string, now bool, texts []Text) (inst, happened []byte, log *history.Log, err error) {
 	var sources []trace.Source
 	for _, x := range texts {
 		sources = append(sources, trace.Source{Name: x.Name, R: bytes.NewReader(x.Body)})
 	}
-	log, err := history.Read(source, sources, history.ReadConfig{})
+	log, err = history.Read(source, sources, history.ReadConfig{})
 	if err != nil {
-		t.Fatal(err)
+		return nil, nil, nil, err
 	}
 	build := log.Build
 	if now {
@@ -222,18 +230,18 @@ func instance(t testing.TB, source string, now bool, texts []Text) (inst, happen
 	}
 	built, err := build(history.Config{Name: "7"})
 	if err != nil {
-		t.Fatal(err)
+		return nil, nil, nil, err
 	}
 	var b, h bytes.Buffer
 	if err := wire.EncodeInstance(&b, built.Instance); err != nil {
-		t.Fatal(err)
+		return nil, nil, nil, err
 	}
 	if built.Happened != nil {
 		if err := wire.EncodeResult(&h, built.Happened); err != nil {
-			t.Fatal(err)
+			return nil, nil, nil, err
 		}
 	}
-	return b.Bytes(), h.Bytes(), log
+	return b.Bytes(), h.Bytes(), log, nil
 }
 
 // namesOf lists the names in a log that are not numbers.
@@ -270,6 +278,75 @@ func namesOf(log *history.Log) (names []string) {
 }
 
 var wordForm = regexp.MustCompile(`[A-Za-z0-9_][A-Za-z0-9_.-]*`)
+
+// caseFolders are the texts of the readers' cases, each jobs with the nodes beside them.
+func caseFolders(t *testing.T) (out [][]string) {
+	folders, err := filepath.Glob(filepath.Join("..", "history", "testdata", "cases", "*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, folder := range folders {
+		files, err := filepath.Glob(filepath.Join(folder, "*"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var nodes, jobs []string
+		for _, file := range files {
+			name := "cases/" + filepath.Base(folder) + "/" + filepath.Base(file)
+			if strings.HasPrefix(filepath.Base(file), "nodes") {
+				nodes = append(nodes, name)
+			} else {
+				jobs = append(jobs, name)
+			}
+		}
+		for _, j := range jobs {
+			out = append(out, append([]string{j}, nodes[:min(1, len(nodes))]...))
+		}
+	}
+	return out
+}
+
+// TestCasesUpToNames is TestSameUpToNames for the texts of the readers' cases, where they give an instance.
+func TestCasesUpToNames(t *testing.T) {
+	made := 0
+	for _, files := range caseFolders(t) {
+		var texts []Text
+		for _, name := range files {
+			texts = append(texts, open(t, name))
+		}
+		first, _ := history.Detect(texts[0].Body)
+		for _, now := range []bool{false, true} {
+			inst, _, log, err := tryInstance(first, now, texts)
+			if err != nil {
+				continue
+			}
+			made++
+			out, _, err := Rename(append(slices.Clone(texts), Text{"instance", inst}))
+			if err != nil {
+				t.Fatalf("%v: %v", files, err)
+			}
+			var renamed []Text
+			for i := range texts {
+				renamed = append(renamed, Text{texts[i].Name, out[i]})
+			}
+			got, _, again, err := tryInstance(first, now, renamed)
+			if err != nil {
+				t.Errorf("%v: %v", files, err)
+				continue
+			}
+			if want := canonical(t, out[len(texts)]); string(got) != want {
+				t.Errorf("%v, now %v: the instance of the renamed texts is not the renamed instance:\n%s", files, now,
+					differ(string(got), want))
+			}
+			if n, m := log.Report.Unread(), again.Report.Unread(); n != m {
+				t.Errorf("%v: %d values were set aside, and %d of the renamed texts", files, n, m)
+			}
+		}
+	}
+	if made < 5 && len(caseFolders(t)) > 5 {
+		t.Errorf("only %d cases give an instance", made)
+	}
+}
 
 // TestSameUpToNames checks for the texts of all readers' tests: what is made of the renamed texts is what is made
 // of the texts, renamed; and no name stands in what is written.

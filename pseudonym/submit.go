@@ -98,6 +98,8 @@ func (w *walker) submitLine(line string) string {
 				value = next()
 			}
 			switch write, ok := submitOptions[long]; {
+			case name == "wrap":
+				out = append(out, "--wrap=job.sh") // options behind it are words of a command line
 			case ok && value != "":
 				out = append(out, "--"+name+"="+write(w, value))
 			case ok || submitFlags[name]:
