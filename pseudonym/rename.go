@@ -131,7 +131,7 @@ var (
 // name replaces a name. GPUs of a node, attempts of a job, and labels that readers make of features and partitions are
 // names with more around them.
 func (w *walker) name(s string) string {
-	for _, prefix := range []string{"feature.", "partition.", "node:"} {
+	for _, prefix := range []string{"feature.", "partition.", "node:", "_ray_internal_job_actor_"} {
 		if rest, ok := strings.CutPrefix(s, prefix); ok && rest != "" {
 			return prefix + w.name(rest)
 		}
