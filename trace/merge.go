@@ -122,7 +122,7 @@ func (b *builder) aside(err error) bool {
 	if !ok {
 		column, why = "the row", row.Reason
 	}
-	b.rep.skipAt("a row with a value that cannot be read: "+column, fmt.Sprintf("%s:%d, %s", row.File, row.Line, why))
+	b.rep.skipAt("a row with a value that cannot be used: "+column, fmt.Sprintf("%s:%d, %s", row.File, row.Line, why))
 	return true
 }
 
@@ -171,7 +171,11 @@ func (b *builder) finish(t *table) (*hare.Instance, *Report, error) {
 		return nil, b.rep, b.unread
 	}
 	if b.rep.Jobs == 0 {
-		return nil, b.rep, &RowError{t.file, 1, 1, "no row of this text gives a job"}
+		why := ""
+		if most := b.rep.mostSkipped(); most != nil {
+			why = fmt.Sprintf("; most often (%d): %s (first at %s)", most.Rows, most.Reason, most.First)
+		}
+		return nil, b.rep, &RowError{t.file, 1, 1, "no row of this text gives a job" + why}
 	}
 	// Validation finds what single rows cannot show, such as the length of all jobs one
 	// after another.

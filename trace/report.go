@@ -76,6 +76,16 @@ func (rep *Report) skipAt(reason, first string) {
 	rep.Skipped = append(rep.Skipped, Skipped{reason, 1, first})
 }
 
+// mostSkipped is what skips the most rows; nil where none is.
+func (rep *Report) mostSkipped() (most *Skipped) {
+	for i := range rep.Skipped {
+		if s := &rep.Skipped[i]; most == nil || s.Rows > most.Rows {
+			most = s
+		}
+	}
+	return most
+}
+
 // count adds the counts of one row.
 func (rep *Report) count(row *Report) {
 	rep.Steps += row.Steps

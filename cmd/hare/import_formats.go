@@ -97,7 +97,7 @@ func positional(c *cobra.Command, args []string) (out []string) {
 }
 
 // armadaText begins a specification of Armada's simulator.
-var armadaText = regexp.MustCompile(`(?m)^(clusters|queues)\s*:`)
+var armadaText = regexp.MustCompile(`(?m)^(clusters|queues)\s*:|^\s*\{.*"(clusters|queues)"\s*:`)
 
 // detectFile tells the format of one file; nodes says that it has nothing but nodes.
 func detectFile(name string) (format string, nodes bool, err error) {

@@ -40,7 +40,7 @@ func TestImportFormats(t *testing.T) {
 		{[]string{at("log.swf", swf), "--processors-per-gpu", "2"}, "swf: 1 jobs", 0},
 		{[]string{at("t.trace", "LM (batch size 5)\tc\td\t-n\t1\t9000\t2\tgns\t1\t-1.0\t14\t7.5\n")}, "shockwave: 1 jobs", 0},
 		{[]string{at("p.csv", "arrival_s,duration_s,num_gpus\n1,2,1\n2,x,1\n")}, "skipped 1: a row with a value that cannot be " +
-			"read: duration_s (first at ", 0},
+			"used: duration_s (first at ", 0},
 		{[]string{at("w.yaml", "queues:\n- name: a\n  jobTemplates:\n  - number: 1\n    requirements: {resourceRequirements: "+
 			"{requests: {nvidia.com/gpu: 1}}}\n    runtimeDistribution: {minimum: 5m}\n"), at("c.yaml", "clusters:\n- name: c\n  "+
 			"nodeTemplates:\n  - {number: 1, totalResources: {resources: {nvidia.com/gpu: 8}}}\n")}, "armada: 1 jobs", 0},
