@@ -55,8 +55,8 @@ func TestKAI(t *testing.T) {
 		`{"rawObjects":`: "breaks off",
 		"PK\x03\x04junk": "zip",
 	} {
-		if _, err := history.Read("kai", []trace.Source{{Name: "f", R: strings.NewReader(text)}}, history.ReadConfig{}); err ==
-			nil || !strings.Contains(err.Error(), want) {
+		_, err := history.Read("kai", []trace.Source{{Name: "f", R: strings.NewReader(text)}}, history.ReadConfig{})
+		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%.10q: %v, not %s", text, err, want)
 		}
 	}

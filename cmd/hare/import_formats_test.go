@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestImportFormats imports files without naming their format, lists the formats, and checks that a refusal is one short
-// line that says first what to do.
+// TestImportFormats imports files without naming their format, lists the formats, and checks that a refusal is one
+// short line that says first what to do.
 func TestImportFormats(t *testing.T) {
 	dir := t.TempDir()
 	at := func(name, text string) string {
@@ -38,14 +38,19 @@ func TestImportFormats(t *testing.T) {
 		{[]string{"--happened", filepath.Join(dir, "h.json"), jobs, "--gpus", "A100=8"}, "acme: 1 jobs", 0},
 		{[]string{"history", jobs, "--gpus=A100=8"}, "history: 1 jobs", 0},
 		{[]string{at("log.swf", swf), "--processors-per-gpu", "2"}, "swf: 1 jobs", 0},
-		{[]string{at("t.trace", "LM (batch size 5)\tc\td\t-n\t1\t9000\t2\tgns\t1\t-1.0\t14\t7.5\n")}, "shockwave: 1 jobs", 0},
-		{[]string{at("p.csv", "arrival_s,duration_s,num_gpus\n1,2,1\n2,x,1\n")}, "skipped 1: a row with a value that cannot be " +
-			"used: duration_s (first at ", 0},
-		{[]string{at("w.yaml", "queues:\n- name: a\n  jobTemplates:\n  - number: 1\n    requirements: {resourceRequirements: "+
-			"{requests: {nvidia.com/gpu: 1}}}\n    runtimeDistribution: {minimum: 5m}\n"), at("c.yaml", "clusters:\n- name: c\n  "+
-			"nodeTemplates:\n  - {number: 1, totalResources: {resources: {nvidia.com/gpu: 8}}}\n")}, "armada: 1 jobs", 0},
-		{[]string{at("x.csv", "job_id,submit_time,start_time,end_time,gpus\n")}, "name the format, hare import FORMAT FILE (see " +
-			"--list-formats): what it holds tells none; nearest: acme (lacks gpu_num, type), ", 2},
+		{[]string{at("t.trace", "LM (batch size 5)\tc\td\t-n\t1\t9000\t2\tgns\t1\t-1.0\t14\t7.5\n")}, "shockwave: 1 jobs",
+			0},
+		{[]string{at("p.csv", "arrival_s,duration_s,num_gpus\n1,2,1\n2,x,1\n")},
+			"skipped 1: a row with a value that cannot be " +
+				"used: duration_s (first at ", 0},
+		{[]string{at("w.yaml", "queues:\n- name: a\n  jobTemplates:\n  - number: 1\n    requirements: "+
+			"{resourceRequirements: "+
+			"{requests: {nvidia.com/gpu: 1}}}\n    runtimeDistribution: {minimum: 5m}\n"), at("c.yaml",
+			"clusters:\n- name: c\n  "+
+				"nodeTemplates:\n  - {number: 1, totalResources: {resources: {nvidia.com/gpu: 8}}}\n")}, "armada: 1 jobs", 0},
+		{[]string{at("x.csv", "job_id,submit_time,start_time,end_time,gpus\n")},
+			"name the format, hare import FORMAT FILE (see " +
+				"--list-formats): what it holds tells none; nearest: acme (lacks gpu_num, type), ", 2},
 		{[]string{at("y.txt", "hello\n")}, "what it holds tells none\n", 2},
 		{[]string{jobs, at("z.swf", swf)}, "name the format", 2},
 		{[]string{at("i.json", `{"hare":"instance/v1"}`)}, "a document of Hare's own", 2},
@@ -70,7 +75,8 @@ func TestAnonymise(t *testing.T) {
 	dir := t.TempDir()
 	jobs, nodes := filepath.Join(dir, "ann.csv"), filepath.Join(dir, "lab-nodes.csv")
 	for path, text := range map[string]string{
-		jobs:  "id,user,name,submit,start,end,gpus,nodes,type\nx,ann,bert,0,0,90,2,gpu-a,V100\ny,bob,vgg,0,90,120,1,gpu-a,V100\n",
+		jobs: "id,user,name,submit,start,end,gpus,nodes,type\nx,ann,bert,0,0,90,2,gpu-a,V100\ny,bob,vgg,0,90,120,1," +
+			"gpu-a,V100\n",
 		nodes: "node,type,gpus\ngpu-a,V100,4\n",
 	} {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
