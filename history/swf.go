@@ -217,7 +217,7 @@ func (l *Log) swfLine(words []string, beginS, perGPU int64, place Place) (j Job,
 	case 5:
 		j.State = Cancelled
 	}
-	if v[swfRun] > 0 {
+	if v[swfRun] > 0 || v[swfRun] == 0 && j.State != Cancelled { // 0 is less than half a second
 		j.StartUs = us(v[swfSubmit] + max(0, v[swfWait]))
 		j.EndUs = us(v[swfSubmit] + max(0, v[swfWait]) + v[swfRun])
 		if v[swfWait] < 0 {

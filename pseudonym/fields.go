@@ -76,18 +76,18 @@ func init() {
 		{`nodelist nodes reqnodelist excluded_nodes required_nodes scheduled_nodes batch_host batchhost failed_node nodename
 			nodeaddr nodehostname hostname hostnames address node_list range list execnodes schednodelist reqnodes
 			excnodelist exec_host allocating_node onlynodes notnodes node_name`, (*walker).hosts},
-		{`state job_state current status phase kind apiversion reason state_reason flags node_state state_flags sync ` +
+		{`state jobstate job_state current status phase kind apiversion reason state_reason flags node_state state_flags sync ` +
 			`objective
 			operator restartpolicy clock policy hare detail pod_phase qos_class batch_mode application completionmode effect
-			base_state method bound_method termination stopped next_state_after_reboot exclusive shared oversubscribe
+			base_state method bound_method termination stopped next_state_after_reboot placement exclusive shared oversubscribe
 			driver_exit strategy source`, (*walker).words},
-		{`type types gpu_type requested_type gpu_spec model gpu_type_spec gputype placement gpu_product resource`,
+		{`type types gpu_type requested_type gpu_spec gpu_type_spec gputype gpu_product`,
 			(*walker).token},
 		{`reqtres alloctres tres cfgtres gres gresused gres_used gres_drained tres_used alloc_tres tres_per_job tres_per_node
 			tres_per_socket tres_per_task tres_req_str tres_alloc_str gres_detail used_gres reqgres allocgres tresusageinave
 			tresperjob trespernode trespersocket trespertask cpus_per_tres memory_per_tres allocgres reqgres tres_fmt`,
 			(*walker).tres},
-		{`jobid jobidraw job_id_raw array_job_id array_task_id array_task_string array_task_str task task_id id_array_task
+		{`jobid arrayjobid arraytaskid jobidraw job_id_raw array_job_id array_task_id array_task_string array_task_str task task_id id_array_task
 			het_job_id_set step_id sluid`, (*walker).slurmID},
 		{`submitline submit_line`, (*walker).submitLine},
 		{`features constraints constraint availablefeatures activefeatures features_active batch_features cluster_features
@@ -193,16 +193,12 @@ func (w *walker) resource(s string) string {
 	return w.name(s)
 }
 
-// labelDomains are the domains of labels and annotations that programs set, which are no names of anybody's.
-var labelDomains = regexp.MustCompile(`^[a-z0-9.-]*\b(kubernetes\.io|k8s\.io|nvidia\.com|amd\.com|intel\.com|` +
-	`google\.com|` +
-	`kubeflow\.org|ray\.io|volcano\.sh|koordinator\.sh|run\.ai|kai\.scheduler|hare\.dev|` +
-	`armadaproject\.io)/[A-Za-z0-9._-]+$`)
-
-// plainLabels are labels without a domain that readers know.
+// plainLabels are labels without a domain that readers know; those with one stand in members.txt.
 var plainLabels = setOf("pod-group-name gpu-fraction gpu-fraction-num-devices gpu-memory gpu-type gpu_type")
 
-func isKnownLabel(s string) bool { return plainLabels[s] || labelDomains.MatchString(s) }
+func isKnownLabel(s string) bool {
+	return plainLabels[s] || strings.Contains(s, "/") && known[strings.ToLower(s)]
+}
 
 // isTypeLabel says whether a label names a GPU type.
 func isTypeLabel(s string) bool {
@@ -237,12 +233,13 @@ func (w *walker) words(s string) string {
 	return s
 }
 
-// kinds are kinds and versions of objects of Kubernetes, in the form in which nobody names anything.
-var kinds = regexp.MustCompile(`^(v[0-9]+((alpha|beta)[0-9]+)?|[a-z0-9.-]+(\.io|\.org|\.sh|\.ai|\.com|batch|` +
-	`apps)/v[0-9a-z]+|` +
-	`List|Node|Pod|Job|CronJob|JobSet|[A-Z][A-Za-z]+Job|RayCluster|LeaderWorkerSet|PodGroup|Event|Workload|` +
+// kinds are kinds and versions of objects of Kubernetes that everybody has.
+var kinds = regexp.MustCompile(`^(v[0-9]+((alpha|beta)[0-9]+)?|` +
+	`([a-z-]+\.)*(k8s\.io|x-k8s\.io|kubeflow\.org|ray\.io|volcano\.sh|koordinator\.sh|run\.ai)/v[0-9a-z]+|` +
+	`(batch|apps)/v1(beta1)?|(Node|Pod|Job|Event|Workload)?List|Node|Pod|Job|CronJob|JobSet|` +
+	`(MPI|PyTorch|TF|XGBoost|Paddle|MX|JAX|Train|Ray|MPI)Job|RayCluster|LeaderWorkerSet|PodGroup|Event|Workload|` +
 	`ResourceFlavor|ClusterQueue|LocalQueue|Namespace|ReplicaSet|StatefulSet|Deployment|DaemonSet|ResourceClaim|` +
-	`ResourceClaimTemplate|ResourceSlice|DeviceClass|Queue|AppWrapper|(batch|apps)/v1|[A-Z][A-Za-z]+List)$`)
+	`ResourceClaimTemplate|ResourceSlice|DeviceClass|Queue|AppWrapper)$`)
 
 func isKind(word string) bool { return kinds.MatchString(word) }
 

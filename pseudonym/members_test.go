@@ -19,6 +19,9 @@ var update = flag.Bool("update", false, "rewrite members.txt")
 
 var memberForm = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_.-]*$`)
 
+// labelForm is that of labels and annotations with a domain.
+var labelForm = regexp.MustCompile(`^[a-z0-9.-]+\.[a-z]+/[A-Za-z0-9._-]+$`)
+
 var jsonMember = regexp.MustCompile(`"([A-Za-z0-9_]+)"\s*:`)
 
 // TestMembers checks that members.txt has the names of all members of documents that readers know: fields of structs,
@@ -75,7 +78,9 @@ func TestMembers(t *testing.T) {
 					}
 				case *ast.BasicLit:
 					if text, err := strconv.Unquote(n.Value); literals && n.Kind == token.STRING && err == nil {
-						add(text)
+						if add(text); labelForm.MatchString(text) {
+							found[strings.ToLower(text)] = true
+						}
 					}
 				}
 				return true

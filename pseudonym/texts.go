@@ -36,7 +36,8 @@ func (w *walker) text(t Text) ([]byte, error) {
 			return nil, fault(err.Error())
 		}
 		return out, nil
-	case strings.HasPrefix(lower, "nodename="), strings.HasPrefix(lower, "reservationname="):
+	case strings.HasPrefix(lower, "nodename="), strings.HasPrefix(lower, "reservationname="),
+		strings.HasPrefix(lower, "jobid="):
 		return w.scontrol(body), nil
 	case source == "swf":
 		return w.swf(body), nil
@@ -179,7 +180,10 @@ var scontrolKeys = setOf(`nodename gres cpualloc cpuefctv cputot cores corespers
 	alloctres
 	gresused gresdrain reservationname starttime endtime duration nodes nodecnt corecnt users accounts partitionname flags
 	tres features weight version owner maxstartdelay groups licenses burstbuffer watts boottime slurmdstarttime
-	lastbusytime resumeaftertime tmpdisk cpuload`)
+	lastbusytime resumeaftertime tmpdisk cpuload jobid arrayjobid arraytaskid jobname userid groupid account qos jobstate
+	reason dependency requeue restarts runtime timelimit submittime eligibletime accruetime reqnodelist excnodelist nodelist
+	batchhost numnodes numcpus numtasks reqtres tresperjob trespernode trespersocket trespertask comment suspendtime
+	oversubscribe priority`)
 
 var scontrolPair = regexp.MustCompile(`(^|\s)([A-Za-z_]+)=`)
 
@@ -410,8 +414,11 @@ func (w *walker) csv(body []byte) ([]byte, error) {
 			if i < len(columns) {
 				column = columns[i]
 			}
-			if form == "acme" && column == "type" {
+			switch {
+			case form == "acme" && column == "type":
 				column = "" // what a job does
+			case column == "model" && slices.Contains(columns, "sn"):
+				column = "gpu_type" // of openb's nodes
 			}
 			row[i] = w.value("", column, strings.TrimSpace(value))
 		}
