@@ -225,6 +225,9 @@ var wordSplit = regexp.MustCompile(`[A-Za-z_][A-Za-z0-9_./]*`)
 
 // words keeps a text all of whose words are in the vocabulary.
 func (w *walker) words(s string) string {
+	if isKind(s) {
+		return s
+	}
 	for _, word := range wordSplit.FindAllString(s, -1) {
 		if lower := strings.ToLower(strings.Trim(word, "./")); !vocabulary[lower] && !nothings[word] && !isKind(word) {
 			return w.list(s, ",")
@@ -243,9 +246,8 @@ var kinds = regexp.MustCompile(`^(v[0-9]+((alpha|beta)[0-9]+)?|` +
 
 func isKind(word string) bool { return kinds.MatchString(word) }
 
-var tresForm = regexp.MustCompile(`^(cpu|mem|node|billing|energy|vmem|pages|fs/disk|gres|gres/gpu|gres/shard|` +
-	`gres/mps|` +
-	`gres/gpumem|gres/gpuutil|gpu|gres:gpu|shard|mps|gres/tmpdisk)([:=/][A-Za-z0-9_.:=*()/,+%-]*|\(.*\))?$`)
+var tresForm = regexp.MustCompile(`^(cpu|mem|node|billing|energy|vmem|pages|fs/disk|gres/(gpu|shard|mps|gpumem|gpuutil)|` +
+	`gres:(gpu|shard|mps)|gpu|shard|mps)([:=][A-Za-z0-9_.:=*()/,+%-]*|\([A-Za-z0-9:,._-]*\))?$`)
 
 // tres keeps CPUs, memory, nodes and GPUs of a list of Slurm's resources and replaces the names of others.
 func (w *walker) tres(s string) string {

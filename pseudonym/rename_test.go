@@ -179,6 +179,39 @@ func TestLogs(t *testing.T) {
 	}
 }
 
+// TestValues checks which texts of fields stay.
+func TestValues(t *testing.T) {
+	for _, c := range []struct {
+		field  string
+		stay   []string
+		change []string
+	}{
+		{"apiVersion", []string{"v1", "batch/v1", "kueue.x-k8s.io/v1beta2", "jobset.x-k8s.io/v1alpha2", "kubeflow.org/v1",
+			"batch.volcano.sh/v1alpha1", "scheduling.run.ai/v2alpha2", "resource.k8s.io/v1"}, []string{"ann.example.com/v1"}},
+		{"kind", []string{"Pod", "PyTorchJob", "List", "NodeList", "ClusterQueue"}, []string{"AnnJob"}},
+		{"state", []string{"COMPLETED", "CANCELLED by 1000", "IDLE+DRAIN", "mixed"}, []string{"ann", "DOWN by ann"}},
+		{"AllocTRES", []string{"billing=4,cpu=8,gres/gpu:a100=2,gres/gpu=2,mem=64G,node=1", "gres/gpumem=4G", ""},
+			[]string{"license/ann=1", "cpu=1,gres/ann=2"}},
+		{"Gres", []string{"gpu:v100:4(S:0-1),gpu:a100_1g.5gb:7", "(null)", "gpu:4"}, []string{"gpu:4,ann:1"}},
+		{"gres_detail", []string{"gpu:v100:3(IDX:0-2,4)"}, nil},
+		{"JobID", []string{"12", "12_3", "12_[1-5:2%4]", "12+1", "12.batch", "12_[1,3,..."}, []string{"ann"}},
+		{"user", []string{"1000", "None"}, []string{"ann", "ann(1000)", "10.0.0.1"}},
+		{"submit", []string{"2026-01-01T00:00:00", "Unknown", "2026-01-01 00:00:00+08:00", "1-12:00:00", "5m0s"}, nil},
+		{"dependency", []string{"afterok:12:13", "afterany:12(unfulfilled)", "singleton"}, []string{"ann"}},
+		{"comment", []string{`hare={"v100":5000}`}, []string{"hare=ann", "ann"}},
+		{"type", []string{"NVIDIA A100-SXM4-80GB", "v100"}, nil},
+	} {
+		w := &walker{phase: gathering, types: map[string]bool{}, bases: map[string]bool{}, spaces: map[string]bool{}}
+		for i, s := range append(slices.Clone(c.stay), c.change...) {
+			w.prepare()
+			w.value("", c.field, s)
+			if stays := len(w.seen) == 0; stays != (i < len(c.stay)) {
+				t.Errorf("%s: %q stays %v: %v", c.field, s, stays, w.seen)
+			}
+		}
+	}
+}
+
 // FuzzRename checks that no text makes Rename panic, that a name is always the same, and that renamed texts can be
 // renamed again.
 func FuzzRename(f *testing.F) {
