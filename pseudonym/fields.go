@@ -76,10 +76,13 @@ func init() {
 		{`nodelist nodes reqnodelist excluded_nodes required_nodes scheduled_nodes batch_host batchhost failed_node nodename
 			nodeaddr nodehostname hostname hostnames address node_list range list execnodes schednodelist reqnodes
 			excnodelist exec_host allocating_node onlynodes notnodes node_name`, (*walker).hosts},
-		{`state jobstate job_state current status phase kind apiversion reason state_reason flags node_state state_flags sync ` +
+		{`state jobstate job_state current status phase kind apiversion reason state_reason flags
+			node_state state_flags sync ` +
 			`objective
-			operator restartpolicy clock policy hare detail pod_phase qos_class batch_mode application completionmode effect
-			base_state method bound_method termination stopped next_state_after_reboot placement exclusive shared oversubscribe
+			operator restartpolicy clock policy hare detail pod_phase qos_class batch_mode application
+			completionmode effect
+			base_state method bound_method termination stopped next_state_after_reboot placement exclusive
+			shared oversubscribe
 			driver_exit strategy source`, (*walker).words},
 		{`type types gpu_type requested_type gpu_spec gpu_type_spec gputype gpu_product`,
 			(*walker).token},
@@ -87,7 +90,8 @@ func init() {
 			tres_per_socket tres_per_task tres_req_str tres_alloc_str gres_detail used_gres reqgres allocgres tresusageinave
 			tresperjob trespernode trespersocket trespertask cpus_per_tres memory_per_tres allocgres reqgres tres_fmt`,
 			(*walker).tres},
-		{`jobid arrayjobid arraytaskid jobidraw job_id_raw array_job_id array_task_id array_task_string array_task_str task task_id id_array_task
+		{`jobid arrayjobid arraytaskid jobidraw job_id_raw array_job_id array_task_id array_task_string
+			array_task_str task task_id id_array_task
 			het_job_id_set step_id sluid`, (*walker).slurmID},
 		{`submitline submit_line`, (*walker).submitLine},
 		{`features constraints constraint availablefeatures activefeatures features_active batch_features cluster_features
@@ -246,8 +250,9 @@ var kinds = regexp.MustCompile(`^(v[0-9]+((alpha|beta)[0-9]+)?|` +
 
 func isKind(word string) bool { return kinds.MatchString(word) }
 
-var tresForm = regexp.MustCompile(`^(cpu|mem|node|billing|energy|vmem|pages|fs/disk|gres/(gpu|shard|mps|gpumem|gpuutil)|` +
-	`gres:(gpu|shard|mps)|gpu|shard|mps)([:=][A-Za-z0-9_.:=*()/,+%-]*|\([A-Za-z0-9:,._-]*\))?$`)
+var tresForm = regexp.MustCompile(`^(cpu|mem|node|billing|energy|vmem|pages|fs/disk|` +
+	`` +
+	`gres/(gpu|shard|mps|gpumem|gpuutil)|gres:(gpu|shard|mps)|gpu|shard|mps)([:=][A-Za-z0-9_.:=*()/,+%-]*|\([A-Za-z0-9:,._-]*\))?$`)
 
 // tres keeps CPUs, memory, nodes and GPUs of a list of Slurm's resources and replaces the names of others.
 func (w *walker) tres(s string) string {

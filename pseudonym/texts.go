@@ -180,8 +180,9 @@ var scontrolKeys = setOf(`nodename gres cpualloc cpuefctv cputot cores corespers
 	alloctres
 	gresused gresdrain reservationname starttime endtime duration nodes nodecnt corecnt users accounts partitionname flags
 	tres features weight version owner maxstartdelay groups licenses burstbuffer watts boottime slurmdstarttime
-	lastbusytime resumeaftertime tmpdisk cpuload jobid arrayjobid arraytaskid jobname userid groupid account qos jobstate
-	reason dependency requeue restarts runtime timelimit submittime eligibletime accruetime reqnodelist excnodelist nodelist
+	lastbusytime resumeaftertime tmpdisk cpuload jobid arrayjobid arraytaskid jobname userid groupid account qos
+	jobstate reason dependency requeue restarts runtime timelimit submittime eligibletime accruetime
+	reqnodelist excnodelist nodelist
 	batchhost numnodes numcpus numtasks reqtres tresperjob trespernode trespersocket trespertask comment suspendtime
 	oversubscribe priority`)
 
