@@ -251,8 +251,8 @@ var kinds = regexp.MustCompile(`^(v[0-9]+((alpha|beta)[0-9]+)?|` +
 func isKind(word string) bool { return kinds.MatchString(word) }
 
 var tresForm = regexp.MustCompile(`^(cpu|mem|node|billing|energy|vmem|pages|fs/disk|` +
-	`` +
-	`gres/(gpu|shard|mps|gpumem|gpuutil)|gres:(gpu|shard|mps)|gpu|shard|mps)([:=][A-Za-z0-9_.:=*()/,+%-]*|\([A-Za-z0-9:,._-]*\))?$`)
+	`gres/(gpu|shard|mps|gpumem|gpuutil)|gres:(gpu|shard|mps)|gpu|shard|mps)` +
+	`([:=][A-Za-z0-9_.:=*()/,+%-]*|\([A-Za-z0-9:,._-]*\))?$`)
 
 // tres keeps CPUs, memory, nodes and GPUs of a list of Slurm's resources and replaces the names of others.
 func (w *walker) tres(s string) string {
