@@ -173,9 +173,11 @@ func TestLogs(t *testing.T) {
 	if string(out[0]) != want || len(names) != 5 {
 		t.Errorf("got\n%s\nwant\n%s\n%v", out[0], want, names)
 	}
-	if _, _, err := Rename([]Text{{"x", []byte("hello\nworld\n")}}); err == nil || !strings.Contains(err.Error(),
-		"nothing is written") {
-		t.Errorf("a text that nobody reads: %v", err)
+	for _, text := range []string{"hello\nworld\n", "\x7fELF\x00,\t\t\t\t\t\t\n"} {
+		_, _, err := Rename([]Text{{"x", []byte(text)}})
+		if err == nil || !strings.Contains(err.Error(), "nothing is written") {
+			t.Errorf("%q: %v", text, err)
+		}
 	}
 }
 

@@ -30,6 +30,8 @@ func (w *walker) text(t Text) ([]byte, error) {
 	switch {
 	case len(head) == 0:
 		return nil, nil
+	case bytes.IndexByte(body[:min(len(body), 1<<16)], 0) >= 0:
+		return nil, fault("is no text: nothing is written")
 	case head[0] == '{' || head[0] == '[':
 		out, err := w.documents(body)
 		if err != nil {
