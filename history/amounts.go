@@ -1,6 +1,7 @@
 package history
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -16,27 +17,113 @@ import (
 const maxTimeUs = 7_258_118_400 * 1_000_000
 
 // parseTime reads a time as Slurm and tables write it: 2026-11-22T22:53:01 with or without a
-// zone, or seconds since 1970. A time without a zone is in loc. What stands for no time gives 0.
+// zone, or seconds since 1970. A time without a zone is in loc, and the earlier one where it stands there twice.
+// What stands for no time gives 0.
 func parseTime(text string, loc *time.Location) (int64, error) {
+	c, err := parseClock(text, loc)
+	return c.us, err
+}
+
+// clock is a time as a text tells it, in microseconds since 1970. A local time that stands twice, at the end of
+// summer time, has a later reading, else 0. One that its zone leaves out, at the begin of summer time, is skipped.
+type clock struct {
+	us, later int64
+	skipped   bool
+}
+
+// zoneForms are the forms of times with a zone, once a blank for T and blanks before the zone are gone.
+var zoneForms = []string{"2006-01-02T15:04:05Z07:00", "2006-01-02T15:04:05Z0700", "2006-01-02T15:04:05Z07"}
+
+// parseClock reads a time as parseTime does, with all of its readings.
+func parseClock(text string, loc *time.Location) (clock, error) {
 	switch text {
 	case "", "Unknown", "None", "N/A", "n/a", "NONE", "unknown":
-		return 0, nil
+		return clock{}, nil
+	}
+	if wall, ok := wallClock(text); ok {
+		return localClock(wall*1e6, loc)
 	}
 	if text[0] >= '0' && text[0] <= '9' && !strings.ContainsAny(text, "-T:") {
-		return parseSeconds(text)
+		us, err := parseSeconds(text)
+		return clock{us: us}, err
 	}
-	for _, form := range []string{time.RFC3339Nano, "2006-01-02 15:04:05Z07:00"} {
-		if at, err := time.Parse(form, text); err == nil {
-			return timeUs(at)
+	form := text
+	if len(form) > 10 && form[10] == ' ' {
+		form = form[:10] + "T" + form[11:]
+	}
+	if day, zone, ok := strings.Cut(form, " "); ok {
+		if zone == "UTC" || zone == "GMT" {
+			zone = "Z"
+		}
+		form = day + zone
+	}
+	for _, layout := range zoneForms {
+		if at, err := time.Parse(layout, form); err == nil {
+			us, err := timeUs(at)
+			return clock{us: us}, err
 		}
 	}
-	for _, form := range []string{"2006-01-02T15:04:05", "2006-01-02 15:04:05", "2006-01-02T15:04"} {
-		if at, err := time.ParseInLocation(form, text, loc); err == nil {
-			return timeUs(at)
+	for _, layout := range []string{"2006-01-02T15:04:05", "2006-01-02T15:04"} {
+		if at, err := time.Parse(layout, form); err == nil {
+			return localClock(at.UnixMicro(), loc)
 		}
 	}
-	return 0, fmt.Errorf("%.40q is not a time: write 2026-11-22T22:53:01, with a zone such as Z where needed, "+
+	return clock{}, fmt.Errorf("%.40q is not a time: write 2026-11-22T22:53:01, with a zone such as Z where needed, "+
 		"or seconds since 1970", text)
+}
+
+// wallClock reads 2026-11-22T22:53:01, the form of almost all times, as seconds since 1970 of a clock on the wall.
+func wallClock(text string) (seconds int64, ok bool) {
+	if len(text) != 19 || text[4] != '-' || text[7] != '-' || text[10] != 'T' || text[13] != ':' || text[16] != ':' {
+		return 0, false
+	}
+	number := func(from, to int) (n int) {
+		for _, c := range []byte(text[from:to]) {
+			if c < '0' || c > '9' {
+				return -1
+			}
+			n = n*10 + int(c-'0')
+		}
+		return n
+	}
+	year, month, day := number(0, 4), number(5, 7), number(8, 10)
+	hour, minute, second := number(11, 13), number(14, 16), number(17, 19)
+	if year < 0 || hour < 0 || hour > 23 || minute < 0 || minute > 59 || second < 0 || second > 59 {
+		return 0, false
+	}
+	at := time.Date(year, time.Month(month), day, hour, minute, second, 0, time.UTC)
+	if at.Day() != day || int(at.Month()) != month {
+		return 0, false
+	}
+	return at.Unix(), true
+}
+
+// localClock finds when a clock on the wall of a place shows a time. Zones change once in two days at most.
+func localClock(wallUs int64, loc *time.Location) (clock, error) {
+	offset := func(us int64) int64 {
+		_, seconds := time.UnixMicro(us).In(loc).Zone()
+		return int64(seconds) * 1e6
+	}
+	c := clock{us: wallUs}
+	if loc != time.UTC {
+		const day = 24 * 3600 * 1e6
+		before, after := offset(wallUs-day), offset(wallUs+day)
+		early, late := wallUs-before, wallUs-after
+		isEarly, isLate := offset(early) == before, offset(late) == after
+		switch c.us = early; {
+		case before == after:
+		case isEarly && isLate:
+			c.us, c.later = min(early, late), max(early, late)
+		case isLate:
+			c.us = late
+		case !isEarly:
+			c.skipped = true
+		}
+	}
+	if c.us < 0 || c.us > maxTimeUs {
+		return clock{}, fmt.Errorf("the year %d is not between 1970 and 2199", time.UnixMicro(wallUs).UTC().Year())
+	}
+	return c, nil
 }
 
 func timeUs(at time.Time) (int64, error) {
@@ -121,52 +208,158 @@ func parseLimit(text string) (int64, error) {
 
 // resources are trackable resources, in Slurm's form: cpu=8,mem=64G,gres/gpu:v100=2.
 type resources struct {
-	cpuMilli, memoryMiB, nodes, gpus int64
-	byType                           []hare.TypeCount // GPUs whose type is told, sorted
+	cpuMilli, memoryMiB, nodes int64
+	gres
 }
 
-// parseResources reads a list of trackable resources. What is not about GPUs, CPUs, memory or
-// nodes is left out.
-func parseResources(text string) (resources, error) {
-	var r resources
-	if text == "" {
-		return r, nil
-	}
-	for _, part := range strings.Split(text, ",") {
-		name, value, ok := strings.Cut(part, "=")
-		if !ok {
-			return r, fmt.Errorf("%.60q is not NAME=COUNT", part)
+// gres are generic resources: GPUs, those whose type is told (sorted by type), and parts of GPUs.
+type gres struct {
+	gpus   int64
+	byType []hare.TypeCount
+	parts  parts
+	// bad is the first entry that cannot be read, which counts as not told; "" means that there is none.
+	bad string
+}
+
+// parts counts what stands for parts of GPUs. A job has one kind of them.
+type parts struct{ shards, mps int64 }
+
+func (p parts) none() bool { return p.shards == 0 && p.mps == 0 }
+
+// times multiplies counts.
+func (p parts) times(n int64) parts { return parts{p.shards * n, p.mps * n} }
+
+// add takes a count of what a name such as gpu, gpu:v100 or shard:a100 stands for. It says false for more than
+// a cluster can have.
+func (g *gres) add(name, gpuType string, n int64) bool {
+	switch name {
+	case "gpu":
+		if n > hare.MaxGPUs {
+			return false
 		}
+		if gpuType != "" && n > 0 {
+			g.byType = append(g.byType, hare.TypeCount{Type: gpuType, Count: int(n)})
+		}
+	case "shard":
+		g.parts.shards += n
+	case "mps":
+		g.parts.mps += n
+	}
+	return true
+}
+
+// order sorts the types and adds up what is told of one type twice.
+func (g *gres) order() {
+	if len(g.byType) < 2 {
+		return
+	}
+	slices.SortStableFunc(g.byType, func(a, b hare.TypeCount) int { return strings.Compare(a.Type, b.Type) })
+	kept := g.byType[:1]
+	for _, t := range g.byType[1:] {
+		if last := &kept[len(kept)-1]; last.Type == t.Type {
+			last.Count += t.Count
+			continue
+		}
+		kept = append(kept, t)
+	}
+	g.byType = kept
+}
+
+// typed is how many GPUs there are whose type is told.
+func (g *gres) typed() (gpus int64) {
+	for _, t := range g.byType {
+		gpus += int64(t.Count)
+	}
+	return gpus
+}
+
+// parseResources reads a list of trackable resources. What is not about GPUs, parts of them, CPUs, memory or
+// nodes is left out. GPUs and parts without a type include those with one.
+func parseResources(text string) (r resources) {
+	var typed parts
+	for text != "" {
+		var part string
+		part, text, _ = strings.Cut(text, ",")
+		name, value, ok := strings.Cut(part, "=")
 		name = strings.TrimPrefix(name, "gres/")
-		var err error
+		name, gpuType, _ := strings.Cut(name, ":")
+		var n int64
+		err := error(nil)
 		switch {
-		case name == "cpu":
-			var n int64
-			n, err = parseCount(value)
-			r.cpuMilli = n * 1000
-		case name == "node":
-			r.nodes, err = parseCount(value)
+		case !ok:
+			ok = part == ""
 		case name == "mem":
 			r.memoryMiB, err = parseMiB(value)
+		case name == "cpu" || name == "node" || name == "gpu" || name == "shard" || name == "mps":
+			n, err = parseCount(value)
+		}
+		switch {
+		case !ok || err != nil:
+			r.bad = cmp.Or(r.bad, part)
+			continue
+		case name == "cpu":
+			r.cpuMilli = n * 1000
+		case name == "node":
+			r.nodes = n
+		case name == "gpu" && gpuType == "" && n <= hare.MaxGPUs:
+			r.gpus = n
+		case gpuType == "":
+			ok = r.add(name, "", n)
 		case name == "gpu":
-			r.gpus, err = parseCount(value)
-		case strings.HasPrefix(name, "gpu:"):
-			var n int64
-			if n, err = parseCount(value); n > 0 {
-				r.byType = append(r.byType, hare.TypeCount{Type: strings.TrimPrefix(name, "gpu:"), Count: int(n)})
+			ok = r.add(name, gpuType, n)
+		case name == "shard":
+			typed.shards += n
+		case name == "mps":
+			typed.mps += n
+		}
+		if !ok {
+			r.bad = cmp.Or(r.bad, part)
+		}
+	}
+	r.order()
+	r.gpus = max(r.gpus, r.typed())
+	r.parts = parts{max(r.parts.shards, typed.shards), max(r.parts.mps, typed.mps)}
+	return r
+}
+
+// parseGres reads generic resources of a node or a request, such as gpu:v100:2(S:0-1),gpu:4,shard:8, which add up.
+func parseGres(text string) (g gres) {
+	for len(text) > 0 {
+		part := text
+		if strings.IndexByte(text, '(') < 0 {
+			part, text, _ = strings.Cut(text, ",")
+		} else {
+			part = splitOutside(text)[0]
+			text = strings.TrimPrefix(text[len(part):], ",")
+		}
+		whole := part
+		part, _, _ = strings.Cut(part, "(")
+		part = strings.TrimPrefix(strings.TrimPrefix(part, "gres/"), "gres:")
+		fields := strings.FieldsFunc(part, func(r rune) bool { return r == ':' || r == '=' })
+		if len(fields) == 0 || fields[0] != "gpu" && fields[0] != "shard" && fields[0] != "mps" {
+			continue
+		}
+		n, name, err := int64(1), "", error(nil)
+		switch len(fields) {
+		case 1:
+		case 2:
+			if n, err = parseCount(fields[1]); err != nil {
+				name, n, err = fields[1], 1, nil
 			}
+		default:
+			name = fields[1]
+			n, err = parseCount(fields[2])
 		}
-		if err != nil {
-			return r, fmt.Errorf("%.60q: %w", part, err)
+		if err != nil || !g.add(fields[0], name, n) || g.gpus > hare.MaxGPUs {
+			g.bad = cmp.Or(g.bad, whole)
+			continue
+		}
+		if fields[0] == "gpu" {
+			g.gpus += n
 		}
 	}
-	slices.SortFunc(r.byType, func(a, b hare.TypeCount) int { return strings.Compare(a.Type, b.Type) })
-	var typed int64
-	for _, g := range r.byType {
-		typed += int64(g.Count)
-	}
-	r.gpus = max(r.gpus, typed)
-	return r, nil
+	g.order()
+	return g
 }
 
 // parseCount reads a count up to 2^40; sacct writes large counts with a suffix such as 1.5K.

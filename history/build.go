@@ -2,7 +2,6 @@ package history
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -59,7 +58,10 @@ type builder struct {
 	originUs int64
 	// partition says of each partition whether it leaves out a node with GPUs.
 	partition map[string]bool
-	types     []string // the GPU types of all nodes, sorted
+	taken     []bool       // while a job is placed: which GPUs of a node it has
+	runaway   map[int]bool // jobs of the log of which it says wrongly that they run, by index
+	labelled  []hare.Node  // the nodes with the labels by which jobs choose them
+	types     []string     // the GPU types of all nodes, sorted
 	medians   map[group]map[string]int64
 	used      map[int][2]int64 // thousandths of CPUs and MiB of memory that running jobs hold, by node
 }
@@ -69,7 +71,8 @@ type placedJob struct {
 	*Job
 	submitUs, startUs, endUs int64
 	lanes                    []laneRef
-	instance                 int // index in the instance
+	shares                   bool // the job has a part of a GPU that counts as held by another job
+	instance                 int  // index in the instance
 }
 
 // laneRef is a GPU of a node.
@@ -88,7 +91,7 @@ func (l *Log) Build(cfg Config) (*Built, error) {
 	}
 	b.choose()
 	if len(b.jobs) == 0 {
-		return nil, errors.New("history: no job of the log had GPUs in the window: " + strings.TrimSpace(b.rep.String()))
+		return nil, &NothingError{Report: b.rep}
 	}
 	b.completeNodes()
 	b.place()
@@ -108,8 +111,9 @@ func (l *Log) newBuilder(cfg Config) (*builder, error) {
 	rep := *l.Report
 	b := &builder{cfg: cfg, log: l, rep: &rep, nodes: slices.Clone(l.Nodes)}
 	b.rep.Warnings = slices.Clone(rep.Warnings)
-	b.rep.Assumed, b.rep.LeftOut, b.rep.Doubtful = slices.Clone(rep.Assumed), slices.Clone(rep.LeftOut),
-		slices.Clone(rep.Doubtful)
+	for _, notes := range []*[]Note{&b.rep.Assumed, &b.rep.LeftOut, &b.rep.Doubtful, &b.rep.SetAside} {
+		*notes = slices.Clone(*notes)
+	}
 	return b, nil
 }
 
@@ -117,27 +121,35 @@ func (l *Log) newBuilder(cfg Config) (*builder, error) {
 func (b *builder) choose() {
 	until := cmp.Or(b.cfg.UntilUs, hare.Forever)
 	origin := hare.Forever
+	b.findRunaways()
+	b.jobs = make([]*placedJob, 0, len(b.log.Jobs))
+	var chunk []placedJob
 	for i := range b.log.Jobs {
 		j := &b.log.Jobs[i]
-		p := &placedJob{Job: j, submitUs: j.SubmitUs, startUs: j.StartUs, endUs: j.EndUs}
+		p := placedJob{Job: j, submitUs: j.SubmitUs, startUs: j.StartUs, endUs: j.EndUs}
 		switch {
 		case j.SubmitUs >= until:
 			b.rep.leaveOut("submitted after the window", j.Place)
 			continue
-		case j.GPUs == 0:
+		case j.StartUs == 0 && j.State != Pending:
+			b.rep.leaveOut("never started ("+j.State.String()+")", j.Place)
+			continue
+		case j.GPUs == 0 && (j.StartUs > 0 || !j.stays):
 			b.rep.leaveOut("had and wanted no GPUs", j.Place)
 			continue
-		case j.StartUs == 0 && j.State == Pending:
-			b.rep.leaveOut("had not started when the log ended", j.Place)
-			continue
 		case j.StartUs == 0:
-			b.rep.leaveOut("never started ("+j.State.String()+")", j.Place)
+			b.rep.leaveOut("had not started when the log ended", j.Place)
 			continue
 		case j.EndUs > 0 && j.EndUs <= b.cfg.FromUs:
 			b.rep.leaveOut("ended before the window", j.Place)
 			continue
 		case len(j.On) == 0:
 			b.rep.leaveOut("the log does not say on which nodes the job ran", j.Place)
+			continue
+		}
+		if b.runaway[i] {
+			b.rep.doubt("accounting believes that the job still runs, past its limit or on GPUs that others have had since: left "+
+				"out (sacctmgr show runawayjobs)", j.Place)
 			continue
 		}
 		if j.EndUs == 0 {
@@ -153,7 +165,11 @@ func (b *builder) choose() {
 			p.submitUs = p.startUs
 		}
 		origin = min(origin, p.submitUs)
-		b.jobs = append(b.jobs, p)
+		if len(chunk) == cap(chunk) {
+			chunk = make([]placedJob, 0, 256)
+		}
+		chunk = append(chunk, p)
+		b.jobs = append(b.jobs, &chunk[len(chunk)-1])
 	}
 	b.originUs = origin
 	if b.cfg.FromUs > 0 {
@@ -170,14 +186,21 @@ func (b *builder) build() (*Built, error) {
 	inst := &hare.Instance{Name: cmp.Or(b.cfg.Name, b.log.Source), Objective: hare.ObjectiveWeightedJCT}
 	b.buildNodes(inst)
 	b.listTypes()
-	ids := make(map[string]bool, len(b.jobs))
-	for _, j := range b.jobs {
-		ids[j.ID] = true
+	ids := map[string]bool{} // of jobs for which others may wait
+	if b.cfg.Dependencies {
+		for _, j := range b.jobs {
+			ids[j.ID] = true
+		}
 	}
+	inst.Jobs, out.Jobs = make([]hare.Job, 0, len(b.jobs)), make([]*Job, 0, len(b.jobs))
 	kept := b.jobs[:0]
 	for _, j := range b.jobs {
 		if len(j.lanes) == 0 {
-			b.rep.leaveOut("no GPU of the job's nodes is known", j.Place)
+			why := "no GPU of the job's nodes is known"
+			if j.shares {
+				why = "had a part of a GPU beside another job, which counts as the holder of the whole GPU"
+			}
+			b.rep.leaveOut(why, j.Place)
 			continue
 		}
 		job, err := b.buildJob(j, ids)
@@ -194,6 +217,11 @@ func (b *builder) build() (*Built, error) {
 	b.reserveOrSay(inst)
 	b.rep.Jobs = len(inst.Jobs)
 	b.warnIfSmall()
+	limited := func(j *placedJob) bool { return j.LimitUs > 0 }
+	if b.log.Source == "slurm" && !slices.ContainsFunc(b.jobs, limited) {
+		b.rep.Warnings = append(b.rep.Warnings, "no job has a time limit (column TimelimitRaw): the simulated Slurm cannot "+
+			"start jobs ahead of others (backfill), so that a comparison with it flatters other policies")
+	}
 	if err := inst.ValidateLong(); err != nil {
 		return nil, fmt.Errorf("history: the log gives no instance: %w", err)
 	}
@@ -291,23 +319,25 @@ func (b *builder) buildJob(j *placedJob, ids map[string]bool) (hare.Job, error) 
 // profiles sets how long the job takes on each type that it may use: what it took on the type that
 // it had, and elsewhere by Speeds.
 func (b *builder) profiles(j *placedJob, out *hare.Job) error {
-	ran := map[string]bool{}
-	for _, ref := range j.lanes {
-		ran[ref.gpuType] = true
+	ran := func(name string) bool {
+		return slices.ContainsFunc(j.lanes, func(ref laneRef) bool { return ref.gpuType == name })
 	}
 	elapsed := j.endUs - j.startUs
 	slowest, worst := "", 0.0
 	for _, name := range b.types {
-		if ran[name] {
+		if ran(name) {
 			if t := b.cfg.Speeds.relativeTime(j.Job, name); t > worst {
 				slowest, worst = name, t
 			}
 		}
 	}
+	if j.Type == "" && !j.stays {
+		out.On = make([]hare.Profile, 0, len(b.types))
+	}
 	for _, name := range b.types {
 		us := elapsed
-		if !ran[name] {
-			if j.Type != "" && !strings.EqualFold(name, j.Type) {
+		if !ran(name) {
+			if j.Type != "" && !strings.EqualFold(name, j.Type) || !b.comparable(j, slowest, name) {
 				continue
 			}
 			var how string
@@ -320,6 +350,25 @@ func (b *builder) profiles(j *placedJob, out *hare.Job) error {
 		out.On = append(out.On, hare.Profile{Type: name, ComputeUs: us})
 	}
 	return nil
+}
+
+// comparable says whether a job that ran on a type may use another one: not where the log does not tell what the job
+// asked for, and not a part of a GPU in place of a whole one or the other way, unless something says how long it
+// takes there.
+func (b *builder) comparable(j *placedJob, ran, name string) bool {
+	if j.stays {
+		b.rep.assume("the log does not tell what the job asked for (no ReqTRES): it may use only the type on which it ran",
+			j.Place)
+		return false
+	}
+	if IsPart(ran) || IsPart(name) {
+		if !b.cfg.Speeds.knows(j.Job, ran, name) {
+			b.rep.assume("may not use a part of a GPU (MIG, time slices) in place of another GPU, since no table tells its speed",
+				j.Place)
+			return false
+		}
+	}
+	return true
 }
 
 // weigh sets the weights.
@@ -391,8 +440,7 @@ func (b *builder) happened(inst *hare.Instance) *hare.Result {
 	res := &hare.Result{InstanceSHA256: wire.SHA256(inst), Status: hare.StatusSucceeded, Reproducible: true,
 		Objective: hare.ObjectiveWeightedJCT, Options: hare.Options{Detail: "lanes"}, Schedule: s,
 		Jobs: make([]hare.JobResult, len(inst.Jobs))}
-	lanes := map[laneRef]*hare.Lane{}
-	var order []laneRef
+	lanes := make([][]*hare.Lane, len(b.nodes)) // by node and GPU
 	var value hare.Amount
 	for _, j := range b.jobs {
 		job := &inst.Jobs[j.instance]
@@ -409,21 +457,24 @@ func (b *builder) happened(inst *hare.Instance) *hare.Result {
 		}
 		value = value.Add(cost)
 		for _, ref := range j.lanes {
-			l := lanes[ref]
+			for len(lanes[ref.node]) <= ref.gpu {
+				lanes[ref.node] = append(lanes[ref.node], nil)
+			}
+			l := lanes[ref.node][ref.gpu]
 			if l == nil {
 				l = &hare.Lane{GPU: b.gpuName(ref)}
-				lanes[ref] = l
-				order = append(order, ref)
+				lanes[ref.node][ref.gpu] = l
 			}
 			l.Job = append(l.Job, int32(j.instance))
 			l.StartUs = append(l.StartUs, startUs)
 		}
 	}
-	slices.SortFunc(order, func(a, c laneRef) int {
-		return cmp.Or(cmp.Compare(a.node, c.node), cmp.Compare(a.gpu, c.gpu))
-	})
-	for _, ref := range order {
-		s.Lanes = append(s.Lanes, *lanes[ref])
+	for _, node := range lanes {
+		for _, l := range node {
+			if l != nil {
+				s.Lanes = append(s.Lanes, *l)
+			}
+		}
 	}
 	res.Value = &value
 	return res

@@ -17,7 +17,7 @@ func (b *builder) buildNodes(inst *hare.Instance) {
 			}
 		}
 	}
-	b.partition = b.partitions()
+	b.partition, b.labelled = b.partitions(), nil
 	for i := range b.nodes {
 		n := &b.nodes[i]
 		if len(n.GPUs) == 0 {
@@ -36,6 +36,7 @@ func (b *builder) buildNodes(inst *hare.Instance) {
 			}
 		}
 		slices.SortFunc(node.Labels, func(a, c hare.Label) int { return strings.Compare(a.Name, c.Name) })
+		b.labelled = append(b.labelled, hare.Node{Name: n.Name, Labels: node.Labels})
 		node.Windows = b.windows(n, last[i])
 		if len(n.Down) > 0 && len(node.Windows) == 0 {
 			b.rep.leaveOut("nodes that are never in service", n.Name)

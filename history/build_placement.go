@@ -9,6 +9,10 @@ import (
 
 // shape sets tasks, GPUs of a task and how they lie.
 func (b *builder) shape(j *placedJob, out *hare.Job) {
+	if len(j.lanes) == 1 { // most jobs
+		out.Tasks = 1
+		return
+	}
 	count := map[int]int64{}
 	var order []int
 	types := map[string]bool{}
@@ -64,11 +68,11 @@ func (b *builder) selectNodes(j *placedJob, out *hare.Job) {
 	}
 	out.Only, out.Exclude = append(out.Only, j.Only...), append(out.Exclude, j.Exclude...)
 	b.nameNodes(j, out)
+	defer b.sortOnly(out)
+	defer b.admitPast(j, out)
 	if j.Features == "" {
-		b.sortOnly(out)
 		return
 	}
-	defer b.sortOnly(out)
 	if strings.ContainsAny(j.Features, "|[]()*:") {
 		b.rep.assume("a constraint with more than names joined by & is not kept", j.Place)
 		return
@@ -76,6 +80,30 @@ func (b *builder) selectNodes(j *placedJob, out *hare.Job) {
 	for _, f := range sortedList(strings.ReplaceAll(j.Features, "&", ",")) {
 		out.Only = append(out.Only, hare.LabelValues{Label: "feature." + f, Values: []string{"yes"}})
 	}
+}
+
+// admitPast drops what keeps a job from a node on which it ran: nodes leave, and get other features and partitions,
+// after a job has run there.
+func (b *builder) admitPast(j *placedJob, out *hare.Job) {
+	if len(j.lanes) == 0 || len(out.Only)+len(out.Exclude) == 0 {
+		return
+	}
+	admits := func(only, exclude []hare.LabelValues) bool {
+		probe := hare.Job{Only: only, Exclude: exclude}
+		for x, ref := range j.lanes {
+			if (x == 0 || j.lanes[x-1].node != ref.node) && !probe.AllowsNode(&b.labelled[ref.node]) {
+				return false
+			}
+		}
+		return true
+	}
+	if admits(out.Only, out.Exclude) {
+		return
+	}
+	out.Only = slices.DeleteFunc(out.Only, func(l hare.LabelValues) bool { return !admits([]hare.LabelValues{l}, nil) })
+	out.Exclude = slices.DeleteFunc(out.Exclude, func(l hare.LabelValues) bool { return !admits(nil, []hare.LabelValues{l}) })
+	b.rep.doubt("ran on a node that its features, partition or labels exclude by what the node has today: is not kept to "+
+		"these", j.Place)
 }
 
 // nameNodes keeps a job to the nodes that it must have and off those that it must not have, as far as

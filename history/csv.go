@@ -2,7 +2,6 @@ package history
 
 import (
 	"bufio"
-	"bytes"
 	"cmp"
 	"encoding/csv"
 	"errors"
@@ -18,67 +17,120 @@ import (
 	"github.com/hare-sched/hare/trace"
 )
 
-// Columns are the columns of a table of jobs (docs/import.md). Only id and submit must be there.
-var Columns = []string{"id", "user", "name", "submit", "start", "end", "gpus", "nodes", "type",
-	"requested_type", "limit", "state", "gpus_per_task", "seconds"}
+// Columns are the columns of a table of jobs (docs/import.md). Only id, submit and gpus must be there.
+var Columns = []string{"id", "user", "account", "name", "submit", "start", "end", "gpus", "nodes", "type",
+	"requested_type", "limit", "state", "gpus_per_task", "node_count", "cpus", "memory_mib", "seconds"}
 
 // NodeColumns are the columns of a table of nodes, one row for each GPU type of a node. Only node and
 // gpus must be there.
 var NodeColumns = []string{"node", "type", "gpus", "cpus", "memory_mib"}
 
-// readCSV reads a table of jobs: a CSV text whose first row names Columns, in any order.
+// tableForms are the tables whose columns have other names than Columns, with their names for these; the first
+// whose columns are all there counts. A column that a form needs not have stands behind the others.
+var tableForms = []tableForm{
+	{name: "acme", kind: "table of jobs (Acme)", needed: 6, columns: []tableColumn{{"job_id", "id"},
+		{"gpu_num", "gpus"}, {"submit_time", "submit"}, {"start_time", "start"}, {"end_time", "end"}, {"type", "name"},
+		{"user", "user"}, {"node_num", "node_count"}, {"cpu_num", "cpus"}, {"state", "state"}}},
+	{name: "helios", kind: "table of jobs (Helios)", needed: 6, columns: []tableColumn{{"job_id", "id"},
+		{"gpu_num", "gpus"}, {"submit_time", "submit"}, {"start_time", "start"}, {"end_time", "end"}, {"vc", "account"},
+		{"user", "user"}, {"node_num", "node_count"}, {"cpu_num", "cpus"}, {"state", "state"}}},
+	{name: "history", kind: "table of jobs", needed: 3, columns: asNamed("id", "submit", "gpus", Columns)},
+	{name: "history", kind: "table of nodes", needed: 2, columns: asNamed("node", "gpus", "", NodeColumns)},
+}
+
+// tableForm is a form of tables; the first needed columns must be there.
+type tableForm struct {
+	name, kind string
+	needed     int
+	columns    []tableColumn
+}
+
+// tableColumn is a column as a form names it, and its name among Columns or NodeColumns.
+type tableColumn struct{ theirs, ours string }
+
+// asNamed lists columns that have their own names, three of them first; node_num and cpu_num, as public traces have
+// them, are read too.
+func asNamed(a, b, c string, all []string) (out []tableColumn) {
+	for _, name := range append([]string{a, b, c}, all...) {
+		if name != "" && !slices.Contains(out, tableColumn{name, name}) {
+			out = append(out, tableColumn{name, name})
+		}
+	}
+	if slices.Contains(all, "node_count") {
+		out = append(out, tableColumn{"node_num", "node_count"}, tableColumn{"cpu_num", "cpus"})
+	}
+	return out
+}
+
+// missing lists the columns that the form needs and a header does not have.
+func (f *tableForm) missing(header []string) (names []string) {
+	for _, c := range f.columns[:f.needed] {
+		if !slices.Contains(header, c.theirs) {
+			names = append(names, c.theirs)
+		}
+	}
+	return names
+}
+
+// formOf finds the form of a table by its header.
+func formOf(header []string) (*tableForm, bool) {
+	for i := range tableForms {
+		if f := &tableForms[i]; len(f.missing(header)) == 0 {
+			return f, true
+		}
+	}
+	return nil, false
+}
+
+// headerOf returns the names of columns as forms have them.
+func headerOf(row []string) []string {
+	out := make([]string, len(row))
+	for i, name := range row {
+		out[i] = strings.ToLower(strings.TrimSpace(strings.TrimPrefix(name, "\ufeff")))
+	}
+	return out
+}
+
+// readCSV reads a table of jobs or nodes: a CSV text whose first row names columns, in any order.
 func (l *Log) readCSV(name string, in *bufio.Reader, loc *time.Location, anyType bool) error {
-	r := csv.NewReader(&shortLines{in: in})
-	at := func(i int) Place {
-		line, _ := r.FieldPos(i)
-		return Place{File: name, Line: line}
-	}
-	rows := -1
-	read := func() ([]string, error) {
-		row, err := r.Read()
-		var parse *csv.ParseError
-		if errors.As(err, &parse) {
-			return nil, &RowError{Place{File: name, Line: parse.Line}, parse.Err.Error()}
-		}
-		if err != nil && !errors.Is(err, io.EOF) {
-			return nil, &RowError{Place{File: name, Line: rows + 2}, err.Error()}
-		}
-		rows++
-		return row, err
-	}
-	header, err := read()
+	t := &csvTable{file: name, lines: table{file: name, in: in}}
+	first, err := t.next()
 	if errors.Is(err, io.EOF) {
 		return &RowError{Place{File: name, Line: 1}, "the text is empty: the first row names the columns " +
-			strings.Join(Columns, ",")}
+			strings.Join(Columns[:8], ",") + ",…"}
 	}
 	if err != nil {
 		return err
 	}
-	columns, needed, kind := Columns, []string{"id", "submit", "gpus"}, "table of jobs"
-	if has := func(text string) bool {
-		return slices.ContainsFunc(header, func(h string) bool { return strings.ToLower(strings.TrimSpace(h)) == text })
-	}; has("node") && !has("id") {
-		columns, needed, kind = NodeColumns, []string{"node", "gpus"}, "table of nodes"
+	header := headerOf(first)
+	form, known := formOf(header)
+	if !known {
+		form = &tableForms[len(tableForms)-2]
+		if slices.Contains(header, "node") && !slices.Contains(header, "id") {
+			form = &tableForms[len(tableForms)-1]
+		}
+		return &RowError{Place{File: name, Line: 1}, fmt.Sprintf("there is no column %s: a %s needs %s (hare import "+
+			"--list-formats names other tables)", form.missing(header)[0], form.kind, form.needs())}
 	}
 	column := map[string]int{}
-	used, values := make([]bool, len(header)), make([]int, len(header))
 	for i, text := range header {
-		text = strings.ToLower(strings.TrimSpace(strings.TrimPrefix(text, "\ufeff")))
-		if _, twice := column[text]; twice {
-			return &RowError{at(i), fmt.Sprintf("column %.60q is named twice", text)}
+		if slices.Contains(header[:i], text) {
+			return &RowError{Place{File: name, Line: 1}, fmt.Sprintf("column %.60q is named twice", text)}
 		}
-		column[text] = i
-		used[i] = slices.Contains(columns, text)
-	}
-	for _, must := range needed {
-		if _, ok := column[must]; !ok {
-			return &RowError{Place{File: name, Line: 1}, fmt.Sprintf("there is no column %s; the columns are %s", must,
-				strings.Join(columns, ","))}
+		for _, c := range form.columns {
+			if _, twice := column[c.ours]; c.theirs == text && !twice {
+				column[c.ours] = i
+			}
 		}
 	}
-	f := File{Name: name, Kind: kind}
+	f := File{Name: name, Kind: form.kind}
+	jobs, nodes, aside := len(l.Jobs), len(l.Nodes), len(l.Report.SetAside)
+	used, values := make([]bool, len(header)), make([]int, len(header))
+	for _, i := range column {
+		used[i] = true
+	}
 	for {
-		row, err := read()
+		row, err := t.next()
 		if errors.Is(err, io.EOF) {
 			break
 		}
@@ -86,44 +138,45 @@ func (l *Log) readCSV(name string, in *bufio.Reader, loc *time.Location, anyType
 			return err
 		}
 		f.Rows++
+		if len(row) != len(header) {
+			l.Report.setAside("a row with another number of fields than the first: it is left out", t.place(),
+				strings.Join(row, ","))
+			continue
+		}
 		for i, v := range row {
 			if v != "" {
 				values[i]++
 			}
 		}
-		get := func(name string) string {
-			i, ok := column[name]
-			if !ok {
-				return ""
-			}
-			return strings.TrimSpace(row[i])
-		}
-		if kind == "table of nodes" {
-			if fault := l.nodeOfRow(get); fault.text != "" {
-				return &RowError{at(column[fault.column]), fault.column + ": " + fault.text}
-			}
+		r := tableRow{table: t, column: column, row: row, report: l.Report}
+		if form.kind == "table of nodes" {
+			l.nodeOfRow(&r)
 			continue
 		}
-		j, fault := jobOfRow(get, loc)
-		if fault.text != "" {
-			return &RowError{at(column[fault.column]), fault.column + ": " + fault.text}
+		j, ok := jobOfRow(&r, loc)
+		if !ok {
+			continue
 		}
-		j.Place = at(0)
-		if _, ok := column["requested_type"]; ok {
-			j.Type = get("requested_type")
+		ran := j.Type
+		if r.has("requested_type") {
+			j.Type = r.get("requested_type")
 		} else if anyType {
 			j.Type = ""
 		} else if j.Type != "" {
 			l.Report.assume("without a column requested_type, a job may use only the type that its row names", j.Place)
 		}
-		if _, ok := column["nodes"]; !ok && j.GPUs > 0 && j.StartUs > 0 {
-			l.inPool(&j, get("type"))
-		}
 		if err := l.addJob(&j); err != nil {
-			return &RowError{at(0), err.Error()}
+			return &RowError{t.place(), err.Error()}
+		}
+		if len(j.On) == 0 && j.GPUs > 0 && j.StartUs > 0 && (!r.has("nodes") || r.get("nodes") == "") {
+			l.unplaced = append(l.unplaced, unplacedJob{len(l.Jobs) - 1, l.keep(ran), !r.has("nodes")})
 		}
 	}
-	for i, text := range header {
+	if unread := l.Report.SetAside[aside:]; len(unread) > 0 && len(l.Jobs) == jobs && len(l.Nodes) == nodes {
+		return &RowError{Place{File: name, Line: 1}, fmt.Sprintf("no row can be read: %s (%s)", unread[0].What,
+			unread[0].First)}
+	}
+	for i, text := range first {
 		c := trace.Column{Name: text, Values: values[i]}
 		if used[i] {
 			f.Used = append(f.Used, c)
@@ -135,141 +188,223 @@ func (l *Log) readCSV(name string, in *bufio.Reader, loc *time.Location, anyType
 	return nil
 }
 
-// inPool places a job of a table without the column nodes: the GPUs of each type are one pool, a node of its own. What
-// is known of such a job is how many GPUs it had, so that each is a task unless gpus_per_task says otherwise.
-func (l *Log) inPool(j *Job, ran string) {
-	ran = cmp.Or(ran, j.Type, untyped)
-	j.On = []Held{{Node: poolName(ran), Type: ran, GPUs: j.GPUs}}
-	j.PerTask = cmp.Or(j.PerTask, 1)
-	l.pools = true
-	l.Report.assume("the table has no column nodes: the GPUs of each type are one pool, with as many as the table of "+
-		"nodes has, or else as jobs held at once", j.Place)
+// needs lists the columns that the form must have.
+func (f *tableForm) needs() string {
+	names := make([]string, f.needed)
+	for i := range names {
+		names[i] = f.columns[i].theirs
+	}
+	return strings.Join(names, ", ")
 }
 
-func poolName(gpuType string) string { return "pool-" + strings.ToLower(gpuType) }
+// csvTable reads the rows of a CSV text so that a row that is no CSV costs no other row.
+type csvTable struct {
+	file  string
+	lines table
+	ahead []string // lines that were read to find the end of a quoted field
+	line  int      // of the row, from 1
+	read  int      // lines that rows had
+}
 
-// joinPools makes one node of all GPUs of a type, where jobs do not say on which nodes they ran.
-func (l *Log) joinPools() {
-	if !l.pools {
-		return
-	}
-	nodes := l.Nodes
-	l.Nodes, l.index = nil, nil
-	for i := range nodes {
-		for _, g := range nodes[i].GPUs {
-			l.node(poolName(g.Type)).addGPUs(g.Type, g.Count)
+// maxQuotedLines limits the lines of one quoted field.
+const maxQuotedLines = 64
+
+func (t *csvTable) place() Place { return Place{File: t.file, Line: max(1, t.line)} }
+
+// nextLine returns a line by its number ahead.
+func (t *csvTable) nextLine(ahead int) (string, error) {
+	for len(t.ahead) <= ahead {
+		line, err := t.lines.readLine()
+		if errors.Is(err, errLong) && t.read+len(t.ahead) > 0 {
+			line, err = "(a line of more than "+itoa(maxLine)+" bytes)", nil // a row of one field, which no table has
 		}
+		if err != nil && !errors.Is(err, io.EOF) {
+			return "", &RowError{Place{File: t.file, Line: t.read + len(t.ahead) + 1}, err.Error()}
+		}
+		if err != nil {
+			return "", err
+		}
+		t.ahead = append(t.ahead, line)
+	}
+	return t.ahead[ahead], nil
+}
+
+// next reads the next row. A line with quotes that have no end within maxQuotedLines is a row of one field.
+func (t *csvTable) next() ([]string, error) {
+	for {
+		first, err := t.nextLine(0)
+		if err != nil {
+			return nil, err
+		}
+		if first != "" {
+			break
+		}
+		t.ahead, t.read = t.ahead[1:], t.read+1
+	}
+	text := t.ahead[0]
+	t.line = t.read + 1
+	for n := 1; ; n++ {
+		r := csv.NewReader(strings.NewReader(text))
+		row, err := r.Read()
+		if err == nil || !strings.Contains(text, `"`) || n == maxQuotedLines {
+			if err != nil {
+				n, row = 1, []string{t.ahead[0]}
+			}
+			t.ahead, t.read = t.ahead[n:], t.read+n
+			return row, nil
+		}
+		line, err := t.nextLine(n)
+		if err != nil && !errors.Is(err, io.EOF) {
+			return nil, err
+		}
+		if err != nil {
+			row = []string{t.ahead[0]}
+			t.ahead, t.read = t.ahead[1:], t.read+1
+			return row, nil
+		}
+		text += "\n" + line
 	}
 }
 
-// shortLines reads a text whose lines have at most maxLine bytes, so that no row takes all memory.
-type shortLines struct {
-	in   *bufio.Reader
-	line int // bytes of the line so far
+// tableRow is one row of a table.
+type tableRow struct {
+	table  *csvTable
+	column map[string]int
+	row    []string
+	report *Report
 }
 
-func (s *shortLines) Read(p []byte) (int, error) {
-	n, err := s.in.Read(p)
-	if i := bytes.LastIndexByte(p[:n], '\n'); i >= 0 {
-		s.line = n - i - 1
-	} else if s.line += n; s.line > maxLine {
-		return n, fmt.Errorf("the line has more than %d bytes: it is no row of a table", maxLine)
+func (r *tableRow) has(name string) bool {
+	_, ok := r.column[name]
+	return ok
+}
+
+// get returns a field; what programs write for nothing is empty.
+func (r *tableRow) get(name string) string {
+	i, ok := r.column[name]
+	if !ok {
+		return ""
 	}
-	return n, err
+	switch text := strings.TrimSpace(r.row[i]); text {
+	case "nan", "NaN", "NaT", "None", "NULL", "null", "N/A":
+		return ""
+	default:
+		return text
+	}
 }
 
-// cellFault says what is wrong with a column of a row; a text of "" means nothing.
-type cellFault struct{ column, text string }
+// aside sets the value of a field aside and says what that costs.
+func (r *tableRow) aside(name, cost string) {
+	r.report.setAside(name+": "+cost, r.table.place(), r.get(name))
+}
+
+// number reads a field with a number from 0 to most; programs that write tables may add .0.
+func (r *tableRow) number(name string, most int64, cost string) int64 {
+	text := strings.TrimSuffix(r.get(name), ".0")
+	if text == "" {
+		return 0
+	}
+	n, err := parseCount(text)
+	if err != nil || n > most {
+		r.aside(name, cost)
+		return 0
+	}
+	return n
+}
 
 // nodeOfRow adds the GPUs of one row of a table of nodes.
-func (l *Log) nodeOfRow(get func(string) string) cellFault {
-	name := get("node")
+func (l *Log) nodeOfRow(r *tableRow) {
+	name := r.get("node")
+	gpus := r.number("gpus", hare.MaxGPUs, "the node counts as one without GPUs")
 	if name == "" {
-		return cellFault{"node", "is empty"}
+		r.aside("node", "the node has no name and is left out")
+		return
 	}
-	gpus, err := parseCount(get("gpus"))
-	if err != nil || gpus < 1 || gpus > hare.MaxGPUs {
-		return cellFault{"gpus", fmt.Sprintf("%.40q is not a number of GPUs from 1 to %d", get("gpus"), hare.MaxGPUs)}
-	}
-	n := l.node(name)
-	if text := get("cpus"); text != "" {
+	n := l.node(l.keep(name))
+	if text := r.get("cpus"); text != "" {
 		cpus, err := strconv.ParseFloat(text, 64)
 		if err != nil || !(cpus >= 0 && cpus < 1e9) {
-			return cellFault{"cpus", fmt.Sprintf("%.40q is not a number of CPUs", text)}
-		}
-		n.CPUMilli = int64(math.Round(cpus * 1000))
-	}
-	if text := get("memory_mib"); text != "" {
-		if n.MemoryMiB, err = parseCount(text); err != nil {
-			return cellFault{"memory_mib", err.Error()}
+			r.aside("cpus", "the node counts as one without a limit of CPUs")
+		} else {
+			n.CPUMilli = int64(math.Round(cpus * 1000))
 		}
 	}
-	n.addGPUs(cmp.Or(get("type"), untyped), int(gpus))
-	return cellFault{}
+	n.MemoryMiB = r.number("memory_mib", hare.MaxPerTask/1000, "the node counts as one without a limit of memory")
+	if gpus > 0 {
+		n.addGPUs(l.keep(cmp.Or(r.get("type"), untyped)), int(gpus))
+	}
 }
 
-// jobOfRow reads one row of a table of jobs.
-func jobOfRow(get func(string) string, loc *time.Location) (j Job, fault cellFault) {
-	j = Job{ID: get("id"), User: get("user"), Name: get("name"), Type: get("type")}
+// jobOfRow reads one row of a table of jobs; ok says that the row tells enough for a job.
+func jobOfRow(r *tableRow, loc *time.Location) (j Job, ok bool) {
+	j = Job{ID: r.get("id"), User: r.get("user"), Account: r.get("account"), Name: r.get("name"), Type: r.get("type"),
+		Place: r.table.place()}
 	if j.ID == "" {
-		return j, cellFault{"id", "is empty: every job needs a name of its own"}
+		r.aside("id", "the job has no name and is left out")
+		return j, false
 	}
 	for _, c := range []struct {
-		column string
-		to     *int64
-	}{{"submit", &j.SubmitUs}, {"start", &j.StartUs}, {"end", &j.EndUs}} {
-		text := get(c.column)
+		column, cost string
+		to           *int64
+	}{{"start", "the job counts as one that never started", &j.StartUs},
+		{"end", "the job counts as one that has not ended", &j.EndUs},
+		{"submit", "the job counts as submitted when it started", &j.SubmitUs}} {
+		text := r.get(c.column)
 		var err error
 		if *c.to, err = parseTime(text, loc); err != nil {
-			return j, cellFault{c.column, err.Error()}
+			if c.to == &j.SubmitUs && j.StartUs == 0 {
+				c.cost = "the job has no time and is left out"
+			}
+			r.aside(c.column, c.cost)
+			*c.to = 0
+			continue
 		}
 		if text != "" && !strings.ContainsAny(text, "-T:") {
 			*c.to++ // seconds are a microsecond later, so that second 0 is a time
 		}
 	}
+	if j.SubmitUs == 0 && j.StartUs > 0 {
+		j.SubmitUs = j.StartUs
+	}
 	j.EligibleUs = j.SubmitUs
 	switch {
 	case j.SubmitUs == 0:
-		return j, cellFault{"submit", "is empty: every job needs the time at which it was submitted"}
-	case j.StartUs > 0 && j.StartUs < j.SubmitUs:
-		return j, cellFault{"start", "is before submit"}
-	case j.EndUs > 0 && j.EndUs < j.StartUs:
-		return j, cellFault{"end", "is before start"}
+		if r.get("submit") == "" {
+			r.aside("submit", "the job has no time and is left out")
+		}
+		return j, false
+	case j.EndUs > 0 && j.StartUs > 0 && j.EndUs < j.StartUs:
+		r.aside("end", "is before the start: the job counts as one that has not ended")
+		j.EndUs = 0
 	}
 	var err error
-	if j.LimitUs, err = parseLimitSeconds(get("limit")); err != nil {
-		return j, cellFault{"limit", err.Error()}
+	if j.LimitUs, err = parseLimitSeconds(r.get("limit")); err != nil {
+		r.aside("limit", "the job counts as one without a limit")
 	}
-	if j.GPUs, err = parseCount(get("gpus")); err != nil || j.GPUs > hare.MaxGPUs {
-		return j, cellFault{"gpus", fmt.Sprintf("%.40q is not a number of GPUs up to %d", get("gpus"), hare.MaxGPUs)}
+	before := r.report.Unread()
+	j.GPUs = r.number("gpus", hare.MaxGPUs, "how many GPUs the job had is not known: it is left out")
+	if r.report.Unread() > before {
+		return j, false
 	}
-	if text := get("gpus_per_task"); text != "" {
-		if j.PerTask, err = parseCount(text); err != nil || j.PerTask < 1 || j.GPUs%j.PerTask != 0 {
-			return j, cellFault{"gpus_per_task", fmt.Sprintf("%.40q is not a number that divides the GPUs of the job", text)}
-		}
+	j.PerTask = r.number("gpus_per_task", hare.MaxGPUs, "the job's GPUs are tasks as if the column were empty")
+	if j.PerTask > 0 && j.GPUs%j.PerTask != 0 {
+		r.aside("gpus_per_task", "the job's GPUs are tasks as if the column were empty")
+		j.PerTask = 0
 	}
-	if text := get("seconds"); text != "" {
+	j.Nodes = r.number("node_count", hare.MaxGPUs, "on how many nodes the job ran is not known")
+	j.CPUMilli = 1000 * r.number("cpus", 1e9, "the job counts as one that had no CPUs")
+	j.MemoryMiB = r.number("memory_mib", hare.MaxPerTask/1000, "the job counts as one that had no memory")
+	if text := r.get("seconds"); text != "" {
 		if j.Seconds, err = parseSpeeds(commentPrefix + strings.TrimPrefix(text, commentPrefix)); err != nil {
-			return j, cellFault{"seconds", err.Error()}
+			r.aside("seconds", "the job's times on other types are assumed")
+			j.Seconds = nil
 		}
 	}
-	switch text := strings.ToLower(get("state")); {
-	case text != "":
-		i := slices.Index(stateNames[:], text)
-		if i < 0 {
-			return j, cellFault{"state", fmt.Sprintf("%.40q is none of %s", text, strings.Join(stateNames[:], ", "))}
-		}
-		j.State = State(i)
-	case j.EndUs > 0:
-		j.State = Completed
-	case j.StartUs > 0:
-		j.State = Running
-	default:
-		j.State = Pending
-	}
-	if text := get("nodes"); text != "" {
+	j.State = r.state(&j)
+	if text := r.get("nodes"); text != "" {
 		if j.On, err = heldOn(text, j.GPUs); err != nil {
-			return j, cellFault{"nodes", err.Error()}
+			r.aside("nodes", "where the job ran is not known")
+			j.On = nil
 		}
 		names := map[string]bool{}
 		for i := range j.On {
@@ -278,7 +413,27 @@ func jobOfRow(get func(string) string, loc *time.Location) (j Job, fault cellFau
 		}
 		j.Nodes = int64(len(names))
 	}
-	return j, cellFault{}
+	return j, true
+}
+
+// state reads the state of a job: by its word, else by its times.
+func (r *tableRow) state(j *Job) State {
+	byTimes := Pending
+	switch {
+	case j.EndUs > 0:
+		byTimes = Completed
+	case j.StartUs > 0:
+		byTimes = Running
+	}
+	text := strings.ToLower(r.get("state"))
+	if text == "" {
+		return byTimes
+	}
+	if i := slices.Index(stateNames[:], text); i >= 0 {
+		return State(i)
+	}
+	r.aside("state", "the job's times say how it stands")
+	return byTimes
 }
 
 // parseLimitSeconds reads decimal seconds, or a limit with colons.

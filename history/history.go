@@ -90,10 +90,19 @@ type Job struct {
 
 	// On says which nodes the job had and how many GPUs of which types. The list is sorted by node.
 	On []Held
+	// PartMicro is the part of its one GPU that a job had, in millionths, such as shards, MPS or time slices; 0 means
+	// whole GPUs. Several such jobs may have had one GPU at once.
+	PartMicro int64
 	// After are the IDs of jobs whose ends the job waited for.
 	After []string
 	// Seconds are the durations on GPU types that the job's comment gives, sorted by type.
 	Seconds []TypeSeconds
+
+	parts   parts // while texts are read: what stands for parts of GPUs
+	guessed bool  // the GPUs are those of the command line alone
+	// confirmed says that squeue tells of the job, and suspended that it was or is suspended.
+	confirmed, suspended bool
+	stays                bool // the text cannot tell what the job asked for: it may use only the types on which it ran
 }
 
 // Held is what a job held on one node.
@@ -129,6 +138,8 @@ type Node struct {
 	Down []hare.Window
 	// Out says that nothing starts on the node at the end of the log.
 	Out bool
+
+	parts parts // while texts are read
 }
 
 // Reservation keeps nodes for some users.
@@ -141,7 +152,7 @@ type Reservation struct {
 
 // Log is what a reader found.
 type Log struct {
-	Source       string // "slurm", "kube", "ray" or "history"
+	Source       string // one of Sources or PublicSources
 	Nodes        []Node
 	Jobs         []Job
 	Reservations []Reservation
@@ -154,11 +165,17 @@ type Log struct {
 	index map[string]int    // of nodes by name, while texts are read
 	texts map[string]string // that jobs share, while texts are read
 	held  int               // nodes of all jobs, while texts are read
-	pools bool              // whether jobs are in pools, since their table has no nodes
+	// unplaced are the jobs of tables that do not say where they ran, while texts are read.
+	unplaced []unplacedJob
+	// While texts are read: jobs that accounting tells, and of how many of them it counts GPUs.
+	accounted, countedGPUs int
+	clusters               map[string]*clusterRows
+	skipped                int // lines before the text at hand
 
 	maxJobs int
 	kube    *kubeLog // while texts are read
 	ray     *rayLog  // while texts are read
+	pai     *paiLog  // while texts are read
 }
 
 // has says whether there is a node of a name, while texts are read.

@@ -2,7 +2,6 @@ package history
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -66,7 +65,8 @@ func (l *Log) BuildNow(cfg Config) (*Built, error) {
 	}
 	for _, j := range waiting {
 		job := b.waitingJob(j, inst)
-		if job.On = room.fits(&job); len(job.On) == 0 {
+		b.fitWaiting(j, &job, room)
+		if len(job.On) == 0 {
 			b.rep.leaveOut("waits, and the nodes in service have no room for the job", j.Place)
 			continue
 		}
@@ -77,7 +77,7 @@ func (l *Log) BuildNow(cfg Config) (*Built, error) {
 		kept = append(kept, j)
 	}
 	if b.jobs = kept; len(inst.Jobs) == 0 {
-		return nil, errors.New("history: no job that runs or waits has GPUs: " + strings.TrimSpace(b.rep.String()))
+		return nil, &NothingError{Report: b.rep, now: true}
 	}
 	b.weigh(inst)
 	b.reserveOrSay(inst)
@@ -99,13 +99,19 @@ func (b *builder) chooseNow() (running, waiting []*placedJob) {
 			alive[b.log.Jobs[i].ID], alive[id] = true, true
 		}
 	}
+	b.findRunaways()
 	for i := range b.log.Jobs {
 		j := &b.log.Jobs[i]
 		p := &placedJob{Job: j, submitUs: j.SubmitUs, startUs: min(j.StartUs, b.originUs), endUs: hare.Forever}
 		switch {
 		case j.State != Running && j.State != Pending:
+		case j.GPUs == 0 && j.stays && j.State == Pending:
+			b.rep.leaveOut("waits, and the log does not tell what the job asks for (no ReqTRES)", j.Place)
 		case j.GPUs == 0:
 			b.rep.leaveOut("has and wants no GPUs", j.Place)
+		case b.runaway[i]:
+			b.rep.doubt("accounting believes that the job still runs, past its limit or on GPUs that others have had since: left "+
+				"out (sacctmgr show runawayjobs)", j.Place)
 		case j.State == Running && (j.StartUs == 0 || len(j.On) == 0):
 			b.rep.doubt("runs, and the log does not say since when and on which nodes: left out", j.Place)
 		case j.State == Running:
@@ -136,6 +142,10 @@ func (b *builder) keepHolders() {
 	held := map[laneRef]bool{}
 	kept := b.jobs[:0]
 	for _, j := range b.jobs {
+		if j.shares {
+			b.rep.leaveOut("has a part of a GPU beside another job, which counts as the holder of the whole GPU", j.Place)
+			continue
+		}
 		if len(j.lanes) == 0 || slices.ContainsFunc(j.lanes, func(ref laneRef) bool { return held[ref] }) {
 			b.rep.doubt("runs on GPUs that another running job holds or that are not known: left out", j.Place)
 			continue
@@ -336,6 +346,35 @@ func (b *builder) waitingJob(j *placedJob, inst *hare.Instance) hare.Job {
 	return out
 }
 
+// fitWaiting keeps a waiting job to the types of which the nodes have enough. A job that names no type has whole GPUs
+// before parts, and mixes types where no type alone has room, as Slurm lets it.
+func (b *builder) fitWaiting(j *placedJob, job *hare.Job, room room) {
+	all := job.On
+	parted := func(p hare.Profile) bool { return IsPart(p.Type) }
+	if j.Type == "" && slices.ContainsFunc(all, parted) {
+		job.On = slices.DeleteFunc(slices.Clone(all), parted)
+		if job.On = room.fits(job); len(job.On) > 0 {
+			b.rep.assume("may not use a part of a GPU (MIG, time slices) in place of another GPU, since no table tells its speed",
+				j.Place)
+			return
+		}
+		job.On = all
+	}
+	if job.On = room.fits(job); len(job.On) > 0 || j.Type != "" {
+		return
+	}
+	job.On = slices.DeleteFunc(slices.Clone(all), parted)
+	if len(job.On) > 1 && !room.fitsMixed(job) {
+		job.On = all
+	}
+	if len(job.On) > 1 && room.fitsMixed(job) {
+		job.Sync, job.Mix = hare.Gang, true
+		b.rep.assume("has room only on several GPU types at once: may mix types", j.Place)
+		return
+	}
+	job.On = nil
+}
+
 // wholeNode returns how many GPUs each node has that the job may use; 0 if the nodes differ.
 func wholeNode(inst *hare.Instance, j *hare.Job) int64 {
 	each := int64(0)
@@ -419,6 +458,31 @@ func (r room) fits(j *hare.Job) (on []hare.Profile) {
 		}
 	}
 	return on
+}
+
+// fitsMixed says whether the nodes have enough of all types of a job together.
+func (r room) fitsMixed(j *hare.Job) bool {
+	tasks := int64(0)
+	for _, n := range r.nodes {
+		if !j.AllowsNode(n) {
+			continue
+		}
+		here := int64(0)
+		for _, p := range j.On {
+			here += tasksOn(n, j, p.Type)
+		}
+		if n.CPUMilli > 0 && j.CPUMilliPerTask > 0 {
+			here = min(here, n.CPUMilli/j.CPUMilliPerTask)
+		}
+		if n.MemoryMiB > 0 && j.MemoryMiBPerTask > 0 {
+			here = min(here, n.MemoryMiB/j.MemoryMiBPerTask)
+		}
+		if j.DistinctNodes {
+			here = min(here, 1)
+		}
+		tasks += here
+	}
+	return tasks >= j.Tasks
 }
 
 // tasksOn returns how many tasks of a job an empty node holds on a type.

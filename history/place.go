@@ -69,6 +69,29 @@ func (b *builder) completeNodes() {
 type lane struct {
 	gpuType string
 	untilUs int64
+	parts   []part // of a GPU of which several jobs have parts
+}
+
+// part is what a job has of a GPU, until it ends.
+type part struct{ micro, untilUs int64 }
+
+// share finds, for a job with a part of a GPU, a GPU of the node of which others have parts and which has room. It
+// says whether there is one. The first job of those that share a GPU counts as its holder.
+func share(j *placedJob, lanes []lane) bool {
+	for i := range lanes {
+		g := &lanes[i]
+		used := int64(0)
+		g.parts = slices.DeleteFunc(g.parts, func(p part) bool { return p.untilUs <= j.startUs })
+		for _, p := range g.parts {
+			used += p.micro
+		}
+		if len(g.parts) > 0 && used+j.PartMicro <= 1e6 {
+			g.parts = append(g.parts, part{j.PartMicro, j.endUs})
+			g.untilUs = max(g.untilUs, j.endUs)
+			return true
+		}
+	}
+	return false
 }
 
 // place finds the GPUs of each job, in order of start: those whose numbers the log tells, else the
@@ -92,6 +115,11 @@ func (b *builder) place() {
 	}
 	for _, j := range placeOrder(b.jobs) {
 		on := j.On
+		if j.PartMicro > 0 && len(on) == 1 {
+			if j.shares = share(j, lanes[b.index[on[0].Node]]); j.shares {
+				continue
+			}
+		}
 		if slices.ContainsFunc(on, func(h Held) bool { return h.Assumed && free(j, h) < h.GPUs }) {
 			on = slices.Clone(on)
 			for x := range on {
@@ -154,9 +182,17 @@ func placeOrder(jobs []*placedJob) []*placedJob {
 func (b *builder) take(j *placedJob, node int, h Held, want int64, lanes *[]lane) {
 	hold := func(gpu int) {
 		(*lanes)[gpu].untilUs = max((*lanes)[gpu].untilUs, j.endUs)
+		if j.PartMicro > 0 {
+			(*lanes)[gpu].parts = append((*lanes)[gpu].parts, part{j.PartMicro, j.endUs})
+		}
 		j.lanes = append(j.lanes, laneRef{node, gpu, (*lanes)[gpu].gpuType})
 	}
-	taken := make([]bool, len(*lanes))
+	if cap(b.taken) < len(*lanes) {
+		b.taken = make([]bool, len(*lanes))
+	}
+	taken := b.taken[:len(*lanes)]
+	clear(taken)
+	j.lanes = slices.Grow(j.lanes, int(min(want, int64(len(*lanes)))))
 	for _, n := range h.Numbers {
 		if n < len(*lanes) && (*lanes)[n].untilUs <= j.startUs {
 			taken[n] = true
@@ -167,6 +203,7 @@ func (b *builder) take(j *placedJob, node int, h Held, want int64, lanes *[]lane
 		b.rep.doubt("a GPU that another job still held, or that the node does not have: the job gets a GPU of another "+
 			"number than the log says where one is free", j.Place)
 	}
+	other := false
 	for pass := 0; pass < 2 && want > 0; pass++ {
 		for gpu := range *lanes {
 			g := &(*lanes)[gpu]
@@ -174,8 +211,12 @@ func (b *builder) take(j *placedJob, node int, h Held, want int64, lanes *[]lane
 				taken[gpu] = true
 				hold(gpu)
 				want--
+				other = other || pass == 1 && h.Type != g.gpuType && h.Type != ""
 			}
 		}
+	}
+	if other {
+		b.rep.doubt("had GPUs of a type that its node does not have today, or has not free: counts as run on the node's", j.Place)
 	}
 	if want <= 0 {
 		return

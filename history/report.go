@@ -21,6 +21,9 @@ type Report struct {
 	Assumed  []Note `json:"assumed,omitempty"`
 	LeftOut  []Note `json:"left_out,omitempty"`
 	Doubtful []Note `json:"doubtful,omitempty"`
+	// SetAside are the values that could not be read. Each costs its row no more than What says, and other
+	// rows nothing.
+	SetAside []Note `json:"set_aside,omitempty"`
 }
 
 // File is a text that was read.
@@ -43,6 +46,31 @@ type Note struct {
 func (r *Report) assume(what string, first any)   { r.Assumed = count(r.Assumed, what, first) }
 func (r *Report) leaveOut(what string, first any) { r.LeftOut = count(r.LeftOut, what, first) }
 func (r *Report) doubt(what string, first any)    { r.Doubtful = count(r.Doubtful, what, first) }
+
+// setAside counts one value that cannot be read. what names the field and says what is made of it, such as "time
+// limit: the job counts as one without a limit"; the first example stands in the report with its value.
+func (r *Report) setAside(what string, place Place, value string) {
+	for i := range r.SetAside {
+		if r.SetAside[i].What == what {
+			r.SetAside[i].Count++
+			return
+		}
+	}
+	r.SetAside = append(r.SetAside, Note{what, 1, fmt.Sprintf("%v: %.80q", place, value)})
+}
+
+// noneRead is the error of a text of which no row could be read.
+func noneRead(place Place, first Note) error {
+	return &RowError{place, "no row can be read: " + first.First + ": " + first.What}
+}
+
+// Unread is how many values could not be read, for the metrics of helpers that go on without them.
+func (r *Report) Unread() (values int64) {
+	for _, n := range r.SetAside {
+		values += int64(n.Count)
+	}
+	return values
+}
 
 func count(notes []Note, what string, first any) []Note {
 	for i := range notes {
@@ -73,7 +101,8 @@ func (r *Report) String() string {
 	for _, list := range []struct {
 		name  string
 		notes []Note
-	}{{"assumed", r.Assumed}, {"left out", r.LeftOut}, {"doubtful", r.Doubtful}} {
+	}{{"assumed", r.Assumed}, {"left out", r.LeftOut}, {"doubtful", r.Doubtful},
+		{"set aside, not read", r.SetAside}} {
 		for _, n := range list.notes {
 			fmt.Fprintf(&b, "  %s %d: %s (first: %s)\n", list.name, n.Count, n.What, n.First)
 		}
@@ -92,6 +121,48 @@ func columnList(columns []trace.Column) string {
 	return strings.Join(text, ", ")
 }
 
+// NothingError says that a log has nothing of which an instance could be made. Its text is short; the report has all.
+type NothingError struct {
+	Report *Report
+	now    bool
+}
+
+// remedies say what to do about the reasons for which jobs are left out.
+var remedies = []struct{ reason, remedy string }{
+	{"had and wanted no GPUs", "give a text that tells GPUs (--report tells what was read)"},
+	{"has and wants no GPUs", "give a text that tells GPUs (--report tells what was read)"},
+	{"does not say on which nodes", "give a text that names nodes"},
+	{"after the window", "set --until later"}, {"before the window", "set --since earlier"},
+	{"had not started", "use --now, which plans what waits"}, {"has no room", "give the nodes"},
+	{"no GPU of the job's nodes", "give the nodes with their GPUs"},
+}
+
+func (e *NothingError) Error() string {
+	remedy, why := "give a text with jobs that ran", ""
+	most := 0
+	for _, n := range e.Report.LeftOut {
+		if n.Count > most && n.What != stepsLeft {
+			most, why = n.Count, fmt.Sprintf("; most often (%d): %.50s (%.40s)", n.Count, n.What, n.First)
+			for _, r := range remedies {
+				if strings.Contains(n.What, r.reason) {
+					remedy = r.remedy
+				}
+			}
+		}
+	}
+	if len(e.Report.Warnings) > 0 && strings.Contains(e.Report.Warnings[0], "AccountingStorageTRES") {
+		remedy = "set AccountingStorageTRES=gres/gpu in slurm.conf"
+	}
+	what := "no job had GPUs"
+	if e.now {
+		if why == "" {
+			remedy = "give squeue --json or a later text"
+		}
+		what = "no job that runs or waits has GPUs"
+	}
+	return remedy + ": " + what + why
+}
+
 // RowError is an error at a place of a text.
 type RowError struct {
 	Place  Place
@@ -99,5 +170,8 @@ type RowError struct {
 }
 
 func (e *RowError) Error() string { return e.Place.String() + ": " + e.Reason }
+
+// stepsLeft is what becomes of steps.
+const stepsLeft = "steps of jobs are parts of their jobs"
 
 func itoa(n int64) string { return strconv.FormatInt(n, 10) }

@@ -2,7 +2,6 @@ package history
 
 import (
 	"bufio"
-	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
@@ -30,6 +29,7 @@ func (l *Log) readSlurmJSON(name string, in *bufio.Reader) error {
 		return fault("", err)
 	}
 	known := false
+	doc := slurmDocument{l: l}
 	for d.More() {
 		token, err := d.Token()
 		if err != nil {
@@ -49,56 +49,41 @@ func (l *Log) readSlurmJSON(name string, in *bufio.Reader) error {
 					l.NowUs = max(l.NowUs, int64(at)*1e6)
 				}
 			}
+			if key == "meta" {
+				doc.readMeta(other)
+			}
 			if key == "errors" && json.Unmarshal(other, &faults) == nil && len(faults) > 0 {
 				l.Report.doubt("Slurm reported errors when it wrote the document", Place{File: name, At: "/errors"})
 			}
 			continue
 		}
 		known = true
-		if token, err := d.Token(); err != nil || token != json.Delim('[') {
+		if token, err := d.Token(); err == nil && token == nil { // null
+			l.Report.Files = append(l.Report.Files, File{Name: name, Kind: kind})
+			continue
+		} else if err != nil || token != json.Delim('[') {
 			return fault("/"+key, errors.New("is not a list"))
 		}
 		f := File{Name: name, Kind: kind}
+		jobs, unread := len(l.Jobs), len(l.Report.SetAside)
 		for ; d.More(); f.Rows++ {
 			pointer := "/" + key + "/" + strconv.Itoa(f.Rows)
-			decode := d.Decode
+			var text json.RawMessage
+			if err := d.Decode(&text); err != nil {
+				return fault(pointer, err)
+			}
 			if f.Rows == 0 { // the members of the first one tell which of them are not read
-				var first json.RawMessage
-				if err := d.Decode(&first); err != nil {
-					return fault(pointer, err)
-				}
-				f.Ignored = ignoredMembers(first, key)
-				decode = func(to any) error { return json.Unmarshal(first, to) }
+				f.Ignored = ignoredMembers(text, key)
 			}
-			var err error
-			switch key {
-			case "jobs":
-				var j slurmJob
-				if err = decode(&j); err == nil {
-					err = l.addSlurmJob(&j, Place{File: name, At: pointer})
-				}
-			case "nodes":
-				var n slurmNode
-				if err = decode(&n); err == nil {
-					err = l.addSlurmNode(&n)
-				}
-			case "reservations":
-				var r slurmReservation
-				if err = decode(&r); err == nil {
-					err = l.addReservation(&r, Place{File: name, At: pointer})
-				}
-			default:
-				var g slurmGroup
-				if err = decode(&g); err == nil {
-					err = l.addSlurmGroup(&g)
-				}
-			}
-			if err != nil {
+			if err := doc.add(key, text, Place{File: name, At: pointer}); err != nil {
 				return fault(pointer, err)
 			}
 		}
 		if _, err := d.Token(); err != nil {
 			return fault("/"+key, err)
+		}
+		if key == "jobs" && len(l.Jobs) == jobs && len(l.Report.SetAside) > unread {
+			return noneRead(Place{File: name, At: "/jobs"}, l.Report.SetAside[unread])
 		}
 		l.Report.Files = append(l.Report.Files, f)
 	}
@@ -108,6 +93,93 @@ func (l *Log) readSlurmJSON(name string, in *bufio.Reader) error {
 	if !known {
 		return fault("", errors.New("has no list of jobs or nodes: this is not what sacct, squeue, sinfo or scontrol "+
 			"write with --json"))
+	}
+	doc.finish()
+	return nil
+}
+
+// slurmDocument is what a document of Slurm's JSON tells besides its rows.
+type slurmDocument struct {
+	l *Log
+	// release is the version of Slurm and parser that of its JSON, such as 26.05.3 and v0.0.45; "" is unknown.
+	release, parser string
+	// shared are the jobs of squeue that OverSubscribe alone calls exclusive, and waits whether a job of squeue waits
+	// that does not say whether it is.
+	shared []int
+	waits  bool
+	place  Place
+	// noted says that the report has a value of the row at hand that could not be read.
+	noted bool
+}
+
+// readMeta takes what a document tells of its versions.
+func (d *slurmDocument) readMeta(text []byte) {
+	var meta struct {
+		Plugin struct {
+			Parser string `json:"data_parser"`
+		}
+		Slurm struct{ Release string }
+	}
+	_ = json.Unmarshal(text, &meta)
+	d.release, d.parser = meta.Slurm.Release, meta.Plugin.Parser[strings.LastIndexByte(meta.Plugin.Parser, '/')+1:]
+}
+
+// finish says what a document of Slurm 26.05 and later cannot tell: its OverSubscribe says nothing of whole nodes.
+func (d *slurmDocument) finish() {
+	if !newerVersion(d.release, 26, 5) && !newerVersion(strings.TrimPrefix(d.parser, "v0."), 0, 45) {
+		return
+	}
+	for _, i := range d.shared {
+		d.l.Jobs[i].Exclusive = false
+	}
+	if d.waits || len(d.shared) > 0 {
+		d.l.Report.assume("squeue --json of Slurm 26.05 does not tell which jobs want whole nodes: they count as jobs that "+
+			"want the GPUs that they name", d.place)
+	}
+}
+
+// newerVersion says whether a version such as 26.05.3 is this one or a later one.
+func newerVersion(version string, major, minor int) bool {
+	first, rest, _ := strings.Cut(version, ".")
+	second, _, _ := strings.Cut(rest, ".")
+	a, err := strconv.Atoi(first)
+	b, err2 := strconv.Atoi(second)
+	return err == nil && err2 == nil && (a > major || a == major && b >= minor)
+}
+
+// add adds a row of a list. A row that is no object is set aside.
+func (d *slurmDocument) add(list string, text json.RawMessage, place Place) error {
+	l := d.l
+	before := l.Report.Unread()
+	decode := func(to any) bool {
+		defer func() { d.noted = l.Report.Unread() > before }()
+		if err := l.Report.decode(text, to, place); err != nil {
+			l.Report.setAside("a member of "+list+" is no object: it is left out", place, string(text))
+			return false
+		}
+		return true
+	}
+	switch list {
+	case "jobs":
+		var j slurmJob
+		if decode(&j) {
+			return d.addJob(&j, place)
+		}
+	case "nodes":
+		var n slurmNode
+		if decode(&n) {
+			l.addSlurmNode(&n, place)
+		}
+	case "reservations":
+		var r slurmReservation
+		if decode(&r) {
+			l.addReservation(&r, place)
+		}
+	default:
+		var g slurmGroup
+		if decode(&g) {
+			l.addSlurmGroup(&g, place)
+		}
 	}
 	return nil
 }
@@ -141,102 +213,129 @@ func ignoredMembers(text json.RawMessage, list string) (ignored []trace.Column) 
 }
 
 // addSlurmNode adds a node.
-func (l *Log) addSlurmNode(v *slurmNode) error {
+func (l *Log) addSlurmNode(v *slurmNode, place Place) {
 	if v.Name == "" {
-		return errors.New("the node has no name")
+		l.Report.setAside("name of a node is not told: the node is left out", place, v.Gres)
+		return
 	}
 	n := l.node(v.Name)
-	if err := n.set("Gres", v.Gres); err != nil {
-		return err
-	}
-	n.CPUMilli = int64(cmp.Or(v.EffectiveCPUs, v.CPUs)) * 1000
-	n.MemoryMiB = max(0, int64(v.RealMemory)-int64(v.SpecializedMemory))
+	l.setNode(n, "Gres", v.Gres, place)
+	n.CPUMilli = amount(cmp.Or(v.EffectiveCPUs, v.CPUs)) * 1000
+	n.MemoryMiB = max(0, amount(v.RealMemory)-amount(v.SpecializedMemory))
 	n.Features, n.Partitions = sortedList(v.Features.String()), sortedList(v.Partitions.String())
-	n.Out = startsNothing(slices.Concat(v.State, v.StateFlags))
-	return nil
+	n.Out = l.startsNothing(slices.Concat(v.State, v.StateFlags), place)
+}
+
+// amount is a number of CPUs or MiB that a node can have; others count as not told.
+func amount(n slurmNumber) int64 {
+	if n < 0 || n > hare.MaxPerTask/1000 {
+		return 0
+	}
+	return int64(n)
 }
 
 // addSlurmGroup adds the nodes of a group; a node that is in several partitions is in several groups.
-func (l *Log) addSlurmGroup(g *slurmGroup) error {
+func (l *Log) addSlurmGroup(g *slurmGroup, place Place) {
 	for _, list := range g.Nodes.Nodes {
 		names, err := expandHosts(list)
 		if err != nil {
-			return err
+			l.Report.setAside("nodes of a group cannot be read: they are left out", place, list)
+			continue
 		}
 		for _, name := range names {
 			n := l.node(name)
-			if err := n.set("Gres", g.Gres.Total); err != nil {
-				return err
-			}
-			n.CPUMilli, n.MemoryMiB = int64(g.CPUs.Maximum)*1000, int64(g.Memory.Maximum)
+			l.setNode(n, "Gres", g.Gres.Total, place)
+			n.CPUMilli, n.MemoryMiB = amount(g.CPUs.Maximum)*1000, amount(g.Memory.Maximum)
 			n.Features = sortedList(g.Features.Total)
-			n.Out = startsNothing(g.Node.State)
+			n.Out = l.startsNothing(g.Node.State, place)
 			n.Partitions = sortedList(strings.Join(append(n.Partitions, g.Partition.Name), ","))
 		}
 	}
-	return nil
 }
 
-// rawNumber reads a task number, which may be null or in an object.
-func rawNumber(text json.RawMessage) (n int64, set bool) {
-	var v slurmNumber
-	if len(text) == 0 || bytes.Equal(text, []byte("null")) || v.UnmarshalJSON(text) != nil {
-		return 0, false
-	}
-	if text[0] == '{' {
-		var o struct{ Set bool }
-		if json.Unmarshal(text, &o) != nil || !o.Set {
-			return 0, false
-		}
-	}
-	return int64(v), true
-}
-
-// addSlurmJob adds a job of sacct or squeue.
-func (l *Log) addSlurmJob(v *slurmJob, place Place) error {
-	fromQueue := len(v.JobState) > 0
-	j := Job{ID: itoa(int64(v.ID)), Name: v.Name, Place: place, Account: v.Account, Partition: v.Partition, QOS: v.QOS}
+// addJob adds a job of sacct or squeue.
+func (d *slurmDocument) addJob(v *slurmJob, place Place) error {
+	l := d.l
+	fromQueue := v.JobState != nil || v.SubmitTime > 0 || v.UserName != ""
 	if v.ID <= 0 {
-		return errors.New("job_id is missing")
+		if !d.noted {
+			l.Report.setAside("job_id is not told: "+left, place, v.Name)
+		}
+		return nil
 	}
-	state := v.State.Current
-	tasks := v.Array.Task
-	taskID, isTask := rawNumber(v.Array.TaskID)
-	array, het, offset := v.Array.JobID, v.Het.JobID, v.Het.Offset
+	if !l.ofCluster(v.Cluster, place) {
+		return nil
+	}
+	base := itoa(int64(v.ID))
+	j := Job{ID: base, Name: v.Name, Place: place, User: v.User, Account: v.Account, Partition: v.Partition,
+		QOS: v.QOS, Features: v.Constraints}
+	j.confirmed = fromQueue
+	j.suspended = v.Time.Suspended > 0 || slices.Contains(append(slices.Clone(v.JobState), v.State.Current...), "SUSPENDED")
+	row := slurmRow{nodes: max(0, int64(v.NodeCount)), fromAccounting: !fromQueue, noted: d.noted}
+	state, tasks := v.State.Current, v.Array.Task
+	task := v.Array.TaskID
+	array, het, offset, most := v.Array.JobID, v.Het.JobID, v.Het.Offset, v.Array.Limits.Max.Running.Tasks
 	times := [5]slurmNumber{v.Time.Submission, v.Time.Eligible, v.Time.Start, v.Time.End, v.Time.Limit}
 	asked, got := tresText(v.Tres.Requested), tresText(v.Tres.Allocated)
-	j.User, j.Features = v.User, v.Constraints
 	if len(v.Reservation.Name) > 2 && v.Reservation.Name[0] == '"' {
 		j.Reservation = string(v.Reservation.Name[1 : len(v.Reservation.Name)-1])
 	}
 	if fromQueue {
 		state, tasks, array, het, offset = v.JobState, v.ArrayTaskString, v.ArrayJobID, v.HetJobID, v.HetOffset
-		taskID, isTask = rawNumber(v.ArrayTaskID)
+		task = v.ArrayTaskID
+		most = v.ArrayMaxTasks
 		times = [5]slurmNumber{v.SubmitTime, v.EligibleTime, v.StartTime, v.EndTime, v.TimeLimit}
 		asked, got = v.TresReq, v.TresAlloc
 		j.User, j.Features, j.Reservation = v.UserName, v.Features, v.ResvName
 		j.After = dependencies(v.Dependency)
-		j.Exclusive = slices.Contains(v.Shared, "none") || slices.Contains(v.Shared, "exclusive") ||
-			slices.Contains(v.Exclusive, "true")
 		j.OnHold = v.Hold || strings.HasPrefix(v.StateReason, "JobHeld") || v.StateReason == "JobHoldMaxRequeue"
 	}
+	for _, word := range v.Exclusive {
+		switch strings.ToLower(word) {
+		case "true", "node", "exclusive":
+			j.Exclusive = true
+		}
+	}
+	for i, to := range []*int64{&j.SubmitUs, &j.EligibleUs, &j.StartUs, &j.EndUs} {
+		if times[i] < 0 || times[i] > maxTimeUs/1e6 {
+			l.Report.setAside([]string{"submission", "eligible", "start", "end"}[i]+
+				" is not between 1970 and 2199: counts as not told", place, itoa(int64(times[i])))
+			continue
+		}
+		*to = int64(times[i]) * 1e6
+	}
+	j.SubmitUs = cmp.Or(j.SubmitUs, j.EligibleUs, j.StartUs)
+	if limit := times[4]; limit > 0 && limit < 1<<31 {
+		j.LimitUs = int64(limit) * 60e6
+	}
+	names, err := expandHosts(v.Nodes)
+	if err != nil {
+		l.Report.setAside("nodes cannot be read: "+left, place, v.Nodes)
+		l.NowUs = max(l.NowUs, j.SubmitUs)
+		return nil
+	}
+	if v.Nodes == "None assigned" {
+		names = nil
+	}
+	row.names = names
 	known := false
 	for _, word := range state {
 		if st, ok := slurmState(word); ok && !known {
 			j.State, known = st, true
 		}
+		if word == "REQUEUED" && !fromQueue && j.StartUs > 0 && j.EndUs > 0 {
+			j.State = Requeued // beside PENDING, for good: what is told is the attempt that ended
+		}
 	}
 	if !known {
-		return fmt.Errorf("the state %.60q is not one that Slurm has", state.String())
-	}
-	for i, to := range []*int64{&j.SubmitUs, &j.EligibleUs, &j.StartUs, &j.EndUs} {
-		if times[i] < 0 || times[i] > maxTimeUs/1e6 {
-			return fmt.Errorf("the time %d is not between 1970 and 2199", times[i])
+		if fromQueue {
+			j.EndUs = 0
 		}
-		*to = int64(times[i]) * 1e6
-	}
-	if limit := times[4]; limit > 0 && limit < 1<<31 {
-		j.LimitUs = int64(limit) * 60e6
+		j.State = guessState(&j, len(names) > 0)
+		if !d.noted || len(state) > 0 {
+			l.Report.setAside("state is no word that Hare knows: the job counts as what its times and nodes say", place,
+				state.String())
+		}
 	}
 	switch j.State {
 	case Pending:
@@ -244,73 +343,89 @@ func (l *Log) addSlurmJob(v *slurmJob, place Place) error {
 	case Running:
 		j.EndUs = 0
 	}
-	askedTres, err := parseResources(asked)
-	if err != nil {
-		return err
-	}
-	gotTres, err := parseResources(got)
-	if err != nil {
-		return err
-	}
-	told, err := v.submission()
-	if err != nil {
-		return err
-	}
-	if err := l.choose(&j, told); err != nil {
-		return err
-	}
-	if askedTres.gpus == 0 { // Slurm does not count GPUs without AccountingStorageTRES
-		if askedTres.gpus, askedTres.byType, err = v.gpus(); err != nil {
-			return err
-		}
-	}
-	names, err := expandHosts(v.Nodes)
-	if err != nil || v.Nodes == "None assigned" {
-		names = nil
-	}
 	if len(names) == 0 && j.State != Running {
 		j.StartUs = 0 // squeue gives a job that was cancelled before its start its end as its start
 	}
-	if gotTres.gpus == 0 && j.StartUs > 0 {
-		if gotTres.gpus = v.heldGPUs(); gotTres.gpus == 0 {
-			gotTres.gpus, gotTres.byType = askedTres.gpus, askedTres.byType
-		} else if v.TresPerSocket != "" { // which nodes have sockets is not known before
-			askedTres.gpus, askedTres.byType = gotTres.gpus, nil
+	if v.Time.Suspended > 0 && j.StartUs > 0 {
+		l.Report.assume("was suspended for some of its time, in which it kept its GPUs, as Slurm does", place)
+	}
+	v.read(l, &row, asked, got, place)
+	exclusive := j.Exclusive
+	l.describe(&j, &row)
+	if j.StartUs > 0 && len(j.On) > 0 && len(v.GresDetail) == len(names) && j.parts.none() {
+		j.holdDetail(names, v.GresDetail)
+	}
+	if fromQueue && j.State == Pending {
+		d.place, d.waits = place, d.waits || !j.Exclusive && len(v.Exclusive) == 0
+		if slices.Contains(v.Shared, "none") || slices.Contains(v.Shared, "exclusive") {
+			if !exclusive && !row.told.exclusive && !slices.Contains(v.Shared, "exclusive") {
+				d.shared = append(d.shared, len(l.Jobs))
+			}
+			j.Exclusive = true
 		}
 	}
-	gotTres.gpus = granted(askedTres, gotTres)
-	j.describe(askedTres, gotTres, max(int64(v.NodeCount), gotTres.nodes), told)
 	if j.Seconds, err = parseSpeeds(string(v.Comment)); err != nil {
 		l.Report.leaveOut(fmt.Sprintf("speeds in a comment that cannot be read: %v", err), place)
 	}
-	if v.Time.Suspended > 0 {
-		l.Report.doubt("the job was suspended for some of its time, which counts as work", place)
-	}
-	if j.StartUs > 0 && gotTres.gpus > 0 && len(names) > 0 {
-		j.hold(names, gotTres)
-		if len(v.GresDetail) == len(names) {
-			j.holdDetail(names, v.GresDetail)
-		}
-	}
+	list := ""
 	switch {
-	case isTask && array > 0:
-		j.ID = itoa(int64(array)) + "_" + itoa(taskID)
+	case task.set && array > 0:
+		j.ID = itoa(int64(array)) + "_" + itoa(task.number)
 	case het > 0:
 		j.ID = itoa(int64(het)) + "+" + itoa(int64(offset))
 	case tasks != "" && j.State == Pending:
-		if strings.Contains(tasks, "%") {
-			l.Report.leaveOut("the limit of an array's tasks that run at once", place)
+		if list = tasks; most > 0 && !strings.Contains(tasks, "%") {
+			l.limitTasks(place)
 		}
-		t := &table{file: place.File}
-		j.ID = j.ID + "_[" + strings.Trim(tasks, "[]") + "]"
-		base, _, _ := strings.Cut(j.ID, "_[")
-		return l.addPendingArray(t, j, base)
 	}
-	return l.addJob(&j)
+	if j.SubmitUs == 0 {
+		if !d.noted {
+			l.Report.setAside(noTime, place, "")
+		}
+		return nil
+	}
+	return l.addSlurmJobs(&j, base, list)
+}
+
+// read takes what the members of a job tell of its resources.
+func (v *slurmJob) read(l *Log, row *slurmRow, asked, got string, place Place) {
+	for _, list := range []struct {
+		name, text string
+		to         *resources
+	}{{"requested resources", asked, &row.asked}, {"allocated resources", got, &row.got}} {
+		if *list.to = parseResources(list.text); list.to.bad != "" {
+			l.Report.setAside(list.name+" cannot be read: what stands there counts as not told", place, list.to.bad)
+		}
+	}
+	for _, text := range v.GresDetail {
+		g := parseGres(text)
+		row.detail.gpus = min(row.detail.gpus+g.gpus, hare.MaxGPUs)
+		row.detail.byType = append(row.detail.byType, g.byType...)
+		row.detail.parts.shards += g.parts.shards
+		row.detail.parts.mps += g.parts.mps
+	}
+	row.detail.order()
+	for _, by := range []struct {
+		member, text string
+		times        slurmNumber
+	}{{"tres_per_node", v.TresPerNode, v.NodeCount}, {"tres_per_job", v.TresPerJob, 1}, {"tres_per_task", v.TresPerTask,
+		v.Tasks}, {"tres_per_socket", v.TresPerSocket, max(1, v.SocketsPerNode) * max(1, v.NodeCount)}} {
+		g := parseGres(by.text)
+		if g.bad == "" {
+			g = g.multiply(int64(min(by.times, hare.MaxGPUs)))
+		}
+		if g.bad != "" {
+			l.Report.setAside(by.member+" cannot be read: what stands there counts as not told", place, by.text)
+		}
+		if row.request.gpus == 0 && row.request.parts.none() {
+			row.request = g
+		}
+	}
+	row.told = v.submission()
 }
 
 // submission returns what the job's command line and the members of squeue say.
-func (v *slurmJob) submission() (submission, error) {
+func (v *slurmJob) submission() submission {
 	told := readSubmission(v.SubmitLine)
 	if len(v.TresPerNode+v.TresPerJob+v.TresPerTask+v.TresPerSocket) > 0 {
 		// What stands now, which an operator or a plugin may have changed.
@@ -321,12 +436,9 @@ func (v *slurmJob) submission() (submission, error) {
 	}
 	told.gpus = told.gpus || v.TresPerJob != ""
 	told.nodes = told.nodes || v.TresPerNode != "" || v.TresPerSocket != "" || v.TresPerTask != "" && v.TasksPerNode > 0
+	told.sockets = told.sockets || v.TresPerSocket != ""
 	if told.perTask == 0 {
-		perTask, _, err := parseGres(v.TresPerTask)
-		if err != nil {
-			return told, fmt.Errorf("tres_per_task: %w", err)
-		}
-		told.perTask = perTask
+		told.perTask = parseGres(v.TresPerTask).gpus
 	}
 	for _, list := range []struct {
 		text string
@@ -336,42 +448,7 @@ func (v *slurmJob) submission() (submission, error) {
 			*list.to = []string{list.text}
 		}
 	}
-	return told, nil
-}
-
-// heldGPUs is how many GPUs gres_detail says that a job has, which Slurm tells whatever it counts.
-func (v *slurmJob) heldGPUs() (gpus int64) {
-	for _, text := range v.GresDetail {
-		if n, _, err := parseGres(text); err == nil {
-			gpus += n
-		}
-	}
-	return min(gpus, hare.MaxGPUs)
-}
-
-// gpus returns the GPUs that a job of squeue asks for, by node, in all, by task or by socket.
-func (v *slurmJob) gpus() (gpus int64, byType []hare.TypeCount, err error) {
-	for _, by := range []struct {
-		member, text string
-		times        slurmNumber
-	}{{"tres_per_node", v.TresPerNode, v.NodeCount}, {"tres_per_job", v.TresPerJob, 1}, {"tres_per_task", v.TresPerTask,
-		v.Tasks}, {"tres_per_socket", v.TresPerSocket, max(1, v.SocketsPerNode) * max(1, v.NodeCount)}} {
-		if gpus, byType, err = parseGres(by.text); err != nil {
-			return 0, nil, fmt.Errorf("%s: %w", by.member, err)
-		}
-		if gpus == 0 {
-			continue
-		}
-		times := max(1, int64(by.times))
-		if gpus > hare.MaxGPUs || times > hare.MaxGPUs {
-			return 0, nil, fmt.Errorf("%s: %d times %d GPUs are more than a cluster has", by.member, times, gpus)
-		}
-		for i := range byType {
-			byType[i].Count *= int(times)
-		}
-		return gpus * times, byType, nil
-	}
-	return 0, nil, nil
+	return told
 }
 
 // holdDetail says which GPUs of which types a job has on each node, from texts such as
@@ -380,16 +457,16 @@ func (j *Job) holdDetail(names, details []string) {
 	j.On = nil
 	for i, name := range names {
 		for _, part := range splitOutside(details[i]) {
-			gpus, byType, err := parseGres(part)
-			if err != nil || gpus == 0 {
+			g := parseGres(part)
+			if g.bad != "" || g.gpus == 0 {
 				continue
 			}
-			h := Held{Node: name, GPUs: gpus}
-			if len(byType) == 1 {
-				h.Type = byType[0].Type
+			h := Held{Node: name, GPUs: g.gpus}
+			if len(g.byType) == 1 {
+				h.Type = g.byType[0].Type
 			}
 			if _, list, ok := strings.Cut(part, "(IDX:"); ok {
-				h.Numbers = numbers(strings.TrimSuffix(list, ")"), gpus)
+				h.Numbers = numbers(strings.TrimSuffix(list, ")"), g.gpus)
 			}
 			j.On = append(j.On, h)
 		}

@@ -23,13 +23,16 @@ func (n *slurmNumber) UnmarshalJSON(text []byte) error {
 		return nil
 	case text[0] == '{':
 		var v struct {
-			Set, Infinite bool
+			Set, Infinite *bool
 			Number        json.Number
 		}
 		if err := json.Unmarshal(text, &v); err != nil {
 			return err
 		}
-		if !v.Set || v.Infinite || v.Number == "" {
+		if v.Set == nil && v.Infinite == nil && v.Number == "" {
+			return fmt.Errorf("%.40q is not a number", text)
+		}
+		if v.Set == nil || !*v.Set || v.Infinite != nil && *v.Infinite || v.Number == "" {
 			return nil
 		}
 		text = []byte(v.Number)
@@ -48,6 +51,28 @@ func (n *slurmNumber) UnmarshalJSON(text []byte) error {
 		return fmt.Errorf("%.40q is not a number up to 2^53", text)
 	}
 	*n = slurmNumber(x)
+	return nil
+}
+
+// taskNumber is the number of a task of an array, which may be 0, or none.
+type taskNumber struct {
+	number int64
+	set    bool
+}
+
+func (n *taskNumber) UnmarshalJSON(text []byte) error {
+	var v slurmNumber
+	*n = taskNumber{}
+	if err := v.UnmarshalJSON(text); err != nil {
+		return err
+	}
+	text = bytes.TrimSpace(text)
+	n.number, n.set = int64(v), text[0] != 'n' && !bytes.Equal(text, []byte(`""`))
+	if text[0] == '{' {
+		var o struct{ Set bool }
+		_ = json.Unmarshal(text, &o)
+		n.set = o.Set
+	}
 	return nil
 }
 
@@ -129,14 +154,20 @@ type slurmJob struct {
 	Nodes       string       `json:"nodes"`
 	Comment     slurmComment `json:"comment"`
 	SubmitLine  string       `json:"submit_line"`
+	Cluster     string       `json:"cluster"`
 	Constraints string       `json:"constraints"`
 
 	// sacct
 	User  string `json:"user"`
 	Array struct {
-		JobID  slurmNumber     `json:"job_id"`
-		Task   string          `json:"task"`
-		TaskID json.RawMessage `json:"task_id"`
+		JobID  slurmNumber `json:"job_id"`
+		Task   string      `json:"task"`
+		TaskID taskNumber  `json:"task_id"`
+		Limits struct {
+			Max struct {
+				Running struct{ Tasks slurmNumber }
+			}
+		}
 	} `json:"array"`
 	Het struct {
 		JobID  slurmNumber `json:"job_id"`
@@ -156,38 +187,39 @@ type slurmJob struct {
 	} `json:"reservation"`
 
 	// squeue
-	UserName        string          `json:"user_name"`
-	ArrayJobID      slurmNumber     `json:"array_job_id"`
-	ArrayTaskID     json.RawMessage `json:"array_task_id"`
-	ArrayTaskString string          `json:"array_task_string"`
-	HetJobID        slurmNumber     `json:"het_job_id"`
-	HetOffset       slurmNumber     `json:"het_job_offset"`
-	JobState        slurmTexts      `json:"job_state"`
-	SubmitTime      slurmNumber     `json:"submit_time"`
-	EligibleTime    slurmNumber     `json:"eligible_time"`
-	StartTime       slurmNumber     `json:"start_time"`
-	EndTime         slurmNumber     `json:"end_time"`
-	TimeLimit       slurmNumber     `json:"time_limit"`
-	NodeCount       slurmNumber     `json:"node_count"`
-	GresDetail      []string        `json:"gres_detail"`
-	TresReq         string          `json:"tres_req_str"`
-	TresAlloc       string          `json:"tres_alloc_str"`
-	TresPerNode     string          `json:"tres_per_node"`
-	TresPerJob      string          `json:"tres_per_job"`
-	Features        string          `json:"features"`
-	Dependency      string          `json:"dependency"`
-	ResvName        string          `json:"resv_name"`
-	TresPerTask     string          `json:"tres_per_task"`
-	TresPerSocket   string          `json:"tres_per_socket"`
-	SocketsPerNode  slurmNumber     `json:"sockets_per_node"`
-	Tasks           slurmNumber     `json:"tasks"`
-	TasksPerNode    slurmNumber     `json:"tasks_per_node"`
-	Shared          slurmTexts      `json:"shared"`
-	Exclusive       slurmTexts      `json:"exclusive"`
-	StateReason     string          `json:"state_reason"`
-	Hold            bool            `json:"hold"`
-	ExcludedNodes   string          `json:"excluded_nodes"`
-	RequiredNodes   string          `json:"required_nodes"`
+	UserName        string      `json:"user_name"`
+	ArrayJobID      slurmNumber `json:"array_job_id"`
+	ArrayTaskID     taskNumber  `json:"array_task_id"`
+	ArrayTaskString string      `json:"array_task_string"`
+	ArrayMaxTasks   slurmNumber `json:"array_max_tasks"`
+	HetJobID        slurmNumber `json:"het_job_id"`
+	HetOffset       slurmNumber `json:"het_job_offset"`
+	JobState        slurmTexts  `json:"job_state"`
+	SubmitTime      slurmNumber `json:"submit_time"`
+	EligibleTime    slurmNumber `json:"eligible_time"`
+	StartTime       slurmNumber `json:"start_time"`
+	EndTime         slurmNumber `json:"end_time"`
+	TimeLimit       slurmNumber `json:"time_limit"`
+	NodeCount       slurmNumber `json:"node_count"`
+	GresDetail      []string    `json:"gres_detail"`
+	TresReq         string      `json:"tres_req_str"`
+	TresAlloc       string      `json:"tres_alloc_str"`
+	TresPerNode     string      `json:"tres_per_node"`
+	TresPerJob      string      `json:"tres_per_job"`
+	Features        string      `json:"features"`
+	Dependency      string      `json:"dependency"`
+	ResvName        string      `json:"resv_name"`
+	TresPerTask     string      `json:"tres_per_task"`
+	TresPerSocket   string      `json:"tres_per_socket"`
+	SocketsPerNode  slurmNumber `json:"sockets_per_node"`
+	Tasks           slurmNumber `json:"tasks"`
+	TasksPerNode    slurmNumber `json:"tasks_per_node"`
+	Shared          slurmTexts  `json:"shared"`
+	Exclusive       slurmTexts  `json:"exclusive"`
+	StateReason     string      `json:"state_reason"`
+	Hold            bool        `json:"hold"`
+	ExcludedNodes   string      `json:"excluded_nodes"`
+	RequiredNodes   string      `json:"required_nodes"`
 }
 
 // slurmNode holds the members of a node of sinfo (22.05) and scontrol show node --json.

@@ -16,7 +16,7 @@ const untyped = "gpu"
 
 // readScontrolNodes reads what scontrol show node writes, with or without -o.
 func (l *Log) readScontrolNodes(name string, in *bufio.Reader) error {
-	t := &table{file: name, in: in}
+	t := &table{file: name, in: in, line: l.skipped}
 	f := File{Name: name, Kind: "scontrol show node"}
 	listed := map[string]bool{}
 	var n *Node
@@ -25,17 +25,21 @@ func (l *Log) readScontrolNodes(name string, in *bufio.Reader) error {
 		if errors.Is(err, io.EOF) {
 			break
 		}
+		if errors.Is(err, errLong) {
+			l.Report.setAside("a line is too long: it is left out", t.place(), "")
+			continue
+		}
 		if err != nil {
 			return err
 		}
-		for _, word := range strings.Fields(line) {
+		for i, word := range strings.Fields(line) {
 			key, value, ok := strings.Cut(word, "=")
 			if !ok {
 				continue
 			}
-			if key == "NodeName" {
+			if key == "NodeName" && i == 0 {
 				if listed[value] {
-					return t.fault("node %.60q stands twice", value)
+					l.Report.setAside("a node stands twice in one text: what the later lines say counts", t.place(), value)
 				}
 				listed[value] = true
 				if len(listed) > maxHosts {
@@ -48,9 +52,10 @@ func (l *Log) readScontrolNodes(name string, in *bufio.Reader) error {
 			if n == nil {
 				return t.fault("%.40q stands before the first NodeName: this is not what scontrol show node writes", word)
 			}
-			if err := n.set(key, value); err != nil {
-				return t.fault("%s: %v", key, err)
+			if key == "Comment" || key == "Extra" || key == "Reason" {
+				break // what people write, to the end of the line
 			}
+			l.setNode(n, key, value, t.place())
 			if key == "State" && outOfService(value) {
 				l.Report.assume("a node that was out of service when the nodes were listed counts as in service "+
 					"before, but for what sacctmgr show event says", t.place())
@@ -64,46 +69,40 @@ func (l *Log) readScontrolNodes(name string, in *bufio.Reader) error {
 	return nil
 }
 
-// set takes one member of a node.
-func (n *Node) set(key, value string) error {
+// setNode takes one member of a node. What cannot be read is set aside.
+func (l *Log) setNode(n *Node, key, value string, place Place) {
 	if value == "(null)" || value == "N/A" {
-		return nil
+		return
 	}
+	var err error
 	switch key {
 	case "Gres":
-		gpus, byType, err := parseGres(value)
-		if err != nil {
-			return err
+		g := parseGres(value)
+		n.setGPUs(g.gpus, g.byType)
+		if n.parts = g.parts; g.bad != "" {
+			l.Report.setAside("Gres of a node cannot be read: what stands there counts as not told", place, g.bad)
 		}
-		n.setGPUs(gpus, byType)
 	case "CPUTot", "CPUEfctv": // the second stands first, and is without the CPUs of Slurm's own
-		cpus, err := parseCount(value)
-		if err != nil {
-			return err
-		}
-		if n.CPUMilli == 0 || key == "CPUEfctv" {
+		var cpus int64
+		if cpus, err = parseCount(value); err == nil && (n.CPUMilli == 0 || key == "CPUEfctv") {
 			n.CPUMilli = cpus * 1000
 		}
 	case "RealMemory":
-		mib, err := parseMiB(value)
-		if err != nil {
-			return err
-		}
-		n.MemoryMiB = mib
+		n.MemoryMiB, err = parseMiB(value)
 	case "MemSpecLimit": // is not for jobs, and stands behind RealMemory
-		mib, err := parseMiB(value)
-		if err != nil {
-			return err
-		}
+		var mib int64
+		mib, err = parseMiB(value)
 		n.MemoryMiB = max(0, n.MemoryMiB-mib)
 	case "AvailableFeatures", "ActiveFeatures":
 		n.Features = sortedList(value)
 	case "State":
-		n.Out = startsNothing(strings.Split(value, "+"))
+		n.Out = l.startsNothing(strings.Split(value, "+"), place)
 	case "Partitions":
 		n.Partitions = sortedList(value)
 	}
-	return nil
+	if err != nil {
+		l.Report.setAside(key+" of a node cannot be read: counts as not told", place, value)
+	}
 }
 
 // setGPUs sets the GPUs of a node; those of no type get the type untyped.
@@ -132,23 +131,34 @@ func outOfService(state string) bool {
 		func(word string) bool { return strings.Contains(state, word) })
 }
 
+// stateWords are the words of the states of nodes, and whether Slurm starts no job on nodes with it.
+var stateWords = map[string]bool{"DOWN": true, "DRAIN": true, "DRAINED": true, "DRAINING": true, "FAIL": true,
+	"FAILING": true, "MAINT": true, "MAINTENANCE": true, "UNKNOWN": true, "FUTURE": true, "ERROR": true,
+	"NOT_RESPONDING": true, "NO_RESPOND": true, "INVALID_REG": true, "INVALID": true, "REBOOT_ISSUED": true,
+	"POWER_DRAIN": true, "UNDRAIN": false, "IDLE": false, "ALLOCATED": false, "ALLOC": false, "MIXED": false, "MIX": false,
+	"COMPLETING": false, "COMP": false, "CLOUD": false, "DYNAMIC": false, "DYNAMIC_NORM": false, "DYNAMIC_FUTURE": false,
+	"PERFCTRS": false, "NPC": false, "PLANNED": false, "PLND": false, "POWER_DOWN": false, "POWERED_DOWN": false,
+	"POWERING_DOWN": false, "POWERING_UP": false, "POWER_UP": false, "REBOOT": false, "REBOOT_REQUESTED": false,
+	"REBOOT_CANCEL": false, "RESERVED": false, "RESV": false, "RESUME": false, "BLOCKED": false, "EXTERNAL": false,
+	"UNK": true, "LAUNCH_FAILED": false, "NET": false, "RES": false, "REBOOT^": false}
+
 // startsNothing says whether Slurm starts no job on a node in a state of these words, each in the form
 // of scontrol (DOWN*, DRAIN) or of its JSON. Nodes that save power are started for jobs.
-func startsNothing(words []string) bool {
-	return slices.ContainsFunc(words, func(word string) bool {
-		word = strings.ToUpper(word)
-		switch strings.TrimRight(word, "*~#!%$@^-") {
-		case "DOWN", "DRAIN", "DRAINED", "DRAINING", "FAIL", "FAILING", "MAINT", "MAINTENANCE", "UNKNOWN", "FUTURE", "ERROR",
-			"NOT_RESPONDING", "NO_RESPOND", "INVALID_REG", "REBOOT_ISSUED":
-			return true
+func (l *Log) startsNothing(words []string, place Place) (out bool) {
+	for _, word := range words {
+		plain := strings.TrimRight(strings.ToUpper(word), "*~#!%$@^-")
+		stops, known := stateWords[plain]
+		if !known && plain != "" {
+			l.Report.setAside("state of a node is no word that Hare knows: by this word the node is in service", place, word)
 		}
-		return strings.HasSuffix(word, "*")
-	})
+		out = out || stops || strings.HasSuffix(word, "*")
+	}
+	return out
 }
 
 // readEvents reads what sacctmgr -P show event writes: when nodes were out of service.
 func (l *Log) readEvents(name string, in *bufio.Reader, loc *time.Location) error {
-	t, err := newTable(name, in, "reason")
+	t, err := newTable(name, l.skipped, in, "reason")
 	if err != nil {
 		return err
 	}
@@ -178,13 +188,16 @@ func (l *Log) readEvents(name string, in *bufio.Reader, loc *time.Location) erro
 			l.Report.leaveOut("events of the whole cluster", t.place())
 			continue
 		}
+		const lost = " of an event cannot be read: the event is left out"
 		from, err := parseTime(t.get("timestart", "start"), loc)
 		if err != nil {
-			return t.fault("timestart: %v", err)
+			l.Report.setAside("start"+lost, t.place(), t.get("timestart", "start"))
+			continue
 		}
 		until, err := parseTime(t.get("timeend", "end"), loc)
 		if err != nil {
-			return t.fault("timeend: %v", err)
+			l.Report.setAside("end"+lost, t.place(), t.get("timeend", "end"))
+			continue
 		}
 		if until == 0 {
 			until = hare.Forever
@@ -195,7 +208,8 @@ func (l *Log) readEvents(name string, in *bufio.Reader, loc *time.Location) erro
 		}
 		names, err := expandHosts(node)
 		if err != nil {
-			return t.fault("nodename: %v", err)
+			l.Report.setAside("nodes"+lost, t.place(), node)
+			continue
 		}
 		for _, name := range names {
 			l.node(name).addDown(from, until)

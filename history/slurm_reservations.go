@@ -19,37 +19,37 @@ type slurmReservation struct {
 	Users     string      `json:"users"`
 	Accounts  string      `json:"accounts"`
 	Flags     slurmTexts  `json:"flags"`
+
+	unread bool
 }
 
 // readScontrolReservations reads what scontrol show reservation writes, with or without -o.
 func (l *Log) readScontrolReservations(name string, in *bufio.Reader, loc *time.Location) error {
-	t := &table{file: name, in: in}
+	t := &table{file: name, in: in, line: l.skipped}
 	f := File{Name: name, Kind: "scontrol show reservation"}
 	var r *slurmReservation
 	place := Place{}
-	finish := func() error {
-		if r == nil {
-			return nil
+	finish := func() {
+		if r != nil {
+			l.addReservation(r, place)
 		}
-		if err := l.addReservation(r, place); err != nil {
-			return &RowError{place, err.Error()}
-		}
-		return nil
 	}
 	for {
 		line, err := t.readLine()
 		if errors.Is(err, io.EOF) {
 			break
 		}
+		if errors.Is(err, errLong) {
+			l.Report.setAside("a line is too long: it is left out", t.place(), "")
+			continue
+		}
 		if err != nil {
 			return err
 		}
-		for _, word := range strings.Fields(line) {
+		for i, word := range strings.Fields(line) {
 			key, value, _ := strings.Cut(word, "=")
-			if key == "ReservationName" {
-				if err := finish(); err != nil {
-					return err
-				}
+			if key == "ReservationName" && i == 0 {
+				finish()
 				r, place = &slurmReservation{Name: value}, t.place()
 				f.Rows++
 				continue
@@ -57,6 +57,9 @@ func (l *Log) readScontrolReservations(name string, in *bufio.Reader, loc *time.
 			if r == nil {
 				return t.fault("%.40q stands before the first ReservationName: this is not what scontrol show reservation "+
 					"writes", word)
+			}
+			if key == "Comment" {
+				break // what people write, to the end of the line
 			}
 			if value == "(null)" {
 				continue
@@ -79,26 +82,31 @@ func (l *Log) readScontrolReservations(name string, in *bufio.Reader, loc *time.
 				r.Flags = strings.Split(value, ",")
 			}
 			if err != nil {
-				return t.fault("%s: %v", key, err)
+				l.Report.setAside(key+" of a reservation cannot be read: the reservation is left out", t.place(), value)
+				r.unread, err = true, nil
 			}
 		}
 	}
-	if err := finish(); err != nil {
-		return err
-	}
+	finish()
 	l.Report.Files = append(l.Report.Files, f)
 	return nil
 }
 
 // addReservation adds a reservation. Nodes that are reserved for maintenance are out of service.
-func (l *Log) addReservation(r *slurmReservation, place Place) error {
+func (l *Log) addReservation(r *slurmReservation, place Place) {
+	if r.unread {
+		return
+	}
 	nodes, err := expandHosts(r.NodeList)
 	if err != nil {
-		return err
+		l.Report.setAside("nodes of a reservation cannot be read: the reservation is left out", place, r.NodeList)
+		return
 	}
 	from, until := int64(r.StartTime)*1e6, int64(r.EndTime)*1e6
-	if from < 0 || until > maxTimeUs || until <= from {
-		return errors.New("the reservation ends before it begins, or lies not between 1970 and 2199")
+	if r.StartTime < 0 || r.EndTime > maxTimeUs/1e6 || until <= from {
+		l.Report.setAside("a reservation ends before it begins, or lies not between 1970 and 2199: it is left out", place,
+			r.Name)
+		return
 	}
 	for _, flag := range r.Flags {
 		if flag = strings.ToUpper(flag); flag != "MAINT" && flag != "MAINTENANCE" {
@@ -108,7 +116,7 @@ func (l *Log) addReservation(r *slurmReservation, place Place) error {
 			l.node(name).addDown(from, min(until, hare.Forever))
 		}
 		l.Report.assume("nodes reserved for maintenance are out of service", place)
-		return nil
+		return
 	}
 	out := Reservation{Name: r.Name, Nodes: nodes, FromUs: from, UntilUs: until, Users: sortedList(r.Users),
 		Accounts: sortedList(r.Accounts)}
@@ -116,10 +124,9 @@ func (l *Log) addReservation(r *slurmReservation, place Place) error {
 		for _, name := range list {
 			if strings.HasPrefix(name, "-") {
 				l.Report.leaveOut("a reservation that names users or accounts who may not use the nodes", place)
-				return nil
+				return
 			}
 		}
 	}
 	l.Reservations = append(l.Reservations, out)
-	return nil
 }

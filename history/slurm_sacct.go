@@ -2,6 +2,7 @@ package history
 
 import (
 	"bufio"
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -13,8 +14,8 @@ import (
 )
 
 // SacctFields are the fields that Hare asks sacct for, for its option -o.
-const SacctFields = "JobID,JobIDRaw,User,Account,Partition,QOS,State,Submit,Eligible,Start,End,TimelimitRaw," +
-	"NNodes,ReqNodes,ReqTRES,AllocTRES,NodeList,Reservation,Suspended,Constraints,JobName,Comment,SubmitLine"
+const SacctFields = "JobID,JobIDRaw,Cluster,User,Account,Partition,QOS,State,Submit,Eligible,Start,End,ElapsedRaw," +
+	"TimelimitRaw,NNodes,ReqTRES,AllocTRES,NodeList,Reservation,Suspended,Constraints,JobName,Comment,SubmitLine"
 
 // slurmStates are the states that Slurm tells, in its long form; a state may have words behind it.
 var slurmStates = map[string]State{
@@ -37,7 +38,7 @@ func slurmState(text string) (State, bool) {
 // readSacct reads what sacct -P writes. Steps of jobs are not jobs; a job that was requeued has a
 // row for each attempt (sacct -D), and each attempt becomes a job.
 func (l *Log) readSacct(name string, in *bufio.Reader, loc *time.Location) error {
-	t, err := newTable(name, in, "jobname", "submitline", "comment", "constraints", "admincomment", "systemcomment",
+	t, err := newTable(name, l.skipped, in, "jobname", "submitline", "comment", "constraints", "admincomment", "systemcomment",
 		"workdir", "reason", "container", "account", "reservation")
 	if err != nil {
 		return err
@@ -51,19 +52,20 @@ func (l *Log) readSacct(name string, in *bufio.Reader, loc *time.Location) error
 		return t.fault("there is no column AllocTRES, which tells the GPUs of a job: write the file by sacct -P -a -o %s",
 			SacctFields)
 	}
+	r := &sacctReader{l: l, t: t, loc: loc}
+	r.columns()
 	t.valid = func() bool {
-		if _, ok := slurmState(t.get("state")); !ok {
+		if _, ok := slurmState(t.field(r.state)); !ok {
 			return false
 		}
-		for _, column := range []string{"submit", "start", "end"} {
-			if _, err := parseTime(t.get(column), loc); err != nil {
+		for _, column := range []int{r.submit, r.start, r.end} {
+			if _, err := parseTime(t.field(column), loc); err != nil {
 				return false
 			}
 		}
-		_, err := parseResources(t.get("alloctres"))
-		return err == nil
+		return parseResources(t.field(r.alloc)).bad == ""
 	}
-	bad, good := Place{}, false // the first row with another number of fields
+	bad, good, jobs, unread := Place{}, false, len(l.Jobs), len(l.Report.SetAside)
 	for {
 		more, err := t.next()
 		if errors.Is(err, errFields) {
@@ -80,7 +82,7 @@ func (l *Log) readSacct(name string, in *bufio.Reader, loc *time.Location) error
 		if !more {
 			break
 		}
-		if err := l.sacctRow(t, loc); err != nil {
+		if err := r.row(); err != nil {
 			return err
 		}
 		good = true
@@ -89,94 +91,363 @@ func (l *Log) readSacct(name string, in *bufio.Reader, loc *time.Location) error
 		return &RowError{bad, fmt.Sprintf("no row has as many fields as the first row: %d; this is not what sacct -P writes",
 			len(t.names))}
 	}
+	if len(l.Jobs) == jobs && len(l.Report.SetAside) > unread {
+		return noneRead(Place{File: name, Line: 2}, l.Report.SetAside[unread])
+	}
 	l.Report.Files = append(l.Report.Files, t.report("sacct -P"))
 	return nil
 }
 
-// sacctRow adds the job of one row.
-func (l *Log) sacctRow(t *table, loc *time.Location) error {
-	id := t.get("jobid")
-	if strings.Contains(id, ".") {
-		l.Report.leaveOut("steps of jobs are parts of their jobs", t.place())
+// sacctReader reads the rows of one text. Its numbers are those of columns, -1 for one that is not there.
+type sacctReader struct {
+	l   *Log
+	t   *table
+	loc *time.Location
+
+	id, rawID, cluster, name, user, account, partition, qos, reservation, features, state int
+	submit, eligible, start, end, elapsed, suspended                                      int
+	minutes, limit, nodes, reqNodes, nodeList                                             int
+	request, alloc, gres, line, comment                                                   int
+	// untold says that the text cannot tell what jobs ask for.
+	untold bool
+}
+
+// columns finds the columns.
+func (r *sacctReader) columns() {
+	for _, c := range []struct {
+		to    *int
+		names []string
+	}{{&r.id, []string{"jobid"}}, {&r.rawID, []string{"jobidraw"}}, {&r.cluster, []string{"cluster"}},
+		{&r.name, []string{"jobname"}}, {&r.user, []string{"user"}}, {&r.account, []string{"account"}},
+		{&r.partition, []string{"partition"}}, {&r.qos, []string{"qos"}}, {&r.reservation, []string{"reservation"}},
+		{&r.features, []string{"constraints"}}, {&r.state, []string{"state"}}, {&r.submit, []string{"submit"}},
+		{&r.eligible, []string{"eligible"}}, {&r.start, []string{"start"}}, {&r.end, []string{"end"}},
+		{&r.elapsed, []string{"elapsedraw", "elapsed"}}, {&r.suspended, []string{"suspended"}},
+		{&r.minutes, []string{"timelimitraw"}}, {&r.limit, []string{"timelimit"}}, {&r.nodes, []string{"nnodes", "allocnodes"}},
+		{&r.reqNodes, []string{"reqnodes"}}, {&r.nodeList, []string{"nodelist"}}, {&r.request, []string{"reqtres"}},
+		{&r.alloc, []string{"alloctres"}}, {&r.gres, []string{"allocgres", "reqgres"}}, {&r.line, []string{"submitline"}},
+		{&r.comment, []string{"comment"}}} {
+		*c.to = r.t.use(c.names...)
+	}
+	r.untold = r.request < 0 && r.gres < 0
+}
+
+// setAside counts a value of the row that cannot be read.
+func (r *sacctReader) setAside(column, effect, value string) {
+	r.l.Report.setAside(column+" cannot be read: "+effect, r.t.place(), value)
+}
+
+// left is what becomes of a job without whose value nothing can be said.
+const left = "the job is left out"
+
+// noTime says why a job is left out of which no time is told.
+const noTime = "no text tells when the job was submitted, could start or started: " + left
+
+// isStep says whether a row is of a step, such as 12.batch and 12_3.0, and not of a job.
+func isStep(id string) bool {
+	return strings.IndexByte(id[strings.LastIndexByte(id, ']')+1:], '.') >= 0
+}
+
+// isJob says whether an ID is one of a job, of a task, of a component or of an array that waits.
+func isJob(id string) bool {
+	digits := 0
+	for digits < len(id) && id[digits] >= '0' && id[digits] <= '9' {
+		digits++
+	}
+	rest := id[digits:]
+	switch {
+	case digits == 0:
+		return false
+	case strings.HasPrefix(rest, "_["):
+		return strings.IndexByte(rest, ']') == len(rest)-1
+	}
+	return strings.Trim(rest, "0123456789_+") == ""
+}
+
+// times reads the times of the row. It says false where the job cannot be placed in time.
+func (r *sacctReader) times(j *Job) bool {
+	t := r.t
+	known := jobTimes{elapsedUs: -1}
+	unread := [4]string{}
+	for i, column := range []int{r.submit, r.eligible, r.start, r.end} {
+		var err error
+		if known.at[i], err = parseClock(t.field(column), r.loc); err != nil {
+			unread[i] = t.field(column)
+			known.endUnread = i == 3
+		}
+	}
+	if text := t.field(r.elapsed); text != "" {
+		us, err := parseSeconds(text)
+		if err != nil {
+			us, err = parseLimit(text)
+		}
+		if known.elapsedUs = us; err != nil {
+			known.elapsedUs = -1
+			r.setAside("elapsed", "what start and end say counts", text)
+		}
+	}
+	if text := t.field(r.suspended); strings.Trim(text, "0:-") != "" {
+		var err error
+		if known.suspendedUs, err = parseLimit(text); err != nil {
+			r.setAside("suspended", "the job counts as never suspended", text)
+		}
+	}
+	ran := r.l.settleTimes(j, &known, t.place())
+	effects := [4]string{"the job counts as submitted when it could start", "the job could start when it was submitted",
+		"the job began its elapsed time before its end", "the job ended its elapsed time after its start"}
+	ok := true
+	for i, column := range []string{"submit", "eligible", "start", "end"} {
+		if unread[i] == "" {
+			continue
+		}
+		effect := effects[i]
+		if i == 0 && j.SubmitUs == 0 || i >= 2 && !ran {
+			effect, ok = left, false
+		}
+		r.setAside(column, effect, unread[i])
+	}
+	if !ok {
+		r.l.NowUs = max(r.l.NowUs, j.SubmitUs, j.StartUs, j.EndUs)
+	}
+	return ok
+}
+
+// row adds the job of one row.
+func (r *sacctReader) row() error {
+	t, l := r.t, r.l
+	id := t.field(r.id)
+	if id == "" {
+		id = t.field(r.rawID)
+	}
+	if isStep(id) {
+		l.Report.leaveOut(stepsLeft, t.place())
 		return nil
 	}
-	j := Job{ID: id, Name: t.get("jobname"), Place: t.place(), User: t.get("user"), Account: t.get("account"),
-		Partition: t.get("partition"), QOS: t.get("qos"), Reservation: t.get("reservation"),
-		Features: t.get("constraints")}
-	var ok bool
-	if j.State, ok = slurmState(t.get("state")); !ok {
-		return t.fault("state %.40q is not one that Slurm has", t.get("state"))
-	}
-	var err error
-	for _, field := range []struct {
-		column string
-		to     *int64
-	}{{"submit", &j.SubmitUs}, {"eligible", &j.EligibleUs}, {"start", &j.StartUs}, {"end", &j.EndUs}} {
-		if *field.to, err = parseTime(t.get(field.column), loc); err != nil {
-			return t.fault("%s: %v", field.column, err)
+	if raw := t.field(r.rawID); !isJob(id) && id != raw { // which are the same where hare export wrote them
+		if !isJob(raw) {
+			r.setAside("jobid", left, id)
+			return nil
 		}
+		r.setAside("jobid", "the job has its raw number", id)
+		id = raw
 	}
-	if minutes := t.get("timelimitraw"); minutes != "" {
+	if !l.ofCluster(t.field(r.cluster), t.place()) {
+		return nil
+	}
+	j := Job{ID: id, Name: t.field(r.name), Place: t.place(), User: t.field(r.user), Account: t.field(r.account),
+		Partition: t.field(r.partition), QOS: t.field(r.qos), Reservation: t.field(r.reservation),
+		Features: t.field(r.features)}
+	if !r.times(&j) {
+		return nil
+	}
+	if j.SubmitUs == 0 {
+		l.Report.setAside(noTime, t.place(), "")
+		return nil
+	}
+	nodeList := strings.TrimPrefix(t.field(r.nodeList), "None assigned")
+	names, err := expandHosts(nodeList)
+	if err != nil {
+		r.setAside("nodelist", left, nodeList)
+		return nil
+	}
+	var ok bool
+	if j.State, ok = slurmState(t.field(r.state)); !ok {
+		j.State = guessState(&j, r.nodeList < 0 || len(names) > 0)
+		l.Report.setAside("state is no word that Hare knows: the job counts as what its times and nodes say",
+			t.place(), t.field(r.state))
+	}
+	if ok && j.State == Running {
+		j.EndUs = 0
+	}
+	j.suspended = j.suspended || strings.HasPrefix(t.field(r.state), "SUSP")
+	row := slurmRow{names: names, untold: r.untold, told: readSubmission(t.field(r.line)), fromAccounting: true}
+	if minutes := t.field(r.minutes); minutes != "" {
 		if n, err := strconv.ParseUint(minutes, 10, 31); err == nil {
 			j.LimitUs = int64(n) * 60e6
+		} else if _, err := parseLimit(minutes); err != nil { // a word for no limit
+			r.setAside("timelimitraw", "the job counts as one without a limit", minutes)
 		}
-	} else if j.LimitUs, err = parseLimit(t.get("timelimit")); err != nil {
-		return t.fault("timelimit: %v", err)
+	} else if j.LimitUs, err = parseLimit(t.field(r.limit)); err != nil {
+		r.setAside("timelimit", "the job counts as one without a limit", t.field(r.limit))
 	}
-	asked, err := parseResources(t.get("reqtres"))
-	if err != nil {
-		return t.fault("reqtres: %v", err)
-	}
-	got, err := parseResources(t.get("alloctres"))
-	if err != nil {
-		return t.fault("alloctres: %v", err)
-	}
-	nodes, _ := parseCount(t.get("nnodes"))
-	if text := t.get("allocgres", "reqgres"); got.gpus == 0 && text != "" {
-		if got.gpus, got.byType, err = parseGres(text); err != nil {
-			return t.fault("allocgres: %v", err)
-		}
-		got.gpus *= max(1, nodes)
-		for i := range got.byType {
-			got.byType[i].Count *= int(max(1, nodes))
+	for _, list := range []struct {
+		column string
+		at     int
+		to     *resources
+	}{{"reqtres", r.request, &row.asked}, {"alloctres", r.alloc, &row.got}} {
+		if *list.to = parseResources(t.field(list.at)); list.to.bad != "" {
+			row.noted = true
+			r.setAside(list.column, "what stands there counts as not told", list.to.bad)
 		}
 	}
-	if suspended := t.get("suspended"); strings.Trim(suspended, "0:-") != "" {
-		l.Report.doubt("the job was suspended for some of its time, which counts as work", t.place())
+	for _, column := range []struct {
+		name string
+		at   int
+		to   *int64
+	}{{"nnodes", r.nodes, &row.nodes}, {"reqnodes", r.reqNodes, &row.reqNodes}} {
+		if text := t.field(column.at); text != "" {
+			if *column.to, err = parseCount(text); err != nil {
+				r.setAside(column.name, "counts as not told", text)
+			}
+		}
 	}
-	told := readSubmission(t.get("submitline"))
-	got.gpus = granted(asked, got)
-	j.describe(asked, got, nodes, told)
-	if err := l.choose(&j, told); err != nil {
-		return t.fault("submitline: %v", err)
+	if text := t.field(r.gres); row.got.gpus == 0 && text != "" {
+		each := parseGres(text)
+		if each.bad != "" {
+			r.setAside("allocgres", "what stands there counts as not told", each.bad)
+		}
+		row.got.gres = each.multiply(max(row.nodes, int64(len(names))))
 	}
-	if j.Seconds, err = parseSpeeds(t.get("comment")); err != nil {
+	if len(names) == 0 && r.nodeList >= 0 && j.State != Running {
+		j.StartUs = 0 // a job that was cancelled before its start has the time of its end as its start
+	}
+	if j.State == Pending && j.EndUs > 0 && j.StartUs > 0 && len(names) > 0 {
+		j.State = Requeued
+	}
+	if j.Seconds, err = parseSpeeds(t.field(r.comment)); err != nil {
 		l.Report.leaveOut(fmt.Sprintf("speeds in a comment that cannot be read: %v", err), t.place())
 	}
-	if j.StartUs > 0 && got.gpus > 0 {
-		names, err := expandHosts(strings.TrimPrefix(t.get("nodelist"), "None assigned"))
-		if err != nil {
-			return t.fault("nodelist: %v", err)
+	l.describe(&j, &row)
+	base, list, pending := strings.Cut(id, "_[")
+	if !pending {
+		list = ""
+	}
+	return l.addSlurmJobs(&j, base, list)
+}
+
+// guessState is the state of a job whose state cannot be read.
+func guessState(j *Job, placed bool) State {
+	switch {
+	case j.StartUs == 0 && j.EndUs > 0 || !placed && j.EndUs > 0:
+		return Cancelled
+	case j.EndUs > 0:
+		return Completed
+	case j.StartUs > 0 && placed:
+		return Running
+	}
+	return Pending
+}
+
+// addSlurmJobs adds a job, or the tasks of an array that have not started, such as 3,5-9%2.
+func (l *Log) addSlurmJobs(j *Job, base, list string) error {
+	if list == "" {
+		if err := l.addJob(j); err != nil {
+			return &RowError{j.Place, err.Error()}
 		}
-		j.hold(names, got)
+		return nil
 	}
-	if base, _, pending := strings.Cut(id, "_["); pending {
-		return l.addPendingArray(t, j, base)
+	tasks, cut, limit, bad := arrayTasks(list, l.maxJobs+1)
+	if limit {
+		l.limitTasks(j.Place)
 	}
-	if err := l.addJob(&j); err != nil {
-		return t.fault("%v", err)
+	if cut {
+		l.Report.leaveOut("the waiting tasks of an array are not all told: those that the list was cut off before (set "+
+			"SLURM_BITSTR_LEN=0 for sacct and squeue)", j.Place)
+	}
+	if bad != "" {
+		l.Report.setAside("tasks of a waiting array cannot be read: they are left out", j.Place, bad)
+	}
+	for _, task := range tasks {
+		one := *j
+		one.ID = base + "_" + strconv.Itoa(task)
+		if err := l.addJob(&one); err != nil {
+			return &RowError{j.Place, err.Error()}
+		}
 	}
 	return nil
 }
 
-// describe sets what a job asked for: GPUs, nodes, type, CPUs and memory. told is what its command line
-// and its tasks say.
-func (j *Job) describe(asked, got resources, nodes int64, told submission) {
+// limitTasks says that not all tasks of an array may run at once.
+func (l *Log) limitTasks(place Place) {
+	l.Report.leaveOut("the limit of an array's tasks that run at once", place)
+}
+
+// slurmRow is what Slurm tells of a job besides its names, times and state.
+type slurmRow struct {
+	// asked and got are what the job asked for and had, in all; detail is what it has, by gres_detail, and request
+	// what the members tres_per_node and so on ask for.
+	asked, got      resources
+	detail, request gres
+	nodes, reqNodes int64
+	names           []string // of the nodes on which it ran
+	told            submission
+	// untold says that the text cannot tell what jobs ask for, and fromAccounting that it is of sacct.
+	untold, fromAccounting bool
+	// noted says that the report has told already that a value of the row could not be read.
+	noted bool
+}
+
+// yearUs is the limit that Slurm gives jobs of a partition without any.
+const yearUs = 365 * 24 * 3600 * 1e6
+
+// describe sets what a job asked for and what it had. What accounting does not count stands elsewhere: in
+// gres_detail, in what the job asks for on each node, or on its command line.
+func (l *Log) describe(j *Job, row *slurmRow) {
+	asked, got, told := &row.asked, &row.got, &row.told
+	if row.fromAccounting {
+		l.accounted++
+		if asked.gpus > 0 || got.gpus > 0 {
+			l.countedGPUs++
+		}
+	}
+	if j.LimitUs == yearUs && !told.limit {
+		j.LimitUs = 0
+		l.Report.assume("a limit of 365 days that nobody asks for is Slurm's word for none", j.Place)
+	}
+	nodes := max(row.nodes, row.got.nodes)
+	asked.nodes = cmp.Or(asked.nodes, row.reqNodes)
+	if asked.gpus == 0 && asked.parts.none() {
+		asked.gres = row.request
+	}
+	if asked.gpus == 0 && asked.parts.none() && row.detail.gpus+got.gpus == 0 && got.parts.none() {
+		if asked.gres = told.total(max(nodes, asked.nodes)); asked.gpus > 0 {
+			j.guessed = true
+		}
+		if asked.gpus > 0 && !row.noted {
+			l.Report.assume("no other text than its command line tells the GPUs of the job (Slurm counts them where "+
+				"AccountingStorageTRES has gres/gpu)", j.Place)
+		}
+	}
+	if j.StartUs > 0 {
+		switch {
+		case got.gpus == 0 && row.detail.gpus > 0:
+			got.gpus, got.byType = row.detail.gpus, row.detail.byType
+			if told.sockets { // which nodes have sockets is not known before
+				asked.gpus, asked.byType = got.gpus, nil
+			}
+		case got.gpus == 0 && got.parts.none():
+			got.gres = asked.gres
+			if row.detail.gpus == 0 && !row.detail.parts.none() {
+				got.gres = gres{parts: row.detail.parts}
+			}
+		default:
+			got.gpus = max(got.gpus, row.detail.gpus)
+		}
+	}
+	got.gpus = granted(*asked, *got)
+	j.set(*asked, *got, nodes, *told)
+	l.choose(j, *told)
+	j.stays = row.untold && j.Type == "" && j.Types == nil && len(told.asks) == 0
+	if j.parts = cmp.Or(got.parts, asked.parts); j.GPUs > 0 {
+		j.parts = parts{}
+	}
+	if !j.parts.none() {
+		got.gpus = int64(max(1, len(row.names)))
+		j.GPUs = got.gpus
+	}
+	if j.StartUs > 0 && got.gpus > 0 && len(row.names) > 0 {
+		j.hold(row.names, *got)
+	}
+}
+
+// set sets GPUs, nodes, type, CPUs and memory of a job. told is what its command line and its tasks say.
+func (j *Job) set(asked, got resources, nodes int64, told submission) {
 	r := got
 	if r.gpus == 0 {
 		r = asked
 	}
-	j.GPUs, j.Nodes, j.CPUMilli, j.MemoryMiB = r.gpus, max(nodes, r.nodes), r.cpuMilli, r.memoryMiB
+	j.GPUs, j.Nodes = r.gpus, max(nodes, r.nodes)
+	j.CPUMilli, j.MemoryMiB = cmp.Or(r.cpuMilli, asked.cpuMilli), cmp.Or(r.memoryMiB, asked.memoryMiB)
 	j.chooseType(asked, got, told.gpuTypes())
 	if got.gpus > 0 && asked.gpus > 0 && got.gpus > asked.gpus {
 		j.Exclusive = true
@@ -228,17 +499,20 @@ func (j *Job) chooseType(asked, got resources, named []string) {
 }
 
 // choose sets the nodes that a job must have and those that it must not have.
-func (l *Log) choose(j *Job, told submission) (err error) {
-	if j.NotNodes, err = hostSet(told.exclude); err != nil {
-		return err
-	}
-	if j.OnlyNodes, err = hostSet(told.require); err != nil {
-		return err
+func (l *Log) choose(j *Job, told submission) {
+	for _, list := range []struct {
+		name  string
+		texts []string
+		to    *[]string
+	}{{"excluded", told.exclude, &j.NotNodes}, {"required", told.require, &j.OnlyNodes}} {
+		var bad string
+		if *list.to, bad = hostSet(list.texts); bad != "" {
+			l.Report.setAside("a list of "+list.name+" nodes cannot be read: the job is not kept to it", j.Place, bad)
+		}
 	}
 	for _, option := range told.unread {
 		l.Report.leaveOut(option+" names a file of nodes, which the log does not have: the job is not kept to them", j.Place)
 	}
-	return nil
 }
 
 // dependencies returns the jobs of a list such as afterok:12:13,afterany:14. after alone waits for
@@ -287,36 +561,6 @@ func (j *Job) hold(names []string, got resources) {
 	}
 }
 
-// parseGres reads generic resources of a node, such as gpu:v100:2(S:0-1),gpu:4,shard:8.
-func parseGres(text string) (gpus int64, byType []hare.TypeCount, err error) {
-	for _, part := range splitOutside(text) {
-		part, _, _ = strings.Cut(part, "(")
-		fields := strings.Split(strings.NewReplacer("gres/", "", "gres:", "", "=", ":").Replace(part), ":")
-		if fields[0] != "gpu" {
-			continue
-		}
-		n, name := int64(1), ""
-		switch len(fields) {
-		case 1:
-		case 2:
-			if n, err = parseCount(fields[1]); err != nil {
-				name, n, err = fields[1], 1, nil
-			}
-		default:
-			name = fields[1]
-			n, err = parseCount(fields[2])
-		}
-		if err != nil {
-			return 0, nil, fmt.Errorf("%.60q: %w", part, err)
-		}
-		if gpus += n; name != "" && n > 0 {
-			byType = append(byType, hare.TypeCount{Type: name, Count: int(n)})
-		}
-	}
-	slices.SortFunc(byType, func(a, b hare.TypeCount) int { return strings.Compare(a.Type, b.Type) })
-	return gpus, byType, nil
-}
-
 // splitOutside splits at commas that are in no parentheses.
 func splitOutside(text string) (parts []string) {
 	depth, from := 0, 0
@@ -333,26 +577,4 @@ func splitOutside(text string) (parts []string) {
 		}
 	}
 	return append(parts, text[from:])
-}
-
-// addPendingArray adds the tasks of an array that have not started, such as 12_[3,5-9%2].
-func (l *Log) addPendingArray(t *table, j Job, base string) error {
-	list := strings.TrimSuffix(j.ID[len(base)+2:], "]")
-	list, _, _ = strings.Cut(list, "%")
-	if strings.Contains(list, "...") {
-		l.Report.leaveOut("the waiting tasks of an array are not all told (set SLURM_BITSTR_LEN=0 for sacct and squeue)",
-			t.place())
-		list, _, _ = strings.Cut(list, ",...")
-	}
-	numbers, err := expandHosts(base + "_[" + list + "]")
-	if err != nil {
-		return t.fault("jobid: %v", err)
-	}
-	for _, id := range numbers {
-		j.ID = id
-		if err := l.addJob(&j); err != nil {
-			return t.fault("%v", err)
-		}
-	}
-	return nil
 }

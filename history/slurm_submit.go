@@ -1,6 +1,7 @@
 package history
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -13,16 +14,45 @@ type submission struct {
 	// gpus says that the job asked for a number of GPUs in all, and nodes that it asked for nodes or
 	// for so many GPUs or tasks on each.
 	gpus, nodes bool
+	// sockets says that the job asked for GPUs of each socket.
+	sockets bool
 	// perTask is the number of GPUs of each of Slurm's tasks; 0 means that the job did not ask so.
 	perTask int64
 	// types are the GPU types that each option names, such as gres or gpus. Of an option that is given twice
 	// the last value counts, as for Slurm.
-	types map[string][]string
+	types map[string][]string // nil where none names any
+	// limit says that the line names a time limit.
+	limit bool
+	// asks is what each option asks for, and numbers the values of options that count tasks and nodes, of those
+	// options that stand before a command in --wrap.
+	asks    []asked
+	numbers []numbered
 	// exclude and require are the lists of -x and -w, in Slurm's form.
 	exclude, require []string
 	// unread are options that choose nodes and that cannot be read: files with names of nodes.
 	unread []string
 	after  []string
+}
+
+// asked is what an option asks for, and numbered is the value of an option that counts.
+type asked struct {
+	option string
+	gres   gres
+}
+
+type numbered struct {
+	option string
+	n      int64
+}
+
+// number returns the last value of an option that counts; 0 without one.
+func (s *submission) number(option string) (n int64) {
+	for i := range s.numbers {
+		if s.numbers[i].option == option {
+			n = s.numbers[i].n
+		}
+	}
+	return n
 }
 
 // flagOptions are the options without a value, or with one behind = alone. All others of sbatch, srun
@@ -38,15 +68,20 @@ const shortFlags = "hHIkKlOQsuvVEXZ"
 
 // shortNames are the long names of the short options that readSubmission reads.
 var shortNames = map[byte]string{'G': "gpus", 'N': "nodes", 'd': "dependency", 'w': "nodelist", 'x': "exclude",
-	'F': "nodefile"}
+	'F': "nodefile", 'n': "ntasks", 't': "time"}
 
 // readSubmission reads the command line with which a job was submitted. Slurm writes the words without
 // their quotes. Options end at the first other word, the script; behind --wrap, whose value may have
 // blanks, all words that begin as options count. It takes time in proportion to the line.
 func readSubmission(line string) submission {
 	var s submission
+	if line == "" {
+		return s
+	}
 	words := strings.Fields(line)
-	wrapped := slices.ContainsFunc(words, func(word string) bool { return strings.HasPrefix(word, "--wrap") })
+	wrapped := strings.Contains(line, "--wrap") &&
+		slices.ContainsFunc(words, func(word string) bool { return strings.HasPrefix(word, "--wrap") })
+	inWrap := false
 	for at := 0; at < len(words); at++ {
 		word := words[at]
 		next := func() string {
@@ -64,7 +99,8 @@ func readSubmission(line string) submission {
 			if !given && !slices.Contains(flagOptions, name) {
 				value = next()
 			}
-			s.option(name, value)
+			inWrap = inWrap || name == "wrap"
+			s.option(name, value, inWrap)
 		case len(word) > 1 && word[0] == '-':
 			for i := 1; i < len(word); i++ {
 				if strings.IndexByte(shortFlags, word[i]) >= 0 {
@@ -74,7 +110,7 @@ func readSubmission(line string) submission {
 				if value == "" {
 					value = next()
 				}
-				s.option(shortNames[word[i]], strings.TrimPrefix(value, "="))
+				s.option(shortNames[word[i]], strings.TrimPrefix(value, "="), inWrap)
 				break
 			}
 		case at == 0 || wrapped: // the name of the command, or words of the value of --wrap
@@ -103,6 +139,9 @@ func longName(name string) string {
 	if len(name) <= len("gpus-per-") && !strings.HasPrefix(name, "tres-p") {
 		return name
 	}
+	if name == "" || name[0] != 'g' && name[0] != 't' {
+		return name
+	}
 	for long := range gpuOptions {
 		if strings.HasPrefix(long, name) {
 			return long
@@ -112,20 +151,68 @@ func longName(name string) string {
 }
 
 // askGPUs takes the value of an option that asks for GPUs, such as gpu:v100:2 of gres and v100:1,a100 of gpus.
-func (s *submission) askGPUs(name, value string) (gpus int64) {
-	entries := splitOutside(value)
-	for i, entry := range entries {
-		if word := gpuOptions[name]; word != "" && !strings.HasPrefix(entry, word) {
-			entries[i] = word + entry
+func (s *submission) askGPUs(name, value string, inWrap bool) (gpus int64) {
+	if word := gpuOptions[name]; word != "" && strings.IndexByte(value, ',') < 0 {
+		value = word + strings.TrimPrefix(value, word)
+	} else if word != "" {
+		entries := splitOutside(value)
+		for i, entry := range entries {
+			if !strings.HasPrefix(entry, word) {
+				entries[i] = word + entry
+			}
 		}
+		value = strings.Join(entries, ",")
 	}
-	gpus, byType, err := parseGres(strings.Join(entries, ","))
-	if err != nil {
+	g := parseGres(value)
+	if g.bad != "" {
 		return 0
 	}
 	delete(s.types, name)
-	s.name(name, byType)
-	return gpus
+	s.name(name, g.byType)
+	if !inWrap {
+		s.asks = append(s.asks, asked{name, g})
+	}
+	return g.gpus
+}
+
+// total is what the options ask for in all, for a job of so many nodes: by job, else by node, task or socket. Where
+// the line says nothing of tasks or sockets, there is one on each node.
+func (s *submission) total(nodes int64) gres {
+	if nodes == 0 {
+		nodes = s.number("nodes")
+	}
+	nodes = max(1, nodes)
+	tasks := s.number("ntasks")
+	if tasks == 0 {
+		tasks = nodes * max(1, s.number("ntasks-per-node"))
+	}
+	for _, by := range []struct {
+		option string
+		times  int64
+	}{{"gpus", 1}, {"gpus-per-node", nodes}, {"gres", nodes}, {"gpus-per-task", tasks}, {"tres-per-task", tasks},
+		{"gpus-per-socket", nodes * max(1, s.number("sockets-per-node"))}} {
+		for i := len(s.asks) - 1; i >= 0; i-- { // of an option that is given twice the last value counts
+			if s.asks[i].option == by.option {
+				if g := s.asks[i].gres.multiply(by.times); g.gpus > 0 || !g.parts.none() {
+					return g
+				}
+				break
+			}
+		}
+	}
+	return gres{}
+}
+
+// multiply multiplies what each of so many nodes, tasks or sockets has; more than a cluster can have is bad.
+func (g gres) multiply(times int64) gres {
+	if times = max(1, times); times > hare.MaxGPUs || g.gpus*times > hare.MaxGPUs {
+		return gres{bad: "more GPUs than a cluster has"}
+	}
+	out := gres{gpus: g.gpus * times, parts: g.parts.times(times), bad: g.bad}
+	for _, t := range g.byType {
+		out.byType = append(out.byType, hare.TypeCount{Type: t.Type, Count: t.Count * int(times)})
+	}
+	return out
 }
 
 // name adds GPU types that an option names.
@@ -140,8 +227,7 @@ func (s *submission) name(option string, byType []hare.TypeCount) {
 
 // keepTypes adds the GPU types of a member of squeue such as tres_per_node, in a form such as gres/gpu:v100:2.
 func (s *submission) keepTypes(text string) {
-	_, byType, _ := parseGres(text)
-	s.name("tres", byType)
+	s.name("tres", parseGres(text).byType)
 }
 
 // gpuTypes lists the GPU types that the options name, sorted.
@@ -154,11 +240,20 @@ func (s *submission) gpuTypes() (types []string) {
 }
 
 // option takes one option by its long name.
-func (s *submission) option(name, value string) {
+func (s *submission) option(name, value string, inWrap bool) {
 	name = longName(name)
 	gpus := int64(0)
 	if _, ok := gpuOptions[name]; ok {
-		gpus = s.askGPUs(name, value)
+		gpus = s.askGPUs(name, value, inWrap)
+	}
+	switch name {
+	case "time":
+		s.limit = s.limit || !inWrap
+	case "ntasks", "nodes", "ntasks-per-node", "sockets-per-node":
+		least, _, _ := strings.Cut(value, "-")
+		if n, err := parseCount(least); err == nil && n <= hare.MaxGPUs && !inWrap {
+			s.numbers = append(s.numbers, numbered{name, n})
+		}
 	}
 	switch name {
 	case "exclusive":
@@ -167,6 +262,7 @@ func (s *submission) option(name, value string) {
 		s.gpus = true
 	case "nodes", "gres", "gpus-per-node", "gpus-per-socket", "ntasks-per-node":
 		s.nodes = true
+		s.sockets = s.sockets || name == "gpus-per-socket"
 	case "gpus-per-task", "tres-per-task":
 		if gpus > 0 {
 			s.perTask = gpus
@@ -188,16 +284,15 @@ func (s *submission) option(name, value string) {
 	}
 }
 
-// hostSet reads lists of nodes in Slurm's form; the result is sorted.
-func hostSet(lists []string) ([]string, error) {
-	var out []string
+// hostSet reads lists of nodes in Slurm's form; the result is sorted. bad is the first list that cannot be read.
+func hostSet(lists []string) (out []string, bad string) {
 	for _, list := range lists {
 		names, err := expandHosts(list)
 		if err != nil {
-			return nil, err
+			bad = cmp.Or(bad, list)
 		}
 		out = append(out, names...)
 	}
 	slices.Sort(out)
-	return slices.Compact(out), nil
+	return slices.Compact(out), bad
 }

@@ -31,7 +31,9 @@ func TestSubmission(t *testing.T) {
 		{"sbatch -- -x n1", submission{}},
 		{"sbatch -x", submission{}},
 	} {
-		if diff := cmp.Diff(c.want, readSubmission(c.line), cmp.AllowUnexported(submission{})); diff != "" {
+		got := readSubmission(c.line)
+		got.asks, got.numbers = nil, nil // see TestTotals
+		if diff := cmp.Diff(c.want, got, cmp.AllowUnexported(submission{})); diff != "" {
 			t.Errorf("%q: %s", c.line, diff)
 		}
 	}
@@ -69,6 +71,43 @@ func TestSubmittedTypes(t *testing.T) {
 		told := readSubmission(line)
 		if got := strings.Join(told.gpuTypes(), " "); got != want {
 			t.Errorf("%q: %q, not %q", line, got, want)
+		}
+	}
+}
+
+// TestTotals adds up what command lines ask for in all.
+func TestTotals(t *testing.T) {
+	for _, c := range []struct {
+		line  string
+		nodes int64
+		want  string
+	}{
+		{"sbatch --gres=gpu:a100:2 job.sh", 1, "2 a100:2"},
+		{"sbatch --gres=gpu:a100:2 -N 3 job.sh", 0, "6 a100:6"},
+		{"sbatch --gpus-per-node 1 --nodes 2 job.sh", 2, "2"},
+		{"sbatch --gpus 4 job.sh", 1, "4"},
+		{"sbatch -G v100:4 --gres=ssd:1 job.sh", 2, "4 v100:4"},
+		{"sbatch -n 3 --gpus-per-task=2 job.sh", 1, "6"},
+		{"sbatch --ntasks-per-node=2 --gpus-per-task=2 job.sh", 2, "8"},
+		{"sbatch --tres-per-task=cpu=2,gres/gpu=1 -n4 job.sh", 2, "4"},
+		{"sbatch --gpus-per-socket 2 --sockets-per-node 2 job.sh", 1, "4"},
+		{"sbatch --gres=shard:4 job.sh", 1, "0 shards 4"},
+		{"sbatch --wrap=python train.py --gpus 4", 1, "0"},
+		{"sbatch -N 99999999 --gres=gpu:4 job.sh", 0, "4"},
+		{"sbatch --gres=gpu:1048576 job.sh", 1048576, "0"},
+		{"sbatch job.sh --gpus 4", 1, "0"},
+	} {
+		told := readSubmission(c.line)
+		g := told.total(c.nodes)
+		got := itoa(g.gpus)
+		for _, t := range g.byType {
+			got += " " + t.Type + ":" + itoa(int64(t.Count))
+		}
+		if g.parts.shards > 0 {
+			got += " shards " + itoa(g.parts.shards)
+		}
+		if got != c.want {
+			t.Errorf("%q: %s, not %s", c.line, got, c.want)
 		}
 	}
 }

@@ -3,8 +3,11 @@ package history
 import (
 	"cmp"
 	"math"
+	"regexp"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 )
 
 // Speeds tell how long a job takes on a GPU type on which it did not run.
@@ -52,14 +55,61 @@ func ShippedSpeeds() *Speeds { return &Speeds{shipped: shippedSpeeds} }
 var typeWords = []string{"h200", "h100", "a100", "v100", "p100", "l40s", "a6000", "a5000", "rtx6000", "l40", "a40",
 	"a30", "a10", "k80", "k40", "p40", "t4", "l4", "p4", "m60"}
 
-// TypeWord returns the word by which a type such as Tesla-V100-SXM2-16GB is told; "" if there is none.
-func TypeWord(name string) string {
-	parts := strings.FieldsFunc(strings.ToLower(name), func(r rune) bool {
+// partForms are the forms of names of parts of GPUs: profiles of MIG such as a100_1g.5gb, time slices such as
+// Tesla-T4-SHARED, and profiles of virtual GPUs such as GRID-V100-8Q.
+var partForms = regexp.MustCompile(`(^|[^0-9a-z])([0-9]+c\.)?[0-9]+g\.[0-9]+gb|[-_. ](shared|mig|mps|shard|vgpu)($|[-_. ])|^mig[-_. ]|` +
+	`^grid[-_. ]|[-_. ][0-9]+[qcab]$`)
+
+// IsPart says whether a GPU type is a part of a card by its name, which is no card's.
+func IsPart(name string) bool { return cardOf(name).part }
+
+// card is what the name of a GPU type tells.
+type card struct {
+	word string // by TypeWord
+	part bool
+}
+
+// cards are those of names that were asked for, as far as they are few: the types of clusters are asked for each job.
+var (
+	cards     sync.Map
+	cardCount atomic.Int32
+)
+
+func cardOf(name string) card {
+	if c, known := cards.Load(name); known {
+		return c.(card)
+	}
+	lower := strings.ToLower(name)
+	c := card{part: partForms.MatchString(lower)}
+	if !c.part {
+		c.word = typeWord(lower)
+	}
+	if len(name) < 100 && cardCount.Add(1) < 1000 {
+		cards.Store(strings.Clone(name), c)
+	}
+	return c
+}
+
+// otherCards are words of names of other cards than those that they follow.
+var otherCards = []string{"ada", "blackwell", "laptop", "mobile", "max", "maxq"}
+
+// TypeWord returns the word by which a type such as Tesla-V100-SXM2-16GB is told; "" if there is none. A name ends
+// where it ends: letters may follow it, as in a100x and v100s, but no digits, as in a1000, and a part of a card is
+// not the card.
+func TypeWord(name string) string { return cardOf(name).word }
+
+// typeWord is TypeWord for the name of a whole card in lower case.
+func typeWord(name string) string {
+	parts := strings.FieldsFunc(name, func(r rune) bool {
 		return (r < 'a' || r > 'z') && (r < '0' || r > '9')
 	})
+	if slices.ContainsFunc(parts, func(part string) bool { return slices.Contains(otherCards, part) }) {
+		return ""
+	}
 	for _, part := range parts {
 		for _, word := range typeWords {
-			if part == word || strings.HasPrefix(part, word) && len(word) >= 4 {
+			rest, ok := strings.CutPrefix(part, word)
+			if ok && (rest == "" || len(word) >= 4 && rest[0] >= 'a' && !slices.Contains(otherCards, rest)) {
 				return word
 			}
 		}
@@ -67,9 +117,30 @@ func TypeWord(name string) string {
 	return ""
 }
 
+// knows says whether anything that is no guess tells how long a job takes on both types.
+func (s *Speeds) knows(j *Job, from, to string) bool {
+	told := func(name string) bool {
+		_, given := s.table(name)
+		return given || slices.ContainsFunc(j.Seconds, func(d TypeSeconds) bool { return strings.EqualFold(d.Type, name) })
+	}
+	if told(to) {
+		return true
+	}
+	_, learned := s.learned(j, from, to)
+	return learned
+}
+
+// table returns the speed of a type in the table that was given.
+func (s *Speeds) table(gpuType string) (speed float64, ok bool) {
+	if len(s.Table) > 0 {
+		speed, ok = s.Table[strings.ToLower(gpuType)]
+	}
+	return speed, ok
+}
+
 // speed returns the relative speed of a type and where it comes from.
 func (s *Speeds) speed(gpuType string) (speed float64, how string) {
-	if v, ok := s.Table[strings.ToLower(gpuType)]; ok {
+	if v, ok := s.table(gpuType); ok {
 		return v, "by the table of speeds that was given"
 	}
 	if v, ok := s.shipped[TypeWord(gpuType)]; ok {
@@ -112,7 +183,7 @@ func (s *Speeds) Time(j *Job, from, to string, elapsedUs int64) (us int64, how s
 		}
 		return scale(float64(b) / float64(a)), "by the job's comment"
 	}
-	_, given := s.Table[strings.ToLower(to)]
+	_, given := s.table(to)
 	if !given {
 		if ratio, ok := s.learned(j, from, to); ok {
 			return scale(ratio), "by what jobs of the same user and name took on both types"
@@ -147,10 +218,20 @@ func (s *Speeds) learned(j *Job, from, to string) (float64, bool) {
 		return cmp.Or(cmp.Compare(l.User, j.User), cmp.Compare(l.Name, j.Name), cmp.Compare(l.GPUs, j.GPUs))
 	}
 	at, _ := slices.BinarySearchFunc(s.Learned, j, func(l Learned, _ *Job) int { return group(l) })
-	times := map[string]float64{} // by type, with the time on the base as 1
+	var a, b float64 // the times on both types, with the time on the base as 1
 	for ; at < len(s.Learned) && group(s.Learned[at]) == 0; at++ {
-		times[s.Learned[at].Base], times[s.Learned[at].Type] = 1, s.Learned[at].Ratio
+		l := &s.Learned[at]
+		for _, t := range []struct {
+			name string
+			time *float64
+		}{{from, &a}, {to, &b}} {
+			switch t.name {
+			case l.Base:
+				*t.time = 1
+			case l.Type:
+				*t.time = l.Ratio
+			}
+		}
 	}
-	a, b := times[from], times[to]
 	return b / a, a > 0 && b > 0
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/hare-sched/hare/trace"
@@ -41,11 +42,14 @@ type table struct {
 var errFields = errors.New("the row has another number of fields than the first row has names")
 
 // newTable reads the names.
-func newTable(file string, in *bufio.Reader, text ...string) (*table, error) {
-	t := &table{file: file, in: in, column: map[string]int{}, text: text}
+func newTable(file string, skipped int, in *bufio.Reader, text ...string) (*table, error) {
+	t := &table{file: file, in: in, line: skipped, column: map[string]int{}, text: text}
 	line, err := t.readLine()
 	if errors.Is(err, io.EOF) {
 		return nil, t.fault("the text is empty")
+	}
+	if errors.Is(err, errLong) {
+		return nil, t.fault("%v", err)
 	}
 	if err != nil {
 		return nil, err
@@ -75,13 +79,19 @@ func (t *table) fault(format string, args ...any) error {
 
 func (t *table) place() Place { return Place{File: t.file, Line: max(1, t.line)} }
 
-// readLine returns the next line without its end.
+// errLong says that a line is too long for a row.
+var errLong = fmt.Errorf("the line has more than %d bytes: it is no row of a table", maxLine)
+
+// readLine returns the next line without its end, or errLong for a line that it has passed over.
 func (t *table) readLine() (string, error) {
 	t.line++
 	var long []byte
+	skip := false
 	for {
 		part, err := t.in.ReadSlice('\n')
 		switch {
+		case skip && (err == nil || errors.Is(err, io.EOF)):
+			return "", errLong
 		case err == nil || errors.Is(err, io.EOF) && len(long)+len(part) > 0:
 			if long != nil {
 				part = append(long, part...)
@@ -93,7 +103,7 @@ func (t *table) readLine() (string, error) {
 			return "", t.fault("%v", err)
 		}
 		if long = append(long, part...); len(long) > maxLine {
-			return "", t.fault("the line has more than %d bytes: it is no row of a table", maxLine)
+			long, skip = long[:0], true
 		}
 	}
 }
@@ -105,6 +115,10 @@ func (t *table) next() (bool, error) {
 		if errors.Is(err, io.EOF) {
 			return false, nil
 		}
+		if errors.Is(err, errLong) {
+			t.rows++
+			return true, errFields
+		}
 		if err != nil {
 			return false, err
 		}
@@ -112,7 +126,7 @@ func (t *table) next() (bool, error) {
 			continue
 		}
 		t.rows++
-		t.row = strings.Split(line, t.delimiter)
+		t.split(line)
 		if len(t.row) != len(t.names) && !t.repair() {
 			return true, errFields
 		}
@@ -122,6 +136,18 @@ func (t *table) next() (bool, error) {
 			}
 		}
 		return true, nil
+	}
+}
+
+// split takes the fields of a line.
+func (t *table) split(line string) {
+	t.row = t.row[:0]
+	for {
+		field, rest, more := strings.Cut(line, t.delimiter)
+		t.row = append(t.row, field)
+		if line = rest; !more {
+			return
+		}
 	}
 }
 
@@ -142,7 +168,7 @@ func (t *table) repair() bool {
 		}
 	}
 	surplus := make([]int, len(t.names)) // by column
-	fields := t.row
+	fields := slices.Clone(t.row)
 	var try func(at, left int) bool
 	try = func(at, left int) bool {
 		if left == 0 {
@@ -189,6 +215,25 @@ func (t *table) get(names ...string) string {
 		}
 	}
 	return ""
+}
+
+// use returns the number of the first of the named columns that the table has, which counts as used; -1 without one.
+func (t *table) use(names ...string) int {
+	for _, name := range names {
+		if i, ok := t.column[name]; ok {
+			t.used[i] = true
+			return i
+		}
+	}
+	return -1
+}
+
+// field returns the field of a column by its number; "" for -1.
+func (t *table) field(column int) string {
+	if column < 0 {
+		return ""
+	}
+	return strings.TrimSpace(t.row[column])
 }
 
 // report describes the table.

@@ -339,7 +339,8 @@ func (r *Report) notes() []pageNotes {
 	for _, x := range []struct {
 		head  string
 		notes []history.Note
-	}{{"Assumed", r.Source.Assumed}, {"Left out", r.Source.LeftOut}, {"Doubtful", r.Source.Doubtful}} {
+	}{{"Assumed", r.Source.Assumed}, {"Left out", r.Source.LeftOut}, {"Doubtful", r.Source.Doubtful},
+		{"Set aside, not read", r.Source.SetAside}} {
 		if len(x.notes) == 0 {
 			continue
 		}

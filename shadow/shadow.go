@@ -10,6 +10,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
+	"sync"
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/history"
@@ -87,6 +89,9 @@ type comparison struct {
 	unit    bool              // all weights are one
 	rep     *Report
 	out     Schedules
+
+	telling sync.Mutex
+	told    int // the part that was told last, as an index of Parts
 }
 
 // run makes all parts of the report.
@@ -102,21 +107,8 @@ func (cp *comparison) run() (*Report, *Schedules, error) {
 	}
 	cp.describe(was)
 
-	cp.begin("slurm")
-	replayed, err := newReplay(cp.built, was, cp.cfg.Slurm).run(cp.ctx, cp.cfg.Progress)
+	replayed, online, err := cp.play()
 	if err != nil {
-		return nil, nil, err
-	}
-	cp.begin("hare")
-	online, err := playOnline(cp.ctx, cp.built, cp.cfg.Online, cp.cfg.Progress)
-	if err != nil {
-		return nil, nil, err
-	}
-	cp.rep.Coarse = len(cp.inst.Jobs) > cmp.Or(cp.cfg.Online.Exact, onlineExact)
-	cp.out.Slurm, cp.out.Hare = replayed.result(cp.inst), online.result(cp.inst)
-
-	cp.begin("hindsight")
-	if err := cp.hindsight(); err != nil {
 		return nil, nil, err
 	}
 	best := resultOutcome(cp.inst, cp.out.Hindsight)
@@ -140,12 +132,69 @@ func (cp *comparison) run() (*Report, *Schedules, error) {
 	return cp.rep, &cp.out, nil
 }
 
+// play simulates Slurm and Hare and makes the plans in hindsight. The simulated Slurm and the plan that keeps the
+// types of jobs need nothing of the others, and are made beside them.
+func (cp *comparison) play() (replayed, online *outcome, err error) {
+	ctx, cancel := context.WithCancelCause(cp.ctx)
+	defer cancel(nil)
+	var pinned *hare.Result
+	beside := make(chan struct{})
+	cp.begin("slurm")
+	go func() {
+		defer close(beside)
+		var err error
+		if replayed, err = newReplay(cp.built, cp.was, cp.cfg.Slurm).run(ctx, cp.tell); err == nil && cp.cfg.Splits {
+			pinned, err = cp.solve(ctx, cp.pinned(), nil)
+		}
+		if err != nil {
+			cancel(err)
+		}
+	}()
+	online, err = cp.plan(ctx)
+	if err != nil {
+		cancel(err)
+	}
+	<-beside
+	if first := context.Cause(ctx); first != nil {
+		return nil, nil, first
+	}
+	cp.out.Slurm = replayed.result(cp.inst)
+	if cp.cfg.Splits {
+		err = cp.splits(ctx, pinned)
+	}
+	return replayed, online, err
+}
+
+// plan simulates Hare and makes the plan in hindsight.
+func (cp *comparison) plan(ctx context.Context) (*outcome, error) {
+	cp.begin("hare")
+	online, err := playOnline(ctx, cp.built, cp.cfg.Online, cp.tell)
+	if err != nil {
+		return nil, err
+	}
+	cp.rep.Coarse = len(cp.inst.Jobs) > cmp.Or(cp.cfg.Online.Exact, onlineExact)
+	cp.out.Hare = online.result(cp.inst)
+	cp.begin("hindsight")
+	return online, cp.hindsight(ctx)
+}
+
 func (cp *comparison) begin(part string) { cp.report(part, 0, 1) }
 
 // report says that so many steps of a part are done.
 func (cp *comparison) report(part string, done, steps int) {
-	if cp.cfg.Progress != nil {
-		cp.cfg.Progress(part, float64(done)/float64(steps))
+	cp.tell(part, float64(done)/float64(steps))
+}
+
+// tell hands progress on in the order of Parts: what is made beside an earlier part is told once a later one is.
+func (cp *comparison) tell(part string, done float64) {
+	if cp.cfg.Progress == nil {
+		return
+	}
+	cp.telling.Lock()
+	defer cp.telling.Unlock()
+	if at := slices.Index(cp.cfg.Parts(), part); at >= cp.told {
+		cp.told = at
+		cp.cfg.Progress(part, done)
 	}
 }
 
@@ -194,23 +243,8 @@ func (cp *comparison) describe(was *outcome) {
 }
 
 // hindsight solves the instance with all that is known now, and bounds it.
-func (cp *comparison) hindsight() error {
-	work := cmp.Or(cp.cfg.WorkLimit, defaultWork)
-	start := cp.out.Hare.Schedule
-	solve := func(inst *hare.Instance, start *hare.Schedule) (*hare.Result, error) {
-		res, err := solver.Solve(cp.ctx, inst, hare.Options{WorkLimit: work, Seed: 1}, solver.Config{
-			Version: cp.cfg.Version, Start: start, Workers: 1})
-		switch {
-		case err != nil:
-			return nil, err
-		case cp.ctx.Err() != nil:
-			return nil, cp.ctx.Err()
-		case res.Schedule == nil || res.Value == nil || res.Bound == nil:
-			return nil, fmt.Errorf("shadow: there is no plan in hindsight: %s", res.Status)
-		}
-		return res, nil
-	}
-	res, err := solve(cp.inst, start)
+func (cp *comparison) hindsight(ctx context.Context) error {
+	res, err := cp.solve(ctx, cp.inst, cp.out.Hare.Schedule)
 	if err != nil {
 		return err
 	}
@@ -227,16 +261,30 @@ func (cp *comparison) hindsight() error {
 	least, p95 := cp.least()
 	b.LeastS, b.P95CompletionS = least, p95
 	b.QueueS = math.Max(0, b.WeightedMeanS-least)
-	if !cp.cfg.Splits {
-		return nil
+	return nil
+}
+
+// solve makes a plan of an instance in hindsight.
+func (cp *comparison) solve(ctx context.Context, inst *hare.Instance, start *hare.Schedule) (*hare.Result, error) {
+	work := cmp.Or(cp.cfg.WorkLimit, defaultWork)
+	res, err := solver.Solve(ctx, inst, hare.Options{WorkLimit: work, Seed: 1}, solver.Config{Version: cp.cfg.Version,
+		Start: start, Workers: 1})
+	switch {
+	case err != nil:
+		return nil, err
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	case res.Schedule == nil || res.Value == nil || res.Bound == nil:
+		return nil, fmt.Errorf("shadow: there is no plan in hindsight: %s", res.Status)
 	}
-	cp.begin("splits")
-	pinned, err := solve(cp.pinned(), nil)
-	if err != nil {
-		return err
-	}
+	return res, nil
+}
+
+// splits tells order, types and nodes apart. pinned is the plan for jobs that keep their types.
+func (cp *comparison) splits(ctx context.Context, pinned *hare.Result) error {
 	cp.report("splits", 1, 2)
-	pooled, err := solve(pooled(cp.inst), res.Schedule)
+	res, b := cp.out.Hindsight, &cp.rep.Bound
+	pooled, err := cp.solve(ctx, pooled(cp.inst), res.Schedule)
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package trace
 
 import (
+	"fmt"
 	"math/big"
 	"strconv"
 	"strings"
@@ -29,14 +30,7 @@ func Philly(trace Source, cfg Config) (*hare.Instance, *Report, error) {
 		} else if !ok {
 			break
 		}
-		job := hare.Job{ID: "philly-" + strconv.Itoa(b.rep.Rows-1), WeightMicro: 1e6, Sync: b.cfg.syncRule()}
-		if job.ReleaseUs, err = t.decimal("arrival_s", 6); err != nil {
-			return nil, nil, err
-		}
-		if job.Tasks, err = t.count("num_gpus", 1); err != nil {
-			return nil, nil, err
-		}
-		if err := b.duration(t, "duration_s", &job, types); err != nil {
+		if err := b.phillyRow(t, types); err != nil && !b.aside(err) {
 			return nil, nil, err
 		}
 	}
@@ -48,6 +42,17 @@ func Philly(trace Source, cfg Config) (*hare.Instance, *Report, error) {
 		"durations hold all of a job's GPUs from start to end; synchronisation is part of them; weights are 1",
 		"node boundaries are left out"}
 	return b.finish(t)
+}
+
+func (b *builder) phillyRow(t *table, types []string) (err error) {
+	job := hare.Job{ID: "philly-" + strconv.Itoa(b.rep.Rows-1), WeightMicro: 1e6, Sync: b.cfg.syncRule()}
+	if job.ReleaseUs, err = t.decimal("arrival_s", 6); err != nil {
+		return err
+	}
+	if job.Tasks, err = t.count("num_gpus", 1); err != nil {
+		return err
+	}
+	return b.duration(t, "duration_s", &job, types)
 }
 
 // Openb reads the pods of Alibaba's openb trace (pod, arrival_s, num_gpu, gpu_milli,
@@ -69,7 +74,7 @@ func Openb(pods, nodes Source, cfg Config) (*hare.Instance, *Report, error) {
 	if cfg.GPUs != nil {
 		cluster = clusterOf(cfg.GPUs)
 	}
-	t, err := newTable(pods, "pod", "arrival_s", "num_gpu", "gpu_milli", "gpu_spec", "run_s")
+	t, err := newOpenbPods(pods)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -87,12 +92,18 @@ func Openb(pods, nodes Source, cfg Config) (*hare.Instance, *Report, error) {
 			break
 		}
 		whole, err := b.openbRow(t, all, known)
+		if err != nil && b.aside(err) {
+			continue
+		}
 		if err != nil {
 			return nil, nil, err
 		}
 		if whole {
 			shared++
 		}
+	}
+	if t.derive != nil {
+		b.beginAtZero()
 	}
 	b.rep.Measured = "nodes and their GPU types; pods' arrivals, run times, numbers of GPUs and type constraints"
 	b.rep.Assumed = []string{"a pod runs as long on any type it may use (the trace has no speeds)",
@@ -107,7 +118,7 @@ func Openb(pods, nodes Source, cfg Config) (*hare.Instance, *Report, error) {
 
 func readOpenbNodes(src Source) (hare.Cluster, error) {
 	var c hare.Cluster
-	t, err := newTable(src, "node", "gpu_type", "gpus")
+	t, err := newEither(src, [3]string{"node", "gpu_type", "gpus"}, [3]string{"sn", "model", "gpu"})
 	if err != nil {
 		return c, err
 	}
@@ -118,6 +129,9 @@ func readOpenbNodes(src Source) (hare.Cluster, error) {
 			return c, err
 		} else if !ok {
 			break
+		}
+		if t.derive != nil && t.text("gpus") == "0" {
+			continue // the public file has nodes without GPUs
 		}
 		name, kind := strings.Clone(t.text("node")), strings.Clone(t.text("gpu_type"))
 		if name == "" || strings.Contains(name, "/") {
@@ -145,9 +159,80 @@ func readOpenbNodes(src Source) (hare.Cluster, error) {
 	return c, nil
 }
 
+// newOpenbPods opens a list of pods: in Hare's columns, or in those of the public files, whose run time follows
+// from when a pod was scheduled and deleted.
+func newOpenbPods(src Source) (*table, error) {
+	t, err := newEither(src, [3]string{"pod", "arrival_s", "run_s"}, [3]string{"name", "creation_time", ""})
+	if err != nil {
+		return nil, err
+	}
+	needed := []string{"num_gpu", "gpu_milli", "gpu_spec"}
+	if t.derive != nil {
+		needed = append(needed, "deletion_time", "scheduled_time")
+		t.column["run_s"] = len(t.names)
+		t.derive = func() { t.row = append(t.row, t.runTime()) }
+	}
+	for _, name := range needed {
+		if _, ok := t.column[name]; !ok {
+			return nil, &RowError{t.file, 1, 1, fmt.Sprintf("no column %q; needed are pod,arrival_s,run_s (or "+
+				"name,creation_time) and %s", name, strings.Join(needed, ","))}
+		}
+	}
+	return t, nil
+}
+
+// newEither opens a table whose columns have the names ours or theirs; rows of the second have derive set. A name
+// "" is of a column that is derived.
+func newEither(src Source, ours, theirs [3]string) (*table, error) {
+	t, err := newTable(src)
+	if err != nil {
+		return nil, err
+	}
+	if _, ok := t.column[ours[0]]; ok {
+		theirs = ours
+	}
+	for i, name := range theirs {
+		at, ok := t.column[name]
+		if !ok && name != "" {
+			return nil, &RowError{t.file, 1, 1, fmt.Sprintf("no column %q; needed are %s", ours[i],
+				strings.Join(ours[:], ","))}
+		}
+		t.column[ours[i]] = at
+	}
+	if theirs != ours {
+		t.derive = func() {}
+	}
+	return t, nil
+}
+
+// runTime is how long the pod of a row ran; "" if that is not known.
+func (t *table) runTime() string {
+	until, ok := strconv.ParseFloat(t.text("deletion_time"), 64)
+	from, ok2 := strconv.ParseFloat(t.text("scheduled_time"), 64)
+	if ok != nil || ok2 != nil || !(until >= from) {
+		return ""
+	}
+	return strconv.FormatFloat(until-from, 'f', 6, 64)
+}
+
+// beginAtZero has the first job arrive at 0.
+func (b *builder) beginAtZero() {
+	first := int64(hare.MaxExact)
+	for i := range b.inst.Jobs {
+		first = min(first, b.inst.Jobs[i].ReleaseUs)
+	}
+	for i := range b.inst.Jobs {
+		b.inst.Jobs[i].ReleaseUs -= first
+	}
+}
+
 // openbRow reads a pod. whole says whether a shared GPU was counted as a whole GPU.
 func (b *builder) openbRow(t *table, all []string, known map[string]bool) (whole bool, err error) {
 	job := hare.Job{WeightMicro: 1e6, Sync: b.cfg.syncRule()}
+	if t.derive != nil && t.text("num_gpu") == "0" {
+		b.rep.skip(t, "asks for no GPUs")
+		return false, nil
+	}
 	if job.ID, err = b.identify(t, "pod"); err != nil {
 		return false, err
 	}

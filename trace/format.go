@@ -22,24 +22,32 @@ var formatColumns = []struct {
 	{"shockwave", []string{"job_id", "arrival_s", "job_type", "total_steps", "scale_factor", "batch_mode"}},
 	{"gavel", []string{"job_id", "arrival_s", "job_type", "total_steps", "scale_factor"}},
 	{"openb", []string{"pod", "arrival_s", "num_gpu"}},
+	{"openb", []string{"name", "num_gpu", "gpu_milli", "gpu_spec", "creation_time", "deletion_time", "scheduled_time"}},
 	{"pollux", []string{"name", "time", "application", "num_replicas"}},
 	{"philly", []string{"arrival_s", "duration_s", "num_gpus"}},
 }
 
 // CheckFormat returns an error that names the nearest format if there is no such format.
 func CheckFormat(name string) error {
-	if slices.Contains(Formats(), name) {
+	return checkFormat(name, Formats())
+}
+
+// CheckImportFormat is CheckFormat for what Import knows.
+func CheckImportFormat(name string) error { return checkFormat(name, ImportFormats()) }
+
+func checkFormat(name string, formats []string) error {
+	if slices.Contains(formats, name) {
 		return nil
 	}
 	hint := "."
-	if best := hare.Nearest(name, Formats()); best != "" {
+	if best := hare.Nearest(name, formats); best != "" {
 		hint = fmt.Sprintf(": did you mean %q?", best)
 	}
-	return fmt.Errorf("trace: unknown format %.60q%s The formats are %s", name, hint, strings.Join(Formats(), ", "))
+	return fmt.Errorf("trace: unknown format %.60q%s The formats are %s", name, hint, strings.Join(formats, ", "))
 }
 
 // DetectFormat reads the first line of a trace and returns its format: by its columns,
-// or Gavel's own form if the line has ten fields between tabs.
+// or by the number of fields between tabs, in the forms of Gavel and Shockwave.
 func DetectFormat(src Source) (string, error) {
 	if src.Name == "" {
 		src.Name = "input"
@@ -48,8 +56,8 @@ func DetectFormat(src Source) (string, error) {
 	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, bufio.ErrBufferFull) {
 		return "", fmt.Errorf("%s: %w", src.Name, err)
 	}
-	if bytes.Count(head, []byte("\t"))+1 == len(nativeColumns) {
-		return "gavel", nil
+	if f, ok := nativeOf(head); ok {
+		return f.format, nil
 	}
 	have, err := csv.NewReader(bytes.NewReader(bytes.TrimPrefix(head, []byte("\ufeff")))).Read()
 	if err == nil {
@@ -61,4 +69,21 @@ func DetectFormat(src Source) (string, error) {
 	}
 	return "", &RowError{src.Name, 1, 1, "the columns tell no format: say which of " + strings.Join(Formats(), ", ") +
 		" it is; hare import history reads a table of jobs"}
+}
+
+// Near lists the formats to which the names of columns come nearest, with what they lack, as "philly (lacks
+// num_gpus)"; the number is how many columns each lacks.
+func Near(columns []string) (formats []string, lacking int) {
+	lacking = 3
+	for _, f := range formatColumns {
+		missing := slices.DeleteFunc(slices.Clone(f.columns), func(c string) bool { return slices.Contains(columns, c) })
+		if len(missing) > lacking || len(missing) == len(f.columns) {
+			continue
+		}
+		if len(missing) < lacking {
+			formats, lacking = nil, len(missing)
+		}
+		formats = append(formats, fmt.Sprintf("%s (lacks %s)", f.format, strings.Join(missing, ", ")))
+	}
+	return formats, lacking
 }

@@ -5,6 +5,7 @@ import (
 	"math/big"
 	"slices"
 	"strings"
+	"sync"
 
 	hare "github.com/hare-sched/hare"
 )
@@ -27,6 +28,24 @@ type rateKey struct {
 
 // gavelGPUs maps Gavel's names of GPU types to those of instances.
 var gavelGPUs = map[string]string{"k80": "K80", "p100": "P100", "v100": "V100"}
+
+// KnownModel says whether the tables of speeds that Hare brings along have a job type.
+func KnownModel(jobType string) bool {
+	known := shippedModels()
+	return known[jobType]
+}
+
+var shippedModels = sync.OnceValue(func() map[string]bool {
+	src, err := Shipped("gavel_throughputs.csv")
+	if err != nil {
+		return nil
+	}
+	tp, err := ReadThroughputs(src, nil)
+	if err != nil {
+		return nil
+	}
+	return tp.known
+})
 
 // ReadThroughputs reads a table with the columns job_type, scale_factor, gpu_type, placement
 // and steps_per_second (or steps_per_second_physical for the physical cluster). A rate is the
@@ -196,7 +215,7 @@ func gavelLike(format, gpus string, trace, throughputs Source, config *Config) (
 		} else if !ok {
 			break
 		}
-		if err := b.gavelRow(t, tp); err != nil {
+		if err := b.gavelRow(t, tp); err != nil && !b.aside(err) {
 			return nil, nil, err
 		}
 	}

@@ -165,7 +165,7 @@ func TestNativeTrace(t *testing.T) {
 		t.Errorf("%s, want %s", a, b)
 	}
 	for _, f := range []struct{ jobs, want string }{
-		{"LM\tx\ty\n", "jobs.csv:1:1: 3 fields between tabs; a trace of Gavel has 10: job_type, command"},
+		{"LM\tx\ty\n", "jobs.csv:1:1: 3 fields between tabs; a trace of Gavel has 10 (older ones"},
 		{text + line("LM", "ten", "1", "1", "-1", "8"), `jobs.csv:4:46: total_steps: "ten" is not a number`},
 		{text + "LM\n", "jobs.csv:4:1: wrong number of fields"},
 		{line("LM", "1", "1", "1", "-1", "-5"), "jobs.csv:1:55: arrival_s"},

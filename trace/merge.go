@@ -1,6 +1,7 @@
 package trace
 
 import (
+	"errors"
 	"fmt"
 	"math/big"
 	"slices"
@@ -69,6 +70,7 @@ type builder struct {
 	cfg    Config
 	ids    map[string]bool
 	widest map[string]int64 // the number of GPUs by type
+	unread error            // of the first row that was set aside
 	row    Report           // the report of the current row, which counts only if its job is kept
 }
 
@@ -94,12 +96,34 @@ func (b *builder) next(t *table) (bool, error) {
 	if b.cfg.Jobs > 0 && len(b.inst.Jobs) >= b.cfg.Jobs {
 		return false, nil
 	}
-	ok, err := t.next()
-	if ok {
-		b.rep.Rows++
-		b.row = Report{}
+	for {
+		ok, err := t.next()
+		if err != nil && b.aside(err) {
+			continue
+		}
+		if ok {
+			b.rep.Rows++
+			b.row = Report{}
+		}
+		return ok, err
 	}
-	return ok, err
+}
+
+// aside says in the report that a row cannot be read, if Config.SetAside is set and that is what err says.
+func (b *builder) aside(err error) bool {
+	var row *RowError
+	if !b.cfg.SetAside || !errors.As(err, &row) {
+		return false
+	}
+	if b.unread == nil {
+		b.unread = err
+	}
+	column, why, ok := strings.Cut(row.Reason, ": ")
+	if !ok {
+		column, why = "the row", row.Reason
+	}
+	b.rep.skipAt("a row with a value that cannot be used: "+column, fmt.Sprintf("%s:%d, %s", row.File, row.Line, why))
+	return true
 }
 
 // identify reads the row's name from a column; no other row may have the same name.
@@ -143,8 +167,15 @@ func (b *builder) finish(t *table) (*hare.Instance, *Report, error) {
 	if b.rep.Renamed != nil {
 		b.rep.Renamed.Jobs = b.rep.Jobs
 	}
+	if b.rep.Jobs == 0 && b.unread != nil {
+		return nil, b.rep, b.unread
+	}
 	if b.rep.Jobs == 0 {
-		return nil, b.rep, &RowError{t.file, 1, 1, "no row of this text gives a job"}
+		why := ""
+		if most := b.rep.mostSkipped(); most != nil {
+			why = fmt.Sprintf("; most often (%d): %s (first at %s)", most.Rows, most.Reason, most.First)
+		}
+		return nil, b.rep, &RowError{t.file, 1, 1, "no row of this text gives a job" + why}
 	}
 	// Validation finds what single rows cannot show, such as the length of all jobs one
 	// after another.

@@ -65,7 +65,7 @@ func Pollux(workload, steps Source, cfg Config) (*hare.Instance, *Report, error)
 		} else if !ok {
 			break
 		}
-		if err := b.polluxRow(t, measured); err != nil {
+		if err := b.polluxRow(t, measured); err != nil && !b.aside(err) {
 			return nil, nil, err
 		}
 	}

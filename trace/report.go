@@ -65,13 +65,27 @@ type Skipped struct {
 }
 
 func (rep *Report) skip(t *table, reason string) {
+	rep.skipAt(reason, fmt.Sprintf("%s:%d", t.file, t.line()))
+}
+
+func (rep *Report) skipAt(reason, first string) {
 	for i := range rep.Skipped {
 		if rep.Skipped[i].Reason == reason {
 			rep.Skipped[i].Rows++
 			return
 		}
 	}
-	rep.Skipped = append(rep.Skipped, Skipped{reason, 1, fmt.Sprintf("%s:%d", t.file, t.line())})
+	rep.Skipped = append(rep.Skipped, Skipped{reason, 1, first})
+}
+
+// mostSkipped is what skips the most rows; nil where none is.
+func (rep *Report) mostSkipped() (most *Skipped) {
+	for i := range rep.Skipped {
+		if s := &rep.Skipped[i]; most == nil || s.Rows > most.Rows {
+			most = s
+		}
+	}
+	return most
 }
 
 // count adds the counts of one row.
@@ -98,7 +112,9 @@ func (rep *Report) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %s from %s of %s\n", rep.Format, words.Count(rep.Jobs, "job"), words.Count(rep.Rows, "row"),
 		rep.Source)
-	fmt.Fprintf(&b, "  columns used: %s\n", columnList(rep.Used))
+	if len(rep.Used) > 0 {
+		fmt.Fprintf(&b, "  columns used: %s\n", columnList(rep.Used))
+	}
 	if len(rep.Ignored) > 0 {
 		fmt.Fprintf(&b, "  columns ignored: %s\n", columnList(rep.Ignored))
 	}

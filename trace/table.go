@@ -34,7 +34,7 @@ type table struct {
 	limit  *io.LimitedReader
 	column map[string]int
 	row    []string
-	native bool // the text has Gavel's own form: see newJobs
+	derive func() // appends fields to a row that follow from others
 	rows   int
 	names  []string     // the columns of the text, in their order
 	values []int        // how many rows have a value, by column
@@ -111,8 +111,8 @@ func (t *table) read() error {
 			t.values[i]++
 		}
 	}
-	if t.native {
-		t.nativeRow()
+	if t.derive != nil {
+		t.derive()
 	}
 	return nil
 }
@@ -140,8 +140,8 @@ func (t *table) columns() (used, ignored []Column) {
 // errorAt returns an error at the named column of this row.
 func (t *table) errorAt(column, format string, args ...any) error {
 	at := t.column[column]
-	if t.native && at == len(nativeColumns) {
-		at = 0 // the number of a job is not in the text
+	if at >= len(t.names) {
+		at = 0 // a derived field is not in the text
 	}
 	line, col := t.r.FieldPos(at)
 	return &RowError{t.file, line, col, column + ": " + fmt.Sprintf(format, args...)}

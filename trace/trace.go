@@ -53,6 +53,10 @@ type Config struct {
 	// for simulations: see hare.Instance.ValidateLong.
 	Long bool
 
+	// SetAside skips rows with a value that cannot be read and says so in the report; without it such a row is an
+	// error. A trace of which no row can be read is an error anyway.
+	SetAside bool
+
 	given bool // the caller chose GPUs
 }
 
@@ -70,27 +74,51 @@ type ImportConfig struct {
 // format is one kind of trace.
 type format struct {
 	name, trace, table string // the name of the format and the names of its shipped files
+	about              string // one line for people
 	read               func(trace, table Source, cfg Config) (*hare.Instance, *Report, error)
 }
 
 var formats = []format{
-	{"gavel", "gavel_trace_max_min_fairness.csv", "gavel_throughputs.csv", Gavel},
-	{"shockwave", "shockwave_trace_120.csv", "gavel_throughputs.csv", Shockwave},
-	{"pollux", "pollux_workload_6.csv", "pollux_t4_step_sync.csv", Pollux},
-	{"philly", "philly_week_2017-10-02.csv", "",
+	{"gavel", "gavel_trace_max_min_fairness.csv", "gavel_throughputs.csv",
+		"training steps over a table of speeds: Gavel's traces, also its older ones without a header", Gavel},
+	{"shockwave", "shockwave_trace_120.csv", "gavel_throughputs.csv",
+		"the same with dynamic batch sizes: Shockwave's traces, also without a header", Shockwave},
+	{"pollux", "pollux_workload_6.csv", "pollux_t4_step_sync.csv", "applications and widths: Pollux' workloads", Pollux},
+	{"philly", "philly_week_2017-10-02.csv", "", "arrivals, durations and GPUs: Microsoft's Philly",
 		func(t, _ Source, c Config) (*hare.Instance, *Report, error) {
 			return Philly(t, c)
 		}},
-	{"openb", "openb_gpu_pods.csv", "openb_gpu_nodes.csv", Openb},
+	{"openb", "openb_gpu_pods.csv", "openb_gpu_nodes.csv", "pods of Alibaba's openb (2023), also in its own columns",
+		Openb},
 }
 
-// Formats returns the formats that Import knows.
-func Formats() []string {
+// specifications are the formats that only Import reads: no trace of theirs comes with Hare.
+var specifications = []format{
+	{"armada", "", "", "workload and clusters (--table) of Armada's simulator, YAML", Armada},
+}
+
+// Formats returns the formats of traces that simulations read, and Import, too.
+func Formats() []string { return names(formats) }
+
+// ImportFormats returns the formats that Import knows.
+func ImportFormats() []string { return append(Formats(), names(specifications)...) }
+
+func names(formats []format) []string {
 	out := make([]string, len(formats))
 	for i, f := range formats {
 		out[i] = f.name
 	}
 	return out
+}
+
+// About says in one line what a format of Import is.
+func About(name string) string {
+	for _, f := range slices.Concat(formats, specifications) {
+		if f.name == name {
+			return f.about
+		}
+	}
+	return ""
 }
 
 // ShippedTraces returns the names of the shipped traces, sorted.
@@ -153,17 +181,21 @@ func Shipped(name string) (Source, error) {
 // Import reads a trace of the named format. Errors about a text are *RowError; other errors
 // are about cfg. Import takes time linear in the texts.
 func Import(formatName string, cfg ImportConfig) (*hare.Instance, *Report, error) {
-	i := slices.IndexFunc(formats, func(f format) bool { return f.name == formatName })
+	known := slices.Concat(formats, specifications)
+	i := slices.IndexFunc(known, func(f format) bool { return f.name == formatName })
 	if i < 0 {
 		return nil, nil, fmt.Errorf("trace: unknown format %q; it must be one of %s", formatName,
-			strings.Join(Formats(), ", "))
+			strings.Join(ImportFormats(), ", "))
 	}
-	f := formats[i]
+	f := known[i]
 	trace, table := cfg.Trace, cfg.Table
 	var err error
 	if trace.R == nil {
 		if trace.Name == "" {
 			trace.Name = f.trace
+		}
+		if trace.Name == "" {
+			return nil, nil, fmt.Errorf("trace: Hare brings no trace of %s along: name a file", f.name)
 		}
 		if trace, err = Shipped(trace.Name); err != nil {
 			return nil, nil, err

@@ -122,6 +122,7 @@ type Helper struct {
 	// wouldStart is since when entries with a constraint of the helper wait although the plan starts them now.
 	wouldStart map[int64]time.Time
 	counted    counters
+	unread     string // the first value of the last loop that could not be read
 	shown      *metrics.Shown
 }
 
@@ -247,6 +248,12 @@ func (h *Helper) step(ctx context.Context) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
+	h.counted.Unread += state.Unread
+	if state.Unread > 0 && h.unread != state.FirstUnread {
+		h.cfg.Logger.Warn("values of Slurm's answers cannot be read and are set aside", "values", state.Unread,
+			"first", state.FirstUnread)
+	}
+	h.unread = state.FirstUnread
 	state.CPUs, state.Memory = h.cpus, h.memory
 	freed, err := h.free(ctx, state)
 	if err != nil {

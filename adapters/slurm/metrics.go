@@ -8,9 +8,9 @@ import (
 
 // counters are what the metrics show.
 type counters struct {
-	Loops, Failures, Updates, WriteFailures, Foreign, Sessions, Freed int64 // since the start
-	Jobs, OutOfOrder, Withheld, LastSuccess                           int64
-	LoopSeconds, PlanSeconds                                          float64
+	Loops, Failures, Updates, WriteFailures, Foreign, Sessions, Freed, Unread int64 // since the start
+	Jobs, OutOfOrder, Withheld, LastSuccess                                   int64
+	LoopSeconds, PlanSeconds                                                  float64
 }
 
 // shown are the metrics.
@@ -26,6 +26,8 @@ func (c *counters) shown() []metrics.Metric {
 			c.Sessions),
 		metrics.Counter("freed_total", "Jobs whose own constraint was given back because the one that was written kept "+
 			"them from starting, or would have.", c.Freed),
+		metrics.Counter("unread_total", "Values of Slurm's answers that could not be read, over all loops; each costs its own "+
+			"job or node alone.", c.Unread),
 		metrics.Gauge("withheld", "Jobs that got no type in the last loop because no node satisfies their request and the "+
 			"constraint together.", float64(c.Withheld)),
 		metrics.Gauge("jobs", "Waiting jobs that take part.", float64(c.Jobs)),

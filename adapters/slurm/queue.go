@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
 )
@@ -44,7 +45,7 @@ func readQueue(ctx context.Context, commands Commands, nodes []byte) ([]byte, er
 			format.String())
 		if err == nil {
 			if excluded, err := readExcluded(ctx, commands); err == nil {
-				if document, err := queueJSON(text, mark, excluded); err == nil {
+				if document, err := queueJSON(text, mark, excluded, sharesAll(nodes)); err == nil {
 					return document, nil
 				}
 			}
@@ -101,18 +102,35 @@ func oneTypeEach(nodes []byte) bool {
 	return true
 }
 
+// versionWord finds the versions of Slurm in what scontrol -o show node writes.
+var versionWord = regexp.MustCompile(`(?m)\sVersion=(\d+)\.(\d+)`)
+
+// sharesAll says whether this is Slurm 26.05 or later, whose OverSubscribe=NO says nothing of whole nodes.
+func sharesAll(nodes []byte) bool {
+	for _, m := range versionWord.FindAllSubmatch(nodes, 8) {
+		major, _ := strconv.Atoi(string(m[1]))
+		minor, _ := strconv.Atoi(string(m[2]))
+		if major > 26 || major == 26 && minor >= 5 {
+			return true
+		}
+	}
+	return false
+}
+
 // errColumns says that the columns do not tell what is needed.
 var errColumns = errors.New("slurm: the columns of squeue are not as asked")
 
 // queueJSON makes a document of the form of squeue --json from columns that end with a mark, which
-// users could not know when they named their jobs.
-func queueJSON(text []byte, mark string, excluded map[string]string) ([]byte, error) {
+// users could not know when they named their jobs. A value that cannot be read is handed on as it is, and the reader
+// of the document sets it aside; where most jobs have one, the columns are not as asked.
+func queueJSON(text []byte, mark string, excluded map[string]string, sharesAll bool) ([]byte, error) {
 	values := strings.Split(string(text), mark)
 	n := len(queueColumns)
 	if strings.TrimSpace(values[len(values)-1]) != "" || (len(values)-1)%n != 0 {
 		return nil, errColumns
 	}
 	jobs := make([]map[string]any, 0, len(values)/n)
+	faulty := 0
 	for at := 0; at+n < len(values); at += n {
 		record := values[at : at+n]
 		record[0] = strings.TrimPrefix(record[0], "\n")
@@ -120,12 +138,16 @@ func queueJSON(text []byte, mark string, excluded map[string]string) ([]byte, er
 			return nil, errColumns
 		}
 		job := make(map[string]any, n)
+		fault := false
 		for i, c := range queueColumns[:n-1] {
-			if v := record[i]; v != "" && v != "(null)" && v != "N/A" {
-				if err := setMember(job, c.member, v); err != nil {
-					return nil, err
+			if v := record[i]; v != "" && v != "(null)" && v != "N/A" && (c.member != "shared" || !sharesAll) {
+				if setMember(job, c.member, v) != nil {
+					job[c.member], fault = v, true
 				}
 			}
+		}
+		if fault {
+			faulty++
 		}
 		if nodes := excluded[record[0]]; nodes != "" {
 			job["excluded_nodes"] = nodes
@@ -134,6 +156,9 @@ func queueJSON(text []byte, mark string, excluded map[string]string) ([]byte, er
 			return nil, err
 		}
 		jobs = append(jobs, job)
+	}
+	if 2*faulty > len(jobs) {
+		return nil, errColumns
 	}
 	return json.Marshal(map[string]any{"jobs": jobs})
 }

@@ -99,7 +99,7 @@ func TestQueueFallsBack(t *testing.T) {
 		}
 	}
 	for _, text := range []string{"7~x", "\n", "7", strings.Repeat("7~x", len(queueColumns)+1)} {
-		document, err := queueJSON([]byte(text), "~x", nil)
+		document, err := queueJSON([]byte(text), "~x", nil, false)
 		if err == nil && !strings.Contains(string(document), `"jobs":[]`) {
 			t.Errorf("%q gives %s", text, document)
 		}

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -25,6 +26,10 @@ type State struct {
 	Records map[int64]*Record
 	// CPUs and Memory say that Slurm gives a job no node that lacks them.
 	CPUs, Memory bool
+	// Unread counts the values that could not be read, and FirstUnread is one of them. Each costs its own job or
+	// node alone.
+	Unread      int64
+	FirstUnread string
 }
 
 // Node is a node in Slurm.
@@ -63,7 +68,7 @@ type Record struct {
 // number is a number of Slurm's JSON: plain, null, or an object, by version.
 type number int64
 
-// UnmarshalJSON reads any form of a number.
+// UnmarshalJSON reads any form of a number. What is none counts as 0: package history tells of it.
 func (n *number) UnmarshalJSON(text []byte) error {
 	*n = 0
 	text = bytes.TrimSpace(text)
@@ -72,19 +77,12 @@ func (n *number) UnmarshalJSON(text []byte) error {
 			Set, Infinite bool
 			Number        float64
 		}
-		if err := json.Unmarshal(text, &v); err != nil {
-			return err
-		}
-		if v.Set && !v.Infinite {
+		if json.Unmarshal(text, &v) == nil && v.Set && !v.Infinite {
 			*n = number(v.Number)
 		}
 		return nil
 	}
-	if s := strings.Trim(string(text), `"`); s != "" && s != "null" {
-		x, err := strconv.ParseFloat(s, 64)
-		if err != nil {
-			return fmt.Errorf("%.40q is not a number", s)
-		}
+	if x, err := strconv.ParseFloat(strings.Trim(string(text), `"`), 64); err == nil {
 		*n = number(x)
 	}
 	return nil
@@ -144,10 +142,14 @@ func parse(nodes, queue, priorities []byte, nowUs int64) (*State, error) {
 		return nil, fmt.Errorf("slurm: %w", err)
 	}
 	var document queueDocument
-	if err := json.Unmarshal(queue, &document); err != nil {
+	// A member of another kind leaves its field empty.
+	if err, wrong := json.Unmarshal(queue, &document), new(json.UnmarshalTypeError); err != nil && !errors.As(err, &wrong) {
 		return nil, fmt.Errorf("slurm: squeue --json: %w", err)
 	}
-	s := &State{NowUs: nowUs, Records: map[int64]*Record{}}
+	s := &State{NowUs: nowUs, Records: map[int64]*Record{}, Unread: log.Report.Unread()}
+	if s.Unread > 0 {
+		s.FirstUnread = log.Report.SetAside[0].First
+	}
 	for i := range document.Jobs {
 		d := &document.Jobs[i]
 		if !strings.Contains(string(d.State), "PENDING") {
@@ -158,9 +160,8 @@ func parse(nodes, queue, priorities []byte, nowUs int64) (*State, error) {
 			Features: d.Features, Prefer: d.Prefer, Nice: int64(d.Nice), Priority: int64(d.Priority),
 			asked: asked{perNode: d.PerNode, perJob: d.PerJob, perTask: d.PerTask, perSocket: d.PerSocket}}
 	}
-	if err := s.readPriorities(priorities); err != nil {
-		return nil, err
-	}
+	s.readPriorities(priorities)
+	split := splitTasks(&document, s.Records)
 	lines := nodeLines(nodes)
 	for _, n := range log.Nodes {
 		l := lines[n.Name]
@@ -173,7 +174,7 @@ func parse(nodes, queue, priorities []byte, nowUs int64) (*State, error) {
 			continue
 		}
 		text, _, _ := strings.Cut(j.ID, "#")
-		base, task, array := strings.Cut(text, "_")
+		base, _, array := strings.Cut(text, "_")
 		j.Entry, err = strconv.ParseInt(strings.ReplaceAll(base, "+", ""), 10, 64)
 		if err != nil || strings.Contains(base, "+") {
 			continue // components of heterogeneous jobs start together, which no order tells
@@ -181,7 +182,7 @@ func parse(nodes, queue, priorities []byte, nowUs int64) (*State, error) {
 		if j.State == history.Pending {
 			record := s.Records[j.Entry]
 			if record == nil && array { // a task that was split from its array has an entry of its own
-				if record = s.splitTask(document, j.Entry, task, j.SubmitUs); record != nil {
+				if record = split[splitKey{j.Entry, j.SubmitUs}]; record != nil {
 					j.Entry = record.ID
 				}
 			}
@@ -196,40 +197,46 @@ func parse(nodes, queue, priorities []byte, nowUs int64) (*State, error) {
 	return s, nil
 }
 
-// splitTask finds the entry of a waiting task of an array whose own entry is gone.
-func (s *State) splitTask(document queueDocument, array int64, _ string, submitUs int64) *Record {
+// splitKey names the tasks of an array that were submitted at one time.
+type splitKey struct{ array, submitUs int64 }
+
+// splitTasks finds for tasks of arrays whose own entry is gone the first entry that was split from the array.
+func splitTasks(document *queueDocument, records map[int64]*Record) map[splitKey]*Record {
+	out := map[splitKey]*Record{}
 	for i := range document.Jobs {
 		d := &document.Jobs[i]
-		if int64(d.ArrayJob) == array && int64(d.Submit)*1e6 == submitUs && s.Records[int64(d.ID)] != nil {
-			return s.Records[int64(d.ID)]
+		key := splitKey{int64(d.ArrayJob), int64(d.Submit) * 1e6}
+		if r := records[int64(d.ID)]; d.ArrayJob > 0 && r != nil && out[key] == nil {
+			out[key] = r
 		}
 	}
-	return nil
+	return out
 }
 
-// readPriorities takes the lines of sprio: ID, priority, site factor.
-func (s *State) readPriorities(text []byte) error {
+// readPriorities takes the lines of sprio: ID, priority, site factor. A line that is none is passed over: the job
+// counts as one without a priority.
+func (s *State) readPriorities(text []byte) {
 	for line := range strings.Lines(string(text)) {
-		fields := strings.Split(strings.TrimSpace(line), "|")
-		if len(fields) == 1 && fields[0] == "" {
+		line = strings.TrimSpace(line)
+		if line == "" {
 			continue
 		}
 		var values [3]int64
-		for i := range values {
-			if len(fields) != len(values) {
-				return fmt.Errorf("slurm: sprio wrote %.60q in place of ID|PRIORITY|SITE", line)
-			}
+		fields := strings.Split(line, "|")
+		good := len(fields) == len(values)
+		for i := 0; good && i < len(values); i++ {
 			v, err := strconv.ParseFloat(strings.TrimSpace(fields[i]), 64)
-			if err != nil {
-				return fmt.Errorf("slurm: sprio wrote %.60q in place of ID|PRIORITY|SITE", line)
-			}
-			values[i] = int64(v)
+			values[i], good = int64(v), err == nil
+		}
+		if !good {
+			s.Unread++
+			s.FirstUnread = cmp.Or(s.FirstUnread, fmt.Sprintf("sprio wrote %.60q in place of ID|PRIORITY|SITE", line))
+			continue
 		}
 		if r := s.Records[values[0]]; r != nil {
 			r.Priority, r.Site, r.Known = values[1], values[2], true
 		}
 	}
-	return nil
 }
 
 // nodeLine is what a line of scontrol -o show node says that package history does not read.
@@ -242,7 +249,11 @@ func nodeLines(text []byte) map[string]nodeLine {
 		var name string
 		var l nodeLine
 		for _, word := range strings.Fields(line) {
-			switch key, v, _ := strings.Cut(word, "="); key {
+			key, v, _ := strings.Cut(word, "=")
+			if key == "Comment" || key == "Extra" || key == "Reason" {
+				break // what people write, to the end of the line
+			}
+			switch key {
 			case "NodeName":
 				name = v
 			case "State":

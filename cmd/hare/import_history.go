@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
@@ -32,6 +33,8 @@ type historyFlags struct {
 	anyType                        bool
 	kubectl                        [3]string // --kubeconfig, --context, --server
 	address                        string    // of Ray's dashboard
+	gpus                           string    // of clusters of which no text tells the nodes
+	processors                     int64     // of the Standard Workload Format, per GPU
 	cfg                            history.Config
 }
 
@@ -60,6 +63,18 @@ func (hf *historyFlags) addNow(c *cobra.Command) {
 		"time that they tell)")
 	f.DurationVar(&hf.assume, "assume", time.Hour, "with --now: how long jobs take of which nothing is known")
 	positive(c, "assume")
+}
+
+// addTables adds the flags of tables that do not say where jobs ran.
+func (hf *historyFlags) addTables(c *cobra.Command, source string) {
+	f := c.Flags()
+	f.StringVar(&hf.gpus, "gpus", "", "the cluster of a table that does not say where jobs ran, where no table of "+
+		"nodes is "+
+		"given, e.g. A100=2048")
+	if source == "swf" {
+		f.Int64Var(&hf.processors, "processors-per-gpu", 1, "how many processors count as one GPU")
+		positive(c, "processors-per-gpu")
+	}
 }
 
 // addKube adds the flags of Kubernetes.
@@ -103,7 +118,14 @@ func (hf *historyFlags) read(source string, names []string) (*history.Log, error
 		defer func() { _ = f.Close() }()
 		texts = append(texts, trace.Source{Name: name, R: f})
 	}
-	log, err := history.Read(source, texts, history.ReadConfig{Zone: zone, TypeLabel: hf.typeLabel, AnyType: hf.anyType})
+	cfg := history.ReadConfig{Zone: zone, TypeLabel: hf.typeLabel, ProcessorsPerGPU: hf.processors,
+		AnyType: hf.anyType}
+	if hf.gpus != "" {
+		if cfg.GPUs, err = trace.ParseGPUs(hf.gpus); err != nil {
+			return nil, usageError{fmt.Errorf("--gpus: %w", err)}
+		}
+	}
+	log, err := history.Read(source, texts, cfg)
 	if err != nil {
 		return nil, usageError{err}
 	}
@@ -118,7 +140,7 @@ func (hf *historyFlags) fetch(ctx context.Context, source string, names []string
 			cmp.Or(hare.Guess(source, history.Sources), "."), strings.Join(history.Sources, ", "))}
 	case len(names) > 0:
 		return hf.read(source, names)
-	case source != "history":
+	case source == "slurm" || source == "kube" || source == "ray":
 		return hf.readLive(ctx, source)
 	}
 	return nil, usageError{fmt.Errorf("import %s takes the files to read: see hare import %s --help", source, source)}
@@ -181,7 +203,7 @@ func sinceTime(text string, nowUs int64, zone *time.Location) (int64, error) {
 // historySources say what each subcommand of import reads.
 var historySources = []struct{ name, short, long, example string }{
 	{"slurm", "Convert what Slurm tells: sacct, squeue, sinfo, scontrol, sacctmgr",
-		`Slurm reads what happened on a Slurm cluster (22.05 to 25.x) from saved texts, each known by what
+		`Slurm reads what happened on a Slurm cluster (22.05 to 26.05) from saved texts, each known by what
 it holds: sacct -P, scontrol show node, sacctmgr -P show event, and the JSON of
 sacct, squeue, sinfo and scontrol show node. It only reads. Make the texts by
 
@@ -234,7 +256,40 @@ must be there. Times are 2026-11-22T22:53:01, with a zone where needed, or secon
 seconds or 1-12:00:00. requested_type is the type that a job asked for, empty where any
 would do: without this column, a job may use only the type on which it ran, or with --any-type
 all of them.`,
-		`  hare import history jobs.csv -o week.json --happened was.json`},
+		`  hare import history jobs.csv -o week.json --happened was.json
+  hare import history jobs.csv nodes.csv -o week.json
+  hare import history jobs.csv --gpus A100=64 -o week.json`},
+	{"swf", "Convert the Standard Workload Format of the Parallel Workloads Archive",
+		`Swf reads lines of 18 numbers, where -1 means not known, and the header of comments before them: the
+cluster has as many GPUs as MaxProcs says, on MaxNodes nodes, unless --gpus says otherwise, and
+time 0 is UnixStartTime. A processor that a job was allocated counts as a GPU, or as many as
+--processors-per-gpu says. No line says where a job ran: jobs are placed as far as GPUs are free,
+which the report counts as assumed.`,
+		`  hare import swf KIT-FH2-2016-1.swf.gz --processors-per-gpu 20 --since 30d -o month.json`},
+	{"helios", "Convert SenseTime's Helios traces: cluster_log.csv",
+		`Helios reads cluster_log.csv of a cluster of the Helios traces (2020; CC BY 4.0): job_id, user, vc,
+gpu_num, cpu_num, node_num, state, submit_time, start_time, end_time. Its times have no zone (--zone).
+No row says where a job ran: jobs are placed on the nodes of a table of nodes (node, type, gpus), or
+of --gpus, which the report counts as assumed.`,
+		`  hare import helios cluster_log.csv --gpus V100=1144 --zone Asia/Shanghai -o venus.json`},
+	{"acme", "Convert Shanghai AI Lab's Acme traces: trace_seren.csv, trace_kalos.csv",
+		`Acme reads trace_seren.csv or trace_kalos.csv of the Acme traces (2023; CC BY 4.0): job_id, user,
+node_num, gpu_num, cpu_num, type, state, submit_time, start_time, end_time. No row says where a job
+ran: jobs are placed on the nodes of a table of nodes (node, type, gpus), or of --gpus, which the
+report counts as assumed.`,
+		`  hare import acme trace_seren.csv nodes.csv -o seren.json
+  hare import acme trace_kalos.csv --gpus A100=2416 -o kalos.json`},
+	{"pai", "Convert Alibaba's trace of 2020 (PAI): pai_task_table.csv and the tables beside it",
+		`Pai reads tables of Alibaba's cluster-trace-gpu-v2020 (CC BY 4.0), with or without a header:
+pai_task_table.csv, which must be there, pai_job_table.csv (users and submissions),
+pai_instance_table.csv and pai_machine_spec.csv (where jobs ran), pai_group_tag_table.csv (types that
+jobs asked for). All tasks of a job that had GPUs are one job, and parts of GPUs add up.`,
+		`  hare import pai pai_task_table.csv pai_job_table.csv pai_machine_spec.csv -o pai.json`},
+	{"kai", "Convert a snapshot of the KAI scheduler: snapshot.zip",
+		`Kai reads what GET /get-snapshot of the KAI scheduler answers, packed or not: the nodes, pods, pod
+groups and claims in it are read as those of kubectl (hare import kube). A snapshot tells one moment, so
+that --now is what it is for.`,
+		`  hare import kai snapshot.zip --now -o now.json`},
 }
 
 // importHistoryCommands returns the subcommands of import that read what happened on a cluster.
@@ -244,6 +299,9 @@ func importHistoryCommands() (out []*cobra.Command) {
 		var name, happened, report string
 		c := &cobra.Command{Use: s.name + " FILE...", Short: s.short, Long: s.long, Example: s.example,
 			RunE: func(c *cobra.Command, args []string) error {
+				if os.Getenv("GOGC") == "" { // a year of a large cluster in half of the memory
+					defer debug.SetGCPercent(debug.SetGCPercent(50))
+				}
 				log, err := hf.fetch(c.Context(), s.name, args)
 				if err != nil {
 					return err
@@ -257,18 +315,15 @@ func importHistoryCommands() (out []*cobra.Command) {
 					return usageError{errors.New("--happened is for what happened: leave it out with --now")}
 				}
 				built, err := build(hf.cfg)
+				if nothing := (*history.NothingError)(nil); errors.As(err, &nothing) {
+					err = errors.Join(err, writeReport(report, nothing.Report))
+				}
 				if err != nil {
 					return usageError{err}
 				}
 				fmt.Fprint(stderr, built.Report)
-				if report != "" {
-					if err := writeOut(report, func(w io.Writer) error {
-						e := json.NewEncoder(w)
-						e.SetIndent("", "  ")
-						return e.Encode(built.Report)
-					}); err != nil {
-						return err
-					}
+				if err := writeReport(report, built.Report); err != nil {
+					return err
 				}
 				if happened != "" {
 					err := writeOut(happened, func(w io.Writer) error { return wire.EncodeResult(w, built.Happened) })
@@ -287,9 +342,16 @@ func importHistoryCommands() (out []*cobra.Command) {
 		switch s.name {
 		case "kube":
 			hf.addKube(c)
-		case "history":
-			c.Flags().BoolVar(&hf.anyType, "any-type", false, "without a column requested_type: let jobs use any GPU type "+
-				"(default: only the one on which they ran)")
+		case "kai":
+			c.Flags().StringVar(&hf.typeLabel, "type-label", "", "label of nodes that names their GPU type (default: the "+
+				"first "+
+				"of "+strings.Join(history.TypeLabels, ", ")+")")
+		case "history", "swf", "helios", "acme", "pai":
+			hf.addTables(c, s.name)
+			if s.name == "history" {
+				c.Flags().BoolVar(&hf.anyType, "any-type", false, "without a column requested_type: let jobs use any GPU type "+
+					"(default: only the one on which they ran)")
+			}
 		case "ray":
 			c.Flags().StringVar(&hf.address, "address", "http://127.0.0.1:8265", "without files: where Ray's dashboard is")
 		}
@@ -302,6 +364,18 @@ func importHistoryCommands() (out []*cobra.Command) {
 		out = append(out, c)
 	}
 	return out
+}
+
+// writeReport writes a report as JSON to the file that --report names.
+func writeReport(name string, rep *history.Report) error {
+	if name == "" {
+		return nil
+	}
+	return writeOut(name, func(w io.Writer) error {
+		e := json.NewEncoder(w)
+		e.SetIndent("", "  ")
+		return e.Encode(rep)
+	})
 }
 
 // profileCommand prints how long jobs take on GPU types, by what a log shows.

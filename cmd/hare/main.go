@@ -57,12 +57,14 @@ func run(ctx context.Context, args []string) (code int) {
 		}
 	}()
 	root := newRoot()
-	root.SetArgs(args)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
-	err := root.ExecuteContext(ctx)
-	if err != nil {
-		err = unknownCommand(root, err)
+	args, err := withFormat(root, args)
+	if err == nil {
+		root.SetArgs(args)
+		if err = root.ExecuteContext(ctx); err != nil {
+			err = unknownCommand(root, err)
+		}
 	}
 	switch {
 	case err == nil:
@@ -145,7 +147,8 @@ or a fault of the machine, such as a full disk.`,
 	root.SetFlagErrorFunc(explainFlagError)
 	root.DisableSuggestions = true // unknownCommand makes them
 	root.AddCommand(solveCommand(), verifyCommand(), boundCommand(), plotCommand(), importCommand(),
-		generateCommand(), exportCommand(), profileCommand(), slurmCommand(), kubeCommand(), rayCommand(), shadowCommand(),
+		generateCommand(), exportCommand(), anonymiseCommand(), profileCommand(), slurmCommand(), kubeCommand(),
+		rayCommand(), shadowCommand(),
 		hashCommand(),
 		doctorCommand(), whatIfCommand(), serveCommand(), keyCommand(), healthCommand(), explainCommand(),
 		replayResultCommand(), onlineCommand(), backupCommand(), restoreCommand(), repairCommand(), benchCommand(),

@@ -80,6 +80,7 @@ how; hare import SOURCE --help says the same.`,
 	})
 	f.history.add(c)
 	f.history.addKube(c)
+	f.history.addTables(c, "swf")
 	f.live.add(c)
 	flags := c.Flags()
 	flags.StringVar(&f.history.address, "address", "http://127.0.0.1:8265", "with --live ray: where Ray's dashboard is")
@@ -108,7 +109,8 @@ func (f *shadowFlags) run(ctx context.Context, args []string, w io.Writer) error
 	if len(args) == 0 || len(args) == 1 && args[0] != "slurm" && args[0] != "kube" &&
 		args[0] != "report" {
 		return usageError{fmt.Errorf("shadow takes a source (%s, report) and the files to read, of which slurm and kube "+
-			"can do without: see hare shadow --help", strings.Join(history.Sources, ", "))}
+			"can do without: see hare shadow --help", strings.Join(slices.Concat(history.Sources, history.PublicSources),
+			", "))}
 	}
 	if f.backfill < time.Second {
 		return usageError{errors.New("--backfill must be at least 1s")}

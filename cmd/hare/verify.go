@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,7 +15,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/hare-sched/hare"
-	"github.com/hare-sched/hare/history"
 	"github.com/hare-sched/hare/plot"
 	"github.com/hare-sched/hare/trace"
 	"github.com/hare-sched/hare/verify"
@@ -196,41 +196,49 @@ func drawing(out string) (func(io.Writer, *hare.Instance, *hare.Result, plot.Opt
 func importCommand() *cobra.Command {
 	var cfg trace.ImportConfig
 	var gpus, table, out string
+	var list bool
 	c := &cobra.Command{
-		Use:   "import FORMAT [TRACE]",
+		Use:   "import [FORMAT] [FILE...]",
 		Short: "Convert a log of Slurm, Kubernetes or Ray, a table of jobs, or a public trace to an instance",
 		Long: "What your cluster tells is converted by the commands below: slurm, kube and ray read its\n" +
-			"own logs, and history a table of jobs, as a spreadsheet writes it.\n\n" +
-			"With a FORMAT (" + strings.Join(trace.Formats(), ", ") + "), import converts a public\n" +
-			"trace and its table of speeds to an instance. Without file names it converts the ones that\n" +
+			"own logs, and history a table of jobs, as a spreadsheet writes it. A format that what a\n" +
+			"file holds tells need not be named; --list-formats names all.\n\n" +
+			"With a FORMAT of public traces (" + strings.Join(trace.Formats(), ", ") + "), import converts\n" +
+			"a trace and its table of speeds to an instance. Without file names it converts the ones that\n" +
 			"Hare includes:\n\n  " + strings.Join(trace.ShippedTraces(), "\n  ") + "\n\n" +
 			"Standard error says what was rounded, skipped or assumed.",
 		Example: `  hare import slurm jobs.txt nodes.txt -o week.json
-  hare import history jobs.csv -o week.json
+  hare import jobs.csv nodes.csv -o week.json
+  hare import --list-formats
   hare import gavel -o instance.json
   hare import gavel mytrace.csv --table throughputs.csv --gpus V100=36,P100=36,K80=36 \
     --sync gang --quantum 60s -o instance.json
   hare import philly --jobs 500 --gpus GPU=256 -o philly.json.gz`,
 		Args: func(c *cobra.Command, args []string) error {
-			if len(args) < 1 || len(args) > 2 {
-				return usageError{fmt.Errorf("import takes a format (%s) and perhaps a trace file",
-					strings.Join(trace.Formats(), ", "))}
-			}
-			if slices.Contains(trace.Formats(), args[0]) {
+			if list {
 				return nil
 			}
-			text := fmt.Sprintf("import: unknown format %.60q", args[0])
-			if info, err := os.Stat(args[0]); err == nil && !info.IsDir() {
-				text = args[0] + ": say first what it is, as in hare import history " + args[0]
-			} else {
-				text += hare.Guess(args[0], slices.Concat(trace.Formats(), history.Sources))
+			if len(args) < 1 || len(args) > 3 || len(args) == 3 && args[0] != "armada" {
+				return usageError{errors.New("import takes a format (see hare import --list-formats) and perhaps a trace file")}
 			}
-			return usageError{fmt.Errorf("%s; slurm, kube, ray and history import what a cluster tells; the formats of "+
-				"public traces are %s", text, strings.Join(trace.Formats(), ", "))}
+			if slices.Contains(trace.ImportFormats(), args[0]) {
+				return nil
+			}
+			return usageError{fmt.Errorf("import: unknown format %.60q%s hare import --list-formats names all formats", args[0],
+				cmp.Or(hare.Guess(args[0], importNames()), "."))}
 		},
-		ValidArgs: trace.Formats(),
-		RunE: func(_ *cobra.Command, args []string) error {
+		ValidArgs: trace.ImportFormats(),
+		RunE: func(c *cobra.Command, args []string) error {
+			if list {
+				return printFormats(c.OutOrStdout())
+			}
 			var err error
+			if len(args) == 3 {
+				if table != "" {
+					return usageError{errors.New("import armada takes two files: leave --table out")}
+				}
+				args, table = args[:2], args[2]
+			}
 			if gpus != "" {
 				if cfg.GPUs, err = trace.ParseGPUs(gpus); err != nil {
 					return usageError{err}
@@ -266,9 +274,13 @@ func importCommand() *cobra.Command {
 			return writeOut(out, func(w io.Writer) error { return wire.EncodeInstance(w, inst) })
 		},
 	}
+	cfg.SetAside = true
 	f := c.Flags()
+	f.BoolVar(&list, "list-formats", false, "print the name of each format and what it is")
 	f.StringVar(&gpus, "gpus", "", "the cluster, e.g. V100=36,P100=36,K80=36 (default: the format's)")
-	f.StringVar(&table, "table", "", "table of speeds (gavel, shockwave), step times (pollux) or nodes (openb)")
+	f.StringVar(&table, "table", "", "table of speeds (gavel, shockwave), step times (pollux), nodes (openb) or "+
+		"clusters "+
+		"(armada)")
 	f.StringVar(&cfg.Sync, "sync", "", "gang or rigid (default: gang where steps are known, rigid where only a "+
 		"duration is)")
 	f.DurationVar(&cfg.Quantum, "quantum", 60*time.Second, "how long a round of merged steps takes on the fastest type")
