@@ -94,6 +94,9 @@ type Job struct {
 	After []string
 	// Seconds are the durations on GPU types that the job's comment gives, sorted by type.
 	Seconds []TypeSeconds
+
+	// Part is how many thousandths of a GPU the job held, if that was less than one; 0 otherwise. GPUs is 1 then.
+	Part int64 `json:",omitempty"`
 }
 
 // Held is what a job held on one node.

@@ -76,9 +76,7 @@ func Read(source string, texts []trace.Source, cfg ReadConfig) (*Log, error) {
 		}
 	}
 	if l.kube != nil {
-		if err := l.finishKube(); err != nil {
-			return nil, err
-		}
+		l.finishKube()
 	}
 	if l.ray != nil {
 		if err := l.finishRay(); err != nil {
