@@ -505,11 +505,13 @@ func (l *Log) hasPods(j *Job, pods []*kubePod) {
 	if j.GPUs > hare.MaxGPUs {
 		j.GPUs = hare.MaxGPUs
 	}
-	if total < 1000 {
+	if total < 1000 && len(j.On) == 1 {
 		j.Part = total
 	}
-	if total%1000 != 0 || j.PerTask > 1 && total/1000 != int64(len(timed)-len(followed))*j.PerTask {
-		j.PerTask = 1
+	j.PerTask = 1
+	if each := timed[0].need.milli; each > 0 && each%1000 == 0 &&
+		!slices.ContainsFunc(timed, func(p *kubePod) bool { return p.need.milli != each }) {
+		j.PerTask = each / 1000
 	}
 	j.Nodes = int64(len(j.On))
 }

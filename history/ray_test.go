@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -76,30 +77,55 @@ func TestRay(t *testing.T) {
 	}
 }
 
-// TestBadRay checks that each fault is named with its place.
+// TestBadRay checks that a text of which nothing can be read is refused, with the place.
 func TestBadRay(t *testing.T) {
 	for _, c := range []struct{ name, text, want string }{
-		{"empty", "", "f#: byte 0: the JSON ends or breaks off here"},
 		{"cut", rayJobs[:300], "f#: byte "},
+		{"table", "ACTOR_ID  STATE", "f:1: is no answer of Ray's dashboard"},
 		{"two", "[] []", "f#: a second document follows the first"},
 		{"other", `{"a":1}`, "f#: is no answer of Ray's dashboard"},
 		{"error", `{"result":false,"msg":"no GCS"}`, "f#/result: Ray answered with an error: no GCS"},
 		{"list", `{"data":{"summary":{}}}`, "f#/data/summary: is not a list"},
-		{"status", `[{"submission_id":"a","status":"ASLEEP"}]`, `f#/0: job "a": the status "ASLEEP" is not one`},
-		{"no ID", `[{"status":"RUNNING"}]`, `f#/0: job "": has neither`},
-		{"CPUs", `[{"submission_id":"a","status":"RUNNING","metadata":{"cpus":"some"}}]`,
-			`f#/0: job "a": metadata.cpus: "some" is not a number of CPUs`},
-		{"memory", `[{"submission_id":"a","status":"RUNNING","metadata":{"memory_mib":"-1"}}]`,
-			`f#/0: job "a": metadata.memory_mib: "-1" is not a number of MiB`},
-		{"time", `[{"submission_id":"a","status":"RUNNING","start_time":1e300}]`, `f#/0: job "a": the time 1e+300 ms`},
-		{"gpus", `[{"submission_id":"a","status":"RUNNING","metadata":{"gpus":"all"}}]`,
-			`f#/0: job "a": metadata.gpus: "all" is not a number of GPUs`},
-		{"node", `{"data":{"summary":[{"hostname":"x"}]}}`, "f#/data/summary/0: the node has no ID"},
+		{"no ID", `[{"status":"RUNNING"}]`, `f#/0: has neither`},
+		{"others", `[{"worker":1}]`, "f#/0: is no job, node, placement group or actor of Ray"},
+		{"node", `{"data":{"summary":[{"hostname":"x"}]}}`, "f#/data/summary/0: is a node without an ID"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := history.Read("ray", []trace.Source{{Name: "f", R: strings.NewReader(c.text)}}, history.ReadConfig{})
 			if err == nil || !strings.HasPrefix(err.Error(), c.want) {
 				t.Errorf("got %v, want %s…", err, c.want)
+			}
+		})
+	}
+}
+
+// TestRaySetAside checks that a value that cannot be read is set aside with its place, and that the rest is read.
+func TestRaySetAside(t *testing.T) {
+	const rest = `{"submission_id":"rest","status":"RUNNING","start_time":1795300000000}`
+	for _, c := range []struct {
+		name, text, want string
+		jobs             int
+	}{
+		{"status", `{"submission_id":"a","status":"ASLEEP"}`, `f#/0: "ASLEEP"`, 2},
+		{"no ID", `{"status":"RUNNING"}`, `f#/0: "{\"status\":\"RUNNING\"}"`, 1},
+		{"CPUs", `{"submission_id":"a","status":"RUNNING","metadata":{"cpus":"some"}}`, `f#/0: "some"`, 2},
+		{"memory", `{"submission_id":"a","status":"RUNNING","metadata":{"memory_mib":"-1"}}`, `f#/0: "-1"`, 2},
+		{"time", `{"submission_id":"a","status":"RUNNING","start_time":1e300}`, `f#/0: "1e+300 ms"`, 2},
+		{"time in words", `{"submission_id":"a","status":"RUNNING","start_time":"noon"}`, `f#/0/start_time: "noon"`, 2},
+		{"gpus", `{"submission_id":"a","status":"RUNNING","metadata":{"gpus":"all"}}`, `f#/0: "all"`, 2},
+		{"submitted", `{"submission_id":"a","status":"RUNNING","metadata":{"submitted":"soon"}}`, `f#/0: "soon"`, 2},
+		{"seconds", `{"submission_id":"a","status":"RUNNING","metadata":{"hare":"fast"}}`, `f#/0: "fast"`, 2},
+		{"metadata", `{"submission_id":"a","status":"RUNNING","metadata":[1]}`, `f#/0/metadata: "[1]"`, 2},
+		{"null", `null`, `f#/0: "null"`, 1},
+		{"node", `{"node_id":"n","resources_total":{"GPU":-1}}`, `f#/0: "-1"`, 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			log := rayLog(t, "["+c.text+","+rest+"]")
+			if n := log.Report.SetAside; len(n) != 1 || n[0].Count != 1 || n[0].First != c.want {
+				t.Errorf("got %v, want %s", n, c.want)
+			}
+			if len(log.Jobs) != c.jobs || !slices.ContainsFunc(log.Jobs, func(j history.Job) bool { return j.ID == "rest" }) {
+				t.Errorf("%d jobs, want %d: %v", len(log.Jobs), c.jobs, log.Jobs)
 			}
 		})
 	}
