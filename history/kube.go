@@ -129,12 +129,15 @@ type kubeText struct {
 	fault *RowError // the first thing that was no object
 }
 
-// refuse sets aside what is no object of Kubernetes. The text is refused if it has nothing else.
-func (t *kubeText) refuse(l *Log, place Place, reason, value string) {
+// refuse sets aside what is no object of Kubernetes, unless what could not be read of it says so already. The text is
+// refused if it has nothing else.
+func (t *kubeText) refuse(l *Log, place Place, reason, value string, unread bool) {
 	if t.fault == nil {
 		t.fault = &RowError{place, reason}
 	}
-	l.Report.setAside("an object that "+reason+": left out", place, value)
+	if !unread {
+		l.Report.setAside("an object that "+reason+": left out", place, value)
+	}
 }
 
 // readKube reads objects of Kubernetes as kubectl get -o json or -o yaml writes them: lists, or single objects, one
@@ -180,7 +183,7 @@ func (l *Log) readKube(name string, in *bufio.Reader, cfg ReadConfig) error {
 			err = l.kubeDocument(name, at, d, t)
 		default:
 			t.refuse(l, Place{File: name, At: at}, "is no object of Kubernetes: write the file by kubectl get -o json",
-				fmt.Sprint(token))
+				fmt.Sprint(token), false)
 		}
 		if err != nil {
 			return err
@@ -331,16 +334,16 @@ func (l *Log) kubeItems(name, at string, list *kubeObject, d *json.Decoder, t *k
 func (l *Log) kubeText(text json.RawMessage, place Place, list *kubeObject, t *kubeText) {
 	var o kubeObject
 	if text[0] != '{' {
-		t.refuse(l, place, "is no object of Kubernetes", string(text))
+		t.refuse(l, place, "is no object of Kubernetes", string(text), false)
 		return
 	}
 	if json.Unmarshal(text, &o) != nil {
 		// Kinds that are not read may have members of other forms.
-		var head struct{ APIVersion, Kind string }
+		var head struct{ APIVersion, Kind, Message string }
 		if json.Unmarshal(text, &head) == nil && head.Kind != "" && kindOf(head.APIVersion, head.Kind) == nil {
-			o = kubeObject{APIVersion: head.APIVersion, Kind: head.Kind}
+			o = kubeObject{APIVersion: head.APIVersion, Kind: head.Kind, Message: head.Message}
 		} else if err := l.Report.decode(text, &o, place); err != nil {
-			t.refuse(l, place, "is no object of Kubernetes", string(text))
+			t.refuse(l, place, "is no object of Kubernetes", string(text), false)
 			return
 		}
 		o.unread = true
@@ -386,7 +389,8 @@ func jsonFault(name, pointer string, d *json.Decoder, err error) error {
 func (l *Log) addKube(o *kubeObject, place Place, t *kubeText) {
 	k, m := l.kube, &o.Metadata
 	if o.Kind == "" {
-		t.refuse(l, place, "has no kind: this is no object of Kubernetes (write the file by kubectl get -o json)", "")
+		t.refuse(l, place, "has no kind: this is no object of Kubernetes (write the file by kubectl get -o json)", "",
+			o.unread)
 		return
 	}
 	t.any = true
@@ -404,7 +408,7 @@ func (l *Log) addKube(o *kubeObject, place Place, t *kubeText) {
 	}
 	t.rows[kind.String()]++
 	if m.Name == "" {
-		l.Report.setAside("an object that has no metadata.name: left out", place, "")
+		o.faulty(l, "an object that has no metadata.name: left out", place, "")
 		return
 	}
 	o.form = cmp.Or(kind.as, kind.kind)

@@ -356,10 +356,13 @@ func (l *Log) kubeLoneGang(k *kubeLog, key string, pods []*kubePod, used map[str
 			}
 		}
 	default:
-		name = c.Name
+		for _, p := range pods {
+			name = cmp.Or(name, p.Metadata.controller().Name)
+		}
 		g.whole = slices.Contains(gangKinds, c.Kind) || groupOf(c.APIVersion) == "batch.volcano.sh"
 		g.near = !g.whole
 	}
+	name = cmp.Or(name, first.Metadata.Name)
 	o := &kubeOwner{place: first.place, pods: pods}
 	o.Metadata.Namespace, o.Metadata.Name, o.Metadata.UID = first.Metadata.Namespace, name, first.Metadata.UID
 	id := o.id()

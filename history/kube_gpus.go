@@ -184,7 +184,7 @@ func (n *kubeNeed) gpus() int64 { return (n.milli + 999) / 1000 }
 // take adds what another container needs that runs beside.
 func (n *kubeNeed) take(c kubeNeed) {
 	n.CPUMilli, n.MemoryMiB, n.milli = n.CPUMilli+c.CPUMilli, n.MemoryMiB+c.MemoryMiB, n.milli+c.milli
-	n.gpuType, n.part = cmp.Or(n.gpuType, c.gpuType), cmp.Or(n.part, c.part)
+	n.gpuType, n.part, n.unsure = cmp.Or(n.gpuType, c.gpuType), cmp.Or(n.part, c.part), n.unsure || c.unsure
 }
 
 // need returns what a pod of the specification holds by its containers, on a node that shares its GPUs so.
@@ -198,14 +198,14 @@ func (s *PodSpec) need(share kubeShare) (n kubeNeed) {
 		}
 		first.CPUMilli, first.MemoryMiB = max(first.CPUMilli, c.CPUMilli), max(first.MemoryMiB, c.MemoryMiB)
 		if c.milli > first.milli {
-			first.milli, first.gpuType, first.part = c.milli, c.gpuType, c.part
+			first.milli, first.gpuType, first.part, first.unsure = c.milli, c.gpuType, c.part, c.unsure
 		}
 	}
 	for i := range s.Containers {
 		n.take(s.Containers[i].Resources.need(share))
 	}
 	if first.milli > n.milli {
-		n.milli, n.gpuType, n.part = first.milli, first.gpuType, first.part
+		n.milli, n.gpuType, n.part, n.unsure = first.milli, first.gpuType, first.part, first.unsure
 	}
 	whole := s.Resources.need(share)
 	n.CPUMilli = cmp.Or(whole.CPUMilli, max(n.CPUMilli, first.CPUMilli))
@@ -221,7 +221,7 @@ func (r *Resources) need(share kubeShare) (n kubeNeed) {
 		}
 		return r.Limits[name]
 	}
-	n.CPUMilli, n.MemoryMiB = int64(amount("cpu")), amount("memory").MiB()
+	n.CPUMilli, n.MemoryMiB = min(int64(amount("cpu")), hare.MaxPerTask), min(amount("memory").MiB(), hare.MaxPerTask)
 	devices := map[string]int64{} // a GPU's request is its limit
 	for name, q := range r.Requests {
 		devices[name] = q.Whole()
@@ -229,34 +229,33 @@ func (r *Resources) need(share kubeShare) (n kubeNeed) {
 	for name, q := range r.Limits {
 		devices[name] = q.Whole()
 	}
-	n.milli, n.gpuType, n.part = gpuMilli(devices, share)
+	n.gpusOf(devices, share)
 	return n
 }
 
-// gpuMilli returns the thousandths of GPUs that resources of a container stand for, the type if they are slices,
-// and the name of the resource that counts parts.
-func gpuMilli(devices map[string]int64, share kubeShare) (milli int64, gpuType, part string) {
+// gpusOf tells the GPUs that resources of a container stand for.
+func (n *kubeNeed) gpusOf(devices map[string]int64, share kubeShare) {
 	const most = hare.MaxGPUs * 1000 * 1000
 	var counted, percent int64
 	var unknown string
 	for _, name := range slices.Sorted(maps.Keys(devices)) {
-		n := max(0, min(devices[name], most/1000))
+		amount := max(0, min(devices[name], most/1000))
 		switch t := sliceType(name); {
-		case n == 0:
+		case amount == 0:
 		case IsGPU(name):
-			if counted += n * 1000; share.split > 1 {
-				part = "a slice of " + name
+			if counted += amount * 1000; share.split > 1 {
+				n.part = "a slice of " + name
 			}
 		case t != "":
-			milli, gpuType = milli+n*1000, t
+			n.milli, n.gpuType = n.milli+amount*1000, t
 		case slices.Contains(kubePercent, name):
-			if percent = max(percent, n*10); percent%1000 != 0 {
-				part = name
+			if percent = max(percent, amount*10); percent%1000 != 0 {
+				n.part = name
 			}
 		case name == "volcano.sh/vgpu-number" || name == "volcano.sh/gpu-number":
-			counted += n * 1000
+			counted += amount * 1000
 		case strings.HasSuffix(name, "/gpu.shared") && !strings.HasPrefix(name, "koordinator"):
-			milli, part = milli+n*1000/max(2, share.split), name
+			n.milli, n.part = n.milli+amount*1000/max(2, share.split), name
 		case slices.Contains(kubeSizes, name):
 			if name != "nvidia.com/priority" && !strings.HasSuffix(name, "gpu.shared") {
 				unknown = cmp.Or(unknown, name)
@@ -268,20 +267,20 @@ func gpuMilli(devices map[string]int64, share kubeShare) (milli int64, gpuType, 
 	of := sizeOfPart(devices, share)
 	switch {
 	case counted > 0 && of > 0:
-		counted, part = counted*of/1000, unknown
+		counted, n.part = counted*min(of, 1000)/1000, unknown
 	case counted > 0 && share.split > 1:
 		counted /= share.split
 	case counted > 0 && unknown != "" && share.memoryMiB == 0: // parts, and nothing says of what
-		part = unknown
+		n.part, n.unsure = unknown, true
 	}
-	milli += max(counted, percent)
-	if milli == 0 && unknown != "" {
-		milli, part = max(1, cmp.Or(of, 1000)), unknown
+	n.milli += max(counted, percent)
+	if n.milli == 0 && unknown != "" {
+		n.milli, n.part, n.unsure = max(1, cmp.Or(of, 1000)), unknown, of == 0
 	}
-	if milli == 0 && part != "" {
-		milli = 1
+	if n.milli == 0 && n.part != "" {
+		n.milli = 1
 	}
-	return min(milli, most), gpuType, part
+	n.milli = min(n.milli, most)
 }
 
 // sizeOfPart returns how many thousandths of a GPU each part of a container is, by its share of cores and memory,
@@ -306,7 +305,7 @@ func sizeOfPart(devices map[string]int64, share kubeShare) int64 {
 
 // fractionOf reads annotations and labels that give a pod parts of GPUs: of KAI and Run:ai a fraction or MiB of
 // memory, on one GPU or several; of openb thousandths.
-func fractionOf(m *kubeMeta, share kubeShare) (milli int64, part string) {
+func fractionOf(m *kubeMeta, share kubeShare) (milli int64, part string, unsure bool) {
 	value := func(names ...string) (string, string) {
 		for _, name := range names {
 			for _, list := range []map[string]string{m.Annotations, m.Labels} {
@@ -330,18 +329,18 @@ func fractionOf(m *kubeMeta, share kubeShare) (milli int64, part string) {
 	}
 	text, name := value("gpu-fraction", "kai.scheduler/gpu-fraction", "runai/gpu-fraction", "run.ai/gpu-fraction")
 	if x := number(text); x > 0 {
-		return devices * int64(math.Ceil(min(x, hare.MaxGPUs)*1000-1e-6)), name
+		return devices * int64(math.Ceil(min(x, hare.MaxGPUs)*1000-1e-6)), name, false
 	}
 	if text, name = value("alibabacloud.com/gpu-milli"); number(text) > 0 {
-		return devices * int64(min(number(text), hare.MaxGPUs*1000)), name
+		return devices * int64(min(number(text), hare.MaxGPUs*1000)), name, false
 	}
 	if text, name = value("gpu-memory"); number(text) > 0 {
 		if share.memoryMiB > 0 {
-			return devices * max(1, min(1000, int64(number(text)*1000)/share.memoryMiB)), name
+			return devices * max(1, min(1000, int64(number(text)*1000)/share.memoryMiB)), name, false
 		}
-		return devices * 1000, name // the size of the GPU is not known
+		return devices * 1000, name, true // the size of the GPU is not known
 	}
-	return 0, ""
+	return 0, "", false
 }
 
 // reserves says whether a pod of KAI or Run:ai holds a GPU for the pods that have its parts.
@@ -354,11 +353,8 @@ func (p *kubePod) reserves() bool {
 func (k *kubeLog) podNeed(spec *PodSpec, m *kubeMeta, namespace string, claimed map[string]string) kubeNeed {
 	share := k.shares[spec.NodeName]
 	n := spec.need(share)
-	if milli, part := fractionOf(m, share); milli > 0 && n.milli == 0 {
-		n.milli, n.part = milli, part
-	}
-	if n.milli%1000 == 0 && n.gpuType == "" && n.part != "" && share.split <= 1 && n.milli >= 1000 {
-		n.unsure = true
+	if milli, part, unsure := fractionOf(m, share); milli > 0 && n.milli == 0 {
+		n.milli, n.part, n.unsure = milli, part, unsure
 	}
 	n.claim(k, spec, namespace, claimed)
 	return n

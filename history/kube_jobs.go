@@ -289,6 +289,7 @@ func (l *Log) kubeAsked(k *kubeLog, o *kubeOwner, id string, asks []kubePods) (j
 	j.LimitUs = max(0, min(limit, maxTimeUs/1e6)) * 1e6
 	annotations := []map[string]string{m.Annotations}
 	each := map[int64]bool{}
+	ran := slices.ContainsFunc(o.pods, func(p *kubePod) bool { return p.startUs() > 0 })
 	var milli int64
 	for _, t := range asks {
 		n := k.podNeed(&t.Spec, &t.Metadata, m.Namespace, nil)
@@ -298,7 +299,9 @@ func (l *Log) kubeAsked(k *kubeLog, o *kubeOwner, id string, asks []kubePods) (j
 		if annotations = append(annotations, t.Metadata.Annotations); n.milli > 0 && t.count > 0 {
 			each[n.milli] = true
 			l.kubeSelect(k, &j, &t.Spec)
-			l.needNotes(&n, o.place)
+			if !ran {
+				l.needNotes(&n, o.place)
+			}
 			j.Type = cmp.Or(n.gpuType, j.Type)
 		}
 	}
@@ -327,6 +330,8 @@ func (l *Log) needNotes(n *kubeNeed, place Place) {
 		l.Report.assume("a part of a GPU, and nothing says how large: counts as a whole one ("+n.part+")", place)
 	case n.milli%1000 != 0:
 		l.Report.assume(partNote, place)
+	case n.part != "":
+		l.Report.assume("parts of GPUs that add up to whole ones", place)
 	}
 	if n.assumed != "" {
 		l.Report.assume(n.assumed, place)

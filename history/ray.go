@@ -255,12 +255,15 @@ func (l *Log) rayList(name, at, kind string, text json.RawMessage) error {
 	for i, item := range items {
 		place := Place{File: name, At: at + "/" + strconv.Itoa(i)}
 		as := cmp.Or(kind, rayKind(item))
+		before := l.Report.Unread()
 		reason := l.rayItem(as, item, place)
 		if reason == "" {
 			rows[as]++
 			continue
 		}
-		l.Report.setAside("an entry that "+reason+": left out", place, string(item))
+		if l.Report.Unread() == before { // else what could not be read says so
+			l.Report.setAside("an entry that "+reason+": left out", place, string(item))
+		}
 		if fault == nil {
 			fault = &RowError{place, reason}
 		}
@@ -302,7 +305,7 @@ func (l *Log) rayItem(kind string, item json.RawMessage, place Place) string {
 	case "actors", "placement groups":
 		var h rayHolder
 		if read(&h) {
-			l.addRayHolder(h, place)
+			l.addRayHolder(h, place, l.Report.Unread() > before)
 			return ""
 		}
 	case "tasks":
@@ -313,11 +316,11 @@ func (l *Log) rayItem(kind string, item json.RawMessage, place Place) string {
 }
 
 // addRayHolder takes what holds GPUs. An actor in a placement group holds nothing beside the group.
-func (l *Log) addRayHolder(h rayHolder, place Place) {
+func (l *Log) addRayHolder(h rayHolder, place Place, unread bool) {
 	submission, supervises := strings.CutPrefix(h.Name, raySupervisor)
 	switch {
 	case h.ActorID != "" && h.PlacementGroupID != "":
-	case h.RequiredResources == nil && h.Bundles == nil:
+	case h.RequiredResources == nil && h.Bundles == nil && !unread:
 		l.Report.doubt("an actor or placement group without its resources (ask with detail=1)", place)
 	case supervises:
 		l.ray.entries[submission] = append(l.ray.entries[submission], h)
