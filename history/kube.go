@@ -365,6 +365,22 @@ func (l *Log) kubeText(text json.RawMessage, place Place, list *kubeObject, t *k
 	l.addKube(&o, place, t)
 }
 
+// DecodeObject reads a JSON object into v, which points to a struct, as Read does: members of another form than v has
+// are set aside in the report, and the others are read. at is the place that the report names. It returns whether all
+// was read; an error means that text is no JSON object.
+func (r *Report) DecodeObject(text json.RawMessage, v any, file, at string) (whole bool, err error) {
+	before := r.Unread()
+	place := Place{File: file, At: at}
+	if text = bytes.TrimSpace(text); len(text) == 0 || text[0] != '{' {
+		r.setAside("an entry of a list that is no object: left out", place, string(text))
+		return false, &RowError{place, "is no object"}
+	}
+	if err := r.decode(text, v, place); err != nil {
+		return false, &RowError{place, err.Error()}
+	}
+	return r.Unread() == before, nil
+}
+
 // jsonError is an error in a JSON text of which offset bytes were read.
 type jsonError struct {
 	*RowError
