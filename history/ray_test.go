@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -126,6 +127,72 @@ func TestRaySetAside(t *testing.T) {
 			}
 			if len(log.Jobs) != c.jobs || !slices.ContainsFunc(log.Jobs, func(j history.Job) bool { return j.ID == "rest" }) {
 				t.Errorf("%d jobs, want %d: %v", len(log.Jobs), c.jobs, log.Jobs)
+			}
+		})
+	}
+}
+
+// TestRayHolders checks which GPUs a job held: those of its entrypoint, which an actor of the dashboard holds, and of
+// its actors and placement groups, of which parts add up before they are rounded.
+func TestRayHolders(t *testing.T) {
+	const nodes = `[{"node_id":"n1","node_name":"gpu-1","state":"ALIVE","start_time_ms":1795200000000,
+		"resources_total":{"GPU":8,"CPU":8,"accelerator_type:T4":1}}]`
+	job := func(id, submission, status string) string {
+		return `{"job_id":` + id + `,"submission_id":` + submission + `,"status":"` + status + `","entrypoint":"x",
+			"start_time":1795300000000,"end_time":1795303600000,"driver_node_id":"n1"}`
+	}
+	actor := func(id, job, name, state, gpus string) string {
+		return `{"actor_id":"` + id + `","job_id":"` + job + `","name":"` + name + `","state":"` + state + `","node_id":"n1",
+			"placement_group_id":null,"required_resources":{"CPU":1,"GPU":` + gpus + `}}`
+	}
+	list := func(items ...string) string { return "[" + strings.Join(items, ",") + "]" }
+	answer := func(total string, items ...string) string {
+		return `{"result":true,"data":{"result":{"total":` + total + `,"num_after_truncation":` + total + `,"result":` +
+			list(items...) + `,"warnings":null}}}`
+	}
+	quarter := []string{actor("a0", "02", "", "DEAD", "0.25"), actor("a1", "02", "", "DEAD", "0.25"),
+		actor("a2", "02", "", "DEAD", "0.25"), actor("a3", "02", "", "DEAD", "0.25")}
+	const part = ": a part of a GPU counts as a whole one"
+	one := list(job(`"02"`, `"s1"`, "SUCCEEDED"))
+	for _, c := range []struct {
+		name  string
+		texts []string
+		want  string // GPUs by job
+		note  string
+	}{
+		{"four quarters", []string{one, nodes, answer("4", quarter...)}, "s1:1", ""},
+		{"three quarters", []string{one, nodes, answer("3", quarter[:3]...)}, "s1:1", "assumed 1" + part},
+		{"as ray list writes them", []string{one, nodes, list(quarter...)}, "s1:1", ""},
+		{"an answer without its frame", []string{one, nodes, `{"data":{"result":` + list(quarter...) + `}}`}, "s1:1", ""},
+		{"cut", []string{one, nodes, answer("120", quarter...)}, "s1:1", "doubtful 1: a list was cut: has 4 of 120 entries"},
+		{"entrypoint", []string{list(job("null", `"s1"`, "SUCCEEDED")), nodes,
+			list(actor("a0", "01", "_ray_internal_job_actor_s1", "DEAD", "0.5"))}, "s1:1", "assumed 1" + part},
+		{"entrypoint and actors", []string{one, nodes, list(append(quarter,
+			actor("e", "01", "_ray_internal_job_actor_s1", "DEAD", "1.5"))...)}, "s1:3", "assumed 1" + part},
+		{"entrypoint of a job that runs", []string{list(job(`"02"`, `"s1"`, "RUNNING")), nodes,
+			list(actor("e", "01", "_ray_internal_job_actor_s1", "ALIVE", "2"), quarter[0])}, "s1:2", ""},
+		{"entrypoint that is told with the job", []string{strings.Replace(one, `"status"`, `"entrypoint_num_gpus":2,"status"`,
+			1), nodes}, "s1:2", ""},
+		{"jobs of which one is driver alone", []string{list(job(`"02"`, "null", "SUCCEEDED")), nodes, list(quarter...)}, "02:1",
+			""},
+		{"one after another", []string{one, nodes, list(actor("a", "02", "", "DEAD", "6"), actor("b", "02", "", "DEAD", "6"))},
+			"s1:8", "had more GPUs on a node, one after another"},
+		{"two jobs on one GPU", []string{list(job(`"02"`, `"s1"`, "SUCCEEDED"), job(`"03"`, `"s2"`, "SUCCEEDED")),
+			strings.Replace(nodes, `"GPU":8`, `"GPU":1`, 1), list(quarter[0], actor("b", "03", "", "DEAD", "0.5"))}, "s1:1",
+			"held a part of a GPU whose other parts others held"},
+		{"without their resources", []string{one, nodes, `[{"actor_id":"a","job_id":"02","state":"DEAD"}]`}, "s1:0",
+			"without its resources (ask with detail=1)"},
+		{"not finite", []string{one, nodes, strings.Replace(list(quarter...), "0.25", "NaN", 1)}, "s1:1", ""},
+		{"nothing", []string{one, nodes, "", "[]"}, "s1:0", "the text is empty"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			log := rayLog(t, c.texts...)
+			var got []string
+			for _, j := range log.Jobs {
+				got = append(got, fmt.Sprintf("%s:%d", j.ID, j.GPUs))
+			}
+			if strings.Join(got, " ") != c.want || !strings.Contains(log.Report.String(), c.note) {
+				t.Errorf("got %v, want %s and %q\n%s", got, c.want, c.note, log.Report)
 			}
 		})
 	}
