@@ -94,9 +94,6 @@ type Job struct {
 	After []string
 	// Seconds are the durations on GPU types that the job's comment gives, sorted by type.
 	Seconds []TypeSeconds
-
-	// Part is how many thousandths of a GPU the job held, if that was less than one; 0 otherwise. GPUs is 1 then.
-	Part int64 `json:",omitempty"`
 }
 
 // Held is what a job held on one node.
@@ -162,6 +159,8 @@ type Log struct {
 	maxJobs int
 	kube    *kubeLog // while texts are read
 	ray     *rayLog  // while texts are read
+	// partOf is, while texts are read, how many thousandths of a GPU a job held that held less than one, by its ID.
+	partOf map[string]int64
 }
 
 // has says whether there is a node of a name, while texts are read.

@@ -378,3 +378,31 @@ status: {phase: Running, startTime: 2026-11-16T08:00:00Z}
 		t.Errorf("got %s, want %s\n%s", got, want, log.Report)
 	}
 }
+
+// kubeSeeds are clusters for the fuzzer: shared GPUs, gangs of owners that are read and that are not, claims, YAML.
+func kubeSeeds() (texts [][]byte) {
+	for _, items := range [][]object{
+		{kubeNode("t", "T4", object{"nvidia.com/gpu": "12"}, object{"nvidia.com/gpu.replicas": "12"}),
+			kubePodOf("p", "", "t", 0, 60, gpus(1)), kubePodOf("q", "", "t", 1, 0, gpus(1))},
+		{kubeNode("h", "A100", object{"nvidia.com/gpu": "20", "koordinator.sh/gpu": "200", "nvidia.com/mig-1g.5gb": "3"},
+			object{"nvidia.com/gpu.count": "2", "nvidia.com/gpu.memory": "40960"}),
+			kubePodOf("p", "", "h", 0, 60, object{"nvidia.com/gpu": "1", "nvidia.com/gpumem": "5120", "x/gpu-y": "1"}),
+			kubePodOf("q", "", "h", 0, 60, object{"tencent.com/vcuda-core": "30"}, object{"annotations": object{
+				"gpu-fraction": "0.5", "gpu-fraction-num-devices": "2"}})},
+		{eight("a"), kubePodOf("p", "kubeflow.org/v1 MPIJob m", "a", 0, 60, gpus(4)),
+			kubePodOf("q", "kubeflow.org/v1 MPIJob m", "a", 1, 50, gpus(4)), kubePodOf("r", "x/v1 Y z", "a", 70, 0, gpus(2)),
+			kubePodOf("s", "x/v1 Y z", "a", 71, 0, gpus(2))},
+		{eight("a"), kubeOf("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", "l", object{"replicas": 2,
+			"leaderWorkerTemplate": object{"size": 2, "workerTemplate": kubeTemplate(gpus(8))}}),
+			kubeOf("batch.volcano.sh/v1alpha1", "Job", "v", object{"tasks": []object{{"replicas": 2,
+				"template": kubeTemplate(gpus(8))}}}),
+			kubeOf("resource.k8s.io/v1", "ResourceClaimTemplate", "two", object{"spec": object{"devices": object{
+				"requests": []object{{"exactly": object{"deviceClassName": "gpu.nvidia.com", "count": 2}}}}}}),
+			kubePodOf("p", "", "a", 0, 60, nil, object{"resourceClaims": []object{{"name": "g",
+				"resourceClaimTemplateName": "two"}}})},
+	} {
+		text, _ := json.Marshal(object{"apiVersion": "v1", "kind": "List", "items": items})
+		texts = append(texts, text)
+	}
+	return append(texts, []byte("kind: List\nitems:\n- kind: Pod\n  metadata: {name: p}\n---\nkind: Node\n"))
+}

@@ -442,7 +442,7 @@ func (l *Log) hasPods(j *Job, pods []*kubePod) {
 	type place struct{ node, gpuType string }
 	milli := map[place]int64{}
 	first, last, end, running := hare.Forever, int64(0), hare.Forever, false
-	j.State, j.GPUs, j.CPUMilli, j.MemoryMiB, j.On, j.Part = Completed, 0, 0, 0, nil, 0
+	j.State, j.GPUs, j.CPUMilli, j.MemoryMiB, j.On = Completed, 0, 0, 0, nil
 	latest := int64(0)
 	timed := slices.DeleteFunc(slices.Clone(pods), func(p *kubePod) bool { return p.need.milli == 0 })
 	if len(timed) == 0 {
@@ -511,7 +511,7 @@ func (l *Log) hasPods(j *Job, pods []*kubePod) {
 		j.GPUs = hare.MaxGPUs
 	}
 	if total < 1000 && len(j.On) == 1 {
-		j.Part = total
+		l.holdsPart(j, total)
 	}
 	j.PerTask = 1
 	if each := timed[0].need.milli; each > 0 && each%1000 == 0 &&

@@ -171,5 +171,8 @@ func FuzzKube(f *testing.F) {
 	f.Add(text[:len(text)/2])
 	f.Add([]byte(`{"kind":"NodeList","items":[{"metadata":{"name":"n"},"status":{"capacity":{"nvidia.com/gpu":"2"}}}]}`))
 	f.Add([]byte(`{"kind":"Job","metadata":{"name":"j","ownerReferences":[{"uid":"j"}],"uid":"j"}}`))
+	for _, text := range kubeSeeds() {
+		f.Add(text)
+	}
 	f.Fuzz(func(_ *testing.T, text []byte) { readAnything("kube", text) })
 }

@@ -463,7 +463,7 @@ func (l *Log) addRayJob(r *rayLog, v *rayJob, place Place, unread bool) error {
 		case err != nil || !(n >= 0 && n <= hare.MaxGPUs):
 			aside("metadata."+rayGPUs+": the job counts with the GPUs that it held", text)
 		case int64(math.Ceil(n)) != j.GPUs:
-			j.GPUs, j.On, j.Part = int64(math.Ceil(n)), nil, 0
+			j.GPUs, j.On = int64(math.Ceil(n)), nil
 			if n != math.Ceil(n) {
 				l.Report.assume(partNote, place)
 			}
@@ -565,7 +565,7 @@ func (l *Log) rayHolds(r *rayLog, v *rayJob, j *Job) {
 	}
 	j.GPUs = min(j.GPUs, hare.MaxGPUs)
 	if total < 1000-1e-3 && len(j.On) == 1 {
-		j.Part = int64(math.Ceil(total - 1e-6))
+		l.holdsPart(j, int64(math.Ceil(total-1e-6)))
 	}
 }
 
