@@ -13,8 +13,6 @@ import (
 	"strings"
 
 	"github.com/oasdiff/yaml"
-
-	"github.com/hare-sched/hare"
 )
 
 // TypeLabels are the labels of nodes that name the GPU type, the first that a node has counts.
@@ -492,7 +490,7 @@ func (l *Log) addKubeNode(o *kubeObject, place Place) {
 	n.GPUs = nil
 	gpus, share := nodeGPUs(has, &o.Metadata, gpuType)
 	for _, g := range gpus {
-		if g.Count > hare.MaxGPUs {
+		if g.Count > maxNodeGPUs {
 			l.Report.setAside("GPUs of a node, more than a cluster may have: it counts as one without its GPUs", place,
 				strconv.Itoa(g.Count)+" "+g.Type)
 			continue

@@ -193,6 +193,7 @@ func (l *Log) finishKube() {
 			}
 		}
 	}
+	l.keepBounds()
 }
 
 // kubeDown makes times out of service of the events of nodes.

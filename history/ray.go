@@ -367,7 +367,7 @@ func (l *Log) addRayNode(v *rayNode, place Place) (fault string) {
 		l.Report.setAside("a node's "+name+": it counts as one of which that is not known", place, fmt.Sprint(v))
 		return 0
 	}
-	gpus, cpus, memory := amount("GPU", hare.MaxGPUs), amount("CPU", 1e9), amount("memory", 1e18)
+	gpus, cpus, memory := amount("GPU", maxNodeGPUs), amount("CPU", 1e9), amount("memory", 1e18)
 	if gpus >= 1 {
 		if gpuType == "" {
 			l.Report.assume("a node with GPUs and without their type: they count as the type \"gpu\"", place)
@@ -415,6 +415,7 @@ func (l *Log) finishRay() error {
 		}
 	}
 	l.shareParts()
+	l.keepBounds()
 	return nil
 }
 
