@@ -161,14 +161,16 @@ func TestKubeKinds(t *testing.T) {
 		note  string // a line of the report, or a part of one
 	}{
 		{"job of Volcano waits", []object{volcano}, "ml/v:2×8 waits", ""},
-		{"job of Volcano ran", append(pods("batch.volcano.sh/v1alpha1 Job v", 2, 0, 60), volcano), "ml/v:2×8 0–60", ""},
+		{"job of Volcano ran", append(pods("batch.volcano.sh/v1alpha1 Job v", 2, 0, 60), volcano), "ml/v:2×8 0–60",
+			""},
 		{"job of an unknown group", []object{kubeOf("batch.other.io/v1", "Job", "o", object{})}, "",
 			`left out 1: objects of the kind "Job" of batch.other.io`},
 		{"workload of the core", []object{job(2, nil), core("v1alpha1", object{"podGroups": []object{{"name": "g"}}})},
 			"ml/j:2×8 waits", ""},
 		{"both workloads", []object{job(2, nil), core("v1alpha2", object{"podGroupTemplates": []object{{}}}),
 			kueue("v1beta2", "Job-j")}, "ml/j:2×8 waits", ""},
-		{"workload of Kueue alone", []object{kueue("v1beta1", "AppWrapper-x")}, "ml/x:2×8 waits", "by its Workload of Kueue"},
+		{"workload of Kueue alone", []object{kueue("v1beta1", "AppWrapper-x")}, "ml/x:2×8 waits",
+			"by its Workload of Kueue"},
 		{"empty workload of Kueue", []object{job(2, nil), func() object {
 			w := kueue("v1beta2", "Job-j")
 			w["spec"] = object{"queueName": "q"}
@@ -177,32 +179,39 @@ func TestKubeKinds(t *testing.T) {
 		{"MPIJob waits", []object{kubeOf("kubeflow.org/v2beta1", "MPIJob", "m", object{"mpiReplicaSpecs": object{
 			"Launcher": object{"replicas": 1, "template": kubeTemplate(nil)},
 			"Worker":   object{"replicas": 4, "template": kubeTemplate(gpus(8))}}})}, "ml/m:4×8 waits", ""},
-		{"MPIJob ran", append(pods(mpi, 4, 0, 60), kubeOf("kubeflow.org/v1", "MPIJob", "m", nil)), "ml/m:4×8 0–60", ""},
+		{"MPIJob ran", append(pods(mpi, 4, 0, 60), kubeOf("kubeflow.org/v1", "MPIJob", "m", nil)), "ml/m:4×8 0–60",
+			""},
 		{"MPIJob not given", pods(mpi, 4, 0, 60), "ml/m:4×8 0–60", notRead},
 		{"MPIJob not given, runs", pods(mpi, 4, 0, 0), "ml/m:4×8 0–", notRead},
 		{"MPIJob not given, waits", pods(mpi, 4, -1, 0), "ml/m:4×8 waits", notRead},
 		{"MPIJob whose pods end apart", append(pods(mpi, 2, 0, 60), kubePodOf("late", mpi, "d", 5, 70, gpus(8))),
 			"ml/m:3×8 5–60", notRead},
 		{"unknown controller", pods("x.io/v1 Trainer t", 4, 0, 60), "ml/t:4×8 0–60", notRead},
-		{"unknown controller, apart", append(pods("x.io/v1 Trainer t", 1, 0, 60), kubePodOf("late", "x.io/v1 Trainer t", "b",
-			5, 70, gpus(8))), "ml/late:1×8 5–70; ml/p0-0:1×8 0–60", "assumed 2: pods that belong to owners that were not read"},
+		{"unknown controller, apart", append(pods("x.io/v1 Trainer t", 1, 0, 60), kubePodOf("late",
+			"x.io/v1 Trainer t", "b",
+			5, 70, gpus(8))), "ml/late:1×8 5–70; ml/p0-0:1×8 0–60",
+			"assumed 2: pods that belong to owners that were not read"},
 		{"replicas of a service", pods("apps/v1 ReplicaSet r", 2, 0, 60),
 			"ml/p0-0:1×8 0–60; ml/p1-0:1×8 0–60", "assumed 2: pods of a ReplicaSet: each is a job of its own"},
 		{"TrainJob with its JobSet", append(pods("batch/v1 Job t-node-0", 2, 0, 60),
-			kubeOf("trainer.kubeflow.org/v1alpha1", "TrainJob", "t", object{"trainer": object{"numNodes": 2}}), func() object {
+			kubeOf("trainer.kubeflow.org/v1alpha1", "TrainJob", "t", object{"trainer": object{"numNodes": 2}}),
+			func() object {
 				s := kubeOf("jobset.x-k8s.io/v1alpha2", "JobSet", "t", object{"replicatedJobs": []object{}})
-				s["metadata"].(object)["ownerReferences"] = []object{{"kind": "TrainJob", "name": "t", "uid": "TrainJob-t"}}
+				s["metadata"].(object)["ownerReferences"] = []object{{"kind": "TrainJob", "name": "t",
+					"uid": "TrainJob-t"}}
 				return s
 			}(), func() object {
 				j := kubeOf("batch/v1", "Job", "t-node-0", nil)
-				j["metadata"].(object)["ownerReferences"] = []object{{"kind": "JobSet", "name": "t", "uid": "JobSet-t"}}
+				j["metadata"].(object)["ownerReferences"] = []object{{"kind": "JobSet", "name": "t",
+					"uid": "JobSet-t"}}
 				return j
 			}()), "ml/t:2×8 0–60", ""},
 		{"TrainJob waits", []object{kubeOf("trainer.kubeflow.org/v1alpha1", "TrainJob", "t", object{"trainer": object{
 			"numNodes": 3, "resourcesPerNode": object{"requests": gpus(4)}}})}, "ml/t:3×4 waits", ""},
 		{"RayJob waits", []object{kubeOf("ray.io/v1", "RayJob", "r", object{"rayClusterSpec": object{
 			"headGroupSpec":    object{"template": kubeTemplate(nil)},
-			"workerGroupSpecs": []object{{"replicas": 2, "template": kubeTemplate(gpus(4))}}}})}, "ml/r:2×4 waits", ""},
+			"workerGroupSpecs": []object{{"replicas": 2, "template": kubeTemplate(gpus(4))}}}})}, "ml/r:2×4 waits",
+			""},
 		{"RayCluster of a RayJob, not given", append(pods("ray.io/v1 RayCluster c", 2, 0, 60, group("ray.io/cluster",
 			"labels")), func() object {
 			r := kubeOf("ray.io/v1", "RayJob", "r", nil)
@@ -211,8 +220,9 @@ func TestKubeKinds(t *testing.T) {
 		}()), "ml/r:2×8 0–60", ""},
 		{"RayCluster", append(pods("ray.io/v1 RayCluster c", 2, 0, 60), kubeOf("ray.io/v1", "RayCluster", "c", object{
 			"workerGroupSpecs": []object{{"replicas": 2, "template": kubeTemplate(gpus(8))}}})), "ml/c:2×8 0–60", ""},
-		{"LeaderWorkerSet waits", []object{kubeOf("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", "l", object{"replicas": 2,
-			"leaderWorkerTemplate": object{"size": 2, "workerTemplate": kubeTemplate(gpus(8))}})},
+		{"LeaderWorkerSet waits", []object{kubeOf("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", "l",
+			object{"replicas": 2,
+				"leaderWorkerTemplate": object{"size": 2, "workerTemplate": kubeTemplate(gpus(8))}})},
 			"ml/l-0:2×8 waits; ml/l-1:2×8 waits", ""},
 		{"LeaderWorkerSet, not given", slices.Concat(
 			pods("apps/v1 StatefulSet l", 2, 0, 60, object{"labels": object{"leaderworkerset.sigs.k8s.io/name": "l",
@@ -222,26 +232,33 @@ func TestKubeKinds(t *testing.T) {
 			"assumed 2: pods of a job that was not read"},
 		{"JobSet, not given", slices.Concat(
 			pods("batch/v1 Job s-a-0", 2, 0, 60, group("jobset.sigs.k8s.io/jobset-name", "labels")),
-			pods("batch/v1 Job s-b-0", 2, 0.2, 60, group("jobset.sigs.k8s.io/jobset-name", "labels"))), "ml/g:4×8 0.2–60",
+			pods("batch/v1 Job s-b-0", 2, 0.2, 60, group("jobset.sigs.k8s.io/jobset-name", "labels"))),
+			"ml/g:4×8 0.2–60",
 			notRead},
 		{"group of the coscheduling plugin", pods("", 2, 0, 60, group("scheduling.x-k8s.io/pod-group", "labels")),
 			"ml/g:2×8 0–60", notRead},
-		{"group of Volcano", pods("", 2, 0, 60, group("scheduling.k8s.io/group-name", "annotations")), "ml/g:2×8 0–60", ""},
+		{"group of Volcano", pods("", 2, 0, 60, group("scheduling.k8s.io/group-name", "annotations")),
+			"ml/g:2×8 0–60", ""},
 		{"group of KAI", pods("", 2, -1, 0, group("pod-group-name", "annotations")), "ml/g:2×8 waits", ""},
-		{"group of the core", pods("", 2, 0, 0, object{"schedulingGroup": object{"podGroupName": "g"}}), "ml/g:2×8 0–", ""},
+		{"group of the core", pods("", 2, 0, 0, object{"schedulingGroup": object{"podGroupName": "g"}}),
+			"ml/g:2×8 0–", ""},
 		{"group of the core, 1.35", pods("", 2, 0, 0, object{"workloadRef": object{"name": "g", "podGroup": "w"}}),
 			"ml/g/w/:2×8 0–", ""},
 		{"retries of one pod, soon", []object{job(1, nil), kubePodOf("p0", "batch/v1 Job j", "a", 0, 0.3, gpus(8)),
-			kubePodOf("p1", "batch/v1 Job j", "a", 0.5, 0.8, gpus(8)), kubePodOf("p2", "batch/v1 Job j", "a", 1, 60, gpus(8))},
-			"ml/j:1×8 0–0.3; ml/j#2:1×8 0.5–0.8; ml/j#3:1×8 1–60", "assumed 2: each attempt of a job that began again"},
+			kubePodOf("p1", "batch/v1 Job j", "a", 0.5, 0.8, gpus(8)), kubePodOf("p2", "batch/v1 Job j", "a", 1,
+				60, gpus(8))},
+			"ml/j:1×8 0–0.3; ml/j#2:1×8 0.5–0.8; ml/j#3:1×8 1–60",
+			"assumed 2: each attempt of a job that began again"},
 		{"retry beside a pod that ends", []object{job(1, nil), kubePodOf("p0", "batch/v1 Job j", "a", 0, 30, gpus(8)),
 			kubePodOf("p1", "batch/v1 Job j", "b", 29.9, 60, gpus(8))}, "ml/j:1×8 0–30; ml/j#2:1×8 29.9–60", ""},
-		{"gang that begins slowly", append([]object{job(2, nil), kubePodOf("slow", "batch/v1 Job j", "b", 5, 60, gpus(8))},
+		{"gang that begins slowly", append([]object{job(2, nil), kubePodOf("slow", "batch/v1 Job j", "b", 5, 60,
+			gpus(8))},
 			pods("batch/v1 Job j", 1, 0, 60)...), "ml/j:2×8 5–60", "began or ended some seconds apart"},
 		{"gang that began again", slices.Concat([]object{job(2, nil)}, pods("batch/v1 Job j", 2, 0, 0.4),
 			pods("batch/v1 Job j", 2, 0.6, 60)), "ml/j:2×8 0–0.4; ml/j#2:2×8 0.6–60", ""},
 		{"pod of a gang replaced", []object{job(2, object{"completionMode": "Indexed"}),
-			kubePodOf("a", "batch/v1 Job j", "a", 0, 60, gpus(8)), kubePodOf("b", "batch/v1 Job j", "b", 0, 20, gpus(8)),
+			kubePodOf("a", "batch/v1 Job j", "a", 0, 60, gpus(8)), kubePodOf("b", "batch/v1 Job j", "b", 0, 20,
+				gpus(8)),
 			kubePodOf("c", "batch/v1 Job j", "c", 21, 60, gpus(8))}, "ml/j:2×8 0–60", "took the place of another"},
 		{"pieces in turns", append(pods("batch/v1 Job j", 2, 0, 60), job(2, object{"completions": 5})),
 			"ml/p0-0:1×8 0–60; ml/p1-0:1×8 0–60", "assumed 2: pods of one job that did not begin and end together"},
@@ -286,33 +303,43 @@ func TestKubePieces(t *testing.T) {
 		{"MPS", []object{kubeNode("t", "T4", object{"nvidia.com/gpu": "8"}, object{"nvidia.com/gpu.replicas": "4",
 			"nvidia.com/gpu.sharing-strategy": "mps"})}, "t=2×T4-SHARED", shared},
 		{"HAMi", []object{kubeNode("h", "A100", object{"nvidia.com/gpu": "70"}, object{"nvidia.com/gpu.count": "7"}),
-			pod("p", "h", 0, 60, object{"nvidia.com/gpu": "1", "nvidia.com/gpumem": "5120"})}, "h=7×A100; ml/p:1×1 0–60", shared},
+			pod("p", "h", 0, 60, object{"nvidia.com/gpu": "1", "nvidia.com/gpumem": "5120"})},
+			"h=7×A100; ml/p:1×1 0–60", shared},
 		{"HAMi by its annotation", []object{func() object {
 			n := kubeNode("h", "A100", object{"nvidia.com/gpu": "20"}, nil)
 			n["metadata"].(object)["annotations"] = object{"hami.io/node-nvidia-register": "GPU-1,10,40960,100,A100,0,true:" +
 				"GPU-2,10,40960,100,A100,0,true:"}
 			return n
 		}()}, "h=2×A100", shared},
-		{"HAMi's percent", []object{eight("n"), pod("p", "n", 0, 60, object{"nvidia.com/gpu": "2", "nvidia.com/gpucores": "50"})},
+		{"HAMi's percent", []object{eight("n"), pod("p", "n", 0, 60, object{"nvidia.com/gpu": "2",
+			"nvidia.com/gpucores": "50"})},
 			"n=8×A100; ml/p:1×1 0–60", ""},
 		{"MIG, single", []object{kubeNode("m", "A100-MIG-1g.5gb", gpus(7), nil), pod("p", "m", 0, 60, gpus(1))},
 			"m=7×A100-MIG-1g.5gb; ml/p:1×1 0–60", "assumed 1: slices of GPUs"},
-		{"MIG, mixed", []object{kubeNode("m", "A100", object{"nvidia.com/mig-1g.5gb": "7", "nvidia.com/gpu": "4"}, nil),
-			pod("p", "m", 0, 60, object{"nvidia.com/mig-1g.5gb": "2"}), pod("w", "m", -1, 0, object{"nvidia.com/mig-1g.5gb": "1"})},
-			"m=4×A100; m=7×mig-1g.5gb; ml/p:1×2×mig-1g.5gb 0–60; ml/w:1×1×mig-1g.5gb waits", "assumed 1: slices of GPUs"},
+		{"MIG, mixed", []object{kubeNode("m", "A100", object{"nvidia.com/mig-1g.5gb": "7", "nvidia.com/gpu": "4"},
+			nil),
+			pod("p", "m", 0, 60, object{"nvidia.com/mig-1g.5gb": "2"}), pod("w", "m", -1, 0,
+				object{"nvidia.com/mig-1g.5gb": "1"})},
+			"m=4×A100; m=7×mig-1g.5gb; ml/p:1×2×mig-1g.5gb 0–60; ml/w:1×1×mig-1g.5gb waits",
+			"assumed 1: slices of GPUs"},
 		{"Koordinator", []object{kubeNode("k", "A100", object{"nvidia.com/gpu": "8", "koordinator.sh/gpu": "800",
 			"koordinator.sh/gpu-core": "800"}, nil), pod("h", "k", 0, 60, object{"koordinator.sh/gpu": "50"}),
 			pod("t", "k", 0, 60, object{"koordinator.sh/gpu-core": "200", "koordinator.sh/gpu-memory-ratio": "200"})},
 			"k=8×A100; ml/h:1×1 0–60; ml/t:1×2 0–60", "assumed 1" + part},
-		{"Koordinator alone", []object{kubeNode("k", "A100", object{"koordinator.sh/gpu": "800"}, nil)}, "k=8×A100", ""},
+		{"Koordinator alone", []object{kubeNode("k", "A100", object{"koordinator.sh/gpu": "800"}, nil)},
+			"k=8×A100", ""},
 		{"vCUDA", []object{eight("n"), pod("p", "n", 0, 60, object{"tencent.com/vcuda-core": "30",
 			"tencent.com/vcuda-memory": "10"})}, "n=8×A100; ml/p:1×1 0–60", "assumed 1" + part},
-		{"KAI", []object{eight("n"), pod("p", "n", 0, 60, nil, frac("gpu-fraction", "0.5"))}, "n=8×A100; ml/p:1×1 0–60",
+		{"KAI", []object{eight("n"), pod("p", "n", 0, 60, nil, frac("gpu-fraction", "0.5"))},
+			"n=8×A100; ml/p:1×1 0–60",
 			"assumed 1" + part},
-		{"KAI, several GPUs", []object{eight("n"), pod("p", "n", 0, 60, nil, object{"annotations": object{"gpu-fraction": "0.5",
-			"gpu-fraction-num-devices": "4"}})}, "n=8×A100; ml/p:1×2 0–60", "parts of GPUs that add up"},
-		{"KAI's reservation", []object{eight("n"), pod("p", "n", 0, 60, nil, frac("gpu-fraction", "0.5")), pod("r", "n", 0, 60,
-			gpus(1), object{"namespace": "kai-resource-reservation"})}, "n=8×A100; ml/p:1×1 0–60", "pods that hold a GPU for those"},
+		{"KAI, several GPUs", []object{eight("n"), pod("p", "n", 0, 60, nil,
+			object{"annotations": object{"gpu-fraction": "0.5",
+				"gpu-fraction-num-devices": "4"}})}, "n=8×A100; ml/p:1×2 0–60", "parts of GPUs that add up"},
+		{"KAI's reservation", []object{eight("n"), pod("p", "n", 0, 60, nil, frac("gpu-fraction", "0.5")), pod("r",
+			"n", 0, 60,
+			gpus(1), object{"namespace": "kai-resource-reservation"})}, "n=8×A100; ml/p:1×1 0–60",
+			"pods that hold a GPU for those"},
 		{"a gang of parts", []object{eight("n"),
 			kubePodOf("a", "kubeflow.org/v1 PyTorchJob p", "n", 0, 60, nil, frac("gpu-fraction", "0.25")),
 			kubePodOf("b", "kubeflow.org/v1 PyTorchJob p", "n", 0, 60, nil, frac("gpu-fraction", "0.25"))},
@@ -328,9 +355,11 @@ func TestKubePieces(t *testing.T) {
 			"ResourceClaimTemplate", "two", object{"spec": object{"devices": object{"requests": []object{
 				{"name": "r", "exactly": object{"deviceClassName": "gpu.nvidia.com", "count": 2}},
 				{"name": "n", "exactly": object{"deviceClassName": "dra.net"}}}}}})}, "n=8×A100; ml/p:1×2 0–60", ""},
-		{"devices of a ResourceSlice", []object{kubeNode("d", "A100", nil, nil), kubeOf("resource.k8s.io/v1", "ResourceSlice",
+		{"devices of a ResourceSlice", []object{kubeNode("d", "A100", nil, nil), kubeOf("resource.k8s.io/v1",
+			"ResourceSlice",
 			"s", object{"nodeName": "d", "driver": "gpu.nvidia.com", "devices": []object{
-				{"name": "gpu-0", "attributes": object{"type": object{"string": "gpu"}}}, {"name": "gpu-1"}}})}, "d=2×A100", ""},
+				{"name": "gpu-0", "attributes": object{"type": object{"string": "gpu"}}}, {"name": "gpu-1"}}})},
+			"d=2×A100", ""},
 		{"a resource that is not known", []object{eight("n"), pod("p", "n", 0, 60, object{"x.io/gpu-piece": "3"})},
 			"n=8×A100; ml/p:1×1 0–60", "a part of a GPU, and nothing says how large"},
 	} {
@@ -348,7 +377,8 @@ func TestKubePieces(t *testing.T) {
 
 // TestKubeCut checks that a list that a limit cut is known as cut.
 func TestKubeCut(t *testing.T) {
-	log := readKubeText(t, `{"kind":"PodList","apiVersion":"v1","metadata":{"continue":"x","remainingItemCount":7},"items":[]}`,
+	log := readKubeText(t,
+		`{"kind":"PodList","apiVersion":"v1","metadata":{"continue":"x","remainingItemCount":7},"items":[]}`,
 		`{"kind":"Status","apiVersion":"v1","status":"Failure","message":"pods is forbidden"}`, " \n",
 		"No resources found in ml namespace.\n")
 	for _, want := range []string{"doubtful 1: a list was cut", "an error: pods is forbidden", "the text is empty"} {
@@ -384,13 +414,15 @@ func kubeSeeds() (texts [][]byte) {
 	for _, items := range [][]object{
 		{kubeNode("t", "T4", object{"nvidia.com/gpu": "12"}, object{"nvidia.com/gpu.replicas": "12"}),
 			kubePodOf("p", "", "t", 0, 60, gpus(1)), kubePodOf("q", "", "t", 1, 0, gpus(1))},
-		{kubeNode("h", "A100", object{"nvidia.com/gpu": "20", "koordinator.sh/gpu": "200", "nvidia.com/mig-1g.5gb": "3"},
+		{kubeNode("h", "A100", object{"nvidia.com/gpu": "20", "koordinator.sh/gpu": "200",
+			"nvidia.com/mig-1g.5gb": "3"},
 			object{"nvidia.com/gpu.count": "2", "nvidia.com/gpu.memory": "40960"}),
 			kubePodOf("p", "", "h", 0, 60, object{"nvidia.com/gpu": "1", "nvidia.com/gpumem": "5120", "x/gpu-y": "1"}),
 			kubePodOf("q", "", "h", 0, 60, object{"tencent.com/vcuda-core": "30"}, object{"annotations": object{
 				"gpu-fraction": "0.5", "gpu-fraction-num-devices": "2"}})},
 		{eight("a"), kubePodOf("p", "kubeflow.org/v1 MPIJob m", "a", 0, 60, gpus(4)),
-			kubePodOf("q", "kubeflow.org/v1 MPIJob m", "a", 1, 50, gpus(4)), kubePodOf("r", "x/v1 Y z", "a", 70, 0, gpus(2)),
+			kubePodOf("q", "kubeflow.org/v1 MPIJob m", "a", 1, 50, gpus(4)), kubePodOf("r", "x/v1 Y z", "a", 70, 0,
+				gpus(2)),
 			kubePodOf("s", "x/v1 Y z", "a", 71, 0, gpus(2))},
 		{eight("a"), kubeOf("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", "l", object{"replicas": 2,
 			"leaderWorkerTemplate": object{"size": 2, "workerTemplate": kubeTemplate(gpus(8))}}),

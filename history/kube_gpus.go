@@ -153,8 +153,8 @@ func nodeGPUs(has map[string]Quantity, m *kubeMeta, gpuType string) (gpus []hare
 	return gpus, share
 }
 
-// SharesGPUs says whether nvidia.com/gpu and the like count slices of GPUs on a node, by what is allocatable there, the
-// labels and the annotations, although the label of the GPU type names whole ones.
+// SharesGPUs says whether nvidia.com/gpu and the like count slices of GPUs on a node, by what is allocatable there,
+// the labels and the annotations, although the label of the GPU type names whole ones.
 func SharesGPUs(allocatable map[string]Quantity, labels, annotations map[string]string, gpuType string) bool {
 	_, share := nodeGPUs(allocatable, &kubeMeta{Labels: labels, Annotations: annotations}, gpuType)
 	return share.note != "" && !strings.HasSuffix(gpuType, sharedSuffix)

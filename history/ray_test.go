@@ -92,7 +92,8 @@ func TestBadRay(t *testing.T) {
 		{"node", `{"data":{"summary":[{"hostname":"x"}]}}`, "f#/data/summary/0: is a node without an ID"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			_, err := history.Read("ray", []trace.Source{{Name: "f", R: strings.NewReader(c.text)}}, history.ReadConfig{})
+			_, err := history.Read("ray", []trace.Source{{Name: "f", R: strings.NewReader(c.text)}},
+				history.ReadConfig{})
 			if err == nil || !strings.HasPrefix(err.Error(), c.want) {
 				t.Errorf("got %v, want %s…", err, c.want)
 			}
@@ -112,7 +113,8 @@ func TestRaySetAside(t *testing.T) {
 		{"CPUs", `{"submission_id":"a","status":"RUNNING","metadata":{"cpus":"some"}}`, `f#/0: "some"`, 2},
 		{"memory", `{"submission_id":"a","status":"RUNNING","metadata":{"memory_mib":"-1"}}`, `f#/0: "-1"`, 2},
 		{"time", `{"submission_id":"a","status":"RUNNING","start_time":1e300}`, `f#/0: "1e+300 ms"`, 2},
-		{"time in words", `{"submission_id":"a","status":"RUNNING","start_time":"noon"}`, `f#/0/start_time: "noon"`, 2},
+		{"time in words", `{"submission_id":"a","status":"RUNNING","start_time":"noon"}`,
+			`f#/0/start_time: "noon"`, 2},
 		{"gpus", `{"submission_id":"a","status":"RUNNING","metadata":{"gpus":"all"}}`, `f#/0: "all"`, 2},
 		{"submitted", `{"submission_id":"a","status":"RUNNING","metadata":{"submitted":"soon"}}`, `f#/0: "soon"`, 2},
 		{"seconds", `{"submission_id":"a","status":"RUNNING","metadata":{"hare":"fast"}}`, `f#/0: "fast"`, 2},
@@ -125,7 +127,8 @@ func TestRaySetAside(t *testing.T) {
 			if n := log.Report.SetAside; len(n) != 1 || n[0].Count != 1 || n[0].First != c.want {
 				t.Errorf("got %v, want %s", n, c.want)
 			}
-			if len(log.Jobs) != c.jobs || !slices.ContainsFunc(log.Jobs, func(j history.Job) bool { return j.ID == "rest" }) {
+			if len(log.Jobs) != c.jobs || !slices.ContainsFunc(log.Jobs,
+				func(j history.Job) bool { return j.ID == "rest" }) {
 				t.Errorf("%d jobs, want %d: %v", len(log.Jobs), c.jobs, log.Jobs)
 			}
 		})
@@ -163,22 +166,28 @@ func TestRayHolders(t *testing.T) {
 		{"four quarters", []string{one, nodes, answer("4", quarter...)}, "s1:1", ""},
 		{"three quarters", []string{one, nodes, answer("3", quarter[:3]...)}, "s1:1", "assumed 1" + part},
 		{"as ray list writes them", []string{one, nodes, list(quarter...)}, "s1:1", ""},
-		{"an answer without its frame", []string{one, nodes, `{"data":{"result":` + list(quarter...) + `}}`}, "s1:1", ""},
-		{"cut", []string{one, nodes, answer("120", quarter...)}, "s1:1", "doubtful 1: a list was cut: has 4 of 120 entries"},
+		{"an answer without its frame", []string{one, nodes, `{"data":{"result":` + list(quarter...) + `}}`},
+			"s1:1", ""},
+		{"cut", []string{one, nodes, answer("120", quarter...)}, "s1:1",
+			"doubtful 1: a list was cut: has 4 of 120 entries"},
 		{"entrypoint", []string{list(job("null", `"s1"`, "SUCCEEDED")), nodes,
 			list(actor("a0", "01", "_ray_internal_job_actor_s1", "DEAD", "0.5"))}, "s1:1", "assumed 1" + part},
 		{"entrypoint and actors", []string{one, nodes, list(append(quarter,
 			actor("e", "01", "_ray_internal_job_actor_s1", "DEAD", "1.5"))...)}, "s1:3", "assumed 1" + part},
 		{"entrypoint of a job that runs", []string{list(job(`"02"`, `"s1"`, "RUNNING")), nodes,
 			list(actor("e", "01", "_ray_internal_job_actor_s1", "ALIVE", "2"), quarter[0])}, "s1:2", ""},
-		{"entrypoint that is told with the job", []string{strings.Replace(one, `"status"`, `"entrypoint_num_gpus":2,"status"`,
+		{"entrypoint that is told with the job", []string{strings.Replace(one, `"status"`,
+			`"entrypoint_num_gpus":2,"status"`,
 			1), nodes}, "s1:2", ""},
-		{"jobs of which one is driver alone", []string{list(job(`"02"`, "null", "SUCCEEDED")), nodes, list(quarter...)}, "02:1",
+		{"jobs of which one is driver alone", []string{list(job(`"02"`, "null", "SUCCEEDED")), nodes,
+			list(quarter...)}, "02:1",
 			""},
-		{"one after another", []string{one, nodes, list(actor("a", "02", "", "DEAD", "6"), actor("b", "02", "", "DEAD", "6"))},
+		{"one after another", []string{one, nodes, list(actor("a", "02", "", "DEAD", "6"), actor("b", "02", "",
+			"DEAD", "6"))},
 			"s1:8", "had more GPUs on a node, one after another"},
 		{"two jobs on one GPU", []string{list(job(`"02"`, `"s1"`, "SUCCEEDED"), job(`"03"`, `"s2"`, "SUCCEEDED")),
-			strings.Replace(nodes, `"GPU":8`, `"GPU":1`, 1), list(quarter[0], actor("b", "03", "", "DEAD", "0.5"))}, "s1:1",
+			strings.Replace(nodes, `"GPU":8`, `"GPU":1`, 1), list(quarter[0], actor("b", "03", "", "DEAD",
+				"0.5"))}, "s1:1",
 			"held a part of a GPU whose other parts others held"},
 		{"without their resources", []string{one, nodes, `[{"actor_id":"a","job_id":"02","state":"DEAD"}]`}, "s1:0",
 			"without its resources (ask with detail=1)"},
@@ -224,7 +233,7 @@ func FuzzRay(f *testing.F) {
 		f.Add([]byte(text))
 		f.Add([]byte(text[:len(text)/2]))
 	}
-	f.Add([]byte(`[{"submission_id":"a","status":"RUNNING","start_time":NaN},{"actor_id":"a","name":"_ray_internal_job_actor_a",
-		"node_id":"n","required_resources":{"GPU":0.5}},{"node_id":"n","resources_total":{"GPU":1}}]`))
+	f.Add([]byte(`[{"submission_id":"a","status":"RUNNING","start_time":NaN},
+		{"actor_id":"a","name":"_ray_internal_job_actor_a","node_id":"n","required_resources":{"GPU":0.5}},{"node_id":"n","resources_total":{"GPU":1}}]`))
 	f.Fuzz(func(_ *testing.T, text []byte) { readAnything("ray", text) })
 }

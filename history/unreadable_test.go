@@ -92,7 +92,8 @@ func unreadable(t *testing.T, source string, docs func() []any, family func(docs
 		of := family(docs(), doc, at)
 		log := read(bad)
 		if want, got := jobs(whole, of), jobs(log, of); !reflect.DeepEqual(got, want) {
-			t.Fatalf("seed %d: a value at f%d#%s of %q changed other jobs: %s\n%s", seed, doc, at, of, cmp.Diff(want, got),
+			t.Fatalf("seed %d: a value at f%d#%s of %q changed other jobs: %s\n%s", seed, doc, at, of,
+				cmp.Diff(want, got),
 				log.Report)
 		}
 		if n := log.Report.Unread(); n > 1 {
@@ -106,7 +107,8 @@ func unreadable(t *testing.T, source string, docs func() []any, family func(docs
 		rng := rand.New(rand.NewPCG(seed, 2))
 		bad := docs()
 		doc := rng.IntN(len(bad))
-		at := damage(bad[doc], rng, -1, 1e30, 1<<60, "9E", "-3", "", strings.Repeat("x", 5000), "\u0000/\u202e", nil, true)
+		at := damage(bad[doc], rng, -1, 1e30, 1<<60, "9E", "-3", "", strings.Repeat("x", 5000), "\u0000/\u202e",
+			nil, true)
 		log := read(bad)
 		if _, err := log.Build(history.Config{}); err != nil {
 			t.Fatalf("seed %d: a value at f%d#%s: %v", seed, doc, at, err)
@@ -124,8 +126,10 @@ func unreadable(t *testing.T, source string, docs func() []any, family func(docs
 func TestKubeUnreadable(t *testing.T) {
 	docs := func() []any {
 		items := []object{eight("a"), eight("b"),
-			kubeOf("batch/v1", "Job", "f0", object{"parallelism": 2, "completions": 2, "template": kubeTemplate(gpus(8))}),
-			kubePodOf("f0-0", "batch/v1 Job f0", "a", 0, 60, gpus(8)), kubePodOf("f0-1", "batch/v1 Job f0", "b", 0, 60, gpus(8)),
+			kubeOf("batch/v1", "Job", "f0", object{"parallelism": 2, "completions": 2,
+				"template": kubeTemplate(gpus(8))}),
+			kubePodOf("f0-0", "batch/v1 Job f0", "a", 0, 60, gpus(8)), kubePodOf("f0-1", "batch/v1 Job f0", "b", 0,
+				60, gpus(8)),
 			kubeOf("batch/v1", "Job", "f1", object{"suspend": true, "template": kubeTemplate(gpus(4))}),
 			kubePodOf("f2-0", "kubeflow.org/v1 PyTorchJob f2", "a", 70, 90, gpus(8)),
 			kubePodOf("f2-1", "kubeflow.org/v1 PyTorchJob f2", "b", 70, 90, gpus(8)),
@@ -144,7 +148,8 @@ func TestKubeUnreadable(t *testing.T) {
 	family := func(docs []any, _ int, at string) string {
 		items := docs[0].(map[string]any)["items"].([]any)
 		var i int
-		if n, _ := fmt.Sscanf(at, "/items/%d", &i); n == 0 || i >= len(items) || strings.HasSuffix(at, fmt.Sprint(i, " before")) {
+		if n, _ := fmt.Sscanf(at, "/items/%d", &i); n == 0 || i >= len(items) || strings.HasSuffix(at,
+			fmt.Sprint(i, " before")) {
 			return ""
 		}
 		name := items[i].(map[string]any)["metadata"].(map[string]any)["name"].(string)
@@ -175,17 +180,22 @@ func TestRayUnreadable(t *testing.T) {
 		var jobs, actors, groups []object
 		for i := range 6 {
 			id := fmt.Sprint("f", i)
-			jobs = append(jobs, object{"type": "SUBMISSION", "job_id": id, "submission_id": id + "-s", "entrypoint": "python x.py",
-				"status": []string{"SUCCEEDED", "RUNNING", "PENDING"}[i%3], "start_time": 1795300000000 + i,
-				"end_time": 1795300600000, "driver_node_id": "aa", "metadata": object{"user": "ann", "hare": `{"T4":7}`}})
+			jobs = append(jobs, object{"type": "SUBMISSION", "job_id": id, "submission_id": id + "-s",
+				"entrypoint": "python x.py",
+				"status":     []string{"SUCCEEDED", "RUNNING", "PENDING"}[i%3], "start_time": 1795300000000 + i,
+				"end_time": 1795300600000, "driver_node_id": "aa", "metadata": object{"user": "ann",
+					"hare": `{"T4":7}`}})
 			actors = append(actors, object{"actor_id": id + "-a", "job_id": id, "node_id": "aa", "state": "ALIVE",
-				"required_resources": object{"GPU": 0.5, "CPU": 1}}, object{"actor_id": id + "-b", "job_id": "x", "node_id": "aa",
-				"name": "_ray_internal_job_actor_" + id + "-s", "state": "ALIVE", "required_resources": object{"GPU": 1}})
+				"required_resources": object{"GPU": 0.5, "CPU": 1}}, object{"actor_id": id + "-b", "job_id": "x",
+				"node_id": "aa",
+				"name":    "_ray_internal_job_actor_" + id + "-s", "state": "ALIVE",
+				"required_resources": object{"GPU": 1}})
 			groups = append(groups, object{"placement_group_id": id + "-g", "creator_job_id": id, "state": "CREATED",
 				"bundles": []object{{"node_id": "bb", "unit_resources": object{"GPU": 1}}}})
 		}
 		node := func(id string) object {
-			return object{"node_id": id, "node_name": id, "state": "ALIVE", "start_time_ms": 1795200000000, "end_time_ms": 0,
+			return object{"node_id": id, "node_name": id, "state": "ALIVE", "start_time_ms": 1795200000000,
+				"end_time_ms":     0,
 				"resources_total": object{"GPU": 64, "CPU": 64, "accelerator_type:T4": 1}, "labels": object{"a": "b"}}
 		}
 		var out []any

@@ -239,8 +239,8 @@ func (s *state) owner(p *pod) string {
 	return owner
 }
 
-// room reads a node; nil where it takes no pods with GPUs. A node whose GPUs are shared under the name of whole ones is
-// left out: how much of a GPU a pod gets there is for others to say.
+// room reads a node; nil where it takes no pods with GPUs. A node whose GPUs are shared under the name of whole ones
+// is left out: how much of a GPU a pod gets there is for others to say.
 func (h *Helper) room(n *node) *room {
 	ready := slices.IndexFunc(n.Status.Conditions, func(c condition) bool { return c.Type == "Ready" })
 	if n.Spec.Unschedulable || ready >= 0 && n.Status.Conditions[ready].Status != "True" ||
@@ -265,7 +265,8 @@ func (h *Helper) room(n *node) *room {
 	if r.gpus == 0 || gpuType == "" {
 		return nil // without the label no type can be chosen
 	}
-	if r.gpus > hare.MaxGPUs || history.SharesGPUs(n.Status.Allocatable, n.Metadata.Labels, n.Metadata.Annotations, gpuType) {
+	if r.gpus > hare.MaxGPUs || history.SharesGPUs(n.Status.Allocatable, n.Metadata.Labels, n.Metadata.Annotations,
+		gpuType) {
 		h.counted.NodesLeftOut++
 		return nil
 	}

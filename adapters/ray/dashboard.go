@@ -153,7 +153,8 @@ func (d *Dashboard) session(ctx context.Context) (string, error) {
 // jobs lists the jobs that were submitted, by their submission IDs. A value of another form than is known costs its
 // job no more than the value, and is counted in the report. unsure says that there is an entry whose submission ID
 // cannot be read, so that a job that is not in the list may be there.
-func (d *Dashboard) jobs(ctx context.Context, report *history.Report) (out map[string]*rayJob, unsure bool, err error) {
+func (d *Dashboard) jobs(ctx context.Context, report *history.Report) (out map[string]*rayJob, unsure bool,
+	err error) {
 	const path = "/api/jobs/"
 	var list []json.RawMessage
 	if err := d.ask(ctx, http.MethodGet, path, nil, &list); err != nil {
@@ -218,7 +219,8 @@ func (d *Dashboard) nodes(ctx context.Context, report *history.Report) (nodes []
 
 // usage tells what of each node is in use, by node IDs, rounded up, and when this was so. Ray writes it
 // every 5 s.
-func (d *Dashboard) usage(ctx context.Context, report *history.Report) (used map[string]amount, atUs int64, err error) {
+func (d *Dashboard) usage(ctx context.Context, report *history.Report) (used map[string]amount, atUs int64,
+	err error) {
 	const path = "/api/cluster_status"
 	var answer struct {
 		Data struct {
