@@ -234,6 +234,7 @@ func FuzzRay(f *testing.F) {
 		f.Add([]byte(text[:len(text)/2]))
 	}
 	f.Add([]byte(`[{"submission_id":"a","status":"RUNNING","start_time":NaN},
-		{"actor_id":"a","name":"_ray_internal_job_actor_a","node_id":"n","required_resources":{"GPU":0.5}},{"node_id":"n","resources_total":{"GPU":1}}]`))
+		{"actor_id":"a","name":"_ray_internal_job_actor_a","node_id":"n","required_resources":{"GPU":0.5}},
+		{"node_id":"n","resources_total":{"GPU":1}}]`))
 	f.Fuzz(func(_ *testing.T, text []byte) { readAnything("ray", text) })
 }
