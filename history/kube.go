@@ -88,7 +88,7 @@ var kubeKinds = []kubeKind{
 		"scheduling.incubator.k8s.io", "scheduling.run.ai", "scheduling.k8s.io"}, ""},
 	{"Workload", []string{"scheduling.k8s.io"}, "CoreWorkload"},
 	{"ResourceClaim", []string{"resource.k8s.io"}, ""}, {"ResourceClaimTemplate", []string{"resource.k8s.io"}, ""},
-	{"ResourceSlice", []string{"resource.k8s.io"}, ""},
+	{"ResourceSlice", []string{"resource.k8s.io"}, ""}, {"DeviceClass", []string{"resource.k8s.io"}, ""},
 }
 
 // group is the API group of an object; "" for the core's, or where none is told.
@@ -449,7 +449,7 @@ func (l *Log) addKube(o *kubeObject, place Place, t *kubeText) {
 		k.queued = append(k.queued, owner)
 	case "PodGroup":
 		k.groups[o.id()] = owner
-	case "ResourceClaim", "ResourceClaimTemplate":
+	case "ResourceClaim", "ResourceClaimTemplate", "DeviceClass":
 		k.claims[o.Kind+" "+o.id()] = o
 	case "ResourceSlice":
 		k.slices = append(k.slices, *owner)

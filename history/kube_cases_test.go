@@ -181,6 +181,8 @@ func TestKubeKinds(t *testing.T) {
 			"Worker":   object{"replicas": 4, "template": kubeTemplate(gpus(8))}}})}, "ml/m:4×8 waits", ""},
 		{"MPIJob ran", append(pods(mpi, 4, 0, 60), kubeOf("kubeflow.org/v1", "MPIJob", "m", nil)), "ml/m:4×8 0–60",
 			""},
+		{"MPIJob that tells nothing", []object{kubeOf("kubeflow.org/v1", "MPIJob", "m", object{"mpiReplicaSpecs": object{
+			"Worker": object{"replicas": 4}}})}, "ml/m:0×1 waits", "nothing tells what its pods ask for"},
 		{"MPIJob not given", pods(mpi, 4, 0, 60), "ml/m:4×8 0–60", notRead},
 		{"MPIJob not given, runs", pods(mpi, 4, 0, 0), "ml/m:4×8 0–", notRead},
 		{"MPIJob not given, waits", pods(mpi, 4, -1, 0), "ml/m:4×8 waits", notRead},
@@ -355,6 +357,17 @@ func TestKubePieces(t *testing.T) {
 			"ResourceClaimTemplate", "two", object{"spec": object{"devices": object{"requests": []object{
 				{"name": "r", "exactly": object{"deviceClassName": "gpu.nvidia.com", "count": 2}},
 				{"name": "n", "exactly": object{"deviceClassName": "dra.net"}}}}}})}, "n=8×A100; ml/p:1×2 0–60", ""},
+		{"claim of a class that is not known", []object{
+			eight("n"), pod("p", "n", 0, 60, nil, claim), kubeOf("resource.k8s.io/v1beta2",
+				"ResourceClaimTemplate", "two", object{"spec": object{"devices": object{"requests": []object{
+					{"exactly": object{"deviceClassName": "fast"}}}}}})}, "n=8×A100; ml/p:1×1 0–60", "(give deviceclasses)"},
+		{"claim of a class that was given", []object{
+			eight("n"), pod("p", "n", 0, 60, nil, claim), kubeOf("resource.k8s.io/v1",
+				"ResourceClaimTemplate", "two", object{"spec": object{"devices": object{"requests": []object{
+					{"exactly": object{"deviceClassName": "fast"}}}}}}),
+			{"apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass", "metadata": object{"name": "fast"}, "spec": object{
+				"selectors": []object{{"cel": object{"expression": "device.driver == 'gpu.x.io'"}}}}}},
+			"n=8×A100; ml/p:1×1 0–60", "DeviceClass, 1 rows"},
 		{"devices of a ResourceSlice", []object{kubeNode("d", "A100", nil, nil), kubeOf("resource.k8s.io/v1",
 			"ResourceSlice",
 			"s", object{"nodeName": "d", "driver": "gpu.nvidia.com", "devices": []object{

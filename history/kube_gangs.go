@@ -68,6 +68,13 @@ func (k *kubeLog) sortPods(l *Log) (lone []*kubePod) {
 	for i := range k.pods {
 		pods[k.pods[i].Metadata.UID] = true
 	}
+	for _, uid := range k.order { // a RayJob stands for its cluster
+		o := k.owners[uid]
+		name := "RayCluster " + o.Metadata.Namespace + "/" + o.Status.RayClusterName
+		if o.form == "RayJob" && o.Status.RayClusterName != "" && k.named[name] == nil {
+			k.named[name] = o
+		}
+	}
 	for _, w := range k.queued { // a Workload stands for a job that was not read
 		ref := w.Metadata.controller()
 		if ref == nil || ref.UID == "" || k.owners[ref.UID] != nil || pods[ref.UID] || ref.Kind == "Pod" {
@@ -110,15 +117,6 @@ func (k *kubeLog) rootOf(p *kubePod) *kubeOwner {
 			(o.form == "VolcanoJob") == (g.kind == "Job") {
 			return cmp.Or(k.root(&o.Metadata), o)
 		}
-		if name == "" || g.kind != "RayCluster" {
-			continue
-		}
-		for _, uid := range k.order {
-			if o := k.owners[uid]; o.form == "RayJob" && o.Status.RayClusterName == name &&
-				o.Metadata.Namespace == p.Metadata.Namespace {
-				return o
-			}
-		}
 	}
 	return nil
 }
@@ -149,6 +147,10 @@ func (l *Log) kubeOwnerJobs(k *kubeLog, o *kubeOwner, id string) {
 			return
 		}
 		asked.State, asked.StartUs, asked.EndUs = o.ended()
+		if asked.State == Pending && asked.GPUs == 0 && !o.unread && !k.tells(o) {
+			l.Report.doubt("waits, and nothing tells what its pods ask for (give its pods, its JobSet or its Workload of Kueue)",
+				o.place)
+		}
 		if replicas := o.Spec.Replicas; o.form == "LeaderWorkerSet" && replicas != nil && asked.State == Pending {
 			for i := range min(max(0, *replicas), hare.MaxGPUs) {
 				one := asked
@@ -169,6 +171,15 @@ func (l *Log) kubeOwnerJobs(k *kubeLog, o *kubeOwner, id string) {
 			whole: o.form != "Job" || o.Spec.CompletionMode == "Indexed", place: o.place}
 		l.kubeGang(k, &g, one, ok)
 	}
+}
+
+// tells says whether a job, or its Workload, tells of containers.
+func (k *kubeLog) tells(o *kubeOwner) bool {
+	asks := o.templates()
+	if w := k.workloads[o.Metadata.UID]; w != nil {
+		asks = append(asks, w.templates()...)
+	}
+	return slices.ContainsFunc(asks, func(t kubePods) bool { return len(t.Spec.Containers) > 0 })
 }
 
 // gang are pods that belong together.
@@ -346,6 +357,9 @@ func (l *Log) kubeLoneGang(k *kubeLog, key string, pods []*kubePod, used map[str
 	switch how, _, _ := strings.Cut(key, " "); how {
 	case "group":
 		name = first.groupOf()
+		if o := k.groups[first.Metadata.Namespace+"/"+name]; o != nil {
+			g.atOnce = max(o.Spec.MinMember, o.Spec.SchedulingPolicy.Gang.MinCount)
+		}
 	case "label":
 		for _, label := range gangLabels {
 			if name = first.Metadata.Labels[label.name]; name != "" {

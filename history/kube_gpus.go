@@ -400,6 +400,26 @@ func otherDevice(name string) bool {
 	})
 }
 
+// classOfGPUs says whether a class of devices is one of GPUs, by its name or its selectors; known is false where
+// nothing says.
+func (k *kubeLog) classOfGPUs(class string) (is, known bool) {
+	hasWord := func(text string) bool {
+		return slices.ContainsFunc([]string{"gpu", "mig", "nvidia", "amd.com"}, func(word string) bool {
+			return strings.Contains(strings.ToLower(text), word)
+		})
+	}
+	o := k.claims["DeviceClass "+class]
+	switch {
+	case hasWord(class):
+		return true, true
+	case otherDevice(class):
+		return false, true
+	case o != nil:
+		return hasWord(string(o.Spec.Selectors)), true
+	}
+	return false, false
+}
+
 // claimed counts the GPUs of a claim, in thousandths.
 func (k *kubeLog) claimed(o *kubeObject, n *kubeNeed) (milli int64) {
 	var devices struct{ Requests []kubeDeviceRequest }
@@ -420,10 +440,12 @@ func (k *kubeLog) claimed(o *kubeObject, n *kubeNeed) (milli int64) {
 			n.assumed = "a claim that takes the first of several devices: counts with the first"
 		}
 		class := strings.ToLower(r.DeviceClassName)
+		is, known := k.classOfGPUs(class)
 		switch {
-		case otherDevice(class) || class != "" && !strings.Contains(class, "gpu") && !strings.Contains(class, "mig") &&
-			!strings.Contains(class, "nvidia") && !strings.Contains(class, "amd"):
+		case !known && n.milli > 0 || known && !is:
 			continue
+		case !known:
+			n.assumed = "a claim of a class of devices that was not given: counts as one of GPUs (give deviceclasses)"
 		case strings.HasPrefix(class, "mig."):
 			n.part = "a claim of the class " + r.DeviceClassName
 		case r.AllocationMode == "All":

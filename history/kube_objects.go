@@ -159,6 +159,9 @@ type kubeSpec struct {
 		Size           *int64
 	}
 	Tasks []kubeReplicas // of a Job of Volcano
+	// of a PodGroup
+	MinMember        int64
+	SchedulingPolicy struct{ Gang struct{ MinCount int64 } }
 	// of a Workload of Kueue
 	Active                      *bool
 	QueueName                   string
@@ -177,7 +180,8 @@ type kubeSpec struct {
 	Spec    struct {        // of a ResourceClaimTemplate
 		Devices json.RawMessage
 	}
-	Driver string // of a ResourceSlice
+	Driver    string          // of a ResourceSlice
+	Selectors json.RawMessage // of a DeviceClass
 }
 
 // kubeObject holds the members of all kinds that are read. Names that several kinds have mean the

@@ -63,7 +63,7 @@ func (cfg *LiveConfig) kubeCommands() (commands []liveCommand) {
 		"rayjobs.ray.io", "rayclusters.ray.io", "leaderworkersets.leaderworkerset.x-k8s.io", "jobs.batch.volcano.sh",
 		"workloads.kueue.x-k8s.io", "localqueues.kueue.x-k8s.io", "clusterqueues.kueue.x-k8s.io",
 		"resourceflavors.kueue.x-k8s.io", "resourceclaims.resource.k8s.io", "resourceclaimtemplates.resource.k8s.io",
-		"resourceslices.resource.k8s.io"} {
+		"resourceslices.resource.k8s.io", "deviceclasses.resource.k8s.io"} {
 		args := append(slices.Clone(cfg.Arguments), "get", kind, "-A", "-o", "json")
 		if kind == "events" {
 			args = append(args, "--field-selector", "involvedObject.kind=Node")
