@@ -38,8 +38,8 @@ type rayJob struct {
 	Status       string
 	Entrypoint   string
 	Metadata     map[string]rayWord
-	StartTime    rayNumber `json:"start_time"`
-	EndTime      rayNumber `json:"end_time"`
+	StartTime    rayMoment `json:"start_time"`
+	EndTime      rayMoment `json:"end_time"`
 	DriverNodeID string    `json:"driver_node_id"`
 	// They are in what a job was submitted with, which some versions return too.
 	EntrypointGPUs      rayNumber            `json:"entrypoint_num_gpus"`
@@ -56,7 +56,7 @@ type rayNode struct {
 		State          string
 		ResourcesTotal map[string]rayNumber
 		Labels         map[string]string
-		StartTimeMs    rayNumber
+		StartTimeMs    rayMoment
 	}
 	NodeID         string               `json:"node_id"`
 	NodeIP         string               `json:"node_ip"`
@@ -64,24 +64,45 @@ type rayNode struct {
 	State          string               `json:"state"`
 	ResourcesTotal map[string]rayNumber `json:"resources_total"`
 	Labels         map[string]string    `json:"labels"`
-	StartTimeMs    rayNumber            `json:"start_time_ms"`
-	EndTimeMs      rayNumber            `json:"end_time_ms"`
+	StartTimeMs    rayMoment            `json:"start_time_ms"`
+	EndTimeMs      rayMoment            `json:"end_time_ms"`
 }
 
-// rayNumber is a number, which Ray's summary of nodes writes as a text.
+// rayNumber is a number, which Ray's summary of nodes writes as a text, and ray list, where it counts bytes, as one
+// such as 5.224 GiB.
 type rayNumber float64
+
+// rayUnits are the units of ray list.
+var rayUnits = map[string]float64{"": 1, "B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
 
 // UnmarshalJSON reads a number, or a text that is one.
 func (n *rayNumber) UnmarshalJSON(text []byte) error {
 	if string(text) == "null" || string(text) == `""` {
 		return nil
 	}
-	v, err := strconv.ParseFloat(strings.Trim(string(text), `"`), 64)
-	if err != nil || math.IsNaN(v) || math.IsInf(v, 0) {
+	word, unit, _ := strings.Cut(strings.Trim(string(text), `"`), " ")
+	v, err := strconv.ParseFloat(word, 64)
+	of, known := rayUnits[unit]
+	if err != nil || !known || math.IsNaN(v) || math.IsInf(v, 0) {
 		return fmt.Errorf("%.40q is no number", text)
 	}
-	*n = rayNumber(v)
+	*n = rayNumber(v * of)
 	return nil
+}
+
+// rayMoment is a time: milliseconds, or what ray list makes of them in the time zone where it runs.
+type rayMoment struct {
+	ms    rayNumber
+	clock time.Time // as UTC; zero where the time is told in milliseconds
+}
+
+// UnmarshalJSON reads a number of milliseconds, or a date with a time of day.
+func (m *rayMoment) UnmarshalJSON(text []byte) error {
+	if at, err := time.Parse(`"2006-01-02 15:04:05"`, string(text)); err == nil {
+		m.clock = at
+		return nil
+	}
+	return m.ms.UnmarshalJSON(text)
 }
 
 // rayWord is a text of metadata, which some clients write as a number.
@@ -126,6 +147,7 @@ const raySupervisor = "_ray_internal_job_actor_"
 
 // rayLog gathers jobs and what they hold until all texts are read.
 type rayLog struct {
+	zone    *time.Location // of times without a zone
 	jobs    []rayJob
 	places  []Place
 	unread  []bool            // whether a value of the job could not be read
@@ -139,9 +161,9 @@ var notFinite = regexp.MustCompile(`([:,\[]\s*)(NaN|-?Infinity)\b`)
 
 // readRay reads an answer of Ray's dashboard: the list of jobs, the nodes of /nodes?view=summary, or the
 // nodes, placement groups or actors of the state API, or the list of any of them, as ray list --format json writes it.
-func (l *Log) readRay(name string, in *bufio.Reader) error {
+func (l *Log) readRay(name string, in *bufio.Reader, zone *time.Location) error {
 	if l.ray == nil {
-		l.ray = &rayLog{nodes: map[string]string{}, holders: map[string][]rayHolder{},
+		l.ray = &rayLog{zone: zone, nodes: map[string]string{}, holders: map[string][]rayHolder{},
 			entries: map[string][]rayHolder{}}
 	}
 	switch first, err := firstByte(in); {
@@ -378,7 +400,7 @@ func (l *Log) addRayNode(v *rayNode, place Place) (fault string) {
 		l.Report.assume("a node with a part of a GPU: counts without the part", place)
 	}
 	n.CPUMilli, n.MemoryMiB = int64(cpus*1000), int64(memory)>>20
-	from := l.rayTime(max(v.StartTimeMs, v.Raylet.StartTimeMs), place)
+	from := max(l.rayTime(v.StartTimeMs, place), l.rayTime(v.Raylet.StartTimeMs, place))
 	until := l.rayTime(v.EndTimeMs, place)
 	if from > 1 {
 		n.addDown(1, from)
@@ -393,13 +415,17 @@ func (l *Log) addRayNode(v *rayNode, place Place) (fault string) {
 }
 
 // rayTime returns a time in microseconds; 0 for one that cannot be, which is set aside.
-func (l *Log) rayTime(ms rayNumber, place Place) int64 {
-	if !(ms >= 0 && ms*1000 <= maxTimeUs) {
+func (l *Log) rayTime(m rayMoment, place Place) int64 {
+	if c := m.clock; c.Year() > 1970 {
+		at := time.Date(c.Year(), c.Month(), c.Day(), c.Hour(), c.Minute(), c.Second(), c.Nanosecond(), l.ray.zone)
+		return us(at)
+	}
+	if !(m.ms >= 0 && m.ms*1000 <= maxTimeUs) {
 		l.Report.setAside("a time that is not between 1970 and 2199: counts as not known", place,
-			strconv.FormatFloat(float64(ms), 'g', -1, 64)+" ms")
+			strconv.FormatFloat(float64(m.ms), 'g', -1, 64)+" ms")
 		return 0
 	}
-	return int64(math.Round(float64(ms) * 1000))
+	return int64(math.Round(float64(m.ms) * 1000))
 }
 
 var rayStates = map[string]State{"PENDING": Pending, "RUNNING": Running, "STOPPED": Cancelled, "SUCCEEDED": Completed,
@@ -408,7 +434,7 @@ var rayStates = map[string]State{"PENDING": Pending, "RUNNING": Running, "STOPPE
 // finishRay makes jobs of what the texts told.
 func (l *Log) finishRay() error {
 	r := l.ray
-	l.ray = nil
+	defer func() { l.ray = nil }()
 	for i := range r.jobs {
 		if err := l.addRayJob(r, &r.jobs[i], r.places[i], r.unread[i]); err != nil {
 			return &RowError{r.places[i], err.Error()}

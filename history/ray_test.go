@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/hare-sched/hare/history"
 	"github.com/hare-sched/hare/trace"
@@ -204,6 +205,23 @@ func TestRayHolders(t *testing.T) {
 				t.Errorf("got %v, want %s and %q\n%s", got, c.want, c.note, log.Report)
 			}
 		})
+	}
+}
+
+// TestRayListWords reads nodes as ray list nodes --detail --format json writes them: times in the zone where it runs,
+// and bytes with units.
+func TestRayListWords(t *testing.T) {
+	const list = `[{"node_id":"n","node_ip":"10.0.0.1","node_name":"gpu-1","state":"ALIVE","is_head_node":true,
+		"resources_total":{"CPU":8.0,"GPU":4.0,"memory":"5.224 GiB","object_store_memory":"2.239 GiB"},
+		"start_time_ms":"2026-11-28 15:28:38.762000","end_time_ms":"1970-01-01 00:00:00"}]`
+	log, err := history.Read("ray", []trace.Source{{Name: "f", R: strings.NewReader(list)}},
+		history.ReadConfig{Zone: time.FixedZone("", 3600)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	began := time.Date(2026, 11, 28, 14, 28, 38, 762e6, time.UTC).UnixMicro()
+	if n := log.Nodes[0]; n.MemoryMiB != 5349 || n.Down[0].EndUs != began || len(log.Report.SetAside) > 0 {
+		t.Errorf("%+v, want service from %d\n%s", n, began, log.Report)
 	}
 }
 

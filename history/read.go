@@ -59,7 +59,7 @@ func Read(source string, texts []trace.Source, cfg ReadConfig) (*Log, error) {
 		case "kube":
 			err = l.readKube(text.Name, in, cfg)
 		case "ray":
-			err = l.readRay(text.Name, in)
+			err = l.readRay(text.Name, in, cfg.Zone)
 		case "history":
 			err = l.readCSV(text.Name, in, cfg.Zone)
 		default:
