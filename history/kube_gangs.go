@@ -148,8 +148,8 @@ func (l *Log) kubeOwnerJobs(k *kubeLog, o *kubeOwner, id string) {
 		}
 		asked.State, asked.StartUs, asked.EndUs = o.ended()
 		if asked.State == Pending && asked.GPUs == 0 && !o.unread && !k.tells(o) {
-			l.Report.doubt("waits, and nothing tells what its pods ask for (give its pods, its JobSet or its Workload of Kueue)",
-				o.place)
+			l.Report.doubt("waits, and nothing tells what its pods ask for (give its pods, its JobSet or its Workload "+
+				"of Kueue)", o.place)
 		}
 		if replicas := o.Spec.Replicas; o.form == "LeaderWorkerSet" && replicas != nil && asked.State == Pending {
 			for i := range min(max(0, *replicas), hare.MaxGPUs) {

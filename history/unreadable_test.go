@@ -83,7 +83,7 @@ func unreadable(t *testing.T, source string, docs func() []any, family func(docs
 		t.Fatalf("%d jobs\n%s", len(whole.Jobs), whole.Report)
 	}
 	told := 0
-	const times = 200
+	const times = 120
 	for seed := range uint64(times) {
 		rng := rand.New(rand.NewPCG(seed, 1))
 		bad := docs()
