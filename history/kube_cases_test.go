@@ -253,6 +253,15 @@ func TestKubeKinds(t *testing.T) {
 			"assumed 2: each attempt of a job that began again"},
 		{"retry beside a pod that ends", []object{job(1, nil), kubePodOf("p0", "batch/v1 Job j", "a", 0, 30, gpus(8)),
 			kubePodOf("p1", "batch/v1 Job j", "b", 29.9, 60, gpus(8))}, "ml/j:1×8 0–30; ml/j#2:1×8 29.9–60", ""},
+		{"retry beside a pod that ends late", []object{
+			job(1, nil), kubePodOf("p0", "batch/v1 Job j", "a", 0, 35, gpus(8)),
+			kubePodOf("p1", "batch/v1 Job j", "b", 30, 60, gpus(8))}, "ml/j:1×8 0–35; ml/j#2:1×8 30–60", ""},
+		{"retry of a pod whose end is not told", []object{job(1, nil), func() object {
+			p := kubePodOf("p0", "batch/v1 Job j", "a", 0, 0, gpus(8))
+			p["status"].(object)["phase"] = "Failed"
+			return p
+		}(), kubePodOf("p1", "batch/v1 Job j", "b", 30, 60, gpus(8))}, "ml/j:1×8 –; ml/j#2:1×8 30–60",
+			"doubtful 1: a pod has ended, and nothing says when"},
 		{"gang that begins slowly", append([]object{job(2, nil), kubePodOf("slow", "batch/v1 Job j", "b", 5, 60,
 			gpus(8))},
 			pods("batch/v1 Job j", 1, 0, 60)...), "ml/j:2×8 5–60", "began or ended some seconds apart"},

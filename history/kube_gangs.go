@@ -143,7 +143,7 @@ func (l *Log) kubeOwnerJobs(k *kubeLog, o *kubeOwner, id string) {
 		}
 	}
 	if len(o.pods) == 0 {
-		if !ok {
+		if !ok || asked.GPUs == 0 && o.unread { // whether it wants GPUs may be what could not be read
 			return
 		}
 		asked.State, asked.StartUs, asked.EndUs = o.ended()
@@ -273,16 +273,17 @@ func (g *gang) attempts(started []*kubePod) (attempts [][]*kubePod) {
 		next := len(attempts) == 0
 		if !next {
 			running, longer := int64(0), int64(0)
+			full := g.atOnce > 0 && int64(len(attempts[len(attempts)-1])) >= g.atOnce
 			for _, q := range attempts[len(attempts)-1] {
-				if q.untilUs() > p.startUs() {
+				switch {
+				case full && q.over() && q.endUs() == 0: // had ended, since another follows
+				case q.untilUs() > p.startUs()+gangSpreadUs:
+					running, longer = running+1, longer+1
+				case q.untilUs() > p.startUs():
 					running++
 				}
-				if q.untilUs() > p.startUs()+gangSpreadUs {
-					longer++
-				}
 			}
-			full := g.atOnce > 0 && int64(len(attempts[len(attempts)-1])) >= g.atOnce
-			next = running == 0 || full && longer == 0
+			next = running == 0 || full && (longer == 0 || g.atOnce == 1)
 		}
 		if next {
 			attempts = append(attempts, nil)

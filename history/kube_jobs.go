@@ -421,6 +421,9 @@ func (l *Log) kubePodJob(k *kubeLog, p *kubePod, of *Job) {
 		p.faulty(l, "GPUs of a job, more than a job may have: left out", p.place, itoa(gpus))
 		return
 	}
+	if gpus == 0 && p.unread {
+		return // whether it had GPUs may be what could not be read
+	}
 	j.EligibleUs = j.SubmitUs
 	j.GPUs, j.PerTask, j.CPUMilli, j.MemoryMiB = gpus, max(1, gpus), p.need.CPUMilli, p.need.MemoryMiB
 	switch {

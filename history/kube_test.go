@@ -125,6 +125,9 @@ func TestKubeSetAside(t *testing.T) {
 			`f#/items/0/status/capacity/cpu: "many"`},
 		{"time", `{"kind":"Pod","metadata":{"name":"p","creationTimestamp":"yesterday"}}`,
 			`f#/items/0/metadata/creationTimestamp: "yesterday"`},
+		{"GPUs of a pod", `{"kind":"Pod","metadata":{"name":"p","creationTimestamp":"2026-11-16T08:00:00Z"},"spec":{
+			"containers":[{"resources":{"limits":{"nvidia.com/gpu":"eight"}}}]}}`,
+			`f#/items/0/spec/containers/0/resources/limits/nvidia.com~1gpu: "eight"`},
 		{"label", `{"kind":"Node","metadata":{"name":"n","labels":{"a":7,"b":"c"}}}`, `f#/items/0/metadata/labels/a: "7"`},
 		{"name", `{"kind":"Pod"}`, `f#/items/0: ""`},
 		{"no kind", `{"metadata":{"name":"p"}}`, `f#/items/0: ""`},
@@ -139,6 +142,9 @@ func TestKubeSetAside(t *testing.T) {
 			log := readKubeText(t, `{"items":[`+c.text+`,`+rest+`]}`)
 			if n := log.Report.SetAside; len(n) != 1 || n[0].Count != 1 || n[0].First != c.want {
 				t.Errorf("got %v, want %s", n, c.want)
+			}
+			if c.name == "GPUs of a pod" && len(log.Jobs) > 0 {
+				t.Errorf("counts as a job without GPUs: %+v", log.Jobs)
 			}
 			if i := slices.IndexFunc(log.Nodes, func(n history.Node) bool { return n.Name == "rest" }); i < 0 {
 				t.Errorf("the node that can be read is not in %v", log.Nodes)
