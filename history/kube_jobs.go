@@ -480,15 +480,15 @@ func (l *Log) hasPods(j *Job, pods []*kubePod) {
 		switch {
 		case !p.over():
 			running = true
-		case p.condition("DisruptionTarget").Status == "True":
-			j.State = Requeued
-		case p.Status.Phase == "Failed" && j.State == Completed:
-			j.State = Failed
 		case p.endUs() == 0:
 			if !p.unread {
 				l.Report.doubt("a pod has ended, and nothing says when: its job is left out", p.place)
 			}
 			j.State = Unknown
+		case p.condition("DisruptionTarget").Status == "True":
+			j.State = Requeued
+		case p.Status.Phase == "Failed" && j.State == Completed:
+			j.State = Failed
 		}
 	}
 	if first < last || !running && end < latest {
