@@ -9,14 +9,21 @@
 # Needs: python3 with venv, curl, about 1 GB of disk; listens on loopback, ports 22100 to 22499. Takes three minutes.
 set -euo pipefail
 work=$(mktemp -d)
-trap 'kill $(cat "$work"/pids 2>/dev/null) 2>/dev/null || true; sleep 2; rm -rf "$work"' EXIT
+finish() {
+    kill "$(cat "$work"/pid)" 2>/dev/null || true
+    sleep 5
+    pkill -f "$work/v/" || true # what Ray has not ended itself
+    sleep 1
+    rm -rf "$work"
+}
+trap finish EXIT
 cd "$work"
 python3 -m venv v && v/bin/pip -q install 'ray[default]==2.60.0' || exit 2
 export RAY_TMPDIR=$work RAY_USAGE_STATS_ENABLED=0
-setsid v/bin/ray start --head --block --port 22100 --dashboard-port 22101 --dashboard-host 127.0.0.1 \
+v/bin/ray start --head --block --port 22100 --dashboard-port 22101 --dashboard-host 127.0.0.1 \
     --node-ip-address 127.0.0.1 --min-worker-port 22200 --max-worker-port 22499 --ray-client-server-port 22102 \
     --dashboard-agent-listen-port 22103 --num-cpus 2 >log 2>&1 &
-echo "-$!" >pids # the group of processes
+echo $! >pid
 api='http://127.0.0.1:22101/api/v0/actors?detail=1'
 for _ in $(seq 90); do curl -sf "${api/actors/nodes}" | grep -q ALIVE && break || sleep 1; done
 cat >actors.py <<'END'
