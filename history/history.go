@@ -176,6 +176,8 @@ type Log struct {
 	kube    *kubeLog // while texts are read
 	ray     *rayLog  // while texts are read
 	pai     *paiLog  // while texts are read
+	// partOf is, while texts are read, how many thousandths of a GPU a job held that held less than one, by its ID.
+	partOf map[string]int64
 }
 
 // has says whether there is a node of a name, while texts are read.

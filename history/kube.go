@@ -2,6 +2,7 @@ package history
 
 import (
 	"bufio"
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
@@ -11,7 +12,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/hare-sched/hare"
+	"github.com/oasdiff/yaml"
 )
 
 // TypeLabels are the labels of nodes that name the GPU type, the first that a node has counts.
@@ -24,13 +25,19 @@ const SecondsAnnotation = "hare.dev/seconds"
 type kubeLog struct {
 	typeLabels []string
 	pods       []kubePod
-	owners     map[string]*kubeOwner // jobs of all kinds, by UID
-	order      []string              // their UIDs in the order of reading
-	workloads  map[string]*kubeObject
+	owners     map[string]*kubeOwner        // jobs of all kinds, by UID
+	order      []string                     // their UIDs in the order of reading
+	named      map[string]*kubeOwner        // by kind, namespace and name
+	workloads  map[string]*kubeOwner        // of Kueue, by the UID of what they are made for
+	queued     []*kubeOwner                 // the same in the order of reading
+	groups     map[string]*kubeOwner        // PodGroups by namespace and name
 	flavors    map[string]map[string]string // labels by name
 	queues     map[string][]string          // flavors by ClusterQueue
 	local      map[string]string            // ClusterQueue by LocalQueue
 	labels     map[string]map[string]string // of nodes
+	shares     map[string]kubeShare         // of nodes whose GPUs are shared
+	claims     map[string]*kubeObject       // ResourceClaims and their templates by kind, namespace and name
+	slices     []kubeOwner                  // ResourceSlices
 	events     []kubeNodeEvent
 	seen       map[string]bool // UIDs
 }
@@ -39,6 +46,7 @@ type kubeLog struct {
 type kubePod struct {
 	kubeObject
 	place Place
+	need  kubeNeed
 }
 
 // kubeOwner is a job of any kind with its place.
@@ -55,23 +63,106 @@ type kubeNodeEvent struct {
 	up   bool
 }
 
-// kubeKinds are the kinds that are read.
-var kubeKinds = []string{"Node", "Pod", "Job", "JobSet", "PyTorchJob", "Event", "Workload", "ResourceFlavor",
-	"ClusterQueue", "LocalQueue"}
+// kubeKind is a kind that is read, with the API groups that have it. Other groups have kinds of the same name.
+// An object that names no apiVersion is of the first kind of its name.
+type kubeKind struct {
+	kind   string
+	groups []string
+	as     string // the kind by whose form it is read; "" means its own
+}
 
-// readKube reads objects of Kubernetes as kubectl get -o json writes them: lists, or single objects, one
-// or several documents. It holds one item of a list at a time.
+var kubeKinds = []kubeKind{
+	{"Node", []string{""}, ""}, {"Pod", []string{""}, ""}, {"Job", []string{"batch", "extensions"}, ""},
+	{"JobSet", []string{"jobset.x-k8s.io", "batch.x-k8s.io"}, ""}, {"PyTorchJob", []string{"kubeflow.org"}, "Replicas"},
+	{"Event", []string{"", "events.k8s.io"}, ""}, {"Workload", []string{"kueue.x-k8s.io"}, ""},
+	{"ResourceFlavor", []string{"kueue.x-k8s.io"}, ""}, {"ClusterQueue", []string{"kueue.x-k8s.io"}, ""},
+	{"LocalQueue", []string{"kueue.x-k8s.io"}, ""},
+	{"MPIJob", []string{"kubeflow.org"}, "Replicas"}, {"TFJob", []string{"kubeflow.org"}, "Replicas"},
+	{"XGBoostJob", []string{"kubeflow.org"}, "Replicas"}, {"PaddleJob", []string{"kubeflow.org"}, "Replicas"},
+	{"MXJob", []string{"kubeflow.org"}, "Replicas"}, {"JAXJob", []string{"kubeflow.org"}, "Replicas"},
+	{"TrainJob", []string{"trainer.kubeflow.org"}, ""},
+	{"RayJob", []string{"ray.io"}, ""}, {"RayCluster", []string{"ray.io"}, ""},
+	{"LeaderWorkerSet", []string{"leaderworkerset.x-k8s.io"}, ""},
+	{"Job", []string{"batch.volcano.sh"}, "VolcanoJob"},
+	{"PodGroup", []string{"scheduling.volcano.sh", "scheduling.x-k8s.io", "scheduling.sigs.k8s.io",
+		"scheduling.incubator.k8s.io", "scheduling.run.ai", "scheduling.k8s.io"}, ""},
+	{"Workload", []string{"scheduling.k8s.io"}, "CoreWorkload"},
+	{"ResourceClaim", []string{"resource.k8s.io"}, ""}, {"ResourceClaimTemplate", []string{"resource.k8s.io"}, ""},
+	{"ResourceSlice", []string{"resource.k8s.io"}, ""}, {"DeviceClass", []string{"resource.k8s.io"}, ""},
+}
+
+// group is the API group of an object; "" for the core's, or where none is told.
+func (o *kubeObject) group() string { return groupOf(o.APIVersion) }
+
+func groupOf(apiVersion string) string {
+	group, _, ok := strings.Cut(apiVersion, "/")
+	if !ok {
+		return ""
+	}
+	return group
+}
+
+// kindOf finds the kind that is read by apiVersion and kind together; nil for none.
+func kindOf(apiVersion, kind string) *kubeKind {
+	for i := range kubeKinds {
+		if k := &kubeKinds[i]; k.kind == kind && (apiVersion == "" || slices.Contains(k.groups, groupOf(apiVersion))) {
+			return k
+		}
+	}
+	return nil
+}
+
+// String names the kind, with its group where another group has a kind of that name that is better known.
+func (k *kubeKind) String() string {
+	if k.as == "VolcanoJob" || k.as == "CoreWorkload" {
+		return k.kind + " of " + k.groups[0]
+	}
+	return k.kind
+}
+
+// kubeText is what is known while one text is read.
+type kubeText struct {
+	rows  map[string]int
+	any   bool      // an object was read, or could have been
+	fault *RowError // the first thing that was no object
+}
+
+// refuse sets aside what is no object of Kubernetes, unless what could not be read of it says so already. The text is
+// refused if it has nothing else.
+func (t *kubeText) refuse(l *Log, place Place, reason, value string, unread bool) {
+	if t.fault == nil {
+		t.fault = &RowError{place, reason}
+	}
+	if !unread {
+		l.Report.setAside("an object that "+reason+": left out", place, value)
+	}
+}
+
+// readKube reads objects of Kubernetes as kubectl get -o json or -o yaml writes them: lists, or single objects, one
+// or several documents. It holds one item of a list of JSON at a time.
 func (l *Log) readKube(name string, in *bufio.Reader, cfg ReadConfig) error {
 	if l.kube == nil {
-		l.kube = &kubeLog{typeLabels: TypeLabels, owners: map[string]*kubeOwner{}, workloads: map[string]*kubeObject{},
-			flavors: map[string]map[string]string{}, queues: map[string][]string{}, local: map[string]string{},
-			labels: map[string]map[string]string{}, seen: map[string]bool{}}
+		l.kube = newKubeLog()
 		if cfg.TypeLabel != "" {
 			l.kube.typeLabels = []string{cfg.TypeLabel}
 		}
 	}
-	d := json.NewDecoder(in)
-	rows := map[string]int{}
+	var from io.Reader = in
+	switch first, err := firstByte(in); {
+	case errors.Is(err, io.EOF):
+		l.Report.doubt("the text is empty: nothing was read of it", Place{File: name})
+		return nil
+	case err != nil:
+		return &RowError{Place{File: name}, err.Error()}
+	case first != '{' && first != '[':
+		text, err := yamlToJSON(in)
+		if err != nil {
+			return &RowError{Place{File: name, Line: 1}, err.Error()}
+		}
+		from = bytes.NewReader(text)
+	}
+	d := json.NewDecoder(from)
+	t := &kubeText{rows: map[string]int{}}
 	for doc := 0; ; doc++ {
 		at := ""
 		if doc > 0 {
@@ -81,28 +172,87 @@ func (l *Log) readKube(name string, in *bufio.Reader, cfg ReadConfig) error {
 		if errors.Is(err, io.EOF) && doc > 0 {
 			break
 		}
-		if err != nil {
+		switch {
+		case err != nil:
 			return jsonFault(name, at, d, err)
+		case token == json.Delim('['): // of jq, as a rule
+			err = l.kubeItems(name, at, &kubeObject{}, d, t)
+		case token == json.Delim('{'):
+			err = l.kubeDocument(name, at, d, t)
+		default:
+			t.refuse(l, Place{File: name, At: at}, "is no object of Kubernetes: write the file by kubectl get -o json",
+				fmt.Sprint(token), false)
 		}
-		if token != json.Delim('{') {
-			return &RowError{Place{File: name, At: at}, "is no object of Kubernetes: write the file by kubectl get -o json"}
-		}
-		if err := l.kubeDocument(name, at, d, rows); err != nil {
+		if err != nil {
 			return err
 		}
 	}
-	for _, kind := range kubeKinds {
-		if rows[kind] > 0 {
-			l.Report.Files = append(l.Report.Files, File{Name: name, Kind: kind, Rows: rows[kind]})
+	if !t.any && t.fault != nil {
+		return t.fault
+	}
+	for i := range kubeKinds {
+		if k := kubeKinds[i].String(); t.rows[k] > 0 {
+			l.Report.Files = append(l.Report.Files, File{Name: name, Kind: k, Rows: t.rows[k]})
 		}
 	}
 	return nil
 }
 
+func newKubeLog() *kubeLog {
+	return &kubeLog{typeLabels: TypeLabels, owners: map[string]*kubeOwner{}, named: map[string]*kubeOwner{},
+		workloads: map[string]*kubeOwner{}, groups: map[string]*kubeOwner{}, flavors: map[string]map[string]string{},
+		queues: map[string][]string{}, local: map[string]string{}, labels: map[string]map[string]string{},
+		shares: map[string]kubeShare{}, claims: map[string]*kubeObject{}, seen: map[string]bool{}}
+}
+
+// firstByte returns the first byte of a text that is no space, and leaves the byte there.
+func firstByte(in *bufio.Reader) (byte, error) {
+	if bom, _ := in.Peek(3); bytes.Equal(bom, []byte("\ufeff")) {
+		_, _ = in.Discard(3)
+	}
+	for {
+		b, err := in.ReadByte()
+		if err != nil {
+			return 0, err
+		}
+		if !bytes.ContainsRune([]byte(" \t\r\n"), rune(b)) {
+			return b, in.UnreadByte()
+		}
+	}
+}
+
+// yamlToJSON reads documents of YAML. What kubectl says of an empty list is none.
+func yamlToJSON(in io.Reader) ([]byte, error) {
+	text, err := io.ReadAll(in)
+	if err != nil {
+		return nil, err
+	}
+	var out bytes.Buffer
+	for _, part := range bytes.Split(append([]byte("\n"), text...), []byte("\n---")) {
+		if trimmed := bytes.TrimSpace(part); len(trimmed) == 0 || bytes.HasPrefix(trimmed, []byte("No resources found")) {
+			continue
+		}
+		var doc any
+		if _, err := yaml.Unmarshal(part, &doc, yaml.DecodeOpts{}); err != nil {
+			return nil, fmt.Errorf("is neither JSON nor YAML: %.200s: write the file by kubectl get -o json",
+				strings.ReplaceAll(err.Error(), "\n", " "))
+		}
+		line, err := json.Marshal(doc)
+		if _, ok := doc.(map[string]any); !ok || err != nil {
+			return nil, errors.New("is no object of Kubernetes: write the file by kubectl get -o json")
+		}
+		out.Write(append(line, '\n'))
+	}
+	if out.Len() == 0 {
+		out.WriteString(`{"items":[]}`)
+	}
+	return out.Bytes(), nil
+}
+
 // kubeDocument reads one document whose { is read.
-func (l *Log) kubeDocument(name, at string, d *json.Decoder, rows map[string]int) error {
+func (l *Log) kubeDocument(name, at string, d *json.Decoder, t *kubeText) error {
 	members := map[string]json.RawMessage{}
-	kind, listed := "", false
+	listed := false
 	for d.More() {
 		token, err := d.Token()
 		if err != nil {
@@ -114,11 +264,7 @@ func (l *Log) kubeDocument(name, at string, d *json.Decoder, rows map[string]int
 			if err := d.Decode(&text); err != nil {
 				return jsonFault(name, at+"/"+key, d, err)
 			}
-			if members[key] = text; key == "kind" {
-				if err := json.Unmarshal(text, &kind); err != nil {
-					return jsonFault(name, at+"/kind", d, err)
-				}
-			}
+			members[key] = text
 			continue
 		}
 		listed = true
@@ -130,39 +276,107 @@ func (l *Log) kubeDocument(name, at string, d *json.Decoder, rows map[string]int
 		case token != json.Delim('['):
 			return &RowError{Place{File: name, At: at + "/items"}, "is not a list"}
 		}
-		for i := 0; d.More(); i++ {
-			place := Place{File: name, At: at + "/items/" + strconv.Itoa(i)}
-			var o kubeObject
-			if err := d.Decode(&o); err != nil {
-				return jsonFault(name, place.At, d, err)
-			}
-			o.Kind = cmp.Or(o.Kind, strings.TrimSuffix(kind, "List"))
-			if err := l.addKube(&o, place, rows); err != nil {
-				return &RowError{place, err.Error()}
-			}
-		}
-		if _, err := d.Token(); err != nil {
-			return jsonFault(name, at+"/items", d, err)
+		var list kubeObject
+		_ = json.Unmarshal(members["kind"], &list.Kind)
+		_ = json.Unmarshal(members["apiVersion"], &list.APIVersion)
+		if err := l.kubeItems(name, at+"/items", &list, d, t); err != nil {
+			return err
 		}
 	}
 	if _, err := d.Token(); err != nil {
 		return jsonFault(name, at, d, err)
 	}
-	if listed {
-		return nil
-	}
 	text, err := json.Marshal(members)
 	if err != nil {
 		return jsonFault(name, at, d, err)
 	}
-	var o kubeObject
-	if err := json.Unmarshal(text, &o); err != nil {
+	if listed {
+		t.any = true
+		l.kubeCut(text, Place{File: name, At: at})
+		return nil
+	}
+	l.kubeText(text, Place{File: name, At: at}, &kubeObject{}, t)
+	return nil
+}
+
+// kubeCut says that a list goes on on a page that was not asked for.
+func (l *Log) kubeCut(list json.RawMessage, place Place) {
+	var o struct {
+		Metadata struct {
+			Continue           string
+			RemainingItemCount int64
+		}
+	}
+	if json.Unmarshal(list, &o) == nil && (o.Metadata.Continue != "" || o.Metadata.RemainingItemCount > 0) {
+		l.Report.doubt("a list was cut by a limit: what follows was not read (ask without limit=)", place)
+	}
+}
+
+// kubeItems reads the items of a list whose [ is read.
+func (l *Log) kubeItems(name, at string, list *kubeObject, d *json.Decoder, t *kubeText) error {
+	for i := 0; d.More(); i++ {
+		place := Place{File: name, At: at + "/" + strconv.Itoa(i)}
+		var text json.RawMessage
+		if err := d.Decode(&text); err != nil {
+			return jsonFault(name, place.At, d, err)
+		}
+		l.kubeText(text, place, list, t)
+	}
+	if _, err := d.Token(); err != nil {
 		return jsonFault(name, at, d, err)
 	}
-	if err := l.addKube(&o, Place{File: name, At: at}, rows); err != nil {
-		return &RowError{Place{File: name, At: at}, err.Error()}
-	}
 	return nil
+}
+
+// kubeText takes the text of one object, of a list that may tell its kind.
+func (l *Log) kubeText(text json.RawMessage, place Place, list *kubeObject, t *kubeText) {
+	var o kubeObject
+	if text[0] != '{' {
+		t.refuse(l, place, "is no object of Kubernetes", string(text), false)
+		return
+	}
+	if json.Unmarshal(text, &o) != nil {
+		// Kinds that are not read may have members of other forms.
+		var head struct{ APIVersion, Kind, Message string }
+		if json.Unmarshal(text, &head) == nil && head.Kind != "" && kindOf(head.APIVersion, head.Kind) == nil {
+			o = kubeObject{APIVersion: head.APIVersion, Kind: head.Kind, Message: head.Message}
+		} else if err := l.Report.decode(text, &o, place); err != nil {
+			t.refuse(l, place, "is no object of Kubernetes", string(text), false)
+			return
+		}
+		o.unread = true
+	}
+	if o.Kind == "" {
+		o.Kind, o.APIVersion = strings.TrimSuffix(list.Kind, "List"), cmp.Or(o.APIVersion, list.APIVersion)
+		if list.Kind == "List" {
+			o.Kind = ""
+		}
+	}
+	if o.Items != nil && (o.Kind == "" || strings.HasSuffix(o.Kind, "List")) { // a list in a list
+		t.any = true
+		l.kubeCut(text, place)
+		for i, item := range o.Items {
+			l.kubeText(item, Place{File: place.File, At: place.At + "/items/" + strconv.Itoa(i)}, &o, t)
+		}
+		return
+	}
+	l.addKube(&o, place, t)
+}
+
+// DecodeObject reads a JSON object into v, which points to a struct, as Read does: members of another form than v has
+// are set aside in the report, and the others are read. at is the place that the report names. It returns whether all
+// was read; an error means that text is no JSON object.
+func (r *Report) DecodeObject(text json.RawMessage, v any, file, at string) (whole bool, err error) {
+	before := r.Unread()
+	place := Place{File: file, At: at}
+	if text = bytes.TrimSpace(text); len(text) == 0 || text[0] != '{' {
+		r.setAside("an entry of a list that is no object: left out", place, string(text))
+		return false, &RowError{place, "is no object"}
+	}
+	if err := r.decode(text, v, place); err != nil {
+		return false, &RowError{place, err.Error()}
+	}
+	return r.Unread() == before, nil
 }
 
 // jsonError is an error in a JSON text of which offset bytes were read.
@@ -186,43 +400,65 @@ func jsonFault(name, pointer string, d *json.Decoder, err error) error {
 }
 
 // addKube takes one object.
-func (l *Log) addKube(o *kubeObject, place Place, rows map[string]int) error {
+func (l *Log) addKube(o *kubeObject, place Place, t *kubeText) {
 	k, m := l.kube, &o.Metadata
 	if o.Kind == "" {
-		return errors.New("has no kind: this is no object of Kubernetes (write the file by kubectl get -o json)")
+		t.refuse(l, place, "has no kind: this is no object of Kubernetes (write the file by kubectl get -o json)", "",
+			o.unread)
+		return
 	}
-	if !slices.Contains(kubeKinds, o.Kind) {
+	t.any = true
+	kind := kindOf(o.APIVersion, o.Kind)
+	switch {
+	case o.Kind == "Status" && groupOf(o.APIVersion) == "":
+		l.Report.doubt(fmt.Sprintf("the API server answered with an error: %.200s", o.Message), place)
+		return
+	case kind == nil && o.group() != "":
+		l.Report.leaveOut(fmt.Sprintf("objects of the kind %.60q of %.60s", o.Kind, o.group()), place)
+		return
+	case kind == nil:
 		l.Report.leaveOut(fmt.Sprintf("objects of the kind %.60q", o.Kind), place)
-		return nil
+		return
 	}
-	rows[o.Kind]++
+	t.rows[kind.String()]++
 	if m.Name == "" {
-		return errors.New("has no metadata.name")
+		o.faulty(l, "an object that has no metadata.name: left out", place, "")
+		return
 	}
-	uid := cmp.Or(m.UID, o.Kind+" "+o.id())
+	o.form = cmp.Or(kind.as, kind.kind)
+	uid := cmp.Or(m.UID, kind.String()+" "+o.id())
 	if k.seen[uid] && o.Kind != "Event" {
 		l.Report.leaveOut("is told twice: the first counts", place)
-		return nil
+		return
 	}
 	k.seen[uid] = true
-	switch o.Kind {
+	owner := &kubeOwner{kubeObject: *o, place: place}
+	switch o.form {
 	case "Node":
-		return l.addKubeNode(o, place)
+		l.addKubeNode(o, place)
 	case "Pod":
-		k.pods = append(k.pods, kubePod{*o, place})
-	case "Job", "JobSet", "PyTorchJob":
-		k.owners[uid] = &kubeOwner{kubeObject: *o, place: place}
+		k.pods = append(k.pods, kubePod{kubeObject: *o, place: place})
+	case "Job", "JobSet", "Replicas", "TrainJob", "RayJob", "RayCluster", "LeaderWorkerSet", "VolcanoJob":
+		k.owners[uid] = owner
 		k.order = append(k.order, uid)
+		k.named[o.Kind+" "+o.id()] = owner
 	case "Workload":
-		for _, owner := range m.OwnerReferences {
-			k.workloads[owner.UID] = o
+		for _, of := range m.OwnerReferences {
+			k.workloads[of.UID] = owner
 		}
+		k.queued = append(k.queued, owner)
+	case "PodGroup":
+		k.groups[o.id()] = owner
+	case "ResourceClaim", "ResourceClaimTemplate", "DeviceClass":
+		k.claims[o.Kind+" "+o.id()] = o
+	case "ResourceSlice":
+		k.slices = append(k.slices, *owner)
 	case "ResourceFlavor":
 		k.flavors[m.Name] = o.Spec.NodeLabels
 	case "ClusterQueue":
 		k.queues[m.Name] = []string{}
 		for _, g := range o.Spec.ResourceGroups {
-			if !slices.ContainsFunc(g.CoveredResources, IsGPU) {
+			if !slices.ContainsFunc(g.CoveredResources, func(name string) bool { return IsGPU(name) || isPiece(name) }) {
 				continue
 			}
 			for _, f := range g.Flavors {
@@ -235,11 +471,10 @@ func (l *Log) addKube(o *kubeObject, place Place, rows map[string]int) error {
 	case "Event":
 		l.addKubeEvent(o)
 	}
-	return nil
 }
 
 // addKubeNode adds a node with its GPUs.
-func (l *Log) addKubeNode(o *kubeObject, place Place) error {
+func (l *Log) addKubeNode(o *kubeObject, place Place) {
 	n := l.node(o.Metadata.Name)
 	has := o.Status.Allocatable
 	if len(has) == 0 {
@@ -253,18 +488,26 @@ func (l *Log) addKubeNode(o *kubeObject, place Place) error {
 		}
 	}
 	n.GPUs = nil
-	for name, amount := range has {
-		switch {
-		case IsGPU(name) && amount.Whole() > hare.MaxGPUs:
-			return fmt.Errorf("%s: %d GPUs are more than a cluster may have", name, amount.Whole())
-		case IsGPU(name) && amount.Whole() > 0:
-			n.addGPUs(gpuType, int(amount.Whole()))
-			if gpuType == untyped {
-				l.Report.assume("a node with GPUs and without the label of their type: they count as the type \"gpu\"", place)
-			}
-		case isGPUPart(name) && amount > 0:
-			l.Report.leaveOut("parts of GPUs (MIG, shared GPUs)", place)
+	gpus, share := nodeGPUs(has, &o.Metadata, gpuType)
+	for _, g := range gpus {
+		if g.Count > maxNodeGPUs {
+			l.Report.setAside("GPUs of a node, more than a cluster may have: it counts as one without its GPUs", place,
+				strconv.Itoa(g.Count)+" "+g.Type)
+			continue
 		}
+		n.addGPUs(g.Type, g.Count)
+		switch {
+		case g.Type == untyped:
+			l.Report.assume("a node with GPUs and without the label of their type: they count as the type \"gpu\"", place)
+		case isSliceType(g.Type):
+			l.Report.assume("slices of GPUs (MIG, partitions): each counts as a GPU of the slices' own type", place)
+		}
+	}
+	if share.note != "" {
+		l.Report.assume(share.note, place)
+	}
+	if share.split > 1 || share.memoryMiB > 0 {
+		l.kube.shares[n.Name] = share
 	}
 	n.CPUMilli, n.MemoryMiB = int64(has["cpu"]), has["memory"].MiB()
 	l.kube.labels[n.Name] = o.Metadata.Labels
@@ -273,7 +516,6 @@ func (l *Log) addKubeNode(o *kubeObject, place Place) error {
 		l.Report.assume("a node that was out of service when the nodes were listed counts as in service before, but for "+
 			"what events say", place)
 	}
-	return nil
 }
 
 // addKubeEvent takes the events of nodes that leave service or come back.

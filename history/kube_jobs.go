@@ -2,16 +2,13 @@ package history
 
 import (
 	"cmp"
-	"fmt"
+	"encoding/json"
 	"maps"
 	"slices"
 	"strings"
 
 	"github.com/hare-sched/hare"
 )
-
-// gangSpreadUs is how far apart pods of one job may begin, and end, that count as one piece of work.
-const gangSpreadUs = 60e6
 
 // startUs returns when the pod was bound to its node; 0 if it was not.
 func (p *kubePod) startUs() int64 {
@@ -41,73 +38,147 @@ func (p *kubePod) endUs() (end int64) {
 	return end
 }
 
-// templates returns how many pods of which templates a job has.
-func (o *kubeObject) templates() (templates []kubeTemplate, counts []int64) {
-	add := func(t kubeTemplate, n int64) {
-		templates, counts = append(templates, t), append(counts, max(0, min(n, hare.MaxGPUs)))
-	}
+// kubePods are pods of one template.
+type kubePods struct {
+	kubeTemplate
+	count int64
+}
+
+// templates returns how many pods of which templates a job has at a time; of a LeaderWorkerSet those of one group.
+func (o *kubeObject) templates() (templates []kubePods) {
 	count := func(n *int64) int64 {
 		if n == nil {
 			return 1
 		}
-		return *n
+		return max(0, min(*n, hare.MaxGPUs))
 	}
-	switch o.Kind {
+	add := func(t kubeTemplate, n int64) {
+		templates = append(templates, kubePods{t, max(0, min(n, hare.MaxGPUs))})
+	}
+	jobSet := func(list []kubeReplicatedJob) {
+		for _, r := range list {
+			add(r.Template.Spec.Template, count(r.Replicas)*r.Template.Spec.pods())
+		}
+	}
+	ray := func(c *kubeRayCluster) {
+		if c.HeadGroupSpec != nil {
+			add(c.HeadGroupSpec.Template, 1)
+		}
+		for _, g := range c.WorkerGroupSpecs {
+			add(g.Template, count(g.Replicas)*max(1, count(g.NumOfHosts)))
+		}
+	}
+	switch s := &o.Spec; o.form {
 	case "Workload":
-		for _, p := range o.Spec.PodSets {
+		for _, p := range s.PodSets {
 			add(p.Template, p.Count)
 		}
 	case "JobSet":
-		for _, r := range o.Spec.ReplicatedJobs {
-			add(r.Template.Spec.Template, min(count(r.Replicas), hare.MaxGPUs)*min(count(r.Template.Spec.Parallelism),
-				hare.MaxGPUs))
+		jobSet(s.ReplicatedJobs)
+	case "Replicas":
+		for _, roles := range []map[string]kubeReplicas{s.PyTorchReplicaSpecs, s.MPIReplicaSpecs, s.TFReplicaSpecs,
+			s.XGBReplicaSpecs, s.PaddleReplicaSpecs, s.MXReplicaSpecs, s.JAXReplicaSpecs} {
+			for _, role := range slices.Sorted(maps.Keys(roles)) {
+				add(roles[role].Template, count(roles[role].Replicas))
+			}
 		}
-	case "PyTorchJob":
-		for _, role := range slices.Sorted(maps.Keys(o.Spec.PyTorchReplicaSpecs)) {
-			r := o.Spec.PyTorchReplicaSpecs[role]
-			add(r.Template, count(r.Replicas))
+	case "TrainJob":
+		if r := s.Trainer.ResourcesPerNode; r != nil {
+			add(kubeTemplate{Spec: PodSpec{Containers: []Container{{Resources: *r}}}}, count(s.Trainer.NumNodes))
+		}
+	case "RayJob":
+		ray(&s.RayClusterSpec)
+	case "RayCluster":
+		ray(&s.kubeRayCluster)
+	case "LeaderWorkerSet":
+		t := &s.LeaderWorkerTemplate
+		leader := t.LeaderTemplate
+		if leader == nil {
+			leader = &t.WorkerTemplate
+		}
+		add(*leader, 1)
+		add(t.WorkerTemplate, count(t.Size)-1)
+	case "VolcanoJob":
+		for _, t := range s.Tasks {
+			add(t.Template, count(t.Replicas))
 		}
 	case "Job":
-		add(o.Spec.Template, count(o.Spec.Parallelism))
+		add(s.Template, s.pods())
 	}
-	return templates, counts
+	return templates
+}
+
+// pods is how many pods of a Job run at a time.
+func (s *kubeJobSpec) pods() int64 {
+	n := int64(1)
+	if s.Parallelism != nil {
+		n = *s.Parallelism
+	}
+	if s.Completions != nil && !s.spread() {
+		n = min(n, *s.Completions)
+	}
+	return max(0, min(n, hare.MaxGPUs))
+}
+
+// spread says whether the pods of a Job are pieces of work that run in turns.
+func (s *kubeJobSpec) spread() bool {
+	return s.Completions != nil && s.Parallelism != nil && *s.Completions > *s.Parallelism
+}
+
+// ended returns how a job without pods ended, and when it began and ended; Pending if it has not ended.
+func (o *kubeObject) ended() (st State, startUs, endUs int64) {
+	start, end := us(o.Status.StartTime), max(us(o.Status.CompletionTime), us(o.Status.EndTime))
+	for _, c := range o.Status.Conditions {
+		if c.Status != "True" {
+			continue
+		}
+		switch c.Type {
+		case "Complete", "Completed", "Succeeded", "Finished":
+			if st = Completed; c.Type == "Finished" && strings.Contains(c.Reason, "Fail") {
+				st = Failed
+			}
+			return st, start, max(end, us(c.LastTransitionTime))
+		case "Failed":
+			return Failed, start, us(c.LastTransitionTime)
+		}
+	}
+	var phase struct{ Phase string } // of Volcano
+	if json.Unmarshal(o.Status.State, &phase) != nil {
+		phase.Phase = ""
+	}
+	switch cmp.Or(phase.Phase, o.Status.JobStatus) {
+	case "Completed", "SUCCEEDED":
+		return Completed, start, end
+	case "Failed", "FAILED":
+		return Failed, start, end
+	case "Aborted", "Terminated", "STOPPED":
+		return Cancelled, start, end
+	}
+	return Pending, 0, 0
 }
 
 // finishKube makes nodes and jobs of what the texts told.
-func (l *Log) finishKube() error {
+func (l *Log) finishKube() {
 	k := l.kube
 	l.kube = nil
 	l.kubeDown(k)
 	l.kubeQueues(k)
-	var lone []*kubePod
-	for i := range k.pods {
-		p := &k.pods[i]
-		if root := k.root(p.Metadata); root != nil {
-			root.pods = append(root.pods, p)
-		} else {
-			lone = append(lone, p)
-		}
-	}
+	l.addSlices(k)
+	lone := k.sortPods(l)
 	used := map[string]bool{}
-	for _, uid := range k.order {
-		o := k.owners[uid]
-		if k.root(o.Metadata) != nil {
-			continue // a part of a JobSet
-		}
+	for _, o := range k.jobs() {
 		id := o.id()
 		if used[id] {
 			id = o.Kind + ":" + id
 		}
+		if used[id] { // of two groups of the API
+			id = o.group() + ":" + id
+		}
 		used[id] = true
-		if err := l.kubeOwnerJobs(k, o, uid, id); err != nil {
-			return &RowError{o.place, "job " + id + ": " + err.Error()}
-		}
+		l.kubeOwnerJobs(k, o, id)
 	}
-	for _, p := range lone {
-		if err := l.kubePodJob(k, p, nil); err != nil {
-			return &RowError{p.place, "pod " + p.id() + ": " + err.Error()}
-		}
-	}
+	l.kubeLone(k, lone, used)
+	l.shareParts()
 	keys := map[string]bool{}
 	for i := range l.Jobs {
 		for _, s := range slices.Concat(l.Jobs[i].Only, l.Jobs[i].Exclude) {
@@ -122,7 +193,7 @@ func (l *Log) finishKube() error {
 			}
 		}
 	}
-	return nil
+	l.keepBounds()
 }
 
 // kubeDown makes times out of service of the events of nodes.
@@ -165,102 +236,23 @@ func (l *Log) kubeQueues(k *kubeLog) {
 }
 
 // root returns the job to which an object belongs, the outermost one that was read; nil for none.
-func (k *kubeLog) root(m kubeMeta) (root *kubeOwner) {
+func (k *kubeLog) root(m *kubeMeta) (root *kubeOwner) {
 	for range 8 { // no chain of owners is as long, and a circle ends here
 		next := (*kubeOwner)(nil)
-		for _, ref := range m.OwnerReferences {
-			if o := k.owners[ref.UID]; o != nil && (ref.Controller || len(m.OwnerReferences) == 1) {
-				next = o
-			}
+		if ref := m.controller(); ref != nil {
+			next = k.owners[ref.UID]
 		}
 		if next == nil {
 			return root
 		}
-		root, m = next, next.Metadata
+		root, m = next, &next.Metadata
 	}
 	return root
 }
 
-// kubeOwnerJobs adds the jobs of the log of one job of Kubernetes: one for the pods that began and ended
-// together, so that each attempt is one, and else one a pod.
-func (l *Log) kubeOwnerJobs(k *kubeLog, o *kubeOwner, uid, id string) error {
-	spread := o.Kind == "Job" && o.Spec.Completions != nil && o.Spec.Parallelism != nil &&
-		*o.Spec.Completions > *o.Spec.Parallelism
-	var started []*kubePod
-	waits := 0
-	for _, p := range o.pods {
-		switch {
-		case p.startUs() > 0:
-			started = append(started, p)
-		case !p.over():
-			waits++
-		}
-	}
-	j, err := l.kubeAsked(k, o, uid, id)
-	if err != nil {
-		return err
-	}
-	if len(started) == 0 {
-		switch complete, failed := o.condition("Complete"), o.condition("Failed"); {
-		case complete.Status == "True" || o.condition("Completed").Status == "True" ||
-			o.condition("Succeeded").Status == "True":
-			j.State, j.StartUs, j.EndUs = Completed, us(o.Status.StartTime), max(us(o.Status.CompletionTime),
-				us(complete.LastTransitionTime))
-		case failed.Status == "True":
-			j.State, j.StartUs, j.EndUs = Failed, us(o.Status.StartTime), us(failed.LastTransitionTime)
-		}
-		l.Jobs = append(l.Jobs, j)
-		return nil
-	}
-	slices.SortStableFunc(started, func(a, b *kubePod) int {
-		return cmp.Or(cmp.Compare(a.startUs(), b.startUs()), strings.Compare(a.id(), b.id()))
-	})
-	if waits > 0 {
-		l.Report.leaveOut("pods that wait while others of their job run or ran", o.place)
-	}
-	var groups [][]*kubePod
-	for _, p := range started {
-		if n := len(groups); n > 0 && p.startUs()-groups[n-1][0].startUs() <= gangSpreadUs && !spread {
-			groups[n-1] = append(groups[n-1], p)
-			continue
-		}
-		groups = append(groups, []*kubePod{p})
-	}
-	attempt := 0
-	for _, pods := range groups {
-		if spread || !together(pods) {
-			l.Report.assume("pods of one job that did not begin and end together: each is a job of its own", o.place)
-			for _, p := range pods {
-				if err := l.kubePodJob(k, p, &j); err != nil {
-					return err
-				}
-			}
-			continue
-		}
-		attempt++
-		one := j
-		if attempt > 1 {
-			one.ID += "#" + itoa(int64(attempt))
-			l.Report.assume("each attempt of a job that began again is a job of its own", o.place)
-		}
-		l.hasPods(&one, pods)
-		l.Jobs = append(l.Jobs, one)
-	}
-	return nil
-}
-
-// together says whether pods ended at about the same time, or all run.
-func together(pods []*kubePod) bool {
-	first, last := hare.Forever, int64(0)
-	for _, p := range pods {
-		first, last = min(first, p.endUs()), max(last, p.endUs())
-	}
-	return last-first <= gangSpreadUs
-}
-
-// kubeAsked returns a waiting job with what a job of Kubernetes asks for.
-func (l *Log) kubeAsked(k *kubeLog, o *kubeOwner, uid, id string) (Job, error) {
-	asks := &o.kubeObject
+// kubeAsked returns a waiting job with what a job of Kubernetes asks for. false means that it cannot be told when
+// the job was submitted, or that it asks for more GPUs than a job may have.
+func (l *Log) kubeAsked(k *kubeLog, o *kubeOwner, id string, asks []kubePods) (j Job, ok bool) {
 	m := &o.Metadata
 	name := m.Name
 	switch {
@@ -269,45 +261,82 @@ func (l *Log) kubeAsked(k *kubeLog, o *kubeOwner, uid, id string) (Job, error) {
 	case len(m.OwnerReferences) == 1: // a CronJob, as a rule
 		name = m.OwnerReferences[0].Name
 	}
-	j := Job{ID: id, Name: name, Place: o.place, User: m.Namespace, State: Pending, SubmitUs: us(m.CreationTimestamp)}
-	if j.SubmitUs == 0 {
-		return j, fmt.Errorf("has no metadata.creationTimestamp between 1970 and 2199")
+	j = Job{ID: id, Name: name, Place: o.place, User: m.Namespace, State: Pending, SubmitUs: us(m.CreationTimestamp)}
+	if j.SubmitUs == 0 { // its pods tell, as far as they can
+		first := hare.Forever
+		for _, p := range o.pods {
+			if at := cmp.Or(us(p.Metadata.CreationTimestamp), p.startUs()); at > 0 {
+				first = min(first, at)
+			}
+		}
+		if first == hare.Forever {
+			o.faulty(l, "a job without a time: left out (metadata.creationTimestamp between 1970 and 2199)", o.place, id)
+			return j, false
+		}
+		j.SubmitUs = first
 	}
 	j.EligibleUs = j.SubmitUs
-	limit := max(o.Spec.ActiveDeadlineSeconds, o.Spec.RunPolicy.ActiveDeadlineSeconds)
-	j.LimitUs = max(0, min(limit, maxTimeUs/1e6)) * 1e6
-	if w := k.workloads[uid]; w != nil {
-		asks = w
+	limit := max(o.Spec.ActiveDeadlineSeconds, o.Spec.RunPolicy.ActiveDeadlineSeconds,
+		o.Spec.MaximumExecutionTimeSeconds)
+	if w := k.workloads[m.UID]; w != nil {
+		if len(w.Spec.PodSets) > 0 {
+			asks = w.templates()
+		}
+		limit = max(limit, w.Spec.MaximumExecutionTimeSeconds)
 		j.QOS = w.Spec.QueueName
 		j.OnHold = w.Spec.Active != nil && !*w.Spec.Active
 		j.Partition = k.local[m.Namespace+"/"+w.Spec.QueueName]
 	}
-	templates, counts := asks.templates()
+	j.LimitUs = max(0, min(limit, maxTimeUs/1e6)) * 1e6
 	annotations := []map[string]string{m.Annotations}
 	each := map[int64]bool{}
-	for i, t := range templates {
-		d := t.Spec.Demand()
-		j.GPUs += d.GPUs * counts[i]
-		j.CPUMilli += d.CPUMilli * counts[i]
-		j.MemoryMiB += d.MemoryMiB * counts[i]
-		if annotations = append(annotations, t.Metadata.Annotations); d.GPUs > 0 && counts[i] > 0 {
-			each[d.GPUs] = true
+	ran := slices.ContainsFunc(o.pods, func(p *kubePod) bool { return p.startUs() > 0 })
+	var milli int64
+	for _, t := range asks {
+		n := k.podNeed(&t.Spec, &t.Metadata, m.Namespace, nil)
+		milli += n.milli * t.count
+		j.CPUMilli += n.CPUMilli * t.count
+		j.MemoryMiB += n.MemoryMiB * t.count
+		if annotations = append(annotations, t.Metadata.Annotations); n.milli > 0 && t.count > 0 {
+			each[n.milli] = true
 			l.kubeSelect(k, &j, &t.Spec)
+			if !ran {
+				l.needNotes(&n, o.place)
+			}
+			j.Type = cmp.Or(n.gpuType, j.Type)
 		}
 	}
-	if j.GPUs > hare.MaxGPUs {
-		return j, fmt.Errorf("wants %d GPUs: a job may have up to %d", j.GPUs, hare.MaxGPUs)
+	if j.GPUs = (milli + 999) / 1000; j.GPUs > hare.MaxGPUs {
+		o.faulty(l, "GPUs of a job, more than a job may have: left out", o.place, itoa(j.GPUs))
+		return j, false
 	}
 	j.PerTask = 1
 	if len(each) == 1 {
 		for n := range each {
-			j.PerTask = n
+			if n%1000 == 0 {
+				j.PerTask = n / 1000
+			}
 		}
 	} else if len(each) > 1 {
 		l.Report.assume("pods with unlike numbers of GPUs: may have its GPUs on any nodes", o.place)
 	}
 	l.kubeSeconds(&j, annotations...)
-	return j, nil
+	return j, true
+}
+
+// needNotes says what was made of parts of GPUs.
+func (l *Log) needNotes(n *kubeNeed, place Place) {
+	switch {
+	case n.unsure:
+		l.Report.assume("a part of a GPU, and nothing says how large: counts as a whole one ("+n.part+")", place)
+	case n.milli%1000 != 0:
+		l.Report.assume(partNote, place)
+	case n.part != "":
+		l.Report.assume("parts of GPUs that add up to whole ones", place)
+	}
+	if n.assumed != "" {
+		l.Report.assume(n.assumed, place)
+	}
 }
 
 // kubeSeconds reads the times by GPU type from annotations, the first that has them.
@@ -319,7 +348,8 @@ func (l *Log) kubeSeconds(j *Job, annotations ...map[string]string) {
 		}
 		var err error
 		if j.Seconds, err = parseSpeeds(commentPrefix + text); err != nil {
-			l.Report.leaveOut(fmt.Sprintf("speeds in an annotation that cannot be read: %v", err), j.Place)
+			l.Report.setAside("times in the annotation "+SecondsAnnotation+": the job counts as one without them",
+				j.Place, text)
 		}
 	}
 }
@@ -363,27 +393,39 @@ func (l *Log) kubeSelect(k *kubeLog, j *Job, s *PodSpec) {
 	}
 }
 
+// faulty sets aside an object that cannot be a job, unless what could not be read of it says so already.
+func (o *kubeObject) faulty(l *Log, what string, place Place, value string) {
+	if !o.unread {
+		l.Report.setAside(what, place, value)
+	}
+}
+
 // kubePodJob adds a pod as a job of its own; of is what its job asks for, nil for a pod of no job that
 // was read.
-func (l *Log) kubePodJob(k *kubeLog, p *kubePod, of *Job) error {
-	d := p.Spec.Demand()
-	j := Job{ID: p.id(), Name: cmp.Or(strings.TrimRight(p.Metadata.GenerateName, "-"), p.Metadata.Name), Place: p.place,
-		User: p.Metadata.Namespace, State: Pending, SubmitUs: us(p.Metadata.CreationTimestamp)}
+func (l *Log) kubePodJob(k *kubeLog, p *kubePod, of *Job) {
+	j := Job{Name: cmp.Or(strings.TrimRight(p.Metadata.GenerateName, "-"), p.Metadata.Name), Place: p.place,
+		User: p.Metadata.Namespace}
 	if of != nil {
 		j = *of
-		j.ID, j.Place, j.SubmitUs = p.id(), p.place, us(p.Metadata.CreationTimestamp)
 	} else {
 		l.kubeSelect(k, &j, &p.Spec.PodSpec)
 		l.kubeSeconds(&j, p.Metadata.Annotations)
 	}
-	if j.SubmitUs == 0 {
-		return fmt.Errorf("has no metadata.creationTimestamp between 1970 and 2199")
+	j.ID, j.Place, j.State, j.Type = p.id(), p.place, Pending, cmp.Or(p.need.gpuType, j.Type)
+	if j.SubmitUs = cmp.Or(us(p.Metadata.CreationTimestamp), p.startUs()); j.SubmitUs == 0 {
+		p.faulty(l, "a pod without a time: left out (metadata.creationTimestamp between 1970 and 2199)", p.place, p.id())
+		return
 	}
-	if d.GPUs > hare.MaxGPUs {
-		return fmt.Errorf("wants %d GPUs: a job may have up to %d", d.GPUs, hare.MaxGPUs)
+	gpus := p.need.gpus()
+	if gpus > hare.MaxGPUs {
+		p.faulty(l, "GPUs of a job, more than a job may have: left out", p.place, itoa(gpus))
+		return
+	}
+	if gpus == 0 && p.unread {
+		return // whether it had GPUs may be what could not be read
 	}
 	j.EligibleUs = j.SubmitUs
-	j.GPUs, j.PerTask, j.CPUMilli, j.MemoryMiB = d.GPUs, max(1, d.GPUs), d.CPUMilli, d.MemoryMiB
+	j.GPUs, j.PerTask, j.CPUMilli, j.MemoryMiB = gpus, max(1, gpus), p.need.CPUMilli, p.need.MemoryMiB
 	switch {
 	case p.startUs() > 0:
 		l.hasPods(&j, []*kubePod{p})
@@ -391,34 +433,62 @@ func (l *Log) kubePodJob(k *kubeLog, p *kubePod, of *Job) error {
 		j.State = Completed
 	case p.Status.Phase == "Failed":
 		j.State = Failed
+	default:
+		l.needNotes(&p.need, p.place)
 	}
 	l.Jobs = append(l.Jobs, j)
-	return nil
 }
 
 // hasPods says when and on which nodes a job ran: from the begin of the last of its pods to the end of the
-// first, with the GPUs of all.
+// first, with the GPUs of all. Pods without GPUs say nothing of the time where others have GPUs. A pod that took the
+// place of another of the job counts in its place.
 func (l *Log) hasPods(j *Job, pods []*kubePod) {
-	gpus := map[string]int64{}
+	type place struct{ node, gpuType string }
+	milli := map[place]int64{}
 	first, last, end, running := hare.Forever, int64(0), hare.Forever, false
-	j.State, j.GPUs, j.CPUMilli, j.MemoryMiB = Completed, 0, 0, 0
+	j.State, j.GPUs, j.CPUMilli, j.MemoryMiB, j.On = Completed, 0, 0, 0, nil
 	latest := int64(0)
+	timed := slices.DeleteFunc(slices.Clone(pods), func(p *kubePod) bool { return p.need.milli == 0 })
+	if len(timed) == 0 {
+		timed = pods
+	}
+	followed := l.followed(timed, j.Place)
 	for _, p := range pods {
-		d := p.Spec.Demand()
-		j.GPUs, j.CPUMilli, j.MemoryMiB = j.GPUs+d.GPUs, j.CPUMilli+d.CPUMilli, j.MemoryMiB+d.MemoryMiB
-		gpus[p.Spec.NodeName] += d.GPUs
-		first, last = min(first, p.startUs()), max(last, p.startUs())
+		if followed[p] != nil {
+			continue
+		}
+		j.CPUMilli, j.MemoryMiB = j.CPUMilli+p.need.CPUMilli, j.MemoryMiB+p.need.MemoryMiB
+		if p.need.milli > 0 {
+			milli[place{p.Spec.NodeName, p.need.gpuType}] += p.need.milli
+			j.Type = cmp.Or(p.need.gpuType, j.Type)
+			l.needNotes(&p.need, p.place)
+		}
+	}
+	for _, p := range timed {
+		if followed[p] != nil {
+			first = min(first, p.startUs())
+			continue
+		}
+		begin := p.startUs()
+		for q, next := range followed {
+			if next == p {
+				begin = min(begin, q.startUs())
+			}
+		}
+		first, last = min(first, begin), max(last, begin)
 		end, latest = min(end, p.endUs()), max(latest, p.endUs())
 		switch {
 		case !p.over():
 			running = true
+		case p.endUs() == 0:
+			if !p.unread {
+				l.Report.doubt("a pod has ended, and nothing says when: its job is left out", p.place)
+			}
+			j.State = Unknown
 		case p.condition("DisruptionTarget").Status == "True":
 			j.State = Requeued
 		case p.Status.Phase == "Failed" && j.State == Completed:
 			j.State = Failed
-		case p.endUs() == 0:
-			l.Report.doubt("a pod has ended, and nothing says when: its job is left out", p.place)
-			j.State = Unknown
 		}
 	}
 	if first < last || !running && end < latest {
@@ -432,10 +502,51 @@ func (l *Log) hasPods(j *Job, pods []*kubePod) {
 	if !running && end == 0 {
 		j.StartUs = 0
 	}
-	for _, node := range slices.Sorted(maps.Keys(gpus)) {
-		if gpus[node] > 0 {
-			j.On = append(j.On, Held{Node: node, GPUs: gpus[node]})
-		}
+	var total int64
+	for at, n := range milli { // parts add up before they are rounded
+		h := Held{Node: at.node, Type: at.gpuType, GPUs: min((n+999)/1000, hare.MaxGPUs)}
+		j.On = append(j.On, h)
+		j.GPUs, total = j.GPUs+h.GPUs, total+n
+	}
+	slices.SortFunc(j.On, func(a, b Held) int {
+		return cmp.Or(strings.Compare(a.Node, b.Node), strings.Compare(a.Type, b.Type))
+	})
+	if j.GPUs > hare.MaxGPUs {
+		j.GPUs = hare.MaxGPUs
+	}
+	if total < 1000 && len(j.On) == 1 {
+		l.holdsPart(j, total)
+	}
+	j.PerTask = 1
+	if each := timed[0].need.milli; each > 0 && each%1000 == 0 &&
+		!slices.ContainsFunc(timed, func(p *kubePod) bool { return p.need.milli != each }) {
+		j.PerTask = each / 1000
 	}
 	j.Nodes = int64(len(j.On))
+}
+
+// followed tells of each pod that ended, while others of its job went on, which pod took its place.
+func (l *Log) followed(pods []*kubePod, place Place) map[*kubePod]*kubePod {
+	out := map[*kubePod]*kubePod{}
+	sorted := slices.SortedStableFunc(slices.Values(pods), func(a, b *kubePod) int {
+		return cmp.Compare(a.startUs(), b.startUs())
+	})
+	taken := map[*kubePod]bool{}
+	for _, p := range sorted {
+		if p.endUs() == 0 {
+			continue
+		}
+		at, _ := slices.BinarySearchFunc(sorted, p.endUs(), func(q *kubePod, at int64) int {
+			return cmp.Compare(q.startUs(), at)
+		})
+		for _, q := range sorted[at:] {
+			if q != p && !taken[q] {
+				out[p], taken[q] = q, true
+				l.Report.assume("a pod that took the place of another while others of the job went on: the job counts with "+
+					"the later one", place)
+				break
+			}
+		}
+	}
+	return out
 }

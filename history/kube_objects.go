@@ -15,10 +15,23 @@ type kubeMeta struct {
 	Labels, Annotations                map[string]string
 	CreationTimestamp                  time.Time
 	DeletionTimestamp                  time.Time
-	OwnerReferences                    []struct {
-		Kind, Name, UID string
-		Controller      bool
+	OwnerReferences                    []kubeReference
+}
+
+// kubeReference names the object that an object belongs to.
+type kubeReference struct {
+	APIVersion, Kind, Name, UID string
+	Controller                  bool
+}
+
+// controller returns the reference to what controls an object; nil for none.
+func (m *kubeMeta) controller() *kubeReference {
+	for i := range m.OwnerReferences {
+		if r := &m.OwnerReferences[i]; r.Controller || len(m.OwnerReferences) == 1 {
+			return r
+		}
 	}
+	return nil
 }
 
 // kubeCondition is a condition of a status.
@@ -39,7 +52,12 @@ type PodSpec struct {
 	NodeSelector   map[string]string
 	Containers     []Container
 	InitContainers []Container
-	Affinity       struct {
+	Resources      Resources // of the pod as a whole, since 1.32
+	ResourceClaims []struct{ Name, ResourceClaimName, ResourceClaimTemplateName string }
+	// SchedulingGroup and WorkloadRef name the pod's PodGroup, since 1.36 and in 1.35.
+	SchedulingGroup struct{ PodGroupName string }
+	WorkloadRef     struct{ Name, PodGroup, PodGroupReplicaKey string }
+	Affinity        struct {
 		NodeAffinity struct {
 			Required struct {
 				NodeSelectorTerms []struct{ MatchExpressions, MatchFields []kubeExpression }
@@ -50,7 +68,14 @@ type PodSpec struct {
 
 // Container is a container of a pod with its resources.
 type Container struct {
-	Resources struct{ Requests, Limits map[string]Quantity }
+	RestartPolicy string // Always of an init container that runs beside the others
+	Resources     Resources
+}
+
+// Resources are what a container asks for.
+type Resources struct {
+	Requests, Limits map[string]Quantity
+	Claims           []struct{ Name, Request string }
 }
 
 // kubeTemplate is a template of pods.
@@ -62,72 +87,138 @@ type kubeTemplate struct {
 // kubeJobSpec is the specification of a batch/v1 Job.
 type kubeJobSpec struct {
 	Parallelism, Completions *int64
+	CompletionMode           string
 	Suspend                  bool
 	ActiveDeadlineSeconds    int64
 	Template                 kubeTemplate
 }
 
-// kubeReplicas are the pods of one role of a PyTorchJob.
+// kubeReplicas are the pods of one role of a job of Kubeflow, of a task of Volcano, or of a group of Ray's workers.
 type kubeReplicas struct {
-	Replicas *int64
-	Template kubeTemplate
+	Replicas, NumOfHosts *int64
+	Template             kubeTemplate
 }
 
-// kubeRunPolicy is the run policy of a PyTorchJob.
+// kubeRunPolicy is the run policy of a job of Kubeflow.
 type kubeRunPolicy struct {
 	Suspend               bool
 	ActiveDeadlineSeconds int64
 }
 
+// kubeReplicatedJob is a part of a JobSet.
+type kubeReplicatedJob struct {
+	Name     string
+	Replicas *int64
+	Template struct{ Spec kubeJobSpec }
+}
+
+// kubeRayCluster is the specification of a RayCluster.
+type kubeRayCluster struct {
+	HeadGroupSpec    *kubeReplicas
+	WorkerGroupSpecs []kubeReplicas
+}
+
+// kubeDeviceRequest asks for devices; the members of Exactly stand in the request itself before v1beta2.
+type kubeDeviceRequest struct {
+	Name, DeviceClassName, AllocationMode string
+	Count                                 int64
+	Exactly                               *kubeDeviceRequest
+	FirstAvailable                        []kubeDeviceRequest
+}
+
+// kubeAttribute is an attribute of a device.
+type kubeAttribute struct{ String string }
+
+// kubeDevice is a device of a ResourceSlice; the attributes stand in Basic before v1beta2.
+type kubeDevice struct {
+	Name       string
+	Attributes map[string]kubeAttribute
+	Basic      struct{ Attributes map[string]kubeAttribute }
+}
+
+// kubeSpec is the specification of an object.
+type kubeSpec struct {
+	PodSpec
+	kubeJobSpec
+	Unschedulable  bool                // of a node
+	ReplicatedJobs []kubeReplicatedJob // of a JobSet
+	// of the jobs of Kubeflow
+	PyTorchReplicaSpecs, MPIReplicaSpecs, TFReplicaSpecs, XGBReplicaSpecs, PaddleReplicaSpecs, MXReplicaSpecs,
+	JAXReplicaSpecs map[string]kubeReplicas
+	RunPolicy kubeRunPolicy
+	Trainer   struct { // of a TrainJob
+		NumNodes         *int64
+		ResourcesPerNode *Resources
+	}
+	kubeRayCluster
+	RayClusterSpec       kubeRayCluster // of a RayJob
+	Replicas             *int64         // of a LeaderWorkerSet
+	LeaderWorkerTemplate struct {
+		LeaderTemplate *kubeTemplate
+		WorkerTemplate kubeTemplate
+		Size           *int64
+	}
+	Tasks []kubeReplicas // of a Job of Volcano
+	// of a PodGroup
+	MinMember        int64
+	SchedulingPolicy struct{ Gang struct{ MinCount int64 } }
+	// of a Workload of Kueue
+	Active                      *bool
+	QueueName                   string
+	MaximumExecutionTimeSeconds int64
+	PodSets                     []struct {
+		Count    int64
+		Template kubeTemplate
+	}
+	NodeLabels     map[string]string // of a ResourceFlavor
+	ClusterQueue   string            // of a LocalQueue
+	ResourceGroups []struct {        // of a ClusterQueue
+		CoveredResources []string
+		Flavors          []struct{ Name string }
+	}
+	Devices json.RawMessage // of a ResourceClaim the requests, of a ResourceSlice the list
+	Spec    struct {        // of a ResourceClaimTemplate
+		Devices json.RawMessage
+	}
+	Driver    string          // of a ResourceSlice
+	Selectors json.RawMessage // of a DeviceClass
+}
+
 // kubeObject holds the members of all kinds that are read. Names that several kinds have mean the
 // same, or are of the same form.
 type kubeObject struct {
-	Kind     string
-	Metadata kubeMeta
-	Spec     struct {
-		PodSpec
-		kubeJobSpec
-		Unschedulable bool // of a node
-		// of a JobSet
-		ReplicatedJobs []struct {
-			Replicas *int64
-			Template struct{ Spec kubeJobSpec }
-		}
-		PyTorchReplicaSpecs map[string]kubeReplicas // of a PyTorchJob
-		RunPolicy           kubeRunPolicy
-		// of a Workload of Kueue
-		Active    *bool
-		QueueName string
-		PodSets   []struct {
-			Count    int64
-			Template kubeTemplate
-		}
-		NodeLabels     map[string]string // of a ResourceFlavor
-		ClusterQueue   string            // of a LocalQueue
-		ResourceGroups []struct {        // of a ClusterQueue
-			CoveredResources []string
-			Flavors          []struct{ Name string }
-		}
-	}
-	Status struct {
+	APIVersion, Kind string
+	Items            []json.RawMessage // of a list
+	Metadata         kubeMeta
+	Spec             kubeSpec
+	Status           struct {
 		Allocatable, Capacity map[string]Quantity
 		Phase                 string
 		Conditions            []kubeCondition
 		StartTime             time.Time
 		CompletionTime        time.Time
+		EndTime               time.Time // of a RayJob
 		ContainerStatuses     []struct {
 			State struct {
 				Terminated struct{ FinishedAt time.Time }
 			}
 		}
+		ResourceClaimStatuses []struct{ Name, ResourceClaimName string }
+		State                 json.RawMessage // of a Job of Volcano an object with a phase, of others a word
+		JobStatus             string          // of a RayJob
+		RayClusterName        string
 	}
 	// of an event
 	Reason         string
+	Message        string // of a Status too
 	InvolvedObject struct{ Kind, Name string }
 	Regarding      struct{ Kind, Name string }
 	FirstTimestamp time.Time
 	LastTimestamp  time.Time
 	EventTime      time.Time
+
+	unread bool   // whether a value of it could not be read
+	form   string // how the object is read: its kind, or the kind of the same form
 }
 
 // condition returns a condition; its type is "" if there is none.
@@ -179,53 +270,6 @@ func (q Quantity) Whole() int64 { return int64(q) / 1000 }
 
 // MiB returns an amount of bytes in MiB, without its fraction.
 func (q Quantity) MiB() int64 { return int64(float64(q) / 1000 / (1 << 20)) }
-
-// IsGPU says whether a resource counts whole GPUs, such as nvidia.com/gpu and amd.com/gpu.
-func IsGPU(resource string) bool { return strings.HasSuffix(resource, "/gpu") }
-
-// isGPUPart says whether a resource counts parts of GPUs, or shared ones.
-func isGPUPart(resource string) bool {
-	_, name, ok := strings.Cut(resource, "/")
-	return ok && (strings.HasPrefix(name, "mig-") || name == "gpu.shared")
-}
-
-// Demand is what a pod holds.
-type Demand struct{ GPUs, CPUMilli, MemoryMiB int64 }
-
-// Demand returns what a pod of the specification holds: the sum of its containers, or what an init
-// container needs if that is more.
-func (s *PodSpec) Demand() (d Demand) {
-	of := func(c *Container) (d Demand) {
-		for name, limit := range c.Resources.Limits { // a GPU's request is its limit
-			if IsGPU(name) {
-				d.GPUs += limit.Whole()
-			}
-		}
-		for name, request := range c.Resources.Requests {
-			if _, limited := c.Resources.Limits[name]; IsGPU(name) && !limited {
-				d.GPUs += request.Whole()
-			}
-		}
-		amount := func(name string) Quantity {
-			if q, ok := c.Resources.Requests[name]; ok {
-				return q
-			}
-			return c.Resources.Limits[name]
-		}
-		d.CPUMilli, d.MemoryMiB = int64(amount("cpu")), amount("memory").MiB()
-		return d
-	}
-	for i := range s.Containers {
-		one := of(&s.Containers[i])
-		d.GPUs, d.CPUMilli, d.MemoryMiB = d.GPUs+one.GPUs, d.CPUMilli+one.CPUMilli, d.MemoryMiB+one.MemoryMiB
-	}
-	for i := range s.InitContainers {
-		one := of(&s.InitContainers[i])
-		d.GPUs, d.CPUMilli = max(d.GPUs, one.GPUs), max(d.CPUMilli, one.CPUMilli)
-		d.MemoryMiB = max(d.MemoryMiB, one.MemoryMiB)
-	}
-	return d
-}
 
 // us returns a time in microseconds since 1970; 0 for none, or for one that cannot be.
 func us(at time.Time) int64 {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -95,25 +96,15 @@ func TestKubeLive(t *testing.T) {
 	}
 }
 
-// TestBadKube checks that each fault is named with its place.
+// TestBadKube checks that a text of which nothing can be read is refused, with the place.
 func TestBadKube(t *testing.T) {
 	for _, c := range []struct{ name, text, want string }{
-		{"empty", "", "f#: byte 0: the JSON ends or breaks off here"},
-		{"text", "NAME  READY", "f#: byte 0: the JSON ends or breaks off here"},
-		{"list", "[]", "f#: is no object of Kubernetes"},
+		{"text", "NAME  READY", "f:1: is no object of Kubernetes"},
+		{"tabs", "a: [1\n\tb: {", "f:1: is neither JSON nor YAML"},
+		{"numbers", "[1,2]", "f#/0: is no object of Kubernetes"},
 		{"cut", `{"kind":"List","items":[{"kind":"Pod",`, "f#/items/0: byte 24: the JSON ends or breaks off here"},
 		{"other JSON", `{"a":1}`, "f#: has no kind"},
-		{"wrong type", `{"kind":"List","items":[{"kind":"JobSet","spec":{"replicatedJobs":7}}]}`,
-			"f#/items/0: Spec.ReplicatedJobs: must not be a number"},
 		{"items", `{"items":{}}`, "f#/items: is not a list"},
-		{"amount", `{"kind":"NodeList","items":[{"metadata":{"name":"n"},"status":{"capacity":{"cpu":"many"}}}]}`,
-			`f#/items/0: "many" is not an amount such as 500m`},
-		{"time", `{"kind":"Pod","metadata":{"name":"p","creationTimestamp":"yesterday"}}`, `f#: parsing time`},
-		{"name", `{"items":[{"kind":"Pod"}]}`, "f#/items/0: has no metadata.name"},
-		{"no time", `{"items":[{"kind":"Pod","metadata":{"name":"p","namespace":"a"}}]}`,
-			"f#/items/0: pod a/p: has no metadata.creationTimestamp"},
-		{"GPUs", `{"items":[{"kind":"Node","metadata":{"name":"n"},"status":{"capacity":{"nvidia.com/gpu":"1E"}}}]}`,
-			"f#/items/0: nvidia.com/gpu: "},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := history.Read("kube", []trace.Source{{Name: "f", R: strings.NewReader(c.text)}}, history.ReadConfig{})
@@ -122,6 +113,57 @@ func TestBadKube(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestKubeSetAside checks that a value that cannot be read is set aside with its place, and that the rest is read.
+func TestKubeSetAside(t *testing.T) {
+	const rest = `{"kind":"Node","metadata":{"name":"rest"},"status":{"capacity":{"nvidia.com/gpu":"2"}}}`
+	for _, c := range []struct{ name, text, want string }{
+		{"wrong type", `{"kind":"JobSet","metadata":{"name":"j","creationTimestamp":"2026-11-16T08:00:00Z"},
+			"spec":{"replicatedJobs":7}}`, `f#/items/0/spec/replicatedJobs: "7"`},
+		{"amount", `{"kind":"Node","metadata":{"name":"n"},"status":{"capacity":{"cpu":"many"}}}`,
+			`f#/items/0/status/capacity/cpu: "many"`},
+		{"time", `{"kind":"Pod","metadata":{"name":"p","creationTimestamp":"yesterday"}}`,
+			`f#/items/0/metadata/creationTimestamp: "yesterday"`},
+		{"GPUs of a pod", `{"kind":"Pod","metadata":{"name":"p","creationTimestamp":"2026-11-16T08:00:00Z"},"spec":{
+			"containers":[{"resources":{"limits":{"nvidia.com/gpu":"eight"}}}]}}`,
+			`f#/items/0/spec/containers/0/resources/limits/nvidia.com~1gpu: "eight"`},
+		{"label", `{"kind":"Node","metadata":{"name":"n","labels":{"a":7,"b":"c"}}}`, `f#/items/0/metadata/labels/a: "7"`},
+		{"name", `{"kind":"Pod"}`, `f#/items/0: ""`},
+		{"no kind", `{"metadata":{"name":"p"}}`, `f#/items/0: ""`},
+		{"no object", `17`, `f#/items/0: "17"`},
+		{"no time", `{"kind":"Pod","metadata":{"name":"p","namespace":"a"}}`, `f#/items/0: "a/p"`},
+		{"GPUs", `{"kind":"Node","metadata":{"name":"n"},"status":{"capacity":{"nvidia.com/gpu":"1E"}}}`,
+			`f#/items/0: "2147483647 gpu"`},
+		{"seconds", `{"kind":"Pod","metadata":{"name":"p","creationTimestamp":"2026-11-16T08:00:00Z",
+			"annotations":{"hare.dev/seconds":"fast"}}}`, `f#/items/0: "fast"`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			log := readKubeText(t, `{"items":[`+c.text+`,`+rest+`]}`)
+			if n := log.Report.SetAside; len(n) != 1 || n[0].Count != 1 || n[0].First != c.want {
+				t.Errorf("got %v, want %s", n, c.want)
+			}
+			if c.name == "GPUs of a pod" && len(log.Jobs) > 0 {
+				t.Errorf("counts as a job without GPUs: %+v", log.Jobs)
+			}
+			if i := slices.IndexFunc(log.Nodes, func(n history.Node) bool { return n.Name == "rest" }); i < 0 {
+				t.Errorf("the node that can be read is not in %v", log.Nodes)
+			}
+		})
+	}
+}
+
+func readKubeText(t *testing.T, texts ...string) *history.Log {
+	t.Helper()
+	var sources []trace.Source
+	for _, text := range texts {
+		sources = append(sources, trace.Source{Name: "f", R: strings.NewReader(text)})
+	}
+	log, err := history.Read("kube", sources, history.ReadConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return log
 }
 
 // FuzzKube checks that no text makes the reader of Kubernetes' objects panic, and that an instance that
@@ -135,5 +177,8 @@ func FuzzKube(f *testing.F) {
 	f.Add(text[:len(text)/2])
 	f.Add([]byte(`{"kind":"NodeList","items":[{"metadata":{"name":"n"},"status":{"capacity":{"nvidia.com/gpu":"2"}}}]}`))
 	f.Add([]byte(`{"kind":"Job","metadata":{"name":"j","ownerReferences":[{"uid":"j"}],"uid":"j"}}`))
+	for _, text := range kubeSeeds() {
+		f.Add(text)
+	}
 	f.Fuzz(func(_ *testing.T, text []byte) { readAnything("kube", text) })
 }

@@ -59,8 +59,11 @@ func (cfg *LiveConfig) slurmCommands() []liveCommand {
 // definition fail, and their failure is left out.
 func (cfg *LiveConfig) kubeCommands() (commands []liveCommand) {
 	for _, kind := range []string{"nodes", "pods", "jobs.batch", "events", "jobsets.jobset.x-k8s.io",
-		"pytorchjobs.kubeflow.org", "workloads.kueue.x-k8s.io", "localqueues.kueue.x-k8s.io",
-		"clusterqueues.kueue.x-k8s.io", "resourceflavors.kueue.x-k8s.io"} {
+		"pytorchjobs.kubeflow.org", "mpijobs.kubeflow.org", "tfjobs.kubeflow.org", "trainjobs.trainer.kubeflow.org",
+		"rayjobs.ray.io", "rayclusters.ray.io", "leaderworkersets.leaderworkerset.x-k8s.io", "jobs.batch.volcano.sh",
+		"workloads.kueue.x-k8s.io", "localqueues.kueue.x-k8s.io", "clusterqueues.kueue.x-k8s.io",
+		"resourceflavors.kueue.x-k8s.io", "resourceclaims.resource.k8s.io", "resourceclaimtemplates.resource.k8s.io",
+		"resourceslices.resource.k8s.io", "deviceclasses.resource.k8s.io"} {
 		args := append(slices.Clone(cfg.Arguments), "get", kind, "-A", "-o", "json")
 		if kind == "events" {
 			args = append(args, "--field-selector", "involvedObject.kind=Node")

@@ -10,6 +10,7 @@ import (
 	"io"
 	"maps"
 	"math"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -36,12 +37,14 @@ type rayJob struct {
 	SubmissionID string `json:"submission_id"`
 	Status       string
 	Entrypoint   string
-	Metadata     map[string]string
-	StartTime    float64 `json:"start_time"`
-	EndTime      float64 `json:"end_time"`
-	DriverNodeID string  `json:"driver_node_id"`
-	// It is in what a job was submitted with, which some versions return too.
-	EntrypointGPUs float64 `json:"entrypoint_num_gpus"`
+	Metadata     map[string]rayWord
+	StartTime    rayMoment `json:"start_time"`
+	EndTime      rayMoment `json:"end_time"`
+	DriverNodeID string    `json:"driver_node_id"`
+	// They are in what a job was submitted with, which some versions return too.
+	EntrypointGPUs      rayNumber            `json:"entrypoint_num_gpus"`
+	EntrypointCPUs      rayNumber            `json:"entrypoint_num_cpus"`
+	EntrypointResources map[string]rayNumber `json:"entrypoint_resources"`
 }
 
 // rayNode holds the members of a node of /nodes?view=summary and of /api/v0/nodes.
@@ -51,66 +54,138 @@ type rayNode struct {
 	Raylet       struct {
 		NodeID         string
 		State          string
-		ResourcesTotal map[string]float64
+		ResourcesTotal map[string]rayNumber
 		Labels         map[string]string
-		StartTimeMs    rayNumber
+		StartTimeMs    rayMoment
 	}
-	NodeID         string             `json:"node_id"`
-	NodeIP         string             `json:"node_ip"`
-	NodeName       string             `json:"node_name"`
-	State          string             `json:"state"`
-	ResourcesTotal map[string]float64 `json:"resources_total"`
-	Labels         map[string]string  `json:"labels"`
-	StartTimeMs    float64            `json:"start_time_ms"`
-	EndTimeMs      float64            `json:"end_time_ms"`
+	NodeID         string               `json:"node_id"`
+	NodeIP         string               `json:"node_ip"`
+	NodeName       string               `json:"node_name"`
+	State          string               `json:"state"`
+	ResourcesTotal map[string]rayNumber `json:"resources_total"`
+	Labels         map[string]string    `json:"labels"`
+	StartTimeMs    rayMoment            `json:"start_time_ms"`
+	EndTimeMs      rayMoment            `json:"end_time_ms"`
 }
 
-// rayNumber is a number that Ray's summary of nodes writes as a text.
+// rayNumber is a number, which Ray's summary of nodes writes as a text, and ray list, where it counts bytes, as one
+// such as 5.224 GiB.
 type rayNumber float64
+
+// rayUnits are the units of ray list.
+var rayUnits = map[string]float64{"": 1, "B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
 
 // UnmarshalJSON reads a number, or a text that is one.
 func (n *rayNumber) UnmarshalJSON(text []byte) error {
-	if string(text) == "null" {
+	if string(text) == "null" || string(text) == `""` {
 		return nil
 	}
-	v, err := strconv.ParseFloat(strings.Trim(string(text), `"`), 64)
-	if err != nil {
+	word, unit, _ := strings.Cut(strings.Trim(string(text), `"`), " ")
+	v, err := strconv.ParseFloat(word, 64)
+	of, known := rayUnits[unit]
+	if err != nil || !known || math.IsNaN(v) || math.IsInf(v, 0) {
 		return fmt.Errorf("%.40q is no number", text)
 	}
-	*n = rayNumber(v)
+	*n = rayNumber(v * of)
 	return nil
 }
 
-// rayHolder holds the members of a placement group or of an actor of the state API.
+// rayMoment is a time: milliseconds, or what ray list makes of them in the time zone where it runs.
+type rayMoment struct {
+	ms    rayNumber
+	clock time.Time // as UTC; zero where the time is told in milliseconds
+}
+
+// UnmarshalJSON reads a number of milliseconds, or a date with a time of day.
+func (m *rayMoment) UnmarshalJSON(text []byte) error {
+	if at, err := time.Parse(`"2006-01-02 15:04:05"`, string(text)); err == nil {
+		m.clock = at
+		return nil
+	}
+	return m.ms.UnmarshalJSON(text)
+}
+
+// rayWord is a text of metadata, which some clients write as a number.
+type rayWord string
+
+// UnmarshalJSON reads a text, a number, or true or false.
+func (w *rayWord) UnmarshalJSON(text []byte) error {
+	var v any
+	if err := json.Unmarshal(text, &v); err != nil {
+		return err
+	}
+	switch v := v.(type) {
+	case string:
+		*w = rayWord(v)
+	case float64, bool:
+		*w = rayWord(text)
+	case map[string]any, []any:
+		return fmt.Errorf("%.40q is no text", text)
+	}
+	return nil
+}
+
+// rayHolder holds the members of a placement group, of an actor or of a task of the state API.
 type rayHolder struct {
 	State            string
 	CreatorJobID     string `json:"creator_job_id"` // of a placement group
 	PlacementGroupID string `json:"placement_group_id"`
 	Bundles          []struct {
-		NodeID        string             `json:"node_id"`
-		UnitResources map[string]float64 `json:"unit_resources"`
+		NodeID        string               `json:"node_id"`
+		UnitResources map[string]rayNumber `json:"unit_resources"`
 	}
-	ActorID           string             `json:"actor_id"` // of an actor
-	JobID             string             `json:"job_id"`
-	NodeID            string             `json:"node_id"`
-	RequiredResources map[string]float64 `json:"required_resources"`
+	ActorID           string               `json:"actor_id"` // of an actor
+	Name              string               `json:"name"`
+	JobID             string               `json:"job_id"`
+	NodeID            string               `json:"node_id"`
+	RequiredResources map[string]rayNumber `json:"required_resources"`
 }
+
+// raySupervisor begins the name of the actor that holds the GPUs of a job's entrypoint; the submission ID follows. The
+// actor belongs to the dashboard's own job.
+const raySupervisor = "_ray_internal_job_actor_"
 
 // rayLog gathers jobs and what they hold until all texts are read.
 type rayLog struct {
+	zone    *time.Location // of times without a zone
 	jobs    []rayJob
 	places  []Place
+	unread  []bool            // whether a value of the job could not be read
 	nodes   map[string]string // name by ID
 	holders map[string][]rayHolder
+	entries map[string][]rayHolder // by submission ID, what holds the GPUs of its entrypoint
 }
 
+// notFinite finds the numbers that Python writes and JSON does not have.
+var notFinite = regexp.MustCompile(`([:,\[]\s*)(NaN|-?Infinity)\b`)
+
 // readRay reads an answer of Ray's dashboard: the list of jobs, the nodes of /nodes?view=summary, or the
-// nodes, placement groups or actors of the state API.
-func (l *Log) readRay(name string, in *bufio.Reader) error {
+// nodes, placement groups or actors of the state API, or the list of any of them, as ray list --format json writes it.
+func (l *Log) readRay(name string, in *bufio.Reader, zone *time.Location) error {
 	if l.ray == nil {
-		l.ray = &rayLog{nodes: map[string]string{}, holders: map[string][]rayHolder{}}
+		l.ray = &rayLog{zone: zone, nodes: map[string]string{}, holders: map[string][]rayHolder{},
+			entries: map[string][]rayHolder{}}
 	}
-	d := json.NewDecoder(in)
+	switch first, err := firstByte(in); {
+	case errors.Is(err, io.EOF):
+		l.Report.doubt("the text is empty: nothing was read of it", Place{File: name})
+		return nil
+	case err != nil:
+		return &RowError{Place{File: name}, err.Error()}
+	case first != '{' && first != '[':
+		return &RowError{Place{File: name, Line: 1}, "is no answer of Ray's dashboard: save /api/jobs/, " +
+			"/nodes?view=summary or /api/v0/nodes, or write ray list with --format json --detail"}
+	}
+	whole, err := io.ReadAll(in)
+	if err != nil {
+		return &RowError{Place{File: name}, err.Error()}
+	}
+	if !json.Valid(whole) {
+		if text := notFinite.ReplaceAll(whole, []byte("${1}null")); json.Valid(text) {
+			whole = text
+		}
+	}
+	d := json.NewDecoder(bytes.NewReader(whole))
 	var text json.RawMessage
 	if err := d.Decode(&text); err != nil {
 		return jsonFault(name, "", d, err)
@@ -119,102 +194,176 @@ func (l *Log) readRay(name string, in *bufio.Reader) error {
 		return &RowError{Place{File: name}, "a second document follows the first: give each answer in a file"}
 	}
 	if text[0] == '[' {
-		return l.rayList(name, "", "jobs", text)
+		return l.rayList(name, "", "", text)
+	}
+	type list struct {
+		Total   int64
+		After   int64 `json:"num_after_truncation"`
+		Result  json.RawMessage
+		Warning string `json:"partial_failure_warning"`
 	}
 	var answer struct {
 		Result json.RawMessage
 		Msg    string
 		Data   struct {
 			Summary json.RawMessage
-			Result  struct {
-				Total, NumAfterTruncation int64
-				Result                    json.RawMessage
-				PartialFailureWarning     string `json:"partial_failure_warning"`
-			}
+			Result  json.RawMessage
 		}
 	}
-	if err := json.Unmarshal(text, &answer); err != nil {
+	if err := l.Report.decode(text, &answer, Place{File: name}); err != nil {
 		return jsonFault(name, "", d, err)
 	}
 	if string(answer.Result) == "false" {
 		return &RowError{Place{File: name, At: "/result"}, fmt.Sprintf("Ray answered with an error: %.200s", answer.Msg)}
 	}
-	switch r := &answer.Data.Result; {
+	switch {
 	case answer.Data.Summary != nil:
 		return l.rayList(name, "/data/summary", "nodes", answer.Data.Summary)
-	case r.Result != nil:
-		if r.PartialFailureWarning != "" {
+	case len(answer.Data.Result) > 0 && answer.Data.Result[0] == '[':
+		return l.rayList(name, "/data/result", "", answer.Data.Result)
+	case len(answer.Data.Result) > 0 && answer.Data.Result[0] == '{':
+		var r list
+		at := Place{File: name, At: "/data/result"}
+		if err := l.Report.decode(answer.Data.Result, &r, at); err != nil {
+			return jsonFault(name, at.At, d, err)
+		}
+		if r.Result == nil {
+			break
+		}
+		at.At += "/result"
+		if r.Warning != "" {
 			l.Report.doubt("Ray could not ask all nodes", Place{File: name, At: "/data/result/partial_failure_warning"})
 		}
-		return l.rayList(name, "/data/result/result", "", r.Result)
+		var items []json.RawMessage
+		if json.Unmarshal(r.Result, &items) == nil {
+			if there := max(r.Total, r.After); int64(len(items)) < there {
+				l.Report.doubt(fmt.Sprintf("a list was cut: has %d of %d entries (ask with &limit=10000)", len(items), there),
+					at)
+			}
+		}
+		return l.rayList(name, at.At, "", r.Result)
+	case rayKind(text) == "jobs": // of one job
+		return l.rayList(name, "", "jobs", slices.Concat([]byte("["), text, []byte("]")))
 	}
 	return &RowError{Place{File: name}, "is no answer of Ray's dashboard: save /api/jobs/, /nodes?view=summary or " +
 		"/api/v0/nodes"}
 }
 
-// rayList takes the items of a list; a kind of "" is told by the first item.
+// rayKind tells the kind of an item of a list by its members; "" for none.
+func rayKind(item json.RawMessage) string {
+	var has map[string]json.RawMessage
+	if json.Unmarshal(item, &has) != nil {
+		return ""
+	}
+	for _, k := range []struct{ member, kind string }{{"actor_id", "actors"}, {"bundles", "placement groups"},
+		{"placement_group_id", "placement groups"}, {"submission_id", "jobs"}, {"entrypoint", "jobs"},
+		{"task_id", "tasks"}, {"raylet", "nodes"}, {"resources_total", "nodes"}, {"node_id", "nodes"},
+		{"job_id", "jobs"}, {"status", "jobs"}} {
+		if _, ok := has[k.member]; ok {
+			return k.kind
+		}
+	}
+	return ""
+}
+
+// rayList takes the items of a list; a kind of "" is told by the members of each item.
 func (l *Log) rayList(name, at, kind string, text json.RawMessage) error {
 	var items []json.RawMessage
 	if err := json.Unmarshal(text, &items); err != nil {
 		return &RowError{Place{File: name, At: at}, "is not a list"}
 	}
-	f := File{Name: name, Rows: len(items)}
+	var fault *RowError
+	rows := map[string]int{}
 	for i, item := range items {
 		place := Place{File: name, At: at + "/" + strconv.Itoa(i)}
-		if kind == "" {
-			switch {
-			case bytes.Contains(item, []byte(`"actor_id"`)):
-				kind = "actors"
-			case bytes.Contains(item, []byte(`"bundles"`)):
-				kind = "placement groups"
-			case bytes.Contains(item, []byte(`"resources_total"`)):
-				kind = "nodes"
-			default:
-				return &RowError{place, "is no node, placement group or actor: save them with detail=1"}
-			}
+		as := cmp.Or(kind, rayKind(item))
+		before := l.Report.Unread()
+		reason := l.rayItem(as, item, place)
+		if reason == "" {
+			rows[as]++
+			continue
 		}
-		var err error
-		switch kind {
-		case "jobs":
-			var j rayJob
-			if err = json.Unmarshal(item, &j); err == nil {
-				l.ray.jobs, l.ray.places = append(l.ray.jobs, j), append(l.ray.places, place)
-			}
-		case "nodes":
-			var n rayNode
-			if err = json.Unmarshal(item, &n); err == nil {
-				err = l.addRayNode(&n, place)
-			}
-		default:
-			var h rayHolder
-			if err = json.Unmarshal(item, &h); err == nil {
-				job := cmp.Or(h.CreatorJobID, h.JobID)
-				if h.ActorID == "" || h.PlacementGroupID == "" { // an actor in a group holds nothing beside the group
-					l.ray.holders[job] = append(l.ray.holders[job], h)
-				}
-			}
+		if l.Report.Unread() == before { // else what could not be read says so
+			l.Report.setAside("an entry that "+reason+": left out", place, string(item))
 		}
-		if err != nil {
-			return &RowError{place, err.Error()}
+		if fault == nil {
+			fault = &RowError{place, reason}
 		}
 	}
-	f.Kind = cmp.Or(kind, "an empty list") + " of Ray"
-	l.Report.Files = append(l.Report.Files, f)
+	if len(rows) == 0 && fault != nil {
+		return fault
+	}
+	if len(items) == 0 {
+		rows[cmp.Or(kind, "an empty list")] = 0
+	}
+	for _, as := range sortedStrings(rows) {
+		l.Report.Files = append(l.Report.Files, File{Name: name, Kind: as + " of Ray", Rows: rows[as]})
+	}
 	return nil
 }
 
+// rayItem takes one entry of a list, and returns why it could not be read; "" where it was.
+func (l *Log) rayItem(kind string, item json.RawMessage, place Place) string {
+	before := l.Report.Unread()
+	read := func(v any) bool { return item[0] == '{' && l.Report.decode(item, v, place) == nil }
+	switch kind {
+	case "jobs":
+		var j rayJob
+		if !read(&j) {
+			break
+		}
+		unread := l.Report.Unread() > before
+		if j.SubmissionID == "" && j.JobID == "" {
+			return "has neither a submission_id nor a job_id"
+		}
+		l.ray.jobs, l.ray.places = append(l.ray.jobs, j), append(l.ray.places, place)
+		l.ray.unread = append(l.ray.unread, unread)
+		return ""
+	case "nodes":
+		var n rayNode
+		if read(&n) {
+			return l.addRayNode(&n, place)
+		}
+	case "actors", "placement groups":
+		var h rayHolder
+		if read(&h) {
+			l.addRayHolder(h, place, l.Report.Unread() > before)
+			return ""
+		}
+	case "tasks":
+		l.Report.leaveOut("tasks of Ray: what they hold is not told for long enough", place)
+		return ""
+	}
+	return "is no job, node, placement group or actor of Ray (save them with detail=1)"
+}
+
+// addRayHolder takes what holds GPUs. An actor in a placement group holds nothing beside the group.
+func (l *Log) addRayHolder(h rayHolder, place Place, unread bool) {
+	submission, supervises := strings.CutPrefix(h.Name, raySupervisor)
+	switch {
+	case h.ActorID != "" && h.PlacementGroupID != "":
+	case h.RequiredResources == nil && h.Bundles == nil && !unread:
+		l.Report.doubt("an actor or placement group without its resources (ask with detail=1)", place)
+	case supervises:
+		l.ray.entries[submission] = append(l.ray.entries[submission], h)
+	default:
+		job := cmp.Or(h.CreatorJobID, h.JobID)
+		l.ray.holders[job] = append(l.ray.holders[job], h)
+	}
+}
+
 // addRayNode adds a node.
-func (l *Log) addRayNode(v *rayNode, place Place) error {
+func (l *Log) addRayNode(v *rayNode, place Place) (fault string) {
 	id, has := cmp.Or(v.NodeID, v.Raylet.NodeID), v.ResourcesTotal
 	if id == "" {
-		return errors.New("the node has no ID")
+		return "is a node without an ID"
 	}
 	if has == nil {
 		has = v.Raylet.ResourcesTotal
 	}
 	if _, twice := l.ray.nodes[id]; twice {
 		l.Report.leaveOut("a node that is told twice: the first counts", place)
-		return nil
+		return ""
 	}
 	name := cmp.Or(v.NodeName, v.Hostname, v.NodeIP, v.IP, id)
 	if l.has(name) {
@@ -232,26 +381,27 @@ func (l *Log) addRayNode(v *rayNode, place Place) error {
 	if gpuType == "" && len(v.GPUs) > 0 {
 		gpuType = v.GPUs[0].Name
 	}
-	gpus := has["GPU"]
-	if !(gpus >= 0 && gpus <= hare.MaxGPUs && has["CPU"] >= 0 && has["CPU"] < 1e9 && has["memory"] >= 0 &&
-		has["memory"] < 1e18) {
-		return fmt.Errorf("a node has %v GPUs, %v CPUs and %v bytes of memory", gpus, has["CPU"], has["memory"])
+	amount := func(name string, most rayNumber) rayNumber {
+		v := has[name]
+		if v >= 0 && v <= most {
+			return v
+		}
+		l.Report.setAside("a node's "+name+": it counts as one of which that is not known", place, fmt.Sprint(v))
+		return 0
 	}
+	gpus, cpus, memory := amount("GPU", maxNodeGPUs), amount("CPU", 1e9), amount("memory", 1e18)
 	if gpus >= 1 {
 		if gpuType == "" {
 			l.Report.assume("a node with GPUs and without their type: they count as the type \"gpu\"", place)
 		}
 		n.addGPUs(cmp.Or(gpuType, untyped), int(gpus))
 	}
-	n.CPUMilli, n.MemoryMiB = int64(has["CPU"]*1000), int64(has["memory"])>>20
-	from, err := milliseconds(max(v.StartTimeMs, float64(v.Raylet.StartTimeMs)))
-	if err != nil {
-		return err
+	if part := gpus - rayNumber(int(gpus)); part > 0 {
+		l.Report.assume("a node with a part of a GPU: counts without the part", place)
 	}
-	until, err := milliseconds(v.EndTimeMs)
-	if err != nil {
-		return err
-	}
+	n.CPUMilli, n.MemoryMiB = int64(cpus*1000), int64(memory)>>20
+	from := max(l.rayTime(v.StartTimeMs, place), l.rayTime(v.Raylet.StartTimeMs, place))
+	until := l.rayTime(v.EndTimeMs, place)
 	if from > 1 {
 		n.addDown(1, from)
 	}
@@ -261,15 +411,21 @@ func (l *Log) addRayNode(v *rayNode, place Place) error {
 			n.addDown(until, hare.Forever)
 		}
 	}
-	return nil
+	return ""
 }
 
-// milliseconds reads a time of Ray.
-func milliseconds(ms float64) (int64, error) {
-	if !(ms >= 0 && ms*1000 <= maxTimeUs) {
-		return 0, fmt.Errorf("the time %v ms is not between 1970 and 2199", ms)
+// rayTime returns a time in microseconds; 0 for one that cannot be, which is set aside.
+func (l *Log) rayTime(m rayMoment, place Place) int64 {
+	if c := m.clock; c.Year() > 1970 {
+		at := time.Date(c.Year(), c.Month(), c.Day(), c.Hour(), c.Minute(), c.Second(), c.Nanosecond(), l.ray.zone)
+		return us(at)
 	}
-	return int64(math.Round(ms * 1000)), nil
+	if !(m.ms >= 0 && m.ms*1000 <= maxTimeUs) {
+		l.Report.setAside("a time that is not between 1970 and 2199: counts as not known", place,
+			strconv.FormatFloat(float64(m.ms), 'g', -1, 64)+" ms")
+		return 0
+	}
+	return int64(math.Round(float64(m.ms) * 1000))
 }
 
 var rayStates = map[string]State{"PENDING": Pending, "RUNNING": Running, "STOPPED": Cancelled, "SUCCEEDED": Completed,
@@ -278,40 +434,46 @@ var rayStates = map[string]State{"PENDING": Pending, "RUNNING": Running, "STOPPE
 // finishRay makes jobs of what the texts told.
 func (l *Log) finishRay() error {
 	r := l.ray
-	l.ray = nil
+	defer func() { l.ray = nil }()
 	for i := range r.jobs {
-		v := &r.jobs[i]
-		if err := l.addRayJob(r, v, r.places[i]); err != nil {
-			return &RowError{r.places[i], fmt.Sprintf("job %.60q: %v", cmp.Or(v.SubmissionID, v.JobID), err)}
+		if err := l.addRayJob(r, &r.jobs[i], r.places[i], r.unread[i]); err != nil {
+			return &RowError{r.places[i], err.Error()}
 		}
 	}
+	l.shareParts()
+	l.keepBounds()
 	return nil
 }
 
-// addRayJob adds a job with the GPUs that its placement groups and actors hold, or that its metadata name.
-func (l *Log) addRayJob(r *rayLog, v *rayJob, place Place) error {
-	j := Job{ID: cmp.Or(v.SubmissionID, v.JobID), Place: place, Name: cmp.Or(v.Metadata[rayName], v.Entrypoint),
-		User: v.Metadata[rayUser], PerTask: 1}
-	if j.ID == "" {
-		return errors.New("has neither a submission_id nor a job_id")
-	}
+// addRayJob adds a job with the GPUs that its entrypoint, its placement groups and its actors hold, or that its
+// metadata name. An error means that there are more jobs than may be.
+func (l *Log) addRayJob(r *rayLog, v *rayJob, place Place, unread bool) error {
+	meta := func(name string) string { return string(v.Metadata[name]) }
+	aside := func(what, value string) { l.Report.setAside(what, place, value) }
+	j := Job{ID: cmp.Or(v.SubmissionID, v.JobID), Place: place, Name: cmp.Or(meta(rayName), v.Entrypoint),
+		User: meta(rayUser), PerTask: 1}
+	j.StartUs, j.EndUs = l.rayTime(v.StartTime, place), l.rayTime(v.EndTime, place)
 	var ok bool
-	if j.State, ok = rayStates[v.Status]; !ok {
-		return fmt.Errorf("the status %.40q is not one that Ray has", v.Status)
-	}
-	var err error
-	if j.StartUs, err = milliseconds(v.StartTime); err != nil {
-		return err
-	}
-	if j.EndUs, err = milliseconds(v.EndTime); err != nil {
-		return err
+	if j.State, ok = rayStates[strings.ToUpper(v.Status)]; !ok {
+		// A state of another version: what the times tell counts.
+		if j.State = Unknown; j.EndUs == 0 {
+			j.State = Running
+		}
+		if v.Status != "" || !unread {
+			aside("a job's status: the job counts as its times tell", v.Status)
+		}
 	}
 	j.SubmitUs = j.StartUs
-	if text := v.Metadata[raySubmitted]; text != "" {
-		if j.SubmitUs, err = parseTime(text, time.UTC); err != nil {
-			return fmt.Errorf("metadata.%s: %w", raySubmitted, err)
+	submitted := false
+	if text := meta(raySubmitted); text != "" {
+		at, err := parseTime(text, time.UTC)
+		if submitted = err == nil; submitted {
+			j.SubmitUs = at
+		} else {
+			aside("metadata."+raySubmitted+": the job counts as submitted at its start", text)
 		}
-	} else {
+	}
+	if !submitted {
 		l.Report.assume("Ray tells one time for submission and start: waiting in Ray counts as work", place)
 	}
 	j.EligibleUs = j.SubmitUs
@@ -322,28 +484,32 @@ func (l *Log) addRayJob(r *rayLog, v *rayJob, place Place) error {
 		j.EndUs = 0
 	}
 	l.rayHolds(r, v, &j)
-	if text := v.Metadata[rayGPUs]; text != "" {
-		n, err := parseCount(text)
-		if err != nil || n > hare.MaxGPUs {
-			return fmt.Errorf("metadata.%s: %.40q is not a number of GPUs up to %d", rayGPUs, text, hare.MaxGPUs)
+	if text := meta(rayGPUs); text != "" {
+		n, err := strconv.ParseFloat(text, 64)
+		switch {
+		case err != nil || !(n >= 0 && n <= hare.MaxGPUs):
+			aside("metadata."+rayGPUs+": the job counts with the GPUs that it held", text)
+		case int64(math.Ceil(n)) != j.GPUs:
+			j.GPUs, j.On = int64(math.Ceil(n)), nil
+			if n != math.Ceil(n) {
+				l.Report.assume(partNote, place)
+			}
 		}
-		if n != j.GPUs {
-			j.GPUs, j.On = n, nil
-		}
-	} else if j.GPUs == 0 && v.EntrypointGPUs > 0 && v.EntrypointGPUs <= hare.MaxGPUs {
-		j.GPUs = int64(math.Ceil(v.EntrypointGPUs))
 	}
-	if text := v.Metadata[rayCPUs]; text != "" {
+	if text := meta(rayCPUs); text != "" {
 		n, err := strconv.ParseFloat(text, 64)
 		if err != nil || !(n >= 0 && n <= hare.MaxPerTask/1000) {
-			return fmt.Errorf("metadata.%s: %.40q is not a number of CPUs", rayCPUs, text)
+			aside("metadata."+rayCPUs+": the job counts as one without them", text)
+		} else {
+			j.CPUMilli = int64(math.Round(n * 1000))
 		}
-		j.CPUMilli = int64(math.Round(n * 1000))
 	}
-	if text := v.Metadata[rayMemory]; text != "" {
-		if j.MemoryMiB, err = strconv.ParseInt(text, 10, 64); err != nil || j.MemoryMiB < 0 ||
-			j.MemoryMiB > hare.MaxPerTask {
-			return fmt.Errorf("metadata.%s: %.40q is not a number of MiB", rayMemory, text)
+	if text := meta(rayMemory); text != "" {
+		n, err := strconv.ParseInt(text, 10, 64)
+		if err != nil || n < 0 || n > hare.MaxPerTask {
+			aside("metadata."+rayMemory+": the job counts as one without them", text)
+		} else {
+			j.MemoryMiB = n
 		}
 	}
 	if node := r.nodes[v.DriverNodeID]; len(j.On) == 0 && j.GPUs > 0 && node != "" && j.State != Pending {
@@ -353,34 +519,42 @@ func (l *Log) addRayJob(r *rayLog, v *rayJob, place Place) error {
 		}
 	}
 	j.Nodes = int64(len(j.On))
-	if text := v.Metadata[raySeconds]; text != "" {
+	if text := meta(raySeconds); text != "" {
+		var err error
 		if j.Seconds, err = parseSpeeds(commentPrefix + strings.TrimPrefix(text, commentPrefix)); err != nil {
-			l.Report.leaveOut(fmt.Sprintf("speeds in metadata that cannot be read: %v", err), place)
+			aside("metadata."+raySeconds+": the job counts as one without times by GPU type", text)
 		}
 	}
-	l.Jobs = append(l.Jobs, j)
-	return nil
+	return l.addJob(&j)
 }
 
-// rayHolds counts the GPUs of the placement groups and actors of a job, those that are there now if the
-// job runs. Parts of a GPU count as a whole one.
+// rayHolds counts the GPUs of the entrypoint, the placement groups and the actors of a job, those that are there now
+// if the job runs. Parts of GPUs on a node add up before they are rounded.
 func (l *Log) rayHolds(r *rayLog, v *rayJob, j *Job) {
-	gpus := map[string]int64{}
-	hold := func(nodeID string, resources map[string]float64) {
-		n := resources["GPU"]
-		node := r.nodes[nodeID]
-		if !(n > 0 && n <= hare.MaxGPUs) || node == "" {
-			return
+	milli := map[string]float64{}
+	waits := 0.0 // what has no node yet
+	hold := func(nodeID string, resources map[string]rayNumber) {
+		n := float64(resources["GPU"])
+		switch node := r.nodes[nodeID]; {
+		case !(n > 0 && n <= hare.MaxGPUs):
+		case node != "":
+			milli[node] += n * 1000
+		case nodeID == "":
+			waits += n * 1000
+		default:
+			milli[nodeID] += n * 1000
+			l.Report.assume("had GPUs on a node that the lists of nodes do not have", j.Place)
 		}
-		if n != math.Ceil(n) {
-			l.Report.assume("a part of a GPU counts as a whole one", j.Place)
-		}
-		gpus[node] += int64(math.Ceil(n))
 	}
-	if v.JobID == "" {
-		return
+	var holders []rayHolder
+	if v.SubmissionID != "" {
+		holders = append(holders, r.entries[v.SubmissionID]...)
 	}
-	for _, h := range r.holders[v.JobID] {
+	entry := len(holders) > 0
+	if v.JobID != "" {
+		holders = append(holders, r.holders[v.JobID]...)
+	}
+	for _, h := range holders {
 		if j.State == Running && (h.State == "REMOVED" || h.State == "DEAD") {
 			continue
 		}
@@ -389,8 +563,45 @@ func (l *Log) rayHolds(r *rayLog, v *rayJob, j *Job) {
 			hold(b.NodeID, b.UnitResources)
 		}
 	}
-	for _, node := range slices.Sorted(maps.Keys(gpus)) {
-		j.On = append(j.On, Held{Node: node, GPUs: gpus[node]})
-		j.GPUs += gpus[node]
+	if n := float64(v.EntrypointGPUs); !entry && n > 0 && n <= hare.MaxGPUs {
+		if node := r.nodes[v.DriverNodeID]; node != "" && j.State != Pending {
+			milli[node] += n * 1000
+		} else {
+			waits += n * 1000
+		}
 	}
+	total := 0.0
+	for _, node := range slices.Sorted(maps.Keys(milli)) {
+		n := milli[node]
+		if has := l.gpusOf(node); has > 0 && n > float64(has)*1000 {
+			n = float64(has) * 1000
+			l.Report.assume("had more GPUs on a node, one after another, than the node has: counts with those of the node",
+				j.Place)
+		}
+		gpus := int64(math.Ceil(n/1000 - 1e-6))
+		if total += n; float64(gpus)*1000-n > 1e-3 {
+			l.Report.assume(partNote, j.Place)
+		}
+		j.On = append(j.On, Held{Node: node, GPUs: min(gpus, hare.MaxGPUs)})
+		j.GPUs += gpus
+	}
+	if len(milli) == 0 && waits > 0 {
+		if j.GPUs = int64(math.Ceil(waits/1000 - 1e-6)); float64(j.GPUs)*1000-waits > 1e-3 {
+			l.Report.assume(partNote, j.Place)
+		}
+	}
+	j.GPUs = min(j.GPUs, hare.MaxGPUs)
+	if total < 1000-1e-3 && len(j.On) == 1 {
+		l.holdsPart(j, int64(math.Ceil(total-1e-6)))
+	}
+}
+
+// gpusOf counts the GPUs of a node; 0 where they are not known.
+func (l *Log) gpusOf(node string) (gpus int64) {
+	if l.has(node) {
+		for _, g := range l.node(node).GPUs {
+			gpus += int64(g.Count)
+		}
+	}
+	return gpus
 }

@@ -77,7 +77,7 @@ func Read(source string, texts []trace.Source, cfg ReadConfig) (*Log, error) {
 		case "kai":
 			err = l.readKAI(text.Name, in, cfg)
 		case "ray":
-			err = l.readRay(text.Name, in)
+			err = l.readRay(text.Name, in, cfg.Zone)
 		case "history", "helios", "acme":
 			err = l.readCSV(text.Name, in, cfg.Zone, cfg.AnyType)
 		case "swf":
@@ -98,9 +98,7 @@ func Read(source string, texts []trace.Source, cfg ReadConfig) (*Log, error) {
 		}
 	}
 	if l.kube != nil {
-		if err := l.finishKube(); err != nil {
-			return nil, err
-		}
+		l.finishKube()
 	}
 	if l.ray != nil {
 		if err := l.finishRay(); err != nil {

@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/hare-sched/hare/history"
 )
 
 // API asks an API server of Kubernetes.
@@ -167,14 +169,24 @@ const (
 	listBegins = 4 // how often a list is begun because its pages have expired
 )
 
+// partial is what objects have of which a value may be unreadable.
+type partial struct {
+	// unread says that a value of the object could not be read: the object has it not.
+	unread bool
+}
+
+func (p *partial) setUnread() { p.unread = true }
+
 // list reads all objects of a kind, page by page, and the version of the list. Where pages expire
-// meanwhile, it begins again.
-func list[T any](ctx context.Context, api API, path string) (items []T, version string, err error) {
+// meanwhile, it begins again. A value of another form than is known costs its object no more than the value, and is
+// counted in the report; what is no object is left out.
+func list[T any](ctx context.Context, api API, path string, report *history.Report) (items []T, version string,
+	err error) {
 	next := ""
 	for begins := 1; ; {
 		var page struct {
 			Metadata struct{ Continue, ResourceVersion string }
-			Items    []T
+			Items    []json.RawMessage
 		}
 		query := "?limit=" + strconv.Itoa(pageLimit)
 		if next != "" {
@@ -189,7 +201,17 @@ func list[T any](ctx context.Context, api API, path string) (items []T, version 
 		case err != nil:
 			return nil, "", fmt.Errorf("GET %s: %w", path, err)
 		}
-		items = append(items, page.Items...)
+		for _, text := range page.Items {
+			var item T
+			whole, err := report.DecodeObject(text, &item, path, "/items/"+strconv.Itoa(len(items)))
+			if err != nil {
+				continue
+			}
+			if p, ok := any(&item).(interface{ setUnread() }); ok && !whole {
+				p.setUnread()
+			}
+			items = append(items, item)
+		}
 		if next = page.Metadata.Continue; next == "" {
 			return items, page.Metadata.ResourceVersion, nil
 		}

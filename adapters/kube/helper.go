@@ -89,6 +89,7 @@ type Helper struct {
 	toldAt   time.Time            // when users were last told
 	counted  counters
 	shown    *metrics.Shown
+	report   *history.Report // of the last reading
 
 	kueueVersion string               // of Kueue's objects
 	chosenAt     map[string]time.Time // by UID, when the type of a Workload that waits was chosen

@@ -28,6 +28,7 @@ const admissionWait = 15 * time.Second
 
 // workload is a Workload of Kueue.
 type workload struct {
+	partial
 	Metadata meta
 	Spec     struct {
 		Active                      *bool
@@ -68,6 +69,7 @@ func (w *workload) hasPriorityClass() bool {
 
 // clusterQueue is a ClusterQueue of Kueue.
 type clusterQueue struct {
+	partial
 	Metadata meta
 	Spec     struct {
 		Cohort, CohortName string
@@ -136,7 +138,7 @@ func (h *Helper) readWorkloads(ctx context.Context, nodes []node, jobs []job) ([
 	var works []workload
 	err, version := errNoKueue, ""
 	for _, v := range kueueVersions {
-		works, version, err = list[workload](ctx, h.api, kueueGroup+v+"/workloads")
+		works, version, err = list[workload](ctx, h.api, kueueGroup+v+"/workloads", h.report)
 		if statusOf(err) != http.StatusNotFound {
 			h.kueueVersion = v
 			break
@@ -148,15 +150,15 @@ func (h *Helper) readWorkloads(ctx context.Context, nodes []node, jobs []job) ([
 	}
 	root := kueueGroup + h.kueueVersion
 	h.versions[root+"/workloads"] = version
-	flavors, _, err := list[resourceFlavor](ctx, h.api, root+"/resourceflavors")
+	flavors, _, err := list[resourceFlavor](ctx, h.api, root+"/resourceflavors", h.report)
 	if err != nil {
 		return nil, err
 	}
-	clusterQueues, _, err := list[clusterQueue](ctx, h.api, root+"/clusterqueues")
+	clusterQueues, _, err := list[clusterQueue](ctx, h.api, root+"/clusterqueues", h.report)
 	if err != nil {
 		return nil, err
 	}
-	localQueues, _, err := list[localQueue](ctx, h.api, root+"/localqueues")
+	localQueues, _, err := list[localQueue](ctx, h.api, root+"/localqueues", h.report)
 	if err != nil {
 		return nil, err
 	}
@@ -268,7 +270,7 @@ func (q *clusterQueue) offer(types map[string]string, flavors []resourceFlavor) 
 
 // job is a Workload as the helper knows jobs. owner is the Job that it was made for; nil for others.
 func (w *workload) job(owner *job) job {
-	j := job{Metadata: w.Metadata, work: w}
+	j := job{partial: w.partial, Metadata: w.Metadata, work: w}
 	j.Metadata.Annotations = maps.Clone(w.Metadata.Annotations)
 	if owner != nil {
 		if j.Metadata.Annotations == nil {
@@ -351,8 +353,12 @@ func (h *Helper) whyNotWorkload(s *state, j *job) string {
 		return "is being deleted"
 	case w.Spec.Active != nil && !*w.Spec.Active:
 		return "is not active"
+	case w.unread:
+		return unreadValue
 	case w.queue == nil:
 		return "has no ClusterQueue"
+	case w.queue.unread:
+		return "is in a ClusterQueue with a value that cannot be read"
 	case len(w.queue.types) == 0:
 		return "is in a ClusterQueue whose flavors do not tell GPU types apart"
 	case j.Metadata.Annotations[HoldAnnotation] != "":

@@ -131,6 +131,7 @@ type template struct {
 }
 
 type node struct {
+	partial
 	Metadata meta
 	Spec     struct {
 		Unschedulable bool
@@ -143,6 +144,7 @@ type node struct {
 }
 
 type pod struct {
+	partial
 	Metadata meta
 	Spec     podSpec
 	Status   struct {
@@ -166,6 +168,7 @@ func (p *pod) owner() string {
 }
 
 type job struct {
+	partial
 	Metadata meta
 	Spec     struct {
 		Parallelism, Completions *int64

@@ -58,6 +58,7 @@ type setTemplate struct {
 
 // setObject is a JobSet or PyTorchJob as the API server writes it.
 type setObject struct {
+	partial
 	Metadata meta
 	Spec     json.RawMessage
 	Status   struct {
@@ -165,7 +166,7 @@ func (h *Helper) readSets(ctx context.Context, jobs []job, roots map[string]stri
 	known := map[string]bool{}
 	var sets []job
 	for _, k := range setKinds {
-		objects, version, err := list[setObject](ctx, h.api, k.listPath())
+		objects, version, err := list[setObject](ctx, h.api, k.listPath(), h.report)
 		switch status := statusOf(err); {
 		case status == http.StatusNotFound && !h.setsSeen[k], status == http.StatusForbidden && !h.setsSeen[k]:
 			if status == http.StatusForbidden && !h.setsWarned[k.plural] {
@@ -181,6 +182,7 @@ func (h *Helper) readSets(ctx context.Context, jobs []job, roots map[string]stri
 		for i := range objects {
 			j, err := objects[i].job(k)
 			if err != nil { // one user's object must not stop the others'; its pods count by themselves
+				h.counted.Unread++
 				if m := &objects[i].Metadata; !h.setsWarned[m.UID] {
 					h.setsWarned[m.UID] = true
 					h.cfg.Logger.Warn("a "+k.kind+" cannot be read, and is left alone", "name", m.id(), "error", err.Error())
@@ -215,7 +217,7 @@ func (o *setObject) job(k *setKind) (job, error) {
 			return job{}, err
 		}
 	}
-	j := job{Metadata: o.Metadata, sets: s}
+	j := job{partial: o.partial, Metadata: o.Metadata, sets: s}
 	j.Spec.Suspend, j.Spec.Parallelism, j.Spec.ActiveDeadlineSeconds = s.suspended, &s.pods, s.deadlineS
 	if s.managedBy != k.controller {
 		j.Spec.ManagedBy = s.managedBy

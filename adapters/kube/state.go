@@ -84,15 +84,18 @@ const (
 
 // read asks the API server for nodes, pods and Jobs, and under Kueue for its objects. It only reads.
 func (h *Helper) read(ctx context.Context) (*state, error) {
-	nodes, _, err := list[node](ctx, h.api, nodesPath)
+	h.report = &history.Report{}
+	h.counted.Unread, h.counted.NodesLeftOut = 0, 0
+	defer h.tellUnread()
+	nodes, _, err := list[node](ctx, h.api, nodesPath, h.report)
 	if err != nil {
 		return nil, err
 	}
-	pods, podsVersion, err := list[pod](ctx, h.api, podsPath)
+	pods, podsVersion, err := list[pod](ctx, h.api, podsPath, h.report)
 	if err != nil {
 		return nil, err
 	}
-	jobs, jobsVersion, err := list[job](ctx, h.api, jobsPath)
+	jobs, jobsVersion, err := list[job](ctx, h.api, jobsPath, h.report)
 	if err != nil {
 		return nil, err
 	}
@@ -114,6 +117,17 @@ func (h *Helper) read(ctx context.Context) (*state, error) {
 		return nil, err
 	}
 	return h.arrange(nodes, pods, jobs, roots)
+}
+
+// tellUnread counts the values that could not be read, and logs each kind of them once.
+func (h *Helper) tellUnread() {
+	h.counted.Unread += h.report.Unread()
+	for _, n := range h.report.SetAside {
+		if !h.setsWarned[n.What] {
+			h.setsWarned[n.What] = true
+			h.cfg.Logger.Warn("a value cannot be read, and is left aside", "what", n.What, "first", n.First)
+		}
+	}
 }
 
 // Wait waits for a time, or until a Job or a pod has changed since the last reading, and then for settle, in
@@ -159,11 +173,7 @@ func (h *Helper) arrange(nodes []node, pods []pod, jobs []job, roots map[string]
 		unordered: map[*clusterQueue]bool{}}
 	rooms := map[string]*room{}
 	for i := range nodes {
-		r, err := h.room(&nodes[i])
-		if err != nil {
-			return nil, err
-		}
-		if r != nil {
+		if r := h.room(&nodes[i]); r != nil {
 			rooms[r.name] = r
 			s.nodes = append(s.nodes, r)
 		}
@@ -229,12 +239,13 @@ func (s *state) owner(p *pod) string {
 	return owner
 }
 
-// room reads a node; nil where it takes no pods with GPUs.
-func (h *Helper) room(n *node) (*room, error) {
+// room reads a node; nil where it takes no pods with GPUs. A node whose GPUs are shared under the name of whole ones
+// is left out: how much of a GPU a pod gets there is for others to say.
+func (h *Helper) room(n *node) *room {
 	ready := slices.IndexFunc(n.Status.Conditions, func(c condition) bool { return c.Type == "Ready" })
 	if n.Spec.Unschedulable || ready >= 0 && n.Status.Conditions[ready].Status != "True" ||
 		n.Metadata.DeletionTimestamp != nil {
-		return nil, nil
+		return nil
 	}
 	gpuType := n.Metadata.Labels[h.cfg.TypeLabel]
 	r := &room{name: n.Metadata.Name, gpuType: gpuType, labels: n.Metadata.Labels, podsFree: 1 << 30,
@@ -251,11 +262,13 @@ func (h *Helper) room(n *node) (*room, error) {
 			r.podsFree = amount.Whole()
 		}
 	}
-	if r.gpus > hare.MaxGPUs {
-		return nil, fmt.Errorf("node %s: %d GPUs are more than a cluster may have", r.name, r.gpus)
-	}
 	if r.gpus == 0 || gpuType == "" {
-		return nil, nil // without the label no type can be chosen
+		return nil // without the label no type can be chosen
+	}
+	if r.gpus > hare.MaxGPUs || history.SharesGPUs(n.Status.Allocatable, n.Metadata.Labels, n.Metadata.Annotations,
+		gpuType) {
+		h.counted.NodesLeftOut++
+		return nil
 	}
 	for _, t := range n.Spec.Taints {
 		if t.Effect != "PreferNoSchedule" {
@@ -265,7 +278,7 @@ func (h *Helper) room(n *node) (*room, error) {
 	slices.SortFunc(r.taints, func(a, b taint) int { return strings.Compare(a.String(), b.String()) })
 	r.free.GPUs = r.gpus
 	r.whole = r.free
-	return r, nil
+	return r
 }
 
 // taintsLabel is the label by which a session tells nodes apart whose taints differ.
@@ -292,6 +305,8 @@ func (h *Helper) whyNot(s *state, j *job) string {
 	switch {
 	case m.DeletionTimestamp != nil:
 		return "is being deleted"
+	case j.unread:
+		return unreadValue
 	case m.Labels[kueueQueueLabel] != "":
 		return "is in a queue of Kueue, which starts it"
 	case j.Spec.ManagedBy != "" && j.Spec.ManagedBy != "kubernetes.io/job-controller":
@@ -328,6 +343,9 @@ func (h *Helper) unclear(j *job) string {
 	}
 	return ""
 }
+
+// unreadValue is why a Job is left alone of which the helper does not know all.
+const unreadValue = "has a value that cannot be read"
 
 // unclearRule begins the reasons of which the helper cannot tell whether a Job fits.
 const unclearRule = "has "

@@ -65,6 +65,10 @@ type view struct {
 	// dead are the IDs of nodes that Ray says are dead, and that never come back: a node that starts anew has
 	// another ID.
 	dead map[string]bool
+	// report has the values that could not be read.
+	report history.Report
+	unsure bool // whether a job that Ray has may be missing
+	cut    bool // whether nodes are missing
 }
 
 // read asks Ray. Jobs come before the use of nodes, so that a job that ends in between counts as running
@@ -75,16 +79,17 @@ func (d *Dashboard) read(ctx context.Context) (*view, error) {
 	if v.session, err = d.session(ctx); err != nil {
 		return nil, err
 	}
-	if v.jobs, err = d.jobs(ctx); err != nil {
+	if v.jobs, v.unsure, err = d.jobs(ctx, &v.report); err != nil {
 		return nil, err
 	}
-	nodes, err := d.nodes(ctx)
+	nodes, cut, err := d.nodes(ctx, &v.report)
 	if err != nil {
 		return nil, err
 	}
-	if v.used, v.usedUs, err = d.usage(ctx); err != nil {
+	if v.used, v.usedUs, err = d.usage(ctx, &v.report); err != nil {
 		return nil, err
 	}
+	v.cut = cut
 	v.dead = map[string]bool{}
 	for i := range nodes {
 		if nodes[i].State == "DEAD" {

@@ -10,8 +10,12 @@ import (
 	"math"
 	"net/http"
 	"net/url"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
+
+	"github.com/hare-sched/hare/history"
 )
 
 // Dashboard is the HTTP interface of Ray's dashboard.
@@ -109,8 +113,11 @@ type rayJob struct {
 	DriverNodeID string  `json:"driver_node_id"`
 }
 
+// endStatuses are those of jobs that go on no more. A status that another version has says nothing of the end.
+var endStatuses = []string{"SUCCEEDED", "FAILED", "STOPPED"}
+
 // ended says whether the job goes on no more.
-func (j *rayJob) ended() bool { return j.Status != "PENDING" && j.Status != "RUNNING" }
+func (j *rayJob) ended() bool { return slices.Contains(endStatuses, j.Status) }
 
 // rayNode is a node of Ray.
 type rayNode struct {
@@ -143,19 +150,31 @@ func (d *Dashboard) session(ctx context.Context) (string, error) {
 	return v.Session, d.ask(ctx, http.MethodGet, "/api/version", nil, &v)
 }
 
-// jobs lists the jobs that were submitted, by their submission IDs.
-func (d *Dashboard) jobs(ctx context.Context) (map[string]*rayJob, error) {
-	var list []*rayJob
-	if err := d.ask(ctx, http.MethodGet, "/api/jobs/", nil, &list); err != nil {
-		return nil, err
+// jobs lists the jobs that were submitted, by their submission IDs. A value of another form than is known costs its
+// job no more than the value, and is counted in the report. unsure says that there is an entry whose submission ID
+// cannot be read, so that a job that is not in the list may be there.
+func (d *Dashboard) jobs(ctx context.Context, report *history.Report) (out map[string]*rayJob, unsure bool,
+	err error) {
+	const path = "/api/jobs/"
+	var list []json.RawMessage
+	if err := d.ask(ctx, http.MethodGet, path, nil, &list); err != nil {
+		return nil, false, err
 	}
-	out := make(map[string]*rayJob, len(list))
-	for _, j := range list {
-		if j != nil && j.SubmissionID != "" {
-			out[j.SubmissionID] = j
+	out = make(map[string]*rayJob, len(list))
+	for i, text := range list {
+		if string(text) == "null" {
+			continue
+		}
+		var j rayJob
+		whole, err := report.DecodeObject(text, &j, path, "/"+strconv.Itoa(i))
+		switch {
+		case err != nil || j.SubmissionID == "" && !whole:
+			unsure = true
+		case j.SubmissionID != "":
+			out[j.SubmissionID] = &j
 		}
 	}
-	return out, nil
+	return out, unsure, nil
 }
 
 // job asks for one job; nil means that Ray does not know it.
@@ -169,51 +188,65 @@ func (d *Dashboard) job(ctx context.Context, id string) (*rayJob, error) {
 	return &j, err
 }
 
-// nodes lists the nodes.
-func (d *Dashboard) nodes(ctx context.Context) ([]rayNode, error) {
+// nodes lists the nodes. cut says that Ray has more than it told.
+func (d *Dashboard) nodes(ctx context.Context, report *history.Report) (nodes []rayNode, cut bool, err error) {
+	const path = "/api/v0/nodes?detail=1&limit=10000"
 	var answer struct {
 		Result bool
 		Msg    string
 		Data   struct {
 			Result struct {
-				Result []rayNode `json:"result"`
+				Total  int64             `json:"total"`
+				Result []json.RawMessage `json:"result"`
 			} `json:"result"`
 		}
 	}
-	if err := d.ask(ctx, http.MethodGet, "/api/v0/nodes?detail=1&limit=10000", nil, &answer); err != nil {
-		return nil, err
+	if err := d.ask(ctx, http.MethodGet, path, nil, &answer); err != nil {
+		return nil, false, err
 	}
 	if !answer.Result {
-		return nil, fmt.Errorf("ray: the nodes cannot be read: %.300s", answer.Msg)
+		return nil, false, fmt.Errorf("ray: the nodes cannot be read: %.300s", answer.Msg)
 	}
-	return answer.Data.Result.Result, nil
+	list := answer.Data.Result.Result
+	for i, text := range list {
+		var n rayNode
+		if _, err := report.DecodeObject(text, &n, path, "/data/result/result/"+strconv.Itoa(i)); err == nil {
+			nodes = append(nodes, n)
+		}
+	}
+	return nodes, answer.Data.Result.Total > int64(len(list)), nil
 }
 
 // usage tells what of each node is in use, by node IDs, rounded up, and when this was so. Ray writes it
 // every 5 s.
-func (d *Dashboard) usage(ctx context.Context) (used map[string]amount, atUs int64, err error) {
+func (d *Dashboard) usage(ctx context.Context, report *history.Report) (used map[string]amount, atUs int64,
+	err error) {
+	const path = "/api/cluster_status"
 	var answer struct {
 		Data struct {
 			ClusterStatus struct {
 				Time              float64 `json:"time"`
 				LoadMetricsReport struct {
-					UsageByNode map[string]map[string]json.RawMessage `json:"usageByNode"`
+					UsageByNode map[string]map[string][]float64 `json:"usageByNode"`
 				} `json:"loadMetricsReport"`
 			} `json:"clusterStatus"`
 		}
 	}
-	if err := d.ask(ctx, http.MethodGet, "/api/cluster_status", nil, &answer); err != nil {
+	var text json.RawMessage
+	if err := d.ask(ctx, http.MethodGet, path, nil, &text); err != nil {
+		return nil, 0, err
+	}
+	if _, err := report.DecodeObject(text, &answer, path, "/cluster_status"); err != nil {
 		return nil, 0, err
 	}
 	status := &answer.Data.ClusterStatus
 	used = map[string]amount{}
 	for id, of := range status.LoadMetricsReport.UsageByNode {
 		in := func(resource string, units float64) int64 {
-			var pair [2]float64 // used, and in all
-			if json.Unmarshal(of[resource], &pair) != nil {
+			if len(of[resource]) == 0 { // used, and in all
 				return 0
 			}
-			return whole(math.Ceil(pair[0]*units - 1e-6))
+			return whole(math.Ceil(of[resource][0]*units - 1e-6))
 		}
 		used[id] = amount{gpus: in("GPU", 1), cpuMilli: in("CPU", 1000), memoryMiB: in("memory", 1.0/mib)}
 	}

@@ -23,6 +23,8 @@ func (h *Helper) follow(q *Queue, v *view) (records []Record) {
 	for _, e := range q.active() {
 		r := v.jobs[e.SubmissionID()]
 		switch {
+		case r == nil && v.unsure:
+			// Ray may have it under an entry that cannot be read: the next reading tells.
 		case r == nil:
 			records = append(records, missing(e, v, nowUs)...)
 		case e.State == Starting && e.Pinned && !h.byType && !e.Cancel && r.Status == "PENDING" && v.dead[e.NodeID]:
@@ -38,8 +40,11 @@ func (h *Helper) follow(q *Queue, v *view) (records []Record) {
 			records = append(records, h.ended(e, r, nowUs))
 		default:
 			seen := Record{Event: eventSeen, Job: e.ID, State: Starting}
-			if r.Status == "RUNNING" {
+			switch {
+			case r.Status == "RUNNING":
 				seen.State, seen.StartUs = Running, int64(r.StartMs*1000)
+			case r.Status != "PENDING" && e.Seen: // of another version: it goes on as before
+				seen.State, seen.StartUs = e.State, e.StartUs
 			}
 			if n := v.node(r.DriverNodeID); n != nil {
 				seen.Node, seen.NodeID, seen.Type = n.name, n.id, n.gpuType

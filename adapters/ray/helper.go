@@ -74,6 +74,7 @@ type Helper struct {
 	others    map[string]*others // by the IDs of nodes
 	refusals  map[string]int     // by submission: how often Ray in good health did not take it
 	stopped   map[string]bool    // by submission: the stop stands in the journal
+	warned    map[string]bool    // what was logged as not read
 	byType    bool               // this Ray takes no selector of labels
 	counted   counters
 	shown     *metrics.Shown
@@ -87,7 +88,7 @@ func New(cfg Config, dashboard *Dashboard, advisor advice.Advisor, journal *Jour
 	session := &advice.Session{Advisor: advisor, StateFile: cfg.StateFile, Logger: cfg.Logger}
 	session.Resume()
 	h := &Helper{cfg: cfg, dashboard: dashboard, session: session, journal: journal, now: time.Now,
-		others: map[string]*others{}, refusals: map[string]int{}, stopped: map[string]bool{},
+		others: map[string]*others{}, refusals: map[string]int{}, stopped: map[string]bool{}, warned: map[string]bool{},
 		shown: metrics.New("hare_ray_", new(counters).shown())}
 	h.lastPlan = h.now()
 	return h, nil
@@ -180,6 +181,29 @@ func (h *Helper) update(ctx context.Context, change func(*Queue) []Record) error
 	return nil
 }
 
+// tellUnread counts what could not be read, and logs each kind of it once.
+func (h *Helper) tellUnread(v *view) {
+	h.counted.Unread, h.counted.Cut = v.report.Unread(), v.cut
+	warn := func(what, first string) {
+		if !h.warned[what] {
+			h.warned[what] = true
+			h.cfg.Logger.Warn("Ray told something that cannot be read, and that is left aside", "what", what, "first", first)
+		}
+	}
+	for _, j := range v.jobs {
+		if j.Status != "PENDING" && j.Status != "RUNNING" && !j.ended() {
+			h.counted.Unread++
+			warn("a status of another version: the job counts as one that goes on", j.SubmissionID+": "+j.Status)
+		}
+	}
+	for _, n := range v.report.SetAside {
+		warn(n.What, n.First)
+	}
+	if v.cut {
+		warn("the list of nodes was cut: those that are missing get no jobs", "")
+	}
+}
+
 func (h *Helper) step(ctx context.Context) (*Result, error) {
 	if h.cfg.Write && h.epoch == 0 {
 		return nil, errFenced
@@ -194,6 +218,7 @@ func (h *Helper) step(ctx context.Context) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
+	h.tellUnread(v)
 	if slices.ContainsFunc(v.nodes, func(n *node) bool { return !n.selectable }) {
 		h.byType = true
 	}

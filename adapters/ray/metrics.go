@@ -10,16 +10,18 @@ import (
 type counters struct {
 	Loops, Failures, PlanFailures, InOrder, Submitted, Requeued, Freed, Ended, Sessions int64 // since the start
 	Waiting, Active, NoRoom, Stuck                                                      int
-	Leads                                                                               bool
-	LastSuccess                                                                         int64
+	Leads, Cut                                                                          bool
+	LastSuccess, Unread                                                                 int64
 	LoopSeconds, PlanSeconds                                                            float64
 }
 
 // shown are the metrics.
 func (c *counters) shown() []metrics.Metric {
-	leads := 0.0
-	if c.Leads {
-		leads = 1
+	flag := func(on bool) float64 {
+		if on {
+			return 1
+		}
+		return 0
 	}
 	return []metrics.Metric{
 		metrics.Counter("loops_total", "Loops that were begun.", c.Loops),
@@ -36,7 +38,10 @@ func (c *counters) shown() []metrics.Metric {
 		metrics.Gauge("jobs_active", "Jobs that Ray begins or runs.", float64(c.Active)),
 		metrics.Gauge("jobs_without_node", "Waiting jobs that no node could run.", float64(c.NoRoom)),
 		metrics.Gauge("jobs_stuck", "Jobs that Ray has had for a minute and has not begun.", float64(c.Stuck)),
-		metrics.Gauge("leads", "1 where this process submits, 0 where another does.", leads),
+		metrics.Gauge("leads", "1 where this process submits, 0 where another does.", flag(c.Leads)),
+		metrics.Gauge("unread_values", "Values of the last reading that could not be read and were left aside.",
+			float64(c.Unread)),
+		metrics.Gauge("nodes_cut", "1 where Ray has more nodes than it tells at once.", flag(c.Cut)),
 		metrics.Gauge("last_success_timestamp_seconds", "When a loop last succeeded.", float64(c.LastSuccess)),
 		metrics.Gauge("loop_seconds", "How long the last loop took.", c.LoopSeconds),
 		metrics.Gauge("plan_seconds", "How long its plan took.", c.PlanSeconds),
