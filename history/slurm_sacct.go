@@ -38,7 +38,8 @@ func slurmState(text string) (State, bool) {
 // readSacct reads what sacct -P writes. Steps of jobs are not jobs; a job that was requeued has a
 // row for each attempt (sacct -D), and each attempt becomes a job.
 func (l *Log) readSacct(name string, in *bufio.Reader, loc *time.Location) error {
-	t, err := newTable(name, l.skipped, in, "jobname", "submitline", "comment", "constraints", "admincomment", "systemcomment",
+	t, err := newTable(name, l.skipped, in, "jobname", "submitline", "comment", "constraints", "admincomment",
+		"systemcomment",
 		"workdir", "reason", "container", "account", "reservation")
 	if err != nil {
 		return err
@@ -123,7 +124,8 @@ func (r *sacctReader) columns() {
 		{&r.features, []string{"constraints"}}, {&r.state, []string{"state"}}, {&r.submit, []string{"submit"}},
 		{&r.eligible, []string{"eligible"}}, {&r.start, []string{"start"}}, {&r.end, []string{"end"}},
 		{&r.elapsed, []string{"elapsedraw", "elapsed"}}, {&r.suspended, []string{"suspended"}},
-		{&r.minutes, []string{"timelimitraw"}}, {&r.limit, []string{"timelimit"}}, {&r.nodes, []string{"nnodes", "allocnodes"}},
+		{&r.minutes, []string{"timelimitraw"}}, {&r.limit, []string{"timelimit"}}, {&r.nodes, []string{"nnodes",
+			"allocnodes"}},
 		{&r.reqNodes, []string{"reqnodes"}}, {&r.nodeList, []string{"nodelist"}}, {&r.request, []string{"reqtres"}},
 		{&r.alloc, []string{"alloctres"}}, {&r.gres, []string{"allocgres", "reqgres"}}, {&r.line, []string{"submitline"}},
 		{&r.comment, []string{"comment"}}} {

@@ -25,7 +25,8 @@ func (e eager) Step(nowUs int64, events []hare.Event) (out []hare.Decision, err 
 	return out, nil
 }
 
-// TestSettledQuotas plays jobs of users with quotas, many of which arrive at once: a scheduler that looks at the quotas
+// TestSettledQuotas plays jobs of users with quotas, many of which arrive at once: a scheduler that looks at the
+// quotas
 // of arrived jobs alone decides as one that looks at those of all jobs each time.
 func TestSettledQuotas(t *testing.T) {
 	for seed := range uint64(30) {
