@@ -258,7 +258,8 @@ func TestTextsAroundTexts(t *testing.T) {
 // sacct.
 func TestLaterRecords(t *testing.T) {
 	const queue = `{"jobs":[{"job_id":7,"user_name":"ann","job_state":["RUNNING"],"submit_time":1794816000,
-		"start_time":1794816010,"node_count":1,"nodes":"g1","tres_per_node":"gres/gpu:a100:2","gres_detail":["gpu:a100:2(IDX:2-3)"],"features":"big",
+		"start_time":1794816010,"node_count":1,"nodes":"g1",
+		"tres_per_node":"gres/gpu:a100:2","gres_detail":["gpu:a100:2(IDX:2-3)"],"features":"big",
 		"time_limit":60}],"last_update":1794816100}`
 	const jobs = "JobID|State|Submit|Start|End|ReqTRES|AllocTRES|NodeList\n" +
 		"7|COMPLETED|1794816000|1794816010|1794818010|cpu=1,node=1|%s|g1\n"
