@@ -111,6 +111,14 @@ type sacctReader struct {
 	request, alloc, gres, line, comment                                                   int
 	// untold says that the text cannot tell what jobs ask for.
 	untold bool
+	words  []string // of the command line of a row
+}
+
+// submission reads the command line of the row.
+func (r *sacctReader) submission() submission {
+	line := r.t.field(r.line)
+	r.words = slices.AppendSeq(r.words[:0], strings.FieldsSeq(line))
+	return readWords(line, r.words)
 }
 
 // columns finds the columns.
@@ -262,7 +270,7 @@ func (r *sacctReader) row() error {
 		j.EndUs = 0
 	}
 	j.suspended = j.suspended || strings.HasPrefix(t.field(r.state), "SUSP")
-	row := slurmRow{names: names, untold: r.untold, told: readSubmission(t.field(r.line)), fromAccounting: true}
+	row := slurmRow{names: names, untold: r.untold, told: r.submission(), fromAccounting: true}
 	if minutes := t.field(r.minutes); minutes != "" {
 		if n, err := strconv.ParseUint(minutes, 10, 31); err == nil {
 			j.LimitUs = int64(n) * 60e6
