@@ -148,8 +148,9 @@ func (b *builder) choose() {
 			continue
 		}
 		if b.runaway[i] {
-			b.rep.doubt("accounting believes that the job still runs, past its limit or on GPUs that others have had since: left "+
-				"out (sacctmgr show runawayjobs)", j.Place)
+			b.rep.doubt(
+				"accounting believes that the job still runs, past its limit or on GPUs that others have had since: left "+
+					"out (sacctmgr show runawayjobs)", j.Place)
 			continue
 		}
 		if j.EndUs == 0 {
@@ -363,7 +364,8 @@ func (b *builder) comparable(j *placedJob, ran, name string) bool {
 	}
 	if IsPart(ran) || IsPart(name) {
 		if !b.cfg.Speeds.knows(j.Job, ran, name) {
-			b.rep.assume("may not use a part of a GPU (MIG, time slices) in place of another GPU, since no table tells its speed",
+			b.rep.assume(
+				"may not use a part of a GPU (MIG, time slices) in place of another GPU, since no table tells its speed",
 				j.Place)
 			return false
 		}

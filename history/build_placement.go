@@ -101,9 +101,12 @@ func (b *builder) admitPast(j *placedJob, out *hare.Job) {
 		return
 	}
 	out.Only = slices.DeleteFunc(out.Only, func(l hare.LabelValues) bool { return !admits([]hare.LabelValues{l}, nil) })
-	out.Exclude = slices.DeleteFunc(out.Exclude, func(l hare.LabelValues) bool { return !admits(nil, []hare.LabelValues{l}) })
-	b.rep.doubt("ran on a node that its features, partition or labels exclude by what the node has today: is not kept to "+
-		"these", j.Place)
+	out.Exclude = slices.DeleteFunc(out.Exclude, func(l hare.LabelValues) bool {
+		return !admits(nil, []hare.LabelValues{l})
+	})
+	b.rep.doubt(
+		"ran on a node that its features, partition or labels exclude by what the node has today: is not kept to "+
+			"these", j.Place)
 }
 
 // nameNodes keeps a job to the nodes that it must have and off those that it must not have, as far as

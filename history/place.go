@@ -216,7 +216,8 @@ func (b *builder) take(j *placedJob, node int, h Held, want int64, lanes *[]lane
 		}
 	}
 	if other {
-		b.rep.doubt("had GPUs of a type that its node does not have today, or has not free: counts as run on the node's", j.Place)
+		b.rep.doubt("had GPUs of a type that its node does not have today, or has not free: counts as run on the node's",
+			j.Place)
 	}
 	if want <= 0 {
 		return

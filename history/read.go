@@ -424,9 +424,11 @@ func (l *Log) settle() {
 	l.sortJobs()
 	l.merge()
 	l.countParts()
-	if l.accounted > 0 && l.countedGPUs == 0 && slices.ContainsFunc(l.Jobs, func(j Job) bool { return j.GPUs == 0 || j.guessed }) {
-		l.Report.Warnings = append(l.Report.Warnings, "Slurm's accounting counts no GPUs, so that jobs whose scripts alone ask for "+
-			"them count as jobs without: set AccountingStorageTRES=gres/gpu in slurm.conf")
+	if l.accounted > 0 && l.countedGPUs == 0 && slices.ContainsFunc(l.Jobs,
+		func(j Job) bool { return j.GPUs == 0 || j.guessed }) {
+		l.Report.Warnings = append(l.Report.Warnings,
+			"Slurm's accounting counts no GPUs, so that jobs whose scripts alone ask for "+
+				"them count as jobs without: set AccountingStorageTRES=gres/gpu in slurm.conf")
 	}
 	type attempt struct{ at, count int }
 	attempts := make(map[string]attempt, len(l.Jobs))

@@ -70,6 +70,9 @@ func (j *recordedJob) UnmarshalJSON(text []byte) error {
 			return fmt.Errorf("the job %.60q has %d GPUs or nodes", j.ID, n)
 		}
 	}
+	if j.PartMicro < 0 || j.PartMicro > 1e6 {
+		return fmt.Errorf("the job %.60q has %d millionths of a GPU", j.ID, j.PartMicro)
+	}
 	for _, h := range j.On {
 		bad := func(n int) bool { return n < 0 || n > hare.MaxGPUs }
 		if h.GPUs < 0 || h.GPUs > hare.MaxGPUs || h.Node == "" || slices.ContainsFunc(h.Numbers, bad) {

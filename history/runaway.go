@@ -49,7 +49,9 @@ func (b *builder) findRunaways() {
 		}
 	}
 	for node, list := range edges {
-		slices.SortFunc(list, func(x, y edge) int { return cmp.Or(cmp.Compare(x.atUs, y.atUs), cmp.Compare(x.gpus, y.gpus)) })
+		slices.SortFunc(list, func(x, y edge) int {
+			return cmp.Or(cmp.Compare(x.atUs, y.atUs), cmp.Compare(x.gpus, y.gpus))
+		})
 		for _, i := range open[node] {
 			j := &b.log.Jobs[i]
 			at := slices.IndexFunc(j.On, func(h Held) bool { return h.Node == node })

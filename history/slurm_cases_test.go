@@ -73,15 +73,18 @@ func TestSlurmCases(t *testing.T) {
 	const ofArray = ": 1x4 a100=60; 53_"
 	for _, c := range []struct{ folder, texts, zone, want, says string }{
 		{"array-stride", "jobs.txt nodes.txt", "", "91: 1x1 a100=7200", "left out 16: had not started"},
-		{"array-stride", "now squeue.json nodes.txt", "", tasks(0, 30, 2, ": 1x1 a100=3600"), "the limit of an array's tasks"},
-		{"gpus-per-socket", "now squeue.json nodes.txt", "", "301: 1x4 a100=3600 on g1/0,g1/1,g1/2,g1/3; 302: 8x1 a100=3600", ""},
+		{"array-stride", "now squeue.json nodes.txt", "", tasks(0, 30, 2, ": 1x1 a100=3600"),
+			"the limit of an array's tasks"},
+		{"gpus-per-socket", "now squeue.json nodes.txt", "",
+			"301: 1x4 a100=3600 on g1/0,g1/1,g1/2,g1/3; 302: 8x1 a100=3600", ""},
 		{"features-of-unlisted-nodes", "jobs.txt", "", two, notKept},
 		{"features-of-unlisted-nodes", "jobs.txt nodes.txt", "", two, notKept},
 		{"features-of-unlisted-nodes", "jobs.txt nodes-renamed.txt", "", two, "doubtful 2: " + notKept},
 		{"features-of-unlisted-nodes", "jobs-plain.txt nodes.txt", "", two, notKept},
 		{"features-of-unlisted-nodes", "jobs-plain.txt nodes-moved.txt", "", two, "doubtful 1: " + notKept},
 		{"dst-fall-back", "jobs.txt nodes.txt", "Europe/Berlin",
-			"403: 1x4 a100=1800; 402: 1x4 a100=7200; 401: 1x4 a100=1200; 404: 1x4 a100=3600", "doubtful 1: a local time stands twice"},
+			"403: 1x4 a100=1800; 402: 1x4 a100=7200; 401: 1x4 a100=1200; 404: 1x4 a100=3600",
+			"doubtful 1: a local time stands twice"},
 		{"dst-fall-back", "jobs-spring.txt nodes.txt", "", "411: 1x4 a100=3600", "by a change of summer time"},
 		{"dst-fall-back", "jobs-spring.txt nodes.txt", "Europe/Berlin", "411: 1x4 a100=3600", ""},
 		{"state-expediting", "jobs.txt nodes.txt", "", "601: 1x1 a100=3600; 602: 1x1 a100=3600", `jobs.txt:3: "EXPEDITING"`},
@@ -90,28 +93,35 @@ func TestSlurmCases(t *testing.T) {
 		{"gpus-not-in-accounting", "squeue.json nodes.txt", "", "804: 1x2 a100=590", ""},
 		{"gpus-not-in-accounting", "squeue.json sacct.json nodes.txt", "", "804: 1x2 a100=2000", ""},
 		{"gpus-not-in-accounting", "sacct.json squeue.json nodes.txt", "", "804: 1x2 a100=2000", ""},
-		{"one-id-two-jobs", "jobs-clusters.txt nodes.txt", "", "jobs-clusters.txt:2: the texts are of several clusters, west and " +
-			"east: choose one by sacct -M west", ""},
+		{"one-id-two-jobs", "jobs-clusters.txt nodes.txt", "",
+			"jobs-clusters.txt:2: the texts are of several clusters, west and " +
+				"east: choose one by sacct -M west", ""},
 		{"one-id-two-jobs", "jobs-recycled.txt nodes.txt", "", "901: 1x4 a100=3600; 901#2: 1x4 a100=3600",
 			"another job of the same number"},
-		{"shards-and-mig", "jobs.txt nodes.txt", "", "1001: 1x2 a100=3600; 1002: 1x1 a100=3600; 1003: 1x1 a100_1g.5gb=3600; " +
-			"1004: 1x1 a100_1g.5gb=3600", "has parts of GPUs (shards or MPS)"},
+		{"shards-and-mig", "jobs.txt nodes.txt", "",
+			"1001: 1x2 a100=3600; 1002: 1x1 a100=3600; 1003: 1x1 a100_1g.5gb=3600; " +
+				"1004: 1x1 a100_1g.5gb=3600", "has parts of GPUs (shards or MPS)"},
 		{"slurm-26.05-exclusive", "now sacct.json nodes.txt", "", "1301: 1x4 a100=3600", ""},
-		{"slurm-26.05-exclusive", "now squeue.json nodes.txt", "", "1301: 1x1 a100=3600", "does not tell which jobs want whole nodes"},
+		{"slurm-26.05-exclusive", "now squeue.json nodes.txt", "", "1301: 1x1 a100=3600",
+			"does not tell which jobs want whole nodes"},
 		{"typed-request-lost", "jobs.txt nodes.txt", "", "1: 1x2 a100=6; 2: 1x1 v100=6; 6: 2x1 v100=6", ""},
 		{"sacct-json-array-bitmask", "sacct.json nodes.txt", "", "46: 1x1 v100=3", "left out 6: had not started"},
 		{"sacct-json-array-bitmask", "now sacct.json nodes.txt", "", "53_0" + ofArray + "1" + ofArray + "2" + ofArray + "3" +
 			ofArray + "4" + ofArray + "5: 1x4 a100=60", ""},
 		{"sacct-json-requeued", "sacct.json nodes.txt", "", "45: 1x2 a100=2; 45#2: 1x2 a100=20; 46: 1x1 v100=3", ""},
-		{"sacct-json-requeued", "now sacct.json nodes.txt", "", "give squeue --json or a later text: no job that runs or waits has GPUs",
+		{"sacct-json-requeued", "now sacct.json nodes.txt", "",
+			"give squeue --json or a later text: no job that runs or waits has GPUs",
 			""},
 		{"alloctres-typed-untyped", "jobs-24.11.txt nodes.txt", "", "38: 2x3 gpu=4 v100=4 mixed", ""},
 		{"alloctres-typed-untyped", "jobs-26.05.txt nodes.txt", "", "60: 2x3 gpu=4 v100=4 mixed", ""},
-		{"limit-of-365-days", "now squeue.json nodes.txt", "", "76: 1x2 a100=3600 on m1/0,m1/1; 77: 1x2 a100=3600 on m1/2,m1/3; " +
-			"78: 1x4 a100=3600", "a limit of 365 days"},
-		{"waiting-job-may-mix-types", "now squeue.json nodes.txt", "", "10: 2x1 a100=60 v100=60; 26: 3x4 a100=60 gpu=60 v100=60 mixed",
+		{"limit-of-365-days", "now squeue.json nodes.txt", "",
+			"76: 1x2 a100=3600 on m1/0,m1/1; 77: 1x2 a100=3600 on m1/2,m1/3; " +
+				"78: 1x4 a100=3600", "a limit of 365 days"},
+		{"waiting-job-may-mix-types", "now squeue.json nodes.txt", "",
+			"10: 2x1 a100=60 v100=60; 26: 3x4 a100=60 gpu=60 v100=60 mixed",
 			"may mix types"},
-		{"speeds-by-part-of-a-name", "jobs.txt nodes.txt", "", "2001: 1x1 a100=3600 a800=3600 quadro_p1000=3600 rtx_a1000=3600",
+		{"speeds-by-part-of-a-name", "jobs.txt nodes.txt", "",
+			"2001: 1x1 a100=3600 a800=3600 quadro_p1000=3600 rtx_a1000=3600",
 			"no speed of rtx_a1000 is known"},
 	} {
 		t.Run(c.folder+" "+c.texts, func(t *testing.T) {
@@ -148,7 +158,8 @@ func TestSlurmCases(t *testing.T) {
 			t.Fatal(err)
 		}
 		last := log.Jobs[len(log.Jobs)-1].ID
-		if whole := slices.ContainsFunc(log.Jobs, func(j history.Job) bool { return j.ID == "90_68" }); !whole || last == "90_7" ||
+		if whole := slices.ContainsFunc(log.Jobs, func(j history.Job) bool { return j.ID == "90_68" }); !whole ||
+			last == "90_7" ||
 			!strings.Contains(log.Report.String(), "left out 1: the waiting tasks of an array are not all told") {
 			t.Errorf("%s: the last task is %s\n%s", name, last, log.Report)
 		}
@@ -186,7 +197,8 @@ func property(t *testing.T, was, text, place, value string) {
 			t.Errorf("%s: node %s has changed", value, n.Name)
 		}
 	}
-	if lines := func(l *history.Log) int { return strings.Count(l.Report.String(), "\n") }; lines(after) > lines(before)+1 {
+	lines := func(l *history.Log) int { return strings.Count(l.Report.String(), "\n") }
+	if lines(after) > lines(before)+1 {
 		t.Errorf("%s: the report has more than one line more:\n%s", value, after.Report)
 	}
 	if got, want := after.Report.Unread(), before.Report.Unread()+1; got != want {
@@ -198,11 +210,13 @@ func property(t *testing.T, was, text, place, value string) {
 func TestOneUnreadableValue(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 8))
 	var sacct [][]string
-	sacct = append(sacct, strings.Split("JobID|User|State|Submit|Eligible|Start|End|ElapsedRaw|TimelimitRaw|NNodes|ReqTRES|AllocTRES|"+
-		"NodeList|Suspended|SubmitLine", "|"))
+	sacct = append(sacct, strings.Split(
+		"JobID|User|State|Submit|Eligible|Start|End|ElapsedRaw|TimelimitRaw|NNodes|ReqTRES|AllocTRES|"+
+			"NodeList|Suspended|SubmitLine", "|"))
 	for i := range 6 {
 		sacct = append(sacct, []string{fmt.Sprint(100 + i), "ann", "COMPLETED", "2026-11-16T08:00:00", "2026-11-16T08:00:00",
-			"2026-11-16T08:10:00", "2026-11-16T09:10:00", "3600", "60", "1", "cpu=2,gres/gpu=1,node=1", "cpu=2,gres/gpu=1,node=1",
+			"2026-11-16T08:10:00", "2026-11-16T09:10:00", "3600", "60", "1", "cpu=2,gres/gpu=1,node=1",
+			"cpu=2,gres/gpu=1,node=1",
 			"g1", "00:00:00", "sbatch -x g2 job.sh"})
 	}
 	join := func(rows [][]string) string {
@@ -213,7 +227,8 @@ func TestOneUnreadableValue(t *testing.T) {
 		return strings.Join(lines, "\n") + "\n"
 	}
 	whole := join(sacct)
-	bad := map[string][]string{"JobID": {"???", "garbage"}, "SubmitLine": {"sbatch -x g[1- job.sh"}, "NodeList": {"g[1-", "g1]", "g[a]"},
+	bad := map[string][]string{"JobID": {"???", "garbage"}, "SubmitLine": {"sbatch -x g[1- job.sh"}, "NodeList": {"g[1-",
+		"g1]", "g[a]"},
 		"ReqTRES": {"gres/gpu=x", "??", "cpu=-2"}, "AllocTRES": {"gres/gpu=1e99", "gres/gpu:a100=many"}}
 	for column := range sacct[0] {
 		if name := sacct[0][column]; name == "User" {
@@ -250,7 +265,8 @@ func TestOneUnreadableValue(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		list, keys := "jobs", []string{"job_state", "submit_time", "time_limit", "tres_req_str", "name", "array_task_id", "nodes",
+		list, keys := "jobs", []string{"job_state", "submit_time", "time_limit", "tres_req_str", "name", "array_task_id",
+			"nodes",
 			"gres_detail", "node_count", "excluded_nodes", "comment", "exclusive"}
 		switch {
 		case strings.HasPrefix(name, "sacct"):
@@ -281,7 +297,8 @@ func TestOneUnreadableValue(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				property(t, string(text), string(changed), fmt.Sprintf("f#/%s/%d", list, row), fmt.Sprintf("%s: %s of row %d is %s", name, key, row, value))
+				property(t, string(text), string(changed), fmt.Sprintf("f#/%s/%d", list, row),
+					fmt.Sprintf("%s: %s of row %d is %s", name, key, row, value))
 			}
 		}
 	}

@@ -51,8 +51,9 @@ func fuzzSlurm(f *testing.F, ofReader func(text []byte) bool) {
 }
 
 func FuzzSacct(f *testing.F) {
-	f.Add([]byte("JobID|State|Submit|Start|End|ElapsedRaw|Suspended|TimelimitRaw|ReqTRES|AllocTRES|NodeList|SubmitLine\n" +
-		"7_[0-30:2%4]|PENDING|1|Unknown|Unknown|||525600|gres/shard=2||None assigned|sbatch -t 365-0 --gres=mps:50 a\n"))
+	f.Add([]byte(
+		"JobID|State|Submit|Start|End|ElapsedRaw|Suspended|TimelimitRaw|ReqTRES|AllocTRES|NodeList|SubmitLine\n" +
+			"7_[0-30:2%4]|PENDING|1|Unknown|Unknown|||525600|gres/shard=2||None assigned|sbatch -t 365-0 --gres=mps:50 a\n"))
 	fuzzSlurm(f, func(text []byte) bool {
 		return bytes.Contains(bytes.ToLower(text[:min(len(text), 80)]), []byte("jobid|"))
 	})
@@ -65,7 +66,8 @@ func FuzzSlurmJSON(f *testing.F) {
 }
 
 func FuzzScontrol(f *testing.F) {
-	f.Add([]byte("ReservationName=r StartTime=2026-01-01T00:00:00 EndTime=2026-01-02T00:00:00 Nodes=g[1-2] Flags=MAINT\n"))
+	f.Add([]byte(
+		"ReservationName=r StartTime=2026-01-01T00:00:00 EndTime=2026-01-02T00:00:00 Nodes=g[1-2] Flags=MAINT\n"))
 	fuzzSlurm(f, func(text []byte) bool {
 		return bytes.HasPrefix(text, []byte("NodeName=")) || bytes.HasPrefix(text, []byte("ReservationName="))
 	})

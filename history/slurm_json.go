@@ -270,7 +270,8 @@ func (d *slurmDocument) addJob(v *slurmJob, place Place) error {
 	j := Job{ID: base, Name: v.Name, Place: place, User: v.User, Account: v.Account, Partition: v.Partition,
 		QOS: v.QOS, Features: v.Constraints}
 	j.confirmed = fromQueue
-	j.suspended = v.Time.Suspended > 0 || slices.Contains(append(slices.Clone(v.JobState), v.State.Current...), "SUSPENDED")
+	j.suspended = v.Time.Suspended > 0 || slices.Contains(append(slices.Clone(v.JobState), v.State.Current...),
+		"SUSPENDED")
 	row := slurmRow{nodes: max(0, int64(v.NodeCount)), fromAccounting: !fromQueue, noted: d.noted}
 	state, tasks := v.State.Current, v.Array.Task
 	task := v.Array.TaskID

@@ -47,23 +47,30 @@ func TestTimesOfTexts(t *testing.T) {
 		{"short zone", "UTC", "2026-11-16T08:00:00+01", "2026-11-16 08:00:00 UTC", "", "", "3600 from 07:00", ""},
 		{"half an hour", "Asia/Kolkata", "2026-11-16T08:00:00", "2026-11-16T09:00:00", "3600", "", "3600 from 02:30", ""},
 		{"twice", "America/New_York", "2026-11-01T01:30:00", "2026-11-01T01:10:00", "2400", "", "2400 from 05:30", ""},
-		{"twice and the later", "America/New_York", "2026-11-01T01:30:00", "2026-11-01T02:30:00", "3600", "", "3600 from 06:30", ""},
-		{"twice and the earlier", "America/New_York", "2026-11-01T01:30:00", "2026-11-01T02:30:00", "7200", "", "7200 from 05:30", ""},
+		{"twice and the later", "America/New_York", "2026-11-01T01:30:00", "2026-11-01T02:30:00", "3600", "",
+			"3600 from 06:30", ""},
+		{"twice and the earlier", "America/New_York", "2026-11-01T01:30:00", "2026-11-01T02:30:00", "7200", "",
+			"7200 from 05:30", ""},
 		{"twice and not told", "America/New_York", "2026-11-01T01:30:00", "2026-11-01T02:30:00", "", "", "7200 from 05:30",
 			"doubtful 1: a local time stands twice"},
 		{"never", "Europe/Berlin", "2026-03-29T02:30:00", "2026-03-29T04:30:00", "", "", "3600 from 01:30",
 			"doubtful 1: a local time that the time zone leaves out"},
-		{"no zone in autumn", "UTC", "2026-10-25T02:50:00", "2026-10-25T02:10:00", "1200", "", "1200 from 02:50", "a change of summer time"},
-		{"no zone in spring", "UTC", "2026-03-29T01:30:00", "2026-03-29T03:30:00", "3600", "", "3600 from 01:30", "a change of summer time"},
+		{"no zone in autumn", "UTC", "2026-10-25T02:50:00", "2026-10-25T02:10:00", "1200", "", "1200 from 02:50",
+			"a change of summer time"},
+		{"no zone in spring", "UTC", "2026-03-29T01:30:00", "2026-03-29T03:30:00", "3600", "", "3600 from 01:30",
+			"a change of summer time"},
 		{"suspended", "UTC", "2026-11-16T08:00:00", "2026-11-16T09:00:00", "3000", "00:10:00", "3600 from 08:00",
 			"assumed 1: was suspended for some of its time, in which it kept its GPUs"},
-		{"suspended in autumn", "Europe/Berlin", "2026-10-25T02:50:00", "2026-10-25T02:10:00", "600", "00:10:00", "1200 from 00:50", ""},
+		{"suspended in autumn", "Europe/Berlin", "2026-10-25T02:50:00", "2026-10-25T02:10:00", "600", "00:10:00",
+			"1200 from 00:50", ""},
 		{"no start", "UTC", "soon", "2026-11-16T09:00:00", "3600", "", "3600 from 08:00", `a:2: "soon"`},
 		{"no end", "UTC", "2026-11-16T08:00:00", "later", "3600", "", "3600 from 08:00", `a:2: "later"`},
-		{"unlike", "UTC", "2026-11-16T08:00:00", "2026-11-16T09:00:00", "1000", "", "3600 from 08:00", "differ from the elapsed seconds"},
+		{"unlike", "UTC", "2026-11-16T08:00:00", "2026-11-16T09:00:00", "1000", "", "3600 from 08:00",
+			"differ from the elapsed seconds"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			log := readTexts(t, c.zone, head+"1|COMPLETED|"+strings.Join([]string{c.start, c.start, c.end, c.elapsed, c.suspended},
+			log := readTexts(t, c.zone, head+"1|COMPLETED|"+strings.Join([]string{c.start, c.start, c.end, c.elapsed,
+				c.suspended},
 				"|")+"|gres/gpu=1|gres/gpu=1|g1\n", twoNodes)
 			if len(log.Jobs) != 1 {
 				t.Fatal(log.Report)
@@ -104,7 +111,8 @@ func TestRunaways(t *testing.T) {
 			ids = append(ids, b.Instance.Jobs[i].ID)
 		}
 		want := map[bool]string{true: "3 4 5", false: "3 5"}[b == built]
-		if got := strings.Join(ids, " "); got != want || !strings.Contains(b.Report.String(), "doubtful 2: accounting believes") {
+		if got := strings.Join(ids, " "); got != want || !strings.Contains(b.Report.String(),
+			"doubtful 2: accounting believes") {
 			t.Errorf("jobs %s, not %s\n%s", got, want, b.Report)
 		}
 	}
@@ -112,10 +120,12 @@ func TestRunaways(t *testing.T) {
 
 // TestPartsOfGPUs adds up shards and MPS: jobs whose parts fit on one GPU hold one GPU together.
 func TestPartsOfGPUs(t *testing.T) {
-	const nodes = "NodeName=g1 Gres=gpu:a100:2(S:0-1),shard:a100:8(S:0-1) State=MIXED\nNodeName=g2 Gres=gpu:t4:1,mps:t4:100 State=IDLE\n"
+	const nodes = "NodeName=g1 Gres=gpu:a100:2(S:0-1),shard:a100:8(S:0-1) State=MIXED\nNodeName=g2 " +
+		"Gres=gpu:t4:1,mps:t4:100 State=IDLE\n"
 	const head = "JobID|State|Submit|Start|End|ReqTRES|AllocTRES|NodeList\n"
 	row := func(id int, what, node string) string {
-		return fmt.Sprintf("%d|COMPLETED|2026-11-16T08:00:00|2026-11-16T08:00:00|2026-11-16T09:00:00|%s|%s|%s\n", id, what, what, node)
+		return fmt.Sprintf("%d|COMPLETED|2026-11-16T08:00:00|2026-11-16T08:00:00|2026-11-16T09:00:00|%s|%s|%s\n", id, what,
+			what, node)
 	}
 	text := head
 	for id := 1; id <= 4; id++ {
@@ -144,14 +154,17 @@ func TestPartsOfGPUs(t *testing.T) {
 // jobs are left out are the same in all forms.
 func TestLogWithoutRequests(t *testing.T) {
 	fields := strings.Split(history.SacctFields, ",")
-	values := map[string]string{"User": "ann", "Partition": "gpu", "Submit": "2026-11-16T08:00:00", "Eligible": "2026-11-16T08:00:00",
-		"NNodes": "1", "ReqTRES": "cpu=1,gres/gpu=1,node=1", "TimelimitRaw": "90", "Cluster": "lab", "Suspended": "00:00:00"}
+	values := map[string]string{"User": "ann", "Partition": "gpu", "Submit": "2026-11-16T08:00:00",
+		"Eligible": "2026-11-16T08:00:00",
+		"NNodes":   "1", "ReqTRES": "cpu=1,gres/gpu=1,node=1", "TimelimitRaw": "90", "Cluster": "lab",
+		"Suspended": "00:00:00"}
 	jobs := []map[string]string{
 		{"JobID": "1", "State": "COMPLETED", "Start": "2026-11-16T08:00:00", "End": "2026-11-16T09:00:00", "NodeList": "g1",
 			"AllocTRES": "cpu=1,gres/gpu=1,node=1", "ElapsedRaw": "3600"},
 		{"JobID": "2", "State": "CANCELLED by 7", "Start": "2026-11-16T08:30:00", "End": "2026-11-16T08:30:00",
 			"NodeList": "None assigned", "ElapsedRaw": "0"},
-		{"JobID": "3", "State": "CANCELLED by 7", "Start": "None", "End": "2026-11-16T08:30:00", "NodeList": "None assigned"},
+		{"JobID": "3", "State": "CANCELLED by 7", "Start": "None", "End": "2026-11-16T08:30:00",
+			"NodeList": "None assigned"},
 		{"JobID": "4", "State": "PENDING", "Start": "Unknown", "End": "Unknown", "NodeList": "None assigned"},
 	}
 	write := func(fields []string) string {
@@ -185,12 +198,14 @@ func TestLogWithoutRequests(t *testing.T) {
 		!strings.Contains(strings.Join(short.Report.Warnings, "\n"), "no job has a time limit") {
 		t.Errorf("without requests the job may use %s\n%s", got, short.Report)
 	}
-	if text := whole.Report.String(); strings.Contains(text, "ignored") || strings.Contains(text, "no job has a time limit") {
+	if text := whole.Report.String(); strings.Contains(text, "ignored") || strings.Contains(text,
+		"no job has a time limit") {
 		t.Error(text)
 	}
 	for _, b := range []*history.Built{whole, short} {
 		text := b.Report.String()
-		for _, want := range []string{"left out 2: never started (cancelled)", "left out 1: had not started when the log ended"} {
+		for _, want := range []string{"left out 2: never started (cancelled)",
+			"left out 1: had not started when the log ended"} {
 			if !strings.Contains(text, want) || strings.Count(text, "left out") != 2 {
 				t.Errorf("the report does not say %q:\n%s", want, text)
 			}
@@ -209,10 +224,12 @@ func TestNothingFound(t *testing.T) {
 		{head, "give a text with jobs that ran: no job had GPUs", history.Config{}},
 		{head + row, "set --since earlier: no job had GPUs; most often (1): ended before the window (a:2)",
 			history.Config{FromUs: 1_800_000_000e6}},
-		{head + strings.Repeat(strings.ReplaceAll(row, "gres/gpu=1", "cpu=1"), 3), "set AccountingStorageTRES=gres/gpu in slurm.conf: ",
+		{head + strings.Repeat(strings.ReplaceAll(row, "gres/gpu=1", "cpu=1"), 3),
+			"set AccountingStorageTRES=gres/gpu in slurm.conf: ",
 			history.Config{}},
-		{head + strings.ReplaceAll(row, "n1\n", "None assigned\n"), "give a text with jobs that ran: no job had GPUs; most often (1): " +
-			"never started", history.Config{}},
+		{head + strings.ReplaceAll(row, "n1\n", "None assigned\n"),
+			"give a text with jobs that ran: no job had GPUs; most often (1): " +
+				"never started", history.Config{}},
 	} {
 		_, err := readTexts(t, "UTC", c.text).Build(c.cfg)
 		var nothing *history.NothingError
@@ -222,30 +239,37 @@ func TestNothingFound(t *testing.T) {
 	}
 }
 
-// TestTextsAroundTexts reads tables with what shells and commands write before them, and tools that have nothing to tell.
+// TestTextsAroundTexts reads tables with what shells and commands write before them, and tools that have nothing to
+// tell.
 func TestTextsAroundTexts(t *testing.T) {
 	const jobs = "JobID|State|Submit|Start|End|ReqTRES|AllocTRES|NodeList\n" +
 		"7|COMPLETED|2026-01-01T00:00:00|2026-01-01T00:00:01|2026-01-01T00:00:09|gres/gpu=1|gres/gpu=1|n1\n"
-	log := readTexts(t, "UTC", "Welcome to the cluster\nsacct: warning: be patient\n"+jobs, "", "No reservations in the system\n",
-		`{"jobs": null, "meta": {}}`, `{"jobs": [], "nodes": [], "errors": [], "warnings": []}`, jobs+strings.Repeat("x", 2<<20)+"\n")
+	log := readTexts(t, "UTC", "Welcome to the cluster\nsacct: warning: be patient\n"+jobs, "",
+		"No reservations in the system\n",
+		`{"jobs": null, "meta": {}}`, `{"jobs": [], "nodes": [], "errors": [], "warnings": []}`, jobs+strings.Repeat("x",
+			2<<20)+"\n")
 	if len(log.Jobs) != 1 || log.Jobs[0].Place.Line != 4 || log.Report.Unread() != 2 ||
 		!strings.Contains(log.Report.String(), "left out 1: the row has another number of fields") {
 		t.Errorf("%+v\n%s", log.Jobs, log.Report)
 	}
 }
 
-// TestLaterRecords merges what several texts tell of an attempt, in any order: GPUs by number of squeue, the end of sacct.
+// TestLaterRecords merges what several texts tell of an attempt, in any order: GPUs by number of squeue, the end of
+// sacct.
 func TestLaterRecords(t *testing.T) {
-	const queue = `{"jobs":[{"job_id":7,"user_name":"ann","job_state":["RUNNING"],"submit_time":1794816000,"start_time":1794816010,
-		"node_count":1,"nodes":"g1","tres_per_node":"gres/gpu:a100:2","gres_detail":["gpu:a100:2(IDX:2-3)"],"features":"big",
+	const queue = `{"jobs":[{"job_id":7,"user_name":"ann","job_state":["RUNNING"],"submit_time":1794816000,
+		"start_time":1794816010,"node_count":1,"nodes":"g1",
+		"tres_per_node":"gres/gpu:a100:2","gres_detail":["gpu:a100:2(IDX:2-3)"],"features":"big",
 		"time_limit":60}],"last_update":1794816100}`
 	const jobs = "JobID|State|Submit|Start|End|ReqTRES|AllocTRES|NodeList\n" +
 		"7|COMPLETED|1794816000|1794816010|1794818010|cpu=1,node=1|%s|g1\n"
 	for _, alloc := range []string{"cpu=1,node=1", "cpu=1,gres/gpu=2,node=1"} {
-		for _, texts := range [][]string{{queue, fmt.Sprintf(jobs, alloc), twoNodes}, {fmt.Sprintf(jobs, alloc), queue, twoNodes}} {
+		for _, texts := range [][]string{{queue, fmt.Sprintf(jobs, alloc), twoNodes}, {fmt.Sprintf(jobs, alloc), queue,
+			twoNodes}} {
 			log := readTexts(t, "UTC", texts...)
 			j := log.Jobs[0]
-			got := strings.TrimSpace(fmt.Sprintln(j.State, j.GPUs, j.Type, j.On, j.Features, j.LimitUs/60e6, (j.EndUs-j.StartUs)/1e6))
+			got := strings.TrimSpace(fmt.Sprintln(j.State, j.GPUs, j.Type, j.On, j.Features, j.LimitUs/60e6,
+				(j.EndUs-j.StartUs)/1e6))
 			if want := "completed 2 a100 [{g1 a100 2 false [2 3]}] big 60 2000"; len(log.Jobs) != 1 || got != want {
 				t.Errorf("%s: %s, not %s", alloc, got, want)
 			}
@@ -258,9 +282,11 @@ func TestWordsOfCards(t *testing.T) {
 	for name, want := range map[string]string{
 		"a100": "a100", "NVIDIA-A100-SXM4-80GB": "a100", "a100x": "a100", "Tesla-V100-SXM2-16GB": "v100", "v100s": "v100",
 		"tesla_t4": "t4", "l40s": "l40s", "nvidia_l40s": "l40s", "h100_nvl": "h100", "rtx6000": "rtx6000", "a10": "a10",
-		"rtx_a1000": "", "quadro_p1000": "", "a1000": "", "p4000": "", "t400": "", "t1000": "", "a800": "", "l400": "", "a5500": "",
-		"a100_1g.5gb": "", "1g.5gb": "", "mig-3g.40gb": "", "nvidia_h100_80gb_hbm3_1g.10gb": "", "NVIDIA-H100-80GB-HBM3-MIG-1g.10gb": "",
-		"a100-sxm4-40gb-mig-1c.3g.20gb": "", "Tesla-T4-SHARED": "", "NVIDIA-A100-SXM4-40GB-MIG-2g.10gb-SHARED": "",
+		"rtx_a1000": "", "quadro_p1000": "", "a1000": "", "p4000": "", "t400": "", "t1000": "", "a800": "", "l400": "",
+		"a5500":       "",
+		"a100_1g.5gb": "", "1g.5gb": "", "mig-3g.40gb": "", "nvidia_h100_80gb_hbm3_1g.10gb": "",
+		"NVIDIA-H100-80GB-HBM3-MIG-1g.10gb": "",
+		"a100-sxm4-40gb-mig-1c.3g.20gb":     "", "Tesla-T4-SHARED": "", "NVIDIA-A100-SXM4-40GB-MIG-2g.10gb-SHARED": "",
 		"GRID-V100-8Q": "", "A100-4C": "", "rtx6000ada": "", "rtx_6000_ada": "", "gpu": "",
 	} {
 		if got := history.TypeWord(name); got != want {

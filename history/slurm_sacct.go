@@ -38,7 +38,8 @@ func slurmState(text string) (State, bool) {
 // readSacct reads what sacct -P writes. Steps of jobs are not jobs; a job that was requeued has a
 // row for each attempt (sacct -D), and each attempt becomes a job.
 func (l *Log) readSacct(name string, in *bufio.Reader, loc *time.Location) error {
-	t, err := newTable(name, l.skipped, in, "jobname", "submitline", "comment", "constraints", "admincomment", "systemcomment",
+	t, err := newTable(name, l.skipped, in, "jobname", "submitline", "comment", "constraints", "admincomment",
+		"systemcomment",
 		"workdir", "reason", "container", "account", "reservation")
 	if err != nil {
 		return err
@@ -110,6 +111,14 @@ type sacctReader struct {
 	request, alloc, gres, line, comment                                                   int
 	// untold says that the text cannot tell what jobs ask for.
 	untold bool
+	words  []string // of the command line of a row
+}
+
+// submission reads the command line of the row.
+func (r *sacctReader) submission() submission {
+	line := r.t.field(r.line)
+	r.words = slices.AppendSeq(r.words[:0], strings.FieldsSeq(line))
+	return readWords(line, r.words)
 }
 
 // columns finds the columns.
@@ -123,7 +132,8 @@ func (r *sacctReader) columns() {
 		{&r.features, []string{"constraints"}}, {&r.state, []string{"state"}}, {&r.submit, []string{"submit"}},
 		{&r.eligible, []string{"eligible"}}, {&r.start, []string{"start"}}, {&r.end, []string{"end"}},
 		{&r.elapsed, []string{"elapsedraw", "elapsed"}}, {&r.suspended, []string{"suspended"}},
-		{&r.minutes, []string{"timelimitraw"}}, {&r.limit, []string{"timelimit"}}, {&r.nodes, []string{"nnodes", "allocnodes"}},
+		{&r.minutes, []string{"timelimitraw"}}, {&r.limit, []string{"timelimit"}}, {&r.nodes, []string{"nnodes",
+			"allocnodes"}},
 		{&r.reqNodes, []string{"reqnodes"}}, {&r.nodeList, []string{"nodelist"}}, {&r.request, []string{"reqtres"}},
 		{&r.alloc, []string{"alloctres"}}, {&r.gres, []string{"allocgres", "reqgres"}}, {&r.line, []string{"submitline"}},
 		{&r.comment, []string{"comment"}}} {
@@ -260,7 +270,7 @@ func (r *sacctReader) row() error {
 		j.EndUs = 0
 	}
 	j.suspended = j.suspended || strings.HasPrefix(t.field(r.state), "SUSP")
-	row := slurmRow{names: names, untold: r.untold, told: readSubmission(t.field(r.line)), fromAccounting: true}
+	row := slurmRow{names: names, untold: r.untold, told: r.submission(), fromAccounting: true}
 	if minutes := t.field(r.minutes); minutes != "" {
 		if n, err := strconv.ParseUint(minutes, 10, 31); err == nil {
 			j.LimitUs = int64(n) * 60e6

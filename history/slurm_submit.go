@@ -73,12 +73,11 @@ var shortNames = map[byte]string{'G': "gpus", 'N': "nodes", 'd': "dependency", '
 // readSubmission reads the command line with which a job was submitted. Slurm writes the words without
 // their quotes. Options end at the first other word, the script; behind --wrap, whose value may have
 // blanks, all words that begin as options count. It takes time in proportion to the line.
-func readSubmission(line string) submission {
+func readSubmission(line string) submission { return readWords(line, strings.Fields(line)) }
+
+// readWords is readSubmission for a line and its words, which it does not keep.
+func readWords(line string, words []string) submission {
 	var s submission
-	if line == "" {
-		return s
-	}
-	words := strings.Fields(line)
 	wrapped := strings.Contains(line, "--wrap") &&
 		slices.ContainsFunc(words, func(word string) bool { return strings.HasPrefix(word, "--wrap") })
 	inWrap := false

@@ -143,7 +143,8 @@ func (l *Log) oneCluster() error {
 	slices.SortStableFunc(names, func(a, b string) int { return l.clusters[b].rows - l.clusters[a].rows })
 	most, other := l.clusters[names[0]], l.clusters[names[1]]
 	if len(names) > 2 || other.rows > 1 || most.rows < manyRows {
-		return &RowError{other.first, fmt.Sprintf("the texts are of several clusters, %.40s and %.40s: choose one by sacct -M %.40s",
+		return &RowError{other.first, fmt.Sprintf(
+			"the texts are of several clusters, %.40s and %.40s: choose one by sacct -M %.40s",
 			names[0], names[1], names[0])}
 	}
 	l.Report.setAside("cluster is another than that of all other rows: the job is left out", other.first, names[1])

@@ -57,8 +57,9 @@ var typeWords = []string{"h200", "h100", "a100", "v100", "p100", "l40s", "a6000"
 
 // partForms are the forms of names of parts of GPUs: profiles of MIG such as a100_1g.5gb, time slices such as
 // Tesla-T4-SHARED, and profiles of virtual GPUs such as GRID-V100-8Q.
-var partForms = regexp.MustCompile(`(^|[^0-9a-z])([0-9]+c\.)?[0-9]+g\.[0-9]+gb|[-_. ](shared|mig|mps|shard|vgpu)($|[-_. ])|^mig[-_. ]|` +
-	`^grid[-_. ]|[-_. ][0-9]+[qcab]$`)
+var partForms = regexp.MustCompile(
+	`(^|[^0-9a-z])([0-9]+c\.)?[0-9]+g\.[0-9]+gb|[-_. ](shared|mig|mps|shard|vgpu)($|[-_. ])|^mig[-_. ]|` +
+		`^grid[-_. ]|[-_. ][0-9]+[qcab]$`)
 
 // IsPart says whether a GPU type is a part of a card by its name, which is no card's.
 func IsPart(name string) bool { return cardOf(name).part }

@@ -37,7 +37,8 @@ type pruner struct {
 }
 
 // prune returns what fits of a part of a document; nil if nothing does. whole makes a document with that part alone.
-func (p *pruner) prune(part json.RawMessage, whole func(json.RawMessage) json.RawMessage, place Place) json.RawMessage {
+func (p *pruner) prune(part json.RawMessage, whole func(json.RawMessage) json.RawMessage,
+	place Place) json.RawMessage {
 	if p.fits(whole(part)) {
 		return part
 	}
@@ -74,7 +75,8 @@ func (p *pruner) prune(part json.RawMessage, whole func(json.RawMessage) json.Ra
 		text, _ := json.Marshal(kept)
 		return text
 	}
-	p.report.setAside(memberName(place.At)+" has another form than is known: counts as not told", place, strings.Trim(string(part), `"`))
+	p.report.setAside(memberName(place.At)+" has another form than is known: counts as not told", place,
+		strings.Trim(string(part), `"`))
 	return nil
 }
 

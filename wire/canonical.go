@@ -21,7 +21,12 @@ import (
 // are always objects, and levels with the time of the next coarser one are left out. Canonical
 // takes O(size).
 func Canonical(inst *hare.Instance) []byte {
-	b := make([]byte, 0, 256*len(inst.Jobs)+1024)
+	return appendCanonical(make([]byte, 0, 256*len(inst.Jobs)+1024), inst, nil)
+}
+
+// appendCanonical appends the canonical form. between, where it is not nil, takes what there is between jobs, and
+// returns what stays.
+func appendCanonical(b []byte, inst *hare.Instance, between func([]byte) []byte) []byte {
 	b = appendCanonicalHardware(append(b, `{"cluster":{`...), &inst.Cluster)
 	b = append(b, `"nodes":[`...)
 	for i := range inst.Cluster.Nodes {
@@ -90,6 +95,9 @@ func Canonical(inst *hare.Instance) []byte {
 			b = append(b, ',')
 		}
 		b = appendCanonicalJob(b, &inst.Jobs[i])
+		if between != nil {
+			b = between(b)
+		}
 	}
 	b = append(b, `],"objective":`...)
 	b = appendString(b, inst.Objective)
@@ -159,8 +167,16 @@ func appendCanonicalJob(b []byte, j *hare.Job) []byte {
 
 // SHA256 returns the hex digest of the canonical form of an instance.
 func SHA256(inst *hare.Instance) string {
-	sum := sha256.Sum256(Canonical(inst))
-	return hex.EncodeToString(sum[:])
+	h := sha256.New()
+	rest := appendCanonical(nil, inst, func(b []byte) []byte {
+		if len(b) < 1<<16 {
+			return b
+		}
+		h.Write(b)
+		return b[:0]
+	})
+	h.Write(rest)
+	return hex.EncodeToString(h.Sum(nil))
 }
 
 // quoted marks the bytes that a JSON string must escape, and the bytes of multibyte

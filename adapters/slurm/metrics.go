@@ -26,8 +26,9 @@ func (c *counters) shown() []metrics.Metric {
 			c.Sessions),
 		metrics.Counter("freed_total", "Jobs whose own constraint was given back because the one that was written kept "+
 			"them from starting, or would have.", c.Freed),
-		metrics.Counter("unread_total", "Values of Slurm's answers that could not be read, over all loops; each costs its own "+
-			"job or node alone.", c.Unread),
+		metrics.Counter("unread_total",
+			"Values of Slurm's answers that could not be read, over all loops; each costs its own "+
+				"job or node alone.", c.Unread),
 		metrics.Gauge("withheld", "Jobs that got no type in the last loop because no node satisfies their request and the "+
 			"constraint together.", float64(c.Withheld)),
 		metrics.Gauge("jobs", "Waiting jobs that take part.", float64(c.Jobs)),

@@ -37,7 +37,8 @@ func (o oddSlurm) Run(ctx context.Context, stdin []byte, name string, args ...st
 	case name == "sprio":
 		text = append([]byte("sprio: be patient\n"), text...)
 	case len(args) > 1 && args[0] == "-o":
-		text = append(text, "NodeName=odd CPUTot=8 Gres=gpu:v100:many State=ASLEEP Partitions=gpu Comment=State=DOWN Gres=gpu:9\n"...)
+		text = append(text,
+			"NodeName=odd CPUTot=8 Gres=gpu:v100:many State=ASLEEP Partitions=gpu Comment=State=DOWN Gres=gpu:9\n"...)
 	}
 	return text, err
 }

@@ -143,7 +143,8 @@ func parse(nodes, queue, priorities []byte, nowUs int64) (*State, error) {
 	}
 	var document queueDocument
 	// A member of another kind leaves its field empty.
-	if err, wrong := json.Unmarshal(queue, &document), new(json.UnmarshalTypeError); err != nil && !errors.As(err, &wrong) {
+	err, wrong := json.Unmarshal(queue, &document), new(json.UnmarshalTypeError)
+	if err != nil && !errors.As(err, &wrong) {
 		return nil, fmt.Errorf("slurm: squeue --json: %w", err)
 	}
 	s := &State{NowUs: nowUs, Records: map[int64]*Record{}, Unread: log.Report.Unread()}

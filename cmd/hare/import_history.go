@@ -300,7 +300,7 @@ func importHistoryCommands() (out []*cobra.Command) {
 		c := &cobra.Command{Use: s.name + " FILE...", Short: s.short, Long: s.long, Example: s.example,
 			RunE: func(c *cobra.Command, args []string) error {
 				if os.Getenv("GOGC") == "" { // a year of a large cluster in half of the memory
-					defer debug.SetGCPercent(debug.SetGCPercent(50))
+					defer debug.SetGCPercent(debug.SetGCPercent(25))
 				}
 				log, err := hf.fetch(c.Context(), s.name, args)
 				if err != nil {

@@ -152,6 +152,10 @@ type guard struct {
 	held           []heldForGuard // the same of CPUs and memory
 	quotas         []heldQuota    // the same of quotas
 	back           int            // jobs with guarded.back
+	// settled says that since the quotas of all jobs were looked at nothing has happened but that jobs arrived, so
+	// that those in arrived alone are to be looked at: a long queue arrives at once.
+	settled bool
+	arrived []*JobState
 
 	slowdown slowdownLimit
 }

@@ -17,6 +17,7 @@ func (l *ListScheduler) Adopt(nowUs int64, event hare.Event, decisions []hare.De
 	if err := l.apply(nowUs, &event); err != nil {
 		return fmt.Errorf("recorded event: %w", err)
 	}
+	l.guard.settled = false
 	n := len(l.out)
 	if len(decisions) < n || !sameDecisions(l.out, decisions[:n]) {
 		return fmt.Errorf("recorded decisions: %d follow from the event, and the record begins otherwise", n)
@@ -42,6 +43,7 @@ func (l *ListScheduler) Adopt(nowUs int64, event hare.Event, decisions []hare.De
 		l.afterSchedule()
 	}
 	l.guardWaits()
+	l.guard.settled = false
 	return nil
 }
 

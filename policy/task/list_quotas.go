@@ -190,9 +190,15 @@ func (l *ListScheduler) heldBack() {
 	g := &l.guard
 	quotas := l.nodes != nil && l.nodes.HasQuotas()
 	if !quotas && g.back == 0 {
+		g.settled, g.arrived = false, g.arrived[:0]
 		return
 	}
-	for _, j := range l.jobs {
+	jobs := l.jobs
+	if g.settled {
+		jobs = g.arrived
+	}
+	g.settled, g.arrived = true, g.arrived[:0]
+	for _, j := range jobs {
 		x := &j.guarded
 		back := quotas && j.waits() && len(l.lackingQuotas(j)) > 0
 		switch {

@@ -155,6 +155,8 @@ func (l *ListScheduler) Step(nowUs int64, events []hare.Event) ([]hare.Decision,
 		if err := l.apply(nowUs, &events[i]); err != nil {
 			return l.out, &online.RefusedError{Index: i, Err: err}
 		}
+		before := len(l.out)
+		l.noteArrival(&events[i])
 		if l.changed {
 			l.changed = false
 			l.prepare()
@@ -171,8 +173,19 @@ func (l *ListScheduler) Step(nowUs int64, events []hare.Event) ([]hare.Decision,
 			l.afterSchedule()
 		}
 		l.guardWaits()
+		l.guard.settled = l.guard.settled && len(l.out) == before
 	}
 	return l.out, nil
+}
+
+// noteArrival notes whether an event says no more than that a job arrived, which waits.
+func (l *ListScheduler) noteArrival(e *hare.Event) {
+	g := &l.guard
+	if e.Type != hare.EventJobArrived || e.Arrived.Progress != nil {
+		g.settled, g.arrived = false, g.arrived[:0]
+	} else if g.settled {
+		g.arrived = append(g.arrived, l.jobOf[e.Arrived.ID])
+	}
 }
 
 // WakeUs is online.Waker.WakeUs. Only rules that say so want ticks.
