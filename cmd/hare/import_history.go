@@ -134,10 +134,10 @@ func (hf *historyFlags) read(source string, names []string) (*history.Log, error
 
 // fetch reads files, or asks the cluster where no files are given.
 func (hf *historyFlags) fetch(ctx context.Context, source string, names []string) (*history.Log, error) {
-	switch {
-	case !slices.Contains(history.Sources, source):
+	switch known := slices.Concat(history.Sources, history.PublicSources); {
+	case !slices.Contains(known, source):
 		return nil, usageError{fmt.Errorf("unknown source %.60q%s It must be one of %s", source,
-			cmp.Or(hare.Guess(source, history.Sources), "."), strings.Join(history.Sources, ", "))}
+			cmp.Or(hare.Guess(source, known), "."), strings.Join(known, ", "))}
 	case len(names) > 0:
 		return hf.read(source, names)
 	case source == "slurm" || source == "kube" || source == "ray":
