@@ -376,7 +376,7 @@ func TestKubePieces(t *testing.T) {
 					{"exactly": object{"deviceClassName": "fast"}}}}}}),
 			{"apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass", "metadata": object{"name": "fast"}, "spec": object{
 				"selectors": []object{{"cel": object{"expression": "device.driver == 'gpu.x.io'"}}}}}},
-			"n=8×A100; ml/p:1×1 0–60", "DeviceClass, 1 rows"},
+			"n=8×A100; ml/p:1×1 0–60", "DeviceClass, 1 row"},
 		{"devices of a ResourceSlice", []object{kubeNode("d", "A100", nil, nil), kubeOf("resource.k8s.io/v1",
 			"ResourceSlice",
 			"s", object{"nodeName": "d", "driver": "gpu.nvidia.com", "devices": []object{

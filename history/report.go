@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/hare-sched/hare/internal/words"
 	"github.com/hare-sched/hare/trace"
 )
 
@@ -85,12 +86,12 @@ func count(notes []Note, what string, first any) []Note {
 // String returns the report as lines of text.
 func (r *Report) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s: %d jobs\n", r.Source, r.Jobs)
+	fmt.Fprintf(&b, "%s: %s\n", r.Source, words.Count(r.Jobs, "job"))
 	for _, w := range r.Warnings {
 		fmt.Fprintf(&b, "  warning: %s\n", w)
 	}
 	for _, f := range r.Files {
-		fmt.Fprintf(&b, "  %s: %s, %d rows\n", f.Name, f.Kind, f.Rows)
+		fmt.Fprintf(&b, "  %s: %s, %s\n", f.Name, f.Kind, words.Count(f.Rows, "row"))
 		if len(f.Used) > 0 {
 			fmt.Fprintf(&b, "    columns used: %s\n", columnList(f.Used))
 		}

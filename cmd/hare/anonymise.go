@@ -38,9 +38,6 @@ for names. Look at what was written before you send it.`,
 				return usageError{errors.New("anonymise takes files and a folder for the copies: hare anonymise FILE... -o " +
 					"FOLDER")}
 			}
-			if err := canBeFolder(folder); err != nil {
-				return usageError{fmt.Errorf("-o: %w", err)}
-			}
 			texts := make([]pseudonym.Text, len(args))
 			for i, name := range args {
 				if slices.Contains(args[:i], name) {
@@ -82,6 +79,7 @@ for names. Look at what was written before you send it.`,
 		},
 	}
 	c.Flags().StringVarP(&folder, "output", "o", "", "write the copies into this folder")
+	outputs(c, outputFolder, "output")
 	return c
 }
 

@@ -34,11 +34,11 @@ func TestImportFormats(t *testing.T) {
 		want string // on standard error
 		code int
 	}{
-		{[]string{jobs, nodes}, "acme: 1 jobs", 0},
-		{[]string{"--happened", filepath.Join(dir, "h.json"), jobs, "--gpus", "A100=8"}, "acme: 1 jobs", 0},
-		{[]string{"history", jobs, "--gpus=A100=8"}, "history: 1 jobs", 0},
-		{[]string{at("log.swf", swf), "--processors-per-gpu", "2"}, "swf: 1 jobs", 0},
-		{[]string{at("t.trace", "LM (batch size 5)\tc\td\t-n\t1\t9000\t2\tgns\t1\t-1.0\t14\t7.5\n")}, "shockwave: 1 jobs",
+		{[]string{jobs, nodes}, "acme: 1 job", 0},
+		{[]string{"--happened", filepath.Join(dir, "h.json"), jobs, "--gpus", "A100=8"}, "acme: 1 job", 0},
+		{[]string{"history", jobs, "--gpus=A100=8"}, "history: 1 job", 0},
+		{[]string{at("log.swf", swf), "--processors-per-gpu", "2"}, "swf: 1 job\n", 0},
+		{[]string{at("t.trace", "LM (batch size 5)\tc\td\t-n\t1\t9000\t2\tgns\t1\t-1.0\t14\t7.5\n")}, "shockwave: 1 job",
 			0},
 		{[]string{at("p.csv", "arrival_s,duration_s,num_gpus\n1,2,1\n2,x,1\n")},
 			"skipped 1: a row with a value that cannot be " +
@@ -47,7 +47,7 @@ func TestImportFormats(t *testing.T) {
 			"{resourceRequirements: "+
 			"{requests: {nvidia.com/gpu: 1}}}\n    runtimeDistribution: {minimum: 5m}\n"), at("c.yaml",
 			"clusters:\n- name: c\n  "+
-				"nodeTemplates:\n  - {number: 1, totalResources: {resources: {nvidia.com/gpu: 8}}}\n")}, "armada: 1 jobs", 0},
+				"nodeTemplates:\n  - {number: 1, totalResources: {resources: {nvidia.com/gpu: 8}}}\n")}, "armada: 1 job ", 0},
 		{[]string{at("x.csv", "job_id,submit_time,start_time,end_time,gpus\n")},
 			"name the format, hare import FORMAT FILE (see " +
 				"--list-formats): what it holds tells none; nearest: acme (lacks gpu_num, type), ", 2},
@@ -102,7 +102,7 @@ func TestAnonymise(t *testing.T) {
 		want string
 	}{
 		{[]string{jobs}, "a folder for the copies"}, {[]string{"-o", folder}, "takes files"},
-		{[]string{jobs, jobs, "-o", folder}, "is given twice"}, {[]string{jobs, "-o", nodes}, "is not a folder"},
+		{[]string{jobs, jobs, "-o", folder}, "is given twice"}, {[]string{jobs, "-o", nodes}, "a folder"},
 		{[]string{filepath.Join(dir, "none"), "-o", folder}, "no such file"},
 	} {
 		if _, stderr, code := runHare(t, "", append([]string{"anonymise"}, c.args...)...); code != 2 ||

@@ -95,7 +95,7 @@ func TestMistakes(t *testing.T) {
 		{"simulate --instance i.json --policy fifo --bound yes", `--bound "yes": it must be one of auto, always, never`},
 		{"simulate --instance i.json --policy fifo --format gavle", `--format: trace: unknown format "gavle": did you mean`},
 		{"import slrum t.csv", `did you mean "slurm"?`},
-		{"import t.csv", "as in hare import history t.csv"},
+		{"import t.csv", "hare import --list-formats names all formats"},
 		{"shadow slrum t.csv", `unknown source "slrum": did you mean "slurm"?`},
 		{"cluster creat", `hare cluster has no subcommand "creat": did you mean "create"?`},
 		{"bench gp", `hare bench has no subcommand "gp". There are gap, `},
