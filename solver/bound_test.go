@@ -18,7 +18,9 @@ import (
 // absent is an LP engine of which nobody knows before a problem that it does not run.
 type absent struct{}
 
-func (absent) Solve(context.Context, *lp.Problem) (*lp.Solution, error) { return nil, lp.ErrUnavailable }
+func (absent) Solve(context.Context, *lp.Problem) (*lp.Solution, error) {
+	return nil, lp.ErrUnavailable
+}
 
 // known is an LP engine that knows that it does not run.
 type known struct{ absent }

@@ -144,6 +144,9 @@ func TestKeysOfServer(t *testing.T) {
 	}
 	expect(t, exitUsage, "all keys end", "key", "list", "--data-dir", dir)
 	expect(t, exitUsage, "checksum", "serve", "--listen", "127.0.0.1:0", "--data-dir", dir, "--require-keys")
+	nowhere := filepath.Join(dir, "nowhere")
+	expect(t, exitUsage, "--data-dir: there is no directory "+nowhere+": name that of hare serve, or make it with mkdir",
+		"key", "create", "--data-dir", nowhere, "--tenant", "lab", "--role", "read")
 	if err := os.Chmod(file, 0o644); err != nil {
 		t.Fatal(err)
 	}
