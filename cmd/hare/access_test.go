@@ -6,6 +6,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -187,8 +188,10 @@ func TestKeyFiles(t *testing.T) {
 		"read", "--node", "b")
 	expect(t, exitUsage, `--node: "r["`, "key", "create", "--data-dir", dir, "--tenant", "a", "--role", "agent", "--node",
 		"r[")
+	server := httptest.NewServer(http.NotFoundHandler()) // one that is not there would be asked again for seconds
+	defer server.Close()
 	warned := func() bool {
-		_, errs, _ := runHare(t, "", "jobs", "--once", "--server", "http://127.0.0.1:1", "--cluster", "lab",
+		_, errs, _ := runHare(t, "", "jobs", "--once", "--server", server.URL, "--cluster", "lab",
 			"--api-key-file", file)
 		return strings.Contains(errs, "hare: warning: --api-key-file "+file+" is open to other users of this machine: chmod")
 	}
