@@ -216,6 +216,18 @@ func TestManagedClusterRefusals(t *testing.T) {
 		t.Error(job.Reason)
 	}
 	s.ask(t, http.StatusNotFound, "GET", "/v1/clusters/lab/jobs/j1/logs", "", nil)
+	s.ask(t, http.StatusAccepted, "POST", "/v1/clusters/lab/jobs/j1/cancel", "", nil)
+	s.ask(t, http.StatusAccepted, "POST", "/v1/clusters/lab/jobs/j2/cancel", "", nil)
+	for i, c := range []struct{ on, says string }{
+		{"V100", "wants 1 GPU out of V100: no GPU of these types is in service: a is draining"},
+		{"H100", "wants 1 GPU out of H100: no GPU of these types is in service"},
+	} {
+		s.ask(t, http.StatusCreated, "POST", "/v1/clusters/lab/jobs", `{"command":["a"],"on":{"`+c.on+`":0}}`, nil)
+		s.ask(t, http.StatusOK, "GET", fmt.Sprintf("/v1/clusters/lab/jobs/j%d", 3+i), "", &job)
+		if job.Reason != c.says {
+			t.Error(job.Reason)
+		}
+	}
 }
 
 // A sync waits for orders, and no longer than a third of the lease.

@@ -130,6 +130,9 @@ func guardedRoutes(t *testing.T) map[string]guarded {
 // TestEveryRouteForEveryKey calls each route with each kind of key, for things that
 // belong to the caller's tenant, to another tenant, and to nobody.
 func TestEveryRouteForEveryKey(t *testing.T) {
+	if testing.Short() {
+		t.Skip("sends one request after another")
+	}
 	s := newKeyedServer(t, admission.Quota{Sessions: 100_000})
 	table := guardedRoutes(t)
 	var routes []string

@@ -25,7 +25,7 @@ import (
 	"github.com/hare-sched/hare/wire"
 )
 
-var instances = flag.Int("hare.instances", 10_000, "random instances to judge by brute force")
+var instances = flag.Int("hare.instances", 5_000, "random instances to judge by brute force")
 
 // judgeInstance compares every bound, order and assignment with the optimum of one
 // random instance, and returns the solver's result for the second verifier.

@@ -28,7 +28,7 @@ func tinySet() experiment.Config {
 func TestAll(t *testing.T) {
 	for _, x := range experiment.All() {
 		t.Run(x.Name, func(t *testing.T) {
-			if testing.Short() && !slices.Contains([]string{"sync", "algorithm-1", "faults", "hadar", "hadare"}, x.Name) {
+			if testing.Short() && !slices.Contains([]string{"algorithm-1", "faults", "hadare"}, x.Name) {
 				t.Skip("takes some seconds; in the long run")
 			}
 			t.Parallel()

@@ -173,8 +173,11 @@ func TestTrialsEqualWholeDecodes(t *testing.T) {
 // The plans of random instances with windows, busy GPUs, releases and jobs that stay are
 // feasible on named GPUs and never worse than the start.
 func TestAnnealedPlansAreFeasible(t *testing.T) {
-	better := 0
-	for seed := uint64(1); seed <= 150; seed++ {
+	better, seeds := 0, uint64(150)
+	if testing.Short() {
+		seeds = 30 // under the race detector
+	}
+	for seed := uint64(1); seed <= seeds; seed++ {
 		r := rand.New(rand.NewPCG(seed, 2))
 		m := randomGangs(r, 3+r.IntN(25), seed%4 > 0)
 		if seed%3 == 0 {
@@ -217,8 +220,8 @@ func TestAnnealedPlansAreFeasible(t *testing.T) {
 			}
 		}
 	}
-	if better < 50 {
-		t.Errorf("better than the start in %d of 150", better)
+	if better < int(seeds)/3 {
+		t.Errorf("better than the start in %d of %d", better, seeds)
 	}
 }
 

@@ -134,7 +134,7 @@ func TestGangsPay(t *testing.T) {
 func TestImproveAsGangs(t *testing.T) {
 	seeds := 60
 	if testing.Short() {
-		seeds = 15 // under the race detector
+		seeds = 6 // under the race detector
 	}
 	plans, better := 0, 0
 	for seed := uint64(1); seed <= uint64(seeds); seed++ {

@@ -17,7 +17,7 @@ func TestMixedPlansAreFeasible(t *testing.T) {
 	mixtures, better := 0, 0
 	seeds := 100
 	if testing.Short() {
-		seeds = 20
+		seeds = 8
 	}
 	for seed := uint64(1); seed <= uint64(seeds); seed++ {
 		r := rand.New(rand.NewPCG(seed, 12))

@@ -13,7 +13,7 @@ import (
 func TestSearchOnNodesAgainstBruteForce(t *testing.T) {
 	n := 400
 	if testing.Short() {
-		n = 60
+		n = 15
 	}
 	solved, optimal := 0, 0
 	for seed := 0; solved < n; seed++ {

@@ -167,7 +167,7 @@ func feasibleWithRules(r *rand.Rand, nodes, jobs int) (*hare.Instance, *hare.Mod
 func TestPlansWithRulesAreFeasible(t *testing.T) {
 	n := 1500
 	if testing.Short() {
-		n = 300
+		n = 100
 	}
 	placed, seen := 0, [8]int{}
 	for seed := range n {

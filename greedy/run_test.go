@@ -66,7 +66,7 @@ func TestRunsAreFeasible(t *testing.T) {
 	ratio := 0.0
 	seeds := uint64(400)
 	if testing.Short() {
-		seeds = 50
+		seeds = 15
 	}
 	for seed := uint64(1); seed <= seeds; seed++ {
 		r := rand.New(rand.NewPCG(seed, 2))

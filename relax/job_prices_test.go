@@ -17,7 +17,11 @@ import (
 func TestPricesOfJobs(t *testing.T) {
 	r := rand.New(rand.NewPCG(20, 1))
 	priced, better, tight := 0, 0, 0
-	for i := range 250 {
+	instances := 250
+	if testing.Short() {
+		instances = 20 // each has goroutines that meet; for the figures there are too few
+	}
+	for i := range instances {
 		inst := brute.Random(r)
 		for x := range inst.Jobs {
 			j := &inst.Jobs[x]
@@ -64,7 +68,7 @@ func TestPricesOfJobs(t *testing.T) {
 		}
 	}
 	t.Logf("%d instances, %d bounds better than without prices of jobs, %d about the optimum", priced, better, tight)
-	if priced < 100 || better < 20 || tight < 20 {
+	if !testing.Short() && (priced < 100 || better < 20 || tight < 20) {
 		t.Errorf("only %d instances, %d better bounds, %d about the optimum", priced, better, tight)
 	}
 }

@@ -61,6 +61,9 @@ func TestIdleChargeDelaysPlans(t *testing.T) {
 
 // An ascent that ends its grids early proves about the greatest value that it has reached on any of them.
 func TestFinerGridsKeepTheBound(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one goroutine, in which the race detector finds nothing")
+	}
 	gpus, err := trace.ParseGPUs("V100=8,T4=8")
 	if err != nil {
 		t.Fatal(err)

@@ -49,9 +49,8 @@ type group struct {
 // all tasks, as the paper prints it, which proves nothing about its rule.
 // Each solve costs one LP of at most maxGroups columns.
 func (pr *problem) queyranne(ctx context.Context, cfg *Config) (*hare.Relaxation, error) {
-	if cfg.LP == nil {
-		return nil,
-			errors.New("relax: queyranne and paper need the LP engine (HiGHS), which is not running: see hare doctor")
+	if err := NeedsEngine(cfg.Method, cfg.LP); err != nil {
+		return nil, err
 	}
 	groups := pr.groups()
 	n, jobs := len(groups), len(pr.jobs)
@@ -115,7 +114,9 @@ func (pr *problem) queyranne(ctx context.Context, cfg *Config) (*hare.Relaxation
 	var sol *lp.Solution
 	for range maxCutRounds {
 		var err error
-		if sol, err = cfg.LP.Solve(ctx, p); err != nil {
+		if sol, err = cfg.LP.Solve(ctx, p); errors.Is(err, lp.ErrUnavailable) {
+			return nil, fmt.Errorf("%s %w", cfg.Method, ErrNoEngine)
+		} else if err != nil {
 			return nil, fmt.Errorf("relax: %s: %w", cfg.Method, err)
 		}
 		if cfg.Method == MethodPaper {

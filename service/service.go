@@ -335,14 +335,6 @@ func (se solverEngine) Solve(ctx context.Context, inst *hare.Instance, opt hare.
 }
 
 func (se solverEngine) Bound(ctx context.Context, inst *hare.Instance, method string) (*hare.Relaxation, error) {
-	switch method {
-	case hare.MethodPrice, hare.MethodCriticalPath, hare.MethodMachine:
-	default:
-		if se.cfg.LP == nil {
-			return nil, &hare.InvalidError{Pointer: "/method", Code: "no_lp_engine", Detail: method +
-				" needs the LP engine (HiGHS), which is not running: take another method, or see hare doctor"}
-		}
-	}
 	return solver.Bound(ctx, inst, method, se.cfg)
 }
 

@@ -21,6 +21,9 @@ func manyGangs(t *testing.T) *hare.Instance {
 // With two cores one searches while the other raises the bound above that of the plan. A gap that this bound reaches
 // ends the search. A busy machine needs more time for both.
 func TestPricesBesideTheSearch(t *testing.T) {
+	if testing.Short() {
+		t.Skip("the goroutines are those of TestCancelWhilePricesAreFoundBeside")
+	}
 	inst := manyGangs(t)
 	var first, bound *hare.Amount
 	var value hare.Amount

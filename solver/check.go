@@ -23,9 +23,8 @@ func Check(inst *hare.Instance, opt hare.Options, cfg Config) error {
 		return err
 	}
 	for _, o := range []struct{ field, method string }{{"bound", s.opt.Bound}, {"order", s.opt.Order}} {
-		if cfg.LP == nil && (o.method == relax.MethodQueyranne || o.method == relax.MethodPaper) {
-			return &hare.InvalidError{Pointer: "/options/" + o.field, Code: "no_lp_engine", Detail: o.method +
-				" needs the LP engine (HiGHS), which is not running: take another method, or see hare doctor"}
+		if err := relax.NeedsEngine(o.method, cfg.LP); err != nil {
+			return &hare.InvalidError{Pointer: "/options/" + o.field, Code: "no_lp_engine", Detail: err.Error()}
 		}
 	}
 	if s.opt.Detail != "tasks" {

@@ -42,7 +42,7 @@ func jobsOnNodes(r *rand.Rand) *hare.Instance {
 func TestStabilityOnNodes(t *testing.T) {
 	seeds := uint64(12)
 	if testing.Short() {
-		seeds = 4
+		seeds = 2
 	}
 	opt := hare.Options{Bound: hare.MethodMachine, WorkLimit: 20_000}
 	all, better := 0, 0

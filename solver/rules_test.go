@@ -18,6 +18,9 @@ import (
 
 // The search finds the optimum of each example of docs/running.md and docs/dependencies.md.
 func TestSolveExamplesOfRules(t *testing.T) {
+	if testing.Short() {
+		t.Skip("for the race detector, TestSolveWithRulesAgainstBruteForce has these fields")
+	}
 	for _, name := range []string{"placement", "running", "quota", "after", "deadlines", "makespan", "spread", "return",
 		"switch", "together", "shapes"} {
 		text, err := os.ReadFile("../verify/testdata/real/" + name + ".json")

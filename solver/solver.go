@@ -209,6 +209,9 @@ func bound(ctx context.Context, inst *hare.Instance, rc relax.Config, cfg Config
 		}
 	}
 	rel, err := relax.Run(ctx, m, rc)
+	if errors.Is(err, relax.ErrNoEngine) {
+		return nil, &hare.InvalidError{Pointer: "/method", Code: "no_lp_engine", Detail: err.Error()}
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -108,7 +108,7 @@ func TestSolveIsCancelledWithItsBestPair(t *testing.T) {
 	ctx := t.Context()
 	s := openSolves(t, solves.Config{})
 	info, _, err := s.Submit(ctx, solves.Input{Instance: haretest.Gangs(60, 2),
-		Options: hare.Options{Seed: 1, TimeLimit: 20 * time.Second}})
+		Options: hare.Options{Seed: 1, TimeLimit: 20 * time.Second, Bound: hare.MethodMachine}}) // a bound at once
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -110,6 +110,9 @@ func TestParametersOfLeases(t *testing.T) {
 
 // Elastic policies take parameters of their own; those of the engine are charged by the engine.
 func TestParametersOfElasticPolicies(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one goroutine, in which the race detector finds nothing")
+	}
 	mean := func(policy, parameters string) float64 {
 		t.Helper()
 		req := &simulation.Request{Policies: []string{policy}, Trace: &simulation.Trace{Name: "pollux_workload_6.csv"},

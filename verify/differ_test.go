@@ -221,7 +221,7 @@ func TestVerifiersAgree(t *testing.T) {
 }
 
 // mutants may be raised for a longer search: go test ./verify -run Agree -mutants 50.
-var mutants = flag.Int("mutants", 3, "how many mutants TestVerifiersAgree makes of each set of documents")
+var mutants = flag.Int("mutants", 2, "how many mutants TestVerifiersAgree makes of each set of documents")
 
 // mutantSeed chooses other documents and other mutants of them: go test ./verify -run Agree -mutant-seed 14.
 var mutantSeed = flag.Uint64("mutant-seed", 13, "which documents and mutants TestVerifiersAgree makes")

@@ -136,7 +136,7 @@ func fieldsDocuments(r *rand.Rand, seed uint64, inst *hare.Instance, res *hare.R
 //
 //	go test ./verify -run MixedFields -v -timeout 10h -args -hare.soak
 func TestMixedFields(t *testing.T) {
-	instances, sample := uint64(5_000), uint64(25)
+	instances, sample := uint64(2_500), uint64(25)
 	if testing.Short() {
 		instances = 400
 	}

@@ -67,6 +67,9 @@ func TestDoesNotDependOnConcurrency(t *testing.T) {
 // Bounds and values equal those of the independent verifier, and a scenario that only
 // adds capacity costs no more than the base.
 func TestLinesHold(t *testing.T) {
+	if testing.Short() {
+		t.Skip("the batch is that of TestDoesNotDependOnConcurrency")
+	}
 	engine := whatif.Local{Parallel: 2}
 	req := request(t, wideBase, twenty(), `,"options":{"work_limit":300}`)
 	base, lines, summary := answers(t, engine, req)

@@ -299,20 +299,25 @@ func (l *Ledger) WhyNot(id string) string {
 		wants += ", " + strconv.Itoa(j.perTask) + " a node"
 	}
 	if len(names) == 0 && len(j.spec.On) == 0 {
-		return "wants " + wants + ", and no GPU is in service" + l.outOfService()
+		return "wants " + wants + ", and no GPU is in service" + l.outOfService(j)
 	}
 	if len(names) == 0 {
 		return "wants " + wants + " out of " + strings.Join(slices.Sorted(maps.Keys(j.spec.On)), ", ") +
-			": no GPU of these types is in service"
+			": no GPU of these types is in service" + l.outOfService(j)
 	}
 	return "wants " + wants + ": in service are " + strings.Join(names, ", ")
 }
 
-// outOfService says why the first nodes by name offer no GPU.
-func (l *Ledger) outOfService() string {
+// outOfService says why the first nodes by name that have GPUs for a job offer none.
+func (l *Ledger) outOfService(j *job) string {
 	var why []string
+	fits := func(d description.AgentDevice) bool {
+		_, ok := j.spec.On[d.Type]
+		return ok || len(j.spec.On) == 0
+	}
 	for _, name := range slices.Sorted(maps.Keys(l.agents)) {
 		switch a := l.agents[name]; {
+		case !slices.ContainsFunc(a.Devices, fits):
 		case a.lost:
 			why = append(why, name+" is lost")
 		case a.draining:

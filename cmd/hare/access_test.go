@@ -6,6 +6,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -45,7 +46,7 @@ var wholeKey = regexp.MustCompile(`hare_[a-z2-7]{16}_[a-z2-7]{52}`)
 func TestKeysOfServer(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	expect(t, exitUsage, "--data-dir", "key", "list")
-	expect(t, exitUsage, "no such file", "key", "create", "--data-dir", dir, "--tenant", "a", "--role", "read")
+	expect(t, exitUsage, "there is no directory ", "key", "create", "--data-dir", dir, "--tenant", "a", "--role", "read")
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -162,7 +163,7 @@ func TestKeyFiles(t *testing.T) {
 	}
 	file := filepath.Join(dir, "agent.key")
 	create := []string{"key", "create", "--data-dir", dir, "--tenant", "a", "--role", "agent", "-o", file}
-	expect(t, exitUsage, "no such file", "key", "create", "--data-dir", dir+"/none", "--tenant", "a", "--role", "agent",
+	expect(t, exitUsage, "there is no directory ", "key", "create", "--data-dir", dir+"/none", "--tenant", "a", "--role", "agent",
 		"-o", file)
 	if out, errs, code := runHare(t, "", create...); code != 0 || out != "" ||
 		!strings.Contains(errs, "role agent of the first node, valid for ever") {
@@ -187,8 +188,10 @@ func TestKeyFiles(t *testing.T) {
 		"read", "--node", "b")
 	expect(t, exitUsage, `--node: "r["`, "key", "create", "--data-dir", dir, "--tenant", "a", "--role", "agent", "--node",
 		"r[")
+	server := httptest.NewServer(http.NotFoundHandler()) // one that is not there would be asked again for seconds
+	defer server.Close()
 	warned := func() bool {
-		_, errs, _ := runHare(t, "", "jobs", "--once", "--server", "http://127.0.0.1:1", "--cluster", "lab",
+		_, errs, _ := runHare(t, "", "jobs", "--once", "--server", server.URL, "--cluster", "lab",
 			"--api-key-file", file)
 		return strings.Contains(errs, "hare: warning: --api-key-file "+file+" is open to other users of this machine: chmod")
 	}

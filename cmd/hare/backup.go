@@ -21,9 +21,10 @@ func backupCommand() *cobra.Command {
 		Long: `Backup copies all solves, sessions and managed clusters of the data directory DIR
 into FILE, as they are at one moment, and checks every row of the copy. The outputs
 of clusters' jobs, in DIR/logs, and the copies of their checkpoints, in
-DIR/checkpoints, are not copied: agents bring new ones. FILE appears only when the
-copy is complete, and an existing FILE is not overwritten. DIR is not changed, and may
-be on a disk that is full or mounted read-only.
+DIR/checkpoints, are not copied: agents bring new ones. Nor are API keys and quotas:
+copy DIR/keys.json too, with cp -p. FILE appears only when the copy is complete, and an
+existing FILE is not overwritten. DIR is not changed, and may be on a disk that is full
+or mounted read-only.
 
 If sessions or solves are damaged, backup copies them as they are, names them and
 exits with 1; hare repair then copies what is intact.`,

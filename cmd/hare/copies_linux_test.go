@@ -52,6 +52,7 @@ func (k *killed) wideJob() (n *description.NewJob, gate string) {
 // TestCopyOutlivesServerAndNode kills the server while a checkpoint is brought to it, and then takes the node with all
 // of its files away. The job goes on from the copy on another node, bit for bit.
 func TestCopyOutlivesServerAndNode(t *testing.T) {
+	t.Parallel() // waits most of the time
 	if testing.Short() {
 		t.Skip("takes ten seconds")
 	}
@@ -162,6 +163,7 @@ func TestCopyOutlivesServerAndNode(t *testing.T) {
 // TestCopyOnFullDisk has a server whose disk has no room for a checkpoint, and then none at all. The job goes on in
 // its one attempt; a line says so, and a copy is there once there is space.
 func TestCopyOnFullDisk(t *testing.T) {
+	t.Parallel() // waits most of the time
 	if testing.Short() {
 		t.Skip("takes ten seconds")
 	}

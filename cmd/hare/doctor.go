@@ -106,6 +106,8 @@ func engineCheck(ctx context.Context) check {
 		Value: []float64{1},
 	})
 	switch {
+	case errors.Is(err, lp.ErrUnavailable):
+		k.found = plain(strings.TrimPrefix(pool.Stats().LastError, lp.ErrUnavailable.Error()+": "))
 	case err != nil:
 		k.found = err.Error()
 	case math.Abs(sol.Objective-3) > 1e-6:

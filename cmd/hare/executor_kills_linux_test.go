@@ -252,6 +252,7 @@ func (k *killed) submit(i int) (id string, lines int) {
 // the agents. -executor-kills says how
 // often; scripts/executor-kills is the soak.
 func TestExecutorKills(t *testing.T) {
+	t.Parallel() // waits most of the time
 	if testing.Short() {
 		t.Skip("takes half a minute")
 	}

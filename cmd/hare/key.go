@@ -3,7 +3,9 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"text/tabwriter"
@@ -66,6 +68,10 @@ func changeKeys(c *cobra.Command, dir string, change func(*access.KeySet) error)
 func keyError(f *access.File, err error) error {
 	if errors.As(err, new(*store.CorruptError)) {
 		return usageError{fmt.Errorf("%w: put a copy of it back, or remove %s, with which all keys end", err, f.Path())}
+	}
+	if dir := filepath.Dir(f.Path()); errors.Is(err, fs.ErrNotExist) {
+		return usageError{fmt.Errorf("--data-dir: there is no directory %s: name that of hare serve, or make it with "+
+			"mkdir -m 700 %s", dir, dir)}
 	}
 	if errors.Is(err, syscall.ENOSPC) {
 		err = fmt.Errorf("%w: make room on the disk of %s", err, f.Path())

@@ -23,6 +23,7 @@ var nodeKills = flag.Int("node-kills", 4, "how many servers, agents, runners, pr
 // random, also whole nodes with all of their files, each time after the job has gone on. The parameters on all nodes
 // are those of a plain loop, and the journal shows that no round was lost.
 func TestNodeKills(t *testing.T) {
+	t.Parallel() // waits most of the time
 	if testing.Short() {
 		t.Skip("takes half a minute")
 	}

@@ -91,7 +91,7 @@ then ends it with the best certified schedule and bound so far.`,
 				return usageError{fmt.Errorf("%w: see hare doctor --listen %s", err, listen)}
 			}
 			timeslice.Short()
-			engine, closeEngine := startEngine()
+			engine, noEngine, closeEngine := openEngine()
 			defer closeEngine()
 			cores := runtime.GOMAXPROCS(0)
 			engine.Workers = cores
@@ -112,6 +112,9 @@ then ends it with the best certified schedule and bound so far.`,
 				return err
 			}
 			log := seen.log
+			if noEngine != "" {
+				log.Warn(withoutEngine, "reason", noEngine)
+			}
 			if disk, ok := kept.(*sqlite.Store); ok {
 				go logDamage(c.Context(), disk, dataDir, log)
 				for _, path := range sqlite.OpenToOthers(dataDir) {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -199,18 +200,31 @@ func printReasons(termination string, reasons []hare.Reason) {
 	}
 }
 
-// startEngine starts the LP workers; without them the Go engine solves all linear
-// programs.
+// startEngine starts the LP workers, or says on stderr that there are none.
 func startEngine() (solver.Config, func()) {
-	cfg := solver.Config{Version: version, Methods: method.All()}
+	cfg, why, stop := openEngine()
+	if why != "" {
+		fmt.Fprintf(os.Stderr, "hare: %s: %s\n", withoutEngine, plain(why))
+	}
+	return cfg, stop
+}
+
+const withoutEngine = "going on without linear programs, so that gaps may be wider"
+
+// openEngine starts the LP workers. Without them the Go engine does what it can, and why says what is missing.
+func openEngine() (cfg solver.Config, why string, stop func()) {
+	cfg = solver.Config{Version: version, Methods: method.All()}
 	pool, err := newPool()
 	if err != nil {
-		return cfg, func() {}
+		return cfg, err.Error(), func() {}
 	}
 	cfg.LP = pool
 	cfg.EngineVersion = pool.Version()
 	cfg.Restarts = func() int64 { return int64(pool.Stats().Restarts) }
-	return cfg, func() { _ = pool.Close() }
+	if s := pool.Stats(); cfg.EngineVersion == "" && !s.Available {
+		why = strings.TrimPrefix(s.LastError, lp.ErrUnavailable.Error()+": ")
+	}
+	return cfg, why, func() { _ = pool.Close() }
 }
 
 func boundCommand() *cobra.Command {
@@ -255,10 +269,13 @@ has no certificate.`,
 				rel, err = solver.Bound(ctx, inst, method, engine)
 			}
 			var never *solver.InfeasibleError
+			var invalid *hare.InvalidError
 			switch {
 			case errors.As(err, &never):
 				printReasons(hare.TerminationInfeasible, never.Reasons)
 				return errNo
+			case errors.As(err, &invalid) && invalid.Pointer == "/method":
+				return usageError{fmt.Errorf("--method: %s", invalid.Detail)}
 			case err != nil:
 				return usageError{err}
 			}

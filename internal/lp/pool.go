@@ -219,6 +219,9 @@ func (p *Pool) Stats() Stats {
 	return s
 }
 
+// Available reports whether Solve would try to solve now.
+func (p *Pool) Available() bool { return p.Stats().Available }
+
 // Close kills all workers and waits until they have ended. Running solves return
 // ErrClosed.
 func (p *Pool) Close() error {

@@ -74,11 +74,15 @@ func (p *Pool) startWorker() {
 			return
 		}
 		p.failed(w, err)
-		p.count(func(s *Stats) { s.Restarts++; p.signalFirstStart() })
-		if errors.Is(err, ErrUnavailable) || errors.Is(err, exec.ErrNotFound) || errors.Is(err, fs.ErrNotExist) {
-			p.mu.Lock()
+		none := errors.Is(err, ErrUnavailable) || errors.Is(err, exec.ErrNotFound) || errors.Is(err, fs.ErrNotExist)
+		p.mu.Lock()
+		p.stats.Restarts++
+		if none {
 			p.breaker.noEngine(time.Now())
-			p.mu.Unlock()
+		}
+		p.signalFirstStart()
+		p.mu.Unlock()
+		if none {
 			return
 		}
 	}

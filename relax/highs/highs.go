@@ -10,6 +10,8 @@ package highs
 import (
 	"context"
 	"fmt"
+	"strings"
+	"time"
 
 	"github.com/hare-sched/hare/internal/lp"
 	"github.com/hare-sched/hare/internal/lp/highs"
@@ -28,18 +30,32 @@ type Engine struct{ pool *lp.Pool }
 
 var _ lp.Solver = (*Engine)(nil)
 
-// Open starts an engine with a worker for each CPU, at most 8. The error is ErrUnavailable where there is
-// no HiGHS.
+// Open starts an engine with a worker for each CPU, at most 8, and waits for the first. The error is ErrUnavailable
+// where there is no HiGHS, and says where it was looked for; another error says that workers do not start, as where
+// main does not call ServeIfWorker.
 func Open() (*Engine, error) {
-	if _, err := highs.Version(); err != nil {
-		return nil, fmt.Errorf("highs: %w", err)
-	}
 	pool, err := lp.NewPool(lp.PoolConfig{})
 	if err != nil {
 		return nil, fmt.Errorf("highs: %w", err)
 	}
+	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
+	defer cancel()
+	if _, err := pool.Ready(ctx); err != nil {
+		why := pool.Stats().LastError
+		_ = pool.Close()
+		if reason, missing := strings.CutPrefix(why, lp.ErrUnavailable.Error()+": "+ErrUnavailable.Error()); missing {
+			return nil, fmt.Errorf("%w%s", ErrUnavailable, reason)
+		}
+		return nil, fmt.Errorf("highs: no worker starts: does main call highs.ServeIfWorker first? (%w; %s)", err, why)
+	}
 	return &Engine{pool}, nil
 }
+
+// startTimeout is how long Open waits for the first worker.
+const startTimeout = 20 * time.Second
+
+// Available reports whether the engine would try to solve now: it pauses after many failures in a row.
+func (e *Engine) Available() bool { return e.pool.Available() }
 
 // Solve solves one problem; it is called by solves.
 func (e *Engine) Solve(ctx context.Context, p *lp.Problem) (*lp.Solution, error) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -14,9 +15,35 @@ import (
 	"github.com/hare-sched/hare/wire"
 )
 
+// forgetful makes TestMain a main that does not serve as a worker; the environment of workers has this variable.
+const forgetful = "/main/forgets/the/worker"
+
 func TestMain(m *testing.M) {
-	highs.ServeIfWorker()
+	if os.Getenv("HARE_LIBHIGHS") != forgetful {
+		highs.ServeIfWorker()
+	} else if len(os.Args) > 1 && os.Args[1] == "lp-worker" {
+		fmt.Println("the program begins once more")
+		os.Exit(0)
+	}
 	os.Exit(m.Run())
+}
+
+// TestOpenSaysWhyThereIsNoEngine checks that a program learns what is missing before it goes on without linear programs.
+func TestOpenSaysWhyThereIsNoEngine(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "libhighs.so")
+	if err := os.WriteFile(file, []byte("no library"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("HARE_LIBHIGHS", file)
+	if _, err := highs.Open(); !errors.Is(err, highs.ErrUnavailable) ||
+		!strings.Contains(err.Error(), file) && !strings.Contains(err.Error(), "-tags highs") {
+		t.Errorf("no library: %v", err)
+	}
+	t.Setenv("HARE_LIBHIGHS", forgetful)
+	if _, err := highs.Open(); err == nil || errors.Is(err, highs.ErrUnavailable) ||
+		!strings.Contains(err.Error(), "does main call highs.ServeIfWorker first?") {
+		t.Errorf("no worker: %v", err)
+	}
 }
 
 // TestEngineServesSolves checks that a program can give HiGHS to a solve, and learns where it was built without.

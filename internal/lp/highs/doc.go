@@ -10,9 +10,8 @@ import "errors"
 // LibraryVariable names the environment variable that may hold the path of the library.
 const LibraryVariable = "HARE_LIBHIGHS"
 
-// ErrUnavailable says that there is no HiGHS.
-var ErrUnavailable = errors.New("no HiGHS: build with -tags highs, and keep lib/libhighs beside the program or " +
-	"name it in HARE_LIBHIGHS")
+// ErrUnavailable says that there is no HiGHS; the errors that wrap it say why, and how to mend it.
+var ErrUnavailable = errors.New("no HiGHS")
 
 // Status says how a solve without an optimum ended.
 type Status int

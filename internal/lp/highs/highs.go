@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strconv"
+	"strings"
 	"sync"
 
 	"github.com/ebitengine/purego"
@@ -51,15 +52,19 @@ var modelStatuses = map[int32]string{
 
 // load loads HiGHS once.
 var load = sync.OnceValues(func() (*library, error) {
-	var faults []error
+	var faults []string
 	for _, path := range paths() {
 		l, err := open(path)
 		if err == nil {
 			return l, nil
 		}
-		faults = append(faults, err)
+		faults = append(faults, err.Error())
 	}
-	return nil, fmt.Errorf("%w (%w)", ErrUnavailable, errors.Join(faults...))
+	remedy := "keep lib/" + fileName() + " beside the program, or name one in " + LibraryVariable
+	if os.Getenv(LibraryVariable) != "" {
+		remedy = LibraryVariable + " must name a " + fileName() + ", or be unset"
+	}
+	return nil, fmt.Errorf("%w: %s (%s)", ErrUnavailable, remedy, strings.Join(faults, "; "))
 })
 
 // paths returns where the library may lie: where HARE_LIBHIGHS says, or else beside the executable, where archives and
@@ -68,9 +73,9 @@ func paths() []string {
 	if path := os.Getenv(LibraryVariable); path != "" {
 		return []string{path}
 	}
-	file, system := "libhighs.so", "libhighs.so.1"
+	system := "libhighs.so.1"
 	if runtime.GOOS == "darwin" {
-		file, system = "libhighs.dylib", "libhighs.1.dylib"
+		system = "libhighs.1.dylib"
 	}
 	exe, err := os.Executable()
 	if err != nil {
@@ -81,12 +86,19 @@ func paths() []string {
 	}
 	var paths []string
 	for _, folder := range []string{"lib", "../lib/hare/lib"} {
-		path := filepath.Join(filepath.Dir(exe), folder, file)
+		path := filepath.Join(filepath.Dir(exe), folder, fileName())
 		if _, err := os.Stat(path); err == nil {
 			paths = append(paths, path)
 		}
 	}
 	return append(paths, system)
+}
+
+func fileName() string {
+	if runtime.GOOS == "darwin" {
+		return "libhighs.dylib"
+	}
+	return "libhighs.so"
 }
 
 func open(path string) (*library, error) {
@@ -104,7 +116,7 @@ func open(path string) (*library, error) {
 	} {
 		at, err := purego.Dlsym(handle, "Highs_"+name)
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("%s: no HiGHS that Hare knows: it lacks Highs_%s", path, name)
 		}
 		purego.RegisterFunc(function, at)
 	}

@@ -2,8 +2,13 @@
 
 package highs
 
+import "fmt"
+
+var errNotBuilt = fmt.Errorf("%w: this program was built without the tag highs (go build -tags highs), "+
+	"or for a system for which Hare has none", ErrUnavailable)
+
 // Version returns ErrUnavailable.
-func Version() (string, error) { return "", ErrUnavailable }
+func Version() (string, error) { return "", errNotBuilt }
 
 // Solve returns ErrUnavailable.
-func Solve(Model) (*Result, error) { return nil, ErrUnavailable }
+func Solve(Model) (*Result, error) { return nil, errNotBuilt }

@@ -1,0 +1,35 @@
+package main
+
+import (
+	"strings"
+	"testing"
+)
+
+// TestWithoutHiGHS checks that a machine without HiGHS, or with another file in its place, is told why and how to mend
+// it, and that what needs no linear programs goes on.
+func TestWithoutHiGHS(t *testing.T) {
+	inst, library := file(t, "tiny.json", tiny), file(t, "libhighs.so", "no library")
+	t.Setenv("HARE_LIBHIGHS", library)
+	const going, needs = "hare: going on without linear programs, so that gaps may be wider: no HiGHS: ",
+		"hare: --method: queyranne needs the LP engine (HiGHS), which is not running: take another method, or see hare doctor"
+	for _, c := range []struct {
+		args string
+		code int
+		want []string
+	}{
+		{"solve -q " + inst + " --work-limit 100 -o " + file(t, "result.json", ""), 0, []string{going, library}},
+		{"bound " + inst + " --method critical_path", 0, []string{going, `"certified": true`}},
+		{"bound " + inst + " --method queyranne", exitUsage, []string{going, needs}},
+		{"doctor --listen 127.0.0.1:0 --data-dir " + t.TempDir(), exitNo,
+			[]string{"FAIL  HiGHS worker     no HiGHS: ", library, "remedy: keep lib beside hare"}},
+	} {
+		out, errs, code := runHare(t, "", strings.Fields(c.args)...)
+		// Without the tag highs, no library is looked for.
+		said := strings.ReplaceAll(out+errs, "built without the tag highs", library)
+		for _, want := range c.want {
+			if code != c.code || !strings.Contains(said, want) {
+				t.Errorf("hare %s: exit %d, want %q\n%s%s", c.args, code, want, out, errs)
+			}
+		}
+	}
+}
