@@ -10,7 +10,7 @@ import (
 func TestDuration(t *testing.T) {
 	for us, want := range map[int64]string{0: "0 s", 7: "7 µs", 1500: "1.5 ms", 999_999: "999.999 ms", 90_000_000: "90 s",
 		119_994_000: "119.99 s", 62280014974: "17 h 18 min", 610_000_000: "10 min 10 s", 7200_000_000: "2 h",
-		3600_000_000: "1 h",
+		3600_000_000:   "1 h",
 		172800_000_000: "2 d", 180000_000_000: "2 d 2 h", -610_000_000: "−10 min 10 s", math.MinInt64: "−106751991 d 4 h"} {
 		if got := words.Duration(us); got != want {
 			t.Errorf("%d µs: %q, want %q", us, got, want)
