@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"strings"
 	"syscall"
@@ -48,6 +49,10 @@ func keyFile(dir string) (*access.File, error) {
 	if dir == "" {
 		return nil, usageError{errors.New("--data-dir is missing: the directory that hare serve has")}
 	}
+	if info, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) || err == nil && !info.IsDir() {
+		return nil, usageError{fmt.Errorf("--data-dir %s: there is no such folder: name the one that hare serve has, or make "+
+			"it", dir)}
+	}
 	return access.FileIn(dir), nil
 }
 
@@ -91,6 +96,9 @@ fleet is made with --node '*'. Whoever has such a key can be any of its nodes.`,
   hare key create --data-dir /var/lib/hare --tenant vision --role agent --node 'rack1-*' -o rack1.key`,
 		Args: exactly(0, "no arguments"),
 		RunE: func(c *cobra.Command, _ []string) error {
+			if role == "" {
+				return usageError{errors.New("--role is missing: agent, read, solve or admin, by what the key may do")}
+			}
 			r, err := access.ParseRole(role)
 			if err != nil {
 				return flagError(err)
