@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"slices"
 	"strings"
 
@@ -31,6 +32,9 @@ exits with 1; hare repair then copies what is intact.`,
 		Args:              exactly(2, "a data directory and a file"),
 		ValidArgsFunction: directories(0),
 		RunE: func(c *cobra.Command, args []string) error {
+			if err := canBeOutput(args[1]); err != nil {
+				return usageError{fmt.Errorf("%s: %w", args[1], err)}
+			}
 			err := sqlite.Backup(c.Context(), args[0], args[1])
 			var bad *store.CorruptError
 			if errors.As(err, &bad) && (bad.Session != "" || bad.Solve != "") {
@@ -57,7 +61,11 @@ hare repair copies what is intact in it.`,
 		Args:              exactly(2, "a backup and a data directory"),
 		ValidArgsFunction: directories(1),
 		RunE: func(c *cobra.Command, args []string) error {
+			_, absent := os.Stat(args[1])
 			if err := sqlite.Restore(c.Context(), args[0], args[1]); err != nil {
+				if absent != nil {
+					_ = os.Remove(args[1]) // the folder that the restore has made, where nothing is in it
+				}
 				return usageError{fmt.Errorf("restore of %s: %w", args[0], err)}
 			}
 			return printContents(c, args[1])

@@ -50,8 +50,8 @@ func keyFile(dir string) (*access.File, error) {
 		return nil, usageError{errors.New("--data-dir is missing: the directory that hare serve has")}
 	}
 	if info, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) || err == nil && !info.IsDir() {
-		return nil, usageError{fmt.Errorf("--data-dir %s: there is no such folder: name the one that hare serve has, or make "+
-			"it", dir)}
+		return nil, usageError{fmt.Errorf("--data-dir %s: there is no such folder: name the one that hare serve has, "+
+			"or make it", dir)}
 	}
 	return access.FileIn(dir), nil
 }

@@ -113,7 +113,6 @@ func TestMistakes(t *testing.T) {
 		{"help slove", `unknown command "slove": did you mean "solve"?`},
 		{"ray foo", "hare ray takes no arguments"},
 		{"slurm foo", "hare slurm takes no arguments, got 1 argument (see hare slurm --help)"},
-		{"import", "slurm, kube, ray or history (a table of jobs)"},
 		{"solve cut.gz", "cut.gz: the compressed text is cut off or damaged: make or copy it again"},
 		{"whatif cut.gz --add V100=1", "cut.gz: the compressed text is cut off"},
 		{"simulate --trace cut.gz --policy fifo", "cut.gz: the compressed text is cut off"},
@@ -134,6 +133,11 @@ func TestMistakes(t *testing.T) {
 		{"key create --data-dir no --tenant a --role read", "--data-dir no: there is no such folder"},
 		{"key list --data-dir i.json", "--data-dir i.json: there is no such folder"},
 		{"key revoke --data-dir no x", "--data-dir no: there is no such folder"},
+		{"backup . no/file", "no/file: there is no folder no: create it or name another"},
+		{"backup . .", "it is a folder: name a file"},
+		{"restore i.json new", "no backup of Hare"},
+		{"agent --server http://127.0.0.1:9 --cluster lab --name n --directory i.json --devices cpu=1",
+			"i.json: it is a file: name a folder"},
 		{"serve --listen 8080", "such as 127.0.0.1:8080"},
 		{"serve --listen localhost", "such as 127.0.0.1:8080"},
 		{"serve --listen 127.0.0.1:0 --data-dir i.json", "i.json is no folder: name another one"},
@@ -141,6 +145,9 @@ func TestMistakes(t *testing.T) {
 		if got := refusal(t, strings.Fields(x[0])...); !strings.Contains(got, x[1]) {
 			t.Errorf("hare %s\n  says %s\n  want %s", x[0], got, x[1])
 		}
+	}
+	if _, err := os.Stat("new"); err == nil {
+		t.Error("a refused restore leaves a folder")
 	}
 	if got := refusal(t, "undrian"); !strings.Contains(got, `did you mean "undrain"?`) {
 		t.Error(got)

@@ -383,7 +383,8 @@ func (f *simulateFlags) idle(given func(string) bool) error {
 	for _, x := range []struct {
 		flag, of string
 		ok       bool
-	}{{"sync", "--trace and --generate", f.instance == ""}, {"table", "--trace", trace}, {"arrivals", "--generate", f.drawn}} {
+	}{{"sync", "--trace and --generate", f.instance == ""}, {"table", "--trace", trace},
+		{"arrivals", "--generate", f.drawn}} {
 		if given(x.flag) && !x.ok {
 			return fmt.Errorf("--%s changes nothing here: it belongs to %s", x.flag, x.of)
 		}

@@ -213,8 +213,7 @@ func importCommand() *cobra.Command {
   hare import philly --jobs 500 --gpus GPU=256 -o philly.json.gz`,
 		Args: func(c *cobra.Command, args []string) error {
 			if len(args) < 1 || len(args) > 2 {
-				return usageError{fmt.Errorf("import takes first what to read: slurm, kube, ray or history (a table of jobs) "+
-					"for what a cluster tells, or the format of a public trace (%s) and perhaps its file",
+				return usageError{fmt.Errorf("import takes a format (%s) and perhaps a trace file",
 					strings.Join(trace.Formats(), ", "))}
 			}
 			if slices.Contains(trace.Formats(), args[0]) {
