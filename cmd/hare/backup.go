@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strings"
 
@@ -61,11 +60,7 @@ hare repair copies what is intact in it.`,
 		Args:              exactly(2, "a backup and a data directory"),
 		ValidArgsFunction: directories(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			_, absent := os.Stat(args[1])
 			if err := sqlite.Restore(c.Context(), args[0], args[1]); err != nil {
-				if absent != nil {
-					_ = os.Remove(args[1]) // the folder that the restore has made, where nothing is in it
-				}
 				return usageError{fmt.Errorf("restore of %s: %w", args[0], err)}
 			}
 			return printContents(c, args[1])

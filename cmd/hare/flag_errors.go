@@ -86,7 +86,8 @@ func badValue(c *cobra.Command, f *pflag.Flag, err *pflag.InvalidValueError) str
 		}
 		return "give a time with its unit, such as 2s, 10m or 1h30m"
 	case "float64":
-		if x, bad := strconv.ParseFloat(strings.TrimSpace(strings.TrimSuffix(text, "%")), 64); bad == nil && !math.IsNaN(x) && !math.IsInf(x, 0) {
+		x, bad := strconv.ParseFloat(strings.TrimSpace(strings.TrimSuffix(text, "%")), 64)
+		if bad == nil && !math.IsNaN(x) && !math.IsInf(x, 0) {
 			return "give a fraction: write " + strconv.FormatFloat(x/100, 'g', 10, 64)
 		}
 		if point := strings.Replace(text, ",", ".", 1); point != text {
