@@ -45,7 +45,7 @@ var wholeKey = regexp.MustCompile(`hare_[a-z2-7]{16}_[a-z2-7]{52}`)
 func TestKeysOfServer(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	expect(t, exitUsage, "--data-dir", "key", "list")
-	expect(t, exitUsage, "no such folder", "key", "create", "--data-dir", dir, "--tenant", "a", "--role", "read")
+	expect(t, exitUsage, "no such file", "key", "create", "--data-dir", dir, "--tenant", "a", "--role", "read")
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -162,7 +162,7 @@ func TestKeyFiles(t *testing.T) {
 	}
 	file := filepath.Join(dir, "agent.key")
 	create := []string{"key", "create", "--data-dir", dir, "--tenant", "a", "--role", "agent", "-o", file}
-	expect(t, exitUsage, "no such folder", "key", "create", "--data-dir", dir+"/none", "--tenant", "a", "--role", "agent",
+	expect(t, exitUsage, "no such file", "key", "create", "--data-dir", dir+"/none", "--tenant", "a", "--role", "agent",
 		"-o", file)
 	if out, errs, code := runHare(t, "", create...); code != 0 || out != "" ||
 		!strings.Contains(errs, "role agent of the first node, valid for ever") {

@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"strings"
 	"syscall"
@@ -48,10 +47,6 @@ of all tenants.`,
 func keyFile(dir string) (*access.File, error) {
 	if dir == "" {
 		return nil, usageError{errors.New("--data-dir is missing: the directory that hare serve has")}
-	}
-	if info, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) || err == nil && !info.IsDir() {
-		return nil, usageError{fmt.Errorf("--data-dir %s: there is no such folder: name the one that hare serve has, "+
-			"or make it", dir)}
 	}
 	return access.FileIn(dir), nil
 }
