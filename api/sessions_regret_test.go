@@ -130,7 +130,7 @@ func TestRegretAgainst(t *testing.T) {
 	list := strings.Join(policy.SessionNames(), ", ")
 	for query, want := range map[string]string{
 		"against=":                        list,
-		"against=hlsa":                    `\"hlsa\" is not known: use one of ` + list,
+		"against=hlsa":                    `\"hlsa\" is not known: did you mean \"hlas\"? Use one of ` + list,
 		"against=gavel:fifo":              list,
 		"against=fifo&every_s=1":          "leave every_s out",
 		"objective=span":                  "weighted_jct, jct_and_tardiness, makespan",

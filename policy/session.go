@@ -107,8 +107,12 @@ func RestoreSession(name string, snapshot []byte) (online.Durable, error) {
 // forSession finds a policy that can run in a session, or says why there is none.
 func forSession(name string) (task.Session, error) {
 	refuse := func(code, format string, a ...any) (task.Session, error) {
+		detail, use := fmt.Sprintf(format, a...), ": use one of "
+		if guess := hare.Guess(name, SessionNames()); guess != "" {
+			detail, use = detail+guess, " Use one of "
+		}
 		return task.Session{}, &hare.InvalidError{Pointer: "/policy", Code: code,
-			Detail: fmt.Sprintf(format, a...) + ": use one of " + strings.Join(SessionNames(), ", ")}
+			Detail: detail + use + strings.Join(SessionNames(), ", ")}
 	}
 	info, err := Find(name)
 	if err != nil {

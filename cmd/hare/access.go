@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"os/signal"
+	"strconv"
 	"syscall"
 	"time"
 
@@ -66,7 +67,11 @@ func (a *accessFlags) check(listen, dataDir string) error {
 	}
 	host, _, err := net.SplitHostPort(listen)
 	if err != nil {
-		return usageError{fmt.Errorf("--listen %q: %w", listen, err)}
+		port := "8080"
+		if _, bad := strconv.ParseUint(listen, 10, 16); bad == nil {
+			port = listen
+		}
+		return usageError{fmt.Errorf("--listen %q: %w: give an address and a port, such as 127.0.0.1:%s", listen, err, port)}
 	}
 	ip := net.ParseIP(host)
 	if loopback := host == "localhost" || ip != nil && ip.IsLoopback(); !loopback && !a.insecure {

@@ -180,8 +180,13 @@ func nameAgent(cfg *executor.Config) error {
 		cfg.Directory = filepath.Join(state, "hare-agent", filepath.Base(cfg.Cluster), filepath.Base(cfg.Name))
 	}
 	var err error
-	cfg.Directory, err = filepath.Abs(cfg.Directory)
-	return err
+	if cfg.Directory, err = filepath.Abs(cfg.Directory); err != nil {
+		return err
+	}
+	if info, err := os.Stat(cfg.Directory); err == nil && !info.IsDir() {
+		return usageError{fmt.Errorf("--directory %s: it is a file: name a folder", cfg.Directory)}
+	}
+	return nil
 }
 
 // labelMap reads labels of the form NAME=VALUE.

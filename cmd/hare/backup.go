@@ -32,6 +32,9 @@ exits with 1; hare repair then copies what is intact.`,
 		Args:              exactly(2, "a data directory and a file"),
 		ValidArgsFunction: directories(0),
 		RunE: func(c *cobra.Command, args []string) error {
+			if err := canBeOutput(args[1]); err != nil {
+				return usageError{fmt.Errorf("%s: %w", args[1], err)}
+			}
 			err := sqlite.Backup(c.Context(), args[0], args[1])
 			var bad *store.CorruptError
 			if errors.As(err, &bad) && (bad.Session != "" || bad.Solve != "") {

@@ -38,18 +38,41 @@ func openIn(name string) (io.ReadCloser, error) {
 		z, err := gzip.NewReader(b)
 		if err != nil {
 			_ = f.Close()
-			return nil, usageError{fmt.Errorf("%s: %w", name, err)}
+			return nil, usageError{fmt.Errorf("%s: %w", name, damagedText(err))}
 		}
-		return decompressed{z, f}, nil
+		return decompressed{struct {
+			io.Reader
+			io.Closer
+		}{unpacked{z}, z}, f}, nil
 	case string(head) == "\x28\xb5\x2f\xfd":
 		z, err := zstd.NewReader(b, zstd.WithDecoderMaxMemory(256<<20))
 		if err != nil {
 			_ = f.Close()
 			return nil, usageError{fmt.Errorf("%s: %w", name, err)}
 		}
-		return decompressed{z.IOReadCloser(), f}, nil
+		c := z.IOReadCloser()
+		return decompressed{struct {
+			io.Reader
+			io.Closer
+		}{unpacked{c}, c}, f}, nil
 	}
 	return decompressed{io.NopCloser(b), f}, nil
+}
+
+// unpacked says of a text that cannot be decompressed to its end that the file is damaged: a decoder would take the
+// fault for one of the text.
+type unpacked struct{ io.Reader }
+
+func (u unpacked) Read(p []byte) (int, error) {
+	n, err := u.Reader.Read(p)
+	if err != nil && err != io.EOF {
+		err = damagedText(err)
+	}
+	return n, err
+}
+
+func damagedText(err error) error {
+	return fmt.Errorf("the compressed text is cut off or damaged: make or copy it again (%v)", err)
 }
 
 // decompressed closes a decompressor and then the file below.

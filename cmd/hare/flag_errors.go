@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"regexp"
 	"strconv"
@@ -85,7 +86,8 @@ func badValue(c *cobra.Command, f *pflag.Flag, err *pflag.InvalidValueError) str
 		}
 		return "give a time with its unit, such as 2s, 10m or 1h30m"
 	case "float64":
-		if x, bad := strconv.ParseFloat(strings.TrimSpace(strings.TrimSuffix(text, "%")), 64); bad == nil {
+		x, bad := strconv.ParseFloat(strings.TrimSpace(strings.TrimSuffix(text, "%")), 64)
+		if bad == nil && !math.IsNaN(x) && !math.IsInf(x, 0) {
 			return "give a fraction: write " + strconv.FormatFloat(x/100, 'g', 10, 64)
 		}
 		if point := strings.Replace(text, ",", ".", 1); point != text {
@@ -95,6 +97,9 @@ func badValue(c *cobra.Command, f *pflag.Flag, err *pflag.InvalidValueError) str
 		}
 		return "give a number, such as 0.05"
 	case "int", "int64", "uint64", "uint", "int32", "uint32":
+		if errors.Is(err, strconv.ErrRange) {
+			return "the number is too large, or too small"
+		}
 		if x, bad := strconv.ParseFloat(strings.ReplaceAll(text, ",", ""), 64); bad == nil && x == float64(int64(x)) &&
 			(x >= 0 || !strings.HasPrefix(f.Value.Type(), "u")) && x < 1e15 {
 			return fmt.Sprintf("give a whole number: write %d", int64(x))

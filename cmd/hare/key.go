@@ -97,6 +97,9 @@ fleet is made with --node '*'. Whoever has such a key can be any of its nodes.`,
   hare key create --data-dir /var/lib/hare --tenant vision --role agent --node 'rack1-*' -o rack1.key`,
 		Args: exactly(0, "no arguments"),
 		RunE: func(c *cobra.Command, _ []string) error {
+			if role == "" {
+				return usageError{errors.New("--role is missing: agent, read, solve or admin, by what the key may do")}
+			}
 			r, err := access.ParseRole(role)
 			if err != nil {
 				return flagError(err)

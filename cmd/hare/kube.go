@@ -70,7 +70,7 @@ Exit codes: 0 done, 2 wrong use, 3 a loop failed (with --once).`,
   hare kube --kueue --once                           # under Kueue: types and order of its Workloads
   hare kube release                                  # the Jobs that would wait for ever without Hare
   hare kube release --write                          # let them go`,
-		Args: exactly(0, "no arguments: see hare kube --help"),
+		Args: exactly(0, "no arguments"),
 		RunE: func(c *cobra.Command, _ []string) error { return kf.run(c) },
 	}
 	kf.far.add(c)
@@ -126,7 +126,7 @@ ever. It lists them; with --write it lets them go, on any GPU type, and the sche
 starts them in its own order. With --kueue it takes back the types and
 priorities of the Workloads that wait. Run it again where --max-updates left some.`,
 		Example: "  hare kube release\n  hare kube release --write --max-updates 1000",
-		Args:    exactly(0, "no arguments: see hare kube release --help"),
+		Args:    exactly(0, "no arguments"),
 	}
 	rf := kubeFlags{}
 	rf.connection(c)

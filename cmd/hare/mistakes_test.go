@@ -1,6 +1,8 @@
 package main
 
 import (
+	"bytes"
+	"compress/gzip"
 	"os"
 	"path/filepath"
 	"strings"
@@ -34,7 +36,13 @@ func refusal(t *testing.T, args ...string) string {
 func TestMistakes(t *testing.T) {
 	dir := t.TempDir()
 	t.Chdir(dir)
-	for name, text := range map[string]string{"i.json": tiny, "t.csv": "id,submit,gpus\nx,0,1\n"} {
+	var packed bytes.Buffer
+	z := gzip.NewWriter(&packed)
+	if _, err := z.Write([]byte(tiny)); err != nil || z.Close() != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{"i.json": tiny, "t.csv": "id,submit,gpus\nx,0,1\n",
+		"cut.gz": packed.String()[:packed.Len()-9]} {
 		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -69,6 +77,8 @@ func TestMistakes(t *testing.T) {
 		{"whatif i.json --add H100:4", "write H100=4"},
 		{"whatif i.json --add 4xH100", "write H100=4"},
 		{"whatif i.json --add V100=four", "such as V100=8"},
+		{"whatif i.json --add 4", "give TYPE=COUNT, such as V100=4"},
+		{"whatif i.json --remove-gpus 2", "such as n1=2"},
 		{"whatif i.json --remove-gpus a:2", "write a=2"},
 		{"whatif i.json --set-quota ann", "USER=COUNT"},
 		{"whatif i.json --drop-node a=3600", "write a@3600"},
@@ -100,6 +110,34 @@ func TestMistakes(t *testing.T) {
 		{"cluster creat", `hare cluster has no subcommand "creat": did you mean "create"?`},
 		{"bench gp", `hare bench has no subcommand "gp". There are gap, `},
 		{"online polcies", `hare online has no subcommand "polcies": did you mean "policies"?`},
+		{"help slove", `unknown command "slove": did you mean "solve"?`},
+		{"ray foo", "hare ray takes no arguments"},
+		{"slurm foo", "hare slurm takes no arguments, got 1 argument (see hare slurm --help)"},
+		{"solve cut.gz", "cut.gz: the compressed text is cut off or damaged: make or copy it again"},
+		{"whatif cut.gz --add V100=1", "cut.gz: the compressed text is cut off"},
+		{"simulate --trace cut.gz --policy fifo", "cut.gz: the compressed text is cut off"},
+		{"import history cut.gz", "cut.gz"},
+		{"import slurm cut.gz", "cut.gz"},
+		{"solve i.json --gap nan%", "give a number, such as 0.05"},
+		{"solve i.json --work-limit 99999999999999999999", "the number is too large"},
+		{"solve i.json --previous i.json --at 5m --stability -1", "--stability must not be negative, and is -1"},
+		{"solve i.json --previous i.json --at 5m --stability NaN", "such as 0.1"},
+		{"simulate --instance i.json --policy fifo --sync banana", "--sync changes nothing here"},
+		{"simulate --instance i.json --policy fifo --table no.csv", "it belongs to --trace"},
+		{"simulate --trace small_test --policy fifo --arrivals poisson:1", "it belongs to --generate"},
+		{"online --cluster i.json --policy rollin", `--policy: "rollin" is not known: did you mean "rolling"?`},
+		{"online policies fiffo", `"fiffo" is not known: did you mean "fifo"?`},
+		{"submit --server http://127.0.0.1:9 --on V100:4 -- true", "write --gpus 4 --on V100"},
+		{"jobs --server http://127.0.0.1:99999", "a port is at most 65535"},
+		{"key create --data-dir .", "--role is missing: agent, read, solve or admin"},
+		{"backup . no/file", "no/file: there is no folder no: create it or name another"},
+		{"backup . .", "it is a folder: name a file"},
+		{"restore i.json new", "no backup of Hare"},
+		{"agent --server http://127.0.0.1:9 --cluster lab --name n --directory i.json --devices cpu=1",
+			"i.json: it is a file: name a folder"},
+		{"serve --listen 8080", "such as 127.0.0.1:8080"},
+		{"serve --listen localhost", "such as 127.0.0.1:8080"},
+		{"serve --listen 127.0.0.1:0 --data-dir i.json", "i.json is no folder: name another one"},
 	} {
 		if got := refusal(t, strings.Fields(x[0])...); !strings.Contains(got, x[1]) {
 			t.Errorf("hare %s\n  says %s\n  want %s", x[0], got, x[1])

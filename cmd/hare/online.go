@@ -52,7 +52,7 @@ Exit codes: 0 every event was applied, 2 an event was refused.`,
 			}
 			p, err := policy.OpenSession(h.Policy, &h.Cluster, h.Parameters)
 			if err != nil {
-				return usageError{err}
+				return policyError("--policy: ", err)
 			}
 			return onPipes(c, p, &h, log)
 		},
@@ -66,6 +66,15 @@ Exit codes: 0 every event was applied, 2 an event was refused.`,
 	outputs(c, outputFile, "log")
 	c.AddCommand(replayCommand(), regretCommand(), planCommand(), policiesCommand())
 	return c
+}
+
+// policyError says of a policy that cannot run in a session who named it, in place of the pointer.
+func policyError(place string, err error) error {
+	var bad *hare.InvalidError
+	if errors.As(err, &bad) && bad.Pointer == "/policy" {
+		return usageError{errors.New(place + bad.Detail)}
+	}
+	return usageError{err}
 }
 
 // onPipes runs a session on standard input and output. However the session ends, the

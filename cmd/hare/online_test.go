@@ -101,7 +101,7 @@ func TestOnlineRegret(t *testing.T) {
 		{"replayed and cut", log[:len(log)-20], []string{"--against", "fifo"}, nil, exitUsage, "standard input: line 7: "},
 		{"a policy of simulations", log, []string{"--against", "optimus"}, nil, exitUsage, "simulations alone"},
 		{"no policy", log, []string{"--against", "hlsa"}, nil, exitUsage,
-			`--against: /policy: "hlsa" is not known: use one of asrpt, easy_backfill, fifo, `},
+			`--against: "hlsa" is not known: did you mean "hlas"? Use one of asrpt, easy_backfill, fifo, `},
 		{"intervals of a replay", log, []string{"--against", "hlas", "--every", "1h"}, nil, exitUsage, "leave --every out"},
 	} {
 		out, errs, code := runHare(t, c.log, append([]string{"online", "regret", "-"}, c.args...)...)

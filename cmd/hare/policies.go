@@ -36,7 +36,7 @@ GET /v1/policies of a server answers with the document that --json prints.`,
 			infos := policy.SessionInfos()
 			if len(args) > 0 {
 				if _, err := policy.OpenSession(args[0], nil, nil); err != nil {
-					return usageError{err}
+					return policyError("", err)
 				}
 				for _, p := range infos {
 					if p.Name == args[0] {

@@ -27,7 +27,7 @@ GPUs are free. Jobs that others submit to Ray count as work that runs.`,
   hare ray run --dir /shared/queue            # says what would be submitted
   hare ray run --dir /shared/queue --write
   hare ray jobs --dir /shared/queue`,
-		Args: cobra.NoArgs,
+		Args: exactly(0, "no arguments"),
 		RunE: func(c *cobra.Command, _ []string) error {
 			return usageError{errors.New("ray takes one of submit, jobs, cancel, run and release: see hare ray --help")}
 		},

@@ -77,7 +77,7 @@ contains events that cannot happen; the lines before that are printed.`,
 			}
 			if c.Flags().Changed("against") {
 				if _, err := policy.OpenSession(against, &hare.Cluster{}, nil); err != nil {
-					return usageError{fmt.Errorf("--against: %w", err)}
+					return policyError("--against: ", err)
 				}
 			}
 			f, err := openIn(args[0])

@@ -51,6 +51,9 @@ func (rf *remoteFlags) connect() (*remote, error) {
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
 		return nil, usageError{fmt.Errorf("--server %q: must be a URL, as in http://127.0.0.1:8080", rf.server)}
 	}
+	if _, err := strconv.ParseUint(u.Port(), 10, 16); u.Port() != "" && err != nil {
+		return nil, usageError{fmt.Errorf("--server %q: a port is at most 65535", rf.server)}
+	}
 	key := os.Getenv("HARE_API_KEY")
 	if rf.keyFile != "" {
 		text, err := os.ReadFile(rf.keyFile)

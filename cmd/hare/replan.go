@@ -55,7 +55,11 @@ func (rpf *replanFlags) request() (*hare.ReplanRequest, error) {
 	}
 	req.HasAt = true
 	if req.StabilityMicro, err = hare.ParseMicros(rpf.stability); err != nil {
-		return nil, usageError{fmt.Errorf("--stability %q %w", rpf.stability, err)}
+		return nil, usageError{fmt.Errorf("--stability %q %w: give what moving a GPU-second costs, such as 0.1",
+			rpf.stability, err)}
+	}
+	if req.StabilityMicro < 0 {
+		return nil, usageError{fmt.Errorf("--stability must not be negative, and is %s", rpf.stability)}
 	}
 	if err := noTwice(rpf.previous, rpf.before); err != nil {
 		return nil, err

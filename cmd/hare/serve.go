@@ -258,6 +258,8 @@ func storeRemedy(dir string, err error) string {
 		return fmt.Sprintf(": mount the disk for writing, or copy what is stored with hare backup %s FILE", dir)
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, store.ErrStorage) && full:
 		return ": make room on the disk of " + dir
+	case errors.Is(err, syscall.ENOTDIR):
+		return fmt.Sprintf(": %s is no folder: name another one", dir)
 	}
 	return ""
 }

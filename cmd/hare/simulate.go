@@ -87,6 +87,9 @@ so do the policies of tasks that otherwise know how long every job takes.`,
 			f.traceSet, f.syncSet, f.quantumSet = c.Flags().Changed("trace"), c.Flags().Changed("sync"),
 				c.Flags().Changed("quantum")
 			f.drawn = c.Flags().Changed("generate")
+			if err := f.idle(c.Flags().Changed); err != nil {
+				return usageError{err}
+			}
 			return f.run(c.Context(), c.OutOrStdout())
 		},
 	}
@@ -374,6 +377,21 @@ func (f *simulateFlags) request() (*simulation.Request, error) {
 	return req, f.what(req)
 }
 
+// idle refuses flags of jobs from elsewhere, which would change nothing.
+func (f *simulateFlags) idle(given func(string) bool) error {
+	trace := f.instance == "" && !f.drawn
+	for _, x := range []struct {
+		flag, of string
+		ok       bool
+	}{{"sync", "--trace and --generate", f.instance == ""}, {"table", "--trace", trace},
+		{"arrivals", "--generate", f.drawn}} {
+		if given(x.flag) && !x.ok {
+			return fmt.Errorf("--%s changes nothing here: it belongs to %s", x.flag, x.of)
+		}
+	}
+	return nil
+}
+
 // where reads the cluster.
 func (f *simulateFlags) where(req *simulation.Request, elastic bool) error {
 	// The source of the jobs has a cluster of its own: a trace that of its format.
@@ -465,7 +483,10 @@ func readText(name string) ([]byte, error) {
 	}
 	defer func() { _ = file.Close() }()
 	text, err := io.ReadAll(io.LimitReader(file, maxTextBytes+1))
-	if err == nil && len(text) > maxTextBytes {
+	switch {
+	case err != nil:
+		err = fmt.Errorf("%s: %w", name, err)
+	case len(text) > maxTextBytes:
 		err = fmt.Errorf("%s: more than %d bytes", name, maxTextBytes)
 	}
 	if text == nil {

@@ -74,7 +74,7 @@ ignore what is written.`,
   hare slurm --dir /var/lib/hare/slurm               # the same every 30 s, with logs
   hare slurm --dir /var/lib/hare/slurm --write --gpu-type constraints
   hare slurm --dir /var/lib/hare/slurm --write --reset`,
-		Args: exactly(0, "no arguments: see hare slurm --help"),
+		Args: exactly(0, "no arguments"),
 		RunE: func(c *cobra.Command, _ []string) error { return sf.run(c) },
 	}
 	sf.far.add(c)

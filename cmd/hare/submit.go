@@ -222,6 +222,11 @@ func (sf *submitFlags) fill(c *cobra.Command) (err error) {
 		if strings.Contains(t, "=") {
 			return fmt.Errorf("--on %s: only names of GPU types: give seconds by --seconds %s", t, t)
 		}
+		if name, number, found := strings.Cut(t, ":"); found {
+			if _, err := strconv.Atoi(number); err == nil {
+				return fmt.Errorf("--on %s: only names of GPU types: write --gpus %s --on %s", t, number, name)
+			}
+		}
 		j.On[t] = 0
 	}
 	for _, text := range sf.seconds {

@@ -152,8 +152,12 @@ func whatIfRequest(name, result string, all []change, together bool, opt hare.Op
 	}
 	doc := map[string]any{"base": map[string]string{"solve_id": name}, "scenarios": list}
 	if below != "" {
-		if _, err := hare.ParseAmount(below); err != nil {
+		switch x, err := hare.ParseAmount(below); {
+		case err != nil:
 			return nil, nil, usageError{fmt.Errorf("--prune-below %s: %w: give weight-seconds, such as 3000", below, err)}
+		case x.Sign() < 0:
+			return nil, nil, usageError{fmt.Errorf("--prune-below %s: it must not be negative: it is how far the value may "+
+				"fall, such as 3000", below)}
 		}
 		doc["prune"] = map[string]json.RawMessage{"below_s": json.RawMessage(below)}
 	}

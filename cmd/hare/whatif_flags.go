@@ -195,7 +195,11 @@ func pair(text, form, example string) (name string, count int64, err error) {
 	if strings.Contains(text, "=") {
 		return "", 0, fmt.Errorf("give %s, such as %s", form, example)
 	}
-	return "", 0, fmt.Errorf("give %s, such as %s%s", form, text, example[strings.LastIndex(example, "="):])
+	name, number, _ := strings.Cut(example, "=")
+	if _, bad := strconv.ParseUint(text, 10, 64); bad == nil {
+		return "", 0, fmt.Errorf("give %s, such as %s=%s", form, name, text)
+	}
+	return "", 0, fmt.Errorf("give %s, such as %s=%s", form, text, number)
 }
 
 // oneOrMore reads a file that contains what is due: a JSON value or an array of values.

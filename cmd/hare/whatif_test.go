@@ -137,7 +137,7 @@ func TestWhatIfCommandFaults(t *testing.T) {
 		{[]string{"--scale-weight", "2", "--scale-weight", "x=3", "--together"}, "not both"},
 		{[]string{"--remove-job", "x", "--plot", "x.gif"}, "x.gif"},
 		{[]string{"--remove-job", "x", "--prune-below", "much"}, "--prune-below"},
-		{[]string{"--remove-job", "x", "--prune-below", "-1"}, "/prune/below_s"},
+		{[]string{"--remove-job", "x", "--prune-below", "-1"}, "--prune-below -1: it must not be negative"},
 		{[]string{"--remove-job", "x", "--result", base}, "is an instance: give a result"},
 		{[]string{"--remove-job", "x", "--gap", "7"}, "for 7 % give 0.07"},
 	} {
