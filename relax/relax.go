@@ -52,10 +52,11 @@ func (nr *NoRoomError) Unwrap() error { return ErrInfeasible }
 type LP = lp.Solver
 
 // ErrNoEngine says that a method needs the LP engine, and that there is none.
-var ErrNoEngine = errors.New("needs the LP engine (HiGHS), which is not running: take another method, or see hare doctor")
+var ErrNoEngine = errors.New("needs the LP engine (HiGHS), which is not running: take another method, " +
+	"or see hare doctor")
 
-// NeedsEngine returns an error that wraps ErrNoEngine where the method needs an LP engine and this one is nil, or knows
-// that it does not run.
+// NeedsEngine returns an error that wraps ErrNoEngine where the method needs an LP engine and this one is nil, or
+// knows that it does not run.
 func NeedsEngine(method string, engine LP) error {
 	if method != MethodQueyranne && method != MethodPaper {
 		return nil

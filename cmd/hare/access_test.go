@@ -163,8 +163,8 @@ func TestKeyFiles(t *testing.T) {
 	}
 	file := filepath.Join(dir, "agent.key")
 	create := []string{"key", "create", "--data-dir", dir, "--tenant", "a", "--role", "agent", "-o", file}
-	expect(t, exitUsage, "there is no directory ", "key", "create", "--data-dir", dir+"/none", "--tenant", "a", "--role", "agent",
-		"-o", file)
+	expect(t, exitUsage, "there is no directory ", "key", "create", "--data-dir", dir+"/none", "--tenant", "a", "--role",
+		"agent", "-o", file)
 	if out, errs, code := runHare(t, "", create...); code != 0 || out != "" ||
 		!strings.Contains(errs, "role agent of the first node, valid for ever") {
 		t.Fatal(code, out, errs)

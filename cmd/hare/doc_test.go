@@ -228,6 +228,9 @@ func newShell(t *testing.T) *shell {
 	c := exec.Command("bash", "--norc")
 	c.Dir = dir
 	c.Env = []string{"HOME=" + home, "PATH=" + filepath.Join(dir, "bin") + ":" + os.Getenv("PATH")}
+	if library, ok := os.LookupEnv("HARE_LIBHIGHS"); ok {
+		c.Env = append(c.Env, "HARE_LIBHIGHS="+library) // the tests' binary has no lib beside it
+	}
 	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	in, err := c.StdinPipe()
 	if err != nil {

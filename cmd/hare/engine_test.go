@@ -5,13 +5,14 @@ import (
 	"testing"
 )
 
-// TestWithoutHiGHS checks that a machine without HiGHS, or with another file in its place, is told why and how to mend
-// it, and that what needs no linear programs goes on.
+// TestWithoutHiGHS checks that whoever has no HiGHS, or another file in its place, is told why and how to mend it, and
+// that what needs no linear programs goes on.
 func TestWithoutHiGHS(t *testing.T) {
 	inst, library := file(t, "tiny.json", tiny), file(t, "libhighs.so", "no library")
 	t.Setenv("HARE_LIBHIGHS", library)
-	const going, needs = "hare: going on without linear programs, so that gaps may be wider: no HiGHS: ",
-		"hare: --method: queyranne needs the LP engine (HiGHS), which is not running: take another method, or see hare doctor"
+	const going = "hare: going on without linear programs, so that gaps may be wider: no HiGHS: "
+	const needs = "hare: --method: queyranne needs the LP engine (HiGHS), which is not running: take another method, " +
+		"or see hare doctor"
 	for _, c := range []struct {
 		args string
 		code int

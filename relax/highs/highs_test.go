@@ -28,7 +28,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// TestOpenSaysWhyThereIsNoEngine checks that a program learns what is missing before it goes on without linear programs.
+// TestOpenSaysWhyThereIsNoEngine checks that a program learns what is missing.
 func TestOpenSaysWhyThereIsNoEngine(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "libhighs.so")
 	if err := os.WriteFile(file, []byte("no library"), 0o600); err != nil {
