@@ -266,10 +266,7 @@ func (r *sacctReader) row() error {
 		l.Report.setAside("state is no word that Hare knows: the job counts as what its times and nodes say",
 			t.place(), t.field(r.state))
 	}
-	switch {
-	case ok && j.State == Running && j.EndUs > 0 && t.field(r.state) == "RESIZING":
-		j.State = Requeued // what the job had until it was resized; the next row tells the rest
-	case ok && j.State == Running:
+	if ok && j.State == Running {
 		j.EndUs = 0
 	}
 	j.suspended = j.suspended || strings.HasPrefix(t.field(r.state), "SUSP")
