@@ -34,6 +34,9 @@ type clock struct {
 // zoneForms are the forms of times with a zone, once a blank for T and blanks before the zone are gone.
 var zoneForms = []string{"2006-01-02T15:04:05Z07:00", "2006-01-02T15:04:05Z0700", "2006-01-02T15:04:05Z07"}
 
+// localForms are the forms of times without a zone.
+var localForms = []string{"2006-01-02T15:04:05", "2006-01-02T15:04", "02.01.2006T15:04:05", "02.01.2006T15:04"}
+
 // parseClock reads a time as parseTime does, with all of its readings.
 func parseClock(text string, loc *time.Location) (clock, error) {
 	switch text {
@@ -63,7 +66,7 @@ func parseClock(text string, loc *time.Location) (clock, error) {
 			return clock{us: us}, err
 		}
 	}
-	for _, layout := range []string{"2006-01-02T15:04:05", "2006-01-02T15:04"} {
+	for _, layout := range localForms {
 		if at, err := time.Parse(layout, form); err == nil {
 			return localClock(at.UnixMicro(), loc)
 		}

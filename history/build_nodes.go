@@ -23,6 +23,10 @@ func (b *builder) buildNodes(inst *hare.Instance) {
 		if len(n.GPUs) == 0 {
 			b.rep.leaveOut("nodes without GPUs", n.Name)
 		}
+		if n.future && len(last[i]) == 0 {
+			b.rep.leaveOut("nodes that are not there yet (FUTURE)", n.Name)
+			continue
+		}
 		node := hare.Node{Name: n.Name, GPUs: n.GPUs, Labels: slices.Clone(n.Labels)}
 		if !b.cfg.GPUsOnly {
 			node.CPUMilli, node.MemoryMiB = n.CPUMilli, n.MemoryMiB

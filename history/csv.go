@@ -197,10 +197,32 @@ func (f *tableForm) needs() string {
 	return strings.Join(names, ", ")
 }
 
+// Delimiter tells by the first line of a table what stands between its fields: a comma, a semicolon, as spreadsheets
+// write where a comma stands in numbers, or a tab.
+func Delimiter(line string) rune {
+	count := map[rune]int{}
+	quoted := false
+	for _, c := range line {
+		if c == '"' {
+			quoted = !quoted
+		} else if !quoted {
+			count[c]++
+		}
+	}
+	out := ','
+	for _, c := range ";\t" {
+		if count[c] > count[out] {
+			out = c
+		}
+	}
+	return out
+}
+
 // csvTable reads the rows of a CSV text so that a row that is no CSV costs no other row.
 type csvTable struct {
 	file  string
 	lines table
+	comma rune     // between fields; the first line tells it
 	ahead []string // lines that were read to find the end of a quoted field
 	line  int      // of the row, from 1
 	read  int      // lines that rows had
@@ -243,8 +265,12 @@ func (t *csvTable) next() ([]string, error) {
 	}
 	text := t.ahead[0]
 	t.line = t.read + 1
+	if t.comma == 0 {
+		t.comma = Delimiter(text)
+	}
 	for n := 1; ; n++ {
 		r := csv.NewReader(strings.NewReader(text))
+		r.Comma = t.comma
 		row, err := r.Read()
 		if err == nil || !strings.Contains(text, `"`) || n == maxQuotedLines {
 			if err != nil {
@@ -293,6 +319,15 @@ func (r *tableRow) get(name string) string {
 	}
 }
 
+// decimal returns a field with a number; a comma of a table without commas between its fields is a point.
+func (r *tableRow) decimal(name string) string {
+	text := r.get(name)
+	if r.table.comma != ',' && strings.Count(text, ",") == 1 && !strings.Contains(text, ".") {
+		text = strings.Replace(text, ",", ".", 1)
+	}
+	return text
+}
+
 // aside sets the value of a field aside and says what that costs.
 func (r *tableRow) aside(name, cost string) {
 	r.report.setAside(name+": "+cost, r.table.place(), r.get(name))
@@ -300,7 +335,7 @@ func (r *tableRow) aside(name, cost string) {
 
 // number reads a field with a number from 0 to most; programs that write tables may add .0.
 func (r *tableRow) number(name string, most int64, cost string) int64 {
-	text := strings.TrimSuffix(r.get(name), ".0")
+	text := strings.TrimSuffix(r.decimal(name), ".0")
 	if text == "" {
 		return 0
 	}
@@ -349,7 +384,7 @@ func jobOfRow(r *tableRow, loc *time.Location) (j Job, ok bool) {
 	}{{"start", "the job counts as one that never started", &j.StartUs},
 		{"end", "the job counts as one that has not ended", &j.EndUs},
 		{"submit", "the job counts as submitted when it started", &j.SubmitUs}} {
-		text := r.get(c.column)
+		text := r.decimal(c.column)
 		var err error
 		if *c.to, err = parseTime(text, loc); err != nil {
 			if c.to == &j.SubmitUs && j.StartUs == 0 {
@@ -382,6 +417,10 @@ func jobOfRow(r *tableRow, loc *time.Location) (j Job, ok bool) {
 		r.aside("limit", "the job counts as one without a limit")
 	}
 	before := r.report.Unread()
+	if x, err := strconv.ParseFloat(r.decimal("gpus"), 64); err == nil && x > 0 && x != math.Trunc(x) {
+		r.aside("gpus", "a table does not tell who shares a GPU: the job is left out")
+		return j, false
+	}
 	j.GPUs = r.number("gpus", hare.MaxGPUs, "how many GPUs the job had is not known: it is left out")
 	if r.report.Unread() > before {
 		return j, false
@@ -448,8 +487,11 @@ func parseLimitSeconds(text string) (int64, error) {
 }
 
 // heldOn reads the nodes of a job: names in Slurm's form, or names with numbers of GPUs such as
-// "a-0/0 a-0/1 a-1/0", with blanks between them.
+// "a-0/0 a-0/1 a-1/0", with blanks or commas between them.
 func heldOn(text string, gpus int64) (on []Held, err error) {
+	if strings.Contains(text, "/") {
+		text = strings.ReplaceAll(text, ",", " ")
+	}
 	for _, word := range strings.Fields(text) {
 		node, number, numbered := strings.Cut(word, "/")
 		if !numbered {

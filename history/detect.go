@@ -29,7 +29,9 @@ func Detect(head []byte) (source string, nodes bool) {
 	case isSWF(head):
 		return "swf", false
 	}
-	row, err := csv.NewReader(bytes.NewReader(line)).Read()
+	r := csv.NewReader(bytes.NewReader(line))
+	r.Comma = Delimiter(string(line))
+	row, err := r.Read()
 	if err != nil {
 		return "", false
 	}

@@ -140,6 +140,8 @@ type Node struct {
 	Out bool
 
 	parts parts // while texts are read
+	// future says that Slurm has a definition of the node, which is not there yet (FUTURE).
+	future bool
 }
 
 // Reservation keeps nodes for some users.

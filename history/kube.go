@@ -16,7 +16,8 @@ import (
 )
 
 // TypeLabels are the labels of nodes that name the GPU type, the first that a node has counts.
-var TypeLabels = []string{"nvidia.com/gpu.product", "cloud.google.com/gke-accelerator", "amd.com/gpu.product-name"}
+var TypeLabels = []string{"nvidia.com/gpu.product", "cloud.google.com/gke-accelerator", "amd.com/gpu.product-name",
+	"beta.amd.com/gpu.product-name", "gpu.intel.com/product"}
 
 // SecondsAnnotation is the annotation of jobs and pods that says how many seconds a job takes on GPU types.
 const SecondsAnnotation = "hare.dev/seconds"
@@ -391,7 +392,11 @@ func jsonFault(name, pointer string, d *json.Decoder, err error) error {
 	var wrong *json.UnmarshalTypeError
 	row := &RowError{Place{File: name, At: pointer}, err.Error()}
 	if errors.As(err, &wrong) { // Go's words name Go's types
-		row.Reason = strings.TrimPrefix(wrong.Field+": must not be a "+wrong.Value, ": ")
+		a := "a "
+		if wrong.Value == "array" || wrong.Value == "object" {
+			a = "an "
+		}
+		row.Reason = strings.TrimPrefix(wrong.Field+": must not be "+a+wrong.Value, ": ")
 	}
 	if errors.As(err, &syntax) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		row.Reason = fmt.Sprintf("byte %d: the JSON ends or breaks off here: %v", d.InputOffset(), err)

@@ -1,6 +1,7 @@
 package history_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"github.com/hare-sched/hare/history"
+	"github.com/hare-sched/hare/trace"
 )
 
 // object is an object of Kubernetes.
@@ -459,4 +461,35 @@ func kubeSeeds() (texts [][]byte) {
 		texts = append(texts, text)
 	}
 	return append(texts, []byte("kind: List\nitems:\n- kind: Pod\n  metadata: {name: p}\n---\nkind: Node\n"))
+}
+
+// TestPodsOfParents gives the pods of a JobSet that was not given to its TrainJob, and ends an evicted pod when it was
+// evicted; nodes of other makers have their types by their labels.
+func TestPodsOfParents(t *testing.T) {
+	jobSet := func(index string) object {
+		return object{"labels": object{"jobset.sigs.k8s.io/jobset-name": "train",
+			"batch.kubernetes.io/job-completion-index": index}}
+	}
+	train := kubeOf("trainer.kubeflow.org/v1alpha1", "TrainJob", "train", object{"trainer": object{"numNodes": 2,
+		"resourcesPerNode": object{"limits": gpus(4)}}})
+	evicted := kubePodOf("evicted", "", "a", 0, 0, gpus(1))
+	evicted["status"] = object{"phase": "Failed", "reason": "Evicted", "startTime": kubeAt(0), "conditions": []object{
+		{"type": "Ready", "status": "False", "lastTransitionTime": kubeAt(0)},
+		{"type": "DisruptionTarget", "status": "True", "lastTransitionTime": kubeAt(20)}}}
+	intel := kubeNode("c", "", object{"gpu.intel.com/xe": "2"}, object{"gpu.intel.com/product": "Max_1100"})
+	delete(intel["metadata"].(object)["labels"].(object), "nvidia.com/gpu.product")
+	text, err := json.Marshal(object{"apiVersion": "v1", "kind": "List", "items": []object{eight("a"), eight("b"), intel,
+		train, evicted, kubePodOf("w0", "batch/v1 Job train-node-0", "a", 1, 9, gpus(4), jobSet("0")),
+		kubePodOf("w1", "batch/v1 Job train-node-0", "b", 1, 9, gpus(4), jobSet("1"))}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	log, err := history.Read("kube", []trace.Source{{Name: "f", R: bytes.NewReader(text)}}, history.ReadConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := "a=8×A100; b=8×A100; c=2×Max_1100; ml/evicted:1×1 0–20; ml/train:2×4 1–9"
+	if got := kubeTold(log); got != want {
+		t.Errorf("got %s, want %s\n%s", got, want, log.Report)
+	}
 }

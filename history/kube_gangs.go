@@ -113,8 +113,11 @@ func (k *kubeLog) rootOf(p *kubePod) *kubeOwner {
 	}
 	for _, g := range gangLabels {
 		name := p.Metadata.Labels[g.name]
-		if o := k.named[g.kind+" "+p.Metadata.Namespace+"/"+name]; name != "" && o != nil &&
-			(o.form == "VolcanoJob") == (g.kind == "Job") {
+		o := k.named[g.kind+" "+p.Metadata.Namespace+"/"+name]
+		if o == nil && g.kind == "JobSet" { // that a TrainJob made has its name
+			o = k.named["TrainJob "+p.Metadata.Namespace+"/"+name]
+		}
+		if name != "" && o != nil && (o.form == "VolcanoJob") == (g.kind == "Job") {
 			return cmp.Or(k.root(&o.Metadata), o)
 		}
 	}

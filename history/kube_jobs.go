@@ -32,8 +32,14 @@ func (p *kubePod) endUs() (end int64) {
 	for i := range p.Status.ContainerStatuses {
 		end = max(end, us(p.Status.ContainerStatuses[i].State.Terminated.FinishedAt))
 	}
-	if c := p.condition("Ready"); end == 0 && c.Status == "False" {
+	if end > 0 {
+		return end
+	}
+	if c := p.condition("Ready"); c.Status == "False" {
 		end = us(c.LastTransitionTime)
+	}
+	if c := p.condition("DisruptionTarget"); c.Status == "True" { // of an evicted pod, which may have no containers left
+		end = max(end, us(c.LastTransitionTime))
 	}
 	return end
 }

@@ -176,6 +176,9 @@ func (l *Log) paiTask(r *tableRow) {
 		return
 	}
 	instances, gpu := l.paiNumber(r, "inst_num", hare.MaxGPUs), l.paiNumber(r, "plan_gpu", 100*hare.MaxGPUs)
+	if text := r.get("inst_num"); instances == 0 && strings.Trim(text, "0.") != "" {
+		instances = 1 // cannot be read, as is told already
+	}
 	if instances*gpu == 0 {
 		l.Report.leaveOut("tasks that had no GPUs", r.table.place())
 		return

@@ -223,7 +223,7 @@ func (l *Log) addSlurmNode(v *slurmNode, place Place) {
 	n.CPUMilli = amount(cmp.Or(v.EffectiveCPUs, v.CPUs)) * 1000
 	n.MemoryMiB = max(0, amount(v.RealMemory)-amount(v.SpecializedMemory))
 	n.Features, n.Partitions = sortedList(v.Features.String()), sortedList(v.Partitions.String())
-	n.Out = l.startsNothing(slices.Concat(v.State, v.StateFlags), place)
+	n.setState(l, slices.Concat(v.State, v.StateFlags), place)
 }
 
 // amount is a number of CPUs or MiB that a node can have; others count as not told.
@@ -247,7 +247,7 @@ func (l *Log) addSlurmGroup(g *slurmGroup, place Place) {
 			l.setNode(n, "Gres", g.Gres.Total, place)
 			n.CPUMilli, n.MemoryMiB = amount(g.CPUs.Maximum)*1000, amount(g.Memory.Maximum)
 			n.Features = sortedList(g.Features.Total)
-			n.Out = l.startsNothing(g.Node.State, place)
+			n.setState(l, g.Node.State, place)
 			n.Partitions = sortedList(strings.Join(append(n.Partitions, g.Partition.Name), ","))
 		}
 	}

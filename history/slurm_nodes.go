@@ -96,13 +96,18 @@ func (l *Log) setNode(n *Node, key, value string, place Place) {
 	case "AvailableFeatures", "ActiveFeatures":
 		n.Features = sortedList(value)
 	case "State":
-		n.Out = l.startsNothing(strings.Split(value, "+"), place)
+		n.setState(l, strings.Split(value, "+"), place)
 	case "Partitions":
 		n.Partitions = sortedList(value)
 	}
 	if err != nil {
 		l.Report.setAside(key+" of a node cannot be read: counts as not told", place, value)
 	}
+}
+
+// setState takes the words of the state of a node.
+func (n *Node) setState(l *Log, words []string, place Place) {
+	n.Out, n.future = l.startsNothing(words, place), slices.Contains(words, "FUTURE")
 }
 
 // setGPUs sets the GPUs of a node; those of no type get the type untyped.

@@ -111,6 +111,19 @@ func TestPublicTables(t *testing.T) {
 			want: []string{"a   2 GPUs in 2 tasks completed 0-90 on pool-v100:2",
 				"c   1 GPUs in 1 tasks completed 10-70 on pool-t4:1", "pool-v100 V100=2", "pool-t4 T4=1"},
 			report: "the table has no column nodes"},
+		{name: "semicolons of a spreadsheet", source: "history", texts: []string{"\ufeffid;user;name;submit;start;end;" +
+			"gpus;nodes;type\r\na;ann;\"x; y\";16.11.2026 08:00;16.11.2026 08:00;2026-11-16 08:01:30,0;2,0;n1;V100\r\n" +
+			";;;;;;;;\r\nb;ben;;16.11.2026 08:00;16.11.2026 08:01:30;16.11.2026 08:02;2;n1/0,n1/1;V100\r\n" +
+			"c;ben;;16.11.2026 08:00;16.11.2026 08:01:30;16.11.2026 08:02;0,5;n1;V100\r\nSumme;;;;;;4;;\r\n"},
+			want: []string{"a ann x; y 2 GPUs in 1 tasks completed 0-90 on n1:2",
+				"b ben  2 GPUs in 1 tasks completed 90-120 on n1:2", "n1 V100=2"},
+			report: "gpus: a table does not tell who shares a GPU: the job is left out (first: 0:5: \"0,5\")"},
+		{name: "tabs", source: "history", texts: []string{"id\tsubmit\tstart\tend\tgpus\tnodes\na\t0\t0\t90\t2\tn1,n2\n"},
+			want: []string{"a   2 GPUs in 2 tasks completed 0-90 on n1:1 n2:1", "n1 gpu=1", "n2 gpu=1"}},
+		{name: "pai with a number of instances that cannot be read", source: "pai", texts: []string{"job_name,task_name," +
+			"inst_num,status,start_time,end_time,plan_cpu,plan_mem,plan_gpu,gpu_type\n" +
+			"j,w,x,Failed,1.0,3.0,600.0,1.0,800.0,V100\n"},
+			want: []string{"j   8 GPUs in 8 tasks failed 0-2 on pool-v100:8", "pool-v100 V100=8"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			log, err := history.Read(c.source, tableSources(t, c.texts...), c.cfg)

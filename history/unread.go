@@ -80,13 +80,17 @@ func (p *pruner) prune(part json.RawMessage, whole func(json.RawMessage) json.Ra
 	return nil
 }
 
-// memberName is a JSON pointer such as /jobs/3/time/start without its list and its number: time.start.
+// memberName is a JSON pointer such as /jobs/3/time/start without its list and its number: time.start. A pointer
+// without words, of a value that stands for an object, gives "a value".
 func memberName(pointer string) string {
 	var words []string
 	for word := range strings.SplitSeq(strings.TrimPrefix(pointer, "/"), "/") {
-		if _, err := strconv.Atoi(word); err != nil {
+		if _, err := strconv.Atoi(word); err != nil && word != "" {
 			words = append(words, word)
 		}
+	}
+	if len(words) == 0 {
+		return "a value"
 	}
 	return strings.Join(words[min(1, len(words)-1):], ".")
 }

@@ -48,4 +48,10 @@ func TestDecodeUnread(t *testing.T) {
 			t.Errorf("%s is no object, and was taken", text)
 		}
 	}
+	for pointer, want := range map[string]string{"": "a value", "/0": "a value", "/": "a value", "/jobs": "jobs",
+		"/jobs/3": "jobs", "/jobs/3/time/start": "time.start", "/name": "name"} {
+		if got := memberName(pointer); got != want {
+			t.Errorf("%q: got %q, want %q", pointer, got, want)
+		}
+	}
 }

@@ -46,9 +46,9 @@ func (w *walker) text(t Text) ([]byte, error) {
 	case strings.Contains(lower, "jobid") && strings.ContainsAny(first, "|\x1f\t"),
 		strings.Contains(lower, "nodename") && strings.ContainsAny(first, "|\x1f\t"):
 		return w.delimited(body), nil
-	case strings.Count(first, "\t") >= 6:
+	case source == "" && strings.Count(first, "\t") >= 6:
 		return w.native(body), nil
-	case strings.Contains(first, ","):
+	case source != "" || strings.Contains(first, ","):
 		out, err := w.csv(body)
 		if err != nil {
 			return nil, fault(err.Error())
@@ -382,11 +382,14 @@ func (w *walker) native(body []byte) []byte {
 
 // csv walks through a table.
 func (w *walker) csv(body []byte) ([]byte, error) {
+	line, _, _ := bytes.Cut(body, []byte("\n"))
 	r := csv.NewReader(bytes.NewReader(body))
+	r.Comma = history.Delimiter(string(line))
 	r.FieldsPerRecord = -1
 	r.LazyQuotes = true
 	var out bytes.Buffer
 	write := csv.NewWriter(&out)
+	write.Comma = r.Comma
 	var columns []string
 	form := ""
 	for {
