@@ -170,7 +170,7 @@ func TestExitCodes(t *testing.T) {
 			"/jobs"},
 		"stdin twice":     {[]string{"verify", "-", "-"}, "", 2, "standard input"},
 		"unknown picture": {[]string{"plot", instance, forged, "-o", "x.gif"}, "", 2, ".svg"},
-		"unknown trace":   {[]string{"import", "magic"}, "", 2, "gavel"},
+		"unknown trace":   {[]string{"import", "magic"}, "", 2, "--list-formats"},
 		"long instance":   {[]string{"generate", "--like", "philly", "--jobs", "1000000"}, "", 2, "as a trace"},
 		"two types": {[]string{"generate", "--like", "philly", "--jobs", "5", "--gpus", "V100=2,K80=2", "-o", "x.csv"},
 			"", 2, "one GPU type"},

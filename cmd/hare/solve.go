@@ -204,7 +204,7 @@ func printReasons(termination string, reasons []hare.Reason) {
 func startEngine() (solver.Config, func()) {
 	cfg, why, stop := openEngine()
 	if why != "" {
-		fmt.Fprintf(os.Stderr, "hare: %s: %s\n", withoutEngine, plain(why))
+		fmt.Fprintf(stderr, "hare: %s: %s\n", withoutEngine, plain(why))
 	}
 	return cfg, stop
 }
