@@ -23,10 +23,6 @@ func (b *builder) buildNodes(inst *hare.Instance) {
 		if len(n.GPUs) == 0 {
 			b.rep.leaveOut("nodes without GPUs", n.Name)
 		}
-		if n.future && len(last[i]) == 0 {
-			b.rep.leaveOut("nodes that are not there yet (FUTURE)", n.Name)
-			continue
-		}
 		node := hare.Node{Name: n.Name, GPUs: n.GPUs, Labels: slices.Clone(n.Labels)}
 		if !b.cfg.GPUsOnly {
 			node.CPUMilli, node.MemoryMiB = n.CPUMilli, n.MemoryMiB
@@ -41,6 +37,10 @@ func (b *builder) buildNodes(inst *hare.Instance) {
 		}
 		slices.SortFunc(node.Labels, func(a, c hare.Label) int { return strings.Compare(a.Name, c.Name) })
 		b.labelled = append(b.labelled, hare.Node{Name: n.Name, Labels: node.Labels})
+		if n.future && len(last[i]) == 0 {
+			b.rep.leaveOut("nodes that are not there yet (FUTURE)", n.Name)
+			continue
+		}
 		node.Windows = b.windows(n, last[i])
 		if len(n.Down) > 0 && len(node.Windows) == 0 {
 			b.rep.leaveOut("nodes that are never in service", n.Name)

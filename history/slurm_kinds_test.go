@@ -300,8 +300,9 @@ func TestFutureNodes(t *testing.T) {
 	nodes := twoNodes + "NodeName=f1 CPUTot=1 Gres=gpu:h100:4 State=FUTURE\n" +
 		"NodeName=c1 CPUTot=1 Gres=gpu:h100:1 State=IDLE+CLOUD+POWERED_DOWN\n" +
 		"NodeName=f2 CPUTot=1 Gres=gpu:h100:2 State=FUTURE\n"
-	log := readTexts(t, "UTC", nodes, "JobID|State|Submit|Start|End|AllocTRES|NodeList\n"+
-		"1|COMPLETED|2026-11-16T08:00:00|2026-11-16T08:00:00|2026-11-16T09:00:00|gres/gpu=1|f2\n")
+	log := readTexts(t, "UTC", nodes, "JobID|Partition|State|Submit|Start|End|AllocTRES|NodeList\n"+
+		"1|gpu|COMPLETED|2026-11-16T08:00:00|2026-11-16T08:00:00|2026-11-16T09:00:00|gres/gpu=1|f2\n"+
+		"2|gpu|COMPLETED|2026-11-16T08:00:00|2026-11-16T08:00:00|2026-11-16T09:00:00|gres/gpu=1|last\n")
 	built, err := log.Build(history.Config{})
 	if err != nil {
 		t.Fatal(err)
@@ -310,7 +311,7 @@ func TestFutureNodes(t *testing.T) {
 	for i := range built.Instance.Cluster.Nodes {
 		got = append(got, built.Instance.Cluster.Nodes[i].Name)
 	}
-	if want := "[c1 f2 g1 g2]"; fmt.Sprint(got) != want {
+	if want := "[c1 f2 g1 g2 last]"; fmt.Sprint(got) != want {
 		t.Errorf("got %v, want %s\n%s", got, want, built.Report)
 	}
 	if rep := verify.Check(built.Instance, built.Happened); !rep.OK {

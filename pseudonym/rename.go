@@ -177,7 +177,8 @@ func (w *walker) list(s, separators string) string {
 var (
 	number = regexp.MustCompile(`^[-+]?[0-9]+(\.[0-9]+)?([eE][-+]?[0-9]+)?([KMGTPE]i?|m|k|[nc]|[KMGTP][nc]|s|ms|us|` +
 		`h|d|%)?$`)
-	moment = regexp.MustCompile(`^[0-9]{4}-[0-9]{2}-[0-9]{2}([T ][0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]+)?)?` +
+	moment = regexp.MustCompile(`^([0-9]{4}-[0-9]{2}-[0-9]{2}|[0-9]{2}\.[0-9]{2}\.[0-9]{4})` +
+		`([T ][0-9]{2}:[0-9]{2}(:[0-9]{2}([.,][0-9]+)?)?` +
 		`(Z|[-+][0-9]{2}:?[0-9]{2})?)?$`)
 	duration = regexp.MustCompile(`^([0-9]+-)?[0-9]+(:[0-9]{2}){1,2}(\.[0-9]+)?$|^([0-9]+(\.[0-9]+)?(ns|us|ms|s|m|h))+$`)
 	ranges   = regexp.MustCompile(`^[0-9]+([-,:x*_+#][0-9]+)*$`)
