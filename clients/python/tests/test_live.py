@@ -259,7 +259,7 @@ class Live(unittest.TestCase):
         self.assertEqual((regret.jobs.running, regret.against.policy, regret.against.stalled), (1, "srtf", 0))
         with self.assertRaises(Problem) as refused:
             self.hare.regret(s.id, against="srft")
-        self.assertIn("use one of", refused.exception.detail)
+        self.assertIn("Use one of", refused.exception.detail)
         self.assertIn(s.id, [x.id for x in self.hare.sessions()])
         with self.assertRaises(Problem) as caught:
             self.hare.session_plan(s.id)
