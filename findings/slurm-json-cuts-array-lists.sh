@@ -2,8 +2,8 @@
 # Slurm 22.05.8 (Debian 12): squeue --json cuts the list of a waiting array's tasks, and writes others with a stride.
 #
 # Expected: array_task_string in JSON, which is for programs, tells every task that waits, in numbers and ranges.
-# Seen: a list of more than 64 characters ends in "...", without another member that tells the rest; tasks in even steps
-# become FIRST-LAST:STEP, even where the user wrote numbers. With SLURM_BITSTR_LEN=0 squeue tells the whole list.
+# Seen: a list of more than 64 characters ends in "...", without another member that tells the rest; tasks in even
+# steps become FIRST-LAST:STEP, even where the user wrote numbers. With SLURM_BITSTR_LEN=0 squeue tells the whole list.
 # What follows: readers must know "..." and strides, and ask with SLURM_BITSTR_LEN=0.
 #
 # Needs: root, debootstrap, a Debian mirror; about 400 MB of disk. slurmctld listens on loopback, port 21817.
@@ -11,7 +11,9 @@ set -euo pipefail
 version=22.05.8-4+deb12u3
 root=$(mktemp -d) && chmod 755 "$root"
 finish() {
-    for pid in "$root"/run/slurmctld.pid "$root"/run/munged.pid; do kill "$(cat "$pid" 2>/dev/null)" 2>/dev/null || true; done
+    for pid in "$root"/run/slurmctld.pid "$root"/run/munged.pid; do
+        kill "$(cat "$pid" 2>/dev/null)" 2>/dev/null || true
+    done
     sleep 2
     umount "$root/proc" 2>/dev/null || true
     rm -rf --one-file-system "$root"
