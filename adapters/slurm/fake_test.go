@@ -55,6 +55,7 @@ type fakeJob struct {
 	TresPerJob   string   `json:"tres_per_job"`
 	TresPerTask  string   `json:"tres_per_task"`
 	TresPerSock  string   `json:"tres_per_socket"`
+	ArrayTasks   string   `json:"array_task_id,omitempty"` // of a waiting array, as [0-9]
 	site, starts int64
 }
 

@@ -16,7 +16,7 @@ import (
 	"github.com/hare-sched/hare/adapters/advice"
 )
 
-func testHelper(t *testing.T, f *fakeSlurm, dir string, change func(*Config)) *Helper {
+func testHelper(t testing.TB, f *fakeSlurm, dir string, change func(*Config)) *Helper {
 	t.Helper()
 	j, err := OpenJournal(filepath.Join(dir, "journal.ndjson"))
 	if err != nil {
