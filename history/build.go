@@ -131,6 +131,9 @@ func (b *builder) choose() {
 		case j.SubmitUs >= until:
 			b.rep.leaveOut("submitted after the window", j.Place)
 			continue
+		case j.noStart:
+			b.rep.leaveOut("had not started, as the table has no column start", j.Place)
+			continue
 		case j.StartUs == 0 && j.State != Pending:
 			b.rep.leaveOut("never started ("+j.State.String()+")", j.Place)
 			continue
@@ -155,7 +158,11 @@ func (b *builder) choose() {
 		}
 		if j.EndUs == 0 {
 			p.endUs = max(b.log.NowUs, j.StartUs+1e6)
-			b.rep.assume("still ran when the log ended: counts as if it had ended then", j.Place)
+			what := "still ran when the log ended"
+			if j.noEnd {
+				what += ", as the table has no column end"
+			}
+			b.rep.assume(what+": counts as if it had ended then", j.Place)
 		}
 		if p.endUs <= p.startUs {
 			b.rep.leaveOut("ran for no time", j.Place)

@@ -102,6 +102,7 @@ type Job struct {
 	guessed bool  // the GPUs are those of the command line alone
 	// confirmed says that squeue tells of the job, and suspended that it was or is suspended.
 	confirmed, suspended bool
+	noStart, noEnd       bool // the table of the job has no such column
 	stays                bool // the text cannot tell what the job asked for: it may use only the types on which it ran
 }
 

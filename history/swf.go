@@ -66,7 +66,7 @@ func (l *Log) readSWF(name string, in *bufio.Reader, cfg ReadConfig) error {
 		if err != nil {
 			return err
 		}
-		line = strings.TrimSpace(strings.TrimPrefix(line, "\ufeff"))
+		line = strings.TrimSpace(line)
 		if comment, ok := strings.CutPrefix(line, ";"); ok {
 			if key, value, ok := strings.Cut(strings.TrimLeft(comment, "; \t"), ":"); ok && f.Rows == 0 {
 				l.swfHeader(header, key, value, t.place())

@@ -54,7 +54,6 @@ func newTable(file string, skipped int, in *bufio.Reader, text ...string) (*tabl
 	if err != nil {
 		return nil, err
 	}
-	line = strings.TrimPrefix(line, "\ufeff")
 	t.delimiter = "|"
 	for _, d := range []string{"\x1f", "\t"} {
 		if strings.Contains(line, d) {
