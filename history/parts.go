@@ -76,7 +76,6 @@ func (l *Log) shareNode(n *Node, jobs []int, gone map[int]bool) {
 		}
 	}
 	until := func(j *Job) int64 { return cmp.Or(j.EndUs, hare.Forever) }
-	type edge struct{ at, gpus int64 }
 	var edges []edge
 	jobs = slices.DeleteFunc(slices.Clone(jobs), func(i int) bool { return l.Jobs[i].StartUs == 0 })
 	for _, i := range jobs {
@@ -86,13 +85,7 @@ func (l *Log) shareNode(n *Node, jobs []int, gone map[int]bool) {
 			}
 		}
 	}
-	slices.SortFunc(edges, func(a, b edge) int { return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.gpus, b.gpus)) })
-	held, most := int64(0), int64(0)
-	for _, e := range edges {
-		held += e.gpus
-		most = max(most, held)
-	}
-	if most <= gpus {
+	if mostHeld(edges, 0) <= gpus {
 		return
 	}
 	slices.SortStableFunc(jobs, func(a, b int) int {

@@ -241,9 +241,7 @@ func (r *sacctReader) row() error {
 		r.setAside("jobid", "the job has its raw number", id)
 		id = raw
 	}
-	if !l.ofCluster(t.field(r.cluster), t.place()) {
-		return nil
-	}
+	l.countCluster(t.field(r.cluster), t.place())
 	j := Job{ID: id, Name: t.field(r.name), Place: t.place(), User: t.field(r.user), Account: t.field(r.account),
 		Partition: t.field(r.partition), QOS: t.field(r.qos), Reservation: t.field(r.reservation),
 		Features: t.field(r.features)}
