@@ -116,9 +116,8 @@ type sacctReader struct {
 
 // submission reads the command line of the row.
 func (r *sacctReader) submission() submission {
-	line := r.t.field(r.line)
-	r.words = slices.AppendSeq(r.words[:0], strings.FieldsSeq(line))
-	return readWords(line, r.words)
+	r.words = slices.AppendSeq(r.words[:0], strings.FieldsSeq(r.t.field(r.line)))
+	return readWords(r.words)
 }
 
 // columns finds the columns.
