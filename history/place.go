@@ -160,9 +160,8 @@ func (b *builder) place() {
 	}
 }
 
-// placeOrder returns the jobs with those first, of each run of jobs with the same start, of which the log
-// tells how many GPUs they had on each node, then those of which it is assumed. The others get what these
-// leave.
+// placeOrder returns the jobs in order of start. Among jobs with the same start, those stand first of which the log
+// tells how many GPUs they had on each node, then those of which this is assumed; the others get what these leave.
 func placeOrder(jobs []*placedJob) []*placedJob {
 	order := slices.Clone(jobs)
 	unknown := func(j *placedJob) int {

@@ -12,7 +12,7 @@ import (
 	"github.com/hare-sched/hare"
 )
 
-// headerPool is the name of the nodes of which only a header tells; with a number behind it where there are several.
+// headerPool is the name of the node of which only a header tells; several nodes have a number behind this name.
 const headerPool = "swf"
 
 // The fields of a line of the Standard Workload Format 2.2, from 0; -1 stands for what is not known.
