@@ -359,8 +359,8 @@ func (b *builder) profiles(j *placedJob, out *hare.Job) error {
 }
 
 // keepsToParts is what is assumed of a job that could otherwise change between parts of GPUs and whole ones.
-const keepsToParts = "may not use a part of a GPU (MIG, time slices) in place of another GPU, since no table tells its " +
-	"speed"
+const keepsToParts = "may not use a part of a GPU (MIG, time slices) in place of another GPU, since no table tells " +
+	"its speed"
 
 // comparable says whether a job that ran on a type may use another one: not where the log does not tell what the job
 // asked for, and not a part of a GPU in place of a whole one or the other way, unless something says how long it

@@ -55,8 +55,8 @@ type tableForm struct {
 // tableColumn is a column as a form names it, and its name among Columns or NodeColumns.
 type tableColumn struct{ theirs, ours string }
 
-// asNamed lists columns that have their own names, those that are needed first; node_num and cpu_num, as public traces have
-// them, are read too.
+// asNamed lists columns that have their own names, those that are needed first; node_num and cpu_num, as public
+// traces have them, are read too.
 func asNamed(needed, all []string) (out []tableColumn) {
 	for _, name := range slices.Concat(needed, all) {
 		if !slices.Contains(out, tableColumn{name, name}) {
@@ -82,7 +82,8 @@ var otherNames = map[string]string{"job_id": "id", "jobid": "id", "job": "id", "
 func renames(header, columns []string) (hint string, enough bool) {
 	var theirs, ours []string
 	for _, name := range header {
-		if to := otherNames[name]; slices.Contains(columns, to) && !slices.Contains(header, to) && !slices.Contains(ours, to) {
+		to := otherNames[name]
+		if slices.Contains(columns, to) && !slices.Contains(slices.Concat(header, ours), to) {
 			theirs, ours = append(theirs, name), append(ours, to)
 		}
 	}

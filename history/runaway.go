@@ -6,8 +6,8 @@ import "slices"
 const overUs = 24 * 3600 * 1e6
 
 // runsNoMore says why such a job is left out.
-const runsNoMore = "accounting believes that the job still runs, past its limit or on GPUs that others have had since: " +
-	"left out (sacctmgr show runawayjobs)"
+const runsNoMore = "accounting believes that the job still runs, past its limit or on GPUs that others have had " +
+	"since: left out (sacctmgr show runawayjobs)"
 
 // findRunaways finds jobs that have ended although accounting believes that they run: their record was lost. They are
 // a day past their limit, or jobs that began later have had their GPUs. It takes O(n log n) for n jobs.

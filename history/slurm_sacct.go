@@ -18,8 +18,8 @@ const SacctFields = "JobID,JobIDRaw,Cluster,User,Account,Partition,QOS,State,Sub
 	"TimelimitRaw,NNodes,ReqTRES,AllocTRES,NodeList,Reservation,Suspended,Constraints,JobName,Comment,SubmitLine"
 
 // TextFields are the fields of sacct, in lower case, in which users write what they like, the delimiter too.
-var TextFields = []string{"jobname", "submitline", "comment", "constraints", "admincomment", "systemcomment", "workdir",
-	"reason", "container", "account", "reservation"}
+var TextFields = []string{"jobname", "submitline", "comment", "constraints", "admincomment", "systemcomment",
+	"workdir", "reason", "container", "account", "reservation"}
 
 // slurmStates are the states that Slurm tells, in its long form; a state may have words behind it.
 var slurmStates = map[string]State{

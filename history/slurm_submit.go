@@ -84,10 +84,11 @@ func readWords(words []string) (s submission) {
 	return s
 }
 
-// SubmitOptions calls visit for the options of a command line of sbatch, srun or salloc, given as its words: with the name behind --,
-// with the long name of a short option that has a value ("" for an unknown letter), and with - and the letter of a short
-// option without. script says that a script follows. Slurm writes the words without their quotes. Options end at the
-// first other word, the script; behind --wrap, whose value may have blanks, all words that begin as options count.
+// SubmitOptions calls visit for the options of a command line of sbatch, srun or salloc, given as its words: with
+// the name behind --, with the long name of a short option that has a value ("" for an unknown letter), and with -
+// and the letter of a short option without. script says that a script follows. Slurm writes the words without
+// their quotes. Options end at the first other word, the script; behind --wrap, whose value may have blanks, all
+// words that begin as options count.
 func SubmitOptions(words []string, visit func(name, value string)) (script bool) {
 	wrapped := slices.ContainsFunc(words, func(word string) bool { return strings.HasPrefix(word, "--wrap") })
 	for at := 0; at < len(words); at++ {

@@ -170,9 +170,9 @@ func (t *table) repair() bool {
 	}) != nil
 }
 
-// JoinSurplus joins fields that delimiters inside texts cut, into columns of text, one or several, so that the row has
-// width fields and is valid; the first of these columns get more. nil means that nothing makes the row valid, or that it
-// has too few fields, or more than maxSurplus too many.
+// JoinSurplus joins fields that delimiters inside texts cut, into columns of text, one or several, so that the row
+// has width fields and is valid; the first of these columns get more. nil means that nothing makes the row valid,
+// or that it has too few fields, or more than maxSurplus too many.
 func JoinSurplus(fields []string, width int, columns []int, delimiter string, valid func(row []string) bool) []string {
 	extra := len(fields) - width
 	if extra < 0 || extra > maxSurplus {

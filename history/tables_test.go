@@ -178,7 +178,8 @@ func TestTablesOfOthers(t *testing.T) {
 		{"a byte order mark of JSON", "slurm", mark + "{\"jobs\":[\n{\"job_id\":1},\n7,", "breaks off here: EOF (line 3)"},
 		{"a table for Slurm", "slurm", "id,submit,gpus\na,7,2\n",
 			"f:1: \"id,submit,gpus\" begins none of the texts of Slurm: hare import history reads it"},
-		{"a table of other names for Slurm", "slurm", mark + "job_id;submit_time;num_gpus\n", "hare import history reads it"},
+		{"a table of other names for Slurm", "slurm", mark + "job_id;submit_time;num_gpus\n",
+			"hare import history reads it"},
 		{"a public table for Slurm", "slurm", "job_id,gpu_num,submit_time,start_time,end_time,vc\n",
 			"hare import helios reads it"},
 	} {
