@@ -8,8 +8,8 @@ import (
 	"github.com/hare-sched/hare"
 )
 
-// maxNodeGPUs is how many GPUs of a type a node may have: more than any, virtual ones too, and few enough that one odd
-// number leaves room for the others.
+// maxNodeGPUs is how many GPUs of a type a node may have: more than any node has, with virtual GPUs too, and so few
+// that one wrong number does not use up the GPUs that a whole instance may have.
 const maxNodeGPUs = 1 << 16
 
 // keepBounds sets aside what an instance may not have: names that are too long, of nodes also with slashes, and

@@ -131,6 +131,9 @@ func (b *builder) choose() {
 		case j.SubmitUs >= until:
 			b.rep.leaveOut("submitted after the window", j.Place)
 			continue
+		case j.noStart:
+			b.rep.leaveOut("had not started, as the table has no column start", j.Place)
+			continue
 		case j.StartUs == 0 && j.State != Pending:
 			b.rep.leaveOut("never started ("+j.State.String()+")", j.Place)
 			continue
@@ -148,14 +151,16 @@ func (b *builder) choose() {
 			continue
 		}
 		if b.runaway[i] {
-			b.rep.doubt(
-				"accounting believes that the job still runs, past its limit or on GPUs that others have had since: left "+
-					"out (sacctmgr show runawayjobs)", j.Place)
+			b.rep.doubt(runsNoMore, j.Place)
 			continue
 		}
 		if j.EndUs == 0 {
 			p.endUs = max(b.log.NowUs, j.StartUs+1e6)
-			b.rep.assume("still ran when the log ended: counts as if it had ended then", j.Place)
+			what := "still ran when the log ended"
+			if j.noEnd {
+				what += ", as the table has no column end"
+			}
+			b.rep.assume(what+": counts as if it had ended then", j.Place)
 		}
 		if p.endUs <= p.startUs {
 			b.rep.leaveOut("ran for no time", j.Place)
@@ -199,7 +204,7 @@ func (b *builder) build() (*Built, error) {
 		if len(j.lanes) == 0 {
 			why := "no GPU of the job's nodes is known"
 			if j.shares {
-				why = "had a part of a GPU beside another job, which counts as the holder of the whole GPU"
+				why = "had " + besideHolder
 			}
 			b.rep.leaveOut(why, j.Place)
 			continue
@@ -353,6 +358,10 @@ func (b *builder) profiles(j *placedJob, out *hare.Job) error {
 	return nil
 }
 
+// keepsToParts is what is assumed of a job that could otherwise change between parts of GPUs and whole ones.
+const keepsToParts = "may not use a part of a GPU (MIG, time slices) in place of another GPU, since no table tells " +
+	"its speed"
+
 // comparable says whether a job that ran on a type may use another one: not where the log does not tell what the job
 // asked for, and not a part of a GPU in place of a whole one or the other way, unless something says how long it
 // takes there.
@@ -364,9 +373,7 @@ func (b *builder) comparable(j *placedJob, ran, name string) bool {
 	}
 	if IsPart(ran) || IsPart(name) {
 		if !b.cfg.Speeds.knows(j.Job, ran, name) {
-			b.rep.assume(
-				"may not use a part of a GPU (MIG, time slices) in place of another GPU, since no table tells its speed",
-				j.Place)
+			b.rep.assume(keepsToParts, j.Place)
 			return false
 		}
 	}

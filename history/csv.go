@@ -21,9 +21,15 @@ import (
 var Columns = []string{"id", "user", "account", "name", "submit", "start", "end", "gpus", "nodes", "type",
 	"requested_type", "limit", "state", "gpus_per_task", "node_count", "cpus", "memory_mib", "seconds"}
 
+// neededColumns are those of Columns that must be there.
+var neededColumns = []string{"id", "submit", "gpus"}
+
 // NodeColumns are the columns of a table of nodes, one row for each GPU type of a node. Only node and
 // gpus must be there.
 var NodeColumns = []string{"node", "type", "gpus", "cpus", "memory_mib"}
+
+// Kinds of tables with the columns above.
+const tableOfJobs, tableOfNodes = "table of jobs", "table of nodes"
 
 // tableForms are the tables whose columns have other names than Columns, with their names for these; the first
 // whose columns are all there counts. A column that a form needs not have stands behind the others.
@@ -34,8 +40,9 @@ var tableForms = []tableForm{
 	{name: "helios", kind: "table of jobs (Helios)", needed: 6, columns: []tableColumn{{"job_id", "id"},
 		{"gpu_num", "gpus"}, {"submit_time", "submit"}, {"start_time", "start"}, {"end_time", "end"}, {"vc", "account"},
 		{"user", "user"}, {"node_num", "node_count"}, {"cpu_num", "cpus"}, {"state", "state"}}},
-	{name: "history", kind: "table of jobs", needed: 3, columns: asNamed("id", "submit", "gpus", Columns)},
-	{name: "history", kind: "table of nodes", needed: 2, columns: asNamed("node", "gpus", "", NodeColumns)},
+	{name: "history", kind: tableOfJobs, needed: len(neededColumns),
+		columns: asNamed(neededColumns, Columns)},
+	{name: "history", kind: tableOfNodes, needed: 2, columns: asNamed([]string{"node", "gpus"}, NodeColumns)},
 }
 
 // tableForm is a form of tables; the first needed columns must be there.
@@ -48,11 +55,11 @@ type tableForm struct {
 // tableColumn is a column as a form names it, and its name among Columns or NodeColumns.
 type tableColumn struct{ theirs, ours string }
 
-// asNamed lists columns that have their own names, three of them first; node_num and cpu_num, as public traces have
-// them, are read too.
-func asNamed(a, b, c string, all []string) (out []tableColumn) {
-	for _, name := range append([]string{a, b, c}, all...) {
-		if name != "" && !slices.Contains(out, tableColumn{name, name}) {
+// asNamed lists columns that have their own names, those that are needed first; node_num and cpu_num, as public
+// traces have them, are read too.
+func asNamed(needed, all []string) (out []tableColumn) {
+	for _, name := range slices.Concat(needed, all) {
+		if !slices.Contains(out, tableColumn{name, name}) {
 			out = append(out, tableColumn{name, name})
 		}
 	}
@@ -60,6 +67,32 @@ func asNamed(a, b, c string, all []string) (out []tableColumn) {
 		out = append(out, tableColumn{"node_num", "node_count"}, tableColumn{"cpu_num", "cpus"})
 	}
 	return out
+}
+
+// otherNames are names that other programs give to Columns. A table must rename them: what a program means by such a
+// name, nobody can tell for all programs.
+var otherNames = map[string]string{"job_id": "id", "jobid": "id", "job": "id", "username": "user", "user_name": "user",
+	"job_name": "name", "jobname": "name", "submit_time": "submit", "submitted": "submit", "submission_time": "submit",
+	"start_time": "start", "started": "start", "end_time": "end", "ended": "end", "finish_time": "end",
+	"num_gpus": "gpus", "n_gpus": "gpus", "ngpus": "gpus", "gpu_num": "gpus", "gpu_count": "gpus", "node_list": "nodes",
+	"nodelist": "nodes", "gpu_type": "type", "gputype": "type", "time_limit": "limit", "timelimit": "limit"}
+
+// renames says which columns of a table of jobs must be called otherwise to be read, as "rename num_gpus, gpu_type to
+// gpus, type", of those that become one of columns; "" for none. enough says that the table is one of jobs then.
+func renames(header, columns []string) (hint string, enough bool) {
+	var theirs, ours []string
+	for _, name := range header {
+		to := otherNames[name]
+		if slices.Contains(columns, to) && !slices.Contains(slices.Concat(header, ours), to) {
+			theirs, ours = append(theirs, name), append(ours, to)
+		}
+	}
+	if len(ours) == 0 {
+		return "", false
+	}
+	form, _ := formOf(slices.Concat(header, ours))
+	return "rename " + strings.Join(theirs, ", ") + " to " + strings.Join(ours, ", "),
+		form != nil && form.kind == tableOfJobs
 }
 
 // missing lists the columns that the form needs and a header does not have.
@@ -86,7 +119,7 @@ func formOf(header []string) (*tableForm, bool) {
 func headerOf(row []string) []string {
 	out := make([]string, len(row))
 	for i, name := range row {
-		out[i] = strings.ToLower(strings.TrimSpace(strings.TrimPrefix(name, "\ufeff")))
+		out[i] = strings.ToLower(strings.TrimSpace(name))
 	}
 	return out
 }
@@ -109,8 +142,12 @@ func (l *Log) readCSV(name string, in *bufio.Reader, loc *time.Location, anyType
 		if slices.Contains(header, "node") && !slices.Contains(header, "id") {
 			form = &tableForms[len(tableForms)-1]
 		}
-		return &RowError{Place{File: name, Line: 1}, fmt.Sprintf("there is no column %s: a %s needs %s (hare import "+
-			"--list-formats names other tables)", form.missing(header)[0], form.kind, form.needs())}
+		hint := "hare import --list-formats names other tables"
+		if names, _ := renames(header, Columns); names != "" && form.kind == tableOfJobs {
+			hint = names
+		}
+		return &RowError{Place{File: name, Line: 1}, fmt.Sprintf("there is no column %s: a %s needs %s (%s)",
+			form.missing(header)[0], form.kind, form.needs(), hint)}
 	}
 	column := map[string]int{}
 	for i, text := range header {
@@ -122,6 +159,10 @@ func (l *Log) readCSV(name string, in *bufio.Reader, loc *time.Location, anyType
 				column[c.ours] = i
 			}
 		}
+	}
+	if names, _ := renames(header, Columns); names != "" && form.kind == tableOfJobs {
+		l.Report.Warnings = append(l.Report.Warnings, fmt.Sprintf("%s:1: columns of other names are not read: %s", name,
+			names))
 	}
 	f := File{Name: name, Kind: form.kind}
 	jobs, nodes, aside := len(l.Jobs), len(l.Nodes), len(l.Report.SetAside)
@@ -149,7 +190,7 @@ func (l *Log) readCSV(name string, in *bufio.Reader, loc *time.Location, anyType
 			}
 		}
 		r := tableRow{table: t, column: column, row: row, report: l.Report}
-		if form.kind == "table of nodes" {
+		if form.kind == tableOfNodes {
 			l.nodeOfRow(&r)
 			continue
 		}
@@ -173,8 +214,8 @@ func (l *Log) readCSV(name string, in *bufio.Reader, loc *time.Location, anyType
 		}
 	}
 	if unread := l.Report.SetAside[aside:]; len(unread) > 0 && len(l.Jobs) == jobs && len(l.Nodes) == nodes {
-		return &RowError{Place{File: name, Line: 1}, fmt.Sprintf("no row can be read: %s (%s)", unread[0].What,
-			unread[0].First)}
+		why := unread[max(0, slices.IndexFunc(unread, func(n Note) bool { return strings.Contains(n.What, "left out") }))]
+		return &RowError{Place{File: name, Line: 1}, fmt.Sprintf("no row can be read: %s (%s)", why.What, why.First)}
 	}
 	for i, text := range first {
 		c := trace.Column{Name: text, Values: values[i]}
@@ -390,7 +431,7 @@ func jobOfRow(r *tableRow, loc *time.Location) (j Job, ok bool) {
 			if c.to == &j.SubmitUs && j.StartUs == 0 {
 				c.cost = "the job has no time and is left out"
 			}
-			r.aside(c.column, c.cost)
+			r.aside(c.column, c.cost+": write times as 2026-11-22T22:53:01 or seconds since 1970")
 			*c.to = 0
 			continue
 		}
@@ -439,6 +480,7 @@ func jobOfRow(r *tableRow, loc *time.Location) (j Job, ok bool) {
 			j.Seconds = nil
 		}
 	}
+	j.noStart, j.noEnd = !r.has("start"), !r.has("end")
 	j.State = r.state(&j)
 	if text := r.get("nodes"); text != "" {
 		if j.On, err = heldOn(text, j.GPUs); err != nil {

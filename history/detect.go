@@ -29,14 +29,12 @@ func Detect(head []byte) (source string, nodes bool) {
 	case isSWF(head):
 		return "swf", false
 	}
-	r := csv.NewReader(bytes.NewReader(line))
-	r.Comma = Delimiter(string(line))
-	row, err := r.Read()
-	if err != nil {
+	row := firstRow(line)
+	if row == nil {
 		return "", false
 	}
 	if form, ok := formOf(headerOf(row)); ok {
-		return form.name, form.kind == "table of nodes"
+		return form.name, form.kind == tableOfNodes
 	}
 	switch name, header := paiTable(row); {
 	case header, name == "pai_task_table" && slices.Contains([]string{"Terminated", "Failed", "Running", "Waiting"},
@@ -44,6 +42,27 @@ func Detect(head []byte) (source string, nodes bool) {
 		return "pai", false
 	}
 	return "", false
+}
+
+// firstRow returns the fields of the first line of a table; nil for another text.
+func firstRow(line []byte) []string {
+	r := csv.NewReader(bytes.NewReader(line))
+	r.Comma = Delimiter(string(line))
+	row, err := r.Read()
+	if err != nil {
+		return nil
+	}
+	return row
+}
+
+// sourceOf is Detect, but for a table of jobs whose columns have other names it says history, too.
+func sourceOf(head []byte) string {
+	source, _ := Detect(head)
+	line, _, _ := bytes.Cut(head, []byte("\n"))
+	if _, enough := renames(headerOf(firstRow(line)), neededColumns); source == "" && enough {
+		return "history"
+	}
+	return source
 }
 
 // isSWF says whether a text begins with a comment or a job of the Standard Workload Format.
@@ -110,12 +129,13 @@ func nextIsValue(text []byte, at int64) bool {
 }
 
 // Near lists the forms of tables to which a header comes nearest, with what it lacks, as "acme (lacks gpu_num)"; the
-// number is how many columns each lacks.
+// number is how many columns each lacks. A table of jobs whose columns have other names lacks none: it stands last, as
+// "history (rename num_gpus to gpus)".
 func Near(header []string) (forms []string, lacking int) {
-	lacking = 3
+	lacking, header = 3, headerOf(header)
 	for i := range tableForms {
 		f := &tableForms[i]
-		missing := f.missing(headerOf(header))
+		missing := f.missing(header)
 		if len(missing) > lacking || len(missing) == f.needed || slices.Contains(missing, "node") {
 			continue
 		}
@@ -125,6 +145,9 @@ func Near(header []string) (forms []string, lacking int) {
 		if !slices.ContainsFunc(forms, func(form string) bool { return strings.HasPrefix(form, f.name+" ") }) {
 			forms = append(forms, fmt.Sprintf("%s (lacks %s)", f.name, strings.Join(missing, ", ")))
 		}
+	}
+	if hint, enough := renames(header, neededColumns); enough {
+		return append(forms[:min(1, len(forms))], "history ("+hint+")"), 0
 	}
 	return forms, lacking
 }

@@ -98,10 +98,15 @@ type Job struct {
 	// Seconds are the durations on GPU types that the job's comment gives, sorted by type.
 	Seconds []TypeSeconds
 
+	// partMilli is, while texts are read, how many thousandths of a GPU a job of Kubernetes or Ray held in all, if
+	// less than one; else 0.
+	partMilli int64
+
 	parts   parts // while texts are read: what stands for parts of GPUs
 	guessed bool  // the GPUs are those of the command line alone
 	// confirmed says that squeue tells of the job, and suspended that it was or is suspended.
 	confirmed, suspended bool
+	noStart, noEnd       bool // the table of the job has no such column
 	stays                bool // the text cannot tell what the job asked for: it may use only the types on which it ran
 }
 
@@ -178,8 +183,6 @@ type Log struct {
 	kube    *kubeLog // while texts are read
 	ray     *rayLog  // while texts are read
 	pai     *paiLog  // while texts are read
-	// partOf is, while texts are read, how many thousandths of a GPU a job held that held less than one, by its ID.
-	partOf map[string]int64
 }
 
 // has says whether there is a node of a name, while texts are read.

@@ -208,9 +208,6 @@ func newKubeLog() *kubeLog {
 
 // firstByte returns the first byte of a text that is no space, and leaves the byte there.
 func firstByte(in *bufio.Reader) (byte, error) {
-	if bom, _ := in.Peek(3); bytes.Equal(bom, []byte("\ufeff")) {
-		_, _ = in.Discard(3)
-	}
 	for {
 		b, err := in.ReadByte()
 		if err != nil {

@@ -16,8 +16,8 @@ import (
 // and for how long a pod may overlap with the one that follows in its place.
 const gangSpreadUs = 60e6
 
-// pods that share one of these labels in a namespace are of one job, which is of the kind. Index is the label that
-// tells apart the gangs of such a job.
+// gangLabels are labels of pods with the name of their job: pods of a namespace that share one belong to one job
+// of the kind. index is the label that tells apart the gangs of such a job.
 var gangLabels = []struct{ name, kind, index string }{
 	{"leaderworkerset.sigs.k8s.io/name", "LeaderWorkerSet", "leaderworkerset.sigs.k8s.io/group-index"},
 	{"jobset.sigs.k8s.io/jobset-name", "JobSet", ""},

@@ -521,7 +521,7 @@ func (l *Log) hasPods(j *Job, pods []*kubePod) {
 		j.GPUs = hare.MaxGPUs
 	}
 	if total < 1000 && len(j.On) == 1 {
-		l.holdsPart(j, total)
+		j.partMilli = total
 	}
 	j.PerTask = 1
 	if each := timed[0].need.milli; each > 0 && each%1000 == 0 &&

@@ -110,9 +110,7 @@ func (b *builder) chooseNow() (running, waiting []*placedJob) {
 		case j.GPUs == 0:
 			b.rep.leaveOut("has and wants no GPUs", j.Place)
 		case b.runaway[i]:
-			b.rep.doubt(
-				"accounting believes that the job still runs, past its limit or on GPUs that others have had since: left "+
-					"out (sacctmgr show runawayjobs)", j.Place)
+			b.rep.doubt(runsNoMore, j.Place)
 		case j.State == Running && (j.StartUs == 0 || len(j.On) == 0):
 			b.rep.doubt("runs, and the log does not say since when and on which nodes: left out", j.Place)
 		case j.State == Running:
@@ -144,7 +142,7 @@ func (b *builder) keepHolders() {
 	kept := b.jobs[:0]
 	for _, j := range b.jobs {
 		if j.shares {
-			b.rep.leaveOut("has a part of a GPU beside another job, which counts as the holder of the whole GPU", j.Place)
+			b.rep.leaveOut("has "+besideHolder, j.Place)
 			continue
 		}
 		if len(j.lanes) == 0 || slices.ContainsFunc(j.lanes, func(ref laneRef) bool { return held[ref] }) {
@@ -355,9 +353,7 @@ func (b *builder) fitWaiting(j *placedJob, job *hare.Job, room room) {
 	if j.Type == "" && slices.ContainsFunc(all, parted) {
 		job.On = slices.DeleteFunc(slices.Clone(all), parted)
 		if job.On = room.fits(job); len(job.On) > 0 {
-			b.rep.assume(
-				"may not use a part of a GPU (MIG, time slices) in place of another GPU, since no table tells its speed",
-				j.Place)
+			b.rep.assume(keepsToParts, j.Place)
 			return
 		}
 		job.On = all

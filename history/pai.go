@@ -312,9 +312,7 @@ func paiState(t *paiJob) State {
 		return Failed
 	case t.endUs > 0:
 		return Completed
-	case slices.Contains(t.statuses, "running"):
-		return Running
-	case t.startUs > 0:
+	case slices.Contains(t.statuses, "running"), t.startUs > 0:
 		return Running
 	}
 	return Pending

@@ -11,20 +11,12 @@ import (
 // partNote says what is made of a job that holds less than a GPU.
 const partNote = "a part of a GPU counts as a whole one"
 
-// holdsPart notes that a job holds less than a GPU, in thousandths.
-func (l *Log) holdsPart(j *Job, milli int64) {
-	if l.partOf == nil {
-		l.partOf = map[string]int64{}
-	}
-	l.partOf[j.ID] = milli
-}
-
 // part returns how many thousandths of a GPU a job holds; 0 where it holds whole ones.
-func (l *Log) part(j *Job) int64 {
+func (j *Job) part() int64 {
 	if j.GPUs != 1 || len(j.On) != 1 {
 		return 0
 	}
-	return l.partOf[j.ID]
+	return j.partMilli
 }
 
 // shareParts joins jobs that held parts of the same GPU at the same time. A schedule of Hare gives a GPU to one job at
@@ -38,7 +30,7 @@ func (l *Log) shareParts() {
 		j := &l.Jobs[i]
 		for _, h := range j.On {
 			byNode[h.Node] = append(byNode[h.Node], i)
-			parts[h.Node] = parts[h.Node] || l.part(j) > 0
+			parts[h.Node] = parts[h.Node] || j.part() > 0
 		}
 	}
 	gone := map[int]bool{}
@@ -76,7 +68,6 @@ func (l *Log) shareNode(n *Node, jobs []int, gone map[int]bool) {
 		}
 	}
 	until := func(j *Job) int64 { return cmp.Or(j.EndUs, hare.Forever) }
-	type edge struct{ at, gpus int64 }
 	var edges []edge
 	jobs = slices.DeleteFunc(slices.Clone(jobs), func(i int) bool { return l.Jobs[i].StartUs == 0 })
 	for _, i := range jobs {
@@ -86,13 +77,7 @@ func (l *Log) shareNode(n *Node, jobs []int, gone map[int]bool) {
 			}
 		}
 	}
-	slices.SortFunc(edges, func(a, b edge) int { return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.gpus, b.gpus)) })
-	held, most := int64(0), int64(0)
-	for _, e := range edges {
-		held += e.gpus
-		most = max(most, held)
-	}
-	if most <= gpus {
+	if mostHeld(edges, 0) <= gpus {
 		return
 	}
 	slices.SortStableFunc(jobs, func(a, b int) int {
@@ -101,7 +86,7 @@ func (l *Log) shareNode(n *Node, jobs []int, gone map[int]bool) {
 	var shared []*sharedGPU
 	for _, i := range jobs {
 		j := &l.Jobs[i]
-		if l.part(j) == 0 {
+		if j.part() == 0 {
 			continue
 		}
 		at := slices.IndexFunc(shared, func(s *sharedGPU) bool { return s.until > j.StartUs && s.add(l, i) })
@@ -125,13 +110,13 @@ func (l *Log) shareNode(n *Node, jobs []int, gone map[int]bool) {
 // add takes a job whose part fits beside those that others hold when the job begins.
 func (s *sharedGPU) add(l *Log, i int) bool {
 	j := &l.Jobs[i]
-	part, cpu, memory := l.part(j), j.CPUMilli, j.MemoryMiB
+	part, cpu, memory := j.part(), j.CPUMilli, j.MemoryMiB
 	s.running = slices.DeleteFunc(s.running, func(o int) bool {
 		return cmp.Or(l.Jobs[o].EndUs, hare.Forever) <= j.StartUs
 	})
 	for _, o := range s.running {
 		other := &l.Jobs[o]
-		part, cpu, memory = part+l.part(other), cpu+other.CPUMilli, memory+other.MemoryMiB
+		part, cpu, memory = part+other.part(), cpu+other.CPUMilli, memory+other.MemoryMiB
 	}
 	if part > 1000 {
 		return false

@@ -14,11 +14,6 @@ func (b *builder) completeNodes() {
 	for i := range b.nodes {
 		b.index[b.nodes[i].Name] = i
 	}
-	type edge struct {
-		atUs  int64
-		gpus  int64
-		order int
-	}
 	type pool struct{ node, gpuType string }
 	edges := map[pool][]edge{}
 	numbered := map[pool]int64{} // one more than the highest number of a GPU there
@@ -39,21 +34,14 @@ func (b *builder) completeNodes() {
 				b.rep.assume("a node that the lists of nodes do not have, or without its GPUs: has as many GPUs as jobs "+
 					"held there at once", h.Node)
 			}
-			edges[p] = append(edges[p], edge{j.startUs, gpus, 1}, edge{j.endUs, -gpus, 0})
+			edges[p] = append(edges[p], edge{j.startUs, gpus}, edge{j.endUs, -gpus})
 			for _, n := range h.Numbers {
 				numbered[p] = max(numbered[p], int64(n)+1)
 			}
 		}
 	}
 	for _, p := range pools {
-		slices.SortFunc(edges[p], func(a, c edge) int {
-			return cmp.Or(cmp.Compare(a.atUs, c.atUs), cmp.Compare(a.order, c.order))
-		})
-		held, most := int64(0), numbered[p]
-		for _, e := range edges[p] {
-			held += e.gpus
-			most = max(most, held)
-		}
+		most := max(numbered[p], mostHeld(edges[p], 0))
 		i, known := b.index[p.node]
 		if !known {
 			i = len(b.nodes)
@@ -65,6 +53,24 @@ func (b *builder) completeNodes() {
 	}
 }
 
+// edge says that jobs hold so many GPUs more from a time on, or fewer where gpus is negative.
+type edge struct{ atUs, gpus int64 }
+
+// mostHeld returns how many GPUs jobs held at once at most, by the edges from a time on. It sorts the edges: GPUs that
+// are given back at a time are free for those who take them then.
+func mostHeld(edges []edge, fromUs int64) (most int64) {
+	slices.SortFunc(edges, func(a, b edge) int {
+		return cmp.Or(cmp.Compare(a.atUs, b.atUs), cmp.Compare(a.gpus, b.gpus))
+	})
+	held := int64(0)
+	for _, e := range edges {
+		if held += e.gpus; e.atUs >= fromUs {
+			most = max(most, held)
+		}
+	}
+	return most
+}
+
 // lane is a GPU while jobs are placed.
 type lane struct {
 	gpuType string
@@ -74,6 +80,9 @@ type lane struct {
 
 // part is what a job has of a GPU, until it ends.
 type part struct{ micro, untilUs int64 }
+
+// besideHolder is what a job had or has that shares a GPU with the one that counts.
+const besideHolder = "a part of a GPU beside another job, which counts as the holder of the whole GPU"
 
 // share finds, for a job with a part of a GPU, a GPU of the node of which others have parts and which has room. It
 // says whether there is one. The first job of those that share a GPU counts as its holder.
@@ -151,9 +160,8 @@ func (b *builder) place() {
 	}
 }
 
-// placeOrder returns the jobs with those first, of each run of jobs with the same start, of which the log
-// tells how many GPUs they had on each node, then those of which it is assumed. The others get what these
-// leave.
+// placeOrder returns the jobs in order of start. Among jobs with the same start, those stand first of which the log
+// tells how many GPUs they had on each node, then those of which this is assumed; the others get what these leave.
 func placeOrder(jobs []*placedJob) []*placedJob {
 	order := slices.Clone(jobs)
 	unknown := func(j *placedJob) int {

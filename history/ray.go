@@ -592,7 +592,7 @@ func (l *Log) rayHolds(r *rayLog, v *rayJob, j *Job) {
 	}
 	j.GPUs = min(j.GPUs, hare.MaxGPUs)
 	if total < 1000-1e-3 && len(j.On) == 1 {
-		l.holdsPart(j, int64(math.Ceil(total-1e-6)))
+		j.partMilli = int64(math.Ceil(total - 1e-6))
 	}
 }
 

@@ -65,6 +65,7 @@ func Read(source string, texts []trace.Source, cfg ReadConfig) (*Log, error) {
 			lines = &capped{r: unzipped}
 			in = bufio.NewReaderSize(lines, 1<<16)
 		}
+		lines.skipMark(in)
 		switch source {
 		case "slurm":
 			err = l.readSlurm(text.Name, in, cfg)
@@ -154,6 +155,21 @@ func (c *capped) Read(p []byte) (int, error) {
 	return n, err
 }
 
+// byteOrderMark begins texts that some programs write in UTF-8.
+const byteOrderMark = "\ufeff"
+
+// skipMark passes over the byte order mark of a text. Offsets count from behind the mark.
+func (c *capped) skipMark(in *bufio.Reader) {
+	if head, _ := in.Peek(len(byteOrderMark)); string(head) != byteOrderMark {
+		return
+	}
+	n, _ := in.Discard(len(byteOrderMark))
+	c.n -= int64(n)
+	for i := range c.ends {
+		c.ends[i] -= int64(n)
+	}
+}
+
 // line returns the line, from 1, of the byte at an offset; 0 if the ends of the lines there are not kept.
 func (c *capped) line(offset int64) int {
 	i := sort.Search(len(c.ends), func(i int) bool { return c.ends[i] > offset })
@@ -218,7 +234,7 @@ func (l *Log) readSlurm(name string, in *bufio.Reader, cfg ReadConfig) error {
 		return fmt.Errorf("%s: %w", name, err)
 	}
 	l.skipped = 0
-	head = bytes.TrimLeft(bytes.TrimPrefix(head, []byte("\ufeff")), " \t\r\n")
+	head = bytes.TrimLeft(head, " \t\r\n")
 	line, _, _ := bytes.Cut(head, []byte("\n"))
 	for text := string(head); text != ""; l.skipped++ {
 		var first string
@@ -239,6 +255,10 @@ func (l *Log) readSlurm(name string, in *bufio.Reader, cfg ReadConfig) error {
 	if text := strings.ToLower(string(line)); len(head) == 0 || strings.HasPrefix(text, "no ") {
 		l.Report.Files = append(l.Report.Files, File{Name: name, Kind: "empty text"})
 		return nil
+	}
+	if source := sourceOf(head); source != "" && source != "slurm" {
+		return &RowError{Place{File: name, Line: 1}, fmt.Sprintf("%.40q begins none of the texts of Slurm: hare import %s "+
+			"reads it", string(line), source)}
 	}
 	return &RowError{Place{File: name, Line: 1}, fmt.Sprintf("%.40q begins none of the texts that Hare reads: sacct -P, "+
 		"scontrol show node or reservation, sacctmgr -P show event, or the JSON of sacct, squeue, sinfo, scontrol",

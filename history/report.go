@@ -128,7 +128,7 @@ type NothingError struct {
 	now    bool
 }
 
-// remedies say what to do about the reasons for which jobs are left out.
+// remedies say what to do about the reasons for which jobs are left out; of several that fit, the last one counts.
 var remedies = []struct{ reason, remedy string }{
 	{"had and wanted no GPUs", "give a text that tells GPUs (--report tells what was read)"},
 	{"has and wants no GPUs", "give a text that tells GPUs (--report tells what was read)"},
@@ -136,6 +136,7 @@ var remedies = []struct{ reason, remedy string }{
 	{"after the window", "set --until later"}, {"before the window", "set --since earlier"},
 	{"had not started", "use --now, which plans what waits"}, {"has no room", "give the nodes"},
 	{"no GPU of the job's nodes", "give the nodes with their GPUs"},
+	{"no column start", "add the columns start and end, which no duration tells"},
 }
 
 func (e *NothingError) Error() string {

@@ -1,12 +1,13 @@
 package history
 
-import (
-	"cmp"
-	"slices"
-)
+import "slices"
 
 // overUs is how long after its limit a job that still runs cannot be: Slurm lets jobs go on for some minutes.
 const overUs = 24 * 3600 * 1e6
+
+// runsNoMore says why such a job is left out.
+const runsNoMore = "accounting believes that the job still runs, past its limit or on GPUs that others have had " +
+	"since: left out (sacctmgr show runawayjobs)"
 
 // findRunaways finds jobs that have ended although accounting believes that they run: their record was lost. They are
 // a day past their limit, or jobs that began later have had their GPUs. It takes O(n log n) for n jobs.
@@ -38,7 +39,6 @@ func (b *builder) findRunaways() {
 	if len(open) == 0 {
 		return
 	}
-	type edge struct{ atUs, gpus int64 }
 	edges := map[string][]edge{} // of jobs that have ended, on nodes where jobs run
 	for i := range b.log.Jobs {
 		j := &b.log.Jobs[i]
@@ -49,22 +49,14 @@ func (b *builder) findRunaways() {
 		}
 	}
 	for node, list := range edges {
-		slices.SortFunc(list, func(x, y edge) int {
-			return cmp.Or(cmp.Compare(x.atUs, y.atUs), cmp.Compare(x.gpus, y.gpus))
-		})
 		for _, i := range open[node] {
 			j := &b.log.Jobs[i]
 			at := slices.IndexFunc(j.On, func(h Held) bool { return h.Node == node })
-			held, most, own := int64(0), int64(0), j.On[at].GPUs
+			own := j.On[at].GPUs
 			if j.On[at].Assumed {
 				own = 1
 			}
-			for _, e := range list {
-				if held += e.gpus; e.atUs >= j.StartUs {
-					most = max(most, held)
-				}
-			}
-			b.runaway[i] = b.runaway[i] || gpus[node] > 0 && most+own > gpus[node]
+			b.runaway[i] = b.runaway[i] || gpus[node] > 0 && mostHeld(list, j.StartUs)+own > gpus[node]
 		}
 	}
 }

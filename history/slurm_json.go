@@ -263,9 +263,7 @@ func (d *slurmDocument) addJob(v *slurmJob, place Place) error {
 		}
 		return nil
 	}
-	if !l.ofCluster(v.Cluster, place) {
-		return nil
-	}
+	l.countCluster(v.Cluster, place)
 	base := itoa(int64(v.ID))
 	j := Job{ID: base, Name: v.Name, Place: place, User: v.User, Account: v.Account, Partition: v.Partition,
 		QOS: v.QOS, Features: v.Constraints}
@@ -348,7 +346,7 @@ func (d *slurmDocument) addJob(v *slurmJob, place Place) error {
 		j.StartUs = 0 // squeue gives a job that was cancelled before its start its end as its start
 	}
 	if v.Time.Suspended > 0 && j.StartUs > 0 {
-		l.Report.assume("was suspended for some of its time, in which it kept its GPUs, as Slurm does", place)
+		l.Report.assume(keptSuspended, place)
 	}
 	v.read(l, &row, asked, got, place)
 	exclusive := j.Exclusive

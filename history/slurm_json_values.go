@@ -127,7 +127,7 @@ type slurmTres struct {
 	Count      slurmNumber
 }
 
-// list writes resources in the form of sacct -P.
+// tresText writes resources in the form of sacct -P.
 func tresText(list []slurmTres) string {
 	var parts []string
 	for _, t := range list {

@@ -295,6 +295,26 @@ func TestWordsOfCards(t *testing.T) {
 	}
 }
 
+// TestWideArrays reads the tasks of an array that waits from a bit mask of more than 64 bits, as sacct --json writes
+// --array=1,200, and resources whose counts are -2, which Slurm writes for what it does not know.
+func TestWideArrays(t *testing.T) {
+	mask := "0x1" + strings.Repeat("0", 49) + "2" // bits 200 and 1
+	const resources = `[{"type":"cpu","count":1},{"type":"energy","count":-2},{"type":"fs","name":"disk","count":-2},
+		{"type":"gres","name":"gpu","count":3}]`
+	log := readTexts(t, "UTC", twoNodes, `{"jobs":[{"job_id":7,"user":"ann","state":{"current":["PENDING"]},
+		"time":{"submission":1794816000,"limit":{"set":true,"number":1}},"nodes":"None assigned",
+		"array":{"job_id":7,"task_id":{"set":false},"task":"`+mask+`"},"tres":{"requested":`+resources+`}},
+		{"job_id":8,"user":"ann","state":{"current":["COMPLETED"]},"nodes":"g1","tres":{"requested":`+resources+`,
+		"allocated":`+resources+`},"time":{"submission":1794816000,"start":1794816010,"end":1794816020}}]}`)
+	var got []string
+	for i := range log.Jobs {
+		got = append(got, fmt.Sprint(log.Jobs[i].ID, " has ", log.Jobs[i].GPUs))
+	}
+	if want := "7_1 has 3, 7_200 has 3, 8 has 3"; strings.Join(got, ", ") != want || log.Report.Unread() > 0 {
+		t.Errorf("got %q, want %s\n%s", got, want, log.Report)
+	}
+}
+
 // TestFutureNodes leaves out nodes that Slurm only knows by a definition, and keeps those that it starts for jobs.
 func TestFutureNodes(t *testing.T) {
 	nodes := twoNodes + "NodeName=f1 CPUTot=1 Gres=gpu:h100:4 State=FUTURE\n" +

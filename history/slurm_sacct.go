@@ -17,6 +17,10 @@ import (
 const SacctFields = "JobID,JobIDRaw,Cluster,User,Account,Partition,QOS,State,Submit,Eligible,Start,End,ElapsedRaw," +
 	"TimelimitRaw,NNodes,ReqTRES,AllocTRES,NodeList,Reservation,Suspended,Constraints,JobName,Comment,SubmitLine"
 
+// TextFields are the fields of sacct, in lower case, in which users write what they like, the delimiter too.
+var TextFields = []string{"jobname", "submitline", "comment", "constraints", "admincomment", "systemcomment",
+	"workdir", "reason", "container", "account", "reservation"}
+
 // slurmStates are the states that Slurm tells, in its long form; a state may have words behind it.
 var slurmStates = map[string]State{
 	"PENDING": Pending, "CONFIGURING": Pending, "REQUEUE_HOLD": Pending, "RESV_DEL_HOLD": Pending,
@@ -38,9 +42,7 @@ func slurmState(text string) (State, bool) {
 // readSacct reads what sacct -P writes. Steps of jobs are not jobs; a job that was requeued has a
 // row for each attempt (sacct -D), and each attempt becomes a job.
 func (l *Log) readSacct(name string, in *bufio.Reader, loc *time.Location) error {
-	t, err := newTable(name, l.skipped, in, "jobname", "submitline", "comment", "constraints", "admincomment",
-		"systemcomment",
-		"workdir", "reason", "container", "account", "reservation")
+	t, err := newTable(name, l.skipped, in, TextFields...)
 	if err != nil {
 		return err
 	}
@@ -116,9 +118,8 @@ type sacctReader struct {
 
 // submission reads the command line of the row.
 func (r *sacctReader) submission() submission {
-	line := r.t.field(r.line)
-	r.words = slices.AppendSeq(r.words[:0], strings.FieldsSeq(line))
-	return readWords(line, r.words)
+	r.words = slices.AppendSeq(r.words[:0], strings.FieldsSeq(r.t.field(r.line)))
+	return readWords(r.words)
 }
 
 // columns finds the columns.
@@ -241,9 +242,7 @@ func (r *sacctReader) row() error {
 		r.setAside("jobid", "the job has its raw number", id)
 		id = raw
 	}
-	if !l.ofCluster(t.field(r.cluster), t.place()) {
-		return nil
-	}
+	l.countCluster(t.field(r.cluster), t.place())
 	j := Job{ID: id, Name: t.field(r.name), Place: t.place(), User: t.field(r.user), Account: t.field(r.account),
 		Partition: t.field(r.partition), QOS: t.field(r.qos), Reservation: t.field(r.reservation),
 		Features: t.field(r.features)}

@@ -66,21 +66,31 @@ var flagOptions = []string{"bell", "compress", "contiguous", "disable-status", "
 // shortFlags are the short options without a value.
 const shortFlags = "hHIkKlOQsuvVEXZ"
 
-// shortNames are the long names of the short options that readSubmission reads.
+// shortNames are the long names of short options with a value.
 var shortNames = map[byte]string{'G': "gpus", 'N': "nodes", 'd': "dependency", 'w': "nodelist", 'x': "exclude",
-	'F': "nodefile", 'n': "ntasks", 't': "time"}
+	'F': "nodefile", 'n': "ntasks", 'c': "cpus-per-task", 't': "time", 'a': "array", 'B': "extra-node-info",
+	'C': "constraint", 'p': "partition", 'A': "account", 'q': "qos", 'b': "begin", 'J': "job-name"}
 
-// readSubmission reads the command line with which a job was submitted. Slurm writes the words without
-// their quotes. Options end at the first other word, the script; behind --wrap, whose value may have
-// blanks, all words that begin as options count. It takes time in proportion to the line.
-func readSubmission(line string) submission { return readWords(line, strings.Fields(line)) }
+// readSubmission reads the command line with which a job was submitted. It takes time in proportion to the line.
+func readSubmission(line string) submission { return readWords(strings.Fields(line)) }
 
-// readWords is readSubmission for a line and its words, which it does not keep.
-func readWords(line string, words []string) submission {
-	var s submission
-	wrapped := strings.Contains(line, "--wrap") &&
-		slices.ContainsFunc(words, func(word string) bool { return strings.HasPrefix(word, "--wrap") })
+// readWords is readSubmission for the words of a line, which it does not keep.
+func readWords(words []string) (s submission) {
 	inWrap := false
+	SubmitOptions(words, func(name, value string) {
+		inWrap = inWrap || name == "wrap"
+		s.option(name, value, inWrap)
+	})
+	return s
+}
+
+// SubmitOptions calls visit for the options of a command line of sbatch, srun or salloc, given as its words: with
+// the name behind --, with the long name of a short option that has a value ("" for an unknown letter), and with -
+// and the letter of a short option without. script says that a script follows. Slurm writes the words without
+// their quotes. Options end at the first other word, the script; behind --wrap, whose value may have blanks, all
+// words that begin as options count.
+func SubmitOptions(words []string, visit func(name, value string)) (script bool) {
+	wrapped := slices.ContainsFunc(words, func(word string) bool { return strings.HasPrefix(word, "--wrap") })
 	for at := 0; at < len(words); at++ {
 		word := words[at]
 		next := func() string {
@@ -92,39 +102,39 @@ func readWords(line string, words []string) submission {
 		}
 		switch {
 		case word == "--" && !wrapped:
-			return s
+			return false
 		case strings.HasPrefix(word, "--"):
 			name, value, given := strings.Cut(word[2:], "=")
-			if !given && !slices.Contains(flagOptions, name) {
+			if !given && !IsSubmitFlag(name) {
 				value = next()
 			}
-			inWrap = inWrap || name == "wrap"
-			s.option(name, value, inWrap)
+			visit(name, value)
 		case len(word) > 1 && word[0] == '-':
 			for i := 1; i < len(word); i++ {
 				if strings.IndexByte(shortFlags, word[i]) >= 0 {
+					visit("-"+word[i:i+1], "")
 					continue
 				}
 				value := word[i+1:]
 				if value == "" {
 					value = next()
 				}
-				s.option(shortNames[word[i]], strings.TrimPrefix(value, "="), inWrap)
+				visit(shortNames[word[i]], strings.TrimPrefix(value, "="))
 				break
 			}
 		case at == 0 || wrapped: // the name of the command, or words of the value of --wrap
-		default:
-			if !isSubmit(words[0]) {
-				continue // a line that is not a whole one
-			}
-			return s
-		}
+		case IsSubmitCommand(words[0]):
+			return true
+		} // other words are of a line that is not a whole one
 	}
-	return s
+	return false
 }
 
-// isSubmit says whether a word names a command that submits jobs.
-func isSubmit(word string) bool {
+// IsSubmitFlag says whether an option of sbatch, srun or salloc has no value, or one behind = alone.
+func IsSubmitFlag(name string) bool { return slices.Contains(flagOptions, name) }
+
+// IsSubmitCommand says whether a word, which may be a path, names a command that submits jobs.
+func IsSubmitCommand(word string) bool {
 	word = word[strings.LastIndexByte(word, '/')+1:]
 	return word == "sbatch" || word == "srun" || word == "salloc"
 }

@@ -13,6 +13,9 @@ type jobTimes struct {
 	endUnread              bool
 }
 
+// keptSuspended is what is assumed of a job that was suspended.
+const keptSuspended = "was suspended for some of its time, in which it kept its GPUs, as Slurm does"
+
 // shiftsUs are what clocks are put forward and back by.
 var shiftsUs = []int64{3600e6, -3600e6, 1800e6, -1800e6}
 
@@ -50,7 +53,7 @@ func (l *Log) settleTimes(j *Job, known *jobTimes, place Place) bool {
 		}
 	}
 	if j.suspended = known.suspendedUs > 0; j.suspended {
-		l.Report.assume("was suspended for some of its time, in which it kept its GPUs, as Slurm does", place)
+		l.Report.assume(keptSuspended, place)
 	}
 	if at[0] == 0 {
 		at[0] = at[1]
@@ -105,17 +108,17 @@ type clusterRows struct {
 	first Place
 }
 
-// ofCluster counts a row of a cluster, and says whether its name is none that Slurm gives clusters.
-func (l *Log) ofCluster(name string, place Place) bool {
+// countCluster counts a row of a cluster. A name that Slurm gives no cluster is set aside.
+func (l *Log) countCluster(name string, place Place) {
 	if name == "" {
-		return true
+		return
 	}
 	plain := func(r rune) bool {
 		return r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || strings.ContainsRune("_-.", r)
 	}
 	if strings.TrimFunc(name, plain) != "" {
 		l.Report.setAside("cluster cannot be read: the job counts as one of the cluster of the others", place, name)
-		return true
+		return
 	}
 	name = strings.ToLower(name)
 	c := l.clusters[name]
@@ -127,7 +130,6 @@ func (l *Log) ofCluster(name string, place Place) bool {
 		l.clusters[strings.Clone(name)] = c
 	}
 	c.rows++
-	return true
 }
 
 // manyRows is from how many rows of one cluster on a single row of another counts as one that was told wrongly.

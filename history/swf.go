@@ -12,7 +12,7 @@ import (
 	"github.com/hare-sched/hare"
 )
 
-// headerPool is the name of the nodes of which only a header tells; with a number behind it where there are several.
+// headerPool is the name of the node of which only a header tells; several nodes have a number behind this name.
 const headerPool = "swf"
 
 // The fields of a line of the Standard Workload Format 2.2, from 0; -1 stands for what is not known.
@@ -66,7 +66,7 @@ func (l *Log) readSWF(name string, in *bufio.Reader, cfg ReadConfig) error {
 		if err != nil {
 			return err
 		}
-		line = strings.TrimSpace(strings.TrimPrefix(line, "\ufeff"))
+		line = strings.TrimSpace(line)
 		if comment, ok := strings.CutPrefix(line, ";"); ok {
 			if key, value, ok := strings.Cut(strings.TrimLeft(comment, "; \t"), ":"); ok && f.Rows == 0 {
 				l.swfHeader(header, key, value, t.place())

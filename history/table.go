@@ -54,7 +54,6 @@ func newTable(file string, skipped int, in *bufio.Reader, text ...string) (*tabl
 	if err != nil {
 		return nil, err
 	}
-	line = strings.TrimPrefix(line, "\ufeff")
 	t.delimiter = "|"
 	for _, d := range []string{"\x1f", "\t"} {
 		if strings.Contains(line, d) {
@@ -154,11 +153,9 @@ func (t *table) split(line string) {
 // maxSurplus limits the delimiters in the texts of one row, so that repair ends soon.
 const maxSurplus = 6
 
-// repair joins the surplus fields of a row into columns of text, one or several, so that the row is
-// valid; columns that stand first in text get more.
+// repair joins the surplus fields of a row into columns of text, so that the row is valid.
 func (t *table) repair() bool {
-	extra := len(t.row) - len(t.names)
-	if extra < 0 || extra > maxSurplus || t.valid == nil {
+	if t.valid == nil {
 		return false
 	}
 	var columns []int
@@ -167,34 +164,49 @@ func (t *table) repair() bool {
 			columns = append(columns, i)
 		}
 	}
-	surplus := make([]int, len(t.names)) // by column
-	fields := slices.Clone(t.row)
-	var try func(at, left int) bool
-	try = func(at, left int) bool {
+	return JoinSurplus(slices.Clone(t.row), len(t.names), columns, t.delimiter, func(row []string) bool {
+		t.row = row
+		return t.valid()
+	}) != nil
+}
+
+// JoinSurplus joins fields that delimiters inside texts cut, into columns of text, one or several, so that the row
+// has width fields and is valid; the first of these columns get more. nil means that nothing makes the row valid,
+// or that it has too few fields, or more than maxSurplus too many.
+func JoinSurplus(fields []string, width int, columns []int, delimiter string, valid func(row []string) bool) []string {
+	extra := len(fields) - width
+	if extra < 0 || extra > maxSurplus {
+		return nil
+	}
+	surplus := make([]int, width) // by column
+	var try func(at, left int) []string
+	try = func(at, left int) []string {
 		if left == 0 {
-			t.row = t.joinFields(fields, surplus)
-			return t.valid()
+			if row := joinFields(fields, surplus, delimiter); valid(row) {
+				return row
+			}
+			return nil
 		}
 		if at == len(columns) {
-			return false
+			return nil
 		}
 		for n := left; n >= 0; n-- {
 			surplus[columns[at]] = n
-			if try(at+1, left-n) {
-				return true
+			if row := try(at+1, left-n); row != nil {
+				return row
 			}
 		}
-		return false
+		return nil
 	}
 	return try(0, extra)
 }
 
 // joinFields joins each field with as many that follow as surplus says.
-func (t *table) joinFields(fields []string, surplus []int) []string {
+func joinFields(fields []string, surplus []int, delimiter string) []string {
 	row := make([]string, len(surplus))
 	at := 0
 	for i, n := range surplus {
-		row[i] = strings.Join(fields[at:at+n+1], t.delimiter)
+		row[i] = strings.Join(fields[at:at+n+1], delimiter)
 		at += n + 1
 	}
 	return row

@@ -152,6 +152,60 @@ func TestPublicTables(t *testing.T) {
 	}
 }
 
+// TestTablesOfOthers reads tables of jobs as other programs write them: the refusal, or the report, says in one short
+// line which form or column is needed, with its place.
+func TestTablesOfOthers(t *testing.T) {
+	const at, mark = "2026-11-16T08:00:00", "\ufeff"
+	for _, c := range []struct{ name, source, text, want string }{
+		{"dates of a spreadsheet", "history", mark + "id,submit,start,end,gpus\na,11/16/2026 8:00 AM,11/16/2026 8:00 AM," +
+			"11/16/2026 9:00 AM,2\n", "submit: the job has no time and is left out: write times as 2026-11-22T22:53:01 or " +
+			"seconds since 1970 (f:2: \"11/16/2026 8:00 AM\")"},
+		{"a duration", "history", "id,submit,gpus,duration\na," + at + ",2,3600\n",
+			"add the columns start and end, which no duration tells: no job had GPUs; most often (1): had not started, as " +
+				"the table has no column start (f:2)"},
+		{"a duration and a state", "history", "id,submit,gpus,duration,state\na," + at + ",2,3600,completed\n",
+			"add the columns start and end"},
+		{"a start and a duration", "history", "id,submit,start,gpus,duration\na,7,8,2,3600\n",
+			"assumed 1: still ran when the log ended, as the table has no column end: counts as if it had ended then (first: " +
+				"f:2)"},
+		{"other names", "history", "job_id,submit_time,num_gpus,gpu_type\n", "f:1: there is no column id: a table of jobs " +
+			"needs id, submit, gpus (rename job_id, submit_time, num_gpus, gpu_type to id, submit, gpus, type)"},
+		{"another name", "history", mark + "\"id\",submit,start,end,gpus,gpu_type\na,7,8,9,2,V100\n",
+			"warning: f:1: columns of other names are not read: rename gpu_type to type"},
+		{"a byte order mark", "history", mark + "id,submit,start,end,gpus\na,7,8,9,2\n", "columns used: id, submit"},
+		{"a byte order mark of PAI", "pai", mark + "job_name,task_name,inst_num,status,start_time,end_time,plan_cpu," +
+			"plan_mem,plan_gpu,gpu_type\nj,w,1,Failed,1.0,3.0,600.0,1.0,800.0,V100\n", "pai: 1 job"},
+		{"a byte order mark of JSON", "slurm", mark + "{\"jobs\":[\n{\"job_id\":1},\n7,", "breaks off here: EOF (line 3)"},
+		{"a table for Slurm", "slurm", "id,submit,gpus\na,7,2\n",
+			"f:1: \"id,submit,gpus\" begins none of the texts of Slurm: hare import history reads it"},
+		{"a table of other names for Slurm", "slurm", mark + "job_id;submit_time;num_gpus\n",
+			"hare import history reads it"},
+		{"a public table for Slurm", "slurm", "job_id,gpu_num,submit_time,start_time,end_time,vc\n",
+			"hare import helios reads it"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			log, err := history.Read(c.source, []trace.Source{{Name: "f", R: strings.NewReader(c.text)}}, history.ReadConfig{})
+			var built *history.Built
+			if err == nil {
+				built, err = log.Build(history.Config{})
+			}
+			if err != nil {
+				if got := err.Error(); !strings.Contains(got, c.want) || len(got) > 194 || strings.Contains(got, mark) {
+					t.Errorf("%d bytes: %s", len(got), got)
+				}
+				return
+			}
+			if got := built.Report.String(); !strings.Contains(got, c.want) || strings.Contains(got, mark) {
+				t.Error(got)
+			}
+		})
+	}
+	if forms, lacking := history.Near([]string{"job_id", "Submit_Time", "num_gpus", "gpu_type"}); lacking != 0 ||
+		!slices.Equal(forms, []string{"history (rename job_id, submit_time, num_gpus to id, submit, gpus)"}) {
+		t.Errorf("nearest are %q, which lack %d columns", forms, lacking)
+	}
+}
+
 // TestOneUnreadableValueOfATable puts a value that cannot be read at a random place of a table: all other jobs
 // come out as they were, and the report has one line more.
 func TestOneUnreadableValueOfATable(t *testing.T) {

@@ -97,7 +97,7 @@ var inline = []struct {
 			"secret", "late",
 			"bob", "lab.org", "broke", "home"}},
 	{"swf", []string{"; Computer: ann's\n; MaxProcs: 8\n; Note: bob\n1 0 10 100 4 -1 -1 4 200 -1 1 3 1 7 1 1 -1 -1\n"},
-		history.ReadConfig{}, []string{"ann's", "bob", "Computer"}},
+		history.ReadConfig{}, []string{"ann", "bob", "Computer"}},
 	{"kai", []string{`{"config":{"tiers":[{"plugins":[{"name":"bob"}]}]},"schedulerParams":{"schedulerName":"ann"},` +
 		`"rawObjects":{
  "nodes":[{"metadata":{"name":"ann-0","uid":"u1","labels":{"nvidia.com/gpu.product":"T4","ann/rack":"r9x"}},
@@ -378,7 +378,7 @@ func TestCasesUpToNames(t *testing.T) {
 			}
 		}
 	}
-	if made < 5 && len(caseFolders(t)) > 5 {
+	if made < 30 {
 		t.Errorf("only %d cases give an instance", made)
 	}
 }

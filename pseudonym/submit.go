@@ -2,10 +2,12 @@ package pseudonym
 
 import (
 	"strings"
+
+	"github.com/hare-sched/hare/history"
 )
 
 // submitOptions are the options of sbatch, srun and salloc that are kept, with what their values hold. Options without
-// values, which flagOptions lists, are kept as they are; all others, the script and its arguments are left out.
+// values are kept as they are; all others, the script and its arguments are left out.
 var submitOptions = map[string]func(w *walker, s string) string{
 	"gres": (*walker).tres, "gpus": (*walker).gpus, "gpus-per-node": (*walker).gpus, "gpus-per-socket": (*walker).gpus,
 	"gpus-per-task": (*walker).gpus, "tres-per-task": (*walker).tres, "nodelist": (*walker).hosts,
@@ -19,22 +21,6 @@ var submitOptions = map[string]func(w *walker, s string) string{
 	"reservation": (*walker).commas, "begin": (*walker).name, "nodefile": (*walker).path, "comment": (*walker).comment,
 	"job-name": (*walker).name,
 }
-
-// submitFlags are the options without a value, or with one behind = alone.
-var submitFlags = setOf(`bell compress contiguous disable-status exact exclusive get-user-env help hold ` +
-	`ignore-pbs immediate
-	interactive kill-on-bad-exit label multi-prog nice no-bell no-kill no-requeue no-shell overcommit overlap
-	oversubscribe
-	parsable preserve-env propagate pty quiet reboot requeue resv-ports spread-job test-only unbuffered usage
-	use-min-nodes
-	verbose version wait whole`)
-
-// shortOptions are the long names of short options with values.
-var shortOptions = map[byte]string{'G': "gpus", 'N': "nodes", 'd': "dependency", 'w': "nodelist", 'x': "exclude",
-	'F': "nodefile", 'n': "ntasks", 'c': "cpus-per-task", 't': "time", 'a': "array", 'B': "extra-node-info",
-	'C': "constraint", 'p': "partition", 'A': "account", 'q': "qos", 'b': "begin", 'J': "job-name"}
-
-const shortFlags = "hHIkKlOQsuvVEXZ"
 
 func (w *walker) commas(s string) string { return w.list(s, ",") }
 
@@ -69,69 +55,31 @@ func (w *walker) submitLine(line string) string {
 	if len(words) == 0 {
 		return line
 	}
-	command := words[0][strings.LastIndexByte(words[0], '/')+1:]
-	whole := command == "sbatch" || command == "srun" || command == "salloc"
-	wrapped := false
-	for _, word := range words {
-		wrapped = wrapped || strings.HasPrefix(word, "--wrap")
-	}
 	out := []string{"sbatch"}
-	if whole {
-		out[0] = command
+	if history.IsSubmitCommand(words[0]) {
+		out[0] = words[0][strings.LastIndexByte(words[0], '/')+1:]
 	}
-	for at := 0; at < len(words); at++ {
-		word := words[at]
-		next := func() string {
-			if at+1 < len(words) && !strings.HasPrefix(words[at+1], "-") {
-				at++
-				return words[at]
-			}
-			return ""
+	script := history.SubmitOptions(words, func(name, value string) {
+		switch write, ok := submitOptions[longOption(name)]; {
+		case strings.HasPrefix(name, "-"):
+			out = append(out, name)
+		case name == "wrap":
+			out = append(out, "--wrap=job.sh") // options behind it are words of a command line
+		case ok && value != "":
+			out = append(out, "--"+name+"="+write(w, value))
+		case ok || history.IsSubmitFlag(name):
+			out = append(out, "--"+name)
 		}
-		switch {
-		case word == "--" && !wrapped:
-			return strings.Join(out, " ")
-		case strings.HasPrefix(word, "--"):
-			name, value, given := strings.Cut(word[2:], "=")
-			long := longOption(name)
-			if !given && !submitFlags[name] {
-				value = next()
-			}
-			switch write, ok := submitOptions[long]; {
-			case name == "wrap":
-				out = append(out, "--wrap=job.sh") // options behind it are words of a command line
-			case ok && value != "":
-				out = append(out, "--"+name+"="+write(w, value))
-			case ok || submitFlags[name]:
-				out = append(out, "--"+name)
-			}
-		case len(word) > 1 && word[0] == '-':
-			for i := 1; i < len(word); i++ {
-				if strings.IndexByte(shortFlags, word[i]) >= 0 {
-					out = append(out, "-"+word[i:i+1])
-					continue
-				}
-				value := word[i+1:]
-				if value == "" {
-					value = next()
-				}
-				if long, ok := shortOptions[word[i]]; ok && value != "" {
-					out = append(out, "--"+long+"="+submitOptions[long](w, strings.TrimPrefix(value, "=")))
-				}
-				break
-			}
-		case at == 0 || wrapped:
-		case !whole:
-		default:
-			return strings.Join(append(out, "job.sh"), " ")
-		}
+	})
+	if script {
+		out = append(out, "job.sh")
 	}
 	return strings.Join(out, " ")
 }
 
 // longOption is the name of an option by its begin, as far as that names one that is kept alone.
 func longOption(name string) string {
-	if _, ok := submitOptions[name]; ok || submitFlags[name] {
+	if _, ok := submitOptions[name]; ok || history.IsSubmitFlag(name) {
 		return name
 	}
 	found := ""

@@ -251,11 +251,6 @@ func (w *walker) swf(body []byte) []byte {
 	return out.Bytes()
 }
 
-// surplusColumns are the columns of sacct in which the delimiter may stand, as users write them.
-var surplusColumns = []string{"jobname", "submitline", "comment", "constraints", "admincomment", "systemcomment",
-	"workdir",
-	"reason", "container", "account", "reservation"}
-
 // delimited walks through what sacct -P and sacctmgr -P write.
 func (w *walker) delimited(body []byte) []byte {
 	var out bytes.Buffer
@@ -299,45 +294,18 @@ func (w *walker) delimited(body []byte) []byte {
 	return out.Bytes()
 }
 
-// maxSurplus limits the delimiters in the texts of one row.
-const maxSurplus = 6
-
-// joinSurplus joins the fields that delimiters inside texts cut, so that the columns of states and times hold such:
-// as readers do, columns that stand first in surplusColumns get more. A row that nothing explains loses its last
-// fields.
+// joinSurplus joins the fields that delimiters inside texts cut, as readers do. A row that nothing explains loses its
+// last fields.
 func joinSurplus(names, row []string, delimiter string) []string {
 	var columns []int
-	for _, column := range surplusColumns {
+	for _, column := range history.TextFields {
 		if at := slices.Index(names, column); at >= 0 {
 			columns = append(columns, at)
 		}
 	}
-	surplus := make([]int, len(names))
-	var found []string
-	var try func(at, left int) bool
-	try = func(at, left int) bool {
-		if left == 0 {
-			joined, from := make([]string, len(names)), 0
-			for i, n := range surplus {
-				joined[i] = strings.Join(row[from:from+n+1], delimiter)
-				from += n + 1
-			}
-			found = joined
-			return rowFits(names, joined)
-		}
-		if at == len(columns) {
-			return false
-		}
-		for n := left; n >= 0; n-- {
-			surplus[columns[at]] = n
-			if try(at+1, left-n) {
-				return true
-			}
-		}
-		return false
-	}
-	if extra := len(row) - len(names); extra <= maxSurplus && try(0, extra) {
-		return found
+	fits := func(row []string) bool { return rowFits(names, row) }
+	if joined := history.JoinSurplus(row, len(names), columns, delimiter, fits); joined != nil {
+		return joined
 	}
 	return row[:len(names)]
 }

@@ -22,7 +22,7 @@ const maxYAML = 16 << 20
 // one that cannot be read costs its template alone.
 type armadaCluster struct {
 	Clusters []struct {
-		Name, Pool    string
+		Name          string
 		NodeTemplates []struct {
 			Number         any
 			Labels         map[string]any
@@ -44,17 +44,16 @@ type armadaWorkload struct {
 // armadaTemplate is a template of jobs.
 type armadaTemplate struct {
 	Number       any
-	ID, JobSet   string
+	ID           string
 	Requirements struct {
 		NodeSelector         map[string]any
 		ResourceRequirements struct{ Requests, Limits map[string]any }
 	}
-	Dependencies            []any
-	EarliestSubmitTime      any
-	RuntimeDistribution     struct{ Minimum, TailMean any }
-	GangCardinality         any
-	GangNodeUniformityLabel string
-	Repeat                  *struct{ NumTimes, Period any }
+	Dependencies        []any
+	EarliestSubmitTime  any
+	RuntimeDistribution struct{ Minimum, TailMean any }
+	GangCardinality     any
+	Repeat              *struct{ NumTimes, Period any }
 }
 
 // armadaTypeLabels are the labels of nodes that name their GPU type; the first that a node has counts.
@@ -152,7 +151,7 @@ type armadaBuilder struct {
 // armadaClusterLabel is the label of nodes that names their cluster.
 const armadaClusterLabel = "armadaproject.io/clusterName"
 
-// armadaSkip says that a template is left out.
+// skipTemplate says that so many nodes or jobs of a template are left out, or what of them is not read.
 func (b *armadaBuilder) skipTemplate(rows int64, reason, place string) {
 	if b.builder == nil {
 		b.early = append(b.early, Skipped{reason, int(rows), b.file + ", " + place})
@@ -173,7 +172,7 @@ func (b *armadaBuilder) nodes(spec *armadaCluster) (c hare.Cluster, spread bool,
 		for ti, t := range cluster.NodeTemplates {
 			place := fmt.Sprintf("clusters/%d/nodeTemplates/%d", ci, ti)
 			number, ok := armadaCount(t.Number, 1)
-			gpus, _, ok2 := armadaGPUs(t.TotalResources.Resources)
+			gpus, ok2 := armadaGPUs(t.TotalResources.Resources)
 			cpu, ok3 := armadaAmount(t.TotalResources.Resources["cpu"])
 			mem, ok4 := armadaAmount(t.TotalResources.Resources["memory"])
 			if !ok || !ok2 || !ok3 || !ok4 {
@@ -202,7 +201,7 @@ func (b *armadaBuilder) nodes(spec *armadaCluster) (c hare.Cluster, spread bool,
 				node.Name = fmt.Sprintf("%s-%d-%d", cmp.Or(strings.ReplaceAll(cluster.Name, "/", "-"), "cluster"), ti, i)
 				if names[node.Name] {
 					return c, false, &RowError{b.file, 1, 1, place + ": two clusters have the name " +
-						"" + strconv.Quote(truncate(cluster.Name))}
+						strconv.Quote(truncate(cluster.Name))}
 				}
 				names[node.Name] = true
 				c.Nodes = append(c.Nodes, node)
@@ -252,9 +251,9 @@ func (b *armadaBuilder) workload(spec *armadaWorkload) error {
 func (b *armadaBuilder) template(t *armadaTemplate, queue, name, place string, weight int64) bool {
 	number, ok := armadaCount(t.Number, 1)
 	gang, ok2 := armadaCount(t.GangCardinality, 0)
-	gpus, _, ok3 := armadaGPUs(t.Requirements.ResourceRequirements.Requests)
+	gpus, ok3 := armadaGPUs(t.Requirements.ResourceRequirements.Requests)
 	if gpus == 0 && ok3 {
-		gpus, _, ok3 = armadaGPUs(t.Requirements.ResourceRequirements.Limits)
+		gpus, ok3 = armadaGPUs(t.Requirements.ResourceRequirements.Limits)
 	}
 	cpu, ok4 := armadaAmount(t.Requirements.ResourceRequirements.Requests["cpu"])
 	mem, ok5 := armadaAmount(t.Requirements.ResourceRequirements.Requests["memory"])
@@ -346,10 +345,7 @@ func (b *armadaBuilder) addArmada(job hare.Job, place string) {
 	fits := map[string]int64{}
 	for i := range b.inst.Cluster.Nodes {
 		n := &b.inst.Cluster.Nodes[i]
-		if slices.ContainsFunc(job.Only, func(lv hare.LabelValues) bool {
-			value, ok := n.Label(lv.Label)
-			return !ok || !slices.Contains(lv.Values, value)
-		}) {
+		if !job.AllowsNode(n) {
 			continue
 		}
 		for _, g := range n.GPUs {
@@ -371,19 +367,18 @@ func (b *armadaBuilder) addArmada(job hare.Job, place string) {
 }
 
 // armadaGPUs adds up the GPUs of a list of resources.
-func armadaGPUs(resources map[string]any) (gpus int64, name string, ok bool) {
+func armadaGPUs(resources map[string]any) (gpus int64, ok bool) {
 	for resource, value := range resources {
 		if !strings.HasSuffix(resource, "/gpu") {
 			continue
 		}
 		amount, fine := armadaAmount(value)
 		if !fine || amount > hare.MaxGPUs {
-			return 0, resource, false
+			return 0, false
 		}
 		gpus += int64(math.Ceil(amount))
-		name = resource
 	}
-	return gpus, name, true
+	return gpus, true
 }
 
 // armadaCount reads a whole number; nil is what else says.

@@ -66,8 +66,8 @@ func armada(work, clusters string) (*hare.Instance, *trace.Report, error) {
 
 // TestArmada reads a workload and the clusters of Armada's simulator, in either order.
 func TestArmada(t *testing.T) {
-	for range 2 {
-		inst, rep, err := armada(armadaClusters, armadaWork)
+	for _, texts := range [][2]string{{armadaClusters, armadaWork}, {armadaWork, armadaClusters}} {
+		inst, rep, err := armada(texts[0], texts[1])
 		if err != nil {
 			t.Fatal(err)
 		}

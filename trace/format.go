@@ -29,21 +29,14 @@ var formatColumns = []struct {
 
 // CheckFormat returns an error that names the nearest format if there is no such format.
 func CheckFormat(name string) error {
-	return checkFormat(name, Formats())
-}
-
-// CheckImportFormat is CheckFormat for what Import knows.
-func CheckImportFormat(name string) error { return checkFormat(name, ImportFormats()) }
-
-func checkFormat(name string, formats []string) error {
-	if slices.Contains(formats, name) {
+	if slices.Contains(Formats(), name) {
 		return nil
 	}
 	hint := "."
-	if best := hare.Nearest(name, formats); best != "" {
+	if best := hare.Nearest(name, Formats()); best != "" {
 		hint = fmt.Sprintf(": did you mean %q?", best)
 	}
-	return fmt.Errorf("trace: unknown format %.60q%s The formats are %s", name, hint, strings.Join(formats, ", "))
+	return fmt.Errorf("trace: unknown format %.60q%s The formats are %s", name, hint, strings.Join(Formats(), ", "))
 }
 
 // DetectFormat reads the first line of a trace and returns its format: by its columns,

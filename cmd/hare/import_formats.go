@@ -110,6 +110,7 @@ func detectFile(name string) (format string, nodes bool, err error) {
 	if err != nil && err != io.EOF {
 		return "", false, usageError{fmt.Errorf("%s: %w", name, err)}
 	}
+	head = bytes.TrimPrefix(head, []byte("\ufeff"))
 	if format, nodes = history.Detect(head); format != "" {
 		return format, nodes, nil
 	}
