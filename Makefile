@@ -46,7 +46,7 @@ slow := $(addprefix ./,verify sessions cmd/hare solver policy bench policy/task 
 # that explain and regret call is tested by itself.
 racy := $(wildcard api solver sessions solves greedy experiment internal/lp relax admission \
 	 access study whatif store store/sqlite service client clusters executor/worker executor/pool executor/link \
-	 executor/rounds)
+	 executor/rounds shadow)
 
 demo_instance = $(firstword $(filter-out %.result.json,$(wildcard examples/gavel-*.json)))
 

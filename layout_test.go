@@ -103,7 +103,7 @@ func listPackages(t *testing.T) []listedPackage {
 }
 
 // TestLibraryNeedsGoAlone checks that a program that imports Hare is linked with no C library, unless it is built with
-// the tag highs. Whatever imports purego is.
+// the tag highs. Every program that imports purego, which loads HiGHS, is linked with the C library.
 func TestLibraryNeedsGoAlone(t *testing.T) {
 	cmd := exec.Command("go", "list", "-deps", "./solver", "./relax/highs", "./service")
 	cmd.Env = append(os.Environ(), "GOFLAGS=-tags=netgo,osusergo")

@@ -108,8 +108,8 @@ func valueAt(value jsontext.Value, at jsontext.Pointer) jsontext.Value {
 // unknownField says which field of t may have been meant.
 func unknownField(t reflect.Type, name string) string {
 	known := fieldNames(t)
-	if best := hare.Nearest(name, known); best != "" {
-		return fmt.Sprintf("is not known here: did you mean %q?", best)
+	if guess := hare.Guess(name, known); guess != "" {
+		return "is not known here" + guess
 	}
 	if len(known) == 0 {
 		return "is not known here"
@@ -126,11 +126,8 @@ func fieldNames(t reflect.Type) []string {
 		return nil
 	}
 	var names []string
-	for f := range t.Fields() {
-		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
-		if f.Anonymous && name == "" {
-			names = append(names, fieldNames(f.Type)...)
-		} else if name != "" && name != "-" {
+	for _, f := range reflect.VisibleFields(t) {
+		if name, _, _ := strings.Cut(f.Tag.Get("json"), ","); !f.Anonymous && name != "" && name != "-" {
 			names = append(names, name)
 		}
 	}

@@ -2,6 +2,7 @@ package experiment
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/csv"
 	"errors"
@@ -237,9 +238,6 @@ func (me *Measured) Write(dir string) ([]string, error) {
 
 // unknown is the error of a name that no experiment has.
 func unknown(name string) error {
-	hint := "."
-	if best := hare.Nearest(name, Names()); best != "" {
-		hint = fmt.Sprintf(": did you mean %q?", best)
-	}
-	return fmt.Errorf("unknown experiment %.60q%s The experiments are %s", name, hint, strings.Join(Names(), ", "))
+	return fmt.Errorf("unknown experiment %.60q%s The experiments are %s", name,
+		cmp.Or(hare.Guess(name, Names()), "."), strings.Join(Names(), ", "))
 }

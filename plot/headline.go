@@ -105,7 +105,7 @@ func (s *scene) spreadWords(level int) string {
 	return "one " + name[strings.LastIndexByte(name, '/')+1:]
 }
 
-// gapWords says value/bound − 1 in text, rounded up so that the text stay true.
+// gapWords says value/bound − 1 in words, rounded up so that the words stay true.
 func gapWords(value, bound hare.Amount) string {
 	if value.Cmp(bound) < 0 {
 		return "value below the bound: not a feasible schedule"

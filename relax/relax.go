@@ -67,6 +67,11 @@ func NeedsEngine(method string, engine LP) error {
 	return nil
 }
 
+// UsesEngine reports whether a method solves linear programs. MethodPrice also does without an engine.
+func UsesEngine(method string) bool {
+	return method == hare.MethodPrice || method == MethodQueyranne || method == MethodPaper
+}
+
 // Config tunes Run. Its zero value is useful.
 type Config struct {
 	Method string // zero means price

@@ -34,6 +34,11 @@ func TestBoundWithoutEngine(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	six, err := trace.Generate(trace.GenerateConfig{Jobs: 6, Seed: 1,
+		GPUs: []hare.TypeCount{{Type: "V100", Count: 2}, {Type: "T4", Count: 2}}})
+	if err != nil {
+		t.Fatal(err)
+	}
 	for name, engine := range map[string]lp.Solver{"none": nil, "absent": absent{}, "known": known{}} {
 		cfg := solver.Config{LP: engine}
 		for _, method := range []string{"queyranne", "paper"} {
@@ -42,6 +47,12 @@ func TestBoundWithoutEngine(t *testing.T) {
 				refused.Pointer != "/method" || refused.Code != "no_lp_engine" ||
 				!strings.Contains(refused.Detail, "take another method, or see hare doctor") {
 				t.Errorf("%s, %s: %v", name, method, err)
+			}
+			// The gap of six jobs stays open, so that the termination is that of the search.
+			res, err := solver.Solve(t.Context(), six, hare.Options{Order: method, Gap: 1e-9, WorkLimit: 10}, cfg)
+			if name == "absent" && (err != nil || res.Termination != hare.TerminationWorkLimit || res.Reproducible) ||
+				name != "absent" && (!errors.As(err, &refused) || refused.Pointer != "/options/order") {
+				t.Errorf("%s, %s: %+v, %v", name, method, res, err)
 			}
 			if err := solver.Check(inst, hare.Options{Bound: method}, cfg); name != "absent" && (!errors.As(err, &refused) ||
 				refused.Pointer != "/options/bound" || refused.Code != "no_lp_engine") {

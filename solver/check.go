@@ -22,16 +22,24 @@ func Check(inst *hare.Instance, opt hare.Options, cfg Config) error {
 	if _, err := findMethod(s.opt.Method, cfg.Methods); err != nil {
 		return err
 	}
-	for _, o := range []struct{ field, method string }{{"bound", s.opt.Bound}, {"order", s.opt.Order}} {
-		if err := relax.NeedsEngine(o.method, cfg.LP); err != nil {
-			return &hare.InvalidError{Pointer: "/options/" + o.field, Code: "no_lp_engine", Detail: err.Error()}
-		}
+	if err := checkEngine(s.opt, cfg.LP); err != nil {
+		return err
 	}
 	if s.opt.Detail != "tasks" {
 		return nil
 	}
 	s.model = hare.NewModel(inst)
 	return s.checkDetail()
+}
+
+// checkEngine refuses the options that need an LP engine where there is none.
+func checkEngine(opt hare.Options, engine relax.LP) error {
+	for _, o := range []struct{ field, method string }{{"bound", opt.Bound}, {"order", opt.Order}} {
+		if err := relax.NeedsEngine(o.method, engine); err != nil {
+			return &hare.InvalidError{Pointer: "/options/" + o.field, Code: "no_lp_engine", Detail: err.Error()}
+		}
+	}
+	return nil
 }
 
 // knownRules are the kinds of rules by which plans and bounds go.

@@ -39,8 +39,8 @@ func (s *solve) relaxations(ctx context.Context) (guide *hare.Relaxation, err er
 			if method == s.opt.Order {
 				guide = rel
 			}
-		case ctx.Err() == nil && s.cfg.LP == nil:
-			return nil, &hare.InvalidError{Pointer: "/options/bound", Code: "no_lp_engine", Detail: err.Error()}
+		case ctx.Err() == nil:
+			s.clocked = true // the engine failed, and may not fail another time
 		default:
 			s.cut = true
 		}

@@ -136,6 +136,9 @@ func newSolve(ctx context.Context, inst *hare.Instance, opt hare.Options, cfg Co
 	if s.method, err = findMethod(s.opt.Method, cfg.Methods); err != nil {
 		return nil, err
 	}
+	if err := checkEngine(s.opt, cfg.LP); err != nil {
+		return nil, err
+	}
 	if s.cfg.Restarts != nil {
 		s.restarts = s.cfg.Restarts()
 	}
@@ -240,7 +243,7 @@ type solve struct {
 	shown     proven           // the best bound on the way
 	fault     error            // a bound could not be proved, which is a defect
 	cut       bool             // the clock or the caller ended some work
-	clocked   bool             // the clock or the number of cores influenced some work
+	clocked   bool             // the clock, the number of cores or a failing LP engine influenced some work
 	lastEvent time.Time
 	listTime  time.Duration   // the time that the first list schedule of a large instance took
 	shownAt   time.Time       // when a bound on the way was shown

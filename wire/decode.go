@@ -226,8 +226,8 @@ func (r *Reader) unknown(name string, known []string) error {
 		}
 	}
 	name = hare.Cut(name, 60)
-	if best := hare.Nearest(name, known); best != "" {
-		return r.Fault("unknown_field", "unknown field %q: did you mean %q?", name, best)
+	if guess := hare.Guess(name, known); guess != "" {
+		return r.Fault("unknown_field", "unknown field %q%s", name, guess)
 	}
 	return r.Fault("unknown_field", "unknown field %q: known are %s", name, strings.Join(known, ", "))
 }

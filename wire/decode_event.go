@@ -269,8 +269,8 @@ func readEventType(r *Reader, v *eventDoc) error {
 		v.Type, v.knowsType = hare.EventType(i), true
 		return nil
 	}
-	if best := hare.Nearest(hare.Cut(text, 60), eventTypeNames); best != "" {
-		return r.Fault("unknown_value", "type %q: did you mean %q?", hare.Clip(text), best)
+	if guess := hare.Guess(text, eventTypeNames); guess != "" {
+		return r.Fault("unknown_value", "type %q%s", hare.Clip(text), guess)
 	}
 	return r.Fault("unknown_value", "type %q: must be one of %s", hare.Clip(text), strings.Join(eventTypeNames, ", "))
 }

@@ -94,8 +94,8 @@ type Helper struct {
 	kueueVersion string               // of Kueue's objects
 	chosenAt     map[string]time.Time // by UID, when the type of a Workload that waits was chosen
 
-	setsSeen   map[*setKind]bool // kinds that were listed before
-	setsWarned map[string]bool   // kinds that this account may not list, and UIDs of what cannot be read
+	setsSeen map[*setKind]bool // kinds that were listed before
+	warned   map[string]bool   // what was logged: kinds that may not be listed, UIDs and values that cannot be read
 }
 
 // refusal is a Job that could not be let go.
@@ -119,7 +119,7 @@ func New(cfg Config, api API, advisor advice.Advisor, journal *Journal) (*Helper
 	session.Resume()
 	return &Helper{cfg: cfg, api: api, session: session, journal: journal, now: time.Now,
 		refused: map[string]refusal{}, told: map[string]time.Time{}, chosenAt: map[string]time.Time{},
-		setsSeen: map[*setKind]bool{}, setsWarned: map[string]bool{},
+		setsSeen: map[*setKind]bool{}, warned: map[string]bool{},
 		shown: metrics.New("hare_kube_", new(counters).shown())}, nil
 }
 

@@ -27,19 +27,16 @@ func (c *counters) shown() []metrics.Metric {
 		metrics.Counter("refused_total", "Writes that the API server refused.", c.Refused),
 		metrics.Counter("sessions_total", "Sessions that were begun because the one before could not go on.",
 			c.Sessions),
-		metrics.Counter("freed_total",
-			"Jobs and Workloads whose GPU type was taken back because they could not start "+
-				"on it.", c.Freed),
-		metrics.Gauge("stuck",
-			"Jobs of which some pods find no node of the type chosen while others run, so that they are "+
-				"not taken back.", float64(c.Stuck)),
+		metrics.Counter("freed_total", "Jobs and Workloads whose GPU type was taken back because they could not start "+
+			"on it.", c.Freed),
+		metrics.Gauge("stuck", "Jobs of which some pods find no node of the type chosen while others run, so that they are "+
+			"not taken back.", float64(c.Stuck)),
 		metrics.Gauge("waiting", "Suspended Jobs that take part.", float64(c.Waiting)),
 		metrics.Gauge("left_alone", "Suspended Jobs that opted in and are left alone.", float64(c.LeftAlone)),
 		metrics.Gauge("unread_values", "Values of the last reading that could not be read and were left aside.",
 			float64(c.Unread)),
-		metrics.Gauge("nodes_left_out",
-			"Nodes in service that are left out because their GPUs are shared under the name of "+
-				"whole ones, or are more than a cluster may have.", float64(c.NodesLeftOut)),
+		metrics.Gauge("nodes_left_out", "Nodes in service that are left out because their GPUs are shared under the name "+
+			"of whole ones, or are more than a cluster may have.", float64(c.NodesLeftOut)),
 		metrics.Gauge("last_success_timestamp_seconds", "When a loop last succeeded.", float64(c.LastSuccess)),
 		metrics.Gauge("loop_seconds", "How long the last loop took.", c.LoopSeconds),
 		metrics.Gauge("plan_seconds", "How long its plan took.", c.PlanSeconds),

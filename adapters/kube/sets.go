@@ -169,8 +169,8 @@ func (h *Helper) readSets(ctx context.Context, jobs []job, roots map[string]stri
 		objects, version, err := list[setObject](ctx, h.api, k.listPath(), h.report)
 		switch status := statusOf(err); {
 		case status == http.StatusNotFound && !h.setsSeen[k], status == http.StatusForbidden && !h.setsSeen[k]:
-			if status == http.StatusForbidden && !h.setsWarned[k.plural] {
-				h.setsWarned[k.plural] = true
+			if status == http.StatusForbidden && !h.warned[k.plural] {
+				h.warned[k.plural] = true
 				h.cfg.Logger.Warn("this account may not list "+k.plural+": they are left alone", "error", err.Error())
 			}
 			continue
@@ -183,8 +183,8 @@ func (h *Helper) readSets(ctx context.Context, jobs []job, roots map[string]stri
 			j, err := objects[i].job(k)
 			if err != nil { // one user's object must not stop the others'; its pods count by themselves
 				h.counted.Unread++
-				if m := &objects[i].Metadata; !h.setsWarned[m.UID] {
-					h.setsWarned[m.UID] = true
+				if m := &objects[i].Metadata; !h.warned[m.UID] {
+					h.warned[m.UID] = true
 					h.cfg.Logger.Warn("a "+k.kind+" cannot be read, and is left alone", "name", m.id(), "error", err.Error())
 				}
 				continue

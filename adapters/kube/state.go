@@ -123,8 +123,8 @@ func (h *Helper) read(ctx context.Context) (*state, error) {
 func (h *Helper) tellUnread() {
 	h.counted.Unread += h.report.Unread()
 	for _, n := range h.report.SetAside {
-		if !h.setsWarned[n.What] {
-			h.setsWarned[n.What] = true
+		if !h.warned[n.What] {
+			h.warned[n.What] = true
 			h.cfg.Logger.Warn("a value cannot be read, and is left aside", "what", n.What, "first", n.First)
 		}
 	}

@@ -241,7 +241,7 @@ func listGapSet(w io.Writer, cases []bench.GapCase) error {
 }
 
 func (gf *gapFlags) run(ctx context.Context, w io.Writer, cfg bench.GapConfig) error {
-	engine, closeEngine := startEngine()
+	engine, closeEngine := startEngine(!gf.quiet)
 	defer closeEngine()
 	engine.Ablation = cfg.Solver.Ablation
 	cfg.Solver, cfg.LP = engine, engine.LP

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -241,10 +240,4 @@ func otherWayRound(args []string, err error) error {
 		return err
 	}
 	return usageError{fmt.Errorf("%s is a result and %s an instance: give them the other way round", args[0], args[1])}
-}
-
-// isFolder reports whether a name is that of a folder.
-func isFolder(name string) bool {
-	info, err := os.Stat(name)
-	return err == nil && info.IsDir()
 }

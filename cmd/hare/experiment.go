@@ -120,7 +120,7 @@ func (ef *experimentFlags) run(ctx context.Context, w io.Writer, infos []experim
 	live := newProgressLine(os.Stderr, !ef.quiet && term.IsTerminal(int(os.Stderr.Fd())))
 	defer live.end()
 	var stop func()
-	cfg.Solver, stop = startEngine()
+	cfg.Solver, stop = startEngine(!ef.quiet)
 	defer stop()
 	before, began := 0, time.Now()
 	for _, x := range infos {
@@ -183,7 +183,7 @@ func (ef *experimentFlags) measure(ctx context.Context, w io.Writer, m experimen
 	live := newProgressLine(os.Stderr, !ef.quiet && term.IsTerminal(int(os.Stderr.Fd())))
 	defer live.end()
 	var stop func()
-	cfg.Solver, stop = startEngine()
+	cfg.Solver, stop = startEngine(!ef.quiet)
 	defer stop()
 	cfg.Solver.Version = longVersion()
 	began, before := time.Now(), -1

@@ -132,7 +132,7 @@ func explainJob(ctx context.Context, inst *hare.Instance, res *hare.Result, req 
 	var engine solver.Config
 	if req.ByUs > 0 || req.EarlierUs > 0 {
 		var closeEngine func()
-		engine, closeEngine = startEngine()
+		engine, closeEngine = startEngine(true)
 		defer closeEngine()
 	}
 	return explain.Explain(ctx, inst, res, req, func(ctx context.Context, inst *hare.Instance,

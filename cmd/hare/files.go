@@ -40,31 +40,24 @@ func openIn(name string) (io.ReadCloser, error) {
 			_ = f.Close()
 			return nil, usageError{fmt.Errorf("%s: %w", name, damagedText(err))}
 		}
-		return decompressed{struct {
-			io.Reader
-			io.Closer
-		}{unpacked{z}, z}, f}, nil
+		return decompressed{unpacked{z}, f}, nil
 	case string(head) == "\x28\xb5\x2f\xfd":
 		z, err := zstd.NewReader(b, zstd.WithDecoderMaxMemory(256<<20))
 		if err != nil {
 			_ = f.Close()
 			return nil, usageError{fmt.Errorf("%s: %w", name, err)}
 		}
-		c := z.IOReadCloser()
-		return decompressed{struct {
-			io.Reader
-			io.Closer
-		}{unpacked{c}, c}, f}, nil
+		return decompressed{unpacked{z.IOReadCloser()}, f}, nil
 	}
 	return decompressed{io.NopCloser(b), f}, nil
 }
 
 // unpacked says of a text that cannot be decompressed to its end that the file is damaged: a decoder would take the
 // fault for one of the text.
-type unpacked struct{ io.Reader }
+type unpacked struct{ io.ReadCloser }
 
 func (u unpacked) Read(p []byte) (int, error) {
-	n, err := u.Reader.Read(p)
+	n, err := u.ReadCloser.Read(p)
 	if err != nil && err != io.EOF {
 		err = damagedText(err)
 	}
@@ -122,4 +115,10 @@ func noTwice(names ...string) error {
 		return usageError{errors.New("only one argument can be standard input")}
 	}
 	return nil
+}
+
+// isFolder reports whether a name is that of a folder.
+func isFolder(name string) bool {
+	info, err := os.Stat(name)
+	return err == nil && info.IsDir()
 }

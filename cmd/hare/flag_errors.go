@@ -158,17 +158,22 @@ func withUnit(text string) string {
 
 // unknownSubcommand refuses the first argument of a command that has subcommands alone.
 func unknownSubcommand(c *cobra.Command, args []string) error {
-	if len(args) == 0 || !c.HasAvailableSubCommands() {
+	known := subcommands(c)
+	if len(args) == 0 || len(known) == 0 {
 		return nil
-	}
-	var known []string
-	for _, sub := range c.Commands() {
-		if sub.IsAvailableCommand() {
-			known = append(known, sub.Name())
-		}
 	}
 	return usageError{fmt.Errorf("%s has no subcommand %.60q%s There are %s", c.CommandPath(), args[0],
 		cmp.Or(hare.Guess(args[0], known), "."), strings.Join(known, ", "))}
+}
+
+// subcommands are the names of the subcommands that the help lists.
+func subcommands(c *cobra.Command) (names []string) {
+	for _, sub := range c.Commands() {
+		if sub.IsAvailableCommand() {
+			names = append(names, sub.Name())
+		}
+	}
+	return names
 }
 
 // unknownCommand turns cobra's error about an unknown command into one that says which was meant.
@@ -177,17 +182,12 @@ func unknownCommand(root *cobra.Command, err error) error {
 	if m == nil {
 		return err
 	}
-	var known []string
-	for _, sub := range root.Commands() {
-		if !sub.Hidden {
-			known = append(known, sub.Name())
-		}
-	}
 	name := m[1]
 	text := fmt.Sprintf("unknown command %.60q", name)
+	guess := hare.Guess(name, append(subcommands(root), "help"))
 	switch info, bad := os.Stat(name); {
-	case hare.Nearest(hare.Cut(name, 60), known) != "":
-		text += hare.Guess(name, known)
+	case guess != "":
+		text += guess
 	case bad == nil && !info.IsDir():
 		text += ": say what to do with the file, as in hare solve " + name
 	}

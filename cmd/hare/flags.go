@@ -9,6 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/hare-sched/hare"
 )
 
 // The rule of a flag restricts its values. A number without a rule must not be
@@ -110,4 +112,13 @@ func checkFlag(f *pflag.Flag) string {
 		return fmt.Sprintf("be at most %d, and is %s", int64(maxMebibytes), text)
 	}
 	return ""
+}
+
+// flagMicros parses seconds, or a duration such as 1h30m, and returns microseconds.
+func flagMicros(text string) (int64, error) {
+	us, err := hare.ParseMicros(text)
+	if d, bad := time.ParseDuration(text); err != nil && bad == nil {
+		return d.Microseconds(), nil
+	}
+	return us, err
 }

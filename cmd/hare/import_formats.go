@@ -138,8 +138,8 @@ func detectFile(name string) (format string, nodes bool, err error) {
 		}
 	}
 	return "", false, usageError{fmt.Errorf("%.60s: name the format, hare import FORMAT FILE (see --list-formats): "+
-		"what it "+
-		"holds tells none%s", name, near)}
+		"what it holds tells "+
+		"none%s", name, near)}
 }
 
 // detectFiles tells the format of files that are read together.

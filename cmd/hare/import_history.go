@@ -69,8 +69,7 @@ func (hf *historyFlags) addNow(c *cobra.Command) {
 func (hf *historyFlags) addTables(c *cobra.Command, source string) {
 	f := c.Flags()
 	f.StringVar(&hf.gpus, "gpus", "", "the cluster of a table that does not say where jobs ran, where no table of "+
-		"nodes is "+
-		"given, e.g. A100=2048")
+		"nodes is given, e.g. A100=2048")
 	if source == "swf" {
 		f.Int64Var(&hf.processors, "processors-per-gpu", 1, "how many processors count as one GPU")
 		positive(c, "processors-per-gpu")
@@ -344,8 +343,7 @@ func importHistoryCommands() (out []*cobra.Command) {
 			hf.addKube(c)
 		case "kai":
 			c.Flags().StringVar(&hf.typeLabel, "type-label", "", "label of nodes that names their GPU type (default: the "+
-				"first "+
-				"of "+strings.Join(history.TypeLabels, ", ")+")")
+				"first of "+strings.Join(history.TypeLabels, ", ")+")")
 		case "history", "swf", "helios", "acme", "pai":
 			hf.addTables(c, s.name)
 			if s.name == "history" {

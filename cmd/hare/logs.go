@@ -187,13 +187,14 @@ func (l *logFlags) copyAttempt(ctx context.Context, r *remote, id string, attemp
 	return errors.Join(failures...)
 }
 
-// behind writes what comes after a pause a moment later. An agent sends what is new in both outputs of a task one
-// after the other, first stdout, so that stdout is then printed first.
+// behind delays what is written after a pause. An agent sends what is new in both outputs of a task one after the
+// other, stdout first: where stderr is delayed, stdout is also printed first.
 type behind struct {
 	w    io.Writer
 	last time.Time
 }
 
+// moment is the delay, and the least pause: an agent takes less between the two outputs, and nobody notices it.
 const moment = 100 * time.Millisecond
 
 func (b *behind) Write(p []byte) (int, error) {

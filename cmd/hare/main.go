@@ -175,8 +175,8 @@ or a fault of the machine, such as a full disk.`,
 // exactly is cobra.ExactArgs, except that its error is a usageError.
 func exactly(n int, names string) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
-		if err := unknownSubcommand(c, args); n == 0 && err != nil && strings.Contains(err.Error(), "did you mean") {
-			return err
+		if n == 0 && len(args) > 0 && hare.Guess(args[0], subcommands(c)) != "" {
+			return unknownSubcommand(c, args)
 		}
 		if n == 0 && len(args) == 1 && c.Flags().Lookup("instance") != nil {
 			if _, err := os.Stat(args[0]); err == nil {

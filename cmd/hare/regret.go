@@ -119,7 +119,7 @@ func printRegret(ctx context.Context, out io.Writer, in io.Reader, name string, 
 	if err != nil {
 		return inputError(name, err)
 	}
-	engine, closeEngine := startEngine()
+	engine, closeEngine := startEngine(true)
 	defer closeEngine()
 	svc := service.New(service.Config{Solver: engine})
 	b := bufio.NewWriterSize(out, 1<<16)

@@ -63,7 +63,7 @@ the other file of --warm.`,
 			if why := unlike(inst, res); why != "" {
 				return usageError{fmt.Errorf("cannot replay: %s", why)}
 			}
-			engine, closeEngine := startEngine()
+			engine, closeEngine := startEngine(true)
 			defer closeEngine()
 			if why := otherEngine(res, engine.EngineVersion); why != "" {
 				return usageError{fmt.Errorf("cannot replay: %s", why)}

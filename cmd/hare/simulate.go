@@ -379,11 +379,11 @@ func (f *simulateFlags) request() (*simulation.Request, error) {
 
 // idle refuses flags of jobs from elsewhere, which would change nothing.
 func (f *simulateFlags) idle(given func(string) bool) error {
-	trace := f.instance == "" && !f.drawn
+	traced := f.instance == "" && !f.drawn
 	for _, x := range []struct {
 		flag, of string
 		ok       bool
-	}{{"sync", "--trace and --generate", f.instance == ""}, {"table", "--trace", trace},
+	}{{"sync", "--trace and --generate", f.instance == ""}, {"table", "--trace", traced},
 		{"arrivals", "--generate", f.drawn}} {
 		if given(x.flag) && !x.ok {
 			return fmt.Errorf("--%s changes nothing here: it belongs to %s", x.flag, x.of)

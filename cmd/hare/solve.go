@@ -141,13 +141,16 @@ func choices(c *cobra.Command, flag string, values ...string) {
 
 func solveAndPrint(ctx context.Context, inst *hare.Instance, req *hare.ReplanRequest, opt hare.Options,
 	warm *hare.Certificate, out, rest string, quiet, ndjson bool) error {
-	engine, closeEngine := startEngine()
+	engine, closeEngine := startEngine(!quiet && (relax.UsesEngine(opt.Bound) || relax.UsesEngine(opt.Order)))
 	defer closeEngine()
 	live := newProgressLine(os.Stderr, !quiet && term.IsTerminal(int(os.Stderr.Fd())))
 	cfg := engine
 	cfg.Progress, cfg.WarmPrices = live.event, warm
 	res, err := solveOrReplan(ctx, inst, req, opt, cfg)
 	live.end()
+	if bad := (*hare.InvalidError)(nil); errors.As(err, &bad) && strings.HasPrefix(bad.Pointer, "/options/") {
+		return flagError(err)
+	}
 	if err != nil {
 		return err
 	}
@@ -200,10 +203,11 @@ func printReasons(termination string, reasons []hare.Reason) {
 	}
 }
 
-// startEngine starts the LP workers, or says on stderr that there are none.
-func startEngine() (solver.Config, func()) {
+// startEngine starts the LP workers. Where there are none it says so on stderr, if warn is set: commands that print
+// nothing else and methods without linear programs do without the warning.
+func startEngine(warn bool) (solver.Config, func()) {
 	cfg, why, stop := openEngine()
-	if why != "" {
+	if warn && why != "" {
 		fmt.Fprintf(stderr, "hare: %s: %s\n", withoutEngine, plain(why))
 	}
 	return cfg, stop
@@ -251,7 +255,7 @@ has no certificate.`,
 			if err != nil {
 				return err
 			}
-			engine, closeEngine := startEngine()
+			engine, closeEngine := startEngine(relax.UsesEngine(method))
 			defer closeEngine()
 			ctx := c.Context()
 			if limit > 0 {

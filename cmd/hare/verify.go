@@ -279,8 +279,7 @@ func importCommand() *cobra.Command {
 	f.BoolVar(&list, "list-formats", false, "print the name of each format and what it is")
 	f.StringVar(&gpus, "gpus", "", "the cluster, e.g. V100=36,P100=36,K80=36 (default: the format's)")
 	f.StringVar(&table, "table", "", "table of speeds (gavel, shockwave), step times (pollux), nodes (openb) or "+
-		"clusters "+
-		"(armada)")
+		"clusters (armada)")
 	f.StringVar(&cfg.Sync, "sync", "", "gang or rigid (default: gang where steps are known, rigid where only a "+
 		"duration is)")
 	f.DurationVar(&cfg.Quantum, "quantum", 60*time.Second, "how long a round of merged steps takes on the fastest type")

@@ -224,7 +224,7 @@ type whatIfPrinter struct {
 }
 
 func (wp *whatIfPrinter) run(ctx context.Context, req *scenario.Request) error {
-	engine, closeEngine := startEngine()
+	engine, closeEngine := startEngine(!wp.quiet)
 	defer closeEngine()
 	svc := service.New(service.Config{Solver: engine, MaxTime: 24 * time.Hour})
 	if err := svc.CheckWhatIf(ctx, req); err != nil {

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 	"unicode/utf8"
 
 	"github.com/spf13/pflag"
@@ -160,15 +159,6 @@ func factors(part, text string) (string, any, error) {
 		return part, json.Number(factor), nil
 	}
 	return part, map[string]any{job: json.Number(factor)}, nil
-}
-
-// flagMicros parses seconds, or a duration such as 1h30m, and returns microseconds.
-func flagMicros(text string) (int64, error) {
-	us, err := hare.ParseMicros(text)
-	if d, bad := time.ParseDuration(text); err != nil && bad == nil {
-		return d.Microseconds(), nil
-	}
-	return us, err
 }
 
 // otherPairs are other forms in which people give a name and a number: H100:4, 4xH100, H100x4, H100 4.

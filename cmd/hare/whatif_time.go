@@ -147,34 +147,15 @@ func between(low, high int64) string {
 	case low >= 0:
 		return span(low, high) + " more"
 	}
-	return fmt.Sprintf("from %s less to %s more", words.Duration(roundUp(-low)), words.Duration(roundUp(high)))
+	return fmt.Sprintf("from %s less to %s more", words.Duration(words.RoundUp(-low)),
+		words.Duration(words.RoundUp(high)))
 }
 
 // span says two times, the lesser rounded down and the greater up.
 func span(low, high int64) string {
-	a, b := words.Duration(low), words.Duration(roundUp(high))
+	a, b := words.Duration(words.RoundDown(low)), words.Duration(words.RoundUp(high))
 	if a == b {
 		return a
 	}
 	return a + " to " + b
-}
-
-// roundUp rounds a time up to what words.Duration shows of it.
-func roundUp(us int64) int64 {
-	const second, minute, hour = 1_000_000, 60_000_000, 3600_000_000
-	step := int64(1)
-	switch {
-	case us >= 48*hour:
-		step = hour
-	case us >= 2*hour:
-		step = minute
-	case us >= 2*minute:
-		step = second
-	case us >= second:
-		step = second / 100
-	}
-	if us > 1<<63-1-step {
-		return us
-	}
-	return (us + step - 1) / step * step
 }

@@ -13,7 +13,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"maps"
 	"os"
 	"os/exec"
@@ -190,7 +189,7 @@ func write(folder, version string, parts []*part) error {
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(filepath.Join(folder, "sbom.cdx.json"), append(out, '\n'), fs.FileMode(0o644))
+	return os.WriteFile(filepath.Join(folder, "sbom.cdx.json"), append(out, '\n'), 0o644)
 }
 
 // The form of CycloneDX 1.6, as far as it is used.

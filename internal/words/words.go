@@ -40,7 +40,7 @@ func Duration[N ~int64](us N) string {
 		return trimZeros(fmt.Sprintf("%.3f", float64(n)/1e3)) + " ms"
 	case n < 2*minute:
 		return trimZeros(fmt.Sprintf("%.2f", float64(n)/1e6)) + " s"
-	case n == hour:
+	case n/second == hour/second: // not 60 min
 		return "1 h"
 	case n < 2*hour:
 		return twoUnits(n/minute, "min", n%minute/second, "s")
@@ -49,6 +49,33 @@ func Duration[N ~int64](us N) string {
 	default:
 		return twoUnits(n/day, "d", n%day/hour, "h")
 	}
+}
+
+// RoundUp rounds microseconds, which are not negative, up to a time of which Duration leaves nothing out.
+func RoundUp(us int64) int64 {
+	down := RoundDown(us)
+	if step := resolution(us); down < us && down <= math.MaxInt64-step {
+		return down + step
+	}
+	return us
+}
+
+// RoundDown is RoundUp in the other direction.
+func RoundDown(us int64) int64 { return us - us%resolution(us) }
+
+// resolution is the least difference between times about us that Duration shows, in microseconds.
+func resolution(us int64) int64 {
+	switch {
+	case us < second:
+		return 1
+	case us < 2*minute:
+		return second / 100
+	case us < 2*hour:
+		return second
+	case us < 2*day:
+		return minute
+	}
+	return hour
 }
 
 // Seconds is Duration of seconds.

@@ -10,7 +10,7 @@ import (
 func TestDuration(t *testing.T) {
 	for us, want := range map[int64]string{0: "0 s", 7: "7 µs", 1500: "1.5 ms", 999_999: "999.999 ms", 90_000_000: "90 s",
 		119_994_000: "119.99 s", 62280014974: "17 h 18 min", 610_000_000: "10 min 10 s", 7200_000_000: "2 h",
-		3600_000_000:   "1 h",
+		3600_000_000: "1 h", 3600_999_999: "1 h",
 		172800_000_000: "2 d", 180000_000_000: "2 d 2 h", -610_000_000: "−10 min 10 s", math.MinInt64: "−106751991 d 4 h"} {
 		if got := words.Duration(us); got != want {
 			t.Errorf("%d µs: %q, want %q", us, got, want)
@@ -20,6 +20,20 @@ func TestDuration(t *testing.T) {
 		t.Error(got)
 	}
 	if got := words.Seconds(math.Inf(1)); got != "+Inf s" {
+		t.Error(got)
+	}
+}
+
+func TestRound(t *testing.T) {
+	for us, want := range map[int64][2]string{0: {"0 s", "0 s"}, 999_999: {"999.999 ms", "999.999 ms"},
+		1_009_999: {"1 s", "1.01 s"}, 119_995_000: {"119.99 s", "2 min"}, 7_199_000_001: {"119 min 59 s", "2 h"},
+		7_200_000_000: {"2 h", "2 h"}, 172_800_000_001: {"2 d", "2 d 1 h"}} {
+		if down, up := words.Duration(words.RoundDown(us)), words.Duration(words.RoundUp(us)); down != want[0] ||
+			up != want[1] {
+			t.Errorf("%d µs: %q and %q, want %q", us, down, up, want)
+		}
+	}
+	if got := words.RoundUp(math.MaxInt64); got != math.MaxInt64 {
 		t.Error(got)
 	}
 }

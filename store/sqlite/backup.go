@@ -50,8 +50,10 @@ func Backup(ctx context.Context, dir, dst string) error {
 }
 
 // Restore makes the data directory dir from a file that Backup wrote. It checks every row
-// first, and refuses a directory that has a database with fs.ErrExist.
+// first, and refuses a directory that has a database with fs.ErrExist. Where it fails, a directory that it
+// made is gone.
 func Restore(ctx context.Context, src, dir string) (err error) {
+	_, noDir := os.Lstat(dir)
 	if err := makeDir(dir); err != nil {
 		return err
 	}
@@ -60,6 +62,11 @@ func Restore(ctx context.Context, src, dir string) (err error) {
 		return err
 	}
 	defer lock.Close()
+	defer func() {
+		if err != nil && noDir != nil {
+			_ = errors.Join(os.Remove(lock.Name()), os.Remove(dir))
+		}
+	}()
 	dst := filepath.Join(dir, databaseFile)
 	if _, err := os.Lstat(dst); err == nil {
 		return &fs.PathError{Op: "restore", Path: dst, Err: fs.ErrExist}

@@ -35,6 +35,27 @@ func newSession(t *testing.T, s *Store, id string) {
 	}
 }
 
+// TestRestoreOfAnotherFile checks that a file that is no backup leaves no directory behind, and one that was there.
+func TestRestoreOfAnotherFile(t *testing.T) {
+	file, dir := filepath.Join(t.TempDir(), "jobs.csv"), filepath.Join(t.TempDir(), "data")
+	if err := os.WriteFile(file, []byte("id,gpus\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, there := range []bool{false, true} {
+		if there {
+			if err := os.Mkdir(dir, 0o700); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := Restore(t.Context(), file, dir); !errors.As(err, new(*store.CorruptError)) {
+			t.Errorf("a table is restored: %v", err)
+		}
+		if _, err := os.Stat(dir); (err == nil) != there {
+			t.Errorf("the directory was there: %v; after the restore: %v", there, err)
+		}
+	}
+}
+
 func row(id string, first, last int64, size int) store.Row {
 	return store.Row{Session: id, First: first, Last: last, Data: bytes.Repeat([]byte("x"), size)}
 }
