@@ -98,9 +98,10 @@ const (
 
 	samePlanShare   = 0.2
 	samePlanEffort  = 0.7
-	samePlanRelaxed = 2   // the most effort where jobs are relaxed
-	samePlanJobs    = 140 // the number of jobs for which it would then be 1
-	samePlanBound   = 1.3 // the most effort for the bound after it
+	samePlanRelaxed = 2    // the most effort where jobs are relaxed
+	samePlanJobs    = 140  // the number of jobs for which it would then be 1
+	samePlanBound   = 1.3  // the most effort for the bound after it
+	samePlanRest    = 0.05 // and the least, since no effort at all means the usual one to relax.Config
 )
 
 func (s *solve) setLimits() {
@@ -149,7 +150,7 @@ func (s *solve) setLimits() {
 		}
 		if l.samePlan = !l.large && same <= most; l.samePlan {
 			l.planEffort, l.planShare, l.boundShare = same, l.boundShare, l.planShare
-			l.restEffort = min(samePlanBound, max(minEffort/10, most-same))
+			l.restEffort = min(samePlanBound, max(samePlanRest, most-same))
 		} else {
 			l.planEffort = l.boundEffort
 		}

@@ -23,8 +23,8 @@ func (rq *readyQueue) Run(ctx context.Context, stdin []byte, name string, args .
 	return rq.fakeSlurm.Run(ctx, stdin, name, args...)
 }
 
-// BenchmarkStep measures one loop of a helper that writes nothing, over 20,000 waiting jobs on 200 nodes, of which 5,000
-// are the tasks of an array: go test ./adapters/slurm -run '^$' -bench Step -benchtime 3x.
+// BenchmarkStep measures one loop of a helper that writes nothing, over 20,000 waiting jobs on 200 nodes, of which
+// 5,000 are the tasks of an array: go test ./adapters/slurm -run '^$' -bench Step -benchtime 3x.
 func BenchmarkStep(b *testing.B) {
 	f := newFakeSlurm()
 	f.nodes = nil
