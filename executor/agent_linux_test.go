@@ -10,7 +10,6 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -62,18 +61,6 @@ type server struct {
 	*clusters.Cluster
 	copyDir string
 	cut     atomic.Bool
-	// shift is added to each MASTER_PORT.
-	shift int
-}
-
-// servers counts the servers of this process.
-var servers atomic.Int64
-
-// shiftOfPorts gives each server 25 of the ports from 10000 to 19999. A cluster gives out ports from 20000, and so do
-// the clusters of other tests that run at the same time: an attempt whose port is taken is lost.
-func shiftOfPorts() int {
-	const each, all = 25, 10_000
-	return int((int64(os.Getpid())*61+servers.Add(1))*each%all) - all
 }
 
 var errCut = errors.New("the network is cut")
@@ -104,16 +91,6 @@ func (s *server) SyncAgent(ctx context.Context, _, agent string, q *description.
 		return nil, errCut
 	}
 	v, err := s.Sync(ctx, agent, q)
-	if err == nil {
-		v.Orders = slices.Clone(v.Orders)
-		for i := range v.Orders {
-			if o := &v.Orders[i]; o.Start != nil && o.Start.MasterPort != 0 {
-				start := *o.Start
-				start.MasterPort += s.shift
-				o.Start = &start
-			}
-		}
-	}
 	return answered(s, v, err)
 }
 
@@ -163,7 +140,7 @@ func newServer(t *testing.T, lease time.Duration) *server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &server{Cluster: c, copyDir: copies, shift: shiftOfPorts()}
+	return &server{Cluster: c, copyDir: copies}
 }
 
 // agent runs an agent until stop is called, which leaves its tasks alone.
@@ -369,7 +346,7 @@ func TestAgentIsStartedAgain(t *testing.T) {
 // An agent that is cut off has ended its tasks before another one starts them.
 func TestAgentIsCutOff(t *testing.T) {
 	s := newServer(t, time.Second)
-	near := &server{Cluster: s.Cluster, shift: s.shift}
+	near := &server{Cluster: s.Cluster}
 	files := t.TempDir()
 	agent(t, s, "a", t.TempDir(), "V100=1")
 	// The first attempt does not end by itself; the second one checks that no process of it is left.

@@ -3,6 +3,7 @@ package ledger
 import (
 	"crypto/hmac"
 	"crypto/sha256"
+	"encoding/binary"
 	"encoding/hex"
 	"fmt"
 	"maps"
@@ -79,9 +80,13 @@ func (l *Ledger) assemble(j *job) {
 	l.setState(j, description.JobStarting)
 }
 
-// nextPort is a port that no attempt of the master has, as long as fewer than 10,000 live.
+// nextPort is a port that no attempt of the master has, as long as fewer than 10,000 live. An agent's first one
+// follows from its secret, so that agents of several clusters on one node rarely want the same port.
 func (l *Ledger) nextPort(a *agent) int {
-	if a.port++; a.port < firstPort || a.port > lastPort {
+	if a.port == 0 {
+		sum := sha256.Sum256([]byte(a.Incarnation))
+		a.port = firstPort + int(binary.BigEndian.Uint32(sum[:])%(lastPort-firstPort+1))
+	} else if a.port++; a.port < firstPort || a.port > lastPort {
 		a.port = firstPort
 	}
 	return a.port
