@@ -17,10 +17,7 @@ var (
 // TestLinksOfPages follows every link of the documentation: the file must exist, and
 // where the link has an anchor, so must the heading.
 func TestLinksOfPages(t *testing.T) {
-	pages, err := filepath.Glob("docs/*.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	pages := docsPages(t)
 	pages = append(pages, "README.md", "CONTRIBUTING.md", "CHANGELOG.md", "examples/README.md", "trace/data/README.md",
 		"clients/python/README.md", "clients/typescript/README.md")
 	for _, page := range pages {
@@ -42,6 +39,20 @@ func TestLinksOfPages(t *testing.T) {
 	}
 }
 
+// docsPages are the paths of all pages in docs.
+func docsPages(t *testing.T) []string {
+	t.Helper()
+	pages, err := filepath.Glob("docs/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	inFolders, err := filepath.Glob("docs/*/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return append(pages, inFolders...)
+}
+
 // hasAnchor says whether a heading of the page has the anchor, as GitHub forms anchors.
 func hasAnchor(page, anchor string) bool {
 	for _, heading := range pageHeading.FindAllStringSubmatch(page, -1) {
@@ -53,7 +64,7 @@ func hasAnchor(page, anchor string) bool {
 	return false
 }
 
-// TestThreatModel checks that each test that docs/security.md names for a promise exists.
+// TestThreatModel checks that each test that docs/use/secure.md names for a promise exists.
 func TestThreatModel(t *testing.T) {
 	tests := map[string]bool{}
 	declared := regexp.MustCompile(`(?m)^func (Test\w+)\(`)
@@ -69,13 +80,13 @@ func TestThreatModel(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	named := regexp.MustCompile("`(Test\\w+)`").FindAllStringSubmatch(readPage(t, "docs/security.md"), -1)
+	named := regexp.MustCompile("`(Test\\w+)`").FindAllStringSubmatch(readPage(t, "docs/use/secure.md"), -1)
 	if len(named) < 30 {
-		t.Errorf("docs/security.md names %d tests", len(named))
+		t.Errorf("docs/use/secure.md names %d tests", len(named))
 	}
 	for _, m := range named {
 		if !tests[m[1]] {
-			t.Errorf("docs/security.md names %s, which does not exist", m[1])
+			t.Errorf("docs/use/secure.md names %s, which does not exist", m[1])
 		}
 	}
 }

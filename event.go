@@ -2,7 +2,7 @@ package hare
 
 import "strings"
 
-// EventType says what happened to an online session (docs/design.md, section 6).
+// EventType says what happened to an online session (docs/inside/design.md, section 6).
 type EventType uint8
 
 // These are the events. Each comment names the fields of Event that the event uses

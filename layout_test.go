@@ -22,7 +22,7 @@ const modulePath = "github.com/hare-sched/hare"
 
 // layoutPage holds the table of packages: which packages of this module each package may
 // import.
-const layoutPage = "docs/design.md"
+const layoutPage = "docs/inside/design.md"
 
 // anything stands for the packages that may import all others, to wire them together.
 const anything = "*"

@@ -13,19 +13,19 @@ type Rules uint16
 
 // These are the kinds of rules, each with the page that explains it.
 const (
-	RuleNodes        Rules = 1 << iota // docs/nodes.md: nodes matter (Placed)
-	RuleProgress                       // docs/running.md: rounds are done
-	RuleRunning                        // docs/running.md: work runs at time 0
-	RuleReservations                   // docs/running.md
-	RuleQuota                          // docs/running.md
-	RuleAfter                          // docs/dependencies.md
-	RuleTardiness                      // docs/dependencies.md: the objective jct_and_tardiness
-	RuleMakespan                       // docs/dependencies.md: the objective makespan
-	RuleSwitch                         // docs/shapes.md: switch_s
-	RuleWithin                         // docs/levels.md: the tasks of a round keep together
-	RuleSpread                         // docs/levels.md: synchronisation takes longer where tasks are far apart
-	RuleShapes                         // docs/shapes.md: shapes
-	RuleDurations                      // docs/shapes.md: durations
+	RuleNodes        Rules = 1 << iota // docs/reference/nodes.md: nodes matter (Placed)
+	RuleProgress                       // docs/use/running.md: rounds are done
+	RuleRunning                        // docs/use/running.md: work runs at time 0
+	RuleReservations                   // docs/use/running.md
+	RuleQuota                          // docs/use/running.md
+	RuleAfter                          // docs/reference/dependencies.md
+	RuleTardiness                      // docs/reference/dependencies.md: the objective jct_and_tardiness
+	RuleMakespan                       // docs/reference/dependencies.md: the objective makespan
+	RuleSwitch                         // docs/reference/shapes.md: switch_s
+	RuleWithin                         // docs/reference/levels.md: the tasks of a round keep together
+	RuleSpread                         // docs/reference/levels.md: synchronisation takes longer where tasks are far apart
+	RuleShapes                         // docs/reference/shapes.md: shapes
+	RuleDurations                      // docs/reference/shapes.md: durations
 
 	RuleLevels = RuleWithin | RuleSpread
 )

@@ -61,9 +61,9 @@ const (
 	MethodBranch       = "branch"
 )
 
-// Certificate proves a lower bound on the objective of an instance (docs/design.md,
+// Certificate proves a lower bound on the objective of an instance (docs/inside/design.md,
 // section 2). Path, GridUs and the fields after it belong to the price method, and some of them
-// to the branch method; docs/certificate.md says how each method is evaluated.
+// to the branch method; docs/reference/certificate.md says how each method is evaluated.
 type Certificate struct {
 	Method         string
 	Path           bool
@@ -86,7 +86,7 @@ type Certificate struct {
 	// After are the weights that are moved along dependencies, sorted by job, then by
 	// predecessor.
 	After []AfterWeight
-	// PriceSets and Tree belong to the branch method (docs/branch.md), which has Path, GridUs, Prices
+	// PriceSets and Tree belong to the branch method (docs/inside/branch.md), which has Path, GridUs, Prices
 	// and Sizes too. The leaves of Tree name prices by number: 0 are those of GridUs, Prices and
 	// Sizes, and n is PriceSets[n-1].
 	PriceSets []PriceSet
@@ -129,7 +129,7 @@ type BranchNode struct {
 }
 
 // AfterWeight is λ: the weight, in units of 1e-6, that a certificate moves from a job to one for
-// whose end it waits (docs/dependencies.md).
+// whose end it waits (docs/reference/dependencies.md).
 type AfterWeight struct {
 	Job, Before string
 	Micro       int64 // ≥ 0
@@ -152,7 +152,7 @@ const (
 	PerAll  = "all"  // all nodes are one domain
 )
 
-// Pool prices a resource on a set of nodes (docs/nodes.md, "Pools").
+// Pool prices a resource on a set of nodes (docs/reference/nodes.md, "Pools").
 type Pool struct {
 	Resource PoolResource
 	Type     string // the GPU type; "" in pools of quotas

@@ -216,12 +216,12 @@ func read(t *testing.T, path string) string {
 
 var pageRow = regexp.MustCompile("(?m)^\\| `(hare_[a-z_]+)(?:\\{([a-z_,]+)\\})?` \\|")
 
-// TestMetricsPage checks that docs/metrics.md lists exactly the metrics of Hare,
+// TestMetricsPage checks that docs/use/metrics.md lists exactly the metrics of Hare,
 // with their labels.
 func TestMetricsPage(t *testing.T) {
 	all := registered(t)
 	listed := map[string]bool{}
-	for _, m := range pageRow.FindAllStringSubmatch(read(t, "../docs/metrics.md"), -1) {
+	for _, m := range pageRow.FindAllStringSubmatch(read(t, "../docs/use/metrics.md"), -1) {
 		d, there := all[m[1]]
 		if !there {
 			t.Errorf("%s is documented and does not exist", m[1])
@@ -369,7 +369,7 @@ func TestDashboard(t *testing.T) {
 }
 
 // TestAlerts checks that every alert queries existing metrics, has a description,
-// and has a section in docs/operations.md.
+// and has a section in docs/use/operate.md.
 func TestAlerts(t *testing.T) {
 	var file struct {
 		Groups []struct {
@@ -385,7 +385,7 @@ func TestAlerts(t *testing.T) {
 		t.Fatal(err)
 	}
 	all := registered(t)
-	page := read(t, "../docs/operations.md")
+	page := read(t, "../docs/use/operate.md")
 	tests := read(t, "../deploy/prometheus/alerts_test.yml")
 	n := 0
 	for _, g := range file.Groups {
@@ -398,9 +398,9 @@ func TestAlerts(t *testing.T) {
 				t.Errorf("%s has no severity or summary", r.Alert)
 			}
 			if !strings.Contains(page, "\n### "+r.Alert+"\n") {
-				t.Errorf("docs/operations.md does not say what to do about %s", r.Alert)
+				t.Errorf("docs/use/operate.md does not say what to do about %s", r.Alert)
 			}
-			if want := "docs/operations.md#" + strings.ToLower(r.Alert); r.Annotations["runbook"] != want {
+			if want := "docs/use/operate.md#" + strings.ToLower(r.Alert); r.Annotations["runbook"] != want {
 				t.Errorf("%s: its runbook is %q, not %q", r.Alert, r.Annotations["runbook"], want)
 			}
 			if !strings.Contains(tests, "alertname: "+r.Alert+"\n") {

@@ -144,7 +144,7 @@ func openTracing(t testing.TB, url string, log *slog.Logger) *api.Tracing {
 	return tracing
 }
 
-// TestTraceOfASolve compares a trace with the tree of spans that docs/operations.md
+// TestTraceOfASolve compares a trace with the tree of spans that docs/use/operate.md
 // shows.
 func TestTraceOfASolve(t *testing.T) {
 	c := newCollector(t)

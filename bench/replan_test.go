@@ -13,7 +13,7 @@ import (
 )
 
 var replanTable = flag.Bool("replan", false,
-	"plan standard-200 again at half of its makespan with 10 % new jobs, and print the table of docs/replan.md")
+	"plan standard-200 again at half of its makespan with 10 % new jobs, and print the table of docs/use/replan.md")
 
 // TestReplanTable prints value and moves for growing stability.
 func TestReplanTable(t *testing.T) {

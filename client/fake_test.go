@@ -20,7 +20,7 @@ import (
 	"github.com/hare-sched/hare/store"
 )
 
-// keeper serves package api, and stored solves by the contract of docs/clients.md.
+// keeper serves package api, and stored solves by the contract of docs/use/clients.md.
 // It can inject the faults that a network and a server may have.
 type keeper struct {
 	api http.Handler

@@ -223,7 +223,7 @@ func (c *Client) Result(ctx context.Context, id string) (res *hare.Result, err e
 
 // Schedule writes the schedule of a solve to w, as the server sends it, in the media
 // type accept: application/json, application/x-ndjson (one lane a line) or text/csv.
-// The query selects a part of the schedule; see docs/http.md. Once w has received a
+// The query selects a part of the schedule; see docs/reference/http.md. Once w has received a
 // part, the call is not retried.
 func (c *Client) Schedule(ctx context.Context, id, accept string, query url.Values, w io.Writer) error {
 	return c.copy(ctx, solvePath(id, "/schedule"), accept, query, w)
@@ -264,7 +264,7 @@ func (c *Client) remove(ctx context.Context, path string) error {
 }
 
 // List yields the solves that the server keeps, and fetches them page by page. The
-// query filters the solves; see docs/http.md.
+// query filters the solves; see docs/reference/http.md.
 func (c *Client) List(ctx context.Context, query url.Values) iter.Seq2[*Solve, error] {
 	return pages(ctx, c, "/v1/solves", "after", query, func(page json.RawMessage) ([]*Solve, string, error) {
 		var p struct {

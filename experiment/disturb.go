@@ -73,7 +73,7 @@ var switchCost = Info{
 // faults uses the standard instances with arrivals, seeds 1 to 5. Each GPU fails 0 to 3
 // times an hour, and a repair takes 5 minutes in the mean. hare_offline was taken out after
 // the first run: the policy never makes a new plan, and the old plan waits for some failed
-// GPU nearly all the time (docs/experiments.md).
+// GPU nearly all the time (docs/lab/experiments.md).
 var faults = Info{
 	Name:  "faults",
 	Title: "Weighted JCT when GPUs fail",

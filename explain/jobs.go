@@ -119,7 +119,7 @@ func goesOn(j hare.Job, m *hare.ModelJob) hare.Job {
 	return j
 }
 
-// pathTime is R τ of a job (docs/design.md, section 2), as the verifier computes
+// pathTime is R τ of a job (docs/inside/design.md, section 2), as the verifier computes
 // this time: no plan completes the job sooner after its release. pathTime is 0
 // where the job can never run.
 func pathTime(empty *hare.Instance, job hare.Job) int64 {

@@ -17,7 +17,7 @@ import (
 	"github.com/hare-sched/hare/trace"
 )
 
-// Columns are the columns of a table of jobs (docs/import.md). Only id, submit and gpus must be there.
+// Columns are the columns of a table of jobs (docs/use/import.md). Only id, submit and gpus must be there.
 var Columns = []string{"id", "user", "account", "name", "submit", "start", "end", "gpus", "nodes", "type",
 	"requested_type", "limit", "state", "gpus_per_task", "node_count", "cpus", "memory_mib", "seconds"}
 

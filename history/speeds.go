@@ -39,7 +39,7 @@ type Learned struct {
 // medians over the 26 models of gavel_throughputs.csv (one GPU) and over the 60 pairs of NVIDIA's
 // DeepLearningExamples (mixed precision). The others are the memory bandwidth in the vendor's data
 // sheet over a V100's 900 GB/s, a rule that gives 0.27, 0.81 and 1.73 for the three that are
-// measured (docs/import.md).
+// measured (docs/use/import.md).
 var shippedSpeeds = map[string]float64{
 	"k80": 0.247, "p100": 0.813, "v100": 1, "a100": 1.905,
 	"m60": 160.0 / 900, "k40": 288.0 / 900, "p4": 192.0 / 900, "p40": 346.0 / 900, "t4": 320.0 / 900,

@@ -4,7 +4,7 @@
 // first fit, and the best placement by trying all. It is pure and knows no jobs, policies or clocks.
 //
 // After A-SRPT (arXiv 2501.05563), whose graph and Heavy-Edge placement we know from its abstract and from
-// second sources. docs/job-graphs.md has the formulas and says which parts are our own assumptions.
+// second sources. docs/reference/job-graphs.md has the formulas and says which parts are our own assumptions.
 package jobgraph
 
 import (

@@ -1,6 +1,6 @@
 // Package market places distributed training jobs on workers of unlike speed by a matching market
 // whose categories are sampled. After Liu, Wang, Huang and Pan, "Sampling-based multi-job placement
-// for heterogeneous deep learning clusters" (IEEE TPDS 2024). docs/placement.md says which parts of
+// for heterogeneous deep learning clusters" (IEEE TPDS 2024). docs/use/placement.md says which parts of
 // the paper are known here and which are assumed.
 package market
 

@@ -155,7 +155,7 @@ func pool(tb testing.TB) *lp.Pool {
 	return p
 }
 
-// apart are the figures that may differ by more, for the reason in docs/policies.md. On the
+// apart are the figures that may differ by more, for the reason in docs/use/policies.md. On the
 // shipped trace, Gavel itself gives the figures here.
 var apart = map[string]float64{
 	"allox gavel_trace_continuous5600_single.csv total": 5188633.878,

@@ -11,11 +11,11 @@ import (
 // TestPoliciesPage compares the pages with the code: the pages name every policy, and their
 // examples are those of example_test.go and task/example_test.go.
 func TestPoliciesPage(t *testing.T) {
-	page, err := os.ReadFile("../docs/policies.md")
+	page, err := os.ReadFile("../docs/use/policies.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	tasks, err := os.ReadFile("../docs/task-policies.md")
+	tasks, err := os.ReadFile("../docs/use/task-policies.md")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,13 +7,13 @@ import (
 	"testing"
 )
 
-// The module of examples/policy builds, passes its tests and prints what docs/own-policy.md
+// The module of examples/policy builds, passes its tests and prints what docs/use/own-policy.md
 // shows. The module does not use HiGHS, so it is built without cgo.
 func TestExampleModule(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds a second module")
 	}
-	page, err := os.ReadFile("../docs/own-policy.md")
+	page, err := os.ReadFile("../docs/use/own-policy.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,7 +35,7 @@ func TestExampleModule(t *testing.T) {
 		for line := range strings.SplitSeq(strings.TrimSpace(text), "\n") {
 			if line = strings.TrimRight("    "+strings.ReplaceAll(line, "\t", "    "), " "); line != "" &&
 				!strings.Contains(string(page), "\n"+line+"\n") {
-				t.Errorf("docs/own-policy.md lacks a line of %s: %q", what, line)
+				t.Errorf("docs/use/own-policy.md lacks a line of %s: %q", what, line)
 			}
 		}
 	}

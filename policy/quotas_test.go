@@ -12,7 +12,7 @@ import (
 	"github.com/hare-sched/hare/sim"
 )
 
-// onQuotas draws an instance with the rules of docs/nodes.md, quotas and work that runs at time 0,
+// onQuotas draws an instance with the rules of docs/reference/nodes.md, quotas and work that runs at time 0,
 // on which each job can run.
 func onQuotas(rng *rand.Rand) *hare.Instance {
 	for {

@@ -1,7 +1,7 @@
 // Package relax bounds an instance from below and orders its jobs by
 // relaxations: the critical path, one fast machine, the paper's relaxation
 // repaired (and as printed, for comparison), and the price bound, which is the
-// dual of the configuration LP (docs/design.md, section 2).
+// dual of the configuration LP (docs/inside/design.md, section 2).
 package relax
 
 import (
@@ -33,7 +33,7 @@ type mode struct {
 	row   int     // the row of the oracle's prices, which is top without pools
 	p, d  float64 // the compute time of a task, and the time of a round: compute + sync, or more if it is loose
 	// A relaxed job pays at t the least price from t − s to t + ahead: s is the synchronisation and ahead is 0, or both
-	// are longer for loose rounds (docs/branch.md, "Relaxed jobs in one leaf").
+	// are longer for loose rounds (docs/inside/branch.md, "Relaxed jobs in one leaf").
 	s, ahead float64
 	// trailingID numbers the trailing minima that jobs with the same row, synchronisation
 	// and release share; −1 means that no other job shares it.
@@ -99,7 +99,7 @@ type problem struct {
 }
 
 // newProblem compiles m. The share beta of synchronisation is charged as compute: 0 for
-// bounds, positive only for plans (docs/design.md, section 3). It returns false if a job
+// bounds, positive only for plans (docs/inside/design.md, section 3). It returns false if a job
 // has no round time, since such a job is infeasible; pr.infeasible is then the error.
 func newProblem(m *hare.Model, beta float64) (pr *problem, ok bool) {
 	return newPlanProblem(m, beta, 0)

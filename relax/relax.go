@@ -16,7 +16,7 @@ import (
 
 // These are the methods of Run beside the certified ones of package hare.
 const (
-	MethodQueyranne = "queyranne" // the paper's relaxation, repaired (docs/design.md, section 2.1); not certified
+	MethodQueyranne = "queyranne" // the paper's relaxation, repaired (docs/inside/design.md, section 2.1); not certified
 	MethodPaper     = "paper"     // the paper's relaxation as printed, which proves nothing
 )
 

@@ -9,7 +9,7 @@ import (
 )
 
 // row says what a row of the oracle's prices charges for: single GPUs of a type (gpus 1),
-// or so many GPUs that a task, a gang or a rigid job holds together (docs/bounds.md,
+// or so many GPUs that a task, a gang or a rigid job holds together (docs/inside/bounds.md,
 // "Sizes"). Floats are prices per GPU, certificates hold prices of the whole size.
 type row struct {
 	kind int

@@ -10,7 +10,7 @@ import (
 )
 
 // stepTerms limits R · (H/δ) · transitions of a job that is bounded round by round
-// (docs/certificate.md, "Evaluation"). stepChoices limits the transitions, which are
+// (docs/reference/certificate.md, "Evaluation"). stepChoices limits the transitions, which are
 // stored as bytes.
 const (
 	stepTerms   = 1 << 22

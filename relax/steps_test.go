@@ -11,7 +11,7 @@ import (
 	"github.com/hare-sched/hare/bench/brute"
 )
 
-// naivePhi computes V_R(a) of docs/bounds.md ("Steps") exactly as it is written there, for prices
+// naivePhi computes V_R(a) of docs/inside/bounds.md ("Steps") exactly as it is written there, for prices
 // by type and step. Times are in steps, and the weight is in units of 1e-9.
 type naivePhi struct {
 	w, tasks     int64

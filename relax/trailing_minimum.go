@@ -50,7 +50,7 @@ func (o *oracle) loadTrailing(j *job) {
 }
 
 // trailingMinimum appends the least price of a row within [max(t − s, a), t] for each t
-// ≥ a (docs/design.md, section 2.2). It takes O(cells).
+// ≥ a (docs/inside/design.md, section 2.2). It takes O(cells).
 func trailingMinimum(t []trailingStep, grid, row []float64, s, a float64, window *[]int32) []trailingStep {
 	G := len(grid) - 1
 	first := cellOf(grid, a)

@@ -224,7 +224,7 @@ func (rc *roomCache) pieces(m *hare.Model, j *hare.ModelJob, types ...int) *room
 }
 
 // ends returns the first start ≥ t and the least end of all rounds of a job in one shape, which goes
-// by when nodes have room (docs/running.md, "Bounds"). tau is the least time of a round.
+// by when nodes have room (docs/use/running.md, "Bounds"). tau is the least time of a round.
 func (rc *roomCache) ends(m *hare.Model, j *hare.ModelJob, modes []roundMode, t, tau int64) (start, end int64) {
 	var ways []way
 	switch {

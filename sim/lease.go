@@ -85,7 +85,7 @@ func (ae *AllocationError) Error() string {
 // messages.
 //
 // The mechanism is that of Gavel's simulator (OSDI 2020; commit c4fa400), which
-// docs/policies.md describes. A round gives each chosen gang a lease of LeaseS. The
+// docs/use/policies.md describes. A round gives each chosen gang a lease of LeaseS. The
 // gang runs ⌊rate × LeaseS⌋ steps, or the steps that it has left if these are fewer,
 // and the lease ends when the steps are done. A round ends with its latest lease; then
 // the jobs that arrived meanwhile enter, and the next round is chosen. A job that ends

@@ -114,7 +114,7 @@ func alwaysInService(n *hare.Node) bool { return n.Windows == nil && len(n.Busy)
 // and never how many rounds the job has; after the last task of the last round it gets
 // the event job_ended, at the same time. A task takes the times of its profile unless cfg
 // changes them. A relaxed task frees its GPU after compute (compute_ended) and ends after
-// synchronising; tasks of gang and rigid jobs hold their GPUs as docs/design.md, section
+// synchronising; tasks of gang and rigid jobs hold their GPUs as docs/inside/design.md, section
 // 1, says. When a GPU leaves service its task is lost, with the tasks of the same gang on
 // other GPUs. Where a task of a gang or rigid job fails, the round is lost, the job keeps
 // its GPUs, and the policy must start the round again on them at once; a relaxed task

@@ -26,7 +26,7 @@ func NewPrices(m *hare.Model, c *hare.Certificate) *Prices {
 
 // End returns the end of the job in its cheapest schedule on GPUs of one type alone, where
 // the cost is w C + the price of the GPUs. A rigid job runs as one block, and any other job
-// as a fluid (docs/design.md, section 2.2). Of several cheapest schedules, the one with the
+// as a fluid (docs/inside/design.md, section 2.2). Of several cheapest schedules, the one with the
 // earliest end counts. peak is the greatest number of GPUs of the type over time. End returns
 // false if the job has no profile for the type, or if there are never enough GPUs for a
 // round. End takes O(cells²).

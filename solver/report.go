@@ -7,7 +7,7 @@ import (
 	"github.com/hare-sched/hare"
 )
 
-// report explains the gap (docs/design.md, section 2.2). At the certificate's prices,
+// report explains the gap (docs/inside/design.md, section 2.2). At the certificate's prices,
 //
 //	value − bound = Σ_j (w C + price of its use − φ_j) + Σ_k (∫ F_k − price of what is used)
 //

@@ -16,7 +16,7 @@ import (
 	"github.com/hare-sched/hare/wire"
 )
 
-// The search finds the optimum of each example of docs/running.md and docs/dependencies.md.
+// The search finds the optimum of each example of docs/use/running.md and docs/reference/dependencies.md.
 func TestSolveExamplesOfRules(t *testing.T) {
 	if testing.Short() {
 		t.Skip("for the race detector, TestSolveWithRulesAgainstBruteForce has these fields")

@@ -264,7 +264,7 @@ func TestEngineMayLie(t *testing.T) {
 	}
 }
 
-// The instance is the one with 22 jobs of docs/design.md, section 2.1. The paper's relaxation
+// The instance is the one with 22 jobs of docs/inside/design.md, section 2.1. The paper's relaxation
 // gives no certificate, and the repaired relaxation finds the optimum.
 func TestPapersRelaxationIsTooWeak(t *testing.T) {
 	inst := &hare.Instance{Objective: hare.ObjectiveWeightedJCT,

@@ -165,7 +165,7 @@ func (r *Report) notes() []string {
 			simplex = x.Policy
 			out = append(out, simplex+": HiGHS does not run, the built-in simplex chose among equally good "+
 				"divisions; see "+
-				"docs/policies.md")
+				"docs/use/policies.md")
 		}
 		if dropped = x.Dropped; dropped > 0 {
 			who := x.Policy

@@ -35,7 +35,7 @@ func TestMain(m *testing.M) {
 
 func rat(x int64) *big.Rat { return new(big.Rat).SetInt64(x) }
 
-// knapsackPhi computes φ of a relaxed or gang job by the primal of docs/design.md,
+// knapsackPhi computes φ of a relaxed or gang job by the primal of docs/inside/design.md,
 // section 2.2, in rationals and in units of 1e-15: for each last piece, it takes the
 // cheapest rounds first from the lower hulls of the pieces.
 func knapsackPhi(job *hare.Job, grid []int64, prices map[string][]int64, path int64) *big.Rat {

@@ -12,7 +12,7 @@ import (
 )
 
 // A tree of one leaf keeps nothing of the starts of jobs, so that it also bounds gang jobs, and jobs on GPUs that
-// leave (docs/branch.md, "One leaf").
+// leave (docs/inside/branch.md, "One leaf").
 
 // ownKey names a price of a job on a type.
 type ownKey struct{ job, kind string }
@@ -195,7 +195,8 @@ func (pc *priceCertificate) dearestSets(ctx context.Context, kind string, free *
 }
 
 // tightAndLoose returns the modes of a relaxed job: tight and loose rounds on the types on which it has a price of its
-// own, and the usual ones on the others (docs/branch.md, "Relaxed jobs in one leaf"). No round takes less than tau.
+// own, and the usual ones on the others (docs/inside/branch.md, "Relaxed jobs in one leaf"). No round takes less than
+// tau.
 func (pc *priceCertificate) tightAndLoose(job *hare.Job, cs []typeChoice, tau int64) []typeChoice {
 	var out []typeChoice
 	for i := range cs {

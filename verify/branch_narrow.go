@@ -58,7 +58,7 @@ func atLeastNone(tc *typeCapacity) *typeCapacity {
 	return tc
 }
 
-// narrow removes starts that no schedule of the proof in docs/branch.md has. It returns false if
+// narrow removes starts that no schedule of the proof in docs/inside/branch.md has. It returns false if
 // some job has none left. It stops early when ctx ends.
 func (t *branchTree) narrow(ctx context.Context, st *starts) bool {
 	for range sweeps {

@@ -193,7 +193,7 @@ func TestBoundsByBranching(t *testing.T) {
 	}
 }
 
-// Each false reading of docs/branch.md proves more than the optimum of some instance.
+// Each false reading of docs/inside/branch.md proves more than the optimum of some instance.
 func TestFalseReadingsOfTreesAreKilled(t *testing.T) {
 	readings := []struct {
 		name string

@@ -31,7 +31,7 @@ type fluid struct {
 	alt []*big.Rat // by last piece: the greatest D_L(μ) found in integers; nil without one
 }
 
-// fluidPhi returns φ of a relaxed or gang job by the dual of docs/design.md, section 2.2: with n
+// fluidPhi returns φ of a relaxed or gang job by the dual of docs/inside/design.md, section 2.2: with n
 // the price of a round in a piece and type,
 //
 //	cost_L ≥ D_L(μ) = w b_L + μR − Σ_{i≤L} len_i · max(0, max_k (μ − n_ik)/d_k − [i=L] w)

@@ -1446,7 +1446,7 @@ class Schedules(unittest.TestCase):
 
 
 class Rules(unittest.TestCase):
-    """The rule of docs/certificate.md on results and certificates, line by line."""
+    """The rule of docs/reference/certificate.md on results and certificates, line by line."""
 
     inst = {
         "hare": "instance/v1",

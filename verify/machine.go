@@ -12,7 +12,7 @@ import (
 // machineBound simulates all jobs that are not fixed on one machine with the speed of the whole
 // cluster, each with its a' as its release and with the work of the rounds that are left. The
 // machine preempts jobs and always runs the released job with the greatest w/W
-// (docs/design.md, section 2). Times are in ticks of 1/M µs, so a job of work W takes W
+// (docs/inside/design.md, section 2). Times are in ticks of 1/M µs, so a job of work W takes W
 // ticks, or in parts of these where a job may change its shape. The least tardiness of each job is
 // added. machineBound takes O(n log n).
 func machineBound(inst *hare.Instance, s *supply) (*proved, error) {

@@ -8,7 +8,7 @@ import (
 	"github.com/hare-sched/hare"
 )
 
-// naiveV computes the recursion V of docs/bounds.md exactly as it is written there, in 1e-15
+// naiveV computes the recursion V of docs/inside/bounds.md exactly as it is written there, in 1e-15
 // weight-seconds. rows holds the prices by type, and peak returns the number of GPUs of a
 // type.
 func naiveV(job *hare.Job, grid []int64, delta int64, rows map[string][]int64, peak func(string) int64, path bool,

@@ -13,10 +13,10 @@ import (
 	"github.com/hare-sched/hare/verify"
 )
 
-// wrongReadings are the wrong readings of docs/nodes.md, docs/running.md, docs/dependencies.md,
-// docs/levels.md and docs/shapes.md that a verifier or a relaxation may fall into. kill evaluates
-// the reading, and the right one, of an instance whose optimum brute force finds; +Inf says that a
-// job has no bound. Docs/bounds.md names them.
+// wrongReadings are the wrong readings of docs/reference/nodes.md, docs/use/running.md,
+// docs/reference/dependencies.md, docs/reference/levels.md and docs/reference/shapes.md that a verifier or a
+// relaxation may fall into. kill evaluates the reading, and the right one, of an instance whose optimum brute force
+// finds; +Inf says that a job has no bound. Docs/bounds.md names them.
 var wrongReadings = []struct {
 	name string
 	kill func(*testing.T) (wrong, right, optimum float64)
@@ -72,13 +72,13 @@ func TestEachWrongReadingDies(t *testing.T) {
 	if len(wrongReadings) != 37 {
 		t.Errorf("there are %d wrong readings, want 37", len(wrongReadings))
 	}
-	page, err := os.ReadFile("../docs/bounds.md")
+	page, err := os.ReadFile("../docs/inside/bounds.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for n, reading := range wrongReadings {
 		if !strings.Contains(string(page), fmt.Sprintf("| %d | %s |", n+1, reading.name)) {
-			t.Errorf("docs/bounds.md does not name reading %d, %s", n+1, reading.name)
+			t.Errorf("docs/inside/bounds.md does not name reading %d, %s", n+1, reading.name)
 		}
 		t.Run(fmt.Sprintf("%d %s", n+1, reading.name), func(t *testing.T) {
 			wrong, right, optimum := reading.kill(t)

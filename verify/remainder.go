@@ -12,7 +12,7 @@ import (
 )
 
 // remainder is what a schedule leaves to be planned at an instant, by the rules of
-// docs/replan.md: an instance whose time 0 is that instant.
+// docs/use/replan.md: an instance whose time 0 is that instant.
 type remainder struct {
 	at       int64
 	rest     *hare.Instance

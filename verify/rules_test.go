@@ -9,7 +9,7 @@ import (
 	"github.com/hare-sched/hare/wire"
 )
 
-// Each rule of docs/certificate.md is tested on a document that keeps it and on one that
+// Each rule of docs/reference/certificate.md is tested on a document that keeps it and on one that
 // does not. TestVerifiersAgree holds hare_verify.py to the same rules.
 func TestWhatIsRequired(t *testing.T) {
 	const inst = `{"hare":"instance/v1","cluster":{"nodes":[{"name":"a","gpus":{"T":1}}]},` +

@@ -12,7 +12,7 @@ import (
 	"github.com/hare-sched/hare/verify"
 )
 
-// The examples of docs/running.md and docs/dependencies.md have optima, completions and bounds
+// The examples of docs/use/running.md and docs/reference/dependencies.md have optima, completions and bounds
 // that were found by other programs.
 func TestExamplesOfRules(t *testing.T) {
 	for _, name := range []string{"placement", "running", "quota", "after", "deadlines", "makespan", "switch", "shapes",

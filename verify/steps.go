@@ -36,7 +36,7 @@ type stepKind struct {
 	slot   []sum128 // the price of one GPU for p, by start from the release on
 }
 
-// stepsPhi returns φ of a relaxed job alone by the recursion V of docs/bounds.md, in 1e-15
+// stepsPhi returns φ of a relaxed job alone by the recursion V of docs/inside/bounds.md, in 1e-15
 // weight-seconds, or nil if the job is not bounded round by round. stepsPhi takes O(rounds ·
 // steps · levels + steps · levels · types · log types).
 //
@@ -95,8 +95,8 @@ func (sd *stepped) priceSlots(delta int64, cs, offers []typeChoice) {
 }
 
 // lateCost returns V_R(a) of a job with tardiness, in 1e-15 weight-seconds: the recursion of
-// docs/bounds.md with f(C) in place of w C, and the deadline rounded up to a step. No schedule ends the job before the
-// step earliest.
+// docs/inside/bounds.md with f(C) in place of w C, and the deadline rounded up to a step. No schedule ends the job
+// before the step earliest.
 func lateCost(j *stepped, delta, earliest int64, cs, offers []typeChoice) *big.Int {
 	late := j.job.LateWeightMicro * 1000
 	deadline := (j.job.DeadlineUs + delta - 1) / delta

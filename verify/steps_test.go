@@ -12,7 +12,7 @@ import (
 	"github.com/hare-sched/hare/verify"
 )
 
-// The bound of one random relaxed job follows from the recursion V as docs/bounds.md writes
+// The bound of one random relaxed job follows from the recursion V as docs/inside/bounds.md writes
 // it. If the weight and the prices are scaled up, so that the verifier must count in 128
 // bits, the bound is scaled by the same factor.
 func TestStepsAreTheRecursion(t *testing.T) {

@@ -11,7 +11,7 @@ import (
 
 // mostStretches limits the stretches in which rounds of one kind may start. The last of so many
 // counts as one without an end. With more than maxPieceWork jobs times pieces of room, room that is
-// there counts as room that stays. Both limits are part of the meaning of P (docs/running.md).
+// there counts as room that stays. Both limits are part of the meaning of P (docs/use/running.md).
 const (
 	mostStretches = 32
 	maxPieceWork  = 1 << 26

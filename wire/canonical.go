@@ -14,8 +14,8 @@ import (
 // defaults, expanded nodes, merged windows, times as integer microseconds, weights
 // as integer millionths, and arrays in their order. A window that is always open is
 // [0,null]. The name of the instance and the hints of jobs are left out, since they change
-// no schedule, value or bound. The fields of docs/nodes.md, docs/running.md, docs/levels.md,
-// docs/dependencies.md and docs/shapes.md are left out where they have their default, thousandths
+// no schedule, value or bound. The fields of docs/reference/nodes.md, docs/use/running.md, docs/reference/levels.md,
+// docs/reference/dependencies.md and docs/reference/shapes.md are left out where they have their default, thousandths
 // of CPUs are integers cpus_milli, bandwidths are whole bandwidth_mbps, memory of GPU types is
 // memory_milli_gib, the values of a label in a selector and users are always an array, predecessors
 // are always objects, and levels with the time of the next coarser one are left out. Canonical

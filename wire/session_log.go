@@ -38,7 +38,7 @@ var logHeaderTable = NewTable("LogHeader", "LogHeader is the first line of the l
 	NewField("parameters", Schema{"type": "object", "additionalProperties": Schema{}},
 		func(r *Reader, v *logHeaderDoc) error { return r.Verbatim('{', &v.Parameters) },
 		func(b []byte, v *logHeaderDoc) []byte { return append(b, v.Parameters...) }).
-		About("parameters are those of the policy; what is left out has its default. docs/online.md names "+
+		About("parameters are those of the policy; what is left out has its default. docs/use/online.md names "+
 			"those of each policy."),
 	String("clock", func(v *logHeaderDoc) *string { return &v.Clock }).Reading(readClock).Always().
 		About("clock says who gives the time of an event: the event itself in at_s, or the server when the event "+

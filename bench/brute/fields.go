@@ -16,8 +16,8 @@ type Field struct {
 	add  func(*fieldDraw)
 }
 
-// Fields are the fields of docs/nodes.md, docs/running.md, docs/dependencies.md, docs/levels.md and
-// docs/shapes.md, in the order in which RandomFields adds them.
+// Fields are the fields of docs/reference/nodes.md, docs/use/running.md, docs/reference/dependencies.md,
+// docs/reference/levels.md and docs/reference/shapes.md, in the order in which RandomFields adds them.
 var Fields = []Field{
 	{"gpus", (*fieldDraw).addTypes},
 	{"in_service_s", (*fieldDraw).addWindows},

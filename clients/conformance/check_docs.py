@@ -1,4 +1,4 @@
-"""Runs the examples of the clients and holds docs/clients.md against them: each
+"""Runs the examples of the clients and holds docs/use/clients.md against them: each
 stands there word for word, and so does what it prints.
 
     check_docs.py PYTHON NODE_FOLDER
@@ -30,17 +30,17 @@ def go_example():
 
 
 def main(python, folder):
-    page = (ROOT / "docs/clients.md").read_text()
+    page = (ROOT / "docs/use/clients.md").read_text()
     folder = pathlib.Path(folder)
     instance = ROOT / "clients/conformance/readme.instance.json"
     shutil.copy(instance, folder / "instance.json")
     faults = ran = 0
     if indented(instance.read_text()) not in page:
-        print(f"docs/clients.md has another {instance.name}")
+        print(f"docs/use/clients.md has another {instance.name}")
         faults += 1
     for example in sorted((ROOT / "clients").glob("*/examples/*")):
         if indented(example.read_text()) not in page:
-            print(f"docs/clients.md has another {example.name}")
+            print(f"docs/use/clients.md has another {example.name}")
             faults += 1
         if example.stem == "events" and not KEPT:
             continue  # the specification has no asynchronous solves
@@ -51,13 +51,13 @@ def main(python, folder):
         done = subprocess.run(command, cwd=folder, check=False, capture_output=True, text=True, timeout=60)
         ran += 1
         if done.returncode or indented(done.stdout) not in page:
-            print(f"{example.name} prints, and docs/clients.md does not have:\n{done.stdout}{done.stderr}")
+            print(f"{example.name} prints, and docs/use/clients.md does not have:\n{done.stdout}{done.stderr}")
             faults += 1
     for text in go_example():
         if indented(text) not in page:
-            print(f"docs/clients.md has another client/example_solves_test.go, which is:\n{text}")
+            print(f"docs/use/clients.md has another client/example_solves_test.go, which is:\n{text}")
             faults += 1
-    print(f"{ran} examples of docs/clients.md ran")
+    print(f"{ran} examples of docs/use/clients.md ran")
     return faults > 0 or ran < 2
 
 

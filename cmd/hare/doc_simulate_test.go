@@ -20,5 +20,5 @@ func TestSimulatePage(t *testing.T) {
 	if _, err := pool.Ready(t.Context()); err != nil {
 		t.Skip(err) // the figures of the page need HiGHS
 	}
-	checkPage(t, "../../docs/simulate.md", changingSpeed, 22)
+	checkPage(t, "../../docs/use/simulate.md", changingSpeed, 22)
 }

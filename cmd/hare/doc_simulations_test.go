@@ -3,5 +3,5 @@ package main
 import "testing"
 
 func TestSimulationsPage(t *testing.T) {
-	checkPage(t, "../../docs/simulations.md", changing, 15, "grep", "diff")
+	checkPage(t, "../../docs/use/simulations.md", changing, 15, "grep", "diff")
 }

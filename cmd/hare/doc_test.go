@@ -28,7 +28,7 @@ var changingKeys = regexp.MustCompile(changing.String() +
 	`|\b[a-z2-7]{16}\b|hare_[a-z2-7_]{69}|20\d\d-\d\d-\d\d(T[0-9:.]+Z)?`)
 
 func TestOnlinePage(t *testing.T) {
-	checkPage(t, "../../docs/online.md", changing, 20, "timeout")
+	checkPage(t, "../../docs/use/online.md", changing, 20, "timeout")
 }
 
 // TestReadme runs the tour of the front page as a reader would type it.
@@ -37,7 +37,7 @@ func TestReadme(t *testing.T) {
 }
 
 func TestSecurityPage(t *testing.T) {
-	checkPage(t, "../../docs/security.md", changingKeys, 20, "openssl")
+	checkPage(t, "../../docs/use/secure.md", changingKeys, 20, "openssl")
 }
 
 // checkPage pastes the blocks of a page, in order, into one shell in a checkout where nothing but bin/hare was built,

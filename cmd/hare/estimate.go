@@ -40,7 +40,7 @@ Rules: ` + ruleTexts() + `; best is
 the rule that misses least on the later half of the history.
 
 Policies calibrate estimates against the jobs that end, so that a factor that is the
-same for all jobs does no harm. docs/estimates.md explains the rules, and what estimates
+same for all jobs does no harm. docs/lab/estimates.md explains the rules, and what estimates
 are worth.`,
 		Example: `  hare estimate history.csv
   hare estimate --history history.csv jobs.json -o estimated.json

@@ -39,7 +39,7 @@ func TestReadHistory(t *testing.T) {
 
 // TestEstimatesPage runs what the page on estimates shows.
 func TestEstimatesPage(t *testing.T) {
-	checkPage(t, "../../docs/estimates.md", changing, 8)
+	checkPage(t, "../../docs/lab/estimates.md", changing, 8)
 }
 
 // What estimate cannot fill in is refused with the place of the fault, and nothing is

@@ -39,7 +39,7 @@ func experimentCommand() *cobra.Command {
 		Long: `Experiment simulates fixed instances under the schedulers that a paper compares,
 and prints tables of the weighted job completion time beside the certified lower
 bound: how far is each scheduler from the best possible plan? Every run is verified
-before its figures are printed. docs/experiments.md says which published figures
+before its figures are printed. docs/lab/experiments.md says which published figures
 were reproduced.
 
 Experiments: ` + strings.Join(experiment.Names(), ", ") + `; all runs

@@ -35,7 +35,7 @@ ends in time: one more GPU of a type, a greater weight, or fewer rounds. For eac
 change it names the jobs that end later. Changes are found by solving changed
 instances with the options, seed and work limit of the result, so they say what
 Hare would answer, not what the best possible plan would do. The unchanged instance
-is solved first, to check that the result is reproduced. docs/explain.md defines
+is solved first, to check that the result is reproduced. docs/use/explain.md defines
 the terms.`,
 		Example: `  hare explain instance.json result.json
   hare explain instance.json result.json bert --plot

@@ -8,7 +8,7 @@ import (
 )
 
 func TestImportPage(t *testing.T) {
-	checkPage(t, "../../docs/import.md", changing, 8)
+	checkPage(t, "../../docs/use/import.md", changing, 8)
 }
 
 // TestImportHistoryRefuses checks that bad input ends in one line that names its place.

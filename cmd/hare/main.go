@@ -20,7 +20,7 @@ import (
 	"github.com/hare-sched/hare/internal/words"
 )
 
-// The exit codes are documented in docs/cli.md.
+// The exit codes are documented in docs/reference/cli.md.
 const (
 	exitDone     = 0
 	exitNo       = 1 // a negative answer: refused or infeasible

@@ -31,7 +31,7 @@ func onlineCommand() *cobra.Command {
 event at once with a line of decisions: which task starts on which GPU. An event
 that cannot be applied is answered with {"seq": …, "error": {…}}, which names the
 line, the place in the line and the reason; such an event changes nothing, and the
-session goes on. docs/online.md describes events and decisions.
+session goes on. docs/use/online.md describes events and decisions.
 
 SIGTERM or Ctrl-C ends the session between two events, after the decisions so far
 and the log have been written.

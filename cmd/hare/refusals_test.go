@@ -9,8 +9,8 @@ import (
 	"github.com/hare-sched/hare/internal/haretest"
 )
 
-// Each refusal of docs/nodes.md, docs/running.md, docs/dependencies.md, docs/levels.md and
-// docs/shapes.md is one line with a pointer and a remedy, and exit code 2.
+// Each refusal of docs/reference/nodes.md, docs/use/running.md, docs/reference/dependencies.md,
+// docs/reference/levels.md and docs/reference/shapes.md is one line with a pointer and a remedy, and exit code 2.
 func TestRefusalsNamePointerAndRemedy(t *testing.T) {
 	for _, c := range haretest.Refusals() {
 		t.Run(c.Name, func(t *testing.T) {

@@ -9,7 +9,7 @@ import (
 // replanChanging matches times of the machine.
 var replanChanging = regexp.MustCompile(changing.String() + `|after \d+\.\d+ s|"(total|wait)_s": ?[0-9.e-]+`)
 
-func TestReplanPage(t *testing.T) { checkPage(t, "../../docs/replan.md", replanChanging, 12) }
+func TestReplanPage(t *testing.T) { checkPage(t, "../../docs/use/replan.md", replanChanging, 12) }
 
 func TestReplanFlags(t *testing.T) {
 	inst := file(t, "i.json", tiny)

@@ -63,7 +63,7 @@ are in memory and end with the server. If one session in a data directory is
 damaged, the others are served, and the log says what to do.
 
 On loopback addresses the server asks for no keys. On other addresses it requires
-TLS and keys (hare key) unless --insecure is given; docs/security.md shows the
+TLS and keys (hare key) unless --insecure is given; docs/use/secure.md shows the
 steps. Web pages of other origins cannot use the server: it refuses what they send,
 and without keys also requests that call it by a name that is neither localhost nor
 given by --allow-host.

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestShadowPage runs the commands of docs/shadow.md on the jobs of a real Slurm.
-func TestShadowPage(t *testing.T) { checkPage(t, "../../docs/shadow.md", changing, 5) }
+// TestShadowPage runs the commands of docs/use/shadow.md on the jobs of a real Slurm.
+func TestShadowPage(t *testing.T) { checkPage(t, "../../docs/use/shadow.md", changing, 5) }
 
 // TestShadowRefuses checks that bad input ends in one line that names its place.
 func TestShadowRefuses(t *testing.T) {

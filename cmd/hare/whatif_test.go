@@ -16,7 +16,7 @@ import (
 var whatIfChanging = regexp.MustCompile(`"(total|wait)_s":[0-9.e-]+|; \d+\.\d+ ` +
 	`s\b|"request_id":"[0-9a-f]+"`)
 
-func TestWhatIfPage(t *testing.T) { checkPage(t, "../../docs/whatif.md", whatIfChanging, 5) }
+func TestWhatIfPage(t *testing.T) { checkPage(t, "../../docs/use/whatif.md", whatIfChanging, 5) }
 
 // Proved ends are rounded outwards, and nothing is written with an exponent.
 func TestAmountsOfWhatIf(t *testing.T) {

@@ -1,5 +1,5 @@
 // Package narrow is a scheduling policy in a module of its own: the jobs that need
-// the fewest GPUs run first, from round to round. docs/own-policy.md explains it.
+// the fewest GPUs run first, from round to round. docs/use/own-policy.md explains it.
 package narrow
 
 import (

@@ -80,7 +80,7 @@ func recorded(t testing.TB, name string, rounds int64) [][]residency.Model {
 	return all
 }
 
-// The test holds the table of docs/switching.md. Under every session policy and cap, fewer tasks
+// The test holds the table of docs/lab/switching.md. Under every session policy and cap, fewer tasks
 // wait for their model under hare than under belady, and over all sessions hare copies at most
 // 1.25 times as often as belady, and 1.1 times at the two smaller caps.
 func TestHareOnRecordedSessions(t *testing.T) {
@@ -129,11 +129,11 @@ func TestHareOnRecordedSessions(t *testing.T) {
 			t.Logf("cap %d: hare copies %.2f times as often as belady", i, ratio)
 		}
 	}
-	page, err := os.ReadFile("../../docs/switching.md")
+	page, err := os.ReadFile("../../docs/lab/switching.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	if !strings.Contains(string(page), table.String()) {
-		t.Errorf("docs/switching.md does not have these rows:\n%s", table.String())
+		t.Errorf("docs/lab/switching.md does not have these rows:\n%s", table.String())
 	}
 }

@@ -1,5 +1,5 @@
 // Package lp holds a linear program as data and solves it in child processes,
-// so that a crash of the solver costs quality, never the service (docs/design.md, section 4).
+// so that a crash of the solver costs quality, never the service (docs/inside/design.md, section 4).
 package lp
 
 import "context"

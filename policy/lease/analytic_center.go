@@ -11,7 +11,7 @@ import (
 // with the greatest product of the slacks that are positive in some optimum. An
 // interior-point engine, such as ECOS, which Gavel uses, ends at the analytic centre,
 // while the simplex method ends in a corner. For a program with many optima the two ends
-// are two policies (docs/policies.md).
+// are two policies (docs/use/policies.md).
 //
 //	min ± z:  x ≥ 0,  Σ_k x_ik ≤ 1,  Σ_i width_i x_ik ≤ gpus_k,  each of rows ≥ 0
 //

@@ -1,5 +1,5 @@
 // Package lease holds the policies that lend GPUs to gangs for a time, a small
-// file each, for the engine sim.RunLeases. docs/policies.md lists them, with what
+// file each, for the engine sim.RunLeases. docs/use/policies.md lists them, with what
 // is assumed and how far they agree with their own simulators.
 package lease
 

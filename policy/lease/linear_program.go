@@ -54,7 +54,7 @@ func (pb *programBuilder) solve(ctx context.Context, solver lp.Solver, share []f
 // depends on the form: free columns with x ≥ 0 as rows, then a row a type, then
 // a row a job, then what a policy adds. It is the form in which the published
 // figures of data/peer_reference_results.csv came about, which HiGHS then gives
-// to the last digit, with Gavel's rates unrounded (docs/policies.md).
+// to the last digit, with Gavel's rates unrounded (docs/use/policies.md).
 func shareProgram(s *sim.LeaseState) *programBuilder {
 	b := &programBuilder{}
 	n := len(s.Types)

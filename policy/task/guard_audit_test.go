@@ -10,7 +10,7 @@ import (
 	"github.com/hare-sched/hare/wire"
 )
 
-// guardAudit checks the log of a run against theorems 1 and 2 of docs/online-theory.md. It
+// guardAudit checks the log of a run against theorems 1 and 2 of docs/inside/online-theory.md. It
 // keeps clocks of its own, in floating point, from nothing but events and decisions.
 type guardAudit struct {
 	kappa float64

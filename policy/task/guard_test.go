@@ -106,7 +106,7 @@ func disturbances(t *rapid.T) sim.Config {
 	return cfg
 }
 
-// Theorems 1 and 2 of docs/online-theory.md hold for every wait of random streams, with
+// Theorems 1 and 2 of docs/inside/online-theory.md hold for every wait of random streams, with
 // GPUs and tasks that fail.
 func TestGuardTheorems(t *testing.T) {
 	for _, name := range []string{"hgittins", "rolling"} {

@@ -42,7 +42,7 @@ const movesPerLP = 1000
 // NewHare plans all jobs of inst, which it knows with their releases and the
 // windows of service, and then follows the plan: Hare offline.
 //
-// [V] Algorithm 1, with the repair of the relaxation (docs/bounds.md) and ties by job,
+// [V] Algorithm 1, with the repair of the relaxation (docs/inside/bounds.md) and ties by job,
 // then round. [D] Prices, gaps and search are Hare's own. Where the GPU that is available
 // first leaves no place for a job, gaps are used under Paper too.
 func NewHare(ctx context.Context, inst *hare.Instance, cfg HareConfig) (online.Policy, error) {
