@@ -119,14 +119,14 @@ func (lv *Levels) SyncUs(p *Profile, spread int) int64 {
 }
 
 // spreads says whether some time of the job goes by the spread of a round.
-func (j *Job) spreads() bool {
+func (j *Job) Spreads() bool {
 	return j.spreadField() != ""
 }
 
 // usesLevels says whether a job of the instance has within, or a time by spread.
-func (inst *Instance) usesLevels() bool {
+func (inst *Instance) UsesLevels() bool {
 	for i := range inst.Jobs {
-		if inst.Jobs[i].Within != "" || inst.Jobs[i].spreads() {
+		if inst.Jobs[i].Within != "" || inst.Jobs[i].Spreads() {
 			return true
 		}
 	}
@@ -231,7 +231,7 @@ func (es *InvalidErrors) checkLevels(at string, inst *Instance) {
 		if len(*es) >= MaxFaults {
 			return
 		}
-		if j := &inst.Jobs[i]; j.Within != "" || j.spreads() {
+		if j := &inst.Jobs[i]; j.Within != "" || j.Spreads() {
 			es.checkJobLevels(at+"/jobs/"+strconv.Itoa(i), lv, j)
 		}
 	}

@@ -182,7 +182,7 @@ func (inst *Instance) placedBy() string {
 			field = "distinct_nodes"
 		case j.Within != "":
 			field = "within"
-		case j.spreads():
+		case j.Spreads():
 			field = j.spreadField()
 		case len(j.Only) > 0:
 			field = "only"

@@ -52,7 +52,7 @@ func (inst *Instance) FirstRule(known Rules) string {
 			field = "after"
 		case j.Within != "" && lacks(RuleWithin|RuleNodes):
 			field = "within"
-		case lacks(RuleSpread|RuleNodes) && j.spreads():
+		case lacks(RuleSpread|RuleNodes) && j.Spreads():
 			field = j.spreadField()
 		case len(j.Shapes) > 0 && lacks(RuleShapes):
 			field = "shapes"

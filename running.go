@@ -263,7 +263,7 @@ func (c *runningCheck) job(i int) {
 		if len(*c.faults) > before {
 			return
 		}
-		p, ok := s.profile(place.gpuType)
+		p, ok := s.Profile(place.gpuType)
 		switch n := &c.inst.Cluster.Nodes[place.node]; {
 		case !ok:
 			c.faults.Add(at, "not_allowed", "the job runs on type %q, for which it has no times: add it to \"on\"",
@@ -285,7 +285,7 @@ func (c *runningCheck) job(i int) {
 	if len(*c.faults) > before {
 		return
 	}
-	endUs, ok := j.runningEnd(durationUs)
+	endUs, ok := j.RunningEnd(durationUs)
 	if !ok {
 		return // CheckHorizon reports it
 	}
@@ -391,7 +391,7 @@ func (c *runningCheck) hold(at string, j *Job, place nodeGPUs, tasks, endUs int6
 
 // runningEnd returns E, when the running work of a job ends whose rounds take durationUs. It
 // returns false where the time is too large.
-func (j *Job) runningEnd(durationUs int64) (int64, bool) {
+func (j *Job) RunningEnd(durationUs int64) (int64, bool) {
 	rounds := int64(1)
 	if j.Sync == Rigid {
 		s := j.Shape(j.Progress.Shape)

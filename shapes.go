@@ -24,7 +24,7 @@ const (
 func (s *Shape) TaskGPUs() int64 { return max(1, s.GPUsPerTask) }
 
 // profile returns the times of a task on a GPU type.
-func (s *Shape) profile(kind string) (Profile, bool) {
+func (s *Shape) Profile(kind string) (Profile, bool) {
 	i := slices.IndexFunc(s.On, func(p Profile) bool { return p.Type == kind })
 	if i < 0 {
 		return Profile{}, false
@@ -165,7 +165,7 @@ func (inst *Instance) Setups(s *Schedule) (count, timeUs int64, ok bool) {
 			j := jobs[s.Jobs[e.Job]]
 			if j != before && int(e.Shape) < j.ShapeCount() {
 				shape := j.Shape(int(e.Shape))
-				if p, _ := shape.profile(kinds[l.GPU]); p.SwitchUs > 0 {
+				if p, _ := shape.Profile(kinds[l.GPU]); p.SwitchUs > 0 {
 					count++
 					timeUs += p.SwitchUs
 				}

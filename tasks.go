@@ -30,7 +30,7 @@ func (s *Schedule) Tasks(inst *Instance, limit int) []Task {
 				continue
 			}
 			shape := jobs[id].Shape(int(e.Shape))
-			p, ok := shape.profile(kinds[l.GPU])
+			p, ok := shape.Profile(kinds[l.GPU])
 			if !ok {
 				continue
 			}

@@ -119,7 +119,7 @@ func (es *InvalidErrors) CheckTogether(at string, inst *Instance) {
 	waits, levels := false, false
 	for i := range inst.Jobs {
 		j := &inst.Jobs[i]
-		waits, levels = waits || len(j.After) > 0, levels || j.Within != "" || j.spreads()
+		waits, levels = waits || len(j.After) > 0, levels || j.Within != "" || j.Spreads()
 	}
 	if listed || waits {
 		ids := make(map[string]int, len(inst.Jobs))

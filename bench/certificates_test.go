@@ -16,6 +16,7 @@ import (
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/bench/brute"
 	"github.com/hare-sched/hare/greedy"
+	"github.com/hare-sched/hare/model"
 	"github.com/hare-sched/hare/relax"
 	"github.com/hare-sched/hare/verify"
 	"github.com/hare-sched/hare/wire"
@@ -202,7 +203,7 @@ func TestCertificatesOfSizesAndSteps(t *testing.T) {
 			inst = tinyGangInstance(r)
 		}
 		addRelaxedJobs(r, inst)
-		m := hare.NewModel(inst)
+		m := model.New(inst)
 		opt, found, done := brute.Optimum(inst, 200_000)
 		if !found || !done || len(greedy.Infeasible(m)) > 0 {
 			continue

@@ -9,12 +9,13 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/greedy"
+	"github.com/hare-sched/hare/model"
 	"github.com/hare-sched/hare/solver"
 	"github.com/hare-sched/hare/trace"
 )
 
 // byDeadline orders jobs by deadline; jobs without one come last, by release.
-func byDeadline(m *hare.Model, a, b int32) int {
+func byDeadline(m *model.Model, a, b int32) int {
 	due := func(i int32) int64 {
 		if d := m.Jobs[i].DeadlineUs; d > 0 {
 			return d
@@ -27,7 +28,7 @@ func byDeadline(m *hare.Model, a, b int32) int {
 // foresightfulEDF returns the ends under earliest deadline first with backfill that knows all
 // arrivals beforehand: in the order of deadlines, each job takes the place on which it ends first
 // and delays no job before it.
-func foresightfulEDF(ctx context.Context, m *hare.Model) ([]int64, error) {
+func foresightfulEDF(ctx context.Context, m *model.Model) ([]int64, error) {
 	items := greedy.Order(m, nil, "arrival")
 	slices.SortStableFunc(items, func(a, b greedy.Item) int { return byDeadline(m, a.Job, b.Job) })
 	p, err := greedy.Assign(ctx, m, items, greedy.Insertion)
@@ -48,7 +49,7 @@ type edfBlock struct {
 // backfill, which learns of a job when it arrives: whenever a job arrives or ends, all jobs that wait
 // get a place in the order of deadlines, each where it ends first and delays no job before it, and
 // those whose place begins now start.
-func onlineEDF(m *hare.Model) []int64 {
+func onlineEDF(m *model.Model) []int64 {
 	ends := make([]int64, len(m.Jobs))
 	var held []edfBlock
 	var waiting []int32
@@ -87,7 +88,7 @@ func onlineEDF(m *hare.Model) []int64 {
 }
 
 // edfPlace returns the place from now on at which a job ends first beside what is planned.
-func edfPlace(m *hare.Model, i int32, now int64, planned []edfBlock) edfBlock {
+func edfPlace(m *model.Model, i int32, now int64, planned []edfBlock) edfBlock {
 	j := &m.Jobs[i]
 	starts := []int64{now}
 	for _, b := range planned {
@@ -122,7 +123,7 @@ func edfPlace(m *hare.Model, i int32, now int64, planned []edfBlock) edfBlock {
 }
 
 // mostHeld returns the most GPUs of a node that blocks hold at a time within [from, to).
-func mostHeld(m *hare.Model, blocks []edfBlock, node int32, from, to int64) int64 {
+func mostHeld(m *model.Model, blocks []edfBlock, node int32, from, to int64) int64 {
 	type change struct{ at, gpus int64 }
 	var changes []change
 	for x := range blocks {
@@ -149,7 +150,7 @@ func mostHeld(m *hare.Model, blocks []edfBlock, node int32, from, to int64) int6
 }
 
 // deadlineFigures returns the deadlines that ends meet, and the cost of being late.
-func deadlineFigures(m *hare.Model, ends []int64) (met int, value float64) {
+func deadlineFigures(m *model.Model, ends []int64) (met int, value float64) {
 	for i := range m.Jobs {
 		j := &m.Jobs[i]
 		late := int64(0)
@@ -176,7 +177,7 @@ func TestDeadlinesAgainstEDF(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		m := hare.NewModel(inst)
+		m := model.New(inst)
 		before, err := foresightfulEDF(t.Context(), m)
 		if err != nil {
 			t.Fatal(err)

@@ -10,6 +10,7 @@ import (
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/bench/brute"
 	"github.com/hare-sched/hare/greedy"
+	"github.com/hare-sched/hare/model"
 	"github.com/hare-sched/hare/solver"
 )
 
@@ -35,7 +36,7 @@ func TestSearchFindsTinyOptima(t *testing.T) {
 	var longest time.Duration
 	for seed := range seeds {
 		inst := brute.Random(rand.New(rand.NewPCG(seed, 11)))
-		m := hare.NewModel(inst)
+		m := model.New(inst)
 		opt, ok, done := brute.Optimum(inst, 300_000)
 		if !ok || !done || len(greedy.Infeasible(m)) > 0 {
 			continue

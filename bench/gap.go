@@ -10,6 +10,7 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/internal/lp"
+	"github.com/hare-sched/hare/model"
 	"github.com/hare-sched/hare/solver"
 	"github.com/hare-sched/hare/wire"
 )
@@ -146,7 +147,7 @@ func RunGap(ctx context.Context, cfg GapConfig) (*GapReport, error) {
 				Limit: r.limit, Left: left})
 		}
 		left -= r.limit
-		row := &GapRow{Instance: r.c.Name, Cell: r.c.Cell, Jobs: len(inst.Jobs), GPUs: len(hare.NewModel(inst).GPUs),
+		row := &GapRow{Instance: r.c.Name, Cell: r.c.Cell, Jobs: len(inst.Jobs), GPUs: len(model.New(inst).GPUs),
 			SHA256: sha,
 			Method: r.method, Model: r.model, LimitS: r.limit.Seconds()}
 		var err error

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/model"
 	"github.com/hare-sched/hare/verify"
 )
 
@@ -96,8 +97,8 @@ type cpsatBlock struct {
 // run solves inst with row.Model and fills in the row. The plan is rebuilt with every
 // GPU named and must pass verify; the value is that of the plan.
 func (cs *CPSAT) run(ctx context.Context, inst *hare.Instance, limit time.Duration, cfg GapConfig, row *GapRow) error {
-	m := hare.NewModel(inst)
-	if len(m.Classes) != len(m.Types) || slices.ContainsFunc(m.Classes, func(c hare.Class) bool {
+	m := model.New(inst)
+	if len(m.Classes) != len(m.Types) || slices.ContainsFunc(m.Classes, func(c model.Class) bool {
 		return len(c.Windows) != 1 || c.Windows[0] != hare.Window{StartUs: 0, EndUs: hare.Forever}
 	}) {
 		row.Termination = "no model of pausing nodes"
@@ -162,12 +163,12 @@ func (cs *CPSAT) run(ctx context.Context, inst *hare.Instance, limit time.Durati
 	return nil
 }
 
-func hasGang(m *hare.Model) bool {
-	return slices.ContainsFunc(m.Jobs, func(j hare.ModelJob) bool { return j.Sync == hare.Gang })
+func hasGang(m *model.Model) bool {
+	return slices.ContainsFunc(m.Jobs, func(j model.Job) bool { return j.Sync == hare.Gang })
 }
 
 // newCPSATProblem states times and weights in their greatest common units.
-func newCPSATProblem(m *hare.Model) (q cpsatQuestion, unitUs, unitMicro int64) {
+func newCPSATProblem(m *model.Model) (q cpsatQuestion, unitUs, unitMicro int64) {
 	for i := range m.Jobs {
 		j := &m.Jobs[i]
 		unitMicro, unitUs = gcd(unitMicro, j.WeightMicro), gcd(unitUs, j.ReleaseUs)
@@ -200,7 +201,7 @@ func gcd(a, b int64) int64 {
 
 // times returns how long a block holds the GPU with the most tasks of a round and, for
 // relaxed jobs, the synchronisation after it.
-func (cb *cpsatBlock) times(m *hare.Model) (holdUs, syncUs int64) {
+func (cb *cpsatBlock) times(m *model.Model) (holdUs, syncUs int64) {
 	job := &m.Jobs[cb.job]
 	for _, mode := range job.Modes {
 		if mode.Type != m.Classes[cb.class].Type {
@@ -215,7 +216,7 @@ func (cb *cpsatBlock) times(m *hare.Model) (holdUs, syncUs int64) {
 }
 
 // cpsatValue returns Σ w (C − a), exactly, from the ends of the blocks alone.
-func cpsatValue(m *hare.Model, blocks []cpsatBlock) (sum hare.Amount) {
+func cpsatValue(m *model.Model, blocks []cpsatBlock) (sum hare.Amount) {
 	ends := make([]int64, len(m.Jobs))
 	for i := range blocks {
 		b := &blocks[i]
@@ -230,7 +231,7 @@ func cpsatValue(m *hare.Model, blocks []cpsatBlock) (sum hare.Amount) {
 
 // cpsatSchedule gives every block its GPUs in order of start. Enough GPUs are free if no
 // instant needs more than there are.
-func cpsatSchedule(m *hare.Model, blocks []cpsatBlock) (*hare.Schedule, error) {
+func cpsatSchedule(m *model.Model, blocks []cpsatBlock) (*hare.Schedule, error) {
 	sched := &hare.Schedule{Jobs: make([]string, len(m.Jobs)), Lanes: make([]hare.Lane, len(m.GPUs))}
 	for i := range m.Instance.Jobs {
 		sched.Jobs[i] = m.Instance.Jobs[i].ID

@@ -7,6 +7,7 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/internal/lp"
+	"github.com/hare-sched/hare/model"
 )
 
 // intervalCells is the number of the LP's intervals before the last, open one.
@@ -39,7 +40,7 @@ func IntervalLP(ctx context.Context, engine lp.Solver, inst *hare.Instance) (bou
 	if engine == nil {
 		return nil, errors.New("no LP engine")
 	}
-	p, rates, constant := intervalProblem(hare.NewModel(inst))
+	p, rates, constant := intervalProblem(model.New(inst))
 	if p == nil {
 		return nil, errors.New("a job can never run")
 	}
@@ -97,8 +98,8 @@ func addRow(p *lp.Problem, lower, upper float64, e entries) {
 // intervalProblem returns the LP on Σ w C in seconds, the rows of K_j tasks at a time,
 // which are not in the LP yet, and Σ w a. It returns nil if a job has no type. It takes
 // O(jobs · types · intervals).
-func intervalProblem(m *hare.Model) (p *lp.Problem, rates []rateRow, constant float64) {
-	caps := make([][]hare.Step, len(m.Types))
+func intervalProblem(m *model.Model) (p *lp.Problem, rates []rateRow, constant float64) {
+	caps := make([][]model.Step, len(m.Types))
 	for k := range caps {
 		caps[k] = m.Capacity(k)
 	}
@@ -171,7 +172,7 @@ func intervalProblem(m *hare.Model) (p *lp.Problem, rates []rateRow, constant fl
 }
 
 // work returns R q, the seconds that all rounds take on one type.
-func work(job *hare.ModelJob, mode hare.Mode) float64 {
+func work(job *model.Job, mode model.Mode) float64 {
 	if job.Sync == hare.Relaxed {
 		return float64(job.Rounds) * seconds(mode.ComputeUs)
 	}
@@ -179,7 +180,7 @@ func work(job *hare.ModelJob, mode hare.Mode) float64 {
 }
 
 // halfWork returns the least time from the mean of a job's work to its end.
-func halfWork(job *hare.ModelJob) float64 {
+func halfWork(job *model.Job) float64 {
 	least, sync := math.Inf(1), math.Inf(1)
 	for _, mode := range job.Modes {
 		least, sync = min(least, work(job, mode)), min(sync, seconds(mode.SyncUs))
@@ -192,7 +193,7 @@ func halfWork(job *hare.ModelJob) float64 {
 
 // intervalEnds returns ends up to about where the jobs end: the last arrival, the
 // longest job alone, and twice the work on its fastest types over all GPUs.
-func intervalEnds(m *hare.Model, caps [][]hare.Step) []float64 {
+func intervalEnds(m *model.Model, caps [][]model.Step) []float64 {
 	var gpus, all, longest, last float64
 	for _, steps := range caps {
 		var most int64
@@ -236,7 +237,7 @@ func intervalEnds(m *hare.Model, caps [][]hare.Step) []float64 {
 // leastRound returns τ, the least time of one round in seconds on an empty cluster with
 // all GPUs in service: for gang and rigid jobs over the types that are wide enough, or
 // over all types if the job may mix them.
-func leastRound(job *hare.ModelJob, caps [][]hare.Step) float64 {
+func leastRound(job *model.Job, caps [][]model.Step) float64 {
 	widest := func(k int) (n int64) {
 		for _, s := range caps[k] {
 			n = max(n, s.Count)
@@ -280,7 +281,7 @@ func leastRound(job *hare.ModelJob, caps [][]hare.Step) float64 {
 }
 
 // gpuTime returns ∫ M from a to b, in GPU-seconds.
-func gpuTime(steps []hare.Step, a, b float64) (sum float64) {
+func gpuTime(steps []model.Step, a, b float64) (sum float64) {
 	for i, s := range steps {
 		end := math.Inf(1)
 		if i+1 < len(steps) {

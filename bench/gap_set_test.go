@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/model"
 	"github.com/hare-sched/hare/wire"
 )
 
@@ -42,7 +43,7 @@ func TestSixtyAreFrozen(t *testing.T) {
 		if GapSetHash(c.Name) != sha && !*updateGapSet {
 			t.Errorf("%s: %s, frozen as %q", c.Name, sha, GapSetHash(c.Name))
 		}
-		gpus := len(hare.NewModel(inst).GPUs)
+		gpus := len(model.New(inst).GPUs)
 		if fewest == 0 || gpus < fewest {
 			fewest = gpus
 		}

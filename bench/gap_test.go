@@ -16,6 +16,7 @@ import (
 	"github.com/hare-sched/hare/bench/brute"
 	"github.com/hare-sched/hare/greedy"
 	"github.com/hare-sched/hare/internal/lp"
+	"github.com/hare-sched/hare/model"
 	"github.com/hare-sched/hare/solver"
 )
 
@@ -209,7 +210,7 @@ func TestIntervalLPBounds(t *testing.T) {
 	for seed := uint64(0); seed < 150; seed++ {
 		inst := brute.Random(rand.New(rand.NewPCG(seed, 11)))
 		opt, found, done := brute.Optimum(inst, 100_000)
-		if !done || !found || len(greedy.Infeasible(hare.NewModel(inst))) > 0 {
+		if !done || !found || len(greedy.Infeasible(model.New(inst))) > 0 {
 			continue
 		}
 		bound, err := IntervalLP(context.Background(), pool, inst)

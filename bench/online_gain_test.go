@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/model"
 	"github.com/hare-sched/hare/plot"
 	"github.com/hare-sched/hare/policy"
 	"github.com/hare-sched/hare/relax"
@@ -179,7 +180,7 @@ type workloadComparison struct {
 func compare(t testing.TB, w *workload) *workloadComparison {
 	t.Helper()
 	c := &workloadComparison{inst: w.instance(t, "gang")}
-	rel, err := relax.Run(t.Context(), hare.NewModel(c.inst), relax.Config{})
+	rel, err := relax.Run(t.Context(), model.New(c.inst), relax.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/bench/brute"
 	"github.com/hare-sched/hare/greedy"
+	"github.com/hare-sched/hare/model"
 	"github.com/hare-sched/hare/relax"
 	"github.com/hare-sched/hare/solver"
 	"github.com/hare-sched/hare/verify"
@@ -35,7 +36,7 @@ func judgeInstance(seed uint64) (inst *hare.Instance, res *hare.Result, judged b
 	if err := inst.Validate(); err != nil {
 		return nil, nil, false, fmt.Errorf("random instance: %w", err)
 	}
-	m := hare.NewModel(inst)
+	m := model.New(inst)
 	opt, found, done := brute.Optimum(inst, 300_000)
 	if !done {
 		return nil, nil, false, nil
@@ -91,7 +92,8 @@ func judgeInstance(seed uint64) (inst *hare.Instance, res *hare.Result, judged b
 }
 
 // accepted runs the verifier on a plan with the certificate of rel.
-func accepted(inst *hare.Instance, m *hare.Model, plan *greedy.Plan, rel *hare.Relaxation, optimum hare.Amount) error {
+func accepted(inst *hare.Instance, m *model.Model, plan *greedy.Plan, rel *hare.Relaxation,
+	optimum hare.Amount) error {
 	sched, err := plan.Schedule(m)
 	if err != nil {
 		return err

@@ -7,6 +7,7 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/greedy"
+	"github.com/hare-sched/hare/model"
 	"github.com/hare-sched/hare/verify"
 )
 
@@ -31,7 +32,7 @@ func onNodesOf(inst *hare.Instance, most int) {
 // another job.
 type placement struct{ nodes, switches int }
 
-func placementOf(t *testing.T, m *hare.Model, s *hare.Schedule) (p placement) {
+func placementOf(t *testing.T, m *model.Model, s *hare.Schedule) (p placement) {
 	t.Helper()
 	type at struct {
 		job  int32
@@ -77,7 +78,7 @@ func TestJobsFillFewNodes(t *testing.T) {
 				continue
 			}
 			onNodesOf(inst, size)
-			m := hare.NewModel(inst)
+			m := model.New(inst)
 			plan, err := greedy.Assign(t.Context(), m, greedy.Order(m, nil, "wspt"), greedy.Insertion)
 			if err != nil {
 				t.Fatal(err)
@@ -90,7 +91,7 @@ func TestJobsFillFewNodes(t *testing.T) {
 				t.Fatalf("%s: %v", c.Name, faults)
 			}
 			blindModel := *m
-			blindModel.GPUs = append([]hare.GPU(nil), m.GPUs...)
+			blindModel.GPUs = append([]model.GPU(nil), m.GPUs...)
 			for g := range blindModel.GPUs {
 				blindModel.GPUs[g].Node = 0
 			}

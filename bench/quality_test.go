@@ -7,6 +7,7 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/internal/lp"
+	"github.com/hare-sched/hare/model"
 	"github.com/hare-sched/hare/relax"
 	"github.com/hare-sched/hare/solver"
 	"github.com/hare-sched/hare/trace"
@@ -97,7 +98,7 @@ func BenchmarkQuality(b *testing.B) {
 
 // BenchmarkPrice reports the price bound of standard-200.
 func BenchmarkPrice(b *testing.B) {
-	m := hare.NewModel(frozen(b, "standard-200"))
+	m := model.New(frozen(b, "standard-200"))
 	for b.Loop() {
 		rel, err := relax.Run(b.Context(), m, relax.Config{})
 		if err != nil {

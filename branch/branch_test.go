@@ -13,6 +13,7 @@ import (
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/bench/brute"
 	"github.com/hare-sched/hare/branch"
+	"github.com/hare-sched/hare/model"
 	"github.com/hare-sched/hare/verify"
 	"github.com/hare-sched/hare/wire"
 )
@@ -44,7 +45,7 @@ func randomRigid(r *rand.Rand) *hare.Instance {
 }
 
 // inOrder has the jobs one after another on the first type.
-func inOrder(m *hare.Model) (out []branch.Place) {
+func inOrder(m *model.Model) (out []branch.Place) {
 	at := int64(0)
 	for _, s := range m.Capacity(0) {
 		at = max(at, s.FromUs)
@@ -58,7 +59,7 @@ func inOrder(m *hare.Model) (out []branch.Place) {
 	return out
 }
 
-func free(m *hare.Model) *hare.Certificate {
+func free(m *model.Model) *hare.Certificate {
 	return &hare.Certificate{Method: hare.MethodPrice, Path: true, Objective: m.Instance.Objective, GridUs: []int64{0, 1}}
 }
 
@@ -72,7 +73,7 @@ func TestRunProvesTheOptimum(t *testing.T) {
 		if !ok || !done {
 			continue
 		}
-		m := hare.NewModel(inst)
+		m := model.New(inst)
 		pr := branch.New(m)
 		if pr == nil {
 			t.Fatalf("instance %d is refused", i)
@@ -113,7 +114,7 @@ func TestRunProvesTheOptimum(t *testing.T) {
 // A limit ends the search with a bound that holds, and the same limit gives the same certificate.
 func TestLimitedRunIsTheSame(t *testing.T) {
 	inst := frozen(t, "rigid-9-4")
-	m := hare.NewModel(inst)
+	m := model.New(inst)
 	var last []byte
 	for range 2 {
 		out := branch.Run(context.Background(), branch.New(m), branch.Config{Places: inOrder(m), Prices: free(m),
@@ -142,11 +143,11 @@ func TestNewRefusesOtherInstances(t *testing.T) {
 		"too wide": func(inst *hare.Instance) { inst.Jobs[0].Tasks = 100 },
 	} {
 		inst := frozen(t, "rigid-9-1")
-		if branch.New(hare.NewModel(inst)) == nil {
+		if branch.New(model.New(inst)) == nil {
 			t.Fatal("the instance itself is refused")
 		}
 		change(inst)
-		if branch.New(hare.NewModel(inst)) != nil {
+		if branch.New(model.New(inst)) != nil {
 			t.Errorf("%s: taken", name)
 		}
 	}
@@ -178,7 +179,7 @@ func ExampleRun() {
 		inst.Jobs = append(inst.Jobs, hare.Job{ID: id, WeightMicro: 1e6, Rounds: 1, Tasks: 4, Sync: hare.Rigid,
 			On: []hare.Profile{{Type: "A", ComputeUs: 2e6}}})
 	}
-	m := hare.NewModel(inst)
+	m := model.New(inst)
 	out := branch.Run(context.Background(), branch.New(m), branch.Config{
 		Places: []branch.Place{{StartUs: 0}, {StartUs: 2e6}},
 		Prices: &hare.Certificate{Method: hare.MethodPrice, GridUs: []int64{0, 1}},

@@ -8,11 +8,12 @@ import (
 	"slices"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/model"
 )
 
 // Problem is an instance of rigid jobs, in microseconds and micro-weights.
 type Problem struct {
-	model *hare.Model
+	model *model.Model
 	jobs  []job
 	types []kind
 	// latest is a time by which each job has started in some optimal schedule.
@@ -41,7 +42,7 @@ func (d *domain) clone() domain { return domain{slices.Clone(d.lo), slices.Clone
 
 // New returns nil if the instance has a rule beyond rigid jobs with weights and releases on GPUs
 // that stay in service once they are free.
-func New(m *hare.Model) *Problem {
+func New(m *model.Model) *Problem {
 	if m.Instance.FirstRule(0) != "" || m.Placed || m.Instance.Objective != hare.ObjectiveWeightedJCT {
 		return nil
 	}

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/model"
 	"github.com/hare-sched/hare/sim"
 )
 
@@ -52,7 +53,7 @@ func longest(inst *hare.Instance, out *sim.Outcome) (jctS, worst float64) {
 	}
 	var sizes []size
 	jct := func(i int) float64 { return float64(out.Jobs[i].EndUs-inst.Jobs[i].ReleaseUs) / 1e6 }
-	for i, j := range hare.NewModel(inst).Jobs {
+	for i, j := range model.New(inst).Jobs {
 		work, alone := math.Inf(1), math.Inf(1)
 		for _, m := range j.Modes {
 			work, alone = min(work, float64(m.ComputeUs)), min(alone, float64(m.DurationUs())/1e6)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/explain/explanation"
+	"github.com/hare-sched/hare/model"
 	"github.com/hare-sched/hare/solver"
 	"github.com/hare-sched/hare/verify"
 )
@@ -131,7 +132,7 @@ func Static(inst *hare.Instance, res *hare.Result, req Request) (*explanation.An
 	v := newLaneView(withoutRunning(inst, res.Schedule))
 	v.ends = ends
 	runs := v.runsOf(at)
-	a.Times = jobTimes(inst, newEmptyCluster(hare.NewModel(inst)), at, max(0, runs[0].start), ends[at], value)
+	a.Times = jobTimes(inst, newEmptyCluster(model.New(inst)), at, max(0, runs[0].start), ends[at], value)
 	gap := 0.0
 	if res.Bound != nil {
 		gap = value.Sub(*res.Bound).Float()

@@ -8,6 +8,7 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/explain/explanation"
+	"github.com/hare-sched/hare/model"
 	"github.com/hare-sched/hare/verify"
 )
 
@@ -45,7 +46,7 @@ func ListJobs(inst *hare.Instance, res *hare.Result, by string, limit int) ([]ex
 	case len(res.Jobs) != len(inst.Jobs):
 		return nil, ErrNoLanes
 	}
-	empty := newEmptyCluster(hare.NewModel(inst))
+	empty := newEmptyCluster(model.New(inst))
 	times := make(map[string]hare.JobResult, len(res.Jobs))
 	for _, j := range res.Jobs {
 		times[j.ID] = j
@@ -96,7 +97,7 @@ func jobTimes(inst *hare.Instance, empty *emptyCluster, at int, startUs, endUs i
 
 // goesOn returns a job that runs at time 0 as a job that does what is left where it runs: without setups, and in
 // the shape in which it runs unless this may change.
-func goesOn(j hare.Job, m *hare.ModelJob) hare.Job {
+func goesOn(j hare.Job, m *model.Job) hare.Job {
 	still := func(on []hare.Profile) []hare.Profile {
 		on = slices.Clone(on)
 		for i := range on {
@@ -138,13 +139,13 @@ func pathTime(empty *hare.Instance, job hare.Job) int64 {
 // emptyCluster makes instances without jobs on which R τ of a job is the same as on the
 // cluster of the model, and faster to compute.
 type emptyCluster struct {
-	model *hare.Model
+	model *model.Model
 	types *hare.Instance // nil where nodes matter
 }
 
 // newEmptyCluster returns clusters that have one node a type, with as many GPUs as are ever
 // available at once, or of each kind of nodes as many as a job can use.
-func newEmptyCluster(m *hare.Model) *emptyCluster {
+func newEmptyCluster(m *model.Model) *emptyCluster {
 	if m.Placed {
 		return &emptyCluster{model: m}
 	}
@@ -181,7 +182,7 @@ func (ec *emptyCluster) of(job int) *hare.Instance {
 }
 
 // peakOf is how many GPUs of a type are ever available at once.
-func peakOf(m *hare.Model, kind int) (n int64) {
+func peakOf(m *model.Model, kind int) (n int64) {
 	for _, s := range m.Capacity(kind) {
 		n = max(n, s.Count)
 	}

@@ -7,12 +7,13 @@ import (
 	"sort"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/model"
 )
 
 // laneView gives access to the lanes of a schedule that verify accepts.
 type laneView struct {
 	inst  *hare.Instance
-	model *hare.Model
+	model *model.Model
 	sched *hare.Schedule
 	jobOf []int        // the job in the instance, by index in Schedule.Jobs
 	lanes []*hare.Lane // by GPU of the model; nil where idle
@@ -21,7 +22,7 @@ type laneView struct {
 	lastHolds map[entryAt]int64
 	// modes are the modes of a job by GPU type. Those of a job with shapes are in shapes, and in the views that
 	// inShape returns.
-	modes  []map[int]hare.Mode
+	modes  []map[int]model.Mode
 	shapes []map[int]*jobShape // by job, then by the position of the shape; nil for jobs without shapes
 	ends   []int64             // by job
 }
@@ -30,9 +31,9 @@ type entryAt struct{ gpu, entry int }
 
 // jobShape is a job as it is if all its rounds have one shape.
 type jobShape struct {
-	job   hare.ModelJob
-	modes map[int]hare.Mode // by GPU type
-	units int64             // the units that one round does
+	job   model.Job
+	modes map[int]model.Mode // by GPU type
+	units int64              // the units that one round does
 }
 
 // jobEntry is an entry of a lane that belongs to the job at hand: round number n of the
@@ -58,7 +59,7 @@ func withoutRunning(inst *hare.Instance, sched *hare.Schedule) (*hare.Instance, 
 	if !slices.ContainsFunc(inst.Jobs, func(j hare.Job) bool { return j.Running() }) {
 		return inst, sched
 	}
-	m := hare.NewModel(inst)
+	m := model.New(inst)
 	plain := *inst
 	plain.Jobs = slices.Clone(inst.Jobs)
 	out := &hare.Schedule{Jobs: slices.Clone(sched.Jobs)}
@@ -77,7 +78,7 @@ func withoutRunning(inst *hare.Instance, sched *hare.Schedule) (*hare.Instance, 
 		if p.RoundsDone > 0 {
 			j.Progress = &hare.Progress{RoundsDone: p.RoundsDone}
 		}
-		rounds, shape := int64(1), hare.ModelShape{Counts: j.Shape(p.Shape).Counts}
+		rounds, shape := int64(1), model.Shape{Counts: j.Shape(p.Shape).Counts}
 		if j.Sync == hare.Rigid {
 			rounds = shape.RoundsFor(j.Rounds - p.RoundsDone)
 		}
@@ -112,7 +113,7 @@ func withoutRunning(inst *hare.Instance, sched *hare.Schedule) (*hare.Instance, 
 }
 
 func newLaneView(inst *hare.Instance, sched *hare.Schedule) *laneView {
-	v := &laneView{inst: inst, model: hare.NewModel(inst), sched: sched, jobOf: make([]int, len(sched.Jobs)),
+	v := &laneView{inst: inst, model: model.New(inst), sched: sched, jobOf: make([]int, len(sched.Jobs)),
 		lastHolds: map[entryAt]int64{}}
 	place := make(map[string]int, len(inst.Jobs))
 	for i := range inst.Jobs {
@@ -129,7 +130,7 @@ func newLaneView(inst *hare.Instance, sched *hare.Schedule) *laneView {
 	for i := range sched.Lanes {
 		v.lanes[gpus[sched.Lanes[i].GPU]] = &sched.Lanes[i]
 	}
-	v.modes = make([]map[int]hare.Mode, len(v.model.Jobs))
+	v.modes = make([]map[int]model.Mode, len(v.model.Jobs))
 	v.shapes = make([]map[int]*jobShape, len(v.model.Jobs))
 	for i := range v.model.Jobs {
 		j := &v.model.Jobs[i]
@@ -146,8 +147,8 @@ func newLaneView(inst *hare.Instance, sched *hare.Schedule) *laneView {
 	return v
 }
 
-func modesByType(modes []hare.Mode) map[int]hare.Mode {
-	by := make(map[int]hare.Mode, len(modes))
+func modesByType(modes []model.Mode) map[int]model.Mode {
+	by := make(map[int]model.Mode, len(modes))
 	for _, md := range modes {
 		by[md.Type] = md
 	}
@@ -155,7 +156,7 @@ func modesByType(modes []hare.Mode) map[int]hare.Mode {
 }
 
 // mode returns the mode of a job on a type, in the shape at a position.
-func (v *laneView) mode(job, shape, kind int) hare.Mode {
+func (v *laneView) mode(job, shape, kind int) model.Mode {
 	if s := v.shapes[job]; s != nil {
 		return s[shape].modes[kind]
 	}
@@ -163,7 +164,7 @@ func (v *laneView) mode(job, shape, kind int) hare.Mode {
 }
 
 // jobIn returns a job as it is if all its rounds have the shape at a position.
-func (v *laneView) jobIn(job, shape int) *hare.ModelJob {
+func (v *laneView) jobIn(job, shape int) *model.Job {
 	if s := v.shapes[job]; s != nil {
 		return &s[shape].job
 	}

@@ -5,16 +5,17 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/explain/explanation"
+	"github.com/hare-sched/hare/model"
 )
 
 // spreads says whether rounds of a job take longer where they are spread.
 func (v *laneView) spreads(job int) bool {
 	j := &v.model.Jobs[job]
-	some := func(modes []hare.Mode) bool {
-		return slices.ContainsFunc(modes, func(md hare.Mode) bool { return md.SyncByLevel != nil })
+	some := func(modes []model.Mode) bool {
+		return slices.ContainsFunc(modes, func(md model.Mode) bool { return md.SyncByLevel != nil })
 	}
 	return j.Sync != hare.Relaxed &&
-		(some(j.Modes) || slices.ContainsFunc(j.Shapes, func(s hare.ModelShape) bool { return some(s.Modes) }))
+		(some(j.Modes) || slices.ContainsFunc(j.Shapes, func(s model.Shape) bool { return some(s.Modes) }))
 }
 
 // holdBySpread lets the entries of a round last as long as its spread says, and returns the spread.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/explain/explanation"
+	"github.com/hare-sched/hare/model"
 )
 
 // Limits of a timeline, which people read.
@@ -182,7 +183,7 @@ func (v *laneView) pools(job int) []waitPool {
 		}
 		var peak int64
 		for k := range p.each {
-			peak += hare.MostRoom(v.model.TaskRoom(j, k))
+			peak += model.MostRoom(v.model.TaskRoom(j, k))
 		}
 		return peak < p.tasks // a round can never run on this pool
 	})

@@ -7,6 +7,7 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/explain/explanation"
+	"github.com/hare-sched/hare/model"
 )
 
 // waits says what a round of a job waits for that could start at from and starts
@@ -167,7 +168,7 @@ func (v *laneView) waitsFor(job int, p *waitPool, from, to int64) []explanation.
 			})
 			quota := &v.model.Quotas[quotas[at].quota]
 			w.User = v.inst.Quota[quotas[at].quota].User
-			w.Jobs, w.Others = v.holders(job, p, cause, spans[cause], func(g int, other *hare.ModelJob) bool {
+			w.Jobs, w.Others = v.holders(job, p, cause, spans[cause], func(g int, other *model.Job) bool {
 				return quota.Types[v.model.GPUs[g].Type] && slices.Contains(other.Quotas, int32(quotas[at].quota))
 			})
 		case waitFragmented, waitCPUs, waitMemory:
@@ -280,8 +281,8 @@ func (v *laneView) longestSetup(job int, p *waitPool) (longest hare.Seconds) {
 // nodes that the job may use. counts, where it is not nil, says which jobs to list in their
 // place, and on which GPUs.
 func (v *laneView) holders(job int, p *waitPool, cause string, spans []interval,
-	counts func(g int, other *hare.ModelJob) bool) ([]explanation.Holder, int) {
-	holds := func(g int, other *hare.ModelJob) bool {
+	counts func(g int, other *model.Job) bool) ([]explanation.Holder, int) {
+	holds := func(g int, other *model.Job) bool {
 		_, ok := p.each[v.model.GPUs[g].Type]
 		switch cause {
 		case waitQuota:

@@ -7,6 +7,7 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/explain/explanation"
+	"github.com/hare-sched/hare/model"
 )
 
 // maxWhere is how many nodes are listed for a wait, at most.
@@ -32,7 +33,7 @@ func (v *laneView) never(job, kind int) (cause string) {
 	}
 	set, cpus, memory := j.Set, j.CPUMilli, j.MemoryMiB
 	j.Set, j.CPUMilli, j.MemoryMiB = -1, 0, 0
-	short := func() bool { return hare.MostRoom(v.model.TaskRoom(&j, kind)) < tasks }
+	short := func() bool { return model.MostRoom(v.model.TaskRoom(&j, kind)) < tasks }
 	if short() {
 		return ""
 	}
@@ -84,7 +85,7 @@ func (v *laneView) neverWaits(job int, from, to int64) []explanation.Wait {
 }
 
 // perTask is the field PerTask of a wait of the job.
-func perTask(j *hare.ModelJob) int64 {
+func perTask(j *model.Job) int64 {
 	if j.GPUs == 1 {
 		return 0
 	}

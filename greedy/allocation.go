@@ -3,7 +3,7 @@ package greedy
 import (
 	"slices"
 
-	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/model"
 )
 
 // allocation says how GPUs share a round: gpus[k] GPUs of mode k do each[k] tasks each,
@@ -21,7 +21,7 @@ type allocation struct {
 
 // allocator finds the cheapest allocation for a job and remembers the answers.
 type allocator struct {
-	j            *hare.ModelJob
+	j            *model.Job
 	gpuCost      float64
 	speed        []float64 // by mode: what a GPU is worth to all jobs
 	fastestFirst []int     // the modes sorted by time of a task
@@ -30,7 +30,7 @@ type allocator struct {
 	have         []int64
 }
 
-func newAllocator(j *hare.ModelJob, gpuCost float64, speed []float64) *allocator {
+func newAllocator(j *model.Job, gpuCost float64, speed []float64) *allocator {
 	al := &allocator{j: j, gpuCost: gpuCost, known: map[string]*allocation{}, have: make([]int64, len(j.Modes))}
 	for i := range j.Modes {
 		al.fastestFirst = append(al.fastestFirst, i)

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/model"
 )
 
 // AnnealingChains is the number of Markov chains that start from the same state, if the
@@ -24,7 +25,7 @@ const AnnealingChains = 2
 // anneal then returns the best plan so far, which is never worse than start and is start
 // itself if the search found nothing better. The result does not depend on cfg.Workers;
 // it depends on the clock only through ctx and cfg.Elapsed.
-func anneal(ctx context.Context, m *hare.Model, rel *hare.Relaxation, start *Plan,
+func anneal(ctx context.Context, m *model.Model, rel *hare.Relaxation, start *Plan,
 	cfg ImproveConfig) (*Plan, Stats, error) {
 	if start != nil && ctx.Err() != nil {
 		return start, Stats{}, nil
@@ -291,7 +292,7 @@ func (ap *annealProblem) wide() bool {
 	}
 	size := make([]int64, len(ap.m.Types)) // GPUs
 	for k := range size {
-		size[k] = hare.MostRoom(ap.m.Capacity(k))
+		size[k] = model.MostRoom(ap.m.Capacity(k))
 	}
 	sum := 0.0
 	for i := range ap.jobs {

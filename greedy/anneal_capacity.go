@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/model"
 )
 
 // step says that free GPUs are left from the time from until the next step.
@@ -52,7 +53,7 @@ func newTypeCapacity(like typeCapacity) typeCapacity {
 
 // poolsOf groups the classes of type k into pools and returns the pools and their
 // capacity.
-func poolsOf(m *hare.Model, k int) ([]pool, typeCapacity) {
+func poolsOf(m *model.Model, k int) ([]pool, typeCapacity) {
 	var classes []int32
 	for c := range m.Classes {
 		if m.Classes[c].Type == k && len(m.Classes[c].Windows) > 0 {

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/model"
 	"github.com/hare-sched/hare/trace"
 )
 
@@ -33,7 +34,7 @@ func TestHeat(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		ap, ok := newShapedProblem(hare.NewModel(inst), nil, nil, nil, nil)
+		ap, ok := newShapedProblem(model.New(inst), nil, nil, nil, nil)
 		if !ok {
 			t.Fatalf("%s: there is no problem", test.name)
 		}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/greedy"
+	"github.com/hare-sched/hare/model"
 )
 
 // A search may start from a plan in which a gang mixes two types in its first rounds and
@@ -21,7 +22,7 @@ func TestImproveAfterRoundsOfMixedTypes(t *testing.T) {
 		Jobs: []hare.Job{{ID: "j", WeightMicro: 1e6, Rounds: 4, Tasks: 2, Sync: hare.Gang, Mix: true,
 			On: []hare.Profile{{Type: "A", ComputeUs: 1e6}, {Type: "B", ComputeUs: 1.5e6}}}},
 	}
-	m := hare.NewModel(inst)
+	m := model.New(inst)
 	start := &greedy.Plan{EndUs: []int64{5e6}, Jobs: [][]greedy.Block{{
 		{Class: 0, Width: 1, Tasks: 1, Rounds: 2, PeriodUs: 1.5e6, HoldUs: 1.5e6},
 		{Class: 2, Width: 1, Tasks: 1, Rounds: 2, PeriodUs: 1.5e6, HoldUs: 1.5e6},

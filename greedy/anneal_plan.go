@@ -5,7 +5,7 @@ import (
 	"container/heap"
 	"slices"
 
-	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/model"
 )
 
 // encodeStart reads a state from start: the jobs sorted by first start, then end, and a
@@ -175,7 +175,7 @@ type poolBlock struct {
 // assignClasses splits blocks over the classes of their pool, in order of start: a GPU
 // that is free at a block's start stays free until the block's end. The class that came
 // last into service is preferred, because it can serve fewer blocks.
-func assignClasses(m *hare.Model, classes []int32, blocks []poolBlock, out *Plan) {
+func assignClasses(m *model.Model, classes []int32, blocks []poolBlock, out *Plan) {
 	slices.SortStableFunc(blocks, func(a, b poolBlock) int { return cmp.Compare(a.StartUs, b.StartUs) })
 	free := make([]int32, len(classes))
 	for i, c := range classes {

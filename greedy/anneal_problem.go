@@ -7,6 +7,7 @@ import (
 	"sort"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/model"
 )
 
 // maxSet is the largest number of types in the plan of one job.
@@ -107,7 +108,7 @@ type annealJob struct {
 // annealProblem is an instance prepared for the search. It is read-only, and all chains
 // share it.
 type annealProblem struct {
-	m     *hare.Model
+	m     *model.Model
 	jobs  []annealJob    // the jobs that the search moves
 	pools [][]pool       // by type; nil with nodes
 	empty []typeCapacity // by column: the capacity that the fixed jobs leave
@@ -135,13 +136,13 @@ type annealProblem struct {
 // newAnnealProblem prepares m. It returns false if a job has no place that the search
 // could give it and start has none either. Places are on single nodes if nodes is not nil;
 // otherwise only the sums of free GPUs of each type count.
-func newAnnealProblem(m *hare.Model, rel *hare.Relaxation, start *Plan, nodes *nodeLayout) (*annealProblem, bool) {
+func newAnnealProblem(m *model.Model, rel *hare.Relaxation, start *Plan, nodes *nodeLayout) (*annealProblem, bool) {
 	return newShapedProblem(m, nil, rel, start, nodes)
 }
 
 // newShapedProblem is newAnnealProblem where jobs may get other shapes: m is the model in the shapes of
 // start, and shaped the model with all shapes, or nil.
-func newShapedProblem(m, shaped *hare.Model, rel *hare.Relaxation, start *Plan, nodes *nodeLayout) (*annealProblem,
+func newShapedProblem(m, shaped *model.Model, rel *hare.Relaxation, start *Plan, nodes *nodeLayout) (*annealProblem,
 	bool) {
 	ap := &annealProblem{m: m, start: start, nodes: nodes, makespan: isMakespan(m)}
 	for k := range m.Types {
@@ -255,7 +256,7 @@ func (aj *annealJob) cost(end int64) float64 {
 }
 
 // newAnnealJob describes job i without its durations and types.
-func newAnnealJob(m *hare.Model, i int) annealJob {
+func newAnnealJob(m *model.Model, i int) annealJob {
 	j := &m.Jobs[i]
 	return annealJob{index: i, weight: float64(j.WeightMicro) * 1e-12, release: earliestStart(j), rounds: j.Rounds,
 		width: j.Tasks * j.GPUs, rigid: j.Sync == hare.Rigid, tasks: j.Tasks, gpus: j.GPUs, cpus: j.CPUMilli,
@@ -275,7 +276,7 @@ func (ap *annealProblem) columns(plan *jobPlan) []int16 {
 }
 
 // findTypes fills in the durations and the types on which the job fits.
-func (aj *annealJob) findTypes(j *hare.ModelJob, sc *slotFinder, ap *annealProblem) bool {
+func (aj *annealJob) findTypes(j *model.Job, sc *slotFinder, ap *annealProblem) bool {
 	for _, md := range j.Modes {
 		k, d := int16(md.Type), roundUs(j, md)
 		if ap.nodes == nil && aj.levels != nil {
@@ -372,7 +373,7 @@ func (ap *annealProblem) scalePrices() {
 	}
 	end, all := ap.gridUs[len(ap.gridUs)-1], 0.0
 	for k := range ap.price {
-		all += ap.sum[k][len(ap.gridUs)-1] * float64(hare.MostRoom(ap.m.Capacity(k)))
+		all += ap.sum[k][len(ap.gridUs)-1] * float64(model.MostRoom(ap.m.Capacity(k)))
 	}
 	if all <= 0 {
 		return

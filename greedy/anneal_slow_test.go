@@ -6,11 +6,12 @@ import (
 	"testing"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/model"
 )
 
 // checkGangs returns the first fault of a plan. It expands every round of every gang and rigid
 // job and, for each class, checks every instant at which work starts.
-func checkGangs(m *hare.Model, p *Plan) error {
+func checkGangs(m *model.Model, p *Plan) error {
 	type held struct{ from, to, width int64 }
 	byClass := make([][]held, len(m.Classes))
 	for i := range m.Jobs {

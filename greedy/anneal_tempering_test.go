@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/model"
 )
 
 // A search with more work does what one with less work did, and then goes on: its value is not higher. The test
@@ -51,7 +52,7 @@ func TestMoreWorkIsNeverWorseForManyRigidJobs(t *testing.T) {
 
 // betterWithMoreWork searches from start with the least work, twice as much, and so on up to the most. It fails the
 // test where a value is higher than the one before, and returns how many are lower.
-func betterWithMoreWork(t *testing.T, m *hare.Model, start *Plan, cfg ImproveConfig, least, most int64) (better int) {
+func betterWithMoreWork(t *testing.T, m *model.Model, start *Plan, cfg ImproveConfig, least, most int64) (better int) {
 	t.Helper()
 	before := start.Value(m)
 	for cfg.Moves = least; cfg.Moves <= most; cfg.Moves *= 2 {

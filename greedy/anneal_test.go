@@ -13,11 +13,12 @@ import (
 	"time"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/model"
 	"github.com/hare-sched/hare/wire"
 )
 
 // randomGangs returns a small instance of gang and rigid jobs.
-func randomGangs(r *rand.Rand, jobs int, windows bool) *hare.Model {
+func randomGangs(r *rand.Rand, jobs int, windows bool) *model.Model {
 	inst := &hare.Instance{Objective: hare.ObjectiveWeightedJCT}
 	types := []string{"A", "B", "C", "D"}[:1+r.IntN(4)]
 	for n := range 1 + r.IntN(4) {
@@ -62,7 +63,7 @@ func randomGangs(r *rand.Rand, jobs int, windows bool) *hare.Model {
 		}
 		inst.Jobs = append(inst.Jobs, j)
 	}
-	return hare.NewModel(inst)
+	return model.New(inst)
 }
 
 // randomPlans gives each job any plan that the search can draw.
@@ -250,7 +251,7 @@ func TestAnnealFindsTheOptima(t *testing.T) {
 	}
 	optima := []string{"2987.262303", "674.700576", "1448.537145", "1052.687993", "2676.532143", "1652.902924"}
 	for i, want := range optima {
-		m := hare.NewModel(loadInstance(t, fmt.Sprint("rigid-9-", i+1)))
+		m := model.New(loadInstance(t, fmt.Sprint("rigid-9-", i+1)))
 		p, _, err := anneal(context.Background(), m, nil, nil, ImproveConfig{Seed: 1, Moves: 1_500_000})
 		if err != nil {
 			t.Fatal(err)
@@ -266,7 +267,7 @@ func TestAnnealFindsTheOptima(t *testing.T) {
 
 // standard returns standard-200 with every job of one mode and with synchronisation
 // counted as compute.
-func standard(t testing.TB, sync hare.Sync) *hare.Model {
+func standard(t testing.TB, sync hare.Sync) *model.Model {
 	inst := loadInstance(t, "standard-200")
 	for i := range inst.Jobs {
 		j := &inst.Jobs[i]
@@ -275,7 +276,7 @@ func standard(t testing.TB, sync hare.Sync) *hare.Model {
 			j.On[x].ComputeUs, j.On[x].SyncUs = j.On[x].DurationUs(), 0
 		}
 	}
-	return hare.NewModel(inst)
+	return model.New(inst)
 }
 
 // The same seed and work give the same plan and the same reports for any number of
@@ -374,7 +375,7 @@ func BenchmarkAnneal(b *testing.B) {
 
 // withPauses cuts the nodes of inst, whose GPUs are of one type each, into nodes of up to 8 GPUs, of which every
 // second one pauses for 100 s, each later than the one before.
-func withPauses(inst *hare.Instance) *hare.Model {
+func withPauses(inst *hare.Instance) *model.Model {
 	cut := *inst
 	cut.Cluster.Nodes = nil
 	for _, node := range inst.Cluster.Nodes {
@@ -389,5 +390,5 @@ func withPauses(inst *hare.Instance) *hare.Model {
 			cut.Cluster.Nodes = append(cut.Cluster.Nodes, part)
 		}
 	}
-	return hare.NewModel(&cut)
+	return model.New(&cut)
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/model"
 )
 
 // Assign places the items in their order by one rule. The error is ErrNoPlace with the
@@ -15,7 +16,7 @@ import (
 //
 // Where nodes matter or jobs wait for others, only the rule Insertion is known. Items of
 // predecessors must then come first, as Order puts them.
-func Assign(ctx context.Context, m *hare.Model, items []Item, rule Rule) (*Plan, error) {
+func Assign(ctx context.Context, m *model.Model, items []Item, rule Rule) (*Plan, error) {
 	if m.Placed || hasAfter(m) || hasSetups(m) {
 		if rule != Insertion {
 			return nil, fmt.Errorf("greedy: the rule %s does not go by nodes or dependencies", rule)
@@ -30,7 +31,7 @@ func Assign(ctx context.Context, m *hare.Model, items []Item, rule Rule) (*Plan,
 }
 
 // runJobsOf marks the relaxed jobs that are whole items.
-func runJobsOf(m *hare.Model, items []Item) []bool {
+func runJobsOf(m *model.Model, items []Item) []bool {
 	big := make([]bool, len(m.Jobs))
 	for _, it := range items {
 		if it.Round == Whole && m.Jobs[it.Job].Sync == hare.Relaxed {
@@ -45,7 +46,7 @@ const checkEvery = 256
 
 // assignByInsertion places the items on the residual capacity, which must be that of an
 // empty schedule.
-func assignByInsertion(ctx context.Context, m *hare.Model, items []Item, res *residual) (*Plan, error) {
+func assignByInsertion(ctx context.Context, m *model.Model, items []Item, res *residual) (*Plan, error) {
 	p := &Plan{Jobs: make([][]Block, len(m.Jobs)), EndUs: make([]int64, len(m.Jobs))}
 	for i := range m.Jobs {
 		p.EndUs[i] = m.Jobs[i].ReleaseUs
@@ -82,13 +83,13 @@ func (res *residual) placeItem(it Item, p *Plan) (ok bool) {
 // availability holds the times at which the GPUs of each class become free, for the
 // rules that leave no gaps.
 type availability struct {
-	m       *hare.Model
+	m       *model.Model
 	free    [][]int64 // by class, ascending
 	windows [][]hare.Window
 	byType  [][]int32 // the classes of each type
 }
 
-func newAvailability(m *hare.Model) *availability {
+func newAvailability(m *model.Model) *availability {
 	av := &availability{m: m, byType: make([][]int32, len(m.Types))}
 	for c := range m.Classes {
 		av.free = append(av.free, make([]int64, len(m.Classes[c].GPUs)))
@@ -120,7 +121,7 @@ func (av *availability) occupy(c int32, n int, t int64) {
 // assignWithoutGaps places each item after everything that its GPU already has: on the
 // GPU that is available earliest (Hare, HPDC 2022, algorithm 1), or on the GPU that ends
 // the item first.
-func assignWithoutGaps(ctx context.Context, m *hare.Model, items []Item, rule Rule, big []bool) (*Plan, error) {
+func assignWithoutGaps(ctx context.Context, m *model.Model, items []Item, rule Rule, big []bool) (*Plan, error) {
 	p := &Plan{Jobs: make([][]Block, len(m.Jobs)), EndUs: make([]int64, len(m.Jobs))}
 	av := newAvailability(m)
 	for i := range m.Jobs {
@@ -158,12 +159,12 @@ func assignWithoutGaps(ctx context.Context, m *hare.Model, items []Item, rule Ru
 	return p, nil
 }
 
-func (av *availability) placeRound(j *hare.ModelJob, round int64, rule Rule, out *[]Block, end *int64) bool {
+func (av *availability) placeRound(j *model.Job, round int64, rule Rule, out *[]Block, end *int64) bool {
 	ready, last := *end, *end
 	for left := j.Tasks; left > 0; {
 		best, bestKey, bestTie := int32(-1), never, never
 		var start int64
-		var mode *hare.Mode
+		var mode *model.Mode
 		for i := range j.Modes {
 			md := &j.Modes[i]
 			for _, c := range av.byType[md.Type] {
@@ -244,7 +245,7 @@ func (av *availability) profile(c int32) *profile {
 
 // placeGang starts the rounds from first on together: all remaining rounds of a rigid
 // job, or as many rounds of a gang as the window holds.
-func (av *availability) placeGang(j *hare.ModelJob, first, rounds int64, rule Rule, out *[]Block, end *int64) bool {
+func (av *availability) placeGang(j *model.Job, first, rounds int64, rule Rule, out *[]Block, end *int64) bool {
 	type option struct {
 		start, hold, key int64
 		classes          []int32
@@ -344,7 +345,7 @@ func (av *availability) placeGang(j *hare.ModelJob, first, rounds int64, rule Ru
 //
 // Where nodes matter, a job is also listed if no node has room for a task, or if the nodes
 // that the job may use never have room for its gang.
-func Infeasible(m *hare.Model) []hare.Reason {
+func Infeasible(m *model.Model) []hare.Reason {
 	if hasShapes(m) {
 		return infeasibleInShapes(m)
 	}
@@ -355,7 +356,7 @@ func Infeasible(m *hare.Model) []hare.Reason {
 }
 
 // infeasibleInClasses is Infeasible where nodes do not matter.
-func infeasibleInClasses(m *hare.Model) []hare.Reason {
+func infeasibleInClasses(m *model.Model) []hare.Reason {
 	var out []hare.Reason
 	for i := range m.Jobs {
 		if isFixed(&m.Jobs[i]) {

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/model"
 	"github.com/hare-sched/hare/trace"
 )
 
@@ -16,7 +17,7 @@ func benched(b *testing.B, grainUs int64) *keySearch {
 	if err != nil {
 		b.Fatal(err)
 	}
-	m := hare.NewModel(inst)
+	m := model.New(inst)
 	start, err := Assign(b.Context(), m, Order(m, nil, "wspt"), Insertion)
 	if err != nil {
 		b.Fatal(err)

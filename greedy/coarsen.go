@@ -2,6 +2,7 @@ package greedy
 
 import (
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/model"
 )
 
 // Time grids are used if horizon × classes is at most maxGridCells and tasks are at most
@@ -16,7 +17,7 @@ const minUnits = 2000
 
 // TimeUnit returns the largest unit of time, in µs, that divides all compute and synchronisation times of m; 1 without
 // jobs. It takes O(jobs · types · log).
-func TimeUnit(m *hare.Model) int64 {
+func TimeUnit(m *model.Model) int64 {
 	common := func(unit, t int64) int64 {
 		for t != 0 {
 			unit, t = t, unit%t
@@ -38,7 +39,7 @@ func TimeUnit(m *hare.Model) int64 {
 // commonUnit returns the unit of TimeUnit. If it does not divide all releases and windows, a smaller
 // unit is returned, so that rounding them costs little within horizon. It takes O(jobs ·
 // types + windows · log).
-func commonUnit(m *hare.Model, horizon int64) int64 {
+func commonUnit(m *model.Model, horizon int64) int64 {
 	unit := TimeUnit(m)
 	if unit == 1 {
 		return 1
@@ -65,7 +66,7 @@ func commonUnit(m *hare.Model, horizon int64) int64 {
 // coarsen returns m with all times in units of so many µs, or nil if time grids would
 // not suit a search up to horizon: they hold relaxed jobs only. Releases are rounded up
 // and windows inwards, so that a plan for the result is a plan for m. Deadlines are rounded down.
-func coarsen(m *hare.Model, horizon int64) (*hare.Model, int64) {
+func coarsen(m *model.Model, horizon int64) (*model.Model, int64) {
 	unit := commonUnit(m, horizon)
 	if horizon/unit*int64(len(m.Classes)) > maxGridCells {
 		return nil, 1
@@ -83,17 +84,17 @@ func coarsen(m *hare.Model, horizon int64) (*hare.Model, int64) {
 		return nil, 1
 	}
 	x := *m
-	x.Jobs = append([]hare.ModelJob(nil), m.Jobs...)
+	x.Jobs = append([]model.Job(nil), m.Jobs...)
 	for i := range x.Jobs {
 		j := &x.Jobs[i]
 		j.ReleaseUs, j.DeadlineUs = (j.ReleaseUs+unit-1)/unit, j.DeadlineUs/unit
-		j.Modes = append([]hare.Mode(nil), j.Modes...)
+		j.Modes = append([]model.Mode(nil), j.Modes...)
 		for k := range j.Modes {
 			j.Modes[k].ComputeUs /= unit
 			j.Modes[k].SyncUs /= unit
 		}
 	}
-	x.Classes = append([]hare.Class(nil), m.Classes...)
+	x.Classes = append([]model.Class(nil), m.Classes...)
 	for c := range x.Classes {
 		var ws []hare.Window
 		for _, w := range x.Classes[c].Windows {

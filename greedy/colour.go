@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/model"
 )
 
 // jobBlock is one block with its job.
@@ -20,7 +21,7 @@ type jobBlock struct {
 // job. Where gang or rigid jobs run on a class with several nodes, a block fills as few
 // nodes as it can, unless GPUs would then change jobs more often. Schedule always
 // succeeds for a plan within the capacity. It takes O(blocks · width · log).
-func (p *Plan) Schedule(m *hare.Model) (*hare.Schedule, error) {
+func (p *Plan) Schedule(m *model.Model) (*hare.Schedule, error) {
 	if p.Shapes != nil {
 		one := *p
 		one.Shapes = nil
@@ -72,7 +73,7 @@ func (p *Plan) Schedule(m *hare.Model) (*hare.Schedule, error) {
 	return s, nil
 }
 
-func colour(m *hare.Model, c int, blocks []jobBlock, lanes []hare.Lane, runs []int32) error {
+func colour(m *model.Model, c int, blocks []jobBlock, lanes []hare.Lane, runs []int32) error {
 	gpus := m.Classes[c].GPUs
 	last := make([]int32, len(gpus)) // the job that ran last, −1 at first
 	free := make([]bool, len(gpus))

@@ -3,7 +3,7 @@ package greedy
 import (
 	"slices"
 
-	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/model"
 )
 
 // maxForms is the number of shapes of a job among which the annealing chooses. A job with more keeps the
@@ -30,7 +30,7 @@ func (aj *annealJob) eachForm(f func(*annealJob)) {
 }
 
 // addForms fills in the shapes of a job, and says whether it fits in one of them.
-func (ap *annealProblem) addForms(a *annealJob, shaped *hare.Model, finder *slotFinder) (fits bool) {
+func (ap *annealProblem) addForms(a *annealJob, shaped *model.Model, finder *slotFinder) (fits bool) {
 	mj := &shaped.Jobs[a.index]
 	if len(mj.Shapes) < 2 || len(mj.Shapes) > maxForms {
 		return false
@@ -121,7 +121,7 @@ func (dec *decoder) markShapes(out *Plan) {
 
 // reservePlan takes the blocks of job i in a plan from the capacities by column. m is the model in the shapes
 // of the plan, and shaped that with all shapes, or nil.
-func (nl *nodeLayout) reservePlan(capacities []typeCapacity, m, shaped *hare.Model, p *Plan, i int) {
+func (nl *nodeLayout) reservePlan(capacities []typeCapacity, m, shaped *model.Model, p *Plan, i int) {
 	first := newAnnealJob(m, i)
 	c := p.change(i)
 	if shaped == nil || c.Round == 0 {
@@ -140,7 +140,7 @@ func (nl *nodeLayout) reservePlan(capacities []typeCapacity, m, shaped *hare.Mod
 }
 
 // typesOf lists the types on which a job may run in some shape.
-func typesOf(j *hare.ModelJob) (types []int) {
+func typesOf(j *model.Job) (types []int) {
 	for _, md := range j.Modes {
 		types = append(types, md.Type)
 	}

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/model"
 )
 
 // FromSchedule reads the plan of a schedule, which must be feasible and may hold only
@@ -13,7 +14,7 @@ import (
 // another in a single round become blocks of their own if the job is placed round by
 // round. It returns nil where a job has rounds in several shapes. The cost is O(entries log entries + tasks placed
 // one by one).
-func FromSchedule(m *hare.Model, s *hare.Schedule) *Plan {
+func FromSchedule(m *model.Model, s *hare.Schedule) *Plan {
 	if hasShapes(m) {
 		shapes, rounds := roundsInShapes(m, s)
 		if shapes == nil {
@@ -94,9 +95,9 @@ func FromSchedule(m *hare.Model, s *hare.Schedule) *Plan {
 }
 
 // addEntry adds the blocks of an entry on a GPU of class c to the job.
-func (p *Plan) addEntry(m *hare.Model, job int, c, node int32, e *hare.Entry, apart bool) {
+func (p *Plan) addEntry(m *model.Model, job int, c, node int32, e *hare.Entry, apart bool) {
 	mj := &m.Jobs[job]
-	var mode *hare.Mode
+	var mode *model.Mode
 	for k := range mj.Modes {
 		if mj.Modes[k].Type == m.Classes[c].Type {
 			mode = &mj.Modes[k]
@@ -124,7 +125,7 @@ func (p *Plan) addEntry(m *hare.Model, job int, c, node int32, e *hare.Entry, ap
 // roundsInShapes returns the shapes of jobs in a schedule, as indices in ModelJob.Shapes, and the
 // schedule with rounds in place of units. Jobs without entries have their first shape. The shapes are nil
 // where a job has several.
-func roundsInShapes(m *hare.Model, s *hare.Schedule) ([]int32, *hare.Schedule) {
+func roundsInShapes(m *model.Model, s *hare.Schedule) ([]int32, *hare.Schedule) {
 	index := make(map[string]int, len(m.Jobs))
 	for i := range m.Jobs {
 		index[m.Instance.Jobs[i].ID] = i
@@ -142,7 +143,7 @@ func roundsInShapes(m *hare.Model, s *hare.Schedule) ([]int32, *hare.Schedule) {
 			if l.Round[x] = e.Round; mj.Shapes == nil {
 				continue
 			}
-			at := slices.IndexFunc(mj.Shapes, func(s hare.ModelShape) bool { return int64(s.Index) == e.Shape })
+			at := slices.IndexFunc(mj.Shapes, func(s model.Shape) bool { return int64(s.Index) == e.Shape })
 			if seen[j] && shapes[j] != int32(at) {
 				return nil, nil
 			}
@@ -156,9 +157,9 @@ func roundsInShapes(m *hare.Model, s *hare.Schedule) ([]int32, *hare.Schedule) {
 // holdBySpread lets the blocks of job i, whose GPUs are held for the longest time, hold them as long
 // as rounds take that are spread as those of the job. It cuts the blocks where the nodes of the
 // rounds change, and returns when the job ends.
-func holdBySpread(m *hare.Model, i int, blocks []Block, end int64) ([]Block, int64) {
+func holdBySpread(m *model.Model, i int, blocks []Block, end int64) ([]Block, int64) {
 	j := &m.Jobs[i]
-	if len(blocks) == 0 || !slices.ContainsFunc(j.Modes, func(md hare.Mode) bool { return md.SyncByLevel != nil }) {
+	if len(blocks) == 0 || !slices.ContainsFunc(j.Modes, func(md model.Mode) bool { return md.SyncByLevel != nil }) {
 		return blocks, end
 	}
 	var cuts []int64
@@ -216,7 +217,7 @@ func holdTogether(blocks []Block) {
 
 // addLeads fills in for how long blocks hold their GPUs before they start. LeadUs is the lane of each
 // block, and runs the job that the GPU of a lane has at time 0.
-func (p *Plan) addLeads(m *hare.Model, runs []int32) {
+func (p *Plan) addLeads(m *model.Model, runs []int32) {
 	lanes := make([][]jobBlock, len(runs))
 	for i := range p.Jobs {
 		for x := range p.Jobs[i] {
@@ -269,7 +270,7 @@ func mergeEqualBlocks(blocks []Block) []Block {
 // ratio (least work over weight) and by release. Where jobs wait for others, a job of p whose
 // predecessors end too late for it is placed anew as well. The error is ErrNoPlace or the
 // context's; p does not change.
-func Complete(ctx context.Context, m *hare.Model, p *Plan) (*Plan, error) {
+func Complete(ctx context.Context, m *model.Model, p *Plan) (*Plan, error) {
 	if hasShapes(m) {
 		return completeInShapes(ctx, m, p)
 	}
@@ -298,7 +299,7 @@ func Complete(ctx context.Context, m *hare.Model, p *Plan) (*Plan, error) {
 // completeInShapes is Complete for a model with shapes. The jobs without blocks have the shape in
 // which they end first on an empty cluster, or in which they take the least GPU-time, whichever
 // gives the better plan.
-func completeInShapes(ctx context.Context, m *hare.Model, p *Plan) (*Plan, error) {
+func completeInShapes(ctx context.Context, m *model.Model, p *Plan) (*Plan, error) {
 	fits, _ := feasibleShapes(m)
 	var best *Plan
 	var fault error
@@ -324,7 +325,7 @@ func completeInShapes(ctx context.Context, m *hare.Model, p *Plan) (*Plan, error
 	return best, nil
 }
 
-func (p *Plan) complete(ctx context.Context, m *hare.Model, kind string) (*Plan, error) {
+func (p *Plan) complete(ctx context.Context, m *model.Model, kind string) (*Plan, error) {
 	out := &Plan{Jobs: slices.Clone(p.Jobs), EndUs: slices.Clone(p.EndUs)}
 	res := newRunResidual(m, bigJobs(m, maxTasksByRound))
 	res.reservePlan(p)
@@ -356,7 +357,7 @@ func (p *Plan) complete(ctx context.Context, m *hare.Model, kind string) (*Plan,
 
 // completeOnNodes is complete where nodes matter or jobs wait for others. It takes a list
 // schedule for each time that a job of p must move because of the jobs for which it waits.
-func (p *Plan) completeOnNodes(ctx context.Context, m *hare.Model, kind string) (*Plan, error) {
+func (p *Plan) completeOnNodes(ctx context.Context, m *model.Model, kind string) (*Plan, error) {
 	stays := make([]bool, len(m.Jobs))
 	for i := range stays {
 		stays[i] = len(p.Jobs[i]) > 0
@@ -366,7 +367,7 @@ func (p *Plan) completeOnNodes(ctx context.Context, m *hare.Model, kind string) 
 
 // completeInOrder is completeOnNodes for some jobs of p, those that stay. Items gives the order of the
 // others. It changes stays.
-func (p *Plan) completeInOrder(ctx context.Context, m *hare.Model, layout *nodeLayout, items []Item,
+func (p *Plan) completeInOrder(ctx context.Context, m *model.Model, layout *nodeLayout, items []Item,
 	stays []bool) (*Plan, error) {
 	for {
 		out := &Plan{Jobs: make([][]Block, len(m.Jobs)), EndUs: make([]int64, len(m.Jobs))}

@@ -6,13 +6,14 @@ import (
 	"slices"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/model"
 )
 
 // gangSurrogates returns m with gangs in the place of some jobs. The gangs hold their GPUs while they synchronise:
 // relaxed jobs seldom fill these times of each other, and with a smaller share of them the annealing makes plans that
 // cannot be filled. A job with more tasks than its largest type has GPUs becomes a gang of that width, whose GPUs take
 // several tasks of a round one after another.
-func gangSurrogates(m *hare.Model, jobs []int) *hare.Model {
+func gangSurrogates(m *model.Model, jobs []int) *model.Model {
 	gangs := *m
 	gangs.Jobs = slices.Clone(m.Jobs)
 	size := gpusByType(m)
@@ -35,7 +36,7 @@ func gangSurrogates(m *hare.Model, jobs []int) *hare.Model {
 
 // atPlacesOfGangs returns plan with the relaxed jobs of m at the places of their surrogates, round by round. It takes
 // time and memory in proportion to the rounds, so that no job may be one that is placed as runs.
-func atPlacesOfGangs(m, gangs *hare.Model, plan *Plan) *Plan {
+func atPlacesOfGangs(m, gangs *model.Model, plan *Plan) *Plan {
 	p := &Plan{Jobs: slices.Clone(plan.Jobs), EndUs: slices.Clone(plan.EndUs)}
 	for i := range m.Jobs {
 		j := &m.Jobs[i]
@@ -88,7 +89,7 @@ const (
 )
 
 // gangsPay reports whether annealing gangs in the place of relaxed jobs may pay.
-func gangsPay(m *hare.Model) bool {
+func gangsPay(m *model.Model) bool {
 	most := mostSync
 	if arriveTogether(m) {
 		most = mostSyncTogether
@@ -99,7 +100,7 @@ func gangsPay(m *hare.Model) bool {
 
 // syncAndWidth returns the share of synchronisation in the GPU-time of all jobs, each on its fastest type, and the
 // share of the GPUs of its largest type that a round takes, on average over this GPU-time.
-func syncAndWidth(m *hare.Model) (sync, width float64) {
+func syncAndWidth(m *model.Model) (sync, width float64) {
 	size := gpusByType(m)
 	all := 0.0
 	for i := range m.Jobs {
@@ -112,7 +113,7 @@ func syncAndWidth(m *hare.Model) (sync, width float64) {
 			largest = max(largest, size[md.Type])
 		}
 		fast := slices.MinFunc(j.Modes,
-			func(a, b hare.Mode) int { return cmp.Compare(a.DurationUs(), b.DurationUs()) })
+			func(a, b model.Mode) int { return cmp.Compare(a.DurationUs(), b.DurationUs()) })
 		work := float64(tasksOf(j)) * float64(fast.DurationUs())
 		sync += float64(tasksOf(j)) * float64(fast.SyncUs)
 		width += work * float64(j.Tasks) / float64(largest)
@@ -123,7 +124,7 @@ func syncAndWidth(m *hare.Model) (sync, width float64) {
 }
 
 // gpusByType returns the GPUs of each type that are in service at some time.
-func gpusByType(m *hare.Model) []int64 {
+func gpusByType(m *model.Model) []int64 {
 	size := make([]int64, len(m.Types))
 	for c := range m.Classes {
 		if len(m.Classes[c].Windows) > 0 {
@@ -135,7 +136,7 @@ func gpusByType(m *hare.Model) []int64 {
 
 // improveAsGangs anneals gangs in the place of the jobs of m, of which the annealing can place none itself, and lets
 // these take the places of their gangs. The plan that it returns is never worse than start.
-func improveAsGangs(ctx context.Context, m *hare.Model, rel *hare.Relaxation, start *Plan, cfg *ImproveConfig) *Plan {
+func improveAsGangs(ctx context.Context, m *model.Model, rel *hare.Relaxation, start *Plan, cfg *ImproveConfig) *Plan {
 	ms := &mixedSearch{ctx: ctx, m: m, rel: rel, cfg: cfg, left: cfg.Moves, big: bigJobs(m, maxTasksByRound),
 		best: start, value: start.Value(m)}
 	for i := range m.Jobs {

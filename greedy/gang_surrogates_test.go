@@ -7,16 +7,17 @@ import (
 	"testing"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/model"
 )
 
 // randomRelaxed returns randomGangs with all jobs relaxed, each with up to wider times as many tasks.
-func randomRelaxed(r *rand.Rand, jobs int, windows bool, wider int64) *hare.Model {
+func randomRelaxed(r *rand.Rand, jobs int, windows bool, wider int64) *model.Model {
 	inst := randomGangs(r, jobs, windows).Instance
 	for i := range inst.Jobs {
 		inst.Jobs[i].Sync, inst.Jobs[i].Mix = hare.Relaxed, false
 		inst.Jobs[i].Tasks *= 1 + r.Int64N(wider)
 	}
-	return hare.NewModel(inst)
+	return model.New(inst)
 }
 
 // Relaxed jobs at the places of gangs are a plan, which ends each job when its gang ends, also where jobs have more
@@ -62,7 +63,7 @@ func TestPlacesServeWhereJobsArrive(t *testing.T) {
 	for i := range inst.Jobs {
 		inst.Jobs[i].ReleaseUs = int64(i) * 6_000_000
 	}
-	if m = hare.NewModel(inst); arriveTogether(m) {
+	if m = model.New(inst); arriveTogether(m) {
 		t.Error("the jobs arrive over time")
 	}
 	filler, annealed := splitJobs(m)
@@ -110,7 +111,7 @@ func TestGangsPay(t *testing.T) {
 			j := &inst.Jobs[i]
 			j.Tasks, j.ReleaseUs = c.tasks, c.span*int64(i)
 		}
-		m := hare.NewModel(inst)
+		m := model.New(inst)
 		for i := range m.Classes {
 			m.Classes[i].GPUs = m.Classes[i].GPUs[:min(40, len(m.Classes[i].GPUs))]
 		}

@@ -5,6 +5,7 @@ import (
 	"context"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/model"
 )
 
 // ImproveConfig tunes Improve.
@@ -48,7 +49,7 @@ type ImproveConfig struct {
 	Between func(best func() *Plan, stage, left int64) (taken int64, stopAt float64, ok bool)
 	// shaped is the model with all shapes of jobs where these may get other shapes than those of the
 	// model, or nil. unitGuide is then the relaxation whose progress counts units.
-	shaped    *hare.Model
+	shaped    *model.Model
 	unitGuide *hare.Relaxation
 	// staged lets the annealing of few jobs go by stages, which do not depend on the limits.
 	staged bool
@@ -61,7 +62,7 @@ type Stats struct {
 
 // Improve searches from start for a better plan, guided by rel, until the work is spent,
 // the target is reached or ctx ends. The returned plan is never worse than start.
-func Improve(ctx context.Context, m *hare.Model, rel *hare.Relaxation, start *Plan,
+func Improve(ctx context.Context, m *model.Model, rel *hare.Relaxation, start *Plan,
 	cfg ImproveConfig) (*Plan, Stats, error) {
 	if cfg.Moves == 0 {
 		cfg.Moves = 100_000

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/model"
 )
 
 // Most searches plan what they do by the moves that they have. A continual search makes them in rounds, of which
@@ -13,7 +14,7 @@ import (
 const firstRound = 6 // the moves of the first round, for each job
 
 // continues reports whether the search of m is continual without rounds.
-func continues(m *hare.Model, rel *hare.Relaxation, start *Plan) bool {
+func continues(m *model.Model, rel *hare.Relaxation, start *Plan) bool {
 	if hasShapes(m) || m.Placed || hasSetups(m) {
 		return false
 	}
@@ -31,7 +32,7 @@ func continues(m *hare.Model, rel *hare.Relaxation, start *Plan) bool {
 }
 
 // improveInRounds is Improve by searches of twice as many moves each.
-func improveInRounds(ctx context.Context, m *hare.Model, rel *hare.Relaxation, start *Plan,
+func improveInRounds(ctx context.Context, m *model.Model, rel *hare.Relaxation, start *Plan,
 	cfg ImproveConfig) (*Plan, Stats, error) {
 	var stats Stats
 	best := start

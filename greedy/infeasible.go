@@ -7,14 +7,15 @@ import (
 	"slices"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/model"
 )
 
-func reason(m *hare.Model, i int, code, detail string) hare.Reason {
+func reason(m *model.Model, i int, code, detail string) hare.Reason {
 	return hare.Reason{Pointer: fmt.Sprintf("/jobs/%d", i), Job: m.Instance.Jobs[i].ID, Code: code, Detail: detail}
 }
 
 // infeasibility says why a job can never run. The code is "" if nothing is proved.
-func infeasibility(m *hare.Model, j *hare.ModelJob) (code, detail string) {
+func infeasibility(m *model.Model, j *model.Job) (code, detail string) {
 	if len(j.Modes) == 0 {
 		return "no_gpu",
 			"no GPU that is ever in service has a profile of this job: add a type to \"on\" or a node to the cluster"
@@ -66,7 +67,7 @@ func infeasibility(m *hare.Model, j *hare.ModelJob) (code, detail string) {
 // maxSimultaneous returns the greatest number of GPUs on which one round of a gang, or
 // all rounds of a rigid job, could start at the same time if each GPU were held for no
 // longer than its own type needs. It takes O(windows log windows).
-func maxSimultaneous(m *hare.Model, j *hare.ModelJob) int64 {
+func maxSimultaneous(m *model.Model, j *model.Job) int64 {
 	type change struct{ at, gpus int64 }
 	most := int64(0)
 	var starts []change

@@ -7,6 +7,7 @@ import (
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/bench/brute"
 	"github.com/hare-sched/hare/greedy"
+	"github.com/hare-sched/hare/model"
 )
 
 func TestGangsThatAreNeverTogether(t *testing.T) {
@@ -48,7 +49,7 @@ func TestGangsThatAreNeverTogether(t *testing.T) {
 			t.Fatal(err)
 		}
 		code := ""
-		if reasons := greedy.Infeasible(hare.NewModel(inst)); len(reasons) > 0 {
+		if reasons := greedy.Infeasible(model.New(inst)); len(reasons) > 0 {
 			code = reasons[0].Code
 		}
 		if code != c.code {
@@ -67,7 +68,7 @@ func TestInfeasibleIsProved(t *testing.T) {
 			from := int64(r.IntN(6)) * 1_000_000
 			inst.Cluster.Nodes[i].Windows = []hare.Window{{StartUs: from, EndUs: from + int64(1+r.IntN(12))*1_000_000}}
 		}
-		reasons := greedy.Infeasible(hare.NewModel(inst))
+		reasons := greedy.Infeasible(model.New(inst))
 		if len(reasons) == 0 {
 			continue
 		}
@@ -94,7 +95,7 @@ func TestInfeasibleWhateverTheShapesBefore(t *testing.T) {
 				After: []hare.Predecessor{{Job: "first"}}}}}
 	for reshape, want := range map[bool]int{false: 1, true: 0} {
 		inst.Jobs[0].Reshape = reshape
-		if got := greedy.Infeasible(hare.NewModel(inst)); len(got) != want {
+		if got := greedy.Infeasible(model.New(inst)); len(got) != want {
 			t.Errorf("with a change of shape %v: %v, want %d reasons", reshape, got, want)
 		}
 		_, plan, _ := brute.OptimumOnNodes(inst, 10_000)
@@ -104,7 +105,7 @@ func TestInfeasibleWhateverTheShapesBefore(t *testing.T) {
 	}
 	inst.Jobs[0].Rounds = 4 // one shape needs 8 s, the other 6 s
 	inst.Jobs[0].Shapes[1].On = on(2)
-	if got := greedy.Infeasible(hare.NewModel(inst)); len(got) != 0 {
+	if got := greedy.Infeasible(model.New(inst)); len(got) != 0 {
 		t.Errorf("the second shape ends in time, and the reasons are %v", got)
 	}
 }

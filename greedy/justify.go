@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/model"
 )
 
 // justify is double justification: it shifts every relaxed job that is placed round by
@@ -56,7 +57,7 @@ func firstStart(blocks []Block) int64 {
 }
 
 // firstSetup returns the first start of job i's blocks, or of the setups before them.
-func firstSetup(m *hare.Model, i int, blocks []Block) int64 {
+func firstSetup(m *model.Model, i int, blocks []Block) int64 {
 	first := never
 	for x := range blocks {
 		start := blocks[x].StartUs
@@ -119,7 +120,7 @@ func (res *residual) justifyRight(p *Plan, i int) {
 
 // endOf returns the time at which the last of some blocks of a relaxed job has
 // synchronised.
-func (res *residual) endOf(j *hare.ModelJob, blocks []Block) int64 {
+func (res *residual) endOf(j *model.Job, blocks []Block) int64 {
 	end := int64(0)
 	for x := range blocks {
 		for _, md := range j.Modes {
@@ -167,7 +168,7 @@ func (res *residual) latestCandidate(cands []candidate, release int64) (best int
 
 // placeRoundLate places one round to start as late as possible with every task
 // synchronised by the time by. It returns the first start of the round.
-func (res *residual) placeRoundLate(j *hare.ModelJob, round, by int64, out *[]Block) (start int64, ok bool) {
+func (res *residual) placeRoundLate(j *model.Job, round, by int64, out *[]Block) (start int64, ok bool) {
 	left := int32(min(j.Tasks, 1<<30))
 	start = by
 	cands := res.candidates(j, 0)

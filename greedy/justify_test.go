@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/model"
 	"github.com/hare-sched/hare/trace"
 )
 
@@ -28,7 +29,7 @@ func TestJustifyMayBeCutAnywhere(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := hare.NewModel(inst)
+	m := model.New(inst)
 	start, err := Assign(t.Context(), m, Order(m, nil, "wspt"), Insertion)
 	if err != nil {
 		t.Fatal(err)

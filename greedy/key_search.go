@@ -8,13 +8,14 @@ import (
 	"slices"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/model"
 )
 
 // searchRelaxed searches over random keys: a key for each round, and for each job a
 // weight of the prices. A state is decoded by placing the rounds in the order of their
 // keys, each early and by price, and is then justified. Big jobs have one key and are
 // placed as whole items.
-func searchRelaxed(ctx context.Context, m *hare.Model, rel *hare.Relaxation, start *Plan, cfg ImproveConfig,
+func searchRelaxed(ctx context.Context, m *model.Model, rel *hare.Relaxation, start *Plan, cfg ImproveConfig,
 	big []bool) (*Plan, Stats, error) {
 	ks := newKeySearch(ctx, m, start, &cfg)
 	ks.chooseResidual(start, big)
@@ -23,14 +24,14 @@ func searchRelaxed(ctx context.Context, m *hare.Model, rel *hare.Relaxation, sta
 
 // searchRelaxedBeside is searchRelaxed on the capacity that the blocks of held leave, up
 // to about horizon.
-func searchRelaxedBeside(ctx context.Context, m *hare.Model, rel *hare.Relaxation, start, fixed *Plan, horizon int64,
+func searchRelaxedBeside(ctx context.Context, m *model.Model, rel *hare.Relaxation, start, fixed *Plan, horizon int64,
 	cfg ImproveConfig) (*Plan, Stats, error) {
 	ks := newKeySearch(ctx, m, start, &cfg)
 	ks.chooseResidualBeside(start, fixed, horizon, bigJobs(m, maxTasksByRound))
 	return ks.search(rel, start)
 }
 
-func newKeySearch(ctx context.Context, m *hare.Model, start *Plan, cfg *ImproveConfig) *keySearch {
+func newKeySearch(ctx context.Context, m *model.Model, start *Plan, cfg *ImproveConfig) *keySearch {
 	return &keySearch{fullModel: m, m: m, unit: 1, best: start, r: rand.New(rand.NewPCG(uint64(cfg.Seed), 0x68617265)),
 		budget: budget{ctx: ctx, cfg: cfg, left: cfg.Moves}, cfg: cfg, bestValue: math.Inf(1)}
 }
@@ -194,12 +195,12 @@ type state struct {
 }
 
 type keySearch struct {
-	fullModel, m  *hare.Model // with times in µs, and in units
-	unit          int64       // the unit of time of m, in µs
-	rounded       bool        // whether times of m are rounded, so that its plans may leave gaps in fullModel
-	releaseDelay  float64     // Σ w · (rounded release − release), in 1e-12
-	fixed         *Plan       // the plan of other jobs, in µs; nil without
-	horizon       int64       // the horizon of a plan of these jobs in m; 0 without a plan
+	fullModel, m  *model.Model // with times in µs, and in units
+	unit          int64        // the unit of time of m, in µs
+	rounded       bool         // whether times of m are rounded, so that its plans may leave gaps in fullModel
+	releaseDelay  float64      // Σ w · (rounded release − release), in 1e-12
+	fixed         *Plan        // the plan of other jobs, in µs; nil without
+	horizon       int64        // the horizon of a plan of these jobs in m; 0 without a plan
 	empty         *residual
 	r             *rand.Rand
 	budget        budget

@@ -1,7 +1,7 @@
 package greedy
 
 import (
-	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/model"
 )
 
 // mergedProfile is the free capacity over time of the classes that a job may use: a list
@@ -32,7 +32,7 @@ func (cu *cursor) copyFrom(o *cursor) {
 
 // newMergedProfile returns the capacity of j's modes from t on, and what is free at t.
 // It takes O(classes · log steps).
-func newMergedProfile(res *residual, j *hare.ModelJob, t int64) (*mergedProfile, cursor) {
+func newMergedProfile(res *residual, j *model.Job, t int64) (*mergedProfile, cursor) {
 	mp := &mergedProfile{b: res}
 	var v cursor
 	for i := range j.Modes {

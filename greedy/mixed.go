@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/model"
 )
 
 // mixedSearch searches for instances that have gang or rigid jobs as well as others.
@@ -13,7 +14,7 @@ import (
 // surrogates; or a search for relaxed jobs places them in the capacity that is left.
 type mixedSearch struct {
 	ctx   context.Context
-	m     *hare.Model
+	m     *model.Model
 	rel   *hare.Relaxation
 	cfg   *ImproveConfig
 	left  int64 // the moves that are left
@@ -24,7 +25,7 @@ type mixedSearch struct {
 	// filler lists the jobs that fill the remaining capacity: relaxed jobs, and gangs that
 	// need several types at once. annealed lists the jobs that the annealing places.
 	filler, annealed []int
-	rest             *hare.Model // the model with the filler jobs only
+	rest             *model.Model // the model with the filler jobs only
 	progress         [][]hare.Point
 	// placesServe says that the places of surrogates were better than those that the search for relaxed jobs found.
 	placesServe bool
@@ -64,7 +65,7 @@ const (
 )
 
 // splitJobs returns the jobs that annealing cannot place, and the others.
-func splitJobs(m *hare.Model) (filler, annealed []int) {
+func splitJobs(m *model.Model) (filler, annealed []int) {
 	n := len(m.Jobs)
 	p, _ := newAnnealProblem(m, nil, &Plan{Jobs: make([][]Block, n), EndUs: make([]int64, n)}, nil)
 	for i := range p.jobs {
@@ -75,7 +76,7 @@ func splitJobs(m *hare.Model) (filler, annealed []int) {
 
 // searchMixed searches for a plan better than start, which may be nil. The end of ctx is
 // not an error.
-func searchMixed(ctx context.Context, m *hare.Model, rel *hare.Relaxation, start *Plan, cfg ImproveConfig,
+func searchMixed(ctx context.Context, m *model.Model, rel *hare.Relaxation, start *Plan, cfg ImproveConfig,
 	filler, annealed []int) (*Plan, Stats, error) {
 	ms := &mixedSearch{ctx: ctx, m: m, rel: rel, cfg: &cfg, left: cfg.Moves, big: bigJobs(m, maxTasksByRound),
 		best: start, filler: filler, annealed: annealed}
@@ -200,7 +201,7 @@ func (ms *mixedSearch) candidate(n int, share float64) bool {
 
 // takePlaces puts the filler jobs at the places of their surrogates in plan, and justifies the result. It returns
 // false where that is no plan, or one of too many blocks.
-func (ms *mixedSearch) takePlaces(gangs *hare.Model, plan *Plan) bool {
+func (ms *mixedSearch) takePlaces(gangs *model.Model, plan *Plan) bool {
 	if slices.Contains(ms.big, true) || len(ms.m.Jobs) > mostForPlaces {
 		return false
 	}
@@ -215,16 +216,16 @@ func (ms *mixedSearch) takePlaces(gangs *hare.Model, plan *Plan) bool {
 
 // AnnealsMixture reports whether Improve mostly anneals the jobs of m, of which some are relaxed: others are not, and
 // the places of surrogates may serve. It takes O(jobs).
-func AnnealsMixture(m *hare.Model) bool {
-	notRelaxed := func(j hare.ModelJob) bool { return j.Sync != hare.Relaxed }
+func AnnealsMixture(m *model.Model) bool {
+	notRelaxed := func(j model.Job) bool { return j.Sync != hare.Relaxed }
 	return placesMayServe(m) && slices.ContainsFunc(m.Jobs, notRelaxed)
 }
 
 // placesMayServe reports whether there are few enough jobs for the places of surrogates, and jobs arrive over time.
-func placesMayServe(m *hare.Model) bool { return len(m.Jobs) <= mostForPlaces && !arriveTogether(m) }
+func placesMayServe(m *model.Model) bool { return len(m.Jobs) <= mostForPlaces && !arriveTogether(m) }
 
 // arriveTogether reports whether all jobs are released at the same time.
-func arriveTogether(m *hare.Model) bool {
+func arriveTogether(m *model.Model) bool {
 	for i := range m.Jobs {
 		if m.Jobs[i].ReleaseUs != m.Jobs[0].ReleaseUs {
 			return false

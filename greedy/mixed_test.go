@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/model"
 )
 
 // Plans of random instances of all modes with windows, busy GPUs, releases and gangs that mix
@@ -65,7 +66,7 @@ func TestMixedPlansAreFeasible(t *testing.T) {
 }
 
 // randomMixture returns randomGangs with some jobs relaxed or mixing types.
-func randomMixture(r *rand.Rand, jobs int, windows bool) *hare.Model {
+func randomMixture(r *rand.Rand, jobs int, windows bool) *model.Model {
 	inst := randomGangs(r, jobs, windows).Instance
 	for i := range inst.Jobs {
 		j := &inst.Jobs[i]
@@ -76,7 +77,7 @@ func randomMixture(r *rand.Rand, jobs int, windows bool) *hare.Model {
 			j.Mix = j.Sync == hare.Gang
 		}
 	}
-	return hare.NewModel(inst)
+	return model.New(inst)
 }
 
 // Every report is of a better value than the one before, and the last is that of the
@@ -120,10 +121,10 @@ func TestMixedSearchReportsAndEnds(t *testing.T) {
 }
 
 // mixture returns standard-200 with half of the jobs rigid and a quarter gang.
-func mixture(t testing.TB) *hare.Model {
+func mixture(t testing.TB) *model.Model {
 	inst := loadInstance(t, "standard-200")
 	for i := range inst.Jobs {
 		inst.Jobs[i].Sync = []hare.Sync{hare.Rigid, hare.Gang, hare.Rigid, hare.Relaxed}[i%4]
 	}
-	return hare.NewModel(inst)
+	return model.New(inst)
 }

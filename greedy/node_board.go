@@ -6,13 +6,14 @@ import (
 	"slices"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/model"
 )
 
 // nodeBoard is the residual capacity of single nodes while a list schedule is built. Unlike
 // the annealing, a nodeBoard can place every job: relaxed jobs task by task or as runs, and
 // gangs whose rounds use several types at once.
 type nodeBoard struct {
-	m          *hare.Model
+	m          *model.Model
 	layout     *nodeLayout
 	jobs       []annealJob // all jobs of m; the durations are those of whole rounds
 	finder     *slotFinder
@@ -30,11 +31,11 @@ type nodeBoard struct {
 const nodeTaskLimit = 400_000_000
 
 // nodeRunJobs marks the relaxed jobs that are placed as runs on nodes.
-func nodeRunJobs(m *hare.Model) []bool {
+func nodeRunJobs(m *model.Model) []bool {
 	return bigJobs(m, min(maxTasksByRound, nodeTaskLimit/max(1, int64(len(m.Nodes)))))
 }
 
-func newNodeBoard(m *hare.Model, layout *nodeLayout) *nodeBoard {
+func newNodeBoard(m *model.Model, layout *nodeLayout) *nodeBoard {
 	nb := &nodeBoard{m: m, layout: layout, jobs: make([]annealJob, len(m.Jobs)),
 		finder: &slotFinder{nodes: newNodeSlots(layout)}, capacities: layout.newCapacities(),
 		runs: nodeRunJobs(m), own: make([][]ownGPUs, len(m.Jobs))}
@@ -64,7 +65,7 @@ func (nl *nodeLayout) reserveBlocks(capacities []typeCapacity, j *annealJob, blo
 
 // assignOnNodes places the items in their order, each on the nodes and the type on which it
 // ends first. The error is ErrNoPlace with the job's name, or the context's.
-func assignOnNodes(ctx context.Context, m *hare.Model, items []Item) (*Plan, error) {
+func assignOnNodes(ctx context.Context, m *model.Model, items []Item) (*Plan, error) {
 	nb := newNodeBoard(m, newNodeLayout(m))
 	if len(m.Nodes) > summedNodes {
 		nb.finder.nodes.classifyHolds(listHoldClasses)
@@ -279,7 +280,7 @@ func (nb *nodeBoard) placeRuns(i int) (blocks []Block, end int64, ok bool) {
 	mj := &nb.m.Jobs[i]
 	best := never
 	var at []segment
-	var bestMode *hare.Mode
+	var bestMode *model.Mode
 	var bestEach, bestWidth int64
 	gang := nb.jobs[i]
 	gang.dur = make([]int64, len(nb.m.Types))

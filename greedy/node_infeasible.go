@@ -5,11 +5,12 @@ import (
 	"slices"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/model"
 )
 
 // infeasibleOnNodes lists the jobs that can never run where nodes matter, each with the proof
 // in words and the field to change. No job starts before its head. It takes O(jobs · nodes).
-func infeasibleOnNodes(m *hare.Model, heads []int64) []hare.Reason {
+func infeasibleOnNodes(m *model.Model, heads []int64) []hare.Reason {
 	var out []hare.Reason
 	nb := newNodeBoard(m, newNodeLayout(m))
 	nb.heads, nb.lastRooms = heads, lastRooms{}
@@ -60,7 +61,7 @@ func (nb *nodeBoard) infeasibility(i int) (field, code, detail string) {
 		if nb.finder.nodes.earliest(&task, k, empty, from, hold, 0) != never {
 			windowed = true
 		}
-		room := hare.MostRoom(m.TaskRoom(j, md.Type))
+		room := model.MostRoom(m.TaskRoom(j, md.Type))
 		if nb.jobs[i].levels != nil {
 			room = m.LevelRoom(j, []int{md.Type}, j.Within)
 		}
@@ -122,7 +123,7 @@ func (nb *nodeBoard) infeasibility(i int) (field, code, detail string) {
 
 // quotaInfeasibility says whether a quota is too small for a task of job i, or for its gang. The
 // code is "" if nothing is proved.
-func quotaInfeasibility(m *hare.Model, i int) (code, detail string) {
+func quotaInfeasibility(m *model.Model, i int) (code, detail string) {
 	j := &m.Jobs[i]
 	if len(j.Quotas) == 0 {
 		return "", ""
@@ -149,8 +150,8 @@ func quotaInfeasibility(m *hare.Model, i int) (code, detail string) {
 	if least < 0 && j.Mix {
 		need, what = j.Tasks*j.GPUs, "a round"
 		for _, q := range j.Quotas {
-			counts := func(md hare.Mode) bool { return m.Quotas[q].Types[md.Type] }
-			if m.Quotas[q].GPUs < need && !slices.ContainsFunc(j.Modes, func(md hare.Mode) bool { return !counts(md) }) {
+			counts := func(md model.Mode) bool { return m.Quotas[q].Types[md.Type] }
+			if m.Quotas[q].GPUs < need && !slices.ContainsFunc(j.Modes, func(md model.Mode) bool { return !counts(md) }) {
 				least = q
 			}
 		}
@@ -194,7 +195,7 @@ func (nb *nodeBoard) noRoom(i int) (field, code, detail string) {
 			if !slices.ContainsFunc(spec.On, func(p hare.Profile) bool { return p.Type == m.Types[t.Type] }) {
 				continue
 			}
-			most := hare.MostRoom(t.Steps)
+			most := model.MostRoom(t.Steps)
 			served = served || most > 0
 			widest = max(widest, most)
 			if most < j.GPUs {

@@ -8,12 +8,13 @@ import (
 	"sync"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/model"
 )
 
 // scheduleOnNodes gives the blocks of a plan on nodes to single GPUs: the blocks on each node
 // and type in order of start, each on free GPUs, with preference for GPUs that last ran the
 // same job. It takes O(blocks · width · log).
-func (p *Plan) scheduleOnNodes(m *hare.Model, lanes []hare.Lane) error {
+func (p *Plan) scheduleOnNodes(m *model.Model, lanes []hare.Lane) error {
 	runs := runningJobs(m)
 	byNode := make([][]jobBlock, len(m.Nodes))
 	for i := range p.Jobs {
@@ -41,7 +42,7 @@ func (p *Plan) scheduleOnNodes(m *hare.Model, lanes []hare.Lane) error {
 }
 
 // colourNode gives the blocks on node n, in the order of compareHeld, to its GPUs.
-func colourNode(m *hare.Model, n int, blocks []jobBlock, lanes []hare.Lane, runs []int32) error {
+func colourNode(m *model.Model, n int, blocks []jobBlock, lanes []hare.Lane, runs []int32) error {
 	first := m.Nodes[n].FirstGPU
 	end := first
 	for end < len(m.GPUs) && m.GPUs[end].Node == n {
@@ -85,7 +86,7 @@ func colourNode(m *hare.Model, n int, blocks []jobBlock, lanes []hare.Lane, runs
 
 // staysAfterRunning says whether a block stays on GPU g from the end of the work that runs there at time 0.
 // The block holds the GPU from that end on even where the GPU's first window opens later.
-func staysAfterRunning(m *hare.Model, b jobBlock, g int, lanes []hare.Lane) bool {
+func staysAfterRunning(m *model.Model, b jobBlock, g int, lanes []hare.Lane) bool {
 	return b.Stays && len(lanes[g].Job) == 0 && b.takenFromUs() >= m.Jobs[b.job].RunsUntilUs &&
 		slices.Contains(m.Jobs[b.job].RunsOn, int32(g))
 }

@@ -3,7 +3,7 @@ package greedy
 import (
 	"slices"
 
-	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/model"
 )
 
 // nodeLayout says where the step functions of single nodes are in a typeCapacity, for
@@ -12,7 +12,7 @@ import (
 // memory as far as jobs compete for them. Types that share CPUs or memory of a node share one
 // capacity, which is called a column. A nodeLayout is read-only.
 type nodeLayout struct {
-	m      *hare.Model
+	m      *model.Model
 	column []int16      // by type
 	sum    []int32      // by type: the index of the sum of free GPUs in the column
 	pools  [][]nodeGPUs // by type, in the order of the nodes
@@ -45,7 +45,7 @@ type nodeGPUs struct {
 }
 
 // newNodeLayout takes O(nodes · (types + sets)).
-func newNodeLayout(m *hare.Model) *nodeLayout {
+func newNodeLayout(m *model.Model) *nodeLayout {
 	nl := &nodeLayout{m: m, column: make([]int16, len(m.Types)), sum: make([]int32, len(m.Types)),
 		pools: make([][]nodeGPUs, len(m.Types)), poolAt: make([][]int32, len(m.Types)),
 		all: make([][]int32, len(m.Types)), empty: make([]typeCapacity, len(m.Types))}
@@ -61,7 +61,7 @@ func newNodeLayout(m *hare.Model) *nodeLayout {
 		nl.column[k] = int16(k)
 		nl.poolAt[k] = slices.Repeat([]int32{-1}, nl.places)
 	}
-	limits := func(kind *hare.NodeKind) bool { return cpus && kind.CPUMilli > 0 || memory && kind.MemoryMiB > 0 }
+	limits := func(kind *model.NodeKind) bool { return cpus && kind.CPUMilli > 0 || memory && kind.MemoryMiB > 0 }
 	// Types that meet on a node with limits get the column of the least of them.
 	for i := range m.Kinds {
 		kind := &m.Kinds[i]
@@ -80,25 +80,25 @@ func newNodeLayout(m *hare.Model) *nodeLayout {
 		kind := &m.Kinds[m.Nodes[n].Kind]
 		c, b := int32(-1), int32(-1)
 		for _, t := range kind.GPUs {
-			if hare.MostRoom(t.Steps) == 0 {
+			if model.MostRoom(t.Steps) == 0 {
 				continue
 			}
 			k, col := t.Type, nl.column[t.Type]
 			if c < 0 && cpus && kind.CPUMilli > 0 {
-				c = nl.add(col, freeBeside(kind.CPUMilli, kind.Held, func(h *hare.Held) int64 { return h.CPUMilli }))
+				c = nl.add(col, freeBeside(kind.CPUMilli, kind.Held, func(h *model.Held) int64 { return h.CPUMilli }))
 			}
 			if b < 0 && memory && kind.MemoryMiB > 0 {
-				b = nl.add(col, freeBeside(kind.MemoryMiB, kind.Held, func(h *hare.Held) int64 { return h.MemoryMiB }))
+				b = nl.add(col, freeBeside(kind.MemoryMiB, kind.Held, func(h *model.Held) int64 { return h.MemoryMiB }))
 			}
 			var free stepFunction
 			for _, s := range t.Steps {
 				free = append(free, step{s.FromUs, s.Count})
 			}
-			nl.widest = max(nl.widest, hare.MostRoom(t.Steps))
+			nl.widest = max(nl.widest, model.MostRoom(t.Steps))
 			nl.poolAt[k][n] = int32(len(nl.pools[k]))
 			nl.all[k] = append(nl.all[k], int32(len(nl.pools[k])))
 			nl.pools[k] = append(nl.pools[k], nodeGPUs{node: int32(n), class: nl.classOf(n, k), kind: int32(m.Nodes[n].Kind),
-				most: hare.MostRoom(t.Steps), gpus: nl.add(col, free), cpus: c, memory: b})
+				most: model.MostRoom(t.Steps), gpus: nl.add(col, free), cpus: c, memory: b})
 		}
 	}
 	for k := range m.Types {

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/model"
 )
 
 // levelTime says how long a round takes on a type within one domain of a level.
@@ -24,12 +25,12 @@ type jobLevels struct {
 
 // levelsOf returns nil where levels do not matter to job i. A round of a single task is on one
 // node, so that they matter only to its time, which roundUs returns.
-func levelsOf(m *hare.Model, i int) *jobLevels {
+func levelsOf(m *model.Model, i int) *jobLevels {
 	j := &m.Jobs[i]
 	if m.Levels == nil || j.Sync == hare.Relaxed || j.Tasks == 1 {
 		return nil
 	}
-	spreads := slices.ContainsFunc(j.Modes, func(md hare.Mode) bool { return md.SyncByLevel != nil })
+	spreads := slices.ContainsFunc(j.Modes, func(md model.Mode) bool { return md.SyncByLevel != nil })
 	if j.Within == m.Levels.Any() && !spreads {
 		return nil
 	}
@@ -44,7 +45,7 @@ func levelsOf(m *hare.Model, i int) *jobLevels {
 
 // roundUs returns how long a round of a job takes where nothing says how far it is spread: the
 // longest time, or that of one node if there is a single task.
-func roundUs(j *hare.ModelJob, md hare.Mode) int64 {
+func roundUs(j *model.Job, md model.Mode) int64 {
 	if j.Tasks == 1 {
 		return leastRoundUs(md)
 	}
@@ -52,7 +53,7 @@ func roundUs(j *hare.ModelJob, md hare.Mode) int64 {
 }
 
 // leastRoundUs returns how long a round takes where it is least spread.
-func leastRoundUs(md hare.Mode) int64 { return md.ComputeUs + md.SyncAtUs(0) }
+func leastRoundUs(md model.Mode) int64 { return md.ComputeUs + md.SyncAtUs(0) }
 
 // roundUs returns how long a round takes on a type that is spread over a level.
 func (jl *jobLevels) roundUs(k int16, spread int) int64 {
@@ -312,7 +313,7 @@ func (sf *slotFinder) findStay(o *levelSlot, j *annealJob, capacities []typeCapa
 
 // leastByLevel returns the shortest time of a round of job j on type k on an empty cluster, as if
 // GPUs were single; 0 means that there is never room.
-func (aj *annealJob) leastByLevel(m *hare.Model, k int16) int64 {
+func (aj *annealJob) leastByLevel(m *model.Model, k int16) int64 {
 	for _, lt := range aj.levels.times[k] {
 		if m.LevelRoom(&m.Jobs[aj.index], []int{int(k)}, lt.level) >= aj.tasks {
 			return lt.us

@@ -1,11 +1,11 @@
 package greedy
 
 import (
-	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/model"
 )
 
 // stepsOf turns the steps of a model into a step function.
-func stepsOf(steps []hare.Step) stepFunction {
+func stepsOf(steps []model.Step) stepFunction {
 	var fn stepFunction
 	for _, s := range steps {
 		fn = append(fn, step{s.FromUs, s.Count})
@@ -15,7 +15,7 @@ func stepsOf(steps []hare.Step) stepFunction {
 
 // freeBeside returns what work that runs at time 0 leaves of a resource of a node. held is
 // sorted by end.
-func freeBeside(limit int64, held []hare.Held, of func(*hare.Held) int64) stepFunction {
+func freeBeside(limit int64, held []model.Held, of func(*model.Held) int64) stepFunction {
 	free := limit
 	for i := range held {
 		free -= of(&held[i])

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/model"
 )
 
 const (
@@ -30,7 +31,7 @@ const (
 // place, above all relaxed ones, are searched by random keys in what the others leave.
 type nodeSearch struct {
 	ctx    context.Context
-	m      *hare.Model
+	m      *model.Model
 	rel    *hare.Relaxation
 	cfg    *ImproveConfig
 	layout *nodeLayout
@@ -44,7 +45,7 @@ type nodeSearch struct {
 }
 
 // improveOnNodes is Improve where nodes matter.
-func improveOnNodes(ctx context.Context, m *hare.Model, rel *hare.Relaxation, start *Plan,
+func improveOnNodes(ctx context.Context, m *model.Model, rel *hare.Relaxation, start *Plan,
 	cfg ImproveConfig) (*Plan, Stats, error) {
 	ns := &nodeSearch{ctx: ctx, m: m, rel: rel, cfg: &cfg, layout: newNodeLayout(cmp.Or(cfg.shaped, m)), left: cfg.Moves,
 		cost: 1 + int64(min(len(m.Nodes), placementNodes))/nodesPerPlacement, best: start}

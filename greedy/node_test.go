@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/model"
 )
 
 // randomNodes makes a small instance in which nodes matter: nodes of one or two types, with
@@ -98,7 +99,7 @@ func checkOnNodes(inst *hare.Instance, s *hare.Schedule) (ends []int64, err erro
 		equal[i] = map[taskAt]int64{}
 	}
 	used := map[[2]int64][2]int64{} // CPUs and memory by node and time
-	m := hare.NewModel(inst)
+	m := model.New(inst)
 	quotas := addRunning(m, nodes, used)
 	for _, mj := range m.Jobs {
 		for _, g := range mj.RunsOn {
@@ -261,7 +262,7 @@ func checkOnNodes(inst *hare.Instance, s *hare.Schedule) (ends []int64, err erro
 }
 
 // mustPass checks the schedule of a plan and that the plan knows its ends.
-func mustPass(t *testing.T, m *hare.Model, p *Plan, what string) {
+func mustPass(t *testing.T, m *model.Model, p *Plan, what string) {
 	t.Helper()
 	s, err := p.Schedule(m)
 	if err != nil {
@@ -277,13 +278,13 @@ func mustPass(t *testing.T, m *hare.Model, p *Plan, what string) {
 }
 
 // feasibleNodes makes random instances in which nodes matter and every job can run.
-func feasibleNodes(r *rand.Rand, nodes, jobs int) (*hare.Instance, *hare.Model) {
+func feasibleNodes(r *rand.Rand, nodes, jobs int) (*hare.Instance, *model.Model) {
 	for {
 		inst := randomNodes(r, nodes, jobs)
 		if err := inst.Validate(); err != nil {
 			panic(err)
 		}
-		m := hare.NewModel(inst)
+		m := model.New(inst)
 		if m.Placed && len(Infeasible(m)) == 0 {
 			return inst, m
 		}

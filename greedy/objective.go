@@ -2,18 +2,19 @@ package greedy
 
 import (
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/model"
 )
 
 // earliestStart returns the time before which nothing of a job starts, whatever others do: its
 // release, or the end of its work that runs at time 0.
-func earliestStart(j *hare.ModelJob) int64 { return max(j.ReleaseUs, j.RunsUntilUs) }
+func earliestStart(j *model.Job) int64 { return max(j.ReleaseUs, j.RunsUntilUs) }
 
 // isFixed says whether a job ends with the work that runs at time 0, so that no plan has
 // anything of the job.
-func isFixed(j *hare.ModelJob) bool { return j.Rounds == 0 }
+func isFixed(j *model.Job) bool { return j.Rounds == 0 }
 
 // costAt returns what a job that ends at endUs adds to the sum that is the objective, exactly.
-func costAt(j *hare.ModelJob, endUs int64) hare.Amount {
+func costAt(j *model.Job, endUs int64) hare.Amount {
 	cost := hare.Product(j.WeightMicro, endUs-j.ReleaseUs)
 	if j.LateWeightMicro > 0 && endUs > j.DeadlineUs {
 		cost = cost.Add(hare.Product(j.LateWeightMicro, endUs-j.DeadlineUs))
@@ -22,7 +23,7 @@ func costAt(j *hare.ModelJob, endUs int64) hare.Amount {
 }
 
 // isMakespan says whether the objective is the greatest end instead of a sum over jobs.
-func isMakespan(m *hare.Model) bool { return m.Instance.Objective == hare.ObjectiveMakespan }
+func isMakespan(m *model.Model) bool { return m.Instance.Objective == hare.ObjectiveMakespan }
 
 // makespanOf returns the greatest end as a value in seconds.
 func makespanOf(ends []int64) hare.Amount {
@@ -35,7 +36,7 @@ func makespanOf(ends []int64) hare.Amount {
 
 // Value returns the value of the objective, exactly. Jobs that are fixed count for the
 // makespan and not for sums (Constant).
-func (p *Plan) Value(m *hare.Model) hare.Amount {
+func (p *Plan) Value(m *model.Model) hare.Amount {
 	if isMakespan(m) {
 		return makespanOf(p.EndUs)
 	}
@@ -50,7 +51,7 @@ func (p *Plan) Value(m *hare.Model) hare.Amount {
 
 // Constant returns what the jobs that end with the work that runs at time 0 add to the sum
 // that is the objective, and whether there are such jobs. Under makespan there is no constant.
-func Constant(m *hare.Model) (constant hare.Amount, ok bool) {
+func Constant(m *model.Model) (constant hare.Amount, ok bool) {
 	if isMakespan(m) {
 		return hare.Amount{}, false
 	}
@@ -68,7 +69,7 @@ const tieShare = 0.05
 
 // weighted returns the value of the objective as a float in units of 1e-12, for comparisons
 // within a search. Under makespan the mean end is added with a small weight.
-func weighted(m *hare.Model, ends []int64) float64 {
+func weighted(m *model.Model, ends []int64) float64 {
 	sum := 0.0
 	if isMakespan(m) {
 		last := int64(0)
@@ -90,7 +91,7 @@ func weighted(m *hare.Model, ends []int64) float64 {
 
 // sumOfEnds breaks ties between plans of equal value under makespan; it is 0 under other
 // objectives.
-func sumOfEnds(m *hare.Model, ends []int64) float64 {
+func sumOfEnds(m *model.Model, ends []int64) float64 {
 	sum := 0.0
 	if isMakespan(m) {
 		for _, end := range ends {

@@ -1,6 +1,8 @@
 package greedy
 
-import "github.com/hare-sched/hare"
+import (
+	"github.com/hare-sched/hare/model"
+)
 
 // opportunityCosts charge big jobs for what GPUs are worth to the jobs that are not
 // placed yet. A GPU-second delays these jobs by 1/M s each, so for a job of weight w it
@@ -13,7 +15,7 @@ type opportunityCosts struct {
 	byJob  []float64 // by job: the cost at its last placement
 }
 
-func newOpportunityCosts(m *hare.Model, factor float64) *opportunityCosts {
+func newOpportunityCosts(m *model.Model, factor float64) *opportunityCosts {
 	oc := &opportunityCosts{speed: make([]float64, len(m.Types)), factor: factor, byJob: make([]float64, len(m.Jobs))}
 	counts := make([]float64, len(m.Types))
 	for i := range m.Jobs {
@@ -40,11 +42,11 @@ func newOpportunityCosts(m *hare.Model, factor float64) *opportunityCosts {
 }
 
 // placed removes the weight of job i from the jobs not yet placed.
-func (oc *opportunityCosts) placed(m *hare.Model, i int) { oc.rest -= float64(m.Jobs[i].WeightMicro) }
+func (oc *opportunityCosts) placed(m *model.Model, i int) { oc.rest -= float64(m.Jobs[i].WeightMicro) }
 
 // of returns the present cost for job i of holding one GPU, as a share of the job's
 // time.
-func (oc *opportunityCosts) of(m *hare.Model, i int) float64 {
+func (oc *opportunityCosts) of(m *model.Model, i int) float64 {
 	w := float64(m.Jobs[i].WeightMicro)
 	others := max(0, oc.rest-w)
 	if oc.factor == 0 || others == 0 || oc.gpus == 0 {

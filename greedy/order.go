@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/model"
 )
 
 // Whole is the Round of an Item that stands for all rounds of a job: a gang or rigid
@@ -25,14 +26,14 @@ type Item struct {
 // first in place of the first two. Predecessors come first, and ties go by job, then round. The
 // rounds of a relaxed job are in order, since progress never falls. If relaxed jobs have more tasks than may be placed
 // one by one, the largest jobs are whole items. It takes O(n log n) in items.
-func Order(m *hare.Model, rel *hare.Relaxation, kind string) []Item {
+func Order(m *model.Model, rel *hare.Relaxation, kind string) []Item {
 	if m.Placed || hasAfter(m) || hasSetups(m) {
 		return order(m, rel, kind, nodeRunJobs(m))
 	}
 	return order(m, rel, kind, bigJobs(m, maxTasksByRound))
 }
 
-func order(m *hare.Model, rel *hare.Relaxation, kind string, big []bool) []Item {
+func order(m *model.Model, rel *hare.Relaxation, kind string, big []bool) []Item {
 	var items []Item
 	var after *dependencies
 	if hasAfter(m) || isMakespan(m) {
@@ -91,7 +92,7 @@ func compareItems(a, b Item) int {
 }
 
 // smithRatio returns Smith's ratio: the least GPU-time of a job over its weight.
-func smithRatio(j *hare.ModelJob) float64 {
+func smithRatio(j *model.Job) float64 {
 	least := math.Inf(1)
 	for _, md := range j.Modes {
 		least = min(least, float64(md.DurationUs()))

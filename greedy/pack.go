@@ -5,12 +5,13 @@ import (
 	"math/bits"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/model"
 )
 
 // packsNodes reports whether it matters which GPUs of a class a block gets: whether the
 // class has several nodes and runs a gang or rigid job with several GPUs, whose tasks
 // communicate in every round.
-func packsNodes(m *hare.Model, c int, blocks []jobBlock) bool {
+func packsNodes(m *model.Model, c int, blocks []jobBlock) bool {
 	gpus := m.Classes[c].GPUs
 	if len(gpus) == 0 || m.GPUs[gpus[0]].Node == m.GPUs[gpus[len(gpus)-1]].Node { // GPUs are in order of nodes
 		return false
@@ -31,7 +32,7 @@ const moreSwitches = 0.01
 // colourNodes if jobs use fewer nodes there and GPUs hardly change jobs more often.
 // Neither function is always better, because colour takes the next free GPU and
 // colourNodes a GPU of the best node.
-func colourFewNodes(m *hare.Model, c int, blocks []jobBlock, lanes []hare.Lane) error {
+func colourFewNodes(m *model.Model, c int, blocks []jobBlock, lanes []hare.Lane) error {
 	gpus := m.Classes[c].GPUs
 	packed := make([]hare.Lane, len(gpus))
 	for g, x := range gpus {
@@ -52,7 +53,7 @@ func colourFewNodes(m *hare.Model, c int, blocks []jobBlock, lanes []hare.Lane) 
 
 // spread counts the nodes that each gang or rigid job uses, and how often a GPU changes
 // its job.
-func spread(m *hare.Model, gpus []int32, lane func(g int) *hare.Lane) (nodes, switches int) {
+func spread(m *model.Model, gpus []int32, lane func(g int) *hare.Lane) (nodes, switches int) {
 	seen := make([]int, len(m.Jobs)) // the last node that was counted for each job, plus 1
 	for g, x := range gpus {
 		l, node := lane(g), m.GPUs[x].Node+1
@@ -75,7 +76,7 @@ func spread(m *hare.Model, gpus []int32, lane func(g int) *hare.Lane) (nodes, sw
 // suffice (best fit), or of the node with the most free GPUs if none suffices. Whole
 // nodes therefore stay free for wide jobs, and a job uses few nodes. It takes
 // O(blocks · width · log).
-func colourNodes(m *hare.Model, c int, blocks []jobBlock, lanes []hare.Lane) error {
+func colourNodes(m *model.Model, c int, blocks []jobBlock, lanes []hare.Lane) error {
 	gpus := m.Classes[c].GPUs
 	idle := newNodePool(m, gpus)
 	last := make([]int32, len(gpus)) // the job that ran last, −1 at first
@@ -146,7 +147,7 @@ type nodePool struct {
 	filled                []uint64 // a bit for each n whose list is not empty
 }
 
-func newNodePool(m *hare.Model, gpus []int32) *nodePool {
+func newNodePool(m *model.Model, gpus []int32) *nodePool {
 	p := &nodePool{nodeOf: make([]int32, len(gpus)), free: make([]bool, len(gpus))}
 	size, most := int32(0), int32(0)
 	for g, x := range gpus {

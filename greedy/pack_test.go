@@ -5,13 +5,14 @@ import (
 	"testing"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/model"
 	"github.com/hare-sched/hare/verify"
 	"github.com/hare-sched/hare/wire"
 )
 
 // threeNodes has jobs of 4, 4, 4 and 8 GPUs on three servers of 8. When the wide job
 // starts, half of each of two servers is free, and the third one is empty.
-func threeNodes(rounds int64) (*hare.Model, *Plan) {
+func threeNodes(rounds int64) (*model.Model, *Plan) {
 	inst := &hare.Instance{Objective: hare.ObjectiveWeightedJCT}
 	for _, name := range []string{"a", "b", "c"} {
 		inst.Cluster.Nodes = append(inst.Cluster.Nodes,
@@ -30,7 +31,7 @@ func threeNodes(rounds int64) (*hare.Model, *Plan) {
 	add("long", 4, 90, 0)
 	add("middle", 4, 90, 0)
 	add("wide", 8, 10, 10)
-	return hare.NewModel(inst), plan
+	return model.New(inst), plan
 }
 
 func TestWideJobGetsTheEmptyNode(t *testing.T) {

@@ -7,14 +7,14 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/model"
 )
 
 // Block is Width GPUs of a class side by side, each with Tasks tasks of each of Rounds
 // rounds from Round on. Round Round+i starts at StartUs + i·PeriodUs and holds each GPU
 // for HoldUs. The GPUs of a relaxed job are held for the compute time only.
 //
-// Where nodes matter (hare.Model.Placed), all GPUs of a block are on node Node and of one
+// Where nodes matter (model.Model.Placed), all GPUs of a block are on node Node and of one
 // type, Width is a multiple of the GPUs of a task, and Class only says which type: the GPUs
 // may be of several classes of this type.
 type Block struct {
@@ -69,7 +69,7 @@ func (p *Plan) ShapesOf(i int) JobShapes { return JobShapes{p.Shape(i), p.change
 
 // Unit returns the shape of the rounds from round on, and the first unit that they do, counted from the
 // first that is left.
-func (js JobShapes) Unit(j *hare.ModelJob, round int64) (shape *hare.ModelShape, unit int64) {
+func (js JobShapes) Unit(j *model.Job, round int64) (shape *model.Shape, unit int64) {
 	shape = &j.Shapes[js.First]
 	if js.Then.Round == 0 || round < js.Then.Round {
 		return shape, round * shape.Counts
@@ -79,7 +79,7 @@ func (js JobShapes) Unit(j *hare.ModelJob, round int64) (shape *hare.ModelShape,
 }
 
 // Tasks returns the number of tasks of the rounds of a job that are left.
-func (js JobShapes) Tasks(j *hare.ModelJob) int64 {
+func (js JobShapes) Tasks(j *model.Job) int64 {
 	if j.Shapes == nil {
 		return j.Tasks * j.Rounds
 	}
@@ -102,7 +102,7 @@ func (p *Plan) Shape(i int) int32 {
 // ErrNoPlace says that a job has no place in the residual capacity.
 var ErrNoPlace = errors.New("no place")
 
-func noPlace(m *hare.Model, job int) error {
+func noPlace(m *model.Model, job int) error {
 	return fmt.Errorf("greedy: job %q: %w", m.Instance.Jobs[job].ID, ErrNoPlace)
 }
 

@@ -5,31 +5,31 @@ import (
 	"math"
 	"slices"
 
-	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/model"
 )
 
 // hasAfter says whether some job waits for others.
-func hasAfter(m *hare.Model) bool {
-	return slices.ContainsFunc(m.Jobs, func(j hare.ModelJob) bool { return len(j.After) > 0 })
+func hasAfter(m *model.Model) bool {
+	return slices.ContainsFunc(m.Jobs, func(j model.Job) bool { return len(j.After) > 0 })
 }
 
 // dependencies are the jobs that jobs wait for, seen from both sides.
 type dependencies struct {
 	topological []int32 // the jobs, predecessors first
 	position    []int32 // by job: the index in topological
-	successors  [][]hare.ModelPredecessor
+	successors  [][]model.Predecessor
 	head, tail  []int64 // by job: no schedule starts it before head, and tail is from its start to the last end
 }
 
 // dependenciesOf takes O(jobs + predecessors).
-func dependenciesOf(m *hare.Model) *dependencies {
-	d := &dependencies{position: make([]int32, len(m.Jobs)), successors: make([][]hare.ModelPredecessor, len(m.Jobs)),
+func dependenciesOf(m *model.Model) *dependencies {
+	d := &dependencies{position: make([]int32, len(m.Jobs)), successors: make([][]model.Predecessor, len(m.Jobs)),
 		head: make([]int64, len(m.Jobs)), tail: make([]int64, len(m.Jobs))}
 	for n, i := range m.Instance.TopologicalOrder() {
 		d.topological = append(d.topological, int32(i))
 		d.position[i] = int32(n)
 		for _, p := range m.Jobs[i].After {
-			d.successors[p.Job] = append(d.successors[p.Job], hare.ModelPredecessor{Job: i, LagUs: p.LagUs})
+			d.successors[p.Job] = append(d.successors[p.Job], model.Predecessor{Job: i, LagUs: p.LagUs})
 		}
 	}
 	for _, i := range d.topological {
@@ -49,7 +49,7 @@ func dependenciesOf(m *hare.Model) *dependencies {
 
 // leastTime is the time of the rounds of a job on its fastest type. For a job with shapes it is a
 // time that no choice of shapes can undercut.
-func leastTime(j *hare.ModelJob) int64 {
+func leastTime(j *model.Job) int64 {
 	least := int64(math.MaxInt64)
 	for s := range j.Shapes {
 		in := j.InShape(s)
@@ -101,7 +101,7 @@ func (d *dependencies) sortItems(items []Item) {
 }
 
 // readyAt returns the time before which job i cannot start when its predecessors end at ends.
-func readyAt(m *hare.Model, i int, ends []int64) int64 {
+func readyAt(m *model.Model, i int, ends []int64) int64 {
 	ready := earliestStart(&m.Jobs[i])
 	for _, p := range m.Jobs[i].After {
 		ready = max(ready, ends[p.Job]+p.LagUs)
@@ -247,7 +247,7 @@ func (dec *decoder) move(changes ...change) (delta float64, ok bool) {
 }
 
 // waitAcross says whether some of the given jobs and some others wait for each other.
-func waitAcross(m *hare.Model, jobs []int) bool {
+func waitAcross(m *model.Model, jobs []int) bool {
 	among := make([]bool, len(m.Jobs))
 	for _, i := range jobs {
 		among[i] = true

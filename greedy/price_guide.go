@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/model"
 )
 
 // Cost tables have at most tableLevels levels of rounds left and tableCells cells of
@@ -23,7 +24,7 @@ const (
 // round may take cheaper GPUs if this costs the job less than it saves (price-guided
 // decoding).
 type priceGuide struct {
-	m          *hare.Model
+	m          *model.Model
 	unit       int64 // the unit of time of m, in µs
 	cells      int   // the number of cells of time in a table
 	gridUs     []int64
@@ -48,7 +49,7 @@ type costTable struct {
 // newPriceGuide prepares the tables of the relaxed jobs that are not big, up to horizon,
 // where times of m are in units of so many µs. It returns nil without prices. It takes
 // O(jobs · levels · cells · types).
-func newPriceGuide(m *hare.Model, unit int64, rel *hare.Relaxation, big []bool, horizon int64,
+func newPriceGuide(m *model.Model, unit int64, rel *hare.Relaxation, big []bool, horizon int64,
 	workers int) *priceGuide {
 	if rel == nil || len(rel.GridUs) < 2 || len(rel.Prices) != len(m.Types) {
 		return nil

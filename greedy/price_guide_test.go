@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/model"
 )
 
 // The tables are exact if a cell is a microsecond, a level is a round and rounds have no
@@ -19,7 +20,7 @@ func TestGuideValues(t *testing.T) {
 			j.On = append(j.On, hare.Profile{Type: k, ComputeUs: 1 + r.Int64N(9)})
 		}
 		gpus := []hare.TypeCount{{Type: "A", Count: 2}, {Type: "B", Count: 2}}
-		m := hare.NewModel(&hare.Instance{Cluster: hare.Cluster{Nodes: []hare.Node{{Name: "a", GPUs: gpus}}},
+		m := model.New(&hare.Instance{Cluster: hare.Cluster{Nodes: []hare.Node{{Name: "a", GPUs: gpus}}},
 			Jobs: []hare.Job{j}})
 		rel := &hare.Relaxation{GridUs: []int64{0, 20, 21, 90}}
 		for range m.Types {

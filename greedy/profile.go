@@ -4,7 +4,7 @@ import (
 	"math"
 	"slices"
 
-	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/model"
 )
 
 // never is later than every time of a schedule.
@@ -26,7 +26,7 @@ type profile struct {
 // fullyBusy returns a profile without a free GPU.
 func fullyBusy() *profile { return &profile{times: []int64{0}, free: []int32{0}, split: 1} }
 
-func newProfile(c *hare.Class) *profile {
+func newProfile(c *model.Class) *profile {
 	pr := fullyBusy()
 	for _, w := range c.Windows {
 		pr.add(w.StartUs, w.EndUs, int32(len(c.GPUs)))

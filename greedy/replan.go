@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/model"
 )
 
 // Hint is what a plan that was made a little earlier had of a job.
@@ -27,7 +28,7 @@ type Hint struct {
 // some hundred jobs, where Assign and Improve take ten times as long. A model in which
 // some job needs several types at once goes to Assign and Improve. Where nodes or quotas matter
 // there is no annealing.
-func Replan(ctx context.Context, m *hare.Model, rel *hare.Relaxation, hints []Hint,
+func Replan(ctx context.Context, m *model.Model, rel *hare.Relaxation, hints []Hint,
 	cfg ImproveConfig) (*Plan, Stats, error) {
 	var nodes *nodeLayout
 	if m.Placed {
@@ -94,7 +95,7 @@ const moreStates = 8
 const replanLambda = 1
 
 // replanSlowly is Replan for models in which some jobs have no place on one type alone.
-func replanSlowly(ctx context.Context, m *hare.Model, rel *hare.Relaxation, cfg ImproveConfig) (*Plan, Stats, error) {
+func replanSlowly(ctx context.Context, m *model.Model, rel *hare.Relaxation, cfg ImproveConfig) (*Plan, Stats, error) {
 	plan, err := Assign(ctx, m, Order(m, rel, "relaxation"), Insertion)
 	if err != nil || cfg.Moves < 0 {
 		return plan, Stats{}, err

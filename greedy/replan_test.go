@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/model"
 )
 
 // Plans made from the hints of another plan, or of nothing, hold every constraint.
@@ -76,7 +77,7 @@ func TestReplanAcrossTypes(t *testing.T) {
 	if err := inst.Validate(); err != nil {
 		t.Fatal(err)
 	}
-	m := hare.NewModel(inst)
+	m := model.New(inst)
 	for _, moves := range []int64{-1, 100} {
 		p, _, err := Replan(t.Context(), m, nil, make([]Hint, 2), ImproveConfig{Moves: moves, Workers: 1})
 		if err != nil {

@@ -4,12 +4,13 @@ import (
 	"slices"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/model"
 )
 
 // residual is the residual capacity of a model while a schedule is built: profiles, or
 // time grids if times are coarse.
 type residual struct {
-	m                *hare.Model
+	m                *model.Model
 	profiles         []*profile        // by class; nil with time grids
 	grid             []*timeGrid       // by class; nil with profiles
 	byType           [][]int32         // the classes of each type
@@ -22,10 +23,10 @@ type residual struct {
 }
 
 // newResidual returns the whole capacity of m, without big jobs.
-func newResidual(m *hare.Model) *residual { return newRunResidual(m, make([]bool, len(m.Jobs))) }
+func newResidual(m *model.Model) *residual { return newRunResidual(m, make([]bool, len(m.Jobs))) }
 
 // newRunResidual is newResidual where big marks the jobs that are placed as runs.
-func newRunResidual(m *hare.Model, big []bool) *residual {
+func newRunResidual(m *model.Model, big []bool) *residual {
 	res := &residual{m: m, byType: classesOf(m), big: big}
 	if slices.Contains(big, true) {
 		res.costs = newOpportunityCosts(m, 1)
@@ -38,7 +39,7 @@ func newRunResidual(m *hare.Model, big []bool) *residual {
 
 // newGridResidual is newResidual in time grids of up to limit units of time. It can
 // place only rounds of relaxed jobs.
-func newGridResidual(m *hare.Model, limit int64) *residual {
+func newGridResidual(m *model.Model, limit int64) *residual {
 	res := &residual{m: m, byType: classesOf(m), big: make([]bool, len(m.Jobs))}
 	for c := range m.Classes {
 		res.grid = append(res.grid, newTimeGrid(&m.Classes[c], limit))
@@ -46,7 +47,7 @@ func newGridResidual(m *hare.Model, limit int64) *residual {
 	return res
 }
 
-func classesOf(m *hare.Model) [][]int32 {
+func classesOf(m *model.Model) [][]int32 {
 	by := make([][]int32, len(m.Types))
 	for c := range m.Classes {
 		by[m.Classes[c].Type] = append(by[m.Classes[c].Type], int32(c))
@@ -112,7 +113,7 @@ type candidate struct {
 }
 
 // candidates lists the classes that serve j in a buffer; none of them is searched yet.
-func (res *residual) candidates(j *hare.ModelJob, ready int64) []candidate {
+func (res *residual) candidates(j *model.Job, ready int64) []candidate {
 	cands := res.candidatesBuffer[:0]
 	for i := range j.Modes {
 		md := &j.Modes[i]
@@ -171,7 +172,7 @@ func (res *residual) earliestCandidate(cands []candidate) (best int) {
 // placeRound places the K tasks of one round as early as possible from ready on: taking
 // the earliest starts of the classes in order of finish time minimises the end of the
 // round. It appends the blocks to *out and returns when the round has synchronised.
-func (res *residual) placeRound(j *hare.ModelJob, round, ready int64, out *[]Block) (end int64, ok bool) {
+func (res *residual) placeRound(j *model.Job, round, ready int64, out *[]Block) (end int64, ok bool) {
 	left := int32(min(j.Tasks, 1<<30))
 	first := len(*out)
 	end = ready
@@ -266,14 +267,14 @@ func (res *residual) slotFreeUntil(sl *slot) int64 {
 // classSets calls f with each set of classes that a gang round may use and its hold:
 // each type alone and, for a job that mixes types, the two, three, … fastest types
 // together.
-func (res *residual) classSets(j *hare.ModelJob, f func(classes []int32, hold int64)) {
+func (res *residual) classSets(j *model.Job, f func(classes []int32, hold int64)) {
 	for i := range j.Modes {
 		f(res.byType[j.Modes[i].Type], j.Modes[i].DurationUs())
 	}
 	if !j.Mix || len(j.Modes) < 2 {
 		return
 	}
-	modes := append([]hare.Mode(nil), j.Modes...)
+	modes := append([]model.Mode(nil), j.Modes...)
 	for i := 1; i < len(modes); i++ {
 		for k := i; k > 0 && modes[k].DurationUs() < modes[k-1].DurationUs(); k-- {
 			modes[k], modes[k-1] = modes[k-1], modes[k]
@@ -290,7 +291,7 @@ func (res *residual) classSets(j *hare.ModelJob, f func(classes []int32, hold in
 // the type whose next round ends first and stays while its GPUs are free, or until a
 // faster type would end the next round earlier. The cost grows with the steps of the
 // profiles and not with the rounds.
-func (res *residual) placeGang(j *hare.ModelJob, ready int64, out *[]Block) (end int64, ok bool) {
+func (res *residual) placeGang(j *model.Job, ready int64, out *[]Block) (end int64, ok bool) {
 	first := len(*out)
 	round := int64(0)
 	t := ready
@@ -337,7 +338,7 @@ func (res *residual) placeGang(j *hare.ModelJob, ready int64, out *[]Block) (end
 }
 
 // placeRigid places the whole block of a rigid job where it ends first.
-func (res *residual) placeRigid(j *hare.ModelJob, ready int64, out *[]Block) (end int64, ok bool) {
+func (res *residual) placeRigid(j *model.Job, ready int64, out *[]Block) (end int64, ok bool) {
 	var best slot
 	end = never
 	var hold int64

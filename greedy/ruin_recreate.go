@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/model"
 )
 
 // RuinAndRecreateConfig tunes RuinAndRecreate.
@@ -41,7 +42,7 @@ const (
 // not an error. Where nodes matter, jobs wait for others, GPUs need setups, jobs have shapes
 // or the objective is the makespan, a step chooses which jobs stay at their previous places and in which
 // order the others are placed beside them: see staySearch.
-func RuinAndRecreate(ctx context.Context, m *hare.Model, start *Plan, cfg RuinAndRecreateConfig) *Plan {
+func RuinAndRecreate(ctx context.Context, m *model.Model, start *Plan, cfg RuinAndRecreateConfig) *Plan {
 	if m.Placed || hasAfter(m) || isMakespan(m) || hasSetups(m) || hasShapes(m) {
 		return searchStays(ctx, m, start, &cfg)
 	}
@@ -74,7 +75,7 @@ func RuinAndRecreate(ctx context.Context, m *hare.Model, start *Plan, cfg RuinAn
 }
 
 type ruinRecreate struct {
-	m        *hare.Model
+	m        *model.Model
 	cfg      *RuinAndRecreateConfig
 	r        *rand.Rand
 	plan     *Plan // its blocks are never changed in place

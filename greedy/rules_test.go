@@ -8,12 +8,13 @@ import (
 	"testing"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/model"
 )
 
 // quotaUse counts the GPUs that count in each quota, by microsecond.
 type quotaUse []map[int64]int64
 
-func (qu quotaUse) hold(m *hare.Model, job int, gpuType string, from, until int64) {
+func (qu quotaUse) hold(m *model.Model, job int, gpuType string, from, until int64) {
 	for q := range m.Instance.Quota {
 		if m.Instance.Quota[q].Limits(&m.Instance.Jobs[job], gpuType) {
 			for at := from; at < until; at++ {
@@ -24,7 +25,7 @@ func (qu quotaUse) hold(m *hare.Model, job int, gpuType string, from, until int6
 }
 
 // check compares the use by other work with what running work leaves.
-func (qu quotaUse) check(m *hare.Model) error {
+func (qu quotaUse) check(m *model.Model) error {
 	for q := range qu {
 		for at, n := range qu[q] {
 			running := int64(0)
@@ -45,12 +46,12 @@ func (qu quotaUse) check(m *hare.Model) error {
 	return nil
 }
 
-func firstGPU(m *hare.Model, node int) int {
-	return slices.IndexFunc(m.GPUs, func(g hare.GPU) bool { return g.Node == node })
+func firstGPU(m *model.Model, node int) int {
+	return slices.IndexFunc(m.GPUs, func(g model.GPU) bool { return g.Node == node })
 }
 
 // addRunning counts what running work holds of CPUs and memory.
-func addRunning(m *hare.Model, nodes map[string]int, used map[[2]int64][2]int64) quotaUse {
+func addRunning(m *model.Model, nodes map[string]int, used map[[2]int64][2]int64) quotaUse {
 	for i := range m.Jobs {
 		j := &m.Jobs[i]
 		for n, g := range j.RunsOn {
@@ -143,7 +144,7 @@ func addRules(r *rand.Rand, inst *hare.Instance) {
 }
 
 // feasibleWithRules makes random instances with rules in which every job can run.
-func feasibleWithRules(r *rand.Rand, nodes, jobs int) (*hare.Instance, *hare.Model) {
+func feasibleWithRules(r *rand.Rand, nodes, jobs int) (*hare.Instance, *model.Model) {
 	for {
 		inst := randomNodes(r, nodes, jobs)
 		if r.IntN(4) == 0 {
@@ -157,7 +158,7 @@ func feasibleWithRules(r *rand.Rand, nodes, jobs int) (*hare.Instance, *hare.Mod
 		if err := inst.Validate(); err != nil {
 			panic(err)
 		}
-		m := hare.NewModel(inst)
+		m := model.New(inst)
 		if len(Infeasible(m)) == 0 {
 			return inst, m
 		}
@@ -197,8 +198,8 @@ func TestPlansWithRulesAreFeasible(t *testing.T) {
 		}
 		for x, has := range []bool{len(inst.Quota) > 0, len(inst.Cluster.Reservations) > 0, hasAfter(m), isMakespan(m),
 			inst.Objective == hare.ObjectiveJCTAndTardiness,
-			slices.ContainsFunc(m.Jobs, func(j hare.ModelJob) bool { return j.RunsUntilUs > 0 }),
-			slices.ContainsFunc(m.Jobs, func(j hare.ModelJob) bool { return isFixed(&j) }), !m.Placed} {
+			slices.ContainsFunc(m.Jobs, func(j model.Job) bool { return j.RunsUntilUs > 0 }),
+			slices.ContainsFunc(m.Jobs, func(j model.Job) bool { return isFixed(&j) }), !m.Placed} {
 			if has {
 				seen[x]++
 			}
@@ -232,7 +233,7 @@ func TestAnnealedPlansWithDependencies(t *testing.T) {
 			}
 		}
 		m.Instance.Objective = hare.Objectives()[seed%3]
-		m = hare.NewModel(m.Instance)
+		m = model.New(m.Instance)
 		ap, ok := newAnnealProblem(m, nil, nil, nil)
 		if !ok || !ap.ordered {
 			continue

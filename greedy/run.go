@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/model"
 )
 
 const (
@@ -25,7 +26,7 @@ const (
 // share of tasks from round to round, and the slowest GPU sets the period.
 type runPlacer struct {
 	residual  *residual
-	job       *hare.ModelJob
+	job       *model.Job
 	free      *mergedProfile
 	allocator *allocator
 	overhead  float64

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/model"
 )
 
 // maxTasksByRound is the number of tasks of relaxed jobs up to which every round is
@@ -20,7 +21,7 @@ const bigShare = 50
 // bigJobs marks the relaxed jobs whose rounds are placed as runs. Up to limit tasks
 // there are none; beyond, the largest jobs are marked until the others have at most a
 // fiftieth of limit. Jobs of equal size are treated alike. It takes O(n log n).
-func bigJobs(m *hare.Model, limit int64) []bool {
+func bigJobs(m *model.Model, limit int64) []bool {
 	big := make([]bool, len(m.Jobs))
 	var order []int
 	total := int64(0)
@@ -47,12 +48,12 @@ func bigJobs(m *hare.Model, limit int64) []bool {
 }
 
 // tasksOf returns the number of a job's tasks, which is below 2^53 in a valid instance.
-func tasksOf(j *hare.ModelJob) int64 { return j.Rounds * j.Tasks }
+func tasksOf(j *model.Job) int64 { return j.Rounds * j.Tasks }
 
 // Entries estimates how many entries the lanes of a schedule of m will have: the tasks
 // of relaxed jobs that are placed one by one, and one entry for each GPU of other jobs,
 // as if each job stayed on its GPUs.
-func Entries(m *hare.Model) int64 {
+func Entries(m *model.Model) int64 {
 	big := bigJobs(m, maxTasksByRound)
 	if m.Placed {
 		big = nodeRunJobs(m)

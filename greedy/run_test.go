@@ -7,12 +7,13 @@ import (
 	"testing"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/model"
 	"github.com/hare-sched/hare/verify"
 )
 
 // randomMixed returns a small instance of all kinds of jobs on GPUs that come, go and
 // are busy.
-func randomMixed(r *rand.Rand, scale int64) *hare.Model {
+func randomMixed(r *rand.Rand, scale int64) *model.Model {
 	inst := randomGangs(r, 1+r.IntN(4), r.IntN(3) > 0).Instance
 	types := []string{"A", "B", "C", "D"}[:1+r.IntN(4)]
 	for i := range 1 + r.IntN(6) {
@@ -31,11 +32,11 @@ func randomMixed(r *rand.Rand, scale int64) *hare.Model {
 		}
 		inst.Jobs = append(inst.Jobs, j)
 	}
-	return hare.NewModel(inst)
+	return model.New(inst)
 }
 
 // accept fails the test unless p is a schedule of m with the value it claims.
-func accept(t *testing.T, m *hare.Model, p *Plan, what string) (entries int) {
+func accept(t *testing.T, m *model.Model, p *Plan, what string) (entries int) {
 	t.Helper()
 	s, err := p.Schedule(m)
 	if err != nil {
@@ -121,7 +122,7 @@ func TestRunsAreFeasible(t *testing.T) {
 }
 
 // relaxation returns an arbitrary fractional order with arbitrary prices.
-func relaxation(m *hare.Model) *hare.Relaxation {
+func relaxation(m *model.Model) *hare.Relaxation {
 	rel := &hare.Relaxation{Progress: make([][]hare.Point, len(m.Jobs)), GridUs: []int64{0, 50, 300, 4000}}
 	for i := range m.Jobs {
 		j := &m.Jobs[i]
@@ -159,7 +160,7 @@ func TestRunsAmongFragments(t *testing.T) {
 		}
 		inst.Jobs = append(inst.Jobs, j)
 	}
-	m := hare.NewModel(inst)
+	m := model.New(inst)
 	big := bigJobs(m, 10_000_000)
 	for _, rule := range []Rule{Insertion, EarliestAvailable, EarliestFinish} {
 		p, err := Assign(t.Context(), m, order(m, nil, "wspt", big), rule)

@@ -4,16 +4,16 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/model"
 )
 
 // hasSetups says whether some job of a model needs setups of GPUs. The searches that do not go by
 // nodes do not go by setups either.
-func hasSetups(m *hare.Model) bool {
-	return slices.ContainsFunc(m.Jobs, func(j hare.ModelJob) bool {
-		setup := func(md hare.Mode) bool { return md.SwitchUs > 0 }
+func hasSetups(m *model.Model) bool {
+	return slices.ContainsFunc(m.Jobs, func(j model.Job) bool {
+		setup := func(md model.Mode) bool { return md.SwitchUs > 0 }
 		return slices.ContainsFunc(j.Modes, setup) ||
-			slices.ContainsFunc(j.Shapes, func(s hare.ModelShape) bool { return slices.ContainsFunc(s.Modes, setup) })
+			slices.ContainsFunc(j.Shapes, func(s model.Shape) bool { return slices.ContainsFunc(s.Modes, setup) })
 	})
 }
 
@@ -21,7 +21,7 @@ func hasSetups(m *hare.Model) bool {
 // before its start, or it stays on GPUs that the job had before: it then holds them from the end
 // there on, so that no other job comes in between. A setup that turns out not to be needed does no
 // harm.
-func setupsOf(m *hare.Model, j *hare.ModelJob) []int64 {
+func setupsOf(m *model.Model, j *model.Job) []int64 {
 	var setups []int64
 	for _, md := range j.Modes {
 		if md.SwitchUs == 0 {
@@ -36,7 +36,7 @@ func setupsOf(m *hare.Model, j *hare.ModelJob) []int64 {
 }
 
 // setupOf returns the setup of a GPU of type k for a job.
-func setupOf(j *hare.ModelJob, k int) int64 {
+func setupOf(j *model.Job, k int) int64 {
 	for _, md := range j.Modes {
 		if md.Type == k {
 			return md.SwitchUs
@@ -111,7 +111,7 @@ type runningPlace struct {
 
 // addRunningPlace fills in where a job runs at time 0, if this is on GPUs of a single type which stay in
 // service.
-func (nl *nodeLayout) addRunningPlace(j *annealJob, mj *hare.ModelJob) {
+func (nl *nodeLayout) addRunningPlace(j *annealJob, mj *model.Job) {
 	if j.setups == nil || len(mj.RunsOn) == 0 || int64(len(mj.RunsOn)) != j.width || mj.Rounds == 0 {
 		return
 	}
@@ -261,7 +261,7 @@ func (nb *nodeBoard) stay(i int, ready, left, latest int64) (b Block, tasks, end
 	best, start, end := -1, never, never
 	kept := own[:0]
 	for _, o := range own {
-		md := &mj.Modes[slices.IndexFunc(mj.Modes, func(md hare.Mode) bool { return md.Type == int(o.typ) })]
+		md := &mj.Modes[slices.IndexFunc(mj.Modes, func(md model.Mode) bool { return md.Type == int(o.typ) })]
 		pool, tc := &nb.layout.pools[o.typ][o.pool], nb.capacities[nb.layout.column[o.typ]]
 		s := max(ready, o.until)
 		if tc[pool.gpus].minFree(o.until, s+md.ComputeUs) < j.gpus {
@@ -279,7 +279,7 @@ func (nb *nodeBoard) stay(i int, ready, left, latest int64) (b Block, tasks, end
 		return Block{}, 0, never
 	}
 	o := &kept[best]
-	md := &mj.Modes[slices.IndexFunc(mj.Modes, func(md hare.Mode) bool { return md.Type == int(o.typ) })]
+	md := &mj.Modes[slices.IndexFunc(mj.Modes, func(md model.Mode) bool { return md.Type == int(o.typ) })]
 	pool, tc := &nb.layout.pools[o.typ][o.pool], nb.capacities[nb.layout.column[o.typ]]
 	tasks = min(left, o.tasks, tc[pool.gpus].minFree(o.until, start+md.ComputeUs)/j.gpus,
 		ns.roomAt(j, o.typ, tc, o.pool, start, md.ComputeUs).room, ns.quotaRoom(j, o.typ, tc, start, md.ComputeUs))
@@ -303,7 +303,7 @@ func compareHeld(a, b jobBlock) int {
 
 // runningJobs returns the job that runs on each GPU at time 0, −1 where there is none. It is nil where no job
 // needs setups.
-func runningJobs(m *hare.Model) []int32 {
+func runningJobs(m *model.Model) []int32 {
 	if !hasSetups(m) {
 		return nil
 	}

@@ -9,17 +9,18 @@ import (
 	"strings"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/model"
 )
 
 // hasShapes says whether some job of a model may have several shapes.
-func hasShapes(m *hare.Model) bool {
-	return slices.ContainsFunc(m.Jobs, func(j hare.ModelJob) bool { return j.Shapes != nil })
+func hasShapes(m *model.Model) bool {
+	return slices.ContainsFunc(m.Jobs, func(j model.Job) bool { return j.Shapes != nil })
 }
 
 // InShapes returns the model in which each job with shapes has all its rounds in the given one, as
 // an index in ModelJob.Shapes. The jobs of the result have no shapes, and Rounds counts rounds.
 // A model whose jobs have no shapes is returned as it is; shapes is nil then.
-func InShapes(m *hare.Model, shapes []int32) *hare.Model {
+func InShapes(m *model.Model, shapes []int32) *model.Model {
 	if shapes == nil {
 		return m
 	}
@@ -36,7 +37,7 @@ func InShapes(m *hare.Model, shapes []int32) *hare.Model {
 }
 
 // inShape returns a job of InShapes.
-func inShape(j *hare.ModelJob, s int) hare.ModelJob {
+func inShape(j *model.Job, s int) model.Job {
 	in := j.InShape(s)
 	if j.RunsUntilUs > 0 && j.Rounds > 0 && j.Shapes[s].Index != j.RunsShape {
 		in.RunsUntilUs += j.ReshapeUs // the first round has another shape than what runs
@@ -46,7 +47,7 @@ func inShape(j *hare.ModelJob, s int) hare.ModelJob {
 }
 
 // markShapes turns the rounds of a schedule of InShapes into units and fills in the shapes.
-func (p *Plan) markShapes(m *hare.Model, s *hare.Schedule) {
+func (p *Plan) markShapes(m *model.Model, s *hare.Schedule) {
 	for x := range s.Lanes {
 		l := &s.Lanes[x]
 		for e, i := range l.Job {
@@ -67,7 +68,7 @@ func (p *Plan) markShapes(m *hare.Model, s *hare.Schedule) {
 }
 
 // guideInShapes returns a relaxation whose progress counts rounds in the given shapes.
-func guideInShapes(m *hare.Model, shapes []int32, rel *hare.Relaxation) *hare.Relaxation {
+func guideInShapes(m *model.Model, shapes []int32, rel *hare.Relaxation) *hare.Relaxation {
 	if rel == nil || len(rel.Progress) != len(m.Jobs) {
 		return rel
 	}
@@ -88,14 +89,14 @@ func guideInShapes(m *hare.Model, shapes []int32, rel *hare.Relaxation) *hare.Re
 
 // infeasibleInShapes is Infeasible for a model with shapes: a job can never run if it can run in
 // none of its shapes. The reason is that of the first one.
-func infeasibleInShapes(m *hare.Model) []hare.Reason {
+func infeasibleInShapes(m *model.Model) []hare.Reason {
 	_, never := feasibleShapes(m)
 	return never
 }
 
 // feasibleShapes returns the shapes in which each job with shapes may run, by job, and the
 // reasons of jobs that can run in none.
-func feasibleShapes(m *hare.Model) (fits [][]int32, never []hare.Reason) {
+func feasibleShapes(m *model.Model) (fits [][]int32, never []hare.Reason) {
 	most := 0
 	for i := range m.Jobs {
 		most = max(most, len(m.Jobs[i].Shapes))
@@ -115,7 +116,7 @@ func feasibleShapes(m *hare.Model) (fits [][]int32, never []hare.Reason) {
 		bad := make([]bool, len(m.Jobs))
 		reasons := infeasibleInClasses
 		if m.Placed {
-			reasons = func(in *hare.Model) []hare.Reason { return infeasibleOnNodes(in, heads) }
+			reasons = func(in *model.Model) []hare.Reason { return infeasibleOnNodes(in, heads) }
 		}
 		for _, r := range reasons(InShapes(m, shapes)) {
 			i := index[r.Job]
@@ -143,17 +144,17 @@ func feasibleShapes(m *hare.Model) (fits [][]int32, never []hare.Reason) {
 
 // quickestShapes returns the shape of each job in which it ends first on an empty cluster, and
 // cheapestShapes those in which it takes the least GPU-time, both among those that fit.
-func quickestShapes(m *hare.Model, fits [][]int32) []int32 {
-	return shapesBy(m, fits, func(j *hare.ModelJob) float64 { return float64(leastTime(j)) })
+func quickestShapes(m *model.Model, fits [][]int32) []int32 {
+	return shapesBy(m, fits, func(j *model.Job) float64 { return float64(leastTime(j)) })
 }
 
-func cheapestShapes(m *hare.Model, fits [][]int32) []int32 {
-	return shapesBy(m, fits, func(j *hare.ModelJob) float64 {
+func cheapestShapes(m *model.Model, fits [][]int32) []int32 {
+	return shapesBy(m, fits, func(j *model.Job) float64 {
 		return float64(leastTime(j)) * float64(j.Tasks*j.GPUs)
 	})
 }
 
-func shapesBy(m *hare.Model, fits [][]int32, cost func(j *hare.ModelJob) float64) []int32 {
+func shapesBy(m *model.Model, fits [][]int32, cost func(j *model.Job) float64) []int32 {
 	shapes := make([]int32, len(m.Jobs))
 	for i := range shapes {
 		least := math.Inf(1)
@@ -170,7 +171,7 @@ func shapesBy(m *hare.Model, fits [][]int32, cost func(j *hare.ModelJob) float64
 // AssignInOrder places all jobs in the order that Order gives, each job with shapes in the shape in
 // which it ends first on an empty cluster, or in which it takes the least GPU-time, whichever gives
 // the better plan.
-func AssignInOrder(ctx context.Context, m *hare.Model, rel *hare.Relaxation, kind string, rule Rule) (*Plan, error) {
+func AssignInOrder(ctx context.Context, m *model.Model, rel *hare.Relaxation, kind string, rule Rule) (*Plan, error) {
 	if !hasShapes(m) {
 		return Assign(ctx, m, Order(m, rel, kind), rule)
 	}
@@ -193,7 +194,7 @@ func AssignInOrder(ctx context.Context, m *hare.Model, rel *hare.Relaxation, kin
 	return best, nil
 }
 
-func assignInShapes(ctx context.Context, m *hare.Model, shapes []int32, rel *hare.Relaxation, kind string,
+func assignInShapes(ctx context.Context, m *model.Model, shapes []int32, rel *hare.Relaxation, kind string,
 	rule Rule) (*Plan, error) {
 	one := InShapes(m, shapes)
 	p, err := Assign(ctx, one, Order(one, guideInShapes(m, shapes, rel), kind), rule)
@@ -217,7 +218,7 @@ const (
 // best plan is better with it.
 type shapeSearch struct {
 	ctx   context.Context
-	m     *hare.Model
+	m     *model.Model
 	rel   *hare.Relaxation
 	cfg   *ImproveConfig
 	fits  [][]int32
@@ -228,12 +229,12 @@ type shapeSearch struct {
 }
 
 // improveInShapes is Improve for a model with shapes.
-func improveInShapes(ctx context.Context, m *hare.Model, rel *hare.Relaxation, start *Plan,
+func improveInShapes(ctx context.Context, m *model.Model, rel *hare.Relaxation, start *Plan,
 	cfg ImproveConfig) (*Plan, Stats, error) {
 	ss := &shapeSearch{ctx: ctx, m: m, rel: rel, cfg: &cfg, best: start, value: start.Value(m)}
 	ss.fits, _ = feasibleShapes(m)
 	r := rand.New(rand.NewPCG(uint64(cfg.Seed), 0x736861706573))
-	relaxed := slices.ContainsFunc(m.Jobs, func(j hare.ModelJob) bool { return j.Sync == hare.Relaxed })
+	relaxed := slices.ContainsFunc(m.Jobs, func(j model.Job) bool { return j.Sync == hare.Relaxed })
 	if all := ss.choices(); all != nil {
 		for n, shapes := range all {
 			ss.improve(shapes, float64(n+1)/float64(2*len(all)))

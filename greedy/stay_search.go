@@ -6,7 +6,7 @@ import (
 	"math/rand/v2"
 	"slices"
 
-	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/model"
 )
 
 // maxReleased is the number of jobs that a move of a staySearch takes from their previous places beside the
@@ -18,8 +18,8 @@ const maxReleased = 2
 // order of the other jobs, which a list schedule places beside those that stay. A move lets jobs leave their
 // previous places, puts a job back to its own, or changes the order.
 type staySearch struct {
-	m      *hare.Model // in the shapes of the plans of the state
-	whole  *hare.Model // with all shapes
+	m      *model.Model // in the shapes of the plans of the state
+	whole  *model.Model // with all shapes
 	cfg    *RuinAndRecreateConfig
 	layout *nodeLayout
 	items  []Item // the items of all jobs in the model m
@@ -40,7 +40,7 @@ func (st *stayState) clone() stayState {
 
 // searchStays returns the cheapest plan that it finds, or start. A list schedule counts as a move for each
 // job, times the nodes that a place is searched on.
-func searchStays(ctx context.Context, m *hare.Model, start *Plan, cfg *RuinAndRecreateConfig) *Plan {
+func searchStays(ctx context.Context, m *model.Model, start *Plan, cfg *RuinAndRecreateConfig) *Plan {
 	ss := &staySearch{whole: m, cfg: cfg, layout: newNodeLayout(m), left: cfg.Moves}
 	st := stayState{make([]bool, len(m.Jobs)), make([]float64, len(m.Jobs)), slices.Clone(start.Shapes)}
 	var movable []int

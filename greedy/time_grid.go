@@ -4,6 +4,7 @@ import (
 	"math/bits"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/model"
 )
 
 // timeGrid is the number of free GPUs of a class in each unit of time, for instances
@@ -19,7 +20,7 @@ type timeGrid struct {
 }
 
 // newTimeGrid returns the GPUs of a class whose windows are in units of time.
-func newTimeGrid(c *hare.Class, limit int64) *timeGrid {
+func newTimeGrid(c *model.Class, limit int64) *timeGrid {
 	tg := &timeGrid{limit: limit}
 	for _, w := range c.Windows {
 		if w.StartUs >= limit {

@@ -8,13 +8,14 @@ import (
 	"testing"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/model"
 )
 
 // A time grid gives the same answers as a profile.
 func TestCellsAreProfiles(t *testing.T) {
 	for seed := range uint64(200) {
 		r := rand.New(rand.NewPCG(seed, 12))
-		c := hare.Class{GPUs: make([]int32, 1+r.IntN(6))}
+		c := model.Class{GPUs: make([]int32, 1+r.IntN(6))}
 		at := r.Int64N(3)
 		for range r.IntN(4) {
 			w := hare.Window{StartUs: at, EndUs: at + 1 + r.Int64N(200)}
@@ -84,7 +85,7 @@ func TestSearchOnCellsAsOnSteps(t *testing.T) {
 				inst.Jobs = append(inst.Jobs, j)
 			}
 		}
-		m = hare.NewModel(&inst)
+		m = model.New(&inst)
 		start, err := Assign(t.Context(), m, Order(m, nil, "wspt"), Insertion)
 		if err != nil {
 			continue
@@ -129,7 +130,7 @@ func TestSearchOnCellsAsOnSteps(t *testing.T) {
 		scaled.Cluster = hare.Cluster{Nodes: []hare.Node{{Name: "a", GPUs: []hare.TypeCount{{Type: "A", Count: 3},
 			{Type: "B", Count: 2}, {Type: "C", Count: 2}, {Type: "D", Count: 2}},
 			Windows: []hare.Window{{StartUs: 7000, EndUs: 500_000}, {StartUs: 600_000, EndUs: hare.Forever}}}}}
-		m = hare.NewModel(&scaled)
+		m = model.New(&scaled)
 		if start, err = Assign(t.Context(), m, Order(m, nil, "wspt"), Insertion); err != nil {
 			t.Fatal(err)
 		}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/greedy"
+	"github.com/hare-sched/hare/model"
 	"github.com/hare-sched/hare/relax"
 )
 
@@ -159,7 +160,7 @@ func Make(ctx context.Context, q *Question) (*Plan, error) {
 	if err := inst.Validate(); err != nil {
 		return nil, fmt.Errorf("planner: %w", err)
 	}
-	m := hare.NewModel(inst)
+	m := model.New(inst)
 	cfg := relax.Config{Workers: 1, MaxLPs: -1, Cells: work.Cells, Effort: work.Effort, NoSizes: true,
 		Rounded: q.Prove, Quit: closed}
 	if q.Prices != nil && len(q.Prices.Prices) == len(m.Types) {
@@ -212,7 +213,7 @@ var closed = func() chan struct{} {
 }()
 
 // hints are what the last plan had of each job of the instance.
-func (q *Question) hints(m *hare.Model, index []int) []greedy.Hint {
+func (q *Question) hints(m *model.Model, index []int) []greedy.Hint {
 	hints := make([]greedy.Hint, len(m.Jobs))
 	for i := range hints {
 		if index[i] < 0 {
@@ -233,7 +234,7 @@ func (q *Question) hints(m *hare.Model, index []int) []greedy.Hint {
 }
 
 // rowsOf joins the blocks of equal rounds.
-func rowsOf(m *hare.Model, typeOf map[string]int, blocks []greedy.Block) []Row {
+func rowsOf(m *model.Model, typeOf map[string]int, blocks []greedy.Block) []Row {
 	var rows []Row
 	for _, b := range blocks {
 		t := typeOf[m.Types[m.Classes[b.Class].Type]]

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	hare "github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/model"
 	"github.com/hare-sched/hare/wire"
 )
 
@@ -78,7 +79,7 @@ func (rq *ready) Pop() any {
 // listSchedule returns a plain list schedule of relaxed jobs, task by task on the GPU
 // that ends the task first, as a large schedule to draw.
 func listSchedule(inst *hare.Instance) *hare.Result {
-	m := hare.NewModel(inst)
+	m := model.New(inst)
 	free := make([]int64, len(m.GPUs))
 	byType := make([][]int, len(m.Types))
 	for i, g := range m.GPUs {
@@ -105,7 +106,7 @@ func listSchedule(inst *hare.Instance) *hare.Result {
 		job := &m.Jobs[j]
 		var end int64
 		for range job.Tasks {
-			best, bestEnd, bestMode := -1, int64(0), hare.Mode{}
+			best, bestEnd, bestMode := -1, int64(0), model.Mode{}
 			for _, mode := range job.Modes {
 				list := byType[mode.Type]
 				for k := range min(8, len(list)) {

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	hare "github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/model"
 )
 
 // nodeRows are the rows of one node and type in a chart of an instance to which nodes
@@ -68,7 +69,7 @@ func rackLevels(c *hare.Cluster) []string {
 
 // gpuOrder returns the GPUs of a model in the order of the rows: by type and, where nodes
 // matter, by rack and node. Racks come in the order of their first nodes.
-func gpuOrder(m *hare.Model, racks [][]string) []int {
+func gpuOrder(m *model.Model, racks [][]string) []int {
 	order := make([]int, len(m.GPUs))
 	for i := range order {
 		order[i] = i

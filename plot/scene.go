@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	hare "github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/model"
 )
 
 // span is one entry of a lane: rounds that start periodUs apart, each of which holds the
@@ -69,7 +70,7 @@ func newScene(inst *hare.Instance, res *hare.Result, title string) (*scene, erro
 	if inst == nil || res == nil || res.Schedule == nil {
 		return nil, ErrNoSchedule
 	}
-	m := hare.NewModel(inst)
+	m := model.New(inst)
 	s := &scene{inst: inst, res: res, title: title, types: m.Types, endUs: 1, jobs: make([]jobTimes, len(inst.Jobs)),
 		levels: hare.NewLevels(&inst.Cluster)}
 	if s.title == "" {
@@ -138,7 +139,7 @@ func newScene(inst *hare.Instance, res *hare.Result, title string) (*scene, erro
 }
 
 // addRunning puts the work that runs at time 0 on its GPUs, each as one span.
-func (s *scene) addRunning(m *hare.Model, laneOf map[string]int) {
+func (s *scene) addRunning(m *model.Model, laneOf map[string]int) {
 	for i := range m.Jobs {
 		j := &m.Jobs[i]
 		for _, g := range j.RunsOn {

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/model"
 	"github.com/hare-sched/hare/policy"
 	"github.com/hare-sched/hare/policy/task"
 	"github.com/hare-sched/hare/sim"
@@ -71,7 +72,7 @@ func onNodes(rng *rand.Rand) *hare.Instance {
 
 // runnable are the jobs of an instance that GPUs which stay in service have room for.
 func runnable(inst *hare.Instance) (jobs []hare.Job) {
-	m := hare.NewModel(inst)
+	m := model.New(inst)
 	for i := range m.Jobs {
 		j := &m.Jobs[i]
 		for _, md := range j.Modes {

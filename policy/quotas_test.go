@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/model"
 	"github.com/hare-sched/hare/policy"
 	"github.com/hare-sched/hare/policy/task"
 	"github.com/hare-sched/hare/sim"
@@ -31,7 +32,7 @@ func onQuotas(rng *rand.Rand) *hare.Instance {
 		}
 		inst.Jobs = runnable(inst)
 		free := map[string]bool{}
-		m := hare.NewModel(inst)
+		m := model.New(inst)
 		for _, g := range m.GPUs {
 			free[g.ID] = true
 		}
@@ -60,7 +61,7 @@ func onQuotas(rng *rand.Rand) *hare.Instance {
 }
 
 // runSomewhere lets a job run on free GPUs, whole tasks on each node.
-func runSomewhere(rng *rand.Rand, m *hare.Model, j *hare.Job, free map[string]bool) {
+func runSomewhere(rng *rand.Rand, m *model.Model, j *hare.Job, free map[string]bool) {
 	type place struct{ node, gpuType int }
 	at, n := map[place][]string{}, int(j.TaskGPUs())
 	kind := rng.IntN(2)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/bench/brute"
+	"github.com/hare-sched/hare/model"
 )
 
 // checkBounds compares the bounds of every certified method, and of random prices on random
@@ -20,7 +21,7 @@ func checkBounds(t *testing.T, seed uint64) (gap float64, ok bool) {
 	if !found || !done {
 		return 0, false
 	}
-	m := hare.NewModel(inst)
+	m := model.New(inst)
 	optimum := hare.Product(1, opt)
 	for _, method := range []string{hare.MethodPrice, hare.MethodCriticalPath, hare.MethodMachine} {
 		rel, err := Run(context.Background(), m, Config{Method: method, Workers: 1, Cells: 24, Effort: 0.5, Steps: 2})

@@ -6,6 +6,7 @@ import (
 	"math/big"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/model"
 )
 
 // exactMargin is how far a float cost may lie above the least, as a share of the terms
@@ -104,7 +105,7 @@ func (e *evaluator) floor(x *big.Rat) *big.Rat {
 }
 
 // capacityIn returns ∫ M over [from, to) in GPU-microseconds, at most 2^20 · 2^53.
-func capacityIn(steps []hare.Step, from, to int64) *big.Int {
+func capacityIn(steps []model.Step, from, to int64) *big.Int {
 	sum := new(big.Int)
 	for i, s := range steps {
 		end := to
@@ -135,7 +136,7 @@ type exactJob struct {
 	at    int // the index of the job
 	o     *oracle
 	j     *job
-	mj    *hare.ModelJob
+	mj    *model.Job
 	rows  []row
 	nanos [][]int64 // by row
 	grid  []int64

@@ -9,17 +9,18 @@ import (
 	"slices"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/model"
 )
 
 // runExpected bounds the mean cost over what the durations of jobs may be (docs/reference/shapes.md,
 // "Uncertain durations"): prices are common to all durations, and each job counts with the mean
 // of its φ. What jobs need of each other, and when running work ends, is taken at the shortest
 // durations.
-func runExpected(ctx context.Context, m *hare.Model, cfg Config) (*hare.Relaxation, error) {
+func runExpected(ctx context.Context, m *model.Model, cfg Config) (*hare.Relaxation, error) {
 	if m.Instance.Objective == hare.ObjectiveMakespan || cfg.Method != hare.MethodPrice || cfg.SyncAsCompute > 0 {
 		return nil, fmt.Errorf("relax: the mean over durations is bounded by %s, for sums over jobs", hare.MethodPrice)
 	}
-	pr := &problem{model: hare.NewModel(shortest(m.Instance)), written: m}
+	pr := &problem{model: model.New(shortest(m.Instance)), written: m}
 	if !pr.compile() {
 		return nil, pr.infeasible
 	}
@@ -91,7 +92,7 @@ func shortest(inst *hare.Instance) *hare.Instance {
 		for s := range j.Shapes {
 			j.Shapes[s].On = scale(j.Shapes[s].On)
 		}
-		if until := out.RunningUntilUs(i); j.Running() && until < 1 {
+		if until := model.RunningUntilUs(&out, i); j.Running() && until < 1 {
 			// The work still runs, so that it takes longer than this.
 			progress := *j.Progress
 			progress.ElapsedUs -= 1 - until
@@ -102,9 +103,9 @@ func shortest(inst *hare.Instance) *hare.Instance {
 }
 
 // asWritten returns job i of the model with the times of the instance as they are written.
-func (pr *problem) asWritten(i int) *hare.ModelJob {
+func (pr *problem) asWritten(i int) *model.Job {
 	j, spec := pr.model.Jobs[i], &pr.written.Instance.Jobs[i]
-	modes := func(of []hare.Mode, on []hare.Profile) []hare.Mode {
+	modes := func(of []model.Mode, on []hare.Profile) []model.Mode {
 		of = slices.Clone(of)
 		for x := range of {
 			md := &of[x]

@@ -9,6 +9,7 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/bench/brute"
+	"github.com/hare-sched/hare/model"
 )
 
 // The example's mean optimum is 15 where one job is short when the other is long, and more else.
@@ -23,7 +24,7 @@ func TestExpectedBoundOfExample(t *testing.T) {
 	if err := json.Unmarshal(text, &ex); err != nil {
 		t.Fatal(err)
 	}
-	rel, err := Run(t.Context(), hare.NewModel(decodeInstance(t, ex.Instance)), Config{Workers: 1, Expected: true})
+	rel, err := Run(t.Context(), model.New(decodeInstance(t, ex.Instance)), Config{Workers: 1, Expected: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,7 +46,7 @@ func TestExpectedBoundsNeverExceedMeanOptima(t *testing.T) {
 			inst.Jobs[i].Durations = []hare.Duration{{Micro: 500_000, FactorMicro: 1_000_000},
 				{Micro: 500_000, FactorMicro: 3_000_000}}
 		}
-		rel, err := Run(t.Context(), hare.NewModel(inst), Config{Workers: 1, Cells: 12, Effort: 0.5, Expected: true})
+		rel, err := Run(t.Context(), model.New(inst), Config{Workers: 1, Cells: 12, Effort: 0.5, Expected: true})
 		if err != nil {
 			continue
 		}

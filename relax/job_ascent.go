@@ -6,7 +6,7 @@ import (
 	"math"
 	"slices"
 
-	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/model"
 )
 
 // jobAscent climbs in the prices of jobs. Prices are those of one GPU of the job.
@@ -61,7 +61,7 @@ func newJobAscent(pr *problem, points []int64, cells, workers int) *jobAscent {
 	for r, to := range pr.rows {
 		a.scale = append(a.scale, float64(to.gpus))
 		if r < a.singles {
-			a.hi[r], a.scale[r] = cells, float64(max(1, hare.MostRoom(pr.caps[to.kind])))
+			a.hi[r], a.scale[r] = cells, float64(max(1, model.MostRoom(pr.caps[to.kind])))
 		}
 		if to.job > 0 {
 			a.rows[to.kind] = append(a.rows[to.kind], r)

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/model"
 	"github.com/hare-sched/hare/verify"
 )
 
@@ -51,7 +52,7 @@ func TestPricesOfManyJobs(t *testing.T) {
 			steps = steps[2:3] // the goroutines meet in each ascent; this one has both grids
 		}
 		inst := manyJobs(r, 50, sync, widths, x%2 > 0)
-		m := hare.NewModel(inst)
+		m := model.New(inst)
 		from, err := Run(t.Context(), m, Config{Workers: 2, Cells: 192, Effort: 0.5})
 		if err != nil {
 			t.Fatal(err)
@@ -95,7 +96,7 @@ func TestJobPricesStartOnCoarserCells(t *testing.T) {
 	rigid := func() hare.Sync { return hare.Rigid }
 	for seed := range uint64(5) {
 		inst := manyJobs(rand.New(rand.NewPCG(9, seed)), 40, rigid, []int64{1, 4, 16}, true)
-		m := hare.NewModel(inst)
+		m := model.New(inst)
 		from, err := Run(t.Context(), m, Config{Cells: 384})
 		if err != nil {
 			t.Fatal(err)
@@ -113,7 +114,7 @@ func BenchmarkJobPrices(b *testing.B) {
 		b.Run([]string{"", "gang", "rigid"}[sync], func(b *testing.B) {
 			r := rand.New(rand.NewPCG(22, 2))
 			inst := manyJobs(r, 200, func() hare.Sync { return sync }, []int64{1, 2, 4, 4, 8, 8, 16}, false)
-			m := hare.NewModel(inst)
+			m := model.New(inst)
 			from, err := Run(b.Context(), m, Config{Effort: 0.5})
 			if err != nil {
 				b.Fatal(err)

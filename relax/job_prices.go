@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/model"
 )
 
 // JobPricesConfig tunes JobPrices.
@@ -57,7 +58,7 @@ const (
 
 // PricesJobs reports whether JobPrices takes a model: its gang and rigid jobs hold GPUs of one type at a time, neither
 // nodes nor shapes matter, and there are not too many jobs and GPUs.
-func PricesJobs(m *hare.Model) bool {
+func PricesJobs(m *model.Model) bool {
 	if len(m.Jobs) == 0 || m.Placed {
 		return false
 	}
@@ -66,7 +67,7 @@ func PricesJobs(m *hare.Model) bool {
 	}
 	most := make([]int64, len(m.Types)) // GPUs
 	for k := range most {
-		most[k] = hare.MostRoom(m.Capacity(k))
+		most[k] = model.MostRoom(m.Capacity(k))
 	}
 	rows, steps := 0, int64(0)
 	for i := range m.Jobs {
@@ -87,7 +88,7 @@ func PricesJobs(m *hare.Model) bool {
 // of a job divides the next greater one, a step takes O(pairs · cells · log jobs) for rigid jobs on pairs of a job and
 // a type, and else O(pairs · cells · GPUs). Gangs add their oracles. JobPrices returns nil where the model is not one
 // of PricesJobs, or where ctx ends before the first step.
-func JobPrices(ctx context.Context, m *hare.Model, from *hare.Relaxation, cfg JobPricesConfig) *hare.Relaxation {
+func JobPrices(ctx context.Context, m *model.Model, from *hare.Relaxation, cfg JobPricesConfig) *hare.Relaxation {
 	if !PricesJobs(m) || from == nil || from.Certificate == nil || len(from.Certificate.GridUs) < 2 {
 		return nil
 	}
@@ -235,7 +236,7 @@ func (a *jobAscent) certified(ctx context.Context, from *hare.Relaxation, quit <
 	set := hare.PriceSet{GridUs: grid}
 	most := float64(hare.MaxExact) // so that the prices of a set of jobs add up in 63 bits
 	for k := range pr.caps {
-		most = min(most, math.Floor((1<<62)/float64(int64(len(pr.rows))+hare.MostRoom(pr.caps[k]))))
+		most = min(most, math.Floor((1<<62)/float64(int64(len(pr.rows))+model.MostRoom(pr.caps[k]))))
 	}
 	nanos := make([][]int64, len(pr.rows))
 	for r, to := range pr.rows {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/bench/brute"
+	"github.com/hare-sched/hare/model"
 	"github.com/hare-sched/hare/verify"
 )
 
@@ -29,7 +30,7 @@ func TestPricesOfJobs(t *testing.T) {
 				j.Sync = hare.Gang
 			}
 		}
-		m := hare.NewModel(inst)
+		m := model.New(inst)
 		if !PricesJobs(m) {
 			continue
 		}
@@ -79,7 +80,7 @@ func TestNoPricesOfJobs(t *testing.T) {
 	refused := 0
 	for range 100 {
 		inst := brute.Random(r)
-		m := hare.NewModel(inst)
+		m := model.New(inst)
 		wants := !slices.ContainsFunc(inst.Jobs, func(j hare.Job) bool { return j.Mix })
 		if got := PricesJobs(m); got && !wants {
 			t.Errorf("%+v is priced", inst)
@@ -99,7 +100,7 @@ func TestNoPricesOfJobs(t *testing.T) {
 	for x := range 3 {
 		wide.Jobs = append(wide.Jobs, hare.Job{ID: string(rune('a' + x)), WeightMicro: 1e6, Rounds: 1, Tasks: 40_000,
 			Sync: hare.Gang, On: []hare.Profile{{Type: "A", ComputeUs: 1e6}}})
-		if got := PricesJobs(hare.NewModel(wide)); got != (x < 2) {
+		if got := PricesJobs(model.New(wide)); got != (x < 2) {
 			t.Errorf("%d wide jobs are priced: %v", x+1, got)
 		}
 	}
@@ -127,7 +128,7 @@ func TestRefinedTo(t *testing.T) {
 // A relaxation on few cells does not keep prices of jobs from finer grids, each but the last of which is told.
 func TestJobPricesRefineCoarseGrids(t *testing.T) {
 	gangs := func() hare.Sync { return hare.Gang }
-	m := hare.NewModel(manyJobs(rand.New(rand.NewPCG(8, 1)), 30, gangs, []int64{1, 2, 4}, false))
+	m := model.New(manyJobs(rand.New(rand.NewPCG(8, 1)), 30, gangs, []int64{1, 2, 4}, false))
 	from, err := Run(t.Context(), m, Config{Effort: 0.5, Cells: 24})
 	if err != nil {
 		t.Fatal(err)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/bench/brute"
+	"github.com/hare-sched/hare/model"
 )
 
 // randomShaped draws a tiny instance on nodes of two racks, whose jobs keep together, synchronise
@@ -133,7 +134,7 @@ func TestBoundsOfLevelsAndShapes(t *testing.T) {
 			t.Fatalf("seed %d: %v", seed, err)
 		}
 		bound := func(method string) (hare.Amount, bool) {
-			rel, err := Run(t.Context(), hare.NewModel(inst), Config{Method: method, Workers: 1, Cells: 12, Effort: 0.3})
+			rel, err := Run(t.Context(), model.New(inst), Config{Method: method, Workers: 1, Cells: 12, Effort: 0.3})
 			if err != nil {
 				if !errors.Is(err, ErrInfeasible) {
 					t.Fatalf("seed %d: %v", seed, err)

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/model"
 )
 
 // These constants tune the search for the makespan's bound. Prices are scaled so that a GPU
@@ -219,7 +220,7 @@ func (pr *problem) areaTime() float64 {
 	speeds, room, work := make([]float64, len(pr.caps)), 0.0, 0.0
 	for k := range speeds {
 		speeds[k] = pr.speed(k)
-		room += speeds[k] * float64(hare.MostRoom(pr.caps[k]))
+		room += speeds[k] * float64(model.MostRoom(pr.caps[k]))
 	}
 	for i := range pr.jobs {
 		least := math.Inf(1)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/bench/brute"
+	"github.com/hare-sched/hare/model"
 	"github.com/hare-sched/hare/verify"
 )
 
@@ -24,7 +25,7 @@ type mixedBound struct {
 func checkMixed(t *testing.T, seed uint64, inst *hare.Instance) (out mixedBound) {
 	t.Helper()
 	out.objective = inst.Objective
-	m := hare.NewModel(inst)
+	m := model.New(inst)
 	opt, plan, done := brute.OptimumOnNodes(inst, 100_000)
 	out.found = done && plan != nil
 	optimum := hare.Product(1, opt)
@@ -100,7 +101,7 @@ func TestMixedBoundsNeverExceedTheOptimum(t *testing.T) {
 // Relaxations that guide plans, and bounds in floats, are found for all rules.
 func TestMixedGuides(t *testing.T) {
 	for seed := range uint64(60) {
-		m := hare.NewModel(brute.RandomMixed(rand.New(rand.NewPCG(seed, 22))))
+		m := model.New(brute.RandomMixed(rand.New(rand.NewPCG(seed, 22))))
 		for _, cfg := range []Config{{Workers: 1, Cells: 24, SyncAsCompute: 0.5}, {Workers: 2, Cells: 24, Rounded: true},
 			{Workers: 1, Cells: 12, NoSizes: true}} {
 			rel, err := Run(t.Context(), m, cfg)

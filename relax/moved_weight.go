@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/model"
 )
 
 // edge is a dependency along which weight may move from a job to one for whose end it waits
@@ -22,7 +23,7 @@ type edge struct {
 // addEdges fills in the edges, those of later jobs first. The times of jobs that end with their
 // running work are known, so that weight need not move there.
 func (pr *problem) addEdges() {
-	if !slices.ContainsFunc(pr.specs, func(j hare.ModelJob) bool { return len(j.After) > 0 }) {
+	if !slices.ContainsFunc(pr.specs, func(j model.Job) bool { return len(j.After) > 0 }) {
 		return
 	}
 	at := make([]int, len(pr.model.Jobs))

@@ -9,6 +9,7 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/bench/brute"
+	"github.com/hare-sched/hare/model"
 )
 
 // randomPipelines draws two chains of two or three jobs whose last jobs have weight.
@@ -43,7 +44,7 @@ func TestMovedWeightClosesTheGap(t *testing.T) {
 			continue
 		}
 		gapOf := func(moves bool) float64 {
-			pr, ok := newProblem(hare.NewModel(inst), 0)
+			pr, ok := newProblem(model.New(inst), 0)
 			if !ok {
 				t.Fatal(pr.infeasible)
 			}
@@ -84,7 +85,7 @@ func TestContextEndsWithPredecessors(t *testing.T) {
 	for calls := range int64(60) {
 		ctx := endsAfter{t.Context(), new(atomic.Int64)}
 		ctx.left.Store(calls)
-		_, err := Run(ctx, hare.NewModel(inst), Config{Workers: 1, Cells: 24})
+		_, err := Run(ctx, model.New(inst), Config{Workers: 1, Cells: 24})
 		if err != nil {
 			t.Fatalf("after %d calls: %v", calls, err)
 		}

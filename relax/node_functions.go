@@ -3,7 +3,7 @@ package relax
 import (
 	"slices"
 
-	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/model"
 )
 
 // nodeFunctions returns dual feasible functions on nodes of level GPUs, as what a task of each
@@ -110,7 +110,7 @@ func costSteps(changes map[int64]float64) []costStep {
 }
 
 // linearCost returns the cost of a pool of one domain, where a unit of capacity costs share.
-func linearCost(steps []hare.Step, share float64) []costStep {
+func linearCost(steps []model.Step, share float64) []costStep {
 	out := make([]costStep, 0, len(steps))
 	for _, s := range steps {
 		out = append(out, costStep{float64(s.FromUs), share * float64(s.Count)})

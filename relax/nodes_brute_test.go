@@ -8,6 +8,7 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/bench/brute"
+	"github.com/hare-sched/hare/model"
 	"github.com/hare-sched/hare/verify"
 )
 
@@ -100,7 +101,7 @@ func checkPlaced(t *testing.T, seed uint64) (gap float64, pools int, ok bool) {
 	if err := inst.Validate(); err != nil {
 		t.Fatalf("seed %d: %v", seed, err)
 	}
-	m := hare.NewModel(inst)
+	m := model.New(inst)
 	if !m.Placed {
 		return 0, 0, false
 	}

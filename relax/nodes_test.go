@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/model"
 	"github.com/hare-sched/hare/trace"
 )
 
@@ -70,7 +71,7 @@ func TestTighterRulesOnNodes(t *testing.T) {
 		r := rand.New(rand.NewPCG(seed, 12))
 		inst := randomPlaced(r)
 		path := func() (hare.Amount, bool) {
-			rel, err := Run(t.Context(), hare.NewModel(inst), Config{Method: hare.MethodCriticalPath})
+			rel, err := Run(t.Context(), model.New(inst), Config{Method: hare.MethodCriticalPath})
 			if err != nil {
 				if !errors.Is(err, ErrInfeasible) {
 					t.Fatal(err)
@@ -106,7 +107,7 @@ func TestTighterRulesOnNodes(t *testing.T) {
 	for seed := uint64(0); ; seed++ {
 		inst = randomPlaced(rand.New(rand.NewPCG(seed, 13)))
 		named := slices.ContainsFunc(inst.Jobs, func(j hare.Job) bool { return len(j.Only)+len(j.Exclude) > 0 })
-		if _, err := Run(t.Context(), hare.NewModel(inst), Config{Workers: 1, Cells: 12}); err == nil && !named {
+		if _, err := Run(t.Context(), model.New(inst), Config{Workers: 1, Cells: 12}); err == nil && !named {
 			break
 		}
 	}
@@ -139,7 +140,7 @@ func TestWhyJobsFindNoRoom(t *testing.T) {
 		inst.Jobs = []hare.Job{{ID: "x", WeightMicro: 1e6, Rounds: 1, Tasks: 1, Sync: hare.Gang,
 			On: []hare.Profile{{Type: "A", ComputeUs: 1e6}}}}
 		c.change(&inst.Jobs[0])
-		_, err := Run(t.Context(), hare.NewModel(inst), Config{})
+		_, err := Run(t.Context(), model.New(inst), Config{})
 		if !errors.Is(err, ErrInfeasible) || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v", name, err)
 		}

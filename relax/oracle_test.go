@@ -10,6 +10,7 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/bench/brute"
+	"github.com/hare-sched/hare/model"
 	"github.com/hare-sched/hare/wire"
 )
 
@@ -55,7 +56,7 @@ func TestOracleAgainstSorting(t *testing.T) {
 	checked := 0
 	for seed := range uint64(400) {
 		r := rand.New(rand.NewPCG(seed, 9))
-		m := hare.NewModel(brute.Random(r))
+		m := model.New(brute.Random(r))
 		pr, ok := newProblem(m, 0)
 		if !ok {
 			continue
@@ -119,7 +120,7 @@ func BenchmarkOracle(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	m := hare.NewModel(inst)
+	m := model.New(inst)
 	rel, err := Run(b.Context(), m, Config{Effort: 0.5})
 	if err != nil {
 		b.Fatal(err)

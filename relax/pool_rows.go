@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/model"
 )
 
 // compositeKey names what decides which prices a mode pays.
@@ -74,7 +75,7 @@ func (pr *problem) splitModes() {
 			if !ok {
 				for c := range classes[md.kind] {
 					if slices.ContainsFunc(classes[md.kind][c].kinds, func(n int) bool {
-						return hare.MostRoom(m.KindRoom(&m.Kinds[n], in, md.kind)) > 0
+						return model.MostRoom(m.KindRoom(&m.Kinds[n], in, md.kind)) > 0
 					}) {
 						where = append(where, c)
 					}
@@ -234,7 +235,7 @@ func (pr *problem) limits() (top, inPools []int64) {
 			limit /= 1000
 		}
 		for _, d := range x.domains {
-			limit = min(limit, math.MaxInt64/4/max(1, hare.MostRoom(d.steps)))
+			limit = min(limit, math.MaxInt64/4/max(1, model.MostRoom(d.steps)))
 		}
 		for s := range 1 + len(x.sizes) {
 			inPools[x.firstRow+s] = limit

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/model"
 )
 
 // These constants limit the pools that are tried. A pool of CPUs or memory is tried where its
@@ -45,7 +46,7 @@ func (pr *problem) unitIn(p *pool, i int, md *mode) int64 {
 
 // domain stands for count domains with the same capacity.
 type domain struct {
-	steps []hare.Step
+	steps []model.Step
 	count int64
 }
 
@@ -123,8 +124,8 @@ func (pr *problem) addPools() {
 }
 
 // gpusOfKind returns the GPUs of type k of a kind of nodes over time; nil means none.
-func gpusOfKind(nk *hare.NodeKind, k int) []hare.Step {
-	at, ok := slices.BinarySearchFunc(nk.GPUs, k, func(t hare.TypeSteps, k int) int { return cmp.Compare(t.Type, k) })
+func gpusOfKind(nk *model.NodeKind, k int) []model.Step {
+	at, ok := slices.BinarySearchFunc(nk.GPUs, k, func(t model.TypeSteps, k int) int { return cmp.Compare(t.Type, k) })
 	if !ok {
 		return nil
 	}
@@ -159,8 +160,8 @@ func (pr *problem) addDomainPool(k, level int) {
 	inDomain := map[int]map[int64]int64{} // the changes of the GPUs of each domain of a coarser level
 	weight := map[int64]int64{}
 	seen := map[string]int{}
-	add := func(steps []hare.Step, count int64) {
-		weight[hare.MostRoom(steps)] += count * hare.MostRoom(steps)
+	add := func(steps []model.Step, count int64) {
+		weight[model.MostRoom(steps)] += count * model.MostRoom(steps)
 		key := fmt.Sprint(steps)
 		if at, ok := seen[key]; ok {
 			p.domains[at].count += count
@@ -173,7 +174,7 @@ func (pr *problem) addDomainPool(k, level int) {
 	for n := range m.Kinds {
 		nk := &m.Kinds[n]
 		steps := gpusOfKind(nk, k)
-		if hare.MostRoom(steps) == 0 {
+		if model.MostRoom(steps) == 0 {
 			continue
 		}
 		p.in[n] = true
@@ -252,7 +253,7 @@ func (pr *problem) addSetPools() {
 	}
 	var found []choice
 	for s := range m.Sets {
-		job := slices.IndexFunc(m.Jobs, func(j hare.ModelJob) bool { return j.Set == s })
+		job := slices.IndexFunc(m.Jobs, func(j model.Job) bool { return j.Set == s })
 		only := m.Instance.Jobs[job].Only
 		if len(m.Instance.Jobs[job].Exclude) > 0 {
 			names := hare.LabelValues{Label: hare.LabelNode}
@@ -276,7 +277,7 @@ func (pr *problem) addSetPools() {
 				}
 			}
 			steps := stepsOf(changes)
-			peak, all := hare.MostRoom(steps), hare.MostRoom(pr.caps[k])
+			peak, all := model.MostRoom(steps), model.MostRoom(pr.caps[k])
 			if peak == 0 || peak == all {
 				continue
 			}
@@ -302,7 +303,7 @@ func (pr *problem) addSetPools() {
 }
 
 // addTimes adds the changes of count times steps to those by time.
-func addTimes(changes map[int64]int64, steps []hare.Step, count int64) {
+func addTimes(changes map[int64]int64, steps []model.Step, count int64) {
 	level := int64(0)
 	for _, s := range steps {
 		changes[s.FromUs] += (s.Count - level) * count
@@ -350,7 +351,7 @@ func (pr *problem) addResourcePool(k int, resource hare.PoolResource) {
 		}
 	}
 	steps := stepsOf(changes)
-	peak, gpus := hare.MostRoom(steps), hare.MostRoom(pr.caps[k])
+	peak, gpus := model.MostRoom(steps), model.MostRoom(pr.caps[k])
 	if peak == 0 || gpus == 0 {
 		return
 	}

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/model"
 	"github.com/hare-sched/hare/trace"
 )
 
@@ -42,7 +43,7 @@ func TestIdleChargeDelaysPlans(t *testing.T) {
 		t.Fatal(err)
 	}
 	meanEnd := func(idle float64) (mean float64) {
-		rel, err := Run(t.Context(), hare.NewModel(inst), Config{SyncAsCompute: 1, IdleCharge: idle, Workers: 1, Cells: 48})
+		rel, err := Run(t.Context(), model.New(inst), Config{SyncAsCompute: 1, IdleCharge: idle, Workers: 1, Cells: 48})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -54,7 +55,7 @@ func TestIdleChargeDelaysPlans(t *testing.T) {
 	if without, with := meanEnd(0), meanEnd(0.2); with < 1.05*without {
 		t.Errorf("the mean end is %.0f without and %.0f with a charge of 0.2; want it much later", without, with)
 	}
-	if _, err := Run(t.Context(), hare.NewModel(inst), Config{IdleCharge: 0.1, Workers: 1}); err == nil {
+	if _, err := Run(t.Context(), model.New(inst), Config{IdleCharge: 0.1, Workers: 1}); err == nil {
 		t.Error("a bound with a charge would be false: want an error")
 	}
 }
@@ -75,7 +76,7 @@ func TestFinerGridsKeepTheBound(t *testing.T) {
 			t.Fatal(err)
 		}
 		most := 0.0
-		rel, err := Run(t.Context(), hare.NewModel(inst), Config{Cells: 384, MinGain: 3e-5, Workers: 1,
+		rel, err := Run(t.Context(), model.New(inst), Config{Cells: 384, MinGain: 3e-5, Workers: 1,
 			Report: func(v float64) { most = max(most, v) }})
 		if err != nil {
 			t.Fatal(err)

@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/model"
 )
 
 // Floats in this package count microseconds, 1e-9 weights and 1e-9 prices. Times and
@@ -68,21 +69,21 @@ type job struct {
 
 // problem is an instance compiled for the float oracles.
 type problem struct {
-	model *hare.Model
+	model *model.Model
 	// specs are the jobs of the model that a plan can still change, with the earliest start a'
 	// as their release, and index holds their places in the model.
-	specs  []hare.ModelJob
+	specs  []model.Job
 	index  []int
-	jobs   []job         // of specs
-	caps   [][]hare.Step // by type
-	wa     float64       // Σ w a
-	pathUs []int64       // the exact path by job
+	jobs   []job          // of specs
+	caps   [][]model.Step // by type
+	wa     float64        // Σ w a
+	pathUs []int64        // the exact path by job
 	// leastUs is the least time of what is left of a job, setups and waits left out, by job.
 	leastUs []int64
 	// written is the model of the times as they are written, where the mean over durations is
 	// bounded and model has the shortest ones. writtenModes are its modes by job of specs that has
 	// durations.
-	written       *hare.Model
+	written       *model.Model
 	writtenModes  [][]roundMode
 	syncAsCompute float64        // the share of synchronisation that is charged as compute
 	idleCharge    float64        // see Config.IdleCharge
@@ -101,12 +102,12 @@ type problem struct {
 // newProblem compiles m. The share beta of synchronisation is charged as compute: 0 for
 // bounds, positive only for plans (docs/inside/design.md, section 3). It returns false if a job
 // has no round time, since such a job is infeasible; pr.infeasible is then the error.
-func newProblem(m *hare.Model, beta float64) (pr *problem, ok bool) {
+func newProblem(m *model.Model, beta float64) (pr *problem, ok bool) {
 	return newPlanProblem(m, beta, 0)
 }
 
 // newPlanProblem is newProblem where each relaxed job pays for idle GPUs too, as Config.IdleCharge says.
-func newPlanProblem(m *hare.Model, beta, idle float64) (pr *problem, ok bool) {
+func newPlanProblem(m *model.Model, beta, idle float64) (pr *problem, ok bool) {
 	pr = &problem{model: m, syncAsCompute: beta, idleCharge: idle}
 	return pr, pr.compile()
 }
@@ -114,7 +115,7 @@ func newPlanProblem(m *hare.Model, beta, idle float64) (pr *problem, ok bool) {
 // compile fills in a problem of which model, written and syncAsCompute are given.
 func (pr *problem) compile() (ok bool) {
 	m, beta := pr.model, pr.syncAsCompute
-	pr.caps = make([][]hare.Step, len(m.Types))
+	pr.caps = make([][]model.Step, len(m.Types))
 	peak := make([]int64, len(m.Types))
 	for k := range m.Types {
 		pr.caps[k] = m.Capacity(k)
@@ -208,7 +209,7 @@ func (pr *problem) setShapes() {
 }
 
 // splitShapes splits the modes of a job by shapes if it keeps its shape.
-func (pr *problem) splitShapes(j *job, mj *hare.ModelJob) {
+func (pr *problem) splitShapes(j *job, mj *model.Job) {
 	j.shapes = nil
 	if mj.Shapes == nil || mj.Reshape {
 		return
@@ -318,7 +319,7 @@ func (j *job) setPerRate() {
 // roundTime returns τ_j in microseconds: the least time of one round on an empty cluster
 // with room for so many tasks of each mode at once. It returns false if no round can
 // ever run. It takes O(modes · log) for relaxed jobs and O(modes log modes) otherwise.
-func roundTime(j *hare.ModelJob, modes []roundMode) (tau int64, ok bool) {
+func roundTime(j *model.Job, modes []roundMode) (tau int64, ok bool) {
 	switch {
 	case j.Sync == hare.Relaxed:
 		return relaxedRound(j, modes)
@@ -334,7 +335,7 @@ func roundTime(j *hare.ModelJob, modes []roundMode) (tau int64, ok bool) {
 	return tau, tau != math.MaxInt64
 }
 
-func relaxedRound(j *hare.ModelJob, modes []roundMode) (int64, bool) {
+func relaxedRound(j *model.Job, modes []roundMode) (int64, bool) {
 	enough := func(t int64) bool {
 		var n int64
 		for x := range modes {
@@ -374,7 +375,7 @@ func relaxedRound(j *hare.ModelJob, modes []roundMode) (int64, bool) {
 	return hi, true
 }
 
-func mixedRound(j *hare.ModelJob, modes []roundMode) (int64, bool) {
+func mixedRound(j *model.Job, modes []roundMode) (int64, bool) {
 	modes = slices.Clone(modes)
 	slices.SortFunc(modes, func(a, b roundMode) int {
 		switch {

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/model"
 )
 
 // These constants limit the pools of quotas that are tried, and the times at which running work
@@ -56,7 +57,7 @@ func (pr *problem) addQuotaPools() {
 		for k, counts := range quota.Types {
 			if counts {
 				want += all[k]
-				gpus += hare.MostRoom(pr.caps[k])
+				gpus += model.MostRoom(pr.caps[k])
 			}
 		}
 		if c.load == 0 || quota.GPUs == 0 || quota.GPUs >= gpus && quota.Running == nil {
@@ -81,11 +82,11 @@ func (pr *problem) addQuotaPool(q int, sizes []int64) {
 	slices.Sort(sizes)
 	p := pool{resource: hare.PoolQuota, quota: q, kind: slices.Index(quota.Types, true),
 		in: make([]bool, len(pr.model.Kinds)), sizes: slices.Compact(sizes)}
-	steps := []hare.Step{{Count: quota.GPUs}}
+	steps := []model.Step{{Count: quota.GPUs}}
 	if quota.Running != nil {
 		steps = steps[:0]
 		for _, s := range quota.Running {
-			steps = append(steps, hare.Step{FromUs: s.FromUs, Count: max(0, quota.GPUs-s.Count)})
+			steps = append(steps, model.Step{FromUs: s.FromUs, Count: max(0, quota.GPUs-s.Count)})
 		}
 	}
 	p.domains = []domain{{steps, 1}}
@@ -93,8 +94,8 @@ func (pr *problem) addQuotaPool(q int, sizes []int64) {
 	for _, n := range p.sizes {
 		shares[0] = append(shares[0], float64(n))
 	}
-	if hare.MostRoom(steps)*int64(len(p.sizes)) <= maxKnapsack {
-		shares = append(shares, undominated(nodeFunctions(p.sizes, hare.MostRoom(steps)))...)
+	if model.MostRoom(steps)*int64(len(p.sizes)) <= maxKnapsack {
+		shares = append(shares, undominated(nodeFunctions(p.sizes, model.MostRoom(steps)))...)
 	} else {
 		p.sizes, shares[0] = nil, nil
 	}
@@ -217,7 +218,7 @@ func (pr *problem) addMarks() float64 {
 		for _, md := range j.modes {
 			for _, q := range pr.pools.composites[md.row].quotas {
 				steps := pr.pools.list[q.pool].domains[0].steps
-				fits := slices.IndexFunc(steps, func(s hare.Step) bool { return s.Count >= q.gpus })
+				fits := slices.IndexFunc(steps, func(s model.Step) bool { return s.Count >= q.gpus })
 				if fits < 0 || float64(steps[fits].FromUs) <= j.a {
 					continue
 				}

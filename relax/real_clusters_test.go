@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/model"
 	"github.com/hare-sched/hare/verify"
 	"github.com/hare-sched/hare/wire"
 )
@@ -46,7 +47,7 @@ func TestBoundsOfRealClusters(t *testing.T) {
 			if err := json.Unmarshal(text, &ex); err != nil {
 				t.Fatal(err)
 			}
-			m := hare.NewModel(decodeInstance(t, ex.Instance))
+			m := model.New(decodeInstance(t, ex.Instance))
 			optimum, _ := ex.Optimum.Float64()
 			bound := func(method string) float64 {
 				rel, err := Run(t.Context(), m, Config{Method: method, Workers: 1, Steps: 2})
@@ -88,7 +89,7 @@ func TestWhyQuotasAreTooSmall(t *testing.T) {
 	} {
 		inst := decodeInstance(t, []byte(`{"hare": "instance/v1", `+cluster+`, "quota": [`+c.quota+`], "jobs": [
 			{"id": "x", "user": "u", `+c.job+`, "on": {"A": {"compute_s": 1}}}]}`))
-		_, err := Run(t.Context(), hare.NewModel(inst), Config{})
+		_, err := Run(t.Context(), model.New(inst), Config{})
 		if !errors.Is(err, ErrInfeasible) || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -122,14 +123,14 @@ func TestMakespanOfWorkThatNeverEnds(t *testing.T) {
 		return fmt.Sprintf(`{"id":%q,"rounds":%d,"only":{"node":"n1"},"on":{"A":{"compute_s":1}}}`, id, rounds)
 	}
 	inst := never(job("a", 1), job("b", 1), job("c", 1), job("d", 1), job("e", 1))
-	rel, err := Run(t.Context(), hare.NewModel(inst), Config{Method: hare.MethodPrice, Workers: 1})
+	rel, err := Run(t.Context(), model.New(inst), Config{Method: hare.MethodPrice, Workers: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if low, err := verify.Bound(inst, rel.Certificate); err != nil || low.Cmp(big.NewRat(9_007_000_000, 1)) < 0 {
 		t.Errorf("the bound is %v, %v", low, err)
 	}
-	_, err = Run(t.Context(), hare.NewModel(never(job("a", 5))), Config{Method: hare.MethodPrice, Workers: 1})
+	_, err = Run(t.Context(), model.New(never(job("a", 5))), Config{Method: hare.MethodPrice, Workers: 1})
 	if !errors.Is(err, ErrInfeasible) {
 		t.Errorf("a job of 5 s in 1 s: %v", err)
 	}

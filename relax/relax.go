@@ -12,6 +12,7 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/internal/lp"
+	"github.com/hare-sched/hare/model"
 )
 
 // These are the methods of Run beside the certified ones of package hare.
@@ -153,7 +154,7 @@ func (c *Config) validate() error {
 
 // Run relaxes the instance by one method. When ctx ends, price returns the
 // best prices so far; the other methods return the context's error.
-func Run(ctx context.Context, m *hare.Model, cfg Config) (*hare.Relaxation, error) {
+func Run(ctx context.Context, m *model.Model, cfg Config) (*hare.Relaxation, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
@@ -193,7 +194,7 @@ func Run(ctx context.Context, m *hare.Model, cfg Config) (*hare.Relaxation, erro
 			return nil, fmt.Errorf("relax: %s does not go by the objective %s: use %s", cfg.Method,
 				m.Instance.Objective, hare.MethodPrice)
 		}
-		if slices.ContainsFunc(m.Jobs, func(j hare.ModelJob) bool { return j.Shapes != nil }) {
+		if slices.ContainsFunc(m.Jobs, func(j model.Job) bool { return j.Shapes != nil }) {
 			return nil, fmt.Errorf("relax: %s does not go by shapes: use %s, %s or %s", cfg.Method, hare.MethodPrice,
 				hare.MethodMachine, hare.MethodCriticalPath)
 		}

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/model"
 )
 
 // roomKey names what decides for how many tasks of a job there is room on a type.
@@ -17,14 +18,14 @@ type roomKey struct {
 	others               string // the types of several together
 }
 
-func roomKeyOf(j *hare.ModelJob, kind int) roomKey {
+func roomKeyOf(j *model.Job, kind int) roomKey {
 	return roomKey{kind, j.GPUs, j.CPUMilli, j.MemoryMiB, j.Distinct, j.Set, ""}
 }
 
 // roomCache holds for how many tasks there is room, so that equal jobs share the sums over
 // the kinds of nodes.
 type roomCache struct {
-	steps map[roomKey][]hare.Step
+	steps map[roomKey][]model.Step
 	most  map[roomKey]int64
 	// inLevels holds the room in one domain of a level, by job, level and types.
 	inLevels map[string]int64
@@ -32,15 +33,15 @@ type roomCache struct {
 }
 
 // room returns the room for tasks of job j on type k over time, and the greatest room.
-func (rc *roomCache) room(m *hare.Model, j *hare.ModelJob, k int) (steps []hare.Step, most int64) {
+func (rc *roomCache) room(m *model.Model, j *model.Job, k int) (steps []model.Step, most int64) {
 	key := roomKeyOf(j, k)
 	steps, ok := rc.steps[key]
 	if !ok {
 		if rc.steps == nil {
-			rc.steps, rc.most = map[roomKey][]hare.Step{}, map[roomKey]int64{}
+			rc.steps, rc.most = map[roomKey][]model.Step{}, map[roomKey]int64{}
 		}
 		steps = m.TaskRoom(j, k)
-		rc.steps[key], rc.most[key] = steps, hare.MostRoom(steps)
+		rc.steps[key], rc.most[key] = steps, model.MostRoom(steps)
 	}
 	return steps, rc.most[key]
 }
@@ -48,7 +49,7 @@ func (rc *roomCache) room(m *hare.Model, j *hare.ModelJob, k int) (steps []hare.
 // roundMode is a mode of the rounds of a job: a type on which its tasks run, and a level of which
 // one domain holds the round (docs/reference/levels.md). Sync times are those of the level.
 type roundMode struct {
-	hare.Mode
+	model.Mode
 	level int
 	most  int64 // how many tasks may run in the mode at once
 	shape int   // the index in ModelJob.Shapes, and 0 where there are none
@@ -60,7 +61,7 @@ const anyLevel = math.MaxInt16
 // modes returns the modes in which a round of job j can run (docs/reference/nodes.md, "Modes"). Gang and
 // rigid jobs run on types with room for all tasks at once in one domain, and quotas for them.
 // Jobs that mix types run on all of their types or on none, whatever their quotas.
-func (rc *roomCache) modes(m *hare.Model, j *hare.ModelJob) (kept []roundMode) {
+func (rc *roomCache) modes(m *model.Model, j *model.Job) (kept []roundMode) {
 	if m.Levels != nil && j.Sync != hare.Relaxed {
 		return rc.levelModes(m, j)
 	}
@@ -77,14 +78,14 @@ func (rc *roomCache) modes(m *hare.Model, j *hare.ModelJob) (kept []roundMode) {
 			addChanges(changes, steps)
 		}
 	}
-	if j.Mix && hare.MostRoom(stepsOf(changes)) < j.Tasks {
+	if j.Mix && model.MostRoom(stepsOf(changes)) < j.Tasks {
 		return nil
 	}
 	return kept
 }
 
 // levelModes is modes for a gang or rigid job where levels matter.
-func (rc *roomCache) levelModes(m *hare.Model, j *hare.ModelJob) (kept []roundMode) {
+func (rc *roomCache) levelModes(m *model.Model, j *model.Job) (kept []roundMode) {
 	types := make([]int, 0, len(j.Modes))
 	for _, md := range j.Modes {
 		types = append(types, md.Type)
@@ -120,7 +121,7 @@ func (rc *roomCache) levelModes(m *hare.Model, j *hare.ModelJob) (kept []roundMo
 
 // levelRoom returns how many tasks of job j find room at once in one domain of a level on some
 // types together.
-func (rc *roomCache) levelRoom(m *hare.Model, j *hare.ModelJob, types []int, level int) int64 {
+func (rc *roomCache) levelRoom(m *model.Model, j *model.Job, types []int, level int) int64 {
 	key := fmt.Sprint(roomKeyOf(j, level), types)
 	most, ok := rc.inLevels[key]
 	if !ok {
@@ -134,7 +135,7 @@ func (rc *roomCache) levelRoom(m *hare.Model, j *hare.ModelJob, types []int, lev
 }
 
 // quotaOf returns the least quota that counts job j on type k, in GPUs.
-func quotaOf(m *hare.Model, j *hare.ModelJob, k int) int64 {
+func quotaOf(m *model.Model, j *model.Job, k int) int64 {
 	least := int64(math.MaxInt64)
 	for _, q := range j.Quotas {
 		if m.Quotas[q].Types[k] {
@@ -145,7 +146,7 @@ func quotaOf(m *hare.Model, j *hare.ModelJob, k int) int64 {
 }
 
 // addChanges adds the changes of steps to those by time.
-func addChanges(changes map[int64]int64, steps []hare.Step) {
+func addChanges(changes map[int64]int64, steps []model.Step) {
 	level := int64(0)
 	for _, s := range steps {
 		changes[s.FromUs] += s.Count - level
@@ -154,23 +155,23 @@ func addChanges(changes map[int64]int64, steps []hare.Step) {
 }
 
 // stepsOf sums changes by time up to steps.
-func stepsOf(changes map[int64]int64) []hare.Step {
+func stepsOf(changes map[int64]int64) []model.Step {
 	times := make([]int64, 0, len(changes))
 	for t := range changes {
 		times = append(times, t)
 	}
 	slices.Sort(times)
-	var steps []hare.Step
+	var steps []model.Step
 	level := int64(0)
 	for _, t := range times {
 		level += changes[t]
-		steps = append(steps, hare.Step{FromUs: t, Count: level})
+		steps = append(steps, model.Step{FromUs: t, Count: level})
 	}
 	return steps
 }
 
 // whyNoRoom says why job i can never run a round, where nodes matter.
-func whyNoRoom(m *hare.Model, i int) string {
+func whyNoRoom(m *model.Model, i int) string {
 	j, spec := &m.Jobs[i], &m.Instance.Jobs[i]
 	if j.Shapes != nil {
 		first := j.InShape(0)
@@ -232,7 +233,7 @@ func whyNoRoom(m *hare.Model, i int) string {
 }
 
 // needed returns how many tasks of a job must run at once.
-func needed(j *hare.ModelJob) int64 {
+func needed(j *model.Job) int64 {
 	if j.Sync == hare.Relaxed {
 		return 1
 	}

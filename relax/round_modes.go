@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/model"
 )
 
 // addRoundModes gives relaxed job i prices of its own: tight and loose rounds in place of the usual ones
@@ -15,7 +16,7 @@ func (pr *problem) addRoundModes(i int) {
 	var modes []mode
 	for x := range j.modes {
 		md := j.modes[x]
-		most := float64(hare.MostRoom(pr.caps[md.kind]))
+		most := float64(model.MostRoom(pr.caps[md.kind]))
 		least := md.p*max(2, math.Ceil(j.tasks/most)) + md.s
 		for y := range j.modes {
 			if y != x {
@@ -67,7 +68,7 @@ func ahead(steps []trailingStep, by, a float64) []trailingStep {
 const wideRounds = 0.25
 
 // WideRounds reports whether the rounds of jobs are so wide that prices of jobs pay where some jobs are relaxed.
-func WideRounds(m *hare.Model) bool {
+func WideRounds(m *model.Model) bool {
 	all, wide := 0.0, 0.0
 	for i := range m.Jobs {
 		j := &m.Jobs[i]
@@ -81,7 +82,7 @@ func WideRounds(m *hare.Model) bool {
 			}
 		}
 		work := float64(j.Rounds) * float64(j.Tasks) * float64(fast.DurationUs())
-		most := max(1, hare.MostRoom(m.Capacity(int(fast.Type))))
+		most := max(1, model.MostRoom(m.Capacity(int(fast.Type))))
 		all += work
 		wide += work * min(1, float64(j.Tasks)/float64(most))
 	}

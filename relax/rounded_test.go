@@ -3,7 +3,7 @@ package relax
 import (
 	"testing"
 
-	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/model"
 	"github.com/hare-sched/hare/trace"
 )
 
@@ -27,7 +27,7 @@ func TestRoundedBounds(t *testing.T) {
 			cfg := Config{Workers: 1, Cells: 24, Effort: 0.3, MaxLPs: -1, NoSizes: true}
 			exact := mustPrice(t, inst, cfg).Bound.Float()
 			cfg.Rounded = true
-			rel, err := Run(t.Context(), hare.NewModel(inst), cfg)
+			rel, err := Run(t.Context(), model.New(inst), cfg)
 			if err != nil {
 				t.Fatal(err)
 			}

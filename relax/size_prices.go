@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/model"
 )
 
 // row says what a row of the oracle's prices charges for: single GPUs of a type (gpus 1),
@@ -236,7 +237,7 @@ func (pr *problem) prohibitivePrice(r int, end float64) float64 {
 }
 
 // maxCapacity returns max M over each cell.
-func maxCapacity(steps []hare.Step, grid []float64) []int64 {
+func maxCapacity(steps []model.Step, grid []float64) []int64 {
 	out := make([]int64, len(grid)-1)
 	i := 0
 	for g := range out {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/bench/brute"
+	"github.com/hare-sched/hare/model"
 	"github.com/hare-sched/hare/verify"
 	"github.com/hare-sched/hare/wire"
 )
@@ -26,7 +27,7 @@ func TestSizesByHand(t *testing.T) {
 		inst.Jobs = append(inst.Jobs, hare.Job{ID: id, WeightMicro: 1_000_000, Rounds: 1, Tasks: 2, Sync: hare.Rigid,
 			On: []hare.Profile{{Type: "A", ComputeUs: 1_000_000}}})
 	}
-	pr, _ := newProblem(hare.NewModel(inst), 0)
+	pr, _ := newProblem(model.New(inst), 0)
 	if len(pr.rows) != 2 || pr.rows[1] != (row{gpus: 2}) {
 		t.Fatalf("rows %v", pr.rows)
 	}
@@ -88,7 +89,7 @@ func TestPacksPayForEveryPattern(t *testing.T) {
 			inst.Jobs[i].Tasks = int64(1 + r.IntN(4))
 		}
 		inst.Cluster.Nodes[0].GPUs[0].Count += r.IntN(6)
-		pr, ok := newProblem(hare.NewModel(inst), 0)
+		pr, ok := newProblem(model.New(inst), 0)
 		if !ok || len(pr.dualFeasible) == 0 {
 			continue
 		}
@@ -146,7 +147,7 @@ func TestSizesOnKnownOptima(t *testing.T) {
 
 func mustPrice(t *testing.T, inst *hare.Instance, cfg Config) *hare.Relaxation {
 	t.Helper()
-	rel, err := Run(context.Background(), hare.NewModel(inst), cfg)
+	rel, err := Run(context.Background(), model.New(inst), cfg)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/model"
 )
 
 // stepTerms limits R · (H/δ) · transitions of a job that is bounded round by round
@@ -114,7 +115,7 @@ func (pr *problem) stepsPay() bool {
 	if pr.step == 0 || len(pr.edges) > 0 || slices.ContainsFunc(pr.jobs, func(j job) bool { return j.late > 0 }) {
 		return false
 	}
-	off := func(s hare.Step) bool { return s.FromUs%pr.step != 0 }
+	off := func(s model.Step) bool { return s.FromUs%pr.step != 0 }
 	for k, steps := range pr.caps {
 		if (pr.sized(k) || len(pr.pools.list) > 0) && slices.ContainsFunc(steps, off) {
 			return false
@@ -131,7 +132,7 @@ func gcd(a, b int64) int64 {
 }
 
 // onSteps reports whether the times of a relaxed job's tasks are multiples of step.
-func onSteps(mj *hare.ModelJob, step int64) bool {
+func onSteps(mj *model.Job, step int64) bool {
 	if mj.Sync != hare.Relaxed || mj.Shapes != nil || step <= 0 {
 		return false
 	}

@@ -4,8 +4,8 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/bench/brute"
+	"github.com/hare-sched/hare/model"
 	"github.com/hare-sched/hare/verify"
 )
 
@@ -18,7 +18,7 @@ func TestStepsOnNodes(t *testing.T) {
 	stated, inPools := 0, 0
 	for seed := uint64(0); seed < 400; seed++ {
 		inst := brute.RandomOnNodes(rand.New(rand.NewPCG(seed, 21)))
-		m := hare.NewModel(inst)
+		m := model.New(inst)
 		if !m.Placed {
 			continue
 		}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/bench/brute"
+	"github.com/hare-sched/hare/model"
 )
 
 // naivePhi computes V_R(a) of docs/inside/bounds.md ("Steps") exactly as it is written there, for prices
@@ -106,7 +107,7 @@ func TestStepsAreTheRecursionAsWritten(t *testing.T) {
 				SyncUs: int64(r.IntN(3)) * 1_000_000})
 		}
 		inst.Jobs = []hare.Job{job}
-		m := hare.NewModel(inst)
+		m := model.New(inst)
 		pr, ok := newProblem(m, 0)
 		if !ok {
 			t.Fatal("infeasible")
@@ -198,7 +199,7 @@ func TestStepsNeverExceedTheOptimum(t *testing.T) {
 		if !found || !done {
 			continue
 		}
-		pr, ok := newProblem(hare.NewModel(inst), 0)
+		pr, ok := newProblem(model.New(inst), 0)
 		if !ok {
 			t.Fatal("infeasible, but it has an optimum")
 		}

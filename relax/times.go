@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/model"
 )
 
 // addTimes fills in specs, index and pathUs: the earliest start a' with the least setup, and the
@@ -73,7 +74,7 @@ func (pr *problem) addTimes(peak []int64) (kept [][]roundMode, ok bool) {
 }
 
 // plainModes returns the modes of a job where nodes do not matter.
-func plainModes(j *hare.ModelJob, peak []int64) []roundMode {
+func plainModes(j *model.Job, peak []int64) []roundMode {
 	modes := make([]roundMode, len(j.Modes))
 	for x, md := range j.Modes {
 		modes[x] = roundMode{Mode: md, level: anyLevel, most: peak[md.Type]}
@@ -82,7 +83,7 @@ func plainModes(j *hare.ModelJob, peak []int64) []roundMode {
 }
 
 // modesOf returns the modes of a job in all of its shapes.
-func (pr *problem) modesOf(mj *hare.ModelJob, peak []int64) []roundMode {
+func (pr *problem) modesOf(mj *model.Job, peak []int64) []roundMode {
 	switch {
 	case mj.Shapes == nil && pr.model.Placed:
 		return pr.rooms.modes(pr.model, mj)
@@ -106,7 +107,7 @@ func (pr *problem) modesOf(mj *hare.ModelJob, peak []int64) []roundMode {
 
 // leastTime returns the least time ℓ of all units that are left (docs/reference/shapes.md, "Bounds"), and
 // false where no round can ever run.
-func leastTime(mj *hare.ModelJob, modes []roundMode) (least int64, ok bool) {
+func leastTime(mj *model.Job, modes []roundMode) (least int64, ok bool) {
 	if mj.Shapes == nil {
 		tau, fits := roundTime(mj, modes)
 		return tau * mj.Rounds, fits
@@ -132,7 +133,7 @@ func leastTime(mj *hare.ModelJob, modes []roundMode) (least int64, ok bool) {
 
 // inRoom returns the first start ≥ t of a round of a job, and the least end of all that is left, by
 // when nodes have room.
-func (pr *problem) inRoom(mj *hare.ModelJob, modes []roundMode, t int64) (start, end int64) {
+func (pr *problem) inRoom(mj *model.Job, modes []roundMode, t int64) (start, end int64) {
 	start, end = endless, endless
 	if mj.Shapes == nil {
 		tau, _ := roundTime(mj, modes)
@@ -157,7 +158,7 @@ func (pr *problem) inRoom(mj *hare.ModelJob, modes []roundMode, t int64) (start,
 }
 
 // leastSetup returns σ, the least setup of a mode, or 0 where the job runs at time 0.
-func leastSetup(mj *hare.ModelJob, modes []roundMode) int64 {
+func leastSetup(mj *model.Job, modes []roundMode) int64 {
 	if mj.RunsUntilUs > 0 || len(modes) == 0 {
 		return 0
 	}
@@ -177,8 +178,8 @@ func (pr *problem) setup(job int) int64 {
 }
 
 // jobOrder returns the indices of the jobs, predecessors first.
-func jobOrder(m *hare.Model) []int {
-	if slices.ContainsFunc(m.Jobs, func(j hare.ModelJob) bool { return len(j.After) > 0 }) {
+func jobOrder(m *model.Model) []int {
+	if slices.ContainsFunc(m.Jobs, func(j model.Job) bool { return len(j.After) > 0 }) {
 		return m.Instance.TopologicalOrder()
 	}
 	order := make([]int, len(m.Jobs))

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/model"
 )
 
 const (
@@ -34,7 +35,7 @@ type roomPieces struct {
 }
 
 // piecesOf splits the room on some equal nodes over time into pieces.
-func piecesOf(out []roomPiece, steps []hare.Step, nodes int64) []roomPiece {
+func piecesOf(out []roomPiece, steps []model.Step, nodes int64) []roomPiece {
 	var open []roomPiece
 	room := int64(0)
 	for _, s := range steps {
@@ -201,7 +202,7 @@ func leastEnd(ways []way, t, rounds int64) int64 {
 }
 
 // pieces returns the pieces of the room of job j on some types together.
-func (rc *roomCache) pieces(m *hare.Model, j *hare.ModelJob, types ...int) *roomPieces {
+func (rc *roomCache) pieces(m *model.Model, j *model.Job, types ...int) *roomPieces {
 	key := roomKeyOf(j, types[0])
 	if len(types) > 1 {
 		key.others = fmt.Sprint(types)
@@ -225,7 +226,7 @@ func (rc *roomCache) pieces(m *hare.Model, j *hare.ModelJob, types ...int) *room
 
 // ends returns the first start ≥ t and the least end of all rounds of a job in one shape, which goes
 // by when nodes have room (docs/use/running.md, "Bounds"). tau is the least time of a round.
-func (rc *roomCache) ends(m *hare.Model, j *hare.ModelJob, modes []roundMode, t, tau int64) (start, end int64) {
+func (rc *roomCache) ends(m *model.Model, j *model.Job, modes []roundMode, t, tau int64) (start, end int64) {
 	var ways []way
 	switch {
 	case j.Mix:

@@ -7,6 +7,7 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/history"
+	"github.com/hare-sched/hare/model"
 	"github.com/hare-sched/hare/verify"
 	"github.com/hare-sched/hare/wire"
 )
@@ -33,7 +34,7 @@ func resultOutcome(inst *hare.Instance, res *hare.Result) *outcome {
 	o := newOutcome(len(inst.Jobs))
 	for i := range inst.Jobs {
 		if j := &inst.Jobs[i]; j.Running() {
-			o.gpus[i], o.endUs[i] = j.Progress.GPUs, inst.RunningUntilUs(i)
+			o.gpus[i], o.endUs[i] = j.Progress.GPUs, model.RunningUntilUs(inst, i)
 		}
 	}
 	for i := range res.Jobs {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/history"
+	"github.com/hare-sched/hare/model"
 )
 
 // SlurmConfig are the settings of the simulated Slurm.
@@ -234,7 +235,7 @@ func (rp *replay) resume(i int) {
 	}
 	h.expectedUs = rp.limitUs[i] - j.Progress.ElapsedUs
 	rp.expect(i)
-	rp.out.gpus[i], rp.out.endUs[i] = j.Progress.GPUs, rp.inst.RunningUntilUs(i)
+	rp.out.gpus[i], rp.out.endUs[i] = j.Progress.GPUs, model.RunningUntilUs(rp.inst, i)
 	rp.ends.push(ending{rp.out.endUs[i], i, rp.attempt[i]})
 }
 

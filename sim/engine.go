@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/model"
 	"github.com/hare-sched/hare/online"
 	"github.com/hare-sched/hare/wire"
 )
@@ -21,7 +22,7 @@ const Rules = hare.RuleNodes | hare.RuleProgress | hare.RuleRunning | hare.RuleQ
 // engine is the state of the cluster with the events that are to come.
 type engine struct {
 	inst   *hare.Instance
-	model  *hare.Model
+	model  *model.Model
 	policy online.Policy
 	log    func(wire.Record) error
 	name   string // name of the policy
@@ -144,7 +145,7 @@ func newEngine(inst *hare.Instance, policy online.Policy, cfg Config) (*engine, 
 		return nil, err
 	}
 	e := &engine{
-		inst: inst, model: hare.NewModel(withoutRunning(inst)), policy: policy, log: cfg.Log, name: cfg.Name,
+		inst: inst, model: model.New(withoutRunning(inst)), policy: policy, log: cfg.Log, name: cfg.Name,
 		jobs: make([]job, len(inst.Jobs)), arrivals: make([]int32, len(inst.Jobs)),
 		jobOf: map[string]int32{}, unfinished: len(inst.Jobs),
 		gpuOf: map[string]int32{}, failed: none,
@@ -464,7 +465,7 @@ func (e *engine) forget(slot int32) {
 
 // mode returns the times of a job on a GPU, or nil where the job has no profile for the
 // type.
-func (e *engine) mode(ji, g int32) *hare.Mode {
+func (e *engine) mode(ji, g int32) *model.Mode {
 	modes := e.model.Jobs[ji].Modes
 	for i := range modes {
 		if modes[i].Type == e.model.GPUs[g].Type {

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/model"
 )
 
 // Fault takes a GPU, or all GPUs of a node, out of service for a while in which the
@@ -46,7 +47,7 @@ const maxFruitlessFaults = 10 * maxIdleFaults
 
 // checkFaults returns the GPUs of each fault. It refuses a fault that is not possible,
 // with its entry, GPU and times.
-func checkFaults(m *hare.Model, faults []Fault) ([][]int, error) {
+func checkFaults(m *model.Model, faults []Fault) ([][]int, error) {
 	type span struct {
 		fromUs, untilUs int64
 		entry           int

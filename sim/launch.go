@@ -2,10 +2,11 @@ package sim
 
 import (
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/model"
 )
 
 // launch gives a GPU to a task. The caller then calls begin for the task.
-func (e *engine) launch(ji, g int32, task int64, p *hare.Mode) (slot int32) {
+func (e *engine) launch(ji, g int32, task int64, p *model.Mode) (slot int32) {
 	j, x, spec := &e.jobs[ji], &e.gpus[g], &e.inst.Jobs[ji]
 	if n := len(e.vacant); n > 0 {
 		slot, e.vacant = e.vacant[n-1], e.vacant[:n-1]

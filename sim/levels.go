@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/model"
 )
 
 // Where a job keeps within a level or its times go by the spread of a round (docs/reference/levels.md), a round
@@ -51,7 +52,7 @@ func (e *engine) setSpread(ji int32) (reason string) {
 }
 
 // syncUs is the time of synchronisation in a mode of a round that is spread over a level.
-func syncUs(md *hare.Mode, spread int) int64 {
+func syncUs(md *model.Mode, spread int) int64 {
 	if md.SyncByLevel == nil {
 		return md.SyncUs
 	}
@@ -67,13 +68,13 @@ func (e *engine) beginSpread(ji int32) {
 
 // fastestRounds finds the least times of rounds whose times go by the spread.
 type fastestRounds struct {
-	model *hare.Model
+	model *model.Model
 	room  map[string]int64 // by what a task needs, type and level
 }
 
 // us is the least time of a round of a job in a mode: at the finest level of which one domain has room
 // for all tasks.
-func (fr *fastestRounds) us(job int, md *hare.Mode) int64 {
+func (fr *fastestRounds) us(job int, md *model.Mode) int64 {
 	j := &fr.model.Jobs[job]
 	if md.SyncByLevel == nil || j.Mix {
 		return md.ComputeUs + syncUs(md, 0)
@@ -99,7 +100,7 @@ func (fr *fastestRounds) us(job int, md *hare.Mode) int64 {
 // task, for which all tasks of the round wait.
 func (mg *Merged) roundSpreads(s *hare.Schedule, kinds map[string]string,
 	slow map[jobRound]int64) map[jobRound]int64 {
-	var model *hare.Model
+	var compiled *model.Model
 	var nodeOf map[string]int
 	type spreadRound struct {
 		first, spread int
@@ -114,9 +115,9 @@ func (mg *Merged) roundSpreads(s *hare.Schedule, kinds map[string]string,
 			if mg.runs[e.Job] == 1 || !spreads(j) {
 				continue
 			}
-			if model == nil {
-				model, nodeOf = hare.NewModel(mg.orig), map[string]int{}
-				for _, g := range model.GPUs {
+			if compiled == nil {
+				compiled, nodeOf = model.New(mg.orig), map[string]int{}
+				for _, g := range compiled.GPUs {
 					nodeOf[g.ID] = g.Node
 				}
 			}
@@ -128,7 +129,7 @@ func (mg *Merged) roundSpreads(s *hare.Schedule, kinds map[string]string,
 					x = &spreadRound{first: n}
 					rounds[at] = x
 				}
-				x.spread = model.Levels.Join(x.spread, x.first, n)
+				x.spread = compiled.Levels.Join(x.spread, x.first, n)
 				x.gpus = append(x.gpus, l.GPU)
 			}
 		}
@@ -139,7 +140,7 @@ func (mg *Merged) roundSpreads(s *hare.Schedule, kinds map[string]string,
 		}
 		slow[at] = 0
 		for _, gpu := range x.gpus {
-			slow[at] = max(slow[at], durationOf(&mg.orig.Jobs[at.job], kinds[gpu], model.Levels, x.spread))
+			slow[at] = max(slow[at], durationOf(&mg.orig.Jobs[at.job], kinds[gpu], compiled.Levels, x.spread))
 		}
 	}
 	return slow

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/model"
 	"github.com/hare-sched/hare/online"
 )
 
@@ -92,7 +93,7 @@ func (mg *Merged) mergeProgress(job int, j *hare.Job, n, left int64) int64 {
 		mg.kinds = gpuTypes(mg.orig)
 	}
 	if spreads(j) { // E is for the spread of the GPUs
-		p.ElapsedUs += (n - 1) * (mg.orig.RunningUntilUs(job) + p.ElapsedUs)
+		p.ElapsedUs += (n - 1) * (model.RunningUntilUs(mg.orig, job) + p.ElapsedUs)
 	} else {
 		longest := int64(0)
 		for _, gpu := range p.GPUs {
@@ -200,7 +201,7 @@ func (mg *Merged) mixedRounds(s *hare.Schedule, kinds map[string]string) map[job
 
 // gpuTypes maps the names of GPUs to their types.
 func gpuTypes(inst *hare.Instance) map[string]string {
-	m := hare.NewModel(inst)
+	m := model.New(inst)
 	kinds := make(map[string]string, len(m.GPUs))
 	for _, g := range m.GPUs {
 		kinds[g.ID] = m.Types[g.Type]

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/model"
 )
 
 // Metrics are the figures by which policies of all engines are compared. Times are in
@@ -103,7 +104,7 @@ func (m *Metrics) Share(limitS float64) float64 {
 // Metrics computes the figures of a run of inst over the jobs of Config.Window. The cost
 // is O(jobs log jobs + GPUs).
 func (o *Outcome) Metrics(inst *hare.Instance) *Metrics {
-	model := hare.NewModel(withoutRunning(inst))
+	model := model.New(withoutRunning(inst))
 	x := &Metrics{
 		TotalS: float64(o.EndUs) / 1e6, Use: o.Use, Switches: o.Switches, SwitchS: float64(o.SwitchUs) / 1e6,
 		Preemptions: o.Preemptions, LostTasks: o.Lost, Failures: o.Failures, LostS: float64(o.LostUs) / 1e6,
@@ -215,7 +216,7 @@ func (m *Metrics) weigh() {
 }
 
 // serviceUs is the GPU time of a type in service up to EndUs, without the time of faults.
-func (o *Outcome) serviceUs(m *hare.Model, kind int) float64 {
+func (o *Outcome) serviceUs(m *model.Model, kind int) float64 {
 	sum := 0.0
 	for _, c := range m.Classes {
 		if c.Type != kind {
@@ -252,7 +253,7 @@ func jain(v []float64) float64 {
 }
 
 // mostGPUs is the most GPUs of all types in service at one time.
-func mostGPUs(m *hare.Model) int64 {
+func mostGPUs(m *model.Model) int64 {
 	type change struct{ atUs, by int64 }
 	var changes []change
 	for k := range m.Types {

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/model"
 )
 
 // nodeUse is what tasks hold of the nodes of an instance to which nodes matter.
@@ -245,7 +246,7 @@ func (e *engine) describedNode(g int32) *hare.Change {
 }
 
 // launchPlaced is launch for all GPUs of a task.
-func (e *engine) launchPlaced(ji int32, gpus []int32, task int64, p *hare.Mode) (slot int32, reason string) {
+func (e *engine) launchPlaced(ji int32, gpus []int32, task int64, p *model.Mode) (slot int32, reason string) {
 	gang, held := e.inst.Jobs[ji].Sync != hare.Relaxed, e.gpus[gpus[0]].job == ji
 	for _, g := range gpus[1:] {
 		if (e.gpus[g].job == ji) != held {
@@ -264,7 +265,7 @@ func (e *engine) launchPlaced(ji int32, gpus []int32, task int64, p *hare.Mode) 
 }
 
 // launchOn gives GPUs to a task.
-func (e *engine) launchOn(ji int32, gpus []int32, task int64, p *hare.Mode) (slot int32) {
+func (e *engine) launchOn(ji int32, gpus []int32, task int64, p *model.Mode) (slot int32) {
 	slot = e.launch(ji, gpus[0], task, p)
 	for len(e.nodes.others) <= int(slot) {
 		e.nodes.others = append(e.nodes.others, nil)

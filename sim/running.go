@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/model"
 )
 
 // withoutRunning is an instance as if nothing were done or ran at time 0, for its model: the
@@ -97,7 +98,7 @@ func left(inst *hare.Instance, job int) (rounds int64, runsS float64) {
 			rounds = 0
 		}
 	}
-	return rounds, float64(inst.RunningUntilUs(job)) / 1e6
+	return rounds, float64(model.RunningUntilUs(inst, job)) / 1e6
 }
 
 // Constant is the part of the weighted completion time of the jobs that end with the work that runs
@@ -105,7 +106,7 @@ func left(inst *hare.Instance, job int) (rounds int64, runsS float64) {
 func Constant(inst *hare.Instance) (sum hare.Amount) {
 	for i := range inst.Jobs {
 		if j := &inst.Jobs[i]; endsAtStart(j) {
-			sum = sum.Add(hare.Product(j.WeightMicro, inst.RunningUntilUs(i)))
+			sum = sum.Add(hare.Product(j.WeightMicro, model.RunningUntilUs(inst, i)))
 		}
 	}
 	return sum

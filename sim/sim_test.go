@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/model"
 	"github.com/hare-sched/hare/online"
 	"github.com/hare-sched/hare/relax"
 	"github.com/hare-sched/hare/sim"
@@ -149,7 +150,7 @@ func TestVerified(t *testing.T) {
 			if seed%20 != 0 {
 				continue
 			}
-			rel, err := relax.Run(t.Context(), hare.NewModel(inst), relax.Config{Workers: 1, Cells: 12})
+			rel, err := relax.Run(t.Context(), model.New(inst), relax.Config{Workers: 1, Cells: 12})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -369,7 +370,7 @@ func TestGarbledDecisions(t *testing.T) {
 		r := rand.New(rand.NewPCG(seed, 5))
 		inst := random(r, seed%2 == 1)
 		chance := 2 + r.IntN(60)
-		model := hare.NewModel(inst)
+		model := model.New(inst)
 		p := &meddler{policies(t, inst)["fifo"], func(ds []hare.Decision) []hare.Decision {
 			if len(ds) == 0 || r.IntN(chance) > 0 {
 				return ds

@@ -9,6 +9,7 @@ import (
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/branch"
 	"github.com/hare-sched/hare/greedy"
+	"github.com/hare-sched/hare/model"
 	"github.com/hare-sched/hare/relax"
 	"github.com/hare-sched/hare/verify"
 )
@@ -65,7 +66,7 @@ func (s *solve) branches() bool {
 
 // relaxes reports whether some job is relaxed.
 func (s *solve) relaxes() bool {
-	return slices.ContainsFunc(s.model.Jobs, func(j hare.ModelJob) bool { return j.Sync == hare.Relaxed })
+	return slices.ContainsFunc(s.model.Jobs, func(j model.Job) bool { return j.Sync == hare.Relaxed })
 }
 
 // pricesRelaxed reports whether prices of jobs are found although some job is relaxed: where rounds are wide, the
@@ -263,7 +264,7 @@ func (s *solve) planOf(places []branch.Place) *greedy.Plan {
 	}
 	for _, i := range order {
 		j, p := &m.Jobs[i], places[i]
-		period := j.Modes[slices.IndexFunc(j.Modes, func(md hare.Mode) bool { return md.Type == p.Type })].DurationUs()
+		period := j.Modes[slices.IndexFunc(j.Modes, func(md model.Mode) bool { return md.Type == p.Type })].DurationUs()
 		left := j.Tasks
 		for g := range m.GPUs {
 			if left == 0 || m.GPUs[g].Type != p.Type || free[g] > p.StartUs {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/model"
 	"github.com/hare-sched/hare/relax"
 	"github.com/hare-sched/hare/solver"
 	"github.com/hare-sched/hare/verify"
@@ -109,7 +110,7 @@ func TestWideRelaxedJobsHavePrices(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if wide := relax.WideRounds(hare.NewModel(inst)); wide != (test.tasks == "3") {
+		if wide := relax.WideRounds(model.New(inst)); wide != (test.tasks == "3") {
 			t.Errorf("%s tasks on five GPUs are wide: %v", test.tasks, wide)
 		}
 		res, err := solver.Solve(context.Background(), inst, test.opt, solver.Config{Workers: 1})

@@ -5,6 +5,7 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/greedy"
+	"github.com/hare-sched/hare/model"
 	"github.com/hare-sched/hare/relax"
 )
 
@@ -28,7 +29,7 @@ func Check(inst *hare.Instance, opt hare.Options, cfg Config) error {
 	if s.opt.Detail != "tasks" {
 		return nil
 	}
-	s.model = hare.NewModel(inst)
+	s.model = model.New(inst)
 	return s.checkDetail()
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/bench/brute"
+	"github.com/hare-sched/hare/model"
 	"github.com/hare-sched/hare/solver"
 	"github.com/hare-sched/hare/verify"
 	"github.com/hare-sched/hare/wire"
@@ -282,7 +283,7 @@ func eachProfile(j *hare.Job, change func(*hare.Profile)) {
 
 // withFixed says which jobs end with the work that runs at time 0; their costs are left out.
 func withFixed(inst *hare.Instance) (fixed []bool) {
-	for _, j := range hare.NewModel(inst).Jobs {
+	for _, j := range model.New(inst).Jobs {
 		fixed = append(fixed, j.Rounds == 0)
 	}
 	return fixed
@@ -301,7 +302,7 @@ func gridPrices(r *rand.Rand, inst *hare.Instance) *hare.Certificate {
 		}
 		return out
 	}
-	for _, kind := range hare.NewModel(inst).Types {
+	for _, kind := range model.New(inst).Types {
 		c.Prices = append(c.Prices, hare.TypePrices{Type: kind, Nanos: row(1)})
 		for s := int64(2); s < 5; s++ {
 			if r.IntN(2) == 0 {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/greedy"
+	"github.com/hare-sched/hare/model"
 )
 
 // taskRun is the tasks of consecutive rounds on width GPUs of a type, like an entry of a
@@ -34,13 +35,13 @@ type roundTasks struct {
 const maxExpanded = 64
 
 // taskRuns returns the runs of the blocks of job i, whose rounds have these shapes.
-func taskRuns(m *hare.Model, i int, blocks []greedy.Block, shapes greedy.JobShapes) []taskRun {
+func taskRuns(m *model.Model, i int, blocks []greedy.Block, shapes greedy.JobShapes) []taskRun {
 	out := make([]taskRun, 0, len(blocks))
 	for x := range blocks {
 		b := &blocks[x]
 		counts, of, unit := int64(1), int64(0), b.Round
 		if m.Jobs[i].Shapes != nil {
-			var s *hare.ModelShape
+			var s *model.Shape
 			s, unit = shapes.Unit(&m.Jobs[i], b.Round)
 			counts, of = s.Counts, int64(s.Index)
 		}

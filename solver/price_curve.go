@@ -4,6 +4,7 @@ import (
 	"sort"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/model"
 )
 
 // priceCurve is the price of one GPU over time, in weight-seconds, from one row of
@@ -26,7 +27,7 @@ type size struct {
 	tasks int64
 }
 
-func newPriceCurves(m *hare.Model, c *hare.Certificate) *priceCurves {
+func newPriceCurves(m *model.Model, c *hare.Certificate) *priceCurves {
 	t := &priceCurves{sizes: map[size]priceCurve{}}
 	kinds := map[string]int{}
 	for k, name := range m.Types {
@@ -54,7 +55,7 @@ func newPriceCurve(grid, nanos []int64, tasks int64) priceCurve {
 }
 
 // ofJob returns the price curve that job j pays on type k.
-func (pcs *priceCurves) ofJob(k int, j *hare.ModelJob) *priceCurve {
+func (pcs *priceCurves) ofJob(k int, j *model.Job) *priceCurve {
 	if j.Sync != hare.Relaxed && !j.Mix {
 		if x, ok := pcs.sizes[size{k, j.Tasks}]; ok {
 			return &x
@@ -65,13 +66,13 @@ func (pcs *priceCurves) ofJob(k int, j *hare.ModelJob) *priceCurve {
 
 // jobCurves are the price curves of jobs, some of which have prices of their own.
 type jobCurves struct {
-	m     *hare.Model
+	m     *model.Model
 	rest  *priceCurves
 	ofOwn map[[2]int]*priceCurve // by type and job
 }
 
 // newJobCurves reads the prices of a certificate, or those of its only leaf.
-func newJobCurves(m *hare.Model, c *hare.Certificate) *jobCurves {
+func newJobCurves(m *model.Model, c *hare.Certificate) *jobCurves {
 	jc := &jobCurves{m: m, ofOwn: map[[2]int]*priceCurve{}}
 	if len(c.Tree) != 1 || c.Tree[0].Prices == 0 {
 		jc.rest = newPriceCurves(m, c)

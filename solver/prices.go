@@ -5,19 +5,20 @@ import (
 	"slices"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/model"
 )
 
 // Prices are the prices at which a price certificate charges jobs for GPU time, as floats
 // for reports. The bound that the certificate proves is computed by package verify.
 type Prices struct {
-	model   *hare.Model
+	model   *model.Model
 	tariffs *priceCurves
 	path    bool
 }
 
 // NewPrices reads a certificate that verify.Bound accepts for the instance of m. It
 // returns nil if the certificate has no prices.
-func NewPrices(m *hare.Model, c *hare.Certificate) *Prices {
+func NewPrices(m *model.Model, c *hare.Certificate) *Prices {
 	if c == nil || !c.HasPrices() {
 		return nil
 	}
@@ -32,7 +33,7 @@ func NewPrices(m *hare.Model, c *hare.Certificate) *Prices {
 // round. End takes O(cells²).
 func (pr *Prices) End(job, kind int, peak int64) (endUs int64, ok bool) {
 	j := &pr.model.Jobs[job]
-	x := slices.IndexFunc(j.Modes, func(md hare.Mode) bool { return md.Type == kind })
+	x := slices.IndexFunc(j.Modes, func(md model.Mode) bool { return md.Type == kind })
 	if x < 0 || peak < 1 || j.Sync != hare.Relaxed && peak < j.Tasks {
 		return 0, false
 	}
@@ -57,7 +58,7 @@ func (pr *Prices) End(job, kind int, peak int64) (endUs int64, ok bool) {
 // block returns the end, and w C + price, of the cheapest block of a rigid job that ends
 // at earliest or later. An end of the block is at a grid point, or the block begins at
 // the earliest possible time.
-func (pc *priceCurve) block(j *hare.ModelJob, length, earliest int64) (endUs int64, cost float64) {
+func (pc *priceCurve) block(j *model.Job, length, earliest int64) (endUs int64, cost float64) {
 	w := float64(j.WeightMicro) * 1e-12
 	first := max(j.ReleaseUs, earliest-length)
 	at := func(start int64) float64 {
@@ -77,7 +78,7 @@ func (pc *priceCurve) block(j *hare.ModelJob, length, earliest int64) (endUs int
 // fluid returns the end, and w C + price, of the cheapest fluid of a job that ends at
 // earliest or later: for each possible last piece of time, the cheapest time before that
 // piece and in it.
-func (pc *priceCurve) fluid(j *hare.ModelJob, md hare.Mode, earliest int64) (endUs int64, cost float64) {
+func (pc *priceCurve) fluid(j *model.Job, md model.Mode, earliest int64) (endUs int64, cost float64) {
 	w := float64(j.WeightMicro) * 1e-12
 	need := float64(j.Rounds * md.DurationUs())
 	held, window := float64(j.Tasks), int64(0)

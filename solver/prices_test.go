@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/model"
 	"github.com/hare-sched/hare/trace"
 	"github.com/hare-sched/hare/verify"
 )
@@ -33,7 +34,7 @@ func TestEndOnOneTypeIsTheVerifiers(t *testing.T) {
 			}
 			c := *rel.Certificate
 			c.StepUs = 0 // prices as a fluid
-			m := hare.NewModel(inst)
+			m := model.New(inst)
 			p := NewPrices(m, &c)
 			bound := func(jobs ...hare.Job) float64 {
 				one := *inst

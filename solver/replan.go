@@ -9,6 +9,7 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/greedy"
+	"github.com/hare-sched/hare/model"
 	"github.com/hare-sched/hare/verify"
 	"github.com/hare-sched/hare/wire"
 )
@@ -199,7 +200,7 @@ type stabilitySearch struct {
 func (ss *stabilitySearch) chargesMoves() bool { return ss != nil && ss.price > 0 }
 
 // moveCost returns the price of job i's moves at blocks in these shapes, in 1e-12 weight-seconds.
-func (ss *stabilitySearch) moveCost(m *hare.Model, i int, blocks []greedy.Block, shapes greedy.JobShapes) float64 {
+func (ss *stabilitySearch) moveCost(m *model.Model, i int, blocks []greedy.Block, shapes greedy.JobShapes) float64 {
 	j := &ss.rest.jobs[i]
 	if j.why != "" || len(j.planned) == 0 ||
 		ss.previous.ShapesOf(i) == shapes && slices.Equal(blocks, ss.previous.Jobs[i]) {
@@ -209,7 +210,7 @@ func (ss *stabilitySearch) moveCost(m *hare.Model, i int, blocks []greedy.Block,
 }
 
 // cost returns value + stability · GPU-time moved, in 1e-12 weight-seconds.
-func (ss *stabilitySearch) cost(m *hare.Model, p *greedy.Plan) float64 {
+func (ss *stabilitySearch) cost(m *model.Model, p *greedy.Plan) float64 {
 	sum := 0.0
 	if m.Instance.FirstRule(0) != "" {
 		sum = p.Value(m).Float() * 1e12

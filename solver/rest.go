@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/model"
 	"github.com/hare-sched/hare/verify"
 	"github.com/hare-sched/hare/wire"
 )
@@ -128,7 +129,7 @@ func derive(whole, before *hare.Instance, sched *hare.Schedule, at int64) (*rest
 		p := &before.Jobs[x]
 		until := int64(0)
 		if p.Running() {
-			until = before.RunningUntilUs(x)
+			until = model.RunningUntilUs(before, x)
 			makespan = max(makespan, until)
 		}
 		if err := d.job(i, p, until, entries[x]); err != nil {

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/model"
 )
 
 // startedWork is the last started round of a job that has not ended at the instant, or the
@@ -249,7 +250,7 @@ func (dr *deriver) addFixed() {
 	for i := range dr.inst.Jobs {
 		j := &dr.inst.Jobs[i]
 		if endsRunning(j) {
-			dr.addCost(j, dr.inst.RunningUntilUs(i))
+			dr.addCost(j, model.RunningUntilUs(dr.inst, i))
 		}
 	}
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/greedy"
+	"github.com/hare-sched/hare/model"
 	"github.com/hare-sched/hare/relax"
 	"github.com/hare-sched/hare/verify"
 	"github.com/hare-sched/hare/wire"
@@ -142,7 +143,7 @@ func newSolve(ctx context.Context, inst *hare.Instance, opt hare.Options, cfg Co
 	if s.cfg.Restarts != nil {
 		s.restarts = s.cfg.Restarts()
 	}
-	s.model = hare.NewModel(inst)
+	s.model = model.New(inst)
 	if err := s.checkDetail(); err != nil {
 		return nil, err
 	}
@@ -205,7 +206,7 @@ func bound(ctx context.Context, inst *hare.Instance, rc relax.Config, cfg Config
 	if err := checkMethods(inst, hare.Options{Bound: rc.Method}); err != nil {
 		return nil, err
 	}
-	m := hare.NewModel(inst)
+	m := model.New(inst)
 	if inst.FirstRule(knownRules|hare.RuleDurations) == "" {
 		if reasons := greedy.Infeasible(m); len(reasons) > 0 {
 			return nil, &InfeasibleError{reasons}
@@ -227,7 +228,7 @@ func bound(ctx context.Context, inst *hare.Instance, rc relax.Config, cfg Config
 // solve is one call of Solve or Replan.
 type solve struct {
 	inst     *hare.Instance
-	model    *hare.Model
+	model    *model.Model
 	opt      hare.Options
 	cfg      Config
 	parent   context.Context // the caller's context: its end is a cancellation

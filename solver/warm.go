@@ -1,11 +1,14 @@
 package solver
 
-import "github.com/hare-sched/hare"
+import (
+	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/model"
+)
 
 // warmStart reads the prices of a certificate for the types of m; types without prices
 // are free. It returns nil if there are no such prices. The truth of the bound does not
 // depend on these prices.
-func warmStart(m *hare.Model, c *hare.Certificate) *hare.Relaxation {
+func warmStart(m *model.Model, c *hare.Certificate) *hare.Relaxation {
 	if c == nil || len(c.GridUs) < 2 || c.GridUs[0] != 0 {
 		return nil
 	}

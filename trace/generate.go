@@ -36,10 +36,10 @@ type GenerateConfig struct {
 	Name string
 }
 
-// model is one of the paper's models. Its times are relative to a V100 and follow the
+// trainedModel is one of the paper's models. Its times are relative to a V100 and follow the
 // shape of the papers' speedup figures: convolutions and transformers gain much from a
 // V100, graph networks little. They are not measurements.
-type model struct {
+type trainedModel struct {
 	name     string
 	domain   int
 	base     float64   // the seconds of a task on a V100, before the job's own scale of 5
@@ -50,7 +50,7 @@ type model struct {
 // GeneratedTypes are the GPU types whose relative speeds the generator knows.
 var GeneratedTypes = []string{"V100", "P100", "T4", "K80", "M60"}
 
-var models = []model{
+var models = []trainedModel{
 	{"vgg19", 0, 1.35, []float64{1, 2.6, 2.3, 10.1, 6.8}, 0.30},
 	{"resnet50", 0, 1.05, []float64{1, 2.2, 1.9, 6.1, 4.7}, 0.15},
 	{"inceptionv3", 0, 1.25, []float64{1, 2.1, 1.9, 6.0, 4.5}, 0.15},
@@ -128,7 +128,7 @@ func Generate(cfg GenerateConfig) (*hare.Instance, error) {
 		domain[i] = i % domains
 	}
 	rng.Shuffle(len(domain), func(i, j int) { domain[i], domain[j] = domain[j], domain[i] })
-	byDomain := make([][]model, domains)
+	byDomain := make([][]trainedModel, domains)
 	for _, m := range models {
 		byDomain[m.domain] = append(byDomain[m.domain], m)
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	hare "github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/model"
 )
 
 func TestOpenbLike(t *testing.T) {
@@ -38,7 +39,7 @@ func TestOpenbLike(t *testing.T) {
 			}
 		}
 		// Every job finds room on an empty cluster.
-		m := hare.NewModel(inst)
+		m := model.New(inst)
 		for i := range m.Jobs {
 			if len(m.Jobs[i].Modes) == 0 {
 				t.Errorf("seed %d: job %d cannot run", seed, i)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/bench/brute"
+	"github.com/hare-sched/hare/model"
 	"github.com/hare-sched/hare/relax"
 	"github.com/hare-sched/hare/verify"
 )
@@ -26,7 +27,7 @@ func TestPricesAreAsGoodAsNew(t *testing.T) {
 		for i := range inst.Jobs {
 			inst.Jobs[i].Tasks = int64(1 + r.IntN(5)) // some jobs are wider than the cluster
 		}
-		rel, err := relax.Run(t.Context(), hare.NewModel(inst),
+		rel, err := relax.Run(t.Context(), model.New(inst),
 			relax.Config{Workers: 1, Cells: 12, Effort: 0.2, Steps: 2})
 		if err != nil {
 			continue

@@ -9,6 +9,7 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/bench/brute"
+	"github.com/hare-sched/hare/model"
 	"github.com/hare-sched/hare/relax"
 	"github.com/hare-sched/hare/verify"
 )
@@ -75,7 +76,7 @@ func TestLooserOnNodesAgainstBruteForce(t *testing.T) {
 			if pair[1] == tight {
 				optimum, exists = most, found != nil
 			}
-			rel, err := relax.Run(context.Background(), hare.NewModel(pair[0]), relax.Config{Workers: 1, Cells: 8, Effort: 0.2})
+			rel, err := relax.Run(context.Background(), model.New(pair[0]), relax.Config{Workers: 1, Cells: 8, Effort: 0.2})
 			if err != nil || !exists || rel.Certificate == nil || rel.Certificate.Method != hare.MethodPrice {
 				continue
 			}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/bench/brute"
+	"github.com/hare-sched/hare/model"
 	"github.com/hare-sched/hare/relax"
 	"github.com/hare-sched/hare/verify"
 	"github.com/hare-sched/hare/whatif/scenario"
@@ -162,7 +163,7 @@ func againstBruteForce(t *testing.T, seeds uint64, draw func(*rand.Rand) *hare.I
 				t.Fatalf("seed %d: tighter with slack %s, and the optimum goes from %d to %d", seed, rel.slack, before, after)
 			}
 		}
-		fit, err := relax.Run(context.Background(), hare.NewModel(base), relax.Config{Workers: 1, Cells: 8, Effort: 0.2})
+		fit, err := relax.Run(context.Background(), model.New(base), relax.Config{Workers: 1, Cells: 8, Effort: 0.2})
 		if err != nil || found == nil || fit.Certificate == nil || fit.Certificate.Method != hare.MethodPrice {
 			continue
 		}

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/model"
 	"github.com/hare-sched/hare/wire"
 )
 
@@ -18,7 +19,7 @@ func ExampleDecodeInstance() {
 		fmt.Println(err)
 		return
 	}
-	m := hare.NewModel(inst)
+	m := model.New(inst)
 	fmt.Println(len(m.GPUs), "GPUs, the last one is", m.GPUs[len(m.GPUs)-1].ID)
 	fmt.Println(inst.Jobs[0].On[0].DurationUs(), "µs a task")
 	// Output:

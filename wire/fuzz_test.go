@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/model"
 	"github.com/hare-sched/hare/wire"
 )
 
@@ -60,7 +61,7 @@ func FuzzDecodeInstance(f *testing.F) {
 		if !bytes.Equal(wire.Canonical(inst), wire.Canonical(again)) {
 			t.Fatal("the canonical form changed")
 		}
-		hare.NewModel(inst)
+		model.New(inst)
 	})
 }
 

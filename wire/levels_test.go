@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/model"
 	"github.com/hare-sched/hare/wire"
 )
 
@@ -132,7 +133,7 @@ func TestModelLevels(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := hare.NewModel(inst)
+	m := model.New(inst)
 	lv, j, k := m.Levels, &m.Jobs[0], &m.Jobs[1]
 	if diff := cmp.Diff([]string{"node", "rack", "zone", "any"}, lv.Names); diff != "" {
 		t.Error(diff)

@@ -6,8 +6,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/internal/haretest"
+	"github.com/hare-sched/hare/model"
 	"github.com/hare-sched/hare/wire"
 )
 
@@ -153,18 +153,18 @@ func TestCanonicalRunningWorkAndDependencies(t *testing.T) {
 	if at, placed := inst.Placed(); !placed || at != "/cluster/reservations" {
 		t.Errorf("Placed is %s, %v", at, placed)
 	}
-	m := hare.NewModel(inst)
+	m := model.New(inst)
 	if k := &m.Jobs[0]; k.RunsUntilUs != 1_500_000 || k.Rounds != 0 || len(k.RunsOn) != 1 ||
 		m.GPUs[k.RunsOn[0]].ID != "a/1" {
 		t.Errorf("the running job is %+v", k)
 	}
-	held := []hare.Step{{FromUs: 0, Count: 1}, {FromUs: 1_500_000, Count: 0}}
+	held := []model.Step{{FromUs: 0, Count: 1}, {FromUs: 1_500_000, Count: 0}}
 	if diff := cmp.Diff(held, m.Quotas[0].Running); diff != "" {
 		t.Error(diff)
 	}
 	// Node a is closed to job i from 0 to 1 and from 3 to 7 s, node b from 0 to 1 s; b leaves at 9 s.
 	room := m.TaskRoom(&m.Jobs[2], m.GPUs[1].Type)
-	want := []hare.Step{{FromUs: 0, Count: 0}, {FromUs: 1_000_000, Count: 3}, {FromUs: 1_500_000, Count: 4},
+	want := []model.Step{{FromUs: 0, Count: 0}, {FromUs: 1_000_000, Count: 3}, {FromUs: 1_500_000, Count: 4},
 		{FromUs: 3_000_000, Count: 2}, {FromUs: 7_000_000, Count: 4}, {FromUs: 9_000_000, Count: 2}}
 	if diff := cmp.Diff(want, room); diff != "" {
 		t.Error(diff)

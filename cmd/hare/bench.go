@@ -17,8 +17,8 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
-	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/bench"
+	"github.com/hare-sched/hare/model"
 	"github.com/hare-sched/hare/wire"
 )
 
@@ -234,7 +234,7 @@ func listGapSet(w io.Writer, cases []bench.GapCase) error {
 		if err != nil {
 			return inputError(one.Name, err)
 		}
-		gpus := len(hare.NewModel(inst).GPUs)
+		gpus := len(model.New(inst).GPUs)
 		fmt.Fprintf(w, "%-36s %6d jobs %6d GPUs  %s\n", one.Name, len(inst.Jobs), gpus, wire.SHA256(inst))
 	}
 	return nil

@@ -8,6 +8,7 @@ import (
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/greedy"
 	"github.com/hare-sched/hare/internal/lp"
+	"github.com/hare-sched/hare/model"
 	"github.com/hare-sched/hare/online"
 	"github.com/hare-sched/hare/relax"
 )
@@ -54,7 +55,7 @@ func NewHare(ctx context.Context, inst *hare.Instance, cfg HareConfig) (online.P
 }
 
 func planHare(ctx context.Context, inst *hare.Instance, cfg HareConfig) (*hare.Schedule, error) {
-	m := hare.NewModel(inst)
+	m := model.New(inst)
 	rc := relax.Config{LP: cfg.LP, Workers: max(1, cfg.Workers), Cells: 48}
 	moves := cfg.Moves
 	if moves == 0 {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/model"
 	"github.com/hare-sched/hare/online"
 )
 
@@ -14,7 +15,7 @@ import (
 // tasks of that GPU; a plan whose GPU never returns stalls. The follower scans all GPUs at
 // every event.
 type follower struct {
-	model *hare.Model
+	model *model.Model
 	gpus  []followGPU
 	gpuOf map[string]int
 	jobs  []followJob
@@ -53,7 +54,7 @@ type followJob struct {
 // The policy serves the plans of clairvoyant schedulers. Its events must fit the plan, as
 // those of the simulator do.
 func NewFollower(inst *hare.Instance, s *hare.Schedule) (online.Policy, error) {
-	f := &follower{model: hare.NewModel(inst), gpuOf: map[string]int{}, jobOf: map[string]int{}}
+	f := &follower{model: model.New(inst), gpuOf: map[string]int{}, jobOf: map[string]int{}}
 	f.jobs, f.ready = make([]followJob, len(inst.Jobs)), make([][]int, len(inst.Jobs))
 	f.gpus = make([]followGPU, len(f.model.GPUs))
 	for i, g := range f.model.GPUs {
@@ -314,11 +315,11 @@ func (f *follower) staysInService(g int, longUs int64) bool {
 	return false
 }
 
-func (f *follower) mode(job, g int) hare.Mode {
+func (f *follower) mode(job, g int) model.Mode {
 	for _, m := range f.model.Jobs[job].Modes {
 		if m.Type == f.model.GPUs[g].Type {
 			return m
 		}
 	}
-	return hare.Mode{}
+	return model.Mode{}
 }

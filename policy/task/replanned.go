@@ -10,6 +10,7 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/greedy"
+	"github.com/hare-sched/hare/model"
 	"github.com/hare-sched/hare/relax"
 )
 
@@ -93,7 +94,7 @@ func (rp *replanned) prepare(l *ListScheduler) {
 	if len(placed) == 0 || inst.Validate() != nil {
 		return
 	}
-	m := hare.NewModel(inst)
+	m := model.New(inst)
 	rel, err := relax.Run(context.Background(), m, relax.Config{Workers: 1, MaxLPs: -1, Cells: 24, Effort: 0.3})
 	if err != nil {
 		return

@@ -6,6 +6,7 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/greedy"
+	"github.com/hare-sched/hare/model"
 	"github.com/hare-sched/hare/online"
 	"github.com/hare-sched/hare/relax"
 )
@@ -19,7 +20,7 @@ import (
 // instance, by the time at which half of a job is done; jobs that do not fit are passed
 // over; types are taken by name.
 func NewSchedHomo(ctx context.Context, inst *hare.Instance) (online.Policy, error) {
-	m := hare.NewModel(averaged(inst))
+	m := model.New(averaged(inst))
 	rel, err := relax.Run(ctx, m, relax.Config{MaxLPs: -1, Cells: 24})
 	if err != nil {
 		return nil, fmt.Errorf("policy: sched_homo: %w", err)

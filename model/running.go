@@ -1,6 +1,7 @@
-package hare
+package model
 
 import (
+	"github.com/hare-sched/hare"
 	"slices"
 	"strconv"
 	"strings"
@@ -26,7 +27,7 @@ func placeOf(gpu string) gpuPlace {
 // round for gang jobs, and of all that is left for rigid jobs. It is 0 where nothing runs. A
 // round takes the longest d of the types on which the job runs. The instance must be valid.
 // It takes O(GPUs of the job) and a map of the node names.
-func (inst *Instance) RunningUntilUs(job int) int64 {
+func RunningUntilUs(inst *hare.Instance, job int) int64 {
 	if !inst.Jobs[job].Running() {
 		return 0
 	}
@@ -35,12 +36,12 @@ func (inst *Instance) RunningUntilUs(job int) int64 {
 
 // nodeIndex finds the nodes of a cluster by name, and their domains.
 type nodeIndex struct {
-	cluster *Cluster
+	cluster *hare.Cluster
 	byName  map[string]int
-	levels  *Levels // nil until a time goes by spread
+	levels  *hare.Levels // nil until a time goes by spread
 }
 
-func newNodeIndex(c *Cluster) *nodeIndex {
+func newNodeIndex(c *hare.Cluster) *nodeIndex {
 	ni := &nodeIndex{cluster: c, byName: make(map[string]int, len(c.Nodes))}
 	for i := range c.Nodes {
 		ni.byName[c.Nodes[i].Name] = i
@@ -51,7 +52,7 @@ func newNodeIndex(c *Cluster) *nodeIndex {
 // spread returns the finest level that has the nodes of all GPUs in one domain.
 func (ni *nodeIndex) spread(gpus []string) (level int) {
 	if ni.levels == nil {
-		ni.levels = NewLevels(ni.cluster)
+		ni.levels = hare.NewLevels(ni.cluster)
 	}
 	first := ni.byName[placeOf(gpus[0]).node]
 	for _, gpu := range gpus {
@@ -61,8 +62,8 @@ func (ni *nodeIndex) spread(gpus []string) (level int) {
 }
 
 // runsUntil returns E of a job that runs at time 0.
-func (ni *nodeIndex) runsUntil(j *Job) int64 {
-	longest, spread, spreads, s := int64(0), 0, j.spreads(), j.Shape(j.Progress.Shape)
+func (ni *nodeIndex) runsUntil(j *hare.Job) int64 {
+	longest, spread, spreads, s := int64(0), 0, j.Spreads(), j.Shape(j.Progress.Shape)
 	if spreads {
 		spread = ni.spread(j.Progress.GPUs)
 	}
@@ -71,7 +72,7 @@ func (ni *nodeIndex) runsUntil(j *Job) int64 {
 		index := place.index
 		for _, t := range ni.cluster.Nodes[ni.byName[place.node]].GPUs {
 			if index -= t.Count; index < 0 {
-				p, _ := s.profile(t.Type)
+				p, _ := s.Profile(t.Type)
 				if spreads {
 					p.SyncUs = ni.levels.SyncUs(&p, spread)
 				}
@@ -80,12 +81,12 @@ func (ni *nodeIndex) runsUntil(j *Job) int64 {
 			}
 		}
 	}
-	until, _ := j.runningEnd(longest)
+	until, _ := j.RunningEnd(longest)
 	return until
 }
 
 // runningUntil returns when the running work on each GPU ends; nil means that nothing runs.
-func (inst *Instance) runningUntil() map[gpuPlace]int64 {
+func runningUntil(inst *hare.Instance) map[gpuPlace]int64 {
 	var until map[gpuPlace]int64
 	var nodes *nodeIndex
 	for i := range inst.Jobs {
@@ -125,7 +126,7 @@ func (m *Model) addRunning() {
 		for _, gpu := range spec.Progress.GPUs {
 			j.RunsOn = append(j.RunsOn, gpus[gpu])
 		}
-		if j.Sync == Rigid {
+		if j.Sync == hare.Rigid {
 			j.FirstRound, j.Rounds = spec.Rounds, 0
 		} else {
 			units := min(j.Rounds, spec.Shape(spec.Progress.Shape).Counts)
@@ -140,11 +141,11 @@ func (m *Model) addQuotas() {
 		return
 	}
 	byUser := map[string][]int32{}
-	m.Quotas = make([]ModelQuota, len(m.Instance.Quota))
+	m.Quotas = make([]Quota, len(m.Instance.Quota))
 	for q := range m.Quotas {
 		spec := &m.Instance.Quota[q]
 		byUser[spec.User] = append(byUser[spec.User], int32(q))
-		quota := ModelQuota{GPUs: spec.GPUs, Types: make([]bool, len(m.Types))}
+		quota := Quota{GPUs: spec.GPUs, Types: make([]bool, len(m.Types))}
 		for k, t := range m.Types {
 			_, listed := slices.BinarySearch(spec.Types, t)
 			quota.Types[k] = spec.Types == nil || listed
@@ -183,7 +184,7 @@ func (m *Model) addDependencies() {
 	var index map[string]int
 	for i := range m.Jobs {
 		spec, j := &m.Instance.Jobs[i], &m.Jobs[i]
-		if m.Instance.Objective == ObjectiveJCTAndTardiness {
+		if m.Instance.Objective == hare.ObjectiveJCTAndTardiness {
 			j.DeadlineUs, j.LateWeightMicro = spec.DeadlineUs, spec.LateWeightMicro
 		}
 		for _, p := range spec.After {
@@ -193,7 +194,7 @@ func (m *Model) addDependencies() {
 					index[m.Instance.Jobs[x].ID] = x
 				}
 			}
-			j.After = append(j.After, ModelPredecessor{index[p.Job], p.LagUs})
+			j.After = append(j.After, Predecessor{index[p.Job], p.LagUs})
 		}
 	}
 }

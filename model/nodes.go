@@ -1,15 +1,16 @@
-package hare
+package model
 
 import (
 	"cmp"
 	"encoding/binary"
 	"fmt"
+	"github.com/hare-sched/hare"
 	"slices"
 	"strings"
 )
 
 // ModelNode is a node of the cluster in a Model.
-type ModelNode struct {
+type Node struct {
 	Kind     int // the index in Model.Kinds
 	FirstGPU int // the index in Model.GPUs of GPU 0 of the node; its other GPUs follow
 }
@@ -56,7 +57,7 @@ func (m *Model) addNodes() {
 	m.addKinds()
 	fits := map[string]int64{}
 	for i := range m.Jobs {
-		m.Jobs[i].dropModes(func(j *ModelJob, md Mode) bool {
+		m.Jobs[i].dropModes(func(j *Job, md Mode) bool {
 			key := fmt.Sprint(md.Type, j.GPUs, j.CPUMilli, j.MemoryMiB, j.Distinct, j.Set)
 			most, ok := fits[key]
 			if !ok {
@@ -73,7 +74,7 @@ func (m *Model) addSets() {
 	known := map[string]int{}
 	for i := range m.Jobs {
 		spec := &m.Instance.Jobs[i]
-		closed := m.Instance.closedTo(spec)
+		closed := closedTo(m.Instance, spec)
 		if len(spec.Only)+len(spec.Exclude)+len(closed) == 0 {
 			continue
 		}
@@ -93,7 +94,7 @@ func (m *Model) addSets() {
 }
 
 // closedTo returns the reservations that do not admit a job.
-func (inst *Instance) closedTo(j *Job) []int32 {
+func closedTo(inst *hare.Instance, j *hare.Job) []int32 {
 	var closed []int32
 	for r := range inst.Cluster.Reservations {
 		if !inst.Cluster.Reservations[r].Admits(j) {
@@ -104,9 +105,9 @@ func (inst *Instance) closedTo(j *Job) []int32 {
 }
 
 // selectorKey is equal for jobs with equal selectors.
-func selectorKey(j *Job) string {
+func selectorKey(j *hare.Job) string {
 	var b strings.Builder
-	for _, selector := range [][]LabelValues{j.Only, j.Exclude} {
+	for _, selector := range [][]hare.LabelValues{j.Only, j.Exclude} {
 		fmt.Fprintf(&b, "%d;", len(selector))
 		for _, lv := range selector {
 			fmt.Fprintf(&b, "%q%q", lv.Label, lv.Values)
@@ -118,7 +119,7 @@ func selectorKey(j *Job) string {
 // addKinds groups equal nodes.
 func (m *Model) addKinds() {
 	nodes := m.Instance.Cluster.Nodes
-	m.Nodes = make([]ModelNode, len(nodes))
+	m.Nodes = make([]Node, len(nodes))
 	known := map[string]int{}
 	held := m.heldOnNodes()
 	var key []byte
@@ -140,7 +141,7 @@ func (m *Model) addKinds() {
 				key = binary.AppendVarint(append(key, 's'), int64(s))
 			}
 		}
-		reserved := m.Instance.Cluster.reservationsOf(n)
+		reserved := reservationsOf(&m.Instance.Cluster, n)
 		for _, r := range reserved {
 			key = binary.AppendVarint(append(key, 'r'), int64(r))
 		}
@@ -157,11 +158,11 @@ func (m *Model) addKinds() {
 			m.Kinds = append(m.Kinds, kind)
 		}
 		m.Kinds[at].Nodes = append(m.Kinds[at].Nodes, int32(ni))
-		m.Nodes[ni] = ModelNode{Kind: at, FirstGPU: first}
+		m.Nodes[ni] = Node{Kind: at, FirstGPU: first}
 	}
 }
 
-func (m *Model) newKind(n *Node, index int, gpus []GPU) NodeKind {
+func (m *Model) newKind(n *hare.Node, index int, gpus []GPU) NodeKind {
 	kind := NodeKind{CPUMilli: n.CPUMilli, MemoryMiB: n.MemoryMiB, In: make([]bool, len(m.Sets))}
 	for s := range m.Sets {
 		kind.In[s] = m.Sets[s].Nodes[index]
@@ -171,7 +172,7 @@ func (m *Model) newKind(n *Node, index int, gpus []GPU) NodeKind {
 		for len(gpus) > 0 && gpus[0].Type == t {
 			for _, w := range m.Classes[gpus[0].Class].Windows {
 				changes[w.StartUs]++
-				if w.EndUs != Forever {
+				if w.EndUs != hare.Forever {
 					changes[w.EndUs]--
 				}
 			}
@@ -183,7 +184,7 @@ func (m *Model) newKind(n *Node, index int, gpus []GPU) NodeKind {
 }
 
 // reservationsOf returns the reservations that have a node.
-func (c *Cluster) reservationsOf(n *Node) []int32 {
+func reservationsOf(c *hare.Cluster, n *hare.Node) []int32 {
 	var of []int32
 	for r := range c.Reservations {
 		if c.Reservations[r].Holds(n) {
@@ -222,10 +223,10 @@ func (m *Model) heldOnNodes() map[int][]Held {
 
 // Room returns how many tasks of a job find room on a node of the kind with free GPUs of one
 // type, where nothing else runs (docs/reference/nodes.md, "Room"). It does not go by sets.
-func (nk *NodeKind) Room(j *ModelJob, free int64) int64 { return nk.roomBeside(j, free, 0, 0) }
+func (nk *NodeKind) Room(j *Job, free int64) int64 { return nk.roomBeside(j, free, 0, 0) }
 
 // roomBeside is Room where other work holds CPUs and memory.
-func (nk *NodeKind) roomBeside(j *ModelJob, free, cpuMilli, memoryMiB int64) int64 {
+func (nk *NodeKind) roomBeside(j *Job, free, cpuMilli, memoryMiB int64) int64 {
 	room := free / j.GPUs
 	if nk.CPUMilli > 0 && j.CPUMilli > 0 {
 		room = min(room, (nk.CPUMilli-cpuMilli)/j.CPUMilli)
@@ -240,22 +241,22 @@ func (nk *NodeKind) roomBeside(j *ModelJob, free, cpuMilli, memoryMiB int64) int
 }
 
 // Allows says whether a job may use the nodes of the kind at some time.
-func (nk *NodeKind) Allows(j *ModelJob) bool { return j.Set < 0 || nk.In[j.Set] }
+func (nk *NodeKind) Allows(j *Job) bool { return j.Set < 0 || nk.In[j.Set] }
 
 // Closed returns when reservations keep a job off the nodes of the kind, in order, disjoint
 // and not touching. It takes O(r log r) for the reservations of the nodes.
-func (m *Model) Closed(nk *NodeKind, j *ModelJob) []Window {
+func (m *Model) Closed(nk *NodeKind, j *Job) []hare.Window {
 	if j.Set < 0 || len(nk.Reserved) == 0 {
 		return nil
 	}
-	var closed []Window
+	var closed []hare.Window
 	for _, r := range nk.Reserved {
 		if _, out := slices.BinarySearch(m.Sets[j.Set].Closed, r); out {
 			res := &m.Instance.Cluster.Reservations[r]
-			closed = append(closed, Window{res.FromUs, res.UntilUs})
+			closed = append(closed, hare.Window{StartUs: res.FromUs, EndUs: res.UntilUs})
 		}
 	}
-	slices.SortFunc(closed, func(a, b Window) int { return cmp.Compare(a.StartUs, b.StartUs) })
+	slices.SortFunc(closed, func(a, b hare.Window) int { return cmp.Compare(a.StartUs, b.StartUs) })
 	merged := closed[:0]
 	for _, w := range closed {
 		if n := len(merged); n > 0 && w.StartUs <= merged[n-1].EndUs {
@@ -271,7 +272,7 @@ func (m *Model) Closed(nk *NodeKind, j *ModelJob) []Window {
 // time, where only work that runs at time 0 holds anything. Without rules about nodes, this is
 // Capacity. It takes O(S log S) for S steps, reservations and ends of running work of all
 // kinds.
-func (m *Model) TaskRoom(j *ModelJob, k int) []Step {
+func (m *Model) TaskRoom(j *Job, k int) []Step {
 	if !m.Placed {
 		return m.Capacity(k)
 	}
@@ -290,7 +291,7 @@ func (m *Model) TaskRoom(j *ModelJob, k int) []Step {
 
 // KindRoom returns how many tasks of a job find room at the same time on GPUs of type k of one
 // node of a kind over time; nil means never.
-func (m *Model) KindRoom(kind *NodeKind, j *ModelJob, k int) []Step {
+func (m *Model) KindRoom(kind *NodeKind, j *Job, k int) []Step {
 	at, ok := slices.BinarySearchFunc(kind.GPUs, k, func(t TypeSteps, k int) int { return cmp.Compare(t.Type, k) })
 	if !ok || !kind.Allows(j) {
 		return nil
@@ -300,7 +301,7 @@ func (m *Model) KindRoom(kind *NodeKind, j *ModelJob, k int) []Step {
 
 // kindRoom returns how many tasks of a job find room on one node of a kind with free GPUs over
 // time.
-func (m *Model) kindRoom(kind *NodeKind, j *ModelJob, free []Step) []Step {
+func (m *Model) kindRoom(kind *NodeKind, j *Job, free []Step) []Step {
 	closed := m.Closed(kind, j)
 	if len(closed) == 0 && len(kind.Held) == 0 {
 		room := make([]Step, len(free))

@@ -1,9 +1,12 @@
-package hare
+package model
 
-import "slices"
+import (
+	"github.com/hare-sched/hare"
+	"slices"
+)
 
 // ModelShape is one shape in which the rounds of a job may run.
-type ModelShape struct {
+type Shape struct {
 	Index       int // in Job.Shapes, as the column Lane.Shape has it
 	Tasks, GPUs int64
 	Counts      int64  // u, the units that one round does
@@ -11,12 +14,12 @@ type ModelShape struct {
 }
 
 // RoundsFor returns how many rounds in the shape do so many units.
-func (ms *ModelShape) RoundsFor(units int64) int64 { return (units + ms.Counts - 1) / ms.Counts }
+func (ms *Shape) RoundsFor(units int64) int64 { return (units + ms.Counts - 1) / ms.Counts }
 
 // InShape returns the job as it is if all rounds that are left have shape number i of j.Shapes:
 // a job without Shapes whose Rounds are rounds and not units. FirstRound still counts units. A
 // job without Shapes is returned as it is.
-func (j *ModelJob) InShape(i int) ModelJob {
+func (j *Job) InShape(i int) Job {
 	one := *j
 	if j.Shapes == nil {
 		return one
@@ -30,7 +33,7 @@ func (j *ModelJob) InShape(i int) ModelJob {
 
 // addShapes fills in the shapes of a job, in the order of the document. modes resolves profiles.
 // A job that runs at time 0 and may not change its shape has only the shape in which it runs.
-func (j *ModelJob) addShapes(spec *Job, modes func([]Profile) []Mode) {
+func (j *Job) addShapes(spec *hare.Job, modes func([]hare.Profile) []Mode) {
 	if spec.Shapes == nil {
 		return
 	}
@@ -41,14 +44,14 @@ func (j *ModelJob) addShapes(spec *Job, modes func([]Profile) []Mode) {
 	}
 	for i := range spec.Shapes {
 		if s := &spec.Shapes[i]; !spec.Running() || j.Reshape || i == j.RunsShape {
-			j.Shapes = append(j.Shapes, ModelShape{Index: i, Tasks: s.Tasks, GPUs: s.TaskGPUs(), Counts: s.Counts,
+			j.Shapes = append(j.Shapes, Shape{Index: i, Tasks: s.Tasks, GPUs: s.TaskGPUs(), Counts: s.Counts,
 				Modes: modes(s.On)})
 		}
 	}
 }
 
 // dropModes removes the modes of a job for which drop says so, in each shape.
-func (j *ModelJob) dropModes(drop func(in *ModelJob, md Mode) bool) {
+func (j *Job) dropModes(drop func(in *Job, md Mode) bool) {
 	if j.Shapes == nil {
 		j.Modes = slices.DeleteFunc(j.Modes, func(md Mode) bool { return drop(j, md) })
 		return

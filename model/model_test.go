@@ -1,4 +1,4 @@
-package hare_test
+package model_test
 
 import (
 	"fmt"
@@ -11,6 +11,7 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/internal/haretest"
+	"github.com/hare-sched/hare/model"
 )
 
 // device is a GPU described by the instance alone.
@@ -91,7 +92,7 @@ func moments(inst *hare.Instance) []int64 {
 	return ts
 }
 
-func at(steps []hare.Step, t int64) int64 {
+func at(steps []model.Step, t int64) int64 {
 	var level int64
 	for _, s := range steps {
 		if s.FromUs <= t {
@@ -105,7 +106,7 @@ func at(steps []hare.Step, t int64) int64 {
 func TestModelAgreesWithItsInstance(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		inst := haretest.Instance(t)
-		m := hare.NewModel(inst)
+		m := model.New(inst)
 		want := devices(inst)
 		if len(m.GPUs) != len(want) {
 			t.Fatalf("got %d GPUs, want %d", len(m.GPUs), len(want))
@@ -157,10 +158,10 @@ func TestModelAgreesWithItsInstance(t *testing.T) {
 				checkShapes(t, inst, i, m)
 				continue
 			}
-			var modes []hare.Mode
+			var modes []model.Mode
 			for _, p := range j.On {
 				if ever[p.Type] && checkRoom(t, m, i, p.Type, want, ts) {
-					modes = append(modes, hare.Mode{Type: slices.Index(m.Types, p.Type), ComputeUs: p.ComputeUs,
+					modes = append(modes, model.Mode{Type: slices.Index(m.Types, p.Type), ComputeUs: p.ComputeUs,
 						SyncUs: p.SyncUs, SwitchUs: p.SwitchUs})
 				}
 			}
@@ -170,9 +171,9 @@ func TestModelAgreesWithItsInstance(t *testing.T) {
 }
 
 // checkJob compares a job of the model with the job of the instance, which has some modes.
-func checkJob(t *rapid.T, inst *hare.Instance, i int, m *hare.Model, modes []hare.Mode) {
+func checkJob(t *rapid.T, inst *hare.Instance, i int, m *model.Model, modes []model.Mode) {
 	j, got := &inst.Jobs[i], m.Jobs[i]
-	want := hare.ModelJob{WeightMicro: j.WeightMicro, ReleaseUs: j.ReleaseUs, Rounds: j.Rounds, Tasks: j.Tasks,
+	want := model.Job{WeightMicro: j.WeightMicro, ReleaseUs: j.ReleaseUs, Rounds: j.Rounds, Tasks: j.Tasks,
 		Sync: j.Sync, Mix: j.Mix, Modes: modes, GPUs: max(1, j.GPUsPerTask), CPUMilli: j.CPUMilliPerTask,
 		MemoryMiB: j.MemoryMiBPerTask, Distinct: j.DistinctNodes, Set: got.Set}
 	if j.Progress != nil {
@@ -196,7 +197,7 @@ func checkJob(t *rapid.T, inst *hare.Instance, i int, m *hare.Model, modes []har
 		}
 	}
 	for _, p := range j.After {
-		want.After = append(want.After, hare.ModelPredecessor{LagUs: p.LagUs,
+		want.After = append(want.After, model.Predecessor{LagUs: p.LagUs,
 			Job: slices.IndexFunc(inst.Jobs, func(other hare.Job) bool { return other.ID == p.Job })})
 	}
 	if inst.Objective == hare.ObjectiveJCTAndTardiness {
@@ -212,7 +213,7 @@ func checkJob(t *rapid.T, inst *hare.Instance, i int, m *hare.Model, modes []har
 }
 
 // checkShapes checks that each shape of a job is what a job with this shape alone is.
-func checkShapes(t *rapid.T, inst *hare.Instance, i int, m *hare.Model) {
+func checkShapes(t *rapid.T, inst *hare.Instance, i int, m *model.Model) {
 	got := m.Jobs[i]
 	if len(got.Shapes) != len(inst.Jobs[i].Shapes) {
 		t.Fatalf("job %d has %d shapes, want %d", i, len(got.Shapes), len(inst.Jobs[i].Shapes))
@@ -223,7 +224,7 @@ func checkShapes(t *rapid.T, inst *hare.Instance, i int, m *hare.Model) {
 		j := &one.Jobs[i]
 		j.Tasks, j.GPUsPerTask, j.On = s.Tasks, s.GPUsPerTask, s.On
 		j.Shapes, j.Reshape, j.ReshapeUs = nil, false, 0
-		want, in := hare.NewModel(&one).Jobs[i], got.InShape(x)
+		want, in := model.New(&one).Jobs[i], got.InShape(x)
 		left := want.Rounds
 		want.Rounds = 0
 		for done := int64(0); done < left; done += s.Counts {
@@ -243,7 +244,7 @@ func admits(r *hare.Reservation, j *hare.Job) bool {
 
 // checkRoom compares how many tasks of a job find room on a GPU type over time with a count
 // by node, and says whether any ever does.
-func checkRoom(t *rapid.T, m *hare.Model, job int, kind string, gpus []device, ts []int64) bool {
+func checkRoom(t *rapid.T, m *model.Model, job int, kind string, gpus []device, ts []int64) bool {
 	j, any := &m.Instance.Jobs[job], false
 	steps := m.TaskRoom(&m.Jobs[job], slices.Index(m.Types, kind))
 	for _, u := range ts {
@@ -295,7 +296,7 @@ func allows(j *hare.Job, n *hare.Node) bool {
 
 // checkClasses checks that each GPU is in one class, and that classes differ and are
 // sorted.
-func checkClasses(t *rapid.T, m *hare.Model) {
+func checkClasses(t *rapid.T, m *model.Model) {
 	seen := map[int32]bool{}
 	for i, c := range m.Classes {
 		if !slices.IsSorted(c.GPUs) {

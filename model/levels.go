@@ -1,11 +1,13 @@
-package hare
+package model
+
+import "github.com/hare-sched/hare"
 
 // addLevels fills in the part of a model that deals with levels, if there is any.
 func (m *Model) addLevels() {
-	if !m.Instance.usesLevels() {
+	if !m.Instance.UsesLevels() {
 		return
 	}
-	m.Levels = NewLevels(&m.Instance.Cluster)
+	m.Levels = hare.NewLevels(&m.Instance.Cluster)
 	for i := range m.Jobs {
 		spec, j := &m.Instance.Jobs[i], &m.Jobs[i]
 		j.Within, _ = m.Levels.Index(spec.Within)
@@ -19,10 +21,10 @@ func (m *Model) addLevels() {
 }
 
 // addLevelsOf fills in the times by spread of the modes of a job in one of its shapes.
-func (m *Model) addLevelsOf(j *ModelJob, spec Shape, modes []Mode) {
+func (m *Model) addLevelsOf(j *Job, spec hare.Shape, modes []Mode) {
 	for x := range modes {
 		md := &modes[x]
-		p, _ := spec.profile(m.Types[md.Type])
+		p, _ := spec.Profile(m.Types[md.Type])
 		if p.SyncAt == nil {
 			continue
 		}
@@ -37,7 +39,7 @@ func (m *Model) addLevelsOf(j *ModelJob, spec Shape, modes []Mode) {
 // LevelModes returns the levels of the modes of a job on a type, ascending: Within, and each
 // finer level with a shorter time than the next coarser one. Where levels do not matter, this
 // is level 0 alone.
-func (j *ModelJob) LevelModes(md Mode) []int {
+func (j *Job) LevelModes(md Mode) []int {
 	var levels []int
 	for level := range len(md.SyncByLevel) - 1 {
 		if md.SyncByLevel[level] < md.SyncByLevel[level+1] {
@@ -51,7 +53,7 @@ func (j *ModelJob) LevelModes(md Mode) []int {
 // on GPUs of some types together, at most, where only work that runs at time 0 holds anything.
 // m.Placed must be set; where m.Levels is nil, all nodes are one domain. It takes O(S log S) for
 // S steps, reservations and ends of running work of all kinds.
-func (m *Model) LevelRoom(j *ModelJob, types []int, level int) int64 {
+func (m *Model) LevelRoom(j *Job, types []int, level int) int64 {
 	domains := map[int]map[int64]int64{} // the changes of the room in each domain
 	for i := range m.Kinds {
 		kind := &m.Kinds[i]

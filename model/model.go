@@ -1,7 +1,8 @@
-package hare
+package model
 
 import (
 	"fmt"
+	"github.com/hare-sched/hare"
 	"slices"
 	"strings"
 )
@@ -9,22 +10,22 @@ import (
 // Model is an instance with its names resolved: the form for relaxations and schedulers.
 // A Model is read-only and may be shared.
 type Model struct {
-	Instance *Instance
+	Instance *hare.Instance
 	Types    []string // the types of the cluster, sorted
 	GPUs     []GPU    // in the order of nodes, then by index
 	// Classes hold GPUs of one type that are available at the same times. The GPUs of a
 	// class are interchangeable. Classes are sorted by type, then by first GPU.
 	Classes []Class
-	Jobs    []ModelJob
+	Jobs    []Job
 	// Placed says that nodes matter (Instance.Placed). Nodes, Kinds and Sets are nil where
 	// they do not.
 	Placed bool
-	Nodes  []ModelNode // by index in Instance.Cluster.Nodes
-	Kinds  []NodeKind  // in the order of their first nodes
-	Sets   []NodeSet   // the sets of nodes that jobs may use, in the order of their first jobs
-	Quotas []ModelQuota
+	Nodes  []Node     // by index in Instance.Cluster.Nodes
+	Kinds  []NodeKind // in the order of their first nodes
+	Sets   []NodeSet  // the sets of nodes that jobs may use, in the order of their first jobs
+	Quotas []Quota
 	// Levels is nil unless some job has within or a time by spread.
-	Levels *Levels
+	Levels *hare.Levels
 }
 
 // GPU is one device of the cluster.
@@ -38,18 +39,18 @@ type GPU struct {
 // Class is a set of interchangeable GPUs.
 type Class struct {
 	Type    int
-	Windows []Window // the times in service and not busy; at least [0, Forever) or explicit
-	GPUs    []int32  // the indices in Model.GPUs, ascending
+	Windows []hare.Window // the times in service and not busy; at least [0, Forever) or explicit
+	GPUs    []int32       // the indices in Model.GPUs, ascending
 }
 
 // ModelJob is a job with its profiles on the types of the cluster.
-type ModelJob struct {
+type Job struct {
 	WeightMicro, ReleaseUs int64
 	// Rounds are the rounds, or units, that are neither done nor running at time 0; 0 means that the job
 	// ends with the work that runs. FirstRound is the first of them.
 	Rounds, FirstRound int64
 	Tasks              int64
-	Sync               Sync
+	Sync               hare.Sync
 	Mix                bool
 	// Modes is sorted by type. It has only types that are available at some time and, where
 	// nodes matter, on which at least one task of the job finds room at some time.
@@ -65,13 +66,13 @@ type ModelJob struct {
 	RunsUntilUs int64
 	RunsOn      []int32
 	Quotas      []int32 // the indices in Model.Quotas of the quotas that count the job
-	After       []ModelPredecessor
+	After       []Predecessor
 	// DeadlineUs and LateWeightMicro are d and v, and 0 unless the objective is
 	// jct_and_tardiness.
 	DeadlineUs, LateWeightMicro int64
 	// Shapes are the shapes in which the rounds that are left may run; Tasks, GPUs and Modes have
 	// no meaning then, and Rounds and FirstRound count units. It is nil for a job without shapes.
-	Shapes []ModelShape
+	Shapes []Shape
 	// Reshape lets rounds have different shapes, with ReshapeUs between two in unlike shapes.
 	Reshape   bool
 	ReshapeUs int64
@@ -79,13 +80,13 @@ type ModelJob struct {
 }
 
 // ModelPredecessor is a job for whose end another job waits.
-type ModelPredecessor struct {
+type Predecessor struct {
 	Job   int // the index in Model.Jobs
 	LagUs int64
 }
 
 // ModelQuota limits the GPUs that some jobs hold together at any time.
-type ModelQuota struct {
+type Quota struct {
 	GPUs  int64
 	Types []bool // by index in Model.Types: the GPUs of the type count
 	// Running are the GPUs that count and that running work holds, over time.
@@ -115,7 +116,7 @@ func (md Mode) SyncAtUs(level int) int64 {
 func (md Mode) DurationUs() int64 { return md.ComputeUs + md.SyncUs }
 
 // NewModel resolves inst, which must be valid. It takes O(GPUs log GPUs + jobs · types).
-func NewModel(inst *Instance) *Model {
+func New(inst *hare.Instance) *Model {
 	m := &Model{Instance: inst}
 	seen := map[string]bool{}
 	for _, n := range inst.Cluster.Nodes {
@@ -132,7 +133,7 @@ func NewModel(inst *Instance) *Model {
 		typeIndex[t] = i
 	}
 	classIndex := map[string]int{}
-	runs := inst.runningUntil()
+	runs := runningUntil(inst)
 	for ni, n := range inst.Cluster.Nodes {
 		index := 0
 		busy := n.Busy
@@ -170,7 +171,7 @@ func NewModel(inst *Instance) *Model {
 			served[c.Type] = true
 		}
 	}
-	modes := func(on []Profile) (of []Mode) {
+	modes := func(on []hare.Profile) (of []Mode) {
 		for _, p := range on {
 			if of == nil {
 				of = make([]Mode, 0, len(on))
@@ -181,10 +182,10 @@ func NewModel(inst *Instance) *Model {
 		}
 		return of
 	}
-	m.Jobs = make([]ModelJob, len(inst.Jobs))
+	m.Jobs = make([]Job, len(inst.Jobs))
 	for i := range inst.Jobs {
 		j := &inst.Jobs[i]
-		mj := ModelJob{WeightMicro: j.WeightMicro, ReleaseUs: j.ReleaseUs, Rounds: j.Rounds - j.FirstRound(),
+		mj := Job{WeightMicro: j.WeightMicro, ReleaseUs: j.ReleaseUs, Rounds: j.Rounds - j.FirstRound(),
 			FirstRound: j.FirstRound(), Tasks: j.Tasks,
 			Sync: j.Sync, Mix: j.Mix, GPUs: j.TaskGPUs(), CPUMilli: j.CPUMilliPerTask, MemoryMiB: j.MemoryMiBPerTask,
 			Distinct: j.DistinctNodes, Set: -1}
@@ -221,20 +222,20 @@ func (m *Model) sortClasses() {
 }
 
 // available cuts [0, untilUs) off the windows of service.
-func available(windows []Window, untilUs int64) []Window {
+func available(windows []hare.Window, untilUs int64) []hare.Window {
 	if windows == nil {
-		return []Window{{untilUs, Forever}}
+		return []hare.Window{{StartUs: untilUs, EndUs: hare.Forever}}
 	}
-	out := make([]Window, 0, len(windows))
+	out := make([]hare.Window, 0, len(windows))
 	for _, w := range windows {
 		if w.EndUs > untilUs {
-			out = append(out, Window{max(w.StartUs, untilUs), w.EndUs})
+			out = append(out, hare.Window{StartUs: max(w.StartUs, untilUs), EndUs: w.EndUs})
 		}
 	}
 	return out
 }
 
-func classKey(t int, windows []Window) string {
+func classKey(t int, windows []hare.Window) string {
 	var b strings.Builder
 	fmt.Fprint(&b, t)
 	for _, w := range windows {
@@ -259,7 +260,7 @@ func (m *Model) Capacity(k int) []Step {
 		}
 		for _, w := range c.Windows {
 			changes[w.StartUs] += int64(len(c.GPUs))
-			if w.EndUs != Forever {
+			if w.EndUs != hare.Forever {
 				changes[w.EndUs] -= int64(len(c.GPUs))
 			}
 		}
