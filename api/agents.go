@@ -13,8 +13,8 @@ import (
 	"github.com/hare-sched/hare/access"
 	"github.com/hare-sched/hare/admission"
 	"github.com/hare-sched/hare/clusters"
-	"github.com/hare-sched/hare/clusters/description"
 	"github.com/hare-sched/hare/clusters/ledger"
+	clusterdoc "github.com/hare-sched/hare/wire/clusters"
 )
 
 // agentClusters is how many clusters a tenant may have before its agents make no more of them.
@@ -46,7 +46,7 @@ func (s *server) asAgent(f func(http.ResponseWriter,
 				return &statusError{http.StatusForbidden, "other_node", "the key has no node yet: register first"}
 			}
 		}
-		if node != "" && r.Header.Get(description.SecretHeader) == "" {
+		if node != "" && r.Header.Get(clusterdoc.SecretHeader) == "" {
 			return clusters.ErrSecret
 		}
 		return f(w, r)
@@ -70,7 +70,7 @@ func quoted(patterns []string) (text string) {
 }
 
 // registerNode registers an agent where its key is for the node, and gives a key without a node the node for good.
-func (s *server) registerNode(r *http.Request, reg *description.Registration) (*description.Registered, error) {
+func (s *server) registerNode(r *http.Request, reg *clusterdoc.Registration) (*clusterdoc.Registered, error) {
 	if err := ledger.CheckRegistration(reg); err != nil {
 		return nil, err // before a cluster is made for it
 	}
@@ -107,7 +107,7 @@ func (s *server) registerNode(r *http.Request, reg *description.Registration) (*
 	return answer, nil
 }
 
-func (s *server) register(r *http.Request, reg *description.Registration) (*description.Registered, error) {
+func (s *server) register(r *http.Request, reg *clusterdoc.Registration) (*clusterdoc.Registered, error) {
 	c, err := s.clusterOfAgent(r)
 	if err != nil {
 		return nil, err

@@ -12,7 +12,7 @@ import (
 	"github.com/hare-sched/hare/access"
 	"github.com/hare-sched/hare/admission"
 	"github.com/hare-sched/hare/clusters"
-	"github.com/hare-sched/hare/clusters/description"
+	clusterdoc "github.com/hare-sched/hare/wire/clusters"
 )
 
 // agentSecrets knows the secrets of the registrations of a test, and shows them in what the agents say. A header that
@@ -25,13 +25,13 @@ type agentSecrets struct {
 func (a *agentSecrets) show(r *http.Request) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if len(r.Header.Values(description.SecretHeader)) > 0 || !strings.Contains(r.URL.Path, "/agents/") {
+	if len(r.Header.Values(clusterdoc.SecretHeader)) > 0 || !strings.Contains(r.URL.Path, "/agents/") {
 		return
 	}
-	r.Header.Set(description.SecretHeader, "none")
+	r.Header.Set(clusterdoc.SecretHeader, "none")
 	for path, secret := range a.byPath {
 		if strings.HasPrefix(r.URL.Path, path+"/") {
-			r.Header.Set(description.SecretHeader, secret)
+			r.Header.Set(clusterdoc.SecretHeader, secret)
 		}
 	}
 }
@@ -40,8 +40,8 @@ func (a *agentSecrets) note(path, body, answer string) {
 	if !strings.HasSuffix(path, "/agents") {
 		return
 	}
-	var is description.Registered
-	var was description.Registration
+	var is clusterdoc.Registered
+	var was clusterdoc.Registration
 	if json.Unmarshal([]byte(answer), &is) != nil || is.Secret == "" || json.Unmarshal([]byte(body), &was) != nil {
 		return
 	}
@@ -66,8 +66,8 @@ func TestAgentSecrets(t *testing.T) {
 	key := keyed.agentKey(t, "a", "a")
 	keyless := newClusterServer(t, clusters.Config{})
 	call := func(method, path, body, secret string) (code int, problem, text string) {
-		got := keyed.call(t, key, method, path, body, description.SecretHeader, secret)
-		status, text2, _ := keyless.call(t, method, path, body, description.SecretHeader, secret)
+		got := keyed.call(t, key, method, path, body, clusterdoc.SecretHeader, secret)
+		status, text2, _ := keyless.call(t, method, path, body, clusterdoc.SecretHeader, secret)
 		other := reply{code: status, body: text2}
 		if got.code != status || got.problem() != other.problem() {
 			t.Errorf("%s %s: %d %s with keys, and %d %s without", method, path, got.code, got.body, status, text2)
@@ -111,7 +111,7 @@ func TestAgentSecrets(t *testing.T) {
 		with, _ = secrets()
 		now := epoch(asked + 1)
 		for secret, want := range map[string]int{was: 403, with: g.want} {
-			if got := keyed.call(t, key, method, now.Replace(path), now.Replace(g.body), description.SecretHeader,
+			if got := keyed.call(t, key, method, now.Replace(path), now.Replace(g.body), clusterdoc.SecretHeader,
 				secret); got.code != want && !(want == 200 && got.code == 404) { // the task may be lost by now
 				t.Errorf("%s: %d and not %d: %s", route, got.code, want, got.body)
 			}
@@ -304,7 +304,7 @@ func TestVariablesAreMasked(t *testing.T) {
 			hidden(s.call(t, key, "GET", "/v1/clusters/lab/jobs/j1", ""), false, true)
 		}
 		hidden(s.call(t, read, "GET", "/v1/clusters/lab/jobs/j1", ""), true, true)
-		var lab description.Cluster
+		var lab clusterdoc.Cluster
 		text := s.call(t, read, "GET", "/v1/clusters/lab", "")
 		if err := json.Unmarshal([]byte(text.body), &lab); err != nil {
 			t.Fatal(err, text.body)

@@ -13,8 +13,8 @@ import (
 	"github.com/hare-sched/hare/access"
 	"github.com/hare-sched/hare/admission"
 	"github.com/hare-sched/hare/clusters"
-	"github.com/hare-sched/hare/clusters/description"
 	"github.com/hare-sched/hare/clusters/ledger"
+	clusterdoc "github.com/hare-sched/hare/wire/clusters"
 )
 
 // maxJobBody is the greatest size of the document of a job or a cluster.
@@ -57,7 +57,7 @@ func clusterProblem(err error) *statusError {
 	case errors.Is(err, clusters.ErrNoJob):
 		return &statusError{http.StatusNotFound, "no_such_job", "the cluster has no job of that id, or no such task of it"}
 	case errors.Is(err, clusters.ErrSecret):
-		return &statusError{http.StatusForbidden, "agent_secret", "the header " + description.SecretHeader +
+		return &statusError{http.StatusForbidden, "agent_secret", "the header " + clusterdoc.SecretHeader +
 			" is missing, or is not the secret of the agent's last registration: register again"}
 	case errors.Is(err, clusters.ErrLogRemoved):
 		return &statusError{http.StatusGone, "log_removed", "the outputs of the job were removed to make room for " +
@@ -87,14 +87,14 @@ func (s *server) clusterOrNew(r *http.Request) (*clusters.Cluster, error) {
 	if !errors.Is(err, clusters.ErrNoCluster) {
 		return c, err
 	}
-	c, err = s.newCluster(r, &description.NewCluster{Name: chi.URLParam(r, "cluster")})
+	c, err = s.newCluster(r, &clusterdoc.NewCluster{Name: chi.URLParam(r, "cluster")})
 	if conflict := (*ledger.Conflict)(nil); errors.As(err, &conflict) {
 		return s.cluster(r) // another request made it
 	}
 	return c, err
 }
 
-func (s *server) newCluster(r *http.Request, n *description.NewCluster) (*clusters.Cluster, error) {
+func (s *server) newCluster(r *http.Request, n *clusterdoc.NewCluster) (*clusters.Cluster, error) {
 	if s.cfg.Clusters == nil {
 		return nil, errNoClusters
 	}
@@ -119,10 +119,10 @@ func (s *server) newCluster(r *http.Request, n *description.NewCluster) (*cluste
 //	@Description	also made, with the default policy, by its first agent or job.
 //	@Tags			clusters
 //	@ID				createCluster
-//	@Param			body	body	description.NewCluster	true	"its name, and how to decide"
+//	@Param			body	body	clusterdoc.NewCluster	true	"its name, and how to decide"
 //	@Accept			json
 //	@Produce		json,application/problem+json
-//	@Success		201	{object}	description.Cluster	"the cluster; Location has its path"
+//	@Success		201	{object}	clusterdoc.Cluster	"the cluster; Location has its path"
 //	@Failure		400	{object}	openapi.Problem	"the body is not JSON, has a name twice, or is badly compressed"
 //	@Failure		404	{object}	openapi.Problem	"this server manages no clusters"
 //	@Failure		408	{object}	openapi.Problem	"the body took too long to arrive"
@@ -136,7 +136,7 @@ func (s *server) newCluster(r *http.Request, n *description.NewCluster) (*cluste
 //	@Failure		507	{object}	openapi.Problem	"the disk is full"
 //	@Router			/v1/clusters [post]
 func (s *server) createCluster(w http.ResponseWriter, r *http.Request) error {
-	var n description.NewCluster
+	var n clusterdoc.NewCluster
 	if err := s.readStrict(w, r, maxJobBody, &n); err != nil {
 		return err
 	}
@@ -158,7 +158,7 @@ func (s *server) createCluster(w http.ResponseWriter, r *http.Request) error {
 //	@Tags			clusters
 //	@ID				listClusters
 //	@Produce		json,application/problem+json
-//	@Success		200	{object}	description.ClusterList	"all clusters of the tenant, by name"
+//	@Success		200	{object}	clusterdoc.ClusterList	"all clusters of the tenant, by name"
 //	@Failure		404	{object}	openapi.Problem	"this server manages no clusters"
 //	@Failure		500	{object}	openapi.Problem	"a journal is damaged; the server's log has the request_id"
 //	@Failure		503	{object}	openapi.Problem	"the server is shutting down"
@@ -171,7 +171,7 @@ func (s *server) listClusters(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return answerJSON(w, http.StatusOK, description.ClusterList{Clusters: all})
+	return answerJSON(w, http.StatusOK, clusterdoc.ClusterList{Clusters: all})
 }
 
 // getCluster describes a cluster.
@@ -183,7 +183,7 @@ func (s *server) listClusters(w http.ResponseWriter, r *http.Request) error {
 //	@ID				getCluster
 //	@Param			cluster	path	string	true	"its name"
 //	@Produce		json,application/problem+json
-//	@Success		200	{object}	description.Cluster	"the cluster"
+//	@Success		200	{object}	clusterdoc.Cluster	"the cluster"
 //	@Failure		404	{object}	openapi.Problem	"no such cluster"
 //	@Failure		500	{object}	openapi.Problem	"the journal is damaged; the server's log has the request_id"
 //	@Failure		503	{object}	openapi.Problem	"the server is shutting down"
@@ -237,10 +237,10 @@ func (s *server) deleteCluster(w http.ResponseWriter, r *http.Request) error {
 //	@ID				submitJob
 //	@Param			cluster			path	string				true	"its name; a cluster that does not exist is made"
 //	@Param			Idempotency-Key	header	string				false	"a name for this submission: sent again, it gives the same job"
-//	@Param			body			body	description.NewJob	true	"what to run, on how many GPUs"
+//	@Param			body			body	clusterdoc.NewJob	true	"what to run, on how many GPUs"
 //	@Accept			json
 //	@Produce		json,application/problem+json
-//	@Success		201	{object}	description.Job	"the job; Location has its path"
+//	@Success		201	{object}	clusterdoc.Job	"the job; Location has its path"
 //	@Failure		400	{object}	openapi.Problem	"the body is not JSON, has a name twice, or is badly compressed"
 //	@Failure		404	{object}	openapi.Problem	"this server manages no clusters"
 //	@Failure		408	{object}	openapi.Problem	"the body took too long to arrive"
@@ -258,7 +258,7 @@ func (s *server) submitJob(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	var n description.NewJob
+	var n clusterdoc.NewJob
 	if err := s.readStrict(w, r, maxJobBody, &n); err != nil {
 		return err
 	}
@@ -278,8 +278,8 @@ func (s *server) submitJob(w http.ResponseWriter, r *http.Request) error {
 }
 
 // jobStates are the values of ?state=.
-var jobStates = []description.JobState{description.JobWaiting, description.JobStarting, description.JobRunning,
-	description.JobStopping, description.JobSucceeded, description.JobFailed, description.JobCancelled}
+var jobStates = []clusterdoc.JobState{clusterdoc.JobWaiting, clusterdoc.JobStarting, clusterdoc.JobRunning,
+	clusterdoc.JobStopping, clusterdoc.JobSucceeded, clusterdoc.JobFailed, clusterdoc.JobCancelled}
 
 // listJobs lists jobs.
 //
@@ -292,7 +292,7 @@ var jobStates = []description.JobState{description.JobWaiting, description.JobSt
 //	@Param			after	query	string	false	"the id of a job: those that were submitted later"
 //	@Param			limit	query	int		false	"1 to 1000, the most jobs to list: 1000 without it"
 //	@Produce		json,application/problem+json
-//	@Success		200	{object}	description.JobList	"jobs by submission, each with its last attempt"
+//	@Success		200	{object}	clusterdoc.JobList	"jobs by submission, each with its last attempt"
 //	@Failure		400	{object}	openapi.Problem	"a parameter is invalid"
 //	@Failure		404	{object}	openapi.Problem	"no such cluster"
 //	@Failure		500	{object}	openapi.Problem	"the journal is damaged; the server's log has the request_id"
@@ -310,7 +310,7 @@ func (s *server) listJobs(w http.ResponseWriter, r *http.Request) error {
 	if limit == 0 {
 		limit = maxListed
 	}
-	state := description.JobState(r.URL.Query().Get("state"))
+	state := clusterdoc.JobState(r.URL.Query().Get("state"))
 	if state != "" && !slices.Contains(jobStates, state) {
 		return badQuery("?state=%s must be one of %s", hare.Clip(string(state)),
 			strings.Trim(fmt.Sprint(jobStates), "[]"))
@@ -344,7 +344,7 @@ func jobID(text string) bool {
 //	@Param			cluster	path	string	true	"its name"
 //	@Param			job		path	string	true	"the id of the job"
 //	@Produce		json,application/problem+json
-//	@Success		200	{object}	description.Job	"the job with all of its attempts"
+//	@Success		200	{object}	clusterdoc.Job	"the job with all of its attempts"
 //	@Failure		404	{object}	openapi.Problem	"no such cluster, or no such job"
 //	@Failure		500	{object}	openapi.Problem	"the journal is damaged; the server's log has the request_id"
 //	@Failure		503	{object}	openapi.Problem	"the server is shutting down"
@@ -374,7 +374,7 @@ func (s *server) getClusterJob(w http.ResponseWriter, r *http.Request) error {
 //	@Param			cluster	path	string	true	"its name"
 //	@Param			job		path	string	true	"the id of the job"
 //	@Produce		json,application/problem+json
-//	@Success		202	{object}	description.Job	"the job as it is now"
+//	@Success		202	{object}	clusterdoc.Job	"the job as it is now"
 //	@Failure		404	{object}	openapi.Problem	"no such cluster, or no such job"
 //	@Failure		500	{object}	openapi.Problem	"the journal is damaged; the server's log has the request_id"
 //	@Failure		503	{object}	openapi.Problem	"the server is shutting down"

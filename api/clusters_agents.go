@@ -9,7 +9,7 @@ import (
 
 	"github.com/go-chi/chi/v5"
 
-	"github.com/hare-sched/hare/clusters/description"
+	clusterdoc "github.com/hare-sched/hare/wire/clusters"
 )
 
 // maxLogChunk is the greatest size of an uploaded piece of a log.
@@ -22,7 +22,7 @@ const maxLogChunk = 4 << 20
 //	@ID				listAgents
 //	@Param			cluster	path	string	true	"its name"
 //	@Produce		json,application/problem+json
-//	@Success		200	{object}	description.AgentList	"agents by name, with their GPUs"
+//	@Success		200	{object}	clusterdoc.AgentList	"agents by name, with their GPUs"
 //	@Failure		404	{object}	openapi.Problem	"no such cluster"
 //	@Failure		500	{object}	openapi.Problem	"the journal is damaged; the server's log has the request_id"
 //	@Failure		503	{object}	openapi.Problem	"the server is shutting down"
@@ -36,7 +36,7 @@ func (s *server) listAgents(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return answerJSON(w, http.StatusOK, description.AgentList{Agents: all})
+	return answerJSON(w, http.StatusOK, clusterdoc.AgentList{Agents: all})
 }
 
 // registerAgent registers an agent.
@@ -49,10 +49,10 @@ func (s *server) listAgents(w http.ResponseWriter, r *http.Request) error {
 //	@Tags			agents
 //	@ID				registerAgent
 //	@Param			cluster	path	string						true	"its name; a cluster that does not exist is made"
-//	@Param			body	body	description.Registration	true	"the node and its GPUs"
+//	@Param			body	body	clusterdoc.Registration	true	"the node and its GPUs"
 //	@Accept			json
 //	@Produce		json,application/problem+json
-//	@Success		200	{object}	description.Registered	"the epoch and the lease"
+//	@Success		200	{object}	clusterdoc.Registered	"the epoch and the lease"
 //	@Failure		400	{object}	openapi.Problem	"the body is not JSON, has a name twice, or is badly compressed"
 //	@Failure		403	{object}	openapi.Problem	"the key is not of role agent, or is for other nodes; or it would make too many clusters"
 //	@Failure		404	{object}	openapi.Problem	"this server manages no clusters"
@@ -70,7 +70,7 @@ func (s *server) registerAgent(w http.ResponseWriter, r *http.Request) error {
 	if err := s.registrations.allow(callerOf(r.Context()), time.Now()); err != nil {
 		return err
 	}
-	var reg description.Registration
+	var reg clusterdoc.Registration
 	if err := s.readStrict(w, r, maxJobBody, &reg); err != nil {
 		return err
 	}
@@ -97,10 +97,10 @@ func (s *server) registerAgent(w http.ResponseWriter, r *http.Request) error {
 //	@Param			cluster	path	string				true	"its name"
 //	@Param			agent	path	string				true	"the name of the agent"
 //	@Param			Hare-Agent-Secret	header	string	true	"the secret of the agent's registration"
-//	@Param			body	body	description.Sync	true	"what is new"
+//	@Param			body	body	clusterdoc.Sync	true	"what is new"
 //	@Accept			json
 //	@Produce		json,application/problem+json
-//	@Success		200	{object}	description.Synced	"orders, and the lease"
+//	@Success		200	{object}	clusterdoc.Synced	"orders, and the lease"
 //	@Failure		400	{object}	openapi.Problem	"the body is not JSON, has a name twice, or is badly compressed"
 //	@Failure		403	{object}	openapi.Problem	"the key is not of role agent, or is for other nodes; or the secret is not that of the registration"
 //	@Failure		404	{object}	openapi.Problem	"no such cluster"
@@ -117,11 +117,11 @@ func (s *server) syncAgent(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	var ask description.Sync
+	var ask clusterdoc.Sync
 	if err := s.readStrict(w, r, s.bodyLimit(r.Context()), &ask); err != nil {
 		return err
 	}
-	ask.Secret = r.Header.Get(description.SecretHeader)
+	ask.Secret = r.Header.Get(clusterdoc.SecretHeader)
 	answer, err := c.Sync(r.Context(), chi.URLParam(r, "agent"), &ask)
 	if err != nil {
 		return err
@@ -147,7 +147,7 @@ func (s *server) syncAgent(w http.ResponseWriter, r *http.Request) error {
 //	@Param			body	body	string	false	"bytes of the output"
 //	@Accept			octet-stream
 //	@Produce		json,application/problem+json
-//	@Success		200	{object}	description.LogStored	"how much is stored now"
+//	@Success		200	{object}	clusterdoc.LogStored	"how much is stored now"
 //	@Failure		400	{object}	openapi.Problem	"a parameter is invalid"
 //	@Failure		403	{object}	openapi.Problem	"the key is not of role agent, or is for other nodes; or the secret is not that of the registration"
 //	@Failure		404	{object}	openapi.Problem	"no such cluster, or no such task of the agent"
@@ -163,14 +163,14 @@ func (s *server) putLog(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	at := description.LogChunk{}
+	at := clusterdoc.LogChunk{}
 	if at.TaskID, at.Stream, at.Offset, err = logQuery(r, r.URL.Query().Get("job"), 0); err != nil {
 		return err
 	}
 	if at.Epoch, err = number(r, "epoch"); err != nil {
 		return err
 	}
-	at.Secret = r.Header.Get(description.SecretHeader)
+	at.Secret = r.Header.Get(clusterdoc.SecretHeader)
 	piece, err := s.receive(w, r, maxLogChunk)
 	if err != nil {
 		return err
@@ -183,7 +183,7 @@ func (s *server) putLog(w http.ResponseWriter, r *http.Request) error {
 }
 
 // logQuery reads which output is meant. An attempt that is left out is the given one.
-func logQuery(r *http.Request, job string, attempt int64) (id description.TaskID, stream string, offset int64,
+func logQuery(r *http.Request, job string, attempt int64) (id clusterdoc.TaskID, stream string, offset int64,
 	err error) {
 	q := r.URL.Query()
 	id.Job, id.Attempt = job, attempt
@@ -198,9 +198,9 @@ func logQuery(r *http.Request, job string, attempt int64) (id description.TaskID
 	}
 	id.Task = int(min(task, 1<<30))
 	switch stream = q.Get("stream"); stream {
-	case description.StreamStdout, description.StreamStderr:
+	case clusterdoc.StreamStdout, clusterdoc.StreamStderr:
 	case "":
-		stream = description.StreamStdout
+		stream = clusterdoc.StreamStdout
 	default:
 		return id, "", 0, badQuery("?stream= must be stdout or stderr")
 	}
@@ -216,10 +216,10 @@ func logQuery(r *http.Request, job string, attempt int64) (id description.TaskID
 //	@ID				drainAgent
 //	@Param			cluster	path	string				true	"its name"
 //	@Param			agent	path	string				true	"the name of the agent"
-//	@Param			body	body	description.Drain	false	"why"
+//	@Param			body	body	clusterdoc.Drain	false	"why"
 //	@Accept			json
 //	@Produce		json,application/problem+json
-//	@Success		200	{object}	description.AgentList	"the agents"
+//	@Success		200	{object}	clusterdoc.AgentList	"the agents"
 //	@Failure		400	{object}	openapi.Problem	"the body is not JSON, has a name twice, or is badly compressed"
 //	@Failure		404	{object}	openapi.Problem	"no such cluster, or no such agent"
 //	@Failure		408	{object}	openapi.Problem	"the body took too long to arrive"
@@ -231,7 +231,7 @@ func logQuery(r *http.Request, job string, attempt int64) (id description.TaskID
 //	@Failure		507	{object}	openapi.Problem	"the disk is full"
 //	@Router			/v1/clusters/{cluster}/agents/{agent}/drain [post]
 func (s *server) drainAgent(w http.ResponseWriter, r *http.Request) error {
-	var d description.Drain
+	var d clusterdoc.Drain
 	if r.ContentLength != 0 {
 		if err := s.readStrict(w, r, maxSmallBody, &d); err != nil {
 			return err
@@ -248,7 +248,7 @@ func (s *server) drainAgent(w http.ResponseWriter, r *http.Request) error {
 //	@Param			cluster	path	string	true	"its name"
 //	@Param			agent	path	string	true	"the name of the agent"
 //	@Produce		json,application/problem+json
-//	@Success		200	{object}	description.AgentList	"the agents"
+//	@Success		200	{object}	clusterdoc.AgentList	"the agents"
 //	@Failure		404	{object}	openapi.Problem	"no such cluster, or no such agent"
 //	@Failure		500	{object}	openapi.Problem	"a defect of the server; its log has the request_id"
 //	@Failure		503	{object}	openapi.Problem	"the server is shutting down"

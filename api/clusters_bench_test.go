@@ -12,12 +12,12 @@ import (
 
 	"github.com/hare-sched/hare/api"
 	"github.com/hare-sched/hare/clusters"
-	"github.com/hare-sched/hare/clusters/description"
 	"github.com/hare-sched/hare/service"
 	"github.com/hare-sched/hare/sessions"
 	"github.com/hare-sched/hare/solver"
 	"github.com/hare-sched/hare/store"
 	"github.com/hare-sched/hare/store/sqlite"
+	clusterdoc "github.com/hare-sched/hare/wire/clusters"
 )
 
 // BenchmarkAgentsOverHTTP is BenchmarkAgents of package clusters with requests over loopback: agents, submitters and
@@ -61,7 +61,7 @@ func benchmarkHTTPAgents(b *testing.B, policy string) {
 			return
 		}
 		req.Header.Set("Content-Type", "application/json")
-		req.Header.Set(description.SecretHeader, secret)
+		req.Header.Set(clusterdoc.SecretHeader, secret)
 		resp, err := client.Do(req)
 		if err != nil {
 			b.Error(err)
@@ -75,33 +75,33 @@ func benchmarkHTTPAgents(b *testing.B, policy string) {
 			b.Error(err)
 		}
 	}
-	post("/v1/clusters", "", &description.NewCluster{Name: "lab", Policy: policy}, &description.Cluster{})
+	post("/v1/clusters", "", &clusterdoc.NewCluster{Name: "lab", Policy: policy}, &clusterdoc.Cluster{})
 	var ended atomic.Int64
 	over := make(chan struct{})
 	var group, ready sync.WaitGroup
 	exit := 0
 	for i := range agents {
-		r := &description.Registration{Protocol: description.ProtocolVersion, Name: fmt.Sprintf("n%03d", i),
+		r := &clusterdoc.Registration{Protocol: clusterdoc.ProtocolVersion, Name: fmt.Sprintf("n%03d", i),
 			Incarnation: "an incarnation", Address: "127.0.0.1"}
 		r.Incarnation = fmt.Sprintf("incarnation %08d", i)
 		for k := range 8 {
-			r.Devices = append(r.Devices, description.AgentDevice{Type: []string{"V100", "T4"}[k/4]})
+			r.Devices = append(r.Devices, clusterdoc.AgentDevice{Type: []string{"V100", "T4"}[k/4]})
 		}
 		ready.Add(1)
 		group.Go(func() {
-			var me description.Registered
+			var me clusterdoc.Registered
 			post("/v1/clusters/lab/agents", "", r, &me)
 			ready.Done()
-			ask := description.Sync{Epoch: me.Epoch, WaitS: 2}
+			ask := clusterdoc.Sync{Epoch: me.Epoch, WaitS: 2}
 			for {
-				var told description.Synced
+				var told clusterdoc.Synced
 				post("/v1/clusters/lab/agents/"+r.Name+"/sync", me.Secret, &ask, &told)
 				ask.Reports, ask.ReportsAfter = nil, told.ReportsSeen
 				for i := range told.Orders {
 					o := &told.Orders[i]
 					ask.OrdersSeen = o.Number
-					ask.Reports = append(ask.Reports, description.TaskReport{TaskID: o.TaskID, State: description.TaskRunning},
-						description.TaskReport{TaskID: o.TaskID, State: description.TaskEnded, ExitCode: &exit, RanS: 1})
+					ask.Reports = append(ask.Reports, clusterdoc.TaskReport{TaskID: o.TaskID, State: clusterdoc.TaskRunning},
+						clusterdoc.TaskReport{TaskID: o.TaskID, State: clusterdoc.TaskEnded, ExitCode: &exit, RanS: 1})
 					if ended.Add(1) == int64(b.N) {
 						close(over)
 					}
@@ -122,7 +122,7 @@ func benchmarkHTTPAgents(b *testing.B, policy string) {
 	for range submitters {
 		group.Go(func() {
 			for next.Add(1) <= int64(b.N) {
-				post("/v1/clusters/lab/jobs", "", &description.NewJob{Command: []string{"true"}}, &description.Job{})
+				post("/v1/clusters/lab/jobs", "", &clusterdoc.NewJob{Command: []string{"true"}}, &clusterdoc.Job{})
 			}
 		})
 	}

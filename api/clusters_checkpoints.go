@@ -7,7 +7,7 @@ import (
 
 	"github.com/go-chi/chi/v5"
 
-	"github.com/hare-sched/hare/clusters/description"
+	clusterdoc "github.com/hare-sched/hare/wire/clusters"
 )
 
 // maxCheckpointChunk is the greatest size of a piece of a checkpoint.
@@ -35,7 +35,7 @@ const maxCheckpointChunk = 4 << 20
 //	@Param			body	body	string	false	"bytes of the checkpoint"
 //	@Accept			octet-stream
 //	@Produce		json,application/problem+json
-//	@Success		200	{object}	description.CheckpointStored	"how much is stored now"
+//	@Success		200	{object}	clusterdoc.CheckpointStored	"how much is stored now"
 //	@Failure		400	{object}	openapi.Problem	"a parameter is invalid"
 //	@Failure		403	{object}	openapi.Problem	"the key is not of role agent, or is for other nodes; or the secret is not that of the registration"
 //	@Failure		404	{object}	openapi.Problem	"no such cluster, or the agent has no such attempt"
@@ -123,9 +123,9 @@ func (s *server) getCheckpoint(w http.ResponseWriter, r *http.Request) error {
 }
 
 // checkpointQuery reads the parameters of both.
-func checkpointQuery(r *http.Request) (at *description.CheckpointChunk, err error) {
-	at = &description.CheckpointChunk{Job: r.URL.Query().Get("job")}
-	at.SHA256, at.Secret = r.URL.Query().Get("sha256"), r.Header.Get(description.SecretHeader)
+func checkpointQuery(r *http.Request) (at *clusterdoc.CheckpointChunk, err error) {
+	at = &clusterdoc.CheckpointChunk{Job: r.URL.Query().Get("job")}
+	at.SHA256, at.Secret = r.URL.Query().Get("sha256"), r.Header.Get(clusterdoc.SecretHeader)
 	if at.Epoch, err = number(r, "epoch"); err == nil {
 		if at.Attempt, err = number(r, "attempt"); err == nil {
 			at.Offset, err = number(r, "offset")

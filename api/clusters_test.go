@@ -10,9 +10,9 @@ import (
 
 	"github.com/hare-sched/hare/api"
 	"github.com/hare-sched/hare/clusters"
-	"github.com/hare-sched/hare/clusters/description"
 	"github.com/hare-sched/hare/sessions"
 	"github.com/hare-sched/hare/store"
+	clusterdoc "github.com/hare-sched/hare/wire/clusters"
 )
 
 // newClusterServer serves managed clusters and sessions on loopback, out of one store.
@@ -52,17 +52,17 @@ const labAgent = `{"protocol":4,"version":"test","name":"a","incarnation":"01234
 
 func TestManagedCluster(t *testing.T) {
 	s := newClusterServer(t, clusters.Config{})
-	var job description.Job
+	var job clusterdoc.Job
 	s.ask(t, http.StatusCreated, "POST", "/v1/clusters/lab/jobs", `{"command":["python","train.py"],"gpus":2}`, &job)
-	if job.State != description.JobWaiting || job.Name != "python" {
+	if job.State != clusterdoc.JobWaiting || job.Name != "python" {
 		t.Errorf("%+v", job)
 	}
-	var agent description.Registered
+	var agent clusterdoc.Registered
 	s.ask(t, http.StatusOK, "POST", "/v1/clusters/lab/agents", labAgent, &agent)
-	var told description.Synced
+	var told clusterdoc.Synced
 	sync := func(reports string, after, seen int64, wait int) {
 		t.Helper()
-		told = description.Synced{}
+		told = clusterdoc.Synced{}
 		s.ask(t, http.StatusOK, "POST", "/v1/clusters/lab/agents/a/sync", fmt.Sprintf(`{"epoch":%d,"wait_s":%d,`+
 			`"reports_after":%d,"orders_seen":%d,"reports":[%s]}`, agent.Epoch, wait, after, seen, reports), &told)
 	}
@@ -74,7 +74,7 @@ func TestManagedCluster(t *testing.T) {
 	sync(`{"job":"j1","attempt":1,"task":0,"state":"running"},`+
 		`{"job":"j1","attempt":1,"task":1,"state":"running"}`, 0, 2, 0)
 	logs := "/v1/clusters/lab/agents/a/logs?epoch=1&job=j1&attempt=1&task=1&stream=stdout&offset="
-	var stored description.LogStored
+	var stored clusterdoc.LogStored
 	for _, piece := range []struct{ offset, body string }{{"0", "epoch 1\nepo"}, {"8", "epoch 2\n"}, {"0", "epoch 1\n"}} {
 		s.ask(t, http.StatusOK, "POST", logs+piece.offset, piece.body, &stored)
 	}
@@ -82,7 +82,7 @@ func TestManagedCluster(t *testing.T) {
 		t.Errorf("%+v", stored)
 	}
 	s.ask(t, http.StatusOK, "GET", "/v1/clusters/lab/jobs/j1", "", &job)
-	if job.State != description.JobRunning {
+	if job.State != clusterdoc.JobRunning {
 		t.Errorf("%+v", job)
 	}
 	followed := make(chan string)
@@ -97,12 +97,12 @@ func TestManagedCluster(t *testing.T) {
 		t.Errorf("%q", text)
 	}
 	s.ask(t, http.StatusOK, "GET", "/v1/clusters/lab/jobs/j1", "", &job)
-	if job.State != description.JobSucceeded || len(job.Attempts) != 1 {
+	if job.State != clusterdoc.JobSucceeded || len(job.Attempts) != 1 {
 		t.Errorf("%+v", job)
 	}
-	var cluster description.Cluster
+	var cluster clusterdoc.Cluster
 	s.ask(t, http.StatusOK, "GET", "/v1/clusters/lab", "", &cluster)
-	if cluster.GPUs != 2 || cluster.FreeGPUs != 2 || cluster.Jobs[description.JobSucceeded] != 1 {
+	if cluster.GPUs != 2 || cluster.FreeGPUs != 2 || cluster.Jobs[clusterdoc.JobSucceeded] != 1 {
 		t.Errorf("%+v", cluster)
 	}
 
@@ -194,7 +194,7 @@ func TestManagedClusterRefusals(t *testing.T) {
 	} {
 		secret := s.agents.byPath["/v1/clusters/lab/agents/a"] // also for agent b, which there is not
 		status, text, header := s.call(t, test.method, test.path, test.body,
-			description.SecretHeader, secret)
+			clusterdoc.SecretHeader, secret)
 		if status != test.status || !strings.Contains(text, test.says) ||
 			header.Get("Content-Type") != "application/problem+json" {
 			t.Errorf("%s %s %s: %d %s", test.method, test.path, test.body, status, text)
@@ -205,7 +205,7 @@ func TestManagedClusterRefusals(t *testing.T) {
 	}
 	s.ask(t, http.StatusTooManyRequests, "POST", "/v1/clusters/lab/jobs", `{"command":["a"]}`, nil)
 	s.ask(t, http.StatusConflict, "DELETE", "/v1/clusters/lab", "", nil)
-	var job description.Job
+	var job clusterdoc.Job
 	s.ask(t, http.StatusOK, "GET", "/v1/clusters/lab/jobs/j1", "", &job)
 	if job.Reason != "wants 9 GPUs of one type: in service are 2 V100" {
 		t.Error(job.Reason)
@@ -235,7 +235,7 @@ func TestSyncWaits(t *testing.T) {
 	s := newClusterServer(t, clusters.Config{Lease: 900 * time.Millisecond})
 	s.ask(t, http.StatusOK, "POST", "/v1/clusters/lab/agents", labAgent, nil)
 	began := time.Now()
-	var told description.Synced
+	var told clusterdoc.Synced
 	s.ask(t, http.StatusOK, "POST", "/v1/clusters/lab/agents/a/sync", `{"epoch":1,"wait_s":1000}`, &told)
 	if took := time.Since(began); took < 300*time.Millisecond || told.LeaseS != 0.9 {
 		t.Error(took, told)

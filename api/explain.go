@@ -11,8 +11,8 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/explain"
-	"github.com/hare-sched/hare/explain/explanation"
 	"github.com/hare-sched/hare/plot"
+	explaindoc "github.com/hare-sched/hare/wire/explain"
 )
 
 // Solved reads the instances and the results of stored solves.
@@ -100,7 +100,7 @@ func secondsOf(r *http.Request, name string) (int64, error) {
 //	@Param			earlier_s		query	number	false	"look for changes with which it ends earlier by so much"
 //	@Param			time_limit_s	query	number	false	"how long to look for changes (10, at most the server's limit)"
 //	@Produce		json,application/problem+json
-//	@Success		200	{object}	explanation.Answer	"the explanation"
+//	@Success		200	{object}	explaindoc.Answer	"the explanation"
 //	@Failure		400	{object}	openapi.Problem		"a query parameter is unknown or not a time"
 //	@Failure		404	{object}	openapi.Problem		"no such solve, or no such job in it: the nearest is named"
 //	@Failure		406	{object}	openapi.Problem		"the server has none of the media types that the client accepts"
@@ -156,7 +156,7 @@ func (s *server) explainJob(w http.ResponseWriter, r *http.Request) error {
 //	@Param			sort	query	string	false	"share, stretch, wait or jct (the greatest first), start or end"	Enums(share,stretch,wait,jct,start,end)	default(share)
 //	@Param			limit	query	int		false	"the most to list (100)"																				minimum(1)	maximum(10000)
 //	@Produce		json,application/problem+json
-//	@Success		200	{object}	explanation.JobList	"the jobs"
+//	@Success		200	{object}	explaindoc.JobList	"the jobs"
 //	@Failure		400	{object}	openapi.Problem		"a query parameter is unknown"
 //	@Failure		404	{object}	openapi.Problem		"no such solve"
 //	@Failure		406	{object}	openapi.Problem		"the server has none of the media types that the client accepts"
@@ -185,7 +185,7 @@ func (s *server) listSolvedJobs(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return answerJSON(w, http.StatusOK, explanation.JobList{Count: len(inst.Jobs), Jobs: jobs})
+	return answerJSON(w, http.StatusOK, explaindoc.JobList{Count: len(inst.Jobs), Jobs: jobs})
 }
 
 // jobNotFound turns an error about an absent job into a 404.

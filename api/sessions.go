@@ -16,9 +16,9 @@ import (
 	"github.com/hare-sched/hare/access"
 	"github.com/hare-sched/hare/admission"
 	"github.com/hare-sched/hare/sessions"
-	"github.com/hare-sched/hare/sessions/description"
 	"github.com/hare-sched/hare/store"
 	"github.com/hare-sched/hare/wire"
+	sessiondoc "github.com/hare-sched/hare/wire/sessions"
 )
 
 const kindEvents = "text/event-stream"
@@ -76,8 +76,8 @@ func (s *server) ownSession(r *http.Request) (*sessions.Session, error) {
 	return session, nil
 }
 
-func describe(info sessions.Info) *description.Session {
-	d := &description.Session{
+func describe(info sessions.Info) *sessiondoc.Session {
+	d := &sessiondoc.Session{
 		ID: info.ID, Created: info.Created.UTC(), Policy: info.Config.Policy,
 		Parameters: info.Config.Parameters, Clock: string(info.Config.Clock), LastSeq: info.Last, Active: info.Active,
 	}
@@ -107,7 +107,7 @@ func answerJSON(w http.ResponseWriter, status int, v any) error {
 //	@Param			body	body	openapi.SessionRequest	true	"the cluster, and how to decide"
 //	@Accept			json
 //	@Produce		json,application/problem+json
-//	@Success		201	{object}	description.Session	"the session; Location has its path"
+//	@Success		201	{object}	sessiondoc.Session	"the session; Location has its path"
 //	@Failure		400	{object}	openapi.Problem	"the body is not JSON, has a name twice, or is badly compressed"
 //	@Failure		404	{object}	openapi.Problem	"this server keeps no sessions"
 //	@Failure		408	{object}	openapi.Problem	"the body took too long to arrive"
@@ -165,7 +165,7 @@ func (s *server) createSession(w http.ResponseWriter, r *http.Request) error {
 //	@Param			limit	query	int		false	"1 to 1000, the most sessions to list: 1000 without it"
 //	@Param			after	query	string	false	"next of the list before"
 //	@Produce		json,application/problem+json
-//	@Success		200	{object}	description.List	"the sessions, without their status"
+//	@Success		200	{object}	sessiondoc.List	"the sessions, without their status"
 //	@Failure		400	{object}	openapi.Problem		"limit or after is invalid"
 //	@Failure		404	{object}	openapi.Problem		"this server keeps no sessions"
 //	@Failure		500	{object}	openapi.Problem		"a defect of the server; its log has the request_id"
@@ -200,7 +200,7 @@ func (s *server) listSessions(w http.ResponseWriter, r *http.Request) error {
 			return at > created || at == created && infos[i].ID > id
 		})
 	}
-	list := description.List{Sessions: []*description.Session{}}
+	list := sessiondoc.List{Sessions: []*sessiondoc.Session{}}
 	for _, info := range infos[from:] {
 		if len(list.Sessions) == int(limit) {
 			last := infos[from+int(limit)-1]
@@ -224,7 +224,7 @@ const maxListed = 1000
 //	@ID				getSession
 //	@Param			id	path	string	true	"the session"
 //	@Produce		json,application/problem+json
-//	@Success		200	{object}	description.Session	"the session"
+//	@Success		200	{object}	sessiondoc.Session	"the session"
 //	@Failure		404	{object}	openapi.Problem	"no such session"
 //	@Failure		500	{object}	openapi.Problem	"a defect, or a damaged log; the server's log has the request_id"
 //	@Failure		503	{object}	openapi.Problem	"draining"
@@ -251,12 +251,12 @@ func (s *server) getSession(w http.ResponseWriter, r *http.Request) error {
 }
 
 // planningOf is the form of a report; nil where the policy makes no plans.
-func planningOf(report *sessions.PlanReport) *description.Planning {
+func planningOf(report *sessions.PlanReport) *sessiondoc.Planning {
 	if report == nil {
 		return nil
 	}
 	n := &report.Counts
-	p := &description.Planning{State: report.State, Fallback: report.Fallback, Made: n.Made, Taken: n.Taken,
+	p := &sessiondoc.Planning{State: report.State, Fallback: report.Fallback, Made: n.Made, Taken: n.Taken,
 		Refused: n.Refused, Failed: n.Failed, Late: n.Late, Panicked: n.Panicked}
 	if report.Err != nil {
 		p.Error = report.Err.Error()

@@ -171,7 +171,7 @@ func hindsight(r *http.Request, session *sessions.Session) (*regret.Hindsight, e
 //	@Param			objective	query	string	false	"what is compared (weighted_jct); sessions have no deadlines; against takes weighted_jct alone"	Enums(weighted_jct,jct_and_tardiness,makespan)
 //	@Param			against	query	string	false	"a policy of sessions under which the log is replayed; not with every_s"
 //	@Produce		json,application/x-ndjson,application/problem+json
-//	@Success		200	{object}	comparison.Regret	"the comparison, or one a line"
+//	@Success		200	{object}	regret.Regret	"the comparison, or one a line"
 //	@Failure		400	{object}	openapi.Problem	"every_s, detail or objective is invalid, or against is no policy of sessions, in which case the detail lists them"
 //	@Failure		404	{object}	openapi.Problem	"no such session"
 //	@Failure		406	{object}	openapi.Problem	"with every_s: the client does not take NDJSON"

@@ -13,7 +13,7 @@ import (
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/service"
 	"github.com/hare-sched/hare/study"
-	"github.com/hare-sched/hare/study/simulation"
+	simulatedoc "github.com/hare-sched/hare/wire/simulate"
 )
 
 func (s *server) simulationRoutes(r chi.Router) {
@@ -22,9 +22,9 @@ func (s *server) simulationRoutes(r chi.Router) {
 
 // describeRun returns the document of a run, with its jobs where the request asks for
 // them.
-func describeRun(r *study.Run, detail string) *simulation.Run {
+func describeRun(r *study.Run, detail string) *simulatedoc.Run {
 	out := r.Run
-	if detail == simulation.DetailJobs {
+	if detail == simulatedoc.DetailJobs {
 		out.Each = r.EachJob()
 	}
 	return &out
@@ -32,7 +32,7 @@ func describeRun(r *study.Run, detail string) *simulation.Run {
 
 // simulationLine is one line of the answer as NDJSON.
 type simulationLine struct {
-	simulation.Line
+	simulatedoc.Line
 	Error json.RawMessage `json:"error,omitempty"`
 }
 
@@ -56,7 +56,7 @@ const progressEvery = time.Second
 //	@Param			body	body	openapi.SimulationRequest	true	"policies, jobs and where they run"
 //	@Accept			json
 //	@Produce		json,application/x-ndjson,application/problem+json
-//	@Success		200	{object}	simulation.Answer		"the runs; as NDJSON a line each"
+//	@Success		200	{object}	simulatedoc.Answer		"the runs; as NDJSON a line each"
 //	@Success		299	{object}	openapi.SimulationLine	"the form of the lines"
 //	@Failure		400	{object}	openapi.Problem	"the body is not JSON, has a name twice, or is badly compressed"
 //	@Failure		406	{object}	openapi.Problem	"the server has none of the media types that the client accepts"
@@ -87,7 +87,7 @@ func (s *server) simulate(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	out := simulation.Answer{Status: ans.Status, Asked: int64(ans.Asked), Runs: make([]simulation.Run, len(ans.Runs)),
+	out := simulatedoc.Answer{Status: ans.Status, Asked: int64(ans.Asked), Runs: make([]simulatedoc.Run, len(ans.Runs)),
 		Summary: ans.Summary}
 	for i := range ans.Runs {
 		out.Runs[i] = *describeRun(&ans.Runs[i], req.Detail)
@@ -96,21 +96,21 @@ func (s *server) simulate(w http.ResponseWriter, r *http.Request) error {
 }
 
 // simulateLines answers with NDJSON.
-func (s *server) simulateLines(w http.ResponseWriter, r *http.Request, req *simulation.Request) error {
+func (s *server) simulateLines(w http.ResponseWriter, r *http.Request, req *simulatedoc.Request) error {
 	lines := newLineWriter(w, s.cfg.BodyTime)
 	defer lines.end()
 	reported := time.Now()
 	runs := int64(0)
 	ended := func(_ int, run *study.Run) error {
 		runs++
-		return lines.write(simulation.Line{Kind: "run", Run: describeRun(run, req.Detail)})
+		return lines.write(simulatedoc.Line{Kind: "run", Run: describeRun(run, req.Detail)})
 	}
-	progress := func(p simulation.Progress) {
+	progress := func(p simulatedoc.Progress) {
 		if now := time.Now(); now.Sub(reported) >= progressEvery {
 			reported = now
 			// A disconnected client is noticed when the next run is written, or by the
 			// context.
-			_ = lines.write(simulation.Line{Kind: "progress", Progress: &p})
+			_ = lines.write(simulatedoc.Line{Kind: "progress", Progress: &p})
 		}
 	}
 	ans, err := s.simulation(r, req, req.TimeLimit, ended, progress)
@@ -118,21 +118,21 @@ func (s *server) simulateLines(w http.ResponseWriter, r *http.Request, req *simu
 		if !lines.began || r.Context().Err() != nil {
 			return err
 		}
-		return lines.write(simulationLine{Line: simulation.Line{Kind: "error"}, Error: s.problemDocument(r, err)})
+		return lines.write(simulationLine{Line: simulatedoc.Line{Kind: "error"}, Error: s.problemDocument(r, err)})
 	}
-	return lines.write(simulation.Line{Kind: "summary", Summary: &simulation.LastLine{Status: ans.Status,
+	return lines.write(simulatedoc.Line{Kind: "summary", Summary: &simulatedoc.LastLine{Status: ans.Status,
 		Asked: int64(ans.Asked), Runs: runs, Summary: ans.Summary}})
 }
 
 // readSimulation decodes the document of the request.
-func (s *server) readSimulation(w http.ResponseWriter, r *http.Request) (_ *simulation.Request, err error) {
+func (s *server) readSimulation(w http.ResponseWriter, r *http.Request) (_ *simulatedoc.Request, err error) {
 	_, end := s.step(r.Context(), "decode")
 	defer func() { end(err) }()
 	text, err := s.body(w, r, s.bodyLimit(r.Context()))
 	if err != nil {
 		return nil, err
 	}
-	doc, err := decode(s, r, text, simulation.Decode)
+	doc, err := decode(s, r, text, simulatedoc.Decode)
 	if err != nil {
 		return nil, err
 	}
@@ -140,8 +140,8 @@ func (s *server) readSimulation(w http.ResponseWriter, r *http.Request) (_ *simu
 }
 
 // simulation runs a simulation inside a span.
-func (s *server) simulation(r *http.Request, req *simulation.Request, limit time.Duration,
-	ended func(int, *study.Run) error, progress func(simulation.Progress)) (*study.Answer, error) {
+func (s *server) simulation(r *http.Request, req *simulatedoc.Request, limit time.Duration,
+	ended func(int, *study.Run) error, progress func(simulatedoc.Progress)) (*study.Answer, error) {
 	ctx, end := s.step(r.Context(), "simulate")
 	ans, err := s.svc.Simulate(ctx, req, limit, ended, progress)
 	end(err)
@@ -153,7 +153,7 @@ func (s *server) simulation(r *http.Request, req *simulation.Request, limit time
 
 // policyFault turns the error of a run into one that points to the policy in the
 // request.
-func (s *server) policyFault(r *http.Request, req *simulation.Request, err error) error {
+func (s *server) policyFault(r *http.Request, req *simulatedoc.Request, err error) error {
 	var run *study.RunError
 	if !errors.As(err, &run) {
 		return err

@@ -8,8 +8,8 @@ import (
 
 	"github.com/hare-sched/hare/service"
 	"github.com/hare-sched/hare/study"
-	"github.com/hare-sched/hare/study/simulation"
 	"github.com/hare-sched/hare/wire"
+	simulatedoc "github.com/hare-sched/hare/wire/simulate"
 )
 
 const costPolicy = "gavel:max_sum_throughput_normalized_by_cost_perf"
@@ -44,13 +44,13 @@ func TestSimulationWithPrices(t *testing.T) {
 		return `{"policies":["` + costPolicy +
 			`"],"trace":{"name":"gavel_trace_small_test.csv"},"gpus":{"V100":2,"P100":2,"K80":2}` + prices + `}`
 	}
-	runs := func(prices string, with []simulation.TypePrice) string {
+	runs := func(prices string, with []simulatedoc.TypePrice) string {
 		text, _ := simulated(t, h, ask(prices))
 		var got struct{ Runs []study.Run }
 		if err := json.Unmarshal([]byte(text), &got); err != nil || len(got.Runs) != 1 {
 			t.Fatal(err, text)
 		}
-		doc, err := simulation.Decode(strings.NewReader(ask("")), wire.Limits{})
+		doc, err := simulatedoc.Decode(strings.NewReader(ask("")), wire.Limits{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -69,13 +69,13 @@ func TestSimulationWithPrices(t *testing.T) {
 	}
 	none := runs("", nil)
 	if gavel := runs(`,"prices":{"V100":0.74,"P100":0.43,"K80":0.135}`,
-		[]simulation.TypePrice{{Type: "K80", Micro: 135_000},
+		[]simulatedoc.TypePrice{{Type: "K80", Micro: 135_000},
 			{Type: "P100", Micro: 430_000}, {Type: "V100", Micro: 740_000}}); gavel != none {
 		t.Errorf("Gavel's prices give\n%s\nand none\n%s", gavel, none)
 	}
 	// No GPU is a T4; its price is ignored.
 	if cheap := runs(`,"prices":{"V100":2.48,"P100":1.46,"K80":0.001,"T4":0.35}`,
-		[]simulation.TypePrice{{Type: "K80", Micro: 1000},
+		[]simulatedoc.TypePrice{{Type: "K80", Micro: 1000},
 			{Type: "P100", Micro: 1_460_000}, {Type: "V100", Micro: 2_480_000}}); cheap == none {
 		t.Errorf("prices change nothing: %s", cheap)
 	}

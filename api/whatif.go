@@ -13,10 +13,10 @@ import (
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/admission"
 	"github.com/hare-sched/hare/explain"
-	"github.com/hare-sched/hare/explain/explanation"
 	"github.com/hare-sched/hare/solves"
 	"github.com/hare-sched/hare/whatif"
-	"github.com/hare-sched/hare/whatif/scenario"
+	explaindoc "github.com/hare-sched/hare/wire/explain"
+	whatifdoc "github.com/hare-sched/hare/wire/whatif"
 )
 
 const kindSVG = "image/svg+xml"
@@ -124,12 +124,12 @@ func (s *server) whatIf(w http.ResponseWriter, r *http.Request) error {
 }
 
 // readWhatIf decodes the document of the request.
-func (s *server) readWhatIf(w http.ResponseWriter, r *http.Request) (*scenario.Request, error) {
+func (s *server) readWhatIf(w http.ResponseWriter, r *http.Request) (*whatifdoc.Request, error) {
 	text, err := s.body(w, r, s.bodyLimit(r.Context()))
 	if err != nil {
 		return nil, err
 	}
-	return decode(s, r, text, scenario.Decode)
+	return decode(s, r, text, whatifdoc.Decode)
 }
 
 // problemDocument returns the problem document of an error that does not end the
@@ -189,7 +189,7 @@ func (absent *absentSolve) faults() hare.InvalidErrors {
 //	@ID				getPrices
 //	@Param			id	path	string	true	"the solve"
 //	@Produce		json,text/csv,application/problem+json
-//	@Success		200	{object}	explanation.Prices	"the prices; as CSV a line a cell and type: type, tasks, from_s, to_s, price"
+//	@Success		200	{object}	explaindoc.Prices	"the prices; as CSV a line a cell and type: type, tasks, from_s, to_s, price"
 //	@Failure		404	{object}	openapi.Problem	"no such solve, or its bound is not made of prices"
 //	@Failure		409	{object}	openapi.Problem	"the solve has no result yet"
 //	@Failure		410	{object}	openapi.Problem	"the solve is deleted or expired"
@@ -245,7 +245,7 @@ func (s *server) pricesPicture(w http.ResponseWriter, r *http.Request) error {
 	return write(w, kindSVG, b.Bytes())
 }
 
-func (s *server) pricesOf(r *http.Request) (*explanation.Prices, error) {
+func (s *server) pricesOf(r *http.Request) (*explaindoc.Prices, error) {
 	inst, res, err := s.stored(r, chi.URLParam(r, "id"))
 	if err != nil {
 		return nil, withPointer(err, "")

@@ -12,8 +12,8 @@ import (
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/service"
 	"github.com/hare-sched/hare/whatif"
-	"github.com/hare-sched/hare/whatif/scenario"
 	"github.com/hare-sched/hare/wire"
+	whatifdoc "github.com/hare-sched/hare/wire/whatif"
 )
 
 // mixedScenarios returns n changes of all kinds to an instance, fixed by the seed. A
@@ -61,14 +61,14 @@ func mixedScenarios(inst *hare.Instance, n int, seed uint64) []string {
 }
 
 // whatIfRequest returns a request for the scenarios of an instance.
-func whatIfRequest(t testing.TB, inst *hare.Instance, scenarios []string, rest string) *scenario.Request {
+func whatIfRequest(t testing.TB, inst *hare.Instance, scenarios []string, rest string) *whatifdoc.Request {
 	t.Helper()
 	var b bytes.Buffer
 	if err := wire.EncodeInstance(&b, inst); err != nil {
 		t.Fatal(err)
 	}
 	text := `{"base":{"instance":` + b.String() + `},"scenarios":[` + strings.Join(scenarios, ",") + `]` + rest + `}`
-	req, err := scenario.Decode(strings.NewReader(text), wire.Limits{})
+	req, err := whatifdoc.Decode(strings.NewReader(text), wire.Limits{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -93,7 +93,7 @@ func BenchmarkWhatIf(b *testing.B) {
 				}
 				began := time.Now()
 				var first time.Duration
-				var counts scenario.Counts
+				var counts whatifdoc.Counts
 				width, n := 0.0, 0.0
 				err := svc.WhatIf(context.Background(), req, func(l *whatif.Line) error {
 					switch l.Line {

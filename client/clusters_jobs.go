@@ -8,7 +8,7 @@ import (
 	"net/url"
 	"reflect"
 
-	"github.com/hare-sched/hare/clusters/description"
+	clusterdoc "github.com/hare-sched/hare/wire/clusters"
 )
 
 func jobPath(cluster, id, more string) string {
@@ -17,41 +17,41 @@ func jobPath(cluster, id, more string) string {
 
 // SubmitJob submits a job to a managed cluster. The key is the Idempotency-Key of the submission, by which the
 // same submission, sent again, gives the same job; "" means a new key. The call is retried.
-func (c *Client) SubmitJob(ctx context.Context, cluster string, job *description.NewJob, key string) (
-	*description.Job, error) {
+func (c *Client) SubmitJob(ctx context.Context, cluster string, job *clusterdoc.NewJob, key string) (
+	*clusterdoc.Job, error) {
 	if key == "" {
 		key = NewKey()
 	}
 	if err := checkTexts(reflect.ValueOf(job)); err != nil {
 		return nil, err
 	}
-	return send[description.Job](ctx, c, call{path: clusterPath(cluster, "/jobs"), repeatable: true,
+	return send[clusterdoc.Job](ctx, c, call{path: clusterPath(cluster, "/jobs"), repeatable: true,
 		header: http.Header{"Idempotency-Key": {key}}}, job)
 }
 
 // ClusterJobs yields the jobs of a cluster that are in a state, "" meaning all, the oldest first and each with its
 // last attempt. ClusterJobs fetches them page by page.
-func (c *Client) ClusterJobs(ctx context.Context, cluster string, state description.JobState) iter.Seq2[
-	*description.Job, error] {
+func (c *Client) ClusterJobs(ctx context.Context, cluster string, state clusterdoc.JobState) iter.Seq2[
+	*clusterdoc.Job, error] {
 	query := url.Values{}
 	if state != "" {
 		query.Set("state", string(state))
 	}
 	return pages(ctx, c, clusterPath(cluster, "/jobs"), "after", query,
-		func(page json.RawMessage) ([]*description.Job, string, error) {
-			var p description.JobList
+		func(page json.RawMessage) ([]*clusterdoc.Job, string, error) {
+			var p clusterdoc.JobList
 			err := json.Unmarshal(page, &p)
 			return p.Jobs, p.Next, err
 		})
 }
 
 // ClusterJob describes a job of a managed cluster: what it waits for, where it runs, and how its attempts ended.
-func (c *Client) ClusterJob(ctx context.Context, cluster, id string) (*description.Job, error) {
-	return fetch[description.Job](ctx, c, call{method: http.MethodGet, path: jobPath(cluster, id, ""), repeatable: true})
+func (c *Client) ClusterJob(ctx context.Context, cluster, id string) (*clusterdoc.Job, error) {
+	return fetch[clusterdoc.Job](ctx, c, call{method: http.MethodGet, path: jobPath(cluster, id, ""), repeatable: true})
 }
 
 // CancelJob ends a job, and returns before its processes have ended. A job that has ended stays as it is.
-func (c *Client) CancelJob(ctx context.Context, cluster, id string) (*description.Job, error) {
-	return fetch[description.Job](ctx, c, call{method: http.MethodPost, path: jobPath(cluster, id, "/cancel"),
+func (c *Client) CancelJob(ctx context.Context, cluster, id string) (*clusterdoc.Job, error) {
+	return fetch[clusterdoc.Job](ctx, c, call{method: http.MethodPost, path: jobPath(cluster, id, "/cancel"),
 		repeatable: true})
 }

@@ -11,7 +11,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/hare-sched/hare/clusters/description"
+	clusterdoc "github.com/hare-sched/hare/wire/clusters"
 )
 
 // LogPosition is a place in the outputs of a job of a managed cluster.
@@ -60,7 +60,7 @@ func (c *Client) FollowLog(ctx context.Context, cluster, job string, at *LogPosi
 	}
 }
 
-func attemptEnded(j *description.Job, attempt int64) bool {
+func attemptEnded(j *clusterdoc.Job, attempt int64) bool {
 	for _, a := range j.Attempts {
 		if a.Attempt == attempt {
 			return a.Ended != nil

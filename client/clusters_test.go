@@ -11,11 +11,11 @@ import (
 	"github.com/hare-sched/hare/api"
 	"github.com/hare-sched/hare/client"
 	"github.com/hare-sched/hare/clusters"
-	"github.com/hare-sched/hare/clusters/description"
 	"github.com/hare-sched/hare/service"
 	"github.com/hare-sched/hare/sessions"
 	"github.com/hare-sched/hare/solver"
 	"github.com/hare-sched/hare/store"
+	clusterdoc "github.com/hare-sched/hare/wire/clusters"
 )
 
 // managed returns a client of a server with managed clusters, behind a keeper that injects faults.
@@ -52,10 +52,10 @@ type node struct {
 
 func join(t *testing.T, c *client.Client, gpus ...string) *node {
 	t.Helper()
-	r := &description.Registration{Protocol: description.ProtocolVersion, Version: "test", Name: "n1",
+	r := &clusterdoc.Registration{Protocol: clusterdoc.ProtocolVersion, Version: "test", Name: "n1",
 		Incarnation: "0123456789abcdef"}
 	for _, g := range gpus {
-		r.Devices = append(r.Devices, description.AgentDevice{Type: g})
+		r.Devices = append(r.Devices, clusterdoc.AgentDevice{Type: g})
 	}
 	answer, err := c.RegisterAgent(t.Context(), "lab", r)
 	if err != nil {
@@ -65,9 +65,9 @@ func join(t *testing.T, c *client.Client, gpus ...string) *node {
 }
 
 // sync reports and returns the new orders.
-func (n *node) sync(reports ...description.TaskReport) []description.Order {
+func (n *node) sync(reports ...clusterdoc.TaskReport) []clusterdoc.Order {
 	n.t.Helper()
-	answer, err := n.c.SyncAgent(n.t.Context(), "lab", "n1", &description.Sync{Epoch: n.epoch, Secret: n.secret,
+	answer, err := n.c.SyncAgent(n.t.Context(), "lab", "n1", &clusterdoc.Sync{Epoch: n.epoch, Secret: n.secret,
 		WaitS: 0.2, ReportsAfter: n.sent, Reports: reports, OrdersSeen: n.seen})
 	if err != nil {
 		n.t.Fatal(err)
@@ -80,7 +80,7 @@ func (n *node) sync(reports ...description.TaskReport) []description.Order {
 }
 
 // order waits for the next order.
-func (n *node) order() description.Order {
+func (n *node) order() clusterdoc.Order {
 	n.t.Helper()
 	for range 100 {
 		if orders := n.sync(); len(orders) > 0 {
@@ -88,29 +88,29 @@ func (n *node) order() description.Order {
 		}
 	}
 	n.t.Fatal("no order came")
-	return description.Order{}
+	return clusterdoc.Order{}
 }
 
-func (n *node) print(id description.TaskID, stream string, offset int64, text string) {
+func (n *node) print(id clusterdoc.TaskID, stream string, offset int64, text string) {
 	n.t.Helper()
-	stored, err := n.c.PutLog(n.t.Context(), "lab", "n1", &description.LogChunk{Epoch: n.epoch, Secret: n.secret,
+	stored, err := n.c.PutLog(n.t.Context(), "lab", "n1", &clusterdoc.LogChunk{Epoch: n.epoch, Secret: n.secret,
 		TaskID: id, Stream: stream, Offset: offset}, []byte(text))
 	if err != nil || stored.Next != offset+int64(len(text)) {
 		n.t.Fatalf("%+v, %v", stored, err)
 	}
 }
 
-func ended(id description.TaskID, code int) description.TaskReport {
-	return description.TaskReport{TaskID: id, State: description.TaskEnded, ExitCode: &code}
+func ended(id clusterdoc.TaskID, code int) clusterdoc.TaskReport {
+	return clusterdoc.TaskReport{TaskID: id, State: clusterdoc.TaskEnded, ExitCode: &code}
 }
 
 func TestClusterFromSubmissionToEnd(t *testing.T) {
 	c, k := managed(t, nil)
 	ctx := t.Context()
 	k.lose["POST /v1/clusters/lab/jobs"] = 1 // the answer to the submission is lost, and it is sent again
-	job, err := c.SubmitJob(ctx, "lab", &description.NewJob{Command: []string{"train", "--epochs", "3"}, GPUs: 2,
+	job, err := c.SubmitJob(ctx, "lab", &clusterdoc.NewJob{Command: []string{"train", "--epochs", "3"}, GPUs: 2,
 		On: map[string]float64{"V100": 0}}, "")
-	if err != nil || job.State != description.JobWaiting {
+	if err != nil || job.State != clusterdoc.JobWaiting {
 		t.Fatalf("%+v, %v", job, err)
 	}
 	n := join(t, c, "V100", "V100", "T4")
@@ -120,12 +120,12 @@ func TestClusterFromSubmissionToEnd(t *testing.T) {
 	}
 	other := start.TaskID
 	other.Task = 1
-	n.sync(description.TaskReport{TaskID: start.TaskID, State: description.TaskRunning},
-		description.TaskReport{TaskID: other, State: description.TaskRunning})
-	if job, err = c.ClusterJob(ctx, "lab", job.ID); err != nil || job.State != description.JobRunning {
+	n.sync(clusterdoc.TaskReport{TaskID: start.TaskID, State: clusterdoc.TaskRunning},
+		clusterdoc.TaskReport{TaskID: other, State: clusterdoc.TaskRunning})
+	if job, err = c.ClusterJob(ctx, "lab", job.ID); err != nil || job.State != clusterdoc.JobRunning {
 		t.Fatalf("%+v, %v", job, err)
 	}
-	n.print(start.TaskID, description.StreamStdout, 0, "epoch 1\n")
+	n.print(start.TaskID, clusterdoc.StreamStdout, 0, "epoch 1\n")
 
 	// The log is followed from before the end of the job to its end.
 	var log bytes.Buffer
@@ -134,18 +134,18 @@ func TestClusterFromSubmissionToEnd(t *testing.T) {
 	first := make(chan struct{}, 100)
 	go func() { followed <- c.FollowLog(ctx, "lab", job.ID, &at, notifying{&log, first}) }()
 	<-first
-	n.print(start.TaskID, description.StreamStdout, 8, "epoch 2\n")
+	n.print(start.TaskID, clusterdoc.StreamStdout, 8, "epoch 2\n")
 	n.sync(ended(start.TaskID, 0), ended(other, 0))
 	if err := <-followed; err != nil || log.String() != "epoch 1\nepoch 2\n" || at.Offset != 16 || at.Attempt != 1 {
 		t.Errorf("%q, %+v, %v", log.String(), at, err)
 	}
 	for job, err := range c.ClusterJobs(ctx, "lab", "") {
-		if err != nil || job.State != description.JobSucceeded || job.Name != "train" {
+		if err != nil || job.State != clusterdoc.JobSucceeded || job.Name != "train" {
 			t.Errorf("%+v, %v", job, err)
 		}
 	}
 	x, err := c.Cluster(ctx, "lab")
-	if err != nil || x.Jobs[description.JobSucceeded] != 1 || x.FreeGPUs != 3 {
+	if err != nil || x.Jobs[clusterdoc.JobSucceeded] != 1 || x.FreeGPUs != 3 {
 		t.Errorf("%+v, %v: the submission counted twice?", x, err)
 	}
 }
@@ -165,27 +165,27 @@ func TestClusterCancelAndDrain(t *testing.T) {
 	c, _ := managed(t, nil)
 	ctx := t.Context()
 	n := join(t, c, "T4")
-	job, err := c.SubmitJob(ctx, "lab", &description.NewJob{Command: []string{"x"}}, "k")
+	job, err := c.SubmitJob(ctx, "lab", &clusterdoc.NewJob{Command: []string{"x"}}, "k")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if again, err := c.SubmitJob(ctx, "lab", &description.NewJob{Command: []string{"x"}}, "k"); err != nil ||
+	if again, err := c.SubmitJob(ctx, "lab", &clusterdoc.NewJob{Command: []string{"x"}}, "k"); err != nil ||
 		again.ID != job.ID {
 		t.Errorf("%+v, %v", again, err)
 	}
 	start := n.order()
-	n.sync(description.TaskReport{TaskID: start.TaskID, State: description.TaskRunning})
-	if job, err = c.CancelJob(ctx, "lab", job.ID); err != nil || job.State != description.JobStopping {
+	n.sync(clusterdoc.TaskReport{TaskID: start.TaskID, State: clusterdoc.TaskRunning})
+	if job, err = c.CancelJob(ctx, "lab", job.ID); err != nil || job.State != clusterdoc.JobStopping {
 		t.Fatalf("%+v, %v", job, err)
 	}
-	if stop := n.order(); stop.Type != description.OrderStop || stop.TaskID != start.TaskID {
+	if stop := n.order(); stop.Type != clusterdoc.OrderStop || stop.TaskID != start.TaskID {
 		t.Errorf("%+v", stop)
 	}
 	all, err := c.Drain(ctx, "lab", "n1", "new fans")
 	if err != nil || all[0].State != "draining" || all[0].Reason != "new fans" || all[0].Devices[0].Job != job.ID {
 		t.Errorf("%+v, %v", all, err)
 	}
-	n.sync(description.TaskReport{TaskID: start.TaskID, State: description.TaskEnded, Signal: "SIGTERM"})
+	n.sync(clusterdoc.TaskReport{TaskID: start.TaskID, State: clusterdoc.TaskEnded, Signal: "SIGTERM"})
 	if all, err = c.Agents(ctx, "lab"); err != nil || all[0].State != "drained" {
 		t.Errorf("%+v, %v", all, err)
 	}
@@ -206,21 +206,21 @@ func TestClusterLogResumes(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	n := join(t, c, "T4")
-	job, err := c.SubmitJob(ctx, "lab", &description.NewJob{Command: []string{"x"}}, "")
+	job, err := c.SubmitJob(ctx, "lab", &clusterdoc.NewJob{Command: []string{"x"}}, "")
 	if err != nil {
 		t.Fatal(err)
 	}
 	var log bytes.Buffer
-	at := client.LogPosition{Stream: description.StreamStderr}
+	at := client.LogPosition{Stream: clusterdoc.StreamStderr}
 	if err := c.CopyLog(ctx, "lab", job.ID, &at, &log); err == nil {
 		// The job may have started already, and has printed nothing.
 	} else if p := (*client.Problem)(nil); !errors.As(err, &p) || p.Code != "not_started" {
 		t.Error(err)
 	}
 	start := n.order()
-	n.sync(description.TaskReport{TaskID: start.TaskID, State: description.TaskRunning})
+	n.sync(clusterdoc.TaskReport{TaskID: start.TaskID, State: clusterdoc.TaskRunning})
 	text := strings.Repeat("0123456789\n", 1000)
-	n.print(start.TaskID, description.StreamStderr, 0, text)
+	n.print(start.TaskID, clusterdoc.StreamStderr, 0, text)
 	path := "GET /v1/clusters/lab/jobs/" + job.ID + "/logs"
 	k.set(func() { k.lose[path] = 1 })
 	if err := c.CopyLog(ctx, "lab", job.ID, &at, &log); err != nil || log.String() != text {
@@ -233,30 +233,30 @@ func TestClusterLogResumes(t *testing.T) {
 	for k.count(path) < before+3 {
 		n.sync()
 	}
-	n.print(start.TaskID, description.StreamStderr, int64(len(text)), "end\n")
+	n.print(start.TaskID, clusterdoc.StreamStderr, int64(len(text)), "end\n")
 	n.sync(ended(start.TaskID, 1))
 	if err := <-followed; err != nil || log.String() != text+"end\n" {
 		t.Errorf("%d bytes, %v", log.Len(), err)
 	}
-	if job, err = c.ClusterJob(ctx, "lab", job.ID); err != nil || job.State != description.JobFailed || job.Reason == "" {
+	if job, err = c.ClusterJob(ctx, "lab", job.ID); err != nil || job.State != clusterdoc.JobFailed || job.Reason == "" {
 		t.Errorf("%+v, %v", job, err)
 	}
 }
 
 func TestClusterRefusals(t *testing.T) {
 	c, _ := managed(t, nil)
-	_, err := c.CreateCluster(t.Context(), &description.NewCluster{Name: "A b"})
+	_, err := c.CreateCluster(t.Context(), &clusterdoc.NewCluster{Name: "A b"})
 	var p *client.Problem
 	if !errors.As(err, &p) || p.Status != 422 || len(p.Faults) != 1 || p.Faults[0].Pointer != "/name" {
 		t.Errorf("%v", err)
 	}
-	if _, err = c.CreateCluster(t.Context(), &description.NewCluster{Name: "lab", Policy: "fifo"}); err != nil {
+	if _, err = c.CreateCluster(t.Context(), &clusterdoc.NewCluster{Name: "lab", Policy: "fifo"}); err != nil {
 		t.Error(err)
 	}
 	if _, err = c.ClusterJob(t.Context(), "lab", "j1"); !errors.As(err, &p) || p.Code != "no_such_job" {
 		t.Errorf("%v", err)
 	}
-	if _, err = c.SyncAgent(t.Context(), "lab", "n1", &description.Sync{Epoch: 1, Secret: "none"}); !errors.As(err, &p) ||
+	if _, err = c.SyncAgent(t.Context(), "lab", "n1", &clusterdoc.Sync{Epoch: 1, Secret: "none"}); !errors.As(err, &p) ||
 		p.Code != "unknown_agent" {
 		t.Errorf("%v", err)
 	}

@@ -7,8 +7,8 @@ import (
 	"strings"
 
 	"github.com/hare-sched/hare/client"
-	"github.com/hare-sched/hare/whatif/scenario"
 	"github.com/hare-sched/hare/wire"
+	whatifdoc "github.com/hare-sched/hare/wire/whatif"
 )
 
 func Example() {
@@ -49,16 +49,16 @@ func Example() {
 	}
 
 	// Compare scenarios, and ask for the earliest possible end of a job.
-	for o, err := range c.WhatIf(ctx, &scenario.Request{Base: scenario.Base{SolveID: solve.ID}, Ordered: true,
-		Scenarios: []scenario.Scenario{
-			{ID: "two V100 more", AddGPUs: []scenario.AddedGPUs{{Type: "V100", Count: 2}}},
-			{ID: "b leaves", Drain: []scenario.DrainedNode{{Node: "b"}}},
+	for o, err := range c.WhatIf(ctx, &whatifdoc.Request{Base: whatifdoc.Base{SolveID: solve.ID}, Ordered: true,
+		Scenarios: []whatifdoc.Scenario{
+			{ID: "two V100 more", AddGPUs: []whatifdoc.AddedGPUs{{Type: "V100", Count: 2}}},
+			{ID: "b leaves", Drain: []whatifdoc.DrainedNode{{Node: "b"}}},
 		}}) {
 		if err != nil {
 			fmt.Println(err)
 			return
 		}
-		if o.Line == scenario.LineScenario {
+		if o.Line == whatifdoc.LineScenario {
 			fmt.Println(o.ID, "value", o.Value, "optimum changes by", o.OptimumChange[0], o.OptimumChange[1])
 		}
 	}

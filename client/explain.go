@@ -8,13 +8,13 @@ import (
 	"time"
 
 	"github.com/hare-sched/hare"
-	"github.com/hare-sched/hare/explain/explanation"
+	explaindoc "github.com/hare-sched/hare/wire/explain"
 )
 
 // Jobs lists at most limit jobs (0 means 100) of a solve that has ended. sort is share
 // (also ""), stretch, wait or jct, the greatest first, or start or end, the earliest
 // first.
-func (c *Client) Jobs(ctx context.Context, id, sort string, limit int) (*explanation.JobList, error) {
+func (c *Client) Jobs(ctx context.Context, id, sort string, limit int) (*explaindoc.JobList, error) {
 	query := url.Values{}
 	if sort != "" {
 		query.Set("sort", sort)
@@ -22,7 +22,7 @@ func (c *Client) Jobs(ctx context.Context, id, sort string, limit int) (*explana
 	if limit > 0 {
 		query.Set("limit", strconv.Itoa(limit))
 	}
-	return fetch[explanation.JobList](ctx, c, call{method: http.MethodGet, path: solvePath(id, "/jobs"), query: query,
+	return fetch[explaindoc.JobList](ctx, c, call{method: http.MethodGet, path: solvePath(id, "/jobs"), query: query,
 		repeatable: true})
 }
 
@@ -36,7 +36,7 @@ type Change struct {
 
 // Explain says why a job of a solve that has ended starts and ends when it does and,
 // where change is not nil, which changes would make the job end earlier.
-func (c *Client) Explain(ctx context.Context, id, job string, change *Change) (*explanation.Answer, error) {
+func (c *Client) Explain(ctx context.Context, id, job string, change *Change) (*explaindoc.Answer, error) {
 	query := url.Values{}
 	if change != nil {
 		for name, d := range map[string]time.Duration{"by_s": change.By, "earlier_s": change.Earlier,
@@ -46,12 +46,12 @@ func (c *Client) Explain(ctx context.Context, id, job string, change *Change) (*
 			}
 		}
 	}
-	return fetch[explanation.Answer](ctx, c, call{method: http.MethodGet,
+	return fetch[explaindoc.Answer](ctx, c, call{method: http.MethodGet,
 		path: solvePath(id, "/jobs/"+url.PathEscape(job)), query: query, repeatable: true})
 }
 
 // Prices returns the prices of a solve that has ended with method price.
-func (c *Client) Prices(ctx context.Context, id string) (*explanation.Prices, error) {
-	return fetch[explanation.Prices](ctx, c, call{method: http.MethodGet, path: solvePath(id, "/prices"),
+func (c *Client) Prices(ctx context.Context, id string) (*explaindoc.Prices, error) {
+	return fetch[explaindoc.Prices](ctx, c, call{method: http.MethodGet, path: solvePath(id, "/prices"),
 		repeatable: true})
 }

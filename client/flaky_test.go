@@ -11,8 +11,8 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/client"
-	"github.com/hare-sched/hare/whatif/scenario"
 	"github.com/hare-sched/hare/wire"
+	whatifdoc "github.com/hare-sched/hare/wire/whatif"
 )
 
 // TestSolveSurvivesTheNetwork checks that the instance is solved once, whatever the
@@ -232,9 +232,9 @@ func TestWhatIf(t *testing.T) {
 	k := newKeeper(t)
 	k.fail["POST /v1/what-if"] = []fail{{503, 0, "busy"}}
 	c := k.serve(t, nil)
-	ask := &scenario.Request{Base: scenario.Base{SolveID: "s1"}, Scenarios: []scenario.Scenario{
-		{ID: "more", AddGPUs: []scenario.AddedGPUs{{Type: "V100", Count: 2}}},
-		{ID: "bad", Drain: []scenario.DrainedNode{{Node: "x", AtUs: 3e6}}},
+	ask := &whatifdoc.Request{Base: whatifdoc.Base{SolveID: "s1"}, Scenarios: []whatifdoc.Scenario{
+		{ID: "more", AddGPUs: []whatifdoc.AddedGPUs{{Type: "V100", Count: 2}}},
+		{ID: "bad", Drain: []whatifdoc.DrainedNode{{Node: "x", AtUs: 3e6}}},
 	}, PruneBelow: new(hare.Product(1e6, 1.5e6))}
 	var got []client.Outcome
 	for o, err := range c.WhatIf(t.Context(), ask) {

@@ -21,8 +21,8 @@ import (
 	"github.com/hare-sched/hare/solver"
 	"github.com/hare-sched/hare/solves"
 	"github.com/hare-sched/hare/store"
-	"github.com/hare-sched/hare/whatif/scenario"
 	"github.com/hare-sched/hare/wire"
+	whatifdoc "github.com/hare-sched/hare/wire/whatif"
 )
 
 // live starts a server with stored solves, and with API keys if dir is not "".
@@ -180,9 +180,9 @@ func TestExplainAndPrices(t *testing.T) {
 		t.Errorf("%v %+v", err, p)
 	}
 	lines := 0
-	for o, err := range c.WhatIf(ctx, &scenario.Request{Base: scenario.Base{SolveID: s.ID},
+	for o, err := range c.WhatIf(ctx, &whatifdoc.Request{Base: whatifdoc.Base{SolveID: s.ID},
 		Options:   wire.Options{WorkLimit: 500},
-		Scenarios: []scenario.Scenario{{ID: "more", AddGPUs: []scenario.AddedGPUs{{Type: "V100", Count: 2}}}}}) {
+		Scenarios: []whatifdoc.Scenario{{ID: "more", AddGPUs: []whatifdoc.AddedGPUs{{Type: "V100", Count: 2}}}}}) {
 		if err != nil {
 			t.Fatal(err)
 		}

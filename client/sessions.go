@@ -12,23 +12,23 @@ import (
 	"net/url"
 
 	"github.com/hare-sched/hare"
-	"github.com/hare-sched/hare/regret/comparison"
-	"github.com/hare-sched/hare/sessions/description"
 	"github.com/hare-sched/hare/wire"
+	regretdoc "github.com/hare-sched/hare/wire/regret"
+	sessiondoc "github.com/hare-sched/hare/wire/sessions"
 )
 
 // CreateSession opens a session. The call is not retried when the network fails,
 // since the server may have opened the session: Sessions lists it then.
-func (c *Client) CreateSession(ctx context.Context, req *wire.SessionRequest) (*description.Session, error) {
-	return fetch[description.Session](ctx, c, call{method: http.MethodPost, path: "/v1/sessions",
+func (c *Client) CreateSession(ctx context.Context, req *wire.SessionRequest) (*sessiondoc.Session, error) {
+	return fetch[sessiondoc.Session](ctx, c, call{method: http.MethodPost, path: "/v1/sessions",
 		body: wire.AppendSession(nil, req)})
 }
 
 func sessionPath(id, more string) string { return "/v1/sessions/" + url.PathEscape(id) + more }
 
 // Session returns the session of an id.
-func (c *Client) Session(ctx context.Context, id string) (*description.Session, error) {
-	return fetch[description.Session](ctx, c, call{method: http.MethodGet, path: sessionPath(id, ""), repeatable: true})
+func (c *Client) Session(ctx context.Context, id string) (*sessiondoc.Session, error) {
+	return fetch[sessiondoc.Session](ctx, c, call{method: http.MethodGet, path: sessionPath(id, ""), repeatable: true})
 }
 
 // SessionPlan returns the plan that a session follows. A policy that makes no plans gives
@@ -52,9 +52,9 @@ func (c *Client) SessionPlan(ctx context.Context, id string) (*wire.SessionPlan,
 }
 
 // Sessions lists all sessions, the oldest first.
-func (c *Client) Sessions(ctx context.Context) iter.Seq2[*description.Session, error] {
-	read := func(page json.RawMessage) ([]*description.Session, string, error) {
-		var p description.List
+func (c *Client) Sessions(ctx context.Context) iter.Seq2[*sessiondoc.Session, error] {
+	read := func(page json.RawMessage) ([]*sessiondoc.Session, string, error) {
+		var p sessiondoc.List
 		err := json.Unmarshal(page, &p)
 		return p.Sessions, p.Next, err
 	}
@@ -102,7 +102,7 @@ func (e *EventError) Error() string {
 // a broken connection Apply sends all events again, and the server repeats its
 // answers to those that it has recorded. Where the server refuses an event, the
 // error is an *EventError, and Apply returns the answers to the events before.
-func (c *Client) Apply(ctx context.Context, s *description.Session, events ...hare.Event) ([]hare.Answer, error) {
+func (c *Client) Apply(ctx context.Context, s *sessiondoc.Session, events ...hare.Event) ([]hare.Answer, error) {
 	var text []byte
 	for _, e := range events {
 		if s.Clock == "server" {
@@ -163,17 +163,17 @@ func (c *Client) Decisions(ctx context.Context, id string, after int64) iter.Seq
 
 // Regret compares a session with the best plan in hindsight, and where against is not
 // empty also with what that policy would have done.
-func (c *Client) Regret(ctx context.Context, id, against string) (*comparison.Regret, error) {
+func (c *Client) Regret(ctx context.Context, id, against string) (*regretdoc.Regret, error) {
 	var query url.Values
 	if against != "" {
 		query = url.Values{"against": {against}}
 	}
-	return fetch[comparison.Regret](ctx, c, call{method: http.MethodGet, path: sessionPath(id, "/regret"), query: query,
+	return fetch[regretdoc.Regret](ctx, c, call{method: http.MethodGet, path: sessionPath(id, "/regret"), query: query,
 		repeatable: true})
 }
 
 // RegretOf is Regret without a replay, under an objective: weighted_jct, or makespan for the last end of a job.
-func (c *Client) RegretOf(ctx context.Context, id, objective string) (*comparison.Regret, error) {
-	return fetch[comparison.Regret](ctx, c, call{method: http.MethodGet, path: sessionPath(id, "/regret"),
+func (c *Client) RegretOf(ctx context.Context, id, objective string) (*regretdoc.Regret, error) {
+	return fetch[regretdoc.Regret](ctx, c, call{method: http.MethodGet, path: sessionPath(id, "/regret"),
 		query: url.Values{"objective": {objective}}, repeatable: true})
 }

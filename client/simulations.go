@@ -8,31 +8,31 @@ import (
 	"iter"
 	"net/http"
 
-	"github.com/hare-sched/hare/study/simulation"
+	simulatedoc "github.com/hare-sched/hare/wire/simulate"
 )
 
 // SimulationLine is one line of the answer to FollowSimulation. The member that Kind
 // names is not nil.
 type SimulationLine struct {
-	simulation.Line
+	simulatedoc.Line
 	Data json.RawMessage `json:"-"` // the whole line
 }
 
 // Simulate simulates jobs under policies, and returns when all runs have ended or
 // the time limit has passed. The simulation ends with ctx.
-func (c *Client) Simulate(ctx context.Context, s *simulation.Request) (*simulation.Answer, error) {
+func (c *Client) Simulate(ctx context.Context, s *simulatedoc.Request) (*simulatedoc.Answer, error) {
 	text, err := simulationBody(s)
 	if err != nil {
 		return nil, err
 	}
-	return fetch[simulation.Answer](ctx, c,
+	return fetch[simulatedoc.Answer](ctx, c,
 		call{method: http.MethodPost, path: "/v1/simulations", body: text, repeatable: true})
 }
 
 // FollowSimulation is Simulate line by line: each run as it ends, lines of progress,
 // and a summary last. A run that fails ends the sequence with a *Problem. The call is
 // retried until the first line has come; a stream that breaks later is an error.
-func (c *Client) FollowSimulation(ctx context.Context, s *simulation.Request) iter.Seq2[SimulationLine, error] {
+func (c *Client) FollowSimulation(ctx context.Context, s *simulatedoc.Request) iter.Seq2[SimulationLine, error] {
 	return func(yield func(SimulationLine, error) bool) {
 		text, err := simulationBody(s)
 		if err != nil {
@@ -73,7 +73,7 @@ func (c *Client) FollowSimulation(ctx context.Context, s *simulation.Request) it
 	}
 }
 
-func simulationBody(s *simulation.Request) ([]byte, error) {
+func simulationBody(s *simulatedoc.Request) ([]byte, error) {
 	var b bytes.Buffer
 	err := s.EncodeJSON(&b)
 	return b.Bytes(), err

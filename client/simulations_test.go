@@ -11,15 +11,15 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/client"
-	"github.com/hare-sched/hare/study/simulation"
 	"github.com/hare-sched/hare/wire"
+	simulatedoc "github.com/hare-sched/hare/wire/simulate"
 )
 
 // TestSimulate checks that the answer line by line and the answer as one document
 // are equal.
 func TestSimulate(t *testing.T) {
 	c := connect(t, client.Config{URL: live(t, "")})
-	ask := &simulation.Request{Policies: []string{"srtf", "gavel:fifo_perf"}, Instance: instance(t), Repeat: 2, Seed: 5,
+	ask := &simulatedoc.Request{Policies: []string{"srtf", "gavel:fifo_perf"}, Instance: instance(t), Repeat: 2, Seed: 5,
 		CDF: true, Detail: "jobs", TimeLimit: 20 * time.Second}
 	got, err := c.Simulate(t.Context(), ask)
 	if err != nil {
@@ -32,7 +32,7 @@ func TestSimulate(t *testing.T) {
 		*r.Each[0].EndS > r.MakespanS || len(r.CDF.Share) == 0 {
 		t.Errorf("%+v", r)
 	}
-	lines := simulation.Answer{Runs: []simulation.Run{}}
+	lines := simulatedoc.Answer{Runs: []simulatedoc.Run{}}
 	for l, err := range c.FollowSimulation(t.Context(), ask) {
 		if err != nil {
 			t.Fatal(err)
@@ -66,15 +66,16 @@ func TestSimulate(t *testing.T) {
 // and a policy of cost with prices and without.
 func TestSimulateIntervalAndPrices(t *testing.T) {
 	c := connect(t, client.Config{URL: live(t, "")})
-	got, err := c.Simulate(t.Context(), &simulation.Request{Policies: []string{"pollux:tiresias"},
-		Trace: &simulation.Trace{Name: "pollux_workload_6.csv"}, IntervalS: 30, TimeLimit: 20 * time.Second})
+	got, err := c.Simulate(t.Context(), &simulatedoc.Request{Policies: []string{"pollux:tiresias"},
+		Trace: &simulatedoc.Trace{Name: "pollux_workload_6.csv"}, IntervalS: 30, TimeLimit: 20 * time.Second})
 	if err != nil || len(got.Runs) != 1 || got.Runs[0].MeanJCTS != 3416.5 {
 		t.Errorf("%v %+v", err, got)
 	}
-	ask := &simulation.Request{
-		Policies: []string{"gavel:max_sum_throughput_normalized_by_cost_perf"}, Trace: &simulation.Trace{Name: "small_test"},
-		GPUs: []hare.TypeCount{{Type: "K80", Count: 8}, {Type: "V100", Count: 2}}, TimeLimit: 20 * time.Second,
-		Prices: []simulation.TypePrice{{Type: "K80", Micro: 135_000}, {Type: "V100", Micro: 2_480_000}},
+	ask := &simulatedoc.Request{
+		Policies: []string{"gavel:max_sum_throughput_normalized_by_cost_perf"},
+		Trace:    &simulatedoc.Trace{Name: "small_test"},
+		GPUs:     []hare.TypeCount{{Type: "K80", Count: 8}, {Type: "V100", Count: 2}}, TimeLimit: 20 * time.Second,
+		Prices: []simulatedoc.TypePrice{{Type: "K80", Micro: 135_000}, {Type: "V100", Micro: 2_480_000}},
 	}
 	if got, err = c.Simulate(t.Context(), ask); err != nil || len(got.Runs) != 1 {
 		t.Errorf("%v %+v", err, got)
@@ -101,7 +102,7 @@ func TestSimulationFailsBehindARun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ask := &simulation.Request{Policies: []string{"srtf", "kueue"}, Instance: inst}
+	ask := &simulatedoc.Request{Policies: []string{"srtf", "kueue"}, Instance: inst}
 	var runs int
 	var last error
 	for l, err := range c.FollowSimulation(t.Context(), ask) {

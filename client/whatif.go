@@ -7,12 +7,12 @@ import (
 	"errors"
 	"iter"
 
-	"github.com/hare-sched/hare/whatif/scenario"
+	whatifdoc "github.com/hare-sched/hare/wire/whatif"
 )
 
 // Outcome is one line of the answer to WhatIf.
 type Outcome struct {
-	scenario.Outcome
+	whatifdoc.Outcome
 	Error *Problem        `json:"error"` // why the scenario failed
 	Data  json.RawMessage `json:"-"`     // the whole line
 }
@@ -20,7 +20,7 @@ type Outcome struct {
 // WhatIf yields the outcome of the base, of each scenario as soon as the server has
 // it, and a summary. The call is retried until the first outcome has come; a stream
 // that breaks later is an error, and the outcomes until then are valid.
-func (c *Client) WhatIf(ctx context.Context, req *scenario.Request) iter.Seq2[Outcome, error] {
+func (c *Client) WhatIf(ctx context.Context, req *whatifdoc.Request) iter.Seq2[Outcome, error] {
 	return func(yield func(Outcome, error) bool) {
 		var text bytes.Buffer
 		if err := req.EncodeJSON(&text); err != nil {

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/hare-sched/hare/clusters/description"
+	clusterdoc "github.com/hare-sched/hare/wire/clusters"
 )
 
 // BenchmarkRelaxedTasks computes tasks of 64 relaxed round jobs with 1 to 16 tasks a round on 500 agents with eight
@@ -24,7 +24,7 @@ func benchmarkRelaxed(b *testing.B, policy string) {
 	s, cs := openBench(b, b.TempDir())
 	defer s.Close()
 	defer cs.Close()
-	c, err := cs.Create(b.Context(), "", &description.NewCluster{Name: "lab", Policy: policy})
+	c, err := cs.Create(b.Context(), "", &clusterdoc.NewCluster{Name: "lab", Policy: policy})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -33,11 +33,11 @@ func benchmarkRelaxed(b *testing.B, policy string) {
 	var group, nodes sync.WaitGroup
 	for i := range 500 {
 		n := &node{r: registration(fmt.Sprintf("n%03d", i), "V100", "V100", "V100", "V100", "T4", "T4", "T4", "T4"),
-			running: map[description.TaskID]bool{}}
-		n.obey = func(o *description.Order) {
-			if o.Type == description.OrderHome {
+			running: map[clusterdoc.TaskID]bool{}}
+		n.obey = func(o *clusterdoc.Order) {
+			if o.Type == clusterdoc.OrderHome {
 				n.running[o.TaskID] = true
-				n.report(description.TaskReport{TaskID: o.TaskID, State: description.TaskRunning, Port: 1})
+				n.report(clusterdoc.TaskReport{TaskID: o.TaskID, State: clusterdoc.TaskRunning, Port: 1})
 				return
 			}
 			n.end(o.TaskID, 0)
@@ -70,7 +70,7 @@ func benchmarkRelaxed(b *testing.B, policy string) {
 	}
 	nodes.Wait()
 	for i := range 64 {
-		n := &description.NewJob{Module: "line", Directory: "/jobs", Rounds: 1 << 40, Tasks: 1 << (i % 5)}
+		n := &clusterdoc.NewJob{Module: "line", Directory: "/jobs", Rounds: 1 << 40, Tasks: 1 << (i % 5)}
 		if _, err := c.Submit(context.Background(), n, ""); err != nil {
 			b.Fatal(err)
 		}

@@ -10,10 +10,10 @@ import (
 	"time"
 
 	"github.com/hare-sched/hare/clusters"
-	"github.com/hare-sched/hare/clusters/description"
 	"github.com/hare-sched/hare/sessions"
 	"github.com/hare-sched/hare/store"
 	"github.com/hare-sched/hare/store/sqlite"
+	clusterdoc "github.com/hare-sched/hare/wire/clusters"
 )
 
 // BenchmarkAgents runs jobs of one GPU on 500 agents with eight GPUs each, over stores on disk. A job is over as
@@ -30,7 +30,7 @@ func benchmarkAgents(b *testing.B, policy string) {
 	s, cs := openBench(b, b.TempDir())
 	defer s.Close()
 	defer cs.Close()
-	c, err := cs.Create(b.Context(), "", &description.NewCluster{Name: "lab", Policy: policy})
+	c, err := cs.Create(b.Context(), "", &clusterdoc.NewCluster{Name: "lab", Policy: policy})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -77,7 +77,7 @@ func benchmarkAgents(b *testing.B, policy string) {
 	for range submitters {
 		group.Go(func() {
 			for next.Add(1) <= int64(b.N) {
-				if _, err := c.Submit(context.Background(), &description.NewJob{Command: []string{"true"}}, ""); err != nil {
+				if _, err := c.Submit(context.Background(), &clusterdoc.NewJob{Command: []string{"true"}}, ""); err != nil {
 					b.Error(err)
 				}
 			}
@@ -94,7 +94,7 @@ func BenchmarkOpen(b *testing.B) {
 	const jobs = 100_000
 	dir := b.TempDir()
 	s, cs := openBench(b, dir)
-	c, err := cs.Create(b.Context(), "", &description.NewCluster{Name: "lab", Policy: "fifo"})
+	c, err := cs.Create(b.Context(), "", &clusterdoc.NewCluster{Name: "lab", Policy: "fifo"})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -111,7 +111,7 @@ func BenchmarkOpen(b *testing.B) {
 	for i := range 64 {
 		group.Go(func() {
 			for range jobs / 64 {
-				job := &description.NewJob{Command: []string{"python", "train.py", "--epochs", fmt.Sprint(i)}}
+				job := &clusterdoc.NewJob{Command: []string{"python", "train.py", "--epochs", fmt.Sprint(i)}}
 				if _, err := c.Submit(context.Background(), job, ""); err != nil {
 					b.Error(err)
 				}

@@ -6,7 +6,7 @@ import (
 	"time"
 	"unsafe"
 
-	"github.com/hare-sched/hare/clusters/description"
+	clusterdoc "github.com/hare-sched/hare/wire/clusters"
 )
 
 // jumpingClock is a clock whose wall clock is set now and then. Its readings have the time that nobody sets beside
@@ -39,7 +39,7 @@ func TestWallClockJumps(t *testing.T) {
 	c := s.create("fifo")
 	a, silent := &node{r: registration("a", "V100")}, &node{r: registration("silent", "V100")}
 	a.register(t, c)
-	id := submit(t, c, &description.NewJob{Command: []string{"sleep", "1000"}, GPUs: 1})
+	id := submit(t, c, &clusterdoc.NewJob{Command: []string{"sleep", "1000"}, GPUs: 1})
 	for len(a.running) == 0 {
 		if err := a.sync(c, 100*time.Millisecond); err != nil {
 			t.Fatal(err)
@@ -69,18 +69,18 @@ func TestWallClockJumps(t *testing.T) {
 		time.Sleep(5 * time.Millisecond)
 	}
 	job, err := c.Job(t.Context(), id)
-	if err != nil || job.State != description.JobRunning || job.Lost != 0 {
+	if err != nil || job.State != clusterdoc.JobRunning || job.Lost != 0 {
 		t.Errorf("%+v %v", job, err)
 	}
 	for task := range a.running {
 		a.end(task, 0)
 	}
-	await(t, c, id, description.JobSucceeded, a)
+	await(t, c, id, clusterdoc.JobSucceeded, a)
 	// The journal goes on where its times go back.
 	clock.offS.Store(-86400)
 	s.close()
 	s.open()
-	if job, err := s.cluster().Job(t.Context(), id); err != nil || job.State != description.JobSucceeded {
+	if job, err := s.cluster().Job(t.Context(), id); err != nil || job.State != clusterdoc.JobSucceeded {
 		t.Errorf("%+v %v", job, err)
 	}
 }

@@ -18,10 +18,10 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/admission"
-	"github.com/hare-sched/hare/clusters/description"
 	"github.com/hare-sched/hare/clusters/ledger"
 	"github.com/hare-sched/hare/sessions"
 	"github.com/hare-sched/hare/store"
+	clusterdoc "github.com/hare-sched/hare/wire/clusters"
 )
 
 // ErrNoCluster says that there is no cluster of that name.
@@ -225,7 +225,7 @@ var clusterName = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,62}$`)
 
 // Create makes a cluster of a tenant. An unknown policy and bad parameters give *hare.InvalidError, a name that
 // exists *ledger.Conflict.
-func (cs *Clusters) Create(ctx context.Context, tenant string, n *description.NewCluster) (*Cluster, error) {
+func (cs *Clusters) Create(ctx context.Context, tenant string, n *clusterdoc.NewCluster) (*Cluster, error) {
 	if !clusterName.MatchString(n.Name) {
 		return nil, &hare.InvalidError{Pointer: "/name", Code: "bad_name",
 			Detail: `must be 1 to 63 of a–z, 0–9, ".", "_" and "-", with a letter or digit first`}
@@ -303,7 +303,7 @@ func (cs *Clusters) OfSession(tenant, session string) string {
 }
 
 // List describes the clusters of a tenant by name.
-func (cs *Clusters) List(ctx context.Context, tenant string) ([]*description.Cluster, error) {
+func (cs *Clusters) List(ctx context.Context, tenant string) ([]*clusterdoc.Cluster, error) {
 	cs.mu.Lock()
 	var found []*Cluster
 	for key, c := range cs.clusters {
@@ -313,7 +313,7 @@ func (cs *Clusters) List(ctx context.Context, tenant string) ([]*description.Clu
 	}
 	cs.mu.Unlock()
 	slices.SortFunc(found, func(a, b *Cluster) int { return strings.Compare(a.name, b.name) })
-	all := []*description.Cluster{}
+	all := []*clusterdoc.Cluster{}
 	for _, c := range found {
 		d, err := c.Describe(ctx)
 		if err != nil {
@@ -396,8 +396,8 @@ func (c *Cluster) endErr() error {
 func (c *Cluster) logDir() string { return filepath.Join(c.parent.cfg.LogDir, c.meta.ID) }
 
 // Describe describes the cluster.
-func (c *Cluster) Describe(ctx context.Context) (*description.Cluster, error) {
-	d := &description.Cluster{Name: c.name, Created: c.meta.Created, Policy: c.cfg.Policy, Parameters: c.cfg.Parameters,
+func (c *Cluster) Describe(ctx context.Context) (*clusterdoc.Cluster, error) {
+	d := &clusterdoc.Cluster{Name: c.name, Created: c.meta.Created, Policy: c.cfg.Policy, Parameters: c.cfg.Parameters,
 		Session: c.cfg.Session}
 	err := c.do(ctx, &request{prepare: func(*ledger.Ledger) (*ledger.Record, error) { return nil, nil },
 		after: func(l *ledger.Ledger) { l.Counts(d) }})
@@ -408,7 +408,7 @@ func (c *Cluster) Describe(ctx context.Context) (*description.Cluster, error) {
 }
 
 // Agents describes the agents of the cluster by name.
-func (c *Cluster) Agents(ctx context.Context) (all []*description.Agent, err error) {
+func (c *Cluster) Agents(ctx context.Context) (all []*clusterdoc.Agent, err error) {
 	err = c.do(ctx, &request{prepare: func(*ledger.Ledger) (*ledger.Record, error) { return nil, nil },
 		after: func(l *ledger.Ledger) { all = l.Agents() }})
 	c.mu.Lock()

@@ -9,16 +9,16 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/clusters"
-	"github.com/hare-sched/hare/clusters/description"
 	"github.com/hare-sched/hare/clusters/ledger"
+	clusterdoc "github.com/hare-sched/hare/wire/clusters"
 )
 
 func TestAJobRunsToItsEnd(t *testing.T) {
 	for _, policy := range []string{"fifo", "hlas", "hgittins", "rolling"} {
 		s := newServer(t, time.Minute)
 		c := s.create(policy)
-		id := submit(t, c, &description.NewJob{GPUs: 2})
-		if job := await(t, c, id, description.JobWaiting); !strings.Contains(job.Reason, "first agent") {
+		id := submit(t, c, &clusterdoc.NewJob{GPUs: 2})
+		if job := await(t, c, id, clusterdoc.JobWaiting); !strings.Contains(job.Reason, "first agent") {
 			t.Error(policy, job.Reason)
 		}
 		a, b := &node{r: registration("a", "V100")}, &node{r: registration("b", "V100")}
@@ -27,7 +27,7 @@ func TestAJobRunsToItsEnd(t *testing.T) {
 			t.Error(policy, job.Reason, err)
 		}
 		b.register(t, c)
-		job := await(t, c, id, description.JobRunning, a, b)
+		job := await(t, c, id, clusterdoc.JobRunning, a, b)
 		tasks := job.Attempts[0].Tasks
 		if len(tasks) != 2 || tasks[0].Agent == tasks[1].Agent {
 			t.Fatal(policy, tasks)
@@ -37,9 +37,9 @@ func TestAJobRunsToItsEnd(t *testing.T) {
 				n.end(id, 0)
 			}
 		}
-		await(t, c, id, description.JobSucceeded, a, b)
+		await(t, c, id, clusterdoc.JobSucceeded, a, b)
 		described, err := c.Describe(t.Context())
-		if err != nil || described.GPUs != 2 || described.FreeGPUs != 2 || described.Jobs[description.JobSucceeded] != 1 {
+		if err != nil || described.GPUs != 2 || described.FreeGPUs != 2 || described.Jobs[clusterdoc.JobSucceeded] != 1 {
 			t.Errorf("%s: %+v, %v", policy, described, err)
 		}
 		s.close()
@@ -53,21 +53,21 @@ func TestRetries(t *testing.T) {
 	c := s.create("hgittins")
 	a := &node{r: registration("a", "V100", "V100")}
 	a.register(t, c)
-	id := submit(t, c, &description.NewJob{GPUs: 2, Retries: 1})
+	id := submit(t, c, &clusterdoc.NewJob{GPUs: 2, Retries: 1})
 	for attempt := int64(1); attempt <= 2; attempt++ {
 		for len(a.running) < 2 {
 			if err := a.sync(c, time.Second); err != nil {
 				t.Fatal(err)
 			}
 		}
-		a.end(description.TaskID{Job: id, Attempt: attempt, Task: 1}, 3)
+		a.end(clusterdoc.TaskID{Job: id, Attempt: attempt, Task: 1}, 3)
 		for len(a.running) > 0 { // the other task is told to end
 			if err := a.sync(c, time.Second); err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
-	job := await(t, c, id, description.JobFailed, a)
+	job := await(t, c, id, clusterdoc.JobFailed, a)
 	if job.Reason != "task 1: exit code 3" || job.Failures != 2 || len(job.Attempts) != 2 {
 		t.Errorf("%+v", job)
 	}
@@ -80,13 +80,13 @@ func TestLostAgent(t *testing.T) {
 	c := s.create("hgittins")
 	a, b := &node{r: registration("a", "V100")}, &node{r: registration("b", "T4")}
 	a.register(t, c)
-	id := submit(t, c, &description.NewJob{})
-	await(t, c, id, description.JobRunning, a)
+	id := submit(t, c, &clusterdoc.NewJob{})
+	await(t, c, id, clusterdoc.JobRunning, a)
 	last := time.Now() // of the lease that a has at most
 	b.register(t, c)
-	job := await(t, c, id, description.JobRunning, b)
+	job := await(t, c, id, clusterdoc.JobRunning, b)
 	for len(job.Attempts) < 2 {
-		job = await(t, c, id, description.JobRunning, b)
+		job = await(t, c, id, clusterdoc.JobRunning, b)
 		time.Sleep(time.Millisecond)
 		if err := b.sync(c, 0); err != nil {
 			t.Fatal(err)
@@ -113,15 +113,15 @@ func TestCancelAndDrain(t *testing.T) {
 	c := s.create("hgittins")
 	a, b := &node{r: registration("a", "V100")}, &node{r: registration("b", "V100")}
 	a.register(t, c)
-	first, second := submit(t, c, &description.NewJob{}), submit(t, c, &description.NewJob{})
-	await(t, c, first, description.JobRunning, a)
+	first, second := submit(t, c, &clusterdoc.NewJob{}), submit(t, c, &clusterdoc.NewJob{})
+	await(t, c, first, clusterdoc.JobRunning, a)
 	if err := c.Drain(t.Context(), "a", true, "a fan"); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := c.Cancel(t.Context(), first, "ann"); err != nil {
 		t.Fatal(err)
 	}
-	job := await(t, c, first, description.JobCancelled, a)
+	job := await(t, c, first, clusterdoc.JobCancelled, a)
 	if job.Reason != "cancelled by ann" {
 		t.Error(job.Reason)
 	}
@@ -129,20 +129,20 @@ func TestCancelAndDrain(t *testing.T) {
 	if err != nil || agents[0].State != "drained" || agents[0].Reason != "a fan" {
 		t.Error(agents[0], err)
 	}
-	if job, err := c.Job(t.Context(), second); err != nil || job.State != description.JobWaiting {
+	if job, err := c.Job(t.Context(), second); err != nil || job.State != clusterdoc.JobWaiting {
 		t.Error(job, err)
 	}
 	b.register(t, c)
-	await(t, c, second, description.JobRunning, a, b)
+	await(t, c, second, clusterdoc.JobRunning, a, b)
 	if err := c.Drain(t.Context(), "a", false, ""); err != nil {
 		t.Fatal(err)
 	}
-	third := submit(t, c, &description.NewJob{})
-	await(t, c, third, description.JobRunning, a, b)
-	if job, err := c.Cancel(t.Context(), third, ""); err != nil || job.State != description.JobStopping {
+	third := submit(t, c, &clusterdoc.NewJob{})
+	await(t, c, third, clusterdoc.JobRunning, a, b)
+	if job, err := c.Cancel(t.Context(), third, ""); err != nil || job.State != clusterdoc.JobStopping {
 		t.Error(job, err)
 	}
-	await(t, c, third, description.JobCancelled, a, b)
+	await(t, c, third, clusterdoc.JobCancelled, a, b)
 }
 
 // TestJobsCountForQuotas checks that jobs count until they end, also after a restart.
@@ -155,8 +155,8 @@ func TestJobsCountForQuotas(t *testing.T) {
 			t.Errorf("%d jobs count, want %d", got, want)
 		}
 	}
-	first := submit(t, s.cluster(), &description.NewJob{Command: []string{"true"}, GPUs: 1})
-	second := submit(t, s.cluster(), &description.NewJob{Command: []string{"true"}, GPUs: 1})
+	first := submit(t, s.cluster(), &clusterdoc.NewJob{Command: []string{"true"}, GPUs: 1})
+	second := submit(t, s.cluster(), &clusterdoc.NewJob{Command: []string{"true"}, GPUs: 1})
 	count(2)
 	for left, id := range []string{second, first} {
 		if _, err := s.cluster().Cancel(t.Context(), id, "test"); err != nil {
@@ -177,7 +177,7 @@ func TestRefusals(t *testing.T) {
 	s := newServer(t, time.Minute)
 	c := s.create("")
 	var es hare.InvalidErrors
-	for want, n := range map[string]description.NewJob{
+	for want, n := range map[string]clusterdoc.NewJob{
 		"/command":          {},
 		"/gpus":             {Command: []string{"a"}, GPUs: -1},
 		"/gpus_per_task":    {Command: []string{"a"}, GPUs: 3, GPUsPerTask: 2},
@@ -206,13 +206,13 @@ func TestRefusals(t *testing.T) {
 	twin.Incarnation = "another incarnation"
 	claimer := registration("b", "T4")
 	claimer.Devices[0].UUID = "GPU-1"
-	for want, r := range map[string]*description.Registration{"agent_exists": twin, "gpu_claimed": claimer} {
+	for want, r := range map[string]*clusterdoc.Registration{"agent_exists": twin, "gpu_claimed": claimer} {
 		var conflict *ledger.Conflict
 		if _, err := c.Register(t.Context(), r); !errors.As(err, &conflict) || conflict.Code != want {
 			t.Errorf("%s: %v", want, err)
 		}
 	}
-	for _, version := range []int{0, description.ProtocolVersion - 1, description.ProtocolVersion + 1} {
+	for _, version := range []int{0, clusterdoc.ProtocolVersion - 1, clusterdoc.ProtocolVersion + 1} {
 		other := registration("other", "T4")
 		other.Protocol = version
 		es = nil
@@ -220,15 +220,15 @@ func TestRefusals(t *testing.T) {
 			t.Errorf("an agent of protocol %d: %v", version, err)
 		}
 	}
-	if _, err := s.Create(t.Context(), "", &description.NewCluster{Name: "lab"}); err == nil {
+	if _, err := s.Create(t.Context(), "", &clusterdoc.NewCluster{Name: "lab"}); err == nil {
 		t.Error("two clusters have one name")
 	}
-	job, err := c.Submit(t.Context(), &description.NewJob{Command: []string{"a"}}, "key")
-	again, errAgain := c.Submit(t.Context(), &description.NewJob{Command: []string{"a"}}, "key")
+	job, err := c.Submit(t.Context(), &clusterdoc.NewJob{Command: []string{"a"}}, "key")
+	again, errAgain := c.Submit(t.Context(), &clusterdoc.NewJob{Command: []string{"a"}}, "key")
 	if err != nil || errAgain != nil || job.ID != again.ID {
 		t.Error(err, errAgain)
 	}
-	if _, err := c.Submit(t.Context(), &description.NewJob{Command: []string{"b"}}, "key"); err == nil {
+	if _, err := c.Submit(t.Context(), &clusterdoc.NewJob{Command: []string{"b"}}, "key"); err == nil {
 		t.Error("a key was used for two jobs")
 	}
 }
@@ -240,7 +240,7 @@ func TestClustersHaveNoBandwidths(t *testing.T) {
 		{"sampling", `{"ring": true}`, "/ring"},
 		{"asrpt", `{"graphs": {"hare": "job-graphs/v1", "models": [], "configurations": []}}`, "/graphs"},
 	} {
-		_, err := s.Create(t.Context(), "", &description.NewCluster{Name: "lab", Policy: c.policy,
+		_, err := s.Create(t.Context(), "", &clusterdoc.NewCluster{Name: "lab", Policy: c.policy,
 			Parameters: []byte(c.parameters)})
 		var fault *hare.InvalidError
 		if !errors.As(err, &fault) || !strings.HasSuffix(fault.Pointer, c.pointer) ||
@@ -259,31 +259,31 @@ func TestLogRoom(t *testing.T) {
 	c := s.create("fifo")
 	a := &node{r: registration("a", "V100")}
 	a.register(t, c)
-	put := func(id description.TaskID, offset int64, n int) *description.LogStored {
+	put := func(id clusterdoc.TaskID, offset int64, n int) *clusterdoc.LogStored {
 		t.Helper()
-		stored, err := c.PutLog(t.Context(), "a", &description.LogChunk{Epoch: a.epoch, Secret: a.secret, TaskID: id,
-			Stream: description.StreamStdout, Offset: offset}, strings.NewReader(strings.Repeat("x", n)))
+		stored, err := c.PutLog(t.Context(), "a", &clusterdoc.LogChunk{Epoch: a.epoch, Secret: a.secret, TaskID: id,
+			Stream: clusterdoc.StreamStdout, Offset: offset}, strings.NewReader(strings.Repeat("x", n)))
 		if err != nil {
 			t.Fatal(err)
 		}
 		return stored
 	}
-	read := func(id description.TaskID) (int64, error) {
-		n, _, err := c.CopyLog(t.Context(), id, description.StreamStdout, 0, func([]byte) error { return nil })
+	read := func(id clusterdoc.TaskID) (int64, error) {
+		n, _, err := c.CopyLog(t.Context(), id, clusterdoc.StreamStdout, 0, func([]byte) error { return nil })
 		return n, err
 	}
-	var ids []description.TaskID
+	var ids []clusterdoc.TaskID
 	for range 3 {
-		job := submit(t, c, &description.NewJob{})
-		await(t, c, job, description.JobRunning, a)
-		id := description.TaskID{Job: job, Attempt: 1}
+		job := submit(t, c, &clusterdoc.NewJob{})
+		await(t, c, job, clusterdoc.JobRunning, a)
+		id := clusterdoc.TaskID{Job: job, Attempt: 1}
 		ids = append(ids, id)
 		if stored := put(id, 0, 400); stored.Next != 400 || stored.Full {
 			t.Errorf("%+v", stored)
 		}
 		if job != "j3" {
 			a.end(id, 0)
-			await(t, c, job, description.JobSucceeded, a)
+			await(t, c, job, clusterdoc.JobSucceeded, a)
 		}
 	}
 	if _, err := read(ids[0]); !errors.Is(err, clusters.ErrLogRemoved) {
@@ -298,7 +298,7 @@ func TestLogRoom(t *testing.T) {
 		t.Errorf("%+v", stored) // outputs were removed a moment ago, and are not looked for again so soon
 	}
 	stats := s.Stats(t.Context())
-	if stats.LogsRemoved != 1 || stats.LogBytes != 1200 || stats.Jobs[description.JobSucceeded] != 2 || stats.GPUs != 1 {
+	if stats.LogsRemoved != 1 || stats.LogBytes != 1200 || stats.Jobs[clusterdoc.JobSucceeded] != 2 || stats.GPUs != 1 {
 		t.Errorf("%+v", stats)
 	}
 }
@@ -308,11 +308,11 @@ func TestLogRoom(t *testing.T) {
 func TestWholeNodesJoin(t *testing.T) {
 	s := newServer(t, time.Minute)
 	c := s.create("fifo")
-	id := submit(t, c, &description.NewJob{GPUs: 2, On: map[string]float64{"V100": 10, "T4": 100}})
+	id := submit(t, c, &clusterdoc.NewJob{GPUs: 2, On: map[string]float64{"V100": 10, "T4": 100}})
 	a := &node{r: registration("a", "T4", "T4", "V100", "V100")}
 	a.register(t, c)
 	for len(a.running) < 2 {
-		answer, err := c.Sync(t.Context(), "a", &description.Sync{Epoch: a.epoch, Secret: a.secret, WaitS: 1})
+		answer, err := c.Sync(t.Context(), "a", &clusterdoc.Sync{Epoch: a.epoch, Secret: a.secret, WaitS: 1})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -334,15 +334,15 @@ func TestWholeNodesJoin(t *testing.T) {
 // A virtual completion of asrpt is no event of the cluster: the job that may start then does so by a tick.
 func TestTicksForThePolicy(t *testing.T) {
 	s := newServer(t, time.Second)
-	c, err := s.Create(t.Context(), "", &description.NewCluster{Name: "lab", Policy: "asrpt",
+	c, err := s.Create(t.Context(), "", &clusterdoc.NewCluster{Name: "lab", Policy: "asrpt",
 		Parameters: []byte(`{"trust": true}`)})
 	if err != nil {
 		t.Fatal(err)
 	}
 	n := &node{r: registration("a", "V100", "V100")}
 	n.register(t, c)
-	first := submit(t, c, &description.NewJob{EstimateS: new(1000.)})
-	await(t, c, first, description.JobRunning, n)
-	second := submit(t, c, &description.NewJob{EstimateS: new(0.4)}) // the virtual machine has two GPUs
-	await(t, c, second, description.JobRunning, n)
+	first := submit(t, c, &clusterdoc.NewJob{EstimateS: new(1000.)})
+	await(t, c, first, clusterdoc.JobRunning, n)
+	second := submit(t, c, &clusterdoc.NewJob{EstimateS: new(0.4)}) // the virtual machine has two GPUs
+	await(t, c, second, clusterdoc.JobRunning, n)
 }

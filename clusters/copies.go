@@ -16,9 +16,9 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/hare-sched/hare/clusters/description"
 	"github.com/hare-sched/hare/clusters/ledger"
 	"github.com/hare-sched/hare/store"
+	clusterdoc "github.com/hare-sched/hare/wire/clusters"
 )
 
 // ErrNoCheckpoint says that the server does not have the copy of a checkpoint that an agent asks for.
@@ -46,15 +46,15 @@ type copies struct {
 
 func (c *Cluster) copyDir() string { return filepath.Join(c.parent.cfg.CheckpointDir, c.meta.ID) }
 
-func copyName(x *description.CheckpointCopy) string {
+func copyName(x *clusterdoc.CheckpointCopy) string {
 	return fmt.Sprintf("%d-%d-%s", x.Attempt, x.Round, x.SHA256)
 }
 
 // PutCheckpoint stores a piece of a checkpoint at its offset, and takes the whole in the place of the copy before it
 // once the last piece is there and the hash is right. Bytes that are stored already are not stored again. The answer
 // says where to go on.
-func (c *Cluster) PutCheckpoint(ctx context.Context, agent string, at *description.CheckpointChunk, body io.Reader) (
-	*description.CheckpointStored, error) {
+func (c *Cluster) PutCheckpoint(ctx context.Context, agent string, at *clusterdoc.CheckpointChunk, body io.Reader) (
+	*clusterdoc.CheckpointStored, error) {
 	old, err := c.mayCopy(ctx, agent, at)
 	if err != nil {
 		return nil, err
@@ -66,10 +66,10 @@ func (c *Cluster) PutCheckpoint(ctx context.Context, agent string, at *descripti
 	m := &c.copies.locks[len(at.Job)%16^int(at.Job[len(at.Job)-1])%16]
 	m.Lock()
 	defer m.Unlock()
-	stored := &description.CheckpointStored{}
+	stored := &clusterdoc.CheckpointStored{}
 	switch {
 	case old != nil && *old == at.CheckpointCopy:
-		return &description.CheckpointStored{Next: at.Bytes, Complete: true}, nil
+		return &clusterdoc.CheckpointStored{Next: at.Bytes, Complete: true}, nil
 	case old != nil && at.Round <= old.Round:
 		return nil, &ledger.Conflict{Code: "old_checkpoint", Detail: fmt.Sprintf("the server has the checkpoint behind "+
 			"round %d: bring a later one", old.Round)}
@@ -89,8 +89,8 @@ func (c *Cluster) PutCheckpoint(ctx context.Context, agent string, at *descripti
 }
 
 // mayCopy says why an agent may not bring or get the checkpoint of an attempt, or returns the copy that is there.
-func (c *Cluster) mayCopy(ctx context.Context, agent string, at *description.CheckpointChunk) (
-	old *description.CheckpointCopy, err error) {
+func (c *Cluster) mayCopy(ctx context.Context, agent string, at *clusterdoc.CheckpointChunk) (
+	old *clusterdoc.CheckpointCopy, err error) {
 	if c.parent.cfg.MaxCheckpoints < 0 {
 		return nil, &ledger.Conflict{Code: "checkpoints_off", Detail: "the server keeps no checkpoints: hare serve " +
 			"--checkpoints is 0"}
@@ -109,8 +109,8 @@ func (c *Cluster) mayCopy(ctx context.Context, agent string, at *description.Che
 }
 
 // storePiece writes a piece to the end of the part of a copy.
-func (c *Cluster) storePiece(ctx context.Context, at *description.CheckpointChunk, piece []byte,
-	stored *description.CheckpointStored) (err error) {
+func (c *Cluster) storePiece(ctx context.Context, at *clusterdoc.CheckpointChunk, piece []byte,
+	stored *clusterdoc.CheckpointStored) (err error) {
 	dir := filepath.Join(c.copyDir(), at.Job)
 	whole := filepath.Join(dir, copyName(&at.CheckpointCopy))
 	if intact(whole, at) {
@@ -167,7 +167,7 @@ func (c *Cluster) storePiece(ctx context.Context, at *description.CheckpointChun
 }
 
 // takeCopy makes a copy durable of which all bytes are there, notes it in the journal, and removes the one before.
-func (c *Cluster) takeCopy(ctx context.Context, agent string, at *description.CheckpointChunk) error {
+func (c *Cluster) takeCopy(ctx context.Context, agent string, at *clusterdoc.CheckpointChunk) error {
 	dir := filepath.Join(c.copyDir(), at.Job)
 	whole := filepath.Join(dir, copyName(&at.CheckpointCopy))
 	if !intact(whole, at) {
@@ -223,7 +223,7 @@ func settle(whole, sum string) error {
 }
 
 // intact says whether a file is the whole of a copy and has its hash.
-func intact(whole string, at *description.CheckpointChunk) bool {
+func intact(whole string, at *clusterdoc.CheckpointChunk) bool {
 	info, err := os.Stat(whole)
 	if err != nil || info.Size() != at.Bytes {
 		return false
@@ -341,7 +341,7 @@ func (c *Cluster) sweep() {
 }
 
 // forgetCopy notes that a copy is lost, where it is still the one that counts.
-func (c *Cluster) forgetCopy(ctx context.Context, job string, lost *description.CheckpointCopy, why string) error {
+func (c *Cluster) forgetCopy(ctx context.Context, job string, lost *clusterdoc.CheckpointCopy, why string) error {
 	c.parent.cfg.Logger.Error("a copy of a checkpoint is lost: the job begins anew where its nodes have none", "cluster",
 		c.name, "job", job, "round", lost.Round, "reason", why)
 	return c.do(ctx, &request{prepare: func(l *ledger.Ledger) (*ledger.Record, error) {
@@ -356,7 +356,7 @@ func (c *Cluster) forgetCopy(ctx context.Context, job string, lost *description.
 
 // OpenCheckpoint opens the copy of the checkpoint for an attempt that begins with it, at an offset. A copy that is not
 // the one with the hash gives ErrNoCheckpoint, and so does one that is damaged, from the first byte on.
-func (c *Cluster) OpenCheckpoint(ctx context.Context, agent string, at *description.CheckpointChunk) (io.ReadCloser,
+func (c *Cluster) OpenCheckpoint(ctx context.Context, agent string, at *clusterdoc.CheckpointChunk) (io.ReadCloser,
 	error) {
 	now, err := c.mayCopy(ctx, agent, at)
 	if err != nil {

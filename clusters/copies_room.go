@@ -10,15 +10,15 @@ import (
 	"strings"
 	"time"
 
-	"github.com/hare-sched/hare/clusters/description"
 	"github.com/hare-sched/hare/clusters/ledger"
 	"github.com/hare-sched/hare/store"
+	clusterdoc "github.com/hare-sched/hare/wire/clusters"
 )
 
 // makeRoom sees that the copy that is to be brought fits beside all others, and the one that it takes the place of. A
 // part that is there already, with the bytes that it has, has its room, unless the server has started again or another
 // size was said.
-func (c *Cluster) makeRoom(ctx context.Context, at *description.CheckpointChunk, there bool, have int64) error {
+func (c *Cluster) makeRoom(ctx context.Context, at *clusterdoc.CheckpointChunk, there bool, have int64) error {
 	c.copies.mu.Lock()
 	defer c.copies.mu.Unlock()
 	if there && c.copies.parts[at.Job] == at.Bytes {
@@ -51,7 +51,7 @@ func (c *Cluster) makeRoom(ctx context.Context, at *description.CheckpointChunk,
 }
 
 // overQuota refuses a copy for which the quota of the tenant has no room.
-func (c *Cluster) overQuota(at *description.CheckpointChunk) error {
+func (c *Cluster) overQuota(at *clusterdoc.CheckpointChunk) error {
 	return &ledger.Conflict{Code: "quota_stored_bytes", Detail: fmt.Sprintf("the checkpoint has %s, and the tenant may "+
 		"store %s in all, of which less is left: remove solves, sessions or clusters, or raise its quota",
 		mebibytes(at.Bytes), mebibytes(c.parent.cfg.Quotas.Of(c.cfg.Tenant).StoredBytes))}

@@ -7,9 +7,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/hare-sched/hare/clusters/description"
 	"github.com/hare-sched/hare/clusters/ledger"
 	"github.com/hare-sched/hare/store"
+	clusterdoc "github.com/hare-sched/hare/wire/clusters"
 )
 
 // A part whose size is said otherwise than before neither breaks the server nor passes its limit.
@@ -40,13 +40,13 @@ func TestSizeOfPart(t *testing.T) {
 	put(100, 5, "")
 	// What another job brings counts, also when the server has started again.
 	c := k.s.cluster()
-	next, err := c.Submit(t.Context(), &description.NewJob{Module: "line", Directory: "/jobs", Rounds: 9, GPUs: 1}, "")
+	next, err := c.Submit(t.Context(), &clusterdoc.NewJob{Module: "line", Directory: "/jobs", Rounds: 9, GPUs: 1}, "")
 	if err != nil {
 		t.Fatal(err)
 	}
 	other := &copier{t: t, s: k.s, node: &node{r: registration("b", "V100")}, job: next.ID, attempt: 1}
 	other.register(t, c)
-	await(t, c, next.ID, description.JobRunning, k.node, other.node)
+	await(t, c, next.ID, clusterdoc.JobRunning, k.node, other.node)
 	other.refuse("checkpoint_too_large", 1, ten, 0, 10)
 	k.s.close()
 	k.s.open()
@@ -60,13 +60,13 @@ func TestSizeOfPart(t *testing.T) {
 func TestRoomIsGivenBack(t *testing.T) {
 	k := newCopier(t, 100)
 	c := k.s.cluster()
-	next, err := c.Submit(t.Context(), &description.NewJob{Module: "line", Directory: "/jobs", Rounds: 9, GPUs: 1}, "")
+	next, err := c.Submit(t.Context(), &clusterdoc.NewJob{Module: "line", Directory: "/jobs", Rounds: 9, GPUs: 1}, "")
 	if err != nil {
 		t.Fatal(err)
 	}
 	other := &copier{t: t, s: k.s, node: &node{r: registration("b", "V100")}, job: next.ID, attempt: 1}
 	other.register(t, c)
-	await(t, c, next.ID, description.JobRunning, k.node, other.node)
+	await(t, c, next.ID, clusterdoc.JobRunning, k.node, other.node)
 	k.mustPut(1, "0123456789", 0, 10, 10, true)
 	dirs, err := filepath.Glob(filepath.Join(k.s.copyDir, "*"))
 	if err != nil || len(dirs) != 1 {

@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"github.com/hare-sched/hare/clusters"
-	"github.com/hare-sched/hare/clusters/description"
 	"github.com/hare-sched/hare/clusters/ledger"
+	clusterdoc "github.com/hare-sched/hare/wire/clusters"
 )
 
 // copier is an agent that brings checkpoints of a job and gets them back.
@@ -27,15 +27,15 @@ type copier struct {
 	logged  int64 // of the output of task 0
 }
 
-func (k *copier) chunk(round int64, content string, offset int) *description.CheckpointChunk {
+func (k *copier) chunk(round int64, content string, offset int) *clusterdoc.CheckpointChunk {
 	sum := sha256.Sum256([]byte(content))
-	return &description.CheckpointChunk{Epoch: k.epoch, Secret: k.secret, Job: k.job,
-		Offset: int64(offset), CheckpointCopy: description.CheckpointCopy{Attempt: k.attempt, Round: round,
+	return &clusterdoc.CheckpointChunk{Epoch: k.epoch, Secret: k.secret, Job: k.job,
+		Offset: int64(offset), CheckpointCopy: clusterdoc.CheckpointCopy{Attempt: k.attempt, Round: round,
 			Bytes: int64(len(content)), SHA256: hex.EncodeToString(sum[:])}}
 }
 
 // put brings the bytes of a checkpoint from an offset to another.
-func (k *copier) put(round int64, content string, from, to int) (*description.CheckpointStored, error) {
+func (k *copier) put(round int64, content string, from, to int) (*clusterdoc.CheckpointStored, error) {
 	return k.s.cluster().PutCheckpoint(k.t.Context(), k.r.Name, k.chunk(round, content, from),
 		strings.NewReader(content[from:to]))
 }
@@ -87,13 +87,13 @@ func newCopier(t *testing.T, maxCopies int64) *copier {
 	c := s.create("fifo")
 	k := &copier{t: t, s: s, node: &node{r: registration("a", "V100")}, attempt: 1}
 	k.register(t, c)
-	job, err := c.Submit(t.Context(), &description.NewJob{Module: "line", Directory: "/jobs", Rounds: 9, GPUs: 1,
+	job, err := c.Submit(t.Context(), &clusterdoc.NewJob{Module: "line", Directory: "/jobs", Rounds: 9, GPUs: 1,
 		Retries: 9}, "")
 	if err != nil {
 		t.Fatal(err)
 	}
 	k.job = job.ID
-	await(t, c, k.job, description.JobRunning, k.node)
+	await(t, c, k.job, clusterdoc.JobRunning, k.node)
 	return k
 }
 
@@ -197,13 +197,13 @@ func TestRoomOfCopies(t *testing.T) {
 	if job, err = c.Job(t.Context(), k.job); err != nil || job.CopyRound != 2 || job.CopyProblem != "" {
 		t.Errorf("%+v %v", job, err)
 	}
-	k.end(description.TaskID{Job: k.job, Attempt: 1}, 0)
-	await(t, c, k.job, description.JobSucceeded, k.node)
-	next, err := c.Submit(t.Context(), &description.NewJob{Module: "line", Directory: "/jobs", Rounds: 9, GPUs: 1}, "")
+	k.end(clusterdoc.TaskID{Job: k.job, Attempt: 1}, 0)
+	await(t, c, k.job, clusterdoc.JobSucceeded, k.node)
+	next, err := c.Submit(t.Context(), &clusterdoc.NewJob{Module: "line", Directory: "/jobs", Rounds: 9, GPUs: 1}, "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	await(t, c, next.ID, description.JobRunning, k.node)
+	await(t, c, next.ID, clusterdoc.JobRunning, k.node)
 	k.job = next.ID
 	k.mustPut(1, sixty, 0, 61, 61, true)
 	if files, err := filepath.Glob(filepath.Join(k.s.copyDir, "*", "*", "*")); err != nil || len(files) != 1 {

@@ -10,9 +10,9 @@ import (
 
 	"github.com/hare-sched/hare/admission"
 	"github.com/hare-sched/hare/clusters"
-	"github.com/hare-sched/hare/clusters/description"
 	"github.com/hare-sched/hare/sessions"
 	"github.com/hare-sched/hare/store"
+	clusterdoc "github.com/hare-sched/hare/wire/clusters"
 )
 
 // server is a Clusters over stores that outlive it.
@@ -72,7 +72,7 @@ func (s *server) close() {
 }
 
 func (s *server) create(policy string) *clusters.Cluster {
-	c, err := s.Create(context.Background(), "", &description.NewCluster{Name: "lab", Policy: policy})
+	c, err := s.Create(context.Background(), "", &clusterdoc.NewCluster{Name: "lab", Policy: policy})
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -87,32 +87,32 @@ func (s *server) cluster() *clusters.Cluster {
 	return c
 }
 
-func registration(name string, types ...string) *description.Registration {
-	r := &description.Registration{Protocol: description.ProtocolVersion, Name: name, Address: "127.0.0.1",
+func registration(name string, types ...string) *clusterdoc.Registration {
+	r := &clusterdoc.Registration{Protocol: clusterdoc.ProtocolVersion, Name: name, Address: "127.0.0.1",
 		Incarnation: "incarnation of " + name}
 	for _, t := range types {
-		r.Devices = append(r.Devices, description.AgentDevice{Type: t})
+		r.Devices = append(r.Devices, clusterdoc.AgentDevice{Type: t})
 	}
 	return r
 }
 
 // node is an agent that does what it is told at once. Safe for one goroutine.
 type node struct {
-	r       *description.Registration
+	r       *clusterdoc.Registration
 	epoch   int64
 	secret  string
 	orders  int64
-	reports []description.TaskReport
+	reports []clusterdoc.TaskReport
 	seen    int64
-	running map[description.TaskID]bool
-	obey    func(o *description.Order) // takes orders about relaxed round jobs but for stops; nil: there are none
+	running map[clusterdoc.TaskID]bool
+	obey    func(o *clusterdoc.Order) // takes orders about relaxed round jobs but for stops; nil: there are none
 }
 
 func (n *node) register(t *testing.T, c *clusters.Cluster) {
 	t.Helper()
 	n.r.Holds = nil
 	for id := range n.running {
-		n.r.Holds = append(n.r.Holds, description.TaskReport{TaskID: id, State: description.TaskRunning})
+		n.r.Holds = append(n.r.Holds, clusterdoc.TaskReport{TaskID: id, State: clusterdoc.TaskRunning})
 	}
 	answer, err := c.Register(t.Context(), n.r)
 	if err != nil {
@@ -120,22 +120,22 @@ func (n *node) register(t *testing.T, c *clusters.Cluster) {
 	}
 	n.secret = answer.Secret
 	n.epoch, n.orders, n.seen, n.reports = answer.Epoch, 0, 0, nil
-	n.running = map[description.TaskID]bool{}
+	n.running = map[clusterdoc.TaskID]bool{}
 	for _, id := range answer.Confirmed {
 		n.running[id] = true
 	}
 }
 
-func (n *node) report(r description.TaskReport) { n.reports = append(n.reports, r) }
+func (n *node) report(r clusterdoc.TaskReport) { n.reports = append(n.reports, r) }
 
-func (n *node) end(id description.TaskID, exit int) {
+func (n *node) end(id clusterdoc.TaskID, exit int) {
 	delete(n.running, id)
-	n.report(description.TaskReport{TaskID: id, State: description.TaskEnded, ExitCode: &exit, RanS: 0.5})
+	n.report(clusterdoc.TaskReport{TaskID: id, State: clusterdoc.TaskEnded, ExitCode: &exit, RanS: 0.5})
 }
 
 // sync tells what is to be told, and obeys.
 func (n *node) sync(c *clusters.Cluster, wait time.Duration) error {
-	answer, err := c.Sync(context.Background(), n.r.Name, &description.Sync{Epoch: n.epoch, Secret: n.secret,
+	answer, err := c.Sync(context.Background(), n.r.Name, &clusterdoc.Sync{Epoch: n.epoch, Secret: n.secret,
 		WaitS: wait.Seconds(), ReportsAfter: n.seen, Reports: n.reports, OrdersSeen: n.orders})
 	if err != nil {
 		return err
@@ -145,25 +145,25 @@ func (n *node) sync(c *clusters.Cluster, wait time.Duration) error {
 	for _, o := range answer.Orders {
 		n.orders = o.Number
 		switch {
-		case o.Type == description.OrderStart:
+		case o.Type == clusterdoc.OrderStart:
 			if n.running == nil {
-				n.running = map[description.TaskID]bool{}
+				n.running = map[clusterdoc.TaskID]bool{}
 			}
 			n.running[o.TaskID] = true
-			n.report(description.TaskReport{TaskID: o.TaskID, State: description.TaskRunning})
-		case o.Type == description.OrderHome || o.Type == description.OrderCompute:
+			n.report(clusterdoc.TaskReport{TaskID: o.TaskID, State: clusterdoc.TaskRunning})
+		case o.Type == clusterdoc.OrderHome || o.Type == clusterdoc.OrderCompute:
 			n.obey(&o)
 		case n.running[o.TaskID]:
 			delete(n.running, o.TaskID)
-			n.report(description.TaskReport{TaskID: o.TaskID, State: description.TaskEnded, Signal: "SIGTERM"})
+			n.report(clusterdoc.TaskReport{TaskID: o.TaskID, State: clusterdoc.TaskEnded, Signal: "SIGTERM"})
 		default:
-			n.report(description.TaskReport{TaskID: o.TaskID, State: description.TaskLost})
+			n.report(clusterdoc.TaskReport{TaskID: o.TaskID, State: clusterdoc.TaskLost})
 		}
 	}
 	return nil
 }
 
-func submit(t *testing.T, c *clusters.Cluster, n *description.NewJob) string {
+func submit(t *testing.T, c *clusters.Cluster, n *clusterdoc.NewJob) string {
 	t.Helper()
 	if n.Command == nil && n.Module == "" {
 		n.Command = []string{"true"}
@@ -176,7 +176,7 @@ func submit(t *testing.T, c *clusters.Cluster, n *description.NewJob) string {
 }
 
 // await syncs the nodes until the job is in a state.
-func await(t *testing.T, c *clusters.Cluster, id string, state description.JobState, nodes ...*node) *description.Job {
+func await(t *testing.T, c *clusters.Cluster, id string, state clusterdoc.JobState, nodes ...*node) *clusterdoc.Job {
 	t.Helper()
 	for range 2000 {
 		job, err := c.Job(t.Context(), id)

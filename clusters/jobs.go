@@ -6,13 +6,13 @@ import (
 	"math"
 
 	"github.com/hare-sched/hare/admission"
-	"github.com/hare-sched/hare/clusters/description"
 	"github.com/hare-sched/hare/clusters/ledger"
+	clusterdoc "github.com/hare-sched/hare/wire/clusters"
 )
 
 // Submit adds a job. A key that was used before gives the job of then, or *ledger.Conflict where that job is
 // another one. The error is hare.InvalidErrors where the job is not sound.
-func (c *Cluster) Submit(ctx context.Context, n *description.NewJob, key string) (job *description.Job, err error) {
+func (c *Cluster) Submit(ctx context.Context, n *clusterdoc.NewJob, key string) (job *clusterdoc.Job, err error) {
 	if err := ledger.CheckJob(n); err != nil {
 		return nil, err
 	}
@@ -49,7 +49,7 @@ func (c *Cluster) Submit(ctx context.Context, n *description.NewJob, key string)
 }
 
 // Cancel ends a job. It does nothing where the job has ended.
-func (c *Cluster) Cancel(ctx context.Context, id, by string) (job *description.Job, err error) {
+func (c *Cluster) Cancel(ctx context.Context, id, by string) (job *clusterdoc.Job, err error) {
 	err = c.do(ctx, &request{
 		prepare: func(l *ledger.Ledger) (*ledger.Record, error) {
 			if l.Job(id, false) == nil {
@@ -63,7 +63,7 @@ func (c *Cluster) Cancel(ctx context.Context, id, by string) (job *description.J
 }
 
 // Job describes a job with all of its attempts, and what it waits for.
-func (c *Cluster) Job(ctx context.Context, id string) (job *description.Job, err error) {
+func (c *Cluster) Job(ctx context.Context, id string) (job *clusterdoc.Job, err error) {
 	waits := false
 	err = c.do(ctx, &request{
 		prepare: func(l *ledger.Ledger) (*ledger.Record, error) {
@@ -74,7 +74,7 @@ func (c *Cluster) Job(ctx context.Context, id string) (job *description.Job, err
 		},
 		after: func(l *ledger.Ledger) {
 			job, waits = l.Job(id, true), l.InSession(id)
-			if job.State == description.JobWaiting {
+			if job.State == clusterdoc.JobWaiting {
 				why := l.WhyNot(id)
 				if why == "" {
 					why = l.Pinned(id)
@@ -102,7 +102,7 @@ func (c *Cluster) Job(ctx context.Context, id string) (job *description.Job, err
 }
 
 // expect adds what the session's plan says of a job, where there is a plan.
-func (c *Cluster) expect(ctx context.Context, job *description.Job) {
+func (c *Cluster) expect(ctx context.Context, job *clusterdoc.Job) {
 	plan, err := c.session.Plan(ctx)
 	if err != nil {
 		return
@@ -125,9 +125,9 @@ func (c *Cluster) expect(ctx context.Context, job *description.Job) {
 }
 
 // Jobs describes at most limit jobs after the job of an ID.
-func (c *Cluster) Jobs(ctx context.Context, after string, limit int, state description.JobState) (
-	list *description.JobList, err error) {
-	list = &description.JobList{}
+func (c *Cluster) Jobs(ctx context.Context, after string, limit int, state clusterdoc.JobState) (
+	list *clusterdoc.JobList, err error) {
+	list = &clusterdoc.JobList{}
 	err = c.do(ctx, &request{prepare: func(*ledger.Ledger) (*ledger.Record, error) { return nil, nil },
 		after: func(l *ledger.Ledger) { list.Jobs, list.Next = l.Jobs(after, limit, state) }})
 	return list, err

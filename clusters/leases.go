@@ -10,9 +10,9 @@ import (
 	"maps"
 	"time"
 
-	"github.com/hare-sched/hare/clusters/description"
 	"github.com/hare-sched/hare/clusters/ledger"
 	"github.com/hare-sched/hare/store"
+	clusterdoc "github.com/hare-sched/hare/wire/clusters"
 )
 
 // presence is what the server knows of an agent beside the journal, and a copy of what agents ask for again and
@@ -24,7 +24,7 @@ type presence struct {
 	reports  int64
 	devices  int
 	faults   map[int]string
-	orders   []description.Order
+	orders   []clusterdoc.Order
 	answered time.Time // when the server last gave the agent a lease
 	heard    time.Time
 	wake     chan struct{} // closed and replaced when orders or epoch have changed
@@ -75,11 +75,11 @@ func (c *Cluster) leased(name string) bool {
 }
 
 // Register lets an agent take part. The error is hare.InvalidErrors, *ledger.Conflict, or one of the store's.
-func (c *Cluster) Register(ctx context.Context, r *description.Registration) (*description.Registered, error) {
+func (c *Cluster) Register(ctx context.Context, r *clusterdoc.Registration) (*clusterdoc.Registered, error) {
 	if err := ledger.CheckRegistration(r); err != nil {
 		return nil, err
 	}
-	answer := &description.Registered{Secret: rand.Text(), LeaseS: c.parent.cfg.Lease.Seconds(),
+	answer := &clusterdoc.Registered{Secret: rand.Text(), LeaseS: c.parent.cfg.Lease.Seconds(),
 		LogLimitBytes: c.parent.cfg.LogLimit}
 	err := c.do(ctx, &request{
 		prepare: func(l *ledger.Ledger) (*ledger.Record, error) {
@@ -123,7 +123,7 @@ func (c *Cluster) grantLease(name string) {
 
 // Sync takes the reports of an agent, renews its lease, and answers with its orders: at once where there are
 // some, else after the time that the agent is ready to wait.
-func (c *Cluster) Sync(ctx context.Context, name string, s *description.Sync) (*description.Synced, error) {
+func (c *Cluster) Sync(ctx context.Context, name string, s *clusterdoc.Sync) (*clusterdoc.Synced, error) {
 	p, err := c.present(name, s.Epoch, s.Secret)
 	if err != nil {
 		return nil, err
@@ -216,7 +216,7 @@ var noSecret = &ledger.Conflict{Code: "unknown_agent",
 	Detail: "the agent registered when the server gave no secrets yet: register again"}
 
 // synced makes the answer to a sync and renews the lease with it.
-func (c *Cluster) synced(name string, s *description.Sync) (*description.Synced, <-chan struct{}, error) {
+func (c *Cluster) synced(name string, s *clusterdoc.Sync) (*clusterdoc.Synced, <-chan struct{}, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	p := c.presences[name]
@@ -224,7 +224,7 @@ func (c *Cluster) synced(name string, s *description.Sync) (*description.Synced,
 	if p.epoch != s.Epoch || !p.alive || c.parent.cfg.Now().Sub(p.answered) > c.parent.cfg.Lease+c.parent.cfg.Kill {
 		return nil, nil, staleEpoch
 	}
-	answer := &description.Synced{LeaseS: c.parent.cfg.Lease.Seconds(), ReportsSeen: p.reports}
+	answer := &clusterdoc.Synced{LeaseS: c.parent.cfg.Lease.Seconds(), ReportsSeen: p.reports}
 	for i := range p.orders {
 		if p.orders[i].Number > s.OrdersSeen {
 			answer.Orders = append(answer.Orders, p.orders[i])
@@ -235,7 +235,7 @@ func (c *Cluster) synced(name string, s *description.Sync) (*description.Synced,
 }
 
 // takeReports records what is new in a sync.
-func (c *Cluster) takeReports(ctx context.Context, name string, s *description.Sync) error {
+func (c *Cluster) takeReports(ctx context.Context, name string, s *clusterdoc.Sync) error {
 	return c.do(ctx, &request{
 		prepare: func(l *ledger.Ledger) (*ledger.Record, error) {
 			epoch, seen, alive, _ := l.Agent(name)

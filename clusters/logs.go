@@ -10,15 +10,15 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/hare-sched/hare/clusters/description"
 	"github.com/hare-sched/hare/clusters/ledger"
 	"github.com/hare-sched/hare/store"
+	clusterdoc "github.com/hare-sched/hare/wire/clusters"
 )
 
 // PutLog stores a piece of an output of a task at its offset. Bytes that are stored already are not stored again;
 // a piece behind a gap is not stored. The answer says where to go on.
-func (c *Cluster) PutLog(ctx context.Context, agent string, at *description.LogChunk, body io.Reader) (
-	*description.LogStored, error) {
+func (c *Cluster) PutLog(ctx context.Context, agent string, at *clusterdoc.LogChunk, body io.Reader) (
+	*clusterdoc.LogStored, error) {
 	if _, err := c.present(agent, at.Epoch, at.Secret); err != nil {
 		return nil, err
 	}
@@ -40,7 +40,7 @@ func (c *Cluster) PutLog(ctx context.Context, agent string, at *description.LogC
 	if err != nil {
 		return nil, err
 	}
-	stored := &description.LogStored{Next: size}
+	stored := &clusterdoc.LogStored{Next: size}
 	limit := c.parent.cfg.LogLimit + logSlack
 	if at.Offset <= size && size < limit {
 		if _, err := io.CopyN(io.Discard, body, size-at.Offset); err == nil {
@@ -56,7 +56,7 @@ func (c *Cluster) PutLog(ctx context.Context, agent string, at *description.LogC
 }
 
 // extendLog writes to the end of an output, piece by piece, as far as there is room.
-func (c *Cluster) extendLog(ctx context.Context, f *os.File, body io.Reader, stored *description.LogStored) error {
+func (c *Cluster) extendLog(ctx context.Context, f *os.File, body io.Reader, stored *clusterdoc.LogStored) error {
 	piece := make([]byte, 64<<10)
 	for {
 		n, err := io.ReadFull(body, piece)
@@ -90,7 +90,7 @@ func (c *Cluster) extendLog(ctx context.Context, f *os.File, body io.Reader, sto
 const logSlack = 4096
 
 // checkTask says why an output is not that of a task of the agent.
-func (c *Cluster) checkTask(ctx context.Context, id description.TaskID, agent string) error {
+func (c *Cluster) checkTask(ctx context.Context, id clusterdoc.TaskID, agent string) error {
 	return c.do(ctx, &request{prepare: func(l *ledger.Ledger) (*ledger.Record, error) {
 		if name, ok := l.HasTask(id); !ok || agent != "" && name != agent {
 			return nil, ErrNoJob
@@ -99,7 +99,7 @@ func (c *Cluster) checkTask(ctx context.Context, id description.TaskID, agent st
 	}})
 }
 
-func (c *Cluster) logPath(id description.TaskID, stream string) string {
+func (c *Cluster) logPath(id clusterdoc.TaskID, stream string) string {
 	return filepath.Join(c.logDir(), id.Job, fmt.Sprintf("%d.%d.%s", id.Attempt, id.Task, stream))
 }
 
@@ -129,7 +129,7 @@ func (c *Cluster) LastAttempt(ctx context.Context, job string) (attempt int64, e
 
 // CopyLog hands an output of a task from an offset on to write, piece by piece, and returns the number of bytes.
 // ended says that nothing follows. An output of which nothing is stored is empty.
-func (c *Cluster) CopyLog(ctx context.Context, id description.TaskID, stream string, offset int64,
+func (c *Cluster) CopyLog(ctx context.Context, id clusterdoc.TaskID, stream string, offset int64,
 	write func(piece []byte) error) (n int64, ended bool, err error) {
 	err = c.do(ctx, &request{prepare: func(l *ledger.Ledger) (*ledger.Record, error) {
 		if _, ok := l.HasTask(id); !ok {

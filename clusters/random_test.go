@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/hare-sched/hare/clusters"
-	"github.com/hare-sched/hare/clusters/description"
+	clusterdoc "github.com/hare-sched/hare/wire/clusters"
 )
 
 // Random jobs, ends, failures, cancels, restarts of agents and of the server: every job ends, none runs twice at
@@ -35,7 +35,7 @@ func randomCluster(t *testing.T, seed uint64) {
 		switch rng.IntN(12) {
 		case 0, 1, 2:
 			if len(ids) < 40 {
-				n := &description.NewJob{GPUs: 1 + rng.IntN(3), Retries: rng.IntN(3)}
+				n := &clusterdoc.NewJob{GPUs: 1 + rng.IntN(3), Retries: rng.IntN(3)}
 				if rng.IntN(4) == 0 {
 					n.GPUs, n.GPUsPerTask = 2, 2
 				}
@@ -157,7 +157,7 @@ func TestConcurrentCallers(t *testing.T) {
 		})
 		wait.Go(func() {
 			for range 10 {
-				if _, err := c.Submit(context.Background(), &description.NewJob{Command: []string{"true"}}, ""); err != nil {
+				if _, err := c.Submit(context.Background(), &clusterdoc.NewJob{Command: []string{"true"}}, ""); err != nil {
 					t.Error(err)
 				}
 				if _, err := c.Agents(context.Background()); err != nil {

@@ -8,12 +8,12 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/clusters"
-	"github.com/hare-sched/hare/clusters/description"
+	clusterdoc "github.com/hare-sched/hare/wire/clusters"
 )
 
 // roundJob is a relaxed round job.
-func roundJob(rounds int64, tasks int) *description.NewJob {
-	return &description.NewJob{Module: "line", Directory: "/jobs", Rounds: rounds, Tasks: tasks}
+func roundJob(rounds int64, tasks int) *clusterdoc.NewJob {
+	return &clusterdoc.NewJob{Module: "line", Directory: "/jobs", Rounds: rounds, Tasks: tasks}
 }
 
 // trainer is a set of nodes that hold homes and compute tasks, each as soon as the node has it.
@@ -27,9 +27,9 @@ type trainer struct {
 
 // trainedHome is a home that counts the gradients of its rounds.
 type trainedHome struct {
-	id        description.TaskID
+	id        clusterdoc.TaskID
 	node      *node
-	start     *description.HomeStart
+	start     *clusterdoc.HomeStart
 	round     int64
 	gradients map[int]bool
 }
@@ -38,18 +38,18 @@ func newTrainer(t *testing.T, c *clusters.Cluster, nodes ...*node) *trainer {
 	x := &trainer{t: t, c: c, nodes: nodes, homes: map[string]*trainedHome{}}
 	for _, n := range nodes {
 		n.register(t, c)
-		n.obey = func(o *description.Order) { x.obey(n, o) }
+		n.obey = func(o *clusterdoc.Order) { x.obey(n, o) }
 	}
 	return x
 }
 
-func (x *trainer) obey(n *node, o *description.Order) {
+func (x *trainer) obey(n *node, o *clusterdoc.Order) {
 	switch o.Type {
-	case description.OrderHome:
+	case clusterdoc.OrderHome:
 		x.homes[o.Job] = &trainedHome{id: o.TaskID, node: n, start: o.Home, gradients: map[int]bool{}}
 		n.running[o.TaskID] = true
-		n.report(description.TaskReport{TaskID: o.TaskID, State: description.TaskRunning, Port: 4711})
-	case description.OrderCompute:
+		n.report(clusterdoc.TaskReport{TaskID: o.TaskID, State: clusterdoc.TaskRunning, Port: 4711})
+	case clusterdoc.OrderCompute:
 		h := x.homes[o.Job]
 		c := o.Compute
 		if h == nil || h.id.Attempt != o.Attempt || c.Address != "127.0.0.1:4711" || c.Secret != h.start.Secret ||
@@ -63,17 +63,17 @@ func (x *trainer) obey(n *node, o *description.Order) {
 		}
 		h.gradients[c.Task] = true
 		exit := 0
-		n.report(description.TaskReport{TaskID: o.TaskID, State: description.TaskRunning})
-		n.report(description.TaskReport{TaskID: o.TaskID, State: description.TaskEnded, ExitCode: &exit, RanS: 0.1,
+		n.report(clusterdoc.TaskReport{TaskID: o.TaskID, State: clusterdoc.TaskRunning})
+		n.report(clusterdoc.TaskReport{TaskID: o.TaskID, State: clusterdoc.TaskEnded, ExitCode: &exit, RanS: 0.1,
 			SyncS: 0.01})
 		if len(h.gradients) < c.Tasks {
 			return
 		}
 		h.round++
 		h.gradients = map[int]bool{}
-		r := description.TaskReport{TaskID: h.id, State: description.TaskRunning, Round: h.round, Loss: "0.5"}
+		r := clusterdoc.TaskReport{TaskID: h.id, State: clusterdoc.TaskRunning, Round: h.round, Loss: "0.5"}
 		if h.round == c.Rounds {
-			r.State, r.ExitCode = description.TaskEnded, &exit
+			r.State, r.ExitCode = clusterdoc.TaskEnded, &exit
 			delete(h.node.running, h.id)
 		}
 		h.node.report(r)
@@ -92,7 +92,7 @@ func TestRelaxedJobsShareGPUs(t *testing.T) {
 			ids = append(ids, submit(t, c, roundJob(5, 3)))
 		}
 		for _, id := range ids {
-			job := await(t, c, id, description.JobSucceeded, a, b)
+			job := await(t, c, id, clusterdoc.JobSucceeded, a, b)
 			total := int64(0)
 			for _, n := range job.TasksOn {
 				total += n
@@ -108,7 +108,7 @@ func TestRelaxedJobsShareGPUs(t *testing.T) {
 		s.close()
 		s.open()
 		for _, id := range ids {
-			if job, err := s.cluster().Job(t.Context(), id); err != nil || job.State != description.JobSucceeded {
+			if job, err := s.cluster().Job(t.Context(), id); err != nil || job.State != clusterdoc.JobSucceeded {
 				t.Error(policy, job, err)
 			}
 		}
@@ -118,7 +118,7 @@ func TestRelaxedJobsShareGPUs(t *testing.T) {
 func TestSyncOfRoundJobs(t *testing.T) {
 	s := newServer(t, time.Minute)
 	c := s.create("")
-	for want, n := range map[string]*description.NewJob{
+	for want, n := range map[string]*clusterdoc.NewJob{
 		"relaxed": {},
 		"rigid":   {GPUs: 2, Tasks: 2},
 		"gang":    {GPUs: 2, Sync: "gang"},
@@ -132,7 +132,7 @@ func TestSyncOfRoundJobs(t *testing.T) {
 			t.Errorf("%s: %+v %v", want, again, err)
 		}
 	}
-	for want, n := range map[string]*description.NewJob{
+	for want, n := range map[string]*clusterdoc.NewJob{
 		"/gpus":          {GPUs: 2, Tasks: 2},
 		"/nodes":         {Nodes: 1},
 		"/gpus_per_task": {GPUsPerTask: 1},

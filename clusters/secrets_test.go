@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"github.com/hare-sched/hare/clusters"
-	"github.com/hare-sched/hare/clusters/description"
 	"github.com/hare-sched/hare/clusters/ledger"
 	"github.com/hare-sched/hare/store"
+	clusterdoc "github.com/hare-sched/hare/wire/clusters"
 )
 
 // oldJournals writes journals as a version did that gave no secrets to agents.
@@ -49,8 +49,8 @@ func TestSecretsOutliveTheServer(t *testing.T) {
 		c := s.create("fifo")
 		a := &node{r: registration("a", "V100")}
 		a.register(t, c)
-		id := submit(t, c, &description.NewJob{})
-		await(t, c, id, description.JobRunning, a)
+		id := submit(t, c, &clusterdoc.NewJob{})
+		await(t, c, id, clusterdoc.JobRunning, a)
 		s.close()
 		s.open()
 		c = s.cluster()
@@ -74,7 +74,7 @@ func TestSecretsOutliveTheServer(t *testing.T) {
 		for task := range a.running {
 			a.end(task, 0)
 		}
-		if job := await(t, c, id, description.JobSucceeded, a); len(job.Attempts) != 1 {
+		if job := await(t, c, id, clusterdoc.JobSucceeded, a); len(job.Attempts) != 1 {
 			t.Errorf("old %v: %d attempts", old, len(job.Attempts))
 		}
 	}

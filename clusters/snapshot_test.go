@@ -9,8 +9,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/hare-sched/hare/clusters/description"
 	"github.com/hare-sched/hare/store"
+	clusterdoc "github.com/hare-sched/hare/wire/clusters"
 )
 
 // changedStore shows other snapshots and fewer rows than a store has, and counts the rows that are read.
@@ -47,7 +47,7 @@ func TestOpenBySnapshot(t *testing.T) {
 	n := &node{r: registration("n", "V100", "V100")}
 	n.register(t, c)
 	for range 30 {
-		submit(t, c, &description.NewJob{Command: []string{"true"}, GPUs: 1})
+		submit(t, c, &clusterdoc.NewJob{Command: []string{"true"}, GPUs: 1})
 	}
 	for ended := 0; ended < 20; {
 		if err := n.sync(c, time.Second); err != nil {

@@ -11,15 +11,15 @@ import (
 
 	"github.com/hare-sched/hare/clusters"
 	"github.com/hare-sched/hare/clusters/audit"
-	"github.com/hare-sched/hare/clusters/description"
 	"github.com/hare-sched/hare/clusters/ledger"
+	clusterdoc "github.com/hare-sched/hare/wire/clusters"
 )
 
 // machine is a node with its agent: it keeps the rules of the protocol, and nothing else.
 type machine struct {
 	w    *world
 	name string
-	reg  *description.Registration
+	reg  *clusterdoc.Registration
 
 	mu       sync.Mutex
 	epoch    int64
@@ -27,13 +27,13 @@ type machine struct {
 	deadline time.Time
 	orders   int64
 	seen     int64
-	reports  []description.TaskReport
-	running  map[description.TaskID]*audit.Run
+	reports  []clusterdoc.TaskReport
+	running  map[clusterdoc.TaskID]*audit.Run
 	disk     map[string]int64 // the rounds of its checkpoints
 }
 
 // end notes the end of a process that runs; the caller holds mu.
-func (m *machine) end(id description.TaskID) bool {
+func (m *machine) end(id clusterdoc.TaskID) bool {
 	r := m.running[id]
 	if r == nil {
 		return false
@@ -109,13 +109,13 @@ func (m *machine) register() {
 	for _, id := range slices.SortedFunc(maps.Keys(m.running), compareTasks) {
 		h := m.hold(id)
 		r.Holds = append(r.Holds, h)
-		if h.State != description.TaskRunning {
+		if h.State != clusterdoc.TaskRunning {
 			m.end(id)
 		}
 	}
 	m.mu.Unlock()
 	sent := time.Now()
-	var answer *description.Registered
+	var answer *clusterdoc.Registered
 	err := m.w.call(func(c *clusters.Cluster) (err error) {
 		answer, err = c.Register(context.Background(), &r)
 		return err
@@ -133,13 +133,13 @@ func (m *machine) register() {
 		}
 	}
 	for _, id := range answer.Confirmed {
-		if m.running[id] == nil && m.hold(id).State == description.TaskRunning { // it ended since the request was sent
-			m.reports = append(m.reports, description.TaskReport{TaskID: id, State: description.TaskLost})
+		if m.running[id] == nil && m.hold(id).State == clusterdoc.TaskRunning { // it ended since the request was sent
+			m.reports = append(m.reports, clusterdoc.TaskReport{TaskID: id, State: clusterdoc.TaskLost})
 		}
 	}
 }
 
-func compareTasks(a, b description.TaskID) int {
+func compareTasks(a, b clusterdoc.TaskID) int {
 	return slices.Compare([]string{a.Job, fmt.Sprint(a.Attempt), fmt.Sprint(a.Task)},
 		[]string{b.Job, fmt.Sprint(b.Attempt), fmt.Sprint(b.Task)})
 }
@@ -147,14 +147,14 @@ func compareTasks(a, b description.TaskID) int {
 func (m *machine) sync() {
 	m.mu.Lock()
 	m.collect()
-	s := &description.Sync{Epoch: m.epoch, Secret: m.secret, WaitS: 2, ReportsAfter: m.seen,
+	s := &clusterdoc.Sync{Epoch: m.epoch, Secret: m.secret, WaitS: 2, ReportsAfter: m.seen,
 		Reports: slices.Clone(m.reports), OrdersSeen: m.orders}
 	if m.w.chance(1) {
 		s.Faults = map[int]string{0: "XID 79"}
 	}
 	m.mu.Unlock()
 	sent := time.Now()
-	var answer *description.Synced
+	var answer *clusterdoc.Synced
 	err := m.w.call(func(c *clusters.Cluster) (err error) {
 		answer, err = c.Sync(context.Background(), m.name, s)
 		return err
@@ -181,38 +181,38 @@ func (m *machine) sync() {
 		}
 		m.orders = o.Number
 		switch o.Type {
-		case description.OrderStart:
+		case clusterdoc.OrderStart:
 			m.start(&o)
 			continue
-		case description.OrderHome:
+		case clusterdoc.OrderHome:
 			m.home(&o)
 			continue
-		case description.OrderCompute:
+		case clusterdoc.OrderCompute:
 			m.compute(&o)
 			continue
 		}
-		report := description.TaskReport{TaskID: o.TaskID, State: description.TaskLost}
+		report := clusterdoc.TaskReport{TaskID: o.TaskID, State: clusterdoc.TaskLost}
 		m.stopped(o.TaskID, &report)
 		if m.end(o.TaskID) {
-			report.State, report.Signal = description.TaskEnded, "SIGTERM"
+			report.State, report.Signal = clusterdoc.TaskEnded, "SIGTERM"
 		}
 		m.reports = append(m.reports, report)
 	}
 }
 
-func (m *machine) start(o *description.Order) {
+func (m *machine) start(o *clusterdoc.Order) {
 	run := &audit.Run{Agent: m.name, Epoch: m.epoch, Order: o.Number, Job: o.Job, Attempt: o.Attempt, Task: o.Task,
 		Start: time.Now()}
 	for _, i := range o.Start.Devices {
 		run.GPUs = append(run.GPUs, fmt.Sprintf("%s/%d", m.name, i))
 	}
 	m.running[o.TaskID] = run
-	m.reports = append(m.reports, description.TaskReport{TaskID: o.TaskID, State: description.TaskRunning})
+	m.reports = append(m.reports, clusterdoc.TaskReport{TaskID: o.TaskID, State: clusterdoc.TaskRunning})
 	exit := 0
 	if m.w.chance(10) {
 		exit = 1
 	}
-	ended := description.TaskReport{TaskID: o.TaskID, State: description.TaskEnded, ExitCode: &exit}
+	ended := clusterdoc.TaskReport{TaskID: o.TaskID, State: clusterdoc.TaskEnded, ExitCode: &exit}
 	time.AfterFunc(time.Duration(100+m.w.number(20_000))*time.Millisecond, func() {
 		m.mu.Lock()
 		defer m.mu.Unlock()

@@ -7,21 +7,21 @@ import (
 	"time"
 
 	"github.com/hare-sched/hare/clusters/audit"
-	"github.com/hare-sched/hare/clusters/description"
+	clusterdoc "github.com/hare-sched/hare/wire/clusters"
 )
 
 // soakHome is the process that holds the parameters of a relaxed round job. Its state is guarded by world.homesMu.
 type soakHome struct {
-	id      description.TaskID
-	start   *description.HomeStart
+	id      clusterdoc.TaskID
+	start   *clusterdoc.HomeStart
 	machine *machine
 	ready   bool // it has begun, from the checkpoint of its machine or the one that the machines share
 	round   int64
 	saved   int64
 	got     map[int]bool
-	reports []description.TaskReport // that its agent has not taken
-	over    bool                     // all rounds are saved, or it has died
-	end     description.TaskReport   // where it is over
+	reports []clusterdoc.TaskReport // that its agent has not taken
+	over    bool                    // all rounds are saved, or it has died
+	end     clusterdoc.TaskReport   // where it is over
 }
 
 // disk is where a home saves: what a machine that loses power keeps.
@@ -36,8 +36,8 @@ func (h *soakHome) save() {
 	h.disk()[h.start.Checkpoint], h.saved = h.round, h.round
 }
 
-func (h *soakHome) report(state description.TaskState) description.TaskReport {
-	r := description.TaskReport{TaskID: h.id, State: state, Round: h.saved, Loss: "0.5"}
+func (h *soakHome) report(state clusterdoc.TaskState) clusterdoc.TaskReport {
+	r := clusterdoc.TaskReport{TaskID: h.id, State: state, Round: h.saved, Loss: "0.5"}
 	if h.ready {
 		r.Port = 20_000
 	}
@@ -45,7 +45,7 @@ func (h *soakHome) report(state description.TaskState) description.TaskReport {
 }
 
 // home begins a home; the caller holds mu.
-func (m *machine) home(o *description.Order) {
+func (m *machine) home(o *clusterdoc.Order) {
 	w := m.w
 	m.running[o.TaskID] = &audit.Run{Agent: m.name, Epoch: m.epoch, Order: o.Number, Job: o.Job, Attempt: o.Attempt,
 		Start: time.Now()}
@@ -65,7 +65,7 @@ func (m *machine) home(o *description.Order) {
 		h.ready = true
 		h.round = h.disk()[h.start.Checkpoint]
 		h.saved = h.round
-		h.reports = append(h.reports, h.report(description.TaskRunning))
+		h.reports = append(h.reports, h.report(clusterdoc.TaskRunning))
 		h.finish()
 	})
 }
@@ -77,7 +77,7 @@ func (h *soakHome) finish() {
 	}
 	h.save()
 	exit := 0
-	h.end = h.report(description.TaskEnded)
+	h.end = h.report(clusterdoc.TaskEnded)
 	h.end.ExitCode, h.over = &exit, true
 	h.reports = append(h.reports, h.end)
 }
@@ -85,15 +85,15 @@ func (h *soakHome) finish() {
 // dies ends a home before it has all rounds.
 func (h *soakHome) dies() {
 	h.over = true
-	h.end = description.TaskReport{TaskID: h.id, State: description.TaskLost}
+	h.end = clusterdoc.TaskReport{TaskID: h.id, State: clusterdoc.TaskLost}
 	if exit := 1; h.machine.w.number(3) == 0 {
-		h.end.State, h.end.ExitCode = description.TaskEnded, &exit
+		h.end.State, h.end.ExitCode = clusterdoc.TaskEnded, &exit
 	}
 	h.reports = append(h.reports, h.end)
 }
 
 // gradient brings a home the gradient of a task, and says whether it took it; again says that it had it.
-func (w *world) gradient(id description.TaskID, c *description.Compute) (taken, again bool) {
+func (w *world) gradient(id clusterdoc.TaskID, c *clusterdoc.Compute) (taken, again bool) {
 	w.homesMu.Lock()
 	defer w.homesMu.Unlock()
 	h := w.homes[id.Job]
@@ -116,7 +116,7 @@ func (w *world) gradient(id description.TaskID, c *description.Compute) (taken, 
 	clear(h.got)
 	if w.number(3) > 0 {
 		h.save()
-		h.reports = append(h.reports, h.report(description.TaskRunning))
+		h.reports = append(h.reports, h.report(clusterdoc.TaskRunning))
 	}
 	h.finish()
 	if !h.over && w.chance(3) {
@@ -126,22 +126,22 @@ func (w *world) gradient(id description.TaskID, c *description.Compute) (taken, 
 }
 
 // compute begins a task of a round; the caller holds mu.
-func (m *machine) compute(o *description.Order) {
+func (m *machine) compute(o *clusterdoc.Order) {
 	w := m.w
 	run := &audit.Run{Agent: m.name, Epoch: m.epoch, Order: o.Number, Job: o.Job, Attempt: o.Attempt, Task: o.Task,
 		GPUs: []string{fmt.Sprintf("%s/%d", m.name, o.Compute.Device)}, Start: time.Now()}
 	m.running[o.TaskID] = run
-	m.reports = append(m.reports, description.TaskReport{TaskID: o.TaskID, State: description.TaskRunning})
+	m.reports = append(m.reports, clusterdoc.TaskReport{TaskID: o.TaskID, State: clusterdoc.TaskRunning})
 	w.homesMu.Lock()
 	w.computed++
 	w.homesMu.Unlock()
 	exit := 0
-	ended := description.TaskReport{TaskID: o.TaskID, State: description.TaskEnded, ExitCode: &exit}
+	ended := clusterdoc.TaskReport{TaskID: o.TaskID, State: clusterdoc.TaskEnded, ExitCode: &exit}
 	switch {
 	case w.chance(1) && w.chance(30): // the module raises
 		exit = 1
 	case w.chance(2): // the worker dies
-		ended.State, ended.ExitCode = description.TaskLost, nil
+		ended.State, ended.ExitCode = clusterdoc.TaskLost, nil
 	}
 	tries := 0
 	var deliver func()
@@ -162,7 +162,7 @@ func (m *machine) compute(o *description.Order) {
 					time.AfterFunc(100*time.Millisecond, deliver)
 					return
 				}
-				ended.State, ended.ExitCode = description.TaskLost, nil
+				ended.State, ended.ExitCode = clusterdoc.TaskLost, nil
 			}
 		}
 		if m.end(o.TaskID) && m.epoch != 0 {
@@ -174,7 +174,7 @@ func (m *machine) compute(o *description.Order) {
 }
 
 // stopped ends a home that was told to, and says what came of it; the caller holds mu.
-func (m *machine) stopped(id description.TaskID, r *description.TaskReport) {
+func (m *machine) stopped(id clusterdoc.TaskID, r *clusterdoc.TaskReport) {
 	m.w.homesMu.Lock()
 	defer m.w.homesMu.Unlock()
 	if h := m.w.homes[id.Job]; h != nil && h.id == id && h.ready && !h.over {
@@ -186,7 +186,7 @@ func (m *machine) stopped(id description.TaskID, r *description.TaskReport) {
 // collect takes what the homes of the machine have to say; the caller holds mu.
 func (m *machine) collect() {
 	m.w.homesMu.Lock()
-	var over []description.TaskID
+	var over []clusterdoc.TaskID
 	for _, job := range slices.Sorted(maps.Keys(m.w.homes)) {
 		h := m.w.homes[job]
 		if h.machine != m || m.running[h.id] == nil {
@@ -205,7 +205,7 @@ func (m *machine) collect() {
 }
 
 // hold is the report of what a machine has when its agent registers.
-func (m *machine) hold(id description.TaskID) description.TaskReport {
+func (m *machine) hold(id clusterdoc.TaskID) clusterdoc.TaskReport {
 	m.w.homesMu.Lock()
 	defer m.w.homesMu.Unlock()
 	if h := m.w.homes[id.Job]; h != nil && h.id == id {
@@ -213,13 +213,13 @@ func (m *machine) hold(id description.TaskID) description.TaskReport {
 		if h.over {
 			return h.end
 		}
-		return h.report(description.TaskRunning)
+		return h.report(clusterdoc.TaskRunning)
 	}
-	return description.TaskReport{TaskID: id, State: description.TaskRunning}
+	return clusterdoc.TaskReport{TaskID: id, State: clusterdoc.TaskRunning}
 }
 
 // forgetHome notes that a home is gone; the caller holds mu.
-func (m *machine) forgetHome(id description.TaskID) {
+func (m *machine) forgetHome(id clusterdoc.TaskID) {
 	m.w.homesMu.Lock()
 	defer m.w.homesMu.Unlock()
 	if h := m.w.homes[id.Job]; h != nil && h.id == id {
@@ -228,8 +228,8 @@ func (m *machine) forgetHome(id description.TaskID) {
 }
 
 // soakRounds is a relaxed round job of the soak.
-func soakRounds(i int) *description.NewJob {
-	n := &description.NewJob{Module: "line", Directory: "/jobs", Rounds: int64(2 + i%7), Tasks: 1 + i%4, Retries: 3}
+func soakRounds(i int) *clusterdoc.NewJob {
+	n := &clusterdoc.NewJob{Module: "line", Directory: "/jobs", Rounds: int64(2 + i%7), Tasks: 1 + i%4, Retries: 3}
 	if i%3 == 0 {
 		n.CheckpointDirectory = "/shared"
 	}

@@ -19,10 +19,10 @@ import (
 
 	"github.com/hare-sched/hare/clusters"
 	"github.com/hare-sched/hare/clusters/audit"
-	"github.com/hare-sched/hare/clusters/description"
 	"github.com/hare-sched/hare/clusters/ledger"
 	"github.com/hare-sched/hare/sessions"
 	"github.com/hare-sched/hare/store"
+	clusterdoc "github.com/hare-sched/hare/wire/clusters"
 )
 
 var soakSeeds = flag.Int("soak", 3, "how many seeds TestSoak runs: each has about ten kills of the server")
@@ -158,7 +158,7 @@ func (w *world) call(f func(c *clusters.Cluster) error) error {
 	w.mu.Unlock()
 	c, err := cs.Cluster("", "lab")
 	if errors.Is(err, clusters.ErrNoCluster) {
-		if c, err = cs.Create(context.Background(), "", &description.NewCluster{Name: "lab",
+		if c, err = cs.Create(context.Background(), "", &clusterdoc.NewCluster{Name: "lab",
 			Policy: []string{"hgittins", "fifo", "rolling"}[w.seed%3]}); err != nil {
 			c, err = cs.Cluster("", "lab")
 		}
@@ -190,7 +190,7 @@ func soak(t *testing.T, seed uint64) {
 	stop := make(chan struct{})
 	var live sync.WaitGroup
 	for i, types := range [][]string{{"V100", "V100"}, {"V100", "T4", "T4"}, {"T4", "V100"}} {
-		m := &machine{w: w, name: fmt.Sprint("n", i), running: map[description.TaskID]*audit.Run{},
+		m := &machine{w: w, name: fmt.Sprint("n", i), running: map[clusterdoc.TaskID]*audit.Run{},
 			disk: map[string]int64{}}
 		m.reg = registration(m.name, types...)
 		live.Go(func() { m.live(stop) })
@@ -219,7 +219,7 @@ func soak(t *testing.T, seed uint64) {
 		}
 		if len(submitted) < jobs {
 			key := fmt.Sprint("key", len(submitted))
-			n := &description.NewJob{Command: []string{"true"}, GPUs: 1 + step%3, Retries: 3}
+			n := &clusterdoc.NewJob{Command: []string{"true"}, GPUs: 1 + step%3, Retries: 3}
 			n.GPUs = 1 + len(submitted)%3
 			if i := len(submitted); i%2 == 0 {
 				n = soakRounds(i / 2)
@@ -257,8 +257,8 @@ func soak(t *testing.T, seed uint64) {
 		_ = w.call(func(c *clusters.Cluster) error {
 			d, err := c.Describe(context.Background())
 			if err == nil {
-				open = d.Jobs[description.JobWaiting] + d.Jobs[description.JobStarting] + d.Jobs[description.JobRunning] +
-					d.Jobs[description.JobStopping]
+				open = d.Jobs[clusterdoc.JobWaiting] + d.Jobs[clusterdoc.JobStarting] + d.Jobs[clusterdoc.JobRunning] +
+					d.Jobs[clusterdoc.JobStopping]
 			}
 			return err
 		})
@@ -266,13 +266,13 @@ func soak(t *testing.T, seed uint64) {
 			break
 		}
 	}
-	list := func() (all *description.JobList) {
+	list := func() (all *clusterdoc.JobList) {
 		if err := w.call(func(c *clusters.Cluster) (err error) {
 			all, err = c.Jobs(context.Background(), "", 1000, "")
 			return err
 		}); err != nil {
 			t.Error(err)
-			all = &description.JobList{}
+			all = &clusterdoc.JobList{}
 		}
 		return all
 	}

@@ -4,7 +4,7 @@ import (
 	"context"
 	"sync/atomic"
 
-	"github.com/hare-sched/hare/clusters/description"
+	clusterdoc "github.com/hare-sched/hare/wire/clusters"
 )
 
 // counters count what happened since the server started.
@@ -15,7 +15,7 @@ type Stats struct {
 	Clusters, Agents, GPUs, FreeGPUs int
 	// Silent counts the clusters that gave no answer: their journal is damaged, or the disk is slow.
 	Silent int
-	Jobs   map[description.JobState]int
+	Jobs   map[clusterdoc.JobState]int
 	// What follows is counted since the server started: records that became durable, the commits that they were
 	// made durable with, commits that failed, leases that ran out, bytes of outputs stored, jobs whose outputs were
 	// removed to make room, copies of checkpoints that became durable, and bytes of copies stored.
@@ -31,7 +31,7 @@ func (cs *Clusters) Stats(ctx context.Context) Stats {
 	}
 	cs.mu.Unlock()
 	n := &cs.counts
-	s := Stats{Clusters: len(all), Jobs: map[description.JobState]int{}, Records: n.records.Load(),
+	s := Stats{Clusters: len(all), Jobs: map[clusterdoc.JobState]int{}, Records: n.records.Load(),
 		Commits: n.commits.Load(), Failures: n.failures.Load(), Expired: n.expired.Load(), LogBytes: n.logBytes.Load(),
 		LogsRemoved: n.logsRemoved.Load(), Copies: n.copies.Load(), CopyBytes: n.copyBytes.Load()}
 	for _, c := range all {

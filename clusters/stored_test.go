@@ -9,8 +9,8 @@ import (
 	"testing"
 
 	"github.com/hare-sched/hare/admission"
-	"github.com/hare-sched/hare/clusters/description"
 	"github.com/hare-sched/hare/store"
+	clusterdoc "github.com/hare-sched/hare/wire/clusters"
 )
 
 // onDisk adds up what the server stores: rows of journals and sessions, outputs and copies of checkpoints.
@@ -50,10 +50,10 @@ func (k *copier) check(what string) {
 	}
 }
 
-func (k *copier) putLog(n int) *description.LogStored {
+func (k *copier) putLog(n int) *clusterdoc.LogStored {
 	k.t.Helper()
-	at := &description.LogChunk{Epoch: k.epoch, Secret: k.secret, TaskID: description.TaskID{Job: k.job,
-		Attempt: k.attempt}, Stream: description.StreamStdout, Offset: k.logged}
+	at := &clusterdoc.LogChunk{Epoch: k.epoch, Secret: k.secret, TaskID: clusterdoc.TaskID{Job: k.job,
+		Attempt: k.attempt}, Stream: clusterdoc.StreamStdout, Offset: k.logged}
 	stored, err := k.s.cluster().PutLog(k.t.Context(), k.r.Name, at, bytes.NewReader(make([]byte, n)))
 	if err != nil {
 		k.t.Fatal(err)
@@ -80,7 +80,7 @@ func TestClustersStoreWithinTheQuota(t *testing.T) {
 	k.s.quota = admission.Quota{StoredBytes: 200_000}
 	k.s.open()
 	k.register(t, k.s.cluster())
-	await(t, k.s.cluster(), k.job, description.JobRunning, k.node)
+	await(t, k.s.cluster(), k.job, clusterdoc.JobRunning, k.node)
 	k.check("at first")
 	first := k.used()
 	if got := k.putLog(50_000); got.Full || k.used()-first < 50_000 {
@@ -96,7 +96,7 @@ func TestClustersStoreWithinTheQuota(t *testing.T) {
 	k.check("after a restart")
 	c := k.s.cluster()
 	k.register(t, c)
-	if job, err := c.Job(t.Context(), k.job); err != nil || job.State != description.JobRunning {
+	if job, err := c.Job(t.Context(), k.job); err != nil || job.State != clusterdoc.JobRunning {
 		t.Fatal(job, err)
 	}
 
@@ -111,10 +111,10 @@ func TestClustersStoreWithinTheQuota(t *testing.T) {
 		t.Error(got)
 	}
 	k.refuse("quota_stored_bytes", 3, "z", 0, 1)
-	if _, err := c.Submit(t.Context(), &description.NewJob{Command: []string{"true"}}, ""); true {
+	if _, err := c.Submit(t.Context(), &clusterdoc.NewJob{Command: []string{"true"}}, ""); true {
 		k.full("a job", err)
 	}
-	if _, err := k.s.Create(t.Context(), "", &description.NewCluster{Name: "other"}); true {
+	if _, err := k.s.Create(t.Context(), "", &clusterdoc.NewCluster{Name: "other"}); true {
 		k.full("a cluster", err)
 	}
 	if _, err := c.Register(t.Context(), registration("new", "V100")); true {
@@ -127,11 +127,11 @@ func TestClustersStoreWithinTheQuota(t *testing.T) {
 	k.r.Labels = map[string]string{"rack": strings.Repeat("r", 60)}
 	before := k.used()
 	k.register(t, c)
-	if grown := k.used() - before; grown > 600 || k.node.running[description.TaskID{Job: k.job, Attempt: 1}] == false {
+	if grown := k.used() - before; grown > 600 || k.node.running[clusterdoc.TaskID{Job: k.job, Attempt: 1}] == false {
 		t.Error(grown, k.node.running)
 	}
-	k.end(description.TaskID{Job: k.job, Attempt: 1}, 0)
-	await(t, c, k.job, description.JobSucceeded, k.node)
+	k.end(clusterdoc.TaskID{Job: k.job, Attempt: 1}, 0)
+	await(t, c, k.job, clusterdoc.JobSucceeded, k.node)
 	if k.used() <= before {
 		t.Error("the end of the job is not counted")
 	}
@@ -146,16 +146,16 @@ func TestQuotaRemovesOldOutputs(t *testing.T) {
 	k := newCopier(t, 0)
 	c := k.s.cluster()
 	k.putLog(100_000)
-	k.end(description.TaskID{Job: k.job, Attempt: 1}, 0)
-	await(t, c, k.job, description.JobSucceeded, k.node)
+	k.end(clusterdoc.TaskID{Job: k.job, Attempt: 1}, 0)
+	await(t, c, k.job, clusterdoc.JobSucceeded, k.node)
 	k.s.close()
 	k.s.logDir, k.s.quota.StoredBytes = k.s.lastLogDir, k.used()+20_000
 	k.s.open()
 	c = k.s.cluster()
 	k.register(t, c)
 	old := k.job
-	k.job, k.logged = submit(t, c, &description.NewJob{}), 0
-	await(t, c, k.job, description.JobRunning, k.node)
+	k.job, k.logged = submit(t, c, &clusterdoc.NewJob{}), 0
+	await(t, c, k.job, clusterdoc.JobRunning, k.node)
 	if got := k.putLog(50_000); got.Full || got.Next != 50_000 {
 		t.Error(got)
 	}
@@ -174,15 +174,15 @@ func TestSameRegistrationIsShort(t *testing.T) {
 	r := registration("wide", strings.Split(strings.Repeat("V100 ", 200), " ")[:200]...)
 	n := &node{r: r}
 	n.register(t, c)
-	await(t, c, k.job, description.JobRunning, k.node)
+	await(t, c, k.job, clusterdoc.JobRunning, k.node)
 	before := k.used()
 	for range 10 {
 		n.register(t, c)
 	}
 	// Tasks that the agent cannot have are left out too.
-	n.r.Holds = make([]description.TaskReport, 1000)
+	n.r.Holds = make([]clusterdoc.TaskReport, 1000)
 	for i := range n.r.Holds {
-		n.r.Holds[i].TaskID, n.r.Holds[i].State = description.TaskID{Job: k.job, Attempt: 1}, description.TaskRunning
+		n.r.Holds[i].TaskID, n.r.Holds[i].State = clusterdoc.TaskID{Job: k.job, Attempt: 1}, clusterdoc.TaskRunning
 	}
 	if _, err := c.Register(t.Context(), n.r); err != nil {
 		t.Error(err)

@@ -17,8 +17,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/hare-sched/hare/client"
-	"github.com/hare-sched/hare/clusters/description"
 	"github.com/hare-sched/hare/executor/runner"
+	clusterdoc "github.com/hare-sched/hare/wire/clusters"
 )
 
 // Agent is the agent of a node.
@@ -27,17 +27,17 @@ type Agent struct {
 	context     context.Context
 	incarnation string
 	state       *state
-	processes   map[description.TaskID]*process
-	started     chan description.TaskID
-	progress    chan description.TaskReport // of round jobs
-	endings     chan description.TaskReport
+	processes   map[clusterdoc.TaskID]*process
+	started     chan clusterdoc.TaskID
+	progress    chan clusterdoc.TaskReport // of round jobs
+	endings     chan clusterdoc.TaskReport
 	pool        *poolOf
-	plays       map[description.TaskID]*time.Timer // homes and tasks of rounds that are played
-	played      chan description.TaskReport        // their ends
-	uses        map[description.TaskID][]int       // the devices of the tasks that have processes of their own
-	spares      chan *runner.Spare                 // at most one runner that waits for a task
-	term        atomic.Pointer[term]               // the zero term until it has registered
-	ready       atomic.Bool                        // it has registered
+	plays       map[clusterdoc.TaskID]*time.Timer // homes and tasks of rounds that are played
+	played      chan clusterdoc.TaskReport        // their ends
+	uses        map[clusterdoc.TaskID][]int       // the devices of the tasks that have processes of their own
+	spares      chan *runner.Spare                // at most one runner that waits for a task
+	term        atomic.Pointer[term]              // the zero term until it has registered
+	ready       atomic.Bool                       // it has registered
 	leaseUntil  time.Duration
 	until       atomic.Int64 // leaseUntil, for the guard
 	checkpoints *checkpoints
@@ -80,11 +80,11 @@ func Run(ctx context.Context, cfg Config) error {
 	if cfg.CopyEvery == 0 {
 		cfg.CopyEvery = 5 * time.Second
 	}
-	a := &Agent{cfg: cfg, context: ctx, state: newState(), processes: map[description.TaskID]*process{},
-		started: make(chan description.TaskID), progress: make(chan description.TaskReport),
-		endings: make(chan description.TaskReport),
-		plays:   map[description.TaskID]*time.Timer{}, played: make(chan description.TaskReport),
-		uses:   map[description.TaskID][]int{},
+	a := &Agent{cfg: cfg, context: ctx, state: newState(), processes: map[clusterdoc.TaskID]*process{},
+		started: make(chan clusterdoc.TaskID), progress: make(chan clusterdoc.TaskReport),
+		endings: make(chan clusterdoc.TaskReport),
+		plays:   map[clusterdoc.TaskID]*time.Timer{}, played: make(chan clusterdoc.TaskReport),
+		uses:   map[clusterdoc.TaskID][]int{},
 		spares: make(chan *runner.Spare, 1), logLimit: 16 << 20, faults: map[int]string{}, cgroup: runner.CgroupParent(),
 		copying: make(chan struct{}, 1)}
 	a.term.Store(&term{})
@@ -291,12 +291,12 @@ func (a *Agent) pause(d time.Duration) error {
 	}
 }
 
-func (a *Agent) registration(holds []description.TaskReport) *description.Registration {
+func (a *Agent) registration(holds []clusterdoc.TaskReport) *clusterdoc.Registration {
 	devices := a.cfg.Devices.Devices()
 	for i := range devices {
 		devices[i].Fault = a.faults[i]
 	}
-	return &description.Registration{Protocol: description.ProtocolVersion, Version: a.cfg.Version, Name: a.cfg.Name,
+	return &clusterdoc.Registration{Protocol: clusterdoc.ProtocolVersion, Version: a.cfg.Version, Name: a.cfg.Name,
 		Address: a.cfg.Address, Incarnation: a.incarnation, Labels: a.cfg.Labels, Devices: devices, Holds: holds}
 }
 
@@ -306,7 +306,7 @@ func (a *Agent) extend(sent time.Duration, leaseS float64) {
 	a.until.Store(int64(a.leaseUntil))
 	a.pool.extend(a.leaseUntil)
 	for id, p := range a.processes {
-		if t := a.state.tasks[id]; t != nil && t.end == nil && !t.unwanted && t.order == description.OrderStart {
+		if t := a.state.tasks[id]; t != nil && t.end == nil && !t.unwanted && t.order == clusterdoc.OrderStart {
 			if runner.Lease(p.dir) <= 0 {
 				continue // it is being ended
 			}
@@ -320,7 +320,7 @@ func (a *Agent) extend(sent time.Duration, leaseS float64) {
 // answer is what came of a sync.
 type answer struct {
 	sent   time.Duration
-	synced *description.Synced
+	synced *clusterdoc.Synced
 	err    error
 }
 
@@ -418,13 +418,13 @@ func (a *Agent) take() error {
 }
 
 // over notes that no process of a task is left, nor anything of a home.
-func (a *Agent) over(end description.TaskReport) {
+func (a *Agent) over(end clusterdoc.TaskReport) {
 	a.do(a.state.ended(end))
 	a.free(end.TaskID)
 }
 
 // free gives the devices of a task that has, or was to have, a process of its own back to the pool.
-func (a *Agent) free(id description.TaskID) {
+func (a *Agent) free(id clusterdoc.TaskID) {
 	if _, ok := a.uses[id]; ok {
 		delete(a.uses, id)
 		a.pool.hold()

@@ -19,7 +19,6 @@ import (
 
 	"github.com/hare-sched/hare/client"
 	"github.com/hare-sched/hare/clusters"
-	"github.com/hare-sched/hare/clusters/description"
 	"github.com/hare-sched/hare/clusters/ledger"
 	"github.com/hare-sched/hare/executor"
 	"github.com/hare-sched/hare/executor/device"
@@ -28,6 +27,7 @@ import (
 	"github.com/hare-sched/hare/executor/runner"
 	"github.com/hare-sched/hare/sessions"
 	"github.com/hare-sched/hare/store"
+	clusterdoc "github.com/hare-sched/hare/wire/clusters"
 )
 
 // TestMain lets the test binary be the runner, the program of round jobs, and the pool.
@@ -77,7 +77,7 @@ func answered[T any](s *server, v T, err error) (T, error) {
 	return v, err
 }
 
-func (s *server) RegisterAgent(ctx context.Context, _ string, r *description.Registration) (*description.Registered,
+func (s *server) RegisterAgent(ctx context.Context, _ string, r *clusterdoc.Registration) (*clusterdoc.Registered,
 	error) {
 	if s.cut.Load() {
 		return nil, errCut
@@ -86,7 +86,7 @@ func (s *server) RegisterAgent(ctx context.Context, _ string, r *description.Reg
 	return answered(s, v, err)
 }
 
-func (s *server) SyncAgent(ctx context.Context, _, agent string, q *description.Sync) (*description.Synced, error) {
+func (s *server) SyncAgent(ctx context.Context, _, agent string, q *clusterdoc.Sync) (*clusterdoc.Synced, error) {
 	if s.cut.Load() {
 		return nil, errCut
 	}
@@ -94,19 +94,19 @@ func (s *server) SyncAgent(ctx context.Context, _, agent string, q *description.
 	return answered(s, v, err)
 }
 
-func (s *server) PutLog(ctx context.Context, _, agent string, at *description.LogChunk, piece []byte) (
-	*description.LogStored, error) {
+func (s *server) PutLog(ctx context.Context, _, agent string, at *clusterdoc.LogChunk, piece []byte) (
+	*clusterdoc.LogStored, error) {
 	v, err := s.Cluster.PutLog(ctx, agent, at, bytes.NewReader(piece))
 	return answered(s, v, err)
 }
 
-func (s *server) PutCheckpoint(ctx context.Context, _, agent string, at *description.CheckpointChunk, piece []byte) (
-	*description.CheckpointStored, error) {
+func (s *server) PutCheckpoint(ctx context.Context, _, agent string, at *clusterdoc.CheckpointChunk, piece []byte) (
+	*clusterdoc.CheckpointStored, error) {
 	v, err := s.Cluster.PutCheckpoint(ctx, agent, at, bytes.NewReader(piece))
 	return answered(s, v, err)
 }
 
-func (s *server) GetCheckpoint(ctx context.Context, _, agent string, at *description.CheckpointChunk) ([]byte, error) {
+func (s *server) GetCheckpoint(ctx context.Context, _, agent string, at *clusterdoc.CheckpointChunk) ([]byte, error) {
 	f, err := s.OpenCheckpoint(ctx, agent, at)
 	if errors.Is(err, clusters.ErrNoCheckpoint) {
 		err = &client.Problem{Status: 404, Code: "no_checkpoint", Detail: err.Error()}
@@ -136,7 +136,7 @@ func newServer(t *testing.T, lease time.Duration) *server {
 			t.Error(err)
 		}
 	})
-	c, err := all.Create(t.Context(), "", &description.NewCluster{Name: "lab", Policy: "hgittins"})
+	c, err := all.Create(t.Context(), "", &clusterdoc.NewCluster{Name: "lab", Policy: "hgittins"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -216,7 +216,7 @@ func tasksOf(t *testing.T, home string) []string {
 	return dirs
 }
 
-func submit(t *testing.T, s *server, n description.NewJob, script string) string {
+func submit(t *testing.T, s *server, n clusterdoc.NewJob, script string) string {
 	t.Helper()
 	n.Command = []string{"sh", "-c", script}
 	job, err := s.Submit(t.Context(), &n, "")
@@ -226,9 +226,9 @@ func submit(t *testing.T, s *server, n description.NewJob, script string) string
 	return job.ID
 }
 
-func await(t *testing.T, s *server, id string, states ...description.JobState) *description.Job {
+func await(t *testing.T, s *server, id string, states ...clusterdoc.JobState) *clusterdoc.Job {
 	t.Helper()
-	var job *description.Job
+	var job *clusterdoc.Job
 	var err error
 	for range 6000 {
 		if job, err = s.Job(t.Context(), id); err != nil {
@@ -249,7 +249,7 @@ func await(t *testing.T, s *server, id string, states ...description.JobState) *
 func output(t *testing.T, s *server, id string, attempt int64, stream string) string {
 	t.Helper()
 	var text strings.Builder
-	_, _, err := s.CopyLog(t.Context(), description.TaskID{Job: id, Attempt: attempt}, stream, 0,
+	_, _, err := s.CopyLog(t.Context(), clusterdoc.TaskID{Job: id, Attempt: attempt}, stream, 0,
 		func(b []byte) error { text.Write(b); return nil })
 	if err != nil {
 		t.Fatal(err)
@@ -260,10 +260,10 @@ func output(t *testing.T, s *server, id string, attempt int64, stream string) st
 func TestJobsRun(t *testing.T) {
 	s := newServer(t, time.Minute)
 	agent(t, s, "a", t.TempDir(), "cpu=2")
-	good := submit(t, s, description.NewJob{GPUs: 2, Env: map[string]string{"GREETING": "hello"}},
+	good := submit(t, s, clusterdoc.NewJob{GPUs: 2, Env: map[string]string{"GREETING": "hello"}},
 		`echo "$GREETING $RANK of $WORLD_SIZE, $LOCAL_RANK of $LOCAL_WORLD_SIZE on $HARE_GPU_TYPE, $MASTER_ADDR"; `+
 			`echo err >&2; echo saved > $HARE_CHECKPOINT_DIR/state`)
-	await(t, s, good, description.JobSucceeded)
+	await(t, s, good, clusterdoc.JobSucceeded)
 	if out := output(t, s, good, 1, "stdout"); out != "hello 0 of 2, 0 of 2 on cpu, 127.0.0.1\n" {
 		t.Errorf("%q", out)
 	}
@@ -272,38 +272,38 @@ func TestJobsRun(t *testing.T) {
 	}
 	// A variable of the job takes the place of the agent's, and stands there once.
 	t.Setenv("LANG", "C")
-	own := submit(t, s, description.NewJob{Env: map[string]string{"LANG": "C.UTF-8"}},
+	own := submit(t, s, clusterdoc.NewJob{Env: map[string]string{"LANG": "C.UTF-8"}},
 		`tr '\0' '\n' </proc/$$/environ | grep ^LANG=`)
-	await(t, s, own, description.JobSucceeded)
+	await(t, s, own, clusterdoc.JobSucceeded)
 	if out := output(t, s, own, 1, "stdout"); out != "LANG=C.UTF-8\n" {
 		t.Errorf("%q", out)
 	}
 	// The second attempt finds what the first one saved.
-	again := submit(t, s, description.NewJob{Retries: 1},
+	again := submit(t, s, clusterdoc.NewJob{Retries: 1},
 		`if [ -e $HARE_CHECKPOINT_DIR/state ]; then exit 0; fi; echo 1 > $HARE_CHECKPOINT_DIR/state; exit 9`)
-	if job := await(t, s, again, description.JobSucceeded); len(job.Attempts) != 2 || job.Failures != 1 {
+	if job := await(t, s, again, clusterdoc.JobSucceeded); len(job.Attempts) != 2 || job.Failures != 1 {
 		t.Errorf("%+v", job)
 	}
-	bad := submit(t, s, description.NewJob{}, `exit 4`)
-	if job := await(t, s, bad, description.JobFailed); job.Reason != "exit code 4" {
+	bad := submit(t, s, clusterdoc.NewJob{}, `exit 4`)
+	if job := await(t, s, bad, clusterdoc.JobFailed); job.Reason != "exit code 4" {
 		t.Error(job.Reason)
 	}
-	job, err := s.Submit(t.Context(), &description.NewJob{Command: []string{"no-such-program"}}, "")
+	job, err := s.Submit(t.Context(), &clusterdoc.NewJob{Command: []string{"no-such-program"}}, "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if job := await(t, s, job.ID, description.JobFailed); !strings.Contains(job.Reason, "no such program") {
+	if job := await(t, s, job.ID, clusterdoc.JobFailed); !strings.Contains(job.Reason, "no such program") {
 		t.Error(job.Reason)
 	}
-	long := submit(t, s, description.NewJob{}, `trap 'echo bye; exit 0' TERM; echo ready; while :; do sleep 0.01; done`)
-	await(t, s, long, description.JobRunning)
+	long := submit(t, s, clusterdoc.NewJob{}, `trap 'echo bye; exit 0' TERM; echo ready; while :; do sleep 0.01; done`)
+	await(t, s, long, clusterdoc.JobRunning)
 	for output(t, s, long, 1, "stdout") == "" {
 		time.Sleep(5 * time.Millisecond)
 	}
 	if _, err := s.Cancel(t.Context(), long, "ann"); err != nil {
 		t.Fatal(err)
 	}
-	await(t, s, long, description.JobCancelled)
+	await(t, s, long, clusterdoc.JobCancelled)
 	if out := output(t, s, long, 1, "stdout"); out != "ready\nbye\n" {
 		t.Errorf("%q", out)
 	}
@@ -315,11 +315,11 @@ func TestAgentIsStartedAgain(t *testing.T) {
 	dir, files := t.TempDir(), t.TempDir()
 	stop := agent(t, s, "a", dir, "cpu=2")
 	count := `echo x >> ` + filepath.Join(files, "starts") + `; `
-	slow := submit(t, s, description.NewJob{}, count+`while [ ! -e `+filepath.Join(files, "go")+` ]; do sleep 0.01; done`)
-	quick := submit(t, s, description.NewJob{}, count+`while [ ! -e `+filepath.Join(files, "quick")+` ]; do sleep 0.01; `+
+	slow := submit(t, s, clusterdoc.NewJob{}, count+`while [ ! -e `+filepath.Join(files, "go")+` ]; do sleep 0.01; done`)
+	quick := submit(t, s, clusterdoc.NewJob{}, count+`while [ ! -e `+filepath.Join(files, "quick")+` ]; do sleep 0.01; `+
 		`done; echo done`)
-	await(t, s, slow, description.JobRunning)
-	await(t, s, quick, description.JobRunning)
+	await(t, s, slow, clusterdoc.JobRunning)
+	await(t, s, quick, clusterdoc.JobRunning)
 	stop()
 	if err := os.WriteFile(filepath.Join(files, "quick"), nil, 0o600); err != nil {
 		t.Fatal(err)
@@ -331,11 +331,11 @@ func TestAgentIsStartedAgain(t *testing.T) {
 		time.Sleep(5 * time.Millisecond)
 	}
 	agent(t, s, "a", dir, "cpu=2")
-	await(t, s, quick, description.JobSucceeded)
+	await(t, s, quick, clusterdoc.JobSucceeded)
 	if err := os.WriteFile(filepath.Join(files, "go"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if job := await(t, s, slow, description.JobSucceeded); len(job.Attempts) != 1 {
+	if job := await(t, s, slow, clusterdoc.JobSucceeded); len(job.Attempts) != 1 {
 		t.Errorf("%+v", job)
 	}
 	if text, err := os.ReadFile(filepath.Join(files, "starts")); err != nil || string(text) != "x\nx\n" {
@@ -350,9 +350,9 @@ func TestAgentIsCutOff(t *testing.T) {
 	files := t.TempDir()
 	agent(t, s, "a", t.TempDir(), "V100=1")
 	// The first attempt does not end by itself; the second one checks that no process of it is left.
-	id := submit(t, s, description.NewJob{}, fmt.Sprintf(`cd %s; trap "" TERM; echo $$ > pid.$HARE_ATTEMPT; `+
+	id := submit(t, s, clusterdoc.NewJob{}, fmt.Sprintf(`cd %s; trap "" TERM; echo $$ > pid.$HARE_ATTEMPT; `+
 		`while [ $HARE_ATTEMPT = 1 ]; do sleep 0.02; done; if kill -0 $(cat pid.1); then exit 1; fi`, files))
-	await(t, s, id, description.JobRunning)
+	await(t, s, id, clusterdoc.JobRunning)
 	for {
 		if text, err := os.ReadFile(filepath.Join(files, "pid.1")); err == nil && len(text) > 0 {
 			break
@@ -361,8 +361,8 @@ func TestAgentIsCutOff(t *testing.T) {
 	}
 	s.cut.Store(true)
 	agent(t, near, "b", t.TempDir(), "V100=1")
-	job := await(t, near, id, description.JobSucceeded, description.JobFailed)
-	if job.State != description.JobSucceeded || job.Lost != 1 || job.Attempts[1].Tasks[0].Agent != "b" {
+	job := await(t, near, id, clusterdoc.JobSucceeded, clusterdoc.JobFailed)
+	if job.State != clusterdoc.JobSucceeded || job.Lost != 1 || job.Attempts[1].Tasks[0].Agent != "b" {
 		t.Errorf("%+v", job)
 	}
 	s.cut.Store(false)
@@ -385,9 +385,9 @@ func TestLeaseIsOverForAMoment(t *testing.T) {
 	s := newServer(t, time.Second)
 	agent(t, s, "a", t.TempDir(), "cpu=1")
 	files := t.TempDir()
-	id := submit(t, s, description.NewJob{}, fmt.Sprintf(`cd %s; echo $$ > pid.$HARE_ATTEMPT; `+
+	id := submit(t, s, clusterdoc.NewJob{}, fmt.Sprintf(`cd %s; echo $$ > pid.$HARE_ATTEMPT; `+
 		`while [ $HARE_ATTEMPT = 1 ]; do sleep 0.02; done`, files))
-	await(t, s, id, description.JobRunning)
+	await(t, s, id, clusterdoc.JobRunning)
 	pid := ""
 	for pid == "" {
 		text, _ := os.ReadFile(filepath.Join(files, "pid.1"))
@@ -402,8 +402,8 @@ func TestLeaseIsOverForAMoment(t *testing.T) {
 		time.Sleep(time.Millisecond)
 	}
 	s.cut.Store(false)
-	job := await(t, s, id, description.JobSucceeded, description.JobFailed)
-	if job.State != description.JobSucceeded || job.Lost != 1 || job.Failures != 0 {
+	job := await(t, s, id, clusterdoc.JobSucceeded, clusterdoc.JobFailed)
+	if job.State != clusterdoc.JobSucceeded || job.Lost != 1 || job.Failures != 0 {
 		t.Errorf("%s: %s; lost %d times, failed %d times", job.State, job.Reason, job.Lost, job.Failures)
 	}
 }
@@ -412,8 +412,8 @@ func TestPretendedDevices(t *testing.T) {
 	s := newServer(t, time.Minute)
 	agent(t, s, "a", t.TempDir(), "V100=2,T4=2")
 	begun := time.Now()
-	id := submit(t, s, description.NewJob{GPUs: 2, On: map[string]float64{"V100": 20, "T4": 60}}, "exit 1")
-	await(t, s, id, description.JobSucceeded)
+	id := submit(t, s, clusterdoc.NewJob{GPUs: 2, On: map[string]float64{"V100": 20, "T4": 60}}, "exit 1")
+	await(t, s, id, clusterdoc.JobSucceeded)
 	if took := time.Since(begun); took < 200*time.Millisecond {
 		t.Errorf("20 s took %v at 100 times the speed", took)
 	}

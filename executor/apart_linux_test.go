@@ -6,9 +6,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/hare-sched/hare/clusters/description"
 	"github.com/hare-sched/hare/executor"
 	"github.com/hare-sched/hare/executor/executortest"
+	clusterdoc "github.com/hare-sched/hare/wire/clusters"
 )
 
 // Nodes that reach the server and not each other: the attempt ends in a clear line within the time that is stated, the
@@ -39,19 +39,19 @@ func TestRoundJobOnNodesThatDoNotReachEachOther(t *testing.T) {
 				t.Fatalf("agent %s does not register: %+v %v", name, all, err)
 			}
 			// The session takes nodes in the order in which they have come.
-			if slices.ContainsFunc(all, func(x *description.Agent) bool { return x.Name == name && x.Epoch == lives[name] }) {
+			if slices.ContainsFunc(all, func(x *clusterdoc.Agent) bool { return x.Name == name && x.Epoch == lives[name] }) {
 				return
 			}
 		}
 	}
 	// took is how long an attempt ran until its nodes did not reach each other.
-	took := func(at *description.Attempt) time.Duration { return at.Ended.Sub(at.Ordered) }
+	took := func(at *clusterdoc.Attempt) time.Duration { return at.Ended.Sub(at.Ordered) }
 	start("a", long)
 	start("b", short)
-	n := &description.NewJob{Module: "line", Directory: dir, Env: env, Rounds: 5, Tasks: 3, GPUs: 2, Nodes: 2, Seed: 7}
+	n := &clusterdoc.NewJob{Module: "line", Directory: dir, Env: env, Rounds: 5, Tasks: 3, GPUs: 2, Nodes: 2, Seed: 7}
 	id := submitRounds(t, s, n)
-	job := await(t, s, id, description.JobFailed, description.JobSucceeded)
-	if job.State != description.JobFailed || job.Failures != 1 || len(job.Attempts) != 1 || !strings.HasPrefix(job.Reason,
+	job := await(t, s, id, clusterdoc.JobFailed, clusterdoc.JobSucceeded)
+	if job.State != clusterdoc.JobFailed || job.Failures != 1 || len(job.Attempts) != 1 || !strings.HasPrefix(job.Reason,
 		`nodes "a" and "b" do not reach each other: task 1: the node that holds the parameters cannot be reached at `) {
 		t.Fatalf("%+v", job)
 	}
@@ -63,9 +63,9 @@ func TestRoundJobOnNodesThatDoNotReachEachOther(t *testing.T) {
 	start("b", long)
 	start("c", long)
 	id = submitRounds(t, s, n)
-	job = await(t, s, id, description.JobFailed, description.JobSucceeded)
+	job = await(t, s, id, clusterdoc.JobFailed, clusterdoc.JobSucceeded)
 	last := job.Attempts[len(job.Attempts)-1].Tasks
-	if job.State != description.JobSucceeded || job.Failures != 0 || job.Lost != 2 || last[0].Agent == "a" {
+	if job.State != clusterdoc.JobSucceeded || job.Failures != 0 || job.Lost != 2 || last[0].Agent == "a" {
 		for _, at := range job.Attempts {
 			t.Logf("%s on %s and %s: %s", at.Result, at.Tasks[0].Agent, at.Tasks[1].Agent, at.Error)
 		}

@@ -9,9 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/hare-sched/hare/clusters/description"
 	"github.com/hare-sched/hare/executor"
 	"github.com/hare-sched/hare/executor/device"
+	clusterdoc "github.com/hare-sched/hare/wire/clusters"
 )
 
 func cores(t *testing.T) device.Source {
@@ -71,14 +71,14 @@ func TestCheckpointsOfEndedJobsGo(t *testing.T) {
 	}
 	agentOf(t, s, "a", dir, "cpu=2", 0, func(c *executor.Config) { c.KeepCheckpoints = 0 })
 	goes := filepath.Join(outside, "go")
-	runs := submit(t, s, description.NewJob{}, `echo 1 > $HARE_CHECKPOINT_DIR/state; `+
+	runs := submit(t, s, clusterdoc.NewJob{}, `echo 1 > $HARE_CHECKPOINT_DIR/state; `+
 		`while [ ! -e `+goes+` ]; do sleep 0.01; done`)
-	ends := submit(t, s, description.NewJob{Retries: 1}, `cd $HARE_CHECKPOINT_DIR; if [ ! -e d ]; then mkdir -p d/e/f; `+
+	ends := submit(t, s, clusterdoc.NewJob{Retries: 1}, `cd $HARE_CHECKPOINT_DIR; if [ ! -e d ]; then mkdir -p d/e/f; `+
 		`ln -s `+outside+` link; ln -s / d/root; echo 1 > d/e/f/state; chmod 0 d/e/f d/e d; exit 1; fi`)
-	await(t, s, ends, description.JobSucceeded)
+	await(t, s, ends, clusterdoc.JobSucceeded)
 	awaitGone(t, filepath.Join(kept, ends))
 	awaitGone(t, filepath.Join(kept, "j99"))
-	await(t, s, runs, description.JobRunning)
+	await(t, s, runs, clusterdoc.JobRunning)
 	for _, path := range []string{filepath.Join(outside, "file"), filepath.Join(kept, runs), filepath.Join(kept, "j77x"),
 		filepath.Join(kept, "mine"), filepath.Join(kept, "j78"), filepath.Join(kept, "j79")} {
 		if !exists(path) {
@@ -88,7 +88,7 @@ func TestCheckpointsOfEndedJobsGo(t *testing.T) {
 	if err := os.WriteFile(goes, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	await(t, s, runs, description.JobSucceeded)
+	await(t, s, runs, clusterdoc.JobSucceeded)
 	awaitGone(t, filepath.Join(kept, runs))
 }
 
@@ -103,10 +103,10 @@ func TestCheckpointsAreKeptForATime(t *testing.T) {
 	}
 	stop := agentOf(t, s, "a", dir, "cpu=1", 0, keep(time.Hour))
 	const script = `ls $HARE_CHECKPOINT_DIR; echo 1 > $HARE_CHECKPOINT_DIR/state`
-	id := submit(t, s, description.NewJob{}, script)
-	await(t, s, id, description.JobSucceeded)
-	empty := submit(t, s, description.NewJob{}, `true`)
-	await(t, s, empty, description.JobSucceeded)
+	id := submit(t, s, clusterdoc.NewJob{}, script)
+	await(t, s, id, clusterdoc.JobSucceeded)
+	empty := submit(t, s, clusterdoc.NewJob{}, `true`)
+	await(t, s, empty, clusterdoc.JobSucceeded)
 	path := filepath.Join(dir, "checkpoints", id)
 	awaitGone(t, filepath.Join(dir, "checkpoints", empty))
 	if !exists(path) {
@@ -117,14 +117,14 @@ func TestCheckpointsAreKeptForATime(t *testing.T) {
 	awaitGone(t, path)
 	stop()
 	stop = agentOf(t, s, "a", dir, "cpu=1", 0, keep(time.Hour))
-	id = submit(t, s, description.NewJob{}, script)
-	await(t, s, id, description.JobSucceeded)
+	id = submit(t, s, clusterdoc.NewJob{}, script)
+	await(t, s, id, clusterdoc.JobSucceeded)
 	stop()
 	made := newServer(t, time.Minute)
 	stop = agentOf(t, made, "a", dir, "cpu=1", 0, keep(time.Hour))
 	for range 3 {
-		again := submit(t, made, description.NewJob{}, script)
-		await(t, made, again, description.JobSucceeded)
+		again := submit(t, made, clusterdoc.NewJob{}, script)
+		await(t, made, again, clusterdoc.JobSucceeded)
 		if out := output(t, made, again, 1, "stdout"); out != "" {
 			t.Errorf("job %s found %q of another cluster", again, out)
 		}

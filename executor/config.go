@@ -5,20 +5,20 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/hare-sched/hare/clusters/description"
 	"github.com/hare-sched/hare/executor/device"
 	"github.com/hare-sched/hare/executor/runner"
+	clusterdoc "github.com/hare-sched/hare/wire/clusters"
 )
 
 // Server is what an agent asks of the server; *client.Client is one.
 type Server interface {
-	RegisterAgent(ctx context.Context, cluster string, r *description.Registration) (*description.Registered, error)
-	SyncAgent(ctx context.Context, cluster, agent string, s *description.Sync) (*description.Synced, error)
-	PutLog(ctx context.Context, cluster, agent string, at *description.LogChunk, piece []byte) (*description.LogStored,
+	RegisterAgent(ctx context.Context, cluster string, r *clusterdoc.Registration) (*clusterdoc.Registered, error)
+	SyncAgent(ctx context.Context, cluster, agent string, s *clusterdoc.Sync) (*clusterdoc.Synced, error)
+	PutLog(ctx context.Context, cluster, agent string, at *clusterdoc.LogChunk, piece []byte) (*clusterdoc.LogStored,
 		error)
-	PutCheckpoint(ctx context.Context, cluster, agent string, at *description.CheckpointChunk, piece []byte) (
-		*description.CheckpointStored, error)
-	GetCheckpoint(ctx context.Context, cluster, agent string, at *description.CheckpointChunk) ([]byte, error)
+	PutCheckpoint(ctx context.Context, cluster, agent string, at *clusterdoc.CheckpointChunk, piece []byte) (
+		*clusterdoc.CheckpointStored, error)
+	GetCheckpoint(ctx context.Context, cluster, agent string, at *clusterdoc.CheckpointChunk) ([]byte, error)
 }
 
 // Config is what an agent needs. Server, Cluster, Name, Directory, Devices and Runner must be given.

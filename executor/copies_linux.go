@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/hare-sched/hare/client"
-	"github.com/hare-sched/hare/clusters/description"
 	"github.com/hare-sched/hare/executor/rounds"
+	clusterdoc "github.com/hare-sched/hare/wire/clusters"
 )
 
 const (
@@ -150,7 +150,7 @@ func (a *Agent) bring(ctx context.Context, p *process, spec *rounds.Spec, more i
 	if err != nil {
 		return 0, err
 	}
-	at := &description.CheckpointChunk{Job: p.id.Job, CheckpointCopy: description.CheckpointCopy{Attempt: p.id.Attempt,
+	at := &clusterdoc.CheckpointChunk{Job: p.id.Job, CheckpointCopy: clusterdoc.CheckpointCopy{Attempt: p.id.Attempt,
 		Round: round, Bytes: info.Size()}}
 	h, piece := sha256.New(), make([]byte, chunkBytes)
 	both := io.MultiWriter(h, check)
@@ -169,7 +169,7 @@ func (a *Agent) bring(ctx context.Context, p *process, spec *rounds.Spec, more i
 	}
 	at.SHA256 = hex.EncodeToString(h.Sum(nil))
 	for {
-		var stored *description.CheckpointStored
+		var stored *clusterdoc.CheckpointStored
 		err := a.seldom(ctx, func() error {
 			n, err := f.ReadAt(piece[:min(int64(len(piece)), at.Bytes-at.Offset)], at.Offset)
 			if err != nil && !errors.Is(err, io.EOF) {
@@ -265,7 +265,7 @@ func (a *Agent) download(ctx context.Context, p *process, spec *rounds.Spec, par
 			return errDamaged
 		}
 	}
-	at := &description.CheckpointChunk{Job: p.id.Job, CheckpointCopy: description.CheckpointCopy(*spec.Fetch),
+	at := &clusterdoc.CheckpointChunk{Job: p.id.Job, CheckpointCopy: clusterdoc.CheckpointCopy(*spec.Fetch),
 		Offset: size}
 	at.Attempt = p.id.Attempt
 	for at.Offset < spec.Fetch.Bytes {

@@ -17,9 +17,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/hare-sched/hare/clusters/description"
 	"github.com/hare-sched/hare/executor"
 	"github.com/hare-sched/hare/executor/executortest"
+	clusterdoc "github.com/hare-sched/hare/wire/clusters"
 )
 
 // loseNode ends an agent with all that runs there, and removes its files.
@@ -41,7 +41,7 @@ func (l *lab) loseNode(name string) {
 }
 
 // awaitJob waits until something holds of a job that has not ended.
-func (l *lab) awaitJob(id, what string, holds func(j *description.Job) bool) *description.Job {
+func (l *lab) awaitJob(id, what string, holds func(j *clusterdoc.Job) bool) *clusterdoc.Job {
 	l.t.Helper()
 	for begun := time.Now(); ; time.Sleep(5 * time.Millisecond) {
 		job, err := l.Job(l.t.Context(), id)
@@ -60,10 +60,10 @@ func TestRoundJobGoesOnFromTheCopy(t *testing.T) {
 	for _, nodes := range []int{1, 2} {
 		g := executortest.NewGate(t, env, 20)
 		l := newLab(t, 2*time.Second, "cpu=1", []string{"a", "b"}[:nodes]...)
-		n := &description.NewJob{Module: "slow", Directory: dir, Env: env, Rounds: 40, Tasks: 3, GPUs: nodes, Nodes: nodes,
+		n := &clusterdoc.NewJob{Module: "slow", Directory: dir, Env: env, Rounds: 40, Tasks: 3, GPUs: nodes, Nodes: nodes,
 			Seed: 3}
 		id := submitRounds(t, l.server, n)
-		before := l.awaitJob(id, "a copy", func(j *description.Job) bool { return j.CopyRound > 0 })
+		before := l.awaitJob(id, "a copy", func(j *clusterdoc.Job) bool { return j.CopyRound > 0 })
 		for name := range l.stop {
 			l.loseNode(name)
 		}
@@ -72,8 +72,8 @@ func TestRoundJobGoesOnFromTheCopy(t *testing.T) {
 			l.start(name)
 		}
 		g.Open()
-		job := l.awaitJob(id, "the end", func(j *description.Job) bool { return j.State.Final() })
-		if job.State != description.JobSucceeded || job.Round != n.Rounds || len(job.Attempts) != 2 ||
+		job := l.awaitJob(id, "the end", func(j *clusterdoc.Job) bool { return j.State.Final() })
+		if job.State != clusterdoc.JobSucceeded || job.Round != n.Rounds || len(job.Attempts) != 2 ||
 			job.CopyRound < before.CopyRound {
 			t.Fatalf("%+v", job)
 		}
@@ -93,9 +93,9 @@ func TestDamagedCopyIsRefused(t *testing.T) {
 	dir, env := moduleFolder(t)
 	g := executortest.NewGate(t, env, 20)
 	l := newLab(t, 2*time.Second, "cpu=1", "a")
-	n := &description.NewJob{Module: "slow", Directory: dir, Env: env, Rounds: 30, Tasks: 3, GPUs: 1, Seed: 3}
+	n := &clusterdoc.NewJob{Module: "slow", Directory: dir, Env: env, Rounds: 30, Tasks: 3, GPUs: 1, Seed: 3}
 	id := submitRounds(t, l.server, n)
-	l.awaitJob(id, "a copy", func(j *description.Job) bool { return j.CopyRound > 0 })
+	l.awaitJob(id, "a copy", func(j *clusterdoc.Job) bool { return j.CopyRound > 0 })
 	l.loseNode("a")
 	files, err := filepath.Glob(filepath.Join(l.copyDir, "*", id, "*"))
 	files = slices.DeleteFunc(files, func(f string) bool { return strings.HasSuffix(f, ".part") })
@@ -112,11 +112,11 @@ func TestDamagedCopyIsRefused(t *testing.T) {
 	}
 	l.homes["b"] = t.TempDir()
 	l.start("b")
-	l.awaitJob(id, "that the copy is lost", func(j *description.Job) bool { return j.CopyRound == 0 })
-	l.awaitJob(id, "a copy of the second attempt", func(j *description.Job) bool { return j.CopyRound > 0 })
+	l.awaitJob(id, "that the copy is lost", func(j *clusterdoc.Job) bool { return j.CopyRound == 0 })
+	l.awaitJob(id, "a copy of the second attempt", func(j *clusterdoc.Job) bool { return j.CopyRound > 0 })
 	g.Open()
-	job := l.awaitJob(id, "the end", func(j *description.Job) bool { return j.State.Final() })
-	if job.State != description.JobSucceeded || len(job.Attempts) != 2 {
+	job := l.awaitJob(id, "the end", func(j *clusterdoc.Job) bool { return j.State.Final() })
+	if job.State != clusterdoc.JobSucceeded || len(job.Attempts) != 2 {
 		t.Fatalf("%+v", job)
 	}
 	if out := output(t, l.server, id, 2, "stdout"); strings.Contains(out, "goes on from") {
@@ -133,8 +133,8 @@ type spoiler struct {
 	spoiled, pieces atomic.Int64
 }
 
-func (s *spoiler) PutCheckpoint(ctx context.Context, cluster, agent string, at *description.CheckpointChunk,
-	piece []byte) (*description.CheckpointStored, error) {
+func (s *spoiler) PutCheckpoint(ctx context.Context, cluster, agent string, at *clusterdoc.CheckpointChunk,
+	piece []byte) (*clusterdoc.CheckpointStored, error) {
 	s.pieces.Add(1)
 	if s.refuse.Load() {
 		return nil, errors.New("it takes none")
@@ -159,9 +159,9 @@ func TestCopyOfDamagedCheckpoint(t *testing.T) {
 	bad.spoil.Store(true)
 	l.homes["a"] = t.TempDir()
 	l.stop["a"] = agentOf(t, bad, "a", l.homes["a"], "cpu=1", 0)
-	n := &description.NewJob{Module: "slow", Directory: dir, Env: env, Rounds: 30, Tasks: 3, GPUs: 1, Seed: 3}
+	n := &clusterdoc.NewJob{Module: "slow", Directory: dir, Env: env, Rounds: 30, Tasks: 3, GPUs: 1, Seed: 3}
 	id := submitRounds(t, l.server, n)
-	l.awaitJob(id, "a copy", func(j *description.Job) bool { return j.CopyRound > 0 })
+	l.awaitJob(id, "a copy", func(j *clusterdoc.Job) bool { return j.CopyRound > 0 })
 	l.loseNode("a")
 	if n, all := bad.spoiled.Load(), bad.pieces.Load(); n == 0 || n < all {
 		t.Fatalf("%d of %d pieces of copies are damaged", n, all)
@@ -169,8 +169,8 @@ func TestCopyOfDamagedCheckpoint(t *testing.T) {
 	l.homes["b"] = t.TempDir()
 	l.start("b")
 	g.Open()
-	job := l.awaitJob(id, "the end", func(j *description.Job) bool { return j.State.Final() })
-	if job.State != description.JobSucceeded || len(job.Attempts) != 2 {
+	job := l.awaitJob(id, "the end", func(j *clusterdoc.Job) bool { return j.State.Final() })
+	if job.State != clusterdoc.JobSucceeded || len(job.Attempts) != 2 {
 		t.Fatalf("%+v", job)
 	}
 	if out := output(t, l.server, id, 2, "stdout"); strings.Contains(out, "goes on from") {
@@ -221,9 +221,9 @@ func TestDamagedCheckpointIsNotBrought(t *testing.T) {
 	l.stop["a"] = agentOf(t, s, "a", l.homes["a"], "cpu=1", 0, func(c *executor.Config) {
 		c.Logger = slog.New(slog.NewTextHandler(&log, nil))
 	})
-	n := &description.NewJob{Module: "slow", Directory: dir, Env: env, Rounds: 30, Tasks: 3, GPUs: 1, Seed: 3}
+	n := &clusterdoc.NewJob{Module: "slow", Directory: dir, Env: env, Rounds: 30, Tasks: 3, GPUs: 1, Seed: 3}
 	id := submitRounds(t, l.server, n)
-	l.awaitJob(id, "the gate", func(*description.Job) bool { return g.Reached() })
+	l.awaitJob(id, "the gate", func(*clusterdoc.Job) bool { return g.Reached() })
 	log.await(t, "the server has no copy", "it takes none")
 	files, err := filepath.Glob(filepath.Join(l.checkpoints("a", id), "*.hare"))
 	if err != nil || len(files) != 1 {
@@ -252,8 +252,8 @@ func TestDamagedCheckpointIsNotBrought(t *testing.T) {
 		t.Errorf("%d pieces are brought: %+v %v", s.pieces.Load()-pieces, job, err)
 	}
 	g.Open()
-	if job := await(t, l.server, id, description.JobSucceeded, description.JobFailed); job.State !=
-		description.JobSucceeded {
+	if job := await(t, l.server, id, clusterdoc.JobSucceeded, clusterdoc.JobFailed); job.State !=
+		clusterdoc.JobSucceeded {
 		t.Errorf("%+v", job)
 	}
 	executortest.ExpectLoop(t, l.checkpoints("a", id), n, 3)

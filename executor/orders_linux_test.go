@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/hare-sched/hare/client"
-	"github.com/hare-sched/hare/clusters/description"
+	clusterdoc "github.com/hare-sched/hare/wire/clusters"
 )
 
 // orders gives agents orders as a server does, without one: relaxed jobs share the devices of all agents, and each
@@ -25,9 +25,9 @@ type orders struct {
 	rng    *rand.Rand
 	agents map[string]*ordered
 	jobs   []*relaxedJob
-	tasks  map[description.TaskID]*placedTask
-	logs   map[description.TaskID]string
-	ends   []description.TaskReport
+	tasks  map[clusterdoc.TaskID]*placedTask
+	logs   map[clusterdoc.TaskID]string
+	ends   []clusterdoc.TaskReport
 	// sequence has for each device the jobs of the tasks that have ended there.
 	sequence map[string][]string
 }
@@ -35,7 +35,7 @@ type orders struct {
 // ordered is an agent as the server sees it.
 type ordered struct {
 	epoch   int64
-	orders  []description.Order
+	orders  []clusterdoc.Order
 	reports int64 // that it has seen
 	devices int
 }
@@ -51,7 +51,7 @@ type placedTask struct {
 // relaxedJob is a job that is trained.
 type relaxedJob struct {
 	id          string
-	start       description.RoundStart
+	start       clusterdoc.RoundStart
 	dir         string
 	checkpoints string
 	env         map[string]string
@@ -75,7 +75,7 @@ type relaxedJob struct {
 
 func newOrders(t *testing.T, seed uint64) *orders {
 	return &orders{t: t, leaseS: 15, rng: rand.New(rand.NewPCG(seed, 3)), agents: map[string]*ordered{},
-		tasks: map[description.TaskID]*placedTask{}, logs: map[description.TaskID]string{},
+		tasks: map[clusterdoc.TaskID]*placedTask{}, logs: map[clusterdoc.TaskID]string{},
 		sequence: map[string][]string{}}
 }
 
@@ -98,7 +98,7 @@ func (o *orders) letGo() {
 	o.place()
 }
 
-func (o *orders) order(agent string, x description.Order) {
+func (o *orders) order(agent string, x clusterdoc.Order) {
 	a := o.agents[agent]
 	x.Number = int64(len(a.orders)) + 1
 	a.orders = append(a.orders, x)
@@ -154,10 +154,10 @@ func (o *orders) place() {
 		if j.port > 0 {
 			address = net.JoinHostPort("127.0.0.1", strconv.Itoa(j.port))
 		}
-		id := description.TaskID{Job: j.id, Attempt: j.attempt, Task: j.number}
+		id := clusterdoc.TaskID{Job: j.id, Attempt: j.attempt, Task: j.number}
 		o.tasks[id] = &placedTask{at.agent, at.device, j, k}
-		o.order(at.agent, description.Order{Type: description.OrderCompute, TaskID: id, GraceS: 5,
-			Compute: &description.Compute{Round: j.round, Task: k, Device: at.device, RoundStart: j.start, Directory: j.dir,
+		o.order(at.agent, clusterdoc.Order{Type: clusterdoc.OrderCompute, TaskID: id, GraceS: 5,
+			Compute: &clusterdoc.Compute{Round: j.round, Task: k, Device: at.device, RoundStart: j.start, Directory: j.dir,
 				Env: j.env, PretendS: j.pretendS, GPUType: "cpu", Address: address}})
 	}
 }
@@ -173,15 +173,15 @@ func (o *orders) orderHome(j *relaxedJob) {
 	j.attempt++
 	j.home, j.port = names[o.rng.IntN(len(names))], -1
 	j.start.Secret = fmt.Sprintf("secret of %s.%d", j.id, j.attempt)
-	id := description.TaskID{Job: j.id, Attempt: j.attempt}
+	id := clusterdoc.TaskID{Job: j.id, Attempt: j.attempt}
 	o.tasks[id] = &placedTask{j.home, -1, j, -1}
-	o.order(j.home, description.Order{Type: description.OrderHome, TaskID: id, GraceS: 5, Home: &description.HomeStart{
+	o.order(j.home, clusterdoc.Order{Type: clusterdoc.OrderHome, TaskID: id, GraceS: 5, Home: &clusterdoc.HomeStart{
 		Name: j.id, RoundStart: j.start, Directory: j.dir, CheckpointDirectory: j.checkpoints, Env: j.env,
 		Pretend: j.pretendS > 0}})
 }
 
 // has says whether an agent has a task that has not ended.
-func (o *orders) has(agent string, id description.TaskID) bool {
+func (o *orders) has(agent string, id clusterdoc.TaskID) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	p := o.tasks[id]
@@ -198,13 +198,13 @@ func (o *orders) busy(agent string, device int) bool {
 }
 
 // report takes what an agent says.
-func (o *orders) report(agent string, r *description.TaskReport) {
+func (o *orders) report(agent string, r *clusterdoc.TaskReport) {
 	p := o.tasks[r.TaskID]
 	if p == nil || p.agent != agent {
 		return
 	}
-	final := r.State == description.TaskEnded || r.State == description.TaskLost
-	good := r.State == description.TaskEnded && r.ExitCode != nil && *r.ExitCode == 0
+	final := r.State == clusterdoc.TaskEnded || r.State == clusterdoc.TaskLost
+	good := r.State == clusterdoc.TaskEnded && r.ExitCode != nil && *r.ExitCode == 0
 	if final {
 		delete(o.tasks, r.TaskID)
 		o.ends = append(o.ends, *r)
@@ -228,11 +228,11 @@ func (o *orders) report(agent string, r *description.TaskReport) {
 				j.round++
 				j.begin()
 				if j.round == j.start.Rounds && j.port == 0 { // it is played
-					o.order(j.home, description.Order{Type: description.OrderStop, TaskID: description.TaskID{Job: j.id,
+					o.order(j.home, clusterdoc.Order{Type: clusterdoc.OrderStop, TaskID: clusterdoc.TaskID{Job: j.id,
 						Attempt: j.attempt}, GraceS: 5})
 				}
 			}
-		case r.State == description.TaskLost:
+		case r.State == clusterdoc.TaskLost:
 			delete(j.out, p.task)
 		default:
 			j.failed = r.Error
@@ -245,13 +245,13 @@ func (o *orders) report(agent string, r *description.TaskReport) {
 	}
 	j.saved, j.loss = max(j.saved, r.Round), r.Loss
 	switch {
-	case r.State == description.TaskRunning && j.port < 0:
+	case r.State == clusterdoc.TaskRunning && j.port < 0:
 		j.port, j.round = r.Port, r.Round
 		j.begin()
 	case good:
 		j.done = true
 		o.stop(j)
-	case final && r.State == description.TaskEnded && r.Error != "":
+	case final && r.State == clusterdoc.TaskEnded && r.Error != "":
 		j.failed = r.Error
 		o.stop(j)
 	case final:
@@ -272,12 +272,12 @@ func (j *relaxedJob) begin() {
 func (o *orders) stop(j *relaxedJob) {
 	for id, p := range o.tasks {
 		if p.job == j {
-			o.order(p.agent, description.Order{Type: description.OrderStop, TaskID: id, GraceS: 5})
+			o.order(p.agent, clusterdoc.Order{Type: clusterdoc.OrderStop, TaskID: id, GraceS: 5})
 		}
 	}
 }
 
-func (o *orders) RegisterAgent(_ context.Context, _ string, r *description.Registration) (*description.Registered,
+func (o *orders) RegisterAgent(_ context.Context, _ string, r *clusterdoc.Registration) (*clusterdoc.Registered,
 	error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -288,8 +288,8 @@ func (o *orders) RegisterAgent(_ context.Context, _ string, r *description.Regis
 	}
 	a.epoch++
 	a.orders, a.reports, a.devices = nil, 0, len(r.Devices)
-	held := map[description.TaskID]bool{}
-	answer := &description.Registered{Epoch: a.epoch, LeaseS: o.leaseS, LogLimitBytes: 1 << 20}
+	held := map[clusterdoc.TaskID]bool{}
+	answer := &clusterdoc.Registered{Epoch: a.epoch, LeaseS: o.leaseS, LogLimitBytes: 1 << 20}
 	for i := range r.Holds {
 		h := &r.Holds[i]
 		held[h.TaskID] = true
@@ -300,14 +300,14 @@ func (o *orders) RegisterAgent(_ context.Context, _ string, r *description.Regis
 	}
 	for id, p := range o.tasks {
 		if p.agent == r.Name && !held[id] {
-			o.report(r.Name, &description.TaskReport{TaskID: id, State: description.TaskLost})
+			o.report(r.Name, &clusterdoc.TaskReport{TaskID: id, State: clusterdoc.TaskLost})
 		}
 	}
 	o.place()
 	return answer, nil
 }
 
-func (o *orders) SyncAgent(ctx context.Context, _, agent string, s *description.Sync) (*description.Synced, error) {
+func (o *orders) SyncAgent(ctx context.Context, _, agent string, s *clusterdoc.Sync) (*clusterdoc.Synced, error) {
 	end := time.Now().Add(time.Duration(s.WaitS * float64(time.Second)))
 	for {
 		o.mu.Lock()
@@ -323,7 +323,7 @@ func (o *orders) SyncAgent(ctx context.Context, _, agent string, s *description.
 			}
 		}
 		o.place()
-		answer := &description.Synced{LeaseS: o.leaseS, ReportsSeen: a.reports}
+		answer := &clusterdoc.Synced{LeaseS: o.leaseS, ReportsSeen: a.reports}
 		if n := int(s.OrdersSeen); n < len(a.orders) {
 			answer.Orders = slices.Clone(a.orders[n:])
 		}
@@ -339,14 +339,14 @@ func (o *orders) SyncAgent(ctx context.Context, _, agent string, s *description.
 	}
 }
 
-func (o *orders) PutLog(_ context.Context, _, _ string, at *description.LogChunk, piece []byte) (
-	*description.LogStored, error) {
+func (o *orders) PutLog(_ context.Context, _, _ string, at *clusterdoc.LogChunk, piece []byte) (
+	*clusterdoc.LogStored, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if at.Stream == description.StreamStdout {
+	if at.Stream == clusterdoc.StreamStdout {
 		o.logs[at.TaskID] = o.logs[at.TaskID][:at.Offset] + string(piece)
 	}
-	return &description.LogStored{Next: at.Offset + int64(len(piece))}, nil
+	return &clusterdoc.LogStored{Next: at.Offset + int64(len(piece))}, nil
 }
 
 // await waits until a condition holds.
@@ -374,7 +374,7 @@ func (o *orders) await(what string, patience time.Duration, condition func() boo
 }
 
 // log is what a task has printed, as far as the server has it.
-func (o *orders) log(id description.TaskID) string {
+func (o *orders) log(id clusterdoc.TaskID) string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.logs[id]
@@ -390,12 +390,12 @@ func (o *orders) over() bool {
 	return len(o.tasks) == 0
 }
 
-func (o *orders) PutCheckpoint(context.Context, string, string, *description.CheckpointChunk, []byte) (
-	*description.CheckpointStored, error) {
+func (o *orders) PutCheckpoint(context.Context, string, string, *clusterdoc.CheckpointChunk, []byte) (
+	*clusterdoc.CheckpointStored, error) {
 	return nil, errNoCopies
 }
 
-func (o *orders) GetCheckpoint(context.Context, string, string, *description.CheckpointChunk) ([]byte, error) {
+func (o *orders) GetCheckpoint(context.Context, string, string, *clusterdoc.CheckpointChunk) ([]byte, error) {
 	return nil, errNoCopies
 }
 

@@ -10,9 +10,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/hare-sched/hare/clusters/description"
 	"github.com/hare-sched/hare/executor/pool"
 	"github.com/hare-sched/hare/executor/runner"
+	clusterdoc "github.com/hare-sched/hare/wire/clusters"
 )
 
 // poolOf is the process that computes for relaxed round jobs, as its agent sees it. Only the goroutine of the agent
@@ -24,9 +24,9 @@ type poolOf struct {
 	life   int // counts the processes
 	client *pool.Client
 	queue  []*pool.Request // for a process that does not listen yet
-	has    map[description.TaskID]bool
+	has    map[clusterdoc.TaskID]bool
 	// late has when what was told to end must have ended; then the process is killed.
-	late map[description.TaskID]time.Time
+	late map[clusterdoc.TaskID]time.Time
 	// holds counts the requests to leave devices to other programs. starts are the orders that wait for the answer.
 	holds   int64
 	starts  []waiting
@@ -52,15 +52,15 @@ const (
 // waiting is an order that waits until its devices are free of the pool's workers.
 type waiting struct {
 	hold  int64
-	order *description.Order
+	order *clusterdoc.Order
 }
 
 // poolEvent is what happens to a process of the pool.
 type poolEvent struct {
 	life   int
-	client *pool.Client              // it listens now
-	told   []*description.TaskReport // what it had when the client connected
-	deaf   bool                      // it cannot be reached
+	client *pool.Client             // it listens now
+	told   []*clusterdoc.TaskReport // what it had when the client connected
+	deaf   bool                     // it cannot be reached
 	event  *pool.Event
 	gone   bool // no process is left
 	why    string
@@ -83,8 +83,8 @@ var (
 )
 
 func newPoolOf(a *Agent) *poolOf {
-	return &poolOf{agent: a, dir: filepath.Join(a.cfg.Directory, "pool"), has: map[description.TaskID]bool{},
-		late: map[description.TaskID]time.Time{}, events: make(chan poolEvent), obeys: poolObeys}
+	return &poolOf{agent: a, dir: filepath.Join(a.cfg.Directory, "pool"), has: map[clusterdoc.TaskID]bool{},
+		late: map[clusterdoc.TaskID]time.Time{}, events: make(chan poolEvent), obeys: poolObeys}
 }
 
 // tell gives an event to the goroutine of the agent.
@@ -116,7 +116,7 @@ func (o *poolOf) start(q *pool.Request) {
 }
 
 // stop tells a home or task to end.
-func (o *poolOf) stop(id description.TaskID, graceS float64) {
+func (o *poolOf) stop(id clusterdoc.TaskID, graceS float64) {
 	if o.has[id] {
 		o.late[id] = time.Now().Add(time.Duration(graceS*float64(time.Second)) + o.obeys)
 		o.send(&pool.Request{Type: pool.Stop, Task: &id, GraceS: graceS})
@@ -124,7 +124,7 @@ func (o *poolOf) stop(id description.TaskID, graceS float64) {
 }
 
 // kill ends a home or task at once.
-func (o *poolOf) kill(id description.TaskID) {
+func (o *poolOf) kill(id clusterdoc.TaskID) {
 	if o.has[id] {
 		o.late[id] = time.Now().Add(o.obeys)
 		o.send(&pool.Request{Type: pool.Kill, Task: &id})
@@ -132,7 +132,7 @@ func (o *poolOf) kill(id description.TaskID) {
 }
 
 // forget says that the server has the end of a home or task.
-func (o *poolOf) forget(id description.TaskID) {
+func (o *poolOf) forget(id clusterdoc.TaskID) {
 	if o.has[id] {
 		delete(o.has, id)
 		o.changed = time.Now()
@@ -164,7 +164,7 @@ func (o *poolOf) hold() {
 }
 
 // makeWay has an order wait until its devices are free of the pool's workers; false where there is none.
-func (o *poolOf) makeWay(order *description.Order) bool {
+func (o *poolOf) makeWay(order *clusterdoc.Order) bool {
 	if o.phase == poolNone || len(order.Start.Devices) == 0 {
 		return false
 	}
@@ -175,7 +175,7 @@ func (o *poolOf) makeWay(order *description.Order) bool {
 }
 
 // giveUp drops an order that waits for its devices; false where it does not.
-func (o *poolOf) giveUp(id description.TaskID) bool {
+func (o *poolOf) giveUp(id clusterdoc.TaskID) bool {
 	n := len(o.starts)
 	o.starts = slices.DeleteFunc(o.starts, func(w waiting) bool { return w.order.TaskID == id })
 	return len(o.starts) < n
@@ -248,10 +248,10 @@ func (o *poolOf) take(e poolEvent) (news bool) {
 }
 
 // again goes on over another connection: what was asked over the last one may not have come through.
-func (o *poolOf) again(c *pool.Client, told []*description.TaskReport) (news bool) {
+func (o *poolOf) again(c *pool.Client, told []*clusterdoc.TaskReport) (news bool) {
 	o.agent.cfg.Logger.Warn("the agent has connected to the pool again")
 	o.client = c
-	has := map[description.TaskID]bool{}
+	has := map[clusterdoc.TaskID]bool{}
 	for _, r := range told {
 		has[r.TaskID] = true
 		news = o.report(r) || news
@@ -259,7 +259,7 @@ func (o *poolOf) again(c *pool.Client, told []*description.TaskReport) (news boo
 	for _, id := range o.agent.state.ids() {
 		if t := o.agent.state.tasks[id]; o.has[id] && !has[id] && t.end == nil {
 			delete(o.late, id)
-			news = o.end(description.TaskReport{TaskID: id, State: description.TaskLost, Round: o.round(id),
+			news = o.end(clusterdoc.TaskReport{TaskID: id, State: clusterdoc.TaskLost, Round: o.round(id),
 				Error: "the connection to the pool broke off"}) || news
 		}
 	}
@@ -278,8 +278,8 @@ func (o *poolOf) again(c *pool.Client, told []*description.TaskReport) (news boo
 }
 
 // report takes what the process says of a home or task.
-func (o *poolOf) report(r *description.TaskReport) (news bool) {
-	final := r.State == description.TaskEnded || r.State == description.TaskLost
+func (o *poolOf) report(r *clusterdoc.TaskReport) (news bool) {
+	final := r.State == clusterdoc.TaskEnded || r.State == clusterdoc.TaskLost
 	switch {
 	case !o.has[r.TaskID]: // the server has its end, or does not want it
 		if o.client == nil {
@@ -287,11 +287,11 @@ func (o *poolOf) report(r *description.TaskReport) (news bool) {
 		}
 		if final {
 			o.client.Send(&pool.Request{Type: pool.Forget, Task: &r.TaskID})
-		} else if r.State == description.TaskOrdered {
+		} else if r.State == clusterdoc.TaskOrdered {
 			o.client.Send(&pool.Request{Type: pool.Kill, Task: &r.TaskID})
 		}
 		return false
-	case r.State == description.TaskOrdered:
+	case r.State == clusterdoc.TaskOrdered:
 		return false
 	case !final:
 		o.agent.state.progressed(*r)
@@ -303,7 +303,7 @@ func (o *poolOf) report(r *description.TaskReport) (news bool) {
 }
 
 // end notes the end of a home or task. That of a home follows the rest of its outputs.
-func (o *poolOf) end(r description.TaskReport) (news bool) {
+func (o *poolOf) end(r clusterdoc.TaskReport) (news bool) {
 	p := o.agent.processes[r.TaskID]
 	if p == nil || !p.home {
 		o.agent.do(o.agent.state.ended(r))
@@ -322,7 +322,7 @@ func (o *poolOf) lose(why string) {
 	if o.deaths++; o.phase == poolEnding || o.phase == poolUp && time.Since(o.begun) > poolRest {
 		o.deaths = 0
 	}
-	var lost []description.TaskID
+	var lost []clusterdoc.TaskID
 	for _, id := range o.agent.state.ids() {
 		t := o.agent.state.tasks[id]
 		if o.has[id] && t.end == nil {
@@ -345,7 +345,7 @@ func (o *poolOf) lose(why string) {
 	o.to(poolNone)
 	clear(o.late)
 	for _, id := range lost {
-		o.end(description.TaskReport{TaskID: id, State: description.TaskLost, Error: why, Round: o.round(id)})
+		o.end(clusterdoc.TaskReport{TaskID: id, State: clusterdoc.TaskLost, Error: why, Round: o.round(id)})
 	}
 	o.begin(o.holds)
 	if len(o.queue) > 0 {
@@ -354,7 +354,7 @@ func (o *poolOf) lose(why string) {
 }
 
 // round is how many rounds a home has said to be saved.
-func (o *poolOf) round(id description.TaskID) int64 {
+func (o *poolOf) round(id clusterdoc.TaskID) int64 {
 	if t := o.agent.state.tasks[id]; t != nil && t.last != nil {
 		return t.last.Round
 	}

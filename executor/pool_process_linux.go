@@ -11,9 +11,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/hare-sched/hare/clusters/description"
 	"github.com/hare-sched/hare/executor/pool"
 	"github.com/hare-sched/hare/executor/runner"
+	clusterdoc "github.com/hare-sched/hare/wire/clusters"
 )
 
 // launch starts the process. One that ended at once rests first.
@@ -101,7 +101,7 @@ func (o *poolOf) watch(life int, over <-chan struct{}) {
 		if e.Signal != "" {
 			why += " by " + e.Signal
 		}
-		if text, _ := os.ReadFile(filepath.Join(o.dir, description.StreamStderr)); len(text) > 0 {
+		if text, _ := os.ReadFile(filepath.Join(o.dir, clusterdoc.StreamStderr)); len(text) > 0 {
 			lines := strings.Split(strings.TrimSpace(string(text)), "\n")
 			last := lines[len(lines)-1]
 			why += ": " + last[:min(len(last), 200)]
@@ -129,7 +129,7 @@ func (o *poolOf) connect(life int, over <-chan struct{}, c *pool.Client) {
 				broken = 1
 			}
 		}
-		var has []*description.TaskReport
+		var has []*clusterdoc.TaskReport
 		if broken <= maxBroken {
 			c, has = o.dial(over, patience)
 		}
@@ -164,7 +164,7 @@ func (o *poolOf) listen(life int, c *pool.Client) {
 }
 
 // dial connects to a process, and hears what it has; nil where it has ended, or does not answer.
-func (o *poolOf) dial(over <-chan struct{}, patience time.Duration) (*pool.Client, []*description.TaskReport) {
+func (o *poolOf) dial(over <-chan struct{}, patience time.Duration) (*pool.Client, []*clusterdoc.TaskReport) {
 	for begun := time.Now(); ; {
 		select {
 		case <-over:
@@ -227,17 +227,17 @@ func (o *poolOf) adopt() error {
 
 // takeOver goes on with a home or task. A home that has not said its port is given up, because the server must not
 // hear of it without.
-func (o *poolOf) takeOver(c *pool.Client, r *description.TaskReport) {
+func (o *poolOf) takeOver(c *pool.Client, r *clusterdoc.TaskReport) {
 	home := r.Task == 0
-	if home && r.State == description.TaskOrdered {
+	if home && r.State == clusterdoc.TaskOrdered {
 		c.Send(&pool.Request{Type: pool.Kill, Task: &r.TaskID})
 		return
 	}
 	a := o.agent
 	o.has[r.TaskID] = true
-	a.state.adopt(r.TaskID, description.OrderCompute)
+	a.state.adopt(r.TaskID, clusterdoc.OrderCompute)
 	if home {
-		a.state.tasks[r.TaskID].order = description.OrderHome
+		a.state.tasks[r.TaskID].order = clusterdoc.OrderHome
 		a.state.tasks[r.TaskID].last = r
 		if p, err := a.openHome(r.TaskID); err == nil {
 			a.processes[r.TaskID] = p
@@ -245,7 +245,7 @@ func (o *poolOf) takeOver(c *pool.Client, r *description.TaskReport) {
 			go a.exchange(p)
 		}
 	}
-	if r.State == description.TaskEnded || r.State == description.TaskLost {
+	if r.State == clusterdoc.TaskEnded || r.State == clusterdoc.TaskLost {
 		go o.tell(poolEvent{life: o.life, event: &pool.Event{Type: pool.Report, Report: r}})
 	}
 	a.cfg.Logger.Info("a round job of the agent's earlier life goes on", "job", r.Job, "attempt", r.Attempt, "task",
@@ -278,7 +278,7 @@ func (a *Agent) sweep() error {
 			}
 			continue
 		}
-		p.end = &description.TaskReport{TaskID: p.id, State: description.TaskLost}
+		p.end = &clusterdoc.TaskReport{TaskID: p.id, State: clusterdoc.TaskLost}
 		close(p.over)
 		go a.follow(p)
 		go a.remove(p)

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/hare-sched/hare/clusters/description"
+	clusterdoc "github.com/hare-sched/hare/wire/clusters"
 )
 
 // An attempt whose MASTER_PORT another process of the node has is not counted, and the next one has another port.
@@ -15,14 +15,14 @@ func TestMasterPortIsTaken(t *testing.T) {
 	s := newServer(t, time.Minute)
 	agent(t, s, "a", t.TempDir(), "cpu=2")
 	port := func(id string) string {
-		job := await(t, s, id, description.JobSucceeded, description.JobFailed)
-		if job.State != description.JobSucceeded || job.Failures != 0 {
+		job := await(t, s, id, clusterdoc.JobSucceeded, clusterdoc.JobFailed)
+		if job.State != clusterdoc.JobSucceeded || job.Failures != 0 {
 			t.Fatalf("%+v", job)
 		}
 		return strings.TrimSpace(output(t, s, id, int64(len(job.Attempts)), "stdout"))
 	}
 	const script = `echo $MASTER_PORT`
-	first := port(submit(t, s, description.NewJob{GPUs: 2}, script))
+	first := port(submit(t, s, clusterdoc.NewJob{GPUs: 2}, script))
 	number, err := strconv.Atoi(first)
 	if err != nil {
 		t.Fatal(err)
@@ -33,7 +33,7 @@ func TestMasterPortIsTaken(t *testing.T) {
 		t.Skip("another process has the port, too")
 	}
 	defer l.Close()
-	id := submit(t, s, description.NewJob{GPUs: 2}, script)
+	id := submit(t, s, clusterdoc.NewJob{GPUs: 2}, script)
 	if got := port(id); got == next {
 		t.Errorf("a job has the port %s, which is taken", got)
 	}

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/hare-sched/hare/clusters/description"
+	clusterdoc "github.com/hare-sched/hare/wire/clusters"
 )
 
 // state is what an agent knows of its tasks and has to tell. It has no clock and no input or output; the actions
@@ -14,17 +14,17 @@ type state struct {
 	epoch   int64
 	orders  int64 // number of the last order that was obeyed
 	seen    int64 // number of the last report that the server has
-	reports []description.TaskReport
-	tasks   map[description.TaskID]*taskState
+	reports []clusterdoc.TaskReport
+	tasks   map[clusterdoc.TaskID]*taskState
 }
 
 // taskState is a task that the agent has, or had and still has to clean up.
 type taskState struct {
-	order    string                  // the type of the order that has begun it
-	last     *description.TaskReport // of a home that runs: what was said of it last
-	end      *description.TaskReport // nil while the task runs
-	unwanted bool                    // the server gave the task away: its end is not reported
-	reported int64                   // number of the report of its end
+	order    string                 // the type of the order that has begun it
+	last     *clusterdoc.TaskReport // of a home that runs: what was said of it last
+	end      *clusterdoc.TaskReport // nil while the task runs
+	unwanted bool                   // the server gave the task away: its end is not reported
+	reported int64                  // number of the report of its end
 }
 
 type actionKind int
@@ -39,9 +39,9 @@ const (
 // action is something that the agent does.
 type action struct {
 	kind  actionKind
-	id    description.TaskID
-	order *description.Order // of actStart, and of actStop
-	began string             // the type of the order that has begun the task
+	id    clusterdoc.TaskID
+	order *clusterdoc.Order // of actStart, and of actStop
+	began string            // the type of the order that has begun the task
 }
 
 // grace is how long the task may take to end.
@@ -52,13 +52,13 @@ func (x *action) grace() time.Duration {
 	return 0
 }
 
-func newState() *state { return &state{tasks: map[description.TaskID]*taskState{}} }
+func newState() *state { return &state{tasks: map[clusterdoc.TaskID]*taskState{}} }
 
 // adopt adds a task of an earlier life of the agent.
-func (s *state) adopt(id description.TaskID, order string) { s.tasks[id] = &taskState{order: order} }
+func (s *state) adopt(id clusterdoc.TaskID, order string) { s.tasks[id] = &taskState{order: order} }
 
 // holds are the tasks that the agent tells when it registers.
-func (s *state) holds() (all []description.TaskReport) {
+func (s *state) holds() (all []clusterdoc.TaskReport) {
 	for _, id := range s.ids() {
 		switch t := s.tasks[id]; {
 		case t.unwanted:
@@ -66,21 +66,21 @@ func (s *state) holds() (all []description.TaskReport) {
 			all = append(all, *t.end)
 		case t.last != nil:
 			all = append(all, *t.last)
-		case t.order == description.OrderHome: // without a port it would be taken for one that is played
+		case t.order == clusterdoc.OrderHome: // without a port it would be taken for one that is played
 		default:
-			all = append(all, description.TaskReport{TaskID: id, State: description.TaskRunning})
+			all = append(all, clusterdoc.TaskReport{TaskID: id, State: clusterdoc.TaskRunning})
 		}
 	}
 	return all
 }
 
 // ids are the tasks in a fixed order.
-func (s *state) ids() []description.TaskID {
-	var ids []description.TaskID
+func (s *state) ids() []clusterdoc.TaskID {
+	var ids []clusterdoc.TaskID
 	for id := range s.tasks {
 		ids = append(ids, id)
 	}
-	slices.SortFunc(ids, func(a, b description.TaskID) int {
+	slices.SortFunc(ids, func(a, b clusterdoc.TaskID) int {
 		if c := strings.Compare(a.Job, b.Job); c != 0 {
 			return c
 		}
@@ -93,11 +93,11 @@ func (s *state) ids() []description.TaskID {
 }
 
 // registered begins an epoch. told are the tasks that the registration held.
-func (s *state) registered(r *description.Registered, told []description.TaskReport) (todo []action) {
+func (s *state) registered(r *clusterdoc.Registered, told []clusterdoc.TaskReport) (todo []action) {
 	s.epoch, s.orders, s.seen, s.reports = r.Epoch, 0, 0, nil
-	ended := map[description.TaskID]bool{} // in the registration
+	ended := map[clusterdoc.TaskID]bool{} // in the registration
 	for i := range told {
-		ended[told[i].TaskID] = told[i].State != description.TaskRunning
+		ended[told[i].TaskID] = told[i].State != clusterdoc.TaskRunning
 	}
 	for _, id := range s.ids() {
 		t := s.tasks[id]
@@ -121,7 +121,7 @@ func (s *state) registered(r *description.Registered, told []description.TaskRep
 }
 
 // synced takes the answer to a sync.
-func (s *state) synced(a *description.Synced) (todo []action) {
+func (s *state) synced(a *clusterdoc.Synced) (todo []action) {
 	if n := min(a.ReportsSeen-s.seen, int64(len(s.reports))); n > 0 {
 		s.reports = slices.Clone(s.reports[n:])
 		s.seen += n
@@ -144,9 +144,9 @@ func (s *state) synced(a *description.Synced) (todo []action) {
 			t = &taskState{order: o.Type}
 			s.tasks[o.TaskID] = t
 			todo = append(todo, action{actStart, o.TaskID, o, o.Type})
-		case o.Type == description.OrderStop && t == nil:
-			s.say(description.TaskReport{TaskID: o.TaskID, State: description.TaskLost})
-		case o.Type == description.OrderStop && t.end == nil:
+		case o.Type == clusterdoc.OrderStop && t == nil:
+			s.say(clusterdoc.TaskReport{TaskID: o.TaskID, State: clusterdoc.TaskLost})
+		case o.Type == clusterdoc.OrderStop && t.end == nil:
 			todo = append(todo, action{actStop, o.TaskID, o, t.order})
 		}
 	}
@@ -154,26 +154,26 @@ func (s *state) synced(a *description.Synced) (todo []action) {
 }
 
 // begins says whether an order begins a task, and has what that needs.
-func begins(o *description.Order) bool {
-	return o.Type == description.OrderStart && o.Start != nil || o.Type == description.OrderHome && o.Home != nil ||
-		o.Type == description.OrderCompute && o.Compute != nil
+func begins(o *clusterdoc.Order) bool {
+	return o.Type == clusterdoc.OrderStart && o.Start != nil || o.Type == clusterdoc.OrderHome && o.Home != nil ||
+		o.Type == clusterdoc.OrderCompute && o.Compute != nil
 }
 
-func (t *taskState) action(kind actionKind, id description.TaskID) action {
+func (t *taskState) action(kind actionKind, id clusterdoc.TaskID) action {
 	return action{kind: kind, id: id, began: t.order}
 }
 
 // running notes that a task was started.
-func (s *state) running(id description.TaskID) {
+func (s *state) running(id clusterdoc.TaskID) {
 	if t := s.tasks[id]; t != nil && t.end == nil && !t.unwanted {
-		s.say(description.TaskReport{TaskID: id, State: description.TaskRunning})
+		s.say(clusterdoc.TaskReport{TaskID: id, State: clusterdoc.TaskRunning})
 	}
 }
 
 // progressed notes that a home or a task of a round runs, or how far a round job is.
-func (s *state) progressed(r description.TaskReport) {
+func (s *state) progressed(r clusterdoc.TaskReport) {
 	if t := s.tasks[r.TaskID]; t != nil && t.end == nil && !t.unwanted {
-		if t.order == description.OrderHome {
+		if t.order == clusterdoc.OrderHome {
 			t.last = &r
 		}
 		s.say(r)
@@ -181,7 +181,7 @@ func (s *state) progressed(r description.TaskReport) {
 }
 
 // ended notes that no process of a task is left.
-func (s *state) ended(end description.TaskReport) (todo []action) {
+func (s *state) ended(end clusterdoc.TaskReport) (todo []action) {
 	t := s.tasks[end.TaskID]
 	if t == nil || t.end != nil {
 		return nil
@@ -200,10 +200,10 @@ func (s *state) report(t *taskState) {
 	t.reported = s.seen + int64(len(s.reports))
 }
 
-func (s *state) say(r description.TaskReport) { s.reports = append(s.reports, r) }
+func (s *state) say(r clusterdoc.TaskReport) { s.reports = append(s.reports, r) }
 
 // sync is what the agent tells the server now.
-func (s *state) sync(waitS float64, faults map[int]string) *description.Sync {
-	return &description.Sync{Epoch: s.epoch, WaitS: waitS, ReportsAfter: s.seen, Reports: slices.Clone(s.reports),
+func (s *state) sync(waitS float64, faults map[int]string) *clusterdoc.Sync {
+	return &clusterdoc.Sync{Epoch: s.epoch, WaitS: waitS, ReportsAfter: s.seen, Reports: slices.Clone(s.reports),
 		OrdersSeen: s.orders, Faults: faults}
 }

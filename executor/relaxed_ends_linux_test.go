@@ -7,9 +7,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/hare-sched/hare/clusters/description"
 	"github.com/hare-sched/hare/executor"
 	"github.com/hare-sched/hare/executor/executortest"
+	clusterdoc "github.com/hare-sched/hare/wire/clusters"
 )
 
 // What a relaxed job does wrong is one line, and the pool goes on.
@@ -74,7 +74,7 @@ func TestPoolMakesWayForCommands(t *testing.T) {
 	j.checkpoints = t.TempDir()
 	o.add(j)
 	o.await("the job runs", time.Minute, func() bool { return j.round > 3 })
-	command := description.TaskID{Job: "j2", Attempt: 1}
+	command := clusterdoc.TaskID{Job: "j2", Attempt: 1}
 	seen := filepath.Join(t.TempDir(), "seen") // the command ends when its device was looked at
 	workers := func() int {
 		return len(executortest.Processes(t, func(p *executortest.Process) bool {
@@ -90,7 +90,7 @@ func TestPoolMakesWayForCommands(t *testing.T) {
 			return false
 		}
 		o.tasks[command] = &placedTask{agent: "a", device: 0}
-		o.order("a", description.Order{Type: description.OrderStart, TaskID: command, GraceS: 1, Start: &description.Start{
+		o.order("a", clusterdoc.Order{Type: clusterdoc.OrderStart, TaskID: command, GraceS: 1, Start: &clusterdoc.Start{
 			Name: "x", Command: []string{"sh", "-c", "echo begun; while [ ! -e " + seen + " ]; do sleep 0.01; done"},
 			Devices: []int{0}, WorldSize: 1, LocalWorldSize: 1}})
 		return true
@@ -136,7 +136,7 @@ func TestHomeIsStopped(t *testing.T) {
 		}
 	}
 	o.expectLoops(dir)
-	if log := o.log(description.TaskID{Job: "j1", Attempt: 2}); !strings.HasPrefix(log, "goes on from the checkpoint") {
+	if log := o.log(clusterdoc.TaskID{Job: "j1", Attempt: 2}); !strings.HasPrefix(log, "goes on from the checkpoint") {
 		t.Error(log)
 	}
 	for begun := time.Now(); ; time.Sleep(10 * time.Millisecond) {

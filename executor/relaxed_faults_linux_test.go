@@ -11,9 +11,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/hare-sched/hare/clusters/description"
 	"github.com/hare-sched/hare/executor"
 	"github.com/hare-sched/hare/executor/pool"
+	clusterdoc "github.com/hare-sched/hare/wire/clusters"
 )
 
 // A command that cannot be started, or is given up while the pool leaves its device, does not keep the device.
@@ -27,18 +27,18 @@ func TestDevicesOfCommandsThatNeverRun(t *testing.T) {
 	command := func(job, directory string, stop bool) {
 		t.Helper()
 		round := int64(0)
-		id := description.TaskID{Job: job, Attempt: 1}
+		id := clusterdoc.TaskID{Job: job, Attempt: 1}
 		o.await("the command is ordered", time.Minute, func() bool {
 			if j.round < 3 {
 				return false
 			}
 			round = j.round
 			o.tasks[id] = &placedTask{agent: "a", device: 0}
-			o.order("a", description.Order{Type: description.OrderStart, TaskID: id, GraceS: 1, Start: &description.Start{
+			o.order("a", clusterdoc.Order{Type: clusterdoc.OrderStart, TaskID: id, GraceS: 1, Start: &clusterdoc.Start{
 				Name: "x", Command: []string{"true"}, Directory: directory, Devices: []int{0}, WorldSize: 1,
 				LocalWorldSize: 1}})
 			if stop {
-				o.order("a", description.Order{Type: description.OrderStop, TaskID: id, GraceS: 1})
+				o.order("a", clusterdoc.Order{Type: clusterdoc.OrderStop, TaskID: id, GraceS: 1})
 			}
 			return true
 		})
@@ -251,6 +251,6 @@ func TestOutputOfALostHome(t *testing.T) {
 	agentOf(t, o, "a", home, "cpu=1", 0)
 	o.await("the output is there and the directories are gone", 20*time.Second, func() bool {
 		left, err := os.ReadDir(filepath.Join(home, "tasks"))
-		return err == nil && len(left) == 0 && o.logs[description.TaskID{Job: "j1", Attempt: 1}] == "round 0\n"
+		return err == nil && len(left) == 0 && o.logs[clusterdoc.TaskID{Job: "j1", Attempt: 1}] == "round 0\n"
 	})
 }

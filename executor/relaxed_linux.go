@@ -6,10 +6,10 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/hare-sched/hare/clusters/description"
 	"github.com/hare-sched/hare/executor/pool"
 	"github.com/hare-sched/hare/executor/rounds"
 	"github.com/hare-sched/hare/executor/runner"
+	clusterdoc "github.com/hare-sched/hare/wire/clusters"
 )
 
 // doRelaxed does what the state asks for of a home or a task of a relaxed round job.
@@ -40,20 +40,20 @@ func (a *Agent) doRelaxed(x action) {
 }
 
 // startRelaxed gives a home or task to the pool, or plays it.
-func (a *Agent) startRelaxed(o *description.Order) {
+func (a *Agent) startRelaxed(o *clusterdoc.Order) {
 	pretended := a.cfg.Devices.Pretended()
 	switch {
-	case pretended && o.Type == description.OrderHome && o.Home.Pretend:
+	case pretended && o.Type == clusterdoc.OrderHome && o.Home.Pretend:
 		a.plays[o.TaskID] = time.NewTimer(untilStopped)
-		a.state.progressed(description.TaskReport{TaskID: o.TaskID, State: description.TaskRunning})
+		a.state.progressed(clusterdoc.TaskReport{TaskID: o.TaskID, State: clusterdoc.TaskRunning})
 		return
-	case pretended && o.Type == description.OrderCompute && o.Compute.PretendS > 0 && o.Compute.Address != "":
+	case pretended && o.Type == clusterdoc.OrderCompute && o.Compute.PretendS > 0 && o.Compute.Address != "":
 		a.fail(o.TaskID, "a node with real GPUs is the home of the job, and this node would play: name types with --on")
 		return
-	case pretended && o.Type == description.OrderCompute && o.Compute.PretendS > 0:
+	case pretended && o.Type == clusterdoc.OrderCompute && o.Compute.PretendS > 0:
 		a.play(o)
 		return
-	case o.Type == description.OrderCompute && o.Compute.Address == "": // a home that is played has no port
+	case o.Type == clusterdoc.OrderCompute && o.Compute.Address == "": // a home that is played has no port
 		a.fail(o.TaskID, "pretended GPUs play the home of the job, and this node would compute: name types with --on")
 		return
 	case a.cfg.RunAs != nil:
@@ -65,7 +65,7 @@ func (a *Agent) startRelaxed(o *description.Order) {
 		return
 	}
 	q := &pool.Request{Type: pool.Compute, Order: o}
-	if o.Type == description.OrderHome {
+	if o.Type == clusterdoc.OrderHome {
 		var checkpoints string
 		p, err := a.openHome(o.TaskID)
 		if err == nil {
@@ -90,7 +90,7 @@ func (a *Agent) startRelaxed(o *description.Order) {
 }
 
 // copied says which copies of the checkpoint of a home the agent gets and brings.
-func (a *Agent) copied(o *description.Order, checkpoint string) *rounds.Spec {
+func (a *Agent) copied(o *clusterdoc.Order, checkpoint string) *rounds.Spec {
 	s := &rounds.Spec{Job: o.Job, Checkpoint: checkpoint, Copied: a.cfg.CopyEvery > 0}
 	if o.Home.Copy != nil {
 		x := rounds.Copy(*o.Home.Copy)
@@ -100,14 +100,14 @@ func (a *Agent) copied(o *description.Order, checkpoint string) *rounds.Spec {
 }
 
 // fail reports that a home or task cannot be had on this node.
-func (a *Agent) fail(id description.TaskID, why string) {
+func (a *Agent) fail(id clusterdoc.TaskID, why string) {
 	a.cfg.Logger.Error("a task of a round job cannot be had", "job", id.Job, "attempt", id.Attempt, "task", id.Task,
 		"error", why)
-	a.do(a.state.ended(description.TaskReport{TaskID: id, State: description.TaskEnded, Error: why}))
+	a.do(a.state.ended(clusterdoc.TaskReport{TaskID: id, State: clusterdoc.TaskEnded, Error: why}))
 }
 
 // openHome makes the directory of a home's outputs.
-func (a *Agent) openHome(id description.TaskID) (*process, error) {
+func (a *Agent) openHome(id clusterdoc.TaskID) (*process, error) {
 	p := &process{id: id, dir: filepath.Join(a.tasksDir(), dirName(id)), home: true, over: make(chan struct{}),
 		done: make(chan struct{})}
 	if err := os.MkdirAll(p.dir, 0o700); err != nil {
@@ -124,10 +124,10 @@ func (a *Agent) openHome(id description.TaskID) (*process, error) {
 const untilStopped = 1 << 62
 
 // play has a pretended device hold a task of a round for as long as the task is said to take.
-func (a *Agent) play(o *description.Order) {
+func (a *Agent) play(o *clusterdoc.Order) {
 	seconds := o.Compute.PretendS
 	code := 0
-	end := description.TaskReport{TaskID: o.TaskID, State: description.TaskEnded, ExitCode: &code, RanS: seconds}
+	end := clusterdoc.TaskReport{TaskID: o.TaskID, State: clusterdoc.TaskEnded, ExitCode: &code, RanS: seconds}
 	a.plays[o.TaskID] = time.AfterFunc(time.Duration(seconds/a.cfg.Speed*float64(time.Second)), func() {
 		select {
 		case a.played <- end:
@@ -137,12 +137,12 @@ func (a *Agent) play(o *description.Order) {
 }
 
 // stopped reports the end of a played home or task that was told to end.
-func stopped(x action) description.TaskReport {
-	end := description.TaskReport{TaskID: x.id, State: description.TaskEnded, Signal: "SIGTERM"}
+func stopped(x action) clusterdoc.TaskReport {
+	end := clusterdoc.TaskReport{TaskID: x.id, State: clusterdoc.TaskEnded, Signal: "SIGTERM"}
 	switch {
 	case x.kind == actKill:
 		end.Signal = "SIGKILL"
-	case x.began == description.OrderHome:
+	case x.began == clusterdoc.OrderHome:
 		code := 0
 		end.Signal, end.ExitCode = "", &code
 	}
@@ -150,13 +150,13 @@ func stopped(x action) description.TaskReport {
 }
 
 // playEnded notes the end of a home or task that a pretended device played.
-func (a *Agent) playEnded(end description.TaskReport) {
+func (a *Agent) playEnded(end clusterdoc.TaskReport) {
 	if a.plays[end.TaskID] == nil {
 		return
 	}
 	delete(a.plays, end.TaskID)
 	if a.leaseUntil > 0 && runner.Now() > a.leaseUntil { // as a runner would have ended it then
-		end = description.TaskReport{TaskID: end.TaskID, State: description.TaskLost, Error: runner.LeaseOver}
+		end = clusterdoc.TaskReport{TaskID: end.TaskID, State: clusterdoc.TaskLost, Error: runner.LeaseOver}
 	}
 	a.do(a.state.ended(end))
 }

@@ -11,9 +11,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/hare-sched/hare/clusters/description"
 	"github.com/hare-sched/hare/executor/executortest"
 	"github.com/hare-sched/hare/executor/runner"
+	clusterdoc "github.com/hare-sched/hare/wire/clusters"
 )
 
 var relaxedKills = flag.Int("hare.relaxedkills", 4, "how many agents, pools and workers are killed under relaxed jobs")
@@ -28,7 +28,7 @@ func relaxedModules(t *testing.T) string {
 
 // relaxed is a job of the folder.
 func relaxed(id, module, dir string, tasks int, rounds int64) *relaxedJob {
-	return &relaxedJob{id: id, dir: dir, start: description.RoundStart{Module: module, Tasks: tasks, Rounds: rounds,
+	return &relaxedJob{id: id, dir: dir, start: clusterdoc.RoundStart{Module: module, Tasks: tasks, Rounds: rounds,
 		Seed: int64(len(id)), Checkpoint: id + ".hare"}}
 }
 
@@ -36,7 +36,7 @@ func relaxed(id, module, dir string, tasks int, rounds int64) *relaxedJob {
 func (o *orders) expectLoops(dir string) {
 	o.t.Helper()
 	for _, j := range o.jobs {
-		n := &description.NewJob{Module: "line", Directory: dir, Rounds: j.start.Rounds, Seed: j.start.Seed,
+		n := &clusterdoc.NewJob{Module: "line", Directory: dir, Rounds: j.start.Rounds, Seed: j.start.Seed,
 			Env: map[string]string{"PYTHONPATH": os.Getenv("PYTHONPATH")}}
 		executortest.ExpectLoop(o.t, j.checkpoints, n, j.start.Tasks)
 	}
@@ -65,7 +65,7 @@ func TestRelaxedJobsShareDevices(t *testing.T) {
 		if len(j.used) < 2 || !j.done || j.attempt != 1 {
 			t.Errorf("job %s ran on %v in %d attempts (%s)", j.id, j.used, j.attempt, j.failed)
 		}
-		log := o.log(description.TaskID{Job: j.id, Attempt: 1})
+		log := o.log(clusterdoc.TaskID{Job: j.id, Attempt: 1})
 		if n := strings.Count(log, "\n"); n != 40 || !strings.Contains(log, "round 39: loss "+j.loss+"\n") {
 			t.Errorf("job %s printed %d lines: %s", j.id, n, log)
 		}

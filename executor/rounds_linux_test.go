@@ -8,9 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/hare-sched/hare/clusters/description"
 	"github.com/hare-sched/hare/executor/executortest"
 	"github.com/hare-sched/hare/executor/runner"
+	clusterdoc "github.com/hare-sched/hare/wire/clusters"
 )
 
 var roundKills = flag.Int("hare.roundkills", 3, "how many agents, runners, programs and workers are killed")
@@ -31,7 +31,7 @@ func moduleFolder(t *testing.T) (dir string, env map[string]string) {
 	return dir, map[string]string{"PYTHONPATH": path}
 }
 
-func submitRounds(t *testing.T, s *server, n *description.NewJob) string {
+func submitRounds(t *testing.T, s *server, n *clusterdoc.NewJob) string {
 	t.Helper()
 	job, err := s.Submit(t.Context(), n, "")
 	if err != nil {
@@ -45,17 +45,17 @@ func TestRoundJobs(t *testing.T) {
 	s := newServer(t, time.Minute)
 	home := t.TempDir()
 	agent(t, s, "a", home, "cpu=2")
-	relaxed := &description.NewJob{Module: "line", Directory: dir, Env: env, Rounds: 5, Tasks: 3, GPUs: 2, Seed: 7}
+	relaxed := &clusterdoc.NewJob{Module: "line", Directory: dir, Env: env, Rounds: 5, Tasks: 3, GPUs: 2, Seed: 7}
 	id := submitRounds(t, s, relaxed)
-	job := await(t, s, id, description.JobSucceeded, description.JobFailed)
-	if job.State != description.JobSucceeded || job.Round != 5 || job.Loss == "" ||
+	job := await(t, s, id, clusterdoc.JobSucceeded, clusterdoc.JobFailed)
+	if job.State != clusterdoc.JobSucceeded || job.Round != 5 || job.Loss == "" ||
 		len(job.Attempts[0].Tasks[0].GPUs) != 2 {
 		t.Fatalf("%+v", job)
 	}
 	executortest.ExpectLoop(t, filepath.Join(home, "checkpoints", id), relaxed, 3)
-	gang := &description.NewJob{Module: "nan", Directory: dir, Env: env, Rounds: 2, GPUs: 2, Sync: "gang"}
+	gang := &clusterdoc.NewJob{Module: "nan", Directory: dir, Env: env, Rounds: 2, GPUs: 2, Sync: "gang"}
 	id = submitRounds(t, s, gang)
-	if job := await(t, s, id, description.JobSucceeded, description.JobFailed); job.Loss != "NaN" || job.Round != 2 {
+	if job := await(t, s, id, clusterdoc.JobSucceeded, clusterdoc.JobFailed); job.Loss != "NaN" || job.Round != 2 {
 		t.Errorf("%+v", job)
 	}
 	executortest.ExpectLoop(t, filepath.Join(home, "checkpoints", id), gang, 2)
@@ -63,14 +63,14 @@ func TestRoundJobs(t *testing.T) {
 		"broken": "module: broken.py:1: ModuleNotFoundError: No module named 'no_such_module'",
 		"absent": "module: ModuleNotFoundError: No module named 'absent'",
 	} {
-		id := submitRounds(t, s, &description.NewJob{Module: module, Directory: dir, Env: env, Rounds: 2, GPUs: 1})
-		if job := await(t, s, id, description.JobFailed, description.JobSucceeded); job.Reason != want {
+		id := submitRounds(t, s, &clusterdoc.NewJob{Module: module, Directory: dir, Env: env, Rounds: 2, GPUs: 1})
+		if job := await(t, s, id, clusterdoc.JobFailed, clusterdoc.JobSucceeded); job.Reason != want {
 			t.Errorf("%s: %s", module, job.Reason)
 		}
 	}
-	id = submitRounds(t, s, &description.NewJob{Module: "line", Directory: dir + "/no", Env: env, Rounds: 2,
+	id = submitRounds(t, s, &clusterdoc.NewJob{Module: "line", Directory: dir + "/no", Env: env, Rounds: 2,
 		GPUs: 1})
-	job = await(t, s, id, description.JobFailed, description.JobSucceeded)
+	job = await(t, s, id, clusterdoc.JobFailed, clusterdoc.JobSucceeded)
 	if job.Reason != "the node has no directory "+dir+"/no" {
 		t.Error(job.Reason)
 	}
@@ -82,7 +82,7 @@ func TestRoundJobGoesBackToItsCheckpoint(t *testing.T) {
 	s := newServer(t, time.Minute)
 	homes := map[string]string{"a": t.TempDir(), "b": t.TempDir()}
 	agent(t, s, "b", homes["b"], "cpu=1")
-	n := &description.NewJob{Module: "slow", Directory: dir, Env: env, Rounds: 120, Tasks: 2, GPUs: 1,
+	n := &clusterdoc.NewJob{Module: "slow", Directory: dir, Env: env, Rounds: 120, Tasks: 2, GPUs: 1,
 		Retries: 10}
 	g := executortest.NewGate(t, env, n.Rounds-1) // the job does not end before its programs are killed
 	id := submitRounds(t, s, n)
@@ -110,8 +110,8 @@ func TestRoundJobGoesBackToItsCheckpoint(t *testing.T) {
 		rounds = saved(kill+2, rounds)
 	}
 	g.Open()
-	job := await(t, s, id, description.JobSucceeded, description.JobFailed)
-	if job.State != description.JobSucceeded || len(job.Attempts) < 3 {
+	job := await(t, s, id, clusterdoc.JobSucceeded, clusterdoc.JobFailed)
+	if job.State != clusterdoc.JobSucceeded || len(job.Attempts) < 3 {
 		t.Fatalf("%+v", job)
 	}
 	for _, at := range job.Attempts {
@@ -132,7 +132,7 @@ func TestRoundJobIsKilled(t *testing.T) {
 	if testing.Short() {
 		kills = min(kills, 2)
 	}
-	n := &description.NewJob{Module: "slow", Directory: dir, Env: env, Rounds: int64(40 * (kills + 1)), Tasks: 3, GPUs: 2,
+	n := &clusterdoc.NewJob{Module: "slow", Directory: dir, Env: env, Rounds: int64(40 * (kills + 1)), Tasks: 3, GPUs: 2,
 		Seed: 3, Retries: 1000, CheckpointDirectory: checkpoints}
 	g := executortest.NewGate(t, env, n.Rounds-1) // the job does not end before all is killed
 	id := submitRounds(t, s, n)
@@ -183,7 +183,7 @@ func TestRoundJobIsKilled(t *testing.T) {
 		time.Sleep(5 * time.Millisecond)
 		job, err = s.Job(t.Context(), id)
 	}
-	if err != nil || job.State != description.JobSucceeded || job.Round != n.Rounds {
+	if err != nil || job.State != clusterdoc.JobSucceeded || job.Round != n.Rounds {
 		t.Fatalf("%+v", job)
 	}
 	executortest.ExpectLoop(t, checkpoints, n, 3)

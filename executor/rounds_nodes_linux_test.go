@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/hare-sched/hare/clusters/description"
 	"github.com/hare-sched/hare/executor/executortest"
+	clusterdoc "github.com/hare-sched/hare/wire/clusters"
 )
 
 // lab is a cluster of agents whose nodes share nothing.
@@ -41,7 +41,7 @@ func (l *lab) checkpoints(name, id string) string {
 }
 
 // expectCopies checks that all nodes of the last attempt of a job have the parameters of a loop.
-func (l *lab) expectCopies(job *description.Job, n *description.NewJob, tasks int) {
+func (l *lab) expectCopies(job *clusterdoc.Job, n *clusterdoc.NewJob, tasks int) {
 	l.t.Helper()
 	at := job.Attempts[len(job.Attempts)-1]
 	var first []byte
@@ -65,22 +65,22 @@ func (l *lab) expectCopies(job *description.Job, n *description.NewJob, tasks in
 func TestRoundJobsOnSeveralNodes(t *testing.T) {
 	dir, env := moduleFolder(t)
 	l := newLab(t, time.Minute, "cpu=2", "a", "b", "c")
-	for _, n := range []*description.NewJob{
+	for _, n := range []*clusterdoc.NewJob{
 		{Module: "line", Rounds: 5, Tasks: 7, GPUs: 3, Nodes: 3, Seed: 7},
 		{Module: "line", Rounds: 4, GPUs: 4, Nodes: 2, Sync: "gang", Seed: 1},
 		{Module: "nan", Rounds: 2, GPUs: 2, Nodes: 2},
 	} {
 		n.Directory, n.Env = dir, env
 		id := submitRounds(t, l.server, n)
-		job := await(t, l.server, id, description.JobSucceeded, description.JobFailed)
-		if job.State != description.JobSucceeded || job.Round != n.Rounds || len(job.Attempts[0].Tasks) != n.Nodes {
+		job := await(t, l.server, id, clusterdoc.JobSucceeded, clusterdoc.JobFailed)
+		if job.State != clusterdoc.JobSucceeded || job.Round != n.Rounds || len(job.Attempts[0].Tasks) != n.Nodes {
 			t.Fatalf("%+v", job)
 		}
 		l.expectCopies(job, n, max(n.Tasks, n.GPUs))
 	}
-	id := submitRounds(t, l.server, &description.NewJob{Module: "broken", Directory: dir, Env: env, Rounds: 2, GPUs: 2,
+	id := submitRounds(t, l.server, &clusterdoc.NewJob{Module: "broken", Directory: dir, Env: env, Rounds: 2, GPUs: 2,
 		Nodes: 2})
-	job := await(t, l.server, id, description.JobFailed, description.JobSucceeded)
+	job := await(t, l.server, id, clusterdoc.JobFailed, clusterdoc.JobSucceeded)
 	_, why, _ := strings.Cut(job.Reason, ": ") // behind the number of the task
 	if why != "module: broken.py:1: ModuleNotFoundError: No module named 'no_such_module'" {
 		t.Error(job.Reason)
@@ -97,7 +97,7 @@ func TestRoundJobOnSeveralNodesIsKilled(t *testing.T) {
 	if testing.Short() {
 		kills = min(kills, 2)
 	}
-	n := &description.NewJob{Module: "slow", Directory: dir, Env: env, Rounds: int64(30 * (kills + 1)), Tasks: 5, GPUs: 2,
+	n := &clusterdoc.NewJob{Module: "slow", Directory: dir, Env: env, Rounds: int64(30 * (kills + 1)), Tasks: 5, GPUs: 2,
 		Nodes: 2, Seed: 3, Retries: 1000}
 	g := executortest.NewGate(t, env, n.Rounds-1) // the job does not end before all is killed
 	id := submitRounds(t, l.server, n)
@@ -105,7 +105,7 @@ func TestRoundJobOnSeveralNodesIsKilled(t *testing.T) {
 	done := map[string]int{}
 	last := int64(0)
 	for range kills {
-		var job *description.Job
+		var job *clusterdoc.Job
 		for begun := time.Now(); ; time.Sleep(5 * time.Millisecond) {
 			var err error
 			if job, err = l.Job(t.Context(), id); err != nil || time.Since(begun) > time.Minute {
@@ -123,7 +123,7 @@ func TestRoundJobOnSeveralNodesIsKilled(t *testing.T) {
 			}
 		}
 		task := rng.IntN(n.Nodes)
-		nodeOf := func(job *description.Job) string { return job.Attempts[len(job.Attempts)-1].Tasks[task].Agent }
+		nodeOf := func(job *clusterdoc.Job) string { return job.Attempts[len(job.Attempts)-1].Tasks[task].Agent }
 		name := nodeOf(job)
 		switch x := rng.IntN(5); x {
 		case 0:
@@ -135,7 +135,7 @@ func TestRoundJobOnSeveralNodesIsKilled(t *testing.T) {
 			for _, pid := range runnersOf(t, l.homes[name]) {
 				_ = syscall.Kill(pid, syscall.SIGKILL)
 			}
-			there := func(k *description.TaskInfo) bool { return k.Agent == name }
+			there := func(k *clusterdoc.TaskInfo) bool { return k.Agent == name }
 			for begun := time.Now(); slices.ContainsFunc(job.Attempts[len(job.Attempts)-1].Tasks, there); {
 				var err error
 				if job, err = l.Job(t.Context(), id); err != nil || time.Since(begun) > time.Minute {
@@ -166,7 +166,7 @@ func TestRoundJobOnSeveralNodesIsKilled(t *testing.T) {
 		time.Sleep(5 * time.Millisecond)
 		job, err = l.Job(t.Context(), id)
 	}
-	if err != nil || job.State != description.JobSucceeded || job.Round != n.Rounds {
+	if err != nil || job.State != clusterdoc.JobSucceeded || job.Round != n.Rounds {
 		t.Fatalf("%+v %v", job, err)
 	}
 	l.expectCopies(job, n, 5)

@@ -10,8 +10,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/hare-sched/hare/clusters/description"
 	"github.com/hare-sched/hare/executor/runner"
+	clusterdoc "github.com/hare-sched/hare/wire/clusters"
 )
 
 // Times of the upload of outputs.
@@ -40,7 +40,7 @@ func (a *Agent) follow(p *process) {
 			return
 		}
 	}
-	var end description.TaskReport
+	var end clusterdoc.TaskReport
 	if p.home {
 		end = *p.end
 	} else {
@@ -72,7 +72,7 @@ func (a *Agent) tellProgress(p *process) {
 		return
 	}
 	select {
-	case a.progress <- description.TaskReport{TaskID: p.id, State: description.TaskRunning, Round: now.Round,
+	case a.progress <- clusterdoc.TaskReport{TaskID: p.id, State: clusterdoc.TaskRunning, Round: now.Round,
 		Loss: now.Loss}:
 		p.said = now
 	case <-a.context.Done():
@@ -80,8 +80,8 @@ func (a *Agent) tellProgress(p *process) {
 }
 
 // endOf reads how a task ended whose runner has.
-func (a *Agent) endOf(p *process) description.TaskReport {
-	r := description.TaskReport{TaskID: p.id, State: description.TaskEnded}
+func (a *Agent) endOf(p *process) clusterdoc.TaskReport {
+	r := clusterdoc.TaskReport{TaskID: p.id, State: clusterdoc.TaskEnded}
 	far, _ := a.progressOf(p) // a command has none
 	r.Round, r.Loss = far.Round, far.Loss
 	e, err := runner.ReadExit(p.dir)
@@ -90,7 +90,7 @@ func (a *Agent) endOf(p *process) description.TaskReport {
 			a.cfg.Logger.Error("processes of a task may be left", "job", p.id.Job, "error", err)
 		}
 		log, _ := os.ReadFile(filepath.Join(p.dir, "runner.log"))
-		r.State, r.Error = description.TaskLost, "the process that watches over the task was killed"
+		r.State, r.Error = clusterdoc.TaskLost, "the process that watches over the task was killed"
 		if text := strings.TrimSpace(string(log)); text != "" {
 			r.Error += ": " + text[:min(len(text), 200)]
 		}
@@ -98,7 +98,7 @@ func (a *Agent) endOf(p *process) description.TaskReport {
 	}
 	r.ExitCode, r.Signal, r.Error, r.RanS = e.ExitCode, e.Signal, e.Error, e.RanS
 	if e.Error == runner.LeaseOver {
-		r.State = description.TaskLost // which is no failure of the task
+		r.State = clusterdoc.TaskLost // which is no failure of the task
 	}
 	if r.Error == "" && (r.ExitCode == nil || *r.ExitCode != 0) {
 		r.Error, r.Apart = far.Error, far.Apart
@@ -108,7 +108,7 @@ func (a *Agent) endOf(p *process) description.TaskReport {
 
 // upload sends what is new in the outputs of a task.
 func (a *Agent) upload(ctx context.Context, p *process) error {
-	for i, stream := range []string{description.StreamStdout, description.StreamStderr} {
+	for i, stream := range []string{clusterdoc.StreamStdout, clusterdoc.StreamStderr} {
 		f, err := os.Open(filepath.Join(p.dir, stream))
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
@@ -142,7 +142,7 @@ func (a *Agent) uploadStream(ctx context.Context, p *process, i int, stream stri
 			return err
 		}
 		now := a.term.Load()
-		stored, err := a.cfg.Server.PutLog(ctx, a.cfg.Cluster, a.cfg.Name, &description.LogChunk{Epoch: now.epoch,
+		stored, err := a.cfg.Server.PutLog(ctx, a.cfg.Cluster, a.cfg.Name, &clusterdoc.LogChunk{Epoch: now.epoch,
 			Secret: now.secret, TaskID: p.id, Stream: stream, Offset: p.sent[i]}, p.piece[:n])
 		if err != nil {
 			return err

@@ -19,9 +19,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/hare-sched/hare/clusters/description"
 	"github.com/hare-sched/hare/executor/rounds"
 	"github.com/hare-sched/hare/executor/runner"
+	clusterdoc "github.com/hare-sched/hare/wire/clusters"
 )
 
 // passed are the variables of the agent's environment that tasks get.
@@ -29,17 +29,17 @@ var passed = []string{"PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_AL
 
 // process is a task with its runner.
 type process struct {
-	id     description.TaskID
+	id     clusterdoc.TaskID
 	dir    string
 	piece  []byte   // of an output, while it is uploaded
 	sent   [2]int64 // of stdout and stderr, what the server has
 	full   [2]bool
-	over   chan struct{}           // closed when the runner has ended
-	forget atomic.Bool             // the outputs are not needed any more
-	home   bool                    // of a relaxed round job, which has no runner: its outputs are in the directory
-	end    *description.TaskReport // of a home that has ended
-	said   rounds.Progress         // of a round job, what the server was told last
-	done   chan struct{}           // closed when the outputs were uploaded, or given up
+	over   chan struct{}          // closed when the runner has ended
+	forget atomic.Bool            // the outputs are not needed any more
+	home   bool                   // of a relaxed round job, which has no runner: its outputs are in the directory
+	end    *clusterdoc.TaskReport // of a home that has ended
+	said   rounds.Progress        // of a round job, what the server was told last
+	done   chan struct{}          // closed when the outputs were uploaded, or given up
 }
 
 // idFile keeps which task a directory belongs to, and which devices the task has. homeFile is in place of it for a
@@ -51,18 +51,18 @@ const (
 
 // kept is the content of idFile.
 type kept struct {
-	description.TaskID
+	clusterdoc.TaskID
 	Devices []int `json:"devices,omitempty"`
 }
 
 // dirName is the name of the directory of a task.
-func dirName(id description.TaskID) string {
+func dirName(id clusterdoc.TaskID) string {
 	return fmt.Sprintf("%s.%d.%d", id.Job, id.Attempt, id.Task)
 }
 
 // startTask makes the directory of a task and starts its runner. An error of the start stands in the directory as
 // its end.
-func (a *Agent) startTask(o *description.Order) (*process, error) {
+func (a *Agent) startTask(o *clusterdoc.Order) (*process, error) {
 	p := &process{id: o.TaskID, dir: filepath.Join(a.tasksDir(), dirName(o.TaskID)), over: make(chan struct{}),
 		done: make(chan struct{})}
 	work := o.Start.Directory
@@ -147,7 +147,7 @@ func (a *Agent) startTask(o *description.Order) (*process, error) {
 }
 
 // command is what the runner of a task starts: the command of the job, or the program that trains a round job.
-func (a *Agent) command(o *description.Order, dir, work, checkpoints string) ([]string, error) {
+func (a *Agent) command(o *clusterdoc.Order, dir, work, checkpoints string) ([]string, error) {
 	r := o.Start.Rounds
 	if r == nil {
 		return o.Start.Command, nil
@@ -246,7 +246,7 @@ func (a *Agent) passedOn(own map[string]string) (env []string) {
 }
 
 // environment is the whole environment of a task.
-func (a *Agent) environment(o *description.Order, checkpoints, token string) []string {
+func (a *Agent) environment(o *clusterdoc.Order, checkpoints, token string) []string {
 	env := a.passedOn(o.Start.Env)
 	devices := o.Start.LocalDevices
 	if len(devices) == 0 {
@@ -294,7 +294,7 @@ func (a *Agent) adopt() error {
 			continue
 		}
 		p := &process{id: id, dir: dir, over: make(chan struct{}), done: make(chan struct{})}
-		a.state.adopt(id, description.OrderStart)
+		a.state.adopt(id, clusterdoc.OrderStart)
 		a.processes[id], a.uses[id] = p, task.Devices
 		go func() {
 			await(dir)
@@ -339,7 +339,7 @@ func await(dir string) {
 // do does what the state asks for.
 func (a *Agent) do(todo []action) {
 	for _, x := range todo {
-		if x.began != description.OrderStart {
+		if x.began != clusterdoc.OrderStart {
 			a.doRelaxed(x)
 			continue
 		}
@@ -354,7 +354,7 @@ func (a *Agent) do(todo []action) {
 		case actStop, actKill:
 			if p == nil && a.pool.giveUp(x.id) {
 				a.free(x.id)
-				a.state.ended(description.TaskReport{TaskID: x.id, State: description.TaskEnded, Signal: "SIGTERM"})
+				a.state.ended(clusterdoc.TaskReport{TaskID: x.id, State: clusterdoc.TaskEnded, Signal: "SIGTERM"})
 				continue
 			}
 			sig := unix.SIGTERM
@@ -376,15 +376,15 @@ func (a *Agent) do(todo []action) {
 }
 
 // begin starts a task that has a process of its own.
-func (a *Agent) begin(o *description.Order) {
+func (a *Agent) begin(o *clusterdoc.Order) {
 	log := a.cfg.Logger.With("job", o.Job, "attempt", o.Attempt, "task", o.Task)
 	p, err := a.startTask(o)
 	if err != nil {
 		log.Error("a task cannot be started", "error", err)
 		a.free(o.TaskID)
-		end := description.TaskReport{TaskID: o.TaskID, State: description.TaskEnded, Error: err.Error()}
+		end := clusterdoc.TaskReport{TaskID: o.TaskID, State: clusterdoc.TaskEnded, Error: err.Error()}
 		if errors.As(err, new(*portError)) {
-			end.State = description.TaskLost // the next attempt has another port
+			end.State = clusterdoc.TaskLost // the next attempt has another port
 		}
 		a.state.ended(end)
 		_ = os.RemoveAll(filepath.Join(a.tasksDir(), dirName(o.TaskID)))

@@ -8,9 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/hare-sched/hare/clusters/description"
 	"github.com/hare-sched/hare/executor"
 	"github.com/hare-sched/hare/executor/runner"
+	clusterdoc "github.com/hare-sched/hare/wire/clusters"
 )
 
 // openDir is a directory that all users may enter.
@@ -45,7 +45,7 @@ func TestTasksRunAsAnotherUser(t *testing.T) {
 	dir := filepath.Join(openDir(t), "agent")
 	shared := openDir(t)
 	agentOf(t, s, "a", dir, "cpu=1", 0, func(c *executor.Config) { c.RunAs = user })
-	id := submit(t, s, description.NewJob{Env: map[string]string{"TOKEN": "s3cret"}},
+	id := submit(t, s, clusterdoc.NewJob{Env: map[string]string{"TOKEN": "s3cret"}},
 		`id -u; id -g; id -G; echo $HOME $USER $LOGNAME $SHELL; `+
 			`touch here $HARE_CHECKPOINT_DIR/there && stat -c %u $HARE_CHECKPOINT_DIR/there; `+
 			`for s in STOP KILL TERM; do kill -$s $PPID 2>/dev/null && echo $s; done; `+
@@ -53,7 +53,7 @@ func TestTasksRunAsAnotherUser(t *testing.T) {
 			`ls ../* ../../ ../../../ ../../../checkpoints 2>/dev/null; `+
 			`cat ../spec.json ../command.json ../lease ../../../incarnation 2>/dev/null; `+
 			`echo 9 2>/dev/null >../lease; rm -f ../spec.json 2>/dev/null; mv ../work ../x 2>/dev/null; echo done`)
-	await(t, s, id, description.JobSucceeded, description.JobFailed)
+	await(t, s, id, clusterdoc.JobSucceeded, clusterdoc.JobFailed)
 	want := "65534\n65533\n65533 65532\n/nowhere nobody nobody /bin/false\n65534\ndone\n"
 	if got := output(t, s, id, 1, "stdout"); got != want {
 		t.Errorf("%q, want %q", got, want)
@@ -61,14 +61,14 @@ func TestTasksRunAsAnotherUser(t *testing.T) {
 	// What the job names is made and entered with the user's rights.
 	for path, says := range map[string]string{
 		filepath.Join(shared, "made"): "permission denied", "/root": "may not enter the directory /root"} {
-		job, err := s.Submit(t.Context(), &description.NewJob{Command: []string{"true"}, Directory: path}, "")
+		job, err := s.Submit(t.Context(), &clusterdoc.NewJob{Command: []string{"true"}, Directory: path}, "")
 		if filepath.Base(path) == "made" {
-			job, err = s.Submit(t.Context(), &description.NewJob{Command: []string{"true"}, CheckpointDirectory: path}, "")
+			job, err = s.Submit(t.Context(), &clusterdoc.NewJob{Command: []string{"true"}, CheckpointDirectory: path}, "")
 		}
 		if err != nil {
 			t.Fatal(err)
 		}
-		if job := await(t, s, job.ID, description.JobFailed, description.JobSucceeded); !strings.Contains(job.Reason, says) {
+		if job := await(t, s, job.ID, clusterdoc.JobFailed, clusterdoc.JobSucceeded); !strings.Contains(job.Reason, says) {
 			t.Errorf("%s: %s", path, job.Reason)
 		}
 	}
@@ -111,10 +111,10 @@ func TestRoundJobsRunAsAnotherUser(t *testing.T) {
 	agentOf(t, s, "a", filepath.Join(folder, "agent"), "cpu=2", 0, func(c *executor.Config) {
 		c.RunAs, c.RoundRunner = user, []string{filepath.Join(folder, "self"), "run-rounds"}
 	})
-	n := &description.NewJob{Module: "line", Directory: filepath.Join(folder, "modules"), Rounds: 3, Tasks: 2, GPUs: 2,
+	n := &clusterdoc.NewJob{Module: "line", Directory: filepath.Join(folder, "modules"), Rounds: 3, Tasks: 2, GPUs: 2,
 		Env: map[string]string{"PYTHONPATH": filepath.Join(folder, "worker")}}
-	job := await(t, s, submitRounds(t, s, n), description.JobSucceeded, description.JobFailed)
-	if job.State != description.JobSucceeded || job.Round != 3 {
+	job := await(t, s, submitRounds(t, s, n), clusterdoc.JobSucceeded, clusterdoc.JobFailed)
+	if job.State != clusterdoc.JobSucceeded || job.Round != 3 {
 		t.Errorf("%s: %s", job.State, job.Reason)
 	}
 	files, _ := filepath.Glob(filepath.Join(folder, "agent", "checkpoints", job.ID, "*"))
@@ -124,8 +124,8 @@ func TestRoundJobsRunAsAnotherUser(t *testing.T) {
 		}
 	}
 	n.GPUs = 0
-	job = await(t, s, submitRounds(t, s, n), description.JobSucceeded, description.JobFailed)
-	if job.State != description.JobFailed || !strings.Contains(job.Reason, "give the job GPUs of its own (--gpus)") {
+	job = await(t, s, submitRounds(t, s, n), clusterdoc.JobSucceeded, clusterdoc.JobFailed)
+	if job.State != clusterdoc.JobFailed || !strings.Contains(job.Reason, "give the job GPUs of its own (--gpus)") {
 		t.Errorf("%s: %s", job.State, job.Reason)
 	}
 }

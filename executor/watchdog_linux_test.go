@@ -11,9 +11,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/hare-sched/hare/clusters/description"
 	"github.com/hare-sched/hare/executor"
 	"github.com/hare-sched/hare/executor/runner"
+	clusterdoc "github.com/hare-sched/hare/wire/clusters"
 )
 
 // stopsRunner is a job that stops its runner again and again, ignores SIGTERM, and writes its number to a file once it
@@ -75,15 +75,15 @@ func TestStoppedRunnerIsCancelled(t *testing.T) {
 	s := newServer(t, time.Minute)
 	dir, files := t.TempDir(), t.TempDir()
 	agent(t, s, "a", dir, "cpu=2")
-	id := submit(t, s, description.NewJob{GraceS: new(0.1)}, fmt.Sprintf(stopsRunner, files))
-	ended := submit(t, s, description.NewJob{}, `kill -STOP $PPID; exit 0`)
+	id := submit(t, s, clusterdoc.NewJob{GraceS: new(0.1)}, fmt.Sprintf(stopsRunner, files))
+	ended := submit(t, s, clusterdoc.NewJob{}, `kill -STOP $PPID; exit 0`)
 	pid := pidIn(t, filepath.Join(files, "pid.1"))
 	if _, err := s.Cancel(t.Context(), id, "ann"); err != nil {
 		t.Fatal(err)
 	}
 	t.Logf("ended after %v", goneWithin(t, 20*time.Second, pid))
-	await(t, s, id, description.JobCancelled)
-	await(t, s, ended, description.JobSucceeded)
+	await(t, s, id, clusterdoc.JobCancelled)
+	await(t, s, ended, clusterdoc.JobSucceeded)
 	for _, dir := range tasksOf(t, dir) {
 		if p, ok := runner.Find(dir); ok && strings.Contains(dir, id+".") {
 			t.Errorf("the runner %d lives on", p.PID)
@@ -97,7 +97,7 @@ func TestStoppedRunnerWithoutAgent(t *testing.T) {
 	s := newServer(t, time.Second)
 	files := t.TempDir()
 	stop := agent(t, s, "a", t.TempDir(), "V100=1")
-	id := submit(t, s, description.NewJob{}, `if [ $HARE_ATTEMPT = 2 ]; then kill -0 $(cat `+files+
+	id := submit(t, s, clusterdoc.NewJob{}, `if [ $HARE_ATTEMPT = 2 ]; then kill -0 $(cat `+files+
 		`/pid.1); exit $?; fi; `+
 		fmt.Sprintf(stopsRunner, files))
 	pid := pidIn(t, filepath.Join(files, "pid.1"))
@@ -105,8 +105,8 @@ func TestStoppedRunnerWithoutAgent(t *testing.T) {
 	agent(t, s, "b", t.TempDir(), "V100=1")
 	t.Logf("ended after %v", goneWithin(t, 20*time.Second, pid))
 	// kill -0 has failed: the first attempt had no process any more.
-	job := await(t, s, id, description.JobSucceeded, description.JobFailed)
-	if job.State != description.JobFailed || job.Lost != 1 || job.Reason != "exit code 1" {
+	job := await(t, s, id, clusterdoc.JobSucceeded, clusterdoc.JobFailed)
+	if job.State != clusterdoc.JobFailed || job.Lost != 1 || job.Reason != "exit code 1" {
 		t.Errorf("%s: %s; lost %d times", job.State, job.Reason, job.Lost)
 	}
 }
@@ -117,7 +117,7 @@ func TestStoppedRunnerAndAgentComesBack(t *testing.T) {
 	s := newServer(t, time.Second)
 	dir, files := t.TempDir(), t.TempDir()
 	stop := agent(t, s, "a", dir, "cpu=1")
-	id := submit(t, s, description.NewJob{}, fmt.Sprintf(stopsRunner, files))
+	id := submit(t, s, clusterdoc.NewJob{}, fmt.Sprintf(stopsRunner, files))
 	pid := pidIn(t, filepath.Join(files, "pid.1"))
 	guard := guardOf(t, dir)
 	stop()
@@ -140,7 +140,7 @@ func TestStoppedRunnerLengthensItsLease(t *testing.T) {
 	s := newServer(t, time.Second)
 	dir, files := t.TempDir(), t.TempDir()
 	agent(t, s, "a", dir, "cpu=1")
-	submit(t, s, description.NewJob{}, `echo 99999999999999999 > ../lease; `+fmt.Sprintf(stopsRunner, files))
+	submit(t, s, clusterdoc.NewJob{}, `echo 99999999999999999 > ../lease; `+fmt.Sprintf(stopsRunner, files))
 	pid := pidIn(t, filepath.Join(files, "pid.1"))
 	s.cut.Store(true)
 	t.Logf("ended after %v", goneWithin(t, 20*time.Second, pid))

@@ -19,8 +19,8 @@ import (
 	"github.com/hare-sched/hare/sim"
 	"github.com/hare-sched/hare/solver"
 	"github.com/hare-sched/hare/study"
-	"github.com/hare-sched/hare/study/simulation"
 	"github.com/hare-sched/hare/trace"
+	simulatedoc "github.com/hare-sched/hare/wire/simulate"
 )
 
 // everything plays all policies of the registry. Its traces and clusters were fixed before its first run.
@@ -235,9 +235,9 @@ var lacking = []string{"no_pair_rates", "lacking", "no_price", "wide_job", "not_
 
 // play is the run of a policy. The error is a *cannotPlay where the trace lacks what the policy needs.
 func (d *drawnJobs) play(ctx context.Context, p *playedPolicy, cfg study.Config, seed uint64) ([]figure, error) {
-	rq := &simulation.Request{Policies: []string{p.info.Name}, Seed: int64(seed)}
+	rq := &simulatedoc.Request{Policies: []string{p.info.Name}, Seed: int64(seed)}
 	if p.estimates {
-		rq.Sizes = simulation.SizesEstimates
+		rq.Sizes = simulatedoc.SizesEstimates
 	}
 	if p.parameters != "" {
 		rq.Parameters = map[string]json.RawMessage{p.info.Name: json.RawMessage(p.parameters)}
@@ -247,7 +247,7 @@ func (d *drawnJobs) play(ctx context.Context, p *playedPolicy, cfg study.Config,
 		if err != nil {
 			return nil, err
 		}
-		rq.GPUs, rq.Trace = gpus, &simulation.Trace{Name: d.of.name, Text: d.text, Format: d.of.format}
+		rq.GPUs, rq.Trace = gpus, &simulatedoc.Trace{Name: d.of.name, Text: d.text, Format: d.of.format}
 	} else {
 		rq.Instance = d.inst
 	}

@@ -10,7 +10,7 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/admission"
-	"github.com/hare-sched/hare/explain/explanation"
+	explaindoc "github.com/hare-sched/hare/wire/explain"
 )
 
 // Kinds of changes.
@@ -43,7 +43,7 @@ type changeSearch struct {
 	opt     hare.Options
 	solve   SolveFunc
 	ends    map[string]int64 // without a change
-	out     *explanation.Earlier
+	out     *explaindoc.Earlier
 	stopped string
 }
 
@@ -52,7 +52,7 @@ type changeSearch struct {
 // Search solves one changed instance after another. Where ctx ends first, the
 // answer says that the search is not finished; otherwise equal input gives an
 // equal answer.
-func Search(ctx context.Context, a *explanation.Answer, inst *hare.Instance, res *hare.Result, req Request,
+func Search(ctx context.Context, a *explaindoc.Answer, inst *hare.Instance, res *hare.Result, req Request,
 	solve SolveFunc) {
 	if a.Outcome != outcomeScheduled || req.ByUs == 0 && req.EarlierUs == 0 {
 		return
@@ -62,7 +62,7 @@ func Search(ctx context.Context, a *explanation.Answer, inst *hare.Instance, res
 		return // impossible: Static found the job
 	}
 	s := &changeSearch{ctx: ctx, inst: inst, job: job, solve: solve, opt: res.Options,
-		out: &explanation.Earlier{Baseline: "result", Changes: []explanation.Change{}}}
+		out: &explaindoc.Earlier{Baseline: "result", Changes: []explaindoc.Change{}}}
 	a.About, a.Earlier = aboutSolves, s.out
 	s.opt.Detail = "jobs"
 	end := int64(a.EndS)
@@ -96,7 +96,7 @@ func Search(ctx context.Context, a *explanation.Answer, inst *hare.Instance, res
 
 // finish searches each kind of change and fills in the answer. end is the job's
 // end without a change.
-func (s *changeSearch) finish(a *explanation.Answer, end int64, req Request) {
+func (s *changeSearch) finish(a *explaindoc.Answer, end int64, req Request) {
 	s.by = req.ByUs
 	if req.EarlierUs > 0 {
 		s.by = end - req.EarlierUs
@@ -155,7 +155,7 @@ func (s *changeSearch) run(inst *hare.Instance) (ends map[string]int64, ok bool,
 
 // try solves a changed instance and reports whether the job ends in time. try
 // writes the effects of the change to c where the job does, or where always is set.
-func (s *changeSearch) try(c *explanation.Change, inst *hare.Instance, always bool) (does bool, err error) {
+func (s *changeSearch) try(c *explaindoc.Change, inst *hare.Instance, always bool) (does bool, err error) {
 	if inst.Validate() != nil {
 		return false, nil // the changed instance exceeds the limits of the model
 	}
@@ -185,10 +185,10 @@ func (s *changeSearch) try(c *explanation.Change, inst *hare.Instance, always bo
 		c.Delayed++
 		more := hare.Product(j.WeightMicro, by)
 		cost = cost.Add(more)
-		c.Jobs = append(c.Jobs, explanation.Delay{Job: j.ID, ByS: hare.Seconds(by), EndS: hare.Seconds(ends[j.ID]),
+		c.Jobs = append(c.Jobs, explaindoc.Delay{Job: j.ID, ByS: hare.Seconds(by), EndS: hare.Seconds(ends[j.ID]),
 			Cost: more})
 	}
-	slices.SortStableFunc(c.Jobs, func(a, b explanation.Delay) int {
+	slices.SortStableFunc(c.Jobs, func(a, b explaindoc.Delay) int {
 		return cmp.Or(b.Cost.Cmp(a.Cost), cmp.Compare(b.ByS, a.ByS))
 	})
 	c.Jobs = slices.Clone(c.Jobs[:min(len(c.Jobs), maxDelays)])
@@ -237,7 +237,7 @@ func runsOn(j *hare.Job, kind string) bool {
 // addGPU tries one more GPU of a type, on a node of its own that is always in
 // service.
 func (s *changeSearch) addGPU(kind string) {
-	c := explanation.Change{Kind: changeGPU, Type: kind, Node: "added"}
+	c := explaindoc.Change{Kind: changeGPU, Type: kind, Node: "added"}
 	for slices.ContainsFunc(s.inst.Cluster.Nodes, func(n hare.Node) bool { return n.Name == c.Node }) {
 		c.Node += "-1"
 	}
@@ -289,7 +289,7 @@ func (s *changeSearch) likeNode(kind string) hare.Node {
 // weight searches for the least weight with which the job ends in time. The
 // weight grows until a trial works; bisection by ratio follows from there.
 func (s *changeSearch) weight(earliest int64) {
-	c := explanation.Change{Kind: changeWeight}
+	c := explaindoc.Change{Kind: changeWeight}
 	defer func() { s.out.Changes = append(s.out.Changes, c) }()
 	if s.by < earliest {
 		c.Finished, c.Detail = true, fmt.Sprintf("no plan ends the job before %s s: that is proved",
@@ -344,7 +344,7 @@ func (s *changeSearch) weight(earliest int64) {
 
 // rounds searches for the most rounds with which the job is in time.
 func (s *changeSearch) rounds() {
-	c := explanation.Change{Kind: changeRounds}
+	c := explaindoc.Change{Kind: changeRounds}
 	defer func() { s.out.Changes = append(s.out.Changes, c) }()
 	was := s.inst.Jobs[s.job].Rounds
 	if was == 1 {

@@ -10,8 +10,8 @@ import (
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/admission"
 	"github.com/hare-sched/hare/explain"
-	"github.com/hare-sched/hare/explain/explanation"
 	"github.com/hare-sched/hare/wire"
+	explaindoc "github.com/hare-sched/hare/wire/explain"
 )
 
 // The test makes each change that an explanation names and solves the instance. The job
@@ -78,7 +78,7 @@ func TestChangesHoldUnderResolve(t *testing.T) {
 	}
 }
 
-func checkChange(t *testing.T, name string, inst *hare.Instance, at int, by int64, c *explanation.Change,
+func checkChange(t *testing.T, name string, inst *hare.Instance, at int, by int64, c *explaindoc.Change,
 	before map[string]int64, opt hare.Options) {
 	t.Helper()
 	id := inst.Jobs[at].ID

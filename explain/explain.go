@@ -6,10 +6,10 @@ import (
 	"time"
 
 	"github.com/hare-sched/hare"
-	"github.com/hare-sched/hare/explain/explanation"
 	"github.com/hare-sched/hare/model"
 	"github.com/hare-sched/hare/solver"
 	"github.com/hare-sched/hare/verify"
+	explaindoc "github.com/hare-sched/hare/wire/explain"
 )
 
 // DefaultTime is the time limit of the search for changes where the caller sets
@@ -64,7 +64,7 @@ var ErrNoLanes = &hare.InvalidError{Pointer: "/schedule", Code: "no_lanes",
 // then Search where the request asks for changes. The solves aside, Explain is
 // O(n log n + w · g) for n entries of the schedule, w waits of the job and g GPUs.
 func Explain(ctx context.Context, inst *hare.Instance, res *hare.Result, req Request,
-	solve SolveFunc) (*explanation.Answer, error) {
+	solve SolveFunc) (*explaindoc.Answer, error) {
 	a, err := Static(inst, res, req)
 	if err == nil {
 		Search(ctx, a, inst, res, req, solve)
@@ -89,7 +89,7 @@ func withObjective(inst *hare.Instance, res *hare.Result) (*hare.Instance, error
 // Static is the part of Explain that solves nothing: Static reads the schedule and
 // the certificate alone. The error is a *NoJobError, or a *hare.InvalidError where
 // the request, the schedule or the certificate is wrong or missing.
-func Static(inst *hare.Instance, res *hare.Result, req Request) (*explanation.Answer, error) {
+func Static(inst *hare.Instance, res *hare.Result, req Request) (*explaindoc.Answer, error) {
 	switch {
 	case req.ByUs < 0:
 		return nil, &hare.InvalidError{Pointer: "/by_s", Code: "out_of_range", Detail: "by_s must be positive"}
@@ -105,12 +105,12 @@ func Static(inst *hare.Instance, res *hare.Result, req Request) (*explanation.An
 		return nil, err
 	}
 	job := &inst.Jobs[at]
-	a := &explanation.Answer{About: aboutSchedule, Job: job.ID, Sync: job.Sync.String(), Outcome: outcomeScheduled}
+	a := &explaindoc.Answer{About: aboutSchedule, Job: job.ID, Sync: job.Sync.String(), Outcome: outcomeScheduled}
 	if res.Value == nil && res.Schedule == nil {
 		a.Outcome = res.Termination
 		for _, r := range res.Reasons {
 			if r.Job == "" || r.Job == job.ID {
-				a.Reasons = append(a.Reasons, explanation.Reason{Code: r.Code, Detail: r.Detail})
+				a.Reasons = append(a.Reasons, explaindoc.Reason{Code: r.Code, Detail: r.Detail})
 			}
 		}
 		if len(a.Reasons) == 0 {

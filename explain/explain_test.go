@@ -13,9 +13,9 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/explain"
-	"github.com/hare-sched/hare/explain/explanation"
 	"github.com/hare-sched/hare/solver"
 	"github.com/hare-sched/hare/wire"
+	explaindoc "github.com/hare-sched/hare/wire/explain"
 )
 
 const second = 1_000_000
@@ -156,7 +156,7 @@ func TestExplanationsAreTrue(t *testing.T) {
 }
 
 // checkTimeline compares a timeline second by second with the schedule.
-func checkTimeline(t *testing.T, name string, inst *hare.Instance, res *hare.Result, at int, x *explanation.Answer,
+func checkTimeline(t *testing.T, name string, inst *hare.Instance, res *hare.Result, at int, x *explaindoc.Answer,
 	n *naive, seen map[string]int) {
 	t.Helper()
 	j := &inst.Jobs[at]
@@ -215,7 +215,7 @@ func checkTimeline(t *testing.T, name string, inst *hare.Instance, res *hare.Res
 	}
 }
 
-func checkWaits(t *testing.T, name string, j *hare.Job, s explanation.Span, n *naive, seen map[string]int) {
+func checkWaits(t *testing.T, name string, j *hare.Job, s explaindoc.Span, n *naive, seen map[string]int) {
 	t.Helper()
 	pools := map[string][]hare.Profile{}
 	for _, w := range s.Waits {

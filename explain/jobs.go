@@ -7,26 +7,26 @@ import (
 	"strconv"
 
 	"github.com/hare-sched/hare"
-	"github.com/hare-sched/hare/explain/explanation"
 	"github.com/hare-sched/hare/model"
 	"github.com/hare-sched/hare/verify"
+	explaindoc "github.com/hare-sched/hare/wire/explain"
 )
 
 // jobOrders are the keys by which ListJobs can sort. All keys but start and end
 // put the greatest figure first.
-var jobOrders = map[string]func(a, b *explanation.ListedJob) int{
-	"share":   func(a, b *explanation.ListedJob) int { return b.Cost.Cmp(a.Cost) },
-	"stretch": func(a, b *explanation.ListedJob) int { return cmp.Compare(b.Stretch, a.Stretch) },
-	"wait":    func(a, b *explanation.ListedJob) int { return cmp.Compare(b.WaitS, a.WaitS) },
-	"jct":     func(a, b *explanation.ListedJob) int { return cmp.Compare(b.JCTS, a.JCTS) },
-	"start":   func(a, b *explanation.ListedJob) int { return cmp.Compare(a.StartS, b.StartS) },
-	"end":     func(a, b *explanation.ListedJob) int { return cmp.Compare(a.EndS, b.EndS) },
+var jobOrders = map[string]func(a, b *explaindoc.ListedJob) int{
+	"share":   func(a, b *explaindoc.ListedJob) int { return b.Cost.Cmp(a.Cost) },
+	"stretch": func(a, b *explaindoc.ListedJob) int { return cmp.Compare(b.Stretch, a.Stretch) },
+	"wait":    func(a, b *explaindoc.ListedJob) int { return cmp.Compare(b.WaitS, a.WaitS) },
+	"jct":     func(a, b *explaindoc.ListedJob) int { return cmp.Compare(b.JCTS, a.JCTS) },
+	"start":   func(a, b *explaindoc.ListedJob) int { return cmp.Compare(a.StartS, b.StartS) },
+	"end":     func(a, b *explaindoc.ListedJob) int { return cmp.Compare(a.EndS, b.EndS) },
 }
 
 // ListJobs returns the figures of up to limit jobs of a result, sorted by share
 // (the default), stretch, wait, jct, start or end. Jobs with equal keys stay in the
 // instance's order. The result must be one for inst. O(jobs log jobs).
-func ListJobs(inst *hare.Instance, res *hare.Result, by string, limit int) ([]explanation.ListedJob, error) {
+func ListJobs(inst *hare.Instance, res *hare.Result, by string, limit int) ([]explaindoc.ListedJob, error) {
 	if by == "" {
 		by = "share"
 	}
@@ -42,7 +42,7 @@ func ListJobs(inst *hare.Instance, res *hare.Result, by string, limit int) ([]ex
 	case limit < 0:
 		return nil, &hare.InvalidError{Pointer: "/limit", Code: "out_of_range", Detail: "limit must not be negative"}
 	case res.Value == nil:
-		return []explanation.ListedJob{}, nil
+		return []explaindoc.ListedJob{}, nil
 	case len(res.Jobs) != len(inst.Jobs):
 		return nil, ErrNoLanes
 	}
@@ -51,21 +51,21 @@ func ListJobs(inst *hare.Instance, res *hare.Result, by string, limit int) ([]ex
 	for _, j := range res.Jobs {
 		times[j.ID] = j
 	}
-	list := make([]explanation.ListedJob, len(inst.Jobs))
+	list := make([]explaindoc.ListedJob, len(inst.Jobs))
 	for i := range inst.Jobs {
 		id := inst.Jobs[i].ID
-		list[i] = explanation.ListedJob{Job: id,
+		list[i] = explaindoc.ListedJob{Job: id,
 			Times: *jobTimes(inst, empty, i, times[id].StartUs, times[id].EndUs, *res.Value)}
 	}
-	slices.SortStableFunc(list, func(a, b explanation.ListedJob) int { return order(&a, &b) })
+	slices.SortStableFunc(list, func(a, b explaindoc.ListedJob) int { return order(&a, &b) })
 	return list[:min(limit, len(list))], nil
 }
 
 func jobTimes(inst *hare.Instance, empty *emptyCluster, at int, startUs, endUs int64,
-	value hare.Amount) *explanation.Times {
+	value hare.Amount) *explaindoc.Times {
 	j := &inst.Jobs[at]
 	m := &empty.model.Jobs[at]
-	t := &explanation.Times{
+	t := &explaindoc.Times{
 		Weight: hare.Seconds(j.WeightMicro), ReleaseS: hare.Seconds(j.ReleaseUs), StartS: hare.Seconds(startUs),
 		EndS:  hare.Seconds(endUs),
 		WaitS: hare.Seconds(startUs - j.ReleaseUs), JCTS: hare.Seconds(endUs - j.ReleaseUs),

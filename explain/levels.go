@@ -4,8 +4,8 @@ import (
 	"slices"
 
 	"github.com/hare-sched/hare"
-	"github.com/hare-sched/hare/explain/explanation"
 	"github.com/hare-sched/hare/model"
+	explaindoc "github.com/hare-sched/hare/wire/explain"
 )
 
 // spreads says whether rounds of a job take longer where they are spread.
@@ -36,12 +36,12 @@ func (v *laneView) holdBySpread(job int, active []*jobEntry) (level int) {
 
 // spreadOf says over which levels the rounds of some runs are spread, from fine to coarse, and by how
 // much longer they take than rounds that are spread as little as the cluster allows.
-func (v *laneView) spreadOf(job int, runs []roundRun) (out []explanation.Spread) {
+func (v *laneView) spreadOf(job int, runs []roundRun) (out []explaindoc.Spread) {
 	if !v.spreads(job) {
 		return nil
 	}
 	for level, name := range v.model.Levels.Names {
-		x := explanation.Spread{Level: name}
+		x := explaindoc.Spread{Level: name}
 		for i := range runs {
 			r := &runs[i]
 			if r.spread != level {

@@ -8,8 +8,8 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/explain"
-	"github.com/hare-sched/hare/explain/explanation"
 	"github.com/hare-sched/hare/wire"
+	explaindoc "github.com/hare-sched/hare/wire/explain"
 )
 
 // nodesInstance adds rules about nodes to a small instance.
@@ -245,7 +245,7 @@ func TestCausesOnNodes(t *testing.T) {
 	}
 }
 
-func explainOnNodes(t *testing.T, text, job string) *explanation.Answer {
+func explainOnNodes(t *testing.T, text, job string) *explaindoc.Answer {
 	t.Helper()
 	inst, err := wire.DecodeInstance(strings.NewReader(text), wire.Limits{})
 	if err != nil {

@@ -7,9 +7,9 @@ import (
 	"slices"
 
 	"github.com/hare-sched/hare"
-	"github.com/hare-sched/hare/explain/explanation"
 	"github.com/hare-sched/hare/solver"
 	"github.com/hare-sched/hare/verify"
+	explaindoc "github.com/hare-sched/hare/wire/explain"
 )
 
 // maxPlaces is how many nodes, or domains of a level, a job is tried on alone, at most.
@@ -68,12 +68,12 @@ func (jp *jobPrices) paid(r *roundRun, e *jobEntry) float64 {
 }
 
 // explain fills in Price and Elsewhere. gap is value − bound.
-func (jp *jobPrices) explain(a *explanation.Answer, runs []roundRun, gap float64) {
+func (jp *jobPrices) explain(a *explaindoc.Answer, runs []roundRun, gap float64) {
 	if jp.charges == nil {
 		return
 	}
 	v, job := jp.view, &jp.inst.Jobs[jp.job]
-	p := &explanation.Price{Cost: a.Cost}
+	p := &explaindoc.Price{Cost: a.Cost}
 	if w := jp.charges.WeightMicro(jp.job); w != job.WeightMicro {
 		moved := hare.Seconds(w)
 		p.Weight = &moved
@@ -93,7 +93,7 @@ func (jp *jobPrices) explain(a *explanation.Answer, runs []roundRun, gap float64
 	}
 	for k, name := range v.model.Types {
 		if held[k] > 0 {
-			p.ByType = append(p.ByType, explanation.TypeCharge{Type: name, GPUs: hare.Seconds(held[k]),
+			p.ByType = append(p.ByType, explaindoc.TypeCharge{Type: name, GPUs: hare.Seconds(held[k]),
 				Paid: sixDecimals(paid[k])})
 			p.Paid += paid[k]
 		}
@@ -114,7 +114,7 @@ func (jp *jobPrices) explain(a *explanation.Answer, runs []roundRun, gap float64
 
 // elsewhere fills in Elsewhere: what the job would cost on each type alone and, where nodes matter, on each type in
 // each of some places alone. phi is what it costs at least anywhere.
-func (jp *jobPrices) elsewhere(a *explanation.Answer, phi float64) {
+func (jp *jobPrices) elsewhere(a *explaindoc.Answer, phi float64) {
 	v, job := jp.view, &jp.inst.Jobs[jp.job]
 	prices := solver.NewPrices(v.model, jp.cert)
 	// Ends are those of the cheapest fluid or block, by the prices of types.
@@ -124,11 +124,11 @@ func (jp *jobPrices) elsewhere(a *explanation.Answer, phi float64) {
 	for _, kind := range kindsOf(job) {
 		k, known := slices.BinarySearch(v.model.Types, kind)
 		if !known {
-			a.Elsewhere = append(a.Elsewhere, explanation.TypeCost{Type: kind, Detail: "the cluster has none"})
+			a.Elsewhere = append(a.Elsewhere, explaindoc.TypeCost{Type: kind, Detail: "the cluster has none"})
 			continue
 		}
 		on := onType(job, kind)
-		x := explanation.TypeCost{Type: kind}
+		x := explaindoc.TypeCost{Type: kind}
 		if !jp.costs(&x, on, phi) {
 			x.Detail = "never enough of them together for a round"
 		} else if simple {
@@ -146,14 +146,14 @@ func (jp *jobPrices) elsewhere(a *explanation.Answer, phi float64) {
 			if !ok || !jp.has(kind, &there) {
 				continue
 			}
-			x := explanation.TypeCost{Type: kind, Label: place.Name, Place: place.Value}
+			x := explaindoc.TypeCost{Type: kind, Label: place.Name, Place: place.Value}
 			if !jp.costs(&x, there, phi) {
 				x.Detail = "never room for a round"
 			}
 			a.Elsewhere = append(a.Elsewhere, x)
 		}
 	}
-	slices.SortStableFunc(a.Elsewhere, func(a, b explanation.TypeCost) int {
+	slices.SortStableFunc(a.Elsewhere, func(a, b explaindoc.TypeCost) int {
 		switch {
 		case a.Least == nil || b.Least == nil:
 			return cmp.Compare(boolToInt(a.Least == nil), boolToInt(b.Least == nil))
@@ -163,7 +163,7 @@ func (jp *jobPrices) elsewhere(a *explanation.Answer, phi float64) {
 }
 
 // costs fills in what the job costs at least as it is in as, or returns false where it could not run.
-func (jp *jobPrices) costs(x *explanation.TypeCost, as hare.Job, phi float64) bool {
+func (jp *jobPrices) costs(x *explaindoc.TypeCost, as hare.Job, phi float64) bool {
 	ch, err := jp.charges.As(jp.job, as)
 	if err != nil {
 		return false

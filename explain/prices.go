@@ -8,10 +8,10 @@ import (
 	"slices"
 
 	"github.com/hare-sched/hare"
-	"github.com/hare-sched/hare/explain/explanation"
 	"github.com/hare-sched/hare/plot"
 	"github.com/hare-sched/hare/verify"
 	"github.com/hare-sched/hare/wire"
+	explaindoc "github.com/hare-sched/hare/wire/explain"
 )
 
 // ErrNoPrices says that a result's bound is not made of prices.
@@ -29,7 +29,7 @@ func HasPrices(res *hare.Result) bool {
 // PricesOf reads the prices of a result's certificate, and computes the bound
 // with one more GPU of each type anew, until ctx ends. Without prices the error
 // is ErrNoPrices.
-func PricesOf(ctx context.Context, inst *hare.Instance, res *hare.Result) (*explanation.Prices, error) {
+func PricesOf(ctx context.Context, inst *hare.Instance, res *hare.Result) (*explaindoc.Prices, error) {
 	if !HasPrices(res) {
 		return nil, ErrNoPrices
 	}
@@ -46,7 +46,7 @@ func PricesOf(ctx context.Context, inst *hare.Instance, res *hare.Result) (*expl
 	if err != nil {
 		return nil, err
 	}
-	out := &explanation.Prices{InstanceSHA256: wire.SHA256(inst), Bound: res.Bound, Meaning: PricesMeaning}
+	out := &explaindoc.Prices{InstanceSHA256: wire.SHA256(inst), Bound: res.Bound, Meaning: PricesMeaning}
 	for _, t := range c.GridUs {
 		out.GridS = append(out.GridS, hare.Seconds(t))
 	}
@@ -58,23 +58,23 @@ func PricesOf(ctx context.Context, inst *hare.Instance, res *hare.Result) (*expl
 		if err != nil {
 			return nil, err
 		}
-		p := explanation.TypePrice{Type: t.Type, Total: roundUp(t.Total), BoundFall: roundUp(after.Sub(before, after)),
-			Prices: make([]explanation.Nanos, len(c.GridUs)-1)}
+		p := explaindoc.TypePrice{Type: t.Type, Total: roundUp(t.Total), BoundFall: roundUp(after.Sub(before, after)),
+			Prices: make([]explaindoc.Nanos, len(c.GridUs)-1)}
 		if i := slices.IndexFunc(c.Prices, func(p hare.TypePrices) bool { return p.Type == t.Type }); i >= 0 {
 			p.Prices = nanosOf(c.Prices[i].Nanos)
 		}
 		out.Types = append(out.Types, p)
 	}
 	for _, x := range c.Sizes {
-		out.Sizes = append(out.Sizes, explanation.SizePrice{Type: x.Type, Tasks: x.Tasks, Prices: nanosOf(x.Nanos)})
+		out.Sizes = append(out.Sizes, explaindoc.SizePrice{Type: x.Type, Tasks: x.Tasks, Prices: nanosOf(x.Nanos)})
 	}
 	return out, nil
 }
 
-func nanosOf(xs []int64) []explanation.Nanos {
-	out := make([]explanation.Nanos, len(xs))
+func nanosOf(xs []int64) []explaindoc.Nanos {
+	out := make([]explaindoc.Nanos, len(xs))
 	for i, x := range xs {
-		out[i] = explanation.Nanos(x)
+		out[i] = explaindoc.Nanos(x)
 	}
 	return out
 }
@@ -86,7 +86,7 @@ func roundUp(b *big.Rat) hare.Amount {
 }
 
 // EncodeSVG draws prices over time.
-func EncodeSVG(w io.Writer, p *explanation.Prices) error {
+func EncodeSVG(w io.Writer, p *explaindoc.Prices) error {
 	var curves []plot.PriceCurve
 	for _, t := range p.Types {
 		c := plot.PriceCurve{Name: t.Type + ": one more lowers the bound by at most " + t.BoundFall.String()}

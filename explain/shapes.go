@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/hare-sched/hare/explain/explanation"
+	explaindoc "github.com/hare-sched/hare/wire/explain"
 )
 
 // Limits of what an explanation says of the shapes in which a job does not run.
@@ -14,16 +14,16 @@ const (
 )
 
 // shapesOf says how many rounds of some runs have each shape, for jobs with shapes.
-func (v *laneView) shapesOf(job int, runs []roundRun) (out []explanation.ShapeRounds) {
+func (v *laneView) shapesOf(job int, runs []roundRun) (out []explaindoc.ShapeRounds) {
 	if v.shapes[job] == nil {
 		return nil
 	}
 	for i := range runs {
 		r := &runs[i]
-		at := slices.IndexFunc(out, func(x explanation.ShapeRounds) bool { return x.Shape == r.shape })
+		at := slices.IndexFunc(out, func(x explaindoc.ShapeRounds) bool { return x.Shape == r.shape })
 		if at < 0 {
 			at = len(out)
-			out = append(out, explanation.ShapeRounds{Shape: r.shape})
+			out = append(out, explaindoc.ShapeRounds{Shape: r.shape})
 		}
 		out[at].Rounds += r.rounds
 	}
@@ -31,7 +31,7 @@ func (v *laneView) shapesOf(job int, runs []roundRun) (out []explanation.ShapeRo
 }
 
 // nameShape writes the shape of a job with shapes into its waits.
-func (v *laneView) nameShape(job, shape int, waits []explanation.Wait) {
+func (v *laneView) nameShape(job, shape int, waits []explaindoc.Wait) {
 	if v.shapes[job] == nil {
 		return
 	}
@@ -42,7 +42,7 @@ func (v *laneView) nameShape(job, shape int, waits []explanation.Wait) {
 
 // shapeWaits says in which other shapes the first round of runs[run] could have started between from
 // and to, the longest waits first. A job that may not change its shape had this choice before its first round alone.
-func (v *laneView) shapeWaits(job int, runs []roundRun, run int, from, to int64) (all []explanation.Wait) {
+func (v *laneView) shapeWaits(job int, runs []roundRun, run int, from, to int64) (all []explaindoc.Wait) {
 	j := &v.model.Jobs[job]
 	if v.shapes[job] == nil || run > 0 && !j.Reshape {
 		return nil
@@ -60,13 +60,13 @@ func (v *laneView) shapeWaits(job int, runs []roundRun, run int, from, to int64)
 			continue
 		}
 		in := v.inShape(job, shape)
-		could := slices.DeleteFunc(in.waits(job, begin, to), func(w explanation.Wait) bool { return w.Cause != waitChoice })
+		could := slices.DeleteFunc(in.waits(job, begin, to), func(w explaindoc.Wait) bool { return w.Cause != waitChoice })
 		for i := range could {
 			could[i].Cause = waitShape
 		}
 		v.nameShape(job, shape, could)
 		all = append(all, could...)
 	}
-	slices.SortStableFunc(all, func(a, b explanation.Wait) int { return cmp.Compare(b.ForS, a.ForS) })
+	slices.SortStableFunc(all, func(a, b explaindoc.Wait) int { return cmp.Compare(b.ForS, a.ForS) })
 	return all[:min(len(all), maxShapeWaits)]
 }

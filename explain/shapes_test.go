@@ -10,9 +10,9 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/explain"
-	"github.com/hare-sched/hare/explain/explanation"
 	"github.com/hare-sched/hare/verify"
 	"github.com/hare-sched/hare/wire"
+	explaindoc "github.com/hare-sched/hare/wire/explain"
 )
 
 // A wait names setups of its own and of other jobs, the time that a change of the shape takes, and the shapes in
@@ -157,7 +157,7 @@ func TestExplainOneOfSeveralShapes(t *testing.T) {
 			for k := range got.Timeline {
 				x := &got.Timeline[k]
 				x.Shapes, x.Pays = nil, nil
-				x.Waits = slices.DeleteFunc(x.Waits, func(w explanation.Wait) bool { return w.Cause == "shape" })
+				x.Waits = slices.DeleteFunc(x.Waits, func(w explaindoc.Wait) bool { return w.Cause == "shape" })
 				for w := range x.Waits {
 					x.Waits[w].Shape = nil
 				}

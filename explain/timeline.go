@@ -6,8 +6,8 @@ import (
 	"slices"
 
 	"github.com/hare-sched/hare"
-	"github.com/hare-sched/hare/explain/explanation"
 	"github.com/hare-sched/hare/model"
+	explaindoc "github.com/hare-sched/hare/wire/explain"
 )
 
 // Limits of a timeline, which people read.
@@ -24,12 +24,12 @@ const (
 
 // timeline returns the job's time as spans: its longest waits, and the spans
 // between these waits.
-func (v *laneView) timeline(job int, runs []roundRun, prices *jobPrices) []explanation.Span {
+func (v *laneView) timeline(job int, runs []roundRun, prices *jobPrices) []explaindoc.Span {
 	type pause struct {
 		before   int // the run that follows
 		from, to int64
-		cause    string               // after or reshape, or "" where the causes go by type
-		after    []explanation.Holder // the jobs for which the job waits
+		cause    string              // after or reshape, or "" where the causes go by type
+		after    []explaindoc.Holder // the jobs for which the job waits
 	}
 	var pauses []pause
 	j := &v.model.Jobs[job]
@@ -65,13 +65,13 @@ func (v *laneView) timeline(job int, runs []roundRun, prices *jobPrices) []expla
 		return cmp.Or(cmp.Compare(a.before, b.before), cmp.Compare(a.from, b.from))
 	})
 
-	var spans []explanation.Span
+	var spans []explaindoc.Span
 	at := 0
 	running := func(to int) {
 		if at == to {
 			return
 		}
-		x := explanation.Span{State: spanRunning, FromS: hare.Seconds(max(0, runs[at].start)),
+		x := explaindoc.Span{State: spanRunning, FromS: hare.Seconds(max(0, runs[at].start)),
 			ToS: hare.Seconds(runs[to-1].end), Round: runs[at].round, GPUs: map[string]int64{}}
 		x.Spread, x.Shapes = v.spreadOf(job, runs[at:to]), v.shapesOf(job, runs[at:to])
 		if prices.charges != nil {
@@ -103,10 +103,10 @@ func (v *laneView) timeline(job int, runs []roundRun, prices *jobPrices) []expla
 	for _, p := range pauses {
 		running(p.before)
 		r := &runs[p.before]
-		x := explanation.Span{State: spanWaiting, FromS: hare.Seconds(p.from), ToS: hare.Seconds(p.to), Round: r.round}
+		x := explaindoc.Span{State: spanWaiting, FromS: hare.Seconds(p.from), ToS: hare.Seconds(p.to), Round: r.round}
 		if p.cause != "" {
 			until := x.ToS
-			x.Waits = []explanation.Wait{{Cause: p.cause, FromS: x.FromS, ToS: x.ToS, ForS: x.ToS - x.FromS, UntilS: &until,
+			x.Waits = []explaindoc.Wait{{Cause: p.cause, FromS: x.FromS, ToS: x.ToS, ForS: x.ToS - x.FromS, UntilS: &until,
 				Jobs: p.after}}
 		} else {
 			x.Waits = v.inShape(job, r.shape).waits(job, p.from, p.to)

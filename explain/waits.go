@@ -6,21 +6,21 @@ import (
 	"slices"
 
 	"github.com/hare-sched/hare"
-	"github.com/hare-sched/hare/explain/explanation"
 	"github.com/hare-sched/hare/model"
+	explaindoc "github.com/hare-sched/hare/wire/explain"
 )
 
 // waits says what a round of a job waits for that could start at from and starts
 // at to. waits is O(n log n) for n GPUs and entries between from and to.
-func (v *laneView) waits(job int, from, to int64) []explanation.Wait {
-	var all []explanation.Wait
+func (v *laneView) waits(job int, from, to int64) []explaindoc.Wait {
+	var all []explaindoc.Wait
 	for _, p := range v.pools(job) {
 		all = append(all, v.waitsFor(job, &p, from, to)...)
 	}
 	if v.model.Placed {
 		all = append(all, v.neverWaits(job, from, to)...)
 	}
-	slices.SortStableFunc(all, func(a, b explanation.Wait) int { return cmp.Compare(a.FromS, b.FromS) })
+	slices.SortStableFunc(all, func(a, b explaindoc.Wait) int { return cmp.Compare(a.FromS, b.FromS) })
 	return all
 }
 
@@ -45,7 +45,7 @@ type interval struct{ from, to int64 }
 
 // waitsFor is waits for one pool. The counts of the pool's GPUs change at the ends
 // of windows and entries; between two changes the wait has one cause.
-func (v *laneView) waitsFor(job int, p *waitPool, from, to int64) []explanation.Wait {
+func (v *laneView) waitsFor(job int, p *waitPool, from, to int64) []explaindoc.Wait {
 	// A gang that mixes types holds all GPUs until its slowest task ends. The times
 	// that the types need are thresholds: GPUs of all types that need no more than a
 	// threshold can be used together.
@@ -125,7 +125,7 @@ func (v *laneView) waitsFor(job int, p *waitPool, from, to int64) []explanation.
 	}
 	slices.SortFunc(changes, func(a, b levelChange) int { return cmp.Compare(a.at, b.at) })
 
-	found := map[string]*explanation.Wait{}
+	found := map[string]*explaindoc.Wait{}
 	spans := map[string][]interval{}
 	for t, i := from, 0; t < to; {
 		for ; i < len(changes) && changes[i].at <= t; i++ {
@@ -138,7 +138,7 @@ func (v *laneView) waitsFor(job int, p *waitPool, from, to int64) []explanation.
 		cause := cause(t)
 		w := found[cause]
 		if w == nil {
-			w = &explanation.Wait{Type: p.name, Cause: cause, FromS: hare.Seconds(t), Need: p.need,
+			w = &explaindoc.Wait{Type: p.name, Cause: cause, FromS: hare.Seconds(t), Need: p.need,
 				NeedS: hare.Seconds(thresholds[0]), SetupS: v.longestSetup(job, p),
 				PerTask: perTask(&v.model.Jobs[job]), Within: v.inst.Jobs[job].Within}
 			found[cause] = w
@@ -153,7 +153,7 @@ func (v *laneView) waitsFor(job int, p *waitPool, from, to int64) []explanation.
 		}
 		t = end
 	}
-	var all []explanation.Wait
+	var all []explaindoc.Wait
 	for _, cause := range waitCauses {
 		w := found[cause]
 		if w == nil {
@@ -281,7 +281,7 @@ func (v *laneView) longestSetup(job int, p *waitPool) (longest hare.Seconds) {
 // nodes that the job may use. counts, where it is not nil, says which jobs to list in their
 // place, and on which GPUs.
 func (v *laneView) holders(job int, p *waitPool, cause string, spans []interval,
-	counts func(g int, other *model.Job) bool) ([]explanation.Holder, int) {
+	counts func(g int, other *model.Job) bool) ([]explaindoc.Holder, int) {
 	holds := func(g int, other *model.Job) bool {
 		_, ok := p.each[v.model.GPUs[g].Type]
 		switch cause {
@@ -295,7 +295,7 @@ func (v *laneView) holders(job int, p *waitPool, cause string, spans []interval,
 		return ok
 	}
 	type held struct {
-		explanation.Holder
+		explaindoc.Holder
 		time int64
 		last int // the GPU that was counted last
 	}
@@ -319,7 +319,7 @@ func (v *laneView) holders(job int, p *waitPool, cause string, spans []interval,
 			if other := v.jobOf[l.Job[e]]; other != job && end > spans[x].from && holds(g, &v.model.Jobs[other]) {
 				h := by[other]
 				if h == nil {
-					h = &held{Holder: explanation.Holder{Job: v.inst.Jobs[other].ID}, last: -1}
+					h = &held{Holder: explaindoc.Holder{Job: v.inst.Jobs[other].ID}, last: -1}
 					by[other] = h
 				}
 				if h.last != g {
@@ -341,7 +341,7 @@ func (v *laneView) holders(job int, p *waitPool, cause string, spans []interval,
 	slices.SortFunc(all, func(a, b *held) int {
 		return cmp.Or(cmp.Compare(b.time, a.time), cmp.Compare(a.Job, b.Job))
 	})
-	var out []explanation.Holder
+	var out []explaindoc.Holder
 	for _, h := range all[:min(len(all), maxHolders)] {
 		out = append(out, h.Holder)
 	}

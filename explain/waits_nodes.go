@@ -6,8 +6,8 @@ import (
 	"slices"
 
 	"github.com/hare-sched/hare"
-	"github.com/hare-sched/hare/explain/explanation"
 	"github.com/hare-sched/hare/model"
+	explaindoc "github.com/hare-sched/hare/wire/explain"
 )
 
 // maxWhere is how many nodes are listed for a wait, at most.
@@ -53,8 +53,8 @@ func (v *laneView) never(job, kind int) (cause string) {
 }
 
 // neverWaits returns the waits for types on which the job never finds room.
-func (v *laneView) neverWaits(job int, from, to int64) []explanation.Wait {
-	var all []explanation.Wait
+func (v *laneView) neverWaits(job int, from, to int64) []explaindoc.Wait {
+	var all []explaindoc.Wait
 	j := &v.model.Jobs[job]
 	for _, on := range v.inst.Jobs[job].On {
 		kind, known := slices.BinarySearch(v.model.Types, on.Type)
@@ -76,7 +76,7 @@ func (v *laneView) neverWaits(job int, from, to int64) []explanation.Wait {
 		case hare.Rigid:
 			hold *= j.Rounds
 		}
-		all = append(all, explanation.Wait{Type: on.Type, Cause: cause, FromS: hare.Seconds(from), ToS: hare.Seconds(to),
+		all = append(all, explaindoc.Wait{Type: on.Type, Cause: cause, FromS: hare.Seconds(from), ToS: hare.Seconds(to),
 			ForS: hare.Seconds(to - from), Need: need, NeedS: hare.Seconds(hold), SetupS: hare.Seconds(on.SwitchUs),
 			PerTask: perTask(j),
 			Within:  v.inst.Jobs[job].Within})
@@ -324,14 +324,14 @@ func causeOnNodes(levels []int64, need, tasks int64, long, overQuota bool) strin
 
 // where returns what is free at t on the nodes that the job may use, those with the most
 // free GPUs of the pool first, and the number of further nodes with free GPUs.
-func (v *laneView) where(job int, p *waitPool, t int64) ([]explanation.NodeFree, int) {
-	var all []explanation.NodeFree
+func (v *laneView) where(job int, p *waitPool, t int64) ([]explaindoc.NodeFree, int) {
+	var all []explaindoc.NodeFree
 	for ni := range v.inst.Cluster.Nodes {
 		if !v.mayUse(job, ni) {
 			continue
 		}
 		n := &v.inst.Cluster.Nodes[ni]
-		x := explanation.NodeFree{Node: n.Name}
+		x := explaindoc.NodeFree{Node: n.Name}
 		for g := v.model.Nodes[ni].FirstGPU; g < v.model.Nodes[ni].FirstGPU+int(n.GPUCount()); g++ {
 			if _, ok := p.each[v.model.GPUs[g].Type]; !ok {
 				continue
@@ -342,7 +342,7 @@ func (v *laneView) where(job int, p *waitPool, t int64) ([]explanation.NodeFree,
 			all = append(all, x)
 		}
 	}
-	slices.SortStableFunc(all, func(a, b explanation.NodeFree) int { return cmp.Compare(b.GPUs, a.GPUs) })
+	slices.SortStableFunc(all, func(a, b explaindoc.NodeFree) int { return cmp.Compare(b.GPUs, a.GPUs) })
 	few := slices.Clone(all[:min(len(all), maxWhere)])
 	for i := range few {
 		ni := slices.IndexFunc(v.inst.Cluster.Nodes, func(n hare.Node) bool { return n.Name == few[i].Node })

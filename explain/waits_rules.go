@@ -5,20 +5,20 @@ import (
 	"slices"
 
 	"github.com/hare-sched/hare"
-	"github.com/hare-sched/hare/explain/explanation"
+	explaindoc "github.com/hare-sched/hare/wire/explain"
 )
 
 // after returns the jobs for whose ends a job waits beyond its release, the last first, and
 // when the last of them has ended and its lag has passed.
-func (v *laneView) after(job int) (last int64, jobs []explanation.Holder) {
+func (v *laneView) after(job int) (last int64, jobs []explaindoc.Holder) {
 	j := &v.model.Jobs[job]
 	for _, p := range j.After {
 		if until := v.ends[p.Job] + p.LagUs; until > j.ReleaseUs {
 			last = max(last, until)
-			jobs = append(jobs, explanation.Holder{Job: v.inst.Jobs[p.Job].ID, UntilS: hare.Seconds(until)})
+			jobs = append(jobs, explaindoc.Holder{Job: v.inst.Jobs[p.Job].ID, UntilS: hare.Seconds(until)})
 		}
 	}
-	slices.SortStableFunc(jobs, func(a, b explanation.Holder) int { return cmp.Compare(b.UntilS, a.UntilS) })
+	slices.SortStableFunc(jobs, func(a, b explaindoc.Holder) int { return cmp.Compare(b.UntilS, a.UntilS) })
 	return last, jobs[:min(len(jobs), maxHolders)]
 }
 

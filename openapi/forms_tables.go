@@ -26,9 +26,9 @@ type (
 	Answer         struct{} //	@name	Answer
 	EventError     struct{} //	@name	EventError
 
-	// WhatIfRequest is scenario.Form.
+	// WhatIfRequest is whatifdoc.Form.
 	WhatIfRequest struct{} //	@name	WhatIfRequest
 
-	// SimulationRequest is simulation.Form.
+	// SimulationRequest is simulatedoc.Form.
 	SimulationRequest struct{} //	@name	SimulationRequest
 )

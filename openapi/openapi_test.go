@@ -16,9 +16,9 @@ import (
 
 	"github.com/hare-sched/hare/openapi"
 	"github.com/hare-sched/hare/policy"
-	"github.com/hare-sched/hare/study/simulation"
-	"github.com/hare-sched/hare/whatif/scenario"
 	"github.com/hare-sched/hare/wire"
+	simulatedoc "github.com/hare-sched/hare/wire/simulate"
+	whatifdoc "github.com/hare-sched/hare/wire/whatif"
 )
 
 var update = flag.Bool("update", false, "write openapi.json and openapi.yaml anew")
@@ -27,8 +27,8 @@ var update = flag.Bool("update", false, "write openapi.json and openapi.yaml ane
 const swag = "github.com/swaggo/swag/v2/cmd/swag@v2.0.0-rc5"
 
 // documented are the packages whose types are documents, beside openapi and api.
-var documented = []string{"study/simulation", "explain/explanation", "whatif/scenario", "whatif", "online",
-	"regret/comparison", "sessions/description", "clusters/description", "admission", "verify", "policy", "policy/task"}
+var documented = []string{"wire/simulate", "wire/explain", "wire/whatif", "whatif", "online",
+	"wire/regret", "wire/sessions", "wire/clusters", "admission", "verify", "policy", "policy/task"}
 
 func generate(t *testing.T) (spec map[string]any, forms map[string]form) {
 	t.Helper()
@@ -66,7 +66,7 @@ func generate(t *testing.T) (spec map[string]any, forms map[string]form) {
 }
 
 // tables lists the forms of documents that a table reads.
-var tables = append(wire.Forms(), simulation.Form, scenario.Form)
+var tables = append(wire.Forms(), simulatedoc.Form, whatifdoc.Form)
 
 // fromTables adds to the components the forms of tables and the forms to which
 // these refer. A type that is encoded beside a table has the fields of the table.

@@ -35,7 +35,7 @@ func TestMembers(t *testing.T) {
 			}
 		}
 	}
-	for _, folder := range []string{"..", "../history", "../wire", "../trace", "../online", "../sessions/description",
+	for _, folder := range []string{"..", "../history", "../wire", "../trace", "../online", "../wire/sessions",
 		"../clusters/ledger", "../clusters/audit", "../clusters"} {
 		files, err := filepath.Glob(filepath.Join(folder, "*.go"))
 		if err != nil {

@@ -6,26 +6,26 @@ import (
 	"io"
 
 	"github.com/hare-sched/hare"
-	"github.com/hare-sched/hare/regret/comparison"
 	"github.com/hare-sched/hare/wire"
+	regretdoc "github.com/hare-sched/hare/wire/regret"
 )
 
 // json is nil throughout where the figures say nothing.
-func (f *Figures) json(known bool) comparison.Figures {
+func (f *Figures) json(known bool) regretdoc.Figures {
 	if !known {
-		return comparison.Figures{}
+		return regretdoc.Figures{}
 	}
-	return comparison.Figures{WeightedJCT: &f.WeightedJCT, MeanJCTS: &f.MeanJCTS, P99Slowdown: &f.P99Slowdown}
+	return regretdoc.Figures{WeightedJCT: &f.WeightedJCT, MeanJCTS: &f.MeanJCTS, P99Slowdown: &f.P99Slowdown}
 }
 
 // replay is the form of the replay of a report.
-func (r *Report) replay() *comparison.Replay {
+func (r *Report) replay() *regretdoc.Replay {
 	rp := r.Replay
 	if rp == nil {
 		return nil
 	}
 	f := rp.Figures.json(r.Counted > 0 && rp.Stalled == 0)
-	d := &comparison.Replay{Policy: rp.Policy, Stalled: rp.Stalled, WeightedJCT: f.WeightedJCT, MeanJCTS: f.MeanJCTS,
+	d := &regretdoc.Replay{Policy: rp.Policy, Stalled: rp.Stalled, WeightedJCT: f.WeightedJCT, MeanJCTS: f.MeanJCTS,
 		P99Slowdown: f.P99Slowdown, Session: rp.Session.json(r.Counted > 0),
 		Holds: replayHolds, Notes: rp.Notes}
 	if ratio, ok := r.ratio(rp.Figures.WeightedJCT); ok && rp.Stalled == 0 && !rp.Beyond {
@@ -38,9 +38,9 @@ func (r *Report) replay() *comparison.Replay {
 // EncodeJSON writes r as one line of JSON. full adds the certificate and the
 // instance whose bound the certificate proves.
 func (r *Report) EncodeJSON(w io.Writer, full bool) error {
-	d := comparison.Regret{
+	d := regretdoc.Regret{
 		Seq: r.Seq, AtS: hare.Seconds(r.AtUs), Last: r.Last, Achieved: r.Achieved,
-		Jobs:   comparison.Jobs{Counted: r.Counted, Running: r.Running, Cancelled: r.Cancelled, Empty: r.Empty},
+		Jobs:   regretdoc.Jobs{Counted: r.Counted, Running: r.Running, Cancelled: r.Cancelled, Empty: r.Empty},
 		Method: r.Method, Holds: r.Holds,
 		Notes: r.Notes, Against: r.replay(),
 	}

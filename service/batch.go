@@ -12,18 +12,18 @@ import (
 	"github.com/hare-sched/hare/solver"
 	"github.com/hare-sched/hare/verify"
 	"github.com/hare-sched/hare/whatif"
-	"github.com/hare-sched/hare/whatif/scenario"
+	whatifdoc "github.com/hare-sched/hare/wire/whatif"
 )
 
 // CheckWhatIf is whatif.Check with a slot of the queue for the verifier.
-func (s *Service) CheckWhatIf(ctx context.Context, req *scenario.Request) error {
+func (s *Service) CheckWhatIf(ctx context.Context, req *whatifdoc.Request) error {
 	return whatif.Check(req, func(inst *hare.Instance, res *hare.Result) (*verify.Report, error) {
 		return s.Verify(ctx, inst, res, nil, nil)
 	})
 }
 
 // WhatIf is whatif.Run, whose scenarios queue like other calls.
-func (s *Service) WhatIf(ctx context.Context, req *scenario.Request, emit func(*whatif.Line) error) error {
+func (s *Service) WhatIf(ctx context.Context, req *whatifdoc.Request, emit func(*whatif.Line) error) error {
 	return whatif.Run(ctx, req, batchEngine{s}, emit)
 }
 

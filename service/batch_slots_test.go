@@ -15,8 +15,8 @@ import (
 	"github.com/hare-sched/hare/solver"
 	"github.com/hare-sched/hare/verify"
 	"github.com/hare-sched/hare/whatif"
-	"github.com/hare-sched/hare/whatif/scenario"
 	"github.com/hare-sched/hare/wire"
+	whatifdoc "github.com/hare-sched/hare/wire/whatif"
 )
 
 // TestWhatIfCountsInQuota checks that a what-if never runs more solves at the same
@@ -30,10 +30,10 @@ func TestWhatIfCountsInQuota(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		req := &scenario.Request{}
+		req := &whatifdoc.Request{}
 		req.Base.Instance = haretest.Gangs(6, 1)
 		for i := range 12 {
-			req.Scenarios = append(req.Scenarios, scenario.Scenario{ID: fmt.Sprint(i),
+			req.Scenarios = append(req.Scenarios, whatifdoc.Scenario{ID: fmt.Sprint(i),
 				Options: wire.Options{Seed: new(int64(i))}})
 		}
 		if err := svc.CheckWhatIf(t.Context(), req); err != nil {

@@ -16,13 +16,13 @@ import (
 	"github.com/hare-sched/hare/solver"
 	"github.com/hare-sched/hare/verify"
 	"github.com/hare-sched/hare/whatif"
-	"github.com/hare-sched/hare/whatif/scenario"
 	"github.com/hare-sched/hare/wire"
+	whatifdoc "github.com/hare-sched/hare/wire/whatif"
 )
 
 // batchOf returns a request for a what-if of these scenarios, as a client would
 // send it.
-func batchOf(t testing.TB, scenarios []string, rest string) *scenario.Request {
+func batchOf(t testing.TB, scenarios []string, rest string) *whatifdoc.Request {
 	t.Helper()
 	text := `{"base":{"instance":{"hare":"instance/v1","cluster":{"nodes":[{"name":"a","gpus":{"A":3}},{"name":"b",` +
 		`"gpus":{"B":2}}]},"jobs":[
@@ -31,7 +31,7 @@ func batchOf(t testing.TB, scenarios []string, rest string) *scenario.Request {
  {"id":"r","weight":2,"release_s":4,"rounds":9,"tasks":2,"on":{"A":{"compute_s":3}}},
  {"id":"s","rounds":5,"tasks":2,"sync":"rigid","on":{"B":{"compute_s":4,"sync_s":1}}}]}},` +
 		`"scenarios":[` + strings.Join(scenarios, ",") + `]` + rest + `}`
-	req, err := scenario.Decode(strings.NewReader(text), wire.Limits{})
+	req, err := whatifdoc.Decode(strings.NewReader(text), wire.Limits{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,14 +7,14 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/explain"
-	"github.com/hare-sched/hare/explain/explanation"
+	explaindoc "github.com/hare-sched/hare/wire/explain"
 )
 
 // Explain is explain.Static followed by the search for changes. Each step and each
 // solve takes a slot of the queue. A limit of zero means explain.DefaultTime;
 // Config.MaxTime is the greatest limit.
 func (s *Service) Explain(ctx context.Context, inst *hare.Instance, res *hare.Result, req explain.Request,
-	limit time.Duration) (*explanation.Answer, error) {
+	limit time.Duration) (*explaindoc.Answer, error) {
 	if limit <= 0 {
 		limit = explain.DefaultTime
 	}
@@ -23,7 +23,7 @@ func (s *Service) Explain(ctx context.Context, inst *hare.Instance, res *hare.Re
 	if err != nil {
 		return nil, err
 	}
-	x, err := func() (*explanation.Answer, error) {
+	x, err := func() (*explaindoc.Answer, error) {
 		defer leave()
 		return explain.Static(inst, res, req)
 	}()
@@ -43,7 +43,7 @@ func (s *Service) Explain(ctx context.Context, inst *hare.Instance, res *hare.Re
 }
 
 // Prices is explain.PricesOf in a slot of the queue.
-func (s *Service) Prices(ctx context.Context, inst *hare.Instance, res *hare.Result) (*explanation.Prices, error) {
+func (s *Service) Prices(ctx context.Context, inst *hare.Instance, res *hare.Result) (*explaindoc.Prices, error) {
 	if !explain.HasPrices(res) {
 		return nil, explain.ErrNoPrices
 	}

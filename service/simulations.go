@@ -8,7 +8,7 @@ import (
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/admission"
 	"github.com/hare-sched/hare/study"
-	"github.com/hare-sched/hare/study/simulation"
+	simulatedoc "github.com/hare-sched/hare/wire/simulate"
 )
 
 // SimulationLimits limits simulations that a Service runs: the largest use some
@@ -21,8 +21,8 @@ var SimulationLimits = study.Limits{Runs: 1000, Jobs: 100_000, Sum: 1_000_000, W
 // it ends, in the order of the report, and progress from time to time; either may be
 // nil. When the limit passes, the answer holds the runs that have ended, without means.
 // Errors are those of study.Simulate and of the queue.
-func (s *Service) Simulate(ctx context.Context, req *simulation.Request, limit time.Duration,
-	ended func(int, *study.Run) error, progress func(simulation.Progress)) (ans *study.Answer, err error) {
+func (s *Service) Simulate(ctx context.Context, req *simulatedoc.Request, limit time.Duration,
+	ended func(int, *study.Run) error, progress func(simulatedoc.Progress)) (ans *study.Answer, err error) {
 	if err := study.Validate(req); err != nil {
 		return nil, err
 	}
@@ -84,7 +84,7 @@ const (
 )
 
 // SimulationFootprint estimates the bytes of memory that a simulation within SimulationLimits takes at most.
-func SimulationFootprint(req *simulation.Request) int64 {
+func SimulationFootprint(req *simulatedoc.Request) int64 {
 	l := &SimulationLimits
 	jobs := int64(max(0, min(study.GuessJobs(req), l.Jobs)))
 	clusters := hare.Instance{}
@@ -104,7 +104,7 @@ func SimulationFootprint(req *simulation.Request) int64 {
 // simulationCosts returns the model that predicts how long a simulation takes.
 // Simulations with linear programs take so much longer that they have a model of their
 // own.
-func (s *Service) simulationCosts(req *simulation.Request) *admission.Costs {
+func (s *Service) simulationCosts(req *simulatedoc.Request) *admission.Costs {
 	if study.NeedsLP(req) {
 		return s.simLPCosts
 	}
@@ -118,7 +118,7 @@ const (
 )
 
 // simulationWork estimates the size of a simulation before its trace is read.
-func simulationWork(req *simulation.Request, limit time.Duration) admission.Work {
+func simulationWork(req *simulatedoc.Request, limit time.Duration) admission.Work {
 	w := admission.Work{Options: hare.Options{TimeLimit: limit}}
 	if req.Instance != nil {
 		w = admission.WorkOf(req.Instance, w.Options)

@@ -13,13 +13,13 @@ import (
 	"github.com/hare-sched/hare/admission"
 	"github.com/hare-sched/hare/service"
 	"github.com/hare-sched/hare/study"
-	"github.com/hare-sched/hare/study/simulation"
 	"github.com/hare-sched/hare/wire"
+	simulatedoc "github.com/hare-sched/hare/wire/simulate"
 )
 
-func simulationOf(t *testing.T, doc string) *simulation.Request {
+func simulationOf(t *testing.T, doc string) *simulatedoc.Request {
 	t.Helper()
-	d, err := simulation.Decode(strings.NewReader(doc), wire.Limits{})
+	d, err := simulatedoc.Decode(strings.NewReader(doc), wire.Limits{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -127,7 +127,7 @@ func FuzzSimulations(f *testing.F) {
 	}
 	svc := service.New(service.Config{Running: 1})
 	f.Fuzz(func(t *testing.T, text string) {
-		doc, err := simulation.Decode(strings.NewReader(text), wire.Limits{MaxBytes: 1 << 16})
+		doc, err := simulatedoc.Decode(strings.NewReader(text), wire.Limits{MaxBytes: 1 << 16})
 		if err != nil {
 			return
 		}

@@ -12,7 +12,7 @@ import (
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/sim"
 	"github.com/hare-sched/hare/solver"
-	"github.com/hare-sched/hare/study/simulation"
+	simulatedoc "github.com/hare-sched/hare/wire/simulate"
 )
 
 const (
@@ -22,21 +22,21 @@ const (
 	// units it is 30 % lower than with 20,000 on an overloaded cluster of 1,000 jobs.
 	boundWork  = 3000
 	workPerJob = 20
-	// boundJobs is the most jobs that simulation.BoundAuto bounds; the work grows with them.
+	// boundJobs is the most jobs that simulatedoc.BoundAuto bounds; the work grows with them.
 	boundJobs = 2000
 )
 
 // bound bounds the weighted JCT of what policies of tasks played from below; nil where
 // that was not asked for, or cannot be said: where repeats draw other jobs, only some of
 // the jobs count, or no run is in the model.
-func (s *series) bound(ctx context.Context, in *jobsInput, runs []Run) (*simulation.Bound, error) {
+func (s *series) bound(ctx context.Context, in *jobsInput, runs []Run) (*simulatedoc.Bound, error) {
 	r := s.req
 	verified := slices.ContainsFunc(runs, func(x Run) bool { return x.Verified })
 	switch {
-	case r.Bound == "" || r.Bound == simulation.BoundNever || in.tasks == nil || !verified || r.First > 0 ||
+	case r.Bound == "" || r.Bound == simulatedoc.BoundNever || in.tasks == nil || !verified || r.First > 0 ||
 		r.Last > 0 || r.Generate != nil && r.repeats() > 1:
 		return nil, nil
-	case r.Bound == simulation.BoundAuto && len(in.tasks.Jobs) > boundJobs:
+	case r.Bound == simulatedoc.BoundAuto && len(in.tasks.Jobs) > boundJobs:
 		return nil, nil
 	}
 	cfg := s.cfg.Solver
@@ -52,7 +52,7 @@ func (s *series) bound(ctx context.Context, in *jobsInput, runs []Run) (*simulat
 		return nil, nil
 	}
 	constant, least := sim.Constant(in.tasks), floatBelow(rel.Bound.RoundDown())
-	b := &simulation.Bound{WeightedJCTS: floatBelow(rel.Bound.RoundDown().Add(constant)), Method: rel.Method,
+	b := &simulatedoc.Bound{WeightedJCTS: floatBelow(rel.Bound.RoundDown().Add(constant)), Method: rel.Method,
 		Above: map[string]float64{}}
 	for i := range runs {
 		if x := &runs[i]; x.Verified && least > 0 {

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/hare-sched/hare/study"
-	"github.com/hare-sched/hare/study/simulation"
+	simulatedoc "github.com/hare-sched/hare/wire/simulate"
 )
 
 // No run is better than the bound. The bound is the same in a second run, and is left out if there
@@ -16,9 +16,9 @@ func TestBound(t *testing.T) {
 		seeds = 1 // the bounds of relaxed jobs take most of the time
 	}
 	for seed := range seeds {
-		req := &simulation.Request{
-			Policies: []string{"hare_offline", "hlas", "gavel:isolated"}, Seed: seed, Bound: simulation.BoundAuto,
-			Generate: &simulation.Generate{Jobs: 8, Sync: []string{"gang", "relaxed", "rigid"}[seed%3],
+		req := &simulatedoc.Request{
+			Policies: []string{"hare_offline", "hlas", "gavel:isolated"}, Seed: seed, Bound: simulatedoc.BoundAuto,
+			Generate: &simulatedoc.Generate{Jobs: 8, Sync: []string{"gang", "relaxed", "rigid"}[seed%3],
 				Arrivals: "uniform:60"},
 		}
 		if seed == 2 {
@@ -50,13 +50,13 @@ func TestBound(t *testing.T) {
 		if err != nil || again.Bound.WeightedJCTS != b.WeightedJCTS {
 			t.Errorf("seed %d: %v, then %v (%v)", seed, b, again.Bound, err)
 		}
-		for _, without := range []func(r *simulation.Request){
-			func(r *simulation.Request) { r.Bound = "" },
-			func(r *simulation.Request) { r.Bound = simulation.BoundNever },
-			func(r *simulation.Request) { r.First, r.Last = 1, 4 },
-			func(r *simulation.Request) { r.Repeat = 2 },
-			func(r *simulation.Request) { r.Stragglers = true },
-			func(r *simulation.Request) { r.Policies = []string{"gavel:isolated"} },
+		for _, without := range []func(r *simulatedoc.Request){
+			func(r *simulatedoc.Request) { r.Bound = "" },
+			func(r *simulatedoc.Request) { r.Bound = simulatedoc.BoundNever },
+			func(r *simulatedoc.Request) { r.First, r.Last = 1, 4 },
+			func(r *simulatedoc.Request) { r.Repeat = 2 },
+			func(r *simulatedoc.Request) { r.Stragglers = true },
+			func(r *simulatedoc.Request) { r.Policies = []string{"gavel:isolated"} },
 		} {
 			other := *req
 			other.Policies = []string{"hlas"}

@@ -10,8 +10,8 @@ import (
 	"github.com/hare-sched/hare/policy"
 	"github.com/hare-sched/hare/policy/elastic"
 	"github.com/hare-sched/hare/sim"
-	"github.com/hare-sched/hare/study/simulation"
 	"github.com/hare-sched/hare/trace"
+	simulatedoc "github.com/hare-sched/hare/wire/simulate"
 )
 
 // elasticInput is the input of elastic policies, which change the widths of jobs.
@@ -189,8 +189,8 @@ func (rq *request) disturbances(found func(what, at string)) {
 		given    bool
 	}{
 		{"faults", "/faults", len(rq.Faults) > 0},
-		{"faults by chance", "/fault_rate", rq.FaultRate != simulation.FaultRate{}},
-		{"failing tasks", "/failures", rq.Failures != simulation.Failures{}},
+		{"faults by chance", "/fault_rate", rq.FaultRate != simulatedoc.FaultRate{}},
+		{"failing tasks", "/failures", rq.Failures != simulatedoc.Failures{}},
 		{"stragglers", "/stragglers", rq.Stragglers},
 	} {
 		if c.given {

@@ -8,14 +8,14 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/study"
-	"github.com/hare-sched/hare/study/simulation"
+	simulatedoc "github.com/hare-sched/hare/wire/simulate"
 )
 
-func workload6(policies ...string) *simulation.Request {
-	return &simulation.Request{Policies: policies, Trace: &simulation.Trace{Name: "pollux_workload_6.csv"}}
+func workload6(policies ...string) *simulatedoc.Request {
+	return &simulatedoc.Request{Policies: policies, Trace: &simulatedoc.Trace{Name: "pollux_workload_6.csv"}}
 }
 
-func mustSimulate(t *testing.T, req *simulation.Request) *study.Report {
+func mustSimulate(t *testing.T, req *simulatedoc.Request) *study.Report {
 	t.Helper()
 	rep, err := study.Simulate(context.Background(), req, study.Config{})
 	if err != nil {
@@ -70,21 +70,21 @@ func TestSimulateElasticWithOthers(t *testing.T) {
 }
 
 func TestSimulateElasticRefusals(t *testing.T) {
-	gavel := &simulation.Trace{Name: "gavel_trace_small_test.csv"}
+	gavel := &simulatedoc.Trace{Name: "gavel_trace_small_test.csv"}
 	for name, c := range map[string]struct {
-		change func(*simulation.Request)
+		change func(*simulatedoc.Request)
 		want   string
 	}{
-		"format": {func(r *simulation.Request) { r.Trace = gavel }, "needs a Pollux workload"},
-		"type": {func(r *simulation.Request) { r.GPUs = []hare.TypeCount{{Type: "V100", Count: 8}} },
+		"format": {func(r *simulatedoc.Request) { r.Trace = gavel }, "needs a Pollux workload"},
+		"type": {func(r *simulatedoc.Request) { r.GPUs = []hare.TypeCount{{Type: "V100", Count: 8}} },
 			"the step times are of T4"},
-		"interval": {func(r *simulation.Request) { r.IntervalS = -1 }, "whole number of seconds"},
-		"restart":  {func(r *simulation.Request) { r.RestartUs = us(500_000) }, "whole number of seconds"},
-		"faults":   {func(r *simulation.Request) { r.Stragglers = true }, "with that stragglers are not simulated"},
-		"window":   {func(r *simulation.Request) { r.Last = 160 }, "the trace has 160 jobs"},
-		"narrow": {func(r *simulation.Request) { r.GPUs = []hare.TypeCount{{Type: "T4", Count: 4}} },
+		"interval": {func(r *simulatedoc.Request) { r.IntervalS = -1 }, "whole number of seconds"},
+		"restart":  {func(r *simulatedoc.Request) { r.RestartUs = us(500_000) }, "whole number of seconds"},
+		"faults":   {func(r *simulatedoc.Request) { r.Stragglers = true }, "with that stragglers are not simulated"},
+		"window":   {func(r *simulatedoc.Request) { r.Last = 160 }, "the trace has 160 jobs"},
+		"narrow": {func(r *simulatedoc.Request) { r.GPUs = []hare.TypeCount{{Type: "T4", Count: 4}} },
 			"jobs wait for ever"},
-		"table": {func(r *simulation.Request) {
+		"table": {func(r *simulatedoc.Request) {
 			r.Trace.Table = []byte(
 				"application,placement,num_nodes,num_replicas,local_batch,step_time_s,sync_time_s\nbert,1,1,1,12,1,0.1\n")
 		}, "unknown model"},

@@ -6,14 +6,14 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/study"
-	"github.com/hare-sched/hare/study/simulation"
+	simulatedoc "github.com/hare-sched/hare/wire/simulate"
 )
 
 // Two policies run twenty jobs of Gavel's trace small_test on eight GPUs of each of three types.
 func ExampleSimulate() {
-	rep, err := study.Simulate(context.Background(), &simulation.Request{
+	rep, err := study.Simulate(context.Background(), &simulatedoc.Request{
 		Policies: []string{"gavel:fifo", "hlas"},
-		Trace:    &simulation.Trace{Name: "small_test"},
+		Trace:    &simulatedoc.Trace{Name: "small_test"},
 		GPUs:     []hare.TypeCount{{Type: "K80", Count: 8}, {Type: "P100", Count: 8}, {Type: "V100", Count: 8}}},
 		study.Config{})
 	if err != nil {

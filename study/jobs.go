@@ -2,15 +2,15 @@ package study
 
 import (
 	"github.com/hare-sched/hare/sim"
-	"github.com/hare-sched/hare/study/simulation"
+	simulatedoc "github.com/hare-sched/hare/wire/simulate"
 )
 
 // EachJob returns the jobs of the run, by number.
-func (run *Run) EachJob() []simulation.Job {
-	out := make([]simulation.Job, len(run.Figures))
+func (run *Run) EachJob() []simulatedoc.Job {
+	out := make([]simulatedoc.Job, len(run.Figures))
 	for i := range run.Figures {
 		x := run.jobRow(i)
-		out[i] = simulation.Job{ID: x.JobID, Weight: x.Weight, ArrivalS: x.ArrivalS, StartS: x.StartS, EndS: x.EndS,
+		out[i] = simulatedoc.Job{ID: x.JobID, Weight: x.Weight, ArrivalS: x.ArrivalS, StartS: x.StartS, EndS: x.EndS,
 			JCTS: x.JCTS, WaitS: x.WaitS, Slowdown: x.Slowdown, Rho: x.Rho, Preemptions: x.Preemptions, State: x.State,
 			Counted: x.Counts}
 	}
@@ -19,7 +19,7 @@ func (run *Run) EachJob() []simulation.Job {
 
 // RunOf returns the run that a server described, with the figures of its jobs where
 // the server gave them.
-func RunOf(described simulation.Run) Run {
+func RunOf(described simulatedoc.Run) Run {
 	or := func(x *float64, none float64) float64 {
 		if x == nil {
 			return none

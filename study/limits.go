@@ -6,7 +6,7 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/policy"
-	"github.com/hare-sched/hare/study/simulation"
+	simulatedoc "github.com/hare-sched/hare/wire/simulate"
 )
 
 // Limits bound the time and memory of a simulation by its input, before the
@@ -28,7 +28,7 @@ type Limits struct {
 var matching = []string{"sched_allox"}
 
 // Check refuses requests that are too large, as far as the request alone shows.
-func (l *Limits) Check(req *simulation.Request) error {
+func (l *Limits) Check(req *simulatedoc.Request) error {
 	r := (*request)(req)
 	if n := r.countRuns(); l.Runs > 0 && n > l.Runs {
 		at := "/repeat"

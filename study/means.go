@@ -2,7 +2,7 @@ package study
 
 import (
 	"github.com/hare-sched/hare/sim"
-	"github.com/hare-sched/hare/study/simulation"
+	simulatedoc "github.com/hare-sched/hare/wire/simulate"
 )
 
 // figure is a figure of a run that has a mean over repeats.
@@ -40,11 +40,11 @@ var figures = []figure{
 
 // meansOf returns the means of each policy. The repeats of a policy must be
 // consecutive in runs.
-func meansOf(runs []Run, repeats int) []simulation.Means {
-	var out []simulation.Means
+func meansOf(runs []Run, repeats int) []simulatedoc.Means {
+	var out []simulatedoc.Means
 	for ; len(runs) >= repeats; runs = runs[repeats:] {
-		m := simulation.Means{Policy: runs[0].Policy, Engine: runs[0].Engine, Repeats: int64(repeats),
-			Figures: map[string]simulation.MeanInterval{}}
+		m := simulatedoc.Means{Policy: runs[0].Policy, Engine: runs[0].Engine, Repeats: int64(repeats),
+			Figures: map[string]simulatedoc.MeanInterval{}}
 		values := make([]float64, repeats)
 		for _, f := range figures {
 			for i := range values {
@@ -59,13 +59,13 @@ func meansOf(runs []Run, repeats int) []simulation.Means {
 
 // interval returns the mean of values with its confidence interval, which a single
 // value does not have.
-func interval(values []float64) simulation.MeanInterval {
+func interval(values []float64) simulatedoc.MeanInterval {
 	var s sim.Stat
 	for _, v := range values {
 		s.Add(v)
 	}
 	if len(values) < 2 {
-		return simulation.MeanInterval{Mean: s.Mean}
+		return simulatedoc.MeanInterval{Mean: s.Mean}
 	}
-	return simulation.MeanInterval{Mean: s.Mean, Half: &s.Half}
+	return simulatedoc.MeanInterval{Mean: s.Mean, Half: &s.Half}
 }

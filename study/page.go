@@ -10,8 +10,8 @@ import (
 
 	"github.com/hare-sched/hare/internal/words"
 	"github.com/hare-sched/hare/plot"
-	"github.com/hare-sched/hare/study/simulation"
 	"github.com/hare-sched/hare/web"
+	simulatedoc "github.com/hare-sched/hare/wire/simulate"
 )
 
 // CDF draws the distribution of completion times of each policy as an SVG picture.
@@ -103,7 +103,7 @@ func (r *Report) Page(w io.Writer) error {
 	} else if !errors.Is(err, plot.ErrNoSample) {
 		return err
 	}
-	var of []func(*Run, *simulation.Means) string
+	var of []func(*Run, *simulatedoc.Means) string
 	for _, f := range pageFigures {
 		data.Heads = append(data.Heads, f.head)
 		data.Meanings = append(data.Meanings, struct{ Head, Text string }{f.head, f.meaning})
@@ -111,7 +111,7 @@ func (r *Report) Page(w io.Writer) error {
 	}
 	for i := 0; i < len(r.Runs); {
 		x, step := &r.Runs[i], 1
-		var m *simulation.Means
+		var m *simulatedoc.Means
 		if r.Means != nil {
 			m = &r.Means[len(data.Rows)]
 			step = int(m.Repeats)

@@ -7,16 +7,16 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/study"
-	"github.com/hare-sched/hare/study/simulation"
+	simulatedoc "github.com/hare-sched/hare/wire/simulate"
 )
 
 // Policies of a simulation take the parameters that sessions take. Those that are the defaults of
 // sessions change nothing.
 func TestParameters(t *testing.T) {
-	with := func(parameters string, change func(*simulation.Request)) (*study.Report, error) {
+	with := func(parameters string, change func(*simulatedoc.Request)) (*study.Report, error) {
 		t.Helper()
-		req := &simulation.Request{Policies: []string{"hgittins", "rolling", "hlas"}, Seed: 1,
-			Generate: &simulation.Generate{Jobs: 12, Arrivals: "uniform:60", Sync: "gang"},
+		req := &simulatedoc.Request{Policies: []string{"hgittins", "rolling", "hlas"}, Seed: 1,
+			Generate: &simulatedoc.Generate{Jobs: 12, Arrivals: "uniform:60", Sync: "gang"},
 			GPUs:     []hare.TypeCount{{Type: "T4", Count: 4}, {Type: "V100", Count: 4}}}
 		if err := json.Unmarshal([]byte(parameters), &req.Parameters); err != nil {
 			t.Fatal(err)
@@ -26,7 +26,7 @@ func TestParameters(t *testing.T) {
 		}
 		return study.Simulate(t.Context(), req, study.Config{})
 	}
-	played := func(parameters string, change func(*simulation.Request)) [3]float64 {
+	played := func(parameters string, change func(*simulatedoc.Request)) [3]float64 {
 		t.Helper()
 		rep, err := with(parameters, change)
 		if err != nil {
@@ -45,7 +45,7 @@ func TestParameters(t *testing.T) {
 			t.Errorf("policy %d has the mean %v with other parameters, too", i, mean)
 		}
 	}
-	late := func(r *simulation.Request) { r.PlanLatencyUs = 1e6 }
+	late := func(r *simulatedoc.Request) { r.PlanLatencyUs = 1e6 }
 	if a, b := played(`{"rolling":{"kappa":8}}`, late), played(`{}`, late); a != b || a == plain {
 		t.Errorf("late plans: %v with default parameters, %v without parameters", a, b)
 	}
@@ -58,7 +58,7 @@ func TestParameters(t *testing.T) {
 		`{"srtf":{}}`:                        "/parameters/srtf",
 		`{"gavel:fifo":{"fifo_slowdown":1}}`: "/parameters/gavel:fifo",
 	} {
-		_, err := with(parameters, func(r *simulation.Request) {
+		_, err := with(parameters, func(r *simulatedoc.Request) {
 			if r.Policies[0] = "srtf"; parameters != `{"srtf":{}}` {
 				r.Policies = append(r.Policies[1:], "hgittins", "gavel:fifo")
 			}
@@ -68,8 +68,8 @@ func TestParameters(t *testing.T) {
 			t.Errorf("%s: %v", parameters, err)
 		}
 	}
-	if _, err := with(`{"srtf":{}}`, func(r *simulation.Request) {
-		r.Policies, r.Sizes = []string{"srtf"}, simulation.SizesEstimates
+	if _, err := with(`{"srtf":{}}`, func(r *simulatedoc.Request) {
+		r.Policies, r.Sizes = []string{"srtf"}, simulatedoc.SizesEstimates
 	}); err != nil {
 		t.Error(err)
 	}
@@ -79,9 +79,9 @@ func TestParameters(t *testing.T) {
 func TestParametersOfLeases(t *testing.T) {
 	mean := func(policy, parameters string, each int) float64 {
 		t.Helper()
-		req := &simulation.Request{Policies: []string{policy}, GPUs: []hare.TypeCount{{Type: "V100", Count: each},
+		req := &simulatedoc.Request{Policies: []string{policy}, GPUs: []hare.TypeCount{{Type: "V100", Count: each},
 			{Type: "P100", Count: each}, {Type: "K80", Count: each}},
-			Trace: &simulation.Trace{Name: "gavel_trace_small_test.csv"}}
+			Trace: &simulatedoc.Trace{Name: "gavel_trace_small_test.csv"}}
 		if parameters != "" {
 			req.Parameters = map[string]json.RawMessage{policy: json.RawMessage(parameters)}
 		}
@@ -115,7 +115,7 @@ func TestParametersOfElasticPolicies(t *testing.T) {
 	}
 	mean := func(policy, parameters string) float64 {
 		t.Helper()
-		req := &simulation.Request{Policies: []string{policy}, Trace: &simulation.Trace{Name: "pollux_workload_6.csv"},
+		req := &simulatedoc.Request{Policies: []string{policy}, Trace: &simulatedoc.Trace{Name: "pollux_workload_6.csv"},
 			Last: 60}
 		if policy == "pollux" {
 			req.Last = 7
@@ -153,8 +153,8 @@ func TestParametersOfElasticPolicies(t *testing.T) {
 
 // A parameter that the cluster rules out is refused with its place in the request.
 func TestParametersThatNeedBandwidths(t *testing.T) {
-	req := &simulation.Request{Policies: []string{"sampling"}, Instance: gangs(hare.Relaxed),
-		Sizes:      simulation.SizesEstimates,
+	req := &simulatedoc.Request{Policies: []string{"sampling"}, Instance: gangs(hare.Relaxed),
+		Sizes:      simulatedoc.SizesEstimates,
 		Parameters: map[string]json.RawMessage{"sampling": json.RawMessage(`{"ring":true}`)}}
 	_, err := study.Simulate(t.Context(), req, study.Config{})
 	var fault *hare.InvalidError

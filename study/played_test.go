@@ -7,7 +7,7 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/study"
-	"github.com/hare-sched/hare/study/simulation"
+	simulatedoc "github.com/hare-sched/hare/wire/simulate"
 )
 
 // If a trace has no speeds and the cluster has several types, the report says that all types count
@@ -21,8 +21,8 @@ func TestPlayed(t *testing.T) {
 		{[]hare.TypeCount{{Type: "A", Count: 4}}, false},
 		{[]hare.TypeCount{{Type: "A", Count: 4}, {Type: "B", Count: 2}}, true},
 	} {
-		rep, err := study.Simulate(t.Context(), &simulation.Request{
-			Policies: []string{"fifo"}, Trace: &simulation.Trace{Text: []byte(text), Format: "philly"}, GPUs: c.gpus,
+		rep, err := study.Simulate(t.Context(), &simulatedoc.Request{
+			Policies: []string{"fifo"}, Trace: &simulatedoc.Trace{Text: []byte(text), Format: "philly"}, GPUs: c.gpus,
 			Seed: 7,
 		}, study.Config{})
 		if err != nil {

@@ -7,7 +7,7 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/policy"
-	"github.com/hare-sched/hare/study/simulation"
+	simulatedoc "github.com/hare-sched/hare/wire/simulate"
 )
 
 // If a trace would have more than ten million tasks in rounds of a minute, policies of tasks get
@@ -24,7 +24,7 @@ func TestLongRoundsOfLargeTraces(t *testing.T) {
 	}
 	// 16,667 rounds of a minute on 1,200 GPUs are 20,000,400 tasks.
 	text := []byte("arrival_s,duration_s,num_gpus\n0,1000000,1200\n5,60,1\n")
-	input := func(tr simulation.Trace) *jobsInput {
+	input := func(tr simulatedoc.Trace) *jobsInput {
 		t.Helper()
 		tr.Text, tr.Name = text, "t.csv"
 		r := &request{Policies: []string{"hlas", "gavel:isolated"}, Trace: &tr,
@@ -41,18 +41,18 @@ func TestLongRoundsOfLargeTraces(t *testing.T) {
 				strings.Contains(n, "20000401")
 		})
 	}
-	in := input(simulation.Trace{})
+	in := input(simulatedoc.Trace{})
 	if got := in.tasks.Jobs[0].Rounds; got != 5556 || !noted(in) { // ⌈1000000 / 180⌉
 		t.Errorf("%d rounds; %q", got, in.notes)
 	}
 	if got := in.leases.jobs[0].Steps; got != 16667*1200 {
 		t.Errorf("%d steps on leases", got)
 	}
-	in = input(simulation.Trace{QuantumUs: 60e6})
+	in = input(simulatedoc.Trace{QuantumUs: 60e6})
 	if got := in.tasks.Jobs[0].Rounds; got != 16667 || noted(in) {
 		t.Errorf("%d rounds of a minute; %q", got, in.notes)
 	}
-	if in = input(simulation.Trace{Sync: "rigid"}); noted(in) {
+	if in = input(simulatedoc.Trace{Sync: "rigid"}); noted(in) {
 		t.Errorf("rigid: %q", in.notes)
 	}
 }

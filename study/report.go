@@ -7,14 +7,14 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/sim"
-	"github.com/hare-sched/hare/study/simulation"
+	simulatedoc "github.com/hare-sched/hare/wire/simulate"
 )
 
 // Report is what came of a request: the same one gives the same
 // report, but for the figures of the clock (Config.Timed).
 type Report struct {
 	Runs []Run `json:"runs"` // by policy as asked for, then seed
-	simulation.Summary
+	simulatedoc.Summary
 	// Instance is what policies of tasks played; nil where it was drawn for each
 	// repeat or there were none.
 	Instance *hare.Instance `json:"-"`
@@ -34,7 +34,7 @@ type Answer struct {
 // Run is a policy on the jobs of a request, with one seed. sim.Metrics says how each
 // figure is computed. Run.Each is nil: EachJob gives the jobs.
 type Run struct {
-	simulation.Run
+	simulatedoc.Run
 	// WallS and JobsPerS are there where Config.Timed asked for them.
 	WallS    *float64 `json:"wall_s,omitempty"`
 	JobsPerS *float64 `json:"simulated_jobs_per_s,omitempty"`
@@ -72,8 +72,8 @@ func (r *Report) WithoutClock() *Report {
 const cdfPoints = 1000
 
 // cdfOf thins sorted completion times.
-func cdfOf(jcts []float64) *simulation.CDF {
-	c := &simulation.CDF{JCTS: []float64{}, Share: []float64{}}
+func cdfOf(jcts []float64) *simulatedoc.CDF {
+	c := &simulatedoc.CDF{JCTS: []float64{}, Share: []float64{}}
 	n := len(jcts)
 	steps := min(n, cdfPoints)
 	for i := range steps {

@@ -14,15 +14,15 @@ import (
 	"github.com/hare-sched/hare/policy"
 	"github.com/hare-sched/hare/policy/task"
 	"github.com/hare-sched/hare/solver"
-	"github.com/hare-sched/hare/study/simulation"
 	"github.com/hare-sched/hare/trace"
+	simulatedoc "github.com/hare-sched/hare/wire/simulate"
 )
 
-// request is a simulation.Request with what this package makes of it.
-type request simulation.Request
+// request is a simulatedoc.Request with what this package makes of it.
+type request simulatedoc.Request
 
-// jobsTrace is a simulation.Trace with what this package makes of it.
-type jobsTrace simulation.Trace
+// jobsTrace is a simulatedoc.Trace with what this package makes of it.
+type jobsTrace simulatedoc.Trace
 
 // Limits of a request.
 const (
@@ -42,7 +42,7 @@ type Config struct {
 	Timed bool
 	// Progress is called from time to time, from one goroutine at a time. Nil means
 	// that progress is not reported.
-	Progress func(simulation.Progress)
+	Progress func(simulatedoc.Progress)
 	// Limits refuses requests that are too large; the zero value limits nothing.
 	Limits Limits
 	// Record keeps the runs of task policies as results, in Run.Result.
@@ -55,7 +55,7 @@ type Config struct {
 
 // Validate finds all faults that can be found before the trace is read. The error
 // is hare.InvalidErrors, with pointers into the request's JSON form.
-func Validate(req *simulation.Request) error {
+func Validate(req *simulatedoc.Request) error {
 	r := (*request)(req)
 	var faults hare.InvalidErrors
 	bad := func(pointer, code, format string, a ...any) {
@@ -115,7 +115,7 @@ func Validate(req *simulation.Request) error {
 	if r.MergeUs < 0 || r.MergeUs > 0 && r.Trace != nil {
 		bad("/merge_s", "out_of_range", "rounds are merged for more than 0 s, and those of a trace by its quantum")
 	}
-	if r.Sizes != "" && r.Sizes != simulation.SizesExact && r.Sizes != simulation.SizesEstimates {
+	if r.Sizes != "" && r.Sizes != simulatedoc.SizesExact && r.Sizes != simulatedoc.SizesEstimates {
 		bad("/sizes", "unknown_value", "sizes is %q; policies are told exact sizes, or go by estimates", r.Sizes)
 	}
 	r.checkParameters(bad)
@@ -237,7 +237,7 @@ func (rq *request) resetUs() int64   { return orDefault(rq.ResetUs, 1920e6) } //
 func (rq *request) restartUs() int64 { return orDefault(rq.RestartUs, 0) }
 
 // estimates reports whether policies of tasks are told no sizes.
-func (rq *request) estimates() bool { return rq.Sizes == simulation.SizesEstimates }
+func (rq *request) estimates() bool { return rq.Sizes == simulatedoc.SizesEstimates }
 
 // sizesNote says which policies know sizes although the others go by estimates, and how
 // many jobs carry what policies may go by.
@@ -284,6 +284,6 @@ func (rq *request) repeats() int { return max(1, int(rq.Repeat)) }
 func (rq *request) countRuns() int { return len(rq.Policies) * rq.repeats() }
 
 // NewReport returns the empty report on a request.
-func NewReport(req *simulation.Request) *Report {
-	return &Report{Runs: make([]Run, 0, CountRuns(req)), Summary: simulation.Summary{Labels: req.Labels}}
+func NewReport(req *simulatedoc.Request) *Report {
+	return &Report{Runs: make([]Run, 0, CountRuns(req)), Summary: simulatedoc.Summary{Labels: req.Labels}}
 }

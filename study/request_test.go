@@ -11,13 +11,13 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/study"
-	"github.com/hare-sched/hare/study/simulation"
 	"github.com/hare-sched/hare/wire"
+	simulatedoc "github.com/hare-sched/hare/wire/simulate"
 )
 
-func requestOf(t *testing.T, doc string) *simulation.Request {
+func requestOf(t *testing.T, doc string) *simulatedoc.Request {
 	t.Helper()
-	d, err := simulation.Decode(strings.NewReader(doc), wire.Limits{})
+	d, err := simulatedoc.Decode(strings.NewReader(doc), wire.Limits{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,7 +40,7 @@ func TestRequest(t *testing.T) {
 	}
 	if r.First != 3 || r.Last != 9 || r.Seed != 4 || r.Repeat != 5 || r.LeaseUs != nil || r.ResetUs != nil ||
 		*r.RestartUs != 500_000 || r.IntervalS != 30 || len(r.Prices) != 1 ||
-		r.Prices[0] != (simulation.TypePrice{Type: "V100", Micro: 740_000}) {
+		r.Prices[0] != (simulatedoc.TypePrice{Type: "V100", Micro: 740_000}) {
 		t.Errorf("%+v", r)
 	}
 	if r = requestOf(t, `{"policies":["hlas"],"trace":{"name":"x"},"reset_s":0}`); *r.ResetUs != 0 ||

@@ -17,9 +17,9 @@ import (
 	"github.com/hare-sched/hare/policy/lease"
 	"github.com/hare-sched/hare/policy/task"
 	"github.com/hare-sched/hare/sim"
-	"github.com/hare-sched/hare/study/simulation"
 	"github.com/hare-sched/hare/verify"
 	"github.com/hare-sched/hare/wire"
+	simulatedoc "github.com/hare-sched/hare/wire/simulate"
 )
 
 // BuiltInLP is the name of the LP engine that is used where HiGHS does not run.
@@ -30,7 +30,7 @@ const BuiltInLP = "built-in simplex"
 // If runs fail, Simulate returns the error of the first failed run in the order of the
 // report, and no report. Errors are hare.InvalidErrors or *hare.InvalidError
 // about the request, *RunError about a run, and the error of ctx.
-func Simulate(ctx context.Context, doc *simulation.Request, cfg Config) (*Report, error) {
+func Simulate(ctx context.Context, doc *simulatedoc.Request, cfg Config) (*Report, error) {
 	req := (*request)(doc)
 	if err := Validate(doc); err != nil {
 		return nil, err
@@ -55,7 +55,7 @@ func Simulate(ctx context.Context, doc *simulation.Request, cfg Config) (*Report
 	if err := cfg.Limits.checkInput(req, first); err != nil {
 		return nil, err
 	}
-	s.state = simulation.Progress{Runs: int64(len(s.infos) * repeats)}
+	s.state = simulatedoc.Progress{Runs: int64(len(s.infos) * repeats)}
 	s.runs = make([]simulatedRun, len(s.infos)*repeats)
 	s.state.Jobs = s.state.Runs * int64(first.jobs())
 	if err := s.runAll(ctx); err != nil {
@@ -64,7 +64,7 @@ func Simulate(ctx context.Context, doc *simulation.Request, cfg Config) (*Report
 	rep := NewReport(doc)
 	rep.Notes = slices.Concat(first.notes, first.speedNote(), req.worldNote(), req.parametersNote(), s.sharedNote(first),
 		req.sizesNote(first, s.infos))
-	rep.Played = &simulation.Played{Jobs: req.jobsText(), Cluster: first.clusterText(), Seed: uint64(req.Seed)}
+	rep.Played = &simulatedoc.Played{Jobs: req.jobsText(), Cluster: first.clusterText(), Seed: uint64(req.Seed)}
 	if req.Generate == nil {
 		rep.Instance = first.tasks
 	}
@@ -90,7 +90,7 @@ type series struct {
 	runs   []simulatedRun
 
 	mu    sync.Mutex // guards the fields below
-	state simulation.Progress
+	state simulatedoc.Progress
 }
 
 type onceInput struct {
@@ -179,7 +179,7 @@ func (s *series) simulate(ctx context.Context, i int) (err error) {
 		return err
 	}
 	r := &s.runs[i]
-	r.run = Run{Run: simulation.Run{Policy: info.Name, Engine: string(info.Engine),
+	r.run = Run{Run: simulatedoc.Run{Policy: info.Name, Engine: string(info.Engine),
 		Knows: string(info.KnowsOf(s.req.estimates())),
 		Seed:  uint64(s.req.Seed) + uint64(repeat)}}
 	began := time.Now()

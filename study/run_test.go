@@ -10,17 +10,17 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/study"
-	"github.com/hare-sched/hare/study/simulation"
 	"github.com/hare-sched/hare/verify"
+	simulatedoc "github.com/hare-sched/hare/wire/simulate"
 )
 
 var eights = []hare.TypeCount{{Type: "V100", Count: 8}, {Type: "P100", Count: 8}, {Type: "K80", Count: 8}}
 
-func smallTest(policies ...string) *simulation.Request {
-	return &simulation.Request{Policies: policies, Trace: &simulation.Trace{Name: "small_test"}, GPUs: eights}
+func smallTest(policies ...string) *simulatedoc.Request {
+	return &simulatedoc.Request{Policies: policies, Trace: &simulatedoc.Trace{Name: "small_test"}, GPUs: eights}
 }
 
-func simulate(t *testing.T, req *simulation.Request, cfg study.Config) *study.Report {
+func simulate(t *testing.T, req *simulatedoc.Request, cfg study.Config) *study.Report {
 	t.Helper()
 	rep, err := study.Simulate(t.Context(), req, cfg)
 	if err != nil {
@@ -86,9 +86,9 @@ func TestSimulateIsDeterministic(t *testing.T) {
 	req.Repeat, req.Seed, req.CDF = 3, 7, true
 	want := text(t, simulate(t, req, study.Config{}))
 	for _, parallel := range []int{1, 4, 99} {
-		var last simulation.Progress
+		var last simulatedoc.Progress
 		calls := 0
-		got := text(t, simulate(t, req, study.Config{Parallel: parallel, Progress: func(p simulation.Progress) {
+		got := text(t, simulate(t, req, study.Config{Parallel: parallel, Progress: func(p simulatedoc.Progress) {
 			if p.JobsDone < last.JobsDone || p.Events < last.Events || p.RunsDone < last.RunsDone {
 				t.Errorf("%+v after %+v", p, last)
 			}
@@ -138,8 +138,8 @@ func TestSimulateIsDeterministic(t *testing.T) {
 func TestIntervalByHand(t *testing.T) {
 	// The values 1, 2, 3 and 4 have mean 2.5 and s = √(5/3). With t(3) = 3.182446, half of the
 	// interval is 3.182446·√(5/3)/2.
-	req := &simulation.Request{Policies: []string{"fifo"},
-		Generate: &simulation.Generate{Jobs: 5}, GPUs: []hare.TypeCount{{Type: "V100", Count: 2}}, Repeat: 4}
+	req := &simulatedoc.Request{Policies: []string{"fifo"},
+		Generate: &simulatedoc.Generate{Jobs: 5}, GPUs: []hare.TypeCount{{Type: "V100", Count: 2}}, Repeat: 4}
 	rep := simulate(t, req, study.Config{})
 	var mean, squares float64
 	for _, r := range rep.Runs {
@@ -154,7 +154,7 @@ func TestIntervalByHand(t *testing.T) {
 		t.Errorf("%+v, want %v ± %v", got, mean, want)
 	}
 	// Repeat 2 is the instance of seed 2.
-	other := simulate(t, &simulation.Request{Policies: []string{"fifo"}, Generate: req.Generate,
+	other := simulate(t, &simulatedoc.Request{Policies: []string{"fifo"}, Generate: req.Generate,
 		GPUs: req.GPUs, Seed: 2}, study.Config{})
 	if other.Runs[0].MeanJCTS != rep.Runs[2].MeanJCTS || rep.Instance != nil {
 		t.Error("seeds")
@@ -175,7 +175,7 @@ func gangs(sync hare.Sync) *hare.Instance {
 // lease (⌊0.2·360⌋ = 72 steps) and takes 600 s. Job y on both K80s does 0.1 steps a second and takes
 // 720 s. The round of leases in which x ends lasts until y ends.
 func TestSimulateAnInstanceOnLeases(t *testing.T) {
-	req := &simulation.Request{Policies: []string{"gavel:fifo_perf", "kueue"}, Instance: gangs(hare.Gang)}
+	req := &simulatedoc.Request{Policies: []string{"gavel:fifo_perf", "kueue"}, Instance: gangs(hare.Gang)}
 	rep := simulate(t, req, study.Config{})
 	lease := rep.Runs[0]
 	if lease.MeanJCTS != (600+720)/2 || lease.WeightedJCTS != 2*600+720 || lease.TotalS != 720 ||
@@ -239,8 +239,8 @@ func TestSimulateEveryFormat(t *testing.T) {
 			"job_id,arrival_s,job_type,total_steps,scale_factor,priority_weight,batch_mode\n" +
 				"0,0,A3C,1000,1,1,gns\n1,4,A3C,2000,1,2,gns\n", eights},
 	} {
-		req := &simulation.Request{Policies: []string{"gavel:fifo_perf", "fifo"},
-			Trace: &simulation.Trace{Name: name, Text: []byte(f.text)}, GPUs: f.gpus}
+		req := &simulatedoc.Request{Policies: []string{"gavel:fifo_perf", "fifo"},
+			Trace: &simulatedoc.Trace{Name: name, Text: []byte(f.text)}, GPUs: f.gpus}
 		rep := simulate(t, req, study.Config{})
 		for _, r := range rep.Runs {
 			if r.Jobs != 2 || r.Dropped != 0 || r.MeanJCTS <= 0 {
@@ -273,7 +273,7 @@ func TestSimulateWindow(t *testing.T) {
 }
 
 func TestSimulateRefuses(t *testing.T) {
-	small := func(change func(*simulation.Request)) *simulation.Request {
+	small := func(change func(*simulatedoc.Request)) *simulatedoc.Request {
 		r := smallTest("gavel:fifo")
 		change(r)
 		return r
@@ -283,37 +283,37 @@ func TestSimulateRefuses(t *testing.T) {
 	wide := gangs(hare.Gang)
 	wide.Jobs[1].Tasks = 3
 	for name, c := range map[string]struct {
-		req              *simulation.Request
+		req              *simulatedoc.Request
 		pointer, message string
 	}{
-		"no policies": {small(func(r *simulation.Request) { r.Policies = nil }), "/policies", "name 1 to 64"},
+		"no policies": {small(func(r *simulatedoc.Request) { r.Policies = nil }), "/policies", "name 1 to 64"},
 		"unknown":     {smallTest("hlas", "tiresas"), "/policies/1", `did you mean "tiresias"?`},
 		"twice":       {smallTest("hlas", "hlas"), "/policies/1", "twice"},
-		"no jobs": {small(func(r *simulation.Request) { r.Trace = nil }), "",
+		"no jobs": {small(func(r *simulatedoc.Request) { r.Trace = nil }), "",
 			"one of trace, instance and generate"},
-		"two sources": {small(func(r *simulation.Request) { r.Instance = gangs(hare.Gang) }), "", "here are 2"},
-		"no such trace": {small(func(r *simulation.Request) { r.Trace.Name = "absent" }), "/trace/name",
+		"two sources": {small(func(r *simulatedoc.Request) { r.Instance = gangs(hare.Gang) }), "", "here are 2"},
+		"no such trace": {small(func(r *simulatedoc.Request) { r.Trace.Name = "absent" }), "/trace/name",
 			"no shipped file"},
-		"format": {small(func(r *simulation.Request) { r.Trace.Format = "phily" }), "/trace/format",
+		"format": {small(func(r *simulatedoc.Request) { r.Trace.Format = "phily" }), "/trace/format",
 			`did you mean "philly"?`},
-		"columns": {small(func(r *simulation.Request) { r.Trace.Text = []byte("a,b\n1,2\n") }), "/trace/text",
+		"columns": {small(func(r *simulatedoc.Request) { r.Trace.Text = []byte("a,b\n1,2\n") }), "/trace/text",
 			"the columns tell no format"},
-		"window": {small(func(r *simulation.Request) { r.First, r.Last = 18, 20 }), "/jobs", "the trace has 20 jobs"},
-		"lease": {small(func(r *simulation.Request) { r.LeaseUs, r.RestartUs = us(5e6), us(5e6) }), "/restart_s",
+		"window": {small(func(r *simulatedoc.Request) { r.First, r.Last = 18, 20 }), "/jobs", "the trace has 20 jobs"},
+		"lease": {small(func(r *simulatedoc.Request) { r.LeaseUs, r.RestartUs = us(5e6), us(5e6) }), "/restart_s",
 			"less than a lease"},
-		"reset":   {small(func(r *simulation.Request) { r.ResetUs = us(-1) }), "/reset_s", "from 0"},
-		"repeat":  {small(func(r *simulation.Request) { r.Repeat = 1001 }), "/repeat", "1 to 1000"},
+		"reset":   {small(func(r *simulatedoc.Request) { r.ResetUs = us(-1) }), "/reset_s", "from 0"},
+		"repeat":  {small(func(r *simulatedoc.Request) { r.Repeat = 1001 }), "/repeat", "1 to 1000"},
 		"one GPU": {smallTest("gavel:allox"), "/policies/0", `job "0" of the trace needs 2`},
-		"pairs": {&simulation.Request{Policies: []string{"fifo", "gavel:gandiva"}, Instance: gangs(hare.Gang)},
+		"pairs": {&simulatedoc.Request{Policies: []string{"fifo", "gavel:gandiva"}, Instance: gangs(hare.Gang)},
 			"/policies/1", "rates of jobs that share GPUs"},
-		"windows": {&simulation.Request{Policies: []string{"gavel:fifo"}, Instance: busy}, "/cluster/nodes/0",
+		"windows": {&simulatedoc.Request{Policies: []string{"gavel:fifo"}, Instance: busy}, "/cluster/nodes/0",
 			"always in service"},
-		"wide": {&simulation.Request{Policies: []string{"fifo"}, Instance: wide}, "", `job "y" needs 3 GPUs at once`},
-		"long round": {&simulation.Request{Policies: []string{"gavel:fifo"}, Instance: gangs(hare.Gang),
+		"wide": {&simulatedoc.Request{Policies: []string{"fifo"}, Instance: wide}, "", `job "y" needs 3 GPUs at once`},
+		"long round": {&simulatedoc.Request{Policies: []string{"gavel:fifo"}, Instance: gangs(hare.Gang),
 			LeaseUs: us(5e6)},
 			"/lease_s",
 			`a round of job "x"`},
-		"other types": {&simulation.Request{Policies: []string{"fifo"}, Instance: gangs(hare.Gang),
+		"other types": {&simulatedoc.Request{Policies: []string{"fifo"}, Instance: gangs(hare.Gang),
 			GPUs: []hare.TypeCount{{Type: "A10", Count: 2}}}, "", `job "x" needs 2 GPUs at once among K80, V100`},
 	} {
 		rep, err := study.Simulate(t.Context(), c.req, study.Config{})
@@ -330,7 +330,7 @@ func TestSimulateFailure(t *testing.T) {
 	inst := gangs(hare.Gang)
 	// All GPUs leave before the jobs can end.
 	inst.Cluster.Nodes[0].Windows = []hare.Window{{StartUs: 0, EndUs: 50e6}}
-	rep, err := study.Simulate(t.Context(), &simulation.Request{Policies: []string{"hlas", "fifo"}, Instance: inst},
+	rep, err := study.Simulate(t.Context(), &simulatedoc.Request{Policies: []string{"hlas", "fifo"}, Instance: inst},
 		study.Config{Parallel: 2})
 	var fault *study.RunError
 	if rep != nil || !errors.As(err, &fault) || fault.Policy != "hlas" || fault.Code != "stalled" ||

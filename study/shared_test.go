@@ -9,7 +9,7 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/study"
-	"github.com/hare-sched/hare/study/simulation"
+	simulatedoc "github.com/hare-sched/hare/wire/simulate"
 )
 
 // sharedInstance is two jobs of one GPU that take 100 and 90 s, of which the class of the second says that it is
@@ -39,7 +39,7 @@ func TestSharedByHand(t *testing.T) {
 			[2]float64{100, 190}},
 		{"guaranteed", `{}`, [2]float64{100, 190}},
 	} {
-		req := &simulation.Request{Policies: []string{"antman", "fifo"}, Instance: sharedInstance(c.kind), Bound: "always",
+		req := &simulatedoc.Request{Policies: []string{"antman", "fifo"}, Instance: sharedInstance(c.kind), Bound: "always",
 			Parameters: map[string]json.RawMessage{"antman": json.RawMessage(c.parameters)}}
 		rep, err := study.Simulate(t.Context(), req, study.Config{})
 		if err != nil {
@@ -64,8 +64,8 @@ func TestSharedByHand(t *testing.T) {
 func TestSharedTraces(t *testing.T) {
 	gpus := []hare.TypeCount{{Type: "V100", Count: 4}, {Type: "P100", Count: 4}, {Type: "K80", Count: 4}}
 	play := func(seed, parallel int) []study.Run {
-		req := &simulation.Request{Policies: []string{"antman"}, Seed: int64(seed), Repeat: 2, GPUs: gpus,
-			Trace: &simulation.Trace{Name: "gavel_trace_small_test.csv"}}
+		req := &simulatedoc.Request{Policies: []string{"antman"}, Seed: int64(seed), Repeat: 2, GPUs: gpus,
+			Trace: &simulatedoc.Trace{Name: "gavel_trace_small_test.csv"}}
 		rep, err := study.Simulate(t.Context(), req, study.Config{Parallel: parallel})
 		if err != nil {
 			t.Fatal(err)
@@ -83,18 +83,19 @@ func TestSharedTraces(t *testing.T) {
 
 func TestSharedRefusals(t *testing.T) {
 	for _, c := range []struct {
-		change     func(*simulation.Request)
+		change     func(*simulatedoc.Request)
 		at, detail string
 	}{
-		{func(r *simulation.Request) { r.Stragglers = true }, "/stragglers", "share GPUs"},
-		{func(r *simulation.Request) { r.Instance.Cluster.Nodes[0].Windows = []hare.Window{{EndUs: 5e6}} },
+		{func(r *simulatedoc.Request) { r.Stragglers = true }, "/stragglers", "share GPUs"},
+		{func(r *simulatedoc.Request) { r.Instance.Cluster.Nodes[0].Windows = []hare.Window{{EndUs: 5e6}} },
 			"/cluster/nodes/0", "share GPUs"},
-		{func(r *simulation.Request) { r.Instance = sharedInstance("best") }, "/instance/jobs/1/class/antman", "guaranteed"},
-		{func(r *simulation.Request) { r.Instance.Jobs[1].WeightMicro = 0 }, "/instance/jobs/1/weight", "weighs nothing"},
-		{func(r *simulation.Request) { r.Parameters = map[string]json.RawMessage{"antman": []byte(`{"x":1}`)} },
+		{func(r *simulatedoc.Request) { r.Instance = sharedInstance("best") }, "/instance/jobs/1/class/antman",
+			"guaranteed"},
+		{func(r *simulatedoc.Request) { r.Instance.Jobs[1].WeightMicro = 0 }, "/instance/jobs/1/weight", "weighs nothing"},
+		{func(r *simulatedoc.Request) { r.Parameters = map[string]json.RawMessage{"antman": []byte(`{"x":1}`)} },
 			"/parameters/antman/x", "no parameter"},
 	} {
-		req := &simulation.Request{Policies: []string{"antman"}, Instance: sharedInstance("opportunistic")}
+		req := &simulatedoc.Request{Policies: []string{"antman"}, Instance: sharedInstance("opportunistic")}
 		c.change(req)
 		_, err := study.Simulate(t.Context(), req, study.Config{})
 		var all hare.InvalidErrors

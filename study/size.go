@@ -4,15 +4,15 @@ import (
 	"io"
 
 	"github.com/hare-sched/hare/policy"
-	"github.com/hare-sched/hare/study/simulation"
+	simulatedoc "github.com/hare-sched/hare/wire/simulate"
 )
 
 // CountRuns returns the number of runs that a request asks for.
-func CountRuns(req *simulation.Request) int { return (*request)(req).countRuns() }
+func CountRuns(req *simulatedoc.Request) int { return (*request)(req).countRuns() }
 
 // GuessJobs estimates the number of jobs of a run without parsing the trace: a trace
 // has about one job a line. O(bytes of the trace).
-func GuessJobs(req *simulation.Request) int {
+func GuessJobs(req *simulatedoc.Request) int {
 	switch {
 	case req.Instance != nil:
 		return len(req.Instance.Jobs)
@@ -30,7 +30,7 @@ func GuessJobs(req *simulation.Request) int {
 
 // NeedsLP reports whether a policy of a request solves linear programs, which
 // makes its runs far longer than others.
-func NeedsLP(req *simulation.Request) bool {
+func NeedsLP(req *simulatedoc.Request) bool {
 	for _, name := range req.Policies {
 		if p, err := policy.Find(name); err == nil && p.Needs.LP {
 			return true

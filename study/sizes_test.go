@@ -8,8 +8,8 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/study"
-	"github.com/hare-sched/hare/study/simulation"
 	"github.com/hare-sched/hare/trace"
+	simulatedoc "github.com/hare-sched/hare/wire/simulate"
 )
 
 // estimatedJobs are generated jobs whose estimates are the sizes times a factor.
@@ -37,8 +37,8 @@ func ExampleSimulate_estimates() {
 		fmt.Println(err)
 		return
 	}
-	for _, sizes := range []string{simulation.SizesExact, simulation.SizesEstimates} {
-		req := &simulation.Request{Policies: []string{"srtf"}, Instance: inst, Sizes: sizes}
+	for _, sizes := range []string{simulatedoc.SizesExact, simulatedoc.SizesEstimates} {
+		req := &simulatedoc.Request{Policies: []string{"srtf"}, Instance: inst, Sizes: sizes}
 		rep, err := study.Simulate(context.Background(), req, study.Config{})
 		if err != nil {
 			fmt.Println(err)
@@ -65,7 +65,7 @@ func TestSizesAreNotTold(t *testing.T) {
 	names := []string{"asrpt", "easy_backfill", "hare_offline", "hare_paper", "rolling", "sampling",
 		"sched_allox", "sched_homo", "slurm",
 		"srtf", "themis", "tiresias_gittins"}
-	req := &simulation.Request{Policies: names, Instance: inst, Sizes: simulation.SizesEstimates}
+	req := &simulatedoc.Request{Policies: names, Instance: inst, Sizes: simulatedoc.SizesEstimates}
 	rep, err := study.Simulate(t.Context(), req, study.Config{})
 	if err != nil {
 		t.Fatal(err)

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/hare-sched/hare/study/simulation"
+	simulatedoc "github.com/hare-sched/hare/wire/simulate"
 )
 
 // column is a column of the table for terminals. Where the table is too wide, the
@@ -16,19 +16,19 @@ import (
 type column struct {
 	head string
 	rank int
-	of   func(*Run, *simulation.Means) string
+	of   func(*Run, *simulatedoc.Means) string
 }
 
 // plusMinus formats a figure, with half the width of its confidence interval over
 // repeats.
-func plusMinus(name string, digits int) func(*Run, *simulation.Means) string {
+func plusMinus(name string, digits int) func(*Run, *simulatedoc.Means) string {
 	var of func(*Run) float64
 	for _, f := range figures {
 		if f.name == name {
 			of = f.of
 		}
 	}
-	return func(run *Run, m *simulation.Means) string {
+	return func(run *Run, m *simulatedoc.Means) string {
 		if m == nil {
 			return fmt.Sprintf("%.*f", digits, of(run))
 		}
@@ -41,17 +41,17 @@ func plusMinus(name string, digits int) func(*Run, *simulation.Means) string {
 }
 
 // meanOnly is plusMinus without the interval.
-func meanOnly(name string, digits int) func(*Run, *simulation.Means) string {
+func meanOnly(name string, digits int) func(*Run, *simulatedoc.Means) string {
 	with := plusMinus(name, digits)
-	return func(run *Run, m *simulation.Means) string {
+	return func(run *Run, m *simulatedoc.Means) string {
 		s, _, _ := strings.Cut(with(run, m), " ±")
 		return s
 	}
 }
 
 var columns = []column{
-	{"policy", 0, func(run *Run, _ *simulation.Means) string { return run.Policy }},
-	{"jobs", 3, func(run *Run, _ *simulation.Means) string { return fmt.Sprint(run.Jobs - run.Dropped) }},
+	{"policy", 0, func(run *Run, _ *simulatedoc.Means) string { return run.Policy }},
+	{"jobs", 3, func(run *Run, _ *simulatedoc.Means) string { return fmt.Sprint(run.Jobs - run.Dropped) }},
 	{"mean JCT s", 0, plusMinus("mean_jct_s", 3)},
 	{"weighted", 4, plusMinus("weighted_mean_jct_s", 3)},
 	{"p50 s", 6, meanOnly("p50_jct_s", 0)},
@@ -63,7 +63,7 @@ var columns = []column{
 	{"Jain", 5, meanOnly("jain", 2)},
 	{"switches", 7, meanOnly("switches", 0)},
 	{"stopped", 3, meanOnly("preemptions", 0)},
-	{"jobs/s", 8, func(run *Run, _ *simulation.Means) string {
+	{"jobs/s", 8, func(run *Run, _ *simulatedoc.Means) string {
 		if run.JobsPerS == nil {
 			return ""
 		}
@@ -81,7 +81,7 @@ func (r *Report) Table(w io.Writer, width int) error {
 	for i, c := range columns {
 		cells[i] = append(cells[i], c.head)
 		for k := 0; k < len(r.Runs); {
-			var m *simulation.Means
+			var m *simulatedoc.Means
 			step := 1
 			if r.Means != nil {
 				m = &r.Means[len(cells[i])-1]

@@ -7,8 +7,8 @@ import (
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/policy"
 	"github.com/hare-sched/hare/sim"
-	"github.com/hare-sched/hare/study/simulation"
 	"github.com/hare-sched/hare/trace"
+	simulatedoc "github.com/hare-sched/hare/wire/simulate"
 )
 
 // checkWorld finds values that are not possible, and disturbances that the engine of a
@@ -26,7 +26,7 @@ func (rq *request) checkWorld(infos []policy.Info, bad func(pointer, code, forma
 		}
 		var what, at string
 		switch {
-		case rq.Failures != (simulation.Failures{}):
+		case rq.Failures != (simulatedoc.Failures{}):
 			what, at = "failing tasks", "/failures"
 		case rq.Stragglers:
 			what, at = "stragglers", "/stragglers"

@@ -7,7 +7,7 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/study"
-	"github.com/hare-sched/hare/study/simulation"
+	simulatedoc "github.com/hare-sched/hare/wire/simulate"
 )
 
 // Runs with a GPU that fails from 5 to 105 s are computed by hand. Job x begins on both V100s, where a
@@ -18,8 +18,8 @@ import (
 func TestSimulateFaults(t *testing.T) {
 	inst := gangs(hare.Gang)
 	inst.Jobs = inst.Jobs[:1]
-	req := &simulation.Request{Policies: []string{"gavel_fifo", "gavel:fifo_perf"}, Instance: inst}
-	req.Faults = []simulation.Fault{{GPU: "a/2", FromUs: 5e6, UntilUs: 105e6}} // the first V100
+	req := &simulatedoc.Request{Policies: []string{"gavel_fifo", "gavel:fifo_perf"}, Instance: inst}
+	req.Faults = []simulatedoc.Fault{{GPU: "a/2", FromUs: 5e6, UntilUs: 105e6}} // the first V100
 	rep := simulate(t, req, study.Config{})
 	for _, r := range rep.Runs {
 		if r.LostTasks == 0 || r.LostS != 10 || r.DownS != 100 || r.MeanJCTS <= 600 ||
@@ -31,34 +31,34 @@ func TestSimulateFaults(t *testing.T) {
 		t.Errorf("tasks end at %v", got)
 	}
 	whole := *req
-	whole.Faults = []simulation.Fault{{Node: "a", FromUs: 5e6, UntilUs: 105e6}}
+	whole.Faults = []simulatedoc.Fault{{Node: "a", FromUs: 5e6, UntilUs: 105e6}}
 	if r := simulate(t, &whole, study.Config{}).Runs; r[0].MeanJCTS != 105+60*20 || r[1].MeanJCTS != 705 ||
 		r[0].DownS != 400 || r[1].DownS != 400 {
 		t.Errorf("%+v\n%+v", r[0], r[1])
 	}
 	for name, c := range map[string]struct {
-		change        func(*simulation.Request)
+		change        func(*simulatedoc.Request)
 		pointer, code string
 	}{
-		"overlap": {func(r *simulation.Request) {
-			r.Faults = append(r.Faults, simulation.Fault{Node: "a", FromUs: 104e6, UntilUs: hare.Forever})
+		"overlap": {func(r *simulatedoc.Request) {
+			r.Faults = append(r.Faults, simulatedoc.Fault{Node: "a", FromUs: 104e6, UntilUs: hare.Forever})
 		}, "/faults/1", "overlap"},
-		"unknown": {func(r *simulation.Request) { r.Faults = []simulation.Fault{{GPU: "b/0", UntilUs: 1}} },
+		"unknown": {func(r *simulatedoc.Request) { r.Faults = []simulatedoc.Fault{{GPU: "b/0", UntilUs: 1}} },
 			"/faults/0",
 			"unknown_gpu"},
-		"unknown, lease": {func(r *simulation.Request) {
-			r.Policies, r.Faults = r.Policies[1:], []simulation.Fault{{GPU: "b/0", UntilUs: 1}}
+		"unknown, lease": {func(r *simulatedoc.Request) {
+			r.Policies, r.Faults = r.Policies[1:], []simulatedoc.Fault{{GPU: "b/0", UntilUs: 1}}
 		}, "/faults/0", "unknown_gpu"},
-		"stragglers": {func(r *simulation.Request) { r.Stragglers = true }, "/stragglers", "needs_tasks"},
-		"failures":   {func(r *simulation.Request) { r.Failures.PerGPUHour = 1 }, "/failures", "needs_tasks"},
-		"bad failures": {func(r *simulation.Request) {
+		"stragglers": {func(r *simulatedoc.Request) { r.Stragglers = true }, "/stragglers", "needs_tasks"},
+		"failures":   {func(r *simulatedoc.Request) { r.Failures.PerGPUHour = 1 }, "/failures", "needs_tasks"},
+		"bad failures": {func(r *simulatedoc.Request) {
 			r.Policies, r.Failures.Probability = r.Policies[:1], 1
 		}, "/failures/probability", "bad_value"},
-		"switch":  {func(r *simulation.Request) { r.SwitchUs = -1 }, "/switch_s", "out_of_range"},
-		"latency": {func(r *simulation.Request) { r.PlanLatencyUs = -1 }, "/plan_latency_s", "out_of_range"},
+		"switch":  {func(r *simulatedoc.Request) { r.SwitchUs = -1 }, "/switch_s", "out_of_range"},
+		"latency": {func(r *simulatedoc.Request) { r.PlanLatencyUs = -1 }, "/plan_latency_s", "out_of_range"},
 	} {
 		bad := *req
-		bad.Faults = append([]simulation.Fault(nil), req.Faults...)
+		bad.Faults = append([]simulatedoc.Fault(nil), req.Faults...)
 		c.change(&bad)
 		_, err := study.Simulate(t.Context(), &bad, study.Config{})
 		var fault *hare.InvalidError
@@ -85,7 +85,7 @@ func TestSimulateWorld(t *testing.T) {
 	req.Policies = []string{"fifo", "gavel:fifo_perf"}
 	req.Repeat = 2
 	req.Stragglers = false
-	req.FaultRate = simulation.FaultRate{GPUMeanUs: 600e6, GPURepairUs: 60e6}
+	req.FaultRate = simulatedoc.FaultRate{GPUMeanUs: 600e6, GPURepairUs: 60e6}
 	rep = simulate(t, req, study.Config{})
 	for i, r := range rep.Runs {
 		if r.DownS <= 0 || r.DownS == rep.Runs[i^1].DownS {
@@ -103,7 +103,7 @@ func TestSimulateMerged(t *testing.T) {
 		j.Rounds *= 100_000
 		j.On = []hare.Profile{{Type: "K80", ComputeUs: 180, SyncUs: 20}, {Type: "V100", ComputeUs: 90, SyncUs: 10}}
 	}
-	req := &simulation.Request{Policies: []string{"hlas", "kueue"}, Instance: inst, MergeUs: 100e6}
+	req := &simulatedoc.Request{Policies: []string{"hlas", "kueue"}, Instance: inst, MergeUs: 100e6}
 	rep := simulate(t, req, study.Config{Record: true})
 	for _, r := range rep.Runs {
 		if !r.Verified || r.Tasks > 100 || r.MeanJCTS < 360 || r.Result == nil || len(rep.Notes) != 1 {

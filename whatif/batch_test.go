@@ -10,7 +10,7 @@ import (
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/solver"
 	"github.com/hare-sched/hare/whatif"
-	"github.com/hare-sched/hare/whatif/scenario"
+	whatifdoc "github.com/hare-sched/hare/wire/whatif"
 )
 
 const wideBase = `{"instance":{"hare":"instance/v1","cluster":{"nodes":[{"name":"a","gpus":{"A":3}},{"name":"b",` +
@@ -44,7 +44,7 @@ func TestDoesNotDependOnConcurrency(t *testing.T) {
 		}
 		var lines []string
 		err := whatif.Run(t.Context(), req, engine, func(l *whatif.Line) error {
-			l.Timing = scenario.Timing{}
+			l.Timing = whatifdoc.Timing{}
 			text, err := json.Marshal(l)
 			lines = append(lines, string(text))
 			return err
@@ -78,7 +78,7 @@ func TestLinesHold(t *testing.T) {
 			t.Errorf("%d: %+v", i, l)
 			continue
 		}
-		if i%5 == 0 && (l.ValueChange.Sign() > 0 || l.Plan == scenario.PlanBase && l.ValueChange.Sign() != 0) {
+		if i%5 == 0 && (l.ValueChange.Sign() > 0 || l.Plan == whatifdoc.PlanBase && l.ValueChange.Sign() != 0) {
 			t.Errorf("more GPUs cost more: %+v", l)
 		}
 		sum := l.Value.Sub(*base.Value)

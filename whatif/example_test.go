@@ -6,8 +6,8 @@ import (
 	"strings"
 
 	"github.com/hare-sched/hare/whatif"
-	"github.com/hare-sched/hare/whatif/scenario"
 	"github.com/hare-sched/hare/wire"
+	whatifdoc "github.com/hare-sched/hare/wire/whatif"
 )
 
 // Two jobs share one GPU. The scenarios ask what a second GPU or the removal of a job would save.
@@ -22,7 +22,7 @@ func ExampleRun() {
 	   {"id": "y in a hurry", "scale_weights": {"y": 9}},
 	   {"id": "no such node", "drain": {"node": "m", "at_s": 60}}],
 	 "options": {"gap": 0}, "ordered": true}`
-	req, err := scenario.Decode(strings.NewReader(document), wire.Limits{})
+	req, err := whatifdoc.Decode(strings.NewReader(document), wire.Limits{})
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"github.com/hare-sched/hare"
-	"github.com/hare-sched/hare/whatif/scenario"
+	whatifdoc "github.com/hare-sched/hare/wire/whatif"
 )
 
 // relation says how the constraints of a scenario compare with those of the base.
@@ -90,7 +90,7 @@ const maxComparisons = 50_000_000
 
 // refine propagates bounds and plans between all scenarios, once all are answered.
 // O(scenarios² · (jobs + nodes)).
-func (w *whatIf) refine(ctx context.Context) (out []scenario.Refined) {
+func (w *whatIf) refine(ctx context.Context) (out []whatifdoc.Refined) {
 	n := len(w.final)
 	size := len(w.base.Jobs) + len(w.base.Cluster.Nodes) + 1
 	if (n+1)*(n+1) > maxComparisons/size {
@@ -155,14 +155,14 @@ func (w *whatIf) refine(ctx context.Context) (out []scenario.Refined) {
 		ends := w.known[i].base.differenceOfOptima(low[i], high[i], low[n], high[n])
 		ends[0], ends[1] = greater(l.OptimumChange[0], ends[0]), lesser(l.OptimumChange[1], ends[1])
 		if ends[0] != l.OptimumChange[0] || ends[1] != l.OptimumChange[1] {
-			out = append(out, scenario.Refined{Index: i, ID: l.ID, Bound: low[i], OptimumChange: ends})
+			out = append(out, whatifdoc.Refined{Index: i, ID: l.ID, Bound: low[i], OptimumChange: ends})
 		}
 	}
 	return out
 }
 
 // unusedGPUs says how many jobs of the scenario cannot use added GPUs, and why. O(added types × jobs).
-func unusedGPUs(sc *scenario.Scenario, inst *hare.Instance) (notes []string) {
+func unusedGPUs(sc *whatifdoc.Scenario, inst *hare.Instance) (notes []string) {
 	counts := map[string]int64{}
 	for i := range inst.Cluster.Nodes {
 		for _, g := range inst.Cluster.Nodes[i].GPUs {

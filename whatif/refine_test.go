@@ -10,8 +10,8 @@ import (
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/bench/brute"
 	"github.com/hare-sched/hare/whatif"
-	"github.com/hare-sched/hare/whatif/scenario"
 	"github.com/hare-sched/hare/wire"
+	whatifdoc "github.com/hare-sched/hare/wire/whatif"
 )
 
 // batch runs a batch whose base is inst and whose scenarios are given in JSON.
@@ -19,11 +19,11 @@ func batch(t *testing.T, inst *hare.Instance,
 	scenarios string) (base *whatif.Line, lines []*whatif.Line, summary *whatif.Line) {
 	t.Helper()
 	doc := fmt.Sprintf(`{"base": {"solve_id": "x"}, "scenarios": %s}`, scenarios)
-	req, err := scenario.Decode(strings.NewReader(doc), wire.Limits{})
+	req, err := whatifdoc.Decode(strings.NewReader(doc), wire.Limits{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	req.Base = scenario.Base{Instance: inst}
+	req.Base = whatifdoc.Base{Instance: inst}
 	req.Options = wire.Options{WorkLimit: 200, Gap: new(0.0)}
 	req.Ordered = true
 	if err := whatif.Check(req, nil); err != nil {

@@ -12,12 +12,12 @@ import (
 	"github.com/hare-sched/hare/model"
 	"github.com/hare-sched/hare/relax"
 	"github.com/hare-sched/hare/verify"
-	"github.com/hare-sched/hare/whatif/scenario"
+	whatifdoc "github.com/hare-sched/hare/wire/whatif"
 )
 
 // randomRules returns a scenario that changes quotas, dependencies, times, weights or jobs.
-func randomRules(r *rand.Rand, inst *hare.Instance) *scenario.Scenario {
-	s := &scenario.Scenario{}
+func randomRules(r *rand.Rand, inst *hare.Instance) *whatifdoc.Scenario {
+	s := &whatifdoc.Scenario{}
 	for range 1 + r.IntN(2) {
 		j := &inst.Jobs[r.IntN(len(inst.Jobs))]
 		switch r.IntN(6) {
@@ -29,11 +29,11 @@ func randomRules(r *rand.Rand, inst *hare.Instance) *scenario.Scenario {
 			}
 			s.SetQuota = append(s.SetQuota, q)
 		case 2:
-			s.DropAfter = append(s.DropAfter, scenario.DroppedAfter{Job: j.ID})
+			s.DropAfter = append(s.DropAfter, whatifdoc.DroppedAfter{Job: j.ID})
 		case 3:
-			s.ScaleDurations = append(s.ScaleDurations, scenario.Factor{Job: j.ID, Micro: int64(1+r.IntN(4)) * 500_000})
+			s.ScaleDurations = append(s.ScaleDurations, whatifdoc.Factor{Job: j.ID, Micro: int64(1+r.IntN(4)) * 500_000})
 		case 4:
-			s.ScaleDurations = append(s.ScaleDurations, scenario.Factor{Micro: 500_000})
+			s.ScaleDurations = append(s.ScaleDurations, whatifdoc.Factor{Micro: 500_000})
 		case 5:
 			s.RemoveJobs = []string{j.ID}
 			s.ScaleDurations, s.DropAfter = nil, nil

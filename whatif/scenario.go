@@ -14,13 +14,13 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/verify"
-	"github.com/hare-sched/hare/whatif/scenario"
 	"github.com/hare-sched/hare/wire"
+	whatifdoc "github.com/hare-sched/hare/wire/whatif"
 )
 
 // ScenarioInstance returns the instance of scenario i of a request, whose base must
 // have its instance. Errors have pointers into the request.
-func ScenarioInstance(req *scenario.Request, i int) (*hare.Instance, error) {
+func ScenarioInstance(req *whatifdoc.Request, i int) (*hare.Instance, error) {
 	sc := &req.Scenarios[i]
 	inst := req.Base.Instance
 	if len(sc.Patch) > 0 {
@@ -50,7 +50,7 @@ const patchCopies = 16 << 20
 // patched applies the scenario's patch to the base's document and decodes the
 // patched document strictly. Errors point to the operation that caused them, where
 // one operation did.
-func patched(text []byte, sc *scenario.Scenario) (inst *hare.Instance, err error) {
+func patched(text []byte, sc *whatifdoc.Scenario) (inst *hare.Instance, err error) {
 	at := sc.At() + "/patch"
 	defer func() {
 		// The document is a client's, and the code that patches the document is a
@@ -88,7 +88,7 @@ func patched(text []byte, sc *scenario.Scenario) (inst *hare.Instance, err error
 
 // applyPatch applies all operations at once. On a failure failed is the index of
 // the operation that failed, or -1 where the operations copy too much.
-func applyPatch(text []byte, ops []scenario.PatchOperation) (out []byte, failed int, err error) {
+func applyPatch(text []byte, ops []whatifdoc.PatchOperation) (out []byte, failed int, err error) {
 	options := jsonpatch.NewApplyOptions()
 	options.SupportNegativeIndices = false
 	options.AccumulatedCopySizeLimit = patchCopies
@@ -125,7 +125,7 @@ func applyPatch(text []byte, ops []scenario.PatchOperation) (out []byte, failed 
 }
 
 // appendOperation appends the JSON form of one operation.
-func appendOperation(b []byte, p *scenario.PatchOperation) []byte {
+func appendOperation(b []byte, p *whatifdoc.PatchOperation) []byte {
 	text := func(s string) { b, _ = jsontext.AppendQuote(b, s) }
 	op := p.Op
 	if op == "add" && p.Path == "" {
@@ -158,7 +158,7 @@ func patchReason(err error) string {
 
 // operationAt returns the pointer, relative to the patch, of the last operation
 // that wrote the value at pointer; "" where no operation did.
-func operationAt(ops []scenario.PatchOperation, pointer string) string {
+func operationAt(ops []whatifdoc.PatchOperation, pointer string) string {
 	for k, p := range slices.Backward(ops) {
 		rest, ok := strings.CutPrefix(pointer, p.Path)
 		if !ok || rest != "" && rest[0] != '/' || p.Op == "test" || p.Op == "remove" {
@@ -307,13 +307,13 @@ func onlyJobs(s *hare.Schedule, stays map[string]bool) *hare.Schedule {
 
 // changes compares the ends of jobs with those in the base's plan. Ties keep the
 // order of the instance.
-func (w *whatIf) changes(inst *hare.Instance, ends []hare.JobResult) *scenario.JobChanges {
+func (w *whatIf) changes(inst *hare.Instance, ends []hare.JobResult) *whatifdoc.JobChanges {
 	end := make(map[string]int64, len(ends))
 	for _, e := range ends {
 		end[e.ID] = e.EndUs
 	}
-	c := &scenario.JobChanges{ByWeightedChange: []scenario.JobChange{}, ByEndChange: []scenario.JobChange{}}
-	var all []scenario.JobChange
+	c := &whatifdoc.JobChanges{ByWeightedChange: []whatifdoc.JobChange{}, ByEndChange: []whatifdoc.JobChange{}}
+	var all []whatifdoc.JobChange
 	for i := range inst.Jobs {
 		j := &inst.Jobs[i]
 		before, both := w.ends[j.ID]
@@ -322,7 +322,7 @@ func (w *whatIf) changes(inst *hare.Instance, ends []hare.JobResult) *scenario.J
 			continue
 		}
 		b := &w.base.Jobs[w.index[j.ID]]
-		x := scenario.JobChange{ID: j.ID, BaseEndS: hare.Seconds(before.EndUs), EndS: hare.Seconds(now),
+		x := whatifdoc.JobChange{ID: j.ID, BaseEndS: hare.Seconds(before.EndUs), EndS: hare.Seconds(now),
 			EndChangeS: hare.Seconds(now - before.EndUs)}
 		x.WeightedChange = hare.Product(j.WeightMicro,
 			now-j.ReleaseUs).Sub(hare.Product(b.WeightMicro, before.EndUs-b.ReleaseUs))
@@ -340,18 +340,18 @@ func (w *whatIf) changes(inst *hare.Instance, ends []hare.JobResult) *scenario.J
 		}
 		return a
 	}
-	slices.SortStableFunc(all, func(x, y scenario.JobChange) int {
+	slices.SortStableFunc(all, func(x, y whatifdoc.JobChange) int {
 		return abs(y.WeightedChange).Cmp(abs(x.WeightedChange))
 	})
-	for _, x := range all[:min(scenario.MaxChangedJobs, len(all))] {
+	for _, x := range all[:min(whatifdoc.MaxChangedJobs, len(all))] {
 		if x.WeightedChange.Sign() != 0 {
 			c.ByWeightedChange = append(c.ByWeightedChange, x)
 		}
 	}
-	slices.SortStableFunc(all, func(x, y scenario.JobChange) int {
+	slices.SortStableFunc(all, func(x, y whatifdoc.JobChange) int {
 		return cmp.Compare(max(y.EndChangeS, -y.EndChangeS), max(x.EndChangeS, -x.EndChangeS))
 	})
-	for _, x := range all[:min(scenario.MaxChangedJobs, len(all))] {
+	for _, x := range all[:min(whatifdoc.MaxChangedJobs, len(all))] {
 		if x.EndChangeS != 0 {
 			c.ByEndChange = append(c.ByEndChange, x)
 		}

@@ -10,8 +10,8 @@ import (
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/admission"
 	"github.com/hare-sched/hare/verify"
-	"github.com/hare-sched/hare/whatif/scenario"
 	"github.com/hare-sched/hare/wire"
+	whatifdoc "github.com/hare-sched/hare/wire/whatif"
 )
 
 // known is what is known of a scenario before it is solved.
@@ -114,11 +114,11 @@ func (w *whatIf) bound(ctx context.Context, i int, inst *hare.Instance, k *known
 	}
 	if w.prices != nil {
 		b, err := w.prices.Bound(inst)
-		keep(scenario.BoundBasePrices, b, err)
+		keep(whatifdoc.BoundBasePrices, b, err)
 		// If all weights change by a factor, the best prices change by the same factor.
 		if f, ok := w.req.Scenarios[i].ScaleOfAll(); ok {
 			b, err := w.prices.Scaled(inst, f)
-			keep(scenario.BoundBasePrices, b, err)
+			keep(whatifdoc.BoundBasePrices, b, err)
 		}
 	}
 	if v, ok := w.costOfBasePlan(inst); ok {
@@ -127,25 +127,25 @@ func (w *whatIf) bound(ctx context.Context, i int, inst *hare.Instance, k *known
 	k.base, k.notes = w.relate(inst), unusedGPUs(&w.req.Scenarios[i], inst)
 	if k.base.tighter && w.result.Bound != nil {
 		if b := w.result.Bound.Add(k.base.slack); b.Cmp(*k.bound) > 0 {
-			k.bound, k.from = &b, scenario.BoundBase
+			k.bound, k.from = &b, whatifdoc.BoundBase
 		}
 	}
 }
 
 // failedLine returns the line of a scenario that failed.
 func failedLine(err error) *Line {
-	return &Line{Outcome: scenario.Outcome{Status: hare.StatusFailed}, Err: err}
+	return &Line{Outcome: whatifdoc.Outcome{Status: hare.StatusFailed}, Err: err}
 }
 
 // line returns the answer that is known without a solve.
 func (w *whatIf) line(k *known) *Line {
-	l := &Line{Outcome: scenario.Outcome{
+	l := &Line{Outcome: whatifdoc.Outcome{
 		Status: hare.StatusSucceeded, InstanceSHA256: k.sha, Pruned: new(bool),
 		Value: k.value, Bound: k.bound, BoundFrom: k.from, Notes: k.notes,
-		Timing: scenario.Timing{TotalS: k.spent.Seconds()},
+		Timing: whatifdoc.Timing{TotalS: k.spent.Seconds()},
 	}}
 	if k.value != nil {
-		l.Plan = scenario.PlanBase
+		l.Plan = whatifdoc.PlanBase
 	}
 	w.compare(l, k)
 	return l
@@ -271,7 +271,7 @@ func (w *whatIf) solve(ctx context.Context, i int) error {
 	default:
 		l = w.solved(inst, k, res)
 	}
-	l.Timing = scenario.Timing{TotalS: (k.spent + time.Since(began)).Seconds(), WaitS: wait.Seconds()}
+	l.Timing = whatifdoc.Timing{TotalS: (k.spent + time.Since(began)).Seconds(), WaitS: wait.Seconds()}
 	return w.answer(i, l)
 }
 
@@ -281,7 +281,7 @@ func (w *whatIf) solved(inst *hare.Instance, k *known, res *hare.Result) *Line {
 	l := w.line(k)
 	l.Termination, l.Reasons, l.Reproducible = res.Termination, reasonLines(res.Reasons), &res.Reproducible
 	if res.Value != nil && (l.Value == nil || res.Value.Cmp(*l.Value) < 0) {
-		l.Value, l.Plan = res.Value, scenario.PlanSearch
+		l.Value, l.Plan = res.Value, whatifdoc.PlanSearch
 	}
 	if res.Bound != nil && (l.Bound == nil || res.Bound.Cmp(*l.Bound) >= 0) {
 		l.Bound, l.BoundFrom = res.Bound, res.Certificate.Method
@@ -289,9 +289,9 @@ func (w *whatIf) solved(inst *hare.Instance, k *known, res *hare.Result) *Line {
 	if l.Value != nil && l.Bound != nil && l.Value.Cmp(*l.Bound) == 0 {
 		l.Termination = hare.TerminationOptimal
 	}
-	if l.Plan == scenario.PlanSearch {
+	if l.Plan == whatifdoc.PlanSearch {
 		l.Jobs = w.changes(inst, res.Jobs)
-	} else if l.Plan == scenario.PlanBase {
+	} else if l.Plan == whatifdoc.PlanBase {
 		l.Jobs = w.changes(inst, w.result.Jobs)
 	}
 	w.compare(l, k)

@@ -12,14 +12,14 @@ import (
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/solver"
 	"github.com/hare-sched/hare/verify"
-	"github.com/hare-sched/hare/whatif/scenario"
 	"github.com/hare-sched/hare/wire"
+	whatifdoc "github.com/hare-sched/hare/wire/whatif"
 )
 
 // Line is one line of the answer to a what-if: the base's, a scenario's, or the summary.
 // Value, bound and gap are null where they are not known, and in the summary.
 type Line struct {
-	scenario.Outcome
+	whatifdoc.Outcome
 	Err error `json:"-"` // why the scenario failed
 	// Error is the document of Err, where there is a server to write one.
 	Error problemDocument `json:"error,omitempty"`
@@ -38,7 +38,7 @@ const answerTime = 20 * time.Millisecond
 
 // Check finds the faults of a request that can be found without solving.
 // check verifies a result that comes with the base; nil means verify.Check.
-func Check(req *scenario.Request, check func(*hare.Instance, *hare.Result) (*verify.Report, error)) error {
+func Check(req *whatifdoc.Request, check func(*hare.Instance, *hare.Result) (*verify.Report, error)) error {
 	if check == nil {
 		check = func(inst *hare.Instance, res *hare.Result) (*verify.Report, error) {
 			return verify.Check(inst, res), nil
@@ -109,16 +109,16 @@ func Check(req *scenario.Request, check func(*hare.Instance, *hare.Result) (*ver
 
 // givenOptions returns the options of a batch, with the defaults of all solves where the batch
 // gives none.
-func givenOptions(req *scenario.Request) hare.Options {
+func givenOptions(req *whatifdoc.Request) hare.Options {
 	return req.Options.Over(hare.Options{Seed: 1, Gap: solver.DefaultGap})
 }
 
 // batchOptions returns the options of the solves of a batch.
-func batchOptions(req *scenario.Request) hare.Options { return solver.Defaults(givenOptions(req)) }
+func batchOptions(req *whatifdoc.Request) hare.Options { return solver.Defaults(givenOptions(req)) }
 
 // scenarioOptions returns the options of the solve of scenario i: those of the batch, with the
 // scenario's own before them. The time limit is the scenario's own alone.
-func scenarioOptions(req *scenario.Request, i int) hare.Options {
+func scenarioOptions(req *whatifdoc.Request, i int) hare.Options {
 	batch := givenOptions(req)
 	batch.TimeLimit = 0
 	return solver.Defaults(req.Scenarios[i].Options.Over(batch))
@@ -127,7 +127,7 @@ func scenarioOptions(req *scenario.Request, i int) hare.Options {
 // whatIf is one batch.
 type whatIf struct {
 	engine   Engine
-	req      *scenario.Request
+	req      *whatifdoc.Request
 	options  hare.Options // of the batch
 	base     *hare.Instance
 	result   *hare.Result
@@ -149,7 +149,7 @@ type whatIf struct {
 	pending []*Line // by scenario: answers that wait for those of earlier scenarios
 	next    int
 	left    int // scenarios still to be solved
-	counts  scenario.Counts
+	counts  whatifdoc.Counts
 }
 
 // Run answers the base first, then each scenario as soon as its answer is known,
@@ -161,7 +161,7 @@ type whatIf struct {
 // whose bound shows that the value falls by no more than that are answered without a
 // solve. The others are solved, no more at a time than the engine has slots. The
 // answers depend on the clock only under a time limit.
-func Run(ctx context.Context, req *scenario.Request, engine Engine, emit func(*Line) error) error {
+func Run(ctx context.Context, req *whatifdoc.Request, engine Engine, emit func(*Line) error) error {
 	w := &whatIf{engine: engine, req: req, options: batchOptions(req), base: req.Base.Instance, began: time.Now(),
 		emit: emit, final: make([]*Line, len(req.Scenarios)), pending: make([]*Line, len(req.Scenarios))}
 	if w.options.TimeLimit > 0 {
@@ -182,8 +182,8 @@ func Run(ctx context.Context, req *scenario.Request, engine Engine, emit func(*L
 	if err := w.solveAll(ctx); err != nil {
 		return err
 	}
-	return w.send(&Line{Outcome: scenario.Outcome{Line: scenario.LineSummary, Status: hare.StatusSucceeded,
-		Counts: &w.counts, Refined: w.refine(ctx), Timing: scenario.Timing{TotalS: time.Since(w.began).Seconds()}}})
+	return w.send(&Line{Outcome: whatifdoc.Outcome{Line: whatifdoc.LineSummary, Status: hare.StatusSucceeded,
+		Counts: &w.counts, Refined: w.refine(ctx), Timing: whatifdoc.Timing{TotalS: time.Since(w.began).Seconds()}}})
 }
 
 // send emits one line. The first failure is kept and ends the batch.
@@ -202,14 +202,14 @@ func (w *whatIf) send(l *Line) error {
 func (w *whatIf) answer(i int, l *Line) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	l.Line, l.Index, l.ID = scenario.LineScenario, &i, w.req.Scenarios[i].ID
+	l.Line, l.Index, l.ID = whatifdoc.LineScenario, &i, w.req.Scenarios[i].ID
 	w.final[i] = l
 	switch {
 	case l.Err != nil:
 		w.counts.Failed++
 	case l.Pruned != nil && *l.Pruned:
 		w.counts.Pruned++
-	case l.Plan == scenario.PlanSearch || l.Reproducible != nil:
+	case l.Plan == whatifdoc.PlanSearch || l.Reproducible != nil:
 		w.counts.Solved++
 	default:
 		w.counts.Bounded++
@@ -262,16 +262,16 @@ func (w *whatIf) solveBase(ctx context.Context) error {
 	for i := range w.base.Jobs {
 		w.index[w.base.Jobs[i].ID] = i
 	}
-	return w.send(&Line{Outcome: scenario.Outcome{
-		Line: scenario.LineBase, Status: hare.StatusSucceeded, InstanceSHA256: w.sha, Value: r.Value, Bound: r.Bound,
+	return w.send(&Line{Outcome: whatifdoc.Outcome{
+		Line: whatifdoc.LineBase, Status: hare.StatusSucceeded, InstanceSHA256: w.sha, Value: r.Value, Bound: r.Bound,
 		Termination: r.Termination, Reasons: reasonLines(r.Reasons), Reproducible: &r.Reproducible,
-		Timing: scenario.Timing{TotalS: time.Since(began).Seconds(), WaitS: wait.Seconds()},
+		Timing: whatifdoc.Timing{TotalS: time.Since(began).Seconds(), WaitS: wait.Seconds()},
 	}})
 }
 
-func reasonLines(reasons []hare.Reason) (out []scenario.ReasonLine) {
+func reasonLines(reasons []hare.Reason) (out []whatifdoc.ReasonLine) {
 	for _, r := range reasons {
-		out = append(out, scenario.ReasonLine(r))
+		out = append(out, whatifdoc.ReasonLine(r))
 	}
 	return out
 }

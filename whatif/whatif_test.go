@@ -13,12 +13,12 @@ import (
 	"github.com/hare-sched/hare/bench/brute"
 	"github.com/hare-sched/hare/solver"
 	"github.com/hare-sched/hare/whatif"
-	"github.com/hare-sched/hare/whatif/scenario"
 	"github.com/hare-sched/hare/wire"
+	whatifdoc "github.com/hare-sched/hare/wire/whatif"
 )
 
 // request returns a request as a client would send it.
-func request(t testing.TB, base string, scenarios []string, rest string) *scenario.Request {
+func request(t testing.TB, base string, scenarios []string, rest string) *whatifdoc.Request {
 	t.Helper()
 	req, err := decodeWhatIf(base, scenarios, rest)
 	if err != nil {
@@ -27,9 +27,9 @@ func request(t testing.TB, base string, scenarios []string, rest string) *scenar
 	return req
 }
 
-func decodeWhatIf(base string, scenarios []string, rest string) (*scenario.Request, error) {
+func decodeWhatIf(base string, scenarios []string, rest string) (*whatifdoc.Request, error) {
 	text := `{"base":` + base + `,"scenarios":[` + strings.Join(scenarios, ",") + `]` + rest + `}`
-	return scenario.Decode(strings.NewReader(text), wire.Limits{})
+	return whatifdoc.Decode(strings.NewReader(text), wire.Limits{})
 }
 
 func document(t testing.TB, inst *hare.Instance) string {
@@ -44,7 +44,7 @@ func document(t testing.TB, inst *hare.Instance) string {
 // answers runs a what-if to its end and returns the base, the scenarios by index, and the
 // summary.
 func answers(t testing.TB, engine whatif.Engine,
-	req *scenario.Request) (base whatif.Line, lines []whatif.Line, summary whatif.Line) {
+	req *whatifdoc.Request) (base whatif.Line, lines []whatif.Line, summary whatif.Line) {
 	t.Helper()
 	if err := whatif.Check(req, nil); err != nil {
 		t.Fatal(err)
@@ -195,7 +195,7 @@ func TestIntervalsContainTheDifferenceOfTheOptima(t *testing.T) {
 }
 
 // changed returns the instance of scenario i with its patch applied by hand.
-func changed(inst *hare.Instance, req *scenario.Request, i int) (*hare.Instance, error) {
+func changed(inst *hare.Instance, req *whatifdoc.Request, i int) (*hare.Instance, error) {
 	sc := &req.Scenarios[i]
 	out := *inst
 	out.Jobs = append([]hare.Job(nil), inst.Jobs...)
@@ -225,7 +225,7 @@ func TestBaseOfAnotherObjective(t *testing.T) {
 	inst := &hare.Instance{Objective: hare.ObjectiveWeightedJCT,
 		Cluster: hare.Cluster{Nodes: []hare.Node{{Name: "a", GPUs: []hare.TypeCount{{Type: "A", Count: 1}}}}}}
 	for _, solve := range []string{"", "s1"} {
-		req := &scenario.Request{Base: scenario.Base{Instance: inst, SolveID: solve,
+		req := &whatifdoc.Request{Base: whatifdoc.Base{Instance: inst, SolveID: solve,
 			Result: &hare.Result{Objective: hare.ObjectiveMakespan}}}
 		var bad *hare.InvalidError
 		if err := whatif.Check(req, nil); !errors.As(err, &bad) || bad.Code != "not_supported" || bad.Pointer != "/base" {

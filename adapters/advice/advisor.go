@@ -13,8 +13,8 @@ import (
 	"github.com/hare-sched/hare/client"
 	"github.com/hare-sched/hare/online"
 	"github.com/hare-sched/hare/policy"
-	"github.com/hare-sched/hare/sessions/description"
 	"github.com/hare-sched/hare/wire"
+	sessiondoc "github.com/hare-sched/hare/wire/sessions"
 )
 
 // Advisor is a session that orders jobs by a policy that plans.
@@ -152,7 +152,7 @@ func (r *Remote) Open(ctx context.Context, cluster *hare.Cluster) (string, error
 
 // Apply sends events.
 func (r *Remote) Apply(ctx context.Context, events []hare.Event) ([]hare.Answer, error) {
-	return r.Client.Apply(ctx, &description.Session{ID: r.Session, Clock: "events"}, events...)
+	return r.Client.Apply(ctx, &sessiondoc.Session{ID: r.Session, Clock: "events"}, events...)
 }
 
 // Plan asks for the plan.

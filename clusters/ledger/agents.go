@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"github.com/hare-sched/hare"
-	"github.com/hare-sched/hare/clusters/description"
+	clusterdoc "github.com/hare-sched/hare/wire/clusters"
 )
 
 // register begins the next epoch of an agent. The tasks that the agent holds go on where the cluster still
@@ -44,7 +44,7 @@ func (l *Ledger) register(r *Register) {
 			l.types[t], fresh = true, true
 		}
 	}
-	held := map[description.TaskID]*description.TaskReport{}
+	held := map[clusterdoc.TaskID]*clusterdoc.TaskReport{}
 	for i := range r.Holds {
 		held[r.Holds[i].TaskID] = &r.Holds[i]
 	}
@@ -54,7 +54,7 @@ func (l *Ledger) register(r *Register) {
 		switch {
 		case h != nil:
 			if at.ends(j, k) {
-				l.order(a, description.Order{Type: description.OrderStop, TaskID: id, GraceS: j.graceOf(k)})
+				l.order(a, clusterdoc.Order{Type: clusterdoc.OrderStop, TaskID: id, GraceS: j.graceOf(k)})
 			}
 			l.report(a, h)
 		default:
@@ -62,7 +62,7 @@ func (l *Ledger) register(r *Register) {
 				at.lost, at.error = true, fmt.Sprintf("agent %q came back without the task", a.Name)
 				l.stop(j, at)
 			}
-			l.finish(j, at, k, description.TaskLost)
+			l.finish(j, at, k, clusterdoc.TaskLost)
 		}
 	})
 	l.faults(a, registeredFaults(&r.Registration))
@@ -75,10 +75,10 @@ func (l *Ledger) register(r *Register) {
 // Registration is the record of a registration: without the devices and labels of the one before where they are the
 // same, and with those tasks alone that the agent may have. Where short is set, the labels and faults of an agent with
 // the same devices stay as they were; known is false where the devices are not the same.
-func (l *Ledger) Registration(r *description.Registration, secretSum string, short bool) (rec *Register, known bool) {
+func (l *Ledger) Registration(r *clusterdoc.Registration, secretSum string, short bool) (rec *Register, known bool) {
 	rec = &Register{Registration: *r, SecretSum: secretSum}
 	rec.Holds = nil
-	at := map[description.TaskID]int{}
+	at := map[clusterdoc.TaskID]int{}
 	for _, h := range r.Holds {
 		if name, ok := l.HasTask(h.TaskID); !ok || name != r.Name {
 			continue
@@ -100,7 +100,7 @@ func (l *Ledger) Registration(r *description.Registration, secretSum string, sho
 	return rec, true
 }
 
-func registeredFaults(r *description.Registration) map[int]string {
+func registeredFaults(r *clusterdoc.Registration) map[int]string {
 	faults := map[int]string{}
 	for i := range r.Devices {
 		if r.Devices[i].Fault != "" {
@@ -110,8 +110,8 @@ func registeredFaults(r *description.Registration) map[int]string {
 	return faults
 }
 
-func sameDevices(a, b []description.AgentDevice) bool {
-	return slices.EqualFunc(a, b, func(x, y description.AgentDevice) bool { return x.Type == y.Type && x.UUID == y.UUID })
+func sameDevices(a, b []clusterdoc.AgentDevice) bool {
+	return slices.EqualFunc(a, b, func(x, y clusterdoc.AgentDevice) bool { return x.Type == y.Type && x.UUID == y.UUID })
 }
 
 // forget takes a device from the session for good.
@@ -148,7 +148,7 @@ func (l *Ledger) eachTask(a *agent, f func(j *job, at *attempt, k int)) {
 		at := j.live
 		var computes []int
 		for i := range at.out {
-			if c := &at.out[i]; c.agent == a && c.state != description.TaskWaiting {
+			if c := &at.out[i]; c.agent == a && c.state != clusterdoc.TaskWaiting {
 				computes = append(computes, c.number)
 			}
 		}
@@ -179,12 +179,12 @@ func (l *Ledger) widen() {
 }
 
 // Confirmed are the tasks that an agent may go on with.
-func (l *Ledger) Confirmed(name string, holds []description.TaskReport) []description.TaskID {
-	var ids []description.TaskID
+func (l *Ledger) Confirmed(name string, holds []clusterdoc.TaskReport) []clusterdoc.TaskID {
+	var ids []clusterdoc.TaskID
 	a := l.agents[name]
 	l.eachTask(a, func(j *job, at *attempt, k int) {
 		id := j.taskID(at, k)
-		if slices.ContainsFunc(holds, func(h description.TaskReport) bool { return h.TaskID == id }) {
+		if slices.ContainsFunc(holds, func(h clusterdoc.TaskReport) bool { return h.TaskID == id }) {
 			ids = append(ids, id)
 		}
 	})
@@ -201,7 +201,7 @@ func (l *Ledger) expire(a *agent) {
 	for i := range a.devices {
 		if j := a.devices[i].job; j != nil && j.relaxed {
 			if k := slices.IndexFunc(j.live.out, func(c compute) bool { return c.agent == a && c.device == i }); k >= 0 &&
-				j.live.out[k].state == description.TaskWaiting {
+				j.live.out[k].state == clusterdoc.TaskWaiting {
 				l.drop(j, j.live, k)
 			}
 		}
@@ -211,7 +211,7 @@ func (l *Ledger) expire(a *agent) {
 			at.lost, at.error = true, fmt.Sprintf("agent %q was lost", a.Name)
 			l.stop(j, at)
 		}
-		l.finish(j, at, k, description.TaskLost)
+		l.finish(j, at, k, clusterdoc.TaskLost)
 	})
 	a.orders = nil
 	l.reconcileAll(a)

@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"github.com/hare-sched/hare"
-	"github.com/hare-sched/hare/clusters/description"
+	clusterdoc "github.com/hare-sched/hare/wire/clusters"
 )
 
 // maxApart is how many pairs of nodes that do not reach each other a job remembers.
@@ -22,7 +22,7 @@ func (p *pair) has(name string) bool { return p.first == name || p.second == nam
 // parted takes the report of a task that could not reach others of its attempt, and says so in a line; "" where it
 // could. elsewhere says that the next attempt can keep away from all such pairs of nodes, because enough others are
 // there: this attempt is then lost and has not failed.
-func (l *Ledger) parted(j *job, at *attempt, r *description.TaskReport) (what string, elsewhere bool) {
+func (l *Ledger) parted(j *job, at *attempt, r *clusterdoc.TaskReport) (what string, elsewhere bool) {
 	own := at.tasks[r.Task].agent.Name
 	known := len(j.apart)
 	for _, k := range r.Apart {

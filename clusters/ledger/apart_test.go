@@ -4,13 +4,13 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/hare-sched/hare/clusters/description"
 	"github.com/hare-sched/hare/clusters/ledger"
+	clusterdoc "github.com/hare-sched/hare/wire/clusters"
 )
 
 // twoNodes is a command job on two nodes.
-func twoNodes() description.NewJob {
-	return description.NewJob{Command: []string{"true"}, GPUs: 4, Nodes: 2}
+func twoNodes() clusterdoc.NewJob {
+	return clusterdoc.NewJob{Command: []string{"true"}, GPUs: 4, Nodes: 2}
 }
 
 // part has an attempt of job j1 end because a task did not reach another one.
@@ -18,8 +18,8 @@ func (d *driver) part(attempt int64, nodes [2]string, task, other int) {
 	d.t.Helper()
 	one := 1
 	for _, k := range []int{task, 1 - task} {
-		r := description.TaskReport{TaskID: description.TaskID{Job: "j1", Attempt: attempt, Task: k},
-			State: description.TaskEnded, ExitCode: &one, Error: "no way"}
+		r := clusterdoc.TaskReport{TaskID: clusterdoc.TaskID{Job: "j1", Attempt: attempt, Task: k},
+			State: clusterdoc.TaskEnded, ExitCode: &one, Error: "no way"}
 		if k == task {
 			r.Apart = []int{other}
 		}
@@ -46,7 +46,7 @@ func TestNodesThatDoNotReachEachOther(t *testing.T) {
 	start("a", "b")
 	d.part(1, [2]string{"a", "b"}, 0, 1)
 	job := d.Job("j1", true)
-	if job.State != description.JobWaiting || job.Failures != 0 || job.Reason != `starts again after attempt 1: nodes `+
+	if job.State != clusterdoc.JobWaiting || job.Failures != 0 || job.Reason != `starts again after attempt 1: nodes `+
 		`"a" and "b" do not reach each other: task 0: no way` {
 		t.Fatalf("%+v", job)
 	}
@@ -62,7 +62,7 @@ func TestNodesThatDoNotReachEachOther(t *testing.T) {
 	}
 	// With too few nodes left it is a failure, and retries count.
 	d.part(3, [2]string{"b", "c"}, 0, 1)
-	if job := d.Job("j1", true); job.State != description.JobFailed || job.Failures != 1 || job.Lost != 2 {
+	if job := d.Job("j1", true); job.State != clusterdoc.JobFailed || job.Failures != 1 || job.Lost != 2 {
 		t.Errorf("%+v", job)
 	}
 }
@@ -98,12 +98,12 @@ func TestApartIsChecked(t *testing.T) {
 		d.apply(&ledger.Record{Submit: &ledger.Submit{Job: twoNodes()}})
 		d.decide([]string{"a/0", "a/1"}, []string{"b/0", "b/1"})
 		d.part(1, [2]string{"a", "b"}, 0, other)
-		if job := d.Job("j1", true); job.State != description.JobFailed || job.Reason != "task 0: no way" {
+		if job := d.Job("j1", true); job.State != clusterdoc.JobFailed || job.Reason != "task 0: no way" {
 			t.Errorf("task 0 does not reach task %d: the job is %s: %s", other, job.State, job.Reason)
 		}
 	}
-	long := &description.Sync{Reports: []description.TaskReport{{TaskID: description.TaskID{Job: "j1"},
-		State: description.TaskEnded, Apart: make([]int, 1e6)}}}
+	long := &clusterdoc.Sync{Reports: []clusterdoc.TaskReport{{TaskID: clusterdoc.TaskID{Job: "j1"},
+		State: clusterdoc.TaskEnded, Apart: make([]int, 1e6)}}}
 	if err := ledger.CheckSync(long, 2); err != nil || len(long.Reports[0].Apart) > 1000 {
 		t.Errorf("%d tasks are said to be out of reach: %v", len(long.Reports[0].Apart), err)
 	}

@@ -12,7 +12,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/hare-sched/hare/clusters/description"
+	clusterdoc "github.com/hare-sched/hare/wire/clusters"
 )
 
 // chunkJobs is the greatest number of jobs of a chunk: what is decompressed to look at one of them.
@@ -41,7 +41,7 @@ type pastJob struct {
 	start, end int32 // in the chunk, decompressed
 }
 
-var finalStates = []description.JobState{description.JobSucceeded, description.JobFailed, description.JobCancelled}
+var finalStates = []clusterdoc.JobState{clusterdoc.JobSucceeded, clusterdoc.JobFailed, clusterdoc.JobCancelled}
 
 func number(id string) int {
 	n, err := strconv.Atoi(strings.TrimPrefix(id, "j"))
@@ -56,7 +56,7 @@ func jobID(n int) string { return "j" + strconv.Itoa(n) }
 // has says whether the job at a place has ended and is here.
 func (a *archive) has(at int) bool { return at >= 0 && at < len(a.jobs) && a.jobs[at].state != 0 }
 
-func (a *archive) state(at int) description.JobState { return finalStates[a.jobs[at].state-1] }
+func (a *archive) state(at int) clusterdoc.JobState { return finalStates[a.jobs[at].state-1] }
 
 // grow makes room for n jobs in all.
 func (l *Ledger) grow(n int) {

@@ -10,7 +10,7 @@ import (
 	"slices"
 
 	"github.com/hare-sched/hare"
-	"github.com/hare-sched/hare/clusters/description"
+	clusterdoc "github.com/hare-sched/hare/wire/clusters"
 )
 
 // The ports that MASTER_PORT is taken from.
@@ -35,7 +35,7 @@ func (l *Ledger) assemble(j *job) {
 	devices := map[*agent][]int{} // of all tasks, where each has one
 	for k, gpus := range j.granted {
 		t := &at.tasks[k]
-		t.state = description.TaskOrdered
+		t.state = clusterdoc.TaskOrdered
 		for _, g := range gpus {
 			a, i := l.device(g)
 			if a == nil || a.devices[i].job != nil || a.lost {
@@ -63,7 +63,7 @@ func (l *Ledger) assemble(j *job) {
 			t.agent.devices[i].job = j
 		}
 		gpuType := t.agent.Devices[t.devices[0]].Type
-		start := &description.Start{Name: j.spec.Name, Command: j.spec.Command, Devices: t.devices,
+		start := &clusterdoc.Start{Name: j.spec.Name, Command: j.spec.Command, Devices: t.devices,
 			GPUType: gpuType, Env: j.env(),
 			Rank: k, WorldSize: j.tasks, LocalRank: rank[t.agent], LocalWorldSize: local[t.agent],
 			PretendS: seconds(&j.spec, gpuType), Rounds: of(training, k, j),
@@ -73,11 +73,11 @@ func (l *Ledger) assemble(j *job) {
 			start.LocalDevices = devices[t.agent]
 		}
 		rank[t.agent]++
-		l.order(t.agent, description.Order{Type: description.OrderStart, TaskID: j.taskID(at, k),
+		l.order(t.agent, clusterdoc.Order{Type: clusterdoc.OrderStart, TaskID: j.taskID(at, k),
 			GraceS: j.graceS(), Start: start})
 	}
 	j.startedUs, j.reason = l.nowUs, ""
-	l.setState(j, description.JobStarting)
+	l.setState(j, clusterdoc.JobStarting)
 }
 
 // nextPort is a port that no attempt of the master has, as long as fewer than 10,000 live. An agent's first one
@@ -107,12 +107,12 @@ func (j *job) graceOf(k int) float64 {
 	return j.graceS()
 }
 
-func (j *job) taskID(at *attempt, k int) description.TaskID {
-	return description.TaskID{Job: j.id, Attempt: at.number, Task: k}
+func (j *job) taskID(at *attempt, k int) clusterdoc.TaskID {
+	return clusterdoc.TaskID{Job: j.id, Attempt: at.number, Task: k}
 }
 
 // order adds an order for an agent.
-func (l *Ledger) order(a *agent, o description.Order) *description.Order {
+func (l *Ledger) order(a *agent, o clusterdoc.Order) *clusterdoc.Order {
 	a.lastOrder++
 	o.Number = a.lastOrder
 	l.changed[a.Name] = true
@@ -121,8 +121,8 @@ func (l *Ledger) order(a *agent, o description.Order) *description.Order {
 }
 
 // dropOrders forgets the orders of a task that is final.
-func (a *agent) dropOrders(id description.TaskID) {
-	a.orders = slices.DeleteFunc(a.orders, func(o description.Order) bool { return o.TaskID == id })
+func (a *agent) dropOrders(id clusterdoc.TaskID) {
+	a.orders = slices.DeleteFunc(a.orders, func(o clusterdoc.Order) bool { return o.TaskID == id })
 }
 
 // stop tells all tasks of an attempt to end that have not.
@@ -132,14 +132,14 @@ func (l *Ledger) stop(j *job, at *attempt) {
 	}
 	at.stopping = true
 	if at.open > 0 {
-		l.setState(j, description.JobStopping)
+		l.setState(j, clusterdoc.JobStopping)
 	}
 	if j.relaxed {
 		l.release(j, at)
 	}
 	for k := range at.tasks {
 		if t := &at.tasks[k]; !t.final() {
-			l.order(t.agent, description.Order{Type: description.OrderStop, TaskID: j.taskID(at, k), GraceS: j.graceS()})
+			l.order(t.agent, clusterdoc.Order{Type: clusterdoc.OrderStop, TaskID: j.taskID(at, k), GraceS: j.graceS()})
 		}
 	}
 	if j.relaxed && at.open == 0 {
@@ -149,7 +149,7 @@ func (l *Ledger) stop(j *job, at *attempt) {
 
 // report takes what an agent says of a task. What is said of a task that it does not have, or that is final, is
 // not used.
-func (l *Ledger) report(a *agent, r *description.TaskReport) {
+func (l *Ledger) report(a *agent, r *clusterdoc.TaskReport) {
 	j := l.jobs[r.Job]
 	if j == nil || j.live == nil || j.live.number != r.Attempt || r.Task < 0 {
 		return
@@ -171,26 +171,26 @@ func (l *Ledger) report(a *agent, r *description.TaskReport) {
 		j.saved(at, r.Round)
 	}
 	switch r.State {
-	case description.TaskRunning:
-		if t.state != description.TaskRunning {
-			t.state = description.TaskRunning
+	case clusterdoc.TaskRunning:
+		if t.state != clusterdoc.TaskRunning {
+			t.state = clusterdoc.TaskRunning
 			if at.running++; at.running == len(at.tasks) && !at.stopping {
-				l.setState(j, description.JobRunning)
+				l.setState(j, clusterdoc.JobRunning)
 			}
 		}
 		if j.relaxed {
 			l.homeRuns(j, at, r)
 		}
-	case description.TaskEnded, description.TaskLost:
+	case clusterdoc.TaskEnded, clusterdoc.TaskLost:
 		t.exit, t.signal, t.error, t.ranUs = r.ExitCode, r.Signal, r.Error, int64(r.RanS*1e6)
-		bad := r.State == description.TaskLost || r.ExitCode == nil || *r.ExitCode != 0
+		bad := r.State == clusterdoc.TaskLost || r.ExitCode == nil || *r.ExitCode != 0
 		if early := j.relaxed && !bad && r.Round > 0 && r.Round < j.spec.Rounds; early && !at.stopping {
 			bad, r.Error = true, fmt.Sprintf("the home ended behind round %d of %d", r.Round, j.spec.Rounds)
 		}
 		if bad && !at.stopping {
 			what, elsewhere := l.parted(j, at, r)
 			at.error = what + failure(j, r)
-			if r.State == description.TaskLost || elsewhere {
+			if r.State == clusterdoc.TaskLost || elsewhere {
 				at.lost = true // not by its own fault: with its runner, or with the lease of its agent
 			} else {
 				at.failed = true
@@ -208,7 +208,7 @@ func (l *Ledger) report(a *agent, r *description.TaskReport) {
 }
 
 // failure says in one line how a task ended badly.
-func failure(j *job, r *description.TaskReport) string {
+func failure(j *job, r *clusterdoc.TaskReport) string {
 	what := ""
 	if j.tasks > 1 || j.relaxed && r.Task > 0 {
 		what = fmt.Sprintf("task %d: ", r.Task)
@@ -225,10 +225,10 @@ func failure(j *job, r *description.TaskReport) string {
 }
 
 // finish makes a task final, and closes the attempt with its last task.
-func (l *Ledger) finish(j *job, at *attempt, k int, state description.TaskState) {
+func (l *Ledger) finish(j *job, at *attempt, k int, state clusterdoc.TaskState) {
 	if j.relaxed && k > 0 {
 		if i, found := at.find(k); found {
-			l.endCompute(j, at, i, &description.TaskReport{State: state})
+			l.endCompute(j, at, i, &clusterdoc.TaskReport{State: state})
 		}
 		return
 	}
@@ -259,7 +259,7 @@ func (l *Ledger) close(j *job, at *attempt) {
 	case j.cancelled != "":
 		at.result = "cancelled"
 		l.void(j)
-		l.end(j, description.JobCancelled, "cancelled"+byWhom(j.cancelled))
+		l.end(j, clusterdoc.JobCancelled, "cancelled"+byWhom(j.cancelled))
 	case !at.failed && !at.lost && !at.moved:
 		at.result = "succeeded"
 		for k := range at.tasks {
@@ -269,7 +269,7 @@ func (l *Ledger) close(j *job, at *attempt) {
 			}
 		}
 		l.leaveSession(j)
-		l.end(j, description.JobSucceeded, "")
+		l.end(j, clusterdoc.JobSucceeded, "")
 	default:
 		at.result = "lost"
 		switch {
@@ -292,12 +292,12 @@ func (l *Ledger) close(j *job, at *attempt) {
 		switch {
 		case j.failures > j.spec.Retries:
 			l.void(j)
-			l.end(j, description.JobFailed, at.error)
+			l.end(j, clusterdoc.JobFailed, at.error)
 		case j.vain > maxLost:
 			l.void(j)
-			l.end(j, description.JobFailed, fmt.Sprintf("lost %d times with its nodes, the last time: %s", j.vain, at.error))
+			l.end(j, clusterdoc.JobFailed, fmt.Sprintf("lost %d times with its nodes, the last time: %s", j.vain, at.error))
 		default:
-			l.setState(j, description.JobWaiting)
+			l.setState(j, clusterdoc.JobWaiting)
 			j.reason = fmt.Sprintf("starts again after attempt %d: %s", at.number, at.error)
 			switch {
 			case j.relaxed:
@@ -337,7 +337,7 @@ func (l *Ledger) void(j *job) {
 }
 
 // end makes the job final.
-func (l *Ledger) end(j *job, s description.JobState, reason string) {
+func (l *Ledger) end(j *job, s clusterdoc.JobState, reason string) {
 	j.reason, j.endedUs = reason, l.nowUs
 	j.spec.SecretEnv = masked(j.spec.SecretEnv)
 	clear(j.granted)
@@ -360,7 +360,7 @@ func (l *Ledger) submit(s *Submit) {
 	if s.Key != "" {
 		l.keys[s.Key] = j.id
 	}
-	l.setState(j, description.JobWaiting)
+	l.setState(j, clusterdoc.JobWaiting)
 	l.arrive(j)
 }
 
@@ -374,7 +374,7 @@ func (l *Ledger) arrive(j *job) {
 }
 
 // Arrival is the job as it arrives at the session of a cluster with GPUs of these types.
-func Arrival(id string, spec *description.NewJob, types map[string]bool) *hare.Job {
+func Arrival(id string, spec *clusterdoc.NewJob, types map[string]bool) *hare.Job {
 	tasks, perTask := processes(spec)
 	a := &hare.Job{ID: id, WeightMicro: 1e6, Sync: hare.Rigid, Tasks: int64(tasks),
 		DistinctNodes: spec.Nodes > 1}
@@ -410,7 +410,7 @@ func Arrival(id string, spec *description.NewJob, types map[string]bool) *hare.J
 }
 
 // processes is how many processes a job has, and how many GPUs each of them. A round job has one process a node.
-func processes(spec *description.NewJob) (tasks, perTask int) {
+func processes(spec *clusterdoc.NewJob) (tasks, perTask int) {
 	gpus, perTask := max(1, spec.GPUs), max(1, spec.GPUsPerTask)
 	switch {
 	case spec.Module != "":
@@ -423,7 +423,7 @@ func processes(spec *description.NewJob) (tasks, perTask int) {
 
 // seconds is how long the job, or a task of a round of a relaxed job, says that it takes on a type; 0 means that it
 // does not say.
-func seconds(spec *description.NewJob, gpuType string) float64 {
+func seconds(spec *clusterdoc.NewJob, gpuType string) float64 {
 	if spec.Module != "" && !Shares(spec) {
 		return spec.On[gpuType] * float64(spec.Rounds)
 	}
@@ -432,11 +432,11 @@ func seconds(spec *description.NewJob, gpuType string) float64 {
 
 // roundStart is what a round job trains; nil for a command. The name of the checkpoint has the time of the
 // submission, so that a job of another cluster, or of a deleted one of the same name, does not go on from it.
-func (j *job) roundStart() *description.RoundStart {
+func (j *job) roundStart() *clusterdoc.RoundStart {
 	if j.spec.Module == "" {
 		return nil
 	}
-	return &description.RoundStart{Module: j.spec.Module, Tasks: RoundTasks(&j.spec), Rounds: j.spec.Rounds,
+	return &clusterdoc.RoundStart{Module: j.spec.Module, Tasks: RoundTasks(&j.spec), Rounds: j.spec.Rounds,
 		Seed: j.spec.Seed, Gang: j.spec.Sync == SyncGang,
 		Checkpoint: fmt.Sprintf("%s-%d.hare", j.id, j.submittedUs)}
 }
@@ -450,7 +450,7 @@ func secretOf(master *agent, job string, attempt int64) string {
 }
 
 // RoundTasks is the number of tasks of a round of a round job.
-func RoundTasks(spec *description.NewJob) int {
+func RoundTasks(spec *clusterdoc.NewJob) int {
 	if spec.Tasks > 0 {
 		return spec.Tasks
 	}
@@ -481,6 +481,6 @@ func (l *Ledger) cancel(c *Cancel) error {
 		return nil
 	}
 	l.void(j)
-	l.end(j, description.JobCancelled, "cancelled"+byWhom(j.cancelled))
+	l.end(j, clusterdoc.JobCancelled, "cancelled"+byWhom(j.cancelled))
 	return nil
 }

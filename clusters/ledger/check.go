@@ -13,7 +13,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/hare-sched/hare"
-	"github.com/hare-sched/hare/clusters/description"
+	clusterdoc "github.com/hare-sched/hare/wire/clusters"
 )
 
 // Limits of what a job and an agent may say.
@@ -48,7 +48,7 @@ const (
 
 // WithSync is a job with the sync that it has where it says none: relaxed for a round job that says neither gpus nor
 // nodes, and rigid for one that does.
-func WithSync(j description.NewJob) description.NewJob {
+func WithSync(j clusterdoc.NewJob) clusterdoc.NewJob {
 	if j.Module != "" && j.Sync == "" {
 		j.Sync = SyncRelaxed
 		if j.GPUs != 0 || j.Nodes != 0 {
@@ -70,7 +70,7 @@ var ReservedVariables = []string{"RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORL
 	"CUDA_VISIBLE_DEVICES"}
 
 // Name is what a job is called that says no name of its own.
-func Name(j *description.NewJob) string {
+func Name(j *clusterdoc.NewJob) string {
 	switch {
 	case j.Name != "":
 		return j.Name
@@ -81,7 +81,7 @@ func Name(j *description.NewJob) string {
 }
 
 // CheckJob says what is wrong with a job by itself: hare.InvalidErrors with pointers, or nil.
-func CheckJob(n *description.NewJob) error {
+func CheckJob(n *clusterdoc.NewJob) error {
 	var es hare.InvalidErrors
 	resolved := WithSync(*n)
 	j := &resolved
@@ -132,7 +132,7 @@ func CheckJob(n *description.NewJob) error {
 }
 
 // checkWork checks what the job does.
-func checkWork(es *hare.InvalidErrors, j *description.NewJob) {
+func checkWork(es *hare.InvalidErrors, j *clusterdoc.NewJob) {
 	switch {
 	case j.Module != "":
 		checkRounds(es, j)
@@ -159,7 +159,7 @@ func checkWork(es *hare.InvalidErrors, j *description.NewJob) {
 }
 
 // checkRounds checks what a round job does.
-func checkRounds(es *hare.InvalidErrors, j *description.NewJob) {
+func checkRounds(es *hare.InvalidErrors, j *clusterdoc.NewJob) {
 	if len(j.Command) > 0 {
 		es.Add("/command", "not_allowed", "a job has a command or a module, and not both")
 	}
@@ -211,7 +211,7 @@ const relaxedRemedy = "a relaxed job shares the GPUs of the cluster round by rou
 	"rigid for GPUs of its own"
 
 // checkGPUs checks how many GPUs the job wants, and where.
-func checkGPUs(es *hare.InvalidErrors, j *description.NewJob) {
+func checkGPUs(es *hare.InvalidErrors, j *clusterdoc.NewJob) {
 	gpus, perTask := max(1, j.GPUs), j.GPUsPerTask
 	switch {
 	case j.GPUs < 0 || j.GPUs > hare.MaxGPUs:
@@ -231,7 +231,7 @@ func checkGPUs(es *hare.InvalidErrors, j *description.NewJob) {
 }
 
 // checkEnv checks the variables of a job.
-func checkEnv(es *hare.InvalidErrors, j *description.NewJob) {
+func checkEnv(es *hare.InvalidErrors, j *clusterdoc.NewJob) {
 	bytes := 0
 	for _, of := range []struct {
 		field string
@@ -284,11 +284,11 @@ func CheckReason(reason string) error {
 }
 
 // CheckRegistration says what is wrong with a registration by itself.
-func CheckRegistration(r *description.Registration) error {
+func CheckRegistration(r *clusterdoc.Registration) error {
 	var es hare.InvalidErrors
-	if r.Protocol != description.ProtocolVersion {
+	if r.Protocol != clusterdoc.ProtocolVersion {
 		es.Add("/protocol", "other_version", "the agent (hare %s) speaks protocol %d and this server %d: install the same "+
-			"version of hare on both", hare.Clip(r.Version), r.Protocol, description.ProtocolVersion)
+			"version of hare on both", hare.Clip(r.Version), r.Protocol, clusterdoc.ProtocolVersion)
 		return es
 	}
 	if !nodeName.MatchString(r.Name) {
@@ -330,7 +330,7 @@ func CheckRegistration(r *description.Registration) error {
 }
 
 // checkNode checks what an agent says of its node beside its devices.
-func checkNode(es *hare.InvalidErrors, r *description.Registration) {
+func checkNode(es *hare.InvalidErrors, r *clusterdoc.Registration) {
 	if len(r.Version) > maxVersion || misleads(r.Version) {
 		es.Add("/version", "bad_value", "must be at most %d bytes without control characters", maxVersion)
 	}
@@ -360,7 +360,7 @@ func (c *Conflict) Error() string { return c.Detail }
 
 // Registrable says why an agent may not register now: *Conflict, or nil. alive says that the lease of an agent
 // may still run.
-func (l *Ledger) Registrable(r *description.Registration, alive func(name string) bool) error {
+func (l *Ledger) Registrable(r *clusterdoc.Registration, alive func(name string) bool) error {
 	a := l.agents[r.Name]
 	if a != nil && subtle.ConstantTimeCompare([]byte(a.Incarnation), []byte(r.Incarnation)) != 1 && !a.lost &&
 		alive(r.Name) {

@@ -9,7 +9,7 @@ import (
 	"unicode"
 
 	"github.com/hare-sched/hare"
-	"github.com/hare-sched/hare/clusters/description"
+	clusterdoc "github.com/hare-sched/hare/wire/clusters"
 )
 
 // Limits of what an agent may report.
@@ -24,7 +24,7 @@ const maxKept = 1000
 
 // CheckSync says what is wrong with a sync of an agent with a number of devices: hare.InvalidErrors, or nil. Texts
 // for people and durations are brought within their limits instead, because an agent could only repeat them.
-func CheckSync(s *description.Sync, devices int) error {
+func CheckSync(s *clusterdoc.Sync, devices int) error {
 	var es hare.InvalidErrors
 	for _, n := range []struct {
 		field string
@@ -52,7 +52,7 @@ func CheckSync(s *description.Sync, devices int) error {
 	return nil
 }
 
-func checkReports(es *hare.InvalidErrors, at string, reports []description.TaskReport) {
+func checkReports(es *hare.InvalidErrors, at string, reports []clusterdoc.TaskReport) {
 	if len(reports) > maxReports {
 		es.Add(at, "too_many", "has %d reports: at most %d are allowed", len(reports), maxReports)
 		return
@@ -60,7 +60,7 @@ func checkReports(es *hare.InvalidErrors, at string, reports []description.TaskR
 	for i := range reports {
 		r := &reports[i]
 		switch r.State {
-		case description.TaskRunning, description.TaskEnded, description.TaskLost:
+		case clusterdoc.TaskRunning, clusterdoc.TaskEnded, clusterdoc.TaskLost:
 		default:
 			es.Add(fmt.Sprintf("%s/%d/state", at, i), "bad_value", "must be running, ended or lost")
 		}

@@ -8,47 +8,47 @@ import (
 	"testing"
 
 	"github.com/hare-sched/hare"
-	"github.com/hare-sched/hare/clusters/description"
+	clusterdoc "github.com/hare-sched/hare/wire/clusters"
 )
 
 // Documents of agents have sizes, and nothing in them does something where it is printed.
 func TestSizesOfRegistrations(t *testing.T) {
-	good := func() *description.Registration {
-		return &description.Registration{Protocol: description.ProtocolVersion, Name: "n", Version: "0.1.0 (commit é)",
+	good := func() *clusterdoc.Registration {
+		return &clusterdoc.Registration{Protocol: clusterdoc.ProtocolVersion, Name: "n", Version: "0.1.0 (commit é)",
 			Incarnation: "one of sixteen bytes", Labels: map[string]string{"rack": "r1"}, CPUs: 64, MemoryGiB: 512,
-			Devices: []description.AgentDevice{{Type: "V100", UUID: "GPU-1"}}}
+			Devices: []clusterdoc.AgentDevice{{Type: "V100", UUID: "GPU-1"}}}
 	}
 	if err := CheckRegistration(good()); err != nil {
 		t.Fatal(err)
 	}
 	long := strings.Repeat("x", 1000)
-	tests := map[string]func(r *description.Registration){
-		"/version|long":      func(r *description.Registration) { r.Version = long },
-		"/labels|many":       func(r *description.Registration) { r.Labels = many(60_000) },
-		"/labels/|empty":     func(r *description.Registration) { r.Labels[""] = "x" },
-		"/labels/a|long":     func(r *description.Registration) { r.Labels["a"] = long },
-		"/devices/0/uuid|":   func(r *description.Registration) { r.Devices[0].UUID = long },
-		"/devices/0/type|":   func(r *description.Registration) { r.Devices[0].Type = long },
-		"/cpus|negative":     func(r *description.Registration) { r.CPUs = -1 },
-		"/cpus|NaN":          func(r *description.Registration) { r.CPUs = math.NaN() },
-		"/memory_gib|":       func(r *description.Registration) { r.MemoryGiB = 1e300 },
-		"/devices|many":      func(r *description.Registration) { r.Devices = devices(257, 1) },
-		"/devices/32/type|":  func(r *description.Registration) { r.Devices = devices(64, 64) },
-		"/name|none":         func(r *description.Registration) { r.Name = "" },
-		"/incarnation|short": func(r *description.Registration) { r.Incarnation = "x" },
+	tests := map[string]func(r *clusterdoc.Registration){
+		"/version|long":      func(r *clusterdoc.Registration) { r.Version = long },
+		"/labels|many":       func(r *clusterdoc.Registration) { r.Labels = many(60_000) },
+		"/labels/|empty":     func(r *clusterdoc.Registration) { r.Labels[""] = "x" },
+		"/labels/a|long":     func(r *clusterdoc.Registration) { r.Labels["a"] = long },
+		"/devices/0/uuid|":   func(r *clusterdoc.Registration) { r.Devices[0].UUID = long },
+		"/devices/0/type|":   func(r *clusterdoc.Registration) { r.Devices[0].Type = long },
+		"/cpus|negative":     func(r *clusterdoc.Registration) { r.CPUs = -1 },
+		"/cpus|NaN":          func(r *clusterdoc.Registration) { r.CPUs = math.NaN() },
+		"/memory_gib|":       func(r *clusterdoc.Registration) { r.MemoryGiB = 1e300 },
+		"/devices|many":      func(r *clusterdoc.Registration) { r.Devices = devices(257, 1) },
+		"/devices/32/type|":  func(r *clusterdoc.Registration) { r.Devices = devices(64, 64) },
+		"/name|none":         func(r *clusterdoc.Registration) { r.Name = "" },
+		"/incarnation|short": func(r *clusterdoc.Registration) { r.Incarnation = "x" },
 	}
 	for _, bad := range []string{"\x00", "\n", "\x1b[2J", "\x7f", "\u0085", "\u009b2J", "\u061c", "\u200f", "\u2028",
 		"\u2029", "\u202a", "\u202e", "\u2066", "\u2069", "\xff"} {
-		tests[fmt.Sprintf("/name|%q", bad)] = func(r *description.Registration) { r.Name += bad }
-		tests[fmt.Sprintf("/version|%q", bad)] = func(r *description.Registration) { r.Version += bad }
-		tests[fmt.Sprintf("/devices/0/type|%q", bad)] = func(r *description.Registration) { r.Devices[0].Type += bad }
-		tests[fmt.Sprintf("/devices/0/uuid|%q", bad)] = func(r *description.Registration) { r.Devices[0].UUID += bad }
-		tests[fmt.Sprintf("/labels/a|%q", bad)] = func(r *description.Registration) { r.Labels["a"] = bad }
-		tests[fmt.Sprintf("/labels/a%s|", bad)] = func(r *description.Registration) { r.Labels["a"+bad] = "x" }
+		tests[fmt.Sprintf("/name|%q", bad)] = func(r *clusterdoc.Registration) { r.Name += bad }
+		tests[fmt.Sprintf("/version|%q", bad)] = func(r *clusterdoc.Registration) { r.Version += bad }
+		tests[fmt.Sprintf("/devices/0/type|%q", bad)] = func(r *clusterdoc.Registration) { r.Devices[0].Type += bad }
+		tests[fmt.Sprintf("/devices/0/uuid|%q", bad)] = func(r *clusterdoc.Registration) { r.Devices[0].UUID += bad }
+		tests[fmt.Sprintf("/labels/a|%q", bad)] = func(r *clusterdoc.Registration) { r.Labels["a"] = bad }
+		tests[fmt.Sprintf("/labels/a%s|", bad)] = func(r *clusterdoc.Registration) { r.Labels["a"+bad] = "x" }
 	}
 	for _, id := range []string{"", "1", "j0", "j01", "j" + long, "jx"} {
-		tests["/holds/0/job|"+id] = func(r *description.Registration) {
-			r.Holds = []description.TaskReport{{TaskID: description.TaskID{Job: id}, State: description.TaskRunning}}
+		tests["/holds/0/job|"+id] = func(r *clusterdoc.Registration) {
+			r.Holds = []clusterdoc.TaskReport{{TaskID: clusterdoc.TaskID{Job: id}, State: clusterdoc.TaskRunning}}
 		}
 	}
 	for name, change := range tests {
@@ -57,18 +57,18 @@ func TestSizesOfRegistrations(t *testing.T) {
 		expectFault(t, name, CheckRegistration(r))
 	}
 	for _, bad := range []string{"\n", "\u202e", "\x1b"} {
-		job := func(change func(j *description.NewJob)) error {
-			j := &description.NewJob{Command: []string{"sh", "-c", "a\nb"}, Name: "müller ok"}
+		job := func(change func(j *clusterdoc.NewJob)) error {
+			j := &clusterdoc.NewJob{Command: []string{"sh", "-c", "a\nb"}, Name: "müller ok"}
 			if err := CheckJob(j); err != nil {
 				t.Fatal(err)
 			}
 			change(j)
 			return CheckJob(j)
 		}
-		expectFault(t, "/name|", job(func(j *description.NewJob) { j.Name += bad }))
-		expectFault(t, "/on|", job(func(j *description.NewJob) { j.On = map[string]float64{"V" + bad: 1} }))
-		expectFault(t, "/class/user|", job(func(j *description.NewJob) { j.Class = map[string]string{"user": "a" + bad} }))
-		expectFault(t, "/directory|", job(func(j *description.NewJob) { j.Directory = "/a" + bad }))
+		expectFault(t, "/name|", job(func(j *clusterdoc.NewJob) { j.Name += bad }))
+		expectFault(t, "/on|", job(func(j *clusterdoc.NewJob) { j.On = map[string]float64{"V" + bad: 1} }))
+		expectFault(t, "/class/user|", job(func(j *clusterdoc.NewJob) { j.Class = map[string]string{"user": "a" + bad} }))
+		expectFault(t, "/directory|", job(func(j *clusterdoc.NewJob) { j.Directory = "/a" + bad }))
 		if CheckReason("fans"+bad) == nil {
 			t.Errorf("the reason %q is taken", bad)
 		}
@@ -113,9 +113,9 @@ func many(n int) map[string]string {
 	return all
 }
 
-func devices(n, types int) (all []description.AgentDevice) {
+func devices(n, types int) (all []clusterdoc.AgentDevice) {
 	for i := range n {
-		all = append(all, description.AgentDevice{Type: fmt.Sprint("T", i%types)})
+		all = append(all, clusterdoc.AgentDevice{Type: fmt.Sprint("T", i%types)})
 	}
 	return all
 }
@@ -148,7 +148,7 @@ func TestSecretsOfJobs(t *testing.T) {
 		if j.spec.SecretEnv["TOKEN"] == "secret-value" != want || back.Job("j1", true).SecretEnv["TOKEN"] != Masked {
 			t.Errorf("%+v", j)
 		}
-		spec := description.NewJob{Name: "a", Command: []string{"a"}, SecretEnv: map[string]string{"TOKEN": "secret-value"}}
+		spec := clusterdoc.NewJob{Name: "a", Command: []string{"a"}, SecretEnv: map[string]string{"TOKEN": "secret-value"}}
 		other := spec
 		other.SecretEnv = map[string]string{"TOKEN": Masked}
 		if !back.Submitted("j1", other, spec) || back.Submitted("j1", other) {
@@ -156,11 +156,11 @@ func TestSecretsOfJobs(t *testing.T) {
 		}
 	}
 	env := map[string]string{"TOKEN": "secret-value"}
-	submit := &Record{Submit: &Submit{Job: description.NewJob{Name: "a", Command: []string{"a"}, SecretEnv: env},
+	submit := &Record{Submit: &Submit{Job: clusterdoc.NewJob{Name: "a", Command: []string{"a"}, SecretEnv: env},
 		SecretSum: SumSecrets(env, "salt")}}
 	apply(submit)
 	kept(true)
-	apply(&Record{Register: &Register{Registration: description.Registration{Name: "n", Devices: devices(1, 1)}}})
+	apply(&Record{Register: &Register{Registration: clusterdoc.Registration{Name: "n", Devices: devices(1, 1)}}})
 	for len(l.waiting) > 0 {
 		answer := SessionAnswer{}
 		if l.waiting[0].Type == hare.EventJobArrived {
@@ -173,8 +173,8 @@ func TestSecretsOfJobs(t *testing.T) {
 	}
 	kept(true)
 	exit := 0
-	apply(&Record{Sync: &SyncRecord{AgentEpoch: AgentEpoch{"n", 1}, Reports: []description.TaskReport{{
-		TaskID: description.TaskID{Job: "j1", Attempt: 1}, State: description.TaskEnded, ExitCode: &exit}}}})
+	apply(&Record{Sync: &SyncRecord{AgentEpoch: AgentEpoch{"n", 1}, Reports: []clusterdoc.TaskReport{{
+		TaskID: clusterdoc.TaskID{Job: "j1", Attempt: 1}, State: clusterdoc.TaskEnded, ExitCode: &exit}}}})
 	if submit.Submit.Job.SecretEnv["TOKEN"] != "secret-value" {
 		t.Error("the record was changed, which may not be written yet")
 	}

@@ -1,10 +1,12 @@
 package ledger
 
-import "github.com/hare-sched/hare/clusters/description"
+import (
+	clusterdoc "github.com/hare-sched/hare/wire/clusters"
+)
 
 // MayCopy says whether an agent may bring the checkpoint of an attempt of a job, or get the copy for it: the agent has
 // the program of rank 0 of the attempt, which goes on. copy is the copy that the server has; nil where it has none.
-func (l *Ledger) MayCopy(agent, job string, attempt int64) (copy *description.CheckpointCopy, ok bool) {
+func (l *Ledger) MayCopy(agent, job string, attempt int64) (copy *clusterdoc.CheckpointCopy, ok bool) {
 	j := l.jobs[job]
 	if j == nil || j.live == nil || j.live.number != attempt || !j.mayCopy() {
 		return nil, false
@@ -55,7 +57,7 @@ func (j *job) lacksUs() int64 {
 }
 
 // of is what the program of a rank trains: that of rank 0 begins with the copy of the server.
-func of(r *description.RoundStart, rank int, j *job) *description.RoundStart {
+func of(r *clusterdoc.RoundStart, rank int, j *job) *clusterdoc.RoundStart {
 	if r == nil || rank > 0 || j.copy == nil {
 		return r
 	}

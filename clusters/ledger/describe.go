@@ -7,16 +7,16 @@ import (
 	"strings"
 	"time"
 
-	"github.com/hare-sched/hare/clusters/description"
+	clusterdoc "github.com/hare-sched/hare/wire/clusters"
 )
 
 // Job describes a job with all its attempts, or with the last one alone; nil where there is none.
-func (l *Ledger) Job(id string, all bool) *description.Job {
+func (l *Ledger) Job(id string, all bool) *clusterdoc.Job {
 	j := l.find(id)
 	if j == nil {
 		return nil
 	}
-	d := &description.Job{ID: j.id, NewJob: j.spec, State: j.state, Reason: j.reason, Submitted: instant(j.submittedUs),
+	d := &clusterdoc.Job{ID: j.id, NewJob: j.spec, State: j.state, Reason: j.reason, Submitted: instant(j.submittedUs),
 		Started: instantOrNil(j.startedUs), Ended: instantOrNil(j.endedUs), Failures: j.failures, Lost: j.lost,
 		Round: j.round, Loss: j.loss, TasksOn: maps.Clone(j.counted)}
 	d.SecretEnv = masked(d.SecretEnv)
@@ -31,11 +31,11 @@ func (l *Ledger) Job(id string, all bool) *description.Job {
 		attempts = attempts[n-1:]
 	}
 	for _, at := range attempts {
-		x := &description.Attempt{Attempt: at.number, Result: at.result, Error: at.error, Ordered: instant(at.orderedUs),
+		x := &clusterdoc.Attempt{Attempt: at.number, Result: at.result, Error: at.error, Ordered: instant(at.orderedUs),
 			Ended: instantOrNil(at.endedUs)}
 		for k := range at.tasks {
 			t := &at.tasks[k]
-			info := &description.TaskInfo{Task: k, Agent: t.agent.Name, State: t.state, ExitCode: t.exit, Signal: t.signal,
+			info := &clusterdoc.TaskInfo{Task: k, Agent: t.agent.Name, State: t.state, ExitCode: t.exit, Signal: t.signal,
 				Error: t.error}
 			for _, i := range t.devices {
 				info.GPUs = append(info.GPUs, t.agent.gpu(i))
@@ -45,7 +45,7 @@ func (l *Ledger) Job(id string, all bool) *description.Job {
 		for i := range at.out {
 			c := &at.out[i]
 			round, task := at.base+c.round, c.task
-			x.Tasks = append(x.Tasks, &description.TaskInfo{Task: c.number, Agent: c.agent.Name, State: c.state, Round: &round,
+			x.Tasks = append(x.Tasks, &clusterdoc.TaskInfo{Task: c.number, Agent: c.agent.Name, State: c.state, Round: &round,
 				GPUs: []string{c.agent.gpu(c.device)}, RoundTask: &task})
 		}
 		d.Attempts = append(d.Attempts, x)
@@ -55,11 +55,11 @@ func (l *Ledger) Job(id string, all bool) *description.Job {
 
 // Jobs describes at most limit jobs after the job of an ID, by submission; state "" means all. next is the ID
 // to go on after, "" at the end. Lists leave variables out.
-func (l *Ledger) Jobs(after string, limit int, state description.JobState) (jobs []*description.Job, next string) {
+func (l *Ledger) Jobs(after string, limit int, state clusterdoc.JobState) (jobs []*clusterdoc.Job, next string) {
 	n, _ := strconv.Atoi(strings.TrimPrefix(after, "j"))
-	jobs = []*description.Job{}
+	jobs = []*clusterdoc.Job{}
 	for i := max(0, n); i < len(l.byTime); i++ {
-		var s description.JobState
+		var s clusterdoc.JobState
 		if j := l.byTime[i]; j != nil {
 			s = j.state
 		} else {
@@ -83,16 +83,16 @@ func (l *Ledger) JobOfKey(key string) string { return l.keys[key] }
 
 // Unended counts the jobs that have not ended.
 func (l *Ledger) Unended() int {
-	return len(l.byTime) - l.counts[description.JobSucceeded] - l.counts[description.JobFailed] -
-		l.counts[description.JobCancelled]
+	return len(l.byTime) - l.counts[clusterdoc.JobSucceeded] - l.counts[clusterdoc.JobFailed] -
+		l.counts[clusterdoc.JobCancelled]
 }
 
 // Agents describes the agents by name. What the server alone knows, when an agent was heard, is left out.
-func (l *Ledger) Agents() []*description.Agent {
-	all := []*description.Agent{}
+func (l *Ledger) Agents() []*clusterdoc.Agent {
+	all := []*clusterdoc.Agent{}
 	for _, name := range slices.Sorted(maps.Keys(l.agents)) {
 		a := l.agents[name]
-		d := &description.Agent{Name: a.Name, Epoch: a.epoch, Address: a.Address, Version: a.Version, State: "ready",
+		d := &clusterdoc.Agent{Name: a.Name, Epoch: a.epoch, Address: a.Address, Version: a.Version, State: "ready",
 			Labels: a.Labels}
 		busy := len(a.homes) > 0
 		for _, j := range a.homes {
@@ -100,7 +100,7 @@ func (l *Ledger) Agents() []*description.Agent {
 		}
 		for i := range a.devices {
 			x := &a.devices[i]
-			v := &description.Device{GPU: a.gpu(i), Type: a.Devices[i].Type, UUID: a.Devices[i].UUID, State: "free",
+			v := &clusterdoc.Device{GPU: a.gpu(i), Type: a.Devices[i].Type, UUID: a.Devices[i].UUID, State: "free",
 				Reason: x.fault}
 			if x.fault != "" {
 				v.State = "quarantined"
@@ -124,8 +124,8 @@ func (l *Ledger) Agents() []*description.Agent {
 }
 
 // Counts fills the numbers of a cluster's description.
-func (l *Ledger) Counts(c *description.Cluster) {
-	c.Jobs = map[description.JobState]int{}
+func (l *Ledger) Counts(c *clusterdoc.Cluster) {
+	c.Jobs = map[clusterdoc.JobState]int{}
 	for s, n := range l.counts {
 		if n > 0 {
 			c.Jobs[s] = n
@@ -187,7 +187,7 @@ func (l *Ledger) Faults(name string) map[int]string {
 func (l *Ledger) Devices(name string) int { return len(l.agents[name].devices) }
 
 // Orders are the orders of an agent whose tasks have not ended, by number.
-func (l *Ledger) Orders(name string) []description.Order { return slices.Clone(l.agents[name].orders) }
+func (l *Ledger) Orders(name string) []clusterdoc.Order { return slices.Clone(l.agents[name].orders) }
 
 // Changed are the agents that have other orders, or another epoch, than when Changed was last called.
 func (l *Ledger) Changed() []string {
@@ -197,7 +197,7 @@ func (l *Ledger) Changed() []string {
 }
 
 // HasTask says whether a job had the task in the attempt, and on which agent.
-func (l *Ledger) HasTask(id description.TaskID) (agent string, ok bool) {
+func (l *Ledger) HasTask(id clusterdoc.TaskID) (agent string, ok bool) {
 	j := l.find(id.Job)
 	if j == nil || id.Attempt < 1 || id.Attempt > int64(len(j.attempts)) {
 		return "", false
@@ -251,13 +251,13 @@ func (l *Ledger) JobsWait() bool {
 			return true
 		}
 	}
-	return l.counts[description.JobWaiting] > 0 && len(l.types) > 0
+	return l.counts[clusterdoc.JobWaiting] > 0 && len(l.types) > 0
 }
 
 // WhyNot says what keeps a waiting job from ever starting on the cluster as it is; "" where nothing does.
 func (l *Ledger) WhyNot(id string) string {
 	j := l.jobs[id]
-	if j == nil || j.state != description.JobWaiting {
+	if j == nil || j.state != clusterdoc.JobWaiting {
 		return ""
 	}
 	if len(l.types) == 0 {
@@ -311,7 +311,7 @@ func (l *Ledger) WhyNot(id string) string {
 // outOfService says why the first nodes by name that have GPUs for a job offer none.
 func (l *Ledger) outOfService(j *job) string {
 	var why []string
-	fits := func(d description.AgentDevice) bool {
+	fits := func(d clusterdoc.AgentDevice) bool {
 		_, ok := j.spec.On[d.Type]
 		return ok || len(j.spec.On) == 0
 	}
@@ -336,7 +336,7 @@ func (l *Ledger) outOfService(j *job) string {
 }
 
 // Closed says whether the attempt of a task has ended.
-func (l *Ledger) Closed(id description.TaskID) bool {
+func (l *Ledger) Closed(id clusterdoc.TaskID) bool {
 	j := l.jobs[id.Job]
 	if j == nil && l.past.has(number(id.Job)-1) {
 		return true

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/hare-sched/hare/clusters/description"
+	clusterdoc "github.com/hare-sched/hare/wire/clusters"
 )
 
 // FuzzAgentDocuments gives a cluster in the middle of its work the documents of an agent: a registration and a sync.
@@ -49,12 +49,12 @@ func FuzzAgentDocuments(f *testing.F) {
 				t.Fatal(diff)
 			}
 		}
-		var r description.Registration
+		var r clusterdoc.Registration
 		if json.Unmarshal(registration, &r) == nil && CheckRegistration(&r) == nil &&
 			l.Registrable(&r, func(string) bool { return seed%2 == 0 }) == nil {
 			apply(&Record{Register: &Register{Registration: r}})
 		}
-		var s description.Sync
+		var s clusterdoc.Sync
 		if json.Unmarshal(sync, &s) != nil {
 			return
 		}

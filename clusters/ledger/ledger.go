@@ -11,7 +11,7 @@ import (
 	"strings"
 
 	"github.com/hare-sched/hare"
-	"github.com/hare-sched/hare/clusters/description"
+	clusterdoc "github.com/hare-sched/hare/wire/clusters"
 )
 
 // Record is one line of a journal. One of its pointers is set.
@@ -44,8 +44,8 @@ type Ordered struct {
 
 // Submit says that a job was submitted. Its ID follows from the jobs before.
 type Submit struct {
-	Job description.NewJob `json:"job"`
-	Key string             `json:"key,omitempty"` // Idempotency-Key
+	Job clusterdoc.NewJob `json:"job"`
+	Key string            `json:"key,omitempty"` // Idempotency-Key
 	// SecretSum is the SumSecrets of the job's secret variables, by which the submission is known when it is sent again
 	// after the job has ended; "" where there are none.
 	SecretSum string `json:"secret_sum,omitempty"`
@@ -62,7 +62,7 @@ type Cancel struct {
 
 // Register says that an agent took part, from here on with the next epoch.
 type Register struct {
-	description.Registration
+	clusterdoc.Registration
 	// SecretSum is the SHA-256 of the secret of the registration, in hexadecimal digits. Registrations from before there
 	// were secrets have none.
 	SecretSum string `json:"secret_sha256,omitempty"`
@@ -79,8 +79,8 @@ type AgentEpoch struct {
 // SyncRecord is what is new in a sync.
 type SyncRecord struct {
 	AgentEpoch
-	After   int64                    `json:"after"` // number of the report before the first
-	Reports []description.TaskReport `json:"reports,omitempty"`
+	After   int64                   `json:"after"` // number of the report before the first
+	Reports []clusterdoc.TaskReport `json:"reports,omitempty"`
 	// Faults are the devices that are not well; nil says that nothing has changed.
 	Faults *map[int]string `json:"faults,omitempty"`
 }
@@ -95,7 +95,7 @@ type Drain struct {
 // Copied says that the server has a copy of the checkpoint of a round job; of round 0, that it has none any more.
 type Copied struct {
 	Job string `json:"job"`
-	description.CheckpointCopy
+	clusterdoc.CheckpointCopy
 }
 
 // SessionAnswer is the answer of the session to the first event that has none. Refused says why the session
@@ -139,7 +139,7 @@ type Ledger struct {
 	seq     int64             // number of the last event that was answered
 	touched []*job            // jobs whose grants have changed since the session was last at rest
 	types   map[string]bool   // GPU types that an agent has had
-	counts  map[description.JobState]int
+	counts  map[clusterdoc.JobState]int
 	changed map[string]bool // agents whose orders have changed
 	pins    []*job          // round jobs that wait, or have waited, for nodes with their checkpoint
 	nowUs   int64
@@ -149,7 +149,7 @@ type Ledger struct {
 // New is the ledger of an empty journal.
 func New() *Ledger {
 	return &Ledger{agents: map[string]*agent{}, jobs: map[string]*job{}, keys: map[string]string{},
-		types: map[string]bool{}, counts: map[description.JobState]int{},
+		types: map[string]bool{}, counts: map[clusterdoc.JobState]int{},
 		changed: map[string]bool{}}
 }
 
@@ -158,14 +158,14 @@ func New() *Ledger {
 const maxLost = 10
 
 type agent struct {
-	description.Registration
+	clusterdoc.Registration
 	secretSum   string // see Register
 	epoch       int64
 	lost        bool
 	draining    bool
 	drainReason string
 	devices     []device
-	orders      []description.Order // whose tasks are not final, by number
+	orders      []clusterdoc.Order // whose tasks are not final, by number
 	lastOrder   int64
 	reports     int64  // number of the last report of the epoch
 	port        int    // the last MASTER_PORT that was given out
@@ -185,8 +185,8 @@ func (a *agent) gpu(i int) string { return a.Name + "/" + strconv.Itoa(i) }
 
 type job struct {
 	id          string
-	spec        description.NewJob
-	state       description.JobState
+	spec        clusterdoc.NewJob
+	state       clusterdoc.JobState
 	reason      string
 	submittedUs int64
 	startedUs   int64
@@ -209,12 +209,12 @@ type job struct {
 	secretSum   string // see Submit
 
 	// Of a round job without a directory that the nodes share:
-	savedRound int64                       // the most rounds that stand in a checkpoint
-	holders    []*agent                    // that have this checkpoint
-	trainedUs  int64                       // how long the attempts ran that have saved rounds
-	pin        *pin                        // nil: the job may start anywhere
-	apart      []pair                      // nodes of its attempts that did not reach each other
-	copy       *description.CheckpointCopy // of the server; nil where it has none
+	savedRound int64                      // the most rounds that stand in a checkpoint
+	holders    []*agent                   // that have this checkpoint
+	trainedUs  int64                      // how long the attempts ran that have saved rounds
+	pin        *pin                       // nil: the job may start anywhere
+	apart      []pair                     // nodes of its attempts that did not reach each other
+	copy       *clusterdoc.CheckpointCopy // of the server; nil where it has none
 
 	// Of a relaxed round job, which shares GPUs round by round:
 	relaxed  bool
@@ -253,7 +253,7 @@ type attempt struct {
 type task struct {
 	agent   *agent
 	devices []int
-	state   description.TaskState
+	state   clusterdoc.TaskState
 	exit    *int
 	signal  string
 	error   string
@@ -261,10 +261,10 @@ type task struct {
 }
 
 func (t *task) final() bool {
-	return t.state == description.TaskEnded || t.state == description.TaskLost
+	return t.state == clusterdoc.TaskEnded || t.state == clusterdoc.TaskLost
 }
 
-func (l *Ledger) setState(j *job, s description.JobState) {
+func (l *Ledger) setState(j *job, s clusterdoc.JobState) {
 	if j.state != "" {
 		l.counts[j.state]--
 	}
@@ -371,7 +371,7 @@ func (l *Ledger) answers(all []SessionAnswer) error {
 func (l *Ledger) refused(e *hare.Event, why string) {
 	if j := l.jobs[e.Job]; j != nil && e.Type == hare.EventJobArrived && !j.state.Final() {
 		j.arrived = false
-		l.end(j, description.JobFailed, "the scheduler refused the job: "+why)
+		l.end(j, clusterdoc.JobFailed, "the scheduler refused the job: "+why)
 	}
 }
 

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/hare-sched/hare"
-	"github.com/hare-sched/hare/clusters/description"
+	clusterdoc "github.com/hare-sched/hare/wire/clusters"
 )
 
 // maxPinUs is the longest time in microseconds that a round job waits for a node that has its checkpoint.
@@ -147,7 +147,7 @@ func (j *job) only() []hare.LabelValues {
 // Pinned says for which nodes a round job waits that has its checkpoint there; "" where it waits for none.
 func (l *Ledger) Pinned(id string) string {
 	j := l.jobs[id]
-	if j == nil || j.pin == nil || j.pin.nodes == nil || j.state != description.JobWaiting {
+	if j == nil || j.pin == nil || j.pin.nodes == nil || j.state != clusterdoc.JobWaiting {
 		return ""
 	}
 	var names []string

@@ -7,8 +7,8 @@ import (
 	"testing"
 
 	"github.com/hare-sched/hare"
-	"github.com/hare-sched/hare/clusters/description"
 	"github.com/hare-sched/hare/clusters/ledger"
+	clusterdoc "github.com/hare-sched/hare/wire/clusters"
 )
 
 // driver drives a ledger by hand: it stands for the session and for the agents.
@@ -40,8 +40,8 @@ func (d *driver) apply(r *ledger.Record) {
 func (d *driver) register(name string) {
 	d.t.Helper()
 	d.reports[name] = 0
-	d.apply(&ledger.Record{Register: &ledger.Register{Registration: description.Registration{Name: name,
-		Devices: []description.AgentDevice{{Type: "V100"}, {Type: "V100"}}}}})
+	d.apply(&ledger.Record{Register: &ledger.Register{Registration: clusterdoc.Registration{Name: name,
+		Devices: []clusterdoc.AgentDevice{{Type: "V100"}, {Type: "V100"}}}}})
 	d.decide()
 }
 
@@ -71,21 +71,21 @@ func (d *driver) decide(gpus ...[]string) {
 	}
 }
 
-func (d *driver) report(name string, r description.TaskReport) {
+func (d *driver) report(name string, r clusterdoc.TaskReport) {
 	d.t.Helper()
 	epoch, _, _, _ := d.Agent(name)
 	d.apply(&ledger.Record{Sync: &ledger.SyncRecord{AgentEpoch: ledger.AgentEpoch{Agent: name, Epoch: epoch},
-		After: d.reports[name], Reports: []description.TaskReport{r}}})
+		After: d.reports[name], Reports: []clusterdoc.TaskReport{r}}})
 	d.reports[name]++
 }
 
 // fail has a task run, save rounds and fail after a number of seconds.
-func (d *driver) fail(name string, id description.TaskID, round, seconds int64) {
+func (d *driver) fail(name string, id clusterdoc.TaskID, round, seconds int64) {
 	d.t.Helper()
-	d.report(name, description.TaskReport{TaskID: id, State: description.TaskRunning, Round: round})
+	d.report(name, clusterdoc.TaskReport{TaskID: id, State: clusterdoc.TaskRunning, Round: round})
 	d.nowUs += seconds * 1e6
 	one := 1
-	d.report(name, description.TaskReport{TaskID: id, State: description.TaskEnded, ExitCode: &one, Round: round})
+	d.report(name, clusterdoc.TaskReport{TaskID: id, State: clusterdoc.TaskEnded, ExitCode: &one, Round: round})
 }
 
 // nodes are those that the job may start on; "" means any.
@@ -103,8 +103,8 @@ func (d *driver) expect(nodes string) {
 	}
 }
 
-func roundJob() description.NewJob {
-	return description.NewJob{Module: "line", Directory: "/jobs", Rounds: 100, GPUs: 2, Retries: 100}
+func roundJob() clusterdoc.NewJob {
+	return clusterdoc.NewJob{Module: "line", Directory: "/jobs", Rounds: 100, GPUs: 2, Retries: 100}
 }
 
 func TestRoundJobReturnsToItsCheckpoint(t *testing.T) {
@@ -113,11 +113,11 @@ func TestRoundJobReturnsToItsCheckpoint(t *testing.T) {
 	d.decide([]string{"b/0", "b/1"})
 	d.expect("")
 	// Nothing is saved: it may go anywhere.
-	d.fail("b", description.TaskID{Job: "j1", Attempt: 1}, 0, 60)
+	d.fail("b", clusterdoc.TaskID{Job: "j1", Attempt: 1}, 0, 60)
 	d.decide([]string{"b/0", "b/1"})
 	d.expect("")
 	// It goes back to b, and a repetition does not bring it to the session anew.
-	d.fail("b", description.TaskID{Job: "j1", Attempt: 2}, 5, 60)
+	d.fail("b", clusterdoc.TaskID{Job: "j1", Attempt: 2}, 5, 60)
 	d.decide()
 	d.expect("b")
 	if why := d.Pinned("j1"); !strings.HasPrefix(why, "waits for b with the checkpoint behind round 5, until ") {
@@ -138,18 +138,18 @@ func TestRoundJobReturnsToItsCheckpoint(t *testing.T) {
 		t.Error("the job is still pinned")
 	}
 	// It began anew on c. The checkpoint of b is worth more until c has as many rounds.
-	d.fail("c", description.TaskID{Job: "j1", Attempt: 3}, 4, 10)
+	d.fail("c", clusterdoc.TaskID{Job: "j1", Attempt: 3}, 4, 10)
 	d.decide([]string{"b/0", "b/1"})
 	d.expect("b")
-	d.fail("b", description.TaskID{Job: "j1", Attempt: 4}, 6, 10)
+	d.fail("b", clusterdoc.TaskID{Job: "j1", Attempt: 4}, 6, 10)
 	voids := d.voids
 	d.decide([]string{"b/0", "b/1"})
 	if d.expect("b"); d.voids != voids {
 		t.Error("the job went back to the session although nothing has changed")
 	}
 	// A lost node is waited for; one that is drained is not.
-	d.report("b", description.TaskReport{TaskID: description.TaskID{Job: "j1", Attempt: 5},
-		State: description.TaskRunning, Round: 7})
+	d.report("b", clusterdoc.TaskReport{TaskID: clusterdoc.TaskID{Job: "j1", Attempt: 5},
+		State: clusterdoc.TaskRunning, Round: 7})
 	d.nowUs += 1e6
 	d.apply(&ledger.Record{Expire: &ledger.AgentEpoch{Agent: "b", Epoch: 1}})
 	d.decide()
@@ -166,12 +166,12 @@ func TestRoundJobOfSeveralNodesReachesItsCheckpoint(t *testing.T) {
 	job.GPUs, job.Nodes = 4, 2
 	d.apply(&ledger.Record{Submit: &ledger.Submit{Job: job}})
 	d.decide([]string{"d/0", "d/1"}, []string{"c/0", "c/1"})
-	first, second := description.TaskID{Job: "j1", Attempt: 1}, description.TaskID{Job: "j1", Attempt: 1, Task: 1}
-	d.report("c", description.TaskReport{TaskID: second, State: description.TaskRunning})
-	d.report("d", description.TaskReport{TaskID: first, State: description.TaskRunning, Round: 3})
+	first, second := clusterdoc.TaskID{Job: "j1", Attempt: 1}, clusterdoc.TaskID{Job: "j1", Attempt: 1, Task: 1}
+	d.report("c", clusterdoc.TaskReport{TaskID: second, State: clusterdoc.TaskRunning})
+	d.report("d", clusterdoc.TaskReport{TaskID: first, State: clusterdoc.TaskRunning, Round: 3})
 	d.nowUs += 30e6
 	d.apply(&ledger.Record{Expire: &ledger.AgentEpoch{Agent: "d", Epoch: 1}})
-	d.report("c", description.TaskReport{TaskID: second, State: description.TaskLost})
+	d.report("c", clusterdoc.TaskReport{TaskID: second, State: clusterdoc.TaskLost})
 	d.decide()
 	d.expect("a c d") // any two of them have c or d
 	if names := strings.Fields(d.nodes()); !slices.IsSorted(names) {
@@ -188,11 +188,11 @@ func TestPinsAreDeterministic(t *testing.T) {
 		job.GPUs, job.Nodes = 6, 3
 		d.apply(&ledger.Record{Submit: &ledger.Submit{Job: job}})
 		d.decide([]string{"d/0", "d/1"}, []string{"c/0", "c/1"}, []string{"e/0", "e/1"})
-		d.report("d", description.TaskReport{TaskID: description.TaskID{Job: "j1", Attempt: 1},
-			State: description.TaskRunning, Round: 3})
+		d.report("d", clusterdoc.TaskReport{TaskID: clusterdoc.TaskID{Job: "j1", Attempt: 1},
+			State: clusterdoc.TaskRunning, Round: 3})
 		for k, name := range []string{"d", "c", "e"} {
-			d.report(name, description.TaskReport{TaskID: description.TaskID{Job: "j1", Attempt: 1, Task: k},
-				State: description.TaskLost})
+			d.report(name, clusterdoc.TaskReport{TaskID: clusterdoc.TaskID{Job: "j1", Attempt: 1, Task: k},
+				State: clusterdoc.TaskLost})
 		}
 		all := ""
 		for _, e := range d.Events() {
@@ -223,11 +223,11 @@ func TestCopiesShortenTheWait(t *testing.T) {
 		t.Error("the agent of the job may not bring its checkpoint")
 	}
 	copied := func(attempt, round int64) {
-		d.apply(&ledger.Record{Copy: &ledger.Copied{Job: "j1", CheckpointCopy: description.CheckpointCopy{
+		d.apply(&ledger.Record{Copy: &ledger.Copied{Job: "j1", CheckpointCopy: clusterdoc.CheckpointCopy{
 			Attempt: attempt, Round: round, Bytes: 9, SHA256: "abc"}}})
 	}
 	copied(1, 6)
-	d.fail("b", description.TaskID{Job: "j1", Attempt: 1}, 8, 60)
+	d.fail("b", clusterdoc.TaskID{Job: "j1", Attempt: 1}, 8, 60)
 	if _, ok := d.MayCopy("b", "j1", 1); ok {
 		t.Error("the checkpoint of an attempt that has ended may be brought")
 	}
@@ -247,13 +247,13 @@ func TestCopiesShortenTheWait(t *testing.T) {
 		t.Errorf("the order to start names the copy %+v", x)
 	}
 	copied(2, 8)
-	d.fail("a", description.TaskID{Job: "j1", Attempt: 2}, 8, 10)
+	d.fail("a", clusterdoc.TaskID{Job: "j1", Attempt: 2}, 8, 10)
 	d.decide([]string{"b/0", "b/1"})
 	if d.expect(""); d.Job("j1", false).CopyRound != 8 {
 		t.Error(d.Job("j1", false))
 	}
 	// A copy that is lost counts no more.
-	d.fail("b", description.TaskID{Job: "j1", Attempt: 3}, 8, 10)
+	d.fail("b", clusterdoc.TaskID{Job: "j1", Attempt: 3}, 8, 10)
 	copied(0, 0)
 	d.decide()
 	if d.expect("b"); d.Job("j1", false).CopyRound != 0 || len(d.Copies()) > 0 {

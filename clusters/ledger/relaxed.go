@@ -6,7 +6,7 @@ import (
 	"strconv"
 
 	"github.com/hare-sched/hare"
-	"github.com/hare-sched/hare/clusters/description"
+	clusterdoc "github.com/hare-sched/hare/wire/clusters"
 )
 
 // A relaxed round job shares GPUs with other jobs round by round. The session gives each task of each round to a GPU.
@@ -28,16 +28,16 @@ type compute struct {
 	task     int
 	agent    *agent
 	device   int
-	state    description.TaskState // waiting until the home runs
-	stopping bool                  // the agent was told to end the task
-	gone     bool                  // the session does not count on the task any more
+	state    clusterdoc.TaskState // waiting until the home runs
+	stopping bool                 // the agent was told to end the task
+	gone     bool                 // the session does not count on the task any more
 }
 
 // Shares says whether a round job shares GPUs with other jobs round by round.
-func Shares(spec *description.NewJob) bool { return spec.Module != "" && spec.Sync == SyncRelaxed }
+func Shares(spec *clusterdoc.NewJob) bool { return spec.Module != "" && spec.Sync == SyncRelaxed }
 
 // pretends says whether pretended devices play the tasks of a job.
-func pretends(spec *description.NewJob) bool {
+func pretends(spec *clusterdoc.NewJob) bool {
 	for _, s := range spec.On {
 		if s > 0 {
 			return true
@@ -84,7 +84,7 @@ func (l *Ledger) grantTask(j *job, d *Decision) {
 	i := slices.IndexFunc(at.out, func(c compute) bool { return c.round == d.Round && c.task == task && !c.gone })
 	switch {
 	case i < 0:
-	case at.out[i].state == description.TaskWaiting:
+	case at.out[i].state == clusterdoc.TaskWaiting:
 		l.drop(j, at, i)
 	default:
 		l.takeBack(j, at, &at.out[i])
@@ -118,7 +118,7 @@ func (l *Ledger) stopCompute(j *job, at *attempt, c *compute) {
 		return
 	}
 	c.stopping = true
-	l.order(c.agent, description.Order{Type: description.OrderStop, TaskID: j.taskID(at, c.number)})
+	l.order(c.agent, clusterdoc.Order{Type: clusterdoc.OrderStop, TaskID: j.taskID(at, c.number)})
 }
 
 // release takes a relaxed job from the session, and tells all that it computes to end. The GPUs of what has not ended
@@ -138,7 +138,7 @@ func (l *Ledger) release(j *job, at *attempt) {
 
 func (l *Ledger) dropUnordered(j *job, at *attempt) {
 	for i := len(at.out) - 1; i >= 0; i-- {
-		if at.out[i].state == description.TaskWaiting {
+		if at.out[i].state == clusterdoc.TaskWaiting {
 			l.drop(j, at, i)
 		}
 	}
@@ -173,7 +173,7 @@ func (l *Ledger) share(j *job) {
 			at.open++
 			a.devices[i].job = j
 			at.out = append(at.out, compute{number: at.last, round: g.round, task: g.task, agent: a, device: i,
-				state: description.TaskWaiting})
+				state: clusterdoc.TaskWaiting})
 			if at.ready {
 				l.orderCompute(j, at, &at.out[len(at.out)-1])
 			}
@@ -183,21 +183,21 @@ func (l *Ledger) share(j *job) {
 
 // orderCompute has an agent compute a task.
 func (l *Ledger) orderCompute(j *job, at *attempt, c *compute) {
-	c.state = description.TaskOrdered
+	c.state = clusterdoc.TaskOrdered
 	gpuType := c.agent.Devices[c.device].Type
 	l.ordered = append(l.ordered, Ordered{j.id, at.number, c.number, c.agent.gpu(c.device), at.base + c.round, c.task})
 	address := ""
 	if at.port > 0 {
 		address = net.JoinHostPort(at.tasks[0].agent.Address, strconv.Itoa(at.port))
 	}
-	l.order(c.agent, description.Order{Type: description.OrderCompute, TaskID: j.taskID(at, c.number),
-		Compute: &description.Compute{Round: at.base + c.round, Task: c.task, Device: c.device, Address: address,
+	l.order(c.agent, clusterdoc.Order{Type: clusterdoc.OrderCompute, TaskID: j.taskID(at, c.number),
+		Compute: &clusterdoc.Compute{Round: at.base + c.round, Task: c.task, Device: c.device, Address: address,
 			GPUType: gpuType, RoundStart: *j.secretStart(at), Directory: j.spec.Directory, Env: j.env(),
 			PretendS: j.spec.On[gpuType]}})
 }
 
 // secretStart is what an attempt of a relaxed job trains.
-func (j *job) secretStart(at *attempt) *description.RoundStart {
+func (j *job) secretStart(at *attempt) *clusterdoc.RoundStart {
 	s := j.roundStart()
 	s.Secret = secretOf(at.tasks[0].agent, j.id, at.number)
 	return s
@@ -230,17 +230,17 @@ func (l *Ledger) settle(j *job) bool {
 	if home == nil {
 		return false // the events that take the GPUs from the job are on their way
 	}
-	at := &attempt{number: int64(len(j.attempts) + 1), tasks: []task{{agent: home, state: description.TaskOrdered}},
+	at := &attempt{number: int64(len(j.attempts) + 1), tasks: []task{{agent: home, state: clusterdoc.TaskOrdered}},
 		open: 1, orderedUs: l.nowUs}
 	j.attempts, j.live, j.anywhere = append(j.attempts, at), at, false
 	home.addHome(j)
 	l.ordered = append(l.ordered, Ordered{Job: j.id, Attempt: at.number, On: home.Name})
-	l.order(home, description.Order{Type: description.OrderHome, TaskID: j.taskID(at, 0), GraceS: j.graceS(),
-		Home: &description.HomeStart{Name: j.spec.Name, RoundStart: *of(j.secretStart(at), 0, j),
+	l.order(home, clusterdoc.Order{Type: clusterdoc.OrderHome, TaskID: j.taskID(at, 0), GraceS: j.graceS(),
+		Home: &clusterdoc.HomeStart{Name: j.spec.Name, RoundStart: *of(j.secretStart(at), 0, j),
 			Directory: j.spec.Directory, CheckpointDirectory: j.spec.CheckpointDirectory, Env: j.env(),
 			Pretend: pretends(&j.spec)}})
 	j.startedUs, j.reason = l.nowUs, ""
-	l.setState(j, description.JobStarting)
+	l.setState(j, clusterdoc.JobStarting)
 	return true
 }
 

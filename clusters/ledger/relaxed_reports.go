@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"github.com/hare-sched/hare"
-	"github.com/hare-sched/hare/clusters/description"
+	clusterdoc "github.com/hare-sched/hare/wire/clusters"
 )
 
 // maxVain is how many compute tasks of an attempt may be lost in a row, before the attempt is: so many for each task
@@ -14,7 +14,7 @@ const maxVain = 4
 
 // homeRuns takes the report of a home that it runs. The first one says where the home is reached and at which round
 // the attempt begins: the compute tasks that waited for it are ordered.
-func (l *Ledger) homeRuns(j *job, at *attempt, r *description.TaskReport) {
+func (l *Ledger) homeRuns(j *job, at *attempt, r *clusterdoc.TaskReport) {
 	if at.ready || r.Port == 0 && !pretends(&j.spec) {
 		return
 	}
@@ -38,7 +38,7 @@ func (l *Ledger) completed(j *job, at *attempt) {
 	l.dropUnordered(j, at)
 	l.leaveSession(j)
 	if at.port == 0 {
-		l.order(at.tasks[0].agent, description.Order{Type: description.OrderStop, TaskID: j.taskID(at, 0),
+		l.order(at.tasks[0].agent, clusterdoc.Order{Type: clusterdoc.OrderStop, TaskID: j.taskID(at, 0),
 			GraceS: j.graceS()})
 	}
 }
@@ -62,16 +62,16 @@ func (l *Ledger) homeEnded(j *job, at *attempt) {
 }
 
 // reportCompute takes what an agent says of a compute task.
-func (l *Ledger) reportCompute(a *agent, j *job, r *description.TaskReport) {
+func (l *Ledger) reportCompute(a *agent, j *job, r *clusterdoc.TaskReport) {
 	at := j.live
 	i, found := at.find(r.Task)
-	if !found || at.out[i].agent != a || at.out[i].state == description.TaskWaiting {
+	if !found || at.out[i].agent != a || at.out[i].state == clusterdoc.TaskWaiting {
 		return
 	}
 	switch r.State {
-	case description.TaskRunning:
-		at.out[i].state = description.TaskRunning
-	case description.TaskEnded, description.TaskLost:
+	case clusterdoc.TaskRunning:
+		at.out[i].state = clusterdoc.TaskRunning
+	case clusterdoc.TaskEnded, clusterdoc.TaskLost:
 		l.endCompute(j, at, i, r)
 	}
 }
@@ -83,13 +83,13 @@ func (at *attempt) find(number int) (int, bool) {
 
 // endCompute takes the end of a compute task, of which nothing is left on its device. The session learns of an end
 // that it waits for; of a task that was lost it learns so, or that the GPU has left, and gives the task out again.
-func (l *Ledger) endCompute(j *job, at *attempt, i int, r *description.TaskReport) {
+func (l *Ledger) endCompute(j *job, at *attempt, i int, r *clusterdoc.TaskReport) {
 	c := at.out[i]
 	at.out = slices.Delete(at.out, i, i+1)
 	at.open--
 	c.agent.dropOrders(j.taskID(at, c.number))
 	c.agent.devices[c.device].job = nil
-	good := r.State == description.TaskEnded && r.ExitCode != nil && *r.ExitCode == 0
+	good := r.State == clusterdoc.TaskEnded && r.ExitCode != nil && *r.ExitCode == 0
 	event := hare.Event{Job: j.id, Round: c.round, Task: int64(c.task), GPU: c.agent.gpu(c.device)}
 	switch {
 	case c.gone || at.stopping:
@@ -97,7 +97,7 @@ func (l *Ledger) endCompute(j *job, at *attempt, i int, r *description.TaskRepor
 		event.Type, event.ComputeUs, event.SyncUs = hare.EventTaskEnded, max(1, micros(r.RanS)), micros(r.SyncS)
 		l.emit(event)
 		l.taskDone(j, at, &c)
-	case r.State == description.TaskEnded && !c.stopping:
+	case r.State == clusterdoc.TaskEnded && !c.stopping:
 		at.failed, at.error = true, failure(j, r)
 		l.stop(j, at)
 	case at.tasks[0].final(): // the home has all rounds
@@ -147,7 +147,7 @@ func (l *Ledger) stopOn(j *job, a *agent, device int) {
 	i := slices.IndexFunc(at.out, func(c compute) bool { return c.agent == a && c.device == device })
 	switch {
 	case i < 0:
-	case at.out[i].state == description.TaskWaiting:
+	case at.out[i].state == clusterdoc.TaskWaiting:
 		l.drop(j, at, i)
 	default:
 		l.stopCompute(j, at, &at.out[i])

@@ -7,16 +7,16 @@ import (
 	"testing"
 
 	"github.com/hare-sched/hare"
-	"github.com/hare-sched/hare/clusters/description"
 	"github.com/hare-sched/hare/clusters/ledger"
+	clusterdoc "github.com/hare-sched/hare/wire/clusters"
 )
 
 // relaxedJob is a relaxed round job of six rounds with two tasks each.
-func relaxedJob() description.NewJob {
-	return description.NewJob{Module: "line", Directory: "/jobs", Rounds: 6, Tasks: 2, Retries: 1, Sync: "relaxed"}
+func relaxedJob() clusterdoc.NewJob {
+	return clusterdoc.NewJob{Module: "line", Directory: "/jobs", Rounds: 6, Tasks: 2, Retries: 1, Sync: "relaxed"}
 }
 
-func (d *driver) submitRelaxed(n description.NewJob) {
+func (d *driver) submitRelaxed(n clusterdoc.NewJob) {
 	d.t.Helper()
 	d.apply(&ledger.Record{Submit: &ledger.Submit{Job: n, Shares: true}})
 }
@@ -74,25 +74,25 @@ func start(round int64, task int, gpu string) ledger.Decision {
 	return ledger.Decision{Job: "j1", Round: round, Task: int64(task), GPUs: []string{gpu}}
 }
 
-func of(attempt int64, task int) description.TaskID {
-	return description.TaskID{Job: "j1", Attempt: attempt, Task: task}
+func of(attempt int64, task int) clusterdoc.TaskID {
+	return clusterdoc.TaskID{Job: "j1", Attempt: attempt, Task: task}
 }
 
 // homeRuns has the home of an attempt run on a node, from a round.
 func (d *driver) homeRuns(name string, attempt, round int64) {
 	d.t.Helper()
-	d.report(name, description.TaskReport{TaskID: of(attempt, 0), State: description.TaskRunning, Port: 4711,
+	d.report(name, clusterdoc.TaskReport{TaskID: of(attempt, 0), State: clusterdoc.TaskRunning, Port: 4711,
 		Round: round})
 }
 
-func (d *driver) ended(name string, id description.TaskID, exit int) {
+func (d *driver) ended(name string, id clusterdoc.TaskID, exit int) {
 	d.t.Helper()
-	d.report(name, description.TaskReport{TaskID: id, State: description.TaskEnded, ExitCode: &exit, RanS: 2, SyncS: 1,
+	d.report(name, clusterdoc.TaskReport{TaskID: id, State: clusterdoc.TaskEnded, ExitCode: &exit, RanS: 2, SyncS: 1,
 		Round: 6})
 }
 
 // begun is a relaxed job whose home on a has begun with round 0, and whose tasks are on a/1 and b/0.
-func begun(t *testing.T, n description.NewJob) *driver {
+func begun(t *testing.T, n clusterdoc.NewJob) *driver {
 	d := newDriver(t, "a", "b", "c")
 	d.submitRelaxed(n)
 	d.events(start(0, 0, "a/1"), start(0, 1, "b/0"))
@@ -110,8 +110,8 @@ func TestRelaxedJob(t *testing.T) {
 	if home.Module != "line" || home.Tasks != 2 || home.Rounds != 6 || home.Secret == "" || home.Pretend {
 		t.Errorf("%+v", home)
 	}
-	if job := d.Job("j1", true); job.State != description.JobStarting || job.Home != "a" || job.TasksOut != 2 ||
-		job.Attempts[0].Tasks[2].State != description.TaskWaiting {
+	if job := d.Job("j1", true); job.State != clusterdoc.JobStarting || job.Home != "a" || job.TasksOut != 2 ||
+		job.Attempts[0].Tasks[2].State != clusterdoc.TaskWaiting {
 		t.Errorf("%+v", job)
 	}
 	d.homeRuns("a", 1, 4) // the checkpoint has four rounds
@@ -130,12 +130,12 @@ func TestRelaxedJob(t *testing.T) {
 	d.ended("b", of(1, 3), 0)
 	// The job leaves the session behind the last round, and starts of a round behind it are not ordered.
 	d.same("events", d.events(), "task_ended j1 1.1 b/1, task_ended j1 1.0 b/0, job_ended j1")
-	if job := d.Job("j1", true); job.State != description.JobRunning || job.TasksOn["V100"] != 4 || job.TasksOut != 0 {
+	if job := d.Job("j1", true); job.State != clusterdoc.JobRunning || job.TasksOn["V100"] != 4 || job.TasksOut != 0 {
 		t.Errorf("%+v", job)
 	}
 	d.ended("a", of(1, 0), 0)
 	d.same("events", d.events(), "")
-	if job := d.Job("j1", true); job.State != description.JobSucceeded || job.Round != 6 || job.Home != "" {
+	if job := d.Job("j1", true); job.State != clusterdoc.JobSucceeded || job.Round != 6 || job.Home != "" {
 		t.Errorf("%+v", job)
 	}
 	d.same("orders", d.orders("a")+d.orders("b"), "")
@@ -161,7 +161,7 @@ func TestRelaxedJobThatWasDone(t *testing.T) {
 	d.same("orders", d.orders("a")+d.orders("b"), "home j1.1.0")
 	d.ended("a", of(1, 0), 0)
 	d.same("events", d.events(), "job_ended j1")
-	if job := d.Job("j1", true); job.State != description.JobSucceeded {
+	if job := d.Job("j1", true); job.State != clusterdoc.JobSucceeded {
 		t.Errorf("%+v", job)
 	}
 }
@@ -173,9 +173,9 @@ func TestHomeEndsBeforeItsLastTasksAreReported(t *testing.T) {
 	d := begun(t, n)
 	d.ended("a", of(1, 0), 0)
 	d.ended("a", of(1, 1), 0)
-	d.report("b", description.TaskReport{TaskID: of(1, 2), State: description.TaskLost})
+	d.report("b", clusterdoc.TaskReport{TaskID: of(1, 2), State: clusterdoc.TaskLost})
 	d.same("events", d.events(), "task_ended j1 0.0 a/1, job_ended j1")
-	if job := d.Job("j1", true); job.State != description.JobSucceeded {
+	if job := d.Job("j1", true); job.State != clusterdoc.JobSucceeded {
 		t.Errorf("%+v", job)
 	}
 }
@@ -183,7 +183,7 @@ func TestHomeEndsBeforeItsLastTasksAreReported(t *testing.T) {
 func TestRelaxedTasksThatAreLost(t *testing.T) {
 	d := begun(t, relaxedJob())
 	// A worker dies: the task is given out again under another number.
-	d.report("a", description.TaskReport{TaskID: of(1, 1), State: description.TaskLost})
+	d.report("a", clusterdoc.TaskReport{TaskID: of(1, 1), State: clusterdoc.TaskLost})
 	d.same("events", d.events(start(0, 0, "a/1")), "task_failed j1 0.0 a/1")
 	d.same("orders of a", d.orders("a"), "home j1.1.0, compute j1.1.3 round 0.0 on 1 at :4711")
 	// A node is lost that computes: its GPUs leave, and the session gives the task out again.
@@ -193,15 +193,15 @@ func TestRelaxedTasksThatAreLost(t *testing.T) {
 	// An agent comes back without a task that it was given.
 	d.register("c")
 	d.same("orders of c", d.orders("c"), "")
-	d.same("confirmed", fmt.Sprint(d.Confirmed("c", []description.TaskReport{{TaskID: of(1, 4)}})), "[]")
+	d.same("confirmed", fmt.Sprint(d.Confirmed("c", []clusterdoc.TaskReport{{TaskID: of(1, 4)}})), "[]")
 	// A GPU fails: what it computes is told to end, and the GPU leaves then.
 	faults := map[int]string{1: "XID 79"}
 	d.apply(&ledger.Record{Sync: &ledger.SyncRecord{AgentEpoch: ledger.AgentEpoch{Agent: "a", Epoch: 1},
 		After: d.reports["a"], Faults: &faults}})
 	d.same("orders of a", d.orders("a"), "home j1.1.0, compute j1.1.3 round 0.0 on 1 at :4711, stop j1.1.3")
-	d.report("a", description.TaskReport{TaskID: of(1, 3), State: description.TaskEnded, Signal: "SIGKILL"})
+	d.report("a", clusterdoc.TaskReport{TaskID: of(1, 3), State: clusterdoc.TaskEnded, Signal: "SIGKILL"})
 	d.same("events", d.events(), "gpu_left a/1")
-	if job := d.Job("j1", true); job.State != description.JobRunning || len(job.Attempts) != 1 || job.Lost != 0 {
+	if job := d.Job("j1", true); job.State != clusterdoc.JobRunning || len(job.Attempts) != 1 || job.Lost != 0 {
 		t.Errorf("%+v", job)
 	}
 }
@@ -211,8 +211,8 @@ func TestRelaxedTasksThatAreLostInARow(t *testing.T) {
 	d := begun(t, relaxedJob())
 	number := 2
 	for range 200 {
-		d.report("b", description.TaskReport{TaskID: of(1, number), State: description.TaskLost})
-		if d.Job("j1", true).State == description.JobStopping {
+		d.report("b", clusterdoc.TaskReport{TaskID: of(1, number), State: clusterdoc.TaskLost})
+		if d.Job("j1", true).State == clusterdoc.JobStopping {
 			break
 		}
 		d.events(start(0, 1, "b/0"))
@@ -238,9 +238,9 @@ func TestHomeIsLost(t *testing.T) {
 		// The GPU of the task that is still out is not given away before the task has ended.
 		d.same("events", d.events(), "gpu_left b/0, job_cancelled j1, gpu_left a/0, gpu_left a/1")
 		d.same("orders of b", d.orders("b"), "compute j1.1.2 round 0.1 on 0 at :4711, stop j1.1.2")
-		d.report("b", description.TaskReport{TaskID: of(1, 2), State: description.TaskEnded, Signal: "SIGKILL"})
+		d.report("b", clusterdoc.TaskReport{TaskID: of(1, 2), State: clusterdoc.TaskEnded, Signal: "SIGKILL"})
 		d.same("events", d.events(), "gpu_joined b/0")
-		if job := d.Job("j1", true); job.State != description.JobWaiting || job.Attempts[0].Result != "lost" ||
+		if job := d.Job("j1", true); job.State != clusterdoc.JobWaiting || job.Attempts[0].Result != "lost" ||
 			job.Lost != 1 {
 			t.Errorf("%+v", job)
 		}
@@ -274,7 +274,7 @@ func TestHomeIsLostBetweenRounds(t *testing.T) {
 	d.ended("b", of(1, 2), 0)
 	d.ended("a", of(1, 1), 0)
 	d.same("events", d.events(), "task_ended j1 0.1 b/0, task_ended j1 0.0 a/1")
-	d.report("a", description.TaskReport{TaskID: of(1, 0), State: description.TaskLost})
+	d.report("a", clusterdoc.TaskReport{TaskID: of(1, 0), State: clusterdoc.TaskLost})
 	d.same("events", d.events(start(0, 0, "b/1"), start(0, 1, "b/0")), "job_cancelled j1, job_arrived j1")
 	d.same("orders of b", d.orders("b"), "home j1.2.0")
 }
@@ -283,13 +283,13 @@ func TestHomeIsLostBetweenRounds(t *testing.T) {
 func TestRelaxedJobFails(t *testing.T) {
 	d := begun(t, relaxedJob())
 	exit := 1
-	d.report("b", description.TaskReport{TaskID: of(1, 2), State: description.TaskEnded, ExitCode: &exit,
+	d.report("b", clusterdoc.TaskReport{TaskID: of(1, 2), State: clusterdoc.TaskEnded, ExitCode: &exit,
 		Error: "line.py:6: IndexError"})
 	d.same("events", d.events(), "gpu_left a/1, job_cancelled j1")
 	d.same("orders of a", d.orders("a"),
 		"home j1.1.0, compute j1.1.1 round 0.0 on 1 at :4711, stop j1.1.1, stop j1.1.0")
-	d.report("a", description.TaskReport{TaskID: of(1, 1), State: description.TaskEnded, Signal: "SIGKILL"})
-	d.report("a", description.TaskReport{TaskID: of(1, 0), State: description.TaskEnded, Signal: "SIGTERM", Round: 1})
+	d.report("a", clusterdoc.TaskReport{TaskID: of(1, 1), State: clusterdoc.TaskEnded, Signal: "SIGKILL"})
+	d.report("a", clusterdoc.TaskReport{TaskID: of(1, 0), State: clusterdoc.TaskEnded, Signal: "SIGTERM", Round: 1})
 	d.same("events", d.events(start(0, 0, "c/0")), "gpu_joined a/1, job_arrived j1")
 	job := d.Job("j1", true)
 	d.same("error", job.Attempts[0].Error, "task 2: line.py:6: IndexError")
@@ -298,7 +298,7 @@ func TestRelaxedJobFails(t *testing.T) {
 	}
 	d.ended("a", of(2, 0), 1)
 	d.events()
-	if job = d.Job("j1", true); job.State != description.JobFailed || job.TasksOut != 0 {
+	if job = d.Job("j1", true); job.State != clusterdoc.JobFailed || job.TasksOut != 0 {
 		t.Errorf("%+v", job)
 	}
 }
@@ -309,9 +309,9 @@ func TestRelaxedJobIsCancelled(t *testing.T) {
 	d.same("events", d.events(), "gpu_left a/1, gpu_left b/0, job_cancelled j1")
 	d.ended("a", of(1, 1), 0)
 	d.ended("a", of(1, 0), 0)
-	d.report("b", description.TaskReport{TaskID: of(1, 2), State: description.TaskLost})
+	d.report("b", clusterdoc.TaskReport{TaskID: of(1, 2), State: clusterdoc.TaskLost})
 	d.same("events", d.events(), "gpu_joined a/1, gpu_joined b/0")
-	if job := d.Job("j1", true); job.State != description.JobCancelled || len(job.TasksOn) != 0 {
+	if job := d.Job("j1", true); job.State != clusterdoc.JobCancelled || len(job.TasksOn) != 0 {
 		t.Errorf("%+v", job)
 	}
 }
@@ -331,9 +331,9 @@ func TestHomeOnADrainedNode(t *testing.T) {
 	d = begun(t, n)
 	d.homeRuns("a", 1, 2)
 	d.apply(&ledger.Record{Drain: &ledger.Drain{Agent: "a", On: true}})
-	d.report("a", description.TaskReport{TaskID: of(1, 1), State: description.TaskLost})
-	d.report("a", description.TaskReport{TaskID: of(1, 0), State: description.TaskEnded, Signal: "SIGTERM", Round: 2})
-	d.report("b", description.TaskReport{TaskID: of(1, 2), State: description.TaskLost})
+	d.report("a", clusterdoc.TaskReport{TaskID: of(1, 1), State: clusterdoc.TaskLost})
+	d.report("a", clusterdoc.TaskReport{TaskID: of(1, 0), State: clusterdoc.TaskEnded, Signal: "SIGTERM", Round: 2})
+	d.report("b", clusterdoc.TaskReport{TaskID: of(1, 2), State: clusterdoc.TaskLost})
 	d.same("events", d.events(start(0, 0, "b/0")),
 		"gpu_left a/1, gpu_left b/0, job_cancelled j1, gpu_left a/0, gpu_joined b/0, job_arrived j1")
 	if job := d.Job("j1", true); job.Attempts[0].Result != "moved" || job.Lost+job.Failures != 0 || job.Home != "b" {
@@ -344,8 +344,8 @@ func TestHomeOnADrainedNode(t *testing.T) {
 // A job that runs on every type uses a type that comes later from its next round on.
 func TestRelaxedJobLearnsATypeBetweenRounds(t *testing.T) {
 	d := begun(t, relaxedJob())
-	d.apply(&ledger.Record{Register: &ledger.Register{Registration: description.Registration{Name: "t",
-		Devices: []description.AgentDevice{{Type: "T4"}}}}})
+	d.apply(&ledger.Record{Register: &ledger.Register{Registration: clusterdoc.Registration{Name: "t",
+		Devices: []clusterdoc.AgentDevice{{Type: "T4"}}}}})
 	d.same("events", d.events(), "gpu_joined t/0")
 	d.ended("a", of(1, 1), 0)
 	d.ended("b", of(1, 2), 0)
@@ -364,7 +364,7 @@ func TestHomeIsPlayed(t *testing.T) {
 	if !d.Orders("a")[0].Home.Pretend {
 		t.Error("the home is not to be played")
 	}
-	d.report("a", description.TaskReport{TaskID: of(1, 0), State: description.TaskRunning})
+	d.report("a", clusterdoc.TaskReport{TaskID: of(1, 0), State: clusterdoc.TaskRunning})
 	if c := d.Orders("b")[0].Compute; c.PretendS != 2 || c.Address != "" {
 		t.Errorf("%+v", c)
 	}
@@ -372,9 +372,9 @@ func TestHomeIsPlayed(t *testing.T) {
 	d.ended("b", of(1, 2), 0)
 	d.same("orders of a", d.orders("a"), "home j1.1.0, stop j1.1.0")
 	exit := 0
-	d.report("a", description.TaskReport{TaskID: of(1, 0), State: description.TaskEnded, ExitCode: &exit})
+	d.report("a", clusterdoc.TaskReport{TaskID: of(1, 0), State: clusterdoc.TaskEnded, ExitCode: &exit})
 	d.same("events", d.events(), "task_ended j1 0.0 a/1, task_ended j1 0.1 b/0, job_ended j1")
-	if job := d.Job("j1", true); job.State != description.JobSucceeded {
+	if job := d.Job("j1", true); job.State != clusterdoc.JobSucceeded {
 		t.Errorf("%+v", job)
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"maps"
 	"strings"
 
-	"github.com/hare-sched/hare/clusters/description"
+	clusterdoc "github.com/hare-sched/hare/wire/clusters"
 )
 
 // Masked stands in the place of a value that is not shown.
@@ -29,7 +29,7 @@ func masked(env map[string]string) map[string]string {
 }
 
 // Mask hides the values of all variables of a job from whoever may look at jobs alone.
-func Mask(j *description.Job) { j.Env, j.SecretEnv = masked(j.Env), masked(j.SecretEnv) }
+func Mask(j *clusterdoc.Job) { j.Env, j.SecretEnv = masked(j.Env), masked(j.SecretEnv) }
 
 // env is all variables of a job that has not ended.
 func (j *job) env() map[string]string {
@@ -55,7 +55,7 @@ func SumSecrets(env map[string]string, salt string) string {
 }
 
 // Submitted says whether the job of an ID was submitted as one of the given forms.
-func (l *Ledger) Submitted(id string, forms ...description.NewJob) bool {
+func (l *Ledger) Submitted(id string, forms ...clusterdoc.NewJob) bool {
 	j := l.find(id)
 	if j == nil {
 		return false

@@ -8,7 +8,7 @@ import (
 	"slices"
 
 	"github.com/hare-sched/hare"
-	"github.com/hare-sched/hare/clusters/description"
+	clusterdoc "github.com/hare-sched/hare/wire/clusters"
 )
 
 // snapshotVersion rises whenever a ledger of an earlier version cannot be read any more, or would mean something
@@ -84,17 +84,17 @@ type (
 		NowUs   int64        `json:",omitempty"`
 	}
 	savedAgent struct {
-		Registration description.Registration
-		SecretSum    string              `json:",omitempty"`
-		Epoch        int64               `json:",omitempty"`
-		Lost         bool                `json:",omitempty"`
-		Draining     bool                `json:",omitempty"`
-		DrainReason  string              `json:",omitempty"`
-		Devices      []savedDevice       `json:",omitempty"`
-		Orders       []description.Order `json:",omitempty"`
-		LastOrder    int64               `json:",omitempty"`
-		Reports      int64               `json:",omitempty"`
-		Port         int                 `json:",omitempty"`
+		Registration clusterdoc.Registration
+		SecretSum    string             `json:",omitempty"`
+		Epoch        int64              `json:",omitempty"`
+		Lost         bool               `json:",omitempty"`
+		Draining     bool               `json:",omitempty"`
+		DrainReason  string             `json:",omitempty"`
+		Devices      []savedDevice      `json:",omitempty"`
+		Orders       []clusterdoc.Order `json:",omitempty"`
+		LastOrder    int64              `json:",omitempty"`
+		Reports      int64              `json:",omitempty"`
+		Port         int                `json:",omitempty"`
 	}
 	savedDevice struct {
 		Fault     string `json:",omitempty"`
@@ -103,32 +103,32 @@ type (
 	}
 	savedJob struct {
 		ID          int
-		Spec        description.NewJob
+		Spec        clusterdoc.NewJob
 		Key         string `json:",omitempty"`
 		SecretSum   string `json:",omitempty"`
-		State       description.JobState
-		Reason      string                      `json:",omitempty"`
-		SubmittedUs int64                       `json:",omitempty"`
-		StartedUs   int64                       `json:",omitempty"`
-		EndedUs     int64                       `json:",omitempty"`
-		Arrived     bool                        `json:",omitempty"`
-		Knows       int                         `json:",omitempty"`
-		Granted     [][]string                  `json:",omitempty"` // of a job that has not ended
-		Attempts    []savedAttempt              `json:",omitempty"`
-		Live        bool                        `json:",omitempty"` // the last attempt goes on
-		Failures    int                         `json:",omitempty"`
-		Lost        int                         `json:",omitempty"`
-		Vain        int                         `json:",omitempty"`
-		LostRound   int64                       `json:",omitempty"`
-		Round       int64                       `json:",omitempty"`
-		Loss        string                      `json:",omitempty"`
-		Cancelled   string                      `json:",omitempty"`
-		SavedRound  int64                       `json:",omitempty"`
-		Holders     []string                    `json:",omitempty"`
-		Pin         *savedPin                   `json:",omitempty"`
-		TrainedUs   int64                       `json:",omitempty"`
-		Copy        *description.CheckpointCopy `json:",omitempty"`
-		Apart       []savedPair                 `json:",omitempty"`
+		State       clusterdoc.JobState
+		Reason      string                     `json:",omitempty"`
+		SubmittedUs int64                      `json:",omitempty"`
+		StartedUs   int64                      `json:",omitempty"`
+		EndedUs     int64                      `json:",omitempty"`
+		Arrived     bool                       `json:",omitempty"`
+		Knows       int                        `json:",omitempty"`
+		Granted     [][]string                 `json:",omitempty"` // of a job that has not ended
+		Attempts    []savedAttempt             `json:",omitempty"`
+		Live        bool                       `json:",omitempty"` // the last attempt goes on
+		Failures    int                        `json:",omitempty"`
+		Lost        int                        `json:",omitempty"`
+		Vain        int                        `json:",omitempty"`
+		LostRound   int64                      `json:",omitempty"`
+		Round       int64                      `json:",omitempty"`
+		Loss        string                     `json:",omitempty"`
+		Cancelled   string                     `json:",omitempty"`
+		SavedRound  int64                      `json:",omitempty"`
+		Holders     []string                   `json:",omitempty"`
+		Pin         *savedPin                  `json:",omitempty"`
+		TrainedUs   int64                      `json:",omitempty"`
+		Copy        *clusterdoc.CheckpointCopy `json:",omitempty"`
+		Apart       []savedPair                `json:",omitempty"`
 
 		Grants   []savedGrant     `json:",omitempty"`
 		Counted  map[string]int64 `json:",omitempty"`
@@ -177,14 +177,14 @@ type (
 		Task     int   `json:",omitempty"`
 		Agent    string
 		Device   int `json:",omitempty"`
-		State    description.TaskState
+		State    clusterdoc.TaskState
 		Stopping bool `json:",omitempty"`
 		Gone     bool `json:",omitempty"`
 	}
 	savedTask struct {
 		Agent   string
 		Devices []int
-		State   description.TaskState
+		State   clusterdoc.TaskState
 		Exit    *int   `json:",omitempty"`
 		Signal  string `json:",omitempty"`
 		Error   string `json:",omitempty"`

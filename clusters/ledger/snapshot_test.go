@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"github.com/hare-sched/hare/clusters/description"
+	clusterdoc "github.com/hare-sched/hare/wire/clusters"
 )
 
 // randomRecord is a record that may follow in the journal of a ledger; nil where the one that was drawn may not.
@@ -34,7 +34,7 @@ func randomRecord(rng *rand.Rand, l *Ledger) *Record {
 	case n < 26:
 		return &Record{Tick: true}
 	case n < 27 && len(l.byTime) > 0:
-		x := description.CheckpointCopy{Attempt: 1, Round: rng.Int64N(9), Bytes: 9, SHA256: "abc"}
+		x := clusterdoc.CheckpointCopy{Attempt: 1, Round: rng.Int64N(9), Bytes: 9, SHA256: "abc"}
 		return &Record{Copy: &Copied{jobID(1 + rng.IntN(len(l.byTime))), x}}
 	case n < 60 && len(alive) > 0:
 		return randomSync(rng, l.agents[alive[rng.IntN(len(alive))]])
@@ -45,7 +45,7 @@ func randomRecord(rng *rand.Rand, l *Ledger) *Record {
 }
 
 func randomSubmit(rng *rand.Rand) *Submit {
-	s := &Submit{Job: description.NewJob{Name: "job", Command: []string{"true"}, GPUs: 1 + rng.IntN(3),
+	s := &Submit{Job: clusterdoc.NewJob{Name: "job", Command: []string{"true"}, GPUs: 1 + rng.IntN(3),
 		Retries: rng.IntN(3), Env: map[string]string{"A": fmt.Sprint(rng.IntN(9))}}}
 	if rng.IntN(3) == 0 {
 		s.Job.Command, s.Job.Module, s.Job.Directory, s.Job.Rounds = nil, "line", "/jobs", 100
@@ -70,15 +70,15 @@ func randomSubmit(rng *rand.Rand) *Submit {
 }
 
 func randomRegister(rng *rand.Rand, l *Ledger) *Record {
-	r := description.Registration{Protocol: 1, Name: fmt.Sprint("n", rng.IntN(6)), Incarnation: "one of sixteen bytes",
+	r := clusterdoc.Registration{Protocol: 1, Name: fmt.Sprint("n", rng.IntN(6)), Incarnation: "one of sixteen bytes",
 		Labels: map[string]string{"rack": "r1"}}
 	for i := range 2 + rng.IntN(6)/5 {
-		r.Devices = append(r.Devices, description.AgentDevice{Type: []string{"V100", "T4"}[i%2]})
+		r.Devices = append(r.Devices, clusterdoc.AgentDevice{Type: []string{"V100", "T4"}[i%2]})
 	}
 	if a := l.agents[r.Name]; a != nil {
 		l.eachTask(a, func(j *job, at *attempt, k int) {
 			if rng.IntN(4) > 0 {
-				r.Holds = append(r.Holds, description.TaskReport{TaskID: j.taskID(at, k), State: description.TaskRunning})
+				r.Holds = append(r.Holds, clusterdoc.TaskReport{TaskID: j.taskID(at, k), State: clusterdoc.TaskRunning})
 			}
 		})
 	}
@@ -92,29 +92,29 @@ func randomRegister(rng *rand.Rand, l *Ledger) *Record {
 func randomSync(rng *rand.Rand, a *agent) *Record {
 	s := &SyncRecord{AgentEpoch: AgentEpoch{a.Name, a.epoch}, After: a.reports}
 	for _, o := range a.orders {
-		r := description.TaskReport{TaskID: o.TaskID, State: description.TaskRunning, RanS: rng.Float64()}
-		if n := rng.IntN(5); n == 0 || o.Type == description.OrderStop {
+		r := clusterdoc.TaskReport{TaskID: o.TaskID, State: clusterdoc.TaskRunning, RanS: rng.Float64()}
+		if n := rng.IntN(5); n == 0 || o.Type == clusterdoc.OrderStop {
 			exit := []int{0, 1}[rng.IntN(2)]
-			r.State, r.ExitCode = description.TaskEnded, &exit
+			r.State, r.ExitCode = clusterdoc.TaskEnded, &exit
 		} else if n == 1 {
-			r.State, r.Signal, r.Error = description.TaskEnded, "SIGKILL", "out of memory"
+			r.State, r.Signal, r.Error = clusterdoc.TaskEnded, "SIGKILL", "out of memory"
 		}
-		if r.State == description.TaskEnded {
+		if r.State == clusterdoc.TaskEnded {
 			r.Apart = []int{rng.IntN(3), rng.IntN(3)}
 		}
 		if o.Start != nil && o.Start.Rounds != nil {
 			r.Round, r.Loss = 1+rng.Int64N(100), "NaN"
 		}
 		if o.Home != nil {
-			if r.State != description.TaskRunning && rng.IntN(10) > 0 {
-				r.State = description.TaskRunning
+			if r.State != clusterdoc.TaskRunning && rng.IntN(10) > 0 {
+				r.State = clusterdoc.TaskRunning
 			}
 			if r.Port = rng.IntN(3) * 4711; rng.IntN(4) == 0 {
 				r.Round = rng.Int64N(o.Home.Rounds + 1)
 			}
 		}
 		if exit := 0; o.Compute != nil && rng.IntN(4) > 0 {
-			r.State, r.ExitCode = description.TaskEnded, &exit
+			r.State, r.ExitCode = clusterdoc.TaskEnded, &exit
 		}
 		s.Reports = append(s.Reports, r)
 	}
@@ -336,9 +336,9 @@ func compare(a, b *Ledger) string {
 	open := func(jobs []*job) []int {
 		return numbers(slices.DeleteFunc(slices.Clone(jobs), func(j *job) bool { return j.state.Final() }))
 	}
-	counts := func(l *Ledger) map[description.JobState]int {
+	counts := func(l *Ledger) map[clusterdoc.JobState]int {
 		all := maps.Clone(l.counts)
-		maps.DeleteFunc(all, func(_ description.JobState, n int) bool { return n == 0 })
+		maps.DeleteFunc(all, func(_ clusterdoc.JobState, n int) bool { return n == 0 })
 		return all
 	}
 	diff := cmp.Diff([]any{a.keys, a.waiting, a.seq, a.types, counts(a), a.nowUs, len(a.byTime), open(a.touched),
@@ -353,12 +353,12 @@ func compare(a, b *Ledger) string {
 		x, y := a.find(id), b.find(id)
 		diff += cmp.Diff(*x, *y, links)
 		diff += cmp.Diff(a.Job(id, true), b.Job(id, true))
-		if k := (description.TaskID{Job: id, Attempt: 1}); a.Final(id) != b.Final(id) || a.Closed(k) != b.Closed(k) {
+		if k := (clusterdoc.TaskID{Job: id, Attempt: 1}); a.Final(id) != b.Final(id) || a.Closed(k) != b.Closed(k) {
 			diff += id + " is final or closed in one of them\n"
 		}
 	}
-	one, _ := a.Jobs("", 1000, description.JobFailed)
-	two, _ := b.Jobs("", 1000, description.JobFailed)
+	one, _ := a.Jobs("", 1000, clusterdoc.JobFailed)
+	two, _ := b.Jobs("", 1000, clusterdoc.JobFailed)
 	return diff + cmp.Diff(one, two)
 }
 

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/hare-sched/hare/client"
-	"github.com/hare-sched/hare/clusters/description"
+	clusterdoc "github.com/hare-sched/hare/wire/clusters"
 )
 
 // oneAgent is a server and one agent in processes of their own, whose lease is one second.
@@ -42,7 +42,7 @@ func (k *killed) run(script string, grace float64, env map[string]string) string
 	k.t.Helper()
 	ctx, stop := context.WithTimeout(k.t.Context(), patience)
 	defer stop()
-	job, err := k.client.SubmitJob(ctx, "lab", &description.NewJob{Command: []string{"sh", "-c", script}, Env: env,
+	job, err := k.client.SubmitJob(ctx, "lab", &clusterdoc.NewJob{Command: []string{"sh", "-c", script}, Env: env,
 		GraceS: &grace}, "")
 	if err != nil {
 		k.t.Fatal(err)

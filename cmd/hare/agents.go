@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/hare-sched/hare/client"
-	"github.com/hare-sched/hare/clusters/description"
+	clusterdoc "github.com/hare-sched/hare/wire/clusters"
 )
 
 func agentsCommand() *cobra.Command {
@@ -42,7 +42,7 @@ has shown a fault, and gets nothing until its agent says that it is well.`,
 				if err != nil {
 					return cf.clusterError(r, err)
 				}
-				return printDocument(c.OutOrStdout(), description.AgentList{Agents: all})
+				return printDocument(c.OutOrStdout(), clusterdoc.AgentList{Agents: all})
 			}
 			err = showLive(ctx, c.OutOrStdout(), once, func(int) (string, bool, error) {
 				all, err := r.Agents(ctx, cf.cluster)
@@ -60,7 +60,7 @@ has shown a fault, and gets nothing until its agent says that it is well.`,
 }
 
 // agentTable is the table of hare agents.
-func agentTable(all []*description.Agent) string {
+func agentTable(all []*clusterdoc.Agent) string {
 	if len(all) == 0 {
 		return "no agents: start hare agent on each node\n"
 	}
@@ -102,7 +102,7 @@ func agentTable(all []*description.Agent) string {
 }
 
 // gpusByType is V100=2,T4=2.
-func gpusByType(a *description.Agent) string {
+func gpusByType(a *clusterdoc.Agent) string {
 	count := map[string]int{}
 	var types []string
 	for _, d := range a.Devices {
@@ -117,7 +117,7 @@ func gpusByType(a *description.Agent) string {
 	return strings.Join(types, ",")
 }
 
-func seen(a *description.Agent) string {
+func seen(a *clusterdoc.Agent) string {
 	return briefTime(time.Duration(a.SeenS*float64(time.Second))) + " ago"
 }
 
@@ -155,13 +155,13 @@ agent or the server starts again.`,
 }
 
 // drained waits until nothing runs on a node.
-func (cf *clusterFlags) drained(ctx context.Context, r *remote, node string) ([]*description.Agent, error) {
+func (cf *clusterFlags) drained(ctx context.Context, r *remote, node string) ([]*clusterdoc.Agent, error) {
 	for pause := 100 * time.Millisecond; ; pause = min(pause*3/2, 2*time.Second) {
 		all, err := r.Agents(ctx, cf.cluster)
 		if err != nil {
 			return nil, err
 		}
-		i := slices.IndexFunc(all, func(a *description.Agent) bool { return a.Name == node })
+		i := slices.IndexFunc(all, func(a *clusterdoc.Agent) bool { return a.Name == node })
 		if i < 0 || all[i].State != "draining" {
 			return all, nil
 		}
@@ -194,7 +194,7 @@ func undrainCommand() *cobra.Command {
 }
 
 // printAgent prints in a line how an agent stands.
-func (cf *clusterFlags) printAgent(c *cobra.Command, r *remote, node string, all []*description.Agent,
+func (cf *clusterFlags) printAgent(c *cobra.Command, r *remote, node string, all []*clusterdoc.Agent,
 	err error) error {
 	if err != nil {
 		if c.Context().Err() != nil {

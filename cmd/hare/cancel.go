@@ -5,7 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/hare-sched/hare/clusters/description"
+	clusterdoc "github.com/hare-sched/hare/wire/clusters"
 )
 
 func cancelCommand() *cobra.Command {
@@ -57,7 +57,7 @@ are gone. A job that has ended stays as it is.`,
 }
 
 // printJob prints in a line how a job stands.
-func (cf *clusterFlags) printJob(c *cobra.Command, job *description.Job) error {
+func (cf *clusterFlags) printJob(c *cobra.Command, job *clusterdoc.Job) error {
 	if cf.json {
 		return printDocument(c.OutOrStdout(), job)
 	}

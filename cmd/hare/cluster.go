@@ -9,8 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/hare-sched/hare/clusters/description"
 	"github.com/hare-sched/hare/internal/words"
+	clusterdoc "github.com/hare-sched/hare/wire/clusters"
 )
 
 func clusterCommand() *cobra.Command {
@@ -31,7 +31,7 @@ does not exist yet, with the policy rolling: hare cluster create is for other po
 
 func clusterCreateCommand() *cobra.Command {
 	var cf clusterFlags
-	var n description.NewCluster
+	var n clusterdoc.NewCluster
 	var parameters string
 	c := &cobra.Command{
 		Use:   "create NAME",
@@ -95,7 +95,7 @@ func clusterListCommand() *cobra.Command {
 					return err
 				}
 				if cf.json {
-					return printDocument(c.OutOrStdout(), description.ClusterList{Clusters: all})
+					return printDocument(c.OutOrStdout(), clusterdoc.ClusterList{Clusters: all})
 				}
 				if len(all) == 0 {
 					_, err = fmt.Fprintln(c.OutOrStdout(), "no clusters: the first hare agent or hare submit makes one")

@@ -10,11 +10,11 @@ import (
 
 	"github.com/hare-sched/hare/api"
 	"github.com/hare-sched/hare/clusters"
-	"github.com/hare-sched/hare/clusters/description"
 	"github.com/hare-sched/hare/service"
 	"github.com/hare-sched/hare/sessions"
 	"github.com/hare-sched/hare/solver"
 	"github.com/hare-sched/hare/store"
+	clusterdoc "github.com/hare-sched/hare/wire/clusters"
 )
 
 // managedServer serves managed clusters that have no agents.
@@ -122,7 +122,7 @@ func TestSubmitFields(t *testing.T) {
 	if code != 0 {
 		t.Fatal(errs)
 	}
-	var got description.Job
+	var got clusterdoc.Job
 	if err := json.Unmarshal([]byte(out), &got); err != nil {
 		t.Fatal(err)
 	}
@@ -152,7 +152,7 @@ func TestSubmitSync(t *testing.T) {
 		"--gpus 2 --gpus-per-node 1": {"rigid", 2},
 	} {
 		out, errs, code := runHare(t, "", strings.Fields("submit --json --module m --directory d --rounds 1 "+flags)...)
-		var got description.Job
+		var got clusterdoc.Job
 		if err := json.Unmarshal([]byte(out), &got); code != 0 || err != nil || got.Sync != want[0] || got.GPUs != want[1] {
 			t.Errorf("%s: %s %s", flags, out, errs)
 		}
@@ -161,20 +161,20 @@ func TestSubmitSync(t *testing.T) {
 
 var atNine = time.Date(2026, 11, 23, 9, 0, 0, 0, time.UTC)
 
-func exampleJob() *description.Job {
+func exampleJob() *clusterdoc.Job {
 	started, code := atNine.Add(12*time.Second), 1
 	lost := started.Add(90 * time.Second)
-	return &description.Job{ID: "j3", NewJob: description.NewJob{Name: "bert\x1b[31m", Command: []string{"sh", "-c",
-		"echo $RANK"}, GPUs: 2, GPUsPerTask: 1, Retries: 2}, State: description.JobRunning, Submitted: atNine,
+	return &clusterdoc.Job{ID: "j3", NewJob: clusterdoc.NewJob{Name: "bert\x1b[31m", Command: []string{"sh", "-c",
+		"echo $RANK"}, GPUs: 2, GPUsPerTask: 1, Retries: 2}, State: clusterdoc.JobRunning, Submitted: atNine,
 		Started: &started, Failures: 1,
-		Attempts: []*description.Attempt{
+		Attempts: []*clusterdoc.Attempt{
 			{Attempt: 1, Result: "failed", Error: "task 1: exit code 1", Ordered: started, Ended: &lost,
-				Tasks: []*description.TaskInfo{
-					{Task: 0, Agent: "n1", GPUs: []string{"n1/0"}, State: description.TaskEnded, Signal: "SIGTERM"},
-					{Task: 1, Agent: "n2", GPUs: []string{"n2/3"}, State: description.TaskEnded, ExitCode: &code}}},
-			{Attempt: 2, Ordered: lost, Tasks: []*description.TaskInfo{
-				{Task: 0, Agent: "n1", GPUs: []string{"n1/0"}, State: description.TaskRunning},
-				{Task: 1, Agent: "n1", GPUs: []string{"n1/1"}, State: description.TaskRunning}}},
+				Tasks: []*clusterdoc.TaskInfo{
+					{Task: 0, Agent: "n1", GPUs: []string{"n1/0"}, State: clusterdoc.TaskEnded, Signal: "SIGTERM"},
+					{Task: 1, Agent: "n2", GPUs: []string{"n2/3"}, State: clusterdoc.TaskEnded, ExitCode: &code}}},
+			{Attempt: 2, Ordered: lost, Tasks: []*clusterdoc.TaskInfo{
+				{Task: 0, Agent: "n1", GPUs: []string{"n1/0"}, State: clusterdoc.TaskRunning},
+				{Task: 1, Agent: "n1", GPUs: []string{"n1/1"}, State: clusterdoc.TaskRunning}}},
 		}}
 }
 
@@ -197,16 +197,16 @@ func TestJobText(t *testing.T) {
 }
 
 // relaxedJob is a relaxed round job with a home and two tasks of round 7.
-func relaxedJob() *description.Job {
+func relaxedJob() *clusterdoc.Job {
 	round, first, second := int64(7), 0, 3
-	return &description.Job{ID: "j4", NewJob: description.NewJob{Name: "line", Module: "line", Directory: "/jobs",
-		Rounds: 20, Tasks: 4, Sync: "relaxed", On: map[string]float64{"V100": 2, "T4": 0}}, State: description.JobRunning,
+	return &clusterdoc.Job{ID: "j4", NewJob: clusterdoc.NewJob{Name: "line", Module: "line", Directory: "/jobs",
+		Rounds: 20, Tasks: 4, Sync: "relaxed", On: map[string]float64{"V100": 2, "T4": 0}}, State: clusterdoc.JobRunning,
 		Submitted: atNine, Started: &atNine, Round: 6, Loss: "0.25", Home: "n1", TasksOut: 2,
 		TasksOn: map[string]int64{"V100": 20, "T4": 8},
-		Attempts: []*description.Attempt{{Attempt: 1, Ordered: atNine, Tasks: []*description.TaskInfo{
-			{Task: 0, Agent: "n1", State: description.TaskRunning},
-			{Task: 29, Agent: "n2", GPUs: []string{"n2/1"}, State: description.TaskRunning, Round: &round, RoundTask: &first},
-			{Task: 32, Agent: "n1", GPUs: []string{"n1/0"}, State: description.TaskOrdered, Round: &round,
+		Attempts: []*clusterdoc.Attempt{{Attempt: 1, Ordered: atNine, Tasks: []*clusterdoc.TaskInfo{
+			{Task: 0, Agent: "n1", State: clusterdoc.TaskRunning},
+			{Task: 29, Agent: "n2", GPUs: []string{"n2/1"}, State: clusterdoc.TaskRunning, Round: &round, RoundTask: &first},
+			{Task: 32, Agent: "n1", GPUs: []string{"n1/0"}, State: clusterdoc.TaskOrdered, Round: &round,
 				RoundTask: &second}}}}}
 }
 
@@ -229,27 +229,27 @@ func TestRelaxedJobText(t *testing.T) {
 }
 
 func TestJobTable(t *testing.T) {
-	cluster := &description.Cluster{Name: "lab", Agents: 1, GPUs: 4, FreeGPUs: 2,
-		Jobs: map[description.JobState]int{description.JobRunning: 1}}
+	cluster := &clusterdoc.Cluster{Name: "lab", Agents: 1, GPUs: 4, FreeGPUs: 2,
+		Jobs: map[clusterdoc.JobState]int{clusterdoc.JobRunning: 1}}
 	const want = `cluster lab: 1 agent, 2 of 4 GPUs free; 1 running
 ID  NAME          STATE    GPUS  TIME   WHERE AND WHY
 j3  bert\x1b[31m  running  2     2m18s  n1/0,1; attempt 2
 7 jobs not shown: hare jobs --state, --once or --json
 `
-	got := jobTable(cluster, []*description.Job{exampleJob()}, 7, atNine.Add(150*time.Second))
+	got := jobTable(cluster, []*clusterdoc.Job{exampleJob()}, 7, atNine.Add(150*time.Second))
 	if strings.Join(strings.Fields(got), " ") != strings.Join(strings.Fields(want), " ") {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 }
 
 func TestLatestJobsHaveRoom(t *testing.T) {
-	var jobs []*description.Job
-	for i, s := range []description.JobState{"failed", "waiting", "succeeded", "running", "failed"} {
-		jobs = append(jobs, &description.Job{ID: string(rune('a' + i)), State: s})
+	var jobs []*clusterdoc.Job
+	for i, s := range []clusterdoc.JobState{"failed", "waiting", "succeeded", "running", "failed"} {
+		jobs = append(jobs, &clusterdoc.Job{ID: string(rune('a' + i)), State: s})
 	}
 	for room, want := range map[int]string{9: "abcde", 4: "bcde", 3: "bde", 2: "bd", 1: "d", 0: "d"} {
 		got := ""
-		for _, j := range latest(append([]*description.Job(nil), jobs...), room) {
+		for _, j := range latest(append([]*clusterdoc.Job(nil), jobs...), room) {
 			got += j.ID
 		}
 		if got != want {
@@ -259,12 +259,12 @@ func TestLatestJobsHaveRoom(t *testing.T) {
 }
 
 func TestAgentTable(t *testing.T) {
-	got := agentTable([]*description.Agent{
+	got := agentTable([]*clusterdoc.Agent{
 		{Name: "n1", State: "draining", Reason: "new fans", SeenS: 0.4, Homes: []string{"j4", "j5"},
-			Devices: []*description.Device{{GPU: "n1/0", Type: "V100", State: "busy", Job: "j3"},
+			Devices: []*clusterdoc.Device{{GPU: "n1/0", Type: "V100", State: "busy", Job: "j3"},
 				{GPU: "n1/1", Type: "V100", State: "busy", Job: "j3"},
 				{GPU: "n1/2", Type: "T4", State: "quarantined", Reason: "XID 79"}}},
-		{Name: "node2", State: "lost", SeenS: 4000, Devices: []*description.Device{{GPU: "node2/0", Type: "T4"}}}})
+		{Name: "node2", State: "lost", SeenS: 4000, Devices: []*clusterdoc.Device{{GPU: "node2/0", Type: "T4"}}}})
 	const want = `NODE   STATE     GPUS         BUSY  SEEN       JOBS AND FAULTS
 n1     draining  V100=2,T4=1  2     0s ago     j3 on 0,1; home of j4,j5; new fans; GPU 2 quarantined: XID 79
 node2  lost      T4=1         0     1h06m ago  

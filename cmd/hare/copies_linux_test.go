@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"github.com/hare-sched/hare/client"
-	"github.com/hare-sched/hare/clusters/description"
 	"github.com/hare-sched/hare/executor/executortest"
+	clusterdoc "github.com/hare-sched/hare/wire/clusters"
 )
 
 // trainWide is the example line with 2 MiB of parameters beside, so that a checkpoint has several pieces, which waits
@@ -38,7 +38,7 @@ def loss(parameters, batch):
 `
 
 // wideJob writes the modules of a round job with large checkpoints. It returns the job and the file that it waits for.
-func (k *killed) wideJob() (n *description.NewJob, gate string) {
+func (k *killed) wideJob() (n *clusterdoc.NewJob, gate string) {
 	k.t.Helper()
 	modules, env := k.modules(), map[string]string{"PYTHONPATH": executortest.Python(k.t)}
 	if err := os.WriteFile(filepath.Join(modules, "wide.py"), []byte(trainWide), 0o600); err != nil {
@@ -46,7 +46,7 @@ func (k *killed) wideJob() (n *description.NewJob, gate string) {
 	}
 	gate = filepath.Join(k.dir, "gate")
 	env["GATE"] = gate
-	return &description.NewJob{Module: "wide", Directory: modules, Rounds: 24, GPUs: 1, Tasks: 1, Seed: 5, Env: env}, gate
+	return &clusterdoc.NewJob{Module: "wide", Directory: modules, Rounds: 24, GPUs: 1, Tasks: 1, Seed: 5, Env: env}, gate
 }
 
 // TestCopyOutlivesServerAndNode kills the server while a checkpoint is brought to it, and then takes the node with all
@@ -114,12 +114,12 @@ func TestCopyOutlivesServerAndNode(t *testing.T) {
 		t.Fatal(err)
 	}
 	look("the end", func() bool { return job.State.Final() })
-	if job.State != description.JobSucceeded || job.Round != n.Rounds || job.Failures != 0 {
+	if job.State != clusterdoc.JobSucceeded || job.Round != n.Rounds || job.Failures != 0 {
 		t.Fatalf("%s\n%s", jobText(job, time.Now()), k.lastLogs())
 	}
 	// A server or agent that gets no processor for a whole lease costs an attempt more.
-	second := slices.IndexFunc(job.Attempts, func(at *description.Attempt) bool { return at.Tasks[0].Agent == "n1" })
-	if second < 1 || slices.ContainsFunc(job.Attempts[second:], func(at *description.Attempt) bool {
+	second := slices.IndexFunc(job.Attempts, func(at *clusterdoc.Attempt) bool { return at.Tasks[0].Agent == "n1" })
+	if second < 1 || slices.ContainsFunc(job.Attempts[second:], func(at *clusterdoc.Attempt) bool {
 		return at.Tasks[0].Agent != "n1"
 	}) {
 		t.Fatalf("%s\n%s", jobText(job, time.Now()), k.lastLogs())
@@ -234,7 +234,7 @@ func TestCopyOnFullDisk(t *testing.T) {
 	}
 	disk.empty()
 	look("the end", func() bool { return job.State.Final() })
-	if job.State != description.JobSucceeded || job.Round != n.Rounds || len(job.Attempts) != 1 {
+	if job.State != clusterdoc.JobSucceeded || job.Round != n.Rounds || len(job.Attempts) != 1 {
 		t.Fatalf("%s\n%s", jobText(job, time.Now()), k.lastLogs())
 	}
 	executortest.ExpectLoop(t, filepath.Join(k.dir, "n0", "checkpoints", job.ID), n, n.Tasks)

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/hare-sched/hare/clusters/description"
+	clusterdoc "github.com/hare-sched/hare/wire/clusters"
 )
 
 // witnessDir is the environment variable that makes the test binary a job that writes down when it ran.
@@ -99,7 +99,7 @@ func readWitnesses(t *testing.T, dir string) map[string]*witness {
 // seenCluster is what can be seen of a cluster from outside: the documents of its jobs, the outputs that the server
 // has, and the witnesses. check compares them, and shares no code with what started the jobs.
 type seenCluster struct {
-	jobs      []*description.Job
+	jobs      []*clusterdoc.Job
 	lines     map[string]int // of each process of a job
 	logs      map[string]string
 	witnesses map[string]*witness
@@ -113,8 +113,8 @@ func (s *seenCluster) check() (faults []string) {
 	for _, job := range s.jobs {
 		end := "succeeded"
 		switch {
-		case job.State == description.JobSucceeded:
-		case job.State == description.JobFailed && job.Retries == 0:
+		case job.State == clusterdoc.JobSucceeded:
+		case job.State == clusterdoc.JobFailed && job.Retries == 0:
 			end = "failed" // a process of the job was killed, which is no loss with a node
 		default:
 			fault("job %s, which always succeeds in the end, is %s: %s", job.ID, job.State, job.Reason)
@@ -128,8 +128,8 @@ func (s *seenCluster) check() (faults []string) {
 			if last != (at.Result == end) || !last && job.Retries == 0 && at.Result != "lost" {
 				fault("job %s: attempt %d of %d is %q", job.ID, at.Attempt, len(job.Attempts), at.Result)
 			}
-			if last && end == "failed" && !slices.ContainsFunc(at.Tasks, func(x *description.TaskInfo) bool {
-				return x.Signal == "SIGKILL" && x.State == description.TaskEnded
+			if last && end == "failed" && !slices.ContainsFunc(at.Tasks, func(x *clusterdoc.TaskInfo) bool {
+				return x.Signal == "SIGKILL" && x.State == clusterdoc.TaskEnded
 			}) {
 				fault("job %s has failed, and nobody has killed a process of it: %s", job.ID, at.Error)
 			}
@@ -177,8 +177,8 @@ func (s *seenCluster) check() (faults []string) {
 }
 
 // checkLog compares an output that the server has with what the process printed.
-func (s *seenCluster) checkLog(fault func(string, ...any), name string, lines int, at *description.Attempt,
-	task *description.TaskInfo, w *witness) {
+func (s *seenCluster) checkLog(fault func(string, ...any), name string, lines int, at *clusterdoc.Attempt,
+	task *clusterdoc.TaskInfo, w *witness) {
 	var whole strings.Builder
 	for i := range lines {
 		fmt.Fprintln(&whole, "line", i)
@@ -189,7 +189,7 @@ func (s *seenCluster) checkLog(fault func(string, ...any), name string, lines in
 		fault("the output of %s is not what it printed: %q", name, log)
 	case at.Result == "succeeded" && log != whole.String():
 		fault("the output of %s is incomplete: %d of %d bytes", name, len(log), whole.Len())
-	case task.State == description.TaskEnded && w != nil && strings.Count(log, "\n") < w.lines:
+	case task.State == clusterdoc.TaskEnded && w != nil && strings.Count(log, "\n") < w.lines:
 		fault("%s ended with %d lines printed, and %d are kept", name, w.lines, strings.Count(log, "\n"))
 	}
 }
@@ -204,20 +204,20 @@ func TestExecutorCheckFindsFaults(t *testing.T) {
 			witnesses: map[string]*witness{
 				"j1.1.0": {name: "j1.1.0", pid: 7, first: 10, last: 20, lines: 1},
 				"j1.2.0": {name: "j1.2.0", pid: 8, first: 30, last: 50, lines: 2, ended: true}},
-			jobs: []*description.Job{{ID: "j1", State: description.JobSucceeded,
-				NewJob: description.NewJob{Retries: 1}, Attempts: []*description.Attempt{
-					{Attempt: 1, Result: "lost", Tasks: []*description.TaskInfo{
-						{GPUs: []string{"n/0"}, State: description.TaskLost}}},
-					{Attempt: 2, Result: "succeeded", Tasks: []*description.TaskInfo{
-						{GPUs: []string{"n/0"}, State: description.TaskEnded, ExitCode: &code}}}}}}}
+			jobs: []*clusterdoc.Job{{ID: "j1", State: clusterdoc.JobSucceeded,
+				NewJob: clusterdoc.NewJob{Retries: 1}, Attempts: []*clusterdoc.Attempt{
+					{Attempt: 1, Result: "lost", Tasks: []*clusterdoc.TaskInfo{
+						{GPUs: []string{"n/0"}, State: clusterdoc.TaskLost}}},
+					{Attempt: 2, Result: "succeeded", Tasks: []*clusterdoc.TaskInfo{
+						{GPUs: []string{"n/0"}, State: clusterdoc.TaskEnded, ExitCode: &code}}}}}}}
 	}
 	if faults := sound().check(); len(faults) > 0 {
 		t.Fatal(faults)
 	}
 	for want, break_ := range map[string]func(s *seenCluster){
-		"which always succeeds in the end, is failed": func(s *seenCluster) { s.jobs[0].State = description.JobFailed },
+		"which always succeeds in the end, is failed": func(s *seenCluster) { s.jobs[0].State = clusterdoc.JobFailed },
 		"nobody has killed a process of it": func(s *seenCluster) {
-			s.jobs[0].State, s.jobs[0].Retries, s.jobs[0].Attempts[1].Result = description.JobFailed, 0, "failed"
+			s.jobs[0].State, s.jobs[0].Retries, s.jobs[0].Attempts[1].Result = clusterdoc.JobFailed, 0, "failed"
 		},
 		`attempt 1 of 2 is "failed"`: func(s *seenCluster) {
 			s.jobs[0].Retries, s.jobs[0].Attempts[0].Result = 0, "failed"
@@ -231,7 +231,7 @@ func TestExecutorCheckFindsFaults(t *testing.T) {
 		"is not what it printed":                     func(s *seenCluster) { s.logs["j1.1.0"] = "line 0\nline 0\n" },
 		"ended with 1 lines printed, and 0 are kept": func(s *seenCluster) {
 			s.logs["j1.1.0"] = ""
-			s.jobs[0].Attempts[0].Tasks[0].State = description.TaskEnded
+			s.jobs[0].Attempts[0].Tasks[0].State = clusterdoc.TaskEnded
 		},
 		"attempt 1 of 2 is \"succeeded\"": func(s *seenCluster) { s.jobs[0].Attempts[0].Result = "succeeded" },
 		"attempt 3 stands at place 2":     func(s *seenCluster) { s.jobs[0].Attempts[1].Attempt = 3 },

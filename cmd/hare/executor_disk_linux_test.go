@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/hare-sched/hare/client"
-	"github.com/hare-sched/hare/clusters/description"
+	clusterdoc "github.com/hare-sched/hare/wire/clusters"
 )
 
 // onSmallDisk makes a command run with a file system of some bytes at a directory, which others do not see.
@@ -97,7 +97,7 @@ func TestExecutorFullDisk(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		job, err := c.SubmitJob(short, "lab", &description.NewJob{Command: []string{"sh", "-c", script}}, key)
+		job, err := c.SubmitJob(short, "lab", &clusterdoc.NewJob{Command: []string{"sh", "-c", script}}, key)
 		if err != nil {
 			return "", err
 		}
@@ -128,14 +128,14 @@ func TestExecutorFullDisk(t *testing.T) {
 			}
 		}
 	}
-	state := func(id string) (description.JobState, string) {
+	state := func(id string) (clusterdoc.JobState, string) {
 		job, err := k.client.ClusterJob(ctx, "lab", id)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return job.State, job.Reason
 	}
-	reach := func(id string, want description.JobState) {
+	reach := func(id string, want clusterdoc.JobState) {
 		t.Helper()
 		await(id+" becomes "+string(want), func() bool { s, _ := state(id); return s == want })
 	}
@@ -147,7 +147,7 @@ func TestExecutorFullDisk(t *testing.T) {
 	}
 
 	first := mustSubmit("first")
-	reach(first, description.JobRunning)
+	reach(first, clusterdoc.JobRunning)
 	server := diskOf(t, k.server, data)
 	server.fill()
 	var full *client.Problem
@@ -159,22 +159,22 @@ func TestExecutorFullDisk(t *testing.T) {
 	await("the server says so", logHas("server.log", "the journal of a cluster cannot be written"))
 	server.empty()
 	second := mustSubmit("second")
-	reach(first, description.JobSucceeded)
-	reach(second, description.JobRunning)
+	reach(first, clusterdoc.JobSucceeded)
+	reach(second, clusterdoc.JobRunning)
 
 	agent := diskOf(t, k.agents[0], node)
 	agent.fill()
 	allow(second) // its end cannot be written down
 	third := mustSubmit("third")
-	reach(third, description.JobFailed)
+	reach(third, clusterdoc.JobFailed)
 	if _, why := state(third); !strings.Contains(why, "no space left on device") {
 		t.Errorf("a job on a node without space failed: %s", why)
 	}
 	agent.empty()
-	reach(second, description.JobSucceeded)
+	reach(second, clusterdoc.JobSucceeded)
 	fourth := mustSubmit("fourth")
 	allow(fourth)
-	reach(fourth, description.JobSucceeded)
+	reach(fourth, clusterdoc.JobSucceeded)
 	starts, err := os.ReadFile(filepath.Join(k.witnesses(), "starts"))
 	if err != nil {
 		t.Fatal(err)

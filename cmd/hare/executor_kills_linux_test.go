@@ -18,8 +18,8 @@ import (
 	"time"
 
 	"github.com/hare-sched/hare/client"
-	"github.com/hare-sched/hare/clusters/description"
 	"github.com/hare-sched/hare/executor/runner"
+	clusterdoc "github.com/hare-sched/hare/wire/clusters"
 )
 
 var (
@@ -238,7 +238,7 @@ func (k *killed) submit(i int) (id string, lines int) {
 	lines = 5 + k.rng.IntN(20)
 	ctx, stop := context.WithTimeout(k.t.Context(), patience)
 	defer stop()
-	job, err := k.client.SubmitJob(ctx, "lab", &description.NewJob{Command: []string{self}, GPUs: 1 + k.rng.IntN(2),
+	job, err := k.client.SubmitJob(ctx, "lab", &clusterdoc.NewJob{Command: []string{self}, GPUs: 1 + k.rng.IntN(2),
 		Retries: []int{0, 1000, 1000}[i%3],
 		Env:     map[string]string{witnessDir: k.witnesses(), "WITNESS_LINES": strconv.Itoa(lines)}},
 		fmt.Sprint("job-", i))
@@ -325,7 +325,7 @@ func TestExecutorKills(t *testing.T) {
 	attempts, failed, lost := 0, 0, 0
 	for _, job := range seen.jobs {
 		attempts += len(job.Attempts)
-		if job.State == description.JobFailed {
+		if job.State == clusterdoc.JobFailed {
 			failed++
 		}
 		if job.Retries == 0 && job.Lost > 0 {

@@ -18,11 +18,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/hare-sched/hare/clusters/description"
 	"github.com/hare-sched/hare/policy"
 	"github.com/hare-sched/hare/policy/task"
 	"github.com/hare-sched/hare/sim"
 	"github.com/hare-sched/hare/wire"
+	clusterdoc "github.com/hare-sched/hare/wire/clusters"
 )
 
 var phillyJobs = flag.Int("philly-jobs", 24, "how many jobs of Philly's trace agents play")
@@ -118,7 +118,7 @@ func playPhilly(t *testing.T, jobs []phillyJob) map[string][]byte {
 			t.Fatal(err)
 		}
 		for _, name := range tracedPolicies {
-			n := &description.NewJob{Command: []string{"train"}, GPUs: j.gpus,
+			n := &clusterdoc.NewJob{Command: []string{"train"}, GPUs: j.gpus,
 				On: map[string]float64{"GPU": float64(j.duration)}}
 			if _, err := c.SubmitJob(ctx, name, n, ""); err != nil {
 				t.Fatal(err)
@@ -127,13 +127,13 @@ func playPhilly(t *testing.T, jobs []phillyJob) map[string][]byte {
 	}
 	logs := map[string][]byte{}
 	for _, name := range tracedPolicies {
-		var x *description.Cluster
+		var x *clusterdoc.Cluster
 		for {
 			var err error
 			if x, err = c.Cluster(ctx, name); err != nil {
 				t.Fatal(err)
 			}
-			if x.Jobs[description.JobSucceeded] == len(jobs) {
+			if x.Jobs[clusterdoc.JobSucceeded] == len(jobs) {
 				break
 			}
 			if err := rest(ctx, 50*time.Millisecond); err != nil {

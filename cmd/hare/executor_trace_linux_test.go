@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"github.com/hare-sched/hare/client"
-	"github.com/hare-sched/hare/clusters/description"
 	"github.com/hare-sched/hare/wire"
+	clusterdoc "github.com/hare-sched/hare/wire/clusters"
 )
 
 // tracedJobs are jobs whose ends are at least 249 s apart under each of tracedPolicies, so that a played cluster has
@@ -100,7 +100,7 @@ func playTrace(t *testing.T, speed int) map[string]map[string][]string {
 	all := map[string]map[string][]string{}
 	for _, policy := range tracedPolicies {
 		for _, j := range tracedJobs {
-			if _, err := c.SubmitJob(ctx, policy, &description.NewJob{Command: []string{"train"}, GPUs: j.gpus, On: j.on},
+			if _, err := c.SubmitJob(ctx, policy, &clusterdoc.NewJob{Command: []string{"train"}, GPUs: j.gpus, On: j.on},
 				""); err != nil {
 				t.Fatal(err)
 			}
@@ -132,14 +132,14 @@ func tracedClusters(ctx context.Context, t *testing.T, devices string, gpus, spe
 		t.Fatal(err)
 	}
 	for _, policy := range tracedPolicies {
-		if _, err := c.CreateCluster(ctx, &description.NewCluster{Name: policy, Policy: policy}); err != nil {
+		if _, err := c.CreateCluster(ctx, &clusterdoc.NewCluster{Name: policy, Policy: policy}); err != nil {
 			t.Fatal(err)
 		}
 		start("agent", "--server", url, "--cluster", policy, "--name", "n1", "--directory", filepath.Join(dir, policy),
 			"--devices", devices, "--speed", fmt.Sprint(speed))
 	}
 	for _, policy := range tracedPolicies {
-		for x := (&description.Cluster{}); x.GPUs < gpus; {
+		for x := (&clusterdoc.Cluster{}); x.GPUs < gpus; {
 			if err := rest(ctx, 20*time.Millisecond); err != nil {
 				t.Fatal(err)
 			}
@@ -159,7 +159,7 @@ func endProcess(c *exec.Cmd) {
 // playedOrder waits for the jobs of a cluster and returns their order on each GPU.
 func playedOrder(t *testing.T, ctx context.Context, c *client.Client, cluster string) map[string][]string {
 	t.Helper()
-	var jobs []*description.Job
+	var jobs []*clusterdoc.Job
 	for i := range tracedJobs {
 		for {
 			job, err := c.ClusterJob(ctx, cluster, fmt.Sprintf("j%d", i+1))
@@ -167,7 +167,7 @@ func playedOrder(t *testing.T, ctx context.Context, c *client.Client, cluster st
 				t.Fatal(err)
 			}
 			if job.State.Final() {
-				if job.State != description.JobSucceeded || len(job.Attempts) != 1 {
+				if job.State != clusterdoc.JobSucceeded || len(job.Attempts) != 1 {
 					t.Errorf("%s", jobText(job, time.Now()))
 				}
 				jobs = append(jobs, job)
@@ -178,7 +178,7 @@ func playedOrder(t *testing.T, ctx context.Context, c *client.Client, cluster st
 			}
 		}
 	}
-	slices.SortFunc(jobs, func(a, b *description.Job) int { return a.Attempts[0].Ordered.Compare(b.Attempts[0].Ordered) })
+	slices.SortFunc(jobs, func(a, b *clusterdoc.Job) int { return a.Attempts[0].Ordered.Compare(b.Attempts[0].Ordered) })
 	order := map[string][]string{}
 	for _, job := range jobs {
 		for _, task := range job.Attempts[0].Tasks {

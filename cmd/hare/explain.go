@@ -13,8 +13,8 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/explain"
-	"github.com/hare-sched/hare/explain/explanation"
 	"github.com/hare-sched/hare/solver"
+	explaindoc "github.com/hare-sched/hare/wire/explain"
 )
 
 func explainCommand() *cobra.Command {
@@ -123,7 +123,7 @@ func timeFlag(name, text string) (int64, error) {
 // explainJob explains a job; where changes are asked for, it starts an LP engine and
 // solves.
 func explainJob(ctx context.Context, inst *hare.Instance, res *hare.Result, req explain.Request,
-	limit time.Duration) (*explanation.Answer, error) {
+	limit time.Duration) (*explaindoc.Answer, error) {
 	if limit > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, limit)

@@ -9,8 +9,8 @@ import (
 	"text/tabwriter"
 
 	"github.com/hare-sched/hare"
-	"github.com/hare-sched/hare/explain/explanation"
 	"github.com/hare-sched/hare/internal/words"
+	explaindoc "github.com/hare-sched/hare/wire/explain"
 )
 
 // explainPrinter prints an explanation as text; err is the first write error.
@@ -25,7 +25,7 @@ func (ep *explainPrinter) line(format string, a ...any) {
 	}
 }
 
-func printJobs(w io.Writer, all int, jobs []explanation.ListedJob) error {
+func printJobs(w io.Writer, all int, jobs []explaindoc.ListedJob) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(t, "job\tweight\trelease\tstart\tend\twait\tJCT\tstretch\tof value\t")
 	for _, j := range jobs {
@@ -40,7 +40,7 @@ func printJobs(w io.Writer, all int, jobs []explanation.ListedJob) error {
 	return err
 }
 
-func (ep *explainPrinter) explanation(x *explanation.Answer) {
+func (ep *explainPrinter) explanation(x *explaindoc.Answer) {
 	if x.Times == nil {
 		ep.line("%s has no schedule: %s", x.Job, x.Outcome)
 		for _, r := range x.Reasons {
@@ -100,7 +100,7 @@ func (ep *explainPrinter) explanation(x *explanation.Answer) {
 	ep.notes(x)
 }
 
-func (ep *explainPrinter) notes(x *explanation.Answer) {
+func (ep *explainPrinter) notes(x *explaindoc.Answer) {
 	for _, n := range x.Notes {
 		ep.line("Note: %s.", n)
 	}
@@ -111,7 +111,7 @@ func (ep *explainPrinter) notes(x *explanation.Answer) {
 
 // span prints a part of the job's time, and those causes of waits that lasted at least
 // briefly.
-func (ep *explainPrinter) span(s *explanation.Span, briefly hare.Seconds) {
+func (ep *explainPrinter) span(s *explaindoc.Span, briefly hare.Seconds) {
 	at := fmt.Sprintf("%12s to %12s  ", words.Duration(s.FromS), words.Duration(s.ToS))
 	if s.State == "running" {
 		var gpus []string
@@ -157,7 +157,7 @@ func (ep *explainPrinter) span(s *explanation.Span, briefly hare.Seconds) {
 }
 
 // waitWords describes one cause of a wait.
-func waitWords(w *explanation.Wait) string {
+func waitWords(w *explaindoc.Wait) string {
 	kind := w.Type
 	need := "a " + kind
 	if w.Need > 1 {
@@ -232,7 +232,7 @@ func waitWords(w *explanation.Wait) string {
 }
 
 // holderWords names up to four jobs that hold what a wait needs.
-func holderWords(w *explanation.Wait) string {
+func holderWords(w *explaindoc.Wait) string {
 	var by []string
 	for _, h := range w.Jobs[:min(4, len(w.Jobs))] {
 		by = append(by, fmt.Sprintf("%s (%d until %s)", h.Job, h.GPUs, words.Duration(h.UntilS)))
@@ -244,7 +244,7 @@ func holderWords(w *explanation.Wait) string {
 }
 
 // nodeWords says what is free on up to four nodes.
-func nodeWords(w *explanation.Wait) string {
+func nodeWords(w *explaindoc.Wait) string {
 	var nodes []string
 	for i := range w.Nodes[:min(4, len(w.Nodes))] {
 		n := &w.Nodes[i]
@@ -266,7 +266,7 @@ func nodeWords(w *explanation.Wait) string {
 	return " (" + strings.Join(nodes, ", ") + ")"
 }
 
-func (ep *explainPrinter) earlier(x *explanation.Answer) {
+func (ep *explainPrinter) earlier(x *explaindoc.Answer) {
 	e := x.Earlier
 	if e.Already {
 		ep.line("It ends by %s as it is, at %s.", words.Duration(e.ByS), words.Duration(e.EndS))
@@ -294,7 +294,7 @@ func (ep *explainPrinter) earlier(x *explanation.Answer) {
 	}
 }
 
-func changeWords(c *explanation.Change) string {
+func changeWords(c *explaindoc.Change) string {
 	does := "does not do it"
 	if c.Does {
 		does = "does it"
@@ -338,7 +338,7 @@ func changeWords(c *explanation.Change) string {
 
 // lane draws the job's time from its release to its end, and below that time the jobs
 // that held GPUs for which the job waited.
-func (ep *explainPrinter) lane(x *explanation.Answer) {
+func (ep *explainPrinter) lane(x *explaindoc.Answer) {
 	const width = 60
 	from, to := x.ReleaseS, x.EndS
 	column := func(t hare.Seconds) int {

@@ -14,14 +14,14 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/hare-sched/hare/clusters/description"
 	"github.com/hare-sched/hare/clusters/ledger"
 	"github.com/hare-sched/hare/internal/words"
+	clusterdoc "github.com/hare-sched/hare/wire/clusters"
 )
 
 // jobStates are the states of jobs, the final ones last.
-var jobStates = []description.JobState{description.JobWaiting, description.JobStarting, description.JobRunning,
-	description.JobStopping, description.JobSucceeded, description.JobFailed, description.JobCancelled}
+var jobStates = []clusterdoc.JobState{clusterdoc.JobWaiting, clusterdoc.JobStarting, clusterdoc.JobRunning,
+	clusterdoc.JobStopping, clusterdoc.JobSucceeded, clusterdoc.JobFailed, clusterdoc.JobCancelled}
 
 func stateNames() []string {
 	names := make([]string, len(jobStates))
@@ -69,7 +69,7 @@ stopping (its processes were told to end), succeeded, failed, cancelled.`,
 			if len(args) == 1 {
 				err = cf.showJob(c.Context(), r, args[0], once, c.OutOrStdout())
 			} else {
-				err = cf.showJobs(c.Context(), r, description.JobState(state), once, c.OutOrStdout())
+				err = cf.showJobs(c.Context(), r, clusterdoc.JobState(state), once, c.OutOrStdout())
 			}
 			if err == nil || c.Context().Err() != nil {
 				return err
@@ -99,8 +99,8 @@ func atMostOne(name string) cobra.PositionalArgs {
 const mostShown = 1000
 
 // collect returns the jobs to show, in the order of their submission. left counts the jobs that are left out.
-func (cf *clusterFlags) collect(ctx context.Context, r *remote, state description.JobState, all bool) (
-	jobs []*description.Job, cluster *description.Cluster, left int, err error) {
+func (cf *clusterFlags) collect(ctx context.Context, r *remote, state clusterdoc.JobState, all bool) (
+	jobs []*clusterdoc.Job, cluster *clusterdoc.Cluster, left int, err error) {
 	if cluster, err = r.Cluster(ctx, cf.cluster); err != nil {
 		return nil, nil, 0, err
 	}
@@ -108,7 +108,7 @@ func (cf *clusterFlags) collect(ctx context.Context, r *remote, state descriptio
 	for _, n := range cluster.Jobs {
 		total += n
 	}
-	states := []description.JobState{state}
+	states := []clusterdoc.JobState{state}
 	if state == "" && total > mostShown && !all {
 		states = jobStates[:4] // that have not ended
 	}
@@ -121,7 +121,7 @@ func (cf *clusterFlags) collect(ctx context.Context, r *remote, state descriptio
 		}
 	}
 	if len(states) > 1 {
-		slices.SortStableFunc(jobs, func(a, b *description.Job) int { return a.Submitted.Compare(b.Submitted) })
+		slices.SortStableFunc(jobs, func(a, b *clusterdoc.Job) int { return a.Submitted.Compare(b.Submitted) })
 	}
 	if state == "" {
 		left = total - len(jobs)
@@ -129,7 +129,7 @@ func (cf *clusterFlags) collect(ctx context.Context, r *remote, state descriptio
 	return jobs, cluster, max(0, left), nil
 }
 
-func (cf *clusterFlags) showJobs(ctx context.Context, r *remote, state description.JobState, once bool,
+func (cf *clusterFlags) showJobs(ctx context.Context, r *remote, state clusterdoc.JobState, once bool,
 	out io.Writer) error {
 	if cf.json {
 		jobs, _, _, err := cf.collect(ctx, r, state, true)
@@ -137,9 +137,9 @@ func (cf *clusterFlags) showJobs(ctx context.Context, r *remote, state descripti
 			return err
 		}
 		if jobs == nil {
-			jobs = []*description.Job{}
+			jobs = []*clusterdoc.Job{}
 		}
-		return printDocument(out, description.JobList{Jobs: jobs})
+		return printDocument(out, clusterdoc.JobList{Jobs: jobs})
 	}
 	return showLive(ctx, out, once, func(height int) (string, bool, error) {
 		jobs, cluster, left, err := cf.collect(ctx, r, state, false)
@@ -153,7 +153,7 @@ func (cf *clusterFlags) showJobs(ctx context.Context, r *remote, state descripti
 		if err := cf.explain(ctx, r, jobs); err != nil {
 			return "", false, err
 		}
-		unended := slices.ContainsFunc(jobs, func(j *description.Job) bool { return !j.State.Final() })
+		unended := slices.ContainsFunc(jobs, func(j *clusterdoc.Job) bool { return !j.State.Final() })
 		return jobTable(cluster, jobs, left, time.Now()), !unended, nil
 	})
 }
@@ -162,10 +162,10 @@ func (cf *clusterFlags) showJobs(ctx context.Context, r *remote, state descripti
 const mostExplained = 10
 
 // explain adds to jobs that wait what they wait for.
-func (cf *clusterFlags) explain(ctx context.Context, r *remote, jobs []*description.Job) error {
+func (cf *clusterFlags) explain(ctx context.Context, r *remote, jobs []*clusterdoc.Job) error {
 	asked := 0
 	for i, j := range jobs {
-		if j.State != description.JobWaiting || j.Reason != "" {
+		if j.State != clusterdoc.JobWaiting || j.Reason != "" {
 			continue
 		}
 		if asked++; asked > mostExplained {
@@ -181,7 +181,7 @@ func (cf *clusterFlags) explain(ctx context.Context, r *remote, jobs []*descript
 }
 
 // latest keeps as many jobs as there is room for: first those that have not ended, then the latest.
-func latest(jobs []*description.Job, room int) []*description.Job {
+func latest(jobs []*clusterdoc.Job, room int) []*clusterdoc.Job {
 	for _, drop := range []bool{true, false} {
 		for i := 0; i < len(jobs) && len(jobs) > max(room, 1); {
 			if jobs[i].State.Final() == drop {
@@ -195,7 +195,7 @@ func latest(jobs []*description.Job, room int) []*description.Job {
 }
 
 // jobTable is the table of hare jobs.
-func jobTable(cluster *description.Cluster, jobs []*description.Job, left int, now time.Time) string {
+func jobTable(cluster *clusterdoc.Cluster, jobs []*clusterdoc.Job, left int, now time.Time) string {
 	var out strings.Builder
 	fmt.Fprintf(&out, "cluster %s: %s, %d of %s free; %s\n", cluster.Name, words.Count(cluster.Agents, "agent"),
 		cluster.FreeGPUs, words.Count(cluster.GPUs, "GPU"), stateCounts(cluster))
@@ -215,14 +215,14 @@ func jobTable(cluster *description.Cluster, jobs []*description.Job, left int, n
 }
 
 // gpusOf is how many GPUs a job wants, or, of a relaxed round job, has now.
-func gpusOf(j *description.Job) int {
+func gpusOf(j *clusterdoc.Job) int {
 	if ledger.Shares(&j.NewJob) {
 		return j.TasksOut
 	}
 	return max(1, j.GPUs)
 }
 
-func stateCounts(cluster *description.Cluster) string {
+func stateCounts(cluster *clusterdoc.Cluster) string {
 	var parts []string
 	for _, s := range jobStates {
 		if n := cluster.Jobs[s]; n > 0 {
@@ -236,7 +236,7 @@ func stateCounts(cluster *description.Cluster) string {
 }
 
 // jobTime is how long a job has waited, runs or ran.
-func jobTime(j *description.Job, now time.Time) string {
+func jobTime(j *clusterdoc.Job, now time.Time) string {
 	from, to := j.Submitted, now
 	if j.Started != nil {
 		from = *j.Started
@@ -262,9 +262,9 @@ func briefTime(d time.Duration) string {
 }
 
 // whereAndWhy says where a job runs and, in one line, what it waits for or why it failed.
-func whereAndWhy(j *description.Job) string {
+func whereAndWhy(j *clusterdoc.Job) string {
 	var parts []string
-	if n := len(j.Attempts); n > 0 && (j.State != description.JobWaiting) {
+	if n := len(j.Attempts); n > 0 && (j.State != clusterdoc.JobWaiting) {
 		parts = append(parts, places(j.Attempts[n-1]))
 	}
 	if j.Reason != "" && j.Reason != string(j.State) {
@@ -280,7 +280,7 @@ func whereAndWhy(j *description.Job) string {
 }
 
 // places lists nodes with the indices of their GPUs: a/0,1 b/2. The home of a relaxed round job has none.
-func places(at *description.Attempt) string {
+func places(at *clusterdoc.Attempt) string {
 	var order []string
 	gpus := map[string][]string{}
 	for _, t := range at.Tasks {
@@ -318,7 +318,7 @@ func (cf *clusterFlags) showJob(ctx context.Context, r *remote, id string, once 
 }
 
 // jobText describes a job and its attempts.
-func jobText(j *description.Job, now time.Time) string {
+func jobText(j *clusterdoc.Job, now time.Time) string {
 	var out strings.Builder
 	fmt.Fprintf(&out, "job %s (%s): %s\n", j.ID, plain(j.Name), outcome(j))
 	row := func(name, format string, a ...any) {
@@ -371,7 +371,7 @@ func jobText(j *description.Job, now time.Time) string {
 }
 
 // roundsText says how far a round job is.
-func roundsText(j *description.Job) string {
+func roundsText(j *clusterdoc.Job) string {
 	text := fmt.Sprintf("%d of %d saved", j.Round, j.Rounds)
 	if j.Loss != "" {
 		text += ", the last one with loss " + plain(j.Loss)
@@ -384,7 +384,7 @@ func roundsText(j *description.Job) string {
 }
 
 // copyText says what the server has of the checkpoint of a round job.
-func copyText(j *description.Job) string {
+func copyText(j *clusterdoc.Job) string {
 	var parts []string
 	if j.CopyRound > 0 {
 		parts = append(parts, fmt.Sprintf("the cluster has the checkpoint behind round %d", j.CopyRound))
@@ -396,7 +396,7 @@ func copyText(j *description.Job) string {
 }
 
 // tasksOn says how many tasks of a relaxed round job have ended on each GPU type.
-func tasksOn(j *description.Job) string {
+func tasksOn(j *clusterdoc.Job) string {
 	var parts []string
 	for _, t := range slices.Sorted(maps.Keys(j.TasksOn)) {
 		parts = append(parts, fmt.Sprintf("%d on %s", j.TasksOn[t], plain(t)))
@@ -420,7 +420,7 @@ func commandText(argv []string) string {
 }
 
 // wants says what a job asks for.
-func wants(j *description.Job) string {
+func wants(j *clusterdoc.Job) string {
 	relaxed := ledger.Shares(&j.NewJob)
 	text := words.Count(max(1, j.GPUs), "GPU")
 	if relaxed {
@@ -456,7 +456,7 @@ func wants(j *description.Job) string {
 	return text
 }
 
-func attemptText(at *description.Attempt, now time.Time) string {
+func attemptText(at *clusterdoc.Attempt, now time.Time) string {
 	text, end := "goes on", now
 	if at.Ended != nil {
 		text, end = at.Result, *at.Ended
@@ -469,7 +469,7 @@ func attemptText(at *description.Attempt, now time.Time) string {
 }
 
 // taskEnd says how a process ended.
-func taskEnd(t *description.TaskInfo) string {
+func taskEnd(t *clusterdoc.TaskInfo) string {
 	switch {
 	case t.Error != "":
 		return ": " + plain(t.Error)

@@ -14,8 +14,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/hare-sched/hare/client"
-	"github.com/hare-sched/hare/clusters/description"
 	"github.com/hare-sched/hare/internal/words"
+	clusterdoc "github.com/hare-sched/hare/wire/clusters"
 )
 
 // logFlags are the flags of hare logs.
@@ -74,13 +74,13 @@ The server keeps the first and the last part of an output that is longer than it
 		"your terminal")
 	f.Int64Var(&l.offset, "offset", 0, "leave out so many bytes; needs --stream")
 	positive(c, "attempt")
-	choices(c, "stream", description.StreamStdout, description.StreamStderr)
+	choices(c, "stream", clusterdoc.StreamStdout, clusterdoc.StreamStderr)
 	return c
 }
 
 func (l *logFlags) check() error {
 	switch l.stream {
-	case description.StreamStdout, description.StreamStderr:
+	case clusterdoc.StreamStdout, clusterdoc.StreamStderr:
 	case "":
 		if l.offset > 0 {
 			return errors.New("--offset counts the bytes of one output: add --stream stdout or --stream stderr")
@@ -95,7 +95,7 @@ func (l *logFlags) check() error {
 func (l *logFlags) copy(ctx context.Context, r *remote, id string, first int64, out, errs io.Writer) error {
 	streams := []string{l.stream}
 	if l.stream == "" {
-		streams = []string{description.StreamStdout, description.StreamStderr}
+		streams = []string{clusterdoc.StreamStdout, clusterdoc.StreamStderr}
 	}
 	for attempt := first; ; {
 		job, err := l.started(ctx, r, id, attempt, errs)
@@ -126,7 +126,7 @@ func (l *logFlags) copy(ctx context.Context, r *remote, id string, first int64, 
 
 // started waits for an attempt of a job, 0 meaning any, or for its end: nil then.
 func (l *logFlags) started(ctx context.Context, r *remote, id string, attempt int64, errs io.Writer) (
-	*description.Job, error) {
+	*clusterdoc.Job, error) {
 	for pause := 100 * time.Millisecond; ; pause = min(pause*3/2, 2*time.Second) {
 		job, err := r.ClusterJob(ctx, l.cluster, id)
 		switch {
@@ -159,7 +159,7 @@ func (l *logFlags) copyAttempt(ctx context.Context, r *remote, id string, attemp
 	var lines []*logLines
 	for i, stream := range streams {
 		to := out
-		if stream == description.StreamStderr && !l.json {
+		if stream == clusterdoc.StreamStderr && !l.json {
 			to = errs
 		}
 		if !l.plain {

@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/hare-sched/hare/clusters/audit"
-	"github.com/hare-sched/hare/clusters/description"
 	"github.com/hare-sched/hare/executor/executortest"
+	clusterdoc "github.com/hare-sched/hare/wire/clusters"
 )
 
 var nodeKills = flag.Int("node-kills", 4, "how many servers, agents, runners, programs, workers and whole nodes are "+
@@ -36,7 +36,7 @@ func TestNodeKills(t *testing.T) {
 		k.join()
 	}
 	modules := k.modules()
-	jobs := []*description.NewJob{
+	jobs := []*clusterdoc.NewJob{
 		{Module: "slow", GPUs: 4, Nodes: 2, Sync: "gang", Tasks: 4, Seed: 5},
 		{Module: "slow", GPUs: 2, Nodes: 2, Tasks: 5, Seed: 6},
 	}
@@ -54,7 +54,7 @@ func TestNodeKills(t *testing.T) {
 	}
 	last := make([]int64, len(jobs))
 	begun := time.Now()
-	look := func(i int) *description.Job {
+	look := func(i int) *clusterdoc.Job {
 		t.Helper()
 		job, err := k.client.ClusterJob(t.Context(), "lab", ids[i])
 		if err != nil {
@@ -78,7 +78,7 @@ func TestNodeKills(t *testing.T) {
 			continue
 		}
 		last[i] = max(last[i], job.Round)
-		k.killOfNodes(func() *description.Attempt {
+		k.killOfNodes(func() *clusterdoc.Attempt {
 			job := look(i)
 			return job.Attempts[len(job.Attempts)-1]
 		}, &kinds)
@@ -94,7 +94,7 @@ func TestNodeKills(t *testing.T) {
 		for ; !job.State.Final(); job = look(i) {
 			time.Sleep(20 * time.Millisecond)
 		}
-		if job.State != description.JobSucceeded || job.Round != n.Rounds {
+		if job.State != clusterdoc.JobSucceeded || job.Round != n.Rounds {
 			t.Fatalf("%s\n%s", jobText(job, time.Now()), k.lastLogs())
 		}
 		attempts += len(job.Attempts)
@@ -132,7 +132,7 @@ func agentNumber(name string) (i int) {
 
 // killOfNodes kills one of the processes that the last attempt of a job on two nodes depends on, or all of a node:
 // what comes next of kinds.
-func (k *killed) killOfNodes(last func() *description.Attempt, kinds *[]string) {
+func (k *killed) killOfNodes(last func() *clusterdoc.Attempt, kinds *[]string) {
 	k.t.Helper()
 	task := k.rng.IntN(2)
 	name := last().Tasks[task].Agent

@@ -3,8 +3,8 @@ package main
 import (
 	"encoding/json"
 
-	"github.com/hare-sched/hare/study/simulation"
 	"github.com/hare-sched/hare/wire"
+	simulatedoc "github.com/hare-sched/hare/wire/simulate"
 )
 
 const parametersUsage = `JSON file with parameters of policies, as hare simulate policies lists them, by the ` +
@@ -20,7 +20,7 @@ func readParameters(name string) (map[string]json.RawMessage, error) {
 		return nil, err
 	}
 	defer func() { _ = file.Close() }()
-	all, err := simulation.DecodeParameters(file, wire.Limits{MaxBytes: maxFileBytes})
+	all, err := simulatedoc.DecodeParameters(file, wire.Limits{MaxBytes: maxFileBytes})
 	if err != nil {
 		return nil, inputError(name, err)
 	}

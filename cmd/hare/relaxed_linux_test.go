@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/hare-sched/hare/clusters/audit"
-	"github.com/hare-sched/hare/clusters/description"
 	"github.com/hare-sched/hare/executor/executortest"
+	clusterdoc "github.com/hare-sched/hare/wire/clusters"
 )
 
 var relaxedKills = flag.Int("relaxed-kills", 4, "how many agents, servers, pools, their runners and workers are "+
@@ -22,7 +22,7 @@ var relaxedKills = flag.Int("relaxed-kills", 4, "how many agents, servers, pools
 const aboutTwoModels = "0.0000000373" // 40 bytes
 
 // relaxedJobs submits three jobs with different numbers of tasks a round, and variables for the first.
-func (k *killed) relaxedJobs(rounds int64, first map[string]string) (jobs []*description.Job) {
+func (k *killed) relaxedJobs(rounds int64, first map[string]string) (jobs []*clusterdoc.Job) {
 	k.t.Helper()
 	modules := k.modules()
 	for i, tasks := range []int{3, 2, 4} {
@@ -31,7 +31,7 @@ func (k *killed) relaxedJobs(rounds int64, first map[string]string) (jobs []*des
 		if i == 0 {
 			maps.Copy(env, first)
 		}
-		job, err := k.client.SubmitJob(k.t.Context(), "lab", &description.NewJob{Module: "slow", Directory: modules,
+		job, err := k.client.SubmitJob(k.t.Context(), "lab", &clusterdoc.NewJob{Module: "slow", Directory: modules,
 			CheckpointDirectory: checkpoints, Tasks: tasks, Rounds: rounds, Seed: int64(i), Retries: 1000, Sync: "relaxed",
 			Env: env}, "")
 		if err != nil {
@@ -43,7 +43,7 @@ func (k *killed) relaxedJobs(rounds int64, first map[string]string) (jobs []*des
 }
 
 // look asks for the jobs anew, and says whether all have ended.
-func (k *killed) look(jobs []*description.Job) (final bool) {
+func (k *killed) look(jobs []*clusterdoc.Job) (final bool) {
 	k.t.Helper()
 	final = true
 	for i, j := range jobs {
@@ -61,10 +61,10 @@ func (k *killed) look(jobs []*description.Job) (final bool) {
 }
 
 // expectTrained checks that jobs have succeeded with the parameters of loops, and the journal.
-func (k *killed) expectTrained(jobs []*description.Job) (attempts int, report any) {
+func (k *killed) expectTrained(jobs []*clusterdoc.Job) (attempts int, report any) {
 	k.t.Helper()
 	for i, j := range jobs {
-		if j.State != description.JobSucceeded || j.Round != j.Rounds {
+		if j.State != clusterdoc.JobSucceeded || j.Round != j.Rounds {
 			k.t.Fatalf("%s\n%s", jobText(j, time.Now()), k.lastLogs())
 		}
 		executortest.ExpectLoop(k.t, filepath.Join(k.dir, fmt.Sprintf("checkpoints%d", i)), &j.NewJob, j.Tasks)
@@ -90,7 +90,7 @@ func TestRelaxedJobsShareGPUs(t *testing.T) {
 	k.agentArgs = []string{"--pass-env", "PYTHONPATH", "--model-memory", aboutTwoModels}
 	k.serve()
 	for begun := time.Now(); ; time.Sleep(20 * time.Millisecond) {
-		_, err := k.client.CreateCluster(t.Context(), &description.NewCluster{Name: "lab", Policy: "hlas"})
+		_, err := k.client.CreateCluster(t.Context(), &clusterdoc.NewCluster{Name: "lab", Policy: "hlas"})
 		if err == nil {
 			break
 		}

@@ -9,10 +9,10 @@ import (
 	"time"
 
 	"github.com/hare-sched/hare/clusters/audit"
-	"github.com/hare-sched/hare/clusters/description"
 	"github.com/hare-sched/hare/executor/executortest"
 	"github.com/hare-sched/hare/store"
 	"github.com/hare-sched/hare/store/sqlite"
+	clusterdoc "github.com/hare-sched/hare/wire/clusters"
 )
 
 var roundKills = flag.Int("round-kills", 4, "how many agents, servers, runners, programs and workers are killed "+
@@ -30,7 +30,7 @@ func TestRoundKills(t *testing.T) {
 	env := map[string]string{"PYTHONPATH": executortest.Python(t)}
 	k := newKilled(t)
 	modules, checkpoints := k.modules(), filepath.Join(k.dir, "checkpoints")
-	n := &description.NewJob{Module: "slow", Directory: modules, CheckpointDirectory: checkpoints, GPUs: 2, Tasks: 3,
+	n := &clusterdoc.NewJob{Module: "slow", Directory: modules, CheckpointDirectory: checkpoints, GPUs: 2, Tasks: 3,
 		Rounds: int64(40 * (*roundKills + 1)), Seed: 5, Retries: 1000, Env: env}
 	gate := executortest.NewGate(t, env, n.Rounds-1) // the job does not end before all is killed
 	job, err := k.client.SubmitJob(t.Context(), "lab", n, "")
@@ -64,7 +64,7 @@ func TestRoundKills(t *testing.T) {
 			gate.Open()
 		}
 	}
-	if job.State != description.JobSucceeded || job.Round != n.Rounds {
+	if job.State != clusterdoc.JobSucceeded || job.Round != n.Rounds {
 		t.Fatalf("%s\n%s", jobText(job, time.Now()), k.lastLogs())
 	}
 	executortest.ExpectLoop(t, checkpoints, &job.NewJob, job.Tasks)

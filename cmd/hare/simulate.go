@@ -22,8 +22,8 @@ import (
 	"github.com/hare-sched/hare/policy/task"
 	"github.com/hare-sched/hare/solver"
 	"github.com/hare-sched/hare/study"
-	"github.com/hare-sched/hare/study/simulation"
 	"github.com/hare-sched/hare/trace"
+	simulatedoc "github.com/hare-sched/hare/wire/simulate"
 )
 
 // simulateFlags are the flags of simulate.
@@ -133,7 +133,7 @@ so do the policies of tasks that otherwise know how long every job takes.`,
 		"for policies of tasks: time that a GPU loses when it begins a task of another job")
 	flags.DurationVar(&f.planLatency, "plan-latency", 0,
 		"for rolling: how long a plan takes, while the one before is followed")
-	flags.StringVar(&f.sizes, "sizes", simulation.SizesExact, "exact: policies that need sizes know them; estimates: "+
+	flags.StringVar(&f.sizes, "sizes", simulatedoc.SizesExact, "exact: policies that need sizes know them; estimates: "+
 		"they go by estimate_s and class of the jobs, and by the jobs that ended, as in sessions")
 	flags.StringVar(&f.parameters, "parameters", "", parametersUsage)
 	flags.DurationVar(&f.interval, "interval", time.Minute, "for elastic policies: time between changes of the jobs' "+
@@ -147,7 +147,7 @@ so do the policies of tasks that otherwise know how long every job takes.`,
 		"into this folder")
 	flags.StringVar(&f.record, "record", "", "write each run of a policy of tasks into this folder, as a result that "+
 		"hare verify accepts")
-	flags.StringVar(&f.bound, "bound", simulation.BoundAuto, "compute a certified bound for the jobs of policies of "+
+	flags.StringVar(&f.bound, "bound", simulatedoc.BoundAuto, "compute a certified bound for the jobs of policies of "+
 		"tasks: auto (only if it takes a few seconds), always or never")
 	flags.BoolVar(&f.cdf, "cdf", false, "add the distribution of completion times to the JSON")
 	flags.BoolVar(&f.json, "json", false, "print JSON")
@@ -160,8 +160,8 @@ so do the policies of tasks that otherwise know how long every job takes.`,
 			"(default: the server's --max-time)")
 	choices(c, "policy", policy.Names()...)
 	choices(c, "format", trace.Formats()...)
-	choices(c, "sizes", simulation.SizesExact, simulation.SizesEstimates)
-	choices(c, "bound", simulation.BoundAuto, simulation.BoundAlways, simulation.BoundNever)
+	choices(c, "sizes", simulatedoc.SizesExact, simulatedoc.SizesEstimates)
+	choices(c, "bound", simulatedoc.BoundAuto, simulatedoc.BoundAlways, simulatedoc.BoundNever)
 	outputs(c, outputFolder, "output", "record")
 	positive(c, "quantum", "lease", "mttr", "repeat", "parallel", "time-limit")
 	anyValue(c, "generate", "interval", "failures") // request refuses bad values with a better message
@@ -201,7 +201,8 @@ func (f *simulateFlags) run(ctx context.Context, w io.Writer) error {
 }
 
 // here simulates in this process.
-func (f *simulateFlags) here(ctx context.Context, req *simulation.Request, live *progressLine) (*study.Report, error) {
+func (f *simulateFlags) here(ctx context.Context, req *simulatedoc.Request, live *progressLine) (*study.Report,
+	error) {
 	cfg := study.Config{Parallel: f.parallel, Timed: true, Record: f.record != ""}
 	if live.on {
 		cfg.Progress = simulationProgress(live, time.Now)
@@ -291,13 +292,13 @@ func flagged(e *hare.InvalidError) string {
 }
 
 // request builds the request from the flags and files.
-func (f *simulateFlags) request() (*simulation.Request, error) {
+func (f *simulateFlags) request() (*simulatedoc.Request, error) {
 	lease, reset, restart := f.lease.Microseconds(), f.reset.Microseconds(), f.restart.Microseconds()
-	req := &simulation.Request{
+	req := &simulatedoc.Request{
 		Seed: int64(f.seed), Repeat: int64(f.repeat), LeaseUs: &lease, ResetUs: &reset, RestartUs: &restart,
 		IntervalS: int64(f.interval.Seconds()), CDF: f.cdf, Bound: f.bound,
 	}
-	if f.sizes != simulation.SizesExact { // the default, which servers of earlier versions have alone
+	if f.sizes != simulatedoc.SizesExact { // the default, which servers of earlier versions have alone
 		req.Sizes = f.sizes
 	}
 	if len(f.policies) == 0 {
@@ -327,8 +328,8 @@ func (f *simulateFlags) request() (*simulation.Request, error) {
 		return nil, errors.New("--lease must be positive, --reset and --restart not negative, and --restart less than " +
 			"--lease")
 	}
-	if bounds := []string{simulation.BoundAuto, simulation.BoundAlways, simulation.BoundNever}; !slices.Contains(bounds,
-		f.bound) {
+	bounds := []string{simulatedoc.BoundAuto, simulatedoc.BoundAlways, simulatedoc.BoundNever}
+	if !slices.Contains(bounds, f.bound) {
 		return nil, fmt.Errorf("--bound %q: it must be one of %s", f.bound, strings.Join(bounds, ", "))
 	}
 	if f.format != "" {
@@ -393,7 +394,7 @@ func (f *simulateFlags) idle(given func(string) bool) error {
 }
 
 // where reads the cluster.
-func (f *simulateFlags) where(req *simulation.Request, elastic bool) error {
+func (f *simulateFlags) where(req *simulatedoc.Request, elastic bool) error {
 	// The source of the jobs has a cluster of its own: a trace that of its format.
 	own := f.instance != "" || f.traceSet || f.drawn || elastic
 	switch {
@@ -412,7 +413,7 @@ func (f *simulateFlags) where(req *simulation.Request, elastic bool) error {
 }
 
 // what reads the jobs.
-func (f *simulateFlags) what(req *simulation.Request) error {
+func (f *simulateFlags) what(req *simulatedoc.Request) error {
 	n := 0
 	for _, given := range []bool{f.traceSet, f.instance != "", f.drawn} {
 		if given {
@@ -433,14 +434,14 @@ func (f *simulateFlags) what(req *simulation.Request) error {
 	case f.drawn && f.generate == 0: // zero would mean the default number
 		return errors.New("--generate 0: draw at least one job")
 	case f.drawn:
-		req.Generate = &simulation.Generate{Jobs: int64(f.generate), Arrivals: f.arrivals}
+		req.Generate = &simulatedoc.Generate{Jobs: int64(f.generate), Arrivals: f.arrivals}
 		if f.syncSet {
 			req.Generate.Sync = f.sync
 		}
 		return nil
 	}
 	req.MergeUs = 0
-	t := &simulation.Trace{Name: f.trace, Format: f.format, Sync: f.sync, TableName: f.table}
+	t := &simulatedoc.Trace{Name: f.trace, Format: f.format, Sync: f.sync, TableName: f.table}
 	if f.quantumSet {
 		t.QuantumUs = f.quantum.Microseconds()
 	}

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/hare-sched/hare/study/simulation"
+	simulatedoc "github.com/hare-sched/hare/wire/simulate"
 )
 
 // names lists the files of a folder.
@@ -136,7 +136,7 @@ func TestSimulationProgress(t *testing.T) {
 	var b strings.Builder
 	at := time.Unix(0, 0)
 	say := simulationProgress(&progressLine{&b, true}, func() time.Time { at = at.Add(time.Second); return at })
-	say(simulation.Progress{Policy: "hlas", Runs: 4, RunsDone: 1, Jobs: 400, JobsDone: 100, NowS: 86400 * 1.5,
+	say(simulatedoc.Progress{Policy: "hlas", Runs: 4, RunsDone: 1, Jobs: 400, JobsDone: 100, NowS: 86400 * 1.5,
 		Events: 3e6})
 	if got := b.String(); !strings.Contains(got, "hlas  run 2 of 4  100 of 400 jobs  day 1.5  3.0 M events/s  3 s left") {
 		t.Error(got)

@@ -5,8 +5,8 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/hare-sched/hare/study/simulation"
 	"github.com/hare-sched/hare/wire"
+	simulatedoc "github.com/hare-sched/hare/wire/simulate"
 )
 
 // parseLabels reads texts of the form KEY=VALUE; no text gives nil.
@@ -30,8 +30,8 @@ func parseLabels(texts []string) (map[string]string, error) {
 		}
 		labels[key] = value
 	}
-	if len(labels) > simulation.MaxLabels {
-		return nil, fmt.Errorf("--label: there are %d labels: at most %d are allowed", len(labels), simulation.MaxLabels)
+	if len(labels) > simulatedoc.MaxLabels {
+		return nil, fmt.Errorf("--label: there are %d labels: at most %d are allowed", len(labels), simulatedoc.MaxLabels)
 	}
 	return labels, nil
 }

@@ -6,15 +6,15 @@ import (
 	"strings"
 
 	"github.com/hare-sched/hare"
-	"github.com/hare-sched/hare/study/simulation"
+	simulatedoc "github.com/hare-sched/hare/wire/simulate"
 )
 
 // parsePrices parses TYPE=PRICE,…; an empty text gives nil.
-func parsePrices(text string) ([]simulation.TypePrice, error) {
+func parsePrices(text string) ([]simulatedoc.TypePrice, error) {
 	if text == "" {
 		return nil, nil
 	}
-	var prices []simulation.TypePrice
+	var prices []simulatedoc.TypePrice
 	for _, part := range strings.Split(text, ",") {
 		name, number, _ := strings.Cut(part, "=")
 		name = strings.ToUpper(strings.TrimSpace(name))
@@ -23,11 +23,11 @@ func parsePrices(text string) ([]simulation.TypePrice, error) {
 		if name == "" || err != nil || micro <= 0 || micro > hare.MaxExact {
 			return nil, fmt.Errorf("--prices: %.60q: write TYPE=PRICE, with a price above 0 and at most six decimals", part)
 		}
-		if slices.ContainsFunc(prices, func(p simulation.TypePrice) bool { return p.Type == name }) {
+		if slices.ContainsFunc(prices, func(p simulatedoc.TypePrice) bool { return p.Type == name }) {
 			return nil, fmt.Errorf("--prices: %.60q has two prices", name)
 		}
-		prices = append(prices, simulation.TypePrice{Type: name, Micro: micro})
+		prices = append(prices, simulatedoc.TypePrice{Type: name, Micro: micro})
 	}
-	slices.SortFunc(prices, func(a, b simulation.TypePrice) int { return strings.Compare(a.Type, b.Type) })
+	slices.SortFunc(prices, func(a, b simulatedoc.TypePrice) int { return strings.Compare(a.Type, b.Type) })
 	return prices, nil
 }

@@ -7,11 +7,11 @@ import (
 	"time"
 
 	"github.com/hare-sched/hare/study"
-	"github.com/hare-sched/hare/study/simulation"
+	simulatedoc "github.com/hare-sched/hare/wire/simulate"
 )
 
 // remotely simulates on a server.
-func (f *simulateFlags) remotely(ctx context.Context, req *simulation.Request, live *progressLine) (
+func (f *simulateFlags) remotely(ctx context.Context, req *simulatedoc.Request, live *progressLine) (
 	*study.Report, error) {
 	if f.record != "" {
 		return nil, usageError{errors.New("--record keeps the runs themselves, which a server does not send: leave " +
@@ -28,7 +28,7 @@ func (f *simulateFlags) remotely(ctx context.Context, req *simulation.Request, l
 	ask := *req
 	ask.TimeLimit = f.limit
 	if f.out != "" {
-		ask.Detail = simulation.DetailJobs
+		ask.Detail = simulatedoc.DetailJobs
 	}
 	show := simulationProgress(live, time.Now)
 	rep, status, asked := &study.Report{}, "", int64(0)

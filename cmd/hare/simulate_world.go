@@ -9,16 +9,16 @@ import (
 	"strings"
 
 	"github.com/hare-sched/hare"
-	"github.com/hare-sched/hare/study/simulation"
+	simulatedoc "github.com/hare-sched/hare/wire/simulate"
 )
 
 // world reads faults, failures and stragglers.
-func (f *simulateFlags) world(req *simulation.Request) error {
+func (f *simulateFlags) world(req *simulatedoc.Request) error {
 	if f.mtbf < 0 || f.mttr <= 0 || f.switches < 0 || f.planLatency < 0 {
 		return errors.New("--mtbf, --switch and --plan-latency must not be negative, and --mttr must be positive")
 	}
 	if f.mtbf > 0 {
-		req.FaultRate = simulation.FaultRate{GPUMeanUs: f.mtbf.Microseconds(), GPURepairUs: f.mttr.Microseconds()}
+		req.FaultRate = simulatedoc.FaultRate{GPUMeanUs: f.mtbf.Microseconds(), GPURepairUs: f.mttr.Microseconds()}
 	}
 	req.Failures.PerGPUHour, req.Stragglers, req.SwitchUs = f.failures, f.stragglers, f.switches.Microseconds()
 	req.PlanLatencyUs = f.planLatency.Microseconds()
@@ -35,7 +35,7 @@ func (f *simulateFlags) world(req *simulation.Request) error {
 }
 
 // readFaults reads CSV with the columns gpu, from_s and until_s.
-func readFaults(name string, r io.Reader) ([]simulation.Fault, error) {
+func readFaults(name string, r io.Reader) ([]simulatedoc.Fault, error) {
 	c := csv.NewReader(r)
 	c.ReuseRecord = true
 	columns := []string{"gpu", "from_s", "until_s"}
@@ -43,7 +43,7 @@ func readFaults(name string, r io.Reader) ([]simulation.Fault, error) {
 	if err != nil || !slices.Equal(head, columns) {
 		return nil, fmt.Errorf("%s:1:1: the first line must be gpu,from_s,until_s", name)
 	}
-	var faults []simulation.Fault
+	var faults []simulatedoc.Fault
 	for {
 		row, err := c.Read()
 		if errors.Is(err, io.EOF) {
@@ -54,7 +54,7 @@ func readFaults(name string, r io.Reader) ([]simulation.Fault, error) {
 		}
 		line, column := c.FieldPos(1)
 		field := 1
-		x := simulation.Fault{GPU: strings.Clone(row[0]), UntilUs: hare.Forever}
+		x := simulatedoc.Fault{GPU: strings.Clone(row[0]), UntilUs: hare.Forever}
 		if !strings.Contains(x.GPU, "/") {
 			x.GPU, x.Node = "", x.GPU
 		}

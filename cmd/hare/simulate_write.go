@@ -11,16 +11,16 @@ import (
 
 	"github.com/hare-sched/hare/plot"
 	"github.com/hare-sched/hare/study"
-	"github.com/hare-sched/hare/study/simulation"
 	"github.com/hare-sched/hare/wire"
+	simulatedoc "github.com/hare-sched/hare/wire/simulate"
 )
 
 // simulationProgress returns a function that rewrites a line of the terminal, at most
 // ten times a second.
-func simulationProgress(l *progressLine, now func() time.Time) func(simulation.Progress) {
+func simulationProgress(l *progressLine, now func() time.Time) func(simulatedoc.Progress) {
 	start := now()
 	var last time.Time
-	return func(p simulation.Progress) {
+	return func(p simulatedoc.Progress) {
 		at := now()
 		if at.Sub(last) < 100*time.Millisecond || p.Jobs == 0 {
 			return

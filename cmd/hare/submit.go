@@ -15,14 +15,14 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/hare-sched/hare/clusters/description"
 	"github.com/hare-sched/hare/clusters/ledger"
+	clusterdoc "github.com/hare-sched/hare/wire/clusters"
 )
 
 // submitFlags are the flags of hare submit.
 type submitFlags struct {
 	clusterFlags
-	job          description.NewJob
+	job          clusterdoc.NewJob
 	directory    string
 	perNode      int
 	on           []string
@@ -352,7 +352,7 @@ func secrets(names []string, lookup func(string) (string, bool)) (map[string]str
 }
 
 // waitFor waits until a job has ended.
-func (cf *clusterFlags) waitFor(ctx context.Context, r *remote, id string) (*description.Job, error) {
+func (cf *clusterFlags) waitFor(ctx context.Context, r *remote, id string) (*clusterdoc.Job, error) {
 	for pause := 100 * time.Millisecond; ; pause = min(pause*3/2, 2*time.Second) {
 		job, err := r.ClusterJob(ctx, cf.cluster, id)
 		if err != nil || job.State.Final() {
@@ -375,7 +375,7 @@ func rest(ctx context.Context, d time.Duration) error {
 }
 
 // ended says how a job ended, and returns errNo where it did not succeed.
-func (cf *clusterFlags) ended(out, errs io.Writer, job *description.Job) error {
+func (cf *clusterFlags) ended(out, errs io.Writer, job *clusterdoc.Job) error {
 	if cf.json {
 		if err := printDocument(out, job); err != nil {
 			return err
@@ -383,14 +383,14 @@ func (cf *clusterFlags) ended(out, errs io.Writer, job *description.Job) error {
 	} else {
 		_, _ = fmt.Fprintf(errs, "hare: job %s %s\n", job.ID, outcome(job))
 	}
-	if job.State != description.JobSucceeded {
+	if job.State != clusterdoc.JobSucceeded {
 		return errNo
 	}
 	return nil
 }
 
 // outcome says in a few words how a job stands or ended.
-func outcome(job *description.Job) string {
+func outcome(job *clusterdoc.Job) string {
 	if job.Reason == "" || job.Reason == string(job.State) {
 		return string(job.State)
 	}

@@ -27,8 +27,8 @@ import (
 	"github.com/hare-sched/hare/service"
 	"github.com/hare-sched/hare/solver"
 	"github.com/hare-sched/hare/whatif"
-	"github.com/hare-sched/hare/whatif/scenario"
 	"github.com/hare-sched/hare/wire"
+	whatifdoc "github.com/hare-sched/hare/wire/whatif"
 )
 
 func whatIfCommand() *cobra.Command {
@@ -134,7 +134,7 @@ func intervalDrawing(name string) (func(io.Writer, []plot.Interval, plot.Options
 // whatIfRequest builds the request from flags and files; labels are the labels of its
 // scenarios.
 func whatIfRequest(name, result string, all []change, together bool, opt hare.Options,
-	below string) (*scenario.Request, []string, error) {
+	below string) (*whatifdoc.Request, []string, error) {
 	if err := noTwice(name, result); err != nil {
 		return nil, nil, err
 	}
@@ -165,13 +165,13 @@ func whatIfRequest(name, result string, all []change, together bool, opt hare.Op
 	if err != nil {
 		return nil, nil, usageError{err}
 	}
-	req, err := scenario.Decode(bytes.NewReader(body), wire.Limits{MaxBytes: maxFileBytes})
+	req, err := whatifdoc.Decode(bytes.NewReader(body), wire.Limits{MaxBytes: maxFileBytes})
 	if err != nil {
 		return nil, nil, labelled(labels, err)
 	}
 	req.Options = wire.Options{TimeLimit: opt.TimeLimit, WorkLimit: opt.WorkLimit, Gap: &opt.Gap, Seed: &opt.Seed}
 	// The instance in the file replaces a stored solve.
-	req.Base = scenario.Base{Instance: inst}
+	req.Base = whatifdoc.Base{Instance: inst}
 	if json.Valid(text) { // an instance of several lines is patched in the form in which Hare writes it
 		req.Base.Text = text
 	}
@@ -223,7 +223,7 @@ type whatIfPrinter struct {
 	failure error // error of the first invalid scenario
 }
 
-func (wp *whatIfPrinter) run(ctx context.Context, req *scenario.Request) error {
+func (wp *whatIfPrinter) run(ctx context.Context, req *whatifdoc.Request) error {
 	engine, closeEngine := startEngine(!wp.quiet)
 	defer closeEngine()
 	svc := service.New(service.Config{Solver: engine, MaxTime: 24 * time.Hour})
@@ -308,7 +308,7 @@ func (wp *whatIfPrinter) run(ctx context.Context, req *scenario.Request) error {
 }
 
 // refine stores what all answers together prove about single scenarios.
-func (wp *whatIfPrinter) refine(refined []scenario.Refined) {
+func (wp *whatIfPrinter) refine(refined []whatifdoc.Refined) {
 	for _, r := range refined {
 		line := *wp.lines[r.Index]
 		line.OptimumChange = r.OptimumChange
@@ -484,7 +484,7 @@ func percentWords(gap *json.Number) string {
 
 // jobWords counts the jobs that end earlier and later, and names the job that changes
 // most.
-func jobWords(c *scenario.JobChanges) string {
+func jobWords(c *whatifdoc.JobChanges) string {
 	if c == nil {
 		return "–\t–\t"
 	}

@@ -10,13 +10,13 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/hare-sched/hare/clusters/description"
+	clusterdoc "github.com/hare-sched/hare/wire/clusters"
 )
 
 // Source are the devices of a node.
 type Source interface {
 	// Devices describes the devices, in an order that stays the same while the agent runs.
-	Devices() []description.AgentDevice
+	Devices() []clusterdoc.AgentDevice
 	// Visible is what CUDA_VISIBLE_DEVICES says of a device.
 	Visible(i int) string
 	// Pretended says that a job on the device that says how long it takes is played and not run.
@@ -64,8 +64,8 @@ type fixed struct {
 // trying out what happens; "" means none.
 var FaultFile = os.Getenv("HARE_PRETENDED_FAULTS")
 
-func (f fixed) Devices() []description.AgentDevice {
-	all := make([]description.AgentDevice, len(f.types))
+func (f fixed) Devices() []clusterdoc.AgentDevice {
+	all := make([]clusterdoc.AgentDevice, len(f.types))
 	for i, t := range f.types {
 		all[i].Type = t
 	}

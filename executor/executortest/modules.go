@@ -12,7 +12,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/hare-sched/hare/clusters/description"
+	clusterdoc "github.com/hare-sched/hare/wire/clusters"
 )
 
 // slow is the example line whose tasks take 5 ms, or TASK_S seconds. Its tasks wait at a gate, where there is one.
@@ -106,7 +106,7 @@ func (g *Gate) Reached() bool {
 
 // ExpectLoop compares the only checkpoint of a directory with the parameters that a plain loop over the rounds and
 // their tasks gives, bit for bit. For slow the loop is that of line, which computes the same sooner.
-func ExpectLoop(t testing.TB, checkpoints string, n *description.NewJob, tasks int) {
+func ExpectLoop(t testing.TB, checkpoints string, n *clusterdoc.NewJob, tasks int) {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(checkpoints, "*.hare"))
 	if err != nil || len(files) != 1 {

@@ -13,7 +13,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/hare-sched/hare/clusters/description"
+	clusterdoc "github.com/hare-sched/hare/wire/clusters"
 )
 
 // Waits for the process of the library.
@@ -29,7 +29,7 @@ type Source struct {
 	env     []string
 	log     *slog.Logger
 	silent  time.Duration
-	devices []description.AgentDevice
+	devices []clusterdoc.AgentDevice
 
 	mu      sync.Mutex
 	heard   time.Time
@@ -135,7 +135,7 @@ func (s *Source) take(m *message, first chan<- error) {
 	}
 	if s.devices == nil {
 		for _, d := range m.Devices {
-			s.devices = append(s.devices, description.AgentDevice{Type: TypeOf(d.Name), UUID: d.UUID})
+			s.devices = append(s.devices, clusterdoc.AgentDevice{Type: TypeOf(d.Name), UUID: d.UUID})
 		}
 		first <- nil
 		return
@@ -157,8 +157,8 @@ func (s *Source) take(m *message, first chan<- error) {
 }
 
 // Devices is device.Source.Devices.
-func (s *Source) Devices() []description.AgentDevice {
-	return append([]description.AgentDevice{}, s.devices...)
+func (s *Source) Devices() []clusterdoc.AgentDevice {
+	return append([]clusterdoc.AgentDevice{}, s.devices...)
 }
 
 // Visible is device.Source.Visible: the UUID, because CUDA and NVML may number GPUs differently.

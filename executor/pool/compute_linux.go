@@ -8,8 +8,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/hare-sched/hare/clusters/description"
 	"github.com/hare-sched/hare/executor/worker"
+	clusterdoc "github.com/hare-sched/hare/wire/clusters"
 )
 
 // longTask is how long a task computes before the agent is told that it runs.
@@ -19,7 +19,7 @@ const longTask = time.Second
 type compute struct {
 	pool  *Pool
 	key   key
-	order *description.Compute
+	order *clusterdoc.Compute
 	entry *entry
 	// since is when the device has begun to compute; the zero time says that it does not. said says that the agent
 	// knows. The pool's mu guards them.
@@ -40,7 +40,7 @@ func (c *compute) task() worker.Task {
 }
 
 // startCompute begins to compute a task.
-func (p *Pool) startCompute(o *description.Order) {
+func (p *Pool) startCompute(o *clusterdoc.Order) {
 	ctx, cancel := context.WithCancel(context.Background())
 	c := &compute{pool: p, key: keyOf(o.TaskID), order: o.Compute}
 	stop := func(grace time.Duration) {
@@ -99,7 +99,7 @@ func (p *Pool) startCompute(o *description.Order) {
 		}
 		p.mu.Unlock()
 		leave()
-		p.say(c.entry, func(r *description.TaskReport) {
+		p.say(c.entry, func(r *clusterdoc.TaskReport) {
 			ended(r, err, signal)
 			r.RanS, r.SyncS = ran.Seconds(), sync.Seconds()
 		})
@@ -152,7 +152,7 @@ func (p *Pool) tellLong() {
 		}
 		p.mu.Unlock()
 		for _, e := range long {
-			p.say(e, func(r *description.TaskReport) { r.State = description.TaskRunning })
+			p.say(e, func(r *clusterdoc.TaskReport) { r.State = clusterdoc.TaskRunning })
 		}
 	}
 }

@@ -8,17 +8,17 @@ import (
 	"testing"
 	"time"
 
-	"github.com/hare-sched/hare/clusters/description"
+	clusterdoc "github.com/hare-sched/hare/wire/clusters"
 )
 
 // A task whose home has ended while the task waited for its device is lost, which is no failure of the job.
 func TestTaskAfterItsHome(t *testing.T) {
 	p := testPool(t, 0)
-	s := description.RoundStart{Module: "line", Tasks: 2, Rounds: 2, Secret: "s"}
-	home := description.TaskID{Job: "j1", Attempt: 1}
+	s := clusterdoc.RoundStart{Module: "line", Tasks: 2, Rounds: 2, Secret: "s"}
+	home := clusterdoc.TaskID{Job: "j1", Attempt: 1}
 	p.startHome(&Request{Type: Home, Checkpoint: filepath.Join(t.TempDir(), "c"), Output: t.TempDir(),
-		Order: &description.Order{TaskID: home, Home: &description.HomeStart{RoundStart: s, Directory: examplesOf(t)}}})
-	p.until(t, home, description.TaskRunning)
+		Order: &clusterdoc.Order{TaskID: home, Home: &clusterdoc.HomeStart{RoundStart: s, Directory: examplesOf(t)}}})
+	p.until(t, home, clusterdoc.TaskRunning)
 	taken, free := make(chan struct{}), make(chan struct{})
 	go func() {
 		_ = p.use(context.Background(), &wait{device: 0, job: "j2"}, func(int) error {
@@ -28,8 +28,8 @@ func TestTaskAfterItsHome(t *testing.T) {
 		})
 	}()
 	<-taken
-	id := description.TaskID{Job: "j1", Attempt: 1, Task: 1}
-	p.startCompute(&description.Order{TaskID: id, Compute: &description.Compute{RoundStart: s,
+	id := clusterdoc.TaskID{Job: "j1", Attempt: 1, Task: 1}
+	p.startCompute(&clusterdoc.Order{TaskID: id, Compute: &clusterdoc.Compute{RoundStart: s,
 		Directory: examplesOf(t)}})
 	for waits := false; !waits; time.Sleep(time.Millisecond) {
 		p.mu.Lock()
@@ -40,9 +40,9 @@ func TestTaskAfterItsHome(t *testing.T) {
 	kill := p.entries[home].kill
 	p.mu.Unlock()
 	kill()
-	p.until(t, home, description.TaskEnded)
+	p.until(t, home, clusterdoc.TaskEnded)
 	close(free)
-	if end := p.until(t, id, description.TaskLost); !strings.Contains(end.Error, "home of the job has ended") {
+	if end := p.until(t, id, clusterdoc.TaskLost); !strings.Contains(end.Error, "home of the job has ended") {
 		t.Errorf("%+v", end)
 	}
 }
@@ -55,10 +55,10 @@ func TestHomeStopsBeforeItRuns(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "slow.py"), []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	home := description.TaskID{Job: "j1", Attempt: 1}
+	home := clusterdoc.TaskID{Job: "j1", Attempt: 1}
 	p.startHome(&Request{Type: Home, Checkpoint: filepath.Join(dir, "c"), Output: t.TempDir(),
-		Order: &description.Order{TaskID: home, Home: &description.HomeStart{Directory: dir,
-			RoundStart: description.RoundStart{Module: "slow", Tasks: 1, Rounds: 1, Secret: "s"}}}})
+		Order: &clusterdoc.Order{TaskID: home, Home: &clusterdoc.HomeStart{Directory: dir,
+			RoundStart: clusterdoc.RoundStart{Module: "slow", Tasks: 1, Rounds: 1, Secret: "s"}}}})
 	for from := time.Now(); ; time.Sleep(time.Millisecond) {
 		if _, err := os.Stat(filepath.Join(dir, "begun")); err == nil {
 			break
@@ -71,7 +71,7 @@ func TestHomeStopsBeforeItRuns(t *testing.T) {
 	stop := p.entries[home].stop
 	p.mu.Unlock()
 	stop(10 * time.Minute)
-	if end := p.until(t, home, description.TaskEnded); end.Signal != "SIGTERM" || end.RanS > 40 {
+	if end := p.until(t, home, clusterdoc.TaskEnded); end.Signal != "SIGTERM" || end.RanS > 40 {
 		t.Errorf("%+v", end)
 	}
 }

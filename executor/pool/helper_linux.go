@@ -13,9 +13,9 @@ import (
 	"time"
 
 	"github.com/hare-sched/hare"
-	"github.com/hare-sched/hare/clusters/description"
 	"github.com/hare-sched/hare/executor/link"
 	"github.com/hare-sched/hare/executor/worker"
+	clusterdoc "github.com/hare-sched/hare/wire/clusters"
 )
 
 // What the node that computes asks of the home.
@@ -41,7 +41,7 @@ var patience = 2 * time.Minute
 type helper struct {
 	pool     *Pool
 	key      key
-	order    description.Compute // any of its tasks
+	order    clusterdoc.Compute // any of its tasks
 	settings *tls.Config
 
 	tasks int // that use it; guarded by the pool's mu

@@ -14,11 +14,11 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/hare-sched/hare/clusters/description"
 	"github.com/hare-sched/hare/executor/link"
 	"github.com/hare-sched/hare/executor/rounds"
 	"github.com/hare-sched/hare/executor/runner"
 	"github.com/hare-sched/hare/executor/worker"
+	clusterdoc "github.com/hare-sched/hare/wire/clusters"
 )
 
 // sayEvery is how often the agent is told of a save, at the most; of the last one it is told in any case.
@@ -31,7 +31,7 @@ var errGone = &lostError{"the home of the job has ended"}
 type home struct {
 	pool       *Pool
 	key        key
-	order      *description.HomeStart
+	order      *clusterdoc.HomeStart
 	entry      *entry
 	checkpoint string
 	output     string
@@ -85,7 +85,7 @@ func (p *Pool) startHome(q *Request) {
 		if ctx.Err() != nil {
 			signal = unix.SignalName(unix.SIGKILL)
 		}
-		p.say(h.entry, func(r *description.TaskReport) {
+		p.say(h.entry, func(r *clusterdoc.TaskReport) {
 			ended(r, err, signal)
 			r.Round, r.Loss, r.RanS = h.saved, h.loss, time.Since(begun).Seconds()
 		})
@@ -107,7 +107,7 @@ func (h *home) run(ctx context.Context) error {
 	from, out := io.Pipe()
 	var kept sync.WaitGroup
 	kept.Go(func() {
-		if err := runner.Keep(h.output, description.StreamStdout, h.pool.spec.LogLimit, from); err != nil {
+		if err := runner.Keep(h.output, clusterdoc.StreamStdout, h.pool.spec.LogLimit, from); err != nil {
 			fmt.Fprintf(os.Stderr, "hare: the output of job %s cannot be kept: %v\n", h.key.job, err)
 		}
 	})
@@ -135,8 +135,8 @@ func (h *home) run(ctx context.Context) error {
 		return err
 	}
 	h.saved = begun
-	h.pool.say(h.entry, func(r *description.TaskReport) {
-		r.State, r.Port, r.Round = description.TaskRunning, port, begun
+	h.pool.say(h.entry, func(r *clusterdoc.TaskReport) {
+		r.State, r.Port, r.Round = clusterdoc.TaskRunning, port, begun
 	})
 	h.mu.Lock()
 	h.version = begun
@@ -160,7 +160,7 @@ func (h *home) run(ctx context.Context) error {
 		}
 		if now := time.Now(); now.Sub(h.saidAt) >= sayEvery && round+1 < h.order.Rounds {
 			h.saidAt = now
-			h.pool.say(h.entry, func(r *description.TaskReport) { r.Round, r.Loss = h.saved, h.loss })
+			h.pool.say(h.entry, func(r *clusterdoc.TaskReport) { r.Round, r.Loss = h.saved, h.loss })
 		}
 	}
 	return nil
@@ -200,7 +200,7 @@ func (h *home) begin(ctx context.Context) (round int64, err error) {
 }
 
 // jobOf is a job as workers know it.
-func jobOf(k key, r *description.RoundStart, dir string, env map[string]string) worker.Job {
+func jobOf(k key, r *clusterdoc.RoundStart, dir string, env map[string]string) worker.Job {
 	return worker.Job{ID: k.name(), Module: r.Module, Directory: dir, Tasks: r.Tasks, Seed: r.Seed,
 		Environment: variables(env)}
 }

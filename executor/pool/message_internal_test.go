@@ -7,20 +7,20 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/hare-sched/hare/clusters/description"
+	clusterdoc "github.com/hare-sched/hare/wire/clusters"
 )
 
 func TestRequestsAreChecked(t *testing.T) {
-	id := &description.TaskID{Job: "j1", Attempt: 1}
-	start := description.RoundStart{Module: "line", Tasks: 2, Rounds: 3}
-	task := func(change func(*description.Compute)) *Request {
-		c := &description.Compute{RoundStart: start, Round: 1, Task: 1, Device: 1}
+	id := &clusterdoc.TaskID{Job: "j1", Attempt: 1}
+	start := clusterdoc.RoundStart{Module: "line", Tasks: 2, Rounds: 3}
+	task := func(change func(*clusterdoc.Compute)) *Request {
+		c := &clusterdoc.Compute{RoundStart: start, Round: 1, Task: 1, Device: 1}
 		change(c)
-		return &Request{Type: Compute, Order: &description.Order{TaskID: *id, Compute: c}}
+		return &Request{Type: Compute, Order: &clusterdoc.Order{TaskID: *id, Compute: c}}
 	}
-	home := &description.Order{TaskID: *id, Home: &description.HomeStart{RoundStart: start}}
+	home := &clusterdoc.Order{TaskID: *id, Home: &clusterdoc.HomeStart{RoundStart: start}}
 	for _, good := range []*Request{
-		task(func(*description.Compute) {}), {Type: Home, Order: home, Checkpoint: "/c", Output: "/o"},
+		task(func(*clusterdoc.Compute) {}), {Type: Home, Order: home, Checkpoint: "/c", Output: "/o"},
 		{Type: Stop, Task: id, GraceS: 2}, {Type: Kill, Task: id}, {Type: Forget, Task: id},
 		{Type: Hold, Devices: []int{0, 1}}, {Type: Hold}, {Type: Ping}, {Type: End},
 	} {
@@ -39,8 +39,8 @@ func TestRequestsAreChecked(t *testing.T) {
 	for _, bad := range []*Request{
 		{}, {Type: "what"}, {Type: Home, Order: home}, {Type: Home}, {Type: Compute}, {Type: Compute, Order: home},
 		{Type: Stop}, {Type: Stop, Task: id, GraceS: -1}, {Type: Hold, Devices: []int{2}}, {Type: Hold, Devices: []int{-1}},
-		task(func(c *description.Compute) { c.Device = 2 }), task(func(c *description.Compute) { c.Task = 2 }),
-		task(func(c *description.Compute) { c.Round = -1 }), task(func(c *description.Compute) { c.Tasks = 0 }),
+		task(func(c *clusterdoc.Compute) { c.Device = 2 }), task(func(c *clusterdoc.Compute) { c.Task = 2 }),
+		task(func(c *clusterdoc.Compute) { c.Round = -1 }), task(func(c *clusterdoc.Compute) { c.Tasks = 0 }),
 	} {
 		var refused *MessageError
 		if err := bad.check(2); !errors.As(err, &refused) {
@@ -61,8 +61,8 @@ func TestRequestsAreChecked(t *testing.T) {
 
 func FuzzRequest(f *testing.F) {
 	for _, q := range []*Request{{Type: Hold, Number: 3, Devices: []int{1}}, {Type: Stop,
-		Task: &description.TaskID{Job: "j1", Attempt: 2, Task: 3}}, {Type: Compute, Order: &description.Order{
-		Compute: &description.Compute{RoundStart: description.RoundStart{Tasks: 3}}}}} {
+		Task: &clusterdoc.TaskID{Job: "j1", Attempt: 2, Task: 3}}, {Type: Compute, Order: &clusterdoc.Order{
+		Compute: &clusterdoc.Compute{RoundStart: clusterdoc.RoundStart{Tasks: 3}}}}} {
 		b, err := appendMessage(nil, q)
 		if err != nil {
 			f.Fatal(err)

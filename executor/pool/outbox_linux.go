@@ -12,8 +12,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/hare-sched/hare/clusters/description"
 	"github.com/hare-sched/hare/executor/worker"
+	clusterdoc "github.com/hare-sched/hare/wire/clusters"
 )
 
 // outbox sends messages over a connection in order, without making the sender wait: what the connection does not take
@@ -143,7 +143,7 @@ func (c *Client) Receive() (*Event, error) {
 }
 
 // Greeting waits, for some time at most, until the process has told of each home and task that it has.
-func (c *Client) Greeting(patience time.Duration) (has []*description.TaskReport, err error) {
+func (c *Client) Greeting(patience time.Duration) (has []*clusterdoc.TaskReport, err error) {
 	if err := c.conn.SetReadDeadline(time.Now().Add(patience)); err != nil {
 		return nil, err
 	}

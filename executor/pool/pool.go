@@ -18,7 +18,7 @@ import (
 
 	fastjson "github.com/go-json-experiment/json"
 
-	"github.com/hare-sched/hare/clusters/description"
+	clusterdoc "github.com/hare-sched/hare/wire/clusters"
 )
 
 // Names of files in the directory of the process.
@@ -73,13 +73,13 @@ const (
 type Request struct {
 	Type RequestType `json:"type"`
 	// Order is that of Home and Compute.
-	Order *description.Order `json:"order,omitempty"`
+	Order *clusterdoc.Order `json:"order,omitempty"`
 	// Checkpoint and Output are, of Home, the path of the checkpoint and the directory that keeps the output.
 	Checkpoint string `json:"checkpoint,omitempty"`
 	Output     string `json:"output,omitempty"`
 	// Task and GraceS are those of Stop, Kill and Forget.
-	Task   *description.TaskID `json:"task,omitempty"`
-	GraceS float64             `json:"grace_s,omitempty"`
+	Task   *clusterdoc.TaskID `json:"task,omitempty"`
+	GraceS float64            `json:"grace_s,omitempty"`
 	// Number and Devices are those of Hold.
 	Number  int64 `json:"number,omitempty"`
 	Devices []int `json:"devices,omitempty"`
@@ -99,9 +99,9 @@ const (
 
 // Event is what the process tells its agent.
 type Event struct {
-	Type   EventType               `json:"type"`
-	Report *description.TaskReport `json:"report,omitempty"`
-	Number int64                   `json:"number,omitempty"`
+	Type   EventType              `json:"type"`
+	Report *clusterdoc.TaskReport `json:"report,omitempty"`
+	Number int64                  `json:"number,omitempty"`
 }
 
 // maxMessage is the most bytes of a message between an agent and the process.

@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/hare-sched/hare/clusters/description"
 	"github.com/hare-sched/hare/executor/worker"
+	clusterdoc "github.com/hare-sched/hare/wire/clusters"
 )
 
 // testPool is a pool in this process, with one device of a memory.
@@ -52,7 +52,7 @@ func examplesOf(t *testing.T) string {
 }
 
 // until waits until a home or task stands in a state.
-func (p *Pool) until(t *testing.T, id description.TaskID, s description.TaskState) description.TaskReport {
+func (p *Pool) until(t *testing.T, id clusterdoc.TaskID, s clusterdoc.TaskState) clusterdoc.TaskReport {
 	t.Helper()
 	for begun := time.Now(); ; time.Sleep(time.Millisecond) {
 		p.mu.Lock()
@@ -72,29 +72,29 @@ func (p *Pool) until(t *testing.T, id description.TaskID, s description.TaskStat
 func TestModelsTakeTurns(t *testing.T) {
 	p := testPool(t, 40)
 	const jobs, rounds = 3, 8
-	starts := make([]description.RoundStart, jobs)
-	name := func(j int) description.TaskID { return description.TaskID{Job: fmt.Sprint("j", j), Attempt: 1} }
+	starts := make([]clusterdoc.RoundStart, jobs)
+	name := func(j int) clusterdoc.TaskID { return clusterdoc.TaskID{Job: fmt.Sprint("j", j), Attempt: 1} }
 	dir := t.TempDir()
 	for j := range jobs {
-		starts[j] = description.RoundStart{Module: "line", Tasks: 1, Rounds: rounds, Secret: "s"}
+		starts[j] = clusterdoc.RoundStart{Module: "line", Tasks: 1, Rounds: rounds, Secret: "s"}
 		p.startHome(&Request{Type: Home, Checkpoint: filepath.Join(dir, fmt.Sprint(j)), Output: t.TempDir(),
-			Order: &description.Order{TaskID: name(j), Home: &description.HomeStart{RoundStart: starts[j],
+			Order: &clusterdoc.Order{TaskID: name(j), Home: &clusterdoc.HomeStart{RoundStart: starts[j],
 				Directory: examplesOf(t)}}})
-		p.until(t, name(j), description.TaskRunning)
+		p.until(t, name(j), clusterdoc.TaskRunning)
 	}
 	for r := range int64(rounds) {
 		for j := range jobs {
 			id := name(j)
 			id.Task = int(r) + 1
-			p.startCompute(&description.Order{TaskID: id, Compute: &description.Compute{Round: r, RoundStart: starts[j],
+			p.startCompute(&clusterdoc.Order{TaskID: id, Compute: &clusterdoc.Compute{Round: r, RoundStart: starts[j],
 				Directory: examplesOf(t)}})
-			if end := p.until(t, id, description.TaskEnded); end.ExitCode == nil || *end.ExitCode != 0 {
+			if end := p.until(t, id, clusterdoc.TaskEnded); end.ExitCode == nil || *end.ExitCode != 0 {
 				t.Fatalf("%+v", end)
 			}
 		}
 	}
 	for j := range jobs {
-		if end := p.until(t, name(j), description.TaskEnded); end.Round != rounds {
+		if end := p.until(t, name(j), clusterdoc.TaskEnded); end.Round != rounds {
 			t.Errorf("%+v", end)
 		}
 	}
@@ -110,10 +110,10 @@ func TestHomeOutOfReach(t *testing.T) {
 	patience = 300 * time.Millisecond
 	defer func() { patience = was }()
 	p := testPool(t, 0)
-	id := description.TaskID{Job: "j1", Attempt: 1, Task: 1}
-	p.startCompute(&description.Order{TaskID: id, Compute: &description.Compute{Address: "127.0.0.1:1",
-		Directory: examplesOf(t), RoundStart: description.RoundStart{Module: "line", Tasks: 1, Rounds: 1, Secret: "s"}}})
-	if end := p.until(t, id, description.TaskLost); !strings.Contains(end.Error, "cannot be reached at 127.0.0.1:1") {
+	id := clusterdoc.TaskID{Job: "j1", Attempt: 1, Task: 1}
+	p.startCompute(&clusterdoc.Order{TaskID: id, Compute: &clusterdoc.Compute{Address: "127.0.0.1:1",
+		Directory: examplesOf(t), RoundStart: clusterdoc.RoundStart{Module: "line", Tasks: 1, Rounds: 1, Secret: "s"}}})
+	if end := p.until(t, id, clusterdoc.TaskLost); !strings.Contains(end.Error, "cannot be reached at 127.0.0.1:1") {
 		t.Errorf("%+v", end)
 	}
 	if _, _, err := p.node.Version("j1.1"); !errors.Is(err, worker.ErrUnknownJob) {
@@ -131,22 +131,22 @@ func TestLongTask(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "long.py"), []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s := description.RoundStart{Module: "long", Tasks: 2, Rounds: 1, Secret: "s"}
-	home := description.TaskID{Job: "j1", Attempt: 1}
+	s := clusterdoc.RoundStart{Module: "long", Tasks: 2, Rounds: 1, Secret: "s"}
+	home := clusterdoc.TaskID{Job: "j1", Attempt: 1}
 	p.startHome(&Request{Type: Home, Checkpoint: filepath.Join(dir, "c"), Output: t.TempDir(),
-		Order: &description.Order{TaskID: home, Home: &description.HomeStart{RoundStart: s, Directory: dir}}})
-	p.until(t, home, description.TaskRunning)
-	task := func(number int, grace time.Duration) description.TaskReport {
+		Order: &clusterdoc.Order{TaskID: home, Home: &clusterdoc.HomeStart{RoundStart: s, Directory: dir}}})
+	p.until(t, home, clusterdoc.TaskRunning)
+	task := func(number int, grace time.Duration) clusterdoc.TaskReport {
 		t.Helper()
-		id := description.TaskID{Job: "j1", Attempt: 1, Task: number}
-		p.startCompute(&description.Order{TaskID: id, Compute: &description.Compute{Task: number - 1, RoundStart: s,
+		id := clusterdoc.TaskID{Job: "j1", Attempt: 1, Task: number}
+		p.startCompute(&clusterdoc.Order{TaskID: id, Compute: &clusterdoc.Compute{Task: number - 1, RoundStart: s,
 			Directory: dir}})
-		p.until(t, id, description.TaskRunning)
+		p.until(t, id, clusterdoc.TaskRunning)
 		p.mu.Lock()
 		stop := p.entries[id].stop
 		p.mu.Unlock()
 		stop(grace)
-		return p.until(t, id, description.TaskEnded)
+		return p.until(t, id, clusterdoc.TaskEnded)
 	}
 	if end := task(1, time.Minute); end.ExitCode == nil || *end.ExitCode != 0 || end.RanS < 2 {
 		t.Errorf("%+v", end)

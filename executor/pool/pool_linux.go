@@ -18,8 +18,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/hare-sched/hare/clusters/description"
 	"github.com/hare-sched/hare/executor/worker"
+	clusterdoc "github.com/hare-sched/hare/wire/clusters"
 )
 
 // key names an attempt of a job, which is a job of its own for the workers.
@@ -28,7 +28,7 @@ type key struct {
 	attempt int64
 }
 
-func keyOf(id description.TaskID) key { return key{id.Job, id.Attempt} }
+func keyOf(id clusterdoc.TaskID) key { return key{id.Job, id.Attempt} }
 
 // name is how workers and the node know the job.
 func (k key) name() string { return k.job + "." + strconv.FormatInt(k.attempt, 10) }
@@ -43,7 +43,7 @@ type Pool struct {
 	freed   chan struct{} // closed when a device becomes free
 	homes   map[key]*home
 	helpers map[key]*helper
-	entries map[description.TaskID]*entry
+	entries map[clusterdoc.TaskID]*entry
 	// computing are the tasks that devices compute just then.
 	computing map[*compute]bool
 	agent     *outbox // nil where no agent is connected
@@ -54,7 +54,7 @@ type Pool struct {
 
 // entry is a home or task as the agent knows it.
 type entry struct {
-	report description.TaskReport
+	report clusterdoc.TaskReport
 	final  bool
 	stop   func(grace time.Duration) // ends it in good order
 	kill   func()
@@ -104,7 +104,7 @@ func Main(dir string) (err error) {
 
 func newPool(spec *Spec, sockets string) (*Pool, error) {
 	p := &Pool{spec: spec, freed: make(chan struct{}), homes: map[key]*home{}, helpers: map[key]*helper{},
-		entries: map[description.TaskID]*entry{}, computing: map[*compute]bool{}, ended: make(chan struct{})}
+		entries: map[clusterdoc.TaskID]*entry{}, computing: map[*compute]bool{}, ended: make(chan struct{})}
 	for _, d := range spec.Devices {
 		p.turns.devices = append(p.turns.devices, &device{kind: d.Type, after: map[string][]string{}})
 	}
@@ -231,7 +231,7 @@ func (p *Pool) do(q *Request, out *outbox) {
 		over := e == nil || e.final
 		switch {
 		case e == nil && q.Type != Forget:
-			out.send(&Event{Type: Report, Report: &description.TaskReport{TaskID: *q.Task, State: description.TaskLost,
+			out.send(&Event{Type: Report, Report: &clusterdoc.TaskReport{TaskID: *q.Task, State: clusterdoc.TaskLost,
 				Error: "the node does not have it any more"}})
 		case e != nil && q.Type == Forget && e.final:
 			delete(p.entries, *q.Task)
@@ -297,7 +297,7 @@ func (p *Pool) hold(q *Request, out *outbox) {
 }
 
 // add makes an entry for a home or task, and says whether there was none.
-func (p *Pool) add(id description.TaskID, e *entry) bool {
+func (p *Pool) add(id clusterdoc.TaskID, e *entry) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if was := p.entries[id]; was != nil {
@@ -307,20 +307,20 @@ func (p *Pool) add(id description.TaskID, e *entry) bool {
 		}
 		return false
 	}
-	e.report = description.TaskReport{TaskID: id, State: description.TaskOrdered}
+	e.report = clusterdoc.TaskReport{TaskID: id, State: clusterdoc.TaskOrdered}
 	p.entries[id] = e
 	return true
 }
 
 // say tells the agent where a home or task stands.
-func (p *Pool) say(e *entry, change func(*description.TaskReport)) {
+func (p *Pool) say(e *entry, change func(*clusterdoc.TaskReport)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if e.final {
 		return
 	}
 	change(&e.report)
-	e.final = e.report.State == description.TaskEnded || e.report.State == description.TaskLost
+	e.final = e.report.State == clusterdoc.TaskEnded || e.report.State == clusterdoc.TaskLost
 	if p.agent != nil {
 		report := e.report
 		p.agent.send(&Event{Type: Report, Report: &report})
@@ -333,15 +333,15 @@ type lostError struct{ reason string }
 func (e *lostError) Error() string { return e.reason }
 
 // ended makes a report that of an end: with exit code 0 where there is no error.
-func ended(r *description.TaskReport, err error, signal string) {
-	r.State = description.TaskEnded
+func ended(r *clusterdoc.TaskReport, err error, signal string) {
+	r.State = clusterdoc.TaskEnded
 	var lost *lostError
 	code := 0
 	switch {
 	case err == nil:
 		r.ExitCode = &code
 	case errors.As(err, &lost):
-		r.State, r.Error = description.TaskLost, lost.reason
+		r.State, r.Error = clusterdoc.TaskLost, lost.reason
 	case signal != "":
 		r.Signal = signal
 	default:

@@ -14,9 +14,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/hare-sched/hare/clusters/description"
 	"github.com/hare-sched/hare/executor/link"
 	"github.com/hare-sched/hare/executor/pool"
+	clusterdoc "github.com/hare-sched/hare/wire/clusters"
 )
 
 // TestMain lets the test binary be the process.
@@ -36,7 +36,7 @@ type process struct {
 	t       testing.TB
 	dir     string
 	client  *pool.Client
-	reports map[description.TaskID]*description.TaskReport
+	reports map[clusterdoc.TaskID]*clusterdoc.TaskReport
 	held    int64
 }
 
@@ -51,7 +51,7 @@ func start(t testing.TB, devices int) *process {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &process{t: t, dir: t.TempDir(), reports: map[description.TaskID]*description.TaskReport{}}
+	p := &process{t: t, dir: t.TempDir(), reports: map[clusterdoc.TaskID]*clusterdoc.TaskReport{}}
 	spec := &pool.Spec{LogLimit: 1 << 20}
 	for range devices {
 		spec.Devices = append(spec.Devices, pool.Device{Type: "cpu"})
@@ -124,7 +124,7 @@ func (p *process) event() *pool.Event {
 }
 
 // until takes events until a home or task stands in a state.
-func (p *process) until(id description.TaskID, states ...description.TaskState) *description.TaskReport {
+func (p *process) until(id clusterdoc.TaskID, states ...clusterdoc.TaskState) *clusterdoc.TaskReport {
 	p.t.Helper()
 	for {
 		if r := p.reports[id]; r != nil && slices.Contains(states, r.State) {
@@ -144,35 +144,35 @@ func jobsFolder(t testing.TB) string {
 }
 
 // home begins a home and waits until it runs.
-func (p *process) home(job, module string, tasks int, rounds int64) (description.RoundStart, int) {
+func (p *process) home(job, module string, tasks int, rounds int64) (clusterdoc.RoundStart, int) {
 	p.t.Helper()
-	s := description.RoundStart{Module: module, Tasks: tasks, Rounds: rounds, Secret: "secret of " + job}
-	id := description.TaskID{Job: job, Attempt: 1}
+	s := clusterdoc.RoundStart{Module: module, Tasks: tasks, Rounds: rounds, Secret: "secret of " + job}
+	id := clusterdoc.TaskID{Job: job, Attempt: 1}
 	p.client.Send(&pool.Request{Type: pool.Home, Checkpoint: filepath.Join(p.dir, job+".hare"), Output: p.t.TempDir(),
-		Order: &description.Order{Type: description.OrderHome, TaskID: id,
-			Home: &description.HomeStart{Name: job, RoundStart: s, Directory: jobsFolder(p.t)}}})
-	r := p.until(id, description.TaskRunning, description.TaskEnded, description.TaskLost)
-	if r.State != description.TaskRunning || r.Port == 0 {
+		Order: &clusterdoc.Order{Type: clusterdoc.OrderHome, TaskID: id,
+			Home: &clusterdoc.HomeStart{Name: job, RoundStart: s, Directory: jobsFolder(p.t)}}})
+	r := p.until(id, clusterdoc.TaskRunning, clusterdoc.TaskEnded, clusterdoc.TaskLost)
+	if r.State != clusterdoc.TaskRunning || r.Port == 0 {
 		p.t.Fatalf("%+v", r)
 	}
 	return s, r.Port
 }
 
 // compute orders a task.
-func (p *process) compute(job string, number int, s description.RoundStart, round int64, task, device, port int) (
-	id description.TaskID) {
-	id = description.TaskID{Job: job, Attempt: 1, Task: number}
-	p.client.Send(&pool.Request{Type: pool.Compute, Order: &description.Order{Type: description.OrderCompute, TaskID: id,
-		Compute: &description.Compute{Round: round, Task: task, Device: device, RoundStart: s, Directory: jobsFolder(p.t),
+func (p *process) compute(job string, number int, s clusterdoc.RoundStart, round int64, task, device, port int) (
+	id clusterdoc.TaskID) {
+	id = clusterdoc.TaskID{Job: job, Attempt: 1, Task: number}
+	p.client.Send(&pool.Request{Type: pool.Compute, Order: &clusterdoc.Order{Type: clusterdoc.OrderCompute, TaskID: id,
+		Compute: &clusterdoc.Compute{Round: round, Task: task, Device: device, RoundStart: s, Directory: jobsFolder(p.t),
 			Address: net.JoinHostPort("127.0.0.1", strconv.Itoa(port))}}})
 	return id
 }
 
 // good waits for the end of a task with exit code 0.
-func (p *process) good(id description.TaskID) {
+func (p *process) good(id clusterdoc.TaskID) {
 	p.t.Helper()
-	r := p.until(id, description.TaskEnded, description.TaskLost)
-	if r.State != description.TaskEnded || r.ExitCode == nil || *r.ExitCode != 0 {
+	r := p.until(id, clusterdoc.TaskEnded, clusterdoc.TaskLost)
+	if r.State != clusterdoc.TaskEnded || r.ExitCode == nil || *r.ExitCode != 0 {
 		p.t.Fatalf("%+v", r)
 	}
 }
@@ -192,20 +192,20 @@ func TestTasksGoHome(t *testing.T) {
 	stranger.Secret = "another secret"
 	for n, x := range []struct {
 		job   string
-		start description.RoundStart
+		start clusterdoc.RoundStart
 	}{{"j1", stranger}, {"j2", s}} {
-		id := description.TaskID{Job: x.job, Attempt: 2, Task: n + 1}
-		b.client.Send(&pool.Request{Type: pool.Compute, Order: &description.Order{Type: description.OrderCompute, TaskID: id,
-			Compute: &description.Compute{RoundStart: x.start, Directory: jobsFolder(t), Address: fmt.Sprintf("127.0.0.1:%d",
+		id := clusterdoc.TaskID{Job: x.job, Attempt: 2, Task: n + 1}
+		b.client.Send(&pool.Request{Type: pool.Compute, Order: &clusterdoc.Order{Type: clusterdoc.OrderCompute, TaskID: id,
+			Compute: &clusterdoc.Compute{RoundStart: x.start, Directory: jobsFolder(t), Address: fmt.Sprintf("127.0.0.1:%d",
 				port)}}})
-		if r := b.until(id, description.TaskEnded, description.TaskLost); r.State != description.TaskLost ||
+		if r := b.until(id, clusterdoc.TaskEnded, clusterdoc.TaskLost); r.State != clusterdoc.TaskLost ||
 			!strings.Contains(r.Error, "is not the home of the attempt") {
 			t.Errorf("%+v", r)
 		}
 	}
 	// An agent that connects anew is told all.
 	b.client.Close()
-	b.reports = map[description.TaskID]*description.TaskReport{}
+	b.reports = map[clusterdoc.TaskID]*clusterdoc.TaskReport{}
 	b.connect()
 	if len(b.reports) != 8 {
 		t.Errorf("the next agent was told of %d tasks", len(b.reports))
@@ -213,7 +213,7 @@ func TestTasksGoHome(t *testing.T) {
 	for k := 1; k < 3; k++ {
 		a.good(a.compute("j1", 10+k, s, 1, k, 0, port)) // by the home's own device
 	}
-	end := a.until(description.TaskID{Job: "j1", Attempt: 1}, description.TaskEnded, description.TaskLost)
+	end := a.until(clusterdoc.TaskID{Job: "j1", Attempt: 1}, clusterdoc.TaskEnded, clusterdoc.TaskLost)
 	if end.Round != 2 || end.ExitCode == nil || *end.ExitCode != 0 {
 		t.Errorf("%+v", end)
 	}
@@ -271,7 +271,7 @@ func TestStrangersAreRefused(t *testing.T) {
 	for k := range 2 {
 		a.good(a.compute("j1", k+1, s, 0, k, 0, port))
 	}
-	a.good(description.TaskID{Job: "j1", Attempt: 1})
+	a.good(clusterdoc.TaskID{Job: "j1", Attempt: 1})
 }
 
 // TestTasksEnd stops and kills tasks that wait for their parameters, and one that computes.
@@ -284,14 +284,14 @@ func TestTasksEnd(t *testing.T) {
 	a.client.Send(&pool.Request{Type: pool.Stop, Task: &waits, GraceS: 60})
 	a.client.Send(&pool.Request{Type: pool.Kill, Task: &killed})
 	a.client.Send(&pool.Request{Type: pool.Kill, Task: &nowhere})
-	unknown := description.TaskID{Job: "j3", Attempt: 1}
+	unknown := clusterdoc.TaskID{Job: "j3", Attempt: 1}
 	a.client.Send(&pool.Request{Type: pool.Stop, Task: &unknown})
-	for _, id := range []description.TaskID{waits, killed, nowhere} {
-		if r := a.until(id, description.TaskEnded, description.TaskLost); r.Signal != "SIGKILL" {
+	for _, id := range []clusterdoc.TaskID{waits, killed, nowhere} {
+		if r := a.until(id, clusterdoc.TaskEnded, clusterdoc.TaskLost); r.Signal != "SIGKILL" {
 			t.Errorf("%+v", r)
 		}
 	}
-	if r := a.until(unknown, description.TaskLost); r.Error == "" {
+	if r := a.until(unknown, clusterdoc.TaskLost); r.Error == "" {
 		t.Errorf("%+v", r)
 	}
 	// No worker is left on a device that is held, and the home makes its steps elsewhere.
@@ -306,9 +306,9 @@ func TestTasksEnd(t *testing.T) {
 	a.client.Send(&pool.Request{Type: pool.Ping})
 	for a.event().Type != pool.Pong {
 	}
-	home := description.TaskID{Job: "j1", Attempt: 1}
+	home := clusterdoc.TaskID{Job: "j1", Attempt: 1}
 	a.client.Send(&pool.Request{Type: pool.Stop, Task: &home, GraceS: 60})
-	if r := a.until(home, description.TaskEnded, description.TaskLost); r.Signal != "SIGTERM" || r.Round != 1 {
+	if r := a.until(home, clusterdoc.TaskEnded, clusterdoc.TaskLost); r.Signal != "SIGTERM" || r.Round != 1 {
 		t.Errorf("%+v", r)
 	}
 }

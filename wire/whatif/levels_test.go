@@ -1,4 +1,4 @@
-package scenario_test
+package whatif_test
 
 import (
 	"errors"
@@ -6,8 +6,8 @@ import (
 	"testing"
 
 	"github.com/hare-sched/hare"
-	"github.com/hare-sched/hare/whatif/scenario"
 	"github.com/hare-sched/hare/wire"
+	whatifdoc "github.com/hare-sched/hare/wire/whatif"
 )
 
 const racks = `{"hare": "instance/v1", "cluster": {"topology": ["rack"], "nodes": [
@@ -23,7 +23,7 @@ func applied(t *testing.T, text string) (*hare.Instance, *hare.Instance, error) 
 	if err != nil {
 		t.Fatal(err)
 	}
-	req, err := scenario.Decode(strings.NewReader(`{"base": {"instance": `+racks+`}, "scenarios": [`+text+`]}`),
+	req, err := whatifdoc.Decode(strings.NewReader(`{"base": {"instance": `+racks+`}, "scenarios": [`+text+`]}`),
 		wire.Limits{})
 	if err != nil {
 		return base, nil, err

@@ -1,4 +1,4 @@
-package simulation
+package simulate
 
 // Answer is the outcome of a simulation. Later versions may add fields.
 type Answer struct {

@@ -1,7 +1,7 @@
 // Package simulation has the documents of simulations: the request, with its one
 // table, and the report. Servers, clients and the specification share them; package
 // study plays what a request asks for.
-package simulation
+package simulate
 
 import (
 	"encoding/json"

@@ -1,7 +1,7 @@
 // Package explanation has the documents of explanations: why a job starts and ends when it does,
 // the list of jobs, and the prices of a certificate. Servers, clients and the specification share
 // them; package explain fills them in.
-package explanation
+package explain
 
 import "github.com/hare-sched/hare"
 

@@ -1,4 +1,4 @@
-package simulation_test
+package simulate_test
 
 import (
 	"bytes"
@@ -11,12 +11,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/hare-sched/hare"
-	"github.com/hare-sched/hare/study/simulation"
 	"github.com/hare-sched/hare/wire"
+	simulatedoc "github.com/hare-sched/hare/wire/simulate"
 )
 
 func TestDecode(t *testing.T) {
-	got, err := simulation.Decode(strings.NewReader(
+	got, err := simulatedoc.Decode(strings.NewReader(
 		`{"policies":["hlas","gavel:fifo"],"trace":{"text":"a\nb","format":"gavel","table":"t","quantum_s":2.5,`+
 			`"sync":"rigid"},
 		"gpus":{"V100":36,"K80":12},"jobs":[4000,4999],"seed":7,"repeat":3,"lease_s":360,"reset_s":0,"restart_s":1.5,`+
@@ -26,21 +26,21 @@ func TestDecode(t *testing.T) {
 		t.Fatal(err)
 	}
 	us := func(n int64) *int64 { return &n }
-	want := &simulation.Request{
-		Policies: []string{"hlas", "gavel:fifo"}, Trace: &simulation.Trace{Text: []byte("a\nb"), Format: "gavel",
+	want := &simulatedoc.Request{
+		Policies: []string{"hlas", "gavel:fifo"}, Trace: &simulatedoc.Trace{Text: []byte("a\nb"), Format: "gavel",
 			Table:     []byte("t"),
 			QuantumUs: 2_500_000, Sync: "rigid"},
 		GPUs: []hare.TypeCount{{Type: "K80", Count: 12}, {Type: "V100", Count: 36}}, First: 4000, Last: 4999, Seed: 7,
 		Repeat:  3,
 		LeaseUs: us(360e6), ResetUs: us(0), RestartUs: us(1.5e6), IntervalS: 30,
-		Prices: []simulation.TypePrice{{Type: "K80", Micro: 1}, {Type: "V100", Micro: 2_480_000}}, CDF: true,
+		Prices: []simulatedoc.TypePrice{{Type: "K80", Micro: 1}, {Type: "V100", Micro: 2_480_000}}, CDF: true,
 		Detail:    "jobs",
 		TimeLimit: 20 * time.Second,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
-	got, err = simulation.Decode(strings.NewReader(
+	got, err = simulatedoc.Decode(strings.NewReader(
 		`{"policies":["srtf"],"generate":{"jobs":20,"arrivals":"poisson:0.5","sync":"gang","grain_s":0.1},
 		"merge_s":60,"faults":[{"gpu":"a-0/1","from_s":1,"until_s":2.5},{"node":"a-1","from_s":0},{"node":"a-1",`+
 			`"from_s":7,"until_s":null}],"fault_rate":{"gpu_mean_s":100,"gpu_repair_s":5},
@@ -49,15 +49,15 @@ func TestDecode(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(&simulation.Generate{Jobs: 20, Arrivals: "poisson:0.5", Sync: "gang", GrainUs: 100_000},
+	if diff := cmp.Diff(&simulatedoc.Generate{Jobs: 20, Arrivals: "poisson:0.5", Sync: "gang", GrainUs: 100_000},
 		got.Generate); diff != "" || len(got.Cluster.Nodes) != 2 {
 		t.Errorf("%s %v", diff, got.Cluster)
 	}
-	faults := []simulation.Fault{{GPU: "a-0/1", FromUs: 1e6, UntilUs: 2.5e6}, {Node: "a-1", UntilUs: hare.Forever},
+	faults := []simulatedoc.Fault{{GPU: "a-0/1", FromUs: 1e6, UntilUs: 2.5e6}, {Node: "a-1", UntilUs: hare.Forever},
 		{Node: "a-1", FromUs: 7e6, UntilUs: hare.Forever}}
 	if diff := cmp.Diff(faults, got.Faults); diff != "" ||
-		got.FaultRate != (simulation.FaultRate{GPUMeanUs: 100e6, GPURepairUs: 5e6}) ||
-		got.Failures != (simulation.Failures{Probability: 0.25, PerGPUHour: 3}) || got.MergeUs != 60e6 ||
+		got.FaultRate != (simulatedoc.FaultRate{GPUMeanUs: 100e6, GPURepairUs: 5e6}) ||
+		got.Failures != (simulatedoc.Failures{Probability: 0.25, PerGPUHour: 3}) || got.MergeUs != 60e6 ||
 		!got.Stragglers || got.SwitchUs != 500_000 {
 		t.Errorf("%s %+v", diff, got)
 	}
@@ -134,7 +134,7 @@ func TestSimulationFaults(t *testing.T) {
 		{`{"policies":["x"],"stragglers":1}`, "/stragglers", "wrong_type"},
 		{`{"policies":["x"],"policies":["y"]}`, "/policies", "duplicate_name"},
 	} {
-		_, err := simulation.Decode(strings.NewReader(c.doc), wire.Limits{})
+		_, err := simulatedoc.Decode(strings.NewReader(c.doc), wire.Limits{})
 		var faults hare.InvalidErrors
 		if !errors.As(err, &faults) || len(faults) != 1 || faults[0].Pointer != c.pointer || faults[0].Code != c.code {
 			t.Errorf("%.80s: %v, want %s at %s", c.doc, err, c.code, c.pointer)
@@ -173,7 +173,7 @@ func FuzzDecode(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		doc, err := simulation.Decode(strings.NewReader(text), wire.Limits{MaxBytes: 1 << 16})
+		doc, err := simulatedoc.Decode(strings.NewReader(text), wire.Limits{MaxBytes: 1 << 16})
 		if err != nil || len(doc.Policies) == 0 {
 			return
 		}
@@ -181,7 +181,7 @@ func FuzzDecode(f *testing.F) {
 		if err := doc.EncodeJSON(&b); err != nil {
 			t.Fatal(err)
 		}
-		again, err := simulation.Decode(bytes.NewReader(b.Bytes()), wire.Limits{})
+		again, err := simulatedoc.Decode(bytes.NewReader(b.Bytes()), wire.Limits{})
 		if err != nil {
 			t.Fatalf("%v: %s", err, b.Bytes())
 		}

@@ -1,6 +1,6 @@
 // Package description has the documents that describe online sessions. Servers, clients and the
 // specification share them.
-package description
+package sessions
 
 import (
 	"encoding/json"

@@ -1,4 +1,4 @@
-package explanation_test
+package explain_test
 
 import (
 	"encoding/json"
@@ -7,15 +7,15 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/hare-sched/hare"
-	"github.com/hare-sched/hare/explain/explanation"
+	explaindoc "github.com/hare-sched/hare/wire/explain"
 )
 
 // Prices are read as exactly as they are written.
 func TestPricesInJSON(t *testing.T) {
 	bound := hare.Product(7e6, 1_234_567)
-	prices := explanation.Prices{InstanceSHA256: "0a", Bound: &bound, Meaning: "m", GridS: []hare.Seconds{0, 1_500_000},
-		Types: []explanation.TypePrice{{Type: "V100", Total: bound.Neg(), Prices: []explanation.Nanos{0, 1, 2_500_000_000}}},
-		Sizes: []explanation.SizePrice{{Type: "V100", Tasks: 2, Prices: []explanation.Nanos{412_000_000}}}}
+	prices := explaindoc.Prices{InstanceSHA256: "0a", Bound: &bound, Meaning: "m", GridS: []hare.Seconds{0, 1_500_000},
+		Types: []explaindoc.TypePrice{{Type: "V100", Total: bound.Neg(), Prices: []explaindoc.Nanos{0, 1, 2_500_000_000}}},
+		Sizes: []explaindoc.SizePrice{{Type: "V100", Tasks: 2, Prices: []explaindoc.Nanos{412_000_000}}}}
 	text, err := json.Marshal(prices)
 	if err != nil {
 		t.Fatal(err)
@@ -26,7 +26,7 @@ func TestPricesInJSON(t *testing.T) {
 	if string(text) != want {
 		t.Errorf("%s", text)
 	}
-	var again explanation.Prices
+	var again explaindoc.Prices
 	if err := json.Unmarshal(text, &again); err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package description_test
+package clusters_test
 
 import (
 	"encoding/json"
@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/hare-sched/hare/clusters/description"
+	clusterdoc "github.com/hare-sched/hare/wire/clusters"
 )
 
 var update = flag.Bool("update", false, "write testdata/protocol.txt anew")
@@ -19,10 +19,10 @@ var update = flag.Bool("update", false, "write testdata/protocol.txt anew")
 // new version: raise ProtocolVersion, and run the test with -update.
 func TestProtocol(t *testing.T) {
 	b := &strings.Builder{}
-	fmt.Fprintf(b, "protocol %d\n", description.ProtocolVersion)
-	for _, v := range []any{description.Registration{}, description.Registered{}, description.Sync{},
-		description.Synced{}, description.LogChunk{}, description.LogStored{},
-		description.CheckpointChunk{}, description.CheckpointStored{}} {
+	fmt.Fprintf(b, "protocol %d\n", clusterdoc.ProtocolVersion)
+	for _, v := range []any{clusterdoc.Registration{}, clusterdoc.Registered{}, clusterdoc.Sync{},
+		clusterdoc.Synced{}, clusterdoc.LogChunk{}, clusterdoc.LogStored{},
+		clusterdoc.CheckpointChunk{}, clusterdoc.CheckpointStored{}} {
 		members(b, reflect.TypeOf(v).Name(), reflect.TypeOf(v))
 	}
 	if *update {
@@ -54,7 +54,7 @@ func members(b *strings.Builder, at string, t reflect.Type) {
 	for _, f := range reflect.VisibleFields(t) {
 		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
 		if name == "-" {
-			name = description.SecretHeader
+			name = clusterdoc.SecretHeader
 		}
 		if name == "" { // an embedded struct, whose members follow
 			continue

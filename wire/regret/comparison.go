@@ -1,7 +1,7 @@
 // Package comparison has the documents of regret: what a session achieved, beside the best plan in
 // hindsight and what another policy would have done. Servers, clients and the specification share
 // them; package regret fills them in.
-package comparison
+package regret
 
 import (
 	"encoding/json"

@@ -3,7 +3,7 @@
 //
 // Durations are numbers of seconds and never instants, because the clocks of machines differ; the instants
 // in these documents are those of the server's clock, for people.
-package description
+package clusters
 
 import (
 	"encoding/json"

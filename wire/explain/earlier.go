@@ -1,4 +1,4 @@
-package explanation
+package explain
 
 import "github.com/hare-sched/hare"
 

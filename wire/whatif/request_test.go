@@ -1,4 +1,4 @@
-package scenario_test
+package whatif_test
 
 import (
 	"errors"
@@ -11,8 +11,8 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/hare-sched/hare"
-	"github.com/hare-sched/hare/whatif/scenario"
 	"github.com/hare-sched/hare/wire"
+	whatifdoc "github.com/hare-sched/hare/wire/whatif"
 )
 
 const whatIfBase = `{"hare":"instance/v1","cluster":{"nodes":[
@@ -20,9 +20,9 @@ const whatIfBase = `{"hare":"instance/v1","cluster":{"nodes":[
  {"name":"b","count":2,"gpus":{"T4":2},"in_service_s":[[0,10],[20,null]]}]},
  "jobs":[{"id":"x","weight":0.000003,"on":{"T4":{"compute_s":1}}},{"id":"y","weight":2,"on":{"T4":{"compute_s":1}}}]}`
 
-func whatIf(t *testing.T, text string) (*scenario.Request, error) {
+func whatIf(t *testing.T, text string) (*whatifdoc.Request, error) {
 	t.Helper()
-	return scenario.Decode(strings.NewReader(`{"base":{"instance":`+whatIfBase+`},"scenarios":[`+text+`]}`),
+	return whatifdoc.Decode(strings.NewReader(`{"base":{"instance":`+whatIfBase+`},"scenarios":[`+text+`]}`),
 		wire.Limits{})
 }
 
@@ -228,11 +228,11 @@ func TestWhatIfDocumentFaults(t *testing.T) {
 		{`{` + base + `,"scenarios":[],"prune":{"below_s":-1}}`, "/prune/below_s", "out_of_range"},
 		{`{` + base + `,"scenarios":[],"prune":{"below":1}}`, "/prune/below", "unknown_field"},
 		{`{` + base + `,"scenarios":[],"ordered":1}`, "/ordered", "wrong_type"},
-		{`{` + base + `,"scenarios":[` + strings.Repeat("{},", scenario.MaxScenarios) + `{}]}`, "/scenarios/1000",
+		{`{` + base + `,"scenarios":[` + strings.Repeat("{},", whatifdoc.MaxScenarios) + `{}]}`, "/scenarios/1000",
 			"too_many"},
 		{`{` + base + `,"scenarios":[],"scenarios":[]}`, "/scenarios", "duplicate_name"},
 	} {
-		_, err := scenario.Decode(strings.NewReader(c.doc), wire.Limits{})
+		_, err := whatifdoc.Decode(strings.NewReader(c.doc), wire.Limits{})
 		var faults hare.InvalidErrors
 		if !errors.As(err, &faults) || faults[0].Pointer != c.pointer || faults[0].Code != c.code {
 			t.Errorf("%.80s: %v, want %s at %s", c.doc, err, c.code, c.pointer)
@@ -256,7 +256,7 @@ const everything = `{"base":{"instance":` + whatIfBase + `,"result":{"hare":"res
  "ordered":true}`
 
 // encode returns the document of a request.
-func encode(t *testing.T, req *scenario.Request) string {
+func encode(t *testing.T, req *whatifdoc.Request) string {
 	t.Helper()
 	var b strings.Builder
 	if err := req.EncodeJSON(&b); err != nil {
@@ -268,22 +268,22 @@ func encode(t *testing.T, req *scenario.Request) string {
 // A request that is encoded and decoded again means the same: a client writes what a server
 // reads.
 func TestEncodeJSON(t *testing.T) {
-	req, err := scenario.Decode(strings.NewReader(everything), wire.Limits{})
+	req, err := whatifdoc.Decode(strings.NewReader(everything), wire.Limits{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	text := encode(t, req)
-	again, err := scenario.Decode(strings.NewReader(text), wire.Limits{})
+	again, err := whatifdoc.Decode(strings.NewReader(text), wire.Limits{})
 	if err != nil {
 		t.Fatalf("%v: %s", err, text)
 	}
-	if diff := cmp.Diff(req, again, cmpopts.IgnoreUnexported(scenario.Scenario{}),
+	if diff := cmp.Diff(req, again, cmpopts.IgnoreUnexported(whatifdoc.Scenario{}),
 		cmpopts.EquateComparable(hare.Amount{})); diff != "" {
 		t.Error(diff)
 	}
 	parts := []string{"WhatIfRequest", "WhatIfBase", "Prune", "Scenario", "RemoveGPUs", "Drain", "AddGPUs", "DropAfter",
 		"PatchOperation"}
-	for todo := []wire.Form{scenario.Form}; len(todo) > 0; todo = append(todo[1:], todo[0].Parts()...) {
+	for todo := []wire.Form{whatifdoc.Form}; len(todo) > 0; todo = append(todo[1:], todo[0].Parts()...) {
 		if !slices.Contains(parts, todo[0].Name()) {
 			continue // the documents of package wire
 		}
@@ -297,7 +297,7 @@ func TestEncodeJSON(t *testing.T) {
 	if o := again.Scenarios[0].Options.Over(batch); o.WorkLimit != 0 || o.Seed != -6 || o.Degrade || o.Gap != 0.01 {
 		t.Errorf("the scenario's options: %+v", o)
 	}
-	if err := (&scenario.Request{}).EncodeJSON(io.Discard); err == nil {
+	if err := (&whatifdoc.Request{}).EncodeJSON(io.Discard); err == nil {
 		t.Error("a request without a base is encoded")
 	}
 }
@@ -316,13 +316,13 @@ func FuzzWhatIf(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		req, err := scenario.Decode(strings.NewReader(
+		req, err := whatifdoc.Decode(strings.NewReader(
 			`{"base":{"instance":`+whatIfBase+`},"scenarios":[`+text+`]}`), wire.Limits{})
 		if err != nil {
 			return
 		}
 		sent := encode(t, req)
-		same, err := scenario.Decode(strings.NewReader(sent), wire.Limits{})
+		same, err := whatifdoc.Decode(strings.NewReader(sent), wire.Limits{})
 		if err != nil || encode(t, same) != sent {
 			t.Fatalf("%s: %v", sent, err)
 		}

@@ -1,4 +1,4 @@
-package scenario
+package whatif
 
 import (
 	"encoding/json"

@@ -1,4 +1,4 @@
-package simulation
+package simulate
 
 import (
 	"encoding/json"

@@ -1,4 +1,4 @@
-package description
+package clusters
 
 // SecretHeader is the header of the secret of a registration, in all that an agent says after it.
 const SecretHeader = "Hare-Agent-Secret"
