@@ -45,7 +45,7 @@ slow := $(addprefix ./,verify sessions cmd/hare solver policy bench policy/task 
 # their tests too: explain, regret, policy, sim, online, verify, wire and the like. The solver
 # that explain and regret call is tested by itself.
 racy := $(wildcard api solver sessions solves greedy experiment internal/lp relax admission \
-	 access study whatif store store/sqlite service client clusters executor/worker executor/pool executor/link \
+	 access study whatif store serve/store/sqlite service client clusters executor/worker executor/pool executor/link \
 	 executor/rounds shadow)
 
 demo_instance = $(firstword $(filter-out %.result.json,$(wildcard examples/gavel-*.json)))

@@ -105,7 +105,7 @@ func listPackages(t *testing.T) []listedPackage {
 // TestLibraryNeedsGoAlone checks that a program that imports Hare is linked with no C library, unless it is built with
 // the tag highs. Every program that imports purego, which loads HiGHS, is linked with the C library.
 func TestLibraryNeedsGoAlone(t *testing.T) {
-	cmd := exec.Command("go", "list", "-deps", "./solver", "./relax/highs", "./service")
+	cmd := exec.Command("go", "list", "-deps", "./solver", "./relax/highs", "./serve/service")
 	cmd.Env = append(os.Environ(), "GOFLAGS=-tags=netgo,osusergo")
 	cmd.Stderr = os.Stderr
 	out, err := cmd.Output()
@@ -178,7 +178,7 @@ func TestLayoutTable(t *testing.T) {
 		{".", listedPackage{Imports: []string{modulePath + "/verify"}}},
 		{"util", listedPackage{}},
 		{"verify/deep", listedPackage{}},
-		{"service/store", listedPackage{Imports: []string{modulePath + "/service", modulePath + "/api"}}},
+		{"serve/service/store", listedPackage{Imports: []string{modulePath + "/service", modulePath + "/api"}}},
 		{"relax", listedPackage{CgoFiles: []string{"x.go"}}},
 	} {
 		if len(layoutFaults(layout, bad.name, bad.p)) != 1 {

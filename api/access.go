@@ -6,7 +6,7 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/hare-sched/hare/access"
+	"github.com/hare-sched/hare/serve/access"
 )
 
 type callerKey struct{}

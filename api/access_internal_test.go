@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/hare-sched/hare/access"
+	"github.com/hare-sched/hare/serve/access"
 )
 
 // FuzzBearer checks that the key read from a header is never longer than the

@@ -9,9 +9,9 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/hare-sched/hare/access"
-	"github.com/hare-sched/hare/admission"
-	"github.com/hare-sched/hare/clusters"
+	"github.com/hare-sched/hare/serve/access"
+	"github.com/hare-sched/hare/serve/admission"
+	"github.com/hare-sched/hare/serve/clusters"
 	clusterdoc "github.com/hare-sched/hare/wire/clusters"
 )
 

@@ -15,12 +15,12 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/time/rate"
 
-	"github.com/hare-sched/hare/access"
-	"github.com/hare-sched/hare/admission"
-	"github.com/hare-sched/hare/clusters"
-	"github.com/hare-sched/hare/service"
-	"github.com/hare-sched/hare/sessions"
-	"github.com/hare-sched/hare/solves"
+	"github.com/hare-sched/hare/serve/access"
+	"github.com/hare-sched/hare/serve/admission"
+	"github.com/hare-sched/hare/serve/clusters"
+	"github.com/hare-sched/hare/serve/service"
+	"github.com/hare-sched/hare/serve/sessions"
+	"github.com/hare-sched/hare/serve/solves"
 	"github.com/hare-sched/hare/wire"
 )
 

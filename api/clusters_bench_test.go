@@ -11,12 +11,12 @@ import (
 	"testing"
 
 	"github.com/hare-sched/hare/api"
-	"github.com/hare-sched/hare/clusters"
-	"github.com/hare-sched/hare/service"
-	"github.com/hare-sched/hare/sessions"
+	"github.com/hare-sched/hare/serve/clusters"
+	"github.com/hare-sched/hare/serve/service"
+	"github.com/hare-sched/hare/serve/sessions"
+	"github.com/hare-sched/hare/serve/store"
+	"github.com/hare-sched/hare/serve/store/sqlite"
 	"github.com/hare-sched/hare/solver"
-	"github.com/hare-sched/hare/store"
-	"github.com/hare-sched/hare/store/sqlite"
 	clusterdoc "github.com/hare-sched/hare/wire/clusters"
 )
 

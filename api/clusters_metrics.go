@@ -6,7 +6,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/hare-sched/hare/clusters"
+	"github.com/hare-sched/hare/serve/clusters"
 )
 
 // statsTime is how long a scrape waits for clusters that are slow to answer.

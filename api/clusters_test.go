@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"github.com/hare-sched/hare/api"
-	"github.com/hare-sched/hare/clusters"
-	"github.com/hare-sched/hare/sessions"
-	"github.com/hare-sched/hare/store"
+	"github.com/hare-sched/hare/serve/clusters"
+	"github.com/hare-sched/hare/serve/sessions"
+	"github.com/hare-sched/hare/serve/store"
 	clusterdoc "github.com/hare-sched/hare/wire/clusters"
 )
 

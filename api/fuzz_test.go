@@ -8,7 +8,7 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/api"
-	"github.com/hare-sched/hare/service"
+	"github.com/hare-sched/hare/serve/service"
 )
 
 // FuzzRequests checks that every request, whatever its path and body, gets JSON

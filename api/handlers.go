@@ -8,9 +8,9 @@ import (
 	"strings"
 
 	"github.com/hare-sched/hare"
-	"github.com/hare-sched/hare/admission"
 	"github.com/hare-sched/hare/openapi"
-	"github.com/hare-sched/hare/service"
+	"github.com/hare-sched/hare/serve/admission"
+	"github.com/hare-sched/hare/serve/service"
 	"github.com/hare-sched/hare/wire"
 )
 

@@ -16,7 +16,7 @@ import (
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
 
-	"github.com/hare-sched/hare/admission"
+	"github.com/hare-sched/hare/serve/admission"
 )
 
 const (

@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/hare-sched/hare/admission"
+	"github.com/hare-sched/hare/serve/admission"
 )
 
 // feed describes what a live stream sends.

@@ -20,11 +20,11 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/hare-sched/hare"
-	"github.com/hare-sched/hare/clusters"
-	"github.com/hare-sched/hare/service"
-	"github.com/hare-sched/hare/sessions"
+	"github.com/hare-sched/hare/serve/clusters"
+	"github.com/hare-sched/hare/serve/service"
+	"github.com/hare-sched/hare/serve/sessions"
+	"github.com/hare-sched/hare/serve/store"
 	"github.com/hare-sched/hare/solver"
-	"github.com/hare-sched/hare/store"
 )
 
 // observedServer returns a server that registers every metric.

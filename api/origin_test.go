@@ -12,10 +12,10 @@ import (
 
 	"github.com/go-chi/chi/v5"
 
-	"github.com/hare-sched/hare/access"
-	"github.com/hare-sched/hare/admission"
 	"github.com/hare-sched/hare/api"
-	"github.com/hare-sched/hare/service"
+	"github.com/hare-sched/hare/serve/access"
+	"github.com/hare-sched/hare/serve/admission"
+	"github.com/hare-sched/hare/serve/service"
 )
 
 // eachRoute calls f for every route of a server, with a path that the route matches.

@@ -6,9 +6,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/hare-sched/hare/access"
-	"github.com/hare-sched/hare/admission"
-	"github.com/hare-sched/hare/sessions"
+	"github.com/hare-sched/hare/serve/access"
+	"github.com/hare-sched/hare/serve/admission"
+	"github.com/hare-sched/hare/serve/sessions"
 )
 
 // TestTenantsSeeTheirOwn checks lists, counts, cursors and quotas.

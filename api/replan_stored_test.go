@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/hare-sched/hare"
-	"github.com/hare-sched/hare/service"
+	"github.com/hare-sched/hare/serve/service"
 	"github.com/hare-sched/hare/wire"
 )
 

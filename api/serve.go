@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/hare-sched/hare/service"
+	"github.com/hare-sched/hare/serve/service"
 )
 
 const (

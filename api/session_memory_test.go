@@ -5,11 +5,11 @@ import (
 	"testing"
 
 	"github.com/hare-sched/hare"
-	"github.com/hare-sched/hare/access"
-	"github.com/hare-sched/hare/admission"
 	"github.com/hare-sched/hare/online"
 	"github.com/hare-sched/hare/policy"
-	"github.com/hare-sched/hare/sessions"
+	"github.com/hare-sched/hare/serve/access"
+	"github.com/hare-sched/hare/serve/admission"
+	"github.com/hare-sched/hare/serve/sessions"
 )
 
 // While a session is made that takes all the memory for sessions, its tenant and others are told so, each in its way.

@@ -13,10 +13,10 @@ import (
 	"github.com/go-chi/chi/v5"
 
 	"github.com/hare-sched/hare"
-	"github.com/hare-sched/hare/access"
-	"github.com/hare-sched/hare/admission"
-	"github.com/hare-sched/hare/sessions"
-	"github.com/hare-sched/hare/store"
+	"github.com/hare-sched/hare/serve/access"
+	"github.com/hare-sched/hare/serve/admission"
+	"github.com/hare-sched/hare/serve/sessions"
+	"github.com/hare-sched/hare/serve/store"
 	"github.com/hare-sched/hare/wire"
 	sessiondoc "github.com/hare-sched/hare/wire/sessions"
 )

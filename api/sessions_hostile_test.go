@@ -18,7 +18,7 @@ import (
 
 	"github.com/hare-sched/hare/api"
 	"github.com/hare-sched/hare/internal/haretest"
-	"github.com/hare-sched/hare/sessions"
+	"github.com/hare-sched/hare/serve/sessions"
 )
 
 func tick(seq int) string { return fmt.Sprintf(`{"seq":%d,"at_s":0,"type":"tick"}`+"\n", seq) }

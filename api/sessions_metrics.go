@@ -8,8 +8,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/hare-sched/hare/sessions"
-	"github.com/hare-sched/hare/store"
+	"github.com/hare-sched/hare/serve/sessions"
+	"github.com/hare-sched/hare/serve/store"
 )
 
 // sessionMetrics measures the streams of sessions.

@@ -13,7 +13,7 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/regret"
-	"github.com/hare-sched/hare/sessions"
+	"github.com/hare-sched/hare/serve/sessions"
 	"github.com/hare-sched/hare/wire"
 )
 

@@ -18,9 +18,9 @@ import (
 	"time"
 
 	"github.com/hare-sched/hare/api"
-	"github.com/hare-sched/hare/service"
-	"github.com/hare-sched/hare/sessions"
-	"github.com/hare-sched/hare/store/sqlite"
+	"github.com/hare-sched/hare/serve/service"
+	"github.com/hare-sched/hare/serve/sessions"
+	"github.com/hare-sched/hare/serve/store/sqlite"
 )
 
 // soak makes the test of many sessions as long as it is before a release:

@@ -16,9 +16,9 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/api"
-	"github.com/hare-sched/hare/service"
-	"github.com/hare-sched/hare/sessions"
-	"github.com/hare-sched/hare/store"
+	"github.com/hare-sched/hare/serve/service"
+	"github.com/hare-sched/hare/serve/sessions"
+	"github.com/hare-sched/hare/serve/store"
 	"github.com/hare-sched/hare/wire"
 )
 

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/hare-sched/hare/sessions"
+	"github.com/hare-sched/hare/serve/sessions"
 )
 
 // talk is a connection on which events are sent and answers are read.

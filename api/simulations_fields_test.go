@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/hare-sched/hare/service"
+	"github.com/hare-sched/hare/serve/service"
 	"github.com/hare-sched/hare/study"
 	"github.com/hare-sched/hare/wire"
 	simulatedoc "github.com/hare-sched/hare/wire/simulate"

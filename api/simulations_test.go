@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/hare-sched/hare/api"
-	"github.com/hare-sched/hare/service"
+	"github.com/hare-sched/hare/serve/service"
 	"github.com/hare-sched/hare/solver"
 )
 

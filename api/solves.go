@@ -9,8 +9,8 @@ import (
 	"github.com/go-chi/chi/v5"
 
 	"github.com/hare-sched/hare"
-	"github.com/hare-sched/hare/admission"
-	"github.com/hare-sched/hare/solves"
+	"github.com/hare-sched/hare/serve/admission"
+	"github.com/hare-sched/hare/serve/solves"
 	"github.com/hare-sched/hare/wire"
 )
 

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/hare-sched/hare"
-	"github.com/hare-sched/hare/solves"
+	"github.com/hare-sched/hare/serve/solves"
 )
 
 // reconnect is the delay after which an EventSource reconnects.

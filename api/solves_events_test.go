@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/hare-sched/hare/api"
-	"github.com/hare-sched/hare/service"
+	"github.com/hare-sched/hare/serve/service"
 	"github.com/hare-sched/hare/verify"
 	"github.com/hare-sched/hare/wire"
 )

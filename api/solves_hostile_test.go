@@ -16,9 +16,9 @@ import (
 	"time"
 
 	"github.com/hare-sched/hare"
-	"github.com/hare-sched/hare/admission"
 	"github.com/hare-sched/hare/api"
-	"github.com/hare-sched/hare/service"
+	"github.com/hare-sched/hare/serve/admission"
+	"github.com/hare-sched/hare/serve/service"
 	"github.com/hare-sched/hare/wire"
 )
 

@@ -12,7 +12,7 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/plot"
-	"github.com/hare-sched/hare/solves"
+	"github.com/hare-sched/hare/serve/solves"
 	"github.com/hare-sched/hare/wire"
 )
 

@@ -11,8 +11,8 @@ import (
 	"github.com/go-chi/chi/v5"
 
 	"github.com/hare-sched/hare/openapi"
-	"github.com/hare-sched/hare/service"
-	"github.com/hare-sched/hare/sessions"
+	"github.com/hare-sched/hare/serve/service"
+	"github.com/hare-sched/hare/serve/sessions"
 )
 
 func specification(t *testing.T) *openapi3.T {

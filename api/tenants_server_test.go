@@ -15,16 +15,16 @@ import (
 	"testing"
 	"time"
 
-	"github.com/hare-sched/hare/access"
-	"github.com/hare-sched/hare/admission"
 	"github.com/hare-sched/hare/api"
-	"github.com/hare-sched/hare/clusters"
 	"github.com/hare-sched/hare/internal/haretest"
-	"github.com/hare-sched/hare/service"
-	"github.com/hare-sched/hare/sessions"
+	"github.com/hare-sched/hare/serve/access"
+	"github.com/hare-sched/hare/serve/admission"
+	"github.com/hare-sched/hare/serve/clusters"
+	"github.com/hare-sched/hare/serve/service"
+	"github.com/hare-sched/hare/serve/sessions"
+	"github.com/hare-sched/hare/serve/solves"
+	"github.com/hare-sched/hare/serve/store"
 	"github.com/hare-sched/hare/solver"
-	"github.com/hare-sched/hare/solves"
-	"github.com/hare-sched/hare/store"
 )
 
 // memoryKeys is a KeyStore in memory.

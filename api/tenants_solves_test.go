@@ -7,9 +7,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/hare-sched/hare/access"
-	"github.com/hare-sched/hare/admission"
-	"github.com/hare-sched/hare/service"
+	"github.com/hare-sched/hare/serve/access"
+	"github.com/hare-sched/hare/serve/admission"
+	"github.com/hare-sched/hare/serve/service"
 	"github.com/hare-sched/hare/solver"
 )
 

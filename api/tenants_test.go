@@ -14,12 +14,12 @@ import (
 
 	"github.com/go-chi/chi/v5"
 
-	"github.com/hare-sched/hare/access"
-	"github.com/hare-sched/hare/admission"
 	"github.com/hare-sched/hare/api"
-	"github.com/hare-sched/hare/service"
+	"github.com/hare-sched/hare/serve/access"
+	"github.com/hare-sched/hare/serve/admission"
+	"github.com/hare-sched/hare/serve/service"
+	"github.com/hare-sched/hare/serve/store"
 	"github.com/hare-sched/hare/solver"
-	"github.com/hare-sched/hare/store"
 )
 
 // guarded describes the access rule of a route and an example of a call.

@@ -23,7 +23,7 @@ import (
 
 	"github.com/hare-sched/hare/api"
 	"github.com/hare-sched/hare/internal/haretest"
-	"github.com/hare-sched/hare/sessions"
+	"github.com/hare-sched/hare/serve/sessions"
 )
 
 // writePair writes a self-signed certificate for 127.0.0.1 and its key.

@@ -13,9 +13,9 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/hare-sched/hare"
-	"github.com/hare-sched/hare/admission"
-	"github.com/hare-sched/hare/service"
-	"github.com/hare-sched/hare/store"
+	"github.com/hare-sched/hare/serve/admission"
+	"github.com/hare-sched/hare/serve/service"
+	"github.com/hare-sched/hare/serve/store"
 	"github.com/hare-sched/hare/study"
 )
 

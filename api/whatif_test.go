@@ -14,9 +14,9 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/api"
-	"github.com/hare-sched/hare/service"
+	"github.com/hare-sched/hare/serve/service"
+	"github.com/hare-sched/hare/serve/solves"
 	"github.com/hare-sched/hare/solver"
-	"github.com/hare-sched/hare/solves"
 	"github.com/hare-sched/hare/wire"
 )
 

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/hare-sched/hare"
-	"github.com/hare-sched/hare/service"
+	"github.com/hare-sched/hare/serve/service"
 	"github.com/hare-sched/hare/whatif"
 	"github.com/hare-sched/hare/wire"
 	whatifdoc "github.com/hare-sched/hare/wire/whatif"

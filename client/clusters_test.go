@@ -10,11 +10,11 @@ import (
 
 	"github.com/hare-sched/hare/api"
 	"github.com/hare-sched/hare/client"
-	"github.com/hare-sched/hare/clusters"
-	"github.com/hare-sched/hare/service"
-	"github.com/hare-sched/hare/sessions"
+	"github.com/hare-sched/hare/serve/clusters"
+	"github.com/hare-sched/hare/serve/service"
+	"github.com/hare-sched/hare/serve/sessions"
+	"github.com/hare-sched/hare/serve/store"
 	"github.com/hare-sched/hare/solver"
-	"github.com/hare-sched/hare/store"
 	clusterdoc "github.com/hare-sched/hare/wire/clusters"
 )
 

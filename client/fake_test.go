@@ -14,10 +14,10 @@ import (
 
 	"github.com/hare-sched/hare/api"
 	"github.com/hare-sched/hare/client"
-	"github.com/hare-sched/hare/service"
-	"github.com/hare-sched/hare/sessions"
+	"github.com/hare-sched/hare/serve/service"
+	"github.com/hare-sched/hare/serve/sessions"
+	"github.com/hare-sched/hare/serve/store"
 	"github.com/hare-sched/hare/solver"
-	"github.com/hare-sched/hare/store"
 )
 
 // keeper serves package api, and stored solves by the contract of docs/use/clients.md.

@@ -18,15 +18,15 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/hare-sched/hare/client"
-	"github.com/hare-sched/hare/clusters"
-	"github.com/hare-sched/hare/clusters/ledger"
 	"github.com/hare-sched/hare/executor"
 	"github.com/hare-sched/hare/executor/device"
 	"github.com/hare-sched/hare/executor/pool"
 	"github.com/hare-sched/hare/executor/rounds"
 	"github.com/hare-sched/hare/executor/runner"
-	"github.com/hare-sched/hare/sessions"
-	"github.com/hare-sched/hare/store"
+	"github.com/hare-sched/hare/serve/clusters"
+	"github.com/hare-sched/hare/serve/clusters/ledger"
+	"github.com/hare-sched/hare/serve/sessions"
+	"github.com/hare-sched/hare/serve/store"
 	clusterdoc "github.com/hare-sched/hare/wire/clusters"
 )
 

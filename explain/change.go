@@ -9,7 +9,7 @@ import (
 	"slices"
 
 	"github.com/hare-sched/hare"
-	"github.com/hare-sched/hare/admission"
+	"github.com/hare-sched/hare/serve/admission"
 	explaindoc "github.com/hare-sched/hare/wire/explain"
 )
 

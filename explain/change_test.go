@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/hare-sched/hare"
-	"github.com/hare-sched/hare/admission"
 	"github.com/hare-sched/hare/explain"
+	"github.com/hare-sched/hare/serve/admission"
 	"github.com/hare-sched/hare/wire"
 	explaindoc "github.com/hare-sched/hare/wire/explain"
 )

@@ -36,7 +36,7 @@ func TestMembers(t *testing.T) {
 		}
 	}
 	for _, folder := range []string{"..", "../history", "../wire", "../trace", "../online", "../wire/sessions",
-		"../clusters/ledger", "../clusters/audit", "../clusters"} {
+		"../serve/clusters/ledger", "../internal/testing/audit", "../serve/clusters"} {
 		files, err := filepath.Glob(filepath.Join(folder, "*.go"))
 		if err != nil {
 			t.Fatal(err)

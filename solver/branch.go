@@ -7,10 +7,10 @@ import (
 	"time"
 
 	"github.com/hare-sched/hare"
-	"github.com/hare-sched/hare/branch"
 	"github.com/hare-sched/hare/greedy"
 	"github.com/hare-sched/hare/model"
 	"github.com/hare-sched/hare/relax"
+	"github.com/hare-sched/hare/relax/branch"
 	"github.com/hare-sched/hare/verify"
 )
 

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/hare-sched/hare"
-	"github.com/hare-sched/hare/admission"
+	"github.com/hare-sched/hare/serve/admission"
 	"github.com/hare-sched/hare/solver"
 )
 

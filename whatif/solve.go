@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/hare-sched/hare"
-	"github.com/hare-sched/hare/admission"
+	"github.com/hare-sched/hare/serve/admission"
 	"github.com/hare-sched/hare/verify"
 	"github.com/hare-sched/hare/wire"
 	whatifdoc "github.com/hare-sched/hare/wire/whatif"

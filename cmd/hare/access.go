@@ -14,9 +14,9 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/hare-sched/hare/access"
-	"github.com/hare-sched/hare/admission"
 	"github.com/hare-sched/hare/api"
+	"github.com/hare-sched/hare/serve/access"
+	"github.com/hare-sched/hare/serve/admission"
 )
 
 // accessFlags are the flags of hare serve that control access: keys, quotas and TLS.

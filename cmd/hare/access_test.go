@@ -14,8 +14,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/hare-sched/hare/access"
-	"github.com/hare-sched/hare/admission"
+	"github.com/hare-sched/hare/serve/access"
+	"github.com/hare-sched/hare/serve/admission"
 )
 
 // with sends a request with an API key.

@@ -10,8 +10,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/hare-sched/hare/internal/words"
-	"github.com/hare-sched/hare/store"
-	"github.com/hare-sched/hare/store/sqlite"
+	"github.com/hare-sched/hare/serve/store"
+	"github.com/hare-sched/hare/serve/store/sqlite"
 )
 
 func backupCommand() *cobra.Command {

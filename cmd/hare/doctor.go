@@ -20,8 +20,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/hare-sched/hare/internal/lp"
-	"github.com/hare-sched/hare/store"
-	"github.com/hare-sched/hare/store/sqlite"
+	"github.com/hare-sched/hare/serve/store"
+	"github.com/hare-sched/hare/serve/store/sqlite"
 )
 
 // check is one line of the report of hare doctor.

@@ -9,7 +9,7 @@ import (
 	"os"
 	"time"
 
-	"github.com/hare-sched/hare/access"
+	"github.com/hare-sched/hare/serve/access"
 )
 
 // keysCheck reads the keys and warns if other users can read the file.

@@ -14,9 +14,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/hare-sched/hare"
-	"github.com/hare-sched/hare/access"
-	"github.com/hare-sched/hare/admission"
-	"github.com/hare-sched/hare/store"
+	"github.com/hare-sched/hare/serve/access"
+	"github.com/hare-sched/hare/serve/admission"
+	"github.com/hare-sched/hare/serve/store"
 )
 
 func keyCommand() *cobra.Command {

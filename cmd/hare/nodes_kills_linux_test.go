@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/hare-sched/hare/clusters/audit"
 	"github.com/hare-sched/hare/executor/executortest"
+	"github.com/hare-sched/hare/internal/testing/audit"
 	clusterdoc "github.com/hare-sched/hare/wire/clusters"
 )
 

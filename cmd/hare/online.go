@@ -18,7 +18,7 @@ import (
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/online"
 	"github.com/hare-sched/hare/policy"
-	"github.com/hare-sched/hare/sessions"
+	"github.com/hare-sched/hare/serve/sessions"
 	"github.com/hare-sched/hare/wire"
 )
 

@@ -16,7 +16,7 @@ import (
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/policy"
 	"github.com/hare-sched/hare/regret"
-	"github.com/hare-sched/hare/service"
+	"github.com/hare-sched/hare/serve/service"
 	"github.com/hare-sched/hare/wire"
 )
 

@@ -21,10 +21,10 @@ import (
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/api"
 	"github.com/hare-sched/hare/client"
-	"github.com/hare-sched/hare/service"
+	"github.com/hare-sched/hare/serve/service"
+	"github.com/hare-sched/hare/serve/solves"
+	"github.com/hare-sched/hare/serve/store"
 	"github.com/hare-sched/hare/solver"
-	"github.com/hare-sched/hare/solves"
-	"github.com/hare-sched/hare/store"
 	"github.com/hare-sched/hare/verify"
 	"github.com/hare-sched/hare/wire"
 )

@@ -8,10 +8,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/hare-sched/hare/clusters/audit"
 	"github.com/hare-sched/hare/executor/executortest"
-	"github.com/hare-sched/hare/store"
-	"github.com/hare-sched/hare/store/sqlite"
+	"github.com/hare-sched/hare/internal/testing/audit"
+	"github.com/hare-sched/hare/serve/store"
+	"github.com/hare-sched/hare/serve/store/sqlite"
 	clusterdoc "github.com/hare-sched/hare/wire/clusters"
 )
 

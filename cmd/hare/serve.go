@@ -17,15 +17,15 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/hare-sched/hare/admission"
 	"github.com/hare-sched/hare/api"
-	"github.com/hare-sched/hare/clusters"
 	"github.com/hare-sched/hare/internal/timeslice"
-	"github.com/hare-sched/hare/service"
-	"github.com/hare-sched/hare/sessions"
-	"github.com/hare-sched/hare/solves"
-	"github.com/hare-sched/hare/store"
-	"github.com/hare-sched/hare/store/sqlite"
+	"github.com/hare-sched/hare/serve/admission"
+	"github.com/hare-sched/hare/serve/clusters"
+	"github.com/hare-sched/hare/serve/service"
+	"github.com/hare-sched/hare/serve/sessions"
+	"github.com/hare-sched/hare/serve/solves"
+	"github.com/hare-sched/hare/serve/store"
+	"github.com/hare-sched/hare/serve/store/sqlite"
 )
 
 // idleHeap is allocated and never touched, so that it occupies no memory. Go's garbage

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/hare-sched/hare/api"
-	"github.com/hare-sched/hare/service"
+	"github.com/hare-sched/hare/serve/service"
 )
 
 // TestSimulateOnAServer checks that all files are equal with a server and without

@@ -21,10 +21,10 @@ import (
 	"golang.org/x/term"
 
 	"github.com/hare-sched/hare"
-	"github.com/hare-sched/hare/admission"
 	"github.com/hare-sched/hare/internal/words"
 	"github.com/hare-sched/hare/plot"
-	"github.com/hare-sched/hare/service"
+	"github.com/hare-sched/hare/serve/admission"
+	"github.com/hare-sched/hare/serve/service"
 	"github.com/hare-sched/hare/solver"
 	"github.com/hare-sched/hare/whatif"
 	"github.com/hare-sched/hare/wire"
