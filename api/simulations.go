@@ -12,7 +12,7 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/serve/service"
-	"github.com/hare-sched/hare/study"
+	"github.com/hare-sched/hare/sim/study"
 	simulatedoc "github.com/hare-sched/hare/wire/simulate"
 )
 

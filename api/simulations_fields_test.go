@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/hare-sched/hare/serve/service"
-	"github.com/hare-sched/hare/study"
+	"github.com/hare-sched/hare/sim/study"
 	"github.com/hare-sched/hare/wire"
 	simulatedoc "github.com/hare-sched/hare/wire/simulate"
 )

@@ -6,7 +6,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/hare-sched/hare/study"
+	"github.com/hare-sched/hare/sim/study"
 )
 
 // simulationMetrics measures simulations that were admitted.

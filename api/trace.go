@@ -16,7 +16,7 @@ import (
 	"github.com/hare-sched/hare/serve/admission"
 	"github.com/hare-sched/hare/serve/service"
 	"github.com/hare-sched/hare/serve/store"
-	"github.com/hare-sched/hare/study"
+	"github.com/hare-sched/hare/sim/study"
 )
 
 // scope is the instrumentation scope of the spans.

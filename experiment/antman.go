@@ -7,7 +7,7 @@ import (
 	"math/rand/v2"
 	"slices"
 
-	"github.com/hare-sched/hare/antman"
+	"github.com/hare-sched/hare/sim/sharing/antman"
 )
 
 // antmanMeasurement draws its jobs, as the paper's are not public: gangs of 1 to 8 GPUs, times whose

@@ -12,8 +12,8 @@ import (
 	"github.com/hare-sched/hare/policy"
 	"github.com/hare-sched/hare/policy/task"
 	"github.com/hare-sched/hare/sim"
+	"github.com/hare-sched/hare/sim/study"
 	"github.com/hare-sched/hare/solver"
-	"github.com/hare-sched/hare/study"
 )
 
 // asrptMeasurement compares A-SRPT with other policies on draws of traces and on jobs with graphs.

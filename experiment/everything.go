@@ -15,10 +15,10 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/policy"
-	"github.com/hare-sched/hare/policy/lease"
 	"github.com/hare-sched/hare/sim"
+	"github.com/hare-sched/hare/sim/leases"
+	"github.com/hare-sched/hare/sim/study"
 	"github.com/hare-sched/hare/solver"
-	"github.com/hare-sched/hare/study"
 	"github.com/hare-sched/hare/trace"
 	simulatedoc "github.com/hare-sched/hare/wire/simulate"
 )
@@ -282,7 +282,7 @@ func (t *drawnTrace) bounded(info policy.Info) bool {
 		return false
 	}
 	if info.Engine == policy.Lease {
-		if _, forks := info.New(lease.Config{}).(sim.ForkingHoldPolicy); forks {
+		if _, forks := info.New(leases.Config{}).(sim.ForkingHoldPolicy); forks {
 			return false
 		}
 	}

@@ -6,8 +6,8 @@ import (
 	"fmt"
 
 	"github.com/hare-sched/hare/policy"
-	"github.com/hare-sched/hare/policy/lease"
 	"github.com/hare-sched/hare/sim"
+	"github.com/hare-sched/hare/sim/leases"
 	"github.com/hare-sched/hare/trace"
 )
 
@@ -15,7 +15,7 @@ import (
 type leaseScheme struct {
 	Policy string
 	Name   string // in tables; empty means Policy
-	Config lease.Config
+	Config leases.Config
 	Fork   sim.LeaseFork
 }
 
@@ -114,20 +114,20 @@ var hadars = Info{
 		{Policy: "hadar"},
 		{Policy: "gavel:max_min_fairness_perf"}, {Policy: "gavel:min_total_duration_perf"},
 		{Policy: "gavel:finish_time_fairness_perf"}, {Policy: "gavel:fifo_perf"},
-		hadarOf("utility inverse_remaining", lease.HadarConfig{Utility: lease.InverseRemaining}),
-		hadarOf("utility inverse_slowdown", lease.HadarConfig{Utility: lease.InverseSlowdown}),
-		hadarOf("utility least_attained", lease.HadarConfig{Utility: lease.LeastAttained}),
-		hadarOf("utility speed", lease.HadarConfig{Utility: lease.EffectiveSpeed}),
-		hadarOf("utility longest_first", lease.HadarConfig{Utility: lease.LongestFirst}),
-		hadarOf("η = 16", lease.HadarConfig{Eta: 16}),
-		hadarOf("beam 1", lease.HadarConfig{Beam: 1}),
-		hadarOf("beam 16", lease.HadarConfig{Beam: 16}),
-		hadarOf("no exchanges", lease.HadarConfig{Exchanges: -1}),
-		hadarOf("64 exchanges", lease.HadarConfig{Exchanges: 64}),
-		hadarOf("by arrival", lease.HadarConfig{ByArrival: true}),
-		hadarOf("one type", lease.HadarConfig{OneType: true}),
-		hadarOf("one node", lease.HadarConfig{OneNode: true}),
-		hadarOf("GPUs idle", lease.HadarConfig{Strict: true}),
+		hadarOf("utility inverse_remaining", leases.HadarConfig{Utility: leases.InverseRemaining}),
+		hadarOf("utility inverse_slowdown", leases.HadarConfig{Utility: leases.InverseSlowdown}),
+		hadarOf("utility least_attained", leases.HadarConfig{Utility: leases.LeastAttained}),
+		hadarOf("utility speed", leases.HadarConfig{Utility: leases.EffectiveSpeed}),
+		hadarOf("utility longest_first", leases.HadarConfig{Utility: leases.LongestFirst}),
+		hadarOf("η = 16", leases.HadarConfig{Eta: 16}),
+		hadarOf("beam 1", leases.HadarConfig{Beam: 1}),
+		hadarOf("beam 16", leases.HadarConfig{Beam: 16}),
+		hadarOf("no exchanges", leases.HadarConfig{Exchanges: -1}),
+		hadarOf("64 exchanges", leases.HadarConfig{Exchanges: 64}),
+		hadarOf("by arrival", leases.HadarConfig{ByArrival: true}),
+		hadarOf("one type", leases.HadarConfig{OneType: true}),
+		hadarOf("one node", leases.HadarConfig{OneNode: true}),
+		hadarOf("GPUs idle", leases.HadarConfig{Strict: true}),
 	},
 	leaseCases: func(scale int) ([]leaseCase, error) {
 		var cases []leaseCase
@@ -149,8 +149,8 @@ var hadars = Info{
 	},
 }
 
-func hadarOf(name string, cfg lease.HadarConfig) leaseScheme {
-	return leaseScheme{Policy: "hadar", Name: "hadar, " + name, Config: lease.Config{Hadar: cfg}}
+func hadarOf(name string, cfg leases.HadarConfig) leaseScheme {
+	return leaseScheme{Policy: "hadar", Name: "hadar, " + name, Config: leases.Config{Hadar: cfg}}
 }
 
 // ratedCase is the first jobs of a trace of Gavel's on so many GPUs of each of three types. Steps are
@@ -186,17 +186,17 @@ var hadarEs = Info{
 		"of the cluster 1.45 times Hadar's (arXiv 2503.10918), on five unlike nodes.",
 	measures: []measure{makespan, meanJCT, use},
 	leaseSchemes: []leaseScheme{
-		{Policy: "hadare", Config: lease.Config{HadarE: lease.HadarEConfig{MergeShare: mergeS / 360}},
+		{Policy: "hadare", Config: leases.Config{HadarE: leases.HadarEConfig{MergeShare: mergeS / 360}},
 			Fork: sim.LeaseFork{MergeS: mergeS}},
 		{Policy: "hadar"},
 		{Policy: "gavel:max_min_fairness_perf"}, {Policy: "gavel:min_total_duration_perf"}, {Policy: "gavel:fifo_perf"},
-		hadarEOf("two copies", lease.HadarEConfig{MaxCopies: 2}, sim.LeaseFork{MergeS: mergeS}),
-		hadarEOf("merging is free", lease.HadarEConfig{}, sim.LeaseFork{}),
-		hadarEOf("merging 60 s", lease.HadarEConfig{}, sim.LeaseFork{MergeS: 60}),
-		hadarEOf("efficiency 0.8", lease.HadarEConfig{}, sim.LeaseFork{MergeS: mergeS, Efficiency: 0.8}),
-		hadarEOf("efficiency 0.5", lease.HadarEConfig{}, sim.LeaseFork{MergeS: mergeS, Efficiency: 0.5}),
-		hadarEOf("rates misjudged", lease.HadarEConfig{}, sim.LeaseFork{MergeS: mergeS, Guess: alike}),
-		hadarEOf("utility inverse_remaining", lease.HadarEConfig{Hadar: lease.HadarConfig{Utility: lease.InverseRemaining}},
+		hadarEOf("two copies", leases.HadarEConfig{MaxCopies: 2}, sim.LeaseFork{MergeS: mergeS}),
+		hadarEOf("merging is free", leases.HadarEConfig{}, sim.LeaseFork{}),
+		hadarEOf("merging 60 s", leases.HadarEConfig{}, sim.LeaseFork{MergeS: 60}),
+		hadarEOf("efficiency 0.8", leases.HadarEConfig{}, sim.LeaseFork{MergeS: mergeS, Efficiency: 0.8}),
+		hadarEOf("efficiency 0.5", leases.HadarEConfig{}, sim.LeaseFork{MergeS: mergeS, Efficiency: 0.5}),
+		hadarEOf("rates misjudged", leases.HadarEConfig{}, sim.LeaseFork{MergeS: mergeS, Guess: alike}),
+		hadarEOf("utility inverse_remaining", leases.HadarEConfig{Hadar: leases.HadarConfig{Utility: leases.InverseRemaining}},
 			sim.LeaseFork{MergeS: mergeS}),
 	},
 	leaseCases: func(scale int) ([]leaseCase, error) {
@@ -218,9 +218,9 @@ var hadarEs = Info{
 
 const mergeS = 10 // of a lease with several copies
 
-func hadarEOf(name string, cfg lease.HadarEConfig, fork sim.LeaseFork) leaseScheme {
+func hadarEOf(name string, cfg leases.HadarEConfig, fork sim.LeaseFork) leaseScheme {
 	cfg.MergeShare, cfg.Efficiency = fork.MergeS/360, fork.Efficiency
-	return leaseScheme{Policy: "hadare", Name: "hadare, " + name, Config: lease.Config{HadarE: cfg}, Fork: fork}
+	return leaseScheme{Policy: "hadare", Name: "hadare, " + name, Config: leases.Config{HadarE: cfg}, Fork: fork}
 }
 
 // alike makes the tracker take all types for equally fast until it has measured them.

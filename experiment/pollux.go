@@ -6,9 +6,9 @@ import (
 	"slices"
 
 	"github.com/hare-sched/hare/policy"
-	"github.com/hare-sched/hare/policy/elastic"
-	"github.com/hare-sched/hare/policy/lease"
 	"github.com/hare-sched/hare/sim"
+	"github.com/hare-sched/hare/sim/elastic"
+	"github.com/hare-sched/hare/sim/leases"
 	"github.com/hare-sched/hare/trace"
 )
 
@@ -62,7 +62,7 @@ func planPollux(cfg *Config) ([]measured, error) {
 			if err != nil {
 				return nil, err
 			}
-			p, ok := info.New(lease.Config{}).(sim.ElasticPolicy)
+			p, ok := info.New(leases.Config{}).(sim.ElasticPolicy)
 			if !ok {
 				return nil, fmt.Errorf("policy %s changes no widths", name)
 			}

@@ -13,8 +13,8 @@ import (
 
 	"github.com/hare-sched/hare/internal/lp"
 	"github.com/hare-sched/hare/policy"
-	"github.com/hare-sched/hare/policy/lease"
 	"github.com/hare-sched/hare/sim"
+	"github.com/hare-sched/hare/sim/leases"
 	"github.com/hare-sched/hare/trace"
 )
 
@@ -127,7 +127,7 @@ func (r *reference) play(tb testing.TB, solver lp.Solver) *sim.LeaseOutcome {
 	}
 	o, err := sim.RunLeases(context.Background(), info.Name,
 		sim.LeaseCluster{Types: r.rated.Types, GPUs: r.rated.GPUs},
-		jobs, info.New(lease.Config{Solver: solver}), cfg)
+		jobs, info.New(leases.Config{Solver: solver}), cfg)
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -5,8 +5,8 @@ import (
 	"fmt"
 
 	"github.com/hare-sched/hare/policy"
-	"github.com/hare-sched/hare/policy/lease"
 	"github.com/hare-sched/hare/sim"
+	"github.com/hare-sched/hare/sim/leases"
 )
 
 // ShortestFirst gives whole types to the jobs with the least time left.
@@ -52,7 +52,7 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	for _, p := range []any{ShortestFirst{}, fifo.New(lease.Config{})} {
+	for _, p := range []any{ShortestFirst{}, fifo.New(leases.Config{})} {
 		o, err := sim.RunLeases(context.Background(), fmt.Sprintf("%T", p), cluster, jobs, p,
 			sim.LeaseConfig{ResetS: -1})
 		if err != nil {

@@ -6,8 +6,8 @@ import (
 
 	"github.com/hare-sched/hare/internal/lp"
 	"github.com/hare-sched/hare/policy"
-	"github.com/hare-sched/hare/policy/lease"
 	"github.com/hare-sched/hare/sim"
+	"github.com/hare-sched/hare/sim/leases"
 )
 
 // Under every policy of leases, all jobs of a trace end on GPUs that fail and return. Each step
@@ -35,7 +35,7 @@ func TestLeasePoliciesUnderFaults(t *testing.T) {
 			var before float64
 			for range 2 {
 				o, err := sim.RunLeases(t.Context(), info.Name, cluster, jobs,
-					info.New(lease.Config{Solver: new(lp.Simplex)}),
+					info.New(leases.Config{Solver: new(lp.Simplex)}),
 					cfg)
 				if err != nil {
 					t.Fatal(err)

@@ -8,8 +8,8 @@ import (
 	"testing"
 
 	"github.com/hare-sched/hare/policy"
-	"github.com/hare-sched/hare/policy/lease"
 	"github.com/hare-sched/hare/sim"
+	"github.com/hare-sched/hare/sim/leases"
 )
 
 // Under every policy of leases, random jobs on random clusters end with all their steps done.
@@ -56,7 +56,7 @@ func TestLeasePoliciesEndAllJobs(t *testing.T) {
 					return 0.7 * a.Rate[k],
 						0.7 * b.Rate[k]
 				}}
-				o, err := sim.RunLeases(t.Context(), p.Name, cluster, jobs, p.New(lease.Config{}), cfg)
+				o, err := sim.RunLeases(t.Context(), p.Name, cluster, jobs, p.New(leases.Config{}), cfg)
 				if p.Name == "gavel:fifo" && errors.Is(err, sim.ErrStalled) {
 					continue // as in Gavel, the policy may give a job a share of a type with too few GPUs
 				}

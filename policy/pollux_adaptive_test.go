@@ -12,8 +12,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/hare-sched/hare/policy/elastic"
 	"github.com/hare-sched/hare/sim"
+	"github.com/hare-sched/hare/sim/elastic"
 )
 
 var polluxSeeds = flag.Int("pollux-seeds", 0, "run Pollux's own policy on its eight workloads with so many seeds")

@@ -14,8 +14,8 @@ import (
 	"testing"
 
 	"github.com/hare-sched/hare/policy"
-	"github.com/hare-sched/hare/policy/lease"
 	"github.com/hare-sched/hare/sim"
+	"github.com/hare-sched/hare/sim/leases"
 	"github.com/hare-sched/hare/trace"
 )
 
@@ -59,7 +59,7 @@ func playElastic(t testing.TB, name string, nodes []int, jobs []sim.ElasticJob,
 		t.Fatal(err)
 	}
 	o, err := sim.RunElastic(context.Background(), name, sim.ElasticCluster{GPUType: "T4", Nodes: nodes}, jobs,
-		info.New(lease.Config{}).(sim.ElasticPolicy), cfg)
+		info.New(leases.Config{}).(sim.ElasticPolicy), cfg)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -83,9 +83,9 @@ func pollaczek(l law, rho float64) float64 {
 	return meanS + rho/meanS*l.second()/(2*(1-rho))
 }
 
-// sharing returns E[T] of M/G/1 under processor sharing: E[S] / (1 − ρ) for every law
+// processorSharing returns E[T] of M/G/1 under processor sharing: E[S] / (1 − ρ) for every law
 // (Kleinrock 1967 for M, Sakata, Noguchi and Oizumi 1969 for G).
-func sharing(rho float64) float64 { return meanS / (1 - rho) }
+func processorSharing(rho float64) float64 { return meanS / (1 - rho) }
 
 // schrage returns E[T] of M/G/1 under shortest remaining time first (Schrage and Miller 1966),
 // by the trapezoidal rule with a step of 0.2 s:

@@ -13,9 +13,9 @@ import (
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/online"
 	"github.com/hare-sched/hare/policy"
-	"github.com/hare-sched/hare/policy/lease"
 	"github.com/hare-sched/hare/policy/task"
 	"github.com/hare-sched/hare/sim"
+	"github.com/hare-sched/hare/sim/leases"
 	"github.com/hare-sched/hare/wire"
 )
 
@@ -77,7 +77,7 @@ func queueRows() []queueRow {
 	srtf := map[string]play{"srtf": named("srtf", hare.Gang)}
 	ps := func(_ law, k int, rho float64) float64 {
 		if k == 1 {
-			return sharing(rho)
+			return processorSharing(rho)
 		}
 		return erlangC(k, rho) // the number in the system moves as in M/M/k, and the law does not matter
 	}
@@ -338,7 +338,7 @@ func lent(name string) play {
 				Rate: []float64{1000}}
 		}
 		o, err := sim.RunLeases(context.Background(), name, sim.LeaseCluster{Types: []string{"GPU"},
-			GPUs: []int{s.servers}}, jobs, info.New(lease.Config{}), sim.LeaseConfig{LeaseS: stepS, ResetS: -1})
+			GPUs: []int{s.servers}}, jobs, info.New(leases.Config{}), sim.LeaseConfig{LeaseS: stepS, ResetS: -1})
 		if err != nil {
 			t.Fatal(err)
 		}

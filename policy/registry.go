@@ -13,11 +13,11 @@ import (
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/internal/lp"
 	"github.com/hare-sched/hare/online"
-	"github.com/hare-sched/hare/policy/elastic"
-	"github.com/hare-sched/hare/policy/lease"
-	"github.com/hare-sched/hare/policy/sharing"
 	"github.com/hare-sched/hare/policy/task"
 	"github.com/hare-sched/hare/sim"
+	"github.com/hare-sched/hare/sim/elastic"
+	"github.com/hare-sched/hare/sim/leases"
+	"github.com/hare-sched/hare/sim/sharing"
 )
 
 // Engine is the kind of simulation that a policy decides for.
@@ -39,14 +39,14 @@ type Info struct {
 	Name   string
 	Engine Engine
 	// Needs is what a lease policy needs; Needs.Sizes is set for policies of all engines.
-	Needs lease.Needs
+	Needs leases.Needs
 	// Knows is what the policy knows beyond the events or its earlier allocations.
 	Knows task.Knowledge
 	// Text says in a line what the policy does.
 	Text string
 
 	task    task.Info
-	lease   lease.Info
+	lease   leases.Info
 	elastic elastic.Info
 	sharing sharing.Info
 }
@@ -63,12 +63,12 @@ var registry = sync.OnceValue(func() []Info {
 		}
 		return task.Nothing
 	}
-	for _, p := range lease.All() {
+	for _, p := range leases.All() {
 		out = append(out, Info{Name: p.Name, Engine: Lease, Needs: p.Needs, Knows: knows(p.Needs.Sizes), Text: p.Text,
 			lease: p})
 	}
 	for _, p := range elastic.All() {
-		out = append(out, Info{Name: p.Name, Engine: Elastic, Needs: lease.Needs{Sizes: p.Sizes},
+		out = append(out, Info{Name: p.Name, Engine: Elastic, Needs: leases.Needs{Sizes: p.Sizes},
 			Knows: knows(p.Sizes), Text: p.Text, elastic: p})
 	}
 	for _, p := range sharing.All() {
@@ -76,7 +76,7 @@ var registry = sync.OnceValue(func() []Info {
 	}
 	for _, p := range task.All() {
 		sizes := p.Knows() == task.Sizes || p.Knows() == task.Future
-		out = append(out, Info{Name: p.Name, Engine: Task, Needs: lease.Needs{Sizes: sizes}, Knows: p.Knows(),
+		out = append(out, Info{Name: p.Name, Engine: Task, Needs: leases.Needs{Sizes: sizes}, Knows: p.Knows(),
 			Text: p.Text, task: p})
 	}
 	slices.SortFunc(out, func(a, b Info) int { return strings.Compare(a.Name, b.Name) })
@@ -153,7 +153,7 @@ func nearest(name string, names []string) string {
 
 // New makes a fresh policy that lends GPUs, a sim.SharePolicy or a
 // sim.HoldPolicy, or a sim.ElasticPolicy; nil where the engine is Task or Shared.
-func (info Info) New(cfg lease.Config) any {
+func (info Info) New(cfg leases.Config) any {
 	switch info.Engine {
 	case Lease:
 		return info.lease.New(cfg)
@@ -178,7 +178,7 @@ func (info Info) NewElastic(cfg elastic.Config) (sim.ElasticPolicy, error) {
 
 // Configure adds parameters, a JSON object, to the settings with which New makes a policy of leases. Errors are
 // *hare.InvalidError with pointers into the object.
-func (info Info) Configure(cfg lease.Config, parameters []byte) (lease.Config, error) {
+func (info Info) Configure(cfg leases.Config, parameters []byte) (leases.Config, error) {
 	return info.lease.Configure(cfg, parameters)
 }
 

@@ -6,10 +6,10 @@ import (
 	"testing"
 
 	"github.com/hare-sched/hare/policy"
-	"github.com/hare-sched/hare/policy/lease"
-	gpusharing "github.com/hare-sched/hare/policy/sharing"
 	"github.com/hare-sched/hare/policy/task"
 	"github.com/hare-sched/hare/sim"
+	"github.com/hare-sched/hare/sim/leases"
+	"github.com/hare-sched/hare/sim/sharing"
 )
 
 func TestFindTask(t *testing.T) {
@@ -40,14 +40,14 @@ func TestFindNamesTheNearest(t *testing.T) {
 			t.Errorf("%s: %v", p.Name, err)
 		}
 		if p.Engine == policy.Shared {
-			if cfg, err := p.ConfigureShared(gpusharing.Default(1), []byte(`{"opportunistic": 1}`)); err != nil ||
-				cfg.Opportunistic != 1 || p.New(lease.Config{}) != nil {
+			if cfg, err := p.ConfigureShared(sharing.Default(1), []byte(`{"opportunistic": 1}`)); err != nil ||
+				cfg.Opportunistic != 1 || p.New(leases.Config{}) != nil {
 				t.Errorf("%s: %+v, %v", p.Name, cfg, err)
 			}
 			continue
 		}
 		engine := policy.Task
-		switch p.New(lease.Config{}).(type) {
+		switch p.New(leases.Config{}).(type) {
 		case sim.SharePolicy, sim.HoldPolicy:
 			engine = policy.Lease
 		case sim.ElasticPolicy:

@@ -6,11 +6,11 @@ import (
 	"slices"
 
 	"github.com/hare-sched/hare"
-	"github.com/hare-sched/hare/policy/elastic"
-	"github.com/hare-sched/hare/policy/lease"
-	"github.com/hare-sched/hare/policy/settings"
-	"github.com/hare-sched/hare/policy/sharing"
 	"github.com/hare-sched/hare/policy/task"
+	"github.com/hare-sched/hare/sim/elastic"
+	"github.com/hare-sched/hare/sim/leases"
+	"github.com/hare-sched/hare/sim/settings"
+	"github.com/hare-sched/hare/sim/sharing"
 )
 
 // SimulationParameters checks parameters of the named policy for simulations, and returns those
@@ -28,7 +28,7 @@ func SimulationParameters(name string, parameters []byte, estimates, aside bool)
 	}
 	switch info.Engine {
 	case Lease:
-		_, err := info.Configure(lease.Config{}, parameters)
+		_, err := info.Configure(leases.Config{}, parameters)
 		return parameters, err
 	case Elastic:
 		_, err := info.ConfigureElastic(elastic.Config{}, parameters)

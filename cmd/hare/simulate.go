@@ -20,8 +20,8 @@ import (
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/policy"
 	"github.com/hare-sched/hare/policy/task"
+	"github.com/hare-sched/hare/sim/study"
 	"github.com/hare-sched/hare/solver"
-	"github.com/hare-sched/hare/study"
 	"github.com/hare-sched/hare/trace"
 	simulatedoc "github.com/hare-sched/hare/wire/simulate"
 )

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/hare-sched/hare/study"
+	"github.com/hare-sched/hare/sim/study"
 	simulatedoc "github.com/hare-sched/hare/wire/simulate"
 )
 

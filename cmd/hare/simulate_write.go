@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/hare-sched/hare/plot"
-	"github.com/hare-sched/hare/study"
+	"github.com/hare-sched/hare/sim/study"
 	"github.com/hare-sched/hare/wire"
 	simulatedoc "github.com/hare-sched/hare/wire/simulate"
 )

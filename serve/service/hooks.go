@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/sim/study"
 	"github.com/hare-sched/hare/solver"
-	"github.com/hare-sched/hare/study"
 )
 
 // PhaseEvent is an event of a running solve, for callers that do not import package

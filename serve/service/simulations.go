@@ -7,7 +7,7 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/serve/admission"
-	"github.com/hare-sched/hare/study"
+	"github.com/hare-sched/hare/sim/study"
 	simulatedoc "github.com/hare-sched/hare/wire/simulate"
 )
 
